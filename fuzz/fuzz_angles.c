@@ -53,8 +53,8 @@ static void choose_fields(call *c) {
         r->mixed_exponent = fuzz_choice(&c->in, 5) / 4.0;
     }
     r->resonance = fuzz_choice(&c->in, 6) == 1;
-    c->config.clip.mode = (gyre_clip)(fuzz_choice(&c->in, 8) % 3);
-    if (c->config.clip.mode) c->config.clip.pairs = fuzz_choice(&c->in, 24);
+    c->config.rope.clip.mode = (gyre_clip)(fuzz_choice(&c->in, 8) % 3);
+    if (c->config.rope.clip.mode) c->config.rope.clip.pairs = fuzz_choice(&c->in, 24);
     for (int64_t i = 0; i < r->dim / 2; i++) {
         c->lists[0][i] = 1 + 0.01 * (double)i;
         c->lists[1][i] = 0.5 + (double)i;
@@ -76,7 +76,7 @@ static void choose_axes(call *c) {
     }
     r->axis_pairs[0] = left;
     for (int64_t a = 0; a < r->axes; a++) {
-        struct gyre_axis_config *own = &c->config.axis[a];
+        struct gyre_axis_config *own = &c->config.rope.axis[a];
         if (fuzz_choice(&c->in, 3) == 1) continue;
         *own = (struct gyre_axis_config){.own = 1, .scaling = (gyre_scaling)fuzz_choice(&c->in, 14)};
         own->base = fuzz_choice(&c->in, 2) ? 0 : 20 * (1 + fuzz_choice(&c->in, 200));
@@ -100,8 +100,8 @@ static void choose_config(call *c) {
     choose_fields(c);
     if (r->angles != GYRE_ANGLE_PATH_EXACT) { /* what programs have */
         r->resonance = 0;
-        c->config.clip.mode = GYRE_CLIP_NONE;
-        c->config.clip.pairs = 0;
+        c->config.rope.clip.mode = GYRE_CLIP_NONE;
+        c->config.rope.clip.pairs = 0;
         if (r->angles != GYRE_ANGLE_PATH_LLAMA_CPP || r->scaling != GYRE_SCALING_YARN) return;
         if (r->base < 100) r->base = 0; /* where the ramp has no length, ggml and the released code differ */
         r->beta_fast = r->beta_slow = 0;
@@ -115,14 +115,14 @@ static void choose_config(call *c) {
         r->xpos_center = fuzz_between(&c->in, -1000, 1000);
     }
     if (more == 3) {
-        c->config.longrope.start_tokens = 1 + fuzz_choice(&c->in, 200);
-        c->config.longrope.starts = (gyre_longrope_start)fuzz_choice(&c->in, 2);
+        c->config.rope.longrope.start_tokens = 1 + fuzz_choice(&c->in, 200);
+        c->config.rope.longrope.starts = (gyre_longrope_start)fuzz_choice(&c->in, 2);
     }
     if (more == 4) {
-        c->config.diffusion.timed = 1;
-        c->config.diffusion.time = fuzz_choice(&c->in, 9) / 8.0;
-        c->config.diffusion.strength = fuzz_choice(&c->in, 4);
-        c->config.diffusion.exponent = fuzz_choice(&c->in, 4);
+        c->config.rope.diffusion.timed = 1;
+        c->config.rope.diffusion.time = fuzz_choice(&c->in, 9) / 8.0;
+        c->config.rope.diffusion.strength = fuzz_choice(&c->in, 4);
+        c->config.rope.diffusion.exponent = fuzz_choice(&c->in, 4);
     }
     c->config.query.temperature = (gyre_temperature)(fuzz_choice(&c->in, 3) == 1 ? fuzz_choice(&c->in, 4) : 0);
     if (c->config.query.temperature) c->config.query.reference_length = 2 + fuzz_between(&c->in, 0, 300);
@@ -172,9 +172,9 @@ static turn turn_of(const call *c, int64_t t, int64_t pair) {
     const gyre_angle_path path = config->rope.angles;
     const int64_t axes = config->rope.axes > 1 ? config->rope.axes : 1;
     const int64_t m = c->at[t * axes + fuzz_axis_of(config, pair)];
-    const int is_start = c->has_starts && m < config->longrope.start_tokens;
+    const int is_start = c->has_starts && m < config->rope.longrope.start_tokens;
     const double angle = (double)m * (is_start ? c->start[pair] : c->rate[pair]);
-    const double factor = is_start && config->longrope.starts == GYRE_LONGROPE_START_RELEASED ? 1 : c->factor;
+    const double factor = is_start && config->rope.longrope.starts == GYRE_LONGROPE_START_RELEASED ? 1 : c->factor;
     const gyre_dtype dtype = path == GYRE_ANGLE_PATH_TORCH_BF16 || path == GYRE_ANGLE_PATH_VLLM_BF16 ? GYRE_DTYPE_BF16
                              : path == GYRE_ANGLE_PATH_TORCH_F16 || path == GYRE_ANGLE_PATH_VLLM_F16 ? GYRE_DTYPE_F16
                                                                                                      : GYRE_DTYPE_F32;

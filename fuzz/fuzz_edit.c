@@ -183,7 +183,7 @@ static gyre_config position_of(const gyre_config *found, uint8_t choice) {
         rope->resonance = (choice & 0x47) == 0x46;
     }
     if (choice & 0x80) {
-        position.clip = (struct gyre_clip_config){choice & 1 ? GYRE_CLIP_SOFT : GYRE_CLIP_HARD, choice & 2 ? 3 : 0};
+        position.rope.clip = (struct gyre_clip_config){choice & 1 ? GYRE_CLIP_SOFT : GYRE_CLIP_HARD, choice & 2 ? 3 : 0};
         if (rope->scaling == GYRE_SCALING_LONGROPE)
             position.longrope =
                 (struct gyre_longrope_config){4, choice & 8 ? GYRE_LONGROPE_START_RELEASED : GYRE_LONGROPE_START_PAPER};

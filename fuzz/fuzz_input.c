@@ -241,9 +241,9 @@ static void choose_slopes(call *c) {
     if (fuzz_choice(&c->in, 3) == 1) s->slopes_after = c->slopes[1];
     s->max_bias = fuzz_choice(&c->in, 3) * 4;
     s->before_scale = fuzz_choice(&c->in, 3) == 1;
-    c->config.slope.scaling = (gyre_slope_scaling)fuzz_choice(&c->in, 4);
-    c->config.slope.factor = fuzz_choice(&c->in, 3) == 1 ? 1 + fuzz_choice(&c->in, 16) : 0;
-    c->config.rope.context_length = fuzz_choice(&c->in, 3) == 1 ? 1 + fuzz_between(&c->in, 0, 1000) : 0;
+    c->config.score.slope_scaling = (gyre_slope_scaling)fuzz_choice(&c->in, 4);
+    c->config.score.slope_factor = fuzz_choice(&c->in, 3) == 1 ? 1 + fuzz_choice(&c->in, 16) : 0;
+    c->config.context_length = fuzz_choice(&c->in, 3) == 1 ? 1 + fuzz_between(&c->in, 0, 1000) : 0;
 }
 
 /* The slopes of the paper: a geometric row for the largest power of two of heads, then every other one of twice as many. */
@@ -266,17 +266,17 @@ static double exponent_of(const gyre_config *c, int64_t head) {
         least = fmin(least, slope_of(c, h));
         most = fmax(most, slope_of(c, h));
     }
-    if (c->slope.scaling == GYRE_SLOPE_SCALING_NONE) return 0;
-    if (c->slope.scaling == GYRE_SLOPE_SCALING_LINEAR) return 1;
-    if (c->slope.scaling == GYRE_SLOPE_SCALING_NTK) return log(most / slope_of(c, head)) / log(most / least);
+    if (c->score.slope_scaling == GYRE_SLOPE_SCALING_NONE) return 0;
+    if (c->score.slope_scaling == GYRE_SLOPE_SCALING_LINEAR) return 1;
+    if (c->score.slope_scaling == GYRE_SLOPE_SCALING_NTK) return log(most / slope_of(c, head)) / log(most / least);
     return head < whole ? (double)head / (double)(c->heads - 1) : 0;
 }
 
 /* out = the slope of a head for keys on one side at a context length. */
 static double scaled_slope(const gyre_config *c, int64_t head, int after, int64_t length) {
-    const int64_t own = c->rope.context_length > 0 ? c->rope.context_length : c->trained_length;
+    const int64_t own = c->context_length > 0 ? c->context_length : c->trained_length;
     const double ratio = fmax(1, (double)(length > 0 ? length : own) / (double)c->trained_length);
-    const double stretch = pow(given_or(c->slope.factor, ratio), exponent_of(c, head));
+    const double stretch = pow(given_or(c->score.slope_factor, ratio), exponent_of(c, head));
     const double slope = after && c->score.slopes_after ? c->score.slopes_after[head] : slope_of(c, head);
     return slope / stretch / (c->score.before_scale ? sqrt((double)c->head_dim) : 1);
 }

@@ -47,7 +47,7 @@ static void slopes(void) {
     config.kind = GYRE_KIND_ALIBI;
     config.heads = 8;
     config.trained_length = 2048;
-    config.slope.scaling = GYRE_SLOPE_SCALING_LINEAR; /* without a factor: by how far a context is past 2048 tokens */
+    config.score.slope_scaling = GYRE_SLOPE_SCALING_LINEAR; /* without a factor: by how far a context is past 2048 tokens */
     check(gyre_encoding_create(&alibi, &config, NULL, &err));
     /* [gyre_encoding_slopes_at] */
     check(gyre_encoding_slopes_at(alibi, 8192, slopes));

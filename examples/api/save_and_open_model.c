@@ -132,7 +132,7 @@ static void open_longer(const char *folder) {
     gyre_config longer = GYRE_INIT(gyre_config);
     gyre_reading *reading = NULL; /* owns the arrays of `longer` */
     check(gyre_model_position_for_length(model, 1024, &longer, &reading, &err));
-    expect(longer.rope.context_length == 1024); /* begin here to try a scaling of your own */
+    expect(longer.context_length == 1024); /* begin here to try a scaling of your own */
     gyre_reading_free(reading);
     gyre_model_free(model);
     /* [end] */

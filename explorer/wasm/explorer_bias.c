@@ -40,11 +40,11 @@ static gyre_status describe(const char *name, const explorer_bias_params *p, int
     config->head_dim = 64;
     config->trained_length = n;
     config->score.decay = kinds[found].decay;
-    config->slope.scaling = kinds[found].slopes;
-    if (config->slope.scaling != GYRE_SLOPE_SCALING_NONE) {
-        config->slope.factor = p->factor != 0 ? p->factor : DEFAULT_FACTOR;
-        if (!(config->slope.factor >= 1 && config->slope.factor <= 1e6))
-            return gyre_fail(err, GYRE_EINVAL, "factor: %g is not from 1 to 1e6 (explorer)", config->slope.factor);
+    config->score.slope_scaling = kinds[found].slopes;
+    if (config->score.slope_scaling != GYRE_SLOPE_SCALING_NONE) {
+        config->score.slope_factor = p->factor != 0 ? p->factor : DEFAULT_FACTOR;
+        if (!(config->score.slope_factor >= 1 && config->score.slope_factor <= 1e6))
+            return gyre_fail(err, GYRE_EINVAL, "factor: %g is not from 1 to 1e6 (explorer)", config->score.slope_factor);
     }
     config->score.max_distance = or_default(p->max_distance, 0);
     config->score.sinusoid_dim = or_default(p->sandwich_dim, 0);

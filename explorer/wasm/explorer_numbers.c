@@ -108,7 +108,7 @@ static double reduced(const gyre_config *config, double distance) {
 
 /* The last key of each chunk turns most, and those of the chunk before the own one turn no less than later ones. */
 static double first_in_chunks(const gyre_config *config, double limit) {
-    const double length = (double)(config->chunk.size - config->chunk.local);
+    const double length = (double)(config->rope.chunk.size - config->rope.chunk.local);
     for (int chunk = 0; chunk < 3; chunk++) {
         const far_piece piece = far_piece_at(config, chunk * length);
         const double first = fmax(chunk * length, limit - piece.offset);

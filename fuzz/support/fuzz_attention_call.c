@@ -43,7 +43,7 @@ static int choose_encoding(call *c, fuzz_bytes *in, test_random *random) {
     fuzz_positions_make(&c->positions, in, &limits, random);
     if (!c->positions.encoding) return 0;
     c->turns = (fuzz_turns){.config = &c->positions.config, .length = -1};
-    if (c->queries > 90 && c->positions.config.rope.length_policy == GYRE_LENGTH_POLICY_CAUSAL) c->queries = 90;
+    if (c->queries > 90 && c->positions.config.length_policy == GYRE_LENGTH_POLICY_CAUSAL) c->queries = 90;
     if (gyre_encoding_places(c->positions.encoding) & GYRE_PLACE_VALUE) c->channels = c->dim; /* of its rows */
     c->args.encoding = c->positions.encoding;
     c->args.tables = &c->positions.tables.views;

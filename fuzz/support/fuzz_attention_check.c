@@ -199,7 +199,7 @@ static void check_queries(call *c, int64_t first, int64_t count) {
 /* In the fixed order, and where nothing counts the queries of a call. */
 static void check_pieces(call *c) {
     const int counts = c->args.dropout > 0 || c->args.causal == GYRE_CAUSAL_BY_ORDER ||
-                       c->positions.config.rope.length_policy == GYRE_LENGTH_POLICY_PREFIX;
+                       c->positions.config.length_policy == GYRE_LENGTH_POLICY_PREFIX;
     if (c->args.order != GYRE_ORDER_FIXED || counts || c->queries < 2 || c->keys == 0) return;
     check_queries(c, 0, (c->queries + 1) / 3);
     check_queries(c, (c->queries + 1) / 3, c->queries - (c->queries + 1) / 3);

@@ -27,13 +27,13 @@ int64_t fuzz_axis_of(const gyre_config *c, int64_t pair) {
 }
 
 static int64_t length_of(const gyre_config *c, int64_t length) {
-    return length > 0 ? length : c->rope.context_length > 0 ? c->rope.context_length : c->trained_length;
+    return length > 0 ? length : c->context_length > 0 ? c->context_length : c->trained_length;
 }
 
 static group group_of(const gyre_config *c, int64_t length, int64_t pair) {
     const struct gyre_diffusion_config *d = &c->diffusion;
     const int64_t axis = fuzz_axis_of(c, pair);
-    const struct gyre_axis_config *own = &c->axis[axis];
+    const struct gyre_axis_config *own = &c->rope.axis[axis];
     group g = {c->rope.scaling,
                axis,
                0,
@@ -91,7 +91,7 @@ static long double ramp(const gyre_config *c, const group *g, long double factor
     low = fmaxl(low, 0);
     high = fminl(high, 2 * (long double)g->pairs - 1);
     if (low == high) high += 0.001L;
-    if (c->diffusion.timed && low > high) high = low + 1;
+    if (c->rope.diffusion.timed && low > high) high = low + 1;
     return blend(trained, factor, 1 - ((long double)i - low) / (high - low));
 }
 
@@ -153,10 +153,10 @@ static long double scaled(const gyre_config *c, const group *g, int64_t i) {
 }
 
 static long double clip(const gyre_config *c, const group *g, int64_t i) {
-    const int64_t asked = c->clip.pairs > 0 ? c->clip.pairs : 20, n = asked < g->pairs ? asked : g->pairs;
+    const int64_t asked = c->rope.clip.pairs > 0 ? c->rope.clip.pairs : 20, n = asked < g->pairs ? asked : g->pairs;
     const int64_t j = i - (g->pairs - n);
-    if (c->clip.mode == GYRE_CLIP_NONE || j < 0) return 1;
-    if (c->clip.mode == GYRE_CLIP_HARD) return 0;
+    if (c->rope.clip.mode == GYRE_CLIP_NONE || j < 0) return 1;
+    if (c->rope.clip.mode == GYRE_CLIP_HARD) return 0;
     if (n > 1 && j == n - 1) return 0; /* cos of a rounded pi would leave 1e-40 of it, which has a wavelength */
     return n == 1 ? 1 : (1 + cosl(TWO_PI / 2 * (long double)j / (long double)(n - 1))) / 2;
 }
@@ -195,12 +195,12 @@ static double scaling_factor(const gyre_config *c, int64_t length) {
 
 double fuzz_attention_factor(const gyre_config *c, int64_t length) {
     const int is_chunked = c->rope.far == GYRE_FAR_CHUNKED || c->rope.far == GYRE_FAR_CHUNKED_PAPER;
-    const int64_t original = is_chunked ? c->chunk.original_length : 0;
+    const int64_t original = is_chunked ? c->rope.chunk.original_length : 0;
     return scaling_factor(c, length) * (original > 0 ? magnitude(1, (double)length_of(c, length) / (double)original) : 1);
 }
 
 int fuzz_has_start_tokens(const gyre_config *c, int64_t length) {
-    return c->longrope.start_tokens > 0 && length_of(c, length) > c->trained_length;
+    return c->rope.longrope.start_tokens > 0 && length_of(c, length) > c->trained_length;
 }
 
 double fuzz_temperature(const gyre_config *c, int64_t m) {

@@ -179,7 +179,7 @@ int fuzz_model_read(const gyre_model *model, const int32_t *ids, int64_t n, fuzz
     gyre_context_free(context);
     fuzz_one_line(status, &err);
     if (status) return 0;
-    if (gyre_encoding_get_config(gyre_model_get_encoding(model))->rope.length_policy == GYRE_LENGTH_POLICY_PREFIX) return 1;
+    if (gyre_encoding_get_config(gyre_model_get_encoding(model))->length_policy == GYRE_LENGTH_POLICY_PREFIX) return 1;
     gyre_dtype cache = caches[fuzz_choice(b, 4)];
     if (cache == GYRE_DTYPE_Q8 && c->head_dim % 8 != 0) cache = GYRE_DTYPE_F16;
     read_cut(model, ids, n, GYRE_DTYPE_F32, b, logits);

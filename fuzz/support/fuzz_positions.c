@@ -20,8 +20,8 @@ static void choose_rope(gyre_config *c, fuzz_bytes *in) {
     c->rope.factor = c->rope.scaling == GYRE_SCALING_NONE ? 0 : 1 + fuzz_choice(in, 16) / 2.0;
     c->rope.base = bases[fuzz_choice(in, 5)];
     c->rope.resonance = fuzz_choice(in, 8) == 1;
-    c->clip.mode = (gyre_clip)(fuzz_choice(in, 8) % 3);
-    c->clip.pairs = c->clip.mode == GYRE_CLIP_NONE ? 0 : fuzz_choice(in, 24);
+    c->rope.clip.mode = (gyre_clip)(fuzz_choice(in, 8) % 3);
+    c->rope.clip.pairs = c->rope.clip.mode == GYRE_CLIP_NONE ? 0 : fuzz_choice(in, 24);
     c->rope.table_positions = fuzz_choice(in, 3) == 1 ? GYRE_NO_TABLE : fuzz_choice(in, 2) ? 300 : 0;
 }
 
@@ -41,8 +41,8 @@ static void choose_axes(gyre_config *c, fuzz_bytes *in) {
 
 static void choose_phases(gyre_config *c, fuzz_bytes *in) {
     static const double exponents[] = {0, 0, 0.25, 0.5, 1, 2};
-    c->tapa.amplitudes = fuzz_choice(in, (int)c->head_dim);
-    c->tapa.exponent = exponents[fuzz_choice(in, 6)];
+    c->score.amplitudes = fuzz_choice(in, (int)c->head_dim);
+    c->score.exponent = exponents[fuzz_choice(in, 6)];
 }
 
 static gyre_kind choose_kind(fuzz_bytes *in, fuzz_schemes schemes) {
@@ -95,7 +95,7 @@ void fuzz_positions_make(fuzz_positions *p, fuzz_bytes *in, const fuzz_limits *l
     if (p->config.kind == GYRE_KIND_ROPE)
         fuzz_require(gyre_encoding_frequencies(p->encoding, 0, p->inv_freq, &p->factor) == GYRE_OK, "frequencies");
     for (int64_t i = 0; p->axes > 1 && i < p->config.rope.dim / 2; i++)
-        p->axis[i] = axis_of(&p->config, i);
+        p->rope.axis[i] = axis_of(&p->config, i);
     if (p->config.kind == GYRE_KIND_ALIBI) fuzz_require(gyre_encoding_slopes(p->encoding, p->slopes) == GYRE_OK, "slopes");
     fuzz_tables_make(&p->tables, in, p->encoding, random);
 }
@@ -112,7 +112,7 @@ void fuzz_positions_rotate(const fuzz_positions *p, const int64_t *m, int sign, 
     double *head = x + p->config.rope.first_channel;
     for (int64_t i = 0; i < pairs; i++) {
         const int64_t a = half ? i : 2 * i, b = half ? i + pairs : 2 * i + 1;
-        const double angle = (p->config.rope.clockwise ? -sign : sign) * (double)m[p->axis[i]] * p->inv_freq[i];
+        const double angle = (p->config.rope.clockwise ? -sign : sign) * (double)m[p->rope.axis[i]] * p->inv_freq[i];
         const double c = p->factor * cos(angle), s = p->factor * sin(angle), low = head[a], high = head[b];
         head[a] = low * c - high * s;
         head[b] = low * s + high * c;
@@ -131,7 +131,7 @@ double fuzz_positions_bias(const fuzz_positions *p, int64_t head, int64_t m, int
 
 double fuzz_positions_scale(const fuzz_positions *p) {
     const unsigned terms = p->tables.config->score.terms;
-    const int64_t amplitudes = p->config.tapa.amplitudes ? p->config.tapa.amplitudes : p->config.head_dim / 2;
+    const int64_t amplitudes = p->config.score.amplitudes ? p->config.score.amplitudes : p->config.head_dim / 2;
     if (p->config.kind == GYRE_KIND_TAPA) return 1 / sqrt((double)amplitudes);
     const int parts =
         p->config.kind != GYRE_KIND_DEBERTA ? 1 : 1 + (terms & GYRE_TERM_QUERY ? 1 : 0) + (terms & GYRE_TERM_KEY ? 1 : 0);

@@ -73,10 +73,10 @@ static double number_of(const gyre_layer_reading *group, const char *name) {
                    {"beta_fast", or_default(c->rope.beta_fast, 32.0), named},
                    {"beta_slow", or_default(c->rope.beta_slow, 1.0), named},
                    {"axes", (double)(c->rope.axes ? c->rope.axes : 1), c->kind == GYRE_KIND_ROPE},
-                   {"chunk_size", (double)c->chunk.size, 1},
-                   {"chunk_local", (double)c->chunk.local, 1},
+                   {"chunk_size", (double)c->rope.chunk.size, 1},
+                   {"chunk_local", (double)c->rope.chunk.local, 1},
                    {"temperature_slope", or_default(c->query.slope, 0.1), 1},
-                   {"slope_factor", c->slope.factor, 1}};
+                   {"slope_factor", c->score.slope_factor, 1}};
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         if (strcmp(numbers[i].name, name) == 0) return numbers[i].is_of_kind ? numbers[i].value : NAN;
     return NAN;
@@ -155,7 +155,7 @@ static void check_group(const gyre_reading *reading, int64_t i, const uint8_t *b
     for (int k = 0; k < 4; k++)
         fuzz_require(group->reserved[k] == 0, "what is reserved is 0");
     if (group->config.kind == GYRE_KIND_ROPE && strcmp(group->name, "vision") != 0 && reading->context_length > 0)
-        fuzz_require(group->config.rope.context_length == reading->context_length, "the length asked for is that in use");
+        fuzz_require(group->config.context_length == reading->context_length, "the length asked for is that in use");
     check_layers(reading, i);
     for (int64_t f = 0; f < group->fields_count; f++)
         check_field(reading, group, f, bytes, size);

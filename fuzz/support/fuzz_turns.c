@@ -9,9 +9,9 @@
 static void choose_far(gyre_config *c, fuzz_bytes *in, gyre_far far) {
     c->rope.far = far;
     if (far == GYRE_FAR_CHUNKED || far == GYRE_FAR_CHUNKED_PAPER) {
-        c->chunk.size = 2 + fuzz_between(in, 0, fuzz_choice(in, 2) ? 90 : 20);
-        c->chunk.local = 1 + fuzz_between(in, 0, c->chunk.size - 2);
-        c->chunk.original_length = fuzz_choice(in, 3) == 1 ? 1 + fuzz_choice(in, 200) : 0;
+        c->rope.chunk.size = 2 + fuzz_between(in, 0, fuzz_choice(in, 2) ? 90 : 20);
+        c->rope.chunk.local = 1 + fuzz_between(in, 0, c->rope.chunk.size - 2);
+        c->rope.chunk.original_length = fuzz_choice(in, 3) == 1 ? 1 + fuzz_choice(in, 200) : 0;
         return;
     }
     c->rope.far_window = 1 + fuzz_between(in, 0, fuzz_choice(in, 2) ? 70 : 12);
@@ -45,9 +45,9 @@ static void choose_scaling(gyre_config *c, fuzz_bytes *in) {
     if (c->rope.scaling == GYRE_SCALING_DYNAMIC_NTK && c->rope.dim == 2) c->rope.scaling = GYRE_SCALING_DYNAMIC_YARN;
     c->rope.factor = 1 + fuzz_choice(in, 16) / 2.0;
     if (c->rope.scaling == GYRE_SCALING_LONGROPE) choose_lists(c, in);
-    c->rope.length_policy = (gyre_length_policy)fuzz_choice(in, 3);
-    c->rope.length_block = fuzz_choice(in, 3) == 1 ? 0 : 1 + fuzz_choice(in, 70);
-    c->rope.context_length = fuzz_choice(in, 3) == 1 ? 1 + fuzz_between(in, 0, 600) : 0;
+    c->length_policy = (gyre_length_policy)fuzz_choice(in, 3);
+    c->length_block = fuzz_choice(in, 3) == 1 ? 0 : 1 + fuzz_choice(in, 70);
+    c->context_length = fuzz_choice(in, 3) == 1 ? 1 + fuzz_between(in, 0, 600) : 0;
 }
 
 void fuzz_turns_choose(gyre_config *c, fuzz_bytes *in) {
@@ -68,8 +68,8 @@ void fuzz_turns_choose(gyre_config *c, fuzz_bytes *in) {
     if (what == FARS) c->rope.xpos_center = fuzz_between(in, -2000, 2000);
     if (what == FARS + 2) choose_axes(c, in);
     if (what == FARS + 3 && c->rope.scaling == GYRE_SCALING_LONGROPE) {
-        c->longrope.start_tokens = 1 + fuzz_choice(in, 100);
-        c->longrope.starts = (gyre_longrope_start)fuzz_choice(in, 2);
+        c->rope.longrope.start_tokens = 1 + fuzz_choice(in, 100);
+        c->rope.longrope.starts = (gyre_longrope_start)fuzz_choice(in, 2);
     }
     c->query.temperature = (gyre_temperature)(fuzz_choice(in, 3) == 1 ? fuzz_choice(in, 4) : 0);
     if (c->query.temperature && fuzz_choice(in, 2)) c->query.reference_length = 2 + fuzz_between(in, 0, 300);
@@ -95,7 +95,7 @@ static int64_t floored(int64_t x, int64_t by) {
 
 static double chunked_distance(const gyre_config *c, int64_t m, int64_t n) {
     const int is_paper = c->rope.far == GYRE_FAR_CHUNKED_PAPER;
-    const int64_t size = c->chunk.size, length = size - c->chunk.local, cap = is_paper ? size - 1 : size;
+    const int64_t size = c->rope.chunk.size, length = size - c->rope.chunk.local, cap = is_paper ? size - 1 : size;
     const int64_t between = floored(m, length) - floored(n, length);
     const int64_t of_query = m - floored(m, length) * length, of_key = n - floored(n, length) * length;
     const int64_t next = length + of_query < cap ? length + of_query : cap;
@@ -123,12 +123,13 @@ static lane lane_of(const fuzz_turns *t, const fuzz_turned *pair, int64_t i) {
     const gyre_config *c = t->config;
     const int64_t pairs = c->rope.dim / 2, axis = fuzz_axis_of(c, i), m = pair->m[axis], n = pair->n[axis];
     const int half = c->rope.layout == GYRE_LAYOUT_HALF;
-    const int starts[2] = {t->has_starts && m < c->longrope.start_tokens, t->has_starts && n < c->longrope.start_tokens};
+    const int starts[2] = {t->has_starts && m < c->rope.longrope.start_tokens,
+                           t->has_starts && n < c->rope.longrope.start_tokens};
     double angle = t->rate[i] * fuzz_turns_distance(c, m, n), magnitude = 1;
     if (starts[0] || starts[1])
         angle = (double)m * (starts[0] ? t->start[i] : t->rate[i]) - (double)n * (starts[1] ? t->start[i] : t->rate[i]);
     for (int side = 0; side < 2; side++)
-        magnitude *= starts[side] && c->longrope.starts == GYRE_LONGROPE_START_RELEASED ? 1 : t->factor;
+        magnitude *= starts[side] && c->rope.longrope.starts == GYRE_LONGROPE_START_RELEASED ? 1 : t->factor;
     if (c->rope.xpos_base > 0) {
         const double dim = (double)c->rope.dim, zeta = (2 * (double)i + 0.4 * dim) / (1.4 * dim);
         magnitude *= pow(zeta, (double)(m - n) / c->rope.xpos_base);

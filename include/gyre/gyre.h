@@ -403,13 +403,16 @@ typedef enum gyre_term { GYRE_TERM_QUERY = 1, GYRE_TERM_KEY = 2, GYRE_TERM_VALUE
 enum { GYRE_NO_TABLE = -1 }; /* rope.table_positions: compute angles in every call */
 
 /* A scheme, completely described.  Zero means the default of a field, so GYRE_INIT(gyre_config) and the fields that matter
- * are a whole config.  The nested structs never grow; new fields of any scheme go to the end of gyre_config. */
+ * are a whole config. */
 typedef struct gyre_config {
     size_t size; /* set by GYRE_INIT */
     gyre_kind kind;
     int64_t head_dim;       /* channels of a head; needed by ROPE and schemes with vectors */
     int64_t heads;          /* query heads; needed where each head has its own slope, number or table */
     int64_t trained_length; /* tokens; needed by scalings that use L */
+    int64_t context_length; /* ROPE, ALIBI: the length in use where a call names none; 0 = trained_length */
+    gyre_length_policy length_policy;
+    int64_t length_block; /* LENGTH_POLICY_CAUSAL; 0 = 64 */
     struct gyre_input_config {
         int64_t dim;            /* channels (of the model); needed by LEARNED and SINUSOIDAL */
         int64_t positions;      /* LEARNED: rows of the table, for positions -offset .. positions - offset - 1 */
@@ -432,7 +435,6 @@ typedef struct gyre_config {
         gyre_layout layout;
         int clockwise; /* 1 = pairs rotate by minus the angle: nanochat */
         gyre_scaling scaling;
-        int64_t context_length;        /* in use where a call names none; 0 = trained_length */
         int64_t table_positions;       /* cos and sin of positions 0 .. this - 1 are kept once computed, in memory taken
                                         * at creation: dim floats per position, and with malloc, whose untouched pages cost
                                         * nothing, dim doubles for F64.  0 = up to the lengths above (32768 if there are
@@ -460,8 +462,46 @@ typedef struct gyre_config {
         int64_t far_window; /* CLAMPED, LEAKY, GROUPED: smaller distances rotate as trained; needed */
         double far_factor;  /* LEAKY: 2^-10 .. 2^32; GROUPED: a whole number, 1 .. 2^32; needed by both */
         gyre_angle_path angles;
-        gyre_length_policy length_policy;
-        int64_t length_block; /* POLICY_CAUSAL; 0 = 64 */
+        /* The scaling of one axis, where it differs from that of rope.  beta_fast, beta_slow, low_freq, high_freq,
+         * proportion, mixed_exponent and fractional_bounds are those of rope, and so are short_factor and long_factor, which
+         * have a number for each pair of the rotation: an axis reads those of its own pairs.  The attention factor is one for
+         * all axes, that of rope.scaling or rope.attention_factor: the scaling of an axis adds none. */
+        struct gyre_axis_config {
+            int own; /* 1 = the fields below, even where zero, take the place of those of rope and config */
+            gyre_scaling scaling;
+            double base, factor;    /* 0 = rope.base; 0 = 1 */
+            int64_t trained_length; /* L; 0 = that of config */
+            int64_t context_length; /* n; 0 = the length in use of the call */
+            /* RIFLEX: the pair that is slowed, counted from 1 within the axis as its paper does; 0 = the first whose period,
+             * rounded to a whole number, is nearest to repeats_at, in latent frames: the first frame that was seen to
+             * repeat */
+            int64_t intrinsic_pair, repeats_at;
+        } axis[4];
+        /* DyPE, arXiv 2510.20766: a scaling that fades as an image is denoised.  With kappa = strength time^exponent, LINEAR
+         * and NTK take s^kappa for s, and BY_PARTS, its text's ramp, YARN and DYNAMIC_YARN take kappa beta_fast and kappa
+         * beta_slow (all pairs are kept at 0).  At least one axis has one of these.  The attention factor stays.  An encoding
+         * for each step costs some powers */
+        struct gyre_diffusion_config {
+            int timed;                 /* 1 = on */
+            double time;               /* t: 1 = pure noise ... 0 = the image */
+            double strength, exponent; /* lambda_s, lambda_t; 0 = 2 */
+        } diffusion;
+        struct gyre_chunk_config {   /* FAR_CHUNKED, FAR_CHUNKED_PAPER */
+            int64_t size;            /* c: "chunk_size" of dual_chunk_attention_config; needed */
+            int64_t local;           /* w: "local_size", 1 .. size - 1; needed */
+            int64_t original_length; /* O: cos and sin are times max(1, 0.1 ln(n / O) + 1) at context length n, so scores are
+                                      * times its square, as in vLLM ("original_max_position_embeddings"); 0 = they are not */
+        } chunk;
+        struct gyre_clip_config {
+            gyre_clip mode;
+            int64_t pairs; /* n, all if there are fewer; 0 = 20, as in the released code, for heads of 64 pairs */
+        } clip;
+        struct gyre_longrope_config { /* LONGROPE, one axis */
+            /* n-hat: at a length in use past trained_length, positions below it rotate by theta[i], as without a scaling.
+             * A cache keeps raw keys then.  0 = none */
+            int64_t start_tokens;
+            gyre_longrope_start starts; /* whether their cos and sin have the attention factor */
+        } longrope;
     } rope;
     struct gyre_query_config {
         gyre_temperature temperature;
@@ -483,54 +523,11 @@ typedef struct gyre_config {
         int64_t sinusoid_dim;     /* SANDWICH: channels, even, at most 65536; 0 = 128 */
         unsigned terms;           /* a set of gyre_term; 0 = BERT: QUERY; others: all that the scheme has */
         gyre_decay decay;         /* KERPLE */
+        gyre_slope_scaling slope_scaling; /* ALIBI */
+        double slope_factor; /* ALIBI: a >= 1, at every length; 0 = max(1, n / trained_length), n the length in use */
+        int64_t amplitudes;  /* TAPA: channels of q_A and k_A, the first of a head; the others: q_P and k_P.  0 = half */
+        double exponent;     /* TAPA: alpha of |m - n|^alpha, up to 2; 0 = 0.1 */
     } score;
-    struct gyre_slope_config { /* ALIBI */
-        gyre_slope_scaling scaling;
-        double factor; /* a >= 1, at every length; 0 = max(1, n / trained_length), n as for rotations: rope.context_length,
-                        * rope.length_policy and rope.length_block say which length is in use */
-    } slope;
-    /* ROPE: the scaling of one axis, where it differs from that of rope.  beta_fast, beta_slow, low_freq, high_freq,
-     * proportion, mixed_exponent and fractional_bounds are those of rope, and so are short_factor and long_factor, which
-     * have a number for each pair of the rotation: an axis reads those of its own pairs.  The attention factor is one for
-     * all axes, that of rope.scaling or rope.attention_factor: the scaling of an axis adds none. */
-    struct gyre_axis_config {
-        int own; /* 1 = the fields below, even where zero, take the place of those of rope and config */
-        gyre_scaling scaling;
-        double base, factor;    /* 0 = rope.base; 0 = 1 */
-        int64_t trained_length; /* L; 0 = that of config */
-        int64_t context_length; /* n; 0 = the length in use of the call */
-        int64_t intrinsic_pair; /* RIFLEX: the pair that is slowed, counted from 1 within the axis as its paper does; 0 = the
-                                 * first whose period, rounded to a whole number, is nearest to repeats_at */
-        int64_t repeats_at;     /* RIFLEX: the first frame that was seen to repeat, in latent frames */
-    } axis[4];
-    struct gyre_diffusion_config { /* ROPE: DyPE, arXiv 2510.20766: a scaling that fades as an image is denoised.  With
-                                    * kappa = strength time^exponent, LINEAR and NTK take s^kappa for s, and BY_PARTS, its
-                                    * text's ramp, YARN and DYNAMIC_YARN take kappa beta_fast and kappa beta_slow (all pairs
-                                    * are kept at 0).  At least one axis has one of these.  The attention factor stays.  An
-                                    * encoding for each step costs some powers */
-        int timed;                 /* 1 = on */
-        double time;               /* t: 1 = pure noise ... 0 = the image */
-        double strength, exponent; /* lambda_s, lambda_t; 0 = 2 */
-    } diffusion;
-    struct gyre_chunk_config {   /* FAR_CHUNKED, FAR_CHUNKED_PAPER */
-        int64_t size;            /* c: "chunk_size" of dual_chunk_attention_config; needed */
-        int64_t local;           /* w: "local_size", 1 .. size - 1; needed */
-        int64_t original_length; /* O: cos and sin are times max(1, 0.1 ln(n / O) + 1) at context length n, so scores are
-                                  * times its square, as in vLLM ("original_max_position_embeddings"); 0 = they are not */
-    } chunk;
-    struct gyre_clip_config { /* ROPE */
-        gyre_clip mode;
-        int64_t pairs; /* n, all if there are fewer; 0 = 20, as in the released code, for heads of 64 pairs */
-    } clip;
-    struct gyre_longrope_config { /* LONGROPE, one axis */
-        int64_t start_tokens;     /* n-hat: at a length in use past trained_length, positions below it rotate by theta[i], as
-                                     * without a scaling.  A cache keeps raw keys then.  0 = none */
-        gyre_longrope_start starts; /* whether their cos and sin have the attention factor */
-    } longrope;
-    struct gyre_tapa_config { /* TAPA, whose head_dim is needed */
-        int64_t amplitudes;   /* channels of q_A and k_A, the first of a head; the others: q_P and k_P.  0 = head_dim / 2 */
-        double exponent;      /* alpha of |m - n|^alpha, up to 2; 0 = 0.1 */
-    } tapa;
 } gyre_config;
 
 /* out = "nope", "learned", ...: the name in the command and in config.json; NULL past the last.  Kinds count from 0. */

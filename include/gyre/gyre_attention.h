@@ -30,11 +30,11 @@ typedef struct gyre_attention_args {
     const gyre_tables *tables;     /* NULL = none */
     gyre_cview q, k, v;            /* [batch, query or key, head, channel], each F32, F16 or BF16; query heads are a multiple
                                     * of key heads */
-    gyre_positions q_pos, k_pos;   /* q_pos.context_length is that of the call; 0 = by rope.length_policy.  That of k_pos is
+    gyre_positions q_pos, k_pos;   /* q_pos.context_length is that of the call; 0 = by length_policy.  That of k_pos is
                                     * ignored */
     double scale;                  /* of q.k, q.A and k.B; finite as a float; 0 = 1 / sqrt(head_dim), DeBERTa:
                                     * 1 / sqrt(head_dim (1 + terms)), TAPA, whose phase it leaves alone:
-                                    * 1 / sqrt(tapa.amplitudes) */
+                                    * 1 / sqrt(score.amplitudes) */
     double softcap;                /* c > 0: a score s, biases included, becomes c tanh(s / c) before the mask: Gemma 2 */
     gyre_causal causal;
     int64_t window; /* a query at m sees keys with |m - n| < window; 0 = all.  window_after sets the side of later keys */
@@ -73,7 +73,8 @@ typedef struct gyre_attention_args {
     const int64_t *q_end;
     /* F32 [batch or sequences, 1, query heads, 1]: ALiBi's slopes of each row, for keys before and after the query, within
      * 2^64 of 0.  They take the place of the encoding's, as gyre_encoding_slopes tells those: neither before_scale nor
-     * slope.scaling divides them.  FlashAttention's alibi_slopes [batch, heads].  Stride 0 broadcasts.  They are constants
+     * score.slope_scaling divides them.  FlashAttention's alibi_slopes [batch, heads].  Stride 0 broadcasts.  They are
+     * constants
      * and have no gradient.  data NULL = the encoding's */
     gyre_cview slopes;
     /* Positions of each head: token t of row b in query head h is at q_pos.data[... + h * q_pos_head_stride], in key head h
@@ -98,7 +99,7 @@ typedef struct gyre_attention_args {
      * Visibility by order and the draw of dropout then go by them, and sinks by order are the keys of index 0 .. sinks - 1.
      * Both or none; NULL = the call has the sequence, as q_end and k_first say. */
     const gyre_positions *q_index, *k_index;
-    /* The context length in use, [batch or sequences], instead of q_pos.context_length; 0 = by rope.length_policy.  For
+    /* The context length in use, [batch or sequences], instead of q_pos.context_length; 0 = by length_policy.  For
      * LENGTH_POLICY_PREFIX: highest position of the whole sequence + 1.  NULL = as q_pos.context_length says. */
     const int64_t *context_lengths;
     int accumulate; /* gradient: 1 = dq, dk and dv, which are F32, are added to; lse is F64 and, like out, of all keys */

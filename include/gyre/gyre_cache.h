@@ -29,7 +29,7 @@ typedef struct gyre_cache_config {
     size_t size;                       /* set by GYRE_INIT */
     const gyre_encoding *encoding;     /* borrowed, must outlive the cache; NULL = positions are applied before */
     gyre_cache_keys keys;              /* ROTATED needs LENGTH_POLICY_DECLARED, no xPos, no far distances and no
-                                    * longrope.start_tokens (EUNSUPPORTED) */
+                                    * rope.longrope.start_tokens (EUNSUPPORTED) */
     gyre_dtype key_dtype, value_dtype; /* F32, F16, BF16 or Q8 */
     int64_t heads, head_dim;           /* key heads; head_dim at most 1024, a multiple of 8 with Q8 */
     int64_t value_dim;                 /* at most 1024; 0 = head_dim; with values_in_keys 0 = the channels before those that

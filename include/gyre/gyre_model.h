@@ -124,7 +124,7 @@ GYRE_API GYRE_MUST_CHECK gyre_status gyre_model_open(gyre_model **out, const cha
 /* gyre_model_open with positions as `profile` reads them at context_length (see gyre_reading_open); gyre_model_open uses
  * DEFAULT and 0.  With 0, dynamic NTK and LongRoPE rotate as within the trained length however much is read; vLLM and
  * llama.cpp choose LongRoPE's list for the model's longest context.  To read more, open for that length, or give contexts
- * an encoding with that rope.context_length. */
+ * an encoding with that context_length. */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_model_open_as(gyre_model **out, const char *path, gyre_profile profile,
                                                         int64_t context_length, gyre_error *err);
 /* *out = a model to be trained, its weights floats in memory, from a folder with what gyre_model_save wrote or with a

@@ -83,7 +83,7 @@ typedef struct gyre_reading {
 
 /* -- reading and writing -- */
 /* *out = the positions that a config.json, a folder with one, or a GGUF describes, as `profile` reads them.
- * context_length: in use, for programs and scalings that depend on it; it becomes config.rope.context_length.  vLLM and
+ * context_length: in use, for programs and scalings that depend on it; it becomes config.context_length.  vLLM and
  * llama.cpp choose once, so for them it is the length their engine was started with.  0 = none.
  * Of a GGUF only the metadata and the small tensors of the rotation are touched, through a mapping.  An unknown model_type
  * with any key of a rotation is read as a llama, with a warning, and so is a GGUF that ends within the data of its tensors.

@@ -230,7 +230,7 @@ class Encoding(_gyre.Encoding):
     def slopes(self, length: int | None = None) -> NDArray[numpy.float64]:
         """ALiBi's slope of each head, [heads].
 
-        length: the context length in use, which slope.scaling may follow; None = the encoding's own.
+        length: the context length in use, which score.slope_scaling may follow; None = the encoding's own.
         """
         return numpy.array(self._slopes(length))
 
@@ -321,7 +321,7 @@ class Encoding(_gyre.Encoding):
             "head_dim": config["head_dim"],
             "heads": config["heads"],
             "trained_length": config["trained_length"],
-            "length": length or config["rope.context_length"] or config["trained_length"],
+            "length": length or config["context_length"] or config["trained_length"],
             "tables": {name: list(shape) for name, shape in self.table_shapes.items()},
         }
         if config["kind"] == "rope":

@@ -5,67 +5,45 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from gyre import _gyre
 from gyre._encoding import Encoding
 from gyre._errors import Error
 
 _TERMS = {"query": 1, "key": 2, "value": 4}
 
 
-# The options of rope that each scaling looks at, of those that belong to scalings.
-_RAMP = ("factor", "beta_fast", "beta_slow")
-_SCALINGS: dict[str, tuple[str, ...]] = {
-    "none": (),
-    "linear": ("factor",),
-    "ntk": ("factor",),
-    "dynamic": ("factor",),
-    "by-parts": _RAMP,
-    "by-parts-paper": _RAMP,
-    "yarn": (*_RAMP, "mscale", "mscale_all_dim"),
-    "dynamic-yarn": ("beta_fast", "beta_slow", "mscale", "mscale_all_dim"),
-    "llama3": ("factor", "low_freq", "high_freq"),
-    "longrope": ("factor", "short_factor", "long_factor", "start_tokens"),
-    "proportional": ("factor", "proportion"),
-    "ntk-mixed": ("factor", "mixed_exponent"),
+# What config.def says of each member of gyre_config: the value that zero stands for, and when it has an effect.
+_STANDARDS = {name: standard for name, standard, _, _ in _gyre.config_fields()}
+_EFFECTS = {name: (by, values) for name, _, by, values in _gyre.config_fields() if by is not None}
+# Options whose name is not the last part of their member's.
+_MEMBERS = {
+    "truncate": "rope.fractional_bounds",
+    "chunk_size": "rope.chunk.size",
+    "local_size": "rope.chunk.local",
+    "original_length": "rope.chunk.original_length",
+    "temperature": "query.temperature",
+    "reference_length": "query.reference_length",
+    "slope": "query.slope",
+    "clip": "rope.clip.mode",
+    "clip_pairs": "rope.clip.pairs",
+    "start_tokens": "rope.longrope.start_tokens",
+    "starts": "rope.longrope.starts",
+    "dype_time": "rope.diffusion.time",
+    "dype_strength": "rope.diffusion.strength",
+    "dype_exponent": "rope.diffusion.exponent",
 }
-# Those of rope that an axis with a scaling of its own looks at too.
-_OF_ALL_AXES = (
-    "beta_fast",
-    "beta_slow",
-    "low_freq",
-    "high_freq",
-    "proportion",
-    "mixed_exponent",
-    "short_factor",
-    "long_factor",
-)
+# An axis with a scaling of its own looks at these of rope too.
+_OF_ALL_AXES = ("beta_fast", "beta_slow", "low_freq", "high_freq", "proportion", "mixed_exponent", "short_factor", "long_factor")
 _FADES = ("linear", "ntk", "by-parts", "by-parts-paper", "yarn", "dynamic-yarn")
-_OF_SCALINGS = (
-    "factor",
-    "beta_fast",
-    "beta_slow",
-    "low_freq",
-    "high_freq",
-    "proportion",
-    "mixed_exponent",
-    "mscale",
-    "mscale_all_dim",
-    "short_factor",
-    "long_factor",
-    "start_tokens",
-)
-_NOT_ZERO = (
-    "base",
-    "factor",
-    "attention_factor",
-    "proportion",
-    "xpos_base",
-    "far_window",
-    "far_factor",
-    "chunk_size",
-    "local_size",
-    "original_length",
-    "clip_pairs",
-)
+# Zero is the default of these, which is no number.
+_NOT_ZERO = ("attention_factor", "xpos_base", "far_window", "far_factor", "chunk_size", "local_size", "original_length")
+
+
+def _member(option: str, place: str) -> str:
+    """The member of gyre_config that an option sets."""
+    if option in _MEMBERS and place == "rope":
+        return _MEMBERS[option]
+    return option if option in _STANDARDS or option == "kind" else f"{place}.{option}"
 
 
 def _terms(terms: Iterable[str]) -> int:
@@ -97,29 +75,25 @@ def _check_dype(given: dict[str, Any], scalings: list[str]) -> None:
 
 def _check_rope(given: dict[str, Any]) -> None:
     """Refuses options that would change nothing, and zeros, which gyre.h takes for its defaults."""
-    scaling, far = given["scaling"], given["far"]
     scalings = _scalings_of_axes(given)
     _check_dype(given, scalings)
-    for name in _NOT_ZERO:
-        if isinstance(given[name], (int, float)) and given[name] == 0:
-            raise Error("EINVAL", f"{name}: is {given[name]!r}; None is the default", name)
-    for name in _OF_SCALINGS:
-        of_axes = name in _OF_ALL_AXES and any(name in _SCALINGS.get(one, ()) for one in scalings)
-        if given[name] is not None and not of_axes and name not in _SCALINGS.get(scaling, _OF_SCALINGS):
-            text = f"{name}: is {given[name]!r}, but scaling is {scaling!r}, which has no {name}"
+    for name, value in given.items():
+        member = _member(name, "rope")
+        zero = isinstance(value, (int, float)) and not isinstance(value, bool) and value == 0
+        if zero and (name in _NOT_ZERO or _STANDARDS.get(member)):
+            raise Error("EINVAL", f"{name}: is {value!r}; None is the default", name)
+        by, values = _EFFECTS.get(member, ("", ()))
+        if value is None or by == "rope.diffusion.timed" or name in ("truncate", "length_block"):
+            continue
+        decider = {"rope.clip.mode": "clip", "query.temperature": "temperature"}.get(by or "", (by or "").rpartition(".")[2])
+        of_axes = name in _OF_ALL_AXES and any(one in (values or ()) for one in scalings)
+        if by and not of_axes and given.get(decider) not in (values or ()):
+            text = f"{name}: is {value!r}, but {decider} is {given[decider]!r}, which has no {name}"
             raise Error("EINVAL", text, name)
     if given["xpos_center"] is not None and given["xpos_base"] is None:
         raise Error("EINVAL", f"xpos_center: is {given['xpos_center']!r}, but xpos_base is None", "xpos_center")
-    chunked = far in ("chunked", "chunked-paper")
-    for name in ("far_window", "far_factor", "chunk_size", "local_size", "original_length"):
-        of_chunks = name not in ("far_window", "far_factor")
-        has = chunked if of_chunks else far != "as-near" and not chunked and (far, name) != ("clamped", "far_factor")
-        if given[name] is not None and not has:
-            raise Error("EINVAL", f"{name}: is {given[name]!r}, but far is {far!r}, which has no {name}", name)
     if given["starts"] is not None and not given["start_tokens"]:
         raise Error("EINVAL", f"starts: is {given['starts']!r}, but there are no start_tokens", "starts")
-    if given["clip_pairs"] is not None and given["clip"] == "none":
-        raise Error("EINVAL", f"clip_pairs: is {given['clip_pairs']!r}, but clip is 'none'", "clip_pairs")
 
 
 _OF_AXIS = ("scaling", "base", "factor", "trained_length", "context_length", "intrinsic_pair", "repeats_at")
@@ -130,23 +104,23 @@ def _of_axes(scalings: Sequence[Mapping[str, Any] | None] | None) -> dict[str, A
     for i, own in enumerate(scalings or ()):
         if own is None:
             continue
-        fields[f"axis[{i}].own"] = True
+        fields[f"rope.axis[{i}].own"] = True
         for name, value in own.items():
             if name in _OF_ALL_AXES:
                 text = f"axis_scalings: [{i}] has {name!r}, which all axes share: it is an option of rope"
                 raise Error("EINVAL", text, "axis_scalings")
             if name not in _OF_AXIS:
                 raise Error("EINVAL", f"axis_scalings: [{i}] has {name!r}, which is none of {', '.join(_OF_AXIS)}", "axis_scalings")
-            fields[f"axis[{i}].{name}"] = value
+            fields[f"rope.axis[{i}].{name}"] = value
     if len(scalings or ()) > 4:
         raise Error("EINVAL", f"axis_scalings: has {len(scalings or ())} axes, and 4 is the most", "axis_scalings")
     return fields
 
 
-def _make(kind: str, **fields: Any) -> Encoding:
-    """Names of fields are written with two underscores for a dot; a field without a value keeps its default."""
-    given = {name.replace("__", "."): value for name, value in fields.items() if value is not None}
-    return Encoding(kind=kind, **given)
+def _make(kind: str, place: str, options: Mapping[str, Any], **members: Any) -> Encoding:
+    """options: by the names of a function's arguments; one without a value keeps its default."""
+    given = {_member(name, place): value for name, value in options.items() if value is not None}
+    return Encoding(kind=kind, **given, **members)
 
 
 def rope(
@@ -242,61 +216,15 @@ def rope(
     Raises:
         gyre.Error: it names the field, its value and what is allowed.
     """
-    _check_rope(locals())
-    axes = len(axis_pairs) if axis_pairs is not None else None
-    return _make(
-        "rope",
-        **_of_axes(axis_scalings),
-        diffusion__timed=None if dype_time is None else True,
-        diffusion__time=dype_time,
-        diffusion__strength=dype_strength,
-        diffusion__exponent=dype_exponent,
-        head_dim=head_dim,
-        trained_length=trained_length,
-        rope__base=base,
-        rope__scaling=scaling,
-        rope__factor=factor,
-        rope__context_length=context_length,
-        rope__dim=dim,
-        rope__first_channel=first_channel,
-        rope__layout=layout,
-        rope__clockwise=clockwise,
-        rope__attention_factor=attention_factor,
-        rope__mscale=mscale,
-        rope__mscale_all_dim=mscale_all_dim,
-        rope__beta_fast=beta_fast,
-        rope__beta_slow=beta_slow,
-        rope__low_freq=low_freq,
-        rope__high_freq=high_freq,
-        rope__proportion=proportion,
-        rope__mixed_exponent=mixed_exponent,
-        rope__fractional_bounds=not truncate,
-        rope__resonance=resonance,
-        rope__short_factor=short_factor,
-        rope__long_factor=long_factor,
-        rope__axes=axes,
-        rope__axis_pairs=axis_pairs,
-        rope__axes_layout=axes_layout,
-        rope__far=far,
-        rope__far_window=far_window,
-        rope__far_factor=far_factor,
-        chunk__size=chunk_size,
-        chunk__local=local_size,
-        chunk__original_length=original_length,
-        rope__xpos_base=xpos_base,
-        rope__xpos_center=xpos_center,
-        query__temperature=temperature,
-        query__reference_length=reference_length,
-        query__slope=slope,
-        rope__angles=angles,
-        rope__length_policy=length_policy,
-        rope__length_block=length_block,
-        rope__table_positions=table_positions,
-        clip__mode=clip,
-        clip__pairs=clip_pairs,
-        longrope__start_tokens=start_tokens,
-        longrope__starts=starts,
-    )
+    given = dict(locals())
+    _check_rope(given)
+    axes = _of_axes(given.pop("axis_scalings"))
+    given["truncate"] = not truncate  # the member is its opposite
+    if axis_pairs is not None:
+        axes["rope.axes"] = len(axis_pairs)
+    if dype_time is not None:
+        axes["rope.diffusion.timed"] = True
+    return _make("rope", "rope", given, **axes)
 
 
 def xpos(head_dim: int, *, xpos_base: float = 512.0, **options: Any) -> Encoding:
@@ -306,7 +234,7 @@ def xpos(head_dim: int, *, xpos_base: float = 512.0, **options: Any) -> Encoding
 
 def nope(head_dim: int | None = None) -> Encoding:
     """No positions."""
-    return _make("nope", head_dim=head_dim)
+    return _make("nope", "", {"head_dim": head_dim})
 
 
 def sinusoidal(
@@ -325,16 +253,7 @@ def sinusoidal(
     offset: position m uses the sinusoid of m + offset.  zero_padding: zeros at position -1 (M2M100).
     trained_scale: times the one number of the input table (Li 2018, arXiv 1809.08895).
     """
-    return _make(
-        "sinusoidal",
-        input__dim=dim,
-        input__layout=layout,
-        input__base=base,
-        input__offset=offset,
-        input__scale=scale,
-        input__zero_padding=zero_padding,
-        input__trained_scale=trained_scale,
-    )
+    return _make("sinusoidal", "input", locals())
 
 
 def learned(
@@ -351,15 +270,7 @@ def learned(
     positions: rows.  dim: channels of the model.  offset: position m uses row m + offset (BART, OPT, RoBERTa: 2).
     resized_length: the table is stretched over so many positions; hierarchy: alpha of Su's decomposition (kexue.fm 7947).
     """
-    return _make(
-        "learned",
-        input__positions=positions,
-        input__dim=dim,
-        input__offset=offset,
-        input__scale=scale,
-        input__resized_length=resized_length,
-        input__hierarchy=hierarchy,
-    )
+    return _make("learned", "input", locals())
 
 
 def alibi(
@@ -390,21 +301,9 @@ def alibi(
         raise Error("EINVAL", "factor: is 0; None is the default", "factor")
     if factor is not None and scaling in (None, "none"):
         raise Error("EINVAL", f"factor: is {factor!r}, but scaling is {scaling!r}, which has no factor", "factor")
-    return _make(
-        "alibi",
-        trained_length=trained_length,
-        rope__context_length=context_length,
-        rope__length_policy=length_policy,
-        rope__length_block=length_block,
-        slope__scaling=scaling,
-        slope__factor=factor,
-        heads=heads,
-        head_dim=head_dim,
-        score__slopes=slopes,
-        score__slopes_after=slopes_after,
-        score__max_bias=max_bias,
-        score__before_scale=before_scale,
-    )
+    given = dict(locals())
+    given["slope_scaling"], given["slope_factor"] = given.pop("scaling"), given.pop("factor")
+    return _make("alibi", "score", given)
 
 
 def t5(heads: int, *, buckets: int = 32, max_distance: int = 128, bidirectional: bool = False) -> Encoding:
@@ -412,28 +311,22 @@ def t5(heads: int, *, buckets: int = 32, max_distance: int = 128, bidirectional:
 
     Its table "bias" is [buckets, heads], transformers' relative_attention_bias.weight.  bidirectional: an encoder.
     """
-    return _make(
-        "t5",
-        heads=heads,
-        score__buckets=buckets,
-        score__max_distance=max_distance,
-        score__bidirectional=bidirectional,
-    )
+    return _make("t5", "score", locals())
 
 
 def kerple(heads: int, *, decay: str = "log") -> Encoding:
     """KERPLE (Chi 2022, arXiv 2205.09921): a trained decay, "log" or "power".  Its table "bias" is [2, heads]: r1, r2."""
-    return _make("kerple", heads=heads, score__decay=decay)
+    return _make("kerple", "score", locals())
 
 
 def fire(heads: int, *, hidden_units: int = 32) -> Encoding:
     """FIRE (Li 2023, arXiv 2310.04418): a small network of distance over position.  gyre.h describes the rows of "bias"."""
-    return _make("fire", heads=heads, score__hidden_units=hidden_units)
+    return _make("fire", "score", locals())
 
 
 def sandwich(heads: int, *, dim: int = 128) -> Encoding:
     """Sandwich (Chi 2022, arXiv 2212.10356): the product of two sinusoids of dim channels on every score."""
-    return _make("sandwich", heads=heads, score__sinusoid_dim=dim)
+    return _make("sandwich", "score", {"heads": heads, "sinusoid_dim": dim})
 
 
 def tapa(head_dim: int, *, amplitudes: int | None = None, exponent: float | None = None) -> Encoding:
@@ -446,7 +339,7 @@ def tapa(head_dim: int, *, amplitudes: int | None = None, exponent: float | None
     for name, value in (("amplitudes", amplitudes), ("exponent", exponent)):
         if value == 0:
             raise Error("EINVAL", f"{name}: is 0; None is the default", name)
-    return _make("tapa", head_dim=head_dim, tapa__amplitudes=amplitudes, tapa__exponent=exponent)
+    return _make("tapa", "score", {"head_dim": head_dim, "amplitudes": amplitudes, "exponent": exponent})
 
 
 def shaw(
@@ -456,18 +349,14 @@ def shaw(
 
     Tables "query" (the paper's keys, which are multiplied with queries) and "value", [2 max_distance + 1, head_dim].
     """
-    return _make(
-        "shaw", head_dim=head_dim, heads=heads, score__max_distance=max_distance, score__terms=_terms(terms)
-    )
+    return _make("shaw", "score", {**locals(), "terms": _terms(terms)})
 
 
 def nezha(
     head_dim: int, *, max_distance: int = 64, heads: int | None = None, terms: Iterable[str] = ("query", "value")
 ) -> Encoding:
     """NeZha (Wei 2019, arXiv 1909.00204): Shaw's two terms with a fixed sinusoid."""
-    return _make(
-        "nezha", head_dim=head_dim, heads=heads, score__max_distance=max_distance, score__terms=_terms(terms)
-    )
+    return _make("nezha", "score", {**locals(), "terms": _terms(terms)})
 
 
 def bert(head_dim: int, *, max_positions: int, terms: Iterable[str] = ("query",), heads: int | None = None) -> Encoding:
@@ -475,9 +364,7 @@ def bert(head_dim: int, *, max_positions: int, terms: Iterable[str] = ("query",)
 
     Tables "query" and, with that term, "key", which are one memory: [2 max_positions - 1, head_dim].
     """
-    return _make(
-        "bert", head_dim=head_dim, heads=heads, score__max_positions=max_positions, score__terms=_terms(terms)
-    )
+    return _make("bert", "score", {**locals(), "terms": _terms(terms)})
 
 
 def deberta(
@@ -492,14 +379,7 @@ def deberta(
 
     max_distance: distances of this and more count as one.  position_buckets: log buckets on each side (v2, v3).
     """
-    return _make(
-        "deberta",
-        head_dim=head_dim,
-        heads=heads,
-        score__max_distance=max_distance,
-        score__position_buckets=position_buckets,
-        score__terms=_terms(terms),
-    )
+    return _make("deberta", "score", {**locals(), "terms": _terms(terms)})
 
 
 def transformer_xl(head_dim: int, heads: int, *, max_distance: int, bidirectional: bool = False) -> Encoding:
@@ -507,10 +387,4 @@ def transformer_xl(head_dim: int, heads: int, *, max_distance: int, bidirectiona
 
     max_distance: clamp_len.  Tables "query" (r, projected by the caller), "content_bias" (u) and "position_bias" (v).
     """
-    return _make(
-        "transformer-xl",
-        head_dim=head_dim,
-        heads=heads,
-        score__max_distance=max_distance,
-        score__bidirectional=bidirectional,
-    )
+    return _make("transformer-xl", "score", locals())

@@ -16,6 +16,8 @@ int gyre_py_encoding_of(PyObject *object, const char *name, const gyre_py_encodi
 int gyre_py_encoding_from_dict(PyObject *dict, gyre_encoding **encoding);
 /* out = a config as such a dict, all fields; those that hold their zero are left out unless `all`. */
 PyObject *gyre_py_config_dict(const gyre_config *config, int all);
+/* config_fields(): the rows of config.def that gyre._kinds needs. */
+PyObject *gyre_py_config_fields(PyObject *self, PyObject *nothing);
 
 /* Tables of a scheme: a dict of arrays by name, or one array where the scheme has one table.  Begin with {0}. */
 enum { GYRE_PY_TABLES = 7 };

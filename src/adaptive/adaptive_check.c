@@ -69,7 +69,8 @@ static gyre_status check_encoding(const gyre_adaptive_args *args, const char *wh
                          args->q_pos ? "q_pos" : "k_pos", where);
     if (!encoding) return GYRE_OK;
     if (!encoding->scheme->bias_row)
-        return gyre_fail(err, GYRE_EUNSUPPORTED, "encoding: %s adds no bias to scores (%s)", encoding->scheme->name, where);
+        return gyre_fail(err, GYRE_EUNSUPPORTED, "encoding: %s adds no bias to scores (%s)",
+                         gyre_kind_name(encoding->scheme->kind), where);
     if (encoding->config.heads == args->q.shape[2]) return GYRE_OK;
     return gyre_fail(err, GYRE_ESHAPE, "q: %" PRId64 " heads, the encoding has %" PRId64 " (%s)", args->q.shape[2],
                      encoding->config.heads, where);

@@ -9,7 +9,7 @@ int gyre_length_is_dynamic(const gyre_attention_args *args) {
     const gyre_encoding *encoding = args->encoding;
     const int64_t given = args->context_lengths ? 0 : args->q_pos.context_length; /* context_lengths takes its place */
     if (!encoding || given != 0) return 0;
-    return encoding->config.rope.length_policy != GYRE_LENGTH_POLICY_DECLARED &&
+    return encoding->config.length_policy != GYRE_LENGTH_POLICY_DECLARED &&
            !gyre_encoding_same_at(encoding, 1, GYRE_MAX_POSITION + 1);
 }
 
@@ -101,7 +101,7 @@ static sequence sequence_of(const gyre_attention_args *args, int64_t s) {
 
 /* out = the context length for a query at m (GYRE_LENGTH_POLICY_CAUSAL). */
 static int64_t length_at(const gyre_encoding *encoding, int64_t m) {
-    const int64_t given = encoding->config.rope.length_block, block = given > 0 ? given : 64, position = m < 0 ? 0 : m;
+    const int64_t given = encoding->config.length_block, block = given > 0 ? given : 64, position = m < 0 ? 0 : m;
     return (position / block + 1) * block;
 }
 
@@ -130,7 +130,7 @@ static int64_t count_of_length(const gyre_segments *segments, const sequence *s,
     narrow_positions(&positions, s->batch, s->q_first + query, query);
     *length = args->context_lengths ? args->context_lengths[segments->sequence] : args->q_pos.context_length;
     if (!segments->dynamic || count == 0 || *length > 0) return count;
-    if (encoding->config.rope.length_policy == GYRE_LENGTH_POLICY_PREFIX) {
+    if (encoding->config.length_policy == GYRE_LENGTH_POLICY_PREFIX) {
         *length = max_position(&positions, 0, 0, count) + 1;
         return count;
     }

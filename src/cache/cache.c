@@ -21,7 +21,7 @@ gyre_status gyre_cache_can_store_rotated(const gyre_encoding *encoding, gyre_err
     if (!gyre_cache_rotates(encoding)) return GYRE_OK;
     const struct gyre_rope_config *rope = &encoding->config.rope;
     const char *what = NULL;
-    if (rope->length_policy != GYRE_LENGTH_POLICY_DECLARED) what = "their context length follows the query";
+    if (encoding->config.length_policy != GYRE_LENGTH_POLICY_DECLARED) what = "their context length follows the query";
     if (encoding->start_frequency) what = "LongRoPE's start tokens have a rotation of their own, which no shift leads to";
     if (rope->far != GYRE_FAR_AS_NEAR) what = "rope.far depends on the query";
     if (encoding->xpos_log2_decay) what = "xPos depends on the tile of a key";

@@ -112,7 +112,8 @@ static void rotate_block(void *arg, int64_t block) {
 
 static gyre_status check_encoding(const gyre_encoding *encoding, const char *argument, int64_t head_dim, gyre_error *err) {
     if (!encoding->frequency || encoding->config.kind != GYRE_KIND_ROPE)
-        return gyre_fail(err, GYRE_EUNSUPPORTED, "%s: %s rotates nothing (%s)", argument, encoding->scheme->name, name);
+        return gyre_fail(err, GYRE_EUNSUPPORTED, "%s: %s rotates nothing (%s)", argument,
+                         gyre_kind_name(encoding->scheme->kind), name);
     if (encoding->xpos_log2_decay)
         return gyre_fail(err, GYRE_EUNSUPPORTED, "%s: xPos scales keys by their position (%s)", argument, name);
     if (encoding->config.head_dim != head_dim)

@@ -14,18 +14,19 @@ static const double TOLERANCE = 1e-6; /* relative; a GGUF stores keys and diviso
 /* out = what else of a position the result does not say; NULL = nothing. */
 static const char *lost_field(const gyre_config *found, const gyre_config *wanted) {
     const struct gyre_rope_config *a = &found->rope, *b = &wanted->rope;
-    if (found->longrope.start_tokens != wanted->longrope.start_tokens || found->longrope.starts != wanted->longrope.starts)
+    if (found->rope.longrope.start_tokens != wanted->rope.longrope.start_tokens ||
+        found->rope.longrope.starts != wanted->rope.longrope.starts)
         return "start tokens of LongRoPE";
     if (a->far != b->far || a->far_window != b->far_window || a->far_factor != b->far_factor ||
-        found->chunk.size != wanted->chunk.size || found->chunk.local != wanted->chunk.local ||
-        found->chunk.original_length != wanted->chunk.original_length)
+        found->rope.chunk.size != wanted->rope.chunk.size || found->rope.chunk.local != wanted->rope.chunk.local ||
+        found->rope.chunk.original_length != wanted->rope.chunk.original_length)
         return "far positions";
     if (a->xpos_base != b->xpos_base) return "xPos";
     if (found->query.temperature != wanted->query.temperature || found->query.slope != wanted->query.slope ||
         (wanted->query.temperature && found->query.reference_length != wanted->query.reference_length))
         return "temperature of queries";
     if (a->clockwise != b->clockwise || a->axes != b->axes) return "rotation";
-    if (a->length_policy != b->length_policy) return "length policy";
+    if (found->length_policy != wanted->length_policy) return "length policy";
     return NULL;
 }
 
@@ -54,7 +55,7 @@ static const char *difference(const gyre_conversion *c, const gyre_reading *read
                               double *scratch) {
     const gyre_config *wanted = gyre_encoding_get_config(c->encoding);
     if (!rotation_matches(c, reading, group, scratch))
-        return wanted->clip.mode != GYRE_CLIP_NONE ? "clipped rotation" : "rotation";
+        return wanted->rope.clip.mode != GYRE_CLIP_NONE ? "clipped rotation" : "rotation";
     return lost_field(gyre_encoding_get_config(gyre_reading_encoding(reading, group)), wanted);
 }
 

@@ -35,8 +35,8 @@ static gyre_status check_call(const gyre_encoding *encoding, const gyre_position
                                       : name,
                          where);
     if (!(encoding->scheme->places & GYRE_PLACE_INPUT))
-        return gyre_fail(err, GYRE_EUNSUPPORTED, "encoding: %s adds nothing at the input (%s)", encoding->scheme->name,
-                         where);
+        return gyre_fail(err, GYRE_EUNSUPPORTED, "encoding: %s adds nothing at the input (%s)",
+                         gyre_kind_name(encoding->scheme->kind), where);
     if (!gyre_is_real(view->dtype))
         return gyre_fail(err, GYRE_EDTYPE, "%s: is %s, not F32, F16, BF16 or F64 (%s)", name, gyre_dtype_text(view->dtype),
                          where);

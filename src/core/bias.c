@@ -97,8 +97,8 @@ static gyre_status check(const bias_call *a, const gyre_cview *scores, const bia
     if (!a->queries || !a->keys)
         return gyre_fail(n->err, GYRE_EINVAL, "%s: is NULL (%s)", a->queries ? "keys" : "queries", n->where);
     if (!a->encoding->scheme->bias_row)
-        return gyre_fail(n->err, GYRE_EUNSUPPORTED, "encoding: %s adds no bias to scores (%s)", a->encoding->scheme->name,
-                         n->where);
+        return gyre_fail(n->err, GYRE_EUNSUPPORTED, "encoding: %s adds no bias to scores (%s)",
+                         gyre_kind_name(a->encoding->scheme->kind), n->where);
     if (!gyre_is_real(scores->dtype))
         return gyre_fail(n->err, GYRE_EDTYPE, "%s: is %s, not F32, F16, BF16 or F64 (%s)", n->scores,
                          gyre_dtype_text(scores->dtype), n->where);

@@ -53,7 +53,8 @@ int gyre_encoding_same_at(const gyre_encoding *encoding, int64_t length, int64_t
 double gyre_slope_divisor(const gyre_encoding *encoding, int64_t head, int64_t length) {
     if (!encoding->slope_exponents) return encoding->slope_divisor;
     const gyre_config *config = &encoding->config;
-    const double factor = config->slope.factor > 0 ? config->slope.factor : (double)gyre_extension_ratio(config, length);
+    const double factor =
+        config->score.slope_factor > 0 ? config->score.slope_factor : (double)gyre_extension_ratio(config, length);
     return encoding->slope_divisor * pow(factor, encoding->slope_exponents[head]);
 }
 

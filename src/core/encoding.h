@@ -32,7 +32,7 @@ struct gyre_encoding {
     int64_t first_position, last_position;  /* the range the scheme can represent, both included */
     double *slopes, *slopes_after;          /* [heads]; slopes_after NULL = equal to slopes */
     double slope_divisor;                   /* slopes are divided by this when used */
-    double *slope_exponents;                /* [heads], and by a^this, a the factor at a length; NULL = no slope.scaling */
+    double *slope_exponents;                /* [heads], and by a^this, a the factor at a length; NULL = none */
     double *short_factor, *long_factor;     /* [rope.dim / 2] */
     struct gyre_frequency *frequency;       /* [rope.dim / 2] at the default context length; sinusoid: [input.dim / 2] */
     struct gyre_frequency *start_frequency; /* [rope.dim / 2], LongRoPE's start tokens: without a scaling; NULL = none */

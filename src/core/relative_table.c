@@ -47,8 +47,8 @@ gyre_status gyre_terms_check(const gyre_encoding *encoding, unsigned known, gyre
     const unsigned terms = encoding->config.score.terms;
     if ((terms & ~known) == 0) return GYRE_OK;
     return gyre_fail(err, GYRE_EINVAL, "score.terms: %#x; %s has tables on %s%s%s (gyre_config)", terms,
-                     encoding->scheme->name, known ? "the query" : "no side", known & GYRE_TERM_KEY ? " and the key" : "",
-                     known & GYRE_TERM_VALUE ? " and the value" : "");
+                     gyre_kind_name(encoding->scheme->kind), known ? "the query" : "no side",
+                     known & GYRE_TERM_KEY ? " and the key" : "", known & GYRE_TERM_VALUE ? " and the value" : "");
 }
 
 void gyre_vector_tables_declare(gyre_encoding *encoding, unsigned terms, int64_t heads, int64_t rows) {

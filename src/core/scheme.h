@@ -35,8 +35,7 @@ typedef struct gyre_weighted_rows {
 
 typedef struct gyre_scheme {
     gyre_kind kind;
-    const char *name; /* as the command and config.json spell it */
-    unsigned places;  /* GYRE_PLACE_* */
+    unsigned places; /* GYRE_PLACE_* */
     /* 1: b falls or grows with |k - q| without bound.  Attention then forms the scores of a row relative to the bias of its
      * nearest key. */
     int decays;

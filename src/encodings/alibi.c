@@ -43,19 +43,12 @@ static gyre_status copy_slopes(const gyre_encoding *encoding, const double *give
 /* -- slopes past the trained length -- */
 
 static gyre_status check_scaling(const gyre_config *config, gyre_error *err) {
-    const struct gyre_slope_config *slope = &config->slope;
-    if ((unsigned)slope->scaling > GYRE_SLOPE_SCALING_NTK_RELEASED)
-        return gyre_fail(err, GYRE_EINVAL, "slope.scaling: %d names no scaling (gyre_config)", (int)slope->scaling);
-    if (slope->factor != 0 && !(slope->factor >= 1 && slope->factor <= MAX_SLOPE))
-        return gyre_fail(err, GYRE_EINVAL, "slope.factor: %g is not 0 or a number from 1 to 2^64 (gyre_config)",
-                         slope->factor);
-    if ((unsigned)config->rope.length_policy > GYRE_LENGTH_POLICY_PREFIX)
-        return gyre_fail(err, GYRE_EINVAL, "rope.length_policy: %d names no policy (gyre_config)",
-                         (int)config->rope.length_policy);
-    if (slope->scaling == GYRE_SLOPE_SCALING_NONE) return GYRE_OK;
-    if (slope->factor == 0 && config->trained_length == 0)
-        return gyre_fail(err, GYRE_EINVAL, "trained_length: missing; slope.scaling without a factor needs it (gyre_config)");
-    if (slope->scaling != GYRE_SLOPE_SCALING_LINEAR && config->heads < 2)
+    const struct gyre_score_config *score = &config->score;
+    if (score->slope_scaling == GYRE_SLOPE_SCALING_NONE) return GYRE_OK;
+    if (score->slope_factor == 0 && config->trained_length == 0)
+        return gyre_fail(err, GYRE_EINVAL,
+                         "trained_length: missing; score.slope_scaling without a factor needs it (gyre_config)");
+    if (score->slope_scaling != GYRE_SLOPE_SCALING_LINEAR && config->heads < 2)
         return gyre_fail(err, GYRE_EINVAL, "heads: 1; NTK scales the slopes between two heads (gyre_config)");
     return GYRE_OK;
 }
@@ -76,11 +69,11 @@ static gyre_status fill_ntk_exponents(const gyre_encoding *encoding, gyre_error 
 }
 
 static gyre_status fill_exponents(gyre_encoding *encoding, gyre_error *err) {
-    const gyre_slope_scaling scaling = encoding->config.slope.scaling;
+    const gyre_slope_scaling scaling = encoding->config.score.slope_scaling;
     const int64_t heads = encoding->config.heads;
     int64_t first = 1; /* the heads whose slopes the released code interpolates */
     if (scaling == GYRE_SLOPE_SCALING_NONE) return GYRE_OK;
-    if (encoding->config.rope.length_block == 0) encoding->config.rope.length_block = 64;
+    if (encoding->config.length_block == 0) encoding->config.length_block = 64;
     encoding->slope_exponents = gyre_encoding_allocate(encoding, heads, sizeof *encoding->slope_exponents, err);
     if (!encoding->slope_exponents) return GYRE_ENOMEM;
     if (scaling == GYRE_SLOPE_SCALING_NTK) return fill_ntk_exponents(encoding, err);
@@ -94,7 +87,7 @@ static gyre_status fill_exponents(gyre_encoding *encoding, gyre_error *err) {
 }
 
 static int same_at(const gyre_config *config, int64_t length, int64_t other) {
-    return config->slope.scaling == GYRE_SLOPE_SCALING_NONE || config->slope.factor > 0 ||
+    return config->score.slope_scaling == GYRE_SLOPE_SCALING_NONE || config->score.slope_factor > 0 ||
            gyre_extension_ratio(config, length) == gyre_extension_ratio(config, other);
 }
 
@@ -104,8 +97,6 @@ static gyre_status check(const gyre_encoding *encoding, gyre_error *err) {
     const struct gyre_score_config *score = &encoding->config.score;
     if (encoding->config.heads == 0)
         return gyre_fail(err, GYRE_EINVAL, "heads: missing; ALiBi has a slope for each (gyre_config)");
-    if (!isfinite(score->max_bias) || score->max_bias < 0)
-        return gyre_fail(err, GYRE_EINVAL, "score.max_bias: %g is not a number from 0 up (gyre_config)", score->max_bias);
     if (score->before_scale && encoding->config.head_dim == 0)
         return gyre_fail(err, GYRE_EINVAL,
                          "head_dim: missing; a bias before the scale is divided by its root (gyre_config)");
@@ -123,7 +114,6 @@ static gyre_status init(gyre_encoding *encoding, gyre_error *err) {
     if (status == GYRE_OK) status = copy_slopes(encoding, score->slopes_after, "slopes_after", &encoding->slopes_after, err);
     if (status != GYRE_OK) return status;
     encoding->slope_divisor = score->before_scale ? sqrt((double)encoding->config.head_dim) : 1;
-    if (score->max_bias == 0) score->max_bias = 8;
     if (!encoding->slopes) {
         encoding->slopes = gyre_encoding_allocate(encoding, heads, sizeof *encoding->slopes, err);
         if (!encoding->slopes) return GYRE_ENOMEM;
@@ -240,7 +230,6 @@ static void bias_tile(const gyre_encoding *encoding, const gyre_tables *tables, 
 }
 
 const gyre_scheme gyre_scheme_alibi = {.kind = GYRE_KIND_ALIBI,
-                                       .name = "alibi",
                                        .places = GYRE_PLACE_SCORE,
                                        .init = init,
                                        .decays = 1,

@@ -29,7 +29,6 @@ static void suggest(gyre_config *config) {
 }
 
 const gyre_scheme gyre_scheme_bert = {.kind = GYRE_KIND_BERT,
-                                      .name = "bert",
                                       .places = GYRE_PLACE_SCORE,
                                       .init = init,
                                       .suggest = suggest,

@@ -62,7 +62,6 @@ static void suggest(gyre_config *config) {
 }
 
 const gyre_scheme gyre_scheme_deberta = {.kind = GYRE_KIND_DEBERTA,
-                                         .name = "deberta",
                                          .places = GYRE_PLACE_SCORE,
                                          .init = init,
                                          .suggest = suggest,

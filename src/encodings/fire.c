@@ -322,7 +322,6 @@ static void table_entry(const gyre_encoding *encoding, gyre_table which, int64_t
 }
 
 const gyre_scheme gyre_scheme_fire = {.kind = GYRE_KIND_FIRE,
-                                      .name = "fire",
                                       .places = GYRE_PLACE_SCORE,
                                       .init = init,
                                       .suggest = suggest,

@@ -14,9 +14,6 @@
 static gyre_status init(gyre_encoding *encoding, gyre_error *err) {
     if (encoding->config.heads == 0)
         return gyre_fail(err, GYRE_EINVAL, "heads: missing; KERPLE has two numbers for each (gyre_config)");
-    const gyre_decay decay = encoding->config.score.decay;
-    if (decay != GYRE_DECAY_LOG && decay != GYRE_DECAY_POWER)
-        return gyre_fail(err, GYRE_EINVAL, "score.decay: %d names no decay (gyre_config)", (int)decay);
     const gyre_status status = gyre_terms_check(encoding, 0, err);
     if (status != GYRE_OK) return status;
     encoding->table[GYRE_TABLE_BIAS] = (gyre_table_size){1, 2, encoding->config.heads};
@@ -72,7 +69,6 @@ static void table_entry(const gyre_encoding *encoding, gyre_table which, int64_t
 }
 
 const gyre_scheme gyre_scheme_kerple = {.kind = GYRE_KIND_KERPLE,
-                                        .name = "kerple",
                                         .places = GYRE_PLACE_SCORE,
                                         .init = init,
                                         .decays = 1,

@@ -95,7 +95,6 @@ static gyre_weighted_rows input_weighted_rows(const gyre_encoding *encoding, int
 }
 
 const gyre_scheme gyre_scheme_learned = {.kind = GYRE_KIND_LEARNED,
-                                         .name = "learned",
                                          .places = GYRE_PLACE_INPUT,
                                          .init = init,
                                          .suggest = suggest,

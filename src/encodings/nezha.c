@@ -38,8 +38,5 @@ static gyre_status init(gyre_encoding *encoding, gyre_error *err) {
     return gyre_distance_map_make(encoding, score->max_distance, row_of_distance, err);
 }
 
-const gyre_scheme gyre_scheme_nezha = {.kind = GYRE_KIND_NEZHA,
-                                       .name = "nezha",
-                                       .places = GYRE_PLACE_SCORE | GYRE_PLACE_VALUE,
-                                       .init = init,
-                                       .suggest = suggest};
+const gyre_scheme gyre_scheme_nezha = {
+    .kind = GYRE_KIND_NEZHA, .places = GYRE_PLACE_SCORE | GYRE_PLACE_VALUE, .init = init, .suggest = suggest};

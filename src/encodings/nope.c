@@ -7,4 +7,4 @@ static gyre_status init(gyre_encoding *encoding, gyre_error *err) {
     return GYRE_OK;
 }
 
-const gyre_scheme gyre_scheme_nope = {.kind = GYRE_KIND_NOPE, .name = "nope", .init = init};
+const gyre_scheme gyre_scheme_nope = {.kind = GYRE_KIND_NOPE, .init = init};

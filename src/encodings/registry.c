@@ -14,11 +14,6 @@ const gyre_scheme *gyre_scheme_find(gyre_kind kind) {
     return NULL;
 }
 
-const char *gyre_kind_name(gyre_kind kind) {
-    const gyre_scheme *scheme = gyre_scheme_find(kind);
-    return scheme ? scheme->name : NULL;
-}
-
 gyre_status gyre_config_suggest(gyre_config *config) {
     gyre_config own;
     if (gyre_sized_read(&own, sizeof own, config, "gyre_config", NULL)) return GYRE_EINVAL;

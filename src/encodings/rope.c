@@ -9,6 +9,7 @@
 #include "core/rotation/torch_math.h"
 #include "core/rotation/turns.h"
 #include "encodings/schemes.h"
+#include "gyre/gyre_fields.h"
 #include "util/error.h"
 
 #include <inttypes.h>
@@ -19,20 +20,8 @@ typedef struct gyre_rope_config rope_config;
 
 static void fill_defaults(gyre_config *config) {
     rope_config *rope = &config->rope;
-    const struct {
-        double *field, value;
-    } defaults[] = {{&rope->base, 10000.0},   {&rope->factor, 1.0},          {&rope->beta_fast, 32.0},
-                    {&rope->beta_slow, 1.0},  {&rope->low_freq, 1.0},        {&rope->high_freq, 4.0},
-                    {&rope->proportion, 1.0}, {&rope->mixed_exponent, 0.625}};
-    for (size_t i = 0; i < sizeof defaults / sizeof *defaults; i++)
-        if (*defaults[i].field == 0.0) *defaults[i].field = defaults[i].value;
     if (rope->dim == 0 && rope->first_channel < config->head_dim) rope->dim = config->head_dim - rope->first_channel;
-    if (rope->context_length == 0) rope->context_length = config->trained_length;
-    if (rope->axes == 0) rope->axes = 1;
-    if (rope->length_block == 0) rope->length_block = 64;
-    if (config->clip.mode != GYRE_CLIP_NONE && config->clip.pairs == 0) config->clip.pairs = 20;
-    if (config->diffusion.timed && config->diffusion.strength == 0) config->diffusion.strength = 2;
-    if (config->diffusion.timed && config->diffusion.exponent == 0) config->diffusion.exponent = 2;
+    if (config->context_length == 0) config->context_length = config->trained_length;
 }
 
 static gyre_status check_dims(const gyre_config *config, gyre_error *err) {
@@ -52,56 +41,13 @@ static gyre_status check_dims(const gyre_config *config, gyre_error *err) {
     return GYRE_OK;
 }
 
-static gyre_status check_choices(const rope_config *rope, gyre_error *err) {
-    if (rope->scaling == GYRE_SCALING_RIFLEX || rope->scaling == GYRE_SCALING_RIFLEX_PAPER)
-        return gyre_fail(err, GYRE_EINVAL, "rope.scaling: %d is RIFLEx, of an axis: axis[0].scaling has it (gyre_config)",
-                         (int)rope->scaling);
-    if ((unsigned)rope->layout > GYRE_LAYOUT_INTERLEAVED_TO_HALF)
-        return gyre_fail(err, GYRE_EINVAL, "rope.layout: %d names no layout (gyre_config)", (int)rope->layout);
-    if (rope->clockwise != 0 && rope->clockwise != 1)
-        return gyre_fail(err, GYRE_EINVAL, "rope.clockwise: %d is neither 0 nor 1 (gyre_config)", rope->clockwise);
-    if (rope->resonance != 0 && rope->resonance != 1)
-        return gyre_fail(err, GYRE_EINVAL, "rope.resonance: %d is neither 0 nor 1 (gyre_config)", rope->resonance);
-    if ((unsigned)rope->length_policy > GYRE_LENGTH_POLICY_PREFIX)
-        return gyre_fail(err, GYRE_EINVAL, "rope.length_policy: %d names no policy (gyre_config)", (int)rope->length_policy);
-    return GYRE_OK;
-}
-
-static gyre_status check_numbers(const rope_config *rope, gyre_error *err) {
-    const struct {
-        const char *name;
-        double value, minimum; /* the smallest value allowed; base must be above it */
-    } numbers[] = {{"base", rope->base, 1.0},
-                   {"factor", rope->factor, 1.0},
-                   {"attention_factor", rope->attention_factor, 0.0},
-                   {"mscale", rope->mscale, 0.0},
-                   {"mscale_all_dim", rope->mscale_all_dim, 0.0},
-                   {"beta_fast", rope->beta_fast, 0.0},
-                   {"beta_slow", rope->beta_slow, 0.0},
-                   {"low_freq", rope->low_freq, 0.0},
-                   {"high_freq", rope->high_freq, 0.0},
-                   {"proportion", rope->proportion, 0.0},
-                   {"mixed_exponent", rope->mixed_exponent, 0.0},
-                   {"xpos_base", rope->xpos_base, 0.0},
-                   {"far_factor", rope->far_factor, 0.0}};
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
-        if (!isfinite(numbers[i].value))
-            return gyre_fail(err, GYRE_EINVAL, "rope.%s: %g is not finite (gyre_config)", numbers[i].name, numbers[i].value);
-        if (numbers[i].value < numbers[i].minimum)
-            return gyre_fail(err, GYRE_EINVAL, "rope.%s: %g is below %g (gyre_config)", numbers[i].name, numbers[i].value,
-                             numbers[i].minimum);
-    }
-    if (rope->base <= 1.0)
-        return gyre_fail(err, GYRE_EINVAL,
-                         "rope.base: %g is not above 1; frequencies must fall from pair to pair (gyre_config)", rope->base);
+static gyre_status check_pairs_of_numbers(const rope_config *rope, gyre_error *err) {
     if (rope->beta_fast < rope->beta_slow)
         return gyre_fail(err, GYRE_EINVAL, "rope.beta_fast: %g is below beta_slow %g (gyre_config)", rope->beta_fast,
                          rope->beta_slow);
     if (rope->high_freq < rope->low_freq)
         return gyre_fail(err, GYRE_EINVAL, "rope.high_freq: %g is below low_freq %g (gyre_config)", rope->high_freq,
                          rope->low_freq);
-    if (rope->proportion > 1.0)
-        return gyre_fail(err, GYRE_EINVAL, "rope.proportion: %g is above 1 (gyre_config)", rope->proportion);
     return GYRE_OK;
 }
 
@@ -131,8 +77,6 @@ static gyre_status check_scaling(const gyre_config *config, gyre_error *err) {
         if (trained == 1)
             return gyre_fail(err, GYRE_EINVAL, "trained_length: 1 has logarithm 0, which longrope divides by (gyre_config)");
         break;
-    default:
-        return gyre_fail(err, GYRE_EINVAL, "rope.scaling: %d names no scaling (gyre_config)", (int)scaling);
     }
     if (trained == 0 && scaling != GYRE_SCALING_NTK)
         return gyre_fail(err, GYRE_EINVAL, "trained_length: missing; this scaling's formula needs it (gyre_config)");
@@ -159,11 +103,6 @@ static gyre_status check_sections(const rope_config *rope, gyre_error *err) {
 }
 
 static gyre_status check_axes(const rope_config *rope, gyre_error *err) {
-    if (rope->axes > GYRE_MAX_AXES)
-        return gyre_fail(err, GYRE_EINVAL, "rope.axes: %" PRId64 " is above %d (gyre_config)", rope->axes,
-                         (int)GYRE_MAX_AXES);
-    if ((unsigned)rope->axes_layout > GYRE_AXES_AXIAL)
-        return gyre_fail(err, GYRE_EINVAL, "rope.axes_layout: %d names no layout (gyre_config)", (int)rope->axes_layout);
     const gyre_status status = check_sections(rope, err);
     if (status != GYRE_OK) return status;
     if (rope->axes_layout == GYRE_AXES_INTERLEAVED) {
@@ -182,51 +121,36 @@ static gyre_status check_axes(const rope_config *rope, gyre_error *err) {
 
 /* -- a scaling of its own for each axis -- */
 
-static gyre_status check_axis_numbers(const gyre_config *config, int64_t a, gyre_error *err) {
-    const struct gyre_axis_config *axis = &config->axis[a];
-    const struct {
-        const char *name;
-        int64_t value;
-    } counts[] = {{"trained_length", axis->trained_length},
-                  {"context_length", axis->context_length},
-                  {"intrinsic_pair", axis->intrinsic_pair},
-                  {"repeats_at", axis->repeats_at}};
-    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
-        if (counts[i].value < 0)
-            return gyre_fail(err, GYRE_EINVAL, "axis[%" PRId64 "].%s: %" PRId64 " is negative (gyre_config)", a,
-                             counts[i].name, counts[i].value);
-    if (axis->own != 0 && axis->own != 1)
-        return gyre_fail(err, GYRE_EINVAL, "axis[%" PRId64 "].own: %d is neither 0 nor 1 (gyre_config)", a, axis->own);
-    if (axis->own && a >= config->rope.axes)
-        return gyre_fail(err, GYRE_EINVAL, "axis[%" PRId64 "].own: there are %" PRId64 " axes (gyre_config)", a,
-                         config->rope.axes);
-    if (axis->base != 0 && !(isfinite(axis->base) && axis->base > 1))
-        return gyre_fail(err, GYRE_EINVAL, "axis[%" PRId64 "].base: %g is not above 1 (gyre_config)", a, axis->base);
-    if (axis->factor != 0 && !(isfinite(axis->factor) && axis->factor >= 1))
-        return gyre_fail(err, GYRE_EINVAL, "axis[%" PRId64 "].factor: %g is below 1 (gyre_config)", a, axis->factor);
+static gyre_status check_own_axes(const gyre_config *config, gyre_error *err) {
+    const gyre_scaling scaling = config->rope.scaling;
+    if (scaling == GYRE_SCALING_RIFLEX || scaling == GYRE_SCALING_RIFLEX_PAPER)
+        return gyre_fail(err, GYRE_EINVAL, "rope.scaling: %s is of an axis; rope.axis[0].scaling has it (gyre_config)",
+                         gyre_scaling_name(scaling));
+    for (int64_t a = config->rope.axes; a < GYRE_MAX_AXES; a++)
+        if (config->rope.axis[a].own)
+            return gyre_fail(err, GYRE_EINVAL, "rope.axis[%" PRId64 "].own: there are %" PRId64 " axes (gyre_config)", a,
+                             config->rope.axes);
     return GYRE_OK;
 }
 
 /* of_axis: the config of the axis alone (gyre_axis_scaling). */
 static gyre_status check_riflex(const gyre_config *of_axis, int64_t a, gyre_error *err) {
-    const struct gyre_axis_config *axis = &of_axis->axis[a];
+    const struct gyre_axis_config *axis = &of_axis->rope.axis[a];
     const int64_t pairs = of_axis->rope.dim / 2;
     if (of_axis->rope.scaling != GYRE_SCALING_RIFLEX && of_axis->rope.scaling != GYRE_SCALING_RIFLEX_PAPER) return GYRE_OK;
     if (axis->intrinsic_pair == 0 && axis->repeats_at == 0)
-        return gyre_fail(err, GYRE_EINVAL,
-                         "axis[%" PRId64 "].intrinsic_pair: missing, and so is repeats_at; RIFLEx needs one (gyre_config)",
-                         a);
+        return gyre_fail(
+            err, GYRE_EINVAL,
+            "rope.axis[%" PRId64 "].intrinsic_pair: missing, and so is repeats_at; RIFLEx needs one (gyre_config)", a);
     if (axis->intrinsic_pair > pairs)
         return gyre_fail(err, GYRE_EINVAL,
-                         "axis[%" PRId64 "].intrinsic_pair: %" PRId64 " of %" PRId64 " pairs (gyre_config)", a,
+                         "rope.axis[%" PRId64 "].intrinsic_pair: %" PRId64 " of %" PRId64 " pairs (gyre_config)", a,
                          axis->intrinsic_pair, pairs);
     return GYRE_OK;
 }
 
 static gyre_status check_axis_scalings(const gyre_config *config, gyre_error *err) {
-    gyre_status status = GYRE_OK;
-    for (int64_t a = 0; a < GYRE_MAX_AXES && !status; a++)
-        status = check_axis_numbers(config, a, err);
+    gyre_status status = check_own_axes(config, err);
     for (int64_t a = 0; a < config->rope.axes && !status; a++) {
         int64_t first;
         const gyre_config of_axis = gyre_axis_scaling(config, a, &first);
@@ -244,47 +168,36 @@ static int fades(gyre_scaling scaling) {
 }
 
 static gyre_status check_diffusion(const gyre_config *config, gyre_error *err) {
-    const struct gyre_diffusion_config *d = &config->diffusion;
+    const struct gyre_diffusion_config *d = &config->rope.diffusion;
     int some = 0;
-    if (d->timed != 0 && d->timed != 1)
-        return gyre_fail(err, GYRE_EINVAL, "diffusion.timed: %d is neither 0 nor 1 (gyre_config)", d->timed);
     if (!d->timed) return GYRE_OK;
-    if (!(d->time >= 0 && d->time <= 1))
-        return gyre_fail(err, GYRE_EINVAL, "diffusion.time: %g is outside [0, 1] (gyre_config)", d->time);
-    if (!(d->strength > 0 && d->strength <= 64))
-        return gyre_fail(err, GYRE_EINVAL, "diffusion.strength: %g is not above 0 and up to 64 (gyre_config)", d->strength);
-    if (!(d->exponent > 0 && isfinite(d->exponent)))
-        return gyre_fail(err, GYRE_EINVAL, "diffusion.exponent: %g is not above 0 (gyre_config)", d->exponent);
     for (int64_t a = 0; a < config->rope.axes; a++)
-        some |= fades(config->axis[a].own ? config->axis[a].scaling : config->rope.scaling);
+        some |= fades(config->rope.axis[a].own ? config->rope.axis[a].scaling : config->rope.scaling);
     if (some) return GYRE_OK;
-    return gyre_fail(err, GYRE_EINVAL,
-                     "diffusion.timed: DyPE fades linear, NTK, by parts and YaRN, and no axis is scaled so (gyre_config)");
+    return gyre_fail(
+        err, GYRE_EINVAL,
+        "rope.diffusion.timed: DyPE fades linear, NTK, by parts and YaRN, and no axis is scaled so (gyre_config)");
 }
 
 static gyre_status check_clip(const struct gyre_clip_config *clip, gyre_error *err) {
-    if ((unsigned)clip->mode > GYRE_CLIP_HARD)
-        return gyre_fail(err, GYRE_EINVAL, "clip.mode: %d names no way to clip (gyre_config)", (int)clip->mode);
     if (clip->mode == GYRE_CLIP_NONE && clip->pairs != 0)
-        return gyre_fail(err, GYRE_EINVAL, "clip.pairs: %" PRId64 " pairs, but clip.mode is none (gyre_config)",
+        return gyre_fail(err, GYRE_EINVAL, "rope.clip.pairs: %" PRId64 " pairs, but rope.clip.mode is none (gyre_config)",
                          clip->pairs);
     return GYRE_OK;
 }
 
 /* Far turns move positions, so that none of them says which token is a start token. */
 static gyre_status check_start(const gyre_config *config, gyre_error *err) {
-    const struct gyre_longrope_config *longrope = &config->longrope;
-    if ((unsigned)longrope->starts > GYRE_LONGROPE_START_RELEASED)
-        return gyre_fail(err, GYRE_EINVAL, "longrope.starts: %d names no kind of start tokens (gyre_config)",
-                         (int)longrope->starts);
+    const struct gyre_longrope_config *longrope = &config->rope.longrope;
     if (longrope->start_tokens == 0) return GYRE_OK;
-    const char *what = config->rope.scaling != GYRE_SCALING_LONGROPE  ? "another scaling than longrope"
-                       : config->rope.axes > 1 || config->axis[0].own ? "several axes, or a scaling of an axis"
-                       : config->rope.far != GYRE_FAR_AS_NEAR         ? "far pairs that turn less"
-                       : config->rope.xpos_base != 0                  ? "xPos"
-                                                                      : NULL;
+    const char *what = config->rope.scaling != GYRE_SCALING_LONGROPE       ? "another scaling than longrope"
+                       : config->rope.axes > 1 || config->rope.axis[0].own ? "several axes, or a scaling of an axis"
+                       : config->rope.far != GYRE_FAR_AS_NEAR              ? "far pairs that turn less"
+                       : config->rope.xpos_base != 0                       ? "xPos"
+                                                                           : NULL;
     if (!what) return GYRE_OK;
-    return gyre_fail(err, GYRE_EINVAL, "longrope.start_tokens: start tokens cannot be combined with %s (gyre_config)", what);
+    return gyre_fail(err, GYRE_EINVAL, "rope.longrope.start_tokens: start tokens cannot be combined with %s (gyre_config)",
+                     what);
 }
 
 static gyre_status fill_axes(gyre_encoding *encoding, gyre_error *err) {
@@ -300,18 +213,19 @@ static gyre_status fill_axes(gyre_encoding *encoding, gyre_error *err) {
 /* -- rotation that depends on the distance between query and key -- */
 
 static gyre_status check_chunk(const gyre_config *config, gyre_error *err) {
-    const struct gyre_chunk_config *chunk = &config->chunk;
+    const struct gyre_chunk_config *chunk = &config->rope.chunk;
     if (config->rope.far_window != 0 || config->rope.far_factor != 0)
-        return gyre_fail(err, GYRE_EINVAL, "rope.%s: Dual Chunk Attention counts chunk.size and chunk.local (gyre_config)",
+        return gyre_fail(err, GYRE_EINVAL,
+                         "rope.%s: Dual Chunk Attention counts rope.chunk.size and rope.chunk.local (gyre_config)",
                          config->rope.far_window != 0 ? "far_window" : "far_factor");
     if (chunk->size == 0)
-        return gyre_fail(err, GYRE_EINVAL, "chunk.size: missing; Dual Chunk Attention needs it (gyre_config)");
+        return gyre_fail(err, GYRE_EINVAL, "rope.chunk.size: missing; Dual Chunk Attention needs it (gyre_config)");
     if (chunk->local == 0)
-        return gyre_fail(err, GYRE_EINVAL, "chunk.local: missing; Dual Chunk Attention needs it (gyre_config)");
+        return gyre_fail(err, GYRE_EINVAL, "rope.chunk.local: missing; Dual Chunk Attention needs it (gyre_config)");
     if (chunk->local >= chunk->size)
         return gyre_fail(err, GYRE_EINVAL,
-                         "chunk.local: %" PRId64 " leaves no chunk of chunk.size %" PRId64 " (gyre_config)", chunk->local,
-                         chunk->size);
+                         "rope.chunk.local: %" PRId64 " leaves no chunk of rope.chunk.size %" PRId64 " (gyre_config)",
+                         chunk->local, chunk->size);
     return GYRE_OK;
 }
 
@@ -320,8 +234,6 @@ static gyre_status check_chunk(const gyre_config *config, gyre_error *err) {
 static gyre_status check_far(const gyre_config *config, gyre_error *err) {
     const rope_config *rope = &config->rope;
     const double factor = rope->far_factor;
-    if ((unsigned)rope->far > GYRE_FAR_CHUNKED_PAPER)
-        return gyre_fail(err, GYRE_EINVAL, "rope.far: %d names no mode (gyre_config)", (int)rope->far);
     if (rope->far == GYRE_FAR_AS_NEAR) return GYRE_OK;
     if (rope->axes > 1 || rope->xpos_base != 0)
         return gyre_fail(err, GYRE_EINVAL, "rope.far: far pairs cannot be combined with %s (gyre_config)",
@@ -329,25 +241,15 @@ static gyre_status check_far(const gyre_config *config, gyre_error *err) {
     if (gyre_is_chunked(rope)) return check_chunk(config, err);
     if (rope->far_window == 0)
         return gyre_fail(err, GYRE_EINVAL, "rope.far_window: missing; it says where far begins (gyre_config)");
-    if (rope->far == GYRE_FAR_LEAKY && !(factor >= 0x1p-10 && factor <= 0x1p32))
-        return gyre_fail(err, GYRE_EINVAL, "rope.far_factor: %g is outside [2^-10, 2^32] (gyre_config)", factor);
-    if (rope->far == GYRE_FAR_GROUPED && !(factor >= 1 && factor <= 0x1p32 && factor == floor(factor)))
-        return gyre_fail(err, GYRE_EINVAL, "rope.far_factor: %g is not a whole number from 1 to 2^32 (gyre_config)", factor);
+    if (factor == 0 && rope->far != GYRE_FAR_CLAMPED)
+        return gyre_fail(err, GYRE_EINVAL, "rope.far_factor: missing; this way to be far needs it (gyre_config)");
+    if (rope->far == GYRE_FAR_GROUPED && factor != floor(factor))
+        return gyre_fail(err, GYRE_EINVAL, "rope.far_factor: %g is not a whole number (gyre_config)", factor);
     return GYRE_OK;
 }
 
-/* Attention works on tiles of 128 positions.  With this base the fastest pair decays by at most 2^-116 over two tiles.
- * Float can represent that and its inverse. */
-static const double MIN_XPOS_BASE = 4;
-
 static gyre_status check_xpos(const rope_config *rope, gyre_error *err) {
     if (rope->xpos_base == 0) return GYRE_OK;
-    if (rope->xpos_base < MIN_XPOS_BASE)
-        return gyre_fail(err, GYRE_EINVAL,
-                         "rope.xpos_base: %g is below %g; scores would leave the range of float (gyre_config)",
-                         rope->xpos_base, MIN_XPOS_BASE);
-    if (rope->xpos_center < -GYRE_MAX_POSITION || rope->xpos_center > GYRE_MAX_POSITION)
-        return gyre_fail(err, GYRE_EINVAL, "rope.xpos_center: %" PRId64 " is past 2^31 (gyre_config)", rope->xpos_center);
     if (rope->axes > 1)
         return gyre_fail(err, GYRE_EINVAL, "rope.xpos_base: xPos has one axis, not %" PRId64 " (gyre_config)", rope->axes);
     return GYRE_OK;
@@ -399,22 +301,21 @@ static gyre_status set_attention_factor(gyre_encoding *encoding, gyre_error *err
 
 static gyre_status make_angle_table(gyre_encoding *encoding, gyre_error *err) {
     const struct gyre_rope_config *rope = &encoding->config.rope;
-    const int64_t trained = encoding->config.trained_length;
+    const int64_t trained = encoding->config.trained_length, used = encoding->config.context_length;
     if (rope->table_positions > 0) return gyre_angle_table_make(encoding, rope->dim / 2, rope->table_positions, err);
     if (rope->table_positions != GYRE_NO_TABLE)
-        gyre_angle_table_make_default(encoding, rope->dim / 2,
-                                      trained > rope->context_length ? trained : rope->context_length);
+        gyre_angle_table_make_default(encoding, rope->dim / 2, trained > used ? trained : used);
     return GYRE_OK;
 }
 
 /* out = what the config asks for and no program but Gyre has; otherwise `other`. */
 static const char *unknown_to_programs(const gyre_config *config, const char *other) {
-    return config->clip.mode != GYRE_CLIP_NONE ? "clipped pairs (clip.mode)"
-           : config->longrope.start_tokens > 0 ? "start tokens (longrope.start_tokens)"
-           : config->diffusion.timed           ? "scaling that fades (diffusion.timed)"
-           : config->rope.resonance            ? "whole wavelengths (rope.resonance)"
-           : config->axis[0].own               ? "scaling of an axis (axis[0].own)"
-                                               : other;
+    return config->rope.clip.mode != GYRE_CLIP_NONE ? "clipped pairs (rope.clip.mode)"
+           : config->rope.longrope.start_tokens > 0 ? "start tokens (rope.longrope.start_tokens)"
+           : config->rope.diffusion.timed           ? "scaling that fades (rope.diffusion.timed)"
+           : config->rope.resonance                 ? "whole wavelengths (rope.resonance)"
+           : config->rope.axis[0].own               ? "scaling of an axis (rope.axis[0].own)"
+                                                    : other;
 }
 
 /* Why a program's angles are refused: the program has no such thing, or Gyre does not know how the program computes it. */
@@ -468,9 +369,6 @@ static gyre_status refuse_torch(const gyre_config *config, gyre_error *err) {
 }
 
 static gyre_status check_angles(const gyre_config *config, gyre_error *err) {
-    if ((unsigned)config->rope.angles > GYRE_ANGLE_PATH_VLLM_F16)
-        return gyre_fail(err, GYRE_EINVAL, "rope.angles: %d names no way to compute them (gyre_config)",
-                         (int)config->rope.angles);
     if (config->rope.angles == GYRE_ANGLE_PATH_EXACT) return GYRE_OK;
     if (config->rope.angles == GYRE_ANGLE_PATH_LLAMA_CPP)
         return gyre_llama_cpp_supports(config) ? GYRE_OK : refuse_llama_cpp(config, err);
@@ -482,13 +380,12 @@ static gyre_status check_angles(const gyre_config *config, gyre_error *err) {
 static gyre_status check(const gyre_config *config, gyre_error *err) {
     const rope_config *rope = &config->rope;
     gyre_status status = check_dims(config, err);
-    if (status == GYRE_OK) status = check_choices(rope, err);
-    if (status == GYRE_OK) status = check_numbers(rope, err);
+    if (status == GYRE_OK) status = check_pairs_of_numbers(rope, err);
     if (status == GYRE_OK) status = check_scaling(config, err);
     if (status == GYRE_OK) status = check_axes(rope, err);
     if (status == GYRE_OK) status = check_axis_scalings(config, err);
     if (status == GYRE_OK) status = check_diffusion(config, err);
-    if (status == GYRE_OK) status = check_clip(&config->clip, err);
+    if (status == GYRE_OK) status = check_clip(&config->rope.clip, err);
     if (status == GYRE_OK) status = check_far(config, err);
     if (status == GYRE_OK) status = check_start(config, err);
     if (status == GYRE_OK) status = check_angles(config, err);
@@ -498,14 +395,14 @@ static gyre_status check(const gyre_config *config, gyre_error *err) {
 static int uses_longrope(const gyre_config *config) {
     int uses = config->rope.scaling == GYRE_SCALING_LONGROPE;
     for (int64_t a = 0; a < config->rope.axes; a++)
-        uses |= config->axis[a].own && config->axis[a].scaling == GYRE_SCALING_LONGROPE;
+        uses |= config->rope.axis[a].own && config->rope.axis[a].scaling == GYRE_SCALING_LONGROPE;
     return uses;
 }
 
 static gyre_status fill_start(gyre_encoding *encoding, gyre_error *err) {
     const int64_t pairs = encoding->config.rope.dim / 2;
     gyre_config plain = encoding->config;
-    if (encoding->config.longrope.start_tokens == 0) return GYRE_OK;
+    if (encoding->config.rope.longrope.start_tokens == 0) return GYRE_OK;
     encoding->start_frequency = gyre_encoding_allocate(encoding, pairs, sizeof *encoding->start_frequency, err);
     if (!encoding->start_frequency) return GYRE_ENOMEM;
     plain.rope.scaling = GYRE_SCALING_NONE;
@@ -547,8 +444,9 @@ static void suggest_sections(gyre_config *config) {
 /* As the released code of Dual Chunk Attention for Llama: three quarters and an eighth of the trained length. */
 static void suggest_chunk(gyre_config *config) {
     const int64_t size = config->trained_length * 3 / 4, local = config->trained_length / 8;
-    if (config->chunk.size == 0) config->chunk.size = size;
-    if (config->chunk.local == 0) config->chunk.local = local < config->chunk.size ? local : config->chunk.size / 6;
+    if (config->rope.chunk.size == 0) config->rope.chunk.size = size;
+    if (config->rope.chunk.local == 0)
+        config->rope.chunk.local = local < config->rope.chunk.size ? local : config->rope.chunk.size / 6;
 }
 
 /* The windows and leaky's divisor that Su measured best (kexue.fm 9708): half the trained length, or a quarter with divisor
@@ -564,7 +462,6 @@ static void suggest(gyre_config *config) {
 }
 
 const gyre_scheme gyre_scheme_rope = {.kind = GYRE_KIND_ROPE,
-                                      .name = "rope",
                                       .places = GYRE_PLACE_QUERY_KEY,
                                       .same_at = gyre_rope_same_frequencies,
                                       .init = init,

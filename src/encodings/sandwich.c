@@ -85,9 +85,5 @@ static void bias_row(const gyre_encoding *encoding, const gyre_tables *tables, c
         out[j] = (cached ? encoding->fixed_table[llabs(row->k[j] - row->q)] : out[j]) / ratio;
 }
 
-const gyre_scheme gyre_scheme_sandwich = {.kind = GYRE_KIND_SANDWICH,
-                                          .name = "sandwich",
-                                          .places = GYRE_PLACE_SCORE,
-                                          .init = init,
-                                          .suggest = suggest,
-                                          .bias_row = bias_row};
+const gyre_scheme gyre_scheme_sandwich = {
+    .kind = GYRE_KIND_SANDWICH, .places = GYRE_PLACE_SCORE, .init = init, .suggest = suggest, .bias_row = bias_row};

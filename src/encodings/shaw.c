@@ -27,4 +27,4 @@ static void suggest(gyre_config *config) {
 }
 
 const gyre_scheme gyre_scheme_shaw = {
-    .kind = GYRE_KIND_SHAW, .name = "shaw", .places = GYRE_PLACE_SCORE | GYRE_PLACE_VALUE, .init = init, .suggest = suggest};
+    .kind = GYRE_KIND_SHAW, .places = GYRE_PLACE_SCORE | GYRE_PLACE_VALUE, .init = init, .suggest = suggest};

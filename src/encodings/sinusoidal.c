@@ -27,8 +27,6 @@ static const layout_traits layouts[] = {[GYRE_SINUSOID_INTERLEAVED] = {1, 0, 0},
                                         [GYRE_SINUSOID_COS_SIN_T2T] = {0, 1, 1}};
 
 static gyre_status check_layout(const input_config *input, gyre_error *err) {
-    if ((size_t)input->layout >= sizeof layouts / sizeof *layouts)
-        return gyre_fail(err, GYRE_EINVAL, "input.layout: %d names no layout (gyre_config)", (int)input->layout);
     const int short_exponent = layouts[input->layout].short_exponent;
     if (short_exponent && input->dim < 4)
         return gyre_fail(err, GYRE_EINVAL, "input.dim: %d is below 4; this layout divides by dim / 2 - 1 (gyre_config)",
@@ -44,9 +42,6 @@ static gyre_status check(gyre_encoding *encoding, gyre_error *err) {
     gyre_status status = gyre_input_config_check(encoding, err);
     if (status == GYRE_OK) status = check_layout(input, err);
     if (status != GYRE_OK) return status;
-    if (input->base == 0.0) input->base = 10000.0;
-    if (!isfinite(input->base) || input->base <= 1.0)
-        return gyre_fail(err, GYRE_EINVAL, "input.base: %g is not a number above 1 (gyre_config)", input->base);
     if (input->resized_length != 0)
         return gyre_fail(err, GYRE_EINVAL,
                          "input.resized_length: %d is for a learned table; a sinusoid has no end (gyre_config)",
@@ -122,7 +117,6 @@ static int input_row_f32(const gyre_encoding *encoding, int64_t position, float 
 }
 
 const gyre_scheme gyre_scheme_sinusoidal = {.kind = GYRE_KIND_SINUSOIDAL,
-                                            .name = "sinusoidal",
                                             .places = GYRE_PLACE_INPUT,
                                             .init = init,
                                             .input_row = input_row,

@@ -46,7 +46,6 @@ static void suggest(gyre_config *config) {
 }
 
 const gyre_scheme gyre_scheme_t5 = {.kind = GYRE_KIND_T5,
-                                    .name = "t5",
                                     .places = GYRE_PLACE_SCORE,
                                     .init = init,
                                     .suggest = suggest,

@@ -25,21 +25,18 @@ static gyre_status check_channels(const gyre_config *config, gyre_error *err) {
                          "head_dim: %" PRId64 "; TAPA needs at least 2 channels, for amplitude and phase "
                          "(gyre_config)",
                          config->head_dim);
-    if (config->tapa.amplitudes < config->head_dim) return GYRE_OK;
+    if (config->score.amplitudes < config->head_dim) return GYRE_OK;
     return gyre_fail(err, GYRE_EINVAL,
-                     "tapa.amplitudes: %" PRId64 " channels of %" PRId64 " leave none for the phase (gyre_config)",
-                     config->tapa.amplitudes, config->head_dim);
+                     "score.amplitudes: %" PRId64 " channels of %" PRId64 " leave none for the phase (gyre_config)",
+                     config->score.amplitudes, config->head_dim);
 }
 
 static gyre_status init(gyre_encoding *encoding, gyre_error *err) {
-    struct gyre_tapa_config *tapa = &encoding->config.tapa;
+    struct gyre_score_config *tapa = &encoding->config.score;
     gyre_status status = check_channels(&encoding->config, err);
     if (status == GYRE_OK) status = gyre_terms_check(encoding, 0, err);
     if (status != GYRE_OK) return status;
     if (tapa->amplitudes == 0) tapa->amplitudes = encoding->config.head_dim / 2;
-    if (tapa->exponent == 0) tapa->exponent = 0.1;
-    if (!(tapa->exponent > 0 && tapa->exponent <= 2))
-        return gyre_fail(err, GYRE_EINVAL, "tapa.exponent: %g is not in (0, 2] (gyre_config)", tapa->exponent);
     encoding->amplitude_channels = tapa->amplitudes;
     encoding->fixed_table = gyre_encoding_allocate(encoding, NEAR + SHIFTS, sizeof *encoding->fixed_table, err);
     if (!encoding->fixed_table) return GYRE_ENOMEM;
@@ -53,7 +50,7 @@ static gyre_status init(gyre_encoding *encoding, gyre_error *err) {
 
 static double turns_at(const gyre_encoding *encoding, int64_t distance) {
     if (distance < NEAR) return encoding->fixed_table[distance];
-    const double alpha = encoding->config.tapa.exponent;
+    const double alpha = encoding->config.score.exponent;
     const int shift = 64 - LEAD_BITS - __builtin_clzll((unsigned long long)distance);
     const int64_t lead = distance >> shift;
     const double x = (double)(distance - (lead << shift)) / (double)(lead << shift);
@@ -67,4 +64,4 @@ static void phase_row(const gyre_encoding *encoding, int64_t q, const int64_t *k
 }
 
 const gyre_scheme gyre_scheme_tapa = {
-    .kind = GYRE_KIND_TAPA, .name = "tapa", .places = GYRE_PLACE_SCORE, .init = init, .phase_row = phase_row};
+    .kind = GYRE_KIND_TAPA, .places = GYRE_PLACE_SCORE, .init = init, .phase_row = phase_row};

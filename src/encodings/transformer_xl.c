@@ -37,7 +37,6 @@ static void suggest(gyre_config *config) {
 }
 
 const gyre_scheme gyre_scheme_transformer_xl = {.kind = GYRE_KIND_TRANSFORMER_XL,
-                                                .name = "transformer-xl",
                                                 .places = GYRE_PLACE_SCORE,
                                                 .init = init,
                                                 .suggest = suggest,

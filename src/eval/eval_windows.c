@@ -61,7 +61,7 @@ int64_t gyre_eval_window_chunk(const gyre_eval_windows *windows, int64_t from, i
     const gyre_config *config = gyre_encoding_get_config(encoding);
     const int64_t left = windows->context - from;
     int64_t max = GYRE_EVAL_WINDOW_CHUNK;
-    if (config->rope.length_policy == GYRE_LENGTH_POLICY_PREFIX) max = from < wanted ? wanted - from : DECODE_CHUNK;
+    if (config->length_policy == GYRE_LENGTH_POLICY_PREFIX) max = from < wanted ? wanted - from : DECODE_CHUNK;
     return left < max ? left : max;
 }
 

@@ -148,7 +148,7 @@ static int64_t read_end(const gyre_context *x, int64_t n) {
  * of the read. */
 static int64_t read_length_in_use(const gyre_context *x, int64_t n) {
     const gyre_config *config = gyre_encoding_get_config(x->decoder.encoding);
-    return config->rope.length_policy == GYRE_LENGTH_POLICY_PREFIX ? read_end(x, n) : 0;
+    return config->length_policy == GYRE_LENGTH_POLICY_PREFIX ? read_end(x, n) : 0;
 }
 
 static gyre_status check_positions(const gyre_context *x, int64_t n, gyre_error *err) {

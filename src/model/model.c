@@ -42,8 +42,8 @@ int gyre_rotation_is_plain(const gyre_encoding *encoding) {
     const gyre_config *p = gyre_encoding_get_config(encoding);
     const struct gyre_rope_config *rope = &p->rope;
     return p->kind == GYRE_KIND_ROPE && gyre_axes_of(encoding) == 1 && rope->scaling == GYRE_SCALING_NONE &&
-           !p->axis[0].own && !p->diffusion.timed && p->clip.mode == GYRE_CLIP_NONE && !rope->far && rope->xpos_base == 0 &&
-           !rope->clockwise && (rope->attention_factor == 0 || rope->attention_factor == 1) &&
+           !p->rope.axis[0].own && !p->rope.diffusion.timed && p->rope.clip.mode == GYRE_CLIP_NONE && !rope->far &&
+           rope->xpos_base == 0 && !rope->clockwise && (rope->attention_factor == 0 || rope->attention_factor == 1) &&
            p->query.temperature == GYRE_TEMPERATURE_NONE;
 }
 

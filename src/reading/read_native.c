@@ -1,18 +1,18 @@
 /* read_native.c: model_type gyre: models that no other program can describe.  All profiles read them alike. */
-#include "reading/config_fields.h"
 #include "reading/rope/read_rope.h"
+#include "reading/scaling_traits.h"
 
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
 
 /* -- fields -- */
-static int enum_at(const gyre_scope *s, const char *key, const gyre_config_enum_name *words) {
-    const char *text = gyre_scope_string(s, key, NULL);
-    const gyre_config_enum_name *found = gyre_config_find_enum(words, text);
-    if (found) return found->value;
-    gyre_scope_fail(s, GYRE_EFORMAT, key, "\"%.60s\" is not known", text);
-    return 0;
+static int choice_at(const gyre_scope *s, const gyre_config_field *f) {
+    const char *text = gyre_scope_string(s, f->key, NULL);
+    int value = 0;
+    if (!text || !gyre_field_find_value(f, text, &value))
+        gyre_scope_fail(s, GYRE_EFORMAT, f->key, "\"%.60s\" is not known", text ? text : "");
+    return value;
 }
 
 static int64_t integer_at(const gyre_scope *s, const char *key) {
@@ -28,103 +28,73 @@ static double nonzero_at(const gyre_scope *s, const char *key) {
 }
 
 /* Reads a list of names, each of which stands for a bit. */
-static unsigned bitmask_at(const gyre_scope *s, const char *key, const gyre_config_enum_name *words) {
-    const json_t *list = gyre_scope_value(s, key), *text;
+static int set_at(const gyre_scope *s, const gyre_config_field *f) {
+    const json_t *list = gyre_scope_value(s, f->key), *text;
     size_t i;
-    unsigned set = 0;
-    if (!json_is_array(list) || json_array_size(list) == 0) gyre_scope_fail(s, GYRE_EFORMAT, key, "not a list of words");
+    int set = 0, bit;
+    if (!json_is_array(list) || json_array_size(list) == 0) gyre_scope_fail(s, GYRE_EFORMAT, f->key, "not a list of words");
     json_array_foreach((json_t *)list, i, text) {
-        const gyre_config_enum_name *found =
-            json_is_string(text) ? gyre_config_find_enum(words, json_string_value(text)) : NULL;
-        if (!found) gyre_scope_fail(s, GYRE_EFORMAT, key, "holds a word that is not known");
-        set |= found ? (unsigned)found->value : 0;
+        if (json_is_string(text) && gyre_field_find_value(f, json_string_value(text), &bit))
+            set |= bit;
+        else
+            gyre_scope_fail(s, GYRE_EFORMAT, f->key, "holds a word that is not known");
     }
     return set;
 }
 
-static void read_field(const gyre_scope *s, const gyre_config_field *f, gyre_config *c) {
+/* A count or number of 0 would mean the default, so a file may not state it. */
+static gyre_field_value value_at(const gyre_scope *s, const gyre_config_field *f) {
+    gyre_field_value value = {0, 0, NULL};
     switch (f->type) {
-    case GYRE_CONFIG_SIZE:
-        *gyre_config_int64_field(c, f) = gyre_scope_integer(s, f->key, 1, 0);
+    case GYRE_FIELD_COUNT:
+    case GYRE_FIELD_LENGTH:
+        value.integer = gyre_scope_integer(s, f->key, 1, 0);
         break;
-    case GYRE_CONFIG_INTEGER:
-        *gyre_config_int64_field(c, f) = integer_at(s, f->key);
+    case GYRE_FIELD_INTEGER:
+        value.integer = integer_at(s, f->key);
         break;
-    case GYRE_CONFIG_NUMBER:
-        *gyre_config_double_field(c, f) = nonzero_at(s, f->key);
+    case GYRE_FIELD_NUMBER:
+        value.number = nonzero_at(s, f->key);
         break;
-    case GYRE_CONFIG_FLAG:
-        *gyre_config_unsigned_field(c, f) = (unsigned)gyre_scope_bool(s, f->key, 0);
+    case GYRE_FIELD_FLAG:
+        value.integer = gyre_scope_bool(s, f->key, 0);
         break;
-    case GYRE_CONFIG_ENUM:
-        *gyre_config_unsigned_field(c, f) = (unsigned)enum_at(s, f->key, f->enum_names);
+    case GYRE_FIELD_CHOICE:
+        value.integer = choice_at(s, f);
         break;
-    case GYRE_CONFIG_BITMASK:
-        *gyre_config_unsigned_field(c, f) = bitmask_at(s, f->key, f->enum_names);
+    case GYRE_FIELD_SET:
+        value.integer = set_at(s, f);
+        break;
+    case GYRE_FIELD_LIST: /* has no key */
         break;
     }
-}
-
-/* out = the name of the reading's field for keys that other families have too. */
-static const char *field_name(const char *key) {
-    static const char *const names[][2] = {{"rope_layout", "layout"},
-                                           {"rope_clockwise", "clockwise"},
-                                           {"rope_axes", "axes"},
-                                           {"rope_axes_layout", "axes_layout"},
-                                           {"query_length", "temperature_length"},
-                                           {"query_slope", "temperature_slope"},
-                                           {"position_table_rows", "table_rows"},
-                                           {"position_offset", "offset"},
-                                           {"position_zero_padding", "zero_padding"},
-                                           {"position_scale", "input_scale"},
-                                           {"sinusoid_layout", "sinusoid"},
-                                           {"alibi_max_bias", "slopes"},
-                                           {"alibi_before_scale", "before_scale"},
-                                           {"alibi_scaling", "slope_scaling"},
-                                           {"alibi_factor", "slope_factor"},
-                                           {"score_buckets", "buckets"},
-                                           {"score_position_buckets", "buckets"},
-                                           {"score_max_distance", "max_distance"},
-                                           {"score_max_positions", "max_positions"},
-                                           {"score_bidirectional", "bidirectional"},
-                                           {"score_terms", "terms"}};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (strcmp(names[i][0], key) == 0) return names[i][1];
-    return key;
+    return value;
 }
 
 /* Notes the value as it is written in the file. */
-static void note_field(const gyre_scope *s, const char *key, gyre_layer_group *group) {
+static void note_field(const gyre_scope *s, const char *key, const char *label, gyre_layer_group *group) {
     const json_t *value = gyre_scope_value(s, key);
     gyre_build *build = s->source->build;
     const gyre_place place = gyre_scope_place(s, key);
     if (json_is_number(value))
-        gyre_build_set_number(build, group, field_name(key), GYRE_ORIGIN_FILE, &place, NULL, json_number_value(value));
+        gyre_build_set_number(build, group, label, GYRE_ORIGIN_FILE, &place, NULL, json_number_value(value));
     else if (json_is_string(value))
-        gyre_build_set_field(build, group, field_name(key), GYRE_ORIGIN_FILE, &place, NULL, "%.60s",
-                             json_string_value(value));
+        gyre_build_set_field(build, group, label, GYRE_ORIGIN_FILE, &place, NULL, "%.60s", json_string_value(value));
     else if (json_is_boolean(value))
-        gyre_build_set_field(build, group, field_name(key), GYRE_ORIGIN_FILE, &place, NULL, "%s",
+        gyre_build_set_field(build, group, label, GYRE_ORIGIN_FILE, &place, NULL, "%s",
                              json_is_true(value) ? "true" : "false");
     else
-        gyre_build_set_field(build, group, field_name(key), GYRE_ORIGIN_FILE, &place, NULL, "%zu entries",
-                             json_array_size(value));
+        gyre_build_set_field(build, group, label, GYRE_ORIGIN_FILE, &place, NULL, "%zu entries", json_array_size(value));
 }
 
-static void read_present_field(const gyre_scope *s, const gyre_config_field *f, gyre_layer_group *group) {
-    if (!gyre_scope_value(s, f->key)) return;
-    read_field(s, f, &group->config);
-    note_field(s, f->key, group);
-}
-
-static void read_fields(const gyre_scope *s, const gyre_config_field *fields, gyre_layer_group *group) {
-    for (const gyre_config_field *f = fields; f->key; f++)
-        if (!gyre_config_find_older(group->config.kind, f->key)) read_present_field(s, f, group);
-}
-
-static void read_older_fields(const gyre_scope *s, gyre_layer_group *group) {
-    for (const gyre_config_older_field *f = gyre_older_fields; f->field.key; f++)
-        if (f->kind == group->config.kind) read_present_field(s, &f->field, group);
+/* Fields whose name begins so: of one place of gyre_config. */
+static void read_fields(const gyre_scope *s, const char *place, gyre_layer_group *group) {
+    const gyre_config_field *f;
+    for (int i = 0; (f = gyre_config_field_at(i)); i++) {
+        if (!f->key || strncmp(f->name, place, strlen(place)) != 0 || !gyre_scope_value(s, f->key)) continue;
+        gyre_config_set(&group->config, f, value_at(s, f));
+        note_field(s, f->key, f->label, group);
+    }
 }
 
 /* -- rotations -- */
@@ -202,8 +172,8 @@ static void read_numbers(const gyre_scope *dict, gyre_layer_group *group) {
     if (rope->scaling == GYRE_SCALING_LONGROPE) {
         rope->short_factor = gyre_scope_numbers(dict, "short_factor", rope->dim / 2);
         rope->long_factor = gyre_scope_numbers(dict, "long_factor", rope->dim / 2);
-        note_field(dict, "short_factor", group);
-        note_field(dict, "long_factor", group);
+        note_field(dict, "short_factor", "short_factor", group);
+        note_field(dict, "long_factor", "long_factor", group);
     }
 }
 
@@ -231,10 +201,12 @@ static void read_rotation(const gyre_scope *root, gyre_layer_group *group) {
     const char *key = gyre_scope_first(root, dicts);
     const gyre_scope dict = key ? gyre_scope_child(root, key) : (gyre_scope){root->source, NULL, ""};
     const char *type = gyre_scope_first(&dict, words);
-    if (type) rope->scaling = (gyre_scaling)enum_at(&dict, type, gyre_rope_types);
+    const char *named = type ? gyre_scope_string(&dict, type, NULL) : NULL;
+    if (type && (!named || !gyre_find_rope_type(named, &rope->scaling)))
+        gyre_scope_fail(&dict, GYRE_EFORMAT, type, "\"%.60s\" is not known", named ? named : "");
     const gyre_place place = type ? gyre_scope_place(&dict, type) : (gyre_place){NULL, 0, 0};
     gyre_build_set_field(root->source->build, group, "scaling", type ? GYRE_ORIGIN_FILE : GYRE_ORIGIN_READER, &place, NULL,
-                         "%s", gyre_config_enum_text(gyre_rope_types, (int)rope->scaling));
+                         "%s", gyre_rope_type(rope->scaling));
     rope->base = gyre_scope_number(root, "rope_theta", gyre_scope_number(&dict, "rope_theta", 10000.0));
     if (!(rope->base > 1.0)) gyre_scope_fail(root, GYRE_EFORMAT, "rope_theta", "not above 1");
     note_number(gyre_scope_value(root, "rope_theta") ? root : &dict, "rope_theta", group, "base", GYRE_ORIGIN_READER,
@@ -249,13 +221,13 @@ static void read_rotation(const gyre_scope *root, gyre_layer_group *group) {
         note_number(&dict, "factor", group, "factor", GYRE_ORIGIN_READER, rope->factor);
     }
     read_numbers(&dict, group);
-    rope->context_length = gyre_scope_integer(root, "rope_length", 1, 0);
-    if (gyre_build_length(root->source->build) > 0) rope->context_length = gyre_build_length(root->source->build);
+    group->config.context_length = gyre_scope_integer(root, "rope_length", 1, 0);
+    if (gyre_build_length(root->source->build) > 0) group->config.context_length = gyre_build_length(root->source->build);
     if (gyre_scope_bool(root, "rope_interleaved", 0)) rope->layout = GYRE_LAYOUT_INTERLEAVED;
     gyre_build_set_field(root->source->build, group, "layout", GYRE_ORIGIN_READER, NULL, NULL, "%s",
                          rope->layout == GYRE_LAYOUT_INTERLEAVED ? "interleaved" : "half");
-    read_fields(root, gyre_rope_fields, group);
-    read_fields(root, gyre_length_fields, group);
+    read_fields(root, "rope.", group);
+    read_fields(root, "length_", group);
     if (rope->axes > 1) read_sections(root, group);
 }
 
@@ -317,11 +289,11 @@ void gyre_read_native(const gyre_family *family, const gyre_scope *root) {
     const gyre_place place = gyre_scope_place(root, kind_key);
     gyre_build_set_field(build, group, "encoding", GYRE_ORIGIN_FILE, &place, NULL, "%s", gyre_kind_name(group->config.kind));
     read_sizes(root, group);
-    read_fields(root, gyre_input_score_fields, group);
-    read_older_fields(root, group);
-    read_fields(root, gyre_query_fields, group);
+    read_fields(root, "input.", group);
+    read_fields(root, "score.", group);
+    read_fields(root, "query.", group);
     if (group->config.kind == GYRE_KIND_ROPE) read_rotation(root, group);
-    if (group->config.kind == GYRE_KIND_ALIBI) read_fields(root, gyre_length_fields, group);
+    if (group->config.kind == GYRE_KIND_ALIBI) read_fields(root, "length_", group);
     if (group->config.kind == GYRE_KIND_LEARNED && !gyre_scope_value(root, "position_table_rows"))
         gyre_scope_fail(root, GYRE_EFORMAT, "position_table_rows", "missing");
     const int64_t heads = group->config.heads;

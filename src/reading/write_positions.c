@@ -4,14 +4,15 @@
  * one for each kind of layer.  With several dicts, layers that attend to all tokens get the new scaling.  Layers with a
  * sliding window keep theirs, because none of their distances grows.  If all layers have windows, all get the new
  * scaling. */
+#include "core/config/config_names.h"
 #include "files/gguf.h"
 #include "files/target_path.h"
 #include "reading/config_document.h"
 #include "reading/config_edit.h"
-#include "reading/config_fields.h"
 #include "reading/family.h"
 #include "reading/gguf/gguf_rewrite_positions.h"
 #include "reading/rope/rope_parameters.h"
+#include "reading/scaling_traits.h"
 #include "reading/temperature_check.h"
 #include "util/atomic_file.h"
 #include "util/checkpoint_files.h"
@@ -402,15 +403,16 @@ static gyre_status check_other_fields(const config_rewrite *w, const gyre_layer_
     const gyre_config *b = gyre_encoding_get_config(gyre_reading_encoding(w->old_reading, group));
     const char *what = NULL;
     if (a->rope.far != b->rope.far || a->rope.far_window != b->rope.far_window) what = "far positions";
-    if (a->chunk.size != b->chunk.size || a->chunk.local != b->chunk.local ||
-        a->chunk.original_length != b->chunk.original_length)
+    if (a->rope.chunk.size != b->rope.chunk.size || a->rope.chunk.local != b->rope.chunk.local ||
+        a->rope.chunk.original_length != b->rope.chunk.original_length)
         what = "other chunks";
     if (a->query.temperature != b->query.temperature) what = "a temperature of queries";
     if (a->rope.xpos_base != b->rope.xpos_base) what = "xPos";
     if (a->head_dim != b->head_dim || a->rope.dim != b->rope.dim || a->rope.first_channel != b->rope.first_channel)
         what = "other channels that turn";
-    if (a->rope.length_policy != b->rope.length_policy) what = "another length policy";
-    if (a->rope.length_policy == GYRE_LENGTH_POLICY_CAUSAL && a->rope.length_block != b->rope.length_block)
+    if (a->length_policy != b->length_policy)
+        what = "another length policy";
+    else if (a->length_policy == GYRE_LENGTH_POLICY_CAUSAL && a->length_block != b->length_block)
         what = "another block of lengths";
     if (a->rope.layout != b->rope.layout || a->rope.clockwise != b->rope.clockwise) what = "another layout";
     if (a->rope.far == GYRE_FAR_CHUNKED && b->rope.far == GYRE_FAR_AS_NEAR)
@@ -446,9 +448,10 @@ static void change_pair(config_rewrite *w, const char *number_key, int64_t numbe
 
 static void change_clip_and_start(config_rewrite *w) {
     const gyre_config *c = gyre_encoding_get_config(w->encoding);
-    change_pair(w, "rope_clip_pairs", c->clip.mode == GYRE_CLIP_NONE ? 0 : c->clip.pairs, "rope_clip",
-                gyre_config_clip_name(c->clip.mode));
-    change_pair(w, "rope_start_tokens", c->longrope.start_tokens, "rope_starts", gyre_config_start_name(c->longrope.starts));
+    change_pair(w, "rope_clip_pairs", c->rope.clip.mode == GYRE_CLIP_NONE ? 0 : c->rope.clip.pairs, "rope_clip",
+                gyre_clip_name(c->rope.clip.mode));
+    change_pair(w, "rope_start_tokens", c->rope.longrope.start_tokens, "rope_starts",
+                gyre_longrope_start_name(c->rope.longrope.starts));
 }
 
 static gyre_status change_all(config_rewrite *w) {

@@ -173,7 +173,7 @@ gyre_status gyre_ring_compute(gyre_ring_call *r, const gyre_attention_args *args
                               const gyre_exec *exec, gyre_error *err);
 
 /* -- agreement (ring_agreement.c) -- */
-enum { GYRE_RING_MOST_FIELDS = 160 };
+enum { GYRE_RING_MOST_FIELDS = 224 };
 /* What ranks compare.  Names are static. */
 typedef struct gyre_ring_fields {
     int count;

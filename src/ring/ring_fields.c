@@ -1,5 +1,6 @@
 /* ring_fields.c: the arguments of a call as numbers that ranks compare. */
 #include "core/view.h"
+#include "gyre/gyre_fields.h"
 #include "kernels/kernels.h"
 #include "positions/shards.h"
 #include "ring/ring_call.h"
@@ -30,117 +31,22 @@ static void add_real(gyre_ring_fields *fields, const char *name, double value) {
 
 /* -- an encoding -- */
 
-#define COUNT(field)                                                                                                        \
-    { "encoding: " #field, 'c', offsetof(gyre_config, field) }
-#define CHOICE(field)                                                                                                       \
-    { "encoding: " #field, 'e', offsetof(gyre_config, field) }
-#define AXIS(a)                                                                                                             \
-    CHOICE(axis[a].own), CHOICE(axis[a].scaling), REAL(axis[a].base), REAL(axis[a].factor), COUNT(axis[a].trained_length),  \
-        COUNT(axis[a].context_length), COUNT(axis[a].intrinsic_pair), COUNT(axis[a].repeats_at)
-#define REAL(field)                                                                                                         \
-    { "encoding: " #field, 'd', offsetof(gyre_config, field) }
-static const struct {
-    const char *name;
-    char kind; /* 'c' an int64_t, 'e' an int or an enum, 'd' a double */
-    size_t at;
-} config_fields[] = {CHOICE(kind),
-                     COUNT(head_dim),
-                     COUNT(heads),
-                     COUNT(trained_length),
-                     COUNT(rope.dim),
-                     COUNT(rope.first_channel),
-                     CHOICE(rope.layout),
-                     CHOICE(rope.clockwise),
-                     CHOICE(rope.scaling),
-                     COUNT(rope.context_length),
-                     REAL(rope.base),
-                     REAL(rope.factor),
-                     REAL(rope.attention_factor),
-                     REAL(rope.mscale),
-                     REAL(rope.mscale_all_dim),
-                     REAL(rope.beta_fast),
-                     REAL(rope.beta_slow),
-                     REAL(rope.low_freq),
-                     REAL(rope.high_freq),
-                     REAL(rope.proportion),
-                     REAL(rope.mixed_exponent),
-                     CHOICE(rope.resonance),
-                     CHOICE(rope.fractional_bounds),
-                     REAL(rope.xpos_base),
-                     COUNT(rope.xpos_center),
-                     COUNT(rope.axes),
-                     CHOICE(rope.axes_layout),
-                     COUNT(rope.axis_pairs[0]),
-                     COUNT(rope.axis_pairs[1]),
-                     COUNT(rope.axis_pairs[2]),
-                     COUNT(rope.axis_pairs[3]),
-                     CHOICE(rope.far),
-                     COUNT(rope.far_window),
-                     REAL(rope.far_factor),
-                     COUNT(chunk.size),
-                     COUNT(chunk.local),
-                     COUNT(chunk.original_length),
-                     CHOICE(rope.angles),
-                     CHOICE(rope.length_policy),
-                     COUNT(rope.length_block),
-                     CHOICE(query.temperature),
-                     COUNT(query.reference_length),
-                     REAL(query.slope),
-                     REAL(score.max_bias),
-                     CHOICE(score.before_scale),
-                     COUNT(score.buckets),
-                     COUNT(score.position_buckets),
-                     COUNT(score.max_distance),
-                     COUNT(score.max_positions),
-                     CHOICE(score.bidirectional),
-                     COUNT(score.hidden_units),
-                     COUNT(score.sinusoid_dim),
-                     CHOICE(score.terms),
-                     CHOICE(score.decay),
-                     CHOICE(slope.scaling),
-                     REAL(slope.factor),
-                     AXIS(0),
-                     AXIS(1),
-                     AXIS(2),
-                     AXIS(3),
-                     CHOICE(diffusion.timed),
-                     REAL(diffusion.time),
-                     REAL(diffusion.strength),
-                     REAL(diffusion.exponent),
-                     CHOICE(clip.mode),
-                     COUNT(clip.pairs),
-                     COUNT(longrope.start_tokens),
-                     CHOICE(longrope.starts),
-                     COUNT(tapa.amplitudes),
-                     REAL(tapa.exponent)};
-
-static uint64_t list_fingerprint(const double *list, int64_t n) {
-    return list ? gyre_ring_fingerprint(1, list, (size_t)n * sizeof *list) : 0;
-}
-
 static void add_encoding(gyre_ring_fields *fields, const gyre_encoding *encoding) {
     static const gyre_config none;
     const gyre_config *config = encoding ? gyre_encoding_get_config(encoding) : &none;
+    const gyre_config_field *f;
     add_integer(fields, "encoding", encoding != NULL);
-    for (size_t i = 0; i < sizeof config_fields / sizeof *config_fields; i++) {
-        const char *at = (const char *)config + config_fields[i].at;
-        int64_t count = 0;
-        double real = 0;
-        int choice = 0;
-        if (config_fields[i].kind == 'c') memcpy(&count, at, sizeof count);
-        if (config_fields[i].kind == 'e') memcpy(&choice, at, sizeof choice);
-        if (config_fields[i].kind == 'd') memcpy(&real, at, sizeof real);
-        if (config_fields[i].kind == 'd')
-            add_real(fields, config_fields[i].name, real);
+    for (int i = 0; (f = gyre_config_field_at(i)); i++) {
+        const gyre_field_value value = gyre_config_get(config, f);
+        const size_t bytes = (size_t)gyre_config_list_length(config, f) * sizeof *value.list;
+        if (!f->changes_results) continue;
+        if (f->type == GYRE_FIELD_NUMBER)
+            add_real(fields, f->name, value.number);
+        else if (f->type == GYRE_FIELD_LIST)
+            gyre_ring_add_field(fields, f->name, 'f', value.list ? gyre_ring_fingerprint(1, value.list, bytes) : 0);
         else
-            add_integer(fields, config_fields[i].name, config_fields[i].kind == 'c' ? count : choice);
+            add_integer(fields, f->name, value.integer);
     }
-    const struct gyre_rope_config *rope = &config->rope;
-    gyre_ring_add_field(fields, "encoding: rope.short_factor", 'f', list_fingerprint(rope->short_factor, rope->dim / 2));
-    gyre_ring_add_field(fields, "encoding: rope.long_factor", 'f', list_fingerprint(rope->long_factor, rope->dim / 2));
-    gyre_ring_add_field(fields, "encoding: score.slopes", 'f', list_fingerprint(config->score.slopes, config->heads));
-    gyre_ring_add_field(fields, "encoding: score.slopes_after", 'f',
-                        list_fingerprint(config->score.slopes_after, config->heads));
 }
 
 /* -- views -- */

@@ -43,7 +43,7 @@ static gyre_encoding *reference_encoding(const json_t *object, int64_t heads, in
             config.rope.scaling = GYRE_SCALING_YARN;
             config.rope.factor = test_number(yarn, "factor");
             config.trained_length = test_integer(yarn, "original_max_position_embeddings");
-            config.rope.context_length = 64;
+            config.context_length = 64;
         }
     } else if (strcmp(kind, "none") != 0) {
         return NULL;

@@ -58,9 +58,9 @@ static void set_distance(gyre_config *c) {
 static void set_causal_length(gyre_config *c) {
     c->rope.scaling = GYRE_SCALING_DYNAMIC_NTK;
     c->rope.factor = 2;
-    c->rope.context_length = 64;
-    c->rope.length_policy = GYRE_LENGTH_POLICY_CAUSAL;
-    c->rope.length_block = 2;
+    c->context_length = 64;
+    c->length_policy = GYRE_LENGTH_POLICY_CAUSAL;
+    c->length_block = 2;
 }
 
 static int make_encodings(void **state) {

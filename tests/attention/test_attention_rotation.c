@@ -292,10 +292,10 @@ static void chunks(void **state) {
     for (int i = 0; i < 12; i++) {
         gyre_config config = rope();
         config.rope.far = i % 2 ? GYRE_FAR_CHUNKED_PAPER : GYRE_FAR_CHUNKED;
-        config.chunk.size = sizes[i / 2].size;
-        config.chunk.local = sizes[i / 2].local;
-        config.chunk.original_length = i % 3 == 0 ? 50 : 0;
-        config.rope.context_length = TOKENS;
+        config.rope.chunk.size = sizes[i / 2].size;
+        config.rope.chunk.local = sizes[i / 2].local;
+        config.rope.chunk.original_length = i % 3 == 0 ? 50 : 0;
+        config.context_length = TOKENS;
         config.rope.scaling = i == 4 ? GYRE_SCALING_LINEAR : GYRE_SCALING_NONE;
         config.rope.factor = i == 4 ? 2 : 0;
         problem *p = begin(&config, 200 + (uint64_t)i);
@@ -319,8 +319,8 @@ static void chunks_decode(void **state) {
     end(p);
     for (int i = 0; i < 2; i++) {
         config.rope.far = GYRE_FAR_CHUNKED;
-        config.chunk.size = i == 0 ? 500 : 48;
-        config.chunk.local = 20;
+        config.rope.chunk.size = i == 0 ? 500 : 48;
+        config.rope.chunk.local = 20;
         p = begin(&config, 5);
         run(p, 2);
         for (int j = 0; i == 0 && j < BATCH * TOKENS * ROW; j++)

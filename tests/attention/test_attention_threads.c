@@ -24,7 +24,7 @@ static const scheme schemes[] = {
     {"xpos", TURNING(.xpos_base = 512)},
     {"far", TURNING(.far = GYRE_FAR_GROUPED, .far_window = 37, .far_factor = 4)},
     {"dual chunks",
-     {.size = sizeof(gyre_config), .kind = GYRE_KIND_ROPE, .rope = {.far = GYRE_FAR_CHUNKED}, .chunk = {60, 17, 0}}},
+     {.size = sizeof(gyre_config), .kind = GYRE_KIND_ROPE, .rope = {.far = GYRE_FAR_CHUNKED, .chunk = {60, 17, 0}}}},
     {"alibi", WITH(GYRE_KIND_ALIBI, .slopes = slopes)},
     {"t5", WITH(GYRE_KIND_T5, .buckets = 32)},
     {"fire", WITH(GYRE_KIND_FIRE, .hidden_units = 4)},
@@ -288,12 +288,12 @@ typedef enum way { SOFTCAP, SINKS, SINK_LOGITS, MASK, DROPOUT, PADDED, PACKED, B
 static const char *const way_names[] = {"softcap", "sinks",  "sink logits",     "mask",        "dropout",
                                         "padded",  "packed", "length by query", "keys of f16", "an infinite value"};
 static const gyre_config turning = TURNING(.layout = GYRE_LAYOUT_HALF);
-static const gyre_config by_length = {
-    .size = sizeof(gyre_config),
-    .kind = GYRE_KIND_ROPE,
-    .trained_length = 40,
-    .rope = {
-        .scaling = GYRE_SCALING_DYNAMIC_NTK, .factor = 2, .length_policy = GYRE_LENGTH_POLICY_CAUSAL, .length_block = 48}};
+static const gyre_config by_length = {.size = sizeof(gyre_config),
+                                      .kind = GYRE_KIND_ROPE,
+                                      .trained_length = 40,
+                                      .rope = {.scaling = GYRE_SCALING_DYNAMIC_NTK, .factor = 2},
+                                      .length_policy = GYRE_LENGTH_POLICY_CAUSAL,
+                                      .length_block = 48};
 
 enum { PACKED_SEQUENCES = 4 };
 typedef struct wayward {

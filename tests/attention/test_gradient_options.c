@@ -479,8 +479,9 @@ static void padded_equals_separate(void **state) {
 /* -- the length in use follows the query -- */
 
 static gyre_config following(void) {
-    gyre_config config = ROTATED(.base = 10000, .scaling = GYRE_SCALING_DYNAMIC_NTK, .factor = 4, .length_block = 16,
-                                 .length_policy = GYRE_LENGTH_POLICY_CAUSAL);
+    gyre_config config = ROTATED(.base = 10000, .scaling = GYRE_SCALING_DYNAMIC_NTK, .factor = 4);
+    config.length_block = 16;
+    config.length_policy = GYRE_LENGTH_POLICY_CAUSAL;
     config.trained_length = 16;
     return config;
 }

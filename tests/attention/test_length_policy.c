@@ -88,9 +88,9 @@ static gyre_config config_of(const way *w, gyre_length_policy policy, int64_t bl
     p.rope.factor = w->factor;
     p.rope.beta_fast = 4;
     p.rope.beta_slow = 0.5;
-    p.rope.context_length = TOKENS;
-    p.rope.length_policy = policy;
-    p.rope.length_block = block;
+    p.context_length = TOKENS;
+    p.length_policy = policy;
+    p.length_block = block;
     if (w->scaling == GYRE_SCALING_LONGROPE) {
         p.rope.short_factor = near_factors;
         p.rope.long_factor = far_factors;
@@ -98,7 +98,7 @@ static gyre_config config_of(const way *w, gyre_length_policy policy, int64_t bl
     p.query.temperature = w->temperature;
     if (w->frequencies == sharpened) {
         p.rope.far = GYRE_FAR_CHUNKED;
-        p.chunk = (struct gyre_chunk_config){24, 8, TRAINED};
+        p.rope.chunk = (struct gyre_chunk_config){24, 8, TRAINED};
     }
     return p;
 }
@@ -418,7 +418,7 @@ static void rotated_keys_use_the_length_of_their_cache(void **state) {
     for (int w = 0; w < WAYS; w++)
         for (int64_t own = TRAINED; own <= TOKENS; own += TOKENS - TRAINED) {
             gyre_config p = config_of(&ways[w], GYRE_LENGTH_POLICY_DECLARED, 0);
-            p.rope.context_length = own;
+            p.context_length = own;
             if (p.rope.far) continue; /* only raw keys can be kept */
             gyre_encoding *e = test_encoding(&p);
             for (int64_t length = TRAINED; length <= TOKENS; length += TOKENS - TRAINED) {
@@ -437,7 +437,7 @@ static const int64_t starts[SEQUENCES + 1] = {0, TOKENS, TOKENS + 20, ALL};
 
 static void check_last(const way *w, const gyre_encoding *e, const inputs *in, int64_t tokens, const float *got) {
     const gyre_config *p = gyre_encoding_get_config(e);
-    const int64_t length = p->rope.length_policy == GYRE_LENGTH_POLICY_PREFIX ? tokens : ((tokens - 1) / 6 + 1) * 6;
+    const int64_t length = p->length_policy == GYRE_LENGTH_POLICY_PREFIX ? tokens : ((tokens - 1) / 6 + 1) * 6;
     double want[HEAD];
     for (int64_t h = 0; h < HEADS; h++) {
         attend(w, p, in, length, tokens - 1, h, want);

@@ -31,9 +31,16 @@ typedef struct order_case {
     {                                                                                                                       \
         .size = sizeof(gyre_config), .kind = GYRE_KIND_ROPE, .trained_length = 512, .rope = { __VA_ARGS__ }                 \
     }
+#define FOLLOWING(policy, block, ...)                                                                                       \
+    {                                                                                                                       \
+        .size = sizeof(gyre_config), .kind = GYRE_KIND_ROPE, .trained_length = 512, .length_policy = policy,                \
+        .length_block = block, .rope = {                                                                                    \
+            __VA_ARGS__                                                                                                     \
+        }                                                                                                                   \
+    }
 #define CHUNKED(...)                                                                                                        \
     {                                                                                                                       \
-        .size = sizeof(gyre_config), .kind = GYRE_KIND_ROPE, .rope = {.far = GYRE_FAR_CHUNKED}, .chunk = { __VA_ARGS__ }    \
+        .size = sizeof(gyre_config), .kind = GYRE_KIND_ROPE, .rope = {.far = GYRE_FAR_CHUNKED, .chunk = {__VA_ARGS__} }     \
     }
 #define PLAIN                                                                                                               \
     { .size = sizeof(gyre_config), .kind = GYRE_KIND_NOPE }
@@ -61,7 +68,7 @@ static const order_case cases[] = {
     {.name = "rope without a table",
      .config = TURNING(.table_positions = GYRE_NO_TABLE, .scaling = GYRE_SCALING_YARN, .factor = 4)},
     {.name = "rope, length of the query",
-     .config = TURNING(.scaling = GYRE_SCALING_DYNAMIC_NTK, .factor = 2, .length_policy = GYRE_LENGTH_POLICY_CAUSAL),
+     .config = FOLLOWING(GYRE_LENGTH_POLICY_CAUSAL, 0, .scaling = GYRE_SCALING_DYNAMIC_NTK, .factor = 2),
      .start = 400},
     {.name = "xpos", .config = TURNING(.xpos_base = 512)},
     {.name = "xpos, gaps", .config = TURNING(.xpos_base = 512), .gap = 5, .start = -300},

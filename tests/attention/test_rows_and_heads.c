@@ -323,7 +323,7 @@ static gyre_encoding *scheme(int which, int64_t heads) {
     if (which == 2) { /* a context length for each query */
         config.rope.scaling = GYRE_SCALING_DYNAMIC_NTK;
         config.rope.factor = 2;
-        config.rope.length_policy = GYRE_LENGTH_POLICY_CAUSAL;
+        config.length_policy = GYRE_LENGTH_POLICY_CAUSAL;
     }
     return test_encoding(&config);
 }

@@ -43,8 +43,8 @@ static gyre_config rerope(void) {
 static gyre_config chunks(void) {
     gyre_config config = plain(GYRE_KIND_ROPE);
     config.rope.far = GYRE_FAR_CHUNKED;
-    config.chunk.size = 200;
-    config.chunk.local = 50;
+    config.rope.chunk.size = 200;
+    config.rope.chunk.local = 50;
     return config;
 }
 static gyre_config xpos(void) {
@@ -56,7 +56,7 @@ static gyre_config causal_length(void) {
     gyre_config config = plain(GYRE_KIND_ROPE);
     config.rope.scaling = GYRE_SCALING_DYNAMIC_NTK;
     config.rope.factor = 2;
-    config.rope.length_policy = GYRE_LENGTH_POLICY_CAUSAL;
+    config.length_policy = GYRE_LENGTH_POLICY_CAUSAL;
     return config;
 }
 

@@ -38,11 +38,11 @@ static gyre_encoding *encoding_of(const way *w) {
     config.kind = GYRE_KIND_ALIBI;
     config.heads = HEADS;
     config.trained_length = TRAINED;
-    config.rope.context_length = 50;
-    config.rope.length_policy = w->policy;
-    config.rope.length_block = BLOCK;
-    config.slope.scaling = w->scaling;
-    config.slope.factor = w->factor;
+    config.context_length = 50;
+    config.length_policy = w->policy;
+    config.length_block = BLOCK;
+    config.score.slope_scaling = w->scaling;
+    config.score.slope_factor = w->factor;
     return test_encoding(&config);
 }
 

@@ -82,11 +82,11 @@ static void configs_that_cannot_be_cached(void **state) {
     changed[0].rope.xpos_base = 512;
     changed[1].rope.far = GYRE_FAR_CLAMPED;
     changed[1].rope.far_window = 8;
-    changed[2].rope.length_policy = GYRE_LENGTH_POLICY_CAUSAL;
-    changed[3].rope.length_policy = GYRE_LENGTH_POLICY_PREFIX;
+    changed[2].length_policy = GYRE_LENGTH_POLICY_CAUSAL;
+    changed[3].length_policy = GYRE_LENGTH_POLICY_PREFIX;
     changed[4].rope.far = GYRE_FAR_CHUNKED;
-    changed[4].chunk.size = 12;
-    changed[4].chunk.local = 4;
+    changed[4].rope.chunk.size = 12;
+    changed[4].rope.chunk.local = 4;
     for (int i = 0; i < 5; i++) {
         gyre_encoding *encoding = test_encoding(&changed[i]);
         gyre_cache_config config = plain();

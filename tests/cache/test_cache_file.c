@@ -394,7 +394,7 @@ static void raw_keys_under_far_positions(void **state) {
     assert_ptr_equal(gyre_cache_get_config(loaded)->encoding, far);
     gyre_cache_free(loaded);
     config = *gyre_encoding_get_config(encoding);
-    config.clip = (struct gyre_clip_config){GYRE_CLIP_SOFT, 2};
+    config.rope.clip = (struct gyre_clip_config){GYRE_CLIP_SOFT, 2};
     gyre_encoding *clipped = test_encoding(&config);
     assert_int_equal(gyre_cache_load(&loaded, path, clipped, NULL, &err), GYRE_EINVAL);
     assert_non_null(strstr(err.text, "frequency of a pair"));

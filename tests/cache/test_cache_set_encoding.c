@@ -156,7 +156,7 @@ static void refused(void **state) {
     others[2].status = GYRE_ESHAPE;
     others[3].config.head_dim = 2 * DIM;
     others[3].status = GYRE_ESHAPE;
-    others[4].config.rope.length_policy = GYRE_LENGTH_POLICY_CAUSAL;
+    others[4].config.length_policy = GYRE_LENGTH_POLICY_CAUSAL;
     others[4].status = GYRE_EUNSUPPORTED;
     others[5].config.rope.xpos_base = 512;
     others[5].status = GYRE_EUNSUPPORTED;

@@ -39,8 +39,8 @@ static void each_axis_has_its_own(void **state) {
     (void)state;
     double f[PAIRS];
     gyre_config config = video(GYRE_AXES_AXIAL);
-    config.axis[0] = (struct gyre_axis_config){.own = 1, .scaling = GYRE_SCALING_LINEAR, .factor = 2};
-    config.axis[1] = (struct gyre_axis_config){.own = 1, .scaling = GYRE_SCALING_NTK, .factor = 4, .base = 1000};
+    config.rope.axis[0] = (struct gyre_axis_config){.own = 1, .scaling = GYRE_SCALING_LINEAR, .factor = 2};
+    config.rope.axis[1] = (struct gyre_axis_config){.own = 1, .scaling = GYRE_SCALING_NTK, .factor = 4, .base = 1000};
     frequencies(&config, 0, f);
     for (int i = 0; i < 8; i++) {
         test_close(f[i], theta(256, i, 8) / 2, 1e-15L, "time");
@@ -79,7 +79,7 @@ static void scalings_of_axial_axes(void **state) {
     config.rope.factor = 4;
     config.rope.beta_fast = 8;
     config.rope.beta_slow = 1;
-    config.axis[0] =
+    config.rope.axis[0] =
         (struct gyre_axis_config){.own = 1, .scaling = GYRE_SCALING_BY_PARTS, .factor = 2, .trained_length = 33};
     frequencies(&config, 0, f);
     for (int i = 0; i < 8; i++) {
@@ -88,8 +88,8 @@ static void scalings_of_axial_axes(void **state) {
         test_close(f[16 + i], by_parts(256, i, 8, 64, 4, 8, 1), 1e-15L, "width");
     }
     config = video(GYRE_AXES_AXIAL);
-    config.axis[0] = (struct gyre_axis_config){.own = 1, .scaling = GYRE_SCALING_DYNAMIC_NTK, .trained_length = 16};
-    config.axis[1] =
+    config.rope.axis[0] = (struct gyre_axis_config){.own = 1, .scaling = GYRE_SCALING_DYNAMIC_NTK, .trained_length = 16};
+    config.rope.axis[1] =
         (struct gyre_axis_config){.own = 1, .scaling = GYRE_SCALING_DYNAMIC_NTK, .trained_length = 16, .context_length = 32};
     for (int64_t length = 16; length <= 64; length += 48) {
         frequencies(&config, length, f);
@@ -114,7 +114,7 @@ static void riflex(void **state) {
                 double f[PAIRS];
                 gyre_config config = video(GYRE_AXES_AXIAL);
                 config.rope.base = models[m].base;
-                config.axis[0] =
+                config.rope.axis[0] =
                     (struct gyre_axis_config){.own = 1,
                                               .scaling = paper ? GYRE_SCALING_RIFLEX_PAPER : GYRE_SCALING_RIFLEX,
                                               .factor = 2,
@@ -131,7 +131,8 @@ static void riflex(void **state) {
     double f[PAIRS];
     gyre_config config = test_rope_config(2 * PAIRS, GYRE_LAYOUT_HALF);
     config.trained_length = 100;
-    config.axis[0] = (struct gyre_axis_config){.own = 1, .scaling = GYRE_SCALING_RIFLEX, .factor = 3, .intrinsic_pair = 24};
+    config.rope.axis[0] =
+        (struct gyre_axis_config){.own = 1, .scaling = GYRE_SCALING_RIFLEX, .factor = 3, .intrinsic_pair = 24};
     frequencies(&config, 0, f);
     test_close(f[23], 0.9 * 2 * pi / 300, 1e-15L, "the last pair");
     test_close(f[22], theta(10000, 22, PAIRS), 1e-15L, "the one before");
@@ -145,7 +146,7 @@ static void dype(void **state) {
         for (int given = 0; given < 2; given++) {
             double f[PAIRS];
             gyre_config config = video(GYRE_AXES_AXIAL);
-            config.diffusion = (struct gyre_diffusion_config){
+            config.rope.diffusion = (struct gyre_diffusion_config){
                 .timed = 1, .time = times[t], .strength = given ? 1.5 : 0, .exponent = given ? 0.5 : 0};
             const double kappa = given ? 1.5 * sqrt(times[t]) : 2 * times[t] * times[t];
             config.rope.factor = 4;
@@ -175,7 +176,7 @@ static void dype_ends_unscaled(void **state) {
     gyre_config config = video(GYRE_AXES_AXIAL);
     config.rope.scaling = GYRE_SCALING_YARN;
     config.rope.factor = 8;
-    config.diffusion = (struct gyre_diffusion_config){.timed = 1, .time = 1e-5};
+    config.rope.diffusion = (struct gyre_diffusion_config){.timed = 1, .time = 1e-5};
     frequencies(&config, 0, f);
     for (int i = 0; i < PAIRS; i++)
         test_close(f[i], theta(256, i % 8, 8), 1e-15L, "kept");
@@ -189,7 +190,7 @@ static void dype_needs_what_it_fades(void **state) {
     static const gyre_scaling fading[] = {GYRE_SCALING_LINEAR,         GYRE_SCALING_NTK,  GYRE_SCALING_BY_PARTS,
                                           GYRE_SCALING_BY_PARTS_PAPER, GYRE_SCALING_YARN, GYRE_SCALING_DYNAMIC_YARN};
     static const char why[] =
-        "diffusion.timed: DyPE fades linear, NTK, by parts and YaRN, and no axis is scaled so (gyre_config)";
+        "rope.diffusion.timed: DyPE fades linear, NTK, by parts and YaRN, and no axis is scaled so (gyre_config)";
     double ones[PAIRS], f[PAIRS], plain[PAIRS];
     for (int i = 0; i < PAIRS; i++)
         ones[i] = 1;
@@ -198,16 +199,17 @@ static void dype_needs_what_it_fades(void **state) {
         config.rope.scaling = others[s];
         config.rope.factor = 4;
         config.rope.short_factor = config.rope.long_factor = ones;
-        config.diffusion = (struct gyre_diffusion_config){.timed = 1, .time = 0.3};
-        assert_config_refused(&config, "diffusion.timed");
+        config.rope.diffusion = (struct gyre_diffusion_config){.timed = 1, .time = 0.3};
+        assert_config_refused(&config, "rope.diffusion.timed");
         assert_config_error(&config, why);
-        config.axis[2] = (struct gyre_axis_config){.own = 1, .scaling = GYRE_SCALING_RIFLEX, .factor = 2, .repeats_at = 48};
+        config.rope.axis[2] =
+            (struct gyre_axis_config){.own = 1, .scaling = GYRE_SCALING_RIFLEX, .factor = 2, .repeats_at = 48};
         assert_config_error(&config, why);
-        config.axis[1] = (struct gyre_axis_config){.own = 1, .scaling = fading[s], .factor = 4, .context_length = 256};
+        config.rope.axis[1] = (struct gyre_axis_config){.own = 1, .scaling = fading[s], .factor = 4, .context_length = 256};
         gyre_encoding *e = test_encoding(&config);
         assert_ok(gyre_encoding_frequencies(e, 0, f, NULL));
         gyre_encoding_free(e);
-        config.diffusion.timed = 0;
+        config.rope.diffusion.timed = 0;
         gyre_encoding *without = test_encoding(&config);
         assert_ok(gyre_encoding_frequencies(without, 0, plain, NULL));
         gyre_encoding_free(without);
@@ -224,8 +226,9 @@ static void rotation_uses_them(void **state) {
     const int64_t at[3] = {1000, -37, 5};
     test_random random = {6};
     gyre_config config = video(GYRE_AXES_AXIAL);
-    config.axis[0] = (struct gyre_axis_config){.own = 1, .scaling = GYRE_SCALING_RIFLEX, .factor = 2, .intrinsic_pair = 3};
-    config.axis[2] = (struct gyre_axis_config){.own = 1, .scaling = GYRE_SCALING_LINEAR, .factor = 1.5};
+    config.rope.axis[0] =
+        (struct gyre_axis_config){.own = 1, .scaling = GYRE_SCALING_RIFLEX, .factor = 2, .intrinsic_pair = 3};
+    config.rope.axis[2] = (struct gyre_axis_config){.own = 1, .scaling = GYRE_SCALING_LINEAR, .factor = 1.5};
     frequencies(&config, 0, f);
     for (int i = 0; i < 2 * PAIRS; i++)
         x[i] = (double)(test_next(&random) % 1000) / 500 - 1;
@@ -247,8 +250,8 @@ static void rotation_uses_them(void **state) {
     do {                                                                                                                    \
         gyre_config c = video(GYRE_AXES_AXIAL);                                                                             \
         c.rope.scaling = GYRE_SCALING_LINEAR;                                                                               \
-        c.axis[1] = (struct gyre_axis_config){.own = 1, .scaling = GYRE_SCALING_RIFLEX, .intrinsic_pair = 1};               \
-        c.diffusion = (struct gyre_diffusion_config){.timed = 1, .time = 0.5};                                              \
+        c.rope.axis[1] = (struct gyre_axis_config){.own = 1, .scaling = GYRE_SCALING_RIFLEX, .intrinsic_pair = 1};          \
+        c.rope.diffusion = (struct gyre_diffusion_config){.timed = 1, .time = 0.5};                                         \
         gyre_encoding_free(test_encoding(&c));                                                                              \
         change;                                                                                                             \
         assert_config_refused(&c, field);                                                                                   \
@@ -257,25 +260,33 @@ static void rotation_uses_them(void **state) {
 
 static void wrong_fields(void **state) {
     (void)state;
-    REFUSED("axis[1].own", "axis[1].own: 2 is neither 0 nor 1 (gyre_config)", c.axis[1].own = 2);
-    REFUSED("axis[3].own", "axis[3].own: there are 3 axes (gyre_config)", c.axis[3].own = 1);
-    REFUSED("axis[1].base", "axis[1].base: 1 is not above 1 (gyre_config)", c.axis[1].base = 1);
-    REFUSED("axis[1].factor", "axis[1].factor: 0.5 is below 1 (gyre_config)", c.axis[1].factor = 0.5);
-    REFUSED("axis[0].trained_length", "axis[0].trained_length: -1 is negative (gyre_config)", c.axis[0].trained_length = -1);
-    REFUSED("axis[1].intrinsic_pair", "axis[1].intrinsic_pair: 9 of 8 pairs (gyre_config)", c.axis[1].intrinsic_pair = 9);
-    REFUSED("axis[1].intrinsic_pair",
-            "axis[1].intrinsic_pair: missing, and so is repeats_at; RIFLEx needs one (gyre_config)",
-            c.axis[1].intrinsic_pair = 0);
-    REFUSED("rope.scaling", "rope.scaling: 14 names no scaling (gyre_config)", c.axis[1].scaling = (gyre_scaling)14);
-    REFUSED("rope.scaling", "rope.scaling: 12 is RIFLEx, of an axis: axis[0].scaling has it (gyre_config)",
+    REFUSED("rope.axis[1].own", "rope.axis[1].own: 2 is neither 0 nor 1 (gyre_config)", c.rope.axis[1].own = 2);
+    REFUSED("rope.axis[3].own", "rope.axis[3].own: there are 3 axes (gyre_config)", c.rope.axis[3].own = 1);
+    REFUSED("rope.axis[1].base", "rope.axis[1].base: 1 is not above 1 (gyre_config)", c.rope.axis[1].base = 1);
+    REFUSED("rope.axis[1].factor", "rope.axis[1].factor: 0.5 is below 1 (gyre_config)", c.rope.axis[1].factor = 0.5);
+    REFUSED("rope.axis[0].trained_length", "rope.axis[0].trained_length: -1 is negative (gyre_config)",
+            c.rope.axis[0].trained_length = -1);
+    REFUSED("rope.axis[1].intrinsic_pair", "rope.axis[1].intrinsic_pair: 9 of 8 pairs (gyre_config)",
+            c.rope.axis[1].intrinsic_pair = 9);
+    REFUSED("rope.axis[1].intrinsic_pair",
+            "rope.axis[1].intrinsic_pair: missing, and so is repeats_at; RIFLEx needs one (gyre_config)",
+            c.rope.axis[1].intrinsic_pair = 0);
+    REFUSED("rope.axis[1].scaling",
+            "rope.axis[1].scaling: 14 is not one of none, linear, ntk, dynamic, by-parts, by-parts-paper, yarn, llama3, "
+            "longrope, "
+            "proportional, ntk-mixed, dynamic-yarn, riflex, riflex-paper (gyre_config)",
+            c.rope.axis[1].scaling = (gyre_scaling)14);
+    REFUSED("rope.scaling", "rope.scaling: riflex is of an axis; rope.axis[0].scaling has it (gyre_config)",
             c.rope.scaling = GYRE_SCALING_RIFLEX);
     REFUSED("trained_length", "trained_length: missing; this scaling's formula needs it (gyre_config)",
             c.trained_length = 0);
-    REFUSED("diffusion.timed", "diffusion.timed: -1 is neither 0 nor 1 (gyre_config)", c.diffusion.timed = -1);
-    REFUSED("diffusion.time", "diffusion.time: 1.5 is outside [0, 1] (gyre_config)", c.diffusion.time = 1.5);
-    REFUSED("diffusion.strength", "diffusion.strength: -1 is not above 0 and up to 64 (gyre_config)",
-            c.diffusion.strength = -1);
-    REFUSED("diffusion.exponent", "diffusion.exponent: -1 is not above 0 (gyre_config)", c.diffusion.exponent = -1);
+    REFUSED("rope.diffusion.timed", "rope.diffusion.timed: -1 is neither 0 nor 1 (gyre_config)",
+            c.rope.diffusion.timed = -1);
+    REFUSED("rope.diffusion.time", "rope.diffusion.time: 1.5 is above 1 (gyre_config)", c.rope.diffusion.time = 1.5);
+    REFUSED("rope.diffusion.strength", "rope.diffusion.strength: -1 is below 0 (gyre_config)",
+            c.rope.diffusion.strength = -1);
+    REFUSED("rope.diffusion.exponent", "rope.diffusion.exponent: -1 is below 0 (gyre_config)",
+            c.rope.diffusion.exponent = -1);
 }
 
 int main(void) {

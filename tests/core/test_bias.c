@@ -260,8 +260,8 @@ static gyre_config stretched_config(gyre_slope_scaling scaling, int64_t heads, d
     config.kind = GYRE_KIND_ALIBI;
     config.heads = heads;
     config.trained_length = 100;
-    config.slope.scaling = scaling;
-    config.slope.factor = factor;
+    config.score.slope_scaling = scaling;
+    config.score.slope_factor = factor;
     return config;
 }
 
@@ -294,7 +294,7 @@ static void slopes_past_the_trained_length(void **state) {
 static void bias_follows_the_length(void **state) {
     (void)state;
     gyre_config config = stretched_config(GYRE_SLOPE_SCALING_LINEAR, 2, 0);
-    config.rope.context_length = 200;
+    config.context_length = 200;
     gyre_encoding *e = test_encoding(&config);
     for (int64_t length = 0; length <= 800; length += 400) {
         double scores[2] = {0};
@@ -318,16 +318,17 @@ static void refuse_stretched(gyre_config config, const char *says) {
 static void wrong_scalings(void **state) {
     (void)state;
     static const double equal[2] = {0.5, 0.5}, below[2] = {0.5, -1};
-    refuse_stretched(stretched_config((gyre_slope_scaling)4, 8, 2), "slope.scaling: 4 names no scaling");
-    refuse_stretched(stretched_config(GYRE_SLOPE_SCALING_LINEAR, 8, 0.5), "slope.factor: 0.5");
-    refuse_stretched(stretched_config(GYRE_SLOPE_SCALING_LINEAR, 8, NAN), "slope.factor: ");
+    refuse_stretched(stretched_config((gyre_slope_scaling)4, 8, 2),
+                     "score.slope_scaling: 4 is not one of none, linear, ntk, ntk-released");
+    refuse_stretched(stretched_config(GYRE_SLOPE_SCALING_LINEAR, 8, 0.5), "score.slope_factor: 0.5");
+    refuse_stretched(stretched_config(GYRE_SLOPE_SCALING_LINEAR, 8, NAN), "score.slope_factor: ");
     refuse_stretched(stretched_config(GYRE_SLOPE_SCALING_NTK, 1, 2), "heads: 1;");
     gyre_config config = stretched_config(GYRE_SLOPE_SCALING_LINEAR, 8, 0);
     config.trained_length = 0;
     refuse_stretched(config, "trained_length: missing");
     config.trained_length = 100;
-    config.rope.length_policy = (gyre_length_policy)3;
-    refuse_stretched(config, "rope.length_policy: 3");
+    config.length_policy = (gyre_length_policy)3;
+    refuse_stretched(config, "length_policy: 3");
     config = stretched_config(GYRE_SLOPE_SCALING_NTK, 2, 2);
     config.score.slopes = equal;
     refuse_stretched(config, "score.slopes: from 0.5 to 0.5");

@@ -18,8 +18,8 @@ static void frequencies(const gyre_config *config, int64_t length, double f[PAIR
 static gyre_config clipped(gyre_clip mode, int64_t pairs) {
     gyre_config config = test_rope_config(DIM, GYRE_LAYOUT_HALF);
     config.trained_length = 4096;
-    config.clip.mode = mode;
-    config.clip.pairs = pairs;
+    config.rope.clip.mode = mode;
+    config.rope.clip.pairs = pairs;
     return config;
 }
 
@@ -53,7 +53,7 @@ static void clips_any_scaling(void **state) {
                 config.rope.proportion = 0.75;
                 config.rope.short_factor = config.rope.long_factor = lists;
                 frequencies(&config, 9000, before);
-                config.clip = (struct gyre_clip_config){(gyre_clip)mode, counts[n]};
+                config.rope.clip = (struct gyre_clip_config){(gyre_clip)mode, counts[n]};
                 frequencies(&config, 9000, after);
                 for (int i = 0; i < PAIRS; i++) {
                     const double w = window((gyre_clip)mode, counts[n] ? counts[n] : 20, i, PAIRS);
@@ -69,9 +69,9 @@ static void as_released_for_llama_3(void **state) {
     double f[64];
     gyre_config config = test_rope_config(128, GYRE_LAYOUT_HALF);
     config.rope.base = 8e6;
-    config.clip.mode = GYRE_CLIP_SOFT;
+    config.rope.clip.mode = GYRE_CLIP_SOFT;
     gyre_encoding *e = test_encoding(&config);
-    assert_int_equal(gyre_encoding_get_config(e)->clip.pairs, 20);
+    assert_int_equal(gyre_encoding_get_config(e)->rope.clip.pairs, 20);
     assert_ok(gyre_encoding_frequencies(e, 0, f, NULL));
     gyre_encoding_free(e);
     for (int i = 0; i < 64; i++) {
@@ -92,7 +92,7 @@ static void axes(void **state) {
         config.rope.axis_pairs[0] = 20;
         config.rope.axis_pairs[1] = 12;
         frequencies(&config, 0, before);
-        config.clip = (struct gyre_clip_config){GYRE_CLIP_SOFT, 15};
+        config.rope.clip = (struct gyre_clip_config){GYRE_CLIP_SOFT, 15};
         frequencies(&config, 0, after);
         for (int i = 0; i < PAIRS; i++) {
             const int of = !axial ? PAIRS : i < 20 ? 20 : 12, at = axial && i >= 20 ? i - 20 : i;
@@ -162,7 +162,7 @@ static void turn(const gyre_config *config, const float *x, int64_t first, int b
             for (int i = 0; i < PAIRS; i++) {
                 const int64_t row = (t * HEADS + h) * DIM;
                 const double a = (double)(first + t) * pow(10000, -(double)i / PAIRS) *
-                                 window(config->clip.mode, (int)config->clip.pairs, i, PAIRS) * (back ? -1 : 1);
+                                 window(config->rope.clip.mode, (int)config->rope.clip.pairs, i, PAIRS) * (back ? -1 : 1);
                 y[row + i] = (double)x[row + i] * cos(a) - (double)x[row + PAIRS + i] * sin(a);
                 y[row + PAIRS + i] = (double)x[row + i] * sin(a) + (double)x[row + PAIRS + i] * cos(a);
             }
@@ -295,11 +295,11 @@ static void cache_keeps_and_shifts(void **state) {
 static void wrong_fields(void **state) {
     (void)state;
     gyre_config config = clipped((gyre_clip)3, 4);
-    assert_config_error(&config, "clip.mode: 3 names no way to clip (gyre_config)");
+    assert_config_error(&config, "rope.clip.mode: 3 is not one of none, soft, hard (gyre_config)");
     config = clipped(GYRE_CLIP_SOFT, -1);
-    assert_config_error(&config, "clip.pairs: -1 is negative (gyre_config)");
+    assert_config_error(&config, "rope.clip.pairs: -1 is negative (gyre_config)");
     config = clipped(GYRE_CLIP_NONE, 4);
-    assert_config_error(&config, "clip.pairs: 4 pairs, but clip.mode is none (gyre_config)");
+    assert_config_error(&config, "rope.clip.pairs: 4 pairs, but rope.clip.mode is none (gyre_config)");
     config = clipped(GYRE_CLIP_HARD, 4);
     for (int path = GYRE_ANGLE_PATH_TORCH; path <= GYRE_ANGLE_PATH_TENSORRT_LLM; path++) {
         gyre_encoding *e = NULL;

@@ -59,7 +59,7 @@ static void wrong_rotations(void **state) {
     REFUSED(rope(), rope.dim, -2, (void)0);
     REFUSED(rope(), rope.layout, (gyre_layout)3, (void)0);
     REFUSED(rope(), rope.scaling, (gyre_scaling)99, (void)0);
-    REFUSED(rope(), rope.context_length, -1, (void)0);
+    REFUSED(rope(), context_length, -1, (void)0);
     REFUSED(rope(), rope.table_positions, -2, (void)0);
     REFUSED(rope(), rope.base, 1, (void)0);
     REFUSED(rope(), rope.base, -10000, (void)0);
@@ -81,10 +81,10 @@ static void wrong_rotations(void **state) {
     REFUSED(rope(), rope.low_freq, NAN, (void)0);
     REFUSED(rope(), rope.proportion, 1.5, (void)0);
     REFUSED(rope(), rope.proportion, -0.5, (void)0);
-    REFUSED(rope(), rope.length_policy, (gyre_length_policy)3, (void)0);
-    REFUSED(rope(), rope.length_policy, (gyre_length_policy)-1, (void)0);
-    REFUSED(rope(), rope.length_block, -1, (void)0);
-    REFUSED(rope(), rope.length_block, (int64_t)1 << 31, (void)0);
+    REFUSED(rope(), length_policy, (gyre_length_policy)3, (void)0);
+    REFUSED(rope(), length_policy, (gyre_length_policy)-1, (void)0);
+    REFUSED(rope(), length_block, -1, (void)0);
+    REFUSED(rope(), length_block, (int64_t)1 << 31, (void)0);
     REFUSED(rope(), rope.dim, 2, c->rope.scaling = GYRE_SCALING_NTK);
     REFUSED(rope(), rope.dim, 2, (c->rope.scaling = GYRE_SCALING_DYNAMIC_NTK, c->trained_length = 64));
     const gyre_scaling of_length[] = {GYRE_SCALING_DYNAMIC_NTK,    GYRE_SCALING_DYNAMIC_YARN, GYRE_SCALING_BY_PARTS,
@@ -163,7 +163,7 @@ static void defaults_are_filled_in(void **state) {
     gyre_encoding *e = test_encoding(&config);
     const gyre_config *full = gyre_encoding_get_config(e);
     assert_int_equal(full->rope.dim, 64);
-    assert_int_equal(full->rope.context_length, 512);
+    assert_int_equal(full->context_length, 512);
     assert_true(full->rope.base == 10000 && full->rope.factor == 4 && full->rope.proportion == 1);
     assert_true(full->rope.beta_fast == 32 && full->rope.beta_slow == 1);
     assert_true(full->rope.low_freq == 1 && full->rope.high_freq == 4);

@@ -201,7 +201,7 @@ static void longrope_switches_past_the_trained_length(void **state) {
     }
     config.rope.short_factor = shorter;
     config.rope.long_factor = longer;
-    config.rope.context_length = 8192;
+    config.context_length = 8192;
     gyre_encoding *e = test_encoding(&config);
     for (int i = 0; i < 32; i++)
         shorter[i] = longer[i] = NAN; /* the encoding has its own copies */
@@ -388,7 +388,7 @@ static void dynamic_yarn_follows_the_length(void **state) {
     counted(&config, 4096, 32, 0, 0);
     counted(&config, 4097, 11, 12, 9);
     counted(&config, 163840, 11, 12, 9);
-    config.rope.context_length = 163840; /* the encoding's own length, if the call gives none */
+    config.context_length = 163840; /* the encoding's own length, if the call gives none */
     counted(&config, 0, 11, 12, 9);
     counted(&config, 4096, 32, 0, 0);
 }
@@ -462,7 +462,7 @@ static void attention_factor_follows_the_length(void **state) {
     (void)state;
     for (size_t own = 0; own < sizeof dynamic_yarn / sizeof *dynamic_yarn; own++) {
         gyre_config config = scaled(GYRE_SCALING_DYNAMIC_YARN, 1);
-        config.rope.context_length = dynamic_yarn[own].length;
+        config.context_length = dynamic_yarn[own].length;
         config.rope.table_positions = 512;
         gyre_encoding *e = test_encoding(&config);
         for (size_t n = 0; n < sizeof dynamic_yarn / sizeof *dynamic_yarn; n++) {

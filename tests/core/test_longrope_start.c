@@ -14,13 +14,13 @@ static const double divide_long[PAIRS] = {1, 1.25, 1.5, 2, 3, 4, 6, 8},
 static gyre_config with_start(int64_t tokens, gyre_longrope_start starts) {
     gyre_config config = test_rope_config(DIM, GYRE_LAYOUT_INTERLEAVED);
     config.trained_length = TRAINED;
-    config.rope.context_length = 8 * TRAINED;
+    config.context_length = 8 * TRAINED;
     config.rope.scaling = GYRE_SCALING_LONGROPE;
     config.rope.factor = 8;
     config.rope.short_factor = divide_short;
     config.rope.long_factor = divide_long;
-    config.longrope.start_tokens = tokens;
-    config.longrope.starts = starts;
+    config.rope.longrope.start_tokens = tokens;
+    config.rope.longrope.starts = starts;
     return config;
 }
 
@@ -31,10 +31,10 @@ static double attention_factor(void) {
 /* *c, *s = cos and sin of pair i of the token at m, at context length n. */
 static void define(const gyre_config *config, int64_t n, int64_t m, int i, long double *c, long double *s) {
     const long double theta = powl(10000, -(long double)i / PAIRS);
-    const int is_start = n > TRAINED && m < config->longrope.start_tokens;
+    const int is_start = n > TRAINED && m < config->rope.longrope.start_tokens;
     const double *lists = n > TRAINED ? divide_long : divide_short;
     const long double angle = (long double)m * (is_start ? theta : theta / (long double)lists[i]);
-    const int plain = is_start && config->longrope.starts == GYRE_LONGROPE_START_RELEASED;
+    const int plain = is_start && config->rope.longrope.starts == GYRE_LONGROPE_START_RELEASED;
     *c = cosl(angle) * (plain ? 1 : (long double)attention_factor());
     *s = sinl(angle) * (plain ? 1 : (long double)attention_factor());
 }
@@ -261,9 +261,9 @@ static void rerotates(void **state) {
 static void wrong_fields(void **state) {
     (void)state;
     gyre_config config = with_start(-1, GYRE_LONGROPE_START_PAPER);
-    assert_config_error(&config, "longrope.start_tokens: -1 is negative (gyre_config)");
+    assert_config_error(&config, "rope.longrope.start_tokens: -1 is negative (gyre_config)");
     config = with_start(4, (gyre_longrope_start)2);
-    assert_config_error(&config, "longrope.starts: 2 names no kind of start tokens (gyre_config)");
+    assert_config_error(&config, "rope.longrope.starts: 2 is not one of paper, released (gyre_config)");
     static const char *const with[] = {"another scaling than longrope", "far pairs that turn less", "xPos",
                                        "several axes, or a scaling of an axis"};
     for (int i = 0; i < 4; i++) {
@@ -273,7 +273,8 @@ static void wrong_fields(void **state) {
         if (i == 1) config.rope.far = GYRE_FAR_CLAMPED, config.rope.far_window = 8;
         if (i == 2) config.rope.xpos_base = 512;
         if (i == 3) config.rope.axes = 2, config.rope.axis_pairs[0] = config.rope.axis_pairs[1] = PAIRS / 2;
-        snprintf(text, sizeof text, "longrope.start_tokens: start tokens cannot be combined with %s (gyre_config)", with[i]);
+        snprintf(text, sizeof text, "rope.longrope.start_tokens: start tokens cannot be combined with %s (gyre_config)",
+                 with[i]);
         assert_config_error(&config, text);
     }
     for (int path = GYRE_ANGLE_PATH_TORCH; path <= GYRE_ANGLE_PATH_TENSORRT_LLM; path++) {

@@ -91,8 +91,8 @@ static void turns_of_distances(void **state) {
         gyre_config config = GYRE_INIT(gyre_config);
         config.kind = GYRE_KIND_TAPA;
         config.head_dim = 12;
-        config.tapa.amplitudes = e % 2 ? 5 : 0;
-        config.tapa.exponent = exponents[e];
+        config.score.amplitudes = e % 2 ? 5 : 0;
+        config.score.exponent = exponents[e];
         gyre_encoding *encoding = test_encoding(&config);
         const int64_t phases = e % 2 ? 7 : 6, q = e % 2 ? -GYRE_MAX_POSITION : GYRE_MAX_POSITION;
         const long double alpha = exponents[e] > 0 ? (long double)exponents[e] : 0.1L;

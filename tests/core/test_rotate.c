@@ -278,7 +278,7 @@ static void context_length_in_the_call(void **state) {
         gyre_config config = dynamic_config();
         config.rope.table_positions = 100;
         gyre_encoding *trained = test_encoding(&config);
-        config.rope.context_length = 1000;
+        config.context_length = 1000;
         gyre_encoding *longer = test_encoding(&config);
         for (size_t i = 0; i < BIG; i++)
             test_put(x, test_dtypes[type], i, test_uniform(&random));

@@ -474,17 +474,17 @@ static void wrong_chunk_settings(void **state) {
     (void)state;
     gyre_config good = test_rope_config(64, GYRE_LAYOUT_HALF);
     good.rope.far = GYRE_FAR_CHUNKED;
-    good.chunk.size = 48;
-    good.chunk.local = 47;
-    good.chunk.original_length = INT64_C(1) << 40;
+    good.rope.chunk.size = 48;
+    good.rope.chunk.local = 47;
+    good.rope.chunk.original_length = INT64_C(1) << 40;
     gyre_encoding_free(test_encoding(&good));
-    ASSERT_CONFIG_REFUSED(good, chunk.size, 0);
-    ASSERT_CONFIG_REFUSED(good, chunk.size, -48);
-    ASSERT_CONFIG_REFUSED(good, chunk.size, INT64_C(1) << 31);
-    ASSERT_CONFIG_REFUSED(good, chunk.local, 0);
-    ASSERT_CONFIG_REFUSED(good, chunk.local, -1);
-    ASSERT_CONFIG_REFUSED(good, chunk.local, 48);
-    ASSERT_CONFIG_REFUSED(good, chunk.original_length, -1);
+    ASSERT_CONFIG_REFUSED(good, rope.chunk.size, 0);
+    ASSERT_CONFIG_REFUSED(good, rope.chunk.size, -48);
+    ASSERT_CONFIG_REFUSED(good, rope.chunk.size, INT64_C(1) << 31);
+    ASSERT_CONFIG_REFUSED(good, rope.chunk.local, 0);
+    ASSERT_CONFIG_REFUSED(good, rope.chunk.local, -1);
+    ASSERT_CONFIG_REFUSED(good, rope.chunk.local, 48);
+    ASSERT_CONFIG_REFUSED(good, rope.chunk.original_length, -1);
     ASSERT_CONFIG_REFUSED(good, rope.far_window, 8);
     ASSERT_CONFIG_REFUSED(good, rope.far_factor, 2);
     good.rope.xpos_base = 512;
@@ -502,7 +502,7 @@ static void chunks_sharpen_with_the_length(void **state) {
         config.rope.far_window = chunked ? 0 : 8;
         config.rope.far_factor = chunked ? 0 : 8;
         config.trained_length = 300;
-        config.chunk = (struct gyre_chunk_config){48, 16, 100};
+        config.rope.chunk = (struct gyre_chunk_config){48, 16, 100};
         gyre_encoding *e = test_encoding(&config);
         for (int i = 0; i < 5; i++) {
             double factor = 0, own[32], plain[32];

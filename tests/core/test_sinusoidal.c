@@ -361,7 +361,7 @@ static void wrong_configs(void **state) {
     assert_config_error(&wrong, "input.offset: 2147483648 is past 2^31 - 1 (gyre_config)");
     wrong = right;
     wrong.input.scale = -INFINITY;
-    assert_config_error(&wrong, "input.scale: -inf is not within 2^64 of 0 (gyre_config)");
+    assert_config_error(&wrong, "input.scale: -inf is not finite (gyre_config)");
     wrong = right;
     wrong.input.resized_length = 64;
     assert_config_error(&wrong, "input.resized_length: 64 is for a learned table; a sinusoid has no end (gyre_config)");
@@ -373,9 +373,11 @@ static void wrong_configs(void **state) {
     assert_config_error(&wrong, "input.dim: missing; sinusoidal needs the model's width (gyre_config)");
     wrong = right;
     wrong.input.layout = (gyre_sinusoid)LAYOUTS;
-    assert_config_error(&wrong, "input.layout: 5 names no layout (gyre_config)");
+    assert_config_error(
+        &wrong, "input.layout: 5 is not one of interleaved, sin-cos, sin-cos-t2t, cos-sin, cos-sin-t2t (gyre_config)");
     wrong.input.layout = (gyre_sinusoid)-1;
-    assert_config_error(&wrong, "input.layout: -1 names no layout (gyre_config)");
+    assert_config_error(
+        &wrong, "input.layout: -1 is not one of interleaved, sin-cos, sin-cos-t2t, cos-sin, cos-sin-t2t (gyre_config)");
     wrong = config_of(3, GYRE_SINUSOID_COS_SIN_T2T);
     assert_config_error(&wrong, "input.dim: 3 is below 4; this layout divides by dim / 2 - 1 (gyre_config)");
     wrong = config_of(5, GYRE_SINUSOID_COS_SIN);

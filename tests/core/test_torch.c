@@ -41,7 +41,7 @@ static gyre_config config_of(const json_t *c, double list[MOST]) {
     config.rope.angles = GYRE_ANGLE_PATH_TORCH;
     config.rope.base = test_number(c, "base");
     config.rope.factor = test_number_or(c, "factor", 0);
-    config.rope.context_length = (int64_t)test_number_or(c, "length", 0);
+    config.context_length = (int64_t)test_number_or(c, "length", 0);
     config.rope.low_freq = test_number_or(c, "low", 0);
     config.rope.high_freq = test_number_or(c, "high", 0);
     config.rope.fractional_bounds = json_is_false(json_object_get(c, "truncate"));
@@ -156,7 +156,7 @@ static int other_words(const json_t *c, gyre_angle_path path, int is_f16) {
     double list[MOST];
     float cosine[MOST], sine[MOST];
     gyre_config config = config_of(c, list);
-    config.rope.context_length = 0;
+    config.context_length = 0;
     config.rope.angles = path;
     gyre_encoding *e = test_encoding(&config);
     const json_t *rows = json_object_get(c, "rows");
@@ -378,9 +378,9 @@ static void refused_for_a_clip(void **state) {
         gyre_encoding *e = NULL;
         gyre_config config = test_rope_config(64, GYRE_LAYOUT_HALF);
         config.rope.angles = paths[i];
-        config.clip = (struct gyre_clip_config){GYRE_CLIP_SOFT, 4};
+        config.rope.clip = (struct gyre_clip_config){GYRE_CLIP_SOFT, 4};
         assert_int_equal(gyre_encoding_create(&e, &config, NULL, &err), GYRE_EUNSUPPORTED);
-        if (!strstr(err.text, "has no clipped pairs (clip.mode)")) fail_msg("%s", err.text);
+        if (!strstr(err.text, "has no clipped pairs (rope.clip.mode)")) fail_msg("%s", err.text);
     }
 }
 

@@ -462,9 +462,9 @@ static void refuses_unsupported_configs(void **state) {
     config.rope.resonance = 1;
     check_unsupported(model("llama", 128, 4096, 2), &config, no, "resonance");
     config.rope.resonance = 0;
-    config.clip.mode = GYRE_CLIP_SOFT;
+    config.rope.clip.mode = GYRE_CLIP_SOFT;
     check_unsupported(model("llama", 128, 4096, 2), &config, no, "clipped pairs: llama.cpp has no key for it");
-    config.clip.mode = GYRE_CLIP_NONE;
+    config.rope.clip.mode = GYRE_CLIP_NONE;
     check_unsupported(model("gpt2", 128, 4096, 2), &config, no, "gpt2: models of this architecture do not turn");
     check_unsupported(model("llama", 64, 4096, 2), &config, no, "llama.cpp would not read"); /* another head */
     made_gguf *made = model("llama", 128, 4096, 2);

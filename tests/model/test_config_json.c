@@ -381,7 +381,7 @@ static void test_writes_every_scaling(void **state) {
         for (int v = 0; v < 5; v++) {
             gyre_config c = with_scaling((gyre_scaling)s);
             if (v == 1) c.rope.layout = GYRE_LAYOUT_INTERLEAVED;
-            if (v == 2) c.rope.context_length = 4096;
+            if (v == 2) c.context_length = 4096;
             if (v == 3) c.rope.attention_factor = 1.0 / 3.0;
             if (v == 4 && s != GYRE_SCALING_LONGROPE && s != GYRE_SCALING_PROPORTIONAL) c.rope.dim = 14;
             json_t *root = there_and_back(&c);
@@ -501,10 +501,10 @@ static void test_writes_a_llama(void **state) {
     free(text);
     assert_int_equal(gyre_model_config_to_json(&model->config, GYRE_DTYPE_F64, &text, NULL), GYRE_EDTYPE);
     gyre_model_config unstated = model->config;
-    unstated.position.axis[0].own = 1;
+    unstated.position.rope.axis[0].own = 1;
     assert_int_equal(gyre_model_config_to_json(&unstated, GYRE_DTYPE_F32, &text, NULL), GYRE_EUNSUPPORTED);
-    unstated.position.axis[0].own = 0;
-    unstated.position.diffusion.timed = 1;
+    unstated.position.rope.axis[0].own = 0;
+    unstated.position.rope.diffusion.timed = 1;
     assert_int_equal(gyre_model_config_to_json(&unstated, GYRE_DTYPE_F32, &text, NULL), GYRE_EUNSUPPORTED);
     gyre_model_free(model);
 }

@@ -392,10 +392,10 @@ static void rotate_input(gyre_model_config *c) {
     c->rotates_input = 1;
 }
 static void clip_soft(gyre_model_config *c) {
-    c->position.clip = (struct gyre_clip_config){GYRE_CLIP_SOFT, 2};
+    c->position.rope.clip = (struct gyre_clip_config){GYRE_CLIP_SOFT, 2};
 }
 static void clip_scaled(gyre_model_config *c) {
-    c->position.clip = (struct gyre_clip_config){GYRE_CLIP_HARD, 2};
+    c->position.rope.clip = (struct gyre_clip_config){GYRE_CLIP_HARD, 2};
     c->position.rope.scaling = GYRE_SCALING_LLAMA3;
     c->position.rope.factor = 4;
 }
@@ -417,12 +417,12 @@ static void longrope_start(gyre_model_config *c) {
     c->position.rope.scaling = GYRE_SCALING_LONGROPE;
     c->position.rope.short_factor = c->position.rope.long_factor = factors;
     c->position.rope.factor = 2;
-    c->position.longrope.start_tokens = 4;
+    c->position.rope.longrope.start_tokens = 4;
 }
 static void longrope_policy(gyre_model_config *c) {
     longrope_start(c);
-    c->position.longrope.start_tokens = 0;
-    c->position.rope.length_policy = GYRE_LENGTH_POLICY_CAUSAL;
+    c->position.rope.longrope.start_tokens = 0;
+    c->position.length_policy = GYRE_LENGTH_POLICY_CAUSAL;
 }
 
 /* Tensors that turn queries and keys keep their bits in a copy in bf16, all others are bf16.  out = how many turn. */

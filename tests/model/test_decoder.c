@@ -123,12 +123,12 @@ static void refuses_stream(const gyre_model *m, const char *why) {
 /* What a rotation may do beside turning each pair by position x frequency. */
 enum { NOT_PLAIN = 9 };
 static gyre_config not_plain(gyre_config p, int which) {
-    if (which == 0) p.clip = (struct gyre_clip_config){GYRE_CLIP_SOFT, 2};
-    if (which == 1) p.clip = (struct gyre_clip_config){GYRE_CLIP_HARD, 2};
+    if (which == 0) p.rope.clip = (struct gyre_clip_config){GYRE_CLIP_SOFT, 2};
+    if (which == 1) p.rope.clip = (struct gyre_clip_config){GYRE_CLIP_HARD, 2};
     if (which == 2) p.rope.clockwise = 1;
     if (which == 3) p.rope.attention_factor = 1.25;
-    if (which == 4) p.axis[0].own = 1, p.axis[0].scaling = GYRE_SCALING_LINEAR, p.axis[0].factor = 2;
-    if (which == 5) p.rope.scaling = GYRE_SCALING_LINEAR, p.diffusion.timed = 1, p.diffusion.time = 0.5;
+    if (which == 4) p.rope.axis[0].own = 1, p.rope.axis[0].scaling = GYRE_SCALING_LINEAR, p.rope.axis[0].factor = 2;
+    if (which == 5) p.rope.scaling = GYRE_SCALING_LINEAR, p.rope.diffusion.timed = 1, p.rope.diffusion.time = 0.5;
     if (which == 6) p.rope.scaling = GYRE_SCALING_LINEAR, p.rope.factor = 2;
     if (which == 7) p.rope.far = GYRE_FAR_CLAMPED, p.rope.far_window = 4;
     if (which == 8) p.query.temperature = GYRE_TEMPERATURE_LOG;
@@ -326,9 +326,9 @@ static void adapts_the_biases_of_the_context(void **state) {
         read_in(m, e, tokens, TOKENS, same);
         gyre_encoding_free(e);
         p.score.slopes = NULL;
-        p.slope.scaling = GYRE_SLOPE_SCALING_LINEAR;
-        p.slope.factor = i ? 0 : factor;
-        p.rope.length_policy = i ? GYRE_LENGTH_POLICY_PREFIX : GYRE_LENGTH_POLICY_DECLARED;
+        p.score.slope_scaling = GYRE_SLOPE_SCALING_LINEAR;
+        p.score.slope_factor = i ? 0 : factor;
+        p.length_policy = i ? GYRE_LENGTH_POLICY_PREFIX : GYRE_LENGTH_POLICY_DECLARED;
         e = test_encoding(&p);
         read_in(m, e, tokens, TOKENS, stretched);
         check_same(stretched, same, 1e-6, "stretched slopes");
@@ -454,7 +454,7 @@ static void every_method(void **state) {
             gyre_model *m = naive_model(&c, 0.1);
             gyre_config p = m->config.position;
             p.rope.scaling = (gyre_scaling)scaling;
-            p.rope.context_length = TOKENS;
+            p.context_length = TOKENS;
             p.rope.table_positions =
                 layout == GYRE_LAYOUT_HALF ? TOKENS / 2 : 0; /* with cached angles and with computed ones */
             p.rope.factor = scaling == GYRE_SCALING_NONE ? 0 : 2.5;
@@ -480,7 +480,7 @@ static void far_rotations(void **state) {
         const int chunked = far >= GYRE_FAR_CHUNKED;
         p.rope.far = (gyre_far)far;
         p.rope.far_window = chunked ? 0 : 20;
-        p.chunk = (struct gyre_chunk_config){chunked ? 30 : 0, chunked ? 11 : 0, 0};
+        p.rope.chunk = (struct gyre_chunk_config){chunked ? 30 : 0, chunked ? 11 : 0, 0};
         p.rope.far_factor = far == GYRE_FAR_LEAKY ? 2.5 : far == GYRE_FAR_GROUPED ? 3 : 0;
         e = test_encoding(&p);
         check_encoding(m, e, 0, "far turns");

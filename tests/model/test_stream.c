@@ -198,7 +198,7 @@ static void with_extensions(void **state) {
     p.trained_length = 16;
     p.rope.scaling = GYRE_SCALING_DYNAMIC_YARN;
     p.rope.base = 100;
-    p.rope.context_length = WINDOW;
+    p.context_length = WINDOW;
     gyre_model *m = model_of(&p);
     check_model(m, WINDOW, "dynamic YaRN");
     gyre_model_free(m);
@@ -213,8 +213,8 @@ static void with_extensions(void **state) {
     p = test_rope_config(HEAD, GYRE_LAYOUT_HALF);
     p.heads = 4;
     p.rope.far = GYRE_FAR_CHUNKED;
-    p.chunk.size = 7;
-    p.chunk.local = 3;
+    p.rope.chunk.size = 7;
+    p.rope.chunk.local = 3;
     m = model_of(&p);
     check_model(m, 0, "Dual Chunk Attention");
     gyre_model_free(m);

@@ -88,7 +88,7 @@ def test_slopes_past_the_trained_length() -> None:
     assert np.array_equal(linear.slopes(), plain) and np.array_equal(linear.slopes(400), plain / 4)
     ntk = gyre.alibi(8, scaling="ntk", factor=4)
     assert np.allclose(ntk.slopes(), plain / 4 ** (np.arange(8) / 7), rtol=1e-15)
-    assert ntk.config["slope.factor"] == 4 and linear.explain(400)["slopes"][0] == plain[0] / 4
+    assert ntk.config["score.slope_factor"] == 4 and linear.explain(400)["slopes"][0] == plain[0] / 4
     for wrong in ({"factor": 2}, {"scaling": "linear", "factor": 0}, {"scaling": "linear"}, {"scaling": "yarn", "factor": 2}):
         with pytest.raises(gyre.Error):
             gyre.alibi(8, **wrong)
@@ -103,9 +103,9 @@ def test_scalings_of_axes_and_dype() -> None:
     want = np.tile(256.0 ** -(np.arange(8) / 8), 2)
     want[3] = 0.9 * 2 * math.pi / 66
     assert np.allclose(encoding.frequencies(), want, rtol=1e-15)
-    assert encoding.config["axis[0].intrinsic_pair"] == 4 and pickle.loads(pickle.dumps(encoding)) == encoding
+    assert encoding.config["rope.axis[0].intrinsic_pair"] == 4 and pickle.loads(pickle.dumps(encoding)) == encoding
     faded = gyre.rope(32, scaling="linear", factor=4, dype_time=0.5)
-    assert gyre.rope(32, **options, dype_time=0.5, axis_scalings=[{"scaling": "ntk", "factor": 2}, None]).config["diffusion.timed"]
+    assert gyre.rope(32, **options, dype_time=0.5, axis_scalings=[{"scaling": "ntk", "factor": 2}, None]).config["rope.diffusion.timed"]
     assert np.allclose(faded.frequencies(), gyre.rope(32).frequencies() / 2, rtol=1e-15)
     for wrong in ({"axis_scalings": [{"scalling": "ntk"}]}, {"axis_scalings": [riflex] * 5}, {"dype_strength": 2}, {"dype_time": 2}):
         with pytest.raises(gyre.Error):
@@ -165,9 +165,9 @@ def test_clipped_rope() -> None:
     window[-12:] = 0.5 * (1 + np.cos(np.linspace(0, math.pi, 12)))
     soft = gyre.rope(64, scaling="yarn", factor=4, trained_length=512, clip="soft", clip_pairs=12)
     assert np.allclose(soft.frequencies(), plain * window, rtol=1e-14, atol=0) and soft.frequencies()[-1] == 0
-    assert soft.config["clip.mode"] == "soft" and pickle.loads(pickle.dumps(soft)) == soft
+    assert soft.config["rope.clip.mode"] == "soft" and pickle.loads(pickle.dumps(soft)) == soft
     hard = gyre.rope(64, clip="hard")
-    assert (hard.frequencies()[-20:] == 0).all() and (hard.frequencies()[:12] > 0).all() and hard.config["clip.pairs"] == 20
+    assert (hard.frequencies()[-20:] == 0).all() and (hard.frequencies()[:12] > 0).all() and hard.config["rope.clip.pairs"] == 20
     for wrong in ({"clip": "smooth"}, {"clip_pairs": 3}, {"clip": "soft", "clip_pairs": 0}, {"clip": "hard", "clip_pairs": -1}):
         with pytest.raises(gyre.Error):
             gyre.rope(64, **wrong)
@@ -227,7 +227,7 @@ def test_profiles_lengths_and_layers(configs) -> None:
     path = configs / "gpt-oss-20b.json"
     assert gyre.Encoding.from_config(path, profile="llama.cpp") != gyre.Encoding.from_config(path)
     long = gyre.Encoding.from_config(configs / "phi-3-mini-128k.json", length=131072)
-    assert long.config["rope.context_length"] == 131072
+    assert long.config["context_length"] == 131072
     gemma = configs / "gemma-3-4b.json"
     local = gyre.Encoding.from_config(gemma, layer_type="sliding_attention")
     assert local.config["rope.base"] != gyre.Encoding.from_config(gemma, layer_type="full_attention").config["rope.base"]

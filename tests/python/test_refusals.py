@@ -527,11 +527,11 @@ def test_values_that_would_change_nothing_are_refused() -> None:
     refused(lambda: gyre.rope(8, far="chunked", far_window=4), "far_window: is 4, but far is 'chunked'", "far_window")
     refused(lambda: gyre.rope(8, far="grouped", local_size=4), "local_size: is 4, but far is 'grouped'", "local_size")
     refused(lambda: gyre.rope(8, far="chunked", chunk_size=6, local_size=0), "local_size: is 0", "local_size")
-    refused(lambda: gyre.rope(8, far="chunked", chunk_size=6), "chunk.local: missing", "chunk.local")
+    refused(lambda: gyre.rope(8, far="chunked", chunk_size=6), "rope.chunk.local: missing", "rope.chunk.local")
     refused(lambda: gyre.tapa(8, amplitudes=0), "amplitudes: is 0; None", "amplitudes")
     refused(lambda: gyre.tapa(8, exponent=0), "exponent: is 0; None", "exponent")
-    refused(lambda: gyre.tapa(8, amplitudes=8), "tapa.amplitudes: 8 channels of 8 leave none", "tapa.amplitudes")
-    refused(lambda: gyre.tapa(8, exponent=-1), "tapa.exponent: -1 is not in", "tapa.exponent")
+    refused(lambda: gyre.tapa(8, amplitudes=8), "score.amplitudes: 8 channels of 8 leave none", "score.amplitudes")
+    refused(lambda: gyre.tapa(8, exponent=-1), "score.exponent: -1 is below 0", "score.exponent")
     for terms in (2**32 + 1, -1, 2**40):
         refused(
             lambda terms=terms: gyre.Encoding(kind="shaw", head_dim=8, **{"score.max_distance": 4, "score.terms": terms}),

@@ -191,7 +191,7 @@ static void test_native(void **state) {
         gyre_reading_free(r);
     }
     gyre_reading *asked = read_rope(file, GYRE_PROFILE_HF_5, 9000);
-    assert_int_equal(asked->groups[0]->config.rope.context_length, 9000);
+    assert_int_equal(asked->groups[0]->config.context_length, 9000);
     gyre_reading_free(asked);
     refuse("{'model_type':'gyre','hidden_size':64,\n'position_embedding_type':'kerpel'}", GYRE_PROFILE_HF_5,
            GYRE_EUNSUPPORTED, "position_embedding_type: \"kerpel\" is not known (config.json, line 2)");

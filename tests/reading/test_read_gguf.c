@@ -304,7 +304,7 @@ static void check_phi3(int64_t allocated, const char *same_as) {
         check_reference(reading->groups[0], same_as, n, 1e-7);
     assert_non_null(find_warning(reading, strstr(same_as, "4097") ? "the long one" : "the short one"));
     assert_true(reading->groups[0]->config.trained_length == 4096);
-    assert_true(reading->groups[0]->config.rope.context_length == allocated && reading->context_length == allocated);
+    assert_true(reading->groups[0]->config.context_length == allocated && reading->context_length == allocated);
     check_field(reading->groups[0], "scaling", "longrope", GYRE_ORIGIN_FILE);
     gyre_reading_free(reading);
     free(made);

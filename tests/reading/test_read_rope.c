@@ -593,8 +593,8 @@ static void test_clipped(void **state) {
         snprintf(file, sizeof file, "{'model_type':'llama','hidden_size':4096,'num_attention_heads':32,'rope_theta':8e6,%s}",
                  cases[i].keys);
         gyre_reading *r = read_rope(file, GYRE_PROFILE_REFERENCE, 0);
-        assert_int_equal(r->groups[0]->config.clip.mode, cases[i].mode);
-        assert_int_equal(r->groups[0]->config.clip.pairs, cases[i].clip ? 20 : 0);
+        assert_int_equal(r->groups[0]->config.rope.clip.mode, cases[i].mode);
+        assert_int_equal(r->groups[0]->config.rope.clip.pairs, cases[i].clip ? 20 : 0);
         assert_int_equal(r->warnings_count, 0);
         if (cases[i].clip) {
             const char *key = cases[i].mode == GYRE_CLIP_SOFT ? "use_cope" : "use_hardclip";
@@ -606,7 +606,7 @@ static void test_clipped(void **state) {
             assert_null(find_field(r->groups[0], "clip"));
         gyre_reading_free(r);
         r = read_rope(file, GYRE_PROFILE_HF_5, 0);
-        assert_int_equal(r->groups[0]->config.clip.mode, GYRE_CLIP_NONE);
+        assert_int_equal(r->groups[0]->config.rope.clip.mode, GYRE_CLIP_NONE);
         assert_int_equal(r->warnings_count, cases[i].clip != NULL);
         if (cases[i].clip) assert_non_null(find_warning(r, "transformers 5 knows no clipped RoPE"));
         gyre_reading_free(r);
@@ -622,13 +622,13 @@ static void test_start_tokens(void **state) {
              "'type':'longrope','factor':4.0,'original_max_position_embeddings':1024,"
              "'short_factor':[1,1],'long_factor':[1,4],\n'start_token_idx':8}}");
     gyre_reading *r = read_rope(file, GYRE_PROFILE_REFERENCE, 0);
-    assert_int_equal(r->groups[0]->config.longrope.start_tokens, 8);
-    assert_int_equal(r->groups[0]->config.longrope.starts, GYRE_LONGROPE_START_RELEASED);
+    assert_int_equal(r->groups[0]->config.rope.longrope.start_tokens, 8);
+    assert_int_equal(r->groups[0]->config.rope.longrope.starts, GYRE_LONGROPE_START_RELEASED);
     assert_field(r->groups[0], "start_tokens", "8", GYRE_ORIGIN_FILE, "rope_scaling.start_token_idx", 2);
     assert_int_equal(r->warnings_count, 0);
     gyre_reading_free(r);
     r = read_rope(file, GYRE_PROFILE_HF_5, 0);
-    assert_int_equal(r->groups[0]->config.longrope.start_tokens, 0);
+    assert_int_equal(r->groups[0]->config.rope.longrope.start_tokens, 0);
     assert_non_null(find_warning(r, "start_token_idx"));
     gyre_reading_free(r);
 }
@@ -637,7 +637,7 @@ static void test_length_in_use(void **state) {
     (void)state;
     gyre_reading *r = read_rope(LLAMA("'max_position_embeddings':2048,'rope_scaling':{'type':'dynamic','factor':2.0}"),
                                 GYRE_PROFILE_HF_5, 4096);
-    assert_int_equal(r->groups[0]->config.rope.context_length, 4096);
+    assert_int_equal(r->groups[0]->config.context_length, 4096);
     assert_int_equal(r->context_length, 4096);
     gyre_reading_free(r);
 }

@@ -226,7 +226,7 @@ static void test_sinusoids(void **state) {
         check_sinusoid(&cases[i]);
     gyre_reading *reading = read_text("{\"model_type\": \"whisper\"}");
     assert_field(group_of(reading, "encoder"), "max_length", "1500", GYRE_ORIGIN_FAMILY, NULL, 0);
-    assert_field(group_of(reading, "encoder"), "sinusoid", "tensor2tensor", GYRE_ORIGIN_FAMILY, NULL, 0);
+    assert_field(group_of(reading, "encoder"), "sinusoid", "sin-cos-t2t", GYRE_ORIGIN_FAMILY, NULL, 0);
     gyre_reading_free(reading);
 }
 
@@ -430,16 +430,16 @@ static void test_jais_stretches_slopes(void **state) {
     (void)state;
     gyre_reading *reading = read_text(JAIS("{\"type\": \"linear\", \"factor\": 2.5}"));
     const gyre_config *config = &reading->groups[0]->config;
-    assert_true(config->slope.scaling == GYRE_SLOPE_SCALING_LINEAR && config->slope.factor == 2.5);
+    assert_true(config->score.slope_scaling == GYRE_SLOPE_SCALING_LINEAR && config->score.slope_factor == 2.5);
     assert_field(reading->groups[0], "slope_factor", "2.5", GYRE_ORIGIN_FILE, "alibi_scaling.factor", 2);
     gyre_reading_free(reading);
     reading = read_text(JAIS("{\"type\": \"linear\", \"train_seq_len\": 2048}"));
     config = &reading->groups[0]->config;
-    assert_true(config->slope.scaling == GYRE_SLOPE_SCALING_LINEAR && config->slope.factor == 0);
-    assert_true(config->trained_length == 2048 && config->rope.length_policy == GYRE_LENGTH_POLICY_PREFIX);
+    assert_true(config->score.slope_scaling == GYRE_SLOPE_SCALING_LINEAR && config->score.slope_factor == 0);
+    assert_true(config->trained_length == 2048 && config->length_policy == GYRE_LENGTH_POLICY_PREFIX);
     gyre_reading_free(reading);
     reading = read_as(JAIS("{\"type\": \"linear\", \"factor\": 2.5}"), GYRE_PROFILE_VLLM);
-    assert_int_equal(reading->groups[0]->config.slope.scaling, GYRE_SLOPE_SCALING_NONE);
+    assert_int_equal(reading->groups[0]->config.score.slope_scaling, GYRE_SLOPE_SCALING_NONE);
     assert_warns(reading, "never stretches slopes", "alibi_scaling", 2);
     gyre_reading_free(reading);
 }

@@ -563,7 +563,7 @@ static void refuse(const gyre_config *c, int64_t length, const char *target, gyr
 static void clipped_pairs_and_start_tokens(void **state) {
     (void)state;
     gyre_config c = stretched(GYRE_SCALING_LINEAR, 4), longrope = stretched(GYRE_SCALING_LONGROPE, 4);
-    c.clip = (struct gyre_clip_config){GYRE_CLIP_HARD, 9};
+    c.rope.clip = (struct gyre_clip_config){GYRE_CLIP_HARD, 9};
     must_write(native_model, &c, 16384);
     json_t *root = json_of("out");
     assert_true(strcmp(test_string(root, "rope_clip"), "hard") == 0 && test_integer(root, "rope_clip_pairs") == 9);
@@ -572,7 +572,7 @@ static void clipped_pairs_and_start_tokens(void **state) {
     for (int i = 0; i < 64; i++)
         ones[i] = 1;
     longrope.rope.short_factor = longrope.rope.long_factor = ones;
-    longrope.longrope = (struct gyre_longrope_config){6, GYRE_LONGROPE_START_RELEASED};
+    longrope.rope.longrope = (struct gyre_longrope_config){6, GYRE_LONGROPE_START_RELEASED};
     must_write(native_model, &longrope, 16384);
     root = json_of("out");
     assert_true(strcmp(test_string(root, "rope_starts"), "released") == 0 && test_integer(root, "rope_start_tokens") == 6);
@@ -606,7 +606,7 @@ static void failure_changes_nothing(void **state) {
     c = stretched(GYRE_SCALING_DYNAMIC_YARN, 4);
     refuse(&c, 16384, in_folder("old"), GYRE_EUNSUPPORTED, "frequencies that follow the length");
     c = stretched(GYRE_SCALING_DYNAMIC_NTK, 2);
-    c.rope.length_policy = GYRE_LENGTH_POLICY_CAUSAL;
+    c.length_policy = GYRE_LENGTH_POLICY_CAUSAL;
     refuse(&c, 16384, in_folder("old"), GYRE_EUNSUPPORTED, "another length policy");
     c = stretched(GYRE_SCALING_NONE, 1);
     c.rope.far = GYRE_FAR_CLAMPED;
@@ -636,11 +636,11 @@ static void other_length_blocks_are_refused(void **state) {
                                  " \"length_policy\": \"causal\", \"length_block\": 48}\n";
     gyre_error err = {0, ""};
     gyre_config c = stretched(GYRE_SCALING_DYNAMIC_YARN, 4);
-    c.rope.length_policy = GYRE_LENGTH_POLICY_CAUSAL;
-    c.rope.length_block = 48;
+    c.length_policy = GYRE_LENGTH_POLICY_CAUSAL;
+    c.length_block = 48;
     must_write(native, &c, 16384);
     write_file("old", "old", 3);
-    c.rope.length_block = 0; /* 64 */
+    c.length_block = 0; /* 64 */
     assert_int_equal(gyre_reading_write(in_folder("in"), &c, 16384, in_folder("old"), &err), GYRE_EUNSUPPORTED);
     assert_non_null(strstr(err.text, "another block of lengths"));
     assert_text("old", "old");

@@ -402,10 +402,10 @@ static void chunks_go_before_scaling(void **state) {
     assert_non_null(find_warning(reading, "up to 0.10"));
     assert_int_equal(reading->warnings[0].line, 2);
     assert_int_equal(config->rope.far, GYRE_FAR_CHUNKED);
-    assert_int_equal(config->chunk.size, 262144);
-    assert_int_equal(config->chunk.local, 8192);
-    assert_int_equal(config->chunk.original_length, 262144);
-    assert_int_equal(config->rope.length_policy, GYRE_LENGTH_POLICY_PREFIX);
+    assert_int_equal(config->rope.chunk.size, 262144);
+    assert_int_equal(config->rope.chunk.local, 8192);
+    assert_int_equal(config->rope.chunk.original_length, 262144);
+    assert_int_equal(config->length_policy, GYRE_LENGTH_POLICY_PREFIX);
     engine_says(reading, "far", "chunked", "within chunks");
     engine_says(reading, "chunk_local", "8192", NULL);
     assert_int_equal(engine_field(reading, "chunk_length")->line, 3);
@@ -439,8 +439,8 @@ static void reference_reads_chunks_and_scaling(void **state) {
                                   GYRE_PROFILE_REFERENCE);
     const gyre_config *config = &reading->groups[0]->config;
     assert_int_equal(config->rope.far, GYRE_FAR_CHUNKED);
-    assert_int_equal(config->chunk.size, 3072);
-    assert_int_equal(config->chunk.local, 512);
+    assert_int_equal(config->rope.chunk.size, 3072);
+    assert_int_equal(config->rope.chunk.local, 512);
     assert_int_equal(config->rope.scaling, GYRE_SCALING_LINEAR);
     assert_int_equal(reading->warnings_count, 0);
     gyre_reading_free(reading);
@@ -451,9 +451,9 @@ static void chunks_that_say_less(void **state) {
     (void)state;
     gyre_reading *reading = read_text("{\"dual_chunk_attention_config\": {\"sparse_attention_enabled\": true}}");
     const engine_figures got = engine_at(reading, 1 << 20);
-    assert_int_equal(reading->groups[0]->config.chunk.size, 8192);
-    assert_int_equal(reading->groups[0]->config.chunk.local, 1024);
-    assert_int_equal(reading->groups[0]->config.rope.length_policy, GYRE_LENGTH_POLICY_DECLARED);
+    assert_int_equal(reading->groups[0]->config.rope.chunk.size, 8192);
+    assert_int_equal(reading->groups[0]->config.rope.chunk.local, 1024);
+    assert_int_equal(reading->groups[0]->config.length_policy, GYRE_LENGTH_POLICY_DECLARED);
     engine_is(got.attention, 1, "without an original length");
     assert_non_null(find_warning(reading, "leaves out keys"));
     assert_int_equal(engine_field(reading, "chunk_size")->origin, GYRE_ORIGIN_READER);

@@ -111,7 +111,7 @@ static void other_layout(gyre_attention_args *args, gyre_ring_args *ring, const 
 static const difference changes[] = {
     {"window: 60 on rank 1, but 0 on rank 0", GYRE_EINVAL, other_window, 0},
     {"scale: 0.5 on rank 1, but 0.5999", GYRE_EINVAL, other_scale, 0},
-    {"encoding: rope.base: 500 on rank 1, but 10000 on rank 0", GYRE_EINVAL, other_base, 0},
+    {"rope.base: 500 on rank 1, but 10000 on rank 0", GYRE_EINVAL, other_base, 0},
     {"type of v: ", GYRE_EINVAL, other_type, 0},
     {"heads of k: 1 on rank 1, but 2 on rank 0", GYRE_EINVAL, other_heads, 0},
     {"pass: 1 on rank 1, but 0 on rank 0", GYRE_EINVAL, other_pass, 0},

@@ -12,7 +12,7 @@ static const split_case cases[] = {
      .both_ways = 1},
     {.name = "shaw, softcap", .config = {.kind = GYRE_KIND_SHAW, .score = {.max_distance = 10}}, .softcap = 4},
     {.name = "fire", .config = {.kind = GYRE_KIND_FIRE, .score = {.hidden_units = 4}}},
-    {.name = "tapa", .config = {.kind = GYRE_KIND_TAPA, .tapa = {.amplitudes = 9}}, .sink_logits = 1},
+    {.name = "tapa", .config = {.kind = GYRE_KIND_TAPA, .score = {.amplitudes = 9}}, .sink_logits = 1},
     {.name = "dual chunks", .config = CHUNKED(14, 5, 0)},
     {.name = "rerope", .config = TURNING(.far = GYRE_FAR_CLAMPED, .far_window = 9)},
     {.name = "gates", .config = {.kind = GYRE_KIND_NOPE}, .gates = 0.4},

@@ -43,7 +43,7 @@ static inline gyre_status engine_try(gyre_rope_profile_reader *as, gyre_profile 
     config->rope.dim = config->head_dim - config->rope.first_channel;
     config->trained_length = rope.max_positions;
     config->rope.layout = file->layout;
-    config->rope.context_length = file->length;
+    config->context_length = file->length;
     config->rope.base = gyre_scope_number(&dict, "rope_theta", gyre_scope_number(&top, "rope_theta", 10000.0));
     if (profile != GYRE_PROFILE_VLLM && (file->traits & GYRE_LLAMA4_SCALING_BETA))
         config->query.temperature = GYRE_TEMPERATURE_MINISTRAL;

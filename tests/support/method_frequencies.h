@@ -36,7 +36,7 @@ static inline void frequencies(const char *text, const gyre_config *base, int64_
     gyre_encoding *encoding = NULL;
     assert_int_equal(method_parse(text, &m, &err), GYRE_OK);
     assert_int_equal(method_encoding(&m, base, base->trained_length, context, NULL, &encoding, &err), GYRE_OK);
-    assert_int_equal(gyre_encoding_get_config(encoding)->rope.context_length, context);
+    assert_int_equal(gyre_encoding_get_config(encoding)->context_length, context);
     assert_int_equal(gyre_encoding_get_config(encoding)->rope.table_positions, context);
     assert_int_equal(gyre_encoding_frequencies(encoding, 0, inv_freq, attention_factor), GYRE_OK);
     gyre_encoding_free(encoding);

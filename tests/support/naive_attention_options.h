@@ -15,8 +15,10 @@
 /* Dual Chunk Attention; far_mode: FAR_CHUNKED or FAR_CHUNKED_PAPER. */
 #define CHUNKED(far_mode, ...)                                                                                              \
     {                                                                                                                       \
-        .size = sizeof(gyre_config), .kind = GYRE_KIND_ROPE, .rope = {.base = 10000, .far = far_mode}, .chunk = {           \
-            __VA_ARGS__                                                                                                     \
+        .size = sizeof(gyre_config), .kind = GYRE_KIND_ROPE, .rope = {                                                      \
+            .base = 10000,                                                                                                  \
+            .far = far_mode,                                                                                                \
+            .chunk = {__VA_ARGS__}                                                                                          \
         }                                                                                                                   \
     }
 

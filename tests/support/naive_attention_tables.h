@@ -19,7 +19,7 @@
 /* A config of TAPA. */
 #define PHASED(...)                                                                                                         \
     {                                                                                                                       \
-        .size = sizeof(gyre_config), .kind = GYRE_KIND_TAPA, .tapa = { __VA_ARGS__ }                                        \
+        .size = sizeof(gyre_config), .kind = GYRE_KIND_TAPA, .score = { __VA_ARGS__ }                                       \
     }
 
 typedef enum part { Q, K, V, TABLE_A, TABLE_B, TABLE_V, BIAS, CONTENT, POSITION, DOUT, PARTS, LAST = POSITION } part;
@@ -288,8 +288,8 @@ static inline const double *head_vector(const problem *p, part which, int64_t h)
 
 /* Wang 2025, eq. 12, without the scale. */
 static inline double naive_tapa(const problem *p, int64_t m, int64_t n, const double *q, const double *k) {
-    const int64_t first = p->config.tapa.amplitudes ? p->config.tapa.amplitudes : p->s.dim / 2, phases = p->s.dim - first;
-    const double alpha = p->config.tapa.exponent > 0 ? p->config.tapa.exponent : 0.1;
+    const int64_t first = p->config.score.amplitudes ? p->config.score.amplitudes : p->s.dim / 2, phases = p->s.dim - first;
+    const double alpha = p->config.score.exponent > 0 ? p->config.score.exponent : 0.1;
     const double turns = pow(fabs((double)(m - n)), alpha) * dot(q + first, k + first, phases) / sqrt((double)phases);
     return dot(q, k, first) * cos(2 * 3.14159265358979323846 * turns);
 }

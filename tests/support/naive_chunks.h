@@ -8,7 +8,7 @@
 
 /* out = the distance by which a query at m and a key at n rotate, under FAR_CHUNKED or FAR_CHUNKED_PAPER. */
 static inline double naive_chunk_distance(const gyre_config *config, int64_t m, int64_t n) {
-    const double c = (double)config->chunk.size, w = (double)config->chunk.local, s = c - w;
+    const double c = (double)config->rope.chunk.size, w = (double)config->rope.chunk.local, s = c - w;
     const double chunk_m = floor((double)m / s), chunk_n = floor((double)n / s);
     const double i = (double)m - s * chunk_m, key = (double)n - s * chunk_n;
     const int paper = config->rope.far == GYRE_FAR_CHUNKED_PAPER;

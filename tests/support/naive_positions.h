@@ -190,7 +190,7 @@ static inline double naive_query_key(const naive *d, const naive_pair *at, const
     const gyre_config *p = naive_config(d);
     const int64_t dim = d->m->config.head_dim;
     if (p->kind != GYRE_KIND_TAPA) return naive_dot(q, k, dim);
-    return naive_phased(q, k, dim, p->tapa.amplitudes, p->tapa.exponent, (double)(at->m - at->n));
+    return naive_phased(q, k, dim, p->score.amplitudes, p->score.exponent, (double)(at->m - at->n));
 }
 
 /* The term added to q . k before the scale. */
@@ -224,7 +224,7 @@ static inline double naive_vectors(const naive *d, const naive_pair *at, const d
 
 static inline double naive_scale(const naive *d) {
     const gyre_config *p = naive_config(d);
-    if (p->kind == GYRE_KIND_TAPA) return 1 / sqrt((double)p->tapa.amplitudes);
+    if (p->kind == GYRE_KIND_TAPA) return 1 / sqrt((double)p->score.amplitudes);
     const int terms =
         p->kind != GYRE_KIND_DEBERTA ? 1 : 1 + !!(p->score.terms & GYRE_TERM_QUERY) + !!(p->score.terms & GYRE_TERM_KEY);
     return 1 / sqrt((double)(d->m->config.head_dim * terms));

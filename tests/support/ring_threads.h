@@ -20,7 +20,7 @@
          .sinks = 3},                                                                                                       \
     {                                                                                                                       \
         .name = "length of the prefix",                                                                                     \
-        .config = TURNING(.scaling = GYRE_SCALING_DYNAMIC_NTK, .factor = 2, .length_policy = GYRE_LENGTH_POLICY_PREFIX)     \
+        .config = FOLLOWING(GYRE_LENGTH_POLICY_PREFIX, 0, .scaling = GYRE_SCALING_DYNAMIC_NTK, .factor = 2)                 \
     }
 
 typedef struct ring_options {
@@ -63,7 +63,7 @@ static inline gyre_attention_args rank_args(const group *g, int64_t rank) {
     gyre_attention_args args = shared_args(g->w, GYRE_ORDER_FAST);
     use_data(g->w->c, &g->data[rank], &g->data[rank], &args);
     use_sinks(g->w, &args);
-    if (g->w->c->config.rope.length_policy == GYRE_LENGTH_POLICY_PREFIX) args.context_lengths = g->w->info.context_lengths;
+    if (g->w->c->config.length_policy == GYRE_LENGTH_POLICY_PREFIX) args.context_lengths = g->w->info.context_lengths;
     return args;
 }
 

@@ -25,9 +25,15 @@ typedef struct split_case {
     {                                                                                                                       \
         .kind = GYRE_KIND_ROPE, .trained_length = 32, .rope = { __VA_ARGS__ }                                               \
     }
+#define FOLLOWING(policy, block, ...)                                                                                       \
+    {                                                                                                                       \
+        .kind = GYRE_KIND_ROPE, .trained_length = 32, .length_policy = policy, .length_block = block, .rope = {             \
+            __VA_ARGS__                                                                                                     \
+        }                                                                                                                   \
+    }
 #define CHUNKED(...)                                                                                                        \
     {                                                                                                                       \
-        .kind = GYRE_KIND_ROPE, .rope = {.far = GYRE_FAR_CHUNKED}, .chunk = { __VA_ARGS__ }                                 \
+        .kind = GYRE_KIND_ROPE, .rope = {.far = GYRE_FAR_CHUNKED, .chunk = {__VA_ARGS__} }                                  \
     }
 #define SCORING(scheme, ...)                                                                                                \
     {                                                                                                                       \
@@ -343,7 +349,7 @@ static inline gyre_attention_args part_args(const group *g, int64_t q, int64_t k
     args.k_starts = g->info[k].starts;
     args.k_first = g->info[k].k_first;
     args.k_end = g->info[k].k_end;
-    if (g->w->c->config.rope.length_policy == GYRE_LENGTH_POLICY_PREFIX) args.context_lengths = g->w->info.context_lengths;
+    if (g->w->c->config.length_policy == GYRE_LENGTH_POLICY_PREFIX) args.context_lengths = g->w->info.context_lengths;
     return args;
 }
 

@@ -39,8 +39,8 @@ static void test_clipped(void **state) {
         assert_false(method_is_none(&m));
         const int n = cases[c].pairs ? cases[c].pairs : unfinished;
         const gyre_config config = config_under(cases[c].text, &base, 4 * TRAINED);
-        assert_int_equal(config.clip.mode, cases[c].mode);
-        assert_int_equal(config.clip.pairs, n);
+        assert_int_equal(config.rope.clip.mode, cases[c].mode);
+        assert_int_equal(config.rope.clip.pairs, n);
         frequencies(cases[c].plain, &base, 4 * TRAINED, plain, NULL);
         frequencies(cases[c].text, &base, 4 * TRAINED, clipped, NULL);
         for (int i = 0; i < PAIRS; i++) {
@@ -55,19 +55,19 @@ static void test_clipped(void **state) {
     base.rope.factor = 3;
     const gyre_config kept = config_under("clipped:6", &base, 4 * TRAINED);
     assert_true(kept.rope.scaling == GYRE_SCALING_LINEAR && kept.rope.factor == 3);
-    assert_int_equal(config_under("yarn:4", &kept, 4 * TRAINED).clip.pairs, 6);
+    assert_int_equal(config_under("yarn:4", &kept, 4 * TRAINED).rope.clip.pairs, 6);
     /* More pairs than the model turns are not clipped, in the place of what was asked for. */
     method many;
     gyre_config none;
     gyre_error refusal = {0, ""};
-    assert_int_equal(config_under("clipped:16", &base, 4 * TRAINED).clip.pairs, PAIRS);
+    assert_int_equal(config_under("clipped:16", &base, 4 * TRAINED).rope.clip.pairs, PAIRS);
     assert_int_equal(method_parse("yarn:4+clipped-hard:17", &many, NULL), GYRE_OK);
     assert_int_equal(method_config(&many, &base, TRAINED, 4 * TRAINED, NULL, &none, &refusal), GYRE_EINVAL);
     assert_string_equal(refusal.text, "method yarn:4+clipped-hard:17: the model turns 16 pairs, so no more can be clipped");
     /* Where all pairs make a turn none is clipped.  Without a rotation, or a length to count over, there is an error. */
     base = rope();
     base.trained_length = 1 << 20;
-    assert_int_equal(config_under("clipped", &base, 1 << 20).clip.mode, GYRE_CLIP_NONE);
+    assert_int_equal(config_under("clipped", &base, 1 << 20).rope.clip.mode, GYRE_CLIP_NONE);
     gyre_encoding *encoding = NULL;
     gyre_error err = {0, ""};
     method m;
@@ -93,11 +93,11 @@ static void test_start_tokens(void **state) {
     base.rope.short_factor = base.rope.long_factor = lists;
     gyre_config paper = config_under("none+start:4", &base, 4 * TRAINED),
                 released = config_under("none+logn+start-released:9", &base, 4 * TRAINED);
-    assert_true(paper.longrope.start_tokens == 4 && paper.longrope.starts == GYRE_LONGROPE_START_PAPER);
-    assert_true(released.longrope.start_tokens == 9 && released.longrope.starts == GYRE_LONGROPE_START_RELEASED);
+    assert_true(paper.rope.longrope.start_tokens == 4 && paper.rope.longrope.starts == GYRE_LONGROPE_START_PAPER);
+    assert_true(released.rope.longrope.start_tokens == 9 && released.rope.longrope.starts == GYRE_LONGROPE_START_RELEASED);
     paper.rope.short_factor = paper.rope.long_factor = lists; /* those of the encoding are gone */
-    assert_int_equal(config_under("none", &paper, 4 * TRAINED).longrope.start_tokens, 4);
-    assert_int_equal(config_under("yarn", &paper, 4 * TRAINED).longrope.start_tokens, 0);
+    assert_int_equal(config_under("none", &paper, 4 * TRAINED).rope.longrope.start_tokens, 4);
+    assert_int_equal(config_under("yarn", &paper, 4 * TRAINED).rope.longrope.start_tokens, 0);
     static const char *const bad[] = {"none+start",   "none+start:",         "none+start:0",
                                       "none+start:x", "none+start-released", "none+start:4+start:4"};
     gyre_error err = {0, ""};

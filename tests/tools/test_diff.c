@@ -238,7 +238,7 @@ static void test_vllm(void **state) {
     assert_verdict(
         "diff @chunks.json --as vllm --with hf-5 --json", DIFFERENT,
         "Same frequencies, but keys of other chunks turn otherwise from a distance of 514 tokens on; also far is chunked "
-        "under vllm, as near under hf-5; chunk_size is 3072 under vllm, 0 under hf-5; chunk_local is 512 under vllm, 0 "
+        "under vllm, as-near under hf-5; chunk_size is 3072 under vllm, 0 under hf-5; chunk_local is 512 under vllm, 0 "
         "under hf-5.");
     root = compare("diff @chunks.json --as vllm --with hf-5 --json", DIFFERENT);
     assert_int_equal(test_integer(group_at(root, 0), "first_distance"), 514); /* a query 513 past its chunk's start */

@@ -309,8 +309,8 @@ static double perplexity_of_slopes(gyre_slope_scaling scaling) {
     assert_ok(gyre_text_open(&text, &path, 1, GYRE_TEXT_SPLIT_ALL, ALL, &err));
     assert_ok(gyre_model_open(&model, in_folder("lab/alibi-s1"), &err));
     gyre_config config = *gyre_encoding_get_config(gyre_model_get_encoding(model));
-    config.slope.scaling = scaling;
-    config.slope.factor = 16;
+    config.score.slope_scaling = scaling;
+    config.score.slope_factor = 16;
     assert_ok(gyre_encoding_create(&encoding, &config, NULL, &err));
     const int64_t first = ALL - HELD_OUT, starts[RANGES] = {first, first + HELD_OUT - 1 - LONGEST};
     o.context = LONGEST;

@@ -93,8 +93,8 @@ static void chunks_by_distance(void **state) {
         const int64_t length = 6 * 256, own = sizes[i][0] - sizes[i][1];
         gyre_config config = rope(10000);
         config.rope.far = i % 2 ? GYRE_FAR_CHUNKED_PAPER : GYRE_FAR_CHUNKED;
-        config.chunk.size = sizes[i][0];
-        config.chunk.local = sizes[i][1];
+        config.rope.chunk.size = sizes[i][0];
+        config.rope.chunk.local = sizes[i][1];
         method_map map = map_of(methods[i], 10000, 256, length, 32 * 31);
         const int64_t m = 1000 * own - 1;
         for (int p = 0; p < PAIRS; p++)
@@ -112,7 +112,7 @@ static void means(void **state) {
     static const char *const methods[] = {"none", "leaky:8", "rerope", "dca"};
     gyre_config chunks = rope(10000);
     chunks.rope.far = GYRE_FAR_CHUNKED;
-    chunks.chunk = (struct gyre_chunk_config){192, 32, 0};
+    chunks.rope.chunk = (struct gyre_chunk_config){192, 32, 0};
     for (int i = 0; i < 4; i++) {
         method_map map = map_of(methods[i], 10000, 256, 1024, 960);
         const double step = 960.0 / (COLUMNS - 1), window = i ? 128 : INFINITY, slope = i == 1 ? 1.0 / 8 : 0;

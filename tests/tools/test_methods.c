@@ -441,7 +441,7 @@ static int64_t turned_by(const gyre_config *c, int64_t m, int64_t n) {
     const int paper = c->rope.far == GYRE_FAR_CHUNKED_PAPER;
     if (c->rope.far == GYRE_FAR_CLAMPED) return m - n < window ? m - n : window;
     if (c->rope.far == GYRE_FAR_GROUPED) return m - n < window ? m - n : m / group - n / group + window - window / group;
-    const int64_t size = c->chunk.size, chunk = size - c->chunk.local, apart = m / chunk - n / chunk;
+    const int64_t size = c->rope.chunk.size, chunk = size - c->rope.chunk.local, apart = m / chunk - n / chunk;
     const int64_t cap = size - paper, last = paper || 2 * chunk - 1 > size ? cap : 2 * chunk - 1;
     if (apart == 0) return m - n;
     const int64_t query = apart > 1 ? last : chunk + m % chunk < cap ? chunk + m % chunk : cap;
@@ -461,7 +461,7 @@ static void first_far_changes(void **state) {
                 if (far == GYRE_FAR_LEAKY || (is_chunked && local >= size)) continue;
                 c.kind = GYRE_KIND_ROPE;
                 c.rope.far = far;
-                if (is_chunked) c.chunk.size = size, c.chunk.local = local;
+                if (is_chunked) c.rope.chunk.size = size, c.rope.chunk.local = local;
                 if (!is_chunked) c.rope.far_window = size, c.rope.far_factor = (double)local;
                 int64_t first = -1;
                 for (int64_t d = 1; d < PLACES && first < 0; d++)
@@ -482,21 +482,21 @@ static void test_chunks(void **state) {
     const gyre_config base = rope(), dca = config_under("dca", &base, 4 * TRAINED),
                       paper = config_under("dca-paper", &base, 4 * TRAINED), own = config_under("dca:60", &base, TRAINED);
     assert_int_equal(dca.rope.far, GYRE_FAR_CHUNKED);
-    assert_int_equal(dca.chunk.size, TRAINED * 3 / 4);
-    assert_int_equal(dca.chunk.local, TRAINED / 8);
-    assert_int_equal(dca.chunk.original_length, 0);
+    assert_int_equal(dca.rope.chunk.size, TRAINED * 3 / 4);
+    assert_int_equal(dca.rope.chunk.local, TRAINED / 8);
+    assert_int_equal(dca.rope.chunk.original_length, 0);
     assert_int_equal(dca.rope.far_window, 0);
     assert_true(dca.rope.far_factor == 0 && dca.rope.scaling == GYRE_SCALING_NONE);
     assert_int_equal(paper.rope.far, GYRE_FAR_CHUNKED_PAPER);
-    assert_int_equal(paper.chunk.size, TRAINED);
-    assert_int_equal(paper.chunk.local, TRAINED / 4);
-    assert_int_equal(own.chunk.size, 60);
-    assert_int_equal(own.chunk.local, 10);
-    assert_int_equal(config_under("dca:3", &base, TRAINED).chunk.local, 1);
+    assert_int_equal(paper.rope.chunk.size, TRAINED);
+    assert_int_equal(paper.rope.chunk.local, TRAINED / 4);
+    assert_int_equal(own.rope.chunk.size, 60);
+    assert_int_equal(own.rope.chunk.local, 10);
+    assert_int_equal(config_under("dca:3", &base, TRAINED).rope.chunk.local, 1);
     /* Within the trained length the model stays as it is; another method resets the chunks, and none keeps them. */
     assert_int_equal(config_under("dca", &base, TRAINED).rope.far, GYRE_FAR_AS_NEAR);
-    assert_int_equal(config_under("rerope", &dca, 4 * TRAINED).chunk.size, 0);
-    assert_int_equal(config_under("none", &dca, 4 * TRAINED).chunk.size, dca.chunk.size);
+    assert_int_equal(config_under("rerope", &dca, 4 * TRAINED).rope.chunk.size, 0);
+    assert_int_equal(config_under("none", &dca, 4 * TRAINED).rope.chunk.size, dca.rope.chunk.size);
 }
 
 static void test_modifiers(void **state) {

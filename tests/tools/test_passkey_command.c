@@ -183,7 +183,7 @@ static gyre_status ask(asked *a, const gyre_model *model, const gyre_encoding *e
                        .template = &template,
                        .cache = GYRE_DTYPE_F32,
                        .unchunked_prefill =
-                           encoding && gyre_encoding_get_config(encoding)->rope.length_policy == GYRE_LENGTH_POLICY_PREFIX,
+                           encoding && gyre_encoding_get_config(encoding)->length_policy == GYRE_LENGTH_POLICY_PREFIX,
                        .seed = 1,
                        .trials = TRIALS,
                        .cells = a->cells,
@@ -273,7 +273,7 @@ static void test_prompts_with_a_prefix(void **state) {
     static asked a;
     config.rope.scaling = GYRE_SCALING_DYNAMIC_NTK;
     config.rope.factor = 1;
-    config.rope.length_policy = GYRE_LENGTH_POLICY_PREFIX;
+    config.length_policy = GYRE_LENGTH_POLICY_PREFIX;
     gyre_encoding *encoding = test_encoding(&config);
     assert_ok(ask(&a, model, encoding, 2, &err));
     compare_with_said(&a, model, encoding);

@@ -146,10 +146,10 @@ static double perplexity_of_factors(const gyre_model *model, const double *facto
         ones[i] = 1;
     c.trained_length = TRAINED;
     c.rope.scaling = GYRE_SCALING_LONGROPE;
-    c.rope.context_length = TO;
+    c.context_length = TO;
     c.rope.short_factor = ones, c.rope.long_factor = factors;
     c.rope.attention_factor = attention;
-    c.longrope = (struct gyre_longrope_config){start_tokens, GYRE_LONGROPE_START_PAPER};
+    c.rope.longrope = (struct gyre_longrope_config){start_tokens, GYRE_LONGROPE_START_PAPER};
     assert_ok(gyre_encoding_create(&encoding, &c, NULL, &err));
     const double out = perplexity(model, encoding, text, starts);
     gyre_encoding_free(encoding);
@@ -573,8 +573,8 @@ static void start_tokens_in_a_config(void **state) {
         assert_ok(gyre_reading_open(&reading, in_folder("starts.json"), GYRE_PROFILE_DEFAULT, TO, &err));
         const gyre_config *c = &reading->groups[0]->config;
         assert_int_equal(c->rope.scaling, GYRE_SCALING_LONGROPE);
-        assert_int_equal(c->longrope.start_tokens, n);
-        assert_int_equal(c->longrope.starts, GYRE_LONGROPE_START_PAPER);
+        assert_int_equal(c->rope.longrope.start_tokens, n);
+        assert_int_equal(c->rope.longrope.starts, GYRE_LONGROPE_START_PAPER);
         assert_int_equal(test_numbers(found, "factors", factors, PAIRS), c->rope.dim / 2);
         assert_memory_equal(c->rope.long_factor, factors, (size_t)(c->rope.dim / 2) * sizeof *factors);
         gyre_reading_free(reading);

@@ -5,7 +5,7 @@
 #include <math.h>
 
 static void judge(audit *a, const explain_check *c) {
-    const char *stated = layout_name(c->file);
+    const char *stated = gyre_layout_name(c->file);
     const double half = exp(c->nats[0]), interleaved = exp(c->nats[1]);
     audit_finding *f;
     switch (c->verdict) {
@@ -25,7 +25,7 @@ static void judge(audit *a, const explain_check *c) {
                       "under interleaved",
                       stated, half, interleaved);
         audit_set_remedy(f, "`gyre convert MODEL -o FOLDER --from-layout %s` writes them in the order that the files state",
-                         layout_name(c->file == GYRE_LAYOUT_HALF ? GYRE_LAYOUT_INTERLEAVED : GYRE_LAYOUT_HALF));
+                         gyre_layout_name(c->file == GYRE_LAYOUT_HALF ? GYRE_LAYOUT_INTERLEAVED : GYRE_LAYOUT_HALF));
     }
 }
 

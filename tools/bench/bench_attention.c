@@ -152,8 +152,8 @@ static gyre_config policy_config(int64_t tokens, gyre_length_policy policy) {
     gyre_config config = rope_config(tokens / 2);
     config.rope.scaling = GYRE_SCALING_DYNAMIC_NTK;
     config.rope.factor = 2;
-    config.rope.context_length = tokens;
-    config.rope.length_policy = policy;
+    config.context_length = tokens;
+    config.length_policy = policy;
     return config;
 }
 

@@ -32,7 +32,7 @@ static int run(const bench_options *o, const gyre_exec *exec, int64_t threads) {
     for (int type = 0; type < BENCH_TYPES; type++)
         for (int layout = 0; layout < LAYOUTS; layout++)
             for (int size = 0; size < BENCH_SIZES; size++) {
-                const bench_in_place_row row = {"rotate", "layout",          layout_name(layouts[layout]),
+                const bench_in_place_row row = {"rotate", "layout",          gyre_layout_name(layouts[layout]),
                                                 type,     bench_sizes[size], threads};
                 const int status = run_case(o, exec, &row, layouts[layout]);
                 if (status) return status;

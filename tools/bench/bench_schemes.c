@@ -31,8 +31,8 @@ static void dual_chunk(gyre_config *config, int64_t tokens) {
     const int64_t chunk = tokens < 16 ? 2 : tokens / 8;
     config->rope.table_positions = tokens;
     config->rope.far = GYRE_FAR_CHUNKED;
-    config->chunk.local = chunk / 2;
-    config->chunk.size = chunk + chunk / 2;
+    config->rope.chunk.local = chunk / 2;
+    config->rope.chunk.size = chunk + chunk / 2;
 }
 static void t5(gyre_config *config, int64_t tokens) {
     (void)tokens;

@@ -240,8 +240,8 @@ int method_is_none(const method *m) {
 int config_depends_on_length(const gyre_config *config) {
     const gyre_scaling scaling = config->rope.scaling;
     if (config->kind == GYRE_KIND_ALIBI)
-        return config->slope.scaling != GYRE_SLOPE_SCALING_NONE && config->slope.factor == 0;
-    if (config->kind == GYRE_KIND_ROPE && far_is_chunked(config) && config->chunk.original_length > 0) return 1;
+        return config->score.slope_scaling != GYRE_SLOPE_SCALING_NONE && config->score.slope_factor == 0;
+    if (config->kind == GYRE_KIND_ROPE && far_is_chunked(config) && config->rope.chunk.original_length > 0) return 1;
     return config->kind == GYRE_KIND_ROPE &&
            (scaling == GYRE_SCALING_DYNAMIC_NTK || scaling == GYRE_SCALING_DYNAMIC_YARN || scaling == GYRE_SCALING_LONGROPE);
 }
@@ -251,7 +251,7 @@ int method_depends_on_length(const method *m, const gyre_config *base) {
     if (base->kind == GYRE_KIND_ALIBI && !m->keeps_model_scaling) return m->follows;
     if (!m->keeps_model_scaling) {
         config.rope.scaling = m->scaling;
-        config.chunk.original_length = 0;
+        config.rope.chunk.original_length = 0;
     }
     return config_depends_on_length(&config);
 }
@@ -314,13 +314,13 @@ static void apply_scaling(const method *m, int64_t trained, int64_t context, con
     rope->far = GYRE_FAR_AS_NEAR;
     rope->far_window = 0;
     rope->far_factor = 0;
-    config->chunk = (struct gyre_chunk_config){0, 0, 0};
-    config->longrope = (struct gyre_longrope_config){0, GYRE_LONGROPE_START_PAPER};
+    config->rope.chunk = (struct gyre_chunk_config){0, 0, 0};
+    config->rope.longrope = (struct gyre_longrope_config){0, GYRE_LONGROPE_START_PAPER};
     /* Within the trained length no pair is far: the model stays as it is, and as fast. */
     if (m->far == GYRE_FAR_AS_NEAR || (context <= trained && m->factor == 0)) return;
     rope->far = m->far;
     if (is_chunked(m)) {
-        config->chunk = chunks_of(m, trained);
+        config->rope.chunk = chunks_of(m, trained);
         return;
     }
     rope->far_window = m->far == GYRE_FAR_CLAMPED && m->factor != 0 ? (int64_t)m->factor : default_window(trained);
@@ -339,7 +339,7 @@ static int64_t unfinished_pairs(const gyre_config *config, int64_t trained) {
 
 static void apply_clip(const method *m, int64_t trained, gyre_config *config) {
     const int64_t pairs = m->clip_pairs > 0 ? m->clip_pairs : unfinished_pairs(config, trained);
-    config->clip = pairs > 0 ? (struct gyre_clip_config){m->clip, pairs} : (struct gyre_clip_config){GYRE_CLIP_NONE, 0};
+    config->rope.clip = pairs > 0 ? (struct gyre_clip_config){m->clip, pairs} : (struct gyre_clip_config){GYRE_CLIP_NONE, 0};
 }
 
 int method_needs_two_pairs(const method *m) {
@@ -348,8 +348,8 @@ int method_needs_two_pairs(const method *m) {
 
 static void apply_slopes(const method *m, int64_t trained, int64_t context, gyre_config *config) {
     config->trained_length = trained;
-    config->slope.scaling = m->slopes;
-    config->slope.factor = m->follows ? 0 : method_factor(m, trained, context);
+    config->score.slope_scaling = m->slopes;
+    config->score.slope_factor = m->follows ? 0 : method_factor(m, trained, context);
 }
 
 /* Whether the model has what the method stretches. */
@@ -398,12 +398,12 @@ gyre_status method_config(const method *m, const gyre_config *base, int64_t trai
     const gyre_status status = check(m, base, trained, context, err);
     if (status) return status;
     const int rotates = base->kind == GYRE_KIND_ROPE, has_slopes = base->kind == GYRE_KIND_ALIBI;
-    if (rotates || has_slopes) config.rope.context_length = context;
+    if (rotates || has_slopes) config.context_length = context;
     if (rotates && !m->keeps_model_scaling) apply_scaling(m, trained, context, betas, &config);
     if (has_slopes && !m->keeps_model_scaling) apply_slopes(m, trained, context, &config);
     if (m->resonance) config.rope.resonance = 1;
     if (m->clip != GYRE_CLIP_NONE) apply_clip(m, trained, &config);
-    if (m->start_tokens > 0) config.longrope = (struct gyre_longrope_config){m->start_tokens, m->starts};
+    if (m->start_tokens > 0) config.rope.longrope = (struct gyre_longrope_config){m->start_tokens, m->starts};
     if (m->logn) {
         config.query.temperature = GYRE_TEMPERATURE_LOG;
         config.query.reference_length = trained;
@@ -437,7 +437,7 @@ gyre_status config_drop_rotation(const gyre_config *base, gyre_config *out, gyre
 /* To the last key of the chunk before, once the query stands behind its cap, or of the one before that, which stands a chunk
  * nearer (in the paper's form where it should: a place further). */
 static int64_t first_chunk_change(const gyre_config *config) {
-    const int64_t local = config->chunk.local, chunk = config->chunk.size - local;
+    const int64_t local = config->rope.chunk.local, chunk = config->rope.chunk.size - local;
     const int paper = config->rope.far == GYRE_FAR_CHUNKED_PAPER;
     const int64_t capped = local + (paper ? 1 : 2);
     return capped <= chunk ? capped : chunk + 1 + (paper && local == chunk + 1);
@@ -453,9 +453,9 @@ int64_t far_first_change(const gyre_config *config) {
 }
 
 static far_piece chunk_piece(const gyre_config *config, double d) {
-    const double length = (double)(config->chunk.size - config->chunk.local), back = floor(d / length);
+    const double length = (double)(config->rope.chunk.size - config->rope.chunk.local), back = floor(d / length);
     const int paper = config->rope.far == GYRE_FAR_CHUNKED_PAPER;
-    const double cap = (double)(config->chunk.size - paper), own = length - 1;
+    const double cap = (double)(config->rope.chunk.size - paper), own = length - 1;
     const double query = back < 1 ? own : paper && back > 1 ? cap : fmin(own + length, cap);
     return (far_piece){(back + 1) * length, 1, query - own - back * length};
 }

@@ -25,7 +25,7 @@ gyre_status model_input_encoding(const model_input *in, const method *m, int pol
     gyre_config base = GYRE_INIT(gyre_config);
     gyre_status status = gyre_model_position_for_length(in->model, length, &base, &reading, err);
     if (status) return status;
-    if (policy >= 0) base.rope.length_policy = (gyre_length_policy)policy;
+    if (policy >= 0) base.length_policy = (gyre_length_policy)policy;
     status = method_encoding(m, &base, base.trained_length, length, betas, out, err);
     gyre_reading_free(reading);
     return status;

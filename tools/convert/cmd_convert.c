@@ -170,13 +170,13 @@ static int print_summary(const convert_options *o, const losses *lost, const gyr
         fprintf(cli_stdout(), "%s: %s, %s, %sB%s%s\n", plain_line(o->output),
                 after->format[0] == 'G' ? "GGUF" : "safetensors", plain_line(after->model_type),
                 cli_format_count((double)bytes, amount), rotates ? ", pairs " : "",
-                rotates ? layout_name(config->rope.layout) : "");
+                rotates ? gyre_layout_name(config->rope.layout) : "");
         return 0;
     }
     json_t *root = json_pack("{s:o, s:s, s:o, s:I, s:o, s:o}", "path", cli_json_text(o->output), "format",
                              after->format[0] == 'G' ? "GGUF" : "safetensors", "model_type",
                              cli_json_text(after->model_type), "bytes", (json_int_t)bytes, "losses", losses_json(lost),
-                             "layout", rotates ? json_string(layout_name(config->rope.layout)) : json_null());
+                             "layout", rotates ? json_string(gyre_layout_name(config->rope.layout)) : json_null());
     return cli_json_write(cli_stdout(), root);
 }
 

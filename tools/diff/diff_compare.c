@@ -55,7 +55,7 @@ static void compare_frequencies(diff_layers *d) {
 
 /* out = the tokens that turn as without a scaling. */
 static int64_t starts_in_use(const explain_stats *f) {
-    return f->length > f->trained ? f->config->longrope.start_tokens : 0;
+    return f->length > f->trained ? f->config->rope.longrope.start_tokens : 0;
 }
 
 /* Tokens that start in one reading alone turn as trained there, and by the scaled frequencies in the other. */
@@ -82,7 +82,7 @@ static int64_t first_distance(const gyre_config *a, const gyre_config *b) {
     const struct gyre_rope_config *x = &a->rope, *y = &b->rope;
     const int64_t in_a = far_first_change(a), in_b = far_first_change(b);
     if (x->far == y->far && x->far_window == y->far_window && x->far_factor == y->far_factor &&
-        a->chunk.size == b->chunk.size && a->chunk.local == b->chunk.local)
+        a->rope.chunk.size == b->rope.chunk.size && a->rope.chunk.local == b->rope.chunk.local)
         return -1;
     return in_a < 0 || (in_b >= 0 && in_b < in_a) ? in_b : in_a;
 }

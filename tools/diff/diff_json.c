@@ -61,7 +61,7 @@ static json_t *pair_json(int64_t pair) {
 }
 
 static json_t *layout_json(const diff_layers *d) {
-    return d->rotates ? two_texts(layout_name(d->a.config->rope.layout), layout_name(d->b.config->rope.layout))
+    return d->rotates ? two_texts(gyre_layout_name(d->a.config->rope.layout), gyre_layout_name(d->b.config->rope.layout))
                       : json_null();
 }
 

@@ -85,7 +85,7 @@ static void append_same(diff_result *r, const diff_layers *d, const char *same) 
     append(r, "%s", same);
     if (d->reordered)
         append(r, " but for the order of channels, which follows that of the weights (%s under %s, %s under %s)",
-               layout_name(d->a.config->rope.layout), r->operand[0].label, layout_name(d->b.config->rope.layout),
+               gyre_layout_name(d->a.config->rope.layout), r->operand[0].label, gyre_layout_name(d->b.config->rope.layout),
                r->operand[1].label);
     if (d->rotates && d->a.config->rope.scaling != d->b.config->rope.scaling &&
         (explain_depends_on_length(&d->a) || explain_depends_on_length(&d->b)))
@@ -95,8 +95,8 @@ static void append_same(diff_result *r, const diff_layers *d, const char *same) 
 /* 1: distances of one length, or the first tokens, turn by more under one of the two, although no frequency differs. */
 static int far_differs(const diff_layers *d) {
     const gyre_config *a = d->a.config, *b = d->b.config;
-    return a->rope.far != b->rope.far || a->rope.far_window != b->rope.far_window || a->chunk.size != b->chunk.size ||
-           a->chunk.local != b->chunk.local || d->parts_differ ||
+    return a->rope.far != b->rope.far || a->rope.far_window != b->rope.far_window ||
+           a->rope.chunk.size != b->rope.chunk.size || a->rope.chunk.local != b->rope.chunk.local || d->parts_differ ||
            (d->same_frequencies && d->first_position >= 0); /* start tokens */
 }
 

@@ -93,7 +93,7 @@ static void make_rows(evaluation *e) {
         const int64_t policies = depends ? o->method.policies_count : 0;
         for (int64_t p = 0; p < policies || p == 0; p++)
             e->rows[e->rows_count++] =
-                (eval_row){&o->method.list[m], policies ? o->method.policies[p] : base->rope.length_policy, depends};
+                (eval_row){&o->method.list[m], policies ? o->method.policies[p] : base->length_policy, depends};
     }
 }
 
@@ -127,12 +127,12 @@ static gyre_status describe(const gyre_encoding *encoding, int64_t context, eval
     c->rotates = status != GYRE_EUNSUPPORTED; /* a temperature alone scales queries and rotates nothing */
     if (!c->rotates) return GYRE_OK;
     c->factor = rope->factor;
-    c->clip_pairs = config->clip.pairs;
+    c->clip_pairs = config->rope.clip.pairs;
     c->window = rope->far == GYRE_FAR_AS_NEAR ? 0 : rope->far_window;
     c->far_factor = rope->far == GYRE_FAR_LEAKY || rope->far == GYRE_FAR_GROUPED ? rope->far_factor : 0;
     if (far_is_chunked(config)) {
-        c->window = config->chunk.local;
-        c->far_factor = (double)config->chunk.size;
+        c->window = config->rope.chunk.local;
+        c->far_factor = (double)config->rope.chunk.size;
     }
     return status ? status : gyre_encoding_frequencies(encoding, context, NULL, &c->attention_factor);
 }
@@ -141,7 +141,7 @@ static gyre_status describe(const gyre_encoding *encoding, int64_t context, eval
  * prediction, so the perplexity is measured separately: it must be the same with and without --by-position. */
 static int uses_prefix_length(const gyre_encoding *encoding) {
     const gyre_config *config = gyre_encoding_get_config(encoding);
-    return config->rope.length_policy == GYRE_LENGTH_POLICY_PREFIX;
+    return config->length_policy == GYRE_LENGTH_POLICY_PREFIX;
 }
 
 static gyre_status evaluate(evaluation *e, const gyre_encoding *encoding, int64_t text, int64_t context, eval_cell *c,

@@ -35,7 +35,7 @@ static void add_method(json_t *out, const evaluation *e, const eval_row *row, co
     (void)json_object_set_new(out, "far_factor", number_or_null(c->far_factor != 0, c->far_factor));
     if (eval_shows_policies(e))
         (void)json_object_set_new(out, "length_policy",
-                                  row->depends_on_length ? json_string(length_policy_names[row->policy]) : json_null());
+                                  row->depends_on_length ? json_string(gyre_length_policy_name(row->policy)) : json_null());
 }
 
 /* null: all texts together. */

@@ -48,7 +48,7 @@ static gyre_report_series *new_line(figures *f, int64_t set, int64_t row, double
     const int64_t i = l->count++;
     const eval_row *r = &e->rows[row];
     snprintf(l->names[i], sizeof l->names[i], eval_shows_policies(e) && r->depends_on_length ? "%s, %s" : "%s",
-             r->method->label, length_policy_names[r->policy]);
+             r->method->label, gyre_length_policy_name(r->policy));
     *x = l->x + i * l->points;
     *y = l->y + i * l->points;
     l->series[i] = (gyre_report_series){

@@ -58,7 +58,7 @@ static gyre_report_cell figure_cell(const evaluation *e, const eval_cell *c, int
 static void fill_row(const evaluation *e, const layout *l, int64_t set, int64_t row, gyre_report_cell *out) {
     const eval_row *r = &e->rows[row];
     *out++ = gyre_report_cell_text(r->method->label);
-    if (l->policies) *out++ = gyre_report_cell_text(r->depends_on_length ? length_policy_names[r->policy] : "any");
+    if (l->policies) *out++ = gyre_report_cell_text(r->depends_on_length ? gyre_length_policy_name(r->policy) : "any");
     for (int64_t f = 0; f < l->figures; f++)
         for (int64_t i = 0; i < l->contexts; i++)
             *out++ = figure_cell(e, eval_cell_at(e, set, row, i), f);
@@ -105,7 +105,7 @@ gyre_status eval_table_intervals(const evaluation *e, int64_t set, result_table 
         gyre_report_cell *cells = &out->cells[r * columns];
         const eval_row *row = &e->rows[r];
         char *name = out->texts[(r + 1) * columns + contexts];
-        const char *policy = eval_shows_policies(e) && row->depends_on_length ? length_policy_names[row->policy] : "";
+        const char *policy = eval_shows_policies(e) && row->depends_on_length ? gyre_length_policy_name(row->policy) : "";
         snprintf(name, sizeof out->texts[0], "%.36s%s%.10s", row->method->label, *policy ? " " : "", policy);
         cells[0] = gyre_report_cell_text(name);
         for (int64_t l = 0; l < contexts; l++) {
@@ -131,7 +131,7 @@ gyre_status eval_table_positions(const evaluation *e, int64_t set, int64_t colum
         char *head = out->texts[buckets + r];
         const eval_row *row = &e->rows[r];
         snprintf(head, sizeof out->texts[0], eval_shows_policies(e) && row->depends_on_length ? "%.14s %.8s" : "%.22s",
-                 row->method->label, length_policy_names[row->policy]);
+                 row->method->label, gyre_length_policy_name(row->policy));
         out->columns[1 + r] = (gyre_report_column){.title = head, .decimals = 3};
     }
     for (int64_t b = 0; b < buckets; b++) {

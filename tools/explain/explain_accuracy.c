@@ -92,7 +92,7 @@ static gyre_status program_rows(const angle_rows *r, int p, int64_t first, int64
  * are off by some 2^-52.  Position 0 tells the attention factor, which a product would have twice. */
 static gyre_status exact_rows(const angle_rows *r, int64_t first, int64_t count, gyre_error *err) {
     const int64_t n = r->pairs;
-    if (r->config->longrope.start_tokens > 0) /* they turn otherwise than the steps of later tokens */
+    if (r->config->rope.longrope.start_tokens > 0) /* they turn otherwise than the steps of later tokens */
         return rows_at(r, r->exact, first, count, r->exact_cosine, r->exact_sine, err);
     const gyre_status status = rows_at(r, r->exact, first, 1, r->exact_cosine, r->exact_sine, err);
     for (int64_t t = 1; t < count && !status; t++)
@@ -154,7 +154,7 @@ static gyre_status open_program(explain_accuracy *out, angle_rows *r, int p, gyr
 /* Encodings at a context length, 0 = their own, and the exact rows of the first positions. */
 static gyre_status open_programs(explain_accuracy *out, angle_rows *r, int64_t length, gyre_error *err) {
     gyre_config config = *r->config;
-    if (length > 0) config.rope.context_length = length;
+    if (length > 0) config.context_length = length;
     gyre_status status = gyre_encoding_create(&r->exact, &config, NULL, err);
     for (int p = 0; p < ACCURACY_PROGRAMS && !status; p++)
         status = open_program(out, r, p, &config, err);
@@ -172,7 +172,7 @@ static gyre_status reopen_programs(explain_accuracy *out, angle_rows *r, int64_t
 static gyre_status reopen_program(explain_accuracy *out, angle_rows *r, int p, int64_t length, gyre_error *err) {
     gyre_config config = *r->config;
     close_programs(r);
-    config.rope.context_length = length;
+    config.context_length = length;
     gyre_status status = gyre_encoding_create(&r->exact, &config, NULL, err);
     if (!status) status = open_program(out, r, p, &config, err);
     return status;
@@ -452,8 +452,8 @@ static gyre_status measure_in(explain_accuracy *out, angle_rows *r, double *memo
 
 /* out = the largest position of an angle under Dual Chunk Attention (gyre_far in gyre.h); 0 = each position has its own. */
 static int64_t largest_position_of(const gyre_config *config) {
-    const int64_t all = 2 * (config->chunk.size - config->chunk.local) - 1;
-    const int64_t cap = config->chunk.size - (config->rope.far == GYRE_FAR_CHUNKED_PAPER);
+    const int64_t all = 2 * (config->rope.chunk.size - config->rope.chunk.local) - 1;
+    const int64_t cap = config->rope.chunk.size - (config->rope.far == GYRE_FAR_CHUNKED_PAPER);
     if (config->rope.far != GYRE_FAR_CHUNKED && config->rope.far != GYRE_FAR_CHUNKED_PAPER) return 0;
     return cap < all ? cap : all;
 }
@@ -487,7 +487,7 @@ gyre_status explain_accuracy_compute(explain_accuracy *out, const explain_stats 
     config.rope.table_positions = GYRE_NO_TABLE;
     config.rope.xpos_base = 0;
     config.query.temperature = GYRE_TEMPERATURE_NONE;
-    config.chunk.original_length = 0;
+    config.rope.chunk.original_length = 0;
     out->largest_position = largest_position_of(&config);
     out->search_end = out->largest_position > 0 ? out->largest_position : INT64_C(1) << LONGEST_LOG2;
     if ((out->turns_in_weights = turns_in_weights(stats))) return measure_nothing(out);

@@ -238,9 +238,9 @@ gyre_status explain_accuracy_of_caches(explain_accuracy *out, const gyre_config 
     gyre_config plain = *config;
     gyre_encoding *exact = NULL;
     plain.rope.far = GYRE_FAR_AS_NEAR; /* what a cache of rotated keys refuses, and what changes no kept key */
-    plain.chunk = (struct gyre_chunk_config){0};
-    plain.longrope = (struct gyre_longrope_config){0};
-    plain.rope.length_policy = GYRE_LENGTH_POLICY_DECLARED;
+    plain.rope.chunk = (struct gyre_chunk_config){0};
+    plain.rope.longrope = (struct gyre_longrope_config){0};
+    plain.length_policy = GYRE_LENGTH_POLICY_DECLARED;
     const gyre_status created = gyre_encoding_create(&exact, &plain, NULL, err);
     if (created) return created;
     kept_keys k = {.exact = exact, .channels = config->head_dim, .count = KEYS};

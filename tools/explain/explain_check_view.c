@@ -14,7 +14,7 @@ static const char *perplexity(double nats, char out[EXPLAIN_TEXT_SIZE]) {
 
 static const char *trained_name(const explain_check *c) {
     const int half = (c->verdict == CHECK_AGREES) == (c->file == GYRE_LAYOUT_HALF);
-    return layout_name(half ? GYRE_LAYOUT_HALF : GYRE_LAYOUT_INTERLEAVED);
+    return gyre_layout_name(half ? GYRE_LAYOUT_HALF : GYRE_LAYOUT_INTERLEAVED);
 }
 
 static void print_line(const explain_terminal *page, explain_style style, const char *mark, const char *text) {
@@ -24,7 +24,7 @@ static void print_line(const explain_terminal *page, explain_style style, const 
 
 void explain_check_view(const explain_terminal *page, const explain_check *c, const char *model) {
     char text[1200], half[EXPLAIN_TEXT_SIZE], inter[EXPLAIN_TEXT_SIZE];
-    const char *file = layout_name(c->file);
+    const char *file = gyre_layout_name(c->file);
     fputc('\n', page->file);
     if (c->verdict == CHECK_NOT_APPLICABLE) {
         snprintf(text, sizeof text, "check: nothing to check, for %s", c->why);
@@ -69,7 +69,7 @@ json_t *explain_check_json(const explain_check *c, const char *text) {
     bad |= cli_json_set(root, "why", *c->why ? json_string(c->why) : json_null());
     bad |= cli_json_set(root, "text", cli_json_text(text));
     if (c->verdict != CHECK_NOT_APPLICABLE) {
-        bad |= cli_json_set(root, "file", json_string(layout_name(c->file)));
+        bad |= cli_json_set(root, "file", json_string(gyre_layout_name(c->file)));
         bad |= cli_json_set(root, "half", cli_json_number(exp(c->nats[0])));
         bad |= cli_json_set(root, "interleaved", cli_json_number(exp(c->nats[1])));
         bad |= cli_json_set(root, "windows", json_integer(c->windows));

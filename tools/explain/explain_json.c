@@ -52,7 +52,7 @@ static int set_longrope(json_t *object, const explain_stats *stats) {
 static json_t *scaling_json(const explain_stats *stats) {
     const struct gyre_rope_config *rope = &stats->config->rope;
     json_t *object = json_object();
-    int bad = cli_json_set(object, "type", json_string(scaling_name(rope->scaling)));
+    int bad = cli_json_set(object, "type", json_string(gyre_rope_type(rope->scaling)));
     if (rope->scaling != GYRE_SCALING_NONE) bad |= cli_json_set(object, "factor", cli_json_number(rope->factor));
     switch (rope->scaling) {
     case GYRE_SCALING_DYNAMIC_NTK:
@@ -89,7 +89,7 @@ static json_t *scaling_json(const explain_stats *stats) {
 static int set_rotation(json_t *object, const explain_stats *stats) {
     const gyre_config *config = stats->config;
     const int rotates = config->kind == GYRE_KIND_ROPE;
-    int bad = cli_json_set(object, "layout", rotates ? json_string(layout_name(config->rope.layout)) : json_null());
+    int bad = cli_json_set(object, "layout", rotates ? json_string(gyre_layout_name(config->rope.layout)) : json_null());
     bad |= cli_json_set(object, "head_dim", cli_json_nonzero(config->head_dim));
     bad |= cli_json_set(object, "rotary_dim", rotates ? json_integer(config->rope.dim) : json_null());
     bad |= cli_json_set(object, "base",
@@ -100,11 +100,11 @@ static int set_rotation(json_t *object, const explain_stats *stats) {
     bad |= cli_json_set(object, "trained_length", cli_json_nonzero(stats->trained));
     bad |= cli_json_set(object, "length", cli_json_nonzero(stats->length));
     bad |= cli_json_set(object, "length_policy",
-                        explain_depends_on_length(stats) ? json_string(length_policy_names[config->rope.length_policy])
+                        explain_depends_on_length(stats) ? json_string(gyre_length_policy_name(config->length_policy))
                                                          : json_null());
     bad |= cli_json_set(object, "length_block",
-                        explain_depends_on_length(stats) && config->rope.length_policy == GYRE_LENGTH_POLICY_CAUSAL
-                            ? json_integer(config->rope.length_block)
+                        explain_depends_on_length(stats) && config->length_policy == GYRE_LENGTH_POLICY_CAUSAL
+                            ? json_integer(config->length_block)
                             : json_null());
     bad |= cli_json_set(object, "attention_factor", rotates ? cli_json_number(stats->attention_factor) : json_null());
     bad |= cli_json_set(object, "inv_freq", list_or_null(stats->inv_freq, stats->pairs));

@@ -31,16 +31,17 @@ static void describe_alibi(const explain_stats *stats, char *out, size_t size) {
 
 /* What happens to slopes past the trained length. */
 static void describe_slope_scaling(const explain_stats *stats, char *out, size_t size) {
-    const struct gyre_slope_config *slope = &stats->config->slope;
+    const struct gyre_score_config *score = &stats->config->score;
     char factor[EXPLAIN_TEXT_SIZE];
-    if (slope->scaling == GYRE_SLOPE_SCALING_NONE) return;
-    if (slope->factor > 0)
-        snprintf(factor, sizeof factor, "%.6g", slope->factor);
+    if (score->slope_scaling == GYRE_SLOPE_SCALING_NONE) return;
+    if (score->slope_factor > 0)
+        snprintf(factor, sizeof factor, "%.6g", score->slope_factor);
     else
         snprintf(factor, sizeof factor, "length / %" PRId64 " past that length", stats->config->trained_length);
     put(out, size,
-        slope->scaling == GYRE_SLOPE_SCALING_LINEAR ? "; all are divided by %s" : "; the flattest is divided by %s", factor);
-    if (slope->scaling != GYRE_SLOPE_SCALING_LINEAR) put(out, size, ", the steepest stays");
+        score->slope_scaling == GYRE_SLOPE_SCALING_LINEAR ? "; all are divided by %s" : "; the flattest is divided by %s",
+        factor);
+    if (score->slope_scaling != GYRE_SLOPE_SCALING_LINEAR) put(out, size, ", the steepest stays");
 }
 
 enum { MAX_BUCKETS = 512, LISTED_BUCKETS = 20 };
@@ -130,7 +131,7 @@ void explain_describe_scheme(const explain_stats *stats, char *out, size_t size)
     case GYRE_KIND_TAPA:
         put(out, size,
             "%" PRId64 " of %" PRId64 " channels are amplitudes, the others turn them by distance^%g, at any length",
-            stats->config->tapa.amplitudes, stats->config->head_dim, stats->config->tapa.exponent);
+            stats->config->score.amplitudes, stats->config->head_dim, stats->config->score.exponent);
         break;
     case GYRE_KIND_SHAW:
     case GYRE_KIND_NEZHA:

@@ -37,13 +37,13 @@ static void name_encoding(explain_stats *stats) {
     snprintf(stats->label, sizeof stats->label, "%s", gyre_kind_name(config->kind));
     if (config->kind == GYRE_KIND_ROPE) {
         if (config->rope.scaling != GYRE_SCALING_NONE)
-            add(stats->label, sizeof stats->label, scaling_name(config->rope.scaling));
+            add(stats->label, sizeof stats->label, gyre_rope_type(config->rope.scaling));
         if (config->rope.axes > 1)
             add(stats->label, sizeof stats->label, config->rope.axes_layout == GYRE_AXES_AXIAL ? "axial" : "mrope");
         if (config->rope.resonance) add(stats->label, sizeof stats->label, "resonance");
-        if (config->clip.mode != GYRE_CLIP_NONE)
-            add(stats->label, sizeof stats->label, config->clip.mode == GYRE_CLIP_SOFT ? "clipped" : "clipped-hard");
-        if (config->longrope.start_tokens > 0) add(stats->label, sizeof stats->label, "start");
+        if (config->rope.clip.mode != GYRE_CLIP_NONE)
+            add(stats->label, sizeof stats->label, config->rope.clip.mode == GYRE_CLIP_SOFT ? "clipped" : "clipped-hard");
+        if (config->rope.longrope.start_tokens > 0) add(stats->label, sizeof stats->label, "start");
         if (config->rope.xpos_base > 0) add(stats->label, sizeof stats->label, "xpos");
         static const char *const far[] = {NULL, "rerope", "leaky", "self-extend", "dca", "dca-paper"};
         if (config->rope.far) add(stats->label, sizeof stats->label, far[config->rope.far]);
@@ -71,9 +71,9 @@ static gyre_status unscaled_frequencies(const explain_stats *stats, double *trai
     else
         memcpy(scaled, stats->inv_freq, (size_t)stats->pairs * sizeof *scaled);
     config.rope.scaling = GYRE_SCALING_NONE;
-    config.clip = (struct gyre_clip_config){GYRE_CLIP_NONE, 0};
-    config.longrope = (struct gyre_longrope_config){0, GYRE_LONGROPE_START_PAPER};
-    if (!status && stats->config->rope.scaling == GYRE_SCALING_NONE && stats->config->clip.mode == GYRE_CLIP_NONE)
+    config.rope.clip = (struct gyre_clip_config){GYRE_CLIP_NONE, 0};
+    config.rope.longrope = (struct gyre_longrope_config){0, GYRE_LONGROPE_START_PAPER};
+    if (!status && stats->config->rope.scaling == GYRE_SCALING_NONE && stats->config->rope.clip.mode == GYRE_CLIP_NONE)
         memcpy(trained, scaled, (size_t)stats->pairs * sizeof *trained);
     else if (!status)
         status = frequencies(&config, stats->length, trained, err);
@@ -159,11 +159,11 @@ gyre_status explain_stats_compute(explain_stats *out, const gyre_reading *readin
     const gyre_config *config = out->config;
     out->trained = config->trained_length;
     out->length = reading->context_length > 0      ? reading->context_length
-                  : config->kind == GYRE_KIND_ROPE ? config->rope.context_length
+                  : config->kind == GYRE_KIND_ROPE ? config->context_length
                                                    : out->trained;
     out->max_length = out->length;
     out->scale = group->scale;
-    const int64_t channels = config->kind == GYRE_KIND_TAPA ? config->tapa.amplitudes : config->head_dim;
+    const int64_t channels = config->kind == GYRE_KIND_TAPA ? config->score.amplitudes : config->head_dim;
     if (out->scale == 0 && channels > 0) out->scale = group->softmax_multiplier / sqrt((double)channels);
     if (config->kind == GYRE_KIND_ROPE) status = rotation_stats(out, reading, err);
     if (config->kind == GYRE_KIND_ALIBI) status = slopes_stats(out, err);

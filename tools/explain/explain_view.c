@@ -89,13 +89,13 @@ static void summarize_revolutions(const explain_stats *stats, char *text, size_t
 }
 
 static void summarize_lengths(const explain_stats *stats, char *text, size_t size) {
-    const struct gyre_rope_config *rope = &stats->config->rope;
-    if (!explain_depends_on_length(stats) || rope->length_policy == GYRE_LENGTH_POLICY_DECLARED) return;
-    if (rope->length_policy == GYRE_LENGTH_POLICY_PREFIX)
+    const gyre_config *config = stats->config;
+    if (!explain_depends_on_length(stats) || config->length_policy == GYRE_LENGTH_POLICY_DECLARED) return;
+    if (config->length_policy == GYRE_LENGTH_POLICY_PREFIX)
         add(text, size, "the length in use is that of each pass, up to its last token");
     else
         add_count(text, size, "the length in use is each token's own, its position + 1 up to a multiple of ",
-                  rope->length_block, "");
+                  config->length_block, "");
 }
 
 static void summarize_scores(const explain_stats *stats, char *text, size_t size) {

@@ -37,7 +37,7 @@ static gyre_status make_encoding(const measurement *m, const extend_method *r, i
     layers.config = base;
     at.group = &layers;
     status = extend_method_config(r, &at, &config, err);
-    config.rope.context_length = config.rope.table_positions = context;
+    config.context_length = config.rope.table_positions = context;
     if (!status) status = gyre_encoding_create(out, &config, NULL, err);
     gyre_reading_free(reading);
     return status;

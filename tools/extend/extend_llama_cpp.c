@@ -32,7 +32,7 @@ static const char *refusal(const gyre_config *want, const gyre_config *file, int
     static const gyre_scaling flagged[] = {GYRE_SCALING_NONE, GYRE_SCALING_LINEAR, GYRE_SCALING_NTK, GYRE_SCALING_YARN};
     if (rotating > 1) return "its flags are one for all layers, and this model has several kinds";
     if (want->rope.resonance || want->rope.far != GYRE_FAR_AS_NEAR || want->query.temperature != file->query.temperature ||
-        want->clip.mode != GYRE_CLIP_NONE)
+        want->rope.clip.mode != GYRE_CLIP_NONE)
         return "it has neither flags nor keys for this";
     if (want->rope.scaling == GYRE_SCALING_DYNAMIC_NTK || want->rope.scaling == GYRE_SCALING_DYNAMIC_YARN)
         return "it has no scaling that follows the length in use";

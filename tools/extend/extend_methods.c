@@ -109,7 +109,7 @@ gyre_status extend_method_config(const extend_method *r, const extension *e, gyr
         out->rope.scaling = GYRE_SCALING_LONGROPE;
         out->rope.short_factor = base->rope.short_factor;
         out->rope.long_factor = base->rope.long_factor;
-        if (r->method.start_tokens == 0) out->longrope = base->longrope;
+        if (r->method.start_tokens == 0) out->rope.longrope = base->rope.longrope;
     }
     /* The ends of the ramp stay rounded or unrounded, as the model was trained. */
     if (out->rope.scaling == GYRE_SCALING_YARN || out->rope.scaling == GYRE_SCALING_BY_PARTS)
@@ -147,8 +147,8 @@ static gyre_status read_frequencies(const gyre_encoding *encoding, const extensi
     if (plain.rope.scaling != GYRE_SCALING_PROPORTIONAL) plain.rope.scaling = GYRE_SCALING_NONE;
     plain.rope.factor = 1;
     plain.rope.resonance = 0;
-    plain.clip = (struct gyre_clip_config){GYRE_CLIP_NONE, 0};
-    plain.longrope = (struct gyre_longrope_config){0, GYRE_LONGROPE_START_PAPER};
+    plain.rope.clip = (struct gyre_clip_config){GYRE_CLIP_NONE, 0};
+    plain.rope.longrope = (struct gyre_longrope_config){0, GYRE_LONGROPE_START_PAPER};
     gyre_status status = gyre_encoding_create(&trained, &plain, NULL, err);
     if (status == GYRE_OK) status = gyre_encoding_frequencies(trained, e->trained, s->theta, NULL);
     if (status == GYRE_OK) status = gyre_encoding_frequencies(encoding, e->trained, s->near, NULL);
@@ -171,8 +171,9 @@ static int64_t first_change(const pair_frequencies *s, int64_t trained) {
 
 /* Dual Chunk Attention, for `length` tokens: out = 1 + the largest distance that a pair is rotated by. */
 static double chunked_length(const gyre_config *config, int64_t length) {
-    const int64_t chunk = config->chunk.size - config->chunk.local, paper = config->rope.far == GYRE_FAR_CHUNKED_PAPER;
-    const int64_t cap = config->chunk.size - paper, last = paper || cap < 2 * chunk - 1 ? cap : 2 * chunk - 1;
+    const int64_t chunk = config->rope.chunk.size - config->rope.chunk.local,
+                  paper = config->rope.far == GYRE_FAR_CHUNKED_PAPER;
+    const int64_t cap = config->rope.chunk.size - paper, last = paper || cap < 2 * chunk - 1 ? cap : 2 * chunk - 1;
     if (length <= chunk) return (double)length;
     if (length > 2 * chunk) return (double)last + 1;
     return (double)(length - 1 < cap ? length - 1 : cap) + 1;

@@ -131,13 +131,13 @@ static int differ(const extension *e, double a, double b) {
 }
 
 static int64_t starts_in_use(const gyre_config *c, int64_t length) {
-    return length > c->trained_length ? c->longrope.start_tokens : 0;
+    return length > c->trained_length ? c->rope.longrope.start_tokens : 0;
 }
 
 json_t *extend_with_chunks(const json_t *config, const gyre_config *want) {
     json_t *out = json_deep_copy(config), *chunks;
-    chunks =
-        json_pack("{s:I, s:I}", "chunk_size", (json_int_t)want->chunk.size, "local_size", (json_int_t)want->chunk.local);
+    chunks = json_pack("{s:I, s:I}", "chunk_size", (json_int_t)want->rope.chunk.size, "local_size",
+                       (json_int_t)want->rope.chunk.local);
     if (out && !json_object_set_new(out, "dual_chunk_attention_config", chunks)) return out;
     json_decref(out);
     return NULL;
@@ -149,7 +149,7 @@ static void compare_reach(const gyre_config *want, const gyre_config *got, int64
     const int far = want->rope.far != got->rope.far ||
                     (want->rope.far != GYRE_FAR_AS_NEAR &&
                      (want->rope.far_window != got->rope.far_window || want->rope.far_factor != got->rope.far_factor ||
-                      want->chunk.size != got->chunk.size || want->chunk.local != got->chunk.local));
+                      want->rope.chunk.size != got->rope.chunk.size || want->rope.chunk.local != got->rope.chunk.local));
     if (far)
         snprintf(why, 200, "keys further away turn otherwise");
     else if (starts[0] != starts[1])
@@ -290,7 +290,7 @@ static void set_unsupported(const extension *e, extend_effect *out, const char *
 /* Dual chunks are written by hand alone, but there is a key, so each program is asked what it makes of it. */
 static gyre_status check_chunks(const char *path, const extend_candidate *c, const extension *e, extend_effect *out,
                                 gyre_error *err) {
-    const struct gyre_chunk_config *chunk = &c->config.chunk;
+    const struct gyre_chunk_config *chunk = &c->config.rope.chunk;
     json_t *config = extend_with_chunks(e->config, &c->config);
     const int written = config && !json_dump_file(config, path, JSON_REAL_PRECISION(17));
     json_decref(config);
@@ -336,7 +336,7 @@ static void describe_unchecked(const extend_candidate *c, const extension *e, ex
     const int has_keys = s == GYRE_SCALING_NONE || s == GYRE_SCALING_LINEAR || s == GYRE_SCALING_NTK ||
                          s == GYRE_SCALING_YARN || s == GYRE_SCALING_BY_PARTS;
     set_unsupported(e, out, "llama.cpp has no keys for this");
-    if (!has_keys || rope->resonance || rope->far != GYRE_FAR_AS_NEAR || c->config.clip.mode != GYRE_CLIP_NONE) return;
+    if (!has_keys || rope->resonance || rope->far != GYRE_FAR_AS_NEAR || c->config.rope.clip.mode != GYRE_CLIP_NONE) return;
     describe_gguf(&c->config, out->config);
     for (int i = 0; i < EXTEND_READERS; i++)
         if (extend_readers[i] == GYRE_PROFILE_LLAMA_CPP) {

@@ -35,7 +35,7 @@ static int print_json(const generation *g, FILE *file) {
     return cli_json_write(
         file, json_pack("{s:o, s:s, s:o, s:I, s:s, s:{s:f, s:f, s:I, s:I}, s:o, s:o, s:o, s:o, s:s, s:{s:f, s:f}, s:o}",
                         "model", cli_json_text(o->model.path), "method", o->method.list->label, "length_policy",
-                        depends ? json_string(length_policy_names[config->rope.length_policy]) : json_null(), "context",
+                        depends ? json_string(gyre_length_policy_name(config->length_policy)) : json_null(), "context",
                         (json_int_t)g->length, "cache", dtype_name(o->method.cache), "sampling", "temperature",
                         o->sampling.temperature, "top_p", o->sampling.top_p, "top_k", (json_int_t)o->sampling.top_k, "seed",
                         (json_int_t)o->seed, "prompt", json_of_text(g->prompt, g->prompt_bytes), "prompt_ids",

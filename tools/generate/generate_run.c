@@ -199,7 +199,7 @@ static gyre_status append_token(generation *g, int32_t token, gyre_error *err) {
 /* If each read has its own length in use, the prompt is a single read. */
 static int64_t prefill_chunk(const generation *g) {
     const gyre_config *config = gyre_encoding_get_config(g->encoding);
-    const int whole = config->rope.length_policy == GYRE_LENGTH_POLICY_PREFIX;
+    const int whole = config->length_policy == GYRE_LENGTH_POLICY_PREFIX;
     return whole ? g->prompt_count : PREFILL_CHUNK;
 }
 

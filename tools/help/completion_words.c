@@ -49,7 +49,7 @@ static void print_encodings(int is_list) {
 
 static void print_length_policies(void) {
     for (int i = 0; i <= LENGTH_POLICIES; i++)
-        printf("%s%s", i ? " " : "", length_policy_names[i]);
+        printf("%s%s", i ? " " : "", length_policy_choices()[i]);
 }
 
 /* out = 1 and the choices are printed if --name takes names that a table of the command holds. */

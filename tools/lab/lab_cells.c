@@ -43,9 +43,9 @@ static void name_rotation(const gyre_encoding *encoding, char *out, size_t size)
                  c->rope.far_factor, (int)c->query.temperature, (long long)c->query.reference_length);
     const size_t used = strlen(out);
     if (far_is_chunked(c))
-        snprintf(out + used, size - used, " chunk %lld %lld", (long long)c->chunk.size, (long long)c->chunk.local);
-    if (c->kind == GYRE_KIND_ALIBI && c->slope.scaling != GYRE_SLOPE_SCALING_NONE && c->slope.factor != 1)
-        snprintf(out + used, size - used, " slopes %d %g", (int)c->slope.scaling, c->slope.factor);
+        snprintf(out + used, size - used, " chunk %lld %lld", (long long)c->rope.chunk.size, (long long)c->rope.chunk.local);
+    if (c->kind == GYRE_KIND_ALIBI && c->score.slope_scaling != GYRE_SLOPE_SCALING_NONE && c->score.slope_factor != 1)
+        snprintf(out + used, size - used, " slopes %d %g", (int)c->score.slope_scaling, c->score.slope_factor);
 }
 
 int lab_has_positions(int64_t seed, int c) {

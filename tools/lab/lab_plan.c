@@ -144,7 +144,7 @@ static gyre_status add_stretched(lab_plan *plan, const char *text, gyre_error *e
     slopes.kind = GYRE_KIND_ALIBI;
     slopes.heads = 1;
     if (!status) status = method_config(&m, &slopes, plan->trained, plan->longest, NULL, &stretched, err);
-    if (!status && stretched.slope.scaling == GYRE_SLOPE_SCALING_NONE)
+    if (!status && stretched.score.slope_scaling == GYRE_SLOPE_SCALING_NONE)
         status = gyre_fail(err, GYRE_EINVAL, "method %s: stretches no slopes (alibi)", m.label);
     if (status) return status;
     if (plan->stretched_count == 0) plan->stretched[plan->stretched_count++] = plan->methods[0];

@@ -44,7 +44,7 @@ static void set_policies(method_options *o, const char *list) {
         char one[16];
         const size_t length = strcspn(name, ",");
         snprintf(one, sizeof one, "%.*s", length < sizeof one ? (int)length : (int)sizeof one - 1, name);
-        const int policy = cli_choice("--length-policy", one, length_policy_names, LENGTH_POLICIES + 1);
+        const int policy = cli_choice("--length-policy", one, length_policy_choices(), LENGTH_POLICIES + 1);
         for (int p = 0; p < LENGTH_POLICIES; p++)
             if (policy == p || policy == LENGTH_POLICIES) add_policy(o, (gyre_length_policy)p);
         name += length;
@@ -64,7 +64,7 @@ error_t method_option(method_options *o, int key, const char *text) {
         set_policies(o, text);
         return 0;
     case METHOD_KEY_POLICY:
-        o->policies[0] = (gyre_length_policy)cli_choice("--length-policy", text, length_policy_names, LENGTH_POLICIES);
+        o->policies[0] = (gyre_length_policy)cli_choice("--length-policy", text, length_policy_choices(), LENGTH_POLICIES);
         o->policies_count = 1;
         return 0;
     case METHOD_KEY_BETA_FAST:

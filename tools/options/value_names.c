@@ -1,12 +1,16 @@
 /* value_names.c: tables of names. */
 #include "tools/options/value_names.h"
+#include "gyre/gyre_fields.h"
 #include "tools/cli/cli_values.h"
 #include <string.h>
 
-const char *const length_policy_names[LENGTH_POLICIES + 1] = {[GYRE_LENGTH_POLICY_DECLARED] = "declared",
-                                                              [GYRE_LENGTH_POLICY_CAUSAL] = "causal",
-                                                              [GYRE_LENGTH_POLICY_PREFIX] = "prefix",
-                                                              "all"};
+const char *const *length_policy_choices(void) {
+    static const char *names[LENGTH_POLICIES + 1];
+    for (int i = 0; i < LENGTH_POLICIES; i++)
+        names[i] = gyre_length_policy_name((gyre_length_policy)i);
+    names[LENGTH_POLICIES] = "all";
+    return names;
+}
 
 const char *dtype_name(gyre_dtype dtype) {
     switch (dtype) {
@@ -31,31 +35,6 @@ gyre_dtype dtype_option(const char *option, const char *text, int allow_q8) {
     for (int i = 0; i < 4; i++)
         names[i] = dtype_name(dtypes[i]);
     return dtypes[cli_choice(option, text, names, allow_q8 ? 4 : 3)];
-}
-
-const char *layout_name(gyre_layout layout) {
-    static const char *const names[] = {[GYRE_LAYOUT_HALF] = "half",
-                                        [GYRE_LAYOUT_INTERLEAVED] = "interleaved",
-                                        [GYRE_LAYOUT_INTERLEAVED_TO_HALF] = "interleaved-to-half"};
-    return (unsigned)layout < sizeof names / sizeof *names ? names[layout] : "unknown";
-}
-
-const char *scaling_name(gyre_scaling scaling) {
-    static const char *const names[] = {[GYRE_SCALING_NONE] = "default",
-                                        [GYRE_SCALING_LINEAR] = "linear",
-                                        [GYRE_SCALING_NTK] = "ntk",
-                                        [GYRE_SCALING_DYNAMIC_NTK] = "dynamic",
-                                        [GYRE_SCALING_BY_PARTS] = "by-parts",
-                                        [GYRE_SCALING_BY_PARTS_PAPER] = "by-parts-paper",
-                                        [GYRE_SCALING_YARN] = "yarn",
-                                        [GYRE_SCALING_LLAMA3] = "llama3",
-                                        [GYRE_SCALING_LONGROPE] = "longrope",
-                                        [GYRE_SCALING_PROPORTIONAL] = "proportional",
-                                        [GYRE_SCALING_NTK_MIXED] = "ntk-mixed",
-                                        [GYRE_SCALING_DYNAMIC_YARN] = "dynamic-yarn",
-                                        [GYRE_SCALING_RIFLEX] = "riflex",
-                                        [GYRE_SCALING_RIFLEX_PAPER] = "riflex-paper"};
-    return (unsigned)scaling < sizeof names / sizeof *names ? names[scaling] : "unknown";
 }
 
 int is_gguf_path(const char *path) {

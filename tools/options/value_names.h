@@ -1,6 +1,7 @@
 /* value_names.h: how options, tables and JSON spell the values of the library's enums. */
 #ifndef GYRE_TOOLS_VALUE_NAMES_H
 #define GYRE_TOOLS_VALUE_NAMES_H
+#include "gyre/gyre_fields.h"
 #include "gyre/gyre_model.h"
 
 /* out = "f32", "f16", "bf16", "f64", "q8". */
@@ -8,14 +9,9 @@ const char *dtype_name(gyre_dtype dtype);
 /* out = the type that text names: f32, f16, bf16, and q8 if allow_q8.  Another text is a usage error. */
 gyre_dtype dtype_option(const char *option, const char *text, int allow_q8);
 
-/* out = "half", "interleaved", "interleaved-to-half"; "unknown" for any other value. */
-const char *layout_name(gyre_layout layout);
-/* out = the name of a scaling in config.json: "default", "linear", "yarn"; "unknown" for any other value. */
-const char *scaling_name(gyre_scaling scaling);
-
 enum { LENGTH_POLICIES = 3 };
-/* "declared", "causal", "prefix" at their gyre_length_policy; then "all", which is no policy. */
-extern const char *const length_policy_names[LENGTH_POLICIES + 1];
+/* out = the LENGTH_POLICIES + 1 words of --length-policy: each policy at its value, then "all". */
+const char *const *length_policy_choices(void);
 
 /* out = 1 if the path ends in ".gguf". */
 int is_gguf_path(const char *path);

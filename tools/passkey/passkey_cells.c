@@ -25,7 +25,7 @@ static void link_cells(passkey *p) {
     for (int64_t m = 0; m < o->method.count; m++) {
         passkey_row *row = &p->rows[m];
         row->method = &o->method.list[m];
-        row->policy = policy < 0 ? base->rope.length_policy : (gyre_length_policy)policy;
+        row->policy = policy < 0 ? base->length_policy : (gyre_length_policy)policy;
         row->depends_on_length = method_depends_on_length(row->method, base);
         row->columns = p->columns + m * o->lengths.count;
     }

@@ -130,8 +130,8 @@ static json_t *json_of_cell(const passkey *p, const passkey_row *row, int64_t le
     const method *m = row->method;
     json_t *out = json_pack("{s:s, s:s, s:o, s:o, s:I, s:f, s:o, s:o}", "method", m->name, "label", m->label, "factor",
                             m->factor != 0 ? cli_json_number(m->factor) : json_null(), "length_policy",
-                            row->depends_on_length ? json_string(length_policy_names[row->policy]) : json_null(), "length",
-                            (json_int_t)p->options.lengths.values[length], "depth", cell->depth, "right",
+                            row->depends_on_length ? json_string(gyre_length_policy_name(row->policy)) : json_null(),
+                            "length", (json_int_t)p->options.lengths.values[length], "depth", cell->depth, "right",
                             cli_json_number(passkey_accuracy(p, cell)), "trials", json_of_trials(p, cell));
     if (out && column->out_of_range && !cell->done)
         (void)json_object_set_new(out, "error", cli_json_text(column->note.text));

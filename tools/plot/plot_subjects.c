@@ -164,8 +164,8 @@ static gyre_status original_frequencies(plot_case *c, gyre_error *err) {
     config.rope.scaling = GYRE_SCALING_NONE;
     config.rope.factor = config.rope.attention_factor = 0;
     config.rope.resonance = 0;
-    config.clip = (struct gyre_clip_config){GYRE_CLIP_NONE, 0};
-    config.longrope = (struct gyre_longrope_config){0, GYRE_LONGROPE_START_PAPER};
+    config.rope.clip = (struct gyre_clip_config){GYRE_CLIP_NONE, 0};
+    config.rope.longrope = (struct gyre_longrope_config){0, GYRE_LONGROPE_START_PAPER};
     gyre_status status = gyre_encoding_create(&encoding, &config, NULL, err);
     if (!status) status = gyre_encoding_frequencies(encoding, 0, c->original, NULL);
     gyre_encoding_free(encoding);

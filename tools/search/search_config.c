@@ -15,7 +15,7 @@ static gyre_status check_written(const search_work *w, const search_rescale *res
         const struct gyre_rope_config *rope = &reading->groups[g]->config.rope;
         if (reading->groups[g]->config.kind != GYRE_KIND_ROPE || rope->scaling != GYRE_SCALING_LONGROPE) continue;
         same = rope->attention_factor == rescale->attention &&
-               reading->groups[g]->config.longrope.start_tokens == rescale->start_tokens &&
+               reading->groups[g]->config.rope.longrope.start_tokens == rescale->start_tokens &&
                memcmp(rope->long_factor, rescale->factor, (size_t)w->space.pairs * sizeof *rescale->factor) == 0;
         if (same) break;
     }

@@ -8,7 +8,7 @@
 /* rescale->attention 0: the model as its own config says. */
 static gyre_status make_encoding(const search_work *w, const search_rescale *rescale, gyre_encoding **out, gyre_error *err) {
     gyre_config config = w->base;
-    config.rope.context_length = w->options->stretch.to;
+    config.context_length = w->options->stretch.to;
     if (rescale->attention != 0)
         search_rescale_config(rescale, w->ones, &w->base, w->trained, w->options->stretch.to, &config);
     config.rope.table_positions = w->options->stretch.to;

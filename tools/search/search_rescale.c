@@ -95,8 +95,8 @@ static gyre_status unscaled_frequencies(const gyre_config *base, double *out, gy
     gyre_encoding *encoding = NULL;
     config.rope.scaling = GYRE_SCALING_NONE;
     config.rope.resonance = 0;
-    config.clip = (struct gyre_clip_config){GYRE_CLIP_NONE, 0};
-    config.longrope = (struct gyre_longrope_config){0, GYRE_LONGROPE_START_PAPER};
+    config.rope.clip = (struct gyre_clip_config){GYRE_CLIP_NONE, 0};
+    config.rope.longrope = (struct gyre_longrope_config){0, GYRE_LONGROPE_START_PAPER};
     config.rope.factor = 0;
     config.rope.table_positions = GYRE_NO_TABLE;
     gyre_status status = gyre_encoding_create(&encoding, &config, NULL, err);
@@ -138,14 +138,14 @@ void search_rescale_config(const search_rescale *rescale, const double *ones, co
     struct gyre_rope_config *rope = &config.rope;
     config.trained_length = trained;
     rope->scaling = GYRE_SCALING_LONGROPE;
-    rope->context_length = to;
+    config.context_length = to;
     rope->factor = (double)to / (double)trained;
     rope->attention_factor = rescale->attention;
     rope->mscale = rope->mscale_all_dim = rope->beta_fast = rope->beta_slow = 0;
     rope->low_freq = rope->high_freq = rope->proportion = rope->mixed_exponent = 0;
     rope->fractional_bounds = rope->resonance = 0;
-    config.clip = (struct gyre_clip_config){GYRE_CLIP_NONE, 0};
-    config.longrope = (struct gyre_longrope_config){rescale->start_tokens, GYRE_LONGROPE_START_PAPER};
+    config.rope.clip = (struct gyre_clip_config){GYRE_CLIP_NONE, 0};
+    config.rope.longrope = (struct gyre_longrope_config){rescale->start_tokens, GYRE_LONGROPE_START_PAPER};
     rope->short_factor = ones;
     rope->long_factor = rescale->factor;
     *out = config;

@@ -21,7 +21,7 @@ void gyre_angle(gyre_frequency frequency, double position, double *cosine, doubl
 
 /* Start tokens as released have no attention factor. */
 static double start_ratio(const gyre_encoding *encoding, gyre_direction direction, double factor) {
-    if (encoding->config.longrope.starts == GYRE_LONGROPE_START_PAPER) return 1;
+    if (encoding->config.rope.longrope.starts == GYRE_LONGROPE_START_PAPER) return 1;
     return direction == GYRE_DIRECTION_INVERSE ? factor : 1 / factor;
 }
 

@@ -12,8 +12,8 @@ static const float two_pi = 2 * 3.14159265358979323846f;
 
 int gyre_llama_cpp_supports(const gyre_config *config) {
     const struct gyre_rope_config *rope = &config->rope;
-    if (rope->resonance || rope->axes > 1 || config->axis[0].own || config->diffusion.timed || rope->fractional_bounds ||
-        config->clip.mode != GYRE_CLIP_NONE || config->longrope.start_tokens != 0)
+    if (rope->resonance || rope->axes > 1 || config->rope.axis[0].own || config->rope.diffusion.timed ||
+        rope->fractional_bounds || config->rope.clip.mode != GYRE_CLIP_NONE || config->rope.longrope.start_tokens != 0)
         return 0;
     return rope->scaling == GYRE_SCALING_NONE || rope->scaling == GYRE_SCALING_LINEAR ||
            rope->scaling == GYRE_SCALING_YARN || rope->scaling == GYRE_SCALING_LLAMA3 ||

@@ -11,8 +11,8 @@
 
 int gyre_numpy_supports(const gyre_config *config) {
     const struct gyre_rope_config *rope = &config->rope;
-    if (rope->resonance || rope->axes > 1 || config->axis[0].own || config->diffusion.timed ||
-        config->clip.mode != GYRE_CLIP_NONE)
+    if (rope->resonance || rope->axes > 1 || config->rope.axis[0].own || config->rope.diffusion.timed ||
+        config->rope.clip.mode != GYRE_CLIP_NONE)
         return 0;
     return rope->scaling == GYRE_SCALING_NONE || rope->scaling == GYRE_SCALING_LINEAR ||
            rope->scaling == GYRE_SCALING_LLAMA3;

@@ -88,7 +88,8 @@ gyre_status gyre_cos_sin(const gyre_encoding *encoding, const gyre_positions *po
         return gyre_fail(err, GYRE_EINVAL, "%s: is NULL (gyre_cos_sin)", encoding ? "positions" : "encoding");
     if (!cosine || !sine) return gyre_fail(err, GYRE_EINVAL, "%s: is NULL (gyre_cos_sin)", cosine ? "sine" : "cosine");
     if (!encoding->frequency || encoding->config.kind != GYRE_KIND_ROPE)
-        return gyre_fail(err, GYRE_EUNSUPPORTED, "encoding: %s rotates nothing (gyre_cos_sin)", encoding->scheme->name);
+        return gyre_fail(err, GYRE_EUNSUPPORTED, "encoding: %s rotates nothing (gyre_cos_sin)",
+                         gyre_kind_name(encoding->scheme->kind));
     gyre_status status = check_views(encoding, cosine, sine, err);
     if (status != GYRE_OK || gyre_view_elements(cosine->shape) == 0) return status;
     status = gyre_positions_check(encoding, positions, cosine->shape[0], cosine->shape[1], "positions", "gyre_cos_sin", err);

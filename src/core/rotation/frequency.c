@@ -33,7 +33,7 @@ gyre_config gyre_axis_scaling(const gyre_config *config, int64_t axis, int64_t *
     const struct gyre_rope_config *rope = &config->rope;
     gyre_config out = *config;
     *first = 0;
-    if (config->axis[axis].own) take_own(&config->axis[axis], &out);
+    if (config->rope.axis[axis].own) take_own(&config->rope.axis[axis], &out);
     if (rope->axes <= 1 || rope->axes_layout != GYRE_AXES_AXIAL) return out;
     for (int64_t a = 0; a < axis; a++)
         *first += rope->axis_pairs[a];
@@ -72,7 +72,7 @@ gyre_frequency gyre_frequency_power(double base, int64_t numerator, int64_t deno
 
 static int64_t length_in_use(const gyre_config *config, int64_t length) {
     if (length > 0) return length;
-    return config->rope.context_length > 0 ? config->rope.context_length : config->trained_length;
+    return config->context_length > 0 ? config->context_length : config->trained_length;
 }
 
 /* Dynamic NTK: s grows with the context, s n / L - (s - 1), which is 1 at n = L. */
@@ -120,12 +120,13 @@ static void yarn_ramp(scaling_params *r) {
     if (r->low < 0.0L) r->low = 0.0L;
     if (r->high > (long double)(rope->dim - 1)) r->high = (long double)(rope->dim - 1);
     if (r->low == r->high) r->high += 0.001L;
-    if (r->config->diffusion.timed && r->low > r->high) r->high = r->low + 1; /* else the ramp would divide what it keeps */
+    /* Else the ramp would divide what it keeps. */
+    if (r->config->rope.diffusion.timed && r->low > r->high) r->high = r->low + 1;
 }
 
 /* DyPE's strength at this step of the diffusion. */
 static long double kappa_of(const gyre_config *config) {
-    const struct gyre_diffusion_config *d = &config->diffusion;
+    const struct gyre_diffusion_config *d = &config->rope.diffusion;
     return d->timed ? (long double)d->strength * powl((long double)d->time, (long double)d->exponent) : 1.0L;
 }
 
@@ -143,7 +144,7 @@ static int64_t find_intrinsic_pair(const struct gyre_rope_config *rope, int64_t 
 }
 
 static void find_slowed_pair(scaling_params *r, int64_t axis) {
-    const struct gyre_axis_config *own = &r->config->axis[axis];
+    const struct gyre_axis_config *own = &r->config->rope.axis[axis];
     const long double share = r->config->rope.scaling == GYRE_SCALING_RIFLEX ? 0.9L : 1.0L;
     r->slowed = own->intrinsic_pair > 0 ? own->intrinsic_pair - 1 : find_intrinsic_pair(&r->config->rope, own->repeats_at);
     r->slow = share * two_pi / (r->factor * (long double)r->config->trained_length);
@@ -220,10 +221,10 @@ static long double mixed_divisor(const scaling_params *r, int64_t pair) {
 
 /* What clipping leaves of the frequency of a pair.  The last one stands still, whatever cosl makes of pi. */
 static long double clip_share(const gyre_config *config, int64_t pair) {
-    const int64_t pairs = config->rope.dim / 2, n = config->clip.pairs < pairs ? config->clip.pairs : pairs;
+    const int64_t pairs = config->rope.dim / 2, n = config->rope.clip.pairs < pairs ? config->rope.clip.pairs : pairs;
     const int64_t j = pair - (pairs - n);
-    if (config->clip.mode == GYRE_CLIP_NONE || j < 0) return 1.0L;
-    if (config->clip.mode == GYRE_CLIP_HARD) return 0.0L;
+    if (config->rope.clip.mode == GYRE_CLIP_NONE || j < 0) return 1.0L;
+    if (config->rope.clip.mode == GYRE_CLIP_HARD) return 0.0L;
     if (n == 1) return 1.0L;
     return j == n - 1 ? 0.0L : 0.5L * (1.0L + cosl(0.5L * two_pi * (long double)j / (long double)(n - 1)));
 }
@@ -276,7 +277,7 @@ static long double frequency_of(const scaling_params *r, int64_t pair) {
 
 /* The length in use of an axis. */
 static int64_t length_of_axis(const gyre_config *config, int64_t axis, int64_t length) {
-    const struct gyre_axis_config *own = &config->axis[axis];
+    const struct gyre_axis_config *own = &config->rope.axis[axis];
     return own->own && own->context_length > 0 ? own->context_length : length;
 }
 
@@ -305,7 +306,8 @@ void gyre_rope_frequencies(const gyre_config *config, int64_t length, int64_t fi
 
 double gyre_rope_start_below(const gyre_config *config, int64_t length) {
     const int is_long = length_in_use(config, length) > config->trained_length;
-    return config->longrope.start_tokens > 0 && is_long ? (double)config->longrope.start_tokens : -(double)INFINITY;
+    return config->rope.longrope.start_tokens > 0 && is_long ? (double)config->rope.longrope.start_tokens
+                                                             : -(double)INFINITY;
 }
 
 static double yarn_magnitude(double factor, double mscale) {
@@ -330,9 +332,10 @@ static double scaling_attention_factor(const gyre_config *config, int64_t length
     return 1.0;
 }
 
-/* out = how often the length in use has chunk.original_length tokens; 1 if not more than once, or if it does not matter. */
+/* out = how often the length in use has rope.chunk.original_length tokens;
+ * 1 if not more than once, or if it does not matter. */
 static double chunk_ratio(const gyre_config *config, int64_t length) {
-    const int64_t original = gyre_is_chunked(&config->rope) ? config->chunk.original_length : 0;
+    const int64_t original = gyre_is_chunked(&config->rope) ? config->rope.chunk.original_length : 0;
     const int64_t n = length_in_use(config, length);
     return original > 0 && n > original ? (double)n / (double)original : 1.0;
 }
@@ -360,9 +363,9 @@ int gyre_rope_same_frequencies(const gyre_config *config, int64_t length, int64_
     const int64_t axes = config->rope.axes > 1 ? config->rope.axes : 1;
     int same = same_of_axis(config, length, other); /* of the attention factor too */
     for (int64_t a = 0; a < axes && same; a++) {
-        if (!config->axis[a].own) continue;
+        if (!config->rope.axis[a].own) continue;
         gyre_config own = *config;
-        take_own(&config->axis[a], &own);
+        take_own(&config->rope.axis[a], &own);
         same = same_of_axis(&own, length_of_axis(config, a, length), length_of_axis(config, a, other));
     }
     return same;

@@ -12,10 +12,10 @@ int gyre_torch_supports(const gyre_config *config) {
     if (!gyre_torch_math_available() || rope->resonance || (rope->axes > 1 && rope->axes_layout == GYRE_AXES_AXIAL))
         return 0;
     for (int64_t a = 0; a < GYRE_MAX_AXES; a++)
-        if (config->axis[a].own) return 0;
-    return !config->diffusion.timed && config->clip.mode == GYRE_CLIP_NONE && config->longrope.start_tokens == 0 &&
-           rope->scaling != GYRE_SCALING_BY_PARTS_PAPER && rope->scaling != GYRE_SCALING_NTK_MIXED &&
-           rope->scaling != GYRE_SCALING_DYNAMIC_YARN;
+        if (config->rope.axis[a].own) return 0;
+    return !config->rope.diffusion.timed && config->rope.clip.mode == GYRE_CLIP_NONE &&
+           config->rope.longrope.start_tokens == 0 && rope->scaling != GYRE_SCALING_BY_PARTS_PAPER &&
+           rope->scaling != GYRE_SCALING_NTK_MIXED && rope->scaling != GYRE_SCALING_DYNAMIC_YARN;
 }
 
 /* The base, which Python computes in double before it becomes a tensor. */
@@ -24,9 +24,9 @@ static float base_of(const gyre_config *config, int64_t length) {
     const double dim = (double)rope->dim, trained = (double)config->trained_length;
     double factor = rope->factor;
     if (rope->scaling == GYRE_SCALING_DYNAMIC_NTK) {
-        const int64_t in_use = length > 0                 ? length
-                               : rope->context_length > 0 ? rope->context_length
-                                                          : config->trained_length;
+        const int64_t in_use = length > 0                   ? length
+                               : config->context_length > 0 ? config->context_length
+                                                            : config->trained_length;
         const double n = in_use < config->trained_length ? trained : (double)in_use;
         factor = factor * n / trained - (factor - 1);
     } else if (rope->scaling != GYRE_SCALING_NTK) {
@@ -78,9 +78,9 @@ static float scaled_torch_frequency(const gyre_config *config, int64_t length, i
     case GYRE_SCALING_LLAMA3:
         return llama3_frequency(config, 1 / power);
     case GYRE_SCALING_LONGROPE: {
-        const int64_t in_use = length > 0                 ? length
-                               : rope->context_length > 0 ? rope->context_length
-                                                          : config->trained_length;
+        const int64_t in_use = length > 0                   ? length
+                               : config->context_length > 0 ? config->context_length
+                                                            : config->trained_length;
         const double *divisor = in_use > config->trained_length ? rope->long_factor : rope->short_factor;
         return 1 / ((float)divisor[pair] * power);
     }

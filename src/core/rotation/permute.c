@@ -140,7 +140,8 @@ gyre_status gyre_permute_rows(const gyre_encoding *encoding, gyre_layout from, g
     if (!encoding || !in || !out)
         return gyre_fail(err, GYRE_EINVAL, "%s: is NULL (gyre_permute_rows)", !encoding ? "encoding" : !in ? "in" : "out");
     if (!(encoding->scheme->places & GYRE_PLACE_QUERY_KEY))
-        return gyre_fail(err, GYRE_EUNSUPPORTED, "encoding: %s rotates nothing (gyre_permute_rows)", encoding->scheme->name);
+        return gyre_fail(err, GYRE_EUNSUPPORTED, "encoding: %s rotates nothing (gyre_permute_rows)",
+                         gyre_kind_name(encoding->scheme->kind));
     if (!is_pair_layout(from) || !is_pair_layout(to))
         return gyre_fail(err, GYRE_EINVAL, "%s: %d is neither HALF nor INTERLEAVED (gyre_permute_rows)",
                          is_pair_layout(from) ? "to" : "from", (int)(is_pair_layout(from) ? to : from));

@@ -9,9 +9,6 @@
 gyre_status gyre_temperature_check(gyre_encoding *encoding, gyre_error *err) {
     struct gyre_query_config *query = &encoding->config.query;
     if (query->temperature == GYRE_TEMPERATURE_NONE) return GYRE_OK;
-    if ((unsigned)query->temperature > GYRE_TEMPERATURE_MINISTRAL)
-        return gyre_fail(err, GYRE_EINVAL, "query.temperature: %d names no temperature (gyre_config)",
-                         (int)query->temperature);
     if (query->reference_length == 0) query->reference_length = encoding->config.trained_length;
     const int64_t minimum = query->temperature == GYRE_TEMPERATURE_LOG ? 2 : 1; /* ln(1) = 0 cannot divide */
     if (query->reference_length < minimum)
@@ -20,9 +17,6 @@ gyre_status gyre_temperature_check(gyre_encoding *encoding, gyre_error *err) {
                          ", from here or trained_length "
                          "(gyre_config)",
                          query->reference_length, minimum);
-    if (query->slope == 0) query->slope = 0.1;
-    if (!(query->slope > 0 && query->slope <= 0x1p32))
-        return gyre_fail(err, GYRE_EINVAL, "query.slope: %g is not in (0, 2^32] (gyre_config)", query->slope);
     encoding->places |= GYRE_PLACE_QUERY_KEY;
     return GYRE_OK;
 }

@@ -12,20 +12,21 @@ int gyre_turn_count(const gyre_config *config, gyre_role role) {
 
 /* Positions may be negative: m mod L is 0 .. L - 1. */
 static int64_t position_in_chunk(const gyre_config *config, int64_t m) {
-    const int64_t length = config->chunk.size - config->chunk.local, rest = m % length;
+    const int64_t length = config->rope.chunk.size - config->rope.chunk.local, rest = m % length;
     return rest < 0 ? rest + length : rest;
 }
 
 int64_t gyre_turn_last_key(const gyre_config *config, int turn, int64_t m) {
     if (!gyre_is_chunked(&config->rope)) return m - config->rope.far_window;
-    const int64_t length = config->chunk.size - config->chunk.local;
+    const int64_t length = config->rope.chunk.size - config->rope.chunk.local;
     return m - position_in_chunk(config, m) - (turn - 1) * length - 1;
 }
 
 static double chunk_position(const gyre_config *config, gyre_role role, int turn, int64_t position) {
-    const int64_t length = config->chunk.size - config->chunk.local, in_chunk = position_in_chunk(config, position);
+    const int64_t length = config->rope.chunk.size - config->rope.chunk.local,
+                  in_chunk = position_in_chunk(config, position);
     const int paper = config->rope.far == GYRE_FAR_CHUNKED_PAPER;
-    const int64_t cap = config->chunk.size - paper, last = paper ? cap : 2 * length - 1;
+    const int64_t cap = config->rope.chunk.size - paper, last = paper ? cap : 2 * length - 1;
     if (role == GYRE_ROLE_KEY || turn == INTRA_CHUNK) return (double)in_chunk;
     const int64_t next = turn == SUCCESSIVE_CHUNK ? length + in_chunk : last;
     return (double)(next < cap ? next : cap);

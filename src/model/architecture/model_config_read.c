@@ -84,7 +84,7 @@ static void read_position(const gyre_scope *s, const gyre_family *family, gyre_m
     c->position = all->config;
     /* The default context length.  rope_length is Gyre's own key, in a Llama's file too. */
     const int has_length = c->position.kind == GYRE_KIND_ROPE || c->position.kind == GYRE_KIND_ALIBI;
-    c->position.rope.context_length = has_length ? gyre_scope_integer(s, "rope_length", 1, 0) : 0;
+    c->position.context_length = has_length ? gyre_scope_integer(s, "rope_length", 1, 0) : 0;
     c->position.head_dim = gyre_rotated_head_dim(c);
     c->position.heads = c->heads;
     c->position.input.dim = c->model_dim;

@@ -8,7 +8,7 @@
 
 #include "core/encoding.h"
 #include "files/json_write.h"
-#include "reading/config_fields.h"
+#include "reading/scaling_traits.h"
 
 #include <inttypes.h>
 #include <jansson.h>
@@ -25,11 +25,11 @@ static void put_numbers(gyre_json_writer *w, const char *key, const double *valu
     gyre_json_put(w, key, list);
 }
 
-static void put_set(gyre_json_writer *w, const char *key, unsigned set, const gyre_config_enum_name *words) {
+static void put_set(gyre_json_writer *w, const gyre_config_field *f, unsigned set) {
     json_t *list = json_array();
-    for (; words->text; words++)
-        if (set & (unsigned)words->value) w->failed |= json_array_append_new(list, json_string(words->text)) != 0;
-    gyre_json_put(w, key, list);
+    for (const gyre_field_name *n = f->names; n->text; n++)
+        if (set & (unsigned)n->value) w->failed |= json_array_append_new(list, json_string(n->text)) != 0;
+    gyre_json_put(w, f->key, list);
 }
 
 /* out = the default config of this kind.  Fields with the default value are not written.  A kind that has no valid
@@ -48,46 +48,51 @@ static position_config default_config(const position_config *c) {
     return plain;
 }
 
-static int is_equal(const gyre_config_field *f, position_config *a, position_config *b) {
-    if (f->type == GYRE_CONFIG_NUMBER) return *gyre_config_double_field(a, f) == *gyre_config_double_field(b, f);
-    if (f->type == GYRE_CONFIG_SIZE || f->type == GYRE_CONFIG_INTEGER)
-        return *gyre_config_int64_field(a, f) == *gyre_config_int64_field(b, f);
-    return *gyre_config_unsigned_field(a, f) == *gyre_config_unsigned_field(b, f);
+static int is_default(const gyre_config_field *f, const position_config *c, const position_config *plain) {
+    const gyre_field_value a = gyre_config_get(c, f), b = gyre_config_get(plain, f);
+    const int standard = f->standard != 0 && (f->type == GYRE_FIELD_NUMBER ? a.number : (double)a.integer) == f->standard;
+    return (a.integer == b.integer && a.number == b.number) || standard;
 }
 
-static void put_field(gyre_json_writer *w, const gyre_config_field *f, position_config *c) {
+static void put_field(gyre_json_writer *w, const gyre_config_field *f, const position_config *c) {
+    const gyre_field_value value = gyre_config_get(c, f);
     switch (f->type) {
-    case GYRE_CONFIG_SIZE:
-    case GYRE_CONFIG_INTEGER:
-        gyre_json_put_integer(w, f->key, *gyre_config_int64_field(c, f));
+    case GYRE_FIELD_COUNT:
+    case GYRE_FIELD_LENGTH:
+    case GYRE_FIELD_INTEGER:
+        gyre_json_put_integer(w, f->key, value.integer);
         break;
-    case GYRE_CONFIG_NUMBER:
-        gyre_json_put_number(w, f->key, *gyre_config_double_field(c, f));
+    case GYRE_FIELD_NUMBER:
+        gyre_json_put_number(w, f->key, value.number);
         break;
-    case GYRE_CONFIG_FLAG:
-        gyre_json_put(w, f->key, json_boolean(*gyre_config_unsigned_field(c, f) != 0));
+    case GYRE_FIELD_FLAG:
+        gyre_json_put(w, f->key, json_boolean(value.integer != 0));
         break;
-    case GYRE_CONFIG_ENUM:
-        gyre_json_put_string(w, f->key, gyre_config_enum_text(f->enum_names, (int)*gyre_config_unsigned_field(c, f)));
+    case GYRE_FIELD_CHOICE:
+        gyre_json_put_string(w, f->key, gyre_field_spelling(f, (int)value.integer));
         break;
-    case GYRE_CONFIG_BITMASK:
-        put_set(w, f->key, *gyre_config_unsigned_field(c, f), f->enum_names);
+    case GYRE_FIELD_SET:
+        put_set(w, f, (unsigned)value.integer);
+        break;
+    case GYRE_FIELD_LIST: /* has no key */
         break;
     }
 }
 
-/* A key that stands for another field under this kind is left out: the kind has no use for the field that owns it. */
-static void put_fields(gyre_json_writer *w, const gyre_config_field *fields, const position_config *c) {
-    position_config copy = *c, plain = default_config(c);
-    for (const gyre_config_field *f = fields; f->key; f++)
-        if (!is_equal(f, &copy, &plain) && !gyre_config_find_older(c->kind, f->key)) put_field(w, f, &copy);
+/* Fields with a key whose name begins so: of one place of gyre_config. */
+static void put_fields(gyre_json_writer *w, const char *place, const position_config *c) {
+    const position_config plain = default_config(c);
+    const gyre_config_field *f;
+    for (int i = 0; (f = gyre_config_field_at(i)); i++)
+        if (f->key && strncmp(f->name, place, strlen(place)) == 0 && !is_default(f, c, &plain)) put_field(w, f, c);
 }
 
-/* 1 if every field of the list has its default value. */
-static int all_default(const gyre_config_field *fields, const position_config *c) {
-    position_config copy = *c, plain = default_config(c);
-    for (const gyre_config_field *f = fields; f->key; f++)
-        if (!is_equal(f, &copy, &plain)) return 0;
+/* 1 if each of them has its default value. */
+static int all_default(const char *place, const position_config *c) {
+    const position_config plain = default_config(c);
+    const gyre_config_field *f;
+    for (int i = 0; (f = gyre_config_field_at(i)); i++)
+        if (f->key && strncmp(f->name, place, strlen(place)) == 0 && !is_default(f, c, &plain)) return 0;
     return 1;
 }
 
@@ -112,8 +117,8 @@ static int is_llama(const gyre_model_config *model) {
     const int known = scaling != GYRE_SCALING_NTK && scaling != GYRE_SCALING_BY_PARTS &&
                       scaling != GYRE_SCALING_BY_PARTS_PAPER && scaling != GYRE_SCALING_NTK_MIXED &&
                       scaling != GYRE_SCALING_DYNAMIC_YARN;
-    return c->kind == GYRE_KIND_ROPE && all_default(gyre_rope_fields, c) && all_default(gyre_length_fields, c) &&
-           all_default(gyre_query_fields, c) && c->rope.dim == c->head_dim && known &&
+    return c->kind == GYRE_KIND_ROPE && all_default("rope.", c) && all_default("length_", c) && all_default("query.", c) &&
+           c->rope.dim == c->head_dim && known &&
            (gyre_scaling_has_attention_factor(scaling) || !has_attention_factor(&c->rope));
 }
 
@@ -136,7 +141,7 @@ static json_t *scaling_json(const position_config *c) {
     const struct gyre_rope_config *rope = &c->rope;
     const int scaled = rope->scaling != GYRE_SCALING_NONE;
     gyre_json_writer w = {json_object(), 0};
-    gyre_json_put_string(&w, "rope_type", gyre_config_enum_text(gyre_rope_types, (int)rope->scaling));
+    gyre_json_put_string(&w, "rope_type", gyre_rope_type(rope->scaling));
     if (scaled) gyre_json_put_number(&w, "factor", rope->factor);
     if (gyre_scaling_has_original_length(rope->scaling))
         gyre_json_put_integer(&w, "original_max_position_embeddings", c->trained_length);
@@ -159,9 +164,9 @@ static json_t *scaling_json(const position_config *c) {
 }
 
 static void put_length(gyre_json_writer *w, const position_config *c) {
-    if (c->rope.context_length > 0 && c->rope.context_length != c->trained_length)
-        gyre_json_put_integer(w, "rope_length", c->rope.context_length);
-    put_fields(w, gyre_length_fields, c);
+    if (c->context_length > 0 && c->context_length != c->trained_length)
+        gyre_json_put_integer(w, "rope_length", c->context_length);
+    put_fields(w, "length_", c);
 }
 
 static void put_rope(gyre_json_writer *w, const position_config *c) {
@@ -170,7 +175,7 @@ static void put_rope(gyre_json_writer *w, const position_config *c) {
     gyre_json_put_number(w, "rope_theta", rope->base);
     gyre_json_put(w, "rope_scaling", plain ? json_null() : scaling_json(c));
     if (rope->dim != c->head_dim) gyre_json_put_number(w, "partial_rotary_factor", rotary_fraction(rope->dim, c->head_dim));
-    put_fields(w, gyre_rope_fields, c);
+    put_fields(w, "rope.", c);
     put_length(w, c);
     if (rope->axes <= 1) return;
     json_t *sections = json_array();
@@ -192,8 +197,9 @@ static void put_position(gyre_json_writer *w, const position_config *c, int llam
         return;
     }
     gyre_json_put_string(w, "position_embedding_type", gyre_kind_name(c->kind));
-    put_fields(w, gyre_input_score_fields, c);
-    put_fields(w, gyre_query_fields, c);
+    put_fields(w, "input.", c);
+    put_fields(w, "score.", c);
+    put_fields(w, "query.", c);
     if (c->kind == GYRE_KIND_ALIBI) put_length(w, c);
     if (c->kind == GYRE_KIND_ROPE) put_rope(w, c);
     if (c->score.slopes || c->score.slopes_after) put_slopes(w, c);
@@ -227,10 +233,10 @@ static void put_model(gyre_json_writer *w, const gyre_model_config *c, const cha
 /* What no config.json states. */
 static gyre_status check_stated(const position_config *c, gyre_error *err) {
     for (int64_t a = 0; a < GYRE_MAX_AXES; a++)
-        if (c->axis[a].own)
+        if (c->rope.axis[a].own)
             return gyre_fail(err, GYRE_EUNSUPPORTED, "axis[%lld]: a config.json cannot state it (gyre_model_config)",
                              (long long)a);
-    if (!c->diffusion.timed) return GYRE_OK;
+    if (!c->rope.diffusion.timed) return GYRE_OK;
     return gyre_fail(err, GYRE_EUNSUPPORTED, "diffusion: a config.json cannot state it (gyre_model_config)");
 }
 

@@ -2,8 +2,8 @@
 #include "reading/gguf/gguf_rewrite_positions.h"
 #include "files/file_read.h"
 #include "files/gguf_rewrite.h"
-#include "reading/config_fields.h"
 #include "reading/gguf/gguf_source.h"
+#include "reading/scaling_traits.h"
 #include "reading/temperature_check.h"
 #include "util/error.h"
 
@@ -84,8 +84,8 @@ static gyre_status unsupported(const edit_plan *p, const char *what, const char 
 static gyre_status check_rope(const edit_plan *p, const gyre_config *c) {
     const char *what = NULL;
     if (c->rope.resonance) what = "resonance";
-    if (c->clip.mode != GYRE_CLIP_NONE) what = "clipped pairs";
-    if (c->longrope.start_tokens != 0) what = "LongRoPE's start tokens";
+    if (c->rope.clip.mode != GYRE_CLIP_NONE) what = "clipped pairs";
+    if (c->rope.longrope.start_tokens != 0) what = "LongRoPE's start tokens";
     if (c->rope.far != GYRE_FAR_AS_NEAR) what = "turning far pairs less";
     if (c->rope.xpos_base != 0) what = "xPos";
     if (c->rope.clockwise) what = "turning clockwise";
@@ -139,10 +139,9 @@ static gyre_status set_scaling(edit_plan *p, const gyre_config *c) {
         return unsupported(p, "dynamic NTK", "llama.cpp has none; a fixed base (ntk) it has");
     case GYRE_SCALING_LLAMA3:
     case GYRE_SCALING_LONGROPE:
-        return unsupported(p, gyre_config_enum_text(gyre_rope_types, rope->scaling),
-                           "a GGUF keeps it in tensors, which stay as they are");
+        return unsupported(p, gyre_rope_type(rope->scaling), "a GGUF keeps it in tensors, which stay as they are");
     default:
-        return unsupported(p, gyre_config_enum_text(gyre_rope_types, rope->scaling), "llama.cpp has no key for it");
+        return unsupported(p, gyre_rope_type(rope->scaling), "llama.cpp has no key for it");
     }
 }
 

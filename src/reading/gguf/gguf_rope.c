@@ -542,7 +542,7 @@ void gyre_gguf_read_rotation(const gyre_gguf_source *s, gyre_layer_group *group,
     config->kind = GYRE_KIND_ROPE;
     config->heads = s->heads;
     config->trained_length = s->context;
-    config->rope.context_length = gyre_build_length(s->build);
+    config->context_length = gyre_build_length(s->build);
     gyre_build_set_field(s->build, group, "encoding", GYRE_ORIGIN_FAMILY, NULL, NULL, "rope");
     read_head_dim(s, group, &t);
     read_dim(s, group, &t);

@@ -328,7 +328,7 @@ static void read_layer_kind(const gyre_family *family, const gyre_scope *root, c
     set_base(&source, kind->sliding, group);
     set_max_positions(&source, group);
     if (gyre_build_status(root->source->build) != GYRE_OK) return;
-    group->config.rope.context_length = gyre_build_length(root->source->build);
+    group->config.context_length = gyre_build_length(root->source->build);
     gyre_rope_read_scale(&source, group);
     gyre_rope_read_axes(&source, group);
     gyre_rope_read_temperature(&source, 1, group);

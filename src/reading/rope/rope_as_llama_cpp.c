@@ -4,8 +4,8 @@
  * The converter has a class for each architecture.  Most take base, linear and YaRN from shared code.  Only some classes
  * write llama3 factors and LongRoPE's lists.  What a class does not write is lost silently.  The converter reads the
  * file through transformers 5. */
-#include "reading/config_fields.h"
 #include "reading/rope/rope_engine.h"
+#include "reading/scaling_traits.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -94,7 +94,7 @@ static void read_dynamic_yarn(const gyre_rope_source *source, gyre_layer_group *
 static void read_start_tokens(const gyre_rope_source *source, gyre_layer_group *group) {
     static const char key[] = "start_token_idx";
     if (!gyre_scope_value(&source->dict, key)) return;
-    struct gyre_longrope_config *longrope = &group->config.longrope;
+    struct gyre_longrope_config *longrope = &group->config.rope.longrope;
     longrope->start_tokens = gyre_scope_integer(&source->dict, key, 0, 0);
     longrope->starts = longrope->start_tokens > 0 ? GYRE_LONGROPE_START_RELEASED : GYRE_LONGROPE_START_PAPER;
     gyre_rope_note_number(source, group, "start_tokens", key, GYRE_ORIGIN_FILE,

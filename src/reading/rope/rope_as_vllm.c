@@ -2,8 +2,8 @@
  *
  * vLLM builds one table of angles at the start, so nothing depends on the length of a sequence: dynamic NTK has one
  * base, LongRoPE one list.  The length that a reading is asked for stands for max_model_len. */
-#include "reading/config_fields.h"
 #include "reading/rope/rope_engine.h"
+#include "reading/scaling_traits.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -18,11 +18,11 @@ static int64_t read_tokens(const gyre_rope_source *source, const gyre_scope *chu
 static void read_original_length(const gyre_rope_source *source, const gyre_scope *chunks, gyre_layer_group *group) {
     static const char key[] = "original_max_position_embeddings";
     gyre_config *config = &group->config;
-    config->chunk.original_length = read_tokens(source, chunks, group, "chunk_length", key, 0);
-    if (config->chunk.original_length == 0) return;
+    config->rope.chunk.original_length = read_tokens(source, chunks, group, "chunk_length", key, 0);
+    if (config->rope.chunk.original_length == 0) return;
     const gyre_place place = gyre_scope_place(chunks, key);
     const int is_vllm = gyre_build_profile(gyre_rope_build_of(source)) == GYRE_PROFILE_VLLM;
-    config->rope.length_policy = GYRE_LENGTH_POLICY_PREFIX;
+    config->length_policy = GYRE_LENGTH_POLICY_PREFIX;
     gyre_build_set_field(
         gyre_rope_build_of(source), group, "length_policy", GYRE_ORIGIN_READER, &place,
         is_vllm ? "at n tokens vLLM multiplies queries and keys by max(1, 0.1 ln(n / chunk_length) + 1); a key keeps the "
@@ -36,7 +36,7 @@ static void read_original_length(const gyre_rope_source *source, const gyre_scop
 int gyre_rope_read_chunks(const gyre_rope_source *source, gyre_layer_group *group) {
     static const char key[] = "dual_chunk_attention_config";
     const gyre_scope chunks = gyre_scope_child(&source->root, key);
-    struct gyre_chunk_config *chunk = &group->config.chunk;
+    struct gyre_chunk_config *chunk = &group->config.rope.chunk;
     if (json_object_size(chunks.object) == 0) return 0; /* an empty one is false in Python */
     const gyre_place place = gyre_scope_place(&source->root, key);
     group->config.rope.far = GYRE_FAR_CHUNKED;

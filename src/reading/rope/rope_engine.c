@@ -2,7 +2,7 @@
 #include "reading/rope/rope_engine.h"
 #include "files/json_write.h"
 
-#include "reading/config_fields.h"
+#include "reading/scaling_traits.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -38,8 +38,7 @@ static gyre_rope_provenance found_in_dict(const gyre_rope_engine *e, const char 
 void gyre_engine_set_scaling(const gyre_rope_engine *e, gyre_scaling scaling, const char *why) {
     const gyre_rope_provenance found = found_in_dict(e, e->source->type_key, GYRE_ORIGIN_READER);
     e->group->config.rope.scaling = scaling;
-    gyre_build_set_field(e->build, e->group, "scaling", found.origin, &found.place, why, "%s",
-                         gyre_config_enum_text(gyre_rope_types, (int)scaling));
+    gyre_build_set_field(e->build, e->group, "scaling", found.origin, &found.place, why, "%s", gyre_rope_type(scaling));
 }
 
 void gyre_engine_note_number(const gyre_rope_engine *e, const char *name, const char *key, const char *why, double value) {

@@ -2,7 +2,7 @@
 #include "reading/rope/rope_parameters.h"
 
 #include "core/rotation/frequency.h"
-#include "reading/config_fields.h"
+#include "reading/scaling_traits.h"
 #include "util/error.h"
 
 #include <math.h>
@@ -62,8 +62,8 @@ static gyre_status divisors(const gyre_encoding *encoding, int64_t length, doubl
     gyre_config plain = *c;
     plain.rope.scaling = GYRE_SCALING_NONE;
     plain.rope.resonance = 0;
-    plain.clip = (struct gyre_clip_config){GYRE_CLIP_NONE, 0};
-    plain.longrope = (struct gyre_longrope_config){0, GYRE_LONGROPE_START_PAPER};
+    plain.rope.clip = (struct gyre_clip_config){GYRE_CLIP_NONE, 0};
+    plain.rope.longrope = (struct gyre_longrope_config){0, GYRE_LONGROPE_START_PAPER};
     gyre_encoding *trained = NULL;
     double *theta = malloc((size_t)pairs * sizeof *theta);
     if (!theta) return gyre_fail(err, GYRE_ENOMEM, "longrope: no memory for its lists");
@@ -108,7 +108,7 @@ static int name_suffices(const gyre_config *c, gyre_rope_dialect dialect) {
     const rope_config *rope = &c->rope;
     const double factor = gyre_rope_attention_factor(c, 0);
     if (dialect == GYRE_DIALECT_NATIVE) return 1;
-    if (rope->resonance || c->clip.mode != GYRE_CLIP_NONE) return 0;
+    if (rope->resonance || c->rope.clip.mode != GYRE_CLIP_NONE) return 0;
     switch (rope->scaling) {
     case GYRE_SCALING_NONE:
     case GYRE_SCALING_NTK:
@@ -131,7 +131,7 @@ static int name_suffices(const gyre_config *c, gyre_rope_dialect dialect) {
 static const char *type_name(const gyre_config *c, gyre_rope_dialect dialect) {
     if (dialect != GYRE_DIALECT_NATIVE && c->rope.scaling == GYRE_SCALING_NTK) return "default";
     if (dialect != GYRE_DIALECT_NATIVE && c->rope.scaling == GYRE_SCALING_BY_PARTS) return "yarn";
-    return gyre_config_enum_text(gyre_rope_types, (int)c->rope.scaling);
+    return gyre_rope_type(c->rope.scaling);
 }
 
 /* out = 1 if the file must give the attention factor, because the type computes another from its other keys. */
@@ -172,7 +172,7 @@ gyre_status gyre_rope_parameters_of(const gyre_encoding *encoding, int64_t lengt
     const int named = name_suffices(c, dialect), is_ntk = c->rope.scaling == GYRE_SCALING_DYNAMIC_NTK;
     json_keys p = {json_object(), 0};
     gyre_status status = GYRE_OK;
-    if (c->longrope.start_tokens > 0 && dialect != GYRE_DIALECT_NATIVE)
+    if (c->rope.longrope.start_tokens > 0 && dialect != GYRE_DIALECT_NATIVE)
         status = gyre_fail(err, GYRE_EUNSUPPORTED, "start tokens: no key of transformers says them (config.json)");
     *out = (gyre_rope_parameters){type_name(c, dialect), p.values, ntk_base(c, dialect), length, 0};
     if (is_ntk) out->length = c->trained_length;

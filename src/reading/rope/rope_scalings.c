@@ -1,6 +1,6 @@
 /* rope_scalings.c: the keys of each scaling, as far as transformers and the papers agree. */
-#include "reading/config_fields.h"
 #include "reading/rope/read_rope.h"
+#include "reading/scaling_traits.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -18,7 +18,7 @@ void gyre_rope_note_number(const gyre_rope_source *source, gyre_layer_group *gro
 }
 
 void gyre_rope_note_scaling(const gyre_rope_source *source, gyre_layer_group *group, gyre_scaling scaling) {
-    const char *name = gyre_config_enum_text(gyre_rope_types, (int)scaling);
+    const char *name = gyre_rope_type(scaling);
     const char *key = gyre_scope_value(&source->dict, source->type_key) ? source->type_key : NULL;
     gyre_rope_provenance found = {GYRE_ORIGIN_READER, {NULL, 0, 0}};
     if (key) found = gyre_rope_provenance_of(source, &source->dict, key);

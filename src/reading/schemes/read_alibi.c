@@ -40,18 +40,19 @@ static void jais_scaling(gyre_config_reader *r) {
     if (strcmp(type, "linear") != 0) gyre_scope_fail(&scaling, GYRE_EFORMAT, "type", "\"%.60s\" is not linear", type);
     const int has_factor = gyre_scope_value(&scaling, factor_key) != NULL;
     const gyre_place place = gyre_scope_place(&scaling, has_factor ? factor_key : length_key);
-    struct gyre_slope_config *slope = &r->group->config.slope;
-    slope->scaling = GYRE_SLOPE_SCALING_LINEAR;
+    struct gyre_score_config *score = &r->group->config.score;
+    score->slope_scaling = GYRE_SLOPE_SCALING_LINEAR;
     gyre_build_set_field(r->build, r->group, "slope_scaling", GYRE_ORIGIN_FILE, &place, NULL, "linear");
     if (has_factor) {
-        slope->factor = gyre_scope_number(&scaling, factor_key, 1);
-        if (!(slope->factor > 1)) gyre_scope_fail(&scaling, GYRE_EFORMAT, factor_key, "%g is not above 1", slope->factor);
-        gyre_build_set_number(r->build, r->group, "slope_factor", GYRE_ORIGIN_FILE, &place, NULL, slope->factor);
+        score->slope_factor = gyre_scope_number(&scaling, factor_key, 1);
+        if (!(score->slope_factor > 1))
+            gyre_scope_fail(&scaling, GYRE_EFORMAT, factor_key, "%g is not above 1", score->slope_factor);
+        gyre_build_set_number(r->build, r->group, "slope_factor", GYRE_ORIGIN_FILE, &place, NULL, score->slope_factor);
         return;
     }
     r->group->config.trained_length = gyre_scope_integer(&scaling, length_key, 2, 0);
     if (r->group->config.trained_length == 0) gyre_scope_fail(&scaling, GYRE_EFORMAT, length_key, "missing");
-    r->group->config.rope.length_policy = GYRE_LENGTH_POLICY_PREFIX;
+    r->group->config.length_policy = GYRE_LENGTH_POLICY_PREFIX;
     gyre_build_set_number(r->build, r->group, "trained_length", GYRE_ORIGIN_FILE, &place, NULL,
                           (double)r->group->config.trained_length);
 }

@@ -1,4 +1,5 @@
 /* read_input_tables.c: models that add a learned table or a sinusoid to the token embeddings. */
+#include "core/config/config_names.h"
 #include "reading/schemes/class_defaults.h"
 
 #include <inttypes.h>
@@ -118,12 +119,6 @@ void gyre_read_gpt_neo(const gyre_family *family, const gyre_scope *root) {
 }
 
 /* -- sinusoids -- */
-static const char *const layout_names[] = {[GYRE_SINUSOID_INTERLEAVED] = "interleaved",
-                                           [GYRE_SINUSOID_SIN_COS] = "concatenated",
-                                           [GYRE_SINUSOID_SIN_COS_T2T] = "tensor2tensor",
-                                           [GYRE_SINUSOID_COS_SIN] = "cosines first",
-                                           [GYRE_SINUSOID_COS_SIN_T2T] = "tensor2tensor, cosines first"};
-
 static void sinusoidal_stack(gyre_config_reader *r, const stack *s, gyre_sinusoid layout) {
     gyre_reader_add_group(r, s->name, GYRE_KIND_SINUSOIDAL);
     struct gyre_input_config *input = &r->group->config.input;
@@ -136,7 +131,7 @@ static void sinusoidal_stack(gyre_config_reader *r, const stack *s, gyre_sinusoi
     /* The row of pad_token_id is zero and belongs to padding.  With tokens from row 2 on and id 1, that is position -1. */
     input->zero_padding = r->defaults->first_row == GYRE_ROW_AFTER_PADDING ||
                           (r->defaults->first_row == GYRE_ROW_2 && gyre_scope_integer(r->root, "pad_token_id", 0, 1) == 1);
-    gyre_build_set_field(r->build, r->group, "sinusoid", GYRE_ORIGIN_FAMILY, NULL, NULL, "%s", layout_names[layout]);
+    gyre_build_set_field(r->build, r->group, "sinusoid", GYRE_ORIGIN_FAMILY, NULL, NULL, "%s", gyre_sinusoid_name(layout));
     gyre_build_set_number(r->build, r->group, "base", GYRE_ORIGIN_FAMILY, NULL, NULL, 10000.0);
     gyre_reader_note_flag(r, "zero_padding", NULL, input->zero_padding);
 }

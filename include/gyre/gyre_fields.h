@@ -1,0 +1,78 @@
+/* gyre_fields.h: the fields of gyre_config as data, for programs that read, write, compare or print configs.
+ *
+ *     for (int i = 0; (field = gyre_config_field_at(i)); i++)
+ *         if (gyre_config_field_acts(&config, field)) printf("%s\n", field->name);
+ *
+ * Each field and each name of an enumerator stands once in Gyre; this table is made from it. */
+#ifndef GYRE_FIELDS_H
+#define GYRE_FIELDS_H
+#include "gyre/gyre.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum gyre_field_type {
+    GYRE_FIELD_COUNT,   /* int64_t, 0 .. 2^31 - 1 */
+    GYRE_FIELD_LENGTH,  /* int64_t, from 0 up */
+    GYRE_FIELD_INTEGER, /* int64_t */
+    GYRE_FIELD_NUMBER,  /* double */
+    GYRE_FIELD_FLAG,    /* int, 0 or 1 */
+    GYRE_FIELD_CHOICE,  /* an enum */
+    GYRE_FIELD_SET,     /* unsigned: a sum of enumerators */
+    GYRE_FIELD_LIST     /* const double *, or NULL */
+} gyre_field_type;
+/* A value of an enum and how it is spelled. */
+typedef struct gyre_field_name {
+    const char *text;
+    int value;
+} gyre_field_name;
+typedef struct gyre_config_field {
+    const char *name;  /* the member of gyre_config: "rope.chunk.size" */
+    const char *key;   /* in config.json of Gyre's own models; NULL = none, or a key that transformers has */
+    const char *label; /* in the tables of the gyre command */
+    size_t offset;     /* in gyre_config */
+    gyre_field_type type;
+    const gyre_field_name *names; /* of a CHOICE or SET, ended by a NULL text; else NULL */
+    unsigned kinds;               /* bit 1 << kind: schemes that have the field */
+    size_t when;                  /* offset of the int or enum that decides whether it has an effect; 0 = none does */
+    unsigned when_values;         /* bit 1 << value: those of it that give the field an effect */
+    double minimum, maximum;      /* of a value that is not 0; infinite where there is no bound */
+    int above_minimum;            /* 1 = the minimum itself is not allowed */
+    double standard;              /* what 0 stands for; 0 = nothing, or what other fields say */
+    int changes_results;          /* 0: memory in use alone */
+} gyre_config_field;
+
+/* out = field i; static; NULL past the last.  Fields count from 0, in the order of config.def. */
+GYRE_API const gyre_config_field *gyre_config_field_at(int i);
+/* out = the field of that name, or NULL. */
+GYRE_API const gyre_config_field *gyre_config_find_field(const char *name);
+/* out = 1 if the field has an effect on this config: its kind has it, and so has the value of the member at `when`. */
+GYRE_API int gyre_config_field_acts(const gyre_config *config, const gyre_config_field *field);
+
+/* The value of a field; the member that its type uses, the others are 0. */
+typedef struct gyre_field_value {
+    int64_t integer; /* all but NUMBER and LIST */
+    double number;
+    const double *list;
+} gyre_field_value;
+GYRE_API gyre_field_value gyre_config_get(const gyre_config *config, const gyre_config_field *field);
+GYRE_API void gyre_config_set(gyre_config *config, const gyre_config_field *field, gyre_field_value value);
+/* out = how many numbers a LIST has under this config: heads, or the rotated pairs; 0 for other types. */
+GYRE_API int64_t gyre_config_list_length(const gyre_config *config, const gyre_config_field *field);
+
+/* out = the spelling of a value, or NULL; *value = that of a spelling, out = 1, or 0 if no value is spelled so. */
+GYRE_API const char *gyre_field_spelling(const gyre_config_field *field, int value);
+GYRE_API int gyre_field_find_value(const gyre_config_field *field, const char *text, int *value);
+
+/* out = the spelling of an enumerator in files, options and Python; NULL if it is not one. */
+GYRE_API const char *gyre_scaling_name(gyre_scaling scaling);
+/* The same as rope_type of transformers has it: "default" for NONE. */
+GYRE_API const char *gyre_rope_type(gyre_scaling scaling);
+GYRE_API const char *gyre_layout_name(gyre_layout layout);
+GYRE_API const char *gyre_length_policy_name(gyre_length_policy policy);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* GYRE_FIELDS_H */

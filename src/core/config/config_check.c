@@ -1,0 +1,92 @@
+/* config_check.c: ranges and defaults of the fields of a config, from the rows of config.def. */
+#include "core/config/config_check.h"
+#include "gyre/gyre_fields.h"
+#include "util/error.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+static gyre_status refuse(const gyre_config_field *f, gyre_error *err, const char *value, const char *why) {
+    return gyre_fail(err, GYRE_EINVAL, "%s: %s %s (gyre_config)", f->name, value, why);
+}
+
+/* "is not one of half, interleaved" */
+static gyre_status refuse_choice(const gyre_config_field *f, int64_t value, gyre_error *err) {
+    char list[256] = "", number[24];
+    for (const gyre_field_name *n = f->names; n->text; n++) {
+        const size_t used = strlen(list);
+        snprintf(list + used, sizeof list - used, "%s%s", used ? ", " : "is not one of ", n->text);
+    }
+    snprintf(number, sizeof number, "%" PRId64, value);
+    return refuse(f, err, number, list);
+}
+
+static gyre_status check_integer(const gyre_config_field *f, int64_t value, gyre_error *err) {
+    char text[24];
+    snprintf(text, sizeof text, "%" PRId64, value);
+    if (f->type != GYRE_FIELD_INTEGER && value < 0) return refuse(f, err, text, "is negative");
+    if (f->type == GYRE_FIELD_COUNT && value > INT32_MAX) return refuse(f, err, text, "is past 2^31 - 1");
+    if (value == 0 || ((double)value >= f->minimum && (double)value <= f->maximum)) return GYRE_OK;
+    return gyre_fail(err, GYRE_EINVAL, "%s: %s is not within %.0f .. %.0f (gyre_config)", f->name, text, f->minimum,
+                     f->maximum);
+}
+
+static gyre_status check_number(const gyre_config_field *f, double value, gyre_error *err) {
+    char text[32], why[64];
+    snprintf(text, sizeof text, "%g", value);
+    if (!isfinite(value)) return refuse(f, err, text, "is not finite");
+    if (value == 0) return GYRE_OK;
+    if (f->above_minimum && value <= f->minimum) {
+        snprintf(why, sizeof why, "is not above %g", f->minimum);
+        return refuse(f, err, text, why);
+    }
+    if (value >= f->minimum && value <= f->maximum) return GYRE_OK;
+    snprintf(why, sizeof why, value < f->minimum ? "is below %g" : "is above %g",
+             value < f->minimum ? f->minimum : f->maximum);
+    return refuse(f, err, text, why);
+}
+
+static gyre_status check_field(const gyre_config *config, const gyre_config_field *f, gyre_error *err) {
+    const gyre_field_value value = gyre_config_get(config, f);
+    switch (f->type) {
+    case GYRE_FIELD_COUNT:
+    case GYRE_FIELD_LENGTH:
+    case GYRE_FIELD_INTEGER:
+        return check_integer(f, value.integer, err);
+    case GYRE_FIELD_NUMBER:
+        return check_number(f, value.number, err);
+    case GYRE_FIELD_FLAG:
+        if (value.integer == 0 || value.integer == 1) return GYRE_OK;
+        return gyre_fail(err, GYRE_EINVAL, "%s: %d is neither 0 nor 1 (gyre_config)", f->name, (int)value.integer);
+    case GYRE_FIELD_CHOICE:
+        return gyre_field_spelling(f, (int)value.integer) ? GYRE_OK : refuse_choice(f, value.integer, err);
+    case GYRE_FIELD_SET: /* each scheme knows which terms it has */
+    case GYRE_FIELD_LIST:
+        break;
+    }
+    return GYRE_OK;
+}
+
+gyre_status gyre_config_check(const gyre_config *config, gyre_error *err) {
+    const gyre_config_field *f;
+    gyre_status status = GYRE_OK;
+    for (int i = 0; !status && (f = gyre_config_field_at(i)); i++)
+        status = check_field(config, f, err);
+    return status;
+}
+
+/* Parameters of scalings are filled in whatever rope.scaling says: an axis may have another scaling. */
+static int needs_standard(const gyre_config *config, const gyre_config_field *f) {
+    if (f->standard == 0 || !(f->kinds >> config->kind & 1)) return 0;
+    return f->when == offsetof(gyre_config, rope.scaling) || gyre_config_field_acts(config, f);
+}
+
+void gyre_config_fill_standards(gyre_config *config) {
+    const gyre_config_field *f;
+    for (int i = 0; (f = gyre_config_field_at(i)); i++) {
+        const gyre_field_value value = gyre_config_get(config, f), standard = {(int64_t)f->standard, f->standard, NULL};
+        if (needs_standard(config, f) && value.integer == 0 && value.number == 0) gyre_config_set(config, f, standard);
+    }
+}

@@ -1,0 +1,158 @@
+/* config_fields.c: config.def as tables. */
+#include "core/config/config_names.h"
+
+#include <math.h>
+#include <string.h>
+
+/* -- names -- */
+
+#define GYRE_VALUE(enumerator, text) {text, (int)(enumerator)},
+#define GYRE_ENUM(type, id, ...)     static const gyre_field_name id[] = {__VA_ARGS__{NULL, 0}};
+#include "core/config/config.def"
+#undef GYRE_VALUE
+#undef GYRE_ENUM
+
+/* The compiler warns here of an enumerator that has no row. */
+#define GYRE_VALUE(enumerator, text) case enumerator:
+#define GYRE_ENUM(type, id, ...)                                                                                            \
+    static inline void every_##id(type value) {                                                                             \
+        switch (value) { __VA_ARGS__ break; }                                                                               \
+    }
+#include "core/config/config.def"
+#undef GYRE_VALUE
+#undef GYRE_ENUM
+
+static const char *spelling(const gyre_field_name *names, int value) {
+    for (; names && names->text; names++)
+        if (names->value == value) return names->text;
+    return NULL;
+}
+
+const char *gyre_scaling_name(gyre_scaling scaling) {
+    return spelling(scalings, (int)scaling);
+}
+const char *gyre_rope_type(gyre_scaling scaling) {
+    return scaling == GYRE_SCALING_NONE ? "default" : gyre_scaling_name(scaling);
+}
+const char *gyre_layout_name(gyre_layout layout) {
+    return spelling(layouts, (int)layout);
+}
+const char *gyre_length_policy_name(gyre_length_policy policy) {
+    return spelling(length_policies, (int)policy);
+}
+const char *gyre_sinusoid_name(gyre_sinusoid layout) {
+    return spelling(sinusoids, (int)layout);
+}
+const char *gyre_clip_name(gyre_clip mode) {
+    return spelling(clips, (int)mode);
+}
+const char *gyre_longrope_start_name(gyre_longrope_start mode) {
+    return spelling(starts, (int)mode);
+}
+const char *gyre_kind_name(gyre_kind kind) {
+    return spelling(kinds, (int)kind);
+}
+
+const char *gyre_field_spelling(const gyre_config_field *field, int value) {
+    return spelling(field->names, value);
+}
+
+int gyre_field_find_value(const gyre_config_field *field, const char *text, int *value) {
+    for (const gyre_field_name *name = field->names; name && name->text; name++)
+        if (strcmp(name->text, text) == 0) {
+            *value = name->value;
+            return 1;
+        }
+    return 0;
+}
+
+/* -- fields -- */
+
+#define ANY                  0xffffffffu
+#define ONLY(kind)           (1u << GYRE_KIND_##kind)
+#define BIT(enumerator)      (1u << GYRE_##enumerator)
+#define ALWAYS               0, 0
+#define WHEN(member, values) offsetof(gyre_config, member), (values)
+#define FREE                 -INFINITY, INFINITY, 0
+#define FROM(a)              (a), INFINITY, 0
+#define ABOVE(a)             (a), INFINITY, 1
+#define BETWEEN(a, b)        (a), (b), 0
+#define GYRE_FIELD(member, type, names, kinds, when, range, standard, key, label)                                           \
+    {#member, key, label, offsetof(gyre_config, member), GYRE_FIELD_##type, names, kinds, when, range, standard, 1},
+#define GYRE_MEMORY_FIELD(member, type, names, kinds, when, range, standard, key, label)                                    \
+    {#member, key, label, offsetof(gyre_config, member), GYRE_FIELD_##type, names, kinds, when, range, standard, 0},
+static const gyre_config_field fields[] = {
+#include "core/config/config.def"
+};
+enum { FIELDS = sizeof fields / sizeof *fields };
+
+const gyre_config_field *gyre_config_field_at(int i) {
+    return i >= 0 && i < FIELDS ? &fields[i] : NULL;
+}
+
+const gyre_config_field *gyre_config_find_field(const char *name) {
+    for (int i = 0; i < FIELDS; i++)
+        if (strcmp(fields[i].name, name) == 0) return &fields[i];
+    return NULL;
+}
+
+int gyre_config_field_acts(const gyre_config *config, const gyre_config_field *field) {
+    int value = 0;
+    if (!((unsigned)config->kind < 32 && (field->kinds >> config->kind & 1))) return 0;
+    if (field->when == 0) return 1;
+    memcpy(&value, (const char *)config + field->when, sizeof value);
+    return value >= 0 && value < 32 && (field->when_values >> value & 1);
+}
+
+gyre_field_value gyre_config_get(const gyre_config *config, const gyre_config_field *field) {
+    const char *at = (const char *)config + field->offset;
+    gyre_field_value value = {0, 0, NULL};
+    int small = 0;
+    switch (field->type) {
+    case GYRE_FIELD_COUNT:
+    case GYRE_FIELD_LENGTH:
+    case GYRE_FIELD_INTEGER:
+        memcpy(&value.integer, at, sizeof value.integer);
+        break;
+    case GYRE_FIELD_NUMBER:
+        memcpy(&value.number, at, sizeof value.number);
+        break;
+    case GYRE_FIELD_LIST:
+        memcpy(&value.list, at, sizeof value.list);
+        break;
+    case GYRE_FIELD_FLAG:
+    case GYRE_FIELD_CHOICE:
+    case GYRE_FIELD_SET:
+        memcpy(&small, at, sizeof small);
+        value.integer = small;
+    }
+    return value;
+}
+
+void gyre_config_set(gyre_config *config, const gyre_config_field *field, gyre_field_value value) {
+    char *at = (char *)config + field->offset;
+    const int small = (int)value.integer;
+    switch (field->type) {
+    case GYRE_FIELD_COUNT:
+    case GYRE_FIELD_LENGTH:
+    case GYRE_FIELD_INTEGER:
+        memcpy(at, &value.integer, sizeof value.integer);
+        break;
+    case GYRE_FIELD_NUMBER:
+        memcpy(at, &value.number, sizeof value.number);
+        break;
+    case GYRE_FIELD_LIST:
+        memcpy(at, &value.list, sizeof value.list);
+        break;
+    case GYRE_FIELD_FLAG:
+    case GYRE_FIELD_CHOICE:
+    case GYRE_FIELD_SET:
+        memcpy(at, &small, sizeof small);
+    }
+}
+
+int64_t gyre_config_list_length(const gyre_config *config, const gyre_config_field *field) {
+    if (field->type != GYRE_FIELD_LIST) return 0;
+    if (field->offset >= offsetof(gyre_config, score)) return config->heads;
+    return (config->rope.dim ? config->rope.dim : config->head_dim - config->rope.first_channel) / 2;
+}
