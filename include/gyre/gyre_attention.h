@@ -74,8 +74,7 @@ typedef struct gyre_attention_args {
     /* F32 [batch or sequences, 1, query heads, 1]: ALiBi's slopes of each row, for keys before and after the query, within
      * 2^64 of 0.  They take the place of the encoding's, as gyre_encoding_slopes tells those: neither before_scale nor
      * score.slope_scaling divides them.  FlashAttention's alibi_slopes [batch, heads].  Stride 0 broadcasts.  They are
-     * constants
-     * and have no gradient.  data NULL = the encoding's */
+     * constants and have no gradient.  data NULL = the encoding's */
     gyre_cview slopes;
     /* Positions of each head: token t of row b in query head h is at q_pos.data[... + h * q_pos_head_stride], in key head h
      * at k_pos.data[... + h * k_pos_head_stride].  0 = all heads share them; otherwise data is needed.  Each head is then
