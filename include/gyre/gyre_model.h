@@ -219,6 +219,12 @@ typedef struct gyre_weight_faults {
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_weight_faults_open(gyre_weight_faults **out, const char *path,
                                                              gyre_profile profile, int64_t context_length, int64_t most,
                                                              gyre_error *err);
+/* *out = weights that are finite and too large: their tensors, by name, with a magnitude that is infinite in f16, or whose
+ * square is infinite as a float.  Masks and such that no layer reads are left out.  Of the fields only texts, count and
+ * in_all are set.
+ * Errors: EINVAL; EIO; ENOMEM; EFORMAT and EUNSUPPORTED (files of weights that cannot be read at all). */
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_weight_doubts_open(gyre_weight_faults **out, const char *path, int64_t most,
+                                                             gyre_error *err);
 GYRE_API void gyre_weight_faults_free(gyre_weight_faults *faults); /* NULL is fine */
 /* out = its source; strings valid as long as the model. */
 GYRE_API gyre_model_source gyre_model_get_source(const gyre_model *model);
@@ -251,7 +257,9 @@ GYRE_API void gyre_context_free(gyre_context *context); /* NULL is fine */
  * one read has one length in use, that after its last token, and layers after the first remember shorter lengths.  After an
  * error the sequence is as it was.
  * Errors: EINVAL (a token outside the vocabulary, no room left, no logits to write to), ERANGE (the encoding has no such
- * position), EIO (a file of the model was shortened or written to since it was opened; logits are then not to be used). */
+ * position), EIO (a file of the model was shortened or written to since it was opened), EFORMAT (weights so large that what
+ * was computed is not finite: the text names the first token, the layer and the tensor).  After the last two the logits are
+ * not to be used. */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_context_forward(gyre_context *context, const int32_t *tokens, int64_t n,
                                                           int64_t rows, float *logits, gyre_error *err);
 /* out = tokens read so far. */
@@ -415,7 +423,8 @@ typedef struct gyre_eval_result {
  * tokens at a time, with ORDER_FIXED; the result does not depend on the number of threads.  Under LENGTH_POLICY_PREFIX each
  * read has its own length in use, as in an engine that generates: tokens before the first scored one at once, then 64 at a
  * time; passkeys too.
- * Errors: EINVAL (a text shorter than context + 1), EIO (stopped), those of gyre_context_forward. */
+ * Errors: EINVAL (a text shorter than context + 1), EIO (stopped), EFORMAT (a perplexity that is infinite; the text names
+ * the window), those of gyre_context_forward. */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_evaluate(const gyre_model *model, const gyre_encoding *encoding,
                                                    const gyre_text *text, const gyre_eval_options *options,
                                                    gyre_eval_result *out, const gyre_exec *exec, gyre_error *err);

@@ -7,6 +7,7 @@
 typedef struct worker {
     gyre_context *reader;
     float *logits; /* [GYRE_EVAL_WINDOW_CHUNK][vocab] */
+    int64_t window; /* that was read last */
     gyre_status status;
     gyre_error error;
 } worker;
@@ -25,6 +26,7 @@ static void run_worker(void *arg, int64_t index) {
     worker *w = &r->workers[index];
     for (int64_t i = r->first + index; i < r->end && !w->status; i += r->count) {
         gyre_context_reset(w->reader);
+        w->window = i;
         w->status = r->windows->fn(r->windows->ctx, w->reader, w->logits, i, &w->error);
     }
 }
@@ -65,17 +67,26 @@ int64_t gyre_eval_window_chunk(const gyre_eval_windows *windows, int64_t from, i
     return left < max ? left : max;
 }
 
+/* Every worker stops at its own first failure, so the first of these is the same on any number of threads. */
+static gyre_status first_failure(const window_pool *r, gyre_error *err) {
+    const worker *first = NULL;
+    for (int64_t i = 0; i < r->count; i++)
+        if (r->workers[i].status && (!first || r->workers[i].window < first->window)) first = &r->workers[i];
+    if (!first) return GYRE_OK;
+    if (first->status == GYRE_EFORMAT) /* numbers that are not finite */
+        return gyre_fail(err, first->status, "window %lld of %lld: %s", (long long)first->window + 1,
+                         (long long)r->windows->count, first->error.text);
+    if (err) *err = first->error;
+    return first->status;
+}
+
 /* Reads the windows of r.  exec: the threads that the workers run on. */
 static gyre_status run_pool(window_pool *r, const gyre_exec *exec, gyre_error *err) {
     r->workers = calloc((size_t)r->count, sizeof *r->workers);
     if (!r->workers) return gyre_fail(err, GYRE_ENOMEM, "windows: out of memory (evaluation)");
     gyre_status status = create_workers(r, err);
     if (!status) gyre_parallel(exec, run_worker, r, r->count);
-    for (int64_t i = 0; i < r->count && !status; i++)
-        if (r->workers[i].status) {
-            status = r->workers[i].status;
-            if (err) *err = r->workers[i].error;
-        }
+    if (!status) status = first_failure(r, err);
     free_workers(r);
     return status;
 }

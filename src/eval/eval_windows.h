@@ -22,8 +22,8 @@ typedef struct gyre_eval_windows {
  * time. */
 int64_t gyre_eval_window_chunk(const gyre_eval_windows *windows, int64_t from, int64_t wanted);
 
-/* Calls fn once for each index below count, in a team for those of this rank.  Returns the failure of the first worker that
- * failed. */
+/* Calls fn once for each index below count, in a team for those of this rank.  Returns the failure of the first window that
+ * failed; one of EFORMAT names it. */
 gyre_status gyre_eval_windows_run(const gyre_eval_windows *windows, const gyre_exec *exec, gyre_error *err);
 /* Called after it, with its status: items[count] of `bytes` bytes, one for each window, are then known to all ranks of the
  * team.  out = status, or the failure of another rank. */

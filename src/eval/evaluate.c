@@ -4,6 +4,7 @@
 #include "eval/eval_windows.h"
 #include "model/ops/logits.h"
 #include "util/error.h"
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -101,6 +102,20 @@ static gyre_status count_scored(evaluation *e, gyre_error *err) {
     return GYRE_OK;
 }
 
+/* A loss whose perplexity is infinite is no result either. */
+static gyre_status check_losses(const evaluation *e, gyre_error *err) {
+    for (int64_t w = 0; w < e->windows; w++) {
+        const double mean = e->nats[w] / (double)e->scored[w];
+        double most = mean;
+        for (int64_t b = 0; e->bucket_nats && b < e->options->buckets; b++)
+            most = fmax(most, e->bucket_nats[w * e->options->buckets + b] * (double)e->options->buckets / (double)e->context);
+        if (!isfinite(exp(most)))
+            return gyre_fail(err, GYRE_EFORMAT, "window %lld of %lld: loss: %g nats per token, whose perplexity is infinite (eval)",
+                             (long long)w + 1, (long long)e->windows, most);
+    }
+    return GYRE_OK;
+}
+
 static void summarise(const evaluation *e, gyre_eval_result *out) {
     const gyre_eval_options *o = e->options;
     double sum = 0;
@@ -143,6 +158,7 @@ static gyre_status evaluate(const gyre_model *model, const gyre_encoding *encodi
     if (!status && by_position)
         status =
             gyre_eval_windows_share(&windows, status, e.bucket_nats, (size_t)options->buckets * sizeof *e.bucket_nats, err);
+    if (!status) status = check_losses(&e, err);
     if (!status) summarise(&e, out);
     free(e.nats);
     free(e.scored);

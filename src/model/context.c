@@ -1,7 +1,7 @@
 /* context.c: reads one sequence with a model, a whole prompt or token by token through the same code. */
 #include "core/positions.h"
 #include "core/sized.h"
-#include "model/decoder.h"
+#include "model/overflow.h"
 #include "util/error.h"
 
 #include <stdlib.h>
@@ -195,6 +195,28 @@ static void rollback(gyre_context *x, int64_t cached_before, int64_t read) {
     x->tokens -= read;
 }
 
+/* Reads `rows` tokens in one pass, after those in the cache, and the logits of the last `wanted` of them. */
+static gyre_status read_pass(gyre_context *x, const int32_t *tokens, int64_t rows, int64_t wanted, float *logits,
+                             gyre_error *err) {
+    gyre_decoder *d = &x->decoder;
+    gyre_status status = gyre_decoder_embed(d, tokens, rows, err);
+    if (!status) status = gyre_decoder_forward(d, rows, wanted > 0 || d->watched, err);
+    if (!status && wanted) gyre_decoder_logits(d, rows, wanted, logits);
+    return status;
+}
+
+/* After a pass with numbers that are not finite: the same pass again, with a look after each step. */
+static gyre_status fail_overflow(gyre_context *x, const int32_t *tokens, int64_t rows, int64_t wanted, float *logits,
+                                 gyre_error *err) {
+    gyre_decoder *d = &x->decoder;
+    gyre_overflow found = {.what = NULL};
+    truncate_caches(d, d->cached);
+    d->overflow = &found;
+    const gyre_status status = read_pass(x, tokens, rows, wanted, logits, err);
+    d->overflow = NULL;
+    return status ? status : gyre_overflow_fail(d, &found, x->tokens, err);
+}
+
 gyre_status gyre_context_forward(gyre_context *context, const int32_t *tokens, int64_t n, int64_t rows, float *logits,
                                  gyre_error *err) {
     gyre_decoder *d = &context->decoder;
@@ -206,16 +228,14 @@ gyre_status gyre_context_forward(gyre_context *context, const int32_t *tokens, i
         status = make_room(context, n - from, &chunk, err);
         int64_t wanted = from + chunk - (n - rows); /* logits of this chunk */
         wanted = wanted < 0 ? 0 : wanted > chunk ? chunk : wanted;
-        if (!status) status = gyre_decoder_embed(d, tokens + from, chunk, err);
-        if (!status) status = gyre_decoder_forward(d, chunk, wanted > 0 || d->watched, err);
+        if (!status) status = read_pass(context, tokens + from, chunk, wanted, logits, err);
+        if (!status && !gyre_decoder_is_finite(d, chunk, wanted, logits))
+            status = fail_overflow(context, tokens + from, chunk, wanted, logits, err);
         if (status) {
             rollback(context, cached_before, from);
             return status;
         }
-        if (wanted) {
-            gyre_decoder_logits(d, chunk, wanted, logits);
-            logits += wanted * d->net->arch.vocab;
-        }
+        if (wanted) logits += wanted * d->net->arch.vocab;
         context->tokens += chunk;
         d->cached += chunk;
     }

@@ -3,9 +3,13 @@
 #include "core/exec.h"
 #include "model/input_positions.h"
 #include "model/ops/activation.h"
+#include "model/overflow.h"
 
-#include <math.h>
 #include <string.h>
+
+static void look(gyre_decoder *d, int64_t layer, gyre_decoder_step step, int64_t rows) {
+    if (d->overflow) gyre_overflow_look(d, layer, step, rows, NULL);
+}
 
 /* -- norms and linear maps -- */
 static void normalize(const gyre_decoder *d, const gyre_norm_weights *norm, int64_t rows, const float *in, float *out) {
@@ -61,6 +65,7 @@ gyre_status gyre_decoder_embed(gyre_decoder *d, const int32_t *tokens, int64_t r
             row[c] *= scale;
     }
     if (n->embed_norm.gain) normalize(d, &n->embed_norm, rows, d->buffers.x, d->buffers.x);
+    look(d, -1, GYRE_STEP_EMBEDDING, rows);
     if (!(gyre_encoding_places(d->encoding) & GYRE_PLACE_INPUT)) return GYRE_OK;
     const gyre_tables tables = {.input = n->input};
     const gyre_positions positions = {.base = d->cached};
@@ -208,10 +213,12 @@ static gyre_status attention(gyre_decoder *d, int64_t layer, int64_t rows, int w
         const gyre_status status = project_rotated(d, l, rows, err);
         if (status) return status;
     }
+    look(d, layer, GYRE_STEP_PROJECTIONS, rows);
     if (d->net->arch.clip_qkv > 0) clamp(d->buffers.qkv, rows * d->qkv_dim, (float)d->net->arch.clip_qkv);
     normalize_heads(d, &l->query_norm, &d->net->q, rows);
     normalize_heads(d, &l->key_norm, &d->net->k, rows);
     gyre_status status = l->trained ? apply_trained(d, layer, rows, err) : GYRE_OK;
+    look(d, layer, GYRE_STEP_HEAD_NORMS, rows);
     if (!status) status = append_keys(d, layer, rows, err);
     if (status || !wanted) return status;
     if (gyre_decoder_has_own_attention(d)) {
@@ -274,31 +281,34 @@ gyre_status gyre_decoder_forward(gyre_decoder *d, int64_t rows, int wanted, gyre
         const gyre_network_layer *l = &d->net->layer[i];
         const int store_only = i + 1 == layers && !wanted;
         pre_norm(d, &l->attn_norm, rows);
+        look(d, i, GYRE_STEP_ATTN_NORM, rows);
         const gyre_status status = attention(d, i, rows, !store_only, err);
         if (status || store_only) return status;
+        look(d, i, GYRE_STEP_ATTENTION, rows);
         if (parallel && l->mlp_norm.gain) pre_norm(d, &l->mlp_norm, rows);
         add_to_residual(d, &l->o, &l->post_attn_norm, (row_block){d->buffers.attn_out, rows});
+        look(d, i, GYRE_STEP_ATTN_RESIDUAL, rows);
         if (!parallel) pre_norm(d, &l->mlp_norm, rows);
+        look(d, i, GYRE_STEP_MLP_NORM, rows);
         mlp(d, l, rows);
+        look(d, i, GYRE_STEP_GATE_UP, rows);
+        look(d, i, GYRE_STEP_ACTIVATION, rows);
         add_to_residual(d, &l->down, &l->post_mlp_norm, (row_block){d->buffers.mlp_act, rows});
+        look(d, i, GYRE_STEP_MLP_RESIDUAL, rows);
     }
     return GYRE_OK;
 }
 
 /* -- logits -- */
-/* A NaN's sign and payload depend on the order of operands, which the number of rows changes. */
-static void give_nans_one_value(float *logits, int64_t n) {
-    for (int64_t i = 0; i < n; i++)
-        logits[i] = logits[i] != logits[i] ? NAN : logits[i];
-}
-
 void gyre_decoder_logits(gyre_decoder *d, int64_t rows, int64_t wanted, float *logits) {
     const gyre_architecture *a = &d->net->arch;
     const float scale = (float)a->logit_scale;
+    if (d->overflow) d->overflow->first = rows - wanted;
     normalize(d, &d->net->final_norm, wanted, d->buffers.x + (rows - wanted) * a->model_dim, d->buffers.norm);
+    look(d, -1, GYRE_STEP_FINAL_NORM, wanted);
     linear(d, &d->net->lm_head, (row_block){d->buffers.norm, wanted}, logits, a->vocab, 0);
     for (int64_t i = 0; scale != 1 && i < wanted * a->vocab; i++)
         logits[i] *= scale;
     if (a->logit_softcap > 0) gyre_softcap(d->kernels, logits, wanted * a->vocab, a->logit_softcap);
-    if (d->order == GYRE_ORDER_FIXED) give_nans_one_value(logits, wanted * a->vocab);
+    if (d->overflow) gyre_overflow_look(d, -1, GYRE_STEP_LOGITS, wanted, logits);
 }

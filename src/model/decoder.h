@@ -37,6 +37,8 @@ typedef struct gyre_decoder_gates {
     int64_t max_tokens;
 } gyre_decoder_gates;
 
+struct gyre_overflow; /* overflow.h */
+
 typedef struct gyre_decoder {
     const gyre_network *net;
     const gyre_kernels *kernels;
@@ -50,6 +52,7 @@ typedef struct gyre_decoder {
     gyre_order order;              /* of attention */
     float *watched;                /* [watched_tokens][heads][watched_tokens] of gyre_context_watch; NULL = none */
     int64_t watched_layer, watched_tokens;
+    struct gyre_overflow *overflow; /* looks after each step; NULL = an ordinary pass */
     gyre_decoder_gates gates;
     gyre_decoder_buffers buffers;
 } gyre_decoder;

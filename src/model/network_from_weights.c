@@ -2,6 +2,7 @@
 #include "model/network.h"
 
 #include "core/encoding.h"
+#include "model/architecture/architecture_families.h"
 #include "util/error.h"
 
 #include <math.h>
@@ -62,6 +63,7 @@ static void fill_network(gyre_network *n, const weight_source *s, gyre_encoding 
     const gyre_model_config *c = s->config;
     const gyre_tensor_spec *input = &s->layout->input;
     n->arch = (gyre_architecture){.family = "gyre",
+                                  .names = gyre_family_row_of("llama")->names,
                                   .prefix = "",
                                   .vocab = c->vocab,
                                   .model_dim = c->model_dim,

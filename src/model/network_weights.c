@@ -9,12 +9,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_NAME = 160 };
+enum { MAX_NAME = GYRE_TENSOR_NAME };
 
 typedef struct loader {
     gyre_network *net;
     const gyre_kernels *kernels;
-    const char *prefix;      /* of tensor names: the architecture's, or "" */
     unsigned char *used;     /* [tensors in the store] 1 = read */
     gyre_fault_list *faults; /* NULL = the first fault ends the loading */
     gyre_error *err;
@@ -36,16 +35,17 @@ static void fail(loader *o, gyre_status status, const char *format, ...) {
 }
 
 /* -- tensors by role -- */
-/* out = a name such as "model.layers.3.self_attn.q_proj" ".weight".  Returns 0 if the family has no such role. */
-static int tensor_name(const loader *o, gyre_tensor_role role, int64_t layer, const char *suffix, char out[MAX_NAME]) {
-    const char *pattern = o->net->arch.names[role];
+int gyre_network_tensor_name(const gyre_network *n, gyre_tensor_role role, int64_t layer, const char *suffix,
+                             char out[GYRE_TENSOR_NAME]) {
+    const char *pattern = n->arch.names[role];
     if (!pattern) return 0;
-    const char *number = strstr(pattern, "%d");
+    /* lm_head never has the prefix that other names may have ("transformer.") */
+    const char *number = strstr(pattern, "%d"), *prefix = role == GYRE_TENSOR_LM_HEAD ? "" : n->arch.prefix;
     if (number)
-        snprintf(out, MAX_NAME, "%s%.*s%lld%s%s", o->prefix, (int)(number - pattern), pattern, (long long)layer, number + 2,
-                 suffix);
+        snprintf(out, GYRE_TENSOR_NAME, "%s%.*s%lld%s%s", prefix, (int)(number - pattern), pattern, (long long)layer,
+                 number + 2, suffix);
     else
-        snprintf(out, MAX_NAME, "%s%s%s", o->prefix, pattern, suffix);
+        snprintf(out, GYRE_TENSOR_NAME, "%s%s%s", prefix, pattern, suffix);
     return 1;
 }
 
@@ -67,7 +67,7 @@ int64_t gyre_network_find_tensor(const gyre_tensor_store *store, const char *nam
 /* Returns 1, with the tensor in *out and marked as used, or 0 if there is none. */
 static int take_tensor(loader *o, gyre_tensor_role role, int64_t layer, const char *suffix, gyre_file_tensor *out) {
     char name[MAX_NAME];
-    if (o->status || !tensor_name(o, role, layer, suffix, name)) return 0;
+    if (o->status || !gyre_network_tensor_name(o->net, role, layer, suffix, name)) return 0;
     const int64_t index = gyre_network_find_tensor(o->net->store, name);
     if (index < 0) return 0;
     *out = gyre_tensor_store_at(o->net->store, index);
@@ -78,12 +78,12 @@ static int take_tensor(loader *o, gyre_tensor_role role, int64_t layer, const ch
 
 static int has_tensor(const loader *o, gyre_tensor_role role, int64_t layer) {
     char name[MAX_NAME];
-    return tensor_name(o, role, layer, ".weight", name) && gyre_network_find_tensor(o->net->store, name) >= 0;
+    return gyre_network_tensor_name(o->net, role, layer, ".weight", name) && gyre_network_find_tensor(o->net->store, name) >= 0;
 }
 
 static void fail_missing(loader *o, gyre_tensor_role role, int64_t layer, const char *suffix) {
     char name[MAX_NAME] = "?";
-    (void)tensor_name(o, role, layer, suffix, name);
+    (void)gyre_network_tensor_name(o->net, role, layer, suffix, name);
     fail(o, GYRE_EFORMAT, "%s: no such tensor, which a %s has (%s)", name, o->net->arch.family,
          gyre_tensor_store_path(o->net->store));
 }
@@ -278,23 +278,19 @@ static void load_position_embedding(loader *o) {
 /* Uses the embedding if the model is tied and its files hold no lm_head, as transformers 5 does. */
 static void load_lm_head(loader *o) {
     const gyre_architecture *a = &o->net->arch;
-    const char *prefix = o->prefix;
-    o->prefix = ""; /* lm_head never has the prefix that other names may have ("transformer.") */
     if (a->tied && !has_tensor(o, GYRE_TENSOR_LM_HEAD, 0)) {
         o->net->lm_head = o->net->embedding;
     } else {
         if (!o->status) o->net->weight_bytes -= o->net->embedding.w.out * o->net->embedding.w.row_bytes;
         o->net->lm_head = load_affine(o, GYRE_TENSOR_LM_HEAD, 0, a->vocab, a->model_dim);
     }
-    o->prefix = prefix;
 }
 
 static void load_tensors(loader *o) {
     const gyre_architecture *a = &o->net->arch;
     char name[MAX_NAME];
-    o->prefix = a->prefix;
-    (void)tensor_name(o, GYRE_TENSOR_EMBEDDING, 0, ".weight", name);
-    if (gyre_network_find_tensor(o->net->store, name) < 0) o->prefix = "";
+    (void)gyre_network_tensor_name(o->net, GYRE_TENSOR_EMBEDDING, 0, ".weight", name);
+    if (gyre_network_find_tensor(o->net->store, name) < 0) o->net->arch.prefix = "";
     o->net->embedding = load_affine(o, GYRE_TENSOR_EMBEDDING, 0, a->vocab, a->model_dim);
     load_position_embedding(o);
     o->net->embed_norm = load_norm(o, GYRE_TENSOR_EMBED_NORM, 0, a->model_dim,
@@ -313,7 +309,7 @@ static int ends_with(const char *name, const char *tail) {
 
 /* Buffers that some classes save although the config implies them: masks, and frequencies (gyre_reading reads those that
  * matter). */
-static int is_ignored(const char *name) {
+int gyre_network_ignores(const char *name) {
     static const char *const tails[] = {
         ".rotary_emb.inv_freq",   ".attn.bias",        ".attn.masked_bias",        ".attention.bias",
         ".attention.masked_bias", "rope_freqs.weight", "rope_factors_long.weight", "rope_factors_short.weight"};
@@ -331,7 +327,7 @@ static int is_vision_tensor(const gyre_architecture *a, const char *name) {
 static void check_unknown_tensors(loader *o) {
     for (int64_t i = 0; i < gyre_tensor_store_count(o->net->store) && !o->status; i++) {
         const gyre_file_tensor tensor = gyre_tensor_store_at(o->net->store, i);
-        if (o->used[i] || is_ignored(tensor.name) || is_vision_tensor(&o->net->arch, tensor.name)) continue;
+        if (o->used[i] || gyre_network_ignores(tensor.name) || is_vision_tensor(&o->net->arch, tensor.name)) continue;
         fail(o, GYRE_EFORMAT, "%.100s: no tensor of the %s that the config describes%s (%s, offset %llu)",
              gyre_make_printable(tensor.name, strlen(tensor.name)).text, o->net->arch.family,
              ends_with(tensor.name, ".bias") ? ", which has no such bias" : "", tensor.file,

@@ -7,6 +7,12 @@
  * files unless they are misaligned or transposed.  Vectors become floats.  err must not be NULL.
  * Errors: EFORMAT (a tensor that is missing, unknown, of another shape or not finite), EUNSUPPORTED, ENOMEM. */
 gyre_status gyre_network_load_weights(gyre_network *network, gyre_error *err);
+/* out = 1 for a buffer that a file may hold though the config implies it, such as a mask: it is not read. */
+int gyre_network_ignores(const char *tensor);
+enum { GYRE_TENSOR_NAME = 160 };
+/* out = a name such as "model.layers.3.self_attn.q_proj" ".weight".  Returns 0 if the family has no such role. */
+int gyre_network_tensor_name(const gyre_network *network, gyre_tensor_role role, int64_t layer, const char *suffix,
+                             char out[GYRE_TENSOR_NAME]);
 /* out = index of the tensor in the store; -1 = there is none of that name. */
 int64_t gyre_network_find_tensor(const gyre_tensor_store *store, const char *name);
 

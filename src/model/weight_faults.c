@@ -195,6 +195,14 @@ static gyre_status check_files(check *c, const char *path, const gyre_config_doc
     return status;
 }
 
+/* out = the list as the caller gets it. */
+static gyre_weight_faults *publish(check *c) {
+    c->faults.texts = (const char *const *)c->list.texts;
+    c->faults.count = c->list.count, c->faults.in_all = c->list.in_all, c->faults.vocab = c->list.vocab;
+    c->faults.why = c->why;
+    return &c->faults;
+}
+
 static gyre_status open_faults(gyre_weight_faults **out, const char *path, gyre_profile profile, int64_t context_length,
                                int64_t most, int looks_at_numbers, gyre_error *err) {
     char described[PATH_MAX];
@@ -211,9 +219,6 @@ static gyre_status open_faults(gyre_weight_faults **out, const char *path, gyre_
         c->list.most = most;
         c->looks_at_numbers = looks_at_numbers;
         status = check_files(c, path, is_gguf ? NULL : &config, profile, context_length, err);
-        c->faults.texts = (const char *const *)c->list.texts;
-        c->faults.count = c->list.count, c->faults.in_all = c->list.in_all, c->faults.vocab = c->list.vocab;
-        c->faults.why = c->why;
     } else {
         status = gyre_fail(err, GYRE_ENOMEM, "faults of weights: no memory (%s)", path);
     }
@@ -221,7 +226,7 @@ static gyre_status open_faults(gyre_weight_faults **out, const char *path, gyre_
     if (status)
         gyre_weight_faults_free(c ? &c->faults : NULL);
     else
-        *out = &c->faults;
+        *out = publish(c);
     return status;
 }
 
@@ -232,6 +237,44 @@ gyre_status gyre_weight_faults_open(gyre_weight_faults **out, const char *path, 
     if (!out || !path) return gyre_fail(err, GYRE_EINVAL, "faults of weights: out and path are needed (NULL given)");
     if (most < 1) return gyre_fail(err, GYRE_EINVAL, "faults of weights: %lld texts; the least is 1", (long long)most);
     return open_faults(out, path, profile, context_length, most, 1, err);
+}
+
+/* -- weights that are finite and too large -- */
+/* What overflows: f16 from 65520 on, where its rounding goes to infinity; a float in the square of 2^64. */
+static gyre_status doubt(gyre_fault_list *list, const gyre_file_tensor *t, float most, int64_t index, gyre_error *err) {
+    static const float f16_end = 65520.0f, square_end = 0x1p64f;
+    const uint64_t byte = t->offset + (uint64_t)gyre_stored_row_bytes(t->type, index);
+    if (!(most >= f16_end)) return GYRE_OK;
+    return add(list, err, "%s: element %lld has a magnitude of %g, which is infinite in f16%s (%s, byte %llu)",
+               gyre_make_printable(t->name, strlen(t->name)).text, (long long)index, (double)most,
+               most >= square_end ? ", and whose square is infinite as a float: norms and attention overflow" : "", t->file,
+               (unsigned long long)byte);
+}
+
+gyre_status gyre_weight_doubts_open(gyre_weight_faults **out, const char *path, int64_t most, gyre_error *err) {
+    const gyre_kernels *kernels = gyre_kernels_select();
+    gyre_tensor_store *store = NULL;
+    if (!out || !path) return gyre_fail(err, GYRE_EINVAL, "doubts of weights: out and path are needed (NULL given)");
+    if (most < 1) return gyre_fail(err, GYRE_EINVAL, "doubts of weights: %lld texts; the least is 1", (long long)most);
+    gyre_status status = gyre_tensor_store_open(&store, path, err);
+    check *c = status ? NULL : calloc(1, sizeof *c);
+    if (!status && !c) status = gyre_fail(err, GYRE_ENOMEM, "doubts of weights: no memory (%s)", path);
+    if (c) c->list.most = most;
+    for (int64_t i = 0; !status && i < gyre_tensor_store_count(store); i++) {
+        const gyre_file_tensor tensor = gyre_tensor_store_at(store, i);
+        int64_t index;
+        if (tensor.type == GYRE_STORED_OTHER || gyre_network_ignores(tensor.name)) continue;
+        if (gyre_stored_check_finite(kernels, &tensor, NULL)) continue; /* a fault */
+        const float largest = gyre_stored_largest(kernels, &tensor, &index);
+        status = doubt(&c->list, &tensor, largest, index, err);
+    }
+    if (!status) status = gyre_tensor_store_check(store, err);
+    gyre_tensor_store_free(store);
+    if (status)
+        gyre_weight_faults_free(c ? &c->faults : NULL);
+    else
+        *out = publish(c);
+    return status;
 }
 
 gyre_status gyre_weight_shapes_check(const char *path, gyre_error *err) {

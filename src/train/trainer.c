@@ -12,7 +12,7 @@
 
 /* Groups of sequences whose gradients are summed separately and then added in order.  Bounds the threads that can help
  * and the memory of the gradients.  Must not depend on the number of threads, so that the bits do not. */
-enum { MAX_GROUPS = 8, MICROBATCH_TOKENS = 512 };
+enum { MAX_GROUPS = 8, MICROBATCH_TOKENS = 512, PIECE = 64 };
 
 static gyre_status create_workers(gyre_trainer *t) {
     t->workers = calloc((size_t)t->worker_count, sizeof *t->workers);
@@ -217,6 +217,42 @@ static double learning_rate_at(const gyre_train_options *o, int64_t step) {
     return o->learning_rate * (o->final_fraction + (1 - o->final_fraction) * 0.5 * (1 + cos(pi * progress)));
 }
 
+/* -- a step whose loss is not finite -- */
+/* Reads a sequence of the batch in pieces.  logits: [PIECE][vocab]. */
+static gyre_status read_again(const gyre_trainer *t, gyre_context *context, int64_t sequence, float *logits, gyre_error *err) {
+    const int64_t length = t->options.context;
+    gyre_train_worker *w = &t->workers[0];
+    gyre_status status = GYRE_OK;
+    gyre_context_reset(context);
+    gyre_train_sequence(t->text, &t->options, t->step, sequence, length + 1, w->tokens, w->loss_weights);
+    for (int64_t from = 0, n; from < length && !status; from += n) {
+        n = length - from < PIECE ? length - from : PIECE;
+        status = gyre_context_forward(context, w->tokens + from, n, n, logits, err);
+    }
+    return status;
+}
+
+/* Reads the batch as a model is read, which names the layer where such numbers begin.  out = EFORMAT; ENOMEM. */
+static gyre_status fail_not_finite(const gyre_trainer *t, gyre_error *err) {
+    const gyre_train_options *o = &t->options;
+    gyre_context_options options = GYRE_INIT(gyre_context_options);
+    gyre_context *context = NULL;
+    gyre_error why = {0, ""};
+    options.max_tokens = o->context;
+    options.exec = t->exec.run ? &t->exec : NULL;
+    float *logits = gyre_alloc_floats(PIECE * o->model.vocab);
+    gyre_status status = logits ? gyre_context_create(&context, t->model, &options, &why)
+                                : gyre_fail(&why, GYRE_ENOMEM, "logits: out of memory (training)");
+    int64_t sequences = 0;
+    while (!status && sequences < o->batch)
+        status = read_again(t, context, sequences++, logits, &why);
+    gyre_context_free(context);
+    free(logits);
+    if (status && status != GYRE_EFORMAT) return gyre_fail(err, status, "%s", why.text);
+    return gyre_fail(err, GYRE_EFORMAT, "loss: not finite at step %lld, and a lower learning rate may help%s%s",
+                     (long long)t->step, status ? ": " : " (training)", why.text);
+}
+
 gyre_status gyre_trainer_step(gyre_trainer *t, double *loss, gyre_error *err) {
     const gyre_train_options *o = &t->options;
     const gyre_exec *exec = t->exec.run ? &t->exec : NULL;
@@ -236,9 +272,10 @@ gyre_status gyre_trainer_step(gyre_trainer *t, double *loss, gyre_error *err) {
                                     .learning_rate = learning_rate_at(o, t->step),
                                     .weight_decay = o->weight_decay,
                                     .clip = o->clip};
-    if (isfinite(sum)) gyre_optimizer_step(&t->optimizer, &update, exec, &norm);
-    if (!isfinite(sum) || !isfinite(norm))
-        return gyre_fail(err, GYRE_EFORMAT, "loss: not finite at step %lld; a lower learning rate may help (training)",
+    if (!isfinite(sum)) return fail_not_finite(t, err);
+    gyre_optimizer_step(&t->optimizer, &update, exec, &norm);
+    if (!isfinite(norm))
+        return gyre_fail(err, GYRE_EFORMAT, "gradient: not finite at step %lld, and a lower learning rate may help (training)",
                          (long long)t->step);
     gyre_layer_tables_refresh(&t->tables, exec);
     t->step++;

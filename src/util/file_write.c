@@ -21,9 +21,16 @@ int gyre_write_all(int fd, const void *bytes, size_t count) {
     return 0;
 }
 
+static int sync_result(int result) {
+    return result == 0 || errno == EINVAL || errno == ENOTSUP || errno == EROFS ? 0 : errno;
+}
+
 int gyre_sync(int fd) {
-    if (fsync(fd) == 0 || errno == EINVAL || errno == ENOTSUP || errno == EROFS) return 0;
-    return errno;
+    return sync_result(fsync(fd));
+}
+
+int gyre_sync_data(int fd) {
+    return sync_result(fdatasync(fd));
 }
 
 int gyre_sync_path(const char *path) {

@@ -7,6 +7,8 @@
 int gyre_write_all(int fd, const void *bytes, size_t count);
 /* fsync.  File systems that cannot sync this kind of file (EINVAL, ENOTSUP, EROFS) count as success. */
 int gyre_sync(int fd);
+/* fdatasync, with the same exceptions: all that is needed to read the bytes again. */
+int gyre_sync_data(int fd);
 /* Syncs the file or folder at `path`. */
 int gyre_sync_path(const char *path);
 /* Syncs the folder that contains `path`, so that a rename within it survives a power cut. */

@@ -1,6 +1,6 @@
 /* fail_calls.c: preloaded into a program, makes its n-th call of a kind fail: GYRE_FAIL=KIND:N; KIND:N+ the later ones too.
  * GYRE_FAIL_COUNT names a file that gets the number of such calls at the end.  Kinds: memory, open (also fopen, fdopen),
- * read (also fread), stat (also fstat), list (opendir, readdir), write, sync, rename, map, thread, access, unlink (also
+ * read (also fread), stat (also fstat), list (opendir, readdir), write, sync (fsync, fdatasync), rename, map, thread, access, unlink (also
  * rmdir). */
 #define _GNU_SOURCE /* RTLD_NEXT */
 #include <dirent.h>
@@ -107,6 +107,9 @@ ssize_t write(int fd, const void *in, size_t bytes) {
 }
 int fsync(int fd) {
     return fails(SYNC, EIO) ? -1 : REAL(fsync)(fd);
+}
+int fdatasync(int fd) {
+    return fails(SYNC, EIO) ? -1 : REAL(fdatasync)(fd);
 }
 int rename(const char *from, const char *to) {
     return fails(RENAME, EIO) ? -1 : REAL(rename)(from, to);

@@ -47,6 +47,10 @@ gyre_status audit_layout(audit *a, const model_options *options, int argc, char 
         audit_add(a, AUDIT_LEFT_OUT, "layout", "%s", why.text);
         return GYRE_OK;
     }
+    if (status == GYRE_EFORMAT) { /* the weights overflow */
+        audit_add_error(a, AUDIT_WRONG, "weights", why.text);
+        return GYRE_OK;
+    }
     if (status) {
         *err = why;
         return status;

@@ -249,18 +249,19 @@ static gyre_status check_stored(audit *a, const gyre_stored_positions *stored, g
 }
 
 /* -- all tensors -- */
-static gyre_status add_faults(audit *a, const gyre_weight_faults *faults, gyre_error *err) {
+/* kind: of each finding. */
+static gyre_status add_faults(audit *a, audit_status kind, const gyre_weight_faults *faults, gyre_error *err) {
     const int from = a->count;
     int64_t more = faults->in_all - faults->count;
     for (int64_t i = 0; i < faults->count; i++)
-        audit_add_error(a, AUDIT_WRONG, "weights", faults->texts[i]);
+        audit_add_error(a, kind, "weights", faults->texts[i]);
     const gyre_status status = audit_group(a, from, err);
     if (status) return status;
     for (; a->count > from + MAX_NAMED; a->count--)
         more += a->findings[a->count - 1].count;
     audit_recount(a);
     if (more > 0)
-        audit_add(a, AUDIT_WRONG, "weights", "and %" PRId64 " more tensors, of these layers or of others", more)->count =
+        audit_add(a, kind, "weights", "and %" PRId64 " more tensors, of these layers or of others", more)->count =
             (int)more;
     return GYRE_OK;
 }
@@ -301,6 +302,19 @@ static void add_unopened(audit *a, const gyre_error *why) {
     }
 }
 
+/* Weights that overflow, in programs that run the model in f16 or in all. */
+static gyre_status check_magnitudes(audit *a, gyre_error *err) {
+    gyre_weight_faults *doubts;
+    gyre_status status = gyre_weight_doubts_open(&doubts, a->path, MAX_FAULTS, err);
+    if (status) return status;
+    const int from = a->count;
+    status = add_faults(a, AUDIT_DOUBT, doubts, err);
+    for (int i = from; i < a->count; i++)
+        audit_set_remedy(&a->findings[i], "trained weights are smaller by far: compare the file with its source");
+    gyre_weight_faults_free(doubts);
+    return status;
+}
+
 /* *opens = 1 if the files can be read at all. */
 static gyre_status check_tensors(audit *a, int *opens, gyre_error *err) {
     gyre_weight_faults *faults = NULL;
@@ -317,10 +331,10 @@ static gyre_status check_tensors(audit *a, int *opens, gyre_error *err) {
     *opens = 1;
     a->vocab = faults->vocab;
     a->runs = faults->in_all == 0 && !faults->unchecked;
-    status = add_faults(a, faults, err);
+    status = add_faults(a, AUDIT_WRONG, faults, err);
     add_rest(a, faults);
     gyre_weight_faults_free(faults);
-    return status;
+    return status ? status : check_magnitudes(a, err);
 }
 
 /* The tensors that hold positions, if the files can be read. */

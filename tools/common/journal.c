@@ -3,15 +3,18 @@
 #include "tools/common/journal.h"
 #include "tools/cli/cli_error.h"
 #include "tools/cli/cli_json.h"
+#include "tools/cli/cli_progress.h"
 #include "tools/cli/plain_stream.h"
 #include "tools/team/team.h"
 #include "util/atomic_file.h"
 #include "util/file_lock.h"
+#include "util/file_write.h"
 #include "util/open_regular.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 static gyre_status load_line(line_journal *j, json_t *line, gyre_error *err) {
     gyre_status status = GYRE_OK;
@@ -53,12 +56,22 @@ static gyre_status lock_file(const line_journal *j, gyre_error *err) {
     return GYRE_OK;
 }
 
+/* A file is there after a power cut if its folder was synced.  A folder that may not be read cannot be. */
+static gyre_status sync_folder(const line_journal *j, gyre_error *err) {
+    const int code = gyre_sync_parent(j->path);
+    if (code && code != EACCES && code != EPERM)
+        return gyre_fail(err, GYRE_EIO, "journal: its folder cannot be synced: %s (%s)", strerror(code), j->path);
+    return GYRE_OK;
+}
+
 /* Locked before it is read, so that no line comes between. */
 static gyre_status open_file(line_journal *j, gyre_error *err) {
     int cut = 0;
+    const int is_new = access(j->path, F_OK) != 0;
     j->file = fopen(j->path, "a");
     if (!j->file) return gyre_fail(err, GYRE_EIO, "journal: %s (%s)", strerror(errno), j->path);
     gyre_status status = lock_file(j, err);
+    if (!status && is_new) status = sync_folder(j, err);
     if (!status) status = read_lines(j, &cut, err);
     if (!status && cut) fputc('\n', j->file);
     return status;
@@ -124,7 +137,20 @@ gyre_status journal_open(line_journal *j, const char *path, const journal_format
     return team_share_json(team_leads() ? open_file(j, err) : GYRE_OK, &j->results, err);
 }
 
+static gyre_status sync_lines(line_journal *j, gyre_error *err) {
+    const int code = j->file && j->unsynced ? gyre_sync_data(fileno(j->file)) : 0;
+    if (code) return gyre_fail(err, GYRE_EIO, "journal: cannot be synced: %s (%s)", strerror(code), j->path);
+    j->unsynced = 0;
+    j->synced = cli_seconds();
+    return GYRE_OK;
+}
+
+gyre_status journal_finish(line_journal *j, gyre_error *err) {
+    return team_agree(sync_lines(j, err), err);
+}
+
 void journal_close(line_journal *j) {
+    (void)sync_lines(j, NULL); /* of a run that ends with another error, or was stopped */
     if (j->file) fclose(j->file);
     json_decref(j->results);
     *j = (line_journal){.path = NULL};
@@ -157,9 +183,11 @@ gyre_status journal_write(line_journal *j, json_t *line, gyre_error *err) {
     const int lost = !line || cli_json_check(0);
     gyre_status status = lost ? gyre_fail(err, GYRE_ENOMEM, "journal: out of memory (%s)", j->path) : GYRE_OK;
     const int code = !status && j->file ? put_line(j, line) : 0;
+    enum { SYNC_SECONDS = 1 };
     if (code) status = gyre_fail(err, code == ENOMEM ? GYRE_ENOMEM : GYRE_EIO, "journal: %s (%s)", strerror(code), j->path);
     json_decref(line);
-    return status;
+    j->unsynced = 1;
+    return status || cli_seconds() - j->synced < SYNC_SECONDS ? status : sync_lines(j, err);
 }
 
 gyre_status journal_add(line_journal *j, const char *key, json_t *result, json_t *line, gyre_error *err) {

@@ -216,6 +216,12 @@ gyre_status methods_parse(const char *list, method **out, int64_t *count, gyre_e
     return GYRE_OK;
 }
 
+gyre_status method_name_failure(gyre_status status, const char *label, int64_t context, gyre_error *err) {
+    if (status != GYRE_EFORMAT) return status;
+    const gyre_error why = *err;
+    return gyre_fail(err, status, "%s at %lld tokens, %s", label, (long long)context, why.text);
+}
+
 int method_look(const char *label) {
     /* Those that are drawn together most often have colours of their own. */
     static const char *const order[] = {

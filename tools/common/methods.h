@@ -86,6 +86,9 @@ gyre_status method_parse(const char *text, method *out, gyre_error *err);
 /* *out = the methods of a comma list; the caller frees them.  *count >= 1.  Errors: EINVAL, ENOMEM. */
 gyre_status methods_parse(const char *list, method **out, int64_t *count, gyre_error *err);
 
+/* After a measurement: names the method and the context where its numbers are not finite (EFORMAT).  out = status. */
+gyre_status method_name_failure(gyre_status status, const char *label, int64_t context, gyre_error *err);
+
 /* out = the place of the method that a label begins with ("ntk:4", "yarn, causal") in the palette of figures, from 0; -1 =
  * no method.  The same in every figure and report.  Places 8 apart share a colour. */
 int method_look(const char *label);

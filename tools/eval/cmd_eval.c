@@ -65,6 +65,7 @@ static int evaluate_and_print(evaluation *e, const cli_output *output) {
     int status = eval_cells_make(e);
     if (!status) status = cli_pool_open(&o->common, &e->pool, &e->exec);
     if (!status) status = eval_cells_measure(e, o->run.json_lines ? eval_print_cell_line : NULL);
+    if (!status && journal_finish(&e->journal.lines.lines, &err)) status = cli_fail_error(&err);
     if (status) return status;
     if (e->stopped)
         cli_warn("stopped: a dash stands for what was not measured%s (eval)",

@@ -32,7 +32,7 @@ int eval_interval(const eval_cell *c, double *low, double *high) {
     const double half = student_t(windows - 1) * sqrt(c->variance / windows);
     *low = exp(c->figures.nats - half);
     *high = exp(c->figures.nats + half);
-    return 1;
+    return isfinite(*high);
 }
 
 int eval_has_bytes(const evaluation *e) {
@@ -179,7 +179,7 @@ static gyre_status measure_under(evaluation *e, const gyre_encoding *encoding, i
     gyre_status status = describe(encoding, context, c);
     if (status) return gyre_fail(err, status, "%s: %s (eval)", e->rows[row].method->label, gyre_status_text(status));
     if (eval_journal_find(e, text, row, column, c)) return GYRE_OK;
-    status = evaluate(e, encoding, text, context, c, err);
+    status = method_name_failure(evaluate(e, encoding, text, context, c, err), e->rows[row].method->label, context, err);
     if (status == GYRE_ERANGE) { /* a table that ends is a result, not a failure */
         c->out_of_range = 1;
         c->note = *err;

@@ -38,6 +38,11 @@ static int read_figures(const evaluation *e, json_t *line, eval_cell *c) {
         snprintf(c->note.text, sizeof c->note.text, "%s", note);
         return 1;
     }
+    for (int64_t b = 0; b < e->options.buckets; b++) {
+        const json_t *loss = json_array_get(json_object_get(line, "by_position"), (size_t)b);
+        if (!json_is_number(loss)) return 0; /* older runs wrote null for a loss that was not finite */
+        c->by_position[b] = json_number_value(loss);
+    }
     if (json_unpack(line, "{s:F, s:F, s:I, s:I, s:I, s:I, s:I, s:o}", "nats", &nats, "variance", &variance, "windows",
                     &windows, "scored", &scored, "trials", &trials, "right", &right, "passkey_windows", &passkey_windows,
                     "by_position", &buckets) ||
@@ -47,8 +52,6 @@ static int read_figures(const evaluation *e, json_t *line, eval_cell *c) {
     c->figures = (gyre_eval_result){nats, windows, scored};
     c->variance = variance;
     c->passkey = (gyre_passkey_result){trials, right, passkey_windows};
-    for (int64_t b = 0; b < e->options.buckets; b++)
-        c->by_position[b] = json_number_value(json_array_get(buckets, (size_t)b));
     return 1;
 }
 
@@ -79,7 +82,5 @@ int eval_journal_find(const evaluation *e, int64_t text, int64_t row, int64_t co
 gyre_status eval_journal_add(evaluation *e, int64_t text, int64_t row, int64_t column, gyre_error *err) {
     if (!e->options.run.journal) return GYRE_OK;
     json_t *figures = figures_json(e, eval_cell_at(e, text, row, column));
-    /* JSON has no infinity: a cell with an infinite loss is not written, and a resumed run measures it again. */
-    if (!figures) return GYRE_OK;
     return keyed_journal_add(&e->journal.lines, cell_key(e, text, row, column), figures, err);
 }

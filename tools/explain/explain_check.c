@@ -2,6 +2,7 @@
 #include "tools/explain/explain_check.h"
 #include "tools/cli/cli.h"
 #include "tools/common/model_input.h"
+#include "tools/options/value_names.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -103,7 +104,7 @@ static gyre_status run_trials(trials *t, const gyre_exec *exec, gyre_error *err)
     for (int64_t i = 0; i < count; i++)
         if (t->status[i]) {
             if (err) *err = t->err[i];
-            return t->status[i];
+            return method_name_failure(t->status[i], layout_name(layouts[i % 2]), t->check->context, err);
         }
     return GYRE_OK;
 }

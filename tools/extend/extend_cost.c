@@ -74,8 +74,9 @@ static gyre_status measure_cell(measurement *m, const extend_method *r, int rang
     gyre_encoding *encoding = NULL;
     gyre_error why = {0, ""};
     cli_progress_label(&m->progress, "%s at %lld", r->label, (long long)m->cost->context[range]);
-    gyre_status status = make_encoding(m, r, m->cost->context[range], &encoding, &why);
+    gyre_status status = make_encoding(m, r, m->cost->context[range], &encoding, &why), failed = GYRE_OK;
     if (!status) status = read_texts(m, encoding, range, row, &why);
+    if (encoding) failed = method_name_failure(status, r->label, m->cost->context[range], &why);
     gyre_encoding_free(encoding);
     for (int64_t t = 0; t < m->input.texts_count; t++)
         m->done += planned_windows(m, &m->input.texts[t], m->cost->context[range]) * m->cost->context[range];
@@ -84,7 +85,7 @@ static gyre_status measure_cell(measurement *m, const extend_method *r, int rang
         m->cost->complete = 0;
         return GYRE_OK;
     }
-    if (status == GYRE_ENOMEM || status == GYRE_EIO) return gyre_fail(err, status, "%s", why.text);
+    if (status == GYRE_ENOMEM || status == GYRE_EIO || failed == GYRE_EFORMAT) return gyre_fail(err, status, "%s", why.text);
     if (status) snprintf(loss->note, sizeof loss->note, "%.159s", why.text);
     if (!status) loss->at[range].windows = m->cost->windows[range];
     return GYRE_OK;

@@ -231,9 +231,6 @@ static gyre_status generate_tokens(generation *g, gyre_error *err) {
         g->stop = GENERATE_STOP_CONTEXT;
         if (g->prompt_count + g->count >= max_tokens) return GYRE_OK;
         const int32_t token = gyre_sample(g->logits, vocab, &o->sampling, &state);
-        if (token < 0)
-            return gyre_fail(err, GYRE_EINVAL, "logits: not numbers after %lld tokens (generate)",
-                             (long long)gyre_context_tokens(g->context));
         g->stop = GENERATE_STOP_END;
         if (token == end) return GYRE_OK;
         gyre_status status = append_token(g, token, err);
@@ -252,5 +249,5 @@ gyre_status generate_run(generation *g, gyre_error *err) {
     if (!status) status = generate_tokens(g, err);
     g->seconds = cli_seconds() - started;
     const gyre_status printed = print_text(g, 1, status ? NULL : err);
-    return status ? status : printed;
+    return status ? method_name_failure(status, g->options.method.list->label, g->length, err) : printed;
 }

@@ -377,6 +377,7 @@ static int run(lab *l) {
         status = work(l, &err);
         cli_progress_end(&l->progress);
     }
+    if (!status) status = journal_finish(&l->memo, &err);
     l->seconds = cli_seconds() - started;
     l->stopped = status && cli_interrupted();
     int exit_status = status && !(l->stopped && lab_row_begun(&l->encodings[0])) ? cli_fail_error(&err) : show(l);

@@ -128,7 +128,7 @@ static gyre_status measure(lab *l, const lab_measurement *s, const char *row, co
         return GYRE_OK;
     }
     e->cell.known = !status;
-    return status;
+    return method_name_failure(status, row, context, err);
 }
 
 static gyre_status find_or_measure(lab *l, const lab_measurement *s, const char *row, int context, lab_entry *e,

@@ -38,10 +38,14 @@ static int read_answers(const json_t *counts, json_int_t asked, lab_answers *out
     return 1;
 }
 
+/* A null stands for a number that was not finite. */
 static int read_numbers(const json_t *array, double *out, size_t count) {
-    for (size_t i = 0; i < count; i++)
+    int numbers = json_array_size(array) == count;
+    for (size_t i = 0; i < count; i++) {
+        numbers &= json_is_number(json_array_get(array, i));
         out[i] = json_number_value(json_array_get(array, i));
-    return json_array_size(array) == count;
+    }
+    return numbers;
 }
 
 /* What is known of a cell whose encoding does not end before. */

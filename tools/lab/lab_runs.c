@@ -133,7 +133,7 @@ static gyre_status train_on(lab *l, gyre_trainer *t, const char *path, const cha
     gyre_status status = gyre_trainer_describe(t, l->command, err);
     while (!status && gyre_trainer_steps(t) < o->steps) {
         double loss = 0;
-        status = gyre_trainer_step(t, &loss, err);
+        status = method_name_failure(gyre_trainer_step(t, &loss, err), name, o->context, err);
         const int64_t step = gyre_trainer_steps(t);
         cli_progress_label(&l->progress, "%s: step %lld of %lld, loss %.3f", name, (long long)step, (long long)o->steps,
                            loss);

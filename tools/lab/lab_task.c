@@ -139,7 +139,9 @@ static gyre_status measure_length(task_lab *t, const task_measurement *s, int64_
     gyre_status status = right ? GYRE_OK : gyre_fail(err, GYRE_ENOMEM, "results: out of memory (%s)", "gyre lab");
     if (!status)
         status = method_encoding(s->method, position, t->lab->plan.trained, length, &t->lab->plan.betas, &encoding, err);
-    if (!status) status = gyre_task_measure(s->model, encoding, &o, right, asked, &t->lab->exec, err);
+    if (!status)
+        status = method_name_failure(gyre_task_measure(s->model, encoding, &o, right, asked, &t->lab->exec, err), s->name,
+                                     length, err);
     for (int64_t i = 0; !status && i < length; i++) {
         int p = (int)(i / BUCKET);
         for (int c = 0; c < t->points && t->columns; c++)
@@ -241,6 +243,7 @@ int lab_task_run(lab *l) {
     if (!status) status = lab_work_open(l, &err);
     if (!status) status = lab_memo_open(l, "results.jsonl", &err);
     if (!status) status = work(t, &err);
+    if (!status) status = journal_finish(&l->memo, &err);
     l->seconds = cli_seconds() - started;
     int exit_status = 0;
     if (!status) {

@@ -104,7 +104,8 @@ static gyre_status measure(passkey *p, const passkey_row *row, int64_t length, g
                        .team = team_get(),
                        .ctx = &r,
                        .progress_ctx = &p->progress};
-    if (!status) status = passkey_run(&job, &p->exec, err);
+    if (!status)
+        status = method_name_failure(passkey_run(&job, &p->exec, err), row->method->label, o->lengths.values[length], err);
     gyre_encoding_free(encoding);
     if (status != GYRE_ERANGE) return status;
     column->out_of_range = 1; /* a table that ends is a result, not a failure */

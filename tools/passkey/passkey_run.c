@@ -90,9 +90,6 @@ static gyre_status generate_answer(worker *w, answer_state *s, gyre_error *err) 
     uint64_t state = 0;
     for (;;) {
         const int32_t token = gyre_sample(w->logits, vocab, &greedy, &state);
-        if (token < 0)
-            return gyre_fail(err, GYRE_EINVAL, "logits: not numbers after %lld tokens (passkey)",
-                             (long long)gyre_context_tokens(w->context));
         if (token == end) return s->count ? GYRE_OK : check_answer(s, job, err);
         s->ids[s->count++] = token;
         gyre_status status = check_answer(s, job, err);
@@ -145,6 +142,13 @@ static gyre_status run_trial(worker *w, const trial_index *t, gyre_error *err) {
     return status;
 }
 
+/* Numbers that are not finite.  out = EFORMAT. */
+static gyre_status name_trial(const shared *all, const trial_index *t, gyre_error *err) {
+    const gyre_error why = *err;
+    return gyre_fail(err, GYRE_EFORMAT, "trial %lld at depth %g: %s", (long long)t->trial + 1, all->job->cells[t->cell].depth,
+                     why.text);
+}
+
 /* Worker `index` takes every so many tasks of this process.  They come deepest first, so its earlier tasks were at least as
  * deep. */
 static void work(void *arg, int64_t index) {
@@ -156,7 +160,8 @@ static void work(void *arg, int64_t index) {
         const int ends = all->status != GYRE_OK;
         (void)pthread_mutex_unlock(&all->lock);
         if (ends) return;
-        const gyre_status status = run_trial(w, &all->tasks[i], &error);
+        gyre_status status = run_trial(w, &all->tasks[i], &error);
+        if (status == GYRE_EFORMAT) status = name_trial(all, &all->tasks[i], &error);
         (void)pthread_mutex_lock(&all->lock);
         if (!status) {
             if (!all->job->team) report_done(all, all->tasks[i].cell);

@@ -44,7 +44,7 @@ static gyre_status add_case(attention_work *a, const method *m, gyre_error *err)
     gyre_status status = method_is_none(m)
                              ? GYRE_OK
                              : model_input_encoding(&a->input, m, -1, n, &a->w->options->method.betas, &encoding, err);
-    if (!status) status = read_weights(a, encoding, weights, err);
+    if (!status) status = method_name_failure(read_weights(a, encoding, weights, err), m->label, n, err);
     char label[PLOT_LABEL];
     if (a->model && method_is_none(m))
         snprintf(label, sizeof label, "%s", a->model);

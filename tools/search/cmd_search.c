@@ -125,6 +125,7 @@ static gyre_status search(search_work *w, gyre_error *err) {
     if (!status) status = search_run(&w->problem, &w->found, err);
     if (!status) status = search_evaluate_held_out(w, err);
     if (!status && o->pairs) status = search_evaluate_pairs(w, err);
+    if (!status) status = search_journal_finish(w->journal, err);
     cli_progress_end(&w->progress);
     search_journal_close(w->journal);
     json_decref(header);

@@ -16,29 +16,25 @@ static gyre_status make_encoding(const search_work *w, const search_rescale *res
 }
 
 /* team: shares the windows; NULL = this process reads all. */
-static gyre_status evaluate(search_work *w, const search_rescale *rescale, const int64_t *starts, int64_t count,
-                            double *nats, const gyre_team *team, gyre_error *err) {
+static gyre_status evaluate(search_work *w, const search_evaluation *r, const int64_t *starts, double *nats,
+                            const gyre_team *team, gyre_error *err) {
     gyre_encoding *encoding = NULL;
     gyre_eval_options eval = GYRE_INIT(gyre_eval_options);
     gyre_eval_result all;
     eval.context = w->options->stretch.to;
     eval.stride = w->options->stride;
-    eval.windows = count;
-    eval.starts = starts;
+    eval.windows = r->count;
+    eval.starts = starts + r->from;
     eval.by_window = nats;
     eval.counted = w->windows.counted;
     eval.progress = team_progress_step;
     eval.progress_ctx = &w->progress;
     eval.stop = cli_stops;
     eval.team = team;
-    gyre_status status = make_encoding(w, rescale, &encoding, err);
+    gyre_status status = make_encoding(w, r->rescale, &encoding, err);
     if (!status) status = gyre_evaluate(w->input.model, encoding, &w->windows.text, &eval, &all, &w->exec, err);
     gyre_encoding_free(encoding);
-    for (int64_t i = 0; i < count && !status; i++)
-        if (!isfinite(nats[i]))
-            status = gyre_fail(err, GYRE_EINVAL, "window at token %lld: its loss is not a finite number (search)",
-                               (long long)starts[i]);
-    return status;
+    return method_name_failure(status, r->origin, eval.context, err);
 }
 
 /* What is measured is in the journal, and the same steps find it there. */
@@ -56,7 +52,7 @@ gyre_status search_evaluate_windows(search_work *w, const search_evaluation *r, 
     gyre_status status = GYRE_OK;
     if (!search_journal_find(w->journal, r, nats)) {
         if (cli_interrupted()) return fail_stopped(w, err);
-        status = evaluate(w, r->rescale, starts + r->from, r->count, nats, team_get(), err);
+        status = evaluate(w, r, starts, nats, team_get(), err);
         if (status && cli_interrupted()) return fail_stopped(w, err);
         if (!status) status = search_journal_add(w->journal, r, nats, err);
     }
@@ -81,10 +77,9 @@ static search_evaluation evaluation_of(const search_work *w, const search_candid
 static gyre_status measure_round(search_work *w, const search_candidate *const *x, int64_t to, double *nats,
                                  gyre_error *err) {
     const gyre_team *team = team_get();
-    const search_candidate *own = x[team->rank];
+    const search_evaluation own = evaluation_of(w, x[team->rank], to);
     if (cli_interrupted()) return fail_stopped(w, err);
-    gyre_status status = evaluate(w, &own->rescale, w->windows.searched + own->measured, to - own->measured,
-                                  nats + team->rank * to, NULL, err);
+    gyre_status status = evaluate(w, &own, w->windows.searched, nats + team->rank * to, NULL, err);
     status = team->gather(team->ctx, status, nats, team->ranks, (size_t)to * sizeof *nats, err);
     if (status && cli_interrupted()) return fail_stopped(w, err);
     for (int64_t r = 0; r < team->ranks && !status; r++) {

@@ -129,6 +129,10 @@ gyre_status search_journal_open(search_journal **out, const char *path, const js
     return status;
 }
 
+gyre_status search_journal_finish(search_journal *journal, gyre_error *err) {
+    return journal_finish(&journal->lines, err);
+}
+
 void search_journal_close(search_journal *journal) {
     if (!journal) return;
     journal_close(&journal->lines);

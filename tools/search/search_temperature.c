@@ -132,6 +132,7 @@ static gyre_status fit(search_work *w, temperature_fit *f, gyre_error *err) {
                        (POINTS * s->searched_count + HELD * s->held_out_count) * s->context);
     if (!status) status = measure_curve(w, f, err);
     if (!status) status = judge(w, f, err);
+    if (!status) status = search_journal_finish(w->journal, err);
     cli_progress_end(&w->progress);
     search_journal_close(w->journal);
     json_decref(header);

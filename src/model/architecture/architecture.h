@@ -46,7 +46,7 @@ typedef struct gyre_architecture {
     char family[48]; /* model_type, or general.architecture */
     const char *const
         *names; /* [GYRE_TENSOR_ROLES] "model.layers.%d.self_attn.q_proj", without .weight or .bias; NULL = no such role */
-    const char *prefix; /* optional prefix of all names: "transformer."; "" = none */
+    const char *prefix; /* of all names but lm_head: "transformer."; "" = none, also of a network whose files have none */
     int vision_tower;   /* 1: the files also hold an image encoder, which is ignored */
     int64_t vocab, model_dim, layers, heads, kv_heads, head_dim, mlp_dim;
     gyre_norm_kind norm;
