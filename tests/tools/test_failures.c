@@ -296,6 +296,48 @@ static void what_cannot_be_removed(void **state) {
     free_ended(&whole);
 }
 
+/* A line that cannot be synced ends the run before its results are printed, and is not lost: the run goes on from it. */
+static void journals_are_synced(void **state) {
+    static const struct {
+        job j;
+        const char *resume;
+    } runs[] = {
+        {{.line = "eval @rope --text @text --contexts 16,32 --windows 2 --json --journal @result", .results = {"result"}},
+         "eval @rope --text @text --contexts 16,32 --windows 2 --json --journal @result --resume"},
+        {{.line = "passkey @rope --lengths 320 --trials 1 --json --journal @result", .results = {"result"}},
+         "passkey @rope --lengths 320 --trials 1 --json --journal @result --resume"},
+        {{.line = "search @rope --text @text --to 64 --budget 20 --windows 2 --held-out 2 --json --journal @result",
+          .results = {"result"}},
+         "search @rope --text @text --to 64 --budget 20 --windows 2 --held-out 2 --json --journal @result"},
+        {{.line = "lab --task copy --preset smoke --encodings alibi --work @result --json --report @result.html",
+          .results = {"result/results.jsonl"}},
+         "lab --task copy --preset smoke --encodings alibi --work @result --json --report @result.html"}};
+    (void)state;
+    for (size_t i = 0; i < sizeof runs / sizeof *runs; i++) {
+        const job *j = &runs[i].j;
+        ended whole = run_job(j, "none:0");
+        const long calls = count_calls(j, "sync");
+        int told = 0;
+        for (long n = 1; n <= calls; n++) {
+            char fail[40];
+            snprintf(fail, sizeof fail, "sync:%ld", n);
+            ended e = run_job(j, fail);
+            const int of_journal = strstr(e.err, "gyre: journal: ") && strstr(e.err, "cannot be synced: ");
+            told += of_journal;
+            if (of_journal && (e.exit != 1 || *e.out || !is_beginning(&e, &whole)))
+                fail_msg("%s: gyre %s: exit %d: %s%s", fail, j->line, e.exit, e.out, e.err);
+            if (of_journal && run(runs[i].resume)->exit) fail_msg("gyre %s", runs[i].resume);
+            ended again = {0};
+            collect(j, &again);
+            if (of_journal && !same_files(&again, &whole, 0)) fail_msg("%s: gyre %s: another journal", fail, j->line);
+            free_ended(&again);
+            free_ended(&e);
+        }
+        if (told < 2) fail_msg("gyre %s: %d of %ld syncs are of its journal", j->line, told, calls); /* folder and lines */
+        free_ended(&whole);
+    }
+}
+
 static int make_files(void **state) {
     static const char llama[] =
         "{\"model_type\": \"llama\", \"hidden_size\": 4096, \"num_attention_heads\": 32, \"num_hidden_layers\": 4, "
@@ -322,6 +364,6 @@ static int make_files(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(every_command), cmocka_unit_test(what_is_there_stays),
-                                       cmocka_unit_test(what_cannot_be_removed)};
+                                       cmocka_unit_test(what_cannot_be_removed), cmocka_unit_test(journals_are_synced)};
     return cmocka_run_group_tests(tests, make_files, remove_folder);
 }

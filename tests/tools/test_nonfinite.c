@@ -1,0 +1,177 @@
+/* test_nonfinite.c: a loss or a logit that is not finite is an error of every command that reads a model, in the same words;
+ * no journal keeps one or trusts one. */
+#include "run_audit.h"
+
+#include <math.h>
+
+enum { LAYER = 1 };
+
+/* A model of two layers; `scale` multiplies queries and keys of the second, and `weight` is one of its queries. */
+static void write_scaled(const char *name, float scale, float weight) {
+    gyre_model_config config = gyre_model_config_default();
+    gyre_model *model = NULL;
+    gyre_error err = {0, ""};
+    config.model_dim = 32;
+    config.layers = 2;
+    config.heads = config.kv_heads = 2;
+    config.head_dim = 16;
+    config.mlp_dim = 32;
+    config.position.kind = GYRE_KIND_ROPE;
+    config.position.trained_length = TRAINED;
+    assert_ok(gyre_model_create(&model, &config, 1, &err));
+    float *q = model->weights + gyre_layer_tensor_offset(&model->layout, LAYER, GYRE_WEIGHT_Q),
+          *k = model->weights + gyre_layer_tensor_offset(&model->layout, LAYER, GYRE_WEIGHT_K);
+    for (int64_t i = 0; i < config.model_dim * config.heads * config.head_dim; i++)
+        q[i] *= scale, k[i] *= scale;
+    if (weight != 0) q[3] = weight;
+    assert_ok(gyre_model_save(model, in_folder(name), GYRE_DTYPE_BF16, &err));
+    gyre_model_free(model);
+}
+
+#define BEGINS "logits: not finite: the query projection overflows first in layer 1, at token "
+#define NAMED  "(model.layers.1.self_attn.q_proj.weight)"
+
+static void every_command(void **state) {
+    static const struct {
+        const char *line, *says; /* before the words of all */
+    } cases[] = {
+        {"eval @huge --text @text --contexts 64 --windows 2", "none at 64 tokens, window 1 of 2: " BEGINS},
+        {"eval @huge --text @text --contexts 64 --windows 2 --json", "none at 64 tokens, window 1 of 2: " BEGINS},
+        {"eval @huge --text @text --contexts 64 --windows 2 --by-position 4 --protocol last --json",
+         "none at 64 tokens, window 1 of 2: " BEGINS},
+        {"extend @huge --to 64 --text @text --windows 2", "none at 32 tokens, window 1 of 2: " BEGINS},
+        {"extend @huge --to 64 --text @text --windows 2 --json", "none at 32 tokens, window 1 of 2: " BEGINS},
+        {"passkey @huge --lengths 320 --depths 2 --trials 1", "none at 320 tokens, trial 1 at depth "},
+        {"search @huge --text @text --to 64 --budget 20 --windows 2 --held-out 2", " at 64 tokens, window 1 of "},
+        {"generate @huge --prompt abcdefghijklmnopqrstuvwxyz_and_many_more_letters --tokens 9", "none at "},
+        {"plot attention @huge --text @text --tokens 48 --csv", "none at 48 tokens, " BEGINS},
+        {"explain @huge --check @text", "half at 32 tokens, window 1 of 1: " BEGINS},
+        {"train --from @huge --text @text -o @trained --tokens 64 --context 32 --batch 1 --learning-rate 1e-3",
+         "loss: not finite at step 0, and a lower learning rate may help: " BEGINS},
+    };
+    (void)state;
+    write_scaled("huge", 1, 3.38e38f);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const outcome *o = run(cases[i].line);
+        if (o->exit != 1 || !strstr(o->err, cases[i].says) || !strstr(o->err, BEGINS) || !strstr(o->err, NAMED))
+            fail_msg("gyre %s: exit %d: %s%s", cases[i].line, o->exit, o->out, o->err);
+        if (strstr(o->out, "nan") || strstr(o->out, "null") || strstr(o->out, "ecommended"))
+            fail_msg("gyre %s: %s", cases[i].line, o->out);
+    }
+}
+
+/* The same window and words on any number of threads. */
+static void on_any_threads(void **state) {
+    static char first[4096];
+    (void)state;
+    for (int threads = 1; threads <= 4; threads++) {
+        char line[160];
+        snprintf(line, sizeof line, "eval @huge --text @text --contexts 32 --windows 9 --threads %d", threads);
+        const outcome *o = run(line);
+        assert_int_equal(o->exit, 1);
+        if (threads == 1) snprintf(first, sizeof first, "%.4000s", o->err);
+        assert_string_equal(o->err, first);
+    }
+}
+
+/* A model that overflows under one method alone: what was measured under the others stays. */
+static void under_one_method(void **state) {
+    static char journal[8192];
+    int found = 0;
+    (void)state;
+    for (float scale = 1e18f; scale < 1e21f && !found; scale *= 1.1f) { /* yarn multiplies scores by 1.63 */
+        remove_tree(in_folder("edge"));
+        write_scaled("edge", scale, 0);
+        found = !run("eval @edge --text @text --contexts 64 --windows 2")->exit &&
+                run("eval @edge --text @text --contexts 64 --windows 2 --methods yarn:16")->exit == 1;
+    }
+    assert_true(found);
+    const outcome *o =
+        run("eval @edge --text @text --contexts 64 --windows 2 --methods none,yarn:16,linear:2 --journal @edge.jsonl --json");
+    assert_int_equal(o->exit, 1);
+    assert_string_equal(o->out, "");
+    if (!strstr(o->err, "yarn:16 at 64 tokens, window ") || !strstr(o->err, "attention overflows first in layer 1, at token "))
+        fail_msg("%s", o->err);
+    read_whole(in_folder("edge.jsonl"), journal, sizeof journal);
+    assert_non_null(strstr(journal, "\"method\":\"none\""));
+    assert_null(strstr(journal, "yarn"));
+    assert_int_equal(
+        run("eval @edge --text @text --contexts 64 --windows 2 --methods none,linear:2 --journal @edge.jsonl --resume")->exit,
+        0);
+    o = run("extend @edge --to 512 --methods none,linear,yarn:16 --text @text --windows 2");
+    if (o->exit != 1 || !strstr(o->err, "yarn:16 at ")) fail_msg("exit %d: %s%s", o->exit, o->out, o->err);
+}
+
+/* A journal of an older run may hold null where a loss was not finite. */
+static void older_journals(void **state) {
+    static char journal[8192], whole[4096];
+    (void)state;
+    static const char line[] =
+        "eval @rope --text @text --contexts 32 --windows 4 --by-position 2 --journal @old.jsonl --resume --json-lines";
+    const outcome *o = run(line);
+    if (o->exit) fail_msg("%s", o->err);
+    snprintf(whole, sizeof whole, "%.4000s", strstr(o->out, "\"by_position\""));
+    whole[strcspn(whole, "]")] = 0;
+    read_whole(in_folder("old.jsonl"), journal, sizeof journal);
+    char *list = strstr(journal, "\"by_position\":["); /* that of the figures is the first with a list */
+    assert_non_null(list);
+    list += strlen("\"by_position\":[");
+    char spoilt[8192];
+    snprintf(spoilt, sizeof spoilt, "%.*snull,null%s", (int)(list - journal), journal, strchr(list, ']'));
+    write_file("old.jsonl", spoilt, strlen(spoilt));
+    o = run(line);
+    if (o->exit || !strstr(o->out, whole)) fail_msg("expected %s: %s%s", whole, o->out, o->err);
+    read_whole(in_folder("old.jsonl"), journal, sizeof journal);
+    const char *second = strchr(journal, '\n');
+    assert_true(second && second[1] == '{'); /* measured again */
+    assert_null(strstr(second, "null"));
+}
+
+static void audit(void **state) {
+    (void)state;
+    write_scaled("narrow", 1, 70000);
+    json_t *root = audited("@huge", FOUND);
+    expect_count(root, 1, "weights", "doubt", "model.layers.1.self_attn.q_proj.weight: element 3 has a magnitude of 3.3");
+    expect_count(root, 1, "weights", "doubt", "infinite in f16, and whose square is infinite as a float");
+    json_decref(root);
+    root = audited("@narrow", FOUND);
+    expect_count(root, 1, "weights", "doubt", "element 3 has a magnitude of 70144, which is infinite in f16");
+    expect_count(root, 0, "weights", "doubt", "square");
+    json_decref(root);
+    expect("@huge --text @text", FOUND, "weights", "wrong", BEGINS);
+    root = audited("@rope", RIGHT);
+    expect_count(root, 0, "weights", "doubt", "");
+    json_decref(root);
+}
+
+/* A loss of so many nats has no perplexity. */
+static void infinite_perplexity(void **state) {
+    gyre_model_config config = gyre_model_config_default();
+    gyre_model *model = NULL;
+    gyre_error err = {0, ""};
+    (void)state;
+    config.model_dim = 32;
+    config.layers = 1;
+    config.heads = config.kv_heads = 2;
+    config.head_dim = 16;
+    config.mlp_dim = 32;
+    config.position.kind = GYRE_KIND_ROPE;
+    config.position.trained_length = TRAINED;
+    assert_ok(gyre_model_create(&model, &config, 1, &err));
+    for (int64_t i = 0; i < config.model_dim; i++)
+        model->weights[model->layout.final_norm.offset + i] *= 1e6f;
+    assert_ok(gyre_model_save(model, in_folder("wild"), GYRE_DTYPE_F32, &err));
+    gyre_model_free(model);
+    const outcome *o = run("eval @wild --text @text --contexts 32 --windows 2 --json");
+    if (o->exit != 1 || !strstr(o->err, "none at 32 tokens, window 1 of 2: loss: ") ||
+        !strstr(o->err, " nats per token, whose perplexity is infinite"))
+        fail_msg("exit %d: %s%s", o->exit, o->out, o->err);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(every_command),   cmocka_unit_test(on_any_threads),
+                                       cmocka_unit_test(under_one_method), cmocka_unit_test(older_journals),
+                                       cmocka_unit_test(audit),            cmocka_unit_test(infinite_perplexity)};
+    setenv("GYRE_THREADS", "2", 1);
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}
