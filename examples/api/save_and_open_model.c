@@ -106,6 +106,15 @@ static void check_weights(const char *folder) {
     /* [end] */
     expect(faults->in_all == 0 && faults->unchecked == GYRE_OK && faults->vocab == 256);
     gyre_weight_faults_free(faults);
+
+    /* [gyre_weight_doubts_open] */
+    gyre_weight_faults *doubts = NULL;
+    check(gyre_weight_doubts_open(&doubts, folder, 32, &err));
+    for (int64_t i = 0; i < doubts->count; i++)
+        printf("%s\n", doubts->texts[i]); /* "lm_head.weight: element 3 has a magnitude of 70144, ..." */
+    /* [end] */
+    expect(doubts->in_all == 0);
+    gyre_weight_faults_free(doubts);
 }
 
 static void describe(const gyre_model *model) {

@@ -6,7 +6,7 @@
 
 typedef struct worker {
     gyre_context *reader;
-    float *logits; /* [GYRE_EVAL_WINDOW_CHUNK][vocab] */
+    float *logits;  /* [GYRE_EVAL_WINDOW_CHUNK][vocab] */
     int64_t window; /* that was read last */
     gyre_status status;
     gyre_error error;

@@ -108,9 +108,11 @@ static gyre_status check_losses(const evaluation *e, gyre_error *err) {
         const double mean = e->nats[w] / (double)e->scored[w];
         double most = mean;
         for (int64_t b = 0; e->bucket_nats && b < e->options->buckets; b++)
-            most = fmax(most, e->bucket_nats[w * e->options->buckets + b] * (double)e->options->buckets / (double)e->context);
+            most =
+                fmax(most, e->bucket_nats[w * e->options->buckets + b] * (double)e->options->buckets / (double)e->context);
         if (!isfinite(exp(most)))
-            return gyre_fail(err, GYRE_EFORMAT, "window %lld of %lld: loss: %g nats per token, whose perplexity is infinite (eval)",
+            return gyre_fail(err, GYRE_EFORMAT,
+                             "window %lld of %lld: loss: %g nats per token, whose perplexity is infinite (eval)",
                              (long long)w + 1, (long long)e->windows, most);
     }
     return GYRE_OK;

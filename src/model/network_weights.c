@@ -78,7 +78,8 @@ static int take_tensor(loader *o, gyre_tensor_role role, int64_t layer, const ch
 
 static int has_tensor(const loader *o, gyre_tensor_role role, int64_t layer) {
     char name[MAX_NAME];
-    return gyre_network_tensor_name(o->net, role, layer, ".weight", name) && gyre_network_find_tensor(o->net->store, name) >= 0;
+    return gyre_network_tensor_name(o->net, role, layer, ".weight", name) &&
+           gyre_network_find_tensor(o->net->store, name) >= 0;
 }
 
 static void fail_missing(loader *o, gyre_tensor_role role, int64_t layer, const char *suffix) {

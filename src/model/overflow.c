@@ -120,8 +120,8 @@ static void look_at_mlp(const gyre_decoder *d, int64_t layer, gyre_decoder_step 
 void gyre_overflow_look(gyre_decoder *d, int64_t layer, gyre_decoder_step step, int64_t rows, const float *logits) {
     const gyre_architecture *a = &d->net->arch;
     const gyre_decoder_buffers *b = &d->buffers;
-    const gyre_tensor_role head = d->net->lm_head.w.data == d->net->embedding.w.data ? GYRE_TENSOR_EMBEDDING
-                                                                                     : GYRE_TENSOR_LM_HEAD;
+    const gyre_tensor_role head =
+        d->net->lm_head.w.data == d->net->embedding.w.data ? GYRE_TENSOR_EMBEDDING : GYRE_TENSOR_LM_HEAD;
     const struct {
         const float *x;
         const char *what;

@@ -1,7 +1,7 @@
 /* overflow.h: where numbers that are not finite begin in a pass of a decoder.
  *
  * Weights are finite when a model is opened, so such a number is a product or a sum that overflowed.  An ordinary pass looks
- * at its results alone.  If they are not finite, the pass is repeated with decoder.overflow set, and looks after each step. */
+ * at its results alone.  If they are not finite, it is repeated with decoder.overflow set, and looks after each step. */
 #ifndef GYRE_MODEL_OVERFLOW_H
 #define GYRE_MODEL_OVERFLOW_H
 #include "model/decoder.h"

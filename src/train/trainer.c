@@ -219,7 +219,8 @@ static double learning_rate_at(const gyre_train_options *o, int64_t step) {
 
 /* -- a step whose loss is not finite -- */
 /* Reads a sequence of the batch in pieces.  logits: [PIECE][vocab]. */
-static gyre_status read_again(const gyre_trainer *t, gyre_context *context, int64_t sequence, float *logits, gyre_error *err) {
+static gyre_status read_again(const gyre_trainer *t, gyre_context *context, int64_t sequence, float *logits,
+                              gyre_error *err) {
     const int64_t length = t->options.context;
     gyre_train_worker *w = &t->workers[0];
     gyre_status status = GYRE_OK;
@@ -275,7 +276,8 @@ gyre_status gyre_trainer_step(gyre_trainer *t, double *loss, gyre_error *err) {
     if (!isfinite(sum)) return fail_not_finite(t, err);
     gyre_optimizer_step(&t->optimizer, &update, exec, &norm);
     if (!isfinite(norm))
-        return gyre_fail(err, GYRE_EFORMAT, "gradient: not finite at step %lld, and a lower learning rate may help (training)",
+        return gyre_fail(err, GYRE_EFORMAT,
+                         "gradient: not finite at step %lld, and a lower learning rate may help (training)",
                          (long long)t->step);
     gyre_layer_tables_refresh(&t->tables, exec);
     t->step++;

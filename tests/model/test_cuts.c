@@ -267,12 +267,8 @@ static void unknown_order(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(bundled_models),
-        cmocka_unit_test(families_of_models),
-        cmocka_unit_test(converted_weights),
-        cmocka_unit_test(blocks_of_ggml),
-        cmocka_unit_test(more_than_a_pass),
-        cmocka_unit_test(evaluation_on_any_threads),
+        cmocka_unit_test(bundled_models), cmocka_unit_test(families_of_models), cmocka_unit_test(converted_weights),
+        cmocka_unit_test(blocks_of_ggml), cmocka_unit_test(more_than_a_pass),   cmocka_unit_test(evaluation_on_any_threads),
         cmocka_unit_test(unknown_order),
     };
     return cmocka_run_group_tests(tests, make_folder, free_all);

@@ -1,7 +1,7 @@
 /* fail_calls.c: preloaded into a program, makes its n-th call of a kind fail: GYRE_FAIL=KIND:N; KIND:N+ the later ones too.
  * GYRE_FAIL_COUNT names a file that gets the number of such calls at the end.  Kinds: memory, open (also fopen, fdopen),
- * read (also fread), stat (also fstat), list (opendir, readdir), write, sync (fsync, fdatasync), rename, map, thread, access, unlink (also
- * rmdir). */
+ * read (also fread), stat (also fstat), list (opendir, readdir), write, sync (fsync, fdatasync), rename, map, thread,
+ * access, unlink (also rmdir). */
 #define _GNU_SOURCE /* RTLD_NEXT */
 #include <dirent.h>
 #include <dlfcn.h>

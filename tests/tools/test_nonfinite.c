@@ -86,17 +86,19 @@ static void under_one_method(void **state) {
                 run("eval @edge --text @text --contexts 64 --windows 2 --methods yarn:16")->exit == 1;
     }
     assert_true(found);
-    const outcome *o =
-        run("eval @edge --text @text --contexts 64 --windows 2 --methods none,yarn:16,linear:2 --journal @edge.jsonl --json");
+    const outcome *o = run(
+        "eval @edge --text @text --contexts 64 --windows 2 --methods none,yarn:16,linear:2 --journal @edge.jsonl --json");
     assert_int_equal(o->exit, 1);
     assert_string_equal(o->out, "");
-    if (!strstr(o->err, "yarn:16 at 64 tokens, window ") || !strstr(o->err, "attention overflows first in layer 1, at token "))
+    if (!strstr(o->err, "yarn:16 at 64 tokens, window ") ||
+        !strstr(o->err, "attention overflows first in layer 1, at token "))
         fail_msg("%s", o->err);
     read_whole(in_folder("edge.jsonl"), journal, sizeof journal);
     assert_non_null(strstr(journal, "\"method\":\"none\""));
     assert_null(strstr(journal, "yarn"));
     assert_int_equal(
-        run("eval @edge --text @text --contexts 64 --windows 2 --methods none,linear:2 --journal @edge.jsonl --resume")->exit,
+        run("eval @edge --text @text --contexts 64 --windows 2 --methods none,linear:2 --journal @edge.jsonl --resume")
+            ->exit,
         0);
     o = run("extend @edge --to 512 --methods none,linear,yarn:16 --text @text --windows 2");
     if (o->exit != 1 || !strstr(o->err, "yarn:16 at ")) fail_msg("exit %d: %s%s", o->exit, o->out, o->err);
@@ -169,9 +171,9 @@ static void infinite_perplexity(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(every_command),   cmocka_unit_test(on_any_threads),
-                                       cmocka_unit_test(under_one_method), cmocka_unit_test(older_journals),
-                                       cmocka_unit_test(audit),            cmocka_unit_test(infinite_perplexity)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_command),  cmocka_unit_test(on_any_threads), cmocka_unit_test(under_one_method),
+        cmocka_unit_test(older_journals), cmocka_unit_test(audit),          cmocka_unit_test(infinite_perplexity)};
     setenv("GYRE_THREADS", "2", 1);
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -261,8 +261,7 @@ static gyre_status add_faults(audit *a, audit_status kind, const gyre_weight_fau
         more += a->findings[a->count - 1].count;
     audit_recount(a);
     if (more > 0)
-        audit_add(a, kind, "weights", "and %" PRId64 " more tensors, of these layers or of others", more)->count =
-            (int)more;
+        audit_add(a, kind, "weights", "and %" PRId64 " more tensors, of these layers or of others", more)->count = (int)more;
     return GYRE_OK;
 }
 

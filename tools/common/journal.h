@@ -37,7 +37,7 @@ gyre_status journal_check_file(const char *path, const char *const *begins, int 
  * may have cut one off, and its result is then measured again.  path NULL: in memory only.  Errors: EIO, ENOMEM, those of
  * read_line. */
 gyre_status journal_open(line_journal *j, const char *path, const journal_format *format, gyre_error *err);
-/* Lines are synced to disk at most once a second, so that cheap cells stay cheap; this syncs the rest.  Every rank of
+/* journal_write syncs to disk at most once a second, so that cheap cells stay cheap; this syncs the rest.  Every rank of
  * a team calls it, before results are printed.  Errors: EIO. */
 gyre_status journal_finish(line_journal *j, gyre_error *err);
 void journal_close(line_journal *j); /* also for one that is zeroed or failed to open */

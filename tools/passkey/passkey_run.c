@@ -145,8 +145,8 @@ static gyre_status run_trial(worker *w, const trial_index *t, gyre_error *err) {
 /* Numbers that are not finite.  out = EFORMAT. */
 static gyre_status name_trial(const shared *all, const trial_index *t, gyre_error *err) {
     const gyre_error why = *err;
-    return gyre_fail(err, GYRE_EFORMAT, "trial %lld at depth %g: %s", (long long)t->trial + 1, all->job->cells[t->cell].depth,
-                     why.text);
+    return gyre_fail(err, GYRE_EFORMAT, "trial %lld at depth %g: %s", (long long)t->trial + 1,
+                     all->job->cells[t->cell].depth, why.text);
 }
 
 /* Worker `index` takes every so many tasks of this process.  They come deepest first, so its earlier tasks were at least as

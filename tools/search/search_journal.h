@@ -24,6 +24,6 @@ gyre_status search_journal_open(search_journal **out, const char *path, const js
 int search_journal_find(const search_journal *journal, const search_evaluation *r, double *nats);
 gyre_status search_journal_add(search_journal *journal, const search_evaluation *r, const double *nats, gyre_error *err);
 gyre_status search_journal_finish(search_journal *journal, gyre_error *err); /* journal_finish */
-void search_journal_close(search_journal *journal); /* NULL is allowed */
+void search_journal_close(search_journal *journal);                          /* NULL is allowed */
 
 #endif
