@@ -187,7 +187,9 @@ static gyre_status measure_under(evaluation *e, const gyre_encoding *encoding, i
     }
     e->planned += planned_tokens(e, text, context);
     cli_progress_set(&e->progress, e->planned);
-    return status ? status : eval_journal_add(e, text, row, column, err);
+    if (status) return status;
+    cli_defer_signals_to_window(); /* from here on there is something to print */
+    return eval_journal_add(e, text, row, column, err);
 }
 
 static gyre_status measure(evaluation *e, int64_t text, int64_t row, int64_t column, gyre_error *err) {

@@ -76,9 +76,9 @@ static gyre_status print_line(const reporting *r, const passkey_cell *cell, gyre
 
 static gyre_status report_cell(void *ctx, const passkey_cell *cell, gyre_error *err) {
     const reporting *r = ctx;
+    cli_defer_signals_to_window(); /* from here on there is something to print */
     gyre_status status = passkey_journal_add(r->p, r->row, r->length, cell, err);
     if (!status) status = print_line(r, cell, err);
-    cli_defer_signals_to_window(); /* from here on there is something to print */
     return status || !cli_interrupted() ? status : gyre_fail(err, GYRE_EIO, "stopped (passkey)");
 }
 
