@@ -129,6 +129,24 @@ static void older_journals(void **state) {
     assert_null(strstr(second, "null"));
 }
 
+/* The same of the lab's cells. */
+static void older_labs(void **state) {
+    static const char line[] = "lab --text @text --preset smoke --encodings alibi --work @lab --report @lab.html --json";
+    static char journal[1 << 16], first[4096], spoilt[1 << 16];
+    (void)state;
+    if (run(line)->exit) fail_msg("gyre %s", line);
+    read_whole(in_folder("lab/cells.jsonl"), journal, sizeof journal);
+    snprintf(first, sizeof first, "%.*s", (int)strcspn(journal, "\n"), journal);
+    char *list = strstr(journal, "\"by_region\":[");
+    assert_true(list && list < journal + strlen(first));
+    list += strlen("\"by_region\":[");
+    snprintf(spoilt, sizeof spoilt, "%.*snull%s", (int)(list - journal), journal, list + strcspn(list, ",]"));
+    write_file("lab/cells.jsonl", spoilt, strlen(spoilt));
+    if (run(line)->exit) fail_msg("gyre %s", line);
+    read_whole(in_folder("lab/cells.jsonl"), journal, sizeof journal);
+    assert_non_null(strstr(journal, first)); /* measured again, to the same bits */
+}
+
 static void audit(void **state) {
     (void)state;
     write_scaled("narrow", 1, 70000);
@@ -171,9 +189,10 @@ static void infinite_perplexity(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_command),  cmocka_unit_test(on_any_threads), cmocka_unit_test(under_one_method),
-        cmocka_unit_test(older_journals), cmocka_unit_test(audit),          cmocka_unit_test(infinite_perplexity)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(every_command),      cmocka_unit_test(on_any_threads),
+                                       cmocka_unit_test(under_one_method),   cmocka_unit_test(older_journals),
+                                       cmocka_unit_test(older_labs),         cmocka_unit_test(audit),
+                                       cmocka_unit_test(infinite_perplexity)};
     setenv("GYRE_THREADS", "2", 1);
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }
