@@ -6,6 +6,7 @@
 #include "model/network_weights.h"
 #include "util/error.h"
 
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -244,7 +245,7 @@ gyre_status gyre_weight_faults_open(gyre_weight_faults **out, const char *path, 
 static gyre_status doubt(gyre_fault_list *list, const gyre_file_tensor *t, float most, int64_t index, gyre_error *err) {
     static const float f16_end = 65520.0f, square_end = 0x1p64f;
     const uint64_t byte = t->offset + (uint64_t)gyre_stored_row_bytes(t->type, index);
-    if (!(most >= f16_end)) return GYRE_OK;
+    if (!(most >= f16_end && isfinite(most))) return GYRE_OK; /* what is not finite is a fault */
     return add(list, err, "%s: element %lld has a magnitude of %g, which is infinite in f16%s (%s, byte %llu)",
                gyre_make_printable(t->name, strlen(t->name)).text, (long long)index, (double)most,
                most >= square_end ? ", and whose square is infinite as a float: norms and attention overflow" : "", t->file,
@@ -264,7 +265,6 @@ gyre_status gyre_weight_doubts_open(gyre_weight_faults **out, const char *path, 
         const gyre_file_tensor tensor = gyre_tensor_store_at(store, i);
         int64_t index;
         if (tensor.type == GYRE_STORED_OTHER || gyre_network_ignores(tensor.name)) continue;
-        if (gyre_stored_check_finite(kernels, &tensor, NULL)) continue; /* a fault */
         const float largest = gyre_stored_largest(kernels, &tensor, &index);
         status = doubt(&c->list, &tensor, largest, index, err);
     }

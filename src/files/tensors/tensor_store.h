@@ -67,7 +67,7 @@ gyre_status gyre_tensor_store_check(const gyre_tensor_store *store, gyre_error *
 gyre_status gyre_stored_read(const gyre_kernels *kernels, const gyre_file_tensor *tensor, float *out, gyre_error *err);
 /* The check of gyre_stored_read alone: looks at every number, or at every scale of a block type. */
 gyre_status gyre_stored_check_finite(const gyre_kernels *kernels, const gyre_file_tensor *tensor, gyre_error *err);
-/* out = the largest magnitude of a tensor that passes gyre_stored_check_finite; *index = its first element. */
+/* out = the largest magnitude of a tensor of a type that is read, or a NaN if it holds one; *index = its first element. */
 float gyre_stored_largest(const gyre_kernels *kernels, const gyre_file_tensor *tensor, int64_t *index);
 /* Releases the tensor's pages, after it was copied elsewhere. */
 void gyre_stored_release_pages(const gyre_file_tensor *tensor);

@@ -148,33 +148,39 @@ gyre_status gyre_stored_read(const gyre_kernels *kernels, const gyre_file_tensor
     return status;
 }
 
-/* Finite floats without a sign are in the order of their bits.  The loop of a fixed length is one of vectors. */
-static uint32_t largest_bits(const float numbers[CHUNK_NUMBERS]) {
-    uint32_t bits[CHUNK_NUMBERS], most = 0;
+/* Floats without a sign are in the order of their bits, NaN last.  A loop of a fixed length over signed integers is one of
+ * vectors on every processor. */
+static int32_t largest_bits(const float numbers[CHUNK_NUMBERS]) {
+    int32_t bits[CHUNK_NUMBERS], most = 0;
     memcpy(bits, numbers, sizeof bits);
     for (int i = 0; i < CHUNK_NUMBERS; i++) {
-        const uint32_t magnitude = bits[i] & 0x7fffffffu;
+        const int32_t magnitude = bits[i] & 0x7fffffff;
         most = magnitude > most ? magnitude : most;
     }
     return most;
 }
 
 float gyre_stored_largest(const gyre_kernels *kernels, const gyre_file_tensor *t, int64_t *index) {
-    float numbers[CHUNK_NUMBERS] = {0}, out = -1;
+    float numbers[CHUNK_NUMBERS] = {0}, out;
+    int32_t most = -1;
     *index = 0;
     for (int64_t at = 0; at < t->count; at += CHUNK_NUMBERS) {
         const int64_t n = t->count - at < CHUNK_NUMBERS ? t->count - at : CHUNK_NUMBERS;
-        float most;
         gyre_stored_dequantize(kernels, t->type, t->data + gyre_stored_row_bytes(t->type, at), numbers, n);
         for (int64_t i = n; i < CHUNK_NUMBERS; i++)
             numbers[i] = 0;
-        const uint32_t bits = largest_bits(numbers);
-        memcpy(&most, &bits, sizeof most);
-        if (most <= out) continue;
-        out = most;
-        for (*index = at; fabsf(numbers[*index - at]) != most;)
-            ++*index;
+        const int32_t here = largest_bits(numbers);
+        if (here <= most) continue;
+        most = here;
+        int32_t bits = -1;
+        for (int64_t i = 0; bits != most; i++) {
+            memcpy(&bits, &numbers[i], sizeof bits);
+            bits &= 0x7fffffff;
+            *index = at + i;
+        }
     }
+    most = most < 0 ? 0 : most;
+    memcpy(&out, &most, sizeof out);
     return out;
 }
 
