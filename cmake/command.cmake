@@ -26,8 +26,10 @@ add_executable(gyre_command $<TARGET_OBJECTS:gyre_command_objects>)
 target_link_libraries(gyre_command PRIVATE gyre_train PkgConfig::JANSSON Threads::Threads ${GYRE_SLEEF_TARGET} m
     $<$<BOOL:${GYRE_MPI}>:MPI::MPI_C>)
 set_target_properties(gyre_command PROPERTIES
-    LINKER_LANGUAGE C OUTPUT_NAME gyre RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}
-    INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR}")
+    LINKER_LANGUAGE C OUTPUT_NAME gyre RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR})
+if(BUILD_SHARED_LIBS) # in the build tree the libraries lie beside it
+    set_target_properties(gyre_command PROPERTIES INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR};$ORIGIN")
+endif()
 install(TARGETS gyre_command RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 # The page of gyre explore, where make explorer built it.
 install(FILES ${PROJECT_SOURCE_DIR}/build/explorer/explorer.html DESTINATION ${CMAKE_INSTALL_DATADIR}/gyre OPTIONAL)

@@ -28,6 +28,42 @@ if(GYRE_SANITIZE)
     add_link_options(-fsanitize=${GYRE_SANITIZE})
 endif()
 
+# What a compiler and a linker have against faults of memory.  WebAssembly has none of it.  A program's own flags for sources
+# that are fortified, such as a distribution's, are kept.
+if(NOT CMAKE_SYSTEM_PROCESSOR STREQUAL "wasm32")
+    include(CheckCCompilerFlag)
+    include(CheckLinkerFlag)
+    include(CheckPIESupported)
+    set(CMAKE_POSITION_INDEPENDENT_CODE ON) # static libraries too: one may become part of a shared object, Python's
+    if(NOT CMAKE_EXE_LINKER_FLAGS MATCHES "-static")
+        check_pie_supported(LANGUAGES C)
+    endif()
+    foreach(flag IN ITEMS -fstack-protector-strong -fcf-protection)
+        string(MAKE_C_IDENTIFIER "GYRE_HAVE${flag}" have)
+        check_c_compiler_flag(${flag} ${have})
+        if(${have})
+            target_compile_options(gyre_flags INTERFACE ${flag})
+        endif()
+    endforeach()
+    foreach(flag IN ITEMS relro now noexecstack)
+        check_linker_flag(C -Wl,-z,${flag} GYRE_HAVE_LINK_${flag})
+        if(GYRE_HAVE_LINK_${flag})
+            add_link_options(-Wl,-z,${flag})
+        endif()
+    endforeach()
+    if(NOT GYRE_SANITIZE AND NOT GYRE_FUZZ AND NOT CMAKE_C_FLAGS MATCHES "_FORTIFY_SOURCE") # needs optimisation
+        target_compile_options(gyre_flags INTERFACE
+            $<$<CONFIG:Release,RelWithDebInfo,MinSizeRel>:-U_FORTIFY_SOURCE$<SEMICOLON>-D_FORTIFY_SOURCE=2>)
+    endif()
+endif()
+# A search path that an installation would replace ends with an empty element, and that is the current folder: CMake reserves space
+# so.  Files therefore have their installed path from the beginning, except where a packager wants none in the end.
+# scripts/check-elf reads them.
+if(NOT CMAKE_SKIP_INSTALL_RPATH)
+    set(CMAKE_BUILD_WITH_INSTALL_RPATH ON)
+endif()
+set(CMAKE_INSTALL_RPATH_USE_LINK_PATH ON)
+
 # Files named after an instruction set are compiled for it; dispatch.c decides at run time which of them may run.  On other
 # processors they are empty.  (NEON is part of AArch64 and needs no flag.)
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")

@@ -27,9 +27,6 @@ function(gyre_library name)
     add_library(${name}_objects OBJECT ${sources})
     target_include_directories(${name}_objects PRIVATE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src)
     target_link_libraries(${name}_objects PRIVATE gyre_flags ${arg_SYSTEM})
-    if(NOT CMAKE_SYSTEM_PROCESSOR STREQUAL "wasm32") # a static library may become part of a shared object: Python's
-        set_target_properties(${name}_objects PROPERTIES POSITION_INDEPENDENT_CODE ON)
-    endif()
     if(BUILD_SHARED_LIBS)
         target_compile_options(${name}_objects PRIVATE -fno-semantic-interposition)
     else()
@@ -42,8 +39,10 @@ function(gyre_library name)
         $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
     target_link_libraries(${name} PUBLIC ${arg_NEEDS} PRIVATE ${arg_SYSTEM})
     set_target_properties(${name} PROPERTIES
-        LINKER_LANGUAGE C VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR}
-        INSTALL_RPATH "$ORIGIN")
+        LINKER_LANGUAGE C VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
+    if(arg_NEEDS)
+        set_target_properties(${name} PROPERTIES INSTALL_RPATH "$ORIGIN")
+    endif()
 
     if(BUILD_SHARED_LIBS)
         gyre_symbols(${name} ${arg_HEADERS})

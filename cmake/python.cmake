@@ -24,6 +24,9 @@ target_link_libraries(gyre_python PRIVATE gyre_flags gyre_model)
 set_target_properties(gyre_python PROPERTIES
     LINKER_LANGUAGE C PREFIX "" OUTPUT_NAME _gyre C_VISIBILITY_PRESET hidden
     LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/python/gyre) # scripts/test-python puts the modules beside it
+if(BUILD_SHARED_LIBS) # which are in the build tree only: no wheel holds them
+    set_target_properties(gyre_python PROPERTIES INSTALL_RPATH "$ORIGIN/../..")
+endif()
 # One extension serves CPython 3.11 and later.  A free-threaded CPython has no stable ABI and gets one of its own.
 execute_process(COMMAND ${Python_EXECUTABLE} -c "import sysconfig; print(sysconfig.get_config_var('Py_GIL_DISABLED') or 0)"
     OUTPUT_VARIABLE python_free_threaded OUTPUT_STRIP_TRAILING_WHITESPACE)

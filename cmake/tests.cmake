@@ -116,6 +116,13 @@ foreach(test IN LISTS tests)
     set_tests_properties(${name} PROPERTIES TIMEOUT ${seconds} LABELS "${part};${folder}")
 endforeach()
 
+# Where programs and libraries look for others, and how they are linked.
+find_program(GYRE_READELF readelf)
+if(GYRE_READELF AND CMAKE_SYSTEM_NAME STREQUAL "Linux")
+    add_test(NAME check_elf COMMAND ${PROJECT_SOURCE_DIR}/scripts/check-elf ${PROJECT_BINARY_DIR})
+    set_tests_properties(check_elf PROPERTIES TIMEOUT 600 LABELS command)
+endif()
+
 # What the tests of the explorer compare with (tests/explorer/README.md); ci/explorer builds it.
 if(GYRE_COMMAND)
     add_executable(native_numbers EXCLUDE_FROM_ALL tests/explorer/native_numbers.c)
