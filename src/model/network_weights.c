@@ -3,6 +3,7 @@
 #include "core/encoding.h"
 #include "files/printable_name.h"
 #include "util/error.h"
+#include "util/plain_numbers.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -26,7 +27,7 @@ static void fail(loader *o, gyre_status status, const char *format, ...) {
     va_list arguments;
     if (o->status) return;
     va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
+    (void)gyre_plain_vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
     if (o->faults && status != GYRE_ENOMEM)
         o->status = gyre_fault_list_add(o->faults, text, o->err);

@@ -5,6 +5,7 @@
 #include "model/network_groups.h"
 #include "model/network_weights.h"
 #include "util/error.h"
+#include "util/plain_numbers.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -36,7 +37,7 @@ static gyre_status add(gyre_fault_list *list, gyre_error *err, const char *forma
     char text[sizeof err->text];
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
+    (void)gyre_plain_vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
     return gyre_fault_list_add(list, text, err);
 }

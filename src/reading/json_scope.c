@@ -2,6 +2,7 @@
 #include "reading/json_scope.h"
 
 #include "files/json_locate.h"
+#include "util/plain_numbers.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -57,7 +58,7 @@ void gyre_scope_fail(const gyre_scope *s, gyre_status status, const char *key, c
     char why[300];
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(why, sizeof why, format, arguments);
+    (void)gyre_plain_vsnprintf(why, sizeof why, format, arguments);
     va_end(arguments);
     if (gyre_build_status(build_of(s)) != GYRE_OK) return;
     const gyre_place place = gyre_scope_place(s, key);
@@ -68,7 +69,7 @@ void gyre_scope_warn(const gyre_scope *s, const char *key, const char *format, .
     char text[400];
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
+    (void)gyre_plain_vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
     if (gyre_build_status(build_of(s)) != GYRE_OK) return;
     const gyre_place place = gyre_scope_place(s, key);

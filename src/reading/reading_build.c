@@ -2,6 +2,7 @@
 #include "reading/reading_build.h"
 
 #include "util/error.h"
+#include "util/plain_numbers.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -83,9 +84,9 @@ double *gyre_build_alloc_numbers(gyre_build *build, int64_t count) {
 static const char *format_text(gyre_build *build, const char *format, va_list arguments) {
     va_list arguments_copy;
     va_copy(arguments_copy, arguments);
-    const int length = vsnprintf(NULL, 0, format, arguments);
+    const int length = gyre_plain_vsnprintf(NULL, 0, format, arguments);
     char *text = length < 0 ? NULL : arena_alloc(build, (size_t)length + 1);
-    if (text) vsnprintf(text, (size_t)length + 1, format, arguments_copy);
+    if (text) (void)gyre_plain_vsnprintf(text, (size_t)length + 1, format, arguments_copy);
     va_end(arguments_copy);
     return text ? text : "";
 }
@@ -297,9 +298,11 @@ void gyre_build_set_number(gyre_build *build, gyre_layer_group *group, const cha
                            const gyre_place *place, const char *why, double value) {
     int digits = 1;
     char text[40];
+    const gyre_locale locale = gyre_plain_numbers_begin();
     do
         snprintf(text, sizeof text, "%.*g", digits, value);
     while (strtod(text, NULL) != value && ++digits <= 17);
+    gyre_plain_numbers_end(locale);
     if (value == floor(value) && fabs(value) < 1e15) snprintf(text, sizeof text, "%.0f", value);
     gyre_build_set_field(build, group, name, origin, place, why, "%s", text);
 }
@@ -329,7 +332,7 @@ void gyre_build_fail(gyre_build *build, gyre_status status, const gyre_place *pl
     char why[360], where[64] = "";
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(why, sizeof why, format, arguments);
+    (void)gyre_plain_vsnprintf(why, sizeof why, format, arguments);
     va_end(arguments);
     if (place && place->line > 0)
         snprintf(where, sizeof where, ", line %" PRId64, place->line);

@@ -1,8 +1,8 @@
 /* report_buffer.c: growing text, and strings escaped for where they go. */
 #include "report/report_internal.h"
+#include "util/plain_numbers.h"
 #include "util/utf8.h"
 
-#include <locale.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -41,12 +41,12 @@ void gyre_report_put(gyre_report_buffer *buffer, const char *text) {
 void gyre_report_printf(gyre_report_buffer *buffer, const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
-    const int count = vsnprintf(NULL, 0, format, arguments);
+    const int count = gyre_plain_vsnprintf(NULL, 0, format, arguments);
     va_end(arguments);
     if (count < 0) buffer->failed = 1;
     if (count < 0 || !reserve(buffer, (size_t)count)) return;
     va_start(arguments, format);
-    vsnprintf(buffer->text + buffer->length, (size_t)count + 1, format, arguments);
+    (void)gyre_plain_vsnprintf(buffer->text + buffer->length, (size_t)count + 1, format, arguments);
     va_end(arguments);
     buffer->length += (size_t)count;
 }
@@ -161,22 +161,13 @@ void gyre_report_put_gnuplot_string(gyre_report_buffer *buffer, const char *text
 }
 
 /* -- numbers -- */
-/* The caller's locale may print a comma. */
-static void use_decimal_point(char *number) {
-    const struct lconv *locale = localeconv();
-    char *point = strstr(number, locale->decimal_point);
-    if (!point || strcmp(locale->decimal_point, ".") == 0) return;
-    const size_t length = strlen(locale->decimal_point);
-    *point = '.';
-    memmove(point + 1, point + length, strlen(point + length) + 1);
-}
-
 void gyre_report_format_number(char out[64], char style, int digits, double value) {
+    const gyre_locale locale = gyre_plain_numbers_begin();
     if (style == 'f' && !(fabs(value) >= 1e6))
         snprintf(out, 64, "%.*f", digits, value);
     else
         snprintf(out, 64, style == 'g' ? "%.*g" : "%.*e", digits, value);
-    use_decimal_point(out);
+    gyre_plain_numbers_end(locale);
     if (out[0] == '-' && !strpbrk(out, "123456789n")) memmove(out, out + 1, strlen(out)); /* -0.00 */
 }
 

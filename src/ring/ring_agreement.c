@@ -6,6 +6,7 @@
 #include "core/view.h"
 #include "ring/ring_call.h"
 #include "util/error.h"
+#include "util/plain_numbers.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -35,6 +36,7 @@ static void say_differ(greeting *own, const gyre_ring_fields *fields, int i, con
     double x, y;
     memcpy(&x, &a, sizeof x);
     memcpy(&y, &b, sizeof y);
+    const gyre_locale locale = gyre_plain_numbers_begin();
     if (fields->kinds[i] == 'i')
         snprintf(text, sizeof text, "%s: %" PRId64 " on rank %" PRId64 ", but %" PRId64 " on rank %" PRId64 " (%s)",
                  fields->names[i], (int64_t)a, other->rank, (int64_t)b, own->rank, name);
@@ -44,6 +46,7 @@ static void say_differ(greeting *own, const gyre_ring_fields *fields, int i, con
     else
         snprintf(text, sizeof text, "%s: rank %" PRId64 " has others than rank %" PRId64 " (%s)", fields->names[i],
                  other->rank, own->rank, name);
+    gyre_plain_numbers_end(locale);
     say(own, GYRE_EINVAL, text);
 }
 

@@ -1,5 +1,6 @@
 /* error.c: the one place that formats error messages. */
 #include "util/error.h"
+#include "util/plain_numbers.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -11,7 +12,7 @@ gyre_status(gyre_fail)(gyre_error *err, gyre_status status, const char *format, 
     err->offset = 0;
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(err->text, sizeof err->text, format, arguments);
+    (void)gyre_plain_vsnprintf(err->text, sizeof err->text, format, arguments);
     va_end(arguments);
     return status;
 }

@@ -1,5 +1,6 @@
 /* gguf_keys.c: typed values by key.  Errors name the key and its byte. */
 #include "reading/gguf/gguf_source.h"
+#include "util/plain_numbers.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -31,7 +32,7 @@ void gyre_gguf_fail(const gyre_gguf_source *s, gyre_status status, const char *s
     const gyre_place place = gyre_gguf_place(s, suffix);
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
+    (void)gyre_plain_vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
     gyre_build_fail(s->build, status, &place, "%s: %s", place.key, text);
 }
@@ -41,7 +42,7 @@ void gyre_gguf_warn(const gyre_gguf_source *s, const char *suffix, const char *f
     const gyre_place place = gyre_gguf_place(s, suffix);
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
+    (void)gyre_plain_vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
     gyre_build_warn(s->build, &place, "%s: %s", place.key, text);
 }
@@ -103,9 +104,11 @@ int gyre_gguf_read_flag(const gyre_gguf_source *s, const char *suffix, int fallb
 /* Prints a float in the digits that distinguish it from other floats: 0.1, where the double is 0.10000000149011612. */
 static void print_float(double x, char out[40]) {
     int digits = 1;
+    const gyre_locale locale = gyre_plain_numbers_begin();
     do
         snprintf(out, 40, "%.*g", digits, x);
     while (strtof(out, NULL) != (float)x && ++digits <= 9);
+    gyre_plain_numbers_end(locale);
     if (x == floor(x) && fabs(x) < 1e15) snprintf(out, 40, "%.0f", x);
 }
 

@@ -1,0 +1,45 @@
+/* plain_numbers.h: numbers with a decimal point. A program that calls the library may have set a locale with a comma. */
+#ifndef GYRE_UTIL_PLAIN_NUMBERS_H
+#define GYRE_UTIL_PLAIN_NUMBERS_H
+#include <stdarg.h>
+#include <stdio.h>
+
+#ifdef __wasm__ /* has no other locale */
+typedef int gyre_locale;
+static inline gyre_locale gyre_plain_numbers_begin(void) {
+    return 0;
+}
+static inline void gyre_plain_numbers_end(gyre_locale locale) {
+    (void)locale;
+}
+#else
+#include <locale.h>
+
+typedef struct gyre_locale {
+    locale_t plain, before; /* plain: 0 = no memory; the locale then stays */
+} gyre_locale;
+
+/* From here to gyre_plain_numbers_end, this thread prints and reads numbers as in C. */
+static inline gyre_locale gyre_plain_numbers_begin(void) {
+    gyre_locale locale = {newlocale(LC_ALL_MASK, "C", (locale_t)0), (locale_t)0};
+    if (locale.plain) locale.before = uselocale(locale.plain);
+    return locale;
+}
+
+static inline void gyre_plain_numbers_end(gyre_locale locale) {
+    if (!locale.plain) return;
+    (void)uselocale(locale.before);
+    freelocale(locale.plain);
+}
+#endif
+
+/* vsnprintf, so. */
+__attribute__((format(printf, 3, 0))) static inline int gyre_plain_vsnprintf(char *out, size_t bytes, const char *format,
+                                                                             va_list arguments) {
+    const gyre_locale locale = gyre_plain_numbers_begin();
+    const int length = vsnprintf(out, bytes, format, arguments);
+    gyre_plain_numbers_end(locale);
+    return length;
+}
+
+#endif
