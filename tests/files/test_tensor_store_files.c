@@ -43,6 +43,24 @@ static void test_safetensors(void **state) {
     stored_clear();
 }
 
+/* What torch.save writes, under its own name and under that of a safetensors file. Reading it would run code. */
+static void test_pickles(void **state) {
+    (void)state;
+    static const char pickle[] = "\x80\x04\x95\x1f\0\0\0\0\0\0\0\x8c\x05posix\x94\x8c\x06system\x94\x93\x94.",
+                      zip[] = "PK\3\4\0\0\0\0data.pkl";
+    const char *const refused[3] = {"a pickle, whose reading runs code; save the model as safetensors",
+                                    in_folder("model.safetensors"), NULL},
+                      *const left_out[3] = {"model.safetensors: not in the folder", "pickles are not read", folder};
+    write_file("model.safetensors", pickle, sizeof pickle - 1);
+    stored_refused(folder, GYRE_EFORMAT, refused, -1);
+    write_file("model.safetensors", zip, sizeof zip - 1);
+    stored_refused(folder, GYRE_EFORMAT, refused, -1);
+    stored_clear();
+    write_file("pytorch_model.bin", pickle, sizeof pickle - 1);
+    stored_refused(folder, GYRE_EIO, left_out, -1);
+    stored_clear();
+}
+
 /* -- several and an index -- */
 #define A          "\"a\":\"1.safetensors\""
 #define B          "\"b\":\"2.safetensors\""
@@ -327,9 +345,9 @@ static void test_cut_index(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_safetensors), cmocka_unit_test(test_index),           cmocka_unit_test(test_nothing),
-        cmocka_unit_test(test_ggufs),       cmocka_unit_test(test_cut_safetensors), cmocka_unit_test(test_cut_gguf),
-        cmocka_unit_test(test_cut_index),
+        cmocka_unit_test(test_safetensors), cmocka_unit_test(test_index),     cmocka_unit_test(test_nothing),
+        cmocka_unit_test(test_pickles),     cmocka_unit_test(test_ggufs),     cmocka_unit_test(test_cut_safetensors),
+        cmocka_unit_test(test_cut_gguf),    cmocka_unit_test(test_cut_index),
     };
     return cmocka_run_group_tests(tests, make_empty_folder, stored_teardown);
 }

@@ -234,20 +234,30 @@ static gyre_status read_header_tensors(gyre_safetensors *file, json_t *header, g
     return check_tiling(file, err);
 }
 
+/* Files that are often taken for one: JSON, and what torch.save writes, a pickle by itself or in a zip. */
+static gyre_status refuse_header(const gyre_safetensors *file, uint64_t size, gyre_error *err) {
+    const unsigned char *map = file->map.bytes;
+    if (map[0] == '{')
+        return gyre_fail(err, GYRE_EFORMAT,
+                         "safetensors: the file is JSON text; a model is named by its folder, or by a GGUF (%s)",
+                         file->path);
+    if (map[0] == 0x80 || memcmp(map, "PK", 2) == 0)
+        return gyre_fail(err, GYRE_EFORMAT,
+                         "safetensors: the file is a pickle, whose reading runs code; save the model as safetensors (%s)",
+                         file->path);
+    return gyre_fail(err, GYRE_EFORMAT,
+                     "safetensors: no such file, or a damaged one: it states a header of %" PRIu64
+                     " bytes and has %zu in all "
+                     "(%s)",
+                     size, file->map.size, file->path);
+}
+
 static gyre_status parse(gyre_safetensors *file, gyre_error *err) {
     const unsigned char *map = file->map.bytes;
     if (file->map.size < SIZE_BYTES)
         return gyre_fail(err, GYRE_EFORMAT, "safetensors: %zu bytes are too few (%s)", file->map.size, file->path);
     const uint64_t size = gyre_load_le(map, SIZE_BYTES);
-    if (size > MAX_HEADER_BYTES || size > file->map.size - SIZE_BYTES)
-        return map[0] == '{' ? gyre_fail(err, GYRE_EFORMAT,
-                                         "safetensors: the file is JSON text; a model is named by its folder, or by a GGUF "
-                                         "(%s)",
-                                         file->path)
-                             : gyre_fail(err, GYRE_EFORMAT,
-                                         "safetensors: no such file, or a damaged one: it states a header of %" PRIu64
-                                         " bytes and has %zu in all (%s)",
-                                         size, file->map.size, file->path);
+    if (size > MAX_HEADER_BYTES || size > file->map.size - SIZE_BYTES) return refuse_header(file, size, err);
     file->data = map + SIZE_BYTES + size;
     file->data_bytes = file->map.size - SIZE_BYTES - size;
     if (size == 0 || map[SIZE_BYTES] != '{')

@@ -89,6 +89,18 @@ static int exists(const char *path) {
     return stat(path, &info) == 0 || errno != ENOENT;
 }
 
+/* out = 1 if the folder holds the weights as transformers wrote them before safetensors. */
+static int has_pickles(const char *folder) {
+    static const char *const names[] = {"pytorch_model.bin", "pytorch_model.bin.index.json"};
+    for (int i = 0; i < 2; i++) {
+        char *path = gyre_path_join(folder, names[i]);
+        const int there = path && exists(path);
+        free(path);
+        if (there) return 1;
+    }
+    return 0;
+}
+
 /* A single file is preferred to an index, as in transformers. */
 static gyre_status open_folder(gyre_tensor_store *store, gyre_error *err) {
     char *whole = gyre_path_join(store->path, GYRE_WEIGHTS_FILE),
@@ -101,8 +113,10 @@ static gyre_status open_folder(gyre_tensor_store *store, gyre_error *err) {
     else if (exists(index))
         status = gyre_tensor_store_open_index(store, index, err);
     else
-        status = gyre_fail(err, GYRE_EIO, "%s: not in the folder, nor %s (%s)", GYRE_WEIGHTS_FILE, GYRE_WEIGHTS_INDEX_FILE,
-                           store->path);
+        status = gyre_fail(
+            err, GYRE_EIO, "%s: not in the folder, nor %s%s (%s)", GYRE_WEIGHTS_FILE, GYRE_WEIGHTS_INDEX_FILE,
+            has_pickles(store->path) ? "; pickles are not read, because that runs code: save the model as safetensors" : "",
+            store->path);
     free(whole);
     free(index);
     return status;
