@@ -1,7 +1,8 @@
 /* fuzz_cache.c: feeds any bytes as a cache file to libFuzzer. A cache that loads is used in every possible way.
  *
  * The first byte selects the encoding that the file is read with (its low two bits) and whether the checksums are corrected
- * first (the next bit). Without the correction few inputs would pass the checksums. */
+ * first (the next bit). Without the correction few inputs would pass the checksums. Half of the inputs are made from others
+ * by changes of whole numbers. */
 #include "fuzz_support.h"
 #include "gyre/gyre_cache.h"
 
@@ -27,16 +28,119 @@ static void sign(uint8_t *bytes, size_t count) {
         bytes[count + (size_t)i] = (uint8_t)(sum >> 8 * i);
 }
 
-/* Corrects both checksums. The checksum of the header follows the frequencies of `dim` channels. */
-static void sign_all(uint8_t *bytes, size_t size) {
+/* out = where the header's checksum is, which follows the frequencies of `dim` channels; 0 = there is none. */
+static size_t header_end(const uint8_t *bytes, size_t size) {
     int64_t dim = 0;
-    if (size < FACTOR_AT + 24) return;
+    if (size < FACTOR_AT + 24) return 0;
     memcpy(&dim, bytes + DIM_AT, sizeof dim);
     const size_t later = bytes[8] == 2 || bytes[8] == 3 ? 8 * (size_t)(bytes[8] - 1) : 0; /* a field more in each version */
     const size_t end = FACTOR_AT + later + (dim > 0 && dim <= 64 ? 8 + 4 * (size_t)dim : 0);
-    if (end + 8 > size) return;
+    return end + 8 > size ? 0 : end;
+}
+
+/* Corrects both checksums. */
+static void sign_all(uint8_t *bytes, size_t size) {
+    const size_t end = header_end(bytes, size);
+    if (end == 0) return;
     sign(bytes, end);
     sign(bytes, size - 4);
+}
+
+/* -- files that differ in a number of the format -- */
+
+enum { SEQUENCES = 6, RANGES = 16, PAGES = 17, BYTES = 18, RANGE_WORDS = 3 + GYRE_MAX_AXES };
+
+static int64_t field(const uint8_t *bytes, size_t at) {
+    int64_t value;
+    memcpy(&value, bytes + at, sizeof value);
+    return value;
+}
+
+static void set_field(uint8_t *bytes, size_t at, int64_t value) {
+    memcpy(bytes + at, &value, sizeof value);
+}
+
+static uint64_t draw(uint64_t *state, uint64_t below) {
+    *state = *state * 6364136223846793005u + 1442695040888963407u;
+    return (*state >> 33) % below;
+}
+
+/* out = numbers of the lists after the header, and as many positions as lie in the file of the 64 behind them. */
+static size_t list_words(const uint8_t *bytes, size_t size, size_t end) {
+    const size_t there = (size - 4 - end - 4) / 8;
+    const int64_t sequences = field(bytes, NUMBERS + 8 * SEQUENCES), ranges = field(bytes, NUMBERS + 8 * RANGES),
+                  pages = field(bytes, NUMBERS + 8 * PAGES), most = 1 << 20;
+    if (sequences < 0 || sequences > most || ranges < 0 || ranges > most || pages < 0 || pages > most) return there;
+    const size_t words = (size_t)(sequences + RANGE_WORDS * ranges + 2 * pages) + 64;
+    return words < there ? words : there;
+}
+
+static void spoil_number(uint8_t *bytes, size_t size, size_t end, uint64_t *state) {
+    static const int64_t edges[] = {0,           1,
+                                    2,           3,
+                                    4,           8,
+                                    16,          63,
+                                    64,          1024,
+                                    1025,        -1,
+                                    -2,          INT32_MAX,
+                                    INT32_MIN,   1LL << 31,
+                                    1LL << 32,   1LL << 33,
+                                    1LL << 53,   INT64_MAX,
+                                    INT64_MIN,   INT64_MAX - 7,
+                                    -(1LL << 32)};
+    const size_t header = (end - NUMBERS) / 8, lists = list_words(bytes, size, end);
+    const size_t words[2] = {(size_t)draw(state, header + lists), (size_t)draw(state, header + lists)};
+    size_t at[2];
+    for (int i = 0; i < 2; i++)
+        at[i] = words[i] < header ? NUMBERS + 8 * words[i] : end + 4 + 8 * (words[i] - header);
+    const int64_t old = field(bytes, at[0]), other = field(bytes, at[1]);
+    switch (draw(state, 5)) {
+    case 0:
+        set_field(bytes, at[0], edges[draw(state, sizeof edges / sizeof *edges)]);
+        break;
+    case 1:
+        set_field(bytes, at[0], (int64_t)((uint64_t)old + 1));
+        break;
+    case 2:
+        set_field(bytes, at[0], (int64_t)((uint64_t)old - 1));
+        break;
+    case 3:
+        set_field(bytes, at[0], (int64_t)((uint64_t)old * 2));
+        break;
+    default:
+        set_field(bytes, at[0], other);
+    }
+}
+
+/* Doubles a range of the last sequence, whose lists then fit the header again; out = the size. */
+static size_t double_range(uint8_t *bytes, size_t size, size_t room, size_t end, uint64_t *state) {
+    const int64_t sequences = field(bytes, NUMBERS + 8 * SEQUENCES), ranges = field(bytes, NUMBERS + 8 * RANGES);
+    const size_t each = 8 * RANGE_WORDS;
+    if (sequences < 1 || sequences > 64 || ranges < 1 || ranges > 64 || size + each > room) return size;
+    const size_t counts = end + 4, last = counts + 8 * (size_t)(sequences - 1),
+                 from = last + 8 + each * (size_t)draw(state, (uint64_t)ranges), to = last + 8 + each * (size_t)ranges;
+    if (to > size) return size;
+    memmove(bytes + to + each, bytes + to, size - to);
+    memcpy(bytes + to, bytes + from, each);
+    set_field(bytes, last, (int64_t)((uint64_t)field(bytes, last) + 1));
+    set_field(bytes, NUMBERS + 8 * RANGES, ranges + 1);
+    return size + each;
+}
+
+size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t room);
+size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t room, unsigned seed);
+
+/* Half of the inputs differ in whole numbers of the format and have right checksums. */
+size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t room, unsigned seed) {
+    uint64_t state = seed;
+    const size_t end = size > 0 ? header_end(data + 1, size - 1) : 0;
+    if (end == 0 || draw(&state, 2) == 0) return LLVMFuzzerMutate(data, size, room);
+    data[0] |= 4;
+    if (draw(&state, 8) == 0) size = 1 + double_range(data + 1, size - 1, room - 1, end, &state);
+    for (uint64_t i = draw(&state, 3); i > 0; i--)
+        spoil_number(data + 1, size - 1, end, &state);
+    if (draw(&state, 8) > 0) set_field(data + 1, NUMBERS + 8 * BYTES, (int64_t)(size - 1));
+    return size;
 }
 
 /* -- memory: no more than a file of so many bytes may need -- */
