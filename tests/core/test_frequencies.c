@@ -532,6 +532,27 @@ static void angles_at_the_largest_position(void **state) {
     }
 }
 
+/* Powers of a wide head are products of two, each within a unit in the last place of long double; a narrow head's are as
+ * they were. */
+static void wide_heads_have_the_same_frequencies(void **state) {
+    (void)state;
+    static const int64_t dims[] = {510, 512, 514, 4098, 65536};
+    static double got[32768];
+    for (size_t d = 0; d < sizeof dims / sizeof *dims; d++) {
+        gyre_config config = test_rope_config(dims[d], GYRE_LAYOUT_HALF);
+        config.rope.base = 500000;
+        gyre_encoding *e = test_encoding(&config);
+        assert_ok(gyre_encoding_frequencies(e, 0, got, NULL));
+        for (int64_t i = 0; i < dims[d] / 2; i++) {
+            const long double want = powl(500000, -(long double)i / (long double)(dims[d] / 2));
+            const long double off = fabsl((long double)got[i] - want) / want;
+            if (dims[d] <= 512 ? got[i] != (double)want : off > 0x1p-53L + 4 * LDBL_EPSILON)
+                fail_msg("%lld channels, pair %lld: off by %Lg", (long long)dims[d], (long long)i, off);
+        }
+        gyre_encoding_free(e);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(agrees_with_reference),
@@ -554,6 +575,7 @@ int main(void) {
         cmocka_unit_test(attention_factor_follows_the_length),
         cmocka_unit_test(only_rotations_have_frequencies),
         cmocka_unit_test(angles_at_the_largest_position),
+        cmocka_unit_test(wide_heads_have_the_same_frequencies),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -12,10 +12,13 @@ gyre_status gyre_encoding_frequencies(const gyre_encoding *encoding, int64_t len
                                       double *attention_factor) {
     const gyre_status status = check_rotates(encoding, length);
     if (status != GYRE_OK) return status;
-    for (int64_t i = 0; inv_freq && i < encoding->config.rope.dim / 2; i++) {
-        gyre_frequency frequency;
-        gyre_rope_frequencies(&encoding->config, length, i, 1, &frequency);
-        inv_freq[i] = frequency.high;
+    const int64_t pairs = inv_freq ? encoding->config.rope.dim / 2 : 0;
+    for (int64_t first = 0, count; first < pairs; first += count) {
+        gyre_frequency frequency[GYRE_PAIR_CHUNK];
+        count = pairs - first < GYRE_PAIR_CHUNK ? pairs - first : GYRE_PAIR_CHUNK;
+        gyre_rope_frequencies(&encoding->config, length, first, count, frequency);
+        for (int64_t i = 0; i < count; i++)
+            inv_freq[first + i] = frequency[i].high;
     }
     if (attention_factor) *attention_factor = gyre_angles_of(encoding, GYRE_DIRECTION_FORWARD, length).factor;
     return GYRE_OK;

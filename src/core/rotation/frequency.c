@@ -43,10 +43,19 @@ gyre_config gyre_axis_scaling(const gyre_config *config, int64_t axis, int64_t *
     return out;
 }
 
-static long double theta_of(const struct gyre_rope_config *rope, long double base, int64_t pair) {
+static long double power_of(const struct gyre_rope_config *rope, long double base, int64_t pair) {
     const int64_t pairs = rope->dim / 2;
     return powl(base, -(long double)pair / (long double)pairs);
 }
+
+/* Powers of a wide head are products of two: of the first pair of each RUN, and of the pairs after it.  A few bytes may ask
+ * for tens of thousands of pairs, and powl takes as long as a hundred products. */
+enum { USUAL_DIM = 512, RUN = 64 };
+typedef struct pair_powers {
+    int64_t begin; /* of the run that `first` belongs to */
+    long double first, after[RUN];
+    int made;
+} pair_powers;
 
 /* Parameters of the scaling that all pairs share. */
 typedef struct scaling_params {
@@ -58,7 +67,21 @@ typedef struct scaling_params {
     long double kappa;     /* DyPE; 1 without */
     int64_t slowed;        /* RIFLEx: the pair */
     long double slow;      /* its frequency */
+    pair_powers powers;    /* of base; kept from pair to pair */
 } scaling_params;
+
+static long double theta_of(scaling_params *r, int64_t pair) {
+    const struct gyre_rope_config *rope = &r->config->rope;
+    pair_powers *p = &r->powers;
+    const int64_t begin = pair / RUN * RUN;
+    if (rope->dim <= USUAL_DIM) return power_of(rope, r->base, pair);
+    for (int64_t i = 0; !p->made && i < RUN; i++)
+        p->after[i] = power_of(rope, r->base, i);
+    if (!p->made || p->begin != begin) p->first = power_of(rope, r->base, begin);
+    p->begin = begin;
+    p->made = 1;
+    return p->first * p->after[pair - begin];
+}
 
 static gyre_frequency split_double(long double value) {
     gyre_frequency out = {(double)value, 0.0};
@@ -131,11 +154,11 @@ static long double kappa_of(const gyre_config *config) {
 }
 
 /* The pair whose period, in whole positions, is nearest to that of the repetition; the first of equals. */
-static int64_t find_intrinsic_pair(const struct gyre_rope_config *rope, int64_t repeats_at) {
+static int64_t find_intrinsic_pair(scaling_params *r, int64_t repeats_at) {
     int64_t best = 0;
     long double least = INFINITY;
-    for (int64_t i = 0; i < rope->dim / 2; i++) {
-        const long double period = roundl(two_pi / theta_of(rope, (long double)rope->base, i));
+    for (int64_t i = 0; i < r->config->rope.dim / 2; i++) {
+        const long double period = roundl(two_pi / theta_of(r, i));
         if (!(fabsl(period - (long double)repeats_at) < least)) continue;
         least = fabsl(period - (long double)repeats_at);
         best = i;
@@ -146,7 +169,7 @@ static int64_t find_intrinsic_pair(const struct gyre_rope_config *rope, int64_t 
 static void find_slowed_pair(scaling_params *r, int64_t axis) {
     const struct gyre_axis_config *own = &r->config->rope.axis[axis];
     const long double share = r->config->rope.scaling == GYRE_SCALING_RIFLEX ? 0.9L : 1.0L;
-    r->slowed = own->intrinsic_pair > 0 ? own->intrinsic_pair - 1 : find_intrinsic_pair(&r->config->rope, own->repeats_at);
+    r->slowed = own->intrinsic_pair > 0 ? own->intrinsic_pair - 1 : find_intrinsic_pair(r, own->repeats_at);
     r->slow = share * two_pi / (r->factor * (long double)r->config->trained_length);
 }
 
@@ -229,9 +252,9 @@ static long double clip_share(const gyre_config *config, int64_t pair) {
     return j == n - 1 ? 0.0L : 0.5L * (1.0L + cosl(0.5L * two_pi * (long double)j / (long double)(n - 1)));
 }
 
-static long double unclipped_frequency(const scaling_params *r, int64_t pair) {
+static long double unclipped_frequency(scaling_params *r, int64_t pair) {
     const struct gyre_rope_config *rope = &r->config->rope;
-    const long double theta = theta_of(rope, r->base, pair);
+    const long double theta = theta_of(r, pair);
     switch (rope->scaling) {
     case GYRE_SCALING_LINEAR:
         return theta / r->factor;
@@ -259,7 +282,7 @@ static long double unclipped_frequency(const scaling_params *r, int64_t pair) {
     }
 }
 
-static long double scaled_frequency(const scaling_params *r, int64_t pair) {
+static long double scaled_frequency(scaling_params *r, int64_t pair) {
     return unclipped_frequency(r, pair) * clip_share(r->config, pair);
 }
 
@@ -270,7 +293,7 @@ static long double resonance_frequency(long double frequency) {
     return two_pi / (wavelength < 1.0L ? 1.0L : wavelength);
 }
 
-static long double frequency_of(const scaling_params *r, int64_t pair) {
+static long double frequency_of(scaling_params *r, int64_t pair) {
     const long double frequency = scaled_frequency(r, pair);
     return r->config->rope.resonance ? resonance_frequency(frequency) : frequency;
 }
@@ -386,7 +409,7 @@ gyre_scaling_parts gyre_rope_parts(const gyre_config *config, int64_t length) {
         }
         before = axis;
         const long double ratio =
-            scaled_frequency(&r, i - begin) / theta_of(&group.rope, (long double)group.rope.base, i - begin);
+            scaled_frequency(&r, i - begin) / power_of(&group.rope, (long double)group.rope.base, i - begin);
         if (fabsl(ratio - 1.0L) <= tolerance)
             parts.kept++;
         else if (ratio == 0.0L || fabsl(ratio * r.factor - 1.0L) <= tolerance)
