@@ -55,6 +55,15 @@ static int write_configs(void **state) {
     return 0;
 }
 
+/* Of one group. */
+static void compute(explain_accuracy *out, const explain_stats *stats) {
+    explain_accuracy *made = NULL;
+    gyre_error err = {0, ""};
+    if (explain_accuracy_compute(&made, &stats, 1, &err)) fail_msg("%s", err.text);
+    *out = *made;
+    explain_accuracy_free(&made, 1);
+}
+
 static json_t *accuracy_of(const char *line) {
     json_t *root = run_json(line);
     json_t *found = json_object_get(json_array_get(json_object_get(root, "groups"), 0), "accuracy");
@@ -230,7 +239,7 @@ static void gyre_runs_its_rotation(void **state) {
         gyre_encoding *e = test_encoding(&c);
         explain_stats stats = {.config = gyre_encoding_get_config(e), .pairs = 24, .trained = 8192};
         explain_accuracy a;
-        assert_ok(explain_accuracy_compute(&a, &stats, NULL));
+        compute(&a, &stats);
         for (int l = 0; l < a.count; l++) /* half a unit in the last place of 2 .. 4, and nearly reached */
             if (a.error[0][l] > 0x1p-23 * 1.0001 || a.error[0][l] < 0.95 * 0x1p-23) fail_msg("%d: %g", i, a.error[0][l]);
         gyre_encoding_free(e);
@@ -581,7 +590,7 @@ static void equality_is_of_all_that_is_shown(void **state) {
     gyre_encoding *e = test_encoding(&c);
     const explain_stats stats = {.config = gyre_encoding_get_config(e), .pairs = 1024, .trained = 8192};
     explain_accuracy a, b;
-    assert_ok(explain_accuracy_compute(&a, &stats, NULL));
+    compute(&a, &stats);
     const double changed = 1;
     b = a;
     double *const numbers[] = {&b.error[2][b.count - 1], &b.rounding,         &b.kept[0],         &b.kept[5],
@@ -593,8 +602,9 @@ static void equality_is_of_all_that_is_shown(void **state) {
         *numbers[i] = *numbers[i] == changed ? 2 : changed;
         if (explain_accuracy_equal(&a, &b)) fail_msg("number %zu", i);
     }
-    int64_t *const integers[] = {&b.lengths[1],       &b.every,         &b.of_octave,  &b.last,
-                                 &b.largest_position, &b.moves_from[7], &b.search_end, &b.keys};
+    int64_t *const integers[] = {&b.lengths[1],       &b.every,          &b.of_octave,         &b.last,
+                                 &b.largest_position, &b.moves_from[7],  &b.search_end,        &b.keys,
+                                 &b.search_queries,   &b.distance_ratio, &b.search_of_doubling};
     for (size_t i = 0; i < sizeof integers / sizeof *integers; i++) {
         b = a;
         ++*integers[i];
@@ -621,30 +631,6 @@ static void linear_tells_vllm_from_transformers(void **state) {
     json_decref(accuracy);
 }
 
-/* A file may state any width of a head: above 1024 channels the work stays the same. */
-static void wide_heads_take_no_more_work(void **state) {
-    (void)state;
-    static const int64_t dims[] = {128, 1024, 2048, 65536}, keys[] = {64, 64, 32, 1}, every[] = {32768, 4096, 2048, 64};
-    for (int i = 0; i < 4; i++) {
-        gyre_config c = GYRE_INIT(gyre_config);
-        c.kind = GYRE_KIND_ROPE;
-        c.head_dim = dims[i];
-        c.rope.base = base;
-        gyre_encoding *e = test_encoding(&c);
-        explain_stats stats = {.config = gyre_encoding_get_config(e), .pairs = dims[i] / 2, .trained = 8192};
-        explain_accuracy a;
-        gyre_error err = {0, ""};
-        if (explain_accuracy_compute(&a, &stats, &err)) fail_msg("%s", err.text);
-        assert_int_equal(a.keys, keys[i]);
-        assert_int_equal(a.every, every[i]);
-        for (int t = 0; t < 3; t++) /* a sample of as many numbers */
-            assert_true(fabs(a.kept[3 + t] - (double[]){0x1p-11 * 0.42, 0x1p-8 * 0.42, 0.0052}[t]) < 0.1 * a.kept[3 + t]);
-        assert_int_equal(isnan(a.kept[2]), dims[i] > 1024); /* gyre_cache takes no wider head */
-        assert_true(a.error[0][0] > 0 && a.error[0][0] < 0x1p-24);
-        gyre_encoding_free(e);
-    }
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(errors_are_the_largest_of_the_recipes),
@@ -663,7 +649,6 @@ int main(void) {
         cmocka_unit_test(diff_merges_what_is_the_same),
         cmocka_unit_test(equality_is_of_all_that_is_shown),
         cmocka_unit_test(linear_tells_vllm_from_transformers),
-        cmocka_unit_test(wide_heads_take_no_more_work),
     };
     return cmocka_run_group_tests(tests, write_configs, remove_folder);
 }

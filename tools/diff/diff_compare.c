@@ -124,8 +124,6 @@ gyre_status diff_layers_compare(diff_layers *out, const gyre_reading *a, const g
 void diff_layers_free(diff_layers *layers) {
     explain_stats_free(&layers->a);
     explain_stats_free(&layers->b);
-    free(layers->accuracy[0]);
-    free(layers->accuracy[1]);
 }
 
 /* -- fields -- */
@@ -223,15 +221,14 @@ gyre_status diff_compare(diff_result *result, const char *layer_type, gyre_error
 }
 
 gyre_status diff_measure_accuracy(diff_result *result, gyre_error *err) {
-    gyre_status status = GYRE_OK;
-    for (int i = 0; i < 2 * result->count && !status; i++) {
-        diff_layers *layers = &result->layers[i / 2];
-        const explain_stats *stats = i % 2 ? &layers->b : &layers->a;
-        if (stats->pairs == 0) continue;
-        explain_accuracy *made = layers->accuracy[i % 2] = malloc(sizeof *made);
-        if (!made) return gyre_fail(err, GYRE_ENOMEM, "accuracy: out of memory (diff)");
-        status = explain_accuracy_compute(made, stats, err);
+    const explain_stats *stats[2 * DIFF_MAX_GROUPS];
+    for (int i = 0; i < result->count; i++) {
+        stats[2 * i] = &result->layers[i].a;
+        stats[2 * i + 1] = &result->layers[i].b;
     }
+    const gyre_status status = explain_accuracy_compute(result->accuracy, stats, 2 * result->count, err);
+    for (int i = 0; i < 2 * result->count && !status; i++)
+        result->layers[i / 2].accuracy[i % 2] = result->accuracy[i];
     return status;
 }
 
@@ -239,6 +236,7 @@ void diff_result_free(diff_result *result) {
     for (int i = 0; i < result->count; i++)
         diff_layers_free(&result->layers[i]);
     free(result->layers);
+    explain_accuracy_free(result->accuracy, 2 * result->count);
     for (int s = 0; s < 2; s++)
         gyre_reading_free(result->operand[s].reading);
 }

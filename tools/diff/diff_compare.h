@@ -38,7 +38,7 @@ typedef struct diff_layers {
     double softmax_ratio;        /* the part of it that comes from a scaling */
     double score_ratio;          /* of scores of rotated channels: factor_ratio^2 scale_ratio */
     int same_frequencies, same;
-    explain_accuracy *accuracy[2]; /* of a and b, or NULL */
+    const explain_accuracy *accuracy[2]; /* of a and b, or NULL */
 } diff_layers;
 
 /* One line of the table of fields.  NULL: that side has no such field. */
@@ -83,6 +83,7 @@ typedef struct diff_result {
     int count;
     const gyre_layer_reading *unmatched[2][DIFF_MAX_GROUPS]; /* groups without a match on the other side */
     int unmatched_count[2];
+    explain_accuracy *accuracy[2 * DIFF_MAX_GROUPS]; /* of a and b of each of layers[]; NULL = not measured */
     int same;
     char verdict[1024];
 } diff_result;

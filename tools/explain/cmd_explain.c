@@ -7,6 +7,7 @@
 #include "tools/explain/explain_view.h"
 #include "tools/options/reading_options.h"
 #include "tools/subcommands.h"
+#include <stdlib.h>
 #include <string.h>
 
 enum { KEY_CHECK = CLI_FIRST_KEY, KEY_ACCURACY };
@@ -65,38 +66,51 @@ static const char DOC[] =
     "  gyre explain models/rope --check /usr/share/common-licenses/GPL-3\n"
     "  gyre explain config.json --accuracy\n";
 
-/* -- JSON -- */
-static json_t *group_object(const explain_options *o, const gyre_reading *reading, const gyre_layer_reading *group,
-                            gyre_error *err) {
-    explain_stats stats;
-    explain_accuracy accuracy;
-    if (explain_stats_compute(&stats, reading, group, err)) return NULL;
-    const int measures = o->accuracy && stats.pairs > 0;
-    if (measures && explain_accuracy_compute(&accuracy, &stats, err)) {
-        explain_stats_free(&stats);
-        return NULL;
-    }
-    json_t *object = json_object();
-    int bad = explain_group_json(object, reading, &stats);
-    if (o->accuracy) bad |= cli_json_set(object, "accuracy", measures ? explain_accuracy_json(&accuracy) : json_null());
-    if (bad) {
-        (void)gyre_fail(err, GYRE_ENOMEM, "JSON: out of memory (%.200s)", reading->path);
-        json_decref(object);
-        object = NULL;
-    }
-    explain_stats_free(&stats);
-    return object;
+/* -- what is shown -- */
+/* The groups that --layer-type selects. */
+typedef struct shown_groups {
+    explain_stats *stats;         /* [count] */
+    explain_accuracy **accuracy;  /* [count], of groups that rotate; all NULL without --accuracy */
+    const explain_stats **listed; /* [count], to each of stats */
+    int count;
+} shown_groups;
+
+static void close_groups(shown_groups *g) {
+    for (int i = 0; i < g->count; i++)
+        explain_stats_free(&g->stats[i]);
+    if (g->accuracy) explain_accuracy_free(g->accuracy, g->count);
+    free(g->stats);
+    free(g->accuracy);
+    free((void *)g->listed);
 }
 
-/* out = all selected groups; NULL with err set. */
-static json_t *group_objects(const explain_options *o, const gyre_reading *reading, gyre_error *err) {
-    json_t *list = json_array();
-    if (!list) (void)gyre_fail(err, GYRE_ENOMEM, "JSON: out of memory (%.200s)", reading->path);
-    for (int64_t i = 0; list && i < reading->groups_count; i++) {
+/* *g is to be closed whatever comes out. */
+static gyre_status open_groups(shown_groups *g, const explain_options *o, const gyre_reading *reading, gyre_error *err) {
+    const size_t most = (size_t)reading->groups_count;
+    gyre_status status = GYRE_OK;
+    g->stats = calloc(most + 1, sizeof *g->stats);
+    g->accuracy = calloc(most + 1, sizeof *g->accuracy);
+    g->listed = calloc(most + 1, sizeof *g->listed);
+    if (!g->stats || !g->accuracy || !g->listed)
+        return gyre_fail(err, GYRE_ENOMEM, "layers: out of memory (%.200s)", reading->path);
+    for (size_t i = 0; i < most && !status; i++) {
         if (!reading_is_selected(reading->groups[i], o->reading.layer_type)) continue;
-        list = cli_json_append(list, group_object(o, reading, reading->groups[i], err));
+        status = explain_stats_compute(&g->stats[g->count], reading, reading->groups[i], err);
+        if (status) break;
+        g->listed[g->count] = &g->stats[g->count];
+        g->count++;
     }
-    return list;
+    if (!status && o->accuracy) status = explain_accuracy_compute(g->accuracy, g->listed, g->count, err);
+    return status;
+}
+
+/* -- JSON -- */
+static json_t *group_object(const explain_options *o, const gyre_reading *reading, const shown_groups *g, int i) {
+    json_t *object = json_object();
+    int bad = explain_group_json(object, reading, &g->stats[i]);
+    if (o->accuracy)
+        bad |= cli_json_set(object, "accuracy", g->accuracy[i] ? explain_accuracy_json(g->accuracy[i]) : json_null());
+    return cli_json_checked(object, bad);
 }
 
 /* Repeats the keys of the first group at the top level, because most models have one group. */
@@ -112,11 +126,10 @@ static int add_first(json_t *root, const json_t *groups) {
     return bad;
 }
 
-static int write_json(const explain_options *o, const gyre_reading *reading, FILE *file) {
-    gyre_error err = {0, ""};
-    json_t *groups = group_objects(o, reading, &err);
-    if (!groups) return cli_fail_error(&err);
-    json_t *root = json_object();
+static int write_json(const explain_options *o, const gyre_reading *reading, const shown_groups *g, FILE *file) {
+    json_t *root = json_object(), *groups = json_array();
+    for (int i = 0; i < g->count; i++)
+        groups = cli_json_append(groups, group_object(o, reading, g, i));
     int bad = cli_json_set(root, "path", cli_json_text(reading->path));
     bad |= cli_json_set(root, "format", json_string(reading->format));
     bad |= cli_json_set(root, "model_type", cli_json_text(reading->model_type));
@@ -130,36 +143,40 @@ static int write_json(const explain_options *o, const gyre_reading *reading, FIL
 }
 
 /* -- text -- */
-static int view_accuracy(const explain_terminal *page, const explain_stats *stats) {
-    explain_accuracy accuracy;
-    gyre_error err = {0, ""};
-    if (stats->pairs == 0) {
-        fputc('\n', page->file);
-        explain_print_wrapped(page, EXPLAIN_STYLE_PLAIN, 0, 2,
-                              "  --accuracy: nothing turns here, so there are no angles to be off");
-        return 0;
+static void view_accuracy(const explain_terminal *page, const explain_accuracy *accuracy) {
+    if (accuracy) {
+        explain_accuracy_view(page, accuracy);
+        return;
     }
-    if (explain_accuracy_compute(&accuracy, stats, &err)) return cli_fail_error(&err);
-    explain_accuracy_view(page, &accuracy);
-    return 0;
+    fputc('\n', page->file);
+    explain_print_wrapped(page, EXPLAIN_STYLE_PLAIN, 0, 2,
+                          "  --accuracy: nothing turns here, so there are no angles to be off");
 }
 
-static int write_view(const explain_options *o, const gyre_reading *reading, FILE *file) {
+static int write_view(const explain_options *o, const gyre_reading *reading, const shown_groups *g, FILE *file) {
     const explain_terminal page = explain_terminal_open(file);
     explain_view_head(&page, reading);
-    for (int64_t i = 0; i < reading->groups_count; i++) {
-        explain_stats stats;
-        gyre_error err = {0, ""};
-        if (!reading_is_selected(reading->groups[i], o->reading.layer_type)) continue;
-        if (explain_stats_compute(&stats, reading, reading->groups[i], &err)) return cli_fail_error(&err);
-        explain_view_group(&page, reading, &stats);
-        const int status = o->accuracy ? view_accuracy(&page, &stats) : 0;
-        explain_stats_free(&stats);
-        if (status) return status;
+    for (int i = 0; i < g->count; i++) {
+        explain_view_group(&page, reading, &g->stats[i]);
+        if (o->accuracy) view_accuracy(&page, g->accuracy[i]);
     }
     explain_view_warnings(&page, reading);
     if (o->check) explain_check_view(&page, &o->checked, o->model);
     return 0;
+}
+
+static int write_reading(const explain_options *o, const gyre_reading *reading) {
+    shown_groups groups = {.count = 0};
+    gyre_error err = {0, ""};
+    cli_output output;
+    int status = open_groups(&groups, o, reading, &err) ? cli_fail_error(&err) : 0;
+    if (!status) status = cli_output_open(&output, o->common.output);
+    if (!status) {
+        status = (o->common.json ? write_json : write_view)(o, reading, &groups, output.file);
+        status = cli_output_close(&output, status);
+    }
+    close_groups(&groups);
+    return status;
 }
 
 /* Only --check reads the weights. */
@@ -180,17 +197,12 @@ int cmd_explain(int argc, char **argv) {
     explain_options o = {.reading = {.profile = GYRE_PROFILE_DEFAULT}};
     gyre_reading *reading = NULL;
     gyre_error err = {0, ""};
-    cli_output output;
     cli_parse(&ARGP, CLI_THREADS | CLI_JSON | CLI_OUTPUT, argc, argv, &o.common);
     if (!o.model) cli_usage_error("MODEL: missing");
     if (gyre_reading_open(&reading, o.model, o.reading.profile, o.reading.length, &err)) return cli_fail_error(&err);
     reading_check_layer_type(o.reading.layer_type, reading, NULL);
     int status = check(&o, argc, argv);
-    if (!status) status = cli_output_open(&output, o.common.output);
-    if (!status) {
-        status = (o.common.json ? write_json : write_view)(&o, reading, output.file);
-        status = cli_output_close(&output, status);
-    }
+    if (!status) status = write_reading(&o, reading);
     explain_check_free(&o.checked);
     gyre_reading_free(reading);
     return status;

@@ -9,7 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BLOCK = 16, SAMPLES = 8, LONGEST_LOG2 = 24, OCTAVE_SHARE = 4 };
+enum { BLOCK = 16, DISTANCES = 9, LONGEST_LOG2 = 24, OCTAVE_SHARE = 4 };
+/* Of a program, over the positions of a wide head whose errors are measured and over those of its search. */
+enum { WIDE_ANGLES = 1 << 21, SEARCH_ANGLES = 1 << 22 };
 #ifdef FUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION /* ten seconds are too long for a fuzzer's input */
 enum { EVERY = 64, EVERY_ANGLE = 1 << 12 };
 #else
@@ -43,8 +45,9 @@ typedef struct angle_rows {
     int has_xpos;
     int64_t pairs;
     double *cosine, *sine, *exact_cosine, *exact_sine;
-    double *step_cosine, *step_sine; /* exact, of positions 0 .. BLOCK - 1 */
-    double *key;                     /* [4][pairs], a row of each of the first four */
+    double *step_cosine, *step_sine; /* exact, of the first positions */
+    double *key, *exact_key;         /* [2][pairs], [DISTANCES][2][pairs] */
+    int64_t *angles;                 /* pairs computed so far */
     float *unit, *turned;            /* [BLOCK][head_dim]: (1, 0) in each pair, before and after its rotation */
 } angle_rows;
 
@@ -53,6 +56,7 @@ static gyre_status rows_at(const angle_rows *r, const gyre_encoding *encoding, i
     const gyre_positions at = {.base = first};
     const gyre_view c = gyre_dense(cosine, GYRE_DTYPE_F64, 1, count, 1, r->pairs);
     const gyre_view s = gyre_dense(sine, GYRE_DTYPE_F64, 1, count, 1, r->pairs);
+    *r->angles += count * r->pairs;
     return gyre_cos_sin(encoding, &at, &c, &s, NULL, err);
 }
 
@@ -71,6 +75,7 @@ static gyre_status rotated_units(const angle_rows *r, const gyre_encoding *encod
     const gyre_positions at = {.base = first};
     const gyre_cview in = gyre_cdense(r->unit, GYRE_DTYPE_F32, 1, count, 1, channels);
     const gyre_view out = gyre_dense(r->turned, GYRE_DTYPE_F32, 1, count, 1, channels);
+    *r->angles += count * r->pairs;
     const gyre_status status = gyre_rotate(encoding, GYRE_DIRECTION_FORWARD, GYRE_ROLE_KEY, &at, &in, &out, NULL, err);
     for (int64_t t = 0; t < count && !status; t++)
         for (int64_t i = 0; i < r->pairs; i++) {
@@ -151,14 +156,13 @@ static gyre_status open_program(explain_accuracy *out, angle_rows *r, int p, gyr
     return status;
 }
 
-/* Encodings at a context length, 0 = their own, and the exact rows of the first positions. */
+/* Encodings at a context length, 0 = their own. */
 static gyre_status open_programs(explain_accuracy *out, angle_rows *r, int64_t length, gyre_error *err) {
     gyre_config config = *r->config;
     if (length > 0) config.context_length = length;
     gyre_status status = gyre_encoding_create(&r->exact, &config, NULL, err);
     for (int p = 0; p < ACCURACY_PROGRAMS && !status; p++)
         status = open_program(out, r, p, &config, err);
-    if (!status) status = rows_at(r, r->exact, 0, BLOCK, r->step_cosine, r->step_sine, err);
     if (status) close_programs(r);
     return status;
 }
@@ -181,12 +185,15 @@ static gyre_status reopen_program(explain_accuracy *out, angle_rows *r, int p, i
 /* -- largest errors -- */
 static double largest_of(const angle_rows *r, int64_t count) {
     double most = 0;
-    for (int64_t i = 0; i < count * r->pairs; i++)
-        most = fmax(most, fmax(fabs(r->cosine[i] - r->exact_cosine[i]), fabs(r->sine[i] - r->exact_sine[i])));
+    for (int64_t i = 0; i < count * r->pairs; i++) {
+        const double c = fabs(r->cosine[i] - r->exact_cosine[i]), s = fabs(r->sine[i] - r->exact_sine[i]);
+        most = c > most ? c : most;
+        most = s > most ? s : most;
+    }
     return most;
 }
 
-/* Raises most[p] to the largest errors of positions first .. end - 1, at most BLOCK of them. */
+/* Raises most[p] to the largest errors of positions first .. end - 1, at most a->last of them. */
 static gyre_status add_block(const angle_rows *r, int64_t first, int64_t end, double most[ACCURACY_PROGRAMS],
                              gyre_error *err) {
     const int64_t count = end - first;
@@ -200,48 +207,84 @@ static gyre_status add_block(const angle_rows *r, int64_t first, int64_t end, do
     return status;
 }
 
-/* out = where block number i begins, the same for every length: all positions below a->every, then BLOCK consecutive ones
+/* out = where block number i begins, the same for every length: all positions below a->every, then a->last consecutive ones
  * somewhere in each part of a doubling.  Rises with i. */
 static int64_t block_at(const explain_accuracy *a, int64_t i) {
-    const int64_t parts = a->of_octave / BLOCK;
-    int64_t octave = a->every, part = i - a->every / BLOCK;
-    if (part < 0) return i * BLOCK;
+    const int64_t parts = a->of_octave / a->last;
+    int64_t octave = a->every, part = i - a->every / a->last;
+    if (part < 0) return i * a->last;
     for (; part >= parts; part -= parts)
         octave *= 2;
     const int64_t width = octave / parts;
-    return octave + part * width + (int64_t)((uint64_t)(i * 2654435761) % (uint64_t)(width - BLOCK + 1));
+    return octave + part * width + (int64_t)((uint64_t)(i * 2654435761) % (uint64_t)(width - a->last + 1));
 }
 
 /* Raises most[p] by the measured positions from .. end - 1, *next = the number of the first block that reaches past end. */
 static gyre_status add_range(const explain_accuracy *a, const angle_rows *r, int64_t from, int64_t end, int64_t *next,
                              double most[ACCURACY_PROGRAMS], gyre_error *err) {
+    const int64_t block = a->last;
     gyre_status status = GYRE_OK;
     for (; !status; (*next)++) {
         const int64_t at = block_at(a, *next), first = at < from ? from : at;
         if (at >= end) break;
-        status = add_block(r, first, at + BLOCK < end ? at + BLOCK : end, most, err);
-        if (at + BLOCK > end) break; /* its rest belongs to the next length */
+        status = add_block(r, first, at + block < end ? at + block : end, most, err);
+        if (at + block > end) break; /* its rest belongs to the next length */
     }
     if (status) return status;
-    return add_block(r, end - BLOCK > 0 ? end - BLOCK : 0, end, most, err);
+    return add_block(r, end - block > 0 ? end - block : 0, end, most, err);
 }
 
+/* out = the positions of all contexts, at most. */
+static int64_t measured_positions(const explain_accuracy *a) {
+    int64_t all = 0;
+    for (int i = a->follows_length ? 0 : a->count - 1; i < a->count; i++, all += a->every)
+        for (int64_t octave = a->every; octave < a->lengths[i]; octave *= 2)
+            all += a->of_octave;
+    return all + a->count * a->last;
+}
+
+/* pairs: those of the head, or more where many heads share the work. */
 static void choose_positions(explain_accuracy *out, int64_t pairs) {
     out->every = EVERY;
+    out->last = BLOCK;
     while (out->every > OCTAVE_SHARE * BLOCK && out->every * pairs > EVERY_ANGLE)
         out->every /= 2;
     out->of_octave = out->every / OCTAVE_SHARE;
-    out->last = BLOCK;
+    while (pairs > ACCURACY_USUAL_PAIRS && out->every > OCTAVE_SHARE && measured_positions(out) * pairs > WIDE_ANGLES) {
+        out->every /= 2;
+        out->of_octave /= 2;
+        if (out->last > out->of_octave) out->last = out->of_octave;
+    }
+}
+
+/* The rows of a search: of one program at all its positions and, for each of a bisection, of two. */
+static void choose_search(explain_accuracy *out, int64_t pairs) {
+    static const struct {
+        int64_t of_doubling, queries, ratio, distances;
+    } plans[] = {
+        {2, ACCURACY_USUAL_QUERIES, ACCURACY_USUAL_RATIO, DISTANCES}, {1, 2, 64, 5}, {1, 1, INT64_C(1) << LONGEST_LOG2, 2}};
+    for (size_t i = 0; i < sizeof plans / sizeof *plans; i++) {
+        const int64_t rows = (plans[i].queries + plans[i].distances) * (plans[i].of_doubling * LONGEST_LOG2 + 2 * 6);
+        out->search_of_doubling = plans[i].of_doubling;
+        out->search_queries = plans[i].queries;
+        out->distance_ratio = plans[i].ratio;
+        if (pairs <= ACCURACY_USUAL_PAIRS || rows * pairs <= SEARCH_ANGLES) break;
+    }
+}
+
+static gyre_status make_steps(const explain_accuracy *a, const angle_rows *r, gyre_error *err) {
+    return rows_at(r, r->exact, 0, a->last, r->step_cosine, r->step_sine, err);
 }
 
 static gyre_status measure_errors(explain_accuracy *out, angle_rows *r, gyre_error *err) {
     double most[ACCURACY_PROGRAMS] = {0};
     int64_t next = 0, from = 0;
-    gyre_status status = GYRE_OK;
+    gyre_status status = out->follows_length ? GYRE_OK : make_steps(out, r, err);
     for (int i = 0; i < out->count && !status; i++) {
         const int64_t past = out->largest_position + 1, n = out->lengths[i];
         if (out->follows_length) {
             status = reopen_programs(out, r, n, err);
+            if (!status) status = make_steps(out, r, err);
             memset(most, 0, sizeof most);
             next = from = 0;
         }
@@ -255,8 +298,8 @@ static gyre_status measure_errors(explain_accuracy *out, angle_rows *r, gyre_err
 }
 
 /* -- scores -- */
-/* By how much scores of queries in the rows of count positions move with the key in `key`. */
-static double movement(const angle_rows *r, int64_t count) {
+/* By how much scores of queries in the rows of count positions move with the key in `key`, whose exact row is `exact`. */
+static double movement(const angle_rows *r, int64_t count, const double *exact) {
     const double *k = r->key;
     const int64_t n = r->pairs;
     double moved = 0, whole = 0;
@@ -265,26 +308,49 @@ static double movement(const angle_rows *r, int64_t count) {
             const int64_t at = t * n + i;
             const double re = r->cosine[at] * k[i] + r->sine[at] * k[n + i];
             const double im = r->sine[at] * k[i] - r->cosine[at] * k[n + i];
-            const double re0 = r->exact_cosine[at] * k[2 * n + i] + r->exact_sine[at] * k[3 * n + i];
-            const double im0 = r->exact_sine[at] * k[2 * n + i] - r->exact_cosine[at] * k[3 * n + i];
+            const double re0 = r->exact_cosine[at] * exact[i] + r->exact_sine[at] * exact[n + i];
+            const double im0 = r->exact_sine[at] * exact[i] - r->exact_cosine[at] * exact[n + i];
             moved += (re - re0) * (re - re0) + (im - im0) * (im - im0);
             whole += re0 * re0 + im0 * im0;
         }
     return whole > 0 ? sqrt(moved / whole) : 0;
 }
 
-/* The most that scores move for queries up to `position`, with keys 1, 8, 64 ... tokens before them and the first token. */
-static gyre_status most_movement(const angle_rows *r, int p, int64_t position, double *out, gyre_error *err) {
-    const int64_t count = position < SAMPLES ? position : SAMPLES, first = position - count + 1, n = r->pairs;
-    gyre_status status = program_rows(r, p, first, count, r->cosine, r->sine, err);
-    if (!status) status = rows_at(r, r->exact, first, count, r->exact_cosine, r->exact_sine, err);
+/* Queries up to `position`, and where the keys stand: 1, distance_ratio ... tokens before it, and the first token. */
+typedef struct scored {
+    int64_t first, count, key[DISTANCES];
+    int keys;
+} scored;
+
+static scored scored_at(const explain_accuracy *a, int64_t position) {
+    scored s = {.count = position < a->search_queries ? position : a->search_queries};
+    s.first = position - s.count + 1;
+    for (int64_t distance = 1;; distance *= a->distance_ratio) {
+        s.key[s.keys] = position > distance ? position - distance : 0;
+        if (s.key[s.keys++] == 0) return s;
+    }
+}
+
+/* The exact rows of a position, for most_movement of every program. */
+static gyre_status exact_scores(const explain_accuracy *a, const angle_rows *r, int64_t position, gyre_error *err) {
+    const scored s = scored_at(a, position);
+    const int64_t n = r->pairs;
+    gyre_status status = rows_at(r, r->exact, s.first, s.count, r->exact_cosine, r->exact_sine, err);
+    for (int k = 0; k < s.keys && !status; k++)
+        status = rows_at(r, r->exact, s.key[k], 1, r->exact_key + 2 * k * n, r->exact_key + (2 * k + 1) * n, err);
+    return status;
+}
+
+/* The most that scores move under program p, after exact_scores. */
+static gyre_status most_movement(const explain_accuracy *a, const angle_rows *r, int p, int64_t position, double *out,
+                                 gyre_error *err) {
+    const scored s = scored_at(a, position);
+    const int64_t n = r->pairs;
+    gyre_status status = program_rows(r, p, s.first, s.count, r->cosine, r->sine, err);
     *out = 0;
-    for (int64_t distance = 1; !status; distance *= 8) {
-        const int64_t at = position > distance ? position - distance : 0;
-        status = program_rows(r, p, at, 1, r->key, r->key + n, err);
-        if (!status) status = rows_at(r, r->exact, at, 1, r->key + 2 * n, r->key + 3 * n, err);
-        if (!status) *out = fmax(*out, movement(r, count));
-        if (at == 0) break;
+    for (int k = 0; k < s.keys && !status; k++) {
+        status = program_rows(r, p, s.key[k], 1, r->key, r->key + n, err);
+        if (!status) *out = fmax(*out, movement(r, s.count, r->exact_key + 2 * k * n));
     }
     return status;
 }
@@ -314,17 +380,22 @@ static gyre_status search_octaves(explain_accuracy *out, angle_rows *r, int move
     }
     while (two_digits(last) < out->search_end)
         last++;
-    for (int part = ACCURACY_OF_DOUBLING * LONGEST_LOG2, i = last, before = -1; part >= 0 && !status; part--, before = i) {
-        while (i > 0 && (double)two_digits(i - 1) >= exp2((double)part / ACCURACY_OF_DOUBLING))
+    const int of_doubling = (int)out->search_of_doubling;
+    int left = ACCURACY_PROGRAMS;
+    for (int part = of_doubling * LONGEST_LOG2, i = last, before = -1; left > 0 && part >= 0 && !status;
+         part--, before = i) {
+        while (i > 0 && (double)two_digits(i - 1) >= exp2((double)part / of_doubling))
             i--;
         if (i == before) continue;
         const int64_t position = searched_at(out, i);
         if (out->follows_length) status = reopen_programs(out, r, position + 1, err);
+        if (!status) status = exact_scores(out, r, position, err);
+        left = 0;
         for (int p = 0; p < ACCURACY_PROGRAMS && !status; p++) {
             double moved = 0;
             if (!searched[p]) continue;
-            status = most_movement(r, p, position, &moved, err);
-            searched[p] = moved > out->rounding;
+            status = most_movement(out, r, p, position, &moved, err);
+            left += searched[p] = moved > out->rounding;
             *(searched[p] ? &moves[p] : &still[p]) = i;
         }
     }
@@ -340,7 +411,8 @@ static gyre_status find_movements(explain_accuracy *out, angle_rows *r, gyre_err
             const int64_t position = searched_at(out, middle);
             double moved = 0;
             if (out->follows_length) status = reopen_program(out, r, p, position + 1, err);
-            if (!status) status = most_movement(r, p, position, &moved, err);
+            if (!status) status = exact_scores(out, r, position, err);
+            if (!status) status = most_movement(out, r, p, position, &moved, err);
             *(moved > out->rounding ? &moves[p] : &still[p]) = middle;
         }
         if (moves[p] >= 0) out->moves_from[p] = searched_at(out, moves[p]);
@@ -421,8 +493,10 @@ static gyre_status measure_nothing(explain_accuracy *out) {
     return GYRE_OK;
 }
 
-static gyre_status measure(explain_accuracy *out, angle_rows *r, gyre_error *err) {
+static gyre_status measure(explain_accuracy *out, angle_rows *r, int64_t pairs, gyre_error *err) {
     gyre_status status = find_following(out, r, err);
+    choose_positions(out, pairs);
+    choose_search(out, pairs);
     if (!status) status = explain_accuracy_of_caches(out, r->config, err);
     if (!status && !out->follows_length) status = open_programs(out, r, 0, err);
     if (!status) status = measure_errors(out, r, err);
@@ -433,11 +507,15 @@ static gyre_status measure(explain_accuracy *out, angle_rows *r, gyre_error *err
     return status;
 }
 
-static gyre_status measure_in(explain_accuracy *out, angle_rows *r, double *memory, float *floats, gyre_error *err) {
+/* Blocks of rows; those of exact_key are two of them. */
+enum { ROW_BLOCKS = 9 };
+
+static gyre_status measure_in(explain_accuracy *out, angle_rows *r, int64_t pairs, double *memory, float *floats,
+                              gyre_error *err) {
     const int64_t block = BLOCK * r->pairs, channels = r->config->head_dim;
     double **const rows[] = {&r->cosine,      &r->sine,      &r->exact_cosine, &r->exact_sine,
-                             &r->step_cosine, &r->step_sine, &r->key};
-    for (int i = 0; i < 7; i++)
+                             &r->step_cosine, &r->step_sine, &r->key,          &r->exact_key};
+    for (int i = 0; i < ROW_BLOCKS - 1; i++)
         *rows[i] = memory + i * block;
     r->unit = floats;
     r->turned = floats + BLOCK * channels;
@@ -447,7 +525,7 @@ static gyre_status measure_in(explain_accuracy *out, angle_rows *r, double *memo
             channels_of(&r->config->rope, 0, i, &x, &y);
             r->unit[t * channels + x] = 1;
         }
-    return measure(out, r, err);
+    return measure(out, r, pairs, err);
 }
 
 /* out = the largest position of an angle under Dual Chunk Attention (gyre_far in gyre.h); 0 = each position has its own. */
@@ -474,13 +552,13 @@ static int turns_in_weights(const explain_stats *stats) {
            (explain_find_field(stats->group, "trained_frequencies") || explain_find_field(stats->group, "fourier"));
 }
 
-gyre_status explain_accuracy_compute(explain_accuracy *out, const explain_stats *stats, gyre_error *err) {
+/* pairs: those of the head, or more where many heads share the work. */
+static gyre_status compute(explain_accuracy *out, const explain_stats *stats, int64_t pairs, gyre_error *err) {
     memset(out, 0, sizeof *out);
     for (int64_t length = 4096; length <= 131072; length *= length < 32768 ? 8 : 4)
         add_length(out, length);
     add_length(out, 1 << 20);
     add_length(out, stats->max_length > 0 ? stats->max_length : stats->trained);
-    choose_positions(out, stats->pairs);
     /* What multiplies queries and keys beside cos and sin is not measured: magnitudes, temperature, the factor of chunks. */
     gyre_config config = *stats->config;
     config.rope.angles = GYRE_ANGLE_PATH_EXACT;
@@ -490,18 +568,86 @@ gyre_status explain_accuracy_compute(explain_accuracy *out, const explain_stats 
     config.rope.chunk.original_length = 0;
     out->largest_position = largest_position_of(&config);
     out->search_end = out->largest_position > 0 ? out->largest_position : INT64_C(1) << LONGEST_LOG2;
+    choose_positions(out, pairs);
+    choose_search(out, pairs);
     if ((out->turns_in_weights = turns_in_weights(stats))) return measure_nothing(out);
     angle_rows rows = {.config = &config,
                        .others_lack = lack_of_others(stats),
                        .has_xpos = stats->config->rope.xpos_base > 0,
-                       .pairs = stats->pairs};
-    double *memory = calloc((size_t)(7 * BLOCK * rows.pairs), sizeof *memory);
+                       .pairs = stats->pairs,
+                       .angles = &out->angles};
+    double *memory = calloc((size_t)(ROW_BLOCKS * BLOCK * rows.pairs), sizeof *memory);
     float *floats = calloc((size_t)(2 * BLOCK * config.head_dim), sizeof *floats);
-    const gyre_status status = memory && floats ? measure_in(out, &rows, memory, floats, err)
+    const gyre_status status = memory && floats ? measure_in(out, &rows, pairs, memory, floats, err)
                                                 : gyre_fail(err, GYRE_ENOMEM, "angles: out of memory (explain)");
     free(memory);
     free(floats);
     return status;
+}
+
+/* -- several groups -- */
+static int same_numbers(const double *a, const double *b, int64_t count) {
+    return a == b || (a && b && memcmp(a, b, (size_t)count * sizeof *a) == 0);
+}
+
+static int same_bytes(const void *a, const void *b, size_t size) {
+    return memcmp(a, b, size) == 0;
+}
+
+/* out = 1 if both have the same accuracy.  0 may also mean that they differ in what does not change it. */
+static int turn_alike(const explain_stats *a, const explain_stats *b) {
+    gyre_config x = *a->config, y = *b->config;
+    if (a->pairs != b->pairs || a->trained != b->trained || a->max_length != b->max_length ||
+        turns_in_weights(a) != turns_in_weights(b) || lack_of_others(a) != lack_of_others(b))
+        return 0;
+    if (!same_numbers(x.rope.short_factor, y.rope.short_factor, a->pairs) ||
+        !same_numbers(x.rope.long_factor, y.rope.long_factor, a->pairs))
+        return 0;
+    x.rope.short_factor = x.rope.long_factor = y.rope.short_factor = y.rope.long_factor = NULL;
+    x.heads = y.heads = 0;
+    return same_bytes(&x, &y, sizeof x);
+}
+
+/* out = the first group that turns as group i does. */
+static int first_alike(const explain_stats *const *stats, int i) {
+    int first = 0;
+    while (first < i && (stats[first]->pairs == 0 || !turn_alike(stats[first], stats[i])))
+        first++;
+    return first;
+}
+
+gyre_status explain_accuracy_compute(explain_accuracy **made, const explain_stats *const *stats, int count,
+                                     gyre_error *err) {
+    int64_t all = 0;
+    gyre_status status = GYRE_OK;
+    for (int i = 0; i < count; i++) {
+        made[i] = NULL;
+        if (stats[i]->pairs > 0 && first_alike(stats, i) == i) all += stats[i]->pairs;
+    }
+    if (all > ACCURACY_MOST_PAIRS)
+        return gyre_fail(err, GYRE_EUNSUPPORTED,
+                         "--accuracy: %lld pairs in all kinds of layers; the most is %d; --layer-type picks some (explain)",
+                         (long long)all, ACCURACY_MOST_PAIRS);
+    for (int i = 0; i < count && !status; i++) {
+        if (stats[i]->pairs == 0) continue;
+        const int first = first_alike(stats, i);
+        made[i] = first < i ? made[first] : malloc(sizeof **made);
+        if (!made[i]) return gyre_fail(err, GYRE_ENOMEM, "accuracy: out of memory (explain)");
+        const int64_t share = all / 4;
+        if (first == i) status = compute(made[i], stats[i], stats[i]->pairs > share ? stats[i]->pairs : share, err);
+    }
+    return status;
+}
+
+void explain_accuracy_free(explain_accuracy **made, int count) {
+    for (int i = 0; i < count; i++) {
+        int first = 0;
+        while (made[first] != made[i])
+            first++;
+        if (first < i) made[i] = NULL; /* shared with the first, which is freed after it */
+    }
+    for (int i = 0; i < count; i++)
+        free(made[i]);
 }
 
 /* -- two of them -- */
@@ -522,7 +668,8 @@ int explain_accuracy_equal(const explain_accuracy *a, const explain_accuracy *b)
     int equal = a->count == b->count && a->every == b->every && a->of_octave == b->of_octave && a->last == b->last &&
                 a->largest_position == b->largest_position && a->follows_length == b->follows_length &&
                 a->turns_in_weights == b->turns_in_weights && a->search_end == b->search_end && a->keys == b->keys &&
-                equal_numbers(&a->attention_factor, &b->attention_factor, 1) &&
+                a->search_of_doubling == b->search_of_doubling && a->search_queries == b->search_queries &&
+                a->distance_ratio == b->distance_ratio && equal_numbers(&a->attention_factor, &b->attention_factor, 1) &&
                 equal_numbers(&a->rounding, &b->rounding, 1) && equal_numbers(a->kept, b->kept, ACCURACY_CACHES);
     for (int i = 0; i < a->count && equal; i++)
         equal = a->lengths[i] == b->lengths[i];

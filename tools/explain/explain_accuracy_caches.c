@@ -60,9 +60,12 @@ static gyre_status rotate_exactly(const kept_keys *k, int64_t position, gyre_err
 /* -- a cache that rounds at each shift -- */
 /* To nearest even, `bits` of them; far from the ends of the type's range. */
 static float round_to_bits(float x, int bits) {
-    if (x == 0) return x;
-    const int unit = ilogbf(x) - bits + 1;
-    return ldexpf(rintf(ldexpf(x, -unit)), unit);
+    uint32_t word;
+    memcpy(&word, &x, sizeof word);
+    const uint32_t last = UINT32_C(1) << (24 - bits), odd = (word & last) != 0;
+    word = (word + last / 2 - 1 + odd) & ~(last - 1); /* a carry goes to the exponent */
+    memcpy(&x, &word, sizeof x);
+    return x;
 }
 
 /* llama.cpp's Q8_0: blocks of 32, whose largest magnitude is 127 steps. */

@@ -81,6 +81,7 @@ static int computes(const explain_accuracy *a, const char *program) {
 
 static void view_notes(const explain_terminal *page, const explain_accuracy *a) {
     char text[512];
+    const int64_t of_doubling = a->search_of_doubling;
     snprintf(text, sizeof text,
              "measured: all positions below %" PRId64 "; from there on %" PRId64 " of each doubling, and the last %" PRId64
              " of each context",
@@ -88,10 +89,18 @@ static void view_notes(const explain_terminal *page, const explain_accuracy *a) 
     note(page, text);
     snprintf(text, sizeof text,
              "moves from: from this position on a score moves by more than rounding query and key to bf16 moves it, %.1e of "
-             "its size (root mean square over random queries and keys).  Searched from %" PRId64
-             " down, at %d positions of each doubling, then by bisection among numbers of two digits",
-             a->rounding, a->search_end, ACCURACY_OF_DOUBLING);
+             "its size (root mean square over random queries and keys).  Searched from %" PRId64 " down, at %" PRId64
+             " position%s of each doubling, then by bisection among numbers of two digits",
+             a->rounding, a->search_end, of_doubling, of_doubling == 1 ? "" : "s");
     note(page, text);
+    if (a->search_queries < ACCURACY_USUAL_QUERIES) {
+        snprintf(text, sizeof text,
+                 "so many pairs: at each position %" PRId64 " quer%s instead of %d, and keys that are %" PRId64
+                 " times as far as the one before, instead of %d",
+                 a->search_queries, a->search_queries == 1 ? "y" : "ies", ACCURACY_USUAL_QUERIES, a->distance_ratio,
+                 ACCURACY_USUAL_RATIO);
+        note(page, text);
+    }
     view_factor(page, a);
     if (a->follows_length)
         note(page, "frequencies follow the context: each column has those of its own length, and \"moves from\" those of a "
@@ -194,7 +203,9 @@ static json_t *measured_json(const explain_accuracy *a) {
 static json_t *search_json(const explain_accuracy *a) {
     json_t *object = json_object();
     int bad = cli_json_set(object, "end", json_integer(a->search_end));
-    bad |= cli_json_set(object, "of_each_doubling", json_integer(ACCURACY_OF_DOUBLING));
+    bad |= cli_json_set(object, "of_each_doubling", json_integer(a->search_of_doubling));
+    bad |= cli_json_set(object, "queries", json_integer(a->search_queries));
+    bad |= cli_json_set(object, "distance_ratio", json_integer(a->distance_ratio));
     bad |= cli_json_set(object, "digits", json_integer(ACCURACY_DIGITS));
     return cli_json_checked(object, bad);
 }
