@@ -95,7 +95,37 @@ static void pairs_of_a_wide_head(void **state) {
         table_free(&t);
     }
     assert_int_equal(run("plot methods @wide.json --to 1k -o @figure.svg")->exit, 0);
+    static const struct {
+        const char *line;
+        int64_t rows;
+    } others[] = {{"wavelengths %s --methods none,yarn", 2 * 256},
+                  {"ramp %s --methods none,yarn", 2 * 256},
+                  {"helix %s", 255 * 24 + 1},
+                  {"decay %s --points 8", 8},
+                  {"accuracy %s --points 8 --to 1k", 0}};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        char line[256];
+        snprintf(line, sizeof line, others[i].line, in_folder("wide.json"));
+        table t = table_of(line);
+        if (others[i].rows) assert_int_equal(rows_of(&t), others[i].rows);
+        assert_non_null(strstr(test_string(t.root, "title"), "256 of 32768 pairs"));
+        table_free(&t);
+    }
     unlink(in_folder("wide.json"));
+}
+
+/* What 256 of 2048 pairs say of a wide head is what all 256 of a narrow one say: the frequencies lie on one curve. */
+static void decay_of_a_wide_head(void **state) {
+    (void)state;
+    table wide = table_of("decay --head-dim 4096 --base 1e4 --points 12 --to 64"), narrow;
+    narrow = table_of("decay --head-dim 512 --base 1e4 --points 12 --to 64");
+    const int mean = column_of(&wide, "mean", ""), bound = column_of(&wide, "bound", "");
+    for (int64_t r = 0; r < rows_of(&wide); r++) {
+        test_close(number(&wide, r, mean), number(&narrow, r, mean), 0.02, "mean");
+        test_close(number(&wide, r, bound) / 8, number(&narrow, r, bound), 0.03 * number(&narrow, r, bound), "bound");
+    }
+    table_free(&wide);
+    table_free(&narrow);
 }
 
 static void wavelengths_and_ramp(void **state) {
@@ -644,6 +674,7 @@ static int clean(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(methods),
                                        cmocka_unit_test(pairs_of_a_wide_head),
+                                       cmocka_unit_test(decay_of_a_wide_head),
                                        cmocka_unit_test(wavelengths_and_ramp),
                                        cmocka_unit_test(ramp_by_turns),
                                        cmocka_unit_test(clocks),

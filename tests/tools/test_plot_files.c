@@ -188,9 +188,20 @@ static void factor_past_integers(void **state) {
     assert_int_equal(run("plot wavelengths @far.json --csv")->exit, 0);
 }
 
+static void biases_of_too_many_heads(void **state) {
+    (void)state;
+    static const char config[] = "{\"model_type\": \"bloom\", \"n_head\": 65536, \"hidden_size\": 65536, \"n_layer\": 2}";
+    write_file("heads.json", config, sizeof config - 1);
+    assert_fails("plot bias @heads.json --csv", 1, "heads: 65536, and a figure computes the biases of 1024 at most");
+    unlink(in_folder("heads.json"));
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(t5_of_transformers), cmocka_unit_test(lab),
-                                       cmocka_unit_test(results_without_end), cmocka_unit_test(trained_past_integers),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(biases_of_too_many_heads),
+                                       cmocka_unit_test(t5_of_transformers),
+                                       cmocka_unit_test(lab),
+                                       cmocka_unit_test(results_without_end),
+                                       cmocka_unit_test(trained_past_integers),
                                        cmocka_unit_test(factor_past_integers)};
     return cmocka_run_group_tests(tests, make_empty_folder, remove_folder);
 }

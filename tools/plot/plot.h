@@ -151,6 +151,13 @@ void plot_cases_free(plot_case *cases, int count);
 int64_t plot_target(const plot_options *o, const plot_subject *s);
 /* inv_freq[pairs] = the frequencies of a case with `length` tokens in use. */
 gyre_status plot_case_frequencies(const plot_case *c, int64_t length, double *inv_freq, gyre_error *err);
+/* A figure shows at most PLOT_PAIRS pairs: of a head of more that many, from the first to the last at even steps.  out = how
+ * many; the pair that is number i of them. */
+enum { PLOT_PAIRS = 256, PLOT_PAIRS_TEXT = 56 };
+int64_t plot_pairs_shown(int64_t pairs);
+int64_t plot_pair_shown(int64_t pairs, int64_t i);
+/* out = "256 of 4096 pairs", or "64 pairs" where all are shown. */
+const char *plot_pairs_text(int64_t pairs, char out[PLOT_PAIRS_TEXT]);
 /* out = the angle within -pi .. pi. */
 double plot_wrap(double angle);
 /* out = 1 if the pair reached the angle within the trained length, whole turns apart. */

@@ -13,8 +13,9 @@ enum { POINTS = 48, AROUND = 16, RECIPES = 5 };
 typedef struct recipe_work {
     const gyre_encoding *rope;
     double base;
-    int64_t dim;
+    int64_t dim, around; /* around: positions of a point */
     float *cosine, *sine;
+    long double *theta; /* of the pairs that are shown */
 } recipe_work;
 
 /* -- recipes -- */
@@ -48,9 +49,9 @@ static gyre_status angles_at(const recipe_work *r, int64_t position, gyre_error 
 /* -- numbers -- */
 /* The exact angle in long double: at position 2^31 its error is below 1e-9 where long double has 64 bits. */
 static void add_errors(const recipe_work *r, int64_t position, double *largest, double *sum) {
-    for (int64_t i = 0; i < r->dim / 2; i++) {
-        const long double angle =
-            (long double)position * powl((long double)r->base, -2.0L * (long double)i / (long double)r->dim);
+    for (int64_t k = 0; k < plot_pairs_shown(r->dim / 2); k++) {
+        const int64_t i = plot_pair_shown(r->dim / 2, k);
+        const long double angle = (long double)position * r->theta[k];
         const double c = fabs((double)(cosl(angle) - (long double)r->cosine[i]));
         const double s = fabs((double)(sinl(angle) - (long double)r->sine[i]));
         *largest = fmax(*largest, fmax(c, s));
@@ -64,16 +65,23 @@ static gyre_status add_recipe(plot_table *t, const recipe_work *r, int index, in
     for (int64_t k = 0; k < points; k++) {
         /* Some neighbours too: a single position may be a lucky one.  At least 1. */
         const int64_t at = llround(pow((double)longest, (double)k / (double)(points - 1)));
-        const int64_t first = at > AROUND ? at - AROUND + 1 : 1, count = at - first + 1;
+        const int64_t first = at > r->around ? at - r->around + 1 : 1, count = at - first + 1;
         double largest = 0, sum = 0;
         for (int64_t p = first; p <= at; p++) {
             const gyre_status status = angles_at(r, recipes[index].rounds_positions ? to_bf16(p) : p, err);
             if (status) return status;
             add_errors(r, p, &largest, &sum);
         }
-        plot_table_add(t, (double[COLUMNS]){name, (double)at, largest, sum / (double)(count * r->dim)});
+        plot_table_add(
+            t, (double[COLUMNS]){name, (double)at, largest, sum / (double)(2 * count * plot_pairs_shown(r->dim / 2))});
     }
     return GYRE_OK;
+}
+
+/* Positions of a point: fewer of a head of more pairs than are shown, since every pair of a position is computed. */
+static int64_t positions_around(int64_t pairs) {
+    const int64_t most = AROUND * PLOT_PAIRS / pairs;
+    return most > AROUND ? AROUND : most > 1 ? most : 1;
 }
 
 /* A build without SLEEF leaves out the recipes that need it. */
@@ -103,15 +111,24 @@ static gyre_status compute(plot_work *w, gyre_error *err) {
     if (config->kind != GYRE_KIND_ROPE)
         return gyre_fail(err, GYRE_EUNSUPPORTED, "positions: %s does not rotate, so there are no angles (%s)",
                          gyre_kind_name(config->kind), w->subjects[0].label);
+    const int64_t pairs = r.dim / 2;
+    r.around = positions_around(pairs);
     r.cosine = calloc((size_t)r.dim, sizeof *r.cosine);
-    if (!r.cosine) return gyre_fail(err, GYRE_ENOMEM, "angles: out of memory (plot)");
-    r.sine = r.cosine + r.dim / 2;
-    gyre_status status = GYRE_OK;
+    r.theta = calloc((size_t)plot_pairs_shown(pairs), sizeof *r.theta);
+    gyre_status status = r.cosine && r.theta ? GYRE_OK : gyre_fail(err, GYRE_ENOMEM, "angles: out of memory (plot)");
+    r.sine = r.cosine + (r.cosine ? pairs : 0);
+    for (int64_t k = 0; k < plot_pairs_shown(pairs) && !status; k++)
+        r.theta[k] = powl((long double)r.base, -2.0L * (long double)plot_pair_shown(pairs, k) / (long double)r.dim);
     for (int i = 0; i < RECIPES && !status; i++)
         status = add_recipe_of(w, &r, i, err);
-    snprintf(w->table.title, sizeof w->table.title, "Error of cos and sin by position: %lld channels, base %g",
-             (long long)r.dim, r.base);
+    char *title = w->table.title, some[PLOT_PAIRS_TEXT];
+    const int length = snprintf(title, sizeof w->table.title, "Error of cos and sin by position: %lld channels, base %g",
+                                (long long)r.dim, r.base);
+    if (plot_pairs_shown(pairs) < pairs)
+        snprintf(title + length, sizeof w->table.title - (size_t)length, "; %s, %lld position%s a point",
+                 plot_pairs_text(pairs, some), (long long)r.around, r.around == 1 ? "" : "s");
     free(r.cosine);
+    free(r.theta);
     return status;
 }
 

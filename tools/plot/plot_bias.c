@@ -14,7 +14,7 @@
 enum { COLUMN_ENCODING, COLUMN_HEAD, COLUMN_QUERY, COLUMN_KEY, COLUMN_VALUE, COLUMNS };
 static const plot_column columns[] = {{"encoding", NULL}, {"head", ""},  {"query", "tokens"},
                                       {"key", "tokens"},  {"value", ""}, {NULL, NULL}};
-enum { TOKENS = 128, HEADS = 8, SCHEMES = 6, SHOWN_HEADS = 3 };
+enum { TOKENS = 128, HEADS = 8, SCHEMES = 6, SHOWN_HEADS = 3, MOST_HEADS = 1024 };
 
 /* Numbers that a model learned are drawn where its weights are there.  Else KERPLE and FIRE are drawn as training begins
  * with them, and T5 by the row of its table that a distance takes.  DeBERTa multiplies its rows with queries and keys, so
@@ -146,6 +146,9 @@ static gyre_status add_numbers(plot_table *t, const source *from, const gyre_enc
     const int64_t shown[SHOWN_HEADS] = {head >= 0 ? head : 0, head >= 0 ? head : heads / 2, head >= 0 ? head : heads - 1};
     const gyre_positions positions = {.base = 0};
     gyre_tables tables = {.bias = from->table};
+    if (heads > MOST_HEADS) /* a config of a few bytes would take gigabytes */
+        return gyre_fail(err, GYRE_EUNSUPPORTED, "heads: %lld, and a figure computes the biases of %d at most (bias)",
+                         (long long)heads, MOST_HEADS);
     double *memory = NULL, *scores = calloc((size_t)(tokens * tokens * heads), sizeof *scores);
     gyre_status status = scores ? from->table.data ? GYRE_OK : initial_table(encoding, &tables, &memory, err)
                                 : gyre_fail(err, GYRE_ENOMEM, "scores: out of memory (plot)");

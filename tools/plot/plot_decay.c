@@ -11,19 +11,22 @@ static const double GOLDEN = 0.6180339887498949;
 
 /* -- numbers -- */
 /* mean: of q . R(s) q over directions of q, divided by |q|^2: (2/d) sum of cos(s theta_i).  bound: (2/d) sum over i of
- * |sum over j <= i of e^(i s theta_j)|, which bounds |q . R(s) k| after Abel's summation (arXiv 2104.09864, 3.4.3). */
+ * |sum over j <= i of e^(i s theta_j)|, which bounds |q . R(s) k| after Abel's summation (arXiv 2104.09864, 3.4.3).  Both
+ * are estimated from the pairs that are shown. */
 typedef struct values {
     double mean, bound;
 } values;
 
 static values at_distance(const double *inv_freq, int64_t pairs, double s) {
     double re = 0, im = 0, bound = 0;
-    for (int64_t p = 0; p < pairs; p++) {
+    const int64_t shown = plot_pairs_shown(pairs);
+    for (int64_t i = 0; i < shown; i++) {
+        const int64_t p = plot_pair_shown(pairs, i);
         re += cos(s * inv_freq[p]);
         im += sin(s * inv_freq[p]);
         bound += hypot(re, im);
     }
-    return (values){re / (double)pairs, bound / (double)pairs};
+    return (values){re / (double)shown, bound / (double)shown * ((double)pairs / (double)shown)};
 }
 
 /* One point of the line: the distances of the octave around `at`, at most SAMPLES of them.  Neighbouring pairs, whose speeds
@@ -79,8 +82,11 @@ static gyre_status add_bases(plot_work *w, gyre_error *err) {
         snprintf(label, sizeof label, "base %.15g", bases[b]);
         add_line(&w->table, label, inv_freq, dim / 2, longest, o->points ? o->points : LINE_POINTS);
     }
-    snprintf(w->table.title, sizeof w->table.title, "Decay of a rotated inner product with distance, heads of %lld channels",
-             (long long)dim);
+    char *title = w->table.title, some[PLOT_PAIRS_TEXT];
+    const int length = snprintf(title, sizeof w->table.title,
+                                "Decay of a rotated inner product with distance, heads of %lld channels", (long long)dim);
+    if (plot_pairs_shown(dim / 2) < dim / 2)
+        snprintf(title + length, sizeof w->table.title - (size_t)length, ", %s", plot_pairs_text(dim / 2, some));
     free(inv_freq);
     return GYRE_OK;
 }
@@ -89,15 +95,16 @@ static gyre_status add_bases(plot_work *w, gyre_error *err) {
 static void set_title(plot_work *w, const plot_case *cases, int count) {
     static const char what[] = "Decay of a rotated inner product with distance";
     const plot_subject *a = &w->subjects[0], *b = &w->subjects[w->subjects_count - 1];
-    const long long pairs = (long long)cases[0].pairs, other = (long long)cases[count - 1].pairs;
-    char *title = w->table.title;
+    const int64_t pairs = cases[0].pairs, other = cases[count - 1].pairs;
+    char *title = w->table.title, some[PLOT_PAIRS_TEXT];
+    (void)plot_pairs_text(pairs, some);
     const size_t size = sizeof w->table.title;
     if (w->subjects_count == 1)
-        snprintf(title, size, "%s, %lld pairs, base %g", what, pairs, a->config.rope.base);
+        snprintf(title, size, "%s, %s, base %g", what, some, a->config.rope.base);
     else if (pairs == other)
-        snprintf(title, size, "%s: %.60s and %.60s, %lld pairs", what, a->label, b->label, pairs);
+        snprintf(title, size, "%s: %.60s and %.60s, %s", what, a->label, b->label, some);
     else
-        snprintf(title, size, "%s: %.60s, %lld pairs, and %.60s, %lld", what, a->label, pairs, b->label, other);
+        snprintf(title, size, "%s: %.60s, %s, and %.60s, %lld", what, a->label, some, b->label, (long long)other);
 }
 
 static gyre_status compute(plot_work *w, gyre_error *err) {

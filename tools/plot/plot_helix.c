@@ -9,6 +9,13 @@ static const plot_column columns[] = {{"base", NULL}, {"pair", ""},    {"angle",
                                       {"sin", ""},    {"is_pair", ""}, {NULL, NULL}};
 enum { STEPS = 24, POSITION = 32 };
 
+/* STEPS of them from one pair that is shown to the next. */
+static double pair_at(int64_t pairs, int64_t step) {
+    const int64_t from = plot_pair_shown(pairs, step / STEPS), part = step % STEPS;
+    const int64_t width = part ? plot_pair_shown(pairs, step / STEPS + 1) - from : 1;
+    return width == 1 ? (double)(from * STEPS + part) / STEPS : (double)from + (double)(part * width) / STEPS;
+}
+
 static gyre_status compute(plot_work *w, gyre_error *err) {
     static const double usual[] = {1e4, 5e5, 1e6};
     const plot_options *o = w->options;
@@ -20,18 +27,19 @@ static gyre_status compute(plot_work *w, gyre_error *err) {
     const int64_t dim = config->rope.dim ? config->rope.dim : config->head_dim;
     const double position = o->position >= 0 ? (double)o->position : POSITION;
     plot_table *t = &w->table;
+    char some[PLOT_PAIRS_TEXT];
     if (config->kind != GYRE_KIND_ROPE)
         return gyre_fail(err, GYRE_EUNSUPPORTED, "positions: %s does not rotate, so there are no angles (%s)",
                          gyre_kind_name(config->kind), w->subjects[0].label);
     plot_table_columns(t, columns);
-    snprintf(t->title, sizeof t->title, "Position %.0f as RoPE writes it: e^(i m θ) over %lld pairs, m = %.0f", position,
-             (long long)dim / 2, position);
+    snprintf(t->title, sizeof t->title, "Position %.0f as RoPE writes it: e^(i m θ) over %s, m = %.0f", position,
+             plot_pairs_text(dim / 2, some), position);
     for (int b = 0; b < count; b++) {
         char label[PLOT_LABEL];
         snprintf(label, sizeof label, "base %.15g", bases[b]);
         const double name = plot_table_label(t, label);
-        for (int64_t k = 0; k <= (dim / 2 - 1) * STEPS; k++) {
-            const double pair = (double)k / STEPS, angle = position * pow(bases[b], -2 * pair / (double)dim);
+        for (int64_t k = 0; k <= (plot_pairs_shown(dim / 2) - 1) * STEPS; k++) {
+            const double pair = pair_at(dim / 2, k), angle = position * pow(bases[b], -2 * pair / (double)dim);
             plot_table_add(t, (double[COLUMNS]){name, pair, angle, cos(angle), sin(angle), k % STEPS == 0});
         }
     }

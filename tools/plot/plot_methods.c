@@ -7,7 +7,7 @@ enum { COLUMN_METHOD, COLUMN_PAIR, COLUMN_POSITION, COLUMN_ANGLE, COLUMN_RESULTA
 static const plot_column columns[] = {{"method", NULL}, {"pair", ""},           {"position", "tokens"},
                                       {"angle", "rad"}, {"mean_resultant", ""}, {"is_seen", ""},
                                       {NULL, NULL}};
-enum { MAP_COLUMNS = 192, FEW_PAIRS = 24, MOST_PAIRS = 256 };
+enum { MAP_COLUMNS = 192, FEW_PAIRS = 24 };
 
 /* -- numbers -- */
 /* out = the length of the mean of e^(i angle) over `width` tokens: 1 where they point alike, 0 where they point all ways. */
@@ -16,21 +16,10 @@ static double mean_resultant(double inv_freq, double width) {
     return half > 1e-8 ? fabs(sin(half) / half) : 1;
 }
 
-/* A map shows no more rows than this.  A head of more pairs has only some of them in the table. */
-static int64_t pairs_shown(const plot_case *c) {
-    return c->pairs < MOST_PAIRS ? c->pairs : MOST_PAIRS;
-}
-
-/* out = the pair in row i of the map: evenly spread, the first and the last among them. */
-static int64_t pair_shown(const plot_case *c, int64_t i) {
-    const int64_t shown = pairs_shown(c);
-    return shown == c->pairs ? i : i * (c->pairs - 1) / (shown - 1);
-}
-
 /* inv_freq[points][pairs_shown] = the frequencies in each column of the map.  all: room for c->pairs. */
 static gyre_status column_frequencies(const plot_case *c, int64_t points, double *all, double *inv_freq, gyre_error *err) {
     const double step = (double)(c->to - 1) / (double)(points - 1);
-    const int64_t shown = pairs_shown(c);
+    const int64_t shown = plot_pairs_shown(c->pairs);
     gyre_status status = GYRE_OK;
     for (int64_t k = 0; k < points && !status; k++) {
         /* A method that follows the length has, at a position, read that far. */
@@ -38,20 +27,20 @@ static gyre_status column_frequencies(const plot_case *c, int64_t points, double
         if (k == 0 || c->follows_length)
             status = plot_case_frequencies(c, c->follows_length ? position + 1 : c->to, all, err);
         for (int64_t i = 0; i < shown && !status; i++)
-            inv_freq[k * shown + i] = all[pair_shown(c, i)];
+            inv_freq[k * shown + i] = all[plot_pair_shown(c->pairs, i)];
     }
     return status;
 }
 
 static gyre_status add_case(plot_table *t, const plot_case *c, int64_t points, gyre_error *err) {
     const double step = (double)(c->to - 1) / (double)(points - 1), name = plot_table_label(t, c->label);
-    const int64_t shown = pairs_shown(c);
+    const int64_t shown = plot_pairs_shown(c->pairs);
     double *all = calloc((size_t)(c->pairs + shown * points), sizeof *all), *inv_freq = all ? all + c->pairs : NULL;
     gyre_status status =
         all ? column_frequencies(c, points, all, inv_freq, err) : gyre_fail(err, GYRE_ENOMEM, "map: out of memory (plot)");
     for (int64_t i = 0; i < shown && !status; i++)
         for (int64_t k = 0; k < points; k++) {
-            const int64_t p = pair_shown(c, i);
+            const int64_t p = plot_pair_shown(c->pairs, i);
             const double position = (double)llround((double)k * step), rate = inv_freq[k * shown + i];
             const double angle = plot_wrap(position * rate);
             plot_table_add(t, (double[COLUMNS]){name, (double)p, position, angle, mean_resultant(rate, step),
@@ -70,10 +59,9 @@ static gyre_status compute(plot_work *w, gyre_error *err) {
                                          cases, &count, err);
     if (status) return status;
     const plot_case *c = &cases[0];
-    char some[48] = "";
-    if (pairs_shown(c) < c->pairs) snprintf(some, sizeof some, "%lld of ", (long long)pairs_shown(c));
-    snprintf(t->title, sizeof t->title, "Angles of %s%lld pairs, trained on %lld tokens, read up to %lld (base %g)", some,
-             (long long)c->pairs, (long long)c->trained, (long long)c->to, c->subject->config.rope.base);
+    char some[PLOT_PAIRS_TEXT];
+    snprintf(t->title, sizeof t->title, "Angles of %s, trained on %lld tokens, read up to %lld (base %g)",
+             plot_pairs_text(c->pairs, some), (long long)c->trained, (long long)c->to, c->subject->config.rope.base);
     for (int i = 0; i < count && !status; i++)
         status = add_case(t, &cases[i], w->options->points ? w->options->points : MAP_COLUMNS, err);
     plot_cases_free(cases, count);

@@ -284,6 +284,25 @@ void plot_cases_free(plot_case *cases, int count) {
     }
 }
 
+/* -- pairs -- */
+int64_t plot_pairs_shown(int64_t pairs) {
+    return pairs < PLOT_PAIRS ? pairs : PLOT_PAIRS;
+}
+
+int64_t plot_pair_shown(int64_t pairs, int64_t i) {
+    const int64_t shown = plot_pairs_shown(pairs);
+    return shown == pairs ? i : i * (pairs - 1) / (shown - 1);
+}
+
+const char *plot_pairs_text(int64_t pairs, char out[PLOT_PAIRS_TEXT]) {
+    const long long all = (long long)pairs, shown = (long long)plot_pairs_shown(pairs);
+    if (shown < all)
+        snprintf(out, PLOT_PAIRS_TEXT, "%lld of %lld pairs", shown, all);
+    else
+        snprintf(out, PLOT_PAIRS_TEXT, "%lld pairs", all);
+    return out;
+}
+
 /* -- angles -- */
 double plot_wrap(double angle) {
     const double turns = angle / TURN;

@@ -28,18 +28,28 @@ static void set_title(plot_work *w, const char *what, int with_base) {
                  (long long)a->trained, to, base);
 }
 
-static gyre_status compute_for(plot_work *w, const char *usual, gyre_error *err) {
+/* Says once that not every pair is shown. */
+static void add_pairs(plot_table *t, int64_t pairs) {
+    const size_t used = strlen(t->title);
+    char some[PLOT_PAIRS_TEXT];
+    if (plot_pairs_shown(pairs) < pairs && !strstr(t->title, " pairs"))
+        snprintf(t->title + used, sizeof t->title - used, ", %s", plot_pairs_text(pairs, some));
+}
+
+static gyre_status compute_for(plot_work *w, const char *usual, const char *what, int with_base, gyre_error *err) {
     plot_case cases[PLOT_CASES];
     int count = 0;
     plot_table *t = &w->table;
     plot_table_columns(t, columns);
     const gyre_status status = plot_cases_make(w->options, w->subjects, w->subjects_count, usual, cases, &count, err);
     if (status) return status;
-    set_title(w, "Wavelength of each pair", 1);
+    set_title(w, what, with_base);
     for (int i = 0; i < count; i++) {
         const plot_case *c = &cases[i];
         const double name = plot_table_label(t, c->label);
-        for (int64_t p = 0; p < c->pairs; p++) {
+        add_pairs(t, c->pairs);
+        for (int64_t k = 0; k < plot_pairs_shown(c->pairs); k++) {
+            const int64_t p = plot_pair_shown(c->pairs, k);
             const double wavelength = TURN / c->inv_freq[p];
             /* A ramp is set by the turns that training showed, so those of the pair before it is stretched. */
             const double turns = (double)c->trained * c->original[p] / TURN;
@@ -51,7 +61,7 @@ static gyre_status compute_for(plot_work *w, const char *usual, gyre_error *err)
 }
 
 static gyre_status compute(plot_work *w, gyre_error *err) {
-    return compute_for(w, "none,linear,ntk,yarn", err);
+    return compute_for(w, "none,linear,ntk,yarn", "Wavelength of each pair", 1, err);
 }
 
 /* -- the figure -- */
@@ -70,7 +80,8 @@ static int find_ramp(const plot_table *t, const plot_group *g, ramp *out) {
         begins++;
     while (full < g->end && plot_table_number(t, full, COLUMN_DIVISOR) < most * (1 - 1e-9))
         full++;
-    *out = (ramp){(double)(begins - g->first) - 0.5, (double)(full - g->first) - 0.5, most};
+    const double from = plot_table_number(t, begins < g->end ? begins : g->end - 1, COLUMN_PAIR);
+    *out = (ramp){from - 0.5, plot_table_number(t, full < g->end ? full : g->end - 1, COLUMN_PAIR) - 0.5, most};
     return most > 1 && begins > g->first && full > begins && g->end - full >= 2;
 }
 
@@ -97,7 +108,7 @@ static void shade_ramps(plot_script *s, const plot_table *t) {
                 r.from, low, r.to, high);
         fprintf(s->file, "set label 'ramp of %s' at %.9g, graph %.4f center textcolor rgb '#5f6368'\n", g.name,
                 (r.from + r.to) / 2, count > 1 ? (low + high) / 2 : 0.09);
-        if (count == 1) name_ramp_parts(s, &r, (double)(g.end - g.first));
+        if (count == 1) name_ramp_parts(s, &r, plot_table_number(t, g.end - 1, COLUMN_PAIR) + 1);
         index++;
     }
 }
@@ -223,9 +234,7 @@ const plot_kind plot_wavelengths = {"wavelengths",
 
 /* -- the ramp -- */
 static gyre_status compute_ramp(plot_work *w, gyre_error *err) {
-    const gyre_status status = compute_for(w, "linear,ntk,yarn,by-parts-paper,llama3", err);
-    if (!status) set_title(w, "What each method divides the frequencies by", 0);
-    return status;
+    return compute_for(w, "linear,ntk,yarn,by-parts-paper,llama3", "What each method divides the frequencies by", 0, err);
 }
 
 static void draw_ramp(const plot_work *w, plot_script *s) {
