@@ -502,6 +502,8 @@ typedef struct gyre_convert_options {
     void *progress_ctx;                                     /* of both */
     void (*lost)(void *ctx, const char *what); /* told of what the target cannot say and goes without; NULL = EUNSUPPORTED */
     void *lost_ctx;
+    int64_t
+        *written; /* set to the bytes of the GGUF, or of the folder's weights, as this call wrote it; NULL = not wanted */
 } gyre_convert_options;
 /* Writes the model at `path` (a folder, a GGUF, or a folder with a checkpoint of llama2.c) to `target`, a folder of
  * safetensors or a GGUF, with config and tokenizer.  It appears whole or not at all.  Rows of query and key are permuted

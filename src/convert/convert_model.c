@@ -88,6 +88,15 @@ static gyre_status write_tokens(gyre_conversion *c, const gyre_folder_replacemen
     return status;
 }
 
+/* Before a file gets the target's name, under which another run may put its own. */
+static gyre_status note_bytes(const gyre_conversion *c, const char *path, gyre_error *err) {
+    struct stat info;
+    if (!c->options->written) return GYRE_OK;
+    if (stat(path, &info) != 0) return gyre_fail_errno(err, path, errno);
+    *c->options->written = (int64_t)info.st_size;
+    return GYRE_OK;
+}
+
 static gyre_status write_folder(gyre_conversion *c, gyre_error *err) {
     gyre_folder_replacement folder;
     char path[PATH_MAX];
@@ -99,6 +108,7 @@ static gyre_status write_folder(gyre_conversion *c, gyre_error *err) {
     if (status == GYRE_OK) status = write_safetensors(c, path, err);
     if (status == GYRE_OK) status = gyre_convert_source_check(&c->source, err);
     if (status == GYRE_OK) status = gyre_convert_check_opens(c, folder.temporary, err);
+    if (status == GYRE_OK) status = note_bytes(c, path, err);
     if (status == GYRE_OK) status = gyre_folder_commit(&folder, err);
     if (status != GYRE_OK) gyre_folder_discard(&folder);
     return status;
@@ -180,6 +190,7 @@ static gyre_status write_gguf(gyre_conversion *c, gyre_error *err) {
     if (status == GYRE_OK && (code = gyre_atomic_close(&file)) != 0) status = gyre_fail_errno(err, c->target, code);
     if (status == GYRE_OK) status = gyre_convert_source_check(&c->source, err);
     if (status == GYRE_OK) status = read_back(c, file.temporary, err);
+    if (status == GYRE_OK) status = note_bytes(c, file.temporary, err);
     if (status == GYRE_OK && (code = gyre_atomic_commit(&file)) != 0) status = gyre_fail_errno(err, c->target, code);
     gyre_atomic_discard(&file);
     return status;

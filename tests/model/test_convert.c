@@ -101,6 +101,26 @@ static void test_source_layout(void **state) {
     made_model_free(m);
 }
 
+/* The size is that of what a call wrote, whatever another put in its place since. */
+static void test_written_bytes(void **state) {
+    (void)state;
+    gyre_convert_options options[] = {usual, typed(GYRE_MODEL_FORMAT_SAFETENSORS, GYRE_DTYPE_F16), to_gguf(),
+                                      typed(GYRE_MODEL_FORMAT_GGUF, GYRE_DTYPE_F16)};
+    made_model_free(make_folder_of(in_folder("sized"), "llama", 0, "", GYRE_DTYPE_F32));
+    for (int i = 0; i < 4; i += 2) {
+        int64_t written[2] = {0, 0};
+        struct stat info;
+        const char *target = i ? "sized.gguf" : "sized-too";
+        for (int j = 0; j < 2; j++) {
+            options[i + j].written = &written[j];
+            convert(in_folder("sized"), in_folder(target), &options[i + j]);
+        }
+        assert_int_equal(stat(in_folder(i ? "sized.gguf" : "sized-too/model.safetensors"), &info), 0);
+        assert_int_equal(written[1], info.st_size);
+        assert_true(written[0] > written[1] && written[0] < 2 * written[1]);
+    }
+}
+
 /* -- GGUF -- */
 static void test_llama_through_gguf(void **state) {
     (void)state;
@@ -647,6 +667,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_layout_round_trip),
         cmocka_unit_test(test_source_layout),
+        cmocka_unit_test(test_written_bytes),
         cmocka_unit_test(test_llama_through_gguf),
         cmocka_unit_test(test_stored_head_of_a_tied_model),
         cmocka_unit_test(test_qwen_through_gguf),

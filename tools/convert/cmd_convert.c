@@ -139,16 +139,6 @@ static void warn_of_notes(const convert_options *o) {
     gyre_tokenizer_free(tokenizer);
 }
 
-static gyre_status count_bytes(const convert_options *o, int64_t *out, gyre_error *err) {
-    char path[4200];
-    struct stat info;
-    const int is_folder = o->convert.format == GYRE_MODEL_FORMAT_SAFETENSORS;
-    snprintf(path, sizeof path, "%s%s", o->output, is_folder ? "/" GYRE_WEIGHTS_FILE : "");
-    if (stat(path, &info) != 0) return gyre_fail_errno(err, path, errno);
-    *out = (int64_t)info.st_size;
-    return GYRE_OK;
-}
-
 static json_t *losses_json(const losses *lost) {
     json_t *list = json_array();
     for (int i = 0; i < lost->count && list; i++)
@@ -159,13 +149,10 @@ static json_t *losses_json(const losses *lost) {
     return list;
 }
 
-static int print_summary(const convert_options *o, const losses *lost, const gyre_reading *after) {
+static int print_summary(const convert_options *o, const losses *lost, const gyre_reading *after, int64_t bytes) {
     const gyre_config *config = &after->groups[0]->config;
     const int rotates = config->kind == GYRE_KIND_ROPE;
-    int64_t bytes = 0;
-    gyre_error err = {0, ""};
     char amount[16];
-    if (count_bytes(o, &bytes, &err)) return cli_fail_error(&err);
     if (!o->common.json) {
         fprintf(cli_stdout(), "%s: %s, %s, %sB%s%s\n", plain_line(o->output),
                 after->format[0] == 'G' ? "GGUF" : "safetensors", plain_line(after->model_type),
@@ -194,6 +181,7 @@ static int is_interrupted(void *progress) {
 int cmd_convert(int argc, char **argv) {
     convert_options o;
     gyre_reading *after = NULL;
+    int64_t bytes = 0;
     losses lost = {.count = 0};
     gyre_error err = {0, ""};
     cli_progress progress;
@@ -204,6 +192,7 @@ int cmd_convert(int argc, char **argv) {
     o.convert.stop = is_interrupted;
     o.convert.lost = keep_loss;
     o.convert.lost_ctx = &lost;
+    o.convert.written = &bytes;
     cli_defer_signals(); /* gyre_convert removes an unfinished model */
     gyre_status status = gyre_convert(o.model, o.output, &o.convert, &err);
     cli_progress_end(&progress);
@@ -211,7 +200,7 @@ int cmd_convert(int argc, char **argv) {
     if (status) return cli_fail_error(&err);
     warn(&o, &lost, after);
     warn_of_notes(&o);
-    const int exit_status = print_summary(&o, &lost, after);
+    const int exit_status = print_summary(&o, &lost, after, bytes);
     gyre_reading_free(after);
     return exit_status;
 }
