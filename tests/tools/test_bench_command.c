@@ -259,6 +259,16 @@ static void calls_of_a_cache(void **state) {
     assert_int_equal(types, 4);
 }
 
+/* The cache that it saves is no file of somebody's /tmp where TMPDIR names another folder. */
+static void cache_is_saved_under_tmpdir(void **state) {
+    (void)state;
+    assert_int_equal(setenv("TMPDIR", in_folder("nowhere"), 1), 0);
+    const outcome *o = run("bench cache --rounds 1 --threads 1");
+    assert_int_equal(o->exit, 1);
+    assert_non_null(strstr(o->err, "nowhere: no temporary folder can be made there"));
+    assert_int_equal(unsetenv("TMPDIR"), 0);
+}
+
 /* What a token takes, and how far each type is from f32. */
 static void latents_of_a_cache(void **state) {
     (void)state;
@@ -315,6 +325,8 @@ int main(void) {
                                        cmocka_unit_test(trained_rotations_are_what_they_say),
                                        cmocka_unit_test(results_are_lines),
                                        cmocka_unit_test(calls_of_a_cache),
+                                       cmocka_unit_test(cache_is_saved_under_tmpdir),
+                                       cmocka_unit_test(cache_is_saved_under_tmpdir),
                                        cmocka_unit_test(latents_of_a_cache),
                                        cmocka_unit_test(wrong_use)};
     return cmocka_run_group_tests(tests, make_folder, remove_folder);

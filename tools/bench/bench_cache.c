@@ -3,6 +3,7 @@
 #include "gyre/gyre_cache.h"
 #include "tools/bench/bench.h"
 #include "tools/bench/bench_in_place.h"
+#include "tools/cli/temporary_folder.h"
 #include "tools/options/value_names.h"
 #include <math.h>
 #include <stdlib.h>
@@ -21,7 +22,8 @@ typedef struct cache_bench {
     size_t scratch_bytes;
     const gyre_exec *exec;
     gyre_order order; /* of attention */
-    char path[32];
+    temporary_folder folder;
+    char path[2048 + 16]; /* of the saved cache, there */
 } cache_bench;
 
 /* -- the calls: out = seconds of one call; negative if it failed -- */
@@ -170,7 +172,7 @@ static float *alloc_random(int64_t count, uint64_t seed) {
 }
 
 static void close_bench(cache_bench *b) {
-    if (*b->path) unlink(b->path);
+    temporary_folder_remove(&b->folder);
     gyre_cache_free(b->cache);
     for (int i = 0; i < 2; i++)
         gyre_encoding_free(b->encoding[i]);
@@ -218,12 +220,9 @@ static gyre_status open_bench(cache_bench *b, gyre_dtype type, gyre_error *err) 
     b->scratch = aligned_alloc(ALIGNMENT, (b->scratch_bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT);
     if (!b->q || !b->k || !b->v || !b->out || !b->scratch)
         return gyre_fail(err, GYRE_ENOMEM, "cache: out of memory (gyre bench)");
-    memcpy(b->path, "/tmp/gyre_bench_XXXXXX", sizeof "/tmp/gyre_bench_XXXXXX");
-    const int fd = mkstemp(b->path);
-    if (fd < 0) *b->path = '\0';
-    if (fd < 0) return gyre_fail(err, GYRE_EIO, "cache: no file to be had in /tmp (gyre bench)");
-    close(fd);
-    return GYRE_OK;
+    const gyre_status made = temporary_folder_create(&b->folder, "bench", err);
+    snprintf(b->path, sizeof b->path, "%s/saved", b->folder.path);
+    return made;
 }
 
 /* -- rounds -- */

@@ -175,7 +175,7 @@ static const char DOC[] =
     "with "
     "--quick under two.  A line on stderr says how far it is.  With --json one line for each row.\n\n"
     "cache: each call of a cache of 4096 tokens, 8 key heads of 128, and attention of one query over it, before and after a "
-    "shift; save and load in /tmp.\n\n"
+    "shift; save and load under TMPDIR, else /tmp.\n\n"
     "latents: decoding over a cache of 4096 latents (multi-head latent attention, absorbed) in 16 and 128 heads, against "
     "reading each latent once, the arithmetic peak, and the plain form over a cache of the keys and values of every head: "
     "least processor times of the rounds.  With --json one line for each row.\n\n"
