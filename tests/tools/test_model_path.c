@@ -161,6 +161,14 @@ static void no_reference(void **state) {
     make_reference("hub", "Org--Loose", "main", "gone"); /* a download that was not finished */
     assert_fails("explain Org/Loose", 1, "refs/main names the snapshot gone, which is missing; nothing is downloaded");
     assert_fails("explain Org/Loose", 1, "`hf download Org/Loose` does it");
+    /* A word that leads elsewhere is said; no other snapshot stands in for it. */
+    static const char *const elsewhere[] = {"..", "../../blobs", "old/../new", ".hidden"};
+    for (size_t i = 0; i < sizeof elsewhere / sizeof *elsewhere; i++) {
+        char why[128];
+        make_reference("hub", "Org--Loose", "main", elsewhere[i]);
+        snprintf(why, sizeof why, "refs/main holds \"%s\", which names no snapshot", elsewhere[i]);
+        assert_fails("explain Org/Loose", 1, why);
+    }
     /* A pipe without a writer is no reference, and nobody waits for one. */
     assert_int_equal(unlink(in_folder("hub/models--Org--Loose/refs/main")), 0);
     assert_int_equal(mkfifo(in_folder("hub/models--Org--Loose/refs/main"), 0666), 0);

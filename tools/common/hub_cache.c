@@ -83,7 +83,12 @@ static int cache_folder(char out[HUB_PATH]) {
     return join(out, xdg ? xdg : "~/.cache", "/huggingface/hub");
 }
 
-/* commit = the first word of a file under refs/.  out = 0 if there is none. */
+/* out = 1 if a word can name a folder of snapshots, and nothing outside. */
+static int is_commit(const char *word) {
+    return *word && !strchr(word, '/') && *word != '.';
+}
+
+/* commit = the first word of a file under refs/, "" if there is none.  out = 1 if it is a commit. */
 static int read_reference(const char *repo, const char *revision, char commit[MAX_COMMIT + 1]) {
     char path[HUB_PATH];
     commit[0] = 0;
@@ -93,7 +98,7 @@ static int read_reference(const char *repo, const char *revision, char commit[MA
     commit[fread(commit, 1, MAX_COMMIT, file)] = 0;
     fclose(file);
     commit[strcspn(commit, " \t\r\n")] = 0;
-    return *commit && !strchr(commit, '/') && commit[0] != '.';
+    return is_commit(commit);
 }
 
 static int is_folder(const char *path) {
@@ -129,6 +134,7 @@ static int find_snapshot(const hub_name *name, const char *repo, char path[HUB_P
     char commit[MAX_COMMIT + 1];
     const char *revision = *name->revision ? name->revision : "main";
     const int known = read_reference(repo, revision, commit);
+    if (!known && *commit) return 0; /* it names something else */
     if (!known && !*name->revision) {
         const int count = newest_snapshot(repo, path);
         if (count > 1) cli_warn("%s: %d snapshots and no refs/main; the newest is read (%s)", name->repo, count, path);
@@ -183,12 +189,16 @@ gyre_status hub_cache_find(const char *model, char path[HUB_PATH], gyre_error *e
     const int named = cache_folder(cache);
     snprintf(repo, sizeof repo, "%s/%s", cache, name.folder);
     if (named && strlen(repo) < HUB_PATH && find_snapshot(&name, repo, path)) return find_in_snapshot(&name, path, err);
-    char commit[MAX_COMMIT + 1];
+    char commit[MAX_COMMIT + 1] = "";
     const char *reference = *name.revision ? name.revision : "main";
     if (named && strlen(repo) < HUB_PATH && read_reference(repo, reference, commit))
         return gyre_fail(err, GYRE_EIO,
                          "%s: refs/%s names the snapshot %s, which is missing; nothing is downloaded here, `hf download "
                          "%s%s%s` does it (%s)",
+                         model, reference, commit, name.repo, *name.revision ? " --revision " : "", name.revision, repo);
+    if (named && strlen(repo) < HUB_PATH && *commit)
+        return gyre_fail(err, GYRE_EIO,
+                         "%s: refs/%s holds \"%s\", which names no snapshot; `hf download %s%s%s` writes it again (%s)",
                          model, reference, commit, name.repo, *name.revision ? " --revision " : "", name.revision, repo);
     const int lacks_revision = named && *name.revision && is_folder(repo);
     return gyre_fail(
