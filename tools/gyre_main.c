@@ -55,7 +55,7 @@ static _Noreturn void unknown(const char *name) {
 static const char question[] = "How far can a model's context be stretched?  Position encodings for Transformers, trained, "
                                "measured, compared.";
 #define FIRST_STATUSES "0 done, 1 failed, 2 wrong usage"
-#define STOPPED        "130 stopped by Ctrl-C"
+#define STOPPED        "130 stopped by Ctrl-C, 143 by SIGTERM"
 #define DIFF_STATUSES  "3 different, 4 refused"
 #define AUDIT_STATUSES "3 found something"
 static const char exit_statuses[] =
