@@ -200,8 +200,9 @@ static gyre_status read_pass(gyre_context *x, const int32_t *tokens, int64_t row
                              gyre_error *err) {
     gyre_decoder *d = &x->decoder;
     gyre_status status = gyre_decoder_embed(d, tokens, rows, err);
-    if (!status) status = gyre_decoder_forward(d, rows, wanted > 0 || d->watched, err);
-    if (!status && wanted) gyre_decoder_logits(d, rows, wanted, logits);
+    const int64_t kept = d->watched ? rows : wanted; /* rows of the last layer */
+    if (!status) status = gyre_decoder_forward(d, rows, kept, err);
+    if (!status && wanted) gyre_decoder_logits(d, kept, wanted, logits);
     return status;
 }
 

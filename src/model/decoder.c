@@ -135,14 +135,14 @@ gyre_attention_args gyre_decoder_attention_args(const gyre_decoder *d, int64_t l
     return args;
 }
 
-gyre_own_call gyre_decoder_own_call(const gyre_decoder *d, int64_t layer, int64_t rows) {
+gyre_own_call gyre_decoder_own_call(const gyre_decoder *d, int64_t layer, int64_t rows, int64_t tokens) {
     const gyre_architecture *a = &d->net->arch;
     return (gyre_own_call){.layer = gyre_network_own_attention(d->net, layer),
                            .q = gyre_const(gyre_decoder_heads(d, &d->net->q, rows)),
                            .cache = d->cache[layer],
                            .encoding = d->encoding,
                            .tables = d->tables.layer ? &d->tables.layer[layer] : NULL,
-                           .q_pos = {.base = d->cached, .context_length = d->length},
+                           .q_pos = {.base = tokens - rows, .context_length = d->length},
                            .out = gyre_dense(d->buffers.attn_out, GYRE_DTYPE_F32, 1, rows, a->heads, a->head_dim)};
 }
 
@@ -204,8 +204,24 @@ static gyre_status append_keys(gyre_decoder *d, int64_t layer, int64_t rows, gyr
     return status ? status : gyre_cache_append_gated(d->cache[layer], &args, d->exec, err);
 }
 
-/* buffers.attn_out = attention over the cache, after the keys and values of these rows are appended to it. */
-static gyre_status attention(gyre_decoder *d, int64_t layer, int64_t rows, int wanted, gyre_error *err) {
+/* Moves the last `wanted` of `rows` rows to the front of the buffers that are read after the keys are stored. */
+static void keep_last_rows(gyre_decoder *d, int64_t rows, int64_t wanted) {
+    const gyre_architecture *a = &d->net->arch;
+    const gyre_decoder_buffers *b = &d->buffers;
+    const int64_t polar = (a->heads + a->kv_heads) * 2 * a->head_dim;
+    float *const buffers[] = {b->x, b->norm, b->qkv, a->layer_parts & GYRE_LAYER_PART_POLAR ? b->polar : NULL};
+    const int64_t dims[] = {a->model_dim, a->model_dim, d->qkv_dim, polar};
+    for (size_t i = 0; i < sizeof buffers / sizeof *buffers; i++)
+        if (buffers[i])
+            memmove(buffers[i], buffers[i] + (rows - wanted) * dims[i], (size_t)(wanted * dims[i]) * sizeof(float));
+    if (d->overflow) d->overflow->first = rows - wanted;
+    if (gyre_decoder_forgets(d))
+        memmove(b->gate_sums, b->gate_sums + (rows - wanted) * a->heads, (size_t)(wanted * a->heads) * sizeof *b->gate_sums);
+}
+
+/* The keys and values of `rows` rows are appended to the cache.  Then the last `wanted` rows stand at the front, and
+ * buffers.attn_out = their attention over the cache. */
+static gyre_status attention(gyre_decoder *d, int64_t layer, int64_t rows, int64_t wanted, gyre_error *err) {
     const gyre_network_layer *l = &d->net->layer[layer];
     const int64_t sequence = 0;
     linears_side_by_side(d, l->qkv, 3, (row_block){d->buffers.norm, rows}, d->buffers.qkv, d->qkv_dim);
@@ -221,11 +237,12 @@ static gyre_status attention(gyre_decoder *d, int64_t layer, int64_t rows, int w
     look(d, layer, GYRE_STEP_HEAD_NORMS, rows);
     if (!status) status = append_keys(d, layer, rows, err);
     if (status || !wanted) return status;
+    if (wanted < rows) keep_last_rows(d, rows, wanted);
     if (gyre_decoder_has_own_attention(d)) {
-        const gyre_own_call call = gyre_decoder_own_call(d, layer, rows);
+        const gyre_own_call call = gyre_decoder_own_call(d, layer, wanted, d->cached + rows);
         return gyre_own_attention_run(&call, d->buffers.attn_scratch, d->buffers.attn_scratch_bytes, d->exec, err);
     }
-    gyre_attention_args args = gyre_decoder_attention_args(d, layer, rows, d->cached + rows);
+    gyre_attention_args args = gyre_decoder_attention_args(d, layer, wanted, d->cached + rows);
     if (d->watched && layer == d->watched_layer) args.weights = watched_view(d, rows);
     return gyre_cache_attention(d->cache[layer], &sequence, &args, d->buffers.attn_scratch, d->buffers.attn_scratch_bytes,
                                 d->exec, err);
@@ -274,27 +291,27 @@ static void mlp(gyre_decoder *d, const gyre_network_layer *l, int64_t rows) {
 /* -- layers -- */
 /* Parallel residual (gpt_neox, phi): the mlp reads the x that entered the layer, so its norm, if it has one of its own,
  * is taken before the attention block adds to x. */
-gyre_status gyre_decoder_forward(gyre_decoder *d, int64_t rows, int wanted, gyre_error *err) {
+gyre_status gyre_decoder_forward(gyre_decoder *d, int64_t rows, int64_t wanted, gyre_error *err) {
     const int64_t layers = d->net->arch.layers;
     const int parallel = d->net->arch.parallel_residual;
     for (int64_t i = 0; i < layers; i++) {
         const gyre_network_layer *l = &d->net->layer[i];
-        const int store_only = i + 1 == layers && !wanted;
+        const int64_t needed = i + 1 == layers ? wanted : rows;
         pre_norm(d, &l->attn_norm, rows);
         look(d, i, GYRE_STEP_ATTN_NORM, rows);
-        const gyre_status status = attention(d, i, rows, !store_only, err);
-        if (status || store_only) return status;
-        look(d, i, GYRE_STEP_ATTENTION, rows);
-        if (parallel && l->mlp_norm.gain) pre_norm(d, &l->mlp_norm, rows);
-        add_to_residual(d, &l->o, &l->post_attn_norm, (row_block){d->buffers.attn_out, rows});
-        look(d, i, GYRE_STEP_ATTN_RESIDUAL, rows);
-        if (!parallel) pre_norm(d, &l->mlp_norm, rows);
-        look(d, i, GYRE_STEP_MLP_NORM, rows);
-        mlp(d, l, rows);
-        look(d, i, GYRE_STEP_GATE_UP, rows);
-        look(d, i, GYRE_STEP_ACTIVATION, rows);
-        add_to_residual(d, &l->down, &l->post_mlp_norm, (row_block){d->buffers.mlp_act, rows});
-        look(d, i, GYRE_STEP_MLP_RESIDUAL, rows);
+        const gyre_status status = attention(d, i, rows, needed, err);
+        if (status || !needed) return status;
+        look(d, i, GYRE_STEP_ATTENTION, needed);
+        if (parallel && l->mlp_norm.gain) pre_norm(d, &l->mlp_norm, needed);
+        add_to_residual(d, &l->o, &l->post_attn_norm, (row_block){d->buffers.attn_out, needed});
+        look(d, i, GYRE_STEP_ATTN_RESIDUAL, needed);
+        if (!parallel) pre_norm(d, &l->mlp_norm, needed);
+        look(d, i, GYRE_STEP_MLP_NORM, needed);
+        mlp(d, l, needed);
+        look(d, i, GYRE_STEP_GATE_UP, needed);
+        look(d, i, GYRE_STEP_ACTIVATION, needed);
+        add_to_residual(d, &l->down, &l->post_mlp_norm, (row_block){d->buffers.mlp_act, needed});
+        look(d, i, GYRE_STEP_MLP_RESIDUAL, needed);
     }
     return GYRE_OK;
 }
@@ -303,7 +320,7 @@ gyre_status gyre_decoder_forward(gyre_decoder *d, int64_t rows, int wanted, gyre
 void gyre_decoder_logits(gyre_decoder *d, int64_t rows, int64_t wanted, float *logits) {
     const gyre_architecture *a = &d->net->arch;
     const float scale = (float)a->logit_scale;
-    if (d->overflow) d->overflow->first = rows - wanted;
+    if (d->overflow) d->overflow->first += rows - wanted;
     normalize(d, &d->net->final_norm, wanted, d->buffers.x + (rows - wanted) * a->model_dim, d->buffers.norm);
     look(d, -1, GYRE_STEP_FINAL_NORM, wanted);
     linear(d, &d->net->lm_head, (row_block){d->buffers.norm, wanted}, logits, a->vocab, 0);

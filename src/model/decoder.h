@@ -77,9 +77,9 @@ static inline int gyre_decoder_rotates_before(const gyre_decoder *d) {
 
 /* buffers.x = embeddings of `rows` tokens, with positions added if the encoding adds them at the input. */
 gyre_status gyre_decoder_embed(gyre_decoder *d, const int32_t *tokens, int64_t rows, gyre_error *err);
-/* Runs all layers over the `rows` tokens in buffers.x and appends their keys and values to the caches.
- * wanted 0: no logits will be asked for, so the last layer only stores its keys and values. */
-gyre_status gyre_decoder_forward(gyre_decoder *d, int64_t rows, int wanted, gyre_error *err);
+/* Runs all layers over the `rows` tokens in buffers.x and appends their keys and values to the caches.  Of the last layer,
+ * only the last `wanted` rows are computed, and buffers.x holds no others afterwards. */
+gyre_status gyre_decoder_forward(gyre_decoder *d, int64_t rows, int64_t wanted, gyre_error *err);
 /* logits[wanted][vocab] of the last `wanted` of `rows` rows of buffers.x. */
 void gyre_decoder_logits(gyre_decoder *d, int64_t rows, int64_t wanted, float *logits);
 /* out = heads of buffers.qkv: queries, keys or values, [1, rows, heads, head_dim]. */
@@ -107,7 +107,7 @@ gyre_status gyre_decoder_sum_gates(gyre_decoder *d, int64_t layer, int64_t rows,
 static inline int gyre_decoder_has_own_attention(const gyre_decoder *d) {
     return (d->net->arch.layer_parts & GYRE_LAYER_PARTS_OWN_ATTENTION) != 0;
 }
-/* out = that of a layer over `rows` queries, the last of the tokens in its cache. */
-gyre_own_call gyre_decoder_own_call(const gyre_decoder *d, int64_t layer, int64_t rows);
+/* out = that of a layer over `rows` queries, the last of `tokens` tokens. */
+gyre_own_call gyre_decoder_own_call(const gyre_decoder *d, int64_t layer, int64_t rows, int64_t tokens);
 
 #endif

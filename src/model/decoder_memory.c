@@ -37,7 +37,7 @@ static gyre_status create_caches(gyre_decoder *d, const gyre_context_options *op
 static size_t attention_scratch(const gyre_decoder *d, int64_t rows) {
     size_t max = 0;
     if (gyre_decoder_has_own_attention(d)) {
-        const gyre_own_call call = gyre_decoder_own_call(d, 0, rows);
+        const gyre_own_call call = gyre_decoder_own_call(d, 0, rows, rows);
         return gyre_own_attention_scratch(&call, 0, d->exec);
     }
     for (int group = 0; group < d->net->groups; group++)

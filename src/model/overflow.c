@@ -93,9 +93,10 @@ static void look_at_attention(const gyre_decoder *d, int64_t layer, int64_t rows
     static const gyre_tensor_role roles[] = {GYRE_TENSOR_Q, GYRE_TENSOR_K, GYRE_TENSOR_V};
     double most = -1;
     if (!look_at_rows(d, layer, d->buffers.attn_out, rows, a->heads * a->head_dim, "attention", GYRE_TENSOR_ROLES)) return;
+    const int64_t row = d->overflow->row - d->overflow->first;
     for (int i = 0; i < 3; i++) {
         const gyre_view view = gyre_decoder_heads(d, heads[i], rows);
-        for (int64_t r = i ? 0 : d->overflow->row; r <= d->overflow->row; r++)
+        for (int64_t r = i ? 0 : row; r <= row; r++)
             if (largest(&view, r) > most) {
                 most = largest(&view, r);
                 d->overflow->role = fused_or(d, layer, GYRE_TENSOR_QKV, roles[i]);
@@ -112,7 +113,7 @@ static void look_at_mlp(const gyre_decoder *d, int64_t layer, gyre_decoder_step 
         if (a->gated) (void)look_at(d, layer, &first, "the gate projection", gate_role);
         (void)look_at(d, layer, &up, "the up projection", up_role);
     } else if (look_at_rows(d, layer, d->buffers.mlp_act, rows, a->mlp_dim, "the activation of the mlp", up_role)) {
-        const int64_t row = d->overflow->row;
+        const int64_t row = d->overflow->row - d->overflow->first;
         if (a->gated && largest(&first, row) > largest(&up, row)) d->overflow->role = gate_role;
     }
 }

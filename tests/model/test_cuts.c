@@ -60,13 +60,15 @@ static gyre_context *open_context(reader *r, gyre_exec *exec) {
     return context;
 }
 
-static void read_piece(gyre_context *context, const reader *r, int64_t first, int64_t count, float *logits) {
+/* logits = those of the last `wanted` tokens. */
+static void read_piece(gyre_context *context, const reader *r, int64_t first, int64_t count, int64_t wanted, float *logits) {
     gyre_error err = {0, ""};
-    if (gyre_context_forward(context, r->tokens + first, count, count, logits, &err) != GYRE_OK)
+    if (gyre_context_forward(context, r->tokens + first, count, wanted, logits, &err) != GYRE_OK)
         fail_msg("%s: %s", r->name, err.text);
 }
 
-/* Reads all tokens in random pieces, single tokens among them.  out = number of pieces. */
+/* Reads all tokens in random pieces, single tokens among them, and takes the logits of all tokens of a piece or of the last
+ * ones.  out = number of pieces. */
 static int read_in_pieces(reader *r) {
     gyre_exec exec;
     gyre_context *context = open_context(r, &exec);
@@ -74,8 +76,10 @@ static int read_in_pieces(reader *r) {
     for (int64_t first = 0, count; first < r->count; first += count, pieces++) {
         const int64_t left = r->count - first, most = test_next(&r->random) % 2 ? left : 3;
         count = 1 + (int64_t)(test_next(&r->random) % (uint64_t)(most < left ? most : left));
-        read_piece(context, r, first, count, r->piece);
-        if (memcmp(r->piece, r->logits + first * r->vocab, (size_t)(count * r->vocab) * sizeof *r->piece) != 0)
+        const int64_t some = (int64_t)(test_next(&r->random) % (uint64_t)(count + 1));
+        const int64_t wanted = test_next(&r->random) % 2 ? count : some, from = first + count - wanted;
+        read_piece(context, r, first, count, wanted, r->piece);
+        if (memcmp(r->piece, r->logits + from * r->vocab, (size_t)(wanted * r->vocab) * sizeof *r->piece) != 0)
             fail_msg("%s, cache of type %d: tokens %lld .. %lld", r->name, (int)r->cache, (long long)first,
                      (long long)(first + count - 1));
     }
@@ -86,7 +90,7 @@ static int read_in_pieces(reader *r) {
 static void read_whole(reader *r) {
     gyre_exec exec;
     gyre_context *context = open_context(r, &exec);
-    read_piece(context, r, 0, r->count, r->logits);
+    read_piece(context, r, 0, r->count, r->count, r->logits);
     gyre_context_free(context);
 }
 

@@ -28,6 +28,37 @@ static double perplexity_of(const char *line) {
     return perplexity;
 }
 
+/* logits = those of the last `wanted` tokens. */
+static void read_last(const gyre_model *model, const int32_t *tokens, int64_t n, int64_t wanted, float *logits) {
+    gyre_context_options o = GYRE_INIT(gyre_context_options);
+    gyre_context *context = NULL;
+    gyre_error err;
+    o.max_tokens = n;
+    o.order = GYRE_ORDER_FIXED;
+    assert_ok(gyre_context_create(&context, model, &o, &err));
+    assert_ok(gyre_context_forward(context, tokens, n, wanted, logits, &err));
+    gyre_context_free(context);
+}
+
+/* Of the last layer only the wanted rows are computed: queries, gates and angles go with them. */
+static void last_rows(void **state) {
+    (void)state;
+    enum { TOKENS = 40, WANTED = 5, VOCAB = 256 };
+    static float all[TOKENS * VOCAB], last[WANTED * VOCAB];
+    int32_t tokens[TOKENS];
+    for (int t = 0; t < TOKENS; t++)
+        tokens[t] = 'a' + t * 7 % 26;
+    for (int i = 0; i < PARTS; i++) {
+        gyre_model *model = NULL;
+        gyre_error err;
+        assert_ok(gyre_model_open(&model, in_folder(parts[i]), &err));
+        read_last(model, tokens, TOKENS, TOKENS, all);
+        read_last(model, tokens, TOKENS, WANTED, last);
+        if (memcmp(last, all + (TOKENS - WANTED) * VOCAB, sizeof last) != 0) fail_msg("%s: other logits", parts[i]);
+        gyre_model_free(model);
+    }
+}
+
 static void subcommands_read_them(void **state) {
     (void)state;
     for (int i = 0; i < PARTS; i++) {
@@ -298,7 +329,8 @@ static void killed_and_resumed(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(subcommands_read_them),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(last_rows),
+                                       cmocka_unit_test(subcommands_read_them),
                                        cmocka_unit_test(they_are_trained_on),
                                        cmocka_unit_test(configs_say_them),
                                        cmocka_unit_test(no_other_program_runs_polar_layers),
