@@ -16,8 +16,10 @@ configure: deps
 build: configure
 	@cmake --build --preset $(PRESET) --target gyre_command
 
-demo: build
-	$(BUILD)/gyre lab
+demo:
+	@scripts/demo --begin
+	@$(MAKE) --no-print-directory build
+	@scripts/demo $(BUILD)/gyre
 
 test: configure
 	@scripts/test-python --prepare $(BUILD)

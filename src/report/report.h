@@ -89,6 +89,9 @@ GYRE_API GYRE_MUST_CHECK gyre_status gyre_report_table_print(const gyre_report_t
  * Errors: as above; EINVAL (rows that the table does not have). */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_report_table_print_head(const gyre_report_table *table, int64_t *width, FILE *file,
                                                                   int terminal, gyre_error *err);
+/* width[columns_count] as print_head fills it in, and *row_width = the columns of the screen that a row takes. */
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_report_table_measure(const gyre_report_table *table, int64_t *width,
+                                                               int64_t *row_width, gyre_error *err);
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_report_table_print_rows(const gyre_report_table *table, int64_t first, int64_t end,
                                                                   const int64_t *width, FILE *file, int terminal,
                                                                   gyre_error *err);

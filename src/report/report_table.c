@@ -278,6 +278,14 @@ gyre_status gyre_report_table_print_head(const gyre_report_table *table, int64_t
     return print_buffer(&out, file, err);
 }
 
+gyre_status gyre_report_table_measure(const gyre_report_table *table, int64_t *width, int64_t *row_width, gyre_error *err) {
+    const gyre_status status = check(table, err);
+    if (status) return status;
+    measure_columns(table, width);
+    *row_width = span_width(table, width, 0, table->columns_count);
+    return GYRE_OK;
+}
+
 gyre_status gyre_report_table_print_rows(const gyre_report_table *table, int64_t first, int64_t end, const int64_t *width,
                                          FILE *file, int terminal, gyre_error *err) {
     const gyre_status status = check_print(table, file, err);

@@ -109,6 +109,127 @@ static void report_file(void **state) {
     assert_non_null(strstr(o->out, "report: "));
 }
 
+/* *text = what the lab prints from the journal at a width, to be read before the next run. */
+static char *print_at(int columns) {
+    static char text[1 << 16];
+    char line[200];
+    snprintf(line, sizeof line,
+             "COLUMNS=%d $G lab --text text --preset smoke --work lab --report report.html >printed 2>said", columns);
+    assert_int_equal(shell(line), 0);
+    read_whole(in_folder("printed"), text, sizeof text);
+    return text;
+}
+
+/* cells = what a row of that name has after its name, in all blocks of the first table of methods. */
+static void collect_cells(char *text, const char *name, char *cells, size_t size) {
+    cells[0] = 0;
+    char *table = strstr(text, "The RoPE model under every method");
+    assert_non_null(table);
+    int takes = 0;
+    for (char *line = strtok(table, "\n"); line && strncmp(line, "name:factor", 11) != 0; line = strtok(NULL, "\n")) {
+        takes = strcmp(line, "as it is") == 0 || (takes && strcmp(line, "fine-tuned") != 0);
+        const size_t length = strlen(name);
+        if (!takes || strncmp(line, name, length) != 0 || line[length] != ' ') continue;
+        char *rest = line + length;
+        for (size_t word; *(rest += strspn(rest, " ")); rest += word) {
+            word = strcspn(rest, " ");
+            const size_t used = strlen(cells);
+            assert_true(used + word + 2 < size);
+            snprintf(cells + used, size - used, "%.*s ", (int)word, rest);
+        }
+    }
+}
+
+/* A narrow terminal shows the tables in blocks of whole contexts: the same cells, and no line is wider. */
+static void blocks(void **state) {
+    (void)state;
+    char wide[512], narrow[512];
+    json_decref(lab_json("--work @lab"));
+    char *text = print_at(300);
+    assert_non_null(strstr(text, "\nencoding ")); /* one block: its titles stand once */
+    assert_null(strstr(strstr(text, "\nencoding ") + 1, "\nencoding "));
+    collect_cells(text, "yarn", wide, sizeof wide);
+    text = print_at(80);
+    assert_non_null(strstr(strstr(text, "\nencoding ") + 1, "\nencoding "));
+    for (const char *line = text, *end; *line; line = end + 1) {
+        end = line + strcspn(line, "\n");
+        const int is_last = strncmp(line, "smoke models", 12) == 0;
+        if (end - line > 80 && !is_last) fail_msg("wider than 80: %.*s", (int)(end - line), line);
+        if (!*end) break;
+    }
+    collect_cells(text, "yarn", narrow, sizeof narrow);
+    assert_string_equal(narrow, wide);
+    int count = 0;
+    for (const char *c = wide; *c; c++)
+        count += *c == ' ';
+    assert_int_equal(count, 5 * 3 + 1); /* three measures at five contexts, and the pairs */
+}
+
+/* The sentence under the methods has the numbers of --json. */
+static void findings(void **state) {
+    (void)state;
+    json_t *root = lab_json("--work @lab");
+    const json_t *methods = json_object_get(root, "methods");
+    const char *found = strstr(print_at(4000), "Found: at 512 bytes, 16 times the trained length, the RoPE model as it is ");
+    assert_non_null(found);
+    char best[32];
+    double none, keys, under;
+    assert_int_equal(sscanf(strstr(found, "has perplexity"),
+                            "has perplexity %lf and finds %lf %% of the keys; under %31s %lf", &none, &keys, best, &under),
+                     4);
+    test_close(none, perplexity_at(root, "methods", 0, 4), 0.006, "perplexity as it is");
+    const json_t *last = json_array_get(json_object_get(json_array_get(methods, 0), "cells"), 4);
+    test_close(keys, 100 * json_number_value(json_object_get(last, "passkey")), 0.6, "keys as it is");
+    for (size_t m = 1; m < json_array_size(methods); m++) {
+        assert_true(perplexity_at(root, "methods", m, 4) > under - 0.006);
+        if (strcmp(best, json_string_value(json_object_get(json_array_get(methods, m), "name"))) == 0)
+            test_close(under, perplexity_at(root, "methods", m, 4), 0.006, "perplexity under the best");
+    }
+    json_decref(root);
+}
+
+/* What is still to be done is said before it begins, and how long that takes here. */
+static void duration(void **state) {
+    (void)state;
+    const outcome *o = run("lab --text @text --preset smoke --work @timed --encodings nope --report @report.html");
+    assert_int_equal(o->exit, 0);
+    const char *said = strstr(o->err, "gyre lab: 1 row at 32 to 512 bytes, about ");
+    assert_non_null(said);
+    double number = 0;
+    assert_int_equal(sscanf(strstr(said, "about "), "about %lf ", &number), 1);
+    assert_true(number >= 1);
+    o = run("lab --text @text --preset smoke --work @timed --encodings nope --report @report.html");
+    assert_int_equal(o->exit, 0);
+    assert_null(strstr(o->err, "about "));
+}
+
+/* --preset quick without a text: fewer rows and columns of the bundled models, and the cells of the lab. */
+static void quick_of_bundled(void **state) {
+    (void)state;
+    json_t *quick = run_json("lab --preset quick --encodings learned --json --report @quick.html");
+    json_t *whole = run_json("lab --encodings learned --json --report @quick.html");
+    const json_t *cells = json_object_get(json_array_get(json_object_get(quick, "encodings"), 0), "cells");
+    assert_string_equal(json_string_value(json_object_get(quick, "preset")), "bundled-quick");
+    assert_int_equal(json_array_size(cells), 4);
+    assert_true(perplexity_at(quick, "encodings", 0, 0) > 1);
+    assert_true(perplexity_at(quick, "encodings", 0, 0) == perplexity_at(whole, "encodings", 0, 0));
+    const json_t *first = json_array_get(cells, 0);
+    assert_true(json_is_null(json_object_get(first, "copied")) && json_is_null(json_object_get(first, "copied_interval")));
+    assert_int_equal(json_array_size(json_object_get(quick, "ranks")), 0);
+    json_decref(quick);
+    json_decref(whole);
+    outcome o;
+    const pid_t child = start("lab --preset quick --report @quick.html", in_folder("quick"));
+    if (!wait_for_text("quick", "\nnone ", child)) fail_msg("no method first");
+    assert_int_equal(kill(child, SIGINT), 0);
+    finish(child, &o);
+    read_whole(in_folder("quick"), o.out, sizeof o.out);
+    assert_int_equal(o.exit, 130);
+    assert_null(strstr(o.out, "encoding  "));
+    assert_non_null(strstr(o.err, "gyre lab: 10 rows at 256 to 2048 bytes, about "));
+    assert_fails("lab --preset small", 2, "only quick measures the bundled models");
+}
+
 /* One rule colours the perplexities of all rows: the caption says it, and every cell follows it. */
 static void heat(void **state) {
     (void)state;
@@ -529,12 +650,26 @@ static void default_report(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(work_folder_of_others), cmocka_unit_test(default_report), cmocka_unit_test(tables),
-        cmocka_unit_test(report_file),           cmocka_unit_test(heat),           cmocka_unit_test(added_methods),
-        cmocka_unit_test(stretched_slopes),      cmocka_unit_test(seeds),          cmocka_unit_test(dropped_rotation),
-        cmocka_unit_test(journal_alone),         cmocka_unit_test(killed),         cmocka_unit_test(rows_at_once),
-        cmocka_unit_test(json_when_stopped),     cmocka_unit_test(wrong_work),     cmocka_unit_test(rows_of_questions),
-        cmocka_unit_test(rows_of_layer_parts),   cmocka_unit_test(refused_rows)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(work_folder_of_others),
+                                       cmocka_unit_test(default_report),
+                                       cmocka_unit_test(tables),
+                                       cmocka_unit_test(report_file),
+                                       cmocka_unit_test(heat),
+                                       cmocka_unit_test(blocks),
+                                       cmocka_unit_test(findings),
+                                       cmocka_unit_test(duration),
+                                       cmocka_unit_test(quick_of_bundled),
+                                       cmocka_unit_test(added_methods),
+                                       cmocka_unit_test(stretched_slopes),
+                                       cmocka_unit_test(seeds),
+                                       cmocka_unit_test(dropped_rotation),
+                                       cmocka_unit_test(journal_alone),
+                                       cmocka_unit_test(killed),
+                                       cmocka_unit_test(rows_at_once),
+                                       cmocka_unit_test(json_when_stopped),
+                                       cmocka_unit_test(wrong_work),
+                                       cmocka_unit_test(rows_of_questions),
+                                       cmocka_unit_test(rows_of_layer_parts),
+                                       cmocka_unit_test(refused_rows)};
     return cmocka_run_group_tests(tests, make_lab, remove_folder);
 }

@@ -33,12 +33,17 @@ static double seconds_between(const struct timespec *from, const struct timespec
 }
 
 void cli_progress_begin(cli_progress *progress, const char *label, const char *unit, int64_t all) {
-    *progress = (cli_progress){.unit = unit, .total = all, .enabled = isatty(STDERR_FILENO) && !cli_is_silent()};
+    *progress = (cli_progress){
+        .unit = unit, .total = all, .between_lines = 10, .enabled = isatty(STDERR_FILENO) && !cli_is_silent()};
     progress->lines = !progress->enabled && !cli_is_silent();
     (void)pthread_mutex_init(&progress->lock, NULL);
     snprintf(progress->label, sizeof progress->label, "%s", label);
     (void)clock_gettime(CLOCK_MONOTONIC, &progress->started);
     progress->last_drawn = progress->started;
+}
+
+void cli_progress_by_part(cli_progress *progress, double seconds) {
+    progress->between_lines = seconds;
 }
 
 void cli_progress_label(cli_progress *progress, const char *format, ...) {
@@ -94,19 +99,19 @@ static void draw_bar(const cli_progress *progress, const estimate *e) {
 
 static void print_line(cli_progress *progress, const estimate *e) {
     progress->last_drawn = e->now;
+    progress->done_at_line = progress->done;
     fprintf(stderr, "gyre: %s: %d%%, %s left\n", progress->label, (int)(100 * e->fraction), e->left);
 }
 
 /* Draws nothing in the first second: most commands are done by then. */
 static void draw(cli_progress *progress) {
-    enum { SECONDS_BETWEEN_LINES = 10 };
     estimate e;
     if (!(progress->enabled || progress->lines) || !make_estimate(progress, &e)) return;
     const double since = seconds_between(&progress->last_drawn, &e.now);
     if (progress->enabled && e.elapsed >= 1 && since >= 0.1) {
         progress->last_drawn = e.now;
         draw_bar(progress, &e);
-    } else if (progress->lines && since >= SECONDS_BETWEEN_LINES)
+    } else if (progress->lines && since >= progress->between_lines)
         print_line(progress, &e);
 }
 
@@ -129,7 +134,7 @@ void cli_progress_set(cli_progress *progress, int64_t done) {
 void cli_progress_mark(cli_progress *progress) {
     estimate e;
     (void)pthread_mutex_lock(&progress->lock);
-    if (progress->lines && make_estimate(progress, &e)) print_line(progress, &e);
+    if (progress->lines && progress->done > progress->done_at_line && make_estimate(progress, &e)) print_line(progress, &e);
     (void)pthread_mutex_unlock(&progress->lock);
 }
 

@@ -12,13 +12,17 @@ typedef struct cli_progress {
     const char *unit; /* of the rate: "tokens"; NULL = no rate is shown */
     char label[64];
     int64_t done, total;
-    int enabled; /* 1: stderr is a terminal */
-    int lines;   /* 1: stderr is not a terminal; a line is printed now and then */
+    int enabled;          /* 1: stderr is a terminal */
+    int lines;            /* 1: stderr is not a terminal; a line is printed now and then */
+    double between_lines; /* seconds, at least */
+    int64_t done_at_line;
     struct timespec started, last_drawn;
 } cli_progress;
 
 void cli_progress_begin(cli_progress *progress, const char *label, const char *unit, int64_t all);
-/* A part of the work is done: prints such a line now. */
+/* For work in parts: a line for each part, and within a part one every `seconds` instead of ten; INFINITY: none. */
+void cli_progress_by_part(cli_progress *progress, double seconds);
+/* A part of the work is done: prints such a line now, unless nothing was done since the last one. */
 void cli_progress_mark(cli_progress *progress);
 /* Sets the text before the bar: "step 120, loss 1.52". */
 void cli_progress_label(cli_progress *progress, const char *format, ...) __attribute__((format(printf, 2, 3)));

@@ -1,26 +1,17 @@
 /* explain_terminal.c: printing for people: width, colour, padding and wrapping. */
-/* For TIOCGWINSZ. */
-#define _DEFAULT_SOURCE // NOLINT(bugprone-reserved-identifier): glibc defines this name
 #include "tools/explain/explain_terminal.h"
+#include "tools/cli/cli_columns.h"
 #include "tools/cli/cli_progress.h"
-#include "tools/cli/plain_stream.h"
 #include <langinfo.h>
 #include <locale.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
-#include <unistd.h>
 
 enum { DEFAULT_WIDTH = 100, MIN_WIDTH = 72, MAX_WIDTH = 160 };
 
 static int terminal_width(FILE *file) {
-    const char *columns = getenv("COLUMNS");
-    const int fd = plain_stream_descriptor(file);
-    struct winsize size;
-    int width = columns ? atoi(columns) : 0; // NOLINT(cert-err34-c): 0 if it is not a number
-    if (width <= 0 && isatty(fd) && ioctl(fd, TIOCGWINSZ, &size) == 0) width = size.ws_col;
-    if (width <= 0) width = DEFAULT_WIDTH;
+    const int width = cli_columns(file, DEFAULT_WIDTH);
     return width < MIN_WIDTH ? MIN_WIDTH : width > MAX_WIDTH ? MAX_WIDTH : width;
 }
 

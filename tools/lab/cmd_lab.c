@@ -8,6 +8,7 @@
 #include "tools/subcommands.h"
 #include "tools/team/team.h"
 #include "util/absent_path.h"
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -51,11 +52,14 @@ static const struct argp_option OPTIONS[] = {
      "sinusoidal, rope, alibi; with --task also rope+resonance)",
      1},
     {"preset", KEY_PRESET, "small|quick|full|smoke|questions", 0,
-     "with --text or --task: quick takes less than ten minutes on two cores for the default encodings and one seed; small, "
+     "quick without --text and --task measures fewer rows of the bundled models, without copies, in half a minute. With "
+     "--text "
+     "or --task: quick takes less than ten minutes on two cores for the default encodings and one seed; small, "
      "with --text, takes less than half of that for smaller models; full trains three seeds for as long as needed; smoke "
      "checks "
      "in "
-     "seconds that everything works; questions, with --text, trains the rows of docs/questions.md (default: quick)",
+     "seconds that everything works; questions, with --text, trains the rows of docs/questions.md (default with --text or "
+     "--task: quick)",
      1},
     {"seeds", KEY_SEEDS, "N", 0,
      "with --text or --task: number of models per encoding, 1 to 5, for means with intervals (default: 1; full: 3)", 1},
@@ -104,12 +108,16 @@ static void finish_options(lab_options *o) {
     lab *l = &o->lab;
     const int trains = l->texts.count || l->task;
     if (l->texts.count && l->task) cli_usage_error("--task: contradicts --text");
-    if (!trains && (o->preset || l->work || o->mix >= 0 || o->seeds || o->base != 0 || o->rope_dim))
-        cli_usage_error("--preset, --work, --mix, --seeds, --base, --rope-dim: nothing is trained without --text or --task");
+    if (!trains &&
+        ((o->preset && o->preset - 1 != LAB_QUICK) || l->work || o->mix >= 0 || o->seeds || o->base != 0 || o->rope_dim))
+        cli_usage_error("--preset, --work, --mix, --seeds, --base, --rope-dim: nothing is trained without --text or --task, "
+                        "and of the presets only quick measures the bundled models");
     if (l->task && (o->preset - 1 == LAB_QUESTIONS || o->preset - 1 == LAB_SMALL))
         cli_usage_error("--preset %s: needs --text", o->preset - 1 == LAB_SMALL ? "small" : "questions");
     if (l->task && o->mix >= 0) cli_usage_error("--mix: a task has no text to mix with");
-    const lab_preset preset = !trains ? LAB_BUNDLED : o->preset ? (lab_preset)(o->preset - 1) : LAB_QUICK;
+    const lab_preset preset = !trains     ? o->preset ? LAB_BUNDLED_QUICK : LAB_BUNDLED
+                              : o->preset ? (lab_preset)(o->preset - 1)
+                                          : LAB_QUICK;
     if (!l->run.report) set_default_report(l);
     if (l->task)
         lab_task_plan(&l->plan, l->task, preset);
@@ -195,6 +203,7 @@ static const char DOC[] =
     "of the system's headers "
     "that were left out of training.\n\n"
     "Example:\n"
+    "  gyre lab --preset quick\n"
     "  gyre lab\n"
     "  gyre lab --text book.txt --preset quick --report book.html\n"
     "  gyre lab --text book.txt --encodings all\n"
@@ -203,7 +212,7 @@ static const char DOC[] =
 
 /* -- the text -- */
 static gyre_status open_texts(lab *l, gyre_error *err) {
-    const int64_t longest = l->plan.contexts[LAB_CONTEXTS - 1];
+    const int64_t longest = 2 * l->plan.region_bytes;
     if (!l->texts.count) {
         const gyre_status status = header_corpus_open(&l->all, GYRE_TEXT_SPLIT_HELD_OUT, longest + 1, err);
         l->held_out = l->all;
@@ -231,30 +240,32 @@ static void name_row(lab_row *row, const char *name) {
 static void name_rows(lab *l) {
     for (int i = 0; i < l->plan.encodings_count; i++)
         name_row(&l->encodings[i], l->plan.encodings[i].name);
-    for (int m = 0; m < l->plan.methods_count; m++) {
+    for (int m = 0; m < l->plan.methods_count; m++)
         name_row(&l->methods[m], l->plan.methods[m].label);
-        if (m < LAB_TUNED_METHODS) name_row(&l->tuned[m], l->plan.methods[m].label);
-    }
+    for (int r = 0; r < l->plan.tuned_methods; r++)
+        name_row(&l->tuned[r], l->plan.methods[l->plan.tuned_method[r]].label);
     for (int m = 0; m < l->plan.stretched_count; m++)
         name_row(&l->stretched[m], l->plan.stretched[m].label);
     for (int d = 0; d < LAB_DROPPED; d++)
-        name_row(&l->tuned[LAB_TUNED_METHODS + d], l->plan.dropped[d].label);
+        name_row(&l->tuned[l->plan.tuned_methods + d], l->plan.dropped[d].label);
 }
 
 /* Measures a row, and prints it if all seeds are known. */
 static gyre_status measure_row(lab *l, const lab_measurement *subject, lab_row *row, gyre_error *err) {
     const gyre_status status = lab_measure_row(l, subject, row, err);
     if (status) return status;
+    cli_progress_label(&l->progress, "%s", row->name);
     cli_progress_mark(&l->progress);
     return l->common.json ? GYRE_OK : lab_print_rows(l, cli_stdout(), err);
 }
 
-/* rope, alibi = those models, which methods are measured on; the caller ends them. */
+/* rope: that model, begun.  alibi = that one.  Methods are measured on them; the caller ends both. */
 static gyre_status measure_encodings(lab *l, int64_t seed, lab_model *rope, lab_model *alibi, gyre_error *err) {
     gyre_status status = GYRE_OK;
     for (int i = 0; i < l->plan.encodings_count && !status; i++) {
         lab_model of_others, *model = i == l->plan.rope ? rope : i == l->plan.alibi ? alibi : &of_others;
-        status = lab_model_begin(l, &(lab_model_spec){.seed = seed, .encoding = &l->plan.encodings[i]}, model, err);
+        if (model != rope)
+            status = lab_model_begin(l, &(lab_model_spec){.seed = seed, .encoding = &l->plan.encodings[i]}, model, err);
         const lab_measurement subject = {model, &l->plan.methods[0]};
         if (!status) status = measure_row(l, &subject, &l->encodings[i], err);
         if (model == &of_others || (model == alibi && l->plan.stretched_count == 0)) lab_model_end(model);
@@ -269,7 +280,7 @@ static gyre_status measure_dropped(lab *l, lab_model *base, gyre_error *err) {
         lab_model_begin(l, &(lab_model_spec){.seed = base->spec.seed, .tuned = LAB_TUNED, .base = base}, &model, err);
     for (int d = 0; d < LAB_DROPPED && !status; d++) {
         const lab_measurement subject = {&model, &l->plan.dropped[d]};
-        status = measure_row(l, &subject, &l->tuned[LAB_TUNED_METHODS + d], err);
+        status = measure_row(l, &subject, &l->tuned[l->plan.tuned_methods + d], err);
     }
     lab_model_end(&model);
     return status;
@@ -280,10 +291,10 @@ static gyre_status measure_tuned(lab *l, int t, lab_model *base, gyre_error *err
     lab_model model;
     gyre_status status =
         lab_model_begin(l, &(lab_model_spec){.seed = base->spec.seed, .tuned = t, .base = base}, &model, err);
-    for (int m = 0; m < LAB_TUNED_METHODS && !status; m++) {
-        if (l->plan.tuned_of[m] != t) continue;
-        const lab_measurement subject = {&model, &l->plan.methods[m]};
-        status = measure_row(l, &subject, &l->tuned[m], err);
+    for (int r = 0; r < l->plan.tuned_methods && !status; r++) {
+        if (l->plan.tuned_of[r] != t) continue;
+        const lab_measurement subject = {&model, &l->plan.methods[l->plan.tuned_method[r]]};
+        status = measure_row(l, &subject, &l->tuned[r], err);
     }
     lab_model_end(&model);
     return status;
@@ -306,21 +317,22 @@ static gyre_status measure_methods(lab *l, lab_model *base, gyre_error *err) {
     }
     for (int t = 0; t < LAB_TUNED && !status; t++)
         status = measure_tuned(l, t, base, err);
-    return status || l->plan.tuned_rows == LAB_TUNED_METHODS ? status : measure_dropped(l, base, err);
+    return status || l->plan.tuned_rows == l->plan.tuned_methods ? status : measure_dropped(l, base, err);
 }
 
 /* Makes the encodings of the methods at the longest context, for the table of pairs and the figures. */
 static gyre_status describe_methods(lab *l, const gyre_config *position, gyre_error *err) {
-    const int64_t longest = l->plan.contexts[LAB_CONTEXTS - 1];
+    const int64_t longest = l->plan.longest;
     for (int m = 0; m < l->plan.methods_count; m++) {
         gyre_status status =
             method_encoding(&l->plan.methods[m], position, l->plan.trained, longest, &l->plan.betas, &l->maps[m], err);
         if (!status) status = gyre_encoding_scaling_parts(l->maps[m], longest, &l->methods[m].parts);
         if (status) return status;
         l->methods[m].rotates = 1;
-        if (m >= LAB_TUNED_METHODS) continue;
-        l->tuned[m].rotates = 1;
-        l->tuned[m].parts = l->methods[m].parts;
+    }
+    for (int r = 0; r < l->plan.tuned_methods; r++) {
+        l->tuned[r].rotates = 1;
+        l->tuned[r].parts = l->methods[l->plan.tuned_method[r]].parts;
     }
     return GYRE_OK;
 }
@@ -329,9 +341,13 @@ static gyre_status work(lab *l, gyre_error *err) {
     gyre_status status = GYRE_OK;
     for (int64_t seed = 0; seed < l->plan.seeds && !status; seed++) {
         lab_model rope = {.opened = NULL}, alibi = {.opened = NULL};
-        status = measure_encodings(l, seed, &rope, &alibi, err);
-        if (!status && l->plan.rope >= 0 && seed == 0) status = describe_methods(l, &rope.position, err);
-        if (!status && l->plan.rope >= 0) status = measure_methods(l, &rope, err);
+        const int has_methods = l->plan.rope >= 0, methods_first = has_methods && l->plan.is_quick;
+        if (has_methods)
+            status = lab_model_begin(l, &(lab_model_spec){seed, &l->plan.encodings[l->plan.rope], 0, NULL}, &rope, err);
+        if (!status && has_methods && seed == 0) status = describe_methods(l, &rope.position, err);
+        if (!status && methods_first) status = measure_methods(l, &rope, err);
+        if (!status) status = measure_encodings(l, seed, &rope, &alibi, err);
+        if (!status && has_methods && !methods_first) status = measure_methods(l, &rope, err);
         if (!status && l->plan.alibi >= 0) status = measure_slopes(l, &alibi, err);
         lab_model_end(&rope);
         lab_model_end(&alibi);
@@ -342,7 +358,7 @@ static gyre_status work(lab *l, gyre_error *err) {
 /* Prints and writes what was measured.  out = the exit status. */
 static int show(lab *l) {
     gyre_error err = {0};
-    if (lab_rank_rows(l, &err)) return cli_fail_error(&err);
+    if (!l->plan.is_quick && lab_rank_rows(l, &err)) return cli_fail_error(&err);
     if (l->common.json) {
         if (lab_print_json(l, cli_stdout())) return CLI_FAILED;
     } else if (lab_print_rows(l, cli_stdout(), &err)) {
@@ -372,9 +388,12 @@ static int run(lab *l) {
     if (!status) status = lab_memo_open(l, "cells.jsonl", &err);
     if (!status) status = lab_check_added(l, &err);
     if (!status) {
+        const int64_t cost = lab_cost_all(l);
         name_rows(l);
-        cli_progress_begin(&l->progress, "gyre lab", NULL, lab_cost_all(l));
-        status = work(l, &err);
+        status = lab_say_duration(l, cost, &err);
+        cli_progress_begin(&l->progress, "gyre lab", NULL, cost);
+        cli_progress_by_part(&l->progress, l->work ? 60 : INFINITY);
+        if (!status) status = work(l, &err);
         cli_progress_end(&l->progress);
     }
     if (!status) status = journal_finish(&l->memo, &err);

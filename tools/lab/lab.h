@@ -9,7 +9,10 @@
  *     lab_statistics.c    means and intervals over seeds and windows
  *     lab_ranks.c    whether the measures rank the rows alike
  *     lab_cost.c     how much work that is, for the estimate of the remaining time
+ *     lab_trial.c    how long it will take here
  *     lab_rows.c     prints each row as soon as it is known
+ *     lab_blocks.c   tables in blocks that fit the terminal
+ *     lab_findings.c what a table shows, in a sentence
  *     lab_tables.c, lab_report.c    the output */
 #ifndef GYRE_TOOLS_LAB_H
 #define GYRE_TOOLS_LAB_H
@@ -24,7 +27,7 @@
 
 enum {
     LAB_CONTEXTS = 5,
-    LAB_TUNED_METHODS = 14, /* always measured, as they are and with fine-tuned weights */
+    LAB_TUNED_METHODS = 14, /* at most; measured as they are and with fine-tuned weights */
     LAB_ADDED_METHODS = 8,  /* at most; as they are only */
     LAB_METHODS = LAB_TUNED_METHODS + LAB_ADDED_METHODS,
     LAB_STRETCHED = 1 + LAB_ADDED_METHODS, /* of slopes: none, and those that are added */
@@ -41,36 +44,51 @@ enum {
     LAB_NAME = METHOD_LABEL + 16
 };
 
+typedef enum lab_measure { LAB_PERPLEXITY, LAB_KEYS, LAB_COPIES, LAB_MEASURES } lab_measure;
+
 /* -- the plan -- */
 typedef struct lab_plan {
-    const char *preset;             /* "bundled", "small", "quick", "full", "smoke" or "questions" */
+    const char *preset;             /* "bundled", "bundled-quick", "small", "quick", "full", "smoke" or "questions" */
     int64_t trained;                /* tokens of a training sequence */
-    int64_t contexts[LAB_CONTEXTS]; /* 1, 2, 4, 8, 16 times it */
-    int64_t longest;                /* the largest length that a model is tested at */
+    int64_t contexts[LAB_CONTEXTS]; /* 1, 2, 4, 8, 16 times it; in bundled-quick without the last */
+    int contexts_count;
+    int64_t longest; /* the last of them, and the largest length that a model is tested at */
+    int is_quick;    /* 1: bundled-quick: the methods are measured and shown before the other encodings */
+    int measures;    /* LAB_MEASURES; in bundled-quick without copies, the last */
     int64_t seeds;
     variant encodings[MAX_VARIANTS];
     int encodings_count;
     int rope;                       /* index of plain RoPE, which the methods extend; -1 = none */
     gyre_train_options run, tune;   /* run: of a base model; tune: of a fine-tuning at the longest context */
     gyre_train_options recalibrate; /* at the trained length, as many steps and tokens as tune */
-    int tuned_rows;                 /* LAB_TUNED_ROWS; without the dropped ones for the bundled models */
+    int tuned_rows;                 /* tuned_methods; for models that are trained, and the dropped ones */
     method dropped[LAB_DROPPED];    /* what the model without rotation is measured under; labels name the rows */
-    int64_t regions;    /* stretches of text, each half the longest context; every context is scored on the same bytes */
-    int64_t trials;     /* minimum number of passkeys asked for, and of copied segments; at most LAB_WINDOWS */
-    method_betas betas; /* scaled with the trained length: at a short length, no pair makes 32 revolutions */
-    double base;        /* of the rotations; 0 = 10000 */
-    int64_t rope_dim;   /* channels of a head that rotate; 0 = all */
+    int64_t regions;                /* stretches of text; every context is scored on the same bytes */
+    int64_t region_bytes;           /* scored in each: half of 16 times the trained length */
+    int64_t trials;                 /* minimum number of passkeys asked for, and of copied segments; at most LAB_WINDOWS */
+    method_betas betas;             /* scaled with the trained length: at a short length, no pair makes 32 revolutions */
+    double base;                    /* of the rotations; 0 = 10000 */
+    int64_t rope_dim;               /* channels of a head that rotate; 0 = all */
     method methods[LAB_METHODS];
-    int methods_count;
-    int tuned_of[LAB_TUNED_METHODS]; /* index into tuned: the fine-tuned weights that a method is measured with */
+    int methods_count, own_methods; /* with those that were added, and without */
+    /* Fine-tuned row r is method tuned_method[r], with fine-tuned weights tuned_of[r], an index into tuned. */
+    int tuned_methods, tuned_method[LAB_TUNED_METHODS], tuned_of[LAB_TUNED_METHODS];
     method tuned[LAB_TUNED];
     int alibi;           /* index of ALiBi, whose slopes are stretched; -1 = none */
     int stretched_count; /* 0 = no method for slopes was added */
     method stretched[LAB_STRETCHED];
 } lab_plan;
 
-/* The values of --preset, and the plan of the bundled models. */
-typedef enum lab_preset { LAB_QUICK, LAB_FULL, LAB_SMOKE, LAB_QUESTIONS, LAB_SMALL, LAB_BUNDLED } lab_preset;
+/* The values of --preset, and the plans of the bundled models, without a preset and with quick. */
+typedef enum lab_preset {
+    LAB_QUICK,
+    LAB_FULL,
+    LAB_SMOKE,
+    LAB_QUESTIONS,
+    LAB_SMALL,
+    LAB_BUNDLED,
+    LAB_BUNDLED_QUICK
+} lab_preset;
 /* mix: fraction of training sequences with passkeys or copies. */
 void lab_plan_make(lab_plan *plan, lab_preset preset, double mix);
 /* Sets the encodings; without this call, those of the bundled models. */
@@ -100,8 +118,6 @@ typedef struct lab_cell {
     int64_t scored;
     lab_answers keys, copies; /* keys found; bytes of copies */
 } lab_cell;
-
-typedef enum lab_measure { LAB_PERPLEXITY, LAB_KEYS, LAB_COPIES, LAB_MEASURES } lab_measure;
 
 /* A measure over the seeds.  low .. high: 95 % of a bootstrap (lab_statistics.c). */
 typedef struct lab_figure {
@@ -134,12 +150,14 @@ typedef struct lab_rank {
     double tau, low, high;
 } lab_rank;
 
-/* What has been printed of the tables.  Row `next` of the table of encodings (table 0), of methods (1) or of slopes (2)
- * comes next. */
+/* What has been printed of the tables.  Row `next` of a table comes next, of its first block. */
+enum { LAB_BLOCKS = LAB_CONTEXTS + 1 };
 typedef struct lab_printed {
-    int table;
+    int tables; /* that are printed whole */
     int64_t next, width[LAB_COLUMNS];
     int has_head;
+    int blocks;               /* 1: the table fits the terminal */
+    int64_t ends[LAB_BLOCKS]; /* the first column after each block */
 } lab_printed;
 
 typedef struct lab {
@@ -255,7 +273,7 @@ typedef struct lab_measurement {
 gyre_status lab_measure_row(lab *l, const lab_measurement *subject, lab_row *row, gyre_error *err);
 /* out = 1 if the loss by position is measured at context number c: at the longest, and at the trained one in case the
  * encoding ends there. */
-int lab_has_positions(int64_t seed, int c);
+int lab_has_positions(const lab *l, int64_t seed, int c);
 /* Writes what the cell of this encoding at context number c depends on.  Cells of equal keys are measured once. */
 void lab_cell_key(const lab *l, const lab_measurement *subject, const gyre_encoding *encoding, int c, char key[LAB_KEY]);
 
@@ -268,10 +286,17 @@ int64_t lab_cost_cell(const lab *l, int c);
 int64_t lab_cost_trained(const lab *l, const gyre_train_options *o);
 /* The progress callback of a cell: ctx is the lab.  Adds `tokens` times l->token_cost. */
 void lab_cost_step(void *ctx, int64_t tokens, int64_t all);
+/* Says on stderr what is measured and how long `cost` will take here, by a trial of less than a second.  Errors: those of
+ * the models. */
+gyre_status lab_say_duration(lab *l, int64_t cost, gyre_error *err);
 
 /* -- the output -- */
 /* Prints the rows that are complete and not printed yet; of a stopped run, every row that was begun. */
 gyre_status lab_print_rows(lab *l, FILE *file, gyre_error *err);
+/* Writes what the complete rows of the encodings (methods 0) or of the methods (1) show at the longest context.  out = 0,
+ * and an empty text, where too few rows are complete. */
+enum { LAB_FINDING = 400 };
+int lab_finding(const lab *l, int methods, char text[LAB_FINDING]);
 /* Prints what follows the rows. */
 int lab_print_end(const lab *l, FILE *file);
 int lab_print_json(const lab *l, FILE *file);

@@ -48,8 +48,8 @@ static void name_rotation(const gyre_encoding *encoding, char *out, size_t size)
         snprintf(out + used, size - used, " slopes %d %g", (int)c->score.slope_scaling, c->score.slope_factor);
 }
 
-int lab_has_positions(int64_t seed, int c) {
-    return seed == 0 && (c == 0 || c == LAB_CONTEXTS - 1);
+int lab_has_positions(const lab *l, int64_t seed, int c) {
+    return seed == 0 && (c == 0 || c == l->plan.contexts_count - 1);
 }
 
 void lab_cell_key(const lab *l, const lab_measurement *s, const gyre_encoding *encoding, int c, char key[LAB_KEY]) {
@@ -58,7 +58,7 @@ void lab_cell_key(const lab *l, const lab_measurement *s, const gyre_encoding *e
     name_rotation(encoding, rotation, sizeof rotation);
     snprintf(key, LAB_KEY, "%s %016" PRIx64 " %lld %lld %lld %016" PRIx64 " %d%s", s->model->name,
              frequencies_hash(encoding, length), (long long)length, (long long)l->plan.regions, (long long)l->plan.trials,
-             l->held_out.hash, lab_has_positions(s->model->spec.seed, c), rotation);
+             l->held_out.hash, lab_has_positions(l, s->model->spec.seed, c), rotation);
 }
 
 /* -- measuring -- */
@@ -122,7 +122,8 @@ static gyre_status measure(lab *l, const lab_measurement *s, const char *row, co
     l->token_cost = lab_cost_token(l, c);
     if (!status) status = measure_text(l, model, encoding, c, e, err);
     if (!status) status = measure_answers(l, model, encoding, context, gyre_passkey, &e->cell.keys, err);
-    if (!status) status = measure_answers(l, model, encoding, context, gyre_copying, &e->cell.copies, err);
+    if (!status && l->plan.measures > LAB_COPIES)
+        status = measure_answers(l, model, encoding, context, gyre_copying, &e->cell.copies, err);
     if (status == GYRE_ERANGE) { /* a learned table ends: a result, not a failure */
         *e = (lab_entry){.positions = 0};
         return GYRE_OK;
@@ -141,7 +142,7 @@ static gyre_status find_or_measure(lab *l, const lab_measurement *s, const char 
     char key[LAB_KEY];
     lab_cell_key(l, s, encoding, context, key);
     if (!lab_entry_find(l, key, e)) {
-        *e = (lab_entry){.positions = lab_has_positions(s->model->spec.seed, context) ? length : 0};
+        *e = (lab_entry){.positions = lab_has_positions(l, s->model->spec.seed, context) ? length : 0};
         status = measure(l, s, row, encoding, context, e, err);
         if (!status) status = lab_entry_add(l, key, e, err);
     }
@@ -150,7 +151,7 @@ static gyre_status find_or_measure(lab *l, const lab_measurement *s, const char 
 }
 
 gyre_status lab_measure_row(lab *l, const lab_measurement *s, lab_row *row, gyre_error *err) {
-    for (int c = 0; c < LAB_CONTEXTS; c++) {
+    for (int c = 0; c < l->plan.contexts_count; c++) {
         lab_entry e;
         const gyre_status status = cli_interrupted() ? gyre_fail(err, GYRE_EIO, "stopped (%s)", "gyre lab")
                                                      : find_or_measure(l, s, row->name, c, &e, err);

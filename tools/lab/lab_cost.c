@@ -21,7 +21,8 @@ int64_t lab_cost_token(const lab *l, int c) {
 
 int64_t lab_cost_cell(const lab *l, int c) {
     const lab_plan *p = &l->plan;
-    const int64_t keys = (p->trials + GYRE_PASSKEY_KEYS - 1) / GYRE_PASSKEY_KEYS, copies = (p->trials + 3) / 4;
+    const int64_t keys = (p->trials + GYRE_PASSKEY_KEYS - 1) / GYRE_PASSKEY_KEYS,
+                  copies = p->measures > LAB_COPIES ? (p->trials + 3) / 4 : 0;
     return (lab_plan_windows(p, c, 0, NULL) + keys + copies) * p->contexts[c] * lab_cost_token(l, c);
 }
 
@@ -45,7 +46,7 @@ static int ends_before(const gyre_encoding *encoding, int64_t context) {
 static int64_t row_cost(const lab *l, const lab_measurement *s, json_t *counted) {
     const lab_plan *p = &l->plan;
     int64_t cost = 0;
-    for (int c = 0; c < LAB_CONTEXTS; c++) {
+    for (int c = 0; c < l->plan.contexts_count; c++) {
         gyre_encoding *encoding = NULL;
         char key[LAB_KEY];
         lab_entry known;
@@ -71,15 +72,15 @@ static int64_t tuned_cost(lab *l, int t, lab_model *base, json_t *counted) {
     lab_model model;
     int64_t cost = 0;
     if (lab_model_begin(l, &(lab_model_spec){.seed = base->spec.seed, .tuned = t, .base = base}, &model, NULL)) return 0;
-    for (int m = 0; m < LAB_TUNED_METHODS && t < LAB_TUNED; m++)
-        if (p->tuned_of[m] == t) cost += row_cost(l, &(lab_measurement){&model, &p->methods[m]}, counted);
+    for (int r = 0; r < p->tuned_methods && t < LAB_TUNED; r++)
+        if (p->tuned_of[r] == t) cost += row_cost(l, &(lab_measurement){&model, &p->methods[p->tuned_method[r]]}, counted);
     for (int d = 0; d < LAB_DROPPED && t == LAB_TUNED; d++)
         cost += row_cost(l, &(lab_measurement){&model, &p->dropped[d]}, counted);
     return with_training(l, t == LAB_TUNED ? &p->recalibrate : &p->tune, cost);
 }
 
 static int64_t methods_cost(lab *l, lab_model *base, json_t *counted) {
-    const int models = l->plan.tuned_rows == LAB_TUNED_METHODS ? LAB_TUNED : LAB_TUNED + 1;
+    const int models = l->plan.tuned_rows == l->plan.tuned_methods ? LAB_TUNED : LAB_TUNED + 1;
     int64_t cost = 0;
     for (int m = 0; m < l->plan.methods_count; m++)
         cost += row_cost(l, &(lab_measurement){base, &l->plan.methods[m]}, counted);

@@ -43,7 +43,7 @@ void lab_model_end(lab_model *m) {
 
 /* -- methods that were added -- */
 static gyre_status check_method(const lab *l, const method *m, const gyre_config *position, gyre_error *err) {
-    for (int c = 0; c < LAB_CONTEXTS; c++) {
+    for (int c = 0; c < l->plan.contexts_count; c++) {
         gyre_encoding *encoding = NULL;
         gyre_error why = {0};
         const gyre_status status =
@@ -69,6 +69,6 @@ static gyre_status check_methods(lab *l, int encoding, const method *methods, in
 
 gyre_status lab_check_added(lab *l, gyre_error *err) {
     const lab_plan *p = &l->plan;
-    const gyre_status status = check_methods(l, p->rope, p->methods, LAB_TUNED_METHODS, p->methods_count, err);
+    const gyre_status status = check_methods(l, p->rope, p->methods, p->own_methods, p->methods_count, err);
     return status ? status : check_methods(l, p->alibi, p->stretched, 0, p->stretched_count, err);
 }

@@ -31,19 +31,31 @@ static void list_dropped(lab_plan *p, lab_preset preset) {
         if (method_parse(rows[i].method, &p->dropped[i], NULL)) abort(); /* the table above is wrong */
         snprintf(p->dropped[i].label, sizeof p->dropped[i].label, "%s", rows[i].name);
     }
-    p->tuned_rows = preset == LAB_BUNDLED ? LAB_TUNED_METHODS : LAB_TUNED_ROWS;
+    p->tuned_rows = p->tuned_methods + (preset < LAB_BUNDLED ? LAB_DROPPED : 0);
+}
+
+/* out = 1 if the quick plan has this row: methods that follow the context, and of the fine-tuned rows the best one. */
+static int is_quick(const char *text, int tuned) {
+    static const char *const rows[] = {"yarn", "none", "linear", "ntk"};
+    for (int i = 0; i < (tuned ? 1 : 4); i++)
+        if (strcmp(rows[i], text) == 0) return 1;
+    return 0;
 }
 
 static void list_methods(lab_plan *p) {
-    int tuned = 0;
-    p->methods_count = LAB_TUNED_METHODS;
-    for (int i = 0; i < LAB_TUNED_METHODS; i++) {
-        if (method_parse(METHODS[i].text, &p->methods[i], NULL)) abort(); /* the table above is wrong */
-        if (strcmp(METHODS[i].text, METHODS[i].tuned) == 0) p->tuned[tuned++] = p->methods[i];
+    for (int i = 0, weights = 0; i < LAB_TUNED_METHODS; i++) {
+        const int made_here = strcmp(METHODS[i].text, METHODS[i].tuned) == 0;
+        if (made_here && method_parse(METHODS[i].text, &p->tuned[weights++], NULL)) abort(); /* the table above is wrong */
     }
-    for (int i = 0; i < LAB_TUNED_METHODS; i++)
+    for (int i = 0; i < LAB_TUNED_METHODS; i++) {
+        if (p->is_quick && !is_quick(METHODS[i].text, 0)) continue;
+        if (method_parse(METHODS[i].text, &p->methods[p->methods_count++], NULL)) abort();
+        if (p->is_quick && !is_quick(METHODS[i].text, 1)) continue;
         for (int t = 0; t < LAB_TUNED; t++)
-            if (strcmp(METHODS[i].tuned, p->tuned[t].label) == 0) p->tuned_of[i] = t;
+            if (strcmp(METHODS[i].tuned, p->tuned[t].label) == 0) p->tuned_of[p->tuned_methods] = t;
+        p->tuned_method[p->tuned_methods++] = p->methods_count - 1;
+    }
+    p->own_methods = p->methods_count;
 }
 
 /* quick takes less than ten minutes on two cores.  small takes less than half of that: half the width and context, and as
@@ -90,7 +102,7 @@ static void size_runs(lab_plan *p, lab_preset preset) {
  * length, with shorter sequences and as many more of them. */
 static void size_tuning(lab_plan *p) {
     p->tune = p->run;
-    p->tune.context = p->contexts[LAB_CONTEXTS - 1];
+    p->tune.context = 2 * p->region_bytes;
     p->tune.batch = 2;
     p->tune.steps = p->run.steps / 20;
     p->tune.warmup = p->tune.steps / 10;
@@ -101,14 +113,18 @@ static void size_tuning(lab_plan *p) {
 }
 
 void lab_plan_make(lab_plan *plan, lab_preset preset, double mix) {
-    static const char *const NAMES[] = {"quick", "full", "smoke", "questions", "small", "bundled"};
+    static const char *const NAMES[] = {"quick", "full", "smoke", "questions", "small", "bundled", "bundled-quick"};
     memset(plan, 0, sizeof *plan);
+    plan->is_quick = preset == LAB_BUNDLED_QUICK;
     plan->preset = NAMES[preset];
     size_runs(plan, preset);
     plan->run.retrieval_fraction = mix;
-    for (int i = 0; i < LAB_CONTEXTS; i++)
+    plan->contexts_count = LAB_CONTEXTS - plan->is_quick;
+    for (int i = 0; i < plan->contexts_count; i++)
         plan->contexts[i] = plan->trained << i;
-    plan->longest = plan->contexts[LAB_CONTEXTS - 1];
+    plan->region_bytes = (plan->trained << (LAB_CONTEXTS - 1)) / 2;
+    plan->longest = plan->contexts[plan->contexts_count - 1];
+    plan->measures = plan->is_quick ? LAB_COPIES : LAB_MEASURES;
     size_tuning(plan);
     plan->betas = (method_betas){(double)plan->trained / 16, 1};
     list_methods(plan);
@@ -168,8 +184,8 @@ int lab_is_bundled(const variant *encoding) {
     return 0;
 }
 
-/* A region is the second half of a window of the longest context.  A shorter context covers the same bytes with more
- * windows, and the second half of each is scored:
+/* A region is the second half of a window of 16 times the trained length, the longest context.  A shorter context covers the
+ * same bytes with more windows, and the second half of each is scored:
  *
  *     longest context    |. . . . . . . . # # # # # # # #|
  *     half of it                 |. . . . # # # #|
@@ -177,7 +193,7 @@ int lab_is_bundled(const variant *encoding) {
  *
  * So the cells of a table row differ by context only. */
 int64_t lab_plan_windows(const lab_plan *plan, int c, int64_t tokens, int64_t *starts) {
-    const int64_t longest = plan->contexts[LAB_CONTEXTS - 1], context = plan->contexts[c], in_region = longest / context;
+    const int64_t longest = 2 * plan->region_bytes, context = plan->contexts[c], in_region = longest / context;
     for (int64_t r = 0; starts && r < plan->regions; r++) {
         const int64_t from = r * (tokens - 1 - longest) / (plan->regions > 1 ? plan->regions - 1 : 1);
         for (int64_t w = 0; w < in_region; w++)

@@ -143,7 +143,7 @@ gyre_status lab_rank_rows(lab *l, gyre_error *err) {
     ranked *r = calloc(1, sizeof *r);
     if (!r) return gyre_fail(err, GYRE_ENOMEM, "ranks: out of memory (gyre lab)");
     for (int part = 0; part < LAB_PARTS; part++)
-        for (int c = 0; c < LAB_CONTEXTS; c++) {
+        for (int c = 0; c < l->plan.contexts_count; c++) {
             lab_rank found[LAB_PAIRS] = {{.known = 0}};
             gather(l, (lab_part)part, c, r);
             if (r->rows >= LEAST_ROWS) rank_context(r, found);

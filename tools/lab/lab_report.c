@@ -48,7 +48,7 @@ static void context_line(figures *f, const lab_row *row, lab_measure measure, in
     lines *l = f->lines;
     if (!lab_row_begun(row)) return;
     const int64_t i = l->count++;
-    for (int c = 0; c < LAB_CONTEXTS; c++) {
+    for (int c = 0; c < f->lab->plan.contexts_count; c++) {
         const lab_spread *s = &row->spread[c];
         const lab_figure *figure = &s->of[measure];
         const double unit = !s->known || !s->measured ? NAN : measure == LAB_PERPLEXITY ? 1 : 100;
@@ -58,7 +58,7 @@ static void context_line(figures *f, const lab_row *row, lab_measure measure, in
         l->high[i][c] = unit * figure->high;
     }
     l->series[i] = (gyre_report_series){.name = row->name,
-                                        .count = LAB_CONTEXTS,
+                                        .count = f->lab->plan.contexts_count,
                                         .x = l->x[i],
                                         .y = l->y[i],
                                         .low = l->low[i],
@@ -103,7 +103,7 @@ static void method_charts(figures *f, const lab_row *rows, int count, const char
         "Perplexity rewards forgetting; a key has to be remembered. Compare the order of the lines in the figures.",
         "A copy is found by the bytes before, without a marker that says which it is."};
     char title[96];
-    for (int m = 0; m < LAB_MEASURES; m++) {
+    for (int m = 0; m < f->lab->plan.measures; m++) {
         for (int i = 0; i < count; i++)
             if (is_drawn(&rows[i])) context_line(f, &rows[i], (lab_measure)m, 1);
         snprintf(title, sizeof title, "%s by method, %s", MEASURE_TITLES[m], what);
@@ -141,24 +141,27 @@ static void position_chart(figures *f, const lab_row *rows, int count, int is_me
 }
 
 /* -- effects of the methods -- */
+/* out = a method at the longest context; NULL: the plan does not have it. */
 static const gyre_encoding *encoding_of(const lab *l, const char *label) {
     for (int m = 0; m < l->plan.methods_count; m++)
         if (strcmp(l->plan.methods[m].label, label) == 0) return l->maps[m];
-    return l->maps[0];
+    return NULL;
 }
 
 /* The angles to four times the trained length: long enough to see the effect, and near enough to see single pairs. */
 static gyre_status effects(figures *f, gyre_error *err) {
-    static const char *const labels[MAPS] = {"none", "linear:16", "ntk:16", "by-parts:16"};
+    static const char *const labels[] = {"none", "linear:16", "ntk:16", "by-parts:16"};
+    static const char *const quick_labels[] = {"none", "linear", "ntk", "yarn"};
     const lab *l = f->lab;
-    const int64_t longest = l->plan.contexts[LAB_CONTEXTS - 1];
+    const int64_t longest = l->plan.longest;
     const method_map_range range = {.length = longest, .columns = MAP_COLUMNS, .longest = (double)l->plan.contexts[2]};
     method_map maps[MAPS] = {{.pairs = 0}};
     method_figures drawn = {.maps = maps, .trained = l->plan.trained, .target = longest, .unit = "bytes"};
     gyre_status status = GYRE_OK;
     for (int i = 0; i < MAPS && !status; i++) {
+        const char *label = encoding_of(l, labels[i]) ? labels[i] : quick_labels[i];
         method_map map;
-        status = method_map_of_encoding(encoding_of(l, labels[i]), labels[i], &range, &map, err);
+        status = method_map_of_encoding(encoding_of(l, label), label, &range, &map, err);
         if (!status) method_maps_add(maps, &drawn.count, &map);
     }
     if (!status) status = method_figures_add(&drawn, f->page, err);
@@ -171,7 +174,7 @@ static gyre_status effects(figures *f, gyre_error *err) {
 static void introduction(figures *f) {
     const lab *l = f->lab;
     const lab_plan *p = &l->plan;
-    const long long longest = (long long)p->contexts[LAB_CONTEXTS - 1];
+    const long long longest = (long long)p->longest;
     char text[1024], measured[160], methods[160] = "", seen[32];
     const int64_t bytes = p->run.steps * p->run.batch * p->run.context;
     lab_describe_text(l, measured, sizeof measured);
@@ -183,7 +186,7 @@ static void introduction(figures *f) {
         snprintf(methods, sizeof methods,
                  "; then the RoPE model under every way to extend its context, as it is and after a fine-tuning of %lld "
                  "steps at %lld bytes",
-                 (long long)p->tune.steps, longest);
+                 (long long)p->tune.steps, (long long)p->tune.context);
     snprintf(text, sizeof text,
              "Every position encoding trained at %lld bytes, then tested at up to %lld%s. Measured on %s.",
              (long long)p->trained, longest, methods, measured);
@@ -193,9 +196,14 @@ static void introduction(figures *f) {
         "Perplexity per byte: %lld stretches of %lld bytes, the same for every context L, covered by windows of L bytes of "
         "which "
         "the last half is scored. Passkeys: %d keys of four digits hidden in a window, asked for at its end; found when all "
-        "four digits are the likeliest. At least %lld are asked for. Copies: segments of %d random bytes that come again at "
-        "the end of a window; a byte of a copy is right when it is the likeliest.",
-        (long long)p->regions, longest / 2, GYRE_PASSKEY_KEYS, (long long)p->trials, GYRE_COPYING_LENGTH);
+        "four digits are the likeliest. At least %lld are asked for.",
+        (long long)p->regions, (long long)p->region_bytes, GYRE_PASSKEY_KEYS, (long long)p->trials);
+    const size_t used = strlen(text);
+    if (p->measures > LAB_COPIES)
+        snprintf(text + used, sizeof text - used,
+                 " Copies: segments of %d random bytes that come again at the end of a window; a byte of a copy is right "
+                 "when it is the likeliest.",
+                 GYRE_COPYING_LENGTH);
     (void)gyre_report_page_paragraph(f->page, text);
     char interval[128];
     lab_describe_interval(l, interval, sizeof interval);
@@ -213,7 +221,7 @@ static void introduction(figures *f) {
 
 static void intervals_part(figures *f) {
     (void)gyre_report_page_details_begin(f->page, "Intervals");
-    for (int m = 0; m < LAB_MEASURES; m++) {
+    for (int m = 0; m < f->lab->plan.measures; m++) {
         lab_table_intervals(f->lab, f->table, (lab_measure)m);
         (void)gyre_report_page_table(f->page, &f->table->table);
     }
@@ -238,7 +246,7 @@ static void encodings_part(figures *f) {
         "What perplexity does not show: whether a key read long ago is still found.",
         "And whether a segment read long ago is still repeated."};
     char title[64];
-    for (int m = 0; m < LAB_MEASURES; m++) {
+    for (int m = 0; m < f->lab->plan.measures; m++) {
         for (int i = 0; i < l->plan.encodings_count; i++)
             context_line(f, &l->encodings[i], (lab_measure)m, 0);
         snprintf(title, sizeof title, "%s by encoding", MEASURE_TITLES[m]);
@@ -298,7 +306,7 @@ gyre_status lab_write_report(const lab *l, gyre_error *err) {
         else
             intervals_part(&f);
         if (l->plan.stretched_count) slopes_part(&f);
-        ranks_part(&f);
+        if (!l->plan.is_quick) ranks_part(&f);
         footer(&f);
         if (!status) status = cli_signals_before_pipe(l->run.report, err);
         if (!status) status = gyre_report_page_write(f.page, l->run.report, err);

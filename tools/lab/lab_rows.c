@@ -1,26 +1,33 @@
 /* lab_rows.c: prints each row of the tables as soon as it is known, in the order of the tables, which is that of the
- * work. */
+ * work.  Of a table that is wider than the terminal, the other blocks follow when all rows are known. */
+#include "tools/cli/cli_columns.h"
 #include "tools/lab/lab_tables.h"
 #include <stdlib.h>
 
-enum { TABLES = 3, HEADINGS = 2 /* of the table of methods */ };
+enum { ENCODINGS, METHODS, SLOPES, TABLES, HEADINGS = 2 /* of the table of methods */ };
 
 int lab_rows_count(const lab *l) {
     return l->plan.encodings_count + (l->plan.rope >= 0 ? l->plan.methods_count + l->plan.tuned_rows : 0) +
            l->plan.stretched_count;
 }
 
+/* out = the table that is printed now. */
+static int current_table(const lab *l) {
+    static const int order[2][TABLES] = {{ENCODINGS, METHODS, SLOPES}, {METHODS, ENCODINGS, SLOPES}};
+    return order[l->plan.is_quick][l->printed.tables];
+}
+
 static int64_t table_rows(const lab *l, int table) {
-    return table == 0          ? l->plan.encodings_count
-           : table == 2        ? l->plan.stretched_count
+    return table == ENCODINGS  ? l->plan.encodings_count
+           : table == SLOPES   ? l->plan.stretched_count
            : l->plan.rope >= 0 ? l->plan.methods_count + l->plan.tuned_rows + HEADINGS
                                : 0;
 }
 
 /* out = NULL for a heading. */
 static const lab_row *row_at(const lab *l, int table, int64_t at) {
-    if (table == 0) return &l->encodings[at];
-    if (table == 2) return &l->stretched[at];
+    if (table == ENCODINGS) return &l->encodings[at];
+    if (table == SLOPES) return &l->stretched[at];
     const int tuned = at > l->plan.methods_count;
     const int64_t of_part = at - (tuned ? l->plan.methods_count + 1 : 0);
     if (of_part == 0) return NULL;
@@ -43,9 +50,9 @@ int lab_rows_done(const lab *l) {
 
 /* What is best is not known before the last row. */
 static void make_table(const lab *l, lab_table *t) {
-    if (l->printed.table == 0)
+    if (current_table(l) == ENCODINGS)
         lab_table_encodings(l, t);
-    else if (l->printed.table == 2)
+    else if (current_table(l) == SLOPES)
         lab_table_slopes(l, t);
     else
         lab_table_methods(l, t);
@@ -53,52 +60,83 @@ static void make_table(const lab *l, lab_table *t) {
         t->columns[c].emphasis = GYRE_REPORT_EMPHASIS_NONE;
 }
 
-/* Samples in place of all numbers: the columns must fit rows that are not known yet. */
-static gyre_status print_head(lab *l, lab_table *t, FILE *file, gyre_error *err) {
+/* Samples in place of all numbers: the columns must fit rows that are not known yet.  The pairs are known. */
+static void fill_samples(const lab *l, lab_table *t) {
     make_table(l, t);
     for (int64_t r = 0; r < t->table.rows; r++)
-        for (int64_t c = 1; c < t->table.columns_count; c++)
+        for (int64_t c = 1; c < lab_column(t, l->plan.contexts_count, 0); c++)
             t->cells[r * t->table.columns_count + c] = gyre_report_cell_number(t->columns[c].decimals ? 100.25 : 100);
-    /* kept, blended, divided: their titles fit */
-    for (int64_t c = LAB_COLUMN(LAB_CONTEXTS, 0); c < t->table.columns_count; c++)
-        for (int64_t r = 0; r < t->table.rows; r++)
-            t->cells[r * t->table.columns_count + c] = gyre_report_cell_missing();
-    l->printed.has_head = 1;
-    return result_table_printed(gyre_report_table_print_head(&t->table, l->printed.width, file, cli_use_color(file), err),
-                                file, err);
 }
 
-/* Prints the rows next .. end - 1, after the head if they are the first. */
+/* Prints the titles of the table and of its first block. */
+static gyre_status print_head(lab *l, lab_table *t, FILE *file, gyre_error *err) {
+    lab_printed *p = &l->printed;
+    fill_samples(l, t);
+    const gyre_status status = lab_blocks_plan(t, p, file, err);
+    if (status) return status;
+    cli_print_folded(file, CLI_FOLDED_BOLD, t->table.caption);
+    fputc('\n', file);
+    p->has_head = 1;
+    return lab_block_head(t, 0, p, file, err);
+}
+
+/* Prints the rows next .. end - 1 of the first block, after the titles if they are the first. */
 static gyre_status print_rows(lab *l, lab_table *t, int64_t end, FILE *file, gyre_error *err) {
-    gyre_status status = l->printed.has_head ? GYRE_OK : print_head(l, t, file, err);
+    const gyre_status status = l->printed.has_head ? GYRE_OK : print_head(l, t, file, err);
     if (status) return status;
     make_table(l, t);
-    return result_table_printed(
-        gyre_report_table_print_rows(&t->table, l->printed.next, end, l->printed.width, file, cli_use_color(file), err),
-        file, err);
+    return lab_block_rows(t, 0, l->printed.next, end, &l->printed, file, err);
+}
+
+/* out = the end of a row that begins here: a heading goes with its first row. */
+static int64_t row_end(const lab *l, int64_t at) {
+    return at + (row_at(l, current_table(l), at) ? 1 : 2);
+}
+
+/* The rows that were begun, in another block than the first. */
+static gyre_status print_block(lab *l, lab_table *t, int block, FILE *file, gyre_error *err) {
+    fputc('\n', file);
+    fill_samples(l, t);
+    gyre_status status = lab_block_head(t, block, &l->printed, file, err);
+    make_table(l, t);
+    for (int64_t at = 0, end; at < table_rows(l, current_table(l)) && !status; at = end) {
+        end = row_end(l, at);
+        if (lab_row_begun(row_at(l, current_table(l), end - 1)))
+            status = lab_block_rows(t, block, at, end, &l->printed, file, err);
+    }
+    return status;
 }
 
 static gyre_status end_table(lab *l, lab_table *t, FILE *file, gyre_error *err) {
+    const int table = current_table(l);
+    char finding[LAB_FINDING];
     gyre_status status = GYRE_OK;
-    if (l->printed.has_head) {
+    for (int block = 1; l->printed.has_head && block < l->printed.blocks && !status; block++)
+        status = print_block(l, t, block, file, err);
+    if (l->printed.has_head && !status) {
         make_table(l, t);
-        status = result_table_printed(gyre_report_table_print_note(&t->table, file, cli_use_color(file), err), file, err);
+        fputc('\n', file);
+        if (t->table.note) cli_print_folded(file, CLI_FOLDED_DIM, t->table.note);
+        if (table != SLOPES && lab_finding(l, table == METHODS, finding)) {
+            fputc('\n', file);
+            cli_print_folded(file, CLI_FOLDED_PLAIN, finding);
+        }
         fputc('\n', file);
     }
-    l->printed = (lab_printed){.table = l->printed.table + 1};
+    l->printed = (lab_printed){.tables = l->printed.tables + 1};
     return status;
 }
 
 /* out = 0 if there is nothing more to print for now. */
 static int advance(lab *l, lab_table *t, FILE *file, gyre_status *status, gyre_error *err) {
     lab_printed *p = &l->printed;
-    if (p->table == TABLES) return 0;
-    if (p->next == table_rows(l, p->table)) {
+    if (p->tables == TABLES) return 0;
+    if (p->next == table_rows(l, current_table(l))) {
         *status = end_table(l, t, file, err);
         return !*status;
     }
-    const int64_t end = p->next + (row_at(l, p->table, p->next) ? 1 : 2); /* a heading goes with its first row */
-    const lab_row *row = row_at(l, p->table, end - 1);
+    const int64_t end = row_end(l, p->next);
+    const lab_row *row = row_at(l, current_table(l), end - 1);
     if (row->seeds_done < l->plan.seeds && !l->stopped) return 0;
     if (lab_row_begun(row)) *status = print_rows(l, t, end, file, err);
     p->next = end;

@@ -49,7 +49,7 @@ void lab_summarise(const lab_plan *plan, lab_row *row, int context) {
         s.measured += row->cells[i][context].measured;
     for (int64_t i = 0; i < s.measured; i++)
         s.known = s.known && row->cells[i][context].known;
-    for (int m = 0; m < LAB_MEASURES && s.known && s.measured; m++)
+    for (int m = 0; m < plan->measures && s.known && s.measured; m++)
         s.of[m] = figure_of(plan, row, context, (lab_measure)m, s.measured);
     row->spread[context] = s;
 }

@@ -8,7 +8,7 @@
 
 static const char *const PART_NAMES[LAB_PARTS] = {"encodings", "the RoPE model as it is", "fine-tuned",
                                                   "the ALiBi model as it is"};
-enum { PARTS = 3, HEAT_DOUBLINGS = 4 };
+enum { HEAT_DOUBLINGS = 4 };
 #define HEAT_RULE "Colour: the perplexity over the lowest of the table, none at equal, full at 16 times it."
 static const char NOT_MEASURED[] = ".";
 
@@ -20,26 +20,27 @@ static gyre_report_cell cell_of(const lab_spread *s, int measure) {
 }
 
 static void add_row(const lab *l, lab_table *t, const lab_row *row) {
-    (void)l;
     gyre_report_cell *cells = &t->cells[t->table.rows * t->table.columns_count];
     cells[0] = gyre_report_cell_text(row->name);
-    for (int c = 0; c < LAB_CONTEXTS; c++)
-        for (int m = 0; m < LAB_MEASURES; m++)
-            cells[LAB_COLUMN(c, m)] = cell_of(&row->spread[c], m);
-    const int64_t parts[PARTS] = {row->parts.kept, row->parts.blended, row->parts.divided};
-    for (int i = 0; t->has_parts && i < PARTS; i++)
-        cells[LAB_COLUMN(LAB_CONTEXTS, i)] =
-            row->rotates ? gyre_report_cell_number((double)parts[i]) : gyre_report_cell_missing();
+    for (int c = 0; c < l->plan.contexts_count; c++)
+        for (int m = 0; m < l->plan.measures; m++)
+            cells[lab_column(t, c, m)] = cell_of(&row->spread[c], m);
+    if (t->has_parts && row->rotates) {
+        char *text = t->texts[t->table.rows][0];
+        snprintf(text, sizeof t->texts[0][0], "%lld/%lld/%lld", (long long)row->parts.kept, (long long)row->parts.blended,
+                 (long long)row->parts.divided);
+        cells[lab_column(t, l->plan.contexts_count, 0)] = gyre_report_cell_text(text);
+    }
     t->table.rows++;
 }
 
 /* Colours the perplexities of all rows by one rule, the one of HEAT_RULE. */
-static void add_heat(lab_table *t) {
+static void add_heat(const lab *l, lab_table *t) {
     double lowest = INFINITY;
     for (int pass = 0; pass < 2; pass++)
         for (int64_t r = 0; r < t->table.rows; r++)
-            for (int c = 0; c < LAB_CONTEXTS; c++) {
-                gyre_report_cell *cell = &t->cells[r * t->table.columns_count + LAB_COLUMN(c, LAB_PERPLEXITY)];
+            for (int c = 0; c < l->plan.contexts_count; c++) {
+                gyre_report_cell *cell = &t->cells[r * t->table.columns_count + lab_column(t, c, LAB_PERPLEXITY)];
                 if (cell->kind != GYRE_REPORT_CELL_NUMBER) continue;
                 if (pass == 0)
                     lowest = fmin(lowest, cell->value);
@@ -53,14 +54,14 @@ static void add_heading(lab_table *t, const char *text) {
 }
 
 static void begin(const lab *l, lab_table *t, const char *first, int has_parts) {
-    *t = (lab_table){.has_parts = has_parts, .table = GYRE_REPORT_TABLE_INIT};
+    *t = (lab_table){.has_parts = has_parts, .measures = l->plan.measures, .table = GYRE_REPORT_TABLE_INIT};
     t->columns[0] = (gyre_report_column){.title = first};
-    for (int c = 0; c < LAB_CONTEXTS; c++) {
+    for (int c = 0; c < l->plan.contexts_count; c++) {
         snprintf(t->groups[c], sizeof t->groups[c], "%lld%s", (long long)l->plan.contexts[c], c ? "" : " (trained)");
-        for (int m = 0; m < LAB_MEASURES; m++) {
+        for (int m = 0; m < l->plan.measures; m++) {
             static const char *const titles[LAB_MEASURES] = {"ppl", "key", "copy"};
             const int is_share = m != LAB_PERPLEXITY;
-            t->columns[LAB_COLUMN(c, m)] =
+            t->columns[lab_column(t, c, m)] =
                 (gyre_report_column){.title = titles[m],
                                      .group = t->groups[c],
                                      .decimals = is_share ? 0 : 2,
@@ -68,44 +69,48 @@ static void begin(const lab *l, lab_table *t, const char *first, int has_parts) 
                                      .emphasis = is_share ? GYRE_REPORT_EMPHASIS_HIGHEST : GYRE_REPORT_EMPHASIS_LOWEST};
         }
     }
-    static const char *const names[PARTS] = {"kept", "blended", "divided"};
-    for (int i = 0; i < PARTS; i++)
-        t->columns[LAB_COLUMN(LAB_CONTEXTS, i)] = (gyre_report_column){.title = names[i], .group = "pairs"};
+    t->columns[lab_column(t, l->plan.contexts_count, 0)] = (gyre_report_column){.title = "pairs"};
     t->table.columns = t->columns;
-    t->table.columns_count = LAB_COLUMN(LAB_CONTEXTS, has_parts ? PARTS : 0);
+    t->table.columns_count = lab_column(t, l->plan.contexts_count, has_parts);
     t->table.cells = t->cells;
 }
 
 void lab_table_encodings(const lab *l, lab_table *t) {
     begin(l, t, "encoding", 0);
     t->table.caption =
-        "Train short, test long: perplexity per byte, passkeys found and copied bytes right, by context in bytes";
+        l->plan.measures > LAB_COPIES
+            ? "Train short, test long: perplexity per byte, passkeys found and copied bytes right, by context in bytes"
+            : "Train short, test long: perplexity per byte and passkeys found, by context in bytes";
     t->table.colors = HEAT_RULE;
     t->table.note = l->stopped ? "A dash: the encoding ends before that context (a learned table has no rows there).  A "
                                  "dot: not measured, because the run was stopped."
                                : "A dash: the encoding ends before that context (a learned table has no rows there).";
     for (int i = 0; i < l->plan.encodings_count; i++)
         add_row(l, t, &l->encodings[i]);
-    add_heat(t);
+    add_heat(l, t);
 }
 
 void lab_table_methods(const lab *l, lab_table *t) {
-    begin(l, t, "method", 1);
-    t->table.caption = "The RoPE model under every method, as it is and after a short fine-tuning at the longest context";
+    begin(l, t, "method", !l->plan.is_quick);
+    t->table.caption =
+        l->plan.is_quick
+            ? "The RoPE model past its trained length: perplexity per byte and passkeys found, by context in bytes"
+            : "The RoPE model under every method, as it is and after a short fine-tuning at the longest context";
     t->table.colors = HEAT_RULE;
-    t->table.note =
-        l->plan.tuned_rows > LAB_TUNED_METHODS
-            ? "name:factor is static, a bare name follows the context.  drope: without rotation, fine-tuned at the trained "
-              "length on as many tokens.  pairs: how the method treats the pairs of channels at the longest context."
-            : "name:factor is static, a bare name follows the context.  pairs: how the method treats the pairs of channels "
-              "at the longest context.";
+    t->table.note = l->plan.is_quick ? "Each method has the factor of its context: at 512 bytes it stretches twice."
+                    : l->plan.tuned_rows > l->plan.tuned_methods
+                        ? "name:factor is static, a bare name follows the context.  drope: without rotation, fine-tuned at "
+                          "the trained length on as many tokens.  pairs: of channels that the method keeps/blends/divides "
+                          "at the longest context."
+                        : "name:factor is static, a bare name follows the context.  pairs: of channels that the method "
+                          "keeps/blends/divides at the longest context.";
     add_heading(t, "as it is");
     for (int i = 0; i < l->plan.methods_count; i++)
         add_row(l, t, &l->methods[i]);
     add_heading(t, "fine-tuned");
     for (int i = 0; i < l->plan.tuned_rows; i++)
         add_row(l, t, &l->tuned[i]);
-    add_heat(t);
+    add_heat(l, t);
 }
 
 void lab_table_slopes(const lab *l, lab_table *t) {
@@ -115,7 +120,7 @@ void lab_table_slopes(const lab *l, lab_table *t) {
     t->table.note = "name:factor is static, a bare name follows the context.";
     for (int i = 0; i < l->plan.stretched_count; i++)
         add_row(l, t, &l->stretched[i]);
-    add_heat(t);
+    add_heat(l, t);
 }
 
 /* -- intervals -- */
@@ -131,11 +136,11 @@ static void interval_text(const lab_spread *s, int measure, char *out, size_t si
         snprintf(out, size, "%.0f (%.0f to %.0f)", 100 * f->mean, 100 * f->low, 100 * f->high);
 }
 
-static void add_intervals(lab_table *t, const lab_row *row, int measure) {
+static void add_intervals(const lab *l, lab_table *t, const lab_row *row, int measure) {
     const int64_t at = t->table.rows++;
     gyre_report_cell *cells = &t->cells[at * t->table.columns_count];
     cells[0] = gyre_report_cell_text(row->name);
-    for (int c = 0; c < LAB_CONTEXTS; c++) {
+    for (int c = 0; c < l->plan.contexts_count; c++) {
         interval_text(&row->spread[c], measure, t->texts[at][c], sizeof t->texts[0][0]);
         cells[1 + c] = gyre_report_cell_text(t->texts[at][c]);
     }
@@ -157,15 +162,15 @@ void lab_table_intervals(const lab *l, lab_table *t, lab_measure measure) {
     snprintf(t->note, sizeof t->note, "In brackets: %s.", interval);
     t->table.caption = t->caption;
     t->table.note = t->note;
-    t->table.columns_count = 1 + LAB_CONTEXTS;
-    for (int c = 0; c < LAB_CONTEXTS; c++)
+    t->table.columns_count = 1 + l->plan.contexts_count;
+    for (int c = 0; c < l->plan.contexts_count; c++)
         t->columns[1 + c] = (gyre_report_column){.title = t->groups[c]};
     for (int part = 0; part < LAB_PARTS; part++) {
         int count;
         const lab_row *rows = lab_part_rows(l, (lab_part)part, &count);
         if (count) add_heading(t, PART_NAMES[part]);
         for (int i = 0; i < count; i++)
-            add_intervals(t, &rows[i], measure);
+            add_intervals(l, t, &rows[i], measure);
     }
 }
 
@@ -179,8 +184,8 @@ void lab_table_ranks(const lab *l, lab_table *t) {
     lab_describe_interval(l, interval, sizeof interval);
     snprintf(t->note, sizeof t->note, "In brackets: %s, the same for all rows.  Equal rows count once.", interval);
     t->table.note = t->note;
-    t->table.columns_count = 1 + LAB_CONTEXTS;
-    for (int c = 0; c < LAB_CONTEXTS; c++)
+    t->table.columns_count = 1 + l->plan.contexts_count;
+    for (int c = 0; c < l->plan.contexts_count; c++)
         t->columns[1 + c] = (gyre_report_column){.title = t->groups[c]};
     for (int part = 0; part < LAB_PARTS; part++) {
         int count;
@@ -191,7 +196,7 @@ void lab_table_ranks(const lab *l, lab_table *t) {
             const int64_t at = t->table.rows++;
             gyre_report_cell *cells = &t->cells[at * t->table.columns_count];
             cells[0] = gyre_report_cell_text(PAIR_NAMES[p]);
-            for (int c = 0; c < LAB_CONTEXTS; c++) {
+            for (int c = 0; c < l->plan.contexts_count; c++) {
                 const lab_rank *r = &l->ranks[part][p][c];
                 snprintf(t->texts[at][c], sizeof t->texts[0][0], r->known ? "%.2f (%.2f to %.2f)" : "-", r->tau, r->low,
                          r->high);
@@ -216,12 +221,12 @@ int lab_print_end(const lab *l, FILE *file) {
     lab_table *t = malloc(sizeof *t);
     if (!t) return cli_fail("tables: out of memory (gyre lab)");
     gyre_status status = GYRE_OK;
-    for (int m = 0; m < LAB_MEASURES && l->plan.seeds > 1 && !status; m++) {
+    for (int m = 0; m < l->plan.measures && l->plan.seeds > 1 && !status; m++) {
         lab_table_intervals(l, t, (lab_measure)m);
         status = result_table_print(&t->table, file, &err);
         fputc('\n', file);
     }
-    if (!status) {
+    if (!status && !l->plan.is_quick) {
         lab_table_ranks(l, t);
         status = result_table_print(&t->table, file, &err);
         fputc('\n', file);
@@ -230,27 +235,27 @@ int lab_print_end(const lab *l, FILE *file) {
     if (status) return cli_fail_error(&err);
     char text[160];
     lab_describe_text(l, text, sizeof text);
-    fprintf(file, "%s models, measured on %s; %.0f s\n", l->plan.preset, text, l->seconds);
+    fprintf(file, "%s models, measured on %s; %.0f s\n", l->work ? l->plan.preset : "bundled", text, l->seconds);
     return 0;
 }
 
 /* -- JSON -- */
 static const double NONE = NAN;
 
-static json_t *interval_json(const lab_spread *s, lab_measure measure) {
+static json_t *interval_json(const lab *l, const lab_spread *s, lab_measure measure) {
     const double ends[2] = {s->of[measure].low, s->of[measure].high};
-    return s->known && s->measured ? cli_json_numbers(ends, 2) : json_null();
+    return s->known && s->measured && (int)measure < l->plan.measures ? cli_json_numbers(ends, 2) : json_null();
 }
 
 /* The figures of each seed that is measured. */
-static json_t *seeds_json(const lab_row *row, int context) {
+static json_t *seeds_json(const lab *l, const lab_row *row, int context) {
     json_t *list = json_array();
     for (int s = 0; s < row->spread[context].measured; s++) {
         const lab_cell *c = &row->cells[s][context];
-        json_array_append_new(list,
-                              json_pack("{s:o, s:o, s:o}", "perplexity", cli_json_number(c->known ? exp(c->nats) : NONE),
-                                        "passkey", cli_json_number(c->known ? c->keys.share : NONE), "copied",
-                                        cli_json_number(c->known ? c->copies.share : NONE)));
+        json_array_append_new(
+            list, json_pack("{s:o, s:o, s:o}", "perplexity", cli_json_number(c->known ? exp(c->nats) : NONE), "passkey",
+                            cli_json_number(c->known ? c->keys.share : NONE), "copied",
+                            cli_json_number(c->known && l->plan.measures > LAB_COPIES ? c->copies.share : NONE)));
     }
     return list;
 }
@@ -261,19 +266,19 @@ static json_t *cell_json(const lab *l, const lab_row *row, int c) {
     const lab_figure *ppl = &s->of[LAB_PERPLEXITY];
     return json_pack(
         "{s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:I, s:I, s:I, s:o}", "context", (json_int_t)l->plan.contexts[c],
-        "perplexity", cli_json_number(s->known ? ppl->mean : NONE), "perplexity_interval", interval_json(s, LAB_PERPLEXITY),
-        "perplexity_least", cli_json_number(s->known ? ppl->least : NONE), "perplexity_greatest",
-        cli_json_number(s->known ? ppl->greatest : NONE), "bits_per_byte",
+        "perplexity", cli_json_number(s->known ? ppl->mean : NONE), "perplexity_interval",
+        interval_json(l, s, LAB_PERPLEXITY), "perplexity_least", cli_json_number(s->known ? ppl->least : NONE),
+        "perplexity_greatest", cli_json_number(s->known ? ppl->greatest : NONE), "bits_per_byte",
         cli_json_number(s->known ? log2(ppl->mean) : NONE), "passkey",
-        cli_json_number(s->known ? s->of[LAB_KEYS].mean : NONE), "passkey_interval", interval_json(s, LAB_KEYS), "copied",
-        cli_json_number(s->known ? s->of[LAB_COPIES].mean : NONE), "copied_interval", interval_json(s, LAB_COPIES), "scored",
-        (json_int_t)first->scored, "trials", (json_int_t)first->keys.asked, "copied_asked", (json_int_t)first->copies.asked,
-        "seeds", seeds_json(row, c));
+        cli_json_number(s->known ? s->of[LAB_KEYS].mean : NONE), "passkey_interval", interval_json(l, s, LAB_KEYS), "copied",
+        cli_json_number(s->known && l->plan.measures > LAB_COPIES ? s->of[LAB_COPIES].mean : NONE), "copied_interval",
+        interval_json(l, s, LAB_COPIES), "scored", (json_int_t)first->scored, "trials", (json_int_t)first->keys.asked,
+        "copied_asked", (json_int_t)first->copies.asked, "seeds", seeds_json(l, row, c));
 }
 
 static json_t *row_json(const lab *l, const lab_row *row) {
     json_t *cells = json_array();
-    for (int c = 0; c < LAB_CONTEXTS; c++)
+    for (int c = 0; c < l->plan.contexts_count; c++)
         json_array_append_new(cells, cell_json(l, row, c));
     json_t *json = json_pack("{s:s, s:o}", "name", row->name, "cells", cells);
     if (json && row->rotates)
@@ -296,10 +301,10 @@ static json_t *ranks_json(const lab *l) {
     static const char *const parts[LAB_PARTS] = {"encodings", "methods", "fine_tuned", "alibi_methods"};
     static const char *const measures[LAB_MEASURES] = {"perplexity", "passkey", "copied"};
     json_t *array = json_array();
-    for (int part = 0; part < LAB_PARTS; part++)
+    for (int part = 0; part < LAB_PARTS && !l->plan.is_quick; part++)
         for (int p = 0; p < LAB_PAIRS && (part != LAB_SLOPES || l->plan.stretched_count); p++) {
             json_t *cells = json_array();
-            for (int c = 0; c < LAB_CONTEXTS; c++) {
+            for (int c = 0; c < l->plan.contexts_count; c++) {
                 const lab_rank *r = &l->ranks[part][p][c];
                 const double ends[2] = {r->low, r->high};
                 json_array_append_new(cells, json_pack("{s:I, s:o, s:o, s:I}", "context", (json_int_t)l->plan.contexts[c],
