@@ -75,3 +75,18 @@ gyre_status lab_block_rows(const lab_table *t, int block, int64_t first, int64_t
     free(of);
     return status;
 }
+
+gyre_status lab_blocks_print(const lab_table *t, FILE *file, gyre_error *err) {
+    lab_printed p = {.tables = 0};
+    gyre_status status = lab_blocks_plan(t, &p, file, err);
+    if (t->table.caption) cli_print_folded(file, CLI_FOLDED_BOLD, t->table.caption);
+    for (int block = 0; block < p.blocks && !status; block++) {
+        fputc('\n', file);
+        status = lab_block_head(t, block, &p, file, err);
+        if (!status) status = lab_block_rows(t, block, 0, t->table.rows, &p, file, err);
+    }
+    fputc('\n', file);
+    if (t->table.note) cli_print_folded(file, CLI_FOLDED_DIM, t->table.note);
+    fputc('\n', file);
+    return status;
+}

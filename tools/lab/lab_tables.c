@@ -1,5 +1,6 @@
 /* lab_tables.c: the tables of the lab, for the terminal, the report and JSON. */
 #include "tools/lab/lab_tables.h"
+#include "tools/cli/cli_columns.h"
 #include "tools/lab/bootstrap.h"
 #include <inttypes.h>
 #include <math.h>
@@ -163,6 +164,7 @@ void lab_table_intervals(const lab *l, lab_table *t, lab_measure measure) {
     t->table.caption = t->caption;
     t->table.note = t->note;
     t->table.columns_count = 1 + l->plan.contexts_count;
+    t->measures = 1;
     for (int c = 0; c < l->plan.contexts_count; c++)
         t->columns[1 + c] = (gyre_report_column){.title = t->groups[c]};
     for (int part = 0; part < LAB_PARTS; part++) {
@@ -185,6 +187,7 @@ void lab_table_ranks(const lab *l, lab_table *t) {
     snprintf(t->note, sizeof t->note, "In brackets: %s, the same for all rows.  Equal rows count once.", interval);
     t->table.note = t->note;
     t->table.columns_count = 1 + l->plan.contexts_count;
+    t->measures = 1;
     for (int c = 0; c < l->plan.contexts_count; c++)
         t->columns[1 + c] = (gyre_report_column){.title = t->groups[c]};
     for (int part = 0; part < LAB_PARTS; part++) {
@@ -223,19 +226,19 @@ int lab_print_end(const lab *l, FILE *file) {
     gyre_status status = GYRE_OK;
     for (int m = 0; m < l->plan.measures && l->plan.seeds > 1 && !status; m++) {
         lab_table_intervals(l, t, (lab_measure)m);
-        status = result_table_print(&t->table, file, &err);
-        fputc('\n', file);
+        status = lab_blocks_print(t, file, &err);
     }
     if (!status && !l->plan.is_quick) {
         lab_table_ranks(l, t);
-        status = result_table_print(&t->table, file, &err);
-        fputc('\n', file);
+        status = lab_blocks_print(t, file, &err);
     }
     free(t);
     if (status) return cli_fail_error(&err);
     char text[160];
     lab_describe_text(l, text, sizeof text);
-    fprintf(file, "%s models, measured on %s; %.0f s\n", l->work ? l->plan.preset : "bundled", text, l->seconds);
+    char line[LAB_FINDING];
+    snprintf(line, sizeof line, "%s models, measured on %s; %.0f s", l->work ? l->plan.preset : "bundled", text, l->seconds);
+    cli_print_folded(file, CLI_FOLDED_PLAIN, line);
     return 0;
 }
 

@@ -42,5 +42,7 @@ gyre_status lab_blocks_plan(const lab_table *t, lab_printed *p, FILE *file, gyre
 gyre_status lab_block_head(const lab_table *t, int block, lab_printed *p, FILE *file, gyre_error *err);
 gyre_status lab_block_rows(const lab_table *t, int block, int64_t first, int64_t end, const lab_printed *p, FILE *file,
                            gyre_error *err);
+/* Prints a table whose rows are all known, and an empty line. */
+gyre_status lab_blocks_print(const lab_table *t, FILE *file, gyre_error *err);
 
 #endif
