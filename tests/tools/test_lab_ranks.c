@@ -30,6 +30,8 @@ static lab *make(const made_row *rows, int turn) {
     lab *l = calloc(1, sizeof *l);
     assert_non_null(l);
     l->plan.seeds = SEEDS;
+    l->plan.contexts_count = LAB_CONTEXTS;
+    l->plan.measures = LAB_MEASURES;
     l->plan.regions = 2;
     l->plan.rope = -1;
     l->plan.encodings_count = ROWS;
