@@ -52,7 +52,7 @@ static _Noreturn void unknown(const char *name) {
     cli_usage_error("%s: no such subcommand", name);
 }
 
-static const char question[] = "How far can a model's context be stretched?  Position encodings for Transformers, trained, "
+static const char question[] = "How far can a model's context be stretched? Position encodings for Transformers, trained, "
                                "measured, compared.";
 #define FIRST_STATUSES "0 done, 1 failed, 2 wrong usage"
 #define STOPPED        "130 stopped by Ctrl-C, 143 by SIGTERM"
@@ -61,7 +61,7 @@ static const char question[] = "How far can a model's context be stretched?  Pos
 static const char exit_statuses[] =
     FIRST_STATUSES ", " STOPPED "; for diff, " DIFF_STATUSES "; for audit, " AUDIT_STATUSES ".";
 static const char example[] =
-    "gyre eval models/rope --text /usr/share/common-licenses/GPL-3 --contexts 256,512,1k --methods none,linear,ntk,yarn";
+    "gyre eval rope --text /usr/share/common-licenses/GPL-3 --methods none,ntk,yarn";
 
 /* out = the exit status. */
 static int end_help(void) {
@@ -69,12 +69,16 @@ static int end_help(void) {
 }
 
 static int print_help(void) {
-    printf("Usage: gyre SUBCOMMAND [OPTION...]\n%s\n\n", question);
+    cli_page page;
+    FILE *lines = cli_page_begin(&page, stdout);
+    fprintf(lines, "Usage: gyre SUBCOMMAND [OPTION...]\n%s\n\n", question);
     for (int i = 0; i < SUBCOMMANDS; i++)
-        printf("  %-8s %s\n", subcommands[i].name, subcommands[i].help);
-    printf("\n`gyre help SUBCOMMAND` prints its options, `gyre version` the version.\n"
-           "Exit status: %s\nExample: %s\n",
-           exit_statuses, example);
+        fprintf(lines, "  %-8s  %s\n", subcommands[i].name, subcommands[i].help);
+    fprintf(lines,
+            "\n`gyre help SUBCOMMAND` prints its options, `gyre version` the version.\n"
+            "Exit status: %s\nExample:\n  %s\n",
+            exit_statuses, example);
+    cli_page_end(&page);
     return end_help();
 }
 

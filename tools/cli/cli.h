@@ -5,6 +5,7 @@
 #include "tools/cli/cli_json.h"
 #include "tools/cli/cli_lock.h"
 #include "tools/cli/cli_output.h"
+#include "tools/cli/cli_page.h"
 #include "tools/cli/cli_parse.h"
 #include "tools/cli/cli_progress.h"
 #include "tools/cli/cli_signals.h"

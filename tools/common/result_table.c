@@ -2,7 +2,6 @@
 #include "tools/common/result_table.h"
 #include "tools/cli/cli_error.h"
 #include "tools/cli/cli_output.h"
-#include "tools/cli/cli_progress.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,10 +26,6 @@ gyre_status result_table_printed(gyre_status status, FILE *file, gyre_error *err
     const char *name = cli_output_name(file);
     if (status != GYRE_EIO || !code || !name) return status;
     return gyre_fail(err, GYRE_EIO, "%.380s: %s (writing the result)", name, strerror(code));
-}
-
-gyre_status result_table_print(const gyre_report_table *table, FILE *file, gyre_error *err) {
-    return result_table_printed(gyre_report_table_print(table, file, cli_use_color(file), err), file, err);
 }
 
 void result_table_free(result_table *t) {

@@ -108,12 +108,19 @@ void run_card_text(const run_card *card, char out[RUN_CARD_LINE]) {
     add(&l, "card: model ");
     add_model(&l, card);
     if (card->methods) add(&l, "; methods %s", card->methods);
+    if (card->prompts) add(&l, "; prompts %s", card->prompts);
     add(&l, "; read as %s", run_card_profile(card));
     if (card->input->texts_count) add(&l, "; text ");
     add_texts(&l, card->input);
     add(&l, "; gyre %s; %s", gyre_version(), card->command);
     for (char *c = out; *c; c++) /* a name may hold line breaks */
         if ((unsigned char)*c < ' ' || *c == 0x7f) *c = '?';
+}
+
+void run_card_print(const run_card *card, FILE *file) {
+    char text[RUN_CARD_LINE];
+    run_card_text(card, text);
+    cli_page_fold(&(cli_fold){file, cli_page_width(file), 0, RUN_CARD_INDENT, NULL}, text);
 }
 
 /* -- JSON -- */
@@ -141,8 +148,8 @@ static json_t *texts_json(const model_input *in) {
 }
 
 json_t *run_card_json(const run_card *card) {
-    return json_pack("{s:o, s:s, s:o, s:o, s:s, s:o}", "model", model_json(card), "profile", run_card_profile(card),
-                     "methods", cli_json_text(card->methods), "texts", texts_json(card->input), "gyre", gyre_version(),
+    return json_pack("{s:o, s:s, s:o, s:s*, s:o, s:s, s:o}", "model", model_json(card), "profile", run_card_profile(card),
+                     "methods", cli_json_text(card->methods), "prompts", card->prompts, "texts", texts_json(card->input), "gyre", gyre_version(),
                      "command", cli_json_text(card->command));
 }
 
@@ -162,6 +169,7 @@ int64_t run_card_key_values(const run_card *card, gyre_report_key_value facts[RU
     facts[count++] = (gyre_report_key_value){"model", close_value(&l, 0)};
     facts[count++] = (gyre_report_key_value){"read as", run_card_profile(card)};
     if (card->methods) facts[count++] = (gyre_report_key_value){"methods", card->methods};
+    if (card->prompts) facts[count++] = (gyre_report_key_value){"prompts", card->prompts};
     if (card->input->texts_count) {
         const size_t begun = l.used;
         add_texts(&l, card->input);

@@ -6,7 +6,7 @@
 #include "tools/common/model_input.h"
 #include <jansson.h>
 
-enum { RUN_CARD_MAX_KEY_VALUES = 8, RUN_CARD_LINE = 8192 };
+enum { RUN_CARD_MAX_KEY_VALUES = 8, RUN_CARD_LINE = 8192, RUN_CARD_INDENT = 6 /* "card: " */ };
 
 typedef struct run_card {
     const model_input *input; /* borrowed, as are its model and texts */
@@ -14,6 +14,7 @@ typedef struct run_card {
     char config_hash[32];     /* of its config.json; "" = it has none, or it cannot be read */
     char command[4096];       /* from cli_command_line */
     const char *methods;      /* "none, yarn:4"; NULL = the model as it is */
+    const char *prompts;      /* their format, of gyre passkey; NULL = the run has none */
 } run_card;
 
 /* out[0 .. argc - 1] = argv without --resume, because a resumed run prints the same as a run in one piece.  Call it before
@@ -28,9 +29,11 @@ const char *run_card_profile(const run_card *card);
 /* Writes the card on one line, without a newline: "card: model stories260K fnv1a64:... (llama, safetensors); methods
  * ...". */
 void run_card_text(const run_card *card, char out[RUN_CARD_LINE]);
+/* Prints that line, folded to the width of the page. */
+void run_card_print(const run_card *card, FILE *file);
 /* out = {"model": {"path", "hash", "config_hash", "family", "format", "stored", "parameters", "bytes"}, "profile",
- * "methods", "texts": [{"path", "hash", "tokens", "bytes"}], "gyre", "command"}; NULL = out of memory.  config_hash, methods
- * and bytes are null if there are none. */
+ * "methods", "prompts", "texts": [{"path", "hash", "tokens", "bytes"}], "gyre", "command"}; NULL = out of memory.  config_hash,
+ * methods and bytes are null if there are none; prompts is left out. */
 json_t *run_card_json(const run_card *card);
 /* facts[0 .. out - 1] = the card for a page.  The values point into `room` and the card. */
 int64_t run_card_key_values(const run_card *card, gyre_report_key_value facts[RUN_CARD_MAX_KEY_VALUES],

@@ -36,7 +36,7 @@ static const char *value_of(const explain_terminal *page, const gyre_reading_fie
 }
 
 static void widen(int *width, const char *text) {
-    const int columns = explain_display_width(text);
+    const int columns = cli_display_width(text);
     if (columns > *width && columns <= MAX_VALUE_WIDTH) *width = columns;
 }
 

@@ -157,12 +157,13 @@ static void print_texts(const evaluation *e, FILE *file) {
         const gyre_text *text = &e->input.texts[i];
         const gyre_tokenizer *tokenizer = e->input.tokenizer;
         const int bytes = tokenizer && gyre_tokenizer_get_info(tokenizer).kind == GYRE_TOKENIZER_BYTES;
-        fprintf(file, "text      ");
-        if (e->input.texts_count > 1) fprintf(file, "%s: ", plain_line(e->options.model.texts[i]));
-        fprintf(file, "%lld %s", (long long)text->count, bytes ? "bytes" : "tokens");
-        if (text->bytes && !bytes) fprintf(file, " of %lld bytes", (long long)text->bytes);
-        fprintf(file, " in %lld file%s, fnv1a64:%016" PRIx64 "\n", (long long)text->files, text->files == 1 ? "" : "s",
-                text->hash);
+        const int named = e->input.texts_count > 1;
+        char of_bytes[48] = "";
+        if (text->bytes && !bytes) snprintf(of_bytes, sizeof of_bytes, " of %lld bytes", (long long)text->bytes);
+        cli_page_printf(file, "text      %s%s%lld %s%s in %lld file%s, fnv1a64:%016" PRIx64 "\n",
+                        named ? plain_line(e->options.model.texts[i]) : "", named ? ": " : "", (long long)text->count,
+                        bytes ? "bytes" : "tokens", of_bytes, (long long)text->files, text->files == 1 ? "" : "s",
+                        text->hash);
     }
 }
 
@@ -175,10 +176,10 @@ static void print_header(const evaluation *e, FILE *file) {
         snprintf(windows, sizeof windows, o->first ? "the first %lld windows" : "at most %lld windows",
                  (long long)o->windows);
     model_input_describe(&e->input, model, sizeof model);
-    fprintf(file, "model     %s\n", plain_line(model));
+    cli_page_printf(file, "model     %s\n", plain_line(model));
     print_texts(e, file);
-    fprintf(file, "protocol  %s: windows of L tokens, stride %s, %s; scored: %s\n\n", eval_protocol_names[o->protocol],
-            stride, windows, eval_protocol_description(o));
+    cli_page_printf(file, "protocol  %s: windows of L tokens, stride %s, %s; scored: %s\n\n", eval_protocol_names[o->protocol],
+                    stride, windows, eval_protocol_description(o));
 }
 
 static gyre_status print_one(result_table *t, gyre_status status, FILE *file, gyre_error *err) {
@@ -190,7 +191,6 @@ static gyre_status print_one(result_table *t, gyre_status status, FILE *file, gy
 int eval_print_tables(const evaluation *e, FILE *file) {
     result_table t;
     gyre_error err = {0, ""};
-    char card[RUN_CARD_LINE];
     print_header(e, file);
     gyre_status status = print_one(&t, eval_table_figures(e, &t, &err), file, &err);
     fputc('\n', file);
@@ -200,7 +200,9 @@ int eval_print_tables(const evaluation *e, FILE *file) {
         fputc('\n', file);
         status = print_one(&t, eval_table_positions(e, e->sets - 1, l, &t, &err), file, &err);
     }
-    run_card_text(&e->card, card);
-    if (!status) fprintf(file, "\n%s\n", card);
+    if (!status) {
+        fputc('\n', file);
+        run_card_print(&e->card, file);
+    }
     return status ? cli_fail_error(&err) : 0;
 }

@@ -9,7 +9,7 @@
 enum { MARGIN = 2, NAME_WIDTH = 32, NUMBER_WIDTH = 10 };
 
 static void cell(const explain_terminal *page, explain_style style, const char *text) {
-    explain_print_spaces(page, NUMBER_WIDTH - explain_display_width(text));
+    explain_print_spaces(page, NUMBER_WIDTH - cli_display_width(text));
     explain_print(page, style, "%s", text);
 }
 

@@ -50,7 +50,8 @@ void explain_check_view(const explain_terminal *page, const explain_check *c, co
                       is_gguf_path(model) ? ".gguf" : "", trained_name(c));
         fputc('\n', page->file);
     }
-    fprintf(page->file, "\n%s\n", c->card_text);
+    fputc('\n', page->file);
+    explain_print_wrapped(page, EXPLAIN_STYLE_PLAIN, 0, RUN_CARD_INDENT, c->card_text);
 }
 
 static json_t *perplexities(const double *nats, int64_t count) {

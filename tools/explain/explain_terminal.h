@@ -1,6 +1,7 @@
 /* explain_terminal.h: text output that knows the width of the page and what its terminal can show. */
 #ifndef GYRE_TOOLS_EXPLAIN_TERMINAL_H
 #define GYRE_TOOLS_EXPLAIN_TERMINAL_H
+#include "tools/cli/cli_page.h"
 #include <stdio.h>
 
 typedef struct explain_terminal {
@@ -9,7 +10,7 @@ typedef struct explain_terminal {
     int styled; /* 1: bold and colour */
     int utf8;   /* 1: block characters */
 } explain_terminal;
-/* Uses COLUMNS, the terminal and the locale. */
+/* Uses cli_page_width and the locale. */
 explain_terminal explain_terminal_open(FILE *file);
 
 typedef enum explain_style {
@@ -30,7 +31,5 @@ void explain_print_padded(const explain_terminal *page, explain_style style, int
 void explain_print_spaces(const explain_terminal *page, int cells);
 /* Prints text broken at spaces.  The first line continues at `column`; the others begin at `indent`.  Ends the line. */
 void explain_print_wrapped(const explain_terminal *page, explain_style style, int column, int indent, const char *text);
-/* out = columns of text: characters instead of bytes. */
-int explain_display_width(const char *text);
 
 #endif

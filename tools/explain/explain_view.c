@@ -33,7 +33,7 @@ static void view_field(const explain_terminal *page, const gyre_reading *reading
     explain_print_spaces(page, MARGIN);
     explain_print_padded(page, EXPLAIN_STYLE_PLAIN, names, field->name);
     explain_print_padded(page, EXPLAIN_STYLE_BOLD, values, field->value);
-    const int origin = MARGIN + names + values, taken = explain_display_width(field->value);
+    const int origin = MARGIN + names + values, taken = cli_display_width(field->value);
     explain_print_wrapped(page, EXPLAIN_STYLE_DIM, taken < values ? origin : origin + taken + 1 - values, origin, source);
     if (!field->note) return;
     explain_print_spaces(page, MARGIN + names);
@@ -44,7 +44,7 @@ static void view_field(const explain_terminal *page, const gyre_reading *reading
 static void view_fields(const explain_terminal *page, const gyre_reading *reading, const gyre_layer_reading *group) {
     int names = 0, values = 0;
     for (int64_t i = 0; i < group->fields_count; i++) {
-        const int name = explain_display_width(group->fields[i].name), value = explain_display_width(group->fields[i].value);
+        const int name = cli_display_width(group->fields[i].name), value = cli_display_width(group->fields[i].value);
         if (name > names) names = name;
         if (value > values && value <= MAX_VALUE_WIDTH) values = value;
     }

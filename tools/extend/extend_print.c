@@ -2,7 +2,7 @@
 #include "tools/extend/extend_print.h"
 #include "tools/cli/cli.h"
 #include "tools/cli/plain_stream.h"
-#include "tools/extend/fitted_table.h"
+#include "tools/common/result_table.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -196,7 +196,7 @@ static int print_effects(const explain_terminal *page, const extend_method *meth
     table.columns_count = COLUMN_COUNT;
     table.cells = cells;
     table.rows = count;
-    if (!status && fitted_table_print(page, &table, &err)) status = cli_fail_error(&err);
+    if (!status && result_table_print(&table, page->file, &err)) status = cli_fail_error(&err);
     free(cells);
     free(t);
     fputc('\n', page->file);
@@ -212,7 +212,7 @@ static void print_needs(const explain_terminal *page, const extend_method *metho
     enum { READER = 11, GAP = 2 };
     int widest = (int)strlen("method");
     for (int64_t i = 0; i < count; i++)
-        if (explain_display_width(methods[i].label) > widest) widest = explain_display_width(methods[i].label);
+        if (cli_display_width(methods[i].label) > widest) widest = cli_display_width(methods[i].label);
     const int config = widest + GAP + EXTEND_READERS * READER;
     fputc('\n', page->file);
     for (int64_t i = -1; i < count; i++) {

@@ -1,7 +1,7 @@
 /* extend_print_verdict.c: the end of gyre extend's output: the costs, the recommendation, and what to write. */
 #include "tools/cli/cli.h"
 #include "tools/extend/extend_print.h"
-#include "tools/extend/fitted_table.h"
+#include "tools/common/result_table.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -57,7 +57,7 @@ static int print_cost(const explain_terminal *page, const extend_method *methods
     table.cells = cells;
     table.rows = cost->methods;
     fputc('\n', page->file);
-    if (!status && fitted_table_print(page, &table, &err)) status = cli_fail_error(&err);
+    if (!status && result_table_print(&table, page->file, &err)) status = cli_fail_error(&err);
     free(cells);
     free(texts);
     snprintf(text, sizeof text,

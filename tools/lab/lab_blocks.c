@@ -1,10 +1,9 @@
 /* lab_blocks.c: a table that is wider than the terminal, in blocks of whole contexts under the names of the rows. */
-#include "tools/cli/cli_columns.h"
+#include "tools/cli/cli_page.h"
 #include "tools/lab/lab_tables.h"
 #include <stdlib.h>
 #include <string.h>
 
-enum { PIPE_COLUMNS = 120 };
 
 /* *out = the first column, and columns first .. end - 1. */
 static void take_columns(const lab_table *t, int64_t first, int64_t end, lab_table *out) {
@@ -36,7 +35,7 @@ static int64_t part_end(const lab_table *t, int64_t first) {
 }
 
 gyre_status lab_blocks_plan(const lab_table *t, lab_printed *p, FILE *file, gyre_error *err) {
-    const int columns = cli_columns(file, PIPE_COLUMNS);
+    const int columns = cli_page_width(file);
     gyre_status status = GYRE_OK;
     p->blocks = 0;
     for (int64_t first = 1; first < t->table.columns_count && !status; first = p->ends[p->blocks++]) {
@@ -79,14 +78,14 @@ gyre_status lab_block_rows(const lab_table *t, int block, int64_t first, int64_t
 gyre_status lab_blocks_print(const lab_table *t, FILE *file, gyre_error *err) {
     lab_printed p = {.tables = 0};
     gyre_status status = lab_blocks_plan(t, &p, file, err);
-    if (t->table.caption) cli_print_folded(file, CLI_FOLDED_BOLD, t->table.caption);
+    if (t->table.caption) cli_page_paragraph(file, "1", t->table.caption);
     for (int block = 0; block < p.blocks && !status; block++) {
         fputc('\n', file);
         status = lab_block_head(t, block, &p, file, err);
         if (!status) status = lab_block_rows(t, block, 0, t->table.rows, &p, file, err);
     }
     fputc('\n', file);
-    if (t->table.note) cli_print_folded(file, CLI_FOLDED_DIM, t->table.note);
+    if (t->table.note) cli_page_paragraph(file, "2", t->table.note);
     fputc('\n', file);
     return status;
 }

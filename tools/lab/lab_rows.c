@@ -1,6 +1,6 @@
 /* lab_rows.c: prints each row of the tables as soon as it is known, in the order of the tables, which is that of the
  * work.  Of a table that is wider than the terminal, the other blocks follow when all rows are known. */
-#include "tools/cli/cli_columns.h"
+#include "tools/cli/cli_page.h"
 #include "tools/lab/lab_tables.h"
 #include <stdlib.h>
 
@@ -74,7 +74,7 @@ static gyre_status print_head(lab *l, lab_table *t, FILE *file, gyre_error *err)
     fill_samples(l, t);
     const gyre_status status = lab_blocks_plan(t, p, file, err);
     if (status) return status;
-    cli_print_folded(file, CLI_FOLDED_BOLD, t->table.caption);
+    cli_page_paragraph(file, "1", t->table.caption);
     fputc('\n', file);
     p->has_head = 1;
     return lab_block_head(t, 0, p, file, err);
@@ -116,10 +116,10 @@ static gyre_status end_table(lab *l, lab_table *t, FILE *file, gyre_error *err) 
     if (l->printed.has_head && !status) {
         make_table(l, t);
         fputc('\n', file);
-        if (t->table.note) cli_print_folded(file, CLI_FOLDED_DIM, t->table.note);
+        if (t->table.note) cli_page_paragraph(file, "2", t->table.note);
         if (table != SLOPES && lab_finding(l, table == METHODS, finding)) {
             fputc('\n', file);
-            cli_print_folded(file, CLI_FOLDED_PLAIN, finding);
+            cli_page_paragraph(file, NULL, finding);
         }
         fputc('\n', file);
     }

@@ -1,6 +1,6 @@
 /* lab_tables.c: the tables of the lab, for the terminal, the report and JSON. */
 #include "tools/lab/lab_tables.h"
-#include "tools/cli/cli_columns.h"
+#include "tools/cli/cli_page.h"
 #include "tools/lab/bootstrap.h"
 #include <inttypes.h>
 #include <math.h>
@@ -238,7 +238,7 @@ int lab_print_end(const lab *l, FILE *file) {
     lab_describe_text(l, text, sizeof text);
     char line[LAB_FINDING];
     snprintf(line, sizeof line, "%s models, measured on %s; %.0f s", l->work ? l->plan.preset : "bundled", text, l->seconds);
-    cli_print_folded(file, CLI_FOLDED_PLAIN, line);
+    cli_page_paragraph(file, NULL, line);
     return 0;
 }
 

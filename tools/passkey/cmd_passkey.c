@@ -14,7 +14,9 @@ static int open_input(passkey *p, int argc, char **argv) {
     if (!status) status = model_input_tokenizer(&p->input, &err);
     method_options_labels(&o->method, p->methods_text);
     if (!status) status = run_card_make(&p->card, &p->input, p->methods_text, argc, argv, &err);
+    if (!status) status = passkey_choose_format(p, &err);
     if (status) return cli_fail_error(&err);
+    p->card.prompts = passkey_format_name(p);
     const int failed = passkey_cells_make(p);
     if (failed) return failed;
     uint64_t hash = FNV1A_INIT;

@@ -10,7 +10,8 @@
 #include "tools/options/run_options.h"
 #include "tools/passkey/passkey_run.h"
 
-enum { PASSKEY_VERDICT = 256 };
+enum { PASSKEY_VERDICT = 256, PASSKEY_CHOICE = 128 };
+typedef enum passkey_format { PASSKEY_FORMAT_AUTO, PASSKEY_FORMAT_WORDS, PASSKEY_FORMAT_MARKS } passkey_format;
 
 typedef struct passkey_options {
     cli_options common; /* first */
@@ -21,7 +22,9 @@ typedef struct passkey_options {
     double *depths; /* [depths_count] 0 .. 1, rising */
     int64_t depths_count, trials;
     uint64_t seed;
-    passkey_phrases phrases;
+    passkey_format format;
+    passkey_phrases phrases; /* of the format once it is chosen */
+    int given;               /* 1: some of the phrases are the user's */
     int contains;          /* 1: --match contains */
     int64_t answer_tokens; /* 0 = as many as the answer needs */
 } passkey_options;
@@ -44,7 +47,7 @@ typedef struct passkey {
     passkey_options options;
     model_input input;
     run_card card;
-    char methods_text[METHOD_LABELS];
+    char methods_text[METHOD_LABELS], choice[PASSKEY_CHOICE]; /* choice: why the format is what it is */
     gyre_pool *pool;
     gyre_exec exec;
     passkey_template *templates; /* [lengths] */
@@ -60,6 +63,12 @@ typedef struct passkey {
 void passkey_options_read(int argc, char **argv, passkey_options *o);
 void passkey_options_free(passkey_options *o);
 
+/* -- passkey_format.c -- */
+/* Chooses the format that no option names: a model of bytes is asked for a few marked keys.  Errors: those of passkey_run. */
+gyre_status passkey_choose_format(passkey *p, gyre_error *err);
+/* out = "words", "marks". */
+const char *passkey_format_name(const passkey *p);
+
 /* -- passkey_cells.c -- */
 /* Allocates empty cells and checks that the prompt fits into every length.  out = 0, or CLI_FAILED with the error
  * printed. */
@@ -70,9 +79,10 @@ void passkey_cells_free(passkey *p);
 /* out = fraction of trials that are right, in a cell or over all depths of a column; NaN if not measured. */
 double passkey_accuracy(const passkey *p, const passkey_cell *cell);
 double passkey_column_accuracy(const passkey *p, const passkey_column *column);
-/* out = 1 and a sentence that says why the results do not judge the methods: the best of them finds less than half of the
- * keys at the longest length within the trained one, or finds none and no such length was measured.  0 and "" otherwise,
- * and if the model does not say its trained length. */
+/* out = 1 if all was measured and no key was found. */
+int passkey_found_none(const passkey *p);
+/* out = 1 and a sentence that says why the results do not judge the methods: no key was found, or the best of them finds
+ * less than half at the longest length within the trained one.  0 and "" otherwise. */
 int passkey_verdict(const passkey *p, char out[PASSKEY_VERDICT]);
 /* *min, *max = tokens of the prompts of one length, over everything measured; 0, 0 if nothing was. */
 void passkey_prompt_tokens(const passkey *p, int64_t length, int64_t *min, int64_t *max);

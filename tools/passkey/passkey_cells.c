@@ -176,29 +176,40 @@ static double best_accuracy(const passkey *p, int64_t length) {
     return best;
 }
 
+int passkey_found_none(const passkey *p) {
+    for (int64_t m = 0; m < p->options.method.count; m++)
+        for (int64_t l = 0; l < p->options.lengths.count; l++)
+            if (!(passkey_column_accuracy(p, &p->rows[m].columns[l]) <= 0)) return 0;
+    return 1;
+}
+
 int passkey_verdict(const passkey *p, char out[PASSKEY_VERDICT]) {
     const double enough = 0.5;
     const length_list *lengths = &p->options.lengths;
     const int64_t trained = gyre_encoding_get_config(gyre_model_get_encoding(p->input.model))->trained_length;
-    int64_t within = -1, found = 0;
-    for (int64_t l = 0; l < lengths->count; l++) {
+    int64_t within = -1;
+    for (int64_t l = 0; l < lengths->count; l++)
         if (lengths->values[l] <= trained) within = l;
-        found |= best_accuracy(p, l) > 0;
-    }
+    const double best = within < 0 ? NAN : best_accuracy(p, within);
+    char where[96] = "", none[64];
+    snprintf(none, sizeof none, "None of the %lld keys is found",
+             (long long)(p->options.method.count * lengths->count * p->options.depths_count * p->options.trials));
+    if (within >= 0)
+        snprintf(where, sizeof where, "%lld tokens, within the trained length of %lld", (long long)lengths->values[within],
+                 (long long)trained);
     out[0] = 0;
-    if (within >= 0) {
-        const double best = best_accuracy(p, within);
-        if (best < enough)
-            snprintf(out, PASSKEY_VERDICT,
-                     "The model finds %.0f%% of the keys at %lld tokens, within its trained length of %lld. It lacks the "
-                     "skill, so these results cannot judge the methods.",
-                     100 * best, (long long)lengths->values[within], (long long)trained);
-    } else if (!found && trained)
-        snprintf(
-            out, PASSKEY_VERDICT,
-            "The model finds no key, and no length within its trained length of %lld was measured. These results cannot "
-            "tell a method that fails from a model that lacks the skill.",
-            (long long)trained);
+    if (passkey_found_none(p) && within >= 0)
+        snprintf(out, PASSKEY_VERDICT,
+                 "%s, not even at %s: the model lacks the skill, so these results cannot judge the methods.", none, where);
+    else if (passkey_found_none(p))
+        snprintf(out, PASSKEY_VERDICT,
+                 "%s, and no length within the trained one was measured, so these results cannot tell a method that fails "
+                 "from a model that lacks the skill.",
+                 none);
+    else if (best < enough)
+        snprintf(out, PASSKEY_VERDICT,
+                 "The model finds %.0f%% of the keys at %s: it lacks the skill, so these results cannot judge the methods.",
+                 100 * best, where);
     return *out != 0;
 }
 

@@ -12,7 +12,8 @@ enum {
     KEY_QUESTION,
     KEY_ANSWER,
     KEY_MATCH,
-    KEY_ANSWER_TOKENS
+    KEY_ANSWER_TOKENS,
+    KEY_FORMAT
 };
 
 static const struct argp_option option_table[] = {
@@ -39,6 +40,10 @@ static const struct argp_option option_table[] = {
     OPTION_BETA_FAST("32", 3),
     OPTION_BETA_SLOW("1", 3),
     OPTION_CACHE(3),
+    {"format", KEY_FORMAT, "words|marks", 0,
+     "words: sentences with a key of five digits, as published; marks: four digits between bytes that no text has, which "
+     "models of gyre train know (default: marks for a model of bytes that finds such keys in a short trial, else words)",
+     4},
     {"needle", KEY_NEEDLE, "TEXT", 0,
      "The text that is hidden; {key} stands for the key of a trial (default: \"" PASSKEY_NEEDLE "\")", 4},
     {"question", KEY_QUESTION, "TEXT", 0, "The question at the end (default: \"" PASSKEY_QUESTION "\")", 4},
@@ -81,7 +86,12 @@ static void set_depths(passkey_options *o, const char *text) {
 
 static error_t parse_phrases(passkey_options *o, int key, const char *text) {
     static const char *const matches[] = {"exact", "contains"};
+    static const char *const formats[] = {"words", "marks"};
+    o->given |= key == KEY_NEEDLE || key == KEY_QUESTION || key == KEY_ANSWER;
     switch (key) {
+    case KEY_FORMAT:
+        o->format = cli_choice("--format", text, formats, 2) ? PASSKEY_FORMAT_MARKS : PASSKEY_FORMAT_WORDS;
+        return 0;
     case KEY_NEEDLE:
         o->phrases.needle = text;
         return 0;
@@ -135,6 +145,8 @@ static void check_options(const passkey_options *o) {
     run_options_check(&o->run, &o->common);
     if (o->run.figure && (o->depths_count < 2 || o->lengths.count == 1))
         cli_usage_error("--figure: a heat map takes two lengths and two depths");
+    if (o->given && o->format == PASSKEY_FORMAT_MARKS)
+        cli_usage_error("--format: marks have no phrases; leave out --needle, --question and --answer");
     if (strcmp(o->phrases.needle, PASSKEY_NEEDLE) != 0 && strstr(o->phrases.answer, "{key}") &&
         !strstr(o->phrases.needle, "{key}"))
         cli_usage_error("--answer: asks for the {key}, which --needle does not hold");
@@ -143,7 +155,7 @@ static void check_options(const passkey_options *o) {
 void passkey_options_read(int argc, char **argv, passkey_options *o) {
     enum { CONTAINS_TOKENS = 32 };
     const struct argp argp = {.options = option_table, .parser = parse_option, .args_doc = "MODEL", .doc = documentation};
-    *o = (passkey_options){.trials = 10, .seed = 1, .phrases = {PASSKEY_NEEDLE, PASSKEY_QUESTION, PASSKEY_ANSWER}};
+    *o = (passkey_options){.trials = 10, .seed = 1, .phrases = {PASSKEY_NEEDLE, PASSKEY_QUESTION, PASSKEY_ANSWER, 0}};
     model_options_init(&o->model, argc);
     method_options_init(&o->method);
     cli_parse(&argp, CLI_THREADS | CLI_JSON | CLI_OUTPUT, argc, argv, &o->common);

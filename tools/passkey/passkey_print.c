@@ -66,51 +66,57 @@ gyre_status passkey_table_depths(const passkey *p, result_table *out, gyre_error
     return GYRE_OK;
 }
 
-static void print_header(const passkey *p, FILE *file) {
+static void print_header(const passkey *p, FILE *out) {
     const passkey_options *o = &p->options;
+    cli_page page;
+    FILE *file = cli_page_begin(&page, out);
     char model[4400];
     model_input_describe(&p->input, model, sizeof model);
     fprintf(file, "model    %s\n", plain_line(model));
+    fprintf(file, "format   %s, %s\n", passkey_format_name(p), p->choice);
     fprintf(file, "trials   %lld of each length and depth, seed %lld, cache %s; the answer %s\n", (long long)o->trials,
             (long long)o->seed, dtype_name(o->method.cache),
             o->contains ? "stands in what is generated" : "begins what is generated");
-    fprintf(file, "prompts ");
+    fprintf(file, "prompts  ");
     for (int64_t l = 0; l < o->lengths.count; l++) {
         int64_t min, max;
         passkey_prompt_tokens(p, l, &min, &max);
         if (!max)
-            fprintf(file, "%s %lld: none", l ? ";" : "", (long long)o->lengths.values[l]);
+            fprintf(file, "%s%lld: none", l ? "; " : "", (long long)o->lengths.values[l]);
         else if (min == max)
-            fprintf(file, "%s %lld: %lld tokens", l ? ";" : "", (long long)o->lengths.values[l], (long long)max);
+            fprintf(file, "%s%lld: %lld tokens", l ? "; " : "", (long long)o->lengths.values[l], (long long)max);
         else
-            fprintf(file, "%s %lld: %lld to %lld tokens", l ? ";" : "", (long long)o->lengths.values[l], (long long)min,
+            fprintf(file, "%s%lld: %lld to %lld tokens", l ? "; " : "", (long long)o->lengths.values[l], (long long)min,
                     (long long)max);
     }
     fprintf(file, "\n\n");
+    cli_page_end(&page);
+}
+
+/* Tables of nothing but zeros say no more than the verdict. */
+static gyre_status print_tables(const passkey *p, FILE *file, gyre_error *err) {
+    result_table methods = {.columns = NULL}, depths = {.columns = NULL};
+    gyre_status status = passkey_table_methods(p, &methods, err);
+    if (!status) status = passkey_table_depths(p, &depths, err);
+    if (!status) status = result_table_print(&methods.table, file, err);
+    if (!status) {
+        fputc('\n', file);
+        status = result_table_print(&depths.table, file, err);
+    }
+    result_table_free(&methods);
+    result_table_free(&depths);
+    if (!status) fputc('\n', file);
+    return status;
 }
 
 int passkey_print_tables(const passkey *p, FILE *file) {
     gyre_error err = {0, ""};
-    result_table methods = {.columns = NULL}, depths = {.columns = NULL};
-    char line[RUN_CARD_LINE], verdict[PASSKEY_VERDICT];
-    gyre_status status = passkey_table_methods(p, &methods, &err);
-    if (!status) status = passkey_table_depths(p, &depths, &err);
-    if (!status) {
-        print_header(p, file);
-        status = result_table_print(&methods.table, file, &err);
-    }
-    if (!status) {
-        fputc('\n', file);
-        status = result_table_print(&depths.table, file, &err);
-    }
-    if (!status) {
-        if (passkey_verdict(p, verdict)) fprintf(file, "\n%s\n", verdict);
-        run_card_text(&p->card, line);
-        fprintf(file, "\n%s\n", line);
-    }
-    result_table_free(&methods);
-    result_table_free(&depths);
-    return status ? cli_fail_error(&err) : 0;
+    char verdict[PASSKEY_VERDICT];
+    print_header(p, file);
+    if (!passkey_found_none(p) && print_tables(p, file, &err)) return cli_fail_error(&err);
+    if (passkey_verdict(p, verdict)) cli_page_printf(file, "%s\n\n", verdict);
+    run_card_print(&p->card, file);
+    return 0;
 }
 
 /* -- JSON -- */
@@ -155,12 +161,14 @@ static json_t *json_of_run(const passkey *p) {
     const passkey_options *o = &p->options;
     const gyre_config *position = gyre_encoding_get_config(gyre_model_get_encoding(p->input.model));
     char verdict[PASSKEY_VERDICT];
-    const int unfit = passkey_verdict(p, verdict);
-    return json_pack("{s:o, s:s, s:I, s:I, s:I, s:I, s:s, s:{s:o, s:o, s:o, s:s}, s:o, s:o, s:o}", "model",
+    const int unfit = passkey_verdict(p, verdict), marks = o->phrases.marks;
+    return json_pack("{s:o, s:s, s:I, s:I, s:I, s:I, s:s, s:{s:s, s:s, s:o, s:o, s:o, s:s}, s:o, s:o, s:o}", "model",
                      cli_json_text(o->model.path), "kind", gyre_kind_name(position->kind), "trained_length",
                      (json_int_t)position->trained_length, "parameters", (json_int_t)gyre_model_parameters(p->input.model),
                      "trials", (json_int_t)o->trials, "seed", (json_int_t)o->seed, "cache", dtype_name(o->method.cache),
-                     "prompt", "needle", cli_json_text(o->phrases.needle), "question", cli_json_text(o->phrases.question),
+                     "prompt", "format", passkey_format_name(p), "chosen", p->choice, "needle",
+                     cli_json_text(marks ? NULL : o->phrases.needle), "question",
+                     cli_json_text(marks ? NULL : o->phrases.question),
                      "answer", cli_json_text(o->phrases.answer), "match", o->contains ? "contains" : "exact", "card",
                      run_card_json(&p->card), "totals", json_of_totals(p), "verdict", cli_json_text(unfit ? verdict : NULL));
 }

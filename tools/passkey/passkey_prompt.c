@@ -11,8 +11,14 @@ static const char task[] = "There is an important info hidden inside a lot of ir
                            "I will quiz you about the important information there.";
 static const char *const filler[] = {"The grass is green.", "The sky is blue.", "The sun is yellow.", "Here we go.",
                                      "There and back again."};
-enum { SENTENCES = sizeof filler / sizeof *filler, KEY_DIGITS_SIZE = 16 };
+enum { SENTENCES = sizeof filler / sizeof *filler, KEY_DIGITS_SIZE = 16, END_MARK = GYRE_PASSKEY_MARK + GYRE_PASSKEY_KEYS };
 static const char key_placeholder[] = "{key}";
+
+passkey_phrases passkey_marks(void) {
+    static const char needle[] = {(char)GYRE_PASSKEY_MARK, '{', 'k', 'e', 'y', '}', (char)END_MARK, 0};
+    static const char question[] = {(char)GYRE_PASSKEY_MARK, 0};
+    return (passkey_phrases){needle, question, PASSKEY_ANSWER, 1};
+}
 
 /* -- text -- */
 /* out NULL: only counts bytes. */
@@ -43,8 +49,10 @@ static void put_filler(writer *w, int64_t sentences) {
 }
 
 static void put_prompt(writer *w, const passkey_phrases *phrases, int64_t sentences, int64_t before, const char *key) {
-    put(w, task, sizeof task - 1);
-    put(w, "\n", 1);
+    if (!phrases->marks) {
+        put(w, task, sizeof task - 1);
+        put(w, "\n", 1);
+    }
     put_filler(w, before);
     put_with_key(w, phrases->needle, key);
     put(w, "\n", 1);
@@ -53,10 +61,14 @@ static void put_prompt(writer *w, const passkey_phrases *phrases, int64_t senten
     put(w, "", 1);
 }
 
+static void key_digits(const passkey_phrases *phrases, int key, char out[KEY_DIGITS_SIZE]) {
+    snprintf(out, KEY_DIGITS_SIZE, phrases->marks ? "%04d" : "%d", key);
+}
+
 char *passkey_prompt_text(const passkey_phrases *phrases, int64_t sentences, int64_t before, int key) {
     char digits[KEY_DIGITS_SIZE];
     writer w = {NULL, 0};
-    snprintf(digits, sizeof digits, "%d", key);
+    key_digits(phrases, key, digits);
     put_prompt(&w, phrases, sentences, before, digits);
     w = (writer){malloc(w.used), 0};
     if (w.out) put_prompt(&w, phrases, sentences, before, digits);
@@ -66,7 +78,7 @@ char *passkey_prompt_text(const passkey_phrases *phrases, int64_t sentences, int
 static char *answer_text(const passkey_phrases *phrases, int key) {
     char digits[KEY_DIGITS_SIZE];
     writer w = {NULL, 0};
-    snprintf(digits, sizeof digits, "%d", key);
+    key_digits(phrases, key, digits);
     put_with_key(&w, phrases->answer, digits);
     w = (writer){malloc(w.used + 1), 0};
     if (!w.out) return NULL;
@@ -183,19 +195,20 @@ void passkey_prompt_free(passkey_prompt *prompt) {
 /* The filler repeats every few sentences, so a few repetitions give the tokens of a sentence. */
 gyre_status passkey_template_init(passkey_template *template, const gyre_tokenizer *tokenizer,
                                   const passkey_phrases *phrases, int64_t length, int64_t steps, gyre_error *err) {
-    enum { KEY = 55555, MEASURED = 10 * SENTENCES };
+    enum { MEASURED = 10 * SENTENCES };
+    const int key = phrases->marks ? 4711 : 55555;
     passkey_template m = {tokenizer, *phrases, length, steps, 0, 0};
     int64_t counts[2] = {0, 0};
     for (int i = 0; i < 2; i++) {
         int32_t *ids = NULL;
-        const gyre_status status = tokens_of(&m, 0.5, KEY, i * MEASURED, &ids, &counts[i], err);
+        const gyre_status status = tokens_of(&m, 0.5, key, i * MEASURED, &ids, &counts[i], err);
         free(ids);
         if (status) return status;
     }
     const double each = (double)(counts[1] - counts[0]) / MEASURED, room = (double)(length - counts[0]);
     m.initial_sentences = each > 0 && room > 0 ? (int64_t)(room / each) : 0;
     passkey_prompt prompt = {0};
-    const gyre_status status = passkey_prompt_make(&prompt, &m, 0.5, KEY, err);
+    const gyre_status status = passkey_prompt_make(&prompt, &m, 0.5, key, err);
     if (status) return status;
     m.initial_sentences = prompt.sentences;
     m.hash = hash_token_ids(prompt.ids, prompt.count);
@@ -213,6 +226,13 @@ static uint64_t mix(uint64_t z) {
 int passkey_key(uint64_t seed, int64_t length, double depth, int64_t trial) {
     const uint64_t place = (uint64_t)(depth * 1e6 + 0.5);
     return 10000 + (int)(mix(mix(mix(mix(seed) + (uint64_t)length) + place) + (uint64_t)trial) % 90000);
+}
+
+int passkey_marked_key(int key) {
+    for (int k = key % 10000;; k = (k + 7919) % 10000) { /* a prime, so that every number comes */
+        const int a = k / 100, b = k / 10 % 100, c = k % 100;
+        if (a != b && b != c && a != c) return k;
+    }
 }
 
 int passkey_is_exact(const char *answer, const char *text) {

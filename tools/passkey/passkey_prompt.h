@@ -18,7 +18,11 @@
 
 typedef struct passkey_phrases {
     const char *needle, *question, *answer; /* borrowed */
+    int marks;                              /* 1: those of passkey_marks, without the task */
 } passkey_phrases;
+
+/* out = the phrases of gyre_passkey, which models of gyre train know: MARK d d d d END in the filler, MARK at the end. */
+passkey_phrases passkey_marks(void);
 
 /* Makes the prompts of one length. */
 typedef struct passkey_template {
@@ -53,6 +57,8 @@ char *passkey_prompt_text(const passkey_phrases *phrases, int64_t sentences, int
 
 /* out = the key of a trial, five digits.  It does not depend on which other lengths, depths, trials and methods are run. */
 int passkey_key(uint64_t seed, int64_t length, double depth, int64_t trial);
+/* out = a key of four digits made from one of five: none of its pairs of neighbouring digits occurs twice. */
+int passkey_marked_key(int key);
 
 /* out = 1 if text, after leading white space, begins with the answer.  If the answer ends in a digit, no digit may
  * follow. */

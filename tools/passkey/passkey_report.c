@@ -91,7 +91,12 @@ static void introduction(const passkey *p, gyre_report_page *page) {
              "trial is right when the likeliest next tokens %s the answer.",
              (long long)o->trials, o->contains ? "contain" : "are");
     (void)gyre_report_page_paragraph(page, text); /* the page keeps the first error */
-    snprintf(text, sizeof text, "Hidden: `%.300s` Asked: `%.300s`", o->phrases.needle, o->phrases.question);
+    if (o->phrases.marks)
+        snprintf(text, sizeof text,
+                 "Hidden: four digits between two bytes that no text has. Asked: the first of these bytes. Marks, %s.",
+                 p->choice);
+    else
+        snprintf(text, sizeof text, "Hidden: `%.300s` Asked: `%.300s`", o->phrases.needle, o->phrases.question);
     (void)gyre_report_page_paragraph(page, text);
 }
 
@@ -108,17 +113,21 @@ static void lengths_note(const passkey *p, gyre_report_page *page) {
     (void)gyre_report_page_paragraph(page, text);
 }
 
+static void verdict(const passkey *p, gyre_report_page *page) {
+    char text[PASSKEY_VERDICT];
+    if (passkey_verdict(p, text)) (void)gyre_report_page_paragraph(page, text);
+}
+
 static gyre_status tables(const passkey *p, gyre_report_page *page, gyre_error *err) {
     result_table methods = {.columns = NULL}, depths = {.columns = NULL};
     picture f = {.maps = NULL};
-    char verdict[PASSKEY_VERDICT];
     gyre_status status = passkey_table_methods(p, &methods, err);
     if (!status) status = passkey_table_depths(p, &depths, err);
     if (!status && has_picture(p)) status = make_picture(p, &f, err);
     if (!status) {
         (void)gyre_report_page_section(page, "By method and length");
         (void)gyre_report_page_table(page, &methods.table);
-        if (passkey_verdict(p, verdict)) (void)gyre_report_page_paragraph(page, verdict);
+        verdict(p, page);
         lengths_note(p, page);
         (void)gyre_report_page_section(page, "By depth");
         if (f.maps)
@@ -139,7 +148,10 @@ gyre_status passkey_write_report(const passkey *p, gyre_error *err) {
     gyre_status status = gyre_report_page_create(&page, "gyre passkey: what is remembered, by length and depth", err);
     if (status) return status;
     introduction(p, page);
-    status = tables(p, page, err);
+    if (passkey_found_none(p))
+        verdict(p, page); /* no table or map of nothing but zeros */
+    else
+        status = tables(p, page, err);
     int64_t count = run_card_key_values(&p->card, facts, room);
     facts[count++] = (gyre_report_key_value){"date", report_date(date)};
     (void)gyre_report_page_footer(page, facts, count);

@@ -135,6 +135,7 @@ static gyre_status run_trial(worker *w, const trial_index *t, gyre_error *err) {
     passkey_trial *trial = &cell->trials[t->trial];
     passkey_prompt prompt = {0};
     *trial = (passkey_trial){.key = passkey_key(job->seed, job->template->length, cell->depth, t->trial)};
+    if (job->template->phrases.marks) trial->key = passkey_marked_key(trial->key);
     gyre_status status = passkey_prompt_make(&prompt, job->template, cell->depth, trial->key, err);
     if (!status) status = run_prompt(w, &prompt, trial, err);
     if (!status && job->progress) job->progress(job->progress_ctx, prompt.count, 0);

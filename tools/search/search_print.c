@@ -47,38 +47,40 @@ static void print_header(const search_report *r, FILE *file) {
     const search_windows *w = r->windows;
     const model_input *in = r->card->input;
     char weights[16];
-    fprintf(file, "model     %s: %s weights, trained on %lld tokens, stretched to %lld\n", plain_line(in->options->path),
+    cli_page_printf(file, "model     %s: %s weights, trained on %lld tokens, stretched to %lld\n", plain_line(in->options->path),
             cli_format_count((double)gyre_model_parameters(in->model), weights), (long long)r->trained,
             (long long)w->context);
-    fprintf(file, "text      %lld tokens in %lld file%s, fnv1a64:%016llx\n", (long long)w->tokens, (long long)w->text.files,
+    cli_page_printf(file, "text      %lld tokens in %lld file%s, fnv1a64:%016llx\n", (long long)w->tokens, (long long)w->text.files,
             w->text.files == 1 ? "" : "s", (unsigned long long)w->text.hash);
     if (r->needles)
-        fprintf(file, "windows   of %lld tokens with %lld key%s, only answers scored; %lld searched on, %lld held out\n",
+        cli_page_printf(file, "windows   of %lld tokens with %lld key%s, only answers scored; %lld searched on, %lld held out\n",
                 (long long)w->context, (long long)r->needles, r->needles == 1 ? "" : "s", (long long)w->searched_count,
                 (long long)w->held_out_count);
     else
-        fprintf(file, "windows   of %lld tokens, the last %lld predictions scored; %lld searched on, %lld held out\n",
+        cli_page_printf(file, "windows   of %lld tokens, the last %lld predictions scored; %lld searched on, %lld held out\n",
                 (long long)w->context, (long long)w->stride, (long long)w->searched_count, (long long)w->held_out_count);
-    fprintf(file,
+    cli_page_printf(file,
             "search    %lld individuals, %lld generations; %lld windows read, as many as %.1f evaluations; seed %llu\n\n",
             (long long)r->found->candidates, (long long)r->found->generations, (long long)r->found->spent,
             (double)r->found->spent / (double)w->searched_count, (unsigned long long)r->seed);
 }
 
 static void print_end(const search_report *r, FILE *file) {
-    char card[RUN_CARD_LINE], verdict[SEARCH_VERDICT];
+    char verdict[SEARCH_VERDICT];
+    cli_page page;
+    FILE *lines = cli_page_begin(&page, file);
     search_verdict(r, verdict);
-    fprintf(file, "\nverdict   %s\n", verdict);
-    fprintf(file, "found     %s; attention factor %.6g; ", r->found->origin, r->found->rescale.attention);
-    if (r->problem->space.starts_count) fprintf(file, "start tokens %lld; ", (long long)r->found->rescale.start_tokens);
-    fprintf(file, "factors");
+    fprintf(lines, "\nverdict   %s\n", verdict);
+    fprintf(lines, "found     %s; attention factor %.6g; ", r->found->origin, r->found->rescale.attention);
+    if (r->problem->space.starts_count) fprintf(lines, "start tokens %lld; ", (long long)r->found->rescale.start_tokens);
+    fprintf(lines, "factors");
     for (int64_t i = 0; i < r->problem->space.pairs; i++)
-        fprintf(file, "%s%.6g", i ? ", " : " ", r->found->rescale.factor[i]);
-    fprintf(file, "\n");
+        fprintf(lines, "%s%.6g", i ? ", " : " ", r->found->rescale.factor[i]);
+    fputc('\n', lines);
+    cli_page_end(&page);
     if (r->written) fprintf(file, "written   %s\n", plain_line(r->written));
     if (r->refused) fprintf(file, "written   nothing; --force writes the factors all the same\n");
-    run_card_text(r->card, card);
-    fprintf(file, "%s\n", card);
+    run_card_print(r->card, file);
 }
 
 void search_table_make(const search_report *r, search_table *out) {

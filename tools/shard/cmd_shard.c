@@ -144,7 +144,7 @@ static void print_kinds(const shard_model *m, const shard_options *o, const shar
     char a[32], b[32];
     for (int i = 0; i < m->kinds_count; i++) {
         const shard_kind_plan *k = &p->kinds[i];
-        fprintf(file, "  computes %.4g pairs of a query and a key a head, the most of a rank; %.3f of the mean", k->pairs,
+        fprintf(file, "  computes  %.4g pairs of a query and a key a head, the most of a rank; %.3f of the mean", k->pairs,
                 shard_imbalance(o, k));
         if (m->kinds[i].window > 0)
             fprintf(file, ", in a layer with %s of %lld: keys of %.0f tokens come from others",
@@ -158,7 +158,7 @@ static void print_kinds(const shard_model *m, const shard_options *o, const shar
     }
 }
 
-static int print_text(const shard_model *m, const shard_options *o, const shard_plan *p, FILE *file) {
+static void print_text(const shard_model *m, const shard_options *o, const shard_plan *p, FILE *file) {
     char a[32], b[32], c[32], d[32];
     print_model(m, o, file);
     fprintf(file, "plan       %lld tokens, causal, %s over %lld ranks", (long long)o->context, layouts[o->layout],
@@ -166,29 +166,35 @@ static int print_text(const shard_model *m, const shard_options *o, const shard_
     if (o->tensor > 1) fprintf(file, " of %lld devices, which split heads and weights", (long long)o->tensor);
     fprintf(file, "; %s; %s\n\n", dtype_name(o->dtype), o->gradient ? "forward and gradient" : "forward");
     fprintf(file, "each %s\n", o->tensor > 1 ? "device" : "rank");
-    fprintf(file, "  holds    %.0f tokens; weights %s, keys and values %s, blocks on their way %s, states of a layer %s\n",
+    fprintf(file, "  holds     %.0f tokens; weights %s, keys and values %s, blocks on their way %s, states of a layer %s\n",
             p->tokens, bytes_text(p->weights, a), bytes_text(p->cache, b), bytes_text(p->blocks, c),
             bytes_text(p->state, d));
-    fprintf(file, "           %s in all, without activations%s", bytes_text(held(p), a),
+    fprintf(file, "            %s in all, without activations%s", bytes_text(held(p), a),
             o->gradient ? ", gradients of weights and the optimiser" : "");
     if (o->memory > 0)
         fprintf(file, held(p) <= o->memory ? "; fits into %s" : "; does NOT fit into %s", bytes_text(o->memory, b));
-    fprintf(file, "\n  sends    %.0f messages, of keys and values %s %s; %s in all\n", p->messages,
+    fprintf(file, "\n  sends     %.0f messages, of keys and values %s %s; %s in all\n", p->messages,
             bytes_text(p->message, a), m->kinds_count > 1 ? "at most" : "each", bytes_text(p->sent, b));
     print_kinds(m, o, p, file);
     fprintf(file, "\nseconds at %.4g operations a second, %s/s and %g s a message\n", o->flops, bytes_text(o->bandwidth, a),
             o->latency);
     fprintf(file, "  products with weights %.4g, attention %.4g%s, messages %.4g\n", p->linear, p->attention,
             o->layout == GYRE_SHARD_CONTIGUOUS && o->ranks > 1 ? " with its waiting" : "", p->transfer);
-    fprintf(file, "  messages hidden     %.4g in all (%.4g of messages not hidden): %.1f %% of the ideal\n", p->overlapped,
+    fprintf(file, "  messages hidden      %.4g in all (%.4g of messages not hidden): %.1f %% of the ideal\n", p->overlapped,
             p->exposed, 100 * shard_efficiency(o, p, p->overlapped));
-    fprintf(file, "  messages not hidden %.4g in all: %.1f %% of the ideal\n", p->apart,
+    fprintf(file, "  messages not hidden  %.4g in all: %.1f %% of the ideal\n", p->apart,
             100 * shard_efficiency(o, p, p->apart));
-    fprintf(file, "  one rank alone      %.4g\n", p->single);
+    fprintf(file, "  one rank alone       %.4g\n", p->single);
     fprintf(
         file,
         "Messages hide behind attention that is not causal from %.0f tokens of a rank on, behind causal from twice that.\n",
         ceil(p->hiding_block));
+}
+
+static int print_page(const shard_model *m, const shard_options *o, const shard_plan *p, FILE *file) {
+    cli_page page;
+    print_text(m, o, p, cli_page_begin(&page, file));
+    cli_page_end(&page);
     return 0;
 }
 
@@ -267,5 +273,5 @@ int cmd_shard(int argc, char **argv) {
     if (status) return status;
     shard_plan_make(&model, &o, &plan);
     return cli_output_close(&output, o.common.json ? print_json(&model, &o, &plan, output.file)
-                                                   : print_text(&model, &o, &plan, output.file));
+                                                   : print_page(&model, &o, &plan, output.file));
 }

@@ -51,8 +51,12 @@ static error_t parse_option(int key, char *text, struct argp_state *state) {
 static int run(const show_options *o, const cli_output *output) {
     json_t *result = NULL;
     gyre_error err = {0, ""};
-    if (questions[o->question](o, o->common.json ? NULL : output->file, &result, &err)) return cli_fail_error(&err);
-    return o->common.json ? cli_json_write(output->file, result) : 0;
+    cli_page page;
+    FILE *lines = o->common.json ? NULL : cli_page_begin(&page, output->file);
+    const gyre_status status = questions[o->question](o, lines, &result, &err);
+    if (lines) cli_page_end(&page);
+    if (status) return cli_fail_error(&err);
+    return lines ? 0 : cli_json_write(output->file, result);
 }
 
 int cmd_show(int argc, char **argv) {

@@ -70,14 +70,14 @@ static void print(const show_options *o, int64_t positions, const repeats_result
                 (long long)froms[f], r->least[f], (long long)r->at[f]);
     fprintf(
         text,
-        "\nDistances in double from row 0; those of %d random pairs of rows differ from them by at most %.1e.  Unrelated\n"
-        "rows are %.1f apart.  Rounding rows to float moves them by %.1e.  ",
+        "\nDistances in double from row 0; those of %d random pairs of rows differ from them by at most %.1e. Unrelated "
+        "rows are %.1f apart. Rounding rows to float moves them by %.1e. ",
         PAIRS, r->off, apart, rounding);
     const double turn = 2 * acos(-1) * pow(o->base, 1 - 2 / (double)o->dim);
     if (o->dim > 2)
-        fprintf(text, "The slowest pair returns after %.0f positions,\nthe others have not returned with it.\n", turn);
+        fprintf(text, "The slowest pair returns after %.0f positions, the others have not returned with it.\n", turn);
     else
-        fprintf(text, "The only pair turns once in %.2f\npositions, and no whole number of turns is one of positions.\n",
+        fprintf(text, "The only pair turns once in %.2f positions, and no whole number of turns is one of positions.\n",
                 turn);
 }
 

@@ -56,7 +56,7 @@ static void print(const show_options *o, const double *cosine, const double *sin
         fprintf(text, "  %-8lld %.1e                   %.3f\n", (long long)shifts[i], r->error[i], r->alone[i]);
     fprintf(
         text,
-        "\nLargest differences over p = 0 .. %d and %lld channels, base %g, in double.  Without its cosine no sine can be\n"
+        "\nLargest differences over p = 0 .. %d and %lld channels, base %g, in double. Without its cosine no sine can be "
         "shifted by a matrix: that is why they come in pairs.\n",
         ROWS - 1, (long long)o->dim, o->base);
 }

@@ -81,7 +81,7 @@ static void print(const show_options *o, int64_t rows, const stretched_result *r
                 100 * r[f].same[1], 100 * r[f].same[2]);
     fprintf(
         text,
-        "\nA random key of %lld channels at positions 0 .. %lld, base %g.  Step: from one position to the next, in double.\n"
+        "\nA random key of %lld channels at positions 0 .. %lld, base %g. Step: from one position to the next, in double. "
         "The same bits: no computation on stored keys can tell the two positions apart.\n",
         (long long)o->dim, (long long)rows - 1, o->base);
 }

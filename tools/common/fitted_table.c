@@ -1,8 +1,8 @@
-/* fitted_table.c: cuts a table between columns where it is wider than the page. */
-#include "tools/extend/fitted_table.h"
+/* fitted_table.c: prints a table, cut between columns where it is wider than the page. */
+#include "tools/cli/cli_page.h"
+#include "tools/cli/cli_progress.h"
 #include "tools/common/result_table.h"
 #include "util/error.h"
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,7 +25,8 @@ static gyre_status make_part(const gyre_report_table *whole, int64_t first, int6
             part->cells[r * columns + c] = whole->cells[r * whole->columns_count + from];
     }
     *out = *whole;
-    out->caption = out->note = NULL;
+    if (first > 1) out->caption = NULL;
+    out->note = NULL;
     out->columns = part->columns;
     out->columns_count = columns;
     out->cells = part->cells;
@@ -50,7 +51,7 @@ static gyre_status measure(const gyre_report_table *table, int *width, gyre_erro
     for (char *line = text; !status && line && *line;) {
         char *end = line + strcspn(line, "\n"), *next = *end ? end + 1 : end;
         *end = 0;
-        if (explain_display_width(line) > *width) *width = explain_display_width(line);
+        if (cli_display_width(line) > *width) *width = cli_display_width(line);
         line = next;
     }
     free(text);
@@ -61,39 +62,57 @@ static int same_group(const gyre_report_column *a, const gyre_report_column *b) 
     return a->group && b->group && strcmp(a->group, b->group) == 0;
 }
 
-/* *count = how many columns from `first` on fit beside the first one: at least one group of columns. */
+/* out = columns of the group that begins at column `at`: 1 without a group. */
+static int64_t group_size(const gyre_report_table *t, int64_t at) {
+    int64_t size = 1;
+    while (at + size < t->columns_count && same_group(&t->columns[at], &t->columns[at + size]))
+        size++;
+    return size;
+}
+
+/* *count = how many columns from `first` on fit beside the first one, at least one.  A group is cut only if it is too wide
+ * alone. */
 static gyre_status count_fitting(const gyre_report_table *whole, int64_t first, int width, int64_t *count, gyre_error *err) {
-    int64_t n = 0;
+    int cuts = 0;
     gyre_status status = GYRE_OK;
-    while (!status && first + n < whole->columns_count) {
+    for (*count = 0; !status && first + *count < whole->columns_count;) {
         table_part part = {NULL, NULL};
         gyre_report_table table;
         int taken = 0;
-        int64_t more = 1;
-        while (first + n + more < whole->columns_count &&
-               same_group(&whole->columns[first + n + more - 1], &whole->columns[first + n + more]))
-            more++;
-        status = make_part(whole, first, n + more, &part, &table, err);
+        const int64_t more = cuts ? 1 : group_size(whole, first + *count);
+        status = make_part(whole, first, *count + more, &part, &table, err);
         if (!status) status = measure(&table, &taken, err);
         free_part(&part);
-        if (taken > width && n > 0) break;
-        n += more;
+        if (taken > width && *count > 0) break;
+        if (taken > width && more > 1)
+            cuts = 1;
+        else
+            *count += more;
     }
-    *count = n;
     return status;
 }
 
-gyre_status fitted_table_print(const explain_terminal *page, const gyre_report_table *whole, gyre_error *err) {
+/* Prints columns first .. first + count - 1 beside the first one. */
+static gyre_status print_part(const gyre_report_table *whole, int64_t first, int64_t count, FILE *file, gyre_error *err) {
+    table_part part = {NULL, NULL};
+    gyre_report_table table;
+    gyre_status status = make_part(whole, first, count, &part, &table, err);
+    if (!status) status = result_table_printed(gyre_report_table_print(&table, file, cli_use_color(file), err), file, err);
+    free_part(&part);
+    return status;
+}
+
+gyre_status result_table_print(const gyre_report_table *whole, FILE *file, gyre_error *err) {
     gyre_status status = GYRE_OK;
+    const int width = cli_page_width(file);
+    if (whole->columns_count == 1) status = print_part(whole, 1, 0, file, err);
     for (int64_t first = 1, count = 0; first < whole->columns_count && !status; first += count) {
-        table_part part = {NULL, NULL};
-        gyre_report_table table;
-        status = count_fitting(whole, first, page->width, &count, err);
-        if (first > 1) fputc('\n', page->file);
-        if (!status) status = make_part(whole, first, count, &part, &table, err);
-        if (!status)
-            status = result_table_printed(gyre_report_table_print(&table, page->file, page->styled, err), page->file, err);
-        free_part(&part);
+        status = count_fitting(whole, first, width, &count, err);
+        if (first > 1) fputc('\n', file);
+        if (!status) status = print_part(whole, first, count, file, err);
     }
+    if (status || !whole->note) return status;
+    fputc('\n', file);
+    cli_page_fold(&(cli_fold){file, width, 0, 2, cli_use_color(file) ? "2" : NULL}, whole->note);
     return status;
 }

@@ -1,0 +1,56 @@
+/* passkey_format.c: chooses how gyre passkey hides a key. */
+#include "tools/passkey/passkey.h"
+#include <stdlib.h>
+#include <string.h>
+
+const char *passkey_format_name(const passkey *p) {
+    return p->options.phrases.marks ? "marks" : "words";
+}
+
+/* *right = marked keys that the model as it is finds of TRIALS, in prompts of *length tokens.  -1: no prompt fits. */
+enum { TRIALS = 8, TRIAL_LENGTH = 128 };
+static gyre_status try_marks(const passkey *p, int64_t *length, int64_t *right, gyre_error *err) {
+    const passkey_phrases marks = passkey_marks();
+    const int64_t trained = gyre_encoding_get_config(gyre_model_get_encoding(p->input.model))->trained_length;
+    passkey_template template = {NULL};
+    passkey_trial trials[TRIALS];
+    passkey_cell cell = {.depth = 0.5, .trials = trials};
+    passkey_job job = {.model = p->input.model,
+                       .template = &template,
+                       .seed = p->options.seed,
+                       .trials = TRIALS,
+                       .cells = &cell,
+                       .cells_count = 1};
+    *length = trained > 0 && trained < TRIAL_LENGTH ? trained : TRIAL_LENGTH;
+    *right = -1;
+    gyre_status status = passkey_template_init(&template, p->input.tokenizer, &marks, *length, 0, err);
+    if (status == GYRE_EINVAL) return GYRE_OK;
+    if (!status) status = passkey_run(&job, NULL, err);
+    *right = 0;
+    for (int t = 0; t < TRIALS && !status; t++)
+        *right += trials[t].right;
+    return status;
+}
+
+gyre_status passkey_choose_format(passkey *p, gyre_error *err) {
+    passkey_options *o = &p->options;
+    int64_t length = 0, right = 0;
+    gyre_status status = GYRE_OK;
+    if (o->format != PASSKEY_FORMAT_AUTO) {
+        snprintf(p->choice, sizeof p->choice, "as --format says");
+    } else if (o->given) {
+        snprintf(p->choice, sizeof p->choice, "as the phrases are given");
+    } else if (gyre_tokenizer_get_info(p->input.tokenizer).kind != GYRE_TOKENIZER_BYTES) {
+        snprintf(p->choice, sizeof p->choice, "for the model's tokens are not bytes");
+    } else {
+        status = try_marks(p, &length, &right, err);
+        if (right < 0)
+            snprintf(p->choice, sizeof p->choice, "for %lld tokens have no room for a marked key", (long long)length);
+        else
+            snprintf(p->choice, sizeof p->choice, "for the model finds %lld of %d marked keys in a trial at %lld tokens",
+                     (long long)right, TRIALS, (long long)length);
+        if (2 * right >= TRIALS) o->format = PASSKEY_FORMAT_MARKS;
+    }
+    if (o->format == PASSKEY_FORMAT_MARKS) o->phrases = passkey_marks();
+    return status;
+}
