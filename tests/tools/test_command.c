@@ -31,7 +31,7 @@ static void test_subcommands(void **state) {
         assert_non_null(strstr(o->out, "eval"));
         assert_non_null(strstr(o->out, "lab"));
         assert_non_null(strstr(o->out, "143 by SIGTERM"));
-        assert_non_null(strstr(o->out, "Example: "));
+        assert_non_null(strstr(o->out, "Example:\n  gyre eval "));
     }
 }
 

@@ -432,9 +432,13 @@ static void cards(void **state) {
     assert_non_null(printed);
     assert_contains(printed, model);
     assert_contains(printed, text);
-    assert_contains(printed, "read as hf-5");
-    assert_contains(printed, "gyre eval ");
-    assert_int_equal(count(printed + 1, "\n"), 1);
+    char *flat = strstr(o->out, "\ncard: ") + 1;
+    for (char *c = flat; *c; c++) { /* its lines go on below its text */
+        if (*c == '\n' && c[1]) assert_memory_equal(c, "\n      ", 7);
+        if (*c == '\n') *c = ' ';
+    }
+    assert_contains(flat, "read as hf-5");
+    assert_contains(flat, "gyre 0.1.0; gyre");
 }
 
 static void pages(void **state) {

@@ -327,7 +327,7 @@ static void window_wider_than_the_context_is_no_limit(void **state) {
 
 static void table_output(void **state) {
     (void)state;
-    const outcome *o = run("extend @llama2 --to 16k");
+    const outcome *o = run("extend @llama2 --to 16k --all");
     assert_int_equal(o->exit, 0);
     assert_non_null(strstr(o->out, "trained on 4096 tokens"));
     assert_non_null(strstr(o->out, "16384 tokens, 4 times the trained length"));

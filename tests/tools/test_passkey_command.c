@@ -5,7 +5,7 @@
 #include "tools/common/utf8_text.h"
 #include "tools/passkey/passkey_run.h"
 
-static const passkey_phrases published = {PASSKEY_NEEDLE, PASSKEY_QUESTION, PASSKEY_ANSWER};
+static const passkey_phrases published = {PASSKEY_NEEDLE, PASSKEY_QUESTION, PASSKEY_ANSWER, 0};
 enum { LONGEST_SENTENCE = 22 }; /* "There and back again." and the space before it */
 
 static gyre_tokenizer *bytes(void) {
@@ -13,6 +13,67 @@ static gyre_tokenizer *bytes(void) {
     gyre_error err = {0, ""};
     if (gyre_tokenizer_create_bytes(&tokenizer, &err)) fail_msg("%s", err.text);
     return tokenizer;
+}
+
+/* -- the format -- */
+static void test_marks(void **state) {
+    (void)state;
+    const passkey_phrases marks = passkey_marks();
+    char *text = passkey_prompt_text(&marks, 2, 1, 471);
+    assert_string_equal(text, "The grass is green.\n\xF5" "0471\xFD\nThe grass is green.\n\xF5");
+    free(text);
+    for (int key = 10000; key < 100000; key += 37) {
+        const int k = passkey_marked_key(key);
+        assert_true(k >= 0 && k < 10000);
+        assert_true(k / 100 != k / 10 % 100 && k / 10 % 100 != k % 100 && k / 100 != k % 100);
+    }
+}
+
+/* A bundled model is asked as gyre train asks, and finds what it cannot find in words. */
+static void test_known_format(void **state) {
+    (void)state;
+    static const char rope[] = "passkey " GYRE_TEST_DATA "/../models/rope --lengths 256 --depths 2 --trials 2";
+    char line[512];
+    outcome *o = run(rope);
+    assert_int_equal(o->exit, 0);
+    assert_non_null(strstr(o->out, "format   marks, for the model finds 8 of 8 marked keys in a trial at 128 tokens\n"));
+    assert_true(strstr(o->out, " 100%\n") && !strstr(o->out, " 0%\n"));
+    snprintf(line, sizeof line, "%s --json --journal @formats", rope);
+    json_t *root = run_json(line), *prompt = json_object_get(root, "prompt");
+    assert_string_equal(test_string(prompt, "format"), "marks");
+    assert_string_equal(test_string(prompt, "chosen"), "for the model finds 8 of 8 marked keys in a trial at 128 tokens");
+    assert_true(json_is_null(json_object_get(prompt, "needle")) && json_is_null(json_object_get(prompt, "question")));
+    assert_string_equal(test_string(json_object_get(root, "card"), "prompts"), "marks");
+    json_decref(root);
+    /* The journal has no cell of the other format. */
+    snprintf(line, sizeof line, "%s --json --format words --journal @formats --resume", rope);
+    root = run_json(line);
+    prompt = json_object_get(root, "prompt");
+    assert_string_equal(test_string(prompt, "format"), "words");
+    assert_string_equal(test_string(prompt, "needle"), PASSKEY_NEEDLE);
+    assert_string_equal(test_string(json_object_get(root, "card"), "prompts"), "words");
+    assert_non_null(test_string(root, "verdict"));
+    json_decref(root);
+    static char journal[1 << 16];
+    read_whole(in_folder("formats"), journal, sizeof journal);
+    int marked = 0, cells = 0;
+    for (const char *at = journal; (at = strstr(at, "\"command\"")); at++)
+        cells++;
+    for (const char *at = journal; (at = strstr(at, "\"format\"")); at++)
+        marked++;
+    assert_int_equal(cells, 4);
+    assert_int_equal(marked, 2);
+    /* A model that has learnt nothing, phrases of the user's, and wrong use. */
+    o = run("passkey @rope --lengths 320 --depths 2 --trials 1 --report @none.html");
+    assert_non_null(strstr(o->out, "format   words, for the model finds 0 of 8 marked keys"));
+    static char page[1 << 21];
+    read_whole(in_folder("none.html"), page, sizeof page);
+    assert_non_null(strstr(page, "None of the 2 keys is found"));
+    assert_null(strstr(page, "By depth"));
+    snprintf(line, sizeof line, "%s --needle K{key}", rope);
+    assert_non_null(strstr(run(line)->out, "format   words, as the phrases are given"));
+    snprintf(line, sizeof line, "%s --needle K{key} --format marks", rope);
+    assert_fails(line, 2, "marks have no phrases");
 }
 
 /* -- the prompt -- */
@@ -29,7 +90,7 @@ static void test_text(void **state) {
         "The grass is green. The sky is blue. The sun is yellow. Here we go. There and back again.\n"
         "What is the pass key? The pass key is");
     free(text);
-    const passkey_phrases other = {"{key}{key} sun {keys}", "{key}?", "a{key}b"};
+    const passkey_phrases other = {"{key}{key} sun {keys}", "{key}?", "a{key}b", 0};
     text = passkey_prompt_text(&other, 0, 0, 12345);
     assert_non_null(strstr(text, "there.\n\n1234512345 sun {keys}\n\n12345?"));
     free(text);
@@ -379,15 +440,20 @@ static void test_verdict(void **state) {
     if (gyre_model_create(&model, &config, 1, &err) || gyre_model_save(model, in_folder("unfit"), GYRE_DTYPE_F32, &err))
         fail_msg("%s", err.text);
     gyre_model_free(model);
-    const char *says = "The model finds 0% of the keys at 320 tokens, within its trained length of 320.";
+    const char *says = "None of the 12 keys is found, not even at 320 tokens, within the trained length of 320: the model lacks";
     outcome *o = run("passkey @unfit --lengths 300,320,640 --depths 2 --trials 1 --methods none,yarn");
     assert_int_equal(o->exit, 0);
+    char *flat = o->out; /* broken between words */
+    for (char *c = flat; *c; c++)
+        if (*c == '\n' && c[1] != '\n') *c = ' ';
     assert_non_null(strstr(o->out, says));
+    assert_null(strstr(o->out, "right at length")); /* no tables of nothing but zeros */
+    says = "None of the 2 keys is found, not even at 320 tokens, within the trained length of 320: the model lacks";
     json_t *root = run_json("passkey @unfit --lengths 320 --depths 2 --trials 1 --json");
     assert_non_null(strstr(test_string(root, "verdict"), says));
     json_decref(root);
     o = run("passkey @unfit --lengths 640 --depths 2 --trials 1");
-    assert_non_null(strstr(o->out, "no length within its trained length of 320 was measured"));
+    assert_non_null(strstr(o->out, "no length within the trained one was measured"));
     /* The model's own first letter made the right answer: no verdict. */
     static const char grid[] = "passkey " GYRE_TEST_DATA "/../models/rope --lengths 256 --depths 1 --trials 1 --json "
                                "--needle K{key} --question ? --answer-tokens 8 --match contains --answer";
@@ -531,16 +597,16 @@ static void test_tables_and_page(void **state) {
     (void)state;
     static char page[1 << 21];
     const outcome *o =
-        run("passkey @rope --lengths 320,400 --depths 0,10,100 --trials 1 --methods none,yarn --report @r.html "
-            "--figure @f.svg");
+        run("passkey " GYRE_TEST_DATA "/../models/rope --lengths 256,400 --depths 0,10,100 --trials 1 --methods none,yarn "
+            "--report @r.html --figure @f.svg");
     if (o->exit) fail_msg("%s", o->err);
     static const char *const said[] = {
-        "right at length", "320", "400", "none", "yarn", "10%", "card: model", "fnv1a64:", "begins what is generated"};
+        "right at length", "256", "400", "none", "yarn", "10%", "card: model", "fnv1a64:", "begins what is generated"};
     for (size_t i = 0; i < sizeof said / sizeof *said; i++)
         if (!strstr(o->out, said[i])) fail_msg("lacks \"%s\": %s", said[i], o->out);
     read_whole(in_folder("r.html"), page, sizeof page);
     static const char *const shown[] = {
-        "<svg", "</html>", "By depth", "<text>320</text>", "<text>10%</text>", "Colour: the share", "{key}", "gyre passkey"};
+        "<svg", "</html>", "By depth", "<text>256</text>", "<text>10%</text>", "Colour: the share", "four digits between", "gyre passkey"};
     for (size_t i = 0; i < sizeof shown / sizeof *shown; i++)
         if (!strstr(page, shown[i])) fail_msg("the page lacks \"%s\"", shown[i]);
     read_whole(in_folder("f.svg"), page, sizeof page);
@@ -568,6 +634,8 @@ static void test_trained_length_past_all_lengths(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_text),
+                                       cmocka_unit_test(test_marks),
+                                       cmocka_unit_test(test_known_format),
                                        cmocka_unit_test(test_depth_and_length),
                                        cmocka_unit_test(test_too_short),
                                        cmocka_unit_test(test_keys),

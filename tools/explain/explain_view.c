@@ -41,15 +41,25 @@ static void view_field(const explain_terminal *page, const gyre_reading *reading
     explain_print_wrapped(page, EXPLAIN_STYLE_PLAIN, MARGIN + names + mark, MARGIN + names + mark, field->note);
 }
 
+/* The length that a scaling counts from is most often the trained one, which stands above it. */
+static int is_said_above(const gyre_layer_reading *group, int64_t i) {
+    const gyre_reading_field *fields = group->fields;
+    if (strcmp(fields[i].name, "original_length") != 0 || fields[i].note) return 0;
+    for (int64_t k = 0; k < group->fields_count; k++)
+        if (strcmp(fields[k].name, "trained_length") == 0) return strcmp(fields[k].value, fields[i].value) == 0;
+    return 0;
+}
+
 static void view_fields(const explain_terminal *page, const gyre_reading *reading, const gyre_layer_reading *group) {
     int names = 0, values = 0;
     for (int64_t i = 0; i < group->fields_count; i++) {
+        if (is_said_above(group, i)) continue;
         const int name = cli_display_width(group->fields[i].name), value = cli_display_width(group->fields[i].value);
         if (name > names) names = name;
         if (value > values && value <= MAX_VALUE_WIDTH) values = value;
     }
     for (int64_t i = 0; i < group->fields_count; i++)
-        view_field(page, reading, &group->fields[i], names + 2, values + 2);
+        if (!is_said_above(group, i)) view_field(page, reading, &group->fields[i], names + 2, values + 2);
 }
 
 /* -- summaries -- */

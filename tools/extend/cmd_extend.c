@@ -22,15 +22,17 @@ typedef struct extend_options {
     stretch_options stretch;
     extend_cost_options cost;     /* MODEL is in its model options */
     const char *methods, *method; /* methods, method: as given, because extend knows more methods than methods.h */
+    int all;                      /* 1: prints the tables */
     method_options betas;         /* only the betas; 0 = the model's own, or 32 and 1 */
 } extend_options;
 
 /* -- options -- */
-enum { KEY_NEAR = CLI_FIRST_KEY, KEY_WINDOWS };
+enum { KEY_NEAR = CLI_FIRST_KEY, KEY_WINDOWS, KEY_ALL };
 enum { DEFAULT_WINDOWS = 16, MAX_WINDOWS = 1 << 20 };
 
 static const struct argp_option option_table[] = {
     OPTION_TO(1),
+    {"all", KEY_ALL, NULL, 0, "Also print what each method does to the rotation, and which programs read it so", 1},
     OPTION_METHODS("Rows of the table: any of " EXTEND_METHOD_NAMES METHOD_NUMBERS_HELP
                    ", each alone (its factor is N over the trained length) or with a factor, as in yarn:8; followed by any "
                    "of " METHOD_MODIFIERS " (default: all that rotate near and far pairs alike)",
@@ -53,9 +55,9 @@ static const struct argp_option option_table[] = {
     {0}};
 
 static const char documentation[] =
-    "Compares the ways to stretch a model's context: what each needs in the config, what it does to the rotation, and which "
-    "programs read that config so. Ends with a recommendation, its reason, and what to write for transformers, vLLM and "
-    "llama.cpp. With a text it measures the methods first, and the model needs its weights. MODEL is a config.json, a "
+    "Recommends a way to stretch a model's context, with its reason and what to write for transformers, vLLM and llama.cpp. "
+    "--all and --methods add what each way does to the rotation, what it needs in the config, and which programs read that "
+    "so. With a text the methods are measured first, and the model needs its weights. MODEL is a config.json, a "
     "folder with one, or a GGUF file; or " MODEL_PATH_HELP "\v"
     "A scaling that the model already has is replaced by the new one, which counts from the length before it.\n"
     "Example: gyre extend models/rope --to 1k\n"
@@ -65,6 +67,9 @@ static const char documentation[] =
 static error_t parse_option(int key, char *text, struct argp_state *state) {
     extend_options *o = state->input;
     switch (key) {
+    case KEY_ALL:
+        o->all = 1;
+        return 0;
     case METHOD_KEY_LIST:
         o->methods = text;
         return 0;
@@ -103,6 +108,7 @@ static void read_options(int argc, char **argv, extend_options *o) {
     } else if (o->cost.near || o->cost.model.tokenizer) {
         cli_usage_error("%s: nothing is measured without --text", o->cost.near ? "--near" : "--tokenizer");
     }
+    if (o->method && o->all) cli_usage_error("--all: adds tables, which --write does not print");
     if (o->method && o->methods) cli_usage_error("--methods: picks rows of the table, which --write does not print");
 }
 
@@ -208,7 +214,7 @@ static int print_methods(const extend_options *o, const extension *e, FILE *file
     if (!status && extend_verdict_make(e, methods, rows, count, verdict, &err)) status = cli_fail_error(&err);
     if (!status)
         status = o->common.json ? extend_print_json(e, methods, rows, count, verdict, file)
-                                : extend_print_table(e, methods, rows, count, verdict, file);
+                                : extend_print_page(e, methods, rows, count, verdict, o->all || o->methods, file);
     if (verdict) extend_verdict_free(verdict);
     free(verdict);
     free(rows);

@@ -254,21 +254,34 @@ static void print_remarks(const explain_terminal *page, const extend_method *met
         }
 }
 
-int extend_print_table(const extension *e, const extend_method *methods, const extend_effect *rows, int64_t count,
-                       const extend_verdict *verdict, FILE *file) {
-    const explain_terminal page = explain_terminal_open(file);
-    print_header(&page, e);
-    const int status = print_effects(&page, methods, rows, count);
+static int print_tables(const explain_terminal *page, const extension *e, const extend_method *methods,
+                        const extend_effect *rows, int64_t count) {
+    fputc('\n', page->file);
+    const int status = print_effects(page, methods, rows, count);
     if (status) return status;
-    print_needs(&page, methods, rows, count);
-    print_remarks(&page, methods, rows, count);
-    if (strcmp(e->reading->format, "GGUF") == 0) {
-        fputc('\n', file);
-        explain_print_wrapped(&page, EXPLAIN_STYLE_PLAIN, 0, 0,
-                              "A GGUF is llama.cpp's alone.  untried: the file is large; --write reads back what it wrote, "
-                              "and keeps nothing that turns otherwise.");
-    }
-    return extend_print_verdict(&page, e, methods, verdict);
+    print_needs(page, methods, rows, count);
+    print_remarks(page, methods, rows, count);
+    if (strcmp(e->reading->format, "GGUF") != 0) return 0;
+    fputc('\n', page->file);
+    explain_print_wrapped(page, EXPLAIN_STYLE_PLAIN, 0, 0,
+                          "A GGUF is llama.cpp's alone.  untried: the file is large; --write reads back what it wrote, "
+                          "and keeps nothing that turns otherwise.");
+    return 0;
+}
+
+int extend_print_page(const extension *e, const extend_method *methods, const extend_effect *rows, int64_t count,
+                      const extend_verdict *verdict, int tables, FILE *file) {
+    const explain_terminal page = explain_terminal_open(file);
+    char more[128];
+    print_header(&page, e);
+    const int status = extend_print_verdict(&page, e, methods, rows, verdict);
+    if (status) return status;
+    if (tables) return print_tables(&page, e, methods, rows, count);
+    snprintf(more, sizeof more, "--all adds what each of %lld methods does to the rotation, and which programs read it so.",
+             (long long)count);
+    fputc('\n', file);
+    explain_print_wrapped(&page, EXPLAIN_STYLE_PLAIN, 0, 0, more);
+    return 0;
 }
 
 /* -- JSON -- */

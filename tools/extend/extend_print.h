@@ -6,15 +6,16 @@
 
 #include <stdio.h>
 
-/* Each returns the exit status, with errors printed.  rows: [count], one for each method. */
-int extend_print_table(const extension *e, const extend_method *methods, const extend_effect *rows, int64_t count,
-                       const extend_verdict *verdict, FILE *file);
+/* Each returns the exit status, with errors printed.  rows: [count], one for each method.  The page begins with what is
+ * recommended; tables 1: it ends with those of all methods. */
+int extend_print_page(const extension *e, const extend_method *methods, const extend_effect *rows, int64_t count,
+                      const extend_verdict *verdict, int tables, FILE *file);
 int extend_print_json(const extension *e, const extend_method *methods, const extend_effect *rows, int64_t count,
                       const extend_verdict *verdict, FILE *file);
 
 /* -- extend_print_verdict.c -- */
 int extend_print_verdict(const explain_terminal *page, const extension *e, const extend_method *methods,
-                         const extend_verdict *verdict);
+                         const extend_effect *rows, const extend_verdict *verdict);
 /* out = NULL if memory ran out. */
 json_t *extend_verdict_json(const extend_method *methods, const extend_verdict *verdict);
 

@@ -78,11 +78,49 @@ static int print_cost(const explain_terminal *page, const extend_method *methods
 /* -- what to write -- */
 enum { INDENT = 2 };
 
-/* Prints a line as it is, however long: it is meant to be copied. */
+/* Where in a shell's words a text stands. */
+typedef struct command_place {
+    int quoted, json, string; /* within '', within '{}', within a string of that JSON */
+} command_place;
+
+static void move_past(command_place *at, const char *c) {
+    if (*c == '\'' && !at->string) {
+        at->quoted = !at->quoted;
+        at->json = at->quoted && c[1] == '{';
+    } else if (*c == '"' && at->json) {
+        at->string = !at->string;
+    }
+}
+
+/* out = bytes up to the space that ends the line: the last one within `room`, else the first; all if there is none.  It
+ * stands between words, or between the values of a JSON text.  *at moves there. */
+static size_t command_break(const char *text, size_t room, command_place *at) {
+    command_place here = *at, there = *at;
+    size_t found = 0, i = 0;
+    for (; text[i] && (i <= room || !found); i++) {
+        move_past(&here, &text[i]);
+        if (text[i] != ' ' || here.string || (here.quoted && !here.json)) continue;
+        found = i;
+        there = here;
+    }
+    if (!text[i] && (i <= room || !found)) return i;
+    *at = there;
+    return found;
+}
+
+/* Prints a command to copy.  One that is wider than the page goes on in the next line: after a backslash, which quotes need
+ * not. */
 static void print_literal(const explain_terminal *page, const char *text) {
-    explain_print_spaces(page, INDENT);
-    fputs(text, page->file);
-    fputc('\n', page->file);
+    const int backslash = 2;
+    int indent = INDENT;
+    command_place at = {0, 0, 0};
+    while (*text) {
+        const size_t left = strlen(text), room = (size_t)(page->width - indent);
+        const size_t length = left <= room ? left : command_break(text, room - backslash, &at);
+        fprintf(page->file, "%*s%.*s%s\n", indent, "", (int)length, text, text[length] && !at.quoted ? " \\" : "");
+        text += length + (text[length] == ' ');
+        indent = 2 * INDENT;
+    }
 }
 
 static void print_indented(const explain_terminal *page, const char *text) {
@@ -90,7 +128,35 @@ static void print_indented(const explain_terminal *page, const char *text) {
     explain_print_wrapped(page, EXPLAIN_STYLE_DIM, INDENT, INDENT, text);
 }
 
-/* One line for each key, as it stands in a config.json; keys to remove last. */
+/* Prints "key": value, on one line if the page has the width; else an object has a line for each key, and a list is broken
+ * between its elements. */
+static void print_value(const explain_terminal *page, int indent, const char *key, const json_t *value, const char *end) {
+    char *text = json_dumps(value, JSON_ENCODE_ANY | JSON_REAL_PRECISION(15));
+    if (!text) exit(cli_fail("results: out of memory (extend)"));
+    const int column = indent + (int)strlen("\"\": ") + cli_display_width(key);
+    explain_print_spaces(page, indent);
+    explain_print(page, EXPLAIN_STYLE_PLAIN, "\"%s\": ", key);
+    if (json_is_object(value) && column + cli_display_width(text) + (int)strlen(end) > page->width) {
+        const char *name;
+        json_t *member;
+        size_t left = json_object_size(value);
+        fputs("{\n", page->file);
+        json_object_foreach((json_t *)value, name, member) {
+            print_value(page, indent + INDENT, name, member, --left ? "," : "");
+        }
+        fprintf(page->file, "%*s}%s\n", indent, "", end);
+    } else if (json_is_array(value)) {
+        char *line = malloc(strlen(text) + strlen(end) + 1);
+        if (!line) exit(cli_fail("results: out of memory (extend)"));
+        explain_print_wrapped(page, EXPLAIN_STYLE_PLAIN, column, indent + INDENT, strcat(strcpy(line, text), end));
+        free(line);
+    } else {
+        fprintf(page->file, "%s%s\n", text, end);
+    }
+    free(text);
+}
+
+/* The keys as they stand in a config.json; keys to remove last. */
 static void print_keys(const explain_terminal *page, const json_t *keys) {
     const char *key;
     json_t *value;
@@ -99,9 +165,7 @@ static void print_keys(const explain_terminal *page, const json_t *keys) {
         left += !json_is_null(value);
     }
     json_object_foreach((json_t *)keys, key, value) {
-        char *text = json_dumps(value, JSON_ENCODE_ANY | JSON_REAL_PRECISION(15));
-        if (!json_is_null(value) && text) fprintf(page->file, "%*s\"%s\": %s%s\n", INDENT, "", key, text, --left ? "," : "");
-        free(text);
+        if (!json_is_null(value)) print_value(page, INDENT, key, value, --left ? "," : "");
     }
     json_object_foreach((json_t *)keys, key, value) {
         if (json_is_null(value)) fprintf(page->file, "%*s(and without \"%s\")\n", INDENT, "", key);
@@ -158,30 +222,33 @@ static void print_engines(const explain_terminal *page, const extend_verdict *v,
     }
 }
 
+/* What to run next if nothing was measured. */
+static void print_measure(const explain_terminal *page, const extension *e, const char *command) {
+    fputc('\n', page->file);
+    explain_print_wrapped(page, EXPLAIN_STYLE_PLAIN, 0, 0,
+                          extend_is_config_alone(e)
+                              ? "What it costs near by and far off is not known without weights and a text. This "
+                                "measures it, where FOLDER "
+                                "has config.json and the weights:"
+                              : "What it costs near by and far off is not known without a text. This measures it:");
+    print_literal(page, command);
+}
+
 int extend_print_verdict(const explain_terminal *page, const extension *e, const extend_method *methods,
-                         const extend_verdict *v) {
+                         const extend_effect *rows, const extend_verdict *v) {
     const char *label = methods[v->method].label;
     const int is_none = method_is_none(&methods[v->method].method);
-    int status = v->cost.losses ? print_cost(page, methods, &v->cost) : 0;
-    if (status) return status;
+    char reason[sizeof v->reason + 64], factor[32] = "";
+    if (!is_none && !methods[v->method].longrope && rows[v->method].factor > 1 && !strchr(label, ':'))
+        snprintf(factor, sizeof factor, " x %.6g", rows[v->method].factor);
     if (*v->warning) explain_print_wrapped(page, EXPLAIN_STYLE_BOLD, 0, 0, v->warning);
+    explain_print(page, EXPLAIN_STYLE_BOLD, "Recommended: %s%s", is_none ? "the model as it is" : label, factor);
     fputc('\n', page->file);
-    explain_print(page, EXPLAIN_STYLE_BOLD, "Recommended: ");
-    explain_print_wrapped(page, EXPLAIN_STYLE_BOLD, 13, 13, is_none ? "the model as it is" : label);
-    char reason[sizeof v->reason + 64];
     snprintf(reason, sizeof reason, "Reason%s: %s.", *v->measure ? ", by rules and not measured" : "", v->reason);
     explain_print_wrapped(page, EXPLAIN_STYLE_PLAIN, 0, 0, reason);
-    if (*v->measure && !*v->warning && !is_none) {
-        explain_print_wrapped(page, EXPLAIN_STYLE_PLAIN, 0, 0,
-                              extend_is_config_alone(e)
-                                  ? "What it costs near by and far off is not known without weights and a text. This "
-                                    "measures it, where FOLDER "
-                                    "has config.json and the weights:"
-                                  : "What it costs near by and far off is not known without a text. This measures it:");
-        print_literal(page, v->measure);
-    }
     if (e->to > 0) print_engines(page, v, label, is_none);
-    return 0;
+    if (*v->measure && !*v->warning && !is_none) print_measure(page, e, v->measure);
+    return v->cost.losses ? print_cost(page, methods, &v->cost) : 0;
 }
 
 /* -- JSON -- */

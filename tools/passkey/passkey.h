@@ -47,6 +47,7 @@ typedef struct passkey {
     passkey_options options;
     model_input input;
     run_card card;
+    int knows_format; /* 1: a trial within the trained length found its keys */
     char methods_text[METHOD_LABELS], choice[PASSKEY_CHOICE]; /* choice: why the format is what it is */
     gyre_pool *pool;
     gyre_exec exec;

@@ -201,6 +201,8 @@ int passkey_verdict(const passkey *p, char out[PASSKEY_VERDICT]) {
     if (passkey_found_none(p) && within >= 0)
         snprintf(out, PASSKEY_VERDICT,
                  "%s, not even at %s: the model lacks the skill, so these results cannot judge the methods.", none, where);
+    else if (passkey_found_none(p) && p->knows_format)
+        snprintf(out, PASSKEY_VERDICT, "%s; the model does find such keys within its trained length.", none);
     else if (passkey_found_none(p))
         snprintf(out, PASSKEY_VERDICT,
                  "%s, and no length within the trained one was measured, so these results cannot tell a method that fails "

@@ -49,7 +49,8 @@ gyre_status passkey_choose_format(passkey *p, gyre_error *err) {
         else
             snprintf(p->choice, sizeof p->choice, "for the model finds %lld of %d marked keys in a trial at %lld tokens",
                      (long long)right, TRIALS, (long long)length);
-        if (2 * right >= TRIALS) o->format = PASSKEY_FORMAT_MARKS;
+        p->knows_format = 2 * right >= TRIALS;
+        if (p->knows_format) o->format = PASSKEY_FORMAT_MARKS;
     }
     if (o->format == PASSKEY_FORMAT_MARKS) o->phrases = passkey_marks();
     return status;
