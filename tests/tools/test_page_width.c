@@ -112,6 +112,7 @@ static void first_screens_fit(void **state) {
         "explain " MODELS "rope",
         "explain " GYRE_TEST_DATA "/configs/qwen2.5-7b-yarn.json",
         "explain " GYRE_TEST_DATA "/configs/deepseek-v3.json",
+        "explain " MODELS "rope --accuracy",
         "audit " MODELS "rope",
         "diff " GYRE_TEST_DATA "/configs/qwen2.5-7b-yarn.json --with llama.cpp",
         "extend " MODELS "rope --to 1k",
@@ -146,9 +147,22 @@ static void one_length_is_printed_once(void **state) {
     assert_non_null(strstr(run("explain " GYRE_TEST_DATA "/configs/qwen2.5-7b-yarn.json --json")->out, "original_length"));
 }
 
+/* Fewer windows than an interval takes: a sentence, and no table of dashes. */
+static void no_table_of_dashes(void **state) {
+    (void)state;
+    static const char *const windows[] = {"2", "3"};
+    for (int i = 0; i < 2; i++) {
+        char line[256];
+        snprintf(line, sizeof line, "eval @rope --text @text --contexts 32,64 --windows %s", windows[i]);
+        const outcome *o = run(line);
+        assert_int_equal(strstr(o->out, "No intervals: ") != NULL, i == 0);
+        assert_int_equal(strstr(o->out, "95 % interval") != NULL, i == 1);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(lines_go_on_below_their_text),
                                        cmocka_unit_test(tables_are_cut_between_columns),
-                                       cmocka_unit_test(first_screens_fit), cmocka_unit_test(one_length_is_printed_once)};
+                                       cmocka_unit_test(first_screens_fit), cmocka_unit_test(no_table_of_dashes), cmocka_unit_test(one_length_is_printed_once)};
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

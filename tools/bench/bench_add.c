@@ -46,7 +46,7 @@ static int run(const bench_options *o, const gyre_exec *exec, int64_t threads) {
 
 int bench_add(const bench_options *o) {
     if (!o->common.json) {
-        fprintf(cli_stdout(), "%d channels, position embeddings added in place.  ", MODEL_DIM);
+        fprintf(cli_stdout(), "%d channels, position embeddings added in place.\n", MODEL_DIM);
         bench_in_place_head("kind");
     }
     return bench_for_threads(o, run);

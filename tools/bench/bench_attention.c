@@ -357,13 +357,12 @@ static int print_json(const attn_case *c, const attn_result *r) {
 }
 
 static void print_head(const bench_machine *m) {
-    fprintf(cli_stdout(), "Causal attention, head dim %d, %d query heads, %d key heads; one call at a time%s.\n",
-            ATTN_HEAD_DIM, ATTN_HEADS, ATTN_KV_HEADS, m->execs_count > 1 ? ", on one thread and on two" : "");
-    fprintf(
+    cli_page_printf(cli_stdout(), "Causal attention, head dim %d, %d query heads, %d key heads; one call at a time%s.\n",
+                    ATTN_HEAD_DIM, ATTN_HEADS, ATTN_KV_HEADS, m->execs_count > 1 ? ", on one thread and on two" : "");
+    cli_page_printf(
         cli_stdout(),
         "GFLOP/s: of the pairs that are seen; of peak: of fused multiply-adds in registers; of roof: least time of flops "
-        "and\n"
-        "bytes over the time; of read: rate of keys and values over that of reading them in a loop; ratio: to the call\n"
+        "and bytes over the time; of read: rate of keys and values over that of reading them in a loop; ratio: to the call "
         "without (decoding with q8: to f16; fixed: to the fast order; gradient: both over the forward)\n\n");
     fprintf(cli_stdout(), "%-26s %7s %10s %8s %8s %7s %7s %7s %7s %7s  %s\n", "case", "threads", "ms", "GFLOP/s", "of peak",
             "of roof", "GB/s", "of read", "ratio", "speedup", "goal");

@@ -110,11 +110,12 @@ gyre_status bench_measure_in_place(bench_in_place *run, int64_t rounds, bench_in
 
 /* -- results -- */
 void bench_in_place_head(const char *column) {
-    fprintf(
+    cli_page_printf(
         cli_stdout(),
         "limit: the same numbers multiplied by a constant in place, in their type; bytes: the same bytes multiplied as if "
-        "they were\nfloats.  GB/s read and written together\n\n%-5s %-20s %6s %7s %12s %9s %9s %9s %9s %9s\n",
-        "type", column, "tokens", "threads", "ns a call", "GB/s", "limit", "of limit", "bytes", "of bytes");
+        "they were floats. GB/s read and written together\n\n");
+    fprintf(cli_stdout(), "%-5s %-20s %6s %7s %12s %9s %9s %9s %9s %9s\n", "type", column, "tokens", "threads", "ns a call",
+            "GB/s", "limit", "of limit", "bytes", "of bytes");
 }
 
 int bench_in_place_print(const bench_options *o, const bench_in_place_row *row, const bench_in_place_result *r) {

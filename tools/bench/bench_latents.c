@@ -250,12 +250,14 @@ static int print_row(const bench_options *o, const latent_case *c, const latent_
 }
 
 static void print_head(void) {
-    fprintf(cli_stdout(), "One token over %d latents of %d + %d channels, for all heads; plain: %d and %d for each head.\n",
-            TOKENS, RANK, ROPE, PLAIN_KEY, PLAIN_VALUE);
-    fputs("Least processor times of the rounds.  of read: reading the latents once, over the call; of peak: of fused\n"
-          "multiply-adds in registers; ratio: to the plain form; error: of the output, to f32; bytes: of keys and values\n"
-          "of a token.  Multiplying queries and outputs by the up-projections is not timed.\n\n",
-          cli_stdout());
+    cli_page_printf(cli_stdout(),
+                    "One token over %d latents of %d + %d channels, for all heads; plain: %d and %d for each head.\n", TOKENS,
+                    RANK, ROPE, PLAIN_KEY, PLAIN_VALUE);
+    cli_page_printf(
+        cli_stdout(),
+        "Least processor times of the rounds. of read: reading the latents once, over the call; of peak: of fused "
+        "multiply-adds in registers; ratio: to the plain form; error: of the output, to f32; bytes: of keys and values "
+        "of a token. Multiplying queries and outputs by the up-projections is not timed.\n\n");
     fprintf(cli_stdout(), "%-16s %7s %9s %8s %8s %9s %7s %9s %7s %7s\n", "case", "threads", "ms", "of read", "of peak",
             "plain ms", "ratio", "error", "bytes", "plain");
 }

@@ -272,12 +272,11 @@ static int print_json(const product_case *c, const product_result *r) {
 }
 
 static void print_head(void) {
-    fprintf(
+    cli_page_printf(
         cli_stdout(),
-        "nt: rows of x times weights [out x in]; nn, tn: its gradients for x and for the weights; row: one row of x times\n"
-        "128 MiB of weights.  of peak: of fused multiply-adds in registers; of read: rate of the weights over that of\n"
-        "reading them in a loop; of saved: speed relative to f32 over the bytes saved.  Ratios: medians of the "
-        "rounds'.\n\n");
+        "nt: rows of x times weights [out x in]; nn, tn: its gradients for x and for the weights; row: one row of x times "
+        "128 MiB of weights. of peak: of fused multiply-adds in registers; of read: rate of the weights over that of "
+        "reading them in a loop; of saved: speed relative to f32 over the bytes saved. Ratios: medians of the rounds'.\n\n");
     fprintf(cli_stdout(), "%-20s %7s %10s %8s %8s %7s %7s %8s %7s  %s\n", "case", "threads", "ms", "GFLOP/s", "of peak",
             "GB/s", "of read", "of saved", "speedup", "goal");
 }

@@ -182,6 +182,14 @@ static void print_header(const evaluation *e, FILE *file) {
                     stride, windows, eval_protocol_description(o));
 }
 
+static int has_intervals(const evaluation *e, int64_t set) {
+    double low, high;
+    for (int64_t r = 0; r < e->rows_count; r++)
+        for (int64_t l = 0; l < e->options.contexts.count; l++)
+            if (eval_interval(eval_cell_at(e, set, r, l), &low, &high)) return 1;
+    return 0;
+}
+
 static gyre_status print_one(result_table *t, gyre_status status, FILE *file, gyre_error *err) {
     if (!status) status = result_table_print(&t->table, file, err);
     result_table_free(t);
@@ -194,7 +202,10 @@ int eval_print_tables(const evaluation *e, FILE *file) {
     print_header(e, file);
     gyre_status status = print_one(&t, eval_table_figures(e, &t, &err), file, &err);
     fputc('\n', file);
-    if (!status) status = print_one(&t, eval_table_intervals(e, e->sets - 1, &t, &err), file, &err);
+    if (!has_intervals(e, e->sets - 1))
+        cli_page_printf(file, "No intervals: a context takes three windows for one.\n");
+    else if (!status)
+        status = print_one(&t, eval_table_intervals(e, e->sets - 1, &t, &err), file, &err);
     /* For several texts, only all together: JSON and the report have each text. */
     for (int64_t l = 0; e->options.prints_positions && l < e->options.contexts.count && !status; l++) {
         fputc('\n', file);

@@ -6,11 +6,15 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MARGIN = 2, NAME_WIDTH = 32, NUMBER_WIDTH = 10 };
+enum { MARGIN = 2, NAME_WIDTH = 22, NUMBER_WIDTH = 9, LAST_WIDTH = 11 }; /* 80 columns with six of numbers */
+
+static void cell_of(const explain_terminal *page, int width, explain_style style, const char *text) {
+    explain_print_spaces(page, width - cli_display_width(text));
+    explain_print(page, style, "%s", text);
+}
 
 static void cell(const explain_terminal *page, explain_style style, const char *text) {
-    explain_print_spaces(page, NUMBER_WIDTH - cli_display_width(text));
-    explain_print(page, style, "%s", text);
+    cell_of(page, NUMBER_WIDTH, style, text);
 }
 
 static void number_cell(const explain_terminal *page, double value) {
@@ -32,7 +36,7 @@ static void heading(const explain_terminal *page, const char *text) {
 
 static void begin_row(const explain_terminal *page, const char *name) {
     explain_print_spaces(page, MARGIN);
-    explain_print_padded(page, EXPLAIN_STYLE_PLAIN, NAME_WIDTH, name);
+    explain_print_spaces(page, NAME_WIDTH - explain_print(page, EXPLAIN_STYLE_PLAIN, "%s", name));
 }
 
 static void note(const explain_terminal *page, const char *text) {
@@ -51,7 +55,7 @@ static void view_program(const explain_terminal *page, const explain_accuracy *a
     for (int i = 0; i < a->count; i++)
         number_cell(page, a->error[p][i]);
     if (a->moves_from[p] > 0) snprintf(text, sizeof text, "%" PRId64, a->moves_from[p]);
-    cell(page, EXPLAIN_STYLE_PLAIN, text);
+    cell_of(page, LAST_WIDTH, EXPLAIN_STYLE_PLAIN, text);
     fputc('\n', page->file);
 }
 
