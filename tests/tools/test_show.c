@@ -97,7 +97,7 @@ static void text_and_refusals(void **state) {
     const outcome *o = run("show repeats --dim 2 --positions 1000");
     assert_null(strstr(o->out, "0.0000"));
     assert_null(strstr(o->out, "the others"));
-    assert_non_null(strstr(o->out, "The only pair turns once in 6.28"));
+    assert_non_null(strstr(o->out, "once in 6.28 positions, and"));
     assert_fails("show shift --positions 3", CLI_USAGE, "--positions: shift has its own positions");
     assert_fails("show", CLI_USAGE, "QUESTION: missing");
     assert_fails("show shift repeats", CLI_USAGE, "one question at a time");
