@@ -104,7 +104,7 @@ static gyre_status run_trials(trials *t, const gyre_exec *exec, gyre_error *err)
     for (int64_t i = 0; i < count; i++)
         if (t->status[i]) {
             if (err) *err = t->err[i];
-            return method_name_failure(t->status[i], layout_name(layouts[i % 2]), t->check->context, err);
+            return method_name_failure(t->status[i], gyre_layout_name(layouts[i % 2]), t->check->context, err);
         }
     return GYRE_OK;
 }
