@@ -2,6 +2,7 @@
  * is the value.  A value that is accepted means the same when it is printed and read again. */
 #include "fuzz_exit.h"
 #include "fuzz_support.h"
+#include "tools/common/subject_colors.h"
 #include "tools/cli/cli_values.h"
 #include "tools/common/methods.h"
 #include "tools/options/length_list.h"
@@ -54,7 +55,7 @@ static void read_methods(const char *text) {
                          again.logn == list[i].logn && again.factor == list[i].factor && again.clip == list[i].clip &&
                          again.clip_pairs == list[i].clip_pairs,
                      "and the same one");
-        fuzz_require(method_look(list[i].label) >= -1 && method_color(list[i].label) <= 8, "with a place in figures");
+        fuzz_require(subject_color(list[i].label) < GYRE_REPORT_PAINTS, "with a colour of the palette");
         use_method(&list[i]);
     }
     free(status ? NULL : list);

@@ -113,6 +113,15 @@ typedef struct gyre_report_axis {
     double low, high; /* the range; low == high: that of the data */
 } gyre_report_axis;
 
+/* The colours that a series can have, GYRE_REPORT_PAINT_BLUE and so on. */
+typedef enum gyre_report_paint {
+    GYRE_REPORT_PAINT_AUTO,
+#define GYRE_REPORT_PAINT(name, light, dark) GYRE_REPORT_PAINT_##name,
+#include "report/report_palette.def"
+#undef GYRE_REPORT_PAINT
+    GYRE_REPORT_PAINTS /* one past the last */
+} gyre_report_paint;
+
 /* A line through the points (x[i], y[i]).  NaN interrupts it.  An infinite y is drawn at the chart's clip; without a
  * clip it interrupts the line.  low, high: a band around the line, such as the spread over seeds; NULL = none. */
 typedef struct gyre_report_series {
@@ -120,8 +129,8 @@ typedef struct gyre_report_series {
     int64_t count;
     const double *x, *y;
     const double *low, *high;
-    int color; /* 1 .. 8 of Okabe and Ito's palette, for related series; 0 = by position in the list */
-    int dash;  /* 1 (solid) .. 5; 0 = automatic */
+    gyre_report_paint color; /* AUTO: by position in the list */
+    int dash;                /* 1 (solid) .. 5; 0 = automatic */
     /* On a page, a small picture for each panel shows its series in front of the others in grey.  NULL = no panels, or in
      * every panel if other series have one. */
     const char *panel;
@@ -156,9 +165,13 @@ typedef struct gyre_report_chart {
       GYRE_REPORT_CHART_STYLE_LINES, 0, NULL, 0, NULL, 0 }
 /* clang-format on */
 
+/* out = a clip for a chart in which some lines rise so far above the others, to more than twice their middle height, that they
+ * would press them together: somewhat above the highest of the others; 0 = no line does. */
+GYRE_API double gyre_report_far_above(const gyre_report_series *series, int64_t count);
+
 /* *out = the chart as one <svg> element with a viewBox and without a fixed size, in dark colours where the reader prefers
  * them; gyre_report_free frees it.  Series differ by colour, and by dash or by the shape of their points; the legend is on
- * the right, and panels are not divided.  A value is shown where the pointer rests.  Errors: EINVAL (no series, nothing
+ * the right, and panels are not divided.  All lines are equally wide.  A value is shown where the pointer rests.  Errors: EINVAL (no series, nothing
  * finite to draw, an empty or impossible range), ENOMEM, EIO. */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_report_chart_svg(const gyre_report_chart *chart, char **out, gyre_error *err);
 /* *out = the numbers of the chart as CSV (RFC 4180), exact: a line for each point, with the columns series, x, y, and low
@@ -231,8 +244,9 @@ typedef struct gyre_report_script {
  * format, or refuses the script). */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_report_script_draw(const gyre_report_script *script, char **out, size_t *bytes,
                                                              gyre_error *err);
-/* out = colour `index` of the palette of the charts, as #rrggbb, counted from 1 as in gyre_report_series; static. */
-GYRE_API const char *gyre_report_color(int index);
+/* out = a colour of the charts as #rrggbb, on a light or a dark ground; static.  A number past the last begins again. */
+GYRE_API const char *gyre_report_color(int paint);
+GYRE_API const char *gyre_report_dark_color(int paint);
 
 /* -- the page -- */
 /* One HTML file that needs no network, with light and dark colours, suited to paper and small screens.

@@ -2,17 +2,20 @@
 #include "report/report_internal.h"
 
 #include <math.h>
+#include <stdlib.h>
 
 enum {
     MANY_SYMBOLS = 8, /* on a line of more than a few points */
     MANY_SPOTS = 32,  /* points of a line that answer the pointer */
-    MAX_ABOVE = 3,    /* lines on a line that make it wider */
     MAX_WHOLE = 12,   /* range of an x axis that is counted */
+    MOST_COMPARED = 64,
     LEGEND_LINE = 20,
     MIN_HEIGHT = 420,
     PICTURE_HEIGHT = 380,
     SMALL_HEIGHT = 300
 };
+
+static const double FAR_ABOVE = 2, ROOM_ABOVE = 1.15;
 
 /* A picture of a chart: all of its series, or one panel. */
 typedef struct picture {
@@ -35,7 +38,7 @@ gyre_status gyre_report_chart_check(const gyre_report_chart *c, gyre_error *err)
         const gyre_report_series *s = &c->series[i];
         if (s->count < 0 || (s->count && (!s->x || !s->y)) || !s->low != !s->high)
             return gyre_fail(err, GYRE_EINVAL, "chart: series %lld lacks numbers (figure)", (long long)i);
-        if (s->color < 0 || s->color > GYRE_REPORT_COLORS || s->dash < 0 || s->dash > GYRE_REPORT_DASHES)
+        if ((unsigned)s->color >= GYRE_REPORT_PAINTS || s->dash < 0 || s->dash > GYRE_REPORT_DASHES)
             return gyre_fail(err, GYRE_EINVAL, "chart: series %lld: color %d or dash %d is out of range (figure)",
                              (long long)i, s->color, s->dash);
     }
@@ -44,7 +47,7 @@ gyre_status gyre_report_chart_check(const gyre_report_chart *c, gyre_error *err)
 }
 
 /* out = where y is drawn; NaN if nowhere. */
-static double clipped_y(const gyre_report_chart *c, double y) {
+double gyre_report_clipped_y(const gyre_report_chart *c, double y) {
     if (c->clip > 0 && y > c->clip) return c->clip;
     return gyre_report_axis_can_show(&c->y, y) ? y : (double)NAN;
 }
@@ -53,12 +56,12 @@ static void measure_ranges(const gyre_report_chart *c, gyre_report_range *x, gyr
     for (int64_t i = 0; i < c->series_count; i++) {
         const gyre_report_series *s = &c->series[i];
         for (int64_t k = 0; k < s->count; k++) {
-            if (!gyre_report_axis_can_show(&c->x, s->x[k]) || isnan(clipped_y(c, s->y[k]))) continue;
+            if (!gyre_report_axis_can_show(&c->x, s->x[k]) || isnan(gyre_report_clipped_y(c, s->y[k]))) continue;
             gyre_report_range_add(x, s->x[k]);
-            gyre_report_range_add(y, clipped_y(c, s->y[k]));
-            if (!s->low || isnan(clipped_y(c, s->low[k])) || isnan(clipped_y(c, s->high[k]))) continue;
-            gyre_report_range_add(y, clipped_y(c, s->low[k]));
-            gyre_report_range_add(y, clipped_y(c, s->high[k]));
+            gyre_report_range_add(y, gyre_report_clipped_y(c, s->y[k]));
+            if (!s->low || isnan(gyre_report_clipped_y(c, s->low[k])) || isnan(gyre_report_clipped_y(c, s->high[k]))) continue;
+            gyre_report_range_add(y, gyre_report_clipped_y(c, s->low[k]));
+            gyre_report_range_add(y, gyre_report_clipped_y(c, s->high[k]));
         }
     }
     if (x->low > x->high) return;
@@ -67,6 +70,29 @@ static void measure_ranges(const gyre_report_chart *c, gyre_report_range *x, gyr
         if (gyre_report_axis_can_show(m->horizontal ? &c->y : &c->x, m->at))
             gyre_report_range_add(m->horizontal ? y : x, m->at);
     }
+}
+
+static int compare(const void *a, const void *b) {
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+double gyre_report_highest(const gyre_report_series *s) {
+    double high = -INFINITY;
+    for (int64_t k = 0; k < s->count; k++)
+        if (isfinite(s->y[k])) high = fmax(high, s->y[k]);
+    return high;
+}
+
+double gyre_report_far_above(const gyre_report_series *series, int64_t count) {
+    double highs[MOST_COMPARED], rest = -INFINITY;
+    const int64_t n = count < MOST_COMPARED ? count : MOST_COMPARED;
+    for (int64_t i = 0; i < n; i++)
+        highs[i] = gyre_report_highest(&series[i]);
+    qsort(highs, (size_t)n, sizeof *highs, compare);
+    for (int64_t i = 0; i < n; i++)
+        if (highs[i] <= FAR_ABOVE * highs[(n - 1) / 2]) rest = fmax(rest, highs[i]);
+    return n > 2 && rest > 0 && highs[n - 1] > rest * ROOM_ABOVE ? rest * ROOM_ABOVE : 0;
 }
 
 /* -- the script -- */
@@ -79,7 +105,7 @@ static void put_data(gyre_report_buffer *script, const gyre_report_chart *c) {
             const double y[] = {s->y[k], s->low ? s->low[k] : (double)NAN, s->low ? s->high[k] : (double)NAN};
             for (int column = 0; column < 3; column++) {
                 gyre_report_put(script, " ");
-                gyre_report_put_gnuplot_number(script, clipped_y(c, y[column]));
+                gyre_report_put_gnuplot_number(script, gyre_report_clipped_y(c, y[column]));
             }
             gyre_report_put(script, "\n");
         }
@@ -92,7 +118,7 @@ static void put_data(gyre_report_buffer *script, const gyre_report_chart *c) {
 /* out = 1 for all points of a short line, and for some of a long one. */
 static int has_spot(const gyre_report_chart *c, const gyre_report_series *s, int64_t k) {
     return k % ((s->count + MANY_SPOTS - 1) / MANY_SPOTS) == 0 && gyre_report_axis_can_show(&c->x, s->x[k]) &&
-           !isnan(clipped_y(c, s->y[k]));
+           !isnan(gyre_report_clipped_y(c, s->y[k]));
 }
 
 static int has_spots(const gyre_report_chart *c, const gyre_report_series *s) {
@@ -111,7 +137,7 @@ static void put_spots(gyre_report_buffer *script, const gyre_report_chart *c) {
             if (!has_spot(c, s, k)) continue;
             gyre_report_put_gnuplot_number(script, s->x[k]);
             gyre_report_put(script, " ");
-            gyre_report_put_gnuplot_number(script, clipped_y(c, s->y[k]));
+            gyre_report_put_gnuplot_number(script, gyre_report_clipped_y(c, s->y[k]));
             gyre_report_printf(script, " %lld\n", (long long)k);
         }
         gyre_report_put(script, "EOD\n");
@@ -125,6 +151,11 @@ static int has_vertical_marker(const gyre_report_chart *c) {
     return 0;
 }
 
+/* A wide picture has room to name each line where it ends. */
+static int names_ends(const picture *p) {
+    return !p->alone && !p->small && p->panel < 0 && p->chart->style == GYRE_REPORT_CHART_STYLE_LINES;
+}
+
 static void put_theme(gyre_report_buffer *script, const picture *p) {
     const gyre_report_chart *c = p->chart;
     const int marked = has_vertical_marker(c);
@@ -134,7 +165,8 @@ static void put_theme(gyre_report_buffer *script, const picture *p) {
                             "set format '%h'\n");
     gyre_report_printf(script, "set lmargin %d\nset bmargin 3\n", p->small ? 8 : 10);
     if (!p->alone) {
-        gyre_report_printf(script, "unset key\nset rmargin 2\nset tmargin %s\n", marked ? "1.6" : "0.6");
+        gyre_report_printf(script, "unset key\nset rmargin %d\nset tmargin %s\n",
+                           names_ends(p) ? (int)gyre_report_end_room(c) : 2, marked ? "1.6" : "0.6");
         return;
     }
     gyre_report_put(script, "set key outside right top vertical Left reverse samplen 4 spacing 1.2 "
@@ -191,25 +223,6 @@ static int is_own(const picture *p, int64_t i) {
     return gyre_report_series_is_own(p->chart, i, p->panel);
 }
 
-/* out = 1 if series `above` lies on two neighbouring points of series i or more, and hides the line between them. */
-static int hides(const picture *p, int64_t i, int64_t above) {
-    const gyre_report_series *s = &p->chart->series[i], *other = &p->chart->series[above];
-    int run = 0;
-    for (int64_t k = 0; k < s->count && k < other->count && run < 2; k++) {
-        const double a = clipped_y(p->chart, s->y[k]), b = clipped_y(p->chart, other->y[k]);
-        run = other->x[k] == s->x[k] && !isnan(a) && !isnan(b) && coincide(p, a, b) ? run + 1 : 0;
-    }
-    return run >= 2;
-}
-
-/* Lines that lie on each other are drawn from wide to thin, so that all of them show. */
-static double line_width(const picture *p, int64_t i) {
-    int above = 0;
-    for (int64_t k = i + 1; k < p->chart->series_count && above < MAX_ABOVE; k++)
-        above += is_own(p, k) && hides(p, i, k);
-    return 2 + 1.2 * above;
-}
-
 static void put_curve(gyre_report_buffer *script, const picture *p, int64_t i) {
     const gyre_report_chart *c = p->chart;
     const gyre_report_series *s = &c->series[i];
@@ -219,8 +232,8 @@ static void put_curve(gyre_report_buffer *script, const picture *p, int64_t i) {
         gyre_report_printf(script, "points linecolor rgb '%s' linewidth 1.6 pointtype %d pointsize 0.9", style.color,
                            style.shape);
     } else {
-        gyre_report_printf(script, "linespoints linecolor rgb '%s' linewidth %g pointtype %d pointsize 0.7", style.color,
-                           line_width(p, i), style.shape);
+        gyre_report_printf(script, "linespoints linecolor rgb '%s' linewidth 2 pointtype %d pointsize 0.7", style.color,
+                           style.shape);
         put_dash(script, style.dash);
         if (s->count > GYRE_REPORT_FEW_POINTS)
             gyre_report_printf(script, " pointinterval %lld", (long long)(s->count / MANY_SYMBOLS));
@@ -251,11 +264,13 @@ static void put_plot(gyre_report_buffer *script, const picture *p) {
         if (!is_own(p, i)) put_other(script, p, i);
     for (int64_t i = 0; i < c->series_count; i++)
         if (is_own(p, i) && c->series[i].low && c->series[i].count) put_band(script, p, i);
-    for (int64_t i = 0; i < c->series_count; i++) {
-        if (!is_own(p, i)) continue;
-        gyre_report_put(script, curves++ ? ", " : "");
-        put_curve(script, p, i);
-    }
+    /* Dashed lines lie on solid ones, which show between the dashes. */
+    for (int dashed = 0; dashed < 2; dashed++)
+        for (int64_t i = 0; i < c->series_count; i++) {
+            if (!is_own(p, i) || (*gyre_report_series_style(c, i).dash != 0) != dashed) continue;
+            gyre_report_put(script, curves++ ? ", " : "");
+            put_curve(script, p, i);
+        }
     /* The label names series and point; report_svg.c makes a spot with a hint of it. */
     for (int64_t i = 0; i < c->series_count; i++)
         if (is_own(p, i) && has_spots(c, &c->series[i]))
@@ -293,7 +308,7 @@ static void put_hint(const void *ctx, int64_t map, int64_t series, int64_t point
     for (int64_t i = 0; i < c->series_count; i++) {
         const gyre_report_series *other = &c->series[i];
         if (i == series || !is_own(p, i) || point >= other->count || other->x[point] != s->x[point]) continue;
-        if (isnan(clipped_y(c, other->y[point])) || !coincide(p, clipped_y(c, other->y[point]), clipped_y(c, s->y[point])))
+        if (isnan(gyre_report_clipped_y(c, other->y[point])) || !coincide(p, gyre_report_clipped_y(c, other->y[point]), gyre_report_clipped_y(c, s->y[point])))
             continue;
         gyre_report_put(out, ", ");
         gyre_report_put_sanitized(out, other->name);
@@ -328,6 +343,7 @@ static gyre_status draw(picture *p, char **out, gyre_error *err) {
     gyre_report_put_axis(&script, 'y', &c->y, p->y, p->y.high == c->clip ? c->clip : 0);
     for (int64_t i = 0; i < c->markers_count; i++)
         put_marker(&script, p, &c->markers[i]);
+    if (names_ends(p)) gyre_report_put_end_labels(&script, c, p->x, p->y);
     put_plot(&script, p);
     const gyre_report_canvas canvas = {.title = c->title,
                                        .width = p->small ? GYRE_REPORT_SMALL_WIDTH : GYRE_REPORT_WIDE_WIDTH,

@@ -1,10 +1,6 @@
 /* report_inks.c: the colours of figures, light and dark, and how series differ. */
 #include "report/report_internal.h"
 
-/* Okabe and Ito, "Color Universal Design" (2008): distinguishable by colour-blind readers.  Their yellow is darkened,
- * because it vanishes on white. */
-const char *const gyre_report_colors[GYRE_REPORT_COLORS] = {"#0072b2", "#d55e00", "#009e73", "#cc79a7",
-                                                            "#e69f00", "#56b4e9", "#000000", "#b8a800"};
 const char *const gyre_report_dashes[GYRE_REPORT_DASHES] = {"", "14,6", "4,5", "14,5,3,5", "22,5,3,5,3,5"};
 
 enum { SHAPES = 8 };
@@ -26,30 +22,35 @@ static const struct {
             {GYRE_REPORT_INK_SHADE, "#33302a"},
             {GYRE_REPORT_INK_PART, "#2c4f70"},
             {GYRE_REPORT_INK_WARNING, "#ff9d66"},
-            {"#0072b2", "#4c9be8"},
-            {"#d55e00", "#f2793a"},
-            {"#009e73", "#2fc795"},
-            {"#cc79a7", "#e29ac4"},
-            {"#e69f00", "#f0b429"},
-            {"#56b4e9", "#a3dcff"},
-            {"#000000", "#f4f5f6"},
-            {"#b8a800", "#dccf3c"}};
+#define GYRE_REPORT_PAINT(name, light, dark) {light, dark},
+#include "report/report_palette.def"
+#undef GYRE_REPORT_PAINT
+};
+enum { INKS = sizeof inks / sizeof *inks, PAINTS = GYRE_REPORT_PAINTS - 1, FIRST_PAINT = INKS - PAINTS };
 
 gyre_report_style gyre_report_style_at(int64_t index, int points) {
     const int64_t round = index / GYRE_REPORT_COLORS, shape = (index + round) % SHAPES;
-    return (gyre_report_style){gyre_report_colors[index % GYRE_REPORT_COLORS],
+    return (gyre_report_style){gyre_report_color((int)(index % GYRE_REPORT_COLORS) + 1),
                                gyre_report_dashes[(index + round) % GYRE_REPORT_DASHES],
                                points ? open_shapes[shape] : shapes[shape]};
 }
 
-const char *gyre_report_color(int index) {
-    return gyre_report_colors[(index - 1) & (GYRE_REPORT_COLORS - 1)];
+static int ink_of(int paint) {
+    return FIRST_PAINT + (paint > 0 ? (paint - 1) % PAINTS : 0);
+}
+
+const char *gyre_report_color(int paint) {
+    return inks[ink_of(paint)].light;
+}
+
+const char *gyre_report_dark_color(int paint) {
+    return inks[ink_of(paint)].dark;
 }
 
 /* gnuplot colours lines by stroke, areas and text by fill, and symbols by color, which their parts inherit. */
 void gyre_report_put_dark_rules(gyre_report_buffer *out, const char *selector) {
     static const char *const properties[] = {"stroke", "fill", "color"};
-    for (size_t i = 0; i < sizeof inks / sizeof *inks; i++)
+    for (int i = 0; i < INKS; i++)
         for (size_t p = 0; p < sizeof properties / sizeof *properties; p++)
             gyre_report_printf(out, "%s[%s=\"%s\"]{%s:%s}", selector, properties[p], inks[i].light, properties[p],
                                inks[i].dark);

@@ -55,11 +55,10 @@ void gyre_report_format_number(char out[64], char style, int digits, double valu
 #define GYRE_REPORT_INK_OTHER   "#bdc1c6" /* cells without a value, and lines that only give context */
 
 enum {
-    GYRE_REPORT_COLORS = 8,
+    GYRE_REPORT_COLORS = 8, /* that series take by their position */
     GYRE_REPORT_DASHES = 5,
     GYRE_REPORT_FEW_POINTS = 24 /* a line with more has a symbol on some of its points only */
 };
-extern const char *const gyre_report_colors[GYRE_REPORT_COLORS];
 extern const char *const gyre_report_dashes[GYRE_REPORT_DASHES]; /* "" = solid, else the lengths: "14,6" */
 
 /* How a series looks.  shape: gnuplot's number of its point symbol. */
@@ -107,6 +106,9 @@ enum { GYRE_REPORT_SMALL_WIDTH = 440, GYRE_REPORT_WIDE_WIDTH = 960 };
 /* out = the panels of a chart on a page: 0 = all series in one picture.  names[] (or NULL) = the title of each.  More series
  * than a picture can hold have a panel each. */
 int64_t gyre_report_chart_panels(const gyre_report_chart *chart, const char **names, int64_t limit);
+/* out = where y is drawn: at the clip if it is above; NaN if nowhere. */
+double gyre_report_clipped_y(const gyre_report_chart *c, double y);
+double gyre_report_highest(const gyre_report_series *s); /* finite value; -INFINITY = none */
 /* *out = the picture of a panel, or of the whole chart with panel -1, without title and legend. */
 gyre_status gyre_report_chart_picture(const gyre_report_chart *chart, int64_t panel, int small, char **out, gyre_error *err);
 gyre_status gyre_report_heatmap_picture(const gyre_report_heatmap_grid *panels, int small, char **out, gyre_error *err);
@@ -120,6 +122,11 @@ gyre_report_style gyre_report_series_style(const gyre_report_chart *chart, int64
 typedef struct gyre_report_range {
     double low, high; /* low > high: empty */
 } gyre_report_range;
+/* out = the right margin, in characters, that names of lines take; and the script that puts them there, moved apart where
+ * they would lie on each other. */
+int64_t gyre_report_end_room(const gyre_report_chart *chart);
+void gyre_report_put_end_labels(gyre_report_buffer *script, const gyre_report_chart *chart, gyre_report_range x,
+                                gyre_report_range y);
 #define GYRE_REPORT_RANGE_EMPTY                                                                                             \
     { 1, 0 }
 void gyre_report_range_add(gyre_report_range *data_range, double value);

@@ -61,7 +61,7 @@ gyre_report_style gyre_report_series_style(const gyre_report_chart *chart, int64
     gyre_report_style style =
         gyre_report_style_at(style_index(chart, series), chart->style == GYRE_REPORT_CHART_STYLE_POINTS);
     if (has_panels(chart) && !s->panel) style.dash = "";
-    if (s->color) style.color = gyre_report_colors[s->color - 1];
+    if (s->color) style.color = gyre_report_color((int)s->color);
     if (s->dash) style.dash = gyre_report_dashes[s->dash - 1];
     return style;
 }
@@ -108,22 +108,36 @@ static void put_sample(gyre_report_buffer *out, const gyre_report_style *style, 
                        symbol_path(style->shape), style->color, filled ? style->color : "none");
 }
 
-void gyre_report_put_legend(gyre_report_buffer *out, const gyre_report_chart *chart, int64_t panel) {
+/* Which lines are grey, as those of other panels are. */
+static void put_others(gyre_report_buffer *out, const gyre_report_chart *chart, int64_t panel) {
     int others = 0;
+    for (int64_t i = 0; i < chart->series_count; i++) {
+        if (gyre_report_series_is_own(chart, i, panel)) continue;
+        gyre_report_put(out, others++ ? ", "
+                                      : "<li class=\"others\"><svg class=\"sample\" viewBox=\"0 0 60 14\" "
+                                        "aria-hidden=\"true\"><path d=\"M2,7H58\" stroke=\"" GYRE_REPORT_INK_OTHER
+                                        "\"/></svg><span>");
+        gyre_report_put_html(out, chart->series[i].name);
+    }
+    if (others) gyre_report_put(out, "</span></li>\n");
+}
+
+void gyre_report_put_legend(gyre_report_buffer *out, const gyre_report_chart *chart, int64_t panel) {
+    char number[64];
     gyre_report_put(out, "<ul class=\"legend\">");
     for (int64_t i = 0; i < chart->series_count; i++) {
-        if (!gyre_report_series_is_own(chart, i, panel)) {
-            others++;
-            continue;
-        }
+        if (!gyre_report_series_is_own(chart, i, panel)) continue;
         const gyre_report_style style = gyre_report_series_style(chart, i);
+        const double highest = gyre_report_highest(&chart->series[i]);
         gyre_report_put(out, "<li>");
         put_sample(out, &style, chart->style == GYRE_REPORT_CHART_STYLE_LINES);
         gyre_report_put_html(out, chart->series[i].name);
+        if (chart->clip > 0 && highest > chart->clip) {
+            gyre_report_format_number(number, 'g', 3, highest);
+            gyre_report_printf(out, " (up to %s, beyond the axis)", number);
+        }
         gyre_report_put(out, "</li>\n");
     }
-    if (others)
-        gyre_report_put(out, "<li><svg class=\"sample\" viewBox=\"0 0 60 14\" aria-hidden=\"true\"><path d=\"M2,7H58\" "
-                             "stroke=\"" GYRE_REPORT_INK_OTHER "\"/></svg>the others</li>\n");
+    put_others(out, chart, panel);
     gyre_report_put(out, "</ul>\n");
 }

@@ -6,7 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { GAP = 2, GROUP_GAP = 4 };
+enum {
+    GAP = 2,
+    GROUP_GAP = 4,
+    NARROW = 40,  /* characters of a row that a small screen has room for */
+    MOST_ABREAST = 5 /* cells side by side there, under titles that all parts of a row share */
+};
 
 static const char bold[] = "\033[1m", dim[] = "\033[2m", reset[] = "\033[0m";
 
@@ -307,34 +312,79 @@ gyre_status gyre_report_table_print_note(const gyre_report_table *table, FILE *f
 }
 
 /* -- HTML -- */
+/* A row that is too wide for a small screen folds there: cells of a group stand abreast behind the group's name, under the
+ * titles of the first group; without groups each cell is a line behind its title.  The style sheet does it, with what is
+ * written here: classes, names of groups that wide screens hide, and titles as data-label. */
+typedef struct folds {
+    int is_wide;      /* folds at all */
+    int64_t abreast;  /* cells beside each other; 0 = one a line */
+    int shares_titles; /* the column titles stay, those of the first group */
+    int64_t first;    /* the first column with a group */
+} folds;
+
+static folds folds_of(const gyre_report_table *t, const int64_t *width) {
+    folds f = {.is_wide = span_width(t, width, 0, t->columns_count) > NARROW};
+    if (!f.is_wide || !has_groups(t)) return f;
+    while (!t->columns[f.first].group)
+        f.first++;
+    f.abreast = group_end(t, f.first) - f.first;
+    f.shares_titles = f.abreast <= MOST_ABREAST;
+    if (!f.shares_titles) f.abreast = MOST_ABREAST - 1;
+    return f;
+}
+
+static int begins_group(const gyre_report_table *t, int64_t c) {
+    return t->columns[c].group && (c == 0 || group_end(t, c - 1) == c);
+}
+
+/* out = 1 if, folded, the cell of column c stands under its own title. */
+static int is_under_title(const gyre_report_table *t, const folds *f, int64_t c) {
+    int64_t first = c;
+    while (!begins_group(t, first) && first > 0)
+        first--;
+    const int64_t at = f->first + c - first;
+    return f->shares_titles && begins_group(t, first) && c - first < f->abreast && t->columns[c].title &&
+           t->columns[at].title && strcmp(t->columns[at].title, t->columns[c].title) == 0;
+}
+
 static const char *align_class(const gyre_report_table *t, int64_t c) {
     static const char *const names[] = {"", "left", "right", "center"};
     return names[align_of(t, c)];
 }
 
-static void put_html_column_titles(gyre_report_buffer *out, const gyre_report_table *t) {
-    gyre_report_put(out, "<thead>\n");
-    if (has_groups(t)) {
-        gyre_report_put(out, "<tr class=\"groups\">");
-        for (int64_t c = 0; c < t->columns_count; c = group_end(t, c)) {
-            const char *group = t->columns[c].group;
-            gyre_report_printf(out, group ? "<th scope=\"colgroup\" colspan=\"%lld\"><span>" : "<td colspan=\"%lld\">",
-                               (long long)(group_end(t, c) - c));
-            gyre_report_put_html(out, group);
-            gyre_report_put(out, group ? "</span></th>" : "</td>");
-        }
-        gyre_report_put(out, "</tr>\n");
+static void put_html_groups(gyre_report_buffer *out, const gyre_report_table *t) {
+    gyre_report_put(out, "<tr class=\"groups\">");
+    for (int64_t c = 0; c < t->columns_count; c = group_end(t, c)) {
+        const char *group = t->columns[c].group;
+        gyre_report_printf(out, group ? "<th scope=\"colgroup\" colspan=\"%lld\"><span>" : "<td colspan=\"%lld\">",
+                           (long long)(group_end(t, c) - c));
+        gyre_report_put_html(out, group);
+        gyre_report_put(out, group ? "</span></th>" : "</td>");
     }
+    gyre_report_put(out, "</tr>\n");
+}
+
+static void put_html_column_titles(gyre_report_buffer *out, const gyre_report_table *t, const folds *f) {
+    gyre_report_put(out, "<thead>\n");
+    if (has_groups(t)) put_html_groups(out, t);
     gyre_report_put(out, "<tr>");
     for (int64_t c = 0; c < t->columns_count; c++) {
-        gyre_report_printf(out, "<th scope=\"col\" class=\"%s\">", align_class(t, c));
+        const int is_shared = f->shares_titles && (c == 0 || (c >= f->first && c < f->first + f->abreast));
+        gyre_report_printf(out, "<th scope=\"col\" class=\"%s%s\">", align_class(t, c), is_shared ? " shared" : "");
         gyre_report_put_html(out, t->columns[c].title);
         gyre_report_put(out, "</th>");
     }
     gyre_report_put(out, "</tr>\n</thead>\n");
 }
 
-static void put_html_cell(gyre_report_buffer *out, const gyre_report_table *t, int64_t row, int64_t c) {
+static void put_fold(gyre_report_buffer *out, const gyre_report_table *t, const folds *f, int64_t c) {
+    if (!f->abreast || !begins_group(t, c)) return;
+    gyre_report_put(out, "<td class=\"part\" aria-hidden=\"true\">");
+    gyre_report_put_html(out, t->columns[c].group);
+    gyre_report_put(out, "</td>");
+}
+
+static void put_html_cell(gyre_report_buffer *out, const gyre_report_table *t, const folds *f, int64_t row, int64_t c) {
     char number[64], heat[64];
     const gyre_report_cell *cell = cell_at(t, row, c);
     const char *text = cell_text(&t->columns[c], cell, number);
@@ -345,13 +395,18 @@ static void put_html_cell(gyre_report_buffer *out, const gyre_report_table *t, i
         gyre_report_format_number(heat, 'f', 3, cell->heat < 1 ? cell->heat : 1);
         gyre_report_printf(out, " style=\"--heat:%s\"", heat);
     }
+    if (f->is_wide && c && !is_under_title(t, f, c)) {
+        gyre_report_put(out, " data-label=\"");
+        gyre_report_put_html(out, t->columns[c].title);
+        gyre_report_put(out, "\"");
+    }
     gyre_report_put(out, ">");
     gyre_report_put_html(out, text ? text : "–");
     gyre_report_put_html(out, unit_of(&t->columns[c], cell));
     gyre_report_printf(out, "</%s>", tag);
 }
 
-static void put_html_row(gyre_report_buffer *out, const gyre_report_table *t, int64_t row) {
+static void put_html_row(gyre_report_buffer *out, const gyre_report_table *t, const folds *f, int64_t row) {
     if (is_heading(t, row)) {
         gyre_report_printf(out, "<tr class=\"heading\"><th colspan=\"%lld\"><span>", (long long)t->columns_count);
         gyre_report_put_html(out, cell_at(t, row, 0)->text);
@@ -359,34 +414,53 @@ static void put_html_row(gyre_report_buffer *out, const gyre_report_table *t, in
         return;
     }
     gyre_report_put(out, "<tr>");
-    for (int64_t c = 0; c < t->columns_count; c++)
-        put_html_cell(out, t, row, c);
+    for (int64_t c = 0; c < t->columns_count; c++) {
+        put_fold(out, t, f, c);
+        put_html_cell(out, t, f, row, c);
+    }
     gyre_report_put(out, "</tr>\n");
+}
+
+static void put_html_caption(gyre_report_buffer *out, const gyre_report_table *t) {
+    if (!t->caption && !t->colors) return;
+    gyre_report_put(out, "<caption><div>");
+    gyre_report_put_html(out, t->caption);
+    gyre_report_put(out, t->colors ? "<small>" : "");
+    gyre_report_put_html(out, t->colors);
+    gyre_report_put(out, t->colors ? "</small></div></caption>\n" : "</div></caption>\n");
+}
+
+static void put_html_table(gyre_report_buffer *out, const gyre_report_table *t, const folds *f) {
+    if (f->abreast)
+        gyre_report_printf(out, "<table class=\"parts%s\" style=\"--abreast:%lld\">\n", f->shares_titles ? "" : " untitled",
+                           (long long)f->abreast);
+    else
+        gyre_report_put(out, f->is_wide ? "<table class=\"lines\">\n" : "<table>\n");
+    put_html_caption(out, t);
+    put_html_column_titles(out, t, f);
+    gyre_report_put(out, "<tbody>\n");
+    for (int64_t r = 0; r < t->rows; r++)
+        put_html_row(out, t, f, r);
+    gyre_report_put(out, "</tbody>\n");
+    if (t->note) {
+        gyre_report_printf(out, "<tfoot><tr><td colspan=\"%lld\"><span>", (long long)t->columns_count);
+        gyre_report_put_html(out, t->note);
+        gyre_report_put(out, "</span></td></tr></tfoot>\n");
+    }
+    gyre_report_put(out, "</table>\n");
 }
 
 gyre_status gyre_report_table_html(const gyre_report_table *table, char **out, gyre_error *err) {
     const gyre_status status = check(table, err);
     if (status) return status;
     if (!out) return gyre_fail(err, GYRE_EINVAL, "table: nowhere to put its text (report)");
-    gyre_report_buffer html = {NULL, 0, 0, 0};
-    gyre_report_put(&html, "<table>\n");
-    if (table->caption || table->colors) {
-        gyre_report_put(&html, "<caption><div>");
-        gyre_report_put_html(&html, table->caption);
-        gyre_report_put(&html, table->colors ? "<small>" : "");
-        gyre_report_put_html(&html, table->colors);
-        gyre_report_put(&html, table->colors ? "</small></div></caption>\n" : "</div></caption>\n");
+    int64_t *width = calloc((size_t)table->columns_count, sizeof *width);
+    gyre_report_buffer html = {NULL, 0, 0, !width};
+    if (width) {
+        measure_columns(table, width);
+        const folds f = folds_of(table, width);
+        put_html_table(&html, table, &f);
     }
-    put_html_column_titles(&html, table);
-    gyre_report_put(&html, "<tbody>\n");
-    for (int64_t r = 0; r < table->rows; r++)
-        put_html_row(&html, table, r);
-    gyre_report_put(&html, "</tbody>\n");
-    if (table->note) {
-        gyre_report_printf(&html, "<tfoot><tr><td colspan=\"%lld\"><span>", (long long)table->columns_count);
-        gyre_report_put_html(&html, table->note);
-        gyre_report_put(&html, "</span></td></tr></tfoot>\n");
-    }
-    gyre_report_put(&html, "</table>\n");
+    free(width);
     return gyre_report_buffer_take(&html, out, "table", err);
 }

@@ -1,5 +1,7 @@
 /* test_methods.c: the `--methods` of the command against formulas computed here. */
 #include "method_frequencies.h"
+#include "tools/common/subject_colors.h"
+#include "tools/common/variants.h"
 
 static void assert_close(double got, double expected) {
     if (!(fabs(got - expected) <= 1e-12 * fabs(expected))) fail_msg("%.17g, expected %.17g", got, expected);
@@ -581,27 +583,51 @@ static void test_llama3(void **state) {
     assert_true(kept > 0 && blended > 0 && divided > 0);
 }
 
-/* A method has one colour, whatever its factor, and those that are usually drawn together differ. */
+/* out = the colour of a name, which every method has, whatever its factor and modifiers. */
+static gyre_report_paint color_of(const char *name) {
+    static const char *const behind[] = {":16", "+logn", ", causal", ":4+logn"};
+    const gyre_report_paint color = subject_color(name);
+    assert_in_range(color, 1, GYRE_REPORT_PAINTS - 1);
+    for (size_t i = 0; i < sizeof behind / sizeof *behind; i++) {
+        char label[64];
+        snprintf(label, sizeof label, "%s%s", name, behind[i]);
+        assert_int_equal(subject_color(label), color);
+    }
+    return color;
+}
+
 static void test_colors(void **state) {
     (void)state;
     static const char *const usual[] = {"none", "linear", "ntk", "yarn", "dynamic", "by-parts", "llama3"};
-    for (int i = 0; i < 7; i++) {
-        char label[32];
-        assert_in_range(method_color(usual[i]), 1, 8);
+    char names[] = METHOD_NAMES, *list[64], *rest = NULL;
+    int count = 0;
+    for (char *name = strtok_r(names, ", ", &rest); name; name = strtok_r(NULL, ", ", &rest))
+        list[count++] = name;
+    assert_in_range(count, 20, 64);
+    for (int i = 0; i < count; i++)
         for (int k = 0; k < i; k++)
-            assert_int_not_equal(method_color(usual[i]), method_color(usual[k]));
-        for (int f = 0; f < 3; f++) {
-            snprintf(label, sizeof label, "%s%s", usual[i], f == 0 ? ":16" : f == 1 ? "+logn" : ", causal");
-            assert_int_equal(method_color(label), method_color(usual[i]));
+            if (color_of(list[i]) == color_of(list[k])) fail_msg("%s and %s share a colour", list[i], list[k]);
+    for (int i = 0; i < 7; i++) /* of those that colour-blind readers tell apart */
+        assert_in_range(subject_color(usual[i]), GYRE_REPORT_PAINT_BLUE, GYRE_REPORT_PAINT_OLIVE);
+    assert_int_equal(subject_color("base 10000"), GYRE_REPORT_PAINT_AUTO);
+    assert_int_equal(subject_color(""), GYRE_REPORT_PAINT_AUTO);
+}
+
+/* An encoding too; the model as it is has one colour under both names. */
+static void test_colors_of_encodings(void **state) {
+    (void)state;
+    for (int i = 0; i < variants_count(); i++)
+        assert_in_range(subject_color(variant_at(i).name), 1, GYRE_REPORT_PAINTS - 1);
+    for (int i = GYRE_KIND_NOPE; i <= GYRE_KIND_TAPA; i++)
+        for (int k = GYRE_KIND_NOPE; k < i; k++)
+            assert_int_not_equal(subject_color(variant_at(i).name), subject_color(variant_at(k).name));
+    assert_int_equal(subject_color("rope"), subject_color("none"));
+    assert_int_not_equal(subject_color("rope+yarn"), subject_color("rope"));
+    for (int paint = 1; paint < GYRE_REPORT_PAINTS; paint++)
+        for (int other = 1; other < paint; other++) {
+            assert_string_not_equal(gyre_report_color(paint), gyre_report_color(other));
+            assert_string_not_equal(gyre_report_dark_color(paint), gyre_report_dark_color(other));
         }
-    }
-    /* Every name has a place of its own. */
-    for (const char *a = METHOD_NAMES; *a; a += strspn(a + strcspn(a, ","), ", ") + strcspn(a, ","))
-        for (const char *b = METHOD_NAMES; *b; b += strspn(b + strcspn(b, ","), ", ") + strcspn(b, ","))
-            assert_int_equal(method_look(a) == method_look(b), strcmp(a, b) == 0);
-    assert_true(method_look("yarn") >= 0);
-    assert_int_equal(method_color("base 10000"), 0);
-    assert_int_equal(method_color("rope"), 0);
 }
 
 /* The group is the smallest that fits, found without a step for each smaller one. */
@@ -645,7 +671,7 @@ int main(void) {
         cmocka_unit_test(test_resonance_rounds_what_is_scaled),
         cmocka_unit_test(test_ntk_mixed),
         cmocka_unit_test(test_llama3),
-        cmocka_unit_test(test_colors),
+        cmocka_unit_test(test_colors), cmocka_unit_test(test_colors_of_encodings),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

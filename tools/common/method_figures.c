@@ -1,4 +1,5 @@
 /* method_figures.c: heat maps of the angles, and the wavelengths. */
+#include "tools/common/subject_colors.h"
 #include "tools/common/method_figures.h"
 #include "tools/cli/cli_error.h"
 #include <math.h>
@@ -56,7 +57,7 @@ static gyre_status add_wavelengths(const method_figures *f, gyre_report_page *pa
                                              .count = pairs,
                                              .x = x,
                                              .y = y + i * pairs,
-                                             .color = method_color(f->maps[i].label)};
+                                             .color = subject_color(f->maps[i].label)};
         }
         snprintf(label, sizeof label, "%s for one turn", f->unit);
         const gyre_report_marker lengths[2] = {{(double)f->trained, "trained length", 1},

@@ -222,23 +222,6 @@ gyre_status method_name_failure(gyre_status status, const char *label, int64_t c
     return gyre_fail(err, status, "%s at %lld tokens, %s", label, (long long)context, why.text);
 }
 
-int method_look(const char *label) {
-    /* Those that are drawn together most often have colours of their own. */
-    static const char *const order[] = {
-        "linear",         "ntk",          "yarn",      "dynamic",     "by-parts",    "llama3", "none", "by-parts-paper",
-        "ntk-mixed",      "dynamic-yarn", "base",      "self-extend", "leaky",       "rerope", NULL,   "ntk-past",
-        "dynamic-linear", "dca",          "dca-paper", "clipped",     "clipped-hard"};
-    const size_t length = strcspn(label, ":+,");
-    for (size_t i = 0; i < sizeof order / sizeof *order; i++)
-        if (order[i] && strlen(order[i]) == length && strncmp(order[i], label, length) == 0) return (int)i;
-    return -1;
-}
-
-int method_color(const char *label) {
-    const int look = method_look(label);
-    return look < 0 ? 0 : look % 8 + 1;
-}
-
 int method_is_none(const method *m) {
     return m->keeps_model_scaling && !m->resonance && !m->logn && m->clip == GYRE_CLIP_NONE && m->start_tokens == 0;
 }

@@ -89,12 +89,6 @@ gyre_status methods_parse(const char *list, method **out, int64_t *count, gyre_e
 /* After a measurement: names the method and the context where its numbers are not finite (EFORMAT).  out = status. */
 gyre_status method_name_failure(gyre_status status, const char *label, int64_t context, gyre_error *err);
 
-/* out = the place of the method that a label begins with ("ntk:4", "yarn, causal") in the palette of figures, from 0; -1 =
- * no method.  The same in every figure and report.  Places 8 apart share a colour. */
-int method_look(const char *label);
-/* out = its colour for gyre_report_series: 1 .. 8; 0 = no method. */
-int method_color(const char *label);
-
 /* out = 1 for none without a modifier: the model as it is. */
 int method_is_none(const method *m);
 /* out = 1 if the method takes a rotation of two pairs of channels or more. */

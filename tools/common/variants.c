@@ -197,13 +197,3 @@ variant variant_option(const char *text) {
     if (variant_find(text, strlen(text), &found, &err)) cli_usage_error("--encoding: %s", err.text);
     return found;
 }
-
-int variant_color(const char *name) {
-    /* Those that come with models, or are drawn together most often, have colours of their own. */
-    static const char *const order[] = {"rope", "alibi", "sinusoidal", "learned", "t5", "kerple", "nope", "fire"};
-    for (int i = 0; i < (int)(sizeof order / sizeof *order); i++)
-        if (strcmp(order[i], name) == 0) return i + 1;
-    for (int i = 0; i < variants_count(); i++)
-        if (strcmp(variant_at(i).name, name) == 0) return i % 8 + 1;
-    return 0;
-}

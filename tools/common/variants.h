@@ -31,9 +31,6 @@ gyre_status variants_parse(const char *list, variant out[MAX_VARIANTS], int *cou
 gyre_status variant_config(const variant *v, int64_t trained, int64_t longest, const method_betas *betas,
                            gyre_config *config);
 
-/* out = a colour of the report's palette, 1 .. 8, by the name of a variant: the same in every figure; 0 for another name. */
-int variant_color(const char *name);
-
 /* Sets what a variant changes in the model beside its encoding. */
 void variant_model(const variant *v, gyre_model_config *model);
 

@@ -1,5 +1,6 @@
 /* eval_report.c: the HTML report of gyre eval: charts by context and by position, tables, what the methods do, and the run
  * card. */
+#include "tools/common/subject_colors.h"
 #include "tools/common/method_figures.h"
 #include "tools/eval/eval.h"
 #include <math.h>
@@ -52,7 +53,7 @@ static gyre_report_series *new_line(figures *f, int64_t set, int64_t row, double
     *x = l->x + i * l->points;
     *y = l->y + i * l->points;
     l->series[i] = (gyre_report_series){
-        .name = l->names[i], .x = *x, .y = *y, .panel = panel_of(e, r), .color = method_color(r->method->label)};
+        .name = l->names[i], .x = *x, .y = *y, .panel = panel_of(e, r), .color = subject_color(r->method->label)};
     return &l->series[i];
 }
 

@@ -1,4 +1,5 @@
 /* lab_report.c: report.html: the tables and the figures. */
+#include "tools/common/subject_colors.h"
 #include "tools/common/method_figures.h"
 #include "tools/common/result_table.h"
 #include "tools/lab/lab_tables.h"
@@ -63,7 +64,7 @@ static void context_line(figures *f, const lab_row *row, lab_measure measure, in
                                         .y = l->y[i],
                                         .low = l->low[i],
                                         .high = l->high[i],
-                                        .color = is_method ? method_color(row->name) : variant_color(row->name),
+                                        .color = subject_color(row->name),
                                         .dash = is_method ? method_dash(row->name) : 0,
                                         .panel = is_method ? method_panel(row->name) : NULL};
 }
@@ -126,7 +127,7 @@ static void position_chart(figures *f, const lab_row *rows, int count, int is_me
                                             .count = points,
                                             .x = l->x[i],
                                             .y = l->y[i],
-                                            .color = is_method ? method_color(rows[r].name) : variant_color(rows[r].name),
+                                            .color = subject_color(rows[r].name),
                                             .dash = is_method ? method_dash(rows[r].name) : 0,
                                             .panel = is_method ? method_panel(rows[r].name) : NULL};
     }

@@ -1,4 +1,5 @@
 /* lab_task_report.c: the results of a task as table, as JSON and as a report with figures. */
+#include "tools/common/subject_colors.h"
 #include "tools/common/result_table.h"
 #include "tools/lab/lab_task.h"
 #include <math.h>
@@ -188,7 +189,7 @@ static void add_curve(const task_lab *t, curves *c, const task_row *row, int rul
                              .y = c->y[i],
                              .low = bands ? c->low[i] : NULL,
                              .high = bands ? c->high[i] : NULL,
-                             .color = methods && row->method >= 0 ? method_color(row->name) : variant_color(row->name),
+                             .color = subject_color(row->name),
                              .panel = methods && row->method >= 0 ? t->methods[row->method].name : NULL};
 }
 

@@ -189,16 +189,16 @@ void plot_data(plot_script *s, const plot_table *t, const char *name, int64_t fi
 plot_box plot_grid(const plot_script *s, int index, int count, int columns);
 /* Colour, dash and symbol of series i: "linecolor rgb '#0072b2' dashtype 1 pointtype 7". */
 const char *plot_look(int i, char out[PLOT_LOOK]);
-/* out = the i of the look of a row's label in a column.  A method has the same colour in every figure; each of its variants
- * in the column (ntk, ntk:2, ntk:4) has a dash and a symbol of its own.  Any other label has i itself. */
+const char *plot_color(int i); /* the colour alone */
+/* out = the i of the look of a row's label in a column.  A method or an encoding has the same colour in every figure; each
+ * of its variants in the column (ntk, ntk:2, ntk:4) has a dash and a symbol of its own.  Any other label has i itself. */
 int plot_look_of(const plot_table *t, int64_t row, int column, int i);
 /* The command that plots a line for each group of $all, titled by its name.  using: gnuplot's columns, "2:3"; band: those of
  * an area behind each line, or NULL. */
 typedef struct plot_lines {
     int column;
     const char *using, *band;
-    double width, first_width; /* first_width: of the first line, which others may cover; 0 = as the others */
-    double point_size;
+    double width, point_size;
     int interval; /* points from symbol to symbol */
     int by_order; /* 1: looks in order, whatever the names */
 } plot_lines;

@@ -151,7 +151,7 @@ static void draw(const plot_work *w, plot_script *s) {
         "dashtype (8,5)\nset label 'rounding of bfloat16 below 1: 2⁻⁹' at graph 0.01, first 0.001953125 left offset 0,0.55 "
         "textcolor rgb '#5f6368'\n",
         s->file);
-    plot_put_lines(s, t, &(plot_lines){COLUMN_RECIPE, "2:3", NULL, 2.2, 0, 0.75, 6, 1});
+    plot_put_lines(s, t, &(plot_lines){COLUMN_RECIPE, "2:3", NULL, 2.2, 0.75, 6, 1});
 }
 
 const plot_kind plot_accuracy = {

@@ -149,14 +149,14 @@ static void draw(const plot_work *w, plot_script *s) {
             "set key vertical maxrows %d samplen 3 center bottom at screen 0.52, screen 0.01\n"
             "set xzeroaxis linetype 1 linecolor rgb '#5f6368'\n",
             rows);
-    plot_put_lines(s, t, &(plot_lines){COLUMN_CASE, "2:3", "2:4:5", 2, 0, 0.7, 16, 0});
+    plot_put_lines(s, t, &(plot_lines){COLUMN_CASE, "2:3", "2:4:5", 2, 0.7, 16, 0});
     plot_box_begin(s, (plot_box){0.575, 0.985, bottom, top});
     plot_panel_title(s, "Su's bound, mean of |S_i|");
     plot_label(s, 'x', "distance s (tokens)");
     plot_label(s, 'y', "bound / largest |h_i - h_(i+1)|");
     plot_ticks_of_two(s, 'x', 1, longest);
     fputs("set yrange [0:*]\n", s->file);
-    plot_put_lines(s, t, &(plot_lines){COLUMN_CASE, "2:6", NULL, 2, 0, 0.7, 16, 0});
+    plot_put_lines(s, t, &(plot_lines){COLUMN_CASE, "2:6", NULL, 2, 0.7, 16, 0});
 }
 
 const plot_kind plot_decay = {"decay",

@@ -467,10 +467,9 @@ static void draw_panel_lines(const plot_table *t, plot_script *s, const runs_pan
             fprintf(s->file,
                     "$line%lld using 1:3:4 with filledcurves fillstyle transparent solid 0.12 noborder linecolor "
                     "rgb '%s' notitle, ",
-                    (long long)r, gyre_report_color(color % 8 + 1));
-        /* Later lines are thinner: one that lies on another leaves it visible. */
-        fprintf(s->file, "$line%lld using 1:2 with linespoints %s linewidth %.1f pointsize 0.9 notitle", (long long)r,
-                plot_look(color, look), lines < 4 ? 3.8 - 0.6 * lines : 1.6);
+                    (long long)r, plot_color(color));
+        fprintf(s->file, "$line%lld using 1:2 with linespoints %s linewidth 2.2 pointsize 0.9 notitle", (long long)r,
+                plot_look(color, look));
         lines++;
     }
     fputc('\n', s->file);

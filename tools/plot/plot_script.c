@@ -1,4 +1,5 @@
 /* plot_script.c: the parts that the scripts of all figures share. */
+#include "tools/common/subject_colors.h"
 #include "tools/plot/plot.h"
 #include "util/utf8.h"
 #include <errno.h>
@@ -113,9 +114,13 @@ static int shape_of(int look) {
     return shapes[(i + i / 8 + look / PALETTE) % 8];
 }
 
+const char *plot_color(int look) {
+    return gyre_report_color(look % PALETTE + 1);
+}
+
 const char *plot_look(int i, char out[PLOT_LOOK]) {
     static const char *const dashes[] = {"solid", "(14,6)", "(4,5)", "(14,5,3,5)", "(22,5,3,5,3,5)"};
-    snprintf(out, PLOT_LOOK, "linecolor rgb '%s' dashtype %s pointtype %d", gyre_report_color(i % 8 + 1),
+    snprintf(out, PLOT_LOOK, "linecolor rgb '%s' dashtype %s pointtype %d", plot_color(i),
              dashes[(i % PALETTE + i % PALETTE / 8 + i / PALETTE) % 5], shape_of(i));
     return out;
 }
@@ -127,16 +132,16 @@ static int is_used(const plot_table *t, int column, int label) {
 }
 
 int plot_look_of(const plot_table *t, int64_t row, int column, int i) {
-    const int its = (int)plot_table_number(t, row, column), look = method_look(t->labels[its]);
+    const int its = (int)plot_table_number(t, row, column), color = (int)subject_color(t->labels[its]);
     const int is_plain = !strpbrk(t->labels[its], ":+,");
     int variant = 0;
-    if (look < 0) return i;
+    if (color == GYRE_REPORT_PAINT_AUTO) return i;
     for (int k = 0; k < t->labels_count; k++) {
         const int other_is_plain = !strpbrk(t->labels[k], ":+,");
         const int is_before = other_is_plain != is_plain ? other_is_plain : k < its;
-        if (k != its && is_before && method_look(t->labels[k]) == look && is_used(t, column, k)) variant++;
+        if (k != its && is_before && (int)subject_color(t->labels[k]) == color && is_used(t, column, k)) variant++;
     }
-    return look + PALETTE * variant;
+    return color - 1 + PALETTE * variant;
 }
 
 void plot_put_lines(plot_script *s, const plot_table *t, const plot_lines *l) {
@@ -149,11 +154,11 @@ void plot_put_lines(plot_script *s, const plot_table *t, const plot_lines *l) {
             fprintf(s->file,
                     "$all every ::%lld::%lld using %s with filledcurves fillstyle transparent solid 0.13 noborder "
                     "linecolor rgb '%s' notitle, ",
-                    (long long)g.first, (long long)g.end - 1, l->band, gyre_report_color(i % 8 + 1));
+                    (long long)g.first, (long long)g.end - 1, l->band, plot_color(i));
         fprintf(s->file,
                 "$all every ::%lld::%lld using %s with linespoints %s linewidth %.1f pointsize %.2f pointinterval %d ",
                 (long long)g.first, (long long)g.end - 1, l->using, plot_look(i, look),
-                g.index || !(l->first_width > 0) ? l->width : l->first_width, l->point_size, l->interval);
+                l->width, l->point_size, l->interval);
         fputs("title ", s->file);
         plot_text(s, g.name);
     }
@@ -163,7 +168,7 @@ void plot_put_lines(plot_script *s, const plot_table *t, const plot_lines *l) {
 /* A label where it found room, and a thin line to it from the end of its line. */
 static void put_end_label(plot_script *s, const plot_end *end, double at) {
     const double leader = fmin(LEADER / s->panel_width, 0.08);
-    const char *color = end->look < 0 ? "#5f6368" : gyre_report_color(end->look % 8 + 1);
+    const char *color = end->look < 0 ? "#5f6368" : plot_color(end->look);
     fprintf(s->file,
             "set arrow from graph 1, graph %.4f to graph %.4f, graph %.4f nohead linewidth 0.9 linecolor rgb '%s'\n",
             end->at, 1 + leader, at, color);

@@ -147,7 +147,7 @@ static void mark_models(const plot_work *w, plot_script *s, double low, double h
         /* Widths differ as well: gnuplot writes a dash only where the colour or the width changes. */
         snprintf(style, sizeof style, "%s linecolor rgb '%s'",
                  i % 2 ? "linewidth 1.7 dashtype (2,5)" : "linewidth 1.5 dashtype (12,6)",
-                 look < 0 ? "#5f6368" : gyre_report_color(look % 8 + 1));
+                 look < 0 ? "#5f6368" : plot_color(look));
         put_length(s, at, style);
         ends[i] = (plot_end){names[i], look, log(at / low) / log(high / low)};
     }
@@ -221,7 +221,7 @@ static void draw(const plot_work *w, plot_script *s) {
             "set yrange [%.9g:%.9g]\nset xrange [-0.5:%.9g]\nset key vertical maxrows %d samplen 3 center bottom at screen "
             "0.5, screen 0.01\n",
             low, high, last_pair(t) + 0.5, rows);
-    plot_put_lines(s, t, &(plot_lines){COLUMN_METHOD, "2:3", NULL, 2, 3.2, 0.7, 4, 0});
+    plot_put_lines(s, t, &(plot_lines){COLUMN_METHOD, "2:3", NULL, 2, 0.7, 4, 0});
 }
 
 const plot_kind plot_wavelengths = {"wavelengths",
@@ -256,7 +256,7 @@ static void draw_ramp(const plot_work *w, plot_script *s) {
             "set key horizontal samplen 2 width 1 center bottom at screen 0.52, screen 0.03\nset yrange "
             "[%.4g:%.4g]\nset xrange [-0.5:%.9g]\n",
             1 - 0.03 * most, 1.12 * most, last_pair(t) + 0.5);
-    plot_put_lines(s, t, &(plot_lines){COLUMN_METHOD, "2:5", NULL, 2.4, 0, 0.8, 5, 0});
+    plot_put_lines(s, t, &(plot_lines){COLUMN_METHOD, "2:5", NULL, 2.4, 0.8, 5, 0});
     plot_box_begin(s, (plot_box){0.57, 0.975, 0.27, 0.86});
     plot_panel_title(s, "by turns in the trained length: slow ones left");
     plot_label(s, 'x', "turns in the trained length (log)");
@@ -268,7 +268,7 @@ static void draw_ramp(const plot_work *w, plot_script *s) {
                 "set arrow from %.9g, graph 0 to %.9g, graph 1 nohead linewidth 1.4 linecolor rgb '#202124' dashtype (8,5)\n"
                 "set label '%g turn%s' at %.9g, graph 0.95 left offset 0.5,0 textcolor rgb '#202124'\n",
                 ends[i], ends[i], ends[i], ends[i] == 1 ? "" : "s", ends[i]);
-    plot_put_lines(s, t, &(plot_lines){COLUMN_METHOD, "4:5", NULL, 2.4, 0, 0.8, 5, 0});
+    plot_put_lines(s, t, &(plot_lines){COLUMN_METHOD, "4:5", NULL, 2.4, 0.8, 5, 0});
 }
 
 const plot_kind plot_ramp = {"ramp",

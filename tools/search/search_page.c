@@ -1,4 +1,5 @@
 /* search_page.c: --report: the result of a search as an HTML page. */
+#include "tools/common/subject_colors.h"
 #include "tools/common/result_table.h"
 #include "tools/search/search.h"
 #include <math.h>
@@ -44,7 +45,7 @@ static gyre_report_series line_of(const search_report *r, int64_t row, int64_t c
                                 .count = count,
                                 .x = x,
                                 .y = y,
-                                .color = found ? 8 : method_color(r->rows[row].label),
+                                .color = found ? GYRE_REPORT_PAINT_WINE : subject_color(r->rows[row].label),
                                 .dash = found ? 1 : 0};
 }
 
