@@ -4,7 +4,8 @@
 #include <math.h>
 
 enum { MOST_ENDS = 8, LEADER_CHARACTERS = 5 };
-static const double APART = 0.062; /* of the height of a chart */
+static const double APART = 0.062;    /* of the height of a chart */
+static const double LAST_PART = 0.85; /* of its width: lines that reach it have their names to the right */
 
 typedef struct line_end {
     const char *name;
@@ -50,28 +51,42 @@ static void move_apart(line_end *ends, int count) {
         ends[i].at = fmin(ends[i].at, 1 - APART * (count - 1 - i));
 }
 
-/* A line that ends early has a longer leader.  The text is dark: some colours cannot be read as text. */
-static void put_end(gyre_report_buffer *script, const line_end *e) {
-    char number[5][64];
-    const double values[] = {e->x, e->y, 1.025, e->at, 1.03};
-    for (int i = 0; i < 5; i++)
-        gyre_report_format_number(number[i], 'f', 4, values[i]);
-    gyre_report_printf(script,
-                       "set arrow from graph %s, graph %s to graph %s, graph %s nohead linewidth 0.9 linecolor rgb '%s'\n"
-                       "set label ",
-                       number[0], number[1], number[2], number[3], e->style.color);
+/* The text is dark: some colours cannot be read as text. */
+static void put_name(gyre_report_buffer *script, const line_end *e, double x, double y) {
+    char at[2][64];
+    gyre_report_format_number(at[0], 'f', 4, x);
+    gyre_report_format_number(at[1], 'f', 4, y);
+    gyre_report_put(script, "set label ");
     gyre_report_put_gnuplot_string(script, e->name);
-    gyre_report_printf(script, " at graph %s, graph %s left font ',12' textcolor rgb '" GYRE_REPORT_INK_TEXT "'\n", number[4],
-                       number[3]);
+    gyre_report_printf(script, " at graph %s, graph %s left font ',12' textcolor rgb '" GYRE_REPORT_INK_TEXT "'\n", at[0],
+                       at[1]);
 }
 
+static void put_leader(gyre_report_buffer *script, const line_end *e) {
+    char number[3][64];
+    const double values[] = {e->x, e->y, e->at};
+    for (int i = 0; i < 3; i++)
+        gyre_report_format_number(number[i], 'f', 4, values[i]);
+    gyre_report_printf(script,
+                       "set arrow from graph %s, graph %s to graph 1.025, graph %s nohead linewidth 0.9 linecolor rgb '%s'\n",
+                       number[0], number[1], number[2], e->style.color);
+}
+
+/* A line that ends early is named there, others to the right of the chart. */
 void gyre_report_put_end_labels(gyre_report_buffer *script, const gyre_report_chart *chart, gyre_report_range x,
                                 gyre_report_range y) {
     line_end ends[MOST_ENDS];
     int count = 0;
-    for (int64_t i = 0; i < chart->series_count && count < MOST_ENDS; i++)
-        count += find_end(chart, i, x, y, &ends[count]);
+    for (int64_t i = 0; i < chart->series_count && count < MOST_ENDS; i++) {
+        if (!find_end(chart, i, x, y, &ends[count])) continue;
+        if (ends[count].x < LAST_PART)
+            put_name(script, &ends[count], ends[count].x + 0.015, ends[count].y + 0.03);
+        else
+            count++;
+    }
     move_apart(ends, count);
-    for (int i = 0; i < count; i++)
-        put_end(script, &ends[i]);
+    for (int i = 0; i < count; i++) {
+        put_leader(script, &ends[i]);
+        put_name(script, &ends[i], 1.03, ends[i].at);
+    }
 }

@@ -370,7 +370,8 @@ static void put_html_column_titles(gyre_report_buffer *out, const gyre_report_ta
     gyre_report_put(out, "<tr>");
     for (int64_t c = 0; c < t->columns_count; c++) {
         const int is_shared = f->shares_titles && (c == 0 || (c >= f->first && c < f->first + f->abreast));
-        gyre_report_printf(out, "<th scope=\"col\" class=\"%s%s\">", align_class(t, c), is_shared ? " shared" : "");
+        gyre_report_printf(out, "<th scope=\"col\" class=\"%s%s%s\">", align_class(t, c), is_shared ? " shared" : "",
+                           begins_group(t, c) ? " begin" : "");
         gyre_report_put_html(out, t->columns[c].title);
         gyre_report_put(out, "</th>");
     }

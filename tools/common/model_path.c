@@ -5,6 +5,7 @@
 #include "tools/common/bundled_models.h"
 #include "tools/common/hub_cache.h"
 #include "util/absent_path.h"
+#include "util/checkpoint_files.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -80,4 +81,15 @@ const char *model_path_as_given(const char *path) {
     for (int i = 0; i < found_count; i++)
         if (strcmp(found[i].path, path) == 0) return found[i].name;
     return path;
+}
+
+const char *model_path_shown(const char *path) {
+    const char *given = model_path_as_given(path), *name = given, *before = given;
+    if (*given != '/') return given;
+    for (const char *c = given; *c; c++)
+        if (*c == '/' && c[1] && c[1] != '/') {
+            before = name;
+            name = c + 1;
+        }
+    return strcmp(name, GYRE_CONFIG_FILE) == 0 && *before != '/' ? before : name;
 }

@@ -20,5 +20,9 @@ const char *model_path_hub_name(const char *path);
 const char *model_path_as_given(const char *path);
 /* Forgets what was found: a process may run another command.  Earlier results are no longer valid. */
 void model_path_forget(void);
+/* out = a result of model_path_find, or a name, as pages and figures show it: as given on the command line, or its last part
+ * if that begins with /, since the folders of a machine say nothing to another reader (the last two of a config.json, whose
+ * folder names the model). */
+const char *model_path_shown(const char *path);
 
 #endif

@@ -33,6 +33,11 @@ static void draw(figures *f, gyre_report_chart *chart, double from, double to, c
     f->lines.count = 0;
 }
 
+/* Texts have the names that other readers know them by. */
+static const char *set_name(const evaluation *e, int64_t set) {
+    return model_path_shown(eval_set_name(e, set));
+}
+
 /* Many rows are divided into a panel for each method, whatever its factor, with none in every panel. */
 static const char *panel_of(const evaluation *e, const eval_row *r) {
     return e->rows_count <= MANY_ROWS || method_is_none(r->method) ? NULL : r->method->name;
@@ -85,7 +90,7 @@ static void context_chart(figures *f, int64_t set, int passkey) {
     if (!f->lines.count) return;
     gyre_report_chart chart = GYRE_REPORT_CHART_INIT;
     snprintf(title, sizeof title, "%s by context%s%.100s", passkey ? "Passkeys found" : "Perplexity",
-             e->sets > 1 ? ": " : "", e->sets > 1 ? eval_set_name(e, set) : "");
+             e->sets > 1 ? ": " : "", e->sets > 1 ? set_name(e, set) : "");
     chart.title = title;
     chart.x = (gyre_report_axis){"context (tokens)", GYRE_REPORT_SCALE_LOG2, 0, 0};
     chart.y = passkey ? (gyre_report_axis){"passkeys found (%)", GYRE_REPORT_SCALE_LINEAR, 0, 100}
@@ -94,6 +99,31 @@ static void context_chart(figures *f, int64_t set, int passkey) {
          passkey ? "A key has to be remembered; perplexity rewards forgetting."
                  : "The model was trained on contexts up to the trained length, the dashed line where there is one. Bands: "
                    "95 % intervals over the windows.");
+}
+
+/* All contexts have one range of losses, so that heights compare from chart to chart. */
+static gyre_report_axis loss_axis(const figures *f, int64_t set, double *clip) {
+    const evaluation *e = f->e;
+    const int64_t contexts = e->options.contexts.count;
+    double low = INFINITY, high = -INFINITY;
+    *clip = 0;
+    gyre_report_series *rows = calloc((size_t)(e->rows_count * contexts), sizeof *rows);
+    for (int64_t r = 0, n = 0; rows && r < e->rows_count; r++)
+        for (int64_t c = 0; c < contexts; c++, n++) {
+            const eval_cell *cell = eval_cell_at(e, set, r, c);
+            rows[n] = (gyre_report_series){.count = cell->out_of_range ? 0 : e->options.buckets, .y = cell->by_position};
+            for (int64_t b = 0; b < rows[n].count; b++) {
+                if (!isfinite(cell->by_position[b])) continue;
+                low = fmin(low, cell->by_position[b]);
+                high = fmax(high, cell->by_position[b]);
+            }
+        }
+    if (rows) *clip = gyre_report_far_above(rows, e->rows_count * contexts);
+    free(rows);
+    if (*clip > 0) high = *clip;
+    const double room = 0.04 * (high - low);
+    return (gyre_report_axis){"loss (nats per token)", GYRE_REPORT_SCALE_LINEAR, high > low ? fmax(0, low - room) : 0,
+                              high > low ? high + room : 0};
 }
 
 static void position_chart(figures *f, int64_t set, int64_t column) {
@@ -112,15 +142,76 @@ static void position_chart(figures *f, int64_t set, int64_t column) {
     if (!f->lines.count || buckets < 2) return;
     gyre_report_chart chart = GYRE_REPORT_CHART_INIT;
     snprintf(title, sizeof title, "Loss by position at %lld%s%.100s", (long long)context, e->sets > 1 ? ": " : "",
-             e->sets > 1 ? eval_set_name(e, set) : "");
+             e->sets > 1 ? set_name(e, set) : "");
     chart.title = title;
     chart.x = (gyre_report_axis){"position in the window (tokens)", GYRE_REPORT_SCALE_LINEAR, 0, (double)context};
-    chart.y = (gyre_report_axis){"loss (nats per token)", GYRE_REPORT_SCALE_LINEAR, 0, 0};
+    chart.y = loss_axis(f, set, &chart.clip);
     draw(f, &chart, 0, (double)context, NULL);
 }
 
 /* -- the page -- */
-static void introduction(const figures *f) {
+/* out = the row with the lowest perplexity at the longest context under a method other than none; -1 = there is none. */
+static int64_t best_row(const evaluation *e, int64_t set) {
+    const int64_t last = e->options.contexts.count - 1;
+    int64_t best = -1;
+    for (int64_t r = 0; r < e->rows_count; r++) {
+        const eval_cell *cell = eval_cell_at(e, set, r, last);
+        if (cell->out_of_range || method_is_none(e->rows[r].method)) continue;
+        if (best < 0 || cell->figures.nats < eval_cell_at(e, set, best, last)->figures.nats) best = r;
+    }
+    return best;
+}
+
+/* The row of the model as it is; -1 = it is not among them. */
+static int64_t none_row(const evaluation *e) {
+    for (int64_t r = 0; r < e->rows_count; r++)
+        if (method_is_none(e->rows[r].method)) return r;
+    return -1;
+}
+
+static void put_keys(const eval_cell *cell, char *text, size_t size) {
+    const size_t used = strlen(text);
+    if (cell->passkey.trials)
+        snprintf(text + used, size - used, " and finds %.0f %% of the keys",
+                 100 * (double)cell->passkey.right / (double)cell->passkey.trials);
+}
+
+/* What was found, in a sentence or two: at the longest context, and at the shortest for comparison. */
+static void answer(const figures *f) {
+    const evaluation *e = f->e;
+    const int64_t set = e->sets - 1, last = e->options.contexts.count - 1, longest = e->options.contexts.values[last];
+    const int64_t none = none_row(e), best = best_row(e, set), trained = (int64_t)f->trained.at;
+    const char *model = model_path_shown(e->options.model.path);
+    char text[1024], at[96];
+    snprintf(at, sizeof at, "At %lld tokens", (long long)longest);
+    if (trained > 0 && longest > trained)
+        snprintf(at, sizeof at, "At %lld tokens, %.3g times its trained length,", (long long)longest,
+                 (double)longest / (double)trained);
+    const eval_cell *as_it_is = none >= 0 ? eval_cell_at(e, set, none, last) : NULL;
+    if (as_it_is && !as_it_is->out_of_range) {
+        snprintf(text, sizeof text, "%s `%.200s` as it is has perplexity %.4g", at, model, exp(as_it_is->figures.nats));
+        put_keys(as_it_is, text, sizeof text);
+        const eval_cell *first = eval_cell_at(e, set, none, 0);
+        const size_t used = strlen(text);
+        if (last > 0 && !first->out_of_range)
+            snprintf(text + used, sizeof text - used, ", after %.4g at %lld.", exp(first->figures.nats),
+                     (long long)e->options.contexts.values[0]);
+        else
+            snprintf(text + used, sizeof text - used, ".");
+        (void)gyre_report_page_paragraph(f->page, text);
+    }
+    if (best < 0) return;
+    const eval_cell *cell = eval_cell_at(e, set, best, last);
+    snprintf(text, sizeof text, "%s under `%s` it has %.4g", as_it_is ? "There" : at, e->rows[best].method->label,
+             exp(cell->figures.nats));
+    put_keys(cell, text, sizeof text);
+    const size_t used = strlen(text);
+    snprintf(text + used, sizeof text - used, e->rows_count > 2 ? ", the lowest perplexity of %lld rows." : ".",
+             (long long)e->rows_count);
+    (void)gyre_report_page_paragraph(f->page, text);
+}
+
+static void protocol(const figures *f) {
     const evaluation *e = f->e;
     const eval_options *o = &e->options;
     char text[1024], stride[48] = "half of it", windows[48] = "all that the text holds";
@@ -129,9 +220,10 @@ static void introduction(const figures *f) {
     if (o->windows)
         snprintf(windows, sizeof windows, o->first ? "the first %lld" : "at most %lld, spread over the text",
                  (long long)o->windows);
+    (void)gyre_report_page_section(f->page, "How it was measured");
     snprintf(text, sizeof text,
-             "How well `%.200s` predicts %s at each context length, under each method to extend its context.", o->model.path,
-             e->input.texts_count > 1 ? "several texts" : "a text");
+             "How well `%.200s` predicts %s at each context length, under each method to extend its context.",
+             model_path_shown(o->model.path), e->input.texts_count > 1 ? "several texts" : "a text");
     (void)gyre_report_page_paragraph(f->page, text);
     snprintf(text, sizeof text,
              "Protocol %s: windows of the context's length, from one to the next %s; %s. Scored: %s. Every method reads the "
@@ -227,19 +319,24 @@ static gyre_status methods_part(const figures *f, gyre_error *err) {
 }
 
 /* -- all of it -- */
+/* One text, or all of them together, comes first as a figure: most readers want that. */
 static gyre_status perplexity_part(figures *f, gyre_error *err) {
     const evaluation *e = f->e;
     result_table t;
+    for (int passkey = 0; passkey < 1 + (e->options.passkey > 0); passkey++)
+        context_chart(f, e->sets - 1, passkey);
     (void)gyre_report_page_section(f->page, "Perplexity");
     gyre_status status = add_table(f, &t, eval_table_figures(e, &t, err));
     out_of_range_notes(f);
-    /* All texts together come first: most readers want that. */
-    for (int64_t s = e->sets; s-- > 0 && !status;) {
-        if (e->sets > 1) (void)gyre_report_page_paragraph(f->page, eval_set_name(e, s));
-        status = add_table(f, &t, eval_table_intervals(e, s, &t, err));
+    for (int64_t s = e->sets - 1; s-- > 0 && !status;)
         for (int passkey = 0; passkey < 1 + (e->options.passkey > 0); passkey++)
             context_chart(f, s, passkey);
+    (void)gyre_report_page_details_begin(f->page, "Intervals");
+    for (int64_t s = e->sets; s-- > 0 && !status;) {
+        if (e->sets > 1) (void)gyre_report_page_paragraph(f->page, set_name(e, s));
+        status = add_table(f, &t, eval_table_intervals(e, s, &t, err));
     }
+    (void)gyre_report_page_details_end(f->page);
     return status;
 }
 
@@ -247,12 +344,13 @@ static gyre_status fill(figures *f, gyre_error *err) {
     const evaluation *e = f->e;
     gyre_report_key_value facts[RUN_CARD_MAX_KEY_VALUES];
     char room[RUN_CARD_LINE];
-    introduction(f);
+    answer(f);
     gyre_status status = perplexity_part(f, err);
     if (e->options.buckets) (void)gyre_report_page_section(f->page, "Loss by position");
     for (int64_t s = e->sets; e->options.buckets && s-- > 0 && !status;)
         status = position_part(f, s, err);
     if (!status) status = methods_part(f, err);
+    protocol(f);
     (void)gyre_report_page_footer(f->page, facts, run_card_key_values(&e->card, facts, room));
     return status;
 }

@@ -12,7 +12,7 @@
  *     lab_trial.c    how long it will take here
  *     lab_rows.c     prints each row as soon as it is known
  *     lab_blocks.c   tables in blocks that fit the terminal
- *     lab_findings.c what a table shows, in a sentence
+ *     lab_findings.c what was found, in three sentences
  *     lab_tables.c, lab_report.c    the output */
 #ifndef GYRE_TOOLS_LAB_H
 #define GYRE_TOOLS_LAB_H
@@ -293,10 +293,6 @@ gyre_status lab_say_duration(lab *l, int64_t cost, gyre_error *err);
 /* -- the output -- */
 /* Prints the rows that are complete and not printed yet; of a stopped run, every row that was begun. */
 gyre_status lab_print_rows(lab *l, FILE *file, gyre_error *err);
-/* Writes what the complete rows of the encodings (methods 0) or of the methods (1) show at the longest context.  out = 0,
- * and an empty text, where too few rows are complete. */
-enum { LAB_FINDING = 400 };
-int lab_finding(const lab *l, int methods, char text[LAB_FINDING]);
 /* Prints what follows the rows. */
 int lab_print_end(const lab *l, FILE *file);
 int lab_print_json(const lab *l, FILE *file);

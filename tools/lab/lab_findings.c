@@ -1,68 +1,103 @@
-/* lab_findings.c: what a table shows at the longest context, in a sentence. */
-#include "tools/lab/lab.h"
+/* lab_findings.c: what the lab found, in three sentences. */
+#include "tools/lab/lab_findings.h"
+#include <math.h>
+#include <string.h>
 
-/* out = 1 if the row is complete and its encoding does not end before the longest context. */
-static int is_known(const lab *l, const lab_row *row) {
-    return row->seeds_done == l->plan.seeds && row->spread[l->plan.contexts_count - 1].known;
+static const double ALIKE = 0.7; /* of Kendall's tau: most pairs of rows are in the same order */
+
+static const lab_spread *at_longest(const lab *l, const lab_row *row) {
+    return &row->spread[l->plan.contexts_count - 1];
 }
 
-static double perplexity(const lab_row *row, int c) {
-    return row->spread[c].of[LAB_PERPLEXITY].mean;
+static int is_measured(const lab *l, const lab_row *row) {
+    return row && at_longest(l, row)->measured && at_longest(l, row)->known;
 }
 
-static double keys_percent(const lab *l, const lab_row *row) {
-    return 100 * row->spread[l->plan.contexts_count - 1].of[LAB_KEYS].mean;
+static double perplexity_of(const lab *l, const lab_row *row) {
+    return at_longest(l, row)->of[LAB_PERPLEXITY].mean;
 }
 
-/* out = the row of the lowest perplexity at the longest context, from row `first` on; NULL: no row is known. */
-static const lab_row *best_row(const lab *l, lab_part part, int first) {
-    int count;
-    const lab_row *rows = lab_part_rows(l, part, &count), *best = NULL;
-    const int c = l->plan.contexts_count - 1;
-    for (int i = first; i < count; i++)
-        if (is_known(l, &rows[i]) && (!best || perplexity(&rows[i], c) < perplexity(best, c))) best = &rows[i];
+static double percent_of(const lab *l, const lab_row *row, lab_measure measure) {
+    return 100 * at_longest(l, row)->of[measure].mean;
+}
+
+/* The later of equal rows: a method that follows the context stands after the same one with a fixed factor. */
+const lab_row *lab_best_row(const lab *l, const lab_row *rows, int count, lab_measure measure) {
+    const lab_row *best = NULL;
+    for (int i = 0; i < count; i++) {
+        if (!is_measured(l, &rows[i]) || strcmp(rows[i].name, "none") == 0) continue;
+        const double value = at_longest(l, &rows[i])->of[measure].mean, held = best ? at_longest(l, best)->of[measure].mean : 0;
+        if (!best || (measure == LAB_PERPLEXITY ? value <= held : value >= held)) best = &rows[i];
+    }
     return best;
 }
 
-static int methods_finding(const lab *l, char text[LAB_FINDING]) {
-    const int c = l->plan.contexts_count - 1;
+/* The RoPE model as it is, under the best method, and fine-tuned with the best. */
+static int about_methods(const lab *l, char out[LAB_FINDING]) {
     const lab_row *none = &l->methods[0];
-    const lab_row *best = best_row(l, LAB_METHODS_AS_THEY_ARE, 1), *tuned = best_row(l, LAB_FINE_TUNED, 0);
-    if (!is_known(l, none) || !best) return 0;
-    const int n =
-        snprintf(text, LAB_FINDING,
-                 "Found: at %lld bytes, %lld times the trained length, the RoPE model as it is has perplexity %.2f and "
-                 "finds %.0f %% of the keys; under %s %.2f and %.0f %%",
-                 (long long)l->plan.longest, (long long)(l->plan.longest / l->plan.trained), perplexity(none, c),
-                 keys_percent(l, none), best->name, perplexity(best, c), keys_percent(l, best));
-    const size_t used = n > 0 && n < LAB_FINDING ? (size_t)n : LAB_FINDING - 1;
-    if (tuned)
-        snprintf(text + used, LAB_FINDING - used, "; fine-tuned with %s %.2f and %.0f %%.", tuned->name,
-                 perplexity(tuned, c), keys_percent(l, tuned));
-    else
-        snprintf(text + used, LAB_FINDING - used, ".");
+    const lab_row *best = lab_best_row(l, l->methods, l->plan.methods_count, LAB_PERPLEXITY);
+    const lab_row *tuned = lab_best_row(l, l->tuned, l->plan.tuned_rows, LAB_PERPLEXITY);
+    if (l->plan.rope < 0 || !is_measured(l, none) || !best) return 0;
+    int n = snprintf(out, LAB_FINDING,
+                     "At %lld times its length the RoPE model as it is has perplexity %.2f and finds %.0f %% of the keys; "
+                     "under `%s` %.2f and %.0f %%",
+                     (long long)(l->plan.longest / l->plan.trained), perplexity_of(l, none), percent_of(l, none, LAB_KEYS),
+                     best->name, perplexity_of(l, best), percent_of(l, best, LAB_KEYS));
+    if (tuned && n > 0 && n < LAB_FINDING)
+        n += snprintf(out + n, (size_t)(LAB_FINDING - n), "; fine-tuned with `%s` %.2f and %.0f %%", tuned->name,
+                      perplexity_of(l, tuned), percent_of(l, tuned, LAB_KEYS));
+    if (n > 0 && n < LAB_FINDING) snprintf(out + n, (size_t)(LAB_FINDING - n), ".");
     return 1;
 }
 
-static int encodings_finding(const lab *l, char text[LAB_FINDING]) {
-    const int c = l->plan.contexts_count - 1;
-    const lab_row *best = best_row(l, LAB_ENCODINGS, 0), *rope = l->plan.rope >= 0 ? &l->encodings[l->plan.rope] : NULL;
+static int about_encodings(const lab *l, char out[LAB_FINDING]) {
+    const lab_row *best = lab_best_row(l, l->encodings, l->plan.encodings_count, LAB_PERPLEXITY);
     if (!best) return 0;
-    const int n =
-        snprintf(text, LAB_FINDING,
-                 "Found: at %lld bytes %s has the lowest perplexity of the encodings, %.2f (%.2f at the trained "
-                 "length), and finds %.0f %% of the keys",
-                 (long long)l->plan.longest, best->name, perplexity(best, c), perplexity(best, 0), keys_percent(l, best));
-    const size_t used = n > 0 && n < LAB_FINDING ? (size_t)n : LAB_FINDING - 1;
-    if (rope && rope != best && is_known(l, rope))
-        snprintf(text + used, LAB_FINDING - used, "; rope goes from %.2f to %.2f and finds %.0f %%.", perplexity(rope, 0),
-                 perplexity(rope, c), keys_percent(l, rope));
-    else
-        snprintf(text + used, LAB_FINDING - used, ".");
+    const int n = snprintf(out, LAB_FINDING,
+                           "Of the encodings trained at %lld bytes and left as they are, `%s` has the lowest perplexity at %lld: "
+                           "%.2f, after %.2f at the trained length",
+                           (long long)l->plan.trained, best->name, (long long)l->plan.longest, perplexity_of(l, best),
+                           best->spread[0].of[LAB_PERPLEXITY].mean);
+    if (n > 0 && n < LAB_FINDING)
+        snprintf(out + n, (size_t)(LAB_FINDING - n), "; it finds %.0f %% of the keys there.", percent_of(l, best, LAB_KEYS));
     return 1;
 }
 
-int lab_finding(const lab *l, int methods, char text[LAB_FINDING]) {
-    text[0] = 0;
-    return methods ? methods_finding(l, text) : encodings_finding(l, text);
+/* Whether the cheap measure says what the other one does. */
+static int about_measures(const lab *l, char out[LAB_FINDING]) {
+    const int has_methods = l->plan.rope >= 0 && l->methods[0].spread[l->plan.contexts_count - 1].measured;
+    const lab_part part = has_methods ? LAB_METHODS_AS_THEY_ARE : LAB_ENCODINGS;
+    const lab_rank *rank = &l->ranks[part][0][l->plan.contexts_count - 1];
+    int count;
+    const lab_row *rows = lab_part_rows(l, part, &count);
+    const lab_row *keys = lab_best_row(l, rows, count, LAB_KEYS);
+    if (!keys) return 0;
+    if (percent_of(l, keys, LAB_KEYS) == 0) {
+        snprintf(out, LAB_FINDING, "Whatever the perplexity, no %s finds a single key at %lld bytes without fine-tuning.",
+                 has_methods ? "method" : "encoding", (long long)l->plan.longest);
+        return 1;
+    }
+    if (!rank->known) return 0;
+    snprintf(out, LAB_FINDING,
+             "Perplexity and keys rank the %s %s at %lld bytes (Kendall's tau %.2f, %.2f to %.2f); most keys, %.0f %%, are found "
+             "%s `%s`.",
+             has_methods ? "methods without fine-tuning" : "encodings",
+             rank->low > ALIKE ? "alike"
+             : rank->low > 0   ? "only partly alike"
+                               : "differently",
+             (long long)l->plan.longest, rank->tau, rank->low, rank->high, percent_of(l, keys, LAB_KEYS),
+             has_methods ? "under" : "with", keys->name);
+    return 1;
+}
+
+int lab_finding(const lab *l, int methods, char out[LAB_FINDING]) {
+    return methods ? about_methods(l, out) : about_encodings(l, out);
+}
+
+int lab_findings(const lab *l, char out[LAB_FINDINGS][LAB_FINDING]) {
+    static int (*const about[LAB_FINDINGS])(const lab *, char[LAB_FINDING]) = {about_methods, about_encodings, about_measures};
+    int count = 0;
+    for (int i = 0; i < LAB_FINDINGS; i++)
+        count += about[i](l, out[count]);
+    return count;
 }

@@ -2,6 +2,7 @@
 #include "tools/common/subject_colors.h"
 #include "tools/common/method_figures.h"
 #include "tools/common/result_table.h"
+#include "tools/lab/lab_findings.h"
 #include "tools/lab/lab_tables.h"
 #include <inttypes.h>
 #include <math.h>
@@ -45,9 +46,9 @@ static int method_dash(const char *name) {
 }
 
 /* -- charts by context -- */
-static void context_line(figures *f, const lab_row *row, lab_measure measure, int is_method) {
+static gyre_report_series *context_line(figures *f, const lab_row *row, lab_measure measure, int is_method) {
     lines *l = f->lines;
-    if (!lab_row_begun(row)) return;
+    if (!lab_row_begun(row)) return NULL;
     const int64_t i = l->count++;
     for (int c = 0; c < f->lab->plan.contexts_count; c++) {
         const lab_spread *s = &row->spread[c];
@@ -67,6 +68,7 @@ static void context_line(figures *f, const lab_row *row, lab_measure measure, in
                                         .color = subject_color(row->name),
                                         .dash = is_method ? method_dash(row->name) : 0,
                                         .panel = is_method ? method_panel(row->name) : NULL};
+    return &l->series[i];
 }
 
 /* Draws nothing if no row was begun: the run was stopped. */
@@ -98,18 +100,41 @@ static int is_drawn(const lab_row *row) {
 
 static const char *const MEASURE_TITLES[LAB_MEASURES] = {"Perplexity", "Passkeys found", "Copied bytes right"};
 
-static void method_charts(figures *f, const lab_row *rows, int count, const char *what) {
+static void method_chart(figures *f, const lab_row *rows, int count, lab_measure measure, const char *what) {
     static const char *const captions[LAB_MEASURES] = {
-        "`name:16` is static (dashed), a bare name follows the context. `dynamic` is the line of `ntk`.",
+        "`name:16` is static (dashed), a bare name follows the context. `dynamic` is the line of `ntk`. Grey: the methods of "
+        "the other pictures, for comparison.",
         "Perplexity rewards forgetting; a key has to be remembered. Compare the order of the lines in the figures.",
         "A copy is found by the bytes before, without a marker that says which it is."};
     char title[96];
-    for (int m = 0; m < f->lab->plan.measures; m++) {
-        for (int i = 0; i < count; i++)
-            if (is_drawn(&rows[i])) context_line(f, &rows[i], (lab_measure)m, 1);
-        snprintf(title, sizeof title, "%s by method, %s", MEASURE_TITLES[m], what);
-        context_chart(f, title, (lab_measure)m, captions[m]);
+    if ((int)measure >= f->lab->plan.measures) return;
+    for (int i = 0; i < count; i++)
+        if (is_drawn(&rows[i])) context_line(f, &rows[i], measure, 1);
+    snprintf(title, sizeof title, "%s by method, %s", MEASURE_TITLES[measure], what);
+    context_chart(f, title, measure, captions[measure]);
+}
+
+/* The figure that answers at a glance: the rows that the first sentence names, and the usual methods. */
+static void hero(figures *f) {
+    static const char *const usual[] = {"linear", "ntk", "by-parts", "yarn"};
+    const lab *l = f->lab;
+    const lab_row *tuned = lab_best_row(l, l->tuned, l->plan.tuned_rows, LAB_PERPLEXITY);
+    char name[METHOD_LABEL + 16];
+    if (l->plan.rope < 0 || !lab_row_begun(&l->methods[0])) return;
+    (void)context_line(f, &l->methods[0], LAB_PERPLEXITY, 0);
+    f->lines->series[0].name = "none: as it is";
+    for (size_t u = 0; u < sizeof usual / sizeof *usual; u++)
+        for (int i = 0; i < l->plan.methods_count; i++)
+            if (strcmp(l->methods[i].name, usual[u]) == 0) (void)context_line(f, &l->methods[i], LAB_PERPLEXITY, 0);
+    gyre_report_series *best = tuned ? context_line(f, tuned, LAB_PERPLEXITY, 0) : NULL;
+    if (best) {
+        snprintf(name, sizeof name, "%s, fine-tuned", tuned->name);
+        best->name = name;
     }
+    for (int64_t i = 0; i < f->lines->count; i++)
+        f->lines->series[i].dash = best == &f->lines->series[i] ? 2 : 1;
+    context_chart(f, "Past the trained length: what each method does to perplexity", LAB_PERPLEXITY,
+                  "The RoPE model. Dashed: after a short fine-tuning at the longest context. Lower is better.");
 }
 
 static void position_chart(figures *f, const lab_row *rows, int count, int is_method, const char *title) {
@@ -135,6 +160,7 @@ static void position_chart(figures *f, const lab_row *rows, int count, int is_me
     chart.title = title;
     chart.x = (gyre_report_axis){"position in the window (bytes)", GYRE_REPORT_SCALE_LINEAR, 0, 0};
     chart.y = (gyre_report_axis){"loss (nats per byte)", GYRE_REPORT_SCALE_LINEAR, 0, 0};
+    chart.clip = gyre_report_far_above(l->series, l->count);
     chart.markers = &f->trained;
     chart.markers_count = 1;
     draw(f, &chart,
@@ -172,12 +198,13 @@ static gyre_status effects(figures *f, gyre_error *err) {
 }
 
 /* -- the report -- */
-static void introduction(figures *f) {
+static void protocol(figures *f) {
     const lab *l = f->lab;
     const lab_plan *p = &l->plan;
     const long long longest = (long long)p->longest;
     char text[1024], measured[160], methods[160] = "", seen[32];
     const int64_t bytes = p->run.steps * p->run.batch * p->run.context;
+    (void)gyre_report_page_section(f->page, "How it was measured");
     lab_describe_text(l, measured, sizeof measured);
     if (bytes < 1000000)
         snprintf(seen, sizeof seen, "%lld", (long long)bytes);
@@ -236,51 +263,83 @@ static void stopped_note(figures *f) {
     (void)gyre_report_page_paragraph(f->page, text);
 }
 
-static void encodings_part(figures *f) {
-    const lab *l = f->lab;
-    (void)gyre_report_page_section(f->page, "Train short, test long");
-    if (l->stopped) stopped_note(f);
-    lab_table_encodings(l, f->table);
+static void answers(figures *f) {
+    char sentences[LAB_FINDINGS][LAB_FINDING];
+    const int count = lab_findings(f->lab, sentences);
+    for (int i = 0; i < count; i++)
+        (void)gyre_report_page_paragraph(f->page, sentences[i]);
+    if (f->lab->stopped) stopped_note(f);
+    hero(f);
+}
+
+static void page_table(figures *f) {
+    lab_table_for_page(f->lab, f->table);
     (void)gyre_report_page_table(f->page, &f->table->table);
+}
+
+static void encoding_chart(figures *f, lab_measure measure) {
     static const char *const captions[LAB_MEASURES] = {
         "Left of the dashed line all lengths were trained; right of it none was.",
         "What perplexity does not show: whether a key read long ago is still found.",
         "And whether a segment read long ago is still repeated."};
     char title[64];
-    for (int m = 0; m < f->lab->plan.measures; m++) {
-        for (int i = 0; i < l->plan.encodings_count; i++)
-            context_line(f, &l->encodings[i], (lab_measure)m, 0);
-        snprintf(title, sizeof title, "%s by encoding", MEASURE_TITLES[m]);
-        context_chart(f, title, (lab_measure)m, captions[m]);
-    }
+    if ((int)measure >= f->lab->plan.measures) return;
+    for (int i = 0; i < f->lab->plan.encodings_count; i++)
+        context_line(f, &f->lab->encodings[i], measure, 0);
+    snprintf(title, sizeof title, "%s by encoding", MEASURE_TITLES[measure]);
+    context_chart(f, title, measure, captions[measure]);
+}
+
+static void encodings_part(figures *f) {
+    const lab *l = f->lab;
+    (void)gyre_report_page_section(f->page, "Train short, test long");
+    encoding_chart(f, LAB_PERPLEXITY);
+    lab_table_encodings(l, f->table);
+    page_table(f);
+    encoding_chart(f, LAB_KEYS);
+    (void)gyre_report_page_details_begin(f->page, l->plan.measures > LAB_COPIES ? "Copies, and loss by position" : "Loss by position");
+    encoding_chart(f, LAB_COPIES);
     position_chart(f, l->encodings, l->plan.encodings_count, 0, "Loss by position, by encoding");
+    (void)gyre_report_page_details_end(f->page);
 }
 
 static gyre_status methods_part(figures *f, gyre_error *err) {
     const lab *l = f->lab;
     (void)gyre_report_page_section(f->page, "Extending the RoPE model");
     lab_table_methods(l, f->table);
-    (void)gyre_report_page_table(f->page, &f->table->table);
-    intervals_part(f);
-    method_charts(f, l->methods, l->plan.methods_count, "as it is");
-    method_charts(f, l->tuned, l->plan.tuned_rows, "fine-tuned");
+    page_table(f);
+    for (int m = LAB_PERPLEXITY; m <= LAB_KEYS; m++) {
+        method_chart(f, l->methods, l->plan.methods_count, (lab_measure)m, "as it is");
+        method_chart(f, l->tuned, l->plan.tuned_rows, (lab_measure)m, "fine-tuned");
+    }
+    (void)gyre_report_page_details_begin(f->page, "Copies, and loss by position");
+    method_chart(f, l->methods, l->plan.methods_count, LAB_COPIES, "as it is");
+    method_chart(f, l->tuned, l->plan.tuned_rows, LAB_COPIES, "fine-tuned");
     position_chart(f, l->methods, l->plan.methods_count, 1, "Loss by position, by method, as it is");
+    (void)gyre_report_page_details_end(f->page);
     (void)gyre_report_page_section(f->page, "What the methods do");
-    return effects(f, err);
+    const gyre_status status = effects(f, err);
+    (void)gyre_report_page_details_begin(f->page, "Pairs kept, blended and divided");
+    lab_table_pairs(l, f->table);
+    (void)gyre_report_page_table(f->page, &f->table->table);
+    (void)gyre_report_page_details_end(f->page);
+    return status;
 }
 
 static void slopes_part(figures *f) {
     const lab *l = f->lab;
     (void)gyre_report_page_section(f->page, "Extending the ALiBi model");
     lab_table_slopes(l, f->table);
-    (void)gyre_report_page_table(f->page, &f->table->table);
-    method_charts(f, l->stretched, l->plan.stretched_count, "the ALiBi model");
+    page_table(f);
+    for (int m = 0; m < LAB_MEASURES; m++)
+        method_chart(f, l->stretched, l->plan.stretched_count, (lab_measure)m, "the ALiBi model");
 }
 
 static void ranks_part(figures *f) {
     (void)gyre_report_page_section(f->page, "Do the measures rank alike?");
     lab_table_ranks(f->lab, f->table);
     (void)gyre_report_page_table(f->page, &f->table->table);
+    intervals_part(f);
 }
 
 static void footer(figures *f) {
@@ -300,14 +359,12 @@ gyre_status lab_write_report(const lab *l, gyre_error *err) {
     f.lines = calloc(1, sizeof *f.lines);
     f.table = calloc(1, sizeof *f.table);
     if (f.lines && f.table) {
-        introduction(&f);
+        answers(&f);
         encodings_part(&f);
-        if (l->maps[l->plan.methods_count - 1])
-            status = methods_part(&f, err);
-        else
-            intervals_part(&f);
+        if (l->maps[l->plan.methods_count - 1]) status = methods_part(&f, err);
         if (l->plan.stretched_count) slopes_part(&f);
         if (!l->plan.is_quick) ranks_part(&f);
+        protocol(&f);
         footer(&f);
         if (!status) status = cli_signals_before_pipe(l->run.report, err);
         if (!status) status = gyre_report_page_write(f.page, l->run.report, err);

@@ -1,6 +1,7 @@
 /* lab_rows.c: prints each row of the tables as soon as it is known, in the order of the tables, which is that of the
  * work.  Of a table that is wider than the terminal, the other blocks follow when all rows are known. */
 #include "tools/cli/cli_page.h"
+#include "tools/lab/lab_findings.h"
 #include "tools/lab/lab_tables.h"
 #include <stdlib.h>
 

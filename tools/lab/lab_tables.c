@@ -9,9 +9,10 @@
 
 static const char *const PART_NAMES[LAB_PARTS] = {"encodings", "the RoPE model as it is", "fine-tuned",
                                                   "the ALiBi model as it is"};
-enum { HEAT_DOUBLINGS = 4 };
+enum { PARTS = 3, HEAT_DOUBLINGS = 4 };
 #define HEAT_RULE "Colour: the perplexity over the lowest of the table, none at equal, full at 16 times it."
 static const char NOT_MEASURED[] = ".";
+static const char *const PAIR_PARTS[PARTS] = {"kept", "blended", "divided"};
 
 /* -- tables -- */
 static gyre_report_cell cell_of(const lab_spread *s, int measure) {
@@ -91,6 +92,17 @@ void lab_table_encodings(const lab *l, lab_table *t) {
     add_heat(l, t);
 }
 
+static void describe_methods(const lab *l, lab_table *t) {
+    snprintf(t->note, sizeof t->note, "%s%s%s",
+             l->plan.is_quick ? "Each method has the factor of its context: at 512 bytes it stretches twice."
+                              : "name:factor is static, a bare name follows the context.",
+             l->plan.tuned_rows > l->plan.tuned_methods
+                 ? "  drope: without rotation, fine-tuned at the trained length on as many tokens."
+                 : "",
+             t->has_parts ? "  pairs: of channels that the method keeps/blends/divides at the longest context." : "");
+    t->table.note = t->note;
+}
+
 void lab_table_methods(const lab *l, lab_table *t) {
     begin(l, t, "method", !l->plan.is_quick);
     t->table.caption =
@@ -98,13 +110,7 @@ void lab_table_methods(const lab *l, lab_table *t) {
             ? "The RoPE model past its trained length: perplexity per byte and passkeys found, by context in bytes"
             : "The RoPE model under every method, as it is and after a short fine-tuning at the longest context";
     t->table.colors = HEAT_RULE;
-    t->table.note = l->plan.is_quick ? "Each method has the factor of its context: at 512 bytes it stretches twice."
-                    : l->plan.tuned_rows > l->plan.tuned_methods
-                        ? "name:factor is static, a bare name follows the context.  drope: without rotation, fine-tuned at "
-                          "the trained length on as many tokens.  pairs: of channels that the method keeps/blends/divides "
-                          "at the longest context."
-                        : "name:factor is static, a bare name follows the context.  pairs: of channels that the method "
-                          "keeps/blends/divides at the longest context.";
+    describe_methods(l, t);
     add_heading(t, "as it is");
     for (int i = 0; i < l->plan.methods_count; i++)
         add_row(l, t, &l->methods[i]);
@@ -122,6 +128,57 @@ void lab_table_slopes(const lab *l, lab_table *t) {
     for (int i = 0; i < l->plan.stretched_count; i++)
         add_row(l, t, &l->stretched[i]);
     add_heat(l, t);
+}
+
+/* -- for a page -- */
+void lab_table_for_page(const lab *l, lab_table *t) {
+    static const char *const groups[LAB_MEASURES] = {"perplexity", "keys (%)", "copies (%)"};
+    gyre_report_column columns[LAB_COLUMNS] = {t->columns[0]};
+    const int contexts = l->plan.contexts_count;
+    const int64_t held = t->table.columns_count, count = 1 + contexts * t->measures;
+    for (int c = 0; c < contexts; c++)
+        snprintf(t->titles[c], sizeof t->titles[c], "%lld", (long long)l->plan.contexts[c]);
+    /* Rows become shorter, so no cell is overwritten before it is read. */
+    for (int64_t r = 0; r < t->table.rows; r++) {
+        gyre_report_cell cells[LAB_COLUMNS] = {t->cells[r * held]};
+        for (int c = 0; c < contexts; c++)
+            for (int m = 0; m < t->measures; m++)
+                cells[1 + contexts * m + c] = t->cells[r * held + lab_column(t, c, m)];
+        memcpy(&t->cells[r * count], cells, (size_t)count * sizeof *cells);
+    }
+    for (int m = 0; m < t->measures; m++)
+        for (int c = 0; c < contexts; c++) {
+            gyre_report_column *column = &columns[1 + contexts * m + c];
+            *column = t->columns[lab_column(t, c, m)];
+            column->title = t->titles[c];
+            column->group = groups[m];
+            column->unit = NULL;
+        }
+    memcpy(t->columns, columns, sizeof columns);
+    t->table.columns_count = count;
+    if (!t->has_parts) return;
+    t->has_parts = 0;
+    describe_methods(l, t);
+}
+
+void lab_table_pairs(const lab *l, lab_table *t) {
+    begin(l, t, "method", 0);
+    snprintf(t->caption, sizeof t->caption, "How each method treats the pairs of channels at %lld bytes",
+             (long long)l->plan.longest);
+    t->table.caption = t->caption;
+    t->table.columns_count = 1 + PARTS;
+    for (int i = 0; i < PARTS; i++)
+        t->columns[1 + i] = (gyre_report_column){.title = PAIR_PARTS[i]};
+    for (int i = 0; i < l->plan.methods_count; i++) {
+        const lab_row *row = &l->methods[i];
+        const int64_t parts[PARTS] = {row->parts.kept, row->parts.blended, row->parts.divided};
+        gyre_report_cell *cells = &t->cells[t->table.rows * t->table.columns_count];
+        if (!row->rotates) continue;
+        cells[0] = gyre_report_cell_text(row->name);
+        for (int k = 0; k < PARTS; k++)
+            cells[1 + k] = gyre_report_cell_number((double)parts[k]);
+        t->table.rows++;
+    }
 }
 
 /* -- intervals -- */

@@ -12,9 +12,9 @@ typedef struct lab_table {
     int has_parts;
     int measures; /* columns of a context */
     gyre_report_column columns[LAB_COLUMNS];
-    char groups[LAB_CONTEXTS][32];
+    char groups[LAB_CONTEXTS][32], titles[LAB_CONTEXTS][24];
     gyre_report_cell cells[LAB_TABLE_ROWS * LAB_COLUMNS];
-    char caption[96], note[200], texts[LAB_TABLE_ROWS][LAB_CONTEXTS][40]; /* of pairs, and of lab_table_intervals */
+    char caption[192], note[320], texts[LAB_TABLE_ROWS][LAB_CONTEXTS][40]; /* of pairs, and of lab_table_intervals */
 } lab_table;
 
 /* out = the column of a measure at context number c.  The pairs are the column where a further context would begin. */
@@ -30,6 +30,11 @@ void lab_table_encodings(const lab *l, lab_table *t);
 void lab_table_methods(const lab *l, lab_table *t);
 /* The ALiBi model under the methods for slopes. */
 void lab_table_slopes(const lab *l, lab_table *t);
+/* Makes a table of encodings, methods or slopes one for a page: contexts stand beside each other under their measure, so that
+ * a row reads from short to long, and the pairs are left out. */
+void lab_table_for_page(const lab *l, lab_table *t);
+/* How each method treats the pairs. */
+void lab_table_pairs(const lab *l, lab_table *t);
 /* A measure with its intervals. */
 void lab_table_intervals(const lab *l, lab_table *t, lab_measure measure);
 /* How alike the measures rank the rows. */

@@ -215,10 +215,11 @@ static void add_chart(const task_lab *t, gyre_report_page *page, curves *c, int 
     (void)gyre_report_page_chart(page, &chart, NULL);
 }
 
-static void introduce(const task_lab *t, gyre_report_page *page) {
+static void protocol(const task_lab *t, gyre_report_page *page) {
     const lab_plan *p = &t->lab->plan;
     const gyre_model_config *m = &p->run.model;
     char text[1024];
+    (void)gyre_report_page_section(page, "How it was measured");
     (void)gyre_report_page_paragraph(
         page,
         t->columns
@@ -242,6 +243,25 @@ static void introduce(const task_lab *t, gyre_report_page *page) {
     (void)gyre_report_page_paragraph(page, text);
 }
 
+/* The best row outside of what training showed, of the first rule, and what it has inside. */
+static void answer(const task_lab *t, gyre_report_page *page) {
+    char text[512];
+    const task_row *best = NULL;
+    task_accuracy outside = {.known = 0};
+    for (int r = 0; r < t->rows_count; r++) {
+        const task_accuracy s = task_accuracy_of(t, &t->rows[r], 0, TASK_OUTSIDE);
+        if (!s.known || (best && s.mean <= outside.mean)) continue;
+        best = &t->rows[r];
+        outside = s;
+    }
+    if (!best) return;
+    snprintf(text, sizeof text,
+             "Outside the trained length `%s` is best of %d rows: %.0f %% of the answers are right, and %.0f %% inside it%s%s.",
+             best->name, t->rows_count, 100 * outside.mean, 100 * task_accuracy_of(t, best, 0, TASK_INSIDE).mean,
+             t->rules > 1 ? ", for the rule " : "", t->rules > 1 ? t->rule[0].name : "");
+    (void)gyre_report_page_paragraph(page, text);
+}
+
 static void footer(const task_lab *t, gyre_report_page *page) {
     const lab *l = t->lab;
     char seconds[32], date[REPORT_DATE];
@@ -252,7 +272,7 @@ static void footer(const task_lab *t, gyre_report_page *page) {
 }
 
 static void fill_page(const task_lab *t, gyre_report_page *page, curves *c, task_table *table) {
-    introduce(t, page);
+    answer(t, page);
     (void)gyre_report_page_section(page, "Inside and outside");
     for (int intervals = 0; intervals <= (t->lab->plan.seeds > 1); intervals++) {
         make_table(t, table, intervals);
@@ -262,6 +282,7 @@ static void fill_page(const task_lab *t, gyre_report_page *page, curves *c, task
     for (int rule = 0; rule < t->rules; rule++)
         for (int methods = 0; methods <= (t->methods_count > 0); methods++)
             add_chart(t, page, c, rule, methods);
+    protocol(t, page);
     footer(t, page);
 }
 

@@ -82,9 +82,10 @@ gyre_status passkey_write_figure(const passkey *p, gyre_error *err) {
 }
 
 /* -- the page -- */
-static void introduction(const passkey *p, gyre_report_page *page) {
+static void protocol(const passkey *p, gyre_report_page *page) {
     const passkey_options *o = &p->options;
     char text[1024];
+    (void)gyre_report_page_section(page, "How it was measured");
     snprintf(text, sizeof text,
              "A key is hidden in filler, at a depth that is the share of the filler before it, and asked for at the end "
              "(Mohtashami and Jaggi 2023). %lld trials of each length and depth; every method is asked for the same keys. A "
@@ -125,15 +126,16 @@ static gyre_status tables(const passkey *p, gyre_report_page *page, gyre_error *
     if (!status) status = passkey_table_depths(p, &depths, err);
     if (!status && has_picture(p)) status = make_picture(p, &f, err);
     if (!status) {
-        (void)gyre_report_page_section(page, "By method and length");
-        (void)gyre_report_page_table(page, &methods.table);
         verdict(p, page);
-        lengths_note(p, page);
-        (void)gyre_report_page_section(page, "By depth");
         if (f.maps)
             (void)gyre_report_page_heatmap_grid(
                 page, &f.panels, "At the top the key stands just before the question. Grey was not measured.");
+        (void)gyre_report_page_section(page, "By method and length");
+        (void)gyre_report_page_table(page, &methods.table);
+        (void)gyre_report_page_section(page, "By depth");
         (void)gyre_report_page_table(page, &depths.table);
+        protocol(p, page);
+        lengths_note(p, page);
     }
     result_table_free(&methods);
     result_table_free(&depths);
@@ -147,11 +149,12 @@ gyre_status passkey_write_report(const passkey *p, gyre_error *err) {
     char room[RUN_CARD_LINE], date[REPORT_DATE];
     gyre_status status = gyre_report_page_create(&page, "gyre passkey: what is remembered, by length and depth", err);
     if (status) return status;
-    introduction(p, page);
-    if (passkey_found_none(p))
-        verdict(p, page); /* no table or map of nothing but zeros */
-    else
+    if (passkey_found_none(p)) { /* no table or map of nothing but zeros */
+        verdict(p, page);
+        protocol(p, page);
+    } else {
         status = tables(p, page, err);
+    }
     int64_t count = run_card_key_values(&p->card, facts, room);
     facts[count++] = (gyre_report_key_value){"date", report_date(date)};
     (void)gyre_report_page_footer(page, facts, count);

@@ -15,14 +15,26 @@ typedef struct search_figures {
     double *perplexity;                                                         /* [rows][held-out windows] */
 } search_figures;
 
-static void introduction(const search_report *r, gyre_report_page *page) {
+static void answer(const search_report *r, gyre_report_page *page) {
     const search_windows *w = r->windows;
     char text[TEXT], verdict[SEARCH_VERDICT];
     snprintf(text, sizeof text,
              "For each pair of `%.300s`, a factor to divide its frequency by, so that the model, trained on %lld tokens, "
              "predicts a text best at %lld.",
-             r->card->input->options->path, (long long)r->trained, (long long)w->context);
+             model_path_shown(r->card->input->options->path), (long long)r->trained, (long long)w->context);
     (void)gyre_report_page_paragraph(page, text); /* the page keeps the first error */
+    search_verdict(r, verdict);
+    char starts[32];
+    snprintf(starts, sizeof starts, "%lld", (long long)r->found->rescale.start_tokens);
+    (void)gyre_report_page_paragraph(page, verdict);
+    const gyre_report_key_value facts[] = {{"found from", r->found->origin}, {"start tokens", starts}};
+    (void)gyre_report_page_key_values(page, facts, r->problem->space.starts_count ? 2 : 1);
+}
+
+static void protocol(const search_report *r, gyre_report_page *page) {
+    const search_windows *w = r->windows;
+    char text[TEXT];
+    (void)gyre_report_page_section(page, "How it was measured");
     snprintf(text, sizeof text,
              "%lld windows of %lld tokens were searched on and %lld held out, which alternate in the text; the last %lld "
              "predictions of each are scored. The search read %lld windows in %lld generation%s from seed %llu.",
@@ -30,11 +42,6 @@ static void introduction(const search_report *r, gyre_report_page *page) {
              (long long)r->found->spent, (long long)r->found->generations, r->found->generations == 1 ? "" : "s",
              (unsigned long long)r->seed);
     (void)gyre_report_page_paragraph(page, text);
-    search_verdict(r, verdict);
-    char starts[32];
-    snprintf(starts, sizeof starts, "%lld", (long long)r->found->rescale.start_tokens);
-    const gyre_report_key_value facts[] = {{"verdict", verdict}, {"found from", r->found->origin}, {"start tokens", starts}};
-    (void)gyre_report_page_key_values(page, facts, r->problem->space.starts_count ? 3 : 2);
 }
 
 /* -- figures -- */
@@ -158,11 +165,12 @@ gyre_status search_write_page(const search_report *r, const char *path, gyre_err
     search_table table;
     gyre_status status = gyre_report_page_create(&page, "gyre search: factors for each pair", err);
     if (status) return status;
-    introduction(r, page);
+    answer(r, page);
     (void)gyre_report_page_section(page, "Perplexity");
     search_table_make(r, &table);
     (void)gyre_report_page_table(page, &table.table);
     status = figures(r, page, err);
+    protocol(r, page);
     int64_t count = run_card_key_values(r->card, facts, room);
     facts[count++] = (gyre_report_key_value){"date", report_date(date)};
     (void)gyre_report_page_footer(page, facts, count);
