@@ -2,9 +2,9 @@
  * is the value.  A value that is accepted means the same when it is printed and read again. */
 #include "fuzz_exit.h"
 #include "fuzz_support.h"
-#include "tools/common/subject_colors.h"
 #include "tools/cli/cli_values.h"
 #include "tools/common/methods.h"
+#include "tools/common/subject_colors.h"
 #include "tools/options/length_list.h"
 
 #include <math.h>

@@ -1,5 +1,8 @@
 /* colour.ts: the colours of canvases, which follow the style sheet, and of angles, which are the same on every ground. */
 
+import type { MethodInfo } from "./core";
+import { h } from "./dom";
+
 export interface Palette {
     ground: string;
     panel: string;
@@ -35,6 +38,14 @@ export function colours(): Palette {
         font: getComputedStyle(document.body).fontFamily,
     };
     return palette;
+}
+
+/** Gives every method its colour, which the core names: elements of class "of-yarn" have it as --own, in either theme. */
+export function paintMethods(methods: MethodInfo[]): void {
+    const rules = methods.map(({ name, colour }) =>
+        `.of-${name}{--own:${colour.light}}:root[data-theme="dark"] .of-${name}{--own:${colour.dark}}`
+    );
+    document.head.append(h("style", {}, rules.join("\n")));
 }
 
 type Rgb = [number, number, number];

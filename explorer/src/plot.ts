@@ -12,7 +12,7 @@ export interface Axis {
 export interface Line {
     x: ArrayLike<number>;
     y: ArrayLike<number>;
-    /** Style classes: "ghost", "main", "c0" .. "c7", "dots". */
+    /** Style classes: "ghost", "main", "c0" .. "c7", "of-" and a method, "dots". */
     class: string;
     label?: string;
     dots?: boolean;

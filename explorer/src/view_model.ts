@@ -23,7 +23,8 @@ import { t } from "./text";
 import { frame, picker, type Sheet, type View } from "./view";
 
 const TRAINED = 256;
-const colourOf = (method: string): string => `c${METHODS.indexOf(method)}`;
+/* The dash by its place, the colour by its name. */
+const colourOf = (method: string): string => `c${METHODS.indexOf(method)} of-${method}`;
 
 function sheet(): Sheet {
     const losses = [...session.losses.values()];

@@ -1,6 +1,7 @@
 /* explorer_numbers.c: one rotation as numbers: frequencies, angles, decay, ramp. */
 #include "explorer/wasm/explorer_numbers.h"
 #include "tools/common/methods.h"
+#include "tools/common/subject_colors.h"
 #include "util/error.h"
 #include <math.h>
 #include <stdio.h>
@@ -282,7 +283,7 @@ static const char *number_of(const method *m) {
 
 const char *explorer_method(int index) {
     static const char names[] = METHOD_NAMES;
-    static char line[METHOD_LABEL + 32];
+    static char line[METHOD_LABEL + 48];
     char name[METHOD_LABEL];
     const char *at = names;
     for (; *at && index > 0; index--)
@@ -294,6 +295,8 @@ const char *explorer_method(int index) {
     snprintf(with_number, sizeof with_number, "%s:4", name);
     if (method_parse(name, &m, NULL) && method_parse(with_number, &m, NULL)) return NULL;
     const int follows = m.scaling == GYRE_SCALING_DYNAMIC_NTK || m.scaling == GYRE_SCALING_DYNAMIC_YARN;
-    snprintf(line, sizeof line, "%s %s %d", name, number_of(&m), follows + 2 * (m.far != GYRE_FAR_AS_NEAR));
+    const gyre_report_paint color = subject_color(name);
+    snprintf(line, sizeof line, "%s %s %d %s %s", name, number_of(&m), follows + 2 * (m.far != GYRE_FAR_AS_NEAR),
+             gyre_report_color(color), gyre_report_dark_color(color));
     return line;
 }

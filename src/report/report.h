@@ -165,14 +165,14 @@ typedef struct gyre_report_chart {
       GYRE_REPORT_CHART_STYLE_LINES, 0, NULL, 0, NULL, 0 }
 /* clang-format on */
 
-/* out = a clip for a chart in which some lines rise so far above the others, to more than twice their middle height, that they
- * would press them together: somewhat above the highest of the others; 0 = no line does. */
+/* out = a clip for a chart in which some lines rise so far above the others, to more than twice their middle height, that
+ * they would press them together: somewhat above the highest of the others; 0 = no line does. */
 GYRE_API double gyre_report_far_above(const gyre_report_series *series, int64_t count);
 
 /* *out = the chart as one <svg> element with a viewBox and without a fixed size, in dark colours where the reader prefers
  * them; gyre_report_free frees it.  Series differ by colour, and by dash or by the shape of their points; the legend is on
- * the right, and panels are not divided.  All lines are equally wide.  A value is shown where the pointer rests.  Errors: EINVAL (no series, nothing
- * finite to draw, an empty or impossible range), ENOMEM, EIO. */
+ * the right, and panels are not divided.  All lines are equally wide.  A value is shown where the pointer rests.  Errors:
+ * EINVAL (no series, nothing finite to draw, an empty or impossible range), ENOMEM, EIO. */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_report_chart_svg(const gyre_report_chart *chart, char **out, gyre_error *err);
 /* *out = the numbers of the chart as CSV (RFC 4180), exact: a line for each point, with the columns series, x, y, and low
  * and high if a series has them.  A number that is not finite is empty.  Errors: EINVAL, ENOMEM. */

@@ -59,7 +59,8 @@ static void measure_ranges(const gyre_report_chart *c, gyre_report_range *x, gyr
             if (!gyre_report_axis_can_show(&c->x, s->x[k]) || isnan(gyre_report_clipped_y(c, s->y[k]))) continue;
             gyre_report_range_add(x, s->x[k]);
             gyre_report_range_add(y, gyre_report_clipped_y(c, s->y[k]));
-            if (!s->low || isnan(gyre_report_clipped_y(c, s->low[k])) || isnan(gyre_report_clipped_y(c, s->high[k]))) continue;
+            if (!s->low || isnan(gyre_report_clipped_y(c, s->low[k])) || isnan(gyre_report_clipped_y(c, s->high[k])))
+                continue;
             gyre_report_range_add(y, gyre_report_clipped_y(c, s->low[k]));
             gyre_report_range_add(y, gyre_report_clipped_y(c, s->high[k]));
         }
@@ -308,7 +309,8 @@ static void put_hint(const void *ctx, int64_t map, int64_t series, int64_t point
     for (int64_t i = 0; i < c->series_count; i++) {
         const gyre_report_series *other = &c->series[i];
         if (i == series || !is_own(p, i) || point >= other->count || other->x[point] != s->x[point]) continue;
-        if (isnan(gyre_report_clipped_y(c, other->y[point])) || !coincide(p, gyre_report_clipped_y(c, other->y[point]), gyre_report_clipped_y(c, s->y[point])))
+        if (isnan(gyre_report_clipped_y(c, other->y[point])) ||
+            !coincide(p, gyre_report_clipped_y(c, other->y[point]), gyre_report_clipped_y(c, s->y[point])))
             continue;
         gyre_report_put(out, ", ");
         gyre_report_put_sanitized(out, other->name);

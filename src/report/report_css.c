@@ -91,7 +91,7 @@ static const char media_rules[] =
     ".parts,.parts tbody,.parts thead,.parts tfoot,.lines,.lines tbody,.lines tfoot,.parts caption,.lines caption,.parts tfoot *,"
     ".lines tfoot *{display:block;width:100%}"
     ".lines thead,.parts .groups,.parts.untitled thead,.parts thead th:not(.shared){display:none}"
-    ".parts tr{display:grid;grid-template-columns:4.6rem repeat(var(--abreast),minmax(0,1fr));align-items:baseline;"
+    ".parts tr{display:grid;grid-template-columns:var(--part) repeat(var(--abreast),minmax(0,1fr));align-items:baseline;"
     "padding:.3rem 0;border-bottom:1px solid var(--line)}"
     ".parts thead{position:sticky;top:0;background:var(--ground);z-index:1}"
     ".parts th,.parts td,.lines th,.lines td{position:static;border:0;padding:.12rem .15rem}"

@@ -67,9 +67,9 @@ static void put_leader(gyre_report_buffer *script, const line_end *e) {
     const double values[] = {e->x, e->y, e->at};
     for (int i = 0; i < 3; i++)
         gyre_report_format_number(number[i], 'f', 4, values[i]);
-    gyre_report_printf(script,
-                       "set arrow from graph %s, graph %s to graph 1.025, graph %s nohead linewidth 0.9 linecolor rgb '%s'\n",
-                       number[0], number[1], number[2], e->style.color);
+    gyre_report_printf(
+        script, "set arrow from graph %s, graph %s to graph 1.025, graph %s nohead linewidth 0.9 linecolor rgb '%s'\n",
+        number[0], number[1], number[2], e->style.color);
 }
 
 /* A line that ends early is named there, others to the right of the chart. */

@@ -49,7 +49,8 @@ static void add_picture(gyre_report_page *page, const figure *f, int64_t panel, 
 
 static void add_panels(gyre_report_page *page, const figure *f, const char *const *names, int64_t panels) {
     /* Rows are whole where they can be: of three, or of two. */
-    gyre_report_put(&page->body, panels == 2 || panels % 3 == 1 ? "<div class=\"panels two\">\n" : "<div class=\"panels\">\n");
+    gyre_report_put(&page->body,
+                    panels == 2 || panels % 3 == 1 ? "<div class=\"panels two\">\n" : "<div class=\"panels\">\n");
     for (int64_t i = 0; i < panels; i++) {
         gyre_report_put(&page->body, "<div class=\"panel\">\n");
         if (f->chart->series_count > panels) { /* else the legend says as much */

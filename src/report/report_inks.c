@@ -12,16 +12,11 @@ static const int open_shapes[SHAPES] = {6, 4, 8, 2, 12, 1, 10, 14};
 /* Light inks, and what stands for them on a dark ground.  The hues of the series stay, lighter. */
 static const struct {
     const char *light, *dark;
-} inks[] = {{GYRE_REPORT_INK_GROUND, "#16181b"},
-            {GYRE_REPORT_INK_TEXT, "#e6e8ea"},
-            {GYRE_REPORT_INK_LABEL, "#c4c9ce"},
-            {GYRE_REPORT_INK_QUIET, "#a0a6ad"},
-            {GYRE_REPORT_INK_FRAME, "#80868c"},
-            {GYRE_REPORT_INK_GRID, "#2b2f34"},
-            {GYRE_REPORT_INK_OTHER, "#4d535a"},
-            {GYRE_REPORT_INK_SHADE, "#33302a"},
-            {GYRE_REPORT_INK_PART, "#2c4f70"},
-            {GYRE_REPORT_INK_WARNING, "#ff9d66"},
+} inks[] = {
+    {GYRE_REPORT_INK_GROUND, "#16181b"},  {GYRE_REPORT_INK_TEXT, "#e6e8ea"},  {GYRE_REPORT_INK_LABEL, "#c4c9ce"},
+    {GYRE_REPORT_INK_QUIET, "#a0a6ad"},   {GYRE_REPORT_INK_FRAME, "#80868c"}, {GYRE_REPORT_INK_GRID, "#2b2f34"},
+    {GYRE_REPORT_INK_OTHER, "#4d535a"},   {GYRE_REPORT_INK_SHADE, "#33302a"}, {GYRE_REPORT_INK_PART, "#2c4f70"},
+    {GYRE_REPORT_INK_WARNING, "#ff9d66"},
 #define GYRE_REPORT_PAINT(name, light, dark) {light, dark},
 #include "report/report_palette.def"
 #undef GYRE_REPORT_PAINT

@@ -9,7 +9,7 @@
 enum {
     GAP = 2,
     GROUP_GAP = 4,
-    NARROW = 40,  /* characters of a row that a small screen has room for */
+    NARROW = 34,     /* characters of a row that a small screen has room for */
     MOST_ABREAST = 5 /* cells side by side there, under titles that all parts of a row share */
 };
 
@@ -316,10 +316,10 @@ gyre_status gyre_report_table_print_note(const gyre_report_table *table, FILE *f
  * titles of the first group; without groups each cell is a line behind its title.  The style sheet does it, with what is
  * written here: classes, names of groups that wide screens hide, and titles as data-label. */
 typedef struct folds {
-    int is_wide;      /* folds at all */
-    int64_t abreast;  /* cells beside each other; 0 = one a line */
+    int is_wide;       /* folds at all */
+    int64_t abreast;   /* cells beside each other; 0 = one a line */
     int shares_titles; /* the column titles stay, those of the first group */
-    int64_t first;    /* the first column with a group */
+    int64_t first;     /* the first column with a group */
 } folds;
 
 static folds folds_of(const gyre_report_table *t, const int64_t *width) {
@@ -433,8 +433,8 @@ static void put_html_caption(gyre_report_buffer *out, const gyre_report_table *t
 
 static void put_html_table(gyre_report_buffer *out, const gyre_report_table *t, const folds *f) {
     if (f->abreast)
-        gyre_report_printf(out, "<table class=\"parts%s\" style=\"--abreast:%lld\">\n", f->shares_titles ? "" : " untitled",
-                           (long long)f->abreast);
+        gyre_report_printf(out, "<table class=\"parts%s\" style=\"--abreast:%lld;--part:%s\">\n",
+                           f->shares_titles ? "" : " untitled", (long long)f->abreast, f->abreast > 3 ? "4.8rem" : "7.5rem");
     else
         gyre_report_put(out, f->is_wide ? "<table class=\"lines\">\n" : "<table>\n");
     put_html_caption(out, t);

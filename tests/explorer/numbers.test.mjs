@@ -1,5 +1,6 @@
 // numbers.test.mjs: the numbers behind the views are those of the native library.
 import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
 import { core, native, nativeNumbers } from './support.mjs';
 
@@ -140,6 +141,16 @@ test('wrong setups are refused with the words of the core', () => {
     refused(setup('linear', { factor: 0.5 }), /factor/);
     refused(setup('none', { base: 0.5 }), /base/);
     assert.equal(page.frequencies(setup('none')).invFreq[0], 1, 'the core goes on');
+});
+
+test('methods have the colours of reports and figures', () => {
+    const table = (path, pattern) => Object.fromEntries([...readFileSync(new URL(`../../${path}`, import.meta.url), 'utf8')
+        .matchAll(pattern)].map(([, name, ...rest]) => [name, rest]));
+    const paints = table('src/report/report_palette.def', /^GYRE_REPORT_PAINT\((\w+), "(#\w+)", "(#\w+)"\)$/gm);
+    const subjects = table('tools/common/subject_colors.def', /^METHOD_COLOR\("([^"]+)", (\w+)\)$/gm);
+    for (const { name, colour } of page.methods()) {
+        assert.deepEqual([colour.light, colour.dark], paints[subjects[name][0]], name);
+    }
 });
 
 test('methods are those of the command', () => {

@@ -622,6 +622,7 @@ static void test_colors_of_encodings(void **state) {
         for (int k = GYRE_KIND_NOPE; k < i; k++)
             assert_int_not_equal(subject_color(variant_at(i).name), subject_color(variant_at(k).name));
     assert_int_equal(subject_color("rope"), subject_color("none"));
+    assert_true(subject_is_encoding("rope+yarn") && !subject_is_encoding("yarn:4") && !subject_is_encoding("none"));
     assert_int_not_equal(subject_color("rope+yarn"), subject_color("rope"));
     for (int paint = 1; paint < GYRE_REPORT_PAINTS; paint++)
         for (int other = 1; other < paint; other++) {
@@ -671,7 +672,8 @@ int main(void) {
         cmocka_unit_test(test_resonance_rounds_what_is_scaled),
         cmocka_unit_test(test_ntk_mixed),
         cmocka_unit_test(test_llama3),
-        cmocka_unit_test(test_colors), cmocka_unit_test(test_colors_of_encodings),
+        cmocka_unit_test(test_colors),
+        cmocka_unit_test(test_colors_of_encodings),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,6 @@
 /* test_model_path.c: names of the hub, looked up in a made-up Hugging Face cache, by every command. */
 #include "run_command.h"
+#include "tools/common/model_path.h"
 
 static const char *const variables[] = {"HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE", "HF_HOME", "XDG_CACHE_HOME"};
 
@@ -226,10 +227,24 @@ static void local_paths_win(void **state) {
     assert_fails("explain missing/config.json", 1, "No such file");
 }
 
+/* Pages and figures name a model without the folders of this machine. */
+static void shown_names(void **state) {
+    (void)state;
+    static const char *const names[][2] = {{"/home/me/models/rope", "rope"},
+                                           {"/home/me/models/rope/", "rope/"},
+                                           {"models/rope", "models/rope"},
+                                           {"Org/Name", "Org/Name"},
+                                           {"/home/me/rope/config.json", "rope/config.json"},
+                                           {"/config.json", "config.json"},
+                                           {"../a/b.gguf", "../a/b.gguf"}};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        assert_string_equal(model_path_shown(names[i][0]), names[i][1]);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(revisions),          cmocka_unit_test(every_command),
                                        cmocka_unit_test(where_the_cache_is), cmocka_unit_test(no_reference),
                                        cmocka_unit_test(missing_files),      cmocka_unit_test(gguf_alone),
-                                       cmocka_unit_test(local_paths_win)};
+                                       cmocka_unit_test(local_paths_win),    cmocka_unit_test(shown_names)};
     return cmocka_run_group_tests(tests, make_cache, remove_folder);
 }

@@ -171,13 +171,56 @@ static void named_panels(void **state) {
     assert_contains(html, "<h4>two &lt;&amp;&gt;</h4>");
     assert_int_equal(count(html, "series 0</li>"), 2);
     assert_int_equal(count(html, "series 5</li>"), 1);
-    assert_int_equal(count(html, "the others</li>"), 2);
+    assert_contains(html,
+                    "<span>series 5, series 6, series 7, series 8, series 9, series 10, series 11, series 12</span></li>");
+    assert_contains(html, "<span>series 1, series 2, series 3, series 4</span></li>");
     gyre_report_free(html);
     for (int s = 8; s < MANY; s++)
         m.series[s].panel = "three";
     html = page_with(&chart, NULL);
     assert_int_equal(check_legends(html), MANY - 1 + 3);
     gyre_report_free(html);
+}
+
+/* A wide picture names each line where it ends, in the order of their heights; a small one has no room. */
+static void ends_are_named(void **state) {
+    (void)state;
+    static const double y[3][4] = {{1, 2, 3, 9}, {1, 2, 3, 9.1}, {1, NAN, NAN, NAN}};
+    static const char *const names[] = {"upper", "lower", "early"};
+    gyre_report_series series[3];
+    for (int s = 0; s < 3; s++)
+        series[s] = (gyre_report_series){.name = names[s], .count = 4, .x = four_x, .y = y[s]};
+    gyre_report_chart chart = chart_of(series, 3);
+    char *html = page_with(&chart, NULL), text[40];
+    for (int s = 0; s < 3; s++) {
+        snprintf(text, sizeof text, "<text>%s</text>", names[s]);
+        assert_int_equal(count(html, text), 1);
+    }
+    assert_true(strstr(html, "<text>upper</text>") < strstr(html, "<div class=\"narrow\">"));
+    gyre_report_free(html);
+}
+
+/* One line far above the others does not press them together, and the legend says how far it goes. */
+static void far_line_is_clipped(void **state) {
+    (void)state;
+    static const double y[4][4] = {{1, 2, 2, 3}, {1, 1.5, 2, 2.5}, {3, 9, 20, 25.25}, {1, 2, 3, 3.5}};
+    static const char *const names[] = {"a", "b", "worst", "c"};
+    gyre_report_series series[4];
+    for (int s = 0; s < 4; s++)
+        series[s] = (gyre_report_series){.name = names[s], .count = 4, .x = four_x, .y = y[s]};
+    gyre_report_chart chart = chart_of(series, 4);
+    chart.clip = gyre_report_far_above(series, 4);
+    assert_true(chart.clip > 3.5 && chart.clip < 7);
+    char *html = page_with(&chart, NULL);
+    assert_int_equal(count(html, "worst (up to 25.2, beyond the axis)</li>"), 1);
+    assert_int_equal(count(html, "beyond the axis"), 1);
+    assert_contains(html, "<text>≥ ");
+    gyre_report_free(html);
+    series[2].y = y[0];
+    assert_true(gyre_report_far_above(series, 4) == 0);
+    assert_true(gyre_report_far_above(series, 1) == 0);
+    series[1].count = 0; /* nothing in it */
+    assert_true(gyre_report_far_above(series, 4) == 0);
 }
 
 static void chart_numbers(void **state) {
@@ -343,10 +386,12 @@ static void dark_maps(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(series_differ),   cmocka_unit_test(many_series_have_panels), cmocka_unit_test(named_panels),
-        cmocka_unit_test(too_many_panels), cmocka_unit_test(chart_numbers),           cmocka_unit_test(chart_hints),
-        cmocka_unit_test(map_values),      cmocka_unit_test(map_of_many_cells),       cmocka_unit_test(dark_colors),
-        cmocka_unit_test(dark_maps),
+        cmocka_unit_test(series_differ),  cmocka_unit_test(many_series_have_panels),
+        cmocka_unit_test(named_panels),   cmocka_unit_test(too_many_panels),
+        cmocka_unit_test(ends_are_named), cmocka_unit_test(far_line_is_clipped),
+        cmocka_unit_test(chart_numbers),  cmocka_unit_test(chart_hints),
+        cmocka_unit_test(map_values),     cmocka_unit_test(map_of_many_cells),
+        cmocka_unit_test(dark_colors),    cmocka_unit_test(dark_maps),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

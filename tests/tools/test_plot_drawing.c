@@ -1,8 +1,8 @@
 /* test_plot_drawing.c: what gyre plot shows of two models and of many methods, and positions as digits. */
 #define _XOPEN_SOURCE 700 /* mkdtemp */
 #include "read_plot_table.h"
-#include "tools/common/subject_colors.h"
 #include "tools/cli/cli.h"
+#include "tools/common/subject_colors.h"
 #include "tools/plot/plot.h"
 #include "util/utf8.h"
 

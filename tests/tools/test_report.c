@@ -163,6 +163,47 @@ static void table_emphasis(void **state) {
     free(text);
 }
 
+/* What a small screen folds: names of groups before their cells, titles of cells that stand under no title of their own. */
+static void table_folds(void **state) {
+    (void)state;
+    gyre_report_column wide[] = {
+        {.title = "method"},           {"256", "perplexity", NULL, 2, 0, 0}, {"4096", "perplexity", NULL, 2, 0, 0},
+        {"256", "keys", "%", 0, 0, 0}, {"4096", "keys", "%", 0, 0, 0},       {"kept", "pairs", NULL, 0, 0, 0}};
+    gyre_report_cell row[] = {gyre_report_cell_text("a method of some length"),
+                              gyre_report_cell_number(3),
+                              gyre_report_cell_number(39),
+                              gyre_report_cell_number(100),
+                              gyre_report_cell_number(0),
+                              gyre_report_cell_number(16)};
+    gyre_report_table table = GYRE_REPORT_TABLE_INIT;
+    table.columns = wide;
+    table.columns_count = 6;
+    table.cells = row;
+    table.rows = 1;
+    char *html = NULL;
+    assert_ok(gyre_report_table_html(&table, &html, &err));
+    assert_balanced(html);
+    assert_contains(html, "<table class=\"parts\" style=\"--abreast:2;");
+    assert_contains(html, "<td class=\"part\" aria-hidden=\"true\">perplexity</td><td class=\"right\">3.00</td>");
+    assert_contains(
+        html, "<td class=\"part\" aria-hidden=\"true\">keys</td><td class=\"right\">100%</td><td class=\"right\">0%</td>");
+    assert_contains(html,
+                    "<td class=\"part\" aria-hidden=\"true\">pairs</td><td class=\"right\" data-label=\"kept\">16</td>");
+    assert_int_equal(count(html, " shared"), 3); /* method, 256, 4096 */
+    gyre_report_free(html);
+    for (int c = 0; c < 6; c++)
+        wide[c].group = NULL;
+    assert_ok(gyre_report_table_html(&table, &html, &err));
+    assert_contains(html, "<table class=\"lines\">");
+    assert_int_equal(count(html, "data-label=\""), 5);
+    gyre_report_free(html);
+    table.columns_count = 2; /* fits */
+    assert_ok(gyre_report_table_html(&table, &html, &err));
+    assert_contains(html, "<table>");
+    assert_lacks(html, "data-label");
+    gyre_report_free(html);
+}
+
 static void table_html(void **state) {
     (void)state;
     gyre_report_table table;
@@ -461,21 +502,14 @@ static void write_keeps_old(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(table_text),
-        cmocka_unit_test(highest_of_zero_is_not_emphasised),
-        cmocka_unit_test(table_alignment),
-        cmocka_unit_test(table_emphasis),
-        cmocka_unit_test(table_html),
-        cmocka_unit_test(table_in_parts),
-        cmocka_unit_test(table_errors),
-        cmocka_unit_test(page_whole),
-        cmocka_unit_test(page_needs_no_network),
-        cmocka_unit_test(page_ids),
-        cmocka_unit_test(page_keeps_first_error),
-        cmocka_unit_test(write_replaces),
-        cmocka_unit_test(write_fails),
-        cmocka_unit_test(write_into_special),
-        cmocka_unit_test(write_keeps_old),
+        cmocka_unit_test(table_text),         cmocka_unit_test(highest_of_zero_is_not_emphasised),
+        cmocka_unit_test(table_alignment),    cmocka_unit_test(table_emphasis),
+        cmocka_unit_test(table_html),         cmocka_unit_test(table_folds),
+        cmocka_unit_test(table_in_parts),     cmocka_unit_test(table_errors),
+        cmocka_unit_test(page_whole),         cmocka_unit_test(page_needs_no_network),
+        cmocka_unit_test(page_ids),           cmocka_unit_test(page_keeps_first_error),
+        cmocka_unit_test(write_replaces),     cmocka_unit_test(write_fails),
+        cmocka_unit_test(write_into_special), cmocka_unit_test(write_keeps_old),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,7 @@
 /* eval_report.c: the HTML report of gyre eval: charts by context and by position, tables, what the methods do, and the run
  * card. */
-#include "tools/common/subject_colors.h"
 #include "tools/common/method_figures.h"
+#include "tools/common/subject_colors.h"
 #include "tools/eval/eval.h"
 #include <math.h>
 #include <stdlib.h>
@@ -202,12 +202,14 @@ static void answer(const figures *f) {
     }
     if (best < 0) return;
     const eval_cell *cell = eval_cell_at(e, set, best, last);
-    snprintf(text, sizeof text, "%s under `%s` it has %.4g", as_it_is ? "There" : at, e->rows[best].method->label,
-             exp(cell->figures.nats));
+    const size_t begun = as_it_is ? 0 : strlen(at);
+    snprintf(at + begun, sizeof at - begun, as_it_is ? "Under" : " under");
+    snprintf(text, sizeof text, "%s `%s` it has %.4g%s", at, e->rows[best].method->label, exp(cell->figures.nats),
+             e->rows_count > 2 ? ", the lowest of all rows," : "");
     put_keys(cell, text, sizeof text);
     const size_t used = strlen(text);
-    snprintf(text + used, sizeof text - used, e->rows_count > 2 ? ", the lowest perplexity of %lld rows." : ".",
-             (long long)e->rows_count);
+    if (text[used - 1] == ',') text[used - 1] = 0;
+    snprintf(text + strlen(text), sizeof text - strlen(text), ".");
     (void)gyre_report_page_paragraph(f->page, text);
 }
 
@@ -328,9 +330,11 @@ static gyre_status perplexity_part(figures *f, gyre_error *err) {
     (void)gyre_report_page_section(f->page, "Perplexity");
     gyre_status status = add_table(f, &t, eval_table_figures(e, &t, err));
     out_of_range_notes(f);
+    if (e->sets > 1) (void)gyre_report_page_details_begin(f->page, "Each text by itself");
     for (int64_t s = e->sets - 1; s-- > 0 && !status;)
         for (int passkey = 0; passkey < 1 + (e->options.passkey > 0); passkey++)
             context_chart(f, s, passkey);
+    if (e->sets > 1) (void)gyre_report_page_details_end(f->page);
     (void)gyre_report_page_details_begin(f->page, "Intervals");
     for (int64_t s = e->sets; s-- > 0 && !status;) {
         if (e->sets > 1) (void)gyre_report_page_paragraph(f->page, set_name(e, s));

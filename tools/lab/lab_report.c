@@ -1,7 +1,7 @@
 /* lab_report.c: report.html: the tables and the figures. */
-#include "tools/common/subject_colors.h"
 #include "tools/common/method_figures.h"
 #include "tools/common/result_table.h"
+#include "tools/common/subject_colors.h"
 #include "tools/lab/lab_findings.h"
 #include "tools/lab/lab_tables.h"
 #include <inttypes.h>
@@ -102,7 +102,8 @@ static const char *const MEASURE_TITLES[LAB_MEASURES] = {"Perplexity", "Passkeys
 
 static void method_chart(figures *f, const lab_row *rows, int count, lab_measure measure, const char *what) {
     static const char *const captions[LAB_MEASURES] = {
-        "`name:16` is static (dashed), a bare name follows the context. `dynamic` is the line of `ntk`. Grey: the methods of "
+        "`name:16` is static (dashed), a bare name follows the context. `dynamic` is the line of `ntk`. Grey: the methods "
+        "of "
         "the other pictures, for comparison.",
         "Perplexity rewards forgetting; a key has to be remembered. Compare the order of the lines in the figures.",
         "A copy is found by the bytes before, without a marker that says which it is."};

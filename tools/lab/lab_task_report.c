@@ -1,6 +1,6 @@
 /* lab_task_report.c: the results of a task as table, as JSON and as a report with figures. */
-#include "tools/common/subject_colors.h"
 #include "tools/common/result_table.h"
+#include "tools/common/subject_colors.h"
 #include "tools/lab/lab_task.h"
 #include <math.h>
 #include <stdlib.h>
@@ -182,15 +182,14 @@ static void add_curve(const task_lab *t, curves *c, const task_row *row, int rul
         c->low[i][p] = s.known ? 100 * s.low : (double)NAN;
         c->high[i][p] = s.known ? 100 * s.high : (double)NAN;
     }
-    c->series[i] =
-        (gyre_report_series){.name = row->name,
-                             .count = t->points,
-                             .x = t->at,
-                             .y = c->y[i],
-                             .low = bands ? c->low[i] : NULL,
-                             .high = bands ? c->high[i] : NULL,
-                             .color = subject_color(row->name),
-                             .panel = methods && row->method >= 0 ? t->methods[row->method].name : NULL};
+    c->series[i] = (gyre_report_series){.name = row->name,
+                                        .count = t->points,
+                                        .x = t->at,
+                                        .y = c->y[i],
+                                        .low = bands ? c->low[i] : NULL,
+                                        .high = bands ? c->high[i] : NULL,
+                                        .color = subject_color(row->name),
+                                        .panel = methods && row->method >= 0 ? t->methods[row->method].name : NULL};
 }
 
 /* The page keeps the first error, so the results of its calls are ignored. */
@@ -255,10 +254,11 @@ static void answer(const task_lab *t, gyre_report_page *page) {
         outside = s;
     }
     if (!best) return;
-    snprintf(text, sizeof text,
-             "Outside the trained length `%s` is best of %d rows: %.0f %% of the answers are right, and %.0f %% inside it%s%s.",
-             best->name, t->rows_count, 100 * outside.mean, 100 * task_accuracy_of(t, best, 0, TASK_INSIDE).mean,
-             t->rules > 1 ? ", for the rule " : "", t->rules > 1 ? t->rule[0].name : "");
+    snprintf(
+        text, sizeof text,
+        "Outside the trained length `%s` is best of %d rows: %.0f %% of the answers are right, and %.0f %% inside it%s%s.",
+        best->name, t->rows_count, 100 * outside.mean, 100 * task_accuracy_of(t, best, 0, TASK_INSIDE).mean,
+        t->rules > 1 ? ", for the rule " : "", t->rules > 1 ? t->rule[0].name : "");
     (void)gyre_report_page_paragraph(page, text);
 }
 

@@ -120,7 +120,8 @@ static gyre_status compute(plot_work *w, gyre_error *err) {
                  (long long)a.tokens);
     else
         snprintf(w->table.title, sizeof w->table.title, "Attention weights of layer %lld%s%.80s, %lld tokens",
-                 (long long)a.layer, count > 1 ? "" : " of ", count > 1 ? "" : model_path_shown(models[0]), (long long)a.tokens);
+                 (long long)a.layer, count > 1 ? "" : " of ", count > 1 ? "" : model_path_shown(models[0]),
+                 (long long)a.tokens);
     return status;
 }
 

@@ -134,12 +134,15 @@ static int is_used(const plot_table *t, int column, int label) {
 int plot_look_of(const plot_table *t, int64_t row, int column, int i) {
     const int its = (int)plot_table_number(t, row, column), color = (int)subject_color(t->labels[its]);
     const int is_plain = !strpbrk(t->labels[its], ":+,");
+    const int is_encoding = subject_is_encoding(t->labels[its]);
     int variant = 0;
     if (color == GYRE_REPORT_PAINT_AUTO) return i;
     for (int k = 0; k < t->labels_count; k++) {
         const int other_is_plain = !strpbrk(t->labels[k], ":+,");
         const int is_before = other_is_plain != is_plain ? other_is_plain : k < its;
-        if (k != its && is_before && (int)subject_color(t->labels[k]) == color && is_used(t, column, k)) variant++;
+        if (k != its && is_before && (int)subject_color(t->labels[k]) == color &&
+            subject_is_encoding(t->labels[k]) == is_encoding && is_used(t, column, k))
+            variant++;
     }
     return color - 1 + PALETTE * variant;
 }
@@ -155,10 +158,9 @@ void plot_put_lines(plot_script *s, const plot_table *t, const plot_lines *l) {
                     "$all every ::%lld::%lld using %s with filledcurves fillstyle transparent solid 0.13 noborder "
                     "linecolor rgb '%s' notitle, ",
                     (long long)g.first, (long long)g.end - 1, l->band, plot_color(i));
-        fprintf(s->file,
-                "$all every ::%lld::%lld using %s with linespoints %s linewidth %.1f pointsize %.2f pointinterval %d ",
-                (long long)g.first, (long long)g.end - 1, l->using, plot_look(i, look),
-                l->width, l->point_size, l->interval);
+        fprintf(
+            s->file, "$all every ::%lld::%lld using %s with linespoints %s linewidth %.1f pointsize %.2f pointinterval %d ",
+            (long long)g.first, (long long)g.end - 1, l->using, plot_look(i, look), l->width, l->point_size, l->interval);
         fputs("title ", s->file);
         plot_text(s, g.name);
     }

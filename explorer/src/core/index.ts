@@ -45,6 +45,8 @@ export interface MethodInfo {
     followsLength: boolean;
     /** Only far pairs rotate less (rerope, leaky, self-extend, dca): frequencies are those of "none". */
     far: boolean;
+    /** Its colour in every figure of Gyre, #rrggbb, on a light and on a dark ground. */
+    colour: { light: string; dark: string };
 }
 
 export interface Frequencies {
