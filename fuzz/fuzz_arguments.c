@@ -4,7 +4,7 @@
 #include "fuzz_support.h"
 #include "tools/cli/cli_values.h"
 #include "tools/common/methods.h"
-#include "tools/common/subject_colors.h"
+#include "tools/common/variants.h"
 #include "tools/options/length_list.h"
 
 #include <math.h>

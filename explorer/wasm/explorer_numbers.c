@@ -1,7 +1,7 @@
 /* explorer_numbers.c: one rotation as numbers: frequencies, angles, decay, ramp. */
 #include "explorer/wasm/explorer_numbers.h"
 #include "tools/common/methods.h"
-#include "tools/common/subject_colors.h"
+#include "tools/common/variants.h"
 #include "util/error.h"
 #include <math.h>
 #include <stdio.h>

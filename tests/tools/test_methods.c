@@ -1,6 +1,5 @@
 /* test_methods.c: the `--methods` of the command against formulas computed here. */
 #include "method_frequencies.h"
-#include "tools/common/subject_colors.h"
 #include "tools/common/variants.h"
 
 static void assert_close(double got, double expected) {

@@ -2,7 +2,7 @@
 #define _XOPEN_SOURCE 700 /* mkdtemp */
 #include "read_plot_table.h"
 #include "tools/cli/cli.h"
-#include "tools/common/subject_colors.h"
+#include "tools/common/variants.h"
 #include "tools/plot/plot.h"
 #include "util/utf8.h"
 

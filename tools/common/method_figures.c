@@ -1,7 +1,7 @@
 /* method_figures.c: heat maps of the angles, and the wavelengths. */
 #include "tools/common/method_figures.h"
 #include "tools/cli/cli_error.h"
-#include "tools/common/subject_colors.h"
+#include "tools/common/variants.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,6 +2,7 @@
 #ifndef GYRE_TOOLS_VARIANTS_H
 #define GYRE_TOOLS_VARIANTS_H
 #include "gyre/gyre_model.h"
+#include "report/report.h"
 #include "tools/common/methods.h"
 
 enum { MAX_VARIANTS = 48, VARIANT_NAME = 24, VARIANT_LIST = 768 };
@@ -33,5 +34,11 @@ gyre_status variant_config(const variant *v, int64_t trained, int64_t longest, c
 
 /* Sets what a variant changes in the model beside its encoding. */
 void variant_model(const variant *v, gyre_model_config *model);
+
+/* out = the colour of the method or encoding that a label names or begins with ("rope+yarn", "ntk:4", "yarn, causal"); AUTO
+ * for another label. */
+gyre_report_paint subject_color(const char *label);
+/* out = 1 if it names an encoding; 0: a method, or neither. */
+int subject_is_encoding(const char *label);
 
 #endif

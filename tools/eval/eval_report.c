@@ -1,7 +1,7 @@
 /* eval_report.c: the HTML report of gyre eval: charts by context and by position, tables, what the methods do, and the run
  * card. */
 #include "tools/common/method_figures.h"
-#include "tools/common/subject_colors.h"
+#include "tools/common/variants.h"
 #include "tools/eval/eval.h"
 #include <math.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* lab_report.c: report.html: the tables and the figures. */
 #include "tools/common/method_figures.h"
 #include "tools/common/result_table.h"
-#include "tools/common/subject_colors.h"
+#include "tools/common/variants.h"
 #include "tools/lab/lab_findings.h"
 #include "tools/lab/lab_tables.h"
 #include <inttypes.h>

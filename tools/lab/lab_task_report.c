@@ -1,6 +1,6 @@
 /* lab_task_report.c: the results of a task as table, as JSON and as a report with figures. */
 #include "tools/common/result_table.h"
-#include "tools/common/subject_colors.h"
+#include "tools/common/variants.h"
 #include "tools/lab/lab_task.h"
 #include <math.h>
 #include <stdlib.h>

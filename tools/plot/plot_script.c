@@ -1,5 +1,5 @@
 /* plot_script.c: the parts that the scripts of all figures share. */
-#include "tools/common/subject_colors.h"
+#include "tools/common/variants.h"
 #include "tools/plot/plot.h"
 #include "util/utf8.h"
 #include <errno.h>
@@ -135,16 +135,16 @@ int plot_look_of(const plot_table *t, int64_t row, int column, int i) {
     const int its = (int)plot_table_number(t, row, column), color = (int)subject_color(t->labels[its]);
     const int is_plain = !strpbrk(t->labels[its], ":+,");
     const int is_encoding = subject_is_encoding(t->labels[its]);
-    int variant = 0;
+    int others = 0;
     if (color == GYRE_REPORT_PAINT_AUTO) return i;
     for (int k = 0; k < t->labels_count; k++) {
         const int other_is_plain = !strpbrk(t->labels[k], ":+,");
         const int is_before = other_is_plain != is_plain ? other_is_plain : k < its;
         if (k != its && is_before && (int)subject_color(t->labels[k]) == color &&
             subject_is_encoding(t->labels[k]) == is_encoding && is_used(t, column, k))
-            variant++;
+            others++;
     }
-    return color - 1 + PALETTE * variant;
+    return color - 1 + PALETTE * others;
 }
 
 void plot_put_lines(plot_script *s, const plot_table *t, const plot_lines *l) {

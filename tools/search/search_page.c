@@ -1,6 +1,6 @@
 /* search_page.c: --report: the result of a search as an HTML page. */
 #include "tools/common/result_table.h"
-#include "tools/common/subject_colors.h"
+#include "tools/common/variants.h"
 #include "tools/search/search.h"
 #include <math.h>
 #include <stdlib.h>
