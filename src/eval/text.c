@@ -1,7 +1,7 @@
 /* text.c: files, and whole folders of them, as token ids. */
 #include "eval/path_list.h"
 #include "files/file_read.h"
-#include "files/fnv1a.h"
+#include "util/fnv1a.h"
 #include "files/replace_folder.h"
 #include "gyre/gyre_model.h"
 #include "util/error.h"

@@ -1,6 +1,6 @@
 /* model_init.c: the initial weights of a model. */
 #include "core/encoding.h"
-#include "files/fnv1a.h"
+#include "util/fnv1a.h"
 #include "model/model.h"
 #include "util/error.h"
 #include "util/random.h"

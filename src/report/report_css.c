@@ -99,7 +99,7 @@ static const char media_rules[] =
     ".parts .heading,.lines .heading{border:0}"
     ".parts tfoot tr,.lines tfoot tr{display:block;border:0}.part+td{padding-left:.15rem}"
     ".parts .part{display:block;grid-column:1;text-align:left;color:var(--quiet);font-size:.8rem;white-space:normal;padding-left:0}"
-    ".parts tbody td{font-size:.85rem}"
+    ".parts tbody td{font-size:.85rem;white-space:normal}"
     ".parts [data-label]::before{content:attr(data-label);display:block;color:var(--quiet);font-size:.75rem;white-space:normal}"
     ".lines tr{display:block;padding:.3rem 0;border-bottom:1px solid var(--line)}"
     ".lines tbody td{display:flex;justify-content:space-between;gap:1rem;white-space:normal;text-align:right}"

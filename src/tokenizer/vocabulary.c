@@ -1,6 +1,6 @@
 #include "tokenizer/vocabulary.h"
 
-#include "files/fnv1a.h"
+#include "util/fnv1a.h"
 #include "tokenizer/hash_mix.h"
 #include "util/error.h"
 

@@ -19,7 +19,7 @@ REPORTS = {
     "task": ["lab", "--preset", "smoke", "--task", "copy"],
     "eval": ["eval", str(ROOT / "models/rope"), "--text", TEXT, "--contexts", "128,256,512", "--windows", "3", "--passkey", "2",
              "--methods", "none,linear,ntk,ntk:4,yarn,yarn:4,llama3,by-parts,dynamic,ntk-mixed"],
-    "passkey": ["passkey", str(ROOT / "models/rope"), "--lengths", "128,256", "--trials", "1", "--methods", "none,yarn"],
+    "passkey": ["passkey", str(ROOT / "models/rope"), "--lengths", "384,512", "--depths", "0,100", "--trials", "1", "--methods", "none,yarn"],
 }
 # Elements that reach past the right edge of the page, without those that scroll within their own place.
 OUTSIDE = """() => [...document.querySelectorAll("main *, header *, footer *")]

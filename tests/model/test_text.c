@@ -1,5 +1,5 @@
 /* test_text.c: the files that a text consists of, their order, and refusals. */
-#include "files/fnv1a.h"
+#include "util/fnv1a.h"
 #include "temp_folder.h"
 
 #include "gyre/gyre_model.h"

@@ -2,7 +2,7 @@
 #include "tools/common/model_input.h"
 #include "tools/cli/cli_error.h"
 #include "tools/cli/cli_progress.h"
-#include "tools/common/fnv1a_hash.h"
+#include "util/fnv1a.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -85,11 +85,11 @@ void model_input_describe(const model_input *in, char *out, size_t size) {
 }
 
 uint64_t hash_token_ids(const int32_t *ids, int64_t count) {
-    uint64_t hash = FNV1A_INIT;
+    uint64_t hash = GYRE_FNV1A_OFFSET_BASIS;
     for (int64_t i = 0; i < count; i++)
         for (unsigned shift = 0; shift < 32; shift += 8) {
             const unsigned char byte = (unsigned char)((uint32_t)ids[i] >> shift);
-            hash = fnv1a(hash, &byte, 1);
+            hash = gyre_fnv1a(hash, &byte, 1);
         }
     return hash;
 }

@@ -1,7 +1,7 @@
 /* run_card.c: the run card as a line of text, as JSON and as key-value pairs of a page. */
 #include "tools/common/run_card.h"
 #include "tools/cli/cli.h"
-#include "tools/common/fnv1a_hash.h"
+#include "util/fnv1a.h"
 #include "tools/team/team.h"
 #include "util/absent_path.h"
 #include "util/checkpoint_files.h"
@@ -46,12 +46,12 @@ int run_card_argv(int argc, char **argv, char **out) {
 /* Several processes measure one model on the same texts. */
 static gyre_status check_ranks(const run_card *card, gyre_error *err) {
     const model_input *in = card->input;
-    uint64_t hash = fnv1a(FNV1A_INIT, card->model_hash, sizeof card->model_hash);
-    gyre_status status = team_same("model", fnv1a(hash, card->config_hash, sizeof card->config_hash), err);
-    hash = FNV1A_INIT;
+    uint64_t hash = gyre_fnv1a(GYRE_FNV1A_OFFSET_BASIS, card->model_hash, sizeof card->model_hash);
+    gyre_status status = team_same("model", gyre_fnv1a(hash, card->config_hash, sizeof card->config_hash), err);
+    hash = GYRE_FNV1A_OFFSET_BASIS;
     for (int64_t t = 0; t < in->texts_count; t++) {
-        hash = fnv1a(hash, &in->texts[t].hash, sizeof in->texts[t].hash);
-        hash = fnv1a(hash, &in->texts[t].count, sizeof in->texts[t].count);
+        hash = gyre_fnv1a(hash, &in->texts[t].hash, sizeof in->texts[t].hash);
+        hash = gyre_fnv1a(hash, &in->texts[t].count, sizeof in->texts[t].count);
     }
     return status ? status : team_same("text", hash, err);
 }

@@ -4,7 +4,7 @@
  therefore holds the name of the weights and the frequencies instead of the name of the method.  In a work folder, the cells
  are also a journal, so a killed run continues where it was. */
 #include "tools/cli/cli_signals.h"
-#include "tools/common/fnv1a_hash.h"
+#include "util/fnv1a.h"
 #include "tools/lab/lab.h"
 #include "tools/team/team.h"
 #include <inttypes.h>
@@ -17,7 +17,7 @@
 static uint64_t frequencies_hash(const gyre_encoding *encoding, int64_t context) {
     const int64_t pairs = gyre_encoding_get_config(encoding)->rope.dim / 2;
     double *inv_freq = malloc(((size_t)pairs + 1) * sizeof *inv_freq);
-    uint64_t hash = FNV1A_INIT;
+    uint64_t hash = GYRE_FNV1A_OFFSET_BASIS;
     if (!inv_freq) cli_end_without_memory();
     const gyre_status status = gyre_encoding_frequencies(encoding, context, inv_freq, &inv_freq[pairs]);
     if (status == GYRE_ENOMEM) cli_end_without_memory();
@@ -28,7 +28,7 @@ static uint64_t frequencies_hash(const gyre_encoding *encoding, int64_t context)
     for (int64_t i = 0; i <= pairs; i++) {
         char digits[32];
         const int n = snprintf(digits, sizeof digits, "%.9e", inv_freq[i]);
-        hash = fnv1a(hash, digits, (size_t)n);
+        hash = gyre_fnv1a(hash, digits, (size_t)n);
     }
     free(inv_freq);
     return hash;

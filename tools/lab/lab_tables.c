@@ -293,7 +293,7 @@ int lab_print_end(const lab *l, FILE *file) {
     if (status) return cli_fail_error(&err);
     char text[160];
     lab_describe_text(l, text, sizeof text);
-    char line[LAB_FINDING];
+    char line[256];
     snprintf(line, sizeof line, "%s models, measured on %s; %.0f s", l->work ? l->plan.preset : "bundled", text, l->seconds);
     cli_page_paragraph(file, NULL, line);
     return 0;

@@ -1,5 +1,5 @@
 /* cmd_passkey.c: gyre passkey: whether a model finds a key that it read earlier, by length and depth. */
-#include "tools/common/fnv1a_hash.h"
+#include "util/fnv1a.h"
 #include "tools/passkey/passkey.h"
 #include "tools/subcommands.h"
 #include "tools/team/team.h"
@@ -19,9 +19,9 @@ static int open_input(passkey *p, int argc, char **argv) {
     p->card.prompts = passkey_format_name(p);
     const int failed = passkey_cells_make(p);
     if (failed) return failed;
-    uint64_t hash = FNV1A_INIT;
+    uint64_t hash = GYRE_FNV1A_OFFSET_BASIS;
     for (int64_t l = 0; l < o->lengths.count; l++)
-        hash = fnv1a(hash, &p->templates[l].hash, sizeof p->templates[l].hash);
+        hash = gyre_fnv1a(hash, &p->templates[l].hash, sizeof p->templates[l].hash);
     if (team_same("tokenizer", hash, &err)) return cli_fail_error(&err);
     return keyed_journal_open(&p->journal, o->run.journal, o->run.resume, &err) ? cli_fail_error(&err) : 0;
 }

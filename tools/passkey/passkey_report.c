@@ -1,5 +1,6 @@
 /* passkey_report.c: the HTML report of gyre passkey: heat maps of length and depth, and tables. */
 #include "tools/passkey/passkey.h"
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -101,6 +102,36 @@ static void protocol(const passkey *p, gyre_report_page *page) {
     (void)gyre_report_page_paragraph(page, text);
 }
 
+/* out = the share of keys found at a length over all depths; NAN = not measured. */
+static double found_at(const passkey *p, int64_t row, int64_t length) {
+    const passkey_options *o = &p->options;
+    double sum = 0;
+    if (p->rows[row].columns[length].out_of_range) return NAN;
+    for (int64_t d = 0; d < o->depths_count; d++)
+        sum += passkey_accuracy(p, &p->rows[row].columns[length].cells[d]);
+    return sum / (double)o->depths_count;
+}
+
+/* Which method finds most at the longest length; a warning about the model goes before. */
+static void answer(const passkey *p, gyre_report_page *page) {
+    const passkey_options *o = &p->options;
+    const int64_t last = o->lengths.count - 1;
+    char text[PASSKEY_VERDICT + 256];
+    int64_t best = -1;
+    if (passkey_verdict(p, text)) (void)gyre_report_page_paragraph(page, text);
+    for (int64_t m = 0; m < o->method.count; m++)
+        if (!isnan(found_at(p, m, last)) && (best < 0 || found_at(p, m, last) > found_at(p, best, last))) best = m;
+    if (best < 0 || found_at(p, best, last) == 0) return;
+    snprintf(text, sizeof text, "At %lld tokens `%s` finds %.0f %% of the keys%s, after %.0f %% at %lld.",
+             (long long)o->lengths.values[last], p->rows[best].method->label, 100 * found_at(p, best, last),
+             o->method.count > 1 ? ", the most" : "", 100 * found_at(p, best, 0), (long long)o->lengths.values[0]);
+    (void)gyre_report_page_paragraph(page, text);
+    if (method_is_none(p->rows[0].method) && best > 0 && !isnan(found_at(p, 0, last))) {
+        snprintf(text, sizeof text, "The model as it is finds %.0f %% there.", 100 * found_at(p, 0, last));
+        (void)gyre_report_page_paragraph(page, text);
+    }
+}
+
 static void lengths_note(const passkey *p, gyre_report_page *page) {
     const passkey_options *o = &p->options;
     char text[2048] = "Filler is whole sentences. Tokens of the prompts:";
@@ -114,11 +145,6 @@ static void lengths_note(const passkey *p, gyre_report_page *page) {
     (void)gyre_report_page_paragraph(page, text);
 }
 
-static void verdict(const passkey *p, gyre_report_page *page) {
-    char text[PASSKEY_VERDICT];
-    if (passkey_verdict(p, text)) (void)gyre_report_page_paragraph(page, text);
-}
-
 static gyre_status tables(const passkey *p, gyre_report_page *page, gyre_error *err) {
     result_table methods = {.columns = NULL}, depths = {.columns = NULL};
     picture f = {.maps = NULL};
@@ -126,7 +152,7 @@ static gyre_status tables(const passkey *p, gyre_report_page *page, gyre_error *
     if (!status) status = passkey_table_depths(p, &depths, err);
     if (!status && has_picture(p)) status = make_picture(p, &f, err);
     if (!status) {
-        verdict(p, page);
+        answer(p, page);
         if (f.maps)
             (void)gyre_report_page_heatmap_grid(
                 page, &f.panels, "At the top the key stands just before the question. Grey was not measured.");
@@ -150,7 +176,7 @@ gyre_status passkey_write_report(const passkey *p, gyre_error *err) {
     gyre_status status = gyre_report_page_create(&page, "gyre passkey: what is remembered, by length and depth", err);
     if (status) return status;
     if (passkey_found_none(p)) { /* no table or map of nothing but zeros */
-        verdict(p, page);
+        answer(p, page);
         protocol(p, page);
     } else {
         status = tables(p, page, err);

@@ -4,7 +4,7 @@
 #include "tools/search/search_journal.h"
 #include "tools/cli/cli_error.h"
 #include "tools/cli/cli_json.h"
-#include "tools/common/fnv1a_hash.h"
+#include "util/fnv1a.h"
 #include "tools/common/journal.h"
 #include "tools/team/team.h"
 #include <inttypes.h>
@@ -23,12 +23,12 @@ struct search_journal {
 
 /* -- keys -- */
 static void key_of(const search_evaluation *r, char out[KEY_SIZE]) {
-    uint64_t h = fnv1a(FNV1A_INIT, r->part, strlen(r->part) + 1);
-    h = fnv1a(h, r->rescale->factor, (size_t)r->pairs * sizeof *r->rescale->factor);
-    h = fnv1a(h, &r->rescale->attention, sizeof r->rescale->attention);
-    if (r->rescale->start_tokens) h = fnv1a(h, &r->rescale->start_tokens, sizeof r->rescale->start_tokens);
-    h = fnv1a(h, &r->from, sizeof r->from);
-    snprintf(out, KEY_SIZE, "%016" PRIx64, fnv1a(h, &r->count, sizeof r->count));
+    uint64_t h = gyre_fnv1a(GYRE_FNV1A_OFFSET_BASIS, r->part, strlen(r->part) + 1);
+    h = gyre_fnv1a(h, r->rescale->factor, (size_t)r->pairs * sizeof *r->rescale->factor);
+    h = gyre_fnv1a(h, &r->rescale->attention, sizeof r->rescale->attention);
+    if (r->rescale->start_tokens) h = gyre_fnv1a(h, &r->rescale->start_tokens, sizeof r->rescale->start_tokens);
+    h = gyre_fnv1a(h, &r->from, sizeof r->from);
+    snprintf(out, KEY_SIZE, "%016" PRIx64, gyre_fnv1a(h, &r->count, sizeof r->count));
 }
 
 /* out = the length of the list; -1 if it is not a list of finite numbers or is longer than `max`. */

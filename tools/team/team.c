@@ -1,7 +1,7 @@
 /* team.c: the steps of a team.  At each step every rank reports to rank 0, which compares the reports and answers all. */
 #include "tools/team/team.h"
 #include "tools/cli/cli.h"
-#include "tools/common/fnv1a_hash.h"
+#include "util/fnv1a.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -223,19 +223,19 @@ void team_progress_step(void *progress, int64_t tokens, int64_t total) {
 /* -- the same work on every rank -- */
 /* Two builds of one version may compute differently, so the program itself is compared. */
 static uint64_t hash_of_build(void) {
-    uint64_t hash = fnv1a(FNV1A_INIT, gyre_version(), strlen(gyre_version()));
+    uint64_t hash = gyre_fnv1a(GYRE_FNV1A_OFFSET_BASIS, gyre_version(), strlen(gyre_version()));
     unsigned char bytes[1 << 16];
     FILE *file = fopen("/proc/self/exe", "rb");
     for (size_t n; file && (n = fread(bytes, 1, sizeof bytes, file)) > 0;)
-        hash = fnv1a(hash, bytes, n);
+        hash = gyre_fnv1a(hash, bytes, n);
     if (file) (void)fclose(file);
     return hash;
 }
 
 static uint64_t hash_of_words(int argc, char **argv) {
-    uint64_t hash = FNV1A_INIT;
+    uint64_t hash = GYRE_FNV1A_OFFSET_BASIS;
     for (int i = 1; i < argc; i++)
-        hash = fnv1a(hash, argv[i], strlen(argv[i]) + 1);
+        hash = gyre_fnv1a(hash, argv[i], strlen(argv[i]) + 1);
     return hash;
 }
 
@@ -253,7 +253,7 @@ static uint64_t hash_of_arithmetic(void) {
     if (gyre_alibi_create(&alibi, 1, &err) || gyre_attention_dense(alibi, q, q, q, out, &shape, &err))
         memset(out, 0, sizeof out);
     gyre_encoding_free(alibi);
-    return fnv1a(FNV1A_INIT, out, sizeof out);
+    return gyre_fnv1a(GYRE_FNV1A_OFFSET_BASIS, out, sizeof out);
 }
 
 static gyre_status check_ranks(int argc, char **argv, gyre_error *err) {

@@ -1,6 +1,6 @@
 /* fnv1a.h: FNV-1a, 64 bits.  Identifies texts and files.  Not safe against an adversary. */
-#ifndef GYRE_FILES_FNV1A_H
-#define GYRE_FILES_FNV1A_H
+#ifndef GYRE_UTIL_FNV1A_H
+#define GYRE_UTIL_FNV1A_H
 #include <stddef.h>
 #include <stdint.h>
 
