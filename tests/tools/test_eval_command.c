@@ -451,7 +451,7 @@ static void pages(void **state) {
     char *page = file_text("eval.html");
     /* By context and, at two contexts, by position, for each text and all; then what the methods do. */
     assert_int_equal(count(page, "<figure "), 3 + 3 * 2 + 2);
-    assert_int_equal(count(page, "perplexity, 95 % interval"), 3);
+    assert_int_equal(count(page, "<span>perplexity, 95 % interval</span>"), 3);
     assert_contains(page, "What the methods do");
     assert_contains(page, "Loss by position at 64: all texts together");
     assert_contains(page, "perplexity");
