@@ -60,8 +60,7 @@ static const char question[] = "How far can a model's context be stretched? Posi
 #define AUDIT_STATUSES "3 found something"
 static const char exit_statuses[] =
     FIRST_STATUSES ", " STOPPED "; for diff, " DIFF_STATUSES "; for audit, " AUDIT_STATUSES ".";
-static const char example[] =
-    "gyre eval rope --text /usr/share/common-licenses/GPL-3 --methods none,ntk,yarn";
+static const char example[] = "gyre eval rope --text /usr/share/common-licenses/GPL-3 --methods none,ntk,yarn";
 
 /* out = the exit status. */
 static int end_help(void) {

@@ -1,10 +1,10 @@
 /* text.c: files, and whole folders of them, as token ids. */
 #include "eval/path_list.h"
 #include "files/file_read.h"
-#include "util/fnv1a.h"
 #include "files/replace_folder.h"
 #include "gyre/gyre_model.h"
 #include "util/error.h"
+#include "util/fnv1a.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -1,8 +1,8 @@
 /* model_init.c: the initial weights of a model. */
 #include "core/encoding.h"
-#include "util/fnv1a.h"
 #include "model/model.h"
 #include "util/error.h"
+#include "util/fnv1a.h"
 #include "util/random.h"
 
 #include <math.h>

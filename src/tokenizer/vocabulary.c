@@ -1,8 +1,8 @@
 #include "tokenizer/vocabulary.h"
 
-#include "util/fnv1a.h"
 #include "tokenizer/hash_mix.h"
 #include "util/error.h"
+#include "util/fnv1a.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* test_text.c: the files that a text consists of, their order, and refusals. */
-#include "util/fnv1a.h"
 #include "temp_folder.h"
+#include "util/fnv1a.h"
 
 #include "gyre/gyre_model.h"
 

@@ -535,8 +535,8 @@ static json_t *printed_keys(const char *page) {
 /* out = the words of a command as a shell reads them, one on a line. */
 static char *shell_words(const char *command, char *out, size_t size) {
     char script[8192];
-    snprintf(script, sizeof script, "vllm() { for word; do printf '%%s\\n' \"$word\" | tr -s ' \\n' ' '; echo; done; }\n%s\n",
-             command);
+    snprintf(script, sizeof script,
+             "vllm() { for word; do printf '%%s\\n' \"$word\" | tr -s ' \\n' ' '; echo; done; }\n%s\n", command);
     write_file("words.sh", script, strlen(script));
     snprintf(script, sizeof script, "sh '%s'", in_folder("words.sh"));
     FILE *shell = popen(script, "r");
@@ -559,7 +559,8 @@ static void copied_text_survives_the_width(void **state) {
         setenv("COLUMNS", "72", 1);
         memcpy(page, run(models[i])->out, sizeof page);
         unsetenv("COLUMNS");
-        json_t *printed = printed_keys(page), *keys = json_copy(json_object_get(engine_of(v, "transformers"), "keys")), *value;
+        json_t *printed = printed_keys(page), *keys = json_copy(json_object_get(engine_of(v, "transformers"), "keys")),
+               *value;
         void *next;
         const char *key;
         json_object_foreach_safe(keys, next, key, value) {

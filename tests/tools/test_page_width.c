@@ -118,7 +118,8 @@ static void first_screens_fit(void **state) {
         "extend " MODELS "rope --to 1k",
         "extend " MODELS "rope --to 1k --all",
         "extend " GYRE_TEST_DATA "/configs/llama-3-8b.json --to 32k --all",
-        "eval " MODELS "rope --text @text --contexts 64,96,128,160,192,224,256 --windows 3 --methods none,yarn --by-position 4",
+        "eval " MODELS
+        "rope --text @text --contexts 64,96,128,160,192,224,256 --windows 3 --methods none,yarn --by-position 4",
         "passkey " MODELS "rope --lengths 64,96,128,160,192,224,256 --depths 2 --trials 1",
         "shard " GYRE_TEST_DATA "/configs/llama-3.1-8b.json --context 128k --ranks 8",
         "show shift",
@@ -162,7 +163,7 @@ static void no_table_of_dashes(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(lines_go_on_below_their_text),
-                                       cmocka_unit_test(tables_are_cut_between_columns),
-                                       cmocka_unit_test(first_screens_fit), cmocka_unit_test(no_table_of_dashes), cmocka_unit_test(one_length_is_printed_once)};
+                                       cmocka_unit_test(tables_are_cut_between_columns), cmocka_unit_test(first_screens_fit),
+                                       cmocka_unit_test(no_table_of_dashes), cmocka_unit_test(one_length_is_printed_once)};
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

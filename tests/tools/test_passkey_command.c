@@ -20,7 +20,8 @@ static void test_marks(void **state) {
     (void)state;
     const passkey_phrases marks = passkey_marks();
     char *text = passkey_prompt_text(&marks, 2, 1, 471);
-    assert_string_equal(text, "The grass is green.\n\xF5" "0471\xFD\nThe grass is green.\n\xF5");
+    assert_string_equal(text, "The grass is green.\n\xF5"
+                              "0471\xFD\nThe grass is green.\n\xF5");
     free(text);
     for (int key = 10000; key < 100000; key += 37) {
         const int k = passkey_marked_key(key);
@@ -440,7 +441,8 @@ static void test_verdict(void **state) {
     if (gyre_model_create(&model, &config, 1, &err) || gyre_model_save(model, in_folder("unfit"), GYRE_DTYPE_F32, &err))
         fail_msg("%s", err.text);
     gyre_model_free(model);
-    const char *says = "None of the 12 keys is found, not even at 320 tokens, within the trained length of 320: the model lacks";
+    const char *says =
+        "None of the 12 keys is found, not even at 320 tokens, within the trained length of 320: the model lacks";
     outcome *o = run("passkey @unfit --lengths 300,320,640 --depths 2 --trials 1 --methods none,yarn");
     assert_int_equal(o->exit, 0);
     char *flat = o->out; /* broken between words */
@@ -605,8 +607,14 @@ static void test_tables_and_page(void **state) {
     for (size_t i = 0; i < sizeof said / sizeof *said; i++)
         if (!strstr(o->out, said[i])) fail_msg("lacks \"%s\": %s", said[i], o->out);
     read_whole(in_folder("r.html"), page, sizeof page);
-    static const char *const shown[] = {
-        "<svg", "</html>", "By depth", "<text>256</text>", "<text>10%</text>", "Colour: the share", "four digits between", "gyre passkey"};
+    static const char *const shown[] = {"<svg",
+                                        "</html>",
+                                        "By depth",
+                                        "<text>256</text>",
+                                        "<text>10%</text>",
+                                        "Colour: the share",
+                                        "four digits between",
+                                        "gyre passkey"};
     for (size_t i = 0; i < sizeof shown / sizeof *shown; i++)
         if (!strstr(page, shown[i])) fail_msg("the page lacks \"%s\"", shown[i]);
     read_whole(in_folder("f.svg"), page, sizeof page);

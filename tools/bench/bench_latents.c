@@ -251,8 +251,8 @@ static int print_row(const bench_options *o, const latent_case *c, const latent_
 
 static void print_head(void) {
     cli_page_printf(cli_stdout(),
-                    "One token over %d latents of %d + %d channels, for all heads; plain: %d and %d for each head.\n", TOKENS,
-                    RANK, ROPE, PLAIN_KEY, PLAIN_VALUE);
+                    "One token over %d latents of %d + %d channels, for all heads; plain: %d and %d for each head.\n",
+                    TOKENS, RANK, ROPE, PLAIN_KEY, PLAIN_VALUE);
     cli_page_printf(
         cli_stdout(),
         "Least processor times of the rounds. of read: reading the latents once, over the call; of peak: of fused "

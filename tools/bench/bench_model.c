@@ -285,11 +285,12 @@ static int measure_all(const bench_options *o, gyre_model *const models[TYPE_COU
 /* -- the benchmark -- */
 static void print_head(const gyre_model *model) {
     const gyre_model_config *c = gyre_model_get_config(model);
-    cli_page_printf(cli_stdout(),
-            "A llama of %.1fM parameters: %lld layers, width %lld, %lld heads on %lld of %lld, hidden %lld, a vocabulary of "
-            "%lld, tied.\n",
-            1e-6 * (double)gyre_model_parameters(model), (long long)c->layers, (long long)c->model_dim, (long long)c->heads,
-            (long long)c->kv_heads, (long long)c->head_dim, (long long)c->mlp_dim, (long long)c->vocab);
+    cli_page_printf(
+        cli_stdout(),
+        "A llama of %.1fM parameters: %lld layers, width %lld, %lld heads on %lld of %lld, hidden %lld, a vocabulary of "
+        "%lld, tied.\n",
+        1e-6 * (double)gyre_model_parameters(model), (long long)c->layers, (long long)c->model_dim, (long long)c->heads,
+        (long long)c->kv_heads, (long long)c->head_dim, (long long)c->mlp_dim, (long long)c->vocab);
     cli_page_printf(
         cli_stdout(),
         "prefill: %d tokens, of fused multiply-adds in registers; decode: one token after %d, of reading as many "

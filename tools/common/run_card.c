@@ -1,10 +1,10 @@
 /* run_card.c: the run card as a line of text, as JSON and as key-value pairs of a page. */
 #include "tools/common/run_card.h"
 #include "tools/cli/cli.h"
-#include "util/fnv1a.h"
 #include "tools/team/team.h"
 #include "util/absent_path.h"
 #include "util/checkpoint_files.h"
+#include "util/fnv1a.h"
 #include <inttypes.h>
 #include <stdarg.h>
 #include <string.h>
@@ -149,8 +149,8 @@ static json_t *texts_json(const model_input *in) {
 
 json_t *run_card_json(const run_card *card) {
     return json_pack("{s:o, s:s, s:o, s:s*, s:o, s:s, s:o}", "model", model_json(card), "profile", run_card_profile(card),
-                     "methods", cli_json_text(card->methods), "prompts", card->prompts, "texts", texts_json(card->input), "gyre", gyre_version(),
-                     "command", cli_json_text(card->command));
+                     "methods", cli_json_text(card->methods), "prompts", card->prompts, "texts", texts_json(card->input),
+                     "gyre", gyre_version(), "command", cli_json_text(card->command));
 }
 
 /* -- a page -- */

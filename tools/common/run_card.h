@@ -32,8 +32,8 @@ void run_card_text(const run_card *card, char out[RUN_CARD_LINE]);
 /* Prints that line, folded to the width of the page. */
 void run_card_print(const run_card *card, FILE *file);
 /* out = {"model": {"path", "hash", "config_hash", "family", "format", "stored", "parameters", "bytes"}, "profile",
- * "methods", "prompts", "texts": [{"path", "hash", "tokens", "bytes"}], "gyre", "command"}; NULL = out of memory.  config_hash,
- * methods and bytes are null if there are none; prompts is left out. */
+ * "methods", "prompts", "texts": [{"path", "hash", "tokens", "bytes"}], "gyre", "command"}; NULL = out of memory.
+ * config_hash, methods and bytes are null if there are none; prompts is left out. */
 json_t *run_card_json(const run_card *card);
 /* facts[0 .. out - 1] = the card for a page.  The values point into `room` and the card. */
 int64_t run_card_key_values(const run_card *card, gyre_report_key_value facts[RUN_CARD_MAX_KEY_VALUES],

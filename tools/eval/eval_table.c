@@ -178,8 +178,8 @@ static void print_header(const evaluation *e, FILE *file) {
     model_input_describe(&e->input, model, sizeof model);
     cli_page_printf(file, "model     %s\n", plain_line(model));
     print_texts(e, file);
-    cli_page_printf(file, "protocol  %s: windows of L tokens, stride %s, %s; scored: %s\n\n", eval_protocol_names[o->protocol],
-                    stride, windows, eval_protocol_description(o));
+    cli_page_printf(file, "protocol  %s: windows of L tokens, stride %s, %s; scored: %s\n\n",
+                    eval_protocol_names[o->protocol], stride, windows, eval_protocol_description(o));
 }
 
 static int has_intervals(const evaluation *e, int64_t set) {

@@ -1,7 +1,7 @@
 /* extend_print_verdict.c: the end of gyre extend's output: the costs, the recommendation, and what to write. */
 #include "tools/cli/cli.h"
-#include "tools/extend/extend_print.h"
 #include "tools/common/result_table.h"
+#include "tools/extend/extend_print.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

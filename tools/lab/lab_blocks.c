@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-
 /* *out = the first column, and columns first .. end - 1. */
 static void take_columns(const lab_table *t, int64_t first, int64_t end, lab_table *out) {
     const gyre_report_table *from = &t->table;

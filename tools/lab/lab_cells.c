@@ -4,9 +4,9 @@
  therefore holds the name of the weights and the frequencies instead of the name of the method.  In a work folder, the cells
  are also a journal, so a killed run continues where it was. */
 #include "tools/cli/cli_signals.h"
-#include "util/fnv1a.h"
 #include "tools/lab/lab.h"
 #include "tools/team/team.h"
+#include "util/fnv1a.h"
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>

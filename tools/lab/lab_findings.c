@@ -26,7 +26,8 @@ const lab_row *lab_best_row(const lab *l, const lab_row *rows, int count, lab_me
     const lab_row *best = NULL;
     for (int i = 0; i < count; i++) {
         if (!is_measured(l, &rows[i]) || strcmp(rows[i].name, "none") == 0) continue;
-        const double value = at_longest(l, &rows[i])->of[measure].mean, held = best ? at_longest(l, best)->of[measure].mean : 0;
+        const double value = at_longest(l, &rows[i])->of[measure].mean,
+                     held = best ? at_longest(l, best)->of[measure].mean : 0;
         if (!best || (measure == LAB_PERPLEXITY ? value <= held : value >= held)) best = &rows[i];
     }
     return best;
@@ -53,11 +54,12 @@ static int about_methods(const lab *l, char out[LAB_FINDING]) {
 static int about_encodings(const lab *l, char out[LAB_FINDING]) {
     const lab_row *best = lab_best_row(l, l->encodings, l->plan.encodings_count, LAB_PERPLEXITY);
     if (!best) return 0;
-    const int n = snprintf(out, LAB_FINDING,
-                           "Of the encodings trained at %lld bytes and left as they are, `%s` has the lowest perplexity at %lld: "
-                           "%.2f, after %.2f at the trained length",
-                           (long long)l->plan.trained, best->name, (long long)l->plan.longest, perplexity_of(l, best),
-                           best->spread[0].of[LAB_PERPLEXITY].mean);
+    const int n =
+        snprintf(out, LAB_FINDING,
+                 "Of the encodings trained at %lld bytes and left as they are, `%s` has the lowest perplexity at %lld: "
+                 "%.2f, after %.2f at the trained length",
+                 (long long)l->plan.trained, best->name, (long long)l->plan.longest, perplexity_of(l, best),
+                 best->spread[0].of[LAB_PERPLEXITY].mean);
     if (n > 0 && n < LAB_FINDING)
         snprintf(out + n, (size_t)(LAB_FINDING - n), "; it finds %.0f %% of the keys there.", percent_of(l, best, LAB_KEYS));
     return 1;
@@ -78,15 +80,16 @@ static int about_measures(const lab *l, char out[LAB_FINDING]) {
         return 1;
     }
     if (!rank->known) return 0;
-    snprintf(out, LAB_FINDING,
-             "Perplexity and keys rank the %s %s at %lld bytes (Kendall's tau %.2f, %.2f to %.2f); most keys, %.0f %%, are found "
-             "%s `%s`.",
-             has_methods ? "methods without fine-tuning" : "encodings",
-             rank->low > ALIKE ? "alike"
-             : rank->low > 0   ? "only partly alike"
-                               : "differently",
-             (long long)l->plan.longest, rank->tau, rank->low, rank->high, percent_of(l, keys, LAB_KEYS),
-             has_methods ? "under" : "with", keys->name);
+    snprintf(
+        out, LAB_FINDING,
+        "Perplexity and keys rank the %s %s at %lld bytes (Kendall's tau %.2f, %.2f to %.2f); most keys, %.0f %%, are found "
+        "%s `%s`.",
+        has_methods ? "methods without fine-tuning" : "encodings",
+        rank->low > ALIKE ? "alike"
+        : rank->low > 0   ? "only partly alike"
+                          : "differently",
+        (long long)l->plan.longest, rank->tau, rank->low, rank->high, percent_of(l, keys, LAB_KEYS),
+        has_methods ? "under" : "with", keys->name);
     return 1;
 }
 
@@ -95,7 +98,8 @@ int lab_finding(const lab *l, int methods, char out[LAB_FINDING]) {
 }
 
 int lab_findings(const lab *l, char out[LAB_FINDINGS][LAB_FINDING]) {
-    static int (*const about[LAB_FINDINGS])(const lab *, char[LAB_FINDING]) = {about_methods, about_encodings, about_measures};
+    static int (*const about[LAB_FINDINGS])(const lab *, char[LAB_FINDING]) = {about_methods, about_encodings,
+                                                                               about_measures};
     int count = 0;
     for (int i = 0; i < LAB_FINDINGS; i++)
         count += about[i](l, out[count]);

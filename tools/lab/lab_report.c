@@ -298,7 +298,8 @@ static void encodings_part(figures *f) {
     lab_table_encodings(l, f->table);
     page_table(f);
     encoding_chart(f, LAB_KEYS);
-    (void)gyre_report_page_details_begin(f->page, l->plan.measures > LAB_COPIES ? "Copies, and loss by position" : "Loss by position");
+    (void)gyre_report_page_details_begin(f->page, l->plan.measures > LAB_COPIES ? "Copies, and loss by position"
+                                                                                : "Loss by position");
     encoding_chart(f, LAB_COPIES);
     position_chart(f, l->encodings, l->plan.encodings_count, 0, "Loss by position, by encoding");
     (void)gyre_report_page_details_end(f->page);

@@ -1,8 +1,8 @@
 /* cmd_passkey.c: gyre passkey: whether a model finds a key that it read earlier, by length and depth. */
-#include "util/fnv1a.h"
 #include "tools/passkey/passkey.h"
 #include "tools/subcommands.h"
 #include "tools/team/team.h"
+#include "util/fnv1a.h"
 #include <stdlib.h>
 #include <string.h>
 

@@ -25,8 +25,8 @@ typedef struct passkey_options {
     passkey_format format;
     passkey_phrases phrases; /* of the format once it is chosen */
     int given;               /* 1: some of the phrases are the user's */
-    int contains;          /* 1: --match contains */
-    int64_t answer_tokens; /* 0 = as many as the answer needs */
+    int contains;            /* 1: --match contains */
+    int64_t answer_tokens;   /* 0 = as many as the answer needs */
 } passkey_options;
 
 /* A method at one length. */
@@ -47,7 +47,7 @@ typedef struct passkey {
     passkey_options options;
     model_input input;
     run_card card;
-    int knows_format; /* 1: a trial within the trained length found its keys */
+    int knows_format;                                         /* 1: a trial within the trained length found its keys */
     char methods_text[METHOD_LABELS], choice[PASSKEY_CHOICE]; /* choice: why the format is what it is */
     gyre_pool *pool;
     gyre_exec exec;
@@ -65,7 +65,8 @@ void passkey_options_read(int argc, char **argv, passkey_options *o);
 void passkey_options_free(passkey_options *o);
 
 /* -- passkey_format.c -- */
-/* Chooses the format that no option names: a model of bytes is asked for a few marked keys.  Errors: those of passkey_run. */
+/* Chooses the format that no option names: a model of bytes is asked for a few marked keys.  Errors: those of
+ * passkey_run. */
 gyre_status passkey_choose_format(passkey *p, gyre_error *err);
 /* out = "words", "marks". */
 const char *passkey_format_name(const passkey *p);

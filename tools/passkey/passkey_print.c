@@ -168,9 +168,9 @@ static json_t *json_of_run(const passkey *p) {
                      "trials", (json_int_t)o->trials, "seed", (json_int_t)o->seed, "cache", dtype_name(o->method.cache),
                      "prompt", "format", passkey_format_name(p), "chosen", p->choice, "needle",
                      cli_json_text(marks ? NULL : o->phrases.needle), "question",
-                     cli_json_text(marks ? NULL : o->phrases.question),
-                     "answer", cli_json_text(o->phrases.answer), "match", o->contains ? "contains" : "exact", "card",
-                     run_card_json(&p->card), "totals", json_of_totals(p), "verdict", cli_json_text(unfit ? verdict : NULL));
+                     cli_json_text(marks ? NULL : o->phrases.question), "answer", cli_json_text(o->phrases.answer), "match",
+                     o->contains ? "contains" : "exact", "card", run_card_json(&p->card), "totals", json_of_totals(p),
+                     "verdict", cli_json_text(unfit ? verdict : NULL));
 }
 
 int passkey_print_json(const passkey *p, FILE *file) {

@@ -4,9 +4,9 @@
 #include "tools/search/search_journal.h"
 #include "tools/cli/cli_error.h"
 #include "tools/cli/cli_json.h"
-#include "util/fnv1a.h"
 #include "tools/common/journal.h"
 #include "tools/team/team.h"
+#include "util/fnv1a.h"
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>

@@ -47,22 +47,24 @@ static void print_header(const search_report *r, FILE *file) {
     const search_windows *w = r->windows;
     const model_input *in = r->card->input;
     char weights[16];
-    cli_page_printf(file, "model     %s: %s weights, trained on %lld tokens, stretched to %lld\n", plain_line(in->options->path),
-            cli_format_count((double)gyre_model_parameters(in->model), weights), (long long)r->trained,
-            (long long)w->context);
-    cli_page_printf(file, "text      %lld tokens in %lld file%s, fnv1a64:%016llx\n", (long long)w->tokens, (long long)w->text.files,
-            w->text.files == 1 ? "" : "s", (unsigned long long)w->text.hash);
+    cli_page_printf(file, "model     %s: %s weights, trained on %lld tokens, stretched to %lld\n",
+                    plain_line(in->options->path), cli_format_count((double)gyre_model_parameters(in->model), weights),
+                    (long long)r->trained, (long long)w->context);
+    cli_page_printf(file, "text      %lld tokens in %lld file%s, fnv1a64:%016llx\n", (long long)w->tokens,
+                    (long long)w->text.files, w->text.files == 1 ? "" : "s", (unsigned long long)w->text.hash);
     if (r->needles)
-        cli_page_printf(file, "windows   of %lld tokens with %lld key%s, only answers scored; %lld searched on, %lld held out\n",
-                (long long)w->context, (long long)r->needles, r->needles == 1 ? "" : "s", (long long)w->searched_count,
-                (long long)w->held_out_count);
+        cli_page_printf(file,
+                        "windows   of %lld tokens with %lld key%s, only answers scored; %lld searched on, %lld held out\n",
+                        (long long)w->context, (long long)r->needles, r->needles == 1 ? "" : "s",
+                        (long long)w->searched_count, (long long)w->held_out_count);
     else
-        cli_page_printf(file, "windows   of %lld tokens, the last %lld predictions scored; %lld searched on, %lld held out\n",
-                (long long)w->context, (long long)w->stride, (long long)w->searched_count, (long long)w->held_out_count);
-    cli_page_printf(file,
-            "search    %lld individuals, %lld generations; %lld windows read, as many as %.1f evaluations; seed %llu\n\n",
-            (long long)r->found->candidates, (long long)r->found->generations, (long long)r->found->spent,
-            (double)r->found->spent / (double)w->searched_count, (unsigned long long)r->seed);
+        cli_page_printf(
+            file, "windows   of %lld tokens, the last %lld predictions scored; %lld searched on, %lld held out\n",
+            (long long)w->context, (long long)w->stride, (long long)w->searched_count, (long long)w->held_out_count);
+    cli_page_printf(
+        file, "search    %lld individuals, %lld generations; %lld windows read, as many as %.1f evaluations; seed %llu\n\n",
+        (long long)r->found->candidates, (long long)r->found->generations, (long long)r->found->spent,
+        (double)r->found->spent / (double)w->searched_count, (unsigned long long)r->seed);
 }
 
 static void print_end(const search_report *r, FILE *file) {

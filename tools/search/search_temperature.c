@@ -157,21 +157,22 @@ static int print_text(const search_work *w, const temperature_fit *f, FILE *file
     }
     table.columns = columns, table.columns_count = COLUMNS;
     table.cells = cells, table.rows = POINTS;
-    cli_page_printf(file, "model     %s, trained on %lld tokens, read at %lld: s = %.4g\n", plain_line(w->options->model.path),
-            (long long)w->trained, (long long)w->windows.context, f->factor);
+    cli_page_printf(file, "model     %s, trained on %lld tokens, read at %lld: s = %.4g\n",
+                    plain_line(w->options->model.path), (long long)w->trained, (long long)w->windows.context, f->factor);
     cli_page_printf(file, "windows   of %lld tokens, the last %lld predictions scored; %lld to fit, %lld held out\n\n",
-            (long long)w->windows.context, (long long)w->windows.stride, (long long)w->windows.searched_count,
-            (long long)w->windows.held_out_count);
+                    (long long)w->windows.context, (long long)w->windows.stride, (long long)w->windows.searched_count,
+                    (long long)w->windows.held_out_count);
     if (result_table_print(&table, file, &err)) return cli_fail_error(&err);
     cli_page_printf(file, "\nfitted    sqrt(1/t) = %.3f (%.3f to %.3f), t = %.3f%s\n", f->best, f->low, f->high,
-            1 / (f->best * f->best), f->at_end ? "; the end of the range, the lowest point may lie past it" : "");
+                    1 / (f->best * f->best), f->at_end ? "; the end of the range, the lowest point may lie past it" : "");
     cli_page_printf(file, "YaRN      sqrt(1/t) = 0.1 ln s + 1 = %.3f, t = %.3f; %s the interval\n", f->formula,
-            1 / (f->formula * f->formula), f->low <= f->formula && f->formula <= f->high ? "in" : "outside");
-    cli_page_printf(file,
-            "held out  perplexity %.4f at 1, %.4f at YaRN's, %.4f at the fitted; the fitted changes YaRN's by %+.2f %% "
-            "(%+.2f to %+.2f)\n",
-            exp(f->held[0]), exp(f->held[1]), exp(f->held[2]), 100 * expm1(-f->gain.mean), 100 * expm1(-f->gain.high),
-            100 * expm1(-f->gain.low));
+                    1 / (f->formula * f->formula), f->low <= f->formula && f->formula <= f->high ? "in" : "outside");
+    cli_page_printf(
+        file,
+        "held out  perplexity %.4f at 1, %.4f at YaRN's, %.4f at the fitted; the fitted changes YaRN's by %+.2f %% "
+        "(%+.2f to %+.2f)\n",
+        exp(f->held[0]), exp(f->held[1]), exp(f->held[2]), 100 * expm1(-f->gain.mean), 100 * expm1(-f->gain.high),
+        100 * expm1(-f->gain.low));
     run_card_print(&w->card, file);
     return 0;
 }

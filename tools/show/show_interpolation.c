@@ -86,12 +86,11 @@ static void print(const show_options *o, int64_t distances, const interpolation_
     fprintf(text, "  per max|h|                       bound      reached by %d random scores\n", SCORES);
     fprintf(text, "  interpolated, d / (32 ln c)      %-9.4f  %.4f   between s and s + 1\n", r->bound, r->error);
     fprintf(text, "  extrapolated, 2 B(s), least      %-9.2f  %.2f     |a(s)|\n", 2 * r->least_b, r->value);
-    fprintf(
-        text,
-        "\nB(s) is least at s = %lld of 1 .. %lld, B(s) / d = %.3f; the paper takes B(s) > d, hence 2 x 32 ln c = %.0f. "
-        "The bounds are %.0f times apart; the error between whole distances and the scores themselves %.0f times.\n",
-        (long long)r->least_at, (long long)distances, r->least_b / (double)o->dim, 64 * log(o->base), r->ratio,
-        r->value / r->error);
+    fprintf(text,
+            "\nB(s) is least at s = %lld of 1 .. %lld, B(s) / d = %.3f; the paper takes B(s) > d, hence 2 x 32 ln c = %.0f. "
+            "The bounds are %.0f times apart; the error between whole distances and the scores themselves %.0f times.\n",
+            (long long)r->least_at, (long long)distances, r->least_b / (double)o->dim, 64 * log(o->base), r->ratio,
+            r->value / r->error);
 }
 
 gyre_status show_interpolation(const show_options *o, FILE *text, json_t **out, gyre_error *err) {

@@ -68,11 +68,10 @@ static void print(const show_options *o, int64_t positions, const repeats_result
     for (int f = 0; f < FROMS && froms[f] < positions; f++)
         fprintf(text, r->least[f] < 1e-3 ? "  from %-9lld      %-14.1e   %lld\n" : "  from %-9lld      %-14.4f   %lld\n",
                 (long long)froms[f], r->least[f], (long long)r->at[f]);
-    fprintf(
-        text,
-        "\nDistances in double from row 0; those of %d random pairs of rows differ from them by at most %.1e. Unrelated "
-        "rows are %.1f apart. Rounding rows to float moves them by %.1e. ",
-        PAIRS, r->off, apart, rounding);
+    fprintf(text,
+            "\nDistances in double from row 0; those of %d random pairs of rows differ from them by at most %.1e. Unrelated "
+            "rows are %.1f apart. Rounding rows to float moves them by %.1e. ",
+            PAIRS, r->off, apart, rounding);
     const double turn = 2 * acos(-1) * pow(o->base, 1 - 2 / (double)o->dim);
     if (o->dim > 2)
         fprintf(text, "The slowest pair returns after %.0f positions, the others have not returned with it.\n", turn);

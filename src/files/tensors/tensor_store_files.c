@@ -1,10 +1,10 @@
 /* tensor_store_files.c: finds, opens and lists the files of a model. */
 #include "files/tensors/tensor_store_files.h"
 
-#include "util/fnv1a.h"
 #include "files/gguf.h"
 #include "util/checkpoint_files.h"
 #include "util/error.h"
+#include "util/fnv1a.h"
 
 #include <errno.h>
 #include <stdio.h>
