@@ -86,6 +86,8 @@ foreach(file IN ITEMS adaptive adaptive_call angles attention attention_call att
     set_property(SOURCE ${source} APPEND PROPERTY COMPILE_OPTIONS -fno-sanitize=fuzzer-no-link -fno-sanitize=fuzzer)
 endforeach()
 set_property(SOURCE tests/support/numbers.c APPEND PROPERTY COMPILE_OPTIONS -fno-sanitize=fuzzer-no-link -fno-sanitize=fuzzer)
+# Every call, with what it is given spoiled.
+gyre_fuzz(fuzz_extents LINKS gyre m)
 # Messages of other ranks.
 gyre_fuzz(fuzz_ring WITH ../../tests/support/numbers.c LINKS gyre m)
 

@@ -20,18 +20,18 @@
  *
  * Conventions
  * - Shapes are [batch, token, head, channel].  Strides count elements and may be zero or negative.  A view that is written
- *   must not have stride 0 over more than one element (EINVAL).  Views never own memory.
- * - A call with nothing to write does nothing and returns GYRE_OK.
+ *   must not have stride 0 over more than one element, the elements of one reach at most 2^60 bytes, and the data of views
+ *   and positions is a multiple of the size of an element (EINVAL).  Views never own memory.
+ * - A call checks pointers, sizes and types, then shapes, then overlap.  With nothing to write it does nothing: GYRE_OK.
  * - A call that fails leaves its outputs as they were.  Its gyre_error, which may be NULL, says what failed and why; after
  *   success it is untouched.  Calls with one or two plain ways to fail take none.
  * - An encoding never changes after creation.  Threads may share it.
- * - In libgyre only *_create, *_open, *_load and the simple calls allocate.  alloc NULL = malloc.  A gyre_alloc is
- * copied; its ctx must
- *   live as long as the object made with it.
+ * - In libgyre only *_create, *_open, *_load and the simple calls allocate.  alloc NULL = malloc.  A gyre_alloc is copied;
+ *   its ctx must live as long as the object made with it.
  * - exec NULL = the calling thread alone.  A gyre_exec is used during the call only, unless stated.  Results have the
  *   same bits for any number of threads.
  * - The processor's best instructions are used.  GYRE_CPU=scalar, avx2, avx512, ... in the environment asks for lower ones,
- *   which may change last bits.  gyre_encoding_create reads it, and so does attention without an encoding.
+ *   which may change last bits.  gyre_encoding_create and attention without an encoding read it.
  * - A struct that begins with `size` may get new fields at its end in a later version.  Begin with GYRE_INIT(type): size is
  *   set and every other field is zero, which is its default.  The library accepts a smaller struct (of an older header) and
  *   takes missing fields as zero.  It refuses a larger one if a byte that it does not know is set (EINVAL).  All other
@@ -231,7 +231,7 @@ GYRE_API gyre_cview gyre_cdense(const void *data, gyre_dtype dtype, int64_t batc
 GYRE_API gyre_cview gyre_const(gyre_view view);
 /* out = 1 if an element of a and an element of b share a byte, else 0.  Views may interleave without sharing one, as the
  * queries and keys of a fused projection do.  0 also where the search gives up, after some thousand steps: views whose
- * strides have nothing in common and that interleave.  Extents are not below 0, and their product is within int64. */
+ * strides have nothing in common and that interleave; and for a view that calls refuse by its extents and strides. */
 GYRE_API int gyre_views_overlap(const gyre_cview *a, const gyre_cview *b);
 
 /* Position of token t of batch row b.  Calls that take positions need them: NULL is EINVAL.
@@ -593,8 +593,8 @@ GYRE_API GYRE_MUST_CHECK gyre_status gyre_encoding_row(const gyre_encoding *enco
 
 /* out[b][t][0][:] = in[b][t][0][:] + p(position of t).  Views [batch, token, 1, dim] of one type: F32, F16, BF16 or F64.
  * p is computed in double and rounded once.  F32, F16 and BF16 are added in float where p is a row of a float table as it
- * stands, or a sinusoid of up to 8192 channels.  in == out is allowed, other overlap is not
- * (EINVAL).  tables: NULL where the scheme trains none at the input.
+ * stands, or a sinusoid of up to 8192 channels.  in == out is allowed, other overlap is not (EINVAL).  tables: NULL where
+ * the scheme trains none at the input.
  * Errors: EUNSUPPORTED (the scheme adds nothing at the input), EINVAL (missing argument, memory or table), ESHAPE, EDTYPE,
  * ERANGE (outside the learned table, or past 2^31). */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_add_input(const gyre_encoding *encoding, const gyre_tables *tables,
@@ -623,10 +623,9 @@ GYRE_API GYRE_MUST_CHECK gyre_status gyre_rotate(const gyre_encoding *encoding, 
                                                  const gyre_exec *exec, gyre_error *err);
 
 /* cosine[b][t][0][i], sine[b][t][0][i] = cos and sin that rotate pair i of token t, attention factor included, for programs
- * that rotate by themselves.  At the context length in use; clockwise
- * as the encoding.  Without temperature, far distances and xPos's magnitudes.  Views
- * [batch, token, 1, rope.dim / 2], both F32 or both F64.  No overlap.  Fastest: consecutive positions into F32 with last
- * stride 1, one axis.
+ * that rotate by themselves.  At the context length in use; clockwise as the encoding.  Without temperature, far distances
+ * and xPos's magnitudes.  Views [batch, token, 1, rope.dim / 2], both F32 or both F64.  No overlap.  Fastest: consecutive
+ * positions into F32 with last stride 1, one axis.
  * Errors: EUNSUPPORTED (the encoding does not rotate), EINVAL, ESHAPE, EDTYPE, ERANGE. */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_cos_sin(const gyre_encoding *encoding, const gyre_positions *positions,
                                                   const gyre_view *cosine, const gyre_view *sine, const gyre_exec *exec,
@@ -634,8 +633,8 @@ GYRE_API GYRE_MUST_CHECK gyre_status gyre_cos_sin(const gyre_encoding *encoding,
 
 /* out = rows of a query or key projection, reordered from one layout to another (HALF, INTERLEAVED): the model has the same
  * scores when it rotates in the new layout.  Views [1, heads, head_dim, inputs] of one type, any (a bias: inputs 1; keys of
- * grouped queries: heads of the keys).  Only rotated channels move, bit for bit; the encoding's own layout
- * does not matter.  No overlap.
+ * grouped queries: heads of the keys).  Only rotated channels move, bit for bit; the encoding's own layout does
+ * not matter.  No overlap.
  * Errors: EUNSUPPORTED (the encoding does not rotate), EINVAL, ESHAPE, EDTYPE. */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_permute_rows(const gyre_encoding *encoding, gyre_layout from, gyre_layout to,
                                                        const gyre_cview *in, const gyre_view *out, gyre_error *err);

@@ -483,6 +483,25 @@ static gyre_status check_positions(const request *call, gyre_error *err, const c
     return gyre_positions_check(encoding, &own, shape[0], shape[1], field, call->name, err);
 }
 
+/* Segments are cut from all of them. */
+static gyre_status check_positions_memory(const request *call, gyre_error *err) {
+    const gyre_attention_args *args = call->args;
+    const int64_t axes = args->encoding ? gyre_axes_of(args->encoding) : 1, *q = args->q.shape, *k = args->k.shape;
+    const struct {
+        const char *name;
+        const gyre_positions *positions;
+        gyre_positions_extent extent;
+    } all[] = {{"q_pos", &args->q_pos, {q[0], q[1], axes, q[2], args->q_pos_head_stride}},
+               {"k_pos", &args->k_pos, {k[0], k[1], axes, k[2], args->k_pos_head_stride}},
+               {"q_index", args->q_index, {q[0], q[1], 1, 1, 0}},
+               {"k_index", args->k_index, {k[0], k[1], 1, 1, 0}}};
+    gyre_status status = GYRE_OK;
+    for (size_t i = 0; i < sizeof all / sizeof *all && !status; i++)
+        if (all[i].positions)
+            status = gyre_positions_memory_check(all[i].positions, &all[i].extent, all[i].name, call->name, err);
+    return status;
+}
+
 /* What segments are made from: bases, which they add to, and the positions that decide the context length.  What the
  * encoding requires is checked for each segment, because padding may have any position. */
 static gyre_status check_segment_positions(const request *call, gyre_error *err) {
@@ -496,6 +515,10 @@ static gyre_status check_segment_positions(const request *call, gyre_error *err)
         return gyre_fail(err, GYRE_EINVAL, "k_pos_head_stride: %" PRId64 ", but k_pos has no data (%s)",
                          args->k_pos_head_stride, call->name);
     gyre_status status = args->k_pos.data ? GYRE_OK : check_positions(call, err, "k_pos", NULL, &args->k_pos, key);
+    if (!status && args->q_index && !args->q_index->data)
+        status = check_positions(call, err, "q_index", NULL, args->q_index, query);
+    if (!status && args->k_index && !args->k_index->data)
+        status = check_positions(call, err, "k_index", NULL, args->k_index, key);
     if (status) return status;
     if (!args->q_pos.data) return check_positions(call, err, "q_pos", NULL, &args->q_pos, query);
     gyre_positions positions = args->q_pos;
@@ -585,11 +608,11 @@ typedef struct named_view {
 
 /* The first `written` of the views are outputs, which overlap neither each other nor the rest. */
 static gyre_status check_apart(const request *call, gyre_error *err, const named_view *views, int written, int count) {
+    gyre_status status = GYRE_OK;
     for (int i = 0; i < written; i++)
-        for (int j = i + 1; j < count; j++)
-            if (gyre_views_overlap(&views[i].view, &views[j].view))
-                return gyre_fail(err, GYRE_EINVAL, "%s: overlaps %s (%s)", views[i].name, views[j].name, call->name);
-    return GYRE_OK;
+        for (int j = i + 1; j < count && !status; j++)
+            status = gyre_apart_check(&views[i].view, views[i].name, &views[j].view, views[j].name, call->name, err);
+    return status;
 }
 
 /* Shapes of views without memory, and of the keys of a cache, are not looked at. */
@@ -624,6 +647,15 @@ gyre_status gyre_attention_check_overlap(const gyre_attention_request *call, gyr
     return check_apart(call, err, views, written, count);
 }
 
+/* Tables and positions, and what the gradient needs of them. */
+static gyre_status check_parameters(const request *call, gyre_error *err) {
+    if (call->gradient && !call->args->lse.data)
+        return gyre_fail(err, GYRE_EINVAL, "lse: data is NULL, but the gradient needs it (%s)", call->name);
+    gyre_status status = check_positions_memory(call, err);
+    if (!status) status = check_tables(call, err);
+    return status || !call->gradient ? status : check_sink_gradient(call, err);
+}
+
 static gyre_status check_memory(const request *call, gyre_error *err) {
     const gyre_attention_args *args = call->args;
     gyre_status status = check_input(call, err, "q", &args->q);
@@ -634,6 +666,7 @@ static gyre_status check_memory(const request *call, gyre_error *err) {
     if (!status) status = check_gate_pair(call, err);
     if (!status && call->gradient) status = check_gate_gradients(call, err);
     if (!status && args->lse.data) status = check_output(call, err, "lse", &args->lse);
+    if (!status && !gyre_attention_is_empty(call)) status = check_parameters(call, err);
     return status ? status : gyre_attention_check_overlap(call, err);
 }
 
@@ -644,12 +677,8 @@ gyre_status gyre_attention_check(const gyre_attention_request *call, gyre_error 
     if (!status && call->gradient) status = check_gradient_views(call, err);
     if (!status && (call->gradient || !gyre_attention_is_empty(call))) status = check_memory(call, err);
     if (status || gyre_attention_is_empty(call)) return status;
-    if (call->gradient && !call->args->lse.data)
-        return gyre_fail(err, GYRE_EINVAL, "lse: data is NULL, but the gradient needs it (%s)", call->name);
     status = check_segment_positions(call, err);
     if (!status) status = check_slope_values(call, err);
-    if (!status) status = check_tables(call, err);
-    if (!status && call->gradient) status = check_sink_gradient(call, err);
     gyre_segments_begin(&segments, call->args, call->source, call->head_first);
     while (!status && gyre_segments_next(&segments, &segment))
         status = check_segment(call, err, &segment);

@@ -31,7 +31,7 @@ gyre_status gyre_attention_dense(const gyre_encoding *encoding, const void *q, c
     args.k = gyre_cdense(k, s.dtype, s.batch, s.keys, kv_heads, s.head_dim);
     args.v = gyre_cdense(v, s.dtype, s.batch, s.keys, kv_heads, s.head_dim);
     args.out = gyre_dense(out, s.dtype, s.batch, s.queries, s.heads, s.head_dim);
-    args.q_pos.base = s.keys - s.queries;
+    args.q_pos.base = s.keys < 0 || s.queries < 0 ? 0 : s.keys - s.queries; /* gyre_attention refuses such shapes */
     args.causal = s.causal;
     args.window = s.window;
     args.window_after = s.window_after;

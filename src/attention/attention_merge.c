@@ -65,15 +65,14 @@ static gyre_status check_outputs(const gyre_attention_merge_args *args, gyre_err
 static gyre_status check_apart(const gyre_attention_merge_args *args, gyre_error *err) {
     const gyre_cview outputs[2] = {gyre_const(args->out), gyre_const(args->lse)};
     static const char *const names[2] = {"out", "lse"};
+    gyre_status status = gyre_apart_check(&outputs[0], "out", &outputs[1], "lse", where, err);
     for (int i = 0; i < 2; i++) {
-        if (gyre_views_overlap(&outputs[i], &args->sink_logits))
-            return gyre_fail(err, GYRE_EINVAL, "%s: overlaps sink_logits (%s)", names[i], where);
-        for (int64_t p = 0; p < args->parts; p++)
+        if (!status) status = gyre_apart_check(&outputs[i], names[i], &args->sink_logits, "sink_logits", where, err);
+        for (int64_t p = 0; p < args->parts && !status; p++)
             if (gyre_views_overlap(&outputs[i], &args->states[p]))
                 return gyre_fail(err, GYRE_EINVAL, "%s: overlaps states[%" PRId64 "] (%s)", names[i], p, where);
     }
-    if (gyre_views_overlap(&outputs[0], &outputs[1])) return gyre_fail(err, GYRE_EINVAL, "out: overlaps lse (%s)", where);
-    return GYRE_OK;
+    return status;
 }
 
 /* -- rows -- */
@@ -139,6 +138,7 @@ gyre_status gyre_attention_merge(const gyre_attention_merge_args *given, const g
     gyre_attention_merge_args args;
     gyre_status status = gyre_sized_read(&args, sizeof args, given, "gyre_attention_merge_args", err);
     if (!status) status = gyre_attention_merge_check(&args, err);
-    if (!status) gyre_parallel(exec, merge_token, &args, args.states[0].shape[0] * args.states[0].shape[1]);
+    if (!status && gyre_view_elements(args.states[0].shape) > 0)
+        gyre_parallel(exec, merge_token, &args, args.states[0].shape[0] * args.states[0].shape[1]);
     return status;
 }

@@ -107,11 +107,8 @@ static gyre_status check_sums(const gates_call *c, const char *where, gyre_error
     if (status) return status;
     const gyre_cview out = gyre_const(*c->out);
     const int in_place = out.dtype == c->in->dtype && gyre_same_memory(c->in, c->out);
-    if (!in_place && gyre_views_overlap(&out, c->in))
-        return gyre_fail(err, GYRE_EINVAL, "sums: overlaps log_gates (%s)", where);
-    if (c->before && gyre_views_overlap(&out, c->before))
-        return gyre_fail(err, GYRE_EINVAL, "sums: overlaps before (%s)", where);
-    return GYRE_OK;
+    if (!in_place) status = gyre_apart_check(&out, "sums", c->in, "log_gates", where, err);
+    return status || !c->before ? status : gyre_apart_check(&out, "sums", c->before, "before", where, err);
 }
 
 gyre_status gyre_gate_sums(const gyre_cview *log_gates, const int64_t *starts, int64_t sequences, const gyre_cview *before,
@@ -150,16 +147,16 @@ static gyre_status check_gradient(const gates_call *c, const char *where, gyre_e
     static const char *const names[2] = {"dsums[0]", "dsums[1]"};
     const int64_t *shape = c->out->shape, column[4] = {shape[0], shape[1], shape[2], 1};
     const gyre_cview out = gyre_const(*c->out);
-    gyre_status status = GYRE_OK;
-    if (!gyre_is_real(c->out->dtype)) return fail_dtype("dlog_gates", c->out->dtype, "F32, F16, BF16 or F64", where, err);
-    for (int i = 0; i < (c->in[1].data ? 2 : 1) && !status; i++) {
-        status = check_input(&c->in[i], names[i], column, is_float_or_double(c->in[i].dtype), "F32 or F64", where, err);
-        if (!status && gyre_views_overlap(&out, &c->in[i]))
-            status = gyre_fail(err, GYRE_EINVAL, "dlog_gates: overlaps %s (%s)", names[i], where);
-    }
-    if (!status) status = gyre_shape_check(shape, column, "dlog_gates", where, err);
+    const int count = c->in[1].data ? 2 : 1;
+    if (!gyre_is_real(out.dtype)) return fail_dtype("dlog_gates", out.dtype, "F32, F16, BF16 or F64", where, err);
+    gyre_status status = gyre_shape_check(shape, column, "dlog_gates", where, err);
     if (!status) status = gyre_output_check(c->out, "dlog_gates", where, err);
-    return status ? status : check_starts(c->starts, c->sequences, shape, where, err);
+    for (int i = 0; i < count && !status; i++)
+        status = check_input(&c->in[i], names[i], column, is_float_or_double(c->in[i].dtype), "F32 or F64", where, err);
+    if (!status) status = check_starts(c->starts, c->sequences, shape, where, err);
+    for (int i = 0; i < count && !status; i++)
+        status = gyre_apart_check(&out, "dlog_gates", &c->in[i], names[i], where, err);
+    return status;
 }
 
 gyre_status gyre_gate_sums_gradient(const gyre_cview dsums[2], const int64_t *starts, int64_t sequences,

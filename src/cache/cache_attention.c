@@ -94,6 +94,30 @@ static gyre_status check_gate_heads(const call *c, gyre_error *err) {
     return check_batch_extent(c, "q_gate_sums", sums->shape[0], err);
 }
 
+/* What rows are cut from. */
+static gyre_status check_inputs(const call *c, gyre_error *err) {
+    const gyre_attention_args *args = &c->args;
+    const struct {
+        const char *name;
+        const gyre_cview *view;
+    } views[] = {{"q", &args->q}, {"mask", &args->mask}, {"slopes", &args->slopes}, {"q_gate_sums", &args->q_gate_sums}};
+    const struct {
+        const char *name;
+        const gyre_positions *positions;
+        gyre_positions_extent extent;
+    } positions[] = {{"q_pos", &args->q_pos, {c->batch, args->q.shape[1], c->cache->axes, 1, 0}},
+                     {"q_index", args->q_index, {c->batch, args->q.shape[1], 1, 1, 0}},
+                     {"k_index", args->k_index, {c->batch, c->longest, 1, 1, 0}}};
+    gyre_status status = GYRE_OK;
+    for (size_t i = 0; i < sizeof views / sizeof *views && !status; i++)
+        if (views[i].view->data) status = gyre_cview_check(views[i].view, views[i].name, call_name, err);
+    for (size_t i = 0; i < sizeof positions / sizeof *positions && !status; i++)
+        if (positions[i].positions)
+            status =
+                gyre_positions_memory_check(positions[i].positions, &positions[i].extent, positions[i].name, call_name, err);
+    return status;
+}
+
 /* What a row alone does not tell. */
 static gyre_status check_batch(call *c, gyre_error *err) {
     const gyre_attention_args *args = &c->args;
@@ -110,6 +134,7 @@ static gyre_status check_batch(call *c, gyre_error *err) {
     if (!status && args->lse.data) status = gyre_output_check(&args->lse, "lse", call_name, err);
     if (!status) status = check_sequences(c, err);
     if (!status) status = check_masks(c, err);
+    if (!status) status = check_inputs(c, err);
     const size_t bytes = (size_t)(c->longest * c->cache->axes) * sizeof(int64_t);
     c->position_bytes = gyre_arena_round_up(bytes);
     return status;

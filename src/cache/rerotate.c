@@ -148,7 +148,7 @@ static gyre_status check(const gyre_encoding *before, const gyre_encoding *after
     status = gyre_positions_check(before, old_positions, in->shape[0], in->shape[1], "old_positions", name, err);
     if (status == GYRE_OK)
         status = gyre_positions_check(after, new_positions, in->shape[0], in->shape[1], "new_positions", name, err);
-    return status;
+    return status ? status : gyre_in_out_apart_check(in, out, name, err);
 }
 
 gyre_status gyre_rerotate(const gyre_encoding *before, const gyre_encoding *after, const gyre_positions *old_positions,

@@ -198,6 +198,7 @@ gyre_status gyre_add_input(const gyre_encoding *encoding, const gyre_tables *tab
     if (status == GYRE_OK) status = gyre_table_check(encoding, GYRE_TABLE_INPUT, tables, where, err);
     if (status != GYRE_OK || gyre_view_elements(in->shape) == 0) return status;
     status = gyre_positions_check(encoding, positions, in->shape[0], in->shape[1], "positions", where, err);
+    if (status == GYRE_OK) status = gyre_in_out_apart_check(in, out, where, err);
     if (status != GYRE_OK) return status;
     const gyre_cview *table = encoding->table[GYRE_TABLE_INPUT].rows > 0 ? &tables->input : NULL;
     add_call a = {encoding, table, positions, in, out, factor_of(encoding, table), 0, 0};

@@ -9,8 +9,7 @@
 
 gyre_positions gyre_positions_of_row(const gyre_positions *positions, int64_t batch) {
     gyre_positions row = *positions;
-    const int64_t bytes = batch * row.stride_batch * (int64_t)gyre_dtype_size(row.dtype);
-    if (row.data) row.data = (const char *)row.data + bytes;
+    if (row.data) row.data = (const char *)row.data + batch * row.stride_batch * (int64_t)gyre_dtype_size(row.dtype);
     return row;
 }
 
@@ -49,6 +48,26 @@ static gyre_status check_consecutive(const position_check *c, int64_t base, int6
     return refuse_position(c, -1, c->last - base + 1, c->last + 1);
 }
 
+gyre_status gyre_positions_memory_check(const gyre_positions *positions, const gyre_positions_extent *extent,
+                                        const char *name, const char *where, gyre_error *err) {
+    gyre_reach reach = {0, 0};
+    if (!positions->data) return GYRE_OK;
+    if (!gyre_axis_reach(extent->batch, positions->stride_batch, positions->dtype, &reach) ||
+        !gyre_axis_reach(extent->tokens, positions->stride_token, positions->dtype, &reach) ||
+        !gyre_axis_reach(extent->axes, positions->stride_axis, positions->dtype, &reach) ||
+        !gyre_axis_reach(extent->heads, extent->head_stride, positions->dtype, &reach))
+        return gyre_fail(err, GYRE_EINVAL,
+                         "%s: its strides %" PRId64 " (batch), %" PRId64 " (token), %" PRId64 " (axis) and %" PRId64
+                         " (head) reach further than memory does (%s)",
+                         name, positions->stride_batch, positions->stride_token, positions->stride_axis, extent->head_stride,
+                         where);
+    if (extent->batch == 0 || extent->tokens == 0) return GYRE_OK;
+    if (positions->dtype != GYRE_DTYPE_I32 && positions->dtype != GYRE_DTYPE_I64)
+        return gyre_fail(err, GYRE_EDTYPE, "%s.dtype: %s is neither I32 nor I64 (%s)", name,
+                         gyre_dtype_text(positions->dtype), where);
+    return gyre_alignment_check(positions->data, positions->dtype, name, where, err);
+}
+
 gyre_status gyre_positions_check(const gyre_encoding *encoding, const gyre_positions *positions, int64_t batch,
                                  int64_t tokens, const char *name, const char *where, gyre_error *err) {
     if (!positions) return gyre_fail(err, GYRE_EINVAL, "%s: is NULL (%s)", name, where);
@@ -59,11 +78,11 @@ gyre_status gyre_positions_check(const gyre_encoding *encoding, const gyre_posit
     const position_check check = {encoding ? encoding->first_position : -GYRE_MAX_POSITION,
                                   encoding ? encoding->last_position : GYRE_MAX_POSITION, name, where, err};
     if (!positions->data) return check_consecutive(&check, positions->base, tokens);
-    if (positions->dtype != GYRE_DTYPE_I32 && positions->dtype != GYRE_DTYPE_I64)
-        return gyre_fail(err, GYRE_EDTYPE, "%s.dtype: %s is neither I32 nor I64 (%s)", name,
-                         gyre_dtype_text(positions->dtype), where);
     const int64_t rows = positions->stride_batch == 0 ? 1 : batch;
     const int64_t axes = encoding && positions->stride_axis != 0 ? gyre_axes_of(encoding) : 1;
+    const gyre_positions_extent extent = {batch, tokens, axes, 1, 0};
+    const gyre_status status = gyre_positions_memory_check(positions, &extent, name, where, err);
+    if (status != GYRE_OK) return status;
     for (int64_t b = 0; b < rows; b++)
         for (int64_t i = 0; i < tokens * axes; i++) {
             const int64_t position = gyre_position_at(positions, b, i / axes, i % axes);

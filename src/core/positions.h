@@ -6,6 +6,13 @@
 /* Largest magnitude of a position.  The error bound of angles holds up to here; larger positions are refused. */
 #define GYRE_MAX_POSITION ((int64_t)1 << 31)
 
+/* How many there are, and the elements from head to head. */
+typedef struct gyre_positions_extent {
+    int64_t batch, tokens, axes, heads, head_stride;
+} gyre_positions_extent;
+/* Where they lie in memory, if they do.  Errors: EDTYPE, EINVAL (misaligned, strides past any memory). */
+gyre_status gyre_positions_memory_check(const gyre_positions *positions, const gyre_positions_extent *extent,
+                                        const char *name, const char *where, gyre_error *err);
 /* Checks the positions of batch x tokens tokens against what `encoding` (NULL = any) accepts.  name and where: of the
  * argument and of the function the user called, for err, which may be NULL.
  * Errors: EINVAL (NULL, or a negative length), EDTYPE, ERANGE. */

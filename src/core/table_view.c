@@ -62,7 +62,8 @@ gyre_status gyre_table_check(const gyre_encoding *encoding, gyre_table which, co
     const gyre_cview *table = gyre_table_of(tables, which);
     if (!table || !table->data)
         return gyre_fail(err, GYRE_EINVAL, "%s: missing; the encoding trains one (%s)", table_names[which], where);
-    return check_table(&encoding->table[which], table, table_names[which], where, err);
+    const gyre_status status = check_table(&encoding->table[which], table, table_names[which], where, err);
+    return status ? status : gyre_cview_check(table, table_names[which], where, err);
 }
 
 gyre_status gyre_table_gradient_check(const gyre_encoding *encoding, gyre_table which, const gyre_table_gradients *gradients,

@@ -69,14 +69,14 @@ void *gyre_view_at(const gyre_view *view, int64_t b, int64_t t, int64_t h, int64
 }
 
 void gyre_cview_narrow(gyre_cview *view, int axis, int64_t first, int64_t count) {
-    const int64_t bytes = first * view->stride[axis] * (int64_t)gyre_dtype_size(view->dtype);
-    if (view->data && bytes != 0) view->data = (const char *)view->data + bytes;
+    if (view->data && first != 0)
+        view->data = (const char *)view->data + first * view->stride[axis] * (int64_t)gyre_dtype_size(view->dtype);
     view->shape[axis] = count;
 }
 
 void gyre_view_narrow(gyre_view *view, int axis, int64_t first, int64_t count) {
-    const int64_t bytes = first * view->stride[axis] * (int64_t)gyre_dtype_size(view->dtype);
-    if (view->data && bytes != 0) view->data = (char *)view->data + bytes;
+    if (view->data && first != 0)
+        view->data = (char *)view->data + first * view->stride[axis] * (int64_t)gyre_dtype_size(view->dtype);
     view->shape[axis] = count;
 }
 
@@ -96,6 +96,25 @@ static inline int64_t elements_of(const int64_t shape[4]) {
     if (shape[0] == 0 || shape[1] == 0 || shape[2] == 0 || shape[3] == 0) return 0;
     const int64_t rows = checked_product(shape[0], shape[1]), channels = checked_product(shape[2], shape[3]);
     return rows < 0 || channels < 0 ? -1 : checked_product(rows, channels);
+}
+
+int gyre_axis_reach(int64_t extent, int64_t stride, gyre_dtype dtype, gyre_reach *sum) {
+    if (extent <= 1 || stride == 0) return 1;
+    if (stride == INT64_MIN) return 0;
+    const int64_t elements = checked_product(stride < 0 ? -stride : stride, extent - 1);
+    const int64_t size = (int64_t)gyre_dtype_size(dtype);
+    const int64_t bytes =
+        elements < 0 ? -1 : checked_product(elements, size > 0 ? size : 1); /* the type may be unknown yet */
+    if (bytes < 0 || bytes > GYRE_MAX_REACH - sum->below - sum->above) return 0;
+    *(stride < 0 ? &sum->below : &sum->above) += bytes;
+    return 1;
+}
+
+int gyre_view_reach(const gyre_cview *view, gyre_reach *out) {
+    *out = (gyre_reach){0, 0};
+    for (int i = 0; i < 4; i++)
+        if (!gyre_axis_reach(view->shape[i], view->stride[i], view->dtype, out)) return 0;
+    return 1;
 }
 
 int64_t gyre_view_elements(const int64_t shape[4]) {
@@ -137,26 +156,46 @@ static gyre_status refuse_memory(const int64_t shape[4], const char *name, const
                      GYRE_SHAPE_ARGS(shape), where);
 }
 
-/* Written elements need an address each. */
-static inline gyre_status check_strides(const gyre_view *view, const char *name, const char *where, gyre_error *err) {
-    for (int i = 0; i < 4; i++)
+gyre_status gyre_alignment_check(const void *data, gyre_dtype dtype, const char *name, const char *where, gyre_error *err) {
+    const size_t size = gyre_dtype_size(dtype), past = size > 1 ? (uintptr_t)data % size : 0;
+    if (past == 0) return GYRE_OK;
+    return gyre_fail(err, GYRE_EINVAL, "%s: data is %zu bytes past a multiple of %zu, the size of its %s elements (%s)",
+                     name, past, size, gyre_dtype_text(dtype), where);
+}
+
+/* Elements that are there: where they lie. */
+static gyre_status check_addresses(const gyre_cview *view, const char *name, const char *where, gyre_error *err) {
+    gyre_reach reach;
+    if (!view->data) return refuse_memory(view->shape, name, where, err);
+    if (!gyre_view_reach(view, &reach))
+        return gyre_fail(err, GYRE_EINVAL,
+                         "%s: its strides " GYRE_SHAPE_FORMAT " reach further than memory does, for shape " GYRE_SHAPE_FORMAT
+                         " (%s)",
+                         name, GYRE_SHAPE_ARGS(view->stride), GYRE_SHAPE_ARGS(view->shape), where);
+    return gyre_alignment_check(view->data, view->dtype, name, where, err);
+}
+
+gyre_status gyre_cview_check(const gyre_cview *view, const char *name, const char *where, gyre_error *err) {
+    const int64_t elements = elements_of(view->shape);
+    if (elements < 0) return refuse_shape(view->shape, name, where, err);
+    return elements > 0 ? check_addresses(view, name, where, err) : GYRE_OK;
+}
+
+gyre_status gyre_output_check(const gyre_view *view, const char *name, const char *where, gyre_error *err) {
+    const gyre_cview own = gyre_const(*view);
+    const gyre_status status = gyre_cview_check(&own, name, where, err);
+    if (status || elements_of(view->shape) == 0) return status;
+    for (int i = 0; i < 4; i++) /* written elements need an address each */
         if (view->stride[i] == 0 && view->shape[i] > 1)
             return gyre_fail(err, GYRE_EINVAL, "%s: stride[%d] is 0, so %" PRId64 " elements share one address (%s)", name,
                              i, view->shape[i], where);
     return GYRE_OK;
 }
 
-gyre_status gyre_cview_check(const gyre_cview *view, const char *name, const char *where, gyre_error *err) {
-    const int64_t elements = elements_of(view->shape);
-    if (elements < 0) return refuse_shape(view->shape, name, where, err);
-    return elements > 0 && !view->data ? refuse_memory(view->shape, name, where, err) : GYRE_OK;
-}
-
-gyre_status gyre_output_check(const gyre_view *view, const char *name, const char *where, gyre_error *err) {
-    const int64_t elements = elements_of(view->shape);
-    if (elements < 0) return refuse_shape(view->shape, name, where, err);
-    if (elements == 0) return GYRE_OK;
-    return view->data ? check_strides(view, name, where, err) : refuse_memory(view->shape, name, where, err);
+gyre_status gyre_apart_check(const gyre_cview *written, const char *name, const gyre_cview *other, const char *other_name,
+                             const char *where, gyre_error *err) {
+    if (!gyre_views_overlap(written, other)) return GYRE_OK;
+    return gyre_fail(err, GYRE_EINVAL, "%s: overlaps %s (%s)", name, other_name, where);
 }
 
 gyre_status gyre_in_out_check(const gyre_cview *in, const gyre_view *out, const char *where, gyre_error *err) {
@@ -168,14 +207,12 @@ gyre_status gyre_in_out_check(const gyre_cview *in, const gyre_view *out, const 
     if (!gyre_same_shape(in->shape, out->shape))
         return gyre_fail(err, GYRE_ESHAPE, "out: " GYRE_SHAPE_FORMAT " is not the shape of in, " GYRE_SHAPE_FORMAT " (%s)",
                          GYRE_SHAPE_ARGS(out->shape), GYRE_SHAPE_ARGS(in->shape), where);
-    const int64_t elements = elements_of(in->shape);
-    if (elements < 0) return refuse_shape(in->shape, "in", where, err);
-    if (elements == 0) return GYRE_OK;
-    if (!in->data || !out->data) return refuse_memory(in->shape, in->data ? "out" : "in", where, err);
-    const gyre_status status = check_strides(out, "out", where, err);
-    if (status != GYRE_OK || gyre_same_memory(in, out)) return status;
+    const gyre_status status = gyre_cview_check(in, "in", where, err);
+    return status ? status : gyre_output_check(out, "out", where, err);
+}
+
+gyre_status gyre_in_out_apart_check(const gyre_cview *in, const gyre_view *out, const char *where, gyre_error *err) {
     const gyre_cview written = gyre_const(*out);
-    if (gyre_views_overlap(in, &written))
-        return gyre_fail(err, GYRE_EINVAL, "out: overlaps in, and is not in itself with the same strides (%s)", where);
-    return GYRE_OK;
+    if (gyre_same_memory(in, out) || !gyre_views_overlap(in, &written)) return GYRE_OK;
+    return gyre_fail(err, GYRE_EINVAL, "out: overlaps in, and is not in itself with the same strides (%s)", where);
 }

@@ -13,6 +13,17 @@ void *gyre_view_at(const gyre_view *view, int64_t b, int64_t t, int64_t h, int64
 void gyre_cview_narrow(gyre_cview *view, int axis, int64_t first, int64_t count);
 void gyre_view_narrow(gyre_view *view, int axis, int64_t first, int64_t count);
 
+/* Bytes from the address of a view to its lowest and to its highest element. */
+typedef struct gyre_reach {
+    int64_t below, above;
+} gyre_reach;
+/* More than any memory has, and so little that differences of such addresses and their sums stay within int64. */
+#define GYRE_MAX_REACH ((int64_t)1 << 60)
+/* *sum += what an axis reaches; 0 if that is past GYRE_MAX_REACH. */
+int gyre_axis_reach(int64_t extent, int64_t stride, gyre_dtype dtype, gyre_reach *sum);
+/* *out = what a view of extents from 0 on reaches; 0 if that is past GYRE_MAX_REACH. */
+int gyre_view_reach(const gyre_cview *view, gyre_reach *out);
+
 /* Number of elements; -1 for a negative extent or a product past int64. */
 int64_t gyre_view_elements(const int64_t shape[4]);
 int gyre_same_shape(const int64_t a[4], const int64_t b[4]);
@@ -33,12 +44,21 @@ const char *gyre_dtype_text(gyre_dtype dtype);
 /* ESHAPE unless both shapes are the same. */
 gyre_status gyre_shape_check(const int64_t is[4], const int64_t wanted[4], const char *name, const char *where,
                              gyre_error *err);
-/* ESHAPE for an impossible shape, EINVAL for missing memory. */
+/* EINVAL unless data is a multiple of the size of an element. */
+gyre_status gyre_alignment_check(const void *data, gyre_dtype dtype, const char *name, const char *where, gyre_error *err);
+/* ESHAPE for an impossible shape; EINVAL for memory that is missing or misaligned, and for strides past any memory. */
 gyre_status gyre_cview_check(const gyre_cview *view, const char *name, const char *where, gyre_error *err);
 /* The same for memory that will be written; also EINVAL if a stride of 0 makes several elements share one address. */
 gyre_status gyre_output_check(const gyre_view *view, const char *name, const char *where, gyre_error *err);
-/* `in` and `out` of gyre_rotate and gyre_add_input: one real type, one shape, the same memory with the same strides or
- * memory that shares no byte.  Errors: EDTYPE, ESHAPE, EINVAL. */
+/* `in` and `out` of gyre_rotate and gyre_add_input: one real type, one shape, memory.  Errors: EDTYPE, ESHAPE, EINVAL. */
 gyre_status gyre_in_out_check(const gyre_cview *in, const gyre_view *out, const char *where, gyre_error *err);
+
+/* The last checks of a call, of views that passed those above. */
+
+/* EINVAL if memory that will be written shares a byte with other memory. */
+gyre_status gyre_apart_check(const gyre_cview *written, const char *name, const gyre_cview *other, const char *other_name,
+                             const char *where, gyre_error *err);
+/* EINVAL unless both are the same memory with the same strides, or memory that shares no byte. */
+gyre_status gyre_in_out_apart_check(const gyre_cview *in, const gyre_view *out, const char *where, gyre_error *err);
 
 #endif

@@ -27,24 +27,21 @@ typedef struct terms {
 
 /* Bytes low .. low + span of a view. */
 typedef struct extent {
-    uintptr_t low;
+    uint64_t low;
     int64_t span;
 } extent;
 
-static extent extent_of(const gyre_cview *view) {
-    const int64_t size = (int64_t)gyre_dtype_size(view->dtype);
-    extent out = {(uintptr_t)view->data, size - 1};
-    for (int i = 0; i < 4; i++) {
-        const int64_t reach = view->stride[i] * (view->shape[i] - 1) * size;
-        if (reach < 0) out.low -= (uintptr_t)-reach;
-        out.span += reach < 0 ? -reach : reach;
-    }
-    return out;
+/* 0 for a view without elements, and for one that cannot be: neither has memory. */
+static int find_extent(const gyre_cview *view, extent *out) {
+    gyre_reach reach;
+    if (!view->data || gyre_view_elements(view->shape) <= 0 || !gyre_view_reach(view, &reach)) return 0;
+    *out = (extent){(uintptr_t)view->data - (uint64_t)reach.below,
+                    reach.below + reach.above + (int64_t)gyre_dtype_size(view->dtype) - 1};
+    return 1;
 }
 
 static void add_term(terms *t, int64_t stride, int64_t last) {
     int at = 0;
-    if (stride == 0 || last == 0) return;
     while (at < t->count && t->all[at].stride > stride)
         at++;
     if (at < t->count && t->all[at].stride == stride) {
@@ -60,8 +57,9 @@ static void add_term(terms *t, int64_t stride, int64_t last) {
 static void add_view(terms *t, const gyre_cview *view) {
     const int64_t size = (int64_t)gyre_dtype_size(view->dtype);
     for (int i = 0; i < 4; i++)
-        add_term(t, (view->stride[i] < 0 ? -view->stride[i] : view->stride[i]) * size, view->shape[i] - 1);
-    add_term(t, 1, size - 1);
+        if (view->stride[i] != 0 && view->shape[i] > 1)
+            add_term(t, (view->stride[i] < 0 ? -view->stride[i] : view->stride[i]) * size, view->shape[i] - 1);
+    if (size > 1) add_term(t, 1, size - 1);
 }
 
 /* out = 1 if terms i and later can make `target`. */
@@ -76,19 +74,15 @@ static int can_make(terms *t, int i, int64_t target) {
     return 0;
 }
 
-static int is_empty(const gyre_cview *view) {
-    return !view->data || view->shape[0] == 0 || view->shape[1] == 0 || view->shape[2] == 0 || view->shape[3] == 0;
-}
-
 int gyre_views_overlap(const gyre_cview *a, const gyre_cview *b) {
-    if (is_empty(a) || is_empty(b)) return 0;
-    const extent of_a = extent_of(a), of_b = extent_of(b);
-    if (of_a.low > of_b.low + (uintptr_t)of_b.span || of_b.low > of_a.low + (uintptr_t)of_a.span) return 0;
+    extent of_a, of_b;
+    if (!find_extent(a, &of_a) || !find_extent(b, &of_b)) return 0;
+    const int64_t apart = (int64_t)(of_b.low - of_a.low); /* addresses wrap, so their difference decides */
+    if (apart > of_a.span || apart < -of_b.span) return 0;
     terms t = {.steps = MAX_STEPS};
     add_view(&t, a);
     add_view(&t, b);
     for (int i = t.count - 1; i >= 0; i--)
         t.reach[i] = t.reach[i + 1] + t.all[i].stride * t.all[i].last;
-    const int64_t apart = of_b.low >= of_a.low ? (int64_t)(of_b.low - of_a.low) : -(int64_t)(of_a.low - of_b.low);
     return can_make(&t, 0, apart + of_b.span);
 }

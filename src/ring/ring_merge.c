@@ -27,6 +27,9 @@ static gyre_status open_merge(merge_call *c, const char *name, const gyre_ring_m
     status = gyre_cview_check(&c->args.state, "state", name, err);
     if (!status && c->args.state.dtype != GYRE_DTYPE_F64)
         status = gyre_fail(err, GYRE_EDTYPE, "state: %s is not F64 (%s)", gyre_dtype_text(c->args.state.dtype), name);
+    const int64_t most = (int64_t)(PTRDIFF_MAX / 2) / (int64_t)sizeof(double) / c->r.transport.ranks;
+    if (!status && gyre_view_elements(c->args.state.shape) > most)
+        status = gyre_fail(err, GYRE_ENOMEM, "state: its copies have more bytes than can be counted (%s)", name);
     if (!status) c->state_bytes = gyre_ring_round_up((size_t)gyre_view_elements(c->args.state.shape) * sizeof(double));
     return status;
 }

@@ -69,10 +69,10 @@ gyre_status gyre_call_check_out(const gyre_view *out, const gyre_view *lse, cons
 gyre_status gyre_call_check_apart(const gyre_view *output, const char *name, const gyre_named_view *others, int count,
                                   const char *where, gyre_error *err) {
     const gyre_cview own = gyre_const(*output);
-    for (int i = 0; i < count; i++)
-        if (others[i].view.data && gyre_views_overlap(&own, &others[i].view))
-            return gyre_fail(err, GYRE_EINVAL, "%s: overlaps %s (%s)", name, others[i].name, where);
-    return GYRE_OK;
+    gyre_status status = GYRE_OK;
+    for (int i = 0; i < count && !status; i++)
+        status = gyre_apart_check(&own, name, &others[i].view, others[i].name, where, err);
+    return status;
 }
 
 gyre_status gyre_call_check_out_apart(const gyre_view *out, const gyre_view *lse, gyre_named_view *others, int count,
@@ -95,9 +95,12 @@ gyre_status gyre_call_check_results(const gyre_named_result *results, int result
     gyre_status status = GYRE_OK;
     for (int i = 0; i < results_count && !status; i++) {
         const gyre_named_result *r = &results[i];
+        if (r->view->data) status = gyre_call_check_result(r->view, r->shape, r->wide_alone, r->name, where, err);
+    }
+    for (int i = 0; i < results_count && !status; i++) {
+        const gyre_named_result *r = &results[i];
         if (!r->view->data) continue;
-        status = gyre_call_check_result(r->view, r->shape, r->wide_alone, r->name, where, err);
-        if (!status) status = gyre_call_check_apart(r->view, r->name, others, count, where, err);
+        status = gyre_call_check_apart(r->view, r->name, others, count, where, err);
         others[count++] = (gyre_named_view){r->name, gyre_const(*r->view)};
     }
     return status;

@@ -228,6 +228,7 @@ gyre_status gyre_fourier_rotate(const gyre_fourier_rotation *rotation, gyre_dire
     status = gyre_pair_layout_check(&c.layout, in->shape[3], where, err);
     if (!status) status = check_finite(&c.rotation, where, err);
     if (!status) status = gyre_trained_positions_check(positions, in->shape, 1, where, err);
+    if (!status) status = gyre_in_out_apart_check(in, out, where, err);
     if (status || gyre_view_elements(in->shape) == 0) return status;
     c.in_place = gyre_same_memory(in, out);
     c.blocks = (in->shape[1] + TOKENS - 1) / TOKENS;

@@ -169,14 +169,11 @@ static gyre_status check_shapes(polar_call *c, const gyre_trained_rotation *rota
     return gyre_trained_positions_check(c->positions, in, c->rotation.frequencies.shape[1], where, err);
 }
 
-/* An output of a real type that shares no byte with an input. */
-static gyre_status check_output(const gyre_view *view, const char *name, const gyre_cview *input, const char *where,
-                                gyre_error *err) {
-    const gyre_cview read = gyre_const(*view);
-    gyre_status status = gyre_trained_real_check(&read, name, where, err);
-    if (!status) status = gyre_output_check(view, name, where, err);
-    if (status || !gyre_views_overlap(&read, input)) return status;
-    return gyre_fail(err, GYRE_EINVAL, "%s: overlaps what is read (%s)", name, where);
+/* An output of a real type. */
+static gyre_status check_output(const gyre_view *view, const char *name, const char *where, gyre_error *err) {
+    const gyre_cview own = gyre_const(*view);
+    const gyre_status status = gyre_trained_real_check(&own, name, where, err);
+    return status ? status : gyre_output_check(view, name, where, err);
 }
 
 gyre_status gyre_polar_rotate(const gyre_trained_rotation *rotation, const gyre_positions *positions, const gyre_cview *in,
@@ -185,18 +182,26 @@ gyre_status gyre_polar_rotate(const gyre_trained_rotation *rotation, const gyre_
     if (!in || !out) return gyre_fail(err, GYRE_EINVAL, "%s: is NULL (%s)", in ? "out" : "in", where);
     polar_call c = {.positions = positions, .in = in, .out = out};
     gyre_status status = gyre_trained_real_check(in, "in", where, err);
-    if (!status) status = check_output(out, "out", in, where, err);
+    if (!status) status = check_output(out, "out", where, err);
     if (!status) status = check_shapes(&c, rotation, out->shape, "out", where, err);
+    const gyre_cview written = gyre_const(*out);
+    if (!status) status = gyre_apart_check(&written, "out", in, "in", where, err);
     if (status || gyre_view_elements(in->shape) == 0) return status;
     gyre_parallel(exec, rotate_block, &c, in->shape[0] * blocks_of(&c));
     return GYRE_OK;
 }
 
-static gyre_status check_din(const gyre_view *din, const gyre_cview *in, const gyre_cview *dout, const char *where,
-                             gyre_error *err) {
-    gyre_status status = check_output(din, "din", in, where, err);
-    if (!status) status = gyre_shape_check(din->shape, in->shape, "din", where, err);
-    return status ? status : check_output(din, "din", dout, where, err);
+static gyre_status check_din(const gyre_view *din, const gyre_cview *in, const char *where, gyre_error *err) {
+    if (!din->data) return GYRE_OK;
+    const gyre_status status = check_output(din, "din", where, err);
+    return status ? status : gyre_shape_check(din->shape, in->shape, "din", where, err);
+}
+
+static gyre_status check_din_apart(const gyre_view *din, const gyre_cview *in, const gyre_cview *dout, const char *where,
+                                   gyre_error *err) {
+    const gyre_cview written = gyre_const(*din);
+    const gyre_status status = gyre_apart_check(&written, "din", in, "in", where, err);
+    return status ? status : gyre_apart_check(&written, "din", dout, "dout", where, err);
 }
 
 gyre_status gyre_polar_rotate_gradient(const gyre_trained_rotation *rotation, const gyre_positions *positions,
@@ -209,9 +214,10 @@ gyre_status gyre_polar_rotate_gradient(const gyre_trained_rotation *rotation, co
     polar_call c = {.positions = positions, .in = in, .dout = dout, .out = din};
     gyre_status status = gyre_trained_real_check(in, "in", where, err);
     if (!status) status = gyre_trained_real_check(dout, "dout", where, err);
-    if (!status && din->data) status = check_din(din, in, dout, where, err);
+    if (!status) status = check_din(din, in, where, err);
     if (!status) status = check_shapes(&c, rotation, dout->shape, "dout", where, err);
     if (!status && gradients) status = gyre_trained_gradients_read(&c.rotation, gradients, &to, where, err);
+    if (!status) status = check_din_apart(din, in, dout, where, err);
     if (status || gyre_view_elements(in->shape) == 0) return status;
     if (din->data) gyre_parallel(exec, gradient_block, &c, in->shape[0] * blocks_of(&c));
     if (!gradients) return GYRE_OK;

@@ -616,6 +616,33 @@ static void sums_say_what_is_wrong(void **state) {
     assert_string_equal(err.text, "dsums: is NULL (gyre_gate_sums_gradient)");
 }
 
+/* Shapes come before overlap, whose search would meet numbers that it cannot multiply. */
+static void sums_check_shapes_before_overlap(void **state) {
+    (void)state;
+    static const int64_t extents[] = {INT64_MIN, -1, (int64_t)1 << 62, INT64_MAX};
+    double x[12] = {0}, y[12] = {0};
+    const gyre_cview in = gyre_cdense(x, GYRE_DTYPE_F64, 1, 4, 3, 1), dsums[2] = {in, {.data = NULL}};
+    for (int i = 0; i < 4; i++) {
+        gyre_error err = {0, ""};
+        gyre_view out = gyre_dense(x, GYRE_DTYPE_F64, 1, 4, 3, 1); /* overlaps, too */
+        out.shape[3] = extents[i];
+        assert_int_equal(gyre_gate_sums_gradient(dsums, NULL, 0, &out, NULL, &err), GYRE_ESHAPE);
+        assert_non_null(strstr(err.text, "dlog_gates: shape [1, 4, 3, "));
+        out = gyre_dense(x, GYRE_DTYPE_F64, 1, 4, 3, 1);
+        out.shape[1] = extents[i];
+        assert_int_equal(gyre_gate_sums_gradient(dsums, NULL, 0, &out, NULL, &err), GYRE_ESHAPE);
+        assert_non_null(strstr(err.text, "dlog_gates: [1, "));
+    }
+    gyre_error err = {0, ""};
+    gyre_view out = gyre_dense(y, GYRE_DTYPE_F64, 1, 4, 3, 1);
+    out.stride[0] = INT64_MIN; /* of one element: any number */
+    assert_int_equal(gyre_gate_sums(&in, NULL, 0, NULL, &out, NULL, &err), GYRE_OK);
+    out.stride[1] = INT64_MIN;
+    assert_int_equal(gyre_gate_sums(&in, NULL, 0, NULL, &out, NULL, &err), GYRE_EINVAL);
+    assert_string_equal(err.text, "sums: its strides [-9223372036854775808, -9223372036854775808, 1, 1] reach further than "
+                                  "memory does, for shape [1, 4, 3, 1] (gyre_gate_sums)");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         FOR_TIERS(forward_follows_definition),
@@ -634,6 +661,7 @@ int main(void) {
         cmocka_unit_test(pieces_have_the_same_bits),
         cmocka_unit_test(says_what_is_wrong),
         cmocka_unit_test(sums_say_what_is_wrong),
+        cmocka_unit_test(sums_check_shapes_before_overlap),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -72,6 +72,26 @@ static void empty_views_share_nothing(void **state) {
     assert_int_equal(gyre_views_overlap(&some, &some), 1);
 }
 
+/* Views that no memory can be share nothing, and the stride of one element means nothing, whatever it is. */
+static void any_numbers_are_answered(void **state) {
+    (void)state;
+    static const int64_t numbers[] = {INT64_MIN, INT64_MIN + 1, -((int64_t)1 << 62), (int64_t)1 << 60, INT64_MAX};
+    const gyre_cview some = gyre_cdense(memory, GYRE_DTYPE_F32, 1, 2, 2, 4);
+    for (int i = 0; i < 5; i++)
+        for (int axis = 0; axis < 4; axis++) {
+            gyre_cview spoiled = some;
+            spoiled.stride[axis] = numbers[i];
+            assert_int_equal(gyre_views_overlap(&some, &spoiled), axis == 0);
+            assert_int_equal(gyre_views_overlap(&spoiled, &some), axis == 0);
+            assert_int_equal(gyre_views_overlap(&spoiled, &spoiled), axis == 0);
+            spoiled = some;
+            spoiled.shape[axis] = numbers[i];
+            if (numbers[i] == (int64_t)1 << 60) continue;
+            assert_int_equal(gyre_views_overlap(&some, &spoiled), 0);
+            assert_int_equal(gyre_views_overlap(&spoiled, &spoiled), 0);
+        }
+}
+
 /* [token][q k v out][head][channel] in one block, thousands of tokens: decided at once, and the result is that of separate
  * memory. */
 static void out_may_lie_between_the_rows_of_its_inputs(void **state) {
@@ -104,6 +124,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(agrees_with_a_map_of_bytes),
         cmocka_unit_test(empty_views_share_nothing),
+        cmocka_unit_test(any_numbers_are_answered),
         cmocka_unit_test(out_may_lie_between_the_rows_of_its_inputs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

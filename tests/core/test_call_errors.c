@@ -78,6 +78,15 @@ SPOIL(no_gradients, a->gradients_given = NULL)
 SPOIL(gradient_of_halves, a->gradients.input.dtype = a->gradients.bias.dtype = GYRE_DTYPE_F16)
 SPOIL(smaller_gradient, a->gradients.input.shape[2] = a->gradients.bias.shape[2] = 4)
 SPOIL(shared_gradient, a->gradients.input.stride[2] = a->gradients.bias.stride[2] = 0)
+SPOIL(misaligned, a->in.data = (const char *)a->in.data + 1)
+SPOIL(misaligned_output, a->out.data = (char *)a->out.data + 2)
+SPOIL(far_strides, a->in.stride[1] = INT64_MIN)
+SPOIL(far_output, a->out.stride[1] = (int64_t)1 << 60)
+SPOIL(misaligned_table, a->tables.input.data = a->tables.bias.data = (const char *)a->tables.bias.data + 3)
+SPOIL(far_table, a->tables.input.stride[2] = a->tables.bias.stride[2] = INT64_MAX)
+SPOIL(misaligned_positions, a->positions.data = (char *)a->position + 4; a->positions.dtype = GYRE_DTYPE_I64)
+SPOIL(far_positions, a->positions.data = a->position; a->positions.dtype = GYRE_DTYPE_I64;
+      a->positions.stride_token = INT64_MAX)
 
 static arguments *prepare(gyre_config *config, int64_t heads, int64_t channels) {
     arguments *a = calloc(1, sizeof *a);
@@ -177,6 +186,14 @@ static const wrong_call rotate_calls[] = {
     {base_past_end, GYRE_ERANGE, "positions: 1099511627776 of token 0 is past 2^31 (gyre_rotate)"},
     {one_too_far, GYRE_ERANGE, "positions: -2147483649 of token 2 of row 1 is past 2^31 (gyre_rotate)"},
     {outside_xpos, GYRE_ERANGE, "positions: 1000000 of token 0 in row 0 is too far from rope.xpos_center 0"},
+    {misaligned, GYRE_EINVAL, "in: data is 1 bytes past a multiple of 4, the size of its F32 elements (gyre_rotate)"},
+    {far_strides, GYRE_EINVAL, "in: its strides ["},
+    {misaligned_output, GYRE_EINVAL, "out: data is 2 bytes past a multiple of 4"},
+    {far_output, GYRE_EINVAL, "out: its strides ["},
+    {misaligned_positions, GYRE_EINVAL,
+     "positions: data is 4 bytes past a multiple of 8, the size of its I64 elements (gyre_rotate)"},
+    {far_positions, GYRE_EINVAL,
+     "positions: its strides 0 (batch), 9223372036854775807 (token), 0 (axis) and 0 (head) reach further than memory does"},
     {NULL, GYRE_OK, NULL}};
 static const wrong_call cos_sin_calls[] = {
     {no_encoding, GYRE_EINVAL, "encoding: is NULL (gyre_cos_sin)"},
@@ -190,6 +207,12 @@ static const wrong_call cos_sin_calls[] = {
     {out2_other_shape, GYRE_ESHAPE, "sine: [2, 1, 1, 4] is not the shape of cosine, [2, 3, 1, 4] (gyre_cos_sin)"},
     {more_channels, GYRE_ESHAPE, "cosine: [2, 3, 1, 12] is not [batch, tokens, 1, rope.dim / 2 = 4] (gyre_cos_sin)"},
     {base_too_far, GYRE_ERANGE, "positions: 2147483649 of token 2 is past 2^31 (gyre_cos_sin)"},
+    {misaligned_output, GYRE_EINVAL, "cosine: data is 2 bytes past a multiple of 4"},
+    {far_output, GYRE_EINVAL, "cosine: its strides ["},
+    {misaligned_positions, GYRE_EINVAL,
+     "positions: data is 4 bytes past a multiple of 8, the size of its I64 elements (gyre_cos_sin)"},
+    {far_positions, GYRE_EINVAL,
+     "positions: its strides 0 (batch), 9223372036854775807 (token), 0 (axis) and 0 (head) reach further than memory does"},
     {NULL, GYRE_OK, NULL}};
 static const wrong_call permute_calls[] = {
     {no_encoding, GYRE_EINVAL, "encoding: is NULL (gyre_permute_rows)"},
@@ -202,6 +225,10 @@ static const wrong_call permute_calls[] = {
     {other_shape, GYRE_ESHAPE, "out: [2, 1, 8, 3] is not the shape of in, [2, 3, 8, 3] (gyre_permute_rows)"},
     {no_memory, GYRE_EINVAL, "in: has no memory for its shape [2, 3, 8, 3] (gyre_permute_rows)"},
     {in_place, GYRE_ESHAPE, "in: [2, 3, 8, 3] is not [1, heads, head_dim = 8, inputs] (gyre_permute_rows)"},
+    {misaligned, GYRE_EINVAL, "in: data is 1 bytes past a multiple of 4, the size of its F32 elements (gyre_permute_rows)"},
+    {far_strides, GYRE_EINVAL, "in: its strides ["},
+    {misaligned_output, GYRE_EINVAL, "out: data is 2 bytes past a multiple of 4"},
+    {far_output, GYRE_EINVAL, "out: its strides ["},
     {NULL, GYRE_OK, NULL}};
 static const wrong_call add_input_calls[] = {
     {no_encoding, GYRE_EINVAL, "encoding: is NULL (gyre_add_input)"},
@@ -217,6 +244,16 @@ static const wrong_call add_input_calls[] = {
     {smaller_table, GYRE_ESHAPE, "tables.input: [1, 1, 4, 8], but the encoding's is [1, 1, 6, 8] (gyre_add_input)"},
     {outside_table, GYRE_ERANGE,
      "positions: 6 of token 2 is outside 0 .. 5, the positions of this encoding (gyre_add_input)"},
+    {misaligned, GYRE_EINVAL, "in: data is 1 bytes past a multiple of 4, the size of its F32 elements (gyre_add_input)"},
+    {far_strides, GYRE_EINVAL, "in: its strides ["},
+    {misaligned_output, GYRE_EINVAL, "out: data is 2 bytes past a multiple of 4"},
+    {far_output, GYRE_EINVAL, "out: its strides ["},
+    {misaligned_table, GYRE_EINVAL, "tables.input: data is 3 bytes past a multiple of 4"},
+    {far_table, GYRE_EINVAL, "tables.input: its strides ["},
+    {misaligned_positions, GYRE_EINVAL,
+     "positions: data is 4 bytes past a multiple of 8, the size of its I64 elements (gyre_add_input)"},
+    {far_positions, GYRE_EINVAL,
+     "positions: its strides 0 (batch), 9223372036854775807 (token), 0 (axis) and 0 (head) reach further than memory does"},
     {NULL, GYRE_OK, NULL}};
 static const wrong_call add_input_gradient_calls[] = {
     {no_in, GYRE_EINVAL, "dout: is NULL (gyre_add_input_gradient)"},
@@ -229,6 +266,13 @@ static const wrong_call add_input_gradient_calls[] = {
     {smaller_gradient, GYRE_ESHAPE, "gradients.input: [1, 1, 4, 8], but the encoding's is [1, 1, 6, 8]"},
     {shared_gradient, GYRE_EINVAL, "gradients.input: stride[2] is 0, so 6 elements share one address"},
     {outside_table, GYRE_ERANGE, "positions: 6 of token 2 is outside 0 .. 5"},
+    {misaligned, GYRE_EINVAL,
+     "dout: data is 1 bytes past a multiple of 4, the size of its F32 elements (gyre_add_input_gradient)"},
+    {far_strides, GYRE_EINVAL, "dout: its strides ["},
+    {misaligned_positions, GYRE_EINVAL,
+     "positions: data is 4 bytes past a multiple of 8, the size of its I64 elements (gyre_add_input_gradient)"},
+    {far_positions, GYRE_EINVAL,
+     "positions: its strides 0 (batch), 9223372036854775807 (token), 0 (axis) and 0 (head) reach further than memory does"},
     {NULL, GYRE_OK, NULL}};
 static const wrong_call add_bias_calls[] = {
     {no_encoding, GYRE_EINVAL, "encoding: is NULL (gyre_add_bias)"},
@@ -243,6 +287,14 @@ static const wrong_call add_bias_calls[] = {
     {no_tables, GYRE_EINVAL, "tables.bias: missing; the encoding trains one (gyre_add_bias)"},
     {base_too_far, GYRE_ERANGE, "queries: 2147483649 of token 2 is past 2^31 (gyre_add_bias)"},
     {key_too_far, GYRE_ERANGE, "keys: 2147483649 of token 2 is past 2^31 (gyre_add_bias)"},
+    {misaligned_output, GYRE_EINVAL, "scores: data is 2 bytes past a multiple of 4"},
+    {far_output, GYRE_EINVAL, "scores: its strides ["},
+    {misaligned_table, GYRE_EINVAL, "tables.bias: data is 3 bytes past a multiple of 4"},
+    {far_table, GYRE_EINVAL, "tables.bias: its strides ["},
+    {misaligned_positions, GYRE_EINVAL,
+     "queries: data is 4 bytes past a multiple of 8, the size of its I64 elements (gyre_add_bias)"},
+    {far_positions, GYRE_EINVAL,
+     "queries: its strides 0 (batch), 9223372036854775807 (token), 0 (axis) and 0 (head) reach further than memory does"},
     {NULL, GYRE_OK, NULL}};
 static const wrong_call add_bias_gradient_calls[] = {
     {no_in, GYRE_EINVAL, "dscores: is NULL (gyre_add_bias_gradient)"},
@@ -251,6 +303,15 @@ static const wrong_call add_bias_gradient_calls[] = {
     {no_gradients, GYRE_EINVAL, "gradients.bias: missing; the encoding trains one (gyre_add_bias_gradient)"},
     {smaller_gradient, GYRE_ESHAPE, "gradients.bias: [1, 1, 4, 2], but the encoding's is [1, 1, 8, 2]"},
     {key_too_far, GYRE_ERANGE, "keys: 2147483649 of token 2 is past 2^31 (gyre_add_bias_gradient)"},
+    {misaligned, GYRE_EINVAL,
+     "dscores: data is 1 bytes past a multiple of 4, the size of its F32 elements (gyre_add_bias_gradient)"},
+    {far_strides, GYRE_EINVAL, "dscores: its strides ["},
+    {misaligned_table, GYRE_EINVAL, "tables.bias: data is 3 bytes past a multiple of 4"},
+    {far_table, GYRE_EINVAL, "tables.bias: its strides ["},
+    {misaligned_positions, GYRE_EINVAL,
+     "queries: data is 4 bytes past a multiple of 8, the size of its I64 elements (gyre_add_bias_gradient)"},
+    {far_positions, GYRE_EINVAL,
+     "queries: its strides 0 (batch), 9223372036854775807 (token), 0 (axis) and 0 (head) reach further than memory does"},
     {NULL, GYRE_OK, NULL}};
 
 static const call_kind calls[] = {

@@ -248,7 +248,7 @@ static void wrong_arguments(void **state) {
     REFUSED(ROTATE, GYRE_ESHAPE, "out: ");
     to.shape[3] = 2 * CHANNELS;
     to.data = in;
-    REFUSED(ROTATE, GYRE_EINVAL, "out: overlaps what is read");
+    REFUSED(ROTATE, GYRE_EINVAL, "out: overlaps in");
     to.data = out;
     to.dtype = GYRE_DTYPE_I64;
     REFUSED(ROTATE, GYRE_EDTYPE, "out: is I64");

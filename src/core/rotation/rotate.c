@@ -512,6 +512,7 @@ gyre_status gyre_rotate(const gyre_encoding *encoding, gyre_direction direction,
     const int64_t elements = gyre_view_elements(in->shape);
     if (elements == 0) return GYRE_OK;
     status = gyre_positions_check(encoding, positions, in->shape[0], in->shape[1], "positions", "gyre_rotate", err);
+    if (status == GYRE_OK) status = gyre_in_out_apart_check(in, out, "gyre_rotate", err);
     if (status != GYRE_OK) return status;
     if (rotates && rotate_single_token(encoding, direction, role, positions, in, out)) return GYRE_OK;
 
