@@ -107,8 +107,9 @@ GYRE_API GYRE_MUST_CHECK gyre_status gyre_adaptive_attention(const gyre_adaptive
  * ignored, and args->encoding is the cache's.  q_pos NULL = the queries are the last tokens of their sequences, or the last
  * before k_end.  bias has the keys of the longest sequence; k_first and k_end are counted in the sequence.  Append first.
  * A row has the bits that an array of the same numbers gives, however its tokens lie in pages.
- * Errors: as gyre_adaptive_attention; EINVAL (no such sequence, q_starts, k_starts, more queries without q_pos than keys
- * before k_end); EUNSUPPORTED (a cache with gate sums, or with several axes). */
+ * Queries past the number of tokens count down from the position of the first.
+ * Errors: as gyre_adaptive_attention; EINVAL (no such sequence, q_starts, k_starts); EUNSUPPORTED (a cache with gate sums or
+ * several axes). */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_cache_adaptive_attention(const gyre_cache *cache, const int64_t *sequences,
                                                                    const gyre_adaptive_args *args, void *scratch,
                                                                    size_t bytes, const gyre_exec *exec, gyre_error *err);

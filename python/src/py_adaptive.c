@@ -214,6 +214,19 @@ PyObject *gyre_py_adaptive_attention(PyObject *self, PyObject *const *args, Py_s
 
 /* -- over a cache -- */
 
+/* Positions of the last queries before token `end` of a sequence.  Before the first token they count down from its own. */
+static gyre_status read_last(const gyre_cache *cache, int64_t sequence, int64_t end, int64_t queries, int64_t *out,
+                             gyre_error *err) {
+    const int64_t tokens = gyre_cache_tokens(cache, sequence), before = end < queries ? queries - end : 0;
+    int64_t first = 0;
+    gyre_status status = tokens > 0 ? gyre_cache_positions(cache, sequence, 0, 1, 0, &first, err) : GYRE_OK;
+    for (int64_t i = 0; i < before; i++)
+        out[i] = first - (before - i);
+    if (!status)
+        status = gyre_cache_positions(cache, sequence, end - queries + before, queries - before, 0, out + before, err);
+    return status;
+}
+
 /* A length without positions: the queries stand where they do without either, as the last tokens of their sequences. */
 static gyre_status place_queries(adaptive_call *c, const gyre_cache *cache, const int64_t *sequences, gyre_error *err) {
     const int64_t batch = c->args.q.shape[0], queries = c->args.q.shape[1];
@@ -221,12 +234,12 @@ static gyre_status place_queries(adaptive_call *c, const gyre_cache *cache, cons
     c->last_positions = calloc((size_t)(batch * queries) + 1, sizeof *c->last_positions);
     if (!c->last_positions) return GYRE_ENOMEM;
     for (int64_t b = 0; b < batch && status == GYRE_OK; b++) {
-        const int64_t first = gyre_cache_tokens(cache, sequences[b]) - queries;
-        if (first < 0) { /* the call says what is wrong */
+        const int64_t tokens = gyre_cache_tokens(cache, sequences[b]), end = c->args.k_end ? c->args.k_end[b] : tokens;
+        if (end < 0 || end > tokens) { /* the call says what is wrong */
             c->args.q_pos = NULL;
             return GYRE_OK;
         }
-        status = gyre_cache_positions(cache, sequences[b], first, queries, 0, c->last_positions + b * queries, err);
+        status = read_last(cache, sequences[b], end, queries, c->last_positions + b * queries, err);
     }
     c->q_pos.data = c->last_positions;
     c->q_pos.dtype = GYRE_DTYPE_I64;

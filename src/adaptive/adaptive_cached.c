@@ -15,7 +15,8 @@ static const char call_name[] = "gyre_cache_adaptive_attention";
 typedef struct cached {
     gyre_cached_call call;
     gyre_adaptive_args args; /* of the whole batch, with keys as many as the longest sequence has */
-    size_t position_bytes;   /* at the front of the scratch: positions of one sequence; 0 without an encoding */
+    size_t position_bytes; /* at the front of the scratch: positions of one sequence, after one for each query, which has it
+                              * where the query stands before the first token; 0 without an encoding */
 } cached;
 
 /* A batch row as a call of its own. */
@@ -28,7 +29,7 @@ static int64_t end_of_keys(const cached *c, int64_t row) {
     return c->args.k_end ? c->args.k_end[row] : gyre_cached_call_tokens(&c->call, row);
 }
 
-/* positions: of the tokens of the row; NULL for scratch. */
+/* positions: as in the scratch. */
 static void make_row(const cached *c, int64_t row, const int64_t *positions, row_call *out) {
     const int64_t tokens = gyre_cached_call_tokens(&c->call, row);
     gyre_adaptive_args *args = &out->args;
@@ -42,13 +43,13 @@ static void make_row(const cached *c, int64_t row, const int64_t *positions, row
     args->bias.shape[3] = tokens;
     if (args->k_first) args->k_first += row;
     if (args->k_end) args->k_end += row;
-    if (!args->encoding || !positions) return;
-    out->k_pos = (gyre_positions){.data = positions, .dtype = GYRE_DTYPE_I64, .stride_token = 1};
+    if (!args->encoding) return;
+    out->k_pos = (gyre_positions){.data = positions + args->q.shape[1], .dtype = GYRE_DTYPE_I64, .stride_token = 1};
     args->k_pos = &out->k_pos;
     args->q_pos = &out->q_pos;
     if (!c->args.q_pos) { /* the last query stands beside the last key */
         out->q_pos = out->k_pos;
-        out->q_pos.data = positions + end_of_keys(c, row) - args->q.shape[1];
+        out->q_pos.data = positions + end_of_keys(c, row);
         return;
     }
     out->q_pos = gyre_positions_of_row(c->args.q_pos, row);
@@ -75,13 +76,19 @@ static gyre_status begin(cached *c, const gyre_cache *cache, const int64_t *sequ
     c->args.k_pos = c->args.q_pos;               /* those of the cache take its place in every row */
     c->args.k = gyre_cached_call_keys(&c->call, batch, c->call.longest);
     c->args.v = gyre_cached_call_values(&c->call, batch, c->call.longest);
-    if (c->args.encoding) c->position_bytes = gyre_arena_round_up((size_t)c->call.longest * sizeof(int64_t));
-    return gyre_adaptive_check_shapes(&c->args, call_name, err);
+    status = gyre_adaptive_check_shapes(&c->args, call_name, err);
+    if (!status && c->args.encoding)
+        c->position_bytes = gyre_arena_round_up((size_t)(c->call.longest + c->args.q.shape[1]) * sizeof(int64_t));
+    return status;
 }
 
 /* Memory of the whole batch, because rows are computed one after the other. */
 static gyre_status check_whole(const cached *c, gyre_error *err) {
+    const gyre_positions_extent extent = {c->call.batch, c->args.q.shape[1], 1, 1, 0};
     gyre_adaptive_args whole = c->args;
+    const gyre_status status =
+        c->args.q_pos ? gyre_positions_memory_check(c->args.q_pos, &extent, "q_pos", call_name, err) : GYRE_OK;
+    if (status) return status;
     whole.k_first = whole.k_end = NULL;
     whole.q_pos = whole.k_pos = NULL;
     return gyre_adaptive_check(&whole, GYRE_ADAPTIVE_CACHED, call_name, err);
@@ -90,11 +97,10 @@ static gyre_status check_whole(const cached *c, gyre_error *err) {
 static gyre_status read_positions(const cached *c, int64_t row, int64_t *to, gyre_error *err) {
     const int64_t tokens = gyre_cached_call_tokens(&c->call, row), queries = c->args.q.shape[1];
     if (!c->args.encoding) return GYRE_OK;
-    if (!c->args.q_pos && queries > end_of_keys(c, row))
-        return gyre_fail(
-            err, GYRE_EINVAL, "q: %" PRId64 " queries have no q_pos, but sequence %" PRId64 " has %" PRId64 " tokens%s (%s)",
-            queries, c->call.sequences[row], end_of_keys(c, row), c->args.k_end ? " before k_end" : "", call_name);
-    return gyre_cache_positions(c->call.cache, c->call.sequences[row], 0, tokens, 0, to, err);
+    const gyre_status status = gyre_cache_positions(c->call.cache, c->call.sequences[row], 0, tokens, 0, to + queries, err);
+    for (int64_t i = 0; i < queries && !status; i++)
+        to[i] = (tokens > 0 ? to[queries] : 0) - (queries - i);
+    return status;
 }
 
 static gyre_status check_rows(const cached *c, int64_t *positions, gyre_error *err) {

@@ -186,7 +186,29 @@ def test_adaptive_tables_and_biases_of_the_caller() -> None:
             )  # fmt: skip
             np.testing.assert_array_equal(out[b : b + 1], want)
     cache, _ = filled(kerple)
-    refused(lambda: cache.adaptive_attention(q[:1], tables=table, key_end=np.array([1]), **weights), "1 tokens before key_end$")
+
+
+@pytest.mark.parametrize("causal", [True, False])
+@pytest.mark.parametrize("scaling", [None, "linear"])
+def test_adaptive_batches_that_are_padded(scaling: str | None, causal: bool) -> None:
+    """More queries than a sequence has keys, as arrays take them; a length alone moves no query."""
+    encoding = gyre.alibi(heads=HEADS, scaling=scaling, trained_length=16) if scaling else gyre.alibi(heads=HEADS)
+    cache, tokens = filled(encoding)
+    q, weights, rows = numbers(3, HEADS, QUERIES, CHANNELS), network(), [0, 1, 2]
+    named = {"causal": causal, **({"length": 40} if scaling else {}), **weights}
+    for ends in ([len(tokens[row].at) for row in rows], [1, 2, 0], [2, 5, 7]):
+        out = cache.adaptive_attention(q, sequences=rows, key_end=np.array(ends), **named)
+        for b, row in enumerate(rows):
+            s = tokens[row]
+            index = np.arange(ends[b] - QUERIES, ends[b])
+            at = np.where(index < 0, s.at[0] + index, s.at[index])
+            want = gyre.adaptive_attention(
+                q[b : b + 1], s.k[None], s.v[None], encoding=encoding, key_end=np.array(ends[b : b + 1]),
+                positions=at, key_positions=s.at, **named,
+            )  # fmt: skip
+            np.testing.assert_array_equal(out[b : b + 1], want)
+            if causal:
+                assert not out[b][:, index < 0].any()
 
 
 def test_adaptive_positions_and_length() -> None:
@@ -295,10 +317,6 @@ def test_encodings_that_a_cache_refuses() -> None:
     refused(lambda: rotated.adaptive_attention(q, **weights), "encoding: rope adds no bias", "encoding")
     trained, _ = filled(gyre.kerple(heads=HEADS))
     refused(lambda: trained.adaptive_attention(q, **weights), "tables.bias: ", "tables.bias")
-    many = numbers(1, HEADS, 8, CHANNELS)
-    text = "^q: 8 queries have no positions, but sequence 2 has 7 tokens$"
-    for named in ({}, {"length": 9}):
-        refused(lambda named=named: biased.adaptive_attention(many, sequences=[2], **weights, **named), text, "q")
     gated = gyre.Cache(heads=KEY_HEADS, head_dim=CHANNELS, max_tokens=9, gate_heads=HEADS)
     for call in calls(gated, q):
         assert refused(call, "cache: keeps gate sums", "cache").status == "EUNSUPPORTED"
