@@ -31,7 +31,7 @@
  * - exec NULL = the calling thread alone.  A gyre_exec is used during the call only, unless stated.  Results have the
  *   same bits for any number of threads.
  * - The processor's best instructions are used.  GYRE_CPU=scalar, avx2, avx512, ... in the environment asks for lower ones,
- *   which may change last bits.  gyre_encoding_create and attention without an encoding read it.
+ *   which may change last bits.  gyre_encoding_create and attention without an encoding read it; see gyre_cpu_check.
  * - A struct that begins with `size` may get new fields at its end in a later version.  Begin with GYRE_INIT(type): size is
  *   set and every other field is zero, which is its default.  The library accepts a smaller struct (of an older header) and
  *   takes missing fields as zero.  It refuses a larger one if a byte that it does not know is set (EINVAL).  All other
@@ -93,6 +93,9 @@ typedef struct gyre_error {
 GYRE_API const char *gyre_status_text(gyre_status status);
 /* out = "MAJOR.MINOR.PATCH" of the linked library; static. */
 GYRE_API const char *gyre_version(void);
+/* Whether GYRE_CPU in the environment, if it is set and not empty, is what other calls heed.  They ignore any other value.
+ * Errors: EINVAL (no such name), EUNSUPPORTED (not in this processor or build); err says what there is. */
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_cpu_check(gyre_error *err);
 
 typedef enum gyre_dtype {
     GYRE_DTYPE_F32,

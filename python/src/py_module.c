@@ -83,7 +83,10 @@ static PyMethodDef functions[] = {
     {NULL, NULL, 0, NULL}};
 
 static int module_exec(PyObject *module) {
+    gyre_error err = {0};
     if (take_shared() < 0 || gyre_py_threads_init() < 0) return -1;
+    const gyre_status status = gyre_cpu_check(&err);
+    if (status) return gyre_py_raise(status, &err), -1;
     if (gyre_py_add_memory(module) < 0 || gyre_py_add_encoding(module) < 0 || gyre_py_add_cache(module) < 0 ||
         gyre_py_add_model(module) < 0 || gyre_py_add_positions(module) < 0)
         return -1;

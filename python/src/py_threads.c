@@ -43,8 +43,13 @@ int gyre_py_check_fork(PyThread_type_lock lock, int *forks, const char *name) {
 
 int gyre_py_threads_init(void) {
     const char *text = getenv("GYRE_THREADS");
-    const long wanted = text ? strtol(text, NULL, 10) : 0;
-    threads.wanted = wanted > 0 && wanted <= 1024 ? (int)wanted : 0;
+    char *end = NULL;
+    const long wanted = text ? strtol(text, &end, 10) : 0;
+    if (text && *text && (end == text || *end || wanted < 0 || wanted > 1024)) {
+        gyre_py_fail(GYRE_EINVAL, "GYRE_THREADS", "GYRE_THREADS: '%.40s' is not a number of threads, 0 .. 1024", text);
+        return -1;
+    }
+    threads.wanted = (int)wanted;
     threads.lock = PyThread_allocate_lock();
     if (!threads.lock) PyErr_NoMemory();
     return threads.lock ? 0 : -1;

@@ -1,5 +1,10 @@
-/* status.c: the text of each gyre_status, and the version. */
-#include "gyre/gyre.h"
+/* status.c: the text of each gyre_status, the version, and the environment. */
+#include "kernels/tier_list.h"
+#include "util/error.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 const char *gyre_status_text(gyre_status status) {
     switch (status) {
@@ -30,4 +35,28 @@ const char *gyre_status_text(gyre_status status) {
 
 const char *gyre_version(void) {
     return TEXT(GYRE_VERSION_MAJOR) "." TEXT(GYRE_VERSION_MINOR) "." TEXT(GYRE_VERSION_PATCH);
+}
+
+static void add_word(char *text, size_t size, const char *word) {
+    const size_t used = strlen(text);
+    snprintf(text + used, size - used, "%s%s", used > 0 ? ", " : "", word);
+}
+
+gyre_status gyre_cpu_check(gyre_error *err) {
+#define NAME_OF(unused, name) #name,
+    static const char *const tiers[] = {GYRE_TIERS(NAME_OF, )};
+#undef NAME_OF
+    const char *asked = getenv("GYRE_CPU");
+    char all[128] = "", here[128] = "";
+    int known = 0;
+    if (!asked || !*asked || gyre_kernels_tier(asked)) return GYRE_OK;
+    for (size_t i = 0; i < sizeof tiers / sizeof *tiers; i++) {
+        known |= strcmp(asked, tiers[i]) == 0;
+        add_word(all, sizeof all, tiers[i]);
+        if (gyre_kernels_tier(tiers[i])) add_word(here, sizeof here, tiers[i]);
+    }
+    return known
+               ? gyre_fail(err, GYRE_EUNSUPPORTED, "GYRE_CPU: this processor or this build has no %s; it has %s", asked,
+                           here)
+               : gyre_fail(err, GYRE_EINVAL, "GYRE_CPU: '%.40s' is not one of %s; this processor has %s", asked, all, here);
 }

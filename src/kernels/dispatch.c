@@ -42,7 +42,7 @@ const gyre_kernels *gyre_kernels_tier(const char *tier) {
     return NULL;
 }
 
-/* A GYRE_CPU that is unknown, or that the processor cannot run, is ignored. */
+/* A GYRE_CPU that is unknown, or that the processor cannot run, is ignored here; gyre_cpu_check refuses it. */
 const gyre_kernels *gyre_kernels_select(void) {
 #define NAME_OF(unused, name) #name,
     static const char *const best_first[] = {GYRE_TIERS(NAME_OF, )};

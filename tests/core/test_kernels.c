@@ -609,53 +609,6 @@ static void splits_doubles(void **state) {
     }
 }
 
-/* -- which tier -- */
-
-static void environment_lowers_the_tier(void **state) {
-    (void)state;
-#define NAME_OF(unused, name) #name,
-    static const char *const tiers[] = {GYRE_TIERS(NAME_OF, )};
-#undef NAME_OF
-    enum { TIERS = sizeof tiers / sizeof *tiers };
-    unsetenv("GYRE_CPU");
-    const gyre_kernels *best = gyre_kernels_select(), *first = NULL;
-    for (int i = 0; i < TIERS && !first; i++)
-        first = gyre_kernels_tier(tiers[i]);
-    assert_non_null(best);
-    assert_ptr_equal(best, first);
-    assert_non_null(gyre_kernels_tier("scalar"));
-    assert_null(gyre_kernels_tier("mmx"));
-    for (int i = 0; i < TIERS; i++) {
-        const gyre_kernels *tier = gyre_kernels_tier(tiers[i]);
-        assert_int_equal(setenv("GYRE_CPU", tiers[i], 1), 0);
-        assert_ptr_equal(gyre_kernels_select(), tier ? tier : best);
-    }
-    assert_int_equal(setenv("GYRE_CPU", "mmx", 1), 0);
-    assert_ptr_equal(gyre_kernels_select(), best);
-    unsetenv("GYRE_CPU");
-}
-
-/* A tier that every processor of a family has must be in every build for it. */
-static void best_tier_is_selected(void **state) {
-    (void)state;
-#if defined(__aarch64__)
-    assert_string_equal(gyre_kernels_select()->tier, "neon");
-#elif defined(__x86_64__)
-    assert_true(gyre_tier_avx2 && gyre_tier_avx512 && gyre_tier_avx512bf16);
-#else
-    skip();
-#endif
-}
-
-static void every_tier_has_every_kernel(void **state) {
-    const char *why = why_skipped(*state);
-    if (why) print_message("%s is skipped here and in all tests below: %s\n", (const char *)*state, why);
-    const gyre_kernels *kernels = tier_or_skip(*state);
-#define GYRE_KERNEL(name, parameters) assert_true(kernels->name != NULL);
-#include "kernels/kernels.def"
-#undef GYRE_KERNEL
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         FOR_TIERS(every_tier_has_every_kernel),
@@ -684,8 +637,6 @@ int main(void) {
         FOR_TIERS(adds_differences),
         FOR_TIERS(splits_doubles),
         FOR_TIERS(adds_rows),
-        cmocka_unit_test(environment_lowers_the_tier),
-        cmocka_unit_test(best_tier_is_selected),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,10 @@
 """Bad input: one exception that names the argument, what it is, and what would be right."""
 
+import os
 import pickle
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import gyre
@@ -173,3 +176,26 @@ def test_an_array_on_a_gpu_is_refused_by_name() -> None:
         ROPE.rotate(OnDevice())
     with pytest.raises(gyre.Error, match="positions: is on cuda:1"):
         ROPE.rotate(X, OnDevice())
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "text"),
+    [
+        ("GYRE_CPU", "AVX2", "EINVAL: GYRE_CPU: 'AVX2' is not one of avx512bf16, avx512, avx2, neon, wasm, scalar; this processor has "),
+        ("GYRE_CPU", "bogus", "EINVAL: GYRE_CPU: 'bogus' is not one of "),
+        ("GYRE_CPU", "wasm", "EUNSUPPORTED: GYRE_CPU: this processor or this build has no wasm; it has "),
+        ("GYRE_THREADS", "many", "EINVAL: GYRE_THREADS: 'many' is not a number of threads, 0 .. 1024"),
+        ("GYRE_THREADS", "-1", "EINVAL: GYRE_THREADS: '-1' is not a number of threads"),
+        ("GYRE_THREADS", "4096", "EINVAL: GYRE_THREADS: '4096' is not a number of threads"),
+        ("GYRE_CPU", "scalar", ""),
+        ("GYRE_CPU", "", ""),
+        ("GYRE_THREADS", "", ""),
+        ("GYRE_THREADS", "2", ""),
+    ],
+)
+def test_the_environment(variable: str, value: str, text: str) -> None:
+    """A value that would be ignored ends the import."""
+    code = "import gyre; gyre.rope(8)"
+    ended = subprocess.run([sys.executable, "-c", code], env={**os.environ, variable: value}, capture_output=True, text=True)
+    assert (ended.returncode != 0) == bool(text), ended.stderr
+    assert text.split(": ", 1)[-1] in ended.stderr

@@ -202,9 +202,6 @@ static void test_wrong_input(void **state) {
     assert_fails("eval @rope --ids @words --contexts 2", 1, "words");
     assert_fails("eval @rope --ids @high --contexts 2", 1, "byte 4");
     assert_fails("eval @rope --ids @empty --contexts 2", 1, "empty");
-    setenv("GYRE_THREADS", "many", 1);
-    assert_fails("eval @rope --text @text", 2, "GYRE_THREADS: ");
-    unsetenv("GYRE_THREADS");
 }
 
 /* A name with a line break does not break the message in two. */

@@ -97,9 +97,9 @@ static void failures(void **state) {
 /* A page of the manual names every variable that the command asks for and a user sets. */
 static void pages_name_the_variables(void **state) {
     (void)state;
-    static const char *const variables[] = {"GYRE_THREADS", "GYRE_CPU",     "GYRE_EXPLORER",         "GYRE_RANK_TIMEOUT",
-                                            "HF_HOME",      "HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE", "XDG_CACHE_HOME",
-                                            "TMPDIR",       "NO_COLOR"};
+    static const char *const variables[] = {
+        "GYRE_THREADS",          "GYRE_CPU",       "GYRE_EXPLORER", "GYRE_RANK_TIMEOUT", "HF_HOME", "HF_HUB_CACHE",
+        "HUGGINGFACE_HUB_CACHE", "XDG_CACHE_HOME", "TMPDIR",        "NO_COLOR",          "COLUMNS"};
     const outcome *o = run("help --man explore");
     assert_int_equal(o->exit, 0);
     const char *section = strstr(o->out, ".SH ENVIRONMENT");

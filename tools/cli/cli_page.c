@@ -4,7 +4,9 @@
 #include "tools/cli/cli_page.h"
 #include "tools/cli/cli_error.h"
 #include "tools/cli/cli_progress.h"
+#include "tools/cli/cli_values.h"
 #include "tools/cli/plain_stream.h"
+#include <limits.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +19,7 @@ int cli_page_width(FILE *file) {
     const char *columns = getenv("COLUMNS");
     const int fd = plain_stream_descriptor(file);
     struct winsize size;
-    int width = columns ? atoi(columns) : 0; // NOLINT(cert-err34-c): 0 if it is not a number
+    int width = columns && *columns ? (int)cli_integer("COLUMNS", columns, 0, INT_MAX) : 0;
     if (width <= 0 && isatty(fd) && ioctl(fd, TIOCGWINSZ, &size) == 0) width = size.ws_col;
     if (width <= 0) width = DEFAULT_WIDTH;
     return width < MIN_WIDTH ? MIN_WIDTH : width > MAX_WIDTH ? MAX_WIDTH : width;

@@ -200,6 +200,11 @@ static void threads_from_environment(cli_options *options) {
     options->threads = text && *text ? (int)cli_integer("GYRE_THREADS", text, 0, MAX_THREADS) : 0;
 }
 
+static void check_processor(void) {
+    gyre_error err;
+    if (gyre_cpu_check(&err)) cli_usage_error("%s", err.text);
+}
+
 static struct {
     int (*describe)(const cli_description *description, const void *context);
     const void *context;
@@ -237,6 +242,7 @@ void cli_parse(const struct argp *argp, unsigned takes, int argc, char **argv, c
     if (failed) cli_usage_error("options: %s", strerror(failed));
     if (next < argc) cli_usage_error("%s: one argument too many", argv[next]);
     threads_from_environment(options);
+    check_processor();
     cli_guard_check();
 }
 

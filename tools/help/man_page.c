@@ -109,7 +109,9 @@ static void print_environment(void) {
         const char *names, *text;
     } variables[] = {
         {"GYRE_THREADS", "The number of threads where --threads is not given; 0 = one per processor."},
-        {"GYRE_CPU", "The highest instruction set to use, such as avx2 or scalar (default: the best of the processor)."},
+        {"GYRE_CPU", "The highest instruction set to use, such as avx2 or scalar (default: the best of the processor). One "
+                     "that Gyre does not "
+                     "know, or that the processor lacks, is refused."},
         {"GYRE_EXPLORER", "The page that gyre explore opens and copies (default: the installed one)."},
         {"GYRE_RANK_TIMEOUT",
          "Seconds without a sign of a rank after which a run over MPI ends (default: 60). Only a gyre that "
@@ -120,6 +122,7 @@ static void print_environment(void) {
         {"XDG_CACHE_HOME",
          "The folder whose folder huggingface/hub is that cache, where HF_HOME is not set either (default: "
          "~/.cache)."},
+        {"COLUMNS", "The width of what explain prints, in columns (default, and for 0: that of the terminal, else 100)."},
         {"TMPDIR", "Where folders for what a command tries out are made (default: /tmp)."},
         {"NO_COLOR", "Anything but an empty text: no colours on a terminal."},
     };
