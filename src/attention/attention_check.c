@@ -584,11 +584,15 @@ int gyre_attention_is_empty(const gyre_attention_request *call) {
     return gyre_view_elements(args->q.shape) == 0 && gyre_view_elements(args->k.shape) == 0;
 }
 
+gyre_status gyre_attention_check_views(const gyre_attention_request *call, gyre_error *err) {
+    const gyre_status status = check_types(call, err);
+    return status ? status : check_shapes(call, err);
+}
+
 gyre_status gyre_attention_check_shapes(const gyre_attention_request *call, gyre_error *err) {
     gyre_status status = check_integers(call, err);
     if (!status) status = check_reals(call, err);
-    if (!status) status = check_types(call, err);
-    if (!status) status = check_shapes(call, err);
+    if (!status) status = gyre_attention_check_views(call, err);
     if (!status) status = check_encoding(call, err);
     if (!status) status = check_packing(call, err);
     if (!status) status = check_padding(call, err);

@@ -16,6 +16,8 @@ typedef struct gyre_attention_request {
     const struct gyre_between_tiles *between; /* NULL = nothing */
 } gyre_attention_request;
 
+/* Types and shapes of q, k, v, out and lse. */
+gyre_status gyre_attention_check_views(const gyre_attention_request *call, gyre_error *err);
 /* Numbers, types, shapes, starts and ends: all that the bytes of scratch depend on.  Reads no element and no position. */
 gyre_status gyre_attention_check_shapes(const gyre_attention_request *call, gyre_error *err);
 /* All of the above, and memory, tables and positions.  After GYRE_OK nothing but a lack of scratch can fail. */

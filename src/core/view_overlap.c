@@ -33,10 +33,10 @@ typedef struct extent {
 
 /* 0 for a view without elements, and for one that cannot be: neither has memory. */
 static int find_extent(const gyre_cview *view, extent *out) {
+    const int64_t size = (int64_t)gyre_dtype_size(view->dtype); /* 0: of no type */
     gyre_reach reach;
-    if (!view->data || gyre_view_elements(view->shape) <= 0 || !gyre_view_reach(view, &reach)) return 0;
-    *out = (extent){(uintptr_t)view->data - (uint64_t)reach.below,
-                    reach.below + reach.above + (int64_t)gyre_dtype_size(view->dtype) - 1};
+    if (!view->data || size == 0 || gyre_view_elements(view->shape) <= 0 || !gyre_view_reach(view, &reach)) return 0;
+    *out = (extent){(uintptr_t)view->data - (uint64_t)reach.below, reach.below + reach.above + size - 1};
     return 1;
 }
 

@@ -22,6 +22,8 @@ static gyre_status check_outputs(const gyre_ring_call *r, const gyre_gradient_vi
     if (status || !call) return status;
     if (!call->dout || !call->dqkv)
         return gyre_fail(err, GYRE_EINVAL, "%s: is NULL (%s)", call->dout ? "dqkv" : "dout", r->name);
+    status = gyre_shape_check(call->dout->shape, r->whole.out.shape, "dout", r->name, err);
+    if (!status) status = gyre_cview_check(call->dout, "dout", r->name, err);
     for (int i = 0; i < 3 && !status; i++) {
         if (call->dqkv[i].dtype != GYRE_DTYPE_F32)
             return gyre_fail(err, GYRE_EDTYPE, "dqkv[%d]: %s is not F32 (%s)", i, gyre_dtype_text(call->dqkv[i].dtype),

@@ -1,5 +1,6 @@
 /* ring_call.c: what a call was given, blocks of keys and values, and the arguments of a part. */
 #include "ring/ring_call.h"
+#include "attention/attention_check.h"
 #include "core/convert.h"
 #include "core/sized.h"
 #include "core/view.h"
@@ -212,7 +213,9 @@ static gyre_status check_views(const gyre_ring_call *r, gyre_error *err) {
             "key_shards: a row has padding between its tokens, which takes a mask, and keys on several ranks have "
             "none (%s)",
             r->name);
-    gyre_status status = gyre_cview_check(&r->args.q, "q", r->name, err);
+    const gyre_attention_request request = {.name = r->name, .args = &r->args};
+    gyre_status status = gyre_attention_check_views(&request, err); /* the rest is checked part by part, after a measure */
+    if (!status) status = gyre_cview_check(&r->args.q, "q", r->name, err);
     if (!status) status = gyre_cview_check(&r->args.k, "k", r->name, err);
     if (!status) status = gyre_cview_check(&r->args.v, "v", r->name, err);
     return status;

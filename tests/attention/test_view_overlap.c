@@ -85,6 +85,10 @@ static void any_numbers_are_answered(void **state) {
             assert_int_equal(gyre_views_overlap(&spoiled, &some), axis == 0);
             assert_int_equal(gyre_views_overlap(&spoiled, &spoiled), axis == 0);
             spoiled = some;
+            spoiled.dtype = (gyre_dtype)(7 + i);
+            assert_int_equal(gyre_views_overlap(&some, &spoiled), 0);
+            assert_int_equal(gyre_views_overlap(&spoiled, &some), 0);
+            spoiled = some;
             spoiled.shape[axis] = numbers[i];
             if (numbers[i] == (int64_t)1 << 60) continue;
             assert_int_equal(gyre_views_overlap(&some, &spoiled), 0);

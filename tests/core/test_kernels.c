@@ -609,6 +609,15 @@ static void splits_doubles(void **state) {
     }
 }
 
+static void every_tier_has_every_kernel(void **state) {
+    const char *why = why_skipped(*state);
+    if (why) print_message("%s is skipped here and in all tests below: %s\n", (const char *)*state, why);
+    const gyre_kernels *kernels = tier_or_skip(*state);
+#define GYRE_KERNEL(name, parameters) assert_true(kernels->name != NULL);
+#include "kernels/kernels.def"
+#undef GYRE_KERNEL
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         FOR_TIERS(every_tier_has_every_kernel),

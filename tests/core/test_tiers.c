@@ -73,21 +73,11 @@ static void best_tier_is_selected(void **state) {
 #endif
 }
 
-static void every_tier_has_every_kernel(void **state) {
-    const char *why = why_skipped(*state);
-    if (why) print_message("%s is skipped here and in all tests below: %s\n", (const char *)*state, why);
-    const gyre_kernels *kernels = tier_or_skip(*state);
-#define GYRE_KERNEL(name, parameters) assert_true(kernels->name != NULL);
-#include "kernels/kernels.def"
-#undef GYRE_KERNEL
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(environment_lowers_the_tier),
         cmocka_unit_test(other_tiers_are_refused),
         cmocka_unit_test(best_tier_is_selected),
-        cmocka_unit_test(every_tier_has_every_kernel),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
