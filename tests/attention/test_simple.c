@@ -123,6 +123,10 @@ static void says_what_is_wrong(void **state) {
     one.heads = one.kv_heads = 1;
     assert_int_equal(gyre_attention_dense(NULL, x, x + 8, x + 16, x + 23, &one, &err), GYRE_EINVAL);
     assert_non_null(strstr(err.text, "out: overlaps v"));
+    one.queries = INT64_MIN;
+    assert_int_equal(gyre_attention_dense(NULL, x, x + 8, x + 16, x + 32, &one, &err), GYRE_ESHAPE);
+    assert_non_null(strstr(err.text, "q: shape[1] = -9223372036854775808 is not in "));
+    one.queries = 1;
     one.size = 3;
     assert_int_equal(gyre_attention_dense(NULL, x, x, x, x + 32, &one, &err), GYRE_EINVAL);
     assert_non_null(strstr(err.text, "GYRE_INIT(gyre_attention_shape)"));

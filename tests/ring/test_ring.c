@@ -180,6 +180,19 @@ static void mistakes_are_named(void **state) {
     args.out.data = NULL;
     SAYS(GYRE_EINVAL, "");
     args = rank_args(&g, 0);
+    for (int pass = GYRE_RING_KEYS; pass <= GYRE_RING_FEWEST;
+         pass++) { /* scratch is measured by shapes, so these come first */
+        ring.pass = (gyre_ring_pass)pass;
+        args.k.shape[2] = args.v.shape[2] = 0;
+        assert_int_equal(gyre_ring_scratch(&ring, 1, NULL), 0);
+        SAYS(GYRE_ESHAPE, "k: shape[2] = 0 is not in 1 .. ");
+        args = rank_args(&g, 0);
+        args.v.shape[3] = args.out.shape[3] = INT64_MAX;
+        assert_int_equal(gyre_ring_scratch(&ring, 1, NULL), 0);
+        SAYS(GYRE_ESHAPE, "v: shape[3] = 9223372036854775807 is not in 1 .. ");
+        args = rank_args(&g, 0);
+    }
+    ring.pass = GYRE_RING_KEYS;
     transport.ranks = 3;
     SAYS(GYRE_EINVAL, "shards: not of the 3 ranks of the transport");
     transport.ranks = 2;
