@@ -257,6 +257,15 @@ static void merges_agree_too(void **state) {
     void *scratch = scratch_for(bytes);
     assert_int_equal(gyre_ring_merge(&merge, scratch, bytes, NULL, &err), GYRE_OK);
     assert_int_equal(gyre_ring_merge(&merge, scratch, bytes - 64, NULL, &err), GYRE_ENOMEM);
+    gyre_ring_merge_args rowless = merge, countless = merge;
+    rowless.state.shape[0] = (int64_t)1 << 62, rowless.state.shape[2] = 0;
+    rowless.out.data = NULL;
+    assert_int_equal(gyre_ring_merge(&rowless, scratch, bytes, NULL, &err), GYRE_OK); /* at once */
+    countless.state.shape[1] = (int64_t)1 << 56; /* one row, over and over: 8 bytes of each number wrap around */
+    countless.state.stride[0] = countless.state.stride[1] = countless.state.stride[2] = 0;
+    assert_int_equal(gyre_ring_merge_scratch(&countless), 0);
+    assert_int_equal(gyre_ring_merge(&countless, scratch, bytes, NULL, &err), GYRE_ENOMEM);
+    assert_non_null(strstr(err.text, "state: its copies have more bytes than can be counted"));
     merge.out.shape[3] = 3;
     assert_int_equal(gyre_ring_merge(&merge, scratch, bytes, NULL, &err), GYRE_ESHAPE);
     merge.state.dtype = GYRE_DTYPE_F32;
