@@ -81,16 +81,16 @@ TIER_INLINE void score_rotated_rows(elem_type type, const gyre_key_scores *p) {
     multiply_by_key_scales(p);
 }
 
-static void score_rotated_f32(const gyre_key_scores *p) {
+KERNEL(score_rotated_f32)(const gyre_key_scores *p) {
     score_rotated_rows((elem_type){load_f32, NULL, 4}, p);
 }
-static void score_rotated_f16(const gyre_key_scores *p) {
+KERNEL(score_rotated_f16)(const gyre_key_scores *p) {
     score_rotated_rows((elem_type){load_f16, NULL, 2}, p);
 }
-static void score_rotated_bf16(const gyre_key_scores *p) {
+KERNEL(score_rotated_bf16)(const gyre_key_scores *p) {
     score_rotated_rows((elem_type){load_bf16, NULL, 2}, p);
 }
-static void score_rotated_q8(const gyre_key_scores *p) {
+KERNEL(score_rotated_q8)(const gyre_key_scores *p) {
     score_rotated_rows((elem_type){load_q8, NULL, 1}, p);
 }
 

@@ -31,19 +31,19 @@ TIER_INLINE void narrow_row(elem_type type, const float *in, char *out, int64_t 
         type.store(out + i * type.size, vec_load(in + i));
     if (i < n) store_partial(type, out + i * type.size, load_partial(table, (const char *)(in + i), n - i), n - i);
 }
-static void widen_f16(const void *in, float *out, int64_t n) {
+KERNEL(widen_f16)(const void *in, float *out, int64_t n) {
     widen_row((elem_type){load_f16, store_f16, 2}, in, out, n);
 }
-static void widen_bf16(const void *in, float *out, int64_t n) {
+KERNEL(widen_bf16)(const void *in, float *out, int64_t n) {
     widen_row((elem_type){load_bf16, store_bf16, 2}, in, out, n);
 }
-static void narrow_f16(const float *in, void *out, int64_t n) {
+KERNEL(narrow_f16)(const float *in, void *out, int64_t n) {
     narrow_row((elem_type){load_f16, store_f16, 2}, in, out, n);
 }
-static void narrow_bf16(const float *in, void *out, int64_t n) {
+KERNEL(narrow_bf16)(const float *in, void *out, int64_t n) {
     narrow_row((elem_type){load_bf16, store_bf16, 2}, in, out, n);
 }
-static void widen_q8(const void *in, float *out, int64_t n) {
+KERNEL(widen_q8)(const void *in, float *out, int64_t n) {
     widen_row((elem_type){load_q8, NULL, 1}, in, out, n);
 }
 
@@ -353,10 +353,10 @@ TIER_INLINE void weighted_sum_rows(elem_type type, int is_bf16, const gyre_weigh
 }
 
 #define DEFINE_DECODE_KERNELS(name, load, size, is_bf16)                                                                    \
-    static void score_rows_##name(const gyre_key_scores *p) {                                                               \
+    KERNEL(score_rows_##name)(const gyre_key_scores *p) {                                                                   \
         score_rows((elem_type){load, NULL, size}, is_bf16, p);                                                              \
     }                                                                                                                       \
-    static void weighted_sum_##name(const gyre_weighted_values *p) {                                                        \
+    KERNEL(weighted_sum_##name)(const gyre_weighted_values *p) {                                                            \
         weighted_sum_rows((elem_type){load, NULL, size}, is_bf16, p);                                                       \
     }
 DEFINE_DECODE_KERNELS(f32, load_f32, 4, 0)

@@ -2,7 +2,7 @@
  * counters at a time, and the dropout of weights by its numbers. */
 #ifndef GYRE_KERNELS_DROPOUT_TIER_H
 #define GYRE_KERNELS_DROPOUT_TIER_H
-#include "kernels/kernels.h"
+#include "kernels/tier_names.h"
 
 /* PHILOX_UNROLL: vectors of counters processed together, to hide the latency of the products.  PHILOX_UNROLL LANES must not
  * exceed PHILOX_COUNTERS. */
@@ -19,7 +19,7 @@ static inline void philox_round(vecu x[4], vecu low, vecu high) {
     x[3] = first;
 }
 
-static void philox(const gyre_philox *job, uint32_t numbers[GYRE_PHILOX_NUMBERS]) {
+KERNEL(philox)(const gyre_philox *job, uint32_t numbers[GYRE_PHILOX_NUMBERS]) {
     uint32_t count[PHILOX_COUNTERS], out[4][PHILOX_COUNTERS];
     for (uint32_t i = 0; i < PHILOX_COUNTERS; i++)
         count[i] = job->counter[0] + i;
@@ -44,7 +44,7 @@ static void philox(const gyre_philox *job, uint32_t numbers[GYRE_PHILOX_NUMBERS]
 }
 
 /* Vectorized by the compiler with the tier's options.  There is one product and no sum, so all tiers give the same bits. */
-static void dropout_row_f32(const gyre_dropout_row *drop, float *x, int64_t n) {
+KERNEL(dropout_row_f32)(const gyre_dropout_row *drop, float *x, int64_t n) {
     const uint32_t *restrict numbers = drop->numbers;
     const uint32_t last = drop->last;
     const float factor = drop->factor;

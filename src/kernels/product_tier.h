@@ -34,13 +34,13 @@ TIER_INLINE void pack_rows(elem_type type, const gyre_pack *p) {
         pack_tile(type, p, p->rows, p->tile_rows);
 }
 
-static void pack_f32(const gyre_pack *p) {
+KERNEL(pack_f32)(const gyre_pack *p) {
     pack_rows((elem_type){load_f32, store_f32, 4}, p);
 }
-static void pack_f16(const gyre_pack *p) {
+KERNEL(pack_f16)(const gyre_pack *p) {
     pack_rows((elem_type){load_f16, store_f16, 2}, p);
 }
-static void pack_bf16(const gyre_pack *p) {
+KERNEL(pack_bf16)(const gyre_pack *p) {
     pack_rows((elem_type){load_bf16, store_bf16, 2}, p);
 }
 
@@ -101,7 +101,7 @@ TIER_INLINE void prefetch_lines(const gyre_product_tiles *p, line_cursor *at, in
     }
 }
 
-static void product_tiles_f32(const gyre_product_tiles *p) {
+KERNEL(product_tiles_f32)(const gyre_product_tiles *p) {
     const int64_t vecs = (p->n + LANES - 1) / LANES, tile = PRODUCT_ROWS * LANES * vecs;
     const int64_t next_lines = p->next ? (p->next_bytes / CACHE_LINE_BYTES + 2) * p->next_rows : 0;
     const int64_t lines_per_tile = next_lines * PRODUCT_ROWS / p->rows + 1;

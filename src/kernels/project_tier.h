@@ -122,16 +122,16 @@ TIER_INLINE void project(project_sums *sums, const gyre_projection *p, int64_t w
     }
 }
 
-static void project_f32(const gyre_projection *p) {
+KERNEL(project_f32)(const gyre_projection *p) {
     project(sums_of_f32, p, p->w_row_stride * 4);
 }
-static void project_f16(const gyre_projection *p) {
+KERNEL(project_f16)(const gyre_projection *p) {
     project(sums_of_f16, p, p->w_row_stride * 2);
 }
-static void project_bf16(const gyre_projection *p) {
+KERNEL(project_bf16)(const gyre_projection *p) {
     project(sums_of_bf16, p, p->w_row_stride * 2);
 }
-static void project_q8_0(const gyre_projection *p) {
+KERNEL(project_q8_0)(const gyre_projection *p) {
     project(sums_of_q8_0, p, p->w_row_stride);
 }
 

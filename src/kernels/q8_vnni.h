@@ -117,7 +117,7 @@ TIER_INLINE void score_q8_group(const gyre_key_scores *p, int64_t r0, int rows) 
     }
 }
 
-static void score_rows_q8(const gyre_key_scores *p) {
+KERNEL(score_rows_q8)(const gyre_key_scores *p) {
     int64_t r = 0;
     if (p->channels > Q8_MAX_CHANNELS) {
         score_rows((elem_type){load_q8, NULL, 1}, 0, p);
@@ -211,7 +211,7 @@ TIER_INLINE void sum_q8_group(const gyre_weighted_values *p, int64_t r0, int row
     }
 }
 
-static void weighted_sum_q8(const gyre_weighted_values *all) {
+KERNEL(weighted_sum_q8)(const gyre_weighted_values *all) {
     for (int64_t first = 0; first < all->keys; first += Q8_KEYS) {
         gyre_weighted_values p = *all;
         int64_t r = 0;

@@ -11,7 +11,7 @@ static inline float scale_at(const unsigned char *bytes) {
 }
 
 /* Block: d, 32 signed bytes q.  Number = q d. */
-static void dequantize_q8_0(const void *row, float *out, int64_t n) {
+KERNEL(dequantize_q8_0)(const void *row, float *out, int64_t n) {
     const unsigned char *block = row;
     for (; n > 0; n -= GYRE_Q_BLOCK, block += GYRE_Q8_0_BYTES, out += GYRE_Q_BLOCK) {
         const vec d = vec_broadcast_f16(block);
@@ -22,7 +22,7 @@ static void dequantize_q8_0(const void *row, float *out, int64_t n) {
 }
 
 /* Block: d, 16 bytes.  Low halves are numbers 0 to 15, high halves 16 to 31.  Number = (q - 8) d. */
-static void dequantize_q4_0(const void *row, float *out, int64_t n) {
+KERNEL(dequantize_q4_0)(const void *row, float *out, int64_t n) {
     const unsigned char *block = row;
     const vecu low = vecu_set1(15);
     const vec zero = vec_set1(8);
@@ -65,7 +65,7 @@ TIER_INLINE void store_scaled(float *out, vecu q, float scale, float min) {
 
 /* Block: d, m, the 12 bytes of groups, 128 bytes.  Each 32 bytes hold two groups, the first in the low halves.  Number =
  * (d s) q - (m l), s and l being the group's scale and minimum. */
-static void dequantize_q4_k(const void *row, float *out, int64_t n) {
+KERNEL(dequantize_q4_k)(const void *row, float *out, int64_t n) {
     const unsigned char *block = row;
     for (; n > 0; n -= GYRE_QK_K, block += GYRE_Q4_K_BYTES, out += GYRE_QK_K) {
         float scale[16], mins[16];
@@ -84,7 +84,7 @@ static void dequantize_q4_k(const void *row, float *out, int64_t n) {
 }
 
 /* As Q4_K with a fifth bit on top: bit g of byte i of 32 belongs to number i of group g. */
-static void dequantize_q5_k(const void *row, float *out, int64_t n) {
+KERNEL(dequantize_q5_k)(const void *row, float *out, int64_t n) {
     const unsigned char *block = row;
     const vecu one = vecu_set1(1), low = vecu_set1(15);
     for (; n > 0; n -= GYRE_QK_K, block += GYRE_Q5_K_BYTES, out += GYRE_QK_K) {
@@ -108,7 +108,7 @@ static void dequantize_q5_k(const void *row, float *out, int64_t n) {
 /* Two halves of 128 numbers.  In each half, 64 bytes hold the low four bits and 32 bytes the upper two.  Number 32 k + i
  * has its low bits in byte i + 32 (k & 1), in the low half of the byte for k < 2, and its upper bits in bits 2 k and 2 k
  * + 1 of byte i.  16 numbers share a signed 8-bit scale s.  Number = (d s) (q - 32). */
-static void dequantize_q6_k(const void *row, float *out, int64_t n) {
+KERNEL(dequantize_q6_k)(const void *row, float *out, int64_t n) {
     const unsigned char *block = row;
     const vecu low = vecu_set1(15), high = vecu_set1(3);
     for (; n > 0; n -= GYRE_QK_K, block += GYRE_Q6_K_BYTES, out += GYRE_QK_K) {

@@ -10,7 +10,7 @@
  * bf16 has rotate_bf16_blocks for all of them, and f64 its own functions at the end. */
 #ifndef GYRE_KERNELS_ROTATE_TIER_H
 #define GYRE_KERNELS_ROTATE_TIER_H
-#include "kernels/tier_list.h"
+#include "kernels/tier_names.h"
 
 #include <string.h>
 
@@ -358,13 +358,13 @@ TIER_INLINE void rotate_heads(elem_type type, int is_bf16, const gyre_rotate_job
 }
 /* NOLINTEND(bugprone-branch-clone) */
 
-static void rotate_f32(const gyre_rotate_job *t) {
+KERNEL(rotate_f32)(const gyre_rotate_job *t) {
     rotate_heads((elem_type){load_f32, store_f32, 4}, 0, t);
 }
-static void rotate_f16(const gyre_rotate_job *t) {
+KERNEL(rotate_f16)(const gyre_rotate_job *t) {
     rotate_heads((elem_type){load_f16, store_f16, 2}, 0, t);
 }
-static void rotate_bf16(const gyre_rotate_job *t) {
+KERNEL(rotate_bf16)(const gyre_rotate_job *t) {
     gyre_rotate_job cached = *t;
     cached.past_caches = 0;
     rotate_heads((elem_type){load_bf16, store_bf16, 2}, 1, &cached);
@@ -394,7 +394,7 @@ TIER_INLINE void rotate_tokens(elem_type type, int is_bf16, int past_caches, con
         rotate_heads(type, is_bf16, &t);
     }
 }
-static void rotate_tokens_f32(const gyre_rotate_tokens_job *job) {
+KERNEL(rotate_tokens_f32)(const gyre_rotate_tokens_job *job) {
     if (!writes_lines(job, 4)) {
         rotate_tokens((elem_type){load_f32, store_f32, 4}, 0, 0, job);
         return;
@@ -402,7 +402,7 @@ static void rotate_tokens_f32(const gyre_rotate_tokens_job *job) {
     rotate_tokens((elem_type){load_f32, stream_f32, 4}, 0, 1, job);
     vec_stream_end();
 }
-static void rotate_tokens_f16(const gyre_rotate_tokens_job *job) {
+KERNEL(rotate_tokens_f16)(const gyre_rotate_tokens_job *job) {
     if (!writes_lines(job, 2)) {
         rotate_tokens((elem_type){load_f16, store_f16, 2}, 0, 0, job);
         return;
@@ -410,7 +410,7 @@ static void rotate_tokens_f16(const gyre_rotate_tokens_job *job) {
     rotate_tokens((elem_type){load_f16, stream_f16, 2}, 0, 1, job);
     vec_stream_end();
 }
-static void rotate_tokens_bf16(const gyre_rotate_tokens_job *job) {
+KERNEL(rotate_tokens_bf16)(const gyre_rotate_tokens_job *job) {
     if (!writes_lines(job, 2)) {
         rotate_tokens((elem_type){load_bf16, store_bf16, 2}, 1, 0, job);
         return;
@@ -437,7 +437,7 @@ TIER_INLINE void rotate_rows_as(const gyre_rotate_rows_job *job, int half) {
         rotate_partial(type, &t, x, x, i, job->pairs - i, &k);
     }
 }
-static void rotate_rows_f32(const gyre_rotate_rows_job *job) {
+KERNEL(rotate_rows_f32)(const gyre_rotate_rows_job *job) {
     if (job->half)
         rotate_rows_as(job, 1);
     else
@@ -458,13 +458,13 @@ TIER_INLINE void add_row(elem_type type, const void *in, void *out, const float 
     store_partial(type, to + i * type.size, sum, n - i);
 }
 
-static void add_f32(const void *in, void *out, const float *row, int64_t n) {
+KERNEL(add_f32)(const void *in, void *out, const float *row, int64_t n) {
     add_row((elem_type){load_f32, store_f32, 4}, in, out, row, n);
 }
-static void add_f16(const void *in, void *out, const float *row, int64_t n) {
+KERNEL(add_f16)(const void *in, void *out, const float *row, int64_t n) {
     add_row((elem_type){load_f16, store_f16, 2}, in, out, row, n);
 }
-static void add_bf16(const void *in, void *out, const float *row, int64_t n) {
+KERNEL(add_bf16)(const void *in, void *out, const float *row, int64_t n) {
     add_row((elem_type){load_bf16, store_bf16, 2}, in, out, row, n);
 }
 
@@ -642,7 +642,7 @@ static __attribute__((noinline)) void rotate_f64_from_half(const gyre_rotate_job
 
 /* Data in memory (exceeds_cache): 8 vectors at a time, so that each row is read once from end to end and prefetched by the
  * processor.  Data in cache: 2 vectors, with fewer angles in registers. */
-static void rotate_f64(const gyre_rotate_job *t) {
+KERNEL(rotate_f64)(const gyre_rotate_job *t) {
     gyre_rotate_job known = *t;
     if (t->from_half && t->to_half) {
         known.from_half = known.to_half = 1;
@@ -663,14 +663,14 @@ static void rotate_f64(const gyre_rotate_job *t) {
     }
 }
 
-static void rotate_tokens_f64(const gyre_rotate_tokens_job *job) {
+KERNEL(rotate_tokens_f64)(const gyre_rotate_tokens_job *job) {
     gyre_rotate_job t = job->one;
     for (int64_t k = 0; k < job->tokens; k++) {
         t.in = (const double *)job->one.in + k * job->in_token_stride;
         t.out = (double *)job->one.out + k * job->out_token_stride;
         t.cosine = job->rows[k];
         t.sine = (const double *)job->rows[k] + t.pairs;
-        rotate_f64(&t);
+        OF_TIER(rotate_f64)(&t);
     }
 }
 

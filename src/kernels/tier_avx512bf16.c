@@ -1,10 +1,12 @@
 /* tier_avx512bf16.c: the kernels for AVX-512 with its instructions for bf16 and for dot products of integers, which every
- * processor with the former has.  Built with the flags of tier_avx512.c, -mavx512bf16 and -mavx512vnni. */
+ * processor with the former has.  Kernels that need neither are those of tier_avx512.c.  Built with its flags, -mavx512bf16
+ * and -mavx512vnni. */
 #include "kernels/tier_list.h"
 
 #if defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512VL__) && defined(__AVX512DQ__) &&                      \
     defined(__AVX512BF16__) && defined(__AVX512VNNI__)
-#define TIER avx512bf16
+#define TIER      avx512bf16
+#define TIER_BASE avx512
 #define BF16_INSTRUCTIONS
 #define VNNI_INSTRUCTIONS
 #include "kernels/vec_avx512.h"

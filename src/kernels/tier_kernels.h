@@ -1,12 +1,12 @@
 /* tier_kernels.h: kernels written once over a small vector vocabulary.  The source file of a tier includes its vocabulary
- * (vec_*.h), then the templates.  This one defines kernels as static functions and, at the end, the tier's table.
+ * (vec_*.h), then the templates.  This one defines kernels and, at the end, the tier's table.
  *
  * The vocabulary: TIER (its name), vec, mask, LANES (1, 4, 8 or 16), MATMUL_BLOCK_ROWS and MATMUL_BLOCK_VECS (as many
  * accumulators of the product as fit the registers together with its operands) and the vec_ functions used below.
  * vec_max(a, b) and vec_min(a, b) give b if either is a NaN. */
 #ifndef GYRE_KERNELS_TIER_KERNELS_H
 #define GYRE_KERNELS_TIER_KERNELS_H
-#include "kernels/tier_list.h"
+#include "kernels/tier_names.h"
 
 #define INLINE static inline __attribute__((always_inline))
 #if defined(__clang__)
@@ -86,7 +86,7 @@ INLINE void matmul_all(const gyre_matmul *p, int64_t a_row_stride, int64_t a_col
         matmul_columns(p, j, 1, a_row_stride, a_col_stride);
 }
 
-static void matmul_f32(const gyre_matmul *p) {
+KERNEL(matmul_f32)(const gyre_matmul *p) {
     if (p->a_col_stride == 1)
         matmul_all(p, p->a_row_stride, 1);
     else if (p->a_row_stride == 1)
@@ -129,21 +129,21 @@ INLINE void exp_row_from(float *x, int64_t n, float shift, float *sum, float fro
     }
     *sum = vec_reduce_add(total);
 }
-static void exp_row_f32(float *x, int64_t n, float shift, float *sum) {
+KERNEL(exp_row_f32)(float *x, int64_t n, float shift, float *sum) {
     exp_row_from(x, n, shift, sum, -87.33654f);
 }
-static void weights_row_f32(float *x, int64_t n, float shift, float *sum) {
+KERNEL(weights_row_f32)(float *x, int64_t n, float shift, float *sum) {
     exp_row_from(x, n, shift, sum, GYRE_SMALLEST_WEIGHT_LOG);
 }
 
-static void max_row_f32(const float *x, int64_t n, float *max) {
+KERNEL(max_row_f32)(const float *x, int64_t n, float *max) {
     vec largest = vec_set1(-__builtin_inff());
     for (int64_t i = 0; i < n; i += LANES)
         largest = vec_max(vec_load(x + i), largest);
     *max = vec_reduce_max(largest);
 }
 
-static void scale_row_f32(float *x, int64_t n, float factor) {
+KERNEL(scale_row_f32)(float *x, int64_t n, float factor) {
     const vec by = vec_set1(factor);
     for (int64_t i = 0; i < n; i += LANES)
         vec_store(x + i, vec_mul(vec_load(x + i), by));
@@ -163,7 +163,7 @@ INLINE vec vec_tanh(vec y) {
     return vec_select(vec_not_less(size, vec_set1(0.625f)), signed_high, low);
 }
 
-static void softcap_row_f32(float *x, float *slope, int64_t n, float cap) {
+KERNEL(softcap_row_f32)(float *x, float *slope, int64_t n, float cap) {
     const vec by = vec_set1(cap), lowest = vec_set1(-__builtin_inff()), one = vec_set1(1);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec score = vec_load(x + i), t = vec_tanh(vec_div(score, by));
@@ -198,7 +198,7 @@ INLINE vec vec_sine_of_turns(vec u) {
     return vec_mul(y, u);
 }
 
-static void phase_row_f32(const gyre_phase_row *row) {
+KERNEL(phase_row_f32)(const gyre_phase_row *row) {
     const vec zero = vec_set1(0), quarter = vec_set1(0.25f), half = vec_set1(0.5f), by = vec_set1(-6.28318531f);
     for (int64_t i = 0; i < row->n; i += LANES) {
         const vec x = vec_load(row->x + i), turns = vec_load(row->turns + i), t = vec_mul(turns, vec_load(row->phase + i));
@@ -214,7 +214,7 @@ static void phase_row_f32(const gyre_phase_row *row) {
     }
 }
 
-static void phase_gradient_row_f32(float *dx, float *slope, const float *cosine, int64_t n) {
+KERNEL(phase_gradient_row_f32)(float *dx, float *slope, const float *cosine, int64_t n) {
     const vec zero = vec_set1(0);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec d = vec_load(dx + i);
@@ -224,7 +224,7 @@ static void phase_gradient_row_f32(float *dx, float *slope, const float *cosine,
     }
 }
 
-static void alibi_row_f32(float *x, int64_t n, float slope, float distance) {
+KERNEL(alibi_row_f32)(float *x, int64_t n, float slope, float distance) {
     static const float count[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
     const vec by = vec_set1(slope), first = vec_load(count), zero = vec_set1(0);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -234,7 +234,7 @@ static void alibi_row_f32(float *x, int64_t n, float slope, float distance) {
 }
 
 /* Plain C: compilers vectorize the inner loop, whose length they know. */
-static void split_row_f64(const double *x, double base, int64_t n, float *high, float *low) {
+KERNEL(split_row_f64)(const double *x, double base, int64_t n, float *high, float *low) {
     for (int64_t i = 0; i < n; i += 16) {
         const double *restrict from = x + i;
         float *restrict h = high + i, *restrict l = low + i;
@@ -246,7 +246,7 @@ static void split_row_f64(const double *x, double base, int64_t n, float *high, 
     }
 }
 
-static void difference_row_f32(float *x, int64_t n, const gyre_differences *by) {
+KERNEL(difference_row_f32)(float *x, int64_t n, const gyre_differences *by) {
     const vec high = vec_set1(by->from_high), low = vec_set1(by->from_low);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec difference = vec_add(vec_sub(high, vec_load(by->high + i)), vec_sub(low, vec_load(by->low + i)));
@@ -254,14 +254,14 @@ static void difference_row_f32(float *x, int64_t n, const gyre_differences *by) 
     }
 }
 
-static void dot_row_f32(const float *a, const float *b, int64_t n, float *sum) {
+KERNEL(dot_row_f32)(const float *a, const float *b, int64_t n, float *sum) {
     vec total = vec_set1(0);
     for (int64_t i = 0; i < n; i += LANES)
         total = vec_fma(vec_load(a + i), vec_load(b + i), total);
     *sum = vec_reduce_add(total);
 }
 
-static void softmax_gradient_row_f32(const float *p, float *dp, int64_t n, float delta) {
+KERNEL(softmax_gradient_row_f32)(const float *p, float *dp, int64_t n, float delta) {
     const vec less = vec_set1(delta), zero = vec_set1(0);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec weight = vec_load(p + i);
@@ -270,7 +270,7 @@ static void softmax_gradient_row_f32(const float *p, float *dp, int64_t n, float
 }
 
 /* !(0 < x) holds for a NaN too, whose product with the slope is one. */
-static void leaky_relu_row_f32(float *x, float *y, int64_t n, float bias, float slope) {
+KERNEL(leaky_relu_row_f32)(float *x, float *y, int64_t n, float bias, float slope) {
     const vec by = vec_set1(slope), shift = vec_set1(bias), zero = vec_set1(0);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec unit = vec_add(vec_load(x + i), shift);
@@ -278,7 +278,7 @@ static void leaky_relu_row_f32(float *x, float *y, int64_t n, float bias, float 
         vec_store(y + i, vec_select(vec_not_less(zero, unit), vec_mul(by, unit), unit));
     }
 }
-static void leaky_relu_gradient_row_f32(const float *x, float *dy, int64_t n, float slope) {
+KERNEL(leaky_relu_gradient_row_f32)(const float *x, float *dy, int64_t n, float slope) {
     const vec by = vec_set1(slope), zero = vec_set1(0);
     for (int64_t i = 0; i < n; i += LANES) {
         const vec gradient = vec_load(dy + i);
@@ -286,7 +286,7 @@ static void leaky_relu_gradient_row_f32(const float *x, float *dy, int64_t n, fl
     }
 }
 
-static void finite_row_f32(const float *x, int64_t n, int *finite) {
+KERNEL(finite_row_f32)(const float *x, int64_t n, int *finite) {
     vec sum = vec_set1(0); /* 0 x is 0 for a finite x, NaN otherwise */
     for (int64_t i = 0; i < n; i += LANES)
         sum = vec_fma(vec_load(x + i), vec_set1(0), sum);
@@ -306,7 +306,7 @@ INLINE void gather_add_row(float *restrict to, const float *restrict from, const
         to[j] += from[row[j]];
 }
 
-static void gather_add_f32(const gyre_gather_add *p) {
+KERNEL(gather_add_f32)(const gyre_gather_add *p) {
     for (int64_t l = 0; l < p->lines && p->n > 0; l++) {
         float *restrict to = p->to + l * p->to_row_stride;
         const float *restrict from = p->from + l * p->from_row_stride;
@@ -322,7 +322,7 @@ static void gather_add_f32(const gyre_gather_add *p) {
     }
 }
 
-static void transpose_f32(const gyre_transpose *t) {
+KERNEL(transpose_f32)(const gyre_transpose *t) {
     for (int64_t r = 0; r < t->rows; r += TRANSPOSE)
         for (int64_t c = 0; c < t->columns; c += TRANSPOSE)
             transpose_square(t->in + r * t->in_row_stride + c, t->in_row_stride, t->out + c * t->out_row_stride + r,
@@ -341,7 +341,7 @@ INLINE int angle_pair(float *out, double first, double second, double factor) {
     return low != high;
 }
 
-static void angle_rows(const gyre_angle_block *job) {
+KERNEL(angle_rows)(const gyre_angle_block *job) {
     const double *restrict c = job->cosine, *restrict s = job->sine;
     for (int64_t j = 0; j < job->rows; j++) {
         const double *restrict sc = job->step_cosine + j * job->step_row_stride, *restrict ss = job->step_sine +
@@ -358,10 +358,8 @@ static void angle_rows(const gyre_angle_block *job) {
 }
 
 /* -- the tier's table -- */
-#define JOIN2(a, b) a##b
-#define JOIN(a, b)  JOIN2(a, b)
-#define TEXT2(a)    #a
-#define TEXT(a)     TEXT2(a)
+#define TEXT2(a) #a
+#define TEXT(a)  TEXT2(a)
 
 static const gyre_kernels table = {
     .tier = TEXT(TIER),
@@ -370,10 +368,15 @@ static const gyre_kernels table = {
     .product_outs = PRODUCT_OUTS,
     .matmul_rows = MATMUL_BLOCK_ROWS,
     .matmul_columns = MATMUL_BLOCK_VECS * LANES < 16 ? 16 : MATMUL_BLOCK_VECS * LANES,
-#define GYRE_KERNEL(name, parameters) .name = name,
+#ifdef TIER_BASE
+#define GYRE_KERNEL(name, parameters)     .name = NAME_IN(TIER_BASE, name),
+#define GYRE_KERNEL_OWN(name, parameters) .name = OF_TIER(name),
+#else
+#define GYRE_KERNEL(name, parameters) .name = OF_TIER(name),
+#endif
 #include "kernels/kernels.def"
 #undef GYRE_KERNEL
 };
-const gyre_kernels *const JOIN(gyre_tier_, TIER) = &table;
+const gyre_kernels *const NAME_IN(tier, TIER) = &table;
 
 #endif

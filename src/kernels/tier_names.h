@@ -1,0 +1,31 @@
+/* tier_names.h: names and declarations of the kernels of the tier that is compiled, such as gyre_avx2_rotate_f32.
+ *
+ * A tier with TIER_BASE has only the kernels of its own (GYRE_KERNEL_OWN in kernels.def).  It takes the others from that
+ * tier, whose code they would repeat. */
+#ifndef GYRE_KERNELS_TIER_NAMES_H
+#define GYRE_KERNELS_TIER_NAMES_H
+#include "kernels/tier_list.h"
+
+#define NAME_IN_TIER(tier, name) gyre_##tier##_##name
+#define NAME_IN(tier, name)      NAME_IN_TIER(tier, name)
+#define OF_TIER(name)            NAME_IN(TIER, name)
+
+#ifdef TIER_BASE
+#define KERNEL(name)                  static inline void OF_TIER(name) /* the templates define more than the tier uses */
+#define GYRE_KERNEL(name, parameters) void NAME_IN(TIER_BASE, name) parameters;
+#define GYRE_KERNEL_OWN(name, parameters)
+#else
+#define KERNEL(name)                  void OF_TIER(name)
+#define GYRE_KERNEL(name, parameters) void OF_TIER(name) parameters;
+#endif
+/* Not exported by a shared library, so that calls of and pointers to them need no symbol at run time. */
+#if defined(__GNUC__)
+#pragma GCC visibility push(hidden)
+#endif
+#include "kernels/kernels.def"
+#if defined(__GNUC__)
+#pragma GCC visibility pop
+#endif
+#undef GYRE_KERNEL
+
+#endif
