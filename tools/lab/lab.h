@@ -40,7 +40,7 @@ enum {
     LAB_WINDOWS = 100, /* of keys or copies in a cell, at most */
     LAB_PATH = 4096,
     LAB_COLUMNS = 1 + 3 * LAB_CONTEXTS + 3, /* of a table: measures, and pairs */
-    LAB_KEY = 200,
+    LAB_KEY = 320,
     LAB_NAME = METHOD_LABEL + 16
 };
 
