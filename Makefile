@@ -21,7 +21,9 @@ demo:
 	@$(MAKE) --no-print-directory build
 	@scripts/demo $(BUILD)/gyre
 
-test: configure
+test:
+	@echo "Builds Gyre and its tests, and runs them: about $$((360 / $$(nproc))) seconds with $$(nproc) processors."
+	@$(MAKE) --no-print-directory configure
 	@scripts/test-python --prepare $(BUILD)
 	@cmake --build --preset $(PRESET)
 	@scripts/run-tests $(BUILD)
