@@ -1,6 +1,8 @@
 /* random_cuts.h: how many random cuts a test of bits tries. */
 #ifndef GYRE_TESTS_RANDOM_CUTS_H
 #define GYRE_TESTS_RANDOM_CUTS_H
+#include "support.h"
+
 #include <stdlib.h>
 
 #if defined(__has_feature)
@@ -10,15 +12,15 @@
 #endif
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__) || HAS_FEATURE(thread_sanitizer) ||                       \
     HAS_FEATURE(address_sanitizer) /* takes 30 times as long */
-enum { USUAL_CUTS = 20 };
+enum { FEW_CUTS = 20, ALL_CUTS = 20 };
 #else
-enum { USUAL_CUTS = 200 };
+enum { FEW_CUTS = 50, ALL_CUTS = 200 };
 #endif
 
-/* out = 200; 20 under a sanitizer; GYRE_TEST_CUTS where that is set, for emulators. */
+/* out = 50, or 200 with GYRE_TEST_ALL; 20 under a sanitizer; GYRE_TEST_CUTS where that is set, for emulators. */
 static inline int random_cuts(void) {
     const char *wanted = getenv("GYRE_TEST_CUTS");
-    return wanted && atoi(wanted) > 0 ? atoi(wanted) : USUAL_CUTS;
+    return wanted && atoi(wanted) > 0 ? atoi(wanted) : test_all() ? ALL_CUTS : FEW_CUTS;
 }
 
 /* out = 1 if texts and lists are to be short as well. */

@@ -6,6 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+int test_all(void) {
+    return getenv("GYRE_TEST_ALL") != NULL;
+}
+
 json_t *test_reference(const char *name) {
     char path[1024];
     json_error_t why;

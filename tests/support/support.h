@@ -44,6 +44,9 @@ typedef struct test_budget {
 } test_budget;
 gyre_alloc test_budget_alloc(test_budget *budget);
 
+/* out = 1 if GYRE_TEST_ALL is set, as ci/nightly sets it: also the cases that repeat others of their kind. */
+int test_all(void);
+
 /* Every type of activations: queries, keys, values, inputs. */
 enum { TEST_DTYPES = 4 };
 static const gyre_dtype test_dtypes[TEST_DTYPES] = {GYRE_DTYPE_F32, GYRE_DTYPE_F16, GYRE_DTYPE_BF16, GYRE_DTYPE_F64};

@@ -5,8 +5,9 @@
 
 static const char *const kinds[] = {"memory", "open", "read", "write", "sync", "rename", "map", "thread", "stat", "access"};
 enum { KINDS = sizeof kinds / sizeof *kinds, RESULTS = 3, MAX_BYTES = 1 << 20 };
-/* Runs of one command and kind; GYRE_FAIL_RUNS=1000000 takes every call. */
-enum { RUNS = 12, EVERY = 1 << 20 };
+/* Runs of one command and kind: FEW, or with GYRE_TEST_ALL as many as a job says; GYRE_FAIL_RUNS=1000000 takes every
+ * call. */
+enum { FEW = 4, RUNS = 12, EVERY = 1 << 20 };
 
 /* What is left of a run that failed. */
 typedef enum leaves {
@@ -20,7 +21,7 @@ typedef struct job {
     const char *line;
     const char *results[RESULTS]; /* files that it writes */
     leaves leaves;
-    long runs;       /* 0 = RUNS */
+    long runs;       /* with GYRE_TEST_ALL; 0 = RUNS */
     int is_measured; /* 1: numbers differ from run to run, and are not compared */
 } job;
 
@@ -221,7 +222,8 @@ static long count_calls(const job *j, const char *kind) {
 
 static void check_kind(const job *j, const char *kind, const ended *whole) {
     const char *runs_text = getenv("GYRE_FAIL_RUNS");
-    const long runs = runs_text ? strtol(runs_text, NULL, 10) : j->runs ? j->runs : RUNS, calls = count_calls(j, kind);
+    const long usual = !test_all() ? FEW : j->runs ? j->runs : RUNS;
+    const long runs = runs_text ? strtol(runs_text, NULL, 10) : usual, calls = count_calls(j, kind);
     const long step = calls > runs ? calls / runs : 1;
     char fail[40];
     for (long n = 1; n <= calls; n += step) {
