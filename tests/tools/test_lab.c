@@ -222,17 +222,17 @@ static void duration(void **state) {
 static void quick_of_bundled(void **state) {
     (void)state;
     json_t *quick = run_json("lab --preset quick --encodings learned --json --report @quick.html");
-    json_t *whole = run_json("lab --encodings learned --json --report @quick.html");
+    json_t *full = run_json("lab --encodings learned --json --report @quick.html");
     const json_t *cells = json_object_get(json_array_get(json_object_get(quick, "encodings"), 0), "cells");
     assert_string_equal(json_string_value(json_object_get(quick, "preset")), "bundled-quick");
     assert_int_equal(json_array_size(cells), 4);
     assert_true(perplexity_at(quick, "encodings", 0, 0) > 1);
-    assert_true(perplexity_at(quick, "encodings", 0, 0) == perplexity_at(whole, "encodings", 0, 0));
+    assert_true(perplexity_at(quick, "encodings", 0, 0) == perplexity_at(full, "encodings", 0, 0));
     const json_t *first = json_array_get(cells, 0);
     assert_true(json_is_null(json_object_get(first, "copied")) && json_is_null(json_object_get(first, "copied_interval")));
     assert_int_equal(json_array_size(json_object_get(quick, "ranks")), 0);
     json_decref(quick);
-    json_decref(whole);
+    json_decref(full);
     outcome o;
     const pid_t child = start("lab --preset quick --report @quick.html", in_folder("quick"));
     if (!wait_for_text("quick", "\nnone ", child)) fail_msg("no method first");
