@@ -69,13 +69,13 @@ void *gyre_view_at(const gyre_view *view, int64_t b, int64_t t, int64_t h, int64
 }
 
 void gyre_cview_narrow(gyre_cview *view, int axis, int64_t first, int64_t count) {
-    if (view->data && first != 0)
+    if (view->data && first != 0 && gyre_view_elements(view->shape) > 0)
         view->data = (const char *)view->data + first * view->stride[axis] * (int64_t)gyre_dtype_size(view->dtype);
     view->shape[axis] = count;
 }
 
 void gyre_view_narrow(gyre_view *view, int axis, int64_t first, int64_t count) {
-    if (view->data && first != 0)
+    if (view->data && first != 0 && gyre_view_elements(view->shape) > 0)
         view->data = (char *)view->data + first * view->stride[axis] * (int64_t)gyre_dtype_size(view->dtype);
     view->shape[axis] = count;
 }

@@ -9,7 +9,8 @@
 const void *gyre_cview_at(const gyre_cview *view, int64_t b, int64_t t, int64_t h, int64_t c);
 void *gyre_view_at(const gyre_view *view, int64_t b, int64_t t, int64_t h, int64_t c);
 
-/* *view = elements first .. first + count - 1 of that axis.  A view without memory stays without. */
+/* *view = elements first .. first + count - 1 of that axis.  A view without memory stays without, and one
+ * without elements where it is: its strides may be any numbers. */
 void gyre_cview_narrow(gyre_cview *view, int axis, int64_t first, int64_t count);
 void gyre_view_narrow(gyre_view *view, int axis, int64_t first, int64_t count);
 

@@ -16,14 +16,31 @@ static const gyre_ring_way *way_of(const gyre_ring_call *r) {
 
 /* -- checks -- */
 
+/* One of the gradients to gate sums. */
+static gyre_status check_gate_gradient(const gyre_ring_call *r, const gyre_view *view, const gyre_cview *of,
+                                       const char *name, gyre_error *err) {
+    if (!r->gated || !view->data) return GYRE_OK;
+    if (view->dtype != GYRE_DTYPE_F32 && view->dtype != GYRE_DTYPE_F64)
+        return gyre_fail(err, GYRE_EDTYPE, "%s: %s is not F32 or F64 (%s)", name, gyre_dtype_text(view->dtype), r->name);
+    const gyre_status status = gyre_shape_check(view->shape, of->shape, name, r->name, err);
+    return status ? status : gyre_output_check(view, name, r->name, err);
+}
+
+static gyre_status check_gradient_inputs(const gyre_ring_call *r, const gyre_gradient_views *call, gyre_error *err) {
+    if (!call->dout || !call->dqkv)
+        return gyre_fail(err, GYRE_EINVAL, "%s: is NULL (%s)", call->dout ? "dqkv" : "dout", r->name);
+    if (!r->whole.lse.data && gyre_view_elements(r->whole.q.shape) > 0)
+        return gyre_fail(err, GYRE_EINVAL, "lse: data is NULL, but the gradient needs it (%s)", r->name);
+    const gyre_status status = gyre_shape_check(call->dout->shape, r->whole.out.shape, "dout", r->name, err);
+    return status ? status : gyre_cview_check(call->dout, "dout", r->name, err);
+}
+
 static gyre_status check_outputs(const gyre_ring_call *r, const gyre_gradient_views *call, gyre_error *err) {
     const gyre_cview *like[3] = {&r->whole.q, &r->whole.k, &r->whole.v};
     gyre_status status = gyre_output_check(&r->whole.out, "out", r->name, err); /* parts may leave it open */
+    if (!status && r->whole.lse.data) status = gyre_output_check(&r->whole.lse, "lse", r->name, err);
     if (status || !call) return status;
-    if (!call->dout || !call->dqkv)
-        return gyre_fail(err, GYRE_EINVAL, "%s: is NULL (%s)", call->dout ? "dqkv" : "dout", r->name);
-    status = gyre_shape_check(call->dout->shape, r->whole.out.shape, "dout", r->name, err);
-    if (!status) status = gyre_cview_check(call->dout, "dout", r->name, err);
+    status = check_gradient_inputs(r, call, err);
     for (int i = 0; i < 3 && !status; i++) {
         if (call->dqkv[i].dtype != GYRE_DTYPE_F32)
             return gyre_fail(err, GYRE_EDTYPE, "dqkv[%d]: %s is not F32 (%s)", i, gyre_dtype_text(call->dqkv[i].dtype),
@@ -33,13 +50,8 @@ static gyre_status check_outputs(const gyre_ring_call *r, const gyre_gradient_vi
                              GYRE_SHAPE_ARGS(call->dqkv[i].shape), GYRE_SHAPE_ARGS(like[i]->shape), r->name);
         status = gyre_output_check(&call->dqkv[i], "dqkv", r->name, err);
     }
-    const gyre_view *gates = &r->whole.dk_gate_sums;
-    if (status || !r->gated || !gates->data) return status;
-    if (gates->dtype != GYRE_DTYPE_F32 && gates->dtype != GYRE_DTYPE_F64)
-        return gyre_fail(err, GYRE_EDTYPE, "dk_gate_sums: %s is not F32 or F64 (%s)", gyre_dtype_text(gates->dtype),
-                         r->name);
-    status = gyre_shape_check(gates->shape, r->whole.k_gate_sums.shape, "dk_gate_sums", r->name, err);
-    return status ? status : gyre_output_check(gates, "dk_gate_sums", r->name, err);
+    if (!status) status = check_gate_gradient(r, &r->whole.dq_gate_sums, &r->whole.q_gate_sums, "dq_gate_sums", err);
+    return status ? status : check_gate_gradient(r, &r->whole.dk_gate_sums, &r->whole.k_gate_sums, "dk_gate_sums", err);
 }
 
 /* -- the calls -- */
