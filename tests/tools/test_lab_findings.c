@@ -22,6 +22,8 @@ static void make_row(lab_row *row, const char *name, double trained, double long
 static lab *make(void) {
     lab *l = calloc(1, sizeof *l);
     assert_non_null(l);
+    l->plan.contexts_count = LAB_CONTEXTS;
+    l->plan.measures = LAB_MEASURES;
     l->plan.trained = 256;
     l->plan.longest = 4096;
     l->plan.rope = 1;

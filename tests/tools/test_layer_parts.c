@@ -135,8 +135,7 @@ static void trained_turns_have_no_figures(void **state) {
     for (int i = 0; i < 3; i++) {
         char line[64];
         snprintf(line, sizeof line, "explain @%s --accuracy", trained[i]);
-        assert_non_null(
-            strstr(run(line)->out, "  Gyre, float32                    not computed: the weights hold the turns"));
+        assert_non_null(strstr(run(line)->out, "not computed: the weights hold the turns"));
     }
     assert_non_null(strstr(run("explain @pope --accuracy")->out, "not computed: it has no polar layers"));
 }

@@ -110,7 +110,8 @@ FILE *cli_page_begin(cli_page *page, FILE *file) {
 
 void cli_page_end(cli_page *page) {
     const int width = cli_page_width(page->file);
-    if (fclose(page->lines)) exit(cli_fail("text: out of memory (gyre)"));
+    const int failed = ferror(page->lines);
+    if (fclose(page->lines) || failed || !page->text) exit(cli_fail("text: out of memory (gyre)"));
     for (char *line = page->text, *end; (end = strchr(line, '\n')); line = end + 1) {
         *end = 0;
         print_line(page->file, width, line);

@@ -4,6 +4,7 @@
 #include "tools/lab/lab_findings.h"
 #include "tools/lab/lab_tables.h"
 #include <stdlib.h>
+#include <string.h>
 
 enum { ENCODINGS, METHODS, SLOPES, TABLES, HEADINGS = 2 /* of the table of methods */ };
 
@@ -120,6 +121,8 @@ static gyre_status end_table(lab *l, lab_table *t, FILE *file, gyre_error *err) 
         if (t->table.note) cli_page_paragraph(file, "2", t->table.note);
         if (table != SLOPES && lab_finding(l, table == METHODS, finding)) {
             fputc('\n', file);
+            for (char *mark; (mark = strchr(finding, '`'));) /* the markup of a page */
+                memmove(mark, mark + 1, strlen(mark));
             cli_page_paragraph(file, NULL, finding);
         }
         fputc('\n', file);

@@ -25,7 +25,7 @@ static gyre_status try_marks(const passkey *p, int64_t *length, int64_t *right, 
     *right = -1;
     gyre_status status = passkey_template_init(&template, p->input.tokenizer, &marks, *length, 0, err);
     if (status == GYRE_EINVAL) return GYRE_OK;
-    if (!status) status = passkey_run(&job, NULL, err);
+    if (!status) status = method_name_failure(passkey_run(&job, NULL, err), "none", *length, err);
     *right = 0;
     for (int t = 0; t < TRIALS && !status; t++)
         *right += trials[t].right;

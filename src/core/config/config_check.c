@@ -8,44 +8,36 @@
 #include <stdio.h>
 #include <string.h>
 
-static gyre_status refuse(const gyre_config_field *f, gyre_error *err, const char *value, const char *why) {
-    return gyre_fail(err, GYRE_EINVAL, "%s: %s %s (gyre_config)", f->name, value, why);
-}
-
-/* "is not one of half, interleaved" */
+/* "rope.layout: 7 is not one of half, interleaved" */
 static gyre_status refuse_choice(const gyre_config_field *f, int64_t value, gyre_error *err) {
-    char list[256] = "", number[24];
+    char list[256] = "";
     for (const gyre_field_name *n = f->names; n->text; n++) {
         const size_t used = strlen(list);
-        snprintf(list + used, sizeof list - used, "%s%s", used ? ", " : "is not one of ", n->text);
+        snprintf(list + used, sizeof list - used, "%s%s", used ? ", " : "", n->text);
     }
-    snprintf(number, sizeof number, "%" PRId64, value);
-    return refuse(f, err, number, list);
+    return gyre_fail(err, GYRE_EINVAL, "%s: %" PRId64 " is not one of %s (gyre_config)", f->name, value, list);
 }
 
 static gyre_status check_integer(const gyre_config_field *f, int64_t value, gyre_error *err) {
-    char text[24];
-    snprintf(text, sizeof text, "%" PRId64, value);
-    if (f->type != GYRE_FIELD_INTEGER && value < 0) return refuse(f, err, text, "is negative");
-    if (f->type == GYRE_FIELD_COUNT && value > INT32_MAX) return refuse(f, err, text, "is past 2^31 - 1");
+    if (f->type != GYRE_FIELD_INTEGER && value < 0)
+        return gyre_fail(err, GYRE_EINVAL, "%s: %" PRId64 " is negative (gyre_config)", f->name, value);
+    if (f->type == GYRE_FIELD_COUNT && value > INT32_MAX)
+        return gyre_fail(err, GYRE_EINVAL, "%s: %" PRId64 " is past 2^31 - 1 (gyre_config)", f->name, value);
     if (value == 0 || ((double)value >= f->minimum && (double)value <= f->maximum)) return GYRE_OK;
-    return gyre_fail(err, GYRE_EINVAL, "%s: %s is not within %.0f .. %.0f (gyre_config)", f->name, text, f->minimum,
-                     f->maximum);
+    return gyre_fail(err, GYRE_EINVAL, "%s: %" PRId64 " is not within %.0f .. %.0f (gyre_config)", f->name, value,
+                     f->minimum, f->maximum);
 }
 
 static gyre_status check_number(const gyre_config_field *f, double value, gyre_error *err) {
-    char text[32], why[64];
-    snprintf(text, sizeof text, "%g", value);
-    if (!isfinite(value)) return refuse(f, err, text, "is not finite");
+    if (!isfinite(value)) return gyre_fail(err, GYRE_EINVAL, "%s: %g is not finite (gyre_config)", f->name, value);
     if (value == 0) return GYRE_OK;
-    if (f->above_minimum && value <= f->minimum) {
-        snprintf(why, sizeof why, "is not above %g", f->minimum);
-        return refuse(f, err, text, why);
-    }
-    if (value >= f->minimum && value <= f->maximum) return GYRE_OK;
-    snprintf(why, sizeof why, value < f->minimum ? "is below %g" : "is above %g",
-             value < f->minimum ? f->minimum : f->maximum);
-    return refuse(f, err, text, why);
+    if (f->above_minimum && value <= f->minimum)
+        return gyre_fail(err, GYRE_EINVAL, "%s: %g is not above %g (gyre_config)", f->name, value, f->minimum);
+    if (value < f->minimum)
+        return gyre_fail(err, GYRE_EINVAL, "%s: %g is below %g (gyre_config)", f->name, value, f->minimum);
+    if (value > f->maximum)
+        return gyre_fail(err, GYRE_EINVAL, "%s: %g is above %g (gyre_config)", f->name, value, f->maximum);
+    return GYRE_OK;
 }
 
 static gyre_status check_field(const gyre_config *config, const gyre_config_field *f, gyre_error *err) {
