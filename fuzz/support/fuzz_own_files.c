@@ -49,7 +49,7 @@ static void choose_rotation(gyre_config *p, fuzz_bytes *b) {
 static gyre_model_config choose_config(fuzz_bytes *b) {
     gyre_model_config c = GYRE_INIT(gyre_model_config);
     c.position.size = sizeof c.position;
-    c.position.kind = (gyre_kind)(fuzz_byte(b) % 15);
+    c.position.kind = (gyre_kind)(fuzz_byte(b) % 16);
     c.layer_parts = choose_parts(c.position.kind, b);
     c.vocab = fuzz_choice(b, 2) ? 256 : 19;
     c.layers = 1 + fuzz_choice(b, 2);

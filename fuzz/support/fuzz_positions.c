@@ -96,7 +96,8 @@ void fuzz_positions_make(fuzz_positions *p, fuzz_bytes *in, const fuzz_limits *l
         fuzz_require(gyre_encoding_frequencies(p->encoding, 0, p->inv_freq, &p->factor) == GYRE_OK, "frequencies");
     for (int64_t i = 0; p->axes > 1 && i < p->config.rope.dim / 2; i++)
         p->rope.axis[i] = axis_of(&p->config, i);
-    if (p->config.kind == GYRE_KIND_ALIBI) fuzz_require(gyre_encoding_slopes(p->encoding, p->slopes) == GYRE_OK, "slopes");
+    if (p->config.kind == GYRE_KIND_ALIBI)
+        fuzz_require(gyre_encoding_slopes(p->encoding, 0, p->slopes) == GYRE_OK, "slopes");
     fuzz_tables_make(&p->tables, in, p->encoding, random);
 }
 

@@ -281,7 +281,7 @@ GYRE_API gyre_exec gyre_pool_exec(gyre_pool *pool);
 /* -- complete: an encoding -- */
 
 typedef enum gyre_kind {
-    GYRE_KIND_NOPE,           /* no positions */
+    GYRE_KIND_NOPE = 1,       /* no positions; 0 is no kind, so that none is chosen by forgetting it */
     GYRE_KIND_LEARNED,        /* input: a trained table (Gehring 2017, GPT-2) */
     GYRE_KIND_SINUSOIDAL,     /* input: Vaswani 2017, arXiv 1706.03762 */
     GYRE_KIND_ROPE,           /* query and key: Su 2021, arXiv 2104.09864 */
@@ -533,7 +533,7 @@ typedef struct gyre_config {
     } score;
 } gyre_config;
 
-/* out = "nope", "learned", ...: the name in the command and in config.json; NULL past the last.  Kinds count from 0. */
+/* out = "nope", "learned", ...: the name in the command and in config.json; NULL for other values.  Kinds count from 1. */
 GYRE_API const char *gyre_kind_name(gyre_kind kind);
 /* Fills in fields that config->kind needs and that are zero, as in the papers, from head_dim, heads, trained_length and
  * input.dim: a learned table of trained_length rows, T5's 32 buckets, ...  Fields that are set stay.
@@ -561,13 +561,10 @@ typedef struct gyre_scaling_parts {
 /* *out = that of the encoding at context_length (0 = its own).  Errors: as gyre_encoding_frequencies. */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_encoding_scaling_parts(const gyre_encoding *encoding, int64_t context_length,
                                                                  gyre_scaling_parts *out);
-/* slopes[h] = ALiBi's slope of head h, h < heads, at the encoding's own context length.  Errors: EUNSUPPORTED (another
- * kind). */
-GYRE_API GYRE_MUST_CHECK gyre_status gyre_encoding_slopes(const gyre_encoding *encoding, double *slopes);
-/* The same at context_length (0 = the encoding's own), for slopes that follow it.
+/* slopes[h] = ALiBi's slope of head h, h < heads, at context_length (0 = the encoding's own), which slopes may follow.
  * Errors: EINVAL (context_length < 0), EUNSUPPORTED (another kind). */
-GYRE_API GYRE_MUST_CHECK gyre_status gyre_encoding_slopes_at(const gyre_encoding *encoding, int64_t context_length,
-                                                             double *slopes);
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_encoding_slopes(const gyre_encoding *encoding, int64_t context_length,
+                                                          double *slopes);
 
 /* The tables that a scheme trains: memory of the caller, F32 or F64.  data NULL where the scheme has none. */
 typedef enum gyre_table {

@@ -92,7 +92,7 @@ static PyObject *encoding_slopes(PyObject *self, PyObject *length) {
     const gyre_config *config = gyre_encoding_get_config(of(self));
     double *numbers = PyMem_Calloc((size_t)(config->heads > 0 ? config->heads : 1), sizeof *numbers);
     if (!numbers) return PyErr_NoMemory();
-    const gyre_status status = gyre_encoding_slopes_at(of(self), in_use, numbers);
+    const gyre_status status = gyre_encoding_slopes(of(self), in_use, numbers);
     PyObject *list = status == GYRE_OK ? numbers_list(numbers, config->heads) : NULL;
     PyMem_Free(numbers);
     if (status == GYRE_EINVAL) return gyre_py_fail(status, "length", "length: %lld is below 0", (long long)in_use);

@@ -58,16 +58,12 @@ double gyre_slope_divisor(const gyre_encoding *encoding, int64_t head, int64_t l
     return encoding->slope_divisor * pow(factor, encoding->slope_exponents[head]);
 }
 
-gyre_status gyre_encoding_slopes_at(const gyre_encoding *encoding, int64_t context_length, double *slopes) {
+gyre_status gyre_encoding_slopes(const gyre_encoding *encoding, int64_t context_length, double *slopes) {
     if (!encoding || !slopes || context_length < 0) return GYRE_EINVAL;
     if (!encoding->slopes) return GYRE_EUNSUPPORTED;
     for (int64_t h = 0; h < encoding->config.heads; h++)
         slopes[h] = encoding->slopes[h] / gyre_slope_divisor(encoding, h, context_length);
     return GYRE_OK;
-}
-
-gyre_status gyre_encoding_slopes(const gyre_encoding *encoding, double *slopes) {
-    return gyre_encoding_slopes_at(encoding, 0, slopes);
 }
 
 gyre_status gyre_encoding_table_shape(const gyre_encoding *encoding, gyre_table which, int64_t shape[4]) {

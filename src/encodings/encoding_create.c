@@ -14,6 +14,8 @@ gyre_status gyre_encoding_create(gyre_encoding **out, const gyre_config *given, 
     if (!out || !given) return gyre_fail(err, GYRE_EINVAL, "arguments: out or config is NULL (gyre_encoding_create)");
     if (gyre_sized_read(&own, sizeof own, given, "gyre_config", err)) return GYRE_EINVAL;
     const gyre_scheme *scheme = gyre_scheme_find(config->kind);
+    if (!config->kind)
+        return gyre_fail(err, GYRE_EINVAL, "kind: not set; GYRE_KIND_NOPE is an encoding without positions (gyre_config)");
     if (!scheme) return gyre_fail(err, GYRE_EINVAL, "kind: %d names no scheme (gyre_config)", (int)config->kind);
     gyre_status status = gyre_config_check(config, err);
     if (status != GYRE_OK) return status;

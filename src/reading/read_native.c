@@ -234,7 +234,7 @@ static void read_rotation(const gyre_scope *root, gyre_layer_group *group) {
 /* -- the whole file -- */
 static int kind_at(const gyre_scope *s, const char *key, gyre_kind *out) {
     const char *text = gyre_scope_string(s, key, NULL), *name;
-    for (int kind = 0; (name = gyre_kind_name((gyre_kind)kind)) != NULL; kind++)
+    for (int kind = GYRE_KIND_NOPE; (name = gyre_kind_name((gyre_kind)kind)) != NULL; kind++)
         if (strcmp(name, text) == 0) {
             *out = (gyre_kind)kind;
             return 1;

@@ -213,6 +213,7 @@ void gyre_build_set_model_type(gyre_build *build, const char *model_type) {
 /* -- groups -- */
 static void init_group(gyre_layer_group *group, const char *name) {
     *group = (gyre_layer_group){.name = name, .softmax_multiplier = 1.0, .config = GYRE_INIT(gyre_config)};
+    group->config.kind = GYRE_KIND_NOPE; /* until a reader finds one */
 }
 
 gyre_layer_group *gyre_build_add_group(gyre_build *build, const char *name) {

@@ -27,6 +27,7 @@ static gyre_encoding *reference_encoding(const json_t *object, int64_t heads, in
     const json_t *parameters = json_object_get(object, "parameters");
     gyre_config config = GYRE_INIT(gyre_config);
     double slopes[8];
+    config.kind = GYRE_KIND_NOPE;
     config.head_dim = head_dim;
     config.heads = heads;
     if (strcmp(kind, "alibi") == 0) {

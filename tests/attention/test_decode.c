@@ -81,7 +81,7 @@ static void make_encoding(decode_problem *p, test_random *random) {
     p->encoding = test_encoding(&config);
     p->factor = 1;
     if (c->kind == GYRE_KIND_ROPE) assert_ok(gyre_encoding_frequencies(p->encoding, 0, p->inv_freq, &p->factor));
-    if (c->kind == GYRE_KIND_ALIBI) assert_ok(gyre_encoding_slopes(p->encoding, p->numbers));
+    if (c->kind == GYRE_KIND_ALIBI) assert_ok(gyre_encoding_slopes(p->encoding, 0, p->numbers));
     const int64_t rows = c->kind == GYRE_KIND_T5 ? 32 : c->kind == GYRE_KIND_KERPLE ? 2 : 0;
     for (int64_t i = 0; i < rows * p->heads; i++)
         p->numbers[i] = (double)(p->table[i] = (float)fabs(test_uniform(random)));

@@ -164,6 +164,7 @@ static void refused(void **state) {
     others[6].config.rope.axis_pairs[0] = others[6].config.rope.axis_pairs[1] = DIM / 4;
     others[6].status = GYRE_EUNSUPPORTED;
     others[7].config = (gyre_config)GYRE_INIT(gyre_config);
+    others[7].config.kind = GYRE_KIND_NOPE;
     others[7].status = GYRE_ESHAPE; /* turns nothing */
     for (int i = 0; i < 8; i++) {
         gyre_encoding *other = test_encoding(&others[i].config);

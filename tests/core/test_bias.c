@@ -25,7 +25,7 @@ static void slopes_agree_with_reference(void **state) {
         const int64_t heads = test_integer(c, "heads");
         assert_int_equal(test_numbers(c, "slopes", want, 256), heads);
         gyre_encoding *e = alibi(heads, NULL);
-        assert_ok(gyre_encoding_slopes(e, got));
+        assert_ok(gyre_encoding_slopes(e, 0, got));
         for (int64_t h = 0; h < heads; h++)
             test_close(got[h], want[h], 1e-15L * (long double)want[h], "slope");
         gyre_encoding_free(e);
@@ -38,12 +38,13 @@ static void caller_slopes_are_copied(void **state) {
     double given[3] = {0.25, -1.5, 0}, got[3];
     gyre_encoding *e = alibi(3, given);
     given[0] = NAN;
-    assert_ok(gyre_encoding_slopes(e, got));
+    assert_ok(gyre_encoding_slopes(e, 0, got));
     assert_true(got[0] == 0.25 && got[1] == -1.5 && got[2] == 0);
     gyre_encoding_free(e);
     gyre_config nope = GYRE_INIT(gyre_config);
+    nope.kind = GYRE_KIND_NOPE;
     e = test_encoding(&nope);
-    assert_int_equal(gyre_encoding_slopes(e, got), GYRE_EUNSUPPORTED);
+    assert_int_equal(gyre_encoding_slopes(e, 0, got), GYRE_EUNSUPPORTED);
     gyre_encoding_free(e);
 }
 
@@ -70,8 +71,8 @@ static void slopes_with_another_maximum(void **state) {
             config.score.max_bias = most[i];
             gyre_encoding *e = test_encoding(&config), *plain = alibi(heads, NULL);
             mpt_slopes(heads, most[i], want);
-            assert_ok(gyre_encoding_slopes(e, got));
-            assert_ok(gyre_encoding_slopes(plain, paper));
+            assert_ok(gyre_encoding_slopes(e, 0, got));
+            assert_ok(gyre_encoding_slopes(plain, 0, paper));
             for (int64_t h = 0; h < heads; h++)
                 test_close(got[h], want[h], 1e-15L * (long double)want[h], "slope");
             if (i == 0) assert_memory_equal(got, paper, (size_t)heads * sizeof *got);
@@ -94,7 +95,7 @@ static void bias_before_the_scale(void **state) {
     config.score.slopes = given;
     config.score.slopes_after = after;
     gyre_encoding *e = test_encoding(&config), *twin = test_encoding(gyre_encoding_get_config(e));
-    assert_ok(gyre_encoding_slopes(e, got));
+    assert_ok(gyre_encoding_slopes(e, 0, got));
     for (int h = 0; h < 3; h++)
         test_close(got[h], given[h] / sqrtl(80), 1e-16L, "slope");
     const gyre_positions one = {NULL, GYRE_DTYPE_I64, 1, 0, 0, 0, 0}, zero = {NULL, GYRE_DTYPE_I64, 0, 0, 0, 0, 0};
@@ -277,8 +278,8 @@ static void slopes_past_the_trained_length(void **state) {
                 for (size_t l = 0; l < sizeof lengths / sizeof *lengths; l++) {
                     double got[64], again[64];
                     const double a = is_static ? 3 : fmax(1, (double)lengths[l] / 100);
-                    assert_ok(gyre_encoding_slopes_at(e, lengths[l], got));
-                    assert_ok(gyre_encoding_slopes_at(twin, lengths[l], again));
+                    assert_ok(gyre_encoding_slopes(e, lengths[l], got));
+                    assert_ok(gyre_encoding_slopes(twin, lengths[l], again));
                     assert_memory_equal(got, again, (size_t)heads * sizeof *got);
                     for (int64_t h = 0; h < heads; h++) {
                         const double want = stretched((gyre_slope_scaling)scaling, heads, h, a);
@@ -336,7 +337,7 @@ static void wrong_scalings(void **state) {
     refuse_stretched(config, "score.slopes: from -1 to 0.5");
     double got[8];
     gyre_encoding *e = alibi(8, NULL);
-    assert_int_equal(gyre_encoding_slopes_at(e, -1, got), GYRE_EINVAL);
+    assert_int_equal(gyre_encoding_slopes(e, -1, got), GYRE_EINVAL);
     gyre_encoding_free(e);
 }
 

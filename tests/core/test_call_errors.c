@@ -91,6 +91,7 @@ SPOIL(far_positions, a->positions.data = a->position; a->positions.dtype = GYRE_
 static arguments *prepare(gyre_config *config, int64_t heads, int64_t channels) {
     arguments *a = calloc(1, sizeof *a);
     *config = (gyre_config)GYRE_INIT(gyre_config);
+    config->kind = GYRE_KIND_NOPE;
     config->head_dim = CHANNELS;
     config->heads = HEADS;
     a->nope = test_encoding(config);

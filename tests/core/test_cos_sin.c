@@ -220,6 +220,7 @@ static void wrong_arguments(void **state) {
     static float c[PAIRS], s[PAIRS];
     const gyre_config config = config_with(0);
     gyre_config none = GYRE_INIT(gyre_config);
+    none.kind = GYRE_KIND_NOPE;
     gyre_encoding *e = test_encoding(&config), *still = test_encoding(&none);
     const gyre_positions at = from(3), past = from(((int64_t)1 << 31) + 1);
     const gyre_view cv = gyre_dense(c, GYRE_DTYPE_F32, 1, 1, 1, PAIRS), sv = gyre_dense(s, GYRE_DTYPE_F32, 1, 1, 1, PAIRS);

@@ -33,6 +33,7 @@ static void wrong_common_fields(void **state) {
     REFUSED(rope(), size, 0, (void)0);
     REFUSED(rope(), size, 65536, (void)0);
     REFUSED(rope(), kind, (gyre_kind)77, (void)0);
+    REFUSED(rope(), kind, (gyre_kind)0, (void)0); /* forgotten */
     REFUSED(rope(), kind, (gyre_kind)-1, (void)0);
     REFUSED(rope(), head_dim, -1, (void)0);
     REFUSED(rope(), head_dim, INT64_MAX, (void)0);
@@ -181,7 +182,7 @@ static void places_and_table_shapes(void **state) {
     static const unsigned places[] = {0, GYRE_PLACE_INPUT, GYRE_PLACE_INPUT, GYRE_PLACE_QUERY_KEY, GYRE_PLACE_SCORE};
     for (int kind = 0; kind < 5; kind++) {
         gyre_config config = rope();
-        config.kind = (gyre_kind)kind;
+        config.kind = (gyre_kind)(GYRE_KIND_NOPE + kind);
         config.heads = 4;
         config.input.dim = 6;
         config.input.positions = 10;
@@ -190,7 +191,7 @@ static void places_and_table_shapes(void **state) {
         gyre_encoding *e = test_encoding(&config);
         assert_int_equal(gyre_encoding_places(e), places[kind]);
         assert_ok(gyre_encoding_table_shape(e, GYRE_TABLE_INPUT, shape));
-        assert_memory_equal(shape, kind == GYRE_KIND_LEARNED ? table : none, sizeof shape);
+        assert_memory_equal(shape, config.kind == GYRE_KIND_LEARNED ? table : none, sizeof shape);
         assert_int_equal(gyre_encoding_table_shape(e, (gyre_table)(GYRE_TABLE_POSITION_BIAS + 1), shape), GYRE_EINVAL);
         gyre_encoding_free(e);
     }

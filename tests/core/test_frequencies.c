@@ -479,6 +479,7 @@ static void only_rotations_have_frequencies(void **state) {
     double f[32];
     gyre_scaling_parts parts;
     gyre_config config = GYRE_INIT(gyre_config);
+    config.kind = GYRE_KIND_NOPE;
     gyre_encoding *e = test_encoding(&config);
     assert_int_equal(gyre_encoding_frequencies(e, 0, f, NULL), GYRE_EUNSUPPORTED);
     assert_int_equal(gyre_encoding_scaling_parts(e, 0, &parts), GYRE_EUNSUPPORTED);

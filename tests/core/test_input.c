@@ -345,6 +345,7 @@ static void wrong_arguments(void **state) {
     assert_memory_equal(s->y, before, sizeof before);
 
     gyre_config nope = GYRE_INIT(gyre_config);
+    nope.kind = GYRE_KIND_NOPE;
     gyre_encoding *e = test_encoding(&nope);
     assert_int_equal(gyre_add_input(e, &tables, &s->positions, &in, &out, NULL, NULL), GYRE_EUNSUPPORTED);
     gyre_encoding_free(e);

@@ -176,6 +176,7 @@ static void wrong_arguments(void **state) {
     test_fill(&random, out, ALL);
     memcpy(before, out, sizeof out);
     gyre_config none = GYRE_INIT(gyre_config);
+    none.kind = GYRE_KIND_NOPE;
     none.head_dim = CHANNELS;
     gyre_encoding *e = rope(GYRE_LAYOUT_HALF), *nope = test_encoding(&none);
     const gyre_cview rows = gyre_cdense(in, GYRE_DTYPE_F32, 1, HEADS, CHANNELS, INPUTS);

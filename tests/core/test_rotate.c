@@ -328,6 +328,7 @@ static void other_schemes_copy(void **state) {
     float x[24], y[24] = {0};
     test_random random = {12};
     gyre_config config = GYRE_INIT(gyre_config);
+    config.kind = GYRE_KIND_NOPE;
     gyre_encoding *e = test_encoding(&config);
     test_fill(&random, x, 24);
     const gyre_positions positions = at(3);

@@ -149,6 +149,7 @@ static gyre_config reference_config(const json_t *object, double *slopes) {
     const char *kind = test_string(object, "kind");
     const json_t *p = json_object_get(object, "parameters");
     gyre_config config = GYRE_INIT(gyre_config);
+    config.kind = GYRE_KIND_NOPE;
     if (strncmp(kind, "rope", 4) == 0) {
         rope_config(p, &config);
     } else if (strcmp(kind, "alibi") == 0) {

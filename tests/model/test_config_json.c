@@ -432,6 +432,7 @@ static void test_writes_every_kind(void **state) {
     (void)state;
     static const double slopes[6] = {0.5, 0.25, 0.125, 0.0625, 0.1, 1.0 / 3.0};
     gyre_config c = GYRE_INIT(gyre_config);
+    c.kind = GYRE_KIND_NOPE;
     json_t *root = there_and_back(&c);
     assert_string_equal(test_string(root, "position_embedding_type"), "nope");
     assert_null(json_object_get(root, "rope_theta"));

@@ -118,6 +118,7 @@ static gyre_model_config small_config(void) {
     config.heads = config.kv_heads = 4;
     config.head_dim = 8;
     config.mlp_dim = 40;
+    config.position.kind = GYRE_KIND_NOPE;
     return config;
 }
 

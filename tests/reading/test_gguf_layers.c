@@ -264,7 +264,7 @@ static void reads_slopes(void **state) {
     double slopes[32];
     gyre_reading *reading = read_made(model("bloom", 64, 2048, 2));
     gyre_encoding *encoding = test_encoding(&reading->groups[0]->config);
-    assert_ok(gyre_encoding_slopes(encoding, slopes));
+    assert_ok(gyre_encoding_slopes(encoding, 0, slopes));
     for (int h = 0; h < 32; h++)
         test_close(slopes[h], powl(2, -8.0L * (h + 1) / 32), 1e-15, "slope");
     gyre_encoding_free(encoding);

@@ -426,7 +426,7 @@ static void check_slopes(const gyre_layer_reading *group, const void *row) {
     const int64_t heads = gyre_encoding_get_config(encoding)->heads;
     same_whole(want->at.file, want->at.group, "heads", heads, want->heads);
     if (heads == want->heads) {
-        assert_ok(gyre_encoding_slopes(encoding, slopes));
+        assert_ok(gyre_encoding_slopes(encoding, 0, slopes));
         same_number(want->at.file, want->at.group, "first slope", slopes[0], want->first, 1e-14);
         same_number(want->at.file, want->at.group, "last slope", slopes[heads - 1], want->last, 1e-14);
     }

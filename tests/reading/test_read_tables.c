@@ -286,7 +286,7 @@ static void test_jina_bert_has_slopes(void **state) {
     const gyre_layer_reading *all = group_of(reading, "all");
     double slopes[8];
     gyre_encoding *encoding = encoding_of(all);
-    assert_ok(gyre_encoding_slopes(encoding, slopes));
+    assert_ok(gyre_encoding_slopes(encoding, 0, slopes));
     for (int h = 0; h < 8; h++)
         test_close(slopes[h], powl(2.0L, -(h + 1)), 1e-15L, "slope");
     assert_int_equal(all->config.trained_length, 8192);
@@ -316,7 +316,7 @@ static void test_bloom(void **state) {
     assert_field(all, "max_length", "2048", GYRE_ORIGIN_FILE, "seq_length", 2);
     assert_field(all, "max_bias", "8", GYRE_ORIGIN_FAMILY, NULL, 0);
     gyre_encoding *encoding = encoding_of(all);
-    assert_ok(gyre_encoding_slopes(encoding, slopes));
+    assert_ok(gyre_encoding_slopes(encoding, 0, slopes));
     const double last[] = {.70710678, .35355339, .1767767, .08838835}; /* the published figures for 12 heads */
     for (int h = 0; h < 8; h++)
         test_close(slopes[h], powl(2.0L, -(h + 1)), 1e-15L, "slope");
@@ -385,7 +385,7 @@ static void test_falcon(void **state) {
     assert_int_equal(all->config.score.before_scale, 1);
     assert_field(all, "encoding", "alibi", GYRE_ORIGIN_FILE, "alibi", 2);
     gyre_encoding *encoding = encoding_of(all);
-    assert_ok(gyre_encoding_slopes(encoding, got));
+    assert_ok(gyre_encoding_slopes(encoding, 0, got));
     for (int h = 0; h < 32; h++) /* divided by sqrt(64) */
         test_close(got[h], powl(2.0L, -0.25L * (h + 1)) / 8.0L, 1e-15L, "slope");
     gyre_encoding_free(encoding);

@@ -75,7 +75,7 @@ static inline problem make_problem(const shape *s, uint64_t seed) {
     test_random random = {seed};
     problem p = {.s = *s, .scale = 1 / sqrt((double)s->dim), .encoding = problem_encoding(s), .factor = 1};
     if (s->kind == GYRE_KIND_ROPE) assert_ok(gyre_encoding_frequencies(p.encoding, 0, p.inv_freq, &p.factor));
-    if (s->kind == GYRE_KIND_ALIBI) assert_ok(gyre_encoding_slopes(p.encoding, p.slopes));
+    if (s->kind == GYRE_KIND_ALIBI) assert_ok(gyre_encoding_slopes(p.encoding, 0, p.slopes));
     p.rows = (size_t)(s->batch * s->queries * s->query_heads);
     p.q_size = p.rows * (size_t)s->dim;
     p.k_size = (size_t)(s->batch * s->keys * s->key_heads * s->dim);
@@ -135,7 +135,7 @@ static inline void change_encoding(problem *p, const gyre_config *config, int64_
     gyre_encoding_free(p->encoding);
     p->encoding = test_encoding(config);
     if (config->kind == GYRE_KIND_ROPE) assert_ok(gyre_encoding_frequencies(p->encoding, length, p->inv_freq, &p->factor));
-    if (config->kind == GYRE_KIND_ALIBI) assert_ok(gyre_encoding_slopes(p->encoding, p->slopes));
+    if (config->kind == GYRE_KIND_ALIBI) assert_ok(gyre_encoding_slopes(p->encoding, 0, p->slopes));
 }
 
 /* Arguments with frequencies that depend on the context length, which only q_pos.context_length states. */

@@ -86,7 +86,7 @@ static inline void place_constants(problem *p) {
     const struct gyre_score_config *score = &p->config.score;
     if (p->config.kind == GYRE_KIND_ROPE) assert_ok(gyre_encoding_frequencies(p->encoding, 0, p->inv_freq, &p->factor));
     if (p->config.kind != GYRE_KIND_ALIBI) return;
-    assert_ok(gyre_encoding_slopes(p->encoding, p->slopes[0]));
+    assert_ok(gyre_encoding_slopes(p->encoding, 0, p->slopes[0]));
     memcpy(p->slopes[1], p->slopes[0], sizeof p->slopes[0]);
     for (int64_t h = 0; score->slopes_after && h < p->s.heads; h++)
         p->slopes[1][h] = score->slopes_after[h] / (score->before_scale ? sqrt((double)p->s.dim) : 1);

@@ -288,11 +288,11 @@ static inline int naive_case(int i, int64_t length, gyre_config *p) {
                 {GYRE_KIND_BERT, GYRE_DECAY_LOG, GYRE_TERM_KEY, 0},
                 {GYRE_KIND_DEBERTA, GYRE_DECAY_LOG, GYRE_TERM_KEY, 8}};
     int kinds = 0;
-    while (gyre_kind_name((gyre_kind)kinds))
+    while (gyre_kind_name((gyre_kind)(GYRE_KIND_NOPE + kinds)))
         kinds++;
     const int extra = i - kinds;
     if (extra >= (int)(sizeof more / sizeof *more)) return 0;
-    p->kind = extra < 0 ? (gyre_kind)i : more[extra].kind;
+    p->kind = extra < 0 ? (gyre_kind)(GYRE_KIND_NOPE + i) : more[extra].kind;
     p->trained_length = p->input.positions = length;
     p->score.decay = extra < 0 ? GYRE_DECAY_LOG : more[extra].decay;
     p->score.terms = extra < 0 ? 0 : more[extra].terms;

@@ -7,7 +7,7 @@ static const char *const kinds[] = {"memory", "open", "read", "write", "sync", "
 enum { KINDS = sizeof kinds / sizeof *kinds, RESULTS = 3, MAX_BYTES = 1 << 20 };
 /* Runs of one command and kind: FEW, or with GYRE_TEST_ALL as many as a job says; GYRE_FAIL_RUNS=1000000 takes every
  * call. */
-enum { FEW = 4, RUNS = 12, EVERY = 1 << 20 };
+enum { FEW = 2, RUNS = 12, EVERY = 1 << 20 };
 
 /* What is left of a run that failed. */
 typedef enum leaves {

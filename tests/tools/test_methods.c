@@ -276,7 +276,7 @@ static void slopes_under(const char *text, int64_t context, int64_t length, doub
     assert_int_equal(method_depends_on_length(&m, &base), strncmp(text, "dynamic", 7) == 0);
     assert_int_equal(method_encoding(&m, &base, TRAINED, context, NULL, &encoding, &err), GYRE_OK);
     assert_int_equal(config_depends_on_length(gyre_encoding_get_config(encoding)), strncmp(text, "dynamic", 7) == 0);
-    assert_int_equal(gyre_encoding_slopes_at(encoding, length, slopes), GYRE_OK);
+    assert_int_equal(gyre_encoding_slopes(encoding, length, slopes), GYRE_OK);
     gyre_encoding_free(encoding);
 }
 

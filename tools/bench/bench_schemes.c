@@ -110,7 +110,7 @@ enum { SCHEMES = sizeof schemes / sizeof *schemes };
 /* Lists the forms above for each kind; a kind without an entry appears as gyre_config_suggest makes it. */
 static int list_all(bench_scheme out[BENCH_MAX_SCHEMES]) {
     int count = 0;
-    for (int kind = 0; gyre_kind_name((gyre_kind)kind); kind++) {
+    for (int kind = GYRE_KIND_NOPE; gyre_kind_name((gyre_kind)kind); kind++) {
         const int before = count;
         for (int i = 0; i < SCHEMES && count < BENCH_MAX_SCHEMES; i++)
             if (schemes[i].kind == (gyre_kind)kind) out[count++] = schemes[i];

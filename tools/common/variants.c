@@ -96,7 +96,7 @@ enum { NAMED_VARIANTS = sizeof named_variants / sizeof *named_variants };
 
 static int kinds_count(void) {
     int n = 0;
-    while (n + MODIFIED_KINDS < MAX_VARIANTS && gyre_kind_name((gyre_kind)n))
+    while (n + MODIFIED_KINDS < MAX_VARIANTS && gyre_kind_name((gyre_kind)(GYRE_KIND_NOPE + n)))
         n++;
     return n;
 }
@@ -107,7 +107,8 @@ int variants_count(void) {
 
 variant variant_at(int index) {
     const int kinds = kinds_count();
-    return index < kinds ? (variant){gyre_kind_name((gyre_kind)index), (gyre_kind)index} : modified_kinds[index - kinds].v;
+    const gyre_kind kind = (gyre_kind)(GYRE_KIND_NOPE + index);
+    return index < kinds ? (variant){gyre_kind_name(kind), kind} : modified_kinds[index - kinds].v;
 }
 
 void variants_list(char out[VARIANT_LIST]) {

@@ -146,7 +146,7 @@ static gyre_status rotation_stats(explain_stats *stats, const gyre_reading *read
 static gyre_status slopes_stats(explain_stats *stats, gyre_error *err) {
     stats->slopes = calloc((size_t)stats->config->heads + 1, sizeof *stats->slopes);
     if (!stats->slopes) return gyre_fail(err, GYRE_ENOMEM, "slopes: out of memory (ALiBi)");
-    return gyre_encoding_slopes(stats->encoding, stats->slopes);
+    return gyre_encoding_slopes(stats->encoding, 0, stats->slopes);
 }
 
 gyre_status explain_stats_compute(explain_stats *out, const gyre_reading *reading, const gyre_layer_reading *group,
