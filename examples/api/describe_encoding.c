@@ -36,11 +36,9 @@ static void slopes(void) {
     gyre_encoding *alibi = NULL;
     check(gyre_alibi_create(&alibi, 8, &err));
 
-    /* [gyre_encoding_slopes] */
     double slopes[8]; /* one per head */
     check(gyre_encoding_slopes(alibi, 0, slopes));
     expect(slopes[0] == 0.5 && slopes[7] == 1.0 / 256);
-    /* [end] */
     gyre_encoding_free(alibi);
 
     gyre_config config = GYRE_INIT(gyre_config);
@@ -49,7 +47,7 @@ static void slopes(void) {
     config.trained_length = 2048;
     config.score.slope_scaling = GYRE_SLOPE_SCALING_LINEAR; /* without a factor: by how far a context is past 2048 tokens */
     check(gyre_encoding_create(&alibi, &config, NULL, &err));
-    /* [gyre_encoding_slopes_at] */
+    /* [gyre_encoding_slopes] */
     check(gyre_encoding_slopes(alibi, 8192, slopes));
     expect(slopes[0] == 0.125); /* a quarter of 0.5 */
     /* [end] */
