@@ -291,7 +291,7 @@ def test_dual_chunk_attention(paper) -> None:
         16, far="chunked-paper" if paper else "chunked", chunk_size=size, local_size=local, original_length=10,
         context_length=tokens,
     )
-    assert [rope.config[f"chunk.{name}"] for name in ("size", "local", "original_length")] == [size, local, 10]
+    assert [rope.config[f"rope.chunk.{name}"] for name in ("size", "local", "original_length")] == [size, local, 10]
     sharp = (1 + 0.1 * np.log(tokens / 10)) ** 2
     at = np.arange(tokens)
     turned = lambda x, positions: fw.rotate(x, fw.angles(np.array(positions, "f8"), 16, 1e4))  # noqa: E731
