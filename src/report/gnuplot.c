@@ -180,6 +180,9 @@ static gyre_status run(gnuplot_io *c, gyre_error *err) {
 }
 
 /* -- a figure -- */
+/* gnuplot reads its standard input a byte at a time, and a file or a pipe that it opens in blocks. */
+static const char READ_IN_BLOCKS[] = "load '<cat'\n";
+
 static void put_terminal(gyre_report_buffer *script, gyre_report_format format, int width, int height) {
     gyre_report_put(script, "set encoding utf8\n");
     /* Sizes of fonts are pixels in SVG, and points of 1/72 inch in the others. */
@@ -202,6 +205,7 @@ static void put_terminal(gyre_report_buffer *script, gyre_report_format format, 
 /* Runs gnuplot on terminal and script; c->output is the picture. */
 static gyre_status run_script(gnuplot_io *c, const char *script, size_t length, int width, int height, gyre_error *err) {
     gyre_report_buffer whole = {NULL, 0, 0, 0};
+    gyre_report_put(&whole, READ_IN_BLOCKS);
     put_terminal(&whole, c->format, width, height);
     gyre_report_put_bytes(&whole, script, length);
     if (whole.failed) {
