@@ -20,7 +20,7 @@ list(FILTER command_without_bench EXCLUDE REGEX "/tools/bench/")
 set_property(SOURCE ${command_without_bench} APPEND PROPERTY COMPILE_OPTIONS $<$<CONFIG:Release>:-O1>)
 # Where the bundled checkpoints are: of an installed command in share/ as seen from its own folder, of one that was only built
 # in the source tree, behind a link beside it, which is not installed.  The command itself names neither its prefix nor its
-# sources, so a new prefix compiles nothing anew.
+# sources, so a new prefix compiles nothing again.
 set(GYRE_MODELS_LINK bundled-models)
 file(CREATE_LINK ${PROJECT_SOURCE_DIR}/models ${PROJECT_BINARY_DIR}/${GYRE_MODELS_LINK} SYMBOLIC)
 file(RELATIVE_PATH models_from_bin ${CMAKE_INSTALL_FULL_BINDIR} ${CMAKE_INSTALL_FULL_DATADIR}/gyre/models)

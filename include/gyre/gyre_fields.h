@@ -37,7 +37,8 @@ typedef struct gyre_config_field {
     unsigned kinds;               /* bit 1 << kind: schemes that have the field */
     size_t when;                  /* offset of the int or enum that decides whether it has an effect; 0 = none does */
     unsigned when_values;         /* bit 1 << value: those of it that give the field an effect */
-    double minimum, maximum;      /* of a value that is not 0; infinite where there is no bound */
+    double minimum, maximum;      /* of a value that is not 0; infinite where none is fixed: gyre_encoding_create may
+                                   * refuse more, by what other fields say */
     int above_minimum;            /* 1 = the minimum itself is not allowed */
     double standard;              /* what 0 stands for; 0 = nothing, or what other fields say */
     int changes_results;          /* 0: memory in use alone */

@@ -83,7 +83,7 @@ def _check_rope(given: dict[str, Any]) -> None:
         if zero and (name in _NOT_ZERO or _STANDARDS.get(member)):
             raise Error("EINVAL", f"{name}: is {value!r}; None is the default", name)
         by, values = _EFFECTS.get(member, ("", ()))
-        if value is None or by == "rope.diffusion.timed" or name in ("truncate", "length_block"):
+        if value is None or by == "rope.diffusion.timed" or (name == "truncate" and value):
             continue
         decider = {"rope.clip.mode": "clip", "query.temperature": "temperature"}.get(by or "", (by or "").rpartition(".")[2])
         of_axes = name in _OF_ALL_AXES and any(one in (values or ()) for one in scalings)

@@ -37,6 +37,12 @@ static int read_numbers(config_reading *r, const gyre_config_field *f, PyObject 
     PyObject *list = PySequence_List(value);
     if (!list) return refuse_value(f->name, value, "a list of numbers");
     const Py_ssize_t n = PyList_Size(list);
+    for (int i = 0; i < r->lists_count; i++)
+        if (r->list_fields[i] == f || r->lists_count == LISTS) { /* keys that are equal as text may differ as objects */
+            Py_DECREF(list);
+            gyre_py_fail(GYRE_EINVAL, f->name, "%s: is given twice", f->name);
+            return -1;
+        }
     double *numbers = PyMem_Malloc((size_t)(n + 1) * sizeof *numbers);
     int status = numbers ? 0 : -1;
     if (!numbers) PyErr_NoMemory();

@@ -70,7 +70,9 @@ gyre_status gyre_decoder_embed(gyre_decoder *d, const int32_t *tokens, int64_t r
     const gyre_tables tables = {.input = n->input};
     const gyre_positions positions = {.base = d->cached};
     const gyre_view view = gyre_dense(d->buffers.x, GYRE_DTYPE_F32, 1, rows, 1, model_dim);
-    return gyre_input_positions(d->encoding, n->arch.position_form, &tables, &positions, &view, err);
+    const gyre_status status = gyre_input_positions(d->encoding, n->arch.position_form, &tables, &positions, &view, err);
+    look(d, -1, GYRE_STEP_POSITIONS, rows);
+    return status;
 }
 
 /* -- attention block -- */

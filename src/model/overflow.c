@@ -3,6 +3,7 @@
 #include "model/network_weights.h"
 #include "util/error.h"
 
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -102,6 +103,10 @@ static void look_at_attention(const gyre_decoder *d, int64_t layer, int64_t rows
                 d->overflow->role = fused_or(d, layer, GYRE_TENSOR_QKV, roles[i]);
             }
     }
+    /* Products of such values are within float: a table of positions or a network of the layer is behind it. */
+    if (most * most * (double)a->head_dim > (double)FLT_MAX) return;
+    d->overflow->role = GYRE_TENSOR_ROLES;
+    d->overflow->what = "attention, by what positions add to it,";
 }
 
 static void look_at_mlp(const gyre_decoder *d, int64_t layer, gyre_decoder_step step, int64_t rows) {
@@ -128,6 +133,7 @@ void gyre_overflow_look(gyre_decoder *d, int64_t layer, gyre_decoder_step step, 
         const char *what;
         gyre_tensor_role role;
     } rows_of[] = {[GYRE_STEP_EMBEDDING] = {b->x, "the embedding", GYRE_TENSOR_EMBEDDING},
+                   [GYRE_STEP_POSITIONS] = {b->x, "the sum of embedding and position", GYRE_TENSOR_ROLES},
                    [GYRE_STEP_ATTN_NORM] = {b->norm, "the norm before attention", GYRE_TENSOR_ATTN_NORM},
                    [GYRE_STEP_ATTN_RESIDUAL] = {b->x, "the residual after attention", GYRE_TENSOR_O},
                    [GYRE_STEP_MLP_NORM] = {b->norm, "the norm before the mlp", GYRE_TENSOR_MLP_NORM},

@@ -8,6 +8,7 @@
 
 typedef enum gyre_decoder_step {
     GYRE_STEP_EMBEDDING,
+    GYRE_STEP_POSITIONS, /* the embedding with positions added */
     GYRE_STEP_ATTN_NORM,
     GYRE_STEP_PROJECTIONS, /* of queries, keys and values */
     GYRE_STEP_HEAD_NORMS,  /* of queries and keys, and all else that is done to them before they are cached */

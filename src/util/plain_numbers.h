@@ -33,7 +33,7 @@ static inline void gyre_plain_numbers_end(gyre_locale locale) {
 }
 #endif
 
-/* vsnprintf, so. */
+/* vsnprintf with a decimal point. */
 __attribute__((format(printf, 3, 0))) static inline int gyre_plain_vsnprintf(char *out, size_t bytes, const char *format,
                                                                              va_list arguments) {
     const gyre_locale locale = gyre_plain_numbers_begin();

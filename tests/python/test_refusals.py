@@ -514,6 +514,21 @@ def test_cos_and_sin_of_every_type() -> None:
 # -- values that were not looked at --
 
 
+class _Alone(str):
+    """A key that equals no other of the same text."""
+
+    def __hash__(self) -> int:
+        return id(self)
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+
+def test_a_list_given_twice() -> None:
+    keys = [_Alone("score.slopes") for _ in range(9)]
+    refused(lambda: gyre.Encoding(kind="alibi", heads=2, **{key: [1.0, 2.0] for key in keys}), "given twice", "score.slopes")
+
+
 def test_values_that_would_change_nothing_are_refused() -> None:
     refused(lambda: gyre.rope(8, factor=4), "factor: is 4, but scaling is 'none', which has no factor", "factor")
     refused(lambda: gyre.rope(8, factor=1.0, scaling="llama3", beta_fast=3, trained_length=64), "beta_fast: is 3, but", "beta_fast")

@@ -45,7 +45,7 @@ static void every_command(void **state) {
         {"passkey @huge --lengths 320 --depths 2 --trials 1 --format words", "none at 320 tokens, trial 1 at depth "},
         {"search @huge --text @text --to 64 --budget 20 --windows 2 --held-out 2", " at 64 tokens, window 1 of "},
         {"generate @huge --prompt abcdefghijklmnopqrstuvwxyz_and_many_more_letters --tokens 9", "none at "},
-        {"plot attention @huge --text @text --tokens 48 --csv", "none at 48 tokens, " BEGINS},
+        {"plot attention @huge --text @text --tokens 48 --csv", "none at 48 tokens: " BEGINS},
         {"explain @huge --check @text", "half at 32 tokens, window 1 of 1: " BEGINS},
         {"train --from @huge --text @text -o @trained --tokens 64 --context 32 --batch 1 --learning-rate 1e-3",
          "loss: not finite at step 0, and a lower learning rate may help: " BEGINS},

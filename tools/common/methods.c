@@ -219,7 +219,9 @@ gyre_status methods_parse(const char *list, method **out, int64_t *count, gyre_e
 gyre_status method_name_failure(gyre_status status, const char *label, int64_t context, gyre_error *err) {
     if (status != GYRE_EFORMAT) return status;
     const gyre_error why = *err;
-    return gyre_fail(err, status, "%s at %lld tokens, %s", label, (long long)context, why.text);
+    const int names_part = strncmp(why.text, "window ", 7) == 0 || strncmp(why.text, "trial ", 6) == 0;
+    return gyre_fail(err, status, names_part ? "%s at %lld tokens, %s" : "%s at %lld tokens: %s", label, (long long)context,
+                     why.text);
 }
 
 int method_is_none(const method *m) {

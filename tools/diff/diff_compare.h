@@ -12,7 +12,7 @@ typedef struct diff_setting {
     const char *name; /* "layout", "window" */
     char a[EXPLAIN_TEXT_SIZE], b[EXPLAIN_TEXT_SIZE];
 } diff_setting;
-enum { DIFF_MAX_SETTINGS = 48 };
+enum { DIFF_MAX_SETTINGS = 160 }; /* more than gyre_config has fields */
 
 /* The same layers in both readings. */
 typedef struct diff_layers {

@@ -108,7 +108,7 @@ static void compare_slopes(diff_layers *layers) {
         }
 }
 
-/* What slopes are at the models' own lengths, which compare_slopes sees, does not tell what they are at others. */
+/* compare_slopes sees the slopes at the models' own lengths; at others they may differ. */
 static void compare_slope_scalings(diff_layers *layers, const gyre_config *a, const gyre_config *b) {
     const gyre_config_field *scaling = gyre_config_find_field("score.slope_scaling");
     if (a->kind != GYRE_KIND_ALIBI || b->kind != GYRE_KIND_ALIBI) return;

@@ -2,6 +2,7 @@
  *
  * The key of a cell holds everything that its results depend on; files are in it by their hash. */
 #include "tools/eval/eval.h"
+#include <math.h>
 #include <stdlib.h>
 
 /* -- keys -- */
@@ -46,7 +47,7 @@ static int read_figures(const evaluation *e, json_t *line, eval_cell *c) {
     if (json_unpack(line, "{s:F, s:F, s:I, s:I, s:I, s:I, s:I, s:o}", "nats", &nats, "variance", &variance, "windows",
                     &windows, "scored", &scored, "trials", &trials, "right", &right, "passkey_windows", &passkey_windows,
                     "by_position", &buckets) ||
-        windows < 1 || scored < 1 || trials < 0 || right < 0 || (e->options.passkey && trials < 1) ||
+        !isfinite(exp(nats)) || windows < 1 || scored < 1 || trials < 0 || right < 0 || (e->options.passkey && trials < 1) ||
         (int64_t)json_array_size(buckets) != e->options.buckets)
         return 0;
     c->figures = (gyre_eval_result){nats, windows, scored};

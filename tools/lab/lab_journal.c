@@ -3,6 +3,7 @@
  * Fields may be added to a line, never taken away: a run may go on for weeks and be continued by a later build.  A line that
  * lacks a field is measured again. */
 #include "tools/lab/lab.h"
+#include <math.h>
 #include <string.h>
 
 static char *read_line(void *ctx, json_t *line, json_t **result, gyre_status *status, gyre_error *err) {
@@ -54,7 +55,7 @@ static int read_known(const lab *l, json_t *line, lab_cell *cell) {
     json_int_t scored, asked, bytes;
     if (json_unpack(line, "{s:F, s:I, s:o, s:I, s:o, s:I, s:o}", "nats", &cell->nats, "scored", &scored, "by_region",
                     &regions, "trials", &asked, "keys", &keys, "copied_asked", &bytes, "copied", &copies) ||
-        !(cell->nats >= 0))
+        !(cell->nats >= 0) || !isfinite(exp(cell->nats)))
         return 0;
     cell->scored = scored;
     return read_numbers(regions, cell->by_region, (size_t)l->plan.regions) && read_answers(keys, asked, &cell->keys) &&

@@ -131,7 +131,7 @@ void lab_plan_make(lab_plan *plan, lab_preset preset, double mix) {
     list_dropped(plan, preset);
     variant bundled[BUNDLED];
     for (int i = 0; i < BUNDLED; i++)
-        bundled[i] = variant_at(BUNDLED_KINDS[i]);
+        bundled[i] = variant_at((int)BUNDLED_KINDS[i] - GYRE_KIND_NOPE);
     lab_plan_encodings(plan, bundled, BUNDLED);
     if (preset != LAB_QUESTIONS) return;
     variant rows[MAX_VARIANTS];

@@ -154,5 +154,7 @@ void gyre_config_set(gyre_config *config, const gyre_config_field *field, gyre_f
 int64_t gyre_config_list_length(const gyre_config *config, const gyre_config_field *field) {
     if (field->type != GYRE_FIELD_LIST) return 0;
     if (field->offset >= offsetof(gyre_config, score)) return config->heads;
-    return (config->rope.dim ? config->rope.dim : config->head_dim - config->rope.first_channel) / 2;
+    const int64_t dim = config->rope.dim, head_dim = config->head_dim, first = config->rope.first_channel;
+    if (dim < 0 || head_dim < 0 || first < 0) return 0;
+    return (dim ? dim : head_dim - first) / 2;
 }
