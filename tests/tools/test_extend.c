@@ -253,6 +253,15 @@ static void existing_scaling_counts_from_original_length(void **state) {
     json_decref(root);
     const outcome *o = run("extend @llama31 --to 256k");
     assert_non_null(strstr(o->out, "its scaling, llama3, gives way"));
+    /* Nothing replaces it in the model as it is. */
+    static const char *const kept[] = {"extend @llama31 --to 128k", "extend @llama31 --to 4k",
+                                       "extend @llama31 --to 256k --methods none",
+                                       "extend @llama31 --to 256k --methods clipped"};
+    for (size_t i = 0; i < sizeof kept / sizeof *kept; i++) {
+        o = run(kept[i]);
+        if (!strstr(o->out, "its scaling, llama3, stays") || strstr(o->out, "gives way"))
+            fail_msg("%s:\n%s", kept[i], o->out);
+    }
 }
 
 /* Proportional scaling has no original length either: a second extension starts from the first. */
@@ -527,13 +536,17 @@ static void other_schemes_are_refused(void **state) {
     assert_int_equal(o->exit, 0);
     assert_non_null(strstr(o->out, "alibi"));
     assert_null(strstr(o->out, "nothing to stretch"));
-    assert_non_null(strstr(o->out, "its slopes can be stretched"));
-    assert_non_null(strstr(o->out, "--contexts 16384 --methods none,ntk,linear"));
     json_t *root = run_json("extend @bloom --to 16k --json");
     assert_string_equal(test_string(root, "kind"), "alibi");
+    assert_non_null(strstr(test_string(root, "note"), "its slopes can be stretched"));
+    assert_non_null(strstr(test_string(root, "note"), "--contexts 16384 --methods none,ntk,linear"));
     assert_int_equal(json_array_size(json_object_get(root, "methods")), 0);
     json_decref(root);
-    assert_non_null(strstr(run("extend " GYRE_TEST_DATA "/../models/alibi --to 1k")->out, "--contexts 256,1024 --methods"));
+    /* The command begins a line and names the model, or a folder where a config alone has no weights. */
+    assert_non_null(strstr(run("extend alibi --to 1k")->out,
+                           "\n  gyre eval alibi --text TEXT --contexts 256,1024 --methods none,ntk,linear --passkey 20\n"));
+    assert_non_null(strstr(run("extend " GYRE_TEST_DATA "/configs/bloom-176b.json --to 4k")->out,
+                           "\n  gyre eval FOLDER --text TEXT --contexts 2048,4096 --methods"));
     assert_fails("extend @bloom --to 16k --method yarn --write @out", 1, "stretch slopes");
     assert_fails("extend @gpt2 --to 16k", 1, "table");
 }

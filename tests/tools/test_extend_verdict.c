@@ -585,8 +585,9 @@ static void copied_text_survives_the_width(void **state) {
 static void answer_comes_first(void **state) {
     (void)state;
     const outcome *o = run("extend rope --to 1k");
-    const char *answer = strstr(o->out, "\nRecommended: yarn x 4\nReason"), *keys = strstr(o->out, "transformers 5, in");
-    assert_true(answer && keys && answer < keys);
+    const char *model = strstr(o->out, "\n\nmodel "), *keys = strstr(o->out, "\n\ntransformers 5, in");
+    assert_int_equal(strncmp(o->out, "Recommended: yarn x 4\nReason", 28), 0);
+    assert_true(model && keys && model < keys);
     assert_null(strstr(o->out, "turns lost"));
     assert_non_null(strstr(o->out, "\n--all adds what each of 8 methods does"));
     static const char *const more[] = {"extend rope --to 1k --all", "extend rope --to 1k --methods none,yarn"};
@@ -596,7 +597,13 @@ static void answer_comes_first(void **state) {
         assert_true(keys && keys < strstr(o->out, "turns lost"));
         assert_null(strstr(o->out, "--all adds"));
     }
-    assert_null(strstr(run("extend " GYRE_TEST_DATA "/configs/phi-3-mini-128k.json --to 256k")->out, "longrope x"));
+    /* One row alone is not several. */
+    o = run("extend @llama31 --to 4k");
+    assert_int_equal(strncmp(o->out, "Recommended: the model as it is\n", 32), 0);
+    assert_non_null(strstr(o->out, "\n--all adds the figures of this rotation"));
+    o = run("extend " GYRE_TEST_DATA "/configs/phi-3-mini-128k.json --to 256k");
+    assert_null(strstr(o->out, "longrope x"));
+    assert_non_null(strstr(o->out, "its scaling, longrope, stays"));
     assert_fails("extend @rope --to 64 --all --method yarn --write @out", 2, "--all: adds tables");
 }
 

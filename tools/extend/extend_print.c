@@ -1,6 +1,7 @@
 /* extend_print.c: the results of gyre extend: one row for each method. */
 #include "tools/extend/extend_print.h"
 #include "tools/cli/cli.h"
+#include "tools/cli/cli_page.h"
 #include "tools/cli/plain_stream.h"
 #include "tools/common/result_table.h"
 
@@ -40,23 +41,25 @@ static const char *part_note(const extension *e) {
     return NULL;
 }
 
-enum { NOTE = 512 };
-
-/* Slopes can be stretched, in memory alone; docs/answers.md has what it does. */
-static void note_slopes(const extension *e, char out[NOTE]) {
-    char contexts[64] = "";
-    if (e->trained > 0 && e->trained < e->to) snprintf(contexts, sizeof contexts, "%lld,", (long long)e->trained);
-    snprintf(
-        out, NOTE,
-        "it runs at any length, and what is far weighs less; its slopes can be stretched without training: ntk keeps the "
-        "perplexity and finds a few more keys far off, linear does harm; to measure it: gyre eval MODEL --text FILE "
-        "--contexts %s%lld --methods none,ntk,linear --passkey 20",
-        contexts, (long long)e->to);
+/* The command that measures slopes that are stretched, in memory alone; docs/answers.md has what it does. */
+static void suggest_eval(const extension *e, char out[EXTEND_MEASURE]) {
+    char command[] = "gyre eval", model[900], text[] = "--text", file[] = "TEXT", contexts[] = "--contexts", lengths[64];
+    char methods[] = "--methods", names[] = "none,ntk,linear", passkey[] = "--passkey", trials[] = "20";
+    char *words[] = {command, model, text, file, contexts, lengths, methods, names, passkey, trials};
+    extend_model_with_weights(e, model);
+    if (e->trained > 0 && e->trained < e->to)
+        snprintf(lengths, sizeof lengths, "%lld,%lld", (long long)e->trained, (long long)e->to);
+    else
+        snprintf(lengths, sizeof lengths, "%lld", (long long)e->to);
+    cli_command_line(sizeof words / sizeof *words, words, out, EXTEND_MEASURE);
 }
 
 static const char *scheme_note(const extension *e) {
     const char *of_part = part_note(e);
     switch (e->group->config.kind) {
+    case GYRE_KIND_ALIBI:
+        return "it runs at any length, and what is far weighs less; its slopes can be stretched without training: ntk keeps "
+               "the perplexity and finds a few more keys far off, linear does harm";
     case GYRE_KIND_T5:
     case GYRE_KIND_DEBERTA:
         return "distances past its last bucket share that bucket at any length: there is nothing to stretch";
@@ -75,17 +78,24 @@ static const char *scheme_note(const extension *e) {
     }
 }
 
+static int print_other_json(const extension *e, const char *kind, const char *why, const char *measure, FILE *file) {
+    char note[EXTEND_MEASURE + 512];
+    snprintf(note, sizeof note, "%s%s%s", why, *measure ? "; to measure it: " : "", measure);
+    return cli_json_write(file, json_pack("{s:o, s:o, s:o, s:s, s:I, s:o, s:[]}", "path", cli_json_text(e->reading->path),
+                                          "model_type", cli_json_text(e->reading->model_type), "layers",
+                                          cli_json_text(e->group->name), "kind", kind, "length", (json_int_t)e->to, "note",
+                                          cli_json_text(note), "methods"));
+}
+
 int extend_print_other(const extension *e, int json, FILE *file) {
-    char slopes[NOTE];
-    const int is_alibi = e->group->config.kind == GYRE_KIND_ALIBI;
-    if (is_alibi) note_slopes(e, slopes);
-    const char *kind = gyre_kind_name(e->group->config.kind), *why = is_alibi ? slopes : scheme_note(e);
-    if (json)
-        return cli_json_write(file, json_pack("{s:o, s:o, s:o, s:s, s:I, s:s, s:[]}", "path",
-                                              cli_json_text(e->reading->path), "model_type",
-                                              cli_json_text(e->reading->model_type), "layers", cli_json_text(e->group->name),
-                                              "kind", kind, "length", (json_int_t)e->to, "note", why, "methods"));
-    fprintf(file, "%s: %s: %s\n", plain_line(e->reading->path), kind, why);
+    const explain_terminal page = explain_terminal_open(file);
+    const char *kind = gyre_kind_name(e->group->config.kind), *why = scheme_note(e);
+    char text[4800], measure[EXTEND_MEASURE] = "";
+    if (e->group->config.kind == GYRE_KIND_ALIBI) suggest_eval(e, measure);
+    if (json) return print_other_json(e, kind, why, measure, file);
+    snprintf(text, sizeof text, "%s: %s: %s.", e->reading->path, kind, why);
+    explain_print_wrapped(&page, EXPLAIN_STYLE_PLAIN, 0, 0, text);
+    if (*measure) extend_print_measure(&page, e, measure);
     return 0;
 }
 
@@ -155,17 +165,26 @@ static void print_labelled(const explain_terminal *page, const char *label, cons
     explain_print_wrapped(page, EXPLAIN_STYLE_PLAIN, LABEL, LABEL, text);
 }
 
-static void print_header(const explain_terminal *page, const extension *e) {
+/* out = 1 if the scaling that the model has stays under the method. */
+static int is_scaling_kept(const extension *e, const extend_method *r) {
+    return r->method.keeps_model_scaling || (r->longrope && e->group->config.rope.scaling == GYRE_SCALING_LONGROPE);
+}
+
+static void print_header(const explain_terminal *page, const extension *e, const extend_method *r) {
     const gyre_config *c = &e->group->config;
     const char *scaling = current_scaling(e);
     const int64_t dim = c->rope.dim ? c->rope.dim : c->head_dim - c->rope.first_channel;
     char text[4800];
+    fputc('\n', page->file);
     snprintf(text, sizeof text, "%s: %s, %s layers, as %s reads it", e->reading->path, e->reading->model_type,
              e->group->name, gyre_profile_name(e->reading->profile));
     print_labelled(page, "model", text);
     snprintf(text, sizeof text, "%lld of %lld channels, base %.12g, trained on %lld tokens%s%s%s", (long long)dim,
              (long long)c->head_dim, c->rope.base, (long long)e->trained, scaling ? "; its scaling, " : "",
-             scaling ? scaling : "", scaling ? ", gives way to the new one" : "");
+             scaling ? scaling : "",
+             !scaling                ? ""
+             : is_scaling_kept(e, r) ? ", stays"
+                                     : ", gives way to the new one");
     print_labelled(page, "rotation", text);
     if (e->trained != c->trained_length && e->trained == extend_trained_length(c)) {
         snprintf(text, sizeof text, "(the %lld that its config says, over the scaling's factor; --trained says otherwise)",
@@ -180,7 +199,6 @@ static void print_header(const explain_terminal *page, const extension *e) {
                  e->group->window <= e->trained ? "no distance grows with the length" : "no distance grows past it");
         print_labelled(page, "window", text);
     }
-    fputc('\n', page->file);
 }
 
 static int print_effects(const explain_terminal *page, const extend_method *methods, const extend_effect *rows,
@@ -272,13 +290,16 @@ static int print_tables(const explain_terminal *page, const extension *e, const 
 int extend_print_page(const extension *e, const extend_method *methods, const extend_effect *rows, int64_t count,
                       const extend_verdict *verdict, int tables, FILE *file) {
     const explain_terminal page = explain_terminal_open(file);
-    char more[128];
-    print_header(&page, e);
-    const int status = extend_print_verdict(&page, e, methods, rows, verdict);
+    char more[128] = "--all adds the figures of this rotation, and which programs read it so.";
+    extend_print_answer(&page, methods, rows, verdict);
+    print_header(&page, e, &methods[verdict->method]);
+    const int status = extend_print_steps(&page, e, methods, verdict);
     if (status) return status;
     if (tables) return print_tables(&page, e, methods, rows, count);
-    snprintf(more, sizeof more, "--all adds what each of %lld methods does to the rotation, and which programs read it so.",
-             (long long)count);
+    if (count > 1)
+        snprintf(more, sizeof more,
+                 "--all adds what each of %lld methods does to the rotation, and which programs read it so.",
+                 (long long)count);
     fputc('\n', file);
     explain_print_wrapped(&page, EXPLAIN_STYLE_PLAIN, 0, 0, more);
     return 0;
@@ -334,17 +355,20 @@ int extend_print_json(const extension *e, const extend_method *methods, const ex
 int extend_print_written(const extension *e, const extend_method *r, const char *path, const extend_key_change *changes,
                          int count, FILE *file) {
     size_t widest = 0;
-    fprintf(file, "wrote %s: %s under %s, %lld tokens\n", plain_line(path), plain_line(e->reading->model_type), r->label,
+    cli_page page;
+    FILE *lines = cli_page_begin(&page, file);
+    fprintf(lines, "wrote %s: %s under %s, %lld tokens\n", plain_line(path), plain_line(e->reading->model_type), r->label,
             (long long)e->to);
     for (int i = 0; i < count; i++)
         if (strlen(changes[i].key) > widest) widest = strlen(changes[i].key);
     for (int i = 0; i < count; i++)
-        fprintf(file, "  %-*s  %s -> %s\n", (int)widest, plain_line(changes[i].key),
+        fprintf(lines, "  %-*s  %s -> %s\n", (int)widest, plain_line(changes[i].key),
                 changes[i].before[0] ? plain_line(changes[i].before) : "(none)",
                 changes[i].after[0] ? plain_line(changes[i].after) : "(none)");
     if (!r->method.keeps_model_scaling && !r->longrope && r->method.scaling == GYRE_SCALING_DYNAMIC_NTK)
-        fprintf(file, "dynamic counts from max_position_embeddings, which so says the trained length, not %lld\n",
+        fprintf(lines, "dynamic counts from max_position_embeddings, which therefore states the trained length, not %lld\n",
                 (long long)e->to);
+    cli_page_end(&page);
     return 0;
 }
 

@@ -14,8 +14,14 @@ int extend_print_json(const extension *e, const extend_method *methods, const ex
                       const extend_verdict *verdict, FILE *file);
 
 /* -- extend_print_verdict.c -- */
-int extend_print_verdict(const explain_terminal *page, const extension *e, const extend_method *methods,
-                         const extend_effect *rows, const extend_verdict *verdict);
+/* The recommendation and its reason. */
+void extend_print_answer(const explain_terminal *page, const extend_method *methods, const extend_effect *rows,
+                         const extend_verdict *verdict);
+/* What to write for each engine, what to run next, and the costs. */
+int extend_print_steps(const explain_terminal *page, const extension *e, const extend_method *methods,
+                       const extend_verdict *verdict);
+/* The command to run next if nothing was measured. */
+void extend_print_measure(const explain_terminal *page, const extension *e, const char *command);
 /* out = NULL if memory ran out. */
 json_t *extend_verdict_json(const extend_method *methods, const extend_verdict *verdict);
 

@@ -93,14 +93,20 @@ static void move_past(command_place *at, const char *c) {
 }
 
 /* out = bytes up to the space that ends the line: the last one within `room`, else the first; all if there is none.  It
- * stands between words, or between the values of a JSON text.  *at moves there. */
+ * stands between words, or between the values of a JSON text; between an option and its value if there is no other within
+ * `room`.  *at moves there. */
 static size_t command_break(const char *text, size_t room, command_place *at) {
     command_place here = *at, there = *at;
-    size_t found = 0, i = 0;
+    size_t found = 0, i = 0, word = 0;
+    int parts_found = 0; /* 1: an option and its value */
     for (; text[i] && (i <= room || !found); i++) {
         move_past(&here, &text[i]);
         if (text[i] != ' ' || here.string || (here.quoted && !here.json)) continue;
+        const int parts = !here.quoted && text[word] == '-' && text[i + 1] != '-';
+        word = i + 1;
+        if (parts && found && !parts_found) continue;
         found = i;
+        parts_found = parts;
         there = here;
     }
     if (!text[i] && (i <= room || !found)) return i;
@@ -222,8 +228,7 @@ static void print_engines(const explain_terminal *page, const extend_verdict *v,
     }
 }
 
-/* What to run next if nothing was measured. */
-static void print_measure(const explain_terminal *page, const extension *e, const char *command) {
+void extend_print_measure(const explain_terminal *page, const extension *e, const char *command) {
     fputc('\n', page->file);
     explain_print_wrapped(page, EXPLAIN_STYLE_PLAIN, 0, 0,
                           extend_is_config_alone(e)
@@ -234,20 +239,26 @@ static void print_measure(const explain_terminal *page, const extension *e, cons
     print_literal(page, command);
 }
 
-int extend_print_verdict(const explain_terminal *page, const extension *e, const extend_method *methods,
-                         const extend_effect *rows, const extend_verdict *v) {
-    const char *label = methods[v->method].label;
-    const int is_none = method_is_none(&methods[v->method].method);
+void extend_print_answer(const explain_terminal *page, const extend_method *methods, const extend_effect *rows,
+                         const extend_verdict *v) {
+    const extend_method *r = &methods[v->method];
+    const int is_none = method_is_none(&r->method);
     char reason[sizeof v->reason + 64], factor[32] = "";
-    if (!is_none && !methods[v->method].longrope && rows[v->method].factor > 1 && !strchr(label, ':'))
+    if (!is_none && !r->longrope && rows[v->method].factor > 1 && !strchr(r->label, ':'))
         snprintf(factor, sizeof factor, " x %.6g", rows[v->method].factor);
     if (*v->warning) explain_print_wrapped(page, EXPLAIN_STYLE_BOLD, 0, 0, v->warning);
-    explain_print(page, EXPLAIN_STYLE_BOLD, "Recommended: %s%s", is_none ? "the model as it is" : label, factor);
+    explain_print(page, EXPLAIN_STYLE_BOLD, "Recommended: %s%s", is_none ? "the model as it is" : r->label, factor);
     fputc('\n', page->file);
     snprintf(reason, sizeof reason, "Reason%s: %s.", *v->measure ? ", by rules and not measured" : "", v->reason);
     explain_print_wrapped(page, EXPLAIN_STYLE_PLAIN, 0, 0, reason);
-    if (e->to > 0) print_engines(page, v, label, is_none);
-    if (*v->measure && !*v->warning && !is_none) print_measure(page, e, v->measure);
+}
+
+int extend_print_steps(const explain_terminal *page, const extension *e, const extend_method *methods,
+                       const extend_verdict *v) {
+    const extend_method *r = &methods[v->method];
+    const int is_none = method_is_none(&r->method);
+    if (e->to > 0) print_engines(page, v, r->label, is_none);
+    if (*v->measure && !*v->warning && !is_none) extend_print_measure(page, e, v->measure);
     return v->cost.losses ? print_cost(page, methods, &v->cost) : 0;
 }
 

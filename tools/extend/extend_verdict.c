@@ -285,10 +285,14 @@ int extend_is_config_alone(const extension *e) {
     return length > 5 && strcmp(e->path + length - 5, ".json") == 0;
 }
 
+void extend_model_with_weights(const extension *e, char out[900]) {
+    snprintf(out, 900, "%.899s", extend_is_config_alone(e) ? "FOLDER" : model_path_as_given(e->path));
+}
+
 static void suggest_command(const extension *e, char *out, size_t size) {
     char command[] = "gyre extend", model[900], to[] = "--to", length[24], text[] = "--text", file[] = "TEXT";
     char *words[] = {command, model, to, length, text, file};
-    snprintf(model, sizeof model, "%.899s", extend_is_config_alone(e) ? "FOLDER" : model_path_as_given(e->path));
+    extend_model_with_weights(e, model);
     snprintf(length, sizeof length, "%lld", (long long)e->to);
     cli_command_line(6, words, out, size);
 }

@@ -62,12 +62,13 @@ gyre_status extend_advice_make(const extend_method *r, const extend_effect *effe
 void extend_advice_free(extend_advice advice[EXTEND_ENGINES]);
 
 /* -- the verdict: extend_verdict.c -- */
+enum { EXTEND_MEASURE = 1024 };
 typedef struct extend_verdict {
     int64_t method; /* the row that is recommended */
     char reason[900];
     extend_advice advice[EXTEND_ENGINES];
     char alike[EXTEND_ENGINES][200]; /* for an engine that cannot say the method: the rows that it reads alike; "" = none */
-    char measure[1024];              /* the command that measures; "" = it was measured */
+    char measure[EXTEND_MEASURE];    /* the command that measures; "" = it was measured */
     char warning[400];               /* why nothing follows from what was measured; "" = it does, or nothing was */
     extend_cost cost;                /* losses NULL = no text */
 } extend_verdict;
@@ -80,6 +81,8 @@ gyre_status extend_verdict_make(const extension *e, const extend_method *methods
 int64_t extend_stated_length(const extension *e);
 /* out = 1 if the model is named by a file of its config, which has no weights. */
 int extend_is_config_alone(const extension *e);
+/* out = the model in a command that needs its weights: as it was given, or FOLDER for a config alone. */
+void extend_model_with_weights(const extension *e, char out[900]);
 void extend_verdict_free(extend_verdict *verdict);
 
 #endif
