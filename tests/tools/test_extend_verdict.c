@@ -581,6 +581,35 @@ static void copied_text_survives_the_width(void **state) {
     }
 }
 
+/* out = the first option on the page that a backslash parts from its value, or NULL. */
+static const char *parted_option(const char *page) {
+    for (const char *end = page; (end = strstr(end, " \\\n")); end++) {
+        const char *word = end;
+        while (word > page && word[-1] != ' ')
+            word--;
+        if (*word == '-' && end[3 + strspn(end + 3, " ")] != '-') return word;
+    }
+    return NULL;
+}
+
+static void options_keep_their_values(void **state) {
+    (void)state;
+    static const char *const lines[] = {"extend @llama2 --to 32k", "extend alibi --to 1k",
+                                        "extend @llama2 --to 16k --methods llama3"};
+    int broken = 0;
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
+        for (int width = 72; width <= 120; width++) {
+            char columns[16];
+            snprintf(columns, sizeof columns, "%d", width);
+            setenv("COLUMNS", columns, 1);
+            const outcome *o = run(lines[i]);
+            unsetenv("COLUMNS");
+            broken += strstr(o->out, " \\\n") != NULL;
+            if (parted_option(o->out)) fail_msg("%s at %d:\n%s", lines[i], width, parted_option(o->out));
+        }
+    assert_true(broken > 0);
+}
+
 /* The answer comes first; --all and --methods add the tables. */
 static void answer_comes_first(void **state) {
     (void)state;
@@ -640,6 +669,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(yarn_in_every_form),
                                        cmocka_unit_test(answer_comes_first),
                                        cmocka_unit_test(copied_text_survives_the_width),
+                                       cmocka_unit_test(options_keep_their_values),
                                        cmocka_unit_test(keys_rotate_as_the_written_config),
                                        cmocka_unit_test(classes_without_scaling),
                                        cmocka_unit_test(model_as_it_is_in_llama_cpp),
