@@ -34,6 +34,13 @@ static void lines_go_on_below_their_text(void **state) {
                                           "\n"
                                           "  one two three four five six seven eight nine ten eleven twelve\n"
                                           "    thirteen fourteen\n");
+    /* A command can be copied: an option and its value, and what is quoted, stay together. */
+    assert_string_equal(folded(72, "Example: gyre generate llama --prompt 'Once upon a time' --tokens 200 --top-p 0.95\n"
+                                   "  gyre eval models/rope --text book.txt --contexts 256,512,1k --json --methods none\n"),
+                        "Example: gyre generate llama --prompt 'Once upon a time' --tokens 200 \\\n"
+                        "           --top-p 0.95\n"
+                        "  gyre eval models/rope --text book.txt --contexts 256,512,1k --json \\\n"
+                        "    --methods none\n");
     /* Bytes are not columns. */
     assert_int_equal(cli_display_width("\xc3\xa9\xe2\x96\x88x"), 3);
 }
@@ -150,6 +157,25 @@ static void first_screens_fit(void **state) {
         }
 }
 
+static void helps_fit(void **state) {
+    (void)state;
+    static const char *const commands[] = {"audit",    "bench", "convert", "diff", "eval",   "explain", "explore", "extend",
+                                           "generate", "lab",   "passkey", "plot", "search", "shard",   "show",    "train"};
+    setenv("COLUMNS", "80", 1);
+    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
+        char line[64];
+        snprintf(line, sizeof line, "help %s", commands[i]);
+        const outcome *o = run(line);
+        assert_int_equal(o->exit, 0);
+        if (!*o->out || widest(o->out) > 80) fail_msg("gyre %s: %d columns of 80:\n%s", line, widest(o->out), o->out);
+    }
+    const char *show = run("help show")->out;
+    if (!strstr(show, "between two\n                       rows\n")) fail_msg("%s", show);
+    const char *train = run("help train")->out;
+    if (!strstr(train, "256,512,1k \\\n    --methods none,ntk,yarn\n")) fail_msg("%s", train);
+    unsetenv("COLUMNS");
+}
+
 /* Explain says a length once if it is trained and original length alike, and JSON both. */
 static void one_length_is_printed_once(void **state) {
     (void)state;
@@ -174,7 +200,10 @@ static void no_table_of_dashes(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(lines_go_on_below_their_text),
-                                       cmocka_unit_test(tables_are_cut_between_columns), cmocka_unit_test(first_screens_fit),
-                                       cmocka_unit_test(no_table_of_dashes), cmocka_unit_test(one_length_is_printed_once)};
+                                       cmocka_unit_test(tables_are_cut_between_columns),
+                                       cmocka_unit_test(first_screens_fit),
+                                       cmocka_unit_test(helps_fit),
+                                       cmocka_unit_test(no_table_of_dashes),
+                                       cmocka_unit_test(one_length_is_printed_once)};
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

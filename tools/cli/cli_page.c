@@ -93,10 +93,59 @@ static int hanging_indent(const char *line, size_t *begin) {
     return (int)*begin + (labelled || !margin ? 0 : 2);
 }
 
+/* out = bytes of the next part of a command that stays on one line: a word with the spaces that it quotes, and after an
+ * option its value. */
+static size_t command_part(const char *text) {
+    size_t length = 0;
+    const int is_option = *text == '-';
+    for (int words = 0; words < 1 + is_option; words++) {
+        if (words && (!text[length] || text[length + 1] == '-')) break;
+        length += words;
+        for (char quote = 0; text[length] && (quote || text[length] != ' '); length++)
+            if (text[length] == '\'' || text[length] == '"')
+                quote = !quote ? text[length] : quote == text[length] ? (char)0 : quote;
+    }
+    return length;
+}
+
+/* Breaks as a shell reads them. */
+static void print_command(FILE *file, int width, int begin, const char *text) {
+    for (int column = begin; *text;) {
+        const size_t length = command_part(text);
+        const int last = !text[length], columns = (int)length + (last ? 0 : 2); /* room for a backslash */
+        const int at_start = column == begin;
+        if (!at_start && column + 1 + columns > width) {
+            fprintf(file, " \\\n%*s", begin + 2, "");
+            column = begin + 2;
+        } else if (!at_start) {
+            fputc(' ', file);
+            column++;
+        }
+        (void)fwrite(text, 1, length, file);
+        column += (int)length;
+        text += length + strspn(text + length, " ");
+    }
+    fputc('\n', file);
+}
+
+/* out = the column at which a line has a command to copy: indented, or after "Example: "; 0 = none. */
+static int command_begin(const char *line) {
+    static const char example[] = "Example: ";
+    const size_t begin = strncmp(line, example, sizeof example - 1) == 0 ? sizeof example - 1 : strspn(line, " ");
+    return begin && strncmp(line + begin, "gyre ", 5) == 0 && !strstr(line + begin, "  ") ? (int)begin : 0;
+}
+
 static void print_line(FILE *file, int width, const char *line) {
     size_t begin;
     const int indent = hanging_indent(line, &begin);
-    if (cli_display_width(line) <= width) begin = strlen(line);
+    const int command = command_begin(line);
+    if (cli_display_width(line) <= width) {
+        begin = strlen(line);
+    } else if (command) {
+        (void)fwrite(line, 1, (size_t)command, file);
+        print_command(file, width, command, line + command);
+        return;
+    }
     (void)fwrite(line, 1, begin, file);
     cli_page_fold(&(cli_fold){file, width, (int)begin, indent, NULL}, line + begin);
 }

@@ -2,6 +2,7 @@
 #include "tools/cli/cli_parse.h"
 #include "tools/cli/cli_error.h"
 #include "tools/cli/cli_guard.h"
+#include "tools/cli/cli_page.h"
 #include "tools/cli/cli_values.h"
 #include "util/suggest.h"
 #include <errno.h>
@@ -28,12 +29,23 @@ typedef struct parse_state {
     const struct argp *command, *common;
     argp_parser_t parser; /* the command's */
     cli_options *options;
+    const char *epilog; /* help after the options; NULL = none */
 } parse_state;
 
 /* Removes argp's note that the value of --output also applies to -o. */
 static char *filter_help(int key, const char *text, void *input) {
     (void)input;
     return key == ARGP_KEY_HELP_DUP_ARGS_NOTE ? NULL : (char *)text;
+}
+
+/* argp breaks any line at column 0, so it prints no more than usage and options. */
+static void print_help(const parse_state *p, struct argp_state *state) {
+    state->flags &= ~(unsigned)ARGP_NO_ERRS; /* ARGP_NO_ERRS also suppresses help */
+    argp_state_help(state, stdout, ARGP_HELP_STD_HELP);
+    const size_t length = p->epilog ? strlen(p->epilog) : 0;
+    if (length) cli_page_printf(stdout, "\n%s%s", p->epilog, p->epilog[length - 1] == '\n' ? "" : "\n");
+    /* Help longer than the stdio buffer may have failed earlier. */
+    exit(fflush(stdout) || ferror(stdout) ? cli_fail("standard output: %s (help)", strerror(errno)) : 0);
 }
 
 static error_t parse_common(int key, char *text, struct argp_state *state) {
@@ -50,16 +62,14 @@ static error_t parse_common(int key, char *text, struct argp_state *state) {
         p->options->output = text;
         return 0;
     case 'h':
-        state->flags &= ~(unsigned)ARGP_NO_ERRS; /* ARGP_NO_ERRS also suppresses help */
-        argp_state_help(state, stdout, ARGP_HELP_STD_HELP);
-        /* Help longer than the stdio buffer may have failed earlier. */
-        exit(fflush(stdout) || ferror(stdout) ? cli_fail("standard output: %s (help)", strerror(errno)) : 0);
+        print_help(p, state);
+        return 0;
     default:
         return ARGP_ERR_UNKNOWN;
     }
 }
 
-enum { MAX_OPTIONS = 96, MAX_NAME_LENGTH = 32 };
+enum { MAX_OPTIONS = 96, MAX_NAME_LENGTH = 32, MAX_INTRO = 2048, MAX_USAGE = 48 };
 
 /* -- one word for one thing -- */
 /* Words for a length of context.  A command takes one of them; the others mean the same there, hidden from its help. */
@@ -228,12 +238,21 @@ void cli_parse(const struct argp *argp, unsigned takes, int argc, char **argv, c
     if (argp->options) add_length_words(argp->options, own);
     const struct argp command = {.options = argp->options ? own : NULL, .parser = parse_own};
     const struct argp_child children[] = {{&command, 0, NULL, 0}, {&common, 0, NULL, 0}, {NULL, 0, NULL, 0}};
+    const char *more = argp->doc ? strchr(argp->doc, '\v') : NULL;
+    char intro[MAX_INTRO];
+    snprintf(intro, sizeof intro, "%.*s",
+             !argp->doc ? 0
+             : more     ? (int)(more - argp->doc)
+                        : (int)strlen(argp->doc),
+             argp->doc ? argp->doc : "");
+    /* argp cannot break a usage of many names, which the text after the options explains. */
+    const int many_names = argp->args_doc && strlen(argp->args_doc) > MAX_USAGE;
     const struct argp whole = {.parser = parse_children,
                                .help_filter = filter_help,
-                               .args_doc = argp->args_doc,
-                               .doc = argp->doc,
+                               .args_doc = many_names ? "NAME" : argp->args_doc,
+                               .doc = intro,
                                .children = children};
-    parse_state p = {&command, &common, argp->parser, options};
+    parse_state p = {&command, &common, argp->parser, options, more ? more + 1 : NULL};
     cli_set_command_name(argv[0]);
     options->threads = -1;
     int next = argc;
