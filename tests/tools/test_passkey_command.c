@@ -622,6 +622,33 @@ static void test_tables_and_page(void **state) {
     assert_int_equal(run("passkey @learned --lengths 320 --depths 2 --trials 1 --report @l.html")->exit, 0);
 }
 
+/* Of methods that find as much, none finds the most; a length is not compared with itself. */
+static void test_answer_of_the_page(void **state) {
+    (void)state;
+    static char page[1 << 21];
+    static const char grid[] = "passkey " GYRE_TEST_DATA "/../models/rope --trials 1 --depths 2 --report @a.html --lengths";
+    static const struct {
+        const char *rest, *says[3];
+    } pages[] = {
+        {"128 --methods none,yarn",
+         {"At 128 tokens the model as it is finds 100 % of the keys, as many as any.", " 1 trial of each length",
+          " 119 at 128."}},
+        {"128 --methods yarn,none", {"the model as it is finds 100 % of the keys, as many as any.", "yarn", "none"}},
+        {"128,640 --methods none,yarn",
+         {"At 640 tokens <code>yarn</code> finds ", " of the keys, the most, after 100 % at 128.",
+          "The model as it is finds 0 % there."}},
+    };
+    for (size_t i = 0; i < sizeof pages / sizeof *pages; i++) {
+        char line[512];
+        snprintf(line, sizeof line, "%s %s", grid, pages[i].rest);
+        const outcome *o = run(line);
+        if (o->exit) fail_msg("%s: %s", line, o->err);
+        read_whole(in_folder("a.html"), page, sizeof page);
+        for (int s = 0; s < 3; s++)
+            if (!strstr(page, pages[i].says[s])) fail_msg("%s lacks \"%s\"", line, pages[i].says[s]);
+    }
+}
+
 /* Lengths that the trained length makes end where those of --lengths do. */
 static void test_trained_length_past_all_lengths(void **state) {
     (void)state;
@@ -660,6 +687,7 @@ int main(void) {
                                        cmocka_unit_test(test_threads),
                                        cmocka_unit_test(test_resume),
                                        cmocka_unit_test(test_lines),
-                                       cmocka_unit_test(test_tables_and_page)};
+                                       cmocka_unit_test(test_tables_and_page),
+                                       cmocka_unit_test(test_answer_of_the_page)};
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -86,8 +86,9 @@ int passkey_found_none(const passkey *p);
 /* out = 1 and a sentence that says why the results do not judge the methods: no key was found, or the best of them finds
  * less than half at the longest length within the trained one.  0 and "" otherwise. */
 int passkey_verdict(const passkey *p, char out[PASSKEY_VERDICT]);
-/* *min, *max = tokens of the prompts of one length, over everything measured; 0, 0 if nothing was. */
-void passkey_prompt_tokens(const passkey *p, int64_t length, int64_t *min, int64_t *max);
+enum { PASSKEY_TOKENS = 48 };
+/* out = tokens of the prompts of one length, over everything measured: "245", "245 to 260", or "none" if nothing was. */
+void passkey_prompt_tokens(const passkey *p, int64_t length, char out[PASSKEY_TOKENS]);
 
 /* -- passkey_journal.c -- */
 /* out = 1 if the journal has the cell; cell->trials then gets its trials. */

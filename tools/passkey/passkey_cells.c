@@ -215,16 +215,22 @@ int passkey_verdict(const passkey *p, char out[PASSKEY_VERDICT]) {
     return *out != 0;
 }
 
-void passkey_prompt_tokens(const passkey *p, int64_t length, int64_t *min, int64_t *max) {
+void passkey_prompt_tokens(const passkey *p, int64_t length, char out[PASSKEY_TOKENS]) {
     const passkey_options *o = &p->options;
-    *min = *max = 0;
+    int64_t min = 0, max = 0;
     for (int64_t m = 0; m < o->method.count; m++)
         for (int64_t d = 0; d < o->depths_count; d++) {
             const passkey_cell *cell = &p->rows[m].columns[length].cells[d];
             for (int64_t t = 0; cell->done && t < o->trials; t++) {
                 const int64_t tokens = cell->trials[t].tokens;
-                if (!*min || tokens < *min) *min = tokens;
-                if (tokens > *max) *max = tokens;
+                if (!min || tokens < min) min = tokens;
+                if (tokens > max) max = tokens;
             }
         }
+    if (!max)
+        snprintf(out, PASSKEY_TOKENS, "none");
+    else if (min == max)
+        snprintf(out, PASSKEY_TOKENS, "%lld", (long long)max);
+    else
+        snprintf(out, PASSKEY_TOKENS, "%lld to %lld", (long long)min, (long long)max);
 }

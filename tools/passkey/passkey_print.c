@@ -1,5 +1,6 @@
 /* passkey_print.c: the results of gyre passkey as tables and as JSON. */
 #include "tools/cli/plain_stream.h"
+#include "tools/common/model_path.h"
 #include "tools/passkey/passkey.h"
 #include <stdlib.h>
 #include <string.h>
@@ -74,20 +75,15 @@ static void print_header(const passkey *p, FILE *out) {
     model_input_describe(&p->input, model, sizeof model);
     fprintf(file, "model    %s\n", plain_line(model));
     fprintf(file, "format   %s, %s\n", passkey_format_name(p), p->choice);
-    fprintf(file, "trials   %lld of each length and depth, seed %lld, cache %s; the answer %s\n", (long long)o->trials,
+    fprintf(file, "trials   %lld for each length and depth, seed %lld, cache %s; the answer %s\n", (long long)o->trials,
             (long long)o->seed, dtype_name(o->method.cache),
             o->contains ? "stands in what is generated" : "begins what is generated");
     fprintf(file, "prompts  ");
     for (int64_t l = 0; l < o->lengths.count; l++) {
-        int64_t min, max;
-        passkey_prompt_tokens(p, l, &min, &max);
-        if (!max)
-            fprintf(file, "%s%lld: none", l ? "; " : "", (long long)o->lengths.values[l]);
-        else if (min == max)
-            fprintf(file, "%s%lld: %lld tokens", l ? "; " : "", (long long)o->lengths.values[l], (long long)max);
-        else
-            fprintf(file, "%s%lld: %lld to %lld tokens", l ? "; " : "", (long long)o->lengths.values[l], (long long)min,
-                    (long long)max);
+        char tokens[PASSKEY_TOKENS];
+        passkey_prompt_tokens(p, l, tokens);
+        fprintf(file, "%s%lld: %s%s", l ? "; " : "", (long long)o->lengths.values[l], tokens,
+                strcmp(tokens, "none") == 0 ? "" : " tokens");
     }
     fprintf(file, "\n\n");
     cli_page_end(&page);
@@ -163,11 +159,11 @@ static json_t *json_of_run(const passkey *p) {
     char verdict[PASSKEY_VERDICT];
     const int unfit = passkey_verdict(p, verdict), marks = o->phrases.marks;
     return json_pack("{s:o, s:s, s:I, s:I, s:I, s:I, s:s, s:{s:s, s:s, s:o, s:o, s:o, s:s}, s:o, s:o, s:o}", "model",
-                     cli_json_text(o->model.path), "kind", gyre_kind_name(position->kind), "trained_length",
-                     (json_int_t)position->trained_length, "parameters", (json_int_t)gyre_model_parameters(p->input.model),
-                     "trials", (json_int_t)o->trials, "seed", (json_int_t)o->seed, "cache", dtype_name(o->method.cache),
-                     "prompt", "format", passkey_format_name(p), "chosen", p->choice, "needle",
-                     cli_json_text(marks ? NULL : o->phrases.needle), "question",
+                     cli_json_text(model_path_as_given(o->model.path)), "kind", gyre_kind_name(position->kind),
+                     "trained_length", (json_int_t)position->trained_length, "parameters",
+                     (json_int_t)gyre_model_parameters(p->input.model), "trials", (json_int_t)o->trials, "seed",
+                     (json_int_t)o->seed, "cache", dtype_name(o->method.cache), "prompt", "format", passkey_format_name(p),
+                     "chosen", p->choice, "needle", cli_json_text(marks ? NULL : o->phrases.needle), "question",
                      cli_json_text(marks ? NULL : o->phrases.question), "answer", cli_json_text(o->phrases.answer), "match",
                      o->contains ? "contains" : "exact", "card", run_card_json(&p->card), "totals", json_of_totals(p),
                      "verdict", cli_json_text(unfit ? verdict : NULL));

@@ -29,15 +29,17 @@ static gyre_status make_picture(const passkey *p, picture *f, gyre_error *err) {
         double *z = f->z + m * cells;
         for (int64_t d = 0; d < o->depths_count; d++)
             for (int64_t l = 0; l < o->lengths.count; l++)
-                z[d * o->lengths.count + l] = 100 * passkey_accuracy(p, &p->rows[m].columns[l].cells[d]);
+                z[(o->depths_count - 1 - d) * o->lengths.count + l] =
+                    100 * passkey_accuracy(p, &p->rows[m].columns[l].cells[d]);
         f->maps[m] = (gyre_report_heatmap){p->rows[m].method->label, o->lengths.count, o->depths_count, z};
     }
     double *lengths = f->axis, *depths = f->axis + o->lengths.count;
     for (int64_t l = 0; l < o->lengths.count; l++)
         lengths[l] = (double)o->lengths.values[l];
     for (int64_t d = 0; d < o->depths_count; d++)
-        depths[d] = 100 * o->depths[d];
+        depths[o->depths_count - 1 - d] = 100 * o->depths[d];
     f->panels.title = "Keys found, by length and depth";
+    /* The first depth is at the top, as in the tables: rows of a map begin at the bottom. */
     /* Every length and depth has its own column or row: a doubling takes as much room as the one before. */
     f->panels.x.label = "length (tokens)";
     f->panels.x_values = lengths;
@@ -87,11 +89,12 @@ static void protocol(const passkey *p, gyre_report_page *page) {
     const passkey_options *o = &p->options;
     char text[1024];
     (void)gyre_report_page_section(page, "How it was measured");
-    snprintf(text, sizeof text,
-             "A key is hidden in filler, at a depth that is the share of the filler before it, and asked for at the end "
-             "(Mohtashami and Jaggi 2023). %lld trials of each length and depth; every method is asked for the same keys. A "
-             "trial is right when the likeliest next tokens %s the answer.",
-             (long long)o->trials, o->contains ? "contain" : "are");
+    snprintf(
+        text, sizeof text,
+        "A key is hidden in filler, at a depth that is the share of the filler before it, and asked for at the end "
+        "(Mohtashami and Jaggi 2023). %lld trial%s of each length and depth; every method is asked for the same keys. A "
+        "trial is right when the likeliest next tokens %s the answer.",
+        (long long)o->trials, o->trials == 1 ? "" : "s", o->contains ? "contain" : "are");
     (void)gyre_report_page_paragraph(page, text); /* the page keeps the first error */
     if (o->phrases.marks)
         snprintf(text, sizeof text,
@@ -112,23 +115,53 @@ static double found_at(const passkey *p, int64_t row, int64_t length) {
     return sum / (double)o->depths_count;
 }
 
+/* out = found_at as it is printed: equal percentages are ties.  -1 = not measured. */
+static int percent_at(const passkey *p, int64_t row, int64_t length) {
+    const double found = found_at(p, row, length);
+    return isnan(found) ? -1 : (int)lrint(100 * found);
+}
+
+/* out = the row that finds most at the longest length; of equal ones the model as it is, else the first; -1 = there is none.
+ * *others, *ties: rows measured beside it, and those that find as much. */
+static int64_t best_row(const passkey *p, int64_t last, int *others, int *ties) {
+    int64_t best = -1;
+    for (int64_t m = 0; m < p->options.method.count; m++) {
+        const int percent = percent_at(p, m, last), most = best < 0 ? -1 : percent_at(p, best, last);
+        if (percent > most || (percent == most && percent >= 0 && method_is_none(p->rows[m].method))) best = m;
+    }
+    *others = *ties = 0;
+    for (int64_t m = 0; m < p->options.method.count && best >= 0; m++) {
+        *others += m != best && percent_at(p, m, last) >= 0;
+        *ties += m != best && percent_at(p, m, last) == percent_at(p, best, last);
+    }
+    return best;
+}
+
 /* Which method finds most at the longest length; a warning about the model goes before. */
 static void answer(const passkey *p, gyre_report_page *page) {
     const passkey_options *o = &p->options;
     const int64_t last = o->lengths.count - 1;
-    char text[PASSKEY_VERDICT + 256];
-    int64_t best = -1;
+    char text[PASSKEY_VERDICT + 256], name[METHOD_LABEL + 8] = "the model as it is", after[64] = "";
+    int others, ties;
     if (passkey_verdict(p, text)) (void)gyre_report_page_paragraph(page, text);
-    for (int64_t m = 0; m < o->method.count; m++)
-        if (!isnan(found_at(p, m, last)) && (best < 0 || found_at(p, m, last) > found_at(p, best, last))) best = m;
-    if (best < 0 || found_at(p, best, last) == 0) return;
-    snprintf(text, sizeof text, "At %lld tokens `%s` finds %.0f %% of the keys%s, after %.0f %% at %lld.",
-             (long long)o->lengths.values[last], p->rows[best].method->label, 100 * found_at(p, best, last),
-             o->method.count > 1 ? ", the most" : "", 100 * found_at(p, best, 0), (long long)o->lengths.values[0]);
+    const int64_t best = best_row(p, last, &others, &ties);
+    if (best < 0 || percent_at(p, best, last) == 0) return;
+    const int is_none = method_is_none(p->rows[best].method);
+    if (!is_none) snprintf(name, sizeof name, "`%s`", p->rows[best].method->label);
+    if (last > 0 && percent_at(p, best, 0) >= 0)
+        snprintf(after, sizeof after, ", after %d %% at %lld", percent_at(p, best, 0), (long long)o->lengths.values[0]);
+    snprintf(text, sizeof text, "At %lld tokens %s finds %d %% of the keys%s%s.", (long long)o->lengths.values[last], name,
+             percent_at(p, best, last),
+             !others ? ""
+             : ties  ? ", as many as any"
+                     : ", the most",
+             after);
     (void)gyre_report_page_paragraph(page, text);
-    if (method_is_none(p->rows[0].method) && best > 0 && !isnan(found_at(p, 0, last))) {
-        snprintf(text, sizeof text, "The model as it is finds %.0f %% there.", 100 * found_at(p, 0, last));
+    for (int64_t m = 0; m < o->method.count && !is_none; m++) {
+        if (!method_is_none(p->rows[m].method) || percent_at(p, m, last) < 0) continue;
+        snprintf(text, sizeof text, "The model as it is finds %d %% there.", percent_at(p, m, last));
         (void)gyre_report_page_paragraph(page, text);
+        break;
     }
 }
 
@@ -137,11 +170,11 @@ static void lengths_note(const passkey *p, gyre_report_page *page) {
     char text[2048] = "Filler is whole sentences. Tokens of the prompts:";
     for (int64_t l = 0; l < o->lengths.count; l++) {
         const size_t used = strlen(text);
-        int64_t min, max;
-        passkey_prompt_tokens(p, l, &min, &max);
-        snprintf(text + used, sizeof text - used, "%s %lld to %lld at %lld", l ? "," : "", (long long)min, (long long)max,
-                 (long long)o->lengths.values[l]);
+        char tokens[PASSKEY_TOKENS];
+        passkey_prompt_tokens(p, l, tokens);
+        snprintf(text + used, sizeof text - used, "%s %s at %lld", l ? "," : "", tokens, (long long)o->lengths.values[l]);
     }
+    snprintf(text + strlen(text), sizeof text - strlen(text), ".");
     (void)gyre_report_page_paragraph(page, text);
 }
 
@@ -155,7 +188,7 @@ static gyre_status tables(const passkey *p, gyre_report_page *page, gyre_error *
         answer(p, page);
         if (f.maps)
             (void)gyre_report_page_heatmap_grid(
-                page, &f.panels, "At the top the key stands just before the question. Grey was not measured.");
+                page, &f.panels, "At the bottom the key stands just before the question. Grey was not measured.");
         (void)gyre_report_page_section(page, "By method and length");
         (void)gyre_report_page_table(page, &methods.table);
         (void)gyre_report_page_section(page, "By depth");
