@@ -2,6 +2,7 @@
 #include "run_command.h"
 #include "tools/cli/cli.h"
 #include "tools/common/methods.h"
+#include "tools/search/search_print.h"
 
 #include <math.h>
 
@@ -613,6 +614,26 @@ static void refusals(void **state) {
     assert_fails(SEARCH " --write @rope", CLI_USAGE, "this run reads");
 }
 
+/* A verdict names the best only where the interval leaves no doubt. */
+static void verdict_of_the_interval(void **state) {
+    (void)state;
+    static const struct {
+        search_interval gain;
+        const char *begins, *holds;
+    } cases[] = {{{0.02, 0.01, 0.03}, "found is the best: lower than none, ", "by 1.98 % (1.00 to 2.96)"},
+                 {{0.02, -0.01, 0.03}, "this text cannot tell found from none, ", "found is lower by 1.98 %"},
+                 {{-0.02, -0.03, 0.01}, "this text cannot tell found from none, ", "found is higher by 2.02 %"},
+                 {{-0.02, -0.03, -0.01}, "none is the best and needs no search: ", "found is higher by 2.02 %"},
+                 {{0, 0, 0}, "none is the best and needs no search: ", "found is no lower"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char verdict[SEARCH_VERDICT];
+        search_report r = {.rows = {{.gain = cases[i].gain}}, .rows_count = 1, .simple_count = 1};
+        snprintf(r.rows[0].label, sizeof r.rows[0].label, "none");
+        search_verdict(&r, verdict);
+        if (strstr(verdict, cases[i].begins) != verdict || !strstr(verdict, cases[i].holds)) fail_msg("%s", verdict);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(figures_and_config),
                                        cmocka_unit_test(pairs_alone),
@@ -629,6 +650,7 @@ int main(void) {
                                        cmocka_unit_test(report_page),
                                        cmocka_unit_test(start_tokens),
                                        cmocka_unit_test(start_tokens_in_a_config),
-                                       cmocka_unit_test(refusals)};
+                                       cmocka_unit_test(refusals),
+                                       cmocka_unit_test(verdict_of_the_interval)};
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

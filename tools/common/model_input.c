@@ -80,7 +80,7 @@ void model_input_describe(const model_input *in, char *out, size_t size) {
     char weights[16], trained[64] = "trained length unknown";
     if (position->trained_length)
         snprintf(trained, sizeof trained, "trained on %lld tokens", (long long)position->trained_length);
-    snprintf(out, size, "%s: %s, %s weights, %s", in->options->path, gyre_kind_name(position->kind),
+    snprintf(out, size, "%s: %s, %s weights, %s", model_path_as_given(in->options->path), gyre_kind_name(position->kind),
              cli_format_count((double)gyre_model_parameters(in->model), weights), trained);
 }
 

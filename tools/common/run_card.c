@@ -1,6 +1,7 @@
 /* run_card.c: the run card as a line of text, as JSON and as key-value pairs of a page. */
 #include "tools/common/run_card.h"
 #include "tools/cli/cli.h"
+#include "tools/common/model_path.h"
 #include "tools/team/team.h"
 #include "util/absent_path.h"
 #include "util/checkpoint_files.h"
@@ -90,7 +91,8 @@ const char *run_card_profile(const run_card *card) {
 
 static void add_model(line *l, const run_card *card) {
     const gyre_model_source source = gyre_model_get_source(card->input->model);
-    add(l, "%s %s (%s, %s, %s)", card->input->options->path, card->model_hash, source.family, source.format, source.stored);
+    add(l, "%s %s (%s, %s, %s)", model_path_as_given(card->input->options->path), card->model_hash, source.family,
+        source.format, source.stored);
 }
 
 static void add_texts(line *l, const model_input *input) {
@@ -131,10 +133,11 @@ static json_t *text_or_null(const char *text) {
 static json_t *model_json(const run_card *card) {
     const model_input *in = card->input;
     const gyre_model_source source = gyre_model_get_source(in->model);
-    return json_pack("{s:o, s:o, s:o, s:s, s:s, s:s, s:I, s:I}", "path", cli_json_text(in->options->path), "hash",
-                     text_or_null(card->model_hash), "config_hash", text_or_null(card->config_hash), "family", source.family,
-                     "format", source.format, "stored", source.stored, "parameters",
-                     (json_int_t)gyre_model_parameters(in->model), "bytes", (json_int_t)source.bytes);
+    return json_pack("{s:o, s:o, s:o, s:s, s:s, s:s, s:I, s:I}", "path",
+                     cli_json_text(model_path_as_given(in->options->path)), "hash", text_or_null(card->model_hash),
+                     "config_hash", text_or_null(card->config_hash), "family", source.family, "format", source.format,
+                     "stored", source.stored, "parameters", (json_int_t)gyre_model_parameters(in->model), "bytes",
+                     (json_int_t)source.bytes);
 }
 
 static json_t *texts_json(const model_input *in) {

@@ -1,4 +1,5 @@
 /* eval_json.c: the results of gyre eval as JSON. */
+#include "tools/common/model_path.h"
 #include "tools/eval/eval.h"
 #include <math.h>
 #include <string.h>
@@ -94,13 +95,13 @@ static json_t *json_of_run(const evaluation *e) {
     json_t *texts = json_array();
     for (int64_t i = 0; texts && i < e->input.texts_count; i++)
         (void)json_array_append_new(texts, json_of_text(e, i));
-    json_t *out =
-        json_pack("{s:o, s:s, s:I, s:I, s:{s:s, s:o, s:o, s:b, s:s}, s:s, s:o, s:o}", "model", cli_json_text(o->model.path),
-                  "kind", gyre_kind_name(position->kind), "trained_length", (json_int_t)position->trained_length,
-                  "parameters", (json_int_t)gyre_model_parameters(e->input.model), "protocol", "name",
-                  eval_protocol_names[o->protocol], "stride", integer_or_null(o->stride != 0, o->stride), "windows",
-                  integer_or_null(o->windows != 0, o->windows), "first", o->first, "scored", eval_protocol_description(o),
-                  "cache", dtype_name(o->method.cache), "texts", texts, "card", run_card_json(&e->card));
+    json_t *out = json_pack(
+        "{s:o, s:s, s:I, s:I, s:{s:s, s:o, s:o, s:b, s:s}, s:s, s:o, s:o}", "model",
+        cli_json_text(model_path_as_given(o->model.path)), "kind", gyre_kind_name(position->kind), "trained_length",
+        (json_int_t)position->trained_length, "parameters", (json_int_t)gyre_model_parameters(e->input.model), "protocol",
+        "name", eval_protocol_names[o->protocol], "stride", integer_or_null(o->stride != 0, o->stride), "windows",
+        integer_or_null(o->windows != 0, o->windows), "first", o->first, "scored", eval_protocol_description(o), "cache",
+        dtype_name(o->method.cache), "texts", texts, "card", run_card_json(&e->card));
     if (out && e->input.texts_count == 1) (void)json_object_set(out, "text", json_array_get(texts, 0));
     return out;
 }

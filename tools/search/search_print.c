@@ -3,6 +3,7 @@
 #include "report/report.h"
 #include "tools/cli/cli.h"
 #include "tools/cli/plain_stream.h"
+#include "tools/common/model_path.h"
 #include "tools/common/result_table.h"
 #include <math.h>
 #include <string.h>
@@ -29,15 +30,22 @@ double search_increase_percent(double nats) {
 void search_verdict(const search_report *r, char out[SEARCH_VERDICT]) {
     const search_row *simple = search_best_simple(r);
     const search_interval *g = &simple->gain;
-    if (g->mean < 0)
-        snprintf(out, SEARCH_VERDICT, "%s is the best and needs no search: found is higher by %.2f %% (%.2f to %.2f)%s",
-                 simple->label, search_increase_percent(-g->mean), search_increase_percent(-g->high),
-                 search_increase_percent(-g->low), g->high > 0 ? "; this text cannot tell the two apart" : "");
-    else if (g->mean > 0)
-        snprintf(out, SEARCH_VERDICT,
-                 "found is the best: lower than %s, the best that needs no search, by %.2f %% (%.2f to %.2f)%s",
-                 simple->label, search_gain_percent(g->mean), search_gain_percent(g->low), search_gain_percent(g->high),
-                 g->low <= 0 ? "; this text cannot tell the two apart" : "");
+    const int found = g->mean > 0;
+    char percent[96];
+    if (found)
+        snprintf(percent, sizeof percent, "%.2f %% (%.2f to %.2f)", search_gain_percent(g->mean),
+                 search_gain_percent(g->low), search_gain_percent(g->high));
+    else
+        snprintf(percent, sizeof percent, "%.2f %% (%.2f to %.2f)", search_increase_percent(-g->mean),
+                 search_increase_percent(-g->high), search_increase_percent(-g->low));
+    if (g->mean != 0 && g->low <= 0 && g->high >= 0)
+        snprintf(out, SEARCH_VERDICT, "this text cannot tell found from %s, which needs no search: found is %s by %s",
+                 simple->label, found ? "lower" : "higher", percent);
+    else if (found)
+        snprintf(out, SEARCH_VERDICT, "found is the best: lower than %s, the best that needs no search, by %s",
+                 simple->label, percent);
+    else if (g->mean < 0)
+        snprintf(out, SEARCH_VERDICT, "%s is the best and needs no search: found is higher by %s", simple->label, percent);
     else
         snprintf(out, SEARCH_VERDICT, "%s is the best and needs no search: found is no lower", simple->label);
 }
@@ -48,8 +56,9 @@ static void print_header(const search_report *r, FILE *file) {
     const model_input *in = r->card->input;
     char weights[16];
     cli_page_printf(file, "model     %s: %s weights, trained on %lld tokens, stretched to %lld\n",
-                    plain_line(in->options->path), cli_format_count((double)gyre_model_parameters(in->model), weights),
-                    (long long)r->trained, (long long)w->context);
+                    plain_line(model_path_as_given(in->options->path)),
+                    cli_format_count((double)gyre_model_parameters(in->model), weights), (long long)r->trained,
+                    (long long)w->context);
     cli_page_printf(file, "text      %lld tokens in %lld file%s, fnv1a64:%016llx\n", (long long)w->tokens,
                     (long long)w->text.files, w->text.files == 1 ? "" : "s", (unsigned long long)w->text.hash);
     if (r->needles)
@@ -62,9 +71,9 @@ static void print_header(const search_report *r, FILE *file) {
             file, "windows   of %lld tokens, the last %lld predictions scored; %lld searched on, %lld held out\n",
             (long long)w->context, (long long)w->stride, (long long)w->searched_count, (long long)w->held_out_count);
     cli_page_printf(
-        file, "search    %lld individuals, %lld generations; %lld windows read, as many as %.1f evaluations; seed %llu\n\n",
-        (long long)r->found->candidates, (long long)r->found->generations, (long long)r->found->spent,
-        (double)r->found->spent / (double)w->searched_count, (unsigned long long)r->seed);
+        file, "search    %lld individuals, %lld generation%s; %lld windows read, as many as %.1f evaluations; seed %llu\n\n",
+        (long long)r->found->candidates, (long long)r->found->generations, r->found->generations == 1 ? "" : "s",
+        (long long)r->found->spent, (double)r->found->spent / (double)w->searched_count, (unsigned long long)r->seed);
 }
 
 static void print_end(const search_report *r, FILE *file) {

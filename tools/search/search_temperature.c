@@ -2,6 +2,7 @@
  * sqrt(1/t) = 0.1 ln s + 1 on Llama models.  This fits the same number, the attention factor, on the model at hand. */
 #include "report/report.h"
 #include "tools/cli/plain_stream.h"
+#include "tools/common/model_path.h"
 #include "tools/search/search.h"
 #include "util/random.h"
 #include <math.h>
@@ -158,7 +159,8 @@ static int print_text(const search_work *w, const temperature_fit *f, FILE *file
     table.columns = columns, table.columns_count = COLUMNS;
     table.cells = cells, table.rows = POINTS;
     cli_page_printf(file, "model     %s, trained on %lld tokens, read at %lld: s = %.4g\n",
-                    plain_line(w->options->model.path), (long long)w->trained, (long long)w->windows.context, f->factor);
+                    plain_line(model_path_as_given(w->options->model.path)), (long long)w->trained,
+                    (long long)w->windows.context, f->factor);
     cli_page_printf(file, "windows   of %lld tokens, the last %lld predictions scored; %lld to fit, %lld held out\n\n",
                     (long long)w->windows.context, (long long)w->windows.stride, (long long)w->windows.searched_count,
                     (long long)w->windows.held_out_count);
