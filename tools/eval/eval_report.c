@@ -150,23 +150,42 @@ static void position_chart(figures *f, int64_t set, int64_t column) {
 }
 
 /* -- the page -- */
-/* out = the row with the lowest perplexity at the longest context under a method other than none; -1 = there is none. */
-static int64_t best_row(const evaluation *e, int64_t set) {
+/* out = the row with the lowest perplexity at the longest context, of the model as it is or of a method; -1 = none. */
+static int64_t best_row(const evaluation *e, int64_t set, int as_it_is) {
     const int64_t last = e->options.contexts.count - 1;
     int64_t best = -1;
     for (int64_t r = 0; r < e->rows_count; r++) {
         const eval_cell *cell = eval_cell_at(e, set, r, last);
-        if (cell->out_of_range || method_is_none(e->rows[r].method)) continue;
+        if (cell->out_of_range || method_is_none(e->rows[r].method) != as_it_is) continue;
         if (best < 0 || cell->figures.nats < eval_cell_at(e, set, best, last)->figures.nats) best = r;
     }
     return best;
 }
 
-/* The row of the model as it is; -1 = it is not among them. */
-static int64_t none_row(const evaluation *e) {
-    for (int64_t r = 0; r < e->rows_count; r++)
-        if (method_is_none(e->rows[r].method)) return r;
-    return -1;
+/* Perplexities that are printed alike count as equal. */
+enum { FIGURE = 24 };
+static void put_perplexity(const eval_cell *cell, char out[FIGURE]) {
+    snprintf(out, FIGURE, "%.4g", exp(cell->figures.nats));
+}
+
+static int no_lower(const eval_cell *a, const eval_cell *b) {
+    char of_a[FIGURE], of_b[FIGURE];
+    put_perplexity(a, of_a);
+    put_perplexity(b, of_b);
+    return a->figures.nats >= b->figures.nats || strcmp(of_a, of_b) == 0;
+}
+
+/* How the best row compares with the others. */
+static const char *standing(const evaluation *e, int64_t set, int64_t best) {
+    const int64_t last = e->options.contexts.count - 1;
+    int others = 0, ties = 0;
+    for (int64_t r = 0; r < e->rows_count; r++) {
+        const eval_cell *cell = eval_cell_at(e, set, r, last);
+        if (r == best || cell->out_of_range) continue;
+        others++;
+        ties += no_lower(eval_cell_at(e, set, best, last), cell);
+    }
+    return !others ? "" : ties ? ", as low as any row" : others == 1 ? ", which is lower" : ", the lowest of all rows";
 }
 
 static void put_keys(const eval_cell *cell, char *text, size_t size) {
@@ -176,36 +195,47 @@ static void put_keys(const eval_cell *cell, char *text, size_t size) {
                  100 * (double)cell->passkey.right / (double)cell->passkey.trials);
 }
 
-/* What was found, in a sentence or two: at the longest context, and at the shortest for comparison. */
+/* The model as it is, and at the shortest context for comparison. */
+static void answer_as_it_is(const figures *f, const char *at, const char *model, int64_t set, int64_t none) {
+    const evaluation *e = f->e;
+    const int64_t last = e->options.contexts.count - 1;
+    const eval_cell *cell = eval_cell_at(e, set, none, last), *first = eval_cell_at(e, set, none, 0);
+    char text[1024], figure[FIGURE];
+    put_perplexity(cell, figure);
+    snprintf(text, sizeof text, "%s `%.200s` as it is has perplexity %s", at, model, figure);
+    put_keys(cell, text, sizeof text);
+    const size_t used = strlen(text);
+    put_perplexity(first, figure);
+    if (last > 0 && !first->out_of_range)
+        snprintf(text + used, sizeof text - used, ", after %s at %lld", figure, (long long)e->options.contexts.values[0]);
+    snprintf(text + strlen(text), sizeof text - strlen(text), ".");
+    (void)gyre_report_page_paragraph(f->page, text);
+}
+
+/* What was found, in a sentence or two, at the longest context. */
 static void answer(const figures *f) {
     const evaluation *e = f->e;
     const int64_t set = e->sets - 1, last = e->options.contexts.count - 1, longest = e->options.contexts.values[last];
-    const int64_t none = none_row(e), best = best_row(e, set), trained = (int64_t)f->trained.at;
+    const int64_t none = best_row(e, set, 1), best = best_row(e, set, 0), trained = (int64_t)f->trained.at;
     const char *model = model_path_shown(e->options.model.path);
-    char text[1024], at[96];
+    char text[1024], at[96], figure[FIGURE];
     snprintf(at, sizeof at, "At %lld tokens", (long long)longest);
     if (trained > 0 && longest > trained)
         snprintf(at, sizeof at, "At %lld tokens, %.3g times its trained length,", (long long)longest,
                  (double)longest / (double)trained);
-    const eval_cell *as_it_is = none >= 0 ? eval_cell_at(e, set, none, last) : NULL;
-    if (as_it_is && !as_it_is->out_of_range) {
-        snprintf(text, sizeof text, "%s `%.200s` as it is has perplexity %.4g", at, model, exp(as_it_is->figures.nats));
-        put_keys(as_it_is, text, sizeof text);
-        const eval_cell *first = eval_cell_at(e, set, none, 0);
-        const size_t used = strlen(text);
-        if (last > 0 && !first->out_of_range)
-            snprintf(text + used, sizeof text - used, ", after %.4g at %lld.", exp(first->figures.nats),
-                     (long long)e->options.contexts.values[0]);
-        else
-            snprintf(text + used, sizeof text - used, ".");
-        (void)gyre_report_page_paragraph(f->page, text);
-    }
+    if (none >= 0) answer_as_it_is(f, at, model, set, none);
     if (best < 0) return;
-    const eval_cell *cell = eval_cell_at(e, set, best, last);
-    const size_t begun = as_it_is ? 0 : strlen(at);
-    snprintf(at + begun, sizeof at - begun, as_it_is ? "Under" : " under");
-    snprintf(text, sizeof text, "%s `%s` it has %.4g%s", at, e->rows[best].method->label, exp(cell->figures.nats),
-             e->rows_count > 2 ? ", the lowest of all rows," : "");
+    const eval_cell *cell = eval_cell_at(e, set, best, last), *as_it_is = none < 0 ? NULL : eval_cell_at(e, set, none, last);
+    const char *label = e->rows[best].method->label;
+    put_perplexity(cell, figure);
+    if (as_it_is && no_lower(cell, as_it_is))
+        snprintf(text, sizeof text, "No method is better%s: `%s` has %s%s", cell->passkey.trials ? " in perplexity" : "",
+                 label, figure, e->rows_count > 2 ? ", the lowest of them," : "");
+    else if (as_it_is)
+        snprintf(text, sizeof text, "Under `%s` it has %s%s", label, figure, standing(e, set, best));
+    else
+        snprintf(text, sizeof text, "%s `%.200s` under `%s` has perplexity %s%s", at, model, label, figure,
+                 standing(e, set, best));
     put_keys(cell, text, sizeof text);
     const size_t used = strlen(text);
     if (text[used - 1] == ',') text[used - 1] = 0;
