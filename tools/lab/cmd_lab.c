@@ -254,7 +254,9 @@ static void name_rows(lab *l) {
 static gyre_status measure_row(lab *l, const lab_measurement *subject, lab_row *row, gyre_error *err) {
     const gyre_status status = lab_measure_row(l, subject, row, err);
     if (status) return status;
-    cli_progress_label(&l->progress, "%s", row->name);
+    char label[LAB_NAME];
+    lab_row_label(l, subject, row->name, label);
+    cli_progress_label(&l->progress, "%s", label);
     cli_progress_mark(&l->progress);
     return l->common.json ? GYRE_OK : lab_print_rows(l, cli_stdout(), err);
 }

@@ -173,6 +173,7 @@ typedef struct lab {
     char memo_path[LAB_PATH];
     cli_progress progress; /* counts costs */
     int64_t token_cost;    /* of the cell that is measured */
+    int64_t rows_wanted;   /* of all seeds, with cells that are not known when the work begins */
     lab_printed printed;
     int stopped;   /* by Ctrl-C: some cells are not measured */
     cli_lock lock; /* of the work folder */
@@ -269,6 +270,8 @@ typedef struct lab_measurement {
     lab_model *model;
     const method *method;
 } lab_measurement;
+/* Writes the name of a row of that measurement for the progress: rows of several tables have the same name. */
+void lab_row_label(const lab *l, const lab_measurement *s, const char *row, char label[LAB_NAME]);
 /* Fills in row->cells[seed][*] and row->spread. */
 gyre_status lab_measure_row(lab *l, const lab_measurement *subject, lab_row *row, gyre_error *err);
 /* out = 1 if the loss by position is measured at context number c: at the longest, and at the trained one in case the
@@ -278,7 +281,8 @@ int lab_has_positions(const lab *l, int64_t seed, int c);
 void lab_cell_key(const lab *l, const lab_measurement *subject, const gyre_encoding *encoding, int c, char key[LAB_KEY]);
 
 /* -- the cost of it -- */
-/* Costs are in multiply-adds of a layer, per channel.  out = that of all models and cells that are not known yet. */
+/* Costs are in multiply-adds of a layer, per channel.  out = that of all models and cells that are not known yet;
+ * sets l->rows_wanted. */
 int64_t lab_cost_all(lab *l);
 /* out = that of a token in a window of context number c; of a cell; of a token in training. */
 int64_t lab_cost_token(const lab *l, int c);

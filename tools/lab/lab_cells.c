@@ -113,12 +113,22 @@ static gyre_status measure_text(lab *l, const gyre_model *model, const gyre_enco
     return GYRE_OK;
 }
 
+void lab_row_label(const lab *l, const lab_measurement *s, const char *row, char label[LAB_NAME]) {
+    const lab_model_spec *spec = &s->model->spec;
+    const int is_tuned = !spec->encoding && spec->tuned < LAB_TUNED,
+              is_stretched = l->plan.alibi >= 0 && spec->encoding == &l->plan.encodings[l->plan.alibi] &&
+                             strcmp(row, spec->encoding->name) != 0;
+    snprintf(label, LAB_NAME, "%s%s", row, is_tuned ? ", fine-tuned" : is_stretched ? ", ALiBi" : "");
+}
+
 static gyre_status measure(lab *l, const lab_measurement *s, const char *row, const gyre_encoding *encoding, int c,
                            lab_entry *e, gyre_error *err) {
     const int64_t context = l->plan.contexts[c];
     const gyre_model *model = NULL;
     gyre_status status = lab_model_need(l, s->model, &model, err);
-    cli_progress_label(&l->progress, "%s at %lld", row, (long long)context);
+    char label[LAB_NAME];
+    lab_row_label(l, s, row, label);
+    cli_progress_label(&l->progress, "%s at %lld", label, (long long)context);
     l->token_cost = lab_cost_token(l, c);
     if (!status) status = measure_text(l, model, encoding, c, e, err);
     if (!status) status = measure_answers(l, model, encoding, context, gyre_passkey, &e->cell.keys, err);

@@ -42,8 +42,8 @@ static int ends_before(const gyre_encoding *encoding, int64_t context) {
     return config->kind == GYRE_KIND_LEARNED && config->input.positions > 0 && config->input.positions < context;
 }
 
-/* Cells of an equal key are measured once.  `counted` holds the keys so far. */
-static int64_t row_cost(const lab *l, const lab_measurement *s, json_t *counted) {
+/* Cells of an equal key are measured once.  `counted` holds the keys so far.  Counts the row if it has work. */
+static int64_t row_cost(lab *l, const lab_measurement *s, json_t *counted) {
     const lab_plan *p = &l->plan;
     int64_t cost = 0;
     for (int c = 0; c < l->plan.contexts_count; c++) {
@@ -59,6 +59,7 @@ static int64_t row_cost(const lab *l, const lab_measurement *s, json_t *counted)
         }
         gyre_encoding_free(encoding);
     }
+    l->rows_wanted += cost > 0;
     return cost;
 }
 
@@ -108,6 +109,7 @@ static int64_t seed_cost(lab *l, int64_t seed, json_t *counted) {
 int64_t lab_cost_all(lab *l) {
     json_t *counted = json_object();
     int64_t cost = 0;
+    l->rows_wanted = 0;
     for (int64_t seed = 0; counted && seed < l->plan.seeds; seed++)
         cost += seed_cost(l, seed, counted);
     json_decref(counted);

@@ -65,7 +65,7 @@ gyre_status lab_say_duration(lab *l, int64_t cost, gyre_error *err) {
     const gyre_status status = l->work ? time_steps(l, &seconds, err) : time_windows(l, &seconds, err);
     if (status) return status;
     describe(seconds * (double)cost, time);
-    fprintf(stderr, "gyre lab: %d row%s at %lld to %lld bytes, about %s here\n", lab_rows_count(l),
-            lab_rows_count(l) == 1 ? "" : "s", (long long)l->plan.contexts[0], (long long)l->plan.longest, time);
+    fprintf(stderr, "gyre lab: %lld row%s to measure at %lld to %lld bytes, about %s here\n", (long long)l->rows_wanted,
+            l->rows_wanted == 1 ? "" : "s", (long long)l->plan.contexts[0], (long long)l->plan.longest, time);
     return GYRE_OK;
 }
