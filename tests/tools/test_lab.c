@@ -111,9 +111,20 @@ static void report_file(void **state) {
     (void)state;
     const char *page = whole_page;
     json_decref(whole_lab());
-    static const char *const holds[] = {
-        "Train short, test long", "by-parts:16", "Passkeys found", "Wavelength of each pair", "cos(angle)",
-        "Loss by position",       "<svg",        "</html>"};
+    static const char *const holds[] = {"Train short, test long",
+                                        "by-parts:16",
+                                        "Passkeys found",
+                                        "Wavelength of each pair",
+                                        "cos(angle)",
+                                        "Loss by position",
+                                        "<svg",
+                                        "</html>",
+                                        "is static (dashed)",
+                                        "</code> is the line of <code>ntk</code>",
+                                        "Grey: the methods",
+                                        "Copies, and loss by position",
+                                        "5 position encodings trained at 32 bytes",
+                                        "under 14 methods"};
     for (size_t i = 0; i < sizeof holds / sizeof *holds; i++)
         if (!strstr(page, holds[i])) fail_msg("report.html lacks \"%s\"", holds[i]);
     assert_null(strstr(page, "<script src"));
@@ -214,6 +225,9 @@ static void quick_of_bundled(void **state) {
     assert_true(perplexity_at(quick, "encodings", 0, 0) > 1);
     assert_true(perplexity_at(quick, "encodings", 0, 0) == perplexity_at(full, "encodings", 0, 0));
     const json_t *first = json_array_get(cells, 0);
+    static char page[1 << 23];
+    read_whole(in_folder("quick.html"), page, sizeof page);
+    assert_non_null(strstr(page, "1 position encoding trained at 256 bytes"));
     assert_true(json_is_null(json_object_get(first, "copied")) && json_is_null(json_object_get(first, "copied_interval")));
     assert_int_equal(json_array_size(json_object_get(quick, "ranks")), 0);
     json_decref(quick);

@@ -76,6 +76,29 @@ static void no_keys(void **state) {
     free(l);
 }
 
+/* The quick run ranks no rows: its third sentence compares the best rows of the two measures, with the model as it is. */
+static void quick(void **state) {
+    (void)state;
+    char out[LAB_FINDINGS][LAB_FINDING];
+    lab *l = make();
+    l->plan.is_quick = 1;
+    l->ranks[LAB_METHODS_AS_THEY_ARE][0][LAST].known = 0;
+    assert_int_equal(lab_findings(l, out), 3);
+    assert_string_equal(out[2], "Most keys at 4096 bytes without fine-tuning, 25 %, are found under `yarn`, which has the "
+                                "lowest perplexity too.");
+    l->methods[1].spread[LAST].of[LAB_KEYS].mean = 0.5;
+    assert_int_equal(lab_findings(l, out), 3);
+    assert_string_equal(out[2], "Most keys at 4096 bytes without fine-tuning, 50 %, are found under `yarn:16`, but `yarn` "
+                                "has the lowest perplexity.");
+    l->methods[0].spread[LAST].of[LAB_PERPLEXITY].mean = 2;
+    assert_int_equal(lab_findings(l, out), 3);
+    assert_non_null(strstr(out[2], "but `none` has the lowest perplexity."));
+    l->methods[0].spread[LAST].of[LAB_KEYS].mean = 0.75;
+    assert_int_equal(lab_findings(l, out), 3);
+    assert_non_null(strstr(out[2], "75 %, are found under `none`, which has the lowest perplexity too."));
+    free(l);
+}
+
 /* A run without methods, and one that was stopped: only what is measured is said. */
 static void parts_of_a_run(void **state) {
     (void)state;
@@ -96,7 +119,7 @@ static void parts_of_a_run(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(all_sentences), cmocka_unit_test(no_keys),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(all_sentences), cmocka_unit_test(no_keys), cmocka_unit_test(quick),
                                        cmocka_unit_test(parts_of_a_run)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

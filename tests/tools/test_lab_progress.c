@@ -1,4 +1,4 @@
-/* test_lab_progress.c: what gyre lab says on stderr about the rows to come, and those that are measured. */
+/* test_lab_progress.c: what gyre lab says on stderr about the rows to come, and those that are measured; and of a figure. */
 #include "kept_files.h"
 
 static int make_text(void **state) {
@@ -45,7 +45,24 @@ static void progress_lines(void **state) {
     assert_non_null(strstr(o->err, "\ngyre: drope: "));
 }
 
+/* The caption of a figure says what holds for its lines: here none and ntk, in one picture. */
+static void caption_of_two_lines(void **state) {
+    (void)state;
+    static char page[1 << 23];
+    read_whole(in_folder("lines.html"), page, sizeof page);
+    char *figure = strstr(page, "Perplexity by method, the ALiBi model");
+    assert_non_null(figure);
+    figure = strstr(figure, "<figcaption");
+    assert_non_null(figure);
+    *strstr(figure, "</figure>") = 0;
+    assert_non_null(strstr(figure, "Each method follows the context."));
+    assert_null(strstr(figure, "static"));
+    assert_null(strstr(figure, "Grey"));
+    assert_null(strstr(figure, "dynamic"));
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(duration), cmocka_unit_test(progress_lines)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(duration), cmocka_unit_test(progress_lines),
+                                       cmocka_unit_test(caption_of_two_lines)};
     return cmocka_run_group_tests(tests, make_text, remove_folder);
 }

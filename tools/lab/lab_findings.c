@@ -65,6 +65,27 @@ static int about_encodings(const lab *l, char out[LAB_FINDING]) {
     return 1;
 }
 
+/* The same as lab_best_row, unless the model as it is, the first row of the methods, is better. */
+static const lab_row *best_of_all(const lab *l, const lab_row *rows, int count, lab_measure measure) {
+    const lab_row *best = lab_best_row(l, rows, count, measure);
+    if (strcmp(rows[0].name, "none") != 0 || !is_measured(l, &rows[0])) return best;
+    const double none = at_longest(l, &rows[0])->of[measure].mean, held = best ? at_longest(l, best)->of[measure].mean : 0;
+    return !best || (measure == LAB_PERPLEXITY ? none < held : none > held) ? &rows[0] : best;
+}
+
+/* For a run that ranks no rows: whether the row that finds most keys has the lowest perplexity. */
+static void about_best_rows(const lab *l, const lab_row *keys, const lab_row *lowest, int has_methods,
+                            char out[LAB_FINDING]) {
+    const int n = snprintf(out, LAB_FINDING, "Most keys at %lld bytes%s, %.0f %%, are found %s `%s`",
+                           (long long)l->plan.longest, has_methods ? " without fine-tuning" : "",
+                           percent_of(l, keys, LAB_KEYS), has_methods ? "under" : "with", keys->name);
+    if (n < 0 || n >= LAB_FINDING) return;
+    if (keys == lowest)
+        snprintf(out + n, (size_t)(LAB_FINDING - n), ", which has the lowest perplexity too.");
+    else
+        snprintf(out + n, (size_t)(LAB_FINDING - n), ", but `%s` has the lowest perplexity.", lowest->name);
+}
+
 /* Whether the cheap measure says what the other one does. */
 static int about_measures(const lab *l, char out[LAB_FINDING]) {
     const int has_methods = l->plan.rope >= 0 && l->methods[0].spread[l->plan.contexts_count - 1].measured;
@@ -72,11 +93,16 @@ static int about_measures(const lab *l, char out[LAB_FINDING]) {
     const lab_rank *rank = &l->ranks[part][0][l->plan.contexts_count - 1];
     int count;
     const lab_row *rows = lab_part_rows(l, part, &count);
-    const lab_row *keys = lab_best_row(l, rows, count, LAB_KEYS);
+    const lab_row *keys = best_of_all(l, rows, count, LAB_KEYS), *lowest = best_of_all(l, rows, count, LAB_PERPLEXITY);
     if (!keys) return 0;
+    if (percent_of(l, lowest, LAB_KEYS) == percent_of(l, keys, LAB_KEYS)) keys = lowest; /* as many as any */
     if (percent_of(l, keys, LAB_KEYS) == 0) {
         snprintf(out, LAB_FINDING, "Whatever the perplexity, no %s finds a single key at %lld bytes without fine-tuning.",
                  has_methods ? "method" : "encoding", (long long)l->plan.longest);
+        return 1;
+    }
+    if (l->plan.is_quick) {
+        about_best_rows(l, keys, lowest, has_methods, out);
         return 1;
     }
     if (!rank->known) return 0;

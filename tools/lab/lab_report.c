@@ -27,14 +27,15 @@ typedef struct figures {
 } figures;
 
 /* -- panels -- */
-/* Methods of one kind share a small picture, with none in each for comparison: out = NULL. */
+/* Methods of one kind share a small picture, with none in each for comparison: out = NULL.  The titles name no method: the
+ * run may not have it. */
 static const char *method_panel(const char *name) {
-    static const char *const panels[][2] = {{"linear", "linear: all pairs alike"},
-                                            {"ntk", "ntk, base: fast pairs less than slow ones"},
-                                            {"base", "ntk, base: fast pairs less than slow ones"},
-                                            {"by-parts", "by-parts: slow pairs only"},
-                                            {"yarn", "yarn: by-parts with sharper scores"},
-                                            {"drope", "drope: the rotation dropped"}};
+    static const char *const panels[][2] = {{"linear", "all pairs alike"},
+                                            {"ntk", "fast pairs less than slow ones"},
+                                            {"base", "fast pairs less than slow ones"},
+                                            {"by-parts", "slow pairs only"},
+                                            {"yarn", "slow pairs only, and sharper scores"},
+                                            {"drope", "the rotation dropped"}};
     for (size_t i = 0; i < sizeof panels / sizeof *panels; i++)
         if (strncmp(name, panels[i][0], strlen(panels[i][0])) == 0) return panels[i][1];
     return strcmp(name, "none") == 0 ? NULL : "added";
@@ -100,19 +101,42 @@ static int is_drawn(const lab_row *row) {
 
 static const char *const MEASURE_TITLES[LAB_MEASURES] = {"Perplexity", "Passkeys found", "Copied bytes right"};
 
+/* Says of the lines of a chart, and of the rows without one, only what holds for these. */
+static void describe_lines(const figures *f, const lab_row *rows, int count, char *out, size_t size) {
+    const gyre_report_series *series = f->lines->series;
+    const char *first = NULL;
+    int fixed = 0, panels = 0, dynamic = 0, ntk = 0;
+    for (int64_t i = 0; i < f->lines->count; i++) {
+        fixed += strchr(series[i].name, ':') != NULL;
+        ntk += strcmp(series[i].name, "ntk") == 0;
+        if (!series[i].panel) continue;
+        if (!first) first = series[i].panel;
+        panels = strcmp(first, series[i].panel) != 0 ? 2 : panels ? panels : 1;
+    }
+    for (int i = 0; i < count; i++)
+        dynamic += strcmp(rows[i].name, "dynamic") == 0;
+    snprintf(out, size, "%s%s%s",
+             fixed ? "`name:16` is static (dashed), a bare name follows the context." : "Each method follows the context.",
+             dynamic && ntk ? " `dynamic` is the line of `ntk`." : "",
+             panels > 1 ? " Grey: the methods of the other pictures, for comparison." : "");
+}
+
+/* One line compares nothing, and is left to the table. */
 static void method_chart(figures *f, const lab_row *rows, int count, lab_measure measure, const char *what) {
     static const char *const captions[LAB_MEASURES] = {
-        "`name:16` is static (dashed), a bare name follows the context. `dynamic` is the line of `ntk`. Grey: the methods "
-        "of "
-        "the other pictures, for comparison.",
-        "Perplexity rewards forgetting; a key has to be remembered. Compare the order of the lines in the figures.",
+        NULL, "Perplexity rewards forgetting; a key has to be remembered. Compare the order of the lines in the figures.",
         "A copy is found by the bytes before, without a marker that says which it is."};
-    char title[96];
+    char title[96], described[200];
     if ((int)measure >= f->lab->plan.measures) return;
     for (int i = 0; i < count; i++)
         if (is_drawn(&rows[i])) context_line(f, &rows[i], measure, 1);
+    if (f->lines->count < 2) {
+        f->lines->count = 0;
+        return;
+    }
+    describe_lines(f, rows, count, described, sizeof described);
     snprintf(title, sizeof title, "%s by method, %s", MEASURE_TITLES[measure], what);
-    context_chart(f, title, measure, captions[measure]);
+    context_chart(f, title, measure, captions[measure] ? captions[measure] : described);
 }
 
 /* The figure that answers at a glance: the rows that the first sentence names, and the usual methods. */
@@ -135,7 +159,8 @@ static void hero(figures *f) {
     for (int64_t i = 0; i < f->lines->count; i++)
         f->lines->series[i].dash = best == &f->lines->series[i] ? 2 : 1;
     context_chart(f, "Past the trained length: what each method does to perplexity", LAB_PERPLEXITY,
-                  "The RoPE model. Dashed: after a short fine-tuning at the longest context. Lower is better.");
+                  best ? "The RoPE model. Dashed: after a short fine-tuning at the longest context. Lower is better."
+                       : "The RoPE model. Lower is better.");
 }
 
 static void position_chart(figures *f, const lab_row *rows, int count, int is_method, const char *title) {
@@ -203,7 +228,7 @@ static void protocol(figures *f) {
     const lab *l = f->lab;
     const lab_plan *p = &l->plan;
     const long long longest = (long long)p->longest;
-    char text[1024], measured[160], methods[160] = "", seen[32];
+    char text[1024], measured[160], methods[224] = "", seen[32];
     const int64_t bytes = p->run.steps * p->run.batch * p->run.context;
     (void)gyre_report_page_section(f->page, "How it was measured");
     lab_describe_text(l, measured, sizeof measured);
@@ -213,12 +238,11 @@ static void protocol(figures *f) {
         snprintf(seen, sizeof seen, "%.1f million", 1e-6 * (double)bytes);
     if (p->rope >= 0)
         snprintf(methods, sizeof methods,
-                 "; then the RoPE model under every way to extend its context, as it is and after a fine-tuning of %lld "
+                 "; then the RoPE model as it is under %d methods (none is one), and under %d after a fine-tuning of %lld "
                  "steps at %lld bytes",
-                 (long long)p->tune.steps, (long long)p->tune.context);
-    snprintf(text, sizeof text,
-             "Every position encoding trained at %lld bytes, then tested at up to %lld%s. Measured on %s.",
-             (long long)p->trained, longest, methods, measured);
+                 p->methods_count, p->tuned_methods, (long long)p->tune.steps, (long long)p->tune.context);
+    snprintf(text, sizeof text, "%d position encoding%s trained at %lld bytes, then tested at up to %lld%s. Measured on %s.",
+             p->encodings_count, p->encodings_count == 1 ? "" : "s", (long long)p->trained, longest, methods, measured);
     (void)gyre_report_page_paragraph(f->page, text);
     snprintf(
         text, sizeof text,
@@ -291,6 +315,11 @@ static void encoding_chart(figures *f, lab_measure measure) {
     context_chart(f, title, measure, captions[measure]);
 }
 
+/* What stands below the main figures. */
+static const char *rest_title(const lab *l) {
+    return l->plan.measures > LAB_COPIES ? "Copies, and loss by position" : "Loss by position";
+}
+
 static void encodings_part(figures *f) {
     const lab *l = f->lab;
     (void)gyre_report_page_section(f->page, "Train short, test long");
@@ -298,8 +327,7 @@ static void encodings_part(figures *f) {
     lab_table_encodings(l, f->table);
     page_table(f);
     encoding_chart(f, LAB_KEYS);
-    (void)gyre_report_page_details_begin(f->page, l->plan.measures > LAB_COPIES ? "Copies, and loss by position"
-                                                                                : "Loss by position");
+    (void)gyre_report_page_details_begin(f->page, rest_title(l));
     encoding_chart(f, LAB_COPIES);
     position_chart(f, l->encodings, l->plan.encodings_count, 0, "Loss by position, by encoding");
     (void)gyre_report_page_details_end(f->page);
@@ -314,7 +342,7 @@ static gyre_status methods_part(figures *f, gyre_error *err) {
         method_chart(f, l->methods, l->plan.methods_count, (lab_measure)m, "as it is");
         method_chart(f, l->tuned, l->plan.tuned_rows, (lab_measure)m, "fine-tuned");
     }
-    (void)gyre_report_page_details_begin(f->page, "Copies, and loss by position");
+    (void)gyre_report_page_details_begin(f->page, rest_title(l));
     method_chart(f, l->methods, l->plan.methods_count, LAB_COPIES, "as it is");
     method_chart(f, l->tuned, l->plan.tuned_rows, LAB_COPIES, "fine-tuned");
     position_chart(f, l->methods, l->plan.methods_count, 1, "Loss by position, by method, as it is");

@@ -93,9 +93,12 @@ void lab_table_encodings(const lab *l, lab_table *t) {
 }
 
 static void describe_methods(const lab *l, lab_table *t) {
-    snprintf(t->note, sizeof t->note, "%s%s%s",
-             l->plan.is_quick ? "Each method has the factor of its context: at 512 bytes it stretches twice."
-                              : "name:factor is static, a bare name follows the context.",
+    char factors[120] = "name:factor is static, a bare name follows the context.";
+    if (l->plan.is_quick)
+        snprintf(factors, sizeof factors, "Each method but none stretches by context / %lld: by %lld at %lld bytes.",
+                 (long long)l->plan.trained, (long long)(l->plan.contexts[1] / l->plan.trained),
+                 (long long)l->plan.contexts[1]);
+    snprintf(t->note, sizeof t->note, "%s%s%s", factors,
              l->plan.tuned_rows > l->plan.tuned_methods
                  ? "  drope: without rotation, fine-tuned at the trained length on as many tokens."
                  : "",
