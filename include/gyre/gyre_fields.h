@@ -28,20 +28,20 @@ typedef struct gyre_field_name {
     int value;
 } gyre_field_name;
 typedef struct gyre_config_field {
-    const char *name;  /* the member of gyre_config: "rope.chunk.size" */
-    const char *key;   /* in config.json of Gyre's own models; NULL = none, or a key that transformers has */
-    const char *label; /* in the tables of the gyre command */
-    size_t offset;     /* in gyre_config */
-    gyre_field_type type;
+    const char *name;             /* the member of gyre_config: "rope.chunk.size" */
+    const char *key;              /* in config.json of Gyre's own models; NULL = none, or a key that transformers has */
+    const char *label;            /* in the tables of the gyre command */
     const gyre_field_name *names; /* of a CHOICE or SET, ended by a NULL text; else NULL */
-    unsigned kinds;               /* bit 1 << kind: schemes that have the field */
+    size_t offset;                /* in gyre_config */
     size_t when;                  /* offset of the int or enum that decides whether it has an effect; 0 = none does */
-    unsigned when_values;         /* bit 1 << value: those of it that give the field an effect */
     double minimum, maximum;      /* of a value that is not 0; infinite where none is fixed: gyre_encoding_create may
                                    * refuse more, by what other fields say */
-    int above_minimum;            /* 1 = the minimum itself is not allowed */
     double standard;              /* what 0 stands for; 0 = nothing, or what other fields say */
-    int changes_results;          /* 0: memory in use alone */
+    gyre_field_type type;
+    unsigned kinds;       /* bit 1 << kind: schemes that have the field */
+    unsigned when_values; /* bit 1 << value of the member at `when`: those that give the field an effect */
+    int above_minimum;    /* 1 = the minimum itself is not allowed */
+    int changes_results;  /* 0: memory in use alone */
 } gyre_config_field;
 
 /* out = field i; static; NULL past the last.  Fields count from 0, in the order of config.def. */

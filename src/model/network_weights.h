@@ -8,7 +8,7 @@
  * Errors: EFORMAT (a tensor that is missing, unknown, of another shape or not finite), EUNSUPPORTED, ENOMEM. */
 gyre_status gyre_network_load_weights(gyre_network *network, gyre_error *err);
 /* out = 1 for a buffer that a file may hold though the config implies it, such as a mask: it is not read. */
-int gyre_network_ignores(const char *tensor);
+int gyre_network_ignores(const char *name);
 enum { GYRE_TENSOR_NAME = 160 };
 /* out = a name such as "model.layers.3.self_attn.q_proj" ".weight".  Returns 0 if the family has no such role. */
 int gyre_network_tensor_name(const gyre_network *network, gyre_tensor_role role, int64_t layer, const char *suffix,

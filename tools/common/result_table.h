@@ -16,10 +16,10 @@ gyre_status result_table_create(result_table *out, int64_t columns, int64_t rows
 /* out = status, which a gyre_report_table_print... to `file` has just returned.  The error of EIO then names what
  * the stream writes to (cli_output_name). */
 gyre_status result_table_printed(gyre_status status, FILE *file, gyre_error *err);
-/* fitted_table.c: prints the table, in colour where the file takes it.  Columns that are too many for the page
+/* fitted_table.c: prints a whole table, in colour where the file takes it.  Columns that are too many for the page
  * (cli_page_width) go below, under the first column again; groups of columns stay together.  Errors: those of
  * gyre_report_table_print, as above. */
-gyre_status result_table_print(const gyre_report_table *table, FILE *file, gyre_error *err);
+gyre_status result_table_print(const gyre_report_table *whole, FILE *file, gyre_error *err);
 void result_table_free(result_table *t); /* also for one that is zeroed or failed to be created */
 
 enum { REPORT_DATE = 32 };

@@ -71,16 +71,22 @@ int gyre_field_find_value(const gyre_config_field *field, const char *text, int 
 #define ANY                  0xffffffffu
 #define ONLY(kind)           (1u << GYRE_KIND_##kind)
 #define BIT(enumerator)      (1u << GYRE_##enumerator)
-#define ALWAYS               0, 0
-#define WHEN(member, values) offsetof(gyre_config, member), (values)
-#define FREE                 -INFINITY, INFINITY, 0
-#define FROM(a)              (a), INFINITY, 0
-#define ABOVE(a)             (a), INFINITY, 1
-#define BETWEEN(a, b)        (a), (b), 0
-#define GYRE_FIELD(member, type, names, kinds, when, range, standard, key, label)                                           \
-    {#member, key, label, offsetof(gyre_config, member), GYRE_FIELD_##type, names, kinds, when, range, standard, 1},
-#define GYRE_MEMORY_FIELD(member, type, names, kinds, when, range, standard, key, label)                                    \
-    {#member, key, label, offsetof(gyre_config, member), GYRE_FIELD_##type, names, kinds, when, range, standard, 0},
+#define ALWAYS               .when = 0
+#define WHEN(member, values) .when = offsetof(gyre_config, member), .when_values = (values)
+#define FREE                 .minimum = -INFINITY, .maximum = INFINITY
+#define FROM(a)              .minimum = (a), .maximum = INFINITY
+#define ABOVE(a)             .minimum = (a), .maximum = INFINITY, .above_minimum = 1
+#define BETWEEN(a, b)        .minimum = (a), .maximum = (b)
+/* `list` and `of` have other names than the members that they initialise. */
+#define ROW_OF(member_name, type_name, list, of, number, file_key, table_label, results)                                    \
+    .name = member_name, .key = file_key, .label = table_label, .type = GYRE_FIELD_##type_name, .names = list, .kinds = of, \
+    .standard = number, .changes_results = results
+#define GYRE_FIELD(member, type, list, of, condition, range, number, file_key, table_label)                                 \
+    {ROW_OF(#member, type, list, of, number, file_key, table_label, 1), .offset = offsetof(gyre_config, member), condition, \
+     range},
+#define GYRE_MEMORY_FIELD(member, type, list, of, condition, range, number, file_key, table_label)                          \
+    {ROW_OF(#member, type, list, of, number, file_key, table_label, 0), .offset = offsetof(gyre_config, member), condition, \
+     range},
 static const gyre_config_field fields[] = {
 #include "core/config/config.def"
 };
