@@ -12,7 +12,7 @@ enum { TRIALS = 8, TRIAL_LENGTH = 128 };
 static gyre_status try_marks(const passkey *p, int64_t *length, int64_t *right, gyre_error *err) {
     const passkey_phrases marks = passkey_marks();
     const int64_t trained = gyre_encoding_get_config(gyre_model_get_encoding(p->input.model))->trained_length;
-    passkey_template template = {NULL};
+    passkey_template template = {.phrases = marks};
     passkey_trial trials[TRIALS];
     passkey_cell cell = {.depth = 0.5, .trials = trials};
     passkey_job job = {.model = p->input.model,
