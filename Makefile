@@ -22,7 +22,7 @@ demo:
 	@scripts/demo $(BUILD)/gyre
 
 test:
-	@echo "Builds Gyre and its tests, and runs them: about $$((360 / $$(nproc))) seconds with $$(nproc) processors."
+	@echo "Builds Gyre and its tests, and runs them: about $$((700 / $$(nproc))) seconds with $$(nproc) processors."
 	@$(MAKE) --no-print-directory configure
 	@scripts/test-python --prepare $(BUILD)
 	@cmake --build --preset $(PRESET)
