@@ -89,8 +89,8 @@ static gyre_status open_groups(shown_groups *g, const explain_options *o, const 
     const size_t most = (size_t)reading->groups_count;
     gyre_status status = GYRE_OK;
     g->stats = calloc(most + 1, sizeof *g->stats);
-    g->accuracy = calloc(most + 1, sizeof *g->accuracy);
-    g->listed = calloc(most + 1, sizeof *g->listed);
+    g->accuracy = calloc(most + 1, sizeof(void *));
+    g->listed = calloc(most + 1, sizeof(void *));
     if (!g->stats || !g->accuracy || !g->listed)
         return gyre_fail(err, GYRE_ENOMEM, "layers: out of memory (%.200s)", reading->path);
     for (size_t i = 0; i < most && !status; i++) {

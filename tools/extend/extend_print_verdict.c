@@ -152,9 +152,11 @@ static void print_value(const explain_terminal *page, int indent, const char *ke
         }
         fprintf(page->file, "%*s}%s\n", indent, "", end);
     } else if (json_is_array(value)) {
-        char *line = malloc(strlen(text) + strlen(end) + 1);
+        const size_t size = strlen(text) + strlen(end) + 1;
+        char *line = malloc(size);
         if (!line) exit(cli_fail("results: out of memory (extend)"));
-        explain_print_wrapped(page, EXPLAIN_STYLE_PLAIN, column, indent + INDENT, strcat(strcpy(line, text), end));
+        snprintf(line, size, "%s%s", text, end);
+        explain_print_wrapped(page, EXPLAIN_STYLE_PLAIN, column, indent + INDENT, line);
         free(line);
     } else {
         fprintf(page->file, "%s%s\n", text, end);
