@@ -544,7 +544,8 @@ static void test_bundled_models(void **state) {
         snprintf(line, sizeof line, "%s eval %s --text %s --contexts %d > %s", in_folder("prefix/bin/gyre"), names[i],
                  in_folder("text"), TRAINED, in_folder("installed.txt"));
         assert_int_equal(system(line), 0);
-        snprintf(line, sizeof line, "%s explain %s > %s", in_folder("prefix/bin/gyre"), names[i], in_folder("installed.txt"));
+        snprintf(line, sizeof line, "%s explain %s > %s", in_folder("prefix/bin/gyre"), names[i],
+                 in_folder("installed.txt"));
         assert_int_equal(system(line), 0);
         read_whole(in_folder("installed.txt"), line, sizeof line);
         assert_non_null(strstr(line, "prefix/bin/../share/gyre/models/rope/config.json"));

@@ -68,7 +68,7 @@ static int about_encodings(const lab *l, char out[LAB_FINDING]) {
 /* The same as lab_best_row, unless the model as it is, the first row of the methods, is better. */
 static const lab_row *best_of_all(const lab *l, const lab_row *rows, int count, lab_measure measure) {
     const lab_row *best = lab_best_row(l, rows, count, measure);
-    if (!rows[0].name || strcmp(rows[0].name, "none") != 0 || !is_measured(l, &rows[0])) return best;
+    if (!rows || strcmp(rows[0].name, "none") != 0 || !is_measured(l, &rows[0])) return best;
     const double none = at_longest(l, &rows[0])->of[measure].mean, held = best ? at_longest(l, best)->of[measure].mean : 0;
     return !best || (measure == LAB_PERPLEXITY ? none < held : none > held) ? &rows[0] : best;
 }

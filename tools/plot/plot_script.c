@@ -114,8 +114,8 @@ static int shape_of(int look) {
     return shapes[(i + i / 8 + look / PALETTE) % 8];
 }
 
-const char *plot_color(int look) {
-    return gyre_report_color(look % PALETTE + 1);
+const char *plot_color(int i) {
+    return gyre_report_color(i % PALETTE + 1);
 }
 
 const char *plot_look(int i, char out[PLOT_LOOK]) {
