@@ -259,7 +259,7 @@ static void calls_of_a_cache(void **state) {
     assert_int_equal(types, 4);
 }
 
-/* The cache that it saves is no file of somebody's /tmp where TMPDIR names another folder. */
+/* The cache that it saves goes to the folder that TMPDIR names, not to /tmp. */
 static void cache_is_saved_under_tmpdir(void **state) {
     (void)state;
     assert_int_equal(setenv("TMPDIR", in_folder("nowhere"), 1), 0);
