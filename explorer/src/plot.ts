@@ -12,8 +12,10 @@ export interface Axis {
 export interface Line {
     x: ArrayLike<number>;
     y: ArrayLike<number>;
-    /** Style classes: "ghost", "main", "c0" .. "c7", "of-" and a method, "dots". */
+    /** Style classes: "ghost", "main", "of-" and a method, "dots". */
     class: string;
+    /** On every point, an SVG path from -1 to 1. */
+    symbol?: string;
     label?: string;
     dots?: boolean;
 }
@@ -83,6 +85,24 @@ function dots(line: Line, x: (v: number) => number, y: (v: number) => number): s
         }
     }
     return d;
+}
+
+const SYMBOL = 3; /* pixels from the middle of a symbol to its edge */
+
+/* A symbol for the points of a line, defined once in the chart. */
+function marker(id: string, line: Line): SVGMarkerElement {
+    const box = { viewBox: "-2 -2 4 4", markerWidth: 4 * SYMBOL, markerHeight: 4 * SYMBOL, markerUnits: "userSpaceOnUse" };
+    return s("marker", { id, ...box }, s("path", { d: line.symbol!, class: `symbol ${line.class}` }));
+}
+
+/** out = a piece of a line with its symbol, for a legend. */
+export function sampleOf(line: { class: string; symbol: string }): SVGSVGElement {
+    return s(
+        "svg",
+        { class: "sample", viewBox: "0 0 60 14", "aria-hidden": "true" },
+        s("path", { d: "M2 7H58", class: `line ${line.class}` }),
+        s("path", { d: line.symbol, class: `symbol ${line.class}`, transform: "translate(30 7) scale(5)" }),
+    );
 }
 
 /* Names at the right ends of lines, moved apart until none touches another. */
@@ -193,8 +213,17 @@ export function drawChart(svg: SVGSVGElement, chart: Chart): Scales {
     );
     const group = s("g", { "clip-path": `url(#${clip})` });
     for (const line of chart.lines) {
-        if (!line.dots) group.append(s("path", { d: path(line, x, y), class: `line ${line.class}` }));
-        else group.append(s("path", { d: dots(line, x, y), class: `dot ${line.class}` }));
+        if (line.dots) {
+            group.append(s("path", { d: dots(line, x, y), class: `dot ${line.class}` }));
+            continue;
+        }
+        const drawn = s("path", { d: path(line, x, y), class: `line ${line.class}` });
+        if (line.symbol) {
+            const id = `${svg.id}-symbol-${group.childElementCount}`;
+            for (const end of ["start", "mid", "end"]) drawn.setAttribute(`marker-${end}`, `url(#${id})`);
+            group.append(marker(id, line));
+        }
+        group.append(drawn);
     }
     parts.push(group);
     const named = chart.lines.filter((line) => line.label);

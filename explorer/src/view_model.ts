@@ -17,14 +17,18 @@ import {
     watch,
 } from "./losses";
 import { count, fixed, short, ticks, tokens } from "./numbers";
-import { drawChart, type Line } from "./plot";
+import { drawChart, type Line, sampleOf } from "./plot";
+import { theCore } from "./scene";
 import { get, set } from "./state";
 import { t } from "./text";
 import { frame, picker, type Sheet, type View } from "./view";
 
 const TRAINED = 256;
-/* The dash by its place, the colour by its name. */
-const colourOf = (method: string): string => `c${METHODS.indexOf(method)} of-${method}`;
+/* Both go by the name, as in every figure. */
+const lookOf = (method: string): { class: string; symbol: string } => ({
+    class: `of-${method}`,
+    symbol: theCore().methods().find((known) => known.name === method)!.symbol,
+});
 
 function sheet(): Sheet {
     const losses = [...session.losses.values()];
@@ -128,7 +132,7 @@ function perplexities(): Node {
         return h(
             "tr",
             {},
-            h("th", { scope: "row" }, h("i", { class: `swatch stroke ${colourOf(method)}` }), methodName(method)),
+            h("th", { scope: "row" }, sampleOf(lookOf(method)), methodName(method)),
             h("td", { "data-perplexity": method }, loss ? fixed(loss.perplexity, 3) : "…"),
             h("td", {}, loss ? fixed(loss.nats / Math.LN2, 3) : "…"),
         );
@@ -266,10 +270,9 @@ export function modelView(): View {
         const losses = [...session.losses.values()];
         const size_ = session.window / BUCKETS;
         const middle = Float64Array.from({ length: BUCKETS }, (_, k) => (k + 0.5) * size_);
-        const lines: Line[] = losses.flatMap((loss) => [
-            { x: middle, y: loss.byPosition, class: colourOf(loss.method), label: methodName(loss.method) },
-            { x: middle, y: loss.byPosition, class: colourOf(loss.method), dots: true },
-        ]);
+        const lines: Line[] = losses.map((loss) => (
+            { x: middle, y: loss.byPosition, ...lookOf(loss.method), label: methodName(loss.method) }
+        ));
         const values = losses.flatMap((loss) => Array.from(loss.byPosition)).filter(Number.isFinite);
         const high = Math.max(4, ...values) * 1.04;
         const wide = Math.max(TRAINED, session.window);

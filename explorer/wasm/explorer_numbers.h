@@ -50,8 +50,8 @@ EXPLORER_EXPORT(explorer_rotate) int explorer_rotate(float *vector, double posit
 
 /* -- methods -- */
 /* out = name of method `index`, then what its number is ("factor", "base", "past", "window", "pairs", "none"; "slopes" = for
- * ALiBi alone), then flags: 1 follows the length, 2 far pairs only; separated by spaces; NULL past the last; until the next
- * call. */
+ * ALiBi alone), then flags: 1 follows the length, 2 far pairs only; then its colour on a light and on a dark ground, and the
+ * path of its symbol; separated by spaces; NULL past the last; until the next call. */
 EXPLORER_EXPORT(explorer_method) const char *explorer_method(int index);
 
 /* -- biases -- */

@@ -122,6 +122,24 @@ typedef enum gyre_report_paint {
     GYRE_REPORT_PAINTS /* one past the last */
 } gyre_report_paint;
 
+/* The symbols on the points of a series, GYRE_REPORT_MARK_CIRCLE and so on. */
+typedef enum gyre_report_mark {
+    GYRE_REPORT_MARK_AUTO,
+#define GYRE_REPORT_MARK(name, filled, hollow, path) GYRE_REPORT_MARK_##name,
+#include "report/report_marks.def"
+#undef GYRE_REPORT_MARK
+    GYRE_REPORT_MARKS /* one past the last */
+} gyre_report_mark;
+
+enum { GYRE_REPORT_DASHES = 7 };
+/* How a series looks.  What is zero, but for `hollow`, follows from the series' position in the list. */
+typedef struct gyre_report_look {
+    gyre_report_paint color;
+    gyre_report_mark mark;
+    int hollow; /* 1: the symbol is an outline.  In a chart of points all are */
+    int dash;   /* 1 (solid) .. GYRE_REPORT_DASHES */
+} gyre_report_look;
+
 /* A line through the points (x[i], y[i]).  NaN interrupts it.  An infinite y is drawn at the chart's clip; without a
  * clip it interrupts the line.  low, high: a band around the line, such as the spread over seeds; NULL = none. */
 typedef struct gyre_report_series {
@@ -129,8 +147,7 @@ typedef struct gyre_report_series {
     int64_t count;
     const double *x, *y;
     const double *low, *high;
-    gyre_report_paint color; /* AUTO: by position in the list */
-    int dash;                /* 1 (solid) .. 5; 0 = automatic */
+    gyre_report_look look;
     /* On a page, a small picture for each panel shows its series in front of the others in grey.  NULL = no panels, or in
      * every panel if other series have one. */
     const char *panel;
@@ -244,6 +261,18 @@ typedef struct gyre_report_script {
  * format, or refuses the script). */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_report_script_draw(const gyre_report_script *script, char **out, size_t *bytes,
                                                              gyre_error *err);
+/* out = the look of the series at a position in the list. */
+GYRE_API gyre_report_look gyre_report_look_at(int64_t index);
+/* What draws a look.  color, dash and path are static. */
+typedef struct gyre_report_style {
+    const char *color; /* on a light ground, #rrggbb */
+    const char *dash;  /* "" = solid, else the lengths: "14,6" */
+    int shape;         /* gnuplot's number of the symbol */
+    int filled;        /* 1: its path is filled, and not only stroked */
+    const char *path;  /* of the symbol in SVG, from -1 to 1 */
+} gyre_report_style;
+/* out = the style of a look that has no zeros but `hollow`. */
+GYRE_API gyre_report_style gyre_report_look_style(gyre_report_look look);
 /* out = a colour of the charts as #rrggbb, on a light or a dark ground; static.  A number past the last begins again. */
 GYRE_API const char *gyre_report_color(int paint);
 GYRE_API const char *gyre_report_dark_color(int paint);

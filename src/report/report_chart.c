@@ -38,9 +38,10 @@ gyre_status gyre_report_chart_check(const gyre_report_chart *c, gyre_error *err)
         const gyre_report_series *s = &c->series[i];
         if (s->count < 0 || (s->count && (!s->x || !s->y)) || !s->low != !s->high)
             return gyre_fail(err, GYRE_EINVAL, "chart: series %lld lacks numbers (figure)", (long long)i);
-        if ((unsigned)s->color >= GYRE_REPORT_PAINTS || s->dash < 0 || s->dash > GYRE_REPORT_DASHES)
-            return gyre_fail(err, GYRE_EINVAL, "chart: series %lld: color %d or dash %d is out of range (figure)",
-                             (long long)i, s->color, s->dash);
+        if ((unsigned)s->look.color >= GYRE_REPORT_PAINTS || (unsigned)s->look.mark >= GYRE_REPORT_MARKS ||
+            s->look.dash < 0 || s->look.dash > GYRE_REPORT_DASHES)
+            return gyre_fail(err, GYRE_EINVAL, "chart: series %lld: color %d, mark %d or dash %d is out of range (figure)",
+                             (long long)i, (int)s->look.color, (int)s->look.mark, s->look.dash);
     }
     const gyre_status status = gyre_report_axis_check(&c->x, "x", err);
     return status ? status : gyre_report_axis_check(&c->y, "y", err);

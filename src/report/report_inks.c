@@ -1,13 +1,16 @@
 /* report_inks.c: the colours of figures, light and dark, and how series differ. */
 #include "report/report_internal.h"
 
-const char *const gyre_report_dashes[GYRE_REPORT_DASHES] = {"", "14,6", "4,5", "14,5,3,5", "22,5,3,5,3,5"};
-
-enum { SHAPES = 8 };
-/* gnuplot's circle, square, triangle and diamond, then the hollow ones and the falling triangle. */
-static const int shapes[SHAPES] = {7, 5, 9, 13, 6, 4, 8, 11};
-/* Hollow or thin shapes only: points without lines may coincide, and both must show. */
-static const int open_shapes[SHAPES] = {6, 4, 8, 2, 12, 1, 10, 14};
+static const char *const dashes[GYRE_REPORT_DASHES] = {"",        "14,6",        "4,5", "14,5,3,5", "22,5,3,5,3,5",
+                                                       "8,3,8,8", "16,4,7,4,3,4"};
+static const struct {
+    int filled, hollow;
+    const char *path;
+} marks[] = {
+#define GYRE_REPORT_MARK(name, filled, hollow, path) {filled, hollow, path},
+#include "report/report_marks.def"
+#undef GYRE_REPORT_MARK
+};
 
 /* Light inks, and what stands for them on a dark ground.  The hues of the series stay, lighter. */
 static const struct {
@@ -23,11 +26,17 @@ static const struct {
 };
 enum { INKS = sizeof inks / sizeof *inks, PAINTS = GYRE_REPORT_PAINTS - 1, FIRST_PAINT = INKS - PAINTS };
 
-gyre_report_style gyre_report_style_at(int64_t index, int points) {
-    const int64_t round = index / GYRE_REPORT_COLORS, shape = (index + round) % SHAPES;
-    return (gyre_report_style){gyre_report_color((int)(index % GYRE_REPORT_COLORS) + 1),
-                               gyre_report_dashes[(index + round) % GYRE_REPORT_DASHES],
-                               points ? open_shapes[shape] : shapes[shape]};
+gyre_report_look gyre_report_look_at(int64_t index) {
+    const int64_t place = index + index / GYRE_REPORT_COLORS;
+    return (gyre_report_look){(gyre_report_paint)(index % GYRE_REPORT_COLORS + 1),
+                              (gyre_report_mark)(place % (GYRE_REPORT_MARKS - 1) + 1), 0,
+                              (int)(place % GYRE_REPORT_DASHES) + 1};
+}
+
+gyre_report_style gyre_report_look_style(gyre_report_look look) {
+    const int m = look.mark - 1, filled = marks[m].filled, hollow = marks[m].hollow;
+    return (gyre_report_style){gyre_report_color(look.color), dashes[look.dash - 1], look.hollow ? hollow : filled,
+                               !look.hollow && filled != hollow, marks[m].path};
 }
 
 static int ink_of(int paint) {

@@ -55,21 +55,9 @@ void gyre_report_format_number(char out[64], char style, int digits, double valu
 #define GYRE_REPORT_INK_OTHER   "#bdc1c6" /* cells without a value, and lines that only give context */
 
 enum {
-    GYRE_REPORT_COLORS = 8, /* that series take by their position */
-    GYRE_REPORT_DASHES = 5,
+    GYRE_REPORT_COLORS = 8,     /* that series take by their position */
     GYRE_REPORT_FEW_POINTS = 24 /* a line with more has a symbol on some of its points only */
 };
-extern const char *const gyre_report_dashes[GYRE_REPORT_DASHES]; /* "" = solid, else the lengths: "14,6" */
-
-/* How a series looks.  shape: gnuplot's number of its point symbol. */
-typedef struct gyre_report_style {
-    const char *color, *dash;
-    int shape;
-} gyre_report_style;
-/* out = a look that differs from that of any other index below 64 in colour, or else in shape and dash.  points: of a chart
- * of points alone, whose shapes are open. */
-gyre_report_style gyre_report_style_at(int64_t index, int points);
-
 /* Appends the CSS rules that turn the light inks into dark ones.  selector: before each rule, "figure " or "". */
 void gyre_report_put_dark_rules(gyre_report_buffer *out, const char *selector);
 

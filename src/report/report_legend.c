@@ -56,47 +56,21 @@ static int64_t style_index(const gyre_report_chart *c, int64_t series) {
     return round * GYRE_REPORT_COLORS + color + (color >= BLACK);
 }
 
+/* Points without lines may coincide, and both must show: their symbols are hollow. */
 gyre_report_style gyre_report_series_style(const gyre_report_chart *chart, int64_t series) {
-    const gyre_report_series *s = &chart->series[series];
-    gyre_report_style style =
-        gyre_report_style_at(style_index(chart, series), chart->style == GYRE_REPORT_CHART_STYLE_POINTS);
-    if (has_panels(chart) && !s->panel) style.dash = "";
-    if (s->color) style.color = gyre_report_color((int)s->color);
-    if (s->dash) style.dash = gyre_report_dashes[s->dash - 1];
-    return style;
+    const gyre_report_look *own = &chart->series[series].look;
+    gyre_report_look look = gyre_report_look_at(style_index(chart, series));
+    if (has_panels(chart) && !chart->series[series].panel) look.dash = 1;
+    if (own->color) look.color = own->color;
+    if (own->mark) look.mark = own->mark;
+    if (own->dash) look.dash = own->dash;
+    look.hollow = own->hollow || chart->style == GYRE_REPORT_CHART_STYLE_POINTS;
+    return gyre_report_look_style(look);
 }
 
 /* -- the legend -- */
-/* gnuplot's symbols by number, from -1 to 1.  A hollow one and the filled one after it share a path. */
-static const char *symbol_path(int shape) {
-    switch (shape) {
-    case 1:
-        return "M-1,0h2M0,-1v2";
-    case 2:
-        return "M-1,-1L1,1M1,-1L-1,1";
-    case 4:
-    case 5:
-        return "M-1,-1h2v2h-2z";
-    case 6:
-    case 7:
-        return "M-1,0a1,1 0 1,0 2,0a1,1 0 1,0 -2,0z";
-    case 8:
-    case 9:
-        return "M0,-1.33L-1.33,0.67L1.33,0.67z";
-    case 10:
-    case 11:
-        return "M0,1.33L-1.33,-0.67L1.33,-0.67z";
-    case 12:
-    case 13:
-        return "M0,-1.4L1.4,0L0,1.4L-1.4,0z";
-    default:
-        return "M0,-1.33L1.265,-0.411L0.782,1.067L-0.782,1.076L-1.265,-0.411z";
-    }
-}
-
 /* A sample of the line with one symbol, as in the picture. */
 static void put_sample(gyre_report_buffer *out, const gyre_report_style *style, int line) {
-    const int filled = style->shape >= 5 && style->shape <= 13 && style->shape % 2;
     gyre_report_put(out, "<svg class=\"sample\" viewBox=\"0 0 60 14\" aria-hidden=\"true\">");
     if (line)
         gyre_report_printf(out,
@@ -105,7 +79,7 @@ static void put_sample(gyre_report_buffer *out, const gyre_report_style *style, 
     gyre_report_printf(out,
                        "<path d=\"%s\" transform=\"translate(30,7) scale(4)\" stroke=\"%s\" stroke-width=\".4\" "
                        "fill=\"%s\"/></svg>",
-                       symbol_path(style->shape), style->color, filled ? style->color : "none");
+                       style->path, style->color, style->filled ? style->color : "none");
 }
 
 /* Which lines are grey, as those of other panels are. */

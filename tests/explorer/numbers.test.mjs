@@ -143,13 +143,15 @@ test('wrong setups are refused with the words of the core', () => {
     assert.equal(page.frequencies(setup('none')).invFreq[0], 1, 'the core goes on');
 });
 
-test('methods have the colours of reports and figures', () => {
+test('methods have the colours and symbols of reports and figures', () => {
     const table = (path, pattern) => Object.fromEntries([...readFileSync(new URL(`../../${path}`, import.meta.url), 'utf8')
         .matchAll(pattern)].map(([, name, ...rest]) => [name, rest]));
     const paints = table('src/report/report_palette.def', /^GYRE_REPORT_PAINT\((\w+), "(#\w+)", "(#\w+)"\)$/gm);
-    const subjects = table('tools/common/subject_colors.def', /^METHOD_COLOR\("([^"]+)", (\w+)\)$/gm);
-    for (const { name, colour } of page.methods()) {
-        assert.deepEqual([colour.light, colour.dark], paints[subjects[name][0]], name);
+    const subjects = table('tools/common/subject_looks.def', /^METHOD_LOOK\("([^"]+)", (\w+), (\w+)\)$/gm);
+    const marks = table('src/report/report_marks.def', /^GYRE_REPORT_MARK\((\w+), \d+, \d+, "([^"]+)"\)$/gm);
+    for (const { name, colour, symbol } of page.methods()) {
+        const [paint, mark] = subjects[name];
+        assert.deepEqual([colour.light, colour.dark, symbol], [...paints[paint], ...marks[mark]], name);
     }
 });
 

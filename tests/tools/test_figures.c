@@ -31,7 +31,7 @@ static int symbols(const char *svg, const char *id, double x[], double y[], int 
 /* -- charts -- */
 static void chart_scales(void **state) {
     (void)state;
-    const gyre_report_series series = {"line", 4, four_x, four_y, NULL, NULL, 0, 0, NULL};
+    const gyre_report_series series = {"line", 4, four_x, four_y, NULL, NULL, {0, 0, 0, 0}, NULL};
     gyre_report_chart chart = chart_of(&series, 1);
     double x[8], y[8];
     char *svg = draw(&chart);
@@ -63,7 +63,7 @@ static void chart_scales(void **state) {
 static void chart_narrow_log(void **state) {
     (void)state;
     const double y[] = {3.1, 3.2, 3.4, 3.45};
-    const gyre_report_series series = {"line", 4, four_x, y, NULL, NULL, 0, 0, NULL};
+    const gyre_report_series series = {"line", 4, four_x, y, NULL, NULL, {0, 0, 0, 0}, NULL};
     gyre_report_chart chart = chart_of(&series, 1);
     chart.y.scale = GYRE_REPORT_SCALE_LOG10;
     char *svg = draw(&chart);
@@ -75,7 +75,7 @@ static void chart_narrow_log(void **state) {
 static void chart_clip(void **state) {
     (void)state;
     const double y[] = {1, 500, INFINITY, 100};
-    const gyre_report_series series = {"line", 4, four_x, y, NULL, NULL, 0, 0, NULL};
+    const gyre_report_series series = {"line", 4, four_x, y, NULL, NULL, {0, 0, 0, 0}, NULL};
     gyre_report_chart chart = chart_of(&series, 1);
     chart.y.scale = GYRE_REPORT_SCALE_LOG10;
     double x[8], at[8];
@@ -118,7 +118,7 @@ static void chart_gaps(void **state) {
         x[i] = i;
         y[i] = i % 7;
     }
-    const gyre_report_series series = {"line", 40, x, y, NULL, NULL, 1, 0, NULL};
+    const gyre_report_series series = {"line", 40, x, y, NULL, NULL, {1, 0, 0, 0}, NULL};
     gyre_report_chart chart = chart_of(&series, 1);
     char *svg = draw(&chart);
     assert_int_equal(strokes(svg, "#0072b2"), 2);
@@ -132,7 +132,7 @@ static void chart_gaps(void **state) {
 
 static void chart_markers(void **state) {
     (void)state;
-    const gyre_report_series series = {"line", 4, four_x, four_y, NULL, NULL, 0, 0, NULL};
+    const gyre_report_series series = {"line", 4, four_x, four_y, NULL, NULL, {0, 0, 0, 0}, NULL};
     const gyre_report_marker markers[] = {{300, "trained", 0}, {50, "across", 1}, {NAN, "nowhere", 0}};
     gyre_report_chart chart = chart_of(&series, 1);
     chart.markers = markers;
@@ -159,8 +159,8 @@ static void chart_many(void **state) {
             high[i] = y[0][i] + 0.1;
         }
         snprintf(names[s], sizeof names[s], "series %d", s);
-        series[s] =
-            (gyre_report_series){names[s], s == 5 ? 0 : POINTS, x, y[s], s ? NULL : low, s ? NULL : high, 0, 0, NULL};
+        series[s] = (gyre_report_series){names[s],        s == 5 ? 0 : POINTS, x,   y[s], s ? NULL : low,
+                                         s ? NULL : high, {0, 0, 0, 0},        NULL};
     }
     gyre_report_chart chart = chart_of(series, SERIES);
     char *svg = draw(&chart);
@@ -190,9 +190,9 @@ static double width_of(const char *svg, const char *color, const char **at) {
 static void covered_lines(void **state) {
     (void)state;
     static const double x[] = {1, 2, 3}, same[] = {1, 2, 1}, alone[] = {3, 4, 5};
-    gyre_report_series series[] = {{"dashed", 3, x, same, NULL, NULL, 1, 2, NULL},
-                                   {"solid", 3, x, same, NULL, NULL, 2, 1, NULL},
-                                   {"alone", 3, x, alone, NULL, NULL, 3, 1, NULL}};
+    gyre_report_series series[] = {{"dashed", 3, x, same, NULL, NULL, {1, 0, 0, 2}, NULL},
+                                   {"solid", 3, x, same, NULL, NULL, {2, 0, 0, 1}, NULL},
+                                   {"alone", 3, x, alone, NULL, NULL, {3, 0, 0, 1}, NULL}};
     gyre_report_chart chart = chart_of(series, 3);
     char *svg = draw(&chart);
     const char *at[3];
@@ -233,7 +233,7 @@ static void scripts(void **state) {
 static void chart_errors(void **state) {
     (void)state;
     const double nothing[] = {NAN, INFINITY, -INFINITY, NAN};
-    gyre_report_series series = {"line", 4, four_x, nothing, NULL, NULL, 0, 0, NULL};
+    gyre_report_series series = {"line", 4, four_x, nothing, NULL, NULL, {0, 0, 0, 0}, NULL};
     char *svg = NULL;
     gyre_report_chart chart = chart_of(NULL, 0);
     assert_int_equal(gyre_report_chart_svg(&chart, &svg, &err), GYRE_EINVAL);
@@ -242,9 +242,12 @@ static void chart_errors(void **state) {
     assert_int_equal(gyre_report_chart_svg(&chart, &svg, &err), GYRE_EINVAL);
     assert_string_equal(err.text, "chart: nothing finite to draw (figure)");
     series.y = four_y;
-    series.color = GYRE_REPORT_PAINTS;
+    series.look.color = GYRE_REPORT_PAINTS;
     assert_int_equal(gyre_report_chart_svg(&chart, &svg, &err), GYRE_EINVAL);
-    series.color = 0;
+    series.look.color = 0;
+    series.look.mark = GYRE_REPORT_MARKS;
+    assert_int_equal(gyre_report_chart_svg(&chart, &svg, &err), GYRE_EINVAL);
+    series.look.mark = 0;
     chart.x.scale = GYRE_REPORT_SCALE_LOG2;
     chart.x.high = 100; /* from 0 */
     assert_int_equal(gyre_report_chart_svg(&chart, &svg, &err), GYRE_EINVAL);
@@ -263,7 +266,7 @@ static void hostile_names(void **state) {
     char name[1000], file[440];
     snprintf(file, sizeof file, "%s/made", folder);
     snprintf(name, sizeof name, "a_{b}^c'\nsystem('touch %s'); `touch %s` @x \"<&> é \xff \\", file, file);
-    const gyre_report_series series = {name, 4, four_x, four_y, NULL, NULL, 0, 0, NULL};
+    const gyre_report_series series = {name, 4, four_x, four_y, NULL, NULL, {0, 0, 0, 0}, NULL};
     const gyre_report_marker marker = {300, name, 0};
     gyre_report_chart chart = chart_of(&series, 1);
     chart.title = chart.x.label = chart.y.label = name;
@@ -353,7 +356,7 @@ static void draw_with(const char *script) {
     if (child == 0) {
         for (int i = 0; i < POINTS; i++)
             x[i] = i;
-        const gyre_report_series series = {"line", POINTS, x, x, NULL, NULL, 0, 0, NULL};
+        const gyre_report_series series = {"line", POINTS, x, x, NULL, NULL, {0, 0, 0, 0}, NULL};
         const gyre_report_chart chart = chart_of(&series, 1);
         char *svg = NULL;
         gyre_error why = {0, ""};
@@ -390,7 +393,7 @@ static void gnuplot_fails(void **state) {
 }
 
 static int draws(void) {
-    const gyre_report_series series = {"line", 4, four_x, four_y, NULL, NULL, 0, 0, NULL};
+    const gyre_report_series series = {"line", 4, four_x, four_y, NULL, NULL, {0, 0, 0, 0}, NULL};
     const gyre_report_chart chart = chart_of(&series, 1);
     char *svg = NULL;
     const gyre_status status = gyre_report_chart_svg(&chart, &svg, NULL);

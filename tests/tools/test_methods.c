@@ -582,54 +582,6 @@ static void test_llama3(void **state) {
     assert_true(kept > 0 && blended > 0 && divided > 0);
 }
 
-/* out = the colour of a name, which every method has, whatever its factor and modifiers. */
-static gyre_report_paint color_of(const char *name) {
-    static const char *const behind[] = {":16", "+logn", ", causal", ":4+logn"};
-    const gyre_report_paint color = subject_color(name);
-    assert_in_range(color, 1, GYRE_REPORT_PAINTS - 1);
-    for (size_t i = 0; i < sizeof behind / sizeof *behind; i++) {
-        char label[64];
-        snprintf(label, sizeof label, "%s%s", name, behind[i]);
-        assert_int_equal(subject_color(label), color);
-    }
-    return color;
-}
-
-static void test_colors(void **state) {
-    (void)state;
-    static const char *const usual[] = {"none", "linear", "ntk", "yarn", "dynamic", "by-parts", "llama3"};
-    char names[] = METHOD_NAMES, *list[64], *rest = NULL;
-    int count = 0;
-    for (char *name = strtok_r(names, ", ", &rest); name; name = strtok_r(NULL, ", ", &rest))
-        list[count++] = name;
-    assert_in_range(count, 20, 64);
-    for (int i = 0; i < count; i++)
-        for (int k = 0; k < i; k++)
-            if (color_of(list[i]) == color_of(list[k])) fail_msg("%s and %s share a colour", list[i], list[k]);
-    for (int i = 0; i < 7; i++) /* of those that colour-blind readers tell apart */
-        assert_in_range(subject_color(usual[i]), GYRE_REPORT_PAINT_BLUE, GYRE_REPORT_PAINT_OLIVE);
-    assert_int_equal(subject_color("base 10000"), GYRE_REPORT_PAINT_AUTO);
-    assert_int_equal(subject_color(""), GYRE_REPORT_PAINT_AUTO);
-}
-
-/* An encoding too; the model as it is has one colour under both names. */
-static void test_colors_of_encodings(void **state) {
-    (void)state;
-    for (int i = 0; i < variants_count(); i++)
-        assert_in_range(subject_color(variant_at(i).name), 1, GYRE_REPORT_PAINTS - 1);
-    for (int i = GYRE_KIND_NOPE; i <= GYRE_KIND_TAPA; i++)
-        for (int k = GYRE_KIND_NOPE; k < i; k++)
-            assert_int_not_equal(subject_color(variant_at(i).name), subject_color(variant_at(k).name));
-    assert_int_equal(subject_color("rope"), subject_color("none"));
-    assert_true(subject_is_encoding("rope+yarn") && !subject_is_encoding("yarn:4") && !subject_is_encoding("none"));
-    assert_int_not_equal(subject_color("rope+yarn"), subject_color("rope"));
-    for (int paint = 1; paint < GYRE_REPORT_PAINTS; paint++)
-        for (int other = 1; other < paint; other++) {
-            assert_string_not_equal(gyre_report_color(paint), gyre_report_color(other));
-            assert_string_not_equal(gyre_report_dark_color(paint), gyre_report_dark_color(other));
-        }
-}
-
 /* The group is the smallest that fits, found without a step for each smaller one. */
 static void groups_of_vast_contexts(void **state) {
     (void)state;
@@ -671,8 +623,6 @@ int main(void) {
         cmocka_unit_test(test_resonance_rounds_what_is_scaled),
         cmocka_unit_test(test_ntk_mixed),
         cmocka_unit_test(test_llama3),
-        cmocka_unit_test(test_colors),
-        cmocka_unit_test(test_colors_of_encodings),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -226,8 +226,8 @@ static void far_line_is_clipped(void **state) {
 static void chart_numbers(void **state) {
     (void)state;
     const double x[] = {256, 512, 1024}, y[] = {1.0 / 3, 1e-300, NAN}, low[] = {0.1, NAN, NAN}, high[] = {0.5, NAN, NAN};
-    const gyre_report_series series[] = {{"a, \"b\" é", 3, x, y, low, high, 0, 0, NULL},
-                                         {"c\nd", 3, x, y, NULL, NULL, 0, 0, NULL}};
+    const gyre_report_series series[] = {{"a, \"b\" é", 3, x, y, low, high, {0, 0, 0, 0}, NULL},
+                                         {"c\nd", 3, x, y, NULL, NULL, {0, 0, 0, 0}, NULL}};
     gyre_report_chart chart = chart_of(series, 2);
     char *csv = NULL;
     assert_ok(gyre_report_chart_csv(&chart, &csv, &err));
@@ -254,8 +254,8 @@ static void chart_numbers(void **state) {
 static void chart_hints(void **state) {
     (void)state;
     const double x[] = {256, 512, 1024}, y[] = {1, 2, NAN}, other[] = {1, 9, 9.5}, low[] = {0.5, 1, 1}, high[] = {1.5, 3, 3};
-    const gyre_report_series series[] = {{"first <&>", 3, x, y, low, high, 0, 0, NULL},
-                                         {"other", 3, x, other, NULL, NULL, 0, 0, NULL}};
+    const gyre_report_series series[] = {{"first <&>", 3, x, y, low, high, {0, 0, 0, 0}, NULL},
+                                         {"other", 3, x, other, NULL, NULL, {0, 0, 0, 0}, NULL}};
     gyre_report_chart chart = chart_of(series, 2);
     char *html = page_with(&chart, NULL);
     assert_int_equal(count(html, "<circle class='spot'"), 2 * 5);

@@ -1,4 +1,5 @@
-/* test_plot_drawing.c: what gyre plot shows of two models and of many methods, and positions as digits. */
+/* test_plot_drawing.c: what gyre plot shows of two models and of many methods, positions as digits, and the looks of
+ * methods and encodings in every figure. */
 #define _XOPEN_SOURCE 700 /* mkdtemp */
 #include "read_plot_table.h"
 #include "tools/cli/cli.h"
@@ -90,7 +91,7 @@ static void two_models(void **state) {
     unlink(in_folder("b.json"));
 }
 
-/* Variants of a method have its colour, and differ in dash and symbol; the plain one looks as it does alone. */
+/* Variants of a method have its colour, and differ in dash; each looks as it does alone. */
 static void variants(void **state) {
     (void)state;
     static const plot_column columns[] = {{"method", NULL}, {NULL, NULL}};
@@ -111,7 +112,6 @@ static void variants(void **state) {
             assert_string_not_equal(looks[i], looks[k]);
             if (!same) continue;
             assert_string_equal(color[i], color[k]);
-            assert_string_not_equal(strstr(looks[i], "pointtype"), strstr(looks[k], "pointtype"));
             char dash[2][40];
             for (int j = 0; j < 2; j++) {
                 const char *from = strstr(looks[j ? k : i], "dashtype");
@@ -120,7 +120,7 @@ static void variants(void **state) {
             assert_string_not_equal(dash[0], dash[1]);
         }
     char alone[PLOT_LOOK];
-    assert_string_equal(looks[2], plot_look((int)subject_color("ntk") - 1, alone));
+    assert_string_equal(looks[2], plot_look(subject_look("ntk"), alone));
     plot_table_free(&t);
 }
 
@@ -226,6 +226,86 @@ static void pairs_that_do_not_turn(void **state) {
     assert_int_equal(unlink(in_folder("still.json")) | unlink(in_folder("huge.json")), 0);
 }
 
+/* out = the look of a plain name.  Behind it may stand a factor and modifiers, which make a hollow, dashed line of the same
+ * colour and symbol. */
+static gyre_report_look look_of(const char *name) {
+    static const char *const behind[] = {":16", "+logn", ", causal", ":4+logn"};
+    const gyre_report_look look = subject_look(name);
+    assert_in_range(look.color, 1, GYRE_REPORT_PAINTS - 1);
+    assert_in_range(look.mark, 1, GYRE_REPORT_MARKS - 1);
+    assert_true(!look.hollow && look.dash == 1);
+    for (size_t i = 0; i < sizeof behind / sizeof *behind; i++) {
+        char label[64];
+        snprintf(label, sizeof label, "%s%s", name, behind[i]);
+        const gyre_report_look varied = subject_look(label);
+        assert_int_equal(varied.color, look.color);
+        assert_int_equal(varied.mark, look.mark);
+        assert_true(varied.hollow);
+        assert_in_range(varied.dash, 2, GYRE_REPORT_DASHES);
+    }
+    return look;
+}
+
+static void test_looks(void **state) {
+    (void)state;
+    static const char *const usual[] = {"none", "linear", "ntk", "yarn", "dynamic", "by-parts", "llama3"};
+    char names[] = METHOD_NAMES, *list[64], *rest = NULL;
+    int count = 0;
+    for (char *name = strtok_r(names, ", ", &rest); name; name = strtok_r(NULL, ", ", &rest))
+        list[count++] = name;
+    assert_in_range(count, 20, 64);
+    for (int i = 0; i < count; i++)
+        for (int k = 0; k < i; k++)
+            if (look_of(list[i]).color == look_of(list[k]).color) fail_msg("%s and %s share a colour", list[i], list[k]);
+    for (int i = 0; i < 7; i++) { /* of those that colour-blind readers tell apart, and with symbols that differ */
+        assert_in_range(subject_look(usual[i]).color, GYRE_REPORT_PAINT_BLUE, GYRE_REPORT_PAINT_OLIVE);
+        for (int k = 0; k < i; k++)
+            assert_int_not_equal(subject_look(usual[i]).mark, subject_look(usual[k]).mark);
+    }
+    assert_int_equal(subject_look("base 10000").color, GYRE_REPORT_PAINT_AUTO);
+    assert_int_equal(subject_look("").color, GYRE_REPORT_PAINT_AUTO);
+}
+
+/* The factors that are tried together have different dashes. */
+static void test_looks_of_factors(void **state) {
+    (void)state;
+    int used[GYRE_REPORT_DASHES + 1] = {0};
+    for (int factor = 2; factor <= 64; factor *= 2) {
+        char label[32];
+        snprintf(label, sizeof label, "ntk:%d", factor);
+        assert_int_equal(used[subject_look(label).dash]++, 0);
+    }
+    assert_int_not_equal(subject_look("yarn, causal").dash, subject_look("yarn, chunk").dash);
+}
+
+static int same_look(const char *a, const char *b) {
+    return subject_look(a).color == subject_look(b).color && subject_look(a).mark == subject_look(b).mark;
+}
+
+/* An encoding too; the model as it is has one look under both names. */
+static void test_looks_of_encodings(void **state) {
+    (void)state;
+    for (int i = 0; i < variants_count(); i++)
+        for (int k = 0; k < i; k++)
+            if (same_look(variant_at(i).name, variant_at(k).name))
+                fail_msg("%s and %s look alike", variant_at(i).name, variant_at(k).name);
+    for (int i = 0; i < variants_count(); i++) {
+        const gyre_report_look look = subject_look(variant_at(i).name);
+        assert_in_range(look.color, 1, GYRE_REPORT_PAINTS - 1);
+        assert_true(!look.hollow && look.dash == 1);
+    }
+    for (int i = GYRE_KIND_NOPE; i <= GYRE_KIND_TAPA; i++)
+        for (int k = GYRE_KIND_NOPE; k < i; k++)
+            assert_int_not_equal(subject_look(variant_at(i).name).color, subject_look(variant_at(k).name).color);
+    assert_true(same_look("rope", "none") && same_look("alibi-ntk:4", "ntk"));
+    assert_int_not_equal(subject_look("rope+yarn").color, subject_look("rope").color);
+    for (int paint = 1; paint < GYRE_REPORT_PAINTS; paint++)
+        for (int other = 1; other < paint; other++) {
+            assert_string_not_equal(gyre_report_color(paint), gyre_report_color(other));
+            assert_string_not_equal(gyre_report_dark_color(paint), gyre_report_dark_color(other));
+        }
+}
+
 static int clean(void **state) {
     static const char *const files[] = {"numbers.json", "figure.svg"};
     for (size_t i = 0; i < sizeof files / sizeof *files; i++)
@@ -239,6 +319,9 @@ int main(void) {
                                        cmocka_unit_test(variants),
                                        cmocka_unit_test(families_of_methods),
                                        cmocka_unit_test(names_of_any_bytes),
-                                       cmocka_unit_test(pairs_that_do_not_turn)};
+                                       cmocka_unit_test(pairs_that_do_not_turn),
+                                       cmocka_unit_test(test_looks),
+                                       cmocka_unit_test(test_looks_of_factors),
+                                       cmocka_unit_test(test_looks_of_encodings)};
     return cmocka_run_group_tests(tests, make_empty_folder, clean);
 }

@@ -278,7 +278,7 @@ static void table_errors(void **state) {
 
 /* -- pages -- */
 static gyre_report_page *full_page(void) {
-    const gyre_report_series series = {"yarn", 4, four_x, four_y, NULL, NULL, 0, 0, NULL};
+    const gyre_report_series series = {"yarn", 4, four_x, four_y, NULL, NULL, {0, 0, 0, 0}, NULL};
     const gyre_report_chart chart = chart_of(&series, 1);
     const gyre_report_heatmap map = {"one", 2, 2, four_y};
     const gyre_report_key_value facts[] = {{"command", "`gyre lab --text 'a<b'`"}, {"text", "fnv1a64:0123456789abcdef"}};

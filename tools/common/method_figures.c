@@ -57,7 +57,7 @@ static gyre_status add_wavelengths(const method_figures *f, gyre_report_page *pa
                                              .count = pairs,
                                              .x = x,
                                              .y = y + i * pairs,
-                                             .color = subject_color(f->maps[i].label)};
+                                             .look = subject_look(f->maps[i].label)};
         }
         snprintf(label, sizeof label, "%s for one turn", f->unit);
         const gyre_report_marker lengths[2] = {{(double)f->trained, "trained length", 1},

@@ -1,7 +1,9 @@
 /* variants.c: the table of encodings that can be trained. */
 #include "tools/common/variants.h"
 #include "tools/cli/cli_error.h"
+#include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* Parameters of variants that are trained under a scaling. */
@@ -199,37 +201,43 @@ variant variant_option(const char *text) {
     return found;
 }
 
-/* -- colours -- */
-typedef struct subject {
+/* -- looks -- */
+static const struct {
     const char *name;
     gyre_report_paint color;
-    int is_encoding;
-} subject;
-static const subject subjects[] = {
-#define METHOD_COLOR(name, paint)   {name, GYRE_REPORT_PAINT_##paint, 0},
-#define ENCODING_COLOR(name, paint) {name, GYRE_REPORT_PAINT_##paint, 1},
-#include "tools/common/subject_colors.def"
-#undef METHOD_COLOR
-#undef ENCODING_COLOR
+    gyre_report_mark mark;
+} subjects[] = {
+#define METHOD_LOOK(name, paint, mark)   {name, GYRE_REPORT_PAINT_##paint, GYRE_REPORT_MARK_##mark},
+#define ENCODING_LOOK(name, paint, mark) {name, GYRE_REPORT_PAINT_##paint, GYRE_REPORT_MARK_##mark},
+#include "tools/common/subject_looks.def"
+#undef METHOD_LOOK
+#undef ENCODING_LOOK
 };
+enum { SUBJECTS = sizeof subjects / sizeof *subjects };
 
-static const subject *find_name(const char *label, size_t length) {
-    for (size_t i = 0; i < sizeof subjects / sizeof *subjects; i++)
-        if (strlen(subjects[i].name) == length && strncmp(subjects[i].name, label, length) == 0) return &subjects[i];
-    return NULL;
+/* out = SUBJECTS if there is none of that name. */
+static int find_name(const char *label, size_t length) {
+    int i = 0;
+    while (i < SUBJECTS && (strlen(subjects[i].name) != length || strncmp(subjects[i].name, label, length) != 0))
+        i++;
+    return i;
 }
 
-static const subject *find(const char *label) {
-    const subject *whole = find_name(label, strcspn(label, ":,"));
-    return whole ? whole : find_name(label, strcspn(label, ":+,"));
+/* Behind a name stand a number and other words: ":16", "+logn", ", causal".  Each power of two and each length of the words
+ * has the next dash. */
+static int variant_dash(const char *behind) {
+    char *words = (char *)behind;
+    const double number = *behind == ':' ? strtod(behind + 1, &words) : 0;
+    const int64_t step = (number > 2 ? lround(log2(number)) - 1 : 0) + (int64_t)strlen(words);
+    return 2 + (int)(step % (GYRE_REPORT_DASHES - 1));
 }
 
-gyre_report_paint subject_color(const char *label) {
-    const subject *found = find(label);
-    return found ? found->color : GYRE_REPORT_PAINT_AUTO;
-}
-
-int subject_is_encoding(const char *label) {
-    const subject *found = find(label);
-    return found && found->is_encoding;
+gyre_report_look subject_look(const char *label) {
+    size_t length = strcspn(label, ":,");
+    int found = find_name(label, length);
+    if (found == SUBJECTS) found = find_name(label, length = strcspn(label, ":+,"));
+    if (found == SUBJECTS) return (gyre_report_look){.hollow = 0};
+    const int is_plain = !label[length];
+    return (gyre_report_look){subjects[found].color, subjects[found].mark, !is_plain,
+                              is_plain ? 1 : variant_dash(label + length)};
 }

@@ -35,10 +35,9 @@ gyre_status variant_config(const variant *v, int64_t trained, int64_t longest, c
 /* Sets what a variant changes in the model beside its encoding. */
 void variant_model(const variant *v, gyre_model_config *model);
 
-/* out = the colour of the method or encoding that a label names or begins with ("rope+yarn", "ntk:4", "yarn, causal"); AUTO
- * for another label. */
-gyre_report_paint subject_color(const char *label);
-/* out = 1 if it names an encoding; 0: a method, or neither. */
-int subject_is_encoding(const char *label);
+/* out = the look of the method or encoding that a label names or begins with ("rope+yarn", "ntk:4", "yarn, causal"), in
+ * every figure: the plain name is solid; its variants have hollow symbols and dashes, which differ from one power of two to
+ * the next; zeros for another label. */
+gyre_report_look subject_look(const char *label);
 
 #endif

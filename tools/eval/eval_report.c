@@ -58,7 +58,7 @@ static gyre_report_series *new_line(figures *f, int64_t set, int64_t row, double
     *x = l->x + i * l->points;
     *y = l->y + i * l->points;
     l->series[i] = (gyre_report_series){
-        .name = l->names[i], .x = *x, .y = *y, .panel = panel_of(e, r), .color = subject_color(r->method->label)};
+        .name = l->names[i], .x = *x, .y = *y, .panel = panel_of(e, r), .look = subject_look(l->names[i])};
     return &l->series[i];
 }
 

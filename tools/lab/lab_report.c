@@ -41,11 +41,6 @@ static const char *method_panel(const char *name) {
     return strcmp(name, "none") == 0 ? NULL : "added";
 }
 
-/* Solid: follows the context.  Dashed: static. */
-static int method_dash(const char *name) {
-    return strchr(name, ':') ? 2 : 1;
-}
-
 /* -- charts by context -- */
 static gyre_report_series *context_line(figures *f, const lab_row *row, lab_measure measure, int is_method) {
     lines *l = f->lines;
@@ -66,8 +61,7 @@ static gyre_report_series *context_line(figures *f, const lab_row *row, lab_meas
                                         .y = l->y[i],
                                         .low = l->low[i],
                                         .high = l->high[i],
-                                        .color = subject_color(row->name),
-                                        .dash = is_method ? method_dash(row->name) : 0,
+                                        .look = subject_look(row->name),
                                         .panel = is_method ? method_panel(row->name) : NULL};
     return &l->series[i];
 }
@@ -155,9 +149,9 @@ static void hero(figures *f) {
     if (best) {
         snprintf(name, sizeof name, "%s, fine-tuned", tuned->name);
         best->name = name;
+        best->look.hollow = 1;
+        best->look.dash = 2;
     }
-    for (int64_t i = 0; i < f->lines->count; i++)
-        f->lines->series[i].dash = best == &f->lines->series[i] ? 2 : 1;
     context_chart(f, "Past the trained length: what each method does to perplexity", LAB_PERPLEXITY,
                   best ? "The RoPE model. Dashed: after a short fine-tuning at the longest context. Lower is better."
                        : "The RoPE model. Lower is better.");
@@ -178,8 +172,7 @@ static void position_chart(figures *f, const lab_row *rows, int count, int is_me
                                             .count = points,
                                             .x = l->x[i],
                                             .y = l->y[i],
-                                            .color = subject_color(rows[r].name),
-                                            .dash = is_method ? method_dash(rows[r].name) : 0,
+                                            .look = subject_look(rows[r].name),
                                             .panel = is_method ? method_panel(rows[r].name) : NULL};
     }
     gyre_report_chart chart = GYRE_REPORT_CHART_INIT;

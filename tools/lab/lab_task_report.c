@@ -188,7 +188,7 @@ static void add_curve(const task_lab *t, curves *c, const task_row *row, int rul
                                         .y = c->y[i],
                                         .low = bands ? c->low[i] : NULL,
                                         .high = bands ? c->high[i] : NULL,
-                                        .color = subject_color(row->name),
+                                        .look = subject_look(row->name),
                                         .panel = methods && row->method >= 0 ? t->methods[row->method].name : NULL};
 }
 

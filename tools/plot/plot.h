@@ -187,12 +187,12 @@ void plot_label(plot_script *s, char axis, const char *text); /* of axis x, y or
 void plot_data(plot_script *s, const plot_table *t, const char *name, int64_t first, int64_t end);
 /* out = the place of panel `index` of `count` in rows of `columns`, below the title. */
 plot_box plot_grid(const plot_script *s, int index, int count, int columns);
-/* Colour, dash and symbol of series i: "linecolor rgb '#0072b2' dashtype 1 pointtype 7". */
-const char *plot_look(int i, char out[PLOT_LOOK]);
-const char *plot_color(int i); /* the colour alone */
-/* out = the i of the look of a row's label in a column.  A method or an encoding has the same colour in every figure; each
- * of its variants in the column (ntk, ntk:2, ntk:4) has a dash and a symbol of its own.  Any other label has i itself. */
-int plot_look_of(const plot_table *t, int64_t row, int column, int i);
+/* Colour, dash and symbol: "linecolor rgb '#0072b2' dashtype solid pointtype 7". */
+const char *plot_look(gyre_report_look look, char out[PLOT_LOOK]);
+const char *plot_color(gyre_report_look look); /* the colour alone */
+/* out = the look of a row's label in a column, as in every figure (subject_look); that of series i for a label that names
+ * neither a method nor an encoding. */
+gyre_report_look plot_look_of(const plot_table *t, int64_t row, int column, int i);
 /* The command that plots a line for each group of $all, titled by its name.  using: gnuplot's columns, "2:3"; band: those of
  * an area behind each line, or NULL. */
 typedef struct plot_lines {
@@ -207,8 +207,8 @@ void plot_put_lines(plot_script *s, const plot_table *t, const plot_lines *lines
  * the lines end. */
 typedef struct plot_end {
     const char *text;
-    int look;  /* its symbol stands before the text; -1 = none */
-    double at; /* height, 0 .. 1 */
+    gyre_report_look look; /* its symbol stands before the text; zeros = none */
+    double at;             /* height, 0 .. 1 */
 } plot_end;
 /* count: at most PLOT_ENDS */
 void plot_end_labels(plot_script *s, plot_end *ends, int count);

@@ -254,7 +254,7 @@ static void draw_curves(const plot_table *t, plot_script *s, const extent *e) {
             if (plot_table_number(t, r, COLUMN_QUERY) == e->query && plot_table_number(t, r, COLUMN_KEY) == 0)
                 far = plot_table_number(t, r, COLUMN_VALUE);
         snprintf(names[heads], sizeof names[heads], "%.0f", plot_table_number(t, from, COLUMN_HEAD));
-        ends[heads] = (plot_end){names[heads], heads, (far - low + margin) / (high - low + 2 * margin)};
+        ends[heads] = (plot_end){names[heads], gyre_report_look_at(heads), (far - low + margin) / (high - low + 2 * margin)};
     }
     if (heads > 1) plot_end_labels(s, ends, heads);
     int index = 0;
@@ -264,7 +264,7 @@ static void draw_curves(const plot_table *t, plot_script *s, const extent *e) {
         fprintf(s->file,
                 "%s$all every ::%lld::%lld using ($3 == %g ? $3 - $4 : NaN):5 with linespoints %s linewidth 2 "
                 "pointsize 0.6 pointinterval %d notitle",
-                index ? ", " : "", (long long)from, (long long)to - 1, e->query, plot_look(index, look),
+                index ? ", " : "", (long long)from, (long long)to - 1, e->query, plot_look(gyre_report_look_at(index), look),
                 e->tokens > 16 ? (int)e->tokens / 8 : 1);
     }
     fputc('\n', s->file);

@@ -60,7 +60,7 @@ static void put_curve(plot_script *s, const char *rows, const char *x, const cha
 static void draw_row(const plot_table *t, plot_script *s, int index, int count, int64_t first, int64_t end) {
     const double height = (1.0 - 52.0 / s->height) / count, top = 1 - 52.0 / s->height - index * height;
     const double bottom = top - height + 52.0 / s->height, last = plot_table_number(t, end - 1, COLUMN_PAIR);
-    const char *color = plot_color(index);
+    const char *color = plot_color(gyre_report_look_at(index));
     char rows[64];
     snprintf(rows, sizeof rows, "::%lld::%lld", (long long)first, (long long)end - 1);
     /* In space: no box of axes but the pair's. */

@@ -431,7 +431,7 @@ static void label_ends(const plot_table *t, plot_script *s, const runs_panel *p,
             if (same_line(t, r, k) && plot_table_number(t, k, COLUMN_LENGTH) >= plot_table_number(t, last, COLUMN_LENGTH))
                 last = k;
         const double x = plot_table_number(t, last, COLUMN_LENGTH), y = plot_table_number(t, last, COLUMN_VALUE);
-        const int look = plot_look_of(t, r, COLUMN_METHOD, index++);
+        const gyre_report_look look = plot_look_of(t, r, COLUMN_METHOD, index++);
         if (x < range->x_high) {
             fputs("set label ", s->file);
             plot_text(s, name);
@@ -461,15 +461,15 @@ static void draw_panel_lines(const plot_table *t, plot_script *s, const runs_pan
     fputs("plot ", s->file);
     for (int64_t r = 0; r < t->rows; r++) {
         if (!is_drawn(t, p, r) || !begins_line(t, r)) continue;
-        const int color = plot_look_of(t, r, COLUMN_METHOD, lines);
+        const gyre_report_look of = plot_look_of(t, r, COLUMN_METHOD, lines);
         if (lines) fputs(", ", s->file);
         if (bands)
             fprintf(s->file,
                     "$line%lld using 1:3:4 with filledcurves fillstyle transparent solid 0.12 noborder linecolor "
                     "rgb '%s' notitle, ",
-                    (long long)r, plot_color(color));
+                    (long long)r, plot_color(of));
         fprintf(s->file, "$line%lld using 1:2 with linespoints %s linewidth 2.2 pointsize 0.9 notitle", (long long)r,
-                plot_look(color, look));
+                plot_look(of, look));
         lines++;
     }
     fputc('\n', s->file);

@@ -105,62 +105,38 @@ plot_box plot_grid(const plot_script *s, int index, int count, int columns) {
 }
 
 /* -- looks -- */
-/* A look is a place in the palette, and a variant of it: of one colour, in another dash with another symbol. */
-static const int PALETTE = 1 << 10;
-
-static int shape_of(int look) {
-    static const int shapes[] = {7, 5, 9, 13, 6, 4, 8, 11};
-    const int i = look % PALETTE;
-    return shapes[(i + i / 8 + look / PALETTE) % 8];
+const char *plot_color(gyre_report_look look) {
+    return gyre_report_color((int)look.color);
 }
 
-const char *plot_color(int i) {
-    return gyre_report_color(i % PALETTE + 1);
-}
-
-const char *plot_look(int i, char out[PLOT_LOOK]) {
-    static const char *const dashes[] = {"solid", "(14,6)", "(4,5)", "(14,5,3,5)", "(22,5,3,5,3,5)"};
-    snprintf(out, PLOT_LOOK, "linecolor rgb '%s' dashtype %s pointtype %d", plot_color(i),
-             dashes[(i % PALETTE + i % PALETTE / 8 + i / PALETTE) % 5], shape_of(i));
+const char *plot_look(gyre_report_look look, char out[PLOT_LOOK]) {
+    const gyre_report_style style = gyre_report_look_style(look);
+    const int solid = !*style.dash;
+    snprintf(out, PLOT_LOOK, "linecolor rgb '%s' dashtype %s%s%s pointtype %d", style.color, solid ? "solid" : "(",
+             style.dash, solid ? "" : ")", style.shape);
     return out;
 }
 
-static int is_used(const plot_table *t, int column, int label) {
-    for (int64_t r = 0; r < t->rows; r++)
-        if ((int)plot_table_number(t, r, column) == label) return 1;
-    return 0;
-}
-
-int plot_look_of(const plot_table *t, int64_t row, int column, int i) {
-    const int its = (int)plot_table_number(t, row, column), color = (int)subject_color(t->labels[its]);
-    const int is_plain = !strpbrk(t->labels[its], ":+,");
-    const int is_encoding = subject_is_encoding(t->labels[its]);
-    int others = 0;
-    if (color == GYRE_REPORT_PAINT_AUTO) return i;
-    for (int k = 0; k < t->labels_count; k++) {
-        const int other_is_plain = !strpbrk(t->labels[k], ":+,");
-        const int is_before = other_is_plain != is_plain ? other_is_plain : k < its;
-        if (k != its && is_before && (int)subject_color(t->labels[k]) == color &&
-            subject_is_encoding(t->labels[k]) == is_encoding && is_used(t, column, k))
-            others++;
-    }
-    return color - 1 + PALETTE * others;
+gyre_report_look plot_look_of(const plot_table *t, int64_t row, int column, int i) {
+    const gyre_report_look look = subject_look(plot_table_text(t, row, column));
+    return look.color ? look : gyre_report_look_at(i);
 }
 
 void plot_put_lines(plot_script *s, const plot_table *t, const plot_lines *l) {
     char look[PLOT_LOOK];
     fputs("plot ", s->file);
     for (plot_group g = {0}; plot_group_next(t, l->column, &g);) {
-        const int i = l->by_order ? g.index : plot_look_of(t, g.first, l->column, g.index);
+        const gyre_report_look of =
+            l->by_order ? gyre_report_look_at(g.index) : plot_look_of(t, g.first, l->column, g.index);
         if (g.index) fputs(", ", s->file);
         if (l->band)
             fprintf(s->file,
                     "$all every ::%lld::%lld using %s with filledcurves fillstyle transparent solid 0.13 noborder "
                     "linecolor rgb '%s' notitle, ",
-                    (long long)g.first, (long long)g.end - 1, l->band, plot_color(i));
+                    (long long)g.first, (long long)g.end - 1, l->band, plot_color(of));
         fprintf(
             s->file, "$all every ::%lld::%lld using %s with linespoints %s linewidth %.1f pointsize %.2f pointinterval %d ",
-            (long long)g.first, (long long)g.end - 1, l->using, plot_look(i, look), l->width, l->point_size, l->interval);
+            (long long)g.first, (long long)g.end - 1, l->using, plot_look(of, look), l->width, l->point_size, l->interval);
         fputs("title ", s->file);
         plot_text(s, g.name);
     }
@@ -170,7 +146,7 @@ void plot_put_lines(plot_script *s, const plot_table *t, const plot_lines *l) {
 /* A label where it found room, and a thin line to it from the end of its line. */
 static void put_end_label(plot_script *s, const plot_end *end, double at) {
     const double leader = fmin(LEADER / s->panel_width, 0.08);
-    const char *color = end->look < 0 ? "#5f6368" : plot_color(end->look);
+    const char *color = end->look.color ? plot_color(end->look) : "#5f6368";
     fprintf(s->file,
             "set arrow from graph 1, graph %.4f to graph %.4f, graph %.4f nohead linewidth 0.9 linecolor rgb '%s'\n",
             end->at, 1 + leader, at, color);
@@ -178,7 +154,9 @@ static void put_end_label(plot_script *s, const plot_end *end, double at) {
     plot_text(s, end->text);
     /* The text is dark: the lighter colours cannot be read as text. */
     fprintf(s->file, " at graph %.4f, graph %.4f left offset 0.8,-0.35 textcolor rgb '#202124'", 1 + leader, at);
-    if (end->look >= 0) fprintf(s->file, " point pointtype %d pointsize 0.8 linecolor rgb '%s'", shape_of(end->look), color);
+    if (end->look.color)
+        fprintf(s->file, " point pointtype %d pointsize 0.8 linecolor rgb '%s'", gyre_report_look_style(end->look).shape,
+                color);
     fputc('\n', s->file);
 }
 

@@ -1,4 +1,5 @@
 /* plot_wavelengths.c: how many tokens each pair takes for one turn, and what each method divides its frequency by. */
+#include "tools/common/variants.h"
 #include "tools/plot/plot.h"
 #include <math.h>
 #include <string.h>
@@ -123,9 +124,11 @@ static void mark_length(plot_script *s, double at, const char *text) {
             at);
 }
 
-/* out = the look of a model's line; -1 if it has several, under methods. */
-static int look_of_model(const plot_work *w, int model) {
-    return plot_table_groups(&w->table, COLUMN_METHOD) == w->subjects_count ? model : -1;
+/* out = the look of a model's line; zeros if it has several, under methods. */
+static gyre_report_look look_of_model(const plot_work *w, int model) {
+    const int several = plot_table_groups(&w->table, COLUMN_METHOD) != w->subjects_count;
+    const gyre_report_look look = subject_look(w->subjects[model].label);
+    return several ? (gyre_report_look){.hollow = 0} : look.color ? look : gyre_report_look_at(model);
 }
 
 static size_t name_length(const plot_work *w, int of, char name[2 * PLOT_LABEL]) {
@@ -141,13 +144,13 @@ static void mark_models(const plot_work *w, plot_script *s, double low, double h
     for (int i = 0; i < 2 * w->subjects_count; i++) {
         const plot_subject *model = &w->subjects[i / 2];
         const double at = i % 2 ? (double)plot_target(w->options, model) : (double)model->trained;
-        const int look = look_of_model(w, i / 2);
+        const gyre_report_look look = look_of_model(w, i / 2);
         char style[PLOT_LOOK];
         (void)name_length(w, i, names[i]);
         /* Widths differ as well: gnuplot writes a dash only where the colour or the width changes. */
         snprintf(style, sizeof style, "%s linecolor rgb '%s'",
                  i % 2 ? "linewidth 1.7 dashtype (2,5)" : "linewidth 1.5 dashtype (12,6)",
-                 look < 0 ? "#5f6368" : plot_color(look));
+                 look.color ? plot_color(look) : "#5f6368");
         put_length(s, at, style);
         ends[i] = (plot_end){names[i], look, log(at / low) / log(high / low)};
     }

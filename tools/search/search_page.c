@@ -52,8 +52,8 @@ static gyre_report_series line_of(const search_report *r, int64_t row, int64_t c
                                 .count = count,
                                 .x = x,
                                 .y = y,
-                                .color = found ? GYRE_REPORT_PAINT_WINE : subject_color(r->rows[row].label),
-                                .dash = found ? 1 : 0};
+                                .look = found ? (gyre_report_look){GYRE_REPORT_PAINT_WINE, GYRE_REPORT_MARK_PLUS, 0, 1}
+                                              : subject_look(r->rows[row].label)};
 }
 
 static void factor_chart(const search_report *r, search_figures *f, gyre_report_page *page) {

@@ -18,13 +18,14 @@ class Numbers implements Core {
     methods(): MethodInfo[] {
         const found: MethodInfo[] = [];
         for (let at = this.core.c.explorer_method(0); at; at = this.core.c.explorer_method(found.length)) {
-            const [name, number, flags, light, dark] = this.core.text(at).split(" ");
+            const [name, number, flags, light, dark, ...symbol] = this.core.text(at).split(" ");
             found.push({
                 name,
                 number: number as MethodInfo["number"],
                 followsLength: (+flags & 1) !== 0,
                 far: (+flags & 2) !== 0,
                 colour: { light, dark },
+                symbol: symbol.join(" "),
             });
         }
         return found;

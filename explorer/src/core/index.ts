@@ -47,6 +47,8 @@ export interface MethodInfo {
     far: boolean;
     /** Its colour in every figure of Gyre, #rrggbb, on a light and on a dark ground. */
     colour: { light: string; dark: string };
+    /** Its symbol there, an SVG path from -1 to 1. */
+    symbol: string;
 }
 
 export interface Frequencies {
