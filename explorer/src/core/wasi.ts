@@ -175,6 +175,7 @@ export class Wasi {
             fd_seek: (fd: number, offset: bigint, whence: number, out: number) => this.seek(fd, Number(offset), whence, out),
             fd_close: (fd: number) => (this.open.delete(fd) ? SUCCESS : BADF),
             fd_sync: (fd: number) => (this.open.has(fd) ? SUCCESS : BADF),
+            fd_datasync: (fd: number) => (this.open.has(fd) ? SUCCESS : BADF),
             fd_readdir: (fd: number, at: number, length: number, cookie: bigint, out: number) =>
                 this.readFolder(fd, at, length, Number(cookie), out),
             path_open: (fd: number, follow: number, at: number, length: number, flags: number, base: bigint, heirs: bigint,
