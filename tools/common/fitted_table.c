@@ -6,55 +6,46 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The first column of a table and `count` others from `first` on, as a table of its own. */
-typedef struct table_part {
-    gyre_report_column *columns; /* [1 + count] */
+/* The columns of a block as a table. */
+typedef struct block_table {
+    gyre_report_table table;
+    gyre_report_column *columns;
     gyre_report_cell *cells;
-} table_part;
+} block_table;
 
-static gyre_status make_part(const gyre_report_table *whole, int64_t first, int64_t count, table_part *part,
-                             gyre_report_table *out, gyre_error *err) {
-    const int64_t columns = 1 + count;
-    part->columns = calloc((size_t)columns, sizeof *part->columns);
-    part->cells = calloc((size_t)(whole->rows * columns) + 1, sizeof *part->cells);
-    if (!part->columns || !part->cells) return gyre_fail(err, GYRE_ENOMEM, "table: out of memory (page)");
-    for (int64_t c = 0; c < columns; c++) {
-        const int64_t from = c ? first + c - 1 : 0;
-        part->columns[c] = whole->columns[from];
+static gyre_status make_block(const gyre_report_table *whole, table_block of, block_table *out, gyre_error *err) {
+    const int64_t count = 1 + of.end - of.first;
+    *out = (block_table){.table = *whole,
+                         .columns = calloc((size_t)count, sizeof *out->columns),
+                         .cells = calloc((size_t)(whole->rows * count) + 1, sizeof *out->cells)};
+    if (!out->columns || !out->cells) return gyre_fail(err, GYRE_ENOMEM, "table: out of memory (page)");
+    for (int64_t c = 0; c < count; c++) {
+        const int64_t from = c ? of.first + c - 1 : 0;
+        out->columns[c] = whole->columns[from];
         for (int64_t r = 0; r < whole->rows; r++)
-            part->cells[r * columns + c] = whole->cells[r * whole->columns_count + from];
+            out->cells[r * count + c] = whole->cells[r * whole->columns_count + from];
     }
-    *out = *whole;
-    if (first > 1) out->caption = NULL;
-    out->note = NULL;
-    out->columns = part->columns;
-    out->columns_count = columns;
-    out->cells = part->cells;
+    out->table.caption = out->table.note = NULL;
+    out->table.columns = out->columns;
+    out->table.columns_count = count;
+    out->table.cells = out->cells;
     return GYRE_OK;
 }
 
-static void free_part(table_part *part) {
-    free(part->columns);
-    free(part->cells);
-    *part = (table_part){NULL, NULL};
+static void free_block(block_table *block) {
+    free(block->columns);
+    free(block->cells);
 }
 
-/* *width = columns of the screen that the table takes. */
-static gyre_status measure(const gyre_report_table *table, int *width, gyre_error *err) {
-    char *text = NULL;
-    size_t bytes = 0;
-    FILE *memory = open_memstream(&text, &bytes);
-    if (!memory) return gyre_fail(err, GYRE_ENOMEM, "table: out of memory (page)");
-    gyre_status status = gyre_report_table_print(table, memory, 0, err);
-    if (fclose(memory) && !status) status = gyre_fail(err, GYRE_ENOMEM, "table: out of memory (page)");
-    *width = 0;
-    for (char *line = text; !status && line && *line;) {
-        char *end = line + strcspn(line, "\n"), *next = *end ? end + 1 : end;
-        *end = 0;
-        if (cli_display_width(line) > *width) *width = cli_display_width(line);
-        line = next;
-    }
-    free(text);
+/* *width = columns of the screen that a row of the block takes. */
+static gyre_status measure(const gyre_report_table *whole, table_block of, int64_t *width, gyre_error *err) {
+    block_table block;
+    int64_t *widths = calloc((size_t)(1 + of.end - of.first), sizeof *widths);
+    gyre_status status = make_block(whole, of, &block, err);
+    if (!status && !widths) status = gyre_fail(err, GYRE_ENOMEM, "table: out of memory (page)");
+    if (!status) status = gyre_report_table_measure(&block.table, widths, width, err);
+    free_block(&block);
+    free(widths);
     return status;
 }
 
@@ -70,49 +61,63 @@ static int64_t group_size(const gyre_report_table *t, int64_t at) {
     return size;
 }
 
-/* *count = how many columns from `first` on fit beside the first one, at least one.  A group is cut only if it is too wide
- * alone. */
-static gyre_status count_fitting(const gyre_report_table *whole, int64_t first, int width, int64_t *count, gyre_error *err) {
+gyre_status table_block_next(const gyre_report_table *whole, FILE *file, table_block *block, gyre_error *err) {
+    const int width = cli_page_width(file);
     int cuts = 0;
     gyre_status status = GYRE_OK;
-    for (*count = 0; !status && first + *count < whole->columns_count;) {
-        table_part part = {NULL, NULL};
-        gyre_report_table table;
-        int taken = 0;
-        const int64_t more = cuts ? 1 : group_size(whole, first + *count);
-        status = make_part(whole, first, *count + more, &part, &table, err);
-        if (!status) status = measure(&table, &taken, err);
-        free_part(&part);
-        if (taken > width && *count > 0) break;
+    block->first = block->end > 1 ? block->end : 1;
+    for (block->end = block->first; block->end < whole->columns_count && !status;) {
+        const int64_t more = cuts ? 1 : group_size(whole, block->end);
+        int64_t taken = 0;
+        status = measure(whole, (table_block){block->first, block->end + more}, &taken, err);
+        if (taken > width && block->end > block->first) break;
         if (taken > width && more > 1)
-            cuts = 1;
+            cuts = 1; /* a group that is too wide alone */
         else
-            *count += more;
+            block->end += more;
     }
     return status;
 }
 
-/* Prints columns first .. first + count - 1 beside the first one. */
-static gyre_status print_part(const gyre_report_table *whole, int64_t first, int64_t count, FILE *file, gyre_error *err) {
-    table_part part = {NULL, NULL};
-    gyre_report_table table;
-    gyre_status status = make_part(whole, first, count, &part, &table, err);
-    if (!status) status = result_table_printed(gyre_report_table_print(&table, file, cli_use_color(file), err), file, err);
-    free_part(&part);
+gyre_status table_block_head(const gyre_report_table *whole, table_block of, int64_t *width, FILE *file, gyre_error *err) {
+    block_table block;
+    gyre_status status = make_block(whole, of, &block, err);
+    if (!status)
+        status = result_table_printed(gyre_report_table_print_head(&block.table, width, file, cli_use_color(file), err),
+                                      file, err);
+    free_block(&block);
+    return status;
+}
+
+gyre_status table_block_rows(const gyre_report_table *whole, const table_rows *rows, const int64_t *width, FILE *file,
+                             gyre_error *err) {
+    block_table block;
+    gyre_status status = make_block(whole, rows->block, &block, err);
+    if (!status)
+        status = result_table_printed(
+            gyre_report_table_print_rows(&block.table, rows->first, rows->end, width, file, cli_use_color(file), err), file,
+            err);
+    free_block(&block);
     return status;
 }
 
 gyre_status result_table_print(const gyre_report_table *whole, FILE *file, gyre_error *err) {
-    gyre_status status = GYRE_OK;
-    const int width = cli_page_width(file);
-    if (whole->columns_count == 1) status = print_part(whole, 1, 0, file, err);
-    for (int64_t first = 1, count = 0; first < whole->columns_count && !status; first += count) {
-        status = count_fitting(whole, first, width, &count, err);
-        if (first > 1) fputc('\n', file);
-        if (!status) status = print_part(whole, first, count, file, err);
+    int64_t *width = calloc((size_t)whole->columns_count + 1, sizeof *width);
+    gyre_status status = width ? GYRE_OK : gyre_fail(err, GYRE_ENOMEM, "table: out of memory (page)");
+    table_block block = {0, 0};
+    if (whole->caption) {
+        cli_page_paragraph(file, "1", whole->caption);
+        fputc('\n', file);
     }
+    do {
+        if (block.end) fputc('\n', file);
+        if (!status) status = table_block_next(whole, file, &block, err);
+        if (!status) status = table_block_head(whole, block, width, file, err);
+        if (!status) status = table_block_rows(whole, &(table_rows){block, 0, whole->rows}, width, file, err);
+    } while (!status && block.end < whole->columns_count);
+    free(width);
     if (status || !whole->note) return status;
     fputc('\n', file);
-    cli_page_fold(&(cli_fold){file, width, 0, 2, cli_use_color(file) ? "2" : NULL}, whole->note);
+    cli_page_fold(&(cli_fold){file, cli_page_width(file), 0, 2, cli_use_color(file) ? "2" : NULL}, whole->note);
     return status;
 }

@@ -3,6 +3,7 @@
 #include "tools/cli/cli_error.h"
 #include "tools/cli/cli_output.h"
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -26,6 +27,18 @@ gyre_status result_table_printed(gyre_status status, FILE *file, gyre_error *err
     const char *name = cli_output_name(file);
     if (status != GYRE_EIO || !code || !name) return status;
     return gyre_fail(err, GYRE_EIO, "%.380s: %s (writing the result)", name, strerror(code));
+}
+
+int64_t result_best_row(int64_t rows, double (*cost)(const void *of, int64_t row), const void *of) {
+    int64_t best = -1;
+    double least = NAN;
+    for (int64_t r = 0; r < rows; r++) {
+        const double its = cost(of, r);
+        if (isnan(its) || its >= least) continue;
+        best = r;
+        least = its;
+    }
+    return best;
 }
 
 void result_table_free(result_table *t) {

@@ -150,16 +150,22 @@ static void position_chart(figures *f, int64_t set, int64_t column) {
 }
 
 /* -- the page -- */
-/* out = the row with the lowest perplexity at the longest context, of the model as it is or of a method; -1 = none. */
+/* The rows of a set of texts at the longest context: the model as it is, or the methods. */
+typedef struct compared_rows {
+    const evaluation *e;
+    int64_t set;
+    int as_it_is;
+} compared_rows;
+
+static double nats_of(const void *of, int64_t row) {
+    const compared_rows *c = of;
+    const eval_cell *cell = eval_cell_at(c->e, c->set, row, c->e->options.contexts.count - 1);
+    const int is_asked = method_is_none(c->e->rows[row].method) == c->as_it_is;
+    return cell->out_of_range || !is_asked ? (double)NAN : cell->figures.nats;
+}
+
 static int64_t best_row(const evaluation *e, int64_t set, int as_it_is) {
-    const int64_t last = e->options.contexts.count - 1;
-    int64_t best = -1;
-    for (int64_t r = 0; r < e->rows_count; r++) {
-        const eval_cell *cell = eval_cell_at(e, set, r, last);
-        if (cell->out_of_range || method_is_none(e->rows[r].method) != as_it_is) continue;
-        if (best < 0 || cell->figures.nats < eval_cell_at(e, set, best, last)->figures.nats) best = r;
-    }
-    return best;
+    return result_best_row(e->rows_count, nats_of, &(compared_rows){e, set, as_it_is});
 }
 
 /* Perplexities that are printed alike count as equal. */

@@ -2,6 +2,7 @@
 #include "tools/extend/extend_verdict.h"
 #include "tools/cli/cli_parse.h"
 #include "tools/common/model_path.h"
+#include "tools/common/result_table.h"
 #include "util/error.h"
 #include <math.h>
 #include <stdarg.h>
@@ -225,19 +226,29 @@ static int is_measured(const extend_cost *cost, int64_t row) {
     return cost->losses[row].at[EXTEND_NEAR].windows > 0 && cost->losses[row].at[EXTEND_FAR].windows > 0;
 }
 
+static double far_nats(const void *of, int64_t row) {
+    const extend_cost *cost = of;
+    return is_measured(cost, row) ? cost->losses[row].at[EXTEND_FAR].nats : (double)NAN;
+}
+
+/* Near by, of the rows that only chance separates from the best far off. */
+typedef struct near_rows {
+    const extend_cost *cost;
+    int64_t best;
+} near_rows;
+
+static double near_nats(const void *of, int64_t row) {
+    const near_rows *rows = of;
+    const int is_equal = is_measured(rows->cost, row) && !is_worse(rows->cost, EXTEND_FAR, row, rows->best);
+    return is_equal ? rows->cost->losses[row].at[EXTEND_NEAR].nats : (double)NAN;
+}
+
 /* out = the model as it is, if chance alone may separate it from the best far off; else, among the rows of which that is
  * true, the one that costs least near by. */
 static int64_t best_row(const extend_cost *cost) {
-    int64_t best = cost->none, chosen;
-    for (int64_t i = 0; i < cost->methods; i++)
-        if (is_measured(cost, i) && cost->losses[i].at[EXTEND_FAR].nats < cost->losses[best].at[EXTEND_FAR].nats) best = i;
-    if (!is_worse(cost, EXTEND_FAR, cost->none, best)) return cost->none;
-    chosen = best;
-    for (int64_t i = 0; i < cost->methods; i++)
-        if (is_measured(cost, i) && !is_worse(cost, EXTEND_FAR, i, best) &&
-            cost->losses[i].at[EXTEND_NEAR].nats < cost->losses[chosen].at[EXTEND_NEAR].nats)
-            chosen = i;
-    return chosen;
+    const int64_t best = result_best_row(cost->methods, far_nats, cost);
+    if (best < 0 || !is_worse(cost, EXTEND_FAR, cost->none, best)) return cost->none;
+    return result_best_row(cost->methods, near_nats, &(near_rows){cost, best});
 }
 
 static int mean_text(char *out, size_t size, extend_mean m) {

@@ -1,5 +1,6 @@
 /* lab_findings.c: what the lab found, in three sentences. */
 #include "tools/lab/lab_findings.h"
+#include "tools/common/result_table.h"
 #include <math.h>
 #include <string.h>
 
@@ -21,16 +22,30 @@ static double percent_of(const lab *l, const lab_row *row, lab_measure measure) 
     return 100 * at_longest(l, row)->of[measure].mean;
 }
 
+/* Rows, from the last to the first, compared by a measure. */
+typedef struct compared_rows {
+    const lab *l;
+    const lab_row *rows;
+    int count;
+    lab_measure measure;
+    int with_none;
+} compared_rows;
+
+static double cost_of(const void *of, int64_t at) {
+    const compared_rows *c = of;
+    const lab_row *row = &c->rows[c->count - 1 - at];
+    if (!is_measured(c->l, row) || (!c->with_none && strcmp(row->name, "none") == 0)) return NAN;
+    return (c->measure == LAB_PERPLEXITY ? 1 : -1) * at_longest(c->l, row)->of[c->measure].mean;
+}
+
 /* The later of equal rows: a method that follows the context stands after the same one with a fixed factor. */
+static const lab_row *best_row(const compared_rows *c) {
+    const int64_t best = result_best_row(c->count, cost_of, c);
+    return best < 0 ? NULL : &c->rows[c->count - 1 - best];
+}
+
 const lab_row *lab_best_row(const lab *l, const lab_row *rows, int count, lab_measure measure) {
-    const lab_row *best = NULL;
-    for (int i = 0; i < count; i++) {
-        if (!is_measured(l, &rows[i]) || strcmp(rows[i].name, "none") == 0) continue;
-        const double value = at_longest(l, &rows[i])->of[measure].mean,
-                     held = best ? at_longest(l, best)->of[measure].mean : 0;
-        if (!best || (measure == LAB_PERPLEXITY ? value <= held : value >= held)) best = &rows[i];
-    }
-    return best;
+    return best_row(&(compared_rows){l, rows, count, measure, 0});
 }
 
 /* The RoPE model as it is, under the best method, and fine-tuned with the best. */
@@ -65,14 +80,6 @@ static int about_encodings(const lab *l, char out[LAB_FINDING]) {
     return 1;
 }
 
-/* The same as lab_best_row, unless the model as it is, the first row of the methods, is better. */
-static const lab_row *best_of_all(const lab *l, const lab_row *rows, int count, lab_measure measure) {
-    const lab_row *best = lab_best_row(l, rows, count, measure);
-    if (!rows || strcmp(rows[0].name, "none") != 0 || !is_measured(l, &rows[0])) return best;
-    const double none = at_longest(l, &rows[0])->of[measure].mean, held = best ? at_longest(l, best)->of[measure].mean : 0;
-    return !best || (measure == LAB_PERPLEXITY ? none < held : none > held) ? &rows[0] : best;
-}
-
 /* For a run that ranks no rows: whether the row that finds most keys has the lowest perplexity. */
 static void about_best_rows(const lab *l, const lab_row *keys, const lab_row *lowest, int has_methods,
                             char out[LAB_FINDING]) {
@@ -93,7 +100,8 @@ static int about_measures(const lab *l, char out[LAB_FINDING]) {
     const lab_rank *rank = &l->ranks[part][0][l->plan.contexts_count - 1];
     int count;
     const lab_row *rows = lab_part_rows(l, part, &count);
-    const lab_row *keys = best_of_all(l, rows, count, LAB_KEYS), *lowest = best_of_all(l, rows, count, LAB_PERPLEXITY);
+    const lab_row *keys = best_row(&(compared_rows){l, rows, count, LAB_KEYS, 1}),
+                  *lowest = best_row(&(compared_rows){l, rows, count, LAB_PERPLEXITY, 1});
     if (!keys) return 0;
     if (percent_of(l, lowest, LAB_KEYS) == percent_of(l, keys, LAB_KEYS)) keys = lowest; /* as many as any */
     if (percent_of(l, keys, LAB_KEYS) == 0) {
@@ -101,7 +109,7 @@ static int about_measures(const lab *l, char out[LAB_FINDING]) {
                  has_methods ? "method" : "encoding", (long long)l->plan.longest);
         return 1;
     }
-    if (l->plan.is_quick) {
+    if (!l->plan.details) {
         about_best_rows(l, keys, lowest, has_methods, out);
         return 1;
     }

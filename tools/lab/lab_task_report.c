@@ -242,23 +242,25 @@ static void protocol(const task_lab *t, gyre_report_page *page) {
     (void)gyre_report_page_paragraph(page, text);
 }
 
-/* The best row outside of what training showed, of the first rule, and what it has inside. */
+/* Of the first rule. */
+static double wrong_outside(const void *of, int64_t row) {
+    const task_lab *t = of;
+    const task_accuracy s = task_accuracy_of(t, &t->rows[row], 0, TASK_OUTSIDE);
+    return s.known ? -s.mean : (double)NAN;
+}
+
+/* The best row outside of what training showed, and what it has inside. */
 static void answer(const task_lab *t, gyre_report_page *page) {
     char text[512];
-    const task_row *best = NULL;
-    task_accuracy outside = {.known = 0};
-    for (int r = 0; r < t->rows_count; r++) {
-        const task_accuracy s = task_accuracy_of(t, &t->rows[r], 0, TASK_OUTSIDE);
-        if (!s.known || (best && s.mean <= outside.mean)) continue;
-        best = &t->rows[r];
-        outside = s;
-    }
-    if (!best) return;
+    const int64_t row = result_best_row(t->rows_count, wrong_outside, t);
+    if (row < 0) return;
+    const task_row *best = &t->rows[row];
     snprintf(
         text, sizeof text,
         "Outside the trained length `%s` is best of %d rows: %.0f %% of the answers are right, and %.0f %% inside it%s%s.",
-        best->name, t->rows_count, 100 * outside.mean, 100 * task_accuracy_of(t, best, 0, TASK_INSIDE).mean,
-        t->rules > 1 ? ", for the rule " : "", t->rules > 1 ? t->rule[0].name : "");
+        best->name, t->rows_count, 100 * task_accuracy_of(t, best, 0, TASK_OUTSIDE).mean,
+        100 * task_accuracy_of(t, best, 0, TASK_INSIDE).mean, t->rules > 1 ? ", for the rule " : "",
+        t->rules > 1 ? t->rule[0].name : "");
     (void)gyre_report_page_paragraph(page, text);
 }
 

@@ -1,4 +1,5 @@
 /* passkey_report.c: the HTML report of gyre passkey: heat maps of length and depth, and tables. */
+#include "tools/common/result_table.h"
 #include "tools/passkey/passkey.h"
 #include <math.h>
 #include <stdlib.h>
@@ -121,14 +122,17 @@ static int percent_at(const passkey *p, int64_t row, int64_t length) {
     return isnan(found) ? -1 : (int)lrint(100 * found);
 }
 
+/* Of equal rows, the model as it is costs least. */
+static double percent_missed(const void *of, int64_t row) {
+    const passkey *p = of;
+    const int percent = percent_at(p, row, p->options.lengths.count - 1);
+    return percent < 0 ? (double)NAN : 100 - percent - 0.5 * method_is_none(p->rows[row].method);
+}
+
 /* out = the row that finds most at the longest length; of equal ones the model as it is, else the first; -1 = there is none.
  * *others, *ties: rows measured beside it, and those that find as much. */
 static int64_t best_row(const passkey *p, int64_t last, int *others, int *ties) {
-    int64_t best = -1;
-    for (int64_t m = 0; m < p->options.method.count; m++) {
-        const int percent = percent_at(p, m, last), most = best < 0 ? -1 : percent_at(p, best, last);
-        if (percent > most || (percent == most && percent >= 0 && method_is_none(p->rows[m].method))) best = m;
-    }
+    const int64_t best = result_best_row(p->options.method.count, percent_missed, p);
     *others = *ties = 0;
     for (int64_t m = 0; m < p->options.method.count && best >= 0; m++) {
         *others += m != best && percent_at(p, m, last) >= 0;
