@@ -24,6 +24,7 @@ static lab *make(void) {
     assert_non_null(l);
     l->plan.contexts_count = LAB_CONTEXTS;
     l->plan.measures = LAB_MEASURES;
+    l->plan.details = 1;
     l->plan.trained = 256;
     l->plan.longest = 4096;
     l->plan.rope = 1;
@@ -81,7 +82,7 @@ static void quick(void **state) {
     (void)state;
     char out[LAB_FINDINGS][LAB_FINDING];
     lab *l = make();
-    l->plan.is_quick = 1;
+    l->plan.details = 0;
     l->ranks[LAB_METHODS_AS_THEY_ARE][0][LAST].known = 0;
     assert_int_equal(lab_findings(l, out), 3);
     assert_string_equal(out[2], "Most keys at 4096 bytes without fine-tuning, 25 %, are found under `yarn`, which has the "
@@ -118,8 +119,23 @@ static void parts_of_a_run(void **state) {
     free(l);
 }
 
+/* A stopped run is shown as soon as it has a cell, of whichever part is measured first. */
+static void stopped_run_has_rows(void **state) {
+    (void)state;
+    lab *l = make();
+    assert_false(lab_has_rows(l));
+    l->methods[0].cells[0][0].measured = 1;
+    assert_true(lab_has_rows(l));
+    l->methods[0].cells[0][0].measured = 0;
+    l->encodings[0].cells[0][0].measured = 1;
+    assert_true(lab_has_rows(l));
+    l->plan.encodings_count = 0;
+    assert_false(lab_has_rows(l));
+    free(l);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(all_sentences), cmocka_unit_test(no_keys), cmocka_unit_test(quick),
-                                       cmocka_unit_test(parts_of_a_run)};
+                                       cmocka_unit_test(parts_of_a_run), cmocka_unit_test(stopped_run_has_rows)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

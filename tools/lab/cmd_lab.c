@@ -122,7 +122,7 @@ static void finish_options(lab_options *o) {
     if (l->task)
         lab_task_plan(&l->plan, l->task, preset);
     else
-        lab_plan_make(&l->plan, preset, o->mix >= 0 ? o->mix : preset == LAB_QUESTIONS ? 0 : 0.8);
+        lab_plan_make(&l->plan, preset, o->mix);
     if (l->task && o->added_count) cli_usage_error("--add-method: a task has methods of its own");
     for (int i = 0; i < o->added_count; i++) {
         gyre_error err = {0, ""};
@@ -343,7 +343,7 @@ static gyre_status work(lab *l, gyre_error *err) {
     gyre_status status = GYRE_OK;
     for (int64_t seed = 0; seed < l->plan.seeds && !status; seed++) {
         lab_model rope = {.opened = NULL}, alibi = {.opened = NULL};
-        const int has_methods = l->plan.rope >= 0, methods_first = has_methods && l->plan.is_quick;
+        const int has_methods = l->plan.rope >= 0, methods_first = has_methods && l->plan.methods_first;
         if (has_methods)
             status = lab_model_begin(l, &(lab_model_spec){seed, &l->plan.encodings[l->plan.rope], 0, NULL}, &rope, err);
         if (!status && has_methods && seed == 0) status = describe_methods(l, &rope.position, err);
@@ -360,7 +360,7 @@ static gyre_status work(lab *l, gyre_error *err) {
 /* Prints and writes what was measured.  out = the exit status. */
 static int show(lab *l) {
     gyre_error err = {0};
-    if (!l->plan.is_quick && lab_rank_rows(l, &err)) return cli_fail_error(&err);
+    if (l->plan.details && lab_rank_rows(l, &err)) return cli_fail_error(&err);
     if (l->common.json) {
         if (lab_print_json(l, cli_stdout())) return CLI_FAILED;
     } else if (lab_print_rows(l, cli_stdout(), &err)) {
@@ -401,7 +401,7 @@ static int run(lab *l) {
     if (!status) status = journal_finish(&l->memo, &err);
     l->seconds = cli_seconds() - started;
     l->stopped = status && cli_interrupted();
-    int exit_status = status && !(l->stopped && lab_row_begun(&l->encodings[0])) ? cli_fail_error(&err) : show(l);
+    int exit_status = status && !(l->stopped && lab_has_rows(l)) ? cli_fail_error(&err) : show(l);
     if (!exit_status && l->stopped) exit_status = fail_stopped(l);
     for (int m = 0; m < l->plan.methods_count; m++)
         gyre_encoding_free(l->maps[m]);

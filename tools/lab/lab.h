@@ -11,7 +11,6 @@
  *     lab_cost.c     how much work that is, for the estimate of the remaining time
  *     lab_trial.c    how long it will take here
  *     lab_rows.c     prints each row as soon as it is known
- *     lab_blocks.c   tables in blocks that fit the terminal
  *     lab_findings.c what was found, in three sentences
  *     lab_tables.c, lab_report.c    the output */
 #ifndef GYRE_TOOLS_LAB_H
@@ -52,9 +51,11 @@ typedef struct lab_plan {
     int64_t trained;                /* tokens of a training sequence */
     int64_t contexts[LAB_CONTEXTS]; /* 1, 2, 4, 8, 16 times it; in bundled-quick without the last */
     int contexts_count;
-    int64_t longest; /* the last of them, and the largest length that a model is tested at */
-    int is_quick;    /* 1: bundled-quick: the methods are measured and shown before the other encodings */
-    int measures;    /* LAB_MEASURES; in bundled-quick without copies, the last */
+    int64_t longest;             /* the last of them, and the largest length that a model is tested at */
+    int measures;                /* LAB_MEASURES; in bundled-quick without copies, the last */
+    int methods_first;           /* 1: they are measured and shown before the other encodings */
+    int details;                 /* 1: with the pairs of each method, and whether the measures rank the rows alike */
+    const char *methods_caption; /* of their table */
     int64_t seeds;
     variant encodings[MAX_VARIANTS];
     int encodings_count;
@@ -79,7 +80,7 @@ typedef struct lab_plan {
     method stretched[LAB_STRETCHED];
 } lab_plan;
 
-/* The values of --preset, and the plans of the bundled models, without a preset and with quick. */
+/* Rows of a table in lab_plan.c: the values of --preset, and the plans of the bundled models, without one and with quick. */
 typedef enum lab_preset {
     LAB_QUICK,
     LAB_FULL,
@@ -89,7 +90,7 @@ typedef enum lab_preset {
     LAB_BUNDLED,
     LAB_BUNDLED_QUICK
 } lab_preset;
-/* mix: fraction of training sequences with passkeys or copies. */
+/* mix: fraction of training sequences with passkeys or copies; < 0 = the preset's. */
 void lab_plan_make(lab_plan *plan, lab_preset preset, double mix);
 /* Sets the encodings; without this call, those of the bundled models. */
 void lab_plan_encodings(lab_plan *plan, const variant *encodings, int count);
@@ -151,13 +152,11 @@ typedef struct lab_rank {
 } lab_rank;
 
 /* What has been printed of the tables.  Row `next` of a table comes next, of its first block. */
-enum { LAB_BLOCKS = LAB_CONTEXTS + 1 };
 typedef struct lab_printed {
     int tables; /* that are printed whole */
     int64_t next, width[LAB_COLUMNS];
     int has_head;
-    int blocks;               /* 1: the table fits the terminal */
-    int64_t ends[LAB_BLOCKS]; /* the first column after each block */
+    table_block first; /* block; the others follow when all rows are known */
 } lab_printed;
 
 typedef struct lab {
@@ -199,8 +198,9 @@ lab_measure lab_pair_second(int pair);
 /* out = the rows of the encodings, the methods, the fine-tuned models and the slopes; and how many have all cells. */
 int lab_rows_count(const lab *l);
 int lab_rows_done(const lab *l);
-/* out = 1 if any cell of the row is measured. */
+/* out = 1 if any cell of the row is measured; of any row. */
 int lab_row_begun(const lab_row *row);
+int lab_has_rows(const lab *l);
 
 /* -- the work -- */
 /* Names a model: the base model of `encoding`; if that is NULL, fine-tuned model number `tuned`, made from `base`; number

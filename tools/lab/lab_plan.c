@@ -4,18 +4,21 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* A row under a method, and the weights of its fine-tuned row; NULL = it has none. */
+typedef struct method_row {
+    const char *text, *tuned;
+} method_row;
 /* Static methods at each ratio, methods that follow the length, and transformers' dynamic.  Methods that agree at the
  * longest context share fine-tuned weights: a static method at the largest ratio, the same method following the length,
  * dynamic with ntk, and ntk-past with it too. */
-static const struct {
-    const char *text, *tuned;
-} METHODS[LAB_TUNED_METHODS] = {
+static const method_row METHODS[LAB_TUNED_METHODS] = {
     {"none", "none"},       {"linear:16", "linear:16"}, {"linear", "linear:16"},        {"ntk:2", "ntk:2"},
     {"ntk:4", "ntk:4"},     {"ntk:8", "ntk:8"},         {"ntk:16", "ntk:16"},           {"ntk", "ntk:16"},
     {"dynamic", "ntk:16"},  {"ntk-past:16", "ntk:16"},  {"by-parts:16", "by-parts:16"}, {"by-parts", "by-parts:16"},
     {"yarn:16", "yarn:16"}, {"yarn", "yarn:16"}};
+/* Methods that follow the context, and the best one fine-tuned. */
+static const method_row QUICK_METHODS[] = {{"none", NULL}, {"linear", NULL}, {"ntk", NULL}, {"yarn", "yarn:16"}};
 
-enum { FULL_SEEDS = 3, QUESTION_SEEDS = 2 };
 /* The rows of --preset questions.  Plain rope is not among them, so that no method is measured. */
 #define QUESTION_ROWS                                                                                                       \
     "nope,rope-dim-2,rope-dim-4,rope-dim-8,rope-dim-16,rope-dim-32,rope-dim-64,rope-before,sinusoidal,sinusoidal-product,"  \
@@ -24,53 +27,133 @@ static const gyre_kind BUNDLED_KINDS[] = {GYRE_KIND_NOPE, GYRE_KIND_LEARNED, GYR
                                           GYRE_KIND_ALIBI};
 enum { BUNDLED = sizeof BUNDLED_KINDS / sizeof *BUNDLED_KINDS };
 
+/* Sizes of a run; zeros = those that the bundled models were trained with. */
+typedef struct run_size {
+    int64_t model_dim, heads, layers, mlp_dim, batch, steps, context, warmup;
+} run_size;
+
+/* What a preset means. */
+typedef struct preset_plan {
+    const char *name;
+    run_size run;
+    int64_t seeds, regions, trials;
+    int contexts, measures, methods_first, details;
+    int dropped; /* rows of the model whose rotation is dropped */
+    const method_row *methods;
+    int methods_count;
+    const char *methods_caption;
+    const char *encodings; /* NULL = those of the bundled models */
+    double mix;            /* unless the user gives one */
+} preset_plan;
+
+#define ALL_COLUMNS  LAB_CONTEXTS, LAB_MEASURES
+#define ALL_ROWS     METHODS, LAB_TUNED_METHODS
+#define EVERY_METHOD "The RoPE model under every method, as it is and after a short fine-tuning at the longest context"
+#define PAST_LENGTH  "The RoPE model past its trained length: perplexity per byte and passkeys found, by context in bytes"
+/* quick takes less than ten minutes on two cores.  small takes less than half of that: half the width and context, and as
+ * many bytes.  full takes as long as the models need, with the suggested sizes.  smoke only checks that all parts work.
+ * questions is as small, with the rows of docs/questions.md: one head, as wide as the widest rotation, and as the model,
+ * which rope-before needs.  The bundled models are only measured. */
+static const preset_plan PRESETS[] = {
+    [LAB_QUICK] = {"quick",
+                   {64, 4, 4, 176, 16, 2000, 128, 0},
+                   1,
+                   8,
+                   100,
+                   ALL_COLUMNS,
+                   0,
+                   1,
+                   LAB_DROPPED,
+                   ALL_ROWS,
+                   EVERY_METHOD,
+                   NULL,
+                   0.8},
+    [LAB_FULL] = {"full", {0}, 3, 8, 100, ALL_COLUMNS, 0, 1, LAB_DROPPED, ALL_ROWS, EVERY_METHOD, NULL, 0.8},
+    [LAB_SMOKE] = {"smoke",
+                   {64, 4, 1, 176, 16, 40, 32, 4},
+                   1,
+                   2,
+                   8,
+                   ALL_COLUMNS,
+                   0,
+                   1,
+                   LAB_DROPPED,
+                   ALL_ROWS,
+                   EVERY_METHOD,
+                   NULL,
+                   0.8},
+    [LAB_QUESTIONS] = {"questions",
+                       {64, 1, 2, 128, 16, 1000, 64, 0},
+                       2,
+                       8,
+                       100,
+                       ALL_COLUMNS,
+                       0,
+                       1,
+                       LAB_DROPPED,
+                       ALL_ROWS,
+                       EVERY_METHOD,
+                       QUESTION_ROWS,
+                       0},
+    [LAB_SMALL] = {"small",
+                   {32, 2, 4, 88, 16, 4000, 64, 0},
+                   1,
+                   8,
+                   100,
+                   ALL_COLUMNS,
+                   0,
+                   1,
+                   LAB_DROPPED,
+                   ALL_ROWS,
+                   EVERY_METHOD,
+                   NULL,
+                   0.8},
+    [LAB_BUNDLED] = {"bundled", {0}, 1, 8, 100, ALL_COLUMNS, 0, 1, 0, ALL_ROWS, EVERY_METHOD, NULL, 0.8},
+    [LAB_BUNDLED_QUICK] = {"bundled-quick",
+                           {0},
+                           1,
+                           8,
+                           100,
+                           LAB_CONTEXTS - 1,
+                           LAB_COPIES,
+                           1,
+                           0,
+                           0,
+                           QUICK_METHODS,
+                           sizeof QUICK_METHODS / sizeof *QUICK_METHODS,
+                           PAST_LENGTH,
+                           NULL,
+                           0.8}};
+
 /* DroPE as it is published, and with the log-n temperature, as another answer to softmaxes that flatten with the length. */
-static void list_dropped(lab_plan *p, lab_preset preset) {
+static void list_dropped(lab_plan *p, int count) {
     static const struct { const char *name, *method; } rows[LAB_DROPPED] = {{"drope", "none"}, {"drope+logn", "none+logn"}};
     for (int i = 0; i < LAB_DROPPED; i++) {
         if (method_parse(rows[i].method, &p->dropped[i], NULL)) abort(); /* the table above is wrong */
         snprintf(p->dropped[i].label, sizeof p->dropped[i].label, "%s", rows[i].name);
     }
-    p->tuned_rows = p->tuned_methods + (preset < LAB_BUNDLED ? LAB_DROPPED : 0);
+    p->tuned_rows = p->tuned_methods + count;
 }
 
-/* out = 1 if the quick plan has this row: methods that follow the context, and of the fine-tuned rows the best one. */
-static int is_quick(const char *text, int tuned) {
-    static const char *const rows[] = {"yarn", "none", "linear", "ntk"};
-    for (int i = 0; i < (tuned ? 1 : 4); i++)
-        if (strcmp(rows[i], text) == 0) return 1;
-    return 0;
-}
-
-static void list_methods(lab_plan *p) {
+static void list_methods(lab_plan *p, const method_row *rows, int count) {
     for (int i = 0, weights = 0; i < LAB_TUNED_METHODS; i++) {
         const int made_here = strcmp(METHODS[i].text, METHODS[i].tuned) == 0;
         if (made_here && method_parse(METHODS[i].text, &p->tuned[weights++], NULL)) abort(); /* the table above is wrong */
     }
-    for (int i = 0; i < LAB_TUNED_METHODS; i++) {
-        if (p->is_quick && !is_quick(METHODS[i].text, 0)) continue;
-        if (method_parse(METHODS[i].text, &p->methods[p->methods_count++], NULL)) abort();
-        if (p->is_quick && !is_quick(METHODS[i].text, 1)) continue;
+    for (int i = 0; i < count; i++) {
+        if (method_parse(rows[i].text, &p->methods[p->methods_count++], NULL)) abort();
+        if (!rows[i].tuned) continue;
         for (int t = 0; t < LAB_TUNED; t++)
-            if (strcmp(METHODS[i].tuned, p->tuned[t].label) == 0) p->tuned_of[p->tuned_methods] = t;
+            if (strcmp(rows[i].tuned, p->tuned[t].label) == 0) p->tuned_of[p->tuned_methods] = t;
         p->tuned_method[p->tuned_methods++] = p->methods_count - 1;
     }
     p->own_methods = p->methods_count;
 }
 
-/* quick takes less than ten minutes on two cores.  small takes less than half of that: half the width and context, and as
- * many bytes.  full takes as long as the models need, with the suggested sizes.  smoke only checks that all parts work.
- * questions is as small, with the rows of docs/questions.md: one head, as wide as the widest rotation, and as the model,
- * which rope-before needs. */
-typedef struct run_size {
-    int64_t model_dim, heads, layers, mlp_dim, batch, steps, context;
-} run_size;
-static const run_size SIZES[LAB_BUNDLED] = {[LAB_QUICK] = {64, 4, 4, 176, 16, 2000, 128},
-                                            [LAB_SMOKE] = {64, 4, 1, 176, 16, 40, 32},
-                                            [LAB_QUESTIONS] = {64, 1, 2, 128, 16, 1000, 64},
-                                            [LAB_SMALL] = {32, 2, 4, 88, 16, 4000, 64}};
-
 static void size_run(const run_size *size, gyre_train_options *r) {
+    *r = (gyre_train_options)GYRE_INIT(gyre_train_options);
+    gyre_train_options_suggest(r); /* the options that the bundled models were trained with */
+    if (!size->model_dim) return;
     r->model.model_dim = size->model_dim;
     r->model.heads = r->model.kv_heads = size->heads;
     r->model.head_dim = size->model_dim / size->heads;
@@ -79,23 +162,7 @@ static void size_run(const run_size *size, gyre_train_options *r) {
     r->batch = size->batch;
     r->steps = size->steps;
     r->context = size->context;
-}
-
-static void size_runs(lab_plan *p, lab_preset preset) {
-    gyre_train_options *r = &p->run;
-    *r = (gyre_train_options)GYRE_INIT(gyre_train_options);
-    gyre_train_options_suggest(r); /* the options that the bundled models were trained with */
-    p->regions = LAB_REGIONS;
-    p->trials = 100;
-    p->seeds = preset == LAB_FULL ? FULL_SEEDS : 1;
-    if (preset < LAB_BUNDLED && SIZES[preset].model_dim) size_run(&SIZES[preset], r);
-    if (preset == LAB_QUESTIONS) p->seeds = QUESTION_SEEDS;
-    if (preset == LAB_SMOKE) {
-        r->warmup = 4;
-        p->regions = 2;
-        p->trials = 8;
-    }
-    p->trained = r->context;
+    if (size->warmup) r->warmup = size->warmup;
 }
 
 /* Five percent of the steps, with two sequences per step, so that two cores are used.  DroPE recalibrates at the trained
@@ -112,32 +179,39 @@ static void size_tuning(lab_plan *p) {
     p->recalibrate.batch = p->tune.batch * p->tune.context / p->run.context;
 }
 
+static void list_encodings(lab_plan *plan, const char *names) {
+    variant rows[MAX_VARIANTS];
+    int count = BUNDLED;
+    for (int i = 0; i < BUNDLED; i++)
+        rows[i] = variant_at((int)BUNDLED_KINDS[i] - GYRE_KIND_NOPE);
+    if (names && variants_parse(names, rows, &count, NULL)) abort(); /* the list is wrong */
+    lab_plan_encodings(plan, rows, count);
+}
+
 void lab_plan_make(lab_plan *plan, lab_preset preset, double mix) {
-    static const char *const NAMES[] = {"quick", "full", "smoke", "questions", "small", "bundled", "bundled-quick"};
+    const preset_plan *of = &PRESETS[preset];
     memset(plan, 0, sizeof *plan);
-    plan->is_quick = preset == LAB_BUNDLED_QUICK;
-    plan->preset = NAMES[preset];
-    size_runs(plan, preset);
-    plan->run.retrieval_fraction = mix;
-    plan->contexts_count = LAB_CONTEXTS - plan->is_quick;
+    plan->preset = of->name;
+    plan->seeds = of->seeds;
+    plan->regions = of->regions;
+    plan->trials = of->trials;
+    plan->contexts_count = of->contexts;
+    plan->measures = of->measures;
+    plan->methods_first = of->methods_first;
+    plan->details = of->details;
+    plan->methods_caption = of->methods_caption;
+    size_run(&of->run, &plan->run);
+    plan->run.retrieval_fraction = mix < 0 ? of->mix : mix;
+    plan->trained = plan->run.context;
     for (int i = 0; i < plan->contexts_count; i++)
         plan->contexts[i] = plan->trained << i;
     plan->region_bytes = (plan->trained << (LAB_CONTEXTS - 1)) / 2;
     plan->longest = plan->contexts[plan->contexts_count - 1];
-    plan->measures = plan->is_quick ? LAB_COPIES : LAB_MEASURES;
     size_tuning(plan);
     plan->betas = (method_betas){(double)plan->trained / 16, 1};
-    list_methods(plan);
-    list_dropped(plan, preset);
-    variant bundled[BUNDLED];
-    for (int i = 0; i < BUNDLED; i++)
-        bundled[i] = variant_at((int)BUNDLED_KINDS[i] - GYRE_KIND_NOPE);
-    lab_plan_encodings(plan, bundled, BUNDLED);
-    if (preset != LAB_QUESTIONS) return;
-    variant rows[MAX_VARIANTS];
-    int count = 0;
-    if (variants_parse(QUESTION_ROWS, rows, &count, NULL)) abort(); /* the list is wrong */
-    lab_plan_encodings(plan, rows, count);
+    list_methods(plan, of->methods, of->methods_count);
+    list_dropped(plan, of->dropped);
+    list_encodings(plan, of->encodings);
 }
 
 void lab_plan_encodings(lab_plan *plan, const variant *encodings, int count) {

@@ -27,22 +27,28 @@ typedef struct figures {
 } figures;
 
 /* -- panels -- */
-/* Methods of one kind share a small picture, with none in each for comparison: out = NULL.  The titles name no method: the
- * run may not have it. */
-static const char *method_panel(const char *name) {
-    static const char *const panels[][2] = {{"linear", "all pairs alike"},
-                                            {"ntk", "fast pairs less than slow ones"},
-                                            {"base", "fast pairs less than slow ones"},
-                                            {"by-parts", "slow pairs only"},
-                                            {"yarn", "slow pairs only, and sharper scores"},
-                                            {"drope", "the rotation dropped"}};
-    for (size_t i = 0; i < sizeof panels / sizeof *panels; i++)
-        if (strncmp(name, panels[i][0], strlen(panels[i][0])) == 0) return panels[i][1];
-    return strcmp(name, "none") == 0 ? NULL : "added";
+/* Methods of one kind share a small picture.  none is in each, for comparison, and encodings have none: out = NULL.  The
+ * titles name no method: the run may not have it. */
+static const char *panel_of(lab_part part, const char *name) {
+    static const char *const rotations[][2] = {{"linear", "all pairs alike"},
+                                               {"ntk", "fast pairs less than slow ones"},
+                                               {"base", "fast pairs less than slow ones"},
+                                               {"by-parts", "slow pairs only"},
+                                               {"yarn", "slow pairs only, and sharper scores"},
+                                               {"drope", "the rotation dropped"},
+                                               {"", "added"}};
+    static const char *const slopes[][2] = {
+        {"linear", "all slopes alike"}, {"dynamic-linear", "all slopes alike"}, {"", "steep slopes less than gentle ones"}};
+    const char *const(*panel)[2] = part == LAB_SLOPES ? slopes : rotations;
+    if (part == LAB_ENCODINGS || strcmp(name, "none") == 0) return NULL;
+    while (strncmp(name, (*panel)[0], strlen((*panel)[0])) != 0)
+        panel++;
+    return (*panel)[1];
 }
 
 /* -- charts by context -- */
-static gyre_report_series *context_line(figures *f, const lab_row *row, lab_measure measure, int is_method) {
+/* panel: where the line stands alone, or NULL. */
+static gyre_report_series *context_line(figures *f, const lab_row *row, lab_measure measure, const char *panel) {
     lines *l = f->lines;
     if (!lab_row_begun(row)) return NULL;
     const int64_t i = l->count++;
@@ -62,7 +68,7 @@ static gyre_report_series *context_line(figures *f, const lab_row *row, lab_meas
                                         .low = l->low[i],
                                         .high = l->high[i],
                                         .look = subject_look(row->name),
-                                        .panel = is_method ? method_panel(row->name) : NULL};
+                                        .panel = panel};
     return &l->series[i];
 }
 
@@ -116,14 +122,16 @@ static void describe_lines(const figures *f, const lab_row *rows, int count, cha
 }
 
 /* One line compares nothing, and is left to the table. */
-static void method_chart(figures *f, const lab_row *rows, int count, lab_measure measure, const char *what) {
+static void method_chart(figures *f, lab_part part, lab_measure measure, const char *what) {
     static const char *const captions[LAB_MEASURES] = {
         NULL, "Perplexity rewards forgetting; a key has to be remembered. Compare the order of the lines in the figures.",
         "A copy is found by the bytes before, without a marker that says which it is."};
     char title[96], described[200];
+    int count;
+    const lab_row *rows = lab_part_rows(f->lab, part, &count);
     if ((int)measure >= f->lab->plan.measures) return;
     for (int i = 0; i < count; i++)
-        if (is_drawn(&rows[i])) context_line(f, &rows[i], measure, 1);
+        if (is_drawn(&rows[i])) (void)context_line(f, &rows[i], measure, panel_of(part, rows[i].name));
     if (f->lines->count < 2) {
         f->lines->count = 0;
         return;
@@ -140,12 +148,12 @@ static void hero(figures *f) {
     const lab_row *tuned = lab_best_row(l, l->tuned, l->plan.tuned_rows, LAB_PERPLEXITY);
     char name[METHOD_LABEL + 16];
     if (l->plan.rope < 0 || !lab_row_begun(&l->methods[0])) return;
-    (void)context_line(f, &l->methods[0], LAB_PERPLEXITY, 0);
+    (void)context_line(f, &l->methods[0], LAB_PERPLEXITY, NULL);
     f->lines->series[0].name = "none: as it is";
     for (size_t u = 0; u < sizeof usual / sizeof *usual; u++)
         for (int i = 0; i < l->plan.methods_count; i++)
-            if (strcmp(l->methods[i].name, usual[u]) == 0) (void)context_line(f, &l->methods[i], LAB_PERPLEXITY, 0);
-    gyre_report_series *best = tuned ? context_line(f, tuned, LAB_PERPLEXITY, 0) : NULL;
+            if (strcmp(l->methods[i].name, usual[u]) == 0) (void)context_line(f, &l->methods[i], LAB_PERPLEXITY, NULL);
+    gyre_report_series *best = tuned ? context_line(f, tuned, LAB_PERPLEXITY, NULL) : NULL;
     if (best) {
         snprintf(name, sizeof name, "%s, fine-tuned", tuned->name);
         best->name = name;
@@ -157,8 +165,10 @@ static void hero(figures *f) {
                        : "The RoPE model. Lower is better.");
 }
 
-static void position_chart(figures *f, const lab_row *rows, int count, int is_method, const char *title) {
+static void position_chart(figures *f, lab_part part, const char *title) {
     lines *l = f->lines;
+    int count;
+    const lab_row *rows = lab_part_rows(f->lab, part, &count);
     for (int r = 0; r < count; r++) {
         if (!rows[r].positions || !is_drawn(&rows[r])) continue;
         const int64_t i = l->count++;
@@ -173,7 +183,7 @@ static void position_chart(figures *f, const lab_row *rows, int count, int is_me
                                             .x = l->x[i],
                                             .y = l->y[i],
                                             .look = subject_look(rows[r].name),
-                                            .panel = is_method ? method_panel(rows[r].name) : NULL};
+                                            .panel = panel_of(part, rows[r].name)};
     }
     gyre_report_chart chart = GYRE_REPORT_CHART_INIT;
     chart.title = title;
@@ -303,7 +313,7 @@ static void encoding_chart(figures *f, lab_measure measure) {
     char title[64];
     if ((int)measure >= f->lab->plan.measures) return;
     for (int i = 0; i < f->lab->plan.encodings_count; i++)
-        context_line(f, &f->lab->encodings[i], measure, 0);
+        (void)context_line(f, &f->lab->encodings[i], measure, NULL);
     snprintf(title, sizeof title, "%s by encoding", MEASURE_TITLES[measure]);
     context_chart(f, title, measure, captions[measure]);
 }
@@ -322,7 +332,7 @@ static void encodings_part(figures *f) {
     encoding_chart(f, LAB_KEYS);
     (void)gyre_report_page_details_begin(f->page, rest_title(l));
     encoding_chart(f, LAB_COPIES);
-    position_chart(f, l->encodings, l->plan.encodings_count, 0, "Loss by position, by encoding");
+    position_chart(f, LAB_ENCODINGS, "Loss by position, by encoding");
     (void)gyre_report_page_details_end(f->page);
 }
 
@@ -332,13 +342,13 @@ static gyre_status methods_part(figures *f, gyre_error *err) {
     lab_table_methods(l, f->table);
     page_table(f);
     for (int m = LAB_PERPLEXITY; m <= LAB_KEYS; m++) {
-        method_chart(f, l->methods, l->plan.methods_count, (lab_measure)m, "as it is");
-        method_chart(f, l->tuned, l->plan.tuned_rows, (lab_measure)m, "fine-tuned");
+        method_chart(f, LAB_METHODS_AS_THEY_ARE, (lab_measure)m, "as it is");
+        method_chart(f, LAB_FINE_TUNED, (lab_measure)m, "fine-tuned");
     }
     (void)gyre_report_page_details_begin(f->page, rest_title(l));
-    method_chart(f, l->methods, l->plan.methods_count, LAB_COPIES, "as it is");
-    method_chart(f, l->tuned, l->plan.tuned_rows, LAB_COPIES, "fine-tuned");
-    position_chart(f, l->methods, l->plan.methods_count, 1, "Loss by position, by method, as it is");
+    method_chart(f, LAB_METHODS_AS_THEY_ARE, LAB_COPIES, "as it is");
+    method_chart(f, LAB_FINE_TUNED, LAB_COPIES, "fine-tuned");
+    position_chart(f, LAB_METHODS_AS_THEY_ARE, "Loss by position, by method, as it is");
     (void)gyre_report_page_details_end(f->page);
     (void)gyre_report_page_section(f->page, "What the methods do");
     const gyre_status status = effects(f, err);
@@ -355,7 +365,7 @@ static void slopes_part(figures *f) {
     lab_table_slopes(l, f->table);
     page_table(f);
     for (int m = 0; m < LAB_MEASURES; m++)
-        method_chart(f, l->stretched, l->plan.stretched_count, (lab_measure)m, "the ALiBi model");
+        method_chart(f, LAB_SLOPES, (lab_measure)m, "the ALiBi model");
 }
 
 static void ranks_part(figures *f) {
@@ -386,7 +396,7 @@ gyre_status lab_write_report(const lab *l, gyre_error *err) {
         encodings_part(&f);
         if (l->maps[l->plan.methods_count - 1]) status = methods_part(&f, err);
         if (l->plan.stretched_count) slopes_part(&f);
-        if (!l->plan.is_quick) ranks_part(&f);
+        if (l->plan.details) ranks_part(&f);
         protocol(&f);
         footer(&f);
         if (!status) status = cli_signals_before_pipe(l->run.report, err);

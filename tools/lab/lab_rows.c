@@ -16,10 +16,10 @@ int lab_rows_count(const lab *l) {
 /* out = the table that is printed now. */
 static int current_table(const lab *l) {
     static const int order[2][TABLES] = {{ENCODINGS, METHODS, SLOPES}, {METHODS, ENCODINGS, SLOPES}};
-    return order[l->plan.is_quick][l->printed.tables];
+    return order[l->plan.methods_first][l->printed.tables];
 }
 
-static int64_t table_rows(const lab *l, int table) {
+static int64_t rows_of(const lab *l, int table) {
     return table == ENCODINGS  ? l->plan.encodings_count
            : table == SLOPES   ? l->plan.stretched_count
            : l->plan.rope >= 0 ? l->plan.methods_count + l->plan.tuned_rows + HEADINGS
@@ -40,10 +40,20 @@ int lab_row_begun(const lab_row *row) {
     return row->cells[0][0].measured;
 }
 
+/* The first row of a part is measured first. */
+int lab_has_rows(const lab *l) {
+    int begun = 0, count;
+    for (int part = 0; part < LAB_PARTS; part++) {
+        const lab_row *rows = lab_part_rows(l, (lab_part)part, &count);
+        begun |= count && lab_row_begun(rows);
+    }
+    return begun;
+}
+
 int lab_rows_done(const lab *l) {
     int done = 0;
     for (int table = 0; table < TABLES; table++)
-        for (int64_t at = 0; at < table_rows(l, table); at++) {
+        for (int64_t at = 0; at < rows_of(l, table); at++) {
             const lab_row *row = row_at(l, table, at);
             done += row && row->seeds_done == l->plan.seeds;
         }
@@ -74,12 +84,12 @@ static void fill_samples(const lab *l, lab_table *t) {
 static gyre_status print_head(lab *l, lab_table *t, FILE *file, gyre_error *err) {
     lab_printed *p = &l->printed;
     fill_samples(l, t);
-    const gyre_status status = lab_blocks_plan(t, p, file, err);
+    const gyre_status status = table_block_next(&t->table, file, &p->first, err);
     if (status) return status;
     cli_page_paragraph(file, "1", t->table.caption);
     fputc('\n', file);
     p->has_head = 1;
-    return lab_block_head(t, 0, p, file, err);
+    return table_block_head(&t->table, p->first, p->width, file, err);
 }
 
 /* Prints the rows next .. end - 1 of the first block, after the titles if they are the first. */
@@ -87,7 +97,7 @@ static gyre_status print_rows(lab *l, lab_table *t, int64_t end, FILE *file, gyr
     const gyre_status status = l->printed.has_head ? GYRE_OK : print_head(l, t, file, err);
     if (status) return status;
     make_table(l, t);
-    return lab_block_rows(t, 0, l->printed.next, end, &l->printed, file, err);
+    return table_block_rows(&t->table, &(table_rows){l->printed.first, l->printed.next, end}, l->printed.width, file, err);
 }
 
 /* out = the end of a row that begins here: a heading goes with its first row. */
@@ -95,16 +105,18 @@ static int64_t row_end(const lab *l, int64_t at) {
     return at + (row_at(l, current_table(l), at) ? 1 : 2);
 }
 
-/* The rows that were begun, in another block than the first. */
-static gyre_status print_block(lab *l, lab_table *t, int block, FILE *file, gyre_error *err) {
+/* The rows that were begun, in the block after *block. */
+static gyre_status print_block(lab *l, lab_table *t, table_block *block, FILE *file, gyre_error *err) {
+    int64_t width[LAB_COLUMNS];
     fputc('\n', file);
     fill_samples(l, t);
-    gyre_status status = lab_block_head(t, block, &l->printed, file, err);
+    gyre_status status = table_block_next(&t->table, file, block, err);
+    if (!status) status = table_block_head(&t->table, *block, width, file, err);
     make_table(l, t);
-    for (int64_t at = 0, end; at < table_rows(l, current_table(l)) && !status; at = end) {
+    for (int64_t at = 0, end; at < t->table.rows && !status; at = end) {
         end = row_end(l, at);
         if (lab_row_begun(row_at(l, current_table(l), end - 1)))
-            status = lab_block_rows(t, block, at, end, &l->printed, file, err);
+            status = table_block_rows(&t->table, &(table_rows){*block, at, end}, width, file, err);
     }
     return status;
 }
@@ -113,10 +125,10 @@ static gyre_status end_table(lab *l, lab_table *t, FILE *file, gyre_error *err) 
     const int table = current_table(l);
     char finding[LAB_FINDING];
     gyre_status status = GYRE_OK;
-    for (int block = 1; l->printed.has_head && block < l->printed.blocks && !status; block++)
-        status = print_block(l, t, block, file, err);
+    make_table(l, t);
+    for (table_block block = l->printed.first; l->printed.has_head && block.end < t->table.columns_count && !status;)
+        status = print_block(l, t, &block, file, err);
     if (l->printed.has_head && !status) {
-        make_table(l, t);
         fputc('\n', file);
         if (t->table.note) cli_page_paragraph(file, "2", t->table.note);
         if (table != SLOPES && lab_finding(l, table == METHODS, finding)) {
@@ -135,7 +147,7 @@ static gyre_status end_table(lab *l, lab_table *t, FILE *file, gyre_error *err) 
 static int advance(lab *l, lab_table *t, FILE *file, gyre_status *status, gyre_error *err) {
     lab_printed *p = &l->printed;
     if (p->tables == TABLES) return 0;
-    if (p->next == table_rows(l, current_table(l))) {
+    if (p->next == rows_of(l, current_table(l))) {
         *status = end_table(l, t, file, err);
         return !*status;
     }

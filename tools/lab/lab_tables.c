@@ -77,6 +77,11 @@ static void begin(const lab *l, lab_table *t, const char *first, int has_parts) 
     t->table.cells = t->cells;
 }
 
+static void put_note(const lab *l, lab_table *t, const char *note) {
+    snprintf(t->note, sizeof t->note, "%s%s", note, l->stopped ? "  A dot: not measured, because the run was stopped." : "");
+    t->table.note = t->note;
+}
+
 void lab_table_encodings(const lab *l, lab_table *t) {
     begin(l, t, "encoding", 0);
     t->table.caption =
@@ -84,34 +89,36 @@ void lab_table_encodings(const lab *l, lab_table *t) {
             ? "Train short, test long: perplexity per byte, passkeys found and copied bytes right, by context in bytes"
             : "Train short, test long: perplexity per byte and passkeys found, by context in bytes";
     t->table.colors = HEAT_RULE;
-    t->table.note = l->stopped ? "A dash: the encoding ends before that context (a learned table has no rows there).  A "
-                                 "dot: not measured, because the run was stopped."
-                               : "A dash: the encoding ends before that context (a learned table has no rows there).";
+    put_note(l, t, "A dash: the encoding ends before that context (a learned table has no rows there).");
     for (int i = 0; i < l->plan.encodings_count; i++)
         add_row(l, t, &l->encodings[i]);
     add_heat(l, t);
 }
 
+static int has_static(const lab_plan *p) {
+    for (int i = 0; i < p->methods_count; i++)
+        if (strchr(p->methods[i].label, ':')) return 1;
+    return 0;
+}
+
 static void describe_methods(const lab *l, lab_table *t) {
     char factors[120] = "name:factor is static, a bare name follows the context.";
-    if (l->plan.is_quick)
+    if (!has_static(&l->plan))
         snprintf(factors, sizeof factors, "Each method but none stretches by context / %lld: by %lld at %lld bytes.",
                  (long long)l->plan.trained, (long long)(l->plan.contexts[1] / l->plan.trained),
                  (long long)l->plan.contexts[1]);
-    snprintf(t->note, sizeof t->note, "%s%s%s", factors,
+    char note[LAB_NOTE];
+    snprintf(note, sizeof note, "%s%s%s", factors,
              l->plan.tuned_rows > l->plan.tuned_methods
                  ? "  drope: without rotation, fine-tuned at the trained length on as many tokens."
                  : "",
              t->has_parts ? "  pairs: of channels that the method keeps/blends/divides at the longest context." : "");
-    t->table.note = t->note;
+    put_note(l, t, note);
 }
 
 void lab_table_methods(const lab *l, lab_table *t) {
-    begin(l, t, "method", !l->plan.is_quick);
-    t->table.caption =
-        l->plan.is_quick
-            ? "The RoPE model past its trained length: perplexity per byte and passkeys found, by context in bytes"
-            : "The RoPE model under every method, as it is and after a short fine-tuning at the longest context";
+    begin(l, t, "method", l->plan.details);
+    t->table.caption = l->plan.methods_caption;
     t->table.colors = HEAT_RULE;
     describe_methods(l, t);
     add_heading(t, "as it is");
@@ -127,7 +134,7 @@ void lab_table_slopes(const lab *l, lab_table *t) {
     begin(l, t, "method", 0);
     t->table.caption = "The ALiBi model, as it is, under methods that stretch its slopes";
     t->table.colors = HEAT_RULE;
-    t->table.note = "name:factor is static, a bare name follows the context.";
+    put_note(l, t, "name:factor is static, a bare name follows the context.");
     for (int i = 0; i < l->plan.stretched_count; i++)
         add_row(l, t, &l->stretched[i]);
     add_heat(l, t);
@@ -279,6 +286,12 @@ void lab_describe_text(const lab *l, char *out, size_t size) {
 }
 
 /* -- text -- */
+static gyre_status print_whole(const lab_table *t, FILE *file, gyre_error *err) {
+    const gyre_status status = result_table_print(&t->table, file, err);
+    fputc('\n', file);
+    return status;
+}
+
 int lab_print_end(const lab *l, FILE *file) {
     gyre_error err = {0};
     lab_table *t = malloc(sizeof *t);
@@ -286,11 +299,11 @@ int lab_print_end(const lab *l, FILE *file) {
     gyre_status status = GYRE_OK;
     for (int m = 0; m < l->plan.measures && l->plan.seeds > 1 && !status; m++) {
         lab_table_intervals(l, t, (lab_measure)m);
-        status = lab_blocks_print(t, file, &err);
+        status = print_whole(t, file, &err);
     }
-    if (!status && !l->plan.is_quick) {
+    if (!status && l->plan.details) {
         lab_table_ranks(l, t);
-        status = lab_blocks_print(t, file, &err);
+        status = print_whole(t, file, &err);
     }
     free(t);
     if (status) return cli_fail_error(&err);
@@ -364,7 +377,7 @@ static json_t *ranks_json(const lab *l) {
     static const char *const parts[LAB_PARTS] = {"encodings", "methods", "fine_tuned", "alibi_methods"};
     static const char *const measures[LAB_MEASURES] = {"perplexity", "passkey", "copied"};
     json_t *array = json_array();
-    for (int part = 0; part < LAB_PARTS && !l->plan.is_quick; part++)
+    for (int part = 0; part < LAB_PARTS && l->plan.details; part++)
         for (int p = 0; p < LAB_PAIRS && (part != LAB_SLOPES || l->plan.stretched_count); p++) {
             json_t *cells = json_array();
             for (int c = 0; c < l->plan.contexts_count; c++) {

@@ -4,7 +4,7 @@
 #include "report/report.h"
 #include "tools/lab/lab.h"
 
-enum { LAB_TABLE_ROWS = MAX_VARIANTS + LAB_METHODS + LAB_TUNED_ROWS + LAB_STRETCHED + 4 };
+enum { LAB_TABLE_ROWS = MAX_VARIANTS + LAB_METHODS + LAB_TUNED_ROWS + LAB_STRETCHED + 4, LAB_NOTE = 320 };
 
 /* A table and the memory that it points to.  Must not be copied. */
 typedef struct lab_table {
@@ -14,7 +14,7 @@ typedef struct lab_table {
     gyre_report_column columns[LAB_COLUMNS];
     char groups[LAB_CONTEXTS][32], titles[LAB_CONTEXTS][24];
     gyre_report_cell cells[LAB_TABLE_ROWS * LAB_COLUMNS];
-    char caption[192], note[320], texts[LAB_TABLE_ROWS][LAB_CONTEXTS][40]; /* of pairs, and of lab_table_intervals */
+    char caption[192], note[LAB_NOTE + 64], texts[LAB_TABLE_ROWS][LAB_CONTEXTS][40]; /* of pairs, and of intervals */
 } lab_table;
 
 /* out = the column of a measure at context number c.  The pairs are the column where a further context would begin. */
@@ -39,15 +39,5 @@ void lab_table_pairs(const lab *l, lab_table *t);
 void lab_table_intervals(const lab *l, lab_table *t, lab_measure measure);
 /* How alike the measures rank the rows. */
 void lab_table_ranks(const lab *l, lab_table *t);
-
-/* -- blocks (lab_blocks.c): a table wider than the terminal is printed in blocks of whole contexts -- */
-/* Sets p->blocks and p->ends.  The table holds samples in place of numbers: the columns must fit rows that are not known. */
-gyre_status lab_blocks_plan(const lab_table *t, lab_printed *p, FILE *file, gyre_error *err);
-/* Prints the titles of block number `block`, and sets p->width; and rows first .. end - 1 of it. */
-gyre_status lab_block_head(const lab_table *t, int block, lab_printed *p, FILE *file, gyre_error *err);
-gyre_status lab_block_rows(const lab_table *t, int block, int64_t first, int64_t end, const lab_printed *p, FILE *file,
-                           gyre_error *err);
-/* Prints a table whose rows are all known, and an empty line. */
-gyre_status lab_blocks_print(const lab_table *t, FILE *file, gyre_error *err);
 
 #endif
