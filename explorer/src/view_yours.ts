@@ -51,7 +51,7 @@ export function argumentsOf(state: Readonly<State>, name: string, bytes: boolean
     const as = bytes && !programs ? [] : ["--as", state.as];
     if (state.task === "explain") return ["explain", name, ...as];
     if (state.task === "diff") return ["diff", name, ...as, "--with", state.with];
-    return ["extend", name, "--to", String(reach()), ...as];
+    return ["extend", name, "--to", String(reach()), "--all", ...as];
 }
 
 /* A file may be dropped anywhere on the page; a browser would leave the page for it otherwise.  A text that is dropped on a

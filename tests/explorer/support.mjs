@@ -1,7 +1,7 @@
 // support.mjs: the explorer's core under node, and the native command beside it.  GYRE and GYRE_NUMBERS name the native
 // programs; build/release has them.
 import { execFileSync, spawnSync } from 'node:child_process';
-import { mkdtempSync, readFileSync } from 'node:fs';
+import { existsSync, mkdtempSync, readFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -9,12 +9,21 @@ import { fileURLToPath } from 'node:url';
 export const root = dirname(dirname(dirname(fileURLToPath(import.meta.url))));
 process.chdir(root); // paths in messages are those of the test's files
 
+/** out = path; without the file, the tests end with what builds it. */
+function built(path, command) {
+    if (existsSync(path)) return path;
+    console.error(`tests/explorer: ${path} is missing; ${command} builds it`);
+    process.exit(1);
+}
+const target = (name) => built(join(root, 'build/release', name), `cmake --build --preset release --target ${name === 'gyre' ? 'gyre_command' : name}`);
+built(join(root, 'build/explorer/core.mjs'), 'scripts/build-explorer --core');
+
 export const core = await import(join(root, 'build/explorer/core.mjs'));
 const model = ['models/rope/config.json', 'models/rope/model.safetensors'];
 core.setAssets(readFileSync('build/explorer/module/explorer.wasm'), new Map(model.map((path) => [path, readFileSync(path)])));
 
-const gyre = process.env.GYRE ?? join(root, 'build/release/gyre');
-const numbers = process.env.GYRE_NUMBERS ?? join(root, 'build/release/native_numbers');
+const gyre = process.env.GYRE ?? target('gyre');
+const numbers = process.env.GYRE_NUMBERS ?? target('native_numbers');
 // The page prints UTF-8, 100 columns wide, without colour.
 const environment = { PATH: process.env.PATH, LC_ALL: 'C.UTF-8', COLUMNS: '100', HOME: '/nonexistent' };
 
