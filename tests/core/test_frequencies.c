@@ -554,6 +554,44 @@ static void wide_heads_have_the_same_frequencies(void **state) {
     }
 }
 
+/* A power in long double takes as long as a hundred products, and a file of a few bytes may ask for tens of thousands of
+ * pairs.  cmake/tests.cmake has the linker send calls here. */
+/* NOLINTBEGIN(bugprone-reserved-identifier): the linker's names */
+long double __wrap_powl(long double base, long double exponent);
+long double __real_powl(long double base, long double exponent);
+static int64_t powers;
+
+long double __wrap_powl(long double base, long double exponent) {
+    powers++;
+    return __real_powl(base, exponent);
+}
+/* NOLINTEND(bugprone-reserved-identifier) */
+
+static void wide_heads_share_powers(void **state) {
+    (void)state;
+    static double all[32768];
+    static const gyre_scaling cases[] = {GYRE_SCALING_NONE, GYRE_SCALING_LINEAR, GYRE_SCALING_DYNAMIC_NTK,
+                                         GYRE_SCALING_YARN};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        gyre_config config = test_rope_config(65536, GYRE_LAYOUT_HALF);
+        gyre_scaling_parts parts;
+        config.trained_length = 8192;
+        config.rope.scaling = cases[i];
+        config.rope.factor = cases[i] == GYRE_SCALING_NONE ? 1 : 4;
+        gyre_encoding *e = test_encoding(&config);
+        powers = 0;
+        assert_ok(gyre_encoding_frequencies(e, 32768, all, NULL));
+        const int64_t of_frequencies = powers;
+        powers = 0;
+        assert_ok(gyre_encoding_scaling_parts(e, 32768, &parts));
+        assert_true(of_frequencies > 0 && parts.kept + parts.blended + parts.divided == 32768);
+        if (of_frequencies > 1000 || powers > 2000)
+            fail_msg("scaling %d: %lld powers of frequencies, %lld of parts", (int)cases[i], (long long)of_frequencies,
+                     (long long)powers);
+        gyre_encoding_free(e);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(agrees_with_reference),
@@ -577,6 +615,7 @@ int main(void) {
         cmocka_unit_test(only_rotations_have_frequencies),
         cmocka_unit_test(angles_at_the_largest_position),
         cmocka_unit_test(wide_heads_have_the_same_frequencies),
+        cmocka_unit_test(wide_heads_share_powers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

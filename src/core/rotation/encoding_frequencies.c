@@ -1,6 +1,7 @@
 /* encoding_frequencies.c: queries about an encoding's rotation: frequencies, attention factor, parts of the scaling. */
 #include "core/encoding.h"
 #include "core/rotation/angles.h"
+#include "core/rotation/frequency.h"
 #include "core/scheme.h"
 
 static gyre_status check_rotates(const gyre_encoding *encoding, int64_t length) {
@@ -12,14 +13,7 @@ gyre_status gyre_encoding_frequencies(const gyre_encoding *encoding, int64_t len
                                       double *attention_factor) {
     const gyre_status status = check_rotates(encoding, length);
     if (status != GYRE_OK) return status;
-    const int64_t pairs = inv_freq ? encoding->config.rope.dim / 2 : 0;
-    for (int64_t first = 0, count; first < pairs; first += count) {
-        gyre_frequency frequency[GYRE_PAIR_CHUNK];
-        count = pairs - first < GYRE_PAIR_CHUNK ? pairs - first : GYRE_PAIR_CHUNK;
-        gyre_rope_frequencies(&encoding->config, length, first, count, frequency);
-        for (int64_t i = 0; i < count; i++)
-            inv_freq[first + i] = frequency[i].high;
-    }
+    if (inv_freq) gyre_rope_rounded_frequencies(&encoding->config, length, inv_freq);
     if (attention_factor) *attention_factor = gyre_angles_of(encoding, GYRE_DIRECTION_FORWARD, length).factor;
     return GYRE_OK;
 }

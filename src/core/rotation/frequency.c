@@ -304,15 +304,9 @@ static int64_t length_of_axis(const gyre_config *config, int64_t axis, int64_t l
     return own->own && own->context_length > 0 ? own->context_length : length;
 }
 
-void gyre_rope_frequencies(const gyre_config *config, int64_t length, int64_t first, int64_t count, gyre_frequency *out) {
-    if (gyre_is_torch(config->rope.angles)) {
-        gyre_torch_frequencies(config, length, first, count, out);
-        return;
-    }
-    if (config->rope.angles == GYRE_ANGLE_PATH_TENSORRT_LLM) {
-        gyre_numpy_frequencies(config, first, count, out);
-        return;
-    }
+/* From formulas alone.  Of out[count] and high[count] one is NULL; high takes the frequencies rounded to double. */
+static void exact_frequencies(const gyre_config *config, int64_t length, int64_t first, int64_t count, gyre_frequency *out,
+                              double *high) {
     gyre_config group = *config;
     scaling_params r = {.config = &group};
     int64_t before = -1, begin = 0;
@@ -323,7 +317,35 @@ void gyre_rope_frequencies(const gyre_config *config, int64_t length, int64_t fi
             r = scaling_params_of(&group, axis, length_of_axis(config, axis, length));
         }
         before = axis;
-        out[j] = split_double(frequency_of(&r, first + j - begin));
+        const gyre_frequency frequency = split_double(frequency_of(&r, first + j - begin));
+        if (out)
+            out[j] = frequency;
+        else
+            high[j] = frequency.high;
+    }
+}
+
+void gyre_rope_frequencies(const gyre_config *config, int64_t length, int64_t first, int64_t count, gyre_frequency *out) {
+    if (gyre_is_torch(config->rope.angles))
+        gyre_torch_frequencies(config, length, first, count, out);
+    else if (config->rope.angles == GYRE_ANGLE_PATH_TENSORRT_LLM)
+        gyre_numpy_frequencies(config, first, count, out);
+    else
+        exact_frequencies(config, length, first, count, out, NULL);
+}
+
+void gyre_rope_rounded_frequencies(const gyre_config *config, int64_t length, double *out) {
+    const int64_t pairs = config->rope.dim / 2;
+    gyre_frequency chunk[RUN];
+    if (!gyre_is_torch(config->rope.angles) && config->rope.angles != GYRE_ANGLE_PATH_TENSORRT_LLM) {
+        exact_frequencies(config, length, 0, pairs, NULL, out);
+        return;
+    }
+    for (int64_t first = 0, count; first < pairs; first += count) {
+        count = pairs - first < RUN ? pairs - first : RUN;
+        gyre_rope_frequencies(config, length, first, count, chunk);
+        for (int64_t i = 0; i < count; i++)
+            out[first + i] = chunk[i].high;
     }
 }
 
@@ -399,17 +421,17 @@ gyre_scaling_parts gyre_rope_parts(const gyre_config *config, int64_t length) {
     const long double tolerance = 1e-9L;
     gyre_scaling_parts parts = {0, 0, 0};
     gyre_config group = *config;
-    scaling_params r = {.config = &group};
+    scaling_params r = {.config = &group}, trained = r;
     int64_t before = -1, begin = 0;
     for (int64_t i = 0; i < config->rope.dim / 2; i++) {
         const int64_t axis = gyre_axis_of_pair(&config->rope, i);
         if (axis != before) {
             group = gyre_axis_scaling(config, axis, &begin);
             r = scaling_params_of(&group, axis, length_of_axis(config, axis, length));
+            trained = (scaling_params){.config = &group, .base = (long double)group.rope.base};
         }
         before = axis;
-        const long double ratio =
-            scaled_frequency(&r, i - begin) / power_of(&group.rope, (long double)group.rope.base, i - begin);
+        const long double ratio = scaled_frequency(&r, i - begin) / theta_of(&trained, i - begin);
         if (fabsl(ratio - 1.0L) <= tolerance)
             parts.kept++;
         else if (ratio == 0.0L || fabsl(ratio * r.factor - 1.0L) <= tolerance)

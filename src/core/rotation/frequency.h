@@ -23,6 +23,8 @@ gyre_config gyre_axis_scaling(const gyre_config *config, int64_t axis, int64_t *
 /* out[j] = frequency of pair first + j, j < count, at context length `length` (0 = config's own).  config has its defaults
  * filled in. */
 void gyre_rope_frequencies(const gyre_config *config, int64_t length, int64_t first, int64_t count, gyre_frequency *out);
+/* The same of all pairs, rounded to double: out[rope.dim / 2].  Powers that pairs of a wide head share are computed once. */
+void gyre_rope_rounded_frequencies(const gyre_config *config, int64_t length, double *out);
 /* out = the attention factor, which multiplies cos and sin, at context length `length` (0 = config's own). */
 double gyre_rope_attention_factor(const gyre_config *config, int64_t length);
 /* 1 if two context lengths (0 = config's own) give the same rotations: frequencies and attention factor. */
