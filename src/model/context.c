@@ -206,7 +206,8 @@ static gyre_status read_pass(gyre_context *x, const int32_t *tokens, int64_t row
     return status;
 }
 
-/* After a pass with numbers that are not finite: the same pass again, with a look after each step. */
+/* After a pass with numbers that are not finite, or that a cache refused: the same pass again, with a look after each
+ * step. */
 static gyre_status fail_overflow(gyre_context *x, const int32_t *tokens, int64_t rows, int64_t wanted, float *logits,
                                  gyre_error *err) {
     gyre_decoder *d = &x->decoder;
@@ -215,7 +216,16 @@ static gyre_status fail_overflow(gyre_context *x, const int32_t *tokens, int64_t
     d->overflow = &found;
     const gyre_status status = read_pass(x, tokens, rows, wanted, logits, err);
     d->overflow = NULL;
-    return status ? status : gyre_overflow_fail(d, &found, x->tokens, err);
+    if (status && !found.what && found.refused) return gyre_overflow_refused(found.refused - 1, x->tokens, err);
+    return status && !found.what ? status : gyre_overflow_fail(d, &found, x->tokens, err);
+}
+
+/* Positions and shapes were checked before, so a cache that refuses a layer refuses its numbers. */
+static gyre_status read_finite(gyre_context *x, const int32_t *tokens, int64_t rows, int64_t wanted, float *logits,
+                               gyre_error *err) {
+    const gyre_status status = read_pass(x, tokens, rows, wanted, logits, err);
+    const int sound = status ? status != GYRE_EINVAL : gyre_decoder_is_finite(&x->decoder, rows, wanted, logits);
+    return sound ? status : fail_overflow(x, tokens, rows, wanted, logits, err);
 }
 
 gyre_status gyre_context_forward(gyre_context *context, const int32_t *tokens, int64_t n, int64_t rows, float *logits,
@@ -229,9 +239,7 @@ gyre_status gyre_context_forward(gyre_context *context, const int32_t *tokens, i
         status = make_room(context, n - from, &chunk, err);
         int64_t wanted = from + chunk - (n - rows); /* logits of this chunk */
         wanted = wanted < 0 ? 0 : wanted > chunk ? chunk : wanted;
-        if (!status) status = read_pass(context, tokens + from, chunk, wanted, logits, err);
-        if (!status && !gyre_decoder_is_finite(d, chunk, wanted, logits))
-            status = fail_overflow(context, tokens + from, chunk, wanted, logits, err);
+        if (!status) status = read_finite(context, tokens + from, chunk, wanted, logits, err);
         if (status) {
             rollback(context, cached_before, from);
             return status;

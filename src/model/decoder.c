@@ -238,6 +238,7 @@ static gyre_status attention(gyre_decoder *d, int64_t layer, int64_t rows, int64
     gyre_status status = l->trained ? apply_trained(d, layer, rows, err) : GYRE_OK;
     look(d, layer, GYRE_STEP_HEAD_NORMS, rows);
     if (!status) status = append_keys(d, layer, rows, err);
+    if (status && d->overflow) d->overflow->refused = layer + 1;
     if (status || !wanted) return status;
     if (wanted < rows) keep_last_rows(d, rows, wanted);
     if (gyre_decoder_has_own_attention(d)) {

@@ -44,7 +44,7 @@ static int look_at(const gyre_decoder *d, int64_t layer, const gyre_view *x, con
     const int64_t end = found->what && before < x->shape[1] ? before : x->shape[1];
     for (int64_t r = 0; r < end; r++)
         if (isinf(largest(x, r))) {
-            *found = (gyre_overflow){what, role, layer, found->first + r, found->first};
+            *found = (gyre_overflow){what, role, layer, found->first + r, found->first, found->refused};
             return 1;
         }
     return 0;
@@ -149,6 +149,12 @@ void gyre_overflow_look(gyre_decoder *d, int64_t layer, gyre_decoder_step step, 
     else
         (void)look_at_rows(d, layer, rows_of[step].x, rows, logits ? a->vocab : a->model_dim, rows_of[step].what,
                            rows_of[step].role);
+}
+
+gyre_status gyre_overflow_refused(int64_t layer, int64_t tokens, gyre_error *err) {
+    const gyre_error why = err ? *err : (gyre_error){0, ""};
+    return gyre_fail(err, GYRE_EFORMAT, "cache: layer %lld, after %lld tokens: %s", (long long)layer, (long long)tokens,
+                     why.text);
 }
 
 gyre_status gyre_overflow_fail(const gyre_decoder *d, const gyre_overflow *found, int64_t tokens, gyre_error *err) {

@@ -29,8 +29,12 @@ typedef struct gyre_overflow {
     gyre_tensor_role role; /* GYRE_TENSOR_ROLES = of no single tensor */
     int64_t layer, row;    /* layer -1: outside of the layers */
     int64_t first;         /* row of the pass that the next buffer begins with */
+    int64_t refused;       /* 1 + the layer whose keys and values its cache refused; 0 = none */
 } gyre_overflow;
 
+/* A cache that refused the keys or values of a layer as too large, with its reason: *err = that, the layer and `tokens`, the
+ * tokens before the pass.  Q8 has numbers that it cannot store though they are finite.  out = GYRE_EFORMAT. */
+gyre_status gyre_overflow_refused(int64_t layer, int64_t tokens, gyre_error *err);
 /* Looks at what a step left in the buffers; of LOGITS at `logits`, else NULL.  A step outside of the layers has layer -1. */
 void gyre_overflow_look(gyre_decoder *d, int64_t layer, gyre_decoder_step step, int64_t rows, const float *logits);
 /* out = 1 if what a pass over `rows` tokens left is finite: the residual stream, the queries, keys and values of the last

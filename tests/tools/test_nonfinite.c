@@ -6,8 +6,9 @@
 
 enum { LAYER = 1 };
 
-/* A model of two layers; `scale` multiplies queries and keys of the second, and `weight` is one of its queries. */
-static void write_scaled(const char *name, float scale, float weight) {
+/* A model of two layers; `scale` multiplies queries and keys of the second.  `query` and `key` are one weight of each, if
+ * not 0. */
+static void write_scaled(const char *name, float scale, float query, float key) {
     gyre_model_config config = gyre_model_config_default();
     gyre_model *model = NULL;
     gyre_error err = {0, ""};
@@ -23,7 +24,8 @@ static void write_scaled(const char *name, float scale, float weight) {
           *k = model->weights + gyre_layer_tensor_offset(&model->layout, LAYER, GYRE_WEIGHT_K);
     for (int64_t i = 0; i < config.model_dim * config.heads * config.head_dim; i++)
         q[i] *= scale, k[i] *= scale;
-    if (weight != 0) q[3] = weight;
+    if (query != 0) q[3] = query;
+    if (key != 0) k[3] = key;
     assert_ok(gyre_model_save(model, in_folder(name), GYRE_DTYPE_BF16, &err));
     gyre_model_free(model);
 }
@@ -51,7 +53,7 @@ static void every_command(void **state) {
          "loss: not finite at step 0, and a lower learning rate may help: " BEGINS},
     };
     (void)state;
-    write_scaled("huge", 1, 3.38e38f);
+    write_scaled("huge", 1, 3.38e38f, 0);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const outcome *o = run(cases[i].line);
         if (o->exit != 1 || !strstr(o->err, cases[i].says) || !strstr(o->err, BEGINS) || !strstr(o->err, NAMED))
@@ -59,6 +61,28 @@ static void every_command(void **state) {
         if (strstr(o->out, "nan") || strstr(o->out, "null") || strstr(o->out, "ecommended"))
             fail_msg("gyre %s: %s", cases[i].line, o->out);
     }
+}
+
+/* A cache of Q8 refuses what is not finite, and numbers that a rotation could make so. */
+static void cache_of_q8(void **state) {
+    static const char *const options[] = {"", " --json", " --methods linear:2 --by-position 4 --protocol last"};
+    (void)state;
+    write_scaled("keys", 1, 0, 3.38e38f);
+    for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
+        char line[160], says[160];
+        const char *method = strstr(options[i], "linear") ? "linear:2" : "none";
+        snprintf(line, sizeof line, "eval @keys --text @text --contexts 64 --windows 2 --cache q8%s", options[i]);
+        snprintf(says, sizeof says, "gyre: %s at 64 tokens, window 1 of 2: logits: not finite: the key projection", method);
+        assert_fails(line, 1, says);
+        assert_fails(line, 1, " overflows first in layer 1, at token ");
+        assert_fails(line, 1, "(model.layers.1.self_attn.k_proj.weight)");
+    }
+    /* Finite: a norm of 32 channels gives at most sqrt(32).  Too large for Q8 alone. */
+    write_scaled("large", 1, 0, 6e37f);
+    assert_fails("eval @large --text @text --contexts 64 --windows 2 --cache q8", 1,
+                 "gyre: none at 64 tokens, window 1 of 2: cache: layer 1, after 0 tokens: k: token ");
+    assert_fails("passkey @large --lengths 320 --depths 2 --trials 1 --cache q8", 1, "trial 1 at depth ");
+    assert_int_equal(run("eval @large --text @text --contexts 64 --windows 2")->exit, 0);
 }
 
 /* The same window and words on any number of threads. */
@@ -82,7 +106,7 @@ static void under_one_method(void **state) {
     (void)state;
     for (float scale = 1e18f; scale < 1e21f && !found; scale *= 1.1f) { /* yarn multiplies scores by 1.63 */
         remove_tree(in_folder("edge"));
-        write_scaled("edge", scale, 0);
+        write_scaled("edge", scale, 0, 0);
         found = !run("eval @edge --text @text --contexts 64 --windows 2")->exit &&
                 run("eval @edge --text @text --contexts 64 --windows 2 --methods yarn:16")->exit == 1;
     }
@@ -150,7 +174,7 @@ static void older_labs(void **state) {
 
 static void audit(void **state) {
     (void)state;
-    write_scaled("narrow", 1, 70000);
+    write_scaled("narrow", 1, 70000, 0);
     json_t *root = audited("@huge", FOUND);
     expect_count(root, 1, "weights", "doubt", "model.layers.1.self_attn.q_proj.weight: element 3 has a magnitude of 3.3");
     expect_count(root, 1, "weights", "doubt", "infinite in f16, and whose square is infinite as a float");
@@ -190,10 +214,10 @@ static void infinite_perplexity(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(every_command),      cmocka_unit_test(on_any_threads),
-                                       cmocka_unit_test(under_one_method),   cmocka_unit_test(older_journals),
-                                       cmocka_unit_test(older_labs),         cmocka_unit_test(audit),
-                                       cmocka_unit_test(infinite_perplexity)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(every_command),  cmocka_unit_test(cache_of_q8),
+                                       cmocka_unit_test(on_any_threads), cmocka_unit_test(under_one_method),
+                                       cmocka_unit_test(older_journals), cmocka_unit_test(older_labs),
+                                       cmocka_unit_test(audit),          cmocka_unit_test(infinite_perplexity)};
     setenv("GYRE_THREADS", "2", 1);
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }
