@@ -422,6 +422,14 @@ static gyre_status replace(gyre_folder_replacement *folder, gyre_error *err) {
     return status;
 }
 
+/* Looking and renaming are two steps.  What came between them is whole, and stays. */
+static gyre_status fail_taken(const gyre_folder_replacement *folder, gyre_error *err) {
+    return gyre_fail(err, GYRE_EIO,
+                     "folder: another run wrote it meanwhile and its files stay, those of this run are discarded; run "
+                     "again, or name another (%s)",
+                     folder->final);
+}
+
 gyre_status gyre_folder_commit(gyre_folder_replacement *folder, gyre_error *err) {
     int exists;
     gyre_status status = check_replaceable(folder->final, folder->own, &exists, err);
@@ -431,7 +439,8 @@ gyre_status gyre_folder_commit(gyre_folder_replacement *folder, gyre_error *err)
     } else {
         status = sync_folder(folder->temporary, err);
         if (status == GYRE_OK && rename(folder->temporary, folder->final) != 0)
-            status = gyre_fail_errno(err, folder->final, errno);
+            status =
+                errno == ENOTEMPTY || errno == EEXIST ? fail_taken(folder, err) : gyre_fail_errno(err, folder->final, errno);
     }
     if (status == GYRE_OK) status = sync_parent(folder->final, err);
     if (status == GYRE_OK) unlock(folder);

@@ -52,6 +52,25 @@ static void test_losses(void **state) {
     json_decref(told);
 }
 
+/* A folder with a model is replaced where that is asked for. */
+static void test_replace(void **state) {
+    (void)state;
+    static char before[1 << 16], after[1 << 16];
+    assert_int_equal(run("convert @rope -o @taken")->exit, 0);
+    write_file("taken/tokenizer.json", "{}", 2);
+    read_whole(in_folder("taken/config.json"), before, sizeof before);
+    assert_fails("convert @alibi -o @taken", 1, "folder: a model is there already; --replace puts this one in its place");
+    assert_fails("convert @alibi -o @taken/", 1, "--replace");
+    read_whole(in_folder("taken/config.json"), after, sizeof after);
+    assert_string_equal(before, after);
+    assert_int_equal(run("convert @alibi -o @taken --replace")->exit, 0);
+    read_whole(in_folder("taken/config.json"), after, sizeof after);
+    assert_non_null(strstr(after, "alibi"));
+    assert_int_equal(run("convert @rope -o @fresh --replace")->exit, 0);
+    assert_int_equal(mkdir(in_folder("void"), 0777), 0);
+    assert_int_equal(run("convert @rope -o @void")->exit, 0); /* an empty folder holds nothing to lose */
+}
+
 static void test_wrong_use(void **state) {
     (void)state;
     assert_fails("convert", CLI_USAGE, "MODEL: missing");
@@ -75,10 +94,8 @@ static void test_wrong_use(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_there_and_back),
-        cmocka_unit_test(test_warns),
-        cmocka_unit_test(test_losses),
-        cmocka_unit_test(test_wrong_use),
+        cmocka_unit_test(test_there_and_back), cmocka_unit_test(test_warns),     cmocka_unit_test(test_losses),
+        cmocka_unit_test(test_replace),        cmocka_unit_test(test_wrong_use),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

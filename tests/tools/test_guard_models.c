@@ -148,7 +148,7 @@ static void formats_and_folders(void **state) {
     assert_int_equal(shell("cp -r rope s && mkdir into && $G convert rope -o s.gguf"), 0);
     assert_fails("convert @s --to gguf -o @s/m", 2, "would be a file of");
     assert_int_equal(access(in_folder("s/m"), F_OK), -1);
-    assert_runs("convert @s --to safetensors -o @s2.gguf"); /* a folder */
+    assert_runs("convert @s --to safetensors -o @s2.gguf --replace"); /* a folder */
     assert_fails("extend @s --to 1k --method yarn --write @into -o @into/config.json", 2, "is the file of --write too");
     assert_fails("extend @s.gguf --to 1k --method yarn --write @into -o @into/s.gguf", 2, "is the file of --write too");
     assert_int_equal(run("extend @s/config.json --to 1k --method yarn --write @s/far")->exit, 0);
@@ -224,7 +224,7 @@ static void files_of_no_model(void **state) {
     assert_int_equal(shell("mkdir weights && echo mine >weights/model.safetensors"), 0);
     assert_fails("convert @rope -o @weights", 1, "holds files, but no model");
     assert_int_equal(shell("grep -q mine weights/model.safetensors && $G convert rope -o private && chmod 700 private && "
-                           "$G convert rope -o private && test `stat -c %a private` = 700"),
+                           "$G convert rope -o private --replace && test `stat -c %a private` = 700"),
                      0); /* a private folder stays private */
     assert_int_equal(shell("mkdir docker && echo '{\"auths\": {}}' >docker/config.json"), 0);
     assert_kept("convert @rope -o @docker", "docker/config.json", "no model's config");

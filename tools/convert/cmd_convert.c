@@ -7,17 +7,20 @@
 #include "tools/common/model_path.h"
 #include "tools/options/value_names.h"
 #include "tools/subcommands.h"
+#include "util/absent_path.h"
 #include "util/checkpoint_files.h"
 #include "util/error.h"
+#include "util/path.h"
 #include <errno.h>
 #include <string.h>
 #include <sys/stat.h>
 
-enum { KEY_TO = CLI_FIRST_KEY, KEY_DTYPE, KEY_LAYOUT, KEY_FROM_LAYOUT };
+enum { KEY_TO = CLI_FIRST_KEY, KEY_DTYPE, KEY_LAYOUT, KEY_FROM_LAYOUT, KEY_REPLACE };
 
 static const struct argp_option OPTIONS[] = {
     {"output", 'o', "PATH", 0,
-     "a folder for safetensors, a file for GGUF; an existing model is replaced, anything else is not", 0},
+     "a folder for safetensors, a file for GGUF; the GGUF of a model is replaced, anything else is not", 0},
+    {"replace", KEY_REPLACE, NULL, 0, "replace PATH even if it is a folder with a model, tokenizer included", 0},
     {"to", KEY_TO, "safetensors|gguf", 0, "safetensors or gguf (default: gguf if PATH ends in .gguf, else safetensors)", 0},
     {"dtype", KEY_DTYPE, "f32|f16|bf16|q8", 0,
      "f32, f16, bf16, or q8 in a GGUF (default: as in MODEL; quantized weights become f16 in safetensors)", 0},
@@ -32,7 +35,7 @@ static const struct argp_option OPTIONS[] = {
 typedef struct convert_options {
     cli_options common; /* first */
     const char *model, *output;
-    int has_format;
+    int has_format, replace;
     gyre_convert_options convert;
 } convert_options;
 
@@ -63,6 +66,9 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
     case KEY_FROM_LAYOUT:
         o->convert.source_layout = layout_option("--from-layout", arg);
         o->convert.has_source_layout = 1;
+        return 0;
+    case KEY_REPLACE:
+        o->replace = 1;
         return 0;
     case ARGP_KEY_ARG:
         if (o->model) cli_usage_error("%s: one model at a time", arg);
@@ -178,6 +184,16 @@ static int is_interrupted(void *progress) {
     return cli_interrupted();
 }
 
+/* A folder that holds other things is refused by gyre_convert. */
+static gyre_status check_target(const convert_options *o, gyre_error *err) {
+    char path[PATH_MAX];
+    if (o->replace || o->convert.format != GYRE_MODEL_FORMAT_SAFETENSORS) return GYRE_OK;
+    if (snprintf(path, sizeof path, "%s/" GYRE_CONFIG_FILE, o->output) >= (int)sizeof path || gyre_is_absent(path))
+        return GYRE_OK;
+    return gyre_fail(err, GYRE_EIO, "folder: a model is there already; --replace puts this one in its place (%s)",
+                     o->output);
+}
+
 int cmd_convert(int argc, char **argv) {
     convert_options o;
     gyre_reading *after = NULL;
@@ -186,6 +202,7 @@ int cmd_convert(int argc, char **argv) {
     gyre_error err = {0, ""};
     cli_progress progress;
     read_options(argc, argv, &o);
+    if (check_target(&o, &err)) return cli_fail_error(&err);
     cli_progress_begin(&progress, "converting", "bytes", 0);
     o.convert.progress = advance;
     o.convert.progress_ctx = &progress;
