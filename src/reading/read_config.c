@@ -1,5 +1,6 @@
 /* read_config.c: reads a config.json: which family it is, and which object describes the decoder. */
 #include "reading/family.h"
+#include "util/plain_numbers.h"
 #include "util/suggest.h"
 
 #include <stdio.h>
@@ -67,7 +68,7 @@ static const gyre_family *decoder_family(const gyre_scope *root, const gyre_scop
     const gyre_family *family = gyre_family_of(*type);
     if (family || **type) return family;
     *type = outer;
-    snprintf(name, sizeof name, "%.90s_text", outer);
+    gyre_plain_snprintf(name, sizeof name, "%.90s_text", outer);
     family = gyre_family_of(name);
     return family ? family : gyre_family_of(outer);
 }

@@ -160,8 +160,8 @@ gyre_status gyre_ring_agree(gyre_ring_call *r, const gyre_ring_fields *fields, g
     memcpy(own.values, fields->values, sizeof own.values);
     if (status) {
         char text[504];
-        snprintf(text, sizeof text, "rank %" PRId64 ": %.450s", r->transport.rank,
-                 err ? err->text : gyre_status_text(status));
+        gyre_plain_snprintf(text, sizeof text, "rank %" PRId64 ": %.450s", r->transport.rank,
+                            err ? err->text : gyre_status_text(status));
         say(&own, status, text);
     }
     const gyre_status failed = hear_and_tell(r, fields, &own, err);

@@ -7,6 +7,7 @@
 
 #include "tokenizer/tokenizer_byte_level.h"
 #include "tokenizer/tokenizer_json.h"
+#include "util/plain_numbers.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -25,7 +26,7 @@ static int is_type(const json_t *step, const char *type) {
 
 static void blame(const walk *w, const char *what) {
     if (w->why[0]) return;
-    snprintf(w->why, GYRE_JSON_DECODER_WHY, "%.60s", *what ? what : "a step without a type");
+    gyre_plain_snprintf(w->why, GYRE_JSON_DECODER_WHY, "%.60s", *what ? what : "a step without a type");
     for (char *c = w->why; *c; c++)
         if (*c < ' ' || *c > '~') *c = '?';
 }

@@ -4,6 +4,7 @@
 
 #include "tokenizer/tokenizer_json.h"
 #include "util/error.h"
+#include "util/plain_numbers.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -17,7 +18,7 @@ typedef struct reader {
 
 static void note_odd(const reader *r, const char *what) {
     if (r->out->odd[0]) return;
-    snprintf(r->out->odd, sizeof r->out->odd, "%.70s", what);
+    gyre_plain_snprintf(r->out->odd, sizeof r->out->odd, "%.70s", what);
     for (char *c = r->out->odd; *c; c++)
         if (*c < ' ' || *c > '~') *c = '?';
 }

@@ -1,4 +1,5 @@
-/* plain_numbers.h: numbers with a decimal point. A program that calls the library may have set a locale with a comma. */
+/* plain_numbers.h: numbers with a decimal point, and texts of whole characters.  A program that calls the library may have
+ * set a locale with a comma. */
 #ifndef GYRE_UTIL_PLAIN_NUMBERS_H
 #define GYRE_UTIL_PLAIN_NUMBERS_H
 #include <stdarg.h>
@@ -33,13 +34,10 @@ static inline void gyre_plain_numbers_end(gyre_locale locale) {
 }
 #endif
 
-/* vsnprintf with a decimal point. */
-__attribute__((format(printf, 3, 0))) static inline int gyre_plain_vsnprintf(char *out, size_t bytes, const char *format,
-                                                                             va_list arguments) {
-    const gyre_locale locale = gyre_plain_numbers_begin();
-    const int length = vsnprintf(out, bytes, format, arguments);
-    gyre_plain_numbers_end(locale);
-    return length;
-}
+/* vsnprintf with a decimal point, which cuts no character of UTF-8 in two: neither by a precision as in "%.60s", nor at the
+ * end of `out`.  What it returns follows the shorter precision.  Bytes that are not UTF-8 stay. */
+int gyre_plain_vsnprintf(char *out, size_t bytes, const char *format, va_list arguments)
+    __attribute__((format(printf, 3, 0)));
+int gyre_plain_snprintf(char *out, size_t bytes, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
 #endif

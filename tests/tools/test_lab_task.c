@@ -172,6 +172,8 @@ static void wrong_lists(void **state) {
     (void)state;
     assert_fails("lab --text @text --encodings ropes", 2, "\"ropes\": none of nope, learned, sinusoidal, rope, alibi");
     assert_fails("lab --text @text --encodings ropes", 2, "rope+resonance");
+    assert_fails("lab --text @text --encodings ropes", 2, ", dape-fire (try gyre lab --help)"); /* whole */
+    assert_fails("train --text @text -o @x --encoding zzz", 2, ", dape-fire (try gyre train --help)");
     assert_fails("lab --text @text --encodings rope,", 2, "\"\": none of");
     assert_fails("lab --text @text --encodings rope,all", 2, "\"all\": none of");
     assert_fails("lab --text @text --encodings rope,alibi,rope", 2, "rope: stands twice");

@@ -36,6 +36,9 @@ static void words_of_a_closed_pipe(void **state) {
     assert_string_equal(strerror(EPIPE), "Broken pipe");
     write_file("odd.json", config, sizeof config - 1);
     assert_fails("explain @odd.json", 1, "Broken pipe");
+    const outcome *o = run_unread("explain @odd.json"); /* nor is it lost where a reader has left too */
+    assert_int_equal(o->exit, 1);
+    assert_non_null(strstr(o->err, "\"Broken pipe\""));
 }
 
 /* out = how many names in the folder contain the text. */

@@ -1,6 +1,7 @@
 /* audit_files.c: the JSON files of a model, and where a key stands in one. */
 #include "tools/audit/audit.h"
 #include "util/error.h"
+#include "util/plain_numbers.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -152,6 +153,6 @@ void audit_value_text(const json_t *value, char out[AUDIT_VALUE]) {
         return;
     }
     char *text = json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT | JSON_ENSURE_ASCII);
-    snprintf(out, AUDIT_VALUE, "%.60s%s", text ? text : "?", text && strlen(text) > 60 ? "..." : "");
+    gyre_plain_snprintf(out, AUDIT_VALUE, "%.60s%s", text ? text : "?", text && strlen(text) > 60 ? "..." : "");
     free(text);
 }

@@ -3,6 +3,7 @@
 #include "tools/cli/cli_progress.h"
 #include "tools/cli/cli_signals.h"
 #include "tools/cli/plain_stream.h"
+#include "util/plain_numbers.h"
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -30,18 +31,29 @@ void cli_set_command_name(const char *name) {
     command_name = name;
 }
 
+/* out = 1 if the text gives EPIPE as its reason: "what: Broken pipe", with or without " (where)".  A file of that name is
+ * none. */
+static int gives_closed_pipe(const char *text) {
+    const char *reason = strerror(EPIPE);
+    const size_t length = strlen(reason);
+    for (const char *at = text; (at = strstr(at, reason)) != NULL; at += length)
+        if (at - text >= 2 && strncmp(at - 2, ": ", 2) == 0 && (at[length] == 0 || strncmp(at + length, " (", 2) == 0))
+            return 1;
+    return 0;
+}
+
 static int is_about_output(const char *text) {
     static const char output[] = "standard output: ";
-    return strncmp(text, output, sizeof output - 1) == 0 || strstr(text, strerror(EPIPE));
+    return strncmp(text, output, sizeof output - 1) == 0 || gives_closed_pipe(text);
 }
 
 /* Prints one line even if a file name contains line breaks: those become '?', and other controls what plain_text makes of
  * them. */
 static void print_line(const char *format, va_list arguments, const char *end) {
     char text[1024];
-    vsnprintf(text, sizeof text, format, arguments);
-    if (strstr(text, strerror(EPIPE))) cli_note_closed_pipe(); /* unless the words are those of a file or its name */
-    if (cli_pipe_closed() && is_about_output(text)) return;    /* its reader wanted no more */
+    (void)gyre_plain_vsnprintf(text, sizeof text, format, arguments);
+    if (gives_closed_pipe(text)) cli_note_closed_pipe();    /* unless all descriptors have their readers */
+    if (cli_pipe_closed() && is_about_output(text)) return; /* its reader wanted no more */
     for (char *c = text; *c; c++)
         if ((unsigned char)*c < ' ' || *c == 0x7f) *c = '?';
     plain_text(last_error, sizeof last_error, text);

@@ -5,6 +5,7 @@
 #include "util/absent_path.h"
 #include "util/checkpoint_files.h"
 #include "util/open_regular.h"
+#include "util/plain_numbers.h"
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -173,7 +174,7 @@ static gyre_status find_in_snapshot(const hub_name *name, char path[HUB_PATH], g
     if (count > 1)
         return gyre_fail(err, GYRE_EIO, "%s: %d GGUF files; name one, such as %s/%s", name->repo, count, path, gguf);
     if (count == 1 && used + strlen(gguf) + 2 < HUB_PATH) {
-        snprintf(path + used, HUB_PATH - used, "/%.255s", gguf);
+        gyre_plain_snprintf(path + used, HUB_PATH - used, "/%.255s", gguf);
         return GYRE_OK;
     }
     return gyre_fail(err, GYRE_EIO,

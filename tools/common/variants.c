@@ -1,6 +1,7 @@
 /* variants.c: the table of encodings that can be trained. */
 #include "tools/common/variants.h"
 #include "tools/cli/cli_error.h"
+#include "util/plain_numbers.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -130,9 +131,16 @@ gyre_status variant_find(const char *name, size_t length, variant *out, gyre_err
         *out = v;
         return GYRE_OK;
     }
-    char known[VARIANT_LIST];
+    char given[33];
+    gyre_plain_snprintf(given, length < sizeof given ? length + 1 : sizeof given, "%s", name);
+    return gyre_fail(err, GYRE_EUNSUPPORTED, "\"%s\"", given);
+}
+
+void variants_refuse(const char *option, gyre_status status, const gyre_error *err) {
+    char known[VARIANT_LIST]; /* more than an error holds */
     variants_list(known);
-    return gyre_fail(err, GYRE_EINVAL, "\"%.*s\": none of %s", length < 32 ? (int)length : 32, name, known);
+    if (status == GYRE_EUNSUPPORTED) cli_usage_error("%s: %s: none of %s", option, err->text, known);
+    cli_usage_error("%s: %s", option, err->text);
 }
 
 static gyre_status parse_names(const char *list, variant found[MAX_VARIANTS], int *count, gyre_error *err) {
@@ -197,7 +205,8 @@ void variant_model(const variant *v, gyre_model_config *model) {
 variant variant_option(const char *text) {
     gyre_error err = {0, ""};
     variant found;
-    if (variant_find(text, strlen(text), &found, &err)) cli_usage_error("--encoding: %s", err.text);
+    const gyre_status status = variant_find(text, strlen(text), &found, &err);
+    if (status) variants_refuse("--encoding", status, &err);
     return found;
 }
 

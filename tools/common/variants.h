@@ -18,12 +18,14 @@ int variants_count(void);
 variant variant_at(int index);
 /* Writes the names: "nope, learned, ...". */
 void variants_list(char out[VARIANT_LIST]);
-/* *out = the variant of that name.  EINVAL: err lists the names. */
+/* *out = the variant of that name.  EUNSUPPORTED: there is none; err is the name alone. */
 gyre_status variant_find(const char *name, size_t length, variant *out, gyre_error *err);
+/* Usage error of an option whose names variant_find or variants_parse refused. */
+_Noreturn void variants_refuse(const char *option, gyre_status status, const gyre_error *err);
 /* out = the variant of --encoding; an unknown name is a usage error. */
 variant variant_option(const char *text);
-/* out[0 .. *count - 1] = the variants of a comma list, or all for "all".  EINVAL: err says what is wrong; a name may not be
- * repeated. */
+/* out[0 .. *count - 1] = the variants of a comma list, or all for "all".  Errors: those of variant_find; EINVAL, a name
+ * twice: err says so. */
 gyre_status variants_parse(const char *list, variant out[MAX_VARIANTS], int *count, gyre_error *err);
 
 /* Completes config, whose head_dim, heads and input.dim are set, for a model that is trained on `trained` tokens and used

@@ -3,6 +3,7 @@
 #include "tools/common/method_figures.h"
 #include "tools/common/variants.h"
 #include "tools/eval/eval.h"
+#include "util/plain_numbers.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -89,8 +90,8 @@ static void context_chart(figures *f, int64_t set, int passkey) {
     }
     if (!f->lines.count) return;
     gyre_report_chart chart = GYRE_REPORT_CHART_INIT;
-    snprintf(title, sizeof title, "%s by context%s%.100s", passkey ? "Passkeys found" : "Perplexity",
-             e->sets > 1 ? ": " : "", e->sets > 1 ? set_name(e, set) : "");
+    gyre_plain_snprintf(title, sizeof title, "%s by context%s%.100s", passkey ? "Passkeys found" : "Perplexity",
+                        e->sets > 1 ? ": " : "", e->sets > 1 ? set_name(e, set) : "");
     chart.title = title;
     chart.x = (gyre_report_axis){"context (tokens)", GYRE_REPORT_SCALE_LOG2, 0, 0};
     chart.y = passkey ? (gyre_report_axis){"passkeys found (%)", GYRE_REPORT_SCALE_LINEAR, 0, 100}
@@ -141,8 +142,8 @@ static void position_chart(figures *f, int64_t set, int64_t column) {
     }
     if (!f->lines.count || buckets < 2) return;
     gyre_report_chart chart = GYRE_REPORT_CHART_INIT;
-    snprintf(title, sizeof title, "Loss by position at %lld%s%.100s", (long long)context, e->sets > 1 ? ": " : "",
-             e->sets > 1 ? set_name(e, set) : "");
+    gyre_plain_snprintf(title, sizeof title, "Loss by position at %lld%s%.100s", (long long)context, e->sets > 1 ? ": " : "",
+                        e->sets > 1 ? set_name(e, set) : "");
     chart.title = title;
     chart.x = (gyre_report_axis){"position in the window (tokens)", GYRE_REPORT_SCALE_LINEAR, 0, (double)context};
     chart.y = loss_axis(f, set, &chart.clip);
@@ -208,7 +209,7 @@ static void answer_as_it_is(const figures *f, const char *at, const char *model,
     const eval_cell *cell = eval_cell_at(e, set, none, last), *first = eval_cell_at(e, set, none, 0);
     char text[1024], figure[FIGURE];
     put_perplexity(cell, figure);
-    snprintf(text, sizeof text, "%s `%.200s` as it is has perplexity %s", at, model, figure);
+    gyre_plain_snprintf(text, sizeof text, "%s `%.200s` as it is has perplexity %s", at, model, figure);
     put_keys(cell, text, sizeof text);
     const size_t used = strlen(text);
     put_perplexity(first, figure);
@@ -240,8 +241,8 @@ static void answer(const figures *f) {
     else if (as_it_is)
         snprintf(text, sizeof text, "Under `%s` it has %s%s", label, figure, standing(e, set, best));
     else
-        snprintf(text, sizeof text, "%s `%.200s` under `%s` has perplexity %s%s", at, model, label, figure,
-                 standing(e, set, best));
+        gyre_plain_snprintf(text, sizeof text, "%s `%.200s` under `%s` has perplexity %s%s", at, model, label, figure,
+                            standing(e, set, best));
     put_keys(cell, text, sizeof text);
     const size_t used = strlen(text);
     if (text[used - 1] == ',') text[used - 1] = 0;
@@ -259,9 +260,9 @@ static void protocol(const figures *f) {
         snprintf(windows, sizeof windows, o->first ? "the first %lld" : "at most %lld, spread over the text",
                  (long long)o->windows);
     (void)gyre_report_page_section(f->page, "How it was measured");
-    snprintf(text, sizeof text,
-             "How well `%.200s` predicts %s at each context length, under each method to extend its context.",
-             model_path_shown(o->model.path), e->input.texts_count > 1 ? "several texts" : "a text");
+    gyre_plain_snprintf(text, sizeof text,
+                        "How well `%.200s` predicts %s at each context length, under each method to extend its context.",
+                        model_path_shown(o->model.path), e->input.texts_count > 1 ? "several texts" : "a text");
     (void)gyre_report_page_paragraph(f->page, text);
     snprintf(text, sizeof text,
              "Protocol %s: windows of the context's length, from one to the next %s; %s. Scored: %s. Every method reads the "

@@ -1,6 +1,7 @@
 /* eval_table.c: the results of gyre eval as tables, and their printing. */
 #include "tools/cli/plain_stream.h"
 #include "tools/eval/eval.h"
+#include "util/plain_numbers.h"
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -106,7 +107,7 @@ gyre_status eval_table_intervals(const evaluation *e, int64_t set, result_table 
         const eval_row *row = &e->rows[r];
         char *name = out->texts[(r + 1) * columns + contexts];
         const char *policy = eval_shows_policies(e) && row->depends_on_length ? gyre_length_policy_name(row->policy) : "";
-        snprintf(name, sizeof out->texts[0], "%.36s%s%.10s", row->method->label, *policy ? " " : "", policy);
+        gyre_plain_snprintf(name, sizeof out->texts[0], "%.36s%s%.10s", row->method->label, *policy ? " " : "", policy);
         cells[0] = gyre_report_cell_text(name);
         for (int64_t l = 0; l < contexts; l++) {
             char *text = out->texts[(r + 1) * columns + l];
@@ -130,8 +131,9 @@ gyre_status eval_table_positions(const evaluation *e, int64_t set, int64_t colum
     for (int64_t r = 0; r < e->rows_count; r++) {
         char *head = out->texts[buckets + r];
         const eval_row *row = &e->rows[r];
-        snprintf(head, sizeof out->texts[0], eval_shows_policies(e) && row->depends_on_length ? "%.14s %.8s" : "%.22s",
-                 row->method->label, gyre_length_policy_name(row->policy));
+        gyre_plain_snprintf(head, sizeof out->texts[0],
+                            eval_shows_policies(e) && row->depends_on_length ? "%.14s %.8s" : "%.22s", row->method->label,
+                            gyre_length_policy_name(row->policy));
         out->columns[1 + r] = (gyre_report_column){.title = head, .decimals = 3};
     }
     for (int64_t b = 0; b < buckets; b++) {
@@ -145,8 +147,8 @@ gyre_status eval_table_positions(const evaluation *e, int64_t set, int64_t colum
             cells[1 + r] = c->out_of_range ? gyre_report_cell_missing() : gyre_report_cell_number(c->by_position[b]);
         }
     }
-    snprintf(out->caption, sizeof out->caption, "loss by position at %lld, nats per token%s%.180s", (long long)context,
-             e->sets > 1 ? ": " : "", e->sets > 1 ? eval_set_name(e, set) : "");
+    gyre_plain_snprintf(out->caption, sizeof out->caption, "loss by position at %lld, nats per token%s%.180s",
+                        (long long)context, e->sets > 1 ? ": " : "", e->sets > 1 ? eval_set_name(e, set) : "");
     out->table.caption = out->caption;
     return GYRE_OK;
 }

@@ -1,6 +1,7 @@
 /* explain_format.c: amounts, ranges, layers, and where a value comes from. */
 #include "tools/explain/explain_format.h"
 #include "tools/cli/cli_progress.h"
+#include "util/plain_numbers.h"
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -31,7 +32,7 @@ const char *explain_format_range(double from, double to, char out[EXPLAIN_TEXT_S
     if (strcmp(first, last) == 0)
         snprintf(out, EXPLAIN_TEXT_SIZE, "%s", first);
     else
-        snprintf(out, EXPLAIN_TEXT_SIZE, "%.20s-%.20s", first, last);
+        gyre_plain_snprintf(out, EXPLAIN_TEXT_SIZE, "%.20s-%.20s", first, last);
     return out;
 }
 
@@ -72,7 +73,7 @@ const char *explain_origin_name(gyre_origin origin) {
 void explain_format_location(const char *key, int64_t line, char *out, size_t size) {
     char number[32] = "";
     if (line > 0) snprintf(number, sizeof number, "%sline %" PRId64, key && *key ? ", " : "", line);
-    snprintf(out, size, "%.400s%s", key ? key : "", number);
+    gyre_plain_snprintf(out, size, "%.400s%s", key ? key : "", number);
 }
 
 void explain_format_source(const gyre_reading *reading, const gyre_reading_field *field, char *out, size_t size) {
@@ -85,7 +86,7 @@ void explain_format_source(const gyre_reading *reading, const gyre_reading_field
         snprintf(out, size, "%s", *place ? place : "the file");
         break;
     case GYRE_ORIGIN_FAMILY:
-        snprintf(out, size, "default of %.100s%s%s%s", *family ? family : "the family", open, place, close);
+        gyre_plain_snprintf(out, size, "default of %.100s%s%s%s", *family ? family : "the family", open, place, close);
         break;
     case GYRE_ORIGIN_READER:
         snprintf(out, size, "default of %s%s%s%s", program, open, place, close);

@@ -3,6 +3,7 @@
 #include "tools/common/model_input.h"
 #include "tools/common/window_statistics.h"
 #include "tools/extend/extend_verdict.h"
+#include "util/plain_numbers.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -86,7 +87,7 @@ static gyre_status measure_cell(measurement *m, const extend_method *r, int rang
         return GYRE_OK;
     }
     if (status == GYRE_ENOMEM || status == GYRE_EIO || failed == GYRE_EFORMAT) return gyre_fail(err, status, "%s", why.text);
-    if (status) snprintf(loss->note, sizeof loss->note, "%.159s", why.text);
+    if (status) gyre_plain_snprintf(loss->note, sizeof loss->note, "%.159s", why.text);
     if (!status) loss->at[range].windows = m->cost->windows[range];
     return GYRE_OK;
 }

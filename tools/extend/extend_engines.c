@@ -9,6 +9,7 @@
 #include "tools/options/reading_options.h"
 #include "util/checkpoint_files.h"
 #include "util/error.h"
+#include "util/plain_numbers.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -58,7 +59,7 @@ static gyre_status check_config(const advice_source *s, const json_t *patch, gyr
         status = extend_compare_reading(s->e, reading, &s->want, support, why, err);
     else {
         extend_drop_location(refusal.text, "config");
-        snprintf(why, 200, "%.190s", refusal.text);
+        gyre_plain_snprintf(why, 200, "%.190s", refusal.text);
         status = GYRE_OK;
     }
     gyre_reading_free(reading);
@@ -251,8 +252,8 @@ static gyre_status advise_llama_cpp(const advice_source *s, const extend_method 
         if (gguf) snprintf(file, sizeof file, "%s", e->path);
         for (int i = 0; i < flags.count; i++)
             words[2 + i] = flags.word[i];
-        snprintf(out->note, sizeof out->note,
-                 "it reads the model otherwise than transformers: %.190s; gyre diff shows where", out->why);
+        gyre_plain_snprintf(out->note, sizeof out->note,
+                            "it reads the model otherwise than transformers: %.190s; gyre diff shows where", out->why);
         return set_command(out, 2 + flags.count, words, err);
     }
     if (written != EXTEND_SUPPORT_SAME) return GYRE_OK;
@@ -263,8 +264,8 @@ static gyre_status advise_llama_cpp(const advice_source *s, const extend_method 
     snprintf(model, sizeof model, "%s", model_path_as_given(e->path));
     snprintf(length, sizeof length, "%lld", (long long)e->to);
     snprintf(name, sizeof name, "%s", r->label);
-    snprintf(out->note, sizeof out->note, "flags cannot say it: %.190s; a file can%s", out->why,
-             gguf ? "" : ": convert the changed config with the weights to a GGUF");
+    gyre_plain_snprintf(out->note, sizeof out->note, "flags cannot say it: %.190s; a file can%s", out->why,
+                        gguf ? "" : ": convert the changed config with the weights to a GGUF");
     out->support = EXTEND_SUPPORT_SAME;
     out->why[0] = 0;
     return set_command(out, 8, steps, err);

@@ -3,6 +3,7 @@
 #include "tools/extend/extend_verdict.h"
 #include "tools/options/reading_options.h"
 #include "util/error.h"
+#include "util/plain_numbers.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -111,7 +112,7 @@ gyre_status extend_llama_cpp_flags(const extension *e, const extend_expected *wa
     if (status == GYRE_ENOMEM || status == GYRE_EIO) return gyre_fail(err, status, "%s", refused.text);
     if (status) {
         extend_drop_location(refused.text, e->reading->path);
-        snprintf(why, 200, "%.190s", refused.text);
+        gyre_plain_snprintf(why, 200, "%.190s", refused.text);
         return GYRE_OK;
     }
     const gyre_layer_reading *group = reading_find_group(reading, e->group->name);

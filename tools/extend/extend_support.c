@@ -7,6 +7,7 @@
 #include "tools/extend/extend.h"
 #include "tools/options/reading_options.h"
 #include "util/checkpoint_files.h"
+#include "util/plain_numbers.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -108,7 +109,7 @@ static gyre_status describe_config(const extension *e, const char *after, char t
         const char *dot = strrchr(changes[i].key, '.'), *key = dot ? dot + 1 : changes[i].key;
         char one[120];
         if (!changes[i].after[0] || (!strstr(key, "theta") && !strstr(key, "base"))) continue;
-        snprintf(one, sizeof one, "%.40s %.12g", key, strtod(changes[i].after, NULL));
+        gyre_plain_snprintf(one, sizeof one, "%.40s %.12g", key, strtod(changes[i].after, NULL));
         append(text, one);
     }
     json_decref(root);
@@ -228,7 +229,7 @@ static gyre_status check_reader(const extension *e, const gyre_reading *known, c
     if (status == GYRE_ENOMEM || status == GYRE_EIO) return gyre_fail(err, status, "%s", refusal.text);
     if (status != GYRE_OK) {
         extend_drop_location(refusal.text, known->path);
-        snprintf(out->why[reader], sizeof out->why[reader], "%.190s", refusal.text);
+        gyre_plain_snprintf(out->why[reader], sizeof out->why[reader], "%.190s", refusal.text);
         return GYRE_OK;
     }
     status = extend_compare_reading(e, reading, want, &out->support[reader], out->why[reader], err);
@@ -283,7 +284,7 @@ static void set_unsupported(const extension *e, extend_effect *out, const char *
     for (int i = 0; i < EXTEND_READERS; i++) {
         out->support[i] = EXTEND_SUPPORT_NONE;
         if (extend_is_gguf(e) && extend_readers[i] != GYRE_PROFILE_LLAMA_CPP) continue;
-        snprintf(out->why[i], sizeof out->why[i], "%.190s", why);
+        gyre_plain_snprintf(out->why[i], sizeof out->why[i], "%.190s", why);
     }
 }
 

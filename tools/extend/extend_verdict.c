@@ -4,6 +4,7 @@
 #include "tools/common/model_path.h"
 #include "tools/common/result_table.h"
 #include "util/error.h"
+#include "util/plain_numbers.h"
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -297,7 +298,7 @@ int extend_is_config_alone(const extension *e) {
 }
 
 void extend_model_with_weights(const extension *e, char out[900]) {
-    snprintf(out, 900, "%.899s", extend_is_config_alone(e) ? "FOLDER" : model_path_as_given(e->path));
+    gyre_plain_snprintf(out, 900, "%.899s", extend_is_config_alone(e) ? "FOLDER" : model_path_as_given(e->path));
 }
 
 static void suggest_command(const extension *e, char *out, size_t size) {

@@ -86,7 +86,8 @@ static void finish_encodings(lab_options *o) {
     int count = 0;
     gyre_error err = {0};
     lab *l = &o->lab;
-    if (variants_parse(o->encodings, encodings, &count, &err)) cli_usage_error("--encodings: %s", err.text);
+    const gyre_status status = variants_parse(o->encodings, encodings, &count, &err);
+    if (status) variants_refuse("--encodings", status, &err);
     for (int i = 0; i < count && !l->texts.count && !l->task; i++)
         if (!lab_is_bundled(&encodings[i]))
             cli_usage_error(

@@ -3,6 +3,7 @@
  * Fields may be added to a line, never taken away: a run may go on for weeks and be continued by a later build.  A line that
  * lacks a field is measured again. */
 #include "tools/lab/lab.h"
+#include "util/plain_numbers.h"
 #include <math.h>
 #include <string.h>
 
@@ -15,7 +16,7 @@ static char *read_line(void *ctx, json_t *line, json_t **result, gyre_status *st
 
 gyre_status lab_memo_open(lab *l, const char *name, gyre_error *err) {
     const journal_format format = {.read_line = read_line, .flags = JSON_REAL_PRECISION(17)};
-    if (l->work) snprintf(l->memo_path, sizeof l->memo_path, "%.4000s/%s", l->work, name);
+    if (l->work) gyre_plain_snprintf(l->memo_path, sizeof l->memo_path, "%.4000s/%s", l->work, name);
     return journal_open(&l->memo, l->work ? l->memo_path : NULL, &format, err);
 }
 

@@ -1,6 +1,7 @@
 /* passkey_report.c: the HTML report of gyre passkey: heat maps of length and depth, and tables. */
 #include "tools/common/result_table.h"
 #include "tools/passkey/passkey.h"
+#include "util/plain_numbers.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -102,7 +103,7 @@ static void protocol(const passkey *p, gyre_report_page *page) {
                  "Hidden: four digits between two bytes that no text has. Asked: the first of these bytes. Marks, %s.",
                  p->choice);
     else
-        snprintf(text, sizeof text, "Hidden: `%.300s` Asked: `%.300s`", o->phrases.needle, o->phrases.question);
+        gyre_plain_snprintf(text, sizeof text, "Hidden: `%.300s` Asked: `%.300s`", o->phrases.needle, o->phrases.question);
     (void)gyre_report_page_paragraph(page, text);
 }
 

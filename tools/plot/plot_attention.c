@@ -1,6 +1,7 @@
 /* plot_attention.c: the attention weights of a layer of a model on a text: query by key, and by distance. */
 #include "tools/common/model_input.h"
 #include "tools/plot/plot.h"
+#include "util/plain_numbers.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -119,9 +120,9 @@ static gyre_status compute(plot_work *w, gyre_error *err) {
         snprintf(w->table.title, sizeof w->table.title, "Attention weights of the last layers, %lld tokens",
                  (long long)a.tokens);
     else
-        snprintf(w->table.title, sizeof w->table.title, "Attention weights of layer %lld%s%.80s, %lld tokens",
-                 (long long)a.layer, count > 1 ? "" : " of ", count > 1 ? "" : model_path_shown(models[0]),
-                 (long long)a.tokens);
+        gyre_plain_snprintf(w->table.title, sizeof w->table.title, "Attention weights of layer %lld%s%.80s, %lld tokens",
+                            (long long)a.layer, count > 1 ? "" : " of ", count > 1 ? "" : model_path_shown(models[0]),
+                            (long long)a.tokens);
     return status;
 }
 

@@ -4,6 +4,7 @@
 #include "tools/plot/plot.h"
 #include "util/absent_path.h"
 #include "util/checkpoint_files.h"
+#include "util/plain_numbers.h"
 #include "util/random.h"
 #include <limits.h>
 #include <math.h>
@@ -169,12 +170,12 @@ static gyre_status add_numbers(plot_table *t, const source *from, const gyre_enc
 static gyre_status add_scheme(plot_work *w, const source *s, int i, gyre_error *err) {
     gyre_encoding *encoding = NULL;
     char label[PLOT_LABEL], of[PLOT_LABEL] = "", layer[48] = "";
-    if (w->subjects_count > 1) snprintf(of, sizeof of, "%.40s: ", s->subject->label);
+    if (w->subjects_count > 1) gyre_plain_snprintf(of, sizeof of, "%.40s: ", s->subject->label);
     if (s->table.data)
         snprintf(layer, sizeof layer, ", layer %lld", (long long)(w->options->layer >= 0 ? w->options->layer : 0));
     const int stacks = s->learned && strcmp(s->subject->group, "all") != 0; /* an encoder, maybe a decoder */
-    snprintf(label, sizeof label, "%.40s%s%s%.10s%s", of, schemes[i].label, stacks ? " " : "",
-             stacks ? s->subject->group : "", s->table.data ? layer : schemes[i].untrained);
+    gyre_plain_snprintf(label, sizeof label, "%.40s%s%s%.10s%s", of, schemes[i].label, stacks ? " " : "",
+                        stacks ? s->subject->group : "", s->table.data ? layer : schemes[i].untrained);
     gyre_status status = make_encoding(s, schemes[i].kind, &encoding, err);
     const double name = plot_table_label(&w->table, label);
     if (!status)

@@ -1,6 +1,7 @@
 /* plot_clock.c: pairs as hands of a clock.  A row is a method, a column a pair: where the hand points at one position, how
  * far it moves with a token, and which part of the dial training showed. */
 #include "tools/plot/plot.h"
+#include "util/plain_numbers.h"
 #include <math.h>
 #include <string.h>
 
@@ -46,8 +47,8 @@ static void set_title(plot_work *w, double position) {
         snprintf(t->title, sizeof t->title, "Pairs as hands: trained on %lld tokens, now at position %.0f",
                  (long long)a->trained, position);
     else
-        snprintf(t->title, sizeof t->title, "Pairs as hands: %.60s, trained on %lld tokens, and %.60s, on %lld", a->label,
-                 (long long)a->trained, b->label, (long long)b->trained);
+        gyre_plain_snprintf(t->title, sizeof t->title, "Pairs as hands: %.60s, trained on %lld tokens, and %.60s, on %lld",
+                            a->label, (long long)a->trained, b->label, (long long)b->trained);
 }
 
 /* The first case of a model shows how it was trained; each is shown at the length that it is stretched to. */
@@ -55,11 +56,11 @@ static void add_case(plot_work *w, const plot_case *c, int is_first) {
     const double asked = (double)w->options->position, position = asked >= 0 ? asked : (double)(c->to - 1);
     char label[PLOT_LABEL];
     if (is_first && w->subjects_count > 1)
-        snprintf(label, sizeof label, "%.50s as trained, at %lld", c->subject->label, (long long)c->trained - 1);
+        gyre_plain_snprintf(label, sizeof label, "%.50s as trained, at %lld", c->subject->label, (long long)c->trained - 1);
     else if (is_first)
         snprintf(label, sizeof label, "as trained, at %lld", (long long)c->trained - 1);
     if (is_first) add_hands(&w->table, c, label, c->original, (double)(c->trained - 1));
-    snprintf(label, sizeof label, "%.60s, at %.0f", c->label, position);
+    gyre_plain_snprintf(label, sizeof label, "%.60s, at %.0f", c->label, position);
     add_hands(&w->table, c, label, c->inv_freq, position);
     if (is_first && c->subject == w->subjects) set_title(w, position);
 }

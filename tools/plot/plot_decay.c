@@ -1,5 +1,6 @@
 /* plot_decay.c: how far a rotated inner product reaches: its mean over random vectors, and Su's bound. */
 #include "tools/plot/plot.h"
+#include "util/plain_numbers.h"
 #include <math.h>
 #include <stdlib.h>
 
@@ -102,9 +103,9 @@ static void set_title(plot_work *w, const plot_case *cases, int count) {
     if (w->subjects_count == 1)
         snprintf(title, size, "%s, %s, base %g", what, some, a->config.rope.base);
     else if (pairs == other)
-        snprintf(title, size, "%s: %.60s and %.60s, %s", what, a->label, b->label, some);
+        gyre_plain_snprintf(title, size, "%s: %.60s and %.60s, %s", what, a->label, b->label, some);
     else
-        snprintf(title, size, "%s: %.60s, %s, and %.60s, %lld", what, a->label, some, b->label, (long long)other);
+        gyre_plain_snprintf(title, size, "%s: %.60s, %s, and %.60s, %lld", what, a->label, some, b->label, (long long)other);
 }
 
 static gyre_status compute(plot_work *w, gyre_error *err) {
@@ -119,9 +120,9 @@ static gyre_status compute(plot_work *w, gyre_error *err) {
         const plot_case *c = &cases[i];
         char label[PLOT_LABEL];
         if (w->subjects_count > 1)
-            snprintf(label, sizeof label, "%.60s, base %g", c->label, c->subject->config.rope.base);
+            gyre_plain_snprintf(label, sizeof label, "%.60s, base %g", c->label, c->subject->config.rope.base);
         else
-            snprintf(label, sizeof label, "%.90s", c->label);
+            gyre_plain_snprintf(label, sizeof label, "%.90s", c->label);
         add_line(&w->table, label, c->inv_freq, c->pairs, c->to, o->points ? o->points : LINE_POINTS);
     }
     set_title(w, cases, count);

@@ -1,6 +1,7 @@
 /* plot_rows.c: tables of positions: the sinusoid, and the one that a model learned, position by channel. */
 #include "tools/common/model_input.h"
 #include "tools/plot/plot.h"
+#include "util/plain_numbers.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -64,7 +65,7 @@ static gyre_status add_model(plot_work *w, const char *given, int alone, gyre_er
     if (!(gyre_encoding_places(encoding) & GYRE_PLACE_INPUT))
         status =
             gyre_fail(err, GYRE_EUNSUPPORTED, "table: %s adds none at the input (%s)", gyre_kind_name(config->kind), given);
-    snprintf(label, sizeof label, "%.60s: %s", given, gyre_kind_name(config->kind));
+    gyre_plain_snprintf(label, sizeof label, "%.60s: %s", given, gyre_kind_name(config->kind));
     if (!status) status = add_rows(&w->table, label, encoding, &tables, rows > 0 ? rows : POSITIONS, config->input.dim, err);
     if (!status && alone && config->kind == GYRE_KIND_LEARNED)
         status = add_sinusoid(&w->table, GYRE_SINUSOID_INTERLEAVED, "a sinusoid of the same size", 0, rows,

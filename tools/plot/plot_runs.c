@@ -5,6 +5,7 @@
 #include "tools/common/window_statistics.h"
 #include "tools/plot/plot.h"
 #include "util/open_regular.h"
+#include "util/plain_numbers.h"
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -59,8 +60,8 @@ static double number_at(const json_t *object, const char *key) {
 static double label_of(runs_reader *r, const json_t *result, const char *key, const char *policy) {
     char label[PLOT_LABEL];
     const char *name = json_string_value(json_object_get(result, key));
-    const char *rule = json_string_value(json_object_get(result, policy));
-    snprintf(label, sizeof label, rule && strcmp(rule, "any") != 0 ? "%.60s, %.30s" : "%.60s", name ? name : "", rule);
+    const char *by = json_string_value(json_object_get(result, policy));
+    gyre_plain_snprintf(label, sizeof label, by && strcmp(by, "any") != 0 ? "%.60s, %.30s" : "%.60s", name ? name : "", by);
     return name_of(r, label);
 }
 
@@ -155,7 +156,7 @@ static void read_lab_cell(runs_reader *r, double label, const json_t *cell) {
 static void read_lab_rows(runs_reader *r, const json_t *rows, const char *part, int are_methods) {
     char name[PLOT_LABEL];
     if (!json_is_array(rows)) return;
-    snprintf(name, sizeof name, "%.60s: %s", r->name, part);
+    gyre_plain_snprintf(name, sizeof name, "%.60s: %s", r->name, part);
     r->run = name_of(r, name);
     for (size_t i = 0; i < json_array_size(rows); i++) {
         const json_t *row = json_array_get(rows, i), *cells = json_object_get(row, "cells");

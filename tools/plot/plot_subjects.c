@@ -1,6 +1,7 @@
 /* plot_subjects.c: what is drawn: models, or a rotation that options describe, under methods. */
 #include "tools/common/model_path.h"
 #include "tools/plot/plot.h"
+#include "util/plain_numbers.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -265,7 +266,7 @@ gyre_status plot_cases_make(const plot_options *o, const plot_subject *subjects,
             plot_case *c = &cases[(*count)++];
             *c = (plot_case){.pairs = 0};
             if (subjects_count > 1 && methods > 1)
-                snprintf(c->label, sizeof c->label, "%.40s, %s", subjects[s].label, used[m].label);
+                gyre_plain_snprintf(c->label, sizeof c->label, "%.40s, %s", subjects[s].label, used[m].label);
             else
                 snprintf(c->label, sizeof c->label, "%s", subjects_count > 1 ? subjects[s].label : used[m].label);
             status = make_case(o, &subjects[s], &used[m], c, err);

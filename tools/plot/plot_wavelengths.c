@@ -1,6 +1,7 @@
 /* plot_wavelengths.c: how many tokens each pair takes for one turn, and what each method divides its frequency by. */
 #include "tools/common/variants.h"
 #include "tools/plot/plot.h"
+#include "util/plain_numbers.h"
 #include <math.h>
 #include <string.h>
 
@@ -20,10 +21,10 @@ static void set_title(plot_work *w, const char *what, int with_base) {
     const long long to = (long long)plot_target(w->options, a);
     if (with_base) snprintf(base, sizeof base, " (base %g)", a->config.rope.base);
     if (w->subjects_count > 1 && with_base)
-        snprintf(w->table.title, sizeof w->table.title, "%s: %.80s (base %g) and %.80s (base %g)", what, a->label,
-                 a->config.rope.base, b->label, b->config.rope.base);
+        gyre_plain_snprintf(w->table.title, sizeof w->table.title, "%s: %.80s (base %g) and %.80s (base %g)", what, a->label,
+                            a->config.rope.base, b->label, b->config.rope.base);
     else if (w->subjects_count > 1)
-        snprintf(w->table.title, sizeof w->table.title, "%s: %.80s and %.80s", what, a->label, b->label);
+        gyre_plain_snprintf(w->table.title, sizeof w->table.title, "%s: %.80s and %.80s", what, a->label, b->label);
     else
         snprintf(w->table.title, sizeof w->table.title, "%s: trained on %lld tokens, stretched to %lld%s", what,
                  (long long)a->trained, to, base);
@@ -134,7 +135,8 @@ static gyre_report_look look_of_model(const plot_work *w, int model) {
 static size_t name_length(const plot_work *w, int of, char name[2 * PLOT_LABEL]) {
     const plot_subject *model = &w->subjects[of / 2];
     const long long at = of % 2 ? (long long)plot_target(w->options, model) : (long long)model->trained;
-    return (size_t)snprintf(name, 2 * PLOT_LABEL, "%.50s: %s %lld", model->label, of % 2 ? "wanted" : "trained", at);
+    return (size_t)gyre_plain_snprintf(name, 2 * PLOT_LABEL, "%.50s: %s %lld", model->label, of % 2 ? "wanted" : "trained",
+                                       at);
 }
 
 /* The lengths of the models, in the colours of their lines, named to the right: two may lie near each other. */

@@ -2,6 +2,7 @@
 #include "tools/common/result_table.h"
 #include "tools/common/variants.h"
 #include "tools/search/search.h"
+#include "util/plain_numbers.h"
 #include <math.h>
 #include <stdlib.h>
 
@@ -18,10 +19,11 @@ typedef struct search_figures {
 static void answer(const search_report *r, gyre_report_page *page) {
     const search_windows *w = r->windows;
     char text[TEXT], verdict[SEARCH_VERDICT];
-    snprintf(text, sizeof text,
-             "For each pair of `%.300s`, a factor to divide its frequency by, so that the model, trained on %lld tokens, "
-             "predicts a text best at %lld.",
-             model_path_shown(r->card->input->options->path), (long long)r->trained, (long long)w->context);
+    gyre_plain_snprintf(
+        text, sizeof text,
+        "For each pair of `%.300s`, a factor to divide its frequency by, so that the model, trained on %lld tokens, "
+        "predicts a text best at %lld.",
+        model_path_shown(r->card->input->options->path), (long long)r->trained, (long long)w->context);
     (void)gyre_report_page_paragraph(page, text); /* the page keeps the first error */
     search_verdict(r, verdict);
     char starts[32];
