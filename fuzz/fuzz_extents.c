@@ -314,6 +314,38 @@ static gyre_status call_adaptive(call *c) {
                     : gyre_adaptive_attention(&a, c->scratch, SCRATCH, NULL, &c->err);
 }
 
+/* The sequences of a packed batch, one behind the other.  How many numbers a list has no call can see. */
+static gyre_status call_packed(call *c) {
+    int64_t q_starts[BATCH + 1] = {0, TOKENS, BATCH * TOKENS}, k_starts[BATCH + 1] = {0, TOKENS, BATCH * TOKENS};
+    int64_t k_first[BATCH] = {0, 1}, k_end[BATCH] = {TOKENS, TOKENS};
+    const gyre_view q = floats(c, 1, BATCH * TOKENS, HEADS, DIM), k = floats(c, 1, BATCH * TOKENS, HEADS, DIM),
+                    out = floats(c, 1, BATCH * TOKENS, HEADS, DIM), lse = floats(c, 1, BATCH * TOKENS, HEADS, 1);
+    gyre_attention_args a = GYRE_INIT(gyre_attention_args);
+    gyre_contextual_args b = GYRE_INIT(gyre_contextual_args);
+    gyre_adaptive_args d = GYRE_INIT(gyre_adaptive_args);
+    const int which = fuzz_choice(&c->in, 3), limits = fuzz_choice(&c->in, 2);
+    a.q = b.q = d.q = gyre_const(q), a.k = a.v = b.k = b.v = d.k = d.v = gyre_const(k);
+    a.out = b.out = d.out = out, a.lse = b.lse = d.lse = lse;
+    a.sequences = b.sequences = d.sequences = BATCH;
+    a.q_starts = b.q_starts = d.q_starts = q_starts, a.k_starts = b.k_starts = d.k_starts = k_starts;
+    if (limits) a.k_first = b.k_first = d.k_first = k_first, a.k_end = b.k_end = d.k_end = k_end;
+    b.embeddings = gyre_const(floats(c, 1, 4, HEADS, DIM));
+    d.bias = gyre_const(floats(c, 1, BATCH * TOKENS, HEADS, TOKENS));
+    d.network.hidden_weights = gyre_const(floats(c, 1, 1, 4, 2 * HEADS));
+    d.network.output_weights = gyre_const(floats(c, 1, 1, HEADS, 4));
+    if (which == 0) VIEW(c, a.q), VIEW(c, a.k), VIEW(c, a.v), VIEW(c, a.out), VIEW(c, a.lse);
+    if (which == 1) VIEW(c, b.q), VIEW(c, b.k), VIEW(c, b.v), VIEW(c, b.out), VIEW(c, b.lse), VIEW(c, b.embeddings);
+    if (which == 2) VIEW(c, d.q), VIEW(c, d.k), VIEW(c, d.v), VIEW(c, d.out), VIEW(c, d.lse), VIEW(c, d.bias);
+    for (int i = 0; i <= BATCH; i++)
+        NUMBER(c, q_starts[i]), NUMBER(c, k_starts[i]);
+    for (int i = 0; i < BATCH && limits; i++)
+        NUMBER(c, k_first[i]), NUMBER(c, k_end[i]);
+    spoil(c);
+    if (which == 0) return gyre_attention(&a, c->scratch, SCRATCH, NULL, &c->err);
+    if (which == 1) return gyre_contextual_attention(&b, c->scratch, SCRATCH, NULL, &c->err);
+    return gyre_adaptive_attention(&d, c->scratch, SCRATCH, NULL, &c->err);
+}
+
 /* -- trained rotations -- */
 
 static gyre_status call_trained(call *c) {
@@ -380,6 +412,35 @@ static gyre_status call_cache_attention(call *c) {
     spoil(c);
     (void)gyre_cache_attention_scratch(cache, sequences, &a, NULL);
     const gyre_status status = gyre_cache_attention(cache, sequences, &a, c->scratch, SCRATCH, NULL, &c->err);
+    gyre_cache_free(cache);
+    return status;
+}
+
+/* Contextual positions, or adaptive biases, over a cache. */
+static gyre_status call_cache_positions(call *c) {
+    const int64_t sequences[BATCH] = {1, 0};
+    gyre_contextual_args a = GYRE_INIT(gyre_contextual_args);
+    gyre_adaptive_args b = GYRE_INIT(gyre_adaptive_args);
+    gyre_positions at = places(c, 1);
+    const int adaptive = fuzz_choice(&c->in, 2);
+    gyre_cache *cache = open_cache(c, adaptive && fuzz_choice(&c->in, 2) ? c->alibi : NULL, 0);
+    a.q = b.q = gyre_const(floats(c, BATCH, TOKENS, HEADS, DIM)), a.embeddings = gyre_const(floats(c, 1, 4, HEADS, DIM));
+    b.bias = gyre_const(floats(c, BATCH, TOKENS, HEADS, TOKENS));
+    b.network.hidden_weights = gyre_const(floats(c, 1, 1, 4, 2 * HEADS));
+    b.network.output_weights = gyre_const(floats(c, 1, 1, HEADS, 4));
+    a.out = b.out = floats(c, BATCH, TOKENS, HEADS, DIM), a.lse = b.lse = floats(c, BATCH, TOKENS, HEADS, 1);
+    if (fuzz_choice(&c->in, 2)) b.q_pos = &at;
+    if (adaptive)
+        VIEW(c, b.q), VIEW(c, b.bias), VIEW(c, b.network.hidden_weights), VIEW(c, b.network.output_weights), VIEW(c, b.out),
+            VIEW(c, b.lse), POSITIONS(c, at), NUMBER(c, at.context_length);
+    else
+        VIEW(c, a.q), VIEW(c, a.embeddings), VIEW(c, a.out), VIEW(c, a.lse), VIEW(c, a.gate_keys);
+    spoil(c);
+    (void)gyre_cache_contextual_scratch(cache, sequences, &a, NULL),
+        (void)gyre_cache_adaptive_scratch(cache, NULL, &b, NULL);
+    const gyre_status status =
+        adaptive ? gyre_cache_adaptive_attention(cache, sequences, &b, c->scratch, SCRATCH, NULL, &c->err)
+                 : gyre_cache_contextual_attention(cache, sequences, &a, c->scratch, SCRATCH, NULL, &c->err);
     gyre_cache_free(cache);
     return status;
 }
@@ -505,8 +566,9 @@ static void run(call *c, gyre_status (*function)(call *)) {
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     static gyre_status (*const functions[])(call *) = {
-        call_rotate,  call_input,      call_bias,     call_simple, call_attention,       call_merge, call_gates,
-        call_trained, call_contextual, call_adaptive, call_cache,  call_cache_attention, call_shards};
+        call_rotate, call_input,           call_bias,    call_simple,          call_attention,
+        call_merge,  call_gates,           call_trained, call_contextual,      call_adaptive,
+        call_cache,  call_cache_attention, call_shards,  call_cache_positions, call_packed};
     static const gyre_encoding *made[6];
     static _Alignas(64) char scratch[SCRATCH];
     if (!made[0]) {

@@ -624,8 +624,8 @@ GYRE_API GYRE_MUST_CHECK gyre_status gyre_rotate(const gyre_encoding *encoding, 
 
 /* cosine[b][t][0][i], sine[b][t][0][i] = cos and sin that rotate pair i of token t, attention factor included, for programs
  * that rotate by themselves.  At the context length in use; clockwise as the encoding.  Without temperature, far distances
- * and xPos's magnitudes.  Views [batch, token, 1, rope.dim / 2], both F32 or both F64.  No overlap.  Fastest: consecutive
- * positions into F32 with last stride 1, one axis.
+ * and xPos's magnitudes.  Views [batch, token, 1, rope.dim / 2], both F32 or both F64.  No overlap (EINVAL).  Fastest:
+ * consecutive positions into F32 with last stride 1, one axis.
  * Errors: EUNSUPPORTED (the encoding does not rotate), EINVAL, ESHAPE, EDTYPE, ERANGE. */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_cos_sin(const gyre_encoding *encoding, const gyre_positions *positions,
                                                   const gyre_view *cosine, const gyre_view *sine, const gyre_exec *exec,
@@ -634,7 +634,7 @@ GYRE_API GYRE_MUST_CHECK gyre_status gyre_cos_sin(const gyre_encoding *encoding,
 /* out = rows of a query or key projection, reordered from one layout to another (HALF, INTERLEAVED): the model has the same
  * scores when it rotates in the new layout.  Views [1, heads, head_dim, inputs] of one type, any (a bias: inputs 1; keys of
  * grouped queries: heads of the keys).  Only rotated channels move, bit for bit; the encoding's own layout does
- * not matter.  No overlap.
+ * not matter.  No overlap (EINVAL).
  * Errors: EUNSUPPORTED (the encoding does not rotate), EINVAL, ESHAPE, EDTYPE. */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_permute_rows(const gyre_encoding *encoding, gyre_layout from, gyre_layout to,
                                                        const gyre_cview *in, const gyre_view *out, gyre_error *err);

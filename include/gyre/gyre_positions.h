@@ -103,7 +103,7 @@ GYRE_API void gyre_batch_free(gyre_batch *batch); /* NULL is fine */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_batch_get(const gyre_batch *batch, gyre_batch_info *out);
 /* out[r][t] = labels[r][t + 1] where both tokens are neighbours in one document, else `ignore`: the token to predict.
  * I32 or I64 views [rows, tokens, 1, 1] of one type.  To be done before labels are dealt out: in a shard the next token is
- * often another rank's.  out == labels with equal strides is allowed, other overlap is not.
+ * often another rank's.  out == labels with equal strides is allowed, other overlap is not (EINVAL).
  * Errors: EINVAL, ESHAPE, EDTYPE. */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_batch_shift_labels(const gyre_batch *batch, const gyre_cview *labels,
                                                              int64_t ignore, const gyre_view *out, gyre_error *err);
@@ -162,7 +162,7 @@ GYRE_API GYRE_MUST_CHECK gyre_status gyre_shards_get(const gyre_shards *shards, 
 /* out = the most pairs of a rank / the mean of all ranks: 1 is even; 1 where there are none. */
 GYRE_API double gyre_shards_imbalance(const gyre_shards *shards);
 /* out[r][i] = whole[r][index[i]]: the tokens of a rank.  Views [rows, tokens, any, any] of one type, any: ids, labels,
- * hidden states.  No overlap.  Errors: EINVAL, ESHAPE, EDTYPE. */
+ * hidden states.  No overlap (EINVAL).  Errors: EINVAL, ESHAPE, EDTYPE. */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_shards_take(const gyre_shards *shards, int64_t rank, const gyre_cview *whole,
                                                       const gyre_view *out, gyre_error *err);
 /* whole[r][index[i]] = part[r][i]: the other way.  Done for every rank it writes the whole.  Errors: as gyre_shards_take. */

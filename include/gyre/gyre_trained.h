@@ -64,7 +64,7 @@ GYRE_API GYRE_MUST_CHECK gyre_status gyre_trained_rotate_gradient(const gyre_tra
  * so that the score of a query at m and a key at n is sum over i of softplus(q[i]) softplus(k[i]) cos((n - m) frequencies[i]
  * + phases[i]).  PoPE has phases for keys alone and frequencies base^(-i / channels): those of RoPE with twice the channels,
  * under any scaling (gyre_encoding_frequencies).  rotation: as above; as many pairs as `in` has channels; first_channel 0.
- * in [batch, token, head, channels]; out [batch, token, head, 2 channels]: each F32, F16, BF16 or F64.  No overlap.
+ * in [batch, token, head, channels]; out [batch, token, head, 2 channels]: each F32, F16, BF16 or F64.  No overlap (EINVAL).
  * softplus(x) is ln(1 + e^x).  (PyTorch's is x above 20, which is 2e-9 less.)  Attention over out needs a scale of
  * 1 / sqrt(channels), because its default counts 2 channels.
  * Errors: EINVAL, ESHAPE, EDTYPE, ERANGE. */

@@ -47,6 +47,7 @@ gyre_status gyre_shards_take(const gyre_shards *s, int64_t rank, const gyre_cvie
     if (status || gyre_view_elements(out->shape) == 0) return status;
     status = gyre_cview_check(whole, "whole", where, err);
     if (!status) status = gyre_output_check(out, "out", where, err);
+    if (!status) status = gyre_apart_check(&part, "out", whole, "whole", where, err);
     for (int64_t r = 0; !status && r < out->shape[0]; r++)
         for (int64_t i = 0; i < out->shape[1]; i++)
             copy_token(whole, s->index[s->first_token[rank] + i], out, i, r);
@@ -63,6 +64,7 @@ gyre_status gyre_shards_put(const gyre_shards *s, int64_t rank, const gyre_cview
     if (status || gyre_view_elements(part->shape) == 0) return status;
     status = gyre_cview_check(part, "part", where, err);
     if (!status) status = gyre_output_check(whole, "whole", where, err);
+    if (!status) status = gyre_apart_check(&all, "whole", part, "part", where, err);
     for (int64_t r = 0; !status && r < part->shape[0]; r++)
         for (int64_t i = 0; i < part->shape[1]; i++)
             copy_token(part, i, whole, s->index[s->first_token[rank] + i], r);
@@ -97,8 +99,9 @@ static gyre_status check_labels(const gyre_batch *b, const gyre_cview *labels, i
         return gyre_fail(err, GYRE_ESHAPE, "labels, out: not both " GYRE_SHAPE_FORMAT " (%s)", GYRE_SHAPE_ARGS(wanted),
                          where);
     if (b->rows * b->tokens == 0) return GYRE_OK;
-    const gyre_status status = gyre_cview_check(labels, "labels", where, err);
-    return status ? status : gyre_output_check(out, "out", where, err);
+    gyre_status status = gyre_cview_check(labels, "labels", where, err);
+    if (!status) status = gyre_output_check(out, "out", where, err);
+    return status ? status : gyre_in_out_apart_check(labels, out, where, err);
 }
 
 gyre_status gyre_batch_shift_labels(const gyre_batch *b, const gyre_cview *labels, int64_t ignore, const gyre_view *out,

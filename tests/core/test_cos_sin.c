@@ -231,6 +231,19 @@ static void wrong_arguments(void **state) {
     assert_int_equal(gyre_cos_sin(still, &at, &cv, &sv, NULL, NULL), GYRE_EUNSUPPORTED);
     assert_int_equal(gyre_cos_sin(e, &at, &cv, &half, NULL, NULL), GYRE_ESHAPE);
     assert_int_equal(gyre_cos_sin(e, &at, &whole, &whole, NULL, NULL), GYRE_EDTYPE);
+    static float both[2 * PAIRS];
+    gyre_error err = {0, ""};
+    const gyre_view low = gyre_dense(both, GYRE_DTYPE_F32, 1, 1, 1, PAIRS),
+                    high = gyre_dense(both + PAIRS - 1, GYRE_DTYPE_F32, 1, 1, 1, PAIRS);
+    gyre_view even = low, odd = low;
+    even.stride[3] = odd.stride[3] = 2;
+    odd.data = both + 1;
+    assert_int_equal(gyre_cos_sin(e, &at, &low, &low, NULL, &err), GYRE_EINVAL);
+    assert_non_null(strstr(err.text, "cosine: overlaps sine"));
+    assert_int_equal(gyre_cos_sin(e, &at, &low, &high, NULL, NULL), GYRE_EINVAL);
+    for (int i = 0; i < 2 * PAIRS; i++)
+        assert_true(both[i] == 0);
+    assert_ok(gyre_cos_sin(e, &at, &even, &odd, NULL, NULL)); /* interleaved, and apart */
     assert_int_equal(gyre_cos_sin(e, &past, &cv, &sv, NULL, NULL), GYRE_ERANGE);
     gyre_encoding_free(e);
     gyre_encoding_free(still);

@@ -33,6 +33,13 @@ static void rows_are_permuted(void **state) {
     }
     assert_ok(gyre_permute_rows(e, GYRE_LAYOUT_INTERLEAVED, GYRE_LAYOUT_HALF, &moved, &again, NULL));
     assert_memory_equal(back, in, sizeof in);
+    const gyre_view over = gyre_dense(in, GYRE_DTYPE_I32, 1, HEADS - 1, CHANNELS, INPUTS);
+    const gyre_cview under = gyre_cdense(in + INPUTS, GYRE_DTYPE_I32, 1, HEADS - 1, CHANNELS, INPUTS);
+    gyre_error err = {0, ""};
+    assert_int_equal(gyre_permute_rows(e, GYRE_LAYOUT_HALF, GYRE_LAYOUT_INTERLEAVED, &under, &over, &err), GYRE_EINVAL);
+    assert_non_null(strstr(err.text, "out: overlaps in"));
+    for (int i = 0; i < ALL; i++)
+        assert_int_equal(in[i], i);
     for (int layout = GYRE_LAYOUT_HALF; layout <= GYRE_LAYOUT_INTERLEAVED; layout++) { /* to itself: a copy */
         memset(back, 0, sizeof back);
         assert_ok(gyre_permute_rows(e, (gyre_layout)layout, (gyre_layout)layout, &rows, &again, NULL));

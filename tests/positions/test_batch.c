@@ -285,6 +285,10 @@ static void labels_stop_at_documents(void **state) {
     const gyre_cview same = gyre_const(to);
     assert_int_equal(gyre_batch_shift_labels(batch, &same, -100, &to, NULL), GYRE_OK); /* in place */
     assert_memory_equal(out, want, sizeof out);
+    int64_t longer[9] = {0};
+    const gyre_cview early = gyre_cdense(longer, GYRE_DTYPE_I64, 1, 8, 1, 1);
+    const gyre_view late = gyre_dense(longer + 1, GYRE_DTYPE_I64, 1, 8, 1, 1);
+    assert_int_equal(gyre_batch_shift_labels(batch, &early, -100, &late, NULL), GYRE_EINVAL); /* other overlap */
     const gyre_cview floats = gyre_cdense(labels, GYRE_DTYPE_F64, 1, 8, 1, 1),
                      less = gyre_cdense(labels, GYRE_DTYPE_I64, 1, 7, 1, 1);
     assert_int_equal(gyre_batch_shift_labels(batch, &floats, -100, &to, NULL), GYRE_EDTYPE);

@@ -402,6 +402,15 @@ static void mistakes_are_named(void **state) {
     assert_int_equal(gyre_shards_take(shards, 0, &whole, &less, NULL), GYRE_ESHAPE);
     assert_int_equal(gyre_shards_take(shards, 0, &whole, &doubles, NULL), GYRE_EDTYPE);
     assert_int_equal(gyre_shards_take(shards, 2, &whole, &part, NULL), GYRE_EINVAL);
+    const gyre_view inside = gyre_dense(memory + 19, GYRE_DTYPE_F32, 2, 2, 1, 2), /* the last number of `whole` */
+        all = gyre_dense(memory, GYRE_DTYPE_F32, 2, 5, 1, 2);
+    const gyre_cview from_inside = gyre_const(inside), from_part = gyre_const(part);
+    gyre_error err = {0, ""};
+    assert_int_equal(gyre_shards_take(shards, 0, &whole, &inside, &err), GYRE_EINVAL);
+    assert_non_null(strstr(err.text, "out: overlaps whole"));
+    assert_int_equal(gyre_shards_put(shards, 0, &from_inside, &all, &err), GYRE_EINVAL);
+    assert_non_null(strstr(err.text, "whole: overlaps part"));
+    assert_int_equal(gyre_shards_put(shards, 0, &from_part, &all, NULL), GYRE_OK);
     gyre_shards_free(shards);
     gyre_batch_free(batch);
 }

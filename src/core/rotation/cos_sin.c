@@ -79,7 +79,8 @@ static gyre_status check_views(const gyre_encoding *encoding, const gyre_view *c
                          "cosine: " GYRE_SHAPE_FORMAT " is not [batch, tokens, 1, rope.dim / 2 = %" PRId64
                          "] (gyre_cos_sin)",
                          GYRE_SHAPE_ARGS(cosine->shape), pairs);
-    return GYRE_OK;
+    const gyre_cview written = gyre_const(*cosine), other = gyre_const(*sine);
+    return gyre_apart_check(&written, "cosine", &other, "sine", "gyre_cos_sin", err);
 }
 
 gyre_status gyre_cos_sin(const gyre_encoding *encoding, const gyre_positions *positions, const gyre_view *cosine,
