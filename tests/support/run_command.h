@@ -34,23 +34,39 @@ static inline void write_text(const char *name, size_t bytes) {
     free(text);
 }
 
-static inline void write_model_with(const char *name, gyre_kind kind, int64_t layer_parts) {
+/* Two heads of 16 channels. */
+static inline gyre_model_config small_config(gyre_kind kind, int64_t layers, int64_t trained) {
     gyre_model_config config = gyre_model_config_default();
     config.model_dim = 32;
-    config.layers = 1;
+    config.layers = layers;
     config.heads = config.kv_heads = 2;
     config.head_dim = 16;
     config.mlp_dim = 32;
-    config.layer_parts = layer_parts;
     config.position.kind = kind;
-    config.position.trained_length = TRAINED;
-    if (kind == GYRE_KIND_T5) config.position.score.buckets = 32, config.position.score.max_distance = 128;
-    if (kind == GYRE_KIND_LEARNED) config.position.input.positions = 2 * TRAINED;
+    config.position.trained_length = trained;
+    return config;
+}
+
+static inline gyre_model *create_model(const gyre_model_config *config, uint64_t seed) {
     gyre_model *model = NULL;
     gyre_error err = {0, ""};
-    if (gyre_model_create(&model, &config, 1, &err) || gyre_model_save(model, in_folder(name), GYRE_DTYPE_F32, &err))
-        fail_msg("%s", err.text);
+    if (gyre_model_create(&model, config, seed, &err)) fail_msg("%s", err.text);
+    return model;
+}
+
+/* Frees it too. */
+static inline void save_model(gyre_model *model, const char *name, gyre_dtype dtype) {
+    gyre_error err = {0, ""};
+    if (gyre_model_save(model, in_folder(name), dtype, &err)) fail_msg("%s", err.text);
     gyre_model_free(model);
+}
+
+static inline void write_model_with(const char *name, gyre_kind kind, int64_t layer_parts) {
+    gyre_model_config config = small_config(kind, 1, TRAINED);
+    config.layer_parts = layer_parts;
+    if (kind == GYRE_KIND_T5) config.position.score.buckets = 32, config.position.score.max_distance = 128;
+    if (kind == GYRE_KIND_LEARNED) config.position.input.positions = 2 * TRAINED;
+    save_model(create_model(&config, 1), name, GYRE_DTYPE_F32);
 }
 
 static inline void write_model(const char *name, gyre_kind kind) {

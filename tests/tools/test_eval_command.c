@@ -509,20 +509,9 @@ static void csv_of_the_report(void **state) {
 
 /* -- what a model reads -- */
 static void write_model_of(const char *name, int64_t vocab) {
-    gyre_model_config config = gyre_model_config_default();
+    gyre_model_config config = small_config(GYRE_KIND_ROPE, 1, TRAINED);
     config.vocab = vocab;
-    config.model_dim = 32;
-    config.layers = 1;
-    config.heads = config.kv_heads = 2;
-    config.head_dim = 16;
-    config.mlp_dim = 32;
-    config.position.kind = GYRE_KIND_ROPE;
-    config.position.trained_length = TRAINED;
-    gyre_model *model = NULL;
-    gyre_error err = {0, ""};
-    if (gyre_model_create(&model, &config, 1, &err) || gyre_model_save(model, in_folder(name), GYRE_DTYPE_F32, &err))
-        fail_msg("%s", err.text);
-    gyre_model_free(model);
+    save_model(create_model(&config, 1), name, GYRE_DTYPE_F32);
 }
 
 enum { SPACE_ID = 259, LETTER_ID = 260, WORD_ID = 286, IDS = 312 };

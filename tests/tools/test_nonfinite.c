@@ -9,25 +9,15 @@ enum { LAYER = 1 };
 /* A model of two layers; `scale` multiplies queries and keys of the second.  `query` and `key` are one weight of each, if
  * not 0. */
 static void write_scaled(const char *name, float scale, float query, float key) {
-    gyre_model_config config = gyre_model_config_default();
-    gyre_model *model = NULL;
-    gyre_error err = {0, ""};
-    config.model_dim = 32;
-    config.layers = 2;
-    config.heads = config.kv_heads = 2;
-    config.head_dim = 16;
-    config.mlp_dim = 32;
-    config.position.kind = GYRE_KIND_ROPE;
-    config.position.trained_length = TRAINED;
-    assert_ok(gyre_model_create(&model, &config, 1, &err));
+    const gyre_model_config config = small_config(GYRE_KIND_ROPE, 2, TRAINED);
+    gyre_model *model = create_model(&config, 1);
     float *q = model->weights + gyre_layer_tensor_offset(&model->layout, LAYER, GYRE_WEIGHT_Q),
           *k = model->weights + gyre_layer_tensor_offset(&model->layout, LAYER, GYRE_WEIGHT_K);
     for (int64_t i = 0; i < config.model_dim * config.heads * config.head_dim; i++)
         q[i] *= scale, k[i] *= scale;
     if (query != 0) q[3] = query;
     if (key != 0) k[3] = key;
-    assert_ok(gyre_model_save(model, in_folder(name), GYRE_DTYPE_BF16, &err));
-    gyre_model_free(model);
+    save_model(model, name, GYRE_DTYPE_BF16);
 }
 
 #define BEGINS "logits: not finite: the query projection overflows first in layer 1, at token "
@@ -191,22 +181,12 @@ static void audit(void **state) {
 
 /* A loss of so many nats has no perplexity. */
 static void infinite_perplexity(void **state) {
-    gyre_model_config config = gyre_model_config_default();
-    gyre_model *model = NULL;
-    gyre_error err = {0, ""};
+    const gyre_model_config config = small_config(GYRE_KIND_ROPE, 1, TRAINED);
+    gyre_model *model = create_model(&config, 1);
     (void)state;
-    config.model_dim = 32;
-    config.layers = 1;
-    config.heads = config.kv_heads = 2;
-    config.head_dim = 16;
-    config.mlp_dim = 32;
-    config.position.kind = GYRE_KIND_ROPE;
-    config.position.trained_length = TRAINED;
-    assert_ok(gyre_model_create(&model, &config, 1, &err));
     for (int64_t i = 0; i < config.model_dim; i++)
         model->weights[model->layout.final_norm.offset + i] *= 1e6f;
-    assert_ok(gyre_model_save(model, in_folder("wild"), GYRE_DTYPE_F32, &err));
-    gyre_model_free(model);
+    save_model(model, "wild", GYRE_DTYPE_F32);
     const outcome *o = run("eval @wild --text @text --contexts 32 --windows 2 --json");
     if (o->exit != 1 || !strstr(o->err, "none at 32 tokens, window 1 of 2: loss: ") ||
         !strstr(o->err, " nats per token, whose perplexity is infinite"))

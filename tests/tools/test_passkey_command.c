@@ -207,19 +207,9 @@ typedef struct asked {
 } asked;
 
 static gyre_model *model_of(gyre_kind kind) {
-    gyre_model_config config = gyre_model_config_default();
-    gyre_model *model = NULL;
-    gyre_error err = {0, ""};
-    config.model_dim = 32;
-    config.layers = 2;
-    config.heads = config.kv_heads = 2;
-    config.head_dim = 16;
-    config.mlp_dim = 32;
-    config.position.kind = kind;
-    config.position.trained_length = 256;
+    gyre_model_config config = small_config(kind, 2, 256);
     if (kind == GYRE_KIND_LEARNED) config.position.input.positions = LENGTH - 100;
-    if (gyre_model_create(&model, &config, 4, &err)) fail_msg("%s", err.text);
-    return model;
+    return create_model(&config, 4);
 }
 
 static gyre_status note_order(void *ctx, const passkey_cell *cell, gyre_error *err) {
