@@ -177,11 +177,19 @@ static size_t slot_bytes(const gyre_cache *cache) {
            (size_t)c->gate_heads * sizeof(double);
 }
 
+/* One page more than is filled, so that one can be rewritten.  The page of a sequence that is alone is rewritten in itself:
+ * no token there belongs to another sequence. */
+static int64_t count_pages(const gyre_cache *cache) {
+    const gyre_cache_config *c = &cache->config;
+    if (cache->contiguous) return c->sequences > 1 ? c->sequences + 1 : 1;
+    return (c->max_tokens - 1) / c->page_tokens + 2;
+}
+
 static void measure(gyre_cache *cache) {
     const gyre_cache_config *c = &cache->config;
     cache->contiguous = c->page_tokens == 0;
     cache->page_tokens = cache->contiguous ? c->max_tokens / c->sequences : c->page_tokens;
-    cache->pages = (cache->contiguous ? c->sequences : (c->max_tokens - 1) / c->page_tokens + 1) + 1;
+    cache->pages = count_pages(cache);
     cache->axes = gyre_cache_axes_of(c->encoding);
     cache->rotated = c->keys == GYRE_CACHE_KEYS_ROTATED && gyre_cache_rotates(c->encoding);
     cache->k = (gyre_cache_rows){.dtype = c->key_dtype, .channels = c->head_dim};

@@ -203,7 +203,8 @@ static void copy_on_write(gyre_cache *cache, gyre_sequence *sequence) {
     gyre_slot_ranges_merge(sequence);
 }
 
-/* Each sequence has at most one page, so of the sequences + 1 pages one is free for copy_on_write. */
+/* Each sequence has at most one page, so of the sequences + 1 pages one is free for copy_on_write.  A sequence that is alone
+ * shares no token: compacting its page gives it all of the room. */
 static gyre_status reserve_contiguous(gyre_cache *cache, gyre_sequence *sequence, int64_t tokens) {
     if (tokens > cache->page_tokens - sequence->tokens) return GYRE_ENOMEM;
     const gyre_status status = gyre_slot_ranges_reserve(cache, sequence, 1);
