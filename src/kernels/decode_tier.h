@@ -83,32 +83,49 @@ TIER_INLINE void prefetch_rows(const void *rows, int64_t n, int64_t step, int64_
     }
 }
 
-/* Up to four queries. */
+/* Four queries, two or one. */
 typedef struct query_group {
     const float *q;
-    int64_t row, first;
+    int64_t row, first, rows;
     int prefetch; /* 1: this group is the first to read the keys */
     int64_t away; /* prefetch_distance */
 } query_group;
 
-/* Adds channels from .. channels - 1 to the sums, one vector at a time; keys are widened once for all queries. */
-TIER_INLINE void score_channels(elem_type type, const query_group *q, const char *const *k, int64_t from, int64_t channels,
+/* Adds channels from .. whole - 1 to the sums, one vector at a time; keys are widened once for all queries. */
+TIER_INLINE void score_channels(elem_type type, const query_group *q, const char *const *k, int64_t from, int64_t whole,
                                 vec *sum, int rows) {
     const int keys = DECODE_ACCUMULATORS / rows;
-    for (int64_t c = from; c < channels; c += LANES) {
-        const int64_t left = channels - c;
+    for (int64_t c = from; c < whole; c += LANES) {
         vec y[4];
         DECODE_UNROLL
         for (int r = 0; r < rows; r++)
             y[r] = vec_in_register(vec_load(q->q + r * q->row + c));
         DECODE_UNROLL
         for (int j = 0; j < keys; j++) {
-            const vec x = vec_in_register(load_up_to(type, k[j] + c * type.size, left));
+            const vec x = vec_in_register(type.load(k[j] + c * type.size));
             DECODE_UNROLL
             for (int r = 0; r < rows; r++)
                 sum[r * keys + j] = vec_fma(y[r], x, sum[r * keys + j]);
         }
     }
+}
+
+/* The last n < LANES channels, from c on.  The sums go through memory, so that the loops need no code for each of them. */
+TIER_INLINE void score_last_channels(elem_type type, const query_group *q, const char *const *k, int64_t c, int64_t n,
+                                     vec *sum, int rows) {
+    const int keys = DECODE_ACCUMULATORS / rows;
+    vec all[DECODE_ACCUMULATORS];
+    DECODE_UNROLL
+    for (int i = 0; i < DECODE_ACCUMULATORS; i++)
+        all[i] = sum[i];
+    for (int j = 0; j < keys; j++) {
+        const vec x = load_partial(type, k[j] + c * type.size, n);
+        for (int r = 0; r < rows; r++)
+            all[r * keys + j] = vec_fma(vec_load(q->q + r * q->row + c), x, all[r * keys + j]);
+    }
+    DECODE_UNROLL
+    for (int i = 0; i < DECODE_ACCUMULATORS; i++)
+        sum[i] = all[i];
 }
 
 /* bf16 keys, two to a 32-bit lane; the queries were deinterleaved to match.  out = channels done. */
@@ -144,11 +161,11 @@ TIER_INLINE void score_accumulators(elem_type type, int deinterleaved, const que
     for (int i = 0; i < DECODE_ACCUMULATORS; i++)
         sum[i] = vec_set1(0);
     score_channels(type, q, k, deinterleaved ? score_deinterleaved(q, k, channels, sum, rows) : 0, whole, sum, rows);
-    if (whole < channels) score_channels(type, q, k, whole, channels, sum, rows);
+    if (whole < channels) score_last_channels(type, q, k, whole, channels - whole, sum, rows);
 }
 
-/* One query and one key.  With a single query the keys are read one after the other, the fastest order for memory; each sum
- * is the same as in score_accumulators. */
+/* One query and one key; the sum is the same as in score_accumulators.  With a single query the keys are read one after the
+ * other, which is the fastest order for memory. */
 TIER_INLINE vec score_pair(elem_type type, int deinterleaved, const float *q, const char *k, int64_t channels) {
     const int64_t whole = channels / LANES * LANES;
     vec sum = vec_set1(0);
@@ -163,35 +180,30 @@ TIER_INLINE vec score_pair(elem_type type, int deinterleaved, const float *q, co
     return c < channels ? vec_fma(vec_load(q + c), load_partial(type, k + c * type.size, channels - c), sum) : sum;
 }
 
-/* scores of keys first .. first + n - 1 = the sums of each accumulator. */
-TIER_INLINE void store_scores(const gyre_key_scores *p, const query_group *q, int64_t first, int64_t n, const vec *sum,
-                              int rows) {
+/* scores of a block of keys from `first` on = the sums of each accumulator. */
+TIER_INLINE void store_scores(const gyre_key_scores *p, const query_group *q, int64_t first, const vec *sum, int rows) {
     const int keys = DECODE_ACCUMULATORS / rows;
     float total[DECODE_ACCUMULATORS];
+    float *scores = p->scores + q->first * p->score_row_stride + first;
     DECODE_UNROLL
     for (int i = 0; i < DECODE_ACCUMULATORS; i += LANES)
         vec_store(total + i, vec_reduce_add_each(sum + i));
-    float *scores = p->scores + q->first * p->score_row_stride + first;
     DECODE_UNROLL
     for (int r = 0; r < rows; r++)
-        if (n == keys)
-            memcpy(scores + r * p->score_row_stride, total + r * keys, (size_t)keys * sizeof *total);
-        else
-            for (int64_t j = 0; j < n && j < keys; j++)
-                scores[r * p->score_row_stride + j] = total[r * keys + j];
+        memcpy(scores + r * p->score_row_stride, total + r * keys, (size_t)keys * sizeof *total);
 }
 
-/* Keys first .. first + n - 1 and `rows` queries.  If n is less than a block, the last key fills the unused places. */
+/* A block of keys from `first` on, and `rows` queries. */
 TIER_INLINE void score_block(elem_type type, int deinterleaved, const gyre_key_scores *p, const query_group *q,
-                             int64_t first, int64_t n, int rows) {
+                             int64_t first, int rows) {
     const int keys = DECODE_ACCUMULATORS / rows;
     const int64_t step = p->k_row_stride * type.size;
     const char *k[DECODE_ACCUMULATORS], *at = (const char *)p->k + first * step;
     vec sum[DECODE_ACCUMULATORS];
-    if (q->prefetch && rows > 1) prefetch_rows(at, n, step, p->channels * type.size, q->away);
+    if (q->prefetch && rows > 1) prefetch_rows(at, keys, step, p->channels * type.size, q->away);
     DECODE_UNROLL
     for (int j = 0; j < keys; j++)
-        k[j] = at + (j < n ? j : n - 1) * step;
+        k[j] = at + j * step;
     if (rows == 1)
         for (int j = 0; j < keys; j++) {
             if (q->prefetch) prefetch_rows(at + j * step, 1, step, p->channels * type.size, q->away);
@@ -199,20 +211,42 @@ TIER_INLINE void score_block(elem_type type, int deinterleaved, const gyre_key_s
         }
     else
         score_accumulators(type, deinterleaved, q, k, p->channels, sum, rows);
-    store_scores(p, q, first, n, sum, rows);
+    store_scores(p, q, first, sum, rows);
 }
 
-TIER_INLINE void score_keys(elem_type type, int deinterleaved, const gyre_key_scores *p, const query_group *q, int rows) {
+/* Whole blocks of keys.  out = keys done. */
+TIER_INLINE int64_t score_blocks(elem_type type, int deinterleaved, const gyre_key_scores *p, const query_group *q,
+                                 int rows) {
     const int keys = DECODE_ACCUMULATORS / rows;
     int64_t j = 0;
     for (; j + keys <= p->keys; j += keys)
-        score_block(type, deinterleaved, p, q, j, keys, rows);
-    if (j < p->keys) score_block(type, deinterleaved, p, q, j, p->keys - j, rows);
+        score_block(type, deinterleaved, p, q, j, rows);
+    return j;
+}
+
+/* out = the products of a query and key j, a sum in each lane.  Always inlined. */
+typedef vec pair_products(elem_type type, int deinterleaved, const gyre_key_scores *p, const float *query, int64_t j);
+
+TIER_INLINE vec stored_pair(elem_type type, int deinterleaved, const gyre_key_scores *p, const float *query, int64_t j) {
+    return score_pair(type, deinterleaved, query, (const char *)p->k + j * p->k_row_stride * type.size, p->channels);
+}
+
+/* The keys from `first` on, fewer than a block: one pair at a time.  q->rows is not a constant, so all groups share this
+ * code. */
+TIER_INLINE void score_rest(elem_type type, int deinterleaved, pair_products *products, const gyre_key_scores *p,
+                            const query_group *q, int64_t first) {
+    const int64_t n = p->keys - first, step = p->k_row_stride * type.size;
+    if (q->prefetch) prefetch_rows((const char *)p->k + first * step, n, step, p->channels * type.size, q->away);
+    for (int64_t r = 0; r < q->rows; r++) {
+        float *scores = p->scores + (q->first + r) * p->score_row_stride + first;
+        for (int64_t j = 0; j < n; j++)
+            scores[j] = vec_reduce_add(products(type, deinterleaved, p, q->q + r * q->row, first + j));
+    }
 }
 
 /* Prepares queries for score_deinterleaved: splits each 2 LANES channels into those at even and at odd places. */
-TIER_INLINE void deinterleave_queries(const query_group *q, int64_t channels, int rows, float *to) {
-    for (int r = 0; r < rows; r++, to += MAX_DEINTERLEAVED) {
+TIER_INLINE void deinterleave_queries(const query_group *q, int64_t channels, float *to) {
+    for (int64_t r = 0; r < q->rows; r++, to += MAX_DEINTERLEAVED) {
         const float *from = q->q + r * q->row;
         int64_t c = 0;
         for (; c + 2 * LANES <= channels; c += 2 * LANES) {
@@ -226,19 +260,29 @@ TIER_INLINE void deinterleave_queries(const query_group *q, int64_t channels, in
     }
 }
 
-TIER_INLINE void score_group(elem_type type, int is_bf16, const gyre_key_scores *p, int64_t first, int rows) {
-    const int64_t away = prefetch_distance(rows == 1 ? PREFETCH_BYTES_ONE_ROW : PREFETCH_BYTES, p->channels * type.size,
-                                           p->k_row_stride * type.size);
-    query_group q = {p->q + first * p->q_row_stride, p->q_row_stride, first, first == 0 && !p->prefetched, away};
-    if (is_bf16 && p->channels <= MAX_DEINTERLEAVED) {
-        float deinterleaved[4 * MAX_DEINTERLEAVED];
-        deinterleave_queries(&q, p->channels, rows, deinterleaved);
-        q.q = deinterleaved;
-        q.row = MAX_DEINTERLEAVED;
-        score_keys(type, 1, p, &q, rows);
-    } else {
-        score_keys(type, 0, p, &q, rows);
-    }
+/* The queries from `first` on: four of them, or two, or one.  ahead: how far keys are prefetched, in bytes. */
+TIER_INLINE query_group query_group_at(const gyre_key_scores *p, int64_t first, int64_t size, int64_t ahead) {
+    const int64_t left = p->rows - first;
+    const int64_t away = prefetch_distance(ahead, p->channels * size, p->k_row_stride * size);
+    return (query_group){p->q + first * p->q_row_stride,
+                         p->q_row_stride,
+                         first,
+                         left >= 4   ? 4
+                         : left >= 2 ? 2
+                                     : 1,
+                         first == 0 && !p->prefetched,
+                         away};
+}
+
+TIER_INLINE void score_group(elem_type type, int deinterleaved, const gyre_key_scores *p, const query_group *q) {
+    int64_t done = 0;
+    if (q->rows == 4)
+        done = score_blocks(type, deinterleaved, p, q, 4);
+    else if (q->rows == 2)
+        done = score_blocks(type, deinterleaved, p, q, 2);
+    else
+        done = score_blocks(type, deinterleaved, p, q, 1);
+    if (done < p->keys) score_rest(type, deinterleaved, stored_pair, p, q, done);
 }
 
 TIER_INLINE void multiply_by_key_scales(const gyre_key_scores *p) {
@@ -253,11 +297,19 @@ TIER_INLINE void multiply_by_key_scales(const gyre_key_scores *p) {
 }
 
 TIER_INLINE void score_rows(elem_type type, int is_bf16, const gyre_key_scores *p) {
-    int64_t r = 0;
-    for (; r + 4 <= p->rows; r += 4)
-        score_group(type, is_bf16, p, r, 4);
-    if (r + 2 <= p->rows) score_group(type, is_bf16, p, r, 2), r += 2;
-    if (r < p->rows) score_group(type, is_bf16, p, r, 1);
+    query_group q;
+    for (int64_t r = 0; r < p->rows; r += q.rows) {
+        q = query_group_at(p, r, type.size, p->rows - r == 1 ? PREFETCH_BYTES_ONE_ROW : PREFETCH_BYTES);
+        if (is_bf16 && p->channels <= MAX_DEINTERLEAVED) {
+            float deinterleaved[4 * MAX_DEINTERLEAVED];
+            deinterleave_queries(&q, p->channels, deinterleaved);
+            q.q = deinterleaved;
+            q.row = MAX_DEINTERLEAVED;
+            score_group(type, 1, p, &q);
+        } else {
+            score_group(type, 0, p, &q);
+        }
+    }
     multiply_by_key_scales(p);
 }
 

@@ -2,8 +2,8 @@
  * one instruction to widen 32 integers for up to four queries.
  *
  * Queries and weights are rounded to 16 bits: a row x becomes integers near x / unit, where unit = max |x| / 32767, so each
- * is off by at most unit / 2.  A row with an infinity or a NaN goes through the float kernels.  A row's integers depend on
- * nothing else, so neither do its results. */
+ * is off by at most unit / 2.  A row with an infinity or a NaN goes through the float kernels of the base tier.  A row's
+ * integers depend on nothing else, so neither do its results. */
 #ifndef GYRE_KERNELS_Q8_VNNI_H
 #define GYRE_KERNELS_Q8_VNNI_H
 
@@ -50,7 +50,8 @@ typedef struct q8_rows {
     int64_t away; /* prefetch_distance */
 } q8_rows;
 
-/* As score_block.  A lane of a sum has at most Q8_MAX_CHANNELS / LANES products, which fit 32 bits. */
+/* n keys from `first` on, at most a block; the last one fills the places of those that are missing.  A lane of a sum has at
+ * most Q8_MAX_CHANNELS / LANES products, which fit 32 bits. */
 TIER_INLINE void score_q8_block(const gyre_key_scores *p, const q8_rows *q, int64_t r0, int64_t first, int64_t n, int rows) {
     const int keys = DECODE_ACCUMULATORS / rows;
     const int8_t *k[DECODE_ACCUMULATORS], *at = (const int8_t *)p->k + first * p->k_row_stride;
@@ -102,10 +103,8 @@ TIER_INLINE void score_q8_group(const gyre_key_scores *p, int64_t r0, int rows) 
         for (int j = 0; j < keys; j++)
             q.units[r * keys + j] = unit;
     }
-    int64_t j = 0;
-    for (; j + keys <= p->keys; j += keys)
-        score_q8_block(p, &q, r0, j, keys, rows);
-    if (j < p->keys) score_q8_block(p, &q, r0, j, p->keys - j, rows);
+    for (int64_t j = 0; j < p->keys; j += keys)
+        score_q8_block(p, &q, r0, j, p->keys - j < keys ? p->keys - j : keys, rows);
     for (int r = 0; r < rows; r++) {
         gyre_key_scores one = *p;
         if (q.finite[r]) continue;
@@ -113,14 +112,14 @@ TIER_INLINE void score_q8_group(const gyre_key_scores *p, int64_t r0, int rows) 
         one.q += (r0 + r) * p->q_row_stride;
         one.scores += (r0 + r) * p->score_row_stride;
         one.k_scale = NULL;
-        score_rows((elem_type){load_q8, NULL, 1}, 0, &one);
+        NAME_IN(TIER_BASE, score_rows_q8)(&one);
     }
 }
 
 KERNEL(score_rows_q8)(const gyre_key_scores *p) {
     int64_t r = 0;
     if (p->channels > Q8_MAX_CHANNELS) {
-        score_rows((elem_type){load_q8, NULL, 1}, 0, p);
+        NAME_IN(TIER_BASE, score_rows_q8)(p);
         return;
     }
     for (; r + 4 <= p->rows; r += 4)
@@ -207,7 +206,7 @@ TIER_INLINE void sum_q8_group(const gyre_weighted_values *p, int64_t r0, int row
         one.rows = 1;
         one.weights += (r0 + r) * p->weight_row_stride;
         one.out += (r0 + r) * p->out_row_stride;
-        weighted_sum_rows((elem_type){load_q8, NULL, 1}, 0, &one);
+        NAME_IN(TIER_BASE, weighted_sum_q8)(&one);
     }
 }
 

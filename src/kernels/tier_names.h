@@ -13,7 +13,6 @@
 #ifdef TIER_BASE
 #define KERNEL(name)                  static inline void OF_TIER(name) /* the templates define more than the tier uses */
 #define GYRE_KERNEL(name, parameters) void NAME_IN(TIER_BASE, name) parameters;
-#define GYRE_KERNEL_OWN(name, parameters)
 #else
 #define KERNEL(name)                  void OF_TIER(name)
 #define GYRE_KERNEL(name, parameters) void OF_TIER(name) parameters;
