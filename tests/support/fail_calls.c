@@ -1,7 +1,7 @@
 /* fail_calls.c: preloaded into a program, makes its n-th call of a kind fail: GYRE_FAIL=KIND:N; KIND:N+ the later ones too.
- * GYRE_FAIL_COUNT names a file that gets the number of such calls at the end.  Kinds: memory, open (also fopen, fdopen),
- * read (also fread), stat (also fstat), list (opendir, readdir), write, sync (fsync, fdatasync), rename, map, thread,
- * access, unlink (also rmdir). */
+ * GYRE_FAIL_COUNT names a file that gets a line "KIND CALLS" for each kind at the end.  Kinds: memory, open (also fopen,
+ * fdopen), read (also fread), stat (also fstat), list (opendir, readdir), write, sync (fsync, fdatasync), rename, map,
+ * thread, access, unlink (also rmdir). */
 #define _GNU_SOURCE /* RTLD_NEXT */
 #include <dirent.h>
 #include <dlfcn.h>
@@ -27,7 +27,7 @@ enum { MEMORY, OPEN, READ, WRITE, SYNC, RENAME, MAP, THREAD, STAT, LIST, ACCESS,
 static int wanted = -2; /* -2: the environment was not read; -1: none */
 static long fail_at;
 static int goes_on;
-static atomic_long calls;
+static atomic_long calls[KINDS];
 
 static void read_environment(void) {
     const char *text = getenv("GYRE_FAIL"), *colon = text ? strchr(text, ':') : NULL;
@@ -42,8 +42,8 @@ static void read_environment(void) {
 
 static int fails(int kind, int code) {
     if (wanted == -2) read_environment();
+    const long call = atomic_fetch_add(&calls[kind], 1) + 1;
     if (kind != wanted) return 0;
-    const long call = atomic_fetch_add(&calls, 1) + 1;
     if (goes_on ? call < fail_at : call != fail_at) return 0;
     errno = code;
     return 1;
@@ -123,10 +123,12 @@ int pthread_create(pthread_t *thread, const pthread_attr_t *how, void *(*run)(vo
 
 __attribute__((destructor)) static void report(void) {
     const char *path = getenv("GYRE_FAIL_COUNT");
-    char text[32];
+    char text[512];
+    size_t length = 0;
     const int fd = path ? REAL(open)(path, O_WRONLY | O_CREAT | O_TRUNC, 0600) : -1;
     if (fd < 0) return;
-    const int length = snprintf(text, sizeof text, "%ld\n", atomic_load(&calls));
-    if (REAL(write)(fd, text, (size_t)length) < 0) perror(path);
+    for (int i = 0; i < KINDS; i++)
+        length += (size_t)snprintf(text + length, sizeof text - length, "%s %ld\n", kinds[i], atomic_load(&calls[i]));
+    if (REAL(write)(fd, text, length) < 0) perror(path);
     close(fd);
 }
