@@ -88,11 +88,20 @@ int main(void) {
     slopes();
     bias_table();
 
-    /* [gyre_kind_name] */
-    for (int kind = GYRE_KIND_NOPE; gyre_kind_name((gyre_kind)kind) != NULL; kind++)
+    /* [gyre_kind_name gyre_kind_find] */
+    for (int kind = 1; gyre_kind_name((gyre_kind)kind) != NULL; kind++)
         printf("%s ", gyre_kind_name((gyre_kind)kind));
     printf("\n");
     expect(strcmp(gyre_kind_name(GYRE_KIND_TRANSFORMER_XL), "transformer-xl") == 0);
+    expect(gyre_kind_find("alibi") == GYRE_KIND_ALIBI && gyre_kind_find("unknown") == 0);
+    /* [end] */
+
+    /* [gyre_kind_has gyre_kind_places] */
+    for (int kind = 1; gyre_kind_name((gyre_kind)kind) != NULL; kind++)
+        if (gyre_kind_has((gyre_kind)kind, GYRE_TRAIT_ENDS))
+            printf("%s has no position past its table\n", gyre_kind_name((gyre_kind)kind));
+    expect(gyre_kind_has(GYRE_KIND_ROPE, GYRE_TRAIT_ROTATES) && !gyre_kind_has(GYRE_KIND_ALIBI, GYRE_TRAIT_ROTATES));
+    expect(gyre_kind_places(GYRE_KIND_SHAW) == (GYRE_PLACE_SCORE | GYRE_PLACE_VALUE));
     /* [end] */
     return 0;
 }

@@ -50,6 +50,8 @@ GYRE_API const gyre_config_field *gyre_config_field_at(int i);
 GYRE_API const gyre_config_field *gyre_config_find_field(const char *name);
 /* out = 1 if the field has an effect on this config: its kind has it, and so has the value of the member at `when`. */
 GYRE_API int gyre_config_field_acts(const gyre_config *config, const gyre_config_field *field);
+/* The same of the field of that name; 0 if there is none. */
+GYRE_API int gyre_config_has(const gyre_config *config, const char *name);
 
 /* The value of a field; the member that its type uses, the others are 0. */
 typedef struct gyre_field_value {

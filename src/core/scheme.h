@@ -36,6 +36,7 @@ typedef struct gyre_weighted_rows {
 typedef struct gyre_scheme {
     gyre_kind kind;
     unsigned places; /* GYRE_PLACE_* */
+    unsigned traits; /* GYRE_TRAIT_*, but BIAS, which bias_row below says */
     /* 1: b falls or grows with |k - q| without bound.  Attention then forms the scores of a row relative to the bias of its
      * nearest key. */
     int decays;

@@ -231,6 +231,7 @@ static void bias_tile(const gyre_encoding *encoding, const gyre_tables *tables, 
 
 const gyre_scheme gyre_scheme_alibi = {.kind = GYRE_KIND_ALIBI,
                                        .places = GYRE_PLACE_SCORE,
+                                       .traits = GYRE_TRAIT_SLOPES,
                                        .init = init,
                                        .decays = 1,
                                        .same_at = same_at,

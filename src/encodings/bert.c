@@ -30,6 +30,7 @@ static void suggest(gyre_config *config) {
 
 const gyre_scheme gyre_scheme_bert = {.kind = GYRE_KIND_BERT,
                                       .places = GYRE_PLACE_SCORE,
+                                      .traits = GYRE_TRAIT_ENDS,
                                       .init = init,
                                       .suggest = suggest,
                                       .row_source = GYRE_ROW_SOURCE_SHARED};

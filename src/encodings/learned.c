@@ -96,6 +96,7 @@ static gyre_weighted_rows input_weighted_rows(const gyre_encoding *encoding, int
 
 const gyre_scheme gyre_scheme_learned = {.kind = GYRE_KIND_LEARNED,
                                          .places = GYRE_PLACE_INPUT,
+                                         .traits = GYRE_TRAIT_ENDS,
                                          .init = init,
                                          .suggest = suggest,
                                          .input_weighted_rows = input_weighted_rows};

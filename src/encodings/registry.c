@@ -14,6 +14,17 @@ const gyre_scheme *gyre_scheme_find(gyre_kind kind) {
     return NULL;
 }
 
+int gyre_kind_has(gyre_kind kind, gyre_trait trait) {
+    const gyre_scheme *scheme = gyre_scheme_find(kind);
+    if (!scheme) return 0;
+    return trait == GYRE_TRAIT_BIAS ? scheme->bias_row != NULL : (scheme->traits & trait) != 0;
+}
+
+unsigned gyre_kind_places(gyre_kind kind) {
+    const gyre_scheme *scheme = gyre_scheme_find(kind);
+    return scheme ? scheme->places : 0;
+}
+
 gyre_status gyre_config_suggest(gyre_config *config) {
     gyre_config own;
     if (gyre_sized_read(&own, sizeof own, config, "gyre_config", NULL)) return GYRE_EINVAL;

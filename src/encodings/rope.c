@@ -463,6 +463,7 @@ static void suggest(gyre_config *config) {
 
 const gyre_scheme gyre_scheme_rope = {.kind = GYRE_KIND_ROPE,
                                       .places = GYRE_PLACE_QUERY_KEY,
+                                      .traits = GYRE_TRAIT_ROTATES,
                                       .same_at = gyre_rope_same_frequencies,
                                       .init = init,
                                       .suggest = suggest};

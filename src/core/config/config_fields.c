@@ -52,6 +52,11 @@ const char *gyre_longrope_start_name(gyre_longrope_start mode) {
 const char *gyre_kind_name(gyre_kind kind) {
     return spelling(kinds, (int)kind);
 }
+gyre_kind gyre_kind_find(const char *name) {
+    for (const gyre_field_name *kind = kinds; name && kind->text; kind++)
+        if (strcmp(kind->text, name) == 0) return (gyre_kind)kind->value;
+    return (gyre_kind)0;
+}
 
 const char *gyre_field_spelling(const gyre_config_field *field, int value) {
     return spelling(field->names, value);
@@ -108,6 +113,11 @@ int gyre_config_field_acts(const gyre_config *config, const gyre_config_field *f
     if (field->when == 0) return 1;
     memcpy(&value, (const char *)config + field->when, sizeof value);
     return value >= 0 && value < 32 && (field->when_values >> value & 1);
+}
+
+int gyre_config_has(const gyre_config *config, const char *name) {
+    const gyre_config_field *field = gyre_config_find_field(name);
+    return field && gyre_config_field_acts(config, field);
 }
 
 gyre_field_value gyre_config_get(const gyre_config *config, const gyre_config_field *field) {
