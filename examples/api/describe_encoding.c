@@ -1,5 +1,6 @@
 /* describe_encoding.c: a scheme from a config, and everything that an encoding tells about itself. */
 #include "example.h"
+#include "gyre/gyre_fields.h"
 
 static void scaled_rope(void) {
     /* [gyre_encoding_create gyre_encoding_get_config gyre_encoding_places] */

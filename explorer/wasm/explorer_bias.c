@@ -1,5 +1,6 @@
 /* explorer_bias.c: what schemes add to scores, as maps of n queries by n keys. */
 #include "explorer/wasm/explorer_numbers.h"
+#include "gyre/gyre_fields.h"
 #include "util/error.h"
 #include <math.h>
 #include <stdlib.h>
@@ -7,40 +8,42 @@
 
 enum { MAX_TOKENS = 512, MAX_HEADS = 64, DEFAULT_HEADS = 8, DEFAULT_FACTOR = 4 };
 
+/* Schemes in more than one form.  A scheme that puts a number on a score is found under its own name, and so is DeBERTa,
+ * whose rows are drawn. */
 static const struct {
-    const char *name;
-    gyre_kind kind;
+    const char *name, *scheme;
     gyre_decay decay;
     gyre_slope_scaling slopes;
-} kinds[] = {{"alibi", GYRE_KIND_ALIBI, GYRE_DECAY_LOG, GYRE_SLOPE_SCALING_NONE},
-             {"alibi-linear", GYRE_KIND_ALIBI, GYRE_DECAY_LOG, GYRE_SLOPE_SCALING_LINEAR},
-             {"alibi-ntk", GYRE_KIND_ALIBI, GYRE_DECAY_LOG, GYRE_SLOPE_SCALING_NTK},
-             {"t5", GYRE_KIND_T5, GYRE_DECAY_LOG, GYRE_SLOPE_SCALING_NONE},
-             {"kerple-log", GYRE_KIND_KERPLE, GYRE_DECAY_LOG, GYRE_SLOPE_SCALING_NONE},
-             {"kerple-power", GYRE_KIND_KERPLE, GYRE_DECAY_POWER, GYRE_SLOPE_SCALING_NONE},
-             {"fire", GYRE_KIND_FIRE, GYRE_DECAY_LOG, GYRE_SLOPE_SCALING_NONE},
-             {"sandwich", GYRE_KIND_SANDWICH, GYRE_DECAY_LOG, GYRE_SLOPE_SCALING_NONE},
-             {"deberta", GYRE_KIND_DEBERTA, GYRE_DECAY_LOG, GYRE_SLOPE_SCALING_NONE}};
-enum { KINDS = sizeof kinds / sizeof *kinds };
+} forms[] = {{"alibi-linear", "alibi", GYRE_DECAY_LOG, GYRE_SLOPE_SCALING_LINEAR},
+             {"alibi-ntk", "alibi", GYRE_DECAY_LOG, GYRE_SLOPE_SCALING_NTK},
+             {"kerple-log", "kerple", GYRE_DECAY_LOG, GYRE_SLOPE_SCALING_NONE},
+             {"kerple-power", "kerple", GYRE_DECAY_POWER, GYRE_SLOPE_SCALING_NONE}};
+enum { FORMS = sizeof forms / sizeof *forms };
+
+/* Sets the kind, and what the form changes.  out = 0 if there is no such scheme. */
+static int choose_form(const char *name, gyre_config *config) {
+    config->kind = gyre_kind_find(name);
+    for (int i = 0; i < FORMS && name; i++)
+        if (strcmp(forms[i].name, name) == 0) {
+            config->kind = gyre_kind_find(forms[i].scheme);
+            config->score.decay = forms[i].decay;
+            config->score.slope_scaling = forms[i].slopes;
+        }
+    return gyre_kind_has(config->kind, GYRE_TRAIT_BIAS) || gyre_config_has(config, "score.position_buckets");
+}
 
 static int64_t or_default(double value, int64_t otherwise) {
     return value >= 1 && value < 1e6 ? (int64_t)value : otherwise;
 }
 
 static gyre_status describe(const char *name, const explorer_bias_params *p, int n, gyre_config *config, gyre_error *err) {
-    int found = -1;
-    for (int i = 0; i < KINDS; i++)
-        if (name && strcmp(kinds[i].name, name) == 0) found = i;
-    if (found < 0) return gyre_fail(err, GYRE_EINVAL, "bias: no kind \"%s\" (explorer)", name ? name : "");
+    if (!choose_form(name, config)) return gyre_fail(err, GYRE_EINVAL, "bias: no kind \"%s\" (explorer)", name ? name : "");
     if (n < 1 || n > MAX_TOKENS) return gyre_fail(err, GYRE_EINVAL, "bias: %d tokens; 1 to %d (explorer)", n, MAX_TOKENS);
-    config->kind = kinds[found].kind;
     config->heads = or_default(p->heads, DEFAULT_HEADS);
     if (config->heads > MAX_HEADS)
         return gyre_fail(err, GYRE_EINVAL, "bias: %lld heads; 1 to %d (explorer)", (long long)config->heads, MAX_HEADS);
     config->head_dim = 64;
     config->trained_length = n;
-    config->score.decay = kinds[found].decay;
-    config->score.slope_scaling = kinds[found].slopes;
     if (config->score.slope_scaling != GYRE_SLOPE_SCALING_NONE) {
         config->score.slope_factor = p->factor != 0 ? p->factor : DEFAULT_FACTOR;
         if (!(config->score.slope_factor >= 1 && config->score.slope_factor <= 1e6))
@@ -49,8 +52,8 @@ static gyre_status describe(const char *name, const explorer_bias_params *p, int
     config->score.max_distance = or_default(p->max_distance, 0);
     config->score.sinusoid_dim = or_default(p->sandwich_dim, 0);
     config->score.bidirectional = p->bidirectional != 0;
-    if (config->kind == GYRE_KIND_T5) config->score.buckets = or_default(p->buckets, 32);
-    if (config->kind == GYRE_KIND_DEBERTA) {
+    config->score.buckets = or_default(p->buckets, 0);
+    if (gyre_config_has(config, "score.position_buckets")) {
         config->score.position_buckets = or_default(p->buckets, 256);
         if (!config->score.max_distance) config->score.max_distance = 512;
     }
@@ -80,15 +83,16 @@ static double example_number(int64_t row, int64_t rows, int64_t head, int bidire
 static void fill_table(const gyre_encoding *encoding, const explorer_bias_params *p, const float *given, int64_t rows,
                        int64_t heads, float *table) {
     const gyre_config *config = gyre_encoding_get_config(encoding);
+    const int by_distance = gyre_config_has(config, "score.buckets"), decays = gyre_config_has(config, "score.decay");
     uint64_t state = p->seed > 0 ? (uint64_t)p->seed : 1;
     for (int64_t row = 0; row < rows; row++)
         for (int64_t head = 0; head < heads; head++) {
             gyre_table_entry entry = {0, 0, 0, 0};
             double value;
-            if (config->kind == GYRE_KIND_T5)
+            if (by_distance)
                 value =
                     given ? (double)given[row * heads + head] : example_number(row, rows, head, config->score.bidirectional);
-            else if (config->kind == GYRE_KIND_KERPLE)
+            else if (decays)
                 value = row == 0 ? (p->r1 > 0 ? p->r1 : 1) : (p->r2 > 0 ? p->r2 : 0.5);
             else if (gyre_encoding_table_entry(encoding, GYRE_TABLE_BIAS, head, row, 0, &entry))
                 value = 0;
@@ -125,12 +129,10 @@ static gyre_status fill_map(const gyre_encoding *encoding, const gyre_tables *ta
 }
 
 static void fill_buckets(const gyre_encoding *encoding, int n, int32_t *bucket) {
-    const gyre_kind kind = gyre_encoding_get_config(encoding)->kind;
-    const int has_rows = kind == GYRE_KIND_T5 || kind == GYRE_KIND_DEBERTA;
     for (int m = 0; m < n; m++)
         for (int k = 0; k < n; k++) {
             int64_t row = -1;
-            if (!has_rows || gyre_encoding_row(encoding, m, k, &row)) row = -1;
+            if (gyre_encoding_row(encoding, m, k, &row)) row = -1;
             bucket[m * n + k] = (int32_t)row;
         }
 }
@@ -145,7 +147,7 @@ int explorer_bias(const char *kind, const explorer_bias_params *params, const fl
     if (!status) status = gyre_encoding_create(&encoding, &config, NULL, &explorer_failure);
     if (!status) status = make_table(encoding, params, table, &tables, &memory, &explorer_failure);
     if (!status) fill_buckets(encoding, n, bucket);
-    if (!status && config.kind == GYRE_KIND_DEBERTA) /* adds products with vectors of q and k, no number */
+    if (!status && !gyre_kind_has(config.kind, GYRE_TRAIT_BIAS)) /* products with vectors of q and k, no number */
         for (int64_t i = 0; i < config.heads * n * n; i++)
             map[i] = NAN;
     else if (!status)

@@ -186,7 +186,7 @@ int explorer_setup(const char *text, double factor, double base, double head_dim
         return GYRE_EINVAL;
     gyre_status status = choose(text, factor, &chosen, &explorer_failure);
     gyre_config config = GYRE_INIT(gyre_config);
-    config.kind = GYRE_KIND_ROPE;
+    config.kind = gyre_kind_find("rope");
     config.head_dim = dim;
     config.trained_length = trained_length;
     config.rope.base = base;

@@ -535,20 +535,8 @@ typedef struct gyre_config {
 
 /* out = "nope", "learned", ...: the name in the command and in config.json; NULL for other values.  Kinds count from 1. */
 GYRE_API const char *gyre_kind_name(gyre_kind kind);
-/* out = the kind of that name; 0, which is no kind, where there is none. */
+/* out = the kind of that name; 0, which is no kind, where there is none.  gyre_fields.h asks a kind what it can do. */
 GYRE_API gyre_kind gyre_kind_find(const char *name);
-/* What a scheme can do, whatever its config says.  A program that asks this way needs no list of kinds. */
-typedef enum gyre_trait {
-    GYRE_TRAIT_ROTATES =
-        1, /* turns pairs of channels by frequencies: rope's fields, gyre_encoding_frequencies, gyre_cos_sin */
-    GYRE_TRAIT_SLOPES = 2, /* a slope for each head: gyre_encoding_slopes */
-    GYRE_TRAIT_BIAS = 4,   /* a number on each score: gyre_add_bias */
-    GYRE_TRAIT_ENDS = 8    /* a row for each position or distance up to a last one; beyond it a position is ERANGE */
-} gyre_trait;
-/* out = 1 if schemes of this kind have the trait, else 0; 0 for no kind. */
-GYRE_API int gyre_kind_has(gyre_kind kind, gyre_trait trait);
-/* out = the set of gyre_places where schemes of this kind act; 0 for no kind. */
-GYRE_API unsigned gyre_kind_places(gyre_kind kind);
 /* Fills in fields that config->kind needs and that are zero, as in the papers, from head_dim, heads, trained_length and
  * input.dim: a learned table of trained_length rows, T5's 32 buckets, ...  Fields that are set stay.
  * Errors: EINVAL (config NULL or of no kind). */

@@ -1,4 +1,5 @@
-/* gyre_fields.h: the fields of gyre_config as data, for programs that read, write, compare or print configs.
+/* gyre_fields.h: the fields of gyre_config and the kinds of schemes as data, for programs that read, write, compare or
+ * print configs of any scheme.
  *
  *     for (int i = 0; (field = gyre_config_field_at(i)); i++)
  *         if (gyre_config_field_acts(&config, field)) printf("%s\n", field->name);
@@ -67,6 +68,21 @@ GYRE_API int64_t gyre_config_list_length(const gyre_config *config, const gyre_c
 /* out = the spelling of a value, or NULL; *value = that of a spelling, out = 1, or 0 if no value is spelled so. */
 GYRE_API const char *gyre_field_spelling(const gyre_config_field *field, int value);
 GYRE_API int gyre_field_find_value(const gyre_config_field *field, const char *text, int *value);
+
+/* -- kinds -- */
+
+/* What a scheme can do, whatever its config says.  A program that asks this way needs no list of kinds. */
+typedef enum gyre_trait {
+    GYRE_TRAIT_ROTATES =
+        1, /* turns pairs of channels by frequencies: rope's fields, gyre_encoding_frequencies, gyre_cos_sin */
+    GYRE_TRAIT_SLOPES = 2, /* a slope for each head: gyre_encoding_slopes */
+    GYRE_TRAIT_BIAS = 4,   /* a number on each score: gyre_add_bias */
+    GYRE_TRAIT_ENDS = 8    /* a row for each position or distance up to a last one; beyond it a position is ERANGE */
+} gyre_trait;
+/* out = 1 if schemes of this kind have the trait, else 0; 0 for no kind. */
+GYRE_API int gyre_kind_has(gyre_kind kind, gyre_trait trait);
+/* out = the set of gyre_places where schemes of this kind act; 0 for no kind. */
+GYRE_API unsigned gyre_kind_places(gyre_kind kind);
 
 /* out = the spelling of an enumerator in files, options and Python; NULL if it is not one. */
 GYRE_API const char *gyre_scaling_name(gyre_scaling scaling);

@@ -1,5 +1,6 @@
 /* py_encoding.c: the Encoding type: creation, what it is, and its methods, which other files hold. */
 #include "py_encoding.h"
+#include "gyre/gyre_fields.h"
 
 static PyObject *encoding_type;
 
@@ -18,7 +19,7 @@ static PyObject *encoding_new(PyTypeObject *type, PyObject *args, PyObject *keyw
     }
     self->encoding = made;
     const gyre_config *config = gyre_encoding_get_config(made);
-    self->axes = config->kind == GYRE_KIND_ROPE && config->rope.axes > 1 ? config->rope.axes : 1;
+    self->axes = gyre_kind_has(config->kind, GYRE_TRAIT_ROTATES) && config->rope.axes > 1 ? config->rope.axes : 1;
     return (PyObject *)self;
 }
 

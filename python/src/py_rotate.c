@@ -1,4 +1,5 @@
 /* py_rotate.c: rotate, rotate_pair, rerotate and cos_sin. */
+#include "gyre/gyre_fields.h"
 #include "py_encoding.h"
 
 #include "gyre/gyre_cache.h"
@@ -155,7 +156,7 @@ static int check_pair(const rotation *r, const gyre_encoding *encoding, int writ
         gyre_py_fail(GYRE_ESHAPE, "k", "k: has shape %s, but q has %s: they may differ in their heads alone", given, wanted);
         return -1;
     }
-    if (gyre_encoding_get_config(encoding)->kind == GYRE_KIND_ROPE && q[3] != channels) {
+    if (gyre_kind_has(gyre_encoding_get_config(encoding)->kind, GYRE_TRAIT_ROTATES) && q[3] != channels) {
         gyre_py_fail(GYRE_ESHAPE, "q", "q: %lld channels a head, the encoding has %lld", (long long)q[3],
                      (long long)channels);
         return -1;

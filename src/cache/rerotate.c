@@ -111,7 +111,7 @@ static void rotate_block(void *arg, int64_t block) {
 /* -- the call -- */
 
 static gyre_status check_encoding(const gyre_encoding *encoding, const char *argument, int64_t head_dim, gyre_error *err) {
-    if (!encoding->frequency || encoding->config.kind != GYRE_KIND_ROPE)
+    if (!encoding->frequency || !gyre_encoding_rotates(encoding))
         return gyre_fail(err, GYRE_EUNSUPPORTED, "%s: %s rotates nothing (%s)", argument,
                          gyre_kind_name(encoding->scheme->kind), name);
     if (encoding->xpos_log2_decay)

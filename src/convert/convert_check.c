@@ -39,8 +39,8 @@ static int rotation_matches(const gyre_conversion *c, const gyre_reading *readin
     const gyre_config *wanted = gyre_encoding_get_config(c->encoding);
     const int64_t pairs = wanted->rope.dim / 2;
     double attention = 0, wanted_attention = 0, *frequencies = scratch + pairs;
-    if (found->kind != GYRE_KIND_ROPE || found->rope.layout != c->to || found->rope.dim != wanted->rope.dim ||
-        found->rope.first_channel != wanted->rope.first_channel)
+    if (!gyre_kind_has(found->kind, GYRE_TRAIT_ROTATES) || found->rope.layout != c->to ||
+        found->rope.dim != wanted->rope.dim || found->rope.first_channel != wanted->rope.first_channel)
         return 0;
     int same = gyre_encoding_frequencies(c->encoding, c->length, frequencies, &wanted_attention) == GYRE_OK &&
                gyre_encoding_frequencies(encoding, c->length, scratch, &attention) == GYRE_OK &&

@@ -243,7 +243,7 @@ gyre_model_config gyre_llama2c_config(const gyre_llama2c *c, int *tied) {
     config.head_dim = f[DIM] / f[HEADS];
     config.mlp_dim = f[HIDDEN];
     config.norm_epsilon = 1e-5;
-    config.position.kind = GYRE_KIND_ROPE;
+    config.position.kind = gyre_kind_find("rope");
     config.position.trained_length = f[LENGTH];
     *tied = c->header.tied;
     return config;

@@ -1,4 +1,5 @@
 #include "convert/convert_source.h"
+#include "gyre/gyre_fields.h"
 
 #include "files/file_read.h"
 #include "files/replace_folder.h"
@@ -156,5 +157,5 @@ const gyre_layer_reading *gyre_convert_source_rotation(const gyre_convert_source
     const gyre_layer_reading *first = s->reading->groups[0];
     for (int64_t i = 0; i < s->reading->groups_count; i++)
         if (!same_rotation(&first->config, &s->reading->groups[i]->config)) return NULL;
-    return first->config.kind == GYRE_KIND_ROPE ? first : NULL;
+    return gyre_kind_has(first->config.kind, GYRE_TRAIT_ROTATES) ? first : NULL;
 }

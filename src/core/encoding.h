@@ -56,6 +56,11 @@ static inline int64_t gyre_axes_of(const gyre_encoding *encoding) {
     return encoding->axis ? encoding->config.rope.axes : 1;
 }
 
+/* out = 1 if it turns pairs of channels of queries and keys. */
+static inline int gyre_encoding_rotates(const gyre_encoding *encoding) {
+    return (encoding->scheme->traits & GYRE_TRAIT_ROTATES) != 0;
+}
+
 /* out = 1 if two context lengths in use (0 = the encoding's own) give the same rotations and biases. */
 int gyre_encoding_same_at(const gyre_encoding *encoding, int64_t length, int64_t other);
 /* out = what slopes of head `head` are divided by at a length in use (0 = the encoding's own). */

@@ -4,7 +4,7 @@
  * scheme's table of functions. */
 #ifndef GYRE_CORE_SCHEME_H
 #define GYRE_CORE_SCHEME_H
-#include "gyre/gyre.h"
+#include "gyre/gyre_fields.h"
 
 /* A tile of scores and the positions of its rows and columns. */
 typedef struct gyre_bias_tile {

@@ -237,3 +237,12 @@ const gyre_scheme gyre_scheme_alibi = {.kind = GYRE_KIND_ALIBI,
                                        .same_at = same_at,
                                        .bias_row = bias_row,
                                        .bias_tile = bias_tile};
+
+/* -- the simple layer -- */
+
+gyre_status gyre_alibi_create(gyre_encoding **out, int64_t heads, gyre_error *err) {
+    gyre_config config = GYRE_INIT(gyre_config);
+    config.kind = GYRE_KIND_ALIBI;
+    config.heads = heads;
+    return gyre_encoding_create(out, &config, NULL, err);
+}

@@ -467,3 +467,26 @@ const gyre_scheme gyre_scheme_rope = {.kind = GYRE_KIND_ROPE,
                                       .same_at = gyre_rope_same_frequencies,
                                       .init = init,
                                       .suggest = suggest};
+
+/* -- the simple layer -- */
+
+gyre_status gyre_rope_create(gyre_encoding **out, int64_t head_dim, double base, gyre_layout layout, gyre_error *err) {
+    gyre_config config = GYRE_INIT(gyre_config);
+    config.kind = GYRE_KIND_ROPE;
+    config.head_dim = head_dim;
+    config.rope.base = base;
+    config.rope.layout = layout;
+    return gyre_encoding_create(out, &config, NULL, err);
+}
+
+gyre_status gyre_rope_create_scaled(gyre_encoding **out, int64_t head_dim, double base, gyre_scaling scaling, double factor,
+                                    int64_t trained_length, gyre_error *err) {
+    gyre_config config = GYRE_INIT(gyre_config);
+    config.kind = GYRE_KIND_ROPE;
+    config.head_dim = head_dim;
+    config.trained_length = trained_length;
+    config.rope.base = base;
+    config.rope.scaling = scaling;
+    config.rope.factor = factor;
+    return gyre_encoding_create(out, &config, NULL, err);
+}

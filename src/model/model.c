@@ -41,7 +41,7 @@ static gyre_status check_own_attention(const gyre_model_config *c, const gyre_en
 int gyre_rotation_is_plain(const gyre_encoding *encoding) {
     const gyre_config *p = gyre_encoding_get_config(encoding);
     const struct gyre_rope_config *rope = &p->rope;
-    return p->kind == GYRE_KIND_ROPE && gyre_axes_of(encoding) == 1 && rope->scaling == GYRE_SCALING_NONE &&
+    return gyre_encoding_rotates(encoding) && gyre_axes_of(encoding) == 1 && rope->scaling == GYRE_SCALING_NONE &&
            !p->rope.axis[0].own && !p->rope.diffusion.timed && p->rope.clip.mode == GYRE_CLIP_NONE && !rope->far &&
            rope->xpos_base == 0 && !rope->clockwise && (rope->attention_factor == 0 || rope->attention_factor == 1) &&
            p->query.temperature == GYRE_TEMPERATURE_NONE;
@@ -71,7 +71,7 @@ static gyre_status check_parts(const gyre_model_config *c, const gyre_encoding *
     if (c->layer_parts & ~parts)
         return gyre_fail(err, GYRE_EINVAL, "layer_parts: %lld is not a set of gyre_layer_part (model)",
                          (long long)c->layer_parts);
-    const int turns = p->kind == GYRE_KIND_ROPE && !c->rotates_input && p->rope.first_channel == 0 &&
+    const int turns = gyre_encoding_rotates(encoding) && !c->rotates_input && p->rope.first_channel == 0 &&
                       p->rope.layout != GYRE_LAYOUT_INTERLEAVED_TO_HALF;
     if ((c->layer_parts & GYRE_LAYER_PART_POLAR) && (!turns || p->rope.dim != 2 * c->head_dim))
         return gyre_fail(err, GYRE_EINVAL,
@@ -92,7 +92,7 @@ static gyre_status check_experiments(const gyre_model_config *c, const gyre_enco
     if (c->position_form < 0 || c->position_form > GYRE_POSITION_FORM_CONCATENATED)
         return gyre_fail(err, GYRE_EINVAL, "position_form: %lld is not a gyre_position_form (model)",
                          (long long)c->position_form);
-    const int plain = p->kind == GYRE_KIND_SINUSOIDAL && p->input.layout == GYRE_SINUSOID_INTERLEAVED &&
+    const int plain = encoding->scheme->input_row && p->input.layout == GYRE_SINUSOID_INTERLEAVED &&
                       encoding->table[GYRE_TABLE_INPUT].rows == 0;
     if (c->position_form != GYRE_POSITION_FORM_SUM && (!plain || c->model_dim % 8 || c->model_dim > GYRE_MAX_FORMED_DIM))
         return gyre_fail(
@@ -102,8 +102,9 @@ static gyre_status check_experiments(const gyre_model_config *c, const gyre_enco
     if (c->shared_tables && gyre_is_projected(gyre_encoding_row_source(encoding)))
         return gyre_fail(err, GYRE_EINVAL, "shared_tables: the tables of %s are projected by each layer (model)",
                          gyre_kind_name(p->kind));
-    const int turns = p->kind == GYRE_KIND_ROPE && gyre_axes_of(encoding) == 1 && !p->rope.far && p->rope.xpos_base == 0 &&
-                      p->query.temperature == GYRE_TEMPERATURE_NONE && c->model_dim % c->head_dim == 0;
+    const int turns = gyre_encoding_rotates(encoding) && gyre_axes_of(encoding) == 1 && !p->rope.far &&
+                      p->rope.xpos_base == 0 && p->query.temperature == GYRE_TEMPERATURE_NONE &&
+                      c->model_dim % c->head_dim == 0;
     if (c->rotates_input && !turns)
         return gyre_fail(err, GYRE_EINVAL,
                          "rotates_input: needs a plain rotation and a width that is a multiple of head_dim (model)");

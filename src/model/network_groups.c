@@ -12,7 +12,7 @@ static gyre_status create_group(const gyre_network *n, const gyre_layer_reading 
     const gyre_architecture *a = &n->arch;
     gyre_config config = from->config;
     gyre_error why = {0, ""};
-    if (config.kind == GYRE_KIND_ALIBI && config.heads != a->heads)
+    if (gyre_kind_has(config.kind, GYRE_TRAIT_SLOPES) && config.heads != a->heads)
         return gyre_fail(err, GYRE_EFORMAT, "heads: slopes of %lld, but %lld heads (%s)", (long long)config.heads,
                          (long long)a->heads, n->reading->path);
     config.heads = a->heads;
@@ -32,7 +32,7 @@ static int same_positions(const gyre_encoding *a, const gyre_encoding *b) {
     const int64_t pairs = c->rope.dim / 2;
     double one, other, x[MAX_PAIRS], y[MAX_PAIRS];
     if (a == b) return 1;
-    if (c->kind != GYRE_KIND_ROPE || d->kind != GYRE_KIND_ROPE || c->rope.dim != d->rope.dim ||
+    if (!gyre_encoding_rotates(a) || !gyre_encoding_rotates(b) || c->rope.dim != d->rope.dim ||
         c->rope.layout != d->rope.layout || c->rope.scaling != d->rope.scaling || pairs > MAX_PAIRS)
         return 0;
     return gyre_encoding_frequencies(a, 0, x, &one) == GYRE_OK && gyre_encoding_frequencies(b, 0, y, &other) == GYRE_OK &&
@@ -42,7 +42,7 @@ static int same_positions(const gyre_encoding *a, const gyre_encoding *b) {
 static void choose_main_group(gyre_network *n) {
     for (int g = n->groups - 1; g >= 0; g--) {
         const gyre_encoding *encoding = n->group[g].encoding;
-        if (n->group[g].window == 0 && encoding && encoding->config.kind != GYRE_KIND_NOPE) n->main_group = g;
+        if (n->group[g].window == 0 && encoding && gyre_encoding_places(encoding) != 0) n->main_group = g;
     }
     for (int g = 0; g < n->groups; g++)
         n->group[g].shares_main = same_positions(n->group[n->main_group].encoding, n->group[g].encoding);

@@ -1,4 +1,5 @@
 /* read_native.c: model_type gyre: models that no other program can describe.  All profiles read them alike. */
+#include "gyre/gyre_fields.h"
 #include "reading/rope/read_rope.h"
 #include "reading/scaling_traits.h"
 
@@ -233,12 +234,9 @@ static void read_rotation(const gyre_scope *root, gyre_layer_group *group) {
 
 /* -- the whole file -- */
 static int kind_at(const gyre_scope *s, const char *key, gyre_kind *out) {
-    const char *text = gyre_scope_string(s, key, NULL), *name;
-    for (int kind = GYRE_KIND_NOPE; (name = gyre_kind_name((gyre_kind)kind)) != NULL; kind++)
-        if (strcmp(name, text) == 0) {
-            *out = (gyre_kind)kind;
-            return 1;
-        }
+    const char *text = gyre_scope_string(s, key, NULL);
+    *out = gyre_kind_find(text);
+    if (*out) return 1;
     gyre_scope_fail(s, GYRE_EUNSUPPORTED, key, "\"%.60s\" is not known", text);
     return 0;
 }
@@ -292,9 +290,11 @@ void gyre_read_native(const gyre_family *family, const gyre_scope *root) {
     read_fields(root, "input.", group);
     read_fields(root, "score.", group);
     read_fields(root, "query.", group);
-    if (group->config.kind == GYRE_KIND_ROPE) read_rotation(root, group);
-    if (group->config.kind == GYRE_KIND_ALIBI) read_fields(root, "length_", group);
-    if (group->config.kind == GYRE_KIND_LEARNED && !gyre_scope_value(root, "position_table_rows"))
+    if (gyre_kind_has(group->config.kind, GYRE_TRAIT_ROTATES))
+        read_rotation(root, group);
+    else if (gyre_config_has(&group->config, "length_policy"))
+        read_fields(root, "length_", group);
+    if (gyre_config_has(&group->config, "input.positions") && !gyre_scope_value(root, "position_table_rows"))
         gyre_scope_fail(root, GYRE_EFORMAT, "position_table_rows", "missing");
     const int64_t heads = group->config.heads;
     if (gyre_scope_value(root, "alibi_slopes")) group->config.score.slopes = gyre_scope_numbers(root, "alibi_slopes", heads);

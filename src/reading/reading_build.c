@@ -213,7 +213,12 @@ void gyre_build_set_model_type(gyre_build *build, const char *model_type) {
 /* -- groups -- */
 static void init_group(gyre_layer_group *group, const char *name) {
     *group = (gyre_layer_group){.name = name, .softmax_multiplier = 1.0, .config = GYRE_INIT(gyre_config)};
-    group->config.kind = GYRE_KIND_NOPE; /* until a reader finds one */
+    group->config.kind = gyre_kind_find("nope"); /* until a reader finds one */
+}
+
+void gyre_build_set_kind(gyre_build *build, gyre_layer_group *group, const char *kind, const gyre_place *place) {
+    group->config.kind = gyre_kind_find(kind);
+    gyre_build_set_field(build, group, "encoding", GYRE_ORIGIN_FAMILY, place, NULL, "%s", kind);
 }
 
 gyre_layer_group *gyre_build_add_group(gyre_build *build, const char *name) {
@@ -248,7 +253,7 @@ void gyre_build_add_layer(gyre_build *build, gyre_layer_group *group, int64_t la
 
 /* Layers with positions come first, then the larger group. */
 static int comes_before(const gyre_layer_group *a, const gyre_layer_group *b) {
-    const int a_knows = a->config.kind != GYRE_KIND_NOPE, b_knows = b->config.kind != GYRE_KIND_NOPE;
+    const int a_knows = gyre_kind_places(a->config.kind) != 0, b_knows = gyre_kind_places(b->config.kind) != 0;
     return a_knows != b_knows ? a_knows : a->layers_count > b->layers_count;
 }
 

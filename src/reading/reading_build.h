@@ -5,6 +5,7 @@
  * write to (or NULL where documented), so a reader checks the status only before it would go wrong. */
 #ifndef GYRE_READING_READING_BUILD_H
 #define GYRE_READING_READING_BUILD_H
+#include "gyre/gyre_fields.h"
 #include "gyre/gyre_reading.h"
 #include "reading/profile.h"
 
@@ -37,6 +38,8 @@ void gyre_build_set_model_type(gyre_build *build, const char *model_type);
 gyre_layer_group *gyre_build_add_group(gyre_build *build, const char *name);
 /* out = the group of that name, or NULL. */
 gyre_layer_group *gyre_build_find_group(gyre_build *build, const char *name);
+/* Sets and records the scheme of a group, by its name.  place: what says so; NULL = the family alone. */
+void gyre_build_set_kind(gyre_build *build, gyre_layer_group *group, const char *kind, const gyre_place *place);
 /* Adds a layer to the group. */
 void gyre_build_add_layer(gyre_build *build, gyre_layer_group *group, int64_t layer);
 /* Moves the group with most layers, among those that have positions, to the front.  Stable.  For groups of one decoder's

@@ -39,7 +39,7 @@ typedef struct config_rewrite {
 
 /* -- which layers -- */
 static int is_rope_group(const gyre_layer_reading *group) {
-    return group->config.kind == GYRE_KIND_ROPE && strcmp(group->name, "vision") != 0;
+    return gyre_kind_has(group->config.kind, GYRE_TRAIT_ROTATES) && strcmp(group->name, "vision") != 0;
 }
 
 /* out = 1 if the group's layers get the scaling. */
@@ -589,7 +589,7 @@ static gyre_status check_arguments(const char *path, const gyre_config *position
                                    gyre_error *err) {
     if (!path || !position || !target) return gyre_fail(err, GYRE_EINVAL, "gyre_reading_write: an argument is missing");
     if (length < 1) return gyre_fail(err, GYRE_EINVAL, "length: %lld is below 1", (long long)length);
-    if (position->kind != GYRE_KIND_ROPE)
+    if (!gyre_kind_has(position->kind, GYRE_TRAIT_ROTATES))
         return gyre_fail(err, GYRE_EUNSUPPORTED, "positions: only rotations are written, and this is another kind (%d)",
                          (int)position->kind);
     if (position->trained_length < 1) return gyre_fail(err, GYRE_EINVAL, "trained_length: below 1");

@@ -1,4 +1,5 @@
 /* test_traits.c: what a kind says of itself is what its encodings do. */
+#include "gyre/gyre_fields.h"
 #include "support.h"
 
 #include <string.h>

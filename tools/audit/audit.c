@@ -1,5 +1,6 @@
 /* audit.c: the list of findings, and what several checks ask for. */
 #include "tools/audit/audit.h"
+#include "gyre/gyre_fields.h"
 #include "tools/diff/diff_compare.h"
 #include "util/error.h"
 #include <errno.h>
@@ -115,8 +116,9 @@ int64_t audit_context(const audit *a) {
     const gyre_reading_field *stated = explain_find_field(group, "max_length");
     const gyre_config *config = &group->config;
     double context = stated ? strtod(stated->value, NULL) : 0;
-    const double reached =
-        config->kind == GYRE_KIND_ROPE && config->rope.factor > 1 ? config->rope.factor * (double)config->trained_length : 0;
+    const double reached = gyre_kind_has(config->kind, GYRE_TRAIT_ROTATES) && config->rope.factor > 1
+                               ? config->rope.factor * (double)config->trained_length
+                               : 0;
     if (reached > context) context = reached;
     return context > 0 && context < 9e15 ? (int64_t)context : 0;
 }

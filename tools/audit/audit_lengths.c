@@ -1,4 +1,5 @@
 /* audit_lengths.c: the lengths that a config states, and what its scaling reaches. */
+#include "gyre/gyre_fields.h"
 #include "tools/audit/audit.h"
 #include "tools/diff/diff_compare.h"
 #include <inttypes.h>
@@ -14,7 +15,7 @@ static void check_scaling(audit *a, const gyre_layer_reading *group) {
     const gyre_config *c = &group->config;
     const gyre_reading_field *stated = explain_find_field(group, "max_length"),
                              *original = explain_find_field(group, "original_length");
-    if (c->kind != GYRE_KIND_ROPE || !stated || c->trained_length < 1) return;
+    if (!gyre_kind_has(c->kind, GYRE_TRAIT_ROTATES) || !stated || c->trained_length < 1) return;
     const double length = strtod(stated->value, NULL), trained = (double)c->trained_length;
     if (original && trained > length) {
         audit_finding *f =

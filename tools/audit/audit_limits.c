@@ -1,4 +1,5 @@
 /* audit_limits.c: how many tokens the tokenizer and the generation of a model are limited to. */
+#include "gyre/gyre_fields.h"
 #include "tools/audit/audit.h"
 #include "tools/diff/diff_compare.h"
 #include "util/checkpoint_files.h"
@@ -18,7 +19,7 @@ typedef struct limit {
 
 /* out = positions that have a row of a learned table; 0 = positions do not end. */
 static int64_t last_length(const gyre_layer_reading *group) {
-    if (!group || group->config.kind != GYRE_KIND_LEARNED) return 0;
+    if (!group || !gyre_config_has(&group->config, "input.positions")) return 0;
     const gyre_reading_field *offset = explain_find_field(group, "offset");
     return group->config.input.positions - (offset ? strtoll(offset->value, NULL, 10) : 0);
 }

@@ -86,9 +86,8 @@ typedef enum bench_extra {
 } bench_extra;
 enum { BENCH_POSITIONS = 64, BENCH_NETWORK_WIDTH = 32 };
 typedef struct bench_scheme {
-    const char *name;
-    gyre_kind kind;
-    int causal;  /* also for the attention without positions that it is compared with */
+    const char *name, *scheme; /* gyre_kind_name */
+    int causal;                /* also for the attention without positions that it is compared with */
     double goal; /* maximum ratio to it, forward, at BENCH_GOAL_TOKENS tokens in 12 heads of 64 channels; 0 = none */
     /* Sets what papers or checkpoints set, for an input of `tokens` tokens.  NULL = gyre_config_suggest is enough. */
     void (*configure)(gyre_config *config, int64_t tokens);

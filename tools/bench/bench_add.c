@@ -1,9 +1,9 @@
 /* bench_add.c: gyre bench add: position embeddings added at the input, in place. */
+#include "gyre/gyre_fields.h"
 #include "tools/bench/bench_in_place.h"
 #include <stdlib.h>
 
-enum { MODEL_DIM = 4096, POSITIONS = 4096, KINDS = 2 };
-static const gyre_kind kinds[KINDS] = {GYRE_KIND_LEARNED, GYRE_KIND_SINUSOIDAL};
+enum { MODEL_DIM = 4096, POSITIONS = 4096 };
 
 static gyre_status add(const bench_in_place *r) {
     const gyre_positions positions = {NULL, GYRE_DTYPE_I64, 0, 0, 0, 0, 0};
@@ -22,8 +22,9 @@ static int run_case(const bench_options *o, const gyre_exec *exec, const bench_i
                         .call = add};
     config.kind = kind;
     config.input.dim = MODEL_DIM;
-    config.input.positions = kind == GYRE_KIND_LEARNED ? POSITIONS : 0;
-    gyre_status status = gyre_encoding_create(&r.encoding, &config, NULL, &err);
+    config.trained_length = POSITIONS;
+    gyre_status status = gyre_config_suggest(&config);
+    if (status == GYRE_OK) status = gyre_encoding_create(&r.encoding, &config, NULL, &err);
     if (status == GYRE_OK) status = bench_measure_in_place(&r, o->rounds, &result, &err);
     gyre_encoding_free(r.encoding);
     return status == GYRE_OK ? bench_in_place_print(o, row, &result) : cli_fail_error(&err);
@@ -33,13 +34,15 @@ static int run(const bench_options *o, const gyre_exec *exec, int64_t threads) {
     float *table = calloc((size_t)POSITIONS * MODEL_DIM, sizeof *table); /* zeros, so that the input stays near 1 */
     const gyre_tables tables = {.input = gyre_cdense(table, GYRE_DTYPE_F32, 1, 1, POSITIONS, MODEL_DIM)};
     int status = table ? 0 : cli_fail("memory: out of it (gyre bench)");
-    for (int kind = 0; kind < KINDS && !status; kind++)
+    for (int kind = 1; gyre_kind_name((gyre_kind)kind) && !status; kind++) {
+        if (!(gyre_kind_places((gyre_kind)kind) & GYRE_PLACE_INPUT)) continue;
         for (int type = 0; type < BENCH_TYPES && !status; type++)
             for (int size = 0; size < BENCH_SIZES && !status; size++) {
-                const bench_in_place_row row = {"add",  "kind", gyre_kind_name(kinds[kind]), type, bench_sizes[size],
-                                                threads};
-                status = run_case(o, exec, &row, kinds[kind], &tables);
+                const char *name = gyre_kind_name((gyre_kind)kind);
+                const bench_in_place_row row = {"add", "kind", name, type, bench_sizes[size], threads};
+                status = run_case(o, exec, &row, (gyre_kind)kind, &tables);
             }
+    }
     free(table);
     return status;
 }

@@ -43,7 +43,7 @@ static int run_path(const bench_options *o, angle_run *r, gyre_angle_path path, 
     double rows[BENCH_MAX_ROUNDS], writing[BENCH_MAX_ROUNDS];
     gyre_error err = {0, ""};
     gyre_config config = GYRE_INIT(gyre_config);
-    config.kind = GYRE_KIND_ROPE;
+    config.kind = gyre_kind_find("rope");
     config.head_dim = 2 * PAIRS;
     config.rope.angles = path;
     gyre_status status = gyre_encoding_create(&r->encoding, &config, NULL, &err);

@@ -134,16 +134,15 @@ typedef struct prepared_case {
 
 static gyre_config rope_config(int64_t tokens) {
     gyre_config config = GYRE_INIT(gyre_config);
-    config.kind = GYRE_KIND_ROPE;
+    config.kind = gyre_kind_find("rope");
     config.trained_length = tokens;
     return config;
 }
 
 static gyre_config scheme_config(const char *name, int64_t tokens) {
     gyre_config config = rope_config(tokens);
-    if (strcmp(name, "rope") == 0) return config;
-    config.kind = strcmp(name, "alibi") == 0 ? GYRE_KIND_ALIBI : GYRE_KIND_T5;
-    if (config.kind == GYRE_KIND_T5) config.score.buckets = 32;
+    config.kind = gyre_kind_find(name);
+    if (gyre_config_suggest(&config)) abort(); /* no such scheme */
     return config;
 }
 

@@ -187,7 +187,7 @@ static gyre_status open_cache(cache_bench *b, gyre_dtype type, gyre_error *err) 
     gyre_config rope = GYRE_INIT(gyre_config);
     gyre_cache_config config = GYRE_INIT(gyre_cache_config);
     gyre_status status = GYRE_OK;
-    rope.kind = GYRE_KIND_ROPE;
+    rope.kind = gyre_kind_find("rope");
     rope.head_dim = rope.rope.dim = HEAD_DIM;
     for (int i = 0; i < 2 && !status; i++) {
         rope.rope.base = i ? 500000 : 10000;

@@ -74,7 +74,7 @@ static gyre_status make_encoding(gyre_encoding **out, const bench_scheme *scheme
                                  gyre_error *err) {
     gyre_error why = {0, ""};
     gyre_config config = GYRE_INIT(gyre_config);
-    config.kind = scheme->kind;
+    config.kind = gyre_kind_find(scheme->scheme);
     config.head_dim = shape->head_dim;
     config.heads = shape->heads;
     config.trained_length = shape->tokens;

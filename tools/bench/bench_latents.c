@@ -114,7 +114,7 @@ static gyre_status form_open(form *f, const latent_case *c, int which, const gyr
     const gyre_alloc alloc = {alloc_huge, free_huge, NULL};
     gyre_config rope = GYRE_INIT(gyre_config);
     gyre_cache_config config = config_of(c, which);
-    rope.kind = GYRE_KIND_ROPE;
+    rope.kind = gyre_kind_find("rope");
     rope.head_dim = config.head_dim;
     rope.rope.first_channel = config.head_dim - ROPE;
     rope.rope.layout = GYRE_LAYOUT_INTERLEAVED;

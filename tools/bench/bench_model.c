@@ -42,7 +42,7 @@ static gyre_status write_models(const bench_options *o, const model_files *files
     config.kv_heads = KEY_HEADS;
     config.head_dim = HEAD_DIM;
     config.mlp_dim = MLP_DIM;
-    config.position.kind = GYRE_KIND_ROPE;
+    config.position.kind = gyre_kind_find("rope");
     config.position.rope.dim = HEAD_DIM;
     gyre_status status = gyre_model_create(&model, &config, 1, err);
     if (status) return status;

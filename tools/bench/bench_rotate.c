@@ -18,7 +18,7 @@ static int run_case(const bench_options *o, const gyre_exec *exec, const bench_i
     bench_in_place_result result;
     bench_in_place r = {
         .view = gyre_dense(NULL, bench_types[row->type], 1, row->tokens, HEADS, HEAD_DIM), .exec = exec, .call = rotate};
-    config.kind = GYRE_KIND_ROPE;
+    config.kind = gyre_kind_find("rope");
     config.head_dim = HEAD_DIM;
     config.rope.layout = layout;
     config.rope.table_positions = FIRST + bench_sizes[BENCH_SIZES - 1];

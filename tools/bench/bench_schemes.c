@@ -4,9 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void learned(gyre_config *config, int64_t tokens) {
-    config->input.positions = tokens;
-}
 /* As in a model: a table of angles for the trained positions. */
 static void rope_table(gyre_config *config, int64_t tokens) {
     config->rope.table_positions = tokens;
@@ -34,32 +31,16 @@ static void dual_chunk(gyre_config *config, int64_t tokens) {
     config->rope.chunk.local = chunk / 2;
     config->rope.chunk.size = chunk + chunk / 2;
 }
-static void t5(gyre_config *config, int64_t tokens) {
-    (void)tokens;
-    config->score.buckets = 32;
-    config->score.max_distance = 128;
-}
 static void t5_encoder(gyre_config *config, int64_t tokens) {
-    t5(config, tokens);
+    (void)tokens;
     config->score.bidirectional = 1;
 }
 static void kerple_power(gyre_config *config, int64_t tokens) {
     (void)tokens;
     config->score.decay = GYRE_DECAY_POWER;
 }
-static void shaw(gyre_config *config, int64_t tokens) {
-    (void)tokens;
-    config->score.max_distance = 16;
-}
-static void nezha(gyre_config *config, int64_t tokens) {
-    (void)tokens;
-    config->score.max_distance = 64;
-}
-static void bert_key(gyre_config *config, int64_t tokens) {
-    config->score.max_positions = tokens;
-}
 static void bert_key_query(gyre_config *config, int64_t tokens) {
-    config->score.max_positions = tokens;
+    (void)tokens;
     config->score.terms = GYRE_TERM_QUERY | GYRE_TERM_KEY;
 }
 static void deberta_v1(gyre_config *config, int64_t tokens) {
@@ -76,46 +57,46 @@ static void transformer_xl(gyre_config *config, int64_t tokens) {
 }
 
 /* Encoders are bidirectional, decoders causal. */
-static const bench_scheme schemes[] = {{"nope", GYRE_KIND_NOPE, 1, 0, NULL, 0},
-                                       {"gates", GYRE_KIND_NOPE, 1, 1.2, NULL, BENCH_GATES},
-                                       {"contextual", GYRE_KIND_NOPE, 1, 0, NULL, BENCH_CONTEXTUAL},
-                                       {"fope", GYRE_KIND_NOPE, 1, 0, NULL, BENCH_FOURIER},
-                                       {"pope", GYRE_KIND_NOPE, 1, 0, NULL, BENCH_POLAR},
-                                       {"trained-frequencies", GYRE_KIND_NOPE, 1, 0, NULL, BENCH_FREQUENCIES},
-                                       {"learned", GYRE_KIND_LEARNED, 1, 0, learned, 0},
-                                       {"sinusoidal", GYRE_KIND_SINUSOIDAL, 1, 0, NULL, 0},
-                                       {"rope-no-table", GYRE_KIND_ROPE, 1, 1.1, NULL, 0},
-                                       {"rope-table", GYRE_KIND_ROPE, 1, 1.1, rope_table, 0},
-                                       {"rope-interleaved", GYRE_KIND_ROPE, 1, 1.1, rope_interleaved, 0},
-                                       {"rope-xpos", GYRE_KIND_ROPE, 1, 0, xpos, 0},
-                                       {"rope-rerope", GYRE_KIND_ROPE, 1, 0, rerope, 0},
-                                       {"rope-dca", GYRE_KIND_ROPE, 1, 0, dual_chunk, 0},
-                                       {"alibi-causal", GYRE_KIND_ALIBI, 1, 1.2, NULL, 0},
-                                       {"alibi-bidirectional", GYRE_KIND_ALIBI, 0, 1.2, NULL, 0},
-                                       {"t5-causal", GYRE_KIND_T5, 1, 1.2, t5, 0},
-                                       {"t5-bidirectional", GYRE_KIND_T5, 0, 1.2, t5_encoder, 0},
-                                       {"kerple-log", GYRE_KIND_KERPLE, 1, 1.2, NULL, 0},
-                                       {"adaptive-kerple", GYRE_KIND_KERPLE, 1, 0, NULL, BENCH_ADAPTIVE},
-                                       {"kerple-power", GYRE_KIND_KERPLE, 1, 1.2, kerple_power, 0},
-                                       {"shaw-causal", GYRE_KIND_SHAW, 1, 1.8, shaw, 0},
-                                       {"shaw-bidirectional", GYRE_KIND_SHAW, 0, 1.8, shaw, 0},
-                                       {"nezha", GYRE_KIND_NEZHA, 0, 1.8, nezha, 0},
-                                       {"bert-relative-key", GYRE_KIND_BERT, 0, 2.3, bert_key, 0},
-                                       {"bert-relative-key-query", GYRE_KIND_BERT, 0, 3.4, bert_key_query, 0},
-                                       {"deberta-v1", GYRE_KIND_DEBERTA, 0, 1.8, deberta_v1, 0},
-                                       {"deberta-v3", GYRE_KIND_DEBERTA, 0, 1.8, deberta_v3, 0},
-                                       {"transformer-xl", GYRE_KIND_TRANSFORMER_XL, 1, 2.5, transformer_xl, 0}};
+static const bench_scheme schemes[] = {{"nope", "nope", 1, 0, NULL, 0},
+                                       {"gates", "nope", 1, 1.2, NULL, BENCH_GATES},
+                                       {"contextual", "nope", 1, 0, NULL, BENCH_CONTEXTUAL},
+                                       {"fope", "nope", 1, 0, NULL, BENCH_FOURIER},
+                                       {"pope", "nope", 1, 0, NULL, BENCH_POLAR},
+                                       {"trained-frequencies", "nope", 1, 0, NULL, BENCH_FREQUENCIES},
+                                       {"learned", "learned", 1, 0, NULL, 0},
+                                       {"sinusoidal", "sinusoidal", 1, 0, NULL, 0},
+                                       {"rope-no-table", "rope", 1, 1.1, NULL, 0},
+                                       {"rope-table", "rope", 1, 1.1, rope_table, 0},
+                                       {"rope-interleaved", "rope", 1, 1.1, rope_interleaved, 0},
+                                       {"rope-xpos", "rope", 1, 0, xpos, 0},
+                                       {"rope-rerope", "rope", 1, 0, rerope, 0},
+                                       {"rope-dca", "rope", 1, 0, dual_chunk, 0},
+                                       {"alibi-causal", "alibi", 1, 1.2, NULL, 0},
+                                       {"alibi-bidirectional", "alibi", 0, 1.2, NULL, 0},
+                                       {"t5-causal", "t5", 1, 1.2, NULL, 0},
+                                       {"t5-bidirectional", "t5", 0, 1.2, t5_encoder, 0},
+                                       {"kerple-log", "kerple", 1, 1.2, NULL, 0},
+                                       {"adaptive-kerple", "kerple", 1, 0, NULL, BENCH_ADAPTIVE},
+                                       {"kerple-power", "kerple", 1, 1.2, kerple_power, 0},
+                                       {"shaw-causal", "shaw", 1, 1.8, NULL, 0},
+                                       {"shaw-bidirectional", "shaw", 0, 1.8, NULL, 0},
+                                       {"nezha", "nezha", 0, 1.8, NULL, 0},
+                                       {"bert-relative-key", "bert", 0, 2.3, NULL, 0},
+                                       {"bert-relative-key-query", "bert", 0, 3.4, bert_key_query, 0},
+                                       {"deberta-v1", "deberta", 0, 1.8, deberta_v1, 0},
+                                       {"deberta-v3", "deberta", 0, 1.8, deberta_v3, 0},
+                                       {"transformer-xl", "transformer-xl", 1, 2.5, transformer_xl, 0}};
 enum { SCHEMES = sizeof schemes / sizeof *schemes };
 
 /* Lists the forms above for each kind; a kind without an entry appears as gyre_config_suggest makes it. */
 static int list_all(bench_scheme out[BENCH_MAX_SCHEMES]) {
     int count = 0;
-    for (int kind = GYRE_KIND_NOPE; gyre_kind_name((gyre_kind)kind); kind++) {
+    const char *name;
+    for (int kind = 1; (name = gyre_kind_name((gyre_kind)kind)); kind++) {
         const int before = count;
         for (int i = 0; i < SCHEMES && count < BENCH_MAX_SCHEMES; i++)
-            if (schemes[i].kind == (gyre_kind)kind) out[count++] = schemes[i];
-        if (count == before && count < BENCH_MAX_SCHEMES)
-            out[count++] = (bench_scheme){gyre_kind_name((gyre_kind)kind), (gyre_kind)kind, 1, 0, NULL, 0};
+            if (strcmp(schemes[i].scheme, name) == 0) out[count++] = schemes[i];
+        if (count == before && count < BENCH_MAX_SCHEMES) out[count++] = (bench_scheme){name, name, 1, 0, NULL, 0};
     }
     return count;
 }
@@ -126,7 +107,7 @@ static _Noreturn void unknown(const char *word, const bench_scheme *all, int cou
     char known[1024] = "";
     for (int i = 0, used = 0; i < count; i++) {
         names[2 * i] = all[i].name;
-        names[2 * i + 1] = gyre_kind_name(all[i].kind);
+        names[2 * i + 1] = all[i].scheme;
         if (used < (int)sizeof known)
             used += snprintf(known + used, sizeof known - (size_t)used, "%s%s", i ? ", " : "", all[i].name);
     }
@@ -145,8 +126,7 @@ int bench_choose_schemes(const char *list, bench_scheme out[BENCH_MAX_SCHEMES]) 
         int found = 0;
         snprintf(word, sizeof word, "%.*s", (int)(length < sizeof word ? length : sizeof word - 1), from);
         for (int i = 0; i < count; i++) {
-            const int named =
-                strcmp(word, "all") == 0 || strcmp(word, all[i].name) == 0 || strcmp(word, gyre_kind_name(all[i].kind)) == 0;
+            const int named = strcmp(word, "all") == 0 || strcmp(word, all[i].name) == 0 || strcmp(word, all[i].scheme) == 0;
             found |= named;
             wanted[i] |= named;
         }

@@ -206,7 +206,7 @@ int cmd_bench(int argc, char **argv) {
     static const struct argp ARGP = {
         OPTIONS, parse, "rotate|angles|add|encodings|attention|cache|latents|products|train|model", DOC, NULL, NULL, NULL};
     bench_arguments a = {.options = {.rounds = 7,
-                                     .train = {.context = 256, .batch = 8, .encoding = {"rope", GYRE_KIND_ROPE}},
+                                     .train = {.context = 256, .batch = 8, .encoding = variant_option("rope")},
                                      .model = {BENCH_MODEL_LAYERS, BENCH_MODEL_VOCAB},
                                      .encodings = {.heads = BENCH_GOAL_HEADS, .head_dim = BENCH_GOAL_CHANNELS}}};
     cli_parse(&ARGP, CLI_THREADS | CLI_JSON, argc, argv, &a.options.common);

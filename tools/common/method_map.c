@@ -1,5 +1,6 @@
 /* method_map.c: the angles under a method. */
 #include "tools/common/method_map.h"
+#include "gyre/gyre_fields.h"
 #include "tools/cli/cli_error.h"
 #include <math.h>
 #include <stdio.h>
@@ -38,7 +39,7 @@ static gyre_status check(const gyre_config *config, const char *label, const met
     if (range->columns < 2 || !(range->longest > 0))
         return gyre_fail(err, GYRE_EINVAL, "map of %s: %lld columns to distance %g (figure)", label,
                          (long long)range->columns, range->longest);
-    if (config->kind != GYRE_KIND_ROPE || config->rope.dim < 2)
+    if (!gyre_kind_has(config->kind, GYRE_TRAIT_ROTATES) || config->rope.dim < 2)
         return gyre_fail(err, GYRE_EUNSUPPORTED, "map of %s: nothing rotates (%s)", label, gyre_kind_name(config->kind));
     return GYRE_OK;
 }

@@ -1,5 +1,6 @@
 /* methods.c: parses `ntk:4` and makes an encoding from it. */
 #include "tools/common/methods.h"
+#include "gyre/gyre_fields.h"
 #include "tools/cli/cli_error.h"
 #include "util/suggest.h"
 #include <inttypes.h>
@@ -230,16 +231,17 @@ int method_is_none(const method *m) {
 
 int config_depends_on_length(const gyre_config *config) {
     const gyre_scaling scaling = config->rope.scaling;
-    if (config->kind == GYRE_KIND_ALIBI)
+    if (gyre_kind_has(config->kind, GYRE_TRAIT_SLOPES))
         return config->score.slope_scaling != GYRE_SLOPE_SCALING_NONE && config->score.slope_factor == 0;
-    if (config->kind == GYRE_KIND_ROPE && far_is_chunked(config) && config->rope.chunk.original_length > 0) return 1;
-    return config->kind == GYRE_KIND_ROPE &&
+    if (gyre_kind_has(config->kind, GYRE_TRAIT_ROTATES) && far_is_chunked(config) && config->rope.chunk.original_length > 0)
+        return 1;
+    return gyre_kind_has(config->kind, GYRE_TRAIT_ROTATES) &&
            (scaling == GYRE_SCALING_DYNAMIC_NTK || scaling == GYRE_SCALING_DYNAMIC_YARN || scaling == GYRE_SCALING_LONGROPE);
 }
 
 int method_depends_on_length(const method *m, const gyre_config *base) {
     gyre_config config = *base;
-    if (base->kind == GYRE_KIND_ALIBI && !m->keeps_model_scaling) return m->follows;
+    if (gyre_kind_has(base->kind, GYRE_TRAIT_SLOPES) && !m->keeps_model_scaling) return m->follows;
     if (!m->keeps_model_scaling) {
         config.rope.scaling = m->scaling;
         config.rope.chunk.original_length = 0;
@@ -345,7 +347,7 @@ static void apply_slopes(const method *m, int64_t trained, int64_t context, gyre
 
 /* Whether the model has what the method stretches. */
 static gyre_status check_kind(const method *m, const gyre_config *base, gyre_error *err) {
-    const int has_slopes = base->kind == GYRE_KIND_ALIBI;
+    const int has_slopes = gyre_kind_has(base->kind, GYRE_TRAIT_SLOPES);
     /* Asks for a rotation, whatever the scaling. */
     const int turns = m->resonance || m->clip != GYRE_CLIP_NONE || m->start_tokens > 0;
     if (has_slopes && m->slopes != GYRE_SLOPE_SCALING_NONE && !turns) {
@@ -356,7 +358,7 @@ static gyre_status check_kind(const method *m, const gyre_config *base, gyre_err
     if (is_for_slopes_alone(m) && !has_slopes)
         return gyre_fail(err, GYRE_EUNSUPPORTED, "method %s: the model has no slopes to stretch (%s)", m->label,
                          gyre_kind_name(base->kind));
-    if ((m->keeps_model_scaling && !turns) || base->kind == GYRE_KIND_ROPE) return GYRE_OK;
+    if ((m->keeps_model_scaling && !turns) || gyre_kind_has(base->kind, GYRE_TRAIT_ROTATES)) return GYRE_OK;
     return gyre_fail(err, GYRE_EUNSUPPORTED, "method %s: the model has no rotation to scale (%s)", m->label,
                      gyre_kind_name(base->kind));
 }
@@ -366,7 +368,8 @@ static gyre_status check(const method *m, const gyre_config *base, int64_t train
         return gyre_fail(err, GYRE_EINVAL, "context: %lld is below 1 (method %s)", (long long)context, m->label);
     const gyre_status status = check_kind(m, base, err);
     if (status) return status;
-    if (base->kind == GYRE_KIND_ROPE && method_needs_two_pairs(m) && (base->rope.dim ? base->rope.dim : base->head_dim) == 2)
+    if (gyre_kind_has(base->kind, GYRE_TRAIT_ROTATES) && method_needs_two_pairs(m) &&
+        (base->rope.dim ? base->rope.dim : base->head_dim) == 2)
         return gyre_fail(err, GYRE_EINVAL, "method %s: needs 4 channels that rotate, not 2: " METHOD_TWO_PAIRS_WHY,
                          m->label);
     const int64_t rotated = base->rope.dim ? base->rope.dim : base->head_dim - base->rope.first_channel;
@@ -388,7 +391,8 @@ gyre_status method_config(const method *m, const gyre_config *base, int64_t trai
     gyre_config config = *base;
     const gyre_status status = check(m, base, trained, context, err);
     if (status) return status;
-    const int rotates = base->kind == GYRE_KIND_ROPE, has_slopes = base->kind == GYRE_KIND_ALIBI;
+    const int rotates = gyre_kind_has(base->kind, GYRE_TRAIT_ROTATES),
+              has_slopes = gyre_kind_has(base->kind, GYRE_TRAIT_SLOPES);
     if (rotates || has_slopes) config.context_length = context;
     if (rotates && !m->keeps_model_scaling) apply_scaling(m, trained, context, betas, &config);
     if (has_slopes && !m->keeps_model_scaling) apply_slopes(m, trained, context, &config);
@@ -409,16 +413,16 @@ gyre_status method_encoding(const method *m, const gyre_config *base, int64_t tr
     gyre_config config;
     const gyre_status status = method_config(m, base, trained, context, betas, &config, err);
     if (status) return status;
-    if (config.kind == GYRE_KIND_ROPE) config.rope.table_positions = context;
+    if (gyre_kind_has(config.kind, GYRE_TRAIT_ROTATES)) config.rope.table_positions = context;
     return gyre_encoding_create(out, &config, NULL, err);
 }
 
 gyre_status config_drop_rotation(const gyre_config *base, gyre_config *out, gyre_error *err) {
     static const gyre_config NOTHING;
-    if (base->kind != GYRE_KIND_ROPE)
+    if (!gyre_kind_has(base->kind, GYRE_TRAIT_ROTATES))
         return gyre_fail(err, GYRE_EUNSUPPORTED, "rotation: the model has none to drop (%s)", gyre_kind_name(base->kind));
     *out = *base;
-    out->kind = GYRE_KIND_NOPE;
+    out->kind = gyre_kind_find("nope");
     out->rope = NOTHING.rope;
     return GYRE_OK;
 }

@@ -1,5 +1,6 @@
 /* variants.c: the table of encodings that can be trained. */
 #include "tools/common/variants.h"
+#include "gyre/gyre_fields.h"
 #include "tools/cli/cli_error.h"
 #include "util/plain_numbers.h"
 #include <math.h>
@@ -55,78 +56,80 @@ static void yarn_resonance(gyre_config *c, const variant_params *s) {
     resonance(c, s);
 }
 
-static const struct {
-    variant v;
-    void (*modify)(gyre_config *config, const variant_params *s); /* NULL = the kind as it is */
-    int64_t layer_parts;
-} modified_kinds[] = {{{"kerple-power", GYRE_KIND_KERPLE}, kerple_power, 0},
-                      {{"bert-key-query", GYRE_KIND_BERT}, bert_key_query, 0},
-                      {{"xpos", GYRE_KIND_ROPE}, xpos, 0},
-                      {{"rope+resonance", GYRE_KIND_ROPE}, resonance, 0},
-                      {{"rope+clipped", GYRE_KIND_ROPE}, clipped, 0},
-                      {{"rope+clipped-hard", GYRE_KIND_ROPE}, clipped_hard, 0},
-                      {{"rope+yarn", GYRE_KIND_ROPE}, yarn, 0},
-                      {{"rope+yarn+resonance", GYRE_KIND_ROPE}, yarn_resonance, 0},
-                      {{"forgetting", GYRE_KIND_NOPE}, NULL, GYRE_LAYER_PART_FORGET_GATES},
-                      {{"pope", GYRE_KIND_ROPE}, NULL, GYRE_LAYER_PART_POLAR},
-                      {{"trained-frequencies", GYRE_KIND_ROPE}, NULL, GYRE_LAYER_PART_FREQUENCIES},
-                      {{"fope", GYRE_KIND_ROPE}, NULL, GYRE_LAYER_PART_FOURIER},
-                      {{"fope-paper", GYRE_KIND_ROPE}, NULL, GYRE_LAYER_PART_FOURIER | GYRE_LAYER_PART_FOURIER_STILL},
-                      {{"contextual", GYRE_KIND_NOPE}, NULL, GYRE_LAYER_PART_CONTEXTUAL}};
-enum { MODIFIED_KINDS = sizeof modified_kinds / sizeof *modified_kinds };
+/* A scheme with something changed, in its config or in the model beside it. */
+typedef struct changed_scheme {
+    const char *name, *scheme;
+    void (*modify)(gyre_config *config, const variant_params *s);
+    int64_t layer_parts, rope_dim, position_form, shared_tables, rotates_input; /* rope_dim: 0 = all */
+} changed_scheme;
 
-/* Variants that "all" leaves out: those that answer questions of learners (docs/questions.md) rather than serve models, and
- * adapted biases, which send every pair of a query and a key through a network. */
-static const struct {
-    variant v;
-    int64_t rope_dim; /* 0 = all */
-    int64_t position_form, shared_tables, rotates_input, layer_parts;
-} named_variants[] = {{.v = {"rope-dim-2", GYRE_KIND_ROPE}, .rope_dim = 2},
-                      {.v = {"rope-dim-4", GYRE_KIND_ROPE}, .rope_dim = 4},
-                      {.v = {"rope-dim-8", GYRE_KIND_ROPE}, .rope_dim = 8},
-                      {.v = {"rope-dim-16", GYRE_KIND_ROPE}, .rope_dim = 16},
-                      {.v = {"rope-dim-32", GYRE_KIND_ROPE}, .rope_dim = 32},
-                      {.v = {"rope-dim-64", GYRE_KIND_ROPE}, .rope_dim = 64},
-                      {.v = {"rope-before", GYRE_KIND_ROPE}, .rotates_input = 1},
-                      {.v = {"sinusoidal-product", GYRE_KIND_SINUSOIDAL}, .position_form = GYRE_POSITION_FORM_PRODUCT},
-                      {.v = {"sinusoidal-concat", GYRE_KIND_SINUSOIDAL}, .position_form = GYRE_POSITION_FORM_CONCATENATED},
-                      {.v = {"t5-shared", GYRE_KIND_T5}, .shared_tables = 1},
-                      {.v = {"shaw-shared", GYRE_KIND_SHAW}, .shared_tables = 1},
-                      {.v = {"dape-alibi", GYRE_KIND_ALIBI}, .layer_parts = GYRE_LAYER_PART_ADAPTIVE},
-                      {.v = {"dape-kerple", GYRE_KIND_KERPLE}, .layer_parts = GYRE_LAYER_PART_ADAPTIVE},
-                      {.v = {"dape-fire", GYRE_KIND_FIRE}, .layer_parts = GYRE_LAYER_PART_ADAPTIVE}};
-enum { NAMED_VARIANTS = sizeof named_variants / sizeof *named_variants };
+static const changed_scheme changed[] = {
+    {"kerple-power", "kerple", .modify = kerple_power},
+    {"bert-key-query", "bert", .modify = bert_key_query},
+    {"xpos", "rope", .modify = xpos},
+    {"rope+resonance", "rope", .modify = resonance},
+    {"rope+clipped", "rope", .modify = clipped},
+    {"rope+clipped-hard", "rope", .modify = clipped_hard},
+    {"rope+yarn", "rope", .modify = yarn},
+    {"rope+yarn+resonance", "rope", .modify = yarn_resonance},
+    {"forgetting", "nope", .layer_parts = GYRE_LAYER_PART_FORGET_GATES},
+    {"pope", "rope", .layer_parts = GYRE_LAYER_PART_POLAR},
+    {"trained-frequencies", "rope", .layer_parts = GYRE_LAYER_PART_FREQUENCIES},
+    {"fope", "rope", .layer_parts = GYRE_LAYER_PART_FOURIER},
+    {"fope-paper", "rope", .layer_parts = GYRE_LAYER_PART_FOURIER | GYRE_LAYER_PART_FOURIER_STILL},
+    {"contextual", "nope", .layer_parts = GYRE_LAYER_PART_CONTEXTUAL},
+    /* "all" leaves these out: variants that answer questions of learners (docs/questions.md) rather than serve models, and
+     * adapted biases, which send every pair of a query and a key through a network. */
+    {"rope-dim-2", "rope", .rope_dim = 2},
+    {"rope-dim-4", "rope", .rope_dim = 4},
+    {"rope-dim-8", "rope", .rope_dim = 8},
+    {"rope-dim-16", "rope", .rope_dim = 16},
+    {"rope-dim-32", "rope", .rope_dim = 32},
+    {"rope-dim-64", "rope", .rope_dim = 64},
+    {"rope-before", "rope", .rotates_input = 1},
+    {"sinusoidal-product", "sinusoidal", .position_form = GYRE_POSITION_FORM_PRODUCT},
+    {"sinusoidal-concat", "sinusoidal", .position_form = GYRE_POSITION_FORM_CONCATENATED},
+    {"t5-shared", "t5", .shared_tables = 1},
+    {"shaw-shared", "shaw", .shared_tables = 1},
+    {"dape-alibi", "alibi", .layer_parts = GYRE_LAYER_PART_ADAPTIVE},
+    {"dape-kerple", "kerple", .layer_parts = GYRE_LAYER_PART_ADAPTIVE},
+    {"dape-fire", "fire", .layer_parts = GYRE_LAYER_PART_ADAPTIVE}};
+enum { CHANGED = sizeof changed / sizeof *changed, LEFT_OUT = 14, OF_ALL = CHANGED - LEFT_OUT };
+
+static const changed_scheme *changed_of(const variant *v) {
+    for (int i = 0; i < CHANGED; i++)
+        if (strcmp(changed[i].name, v->name) == 0) return &changed[i];
+    return NULL;
+}
 
 static int kinds_count(void) {
     int n = 0;
-    while (n + MODIFIED_KINDS < MAX_VARIANTS && gyre_kind_name((gyre_kind)(GYRE_KIND_NOPE + n)))
+    while (n + CHANGED < MAX_VARIANTS && gyre_kind_name((gyre_kind)(n + 1)))
         n++;
     return n;
 }
 
 int variants_count(void) {
-    return kinds_count() + MODIFIED_KINDS;
+    return kinds_count() + OF_ALL;
 }
 
 variant variant_at(int index) {
-    const int kinds = kinds_count();
-    const gyre_kind kind = (gyre_kind)(GYRE_KIND_NOPE + index);
-    return index < kinds ? (variant){gyre_kind_name(kind), kind} : modified_kinds[index - kinds].v;
+    const gyre_kind kind = (gyre_kind)(index + 1);
+    const int other = index - kinds_count();
+    if (other < 0) return (variant){gyre_kind_name(kind), kind};
+    return (variant){changed[other].name, gyre_kind_find(changed[other].scheme)};
 }
 
 void variants_list(char out[VARIANT_LIST]) {
     size_t used = 0;
     out[0] = 0;
-    for (int i = 0; i < variants_count() && used < VARIANT_LIST; i++)
+    for (int i = 0; i < variants_count() + LEFT_OUT && used < VARIANT_LIST; i++)
         used += (size_t)snprintf(out + used, VARIANT_LIST - used, "%s%s", i ? ", " : "", variant_at(i).name);
-    for (int i = 0; i < NAMED_VARIANTS && used < VARIANT_LIST; i++)
-        used += (size_t)snprintf(out + used, VARIANT_LIST - used, ", %s", named_variants[i].v.name);
 }
 
 gyre_status variant_find(const char *name, size_t length, variant *out, gyre_error *err) {
-    for (int i = 0; i < variants_count() + NAMED_VARIANTS; i++) {
-        const int other = i - variants_count();
-        const variant v = other < 0 ? variant_at(i) : named_variants[other].v;
+    for (int i = 0; i < variants_count() + LEFT_OUT; i++) {
+        const variant v = variant_at(i);
         if (strlen(v.name) != length || strncmp(v.name, name, length) != 0) continue;
         *out = v;
         return GYRE_OK;
@@ -177,29 +180,23 @@ gyre_status variant_config(const variant *v, int64_t trained, int64_t longest, c
     const variant_params s = {(double)longest / (double)trained, *betas};
     config->kind = v->kind;
     config->trained_length = trained;
-    if (v->kind == GYRE_KIND_LEARNED && !config->input.positions) config->input.positions = trained;
-    for (int i = 0; i < MODIFIED_KINDS; i++)
-        if (strcmp(modified_kinds[i].v.name, v->name) == 0 && modified_kinds[i].modify) modified_kinds[i].modify(config, &s);
-    for (int i = 0; i < NAMED_VARIANTS; i++)
-        if (strcmp(named_variants[i].v.name, v->name) == 0 && named_variants[i].rope_dim)
-            config->rope.dim = named_variants[i].rope_dim;
-    if (config->kind == GYRE_KIND_ROPE && config->rope.dim > config->head_dim) return GYRE_EINVAL;
-    const int scaled = config->kind == GYRE_KIND_ROPE && config->rope.scaling != GYRE_SCALING_NONE;
+    const changed_scheme *c = changed_of(v);
+    if (c && c->modify) c->modify(config, &s);
+    if (c && c->rope_dim) config->rope.dim = c->rope_dim;
+    if (gyre_kind_has(config->kind, GYRE_TRAIT_ROTATES) && config->rope.dim > config->head_dim) return GYRE_EINVAL;
+    const int scaled = gyre_kind_has(config->kind, GYRE_TRAIT_ROTATES) && config->rope.scaling != GYRE_SCALING_NONE;
     if (scaled && longest <= trained) return GYRE_EINVAL; /* a factor of 1 does not scale */
     return gyre_config_suggest(config);
 }
 
 void variant_model(const variant *v, gyre_model_config *model) {
-    for (int i = 0; i < MODIFIED_KINDS; i++)
-        if (strcmp(modified_kinds[i].v.name, v->name) == 0) model->layer_parts = modified_kinds[i].layer_parts;
+    const changed_scheme *c = changed_of(v);
+    if (!c) return;
+    model->layer_parts = c->layer_parts;
+    model->position_form = c->position_form;
+    model->shared_tables = c->shared_tables;
+    model->rotates_input = c->rotates_input;
     if (model->layer_parts & GYRE_LAYER_PART_POLAR) model->position.head_dim *= 2;
-    for (int i = 0; i < NAMED_VARIANTS; i++) {
-        if (strcmp(named_variants[i].v.name, v->name) != 0) continue;
-        model->position_form = named_variants[i].position_form;
-        model->shared_tables = named_variants[i].shared_tables;
-        model->rotates_input = named_variants[i].rotates_input;
-        model->layer_parts = named_variants[i].layer_parts;
-    }
 }
 
 variant variant_option(const char *text) {

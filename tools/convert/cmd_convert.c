@@ -1,4 +1,5 @@
 /* cmd_convert.c: gyre convert: writes a model in another format, data type or layout of pairs. */
+#include "gyre/gyre_fields.h"
 #include "gyre/gyre_model.h"
 #include "tools/cli/cli.h"
 #include "tools/cli/cli_guard.h"
@@ -126,7 +127,7 @@ static void keep_loss(void *ctx, const char *what) {
 
 static void warn(const convert_options *o, const losses *lost, const gyre_reading *after) {
     const gyre_config *config = &after->groups[0]->config;
-    if (strcmp(after->model_type, "gyre") == 0 && config->kind == GYRE_KIND_ROPE &&
+    if (strcmp(after->model_type, "gyre") == 0 && gyre_kind_has(config->kind, GYRE_TRAIT_ROTATES) &&
         config->rope.layout == GYRE_LAYOUT_INTERLEAVED)
         cli_warn(
             "%s: its pairs are interleaved, which its config.json says in a key of Gyre's own: other programs refuse it, "
@@ -157,7 +158,7 @@ static json_t *losses_json(const losses *lost) {
 
 static int print_summary(const convert_options *o, const losses *lost, const gyre_reading *after, int64_t bytes) {
     const gyre_config *config = &after->groups[0]->config;
-    const int rotates = config->kind == GYRE_KIND_ROPE;
+    const int rotates = gyre_kind_has(config->kind, GYRE_TRAIT_ROTATES);
     char amount[16];
     if (!o->common.json) {
         fprintf(cli_stdout(), "%s: %s, %s, %sB%s%s\n", plain_line(o->output),

@@ -1,5 +1,6 @@
 /* diff_compare.c: matches the groups of two readings and compares them. */
 #include "tools/diff/diff_compare.h"
+#include "gyre/gyre_fields.h"
 #include "tools/cli/cli_error.h"
 #include "tools/options/reading_options.h"
 #include "util/error.h"
@@ -106,7 +107,8 @@ gyre_status diff_layers_compare(diff_layers *out, const gyre_reading *a, const g
         explain_stats_free(&out->a);
         return status;
     }
-    out->rotates = out->a.config->kind == GYRE_KIND_ROPE && out->b.config->kind == GYRE_KIND_ROPE;
+    out->rotates =
+        gyre_kind_has(out->a.config->kind, GYRE_TRAIT_ROTATES) && gyre_kind_has(out->b.config->kind, GYRE_TRAIT_ROTATES);
     if (out->rotates) compare_frequencies(out);
     if (out->rotates) compare_starts(out);
     if (out->rotates) out->first_distance = first_distance(out->a.config, out->b.config);

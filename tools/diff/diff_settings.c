@@ -87,7 +87,7 @@ static void section_text(const gyre_config *config, char out[EXPLAIN_TEXT_SIZE])
 /* The assignment of pairs to axes matters only with several axes. */
 static void compare_sections(diff_layers *layers, const gyre_config *a, const gyre_config *b) {
     char first[EXPLAIN_TEXT_SIZE], second[EXPLAIN_TEXT_SIZE];
-    if (a->kind != GYRE_KIND_ROPE || (a->rope.axes <= 1 && b->rope.axes <= 1)) return;
+    if (!gyre_kind_has(a->kind, GYRE_TRAIT_ROTATES) || (a->rope.axes <= 1 && b->rope.axes <= 1)) return;
     section_text(a, first);
     section_text(b, second);
     if (strcmp(first, second) == 0) return;
@@ -111,7 +111,7 @@ static void compare_slopes(diff_layers *layers) {
 /* compare_slopes sees the slopes at the models' own lengths; at others they may differ. */
 static void compare_slope_scalings(diff_layers *layers, const gyre_config *a, const gyre_config *b) {
     const gyre_config_field *scaling = gyre_config_find_field("score.slope_scaling");
-    if (a->kind != GYRE_KIND_ALIBI || b->kind != GYRE_KIND_ALIBI) return;
+    if (!gyre_kind_has(a->kind, GYRE_TRAIT_SLOPES) || !gyre_kind_has(b->kind, GYRE_TRAIT_SLOPES)) return;
     if (a->score.slope_scaling != b->score.slope_scaling) {
         diff_setting *out = add_setting(layers, "slope_scaling");
         snprintf(out->a, EXPLAIN_TEXT_SIZE, "%s", gyre_field_spelling(scaling, (int)a->score.slope_scaling));

@@ -1,4 +1,5 @@
 /* diff_verdict.c: the result of a comparison, in one sentence. */
+#include "gyre/gyre_fields.h"
 #include "tools/diff/diff_compare.h"
 #include "tools/options/value_names.h"
 #include <inttypes.h>
@@ -187,7 +188,7 @@ static void list_choice(const diff_operand *operand, const gyre_layer_reading *g
     const gyre_reading_field *most = explain_find_field(group, "max_length");
     char tokens[64] = "";
     *out = 0;
-    if (group->config.kind != GYRE_KIND_ROPE || !explain_find_field(group, "short_factor")) return;
+    if (!gyre_kind_has(group->config.kind, GYRE_TRAIT_ROTATES) || !explain_find_field(group, "short_factor")) return;
     if (reading->context_length > 0)
         snprintf(tokens, sizeof tokens, ", %" PRId64 " here", reading->context_length);
     else if (most)

@@ -1,5 +1,6 @@
 /* eval_report.c: the HTML report of gyre eval: charts by context and by position, tables, what the methods do, and the run
  * card. */
+#include "gyre/gyre_fields.h"
 #include "tools/common/method_figures.h"
 #include "tools/common/variants.h"
 #include "tools/eval/eval.h"
@@ -334,7 +335,7 @@ static gyre_status methods_part(const figures *f, gyre_error *err) {
     method_map list[MAX_MAPS] = {{.pairs = 0}};
     method *compared = NULL;
     int64_t count = 0;
-    if (position->kind != GYRE_KIND_ROPE || trained < 1) return GYRE_OK;
+    if (!gyre_kind_has(position->kind, GYRE_TRAIT_ROTATES) || trained < 1) return GYRE_OK;
     /* One method alone is shown beside the usual ones. */
     gyre_status status = e->options.method.count > 1 ? GYRE_OK : methods_parse(usual, &compared, &count, err);
     const method *shown = compared ? compared : e->options.method.list;

@@ -1,5 +1,6 @@
 /* explain_check.c: reads a text under both layouts of pairs, window by window, and decides which one fits. */
 #include "tools/explain/explain_check.h"
+#include "gyre/gyre_fields.h"
 #include "tools/cli/cli.h"
 #include "tools/common/model_input.h"
 #include "tools/options/value_names.h"
@@ -155,7 +156,7 @@ static gyre_status measure(explain_check *c, model_input *input, const char *pat
 /* -- whether there is anything to check -- */
 static int has_pairs(explain_check *c, const gyre_config *config) {
     c->verdict = CHECK_NOT_APPLICABLE;
-    if (config->kind != GYRE_KIND_ROPE)
+    if (!gyre_kind_has(config->kind, GYRE_TRAIT_ROTATES))
         snprintf(c->why, sizeof c->why, "the model does not turn queries and keys (%s)", gyre_kind_name(config->kind));
     else if (config->rope.axes > 1)
         snprintf(c->why, sizeof c->why, "the model turns along several axes, whose pairs are not looked for elsewhere");

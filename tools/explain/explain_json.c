@@ -1,4 +1,5 @@
 /* explain_json.c: a reading as JSON.  Doubles are written with 17 digits, so that they read back the same. */
+#include "gyre/gyre_fields.h"
 #include "tools/cli/cli_json.h"
 #include "tools/explain/explain_format.h"
 #include "tools/explain/explain_stats.h"
@@ -88,14 +89,14 @@ static json_t *scaling_json(const explain_stats *stats) {
 /* Every key is present for every scheme; it is null if it does not apply. */
 static int set_rotation(json_t *object, const explain_stats *stats) {
     const gyre_config *config = stats->config;
-    const int rotates = config->kind == GYRE_KIND_ROPE;
+    const int rotates = gyre_kind_has(config->kind, GYRE_TRAIT_ROTATES);
     int bad = cli_json_set(object, "layout", rotates ? json_string(gyre_layout_name(config->rope.layout)) : json_null());
     bad |= cli_json_set(object, "head_dim", cli_json_nonzero(config->head_dim));
     bad |= cli_json_set(object, "rotary_dim", rotates ? json_integer(config->rope.dim) : json_null());
     bad |= cli_json_set(object, "base",
-                        rotates                                ? cli_json_number(config->rope.base)
-                        : config->kind == GYRE_KIND_SINUSOIDAL ? cli_json_number(config->input.base)
-                                                               : json_null());
+                        rotates                                 ? cli_json_number(config->rope.base)
+                        : gyre_config_has(config, "input.base") ? cli_json_number(config->input.base)
+                                                                : json_null());
     bad |= cli_json_set(object, "scaling", rotates ? scaling_json(stats) : json_null());
     bad |= cli_json_set(object, "trained_length", cli_json_nonzero(stats->trained));
     bad |= cli_json_set(object, "length", cli_json_nonzero(stats->length));
@@ -146,7 +147,7 @@ static json_t *scheme_json(const explain_stats *stats) {
 
 int explain_group_json(json_t *object, const gyre_reading *reading, const explain_stats *stats) {
     const gyre_layer_reading *group = stats->group;
-    const int rotates = stats->config->kind == GYRE_KIND_ROPE;
+    const int rotates = gyre_kind_has(stats->config->kind, GYRE_TRAIT_ROTATES);
     int bad = cli_json_set(object, "name", cli_json_text(group->name));
     bad |= cli_json_set(object, "layers", cli_json_integers(group->layers, group->layers_count));
     bad |= cli_json_set(object, "layers_in_all", cli_json_nonzero(explain_layer_count(reading, group)));

@@ -1,4 +1,5 @@
 /* explain_scheme.c: schemes without pairs of channels, in words. */
+#include "gyre/gyre_fields.h"
 #include "tools/explain/explain_format.h"
 #include "tools/explain/explain_stats.h"
 #include <inttypes.h>
@@ -90,7 +91,7 @@ static void describe_vectors(const explain_stats *stats, char *out, size_t size)
     for (int i = 0; i < 3 && rows == 0; i++)
         if (gyre_encoding_table_shape(stats->encoding, tables[i], shape) == GYRE_OK) rows = shape[2];
     if (rows > 0) put(out, size, "%" PRId64 " rows of vectors; ", rows);
-    if (stats->config->kind == GYRE_KIND_BERT)
+    if (gyre_kind_has(stats->config->kind, GYRE_TRAIT_ENDS))
         put(out, size, "positions 0-%" PRId64 ", and none past them", stats->config->score.max_positions - 1);
     else if (max > 0)
         put(out, size, "distances past %" PRId64 " count as %" PRId64, max, max);
@@ -109,40 +110,37 @@ static void describe_nothing(const explain_stats *stats, char *out, size_t size)
     put(out, size, "%s%s", beside, stats->config->query.temperature ? ", but queries are multiplied by a temperature" : "");
 }
 
-void explain_describe_scheme(const explain_stats *stats, char *out, size_t size) {
-    out[0] = 0;
-    switch (stats->config->kind) {
-    case GYRE_KIND_NOPE:
+static void describe_phases(const explain_stats *stats, char *out, size_t size) {
+    put(out, size, "%" PRId64 " of %" PRId64 " channels are amplitudes, the others turn them by distance^%g, at any length",
+        stats->config->score.amplitudes, stats->config->head_dim, stats->config->score.exponent);
+}
+
+/* By what the scheme has, so that a new one is described by what it is made of. */
+static void describe(const explain_stats *stats, char *out, size_t size) {
+    const gyre_kind kind = stats->config->kind;
+    const unsigned places = gyre_kind_places(kind);
+    if (places == 0) {
         describe_nothing(stats, out, size);
-        break;
-    case GYRE_KIND_LEARNED:
-        describe_learned(stats, out, size);
-        break;
-    case GYRE_KIND_SINUSOIDAL:
-        put(out, size, "a sinusoid: any position up to 2^31");
-        break;
-    case GYRE_KIND_ALIBI:
+    } else if (places & GYRE_PLACE_INPUT) {
+        if (gyre_kind_has(kind, GYRE_TRAIT_ENDS))
+            describe_learned(stats, out, size);
+        else
+            put(out, size, "a sinusoid: any position up to 2^31");
+    } else if (gyre_kind_has(kind, GYRE_TRAIT_SLOPES)) {
         describe_alibi(stats, out, size);
         describe_slope_scaling(stats, out, size);
-        break;
-    case GYRE_KIND_T5:
+    } else if (gyre_config_has(stats->config, "score.buckets")) {
         describe_buckets(stats, out, size);
-        break;
-    case GYRE_KIND_TAPA:
-        put(out, size,
-            "%" PRId64 " of %" PRId64 " channels are amplitudes, the others turn them by distance^%g, at any length",
-            stats->config->score.amplitudes, stats->config->head_dim, stats->config->score.exponent);
-        break;
-    case GYRE_KIND_SHAW:
-    case GYRE_KIND_NEZHA:
-    case GYRE_KIND_BERT:
-    case GYRE_KIND_DEBERTA:
-    case GYRE_KIND_TRANSFORMER_XL:
+    } else if (gyre_config_has(stats->config, "score.amplitudes")) {
+        describe_phases(stats, out, size);
+    } else if ((places & GYRE_PLACE_SCORE) && !gyre_kind_has(kind, GYRE_TRAIT_BIAS)) {
         describe_vectors(stats, out, size);
-        break;
-    default:
-        break;
     }
-    if (stats->config->kind != GYRE_KIND_NOPE && explain_find_field(stats->group, "adaptive"))
+}
+
+void explain_describe_scheme(const explain_stats *stats, char *out, size_t size) {
+    out[0] = 0;
+    describe(stats, out, size);
+    if (gyre_kind_places(stats->config->kind) != 0 && explain_find_field(stats->group, "adaptive"))
         put(out, size, "%sa network of each layer adapts the biases to queries and keys", out[0] ? "; " : "");
 }

@@ -1,5 +1,6 @@
 /* explain_stats.c: frequencies, pair states, slopes and factors of a group of layers, computed by the library. */
 #include "tools/explain/explain_stats.h"
+#include "gyre/gyre_fields.h"
 #include "tools/cli/cli_error.h"
 #include "tools/cli/cli_values.h"
 #include "tools/common/methods.h"
@@ -35,7 +36,7 @@ static void add(char *label, size_t size, const char *part) {
 static void name_encoding(explain_stats *stats) {
     const gyre_config *config = stats->config;
     snprintf(stats->label, sizeof stats->label, "%s", gyre_kind_name(config->kind));
-    if (config->kind == GYRE_KIND_ROPE) {
+    if (gyre_kind_has(config->kind, GYRE_TRAIT_ROTATES)) {
         if (config->rope.scaling != GYRE_SCALING_NONE)
             add(stats->label, sizeof stats->label, gyre_rope_type(config->rope.scaling));
         if (config->rope.axes > 1)
@@ -158,15 +159,15 @@ gyre_status explain_stats_compute(explain_stats *out, const gyre_reading *readin
     name_encoding(out);
     const gyre_config *config = out->config;
     out->trained = config->trained_length;
-    out->length = reading->context_length > 0      ? reading->context_length
-                  : config->kind == GYRE_KIND_ROPE ? config->context_length
-                                                   : out->trained;
+    out->length = reading->context_length > 0                       ? reading->context_length
+                  : gyre_kind_has(config->kind, GYRE_TRAIT_ROTATES) ? config->context_length
+                                                                    : out->trained;
     out->max_length = out->length;
     out->scale = group->scale;
-    const int64_t channels = config->kind == GYRE_KIND_TAPA ? config->score.amplitudes : config->head_dim;
+    const int64_t channels = gyre_config_has(config, "score.amplitudes") ? config->score.amplitudes : config->head_dim;
     if (out->scale == 0 && channels > 0) out->scale = group->softmax_multiplier / sqrt((double)channels);
-    if (config->kind == GYRE_KIND_ROPE) status = rotation_stats(out, reading, err);
-    if (config->kind == GYRE_KIND_ALIBI) status = slopes_stats(out, err);
+    if (gyre_kind_has(config->kind, GYRE_TRAIT_ROTATES)) status = rotation_stats(out, reading, err);
+    if (gyre_kind_has(config->kind, GYRE_TRAIT_SLOPES)) status = slopes_stats(out, err);
     if (status) explain_stats_free(out);
     return status;
 }

@@ -1,4 +1,5 @@
 /* cmd_extend.c: gyre extend: what each way to stretch a model's context needs and does, and writing one. */
+#include "gyre/gyre_fields.h"
 #include "tools/cli/cli.h"
 #include "tools/cli/cli_json.h"
 #include "tools/extend/extend.h"
@@ -114,7 +115,7 @@ static void read_options(int argc, char **argv, extend_options *o) {
 
 /* -- the model -- */
 static int is_rotating(const gyre_layer_reading *group) {
-    return group->config.kind == GYRE_KIND_ROPE && strcmp(group->name, "vision") != 0;
+    return gyre_kind_has(group->config.kind, GYRE_TRAIT_ROTATES) && strcmp(group->name, "vision") != 0;
 }
 
 /* out = the group called `name`, or NULL.  name NULL: the first group that rotates and sees all tokens, else the first that
@@ -260,20 +261,20 @@ static int write_model(const extend_options *o, const extension *e, FILE *file) 
 
 static int extend(const extend_options *o, const extension *e, FILE *file) {
     const gyre_kind kind = e->group->config.kind;
-    if (kind == GYRE_KIND_LEARNED || kind == GYRE_KIND_BERT)
+    if (gyre_kind_has(kind, GYRE_TRAIT_ENDS))
         return cli_fail("positions: a table that was learned ends with its rows, and no config says how to stretch it (%s)",
                         e->reading->path);
-    if (kind == GYRE_KIND_ALIBI && o->stretch.write)
+    if (gyre_kind_has(kind, GYRE_TRAIT_SLOPES) && o->stretch.write)
         return cli_fail(
             "--write: only scalings of rotations are written; --method and --methods of generate, eval and passkey "
             "stretch slopes (%s)",
             e->reading->path);
-    if (kind != GYRE_KIND_ROPE && o->stretch.write)
+    if (!gyre_kind_has(kind, GYRE_TRAIT_ROTATES) && o->stretch.write)
         return cli_fail("--write: %s has nothing to stretch (%s)", gyre_kind_name(kind), e->reading->path);
     if (extend_part_in_place(e))
         return cli_fail("%s: what the model trained has taken the place of its rotation, and no scaling of it is read (%s)",
                         extend_part_in_place(e), e->reading->path);
-    if (kind != GYRE_KIND_ROPE) return extend_print_other(e, o->common.json, file);
+    if (!gyre_kind_has(kind, GYRE_TRAIT_ROTATES)) return extend_print_other(e, o->common.json, file);
     /* A length that the model reaches as it is needs a verdict, but nothing to write. */
     const int within = !o->stretch.write && e->trained >= STRETCH_MIN_TRAINED;
     const int status = within ? 0 : stretch_check_length(&o->stretch, e->trained, e->reading->path);

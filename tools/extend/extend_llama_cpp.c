@@ -1,5 +1,6 @@
 /* extend_llama_cpp.c: the flags of llama.cpp, applied to what it reads from the unchanged model. */
 #include "tools/extend/extend_llama_cpp.h"
+#include "gyre/gyre_fields.h"
 #include "tools/extend/extend_verdict.h"
 #include "tools/options/reading_options.h"
 #include "util/error.h"
@@ -80,7 +81,8 @@ static void write_flags(const gyre_config *want, int64_t to, gyre_config *read, 
 static int64_t count_rotating(const gyre_reading *reading) {
     int64_t count = 0;
     for (int64_t i = 0; i < reading->groups_count; i++)
-        count += reading->groups[i]->config.kind == GYRE_KIND_ROPE && strcmp(reading->groups[i]->name, "vision") != 0;
+        count += gyre_kind_has(reading->groups[i]->config.kind, GYRE_TRAIT_ROTATES) &&
+                 strcmp(reading->groups[i]->name, "vision") != 0;
     return count;
 }
 

@@ -1,5 +1,6 @@
 /* extend_print.c: the results of gyre extend: one row for each method. */
 #include "tools/extend/extend_print.h"
+#include "gyre/gyre_fields.h"
 #include "tools/cli/cli.h"
 #include "tools/cli/cli_page.h"
 #include "tools/cli/plain_stream.h"
@@ -54,28 +55,23 @@ static void suggest_eval(const extension *e, char out[EXTEND_MEASURE]) {
     cli_command_line(sizeof words / sizeof *words, words, out, EXTEND_MEASURE);
 }
 
+/* Asks for what a scheme has, so that a new one is described by what it is made of. */
 static const char *scheme_note(const extension *e) {
     const char *of_part = part_note(e);
-    switch (e->group->config.kind) {
-    case GYRE_KIND_ALIBI:
+    const gyre_config *c = &e->group->config;
+    if (gyre_kind_has(c->kind, GYRE_TRAIT_SLOPES))
         return "it runs at any length, and what is far weighs less; its slopes can be stretched without training: ntk keeps "
                "the perplexity and finds a few more keys far off, linear does harm";
-    case GYRE_KIND_T5:
-    case GYRE_KIND_DEBERTA:
+    if (gyre_config_has(c, "score.buckets") || gyre_config_has(c, "score.position_buckets"))
         return "distances past its last bucket share that bucket at any length: there is nothing to stretch";
-    case GYRE_KIND_SHAW:
-    case GYRE_KIND_NEZHA:
-    case GYRE_KIND_TRANSFORMER_XL:
+    if (gyre_config_has(c, "score.max_distance"))
         return "distances past its last one are clipped to it at any length: there is nothing to stretch";
-    case GYRE_KIND_SINUSOIDAL:
+    if (gyre_kind_places(c->kind) & GYRE_PLACE_INPUT)
         return "the sinusoid goes on at any length, but the model was not trained there, and no config stretches it";
-    case GYRE_KIND_TAPA:
+    if (gyre_config_has(c, "score.amplitudes"))
         return "its phase is computed at any length, and its paper stretches nothing but trains a little at the new one";
-    case GYRE_KIND_NOPE:
-        return of_part ? of_part : "it has no positions: there is nothing to stretch";
-    default:
-        return "its bias is computed at any length: there is nothing to stretch";
-    }
+    if (gyre_kind_places(c->kind) == 0) return of_part ? of_part : "it has no positions: there is nothing to stretch";
+    return "its bias is computed at any length: there is nothing to stretch";
 }
 
 static int print_other_json(const extension *e, const char *kind, const char *why, const char *measure, FILE *file) {
@@ -91,7 +87,7 @@ int extend_print_other(const extension *e, int json, FILE *file) {
     const explain_terminal page = explain_terminal_open(file);
     const char *kind = gyre_kind_name(e->group->config.kind), *why = scheme_note(e);
     char text[4800], measure[EXTEND_MEASURE] = "";
-    if (e->group->config.kind == GYRE_KIND_ALIBI) suggest_eval(e, measure);
+    if (gyre_kind_has(e->group->config.kind, GYRE_TRAIT_SLOPES)) suggest_eval(e, measure);
     if (json) return print_other_json(e, kind, why, measure, file);
     snprintf(text, sizeof text, "%s: %s: %s.", e->reading->path, kind, why);
     explain_print_wrapped(&page, EXPLAIN_STYLE_PLAIN, 0, 0, text);

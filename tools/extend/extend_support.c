@@ -1,5 +1,6 @@
 /* extend_support.c: what a method needs in the model's config, and which programs understand it.  Writes that config and
  * reads it as each program does. */
+#include "gyre/gyre_fields.h"
 #include "tools/cli/cli_error.h"
 #include "tools/cli/cli_json.h"
 #include "tools/cli/cli_signals.h"
@@ -163,7 +164,8 @@ gyre_status extend_compare_encodings(const extension *e, const gyre_encoding *wa
     const int64_t pairs = gyre_encoding_get_config(want)->rope.dim / 2;
     double *a = calloc((size_t)pairs, 2 * sizeof *a), factor_a = 0, factor_b = 0, max = 0;
     if (!a) return gyre_fail(err, GYRE_ENOMEM, "frequencies: out of memory (extend)");
-    if (gyre_encoding_get_config(got)->kind != GYRE_KIND_ROPE || gyre_encoding_get_config(got)->rope.dim != 2 * pairs) {
+    if (!gyre_kind_has(gyre_encoding_get_config(got)->kind, GYRE_TRAIT_ROTATES) ||
+        gyre_encoding_get_config(got)->rope.dim != 2 * pairs) {
         snprintf(why, 200, "turns other channels");
         free(a);
         return GYRE_OK;
@@ -184,8 +186,8 @@ gyre_status extend_compare_encodings(const extension *e, const gyre_encoding *wa
 
 int64_t extend_first_difference(const extension *e, const gyre_encoding *a, const gyre_encoding *b) {
     const int64_t pairs = gyre_encoding_get_config(a)->rope.dim / 2;
-    const int alike =
-        gyre_encoding_get_config(b)->rope.dim == 2 * pairs && gyre_encoding_get_config(b)->kind == GYRE_KIND_ROPE;
+    const int alike = gyre_encoding_get_config(b)->rope.dim == 2 * pairs &&
+                      gyre_kind_has(gyre_encoding_get_config(b)->kind, GYRE_TRAIT_ROTATES);
     if (!alike) return -1;
     double *theta = calloc((size_t)pairs, 2 * sizeof *theta), max = 0;
     if (!theta) cli_end_without_memory();

@@ -3,6 +3,7 @@
  Many cells are the same rotation under another name: yarn at 16 times the trained length is yarn:16.  The key of a cell
  therefore holds the name of the weights and the frequencies instead of the name of the method.  In a work folder, the cells
  are also a journal, so a killed run continues where it was. */
+#include "gyre/gyre_fields.h"
 #include "tools/cli/cli_signals.h"
 #include "tools/lab/lab.h"
 #include "tools/team/team.h"
@@ -44,7 +45,8 @@ static void name_rotation(const gyre_encoding *encoding, char *out, size_t size)
     const size_t used = strlen(out);
     if (far_is_chunked(c))
         snprintf(out + used, size - used, " chunk %lld %lld", (long long)c->rope.chunk.size, (long long)c->rope.chunk.local);
-    if (c->kind == GYRE_KIND_ALIBI && c->score.slope_scaling != GYRE_SLOPE_SCALING_NONE && c->score.slope_factor != 1)
+    if (gyre_kind_has(c->kind, GYRE_TRAIT_SLOPES) && c->score.slope_scaling != GYRE_SLOPE_SCALING_NONE &&
+        c->score.slope_factor != 1)
         snprintf(out + used, size - used, " slopes %d %g", (int)c->score.slope_scaling, c->score.slope_factor);
 }
 

@@ -2,6 +2,7 @@
  *
  A token costs the products of a layer, 4 x width^2 + 3 x width x mlp multiply-adds, and attention to half a window of keys,
  twice.  Divided by the width: 4 x width + 3 x mlp + window. */
+#include "gyre/gyre_fields.h"
 #include "tools/lab/lab.h"
 #include "tools/team/team.h"
 #include <stdlib.h>
@@ -39,7 +40,7 @@ void lab_cost_step(void *ctx, int64_t tokens, int64_t all) {
 /* out = 1 if the encoding has no rows for this many positions. */
 static int ends_before(const gyre_encoding *encoding, int64_t context) {
     const gyre_config *config = gyre_encoding_get_config(encoding);
-    return config->kind == GYRE_KIND_LEARNED && config->input.positions > 0 && config->input.positions < context;
+    return gyre_config_has(config, "input.positions") && config->input.positions < context;
 }
 
 /* Cells of an equal key are measured once.  `counted` holds the keys so far.  Counts the row if it has work. */

@@ -23,9 +23,7 @@ static const method_row QUICK_METHODS[] = {{"none", NULL}, {"linear", NULL}, {"n
 #define QUESTION_ROWS                                                                                                       \
     "nope,rope-dim-2,rope-dim-4,rope-dim-8,rope-dim-16,rope-dim-32,rope-dim-64,rope-before,sinusoidal,sinusoidal-product,"  \
     "sinusoidal-concat,t5,t5-shared"
-static const gyre_kind BUNDLED_KINDS[] = {GYRE_KIND_NOPE, GYRE_KIND_LEARNED, GYRE_KIND_SINUSOIDAL, GYRE_KIND_ROPE,
-                                          GYRE_KIND_ALIBI};
-enum { BUNDLED = sizeof BUNDLED_KINDS / sizeof *BUNDLED_KINDS };
+#define BUNDLED_ROWS "nope,learned,sinusoidal,rope,alibi"
 
 /* Sizes of a run; zeros = those that the bundled models were trained with. */
 typedef struct run_size {
@@ -42,8 +40,8 @@ typedef struct preset_plan {
     const method_row *methods;
     int methods_count;
     const char *methods_caption;
-    const char *encodings; /* NULL = those of the bundled models */
-    double mix;            /* unless the user gives one */
+    const char *encodings;
+    double mix; /* unless the user gives one */
 } preset_plan;
 
 #define ALL_COLUMNS  LAB_CONTEXTS, LAB_MEASURES
@@ -66,9 +64,9 @@ static const preset_plan PRESETS[] = {
                    LAB_DROPPED,
                    ALL_ROWS,
                    EVERY_METHOD,
-                   NULL,
+                   BUNDLED_ROWS,
                    0.8},
-    [LAB_FULL] = {"full", {0}, 3, 8, 100, ALL_COLUMNS, 0, 1, LAB_DROPPED, ALL_ROWS, EVERY_METHOD, NULL, 0.8},
+    [LAB_FULL] = {"full", {0}, 3, 8, 100, ALL_COLUMNS, 0, 1, LAB_DROPPED, ALL_ROWS, EVERY_METHOD, BUNDLED_ROWS, 0.8},
     [LAB_SMOKE] = {"smoke",
                    {64, 4, 1, 176, 16, 40, 32, 4},
                    1,
@@ -80,7 +78,7 @@ static const preset_plan PRESETS[] = {
                    LAB_DROPPED,
                    ALL_ROWS,
                    EVERY_METHOD,
-                   NULL,
+                   BUNDLED_ROWS,
                    0.8},
     [LAB_QUESTIONS] = {"questions",
                        {64, 1, 2, 128, 16, 1000, 64, 0},
@@ -106,9 +104,9 @@ static const preset_plan PRESETS[] = {
                    LAB_DROPPED,
                    ALL_ROWS,
                    EVERY_METHOD,
-                   NULL,
+                   BUNDLED_ROWS,
                    0.8},
-    [LAB_BUNDLED] = {"bundled", {0}, 1, 8, 100, ALL_COLUMNS, 0, 1, 0, ALL_ROWS, EVERY_METHOD, NULL, 0.8},
+    [LAB_BUNDLED] = {"bundled", {0}, 1, 8, 100, ALL_COLUMNS, 0, 1, 0, ALL_ROWS, EVERY_METHOD, BUNDLED_ROWS, 0.8},
     [LAB_BUNDLED_QUICK] = {"bundled-quick",
                            {0},
                            1,
@@ -122,7 +120,7 @@ static const preset_plan PRESETS[] = {
                            QUICK_METHODS,
                            sizeof QUICK_METHODS / sizeof *QUICK_METHODS,
                            PAST_LENGTH,
-                           NULL,
+                           BUNDLED_ROWS,
                            0.8}};
 
 /* DroPE as it is published, and with the log-n temperature, as another answer to softmaxes that flatten with the length. */
@@ -181,10 +179,8 @@ static void size_tuning(lab_plan *p) {
 
 static void list_encodings(lab_plan *plan, const char *names) {
     variant rows[MAX_VARIANTS];
-    int count = BUNDLED;
-    for (int i = 0; i < BUNDLED; i++)
-        rows[i] = variant_at((int)BUNDLED_KINDS[i] - GYRE_KIND_NOPE);
-    if (names && variants_parse(names, rows, &count, NULL)) abort(); /* the list is wrong */
+    int count = 0;
+    if (variants_parse(names, rows, &count, NULL)) abort(); /* a wrong list */
     lab_plan_encodings(plan, rows, count);
 }
 
@@ -219,8 +215,8 @@ void lab_plan_encodings(lab_plan *plan, const variant *encodings, int count) {
     plan->rope = plan->alibi = -1;
     for (int i = 0; i < count; i++) {
         plan->encodings[i] = encodings[i];
-        if (strcmp(encodings[i].name, gyre_kind_name(GYRE_KIND_ROPE)) == 0) plan->rope = i;
-        if (strcmp(encodings[i].name, gyre_kind_name(GYRE_KIND_ALIBI)) == 0) plan->alibi = i;
+        if (strcmp(encodings[i].name, "rope") == 0) plan->rope = i;
+        if (strcmp(encodings[i].name, "alibi") == 0) plan->alibi = i;
     }
 }
 
@@ -231,7 +227,7 @@ static gyre_status add_stretched(lab_plan *plan, const char *text, gyre_error *e
     if (plan->stretched_count == LAB_STRETCHED)
         return gyre_fail(err, GYRE_EINVAL, "%s: at most %d may be added", text, LAB_ADDED_METHODS);
     gyre_status status = method_parse(text, &m, err);
-    slopes.kind = GYRE_KIND_ALIBI;
+    slopes.kind = gyre_kind_find("alibi");
     slopes.heads = 1;
     if (!status) status = method_config(&m, &slopes, plan->trained, plan->longest, NULL, &stretched, err);
     if (!status && stretched.score.slope_scaling == GYRE_SLOPE_SCALING_NONE)
@@ -253,8 +249,11 @@ gyre_status lab_plan_add_method(lab_plan *plan, const char *text, gyre_error *er
 }
 
 int lab_is_bundled(const variant *encoding) {
-    for (int i = 0; i < BUNDLED; i++)
-        if (strcmp(encoding->name, gyre_kind_name(BUNDLED_KINDS[i])) == 0) return 1;
+    variant rows[MAX_VARIANTS];
+    int count = 0;
+    if (variants_parse(BUNDLED_ROWS, rows, &count, NULL)) abort(); /* a wrong list */
+    for (int i = 0; i < count; i++)
+        if (strcmp(encoding->name, rows[i].name) == 0) return 1;
     return 0;
 }
 

@@ -1,4 +1,5 @@
 /* lab_runs.c: the models of the lab: opened if they exist, else trained, from a checkpoint if there is one. */
+#include "gyre/gyre_fields.h"
 #include "tools/cli/cli_guard.h"
 #include "tools/cli/write_target.h"
 #include "tools/common/bundled_models.h"
@@ -152,7 +153,7 @@ gyre_status lab_position_config(const lab *l, const variant *encoding, gyre_mode
     position->head_dim = model->head_dim;
     position->heads = model->heads;
     position->input.dim = model->model_dim;
-    if (encoding->kind == GYRE_KIND_ROPE) {
+    if (gyre_kind_has(encoding->kind, GYRE_TRAIT_ROTATES)) {
         position->rope.base = l->plan.base;
         position->rope.dim = l->plan.rope_dim;
     }

@@ -1,4 +1,5 @@
 /* plot_accuracy.c: how far cos and sin of an engine's recipe are from the exact ones, by position. */
+#include "gyre/gyre_fields.h"
 #include "tools/plot/plot.h"
 #include <math.h>
 #include <stdlib.h>
@@ -88,7 +89,7 @@ static int64_t positions_around(int64_t pairs) {
 static gyre_status add_recipe_of(plot_work *w, recipe_work *r, int index, gyre_error *err) {
     const plot_options *o = w->options;
     gyre_config config = GYRE_INIT(gyre_config);
-    config.kind = GYRE_KIND_ROPE;
+    config.kind = gyre_kind_find("rope");
     config.head_dim = r->dim;
     config.rope.base = r->base;
     config.rope.angles = recipes[index].path;
@@ -108,7 +109,7 @@ static gyre_status compute(plot_work *w, gyre_error *err) {
     recipe_work r = {.base = config->rope.base > 0 ? config->rope.base : 10000,
                      .dim = config->rope.dim ? config->rope.dim : config->head_dim};
     plot_table_columns(&w->table, columns);
-    if (config->kind != GYRE_KIND_ROPE)
+    if (!gyre_kind_has(config->kind, GYRE_TRAIT_ROTATES))
         return gyre_fail(err, GYRE_EUNSUPPORTED, "positions: %s does not rotate, so there are no angles (%s)",
                          gyre_kind_name(config->kind), w->subjects[0].label);
     const int64_t pairs = r.dim / 2;

@@ -1,5 +1,6 @@
 /* plot_bias.c: what encodings, and models that learned it, add to a score: as a curve over the distance, and as a map of
  * queries and keys. */
+#include "gyre/gyre_fields.h"
 #include "gyre/gyre_model.h"
 #include "tools/plot/plot.h"
 #include "util/absent_path.h"
@@ -15,21 +16,29 @@
 enum { COLUMN_ENCODING, COLUMN_HEAD, COLUMN_QUERY, COLUMN_KEY, COLUMN_VALUE, COLUMNS };
 static const plot_column columns[] = {{"encoding", NULL}, {"head", ""},  {"query", "tokens"},
                                       {"key", "tokens"},  {"value", ""}, {NULL, NULL}};
-enum { TOKENS = 128, HEADS = 8, SCHEMES = 6, SHOWN_HEADS = 3, MOST_HEADS = 1024 };
+enum { TOKENS = 128, HEADS = 8, SHOWN_HEADS = 3, MOST_HEADS = 1024 };
 
-/* Numbers that a model learned are drawn where its weights are there.  Else KERPLE and FIRE are drawn as training begins
- * with them, and T5 by the row of its table that a distance takes.  DeBERTa multiplies its rows with queries and keys, so
- * its rows are all that can be drawn without a text. */
+/* The order of the panels, and how papers spell a scheme.  Others that put a number on a score follow under their own names.
+ * DeBERTa multiplies its rows with queries and keys, so its rows are all that can be drawn without a text. */
 static const struct {
-    const char *label, *untrained;
-    gyre_kind kind;
-    int rows; /* 1: untrained, the row, not a number */
-} schemes[SCHEMES] = {{"ALiBi", "", GYRE_KIND_ALIBI, 0},
-                      {"Sandwich", "", GYRE_KIND_SANDWICH, 0},
-                      {"KERPLE", ", before training", GYRE_KIND_KERPLE, 0},
-                      {"FIRE", ", before training", GYRE_KIND_FIRE, 0},
-                      {"T5", ", row of the table", GYRE_KIND_T5, 1},
-                      {"DeBERTa", ", row of the table", GYRE_KIND_DEBERTA, 1}};
+    const char *label, *scheme;
+} schemes[] = {{"ALiBi", "alibi"}, {"Sandwich", "sandwich"}, {"KERPLE", "kerple"}, {"FIRE", "fire"},
+               {"T5", "t5"},       {"DeBERTa", "deberta"}};
+enum { SCHEMES = sizeof schemes / sizeof *schemes, MOST_SCHEMES = 32 };
+
+/* kinds[0 .. returned - 1] = those to draw; the first SCHEMES are those above. */
+static int list_schemes(gyre_kind kinds[MOST_SCHEMES]) {
+    int count = 0;
+    for (; count < SCHEMES; count++)
+        kinds[count] = gyre_kind_find(schemes[count].scheme);
+    for (int kind = 1; gyre_kind_name((gyre_kind)kind) && count < MOST_SCHEMES; kind++) {
+        int listed = !gyre_kind_has((gyre_kind)kind, GYRE_TRAIT_BIAS);
+        for (int i = 0; i < SCHEMES; i++)
+            listed |= kinds[i] == (gyre_kind)kind;
+        if (!listed) kinds[count++] = (gyre_kind)kind;
+    }
+    return count;
+}
 
 /* What is drawn for a model or, without one, for a scheme. */
 typedef struct source {
@@ -72,7 +81,7 @@ static gyre_status read_checkpoint(const plot_options *o, source *s, gyre_error 
     struct stat info;
     const int is_folder = stat(path, &info) == 0 && S_ISDIR(info.st_mode);
     const int64_t rows = config->score.buckets, heads = config->heads;
-    if (config->kind != GYRE_KIND_T5 || rows < 1 || heads < 1) return GYRE_OK;
+    if (!gyre_config_has(config, "score.buckets") || rows < 1 || heads < 1) return GYRE_OK;
     if (is_folder && !is_in_folder(path, GYRE_WEIGHTS_FILE) && !is_in_folder(path, GYRE_WEIGHTS_INDEX_FILE)) return GYRE_OK;
     if (!(s->learned = calloc((size_t)(rows * heads), sizeof *s->learned)))
         return gyre_fail(err, GYRE_ENOMEM, "table: out of memory (plot)");
@@ -111,18 +120,20 @@ static gyre_status make_encoding(const source *s, gyre_kind kind, gyre_encoding 
         config.heads = HEADS;
         config.head_dim = 64;
         config.trained_length = s->tokens;
-        if (kind == GYRE_KIND_DEBERTA) config.score.position_buckets = 32;
-        if (kind == GYRE_KIND_DEBERTA) config.score.max_distance = s->tokens > 64 ? s->tokens : 64;
+        if (gyre_config_has(&config, "score.position_buckets")) { /* few, so that a small map shows them */
+            config.score.position_buckets = 32;
+            config.score.max_distance = s->tokens > 64 ? s->tokens : 64;
+        }
     }
     const gyre_status status = gyre_config_suggest(&config);
     if (status) return gyre_fail(err, status, "bias: %s (%s)", gyre_status_text(status), gyre_kind_name(kind));
     return gyre_encoding_create(out, &config, NULL, err);
 }
 
-/* 1: queries see the keys after them too. */
+/* 1: queries see the keys after them too.  Products with vectors, as DeBERTa's, belong to encoders. */
 static int is_bidirectional(const gyre_encoding *encoding) {
     const gyre_config *config = gyre_encoding_get_config(encoding);
-    return config->kind == GYRE_KIND_DEBERTA || config->score.bidirectional;
+    return !gyre_kind_has(config->kind, GYRE_TRAIT_BIAS) || config->score.bidirectional;
 }
 
 static gyre_status add_rows(plot_table *t, const gyre_encoding *encoding, double name, int64_t tokens, gyre_error *err) {
@@ -167,20 +178,33 @@ static gyre_status add_numbers(plot_table *t, const source *from, const gyre_enc
     return status;
 }
 
-static gyre_status add_scheme(plot_work *w, const source *s, int i, gyre_error *err) {
+/* Numbers that a model learned are drawn where its weights are there.  Else a scheme with rows by distance is drawn by the
+ * row that a distance takes, and others with a table as training begins with them. */
+static gyre_status draw_untrained(const gyre_encoding *encoding, const char **note, int *rows) {
+    int64_t shape[4], row;
+    *rows = gyre_encoding_row(encoding, 0, 0, &row) == GYRE_OK;
+    const gyre_status status = gyre_encoding_table_shape(encoding, GYRE_TABLE_BIAS, shape);
+    *note = *rows ? ", row of the table" : shape[2] > 0 ? ", before training" : "";
+    return status;
+}
+
+static gyre_status add_scheme(plot_work *w, const source *s, gyre_kind kind, const char *name, gyre_error *err) {
     gyre_encoding *encoding = NULL;
     char label[PLOT_LABEL], of[PLOT_LABEL] = "", layer[48] = "";
+    const char *untrained = "";
+    int rows = 0;
+    gyre_status status = make_encoding(s, kind, &encoding, err);
+    if (!status) status = draw_untrained(encoding, &untrained, &rows);
     if (w->subjects_count > 1) gyre_plain_snprintf(of, sizeof of, "%.40s: ", s->subject->label);
     if (s->table.data)
         snprintf(layer, sizeof layer, ", layer %lld", (long long)(w->options->layer >= 0 ? w->options->layer : 0));
     const int stacks = s->learned && strcmp(s->subject->group, "all") != 0; /* an encoder, maybe a decoder */
-    gyre_plain_snprintf(label, sizeof label, "%.40s%s%s%.10s%s", of, schemes[i].label, stacks ? " " : "",
-                        stacks ? s->subject->group : "", s->table.data ? layer : schemes[i].untrained);
-    gyre_status status = make_encoding(s, schemes[i].kind, &encoding, err);
-    const double name = plot_table_label(&w->table, label);
+    gyre_plain_snprintf(label, sizeof label, "%.40s%s%s%.10s%s", of, name, stacks ? " " : "",
+                        stacks ? s->subject->group : "", s->table.data ? layer : untrained);
+    const double number = plot_table_label(&w->table, label);
     if (!status)
-        status = schemes[i].rows && !s->table.data ? add_rows(&w->table, encoding, name, s->tokens, err)
-                                                   : add_numbers(&w->table, s, encoding, name, w->options->head, err);
+        status = rows && !s->table.data ? add_rows(&w->table, encoding, number, s->tokens, err)
+                                        : add_numbers(&w->table, s, encoding, number, w->options->head, err);
     gyre_encoding_free(encoding);
     return status;
 }
@@ -190,10 +214,12 @@ static gyre_status add_source(plot_work *w, const plot_subject *subject, int64_t
     source s = {.subject = subject, .tokens = tokens};
     gyre_status status = subject ? open_weights(w->options, &s, err) : GYRE_OK;
     if (!status) status = check_layer(w->options, &s, err);
+    gyre_kind kinds[MOST_SCHEMES];
     int drawn = 0;
-    for (int i = 0; i < SCHEMES && !status; i++) {
-        if (subject && subject->config.kind != schemes[i].kind) continue;
-        status = add_scheme(w, &s, i, err);
+    const int count = list_schemes(kinds);
+    for (int i = 0; i < count && !status; i++) {
+        if (subject && subject->config.kind != kinds[i]) continue;
+        status = add_scheme(w, &s, kinds[i], i < SCHEMES ? schemes[i].label : gyre_kind_name(kinds[i]), err);
         drawn++;
     }
     if (!status && !drawn)

@@ -38,7 +38,7 @@ static void add_digits(plot_table *t, int64_t positions) {
 static gyre_status sinusoid_rows(double *rows, double base, int64_t positions, int64_t channels, gyre_error *err) {
     gyre_config config = GYRE_INIT(gyre_config);
     gyre_encoding *encoding = NULL;
-    config.kind = GYRE_KIND_SINUSOIDAL;
+    config.kind = gyre_kind_find("sinusoidal");
     config.input.dim = channels;
     config.input.base = base;
     config.input.layout = GYRE_SINUSOID_INTERLEAVED;

@@ -1,5 +1,6 @@
 /* plot_helix.c: e^(i m theta) of one position over all pairs: a curve in space with the pair as third axis, and its three
  * projections. */
+#include "gyre/gyre_fields.h"
 #include "tools/plot/plot.h"
 #include <math.h>
 
@@ -28,7 +29,7 @@ static gyre_status compute(plot_work *w, gyre_error *err) {
     const double position = o->position >= 0 ? (double)o->position : POSITION;
     plot_table *t = &w->table;
     char some[PLOT_PAIRS_TEXT];
-    if (config->kind != GYRE_KIND_ROPE)
+    if (!gyre_kind_has(config->kind, GYRE_TRAIT_ROTATES))
         return gyre_fail(err, GYRE_EUNSUPPORTED, "positions: %s does not rotate, so there are no angles (%s)",
                          gyre_kind_name(config->kind), w->subjects[0].label);
     plot_table_columns(t, columns);

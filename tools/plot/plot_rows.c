@@ -1,4 +1,5 @@
 /* plot_rows.c: tables of positions: the sinusoid, and the one that a model learned, position by channel. */
+#include "gyre/gyre_fields.h"
 #include "tools/common/model_input.h"
 #include "tools/plot/plot.h"
 #include "util/plain_numbers.h"
@@ -36,7 +37,7 @@ static gyre_status add_sinusoid(plot_table *t, gyre_sinusoid layout, const char 
                                 int64_t channels, gyre_error *err) {
     gyre_config config = GYRE_INIT(gyre_config);
     gyre_encoding *encoding = NULL;
-    config.kind = GYRE_KIND_SINUSOIDAL;
+    config.kind = gyre_kind_find("sinusoidal");
     config.input.dim = channels;
     config.input.base = base;
     config.input.layout = layout;
@@ -60,14 +61,14 @@ static gyre_status add_model(plot_work *w, const char *given, int alone, gyre_er
     const gyre_config *config = gyre_encoding_get_config(encoding);
     const gyre_tables tables = {.input = gyre_model_get_input_table(input.model)};
     int64_t rows = o->tokens ? o->tokens : config->trained_length;
-    if (config->kind == GYRE_KIND_LEARNED && rows > config->input.positions - config->input.offset)
+    if (gyre_config_has(config, "input.positions") && rows > config->input.positions - config->input.offset)
         rows = config->input.positions - config->input.offset;
     if (!(gyre_encoding_places(encoding) & GYRE_PLACE_INPUT))
         status =
             gyre_fail(err, GYRE_EUNSUPPORTED, "table: %s adds none at the input (%s)", gyre_kind_name(config->kind), given);
     gyre_plain_snprintf(label, sizeof label, "%.60s: %s", given, gyre_kind_name(config->kind));
     if (!status) status = add_rows(&w->table, label, encoding, &tables, rows > 0 ? rows : POSITIONS, config->input.dim, err);
-    if (!status && alone && config->kind == GYRE_KIND_LEARNED)
+    if (!status && alone && gyre_config_has(config, "input.positions"))
         status = add_sinusoid(&w->table, GYRE_SINUSOID_INTERLEAVED, "a sinusoid of the same size", 0, rows,
                               config->input.dim, err);
     model_input_free(&input);

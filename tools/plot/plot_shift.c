@@ -13,7 +13,7 @@ static const int64_t positions[VECTORS] = {0, 1, 2, 3, 10, 100};
 
 static gyre_status make_sinusoid(int64_t dim, double base, gyre_encoding **out, gyre_error *err) {
     gyre_config config = GYRE_INIT(gyre_config);
-    config.kind = GYRE_KIND_SINUSOIDAL;
+    config.kind = gyre_kind_find("sinusoidal");
     config.input.dim = dim;
     config.input.base = base;
     return gyre_encoding_create(out, &config, NULL, err);

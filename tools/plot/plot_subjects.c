@@ -1,4 +1,5 @@
 /* plot_subjects.c: what is drawn: models, or a rotation that options describe, under methods. */
+#include "gyre/gyre_fields.h"
 #include "tools/common/model_path.h"
 #include "tools/plot/plot.h"
 #include "util/plain_numbers.h"
@@ -20,7 +21,7 @@ static void change_by_options(const plot_options *o, plot_subject *s) {
 
 static int of_options(const plot_options *o, plot_subject *s) {
     s->config = (gyre_config)GYRE_INIT(gyre_config);
-    s->config.kind = GYRE_KIND_ROPE;
+    s->config.kind = gyre_kind_find("rope");
     s->config.head_dim = o->head_dim ? o->head_dim : 128;
     s->config.rope.base = 10000;
     s->trained = s->config.trained_length = 4096;
@@ -57,7 +58,8 @@ static int of_model(const plot_options *o, const char *given, plot_subject *s) {
     s->config = group->config;
     s->trained = s->config.trained_length;
     /* A linear scaling states the length that it reaches. */
-    if (s->config.kind == GYRE_KIND_ROPE && s->config.rope.scaling == GYRE_SCALING_LINEAR && s->config.rope.factor > 1)
+    if (gyre_kind_has(s->config.kind, GYRE_TRAIT_ROTATES) && s->config.rope.scaling == GYRE_SCALING_LINEAR &&
+        s->config.rope.factor > 1)
         s->trained = llround((double)s->trained / s->config.rope.factor);
     if (o->head_dim) cli_usage_error("--head-dim: %s states its own", given);
     change_by_options(o, s);
@@ -66,14 +68,14 @@ static int of_model(const plot_options *o, const char *given, plot_subject *s) {
 
 /* out = the factor that the target is reached by, unless --to names the target. */
 static double factor_of(const plot_options *o, const plot_subject *s) {
-    const double own = s->config.kind == GYRE_KIND_ROPE ? s->config.rope.factor : 0;
+    const double own = gyre_kind_has(s->config.kind, GYRE_TRAIT_ROTATES) ? s->config.rope.factor : 0;
     return o->factor > 0 ? o->factor : own > 1 ? own : 4;
 }
 
 /* A target that was asked for and cannot be counted or needs no stretching; for decay --to is a distance. */
 static void check_target(const plot_options *o, const plot_subject *s) {
     if (!(o->kind->options & PLOT_OPTION_FACTOR) || o->kind == &plot_decay || (!o->stretch.to && !(o->factor > 0))) return;
-    if (s->config.kind != GYRE_KIND_ROPE || s->trained < STRETCH_MIN_TRAINED) return;
+    if (!gyre_kind_has(s->config.kind, GYRE_TRAIT_ROTATES) || s->trained < STRETCH_MIN_TRAINED) return;
     if (!o->stretch.to && (double)s->trained * o->factor > MOST_TOKENS)
         cli_usage_error("--factor: %.9g times the trained length of %lld is more than 2^53 tokens", o->factor,
                         (long long)s->trained);
@@ -184,7 +186,7 @@ static gyre_status make_case(const plot_options *o, const plot_subject *s, const
     c->method = *m;
     c->trained = s->trained;
     c->to = plot_target(o, s);
-    if (s->config.kind != GYRE_KIND_ROPE)
+    if (!gyre_kind_has(s->config.kind, GYRE_TRAIT_ROTATES))
         return gyre_fail(err, GYRE_EUNSUPPORTED, "positions: %s does not rotate, so there are no angles (%s)",
                          gyre_kind_name(s->config.kind), s->label);
     if (c->trained < STRETCH_MIN_TRAINED)
@@ -209,7 +211,7 @@ static gyre_status check_channels(const plot_subject *s, const method *list, int
     const int64_t dim = s->config.rope.dim ? s->config.rope.dim : s->config.head_dim;
     char names[256] = "";
     int found = 0;
-    if (s->config.kind != GYRE_KIND_ROPE || dim != 2) return GYRE_OK;
+    if (!gyre_kind_has(s->config.kind, GYRE_TRAIT_ROTATES) || dim != 2) return GYRE_OK;
     for (int64_t m = 0; m < count; m++) {
         if (!method_needs_two_pairs(&list[m])) continue;
         const size_t used = strlen(names);
@@ -230,7 +232,7 @@ static gyre_status check_angles(const plot_options *o, const plot_subject *s, co
                          "method %s: changes how far apart distant tokens are, not the angle of a position; gyre explore "
                          "draws it (%s)",
                          m->label, o->kind->name);
-    if (o->kind == &plot_methods && s->config.kind == GYRE_KIND_ROPE && dim == 2)
+    if (o->kind == &plot_methods && gyre_kind_has(s->config.kind, GYRE_TRAIT_ROTATES) && dim == 2)
         return gyre_fail(err, GYRE_EINVAL, "channels: 2 make one pair, and a map of angles needs two pairs (methods)");
     return GYRE_OK;
 }

@@ -1,4 +1,5 @@
 /* cmd_search.c: gyre search: factors for a model's pairs that predict a text best at a longer context. */
+#include "gyre/gyre_fields.h"
 #include "tools/search/search.h"
 #include "tools/subcommands.h"
 #include "tools/team/team.h"
@@ -9,7 +10,7 @@
 static int check_model(search_work *w) {
     const search_options *o = w->options;
     const gyre_config *base = &w->base;
-    if (base->kind != GYRE_KIND_ROPE)
+    if (!gyre_kind_has(base->kind, GYRE_TRAIT_ROTATES))
         return cli_fail("positions: %s does not rotate, so there are no frequencies to search for (%s)",
                         gyre_kind_name(base->kind), o->model.path);
     if (base->rope.dim / 2 > SEARCH_PAIRS)

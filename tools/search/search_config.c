@@ -1,4 +1,5 @@
 /* search_config.c: writing the factors found into a config. */
+#include "gyre/gyre_fields.h"
 #include "tools/cli/temporary_folder.h"
 #include "tools/search/search.h"
 #include "util/checkpoint_files.h"
@@ -13,7 +14,8 @@ static gyre_status check_written(const search_work *w, const search_rescale *res
     int same = 0;
     for (int64_t g = 0; g < reading->groups_count; g++) {
         const struct gyre_rope_config *rope = &reading->groups[g]->config.rope;
-        if (reading->groups[g]->config.kind != GYRE_KIND_ROPE || rope->scaling != GYRE_SCALING_LONGROPE) continue;
+        if (!gyre_kind_has(reading->groups[g]->config.kind, GYRE_TRAIT_ROTATES) || rope->scaling != GYRE_SCALING_LONGROPE)
+            continue;
         same = rope->attention_factor == rescale->attention &&
                reading->groups[g]->config.rope.longrope.start_tokens == rescale->start_tokens &&
                memcmp(rope->long_factor, rescale->factor, (size_t)w->space.pairs * sizeof *rescale->factor) == 0;

@@ -5,7 +5,7 @@
 
 gyre_status show_sinusoid(const show_options *o, gyre_encoding **out, gyre_error *err) {
     gyre_config config = GYRE_INIT(gyre_config);
-    config.kind = GYRE_KIND_SINUSOIDAL;
+    config.kind = gyre_kind_find("sinusoidal");
     config.input.dim = o->dim;
     config.input.base = o->base;
     return gyre_encoding_create(out, &config, NULL, err);
@@ -13,7 +13,7 @@ gyre_status show_sinusoid(const show_options *o, gyre_encoding **out, gyre_error
 
 gyre_status show_rotation(const show_options *o, int clockwise, double factor, gyre_encoding **out, gyre_error *err) {
     gyre_config config = GYRE_INIT(gyre_config);
-    config.kind = GYRE_KIND_ROPE;
+    config.kind = gyre_kind_find("rope");
     config.head_dim = o->dim;
     config.rope.base = o->base;
     config.rope.layout = GYRE_LAYOUT_INTERLEAVED;

@@ -1,4 +1,5 @@
 /* cmd_train.c: gyre train: trains a small decoder with any encoding; a killed run can be resumed. */
+#include "gyre/gyre_fields.h"
 #include "gyre/gyre_train.h"
 #include "tools/cli/cli.h"
 #include "tools/cli/plain_stream.h"
@@ -228,7 +229,7 @@ static const char DOC[] =
 
 static void check_rotation(const train_options *o, const gyre_config *position) {
     const struct gyre_rope_config *rope = &position->rope;
-    if ((rope->base != 0 || rope->dim) && o->encoding.kind != GYRE_KIND_ROPE)
+    if ((rope->base != 0 || rope->dim) && !gyre_kind_has(o->encoding.kind, GYRE_TRAIT_ROTATES))
         cli_usage_error("%s: %s does not rotate", rope->dim ? "--rope-dim" : "--base", o->encoding.name);
     if (rope->dim % 2 || rope->dim > position->head_dim)
         cli_usage_error("--rope-dim: %lld is not an even number of a head's %lld channels", (long long)rope->dim,
@@ -348,7 +349,8 @@ static gyre_status change_position(const train_options *o, gyre_config *position
 static int follows_context(const gyre_model_config *model) {
     const gyre_config *p = &model->position;
     if (model->layer_parts & GYRE_LAYER_PART_FOURIER) return 0;
-    return p->kind != GYRE_KIND_ROPE || (p->rope.scaling == GYRE_SCALING_NONE && p->rope.far == GYRE_FAR_AS_NEAR);
+    return !gyre_kind_has(p->kind, GYRE_TRAIT_ROTATES) ||
+           (p->rope.scaling == GYRE_SCALING_NONE && p->rope.far == GYRE_FAR_AS_NEAR);
 }
 
 /* Takes the sizes from the model and the rotation from the method at the training context. */
@@ -539,7 +541,7 @@ static int train(train_options *o, const gyre_exec *exec) {
 int cmd_train(int argc, char **argv) {
     static const struct argp ARGP = {OPTIONS, parse, "-o DIR --text PATH", DOC, NULL, NULL, NULL};
     train_options o = {.tokens = 10000000, .save_every = 200, .dtype = GYRE_DTYPE_F32, .run = GYRE_INIT(gyre_train_options)};
-    o.encoding = (variant){gyre_kind_name(GYRE_KIND_ROPE), GYRE_KIND_ROPE};
+    o.encoding = variant_option("rope");
     gyre_train_options_suggest(&o.run);
     o.run.model.mlp_dim = 0;
     method_options_init(&o.method);

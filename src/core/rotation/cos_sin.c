@@ -88,7 +88,7 @@ gyre_status gyre_cos_sin(const gyre_encoding *encoding, const gyre_positions *po
     if (!encoding || !positions)
         return gyre_fail(err, GYRE_EINVAL, "%s: is NULL (gyre_cos_sin)", encoding ? "positions" : "encoding");
     if (!cosine || !sine) return gyre_fail(err, GYRE_EINVAL, "%s: is NULL (gyre_cos_sin)", cosine ? "sine" : "cosine");
-    if (!encoding->frequency || encoding->config.kind != GYRE_KIND_ROPE)
+    if (!encoding->frequency || !gyre_encoding_rotates(encoding))
         return gyre_fail(err, GYRE_EUNSUPPORTED, "encoding: %s rotates nothing (gyre_cos_sin)",
                          gyre_kind_name(encoding->scheme->kind));
     gyre_status status = check_views(encoding, cosine, sine, err);

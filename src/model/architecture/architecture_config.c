@@ -1,4 +1,5 @@
 /* architecture_config.c: the architecture that a config.json describes. */
+#include "gyre/gyre_fields.h"
 #include "model/architecture/architecture_families.h"
 
 #include "files/json_load.h"

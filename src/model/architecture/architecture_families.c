@@ -1,4 +1,5 @@
 #include "model/architecture/architecture_families.h"
+#include "gyre/gyre_fields.h"
 
 #include <string.h>
 

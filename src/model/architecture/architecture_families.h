@@ -1,6 +1,7 @@
 /* architecture_families.h: one row per family of models: what its class computes by default, and its tensor names. */
 #ifndef GYRE_MODEL_ARCHITECTURE_FAMILIES_H
 #define GYRE_MODEL_ARCHITECTURE_FAMILIES_H
+#include "gyre/gyre_fields.h"
 #include "model/architecture/architecture.h"
 
 /* What is special about a family or its config. */

@@ -1,4 +1,5 @@
 /* architecture_gguf.c: the architecture that a GGUF describes, by the keys that llama.cpp's loaders read. */
+#include "gyre/gyre_fields.h"
 #include "model/architecture/architecture_families.h"
 
 #include "files/printable_name.h"

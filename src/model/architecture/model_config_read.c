@@ -1,5 +1,6 @@
 /* model_config_read.c: reads the config.json of a model to be trained.  Positions come from the same reader that `gyre
  * explain` uses, with the profile of transformers 5, so what is explained is what runs. */
+#include "gyre/gyre_fields.h"
 #include "model/architecture/layer_part_keys.h"
 #include "model/architecture/model_config_json.h"
 
@@ -83,8 +84,8 @@ static void read_position(const gyre_scope *s, const gyre_family *family, gyre_m
     if (!is_ok(s)) return;
     c->position = all->config;
     /* The default context length.  rope_length is Gyre's own key, in a Llama's file too. */
-    const int has_length = c->position.kind == GYRE_KIND_ROPE || c->position.kind == GYRE_KIND_ALIBI;
-    c->position.context_length = has_length ? gyre_scope_integer(s, "rope_length", 1, 0) : 0;
+    c->position.context_length =
+        gyre_config_has(&c->position, "context_length") ? gyre_scope_integer(s, "rope_length", 1, 0) : 0;
     c->position.head_dim = gyre_rotated_head_dim(c);
     c->position.heads = c->heads;
     c->position.input.dim = c->model_dim;

@@ -2,6 +2,7 @@
  *
  * "model_type" is "llama" only if transformers' Llama computes the same numbers.  Every other model is a "gyre", which
  * no other program loads by mistake. */
+#include "gyre/gyre_fields.h"
 #include "model/architecture/layer_part_keys.h"
 #include "model/architecture/model_config_json.h"
 #include "util/error.h"
@@ -117,15 +118,16 @@ static int is_llama(const gyre_model_config *model) {
     const int known = scaling != GYRE_SCALING_NTK && scaling != GYRE_SCALING_BY_PARTS &&
                       scaling != GYRE_SCALING_BY_PARTS_PAPER && scaling != GYRE_SCALING_NTK_MIXED &&
                       scaling != GYRE_SCALING_DYNAMIC_YARN;
-    return c->kind == GYRE_KIND_ROPE && all_default("rope.", c) && all_default("length_", c) && all_default("query.", c) &&
-           c->rope.dim == c->head_dim && known &&
+    return gyre_kind_has(c->kind, GYRE_TRAIT_ROTATES) && all_default("rope.", c) && all_default("length_", c) &&
+           all_default("query.", c) && c->rope.dim == c->head_dim && known &&
            (gyre_scaling_has_attention_factor(scaling) || !has_attention_factor(&c->rope));
 }
 
 /* out = the length that the model serves: the trained length L, times the factor if the file also has L. */
 static int64_t max_positions(const position_config *c) {
     const double max = 9007199254740992.0, length = c->rope.factor * (double)c->trained_length;
-    if (c->kind != GYRE_KIND_ROPE || !gyre_scaling_has_original_length(c->rope.scaling)) return c->trained_length;
+    if (!gyre_kind_has(c->kind, GYRE_TRAIT_ROTATES) || !gyre_scaling_has_original_length(c->rope.scaling))
+        return c->trained_length;
     return length < max ? (int64_t)llround(length) : (int64_t)max;
 }
 
@@ -200,8 +202,10 @@ static void put_position(gyre_json_writer *w, const position_config *c, int llam
     put_fields(w, "input.", c);
     put_fields(w, "score.", c);
     put_fields(w, "query.", c);
-    if (c->kind == GYRE_KIND_ALIBI) put_length(w, c);
-    if (c->kind == GYRE_KIND_ROPE) put_rope(w, c);
+    if (gyre_kind_has(c->kind, GYRE_TRAIT_ROTATES))
+        put_rope(w, c);
+    else if (gyre_config_has(c, "context_length"))
+        put_length(w, c);
     if (c->score.slopes || c->score.slopes_after) put_slopes(w, c);
 }
 

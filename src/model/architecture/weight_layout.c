@@ -95,7 +95,7 @@ static void sized_part_specs(const gyre_model_config *c, const gyre_encoding *en
         layer[GYRE_WEIGHT_CONTEXTUAL] = (gyre_tensor_spec){
             "self_attn.contextual", {p->score.max_positions, c->head_dim}, 0, 2, -1, GYRE_TENSOR_EMBEDDINGS};
     if (c->layer_parts & GYRE_LAYER_PART_ADAPTIVE) adaptive_specs(c, p->score.hidden_units, layer);
-    if (!(c->layer_parts & GYRE_LAYER_PART_FOURIER) || p->kind != GYRE_KIND_ROPE) return;
+    if (!(c->layer_parts & GYRE_LAYER_PART_FOURIER) || !gyre_encoding_rotates(encoding)) return;
     const gyre_fourier_size size = gyre_fourier_size_of(encoding);
     const gyre_tensor_spec series = {"self_attn.fourier_cosines", {c->kv_heads * size.terms, size.series}, 0, 2, -1,
                                      GYRE_TENSOR_SERIES};

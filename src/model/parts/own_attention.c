@@ -2,9 +2,10 @@
 #include "model/parts/own_attention.h"
 #include "gyre/gyre_adaptive.h"
 #include "gyre/gyre_contextual.h"
+#include "gyre/gyre_fields.h"
 
 const gyre_encoding *gyre_own_attention_encoding(const gyre_encoding *encoding) {
-    return gyre_encoding_get_config(encoding)->kind == GYRE_KIND_NOPE ? NULL : encoding;
+    return gyre_encoding_places(encoding) == 0 ? NULL : encoding;
 }
 
 /* -- positions that queries count -- */
@@ -47,7 +48,7 @@ static gyre_status contextual_gradient(const gyre_own_call *call, const gyre_cvi
 
 static int contextual_fits(int64_t parts, const gyre_config *position) {
     (void)parts;
-    return position->kind == GYRE_KIND_NOPE;
+    return gyre_kind_places(position->kind) == 0;
 }
 
 /* -- biases that a network adapts -- */
@@ -114,11 +115,10 @@ static gyre_status adaptive_gradient(const gyre_own_call *call, const gyre_cview
 
 /* Without biases the network of two inputs for each head would read zeros, whose weights no gradient reaches. */
 static int adaptive_fits(int64_t parts, const gyre_config *position) {
-    const gyre_kind kind = position->kind;
     const int64_t forms = GYRE_LAYER_PART_ADAPTIVE_CONCAT | GYRE_LAYER_PART_ADAPTIVE_ADD;
     if ((parts & forms) == forms) return 0;
-    return kind == GYRE_KIND_ALIBI || kind == GYRE_KIND_T5 || kind == GYRE_KIND_KERPLE || kind == GYRE_KIND_FIRE ||
-           kind == GYRE_KIND_SANDWICH || (kind == GYRE_KIND_NOPE && (parts & GYRE_LAYER_PART_ADAPTIVE_ADD));
+    return gyre_kind_has(position->kind, GYRE_TRAIT_BIAS) ||
+           (gyre_kind_places(position->kind) == 0 && (parts & GYRE_LAYER_PART_ADAPTIVE_ADD));
 }
 
 /* -- one of them -- */

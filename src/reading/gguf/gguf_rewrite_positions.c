@@ -2,6 +2,7 @@
 #include "reading/gguf/gguf_rewrite_positions.h"
 #include "files/file_read.h"
 #include "files/gguf_rewrite.h"
+#include "gyre/gyre_fields.h"
 #include "reading/gguf/gguf_source.h"
 #include "reading/scaling_traits.h"
 #include "reading/temperature_check.h"
@@ -192,7 +193,7 @@ typedef struct expected_rotation {
 static int rotation_matches(const gyre_reading *reading, const gyre_layer_reading *group, const expected_rotation *w,
                             double *scratch) {
     double attention = 0;
-    if (group->config.kind != GYRE_KIND_ROPE || group->config.rope.dim != 2 * w->pairs) return 0;
+    if (!gyre_kind_has(group->config.kind, GYRE_TRAIT_ROTATES) || group->config.rope.dim != 2 * w->pairs) return 0;
     const gyre_encoding *encoding = gyre_reading_encoding(reading, group);
     int same = gyre_encoding_frequencies(encoding, w->length, scratch, &attention) == GYRE_OK &&
                fabs(attention - w->attention) <= TOLERANCE * w->attention;
@@ -208,7 +209,7 @@ static int attention_is_kept(const gyre_reading *reading, const gyre_layer_readi
     if (gyre_encoding_frequencies(gyre_reading_encoding(reading, group), w->length, NULL, &now)) return 0;
     for (int64_t i = 0; w->before && i < w->before->groups_count; i++) {
         const gyre_layer_reading *old = w->before->groups[i];
-        if (strcmp(old->name, group->name) != 0 || old->config.kind != GYRE_KIND_ROPE) continue;
+        if (strcmp(old->name, group->name) != 0 || !gyre_kind_has(old->config.kind, GYRE_TRAIT_ROTATES)) continue;
         if (gyre_encoding_frequencies(gyre_reading_encoding(w->before, old), w->length, NULL, &then)) return 0;
     }
     return fabs(now - 1) <= TOLERANCE || fabs(now - then) <= TOLERANCE * then;
@@ -227,7 +228,7 @@ static gyre_status check_rotations(const gyre_reading *reading, const expected_r
                                                   &w->temperature, group->name, err)
                  : GYRE_OK;
         if (status != GYRE_OK) return status;
-        if (same || group->config.kind != GYRE_KIND_ROPE) continue;
+        if (same || !gyre_kind_has(group->config.kind, GYRE_TRAIT_ROTATES)) continue;
         must_match |= group->window == 0 || reading->groups_count == 1;
         if (!must_match && !attention_is_kept(reading, group, w))
             return gyre_fail(err, GYRE_EUNSUPPORTED,
@@ -326,7 +327,7 @@ gyre_status gyre_gguf_rewrite_positions(const char *path, const gyre_config *pos
     if (!path || !position || !target) return gyre_fail(err, GYRE_EINVAL, "GGUF: an argument is missing");
     if (length < 1 || length > INT32_MAX)
         return gyre_fail(err, GYRE_EINVAL, "length: %" PRId64 " is not from 1 to 2^31 - 1 (%s)", length, path);
-    if (position->kind != GYRE_KIND_ROPE)
+    if (!gyre_kind_has(position->kind, GYRE_TRAIT_ROTATES))
         return gyre_fail(err, GYRE_EUNSUPPORTED, "%s: only a rotation is written into a GGUF (%s)",
                          gyre_kind_name(position->kind) ? gyre_kind_name(position->kind) : "kind", path);
     gyre_status status = gyre_encoding_create(&encoding, position, NULL, err);

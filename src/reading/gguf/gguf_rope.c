@@ -539,11 +539,10 @@ void gyre_gguf_warn_rotation(const gyre_gguf_source *s) {
 void gyre_gguf_read_rotation(const gyre_gguf_source *s, gyre_layer_group *group, int sliding) {
     layer_rotation t = {.sliding = sliding, .factor = 1, .model_factor = 1};
     gyre_config *config = config_of(group);
-    config->kind = GYRE_KIND_ROPE;
+    gyre_build_set_kind(s->build, group, "rope", NULL);
     config->heads = s->heads;
     config->trained_length = s->context;
     config->context_length = gyre_build_length(s->build);
-    gyre_build_set_field(s->build, group, "encoding", GYRE_ORIGIN_FAMILY, NULL, NULL, "rope");
     read_head_dim(s, group, &t);
     read_dim(s, group, &t);
     if (gyre_build_status(s->build) != GYRE_OK) return;

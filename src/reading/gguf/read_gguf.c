@@ -74,11 +74,10 @@ static void read_architecture(gyre_gguf_source *s) {
 }
 
 /* -- fields of any kind -- */
-static void note_kind(const gyre_gguf_source *s, gyre_layer_group *group, gyre_kind kind) {
-    group->config.kind = kind;
+static void note_kind(const gyre_gguf_source *s, gyre_layer_group *group, const char *kind) {
+    gyre_build_set_kind(s->build, group, kind, NULL);
     group->config.heads = s->heads;
     group->config.trained_length = s->context;
-    gyre_build_set_field(s->build, group, "encoding", GYRE_ORIGIN_FAMILY, NULL, NULL, "%s", gyre_kind_name(kind));
     gyre_gguf_note_number(s, group, "trained_length", "context_length", GYRE_ORIGIN_READER, (double)s->context, NULL);
 }
 
@@ -102,7 +101,7 @@ static void add_all_layers(const gyre_gguf_source *s, gyre_layer_group *group, i
 /* -- kinds without rotation -- */
 static void read_nope(const gyre_gguf_source *s, const char *name) {
     gyre_layer_group *group = gyre_build_add_group(s->build, name);
-    note_kind(s, group, GYRE_KIND_NOPE);
+    note_kind(s, group, "nope");
     add_all_layers(s, group, s->blocks);
     note_softcaps(s, group);
 }
@@ -112,7 +111,7 @@ static void read_learned_table(const gyre_gguf_source *s) {
     gyre_layer_group *group = gyre_build_add_group(s->build, "all");
     const gyre_gguf_tensor *tensor = gyre_gguf_find_tensor(s->file, name);
     const gyre_place place = {name, 0, tensor ? tensor->info_offset : 0};
-    note_kind(s, group, GYRE_KIND_LEARNED);
+    note_kind(s, group, "learned");
     group->config.input.dim = s->embedding;
     group->config.input.positions = s->context;
     if (s->embedding == 0) gyre_gguf_fail(s, GYRE_EFORMAT, "embedding_length", "missing");
@@ -137,7 +136,7 @@ static void read_alibi(const gyre_gguf_source *s) {
         return;
     }
     gyre_layer_group *group = gyre_build_add_group(s->build, "all");
-    note_kind(s, group, GYRE_KIND_ALIBI);
+    note_kind(s, group, "alibi");
     if (key && !(max_bias > 0)) gyre_gguf_fail(s, GYRE_EFORMAT, key, "%g is below 0", max_bias);
     if (s->heads == 0) gyre_gguf_fail(s, GYRE_EFORMAT, "attention.head_count", "missing");
     group->config.score.max_bias = max_bias;
@@ -150,7 +149,7 @@ static void read_alibi(const gyre_gguf_source *s) {
 static void read_t5_stack(const gyre_gguf_source *s, const char *name, int bidirectional, int64_t blocks) {
     const char *key = "attention.relative_buckets_count";
     gyre_layer_group *group = gyre_build_add_group(s->build, name);
-    note_kind(s, group, GYRE_KIND_T5);
+    note_kind(s, group, "t5");
     struct gyre_score_config *score = &group->config.score;
     score->buckets = gyre_gguf_read_size(s, key, 1, -1);
     score->max_distance = T5_MAX_DISTANCE;
@@ -274,7 +273,7 @@ static void set_llama4_temperature(const gyre_gguf_source *s, gyre_layer_group *
 static gyre_layer_group *add_group(const gyre_gguf_source *s, const swa_pattern *l, int kind, const char *name) {
     gyre_layer_group *group = gyre_build_add_group(s->build, name);
     if (kind & NO_ROPE) {
-        note_kind(s, group, GYRE_KIND_NOPE);
+        note_kind(s, group, "nope");
         if (has_trait(s, GYRE_GGUF_CHUNKED)) set_llama4_temperature(s, group);
     } else {
         gyre_gguf_read_rotation(s, group, (kind & SLIDING) != 0 && s->architecture.period > 0);

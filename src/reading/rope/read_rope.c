@@ -320,9 +320,7 @@ static void read_layer_kind(const gyre_family *family, const gyre_scope *root, c
     gyre_layer_group *group = kind->group;
     gyre_rope_profile_reader *as = profile_reader(gyre_build_profile(root->source->build));
     gyre_rope_find_type(&source);
-    group->config.kind = GYRE_KIND_ROPE;
-    gyre_build_set_field(root->source->build, group, "encoding", GYRE_ORIGIN_FAMILY, NULL, NULL, "%s",
-                         gyre_kind_name(GYRE_KIND_ROPE));
+    gyre_build_set_kind(root->source->build, group, "rope", NULL);
     set_layout(&source, group);
     set_head(&source, kind->sliding, group);
     set_base(&source, kind->sliding, group);
@@ -341,9 +339,7 @@ static void read_layer_kind(const gyre_family *family, const gyre_scope *root, c
 
 static void read_nope_kind(const gyre_family *family, const gyre_scope *root, const gyre_layer_kind *kind) {
     gyre_rope_source source = {family, *root, {root->source, NULL, ""}, NULL, "default", "rope_type", 0, 0, 0};
-    kind->group->config.kind = GYRE_KIND_NOPE;
-    gyre_build_set_field(root->source->build, kind->group, "encoding", GYRE_ORIGIN_FAMILY, NULL, NULL, "%s",
-                         gyre_kind_name(GYRE_KIND_NOPE));
+    gyre_build_set_kind(root->source->build, kind->group, "nope", NULL);
     gyre_rope_read_temperature(&source, 0, kind->group);
 }
 
@@ -382,5 +378,5 @@ void gyre_read_nope(const gyre_family *family, const gyre_scope *root) {
     gyre_layer_group *all = gyre_build_add_group(build, "all");
     const char *key = gyre_scope_first(root, keys);
     if (key) gyre_scope_warn(root, key, "%s: a %s has no positions, and nobody reads it", key, family->model_type);
-    gyre_build_set_field(build, all, "encoding", GYRE_ORIGIN_FAMILY, NULL, NULL, "%s", gyre_kind_name(GYRE_KIND_NOPE));
+    gyre_build_set_kind(build, all, "nope", NULL);
 }

@@ -1,5 +1,6 @@
 /* class_defaults.c: defaults of the classes, and what all readers of tables share. */
 #include "reading/schemes/class_defaults.h"
+#include "gyre/gyre_fields.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -67,14 +68,12 @@ static void warn_of_rotation(const gyre_config_reader *r) {
             gyre_scope_warn(r->root, keys[i], "%s: not read; this model does not rotate", keys[i]);
 }
 
-void gyre_reader_add_group(gyre_config_reader *r, const char *name, gyre_kind kind) {
-    if (kind != GYRE_KIND_ROPE) warn_of_rotation(r);
+void gyre_reader_add_group(gyre_config_reader *r, const char *name, const char *kind) {
     const int given = gyre_scope_value(r->root, "model_type") != NULL;
     const gyre_place place = gyre_scope_place(r->root, "model_type");
     r->group = gyre_build_add_group(r->build, name);
-    r->group->config.kind = kind;
-    gyre_build_set_field(r->build, r->group, "encoding", GYRE_ORIGIN_FAMILY, given ? &place : NULL, NULL, "%s",
-                         gyre_kind_name(kind));
+    gyre_build_set_kind(r->build, r->group, kind, given ? &place : NULL);
+    if (!gyre_kind_has(r->group->config.kind, GYRE_TRAIT_ROTATES)) warn_of_rotation(r);
 }
 
 /* -- values -- */

@@ -41,8 +41,8 @@ extern const char *const gyre_model_dim_keys[], *const gyre_heads_keys[], *const
 
 /* Begins reading.  Fails or warns if the profile's program does not run such a model. */
 gyre_config_reader gyre_reader_begin(const gyre_family *family, const gyre_scope *root);
-/* Begins a group of this kind. */
-void gyre_reader_add_group(gyre_config_reader *r, const char *name, gyre_kind kind);
+/* Begins a group of the scheme of this name. */
+void gyre_reader_add_group(gyre_config_reader *r, const char *name, const char *kind);
 /* out = a size of at least 1 under one of the names, else the class default; 0 and a failure if there is neither.
  * Recorded as `field` unless that is NULL. */
 int64_t gyre_reader_read_size(const gyre_config_reader *r, const char *field, const char *const *names, int64_t of_class);

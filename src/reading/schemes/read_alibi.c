@@ -1,4 +1,5 @@
 /* read_alibi.c: models with ALiBi: a slope per head lowers scores with distance.  Also Falcon, which may rotate instead. */
+#include "gyre/gyre_fields.h"
 #include "reading/schemes/class_defaults.h"
 
 #include <math.h>
@@ -9,7 +10,7 @@ static const char *const length_keys[] = {"max_seq_len", "seq_length",       "ma
 
 static gyre_layer_group *add_alibi_group(gyre_config_reader *r) {
     const char *key = gyre_scope_first(r->root, length_keys);
-    gyre_reader_add_group(r, "all", GYRE_KIND_ALIBI);
+    gyre_reader_add_group(r, "all", "alibi");
     gyre_reader_read_head_sizes(r, gyre_heads_keys);
     r->group->config.score.max_bias = 8.0;
     gyre_build_set_number(r->build, r->group, "max_bias", GYRE_ORIGIN_FAMILY, NULL, NULL, 8.0);
@@ -64,7 +65,7 @@ void gyre_read_jais(const gyre_family *family, const gyre_scope *root) {
         add_alibi_group(&r);
         jais_scaling(&r);
     } else {
-        gyre_reader_add_group(&r, "all", GYRE_KIND_LEARNED);
+        gyre_reader_add_group(&r, "all", "learned");
         gyre_reader_read_head_sizes(&r, gyre_heads_keys);
         gyre_reader_read_learned_table(&r, gyre_max_positions_keys, GYRE_ROW_0);
     }
@@ -103,12 +104,12 @@ static int mpt_without_alibi(gyre_config_reader *r, const gyre_scope *attention)
     if (rotates && r->profile == GYRE_PROFILE_LLAMA_CPP)
         gyre_scope_fail(attention, GYRE_EUNSUPPORTED, "rope", "llama.cpp's MPT does not rotate");
     if (!rotates && gyre_scope_bool(r->root, "learned_pos_emb", 1)) {
-        gyre_reader_add_group(r, "all", GYRE_KIND_LEARNED);
+        gyre_reader_add_group(r, "all", "learned");
         gyre_reader_read_head_sizes(r, gyre_heads_keys);
         gyre_reader_read_learned_table(r, gyre_max_positions_keys, GYRE_ROW_0);
         return 0;
     }
-    gyre_reader_add_group(r, "all", rotates ? GYRE_KIND_ROPE : GYRE_KIND_NOPE);
+    gyre_reader_add_group(r, "all", rotates ? "rope" : "nope");
     gyre_reader_read_head_sizes(r, gyre_heads_keys);
     if (!rotates) return 0;
     r->group->config.trained_length = gyre_reader_read_size(r, "max_length", gyre_max_positions_keys, r->family->positions);
@@ -130,7 +131,7 @@ void gyre_read_mpt(const gyre_family *family, const gyre_scope *root) {
     if (has_slopes || mpt_without_alibi(&r, &attention)) mpt_alibi(&r, &attention);
     const gyre_scope types = gyre_scope_child(&attention, "rope_hf_config");
     const char *scaling = gyre_scope_string(&types, "type", "no_scaling");
-    if (r.group && r.group->config.kind == GYRE_KIND_ROPE && strcmp(scaling, "no_scaling") != 0)
+    if (r.group && gyre_kind_has(r.group->config.kind, GYRE_TRAIT_ROTATES) && strcmp(scaling, "no_scaling") != 0)
         gyre_scope_warn(&types, "type", "\"%.40s\" is not read: the group describes the rotation without it", scaling);
     const double scale = gyre_scope_number(&attention, "softmax_scale", 0.0);
     if (scale == 0.0 || !r.group) return;

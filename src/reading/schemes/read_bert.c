@@ -10,7 +10,7 @@ static void read_absolute(const gyre_config_reader *r) {
         const char *model_type;
         int64_t width;
     } classes[] = {{"electra", 128}, {"albert", 128}, {"convbert", 768}, {"rembert", 256}};
-    r->group->config.kind = GYRE_KIND_LEARNED;
+    r->group->config.kind = gyre_kind_find("learned");
     for (size_t i = 0; i < sizeof classes / sizeof *classes; i++)
         if (strcmp(classes[i].model_type, r->family->model_type) == 0)
             r->group->config.input.dim = gyre_reader_read_size(r, NULL, narrow, classes[i].width);
@@ -19,7 +19,7 @@ static void read_absolute(const gyre_config_reader *r) {
 
 static void read_relative(const gyre_config_reader *r, int on_keys_too) {
     struct gyre_score_config *score = &r->group->config.score;
-    r->group->config.kind = GYRE_KIND_BERT;
+    r->group->config.kind = gyre_kind_find("bert");
     gyre_reader_set_max_positions(r, gyre_scope_first(r->root, gyre_max_positions_keys),
                                   gyre_reader_read_size(r, "max_length", gyre_max_positions_keys, r->family->positions));
     score->terms = on_keys_too ? GYRE_TERM_QUERY | GYRE_TERM_KEY : GYRE_TERM_QUERY;
@@ -32,7 +32,7 @@ static void read_relative(const gyre_config_reader *r, int on_keys_too) {
 
 /* Jina's BERT brings its own code, and its distances have no direction. */
 static void read_jina_alibi(const gyre_config_reader *r) {
-    r->group->config.kind = GYRE_KIND_ALIBI;
+    r->group->config.kind = gyre_kind_find("alibi");
     r->group->config.score.max_bias = 8.0;
     r->group->config.trained_length = gyre_reader_read_size(r, "max_length", gyre_max_positions_keys, r->family->positions);
     gyre_build_set_number(r->build, r->group, "max_bias", GYRE_ORIGIN_FAMILY, NULL, NULL, 8.0);
@@ -76,7 +76,7 @@ void gyre_read_bert(const gyre_family *family, const gyre_scope *root) {
         gyre_read_rope(family, root);
         return;
     }
-    gyre_reader_add_group(&r, "all", GYRE_KIND_LEARNED);
+    gyre_reader_add_group(&r, "all", "learned");
     gyre_reader_read_head_sizes(&r, gyre_heads_keys);
     if (strcmp(type, "absolute") == 0)
         read_absolute(&r);

@@ -46,7 +46,7 @@ static void warn_of_type(const gyre_config_reader *r) {
 
 static void learned_stack(gyre_config_reader *r, const stack *s) {
     warn_of_type(r);
-    gyre_reader_add_group(r, s->name, GYRE_KIND_LEARNED);
+    gyre_reader_add_group(r, s->name, "learned");
     gyre_reader_read_head_sizes(r, s->heads);
     gyre_reader_read_learned_table(r, s->positions, r->defaults->first_row);
     gpt2_scale(r);
@@ -90,7 +90,7 @@ static void assign_layers(gyre_config_reader *r, const json_t *types, gyre_layer
 }
 
 static gyre_layer_group *gpt_neo_group(gyre_config_reader *r, const char *name) {
-    gyre_reader_add_group(r, name, GYRE_KIND_LEARNED);
+    gyre_reader_add_group(r, name, "learned");
     gyre_reader_read_head_sizes(r, gyre_heads_keys);
     gyre_reader_read_learned_table(r, gyre_max_positions_keys, r->defaults->first_row);
     gyre_reader_set_scale(r, NULL, GYRE_ORIGIN_FAMILY, "GPT-Neo does not scale its scores", 1.0);
@@ -120,7 +120,7 @@ void gyre_read_gpt_neo(const gyre_family *family, const gyre_scope *root) {
 
 /* -- sinusoids -- */
 static void sinusoidal_stack(gyre_config_reader *r, const stack *s, gyre_sinusoid layout) {
-    gyre_reader_add_group(r, s->name, GYRE_KIND_SINUSOIDAL);
+    gyre_reader_add_group(r, s->name, "sinusoidal");
     struct gyre_input_config *input = &r->group->config.input;
     gyre_reader_read_head_sizes(r, s->heads);
     r->group->config.trained_length = gyre_reader_read_size(r, "max_length", s->positions, r->family->positions);

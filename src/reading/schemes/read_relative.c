@@ -35,7 +35,7 @@ static int64_t bucket_distance(const gyre_config_reader *r) {
 }
 
 static void bucket_stack(gyre_config_reader *r, const char *name, int bidirectional) {
-    gyre_reader_add_group(r, name, GYRE_KIND_T5);
+    gyre_reader_add_group(r, name, "t5");
     struct gyre_score_config *score = &r->group->config.score;
     score->bidirectional = bidirectional;
     score->buckets = gyre_reader_read_size(r, "buckets", buckets_key, 32);
@@ -140,7 +140,7 @@ static void deberta_distances(const gyre_config_reader *r) {
 static void deberta_relative(gyre_config_reader *r, unsigned terms) {
     const int count = ((terms & GYRE_TERM_QUERY) != 0) + ((terms & GYRE_TERM_KEY) != 0);
     const gyre_place place = gyre_scope_place(r->root, "pos_att_type");
-    gyre_reader_add_group(r, "all", GYRE_KIND_DEBERTA);
+    gyre_reader_add_group(r, "all", "deberta");
     gyre_reader_read_head_sizes(r, gyre_heads_keys);
     deberta_distances(r);
     r->group->config.score.terms = terms;
@@ -164,7 +164,7 @@ void gyre_read_deberta(const gyre_family *family, const gyre_scope *root) {
         deberta_relative(&r, terms);
         if (at_input) gyre_reader_note_learned_table(&r, GYRE_ROW_0);
     } else {
-        gyre_reader_add_group(&r, "all", at_input ? GYRE_KIND_LEARNED : GYRE_KIND_NOPE);
+        gyre_reader_add_group(&r, "all", at_input ? "learned" : "nope");
         gyre_reader_read_head_sizes(&r, gyre_heads_keys);
         if (at_input) gyre_reader_read_learned_table(&r, gyre_max_positions_keys, GYRE_ROW_0);
     }
@@ -177,7 +177,7 @@ void gyre_read_deberta(const gyre_family *family, const gyre_scope *root) {
 void gyre_read_nezha(const gyre_family *family, const gyre_scope *root) {
     static const char *const distance[] = {"max_relative_position", NULL};
     gyre_config_reader r = gyre_reader_begin(family, root);
-    gyre_reader_add_group(&r, "all", GYRE_KIND_NEZHA);
+    gyre_reader_add_group(&r, "all", "nezha");
     gyre_reader_read_head_sizes(&r, gyre_heads_keys);
     gyre_reader_set_max_distance(&r, distance[0], gyre_reader_read_size(&r, "max_distance", distance, 64));
     r.group->config.trained_length = gyre_reader_read_size(&r, "max_length", gyre_max_positions_keys, family->positions);
@@ -214,7 +214,7 @@ void gyre_read_transformer_xl(const gyre_family *family, const gyre_scope *root)
     if (kind != 0)
         gyre_scope_fail(root, GYRE_EUNSUPPORTED, "attn_type", "%" PRId64 ": only 0, Transformer-XL's own, has a class",
                         kind);
-    gyre_reader_add_group(&r, "all", GYRE_KIND_TRANSFORMER_XL);
+    gyre_reader_add_group(&r, "all", "transformer-xl");
     gyre_reader_read_heads(&r, gyre_heads_keys);
     gyre_reader_read_head_dim(&r, "d_head", 64);
     set_clamp_length(&r, 1000, gyre_scope_integer(root, "mem_len", 0, 1600) + 1);
@@ -227,7 +227,7 @@ void gyre_read_xlnet(const gyre_family *family, const gyre_scope *root) {
     const int both = strcmp(way, "bi") == 0;
     if (!both && strcmp(way, "uni") != 0)
         gyre_scope_fail(root, GYRE_EFORMAT, "attn_type", "\"%.40s\" is neither \"bi\" nor \"uni\"", way);
-    gyre_reader_add_group(&r, "all", GYRE_KIND_TRANSFORMER_XL);
+    gyre_reader_add_group(&r, "all", "transformer-xl");
     gyre_reader_read_head_sizes(&r, gyre_heads_keys);
     set_clamp_length(&r, 0, 512);
     r.group->config.score.bidirectional = both;

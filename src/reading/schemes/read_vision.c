@@ -86,7 +86,7 @@ static void axial_rope(tower *t, gyre_layout layout, double base, const char *ke
         return;
     }
     const int64_t each = t->config.head_dim / 4;
-    t->config.kind = GYRE_KIND_ROPE;
+    t->config.kind = gyre_kind_find("rope");
     *rope = (struct gyre_rope_config){.layout = layout, .base = base, .axes = 2, .axes_layout = GYRE_AXES_AXIAL};
     rope->axis_pairs[0] = rope->axis_pairs[1] = each;
     gyre_layer_group *group = add_vision_group(t);
@@ -146,7 +146,7 @@ static void patch_table(tower *t, int64_t width, int64_t heads, int64_t image, i
                         t->type, pixels, patch_size);
         return;
     }
-    t->config.kind = GYRE_KIND_LEARNED;
+    t->config.kind = gyre_kind_find("learned");
     t->config.input.positions = grid * grid + class_token;
     gyre_layer_group *group = add_vision_group(t);
     const gyre_place place = gyre_scope_place(t->scope, key_of_image ? key_of_image : "image_size");
