@@ -23,6 +23,16 @@ typedef enum gyre_field_type {
     GYRE_FIELD_SET,     /* unsigned: a sum of enumerators */
     GYRE_FIELD_LIST     /* const double *, or NULL */
 } gyre_field_type;
+/* What programs that compare, check or list fields ask of one. */
+typedef enum gyre_field_mark {
+    GYRE_FIELD_MARK_MEMORY = 1,      /* changes the memory in use, and no result */
+    GYRE_FIELD_MARK_ROUNDING = 2,    /* scores change by their rounding alone */
+    GYRE_FIELD_MARK_FREQUENCIES = 4, /* acts through gyre_encoding_frequencies; a LIST has a number for each pair */
+    GYRE_FIELD_MARK_SLOPES = 8,      /* acts through gyre_encoding_slopes; a LIST has a number for each head */
+    GYRE_FIELD_MARK_LENGTH = 16,     /* the length in use, or what it is measured against */
+    GYRE_FIELD_MARK_AXES = 32,       /* of rope; an axis with a scaling of its own reads it too */
+    GYRE_FIELD_MARK_NOT_ZERO = 64    /* 0 is the default alone: no caller means the number 0 */
+} gyre_field_mark;
 /* A value of an enum and how it is spelled. */
 typedef struct gyre_field_name {
     const char *text;
@@ -42,14 +52,15 @@ typedef struct gyre_config_field {
     unsigned kinds;       /* bit 1 << kind: schemes that have the field */
     unsigned when_values; /* bit 1 << value of the member at `when`: those that give the field an effect */
     int above_minimum;    /* 1 = the minimum itself is not allowed */
-    int changes_results;  /* 0: memory in use alone */
+    unsigned marks;       /* a set of gyre_field_mark */
 } gyre_config_field;
 
 /* out = field i; static; NULL past the last.  Fields count from 0, in the order of config.def. */
 GYRE_API const gyre_config_field *gyre_config_field_at(int i);
 /* out = the field of that name, or NULL. */
 GYRE_API const gyre_config_field *gyre_config_find_field(const char *name);
-/* out = 1 if the field has an effect on this config: its kind has it, and so has the value of the member at `when`. */
+/* out = 1 if the field has an effect on this config: its kind has it, and so has the value of the member at `when`, or of
+ * the scaling of an axis for fields with MARK_AXES. */
 GYRE_API int gyre_config_field_acts(const gyre_config *config, const gyre_config_field *field);
 /* The same of the field of that name; 0 if there is none. */
 GYRE_API int gyre_config_has(const gyre_config *config, const char *name);

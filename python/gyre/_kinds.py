@@ -9,12 +9,8 @@ from gyre import _gyre
 from gyre._encoding import Encoding
 from gyre._errors import Error
 
-_TERMS = {"query": 1, "key": 2, "value": 4}
-
-
-# What config.def says of each member of gyre_config: the value that zero stands for, and when it has an effect.
-_STANDARDS = {name: standard for name, standard, _, _ in _gyre.config_fields()}
-_EFFECTS = {name: (by, values) for name, _, by, values in _gyre.config_fields() if by is not None}
+# What config.def says of each member of gyre_config.
+_FIELDS = {field["name"]: field for field in _gyre.config_fields()}
 # Options whose name is not the last part of their member's.
 _MEMBERS = {
     "truncate": "rope.fractional_bounds",
@@ -32,26 +28,22 @@ _MEMBERS = {
     "dype_strength": "rope.diffusion.strength",
     "dype_exponent": "rope.diffusion.exponent",
 }
-# An axis with a scaling of its own looks at these of rope too.
-_OF_ALL_AXES = ("beta_fast", "beta_slow", "low_freq", "high_freq", "proportion", "mixed_exponent", "short_factor", "long_factor")
-_FADES = ("linear", "ntk", "by-parts", "by-parts-paper", "yarn", "dynamic-yarn")
-# Zero is the default of these, which is no number.
-_NOT_ZERO = ("attention_factor", "xpos_base", "far_window", "far_factor", "chunk_size", "local_size", "original_length")
 
 
 def _member(option: str, place: str) -> str:
     """The member of gyre_config that an option sets."""
     if option in _MEMBERS and place == "rope":
         return _MEMBERS[option]
-    return option if option in _STANDARDS or option == "kind" else f"{place}.{option}"
+    return option if option in _FIELDS or option == "kind" else f"{place}.{option}"
 
 
 def _terms(terms: Iterable[str]) -> int:
+    values = _FIELDS["score.terms"]["values"]
     given = [terms] if isinstance(terms, str) else list(terms)
     for term in given:
-        if term not in _TERMS:
-            raise Error("EINVAL", f"terms: holds {term!r}, not 'query', 'key' or 'value'", "terms")
-    return sum({_TERMS[term] for term in given})
+        if term not in values:
+            raise Error("EINVAL", f"terms: holds {term!r}, not {' or '.join(map(repr, values))}", "terms")
+    return sum({values[term] for term in given})
 
 
 def _scalings_of_axes(given: dict[str, Any]) -> list[str]:
@@ -67,9 +59,10 @@ def _check_dype(given: dict[str, Any], scalings: list[str]) -> None:
     time = given["dype_time"]
     if time is None and (given["dype_strength"] is not None or given["dype_exponent"] is not None):
         raise Error("EINVAL", "dype_time: is None, but dype_strength or dype_exponent is set", "dype_time")
-    if time is not None and not any(scaling in _FADES for scaling in scalings):
+    faded = _FIELDS["rope.diffusion.timed"]["when"]
+    if time is not None and not any(scaling in faded for scaling in scalings):
         names = ", ".join(repr(scaling) for scaling in dict.fromkeys(scalings))
-        text = f"dype_time: is {time!r}, but no axis is scaled by one of {', '.join(_FADES)}, which DyPE fades: {names}"
+        text = f"dype_time: is {time!r}, but no axis is scaled by one of {', '.join(faded)}, which DyPE fades: {names}"
         raise Error("EINVAL", text, "dype_time")
 
 
@@ -78,16 +71,18 @@ def _check_rope(given: dict[str, Any]) -> None:
     scalings = _scalings_of_axes(given)
     _check_dype(given, scalings)
     for name, value in given.items():
-        member = _member(name, "rope")
-        zero = isinstance(value, (int, float)) and not isinstance(value, bool) and value == 0
-        if zero and (name in _NOT_ZERO or _STANDARDS.get(member)):
-            raise Error("EINVAL", f"{name}: is {value!r}; None is the default", name)
-        by, values = _EFFECTS.get(member, ("", ()))
-        if value is None or by == "rope.diffusion.timed" or (name == "truncate" and value):
+        field = _FIELDS.get(_member(name, "rope"))
+        if field is None:
             continue
-        decider = {"rope.clip.mode": "clip", "query.temperature": "temperature"}.get(by or "", (by or "").rpartition(".")[2])
-        of_axes = name in _OF_ALL_AXES and any(one in (values or ()) for one in scalings)
-        if by and not of_axes and given.get(decider) not in (values or ()):
+        zero = isinstance(value, (int, float)) and not isinstance(value, bool) and value == 0
+        if zero and (field["not_zero"] or field["standard"]):
+            raise Error("EINVAL", f"{name}: is {value!r}; None is the default", name)
+        by, when = field["by"], field["when"]
+        if by is None or value is None or by == "rope.diffusion.timed" or (name == "truncate" and value):
+            continue
+        decider = {"rope.clip.mode": "clip", "query.temperature": "temperature"}.get(by, by.rpartition(".")[2])
+        in_use = [given.get(decider), *(scalings if field["of_axes"] else ())]
+        if not any(one in when for one in in_use):
             text = f"{name}: is {value!r}, but {decider} is {given[decider]!r}, which has no {name}"
             raise Error("EINVAL", text, name)
     if given["xpos_center"] is not None and given["xpos_base"] is None:
@@ -96,7 +91,7 @@ def _check_rope(given: dict[str, Any]) -> None:
         raise Error("EINVAL", f"starts: is {given['starts']!r}, but there are no start_tokens", "starts")
 
 
-_OF_AXIS = ("scaling", "base", "factor", "trained_length", "context_length", "intrinsic_pair", "repeats_at")
+_OF_AXIS = tuple(name.rpartition(".")[2] for name in _FIELDS if name.startswith("rope.axis[0].") and not name.endswith(".own"))
 
 
 def _of_axes(scalings: Sequence[Mapping[str, Any] | None] | None) -> dict[str, Any]:
@@ -106,7 +101,7 @@ def _of_axes(scalings: Sequence[Mapping[str, Any] | None] | None) -> dict[str, A
             continue
         fields[f"rope.axis[{i}].own"] = True
         for name, value in own.items():
-            if name in _OF_ALL_AXES:
+            if _FIELDS.get(_member(name, "rope"), {}).get("of_axes"):
                 text = f"axis_scalings: [{i}] has {name!r}, which all axes share: it is an option of rope"
                 raise Error("EINVAL", text, "axis_scalings")
             if name not in _OF_AXIS:

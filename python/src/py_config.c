@@ -227,15 +227,37 @@ static const gyre_config_field *field_at_offset(size_t offset) {
     return NULL;
 }
 
-/* (name, standard, name of the member that decides, its values that give the field an effect) of each field */
+/* out = the spelled values of a field that has some: {"query": 1, "key": 2, ...} */
+static PyObject *values_of(const gyre_config_field *f) {
+    PyObject *dict = PyDict_New();
+    for (const gyre_field_name *n = f->names; dict && n && n->text; n++) {
+        PyObject *value = PyLong_FromLong(n->value);
+        if (!value || PyDict_SetItemString(dict, n->text, value) < 0) Py_CLEAR(dict);
+        Py_XDECREF(value);
+    }
+    return dict;
+}
+
+/* One field as a dict.  by: the member that decides whether it has an effect, or None; when: its values that give it one. */
+static PyObject *field_row(const gyre_config_field *f) {
+    const gyre_config_field *by = f->when ? field_at_offset(f->when) : NULL;
+    PyObject *when = by ? names_of(by, f->when_values) : PyList_New(0), *values = when ? values_of(f) : NULL;
+    if (!values) {
+        Py_XDECREF(when);
+        return NULL;
+    }
+    return Py_BuildValue("{s:s, s:d, s:z, s:N, s:N, s:N, s:N}", "name", f->name, "standard", f->standard, "by",
+                         by ? by->name : NULL, "when", when, "values", values, "of_axes",
+                         PyBool_FromLong(f->marks & GYRE_FIELD_MARK_AXES), "not_zero",
+                         PyBool_FromLong(f->marks & GYRE_FIELD_MARK_NOT_ZERO));
+}
+
 PyObject *gyre_py_config_fields(PyObject *self, PyObject *nothing) {
     (void)self, (void)nothing;
     PyObject *list = PyList_New(0);
     const gyre_config_field *f;
     for (int i = 0; list && (f = gyre_config_field_at(i)); i++) {
-        const gyre_config_field *when = f->when ? field_at_offset(f->when) : NULL;
-        PyObject *row = when ? Py_BuildValue("(sdsN)", f->name, f->standard, when->name, names_of(when, f->when_values))
-                             : Py_BuildValue("(sdOO)", f->name, f->standard, Py_None, Py_None);
+        PyObject *row = field_row(f);
         if (!row || PyList_Append(list, row) < 0) Py_CLEAR(list);
         Py_XDECREF(row);
     }

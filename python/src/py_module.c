@@ -57,8 +57,7 @@ static PyMethodDef functions[] = {
      "set_threads(threads)\n--\n\nThreads that later calls compute with; 0 = one per processor.  Results do not depend on "
      "it.\nThe default is GYRE_THREADS in the environment, else 0."},
     {"get_threads", gyre_py_get_threads, METH_NOARGS, "get_threads()\n--\n\nThreads that calls compute with."},
-    {"config_fields", gyre_py_config_fields, METH_NOARGS,
-     "(name, standard, decided by, its values) of each field of a config"},
+    {"config_fields", gyre_py_config_fields, METH_NOARGS, "What config.def says of each field of a config, as a dict."},
     {"after_fork", gyre_py_after_fork, METH_NOARGS, "Forgets the threads of the parent process."},
     {"check_array", check_array, METH_VARARGS, "Refuses what cannot be read, by the name of the argument."},
     FAST("attention", gyre_py_attention, "attention"),

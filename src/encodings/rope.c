@@ -161,19 +161,8 @@ static gyre_status check_axis_scalings(const gyre_config *config, gyre_error *er
     return status;
 }
 
-/* out = 1 if DyPE changes what a scaling does. */
-static int fades(gyre_scaling scaling) {
-    return scaling == GYRE_SCALING_LINEAR || scaling == GYRE_SCALING_NTK || scaling == GYRE_SCALING_BY_PARTS ||
-           scaling == GYRE_SCALING_BY_PARTS_PAPER || scaling == GYRE_SCALING_YARN || scaling == GYRE_SCALING_DYNAMIC_YARN;
-}
-
 static gyre_status check_diffusion(const gyre_config *config, gyre_error *err) {
-    const struct gyre_diffusion_config *d = &config->rope.diffusion;
-    int some = 0;
-    if (!d->timed) return GYRE_OK;
-    for (int64_t a = 0; a < config->rope.axes; a++)
-        some |= fades(config->rope.axis[a].own ? config->rope.axis[a].scaling : config->rope.scaling);
-    if (some) return GYRE_OK;
+    if (!config->rope.diffusion.timed || gyre_config_has(config, "rope.diffusion.timed")) return GYRE_OK;
     return gyre_fail(
         err, GYRE_EINVAL,
         "rope.diffusion.timed: DyPE fades linear, NTK, by parts and YaRN, and no axis is scaled so (gyre_config)");

@@ -39,7 +39,7 @@ static void add_encoding(gyre_ring_fields *fields, const gyre_encoding *encoding
     for (int i = 0; (f = gyre_config_field_at(i)); i++) {
         const gyre_field_value value = gyre_config_get(config, f);
         const size_t bytes = (size_t)gyre_config_list_length(config, f) * sizeof *value.list;
-        if (!f->changes_results) continue;
+        if (f->marks & GYRE_FIELD_MARK_MEMORY) continue;
         if (f->type == GYRE_FIELD_NUMBER)
             add_real(fields, f->name, value.number);
         else if (f->type == GYRE_FIELD_LIST)

@@ -1,4 +1,5 @@
 /* test_axis_scalings.c: a scaling of its own for each axis, RIFLEx and DyPE, against their formulas. */
+#include "gyre/gyre_fields.h"
 #include "support.h"
 
 #include <math.h>
@@ -289,6 +290,27 @@ static void wrong_fields(void **state) {
             c.rope.diffusion.exponent = -1);
 }
 
+/* What all axes share has an effect by the scaling that any of them has, and by no other. */
+static void shared_fields_act_by_any_axis(void **state) {
+    (void)state;
+    gyre_config c = video(GYRE_AXES_AXIAL);
+    assert_false(gyre_config_has(&c, "rope.beta_fast") || gyre_config_has(&c, "rope.diffusion.timed"));
+    c.rope.axis[2].own = 1;
+    c.rope.axis[2].scaling = GYRE_SCALING_YARN;
+    assert_true(gyre_config_has(&c, "rope.beta_fast") && gyre_config_has(&c, "rope.diffusion.timed"));
+    assert_false(gyre_config_has(&c, "rope.low_freq") || gyre_config_has(&c, "rope.short_factor"));
+    c.rope.axis[3] = (struct gyre_axis_config){.own = 1, .scaling = GYRE_SCALING_LLAMA3}; /* there is no such axis */
+    assert_false(gyre_config_has(&c, "rope.low_freq"));
+    c.rope.scaling = GYRE_SCALING_LLAMA3;
+    assert_true(gyre_config_has(&c, "rope.low_freq") && gyre_config_has(&c, "rope.factor"));
+    for (int a = 0; a < 3; a++)
+        c.rope.axis[a] = (struct gyre_axis_config){.own = 1, .scaling = GYRE_SCALING_YARN};
+    assert_false(gyre_config_has(&c, "rope.low_freq"));
+    assert_false(gyre_config_has(&c, "no.such_field"));
+    c.rope.axes = 0; /* one */
+    assert_true(gyre_config_has(&c, "rope.beta_slow"));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_axis_has_its_own),
@@ -299,6 +321,7 @@ int main(void) {
         cmocka_unit_test(dype_needs_what_it_fades),
         cmocka_unit_test(rotation_uses_them),
         cmocka_unit_test(wrong_fields),
+        cmocka_unit_test(shared_fields_act_by_any_axis),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

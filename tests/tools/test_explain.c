@@ -237,6 +237,26 @@ static void test_tapa(void **state) {
     assert_non_null(strstr(o->out, "exponent"));
 }
 
+/* A scheme without a sentence of its own is described by its settings, as config.def names them. */
+static void test_settings(void **state) {
+    static const struct {
+        const char *kind, *says;
+    } cases[] = {{"kerple", "decay: log"}, {"fire", "hidden_units: 32"}, {"sandwich", "sinusoid_dim: 128"}};
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char config[400];
+        snprintf(
+            config, sizeof config,
+            "{\"model_type\": \"gyre\", \"position_embedding_type\": \"%s\", \"vocab_size\": 256, \"hidden_size\": 64,\n"
+            "\"num_hidden_layers\": 2, \"num_attention_heads\": 4, \"rms_norm_eps\": 1e-5}",
+            cases[i].kind);
+        write_config("settings.json", config);
+        json_t *root = run_json("explain @settings.json --json");
+        assert_string_equal(test_string(root, "scheme"), cases[i].says);
+        json_decref(root);
+    }
+}
+
 static const json_t *field_of(const json_t *group, const char *name) {
     size_t i;
     json_t *field;
@@ -513,6 +533,7 @@ int main(void) {
                                        cmocka_unit_test(test_length_policies),
                                        cmocka_unit_test(test_keys),
                                        cmocka_unit_test(test_tapa),
+                                       cmocka_unit_test(test_settings),
                                        cmocka_unit_test(test_fields),
                                        cmocka_unit_test(test_layer_types),
                                        cmocka_unit_test(test_view),

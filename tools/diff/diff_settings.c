@@ -7,40 +7,14 @@
 #include <stddef.h>
 #include <string.h>
 
-/* Compared as frequencies (diff_compare.c). */
-static int is_frequency(const gyre_config_field *f) {
-    static const char *const names[] = {"rope.scaling", "rope.base", "rope.attention_factor", "rope.resonance"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (strcmp(f->name, names[i]) == 0) return 1;
-    return (f->when == offsetof(gyre_config, rope.scaling) && strncmp(f->name, "rope.longrope", 13) != 0) ||
-           strncmp(f->name, "rope.axis", 9) == 0 || strncmp(f->name, "rope.diffusion", 14) == 0;
-}
-
-/* These have rows of their own below. */
+/* 1: frequencies, slopes, lengths, sections and the temperature are compared as such (diff_compare.c, and below), and what
+ * changes memory or rounding alone is no difference between models. */
 static int is_compared_apart(const gyre_config_field *f) {
-    static const char *const names[] = {"kind",           "trained_length",      "context_length",
-                                        "length_policy",  "length_block",        "query.reference_length",
-                                        "query.slope",    "rope.angles",         "rope.xpos_center",
-                                        "score.max_bias", "score.slope_scaling", "score.slope_factor"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (strcmp(f->name, names[i]) == 0) return 1;
-    return f->type == GYRE_FIELD_LIST;
-}
-
-static void format_value(const gyre_config_field *f, gyre_field_value value, char out[EXPLAIN_TEXT_SIZE]) {
-    out[0] = 0;
-    if (f->type == GYRE_FIELD_CHOICE)
-        snprintf(out, EXPLAIN_TEXT_SIZE, "%s", gyre_field_spelling(f, (int)value.integer));
-    else if (f->type == GYRE_FIELD_FLAG)
-        snprintf(out, EXPLAIN_TEXT_SIZE, "%s", value.integer ? "true" : "false");
-    else if (f->type == GYRE_FIELD_SET)
-        for (const gyre_field_name *n = f->names; n->text; n++) {
-            const size_t used = strlen(out);
-            if (value.integer & n->value)
-                snprintf(out + used, EXPLAIN_TEXT_SIZE - used, "%s%s", used ? " and " : "", n->text);
-        }
-    else
-        explain_format_number(f->type == GYRE_FIELD_NUMBER ? value.number : (double)value.integer, 17, out);
+    const unsigned apart = GYRE_FIELD_MARK_MEMORY | GYRE_FIELD_MARK_ROUNDING | GYRE_FIELD_MARK_FREQUENCIES |
+                           GYRE_FIELD_MARK_SLOPES | GYRE_FIELD_MARK_LENGTH;
+    const size_t sections = offsetof(gyre_config, rope.axis_pairs);
+    const int is_section = f->offset >= sections && f->offset < sections + sizeof(((gyre_config *)NULL)->rope.axis_pairs);
+    return (f->marks & apart) != 0 || is_section || f->when == offsetof(gyre_config, query.temperature);
 }
 
 static diff_setting *add_setting(diff_layers *layers, const char *name) {
@@ -123,12 +97,6 @@ static void compare_slope_scalings(diff_layers *layers, const gyre_config *a, co
     }
 }
 
-static void compare_kind(diff_layers *layers) {
-    diff_setting *out = add_setting(layers, "encoding");
-    snprintf(out->a, EXPLAIN_TEXT_SIZE, "%s", gyre_kind_name(layers->a.config->kind));
-    snprintf(out->b, EXPLAIN_TEXT_SIZE, "%s", gyre_kind_name(layers->b.config->kind));
-}
-
 /* What the layers of a model of Gyre's own train beside the encoding, which config.json names. */
 static void compare_parts(diff_layers *layers) {
     static const char *const parts[] = {"forget_gates", "polar",   "trained_frequencies", "fourier", "fourier_still",
@@ -167,8 +135,8 @@ static void compare_field(diff_layers *layers, const gyre_config_field *f) {
     const gyre_field_value a = gyre_config_get(layers->a.config, f), b = gyre_config_get(layers->b.config, f);
     if (a.integer == b.integer && fabs(a.number - b.number) <= DIFF_ROUNDING * fabs(a.number)) return;
     diff_setting *out = add_setting(layers, f->label);
-    format_value(f, a, out->a);
-    format_value(f, b, out->b);
+    explain_format_value(f, a, out->a);
+    explain_format_value(f, b, out->b);
 }
 
 static void window_text(int64_t window, char out[EXPLAIN_TEXT_SIZE]) {
@@ -189,10 +157,10 @@ void diff_settings_compare(diff_layers *layers) {
     const gyre_config *a = layers->a.config, *b = layers->b.config;
     const gyre_config_field *f;
     layers->settings_count = 0;
-    if (a->kind != b->kind) compare_kind(layers);
+    compare_field(layers, gyre_config_find_field("kind"));
     compare_parts(layers);
-    for (int i = 0; (f = gyre_config_field_at(i)); i++)
-        if (f->changes_results && !is_frequency(f) && !is_compared_apart(f) && applies(layers, f)) compare_field(layers, f);
+    for (int i = 1; (f = gyre_config_field_at(i)); i++) /* 0 is the kind */
+        if (!is_compared_apart(f) && applies(layers, f)) compare_field(layers, f);
     compare_temperature(layers, a, b);
     compare_policies(layers, a, b);
     compare_sections(layers, a, b);

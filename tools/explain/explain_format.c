@@ -136,3 +136,19 @@ int64_t explain_layer_count(const gyre_reading *reading, const gyre_layer_readin
             count += reading->groups[i]->layers_count;
     return count;
 }
+
+void explain_format_value(const gyre_config_field *f, gyre_field_value value, char out[EXPLAIN_TEXT_SIZE]) {
+    out[0] = 0;
+    if (f->type == GYRE_FIELD_CHOICE)
+        snprintf(out, EXPLAIN_TEXT_SIZE, "%s", gyre_field_spelling(f, (int)value.integer));
+    else if (f->type == GYRE_FIELD_FLAG)
+        snprintf(out, EXPLAIN_TEXT_SIZE, "%s", value.integer ? "true" : "false");
+    else if (f->type == GYRE_FIELD_SET)
+        for (const gyre_field_name *n = f->names; n->text; n++) {
+            const size_t used = strlen(out);
+            if (value.integer & n->value)
+                snprintf(out + used, EXPLAIN_TEXT_SIZE - used, "%s%s", used ? " and " : "", n->text);
+        }
+    else
+        explain_format_number(f->type == GYRE_FIELD_NUMBER ? value.number : (double)value.integer, 17, out);
+}

@@ -1,6 +1,7 @@
 /* explain_format.h: short texts for numbers, sources and layers, used by gyre explain and gyre diff. */
 #ifndef GYRE_TOOLS_EXPLAIN_FORMAT_H
 #define GYRE_TOOLS_EXPLAIN_FORMAT_H
+#include "gyre/gyre_fields.h"
 #include "gyre/gyre_model.h"
 
 enum { EXPLAIN_TEXT_SIZE = 48 };
@@ -10,6 +11,8 @@ const char *explain_format_amount(double value, char out[EXPLAIN_TEXT_SIZE]);
 const char *explain_format_range(double from, double to, char out[EXPLAIN_TEXT_SIZE]);
 /* out = up to `digits` significant digits, without trailing zeros. */
 const char *explain_format_number(double value, int digits, char out[EXPLAIN_TEXT_SIZE]);
+/* Writes the value of a field: its spelling, "true", "query and key" or a number. */
+void explain_format_value(const gyre_config_field *f, gyre_field_value value, char out[EXPLAIN_TEXT_SIZE]);
 /* out = the program of a profile: "transformers 5", "vLLM". */
 const char *explain_profile_name(gyre_profile profile);
 /* out = "file", "family", "reader", "derived". */

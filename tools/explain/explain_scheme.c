@@ -115,6 +115,18 @@ static void describe_phases(const explain_stats *stats, char *out, size_t size) 
         stats->config->score.amplitudes, stats->config->head_dim, stats->config->score.exponent);
 }
 
+/* What the config says of the scheme itself: members of gyre_config's structs that this scheme has and not all. */
+static void describe_settings(const explain_stats *stats, char *out, size_t size) {
+    const gyre_config_field *f;
+    for (int i = 0; (f = gyre_config_field_at(i)); i++) {
+        char value[EXPLAIN_TEXT_SIZE];
+        if (!strchr(f->name, '.') || f->kinds == ~0u || f->type == GYRE_FIELD_LIST) continue;
+        if (!gyre_config_field_acts(stats->config, f)) continue;
+        explain_format_value(f, gyre_config_get(stats->config, f), value);
+        put(out, size, "%s%s: %s", *out ? ", " : "", f->label, value);
+    }
+}
+
 /* By what the scheme has, so that a new one is described by what it is made of. */
 static void describe(const explain_stats *stats, char *out, size_t size) {
     const gyre_kind kind = stats->config->kind;
@@ -135,6 +147,8 @@ static void describe(const explain_stats *stats, char *out, size_t size) {
         describe_phases(stats, out, size);
     } else if ((places & GYRE_PLACE_SCORE) && !gyre_kind_has(kind, GYRE_TRAIT_BIAS)) {
         describe_vectors(stats, out, size);
+    } else if (!gyre_kind_has(kind, GYRE_TRAIT_ROTATES)) {
+        describe_settings(stats, out, size);
     }
 }
 

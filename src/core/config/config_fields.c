@@ -82,15 +82,19 @@ int gyre_field_find_value(const gyre_config_field *field, const char *text, int 
 #define FROM(a)              .minimum = (a), .maximum = INFINITY
 #define ABOVE(a)             .minimum = (a), .maximum = INFINITY, .above_minimum = 1
 #define BETWEEN(a, b)        .minimum = (a), .maximum = (b)
+#define MARK(mark)           GYRE_FIELD_MARK_##mark
 /* `list` and `of` have other names than the members that they initialise. */
-#define ROW_OF(member_name, type_name, list, of, number, file_key, table_label, results)                                    \
-    .name = member_name, .key = file_key, .label = table_label, .type = GYRE_FIELD_##type_name, .names = list, .kinds = of, \
-    .standard = number, .changes_results = results
-#define GYRE_FIELD(member, type, list, of, condition, range, number, file_key, table_label)                                 \
-    {ROW_OF(#member, type, list, of, number, file_key, table_label, 1), .offset = offsetof(gyre_config, member), condition, \
-     range},
-#define GYRE_MEMORY_FIELD(member, type, list, of, condition, range, number, file_key, table_label)                          \
-    {ROW_OF(#member, type, list, of, number, file_key, table_label, 0), .offset = offsetof(gyre_config, member), condition, \
+#define GYRE_FIELD(member, field_type, list, of, condition, range, number, file_key, table_label, set)                      \
+    {.name = #member,                                                                                                       \
+     .key = file_key,                                                                                                       \
+     .label = table_label,                                                                                                  \
+     .type = GYRE_FIELD_##field_type,                                                                                       \
+     .names = list,                                                                                                         \
+     .kinds = of,                                                                                                           \
+     .standard = number,                                                                                                    \
+     .marks = set,                                                                                                          \
+     .offset = offsetof(gyre_config, member),                                                                               \
+     condition,                                                                                                             \
      range},
 static const gyre_config_field fields[] = {
 #include "core/config/config.def"
@@ -107,12 +111,25 @@ const gyre_config_field *gyre_config_find_field(const char *name) {
     return NULL;
 }
 
+static int allows(const gyre_config_field *field, int decider) {
+    return decider >= 0 && decider < 32 && (field->when_values >> decider & 1);
+}
+
+/* The scaling of any axis may give an effect to what all axes read. */
+static int some_axis_allows(const gyre_config_field *field, const struct gyre_rope_config *rope) {
+    int some = 0;
+    for (int64_t a = 0; a < GYRE_MAX_AXES && (a == 0 || a < rope->axes); a++)
+        some |= allows(field, (int)(rope->axis[a].own ? rope->axis[a].scaling : rope->scaling));
+    return some;
+}
+
 int gyre_config_field_acts(const gyre_config *config, const gyre_config_field *field) {
-    int value = 0;
+    int decider = 0;
     if (!((unsigned)config->kind < 32 && (field->kinds >> config->kind & 1))) return 0;
     if (field->when == 0) return 1;
-    memcpy(&value, (const char *)config + field->when, sizeof value);
-    return value >= 0 && value < 32 && (field->when_values >> value & 1);
+    if (field->marks & GYRE_FIELD_MARK_AXES) return some_axis_allows(field, &config->rope);
+    memcpy(&decider, (const char *)config + field->when, sizeof decider);
+    return allows(field, decider);
 }
 
 int gyre_config_has(const gyre_config *config, const char *name) {
@@ -169,7 +186,7 @@ void gyre_config_set(gyre_config *config, const gyre_config_field *field, gyre_f
 
 int64_t gyre_config_list_length(const gyre_config *config, const gyre_config_field *field) {
     if (field->type != GYRE_FIELD_LIST) return 0;
-    if (field->offset >= offsetof(gyre_config, score)) return config->heads;
+    if (field->marks & GYRE_FIELD_MARK_SLOPES) return config->heads;
     const int64_t dim = config->rope.dim, head_dim = config->head_dim, first = config->rope.first_channel;
     if (dim < 0 || head_dim < 0 || first < 0) return 0;
     return (dim ? dim : head_dim - first) / 2;
