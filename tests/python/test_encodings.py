@@ -138,6 +138,10 @@ def test_what_the_scaling_of_one_axis_reads() -> None:
         low, high = (8 * math.log(64 / (2 * math.pi * b)) / math.log(256) for b in (beta_fast, 1.0))
         ramp = np.clip((np.arange(8) - max(0, math.floor(low))) / (math.ceil(high) - max(0, math.floor(low))), 0, 1)
         assert np.allclose(got[:8], plain[:8] * (1 - ramp + ramp / 4), rtol=1e-14)
+    got = gyre.rope(64, **axes, beta_fast=8.0, truncate=False, axis_scalings=[own, None, None]).frequencies()
+    low, high = (8 * math.log(64 / (2 * math.pi * b)) / math.log(256) for b in (8.0, 1.0))
+    ramp = np.clip((np.arange(8) - low) / (high - low), 0, 1)
+    assert np.allclose(got[:8], plain[:8] * (1 - ramp + ramp / 4), rtol=1e-14)
     own["scaling"] = "llama3"
     got = gyre.rope(64, **axes, low_freq=0.5, high_freq=2.0, axis_scalings=[own, None, None]).frequencies()
     keep = np.clip((turns - 0.5) / 1.5, 0, 1)
@@ -155,6 +159,8 @@ def test_what_the_scaling_of_one_axis_reads() -> None:
     # An axis that takes no part in them, and a place of their own for what is shared.
     with pytest.raises(gyre.Error, match="beta_fast: is 8.0, but scaling is 'none', which has no beta_fast"):
         gyre.rope(64, **axes, beta_fast=8.0, axis_scalings=[own, None, None], **lists)
+    with pytest.raises(gyre.Error, match="truncate: is False, but scaling is 'none', which has no truncate"):
+        gyre.rope(64, **axes, truncate=False, axis_scalings=[own, None, None], **lists)
     with pytest.raises(gyre.Error, match=r"axis_scalings: \[0\] has 'beta_fast', which all axes share"):
         gyre.rope(64, **axes, axis_scalings=[{"scaling": "yarn", "factor": 4, "trained_length": 64, "beta_fast": 8.0}])
 
