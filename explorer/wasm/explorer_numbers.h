@@ -59,8 +59,8 @@ typedef struct explorer_bias_params {
     double heads, buckets, max_distance, bidirectional, r1, r2, sandwich_dim, seed; /* 0 = the paper's */
     double factor;                                                                  /* of stretched slopes; 0 = 4 */
 } explorer_bias_params;
-/* map[heads][n][n] = what `kind` adds to scores; bucket[n][n] = rows of its table, -1 where there are none.  kind: "alibi",
- * "alibi-linear", "alibi-ntk", "t5", "kerple-log", "kerple-power", "fire", "sandwich", "deberta".
+/* map[heads][n][n] = what `kind` adds to scores; bucket[n][n] = rows of its table, -1 where there are none.  kind: the name
+ * of a scheme that puts a number on scores, "deberta", or a form: "alibi-linear", "alibi-ntk", "kerple-log", "kerple-power".
  * table: [rows][heads] for t5, or NULL = an example.  out = GYRE_OK, or a status with explorer_failure set. */
 EXPLORER_EXPORT(explorer_bias)
 int explorer_bias(const char *kind, const explorer_bias_params *params, const float *table, int n, float *map,

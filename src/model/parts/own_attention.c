@@ -142,7 +142,7 @@ static const struct own_kind {
              {.part = GYRE_LAYER_PART_ADAPTIVE,
               .parts = GYRE_LAYER_PARTS_ADAPTIVE,
               .fits = adaptive_fits,
-              .needs = "adaptive, in one form, needs an encoding with biases (alibi, t5, kerple, fire or sandwich), or nope "
+              .needs = "adaptive, in one form, needs an encoding with biases (alibi, t5, kerple, ...), or nope "
                        "with add-residual; no temperature and no other part",
               .says = "the layers of the model adapt biases",
               .scratch = adaptive_scratch,
