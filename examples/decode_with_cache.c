@@ -32,8 +32,8 @@ static gyre_status read_tokens(gyre_cache *cache, int first, int n, void *scratc
     const gyre_cview key = gyre_const(gyre_dense(k[first], GYRE_DTYPE_F32, 1, n, KEY_HEADS, DIM));
     const gyre_cview value = gyre_const(gyre_dense(v[first], GYRE_DTYPE_F32, 1, n, KEY_HEADS, DIM));
     const gyre_attention_args args = queries(first, n, out);
-    gyre_status status = gyre_cache_append(cache, sequence, &key, &value, &at, NULL, NULL);
-    if (!status) status = gyre_cache_attention(cache, &sequence, &args, scratch, bytes, NULL, NULL);
+    gyre_status status = gyre_cache_append(cache, GYRE_ARGS(gyre_cache_append_args, .sequence = sequence, .k = key, .v = value, .positions = &at), NULL, NULL);
+    if (!status) status = gyre_cache_attention(cache, &sequence, &args, (gyre_scratch){scratch, bytes}, NULL, NULL);
     return status;
 }
 
@@ -45,7 +45,7 @@ static gyre_status read_whole(const gyre_encoding *rope) {
     args.v = gyre_const(gyre_dense(v, GYRE_DTYPE_F32, 1, TOKENS, KEY_HEADS, DIM));
     const size_t bytes = gyre_attention_scratch(&args, 0, NULL);
     void *scratch = aligned_alloc(64, (bytes + 63) / 64 * 64);
-    const gyre_status status = scratch ? gyre_attention(&args, scratch, bytes, NULL, NULL) : GYRE_ENOMEM;
+    const gyre_status status = scratch ? gyre_attention(&args, (gyre_scratch){scratch, bytes}, NULL, NULL) : GYRE_ENOMEM;
     free(scratch);
     return status;
 }

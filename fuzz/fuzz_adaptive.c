@@ -5,6 +5,7 @@
 #include "fuzz_adaptive_call.h"
 #include "fuzz_cached.h"
 #include "fuzz_support.h"
+#include "scratch_bytes.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -204,8 +205,8 @@ static void define(call *c) {
 /* -- calls -- */
 static void forward(const gyre_adaptive_args *args, const gyre_exec *exec) {
     gyre_error err = {0, ""};
-    const fuzz_scratch s = fuzz_scratch_make(gyre_adaptive_scratch(args, 0, exec));
-    const gyre_status status = gyre_adaptive_attention(args, s.memory, s.bytes, exec, &err);
+    const fuzz_scratch s = fuzz_scratch_make(adaptive_scratch(args, 0, exec));
+    const gyre_status status = gyre_adaptive_attention(args, (gyre_scratch){s.memory, s.bytes}, exec, &err);
     free(s.memory);
     fuzz_require_error(status, &err);
     fuzz_require(status == GYRE_OK, err.text[0] ? err.text : "a legal call is done");
@@ -214,8 +215,9 @@ static void forward(const gyre_adaptive_args *args, const gyre_exec *exec) {
 static void backward(const call *c, const gyre_exec *exec) {
     gyre_error err = {0, ""};
     const gyre_cview dout = gyre_const(c->part[DOUT].view);
-    const fuzz_scratch s = fuzz_scratch_make(gyre_adaptive_scratch(&c->args, 1, exec));
-    const gyre_status status = gyre_adaptive_gradient(&c->args, &dout, &c->to, s.memory, s.bytes, exec, &err);
+    const fuzz_scratch s = fuzz_scratch_make(adaptive_scratch(&c->args, 1, exec));
+    const gyre_status status =
+        gyre_adaptive_gradient(&c->args, &dout, &c->to, (gyre_scratch){s.memory, s.bytes}, exec, &err);
     free(s.memory);
     fuzz_require_error(status, &err);
     fuzz_require(status == GYRE_OK, err.text[0] ? err.text : "what is computed has a gradient");
@@ -303,8 +305,9 @@ static void check_cut(const call *c, const sequence *at, int64_t from, int64_t e
 static void forward_cached(const gyre_cache *cache, const gyre_adaptive_args *args) {
     gyre_error err = {0, ""};
     const int64_t sequence = 0;
-    const fuzz_scratch s = fuzz_scratch_make(gyre_cache_adaptive_scratch(cache, &sequence, args, NULL));
-    const gyre_status status = gyre_cache_adaptive_attention(cache, &sequence, args, s.memory, s.bytes, NULL, &err);
+    const fuzz_scratch s = fuzz_scratch_make(cache_adaptive_scratch(cache, &sequence, args, NULL));
+    const gyre_status status =
+        gyre_cache_adaptive_attention(cache, &sequence, args, (gyre_scratch){s.memory, s.bytes}, NULL, &err);
     free(s.memory);
     fuzz_require_error(status, &err);
     fuzz_require(status == GYRE_OK, err.text[0] ? err.text : "a legal call over a cache is done");
@@ -388,21 +391,22 @@ static void require_untouched(const call *c) {
 static void check_refusals(call *c, unsigned way) {
     gyre_error err = {0, ""};
     const gyre_cview dout = gyre_const(c->part[DOUT].view);
-    const fuzz_scratch s = fuzz_scratch_make(gyre_adaptive_scratch(&c->args, 1, NULL));
+    const fuzz_scratch s = fuzz_scratch_make(adaptive_scratch(&c->args, 1, NULL));
     gyre_adaptive_args wrong = c->args;
     if (way % 4 == 0) wrong.form = (gyre_adaptive_form)3;
     if (way % 4 == 1) wrong.scale = (double)INFINITY;
     if (way % 4 == 2) wrong.network.hidden_weights.shape[3]++;
     if (way % 4 == 3) wrong.lse.dtype = GYRE_DTYPE_F16;
     fill_results(c, 0x5a);
-    const gyre_status too_little = gyre_adaptive_attention(&c->args, s.memory, 64, NULL, &err);
+    const gyre_status too_little = gyre_adaptive_attention(&c->args, (gyre_scratch){s.memory, 64}, NULL, &err);
     fuzz_require(too_little == (c->part[OUT].bytes ? GYRE_ENOMEM : GYRE_OK), "too little scratch, where any is needed");
     fuzz_require_error(too_little, &err);
-    fuzz_require(gyre_adaptive_gradient(&c->args, &dout, &c->to, s.memory, 64, NULL, &err) == GYRE_ENOMEM,
+    fuzz_require(gyre_adaptive_gradient(&c->args, &dout, &c->to, (gyre_scratch){s.memory, 64}, NULL, &err) == GYRE_ENOMEM,
                  "too little scratch for a gradient");
-    fuzz_require(gyre_adaptive_attention(&wrong, s.memory, s.bytes, NULL, &err) != GYRE_OK, "a wrong call is refused");
+    fuzz_require(gyre_adaptive_attention(&wrong, (gyre_scratch){s.memory, s.bytes}, NULL, &err) != GYRE_OK,
+                 "a wrong call is refused");
     fuzz_require_error(GYRE_EINVAL, &err);
-    fuzz_require(gyre_adaptive_gradient(&wrong, &dout, &c->to, s.memory, s.bytes, NULL, &err) != GYRE_OK,
+    fuzz_require(gyre_adaptive_gradient(&wrong, &dout, &c->to, (gyre_scratch){s.memory, s.bytes}, NULL, &err) != GYRE_OK,
                  "a wrong gradient is refused");
     require_untouched(c);
     fill_results(c, 0);

@@ -38,7 +38,7 @@ static void choose_fields(call *c) {
     r->clockwise = fuzz_choice(&c->in, 6) == 1;
     r->base = bases[fuzz_choice(&c->in, 8)];
     r->factor = fuzz_choice(&c->in, 4) ? 1 + fuzz_choice(&c->in, 64) / 4.0 : 0;
-    r->context_length = fuzz_choice(&c->in, 3) == 1 ? 1 + fuzz_between(&c->in, 0, 60000) : 0;
+    c->config.context_length = fuzz_choice(&c->in, 3) == 1 ? 1 + fuzz_between(&c->in, 0, 60000) : 0;
     r->table_positions = fuzz_choice(&c->in, 3) == 1 ? GYRE_NO_TABLE : fuzz_choice(&c->in, 2) ? 100 : 0;
     r->attention_factor = fuzz_choice(&c->in, 8) == 1 ? 0.25 * (1 + fuzz_choice(&c->in, 12)) : 0;
     if (fuzz_choice(&c->in, 4) == 1) {
@@ -135,7 +135,7 @@ static void choose_positions(call *c) {
     const int counted = fuzz_choice(&c->in, 2);
     for (int64_t i = 0; i < c->tokens * axes; i++)
         c->at[i] = counted ? first + i / axes : (int64_t)(test_next(&c->random) % (uint64_t)(2 * reach)) - reach / 2;
-    c->where = counted ? (gyre_positions){.base = first} : (gyre_positions){c->at, GYRE_DTYPE_I64, 0, 0, 0, axes, 1};
+    c->where = counted ? (gyre_positions){.base = first} : (gyre_positions){c->at, GYRE_DTYPE_I64, 0, 0, 0, axes, 1, 0};
     c->length = fuzz_choice(&c->in, 3) == 1 ? 1 + fuzz_between(&c->in, 0, 60000) : 0;
     c->where.context_length = c->length;
 }
@@ -199,32 +199,33 @@ static void check_frequencies(const call *c) {
                  "each pair is kept, blended or divided");
 }
 
-static void require_frequencies(gyre_encoding *encoding, const gyre_config *config) {
+static void require_frequencies(const gyre_encoding *encoding, const gyre_config *config) {
     double found[MOST_PAIRS];
     fuzz_require(gyre_encoding_frequencies(encoding, 0, found, NULL) == GYRE_OK, "frequencies of a simple rotation");
     for (int64_t i = 0; i < config->rope.dim / 2; i++)
         fuzz_require(fabs(found[i] - fuzz_frequency(config, 0, i)) <= 1e-15 * found[i], "are those of its formula");
-    gyre_encoding_free(encoding);
 }
 
 /* The simple calls that make a rotation. */
 static void check_created(const call *c) {
     gyre_config plain = GYRE_INIT(gyre_config);
-    gyre_encoding *encoding = NULL;
+    gyre_encoding *rope = NULL, *encoding = NULL;
     plain.trained_length = c->config.trained_length;
     plain.rope.dim = c->config.rope.dim;
     plain.rope.base = c->config.rope.base;
-    fuzz_require(gyre_rope_create(&encoding, plain.rope.dim, plain.rope.base, c->config.rope.layout, NULL) == GYRE_OK,
-                 "RoPE");
-    require_frequencies(encoding, &plain);
+    fuzz_require(gyre_rope_create(&rope, plain.rope.dim, plain.rope.base, c->config.rope.layout, NULL) == GYRE_OK, "RoPE");
+    require_frequencies(rope, &plain);
     plain.rope.scaling = c->config.rope.scaling;
     plain.rope.factor = c->config.rope.factor;
-    if (plain.rope.scaling == GYRE_SCALING_LONGROPE) return;
-    const gyre_status status = gyre_rope_create_scaled(&encoding, plain.rope.dim, plain.rope.base, plain.rope.scaling,
-                                                       plain.rope.factor, plain.trained_length, NULL);
+    const gyre_status status =
+        gyre_rope_create_scaled(&encoding, rope, plain.rope.scaling, plain.rope.factor, plain.trained_length, NULL);
+    gyre_encoding_free(rope);
     const int is_ntk = plain.rope.scaling == GYRE_SCALING_NTK || plain.rope.scaling == GYRE_SCALING_DYNAMIC_NTK;
-    fuzz_require(status == (is_ntk && plain.rope.dim == 2 ? GYRE_EINVAL : GYRE_OK), "RoPE, stretched");
-    if (!status) require_frequencies(encoding, &plain);
+    const int has_lists = plain.rope.scaling == GYRE_SCALING_LONGROPE;
+    fuzz_require(status == (has_lists || (is_ntk && plain.rope.dim == 2) ? GYRE_EINVAL : GYRE_OK), "RoPE, stretched");
+    if (status) return;
+    require_frequencies(encoding, &plain);
+    gyre_encoding_free(encoding);
 }
 
 static void check_cos_sin(call *c, gyre_dtype dtype, const gyre_exec *exec) {
@@ -332,7 +333,10 @@ static double most_bits(const call *c, gyre_role role) {
 static gyre_status rotate(const call *c, const rotation *r, const fuzz_view *to, const gyre_exec *exec) {
     const gyre_cview in = gyre_const(r->x.view);
     gyre_error err = {0, ""};
-    const gyre_status status = gyre_rotate(c->encoding, r->direction, r->role, &c->where, &in, &to->view, exec, &err);
+    const gyre_status status = gyre_rotate(c->encoding,
+                                           GYRE_ARGS(gyre_rotate_args, .direction = r->direction, .role = r->role,
+                                                     .positions = &c->where, .in = in, .out = to->view),
+                                           exec, &err);
     fuzz_require_error(status, &err);
     return status;
 }
@@ -343,18 +347,40 @@ static void check_dense(call *c, rotation *r) {
     fuzz_bytes none = {NULL, 0};
     gyre_error err = {0, ""};
     fuzz_view z = fuzz_view_make(&none, r->x.view.dtype, c->batch, c->tokens, c->heads, dim);
-    const gyre_shape shape = {c->batch, c->tokens, c->heads, dim};
     for (int64_t i = 0; i < c->batch * c->tokens * c->heads * dim; i++)
         test_put(z.view.data, z.view.dtype, (size_t)i,
                  fuzz_view_at(&r->x, i / dim / c->heads / c->tokens, i / dim / c->heads % c->tokens, i / dim % c->heads,
                               i % dim));
-    if (r->direction == GYRE_DIRECTION_FORWARD && !c->where.data && c->length == 0) {
-        fuzz_require(gyre_rotate_dense(c->encoding, r->role, z.view.data, z.view.dtype, shape, c->where.base, &err) ==
-                         GYRE_OK,
+    if (r->direction == GYRE_DIRECTION_FORWARD && !c->where.data) {
+        const gyre_view x = gyre_dense(z.view.data, z.view.dtype, c->batch, c->tokens, c->heads, dim);
+        fuzz_require(gyre_rotate_dense(c->encoding, r->role, x, c->where.base, c->length, &err) == GYRE_OK,
                      "the simple call");
         fuzz_views_require_same(&z, &r->y, "the simple call has the bits of the complete one");
     }
     fuzz_view_free(&z);
+}
+
+/* A scaling that follows the length is refused past the trained length where no length is known. */
+static void check_open_length(call *c) {
+    const int64_t axes = c->config.rope.axes > 1 ? c->config.rope.axes : 1;
+    int is_past = 0;
+    for (int64_t i = 0; i < c->tokens * axes; i++)
+        is_past |= c->at[i] >= c->config.trained_length;
+    if (!is_past || c->length > 0 || c->config.context_length > 0 || !fuzz_follows_length(&c->config)) return;
+    fuzz_bytes none = {NULL, 0};
+    gyre_error err = {0, ""};
+    fuzz_view x = fuzz_view_make(&none, GYRE_DTYPE_F32, 1, c->tokens, 1, c->config.head_dim);
+    rotation r = {GYRE_DIRECTION_FORWARD, GYRE_ROLE_KEY, x, x};
+    fuzz_require(rotate(c, &r, &x, NULL) == GYRE_EINVAL, "a rotation whose length is open is refused");
+    fuzz_view angles = fuzz_view_make(&none, GYRE_DTYPE_F64, 1, c->tokens, 2, c->config.rope.dim / 2);
+    gyre_view cosine = angles.view, sine = angles.view;
+    cosine.shape[2] = sine.shape[2] = 1;
+    sine.data = (double *)sine.data + sine.stride[2];
+    fuzz_require(gyre_cos_sin(c->encoding, &c->where, &cosine, &sine, NULL, &err) == GYRE_EINVAL, "and so are angles");
+    fuzz_require_error(GYRE_EINVAL, &err);
+    fuzz_view_free(&x);
+    fuzz_view_free(&angles);
+    c->length = c->where.context_length = 1 + fuzz_between(&c->in, 0, 60000);
 }
 
 /* (1, 0) rotates to (cos, sin): the same numbers as those of gyre_cos_sin. */
@@ -427,6 +453,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     fuzz_require_error(status, &err);
     if (status) return 0;
     choose_positions(&c);
+    check_open_length(&c);
     define(&c);
     check_frequencies(&c);
     check_created(&c);

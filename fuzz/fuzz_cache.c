@@ -3,6 +3,7 @@
  * The first byte selects the encoding that the file is read with (its low two bits) and whether the checksums are corrected
  * first (the next bit). Without the correction few inputs would pass the checksums. Half of the inputs are made from others
  * by changes of whole numbers. */
+#include "attention_setup.h"
 #include "fuzz_support.h"
 #include "gyre/gyre_cache.h"
 
@@ -174,7 +175,7 @@ static gyre_encoding *encoding_of(int which, double base) {
 static void attend(const gyre_cache *cache, int64_t sequence) {
     const gyre_cache_config *c = gyre_cache_get_config(cache);
     const int64_t heads = c->gate_heads > 0 ? c->gate_heads : c->heads;
-    gyre_attention_args args = GYRE_INIT(gyre_attention_args);
+    attention_setup args = GYRE_INIT(attention_setup);
     for (int64_t queries = 1; queries <= QUERIES; queries += QUERIES - 1) {
         float *q = calloc((size_t)(queries * heads * c->head_dim), sizeof *q),
               *out = calloc((size_t)(queries * heads * c->value_dim), sizeof *out);
@@ -182,10 +183,11 @@ static void attend(const gyre_cache *cache, int64_t sequence) {
         args.out = gyre_dense(out, GYRE_DTYPE_F32, 1, queries, heads, c->value_dim);
         if (c->gate_heads > 0) args.q_gate_sums = gyre_cdense(q, GYRE_DTYPE_F32, 1, queries, heads, 1); /* zeros */
         args.causal = GYRE_CAUSAL_BY_POSITION;
-        const size_t bytes = gyre_cache_attention_scratch(cache, &sequence, &args, NULL);
+        const size_t bytes = cache_attention_scratch(cache, &sequence, &args, NULL);
         void *scratch = bytes > 0 ? aligned_alloc(64, (bytes + 63) / 64 * 64) : NULL;
         if (q && out && scratch) {
-            const gyre_status status = gyre_cache_attention(cache, &sequence, &args, scratch, bytes, NULL, NULL);
+            const gyre_status status =
+                run_cache_attention(cache, &sequence, &args, (gyre_scratch){scratch, bytes}, NULL, NULL);
             fuzz_require(status == GYRE_OK || heads != 2 || heads % c->heads != 0,
                          "a cache that is let in can be attended to");
         }
@@ -205,14 +207,11 @@ static void append(gyre_cache *cache, int64_t sequence, int64_t tokens) {
     args.sequence = sequence;
     args.k = gyre_cdense(k, GYRE_DTYPE_F32, 1, tokens, c->heads, c->head_dim);
     if (!c->values_in_keys) args.v = gyre_cdense(v, GYRE_DTYPE_F32, 1, tokens, c->heads, c->value_dim);
-    args.gate_sums = gyre_cdense(sums, GYRE_DTYPE_F32, 1, tokens, c->gate_heads, 1);
-    args.positions.base = 7;
+    if (c->gate_heads > 0) args.gates = gyre_cdense(sums, GYRE_DTYPE_F32, 1, tokens, c->gate_heads, 1);
+    args.positions = &(const gyre_positions){.base = 7};
     const int64_t before = gyre_cache_tokens(cache, sequence);
     if (k && v && sums) {
-        const gyre_status status = c->gate_heads > 0
-                                       ? gyre_cache_append_gated(cache, &args, NULL, NULL)
-                                       : gyre_cache_append(cache, sequence, &args.k, c->values_in_keys ? NULL : &args.v,
-                                                           &args.positions, NULL, NULL);
+        const gyre_status status = gyre_cache_append(cache, &args, NULL, NULL);
         fuzz_require(status == GYRE_OK || status == GYRE_ENOMEM, "zeros are appended, or there is no room");
         fuzz_require(gyre_cache_tokens(cache, sequence) == before + (status == GYRE_OK ? tokens : 0), "all or nothing");
     }
@@ -241,8 +240,8 @@ static void use(gyre_cache *cache, const gyre_encoding *other) {
     append(cache, 0, 3);
     fuzz_require(gyre_cache_fork(cache, 0, last, NULL) != GYRE_EINVAL, "a fork");
     if (gyre_cache_tokens(cache, 0) > 2) {
-        fuzz_require(gyre_cache_remove(cache, 0, 1, 1, NULL) != GYRE_EINVAL, "a drop");
-        fuzz_require(gyre_cache_shift(cache, 0, 1, 1, delta, NULL) != GYRE_EINVAL, "a shift");
+        fuzz_require(gyre_cache_remove(cache, (gyre_cache_range){0, 1, 1}, NULL) != GYRE_EINVAL, "a drop");
+        fuzz_require(gyre_cache_shift(cache, (gyre_cache_range){0, 1, 1}, delta, NULL) != GYRE_EINVAL, "a shift");
     }
     append(cache, 0, 17);
     fuzz_require(gyre_cache_slide(cache, last, 1, 4, NULL, NULL) != GYRE_EINVAL, "a slide");
@@ -252,8 +251,9 @@ static void use(gyre_cache *cache, const gyre_encoding *other) {
         attend(cache, i);
     save_and_load(cache);
     for (int64_t i = 0; i < c->sequences; i++)
-        fuzz_require(gyre_cache_remove(cache, i, 0, gyre_cache_tokens(cache, i), NULL) == GYRE_OK, "everything is dropped");
-    const gyre_cache_usage usage = gyre_cache_get_usage(cache);
+        fuzz_require(gyre_cache_remove(cache, (gyre_cache_range){i, 0, gyre_cache_tokens(cache, i)}, NULL) == GYRE_OK,
+                     "everything is dropped");
+    const gyre_cache_usage usage = cache_usage(cache);
     fuzz_require(usage.tokens == 0 && usage.shared_tokens == 0 && usage.free_pages == usage.pages,
                  "an empty cache is empty");
 }

@@ -2,6 +2,7 @@
  * and attention over them by the definition in double, of one sequence and of several in one call.  A call that fails
  * changes nothing, and an edit fails only where the pool of slot ranges may be full.  The last byte of an input chooses
  * integers for the keys and a pool so small that regions are widened in place and pages compacted for want of ranges. */
+#include "attention_setup.h"
 #include "cache/cache.h"
 #include "fuzz_positions.h"
 #include "fuzz_support.h"
@@ -111,9 +112,12 @@ static void append(run *r, int64_t to) {
     fuzz_view_fill(&k, &r->random, 1);
     fuzz_view_fill(&v, &r->random, 1);
     const fuzz_view *from = c->values_in_keys ? &k : &v;
-    const gyre_cview keys = gyre_const(k.view), values = gyre_const(v.view);
     const gyre_positions at = {.base = first};
-    const gyre_status status = gyre_cache_append(r->cache, to, &keys, c->values_in_keys ? NULL : &values, &at, NULL, &err);
+    gyre_cache_append_args args = GYRE_INIT(gyre_cache_append_args);
+    args.sequence = to, args.positions = &at;
+    args.k = gyre_const(k.view);
+    if (!c->values_in_keys) args.v = gyre_const(v.view);
+    const gyre_status status = gyre_cache_append(r->cache, &args, NULL, &err);
     fuzz_require_error(status, &err);
     fuzz_require(status == GYRE_OK || status == GYRE_ENOMEM, "tokens are appended, or there is no page");
     for (int64_t t = 0; t < count && !status; t++) {
@@ -163,7 +167,7 @@ static void take_out(run *r, int64_t of) {
     sequence *s = &r->sequence[of];
     gyre_error err = {0, ""};
     const int64_t first = fuzz_between(&r->in, 0, s->count), count = fuzz_between(&r->in, 0, s->count - first);
-    const gyre_status status = gyre_cache_remove(r->cache, of, first, count, &err);
+    const gyre_status status = gyre_cache_remove(r->cache, (gyre_cache_range){of, first, count}, &err);
     require_edited(status, &err);
     require_room(r, status);
     if (status) return;
@@ -176,7 +180,7 @@ static void shift(run *r, int64_t of) {
     gyre_error err = {0, ""};
     const int64_t first = fuzz_between(&r->in, 0, s->count), count = fuzz_between(&r->in, 0, s->count - first);
     const int64_t delta[GYRE_MAX_AXES] = {fuzz_between(&r->in, -300, 300)};
-    const gyre_status status = gyre_cache_shift(r->cache, of, first, count, delta, &err);
+    const gyre_status status = gyre_cache_shift(r->cache, (gyre_cache_range){of, first, count}, delta, &err);
     require_edited(status, &err);
     if (r->config.keys == GYRE_CACHE_KEYS_RAW) require_room(r, status); /* rotated keys may need a page of their own */
     for (int64_t t = first; t < first + count && !status; t++)
@@ -274,7 +278,7 @@ static void attend(run *r, int64_t of) {
     const int64_t count = fuzz_choice(&r->in, 3) ? 1 : 1 + fuzz_choice(&r->in, MOST_QUERIES), heads = c->heads * GROUP;
     const int64_t first = s->count > 0 ? s->token[s->count - 1].at - count + 1 : 0;
     const fuzz_view none = {.bytes = 0};
-    gyre_attention_args args = GYRE_INIT(gyre_attention_args);
+    attention_setup args = GYRE_INIT(attention_setup);
     gyre_error err = {0, ""};
     fuzz_view q = fuzz_view_make(&r->in, GYRE_DTYPE_F32, 1, count, heads, c->head_dim),
               out = fuzz_view_make(&r->in, GYRE_DTYPE_F32, 1, count, heads, c->value_dim);
@@ -285,8 +289,9 @@ static void attend(run *r, int64_t of) {
     args.q_pos.base = first;
     args.causal = GYRE_CAUSAL_BY_POSITION;
     args.order = fuzz_choice(&r->in, 2) ? GYRE_ORDER_FIXED : GYRE_ORDER_FAST;
-    const fuzz_scratch scratch = fuzz_scratch_make(gyre_cache_attention_scratch(r->cache, &of, &args, NULL));
-    const gyre_status status = gyre_cache_attention(r->cache, &of, &args, scratch.memory, scratch.bytes, NULL, &err);
+    const fuzz_scratch scratch = fuzz_scratch_make(cache_attention_scratch(r->cache, &of, &args, NULL));
+    const gyre_status status =
+        run_cache_attention(r->cache, &of, &args, (gyre_scratch){scratch.memory, scratch.bytes}, NULL, &err);
     fuzz_require(status == GYRE_OK, err.text[0] ? err.text : "attention is computed");
     free(scratch.memory);
     for (int64_t t = 0; t < count; t++)
@@ -324,7 +329,7 @@ static void attend_rows(run *r, int64_t of) {
     static rows w;
     (void)of;
     make_rows(r, &w);
-    gyre_attention_args args = GYRE_INIT(gyre_attention_args);
+    attention_setup args = GYRE_INIT(attention_setup);
     gyre_error err = {0, ""};
     args.tables = &r->positions.tables.views;
     args.q = gyre_const(w.q.view);
@@ -333,8 +338,9 @@ static void attend_rows(run *r, int64_t of) {
     args.q_pos = (gyre_positions){.data = w.at, .dtype = GYRE_DTYPE_I64, .stride_batch = MOST_QUERIES, .stride_token = 1};
     args.causal = GYRE_CAUSAL_BY_POSITION;
     args.order = fuzz_choice(&r->in, 2) ? GYRE_ORDER_FIXED : GYRE_ORDER_FAST;
-    const fuzz_scratch scratch = fuzz_scratch_make(gyre_cache_attention_scratch(r->cache, w.sequence, &args, NULL));
-    const gyre_status status = gyre_cache_attention(r->cache, w.sequence, &args, scratch.memory, scratch.bytes, NULL, &err);
+    const fuzz_scratch scratch = fuzz_scratch_make(cache_attention_scratch(r->cache, w.sequence, &args, NULL));
+    const gyre_status status =
+        run_cache_attention(r->cache, w.sequence, &args, (gyre_scratch){scratch.memory, scratch.bytes}, NULL, &err);
     fuzz_require(status == GYRE_OK, err.text[0] ? err.text : "attention is computed");
     free(scratch.memory);
     for (int64_t b = 0; b < w.count; b++)
@@ -409,7 +415,9 @@ static void rerotate(run *r, int64_t of) {
     fuzz_view_fill(&in, &r->random, 1);
     const gyre_cview keys = gyre_const(in.view);
     const gyre_status status =
-        gyre_rerotate(r->positions.encoding, next->encoding, &before, &after, &keys, &out.view, NULL, NULL);
+        gyre_rerotate(GYRE_ARGS(gyre_rerotate_args, .before = r->positions.encoding, .after = next->encoding,
+                                .old_positions = &before, .new_positions = &after, .in = keys, .out = out.view),
+                      NULL, NULL);
     fuzz_require(status == GYRE_OK, "keys are rotated again");
     for (int64_t t = 0; t < tokens; t++)
         check_rerotated(r, next, &in, &out, t, (const int64_t[2]){from + t, to + t});
@@ -424,7 +432,7 @@ static void punch(run *r, int64_t of) {
     sequence *s = &r->sequence[of];
     gyre_error err = {0, ""};
     for (int64_t t = fuzz_choice(&r->in, 2); t < s->count; t++) {
-        const gyre_status status = gyre_cache_remove(r->cache, of, t, 1, &err);
+        const gyre_status status = gyre_cache_remove(r->cache, (gyre_cache_range){of, t, 1}, &err);
         require_edited(status, &err);
         if (status) return;
         memmove(s->token + t, s->token + t + 1, (size_t)(s->count - t - 1) * sizeof(token));
@@ -438,7 +446,7 @@ static void scatter(run *r, int64_t of) {
     gyre_error err = {0, ""};
     for (int64_t t = 0; t < s->count; t++) {
         const int64_t delta[GYRE_MAX_AXES] = {fuzz_between(&r->in, -20, 20) + (t & 1)};
-        const gyre_status status = gyre_cache_shift(r->cache, of, t, 1, delta, &err);
+        const gyre_status status = gyre_cache_shift(r->cache, (gyre_cache_range){of, t, 1}, delta, &err);
         require_edited(status, &err);
         if (status) return;
         s->token[t].at += delta[0];
@@ -468,7 +476,8 @@ static void compare(const run *r) {
         int64_t at[MOST_TOKENS];
         const sequence *s = &r->sequence[i];
         fuzz_require(gyre_cache_tokens(r->cache, i) == s->count, "a sequence has its tokens");
-        fuzz_require(gyre_cache_positions(r->cache, i, 0, s->count, 0, at, NULL) == GYRE_OK, "with their positions");
+        fuzz_require(gyre_cache_positions(r->cache, (gyre_cache_range){i, 0, s->count}, 0, at, NULL) == GYRE_OK,
+                     "with their positions");
         for (int64_t t = 0; t < s->count; t++)
             fuzz_require(at[t] == s->token[t].at, "where they were put");
     }

@@ -9,6 +9,7 @@
 #include "files/tensors/tensor_store.h"
 #include "fuzz_bytes.h"
 #include "fuzz_support.h"
+#include "gyre/gyre_research.h"
 #include "gyre/gyre_train.h"
 
 #include <stdio.h>
@@ -125,7 +126,7 @@ static void use(const gyre_trainer *trainer) {
     task.length = CONTEXT;
     task.sequences = 2;
     if (task.task != GYRE_TASK_TEXT)
-        fuzz_require_error(gyre_task_measure(gyre_trainer_get_model(trainer), NULL, &task, right, asked, NULL, &err), &err);
+        fuzz_require_error(gyre_task_measure(gyre_trainer_get_model(trainer), &task, right, asked, NULL, &err), &err);
     fuzz_require_error(gyre_trainer_export(trainer, fuzz_path("exported"), GYRE_DTYPE_BF16, &err), &err);
 }
 
@@ -236,7 +237,7 @@ static void start(int run, int from) {
     snprintf(source, sizeof source, "%s", fuzz_path("source"));
     snprintf(own, sizeof own, "%s", fuzz_path("own"));
     fuzz_require(gyre_model_open_to_train(&model, source, &err) == GYRE_OK, err.text);
-    fuzz_require(gyre_model_open(&mapped, source, &err) == GYRE_OK, err.text);
+    fuzz_require(gyre_model_open(&mapped, source, NULL, &err) == GYRE_OK, err.text);
     fuzz_require(create_run(&trainer, run, mapped, &err) == GYRE_EUNSUPPORTED, "a model that is read trains nothing");
     const gyre_status status = create_run(&trainer, run, model, &err);
     fuzz_require_error(status, &err);
@@ -262,8 +263,8 @@ static void draw(int run, fuzz_bytes *b) {
     int32_t *out = malloc((size_t)length * sizeof *out), *twice = malloc((size_t)length * sizeof *twice);
     float *weights = malloc((size_t)length * sizeof *weights);
     fuzz_require(out && twice && weights, "memory for the target itself");
-    gyre_train_sequence(&text, &options, step, index, length, out, weights);
-    gyre_train_sequence(&text, &options, step, index, length, twice, weights);
+    gyre_train_sequence(&text, &options, (gyre_train_place){step, index}, length, out, weights);
+    gyre_train_sequence(&text, &options, (gyre_train_place){step, index}, length, twice, weights);
     fuzz_require(memcmp(out, twice, (size_t)length * sizeof *out) == 0, "the same sequence again");
     for (int64_t i = 0; i < length; i++) {
         int64_t before = 0;
@@ -281,7 +282,7 @@ static void read_model(const char *folder) {
     gyre_model *model = NULL;
     gyre_context *context = NULL;
     gyre_error err = {0, ""};
-    const gyre_status status = gyre_model_open(&model, folder, &err);
+    const gyre_status status = gyre_model_open(&model, folder, NULL, &err);
     fuzz_require_error(status, &err);
     if (!model) return;
     const int64_t vocab = gyre_model_get_config(model)->vocab;

@@ -6,6 +6,7 @@
 #include "fuzz_views.h"
 #include "gyre/gyre_contextual.h"
 #include "naive_contextual.h"
+#include "scratch_bytes.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -269,8 +270,8 @@ static void check_part(const call *c, part which) {
 
 static void forward(const gyre_contextual_args *args, const gyre_exec *exec) {
     gyre_error err = {0, ""};
-    const fuzz_scratch s = fuzz_scratch_make(gyre_contextual_scratch(args, 0, exec));
-    const gyre_status status = gyre_contextual_attention(args, s.memory, s.bytes, exec, &err);
+    const fuzz_scratch s = fuzz_scratch_make(contextual_scratch(args, 0, exec));
+    const gyre_status status = gyre_contextual_attention(args, (gyre_scratch){s.memory, s.bytes}, exec, &err);
     free(s.memory);
     fuzz_require_error(status, &err);
     fuzz_require(status == GYRE_OK, "a legal call is done");
@@ -294,8 +295,9 @@ static void check_threads(const call *c, const gyre_exec *exec) {
 static void forward_cached(const gyre_cache *cache, const gyre_contextual_args *args) {
     gyre_error err = {0, ""};
     const int64_t sequence = 0;
-    const fuzz_scratch s = fuzz_scratch_make(gyre_cache_contextual_scratch(cache, &sequence, args, NULL));
-    const gyre_status status = gyre_cache_contextual_attention(cache, &sequence, args, s.memory, s.bytes, NULL, &err);
+    const fuzz_scratch s = fuzz_scratch_make(cache_contextual_scratch(cache, &sequence, args, NULL));
+    const gyre_status status =
+        gyre_cache_contextual_attention(cache, &sequence, args, (gyre_scratch){s.memory, s.bytes}, NULL, &err);
     free(s.memory);
     fuzz_require_error(status, &err);
     fuzz_require(status == GYRE_OK, err.text[0] ? err.text : "a legal call over a cache is done");
@@ -334,13 +336,13 @@ static void check_gradient(call *c, const gyre_exec *exec) {
     gyre_error err = {0, ""};
     gyre_contextual_gradients to = GYRE_INIT(gyre_contextual_gradients);
     const gyre_cview dout = gyre_const(c->part[DOUT].view);
-    const fuzz_scratch s = fuzz_scratch_make(gyre_contextual_scratch(&c->args, 1, exec));
+    const fuzz_scratch s = fuzz_scratch_make(contextual_scratch(&c->args, 1, exec));
     to.dq = c->part[DQ].view;
     to.dk = c->part[DK].view;
     to.dv = c->part[DV].view;
     if (c->gates_apart) to.dgate_keys = c->part[DGATE_KEYS].view;
     to.dembeddings = c->part[DEMBEDDINGS].view;
-    const gyre_status status = gyre_contextual_gradient(&c->args, &dout, &to, s.memory, s.bytes, exec, &err);
+    const gyre_status status = gyre_contextual_gradient(&c->args, &dout, &to, (gyre_scratch){s.memory, s.bytes}, exec, &err);
     free(s.memory);
     fuzz_require_error(status, &err);
     fuzz_require(status == GYRE_OK, "what is computed has a gradient");
@@ -351,10 +353,10 @@ static void check_gradient(call *c, const gyre_exec *exec) {
 /* The size of scratch is that of the largest call of its kind, so a little less may do. */
 static void check_refusal(call *c) {
     gyre_error err = {0, ""};
-    const fuzz_scratch s = fuzz_scratch_make(gyre_contextual_scratch(&c->args, 0, NULL));
+    const fuzz_scratch s = fuzz_scratch_make(contextual_scratch(&c->args, 0, NULL));
     const fuzz_view *out = &c->part[OUT];
     memset(out->view.data, 0x5a, out->bytes);
-    const gyre_status status = gyre_contextual_attention(&c->args, s.memory, 64, NULL, &err);
+    const gyre_status status = gyre_contextual_attention(&c->args, (gyre_scratch){s.memory, 64}, NULL, &err);
     fuzz_require_error(status, &err);
     fuzz_require(status == GYRE_OK || status == GYRE_ENOMEM, "too little scratch is refused as such");
     for (size_t i = 0; i < out->bytes && status; i++)

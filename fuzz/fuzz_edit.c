@@ -123,7 +123,9 @@ static void check_other_programs(const char *copy, const gyre_config *position, 
                                             GYRE_PROFILE_REFERENCE};
     for (size_t p = 0; p < sizeof profiles / sizeof *profiles; p++) {
         gyre_reading *reading = NULL;
-        if (gyre_reading_open(&reading, copy, profiles[p], length, NULL)) continue;
+        if (gyre_reading_open(&reading, copy,
+                              GYRE_ARGS(gyre_reading_options, .profile = profiles[p], .context_length = length), NULL))
+            continue;
         const gyre_layer_reading *group = reading->groups[0];
         if (reading->groups_count == 1 && rotates(group) && says_nothing(reading, group)) {
             const int same = rotate_alike(position, &group->config, length);
@@ -138,8 +140,12 @@ static void check_copy(const char *path, const gyre_config *position, int64_t le
     static char first[MOST_BYTES], second[MOST_BYTES];
     gyre_reading *reading = NULL, *before = NULL;
     gyre_error err = {0, ""};
-    fuzz_require(gyre_reading_open(&before, path, GYRE_PROFILE_DEFAULT, length, &err) == GYRE_OK, err.text);
-    fuzz_require(gyre_reading_open(&reading, copy, GYRE_PROFILE_DEFAULT, length, &err) == GYRE_OK, err.text);
+    fuzz_require(gyre_reading_open(&before, path, GYRE_ARGS(gyre_reading_options, .context_length = length), &err) ==
+                     GYRE_OK,
+                 err.text);
+    fuzz_require(gyre_reading_open(&reading, copy, GYRE_ARGS(gyre_reading_options, .context_length = length), &err) ==
+                     GYRE_OK,
+                 err.text);
     const size_t size = read_whole(copy, first);
     fuzz_check_reading(reading, (const uint8_t *)first, size);
     check_groups(reading, before, position, length);
@@ -185,7 +191,7 @@ static gyre_config position_of(const gyre_config *found, uint8_t choice) {
     if (choice & 0x80) {
         position.rope.clip = (struct gyre_clip_config){choice & 1 ? GYRE_CLIP_SOFT : GYRE_CLIP_HARD, choice & 2 ? 3 : 0};
         if (rope->scaling == GYRE_SCALING_LONGROPE)
-            position.longrope =
+            position.rope.longrope =
                 (struct gyre_longrope_config){4, choice & 8 ? GYRE_LONGROPE_START_RELEASED : GYRE_LONGROPE_START_PAPER};
     }
     return position;
@@ -202,7 +208,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     snprintf(target, sizeof target, "%s", fuzz_path(copy));
     snprintf(again, sizeof again, "%s.2", target);
     fuzz_write(name, data + 1, size - 1);
-    if (gyre_reading_open(&reading, path, GYRE_PROFILE_DEFAULT, 0, NULL)) return 0;
+    if (gyre_reading_open(&reading, path, NULL, NULL)) return 0;
     const gyre_config *found = rotation_of(reading);
     if (found && found->rope.dim / 2 <= MOST_PAIRS && found->head_dim / 2 <= MOST_PAIRS) {
         const gyre_config position = position_of(found, data[0]);

@@ -1,6 +1,7 @@
 /* fuzz_extents.c: calls of every function that takes views, positions or counts, with one or some of their extents, strides,
  * types, addresses and numbers spoiled.  Each is refused with a text and writes nothing, or is computed inside its memory.
  * What is spoiled is either refused or describes no more memory than there is. */
+#include "attention_setup.h"
 #include "fuzz_bytes.h"
 #include "fuzz_support.h"
 #include "gyre/gyre_adaptive.h"
@@ -9,6 +10,7 @@
 #include "gyre/gyre_positions.h"
 #include "gyre/gyre_ring.h"
 #include "gyre/gyre_trained.h"
+#include "scratch_bytes.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -143,9 +145,15 @@ static gyre_status call_rotate(call *c) {
     VIEW(c, in), VIEW(c, out), VIEW(c, sine), POSITIONS(c, at), POSITIONS(c, old);
     NUMBER(c, at.context_length);
     spoil(c);
-    if (which == 0) return gyre_rotate(encoding, GYRE_DIRECTION_FORWARD, GYRE_ROLE_KEY, &at, &in, &out, NULL, &c->err);
+    if (which == 0)
+        return gyre_rotate(encoding,
+                           GYRE_ARGS(gyre_rotate_args, .role = GYRE_ROLE_KEY, .positions = &at, .in = in, .out = out), NULL,
+                           &c->err);
     if (which == 1) return gyre_cos_sin(encoding, &at, &out, &sine, NULL, &c->err);
-    if (which == 2) return gyre_rerotate(encoding, encoding, &old, &at, &in, &out, NULL, &c->err);
+    if (which == 2)
+        return gyre_rerotate(GYRE_ARGS(gyre_rerotate_args, .before = encoding, .after = encoding, .old_positions = &old,
+                                       .new_positions = &at, .in = in, .out = out),
+                             NULL, &c->err);
     return gyre_permute_rows(c->rope, GYRE_LAYOUT_HALF, GYRE_LAYOUT_INTERLEAVED, &in, &out, &c->err);
 }
 
@@ -158,8 +166,11 @@ static gyre_status call_input(call *c) {
     const int gradient = fuzz_choice(&c->in, 2);
     VIEW(c, in), VIEW(c, out), VIEW(c, tables.input), VIEW(c, to.input), POSITIONS(c, at);
     spoil(c);
-    return gradient ? gyre_add_input_gradient(c->learned, &at, &in, &to, NULL, &c->err)
-                    : gyre_add_input(c->learned, &tables, &at, &in, &out, NULL, &c->err);
+    return gradient
+               ? gyre_add_input_gradient(c->learned, &at, &in, &to, NULL, &c->err)
+               : gyre_add_input(c->learned,
+                                GYRE_ARGS(gyre_add_input_args, .tables = &tables, .positions = &at, .in = in, .out = out),
+                                NULL, &c->err);
 }
 
 static gyre_status call_bias(call *c) {
@@ -173,30 +184,35 @@ static gyre_status call_bias(call *c) {
     NUMBER(c, queries.context_length);
     spoil(c);
     const gyre_cview dscores = gyre_const(scores);
-    return gradient ? gyre_add_bias_gradient(encoding, &tables, &queries, &keys, &dscores, &to, NULL, &c->err)
-                    : gyre_add_bias(encoding, &tables, &queries, &keys, &scores, NULL, &c->err);
+    return gradient
+               ? gyre_add_bias_gradient(encoding,
+                                        GYRE_ARGS(gyre_add_bias_args, .tables = &tables, .queries = &queries, .keys = &keys),
+                                        &dscores, &to, NULL, &c->err)
+               : gyre_add_bias(
+                     encoding,
+                     GYRE_ARGS(gyre_add_bias_args, .tables = &tables, .queries = &queries, .keys = &keys, .scores = scores),
+                     NULL, &c->err);
 }
 
 static gyre_status call_simple(call *c) {
     gyre_view q = floats(c, BATCH, TOKENS, HEADS, DIM), out = floats(c, BATCH, TOKENS, HEADS, DIM);
-    gyre_shape shape = {BATCH, TOKENS, HEADS, DIM};
-    gyre_attention_shape a = GYRE_INIT(gyre_attention_shape);
+    gyre_attention_dense_args a = GYRE_INIT(gyre_attention_dense_args);
+    a.encoding = c->rope, a.q = a.k = a.v = q.data, a.out = out.data;
     a.batch = BATCH, a.queries = a.keys = TOKENS, a.heads = HEADS, a.head_dim = DIM;
-    int64_t first = 0;
+    int64_t first = 0, length = 0;
     const int rotate = fuzz_choice(&c->in, 2);
-    NUMBER(c, shape.batch), NUMBER(c, shape.tokens), NUMBER(c, shape.heads), NUMBER(c, shape.head_dim), NUMBER(c, first);
+    VIEW(c, q), NUMBER(c, first), NUMBER(c, length), NUMBER(c, a.context_length);
     NUMBER(c, a.batch), NUMBER(c, a.queries), NUMBER(c, a.keys), NUMBER(c, a.heads), NUMBER(c, a.kv_heads);
     NUMBER(c, a.head_dim), NUMBER(c, a.window), NUMBER(c, a.window_after);
     spoil(c);
-    return rotate ? gyre_rotate_dense(c->rope, GYRE_ROLE_KEY, q.data, q.dtype, shape, first, &c->err)
-                  : gyre_attention_dense(c->rope, q.data, q.data, q.data, out.data, &a, &c->err);
+    return rotate ? gyre_rotate_dense(c->rope, GYRE_ROLE_KEY, q, first, length, &c->err) : gyre_attention_dense(&a, &c->err);
 }
 
 /* -- attention -- */
 
 /* What every call of attention takes. */
-static gyre_attention_args attention_args(call *c) {
-    gyre_attention_args a = GYRE_INIT(gyre_attention_args);
+static attention_setup attention_args(call *c) {
+    attention_setup a = GYRE_INIT(attention_setup);
     a.q = gyre_const(floats(c, BATCH, TOKENS, HEADS, DIM));
     a.k = gyre_const(floats(c, BATCH, TOKENS, HEADS, DIM));
     a.v = gyre_const(floats(c, BATCH, TOKENS, HEADS, DIM));
@@ -221,7 +237,7 @@ static gyre_attention_args attention_args(call *c) {
 
 static gyre_status call_attention(call *c) {
     static const int64_t firsts[BATCH] = {1, 0}, ends[BATCH] = {TOKENS, TOKENS - 1};
-    gyre_attention_args a = attention_args(c);
+    attention_setup a = attention_args(c);
     const int gradient = fuzz_choice(&c->in, 2), scheme = fuzz_choice(&c->in, 4);
     const gyre_encoding *const of[] = {NULL, c->rope, c->alibi, c->shaw};
     gyre_tables tables = {.query = gyre_const(floats(c, 1, 1, 5, DIM)), .value = gyre_const(floats(c, 1, 1, 5, DIM))};
@@ -244,9 +260,12 @@ static gyre_status call_attention(call *c) {
     VIEW(c, tables.query), VIEW(c, tables.value), VIEW(c, to.query), VIEW(c, to.sink_logits), VIEW(c, dout);
     VIEW(c, dqkv[0]), VIEW(c, dqkv[1]), VIEW(c, dqkv[2]), POSITIONS(c, q_index), POSITIONS(c, k_index);
     spoil(c);
-    (void)gyre_attention_scratch(&a, gradient, NULL);
-    return gradient ? gyre_attention_gradient(&a, &dout, dqkv, &to, c->scratch, SCRATCH, NULL, &c->err)
-                    : gyre_attention(&a, c->scratch, SCRATCH, NULL, &c->err);
+    (void)attention_scratch(&a, gradient, NULL);
+    return gradient ? run_attention_gradient(&a,
+                                             GYRE_ARGS(gyre_attention_gradients, .dout = dout, .dq = dqkv[0], .dk = dqkv[1],
+                                                       .dv = dqkv[2], .tables = &to),
+                                             (gyre_scratch){c->scratch, SCRATCH}, NULL, &c->err)
+                    : run_attention(&a, (gyre_scratch){c->scratch, SCRATCH}, NULL, &c->err);
 }
 
 static gyre_status call_merge(call *c) {
@@ -268,7 +287,8 @@ static gyre_status call_gates(call *c) {
     VIEW(c, in[0]), VIEW(c, in[1]), VIEW(c, before), VIEW(c, out);
     spoil(c);
     return gradient ? gyre_gate_sums_gradient(in, NULL, 0, &out, NULL, &c->err)
-                    : gyre_gate_sums(in, NULL, 0, &before, &out, NULL, &c->err);
+                    : gyre_gate_sums(GYRE_ARGS(gyre_gate_sums_args, .log_gates = *in, .before = before, .sums = out), NULL,
+                                     &c->err);
 }
 
 static gyre_status call_contextual(call *c) {
@@ -284,9 +304,9 @@ static gyre_status call_contextual(call *c) {
     VIEW(c, a.q), VIEW(c, a.k), VIEW(c, a.v), VIEW(c, a.gate_keys), VIEW(c, a.embeddings), VIEW(c, a.out), VIEW(c, a.lse);
     VIEW(c, to.dq), VIEW(c, to.dk), VIEW(c, to.dv), VIEW(c, to.dembeddings), VIEW(c, dout);
     spoil(c);
-    (void)gyre_contextual_scratch(&a, gradient, NULL);
-    return gradient ? gyre_contextual_gradient(&a, &dout, &to, c->scratch, SCRATCH, NULL, &c->err)
-                    : gyre_contextual_attention(&a, c->scratch, SCRATCH, NULL, &c->err);
+    (void)contextual_scratch(&a, gradient, NULL);
+    return gradient ? gyre_contextual_gradient(&a, &dout, &to, (gyre_scratch){c->scratch, SCRATCH}, NULL, &c->err)
+                    : gyre_contextual_attention(&a, (gyre_scratch){c->scratch, SCRATCH}, NULL, &c->err);
 }
 
 static gyre_status call_adaptive(call *c) {
@@ -309,9 +329,9 @@ static gyre_status call_adaptive(call *c) {
     VIEW(c, a.network.hidden_bias), VIEW(c, to.dq), VIEW(c, to.dbias), VIEW(c, to.dhidden_weights);
     POSITIONS(c, at), POSITIONS(c, keys), NUMBER(c, at.context_length);
     spoil(c);
-    (void)gyre_adaptive_scratch(&a, gradient, NULL);
-    return gradient ? gyre_adaptive_gradient(&a, &dout, &to, c->scratch, SCRATCH, NULL, &c->err)
-                    : gyre_adaptive_attention(&a, c->scratch, SCRATCH, NULL, &c->err);
+    (void)adaptive_scratch(&a, gradient, NULL);
+    return gradient ? gyre_adaptive_gradient(&a, &dout, &to, (gyre_scratch){c->scratch, SCRATCH}, NULL, &c->err)
+                    : gyre_adaptive_attention(&a, (gyre_scratch){c->scratch, SCRATCH}, NULL, &c->err);
 }
 
 /* The sequences of a packed batch, one behind the other.  How many numbers a list has no call can see. */
@@ -370,12 +390,21 @@ static gyre_status call_trained(call *c) {
     if (which >= 4) VIEW(c, f_to.cosines), NUMBER(c, f.pairs), NUMBER(c, f.first_channel);
     NUMBER(c, r.first_channel);
     spoil(c);
-    if (which == 0) return gyre_trained_rotate(&r, GYRE_DIRECTION_FORWARD, &at, &in, &out, NULL, &c->err);
-    if (which == 1) return gyre_trained_rotate_gradient(&r, &at, &in, &dout, &to, NULL, &c->err);
-    if (which == 2) return gyre_polar_rotate(&r, &at, &in, &out, NULL, &c->err);
-    if (which == 3) return gyre_polar_rotate_gradient(&r, &at, &in, &dout, &out, &to, NULL, &c->err);
-    if (which == 4) return gyre_fourier_rotate(&f, GYRE_DIRECTION_FORWARD, &at, &in, &out, NULL, &c->err);
-    return gyre_fourier_rotate_gradient(&f, &at, &in, &dout, &f_to, NULL, &c->err);
+    if (which == 0)
+        return gyre_trained_rotate(&r, GYRE_ARGS(gyre_rotate_args, .positions = &at, .in = in, .out = out), NULL, &c->err);
+    if (which == 1)
+        return gyre_trained_rotate_gradient(
+            &r, GYRE_ARGS(gyre_rotate_gradient_args, .positions = &at, .in = in, .dout = dout), &to, NULL, &c->err);
+    if (which == 2)
+        return gyre_polar_rotate(&r, GYRE_ARGS(gyre_rotate_args, .positions = &at, .in = in, .out = out), NULL, &c->err);
+    if (which == 3)
+        return gyre_polar_rotate_gradient(
+            &r, GYRE_ARGS(gyre_rotate_gradient_args, .positions = &at, .in = in, .dout = dout, .din = out), &to, NULL,
+            &c->err);
+    if (which == 4)
+        return gyre_fourier_rotate(&f, GYRE_ARGS(gyre_rotate_args, .positions = &at, .in = in, .out = out), NULL, &c->err);
+    return gyre_fourier_rotate_gradient(&f, GYRE_ARGS(gyre_rotate_gradient_args, .positions = &at, .in = in, .dout = dout),
+                                        &f_to, NULL, &c->err);
 }
 
 /* -- a cache -- */
@@ -387,21 +416,20 @@ static gyre_cache *open_cache(call *c, const gyre_encoding *encoding, int gated)
     config.heads = HEADS, config.head_dim = DIM, config.sequences = 3, config.max_tokens = 24, config.page_tokens = 4;
     config.gate_heads = gated ? HEADS : 0;
     gyre_cache_append_args a = GYRE_INIT(gyre_cache_append_args);
+    a.positions = &(const gyre_positions){0};
     a.k = a.v = gyre_const(floats(c, 1, TOKENS, HEADS, DIM));
-    if (gated) a.gate_sums = doubles(c, 1, TOKENS, HEADS, 1);
+    if (gated) a.gates = doubles(c, 1, TOKENS, HEADS, 1);
     fuzz_require(gyre_cache_create(&cache, &config, NULL, NULL) == GYRE_OK, "no cache");
     for (int64_t s = 0; s < BATCH; s++) {
         a.sequence = s;
-        fuzz_require(gated ? gyre_cache_append_gated(cache, &a, NULL, NULL) == GYRE_OK
-                           : gyre_cache_append(cache, s, &a.k, &a.v, &a.positions, NULL, NULL) == GYRE_OK,
-                     "a cache takes no tokens");
+        fuzz_require(gyre_cache_append(cache, &a, NULL, NULL) == GYRE_OK, "a cache takes no tokens");
     }
     return cache;
 }
 
 static gyre_status call_cache_attention(call *c) {
     const int64_t sequences[BATCH] = {1, 0};
-    gyre_attention_args a = attention_args(c);
+    attention_setup a = attention_args(c);
     gyre_positions q_index = places(c, 1), k_index = places(c, 1);
     gyre_cache *cache = open_cache(c, fuzz_choice(&c->in, 2) ? c->rope : c->alibi, a.q_gate_sums.data != NULL);
     if (fuzz_choice(&c->in, 4) == 0) a.q_index = &q_index, a.k_index = &k_index;
@@ -410,8 +438,8 @@ static gyre_status call_cache_attention(call *c) {
     ATTENTION_TARGETS(c, a);
     POSITIONS(c, q_index), POSITIONS(c, k_index);
     spoil(c);
-    (void)gyre_cache_attention_scratch(cache, sequences, &a, NULL);
-    const gyre_status status = gyre_cache_attention(cache, sequences, &a, c->scratch, SCRATCH, NULL, &c->err);
+    (void)cache_attention_scratch(cache, sequences, &a, NULL);
+    const gyre_status status = run_cache_attention(cache, sequences, &a, (gyre_scratch){c->scratch, SCRATCH}, NULL, &c->err);
     gyre_cache_free(cache);
     return status;
 }
@@ -448,12 +476,12 @@ static gyre_status call_cache_positions(call *c) {
 static gyre_status edit_cache(call *c, gyre_cache *cache, int which, int64_t n[4], int64_t *out) {
     const int64_t delta[GYRE_MAX_AXES] = {n[3]};
     int64_t next;
-    if (which == 0) return gyre_cache_remove(cache, n[0], n[1], n[2], &c->err);
-    if (which == 1) return gyre_cache_shift(cache, n[0], n[1], n[2], delta, &c->err);
+    if (which == 0) return gyre_cache_remove(cache, (gyre_cache_range){n[0], n[1], n[2]}, &c->err);
+    if (which == 1) return gyre_cache_shift(cache, (gyre_cache_range){n[0], n[1], n[2]}, delta, &c->err);
     if (which == 2) return gyre_cache_fork(cache, n[0], n[1], &c->err);
     if (which == 3) return gyre_cache_slide(cache, n[0], n[1], n[2], &next, &c->err);
     if (which == 4) return gyre_cache_set_encoding(cache, c->rope, n[3], NULL, &c->err);
-    return gyre_cache_positions(cache, n[0], n[1], n[2], 0, out, &c->err);
+    return gyre_cache_positions(cache, (gyre_cache_range){n[0], n[1], n[2]}, 0, out, &c->err);
 }
 
 static gyre_status call_cache(call *c) {
@@ -462,12 +490,12 @@ static gyre_status call_cache(call *c) {
     const int which = fuzz_choice(&c->in, 8);
     int64_t n[4] = {0, 1, 1, 1}, out[TOKENS];
     a.k = gyre_const(floats(c, 1, TOKENS, HEADS, DIM)), a.v = gyre_const(floats(c, 1, TOKENS, HEADS, DIM));
-    a.gate_sums = doubles(c, 1, TOKENS, HEADS, 1), a.positions = places(c, 1);
-    VIEW(c, a.k), VIEW(c, a.v), VIEW(c, a.gate_sums), POSITIONS(c, a.positions), NUMBER(c, a.sequence);
-    NUMBER(c, a.positions.context_length), NUMBER(c, n[0]), NUMBER(c, n[1]), NUMBER(c, n[2]), NUMBER(c, n[3]);
+    gyre_positions at = places(c, 1);
+    a.gates = doubles(c, 1, TOKENS, HEADS, 1), a.positions = &at;
+    VIEW(c, a.k), VIEW(c, a.v), VIEW(c, a.gates), POSITIONS(c, at), NUMBER(c, a.sequence);
+    NUMBER(c, at.context_length), NUMBER(c, n[0]), NUMBER(c, n[1]), NUMBER(c, n[2]), NUMBER(c, n[3]);
     spoil(c);
-    const gyre_status status =
-        which < 6 ? edit_cache(c, cache, which, n, out) : gyre_cache_append_gated(cache, &a, NULL, &c->err);
+    const gyre_status status = which < 6 ? edit_cache(c, cache, which, n, out) : gyre_cache_append(cache, &a, NULL, &c->err);
     gyre_cache_free(cache);
     return status;
 }
@@ -486,7 +514,7 @@ static gyre_status no_wait(void *ctx, int channel) {
 
 static gyre_status ring(call *c, const gyre_shards *shards) {
     const int which = fuzz_choice(&c->in, 3);
-    gyre_attention_args a = attention_args(c);
+    attention_setup a = attention_args(c);
     gyre_transport transport = GYRE_INIT(gyre_transport);
     gyre_ring_args r = GYRE_INIT(gyre_ring_args);
     gyre_ring_merge_args m = GYRE_INIT(gyre_ring_merge_args);
@@ -495,17 +523,22 @@ static gyre_status ring(call *c, const gyre_shards *shards) {
     gyre_cview dout = gyre_const(floats(c, BATCH, TOKENS, HEADS, DIM));
     transport.begin = no_exchange, transport.wait = no_wait, transport.ranks = 1;
     a.mask.data = NULL;
-    r.attention = &a, r.shards = shards, r.transport = &transport, r.pass = (gyre_ring_pass)fuzz_choice(&c->in, 4);
+    r.shards = shards, r.transport = &transport, r.pass = (gyre_ring_pass)fuzz_choice(&c->in, 4);
     m.state = doubles(c, BATCH, TOKENS, HEADS, DIM + 2), m.transport = &transport, m.out = a.out, m.lse = a.lse;
     if (which < 2)
         ATTENTION_TARGETS(c, a), VIEW(c, dqkv[0]), VIEW(c, dqkv[1]), VIEW(c, dqkv[2]), VIEW(c, dout);
     else
         VIEW(c, m.state), VIEW(c, m.out), VIEW(c, m.lse), VIEW(c, m.sink_logits);
     spoil(c);
-    (void)gyre_ring_scratch(&r, which, NULL), (void)gyre_ring_merge_scratch(&m);
-    if (which == 0) return gyre_ring_attention(&r, c->scratch, SCRATCH, NULL, &c->err);
-    if (which == 1) return gyre_ring_attention_gradient(&r, &dout, dqkv, NULL, c->scratch, SCRATCH, NULL, &c->err);
-    return gyre_ring_merge(&m, c->scratch, SCRATCH, NULL, &c->err);
+    attention_structs structs;
+    r.attention = attention_setup_args(&a, &structs);
+    (void)ring_scratch(&r, which, NULL), (void)ring_merge_scratch(&m);
+    if (which == 0) return gyre_ring_attention(&r, (gyre_scratch){c->scratch, SCRATCH}, NULL, &c->err);
+    if (which == 1)
+        return gyre_ring_attention_gradient(
+            &r, GYRE_ARGS(gyre_attention_gradients, .dout = dout, .dq = dqkv[0], .dk = dqkv[1], .dv = dqkv[2]),
+            (gyre_scratch){c->scratch, SCRATCH}, NULL, &c->err);
+    return gyre_ring_merge(&m, (gyre_scratch){c->scratch, SCRATCH}, NULL, &c->err);
 }
 
 static gyre_status deal(call *c, const gyre_batch *batch, const gyre_shards *shards) {

@@ -79,7 +79,7 @@ static void choose_positions(call *c) {
     const int64_t begin = counted ? fuzz_between(&c->in, first, end - c->tokens) : 0;
     for (int64_t i = 0; i < c->batch * c->tokens; i++)
         c->at[i] = counted ? begin + i % c->tokens : first + (int64_t)(test_next(&c->random) % (uint64_t)(end - first));
-    c->where = counted ? (gyre_positions){.base = begin} : (gyre_positions){c->at, GYRE_DTYPE_I64, 0, 0, c->tokens, 1, 0};
+    c->where = counted ? (gyre_positions){.base = begin} : (gyre_positions){c->at, GYRE_DTYPE_I64, 0, 0, c->tokens, 1, 0, 0};
 }
 
 static void make_table(call *c) {
@@ -159,7 +159,9 @@ static void check_added(const call *c, const fuzz_view *x, const fuzz_view *y) {
 static gyre_status add(const call *c, const fuzz_view *x, const fuzz_view *y, const gyre_exec *exec) {
     gyre_error err = {0, ""};
     const gyre_cview in = gyre_const(x->view);
-    const gyre_status status = gyre_add_input(c->encoding, &c->tables, &c->where, &in, &y->view, exec, &err);
+    const gyre_status status = gyre_add_input(
+        c->encoding, GYRE_ARGS(gyre_add_input_args, .tables = &c->tables, .positions = &c->where, .in = in, .out = y->view),
+        exec, &err);
     fuzz_require_error(status, &err);
     return status;
 }
@@ -304,8 +306,12 @@ static void check_bias(call *c) {
     fuzz_view s = fuzz_view_make(&c->in, dtype, c->batch, c->tokens, c->config.heads, keys),
               z = fuzz_view_make(&c->in, dtype, c->batch, c->tokens, c->config.heads, keys);
     check_slopes(c, length);
-    fuzz_require(gyre_add_bias(c->encoding, NULL, &q, &k, &s.view, NULL, &err) == GYRE_OK, "a legal bias is added");
-    fuzz_require(gyre_add_bias(c->encoding, NULL, &q, &k, &z.view, &c->exec, &err) == GYRE_OK, "on two threads");
+    fuzz_require(gyre_add_bias(c->encoding, GYRE_ARGS(gyre_add_bias_args, .queries = &q, .keys = &k, .scores = s.view), NULL,
+                               &err) == GYRE_OK,
+                 "a legal bias is added");
+    fuzz_require(gyre_add_bias(c->encoding, GYRE_ARGS(gyre_add_bias_args, .queries = &q, .keys = &k, .scores = z.view),
+                               &c->exec, &err) == GYRE_OK,
+                 "on two threads");
     fuzz_views_require_same(&s, &z, "threads and strides change no bit");
     for (int64_t i = 0; i < c->batch * c->tokens * c->config.heads * keys; i++) {
         const int64_t n = i % keys, h = i / keys % c->config.heads, row = i / keys / c->config.heads, t = row % c->tokens;

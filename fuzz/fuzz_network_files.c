@@ -176,9 +176,11 @@ static void check_logits(family_model *m, const gyre_model *model, const int32_t
         moved = fmax(moved, fabs(want[i] - shaken[i]));
         off = fmax(off, fabs((double)logits[i] - want[i]));
     }
+    gyre_model_source file = GYRE_INIT(gyre_model_source);
+    fuzz_require(gyre_model_get_source(model, &file) == GYRE_OK, "a model has a source");
     if (!(off <= 2e-6 * most + 32 * moved))
-        fprintf(stderr, "%s (%s): off by %g of %g, moved by %g: %.*s\n", m->name, gyre_model_get_source(model).path, off,
-                most, moved, (int)m->config_bytes, m->config);
+        fprintf(stderr, "%s (%s): off by %g of %g, moved by %g: %.*s\n", m->name, file.path, off, most, moved,
+                (int)m->config_bytes, m->config);
     fuzz_require(off <= 2e-6 * most + 32 * moved, "logits are those of the family");
 }
 
@@ -224,15 +226,13 @@ static void ignore_loss(void *ctx, const char *what) {
 
 static target choose_target(fuzz_bytes *b) {
     static const gyre_dtype types[] = {GYRE_DTYPE_F32, GYRE_DTYPE_F16, GYRE_DTYPE_BF16, GYRE_DTYPE_Q8};
+    static const gyre_layout layouts[] = {GYRE_LAYOUT_INTERLEAVED, GYRE_LAYOUT_HALF};
     target t = {.options = GYRE_INIT(gyre_convert_options)};
     const int choice = fuzz_choice(b, 256);
     t.options.format = choice & 1 ? GYRE_MODEL_FORMAT_GGUF : GYRE_MODEL_FORMAT_SAFETENSORS;
-    t.options.has_dtype = (choice & 2) != 0;
-    t.options.dtype = types[choice >> 2 & 3];
-    t.options.has_layout = (choice & 0x30) == 0x30;
-    t.options.layout = choice & 0x40 ? GYRE_LAYOUT_HALF : GYRE_LAYOUT_INTERLEAVED;
-    t.options.has_source_layout = (choice & 0xB0) == 0x90;
-    t.options.source_layout = choice & 0x40 ? GYRE_LAYOUT_HALF : GYRE_LAYOUT_INTERLEAVED;
+    if (choice & 2) t.options.dtype = &types[choice >> 2 & 3];
+    if ((choice & 0x30) == 0x30) t.options.layout = &layouts[choice >> 6 & 1];
+    if ((choice & 0xB0) == 0x90) t.options.source_layout = &layouts[choice >> 6 & 1];
     if (choice & 8) t.options.lost = ignore_loss;
     t.name = choice & 1 ? "out.gguf" : "out";
     return t;
@@ -321,7 +321,7 @@ static void check_tensors(family_model *m, const target *to) {
 static int pairs_of(const char *path, int otherwise) {
     gyre_reading *reading = NULL;
     gyre_error err = {0, ""};
-    fuzz_require(gyre_reading_open(&reading, path, GYRE_PROFILE_DEFAULT, 0, &err) == GYRE_OK, err.text);
+    fuzz_require(gyre_reading_open(&reading, path, NULL, &err) == GYRE_OK, err.text);
     const gyre_config *c = &reading->groups[0]->config;
     const int adjacent = c->kind == GYRE_KIND_ROPE ? c->rope.layout == GYRE_LAYOUT_INTERLEAVED : otherwise;
     gyre_reading_free(reading);
@@ -331,8 +331,8 @@ static int pairs_of(const char *path, int otherwise) {
 /* Conversions that have to succeed. */
 static int must_convert(const family_model *m, const target *to, fault what) {
     const int gguf = to->options.format == GYRE_MODEL_FORMAT_GGUF;
-    if (to->options.has_layout || to->options.has_source_layout || (what != SOUND && what != ROUGH)) return 0;
-    if (to->options.has_dtype && to->options.dtype == GYRE_DTYPE_Q8 && !gguf) return 0;
+    if (to->options.layout || to->options.source_layout || (what != SOUND && what != ROUGH)) return 0;
+    if (to->options.dtype && *to->options.dtype == GYRE_DTYPE_Q8 && !gguf) return 0;
     if (gguf != m->gguf && m->activation != FAMILY_IS_SILU) return 0;
     if (gguf == m->gguf) return 1;
     for (int i = 0; i < m->layers; i++)
@@ -349,7 +349,7 @@ static void judge_result(family_model *m, const target *to, fault what, const in
     fuzz_require(fuzz_model_open(&model, fuzz_path(to->name)) == GYRE_OK, "what was converted opens");
     check_tensors(m, to);
     fuzz_require(fuzz_model_read(model, ids, n, &none, logits), "and reads");
-    if (gguf == m->gguf && !to->options.has_dtype && same_pairs == to->adjacent && source)
+    if (gguf == m->gguf && !to->options.dtype && same_pairs == to->adjacent && source)
         fuzz_require(memcmp(logits, source, (size_t)(n * m->vocab) * sizeof *logits) == 0,
                      "the same numbers in the same format give the same bits");
     m->traits &= ~(unsigned)FAMILY_ADJACENT;
@@ -375,9 +375,9 @@ static void convert(family_model *m, const char *path, fault what, outcome is, f
     fuzz_holds_only(kept_names);
     if (must_convert(m, &to, what)) fuzz_require(status == GYRE_OK, err.text);
     if (status || is != OPENS || what == CONFIG_BYTES) return;
-    if (to.options.has_source_layout) {
+    if (to.options.source_layout) {
         m->traits &= ~(unsigned)FAMILY_ADJACENT;
-        if (to.options.source_layout == GYRE_LAYOUT_INTERLEAVED) m->traits |= FAMILY_ADJACENT;
+        if (*to.options.source_layout == GYRE_LAYOUT_INTERLEAVED) m->traits |= FAMILY_ADJACENT;
         source = NULL;
     }
     to.adjacent = pairs_of(out, (m->traits & FAMILY_ADJACENT) != 0);

@@ -4,6 +4,7 @@
  * two threads count as one. */
 #include "fuzz_bytes.h"
 #include "fuzz_support.h"
+#include "gyre/gyre_research.h"
 #include "model/model.h"
 
 #include <stdlib.h>
@@ -145,7 +146,7 @@ static int stop_at_once(void *ctx) {
 
 static gyre_status measure(int copies, const gyre_model *model, const gyre_text *text, const gyre_passkey_options *o,
                            gyre_passkey_result *out, const gyre_exec *exec, gyre_error *err) {
-    return copies ? gyre_copying(model, NULL, text, o, out, exec, err) : gyre_passkey(model, NULL, text, o, out, exec, err);
+    return copies ? gyre_copying(model, text, o, out, exec, err) : gyre_passkey(model, text, o, out, exec, err);
 }
 
 static void check_result(int copies, const gyre_model *model, const gyre_text *text, const gyre_passkey_options *o,
@@ -188,8 +189,8 @@ static void run(int copies, const gyre_model *model, const gyre_text *text, gyre
     fuzz_require(measure(copies, model, text, o, &two, &exec, &err) == GYRE_OK, err.text);
     fuzz_require(one.right == two.right && one.trials == two.trials && one.windows == two.windows,
                  "two threads count as one");
-    o->stop = stop_at_once;
-    o->progress_ctx = &stopped;
+    o->watcher.stop = stop_at_once;
+    o->watcher.ctx = &stopped;
     two = (gyre_passkey_result){-1, -1, -1};
     fuzz_require(measure(copies, model, text, o, &two, NULL, &err) == GYRE_EIO && stopped > 0 && two.right == -1,
                  "a measurement that is stopped has no result");

@@ -3,11 +3,13 @@
  *
  * A greeting that is spoiled where it says what it is, or a failed exchange, never passes for agreement; with true greetings
  * and a transport that works the call succeeds, whatever numbers arrive. */
+#include "attention_setup.h"
 #include "fuzz_bytes.h"
 #include "fuzz_support.h"
 #include "gyre/gyre_ring.h"
 #include "numbers.h"
 #include "ring/ring_call.h"
+#include "scratch_bytes.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -85,7 +87,8 @@ typedef struct rank_call {
     gyre_encoding *encoding;
     gyre_batch *batch;
     gyre_shards *shards;
-    gyre_attention_args attention;
+    attention_setup attention;
+    attention_structs structs;
     gyre_ring_args ring;
     float *numbers[8]; /* q, k, v, out, dout, dq, dk, dv */
     double *lse, *state;
@@ -120,10 +123,10 @@ static int make_batch(rank_call *c, fuzz_bytes *in, gyre_shard_info *info) {
 
 static int make_call(rank_call *c, fuzz_bytes *in) {
     gyre_shard_info info = GYRE_INIT(gyre_shard_info);
-    gyre_attention_args *a = &c->attention;
+    attention_setup *a = &c->attention;
     const int order = fuzz_choice(in, 3) == 1;
     if (gyre_rope_create(&c->encoding, DIM, 100, GYRE_LAYOUT_HALF, NULL) || !make_batch(c, in, &info)) return 0;
-    *a = (gyre_attention_args)GYRE_INIT(gyre_attention_args);
+    *a = (attention_setup)GYRE_INIT(attention_setup);
     a->encoding = c->encoding;
     a->causal = (gyre_causal)fuzz_choice(in, 3);
     a->window = fuzz_choice(in, 3) ? 0 : 1 + fuzz_between(in, 0, 20);
@@ -137,7 +140,7 @@ static int make_call(rank_call *c, fuzz_bytes *in) {
     c->ring = (gyre_ring_args)GYRE_INIT(gyre_ring_args);
     c->ring.transport = &c->transport;
     c->ring.shards = c->shards;
-    c->ring.attention = a;
+    c->ring.attention = attention_setup_args(a, &c->structs);
     c->ring.pass = (gyre_ring_pass)fuzz_choice(in, 4);
     c->ring.gather_bytes = 4096;
     return 1;
@@ -156,10 +159,12 @@ static gyre_status attend(rank_call *c, int gradient, gyre_error *err) {
             free(c->numbers[4 + i]);
             d[i] = rows_of(c, 4 + i, &info);
         }
-        const gyre_cview dout = gyre_const(d[0]);
-        status = gyre_ring_attention_gradient(&c->ring, &dout, d + 1, NULL, scratch.memory, scratch.bytes, NULL, err);
+        const gyre_attention_gradients gradients = {
+            .size = sizeof gradients, .dout = gyre_const(d[0]), .dq = d[1], .dk = d[2], .dv = d[3]};
+        status =
+            gyre_ring_attention_gradient(&c->ring, &gradients, (gyre_scratch){scratch.memory, scratch.bytes}, NULL, err);
     } else {
-        status = gyre_ring_attention(&c->ring, scratch.memory, scratch.bytes, NULL, err);
+        status = gyre_ring_attention(&c->ring, (gyre_scratch){scratch.memory, scratch.bytes}, NULL, err);
     }
     free(scratch.memory);
     return status;
@@ -175,8 +180,8 @@ static gyre_status merge(rank_call *c, gyre_error *err) {
     m.transport = &c->transport;
     m.state = gyre_cdense(c->state, GYRE_DTYPE_F64, 1, QUERIES, HEADS, DIM + 2);
     m.out = gyre_dense(out, GYRE_DTYPE_F32, 1, QUERIES, HEADS, DIM);
-    const fuzz_scratch scratch = fuzz_scratch_make(gyre_ring_merge_scratch(&m));
-    const gyre_status status = gyre_ring_merge(&m, scratch.memory, scratch.bytes, NULL, err);
+    const fuzz_scratch scratch = fuzz_scratch_make(ring_merge_scratch(&m));
+    const gyre_status status = gyre_ring_merge(&m, (gyre_scratch){scratch.memory, scratch.bytes}, NULL, err);
     free(scratch.memory);
     return status;
 }

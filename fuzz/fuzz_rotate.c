@@ -29,7 +29,7 @@ static void choose_positions(call *c) {
     c->at = fuzz_room((size_t)(c->tokens * axes), sizeof *c->at);
     for (int64_t i = 0; i < c->tokens * axes; i++)
         c->at[i] = c->first + (differ ? (int64_t)(test_next(&c->random) % 900) - 200 : i / axes);
-    c->where = differ ? (gyre_positions){c->at, GYRE_DTYPE_I64, 0, 0, 0, axes, 1} : (gyre_positions){.base = c->first};
+    c->where = differ ? (gyre_positions){c->at, GYRE_DTYPE_I64, 0, 0, 0, axes, 1, 0} : (gyre_positions){.base = c->first};
 }
 
 /* -- rotation -- */
@@ -61,13 +61,20 @@ static void rotate(call *c) {
               y = fuzz_view_make(&c->in, dtype, c->batch, c->tokens, c->heads, c->dim);
     fuzz_view_fill(&x, &c->random, 1);
     const gyre_cview in = gyre_const(x.view);
-    const gyre_status status = gyre_rotate(c->positions.encoding, direction, role, &at, &in, &y.view, NULL, &err);
+    const gyre_status status = gyre_rotate(
+        c->positions.encoding,
+        GYRE_ARGS(gyre_rotate_args, .direction = direction, .role = role, .positions = &at, .in = in, .out = y.view), NULL,
+        &err);
     fuzz_require_error(status, &err);
     fuzz_require(status == GYRE_OK, err.text[0] ? err.text : "a legal rotation is done");
     const double factor = c->positions.factor;
     check_rotated(c, &x, &y, direction == GYRE_DIRECTION_FORWARD ? 1 : -1,
                   direction == GYRE_DIRECTION_INVERSE ? 1 / (factor * factor) : 1);
-    fuzz_require(gyre_rotate(c->positions.encoding, direction, role, &at, &in, &x.view, NULL, &err) == GYRE_OK, "in place");
+    fuzz_require(gyre_rotate(c->positions.encoding,
+                             GYRE_ARGS(gyre_rotate_args, .direction = direction, .role = role, .positions = &at, .in = in,
+                                       .out = x.view),
+                             NULL, &err) == GYRE_OK,
+                 "in place");
     fuzz_views_require_same(&x, &y, "in place are the same bits");
     fuzz_view_free(&x);
     fuzz_view_free(&y);
@@ -123,7 +130,10 @@ static void add_bias(call *c) {
     gyre_error err = {0, ""};
     fuzz_view s = fuzz_view_make(&c->in, dtype, c->batch, c->tokens, c->heads, keys),
               before = fuzz_view_make(&(fuzz_bytes){NULL, 0}, dtype, c->batch, c->tokens, c->heads, keys);
-    const gyre_status status = gyre_add_bias(c->positions.encoding, &c->positions.tables.views, &q, &k, &s.view, NULL, &err);
+    const gyre_status status = gyre_add_bias(
+        c->positions.encoding,
+        GYRE_ARGS(gyre_add_bias_args, .tables = &c->positions.tables.views, .queries = &q, .keys = &k, .scores = s.view),
+        NULL, &err);
     fuzz_require_error(status, &err);
     fuzz_require((status == GYRE_OK) == fuzz_positions_adds(&c->positions), "what puts numbers on scores has a bias");
     for (int64_t i = 0; !status && i < c->tokens * c->heads * keys; i++) {
@@ -145,8 +155,9 @@ static void bias_gradient(call *c) {
     fuzz_view ds = fuzz_view_make(&c->in, dtype, c->batch, c->tokens, c->heads, keys);
     fuzz_view_fill(&ds, &c->random, 1);
     const gyre_cview in = gyre_const(ds.view);
-    const gyre_status status =
-        gyre_add_bias_gradient(c->positions.encoding, &tables->views, &q, &k, &in, &tables->gradients, NULL, &err);
+    const gyre_status status = gyre_add_bias_gradient(
+        c->positions.encoding, GYRE_ARGS(gyre_add_bias_args, .tables = &tables->views, .queries = &q, .keys = &k), &in,
+        &tables->gradients, NULL, &err);
     fuzz_require_error(status, &err);
     fuzz_require((status == GYRE_OK) == fuzz_positions_adds(&c->positions), "what puts numbers on scores has a gradient");
     for (int64_t i = 0; !status && i < c->batch * c->tokens * c->heads * keys; i++) {

@@ -64,32 +64,35 @@ static void read_ids(const uint8_t *bytes, size_t size) {
     gyre_text_free(&text);
 }
 
-/* out = 1 if the text was cut; the caller frees the ids then. */
-static int cut(const gyre_tokenizer *t, const char *text, size_t bytes, unsigned flags, int32_t **ids, int64_t *count) {
-    const int64_t vocab = gyre_tokenizer_get_info(t).vocab;
+/* out = 1 if the text was cut; the caller frees the tokens then. */
+static int cut(const gyre_tokenizer *t, const char *text, size_t bytes, unsigned flags, gyre_text *tokens) {
+    gyre_tokenizer_info info = GYRE_INIT(gyre_tokenizer_info);
     gyre_error err = {0, ""};
-    const gyre_status status = gyre_tokenize(t, text, bytes, flags, ids, count, &err);
+    fuzz_require(gyre_tokenizer_get_info(t, &info) == GYRE_OK, "a tokenizer says what it is");
+    const gyre_status status = gyre_tokenize(t, text, bytes, flags, tokens, &err);
     fuzz_require_error(status, &err);
-    for (int64_t i = 0; !status && i < *count; i++)
-        fuzz_require((*ids)[i] >= 0 && (*ids)[i] < vocab, "a token of the vocabulary");
+    for (int64_t i = 0; !status && i < tokens->count; i++)
+        fuzz_require(tokens->ids[i] >= 0 && tokens->ids[i] < info.vocab, "a token of the vocabulary");
     return status == GYRE_OK;
 }
 
 static void round_trip(const gyre_tokenizer *t, const char *text, size_t bytes, unsigned flags) {
-    int32_t *ids, *again;
-    int64_t count, count_again;
+    gyre_text tokens, again;
     char *back;
     size_t size;
-    if (!cut(t, text, bytes, flags, &ids, &count)) return;
-    fuzz_require(gyre_detokenize(t, ids, count, flags, &back, &size, NULL) == GYRE_OK, "tokens have a text");
+    if (!cut(t, text, bytes, flags, &tokens)) return;
+    fuzz_require(gyre_detokenize(t, &tokens, flags, &back, &size, NULL) == GYRE_OK, "tokens have a text");
     if (!(flags & GYRE_TOKENIZE_SPECIAL)) {
         fuzz_require(size == bytes && memcmp(back, text, bytes) == 0, "a text comes back");
-        fuzz_require(cut(t, back, size, flags, &again, &count_again), "and is cut again");
-        fuzz_require(count == count_again && memcmp(ids, again, (size_t)count * sizeof *ids) == 0, "into the same tokens");
-        free(again);
+        fuzz_require(cut(t, back, size, flags, &again), "and is cut again");
+        fuzz_require(tokens.count == again.count &&
+                         memcmp(tokens.ids, again.ids, (size_t)tokens.count * sizeof *tokens.ids) == 0,
+                     "into the same tokens");
+        fuzz_require(tokens.hash == again.hash && tokens.bytes == (int64_t)bytes, "of the same bytes");
+        gyre_text_free(&again);
     }
     free(back);
-    free(ids);
+    gyre_text_free(&tokens);
 }
 
 /* A file is cut as the same bytes in memory. */

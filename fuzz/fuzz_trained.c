@@ -261,7 +261,11 @@ static void rotate(call *c) {
     make_data(c, Y, dtype, c->channels);
     make_data(c, DOUT, any_dtype(&c->in), c->channels);
     const gyre_cview x = gyre_const(c->part[X].view), dout = gyre_const(c->part[DOUT].view);
-    require_done(gyre_trained_rotate(&r, direction, &c->positions, &x, &c->part[Y].view, NULL, &err), &err);
+    require_done(gyre_trained_rotate(&r,
+                                     GYRE_ARGS(gyre_rotate_args, .direction = direction, .positions = &c->positions, .in = x,
+                                               .out = c->part[Y].view),
+                                     NULL, &err),
+                 &err);
     turn = direction == GYRE_DIRECTION_FORWARD ? 1 : -1;
     for_each_pair(c, check_rotated);
     check_others(c);
@@ -269,9 +273,16 @@ static void rotate(call *c) {
     gyre_trained_gradients to = GYRE_INIT(gyre_trained_gradients);
     to.frequencies = c->gradient[FREQUENCIES].view;
     to.phases = c->gradient[PHASES].view;
-    require_done(gyre_trained_rotate_gradient(&r, &c->positions, &x, &dout, &to, &c->exec, &err), &err);
+    require_done(gyre_trained_rotate_gradient(
+                     &r, GYRE_ARGS(gyre_rotate_gradient_args, .positions = &c->positions, .in = x, .dout = dout), &to,
+                     &c->exec, &err),
+                 &err);
     for_each_pair(c, define_rotated_gradient);
-    require_done(gyre_trained_rotate(&r, direction, &c->positions, &x, &c->part[X].view, &c->exec, &err), &err);
+    require_done(gyre_trained_rotate(&r,
+                                     GYRE_ARGS(gyre_rotate_args, .direction = direction, .positions = &c->positions, .in = x,
+                                               .out = c->part[X].view),
+                                     &c->exec, &err),
+                 &err);
     fuzz_views_require_same(&c->part[X], &c->part[Y], "in place and on two threads are the same bits");
 }
 
@@ -315,12 +326,19 @@ static void polar(call *c) {
     make_data(c, DIN, any_dtype(&c->in), c->pairs);
     const gyre_cview x = gyre_const(c->part[X].view), dout = gyre_const(c->part[DOUT].view);
     const gyre_exec *exec = fuzz_choice(&c->in, 2) ? &c->exec : NULL;
-    require_done(gyre_polar_rotate(&r, &c->positions, &x, &c->part[Y].view, exec, &err), &err);
+    require_done(gyre_polar_rotate(&r,
+                                   GYRE_ARGS(gyre_rotate_args, .positions = &c->positions, .in = x, .out = c->part[Y].view),
+                                   exec, &err),
+                 &err);
     for_each_pair(c, check_polar);
     gyre_trained_gradients to = GYRE_INIT(gyre_trained_gradients);
     to.frequencies = c->gradient[FREQUENCIES].view;
     to.phases = c->gradient[PHASES].view;
-    require_done(gyre_polar_rotate_gradient(&r, &c->positions, &x, &dout, &c->part[DIN].view, &to, exec, &err), &err);
+    require_done(gyre_polar_rotate_gradient(&r,
+                                            GYRE_ARGS(gyre_rotate_gradient_args, .positions = &c->positions, .in = x,
+                                                      .dout = dout, .din = c->part[DIN].view),
+                                            &to, exec, &err),
+                 &err);
     for_each_pair(c, check_polar_gradient);
 }
 
@@ -404,16 +422,27 @@ static void fourier(call *c) {
     make_data(c, Y, dtype, c->channels);
     make_data(c, DOUT, any_dtype(&c->in), c->channels);
     const gyre_cview x = gyre_const(c->part[X].view), dout = gyre_const(c->part[DOUT].view);
-    require_done(gyre_fourier_rotate(&r, direction, &c->positions, &x, &c->part[Y].view, NULL, &err), &err);
+    require_done(gyre_fourier_rotate(&r,
+                                     GYRE_ARGS(gyre_rotate_args, .direction = direction, .positions = &c->positions, .in = x,
+                                               .out = c->part[Y].view),
+                                     NULL, &err),
+                 &err);
     for_each_pair(c, check_series);
     check_others(c);
     gyre_fourier_gradients to = GYRE_INIT(gyre_fourier_gradients);
     to.frequencies = c->gradient[FREQUENCIES].view;
     to.cosines = c->gradient[COSINES].view;
     to.sines = c->gradient[SINES].view;
-    require_done(gyre_fourier_rotate_gradient(&r, &c->positions, &x, &dout, &to, &c->exec, &err), &err);
+    require_done(gyre_fourier_rotate_gradient(
+                     &r, GYRE_ARGS(gyre_rotate_gradient_args, .positions = &c->positions, .in = x, .dout = dout), &to,
+                     &c->exec, &err),
+                 &err);
     for_each_pair(c, define_series_gradient);
-    require_done(gyre_fourier_rotate(&r, direction, &c->positions, &x, &c->part[X].view, &c->exec, &err), &err);
+    require_done(gyre_fourier_rotate(&r,
+                                     GYRE_ARGS(gyre_rotate_args, .direction = direction, .positions = &c->positions, .in = x,
+                                               .out = c->part[X].view),
+                                     &c->exec, &err),
+                 &err);
     fuzz_views_require_same(&c->part[X], &c->part[Y], "in place and on two threads are the same bits");
 }
 

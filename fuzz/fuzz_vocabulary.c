@@ -28,48 +28,54 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 /* -- two tokenizers are the same -- */
 typedef struct cut {
     gyre_status status;
-    int32_t *ids;
-    int64_t count;
+    gyre_text tokens;
     char *text;
     size_t bytes;
 } cut;
 
+static gyre_tokenizer_info info_of(const gyre_tokenizer *t) {
+    gyre_tokenizer_info info = GYRE_INIT(gyre_tokenizer_info);
+    fuzz_require(gyre_tokenizer_get_info(t, &info) == GYRE_OK, "a tokenizer says what it is");
+    return info;
+}
+
 static cut cut_text(const gyre_tokenizer *t, const char *text, size_t bytes, unsigned flags) {
     cut c = {0};
     gyre_error err = {0, ""};
-    c.status = gyre_tokenize(t, text, bytes, flags, &c.ids, &c.count, &err);
+    c.status = gyre_tokenize(t, text, bytes, flags, &c.tokens, &err);
     fuzz_one_line(c.status, &err);
-    if (!c.status) fuzz_require(gyre_detokenize(t, c.ids, c.count, flags, &c.text, &c.bytes, &err) == GYRE_OK, err.text);
+    if (!c.status) fuzz_require(gyre_detokenize(t, &c.tokens, flags, &c.text, &c.bytes, &err) == GYRE_OK, err.text);
     return c;
 }
 
 static void print_cut(const char *who, const cut *c) {
     fprintf(stderr, "%s:", who);
-    for (int64_t i = 0; i < c->count; i++)
-        fprintf(stderr, " %d", (int)c->ids[i]);
+    for (int64_t i = 0; i < c->tokens.count; i++)
+        fprintf(stderr, " %d", (int)c->tokens.ids[i]);
     fprintf(stderr, " \"%.*s\" (%d)\n", (int)c->bytes, c->text ? c->text : "", (int)c->status);
 }
 
 static void compare_cuts(const gyre_tokenizer *a, const gyre_tokenizer *b, const char *text, size_t bytes, unsigned flags) {
     cut one = cut_text(a, text, bytes, flags), other = cut_text(b, text, bytes, flags);
-    const int same = one.status == other.status && one.count == other.count && one.bytes == other.bytes &&
-                     (one.status || (memcmp(one.ids, other.ids, (size_t)one.count * sizeof *one.ids) == 0 &&
-                                     memcmp(one.text, other.text, one.bytes) == 0));
+    const int same =
+        one.status == other.status && one.tokens.count == other.tokens.count && one.bytes == other.bytes &&
+        (one.status || (memcmp(one.tokens.ids, other.tokens.ids, (size_t)one.tokens.count * sizeof(int32_t)) == 0 &&
+                        memcmp(one.text, other.text, one.bytes) == 0));
     if (!same) {
         fprintf(stderr, "\"%.*s\", flags %u\n", (int)bytes, text, flags);
         print_cut("source", &one);
         print_cut("result", &other);
     }
     fuzz_require(same, "the same text is the same tokens after a conversion");
-    free(one.ids);
+    gyre_text_free(&one.tokens);
     free(one.text);
-    free(other.ids);
+    gyre_text_free(&other.tokens);
     free(other.text);
 }
 
 /* Special tokens that the source names; a GGUF of pieces names some by default. */
 static void compare_infos(const gyre_tokenizer *a, const gyre_tokenizer *b) {
-    const gyre_tokenizer_info x = gyre_tokenizer_get_info(a), y = gyre_tokenizer_get_info(b);
+    const gyre_tokenizer_info x = info_of(a), y = info_of(b);
     fuzz_require(x.kind == y.kind && x.adds_begin == y.adds_begin,
                  "the kind of a tokenizer, and whether texts have a begin");
     fuzz_require(x.begin < 0 || x.begin == y.begin, "the begin token");
@@ -106,10 +112,11 @@ static void compare_word(const gyre_tokenizer *t, const fuzz_words *w, const cha
     const int count = fuzz_words_merge(w, word, n, ids);
     if (count < 0 || n == 0 || w->ignores_merges || w->outcome == FUZZ_WORDS_REFUSE) return; /* it may be several words */
     cut c = cut_text(t, word, n, GYRE_TOKENIZE_INSIDE);
-    const int same = c.status == GYRE_OK && c.count == count && memcmp(c.ids, ids, (size_t)count * sizeof *ids) == 0;
+    const int same =
+        c.status == GYRE_OK && c.tokens.count == count && memcmp(c.tokens.ids, ids, (size_t)count * sizeof *ids) == 0;
     if (!same) print_cut(word, &c);
     fuzz_require(same, "a word is what byte pair encoding makes of it");
-    free(c.ids);
+    gyre_text_free(&c.tokens);
     free(c.text);
 }
 
@@ -190,7 +197,7 @@ static gyre_tokenizer *open_tokens(const char *name) {
 
 /* A GGUF of pieces that names none of these means the tokens 0, 1 and 2. */
 static int names_all(const gyre_tokenizer *t) {
-    const gyre_tokenizer_info info = gyre_tokenizer_get_info(t);
+    const gyre_tokenizer_info info = info_of(t);
     return info.kind == GYRE_TOKENIZER_BYTE_LEVEL || (info.begin >= 0 && info.end >= 0 && info.unknown >= 0);
 }
 

@@ -34,7 +34,7 @@ static double loss(void) {
     void *scratch = aligned_alloc(64, (bytes + 63) / 64 * 64);
     /* [end] */
     /* [gyre_adaptive_attention] */
-    check(gyre_adaptive_attention(&args, scratch, bytes, NULL, &err));
+    check(gyre_adaptive_attention(&args, (gyre_scratch){scratch, bytes}, NULL, &err));
     /* [end] */
     free(scratch);
     double sum = 0;
@@ -52,7 +52,7 @@ static void train(void) {
     gyre_adaptive_gradients to = GYRE_INIT(gyre_adaptive_gradients);              /* dq, dk and dv: not wanted here */
     to.dhidden_weights = gyre_dense(dw1, GYRE_DTYPE_F64, 1, 1, WIDTH, 2 * HEADS); /* zeros: they are added to */
     to.dtable = gyre_dense(dtable, GYRE_DTYPE_F64, 1, 1, 2, HEADS);
-    check(gyre_adaptive_gradient(&args, &from, &to, scratch, bytes, NULL, &err));
+    check(gyre_adaptive_gradient(&args, &from, &to, (gyre_scratch){scratch, bytes}, NULL, &err));
     /* [end] */
     free(scratch);
 }
@@ -63,7 +63,7 @@ static void decode(gyre_cache *cache, int t, float to[HEADS][DIM]) {
     const gyre_cview key = gyre_cdense(k[t], GYRE_DTYPE_F32, 1, 1, KEY_HEADS, DIM);
     const gyre_cview value = gyre_cdense(v[t], GYRE_DTYPE_F32, 1, 1, KEY_HEADS, DIM);
     const gyre_positions at = {.base = t};
-    check(gyre_cache_append(cache, sequence, &key, &value, &at, NULL, &err)); /* first, so that the query sees itself */
+    check(gyre_cache_append(cache, GYRE_ARGS(gyre_cache_append_args, .sequence = sequence, .k = key, .v = value, .positions = &at), NULL, &err)); /* first, so that the query sees itself */
 
     gyre_adaptive_args args = arguments(); /* network and table; k, v, their positions and the encoding are the cache's */
     args.q = gyre_cdense(q[t], GYRE_DTYPE_F32, 1, 1, HEADS, DIM);
@@ -71,7 +71,7 @@ static void decode(gyre_cache *cache, int t, float to[HEADS][DIM]) {
     args.lse.data = NULL;
     const size_t bytes = gyre_cache_adaptive_scratch(cache, &sequence, &args, NULL);
     void *scratch = scratch_memory(bytes);
-    check(gyre_cache_adaptive_attention(cache, &sequence, &args, scratch, bytes, NULL, &err));
+    check(gyre_cache_adaptive_attention(cache, &sequence, &args, (gyre_scratch){scratch, bytes}, NULL, &err));
     free(scratch);
 }
 /* [end] */

@@ -93,11 +93,11 @@ static void read_tokens(gyre_cache *cache, int first, int n) {
     const int64_t sequence = 0;
     const gyre_cview keys = gyre_cdense(latents[first], GYRE_DTYPE_F32, 1, n, 1, KEY);
     const gyre_positions at = {.base = first};
-    check(gyre_cache_append(cache, sequence, &keys, NULL, &at, NULL, &err)); /* no values */
+    check(gyre_cache_append(cache, GYRE_ARGS(gyre_cache_append_args, .sequence = sequence, .k = keys, .positions = &at), NULL, &err)); /* no values */
     const gyre_attention_args args = attention_of(first, n);
     const size_t bytes = gyre_cache_attention_scratch(cache, &sequence, &args, NULL);
     void *scratch = scratch_memory(bytes);
-    check(gyre_cache_attention(cache, &sequence, &args, scratch, bytes, NULL, &err));
+    check(gyre_cache_attention(cache, &sequence, &args, (gyre_scratch){scratch, bytes}, NULL, &err));
     free(scratch);
     for (int t = first; t < first + n; t++)
         expand(t);
@@ -112,7 +112,7 @@ static void read_views(const gyre_encoding *rope) {
     args.v.shape[3] = RANK;
     const size_t bytes = gyre_attention_scratch(&args, 0, NULL);
     void *scratch = scratch_memory(bytes);
-    check(gyre_attention(&args, scratch, bytes, NULL, &err));
+    check(gyre_attention(&args, (gyre_scratch){scratch, bytes}, NULL, &err));
     free(scratch);
     for (int t = 0; t < TOKENS; t++)
         expand(t);
@@ -139,7 +139,7 @@ static void read_plain(const gyre_encoding *rope, float (*to)[HEADS][VALUE]) {
     args.out = gyre_dense(to, GYRE_DTYPE_F32, 1, TOKENS, HEADS, VALUE);
     const size_t bytes = gyre_attention_scratch(&args, 0, NULL);
     void *scratch = scratch_memory(bytes);
-    check(gyre_attention(&args, scratch, bytes, NULL, &err));
+    check(gyre_attention(&args, (gyre_scratch){scratch, bytes}, NULL, &err));
     free(scratch);
 }
 

@@ -32,7 +32,7 @@ static void whole(const gyre_encoding *rope) {
     args.lse = gyre_dense(lse, GYRE_DTYPE_F32, 1, TOKENS, HEADS, 1); /* wanted for the gradient */
     const size_t bytes = gyre_attention_scratch(&args, 0, NULL);
     void *scratch = scratch_memory(bytes); /* aligned_alloc(64, ...); serves every call that is not larger */
-    check(gyre_attention(&args, scratch, bytes, NULL, &err));
+    check(gyre_attention(&args, (gyre_scratch){scratch, bytes}, NULL, &err));
     free(scratch);
     expect(near(lse[0][3], dot(q[0][3], k[0][1]) / sqrt(DIM), 1e-6)); /* the first query sees one key: lse is its score */
     /* [end] */
@@ -56,7 +56,7 @@ static void packed(const gyre_encoding *rope) {
     args.sequences = 2;
     const size_t bytes = gyre_attention_scratch(&args, 0, NULL);
     void *scratch = scratch_memory(bytes);
-    check(gyre_attention(&args, scratch, bytes, NULL, &err));
+    check(gyre_attention(&args, (gyre_scratch){scratch, bytes}, NULL, &err));
     free(scratch);
     expect(most_apart(&out[15][1][0], &v[15][0][0], DIM) < 1e-6); /* the first token of a sequence sees itself alone */
     /* [end] */

@@ -27,7 +27,7 @@ static double loss(void) {
     void *scratch = aligned_alloc(64, (bytes + 63) / 64 * 64);
     /* [end] */
     /* [gyre_contextual_attention] */
-    check(gyre_contextual_attention(&args, scratch, bytes, NULL, &err));
+    check(gyre_contextual_attention(&args, (gyre_scratch){scratch, bytes}, NULL, &err));
     /* [end] */
     free(scratch);
     double sum = 0;
@@ -45,7 +45,7 @@ static void train(void) {
     gyre_contextual_gradients to = GYRE_INIT(gyre_contextual_gradients); /* dk and dv: not wanted here */
     to.dq = gyre_dense(dq, GYRE_DTYPE_F32, 1, TOKENS, HEADS, DIM);
     to.dembeddings = gyre_dense(dembeddings, GYRE_DTYPE_F64, 1, POSITIONS, 1, DIM); /* zeros: it is added to */
-    check(gyre_contextual_gradient(&args, &from, &to, scratch, bytes, NULL, &err));
+    check(gyre_contextual_gradient(&args, &from, &to, (gyre_scratch){scratch, bytes}, NULL, &err));
     /* [end] */
     free(scratch);
 }
@@ -56,7 +56,7 @@ static void decode(gyre_cache *cache, int t, float to[HEADS][DIM]) {
     const gyre_cview key = gyre_cdense(k[t], GYRE_DTYPE_F32, 1, 1, KEY_HEADS, DIM);
     const gyre_cview value = gyre_cdense(v[t], GYRE_DTYPE_F32, 1, 1, KEY_HEADS, DIM);
     const gyre_positions at = {.base = t};
-    check(gyre_cache_append(cache, sequence, &key, &value, &at, NULL, &err)); /* first, so that the query sees itself */
+    check(gyre_cache_append(cache, GYRE_ARGS(gyre_cache_append_args, .sequence = sequence, .k = key, .v = value, .positions = &at), NULL, &err)); /* first, so that the query sees itself */
 
     gyre_contextual_args args = GYRE_INIT(gyre_contextual_args); /* k and v are the cache's */
     args.q = gyre_cdense(q[t], GYRE_DTYPE_F32, 1, 1, HEADS, DIM);
@@ -64,7 +64,7 @@ static void decode(gyre_cache *cache, int t, float to[HEADS][DIM]) {
     args.out = gyre_dense(to, GYRE_DTYPE_F32, 1, 1, HEADS, DIM);
     const size_t bytes = gyre_cache_contextual_scratch(cache, &sequence, &args, NULL);
     void *scratch = scratch_memory(bytes);
-    check(gyre_cache_contextual_attention(cache, &sequence, &args, scratch, bytes, NULL, &err));
+    check(gyre_cache_contextual_attention(cache, &sequence, &args, (gyre_scratch){scratch, bytes}, NULL, &err));
     free(scratch);
 }
 /* [end] */

@@ -37,10 +37,10 @@ static void read_tokens(gyre_cache *cache, int first, int n, void *scratch, size
     const gyre_cview keys = gyre_cdense(k[first], GYRE_DTYPE_F32, 1, n, KV_HEADS, DIM);
     const gyre_cview values = gyre_cdense(v[first], GYRE_DTYPE_F32, 1, n, KV_HEADS, DIM);
     const gyre_positions at = {.base = first};
-    check(gyre_cache_append(cache, sequence, &keys, &values, &at, NULL, &err)); /* first, so that a query sees itself */
+    check(gyre_cache_append(cache, GYRE_ARGS(gyre_cache_append_args, .sequence = sequence, .k = keys, .v = values, .positions = &at), NULL, &err)); /* first, so that a query sees itself */
 
     const gyre_attention_args args = queries(first, n); /* q, q_pos, causal and out; k and v are the cache's */
-    check(gyre_cache_attention(cache, &sequence, &args, scratch, bytes, NULL, &err));
+    check(gyre_cache_attention(cache, &sequence, &args, (gyre_scratch){scratch, bytes}, NULL, &err));
 }
 /* [end] */
 
@@ -48,7 +48,7 @@ static void look(const gyre_cache *cache) {
     /* [gyre_cache_tokens gyre_cache_positions] */
     int64_t last;
     const int64_t tokens = gyre_cache_tokens(cache, 0);
-    check(gyre_cache_positions(cache, 0, tokens - 1, 1, 0, &last, &err)); /* one position, on axis 0 */
+    check(gyre_cache_positions(cache, (gyre_cache_range){0, tokens - 1, 1}, 0, &last, &err)); /* one position, on axis 0 */
     expect(tokens == TOKENS && last == TOKENS - 1);
     /* [end] */
 

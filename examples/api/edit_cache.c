@@ -18,7 +18,7 @@ static gyre_cache *filled(const gyre_encoding *rope) {
     const gyre_cview keys = gyre_cdense(k, GYRE_DTYPE_F32, 1, TOKENS, HEADS, DIM);
     const gyre_cview values = gyre_cdense(v, GYRE_DTYPE_F32, 1, TOKENS, HEADS, DIM);
     const gyre_positions from_zero = {0};
-    check(gyre_cache_append(cache, 0, &keys, &values, &from_zero, NULL, &err));
+    check(gyre_cache_append(cache, GYRE_ARGS(gyre_cache_append_args, .k = keys, .v = values, .positions = &from_zero), NULL, &err));
     return cache;
 }
 
@@ -30,7 +30,7 @@ static void attend(const gyre_cache *cache, int64_t sequence, int64_t position, 
     args.out = gyre_dense(out, GYRE_DTYPE_F32, 1, 1, HEADS, DIM);
     const size_t bytes = gyre_cache_attention_scratch(cache, &sequence, &args, NULL);
     void *scratch = scratch_memory(bytes);
-    check(gyre_cache_attention(cache, &sequence, &args, scratch, bytes, NULL, &err));
+    check(gyre_cache_attention(cache, &sequence, &args, (gyre_scratch){scratch, bytes}, NULL, &err));
     free(scratch);
 }
 
@@ -52,14 +52,14 @@ static void fork_and_shift(gyre_cache *cache) {
 
     /* [gyre_cache_shift] */
     const int64_t delta[GYRE_MAX_AXES] = {1000}; /* axis 0; the others are 0 */
-    check(gyre_cache_shift(cache, 1, 0, TOKENS, delta, &err));
+    check(gyre_cache_shift(cache, (gyre_cache_range){1, 0, TOKENS}, delta, &err));
     expect(same(cache, 0, TOKENS, cache, 1, TOKENS + 1000)); /* RoPE knows distances alone */
     /* [end] */
 
     /* [gyre_cache_remove] */
-    check(gyre_cache_remove(cache, 1, 4, 10, &err)); /* tokens 4 .. 13 */
+    check(gyre_cache_remove(cache, (gyre_cache_range){1, 4, 10}, &err)); /* tokens 4 .. 13 */
     int64_t positions[2];
-    check(gyre_cache_positions(cache, 1, 3, 2, 0, positions, &err));
+    check(gyre_cache_positions(cache, (gyre_cache_range){1, 3, 2}, 0, positions, &err));
     expect(positions[0] == 1003 && positions[1] == 1014); /* later tokens keep theirs */
     /* [end] */
 }

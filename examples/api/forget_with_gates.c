@@ -17,7 +17,7 @@ static void sum_gates(void) {
             log_gates[t][h] = -log1p(exp(-(double)logits[t][h]));
     const gyre_cview in = gyre_cdense(log_gates, GYRE_DTYPE_F64, 1, TOKENS, HEADS, 1);
     const gyre_view c = gyre_dense(sums, GYRE_DTYPE_F64, 1, TOKENS, HEADS, 1);
-    check(gyre_gate_sums(&in, NULL, 0, NULL, &c, NULL, &err));
+    check(gyre_gate_sums(GYRE_ARGS(gyre_gate_sums_args, .log_gates = in, .sums = c), NULL, &err));
 }
 /* [end] */
 
@@ -37,7 +37,7 @@ static gyre_attention_args gated(void) {
 static double loss(void *scratch, size_t bytes) {
     sum_gates();
     const gyre_attention_args args = gated();
-    check(gyre_attention(&args, scratch, bytes, NULL, &err));
+    check(gyre_attention(&args, (gyre_scratch){scratch, bytes}, NULL, &err));
     double sum = 0;
     for (int i = 0; i < TOKENS * HEADS * DIM; i++)
         sum += (double)(&out[0][0][0])[i] * (double)(&dout[0][0][0])[i];
@@ -58,7 +58,7 @@ static void train(void) {
     static double dq_sums[TOKENS][HEADS], dk_sums[TOKENS][HEADS], dlog[TOKENS][HEADS];
     args.dq_gate_sums = gyre_dense(dq_sums, GYRE_DTYPE_F64, 1, TOKENS, HEADS, 1);
     args.dk_gate_sums = gyre_dense(dk_sums, GYRE_DTYPE_F64, 1, TOKENS, HEADS, 1);
-    check(gyre_attention_gradient(&args, &d, dqkv, NULL, scratch, bytes, NULL, &err));
+    check(gyre_attention_gradient(&args, GYRE_ARGS(gyre_attention_gradients, .dout = d, .dq = dqkv[0], .dk = dqkv[1], .dv = dqkv[2]), (gyre_scratch){scratch, bytes}, NULL, &err));
     const gyre_cview both[2] = {gyre_const(args.dq_gate_sums), gyre_const(args.dk_gate_sums)};
     const gyre_view to_gates = gyre_dense(dlog, GYRE_DTYPE_F64, 1, TOKENS, HEADS, 1);
     check(gyre_gate_sums_gradient(both, NULL, 0, &to_gates, NULL, &err));
@@ -97,11 +97,11 @@ static void decode(float whole[TOKENS][HEADS][DIM]) {
         token.v = gyre_cdense(v[t], GYRE_DTYPE_F32, 1, 1, KV_HEADS, DIM);
         token.positions.base = t;
         token.gate_sums = gyre_cdense(sums[t], GYRE_DTYPE_F64, 1, 1, HEADS, 1); /* log gates from the first token on */
-        check(gyre_cache_append_gated(cache, &token, NULL, &err));
+        check(gyre_cache_append(cache, &token, NULL, &err));
 
         args.q.data = q[t], args.q_pos.base = t, args.out.data = out[t];
         args.q_gate_sums.data = sums[t];
-        check(gyre_cache_attention(cache, &sequence, &args, scratch, bytes, NULL, &err));
+        check(gyre_cache_attention(cache, &sequence, &args, (gyre_scratch){scratch, bytes}, NULL, &err));
         /* [end] */
     }
     expect(most_apart(&out[0][0][0], &whole[0][0][0], TOKENS * HEADS * DIM) < 1e-5);
@@ -121,7 +121,7 @@ int main(void) {
     const gyre_attention_args args = gated();
     const size_t bytes = gyre_attention_scratch(&args, 0, NULL);
     void *scratch = scratch_memory(bytes);
-    check(gyre_attention(&args, scratch, bytes, NULL, &err));
+    check(gyre_attention(&args, (gyre_scratch){scratch, bytes}, NULL, &err));
     memcpy(whole, out, sizeof whole);
     free(scratch);
     decode(whole);

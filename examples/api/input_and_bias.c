@@ -15,7 +15,7 @@ static void sinusoid(void) {
     const gyre_view out = gyre_dense(x, GYRE_DTYPE_F32, 1, TOKENS, 1, DIM); /* embeddings, in place */
     const gyre_cview in = gyre_const(out);
     const gyre_positions at = {.base = 30};
-    check(gyre_add_input(sinusoidal, NULL, &at, &in, &out, NULL, &err));
+    check(gyre_add_input(sinusoidal, GYRE_ARGS(gyre_add_input_args, .positions = &at, .in = in, .out = out), NULL, &err));
     expect(near(x[2][0], sin(32), 1e-6) && near(x[2][1], cos(32), 1e-6)); /* they were zeros */
     /* [end] */
     gyre_encoding_free(sinusoidal);
@@ -38,7 +38,7 @@ static void learned_table(void) {
     /* A trained table: GPT-2's wpe.weight, [1024 positions][channels]. */
     const gyre_tables tables = {.input = gyre_cdense(weights, GYRE_DTYPE_F32, 1, 1, 1024, DIM)};
     const gyre_positions from = {.base = 500};
-    check(gyre_add_input(learned, &tables, &from, &in, &out, NULL, &err));
+    check(gyre_add_input(learned, GYRE_ARGS(gyre_add_input_args, .tables = &tables, .positions = &from, .in = in, .out = out), NULL, &err));
     expect(x[3][5] == weights[503][5]);
     /* [end] */
     gyre_encoding_free(learned);
@@ -52,7 +52,7 @@ static void alibi_bias(void) {
     /* [gyre_add_bias] */
     const gyre_view view = gyre_dense(scores, GYRE_DTYPE_F32, 1, TOKENS, HEADS, TOKENS); /* query, head, key */
     const gyre_positions from_zero = {0};
-    check(gyre_add_bias(alibi, NULL, &from_zero, &from_zero, &view, NULL, &err));
+    check(gyre_add_bias(alibi, GYRE_ARGS(gyre_add_bias_args, .queries = &from_zero, .keys = &from_zero, .scores = view), NULL, &err));
     expect(scores[5][0][2] == -0.25f * 3); /* slopes of 4 heads: 1/4, 1/16, ...; distance 5 - 2 */
     /* [end] */
     gyre_encoding_free(alibi);
@@ -73,7 +73,7 @@ static void t5_bias(void) {
     const gyre_tables tables = {.bias = gyre_cdense(weights, GYRE_DTYPE_F32, 1, 1, 32, HEADS)};
     const gyre_view view = gyre_dense(scores, GYRE_DTYPE_F32, 1, 1, HEADS, TOKENS);
     const gyre_positions query = {.base = 5}, keys = {.base = 0};
-    check(gyre_add_bias(t5, &tables, &query, &keys, &view, NULL, &err));
+    check(gyre_add_bias(t5, GYRE_ARGS(gyre_add_bias_args, .tables = &tables, .queries = &query, .keys = &keys, .scores = view), NULL, &err));
     expect(scores[0][1][2] == weights[3][1]); /* distance 3 has bucket 3 */
     /* [end] */
     gyre_encoding_free(t5);

@@ -1,5 +1,6 @@
 /* measure_model.c: texts, perplexity, passkeys, copying, and a model converted to a GGUF.  The model has random weights.
  *   measure_model FOLDER */
+#include "gyre/gyre_research.h"
 #include "example.h"
 #include <gyre/gyre_model.h>
 
@@ -50,7 +51,7 @@ static void measure(const gyre_model *model, const char *folder) {
     options.protocol = GYRE_EVAL_PROTOCOL_TRUNCATE;
     options.windows = 1; /* 0 = as many as fit */
     gyre_eval_result result;
-    check(gyre_evaluate(model, NULL, &text, &options, &result, NULL, &err));
+    check(gyre_evaluate(model, &text, &options, &result, NULL, &err));
     printf("perplexity %.1f\n", exp(result.nats));
     /* [end] */
     expect(result.windows == 1 && result.scored == CONTEXT);
@@ -62,7 +63,7 @@ static void measure(const gyre_model *model, const char *folder) {
     hidden.trials = 16;
     hidden.seed = 1;
     gyre_passkey_result found;
-    check(gyre_passkey(model, NULL, &text, &hidden, &found, NULL, &err));
+    check(gyre_passkey(model, &text, &hidden, &found, NULL, &err));
     printf("%d of %d passkeys\n", (int)found.right, (int)found.trials); /* a model that was not trained finds none */
     /* [end] */
     expect(found.trials >= 16 && found.right == 0);
@@ -81,7 +82,7 @@ static void measure(const gyre_model *model, const char *folder) {
     /* [gyre_copying] */
     hidden.keys = 4; /* segments in a window */
     gyre_passkey_result copied;
-    check(gyre_copying(model, NULL, &text, &hidden, &copied, NULL, &err));
+    check(gyre_copying(model, &text, &hidden, &copied, NULL, &err));
     printf("%d of %d bytes copied\n", (int)copied.right, (int)copied.trials); /* 16 segments, six bytes of each */
     /* [end] */
     expect(copied.trials == 16 * 6 && copied.right < 16 * 6 / 4);
@@ -141,7 +142,7 @@ static void convert(const gyre_model *model, const char *folder) {
     /* [end] */
 
     gyre_model *converted = NULL;
-    check(gyre_model_open(&converted, target, &err));
+    check(gyre_model_open(&converted, target, NULL, &err));
     static const int32_t ids[CONTEXT + 1] = {'h', 'e', 'l', 'l', 'o'};
     expect(near(nats_by_hand(converted, ids), nats_by_hand(model, ids), 1e-2));
     gyre_model_free(converted);

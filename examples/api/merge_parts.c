@@ -11,7 +11,7 @@ static double lse[HEADS], state[PARTS][HEADS][2 + DIM];
 static void run(const gyre_attention_args *args) {
     const size_t bytes = gyre_attention_scratch(args, 0, NULL);
     void *scratch = scratch_memory(bytes);
-    check(gyre_attention(args, scratch, bytes, NULL, &err));
+    check(gyre_attention(args, (gyre_scratch){scratch, bytes}, NULL, &err));
     free(scratch);
 }
 

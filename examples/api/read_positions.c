@@ -6,7 +6,7 @@
 static void read_file(const char *path) {
     /* [gyre_reading_open gyre_reading_free] */
     gyre_reading *reading = NULL;
-    check(gyre_reading_open(&reading, path, GYRE_PROFILE_DEFAULT, 0, &err));
+    check(gyre_reading_open(&reading, path, NULL, &err));
     const gyre_layer_reading *layers = reading->groups[0]; /* most layers; Llama has no other group */
     gyre_encoding *encoding = NULL;
     check(gyre_encoding_create(&encoding, &layers->config, NULL, &err));
@@ -30,7 +30,7 @@ static void read_memory(void) {
                                " \"num_hidden_layers\": 2, \"max_position_embeddings\": 2048,"
                                " \"rope_scaling\": {\"type\": \"linear\", \"factor\": 4}}";
     gyre_reading *reading = NULL;
-    check(gyre_reading_parse(&reading, json, strlen(json), "config.json", GYRE_PROFILE_HF_4_56, 0, &err));
+    check(gyre_reading_parse(&reading, json, strlen(json), GYRE_ARGS(gyre_reading_options, .profile = GYRE_PROFILE_HF_4_56, .name = "config.json"), &err));
     const gyre_config *config = &reading->groups[0]->config;
     expect(config->kind == GYRE_KIND_ROPE && config->head_dim == 64);
     expect(config->rope.scaling == GYRE_SCALING_LINEAR && config->rope.factor == 4);
@@ -54,7 +54,7 @@ static void write_stretched(const char *path, const char *folder) {
     /* [end] */
 
     gyre_reading *reading = NULL;
-    check(gyre_reading_open(&reading, target, GYRE_PROFILE_DEFAULT, 0, &err));
+    check(gyre_reading_open(&reading, target, NULL, &err));
     expect(reading->groups[0]->config.rope.scaling == GYRE_SCALING_YARN && reading->groups[0]->config.rope.factor == 4);
     gyre_reading_free(reading);
 }

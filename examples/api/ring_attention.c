@@ -61,7 +61,7 @@ int main(void) {
     ring.timeline = &times;
     const size_t bytes = gyre_ring_scratch(&ring, 0, NULL);
     void *scratch = scratch_memory(bytes);
-    check(gyre_ring_attention(&ring, scratch, bytes, NULL, &err)); /* every rank makes this call */
+    check(gyre_ring_attention(&ring, (gyre_scratch){scratch, bytes}, NULL, &err)); /* every rank makes this call */
     expect(times.computing <= times.seconds && times.hidden >= 1); /* nothing was waited for */
     /* [end] */
     free(scratch);
@@ -73,7 +73,7 @@ int main(void) {
                                gyre_dense(dv, GYRE_DTYPE_F32, 1, TOKENS, KV_HEADS, DIM)};
     const size_t more = gyre_ring_scratch(&ring, 1, NULL);
     void *room = scratch_memory(more);
-    check(gyre_ring_attention_gradient(&ring, &dout_view, dqkv, NULL, room, more, NULL, &err));
+    check(gyre_ring_attention_gradient(&ring, GYRE_ARGS(gyre_attention_gradients, .dout = dout_view, .dq = dqkv[0], .dk = dqkv[1], .dv = dqkv[2]), (gyre_scratch){room, more}, NULL, &err));
     /* [end] */
     free(room);
 
@@ -89,14 +89,14 @@ int main(void) {
     decode.state = gyre_dense(rows, GYRE_DTYPE_F64, 1, 1, HEADS, 2 + DIM); /* begins with zeros */
     const size_t part_bytes = gyre_attention_scratch(&decode, 0, NULL);
     void *part = scratch_memory(part_bytes);
-    check(gyre_attention(&decode, part, part_bytes, NULL, &err));
+    check(gyre_attention(&decode, (gyre_scratch){part, part_bytes}, NULL, &err));
     gyre_ring_merge_args merge = GYRE_INIT(gyre_ring_merge_args);
     merge.transport = &transport;
     merge.state = gyre_const(decode.state);
     merge.out = gyre_dense(last, GYRE_DTYPE_F32, 1, 1, HEADS, DIM); /* the same bits on every rank */
     const size_t state_bytes = gyre_ring_merge_scratch(&merge);
     void *states = scratch_memory(state_bytes);
-    check(gyre_ring_merge(&merge, states, state_bytes, NULL, &err));
+    check(gyre_ring_merge(&merge, (gyre_scratch){states, state_bytes}, NULL, &err));
     /* [end] */
     free(part);
     free(states);

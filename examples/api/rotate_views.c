@@ -13,11 +13,11 @@ static void there_and_back(const gyre_encoding *rope) {
     const gyre_cview in = gyre_cdense(x, GYRE_DTYPE_F32, 1, TOKENS, HEADS, DIM);
     const gyre_view out = gyre_dense(rotated, GYRE_DTYPE_F32, 1, TOKENS, HEADS, DIM);
     const gyre_positions at = {.base = 1000}; /* 1000, 1001, ... */
-    check(gyre_rotate(rope, GYRE_DIRECTION_FORWARD, GYRE_ROLE_QUERY, &at, &in, &out, NULL, &err));
+    check(gyre_rotate(rope, GYRE_ARGS(gyre_rotate_args, .role = GYRE_ROLE_QUERY, .positions = &at, .in = in, .out = out), NULL, &err));
 
     const gyre_cview from = gyre_const(out);
     const gyre_view undone = gyre_dense(back, GYRE_DTYPE_F32, 1, TOKENS, HEADS, DIM);
-    check(gyre_rotate(rope, GYRE_DIRECTION_INVERSE, GYRE_ROLE_QUERY, &at, &from, &undone, NULL, &err));
+    check(gyre_rotate(rope, GYRE_ARGS(gyre_rotate_args, .direction = GYRE_DIRECTION_INVERSE, .role = GYRE_ROLE_QUERY, .positions = &at, .in = from, .out = undone), NULL, &err));
     expect(most_apart(&back[0][0][0], &x[0][0][0], TOKENS * HEADS * DIM) < 1e-6);
     /* [end] */
     const double a = 1002; /* token 2; the first pair is channels 0 and 4 of a head */
@@ -33,17 +33,17 @@ static void move(const gyre_encoding *rope) {
     const gyre_view wanted = gyre_dense(there, GYRE_DTYPE_F32, 1, TOKENS, HEADS, DIM);
     const gyre_cview from = gyre_const(keys);
     const gyre_positions at = {.base = 100};
-    check(gyre_rotate(rope, GYRE_DIRECTION_FORWARD, GYRE_ROLE_KEY, &at, &from, &keys, NULL, &err));
+    check(gyre_rotate(rope, GYRE_ARGS(gyre_rotate_args, .role = GYRE_ROLE_KEY, .positions = &at, .in = from, .out = keys), NULL, &err));
 
     /* [gyre_rerotate] */
     gyre_encoding *yarn = NULL; /* keys of positions 100, 101, ... under rope become those of 40, 41, ... under YaRN */
     check(gyre_rope_create_scaled(&yarn, DIM, 10000, GYRE_SCALING_YARN, 4, 64, &err));
     const gyre_positions old_at = {.base = 100}, new_at = {.base = 40};
     const gyre_cview in = gyre_const(keys);
-    check(gyre_rerotate(rope, yarn, &old_at, &new_at, &in, &keys, NULL, &err));
+    check(gyre_rerotate(GYRE_ARGS(gyre_rerotate_args, .before = rope, .after = yarn, .old_positions = &old_at, .new_positions = &new_at, .in = in, .out = keys), NULL, &err));
     /* [end] */
     const gyre_cview raw = gyre_const(wanted);
-    check(gyre_rotate(yarn, GYRE_DIRECTION_FORWARD, GYRE_ROLE_KEY, &new_at, &raw, &wanted, NULL, &err));
+    check(gyre_rotate(yarn, GYRE_ARGS(gyre_rotate_args, .role = GYRE_ROLE_KEY, .positions = &new_at, .in = raw, .out = wanted), NULL, &err));
     expect(most_apart(&k[0][0][0], &there[0][0][0], TOKENS * HEADS * DIM) < 1e-6);
     gyre_encoding_free(yarn);
 }

@@ -9,7 +9,7 @@ static void rotate(const gyre_encoding *rope, void *to, const gyre_exec *exec) {
     const gyre_cview in = gyre_cdense(x, GYRE_DTYPE_F32, 1, TOKENS, HEADS, DIM);
     const gyre_view view = gyre_dense(to, GYRE_DTYPE_F32, 1, TOKENS, HEADS, DIM);
     const gyre_positions from_zero = {0};
-    check(gyre_rotate(rope, GYRE_DIRECTION_FORWARD, GYRE_ROLE_QUERY, &from_zero, &in, &view, exec, &err));
+    check(gyre_rotate(rope, GYRE_ARGS(gyre_rotate_args, .role = GYRE_ROLE_QUERY, .positions = &from_zero, .in = in, .out = view), exec, &err));
 }
 
 static void use_pool(const gyre_encoding *rope) {

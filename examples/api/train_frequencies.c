@@ -17,7 +17,7 @@ static double loss(void) {
         .data = at, .dtype = GYRE_DTYPE_I64, .stride_token = 2, .stride_axis = 1}; /* angle = x fx + y fy */
     const gyre_cview in = gyre_cdense(patches, GYRE_DTYPE_F64, 1, TOKENS, HEADS, DIM);
     const gyre_view out = gyre_dense(rotated, GYRE_DTYPE_F64, 1, TOKENS, HEADS, DIM);
-    check(gyre_trained_rotate(&mixed, GYRE_DIRECTION_FORWARD, &positions, &in, &out, NULL, &err));
+    check(gyre_trained_rotate(&mixed, GYRE_ARGS(gyre_rotate_args, .positions = &positions, .in = in, .out = out), NULL, &err));
     /* [end] */
     double sum = 0;
     for (int i = 0; i < TOKENS * HEADS * DIM; i++)
@@ -35,7 +35,7 @@ static void train(void) {
     gradients.frequencies = gyre_dense(dfrequencies, GYRE_DTYPE_F64, 1, 2, HEADS, PAIRS); /* zeros: it is added to */
     const gyre_cview out = gyre_cdense(rotated, GYRE_DTYPE_F64, 1, TOKENS, HEADS, DIM);
     const gyre_cview grad = gyre_cdense(dout, GYRE_DTYPE_F64, 1, TOKENS, HEADS, DIM);
-    check(gyre_trained_rotate_gradient(&mixed, &positions, &out, &grad, &gradients, NULL, &err));
+    check(gyre_trained_rotate_gradient(&mixed, GYRE_ARGS(gyre_rotate_gradient_args, .positions = &positions, .in = out, .dout = grad), &gradients, NULL, &err));
     /* [end] */
 }
 
@@ -52,9 +52,9 @@ static double polar_score(const double *q, const double *k, const double *bias, 
                      key = gyre_cdense(k, GYRE_DTYPE_F64, 1, 1, 1, DIM);
     const gyre_view wide_q = gyre_dense(wide[0], GYRE_DTYPE_F64, 1, 1, 1, 2 * DIM);
     const gyre_view wide_k = gyre_dense(wide[1], GYRE_DTYPE_F64, 1, 1, 1, 2 * DIM);
-    check(gyre_polar_rotate(&polar, &at_m, &query, &wide_q, NULL, &err));
+    check(gyre_polar_rotate(&polar, GYRE_ARGS(gyre_rotate_args, .positions = &at_m, .in = query, .out = wide_q), NULL, &err));
     polar.phases = gyre_cdense(bias, GYRE_DTYPE_F64, 1, 1, 1, DIM); /* of keys alone */
-    check(gyre_polar_rotate(&polar, &at_n, &key, &wide_k, NULL, &err));
+    check(gyre_polar_rotate(&polar, GYRE_ARGS(gyre_rotate_args, .positions = &at_n, .in = key, .out = wide_k), NULL, &err));
     /* [end] */
     for (int i = 0; i < 2 * DIM; i++)
         sum += wide[0][i] * wide[1][i];
@@ -76,7 +76,7 @@ static void polar_gradient(const double *k, const double *bias, const double *w,
     gyre_trained_gradients gradients = GYRE_INIT(gyre_trained_gradients);
     gradients.phases = gyre_dense(dbias, GYRE_DTYPE_F64, 1, 1, 1, DIM);
     const gyre_view dkey = gyre_dense(dk, GYRE_DTYPE_F64, 1, 1, 1, DIM);
-    check(gyre_polar_rotate_gradient(&polar, &at_0, &key, &dwide, &dkey, &gradients, NULL, &err));
+    check(gyre_polar_rotate_gradient(&polar, GYRE_ARGS(gyre_rotate_gradient_args, .positions = &at_0, .in = key, .dout = dwide, .din = dkey), &gradients, NULL, &err));
     /* [end] */
 }
 
@@ -104,7 +104,7 @@ static double fourier_loss(const double *theta, const double *c, const double *s
     const gyre_positions from_5 = {.base = 5};
     const gyre_cview in = gyre_cdense(patches, GYRE_DTYPE_F64, 1, TOKENS, HEADS, DIM);
     const gyre_view out = gyre_dense(rotated, GYRE_DTYPE_F64, 1, TOKENS, HEADS, DIM);
-    check(gyre_fourier_rotate(&fope, GYRE_DIRECTION_FORWARD, &from_5, &in, &out, NULL, &err));
+    check(gyre_fourier_rotate(&fope, GYRE_ARGS(gyre_rotate_args, .positions = &from_5, .in = in, .out = out), NULL, &err));
     /* [end] */
     double sum = 0;
     for (int i = 0; i < TOKENS * HEADS * DIM; i++)
@@ -127,7 +127,7 @@ static void fourier(void) {
     gradients.cosines = gyre_dense(dc, GYRE_DTYPE_F64, 1, 1, 2, 2); /* zeros: it is added to */
     const gyre_cview in = gyre_cdense(patches, GYRE_DTYPE_F64, 1, TOKENS, HEADS, DIM);
     const gyre_cview grad = gyre_cdense(dout, GYRE_DTYPE_F64, 1, TOKENS, HEADS, DIM);
-    check(gyre_fourier_rotate_gradient(&fope, &from_5, &in, &grad, &gradients, NULL, &err));
+    check(gyre_fourier_rotate_gradient(&fope, GYRE_ARGS(gyre_rotate_gradient_args, .positions = &from_5, .in = in, .dout = grad), &gradients, NULL, &err));
     /* [end] */
     c[1][0] += 1e-7;
     expect(near(fourier_loss(theta, c[0], s[0]) - before, 1e-7 * dc[1][0], 1e-11));

@@ -1,5 +1,6 @@
 /* train_small_model.c: a few steps of training, stopped and resumed to the same bits.
  *   train_small_model FOLDER */
+#include "gyre/gyre_research.h"
 #include "example.h"
 #include <gyre/gyre_train.h>
 
@@ -74,7 +75,7 @@ static void plan(const gyre_text *text, const gyre_train_options *options) {
     /* [gyre_train_sequence] */
     int32_t ids[CONTEXT + 1];
     float weights[CONTEXT + 1];
-    gyre_train_sequence(text, options, 0, 2, CONTEXT + 1, ids, weights); /* sequence 2 of step 0, as the trainer sees it */
+    gyre_train_sequence(text, options, (gyre_train_place){0, 2}, CONTEXT + 1, ids, weights); /* sequence 2 of step 0, as the trainer sees it */
     expect(weights[5] == 1);                                             /* plain text */
     /* [end] */
 }
@@ -128,7 +129,7 @@ int main(int argc, char **argv) {
     /* [end] */
     gyre_trainer_free(trainer);
     gyre_model *opened = NULL;
-    check(gyre_model_open(&opened, model, &err));
+    check(gyre_model_open(&opened, model, NULL, &err));
     gyre_model_free(opened);
     gyre_text_free(&text);
     return 0;

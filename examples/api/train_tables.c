@@ -65,7 +65,7 @@ static void bias_gradient(void) {
     const gyre_table_gradients gradients = {.bias = gyre_dense(dtable, GYRE_DTYPE_F32, 1, 1, 32, HEADS)};
     const gyre_cview d = gyre_cdense(dscores, GYRE_DTYPE_F32, 1, TOKENS, HEADS, TOKENS);
     const gyre_positions from_zero = {0};
-    check(gyre_add_bias_gradient(t5, &tables, &from_zero, &from_zero, &d, &gradients, NULL, &err));
+    check(gyre_add_bias_gradient(t5, GYRE_ARGS(gyre_add_bias_args, .tables = &tables, .queries = &from_zero, .keys = &from_zero), &d, &gradients, NULL, &err));
     expect(dtable[2][0] == TOKENS - 2); /* pairs at distance 2, each with a gradient of 1 */
     /* [end] */
     gyre_encoding_free(t5);
@@ -81,7 +81,7 @@ static gyre_view dense(float (*x)[HEADS][DIM]) {
 
 /* The loss whose gradient to out is dout. */
 static double loss(const gyre_attention_args *args, void *scratch, size_t bytes) {
-    check(gyre_attention(args, scratch, bytes, NULL, &err));
+    check(gyre_attention(args, (gyre_scratch){scratch, bytes}, NULL, &err));
     double sum = 0;
     for (int i = 0; i < TOKENS * HEADS * DIM; i++)
         sum += (double)(&out[0][0][0])[i] * (double)(&dout[0][0][0])[i];
@@ -105,10 +105,10 @@ static void attention_gradient(void) {
     const size_t forward = gyre_attention_scratch(&args, 0, NULL), backward = gyre_attention_scratch(&args, 1, NULL);
     const size_t bytes = forward > backward ? forward : backward;
     void *scratch = scratch_memory(bytes);
-    check(gyre_attention(&args, scratch, bytes, NULL, &err)); /* writes out and args.lse, which the gradient reads */
+    check(gyre_attention(&args, (gyre_scratch){scratch, bytes}, NULL, &err)); /* writes out and args.lse, which the gradient reads */
     const gyre_cview d = gyre_const(dense(dout));
     const gyre_view dqkv[3] = {dense(dq), dense(dk), dense(dv)};
-    check(gyre_attention_gradient(&args, &d, dqkv, NULL, scratch, bytes, NULL, &err));
+    check(gyre_attention_gradient(&args, GYRE_ARGS(gyre_attention_gradients, .dout = d, .dq = dqkv[0], .dk = dqkv[1], .dv = dqkv[2]), (gyre_scratch){scratch, bytes}, NULL, &err));
     /* [end] */
 
     /* Against central differences of one element of q and of k. */

@@ -18,7 +18,7 @@ static void rotate_fused(const gyre_encoding *rope) {
     q.stride[1] = 3 * HEADS * DIM; /* elements from one token to the next */
     const gyre_cview in = gyre_const(q);
     const gyre_positions from_zero = {0};
-    check(gyre_rotate(rope, GYRE_DIRECTION_FORWARD, GYRE_ROLE_QUERY, &from_zero, &in, &q, NULL, &err));
+    check(gyre_rotate(rope, GYRE_ARGS(gyre_rotate_args, .role = GYRE_ROLE_QUERY, .positions = &from_zero, .in = in, .out = q), NULL, &err));
     /* [end] */
     for (int t = 0; t < TOKENS; t++)
         expect(most_apart(&dense[t][0][0], &qkv[t][0][0][0], HEADS * DIM) < 1e-6);
@@ -33,7 +33,7 @@ static void look_before_writing(const gyre_encoding *rope) {
     /* [gyre_views_overlap] */
     const gyre_cview written = gyre_const(out);
     if (gyre_views_overlap(&in, &written)) /* gyre_rotate refuses it: EINVAL */
-        expect(gyre_rotate(rope, GYRE_DIRECTION_FORWARD, GYRE_ROLE_KEY, &from_zero, &in, &out, NULL, &err) == GYRE_EINVAL);
+        expect(gyre_rotate(rope, GYRE_ARGS(gyre_rotate_args, .role = GYRE_ROLE_KEY, .positions = &from_zero, .in = in, .out = out), NULL, &err) == GYRE_EINVAL);
     /* [end] */
     else
         expect(0);
@@ -48,7 +48,7 @@ static void rotate_constant(const gyre_encoding *rope) {
     static float out[TOKENS][HEADS][DIM];
     const gyre_view to = gyre_dense(out, GYRE_DTYPE_F32, 1, TOKENS, HEADS, DIM);
     const gyre_positions from_zero = {0};
-    check(gyre_rotate(rope, GYRE_DIRECTION_FORWARD, GYRE_ROLE_KEY, &from_zero, &in, &to, NULL, &err));
+    check(gyre_rotate(rope, GYRE_ARGS(gyre_rotate_args, .role = GYRE_ROLE_KEY, .positions = &from_zero, .in = in, .out = to), NULL, &err));
     expect(near(out[3][1][0], cos(3) - sin(3), 1e-6) && near(out[3][1][4], cos(3) + sin(3), 1e-6));
 }
 
@@ -69,7 +69,7 @@ static void rotate_padded(const gyre_encoding *rope) {
 
     const gyre_view view = gyre_dense(x, GYRE_DTYPE_F32, 2, TOKENS, HEADS, DIM);
     const gyre_cview in = gyre_const(view);
-    check(gyre_rotate(rope, GYRE_DIRECTION_FORWARD, GYRE_ROLE_QUERY, &at, &in, &view, NULL, &err));
+    check(gyre_rotate(rope, GYRE_ARGS(gyre_rotate_args, .role = GYRE_ROLE_QUERY, .positions = &at, .in = in, .out = view), NULL, &err));
     expect(most_apart(&x[1][2][0][0], &x[0][0][0][0], 3 * HEADS * DIM) < 1e-6); /* rotated as without padding */
 }
 

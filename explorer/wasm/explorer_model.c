@@ -1,4 +1,5 @@
 /* explorer_model.c: the bundled model in the page. */
+#include "gyre/gyre_research.h"
 #include "explorer/wasm/explorer_model.h"
 #include "gyre/gyre_model.h"
 #include "tools/common/methods.h"
@@ -22,7 +23,7 @@ static gyre_model *model;
 
 int explorer_model_open(const char *folder) {
     if (model) return GYRE_OK;
-    return gyre_model_open(&model, folder, &explorer_failure);
+    return gyre_model_open(&model, folder, NULL, &explorer_failure);
 }
 
 double explorer_model_number(int which) {

@@ -1,5 +1,6 @@
 /* fuzz_attention_call.c: shapes, positions, options and memory of a call. */
 #include "fuzz_attention_call.h"
+#include "attention_setup.h"
 
 #include "fuzz_support.h"
 
@@ -83,7 +84,7 @@ static int choose_positions(call *c, fuzz_bytes *in, test_random *random) {
             if (is_bert(c) && c->at[side][i] < 0) c->at[side][i] = 0;
         }
         *out[side] = bare ? (gyre_positions){.base = first}
-                          : (gyre_positions){c->at[side], GYRE_DTYPE_I64, 0, 0, count[side] * axes, axes, 1};
+                          : (gyre_positions){c->at[side], GYRE_DTYPE_I64, 0, 0, count[side] * axes, axes, 1, 0};
     }
     return !random_places && !is_bert(c);
 }
@@ -103,7 +104,7 @@ static void spread_over_heads(call *c, int side, test_random *random) {
     c->at[side] = at;
     c->position_heads[side] = heads;
     *(side ? &c->args.k_pos : &c->args.q_pos) =
-        (gyre_positions){at, GYRE_DTYPE_I64, 0, 0, tokens * heads * axes, heads * axes, 1};
+        (gyre_positions){at, GYRE_DTYPE_I64, 0, 0, tokens * heads * axes, heads * axes, 1, 0};
     *(side ? &c->args.k_pos_head_stride : &c->args.q_pos_head_stride) = axes;
 }
 
@@ -120,7 +121,7 @@ static void tell_otherwise(call *c, fuzz_bytes *in) {
 }
 
 static void choose_options(call *c, fuzz_bytes *in, test_random *random) {
-    gyre_attention_args *a = &c->args;
+    attention_setup *a = &c->args;
     /* Past the end of the input every choice is 0, which has to be the usual one. */
     a->causal = (gyre_causal)fuzz_choice(in, 3);
     if (c->turning && (c->positions.config.rope.far || c->positions.config.rope.xpos_base > 0))
@@ -170,7 +171,7 @@ static void make_views(call *c, fuzz_bytes *in, test_random *random) {
 
 /* What came to the target later is chosen last, so that older inputs choose what they chose. */
 static void choose_rows(call *c, fuzz_bytes *in, test_random *random, int in_order) {
-    gyre_attention_args *a = &c->args;
+    attention_setup *a = &c->args;
     if (c->turning && fuzz_choice(in, 4) == 1) a->q_pos.context_length = 1 + fuzz_between(in, 0, 700);
     if (fuzz_choice(in, 3) == 1) {
         a->weights_first = fuzz_between(in, 0, c->queries);
@@ -196,7 +197,7 @@ int fuzz_attention_make(call *c, const uint8_t *data, size_t size, int turning) 
     test_random random = {1 + fuzz_byte(&in)};
     memset(c, 0, sizeof *c);
     c->turning = turning;
-    c->args = (gyre_attention_args)GYRE_INIT(gyre_attention_args);
+    c->args = (attention_setup)GYRE_INIT(attention_setup);
     choose_shape(c, &in);
     if (turning) bound_shape(c, &in);
     if (!choose_encoding(c, &in, &random)) return 0;
@@ -228,7 +229,7 @@ void fuzz_attention_free(call *c) {
 
 /* -- what a pair is -- */
 int fuzz_attention_visible(const call *c, int64_t b, int64_t i, int64_t h, int64_t j) {
-    const gyre_attention_args *a = &c->args;
+    const attention_setup *a = &c->args;
     const int by_order = a->causal == GYRE_CAUSAL_BY_ORDER;
     const int64_t m = by_order ? i + c->keys - c->queries : *fuzz_attention_place(c, 0, b, i, h);
     const int64_t n = by_order ? j : *fuzz_attention_place(c, 1, b, j, fuzz_attention_group(c, h));
@@ -239,15 +240,15 @@ int fuzz_attention_visible(const call *c, int64_t b, int64_t i, int64_t h, int64
 }
 
 int64_t fuzz_attention_length(const call *c, int64_t b, int64_t i, int64_t h) {
-    const struct gyre_rope_config *rope = &c->positions.config.rope;
+    const gyre_config *config = &c->positions.config;
     const int64_t given = c->args.context_lengths ? c->lengths[b] : c->args.q_pos.context_length;
-    const int64_t block = rope->length_block > 0 ? rope->length_block : 64;
-    if (given > 0 || rope->length_policy == GYRE_LENGTH_POLICY_DECLARED) return given;
+    const int64_t block = config->length_block > 0 ? config->length_block : 64;
+    if (given > 0 || config->length_policy == GYRE_LENGTH_POLICY_DECLARED) return given;
     int64_t most = 0, first = i, end = i + 1;
-    if (rope->length_policy == GYRE_LENGTH_POLICY_PREFIX) first = 0, end = c->queries;
+    if (config->length_policy == GYRE_LENGTH_POLICY_PREFIX) first = 0, end = c->queries;
     for (; first < end; first++) {
         const int64_t m = *fuzz_attention_place(c, 0, b, first, h);
         most = m > most ? m : most;
     }
-    return rope->length_policy == GYRE_LENGTH_POLICY_PREFIX ? most + 1 : (most / block + 1) * block;
+    return config->length_policy == GYRE_LENGTH_POLICY_PREFIX ? most + 1 : (most / block + 1) * block;
 }

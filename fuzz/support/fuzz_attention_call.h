@@ -1,6 +1,7 @@
 /* fuzz_attention_call.h: random but legal calls of gyre_attention and its gradient. */
 #ifndef GYRE_FUZZ_ATTENTION_CALL_H
 #define GYRE_FUZZ_ATTENTION_CALL_H
+#include "attention_setup.h"
 #include "fuzz_positions.h"
 #include "fuzz_turns.h"
 
@@ -17,7 +18,7 @@ typedef struct call {
     int64_t *at[2];            /* positions [batch][token][head][axis] of queries and keys */
     int64_t position_heads[2]; /* 1 = all heads share them */
     int64_t k_first[MOST_ROWS], k_end[MOST_ROWS], lengths[MOST_ROWS];
-    gyre_attention_args args;
+    attention_setup args;
     float sink[FUZZ_MOST_HEADS];
     double scale, largest; /* largest: of the scores, in magnitude */
     double dsink[FUZZ_MOST_HEADS], found_dsink[FUZZ_MOST_HEADS], dsink_error;
@@ -44,7 +45,7 @@ int64_t fuzz_attention_length(const call *c, int64_t b, int64_t i, int64_t h);
 
 /* In the fixed order the rows of a call, as sequences of a packed batch, have the same bits of out and lse
  * (fuzz_attention_packed.c).  forward: gyre_attention with scratch of its own. */
-typedef gyre_status fuzz_forward(const gyre_attention_args *args, const gyre_exec *exec, gyre_error *err);
+typedef gyre_status fuzz_forward(const attention_setup *args, const gyre_exec *exec, gyre_error *err);
 void fuzz_attention_check_packed(const call *c, fuzz_forward *forward);
 
 /* Makes a call and judges it. */

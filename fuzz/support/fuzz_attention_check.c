@@ -1,5 +1,6 @@
 /* fuzz_attention_check.c: calls of fuzz_attention_call.h against their definitions in double.  Two threads and one have the
  * same bits, in the fixed order a sequence in pieces has those of the whole, and a refused call changes nothing. */
+#include "attention_setup.h"
 #include "fuzz_attention_call.h"
 #include "fuzz_phases.h"
 #include "fuzz_support.h"
@@ -137,9 +138,9 @@ static void check_row(call *c, int64_t b, int64_t i, int64_t h) {
                      "weights are those of the definition");
 }
 
-static gyre_status forward(const gyre_attention_args *args, const gyre_exec *exec, gyre_error *err) {
-    const fuzz_scratch s = fuzz_scratch_make(gyre_attention_scratch(args, 0, exec));
-    const gyre_status status = gyre_attention(args, s.memory, s.bytes, exec, err);
+static gyre_status forward(const attention_setup *args, const gyre_exec *exec, gyre_error *err) {
+    const fuzz_scratch s = fuzz_scratch_make(attention_scratch(args, 0, exec));
+    const gyre_status status = run_attention(args, (gyre_scratch){s.memory, s.bytes}, exec, err);
     free(s.memory);
     fuzz_require_error(status, err);
     return status;
@@ -151,7 +152,7 @@ static void check_threads(call *c, const gyre_exec *exec) {
     gyre_error err = {0, ""};
     fuzz_view out = fuzz_view_make(&none, c->part[OUT].view.dtype, c->batch, c->queries, c->heads, c->channels),
               lse = fuzz_view_make(&none, c->part[LSE].view.dtype, c->batch, c->queries, c->heads, 1);
-    gyre_attention_args args = c->args;
+    attention_setup args = c->args;
     args.out = out.view;
     args.lse = lse.view;
     args.weights = (gyre_view){.data = NULL};
@@ -175,7 +176,7 @@ static fuzz_view queries_of(const fuzz_view *whole, int64_t first, int64_t count
 static void check_queries(call *c, int64_t first, int64_t count) {
     fuzz_bytes none = {NULL, 0};
     gyre_error err = {0, ""};
-    gyre_attention_args args = c->args;
+    attention_setup args = c->args;
     const fuzz_view q = queries_of(&c->part[Q], first, count), mask = queries_of(&c->part[MASK], first, count);
     const fuzz_view whole[2] = {queries_of(&c->part[OUT], first, count), queries_of(&c->part[LSE], first, count)};
     fuzz_view out = fuzz_view_make(&none, c->part[OUT].view.dtype, c->batch, count, c->heads, c->channels),
@@ -332,8 +333,11 @@ static void check_gradient(call *c, const gyre_exec *exec) {
     double **const all[6] = {&g.q, &g.k, &g.v, &g.of_q, &g.of_k, &g.of_v};
     for (int i = 0; i < 6; i++)
         *all[i] = fuzz_room(sizes[i], sizeof(double));
-    const fuzz_scratch s = fuzz_scratch_make(gyre_attention_scratch(&c->args, 1, exec));
-    const gyre_status status = gyre_attention_gradient(&c->args, &dout, dqkv, tables, s.memory, s.bytes, exec, &err);
+    const fuzz_scratch s = fuzz_scratch_make(attention_scratch(&c->args, 1, exec));
+    const gyre_status status = run_attention_gradient(
+        &c->args,
+        GYRE_ARGS(gyre_attention_gradients, .dout = dout, .dq = dqkv[0], .dk = dqkv[1], .dv = dqkv[2], .tables = tables),
+        (gyre_scratch){s.memory, s.bytes}, exec, &err);
     free(s.memory);
     fuzz_require_error(status, &err);
     fuzz_require(status == GYRE_OK, "what is computed has a gradient");
@@ -358,9 +362,9 @@ static void check_gradient(call *c, const gyre_exec *exec) {
 /* The size of scratch is that of the largest call of its kind, so a little less may do. */
 static void check_refusal(call *c) {
     gyre_error err = {0, ""};
-    const fuzz_scratch s = fuzz_scratch_make(gyre_attention_scratch(&c->args, 0, NULL));
+    const fuzz_scratch s = fuzz_scratch_make(attention_scratch(&c->args, 0, NULL));
     memset(c->part[OUT].view.data, 0x5a, c->part[OUT].bytes);
-    const gyre_status status = gyre_attention(&c->args, s.memory, 64, NULL, &err);
+    const gyre_status status = run_attention(&c->args, (gyre_scratch){s.memory, 64}, NULL, &err);
     fuzz_require_error(status, &err);
     fuzz_require(status == GYRE_OK || status == GYRE_ENOMEM, "too little scratch is refused as such");
     for (size_t i = 0; i < c->part[OUT].bytes && status; i++)
@@ -372,8 +376,8 @@ static void check_refusal(call *c) {
 /* -- the simple call -- */
 /* Dense floats at positions that count up: the simple call has the bits of the complete one. */
 static void check_simple(const call *c) {
-    gyre_attention_shape shape = GYRE_INIT(gyre_attention_shape);
-    gyre_attention_args args = GYRE_INIT(gyre_attention_args);
+    gyre_attention_dense_args dense = GYRE_INIT(gyre_attention_dense_args);
+    attention_setup args = GYRE_INIT(attention_setup);
     const int64_t q = c->batch * c->queries * c->heads * c->dim, k = c->batch * c->keys * c->key_heads * c->dim;
     test_random random = {7};
     gyre_error err = {0, ""};
@@ -383,13 +387,15 @@ static void check_simple(const call *c) {
     test_fill(&random, memory, (size_t)(q + 2 * k));
     for (int i = 0; i < FUZZ_TABLES; i++)
         has_tables |= c->positions.tables.table[i].view.data != NULL;
-    shape.batch = c->batch, shape.queries = c->queries, shape.keys = c->keys, shape.heads = c->heads;
-    shape.kv_heads = c->key_heads, shape.head_dim = c->dim, shape.causal = args.causal = c->args.causal;
-    shape.window = args.window = c->args.window, shape.window_after = args.window_after = c->args.window_after;
-    shape.scale = args.scale = c->args.scale, shape.softcap = args.softcap = c->args.softcap;
+    dense.batch = c->batch, dense.queries = c->queries, dense.keys = c->keys, dense.heads = c->heads;
+    dense.kv_heads = c->key_heads, dense.head_dim = c->dim, dense.causal = args.causal = c->args.causal;
+    dense.window = args.window = c->args.window, dense.window_after = args.window_after = c->args.window_after;
+    dense.scale = args.scale = c->args.scale, dense.softcap = args.softcap = c->args.softcap;
+    dense.context_length = args.q_pos.context_length = c->args.q_pos.context_length;
     float *const out[2] = {memory + q + 2 * k, memory + 2 * q + 2 * k};
-    const gyre_status status =
-        gyre_attention_dense(c->args.encoding, memory, memory + q, memory + q + k, out[0], &shape, &err);
+    dense.encoding = c->args.encoding;
+    dense.q = memory, dense.k = memory + q, dense.v = memory + q + k, dense.out = out[0];
+    const gyre_status status = gyre_attention_dense(&dense, &err);
     fuzz_require_error(status, &err);
     fuzz_require(status == (has_tables ? GYRE_EINVAL : GYRE_OK), "the simple call is for encodings without tables");
     args.encoding = c->args.encoding;

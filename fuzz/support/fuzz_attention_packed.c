@@ -1,4 +1,5 @@
 /* fuzz_attention_packed.c: the rows of a call as sequences of one packed batch, some of whose sequences are empty. */
+#include "attention_setup.h"
 #include "fuzz_attention_call.h"
 #include "fuzz_support.h"
 
@@ -30,7 +31,7 @@ static gyre_positions places(const call *c, int side) {
     const int64_t axes = c->positions.axes;
     if (!p.data) return p;
     const int64_t length = p.context_length;
-    p = (gyre_positions){c->at[side], GYRE_DTYPE_I64, 0, 0, 0, c->position_heads[side] * axes, 1};
+    p = (gyre_positions){c->at[side], GYRE_DTYPE_I64, 0, 0, 0, c->position_heads[side] * axes, 1, 0};
     p.context_length = length;
     return p;
 }
@@ -57,7 +58,7 @@ void fuzz_attention_check_packed(const call *c, fuzz_forward *forward) {
     const cuts s = cut_rows(c);
     fuzz_view part[PARTS];
     gyre_error err = {0, ""};
-    gyre_attention_args args = c->args;
+    attention_setup args = c->args;
     if (args.order != GYRE_ORDER_FIXED || args.dropout > 0 || c->queries == 0 || c->keys == 0) return;
     memset(part, 0, sizeof part);
     static const enum part which[] = {Q, K, V, OUT, LSE, MASK};

@@ -54,7 +54,8 @@ gyre_cache *fuzz_cached_make(const gyre_encoding *encoding, const gyre_cview *k,
         piece.count = 1 + (int64_t)(test_next(random) % (uint64_t)(tokens->count - piece.first));
         const gyre_positions at = {.data = positions + piece.first, .dtype = GYRE_DTYPE_I64, .stride_token = 1};
         const gyre_cview some_keys = fuzz_tokens_of(&keys, &piece), some_values = fuzz_tokens_of(&values, &piece);
-        const gyre_status status = gyre_cache_append(cache, 0, &some_keys, &some_values, &at, NULL, &err);
+        const gyre_status status = gyre_cache_append(
+            cache, GYRE_ARGS(gyre_cache_append_args, .k = some_keys, .v = some_values, .positions = &at), NULL, &err);
         fuzz_require(status == GYRE_OK, err.text[0] ? err.text : "tokens are appended");
     }
     free((void *)keys.data);

@@ -31,7 +31,7 @@ static int64_t length_of(const gyre_config *c, int64_t length) {
 }
 
 static group group_of(const gyre_config *c, int64_t length, int64_t pair) {
-    const struct gyre_diffusion_config *d = &c->diffusion;
+    const struct gyre_diffusion_config *d = &c->rope.diffusion;
     const int64_t axis = fuzz_axis_of(c, pair);
     const struct gyre_axis_config *own = &c->rope.axis[axis];
     group g = {c->rope.scaling,
@@ -103,7 +103,7 @@ static long double by_revolutions(const group *g, long double slow, long double 
 }
 
 static long double slowed(const gyre_config *c, const group *g, int64_t i) {
-    const struct gyre_axis_config *own = &c->axis[g->axis];
+    const struct gyre_axis_config *own = &c->rope.axis[g->axis];
     int64_t pair = own->intrinsic_pair - 1;
     for (int64_t j = 0; own->intrinsic_pair == 0 && j < g->pairs; j++) {
         const long double repeats = (long double)own->repeats_at;
@@ -201,6 +201,20 @@ double fuzz_attention_factor(const gyre_config *c, int64_t length) {
 
 int fuzz_has_start_tokens(const gyre_config *c, int64_t length) {
     return c->rope.longrope.start_tokens > 0 && length_of(c, length) > c->trained_length;
+}
+
+int fuzz_follows_length(const gyre_config *c) {
+    const gyre_scaling all = c->rope.scaling;
+    int follows = all == GYRE_SCALING_DYNAMIC_NTK || all == GYRE_SCALING_DYNAMIC_YARN || all == GYRE_SCALING_LONGROPE;
+    for (int64_t a = 0; a < (c->rope.axes > 1 ? c->rope.axes : 1); a++) {
+        const struct gyre_axis_config *own = &c->rope.axis[a];
+        if (!own->own || own->context_length > 0) continue;
+        follows |= own->scaling == GYRE_SCALING_DYNAMIC_NTK || own->scaling == GYRE_SCALING_DYNAMIC_YARN;
+        /* That of an axis of a shorter length has changed lists by then. */
+        follows |=
+            own->scaling == GYRE_SCALING_LONGROPE && (own->trained_length == 0 || own->trained_length >= c->trained_length);
+    }
+    return follows;
 }
 
 double fuzz_temperature(const gyre_config *c, int64_t m) {

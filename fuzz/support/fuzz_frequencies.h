@@ -15,6 +15,8 @@ double fuzz_unscaled_frequency(const gyre_config *config, int64_t pair);
 double fuzz_attention_factor(const gyre_config *config, int64_t length);
 /* out = 1 if LongRoPE's start tokens rotate in their own way at this length. */
 int fuzz_has_start_tokens(const gyre_config *config, int64_t length);
+/* out = 1 if the frequencies past the trained length depend on the length in use, so that a call has to know it. */
+int fuzz_follows_length(const gyre_config *config);
 /* out = the temperature's factor of a query at m. */
 double fuzz_temperature(const gyre_config *config, int64_t m);
 

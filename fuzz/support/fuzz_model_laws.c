@@ -1,5 +1,6 @@
 /* fuzz_model_laws.c: cuts, threads, caches and faults of a model that opens. */
 #include "fuzz_model_laws.h"
+#include "gyre/gyre_research.h"
 
 #include "fuzz_support.h"
 
@@ -48,8 +49,8 @@ gyre_status fuzz_model_open(gyre_model **out, const char *path) {
     gyre_weight_faults *faults = NULL;
     gyre_error err = {0, ""}, why = {0, ""};
     *out = NULL;
-    const gyre_status status = gyre_model_open(out, path, &err);
-    const gyre_status listed = gyre_weight_faults_open(&faults, path, GYRE_PROFILE_DEFAULT, 0, 3, &why);
+    const gyre_status status = gyre_model_open(out, path, NULL, &err);
+    const gyre_status listed = gyre_weight_faults_open(&faults, path, NULL, 3, &why);
     fuzz_one_line(status, &err);
     fuzz_one_line(listed, &why);
     fuzz_require((status == GYRE_OK) == (*out != NULL), "a failure leaves no model");

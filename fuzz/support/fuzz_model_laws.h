@@ -3,6 +3,7 @@
 #define GYRE_FUZZ_MODEL_LAWS_H
 #include "fuzz_bytes.h"
 #include "gyre/gyre_model.h"
+#include "gyre/gyre_research.h"
 
 /* logits[n][vocab] = those of one read in the fixed order, on one thread.  The same bits must come from any cut into reads,
  * on two threads, with any type of cache, and after a truncation; watched weights of a token must sum to 1.  out = 1; 0 =

@@ -95,7 +95,7 @@ void fuzz_positions_make(fuzz_positions *p, fuzz_bytes *in, const fuzz_limits *l
     if (p->config.kind == GYRE_KIND_ROPE)
         fuzz_require(gyre_encoding_frequencies(p->encoding, 0, p->inv_freq, &p->factor) == GYRE_OK, "frequencies");
     for (int64_t i = 0; p->axes > 1 && i < p->config.rope.dim / 2; i++)
-        p->rope.axis[i] = axis_of(&p->config, i);
+        p->axis[i] = axis_of(&p->config, i);
     if (p->config.kind == GYRE_KIND_ALIBI)
         fuzz_require(gyre_encoding_slopes(p->encoding, 0, p->slopes) == GYRE_OK, "slopes");
     fuzz_tables_make(&p->tables, in, p->encoding, random);
@@ -113,7 +113,7 @@ void fuzz_positions_rotate(const fuzz_positions *p, const int64_t *m, int sign, 
     double *head = x + p->config.rope.first_channel;
     for (int64_t i = 0; i < pairs; i++) {
         const int64_t a = half ? i : 2 * i, b = half ? i + pairs : 2 * i + 1;
-        const double angle = (p->config.rope.clockwise ? -sign : sign) * (double)m[p->rope.axis[i]] * p->inv_freq[i];
+        const double angle = (p->config.rope.clockwise ? -sign : sign) * (double)m[p->axis[i]] * p->inv_freq[i];
         const double c = p->factor * cos(angle), s = p->factor * sin(angle), low = head[a], high = head[b];
         head[a] = low * c - high * s;
         head[b] = low * s + high * c;

@@ -50,11 +50,14 @@ static void use_group(const gyre_layer_reading *group, int64_t length) {
 static gyre_status read_again(gyre_reading **out, const uint8_t *data, size_t size, gyre_profile profile, int64_t length,
                               gyre_error *err) {
     if (size >= 4 && memcmp(data, "GGUF", 4) == 0)
-        return gyre_reading_open(out, fuzz_file(data, size), profile, length, err);
+        return gyre_reading_open(out, fuzz_file(data, size),
+                                 GYRE_ARGS(gyre_reading_options, .profile = profile, .context_length = length), err);
     char *text = fuzz_room(size + 1, 1);
     text[0] = '\n';
     if (size) memcpy(text + 1, data, size);
-    const gyre_status status = gyre_reading_parse(out, text, size + 1, "again", profile, length, err);
+    const gyre_status status = gyre_reading_parse(
+        out, text, size + 1, GYRE_ARGS(gyre_reading_options, .profile = profile, .context_length = length, .name = "again"),
+        err);
     free(text);
     return status;
 }
@@ -72,7 +75,9 @@ static void check_again(const gyre_reading *reading, gyre_status status, const u
 static void read_as(const uint8_t *data, size_t size, const char *name, gyre_profile profile, int64_t length) {
     gyre_reading *reading = NULL;
     gyre_error err = {0, ""};
-    const gyre_status status = gyre_reading_parse(&reading, data, size, name, profile, length, &err);
+    const gyre_status status = gyre_reading_parse(
+        &reading, data, size, GYRE_ARGS(gyre_reading_options, .profile = profile, .context_length = length, .name = name),
+        &err);
     check_again(reading, status, data, size, profile, length);
     if (status != GYRE_OK) {
         fuzz_require(!reading, "a failure leaves no reading");

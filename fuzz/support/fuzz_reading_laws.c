@@ -152,8 +152,6 @@ static void check_group(const gyre_reading *reading, int64_t i, const uint8_t *b
         fuzz_require(strcmp(group->name, reading->groups[j]->name) != 0, "a name is that of one group");
     fuzz_require(group->window >= 0 && isfinite(group->scale) && isfinite(group->softmax_multiplier), "numbers of a group");
     fuzz_require(group->softmax_multiplier > 0.0, "a multiplier is above 0");
-    for (int k = 0; k < 4; k++)
-        fuzz_require(group->reserved[k] == 0, "what is reserved is 0");
     if (group->config.kind == GYRE_KIND_ROPE && strcmp(group->name, "vision") != 0 && reading->context_length > 0)
         fuzz_require(group->config.context_length == reading->context_length, "the length asked for is that in use");
     check_layers(reading, i);

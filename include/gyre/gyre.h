@@ -1,24 +1,79 @@
 /* gyre.h: position encodings and position-aware attention for Transformers.
  *
- * Attention does not see order.  A position encoding puts it back at one of four places.  One immutable object,
- * gyre_encoding, knows what a scheme does at each of them:
- *
- *     input            x[m] += p[m]                               gyre_add_input
- *     query and key    q[m] -> E(m) q[m],  k[n] -> E(n) k[n]      gyre_rotate
- *     score            s[m][n] += b(head, m, n)                   gyre_add_bias
- *                      s[m][n] += q[m] . A[r] + k[n] . B[r]       gyre_attention
- *     value            o[m] += sum over n of a[m][n] V[r]         gyre_attention
- *     all of them, in one pass, without an n x n matrix           gyre_attention
- *     the same over keys and values that are kept                 gyre_cache.h
+ *     gyre_encoding *rope = NULL; // RoPE on 4 tokens of 8 heads of 128 channels, the first at position 100000
+ *     gyre_status status = gyre_rope_create(&rope, 128, 500000, GYRE_LAYOUT_HALF, NULL);
+ *     gyre_view x = gyre_dense(q, GYRE_DTYPE_F32, 1, 4, 8, 128);
+ *     if (!status) status = gyre_rotate_dense(rope, GYRE_ROLE_QUERY, x, 100000, 0, NULL);
+ *     gyre_encoding_free(rope);
  *
  * The header has three parts:
  *     simple         RoPE, ALiBi and attention on dense buffers
  *     complete       every scheme, any strides, threads, scratch memory of your own
  *     for trainers   gradients, and the shapes of the tables that a scheme trains
- * gyre_attention.h, which is included at the end, has attention with all its options.
- * Everything here is unstable until version 1.0, except that structs only grow as described below.
+ * gyre_attention.h, which is included at the end, has attention with all its options.  gyre_types.h has the types.
+ * Everything here is unstable until version 1.0, except that structs only grow as the conventions below describe. */
+#ifndef GYRE_H
+#define GYRE_H
+#include "gyre/gyre_types.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct gyre_encoding gyre_encoding;
+
+/* -- simple: dense buffers, one thread, scratch memory taken and given back inside the call -- */
+
+/* *out = RoPE (Su 2021, arXiv 2104.09864) over all head_dim channels, an even number.  base: 10000, 500000, ...; 0 = 10000.
+ * Errors: EINVAL, ENOMEM. */
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_rope_create(gyre_encoding **out, int64_t head_dim, double base, gyre_layout layout,
+                                                      gyre_error *err);
+/* *out = `rope`, which is not needed afterwards, stretched past trained_length tokens.  factor: s >= 1; 0 = 1.
+ * trained_length: L; 0 = that of rope, which scalings without L (LINEAR, NTK, NTK_MIXED) do without.  Scalings that follow
+ * the length in use (DYNAMIC_NTK, DYNAMIC_YARN) get GYRE_LENGTH_POLICY_CAUSAL, by which decoding equals reading the text at
+ * once; a rotation outside attention needs a context length past L.  Scalings that need more (LONGROPE: its lists) are
+ * EINVAL; describe them by a gyre_config.  Errors: EINVAL (also an encoding that does not rotate), ENOMEM. */
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_rope_create_scaled(gyre_encoding **out, const gyre_encoding *rope,
+                                                             gyre_scaling scaling, double factor, int64_t trained_length,
+                                                             gyre_error *err);
+/* *out = ALiBi (Press 2021, arXiv 2108.12409) with the paper's slopes.  Errors: EINVAL, ENOMEM. */
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_alibi_create(gyre_encoding **out, int64_t heads, gyre_error *err);
+GYRE_API void gyre_encoding_free(gyre_encoding *encoding); /* NULL is fine */
+
+/* out = a view of dense [batch][tokens][heads][channels] memory; gyre_cdense: a read-only one. */
+GYRE_API gyre_view gyre_dense(void *data, gyre_dtype dtype, int64_t batch, int64_t tokens, int64_t heads, int64_t channels);
+GYRE_API gyre_cview gyre_cdense(const void *data, gyre_dtype dtype, int64_t batch, int64_t tokens, int64_t heads,
+                                int64_t channels);
+/* x[b][t][h][:] = E(first_position + t) x[b][t][h][:], in place.  x: usually gyre_dense; F32, F16, BF16 or F64.
+ * context_length: the length in use, for scalings that follow it; 0 = the encoding's own.  Errors: those of gyre_rotate. */
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_rotate_dense(const gyre_encoding *encoding, gyre_role role, gyre_view x,
+                                                       int64_t first_position, int64_t context_length, gyre_error *err);
+
+typedef struct gyre_attention_dense_args {
+    size_t size;                   /* set by GYRE_INIT */
+    const gyre_encoding *encoding; /* applied to raw q, k and v; NULL = none */
+    const void *q;                 /* [batch][queries][heads][head_dim] */
+    const void *k, *v;             /* [batch][keys][kv_heads][head_dim] */
+    void *out;                     /* shaped as q */
+    gyre_dtype dtype;              /* of all four: F32, F16 or BF16 */
+    int64_t batch, queries, keys, heads;
+    int64_t kv_heads; /* heads is a multiple of it (grouped queries); 0 = heads */
+    int64_t head_dim;
+    gyre_causal causal;
+    int64_t window;         /* a query sees keys less than `window` positions away; 0 = all */
+    int64_t window_after;   /* the window's other side, as in gyre_attention_args; 0 = window */
+    double scale;           /* of q . k; 0 = 1 / sqrt(head_dim) */
+    double softcap;         /* c > 0: a score s becomes c tanh(s / c): Gemma 2; 0 = none */
+    int64_t context_length; /* as in gyre_positions */
+} gyre_attention_dense_args;
+/* out = softmax(scale q . k) v over dense memory.  Key t is at position t, and the last query at that of the last key:
+ * queries = keys is a whole sequence, queries = 1 the next token of a sequence of `keys`.  out may not overlap the inputs
+ * (EINVAL).  Encodings that train tables need gyre_attention (EINVAL).
+ * Errors: those of gyre_attention; ENOMEM also for the scratch memory. */
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_attention_dense(const gyre_attention_dense_args *args, gyre_error *err);
+
+/* -- conventions --
  *
- * Conventions
  * - Shapes are [batch, token, head, channel].  Strides count elements and may be zero or negative.  A view that is written
  *   must not have stride 0 over more than one element, the elements of one reach at most 2^60 bytes, and the data of views
  *   and positions is a multiple of the size of an element (EINVAL).  Views never own memory.
@@ -32,62 +87,37 @@
  *   same bits for any number of threads.
  * - The processor's best instructions are used.  GYRE_CPU=scalar, avx2, avx512, ... in the environment asks for lower ones,
  *   which may change last bits.  gyre_encoding_create and attention without an encoding read it; see gyre_cpu_check.
- * - A struct that begins with `size` may get new fields at its end in a later version.  Begin with GYRE_INIT(type): size is
- *   set and every other field is zero, which is its default.  The library accepts a smaller struct (of an older header) and
- *   takes missing fields as zero.  It refuses a larger one if a byte that it does not know is set (EINVAL).  All other
- *   structs, nested ones included, never change. */
-#ifndef GYRE_H
-#define GYRE_H
-#include <stddef.h>
-#include <stdint.h>
+ * - A struct that begins with `size` may get new fields at its end in a later version.  Begin with GYRE_INIT(type), or in a
+ *   call with GYRE_ARGS: size is set and every other field is zero, which is its default.  The library accepts a smaller
+ *   struct (of an older header) and takes missing fields as zero.  It refuses a larger one if a byte that it does not know
+ *   is set (EINVAL).  All other structs, nested ones included, never change. */
 
+/* -- places --
+ *
+ * Attention does not see order.  A position encoding puts it back at one of four places.  One immutable object,
+ * gyre_encoding, knows what a scheme does at each of them:
+ *
+ *     input            x[m] += p[m]                               gyre_add_input
+ *     query and key    q[m] -> E(m) q[m],  k[n] -> E(n) k[n]      gyre_rotate
+ *     score            s[m][n] += b(head, m, n)                   gyre_add_bias
+ *                      s[m][n] += q[m] . A[r] + k[n] . B[r]       gyre_attention
+ *     value            o[m] += sum over n of a[m][n] V[r]         gyre_attention
+ *     all of them, in one pass, without an n x n matrix           gyre_attention
+ *     the same over keys and values that are kept                 gyre_cache.h
+ *
+ * What a scheme adds is a function of two positions and of trained tables.  Mechanisms that also read the text, or rotate by
+ * trained numbers, have calls of their own:
+ *
+ *     trained frequencies, PoPE   gyre_trained_rotate, gyre_polar_rotate     rotate q and k before gyre_attention
+ *     FoPE                        gyre_fourier_rotate                        the same
+ *     gates that forget           gyre_gate_sums                             numbers for any call of gyre_attention
+ *     CoPE                        gyre_contextual_attention                  an attention: positions come from q . k
+ *     DAPE                        gyre_adaptive_attention                    an attention: a network reads all heads */
+
+/* -- version -- */
 #define GYRE_VERSION_MAJOR 0
 #define GYRE_VERSION_MINOR 1
 #define GYRE_VERSION_PATCH 0
-
-#if defined(__GNUC__)
-#define GYRE_API        __attribute__((visibility("default")))
-#define GYRE_MUST_CHECK __attribute__((warn_unused_result))
-#else
-#define GYRE_API
-#define GYRE_MUST_CHECK
-#endif
-
-/* Initialises a struct that begins with its size: gyre_config config = GYRE_INIT(gyre_config);  An initialiser, for
- * declarations; in C an assignment is: config = (gyre_config)GYRE_INIT(gyre_config); */
-#ifdef __cplusplus
-template <class type> inline type gyre_init() {
-    type value = type();
-    value.size = sizeof(type);
-    return value;
-}
-#define GYRE_INIT(type) gyre_init<type>()
-#else
-#define GYRE_INIT(type)                                                                                                     \
-    { .size = sizeof(type) }
-#endif
-
-#ifdef __cplusplus
-extern "C" {
-#endif
-
-typedef enum gyre_status { /* named after errno: the one enum whose values do not carry its name */
-                           GYRE_OK = 0,
-                           GYRE_EINVAL = -1,       /* an argument is outside its documented range */
-                           GYRE_ESHAPE = -2,       /* views disagree with each other or with the encoding */
-                           GYRE_EDTYPE = -3,       /* this call does not support the element type */
-                           GYRE_ENOMEM = -4,       /* the allocator returned NULL, or a scratch buffer is too small */
-                           GYRE_EFORMAT = -5,      /* malformed file; gyre_error.offset is the byte where known */
-                           GYRE_EIO = -6,          /* the system failed; the text ends with its reason */
-                           GYRE_EUNSUPPORTED = -7, /* valid, but this build or this scheme does not do it */
-                           GYRE_ERANGE = -8        /* the encoding cannot represent a position */
-} gyre_status;
-
-/* What failed, written by the call into memory of the caller: text is "what: why (where)". */
-typedef struct gyre_error {
-    uint64_t offset;
-    char text[504];
-} gyre_error;
 
 /* out = a short English description; static, never NULL. */
 GYRE_API const char *gyre_status_text(gyre_status status);
@@ -97,139 +127,11 @@ GYRE_API const char *gyre_version(void);
  * Errors: EINVAL (no such name), EUNSUPPORTED (not in this processor or build); err says what there is. */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_cpu_check(gyre_error *err);
 
-typedef enum gyre_dtype {
-    GYRE_DTYPE_F32,
-    GYRE_DTYPE_F16,
-    GYRE_DTYPE_BF16,
-    GYRE_DTYPE_F64,
-    GYRE_DTYPE_I32,
-    GYRE_DTYPE_I64,
-    GYRE_DTYPE_Q8 /* integers -127 .. 127 with one float scale for each row of a head; only inside a gyre_cache */
-} gyre_dtype;
 /* out = bytes of one element; 0 for a value that is no dtype. */
 GYRE_API size_t gyre_dtype_size(gyre_dtype dtype);
 
-/* How the channels of a head form the pairs (x, y) that rotate; shown for 8 rotated channels, pairs a b c d. */
-typedef enum gyre_layout {
-    GYRE_LAYOUT_HALF,               /* [ax bx cx dx ay by cy dy]  Hugging Face's Llama */
-    GYRE_LAYOUT_INTERLEAVED,        /* [ax ay bx by cx cy dx dy]  GPT-J; Llama's rows in a GGUF */
-    GYRE_LAYOUT_INTERLEAVED_TO_HALF /* reads interleaved, writes half: DeepSeek-V3 */
-} gyre_layout;
-
-/* Which keys a query sees. */
-typedef enum gyre_causal {
-    GYRE_CAUSAL_NONE,        /* all */
-    GYRE_CAUSAL_BY_POSITION, /* keys at positions not above its own */
-    GYRE_CAUSAL_BY_ORDER     /* query t of n sees keys 0 .. t + keys - n, whatever their positions; window counts tokens too.
-                              * Padding counts in n and keys; q_end of gyre_attention_args says otherwise.
-                              * For positions that do not rise with the token: all patches of an image share one time. */
-} gyre_causal;
-
-/* The scalings of RoPE.  theta[i] = base^(-2 i / dim), s = factor, L = trained_length, n = the context length in use,
- * wavelength = 2 pi / theta, g(s) = 0.1 ln s + 1. */
-typedef enum gyre_scaling {
-    GYRE_SCALING_NONE,           /* theta[i] */
-    GYRE_SCALING_LINEAR,         /* theta[i] / s: position interpolation, arXiv 2306.15595 */
-    GYRE_SCALING_NTK,            /* base * s^(dim / (dim - 2)): NTK-aware base (bloc97, 2023) */
-    GYRE_SCALING_DYNAMIC_NTK,    /* base * (s max(n, L) / L - (s - 1))^(dim / (dim - 2)): "dynamic" in transformers */
-    GYRE_SCALING_BY_PARTS,       /* keep fast pairs, divide slow ones by s, blend between.  The ramp lies over the pair index
-                                  * and is clamped as in YaRN's released code, which divides fast pairs too where even the
-                                  * slowest makes more than beta_fast revolutions: base 2, dim 64, L 2048 divides all */
-    GYRE_SCALING_BY_PARTS_PAPER, /* the ramp lies over the revolutions within L: YaRN's text, arXiv 2309.00071, eq. 17-20 */
-    GYRE_SCALING_YARN,           /* BY_PARTS with an attention factor of g(s) */
-    GYRE_SCALING_LLAMA3,         /* keep wavelengths below L / high_freq, divide those above L / low_freq, blend between */
-    GYRE_SCALING_LONGROPE,       /* theta[i] / short_factor[i] while n <= L, / long_factor[i] past it: arXiv 2402.13753 */
-    GYRE_SCALING_PROPORTIONAL,   /* the first `proportion` of the pairs rotate (divided by s), the others do not: Gemma 4 */
-    GYRE_SCALING_NTK_MIXED,      /* theta[i] / exp(a (i + 1)^b), a (dim / 2)^b = ln s, b = mixed_exponent: kexue.fm 9706 */
-    GYRE_SCALING_DYNAMIC_YARN,   /* YARN with s = max(n, L) / L in place of factor (jquesnelle/yarn, 2023) */
-    GYRE_SCALING_RIFLEX,      /* one axis of a video: one pair gets 0.9 2 pi / (s L), so that it makes less than a turn, the
-                                  * others stay: RIFLEx's released code, arXiv 2502.15894.  In gyre_axis_config alone */
-    GYRE_SCALING_RIFLEX_PAPER /* 2 pi / (s L): its text, eq. 8 */
-} gyre_scaling;
-
-typedef enum gyre_role { GYRE_ROLE_QUERY, GYRE_ROLE_KEY } gyre_role;
-
-typedef struct gyre_encoding gyre_encoding;
-
-/* -- simple: dense buffers, one thread, scratch memory taken and given back inside the call -- */
-
-/* RoPE on 4 tokens of 8 heads of 128 channels, the first token at position 100000:
- *
- *     gyre_encoding *rope = NULL;
- *     gyre_status status = gyre_rope_create(&rope, 128, 500000, GYRE_LAYOUT_HALF, NULL);
- *     gyre_shape shape = {1, 4, 8, 128};
- *     if (!status) status = gyre_rotate_dense(rope, GYRE_ROLE_QUERY, q, GYRE_DTYPE_F32, shape, 100000, NULL);
- *     gyre_encoding_free(rope); */
-
-/* *out = RoPE (Su 2021, arXiv 2104.09864) over all head_dim channels, an even number.  base: 10000, 500000, ...; 0 = 10000.
- * Errors: EINVAL, ENOMEM. */
-GYRE_API GYRE_MUST_CHECK gyre_status gyre_rope_create(gyre_encoding **out, int64_t head_dim, double base, gyre_layout layout,
-                                                      gyre_error *err);
-/* *out = RoPE in layout HALF, stretched past trained_length tokens.  factor: s >= 1; 0 = 1.  trained_length: L; may be 0 for
- * scalings without L (LINEAR, NTK, NTK_MIXED).  Scalings that need more (LONGROPE: its lists) are EINVAL here; describe them
- * by a gyre_config.  Errors: EINVAL, ENOMEM. */
-GYRE_API GYRE_MUST_CHECK gyre_status gyre_rope_create_scaled(gyre_encoding **out, int64_t head_dim, double base,
-                                                             gyre_scaling scaling, double factor, int64_t trained_length,
-                                                             gyre_error *err);
-/* *out = ALiBi (Press 2021, arXiv 2108.12409) with the paper's slopes.  Errors: EINVAL, ENOMEM. */
-GYRE_API GYRE_MUST_CHECK gyre_status gyre_alibi_create(gyre_encoding **out, int64_t heads, gyre_error *err);
-GYRE_API void gyre_encoding_free(gyre_encoding *encoding); /* NULL is fine */
-
-typedef struct gyre_shape {
-    int64_t batch, tokens, heads, head_dim;
-} gyre_shape;
-/* x[b][t][h][:] = E(first_position + t) x[b][t][h][:], in place.
- *
- *     x:  batch b | token t | head h | head_dim channels     dense, the channel fastest; F32, F16, BF16 or F64
- *
- * Errors: those of gyre_rotate. */
-GYRE_API GYRE_MUST_CHECK gyre_status gyre_rotate_dense(const gyre_encoding *encoding, gyre_role role, void *x,
-                                                       gyre_dtype dtype, gyre_shape shape, int64_t first_position,
-                                                       gyre_error *err);
-
-typedef struct gyre_attention_shape {
-    size_t size;      /* set by GYRE_INIT */
-    gyre_dtype dtype; /* of q, k, v and out: F32, F16 or BF16 */
-    int64_t batch, queries, keys, heads;
-    int64_t kv_heads; /* heads is a multiple of it (grouped queries); 0 = heads */
-    int64_t head_dim;
-    gyre_causal causal;
-    int64_t window;       /* a query sees keys less than `window` positions away; 0 = all */
-    double scale;         /* of q . k; 0 = 1 / sqrt(head_dim) */
-    double softcap;       /* c > 0: a score s becomes c tanh(s / c): Gemma 2; 0 = none */
-    int64_t window_after; /* the window's other side, as in gyre_attention_args; 0 = window */
-} gyre_attention_shape;
-/* out = softmax(scale q . k) v, with the encoding applied to raw q, k and v (NULL = without).
- *
- *     q, out   [batch][queries][heads][head_dim]      key t is at position t;
- *     k, v     [batch][keys][kv_heads][head_dim]      the last query is at the position of the last key
- *
- *     queries = keys: a whole sequence       queries = 1: the next token of a sequence of `keys`
- *
- * dtype and shapes as in `shape`, dense.  out may not overlap the inputs (EINVAL).  Encodings that train tables need
- * gyre_attention (EINVAL).
- * Errors: those of gyre_attention; ENOMEM also for the scratch memory. */
-GYRE_API GYRE_MUST_CHECK gyre_status gyre_attention_dense(const gyre_encoding *encoding, const void *q, const void *k,
-                                                          const void *v, void *out, const gyre_attention_shape *shape,
-                                                          gyre_error *err);
-
 /* -- complete: memory of the caller, described -- */
 
-typedef struct gyre_view {
-    void *data;
-    gyre_dtype dtype;
-    int64_t shape[4], stride[4]; /* elements */
-} gyre_view;
-typedef struct gyre_cview {
-    const void *data;
-    gyre_dtype dtype;
-    int64_t shape[4], stride[4];
-} gyre_cview;
-
-/* out = a view of dense [batch][tokens][heads][channels] memory; gyre_cdense: a read-only one. */
-GYRE_API gyre_view gyre_dense(void *data, gyre_dtype dtype, int64_t batch, int64_t tokens, int64_t heads, int64_t channels);
-GYRE_API gyre_cview gyre_cdense(const void *data, gyre_dtype dtype, int64_t batch, int64_t tokens, int64_t heads,
-                                int64_t channels);
 /* out = a read-only view of the same memory. */
 GYRE_API gyre_cview gyre_const(gyre_view view);
 /* out = 1 if an element of a and an element of b share a byte, else 0.  Views may interleave without sharing one, as the
@@ -237,38 +139,11 @@ GYRE_API gyre_cview gyre_const(gyre_view view);
  * strides have nothing in common and that interleave; and for a view that calls refuse by its extents and strides. */
 GYRE_API int gyre_views_overlap(const gyre_cview *a, const gyre_cview *b);
 
-/* Position of token t of batch row b.  Calls that take positions need them: NULL is EINVAL.
- *     data NULL     base + t, in every row.  All fields zero: 0, 1, 2, ...
- *     data          data[b * stride_batch + t * stride_token], I32 or I64
- * Positions may be negative.  A magnitude above 2^31 is ERANGE.
- * context_length: the context length in use, for schemes whose frequencies depend on it; 0 = the encoding's own.
- * Encodings with several axes (rope.axes) read axis a at data[... + a * stride_axis].  With data NULL all axes are base + t,
- * as for text.  Biases, temperature and masks know one axis and read axis 0. */
-typedef struct gyre_positions {
-    const void *data;
-    gyre_dtype dtype;
-    int64_t base, context_length, stride_batch, stride_token, stride_axis;
-} gyre_positions;
 /* out[b * tokens + t] = number of tokens before token t in row b, or -1 if t is padding.
  * mask: dense [batch][tokens]; nonzero = a token, 0 = padding.  A learned table with an offset has a row for -1, as in
  * RoBERTa (offset padding_idx + 1), OPT and M2M100.  No aliasing.  Errors: EINVAL (missing memory, extents below 0). */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_positions_from_mask(const unsigned char *mask, int64_t batch, int64_t tokens,
                                                               int64_t *out);
-
-/* alloc: returns `bytes` aligned to `align`, a power of two, or NULL.  free: takes what alloc returned, or NULL. */
-typedef struct gyre_alloc {
-    void *(*alloc)(void *ctx, size_t bytes, size_t align);
-    void (*free)(void *ctx, void *memory);
-    void *ctx;
-} gyre_alloc;
-
-/* The caller's parallel loop.  run calls fn(arg, i) once for each i in 0 .. n - 1, in any order, on any threads, and returns
- * when all are done.  concurrency: at most this many calls run at once, which sizes scratch memory; 0 = 1. */
-typedef struct gyre_exec {
-    void (*run)(void *ctx, void (*fn)(void *arg, int64_t i), void *arg, int64_t n);
-    void *ctx;
-    int64_t concurrency;
-} gyre_exec;
 
 /* A ready-made gyre_exec: threads that sleep between calls.  threads: 0 = one per processor, at most 1024.
  * Errors: EINVAL, ENOMEM, EUNSUPPORTED (more than one thread where there are none: WebAssembly). */
@@ -365,8 +240,8 @@ typedef enum gyre_length_policy {
 typedef enum gyre_angle_path {
     GYRE_ANGLE_PATH_EXACT, /* angles right at any position; gyre_rotate states the error */
     GYRE_ANGLE_PATH_TORCH, /* frequencies, products, cos and sin in float, as transformers gets them from PyTorch on a CPU with
-                            * FMA; one built with MKL rounds 2 of 100 cos and sin the other way.  Models were trained with it.
-                            * Off by position x 2^-25 rad and more.  Needs a build with SLEEF */
+                            * FMA; one built with MKL rounds 2 of 100 cos and sin the other way.  Models were trained with
+                            * it.  Off by position x 2^-25 rad and more.  Needs a build with SLEEF */
     GYRE_ANGLE_PATH_TORCH_BF16,   /* those, cos and sin rounded to bf16: what transformers multiplies a bf16 tensor by */
     GYRE_ANGLE_PATH_TORCH_F16,    /* the same, to f16 */
     GYRE_ANGLE_PATH_LLAMA_CPP,    /* as ggml's CPU code: the angle of a pair is that of the one before times base^(-2 / dim),
@@ -467,8 +342,8 @@ typedef struct gyre_config {
         gyre_angle_path angles;
         /* The scaling of one axis, where it differs from that of rope.  beta_fast, beta_slow, low_freq, high_freq,
          * proportion, mixed_exponent and fractional_bounds are those of rope, and so are short_factor and long_factor, which
-         * have a number for each pair of the rotation: an axis reads those of its own pairs.  The attention factor is one for
-         * all axes, that of rope.scaling or rope.attention_factor: the scaling of an axis adds none. */
+         * have a number for each pair of the rotation: an axis reads those of its own pairs.  The attention factor is one
+         * for all axes, that of rope.scaling or rope.attention_factor: the scaling of an axis adds none. */
         struct gyre_axis_config {
             int own; /* 1 = the fields below, even where zero, take the place of those of rope and config */
             gyre_scaling scaling;
@@ -482,8 +357,8 @@ typedef struct gyre_config {
         } axis[4];
         /* DyPE, arXiv 2510.20766: a scaling that fades as an image is denoised.  With kappa = strength time^exponent, LINEAR
          * and NTK take s^kappa for s, and BY_PARTS, its text's ramp, YARN and DYNAMIC_YARN take kappa beta_fast and kappa
-         * beta_slow (all pairs are kept at 0).  At least one axis has one of these.  The attention factor stays.  An encoding
-         * for each step costs some powers */
+         * beta_slow (all pairs are kept at 0).  At least one axis has one of these.  The attention factor stays.  An
+         * encoding for each step costs some powers */
         struct gyre_diffusion_config {
             int timed;                 /* 1 = on */
             double time;               /* t: 1 = pure noise ... 0 = the image */
@@ -493,7 +368,8 @@ typedef struct gyre_config {
             int64_t size;            /* c: "chunk_size" of dual_chunk_attention_config; needed */
             int64_t local;           /* w: "local_size", 1 .. size - 1; needed */
             int64_t original_length; /* O: cos and sin are times max(1, 0.1 ln(n / O) + 1) at context length n, so scores are
-                                      * times its square, as in vLLM ("original_max_position_embeddings"); 0 = they are not */
+                                      * times its square, as in vLLM ("original_max_position_embeddings"); 0 = they are
+                                      * not */
         } chunk;
         struct gyre_clip_config {
             gyre_clip mode;
@@ -593,17 +469,30 @@ GYRE_API GYRE_MUST_CHECK gyre_status gyre_encoding_row(const gyre_encoding *enco
 
 /* -- complete: one place at a time -- */
 
+typedef struct gyre_add_input_args {
+    size_t size;               /* set by GYRE_INIT */
+    const gyre_tables *tables; /* NULL where the scheme trains none at the input */
+    const gyre_positions *positions;
+    gyre_cview in;
+    gyre_view out;
+} gyre_add_input_args;
 /* out[b][t][0][:] = in[b][t][0][:] + p(position of t).  Views [batch, token, 1, dim] of one type: F32, F16, BF16 or F64.
  * p is computed in double and rounded once.  F32, F16 and BF16 are added in float where p is a row of a float table as it
- * stands, or a sinusoid of up to 8192 channels.  in == out is allowed, other overlap is not (EINVAL).  tables: NULL where
- * the scheme trains none at the input.
+ * stands, or a sinusoid of up to 8192 channels.  in == out is allowed, other overlap is not (EINVAL).
  * Errors: EUNSUPPORTED (the scheme adds nothing at the input), EINVAL (missing argument, memory or table), ESHAPE, EDTYPE,
  * ERANGE (outside the learned table, or past 2^31). */
-GYRE_API GYRE_MUST_CHECK gyre_status gyre_add_input(const gyre_encoding *encoding, const gyre_tables *tables,
-                                                    const gyre_positions *positions, const gyre_cview *in,
-                                                    const gyre_view *out, const gyre_exec *exec, gyre_error *err);
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_add_input(const gyre_encoding *encoding, const gyre_add_input_args *args,
+                                                    const gyre_exec *exec, gyre_error *err);
 
 typedef enum gyre_direction { GYRE_DIRECTION_FORWARD, GYRE_DIRECTION_INVERSE, GYRE_DIRECTION_ADJOINT } gyre_direction;
+typedef struct gyre_rotate_args {
+    size_t size; /* set by GYRE_INIT */
+    gyre_direction direction;
+    gyre_role role; /* whose temperature and xPos magnitude; other rotations are alike for queries and keys */
+    const gyre_positions *positions;
+    gyre_cview in;
+    gyre_view out;
+} gyre_rotate_args;
 /* out[b][t][h][:] = E(position of t) in[b][t][h][:].  Pair i rotates by position x inv_freq[i], counter-clockwise unless
  * rope.clockwise, and is scaled by the attention factor and xPos's magnitude (keys: its inverse).  The temperature scales
  * all channels of queries (TAPA: the amplitudes), also in schemes that do not rotate; those copy otherwise.
@@ -620,8 +509,7 @@ typedef enum gyre_direction { GYRE_DIRECTION_FORWARD, GYRE_DIRECTION_INVERSE, GY
  * copied bit for bit, or scaled by the temperature in double and rounded once.
  * Errors: ESHAPE, EDTYPE, EINVAL, ERANGE (past 2^31; xPos: so far from the centre that a pair's magnitude, with its factors,
  * leaves 2^-100 .. 2^100). */
-GYRE_API GYRE_MUST_CHECK gyre_status gyre_rotate(const gyre_encoding *encoding, gyre_direction direction, gyre_role role,
-                                                 const gyre_positions *positions, const gyre_cview *in, const gyre_view *out,
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_rotate(const gyre_encoding *encoding, const gyre_rotate_args *args,
                                                  const gyre_exec *exec, gyre_error *err);
 
 /* cosine[b][t][0][i], sine[b][t][0][i] = cos and sin that rotate pair i of token t, attention factor included, for programs
@@ -641,13 +529,18 @@ GYRE_API GYRE_MUST_CHECK gyre_status gyre_cos_sin(const gyre_encoding *encoding,
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_permute_rows(const gyre_encoding *encoding, gyre_layout from, gyre_layout to,
                                                        const gyre_cview *in, const gyre_view *out, gyre_error *err);
 
+typedef struct gyre_add_bias_args {
+    size_t size;               /* set by GYRE_INIT */
+    const gyre_tables *tables; /* NULL where the scheme trains none */
+    const gyre_positions *queries, *keys;
+    gyre_view scores; /* of gyre_add_bias alone */
+} gyre_add_bias_args;
 /* scores[b][q][h][k] += b(h, position of q, position of k); ALiBi: -slope[h] |q - k|, with the slopes at
  * queries->context_length.  scores: [batch, query, heads, key] of
- * F32, F16, BF16 or F64; computed in double, rounded once.  tables: NULL where the scheme trains none.
+ * F32, F16, BF16 or F64; computed in double, rounded once.
  * Errors: EUNSUPPORTED (the scheme puts no number on scores), EINVAL, ESHAPE, EDTYPE, ERANGE. */
-GYRE_API GYRE_MUST_CHECK gyre_status gyre_add_bias(const gyre_encoding *encoding, const gyre_tables *tables,
-                                                   const gyre_positions *queries, const gyre_positions *keys,
-                                                   const gyre_view *scores, const gyre_exec *exec, gyre_error *err);
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_add_bias(const gyre_encoding *encoding, const gyre_add_bias_args *args,
+                                                   const gyre_exec *exec, gyre_error *err);
 
 /* -- for trainers: gradients, and what a scheme trains -- */
 
@@ -667,8 +560,7 @@ GYRE_API GYRE_MUST_CHECK gyre_status gyre_add_input_gradient(const gyre_encoding
 /* gradients->bias += gradient to the bias table, given dscores, shaped and typed as the scores of gyre_add_bias; in order of
  * batch and query.  The gradient to scores is dscores.  Schemes without a bias table do nothing.
  * Errors: as gyre_add_bias. */
-GYRE_API GYRE_MUST_CHECK gyre_status gyre_add_bias_gradient(const gyre_encoding *encoding, const gyre_tables *tables,
-                                                            const gyre_positions *queries, const gyre_positions *keys,
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_add_bias_gradient(const gyre_encoding *encoding, const gyre_add_bias_args *args,
                                                             const gyre_cview *dscores, const gyre_table_gradients *gradients,
                                                             const gyre_exec *exec, gyre_error *err);
 /* What the rows of the query, key and value tables are made of. */

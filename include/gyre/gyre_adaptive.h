@@ -83,11 +83,12 @@ typedef struct gyre_adaptive_gradients {
                        * overwritten; 0 where a query does not see a key */
 } gyre_adaptive_gradients;
 
-/* out = bytes of scratch that gyre_adaptive_attention (gradient 0) or gyre_adaptive_gradient (gradient 1) needs; 0 =
- * invalid shapes.  Memory is not looked at, but whether there are biases is.  It grows with exec->concurrency and heads x
+/* *bytes = scratch that gyre_adaptive_attention (gradient 0) or gyre_adaptive_gradient (gradient 1) needs, not 0.
+ * Memory is not looked at, but whether there are biases is.  It grows with exec->concurrency and heads x
  * (channels and the hidden width); that of the gradient with keys x channels too; never with n x n.  The size for some
  * queries, keys and batch rows serves every call that differs only in having fewer of them, and in a smaller exec. */
-GYRE_API size_t gyre_adaptive_scratch(const gyre_adaptive_args *args, int gradient, const gyre_exec *exec);
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_adaptive_scratch(const gyre_adaptive_args *args, int gradient,
+                                                           const gyre_exec *exec, size_t *bytes, gyre_error *err);
 
 /* out[b][m][h][:] = sum over n of softmax(s[m])[h][n] v[b][n][h / group][:], group = query heads / key heads.
  * Rows: a row without a key is zeros, its lse -infinity.  Keys that a row does not see cannot leak into it, not even
@@ -96,27 +97,28 @@ GYRE_API size_t gyre_adaptive_scratch(const gyre_adaptive_args *args, int gradie
  * pieces, token by token over the keys so far), packed, padded or beside other sequences, and for any number of threads.
  * Accuracy: biases are rounded to float whole, because the network reads them; a bias of -100000 has steps of 0.008.
  * Products, the network and weights are of floats; out is rounded once.
- * out and lse overlap neither what is read nor each other (EINVAL).  scratch: 64-byte aligned, `bytes` long, apart from all.
+ * out and lse overlap neither what is read nor each other (EINVAL).
  * Limits: at least 1 head, at most 65536 channels and hidden units, other extents below 2^31 (ESHAPE).
  * Errors: EINVAL, ESHAPE, EDTYPE, ERANGE (positions), EUNSUPPORTED (the encoding puts no number on scores), ENOMEM (scratch
  * too small). */
-GYRE_API GYRE_MUST_CHECK gyre_status gyre_adaptive_attention(const gyre_adaptive_args *args, void *scratch, size_t bytes,
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_adaptive_attention(const gyre_adaptive_args *args, gyre_scratch scratch,
                                                              const gyre_exec *exec, gyre_error *err);
 
 /* gyre_adaptive_attention over the keys, values and positions of sequences[b] for batch row b.  args->k, v and k_pos are
- * ignored, and args->encoding is the cache's.  q_pos NULL = the queries are the last tokens of their sequences, or the last
- * before k_end.  bias has the keys of the longest sequence; k_first and k_end are counted in the sequence.  Append first.
- * A row has the bits that an array of the same numbers gives, however its tokens lie in pages.
+ * ignored; args->encoding is NULL or the cache's (else EINVAL).  q_pos NULL = the queries are the last tokens of their
+ * sequences, or the last before k_end.  bias has the keys of the longest sequence; k_first and k_end are counted in the
+ * sequence.  Append first.  A row has the bits that an array of the same numbers gives, however its tokens lie in pages.
  * Queries past the number of tokens count down from the position of the first.
  * Errors: as gyre_adaptive_attention; EINVAL (no such sequence, q_starts, k_starts); EUNSUPPORTED (a cache with gate sums or
  * several axes). */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_cache_adaptive_attention(const gyre_cache *cache, const int64_t *sequences,
-                                                                   const gyre_adaptive_args *args, void *scratch,
-                                                                   size_t bytes, const gyre_exec *exec, gyre_error *err);
-/* out = bytes of scratch for gyre_cache_adaptive_attention; 0 = invalid args.  sequences NULL = any sequences, up to
+                                                                   const gyre_adaptive_args *args, gyre_scratch scratch,
+                                                                   const gyre_exec *exec, gyre_error *err);
+/* *bytes = scratch for gyre_cache_adaptive_attention, not 0.  sequences NULL = any sequences, up to
  * max_tokens long.  The size for some queries and tokens serves every call with fewer, and any number of batch rows. */
-GYRE_API size_t gyre_cache_adaptive_scratch(const gyre_cache *cache, const int64_t *sequences,
-                                            const gyre_adaptive_args *args, const gyre_exec *exec);
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_cache_adaptive_scratch(const gyre_cache *cache, const int64_t *sequences,
+                                                                 const gyre_adaptive_args *args, const gyre_exec *exec,
+                                                                 size_t *bytes, gyre_error *err);
 
 /* The gradients of a loss, given dout (as out) and the out and lse that gyre_adaptive_attention wrote.  Scores, hidden units
  * and weights are recomputed tile by tile.  A hidden unit at exactly 0 passes `slope`, as PyTorch's does.  Those to the
@@ -125,8 +127,8 @@ GYRE_API size_t gyre_cache_adaptive_scratch(const gyre_cache *cache, const int64
  * shared number is the sum, which the caller adds.
  * Errors: as gyre_adaptive_attention; EINVAL (no lse; a dtable or dbias of nothing). */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_adaptive_gradient(const gyre_adaptive_args *args, const gyre_cview *dout,
-                                                            const gyre_adaptive_gradients *gradients, void *scratch,
-                                                            size_t bytes, const gyre_exec *exec, gyre_error *err);
+                                                            const gyre_adaptive_gradients *gradients, gyre_scratch scratch,
+                                                            const gyre_exec *exec, gyre_error *err);
 
 #ifdef __cplusplus
 }

@@ -22,14 +22,16 @@ extern "C" {
 /* -- creation -- */
 typedef struct gyre_cache gyre_cache;
 typedef enum gyre_cache_keys {
-    GYRE_CACHE_KEYS_RAW,    /* rotated each time they are read */
-    GYRE_CACHE_KEYS_ROTATED /* rotated once, before they are rounded to the cache's type */
+    GYRE_CACHE_KEYS_DEFAULT, /* ROTATED where the encoding allows it, which is faster; else RAW */
+    GYRE_CACHE_KEYS_RAW,     /* rotated each time they are read */
+    GYRE_CACHE_KEYS_ROTATED  /* rotated once, before they are rounded to the cache's type */
 } gyre_cache_keys;
 typedef struct gyre_cache_config {
     size_t size;                       /* set by GYRE_INIT */
     const gyre_encoding *encoding;     /* borrowed, must outlive the cache; NULL = positions are applied before */
     gyre_cache_keys keys;              /* ROTATED needs LENGTH_POLICY_DECLARED, no xPos, no far distances and no
-                                    * rope.longrope.start_tokens (EUNSUPPORTED) */
+                                    * rope.longrope.start_tokens (EUNSUPPORTED).  gyre_cache_get_config says what DEFAULT
+                                    * became */
     gyre_dtype key_dtype, value_dtype; /* F32, F16, BF16 or Q8 */
     int64_t heads, head_dim;           /* key heads; head_dim at most 1024, a multiple of 8 with Q8 */
     int64_t value_dim;                 /* at most 1024; 0 = head_dim; with values_in_keys 0 = the channels before those that
@@ -39,13 +41,13 @@ typedef struct gyre_cache_config {
     int64_t page_tokens;               /* 0 = one page per sequence of max_tokens / sequences tokens: contiguous */
     int64_t context_length;            /* ROTATED: the context length in use; 0 = the encoding's own.  RAW: attention takes
                                         * that of each call; files tell encodings apart by this one */
-    /* Query heads whose gate sums (gyre_attention_args.k_gate_sums) are kept beside each key, as doubles; a multiple of
-     * heads, at most 65536.  gyre_cache_append_gated appends them.  0 = none */
+    /* Query heads whose gate sums are kept beside each key (gyre_attention_gates), as doubles; a multiple of heads,
+     * at most 65536.  0 = none */
     int64_t gate_heads;
     /* 1 = the value of a token is the first value_dim channels of its key, which are stored once: the latents of multi-head
-     * latent attention (DeepSeek-V2, arXiv 2405.04434), where a key is [latent, rotated slice].  gyre_cache_append then takes
-     * no v, and value_dtype is ignored (gyre_cache_get_config: key_dtype).  The encoding may rotate channels from value_dim
-     * on */
+     * latent attention (DeepSeek-V2, arXiv 2405.04434), where a key is [latent, rotated slice].  gyre_cache_append then
+     * takes no v, and value_dtype is ignored (gyre_cache_get_config: key_dtype).  The encoding may rotate channels from
+     * value_dim on */
     int values_in_keys;
 } gyre_cache_config;
 
@@ -63,63 +65,62 @@ GYRE_API const gyre_cache_config *gyre_cache_get_config(const gyre_cache *cache)
 GYRE_API size_t gyre_cache_token_bytes(const gyre_cache_config *config);
 
 /* -- reading and attending -- */
-/* Appends tokens: raw k [1, tokens, heads, head_dim] and v [1, tokens, heads, value_dim], F32, F16 or BF16, any strides, at
- * `positions`.  v is NULL with values_in_keys (else EINVAL).  All or nothing.  Behind shifted tokens a key is rotated for
- * its position less their shift, and the shift is added when it is read: equal up to rounding, and the sequence keeps fewer
- * ranges.
- * positions->context_length: ROTATED 0, or a length with the frequencies of config.context_length; RAW ignored.
- * Errors: EINVAL (also numbers that Q8 cannot hold: NaN, infinity, above a quarter of the largest float), ESHAPE, EDTYPE,
- * ERANGE, ENOMEM (no page is free, even after tokens were moved together).  A cache with gate_heads: EINVAL. */
-GYRE_API GYRE_MUST_CHECK gyre_status gyre_cache_append(gyre_cache *cache, int64_t sequence, const gyre_cview *k,
-                                                       const gyre_cview *v, const gyre_positions *positions,
-                                                       const gyre_exec *exec, gyre_error *err);
-
-/* What gyre_cache_append takes, and the gate sums of the tokens. */
 typedef struct gyre_cache_append_args {
     size_t size; /* set by GYRE_INIT */
     int64_t sequence;
-    gyre_cview k, v; /* v.data NULL with values_in_keys */
-    gyre_positions positions;
-    gyre_cview gate_sums; /* F32 or F64 [1, tokens, gate_heads, 1], finite: those of the sequence from its first token on
-                           * (gyre_gate_sums with `before`) */
+    gyre_cview k; /* raw: [1, tokens, heads, head_dim], F32, F16 or BF16, any strides */
+    gyre_cview v; /* [1, tokens, heads, value_dim]; data NULL with values_in_keys (else EINVAL) */
+    const gyre_positions *positions;
+    gyre_cview gates; /* F32 or F64 [1, tokens, gate_heads, 1], finite: the gate sums of the sequence from its first token on
+                       * (gyre_gate_sums with `before`); needed with gate_heads, and EINVAL without */
 } gyre_cache_append_args;
-/* gyre_cache_append for a cache with gate_heads, which that one refuses.  Removing tokens keeps what the gates of later ones
- * forgot of earlier ones; shifting changes no gate sum.  Errors: those of gyre_cache_append; EINVAL (a cache without
- * gate_heads, a sum that is infinite or NaN). */
-GYRE_API GYRE_MUST_CHECK gyre_status gyre_cache_append_gated(gyre_cache *cache, const gyre_cache_append_args *args,
-                                                             const gyre_exec *exec, gyre_error *err);
+/* Appends tokens.  All or nothing.  Behind shifted tokens a key is rotated for
+ * its position less their shift, and the shift is added when it is read: equal up to rounding, and the sequence keeps fewer
+ * ranges.
+ * positions->context_length: ROTATED 0, or a length with the frequencies of config.context_length; RAW ignored.
+ * Removing tokens keeps what the gates of later ones forgot of earlier ones; shifting changes no gate sum.
+ * Errors: EINVAL (also numbers that Q8 cannot hold: NaN, infinity, above a quarter of the largest float), ESHAPE, EDTYPE,
+ * ERANGE, ENOMEM (no page is free, even after tokens were moved together). */
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_cache_append(gyre_cache *cache, const gyre_cache_append_args *args,
+                                                       const gyre_exec *exec, gyre_error *err);
 
-/* gyre_attention over the keys, values and positions of sequences[b] for batch row b.  args->k, v, k_pos and k_gate_sums
- * are ignored, and args->encoding is the cache's.  A cache with gate_heads needs q_gate_sums, of as many heads.  mask and
- * weights count the keys of the longest of these sequences; entries that a shorter one lacks are not read, and its weights
- * there are 0.  Append the tokens of the queries first, so that they are among the keys.  Up to 8 queries a row read each
- * key and value once for all heads that share them, split over the keys, so that all threads help one sequence.
- * ORDER_FIXED does not split them: at most as many threads help as there are key heads.
+/* gyre_attention over the keys, values and positions of sequences[b] for batch row b.  args->k, v, k_pos and gates->k are
+ * ignored; args->encoding is NULL or the cache's (else EINVAL).  Append the tokens of the queries first, so that they are
+ * among the keys.  q_pos.data NULL and base 0: the queries are the last tokens of their sequences, or the last before k_end,
+ * at the positions that these have; queries past the number of tokens count down from the first.
+ * A cache with gate_heads needs gates, of as many heads.  mask and weights count the keys of the longest of these sequences;
+ * entries that a shorter one lacks are not read, and its weights there are 0.  Up to 8 queries a row read each key and value
+ * once for all heads that share them, split over the keys, so that all threads help one sequence.  ORDER_FIXED does not
+ * split them: at most as many threads help as there are key heads.
  * Errors: as gyre_attention; EINVAL (a packed batch, dropout, ROTATED keys under another context length than theirs);
  * EUNSUPPORTED (positions of each head: a cached token has one position). */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_cache_attention(const gyre_cache *cache, const int64_t *sequences,
-                                                          const gyre_attention_args *args, void *scratch, size_t bytes,
+                                                          const gyre_attention_args *args, gyre_scratch scratch,
                                                           const gyre_exec *exec, gyre_error *err);
-/* out = bytes of scratch for gyre_cache_attention; 0 = invalid args.  sequences NULL = any sequences, up to max_tokens
- * long, so that scratch can be taken before there are tokens.  The size for some queries, rows and tokens serves every
- * call with fewer of them. */
-GYRE_API size_t gyre_cache_attention_scratch(const gyre_cache *cache, const int64_t *sequences,
-                                             const gyre_attention_args *args, const gyre_exec *exec);
+/* *bytes = scratch for gyre_cache_attention, not 0.  sequences NULL = any sequences, up to max_tokens long, so that scratch
+ * can be taken before there are tokens.  The size for some queries, rows and tokens serves every call with fewer of them.
+ * Errors: those of the call in shapes and numbers. */
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_cache_attention_scratch(const gyre_cache *cache, const int64_t *sequences,
+                                                                  const gyre_attention_args *args, const gyre_exec *exec,
+                                                                  size_t *bytes, gyre_error *err);
 
+/* Tokens first .. first + count - 1 of a sequence. */
+typedef struct gyre_cache_range {
+    int64_t sequence, first, count;
+} gyre_cache_range;
 /* out = tokens of a sequence; -1 where there is no such sequence. */
 GYRE_API int64_t gyre_cache_tokens(const gyre_cache *cache, int64_t sequence);
-/* out[i] = current position on `axis` of token first + i, i < count.  Errors: EINVAL (outside the sequence). */
-GYRE_API GYRE_MUST_CHECK gyre_status gyre_cache_positions(const gyre_cache *cache, int64_t sequence, int64_t first,
-                                                          int64_t count, int64_t axis, int64_t *out, gyre_error *err);
+/* out[i] = current position on `axis` of token i of the range.  Errors: EINVAL (outside the sequence). */
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_cache_positions(const gyre_cache *cache, gyre_cache_range range, int64_t axis,
+                                                          int64_t *out, gyre_error *err);
 /* -- editing -- */
-/* Removes tokens first .. first + count - 1.  Later tokens keep their positions.
- * Errors: EINVAL; ENOMEM (too many ranges: each hole inside a page makes one). */
-GYRE_API GYRE_MUST_CHECK gyre_status gyre_cache_remove(gyre_cache *cache, int64_t sequence, int64_t first, int64_t count,
-                                                       gyre_error *err);
-/* Adds delta[axis] to the positions of tokens first .. first + count - 1.  Keys rotate by it; factors are not applied again.
+/* Removes the tokens of a range.  Later tokens keep their positions.
+ * Errors: EINVAL; ENOMEM (too many pieces: each hole inside a page makes one). */
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_cache_remove(gyre_cache *cache, gyre_cache_range range, gyre_error *err);
+/* Adds delta[axis] to the positions of the tokens of a range.  Keys rotate by it; factors are not applied again.
  * Errors: EINVAL; ERANGE (a delta past 2^32, a position past 2^31 or past the end of the encoding); ENOMEM (too many
  * ranges). */
-GYRE_API GYRE_MUST_CHECK gyre_status gyre_cache_shift(gyre_cache *cache, int64_t sequence, int64_t first, int64_t count,
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_cache_shift(gyre_cache *cache, gyre_cache_range range,
                                                       const int64_t delta[GYRE_MAX_AXES], gyre_error *err);
 /* Makes sequence `to` a copy of `from`, whatever it was.  They share pages until one of them writes.
  * Errors: EINVAL; ENOMEM (too many ranges; `to` is as it was). */
@@ -140,13 +141,14 @@ GYRE_API GYRE_MUST_CHECK gyre_status gyre_cache_set_encoding(gyre_cache *cache, 
                                                              int64_t context_length, const gyre_exec *exec, gyre_error *err);
 
 typedef struct gyre_cache_usage {
+    size_t size;  /* set by GYRE_INIT */
     size_t bytes; /* taken at creation, bookkeeping included */
     size_t used;  /* of them, in pages that hold tokens */
     int64_t pages, free_pages;
     int64_t tokens, shared_tokens; /* of all sequences; of them, held by more than one sequence, each counted once */
 } gyre_cache_usage;
-/* out = what is in use now. */
-GYRE_API gyre_cache_usage gyre_cache_get_usage(const gyre_cache *cache);
+/* *out = what is in use now.  Errors: EINVAL (out without its size). */
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_cache_get_usage(const gyre_cache *cache, gyre_cache_usage *out);
 
 /* -- files -- */
 /* Writes all sequences and a checksum to a file, which appears whole or not at all.  The mode of a replaced file stays.  A
@@ -162,16 +164,20 @@ GYRE_API GYRE_MUST_CHECK gyre_status gyre_cache_load(gyre_cache **out, const cha
                                                      const gyre_alloc *alloc, gyre_error *err);
 
 /* -- keys in memory of your own -- */
+typedef struct gyre_rerotate_args {
+    size_t size; /* set by GYRE_INIT */
+    const gyre_encoding *before, *after;
+    const gyre_positions *old_positions, *new_positions;
+    gyre_cview in;
+    gyre_view out;
+} gyre_rerotate_args;
 /* out[b][t][h][:] = E'(p') E(p)^-1 in[b][t][h][:]: keys that `before` rotated for old_positions p become those of `after`
  * for new_positions p': another base, factor or LongRoPE list, another length, keys moved by an offset.  Factors that both
  * have cancel, so none is applied twice.  gyre_cache_shift and gyre_cache_set_encoding do it for a gyre_cache.
  * Views as in gyre_rotate.  The difference of the angles is formed in double and each key is rounded once.
  * Errors: ESHAPE (also encodings that rotate other channels), EDTYPE, EINVAL (also another layout), ERANGE, EUNSUPPORTED
  * (an encoding that does not rotate; xPos). */
-GYRE_API GYRE_MUST_CHECK gyre_status gyre_rerotate(const gyre_encoding *before, const gyre_encoding *after,
-                                                   const gyre_positions *old_positions, const gyre_positions *new_positions,
-                                                   const gyre_cview *in, const gyre_view *out, const gyre_exec *exec,
-                                                   gyre_error *err);
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_rerotate(const gyre_rerotate_args *args, const gyre_exec *exec, gyre_error *err);
 
 #ifdef __cplusplus
 }

@@ -49,11 +49,12 @@ typedef struct gyre_contextual_gradients {
     gyre_view dembeddings;            /* shaped as the embeddings, F32 or F64: added to */
 } gyre_contextual_gradients;
 
-/* out = bytes of scratch that gyre_contextual_attention (gradient 0) or gyre_contextual_gradient (gradient 1) needs; 0 =
- * invalid shapes.  Memory is not looked at, but whether there are gate_keys is.  It grows with exec->concurrency and
+/* *bytes = scratch that gyre_contextual_attention (gradient 0) or gyre_contextual_gradient (gradient 1) needs, not 0.
+ * Memory is not looked at, but whether there are gate_keys is.  It grows with exec->concurrency and
  * positions x channels; that of the gradient with keys x channels too; never with n x n.  The size for some queries, keys,
  * positions and batch rows serves every call that differs only in having fewer of them, and in a smaller exec. */
-GYRE_API size_t gyre_contextual_scratch(const gyre_contextual_args *args, int gradient, const gyre_exec *exec);
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_contextual_scratch(const gyre_contextual_args *args, int gradient,
+                                                             const gyre_exec *exec, size_t *bytes, gyre_error *err);
 
 /* out[b][m][h][:] = sum over n of softmax(s[m])[n] v[b][n][h / group][:], group = query heads / key heads.  The last query
  * of a sequence stands beside its last key; each query before it sees one key fewer than the next.
@@ -62,10 +63,10 @@ GYRE_API size_t gyre_contextual_scratch(const gyre_contextual_args *args, int gr
  * Bits: the rows of a query are the same bits however its sequence is cut into calls (whole, in pieces, token by token over
  * the keys so far), packed, padded or beside other sequences, and for any number of threads.
  * Accuracy: products and weights are of floats, positions are summed in double; out is rounded once.
- * out and lse overlap neither what is read nor each other (EINVAL).  scratch: 64-byte aligned, `bytes` long, apart from all.
+ * out and lse overlap neither what is read nor each other (EINVAL).
  * Limits: at least 1 head, at most 65536 channels, at most 2^24 positions, other extents below 2^31 (ESHAPE).
  * Errors: EINVAL, ESHAPE, EDTYPE, ENOMEM (scratch too small). */
-GYRE_API GYRE_MUST_CHECK gyre_status gyre_contextual_attention(const gyre_contextual_args *args, void *scratch, size_t bytes,
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_contextual_attention(const gyre_contextual_args *args, gyre_scratch scratch,
                                                                const gyre_exec *exec, gyre_error *err);
 
 /* gyre_contextual_attention over the keys and values of sequences[b] for batch row b.  args->k and v are ignored; k_first
@@ -75,12 +76,13 @@ GYRE_API GYRE_MUST_CHECK gyre_status gyre_contextual_attention(const gyre_contex
  * Errors: as gyre_contextual_attention; EINVAL (no such sequence, q_starts, k_starts); EUNSUPPORTED (gate_keys; a cache with
  * an encoding, because queries count positions, or with gate sums). */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_cache_contextual_attention(const gyre_cache *cache, const int64_t *sequences,
-                                                                     const gyre_contextual_args *args, void *scratch,
-                                                                     size_t bytes, const gyre_exec *exec, gyre_error *err);
-/* out = bytes of scratch for gyre_cache_contextual_attention; 0 = invalid args.  sequences NULL = any sequences, up to
+                                                                     const gyre_contextual_args *args, gyre_scratch scratch,
+                                                                     const gyre_exec *exec, gyre_error *err);
+/* *bytes = scratch for gyre_cache_contextual_attention, not 0.  sequences NULL = any sequences, up to
  * max_tokens long.  The size for some queries and tokens serves every call with fewer, and any number of batch rows. */
-GYRE_API size_t gyre_cache_contextual_scratch(const gyre_cache *cache, const int64_t *sequences,
-                                              const gyre_contextual_args *args, const gyre_exec *exec);
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_cache_contextual_scratch(const gyre_cache *cache, const int64_t *sequences,
+                                                                   const gyre_contextual_args *args, const gyre_exec *exec,
+                                                                   size_t *bytes, gyre_error *err);
 
 /* The gradients of a loss, given dout (as out) and the out and lse that gyre_contextual_attention wrote.  Gates and weights
  * are recomputed tile by tile.  At a position that is a whole number, or positions - 1, e(p) has a corner; the gradient
@@ -88,8 +90,8 @@ GYRE_API size_t gyre_cache_contextual_scratch(const gyre_cache *cache, const int
  * k, v and gate_keys may share memory; then the gradient to a shared number is the sum, which the caller adds.
  * Errors: as gyre_contextual_attention; EINVAL (no lse). */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_contextual_gradient(const gyre_contextual_args *args, const gyre_cview *dout,
-                                                              const gyre_contextual_gradients *gradients, void *scratch,
-                                                              size_t bytes, const gyre_exec *exec, gyre_error *err);
+                                                              const gyre_contextual_gradients *gradients,
+                                                              gyre_scratch scratch, const gyre_exec *exec, gyre_error *err);
 
 #ifdef __cplusplus
 }

@@ -54,9 +54,9 @@ typedef enum gyre_layer_part {
      * encoding.  Without any other part */
     GYRE_LAYER_PART_CONTEXTUAL = 32,
     /* DAPE, arXiv 2405.14722: a network adapts the biases of ALIBI, T5, KERPLE, FIRE or SANDWICH to queries and keys
-     * (gyre_adaptive_attention, its default form, slope and scale), with position.score.hidden_units hidden units, 0 = 32, at
-     * most 65536; FIRE's own networks have as many.  Its outputs have no bias, which softmax would not see.  position has no
-     * temperature.  Contexts take encodings that the part could have had.  Without any other part */
+     * (gyre_adaptive_attention, its default form, slope and scale), with position.score.hidden_units hidden units, 0 = 32,
+     * at most 65536; FIRE's own networks have as many.  Its outputs have no bias, which softmax would not see.  position
+     * has no temperature.  Contexts take encodings that the part could have had.  Without any other part */
     GYRE_LAYER_PART_ADAPTIVE = 64,
     GYRE_LAYER_PART_ADAPTIVE_CONCAT = 128, /* with ADAPTIVE: in the form A + f([A, B]) */
     GYRE_LAYER_PART_ADAPTIVE_ADD = 256     /* with ADAPTIVE: A + B + f(A + B); with a NOPE too, A + f(A) */
@@ -119,14 +119,13 @@ GYRE_API GYRE_MUST_CHECK gyre_status gyre_model_create(gyre_model **out, const g
 /* *out = the model in a Hugging Face folder (config.json; model.safetensors whole or in shards with an index: F32, F16,
  * BF16) or in a GGUF (those types, Q8_0, Q4_0, Q4_K, Q5_K, Q6_K), of a family in docs/models.md.  Files are mapped, and
  * matrices stay as they are stored: nobody may write to the files while the model lives.  Every offset and size is
- * checked; NaN and infinite weights are refused.  Errors: EIO, EFORMAT, EUNSUPPORTED, ENOMEM. */
-GYRE_API GYRE_MUST_CHECK gyre_status gyre_model_open(gyre_model **out, const char *path, gyre_error *err);
-/* gyre_model_open with positions as `profile` reads them at context_length (see gyre_reading_open); gyre_model_open uses
- * DEFAULT and 0.  With 0, dynamic NTK and LongRoPE rotate as within the trained length however much is read; vLLM and
- * llama.cpp choose LongRoPE's list for the model's longest context.  To read more, open for that length, or give contexts
- * an encoding with that context_length. */
-GYRE_API GYRE_MUST_CHECK gyre_status gyre_model_open_as(gyre_model **out, const char *path, gyre_profile profile,
-                                                        int64_t context_length, gyre_error *err);
+ * checked; NaN and infinite weights are refused.
+ * options: how positions are read (gyre_reading_open); NULL = zeros.  Without a context_length, dynamic NTK and LongRoPE end
+ * at the trained length: a context that reads more is EINVAL.  To read more, open for that length, or give contexts an
+ * encoding with that context_length.  vLLM and llama.cpp choose LongRoPE's list for the model's longest context.
+ * Errors: EIO, EFORMAT, EUNSUPPORTED, ENOMEM, EINVAL (options). */
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_model_open(gyre_model **out, const char *path, const gyre_reading_options *options,
+                                                     gyre_error *err);
 /* *out = a model to be trained, its weights floats in memory, from a folder with what gyre_model_save wrote or with a
  * llama of tied embeddings and no biases.  Errors: as gyre_model_open. */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_model_open_to_train(gyre_model **out, const char *folder, gyre_error *err);
@@ -150,6 +149,7 @@ GYRE_API GYRE_MUST_CHECK gyre_status gyre_model_position_for_length(const gyre_m
                                                                     gyre_error *err);
 /* Where a model comes from, for reports. */
 typedef struct gyre_model_source {
+    size_t size;                        /* set by GYRE_INIT */
     const char *path, *family, *format; /* family "llama", format "safetensors", "GGUF" or "memory"; path NULL = made here */
     gyre_profile profile;               /* that read its positions */
     int64_t bytes;                      /* of its files */
@@ -163,15 +163,14 @@ GYRE_API gyre_cview gyre_model_get_input_table(const gyre_model *model);
  * gyre_add_bias takes it; data NULL = the model learned none, has no such layer, or is of another format.  Valid as long as
  * the model. */
 GYRE_API gyre_cview gyre_model_get_bias_table(const gyre_model *model, int64_t layer);
-/* out[rows][heads] = what a checkpoint of another program learned for the buckets of a layer: T5, mT5, UMT5, LongT5, Switch
+/* *out = what a checkpoint of another program learned for the buckets of a layer: T5, mT5, UMT5, LongT5, Switch
  * Transformers, MPNet, and T5 in a GGUF.  Gyre need not be able to run the model.  T5 has one table for all layers of a
  * stack.  path: a folder, .safetensors or GGUF.  group: its gyre_layer_reading's name ("encoder", "decoder", "all");
- * rows and heads: config.score.buckets and config.heads of it.  A view gyre_cdense(out, GYRE_DTYPE_F32, 1, 1, rows, heads)
- * is what gyre_add_bias takes.
- * Errors: EUNSUPPORTED (no such tensor, or of a type that is not read); EFORMAT (another shape, a damaged file, a number
- * that is not finite); EINVAL (no such layer); EIO; ENOMEM. */
-GYRE_API GYRE_MUST_CHECK gyre_status gyre_checkpoint_bias(const char *path, const char *group, int64_t layer, int64_t rows,
-                                                          int64_t heads, float *out, gyre_error *err);
+ * out: dense F32 [1, 1, rows, heads], config.score.buckets and config.heads of that group: what gyre_add_bias takes.
+ * Errors: ESHAPE, EDTYPE (out); EUNSUPPORTED (no such tensor, or of a type that is not read); EFORMAT (another shape, a
+ * damaged file, a number that is not finite); EINVAL (no such layer); EIO; ENOMEM. */
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_checkpoint_bias(const char *path, const char *group, int64_t layer,
+                                                          const gyre_view *out, gyre_error *err);
 /* What a tensor of a checkpoint says about positions. */
 typedef enum gyre_stored_position_kind {
     GYRE_STORED_POSITION_FREQUENCIES, /* radians a position of each pair, [pairs]: rotary_emb.inv_freq */
@@ -201,33 +200,8 @@ typedef struct gyre_stored_positions {
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_stored_positions_open(gyre_stored_positions **out, const char *path,
                                                                 gyre_error *err);
 GYRE_API void gyre_stored_positions_free(gyre_stored_positions *positions); /* NULL is fine */
-/* What is wrong with the tensors of a checkpoint: all of it, where gyre_model_open stops at the first.  The library owns it
- * and all it points to. */
-typedef struct gyre_weight_faults {
-    const char *const *texts; /* [count] "what: why (where)": tensors with a NaN or an infinity, by name; then those of
-                               * another shape than the config asks for, missing or unknown */
-    int64_t count, in_all;    /* in_all: with those past `most` */
-    gyre_status unchecked;    /* GYRE_OK = every shape was held against the config; else why one was not */
-    const char *why;          /* the text of `unchecked`; "" = none */
-    int64_t parameters;       /* of the tensors that the config describes; 0 = it describes none */
-    int64_t vocab;            /* rows of the embedding; 0 = not found */
-} gyre_weight_faults;
-/* *out = the faults of the files that gyre_model_open_as would open; it succeeds if and only if there are none and
- * `unchecked` is GYRE_OK.  A config that Gyre does not run, or that makes no sense, is no error: numbers are looked at all
- * the same, and shapes as far as it describes them.  most: texts that are kept, at least 1.
- * Errors: EINVAL; EIO; ENOMEM; EFORMAT and EUNSUPPORTED (a config or a file of weights that cannot be read at all). */
-GYRE_API GYRE_MUST_CHECK gyre_status gyre_weight_faults_open(gyre_weight_faults **out, const char *path,
-                                                             gyre_profile profile, int64_t context_length, int64_t most,
-                                                             gyre_error *err);
-/* *out = weights that are finite and too large: their tensors, by name, with a magnitude that is infinite in f16, or whose
- * square is infinite as a float.  Masks and such that no layer reads are left out.  Of the fields only texts, count and
- * in_all are set.
- * Errors: EINVAL; EIO; ENOMEM; EFORMAT and EUNSUPPORTED (files of weights that cannot be read at all). */
-GYRE_API GYRE_MUST_CHECK gyre_status gyre_weight_doubts_open(gyre_weight_faults **out, const char *path, int64_t most,
-                                                             gyre_error *err);
-GYRE_API void gyre_weight_faults_free(gyre_weight_faults *faults); /* NULL is fine */
-/* out = its source; strings valid as long as the model. */
-GYRE_API gyre_model_source gyre_model_get_source(const gyre_model *model);
+/* *out = its source; strings valid as long as the model.  Errors: EINVAL (out without its size). */
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_model_get_source(const gyre_model *model, gyre_model_source *out);
 /* *out = FNV-1a, 64 bits, of its weight files in order of their names, which are read whole; 0 for a model made here.
  * Errors: EIO. */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_model_hash(const gyre_model *model, uint64_t *out, gyre_error *err);
@@ -286,6 +260,16 @@ GYRE_API GYRE_MUST_CHECK gyre_status gyre_context_watch(gyre_context *context, i
 GYRE_API int64_t gyre_context_bytes(const gyre_context *context);
 
 /* -- tokenizers -- */
+/* Token ids in memory, filled in by gyre_text_open and its kin, by gyre_tokenize, or by the caller (hash 0: another text
+ * goes unnoticed). */
+typedef struct gyre_text {
+    int32_t *ids;
+    int64_t count;
+    uint64_t hash; /* FNV-1a, 64 bits, of the bytes read, file after file */
+    int64_t files;
+    int64_t bytes; /* read in all; 0 = unknown (ids) */
+} gyre_text;
+
 /* Never changes; threads may share it. */
 typedef struct gyre_tokenizer gyre_tokenizer;
 typedef enum gyre_tokenizer_kind {
@@ -294,6 +278,7 @@ typedef enum gyre_tokenizer_kind {
     GYRE_TOKENIZER_PIECES      /* sentencepiece's BPE with byte fallback: llama2, mistral, gemma */
 } gyre_tokenizer_kind;
 typedef struct gyre_tokenizer_info {
+    size_t size; /* set by GYRE_INIT */
     gyre_tokenizer_kind kind;
     int64_t vocab;                    /* ids are below it */
     int32_t begin, end, unknown, pad; /* special tokens; -1 = none */
@@ -314,19 +299,20 @@ GYRE_API GYRE_MUST_CHECK gyre_status gyre_tokenizer_open(gyre_tokenizer **out, c
 /* *out = a tokenizer whose ids are bytes.  Errors: ENOMEM. */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_tokenizer_create_bytes(gyre_tokenizer **out, gyre_error *err);
 GYRE_API void gyre_tokenizer_free(gyre_tokenizer *tokenizer); /* NULL is fine */
-/* out = what it is; notes valid as long as the tokenizer. */
-GYRE_API gyre_tokenizer_info gyre_tokenizer_get_info(const gyre_tokenizer *tokenizer);
-/* *ids = the *count tokens of any bytes, text[0 .. bytes - 1]; the caller frees them.  flags: a set of gyre_tokenize_flags.
- * gyre_detokenize with the same flags returns the same bytes, except white space that a special token takes in and, with
- * SPECIAL, the begin token.
+/* *out = what it is; notes valid as long as the tokenizer.  Errors: EINVAL (out without its size). */
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_tokenizer_get_info(const gyre_tokenizer *tokenizer, gyre_tokenizer_info *out);
+/* *out = the tokens of any bytes, text[0 .. bytes - 1], and the hash and number of those.  flags: a set of
+ * gyre_tokenize_flags.  gyre_detokenize with the same flags returns the same bytes, except white space that a special token
+ * takes in and, with SPECIAL, the begin token.
  * Errors: EINVAL (a byte without a token; 2^31 - 1 bytes or more), EUNSUPPORTED (a pattern that needs too much work on this
  * text), ENOMEM. */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_tokenize(const gyre_tokenizer *tokenizer, const char *text, size_t bytes,
-                                                   unsigned flags, int32_t **ids, int64_t *count, gyre_error *err);
-/* *text = the *bytes bytes that ids stand for, then a NUL; the caller frees it.  Special tokens are left out without
- * GYRE_TOKENIZE_SPECIAL.  GYRE_TOKENIZE_INSIDE keeps the space before the first word.
+                                                   unsigned flags, gyre_text *out, gyre_error *err);
+/* *text = the *bytes bytes that tokens->ids stand for, then a NUL; the caller frees it.  Special tokens are left out without
+ * GYRE_TOKENIZE_SPECIAL.  GYRE_TOKENIZE_INSIDE keeps the space before the first word.  Of tokens only ids and count are
+ * read.
  * Errors: EINVAL (an id outside the vocabulary), ENOMEM. */
-GYRE_API GYRE_MUST_CHECK gyre_status gyre_detokenize(const gyre_tokenizer *tokenizer, const int32_t *ids, int64_t count,
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_detokenize(const gyre_tokenizer *tokenizer, const gyre_text *tokens,
                                                      unsigned flags, char **text, size_t *bytes, gyre_error *err);
 
 /* -- sampling -- */
@@ -342,15 +328,6 @@ typedef struct gyre_sampling {
 GYRE_API int32_t gyre_sample(float *logits, int64_t vocab, const gyre_sampling *sampling, uint64_t *state);
 
 /* -- texts -- */
-/* Token ids in memory, filled in by gyre_text_open and its kin or by the caller (hash 0: another text goes unnoticed). */
-typedef struct gyre_text {
-    int32_t *ids;
-    int64_t count;
-    uint64_t hash; /* FNV-1a, 64 bits, of the bytes read, file after file */
-    int64_t files;
-    int64_t bytes; /* read in all; 0 = unknown (ids) */
-} gyre_text;
-
 /* Which files to take, by the FNV-1a hash of their content: hash % 10 == 0 is held out. */
 typedef enum gyre_text_split { GYRE_TEXT_SPLIT_ALL, GYRE_TEXT_SPLIT_TRAIN, GYRE_TEXT_SPLIT_HELD_OUT } gyre_text_split;
 
@@ -371,6 +348,13 @@ GYRE_API GYRE_MUST_CHECK gyre_status gyre_text_open_ids(gyre_text *out, const ch
 GYRE_API void gyre_text_free(gyre_text *text); /* leaves it empty */
 
 /* -- perplexity and retrieval -- */
+/* Functions of the caller for a long call, both from any thread; all zeros = none. */
+typedef struct gyre_watcher {
+    void (*progress)(void *ctx, int64_t done, int64_t all); /* tokens, unless said otherwise */
+    int (*stop)(void *ctx);                                 /* asked now and then; not 0 = end with EIO, no result */
+    void *ctx;                                              /* of both */
+} gyre_watcher;
+
 /* Which predictions count, shown for windows of 8 tokens (x = scored, . = context only).
  *
  *     SLIDING, stride 2   ......xx       TRUNCATE   xxxxxxxx              LAST, stride 8   ....xxxx
@@ -388,29 +372,28 @@ typedef enum gyre_eval_protocol {
 typedef struct gyre_team {
     size_t size; /* set by GYRE_INIT */
     int64_t rank, ranks;
-    void *ctx;
     /* items[count] of `bytes` bytes each, of which this rank has made its own: on return it has all.  status: of this rank's
      * work, err says why it failed.  out = GYRE_OK, or the failure of a rank, the same on all of them, with *err. */
     gyre_status (*gather)(void *ctx, gyre_status status, void *items, int64_t count, size_t bytes, gyre_error *err);
     /* items[0][n] = the sum of the items of all ranks, added in their order, one after the other.  items[own][n]: those of
      * this rank, in order; room for one where it has none, which rank 0 does not.  status, out: as above. */
     gyre_status (*sum)(void *ctx, gyre_status status, float *items, int64_t own, int64_t n, gyre_error *err);
+    void *ctx; /* of both */
 } gyre_team;
 
 typedef struct gyre_eval_options {
-    size_t size;     /* set by GYRE_INIT */
-    int64_t context; /* tokens of a window; needed */
-    int64_t stride;  /* 0 = context / 2 */
-    int64_t windows; /* at most, spread evenly over the text; 0 = all */
+    size_t size;                   /* set by GYRE_INIT */
+    const gyre_encoding *encoding; /* in place of the model's own; NULL = that */
+    int64_t context;               /* tokens of a window; needed */
+    int64_t stride;                /* 0 = context / 2 */
+    int64_t windows;               /* at most, spread evenly over the text; 0 = all */
     gyre_eval_protocol protocol;
     const int64_t *starts;  /* [windows] where each window begins, in place of every stride; NULL = none */
     double *by_position;    /* [buckets] mean nats per token by position in the window, all predictions; NULL = not wanted */
     int64_t buckets;        /* equal parts of the context */
     double *by_window;      /* [windows read] mean nats per scored prediction; NULL = not wanted */
     gyre_dtype cache_dtype; /* of keys and values: F32, F16, BF16 or Q8 */
-    void (*progress)(void *ctx, int64_t done, int64_t all); /* tokens, from any thread; NULL = none */
-    void *progress_ctx;                                     /* of both */
-    int (*stop)(void *ctx);       /* asked now and then, from any thread; not 0 = end with EIO, no result; NULL = none */
+    gyre_watcher watcher;
     const gyre_team *team;        /* processes that share the windows; NULL = this one reads all */
     const unsigned char *counted; /* [text.count] of the predictions that the protocol scores, only those of tokens with a 1
                                    * count, at least one in each window; NULL = all */
@@ -419,15 +402,15 @@ typedef struct gyre_eval_result {
     double nats; /* per token: perplexity is exp(nats), bits per token nats / ln 2 */
     int64_t windows, scored;
 } gyre_eval_result;
-/* *out = how well the model predicts the text under `encoding` (NULL = its own).  Windows are read in parallel, 512
+/* *out = how well the model predicts the text.  Windows are read in parallel, 512
  * tokens at a time, with ORDER_FIXED; the result does not depend on the number of threads.  Under LENGTH_POLICY_PREFIX each
  * read has its own length in use, as in an engine that generates: tokens before the first scored one at once, then 64 at a
  * time; passkeys too.
  * Errors: EINVAL (a text shorter than context + 1), EIO (stopped), EFORMAT (a perplexity that is infinite; the text names
  * the window), those of gyre_context_forward. */
-GYRE_API GYRE_MUST_CHECK gyre_status gyre_evaluate(const gyre_model *model, const gyre_encoding *encoding,
-                                                   const gyre_text *text, const gyre_eval_options *options,
-                                                   gyre_eval_result *out, const gyre_exec *exec, gyre_error *err);
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_evaluate(const gyre_model *model, const gyre_text *text,
+                                                   const gyre_eval_options *options, gyre_eval_result *out,
+                                                   const gyre_exec *exec, gyre_error *err);
 
 /* Passkeys over byte tokens.  Each key is MARK d d d d END, with a marker of its own that no UTF-8 text contains:
  *
@@ -435,16 +418,15 @@ GYRE_API GYRE_MUST_CHECK gyre_status gyre_evaluate(const gyre_model *model, cons
  *
  * All four digits of an answer must be the likeliest next bytes, given the right ones before. */
 typedef struct gyre_passkey_options {
-    size_t size;     /* set by GYRE_INIT */
-    int64_t context; /* bytes of a window; needed */
-    int64_t trials;  /* keys asked for, at least, in windows of at most 2^32 bytes together; 0 = 104 */
-    int64_t keys;    /* in a window, at most GYRE_PASSKEY_KEYS; 0 = all of them */
+    size_t size;                   /* set by GYRE_INIT */
+    const gyre_encoding *encoding; /* in place of the model's own; NULL = that */
+    int64_t context;               /* bytes of a window; needed */
+    int64_t trials;                /* keys asked for, at least, in windows of at most 2^32 bytes together; 0 = 104 */
+    int64_t keys;                  /* in a window, at most GYRE_PASSKEY_KEYS; 0 = all of them */
     uint64_t seed;
-    void (*progress)(void *ctx, int64_t done, int64_t all); /* tokens, from any thread; NULL = none */
-    void *progress_ctx;                                     /* of both */
-    int (*stop)(void *ctx); /* asked now and then, from any thread; not 0 = end with EIO, no result; NULL = none */
-    const gyre_team *team;  /* processes that share the windows; NULL = this one reads all */
-    int64_t *by_window;     /* [windows read, at most `trials`] right answers of each; NULL = not wanted */
+    gyre_watcher watcher;
+    const gyre_team *team; /* processes that share the windows; NULL = this one reads all */
+    int64_t *by_window;    /* [windows read, at most `trials`] right answers of each; NULL = not wanted */
 } gyre_passkey_options;
 enum {
     GYRE_PASSKEY_KEYS = 8,
@@ -454,17 +436,11 @@ enum {
 typedef struct gyre_passkey_result {
     int64_t trials, right, windows;
 } gyre_passkey_result;
-/* *out = answers that are right under `encoding` (NULL = the model's own).
+/* *out = answers that are right.
  * Errors: EINVAL, EIO (stopped), EUNSUPPORTED (a vocabulary without bytes), those of gyre_context_forward. */
-GYRE_API GYRE_MUST_CHECK gyre_status gyre_passkey(const gyre_model *model, const gyre_encoding *encoding,
-                                                  const gyre_text *text, const gyre_passkey_options *options,
-                                                  gyre_passkey_result *out, const gyre_exec *exec, gyre_error *err);
-/* out[0 .. length - 1] = a window of text from a random place, `keys` keys hidden and asked for.  asked[i] (or NULL) = 1 if
- * out[i] is a digit asked for.  state: of the generator, advanced.  The text has at least `length` ids (not checked); keys
- * that do not fit are left out. */
-GYRE_API void gyre_passkey_window(const gyre_text *text, int64_t keys, int64_t length, uint64_t *state, int32_t *out,
-                                  unsigned char *asked);
-
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_passkey(const gyre_model *model, const gyre_text *text,
+                                                  const gyre_passkey_options *options, gyre_passkey_result *out,
+                                                  const gyre_exec *exec, gyre_error *err);
 /* Copying over byte tokens.  Segments of 8 random printable bytes stand in the text, one in each of as many equal parts, and
  * come again at the end in another order; no byte stands in two of them:
  *
@@ -474,44 +450,35 @@ enum {
     GYRE_COPYING_LENGTH = 8, /* bytes of a segment */
     GYRE_COPYING_GIVEN = 2   /* the first bytes of a copy, which say which one it is and are not asked for */
 };
-/* *out = the bytes asked for (trials) and those that were the likeliest (right) under `encoding` (NULL = the model's own).
+/* *out = the bytes asked for (trials) and those that were the likeliest (right).
  * options: of passkeys, where trials = segments, at least (0 = 104), and keys = segments in a window (0 = 4, at most 8).
  * Errors: those of gyre_passkey. */
-GYRE_API GYRE_MUST_CHECK gyre_status gyre_copying(const gyre_model *model, const gyre_encoding *encoding,
-                                                  const gyre_text *text, const gyre_passkey_options *options,
-                                                  gyre_passkey_result *out, const gyre_exec *exec, gyre_error *err);
-/* out[0 .. length - 1] = a window of text from a random place, with `segments` segments and their copies.  asked[i] (or
- * NULL) = 1 if out[i] is asked for.  state: of the generator, advanced.  The text has at least `length` ids (not checked);
- * segments that do not fit are left out. */
-GYRE_API void gyre_copying_window(const gyre_text *text, int64_t segments, int64_t length, uint64_t *state, int32_t *out,
-                                  unsigned char *asked);
-
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_copying(const gyre_model *model, const gyre_text *text,
+                                                  const gyre_passkey_options *options, gyre_passkey_result *out,
+                                                  const gyre_exec *exec, gyre_error *err);
 /* -- formats -- */
 typedef enum gyre_model_format { GYRE_MODEL_FORMAT_SAFETENSORS, GYRE_MODEL_FORMAT_GGUF } gyre_model_format;
 typedef struct gyre_convert_options {
     size_t size; /* set by GYRE_INIT */
     gyre_model_format format;
-    int has_dtype;    /* 1 = matrices become `dtype`; 0 = they keep theirs (quantized ones become F16 in safetensors) */
-    gyre_dtype dtype; /* F32, F16, BF16; in a GGUF also Q8 (Q8_0) */
-    int has_layout;   /* 1 = the result pairs channels as `layout`; 0 = as readers of its format expect */
-    gyre_layout layout;
-    int has_source_layout; /* 1 = the source pairs channels as `source_layout`, whatever its files say */
-    gyre_layout source_layout;
-    void (*progress)(void *ctx, int64_t done, int64_t all); /* bytes; NULL = none */
-    int (*stop)(void *ctx);                                 /* asked now and then; not 0 = end with EIO, nothing written */
-    void *progress_ctx;                                     /* of both */
-    void (*lost)(void *ctx, const char *what); /* told of what the target cannot say and goes without; NULL = EUNSUPPORTED */
-    void *lost_ctx;
+    const gyre_dtype *dtype;   /* what matrices become: F32, F16, BF16; in a GGUF also Q8 (Q8_0).  NULL = they keep theirs
+                                * (quantized ones become F16 in safetensors) */
+    const gyre_layout *layout; /* how the result pairs channels.  NULL = as readers of its format expect */
+    const gyre_layout *source_layout;          /* how the source pairs them, whatever its files say.  NULL = as they say */
+    gyre_watcher watcher;                      /* counts bytes; stopped: nothing is written */
+    void (*lost)(void *ctx, const char *what); /* called with what the target cannot say and goes without; NULL =
+                                                * EUNSUPPORTED */
+    void *ctx;                                 /* of lost */
     int64_t
         *written; /* set to the bytes of the GGUF, or of the folder's weights, as this call wrote it; NULL = not wanted */
 } gyre_convert_options;
 /* Writes the model at `path` (a folder, a GGUF, or a folder with a checkpoint of llama2.c) to `target`, a folder of
  * safetensors or a GGUF, with config and tokenizer.  It appears whole or not at all.  Rows of query and key are permuted
- * head by head if the layout changes.  options NULL = zeros.  Losses, of which `lost` is told once each before the target
- * is there: a window shorter than the model's length; merges that scores cannot stand for, or scores that merges cannot;
- * spaces that an added token takes with it, and an order in which added tokens are searched for; what a decoder, a template
- * of the post-processor, dropout or a model without byte fallback do otherwise than readers of the target.  What else the
- * target cannot express is an error.
+ * head by head if the layout changes.  options NULL = zeros.  Losses, with each of which `lost` is called once before the
+ * target is there: a window shorter than the model's length; merges that scores cannot stand for, or scores that merges
+ * cannot; spaces that an added token takes with it, and an order in which added tokens are searched for; what a decoder, a
+ * template of the post-processor, dropout or a model without byte fallback do otherwise than readers of the target.  What
+ * else the target cannot express is an error.
  * Errors: those of gyre_model_open; EIO (also if a file of the model is written to meanwhile); EUNSUPPORTED (the target
  * cannot express something, named); EINVAL (target holds something else). */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_convert(const char *path, const char *target, const gyre_convert_options *options,

@@ -64,8 +64,7 @@ typedef struct gyre_layer_reading {
     int64_t window;            /* keys that a query sees, itself among them; 0 = all */
     const gyre_reading_field *fields;
     int64_t fields_count;
-    int64_t reserved[4];
-    gyre_config config; /* for gyre_encoding_create; its arrays live as long as the reading.  Last: it may grow */
+    gyre_config config; /* for gyre_encoding_create; its arrays live as long as the reading */
 } gyre_layer_reading;
 
 /* A file, read.  Never changes; threads may share it.  The library owns it and all it points to. */
@@ -82,19 +81,26 @@ typedef struct gyre_reading {
 } gyre_reading;
 
 /* -- reading and writing -- */
-/* *out = the positions that a config.json, a folder with one, or a GGUF describes, as `profile` reads them.
- * context_length: in use, for programs and scalings that depend on it; it becomes config.context_length.  vLLM and
- * llama.cpp choose once, so for them it is the length their engine was started with.  0 = none.
+/* How a file is read.  NULL in a call = zeros. */
+typedef struct gyre_reading_options {
+    size_t size; /* set by GYRE_INIT */
+    gyre_profile profile;
+    int64_t context_length; /* in use, for programs and scalings that depend on it; it becomes config.context_length.  vLLM
+                             * and llama.cpp choose once, so for them it is the length their engine was started with.
+                             * 0 = none */
+    const char *name;       /* gyre_reading_parse: for messages; NULL = "memory" */
+} gyre_reading_options;
+/* *out = the positions that a config.json, a folder with one, or a GGUF describes, as the profile reads them.
  * Of a GGUF only the metadata and the small tensors of the rotation are touched, through a mapping.  An unknown model_type
  * with any key of a rotation is read as a llama, with a warning, and so is a GGUF that ends within the data of its tensors.
  * err->offset = the key at fault.
  * Errors: EIO; EFORMAT (another format; a key is missing or makes no sense); EUNSUPPORTED (the program cannot run this
  * model or scaling); EINVAL (context_length below 0, no such profile); ENOMEM. */
-GYRE_API GYRE_MUST_CHECK gyre_status gyre_reading_open(gyre_reading **out, const char *path, gyre_profile profile,
-                                                       int64_t context_length, gyre_error *err);
-/* gyre_reading_open for `size` bytes in memory, which are not needed afterwards.  name: for messages; NULL = "memory". */
-GYRE_API GYRE_MUST_CHECK gyre_status gyre_reading_parse(gyre_reading **out, const void *bytes, size_t size, const char *name,
-                                                        gyre_profile profile, int64_t context_length, gyre_error *err);
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_reading_open(gyre_reading **out, const char *path,
+                                                       const gyre_reading_options *options, gyre_error *err);
+/* gyre_reading_open for `size` bytes in memory, which are not needed afterwards. */
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_reading_parse(gyre_reading **out, const void *bytes, size_t size,
+                                                        const gyre_reading_options *options, gyre_error *err);
 GYRE_API void gyre_reading_free(gyre_reading *reading); /* NULL is fine */
 
 /* Writes a changed copy of the config.json or GGUF at `path` (or of the config.json in that folder) to `target`: its

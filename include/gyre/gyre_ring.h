@@ -37,7 +37,6 @@ enum { GYRE_TRANSPORT_CHANNELS = 2 };
 typedef struct gyre_transport {
     size_t size; /* set by GYRE_INIT */
     int64_t rank, ranks;
-    void *ctx;
     /* Begins an exchange and returns at once.  `to` and `from` begin theirs, if bytes go there or come from there. */
     gyre_status (*begin)(void *ctx, int channel, const gyre_exchange *exchange);
     /* Returns when the exchange of the channel is done. */
@@ -45,6 +44,7 @@ typedef struct gyre_transport {
     /* Moves the exchange of the channel on without waiting.  *done = 1: its wait would return at once.  Called often while
      * parts are computed.  NULL = the transport moves them by itself. */
     gyre_status (*progress)(void *ctx, int channel, int *done);
+    void *ctx;      /* of the three */
     double timeout; /* seconds after which a wait fails; 0 = it never does */
 } gyre_transport;
 
@@ -104,11 +104,13 @@ typedef struct gyre_ring_args {
     size_t scratch_bytes;
 } gyre_ring_args;
 
-/* out = bytes of scratch for gyre_ring_attention (gradient 0) or gyre_ring_attention_gradient (gradient 1); 0 = invalid
- * arguments.  KEYS: three blocks of keys and values of a piece, the states of the rows (gradient 0) or three blocks of
- * gradients in float, and what one part needs; cut as scratch_bytes says.  GATHER: all keys and values, and for the gradient
- * theirs in float.  No memory is looked at but that of the shards. */
-GYRE_API size_t gyre_ring_scratch(const gyre_ring_args *args, int gradient, const gyre_exec *exec);
+/* *bytes = scratch for gyre_ring_attention (gradient 0) or gyre_ring_attention_gradient (gradient 1), not 0.  KEYS: three
+ * blocks of keys and values of a piece, the states of the rows (gradient 0) or three blocks of gradients in float, and what
+ * one part needs; cut as scratch_bytes says.  GATHER: all keys and values, and for the gradient theirs in float.  No memory
+ * is looked at but that of the shards.
+ * Errors: those of the call in shapes and numbers. */
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_ring_scratch(const gyre_ring_args *args, int gradient, const gyre_exec *exec,
+                                                       size_t *bytes, gyre_error *err);
 
 /* What a rank would do. */
 typedef struct gyre_ring_plan {
@@ -124,15 +126,15 @@ GYRE_API GYRE_MUST_CHECK gyre_status gyre_ring_get_plan(const gyre_ring_args *ar
  * ranks; docs/sharding.md says how near they are to those of one machine.  A rank checks all its parts before it sends any
  * of them.  After an error of the transport its memory and the scratch may still be in use by it.
  * Errors: those of gyre_attention and of the transport. */
-GYRE_API GYRE_MUST_CHECK gyre_status gyre_ring_attention(const gyre_ring_args *args, void *scratch, size_t bytes,
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_ring_attention(const gyre_ring_args *args, gyre_scratch scratch,
                                                          const gyre_exec *exec, gyre_error *err);
-/* dqkv, gradients: as gyre_attention_gradient, of this rank's tokens; dqkv are F32 and overwritten.  out, and lse in F64,
- * are those that gyre_ring_attention wrote.  gradients get the part of this rank's queries: their sum over the ranks is that
- * of the whole.  Errors: those of gyre_attention_gradient and of the transport. */
-GYRE_API GYRE_MUST_CHECK gyre_status gyre_ring_attention_gradient(const gyre_ring_args *args, const gyre_cview *dout,
-                                                                  const gyre_view dqkv[3],
-                                                                  const gyre_table_gradients *gradients, void *scratch,
-                                                                  size_t bytes, const gyre_exec *exec, gyre_error *err);
+/* gradients: as gyre_attention_gradient, of this rank's tokens; dq, dk and dv are F32 and overwritten; accumulate is
+ * ignored.  out, and lse in F64, are those that gyre_ring_attention wrote.  Tables get the part of this rank's queries:
+ * their sum over the ranks is that of the whole.  Errors: those of gyre_attention_gradient and of the transport. */
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_ring_attention_gradient(const gyre_ring_args *args,
+                                                                  const gyre_attention_gradients *gradients,
+                                                                  gyre_scratch scratch, const gyre_exec *exec,
+                                                                  gyre_error *err);
 
 /* -- decoding over a cache that is dealt out -- */
 
@@ -147,11 +149,12 @@ typedef struct gyre_ring_merge_args {
     int agreed;                   /* as in gyre_ring_args */
     gyre_ring_timeline *timeline; /* as in gyre_ring_args */
 } gyre_ring_merge_args;
-/* out = bytes of scratch: a state of each rank; 0 = invalid arguments. */
-GYRE_API size_t gyre_ring_merge_scratch(const gyre_ring_merge_args *args);
+/* *bytes = scratch for gyre_ring_merge: a state of each rank; not 0.  Errors: those of the call in shapes. */
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_ring_merge_scratch(const gyre_ring_merge_args *args, size_t *bytes,
+                                                             gyre_error *err);
 /* out, lse = rows over the keys of all ranks, added in the order of ranks: the same bits on every rank.
  * Errors: those of gyre_attention_merge and of the transport. */
-GYRE_API GYRE_MUST_CHECK gyre_status gyre_ring_merge(const gyre_ring_merge_args *args, void *scratch, size_t bytes,
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_ring_merge(const gyre_ring_merge_args *args, gyre_scratch scratch,
                                                      const gyre_exec *exec, gyre_error *err);
 
 #ifdef __cplusplus

@@ -35,8 +35,7 @@ typedef struct gyre_train_options {
     double clip;               /* the gradient's norm is clipped to it; 0 = never */
     double retrieval_fraction; /* of sequences, half with passkeys, half with copies; the others are plain text */
     uint64_t seed;             /* of the weights and of the sequences */
-    gyre_task task;      /* other than TEXT: text may be NULL, retrieval_fraction is ignored, vocab is the task's or more */
-    int64_t reserved[4]; /* 0; for fields to come */
+    gyre_task task; /* other than TEXT: text may be NULL, retrieval_fraction is ignored, vocab is the task's or more */
     gyre_model_config model; /* its size may be 0; its position.trained_length is the caller's */
 } gyre_train_options;
 /* Sets fields that are zero to the recipe of the bundled models: warm-up 100, final_fraction 0.1, weight_decay 0.1, clip
@@ -82,44 +81,29 @@ GYRE_API const gyre_train_options *gyre_trainer_get_options(const gyre_trainer *
 /* out = the model being trained; valid as long as the trainer. */
 GYRE_API const gyre_model *gyre_trainer_get_model(const gyre_trainer *trainer);
 
-/* out = floating-point operations of one trained token, by the usual count: 6 per weight, without position tables (no token
- * multiplies all of them), and 12 x layers x heads x head_dim x context for attention, as if nothing were masked. */
-GYRE_API double gyre_train_flops(const gyre_model_config *model, int64_t context);
-
-/* out[0 .. length - 1] = sequence `index` of step `step`: plain text, text with passkeys or copies, or a task's (text may
- * be NULL, else it has at least `length` ids).  weights[i] = weight of predicting out[i] in the loss: 0 for random
- * symbols, 1 for text and what a task determines, 3 for what stands before in the sequence. */
-GYRE_API void gyre_train_sequence(const gyre_text *text, const gyre_train_options *options, int64_t step, int64_t index,
-                                  int64_t length, int32_t *out, float *weights);
-
 /* -- tasks -- */
 /* The last tokens of a copy task that are asked for; its distance is the length less these. */
 enum { GYRE_TASK_COPY_SPAN = 8 };
 
 /* out = symbols of a task, its start symbol included; 0 for TEXT or no task. */
 GYRE_API int64_t gyre_task_vocab(gyre_task task);
-/* out[0 .. length] = the start symbol and `length` more.  weights[i] (or NULL) = 1 if the symbols before determine out[i],
- * else 0.  distance: of COPY, 1 .. length; other tasks ignore it.  state: of the generator, advanced.  TEXT does nothing. */
-GYRE_API void gyre_task_sequence(gyre_task task, int64_t length, int64_t distance, uint64_t *state, int32_t *out,
-                                 float *weights);
-
 typedef struct gyre_task_options {
     size_t size;       /* set by GYRE_INIT */
     gyre_task task;    /* needed */
     int64_t length;    /* tokens of each sequence; 0 = 64.  COPY: its distance is length - GYRE_TASK_COPY_SPAN */
     int64_t sequences; /* 0 = 1000 */
     uint64_t seed;
-    void (*progress)(void *ctx, int64_t done, int64_t all); /* tokens, from any thread; NULL = none */
-    void *progress_ctx;
+    const gyre_encoding *encoding; /* in place of the model's own; NULL = that */
+    gyre_watcher watcher;
     const gyre_team *team; /* processes that share the sequences; NULL = this one reads all */
 } gyre_task_options;
 /* For each distance i from the start, i < length: asked[i] = determined tokens with i symbols between them and the start,
- * right[i] = how many of them were the model's likeliest, given the right ones before.  encoding: NULL = the model's own.
+ * right[i] = how many of them were the model's likeliest, given the right ones before.
  * Errors: EINVAL (no task, too small a vocabulary, a length outside 16 .. 2^24, no sequences), ENOMEM, those of
  * gyre_context_forward. */
-GYRE_API GYRE_MUST_CHECK gyre_status gyre_task_measure(const gyre_model *model, const gyre_encoding *encoding,
-                                                       const gyre_task_options *options, int64_t *right, int64_t *asked,
-                                                       const gyre_exec *exec, gyre_error *err);
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_task_measure(const gyre_model *model, const gyre_task_options *options,
+                                                       int64_t *right, int64_t *asked, const gyre_exec *exec,
+                                                       gyre_error *err);
 
 #ifdef __cplusplus
 }

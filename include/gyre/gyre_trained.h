@@ -41,17 +41,23 @@ typedef struct gyre_trained_gradients {
  * allowed, other overlap is not.  Positions: axis a at data[... + a * stride_axis]; with data NULL all axes are base + t.
  * An angle is off by up to 2^-52 times the sum of the magnitudes of its products.
  * Errors: EINVAL (also a frequency or phase that is not finite), ESHAPE, EDTYPE, ERANGE (past 2^31). */
-GYRE_API GYRE_MUST_CHECK gyre_status gyre_trained_rotate(const gyre_trained_rotation *rotation, gyre_direction direction,
-                                                         const gyre_positions *positions, const gyre_cview *in,
-                                                         const gyre_view *out, const gyre_exec *exec, gyre_error *err);
-/* gradients->frequencies and ->phases += those of a loss, given `rotated`, which gyre_trained_rotate wrote FORWARD, and
- * dout, its gradient: m_a (dout rotated back by a right angle) . rotated, summed over batch, tokens, and heads that share
- * them, in that order.  rotated and dout: views shaped alike, each F32, F16, BF16 or F64.  Queries and keys are two calls.
- * gradients may not overlap what is read.
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_trained_rotate(const gyre_trained_rotation *rotation, const gyre_rotate_args *args,
+                                                         const gyre_exec *exec, gyre_error *err);
+/* Of the gradients to what these rotations train. */
+typedef struct gyre_rotate_gradient_args {
+    size_t size; /* set by GYRE_INIT */
+    const gyre_positions *positions;
+    gyre_cview in;   /* what was rotated; gyre_trained_rotate_gradient: the result of FORWARD */
+    gyre_cview dout; /* of the loss to the result of FORWARD */
+    gyre_view din;   /* gyre_polar_rotate_gradient: of the loss to `in`, overwritten; data NULL = not wanted */
+} gyre_rotate_gradient_args;
+/* gradients->frequencies and ->phases += those of a loss, given `in`, which gyre_trained_rotate wrote FORWARD, and dout:
+ * m_a (dout rotated back by a right angle) . in, summed over batch, tokens, and heads that share them, in that order.  in
+ * and dout: views shaped alike, each F32, F16, BF16 or F64.  Queries and keys are two calls. gradients may not overlap what
+ * is read.
  * Errors: as gyre_trained_rotate. */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_trained_rotate_gradient(const gyre_trained_rotation *rotation,
-                                                                  const gyre_positions *positions, const gyre_cview *rotated,
-                                                                  const gyre_cview *dout,
+                                                                  const gyre_rotate_gradient_args *args,
                                                                   const gyre_trained_gradients *gradients,
                                                                   const gyre_exec *exec, gyre_error *err);
 
@@ -65,18 +71,17 @@ GYRE_API GYRE_MUST_CHECK gyre_status gyre_trained_rotate_gradient(const gyre_tra
  * + phases[i]).  PoPE has phases for keys alone and frequencies base^(-i / channels): those of RoPE with twice the channels,
  * under any scaling (gyre_encoding_frequencies).  rotation: as above; as many pairs as `in` has channels; first_channel 0.
  * in [batch, token, head, channels]; out [batch, token, head, 2 channels]: each F32, F16, BF16 or F64.  No overlap (EINVAL).
+ * args->direction: FORWARD (else EUNSUPPORTED).
  * softplus(x) is ln(1 + e^x).  (PyTorch's is x above 20, which is 2e-9 less.)  Attention over out needs a scale of
  * 1 / sqrt(channels), because its default counts 2 channels.
  * Errors: EINVAL, ESHAPE, EDTYPE, ERANGE. */
-GYRE_API GYRE_MUST_CHECK gyre_status gyre_polar_rotate(const gyre_trained_rotation *rotation,
-                                                       const gyre_positions *positions, const gyre_cview *in,
-                                                       const gyre_view *out, const gyre_exec *exec, gyre_error *err);
-/* din = gradient to `in`, given dout, shaped as out (overwritten; data NULL = not wanted); gradients += those to frequencies
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_polar_rotate(const gyre_trained_rotation *rotation, const gyre_rotate_args *args,
+                                                       const gyre_exec *exec, gyre_error *err);
+/* din = gradient to `in`, given dout, shaped as out; gradients += those to frequencies
  * and phases (NULL = not wanted); a phase outside its bounds gets none.  Each view F32, F16, BF16 or F64.  No overlap.
  * Errors: as gyre_polar_rotate. */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_polar_rotate_gradient(const gyre_trained_rotation *rotation,
-                                                                const gyre_positions *positions, const gyre_cview *in,
-                                                                const gyre_cview *dout, const gyre_view *din,
+                                                                const gyre_rotate_gradient_args *args,
                                                                 const gyre_trained_gradients *gradients,
                                                                 const gyre_exec *exec, gyre_error *err);
 
@@ -116,15 +121,13 @@ typedef struct gyre_fourier_gradients {
  * Views [batch, token, head, channel] of one type: F32, F16, BF16 or F64.  in == out with equal strides is allowed, other
  * overlap is not.  One axis.  Angles are those of the given frequencies to the last bits of double, at positions up to 2^31.
  * Errors: EINVAL (also a number that is not finite), ESHAPE, EDTYPE, ERANGE (past 2^31). */
-GYRE_API GYRE_MUST_CHECK gyre_status gyre_fourier_rotate(const gyre_fourier_rotation *rotation, gyre_direction direction,
-                                                         const gyre_positions *positions, const gyre_cview *in,
-                                                         const gyre_view *out, const gyre_exec *exec, gyre_error *err);
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_fourier_rotate(const gyre_fourier_rotation *rotation, const gyre_rotate_args *args,
+                                                         const gyre_exec *exec, gyre_error *err);
 /* gradients += those of a loss, given `in` of gyre_fourier_rotate FORWARD and dout, the gradient to its out, shaped alike;
  * each F32, F16, BF16 or F64.  Summed over batch, tokens, and heads that share them, in that order.  Queries and keys are
  * two calls.  gradients may not overlap what is read.  Errors: as gyre_fourier_rotate. */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_fourier_rotate_gradient(const gyre_fourier_rotation *rotation,
-                                                                  const gyre_positions *positions, const gyre_cview *in,
-                                                                  const gyre_cview *dout,
+                                                                  const gyre_rotate_gradient_args *args,
                                                                   const gyre_fourier_gradients *gradients,
                                                                   const gyre_exec *exec, gyre_error *err);
 

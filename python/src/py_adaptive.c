@@ -203,7 +203,7 @@ PyObject *gyre_py_adaptive_attention(PyObject *self, PyObject *const *args, Py_s
         gyre_error err = {0};
         gyre_status status;
         Py_BEGIN_ALLOW_THREADS
-        status = gyre_adaptive_attention(&c.args, scratch, bytes, gyre_py_exec(&threads), &err);
+        status = gyre_adaptive_attention(&c.args, (gyre_scratch){scratch, bytes}, gyre_py_exec(&threads), &err);
         Py_END_ALLOW_THREADS
         finished = status == GYRE_OK ? gyre_py_tiled_finish_out(&c.tiled, wants_lse) : gyre_py_raise(status, &err);
     }
@@ -219,11 +219,11 @@ static gyre_status read_last(const gyre_cache *cache, int64_t sequence, int64_t 
                              gyre_error *err) {
     const int64_t tokens = gyre_cache_tokens(cache, sequence), before = end < queries ? queries - end : 0;
     int64_t first = 0;
-    gyre_status status = tokens > 0 ? gyre_cache_positions(cache, sequence, 0, 1, 0, &first, err) : GYRE_OK;
+    gyre_status status = tokens > 0 ? gyre_cache_positions(cache, (gyre_cache_range){sequence, 0, 1}, 0, &first, err) : GYRE_OK;
     for (int64_t i = 0; i < before; i++)
         out[i] = first - (before - i);
     if (!status)
-        status = gyre_cache_positions(cache, sequence, end - queries + before, queries - before, 0, out + before, err);
+        status = gyre_cache_positions(cache, (gyre_cache_range){sequence, end - queries + before, queries - before}, 0, out + before, err);
     return status;
 }
 
@@ -261,7 +261,7 @@ static gyre_status attend_cached(const gyre_cache *cache, const int64_t *sequenc
     if (status != GYRE_OK) return status;
     const size_t bytes = gyre_cache_adaptive_scratch(cache, sequences, args, exec);
     void *scratch = gyre_py_tiled_memory(&c->call.tiled, bytes);
-    return scratch ? gyre_cache_adaptive_attention(cache, sequences, args, scratch, bytes, exec, err) : GYRE_ENOMEM;
+    return scratch ? gyre_cache_adaptive_attention(cache, sequences, args, (gyre_scratch){scratch, bytes}, exec, err) : GYRE_ENOMEM;
 }
 
 PyObject *gyre_py_cache_adaptive_attention(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *keywords) {
@@ -367,7 +367,7 @@ PyObject *gyre_py_adaptive_gradient(PyObject *self, PyObject *const *args, Py_ss
         gyre_error err = {0};
         gyre_status status;
         Py_BEGIN_ALLOW_THREADS
-        status = gyre_adaptive_gradient(&c.args, &dout, &c.to, scratch, bytes, gyre_py_exec(&threads), &err);
+        status = gyre_adaptive_gradient(&c.args, &dout, &c.to, (gyre_scratch){scratch, bytes}, gyre_py_exec(&threads), &err);
         Py_END_ALLOW_THREADS
         finished = status == GYRE_OK ? finish_gradients(&c) : gyre_py_raise(status, &err);
     }

@@ -26,7 +26,7 @@ PyObject *gyre_py_attention(PyObject *self, PyObject *const *args, Py_ssize_t co
         gyre_error err = {0};
         gyre_status status;
         Py_BEGIN_ALLOW_THREADS
-        status = gyre_attention(&c.args, c.scratch, c.scratch_bytes, gyre_py_exec(&threads), &err);
+        status = gyre_attention(&c.args, (gyre_scratch){c.scratch, c.scratch_bytes}, gyre_py_exec(&threads), &err);
         Py_END_ALLOW_THREADS
         finished = status == GYRE_OK ? gyre_py_attention_results_finish(&results) : gyre_py_raise(status, &err);
     }
@@ -172,8 +172,7 @@ PyObject *gyre_py_attention_gradient(PyObject *self, PyObject *const *args, Py_s
         gyre_error err = {0};
         gyre_status status;
         Py_BEGIN_ALLOW_THREADS
-        status = gyre_attention_gradient(&c->args, &g.dout_view, g.views, &g.tables.views, c->scratch, c->scratch_bytes,
-                                         gyre_py_exec(&threads), &err);
+        status = gyre_attention_gradient(&c->args, GYRE_ARGS(gyre_attention_gradients, .dout = g.dout_view, .dq = g.views[0], .dk = g.views[1], .dv = g.views[2], .tables = &g.tables.views), (gyre_scratch){c->scratch, c->scratch_bytes}, gyre_py_exec(&threads), &err);
         Py_END_ALLOW_THREADS
         finished = status == GYRE_OK ? finish_gradient(&g) : gyre_py_raise(status, &err);
     }

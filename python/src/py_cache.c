@@ -132,7 +132,7 @@ static gyre_status next_position(const gyre_cache *cache, int64_t sequence, int6
     const int64_t tokens = gyre_cache_tokens(cache, sequence);
     *next = 0;
     if (tokens <= 0) return GYRE_OK;
-    const gyre_status status = gyre_cache_positions(cache, sequence, tokens - 1, 1, 0, next, err);
+    const gyre_status status = gyre_cache_positions(cache, (gyre_cache_range){sequence, tokens - 1, 1}, 0, next, err);
     *next += 1;
     return status;
 }
@@ -207,9 +207,9 @@ static gyre_status append_rows(cache_object *self, const append_call *c, const g
     if (c->has_v) args.v = gyre_py_const(&c->v_view);
     args.positions = c->positions;
     const gyre_cview *v = c->has_v ? &args.v : NULL;
-    if (!c->gate_sums.object) return gyre_cache_append(self->cache, c->sequence, &args.k, v, &c->positions, exec, err);
+    if (!c->gate_sums.object) return gyre_cache_append(self->cache, GYRE_ARGS(gyre_cache_append_args, .sequence = c->sequence, .k = args.k, .v = *v, .positions = &c->positions), exec, err);
     args.gate_sums = gyre_py_const(&c->gate_view);
-    return gyre_cache_append_gated(self->cache, &args, exec, err);
+    return gyre_cache_append(self->cache, &args, exec, err);
 }
 
 static PyObject *cache_append(PyObject *object, PyObject *const *args, Py_ssize_t count, PyObject *keywords) {
@@ -323,7 +323,7 @@ static gyre_status attend(const gyre_cache *cache, const int64_t *sequences, voi
     const size_t bytes = gyre_cache_attention_scratch(cache, sequences, &c->args, exec);
     c->scratch_bytes = bytes;
     c->scratch = bytes < SIZE_MAX / 2 ? aligned_alloc(64, (bytes + 127) / 64 * 64) : NULL;
-    return c->scratch ? gyre_cache_attention(cache, sequences, &c->args, c->scratch, bytes, exec, err) : GYRE_ENOMEM;
+    return c->scratch ? gyre_cache_attention(cache, sequences, &c->args, (gyre_scratch){c->scratch, bytes}, exec, err) : GYRE_ENOMEM;
 }
 
 static PyObject *cache_attention(PyObject *object, PyObject *const *args, Py_ssize_t count, PyObject *keywords) {
@@ -364,7 +364,7 @@ static PyObject *cache_remove(PyObject *object, PyObject *args) {
     if (check_fork(self) < 0) return NULL;
     if (gyre_py_integers(args, names, 3, a) < 0) return NULL;
     lock_cache(self);
-    const gyre_status status = gyre_cache_remove(self->cache, a[0], a[1], a[2], &err);
+    const gyre_status status = gyre_cache_remove(self->cache, (gyre_cache_range){a[0], a[1], a[2]}, &err);
     PyThread_release_lock(self->lock);
     return done(status, &err);
 }
@@ -383,7 +383,7 @@ static PyObject *cache_shift(PyObject *object, PyObject *args) {
     Py_XDECREF(encoding);
     if (status < 0) return NULL;
     lock_cache(self);
-    const gyre_status shifted = gyre_cache_shift(self->cache, a[0], a[1], a[2], delta, &err);
+    const gyre_status shifted = gyre_cache_shift(self->cache, (gyre_cache_range){a[0], a[1], a[2]}, delta, &err);
     PyThread_release_lock(self->lock);
     return done(shifted, &err);
 }
@@ -457,7 +457,7 @@ static PyObject *cache_positions(PyObject *object, PyObject *args) {
     gyre_status status = tokens < 0 ? GYRE_EINVAL : GYRE_OK;
     const int made = status == GYRE_OK ? gyre_py_result_new(&result, NULL, GYRE_DTYPE_I64, 1, shape) : 0;
     if (status == GYRE_OK && made == 0)
-        status = gyre_cache_positions(self->cache, sequence, 0, tokens, axis, result.array.data, &err);
+        status = gyre_cache_positions(self->cache, (gyre_cache_range){sequence, 0, tokens}, axis, result.array.data, &err);
     PyThread_release_lock(self->lock);
     PyObject *finished = NULL;
     if (tokens < 0)

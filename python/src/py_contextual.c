@@ -93,7 +93,7 @@ PyObject *gyre_py_contextual_attention(PyObject *self, PyObject *const *args, Py
         gyre_error err = {0};
         gyre_status status;
         Py_BEGIN_ALLOW_THREADS
-        status = gyre_contextual_attention(&c.args, scratch, bytes, gyre_py_exec(&threads), &err);
+        status = gyre_contextual_attention(&c.args, (gyre_scratch){scratch, bytes}, gyre_py_exec(&threads), &err);
         Py_END_ALLOW_THREADS
         finished = status == GYRE_OK ? gyre_py_tiled_finish_out(&c.tiled, wants_lse) : gyre_py_raise(status, &err);
     }
@@ -109,7 +109,7 @@ static gyre_status attend_cached(const gyre_cache *cache, const int64_t *sequenc
     contextual_call *c = call;
     const size_t bytes = gyre_cache_contextual_scratch(cache, sequences, &c->args, exec);
     void *scratch = gyre_py_tiled_memory(&c->tiled, bytes);
-    return scratch ? gyre_cache_contextual_attention(cache, sequences, &c->args, scratch, bytes, exec, err) : GYRE_ENOMEM;
+    return scratch ? gyre_cache_contextual_attention(cache, sequences, &c->args, (gyre_scratch){scratch, bytes}, exec, err) : GYRE_ENOMEM;
 }
 
 PyObject *gyre_py_cache_contextual_attention(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *keywords) {
@@ -166,7 +166,7 @@ PyObject *gyre_py_contextual_gradient(PyObject *self, PyObject *const *args, Py_
         gyre_error err = {0};
         gyre_status status;
         Py_BEGIN_ALLOW_THREADS
-        status = gyre_contextual_gradient(&c.args, &dout, &c.to, scratch, bytes, gyre_py_exec(&threads), &err);
+        status = gyre_contextual_gradient(&c.args, &dout, &c.to, (gyre_scratch){scratch, bytes}, gyre_py_exec(&threads), &err);
         Py_END_ALLOW_THREADS
         finished = status == GYRE_OK ? gyre_py_tiled_finish(&c.tiled, GRADIENTS) : gyre_py_raise(status, &err);
     }

@@ -43,7 +43,7 @@ static PyObject *model_open(PyObject *type, PyObject *args) {
     gyre_error err = {0};
     gyre_status status;
     Py_BEGIN_ALLOW_THREADS
-    status = gyre_model_open_as(&model, PyBytes_AsString(path), profile, length, &err);
+    status = gyre_model_open(&model, PyBytes_AsString(path), GYRE_ARGS(gyre_reading_options, .profile = profile, .context_length = length), &err);
     Py_END_ALLOW_THREADS
     Py_DECREF(path);
     if (status != GYRE_OK) return gyre_py_raise(status, &err);

@@ -71,6 +71,8 @@ static gyre_status begin(cached *c, const gyre_cache *cache, const int64_t *sequ
     if (!status) status = gyre_cached_call_begin(&c->call, cache, sequences, batch, call_name, err);
     if (!status) status = check_options(c, err);
     if (status) return status;
+    if (c->args.encoding && c->args.encoding != c->call.cache->config.encoding)
+        return gyre_fail(err, GYRE_EINVAL, "encoding: is not that of the cache; leave it NULL (%s)", call_name);
     c->args.encoding = c->call.cache->config.encoding;
     if (!c->args.encoding) c->args.q_pos = NULL; /* positions are those of an encoding */
     c->args.k_pos = c->args.q_pos;               /* those of the cache take its place in every row */
@@ -97,7 +99,8 @@ static gyre_status check_whole(const cached *c, gyre_error *err) {
 static gyre_status read_positions(const cached *c, int64_t row, int64_t *to, gyre_error *err) {
     const int64_t tokens = gyre_cached_call_tokens(&c->call, row), queries = c->args.q.shape[1];
     if (!c->args.encoding) return GYRE_OK;
-    const gyre_status status = gyre_cache_positions(c->call.cache, c->call.sequences[row], 0, tokens, 0, to + queries, err);
+    const gyre_status status =
+        gyre_cache_positions(c->call.cache, (gyre_cache_range){c->call.sequences[row], 0, tokens}, 0, to + queries, err);
     for (int64_t i = 0; i < queries && !status; i++)
         to[i] = (tokens > 0 ? to[queries] : 0) - (queries - i);
     return status;
@@ -121,13 +124,24 @@ static gyre_status plan_longest(const cached *c, gyre_adaptive_args *args, gyre_
     return gyre_adaptive_plan_make(plan, args, 0, exec);
 }
 
-size_t gyre_cache_adaptive_scratch(const gyre_cache *cache, const int64_t *sequences, const gyre_adaptive_args *given,
-                                   const gyre_exec *exec) {
+/* *args, *plan = the row with the longest sequence, and *bytes = scratch of the call. */
+static gyre_status plan_bytes(const cached *c, gyre_adaptive_args *args, gyre_adaptive_plan *plan, const gyre_exec *exec,
+                              size_t *bytes, gyre_error *err) {
+    gyre_status status = plan_longest(c, args, plan, exec);
+    if (!status && plan->bytes > SIZE_MAX - c->position_bytes) status = GYRE_ENOMEM;
+    if (status) return gyre_fail(err, status, "scratch: more bytes than can be counted (%s)", call_name);
+    *bytes = c->position_bytes + plan->bytes;
+    return GYRE_OK;
+}
+
+gyre_status gyre_cache_adaptive_scratch(const gyre_cache *cache, const int64_t *sequences, const gyre_adaptive_args *given,
+                                        const gyre_exec *exec, size_t *bytes, gyre_error *err) {
     cached c;
     gyre_adaptive_args args;
     gyre_adaptive_plan plan;
-    if (begin(&c, cache, sequences, given, NULL) || plan_longest(&c, &args, &plan, exec)) return 0;
-    return plan.bytes > SIZE_MAX - c.position_bytes ? 0 : c.position_bytes + plan.bytes;
+    if (!bytes) return gyre_fail(err, GYRE_EINVAL, "bytes: is NULL (%s)", call_name);
+    const gyre_status status = begin(&c, cache, sequences, given, err);
+    return status ? status : plan_bytes(&c, &args, &plan, exec, bytes, err);
 }
 
 static void run_rows(const cached *c, int64_t *positions, char *scratch, const gyre_exec *exec) {
@@ -145,18 +159,18 @@ static void run_rows(const cached *c, int64_t *positions, char *scratch, const g
 }
 
 gyre_status gyre_cache_adaptive_attention(const gyre_cache *cache, const int64_t *sequences, const gyre_adaptive_args *given,
-                                          void *scratch, size_t bytes, const gyre_exec *exec, gyre_error *err) {
+                                          gyre_scratch scratch, const gyre_exec *exec, gyre_error *err) {
     cached c;
     gyre_adaptive_args args;
     gyre_adaptive_plan plan;
+    size_t needed = 0;
     if (cache && !sequences) return gyre_fail(err, GYRE_EINVAL, "sequences: is NULL (%s)", call_name);
     gyre_status status = begin(&c, cache, sequences, given, err);
     if (!status) status = check_whole(&c, err);
     if (status || gyre_view_elements(c.args.out.shape) == 0) return status;
-    status = plan_longest(&c, &args, &plan, exec);
-    if (status) return gyre_fail(err, status, "scratch: more bytes than can be counted (%s)", call_name);
-    status = gyre_attention_scratch_check(call_name, scratch, bytes, c.position_bytes + plan.bytes, err);
-    if (!status) status = check_rows(&c, scratch, err);
-    if (!status) run_rows(&c, scratch, (char *)scratch + c.position_bytes, exec);
+    status = plan_bytes(&c, &args, &plan, exec, &needed, err);
+    if (!status) status = gyre_scratch_check(call_name, scratch, needed, err);
+    if (!status) status = check_rows(&c, scratch.memory, err);
+    if (!status) run_rows(&c, scratch.memory, (char *)scratch.memory + c.position_bytes, exec);
     return status;
 }

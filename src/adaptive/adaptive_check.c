@@ -116,7 +116,9 @@ static gyre_status check_positions(const gyre_adaptive_args *args, const char *w
     const int64_t *q = args->q.shape, *k = args->k.shape;
     if (!args->encoding || !args->q_pos) return GYRE_OK;
     const gyre_status status = gyre_positions_check(args->encoding, args->q_pos, q[0], q[1], "q_pos", where, err);
-    return status ? status : gyre_positions_check(args->encoding, args->k_pos, k[0], k[1], "k_pos", where, err);
+    gyre_positions keys = *args->k_pos;
+    keys.context_length = args->q_pos->context_length; /* that of queries is that of the call */
+    return status ? status : gyre_positions_check(args->encoding, &keys, k[0], k[1], "k_pos", where, err);
 }
 
 gyre_status gyre_adaptive_check(const gyre_adaptive_args *args, gyre_adaptive_use use, const char *where, gyre_error *err) {

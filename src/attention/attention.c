@@ -20,13 +20,12 @@ size_t gyre_attention_run_bytes(const gyre_attention_run *run) {
     return run->plan.bytes > 0 ? run->plan.bytes : ALIGNMENT;
 }
 
-gyre_status gyre_attention_scratch_check(const char *name, const void *scratch, size_t bytes, size_t needed,
-                                         gyre_error *err) {
-    if (bytes < needed)
-        return gyre_fail(err, GYRE_ENOMEM, "scratch: %zu bytes, but the call needs %zu (%s)", bytes, needed, name);
-    if (!scratch) return gyre_fail(err, GYRE_EINVAL, "scratch: is NULL (%s)", name);
-    if ((uintptr_t)scratch % ALIGNMENT != 0)
-        return gyre_fail(err, GYRE_EINVAL, "scratch: %p is not aligned to 64 bytes (%s)", scratch, name);
+gyre_status gyre_scratch_check(const char *name, gyre_scratch scratch, size_t needed, gyre_error *err) {
+    if (scratch.bytes < needed)
+        return gyre_fail(err, GYRE_ENOMEM, "scratch: %zu bytes, but the call needs %zu (%s)", scratch.bytes, needed, name);
+    if (!scratch.memory) return gyre_fail(err, GYRE_EINVAL, "scratch: is NULL (%s)", name);
+    if ((uintptr_t)scratch.memory % ALIGNMENT != 0)
+        return gyre_fail(err, GYRE_EINVAL, "scratch: %p is not aligned to 64 bytes (%s)", scratch.memory, name);
     return GYRE_OK;
 }
 
@@ -41,7 +40,7 @@ static void run_segment(const gyre_attention_request *request, gyre_attention_pl
 
 void gyre_attention_run_execute(gyre_attention_run *run, void *scratch, const gyre_exec *exec) {
     const gyre_attention_request *request = run->request;
-    const gyre_attention_args *args = request->args;
+    const gyre_attention_inputs *args = request->args;
     gyre_segments segments;
     if (!request->gradient) gyre_weights_clear(args, exec);
     if (request->gradient && !args->accumulate && (args->k_first || args->k_end))
@@ -60,57 +59,76 @@ void gyre_attention_run_execute(gyre_attention_run *run, void *scratch, const gy
 
 /* -- the calls -- */
 
-gyre_status gyre_attention_args_read(gyre_attention_args *args, const gyre_attention_args *given, gyre_error *err) {
-    const gyre_status status = gyre_sized_read(args, sizeof *args, given, "gyre_attention_args", err);
+gyre_status gyre_attention_args_read(gyre_attention_inputs *args, const gyre_attention_args *given, gyre_error *err) {
+    const gyre_status status = gyre_attention_inputs_read(args, given, err);
     if (status || !args->state.data || args->out.data) return status;
     const int64_t *q = args->q.shape;
     args->out = (gyre_view){.shape = {q[0], q[1], q[2], args->v.shape[3]}};
     return GYRE_OK;
 }
 
-gyre_status gyre_attention_perform(const gyre_attention_request *request, void *scratch, size_t bytes, const gyre_exec *exec,
+gyre_status gyre_attention_perform(const gyre_attention_request *request, gyre_scratch scratch, const gyre_exec *exec,
                                    gyre_error *err) {
     gyre_attention_run run;
     gyre_status status = gyre_attention_check(request, err);
     if (status || gyre_attention_is_empty(request)) return status;
     status = gyre_attention_run_plan(&run, request, exec, err);
-    if (!status) status = gyre_attention_scratch_check(request->name, scratch, bytes, gyre_attention_run_bytes(&run), err);
-    if (!status) gyre_attention_run_execute(&run, scratch, exec);
+    if (!status) status = gyre_scratch_check(request->name, scratch, gyre_attention_run_bytes(&run), err);
+    if (!status) gyre_attention_run_execute(&run, scratch.memory, exec);
     return status;
 }
 
-size_t gyre_attention_request_bytes(const gyre_attention_request *request, const gyre_exec *exec) {
+gyre_status gyre_attention_request_bytes(const gyre_attention_request *request, const gyre_exec *exec, size_t *bytes,
+                                         gyre_error *err) {
     gyre_attention_run run;
-    if (gyre_attention_check_shapes(request, NULL) || gyre_attention_run_plan(&run, request, exec, NULL)) return 0;
-    return gyre_attention_run_bytes(&run);
+    gyre_status status = gyre_attention_check_shapes(request, err);
+    if (!status) status = gyre_attention_run_plan(&run, request, exec, err);
+    if (!status) *bytes = gyre_attention_run_bytes(&run);
+    return status;
 }
 
-size_t gyre_attention_scratch(const gyre_attention_args *given, int gradient, const gyre_exec *exec) {
+gyre_status gyre_attention_scratch(const gyre_attention_args *given, int gradient, const gyre_exec *exec, size_t *bytes,
+                                   gyre_error *err) {
     static const gyre_gradient_views no_views = {NULL, NULL, NULL};
-    gyre_attention_args args;
-    if (gyre_attention_args_read(&args, given, NULL)) return 0;
+    static const char name[] = "gyre_attention_scratch";
+    gyre_attention_inputs args;
+    if (!bytes) return gyre_fail(err, GYRE_EINVAL, "bytes: is NULL (%s)", name);
+    const gyre_status status = gyre_attention_args_read(&args, given, err);
+    if (status) return status;
     if (gradient) args.weights.data = args.state.data = NULL; /* not looked at */
-    const gyre_attention_request request = {"gyre_attention_scratch", &args, NULL, gradient ? &no_views : NULL, 0, 0, NULL};
-    return gyre_attention_request_bytes(&request, exec);
+    const gyre_attention_request request = {name, &args, NULL, gradient ? &no_views : NULL, 0, 0, NULL};
+    return gyre_attention_request_bytes(&request, exec, bytes, err);
 }
 
-gyre_status gyre_attention(const gyre_attention_args *given, void *scratch, size_t bytes, const gyre_exec *exec,
-                           gyre_error *err) {
-    gyre_attention_args args;
+gyre_status gyre_attention(const gyre_attention_args *given, gyre_scratch scratch, const gyre_exec *exec, gyre_error *err) {
+    gyre_attention_inputs args;
     const gyre_status status = gyre_attention_args_read(&args, given, err);
     if (status) return status;
     const gyre_attention_request request = {"gyre_attention", &args, NULL, NULL, 0, 0, NULL};
-    return gyre_attention_perform(&request, scratch, bytes, exec, err);
+    return gyre_attention_perform(&request, scratch, exec, err);
 }
 
-gyre_status gyre_attention_gradient(const gyre_attention_args *given, const gyre_cview *dout, const gyre_view dqkv[3],
-                                    const gyre_table_gradients *gradients, void *scratch, size_t bytes,
-                                    const gyre_exec *exec, gyre_error *err) {
-    const gyre_gradient_views views = {dout, dqkv, gradients};
-    gyre_attention_args args;
-    const gyre_status status = gyre_sized_read(&args, sizeof args, given, "gyre_attention_args", err);
+gyre_status gyre_gradients_read(gyre_gradients *own, gyre_attention_inputs *args, const gyre_attention_gradients *given,
+                                gyre_error *err) {
+    gyre_attention_gradients g;
+    const gyre_status status = gyre_sized_read(&g, sizeof g, given, "gyre_attention_gradients", err);
     if (status) return status;
-    args.weights.data = args.state.data = NULL; /* not looked at */
-    const gyre_attention_request request = {"gyre_attention_gradient", &args, NULL, &views, 0, 0, NULL};
-    return gyre_attention_perform(&request, scratch, bytes, exec, err);
+    *own = (gyre_gradients){.dout = g.dout, .dqkv = {g.dq, g.dk, g.dv}};
+    own->views = (gyre_gradient_views){&own->dout, own->dqkv, g.tables};
+    args->dq_gate_sums = g.dq_gates;
+    args->dk_gate_sums = g.dk_gates;
+    args->accumulate = g.accumulate;
+    args->weights.data = args->state.data = NULL; /* not looked at */
+    return GYRE_OK;
+}
+
+gyre_status gyre_attention_gradient(const gyre_attention_args *given, const gyre_attention_gradients *gradients,
+                                    gyre_scratch scratch, const gyre_exec *exec, gyre_error *err) {
+    gyre_gradients own;
+    gyre_attention_inputs args;
+    gyre_status status = gyre_attention_inputs_read(&args, given, err);
+    if (!status) status = gyre_gradients_read(&own, &args, gradients, err);
+    if (status) return status;
+    const gyre_attention_request request = {"gyre_attention_gradient", &args, NULL, &own.views, 0, 0, NULL};
+    return gyre_attention_perform(&request, scratch, exec, err);
 }

@@ -66,7 +66,7 @@ static gyre_status check_output(const request *call, gyre_error *err, const char
 /* -- numbers -- */
 
 static gyre_status check_integers(const request *call, gyre_error *err) {
-    const gyre_attention_args *args = call->args;
+    const gyre_attention_inputs *args = call->args;
     const struct {
         const char *name;
         int64_t value;
@@ -88,7 +88,7 @@ static gyre_status check_integers(const request *call, gyre_error *err) {
 
 /* A softcap below FLT_MIN would divide by 0 or by a denormal. */
 static gyre_status check_reals(const request *call, gyre_error *err) {
-    const gyre_attention_args *args = call->args;
+    const gyre_attention_inputs *args = call->args;
     if (!(fabs(args->scale) <= FLT_MAX))
         return gyre_fail(err, GYRE_EINVAL, "scale: %g is not finite as a float (%s)", args->scale, call->name);
     if (args->softcap != 0 && !((double)FLT_MIN <= args->softcap && args->softcap <= (double)FLT_MAX))
@@ -102,7 +102,7 @@ static gyre_status check_reals(const request *call, gyre_error *err) {
 /* -- q, k, v, out and lse -- */
 
 static gyre_status check_types(const request *call, gyre_error *err) {
-    const gyre_attention_args *args = call->args;
+    const gyre_attention_inputs *args = call->args;
     gyre_status status = check_float(call, err, "q", args->q.dtype);
     if (!status) status = check_float(call, err, "out", args->out.dtype);
     if (!status && args->lse.data && args->lse.dtype != GYRE_DTYPE_F64)
@@ -138,7 +138,7 @@ static gyre_status check_key_shape(const request *call, gyre_error *err) {
 }
 
 static gyre_status check_shapes(const request *call, gyre_error *err) {
-    const gyre_attention_args *args = call->args;
+    const gyre_attention_inputs *args = call->args;
     const int64_t *q = args->q.shape, *k = args->k.shape, *v = args->v.shape;
     const int64_t values[4] = {k[0], k[1], k[2], v[3]}, out[4] = {q[0], q[1], q[2], v[3]}, lse[4] = {q[0], q[1], q[2], 1};
     gyre_status status = check_extents(call, err, "q", q);
@@ -229,7 +229,7 @@ static gyre_status check_starts(const request *call, gyre_error *err, const char
 }
 
 static gyre_status check_packing(const request *call, gyre_error *err) {
-    const gyre_attention_args *args = call->args;
+    const gyre_attention_inputs *args = call->args;
     if (!args->q_starts != !args->k_starts)
         return gyre_fail(err, GYRE_EINVAL, "%s: is NULL, but %s is not (%s)", args->q_starts ? "k_starts" : "q_starts",
                          args->q_starts ? "q_starts" : "k_starts", call->name);
@@ -243,7 +243,7 @@ static gyre_status check_packing(const request *call, gyre_error *err) {
 }
 
 static gyre_status check_padding(const request *call, gyre_error *err) {
-    const gyre_attention_args *args = call->args;
+    const gyre_attention_inputs *args = call->args;
     const int64_t sequences = args->k_first || args->k_end ? gyre_sequence_count(args) : 0;
     for (int64_t s = 0; s < sequences; s++) {
         const int64_t keys = args->k_starts ? args->k_starts[s + 1] - args->k_starts[s] : args->k.shape[1];
@@ -258,7 +258,7 @@ static gyre_status check_padding(const request *call, gyre_error *err) {
 }
 
 static gyre_status check_query_ends(const request *call, gyre_error *err) {
-    const gyre_attention_args *args = call->args;
+    const gyre_attention_inputs *args = call->args;
     const int64_t sequences = args->q_end && args->causal == GYRE_CAUSAL_BY_ORDER ? gyre_sequence_count(args) : 0;
     for (int64_t s = 0; s < sequences; s++) {
         const int64_t queries = args->q_starts ? args->q_starts[s + 1] - args->q_starts[s] : args->q.shape[1];
@@ -272,7 +272,7 @@ static gyre_status check_query_ends(const request *call, gyre_error *err) {
 /* -- mask, sink logits and weights -- */
 
 /* out = keys in a row of the mask and of the weights: those of the view, or of the longest packed sequence. */
-static int64_t mask_keys(const gyre_attention_args *args) {
+static int64_t mask_keys(const gyre_attention_inputs *args) {
     int64_t most = 0;
     if (!args->k_starts) return args->k.shape[1];
     for (int64_t s = 0; s < args->sequences; s++) {
@@ -283,7 +283,7 @@ static int64_t mask_keys(const gyre_attention_args *args) {
 }
 
 static gyre_status check_mask(const request *call, gyre_error *err) {
-    const gyre_attention_args *args = call->args;
+    const gyre_attention_inputs *args = call->args;
     const int64_t shape[4] = {args->q.shape[0], args->q.shape[1], args->q.shape[2], mask_keys(args)};
     if (!args->mask.data) return GYRE_OK;
     gyre_status status = check_float(call, err, "mask", args->mask.dtype);
@@ -301,7 +301,7 @@ static gyre_status check_sink_logits(const request *call, gyre_error *err) {
 }
 
 static gyre_status check_weights(const request *call, gyre_error *err) {
-    const gyre_attention_args *args = call->args;
+    const gyre_attention_inputs *args = call->args;
     const gyre_view *weights = &args->weights;
     const int64_t queries = args->q.shape[1], n = weights->shape[1];
     if (!weights->data) return GYRE_OK;
@@ -311,13 +311,13 @@ static gyre_status check_weights(const request *call, gyre_error *err) {
     if (status) return status;
     if (args->weights_first < 0 || args->weights_first > queries || n > queries - args->weights_first)
         return gyre_fail(err, GYRE_EINVAL,
-                         "weights_first: %" PRId64 " queries from %" PRId64 " on are wanted of %" PRId64 " (%s)", n,
+                         "weights.first: %" PRId64 " queries from %" PRId64 " on are wanted of %" PRId64 " (%s)", n,
                          args->weights_first, queries, call->name);
     return check_output(call, err, "weights", weights);
 }
 
 static gyre_status check_slopes(const request *call, gyre_error *err) {
-    const gyre_attention_args *args = call->args;
+    const gyre_attention_inputs *args = call->args;
     const int64_t shape[4] = {gyre_sequence_count(args), 1, heads_of(call), 1};
     if (!args->slopes.data) return GYRE_OK;
     if (!args->encoding || !args->encoding->slopes)
@@ -341,30 +341,30 @@ static gyre_status check_gate_view(const request *call, gyre_error *err, const c
 
 /* Keys of a cache have theirs there. */
 static gyre_status check_gates(const request *call, gyre_error *err) {
-    const gyre_attention_args *args = call->args;
-    const gyre_status status = check_gate_view(call, err, "q_gate_sums", &args->q_gate_sums, args->q.shape);
-    return status || call->source ? status : check_gate_view(call, err, "k_gate_sums", &args->k_gate_sums, args->k.shape);
+    const gyre_attention_inputs *args = call->args;
+    const gyre_status status = check_gate_view(call, err, "gates.q", &args->q_gate_sums, args->q.shape);
+    return status || call->source ? status : check_gate_view(call, err, "gates.k", &args->k_gate_sums, args->k.shape);
 }
 
 static gyre_status check_gate_pair(const request *call, gyre_error *err) {
-    const gyre_attention_args *args = call->args;
+    const gyre_attention_inputs *args = call->args;
     const int keys = call->source ? call->source->gate_sums != NULL : args->k_gate_sums.data != NULL;
     if ((args->q_gate_sums.data != NULL) == keys) return GYRE_OK;
     if (call->source)
-        return gyre_fail(err, GYRE_EINVAL, "q_gate_sums: %s, but the cache %s gate sums (%s)",
+        return gyre_fail(err, GYRE_EINVAL, "gates.q: %s, but the cache %s gate sums (%s)",
                          keys ? "is missing" : "is set", keys ? "keeps" : "has no", call->name);
-    return gyre_fail(err, GYRE_EINVAL, "%s: is missing, but %s is set (%s)", keys ? "q_gate_sums" : "k_gate_sums",
-                     keys ? "k_gate_sums" : "q_gate_sums", call->name);
+    return gyre_fail(err, GYRE_EINVAL, "%s: is missing, but %s is set (%s)", keys ? "gates.q" : "gates.k",
+                     keys ? "gates.k" : "gates.q", call->name);
 }
 
 static gyre_status check_gate_gradients(const request *call, gyre_error *err) {
-    const gyre_attention_args *args = call->args;
+    const gyre_attention_inputs *args = call->args;
     const struct {
         const char *name;
         const gyre_view *view;
         const int64_t *tokens;
-    } outputs[] = {{"dq_gate_sums", &args->dq_gate_sums, args->q.shape},
-                   {"dk_gate_sums", &args->dk_gate_sums, args->k.shape}};
+    } outputs[] = {{"dq_gates", &args->dq_gate_sums, args->q.shape},
+                   {"dk_gates", &args->dk_gate_sums, args->k.shape}};
     gyre_status status = GYRE_OK;
     for (int i = 0; i < 2 && !status; i++) {
         const gyre_cview view = gyre_const(*outputs[i].view);
@@ -381,7 +381,7 @@ static gyre_status check_gate_gradients(const request *call, gyre_error *err) {
 /* -- a part of a sequence -- */
 
 static gyre_status check_state(const request *call, gyre_error *err) {
-    const gyre_attention_args *args = call->args;
+    const gyre_attention_inputs *args = call->args;
     const int64_t *q = args->q.shape, shape[4] = {q[0], q[1], q[2], 2 + args->v.shape[3]};
     if (!args->state.data) return GYRE_OK;
     if (args->state.dtype != GYRE_DTYPE_F64) return fail_dtype(call, err, "state", args->state.dtype, "F64");
@@ -397,7 +397,7 @@ static gyre_status check_state(const request *call, gyre_error *err) {
 }
 
 static gyre_status check_lengths(const request *call, gyre_error *err) {
-    const gyre_attention_args *args = call->args;
+    const gyre_attention_inputs *args = call->args;
     const int64_t sequences = args->context_lengths ? gyre_sequence_count(args) : 0;
     if (!args->q_index != !args->k_index)
         return gyre_fail(err, GYRE_EINVAL, "%s: is NULL, but %s is not (%s)", args->q_index ? "k_index" : "q_index",
@@ -425,24 +425,24 @@ static gyre_status check_slope_values(const request *call, gyre_error *err) {
 
 /* -- gradients -- */
 
+static const char *const gradient_names[3] = {"dq", "dk", "dv"};
+
 static gyre_status check_gradient_views(const request *call, gyre_error *err) {
-    static const char *const names[3] = {"dqkv[0]", "dqkv[1]", "dqkv[2]"};
     const gyre_gradient_views *g = call->gradient;
     const gyre_cview *like[3] = {&call->args->q, &call->args->k, &call->args->v};
-    if (!g->dout || !g->dqkv) return gyre_fail(err, GYRE_EINVAL, "%s: is NULL (%s)", g->dout ? "dqkv" : "dout", call->name);
     gyre_status status = check_float(call, err, "dout", g->dout->dtype);
     if (!status) status = gyre_shape_check(g->dout->shape, call->args->out.shape, "dout", call->name, err);
     if (!status) status = check_input(call, err, "dout", g->dout);
     for (int i = 0; i < 3 && !status; i++) {
         if (g->dqkv[i].dtype != GYRE_DTYPE_F32 && g->dqkv[i].dtype != like[i]->dtype)
-            return fail_dtype(call, err, names[i], g->dqkv[i].dtype, "F32 or the type of its input");
-        status = gyre_shape_check(g->dqkv[i].shape, like[i]->shape, names[i], call->name, err);
-        if (!status) status = check_output(call, err, names[i], &g->dqkv[i]);
+            return fail_dtype(call, err, gradient_names[i], g->dqkv[i].dtype, "F32 or the type of its input");
+        status = gyre_shape_check(g->dqkv[i].shape, like[i]->shape, gradient_names[i], call->name, err);
+        if (!status) status = check_output(call, err, gradient_names[i], &g->dqkv[i]);
     }
     if (status || !call->args->accumulate) return status;
     for (int i = 0; i < 3; i++)
         if (g->dqkv[i].dtype != GYRE_DTYPE_F32)
-            return gyre_fail(err, GYRE_EDTYPE, "%s: element type %s is not F32, but it is added to (%s)", names[i],
+            return gyre_fail(err, GYRE_EDTYPE, "%s: element type %s is not F32, but it is added to (%s)", gradient_names[i],
                              dtype_name(g->dqkv[i].dtype), call->name);
     if (call->args->lse.data && call->args->lse.dtype != GYRE_DTYPE_F64)
         return gyre_fail(err, GYRE_EDTYPE, "lse: element type F32 is not F64, which accumulate needs (%s)", call->name);
@@ -479,13 +479,15 @@ static gyre_status check_tables(const request *call, gyre_error *err) {
 static gyre_status check_positions(const request *call, gyre_error *err, const char *field, const gyre_encoding *encoding,
                                    const gyre_positions *positions, const int64_t *shape) {
     gyre_positions own = *positions;
-    own.context_length = 0; /* that of queries is checked, that of keys is ignored */
+    /* That of queries holds for keys too.  With a length policy each segment has one of its own. */
+    own.context_length = call->args->q_pos.context_length;
+    if (encoding && encoding->config.length_policy != GYRE_LENGTH_POLICY_DECLARED) own.context_length = INT64_MAX;
     return gyre_positions_check(encoding, &own, shape[0], shape[1], field, call->name, err);
 }
 
 /* Segments are cut from all of them. */
 static gyre_status check_positions_memory(const request *call, gyre_error *err) {
-    const gyre_attention_args *args = call->args;
+    const gyre_attention_inputs *args = call->args;
     const int64_t axes = args->encoding ? gyre_axes_of(args->encoding) : 1, *q = args->q.shape, *k = args->k.shape;
     const struct {
         const char *name;
@@ -505,7 +507,7 @@ static gyre_status check_positions_memory(const request *call, gyre_error *err) 
 /* What segments are made from: bases, which they add to, and the positions that decide the context length.  What the
  * encoding requires is checked for each segment, because padding may have any position. */
 static gyre_status check_segment_positions(const request *call, gyre_error *err) {
-    const gyre_attention_args *args = call->args;
+    const gyre_attention_inputs *args = call->args;
     const int64_t key[2] = {1, args->k.shape[1] > 0}, query[2] = {1, args->q.shape[1] > 0};
     if (!gyre_split_by_sequence(args)) return GYRE_OK;
     if (args->q_pos_head_stride != 0 && !args->q_pos.data)
@@ -554,7 +556,7 @@ static gyre_status check_xpos_range(const request *call, gyre_error *err, const 
 }
 
 static gyre_status check_segment(const request *call, gyre_error *err, const gyre_segment *segment) {
-    const gyre_attention_args *args = &segment->args;
+    const gyre_attention_inputs *args = &segment->args;
     const int64_t *q = args->q.shape, *k = args->k.shape;
     gyre_status status = check_positions(call, err, "q_pos", args->encoding, &args->q_pos, q);
     if (!status) status = check_positions(call, err, "k_pos", args->encoding, &args->k_pos, k);
@@ -568,7 +570,7 @@ static gyre_status check_segment(const request *call, gyre_error *err, const gyr
     if (status || !call->gradient || !segment->accumulate_dkv) return status;
     for (int i = 1; i < 3; i++) /* what is added to must not be rounded each time */
         if (call->gradient->dqkv[i].dtype != GYRE_DTYPE_F32)
-            return gyre_fail(err, GYRE_EDTYPE, "dqkv[%d]: element type %s is not F32, but %s (%s)", i,
+            return gyre_fail(err, GYRE_EDTYPE, "%s: element type %s is not F32, but %s (%s)", gradient_names[i],
                              dtype_name(call->gradient->dqkv[i].dtype),
                              call->args->q_pos_head_stride != 0 ? "query heads of a key head have positions of their own"
                                                                 : "context lengths differ",
@@ -579,7 +581,7 @@ static gyre_status check_segment(const request *call, gyre_error *err, const gyr
 /* -- the call -- */
 
 int gyre_attention_is_empty(const gyre_attention_request *call) {
-    const gyre_attention_args *args = call->args;
+    const gyre_attention_inputs *args = call->args;
     if (!call->gradient) return gyre_view_elements(args->out.shape) == 0;
     return gyre_view_elements(args->q.shape) == 0 && gyre_view_elements(args->k.shape) == 0;
 }
@@ -621,7 +623,7 @@ static gyre_status check_apart(const request *call, gyre_error *err, const named
 
 /* Shapes of views without memory, and of the keys of a cache, are not looked at. */
 gyre_status gyre_attention_check_overlap(const gyre_attention_request *call, gyre_error *err) {
-    const gyre_attention_args *args = call->args;
+    const gyre_attention_inputs *args = call->args;
     const gyre_gradient_views *g = call->gradient;
     const gyre_cview none = {.data = NULL};
     const named_view inputs[] = {{"q", args->q},
@@ -630,16 +632,16 @@ gyre_status gyre_attention_check_overlap(const gyre_attention_request *call, gyr
                                  {"mask", args->mask},
                                  {"sink_logits", args->sink_logits},
                                  {"slopes", args->slopes},
-                                 {"q_gate_sums", args->q_gate_sums},
-                                 {"k_gate_sums", call->source ? none : args->k_gate_sums}};
+                                 {"gates.q", args->q_gate_sums},
+                                 {"gates.k", call->source ? none : args->k_gate_sums}};
     named_view views[16];
     int count = 0;
     if (g)
         for (int i = 0; i < 3; i++)
-            views[count++] = (named_view){i == 0 ? "dqkv[0]" : i == 1 ? "dqkv[1]" : "dqkv[2]", gyre_const(g->dqkv[i])};
+            views[count++] = (named_view){gradient_names[i], gyre_const(g->dqkv[i])};
     if (g) {
-        views[count++] = (named_view){"dq_gate_sums", gyre_const(args->dq_gate_sums)};
-        views[count++] = (named_view){"dk_gate_sums", gyre_const(args->dk_gate_sums)};
+        views[count++] = (named_view){"dq_gates", gyre_const(args->dq_gate_sums)};
+        views[count++] = (named_view){"dk_gates", gyre_const(args->dk_gate_sums)};
     }
     views[count++] = (named_view){"out", gyre_const(args->out)};
     views[count++] = (named_view){"lse", gyre_const(args->lse)};
@@ -661,7 +663,7 @@ static gyre_status check_parameters(const request *call, gyre_error *err) {
 }
 
 static gyre_status check_memory(const request *call, gyre_error *err) {
-    const gyre_attention_args *args = call->args;
+    const gyre_attention_inputs *args = call->args;
     gyre_status status = check_input(call, err, "q", &args->q);
     if (!status && !call->source) status = check_input(call, err, "k", &args->k);
     if (!status && !call->source) status = check_input(call, err, "v", &args->v);

@@ -7,7 +7,7 @@
 /* A call, or one batch row of a call of gyre_cache_attention. */
 typedef struct gyre_attention_request {
     const char *name;                    /* of the function called, for messages */
-    const gyre_attention_args *args;     /* as gyre_sized_read leaves them */
+    const gyre_attention_inputs *args;   /* as gyre_sized_read leaves them */
     const gyre_key_source *source;       /* NULL = args->k and args->v; otherwise these are shapes alone, and batch is 1 */
     const gyre_gradient_views *gradient; /* NULL = forward */
     /* The views have query heads head_first .. of a larger call, and the key heads that belong to them.  Slopes, sink logits,

@@ -20,28 +20,30 @@ static void give_back(const gyre_encoding *encoding, void *memory) {
         free(memory);
 }
 
-gyre_status gyre_attention_dense(const gyre_encoding *encoding, const void *q, const void *k, const void *v, void *out,
-                                 const gyre_attention_shape *shape, gyre_error *err) {
-    gyre_attention_shape s;
-    if (gyre_sized_read(&s, sizeof s, shape, "gyre_attention_shape", err)) return GYRE_EINVAL;
-    const int64_t kv_heads = s.kv_heads ? s.kv_heads : s.heads;
+gyre_status gyre_attention_dense(const gyre_attention_dense_args *given, gyre_error *err) {
+    gyre_attention_dense_args a;
+    if (gyre_sized_read(&a, sizeof a, given, "gyre_attention_dense_args", err)) return GYRE_EINVAL;
+    const int64_t kv_heads = a.kv_heads ? a.kv_heads : a.heads;
     gyre_attention_args args = GYRE_INIT(gyre_attention_args);
-    args.encoding = encoding;
-    args.q = gyre_cdense(q, s.dtype, s.batch, s.queries, s.heads, s.head_dim);
-    args.k = gyre_cdense(k, s.dtype, s.batch, s.keys, kv_heads, s.head_dim);
-    args.v = gyre_cdense(v, s.dtype, s.batch, s.keys, kv_heads, s.head_dim);
-    args.out = gyre_dense(out, s.dtype, s.batch, s.queries, s.heads, s.head_dim);
-    args.q_pos.base = s.keys < 0 || s.queries < 0 ? 0 : s.keys - s.queries; /* gyre_attention refuses such shapes */
-    args.causal = s.causal;
-    args.window = s.window;
-    args.window_after = s.window_after;
-    args.scale = s.scale;
-    args.softcap = s.softcap;
-    const size_t bytes = gyre_attention_scratch(&args, 0, NULL);
-    if (!bytes) return gyre_attention(&args, NULL, 0, NULL, err); /* which says what is wrong */
-    void *scratch = take(encoding, bytes);
-    if (!scratch) return gyre_fail(err, GYRE_ENOMEM, "scratch: no memory (%zu bytes) (gyre_attention_dense)", bytes);
-    const gyre_status status = gyre_attention(&args, scratch, bytes, NULL, err);
-    give_back(encoding, scratch);
+    args.encoding = a.encoding;
+    args.q = gyre_cdense(a.q, a.dtype, a.batch, a.queries, a.heads, a.head_dim);
+    args.k = gyre_cdense(a.k, a.dtype, a.batch, a.keys, kv_heads, a.head_dim);
+    args.v = gyre_cdense(a.v, a.dtype, a.batch, a.keys, kv_heads, a.head_dim);
+    args.out = gyre_dense(a.out, a.dtype, a.batch, a.queries, a.heads, a.head_dim);
+    args.q_pos.base = a.keys < 0 || a.queries < 0 ? 0 : a.keys - a.queries; /* gyre_attention refuses such shapes */
+    args.q_pos.context_length = a.context_length;
+    args.causal = a.causal;
+    args.window = a.window;
+    args.window_after = a.window_after;
+    args.scale = a.scale;
+    args.softcap = a.softcap;
+    gyre_scratch scratch = {NULL, 0};
+    gyre_status status = gyre_attention_scratch(&args, 0, NULL, &scratch.bytes, err);
+    if (status) return status;
+    scratch.memory = take(a.encoding, scratch.bytes);
+    if (!scratch.memory)
+        return gyre_fail(err, GYRE_ENOMEM, "scratch: no memory (%zu bytes) (gyre_attention_dense)", scratch.bytes);
+    status = gyre_attention(&args, scratch, NULL, err);
+    give_back(a.encoding, scratch.memory);
     return status;
 }

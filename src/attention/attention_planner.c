@@ -23,13 +23,13 @@ enum { MAX_CONCURRENCY = 65536, JOB_QUERY_BYTES = 1 << 20, MAX_JOB_QUERY_TILES =
 /* -- measures -- */
 
 /* Two positions are at most 2 GYRE_MAX_POSITION apart, so a wider window is none.  Sums with it stay in range. */
-static void measure_window(gyre_attention_plan *plan, const gyre_attention_args *args) {
+static void measure_window(gyre_attention_plan *plan, const gyre_attention_inputs *args) {
     const int64_t most = 2 * GYRE_MAX_POSITION, after = args->window_after > 0 ? args->window_after : args->window;
     plan->window = args->window > most ? 0 : args->window;
     plan->window_after = args->causal || after > most ? 0 : after;
 }
 
-static void measure(gyre_attention_plan *plan, const gyre_attention_args *args) {
+static void measure(gyre_attention_plan *plan, const gyre_attention_inputs *args) {
     const int64_t *q = args->q.shape, *k = args->k.shape;
     plan->queries = q[1];
     plan->keys = k[1];

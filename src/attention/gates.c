@@ -2,6 +2,7 @@
  * row; it goes through its documents in the order of tokens. */
 #include "core/convert.h"
 #include "core/exec.h"
+#include "core/sized.h"
 #include "core/view.h"
 #include "util/error.h"
 
@@ -111,13 +112,13 @@ static gyre_status check_sums(const gates_call *c, const char *where, gyre_error
     return status || !c->before ? status : gyre_apart_check(&out, "sums", c->before, "before", where, err);
 }
 
-gyre_status gyre_gate_sums(const gyre_cview *log_gates, const int64_t *starts, int64_t sequences, const gyre_cview *before,
-                           const gyre_view *sums, const gyre_exec *exec, gyre_error *err) {
+gyre_status gyre_gate_sums(const gyre_gate_sums_args *given, const gyre_exec *exec, gyre_error *err) {
     static const char where[] = "gyre_gate_sums";
-    if (!log_gates || !sums) return gyre_fail(err, GYRE_EINVAL, "%s: is NULL (%s)", log_gates ? "sums" : "log_gates", where);
-    const gates_call c = {log_gates, before && before->data ? before : NULL, sums, starts, starts ? sequences : 1};
+    gyre_gate_sums_args a;
+    if (gyre_sized_read(&a, sizeof a, given, "gyre_gate_sums_args", err)) return GYRE_EINVAL;
+    const gates_call c = {&a.log_gates, a.before.data ? &a.before : NULL, &a.sums, a.starts, a.starts ? a.sequences : 1};
     const gyre_status status = check_sums(&c, where, err);
-    if (!status && gyre_view_elements(sums->shape) > 0) run_heads(&c, sum_head, exec);
+    if (!status && gyre_view_elements(a.sums.shape) > 0) run_heads(&c, sum_head, exec);
     return status;
 }
 

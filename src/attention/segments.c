@@ -5,7 +5,7 @@
 #include "core/scheme.h"
 #include "core/view.h"
 
-int gyre_length_is_dynamic(const gyre_attention_args *args) {
+int gyre_length_is_dynamic(const gyre_attention_inputs *args) {
     const gyre_encoding *encoding = args->encoding;
     const int64_t given = args->context_lengths ? 0 : args->q_pos.context_length; /* context_lengths takes its place */
     if (!encoding || given != 0) return 0;
@@ -13,17 +13,17 @@ int gyre_length_is_dynamic(const gyre_attention_args *args) {
            !gyre_encoding_same_at(encoding, 1, GYRE_MAX_POSITION + 1);
 }
 
-int gyre_split_by_sequence(const gyre_attention_args *args) {
+int gyre_split_by_sequence(const gyre_attention_inputs *args) {
     const int moved = args->q_end && args->causal == GYRE_CAUSAL_BY_ORDER;
     return args->q_starts || args->k_first || args->k_end || args->context_lengths || moved ||
            args->q_pos_head_stride != 0 || args->k_pos_head_stride != 0 || gyre_length_is_dynamic(args);
 }
 
-int64_t gyre_sequence_count(const gyre_attention_args *args) {
+int64_t gyre_sequence_count(const gyre_attention_inputs *args) {
     return args->q_starts ? args->sequences : args->q.shape[0];
 }
 
-int64_t gyre_segment_heads(const gyre_attention_args *args) {
+int64_t gyre_segment_heads(const gyre_attention_inputs *args) {
     if (args->q_pos_head_stride != 0) return 1;
     return args->k_pos_head_stride != 0 ? args->q.shape[2] / args->k.shape[2] : args->q.shape[2];
 }
@@ -54,7 +54,7 @@ static void narrow_positions(gyre_positions *positions, int64_t b, int64_t token
 }
 
 /* Narrows weights to queries first .. first + count - 1 and `keys` keys from `key` on. */
-static void narrow_weights(gyre_attention_args *args, int64_t b, int64_t first, int64_t count, int64_t key, int64_t keys) {
+static void narrow_weights(gyre_attention_inputs *args, int64_t b, int64_t first, int64_t count, int64_t key, int64_t keys) {
     if (!args->weights.data) return;
     const int64_t from = args->weights_first > first ? args->weights_first : first;
     const int64_t end = args->weights_first + args->weights.shape[1], to = end < first + count ? end : first + count;
@@ -76,7 +76,7 @@ typedef struct sequence {
 } sequence;
 
 /* Gate sums of the `count` queries from `at` on, and of the keys of the sequence. */
-static void narrow_gate_sums(gyre_attention_args *args, const sequence *s, int64_t at, int64_t count) {
+static void narrow_gate_sums(gyre_attention_inputs *args, const sequence *s, int64_t at, int64_t count) {
     const int64_t key = s->k_first + s->first, keys = s->end - s->first;
     narrow(&args->q_gate_sums, s->batch, at, count);
     narrow(&args->k_gate_sums, s->batch, key, keys);
@@ -84,7 +84,7 @@ static void narrow_gate_sums(gyre_attention_args *args, const sequence *s, int64
     narrow_out(&args->dk_gate_sums, s->batch, key, keys);
 }
 
-static sequence sequence_of(const gyre_attention_args *args, int64_t s) {
+static sequence sequence_of(const gyre_attention_inputs *args, int64_t s) {
     sequence out = {.batch = args->q_starts ? 0 : s, .queries = args->q.shape[1], .end = args->k.shape[1]};
     if (args->q_starts) {
         out.q_first = args->q_starts[s];
@@ -123,7 +123,7 @@ static gyre_positions query_positions(const gyre_segments *segments) {
 
 /* *length = the context length of query `query` of the sequence; out = how many queries from there on have it. */
 static int64_t count_of_length(const gyre_segments *segments, const sequence *s, int64_t *length) {
-    const gyre_attention_args *args = segments->args;
+    const gyre_attention_inputs *args = segments->args;
     const gyre_encoding *encoding = args->encoding;
     const int64_t query = segments->query, count = s->queries - query;
     gyre_positions positions = query_positions(segments);
@@ -142,7 +142,7 @@ static int64_t count_of_length(const gyre_segments *segments, const sequence *s,
 
 /* Narrows a segment to its heads. */
 static void take_heads(const gyre_segments *segments, gyre_segment *out) {
-    gyre_attention_args *args = &out->args;
+    gyre_attention_inputs *args = &out->args;
     const int64_t heads = gyre_segment_heads(segments->args), group = args->q.shape[2] / args->k.shape[2];
     const int64_t first = segments->head, key_first = first / group, key_heads = heads < group ? 1 : heads / group;
     out->view_head = first;
@@ -177,7 +177,7 @@ static void take_indices(gyre_segment *out) {
 static void make_segment(const gyre_segments *segments, const sequence *s, int64_t count, int64_t length,
                          gyre_segment *out) {
     const int64_t query = segments->query, at = s->q_first + query, keys = s->end - s->first;
-    gyre_attention_args *args = &out->args;
+    gyre_attention_inputs *args = &out->args;
     *out = (gyre_segment){.args = *segments->args, .source = segments->source, .sequence = segments->sequence};
     out->query_first = query;
     out->key_first = s->first;
@@ -212,7 +212,7 @@ static void make_segment(const gyre_segments *segments, const sequence *s, int64
     args->q_pos.context_length = length;
 }
 
-void gyre_segments_begin(gyre_segments *segments, const gyre_attention_args *args, const gyre_key_source *source,
+void gyre_segments_begin(gyre_segments *segments, const gyre_attention_inputs *args, const gyre_key_source *source,
                          int64_t head_first) {
     *segments = (gyre_segments){.args = args,
                                 .head_first = head_first,
@@ -222,7 +222,7 @@ void gyre_segments_begin(gyre_segments *segments, const gyre_attention_args *arg
 }
 
 static void whole_call(const gyre_segments *segments, gyre_segment *out) {
-    const gyre_attention_args *args = segments->args;
+    const gyre_attention_inputs *args = segments->args;
     *out = (gyre_segment){.args = *args, .source = segments->source, .head_first = segments->head_first};
     out->query_order = args->k.shape[1] - args->q.shape[1];
     out->accumulate_dkv = out->accumulate_gates = args->accumulate;
@@ -241,7 +241,7 @@ static void advance_segments(gyre_segments *segments, int64_t queries, int64_t c
 }
 
 int gyre_segments_next(gyre_segments *segments, gyre_segment *out) {
-    const gyre_attention_args *args = segments->args;
+    const gyre_attention_inputs *args = segments->args;
     if (!segments->split) {
         if (segments->sequence++ > 0) return 0;
         whole_call(segments, out);
@@ -259,12 +259,12 @@ int gyre_segments_next(gyre_segments *segments, gyre_segment *out) {
     return 0;
 }
 
-void gyre_segments_largest(const gyre_attention_args *args, const gyre_key_source *source, gyre_segment *out) {
+void gyre_segments_largest(const gyre_attention_inputs *args, const gyre_key_source *source, gyre_segment *out) {
     gyre_segments segments;
     gyre_segments_begin(&segments, args, source, 0);
     whole_call(&segments, out);
     if (!segments.split) return;
-    gyre_attention_args *all = &out->args;
+    gyre_attention_inputs *all = &out->args;
     all->q.shape[0] = all->k.shape[0] = all->v.shape[0] = all->out.shape[0] = all->lse.shape[0] =
         args->q.shape[0] > 0 ? 1 : 0;
     all->mask.shape[0] = all->weights.shape[0] = all->q.shape[0];

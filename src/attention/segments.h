@@ -14,7 +14,7 @@
 #include "attention/plan/segment.h"
 
 typedef struct gyre_segments {
-    const gyre_attention_args *args;
+    const gyre_attention_inputs *args;
     gyre_key_source source;
     int split, dynamic;            /* gyre_split_by_sequence and gyre_length_is_dynamic of the call */
     int64_t sequence, head, query; /* of the next segment; head: of queries, counted in the views */
@@ -22,21 +22,21 @@ typedef struct gyre_segments {
 } gyre_segments;
 
 /* 1: frequencies depend on a context length that the call leaves open, so that it may differ between queries. */
-int gyre_length_is_dynamic(const gyre_attention_args *args);
+int gyre_length_is_dynamic(const gyre_attention_inputs *args);
 /* 1: the call has a segment for each sequence or more.  0: the call is one segment. */
-int gyre_split_by_sequence(const gyre_attention_args *args);
-int64_t gyre_sequence_count(const gyre_attention_args *args);
+int gyre_split_by_sequence(const gyre_attention_inputs *args);
+int64_t gyre_sequence_count(const gyre_attention_inputs *args);
 /* out = query heads of a segment. */
-int64_t gyre_segment_heads(const gyre_attention_args *args);
+int64_t gyre_segment_heads(const gyre_attention_inputs *args);
 
 /* args: checked by attention_check.h.  source: NULL = the views of args, otherwise args is one sequence.  head_first: query
  * head of the call with which the views begin. */
-void gyre_segments_begin(gyre_segments *segments, const gyre_attention_args *args, const gyre_key_source *source,
+void gyre_segments_begin(gyre_segments *segments, const gyre_attention_inputs *args, const gyre_key_source *source,
                          int64_t head_first);
 /* 1: *out = the next segment.  0: there is none. */
 int gyre_segments_next(gyre_segments *segments, gyre_segment *out);
 /* *out = a segment that none of the call's is larger than.  If the call is one segment, *out is that segment.  Reads no
  * position and no start. */
-void gyre_segments_largest(const gyre_attention_args *args, const gyre_key_source *source, gyre_segment *out);
+void gyre_segments_largest(const gyre_attention_inputs *args, const gyre_key_source *source, gyre_segment *out);
 
 #endif

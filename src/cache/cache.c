@@ -79,8 +79,8 @@ static gyre_status check_numbers(const gyre_cache_config *config, gyre_error *er
         if (fields[i].value < fields[i].least || fields[i].value > fields[i].most)
             return gyre_fail(err, GYRE_EINVAL, "%s: %" PRId64 " is not in %" PRId64 " .. %" PRId64 " (gyre_cache_config)",
                              fields[i].name, fields[i].value, fields[i].least, fields[i].most);
-    if (config->keys != GYRE_CACHE_KEYS_RAW && config->keys != GYRE_CACHE_KEYS_ROTATED)
-        return gyre_fail(err, GYRE_EINVAL, "keys: %d is neither RAW nor ROTATED (gyre_cache_config)", (int)config->keys);
+    if (config->keys < GYRE_CACHE_KEYS_DEFAULT || config->keys > GYRE_CACHE_KEYS_ROTATED)
+        return gyre_fail(err, GYRE_EINVAL, "keys: %d is not a gyre_cache_keys (gyre_cache_config)", (int)config->keys);
     return check_types(config, err);
 }
 
@@ -209,6 +209,8 @@ static gyre_status read_config(gyre_cache *blank, const gyre_cache_config *given
     else if (config->value_dim == 0)
         config->value_dim = config->head_dim;
     if (config->sequences == 0) config->sequences = 1;
+    if (config->keys == GYRE_CACHE_KEYS_DEFAULT)
+        config->keys = gyre_cache_can_store_rotated(config->encoding, NULL) ? GYRE_CACHE_KEYS_RAW : GYRE_CACHE_KEYS_ROTATED;
     status = check_config(config, err);
     if (status == GYRE_OK) measure(blank);
     return status;
@@ -288,11 +290,12 @@ int64_t gyre_cache_tokens(const gyre_cache *cache, int64_t sequence) {
     return s ? s->tokens : -1;
 }
 
-gyre_status gyre_cache_positions(const gyre_cache *cache, int64_t sequence, int64_t first, int64_t count, int64_t axis,
-                                 int64_t *out, gyre_error *err) {
+gyre_status gyre_cache_positions(const gyre_cache *cache, gyre_cache_range range, int64_t axis, int64_t *out,
+                                 gyre_error *err) {
+    const int64_t first = range.first, count = range.count;
     static const char name[] = "gyre_cache_positions";
     gyre_sequence *s;
-    gyre_status status = gyre_cache_find(cache, sequence, (gyre_cache_argument){"sequence", name}, &s, err);
+    gyre_status status = gyre_cache_find(cache, range.sequence, (gyre_cache_argument){"sequence", name}, &s, err);
     if (status == GYRE_OK && (axis < 0 || axis >= cache->axes))
         status =
             gyre_fail(err, GYRE_EINVAL, "axis: %" PRId64 " is not in 0 .. %" PRId64 " (%s)", axis, cache->axes - 1, name);
@@ -300,22 +303,26 @@ gyre_status gyre_cache_positions(const gyre_cache *cache, int64_t sequence, int6
     if (status != GYRE_OK || count == 0) return status;
     if (!out) return gyre_fail(err, GYRE_EINVAL, "out: is NULL (%s)", name);
     for (int64_t i = gyre_slot_range_find(s, first), done = 0; done < count; i++) {
-        const gyre_slot_range *range = &s->ranges[i];
-        for (int64_t t = first + done - range->first_token; t < range->count && done < count; t++)
-            out[done++] = gyre_cache_position(cache, range->page, range->first + t)[axis] + range->delta[axis];
+        const gyre_slot_range *slots = &s->ranges[i];
+        for (int64_t t = first + done - slots->first_token; t < slots->count && done < count; t++)
+            out[done++] = gyre_cache_position(cache, slots->page, slots->first + t)[axis] + slots->delta[axis];
     }
     return GYRE_OK;
 }
 
-gyre_cache_usage gyre_cache_get_usage(const gyre_cache *cache) {
-    if (!cache) return (gyre_cache_usage){0};
+gyre_status gyre_cache_get_usage(const gyre_cache *cache, gyre_cache_usage *out) {
+    gyre_cache_usage usage;
+    if (!cache || gyre_sized_read(&usage, sizeof usage, out, "gyre_cache_usage", NULL)) return GYRE_EINVAL;
     const int64_t unused = gyre_cache_free_pages(cache);
-    return (gyre_cache_usage){.bytes = cache->bytes,
-                              .used = (size_t)(cache->pages - unused) * cache->page_bytes,
-                              .pages = cache->pages,
-                              .free_pages = unused,
-                              .tokens = cache->tokens,
-                              .shared_tokens = cache->shared};
+    usage = (gyre_cache_usage){.size = usage.size,
+                               .bytes = cache->bytes,
+                               .used = (size_t)(cache->pages - unused) * cache->page_bytes,
+                               .pages = cache->pages,
+                               .free_pages = unused,
+                               .tokens = cache->tokens,
+                               .shared_tokens = cache->shared};
+    gyre_sized_write(out, &usage);
+    return GYRE_OK;
 }
 
 /* -- reading -- */

@@ -114,7 +114,8 @@ static void put_keys(const append *a, const token_run *b) {
                   floats = cache->rotated ? encoding->config.rope.dim : 0;
     float angles[ANGLES];
     if (cache->rotated) {
-        const gyre_positions positions = {position, GYRE_DTYPE_I64, 0, 0, 0, cache->axes, 1};
+        const gyre_positions positions = {
+            .data = position, .dtype = GYRE_DTYPE_I64, .stride_token = cache->axes, .stride_axis = 1};
         const gyre_rotation_spec rotation = {
             .role = GYRE_ROLE_KEY, .length = cache->config.context_length, .positions = &positions};
         gyre_rotation_angles(encoding, &rotation, 0, b->count, angles);
@@ -189,20 +190,18 @@ static gyre_status check_gate_sums(const append_call *c, gyre_error *err) {
     const gyre_cview *sums = c->gate_sums;
     const int64_t heads = c->cache->config.gate_heads;
     if (!sums && heads == 0) return GYRE_OK;
-    if (!sums)
-        return gyre_fail(err, GYRE_EINVAL,
-                         "gate_sums: missing; the cache keeps them, and gyre_cache_append_gated appends them (%s)", c->name);
-    if (heads == 0) return gyre_fail(err, GYRE_EINVAL, "gate_sums: the cache has no gate_heads (%s)", c->name);
+    if (!sums) return gyre_fail(err, GYRE_EINVAL, "gates: missing; the cache keeps gate sums (%s)", c->name);
+    if (heads == 0) return gyre_fail(err, GYRE_EINVAL, "gates: the cache has no gate_heads (%s)", c->name);
     if (sums->dtype != GYRE_DTYPE_F32 && sums->dtype != GYRE_DTYPE_F64)
-        return gyre_fail(err, GYRE_EDTYPE, "gate_sums: element type %d is not F32 or F64 (%s)", (int)sums->dtype, c->name);
-    gyre_status status = check_shape(c, "gate_sums", sums->shape, heads, 1, err);
-    if (!status) status = gyre_cview_check(sums, "gate_sums", c->name, err);
+        return gyre_fail(err, GYRE_EDTYPE, "gates: element type %d is not F32 or F64 (%s)", (int)sums->dtype, c->name);
+    gyre_status status = check_shape(c, "gates", sums->shape, heads, 1, err);
+    if (!status) status = gyre_cview_check(sums, "gates", c->name, err);
     for (int64_t t = 0; t < sums->shape[1] && !status; t++)
         for (int64_t h = 0; h < heads; h++) {
             double sum;
             gyre_load_row_f64(gyre_cview_at(sums, 0, t, h, 0), sums->dtype, 1, 1, &sum);
             if (!isfinite(sum))
-                return gyre_fail(err, GYRE_EINVAL, "gate_sums: %g of token %" PRId64 ", head %" PRId64 " is not finite (%s)",
+                return gyre_fail(err, GYRE_EINVAL, "gates: %g of token %" PRId64 ", head %" PRId64 " is not finite (%s)",
                                  sum, t, h, c->name);
         }
     return status;
@@ -235,8 +234,11 @@ static gyre_status check_finite(const append_call *c, const char *field, const g
 static gyre_status check_positions(const append_call *c, gyre_error *err) {
     const gyre_cache *cache = c->cache;
     const int64_t length = c->positions->context_length;
+    gyre_positions positions = *c->positions;
+    if (positions.context_length == 0) positions.context_length = cache->config.context_length;
+    if (positions.context_length == 0 && !cache->rotated) positions.context_length = INT64_MAX; /* attention has one */
     const gyre_status status =
-        gyre_positions_check(cache->config.encoding, c->positions, 1, c->k->shape[1], "positions", c->name, err);
+        gyre_positions_check(cache->config.encoding, &positions, 1, c->k->shape[1], "positions", c->name, err);
     if (status != GYRE_OK || !cache->rotated || length == 0 || gyre_cache_same_length(cache, length)) return status;
     return gyre_fail(err, GYRE_EINVAL,
                      "positions.context_length: %" PRId64 ", but keys are stored rotated for %" PRId64 " (%s)", length,
@@ -246,6 +248,8 @@ static gyre_status check_positions(const append_call *c, gyre_error *err) {
 /* Values come with keys, or are a part of them. */
 static gyre_status check_values(const append_call *c, gyre_error *err) {
     const gyre_cache *cache = c->cache;
+    if (!cache->config.values_in_keys && !c->v->data && c->k->shape[1] > 0)
+        return gyre_fail(err, GYRE_EINVAL, "v: has no memory, and the cache has no values_in_keys (%s)", c->name);
     if (!cache->config.values_in_keys) return check_view(c, "v", c->v, cache->v.channels, err);
     if (!c->v) return GYRE_OK;
     return gyre_fail(err, GYRE_EINVAL, "v: is set, but the first %" PRId64 " channels of a key are its value (%s)",
@@ -313,26 +317,16 @@ static gyre_status run(const append_call *c, gyre_sequence *s, const gyre_exec *
     return GYRE_OK;
 }
 
-gyre_status gyre_cache_append(gyre_cache *cache, int64_t sequence, const gyre_cview *k, const gyre_cview *v,
-                              const gyre_positions *positions, const gyre_exec *exec, gyre_error *err) {
-    const append_call c = {"gyre_cache_append", cache, k, v, NULL, positions};
-    gyre_sequence *s;
-    const gyre_status status = gyre_cache_find(cache, sequence, (gyre_cache_argument){"sequence", c.name}, &s, err);
-    if (status != GYRE_OK) return status;
-    const int no_v = !v && !cache->config.values_in_keys;
-    if (!k || no_v || !positions)
-        return gyre_fail(err, GYRE_EINVAL, "%s: is NULL (%s)", !k ? "k" : no_v ? "v" : "positions", c.name);
-    return run(&c, s, exec, err);
-}
-
-gyre_status gyre_cache_append_gated(gyre_cache *cache, const gyre_cache_append_args *given, const gyre_exec *exec,
-                                    gyre_error *err) {
+gyre_status gyre_cache_append(gyre_cache *cache, const gyre_cache_append_args *given, const gyre_exec *exec,
+                              gyre_error *err) {
+    static const char name[] = "gyre_cache_append";
     gyre_cache_append_args args;
-    append_call c = {"gyre_cache_append_gated", cache, &args.k, &args.v, &args.gate_sums, &args.positions};
     gyre_sequence *s;
     gyre_status status = gyre_sized_read(&args, sizeof args, given, "gyre_cache_append_args", err);
-    if (status != GYRE_OK) return status;
-    status = gyre_cache_find(cache, args.sequence, (gyre_cache_argument){"sequence", c.name}, &s, err);
-    if (!status && cache->config.values_in_keys && !args.v.data) c.v = NULL;
-    return status ? status : run(&c, s, exec, err);
+    if (!status) status = gyre_cache_find(cache, args.sequence, (gyre_cache_argument){"sequence", name}, &s, err);
+    if (status) return status;
+    if (!args.positions) return gyre_fail(err, GYRE_EINVAL, "positions: is NULL (%s)", name);
+    const gyre_cview *v = cache->config.values_in_keys && !args.v.data ? NULL : &args.v;
+    const append_call c = {name, cache, &args.k, v, args.gates.data ? &args.gates : NULL, args.positions};
+    return run(&c, s, exec, err);
 }

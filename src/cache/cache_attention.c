@@ -6,6 +6,7 @@
 #include "core/positions.h"
 #include "core/sized.h"
 #include "core/view.h"
+#include "util/integers.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -14,11 +15,13 @@ static const char call_name[] = "gyre_cache_attention";
 
 typedef struct call {
     const gyre_cache *cache;
-    const int64_t *sequences; /* NULL: scratch for any sequences, as long as they may become */
-    gyre_attention_args args; /* as the caller gave them */
-    int64_t batch, longest;   /* longest: tokens of the longest sequence */
-    int64_t longest_row;      /* a batch row that has it */
-    size_t position_bytes;    /* at the front of the scratch: positions of one sequence */
+    const int64_t *sequences;   /* NULL: scratch for any sequences, as long as they may become */
+    gyre_attention_inputs args; /* as the caller gave them */
+    int64_t batch, longest;     /* longest: tokens of the longest sequence */
+    int64_t longest_row;        /* a batch row that has it */
+    /* At the front of the scratch: positions of one sequence, after one for each query, which has it where the query stands
+     * before the first token. */
+    size_t position_bytes;
 } call;
 
 /* -- checks of the whole batch -- */
@@ -67,7 +70,7 @@ static gyre_status check_sequences(call *c, gyre_error *err) {
 }
 
 static gyre_status check_options(const call *c, gyre_error *err) {
-    const gyre_attention_args *args = &c->args;
+    const gyre_attention_inputs *args = &c->args;
     if (args->q_starts || args->k_starts || args->sequences != 0)
         return gyre_fail(err, GYRE_EINVAL, "q_starts, k_starts: a cache takes no packed batch (%s)", call_name);
     if (args->q_pos_head_stride != 0 || args->k_pos_head_stride != 0)
@@ -89,18 +92,18 @@ static gyre_status check_gate_heads(const call *c, gyre_error *err) {
     const gyre_cview *sums = &c->args.q_gate_sums;
     const int64_t heads = c->cache->config.gate_heads;
     if (heads > 0 && sums->shape[2] != heads)
-        return gyre_fail(err, GYRE_ESHAPE, "q_gate_sums: %" PRId64 " heads, but the cache keeps those of %" PRId64 " (%s)",
+        return gyre_fail(err, GYRE_ESHAPE, "gates.q: %" PRId64 " heads, but the cache keeps those of %" PRId64 " (%s)",
                          sums->shape[2], heads, call_name);
-    return check_batch_extent(c, "q_gate_sums", sums->shape[0], err);
+    return check_batch_extent(c, "gates.q", sums->shape[0], err);
 }
 
 /* What rows are cut from. */
 static gyre_status check_inputs(const call *c, gyre_error *err) {
-    const gyre_attention_args *args = &c->args;
+    const gyre_attention_inputs *args = &c->args;
     const struct {
         const char *name;
         const gyre_cview *view;
-    } views[] = {{"q", &args->q}, {"mask", &args->mask}, {"slopes", &args->slopes}, {"q_gate_sums", &args->q_gate_sums}};
+    } views[] = {{"q", &args->q}, {"mask", &args->mask}, {"slopes", &args->slopes}, {"gates.q", &args->q_gate_sums}};
     const struct {
         const char *name;
         const gyre_positions *positions;
@@ -120,7 +123,7 @@ static gyre_status check_inputs(const call *c, gyre_error *err) {
 
 /* What a row alone does not tell. */
 static gyre_status check_batch(call *c, gyre_error *err) {
-    const gyre_attention_args *args = &c->args;
+    const gyre_attention_inputs *args = &c->args;
     gyre_status status = check_options(c, err);
     c->batch = args->q.shape[0];
     if (!status && c->batch < 0) status = gyre_fail(err, GYRE_ESHAPE, "q: %" PRId64 " batch rows (%s)", c->batch, call_name);
@@ -135,9 +138,12 @@ static gyre_status check_batch(call *c, gyre_error *err) {
     if (!status) status = check_sequences(c, err);
     if (!status) status = check_masks(c, err);
     if (!status) status = check_inputs(c, err);
-    const size_t bytes = (size_t)(c->longest * c->cache->axes) * sizeof(int64_t);
-    c->position_bytes = gyre_arena_round_up(bytes);
-    return status;
+    if (status) return status;
+    const int64_t queries = args->q.shape[1], most = INT64_MAX / (int64_t)sizeof(int64_t) / c->cache->axes - ALIGNMENT;
+    if (queries < 0 || queries > most - c->longest)
+        return gyre_fail(err, GYRE_ESHAPE, "q: %" PRId64 " queries (%s)", queries, call_name);
+    c->position_bytes = gyre_arena_round_up((size_t)((queries + c->longest) * c->cache->axes) * sizeof(int64_t));
+    return GYRE_OK;
 }
 
 /* Reads the arguments; args->encoding, k, v and k_pos are replaced in every row. */
@@ -147,6 +153,10 @@ static gyre_status begin(call *c, const gyre_cache *cache, const int64_t *sequen
     if (!cache) return gyre_fail(err, GYRE_EINVAL, "cache: is NULL (%s)", call_name);
     const gyre_status status = gyre_attention_args_read(&c->args, given, err);
     if (status) return status;
+    if (c->args.encoding && c->args.encoding != cache->config.encoding)
+        return gyre_fail(err, GYRE_EINVAL,
+                         "encoding: is not that of the cache; leave it NULL, or see gyre_cache_set_encoding (%s)",
+                         call_name);
     if (c->args.state.data && !c->args.out.data) c->args.out.shape[3] = cache->v.channels;
     return check_batch(c, err);
 }
@@ -157,17 +167,32 @@ static int64_t tokens_of(const call *c, int64_t b) {
     return c->sequences ? gyre_cache_tokens(c->cache, c->sequences[b]) : c->longest;
 }
 
-/* out = the arguments of batch row b, whose keys have `positions`. */
-static gyre_attention_args row_args(const call *c, int64_t b, const int64_t *positions) {
+/* 1: the queries are the last tokens of their sequences. */
+static int queries_are_last(const call *c) {
+    return !c->args.q_pos.data && c->args.q_pos.base == 0;
+}
+
+/* out = the arguments of batch row b.  positions: as in the scratch. */
+static gyre_attention_inputs row_args(const call *c, int64_t b, const int64_t *positions) {
     const gyre_cache *cache = c->cache;
-    gyre_attention_args row = c->args;
+    gyre_attention_inputs row = c->args;
     const int64_t tokens = tokens_of(c, b);
     row.encoding = cache->config.encoding;
     row.k = gyre_cdense(NULL, cache->k.dtype, 1, tokens, cache->config.heads, cache->k.channels);
     row.v = gyre_cdense(NULL, cache->v.dtype, 1, tokens, cache->config.heads, cache->v.channels);
-    row.k_pos = (gyre_positions){positions, GYRE_DTYPE_I64, 0, 0, 0, cache->axes, cache->axes > 1};
+    row.k_pos = (gyre_positions){.data = positions ? positions + c->args.q.shape[1] * cache->axes : NULL,
+                                 .dtype = GYRE_DTYPE_I64,
+                                 .stride_token = cache->axes,
+                                 .stride_axis = cache->axes > 1};
     if (cache->rotated) row.q_pos.context_length = cache->config.context_length;
-    row.q_pos = gyre_positions_of_row(&row.q_pos, b);
+    if (queries_are_last(c) && positions) {
+        const int64_t length = row.q_pos.context_length, end = row.k_end ? row.k_end[b] : tokens;
+        row.q_pos = row.k_pos;
+        row.q_pos.data = positions + gyre_max_i64(0, gyre_min_i64(end, tokens)) * cache->axes;
+        row.q_pos.context_length = length;
+    } else {
+        row.q_pos = gyre_positions_of_row(&row.q_pos, b);
+    }
     if (row.k_first) row.k_first += b;
     if (row.k_end) row.k_end += b;
     if (row.q_end) row.q_end += b;
@@ -189,9 +214,10 @@ static gyre_attention_args row_args(const call *c, int64_t b, const int64_t *pos
     return row;
 }
 
-static void read_positions(const call *c, int64_t b, int64_t *out) {
+static void read_positions(const call *c, int64_t b, int64_t *positions) {
     const gyre_sequence *s = &c->cache->sequence[c->sequences[b]];
-    const int64_t axes = c->cache->axes;
+    const int64_t axes = c->cache->axes, queries = c->args.q.shape[1];
+    int64_t *first = positions + queries * axes, *out = first;
     for (int64_t i = 0; i < s->count; i++) {
         const gyre_slot_range *range = &s->ranges[i];
         const int64_t *at = gyre_cache_position(c->cache, range->page, range->first);
@@ -199,6 +225,8 @@ static void read_positions(const call *c, int64_t b, int64_t *out) {
             for (int64_t a = 0; a < axes; a++)
                 *out++ = *at++ + range->delta[a];
     }
+    for (int64_t i = 0; i < queries * axes; i++)
+        positions[i] = (out > first ? first[i % axes] : 0) - (queries - i / axes);
 }
 
 /* Zeros the weights of keys that only longer sequences have. */
@@ -213,7 +241,7 @@ static void clear_missing_keys(const call *c, int64_t b) {
 
 /* A batch row as a call of its own. */
 typedef struct row_call {
-    gyre_attention_args args;
+    gyre_attention_inputs args;
     gyre_positions q_index, k_index; /* what those of args point to */
     gyre_key_source source;
     gyre_attention_request request;
@@ -249,16 +277,26 @@ static gyre_status check_row_shapes(const call *c, gyre_error *err) {
     return status;
 }
 
-size_t gyre_cache_attention_scratch(const gyre_cache *cache, const int64_t *sequences, const gyre_attention_args *args,
-                                    const gyre_exec *exec) {
+gyre_status gyre_cache_attention_scratch(const gyre_cache *cache, const int64_t *sequences, const gyre_attention_args *args,
+                                         const gyre_exec *exec, size_t *bytes, gyre_error *err) {
     call c;
     row_call row;
     gyre_attention_run run;
-    if (begin(&c, cache, sequences, args, NULL) || check_row_shapes(&c, NULL)) return 0;
-    if (c.batch == 0) return c.position_bytes + ALIGNMENT;
-    if (plan_longest(&c, NULL, &row, &run, exec, NULL)) return 0;
-    const size_t bytes = gyre_attention_run_bytes(&run);
-    return bytes > SIZE_MAX - c.position_bytes ? 0 : c.position_bytes + bytes;
+    if (!bytes) return gyre_fail(err, GYRE_EINVAL, "bytes: is NULL (%s)", call_name);
+    gyre_status status = begin(&c, cache, sequences, args, err);
+    if (!status) status = check_row_shapes(&c, err);
+    if (status) return status;
+    if (c.batch == 0) {
+        *bytes = c.position_bytes + ALIGNMENT;
+        return GYRE_OK;
+    }
+    status = plan_longest(&c, NULL, &row, &run, exec, err);
+    if (status) return status;
+    const size_t rest = gyre_attention_run_bytes(&run);
+    if (rest > SIZE_MAX - c.position_bytes)
+        return gyre_fail(err, GYRE_ENOMEM, "scratch: more bytes than can be counted (%s)", call_name);
+    *bytes = c.position_bytes + rest;
+    return GYRE_OK;
 }
 
 /* Checks every row.  positions: memory for those of one sequence. */
@@ -294,7 +332,7 @@ static void run_rows(const call *c, int64_t *positions, void *scratch, const gyr
 }
 
 gyre_status gyre_cache_attention(const gyre_cache *cache, const int64_t *sequences, const gyre_attention_args *args,
-                                 void *scratch, size_t bytes, const gyre_exec *exec, gyre_error *err) {
+                                 gyre_scratch scratch, const gyre_exec *exec, gyre_error *err) {
     call c;
     row_call row;
     gyre_attention_run run;
@@ -302,20 +340,20 @@ gyre_status gyre_cache_attention(const gyre_cache *cache, const int64_t *sequenc
     if (status) return status;
     if (c.batch > 0 && !sequences) return gyre_fail(err, GYRE_EINVAL, "sequences: is NULL (%s)", call_name);
     if (gyre_view_elements(c.args.out.shape) == 0) return check_rows(&c, NULL, err);
-    /* gyre_cache_attention_scratch returns 0 for shapes that cannot be, so these are the fault rather than the scratch. */
-    if (bytes < c.position_bytes && (status = check_row_shapes(&c, err)) != GYRE_OK) return status;
+    /* gyre_cache_attention_scratch refuses shapes that cannot be, so these are the fault rather than the scratch. */
+    if (scratch.bytes < c.position_bytes && (status = check_row_shapes(&c, err)) != GYRE_OK) return status;
     /* The checks read the positions of a row from the scratch, so that comes first. */
-    status = gyre_attention_scratch_check(call_name, scratch, bytes, c.position_bytes, err);
-    if (!status) status = check_rows(&c, scratch, err);
+    status = gyre_scratch_check(call_name, scratch, c.position_bytes, err);
+    int64_t *positions = scratch.memory;
+    if (!status) status = check_rows(&c, positions, err);
     if (!status && c.batch > 1) status = check_batch_overlap(&c, err);
-    if (!status) status = plan_longest(&c, scratch, &row, &run, exec, err);
+    if (!status) status = plan_longest(&c, positions, &row, &run, exec, err);
     if (status) return status;
-    const size_t needed = c.position_bytes + gyre_attention_run_bytes(&run);
-    status = gyre_attention_scratch_check(call_name, scratch, bytes, needed, err);
+    status = gyre_scratch_check(call_name, scratch, c.position_bytes + gyre_attention_run_bytes(&run), err);
     if (status) return status;
-    char *rest = (char *)scratch + c.position_bytes;
+    char *rest = (char *)scratch.memory + c.position_bytes;
     if (c.batch > 1)
-        run_rows(&c, scratch, rest, exec);
+        run_rows(&c, positions, rest, exec);
     else
         gyre_attention_run_execute(&run, rest, exec);
     return GYRE_OK;

@@ -34,10 +34,11 @@ static int64_t splits_range(const gyre_sequence *s, int64_t first, int64_t count
     return first > range->first_token && first + count < range->first_token + range->count;
 }
 
-gyre_status gyre_cache_remove(gyre_cache *cache, int64_t sequence, int64_t first, int64_t count, gyre_error *err) {
+gyre_status gyre_cache_remove(gyre_cache *cache, gyre_cache_range range, gyre_error *err) {
+    const int64_t first = range.first, count = range.count;
     static const char name[] = "gyre_cache_remove";
     gyre_sequence *s;
-    gyre_status status = gyre_cache_find(cache, sequence, (gyre_cache_argument){"sequence", name}, &s, err);
+    gyre_status status = gyre_cache_find(cache, range.sequence, (gyre_cache_argument){"sequence", name}, &s, err);
     if (status == GYRE_OK) status = gyre_cache_check_tokens(s, first, count, name, err);
     if (status != GYRE_OK || count == 0) return status;
     if (splits_range(s, first, count)) {
@@ -86,11 +87,12 @@ static int64_t needs_split(const gyre_sequence *s, int64_t token) {
     return token < s->tokens && s->ranges[gyre_slot_range_find(s, token)].first_token != token;
 }
 
-gyre_status gyre_cache_shift(gyre_cache *cache, int64_t sequence, int64_t first, int64_t count,
-                             const int64_t delta[GYRE_MAX_AXES], gyre_error *err) {
+gyre_status gyre_cache_shift(gyre_cache *cache, gyre_cache_range range, const int64_t delta[GYRE_MAX_AXES],
+                             gyre_error *err) {
+    const int64_t first = range.first, count = range.count;
     static const char name[] = "gyre_cache_shift";
     gyre_sequence *s;
-    gyre_status status = gyre_cache_find(cache, sequence, (gyre_cache_argument){"sequence", name}, &s, err);
+    gyre_status status = gyre_cache_find(cache, range.sequence, (gyre_cache_argument){"sequence", name}, &s, err);
     if (status == GYRE_OK && !delta) status = gyre_fail(err, GYRE_EINVAL, "delta: is NULL (%s)", name);
     if (status == GYRE_OK) status = gyre_cache_check_tokens(s, first, count, name, err);
     if (status != GYRE_OK || count == 0) return status;

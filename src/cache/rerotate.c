@@ -3,6 +3,7 @@
  * E'(p') E(p)^-1 of a pair is the quotient of two complex numbers, factors included, so factors that both encodings have
  * cancel.  It is formed in double, and each key is rounded once. */
 #include "cache/cache.h"
+#include "core/sized.h"
 
 #include "core/convert.h"
 #include "core/encoding.h"
@@ -139,7 +140,6 @@ static gyre_status check(const gyre_encoding *before, const gyre_encoding *after
     if (!before || !after) return gyre_fail(err, GYRE_EINVAL, "%s: is NULL (%s)", before ? "after" : "before", name);
     if (!old_positions || !new_positions)
         return gyre_fail(err, GYRE_EINVAL, "%s: is NULL (%s)", old_positions ? "new_positions" : "old_positions", name);
-    if (!in || !out) return gyre_fail(err, GYRE_EINVAL, "%s: is NULL (%s)", in ? "out" : "in", name);
     gyre_status status = gyre_in_out_check(in, out, name, err);
     if (status == GYRE_OK) status = check_encoding(before, "before", in->shape[3], err);
     if (status == GYRE_OK) status = check_encoding(after, "after", in->shape[3], err);
@@ -151,9 +151,13 @@ static gyre_status check(const gyre_encoding *before, const gyre_encoding *after
     return status ? status : gyre_in_out_apart_check(in, out, name, err);
 }
 
-gyre_status gyre_rerotate(const gyre_encoding *before, const gyre_encoding *after, const gyre_positions *old_positions,
-                          const gyre_positions *new_positions, const gyre_cview *in, const gyre_view *out,
-                          const gyre_exec *exec, gyre_error *err) {
+gyre_status gyre_rerotate(const gyre_rerotate_args *given, const gyre_exec *exec, gyre_error *err) {
+    gyre_rerotate_args args;
+    if (gyre_sized_read(&args, sizeof args, given, "gyre_rerotate_args", err)) return GYRE_EINVAL;
+    const gyre_encoding *before = args.before, *after = args.after;
+    const gyre_positions *old_positions = args.old_positions, *new_positions = args.new_positions;
+    const gyre_cview *in = &args.in;
+    const gyre_view *out = &args.out;
     const gyre_status status = check(before, after, old_positions, new_positions, in, out, err);
     if (status != GYRE_OK || gyre_view_elements(in->shape) == 0) return status;
     const int64_t length = new_positions->context_length;

@@ -68,18 +68,28 @@ static gyre_status plan_longest(const cached *c, gyre_contextual_args *args, gyr
     return gyre_contextual_plan_make(plan, args, 0, exec);
 }
 
-size_t gyre_cache_contextual_scratch(const gyre_cache *cache, const int64_t *sequences, const gyre_contextual_args *given,
-                                     const gyre_exec *exec) {
+static gyre_status plan_bytes(const cached *c, gyre_contextual_args *args, gyre_contextual_plan *plan, const gyre_exec *exec,
+                              gyre_error *err) {
+    const gyre_status status = plan_longest(c, args, plan, exec);
+    return status ? gyre_fail(err, status, "scratch: more bytes than can be counted (%s)", call_name) : GYRE_OK;
+}
+
+gyre_status gyre_cache_contextual_scratch(const gyre_cache *cache, const int64_t *sequences,
+                                          const gyre_contextual_args *given, const gyre_exec *exec, size_t *bytes,
+                                          gyre_error *err) {
     cached c;
     gyre_contextual_args args;
     gyre_contextual_plan plan;
-    if (begin(&c, cache, sequences, given, NULL) || plan_longest(&c, &args, &plan, exec)) return 0;
-    return plan.bytes;
+    if (!bytes) return gyre_fail(err, GYRE_EINVAL, "bytes: is NULL (%s)", call_name);
+    gyre_status status = begin(&c, cache, sequences, given, err);
+    if (!status) status = plan_bytes(&c, &args, &plan, exec, err);
+    if (!status) *bytes = plan.bytes;
+    return status;
 }
 
 gyre_status gyre_cache_contextual_attention(const gyre_cache *cache, const int64_t *sequences,
-                                            const gyre_contextual_args *given, void *scratch, size_t bytes,
-                                            const gyre_exec *exec, gyre_error *err) {
+                                            const gyre_contextual_args *given, gyre_scratch scratch, const gyre_exec *exec,
+                                            gyre_error *err) {
     cached c;
     gyre_contextual_args args;
     gyre_contextual_plan plan;
@@ -87,15 +97,14 @@ gyre_status gyre_cache_contextual_attention(const gyre_cache *cache, const int64
     gyre_status status = begin(&c, cache, sequences, given, err);
     if (!status) status = check(&c, err);
     if (status || gyre_view_elements(c.args.out.shape) == 0) return status;
-    status = plan_longest(&c, &args, &plan, exec);
-    if (status) return gyre_fail(err, status, "scratch: more bytes than can be counted (%s)", call_name);
-    status = gyre_attention_scratch_check(call_name, scratch, bytes, plan.bytes, err);
+    status = plan_bytes(&c, &args, &plan, exec, err);
+    if (!status) status = gyre_scratch_check(call_name, scratch, plan.bytes, err);
     for (int64_t b = 0; b < c.call.batch && !status; b++) {
         const gyre_key_source source = gyre_cache_source(cache, sequences[b]);
         args = row_args(&c, b);
         if (gyre_contextual_plan_make(&plan, &args, 0, exec)) continue; /* cannot be: that of the longest row was made */
         plan.source = &source;
-        gyre_contextual_forward_run(&plan, scratch, exec);
+        gyre_contextual_forward_run(&plan, scratch.memory, exec);
     }
     return status;
 }

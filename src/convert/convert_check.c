@@ -62,8 +62,9 @@ static const char *difference(const gyre_conversion *c, const gyre_reading *read
 gyre_status gyre_convert_check_positions(const gyre_conversion *c, const void *bytes, size_t count, gyre_error *err) {
     gyre_reading *reading = NULL;
     if (!c->encoding) return GYRE_OK;
-    gyre_status status =
-        gyre_reading_parse(&reading, bytes, count, "the result, read back", GYRE_PROFILE_DEFAULT, c->length, err);
+    gyre_status status = gyre_reading_parse(
+        &reading, bytes, count,
+        GYRE_ARGS(gyre_reading_options, .context_length = c->length, .name = "the result, read back"), err);
     if (status != GYRE_OK) return status;
     double *scratch = malloc(2 * (size_t)gyre_encoding_get_config(c->encoding)->rope.dim * sizeof *scratch);
     if (!scratch) status = gyre_fail(err, GYRE_ENOMEM, "%s: no memory", c->target);

@@ -13,7 +13,7 @@ gyre_status gyre_convert_lose(const gyre_convert_options *options, gyre_error *e
     (void)gyre_plain_vsnprintf(what.text, sizeof what.text, format, arguments);
     va_end(arguments);
     if (!options || !options->lost) return gyre_fail(err, GYRE_EUNSUPPORTED, "%s", what.text);
-    options->lost(options->lost_ctx, what.text);
+    options->lost(options->ctx, what.text);
     return GYRE_OK;
 }
 
@@ -24,5 +24,5 @@ void gyre_convert_tell(const gyre_convert_options *options, const char *format, 
     va_start(arguments, format);
     (void)gyre_plain_vsnprintf(what.text, sizeof what.text, format, arguments);
     va_end(arguments);
-    options->lost(options->lost_ctx, what.text);
+    options->lost(options->ctx, what.text);
 }

@@ -206,12 +206,12 @@ static gyre_status check_options(const char *path, const char *target, const gyr
     const int is_gguf = o->format == GYRE_MODEL_FORMAT_GGUF;
     if (!is_gguf && o->format != GYRE_MODEL_FORMAT_SAFETENSORS)
         return gyre_fail(err, GYRE_EINVAL, "format: there is no such one");
-    if (o->has_dtype && o->dtype != GYRE_DTYPE_F32 && o->dtype != GYRE_DTYPE_F16 && o->dtype != GYRE_DTYPE_BF16 &&
-        !(is_gguf && o->dtype == GYRE_DTYPE_Q8))
-        return gyre_fail(err, o->dtype == GYRE_DTYPE_Q8 ? GYRE_EUNSUPPORTED : GYRE_EINVAL, "dtype: %s (%s)",
-                         o->dtype == GYRE_DTYPE_Q8 ? "safetensors have no blocks of eight bits" : "F32, F16 or BF16",
-                         target);
-    if ((o->has_layout && !is_layout(o->layout)) || (o->has_source_layout && !is_layout(o->source_layout)))
+    const gyre_dtype dtype = o->dtype ? *o->dtype : GYRE_DTYPE_F32;
+    if (dtype != GYRE_DTYPE_F32 && dtype != GYRE_DTYPE_F16 && dtype != GYRE_DTYPE_BF16 &&
+        !(is_gguf && dtype == GYRE_DTYPE_Q8))
+        return gyre_fail(err, dtype == GYRE_DTYPE_Q8 ? GYRE_EUNSUPPORTED : GYRE_EINVAL, "dtype: %s (%s)",
+                         dtype == GYRE_DTYPE_Q8 ? "safetensors have no blocks of eight bits" : "F32, F16 or BF16", target);
+    if ((o->layout && !is_layout(*o->layout)) || (o->source_layout && !is_layout(*o->source_layout)))
         return gyre_fail(err, GYRE_EINVAL, "layout: half or interleaved (converting)");
     if (stat(path, &a) == 0 && stat(target, &b) == 0 && a.st_dev == b.st_dev && a.st_ino == b.st_ino)
         return gyre_fail(err, GYRE_EINVAL, "target: the model itself, which is not replaced; name another (%s)", target);

@@ -94,10 +94,10 @@ static gyre_stored_type stored_type_of(gyre_dtype dtype) {
 
 static gyre_stored_type type_for(const gyre_conversion *c, const gyre_file_tensor *s) {
     const int of_gguf = c->options->format == GYRE_MODEL_FORMAT_GGUF;
-    const gyre_stored_type asked = stored_type_of(c->options->dtype);
+    const gyre_stored_type asked = stored_type_of(c->options->dtype ? *c->options->dtype : GYRE_DTYPE_F32);
     if (of_gguf && s->rank < 2) return GYRE_STORED_F32; /* llama.cpp needs vectors as floats */
     if (gyre_tensor_stays_float(s->name)) return GYRE_STORED_F32;
-    if (!c->options->has_dtype) return of_gguf || gyre_stored_block_size(s->type) == 1 ? s->type : GYRE_STORED_F16;
+    if (!c->options->dtype) return of_gguf || gyre_stored_block_size(s->type) == 1 ? s->type : GYRE_STORED_F16;
     if (asked == GYRE_STORED_Q8_0 && s->shape[s->rank - 1] % Q8_BLOCK != 0) return GYRE_STORED_F16;
     return asked;
 }

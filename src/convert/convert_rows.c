@@ -126,15 +126,15 @@ static gyre_status convert_blocks(gyre_conversion *c, const rows *r, gyre_conver
     gyre_status status =
         block && r->f32_row ? GYRE_OK : gyre_fail(err, GYRE_ENOMEM, "%s: no memory (converting)", r->source->name);
     for (int64_t begin = 0; begin < r->count && status == GYRE_OK; begin += block_rows) {
-        if (c->options->stop && c->options->stop(c->options->progress_ctx)) {
+        if (c->options->watcher.stop && c->options->watcher.stop(c->options->watcher.ctx)) {
             status = gyre_fail(err, GYRE_EIO, "converting: stopped, and nothing is written (%s)", c->target);
             break;
         }
         const int64_t count = block_rows < r->count - begin ? block_rows : r->count - begin;
         status = convert_block(r, begin, count, block, err);
         if (status == GYRE_OK) status = put(sink, block, (size_t)count * r->out_bytes, err);
-        if (status == GYRE_OK && c->options->progress)
-            c->options->progress(c->options->progress_ctx, count * (int64_t)r->in_bytes, c->total_bytes);
+        if (status == GYRE_OK && c->options->watcher.progress)
+            c->options->watcher.progress(c->options->watcher.ctx, count * (int64_t)r->in_bytes, c->total_bytes);
     }
     free(block);
     return status;

@@ -80,8 +80,7 @@ static gyre_status open_source(gyre_convert_source *s, gyre_error *err) {
     if (s->kind == GYRE_SOURCE_FOLDER && (stat(s->path, &info) != 0 || !S_ISDIR(info.st_mode)))
         return gyre_fail(err, GYRE_EINVAL, "%s: tensors alone say too little: name the folder, with its config.json",
                          s->path);
-    return s->kind == GYRE_SOURCE_FOLDER ? open_config(s, err)
-                                         : gyre_reading_open(&s->reading, s->path, GYRE_PROFILE_DEFAULT, 0, err);
+    return s->kind == GYRE_SOURCE_FOLDER ? open_config(s, err) : gyre_reading_open(&s->reading, s->path, NULL, err);
 }
 
 gyre_status gyre_convert_source_open(gyre_convert_source *out, const char *path, gyre_error *err) {

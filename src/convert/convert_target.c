@@ -72,14 +72,14 @@ static gyre_status set_rotation(gyre_conversion *c, gyre_error *err) {
     gyre_config config = GYRE_INIT(gyre_config);
     int tied;
     if (!known || (rotation && rotation->config.rope.layout == GYRE_LAYOUT_INTERLEAVED_TO_HALF)) {
-        if (o->has_layout || o->has_source_layout)
+        if (o->layout || o->source_layout)
             return gyre_fail(err, GYRE_EUNSUPPORTED, "layout: the layers of this model have no pairs of one kind (%s)",
                              c->source.path);
         return GYRE_OK;
     }
     c->declared_layout = rotation ? rotation->config.rope.layout : GYRE_LAYOUT_INTERLEAVED;
-    c->from = o->has_source_layout ? o->source_layout : c->declared_layout;
-    c->to = o->has_layout ? o->layout : default_layout(c);
+    c->from = o->source_layout ? *o->source_layout : c->declared_layout;
+    c->to = o->layout ? *o->layout : default_layout(c);
     config = rotation ? rotation->config : gyre_llama2c_config(c->source.checkpoint, &tied).position;
     if (!rotation) {
         config.head_dim = c->source.arch.head_dim;

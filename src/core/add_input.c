@@ -7,6 +7,7 @@
 #include "core/exec.h"
 #include "core/positions.h"
 #include "core/scheme.h"
+#include "core/sized.h"
 #include "core/table_view.h"
 #include "core/view.h"
 #include "kernels/kernels.h"
@@ -188,10 +189,15 @@ static void add_tokens(void *arg, int64_t block) {
     }
 }
 
-gyre_status gyre_add_input(const gyre_encoding *encoding, const gyre_tables *tables, const gyre_positions *positions,
-                           const gyre_cview *in, const gyre_view *out, const gyre_exec *exec, gyre_error *err) {
+gyre_status gyre_add_input(const gyre_encoding *encoding, const gyre_add_input_args *given, const gyre_exec *exec,
+                           gyre_error *err) {
     static const char where[] = "gyre_add_input";
-    if (!out) return gyre_fail(err, GYRE_EINVAL, "out: is NULL (%s)", where);
+    gyre_add_input_args args;
+    if (gyre_sized_read(&args, sizeof args, given, "gyre_add_input_args", err)) return GYRE_EINVAL;
+    const gyre_tables *tables = args.tables;
+    const gyre_positions *positions = args.positions;
+    const gyre_cview *in = &args.in;
+    const gyre_view *out = &args.out;
     gyre_status status = check_call(encoding, positions, in, "in", where, err);
     if (status == GYRE_OK) status = gyre_in_out_check(in, out, where, err);
     if (status == GYRE_OK) status = check_shape(encoding, in->shape, "in", where, err);

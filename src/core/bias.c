@@ -4,6 +4,7 @@
 #include "core/exec.h"
 #include "core/positions.h"
 #include "core/scheme.h"
+#include "core/sized.h"
 #include "core/table_view.h"
 #include "core/view.h"
 #include "util/error.h"
@@ -114,15 +115,20 @@ static gyre_status check_positions(const bias_call *a, const gyre_cview *scores,
     const int64_t *shape = scores->shape;
     const gyre_status status =
         gyre_positions_check(a->encoding, a->queries, shape[0], shape[1], "queries", n->where, n->err);
-    return status ? status : gyre_positions_check(a->encoding, a->keys, shape[0], shape[3], "keys", n->where, n->err);
+    gyre_positions keys = *a->keys;
+    keys.context_length = a->queries->context_length; /* that of queries is that of the call */
+    return status ? status : gyre_positions_check(a->encoding, &keys, shape[0], shape[3], "keys", n->where, n->err);
 }
 
-gyre_status gyre_add_bias(const gyre_encoding *encoding, const gyre_tables *tables, const gyre_positions *queries,
-                          const gyre_positions *keys, const gyre_view *scores, const gyre_exec *exec, gyre_error *err) {
+gyre_status gyre_add_bias(const gyre_encoding *encoding, const gyre_add_bias_args *given, const gyre_exec *exec,
+                          gyre_error *err) {
+    gyre_add_bias_args args;
+    if (gyre_sized_read(&args, sizeof args, given, "gyre_add_bias_args", err)) return GYRE_EINVAL;
+    const gyre_view *scores = &args.scores;
     const bias_names names = {"gyre_add_bias", "scores", err};
-    const gyre_cview scores_in = scores ? gyre_const(*scores) : (gyre_cview){0};
-    bias_call a = {encoding, tables, queries, keys, scores, NULL, NULL};
-    gyre_status status = check(&a, scores ? &scores_in : NULL, &names);
+    const gyre_cview scores_in = gyre_const(*scores);
+    bias_call a = {encoding, args.tables, args.queries, args.keys, scores, NULL, NULL};
+    gyre_status status = check(&a, &scores_in, &names);
     if (status == GYRE_OK) status = gyre_output_check(scores, names.scores, names.where, err);
     if (status != GYRE_OK || gyre_view_elements(scores->shape) == 0) return status;
     status = check_positions(&a, &scores_in, &names);
@@ -131,12 +137,13 @@ gyre_status gyre_add_bias(const gyre_encoding *encoding, const gyre_tables *tabl
     return GYRE_OK;
 }
 
-gyre_status gyre_add_bias_gradient(const gyre_encoding *encoding, const gyre_tables *tables, const gyre_positions *queries,
-                                   const gyre_positions *keys, const gyre_cview *dscores,
+gyre_status gyre_add_bias_gradient(const gyre_encoding *encoding, const gyre_add_bias_args *given, const gyre_cview *dscores,
                                    const gyre_table_gradients *gradients, const gyre_exec *exec, gyre_error *err) {
+    gyre_add_bias_args args;
+    if (gyre_sized_read(&args, sizeof args, given, "gyre_add_bias_args", err)) return GYRE_EINVAL;
     const bias_names names = {"gyre_add_bias_gradient", "dscores", err};
     const gyre_view *gradient = gyre_table_gradient_of(gradients, GYRE_TABLE_BIAS);
-    bias_call a = {encoding, tables, queries, keys, NULL, dscores, gradient};
+    bias_call a = {encoding, args.tables, args.queries, args.keys, NULL, dscores, gradient};
     gyre_status status = check(&a, dscores, &names);
     if (status == GYRE_OK) status = gyre_table_gradient_check(encoding, GYRE_TABLE_BIAS, gradients, names.where, err);
     if (status != GYRE_OK || !encoding->scheme->bias_row_gradient) return status;

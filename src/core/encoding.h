@@ -27,12 +27,13 @@ struct gyre_encoding {
     const struct gyre_scheme *scheme;
     const struct gyre_kernels *kernels;
     gyre_alloc alloc;
-    int uses_malloc;                        /* 1: alloc is malloc, so pages cost nothing until they are touched */
-    unsigned places;                        /* GYRE_PLACE_*: the scheme's, unless init found fewer or more */
-    int64_t first_position, last_position;  /* the range the scheme can represent, both included */
-    double *slopes, *slopes_after;          /* [heads]; slopes_after NULL = equal to slopes */
-    double slope_divisor;                   /* slopes are divided by this when used */
-    double *slope_exponents;                /* [heads], and by a^this, a the factor at a length; NULL = none */
+    int uses_malloc;                       /* 1: alloc is malloc, so pages cost nothing until they are touched */
+    unsigned places;                       /* GYRE_PLACE_*: the scheme's, unless init found fewer or more */
+    int64_t first_position, last_position; /* the range the scheme can represent, both included */
+    int64_t last_scaled;           /* the last position at which the encoding is right in calls without a context length */
+    double *slopes, *slopes_after; /* [heads]; slopes_after NULL = equal to slopes */
+    double slope_divisor;          /* slopes are divided by this when used */
+    double *slope_exponents;       /* [heads], and by a^this, a the factor at a length; NULL = none */
     double *short_factor, *long_factor;     /* [rope.dim / 2] */
     struct gyre_frequency *frequency;       /* [rope.dim / 2] at the default context length; sinusoid: [input.dim / 2] */
     struct gyre_frequency *start_frequency; /* [rope.dim / 2], LongRoPE's start tokens: without a scaling; NULL = none */

@@ -3,6 +3,7 @@
 #include "core/encoding.h"
 #include "core/view.h"
 #include "util/error.h"
+#include "util/integers.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -23,6 +24,7 @@ int64_t gyre_position_at(const gyre_positions *positions, int64_t batch, int64_t
 /* The range a call allows, and the names for its messages. */
 typedef struct position_check {
     int64_t first, last; /* both allowed */
+    int64_t last_scaled; /* after this one the encoding needs a length in use, which the call does not have */
     const char *name, *where;
     gyre_error *err;
 } position_check;
@@ -30,8 +32,15 @@ typedef struct position_check {
 /* batch: the row of the token, or -1 where all rows have the same positions. */
 static gyre_status refuse_position(const position_check *c, int64_t batch, int64_t token, int64_t position) {
     char row[40] = "";
-    if (!c->err) return GYRE_ERANGE;
+    if (!c->err) return position > c->last_scaled && position <= c->last ? GYRE_EINVAL : GYRE_ERANGE;
     if (batch >= 0) snprintf(row, sizeof row, " of row %" PRId64, batch);
+    if (position > c->last_scaled && position <= c->last)
+        return gyre_fail(
+            c->err, GYRE_EINVAL,
+            "%s: %" PRId64 " of token %" PRId64 "%s is past the trained length, %" PRId64
+            ", and this scaling follows the length in use: give the call or the config a context_length, or the "
+            "config a length_policy (%s)",
+            c->name, position, token, row, c->last_scaled + 1, c->where);
     if (c->first == -GYRE_MAX_POSITION && c->last == GYRE_MAX_POSITION)
         return gyre_fail(c->err, GYRE_ERANGE, "%s: %" PRId64 " of token %" PRId64 "%s is past 2^31 (%s)", c->name, position,
                          token, row, c->where);
@@ -43,9 +52,10 @@ static gyre_status refuse_position(const position_check *c, int64_t batch, int64
 
 /* Positions base, base + 1, ...: written so that nothing overflows, whatever base and tokens are. */
 static gyre_status check_consecutive(const position_check *c, int64_t base, int64_t tokens) {
-    if (base < c->first || base > c->last) return refuse_position(c, -1, 0, base);
-    if (tokens - 1 <= c->last - base) return GYRE_OK;
-    return refuse_position(c, -1, c->last - base + 1, c->last + 1);
+    const int64_t last = gyre_min_i64(c->last, c->last_scaled);
+    if (base < c->first || base > last) return refuse_position(c, -1, 0, base);
+    if (tokens - 1 <= last - base) return GYRE_OK;
+    return refuse_position(c, -1, last - base + 1, last + 1);
 }
 
 gyre_status gyre_positions_memory_check(const gyre_positions *positions, const gyre_positions_extent *extent,
@@ -62,6 +72,11 @@ gyre_status gyre_positions_memory_check(const gyre_positions *positions, const g
                          name, positions->stride_batch, positions->stride_token, positions->stride_axis, extent->head_stride,
                          where);
     if (extent->batch == 0 || extent->tokens == 0) return GYRE_OK;
+    if (extent->tokens > 1 && positions->stride_token == 0 && !positions->one_position)
+        return gyre_fail(err, GYRE_EINVAL,
+                         "%s.stride_token: is 0 over %" PRId64
+                         " tokens, so all stand at one position; 1 for dense data, or set one_position (%s)",
+                         name, extent->tokens, where);
     if (positions->dtype != GYRE_DTYPE_I32 && positions->dtype != GYRE_DTYPE_I64)
         return gyre_fail(err, GYRE_EDTYPE, "%s.dtype: %s is neither I32 nor I64 (%s)", name,
                          gyre_dtype_text(positions->dtype), where);
@@ -76,7 +91,11 @@ gyre_status gyre_positions_check(const gyre_encoding *encoding, const gyre_posit
                          positions->context_length, where);
     if (batch <= 0 || tokens <= 0) return GYRE_OK;
     const position_check check = {encoding ? encoding->first_position : -GYRE_MAX_POSITION,
-                                  encoding ? encoding->last_position : GYRE_MAX_POSITION, name, where, err};
+                                  encoding ? encoding->last_position : GYRE_MAX_POSITION,
+                                  encoding && positions->context_length == 0 ? encoding->last_scaled : GYRE_MAX_POSITION,
+                                  name,
+                                  where,
+                                  err};
     if (!positions->data) return check_consecutive(&check, positions->base, tokens);
     const int64_t rows = positions->stride_batch == 0 ? 1 : batch;
     const int64_t axes = encoding && positions->stride_axis != 0 ? gyre_axes_of(encoding) : 1;
@@ -86,7 +105,7 @@ gyre_status gyre_positions_check(const gyre_encoding *encoding, const gyre_posit
     for (int64_t b = 0; b < rows; b++)
         for (int64_t i = 0; i < tokens * axes; i++) {
             const int64_t position = gyre_position_at(positions, b, i / axes, i % axes);
-            if (position < check.first || position > check.last)
+            if (position < check.first || position > gyre_min_i64(check.last, check.last_scaled))
                 return refuse_position(&check, rows > 1 ? b : -1, i / axes, position);
         }
     return GYRE_OK;

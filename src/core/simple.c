@@ -2,10 +2,10 @@
  * attention/attention_dense.c.) */
 #include "core/encoding.h"
 
-gyre_status gyre_rotate_dense(const gyre_encoding *encoding, gyre_role role, void *x, gyre_dtype dtype, gyre_shape shape,
-                              int64_t first_position, gyre_error *err) {
-    const gyre_view view = gyre_dense(x, dtype, shape.batch, shape.tokens, shape.heads, shape.head_dim);
-    const gyre_cview in = gyre_const(view);
-    const gyre_positions positions = {.base = first_position};
-    return gyre_rotate(encoding, GYRE_DIRECTION_FORWARD, role, &positions, &in, &view, NULL, err);
+gyre_status gyre_rotate_dense(const gyre_encoding *encoding, gyre_role role, gyre_view x, int64_t first_position,
+                              int64_t context_length, gyre_error *err) {
+    const gyre_positions positions = {.base = first_position, .context_length = context_length};
+    const gyre_rotate_args args = {
+        .size = sizeof args, .role = role, .positions = &positions, .in = gyre_const(x), .out = x};
+    return gyre_rotate(encoding, &args, NULL, err);
 }

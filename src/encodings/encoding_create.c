@@ -9,6 +9,13 @@
 #include "kernels/kernels.h"
 #include "util/error.h"
 
+/* A scaling that follows the length in use is none at all where no length is known, and nothing would say so. */
+static void find_last_scaled(gyre_encoding *encoding, const gyre_config *given) {
+    const int64_t trained = encoding->config.trained_length;
+    if (given->context_length == 0 && trained > 0 && !gyre_encoding_same_at(encoding, trained, GYRE_MAX_POSITION + 1))
+        encoding->last_scaled = trained - 1;
+}
+
 gyre_status gyre_encoding_create(gyre_encoding **out, const gyre_config *given, const gyre_alloc *alloc, gyre_error *err) {
     gyre_config own, *config = &own;
     if (!out || !given) return gyre_fail(err, GYRE_EINVAL, "arguments: out or config is NULL (gyre_encoding_create)");
@@ -28,6 +35,7 @@ gyre_status gyre_encoding_create(gyre_encoding **out, const gyre_config *given, 
                                  .uses_malloc = !alloc,
                                  .first_position = -GYRE_MAX_POSITION,
                                  .last_position = GYRE_MAX_POSITION,
+                                 .last_scaled = GYRE_MAX_POSITION,
                                  .places = scheme->places,
                                  .score_terms = 1.0,
                                  .attention_factor = 1.0};
@@ -45,6 +53,7 @@ gyre_status gyre_encoding_create(gyre_encoding **out, const gyre_config *given, 
         gyre_encoding_free(encoding);
         return status;
     }
+    find_last_scaled(encoding, config);
     *out = encoding;
     return GYRE_OK;
 }

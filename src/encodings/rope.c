@@ -468,14 +468,18 @@ gyre_status gyre_rope_create(gyre_encoding **out, int64_t head_dim, double base,
     return gyre_encoding_create(out, &config, NULL, err);
 }
 
-gyre_status gyre_rope_create_scaled(gyre_encoding **out, int64_t head_dim, double base, gyre_scaling scaling, double factor,
+gyre_status gyre_rope_create_scaled(gyre_encoding **out, const gyre_encoding *rope, gyre_scaling scaling, double factor,
                                     int64_t trained_length, gyre_error *err) {
-    gyre_config config = GYRE_INIT(gyre_config);
-    config.kind = GYRE_KIND_ROPE;
-    config.head_dim = head_dim;
-    config.trained_length = trained_length;
-    config.rope.base = base;
+    if (!rope || rope->config.kind != GYRE_KIND_ROPE)
+        return gyre_fail(err, GYRE_EINVAL, "rope: %s (gyre_rope_create_scaled)", rope ? "does not rotate" : "is NULL");
+    gyre_config config = rope->config;
+    if (trained_length) config.trained_length = trained_length;
+    config.context_length = 0;
     config.rope.scaling = scaling;
     config.rope.factor = factor;
-    return gyre_encoding_create(out, &config, NULL, err);
+    config.rope.attention_factor = 0;
+    if (config.rope.table_positions > 0) config.rope.table_positions = 0; /* as many as the new lengths ask for */
+    if (scaling == GYRE_SCALING_DYNAMIC_NTK || scaling == GYRE_SCALING_DYNAMIC_YARN)
+        config.length_policy = GYRE_LENGTH_POLICY_CAUSAL;
+    return gyre_encoding_create(out, &config, rope->uses_malloc ? NULL : &rope->alloc, err);
 }

@@ -1,6 +1,7 @@
 /* copying.c: can the model still repeat a segment that it read long ago?  A key has a marker that says what is asked for;
  * here only the bytes just read do, which takes an induction head. */
 #include "eval/recall.h"
+#include "gyre/gyre_research.h"
 #include "util/random.h"
 #include <string.h>
 
@@ -32,11 +33,10 @@ void gyre_copying_window(const gyre_text *text, int64_t segments, int64_t length
     }
 }
 
-gyre_status gyre_copying(const gyre_model *model, const gyre_encoding *encoding, const gyre_text *text,
-                         const gyre_passkey_options *options, gyre_passkey_result *out, const gyre_exec *exec,
-                         gyre_error *err) {
+gyre_status gyre_copying(const gyre_model *model, const gyre_text *text, const gyre_passkey_options *options,
+                         gyre_passkey_result *out, const gyre_exec *exec, gyre_error *err) {
     static const gyre_recall COPYING = {
         "copying", GYRE_COPYING_LENGTH, GYRE_COPYING_GIVEN, GYRE_COPYING_LENGTH, SEGMENTS, MIN_BYTES_PER_SEGMENT,
         0,         gyre_copying_window};
-    return gyre_recall_measure(&COPYING, model, encoding, text, options, out, exec, err);
+    return gyre_recall_measure(&COPYING, model, text, options, out, exec, err);
 }

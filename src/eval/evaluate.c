@@ -48,7 +48,7 @@ static gyre_status read_window(void *ctx, gyre_context *reader, float *logits, i
     const int32_t *ids = e->text->ids + window_start(e, index);
     const int64_t wanted_from = e->bucket_nats ? 0 : e->first_scored;
     for (int64_t from = 0, n; from < e->context; from += n) {
-        if (e->options->stop && e->options->stop(e->options->progress_ctx))
+        if (e->options->watcher.stop && e->options->watcher.stop(e->options->watcher.ctx))
             return gyre_fail(err, GYRE_EIO, "windows: stopped (eval)");
         n = gyre_eval_window_chunk(e->eval_windows, from, wanted_from);
         int64_t rows = from + n - wanted_from;
@@ -56,7 +56,7 @@ static gyre_status read_window(void *ctx, gyre_context *reader, float *logits, i
         const gyre_status status = gyre_context_forward(reader, ids + from, n, rows, logits, err);
         if (status) return status;
         score_rows(e, index, from + n - rows, rows, logits);
-        if (e->options->progress) e->options->progress(e->options->progress_ctx, n, e->windows * e->context);
+        if (e->options->watcher.progress) e->options->watcher.progress(e->options->watcher.ctx, n, e->windows * e->context);
     }
     return GYRE_OK;
 }
@@ -168,10 +168,10 @@ static gyre_status evaluate(const gyre_model *model, const gyre_encoding *encodi
     return status;
 }
 
-gyre_status gyre_evaluate(const gyre_model *model, const gyre_encoding *encoding, const gyre_text *text,
-                          const gyre_eval_options *options, gyre_eval_result *out, const gyre_exec *exec, gyre_error *err) {
+gyre_status gyre_evaluate(const gyre_model *model, const gyre_text *text, const gyre_eval_options *options,
+                          gyre_eval_result *out, const gyre_exec *exec, gyre_error *err) {
     gyre_eval_options own;
     const gyre_status status = gyre_sized_read(&own, sizeof own, options, "gyre_eval_options", err);
     if (status) return status;
-    return evaluate(model, encoding, text, &own, out, exec, err);
+    return evaluate(model, own.encoding, text, &own, out, exec, err);
 }

@@ -1,5 +1,6 @@
 /* passkey.c: passkey retrieval: can the model still find a key that it read long ago?  Perplexity alone does not tell. */
 #include "eval/recall.h"
+#include "gyre/gyre_research.h"
 #include "util/random.h"
 #include <string.h>
 
@@ -54,10 +55,9 @@ void gyre_passkey_window(const gyre_text *text, int64_t keys, int64_t length, ui
     }
 }
 
-gyre_status gyre_passkey(const gyre_model *model, const gyre_encoding *encoding, const gyre_text *text,
-                         const gyre_passkey_options *options, gyre_passkey_result *out, const gyre_exec *exec,
-                         gyre_error *err) {
+gyre_status gyre_passkey(const gyre_model *model, const gyre_text *text, const gyre_passkey_options *options,
+                         gyre_passkey_result *out, const gyre_exec *exec, gyre_error *err) {
     static const gyre_recall PASSKEY = {"passkey",         GYRE_PASSKEY_LENGTH, 1, 1 + DIGITS,
                                         GYRE_PASSKEY_KEYS, MIN_BYTES_PER_KEY,   1, gyre_passkey_window};
-    return gyre_recall_measure(&PASSKEY, model, encoding, text, options, out, exec, err);
+    return gyre_recall_measure(&PASSKEY, model, text, options, out, exec, err);
 }

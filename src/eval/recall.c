@@ -62,7 +62,7 @@ static gyre_status read_window(void *ctx, gyre_context *reader, float *logits, i
     const int32_t *tokens = t->tokens + index * context;
     float *out = logits;
     for (int64_t from = 0, n; from < context; from += n) {
-        if (t->options->stop && t->options->stop(t->options->progress_ctx))
+        if (t->options->watcher.stop && t->options->watcher.stop(t->options->watcher.ctx))
             return gyre_fail(err, GYRE_EIO, "windows: stopped (%s)", t->recall->what);
         n = gyre_eval_window_chunk(t->eval_windows, from, first);
         const int64_t wanted = from + n <= first ? 0 : from < first ? from + n - first : n;
@@ -71,7 +71,7 @@ static gyre_status read_window(void *ctx, gyre_context *reader, float *logits, i
         out += wanted * vocab;
     }
     t->right[index] = count_right(t, logits, tokens, first);
-    if (t->options->progress) t->options->progress(t->options->progress_ctx, context, t->windows * context);
+    if (t->options->watcher.progress) t->options->watcher.progress(t->options->watcher.ctx, context, t->windows * context);
     return GYRE_OK;
 }
 
@@ -99,8 +99,8 @@ static void summarise(const trials *t, gyre_passkey_result *out) {
     }
 }
 
-static gyre_status measure(trials *t, const gyre_encoding *encoding, const gyre_text *text, gyre_passkey_result *out,
-                           const gyre_exec *exec, gyre_error *err) {
+static gyre_status measure(trials *t, const gyre_text *text, gyre_passkey_result *out, const gyre_exec *exec,
+                           gyre_error *err) {
     const gyre_passkey_options *o = t->options;
     gyre_status status = check_options(t->recall, t->model, text, o, err);
     if (status) return status;
@@ -117,7 +117,8 @@ static gyre_status measure(trials *t, const gyre_encoding *encoding, const gyre_
     uint64_t state = o->seed;
     for (int64_t w = 0; w < t->windows && !status; w++)
         t->recall->draw(text, t->count, o->context, &state, t->tokens + w * o->context, NULL);
-    const gyre_eval_windows windows = {t->model, encoding, o->context, t->windows, read_window, t, GYRE_DTYPE_F32, o->team};
+    const gyre_eval_windows windows = {t->model,    o->encoding, o->context,     t->windows,
+                                       read_window, t,           GYRE_DTYPE_F32, o->team};
     t->eval_windows = &windows;
     if (!status) status = gyre_eval_windows_run(&windows, exec, err);
     status = gyre_eval_windows_share(&windows, status, t->right, sizeof *t->right, err);
@@ -127,14 +128,14 @@ static gyre_status measure(trials *t, const gyre_encoding *encoding, const gyre_
     return status;
 }
 
-gyre_status gyre_recall_measure(const gyre_recall *recall, const gyre_model *model, const gyre_encoding *encoding,
-                                const gyre_text *text, const gyre_passkey_options *options, gyre_passkey_result *out,
-                                const gyre_exec *exec, gyre_error *err) {
+gyre_status gyre_recall_measure(const gyre_recall *recall, const gyre_model *model, const gyre_text *text,
+                                const gyre_passkey_options *options, gyre_passkey_result *out, const gyre_exec *exec,
+                                gyre_error *err) {
     gyre_passkey_options own;
     const gyre_status status = gyre_sized_read(&own, sizeof own, options, "gyre_passkey_options", err);
     if (status) return status;
     if (!own.trials) own.trials = 104;
     if (!own.keys) own.keys = recall->default_count;
     trials t = {.recall = recall, .model = model, .options = &own};
-    return measure(&t, encoding, text, out, exec, err);
+    return measure(&t, text, out, exec, err);
 }

@@ -24,8 +24,8 @@ void gyre_recall_shuffle(int32_t *order, int64_t n, uint64_t *state);
  * `body` bytes. */
 int64_t gyre_recall_place(int64_t k, int64_t count, int64_t length, int64_t body, uint64_t *state);
 /* Measures.  Arguments and errors: those of gyre_passkey. */
-gyre_status gyre_recall_measure(const gyre_recall *recall, const gyre_model *model, const gyre_encoding *encoding,
-                                const gyre_text *text, const gyre_passkey_options *options, gyre_passkey_result *out,
-                                const gyre_exec *exec, gyre_error *err);
+gyre_status gyre_recall_measure(const gyre_recall *recall, const gyre_model *model, const gyre_text *text,
+                                const gyre_passkey_options *options, gyre_passkey_result *out, const gyre_exec *exec,
+                                gyre_error *err);
 
 #endif

@@ -49,23 +49,22 @@ static int is_in_split(gyre_text_split split, const char *bytes, size_t size) {
 
 /* Appends a file's tokens.  Only the first file gets the begin token. */
 static gyre_status append_tokens(collector *c, const char *path, const char *bytes, size_t size, gyre_error *err) {
-    int32_t *ids;
-    int64_t count;
+    gyre_text part;
     gyre_error why;
     if (size == 0) return GYRE_OK;
     const unsigned flags = c->text.count == 0 ? GYRE_TOKENIZE_BEGIN : 0;
-    gyre_status status = gyre_tokenize(c->tokenizer, bytes, size, flags, &ids, &count, &why);
+    gyre_status status = gyre_tokenize(c->tokenizer, bytes, size, flags, &part, &why);
     if (status != GYRE_OK) {
         status = gyre_fail(err, status, "%.300s (%s)", why.text, path);
         if (err) err->offset = why.offset;
         return status;
     }
-    status = reserve(c, count, path, err);
-    if (status == GYRE_OK && count > 0) {
-        memcpy(c->text.ids + c->text.count, ids, (size_t)count * sizeof *ids);
-        c->text.count += count;
+    status = reserve(c, part.count, path, err);
+    if (status == GYRE_OK && part.count > 0) {
+        memcpy(c->text.ids + c->text.count, part.ids, (size_t)part.count * sizeof *part.ids);
+        c->text.count += part.count;
     }
-    free(ids);
+    gyre_text_free(&part);
     return status;
 }
 

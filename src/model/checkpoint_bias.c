@@ -1,4 +1,5 @@
 /* checkpoint_bias.c: the bias table of a checkpoint of another program, whose model Gyre may be unable to run. */
+#include "core/view.h"
 #include "files/printable_name.h"
 #include "files/tensors/tensor_store.h"
 #include "gyre/gyre_model.h"
@@ -80,19 +81,31 @@ static gyre_status read_table(const gyre_file_tensor *t, int64_t rows, int64_t h
     return gyre_stored_read(gyre_kernels_select(), t, out, err);
 }
 
-gyre_status gyre_checkpoint_bias(const char *path, const char *group, int64_t layer, int64_t rows, int64_t heads, float *out,
-                                 gyre_error *err) {
+/* What is written is one block of floats. */
+static gyre_status check_out(const gyre_view *out, gyre_error *err) {
+    static const char where[] = "gyre_checkpoint_bias";
+    const gyre_view dense = gyre_dense(out->data, out->dtype, 1, 1, out->shape[2], out->shape[3]);
+    if (out->dtype != GYRE_DTYPE_F32) return gyre_fail(err, GYRE_EDTYPE, "out: is not F32 (%s)", where);
+    if (out->shape[2] < 1 || out->shape[3] < 1)
+        return gyre_fail(err, GYRE_ESHAPE, "out: %" PRId64 " rows, %" PRId64 " heads (%s)", out->shape[2], out->shape[3],
+                         where);
+    gyre_status status = gyre_shape_check(out->shape, dense.shape, "out", where, err);
+    if (!status) status = gyre_output_check(out, "out", where, err);
+    if (status || (out->stride[3] == 1 && (out->shape[2] == 1 || out->stride[2] == out->shape[3]))) return status;
+    return gyre_fail(err, GYRE_ESHAPE, "out: is not dense (%s)", where);
+}
+
+gyre_status gyre_checkpoint_bias(const char *path, const char *group, int64_t layer, const gyre_view *out, gyre_error *err) {
     gyre_tensor_store *store = NULL;
     gyre_file_tensor tensor;
     if (!path || !group || !out)
         return gyre_fail(err, GYRE_EINVAL, "bias table: path, group and out are needed (NULL given)");
-    if (layer < 0 || rows < 1 || heads < 1)
-        return gyre_fail(err, GYRE_EINVAL, "bias table: layer %" PRId64 ", %" PRId64 " rows, %" PRId64 " heads (%s)", layer,
-                         rows, heads, path);
-    gyre_status status = gyre_tensor_store_open(&store, path, err);
+    if (layer < 0) return gyre_fail(err, GYRE_EINVAL, "bias table: layer %" PRId64 " (%s)", layer, path);
+    gyre_status status = check_out(out, err);
+    if (!status) status = gyre_tensor_store_open(&store, path, err);
     if (status) return status;
     status = find_table(store, group, layer, &tensor, err);
-    if (!status) status = read_table(&tensor, rows, heads, out, err);
+    if (!status) status = read_table(&tensor, out->shape[2], out->shape[3], out->data, err);
     if (!status) status = gyre_tensor_store_check(store, err);
     gyre_tensor_store_free(store);
     return status;

@@ -57,7 +57,7 @@ static void truncate_caches(gyre_decoder *d, int64_t tokens) {
         const int64_t excess = gyre_cache_tokens(d->cache[layer], 0) - tokens;
         if (excess <= 0) continue;
         /* Cannot fail: removing the last tokens leaves no hole. */
-        const gyre_status status = gyre_cache_remove(d->cache[layer], 0, tokens, excess, NULL);
+        const gyre_status status = gyre_cache_remove(d->cache[layer], (gyre_cache_range){0, tokens, excess}, NULL);
         (void)status;
     }
     gyre_decoder_gates_truncate(d, tokens);
@@ -154,10 +154,14 @@ static int64_t read_length_in_use(const gyre_context *x, int64_t n) {
 static gyre_status check_positions(const gyre_context *x, int64_t n, gyre_error *err) {
     const gyre_decoder *d = &x->decoder;
     const int64_t end = read_end(x, n);
-    const gyre_positions positions = {.base = d->cached < end ? d->cached : end - 1};
+    gyre_positions positions = {.base = d->cached < end ? d->cached : end - 1};
     for (int group = 0; group < d->net->groups && n > 0; group++) {
         const gyre_encoding *encoding = gyre_decoder_encoding(d, group);
-        const gyre_status status = gyre_positions_check(encoding, &positions, 1, end - positions.base, NULL, NULL, NULL);
+        const int declared = gyre_encoding_get_config(encoding)->length_policy == GYRE_LENGTH_POLICY_DECLARED;
+        positions.context_length = declared ? 0 : end; /* a policy gives each query a length */
+        const gyre_status status =
+            gyre_positions_check(encoding, &positions, 1, end - positions.base, "position", "gyre_context_forward", err);
+        if (status == GYRE_EINVAL) return status;
         if (status)
             return gyre_fail(err, status, "position %lld: the encoding (%s) ends before it (gyre_context_forward)",
                              (long long)(end - 1), gyre_kind_name(gyre_encoding_get_config(encoding)->kind));

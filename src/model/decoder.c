@@ -116,7 +116,8 @@ static void query_key_views(const gyre_decoder *d, int64_t rows, gyre_view views
     }
 }
 
-gyre_attention_args gyre_decoder_attention_args(const gyre_decoder *d, int64_t layer, int64_t rows, int64_t tokens) {
+gyre_attention_args gyre_decoder_attention_args(const gyre_decoder *d, int64_t layer, int64_t rows, int64_t tokens,
+                                                gyre_attention_gates *gates) {
     const gyre_architecture *a = &d->net->arch;
     const int group = d->net->layer[layer].group;
     gyre_attention_args args = GYRE_INIT(gyre_attention_args);
@@ -133,7 +134,11 @@ gyre_attention_args gyre_decoder_attention_args(const gyre_decoder *d, int64_t l
     args.causal = GYRE_CAUSAL_BY_POSITION;
     args.order = d->order;
     args.out = gyre_dense(d->buffers.attn_out, GYRE_DTYPE_F32, 1, rows, a->heads, a->head_dim);
-    if (gyre_decoder_forgets(d)) args.q_gate_sums = gyre_const(gyre_decoder_gate_sums(d, rows));
+    *gates = (gyre_attention_gates)GYRE_INIT(gyre_attention_gates);
+    if (gyre_decoder_forgets(d)) {
+        gates->q = gyre_const(gyre_decoder_gate_sums(d, rows));
+        args.gates = gates;
+    }
     return args;
 }
 
@@ -157,8 +162,9 @@ static gyre_status project_rotated(gyre_decoder *d, const gyre_network_layer *l,
     const gyre_view out = gyre_dense(d->buffers.block_out, GYRE_DTYPE_F32, 1, rows, heads, a->head_dim);
     const row_block rotated = {d->buffers.block_out, rows};
     gyre_affine part = l->qkv[0];
-    const gyre_status status =
-        gyre_rotate(d->encoding, GYRE_DIRECTION_FORWARD, GYRE_ROLE_KEY, &positions, &in, &out, d->exec, err);
+    const gyre_rotate_args turn = {
+        .size = sizeof turn, .role = GYRE_ROLE_KEY, .positions = &positions, .in = in, .out = out};
+    const gyre_status status = gyre_rotate(d->encoding, &turn, d->exec, err);
     if (status) return status;
     if (l->qkv[1].w.out > 0) { /* in a file they need not be adjacent */
         linears_side_by_side(d, l->qkv, 2, rotated, d->buffers.qkv, d->qkv_dim);
@@ -194,16 +200,18 @@ static gyre_status apply_trained(gyre_decoder *d, int64_t layer, int64_t rows, g
 
 static gyre_status append_keys(gyre_decoder *d, int64_t layer, int64_t rows, gyre_error *err) {
     gyre_cache_append_args args = GYRE_INIT(gyre_cache_append_args);
+    const gyre_positions positions = {.base = d->cached};
     gyre_view views[2];
     query_key_views(d, rows, views);
     args.k = gyre_const(views[1]);
     args.v = gyre_const(gyre_decoder_heads(d, &d->net->v, rows));
-    args.positions = (gyre_positions){.base = d->cached};
-    if (!gyre_decoder_forgets(d))
-        return gyre_cache_append(d->cache[layer], 0, &args.k, &args.v, &args.positions, d->exec, err);
-    const gyre_status status = gyre_decoder_sum_gates(d, layer, rows, err);
-    args.gate_sums = gyre_const(gyre_decoder_gate_sums(d, rows));
-    return status ? status : gyre_cache_append_gated(d->cache[layer], &args, d->exec, err);
+    args.positions = &positions;
+    gyre_status status = GYRE_OK;
+    if (gyre_decoder_forgets(d)) {
+        status = gyre_decoder_sum_gates(d, layer, rows, err);
+        args.gates = gyre_const(gyre_decoder_gate_sums(d, rows));
+    }
+    return status ? status : gyre_cache_append(d->cache[layer], &args, d->exec, err);
 }
 
 /* Moves the last `wanted` of `rows` rows to the front of the buffers that are read after the keys are stored. */
@@ -245,10 +253,15 @@ static gyre_status attention(gyre_decoder *d, int64_t layer, int64_t rows, int64
         const gyre_own_call call = gyre_decoder_own_call(d, layer, wanted, d->cached + rows);
         return gyre_own_attention_run(&call, d->buffers.attn_scratch, d->buffers.attn_scratch_bytes, d->exec, err);
     }
-    gyre_attention_args args = gyre_decoder_attention_args(d, layer, wanted, d->cached + rows);
-    if (d->watched && layer == d->watched_layer) args.weights = watched_view(d, rows);
-    return gyre_cache_attention(d->cache[layer], &sequence, &args, d->buffers.attn_scratch, d->buffers.attn_scratch_bytes,
-                                d->exec, err);
+    gyre_attention_gates gates;
+    gyre_attention_weights weights = GYRE_INIT(gyre_attention_weights);
+    gyre_attention_args args = gyre_decoder_attention_args(d, layer, wanted, d->cached + rows, &gates);
+    if (d->watched && layer == d->watched_layer) {
+        weights.out = watched_view(d, rows);
+        args.weights = &weights;
+    }
+    return gyre_cache_attention(d->cache[layer], &sequence, &args,
+                                (gyre_scratch){d->buffers.attn_scratch, d->buffers.attn_scratch_bytes}, d->exec, err);
 }
 
 /* x += scale * post_norm(map(in)): the end of a block. */

@@ -85,7 +85,8 @@ void gyre_decoder_logits(gyre_decoder *d, int64_t rows, int64_t wanted, float *l
 /* out = heads of buffers.qkv: queries, keys or values, [1, rows, heads, head_dim]. */
 gyre_view gyre_decoder_heads(const gyre_decoder *d, const gyre_head_layout *heads, int64_t rows);
 /* out = the attention of a layer over `rows` queries, the last of `tokens` tokens. */
-gyre_attention_args gyre_decoder_attention_args(const gyre_decoder *d, int64_t layer, int64_t rows, int64_t tokens);
+gyre_attention_args gyre_decoder_attention_args(const gyre_decoder *d, int64_t layer, int64_t rows, int64_t tokens,
+                                                gyre_attention_gates *gates);
 
 /* -- forget gates (decoder_gates.c) -- */
 /* 1: the model has forget gates. */

@@ -60,7 +60,9 @@ gyre_status gyre_decoder_sum_gates(gyre_decoder *d, int64_t layer, int64_t rows,
     const gyre_cview log_gates = gyre_const(sums), before = gyre_cdense(last, GYRE_DTYPE_F64, 1, 1, heads, 1);
     gyre_gemm_run(&gemm, d->kernels, d->buffers.gemm_scratch, d->exec);
     gyre_log_gates(d->buffers.gates, rows * heads, d->buffers.gate_sums);
-    const gyre_status status = gyre_gate_sums(&log_gates, NULL, 1, &before, &sums, d->exec, err);
+    const gyre_status status = gyre_gate_sums(
+        GYRE_ARGS(gyre_gate_sums_args, .log_gates = log_gates, .sequences = 1, .before = before, .sums = sums), d->exec,
+        err);
     if (status) return status;
     memcpy(kept_at(d, layer, d->cached), d->buffers.gate_sums, (size_t)(rows * heads) * sizeof *last);
     memcpy(last, d->buffers.gate_sums + (rows - 1) * heads, (size_t)heads * sizeof *last);

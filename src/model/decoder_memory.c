@@ -17,6 +17,7 @@ static const gyre_encoding *cached_encoding(const gyre_decoder *d, int64_t layer
 static gyre_status create_caches(gyre_decoder *d, const gyre_context_options *options, gyre_error *err) {
     const gyre_architecture *a = &d->net->arch;
     gyre_cache_config config = GYRE_INIT(gyre_cache_config);
+    config.keys = GYRE_CACHE_KEYS_RAW; /* encodings change from read to read, and keys in memory are those of the model */
     config.heads = a->kv_heads;
     config.head_dim = a->layer_parts & GYRE_LAYER_PART_POLAR ? 2 * a->head_dim : a->head_dim;
     config.value_dim = a->head_dim;
@@ -43,9 +44,10 @@ static size_t attention_scratch(const gyre_decoder *d, int64_t rows) {
     for (int group = 0; group < d->net->groups; group++)
         for (int64_t layer = 0; layer < d->net->arch.layers; layer++) {
             if (d->net->layer[layer].group != group) continue;
-            const gyre_attention_args args = gyre_decoder_attention_args(d, layer, rows, rows);
-            const size_t bytes = gyre_cache_attention_scratch(d->cache[layer], NULL, &args, d->exec);
-            if (!bytes) return 0;
+            gyre_attention_gates gates;
+            const gyre_attention_args args = gyre_decoder_attention_args(d, layer, rows, rows, &gates);
+            size_t bytes = 0;
+            if (gyre_cache_attention_scratch(d->cache[layer], NULL, &args, d->exec, &bytes, NULL)) return 0;
             max = bytes > max ? bytes : max;
             break;
         }
@@ -184,7 +186,9 @@ void gyre_decoder_free(gyre_decoder *d) {
 int64_t gyre_decoder_bytes(const gyre_decoder *d) {
     int64_t bytes = d->buffers.memory_floats * (int64_t)sizeof(float) + (int64_t)d->buffers.attn_scratch_bytes;
     bytes += gyre_decoder_gates_bytes(d);
-    for (int64_t layer = 0; d->cache && layer < d->net->arch.layers; layer++)
-        bytes += (int64_t)gyre_cache_get_usage(d->cache[layer]).bytes;
+    for (int64_t layer = 0; d->cache && layer < d->net->arch.layers; layer++) {
+        gyre_cache_usage usage = GYRE_INIT(gyre_cache_usage);
+        if (!gyre_cache_get_usage(d->cache[layer], &usage)) bytes += (int64_t)usage.bytes;
+    }
     return bytes;
 }

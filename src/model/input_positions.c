@@ -12,7 +12,7 @@ static gyre_status row_of(const gyre_encoding *encoding, const gyre_positions *p
     const gyre_cview in = gyre_const(out);
     one.base += t;
     memset(p, 0, (size_t)dim * sizeof *p);
-    return gyre_add_input(encoding, NULL, &one, &in, &out, NULL, err);
+    return gyre_add_input(encoding, GYRE_ARGS(gyre_add_input_args, .positions = &one, .in = in, .out = out), NULL, err);
 }
 
 /* The last quarter of the channels takes every fourth pair of p: those are the frequencies of a sinusoid of that size. */
@@ -48,7 +48,10 @@ static gyre_status form_rows(const gyre_encoding *encoding, int64_t form, const 
 gyre_status gyre_input_positions(const gyre_encoding *encoding, int64_t form, const gyre_tables *tables,
                                  const gyre_positions *positions, const gyre_view *x, gyre_error *err) {
     const gyre_cview in = gyre_const(*x);
-    if (form == GYRE_POSITION_FORM_SUM) return gyre_add_input(encoding, tables, positions, &in, x, NULL, err);
+    if (form == GYRE_POSITION_FORM_SUM)
+        return gyre_add_input(encoding,
+                              GYRE_ARGS(gyre_add_input_args, .tables = tables, .positions = positions, .in = in, .out = *x),
+                              NULL, err);
     return form_rows(encoding, form, positions, 0, x, err);
 }
 

@@ -60,26 +60,24 @@ static gyre_status open_network(gyre_model **out, const char *path, const gyre_c
     return GYRE_OK;
 }
 
-gyre_status gyre_model_open_as(gyre_model **out, const char *path, gyre_profile profile, int64_t length, gyre_error *err) {
+gyre_status gyre_model_open(gyre_model **out, const char *path, const gyre_reading_options *options, gyre_error *err) {
     char described[PATH_MAX];
     gyre_config_document config;
+    gyre_reading_options read;
     if (!out || !path) return gyre_fail(err, GYRE_EINVAL, "model: out and path are needed (NULL given)");
     int is_gguf;
-    gyre_status status = gyre_gguf_is_file(path, &is_gguf, err);
+    gyre_status status = gyre_reading_options_read(&read, options, err);
+    if (!status) status = gyre_gguf_is_file(path, &is_gguf, err);
     if (status) return status;
-    if (is_gguf) return open_network(out, path, NULL, profile, length, err);
+    if (is_gguf) return open_network(out, path, NULL, read.profile, read.context_length, err);
     status = gyre_model_path_check(path, err);
     if (!status) status = gyre_model_config_path(path, described, err);
     if (!status) status = gyre_config_document_open(&config, described, err);
     if (status) return status;
     status = gyre_model_is_native(path, &config) ? gyre_model_open_native(out, path, &config, 1, err)
-                                                 : open_network(out, path, &config, profile, length, err);
+                                                 : open_network(out, path, &config, read.profile, read.context_length, err);
     gyre_config_document_free(&config);
     return status;
-}
-
-gyre_status gyre_model_open(gyre_model **out, const char *path, gyre_error *err) {
-    return gyre_model_open_as(out, path, GYRE_PROFILE_DEFAULT, 0, err);
 }
 
 gyre_status gyre_model_position_for_length(const gyre_model *model, int64_t length, gyre_config *out, gyre_reading **reading,
@@ -90,7 +88,9 @@ gyre_status gyre_model_position_for_length(const gyre_model *model, int64_t leng
     gyre_config given;
     if (gyre_sized_read(&given, sizeof given, out, "gyre_config", err)) return GYRE_EINVAL;
     if (n->reading) {
-        const gyre_status status = gyre_reading_open(&read, n->reading->path, n->reading->profile, length, err);
+        const gyre_status status = gyre_reading_open(
+            &read, n->reading->path,
+            GYRE_ARGS(gyre_reading_options, .profile = n->reading->profile, .context_length = length), err);
         if (status) return status;
         if (read->groups_count != n->groups) {
             gyre_reading_free(read);
@@ -123,25 +123,29 @@ static const char *stored_type(const gyre_network *n) {
     return gyre_stored_type_name((gyre_stored_type)type_of_most);
 }
 
-gyre_model_source gyre_model_get_source(const gyre_model *model) {
+gyre_status gyre_model_get_source(const gyre_model *model, gyre_model_source *out) {
+    gyre_model_source source;
+    if (!model || gyre_sized_read(&source, sizeof source, out, "gyre_model_source", NULL)) return GYRE_EINVAL;
     const gyre_network *n = model->network;
     const int is_gguf = n->store && gyre_tensor_store_gguf(n->store);
     struct stat info;
     char weights[PATH_MAX];
-    gyre_model_source source = {.path = model->path,
-                                .family = n->arch.family,
-                                .format = is_gguf       ? "GGUF"
-                                          : model->path ? "safetensors"
-                                                        : "memory",
-                                .profile = n->reading ? n->reading->profile : GYRE_PROFILE_HF_5,
-                                .bytes = n->store ? gyre_tensor_store_bytes(n->store) : 0,
-                                .weight_bytes = n->weight_bytes,
-                                .stored = stored_type(n)};
+    source = (gyre_model_source){.size = source.size,
+                                 .path = model->path,
+                                 .family = n->arch.family,
+                                 .format = is_gguf       ? "GGUF"
+                                           : model->path ? "safetensors"
+                                                         : "memory",
+                                 .profile = n->reading ? n->reading->profile : GYRE_PROFILE_HF_5,
+                                 .bytes = n->store ? gyre_tensor_store_bytes(n->store) : 0,
+                                 .weight_bytes = n->weight_bytes,
+                                 .stored = stored_type(n)};
     if (!n->store && model->path &&
         snprintf(weights, sizeof weights, "%s/model.safetensors", model->path) < (int)sizeof weights &&
         stat(weights, &info) == 0)
         source.bytes = (int64_t)info.st_size;
-    return source;
+    gyre_sized_write(out, &source);
+    return GYRE_OK;
 }
 
 gyre_status gyre_model_hash(const gyre_model *model, uint64_t *out, gyre_error *err) {

@@ -15,7 +15,8 @@ static gyre_status open_files(gyre_network *n, const char *path, const gyre_conf
     if (!status && !config) status = gyre_architecture_from_gguf(&n->arch, gyre_tensor_store_gguf(n->store), path, err);
     if (status) return status;
     return config ? gyre_reading_from_document(&n->reading, config, profile, length, err)
-                  : gyre_reading_open(&n->reading, path, profile, length, err);
+                  : gyre_reading_open(&n->reading, path,
+                                      GYRE_ARGS(gyre_reading_options, .profile = profile, .context_length = length), err);
 }
 
 static gyre_status load_network(gyre_network *n, gyre_error *err) {

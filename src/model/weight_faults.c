@@ -1,5 +1,6 @@
 /* weight_faults.c: everything that is wrong with the tensors of a checkpoint. */
 #include "files/printable_name.h"
+#include "gyre/gyre_research.h"
 #include "model/architecture/model_config_json.h"
 #include "model/model.h"
 #include "model/network_groups.h"
@@ -90,8 +91,10 @@ static gyre_status check_decoder(check *c, gyre_network *n, const char *path, co
     gyre_status status = config ? gyre_architecture_from_config(&n->arch, config, &why)
                                 : gyre_architecture_from_gguf(&n->arch, gyre_tensor_store_gguf(n->store), path, &why);
     if (status) return leave_out(c, status, &why, err);
-    const gyre_status read = config ? gyre_reading_from_document(&n->reading, config, profile, length, &why)
-                                    : gyre_reading_open(&n->reading, path, profile, length, &why);
+    const gyre_status read =
+        config ? gyre_reading_from_document(&n->reading, config, profile, length, &why)
+               : gyre_reading_open(&n->reading, path,
+                                   GYRE_ARGS(gyre_reading_options, .profile = profile, .context_length = length), &why);
     n->layer = calloc((size_t)n->arch.layers, sizeof *n->layer);
     if (!n->layer) return gyre_fail(err, GYRE_ENOMEM, "model: no memory for %lld layers", (long long)n->arch.layers);
     status = add_groups(c, n, read, &why, err);
@@ -232,13 +235,15 @@ static gyre_status open_faults(gyre_weight_faults **out, const char *path, gyre_
     return status;
 }
 
-gyre_status gyre_weight_faults_open(gyre_weight_faults **out, const char *path, gyre_profile profile, int64_t context_length,
+gyre_status gyre_weight_faults_open(gyre_weight_faults **out, const char *path, const gyre_reading_options *options,
                                     int64_t most, gyre_error *err) {
     gyre_error local;
+    gyre_reading_options read;
     if (!err) err = &local;
     if (!out || !path) return gyre_fail(err, GYRE_EINVAL, "faults of weights: out and path are needed (NULL given)");
     if (most < 1) return gyre_fail(err, GYRE_EINVAL, "faults of weights: %lld texts; the least is 1", (long long)most);
-    return open_faults(out, path, profile, context_length, most, 1, err);
+    const gyre_status status = gyre_reading_options_read(&read, options, err);
+    return status ? status : open_faults(out, path, read.profile, read.context_length, most, 1, err);
 }
 
 /* -- weights that are finite and too large -- */

@@ -299,10 +299,10 @@ gyre_status gyre_batch_get(const gyre_batch *b, gyre_batch_info *out) {
     gyre_batch_info info = GYRE_INIT(gyre_batch_info);
     info.rows = b->rows, info.tokens = b->tokens, info.axes = b->axes;
     info.documents = b->documents, info.sequences = b->sequences;
-    info.positions = (gyre_positions){b->positions, GYRE_DTYPE_I64, 0, 0, b->tokens, 1, tokens};
-    info.order = (gyre_positions){b->order, GYRE_DTYPE_I64, 0, 0, b->tokens, 1, 0};
+    info.positions = gyre_kept_positions(b->positions, b->tokens, tokens);
+    info.order = gyre_kept_positions(b->order, b->tokens, 0);
     info.k_positions = info.positions;
-    if (b->k_positions) info.k_positions = (gyre_positions){b->k_positions, GYRE_DTYPE_I64, 0, 0, 0, 1, b->keys};
+    if (b->k_positions) info.k_positions = gyre_kept_positions(b->k_positions, 0, b->keys);
     info.document_of = b->document_of;
     info.q_starts = packed ? b->q_starts : NULL;
     info.k_starts = packed ? b->k_starts : NULL;

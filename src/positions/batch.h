@@ -5,6 +5,12 @@
 
 enum { GYRE_BATCH_MAX_AXES = 3 };
 
+/* out = positions in memory of a batch: I64, token beside token. */
+static inline gyre_positions gyre_kept_positions(const int64_t *data, int64_t stride_batch, int64_t stride_axis) {
+    return (gyre_positions){
+        .data = data, .dtype = GYRE_DTYPE_I64, .stride_batch = stride_batch, .stride_token = 1, .stride_axis = stride_axis};
+}
+
 struct gyre_batch {
     gyre_alloc alloc;
     gyre_batch_form form;

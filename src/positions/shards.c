@@ -282,9 +282,8 @@ gyre_status gyre_shards_get(const gyre_shards *s, int64_t rank, gyre_shard_info 
     info.index = s->index + first;
     info.runs = s->first_run[rank + 1] - s->first_run[rank];
     info.run = s->run + s->first_run[rank];
-    info.positions =
-        (gyre_positions){s->positions + b->axes * b->rows * first, GYRE_DTYPE_I64, 0, 0, tokens, 1, b->rows * tokens};
-    info.order = (gyre_positions){s->order + b->rows * first, GYRE_DTYPE_I64, 0, 0, tokens, 1, 0};
+    info.positions = gyre_kept_positions(s->positions + b->axes * b->rows * first, tokens, b->rows * tokens);
+    info.order = gyre_kept_positions(s->order + b->rows * first, tokens, 0);
     info.starts = b->form == GYRE_BATCH_PACKED ? s->starts + rank * (b->sequences + 1) : NULL;
     info.k_first = b->padded ? s->k_first + rank * b->sequences : NULL;
     info.k_end = b->padded ? s->k_end + rank * b->sequences : NULL;

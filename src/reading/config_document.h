@@ -26,6 +26,8 @@ gyre_status gyre_config_document_parse(gyre_config_document *out, const char *te
 /* Also for a document that is all zeros. */
 void gyre_config_document_free(gyre_config_document *document);
 
+/* *own = the caller's, or zeros where given is NULL.  Errors: EINVAL (its size, no such profile, a length below 0). */
+gyre_status gyre_reading_options_read(gyre_reading_options *own, const gyre_reading_options *given, gyre_error *err);
 /* gyre_reading_parse of the document.  The reading does not refer to the document. */
 gyre_status gyre_reading_from_document(gyre_reading **out, const gyre_config_document *document, gyre_profile profile,
                                        int64_t length, gyre_error *err);

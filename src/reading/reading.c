@@ -1,4 +1,5 @@
 /* reading.c: finds out what a path or a piece of memory holds, and calls its reader. */
+#include "core/sized.h"
 #include "files/file_read.h"
 #include "files/gguf.h"
 #include "reading/config_document.h"
@@ -34,13 +35,23 @@ gyre_status gyre_reading_from_document(gyre_reading **out, const gyre_config_doc
     return gyre_build_finish(build, out);
 }
 
-gyre_status gyre_reading_parse(gyre_reading **out, const void *bytes, size_t size, const char *name, gyre_profile profile,
-                               int64_t length, gyre_error *err) {
+gyre_status gyre_reading_options_read(gyre_reading_options *own, const gyre_reading_options *given, gyre_error *err) {
+    *own = (gyre_reading_options)GYRE_INIT(gyre_reading_options);
+    if (!given) return GYRE_OK;
+    const gyre_status status = gyre_sized_read(own, sizeof *own, given, "gyre_reading_options", err);
+    return status ? status : check_arguments(own->profile, own->context_length, err);
+}
+
+gyre_status gyre_reading_parse(gyre_reading **out, const void *bytes, size_t size, const gyre_reading_options *options,
+                               gyre_error *err) {
     gyre_config_document document;
-    gyre_status status = check_arguments(profile, length, err);
+    gyre_reading_options read;
+    gyre_status status = gyre_reading_options_read(&read, options, err);
     if (status != GYRE_OK) return status;
     if (!out || (!bytes && size > 0)) return gyre_fail(err, GYRE_EINVAL, "gyre_reading_parse: an argument is missing");
-    if (!name) name = "memory";
+    const gyre_profile profile = read.profile;
+    const int64_t length = read.context_length;
+    const char *name = read.name ? read.name : "memory";
     if (gyre_gguf_has_magic(bytes, size)) return read_gguf(out, bytes, size, 0, name, profile, length, err);
     status = gyre_config_document_parse(&document, bytes, size, name, err);
     if (status != GYRE_OK) return status;
@@ -74,12 +85,13 @@ static gyre_status open_file(gyre_reading **out, const char *path, gyre_profile 
     return status;
 }
 
-gyre_status gyre_reading_open(gyre_reading **out, const char *path, gyre_profile profile, int64_t length, gyre_error *err) {
+gyre_status gyre_reading_open(gyre_reading **out, const char *path, const gyre_reading_options *options, gyre_error *err) {
     char file[PATH_MAX];
-    gyre_status status = check_arguments(profile, length, err);
+    gyre_reading_options read;
+    gyre_status status = gyre_reading_options_read(&read, options, err);
     if (status != GYRE_OK) return status;
     if (!out || !path) return gyre_fail(err, GYRE_EINVAL, "gyre_reading_open: an argument is missing");
     status = gyre_model_path_check(path, err);
     if (status == GYRE_OK) status = gyre_config_path(path, file, err);
-    return status == GYRE_OK ? open_file(out, file, profile, length, err) : status;
+    return status == GYRE_OK ? open_file(out, file, read.profile, read.context_length, err) : status;
 }

@@ -305,7 +305,8 @@ static void change_nested(config_rewrite *w, const char *path, const json_t *dic
 static int is_unscaled(const config_rewrite *w) {
     gyre_reading *now = NULL;
     if (w->edit.status != GYRE_OK ||
-        gyre_reading_parse(&now, w->edit.text, w->edit.bytes, NULL, GYRE_PROFILE_DEFAULT, w->length, NULL) != GYRE_OK)
+        gyre_reading_parse(&now, w->edit.text, w->edit.bytes, GYRE_ARGS(gyre_reading_options, .context_length = w->length),
+                           NULL) != GYRE_OK)
         return 1; /* reading the result back reports the error */
     const gyre_layer_reading *group = first_target_group(now);
     const int unscaled = !group || group->config.rope.scaling == GYRE_SCALING_NONE;
@@ -505,7 +506,7 @@ static gyre_status verify(const config_rewrite *w, const char *path) {
     gyre_error why = {0, ""};
     const gyre_temperature_expected temperature = {gyre_encoding_get_config(w->encoding)->query, 1e-12,
                                                    "original_max_position_embeddings", w->old_reading->path};
-    gyre_status status = gyre_reading_open(&after, path, GYRE_PROFILE_DEFAULT, w->length, &why);
+    gyre_status status = gyre_reading_open(&after, path, GYRE_ARGS(gyre_reading_options, .context_length = w->length), &why);
     if (status) return fail_reading_back(w, path, status, &why);
     for (int64_t i = 0; status == GYRE_OK && i < after->groups_count; i++) {
         if (!is_target_group(after, after->groups[i])) continue;
@@ -579,7 +580,7 @@ static gyre_status change_gguf(const char *path, const gyre_config *position, in
     gyre_reading *reading = NULL;
     char written[PATH_MAX];
     const char *slash = strrchr(path, '/');
-    gyre_status status = gyre_reading_open(&reading, path, GYRE_PROFILE_DEFAULT, length, err);
+    gyre_status status = gyre_reading_open(&reading, path, GYRE_ARGS(gyre_reading_options, .context_length = length), err);
     gyre_reading_free(reading);
     if (status == GYRE_OK) status = gyre_target_path(written, path, target, slash ? slash + 1 : path, err);
     return status == GYRE_OK ? gyre_gguf_rewrite_positions(path, position, length, written, err) : status;

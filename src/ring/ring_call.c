@@ -47,14 +47,14 @@ gyre_view gyre_ring_side(const gyre_ring_call *r, char *block, int side, int64_t
     return gyre_dense(at, floats ? GYRE_DTYPE_F32 : like->dtype, like->shape[0], tokens, like->shape[2], like->shape[3]);
 }
 
-void gyre_ring_use_block(const gyre_ring_call *r, char *block, int64_t tokens, gyre_attention_args *args) {
+void gyre_ring_use_block(const gyre_ring_call *r, char *block, int64_t tokens, gyre_attention_inputs *args) {
     args->k = gyre_const(gyre_ring_side(r, block, GYRE_RING_SIDE_KEYS, tokens, 0));
     args->v = gyre_const(gyre_ring_side(r, block, GYRE_RING_SIDE_VALUES, tokens, 0));
     if (r->gated) args->k_gate_sums = gyre_const(gyre_ring_side(r, block, GYRE_RING_SIDE_GATES, tokens, 0));
 }
 
 void gyre_ring_use_gradients(const gyre_ring_call *r, char *block, int64_t tokens, gyre_view dqkv[3],
-                             gyre_attention_args *args) {
+                             gyre_attention_inputs *args) {
     dqkv[1] = gyre_ring_side(r, block, GYRE_RING_SIDE_KEYS, tokens, 1);
     dqkv[2] = gyre_ring_side(r, block, GYRE_RING_SIDE_VALUES, tokens, 1);
     if (r->gated) args->dk_gate_sums = gyre_ring_side(r, block, GYRE_RING_SIDE_GATES, tokens, 1);
@@ -142,7 +142,7 @@ size_t gyre_ring_state_bytes(const gyre_ring_call *r, int64_t queries) {
     return gyre_ring_round_up((size_t)(q[0] * queries * q[2] * (2 + r->args.v.shape[3])) * sizeof(double));
 }
 
-void gyre_ring_use_state(gyre_attention_args *args, const gyre_ring_call *r, char *state) {
+void gyre_ring_use_state(gyre_attention_inputs *args, const gyre_ring_call *r, char *state) {
     const int64_t *q = args->q.shape;
     args->state = gyre_dense(state, GYRE_DTYPE_F64, q[0], q[1], q[2], 2 + r->args.v.shape[3]);
 }
@@ -160,7 +160,8 @@ static void cut_keys(gyre_ring_call *r, const gyre_shard_info *keys, const gyre_
     }
 }
 
-void gyre_ring_part(gyre_ring_call *r, int64_t owner, const gyre_ring_range *range, char *block, gyre_attention_args *args) {
+void gyre_ring_part(gyre_ring_call *r, int64_t owner, const gyre_ring_range *range, char *block,
+                    gyre_attention_inputs *args) {
     const gyre_shard_info keys = gyre_ring_keys_of(r, owner);
     const gyre_ring_range chunk = gyre_ring_chunk(r, r->transport.rank);
     *args = r->args;
@@ -224,12 +225,12 @@ static gyre_status check_views(const gyre_ring_call *r, gyre_error *err) {
 
 /* Gate sums go around with the keys. */
 static gyre_status check_gates(const gyre_ring_call *r, gyre_error *err) {
-    const gyre_attention_args *a = &r->args;
+    const gyre_attention_inputs *a = &r->args;
     const struct {
         const char *name;
         const gyre_cview *view;
         int64_t tokens;
-    } views[] = {{"q_gate_sums", &a->q_gate_sums, a->q.shape[1]}, {"k_gate_sums", &a->k_gate_sums, a->k.shape[1]}};
+    } views[] = {{"gates.q", &a->q_gate_sums, a->q.shape[1]}, {"gates.k", &a->k_gate_sums, a->k.shape[1]}};
     for (size_t i = 0; i < sizeof views / sizeof *views && r->gated; i++) {
         const gyre_cview *view = views[i].view;
         const int64_t wanted[4] = {a->q.shape[0], views[i].tokens, a->q.shape[2], 1};
@@ -339,7 +340,7 @@ gyre_status gyre_ring_open(gyre_ring_call *r, const char *name, const gyre_ring_
     r->given_timeline = args.timeline;
     r->most_scratch = args.scratch_bytes ? args.scratch_bytes : (size_t)64 << 20;
     status = read_shards(r, &args, err);
-    if (!status) status = gyre_sized_read(&r->args, sizeof r->args, args.attention, "gyre_attention_args", err);
+    if (!status) status = gyre_attention_inputs_read(&r->args, args.attention, err);
     if (status) return status;
     r->gated = r->args.q_gate_sums.data || r->args.k_gate_sums.data;
     take_queries(r);

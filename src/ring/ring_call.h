@@ -36,9 +36,9 @@ struct gyre_ring_call {
     int can_talk; /* 1: the transport is usable, so other ranks can be told of an error */
     int agreed;
     const gyre_shards *shards, *key_shards;
-    gyre_attention_args whole; /* with the queries and keys of this rank */
-    gyre_attention_args args;  /* of the turn: some heads, some queries.  Positions and starts are those of a part */
-    gyre_shard_info own;       /* of queries */
+    gyre_attention_inputs whole; /* with the queries and keys of this rank */
+    gyre_attention_inputs args;  /* of the turn: some heads, some queries.  Positions and starts are those of a part */
+    gyre_shard_info own;         /* of queries */
     gyre_positions q_index, k_index;
     size_t most_scratch; /* bytes */
     gyre_ring_split split;
@@ -78,10 +78,10 @@ size_t gyre_ring_block_bytes(const gyre_ring_call *r, int64_t tokens, int floats
 /* out = a side of a block, a gyre_ring_side_of. */
 gyre_view gyre_ring_side(const gyre_ring_call *r, char *block, int side, int64_t tokens, int floats);
 /* args->k, v and k_gate_sums = the sides of a block. */
-void gyre_ring_use_block(const gyre_ring_call *r, char *block, int64_t tokens, gyre_attention_args *args);
+void gyre_ring_use_block(const gyre_ring_call *r, char *block, int64_t tokens, gyre_attention_inputs *args);
 /* dqkv[1], dqkv[2] and args->dk_gate_sums = the sides of a block of gradients. */
 void gyre_ring_use_gradients(const gyre_ring_call *r, char *block, int64_t tokens, gyre_view dqkv[3],
-                             gyre_attention_args *args);
+                             gyre_attention_inputs *args);
 /* Copies a block of gradients to where the caller wants them. */
 void gyre_ring_give_gradients(const gyre_ring_call *r, char *block, int64_t tokens, const gyre_gradient_views *call);
 /* to += from, as floats.  to: F32, or F64 that holds floats. */
@@ -99,9 +99,10 @@ gyre_shard_info gyre_ring_keys_of(const gyre_ring_call *r, int64_t rank);
 int64_t gyre_ring_peer(const gyre_ring_call *r, int64_t distance);
 
 /* *args = the queries of the turn with some keys of `owner`, which are in `block`. */
-void gyre_ring_part(gyre_ring_call *r, int64_t owner, const gyre_ring_range *range, char *block, gyre_attention_args *args);
+void gyre_ring_part(gyre_ring_call *r, int64_t owner, const gyre_ring_range *range, char *block,
+                    gyre_attention_inputs *args);
 /* args->state = the rows of args->q in dense memory. */
-void gyre_ring_use_state(gyre_attention_args *args, const gyre_ring_call *r, char *state);
+void gyre_ring_use_state(gyre_attention_inputs *args, const gyre_ring_call *r, char *state);
 size_t gyre_ring_query_bytes(const gyre_ring_call *r, int64_t tokens);
 size_t gyre_ring_state_bytes(const gyre_ring_call *r, int64_t queries);
 
@@ -131,12 +132,12 @@ gyre_ring_range gyre_ring_chunk(const gyre_ring_call *r, int64_t rank);
 gyre_ring_range gyre_ring_piece(const gyre_ring_call *r, int64_t rank, int64_t piece);
 /* Positions, indices and starts of args = those of some queries of a shard.  args point into r. */
 void gyre_ring_take_queries(gyre_ring_call *r, const gyre_shard_info *shard, const gyre_ring_range *range,
-                            gyre_attention_args *args);
+                            gyre_attention_inputs *args);
 /* Narrows a part to some queries of the turn.  dout, dq: NULL in forward. */
-void gyre_ring_narrow_queries(gyre_ring_call *r, const gyre_ring_range *range, gyre_attention_args *args, gyre_cview *dout,
+void gyre_ring_narrow_queries(gyre_ring_call *r, const gyre_ring_range *range, gyre_attention_inputs *args, gyre_cview *dout,
                               gyre_view *dq);
 /* Narrows views of all heads to `key_heads` key heads from that of r->head_first on, and their query heads. */
-void gyre_ring_narrow_heads(const gyre_ring_call *r, int64_t key_heads, gyre_attention_args *args);
+void gyre_ring_narrow_heads(const gyre_ring_call *r, int64_t key_heads, gyre_attention_inputs *args);
 void gyre_ring_narrow_positions(gyre_positions *positions, int64_t first);
 void gyre_ring_narrow_views(const gyre_ring_call *r, const gyre_gradient_views *call, gyre_ring_views *out);
 size_t gyre_ring_numbers_bytes(const gyre_ring_call *r);
@@ -166,10 +167,10 @@ double gyre_ring_seconds(void);
 void gyre_ring_stop_clock(gyre_ring_call *r);
 
 /* Checks a part.  Errors: those of gyre_attention. */
-gyre_status gyre_ring_check_part(const gyre_ring_call *r, const gyre_attention_args *args,
+gyre_status gyre_ring_check_part(const gyre_ring_call *r, const gyre_attention_inputs *args,
                                  const gyre_gradient_views *gradient, gyre_error *err);
 /* gyre_attention, or with gradient its gradient, while exchanges move on; counts its seconds. */
-gyre_status gyre_ring_compute(gyre_ring_call *r, const gyre_attention_args *args, const gyre_gradient_views *gradient,
+gyre_status gyre_ring_compute(gyre_ring_call *r, const gyre_attention_inputs *args, const gyre_gradient_views *gradient,
                               const gyre_exec *exec, gyre_error *err);
 
 /* -- agreement (ring_agreement.c) -- */

@@ -78,7 +78,7 @@ static void add_tables(gyre_ring_fields *fields, const gyre_tables *tables) {
 /* -- the call -- */
 
 void gyre_ring_add_call(gyre_ring_fields *fields, const gyre_ring_call *r) {
-    const gyre_attention_args *a = &r->whole;
+    const gyre_attention_inputs *a = &r->whole;
     /* Versions were compared before.  Other compilers may round differently, and so may other processors, which counts where
      * bits do. */
     static const char compiler[] = __VERSION__;
@@ -97,7 +97,7 @@ void gyre_ring_add_call(gyre_ring_fields *fields, const gyre_ring_call *r) {
     add_integer(fields, "type of k", (int64_t)a->k.dtype);
     add_integer(fields, "type of v", (int64_t)a->v.dtype);
     add_integer(fields, "gate sums", r->gated);
-    add_integer(fields, "type of k_gate_sums", r->gated ? (int64_t)a->k_gate_sums.dtype : 0);
+    add_integer(fields, "type of gates.k", r->gated ? (int64_t)a->k_gate_sums.dtype : 0);
     add_real(fields, "scale", a->scale);
     add_real(fields, "softcap", a->softcap);
     add_integer(fields, "causal", (int64_t)a->causal);

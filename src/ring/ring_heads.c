@@ -272,7 +272,7 @@ static gyre_status give(head_call *c, int64_t turn, gyre_error *err) {
 }
 
 /* *args, *dout, dqkv = one key head over all tokens. */
-static void whole_args(head_call *c, int64_t head, gyre_attention_args *args, gyre_cview *dout, gyre_view dqkv[3]) {
+static void whole_args(head_call *c, int64_t head, gyre_attention_inputs *args, gyre_cview *dout, gyre_view dqkv[3]) {
     gyre_ring_call *r = c->r;
     const gyre_view *all = c->all;
     const int64_t length = r->whole.q_pos.context_length;
@@ -307,7 +307,7 @@ static void whole_args(head_call *c, int64_t head, gyre_attention_args *args, gy
 
 static gyre_status check(gyre_ring_call *r, char *scratch, const gyre_gradient_views *call, gyre_error *err) {
     head_call c;
-    gyre_attention_args args;
+    gyre_attention_inputs args;
     gyre_cview dout;
     gyre_view dqkv[3];
     open_call(&c, r, scratch, call);
@@ -317,7 +317,7 @@ static gyre_status check(gyre_ring_call *r, char *scratch, const gyre_gradient_v
 }
 
 static gyre_status compute(head_call *c, int64_t head, const gyre_exec *exec, gyre_error *err) {
-    gyre_attention_args args;
+    gyre_attention_inputs args;
     gyre_cview dout;
     gyre_view dqkv[3];
     whole_args(c, head, &args, &dout, dqkv);

@@ -136,7 +136,7 @@ static gyre_status end_keys(key_call *c, const key_step *s, gyre_error *err) {
 
 /* -- forward -- */
 
-static void forward_args(key_call *c, const key_step *s, gyre_attention_args *args) {
+static void forward_args(key_call *c, const key_step *s, gyre_attention_inputs *args) {
     gyre_ring_call *r = c->r;
     gyre_ring_enter(r, s->turn);
     gyre_ring_part(r, s->owner, &s->seen, c->m.block[s->at], args);
@@ -149,7 +149,7 @@ static void forward_args(key_call *c, const key_step *s, gyre_attention_args *ar
 
 static gyre_status forward_part(key_call *c, const key_step *s, const gyre_exec *exec, gyre_error *err) {
     gyre_ring_call *r = c->r;
-    gyre_attention_args args;
+    gyre_attention_inputs args;
     if (begins(s)) {
         c->closing = closing_step(r, s->turn);
         gyre_ring_enter(r, s->turn);
@@ -207,7 +207,8 @@ static gyre_status begin_home(key_call *c, const key_step *s, gyre_error *err) {
 }
 
 /* *args, *views = what the queries of a chunk give to the keys of the step. */
-static void gradient_args(key_call *c, const key_step *s, int64_t first, gyre_attention_args *args, gyre_ring_views *views) {
+static void gradient_args(key_call *c, const key_step *s, int64_t first, gyre_attention_inputs *args,
+                          gyre_ring_views *views) {
     gyre_ring_call *r = c->r;
     const gyre_ring_range chunk = {first, gyre_min_i64(r->split.queries, r->own.tokens - first)};
     gyre_ring_enter(r, s->turn);
@@ -225,7 +226,7 @@ static gyre_status gradient_part(key_call *c, const key_step *s, const gyre_exec
     gyre_ring_enter(r, s->turn);
     memset(c->m.mine[s->at], 0, gyre_ring_block_bytes(r, s->seen.count, 1));
     for (int64_t first = 0; first < r->own.tokens && !status; first += r->split.queries) {
-        gyre_attention_args args;
+        gyre_attention_inputs args;
         gyre_ring_views views;
         gradient_args(c, s, first, &args, &views);
         const gyre_gradient_views part = {&views.dout, views.dqkv, c->call->gradients};
@@ -243,7 +244,7 @@ static void open_call(key_call *c, gyre_ring_call *r, char *scratch, const gyre_
 }
 
 static gyre_status check_step(key_call *c, const key_step *s, gyre_error *err) {
-    gyre_attention_args args;
+    gyre_attention_inputs args;
     gyre_ring_views views;
     c->closing = s->index;
     if (!c->call) {

@@ -86,29 +86,33 @@ static gyre_status exchange_states(merge_call *c, char *scratch, gyre_error *err
     return status;
 }
 
-size_t gyre_ring_merge_scratch(const gyre_ring_merge_args *args) {
+gyre_status gyre_ring_merge_scratch(const gyre_ring_merge_args *args, size_t *bytes, gyre_error *err) {
+    static const char name[] = "gyre_ring_merge_scratch";
     merge_call c;
-    return open_merge(&c, "gyre_ring_merge_scratch", args, NULL) ? 0 : merge_bytes(&c);
+    if (!bytes) return gyre_fail(err, GYRE_EINVAL, "bytes: is NULL (%s)", name);
+    const gyre_status status = open_merge(&c, name, args, err);
+    if (!status) *bytes = merge_bytes(&c);
+    return status;
 }
 
-gyre_status gyre_ring_merge(const gyre_ring_merge_args *args, void *scratch, size_t bytes, const gyre_exec *exec,
-                            gyre_error *err) {
+gyre_status gyre_ring_merge(const gyre_ring_merge_args *args, gyre_scratch scratch, const gyre_exec *exec, gyre_error *err) {
+    char *memory = scratch.memory;
     merge_call c;
     gyre_error own_error = {0, ""};
     gyre_error *error = err ? err : &own_error;
     gyre_ring_fields fields = {.count = 0};
     const double began = gyre_ring_seconds();
     gyre_status status = open_merge(&c, "gyre_ring_merge", args, error);
-    if (!status) status = gyre_attention_scratch_check(c.r.name, scratch, bytes, merge_bytes(&c), error);
-    if (!status) status = check_merge(&c, scratch, error);
+    if (!status) status = gyre_scratch_check(c.r.name, scratch, merge_bytes(&c), error);
+    if (!status) status = check_merge(&c, memory, error);
     c.r.began = began;
     gyre_ring_add_field(&fields, "call", 'i', 2);
     if (!status) add_fields(&c, &fields);
     status = gyre_ring_agree(&c.r, &fields, status, error);
-    if (!status) status = exchange_states(&c, scratch, error);
+    if (!status) status = exchange_states(&c, memory, error);
     if (!status) {
         const double begun = gyre_ring_seconds();
-        const gyre_attention_merge_args merge = merge_args(&c, scratch);
+        const gyre_attention_merge_args merge = merge_args(&c, memory);
         status = gyre_attention_merge(&merge, exec, error);
         c.r.timeline.computing += gyre_ring_seconds() - begun;
     }

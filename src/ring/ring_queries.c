@@ -74,7 +74,7 @@ static int meet(const gyre_ring_call *r, int64_t home, int64_t owner) {
 
 /* *args = the queries of rank `home`, which are in `queries`, with some keys of this rank. */
 static void part_args(gyre_ring_call *r, int64_t home, const gyre_ring_range *keys, char *queries,
-                      gyre_attention_args *args) {
+                      gyre_attention_inputs *args) {
     const gyre_shard_info shard = gyre_ring_queries_of(r, home);
     const gyre_ring_range chunk = gyre_ring_chunk(r, home);
     gyre_ring_part(r, r->transport.rank, keys, NULL, args);
@@ -115,7 +115,7 @@ static gyre_status check(gyre_ring_call *r, char *scratch, const gyre_gradient_v
     for (int64_t i = 0; i < r->transport.ranks * r->pieces && !status; i++) {
         const int64_t home = i % r->transport.ranks;
         const gyre_ring_range keys = gyre_ring_piece(r, r->transport.rank, i / r->transport.ranks);
-        gyre_attention_args args;
+        gyre_attention_inputs args;
         part_args(r, home, &keys, m.queries[1], &args);
         gyre_ring_use_state(&args, r, m.partial[0]);
         if (home == r->transport.rank) args.q = r->args.q, args.out = r->args.out, args.lse = r->args.lse;
@@ -131,7 +131,7 @@ static gyre_status compute(gyre_ring_call *r, int64_t home, char *queries, char 
     memset(state, 0, gyre_ring_state_bytes(r, gyre_ring_chunk(r, home).count));
     for (int64_t piece = 0; piece < r->pieces && !status; piece++) {
         const gyre_ring_range keys = gyre_ring_seen_piece(r, home, r->transport.rank, piece);
-        gyre_attention_args args;
+        gyre_attention_inputs args;
         if (keys.count == 0) continue;
         part_args(r, home, &keys, queries, &args);
         gyre_ring_use_state(&args, r, state);

@@ -18,7 +18,7 @@ typedef struct sight {
 
 static sight sight_of(const gyre_ring_call *r) {
     const int64_t far = INT64_MAX / 4, most = 2 * GYRE_MAX_POSITION;
-    const gyre_attention_args *a = &r->whole;
+    const gyre_attention_inputs *a = &r->whole;
     const int64_t window = a->window > most ? 0 : a->window, given = a->window_after > 0 ? a->window_after : a->window;
     const int64_t after = given > most ? 0 : given;
     sight s = {.before = window > 0 ? window - 1 : far, .causal = a->causal != 0};

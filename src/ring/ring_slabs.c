@@ -205,7 +205,7 @@ static void fill_part(slab_call *c, const slab *part) {
 }
 
 /* *args = the queries of the turn with slab i, which is in slab[at].  k_index: memory that args point to. */
-static void part_args(slab_call *c, int64_t i, int64_t at, gyre_positions *k_index, gyre_attention_args *args) {
+static void part_args(slab_call *c, int64_t i, int64_t at, gyre_positions *k_index, gyre_attention_inputs *args) {
     gyre_ring_call *r = c->r;
     const slab s = slab_at(c, i);
     const int64_t tokens = s.end - s.from;
@@ -287,7 +287,7 @@ static int64_t enter_slab(slab_call *c, int64_t i) {
 
 static gyre_status check_slab(slab_call *c, int64_t i, const gyre_gradient_views *call, gyre_error *err) {
     gyre_ring_call *r = c->r;
-    gyre_attention_args args;
+    gyre_attention_inputs args;
     gyre_positions k_index;
     gyre_gradient_views own = {0};
     gyre_view dqkv[3];
@@ -388,7 +388,7 @@ static int64_t closing_slab(const slab_call *c) {
 
 static gyre_status forward_slab(slab_call *c, int64_t index, const gyre_exec *exec, gyre_error *err) {
     gyre_ring_call *r = c->r;
-    gyre_attention_args args;
+    gyre_attention_inputs args;
     gyre_positions k_index;
     const int64_t i = enter_slab(c, index);
     if (i == 0) c->closing = closing_slab(c);
@@ -499,7 +499,7 @@ static gyre_status finish_returns(slab_call *c, gyre_error *err) {
 
 static gyre_status compute_part(slab_call *c, int64_t i, const gyre_gradient_views *part, const gyre_exec *exec,
                                 gyre_error *err) {
-    gyre_attention_args args;
+    gyre_attention_inputs args;
     gyre_positions k_index;
     const slab within_part = part_at(c, i);
     part_args(c, 0, 0, &k_index, &args);

@@ -58,7 +58,7 @@ static void cut_starts(const gyre_ring_call *r, const int64_t *all, const gyre_r
 }
 
 void gyre_ring_take_queries(gyre_ring_call *r, const gyre_shard_info *shard, const gyre_ring_range *range,
-                            gyre_attention_args *args) {
+                            gyre_attention_inputs *args) {
     gyre_positions index = shard->order;
     const int64_t length = r->whole.q_pos.context_length;
     gyre_ring_narrow_positions(&index, range->first);
@@ -71,7 +71,7 @@ void gyre_ring_take_queries(gyre_ring_call *r, const gyre_shard_info *shard, con
     if (args->q_starts) cut_starts(r, shard->starts, range, r->numbers[GYRE_RING_Q_STARTS]);
 }
 
-void gyre_ring_narrow_queries(gyre_ring_call *r, const gyre_ring_range *range, gyre_attention_args *args, gyre_cview *dout,
+void gyre_ring_narrow_queries(gyre_ring_call *r, const gyre_ring_range *range, gyre_attention_inputs *args, gyre_cview *dout,
                               gyre_view *dq) {
     gyre_cview_narrow(&args->q, 1, range->first, range->count);
     gyre_view_narrow(&args->out, 1, range->first, range->count);
@@ -83,7 +83,7 @@ void gyre_ring_narrow_queries(gyre_ring_call *r, const gyre_ring_range *range, g
     gyre_ring_take_queries(r, &r->own, range, args);
 }
 
-void gyre_ring_narrow_heads(const gyre_ring_call *r, int64_t key_heads, gyre_attention_args *args) {
+void gyre_ring_narrow_heads(const gyre_ring_call *r, int64_t key_heads, gyre_attention_inputs *args) {
     const int64_t share = r->whole.q.shape[2] / r->whole.k.shape[2], heads = key_heads * share, first = r->head_first;
     gyre_cview_narrow(&args->q, 2, first, heads);
     gyre_view_narrow(&args->out, 2, first, heads);
@@ -143,19 +143,21 @@ static void use_strides(gyre_cview *view, int by_head) {
 
 /* What a part may need at most, whatever the strides of this rank are: blocks that arrive lie token by token, but the keys
  * that stay while queries go around lie as the caller's. */
-static size_t most_bytes_of(gyre_ring_call *r, gyre_attention_args *args, const gyre_exec *exec) {
+static gyre_status most_bytes_of(gyre_ring_call *r, gyre_attention_inputs *args, const gyre_exec *exec, size_t *most,
+                                 gyre_error *err) {
     static const gyre_gradient_views no_views = {NULL, NULL, NULL};
     const gyre_attention_request request = {
         r->name, args, NULL, r->gradient ? &no_views : NULL, r->head_first, r->whole.q.shape[2], NULL};
-    size_t most = 0;
-    for (int by_head = 0; by_head < 2; by_head++) {
+    gyre_status status = GYRE_OK;
+    *most = 0;
+    for (int by_head = 0; by_head < 2 && !status; by_head++) {
+        size_t bytes = 0;
         use_strides(&args->k, by_head);
         use_strides(&args->v, by_head);
-        const size_t bytes = gyre_attention_request_bytes(&request, exec);
-        if (bytes == 0) return 0;
-        most = bytes > most ? bytes : most;
+        status = gyre_attention_request_bytes(&request, exec, &bytes, err);
+        *most = bytes > *most ? bytes : *most;
     }
-    return most;
+    return status;
 }
 
 /* A part of the first turn, which is the largest.  A packed or padded batch is computed sequence by sequence, and one
@@ -164,7 +166,7 @@ gyre_status gyre_ring_measure(gyre_ring_call *r, int64_t keys, int with_state, c
     const int64_t queries = r->by_heads ? r->split.queries : gyre_min_i64(r->split.queries, r->largest_queries);
     const int64_t q_starts[2] = {0, queries}, k_starts[2] = {0, keys};
     const int one = r->own.starts || r->own.k_first || gyre_ring_keys_of(r, 0).k_first;
-    gyre_attention_args args = r->args;
+    gyre_attention_inputs args = r->args;
     gyre_cview *const inputs[] = {&args.q, &args.q_gate_sums, &args.k, &args.v, &args.k_gate_sums};
     gyre_view *const outputs[] = {&args.out, &args.lse, &args.dq_gate_sums};
     for (int i = 0; i < 5; i++) {
@@ -189,9 +191,7 @@ gyre_status gyre_ring_measure(gyre_ring_call *r, int64_t keys, int with_state, c
     args.k_starts = r->own.starts ? k_starts : NULL;
     args.sequences = r->own.starts ? 1 : 0;
     if (with_state) gyre_ring_use_state(&args, r, (char *)&r->args); /* only shapes are looked at */
-    r->part_bytes = most_bytes_of(r, &args, exec);
-    return r->part_bytes ? GYRE_OK
-                         : gyre_fail(err, GYRE_EINVAL, "attention: gyre_attention refuses its shapes (%s)", r->name);
+    return most_bytes_of(r, &args, exec, &r->part_bytes, err);
 }
 
 /* -- the choice -- */

@@ -108,19 +108,20 @@ static void move_on(void *ctx) {
     r->polling += m->last - begun;
 }
 
-gyre_status gyre_ring_check_part(const gyre_ring_call *r, const gyre_attention_args *args,
+gyre_status gyre_ring_check_part(const gyre_ring_call *r, const gyre_attention_inputs *args,
                                  const gyre_gradient_views *gradient, gyre_error *err) {
     const gyre_attention_request request = {r->name, args, NULL, gradient, r->head_first, r->whole.q.shape[2], NULL};
-    const gyre_status status = gyre_attention_check(&request, err);
+    size_t needed = 0;
+    gyre_status status = gyre_attention_check(&request, err);
     if (status || gyre_attention_is_empty(&request)) return status;
-    /* Found now, all ranks are told.  Found later, they would wait. */
-    const size_t needed = gyre_attention_request_bytes(&request, r->exec);
-    if (needed > 0 && needed <= r->part_bytes) return GYRE_OK;
+    /* Found now, all ranks learn of it.  Found later, they would wait. */
+    status = gyre_attention_request_bytes(&request, r->exec, &needed, err);
+    if (status || needed <= r->part_bytes) return status;
     return gyre_fail(err, GYRE_ENOMEM, "scratch: a part needs %zu bytes of the %zu of a part (%s)", needed, r->part_bytes,
                      r->name);
 }
 
-gyre_status gyre_ring_compute(gyre_ring_call *r, const gyre_attention_args *args, const gyre_gradient_views *gradient,
+gyre_status gyre_ring_compute(gyre_ring_call *r, const gyre_attention_inputs *args, const gyre_gradient_views *gradient,
                               const gyre_exec *exec, gyre_error *err) {
     mover m = {.r = r};
 #if GYRE_HAS_THREADS
@@ -129,11 +130,11 @@ gyre_status gyre_ring_compute(gyre_ring_call *r, const gyre_attention_args *args
     const gyre_between_tiles between = {move_on, &m};
     const double begun = gyre_ring_seconds();
     r->polling = 0;
-    gyre_attention_args own = *args;
+    gyre_attention_inputs own = *args;
     const int64_t *q = own.q.shape;
     if (!own.out.data) own.out = (gyre_view){.shape = {q[0], q[1], q[2], own.v.shape[3]}}; /* rows stay in the state */
     const gyre_attention_request request = {r->name, &own, NULL, gradient, r->head_first, r->whole.q.shape[2], &between};
-    const gyre_status status = gyre_attention_perform(&request, r->part, r->part_bytes, exec, err);
+    const gyre_status status = gyre_attention_perform(&request, (gyre_scratch){r->part, r->part_bytes}, exec, err);
     r->timeline.computing += gyre_ring_seconds() - begun - r->polling;
     r->timeline.moving += r->polling;
     if (status || !r->failed) return status;

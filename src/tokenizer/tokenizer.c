@@ -1,5 +1,6 @@
 /* tokenizer.c: building a tokenizer. */
 #include "tokenizer/tokenizer.h"
+#include "core/sized.h"
 
 #include "util/error.h"
 
@@ -21,7 +22,7 @@ gyre_status gyre_tokenizer_create(gyre_tokenizer **out, const char *path, gyre_t
     }
     memcpy(copy, path, strlen(path) + 1);
     t->path = copy;
-    t->info = (gyre_tokenizer_info){kind, 0, -1, -1, -1, -1, 0, t->notes};
+    t->info = (gyre_tokenizer_info){.kind = kind, .begin = -1, .end = -1, .unknown = -1, .pad = -1, .notes = t->notes};
     for (int i = 0; i < BYTES; i++)
         t->byte_ids[i] = -1;
     *out = t;
@@ -146,6 +147,12 @@ gyre_status gyre_tokenizer_create_bytes(gyre_tokenizer **out, gyre_error *err) {
     return status;
 }
 
-gyre_tokenizer_info gyre_tokenizer_get_info(const gyre_tokenizer *tokenizer) {
-    return tokenizer->info;
+gyre_status gyre_tokenizer_get_info(const gyre_tokenizer *tokenizer, gyre_tokenizer_info *out) {
+    gyre_tokenizer_info info;
+    if (!tokenizer || gyre_sized_read(&info, sizeof info, out, "gyre_tokenizer_info", NULL)) return GYRE_EINVAL;
+    const size_t size = info.size;
+    info = tokenizer->info;
+    info.size = size;
+    gyre_sized_write(out, &info);
+    return GYRE_OK;
 }

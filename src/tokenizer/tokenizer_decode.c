@@ -49,10 +49,12 @@ static int is_begin(const gyre_tokenizer *t, int32_t id) {
     return id == t->info.begin && t->vocabulary.pieces[id].kind == GYRE_PIECE_SPECIAL;
 }
 
-gyre_status gyre_detokenize(const gyre_tokenizer *tokenizer, const int32_t *ids, int64_t count, unsigned flags, char **text,
+gyre_status gyre_detokenize(const gyre_tokenizer *tokenizer, const gyre_text *tokens, unsigned flags, char **text,
                             size_t *bytes, gyre_error *err) {
-    if (!tokenizer || !text || !bytes || count < 0 || (!ids && count > 0))
+    if (!tokenizer || !tokens || !text || !bytes || tokens->count < 0 || (!tokens->ids && tokens->count > 0))
         return gyre_fail(err, GYRE_EINVAL, "detokenize: NULL, or a count below 0");
+    const int32_t *ids = tokens->ids;
+    const int64_t count = tokens->count;
     decoder d = {.drops_space = tokenizer->prepend_scheme != GYRE_PREPEND_NEVER && !(flags & GYRE_TOKENIZE_INSIDE)};
     gyre_status status = append_text(&d, "", 0, err);
     for (int64_t i = 0; i < count && status == GYRE_OK; i++) {

@@ -1,6 +1,7 @@
 /* tokenizer_encode.c: text to ids. */
 #include "tokenizer/tokenizer_bpe.h"
 #include "util/error.h"
+#include "util/fnv1a.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -87,11 +88,11 @@ static gyre_status encode_span(encoder *e, int which, size_t start, size_t end, 
     return status == GYRE_OK ? encode_span(e, which + 1, start, end, err) : status;
 }
 
-gyre_status gyre_tokenize(const gyre_tokenizer *tokenizer, const char *text, size_t bytes, unsigned flags, int32_t **ids,
-                          int64_t *count, gyre_error *err) {
+gyre_status gyre_tokenize(const gyre_tokenizer *tokenizer, const char *text, size_t bytes, unsigned flags, gyre_text *out,
+                          gyre_error *err) {
     encoder e = {.t = tokenizer, .text = (const unsigned char *)(text ? text : ""), .bytes = bytes, .flags = flags};
     gyre_status status = GYRE_OK;
-    if (!tokenizer || !ids || !count || (!text && bytes > 0)) return gyre_fail(err, GYRE_EINVAL, "tokenize: NULL");
+    if (!tokenizer || !out || (!text && bytes > 0)) return gyre_fail(err, GYRE_EINVAL, "tokenize: NULL");
     if (bytes >= INT32_MAX)
         return gyre_fail(err, GYRE_EINVAL, "tokenize: %zu bytes at once, at most 2^31 - 2 (%s)", bytes, tokenizer->path);
     if (flags & GYRE_TOKENIZE_BEGIN && tokenizer->info.adds_begin)
@@ -103,18 +104,19 @@ gyre_status gyre_tokenize(const gyre_tokenizer *tokenizer, const char *text, siz
         e.work_left = gyre_pre_tokenizer_work(bytes + 1); /* with the space before a text */
         status = encode_span(&e, 0, 0, bytes, err);
     }
-    /* The caller frees *ids, so it must not be NULL even without tokens. */
+    /* NULL would be no memory to those who look, so there is some even without tokens. */
     if (status == GYRE_OK && !e.ids.ids) {
         e.ids.ids = malloc(sizeof *e.ids.ids);
         if (!e.ids.ids) status = gyre_fail(err, GYRE_ENOMEM, "tokenize: no memory");
     }
     gyre_bpe_scratch_free(&e.scratch);
     free(e.prefixed);
-    if (status == GYRE_OK) {
-        *ids = e.ids.ids;
-        *count = e.ids.count;
-    } else {
+    if (status == GYRE_OK)
+        *out = (gyre_text){.ids = e.ids.ids,
+                           .count = e.ids.count,
+                           .hash = gyre_fnv1a(GYRE_FNV1A_OFFSET_BASIS, e.text, bytes),
+                           .bytes = (int64_t)bytes};
+    else
         free(e.ids.ids);
-    }
     return status;
 }

@@ -13,7 +13,8 @@
 
 enum { BUFFERS = 13 };
 
-static gyre_attention_args attention_args(const gyre_backprop *b, int64_t layer) {
+/* gates: memory for what the result points to. */
+static gyre_attention_args attention_args(const gyre_backprop *b, int64_t layer, gyre_attention_gates *gates) {
     const gyre_model_config *c = &b->model->config;
     const gyre_block *block = &b->blocks[layer];
     gyre_attention_args args = GYRE_INIT(gyre_attention_args);
@@ -31,9 +32,9 @@ static gyre_attention_args attention_args(const gyre_backprop *b, int64_t layer)
     args.out = gyre_dense(block->attn_out, GYRE_DTYPE_F32, b->sequences, b->length, c->heads, c->head_dim);
     args.lse = gyre_dense(block->lse, GYRE_DTYPE_F32, b->sequences, b->length, c->heads, 1);
     if (!gyre_forgets(c)) return args;
-    args.q_gate_sums = args.k_gate_sums = gyre_const(gyre_block_gate_view(c, block->gate_sums, b->rows, b->sequences));
-    args.dq_gate_sums = gyre_block_gate_view(c, b->dgate_sums[0], b->rows, b->sequences);
-    args.dk_gate_sums = gyre_block_gate_view(c, b->dgate_sums[1], b->rows, b->sequences);
+    *gates = (gyre_attention_gates)GYRE_INIT(gyre_attention_gates);
+    gates->q = gates->k = gyre_const(gyre_block_gate_view(c, block->gate_sums, b->rows, b->sequences));
+    args.gates = gates;
     return args;
 }
 
@@ -43,7 +44,8 @@ static int has_own_attention(const gyre_backprop *b) {
 }
 
 static gyre_own_call own_call(const gyre_backprop *b, int64_t layer) {
-    const gyre_attention_args same = attention_args(b, layer);
+    gyre_attention_gates none;
+    const gyre_attention_args same = attention_args(b, layer, &none);
     return (gyre_own_call){.layer = gyre_network_own_attention(b->model->network, layer),
                            .q = same.q,
                            .k = same.k,
@@ -55,8 +57,10 @@ static gyre_own_call own_call(const gyre_backprop *b, int64_t layer) {
 }
 
 static size_t attention_scratch(const gyre_backprop *b, int gradient) {
-    const gyre_attention_args args = attention_args(b, 0);
-    if (!has_own_attention(b)) return gyre_attention_scratch(&args, gradient, NULL);
+    gyre_attention_gates gates;
+    const gyre_attention_args args = attention_args(b, 0, &gates);
+    size_t bytes = 0;
+    if (!has_own_attention(b)) return gyre_attention_scratch(&args, gradient, NULL, &bytes, NULL) ? 0 : bytes;
     const gyre_own_call call = own_call(b, 0);
     return gyre_own_attention_scratch(&call, gradient, NULL);
 }
@@ -212,8 +216,9 @@ static void lm_head_gradient(gyre_backprop *b, float *gradient) {
 
 /* -- layers -- */
 static gyre_status attend(gyre_backprop *b, int64_t layer) {
-    const gyre_attention_args args = attention_args(b, layer);
-    if (!has_own_attention(b)) return gyre_attention(&args, b->scratch, b->scratch_bytes, NULL, &b->error);
+    gyre_attention_gates gates;
+    const gyre_attention_args args = attention_args(b, layer, &gates);
+    if (!has_own_attention(b)) return gyre_attention(&args, (gyre_scratch){b->scratch, b->scratch_bytes}, NULL, &b->error);
     const gyre_own_call call = own_call(b, layer);
     return gyre_own_attention_run(&call, b->scratch, b->scratch_bytes, NULL, &b->error);
 }
@@ -322,8 +327,19 @@ static gyre_status attend_gradient(gyre_backprop *b, int64_t layer, float *gradi
     gyre_block_qkv_views(c, b->dqkv, b->rows, b->sequences, dqkv);
     if (gyre_turned_dim(c)) gyre_block_turned_views(c, b->dturned, b->rows, b->sequences, dqkv);
     if (!has_own_attention(b)) {
-        const gyre_attention_args args = attention_args(b, layer);
-        return gyre_attention_gradient(&args, &dout, dqkv, &tables, b->scratch, b->scratch_bytes, NULL, &b->error);
+        gyre_attention_gates gates;
+        const gyre_attention_args args = attention_args(b, layer, &gates);
+        gyre_attention_gradients all = GYRE_INIT(gyre_attention_gradients);
+        all.dout = dout;
+        all.dq = dqkv[0];
+        all.dk = dqkv[1];
+        all.dv = dqkv[2];
+        all.tables = &tables;
+        if (args.gates) {
+            all.dq_gates = gyre_block_gate_view(c, b->dgate_sums[0], b->rows, b->sequences);
+            all.dk_gates = gyre_block_gate_view(c, b->dgate_sums[1], b->rows, b->sequences);
+        }
+        return gyre_attention_gradient(&args, &all, (gyre_scratch){b->scratch, b->scratch_bytes}, NULL, &b->error);
     }
     const gyre_own_call call = own_call(b, layer);
     const gyre_own_gradients to = {dqkv[0], dqkv[1], dqkv[2], tables.bias, gradient_of(b, gradient, call.layer.data)};

@@ -117,7 +117,10 @@ gyre_status gyre_block_rotate_input(const gyre_model *model, gyre_direction dire
     const gyre_positions positions = {.base = 0};
     const gyre_cview from = gyre_cdense(in, GYRE_DTYPE_F32, sequences, rows / sequences, heads, c->head_dim);
     const gyre_view to = gyre_dense(x, GYRE_DTYPE_F32, sequences, rows / sequences, heads, c->head_dim);
-    return gyre_rotate(model->encoding, direction, GYRE_ROLE_KEY, &positions, &from, &to, NULL, err);
+    return gyre_rotate(model->encoding,
+                       GYRE_ARGS(gyre_rotate_args, .direction = direction, .role = GYRE_ROLE_KEY, .positions = &positions,
+                                 .in = from, .out = to),
+                       NULL, err);
 }
 
 /* q and k of the rotated rows, v of the rows as they are: v takes the place of what the rotated rows gave. */
@@ -154,7 +157,8 @@ static gyre_status forward_gates(const gyre_model_config *c, const gyre_linear_w
         memcpy(block->gates + i * c->heads, w->forget_gate_bias, (size_t)c->heads * sizeof(float));
     gyre_linear_forward(&w->forget_gate, work, block->attn_norm, 1, block->gates);
     gyre_log_gates(block->gates, block->rows * c->heads, block->gate_sums);
-    return gyre_gate_sums(&log_gates, NULL, sequences, NULL, &sums, NULL, err);
+    return gyre_gate_sums(GYRE_ARGS(gyre_gate_sums_args, .log_gates = log_gates, .sequences = sequences, .sums = sums), NULL,
+                          err);
 }
 
 gyre_status gyre_block_forward_qkv(const gyre_model *model, const gyre_linear_work *work, int64_t layer,

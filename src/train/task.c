@@ -1,5 +1,6 @@
 /* task.c: sequences whose difficulty does not depend on position.  If a model fails at far positions, its position
  * encoding does. */
+#include "gyre/gyre_research.h"
 #include "gyre/gyre_train.h"
 #include "util/random.h"
 

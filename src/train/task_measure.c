@@ -1,6 +1,7 @@
 /* task_measure.c: how many tokens of a task's sequences a model predicts. */
 #include "core/sized.h"
 #include "eval/eval_windows.h"
+#include "gyre/gyre_research.h"
 #include "gyre/gyre_train.h"
 #include "model/ops/logits.h"
 #include "util/error.h"
@@ -31,7 +32,8 @@ static gyre_status read_sequence(void *ctx, gyre_context *reader, float *logits,
         for (int64_t i = from; i < from + n; i++)
             right[i] = gyre_argmax(logits + (i - from) * a->vocab, a->vocab) == tokens[i + 1];
     }
-    if (a->options->progress) a->options->progress(a->options->progress_ctx, length, a->options->sequences * length);
+    if (a->options->watcher.progress)
+        a->options->watcher.progress(a->options->watcher.ctx, length, a->options->sequences * length);
     return GYRE_OK;
 }
 
@@ -57,8 +59,8 @@ static void count_right(const measurement *a, int64_t *right, int64_t *asked) {
     }
 }
 
-static gyre_status measure(const gyre_model *model, const gyre_encoding *encoding, const gyre_task_options *options,
-                           int64_t *right, int64_t *asked, const gyre_exec *exec, gyre_error *err) {
+static gyre_status measure(const gyre_model *model, const gyre_task_options *options, int64_t *right, int64_t *asked,
+                           const gyre_exec *exec, gyre_error *err) {
     gyre_status status = check_options(model, options, err);
     if (status) return status;
     const int64_t length = options->length, count = options->sequences;
@@ -72,7 +74,8 @@ static gyre_status measure(const gyre_model *model, const gyre_encoding *encodin
     for (int64_t s = 0; !status && s < count; s++)
         gyre_task_sequence(options->task, length, length - GYRE_TASK_COPY_SPAN, &state, a.tokens + s * (length + 1),
                            a.weights);
-    const gyre_eval_windows windows = {model, encoding, length, count, read_sequence, &a, GYRE_DTYPE_F32, options->team};
+    const gyre_eval_windows windows = {model, options->encoding, length,       count, read_sequence,
+                                       &a,    GYRE_DTYPE_F32,    options->team};
     if (!status) status = gyre_eval_windows_run(&windows, exec, err);
     status = gyre_eval_windows_share(&windows, status, a.right, (size_t)length, err);
     if (!status) count_right(&a, right, asked);
@@ -82,12 +85,12 @@ static gyre_status measure(const gyre_model *model, const gyre_encoding *encodin
     return status;
 }
 
-gyre_status gyre_task_measure(const gyre_model *model, const gyre_encoding *encoding, const gyre_task_options *options,
-                              int64_t *right, int64_t *asked, const gyre_exec *exec, gyre_error *err) {
+gyre_status gyre_task_measure(const gyre_model *model, const gyre_task_options *options, int64_t *right, int64_t *asked,
+                              const gyre_exec *exec, gyre_error *err) {
     gyre_task_options own;
     const gyre_status status = gyre_sized_read(&own, sizeof own, options, "gyre_task_options", err);
     if (status) return status;
     if (!own.length) own.length = 64;
     if (!own.sequences) own.sequences = 1000;
-    return measure(model, encoding, &own, right, asked, exec, err);
+    return measure(model, &own, right, asked, exec, err);
 }

@@ -1,4 +1,5 @@
 /* train_options.c: defaults and checks of the options of a run, and the count of its floating-point operations. */
+#include "gyre/gyre_research.h"
 #include "train/trainer.h"
 
 #include "core/sized.h"

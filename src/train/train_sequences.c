@@ -5,6 +5,7 @@
  * passkeys, the other half random segments that are copied later, which takes an induction head.  The loss weight of
  * random symbols is 0, and that of symbols that can be found again is 3.  Otherwise the noise of the former drowns the
  * latter for millions of tokens. */
+#include "gyre/gyre_research.h"
 #include "gyre/gyre_train.h"
 #include "util/random.h"
 #include <string.h>
@@ -75,11 +76,11 @@ static void passkey_window(const gyre_text *text, int64_t length, uint64_t *stat
     }
 }
 
-void gyre_train_sequence(const gyre_text *text, const gyre_train_options *options, int64_t step, int64_t index,
-                         int64_t length, int32_t *out, float *weights) {
+void gyre_train_sequence(const gyre_text *text, const gyre_train_options *options, gyre_train_place place, int64_t length,
+                         int32_t *out, float *weights) {
     uint64_t state = options->seed;
-    state = gyre_random_next(&state) ^ (uint64_t)step;
-    state = gyre_random_next(&state) ^ (uint64_t)index;
+    state = gyre_random_next(&state) ^ (uint64_t)place.step;
+    state = gyre_random_next(&state) ^ (uint64_t)place.index;
     if (options->task != GYRE_TASK_TEXT) {
         /* Covers every distance that gyre_task_measure uses within this length. */
         const int64_t nearest = GYRE_TASK_COPY_SPAN, farthest = length - 1 - GYRE_TASK_COPY_SPAN;

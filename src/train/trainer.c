@@ -3,6 +3,7 @@
 #include "core/exec.h"
 #include "core/positions.h"
 #include "core/sized.h"
+#include "gyre/gyre_research.h"
 #include "model/ops/float_buffer.h"
 #include "util/error.h"
 #include "util/utf8.h"
@@ -172,8 +173,8 @@ static void run_group(gyre_trainer *t, gyre_train_worker *w, int64_t group) {
     t->losses[group] = 0;
     for (int64_t from = 0; from < in_group && !w->status; from += t->microbatch_size) {
         for (int64_t s = 0; s < t->microbatch_size; s++)
-            gyre_train_sequence(t->text, o, t->step, group * in_group + from + s, length, w->tokens + s * length,
-                                w->loss_weights + s * length);
+            gyre_train_sequence(t->text, o, (gyre_train_place){t->step, group * in_group + from + s}, length,
+                                w->tokens + s * length, w->loss_weights + s * length);
         const gyre_microbatch microbatch = {w->tokens, w->loss_weights, 1 / (double)(o->batch * o->context)};
         w->status = gyre_backprop_run(&w->backprop, &microbatch, &t->losses[group], gradient);
     }
@@ -225,7 +226,7 @@ static gyre_status read_again(const gyre_trainer *t, gyre_context *context, int6
     gyre_train_worker *w = &t->workers[0];
     gyre_status status = GYRE_OK;
     gyre_context_reset(context);
-    gyre_train_sequence(t->text, &t->options, t->step, sequence, length + 1, w->tokens, w->loss_weights);
+    gyre_train_sequence(t->text, &t->options, (gyre_train_place){t->step, sequence}, length + 1, w->tokens, w->loss_weights);
     for (int64_t from = 0, n; from < length && !status; from += n) {
         n = length - from < PIECE ? length - from : PIECE;
         status = gyre_context_forward(context, w->tokens + from, n, n, logits, err);

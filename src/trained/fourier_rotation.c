@@ -213,12 +213,16 @@ static void rotate_block(void *arg, int64_t task) {
     copy_channels(c, &at, tokens, end, c->in->shape[3]);
 }
 
-gyre_status gyre_fourier_rotate(const gyre_fourier_rotation *rotation, gyre_direction direction,
-                                const gyre_positions *positions, const gyre_cview *in, const gyre_view *out,
-                                const gyre_exec *exec, gyre_error *err) {
+gyre_status gyre_fourier_rotate(const gyre_fourier_rotation *rotation, const gyre_rotate_args *given, const gyre_exec *exec,
+                                gyre_error *err) {
+    gyre_rotate_args args;
+    if (gyre_sized_read(&args, sizeof args, given, "gyre_rotate_args", err)) return GYRE_EINVAL;
+    const gyre_positions *positions = args.positions;
+    const gyre_cview *in = &args.in;
+    const gyre_view *out = &args.out;
+    const gyre_direction direction = args.direction;
     static const char where[] = "gyre_fourier_rotate";
     rotate_call c = {.direction = direction, .positions = positions, .in = in, .out = out};
-    if (!in || !out) return gyre_fail(err, GYRE_EINVAL, "%s: is NULL (%s)", in ? "out" : "in", where);
     if ((unsigned)direction > GYRE_DIRECTION_ADJOINT)
         return gyre_fail(err, GYRE_EINVAL, "direction: %d names no direction (%s)", (int)direction, where);
     gyre_status status = gyre_in_out_check(in, out, where, err);
@@ -343,12 +347,14 @@ static gyre_status read_gradients(gradient_call *c, const gyre_fourier_gradients
     return status ? status : gyre_trained_gradient_check(&c->to.sines, shape, "gradients.sines", where, err);
 }
 
-gyre_status gyre_fourier_rotate_gradient(const gyre_fourier_rotation *rotation, const gyre_positions *positions,
-                                         const gyre_cview *in, const gyre_cview *dout,
+gyre_status gyre_fourier_rotate_gradient(const gyre_fourier_rotation *rotation, const gyre_rotate_gradient_args *given,
                                          const gyre_fourier_gradients *gradients, const gyre_exec *exec, gyre_error *err) {
+    gyre_rotate_gradient_args args;
+    if (gyre_sized_read(&args, sizeof args, given, "gyre_rotate_gradient_args", err)) return GYRE_EINVAL;
+    const gyre_positions *positions = args.positions;
+    const gyre_cview *in = &args.in, *dout = &args.dout;
     static const char where[] = "gyre_fourier_rotate_gradient";
     gradient_call c = {.positions = positions, .in = in, .dout = dout};
-    if (!in || !dout) return gyre_fail(err, GYRE_EINVAL, "%s: is NULL (%s)", in ? "dout" : "in", where);
     gyre_status status = gyre_trained_real_check(in, "in", where, err);
     if (!status) status = gyre_trained_real_check(dout, "dout", where, err);
     if (!status) status = gyre_shape_check(dout->shape, in->shape, "dout", where, err);

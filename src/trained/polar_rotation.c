@@ -1,6 +1,7 @@
 /* polar_rotation.c: channels as complex numbers: softplus makes the magnitude, position and a trained phase the angle. */
 #include "core/convert.h"
 #include "core/exec.h"
+#include "core/sized.h"
 #include "core/view.h"
 #include "trained/row_math.h"
 #include "trained/trained_angles.h"
@@ -176,10 +177,17 @@ static gyre_status check_output(const gyre_view *view, const char *name, const c
     return status ? status : gyre_output_check(view, name, where, err);
 }
 
-gyre_status gyre_polar_rotate(const gyre_trained_rotation *rotation, const gyre_positions *positions, const gyre_cview *in,
-                              const gyre_view *out, const gyre_exec *exec, gyre_error *err) {
+gyre_status gyre_polar_rotate(const gyre_trained_rotation *rotation, const gyre_rotate_args *given, const gyre_exec *exec,
+                              gyre_error *err) {
+    gyre_rotate_args args;
+    if (gyre_sized_read(&args, sizeof args, given, "gyre_rotate_args", err)) return GYRE_EINVAL;
+    const gyre_positions *positions = args.positions;
+    const gyre_cview *in = &args.in;
+    const gyre_view *out = &args.out;
     static const char where[] = "gyre_polar_rotate";
-    if (!in || !out) return gyre_fail(err, GYRE_EINVAL, "%s: is NULL (%s)", in ? "out" : "in", where);
+    if (args.direction != GYRE_DIRECTION_FORWARD)
+        return gyre_fail(err, GYRE_EUNSUPPORTED, "direction: %d is not FORWARD, the only one of polar coordinates (%s)",
+                         (int)args.direction, where);
     polar_call c = {.positions = positions, .in = in, .out = out};
     gyre_status status = gyre_trained_real_check(in, "in", where, err);
     if (!status) status = check_output(out, "out", where, err);
@@ -204,13 +212,15 @@ static gyre_status check_din_apart(const gyre_view *din, const gyre_cview *in, c
     return status ? status : gyre_apart_check(&written, "din", dout, "dout", where, err);
 }
 
-gyre_status gyre_polar_rotate_gradient(const gyre_trained_rotation *rotation, const gyre_positions *positions,
-                                       const gyre_cview *in, const gyre_cview *dout, const gyre_view *din,
+gyre_status gyre_polar_rotate_gradient(const gyre_trained_rotation *rotation, const gyre_rotate_gradient_args *given,
                                        const gyre_trained_gradients *gradients, const gyre_exec *exec, gyre_error *err) {
+    gyre_rotate_gradient_args args;
+    if (gyre_sized_read(&args, sizeof args, given, "gyre_rotate_gradient_args", err)) return GYRE_EINVAL;
+    const gyre_positions *positions = args.positions;
+    const gyre_cview *in = &args.in, *dout = &args.dout;
+    const gyre_view *din = &args.din;
     static const char where[] = "gyre_polar_rotate_gradient";
     gyre_trained_gradients to;
-    if (!in || !dout || !din)
-        return gyre_fail(err, GYRE_EINVAL, "%s: is NULL (%s)", !in ? "in" : !dout ? "dout" : "din", where);
     polar_call c = {.positions = positions, .in = in, .dout = dout, .out = din};
     gyre_status status = gyre_trained_real_check(in, "in", where, err);
     if (!status) status = gyre_trained_real_check(dout, "dout", where, err);

@@ -118,12 +118,16 @@ static gyre_status check_direction(gyre_direction direction, const char *where, 
     return gyre_fail(err, GYRE_EINVAL, "direction: %d names no direction (%s)", (int)direction, where);
 }
 
-gyre_status gyre_trained_rotate(const gyre_trained_rotation *rotation, gyre_direction direction,
-                                const gyre_positions *positions, const gyre_cview *in, const gyre_view *out,
-                                const gyre_exec *exec, gyre_error *err) {
+gyre_status gyre_trained_rotate(const gyre_trained_rotation *rotation, const gyre_rotate_args *given, const gyre_exec *exec,
+                                gyre_error *err) {
+    gyre_rotate_args args;
+    if (gyre_sized_read(&args, sizeof args, given, "gyre_rotate_args", err)) return GYRE_EINVAL;
+    const gyre_positions *positions = args.positions;
+    const gyre_cview *in = &args.in;
+    const gyre_view *out = &args.out;
+    const gyre_direction direction = args.direction;
     static const char where[] = "gyre_trained_rotate";
     rotate_call c = {.positions = positions, .in = in, .out = out, .sign = direction == GYRE_DIRECTION_FORWARD ? 1 : -1};
-    if (!in || !out) return gyre_fail(err, GYRE_EINVAL, "%s: is NULL (%s)", in ? "out" : "in", where);
     gyre_status status = check_direction(direction, where, err);
     if (!status) status = gyre_in_out_check(in, out, where, err);
     if (!status) status = gyre_trained_rotation_read(rotation, in->shape[2], &c.rotation, where, err);
@@ -235,32 +239,34 @@ gyre_status gyre_trained_real_check(const gyre_cview *view, const char *name, co
     return gyre_cview_check(view, name, where, err);
 }
 
-gyre_status gyre_trained_rotate_gradient(const gyre_trained_rotation *rotation, const gyre_positions *positions,
-                                         const gyre_cview *rotated, const gyre_cview *dout,
+gyre_status gyre_trained_rotate_gradient(const gyre_trained_rotation *rotation, const gyre_rotate_gradient_args *given,
                                          const gyre_trained_gradients *gradients, const gyre_exec *exec, gyre_error *err) {
+    gyre_rotate_gradient_args args;
+    if (gyre_sized_read(&args, sizeof args, given, "gyre_rotate_gradient_args", err)) return GYRE_EINVAL;
+    const gyre_positions *positions = args.positions;
+    const gyre_cview *in = &args.in, *dout = &args.dout;
     static const char where[] = "gyre_trained_rotate_gradient";
     gyre_trained_rotation own;
     gyre_trained_gradients to;
-    if (!rotated || !dout) return gyre_fail(err, GYRE_EINVAL, "%s: is NULL (%s)", rotated ? "dout" : "rotated", where);
-    gyre_status status = gyre_trained_real_check(rotated, "rotated", where, err);
+    gyre_status status = gyre_trained_real_check(in, "in", where, err);
     if (!status) status = gyre_trained_real_check(dout, "dout", where, err);
-    if (!status) status = gyre_shape_check(dout->shape, rotated->shape, "dout", where, err);
-    if (!status) status = gyre_trained_rotation_read(rotation, rotated->shape[2], &own, where, err);
+    if (!status) status = gyre_shape_check(dout->shape, in->shape, "dout", where, err);
+    if (!status) status = gyre_trained_rotation_read(rotation, in->shape[2], &own, where, err);
     if (!status) status = gyre_trained_gradients_read(&own, gradients, &to, where, err);
     if (status) return status;
     gyre_trained_sums c = {.rotation = &own,
                            .layout = layout_of(&own),
                            .positions = positions,
-                           .in = rotated,
+                           .in = in,
                            .dout = dout,
                            .gradients = &to,
                            .rotated = load_rotated,
                            .phase_low = -INFINITY,
                            .phase_high = INFINITY};
-    status = gyre_pair_layout_check(&c.layout, rotated->shape[3], where, err);
+    status = gyre_pair_layout_check(&c.layout, in->shape[3], where, err);
     if (!status) status = gyre_trained_rotation_finite(&own, where, err);
-    if (!status) status = gyre_trained_positions_check(positions, rotated->shape, own.frequencies.shape[1], where, err);
-    if (status || gyre_view_elements(rotated->shape) == 0) return status;
+    if (!status) status = gyre_trained_positions_check(positions, in->shape, own.frequencies.shape[1], where, err);
+    if (status || gyre_view_elements(in->shape) == 0) return status;
     gyre_trained_sums_run(&c, exec);
     return GYRE_OK;
 }

@@ -3,6 +3,7 @@
 #include "adaptive_call.h"
 #include "random_cuts.h"
 #include "run_each_tier.h"
+#include "scratch_bytes.h"
 
 #include <math.h>
 
@@ -280,7 +281,7 @@ static const gyre_positions from_zero = {.base = 0}, too_far = {.base = INT64_C(
         args.tables = &tables;                                                                                              \
         memset(whole, 0x5a, sizeof whole);                                                                                  \
         change;                                                                                                             \
-        assert_int_equal(gyre_adaptive_attention(&args, scratch, bytes, NULL, &err), status);                               \
+        assert_int_equal(gyre_adaptive_attention(&args, (gyre_scratch){scratch, bytes}, NULL, &err), status);               \
         if (!strstr(err.text, says)) fail_msg("\"%s\" lacks \"%s\"", err.text, says);                                       \
         assert_true(((unsigned char *)whole)[0] == 0x5a);                                                                   \
     } while (0)
@@ -294,9 +295,9 @@ static void wrong_arguments(void **state) {
     gyre_adaptive_args good = part_of_all(0, TOKENS, whole, whole_lse);
     good.encoding = kerple;
     good.tables = &tables;
-    size_t bytes = gyre_adaptive_scratch(&good, 0, NULL);
+    size_t bytes = adaptive_scratch(&good, 0, NULL);
     void *scratch = take(bytes);
-    assert_ok(gyre_adaptive_attention(&good, scratch, bytes, NULL, NULL));
+    assert_ok(gyre_adaptive_attention(&good, (gyre_scratch){scratch, bytes}, NULL, NULL));
     REFUSED(GYRE_EINVAL, "size: 0 is not set", args.size = 0);
     REFUSED(GYRE_EDTYPE, "k: element type I32 is not F32, F16, BF16 or F64", args.k.dtype = GYRE_DTYPE_I32);
     REFUSED(GYRE_EDTYPE, "lse: element type F16", args.lse.dtype = GYRE_DTYPE_F16);
@@ -358,7 +359,8 @@ static void wrong_arguments(void **state) {
         gyre_error err = {0, ""};                                                                                           \
         const gyre_cview *dout_given = &from;                                                                               \
         change;                                                                                                             \
-        assert_int_equal(gyre_adaptive_gradient(&args, dout_given, &to, scratch, bytes, NULL, &err), status);               \
+        assert_int_equal(gyre_adaptive_gradient(&args, dout_given, &to, (gyre_scratch){scratch, bytes}, NULL, &err),        \
+                         status);                                                                                           \
         if (!strstr(err.text, says)) fail_msg("\"%s\" lacks \"%s\"", err.text, says);                                       \
     } while (0)
 
@@ -370,7 +372,7 @@ static void wrong_gradients(void **state) {
     const gyre_adaptive_args good = part_of_all(0, TOKENS, whole, whole_lse);
     gyre_adaptive_gradients nothing = GYRE_INIT(gyre_adaptive_gradients);
     const gyre_cview from = gyre_cdense(dout, GYRE_DTYPE_F32, 1, TOKENS, HEADS, VALUE_DIM);
-    const size_t bytes = gyre_adaptive_scratch(&good, 1, NULL);
+    const size_t bytes = adaptive_scratch(&good, 1, NULL);
     void *scratch = take(bytes);
     GRADIENT_REFUSED(GYRE_EINVAL, "dout: is NULL", dout_given = NULL);
     GRADIENT_REFUSED(GYRE_EINVAL, "lse: is NULL", args.lse.data = NULL);
@@ -387,7 +389,7 @@ static void wrong_gradients(void **state) {
     GRADIENT_REFUSED(GYRE_EINVAL, "doutput_bias: there is no output_bias", args.network.output_bias.data = NULL);
     GRADIENT_REFUSED(GYRE_EINVAL, "dtable: there is no table of the encoding",
                      to.dtable = gyre_dense(memory.dtable, GYRE_DTYPE_F64, 1, 1, 2, HEADS));
-    assert_ok(gyre_adaptive_gradient(&good, &from, &nothing, scratch, bytes, NULL, NULL));
+    assert_ok(gyre_adaptive_gradient(&good, &from, &nothing, (gyre_scratch){scratch, bytes}, NULL, NULL));
     free(scratch);
 }
 
@@ -400,7 +402,7 @@ static void scratch_is_small(void **state) {
         size_t before = 0;
         for (int64_t n = 1; n <= 1 << 20; n *= 2) {
             args.q.shape[1] = args.k.shape[1] = args.v.shape[1] = args.out.shape[1] = args.lse.shape[1] = n;
-            const size_t bytes = gyre_adaptive_scratch(&args, gradient, NULL);
+            const size_t bytes = adaptive_scratch(&args, gradient, NULL);
             assert_true(bytes >= before);
             assert_true(bytes < (size_t)(gradient ? n * 520 : 0) + 2000000);
             before = bytes;
@@ -411,7 +413,7 @@ static void scratch_is_small(void **state) {
     args.network.hidden_weights.shape[3] = 2 * args.q.shape[2];
     args.network.output_weights.shape[2] = args.network.output_bias.shape[3] = args.q.shape[2];
     args.q.shape[3] = args.k.shape[3] = args.v.shape[3] = 512;
-    assert_int_equal(gyre_adaptive_scratch(&args, 1, NULL), 0); /* more bytes than can be counted */
+    assert_int_equal(adaptive_scratch(&args, 1, NULL), 0); /* more bytes than can be counted */
 }
 
 int main(void) {

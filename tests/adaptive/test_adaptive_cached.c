@@ -3,6 +3,7 @@
 #include "adaptive_call.h"
 #include "cached_tokens.h"
 #include "run_each_tier.h"
+#include "scratch_bytes.h"
 
 enum { QUERIES = 3, WIDTH = 9, HEADS = CACHED_HEADS, DIM = CACHED_DIM, VALUES = CACHED_VALUES, MOST = CACHED_MOST };
 
@@ -56,10 +57,11 @@ static void run_cached(const gyre_cache *cache, const int64_t *sequences, const 
     gyre_error err = {0, ""};
     gyre_adaptive_args any = *args;
     any.bias.data = NULL; /* which has as many keys as the longest sequence */
-    const size_t bytes = gyre_cache_adaptive_scratch(cache, sequences, args, exec);
-    assert_true(bytes > 0 && bytes <= gyre_cache_adaptive_scratch(cache, NULL, &any, exec));
+    const size_t bytes = cache_adaptive_scratch(cache, sequences, args, exec);
+    assert_true(bytes > 0 && bytes <= cache_adaptive_scratch(cache, NULL, &any, exec));
     void *scratch = take(bytes);
-    if (gyre_cache_adaptive_attention(cache, sequences, args, scratch, bytes, exec, &err)) fail_msg("%s", err.text);
+    if (gyre_cache_adaptive_attention(cache, sequences, args, (gyre_scratch){scratch, bytes}, exec, &err))
+        fail_msg("%s", err.text);
     give(scratch, bytes);
 }
 
@@ -67,7 +69,7 @@ static void run_cached(const gyre_cache *cache, const int64_t *sequences, const 
 static void run_array(const gyre_adaptive_args *given, int b, int64_t sequence, const gyre_encoding *encoding,
                       const int64_t *q_at) {
     const cached_tokens *s = &sequence_tokens[sequence];
-    const gyre_positions k_pos = {s->at, GYRE_DTYPE_I64, 0, 0, 0, 1, 0}, q_pos = {q_at, GYRE_DTYPE_I64, 0, 0, 0, 1, 0};
+    const gyre_positions k_pos = {s->at, GYRE_DTYPE_I64, 0, 0, 0, 1, 0, 0}, q_pos = {q_at, GYRE_DTYPE_I64, 0, 0, 0, 1, 0, 0};
     gyre_adaptive_args args = *given;
     args.encoding = encoding;
     args.q_pos = encoding ? &q_pos : NULL;
@@ -101,7 +103,7 @@ static void check_cache(const gyre_cache *cache, const gyre_encoding *encoding, 
             for (int m = 0; m < QUERIES; m++)
                 at[b][m] = with_positions ? s->at[s->count - 1] + 3 * m : s->at[k_end[b] - QUERIES + m];
         }
-        const gyre_positions q_pos = {at, GYRE_DTYPE_I64, 0, 0, QUERIES, 1, 0};
+        const gyre_positions q_pos = {at, GYRE_DTYPE_I64, 0, 0, QUERIES, 1, 0, 0};
         gyre_adaptive_args args = args_of_batch(longest);
         if (with_positions) args.q_pos = &q_pos;
         if (with_padding) args.k_first = k_first, args.k_end = k_end;
@@ -185,25 +187,27 @@ static void wrong_arguments_are_named(void **state) {
     static float before[CACHED_SEQUENCES][QUERIES][HEADS][VALUES];
     memcpy(before, out, sizeof out);
 #define REFUSED(status, message, ...)                                                                                       \
-    assert_int_equal(gyre_cache_adaptive_attention(__VA_ARGS__, &args, NULL, 0, NULL, &err), status);                       \
+    assert_int_equal(gyre_cache_adaptive_attention(__VA_ARGS__, &args, (gyre_scratch){NULL, 0}, NULL, &err), status);       \
     assert_string_equal(err.text, message " (gyre_cache_adaptive_attention)")
     REFUSED(GYRE_EINVAL, "cache: is NULL", NULL, all);
     REFUSED(GYRE_EINVAL, "sequences: is NULL", cache, NULL);
     REFUSED(GYRE_EINVAL, "sequences[0]: -1 is not in 0 .. 2", cache, wrong);
     REFUSED(GYRE_EUNSUPPORTED, "cache: positions have 2 axes, not 1", plane, all);
-    assert_int_equal(gyre_cache_adaptive_attention(rotated, all, &args, NULL, 0, NULL, &err), GYRE_EUNSUPPORTED);
+    assert_int_equal(gyre_cache_adaptive_attention(rotated, all, &args, (gyre_scratch){NULL, 0}, NULL, &err),
+                     GYRE_EUNSUPPORTED);
     args.sequences = 1;
     REFUSED(GYRE_EINVAL, "q_starts, k_starts: a cache takes no packed batch", cache, all);
     args = args_of_batch(9);
-    assert_int_equal(gyre_cache_adaptive_attention(cache, all, &args, NULL, 0, NULL, &err), GYRE_ESHAPE);
+    assert_int_equal(gyre_cache_adaptive_attention(cache, all, &args, (gyre_scratch){NULL, 0}, NULL, &err), GYRE_ESHAPE);
     args = args_of_batch(10);
-    assert_int_equal(gyre_cache_adaptive_attention(cache, all, &args, NULL, 0, NULL, &err), GYRE_ENOMEM);
+    assert_int_equal(gyre_cache_adaptive_attention(cache, all, &args, (gyre_scratch){NULL, 0}, NULL, &err), GYRE_ENOMEM);
 #undef REFUSED
-    const size_t bytes = gyre_cache_adaptive_scratch(cache, all, &args, NULL);
+    const size_t bytes = cache_adaptive_scratch(cache, all, &args, NULL);
     void *scratch = take(bytes);
     static const int64_t past[] = {10, 11, 0};
     args.k_end = past;
-    assert_int_equal(gyre_cache_adaptive_attention(cache, all, &args, scratch, bytes, NULL, &err), GYRE_EINVAL);
+    assert_int_equal(gyre_cache_adaptive_attention(cache, all, &args, (gyre_scratch){scratch, bytes}, NULL, &err),
+                     GYRE_EINVAL);
     assert_string_equal(err.text, "k_first, k_end: keys 0 .. 11 of row 1, whose sequence has 10 tokens "
                                   "(gyre_cache_adaptive_attention)");
     assert_memory_equal(before, out, sizeof out);

@@ -1,5 +1,6 @@
 /* test_attention.c: the forward pass against reference values, against the definition, and against itself where two ways
  * must agree. */
+#include "attention_setup.h"
 #include "naive_attention.h"
 
 #include "run_each_tier.h"
@@ -60,7 +61,7 @@ static void check_reference_case(const json_t *object, const gyre_encoding *enco
     read_heads(object, "k", k, heads, keys, dim);
     read_heads(object, "v", v, heads, keys, dim);
     read_heads(object, "out", want, heads, queries, dim);
-    gyre_attention_args args = GYRE_INIT(gyre_attention_args);
+    attention_setup args = GYRE_INIT(attention_setup);
     args.encoding = encoding;
     args.q = gyre_cdense(q, GYRE_DTYPE_F32, 1, queries, heads, dim);
     args.k = gyre_cdense(k, GYRE_DTYPE_F32, 1, keys, heads, dim);
@@ -138,7 +139,7 @@ static void agrees_with_definition(void **state) {
     assert_int_equal(setenv("GYRE_CPU", tier, 1), 0);
     for (size_t i = 0; i < SHAPES; i++) {
         problem p = make_problem(&shapes[i], 11 + i);
-        const gyre_attention_args args = problem_args(&p);
+        const attention_setup args = problem_args(&p);
         attend(&args, NULL);
         naive(&p);
         compare(&p);
@@ -147,7 +148,7 @@ static void agrees_with_definition(void **state) {
     unsetenv("GYRE_CPU");
 }
 
-static void run_and_compare(problem *p, const gyre_attention_args *args) {
+static void run_and_compare(problem *p, const attention_setup *args) {
     attend(args, NULL);
     naive(p);
     compare(p);
@@ -159,7 +160,7 @@ static void caller_scale(void **state) {
     for (int i = 0; i < 3; i++) {
         const shape s = {GYRE_KIND_ROPE, GYRE_LAYOUT_HALF, 1, 40, 140, 2, 1, 16, 16, 1, 0, IN_ORDER};
         problem p = make_problem(&s, 41);
-        gyre_attention_args args = problem_args(&p);
+        attention_setup args = problem_args(&p);
         p.scale = args.scale = scales[i];
         run_and_compare(&p, &args);
         free_problem(&p);
@@ -171,7 +172,7 @@ static void context_length_comes_from_the_queries(void **state) {
     const shape s = {GYRE_KIND_ROPE, GYRE_LAYOUT_INTERLEAVED, 2, 30, 140, 2, 1, 16, 16, 1, 0, IN_ORDER};
     for (int64_t length = 0; length <= 1000; length += 500) {
         problem p = make_problem(&s, 42);
-        const gyre_attention_args args = at_length(&p, length);
+        const attention_setup args = at_length(&p, length);
         run_and_compare(&p, &args);
         free_problem(&p);
     }
@@ -197,9 +198,9 @@ static void other_strides(void **state) {
         q_at[i] = (int32_t)p.q_at[i];
     for (int i = 0; i < KEYS; i++)
         k_at[i] = (int32_t)p.k_at[i];
-    gyre_attention_args args = problem_args(&p);
-    args.q_pos = (gyre_positions){q_at, GYRE_DTYPE_I32, 0, 0, 0, 1, 0};
-    args.k_pos = (gyre_positions){k_at, GYRE_DTYPE_I32, 0, 0, 0, 1, 0};
+    attention_setup args = problem_args(&p);
+    args.q_pos = (gyre_positions){q_at, GYRE_DTYPE_I32, 0, 0, 0, 1, 0, 0};
+    args.k_pos = (gyre_positions){k_at, GYRE_DTYPE_I32, 0, 0, 0, 1, 0, 0};
     args.k.stride[0] = args.v.stride[0] = args.q.stride[2] = 0;
     run_and_compare(&p, &args);
     free_problem(&p);
@@ -219,7 +220,7 @@ static void farthest_positions(void **state) {
             for (int t = 0; t < 140; t++)
                 p.k_at[t] = side * (end - p.k_at[t]);
             p.k_at[5] = -side * end;
-            const gyre_attention_args args = problem_args(&p);
+            const attention_setup args = problem_args(&p);
             run_and_compare(&p, &args);
             free_problem(&p);
         }
@@ -232,7 +233,7 @@ static void widest_window(void **state) {
     for (int causal = 0; causal < 2; causal++) {
         const shape s = {GYRE_KIND_ALIBI, GYRE_LAYOUT_HALF, 1, 40, 140, 2, 1, 16, 16, causal, 0, ROW_OFFSETS};
         problem p = make_problem(&s, 45);
-        gyre_attention_args args = problem_args(&p);
+        attention_setup args = problem_args(&p);
         for (int64_t less = 0; less < 3; less++) {
             args.window = INT64_MAX - less;
             run_and_compare(&p, &args);
@@ -253,7 +254,7 @@ static void large_positions_keep_their_difference(void **state) {
     config.heads = 1;
     config.score.slopes = &slope;
     gyre_encoding *e = test_encoding(&config);
-    gyre_attention_args args = GYRE_INIT(gyre_attention_args);
+    attention_setup args = GYRE_INIT(attention_setup);
     int64_t at[KEYS];
     args.encoding = e;
     args.q = gyre_cdense(q, GYRE_DTYPE_F32, 1, 1, 1, 4);
@@ -261,7 +262,7 @@ static void large_positions_keep_their_difference(void **state) {
     args.v = gyre_cdense(v, GYRE_DTYPE_F32, 1, KEYS, 1, 4);
     args.out = gyre_dense(out, GYRE_DTYPE_F32, 1, 1, 1, 4);
     args.lse = gyre_dense(lse, GYRE_DTYPE_F32, 1, 1, 1, 1);
-    args.k_pos = (gyre_positions){at, GYRE_DTYPE_I64, 0, 0, 0, 1, 0};
+    args.k_pos = (gyre_positions){at, GYRE_DTYPE_I64, 0, 0, 0, 1, 0, 0};
     args.q_pos.base = 100000001;
     const int places[][2] = {{0, 1}, {1, 0}, {0, 199}, {199, 0}, {150, 40}, {150, 199}};
     for (size_t i = 0; i < 3 * sizeof places / sizeof *places; i++) {
@@ -285,7 +286,7 @@ static void same_for_any_threads(void **state) {
     (void)state;
     for (size_t i = 0; i < SHAPES; i++) {
         problem p = make_problem(&shapes[i], 5);
-        const gyre_attention_args args = problem_args(&p);
+        const attention_setup args = problem_args(&p);
         attend(&args, NULL);
         float *out = room(p.out_size, sizeof *out), *lse = room(p.rows, sizeof *lse);
         memcpy(out, p.out, p.out_size * sizeof *out);
@@ -314,15 +315,15 @@ static void decode_matches_the_whole(void **state) {
     for (int kind = 0; kind < 3; kind++) {
         const shape s = {kinds[kind], GYRE_LAYOUT_HALF, 2, 140, 140, 4, 2, 32, 32, 1, 0, IN_ORDER};
         problem p = make_problem(&s, 3);
-        gyre_attention_args args = problem_args(&p);
+        attention_setup args = problem_args(&p);
         attend(&args, NULL);
         float one[2 * 4 * 32];
         for (int64_t t = 0; t < s.queries; t++) {
-            gyre_attention_args step = args;
+            attention_setup step = args;
             step.q.data = p.q + t * 4 * 32;
             step.q.shape[1] = 1;
             step.k.shape[1] = step.v.shape[1] = t + 1;
-            step.q_pos = (gyre_positions){NULL, GYRE_DTYPE_I64, t, 0, 0, 0, 0};
+            step.q_pos = (gyre_positions){NULL, GYRE_DTYPE_I64, t, 0, 0, 0, 0, 0};
             step.out = gyre_dense(one, GYRE_DTYPE_F32, 2, 1, 4, 32);
             step.lse.data = NULL;
             attend(&step, NULL);
@@ -341,7 +342,7 @@ static void strided_matches_dense(void **state) {
     enum { TOKENS = 77, HEADS = 3, DIM = 20, ROW = 3 * HEADS * DIM, GAP = 5, OUT = DIM + GAP };
     const shape s = {GYRE_KIND_ROPE, GYRE_LAYOUT_HALF, 2, TOKENS, TOKENS, HEADS, HEADS, DIM, DIM, 1, 0, IN_ORDER};
     problem p = make_problem(&s, 8);
-    const gyre_attention_args dense = problem_args(&p);
+    const attention_setup dense = problem_args(&p);
     attend(&dense, NULL);
     float *fused = room(2 * TOKENS * ROW, sizeof *fused), *out = room(2 * TOKENS * HEADS * OUT, sizeof *out);
     const float *parts[] = {p.q, p.k, p.v};
@@ -351,7 +352,7 @@ static void strided_matches_dense(void **state) {
                 fused[i * ROW + part * HEADS * DIM + c / DIM * DIM + (DIM - 1 - c % DIM)] = parts[part][i * HEADS * DIM + c];
     for (int64_t i = 0; i < 2 * TOKENS * HEADS * OUT; i++)
         out[i] = 1234.5f;
-    gyre_attention_args args = dense;
+    attention_setup args = dense;
     gyre_cview *views[] = {&args.q, &args.k, &args.v};
     for (int part = 0; part < 3; part++) {
         const gyre_cview view = {
@@ -388,7 +389,7 @@ static void masked_nan_has_no_effect(void **state) {
     assert_int_equal(setenv("GYRE_CPU", tier, 1), 0);
     const shape s = {GYRE_KIND_ROPE, GYRE_LAYOUT_HALF, 1, 100, 100, 2, 1, 32, 32, 1, 0, IN_ORDER};
     problem p = make_problem(&s, 21);
-    const gyre_attention_args args = problem_args(&p);
+    const attention_setup args = problem_args(&p);
     naive(&p);
     enum { BAD = 41 };
     for (int c = 0; c < 32; c++) {
@@ -418,7 +419,7 @@ static void vanishing_weights_add_nothing(void **state) {
     static float q[16], k[KEYS * 16], v[KEYS * 16];
     float out[16];
     q[0] = 1;
-    gyre_attention_args args = GYRE_INIT(gyre_attention_args);
+    attention_setup args = GYRE_INIT(attention_setup);
     args.q = gyre_cdense(q, GYRE_DTYPE_F32, 1, 1, 1, 16);
     args.k = gyre_cdense(k, GYRE_DTYPE_F32, 1, KEYS, 1, 16);
     args.v = gyre_cdense(v, GYRE_DTYPE_F32, 1, KEYS, 1, 16);
@@ -459,7 +460,7 @@ static void huge_scores_do_not_overflow(void **state) {
     problem p = make_problem(&s, 2);
     for (size_t i = 0; i < p.q_size; i++)
         p.q[i] *= 1e4f, p.q64[i] = (double)p.q[i];
-    const gyre_attention_args args = problem_args(&p);
+    const attention_setup args = problem_args(&p);
     attend(&args, NULL);
     naive(&p);
     for (size_t i = 0; i < p.out_size; i++)
@@ -473,13 +474,13 @@ static void scratch_grows_linearly(void **state) {
     (void)state;
     const shape s = {GYRE_KIND_NOPE, GYRE_LAYOUT_HALF, 1, 4, 4, 4, 2, 64, 64, 1, 0, IN_ORDER};
     problem p = make_problem(&s, 1);
-    gyre_attention_args args = problem_args(&p);
+    attention_setup args = problem_args(&p);
     for (int gradient = 0; gradient < 2; gradient++) {
         size_t bytes[2];
         for (int i = 0; i < 2; i++) {
             args.q.shape[1] = args.k.shape[1] = args.v.shape[1] = args.out.shape[1] = args.lse.shape[1] = (int64_t)100000
                                                                                                           << i;
-            bytes[i] = gyre_attention_scratch(&args, gradient, NULL);
+            bytes[i] = attention_scratch(&args, gradient, NULL);
         }
         assert_true(bytes[1] < 2 * bytes[0]);
         assert_true(bytes[1] < (size_t)200000 * (gradient ? 5 * 64 + 8 : 2 * 64 + 8) * sizeof(float));
@@ -495,7 +496,7 @@ static void scratch_of_a_long_prefill(void **state) {
     gyre_encoding *encoding = test_encoding(&config);
     static float x;
     static const int64_t starts[4] = {0, 100, 40000, N};
-    gyre_attention_args args = GYRE_INIT(gyre_attention_args);
+    attention_setup args = GYRE_INIT(attention_setup);
     args.encoding = encoding;
     args.causal = GYRE_CAUSAL_BY_POSITION;
     args.sequences = 3;
@@ -507,9 +508,9 @@ static void scratch_of_a_long_prefill(void **state) {
         assert_ok(gyre_pool_create(&pool, threads, NULL));
         const gyre_exec exec = gyre_pool_exec(pool);
         args.q_starts = args.k_starts = NULL;
-        assert_in_range(gyre_attention_scratch(&args, 0, &exec), 1, (size_t)64 << 20);
+        assert_in_range(attention_scratch(&args, 0, &exec), 1, (size_t)64 << 20);
         args.q_starts = args.k_starts = starts;
-        assert_in_range(gyre_attention_scratch(&args, 0, &exec), 1, (size_t)64 << 20);
+        assert_in_range(attention_scratch(&args, 0, &exec), 1, (size_t)64 << 20);
         gyre_pool_free(pool);
     }
     gyre_encoding_free(encoding);
@@ -519,10 +520,10 @@ static void scratch_is_enough(void **state) {
     (void)state;
     for (size_t i = 0; i < SHAPES; i++) {
         problem p = make_problem(&shapes[i], 4);
-        const gyre_attention_args args = problem_args(&p);
-        const size_t bytes = gyre_attention_scratch(&args, 0, NULL);
+        const attention_setup args = problem_args(&p);
+        const size_t bytes = attention_scratch(&args, 0, NULL);
         unsigned char *scratch = scratch_for(bytes + 64);
-        assert_ok(gyre_attention(&args, scratch, bytes, NULL, NULL));
+        assert_ok(run_attention(&args, (gyre_scratch){scratch, bytes}, NULL, NULL));
         for (size_t j = 0; j < 64; j++)
             assert_int_equal(scratch[bytes + j], 0xFF);
         free(scratch);
@@ -530,18 +531,18 @@ static void scratch_is_enough(void **state) {
     }
 }
 
-static void fails(const gyre_attention_args *args, gyre_status want) {
+static void fails(const attention_setup *args, gyre_status want) {
     static _Alignas(64) unsigned char scratch[1 << 22];
-    assert_int_equal(gyre_attention(args, scratch, sizeof scratch, NULL, NULL), want);
-    if (want == GYRE_ESHAPE) assert_int_equal(gyre_attention_scratch(args, 0, NULL), 0);
+    assert_int_equal(run_attention(args, (gyre_scratch){scratch, sizeof scratch}, NULL, NULL), want);
+    if (want == GYRE_ESHAPE) assert_int_equal(attention_scratch(args, 0, NULL), 0);
 }
 
 static void refuses_bad_arguments(void **state) {
     (void)state;
     const shape s = {GYRE_KIND_ROPE, GYRE_LAYOUT_HALF, 2, 5, 7, 4, 2, 8, 8, 1, 0, IN_ORDER};
     problem p = make_problem(&s, 1);
-    const gyre_attention_args good = problem_args(&p);
-    gyre_attention_args args;
+    const attention_setup good = problem_args(&p);
+    attention_setup args;
     memset(p.out, 0x5A, p.out_size * sizeof(float));
     memset(p.lse, 0x5A, p.rows * sizeof(float));
 #define FAILS(want, ...) (args = good, __VA_ARGS__, fails(&args, want))
@@ -577,12 +578,12 @@ static void refuses_bad_arguments(void **state) {
     p.k_at[3] = ((int64_t)1 << 31) + 1;
     fails(&good, GYRE_ERANGE);
     p.k_at[3] = original;
-    const size_t bytes = gyre_attention_scratch(&good, 0, NULL);
+    const size_t bytes = attention_scratch(&good, 0, NULL);
     char *scratch = scratch_for(bytes + 64);
-    assert_int_equal(gyre_attention(&good, scratch, bytes - 1, NULL, NULL), GYRE_ENOMEM);
-    assert_int_equal(gyre_attention(&good, scratch + 4, bytes, NULL, NULL), GYRE_EINVAL);
-    assert_int_equal(gyre_attention(&good, NULL, bytes, NULL, NULL), GYRE_EINVAL);
-    assert_int_equal(gyre_attention(NULL, scratch, bytes, NULL, NULL), GYRE_EINVAL);
+    assert_int_equal(run_attention(&good, (gyre_scratch){scratch, bytes - 1}, NULL, NULL), GYRE_ENOMEM);
+    assert_int_equal(run_attention(&good, (gyre_scratch){scratch + 4, bytes}, NULL, NULL), GYRE_EINVAL);
+    assert_int_equal(run_attention(&good, (gyre_scratch){NULL, bytes}, NULL, NULL), GYRE_EINVAL);
+    assert_int_equal(run_attention(NULL, (gyre_scratch){scratch, bytes}, NULL, NULL), GYRE_EINVAL);
     free(scratch);
     for (size_t i = 0; i < p.out_size * sizeof(float); i++)
         assert_int_equal(((unsigned char *)p.out)[i], 0x5A);
@@ -596,23 +597,23 @@ static void refuses_absurd_shapes(void **state) {
     (void)state;
     float x[16] = {0};
     const int64_t most = INT32_MAX;
-    gyre_attention_args args = GYRE_INIT(gyre_attention_args);
+    attention_setup args = GYRE_INIT(attention_setup);
     args.q = args.k = args.v = (gyre_cview){x, GYRE_DTYPE_F32, {most, most, most, 16}, {0}};
     args.out = gyre_dense(x, GYRE_DTYPE_F32, most, most, most, 16);
     gyre_pool *pool;
     assert_ok(gyre_pool_create(&pool, 2, NULL));
     gyre_exec exec = gyre_pool_exec(pool);
     exec.concurrency = INT64_MAX;
-    assert_int_equal(gyre_attention_scratch(&args, 0, &exec), 0);
+    assert_int_equal(attention_scratch(&args, 0, &exec), 0);
     fails(&args, GYRE_ESHAPE);
     args.k.shape[2] = args.v.shape[2] = 1;
-    assert_int_equal(gyre_attention_scratch(&args, 0, &exec), 0);
+    assert_int_equal(attention_scratch(&args, 0, &exec), 0);
     fails(&args, GYRE_ESHAPE);
     args.q = (gyre_cview){x, GYRE_DTYPE_F32, {most, 1 << 17, 1, 65536}, {0}}; /* this one alone */
     args.k = (gyre_cview){x, GYRE_DTYPE_F32, {most, 1, 1, 65536}, {0}};
     args.v = (gyre_cview){x, GYRE_DTYPE_F32, {most, 1, 1, 1}, {0}};
     args.out = gyre_dense(x, GYRE_DTYPE_F32, most, 1 << 17, 1, 1);
-    assert_int_equal(gyre_attention_scratch(&args, 0, &exec), 0);
+    assert_int_equal(attention_scratch(&args, 0, &exec), 0);
     gyre_pool_free(pool);
 }
 
@@ -622,7 +623,7 @@ static void empty_inputs(void **state) {
     const shape no_keys = {GYRE_KIND_ALIBI, GYRE_LAYOUT_HALF, 2, 5, 0, 4, 2, 8, 8, 0, 0, IN_ORDER};
     const shape no_queries = {GYRE_KIND_ROPE, GYRE_LAYOUT_HALF, 2, 0, 7, 4, 2, 8, 8, 1, 9, IN_ORDER};
     problem p = make_problem(&no_keys, 3);
-    gyre_attention_args args = problem_args(&p);
+    attention_setup args = problem_args(&p);
     memset(p.out, 0x5A, p.out_size * sizeof(float));
     memset(p.dq, 0x5A, p.q_size * sizeof(float));
     attend(&args, NULL);
@@ -649,11 +650,13 @@ static void empty_inputs(void **state) {
     args.lse = gyre_dense(p.lse, GYRE_DTYPE_F32, most, 0, most, 1);
     const gyre_view none = gyre_dense(NULL, GYRE_DTYPE_F32, most, 0, most, 8), dqkv[3] = {none, none, none};
     const gyre_cview dout = gyre_const(none);
-    assert_ok(gyre_attention(&args, NULL, 0, NULL, NULL));
-    assert_ok(gyre_attention_gradient(&args, &dout, dqkv, NULL, NULL, 0, NULL, NULL));
+    assert_ok(run_attention(&args, (gyre_scratch){NULL, 0}, NULL, NULL));
+    assert_ok(run_attention_gradient(
+        &args, GYRE_ARGS(gyre_attention_gradients, .dout = dout, .dq = dqkv[0], .dk = dqkv[1], .dv = dqkv[2]),
+        (gyre_scratch){NULL, 0}, NULL, NULL));
     args.k.shape[1] = args.v.shape[1] = most;
     args.k.shape[0] = args.v.shape[0] = args.q.shape[0] = args.out.shape[0] = args.lse.shape[0] = 0;
-    assert_ok(gyre_attention(&args, NULL, 0, NULL, NULL));
+    assert_ok(run_attention(&args, (gyre_scratch){NULL, 0}, NULL, NULL));
     free_problem(&p);
 }
 
@@ -661,7 +664,7 @@ static void bias_needs_its_heads(void **state) {
     (void)state;
     const shape s = {GYRE_KIND_ALIBI, GYRE_LAYOUT_HALF, 1, 2, 2, 4, 2, 8, 8, 1, 0, IN_ORDER};
     problem p = make_problem(&s, 1);
-    gyre_attention_args args = problem_args(&p);
+    attention_setup args = problem_args(&p);
     args.q.shape[2] = args.out.shape[2] = args.lse.shape[2] = 2;
     fails(&args, GYRE_ESHAPE);
     free_problem(&p);

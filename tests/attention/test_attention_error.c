@@ -2,6 +2,7 @@
  * against the definition in double with sums in long double. Frequencies, slopes and roundings are computed here; no code is
  * shared with the library. */
 #include "attention_memory.h"
+#include "attention_setup.h"
 #include "gyre/gyre_cache.h"
 
 #include <math.h>
@@ -110,9 +111,9 @@ static gyre_config problem_config(const problem_case *c) {
     return config;
 }
 
-static gyre_attention_args problem_args(const problem *p, const gyre_encoding *encoding) {
+static attention_setup problem_args(const problem *p, const gyre_encoding *encoding) {
     const problem_case *c = p->c;
-    gyre_attention_args args = GYRE_INIT(gyre_attention_args);
+    attention_setup args = GYRE_INIT(attention_setup);
     args.encoding = encoding;
     args.q = gyre_cdense(p->x[0], p->types.q, 1, c->queries, c->heads, c->dim);
     args.k = gyre_cdense(p->x[1], p->types.kv, 1, c->keys, c->key_heads, c->dim);
@@ -129,10 +130,10 @@ static gyre_attention_args problem_args(const problem *p, const gyre_encoding *e
 static void run_problem(const problem *p) {
     const gyre_config config = problem_config(p->c);
     gyre_encoding *encoding = test_encoding(&config);
-    const gyre_attention_args args = problem_args(p, encoding);
-    const size_t bytes = gyre_attention_scratch(&args, 0, NULL);
+    const attention_setup args = problem_args(p, encoding);
+    const size_t bytes = attention_scratch(&args, 0, NULL);
     void *scratch = scratch_for(bytes);
-    assert_ok(gyre_attention(&args, scratch, bytes, NULL, NULL));
+    assert_ok(run_attention(&args, (gyre_scratch){scratch, bytes}, NULL, NULL));
     free(scratch);
     gyre_encoding_free(encoding);
 }
@@ -345,14 +346,15 @@ static void run_cached(const problem *p, const cached *how, int64_t page) {
         const int64_t at = first * c->key_heads * c->dim;
         const gyre_cview k = gyre_cdense((float *)p->x[1] + at, GYRE_DTYPE_F32, 1, count, c->key_heads, c->dim);
         const gyre_cview v = gyre_cdense((float *)p->x[2] + at, GYRE_DTYPE_F32, 1, count, c->key_heads, c->dim);
-        const gyre_positions positions = {NULL, GYRE_DTYPE_I64, c->last - c->keys + 1 + first, 0, 0, 0, 0};
-        assert_ok(gyre_cache_append(cache, 0, &k, &v, &positions, NULL, NULL));
+        const gyre_positions positions = {NULL, GYRE_DTYPE_I64, c->last - c->keys + 1 + first, 0, 0, 0, 0, 0};
+        assert_ok(gyre_cache_append(cache, GYRE_ARGS(gyre_cache_append_args, .k = k, .v = v, .positions = &positions), NULL,
+                                    NULL));
     }
-    gyre_attention_args args = problem_args(p, shape.encoding);
+    attention_setup args = problem_args(p, shape.encoding);
     const int64_t sequence = 0;
-    const size_t bytes = gyre_cache_attention_scratch(cache, &sequence, &args, NULL);
+    const size_t bytes = cache_attention_scratch(cache, &sequence, &args, NULL);
     void *scratch = scratch_for(bytes);
-    assert_ok(gyre_cache_attention(cache, &sequence, &args, scratch, bytes, NULL, NULL));
+    assert_ok(run_cache_attention(cache, &sequence, &args, (gyre_scratch){scratch, bytes}, NULL, NULL));
     free(scratch);
     gyre_cache_free(cache);
     gyre_encoding_free((gyre_encoding *)shape.encoding);

@@ -1,4 +1,5 @@
 /* test_attention_gradient.c: the backward pass against central differences of the definition, in double. */
+#include "attention_setup.h"
 #include "naive_attention.h"
 
 #include "run_each_tier.h"
@@ -33,7 +34,7 @@ static void check_input(const problem *p, double *x, const float *got, size_t si
         test_close((long double)got[i], difference(p, x, i, size), 4e-5L, name);
 }
 
-static void check_problem(const problem *p, const gyre_attention_args *args, size_t samples) {
+static void check_problem(const problem *p, const attention_setup *args, size_t samples) {
     attend(args, NULL);
     run_gradient(p, args, NULL);
     check_input(p, p->q64, p->dq, p->q_size, samples, "dq");
@@ -43,7 +44,7 @@ static void check_problem(const problem *p, const gyre_attention_args *args, siz
 
 static void check_shape(const shape *s, size_t samples) {
     problem p = make_problem(s, 17);
-    const gyre_attention_args args = problem_args(&p);
+    const attention_setup args = problem_args(&p);
     check_problem(&p, &args, samples);
     free_problem(&p);
 }
@@ -79,7 +80,7 @@ static void agrees_with_differences(void **state) {
 static void caller_scale(void **state) {
     (void)state;
     problem p = make_problem(&small[2], 18);
-    gyre_attention_args args = problem_args(&p);
+    attention_setup args = problem_args(&p);
     p.scale = args.scale = -0.7;
     check_problem(&p, &args, SIZE_MAX);
     free_problem(&p);
@@ -89,7 +90,7 @@ static void context_length_comes_from_the_queries(void **state) {
     (void)state;
     for (int64_t length = 0; length <= 1000; length += 500) {
         problem p = make_problem(&small[2], 19);
-        const gyre_attention_args args = at_length(&p, length);
+        const attention_setup args = at_length(&p, length);
         check_problem(&p, &args, SIZE_MAX);
         free_problem(&p);
     }
@@ -102,7 +103,7 @@ static void large_positions_keep_their_difference(void **state) {
     problem p = make_problem(&s, 20);
     for (int i = 0; i < 6; i++)
         p.q_at[i] = i % 3 ? 1000000001 + i : 100 + i; /* some rows see only distant keys, some near ones */
-    const gyre_attention_args args = problem_args(&p);
+    const attention_setup args = problem_args(&p);
     check_problem(&p, &args, 200);
     free_problem(&p);
 }
@@ -113,7 +114,7 @@ static void same_for_any_threads(void **state) {
     (void)state;
     const shape s = {GYRE_KIND_ROPE, GYRE_LAYOUT_HALF, 3, 130, 130, 6, 2, 32, 32, 1, 0, IN_ORDER};
     problem p = make_problem(&s, 5);
-    const gyre_attention_args args = problem_args(&p);
+    const attention_setup args = problem_args(&p);
     float *parts[3] = {p.dq, p.dk, p.dv}, *saved[3];
     const size_t sizes[3] = {p.q_size, p.k_size, p.v_size};
     attend(&args, NULL);
@@ -144,7 +145,7 @@ static void strided_matches_dense(void **state) {
     enum { TOKENS = 77, HEADS = 3, DIM = 20, PART = HEADS * DIM, GAP = 4, ROW = 3 * PART + GAP };
     const shape s = {GYRE_KIND_ROPE, GYRE_LAYOUT_HALF, 2, TOKENS, TOKENS, HEADS, HEADS, DIM, DIM, 1, 0, IN_ORDER};
     problem p = make_problem(&s, 8);
-    const gyre_attention_args args = problem_args(&p);
+    const attention_setup args = problem_args(&p);
     attend(&args, NULL);
     run_gradient(&p, &args, NULL);
     float *fused = room(2 * TOKENS * ROW, sizeof *fused);
@@ -156,9 +157,11 @@ static void strided_matches_dense(void **state) {
         dqkv[part] = view;
     }
     const gyre_cview dout = gyre_cdense(p.dout, GYRE_DTYPE_F32, 2, TOKENS, HEADS, DIM);
-    const size_t bytes = gyre_attention_scratch(&args, 1, NULL);
+    const size_t bytes = attention_scratch(&args, 1, NULL);
     unsigned char *scratch = scratch_for(bytes + 64);
-    assert_ok(gyre_attention_gradient(&args, &dout, dqkv, NULL, scratch, bytes, NULL, NULL));
+    assert_ok(run_attention_gradient(
+        &args, GYRE_ARGS(gyre_attention_gradients, .dout = dout, .dq = dqkv[0], .dk = dqkv[1], .dv = dqkv[2]),
+        (gyre_scratch){scratch, bytes}, NULL, NULL));
     for (size_t j = 0; j < 64; j++)
         assert_int_equal(scratch[bytes + j], 0xFF);
     const float *parts[3] = {p.dq, p.dk, p.dv};
@@ -178,9 +181,10 @@ static void masked_keys_get_no_gradient(void **state) {
     (void)state;
     const shape s = {GYRE_KIND_ROPE, GYRE_LAYOUT_HALF, 1, 50, 200, 2, 1, 16, 16, 1, 8, ROW_OFFSETS};
     problem p = make_problem(&s, 9);
-    gyre_attention_args args = problem_args(&p);
+    attention_setup args = problem_args(&p);
     args.q_pos =
-        (gyre_positions){NULL, GYRE_DTYPE_I64, -57, 0, 0, 0, 0}; /* from 20 before the first key, at -37, to 29 after it */
+        /* from 20 before the first key, at -37, to 29 after it */
+        (gyre_positions){NULL, GYRE_DTYPE_I64, -57, 0, 0, 0, 0, 0};
     attend(&args, NULL);
     memset(p.dq, 0xFF, p.q_size * sizeof(float));
     memset(p.dk, 0xFF, p.k_size * sizeof(float));
@@ -202,7 +206,7 @@ static void masked_nan_has_no_effect(void **state) {
     enum { TOKENS = 90, DIM = 16, KEY = 60, QUERY = 20 };
     const shape s = {GYRE_KIND_ROPE, GYRE_LAYOUT_HALF, 1, TOKENS, TOKENS, 1, 1, DIM, DIM, 1, 0, IN_ORDER};
     problem p = make_problem(&s, 13);
-    const gyre_attention_args args = problem_args(&p);
+    const attention_setup args = problem_args(&p);
     for (int c = 0; c < DIM; c++) {
         p.k[KEY * DIM + c] = p.v[KEY * DIM + c] = NAN;
         p.dout[QUERY * DIM + c] = p.q[QUERY * DIM + c] = NAN;
@@ -219,7 +223,7 @@ static void masked_nan_has_no_effect(void **state) {
     p = make_problem(&s, 13); /* without the bad key: keys past the bad query are as if it had no gradient */
     for (int c = 0; c < DIM; c++)
         p.dout[QUERY * DIM + c] = 0;
-    const gyre_attention_args clean = problem_args(&p);
+    const attention_setup clean = problem_args(&p);
     attend(&clean, NULL);
     run_gradient(&p, &clean, NULL);
     float *dk = room(p.k_size, sizeof *dk), *dv = room(p.v_size, sizeof *dv);
@@ -251,37 +255,44 @@ static void refuses_bad_arguments(void **state) {
     (void)state;
     const shape s = {GYRE_KIND_ROPE, GYRE_LAYOUT_HALF, 1, 5, 7, 2, 1, 8, 6, 1, 0, IN_ORDER};
     problem p = make_problem(&s, 1);
-    gyre_attention_args args = problem_args(&p);
+    attention_setup args = problem_args(&p);
     attend(&args, NULL);
-    const size_t bytes = gyre_attention_scratch(&args, 1, NULL);
+    const size_t bytes = attention_scratch(&args, 1, NULL);
     void *scratch = scratch_for(bytes);
     const gyre_cview dout = gyre_cdense(p.dout, GYRE_DTYPE_F32, 1, 5, 2, 6);
     const gyre_view good[3] = {gyre_dense(p.dq, GYRE_DTYPE_F32, 1, 5, 2, 8), gyre_dense(p.dk, GYRE_DTYPE_F32, 1, 7, 1, 8),
                                gyre_dense(p.dv, GYRE_DTYPE_F32, 1, 7, 1, 6)};
     memset(p.dq, 0x5A, p.q_size * sizeof(float));
-#define GRADIENT(dout, dqkv, bytes) gyre_attention_gradient(&args, dout, dqkv, NULL, scratch, bytes, NULL, NULL)
-    assert_int_equal(GRADIENT(NULL, good, bytes), GYRE_EINVAL);
-    assert_int_equal(GRADIENT(&dout, NULL, bytes), GYRE_EINVAL);
-    assert_int_equal(GRADIENT(&dout, good, bytes - 1), GYRE_ENOMEM);
+#define GRADIENT(of, to, bytes)                                                                                             \
+    run_attention_gradient(&args,                                                                                           \
+                           GYRE_ARGS(gyre_attention_gradients, .dout = (of), .dq = (to)[0], .dk = (to)[1], .dv = (to)[2]),  \
+                           (gyre_scratch){scratch, bytes}, NULL, NULL)
+    gyre_cview no_dout = dout;
+    no_dout.data = NULL;
+    assert_int_equal(GRADIENT(no_dout, good, bytes), GYRE_EINVAL);
+    assert_int_equal(gyre_attention_gradient(NULL, GYRE_ARGS(gyre_attention_gradients, .dout = dout),
+                                             (gyre_scratch){scratch, bytes}, NULL, NULL),
+                     GYRE_EINVAL);
+    assert_int_equal(GRADIENT(dout, good, bytes - 1), GYRE_ENOMEM);
     for (int i = 0; i < 3; i++) {
         gyre_view bad[3] = {good[0], good[1], good[2]};
         bad[i].dtype = GYRE_DTYPE_BF16;
-        assert_int_equal(GRADIENT(&dout, bad, bytes), GYRE_EDTYPE);
+        assert_int_equal(GRADIENT(dout, bad, bytes), GYRE_EDTYPE);
         bad[i] = good[i];
         bad[i].shape[1]++;
-        assert_int_equal(GRADIENT(&dout, bad, bytes), GYRE_ESHAPE);
+        assert_int_equal(GRADIENT(dout, bad, bytes), GYRE_ESHAPE);
         bad[i] = good[i];
         bad[i].data = NULL;
-        assert_int_equal(GRADIENT(&dout, bad, bytes), GYRE_EINVAL);
+        assert_int_equal(GRADIENT(dout, bad, bytes), GYRE_EINVAL);
         bad[i] = good[i];
         bad[i].stride[1] = 0;
-        assert_int_equal(GRADIENT(&dout, bad, bytes), GYRE_EINVAL);
+        assert_int_equal(GRADIENT(dout, bad, bytes), GYRE_EINVAL);
     }
     gyre_cview wrong = dout;
     wrong.shape[3] = 8;
-    assert_int_equal(GRADIENT(&wrong, good, bytes), GYRE_ESHAPE);
+    assert_int_equal(GRADIENT(wrong, good, bytes), GYRE_ESHAPE);
     args.lse.data = NULL;
-    assert_int_equal(GRADIENT(&dout, good, bytes), GYRE_EINVAL);
+    assert_int_equal(GRADIENT(dout, good, bytes), GYRE_EINVAL);
 #undef GRADIENT
     for (size_t i = 0; i < p.q_size * sizeof(float); i++)
         assert_int_equal(((unsigned char *)p.dq)[i], 0x5A);

@@ -1,4 +1,5 @@
 /* test_attention_messages.c: what a wrong call of attention says: the field, what it is, what was expected, and where. */
+#include "attention_setup.h"
 #include "gyre/gyre_cache.h"
 #include "support.h"
 
@@ -16,12 +17,12 @@ static const int64_t starts[3] = {0, 3, 5}, key_starts[3] = {0, 3, 7};
 /* -- a good call, and what makes it wrong -- */
 
 typedef struct call {
-    gyre_attention_args args;
+    attention_setup args;
     gyre_tables tables;
     gyre_cview dout;
     gyre_view dqkv[3];
     gyre_table_gradients gradients;
-    int no_dout;
+    int no_gradients; /* 1: NULL in place of their struct */
     int misaligned;
     size_t fewer_bytes;
 } call;
@@ -83,7 +84,7 @@ static int free_encodings(void **state) {
 }
 
 static call good_call(void) {
-    call c = {.args = GYRE_INIT(gyre_attention_args)};
+    call c = {.args = GYRE_INIT(attention_setup)};
     c.args.encoding = rope;
     c.args.q = gyre_cdense(x, GYRE_DTYPE_F32, BATCH, QUERIES, HEADS, DIM);
     c.args.k = c.args.v = gyre_cdense(x, GYRE_DTYPE_F32, BATCH, KEYS, KEY_HEADS, DIM);
@@ -108,9 +109,18 @@ static gyre_status run(call *c, int gradient, gyre_error *err) {
     static _Alignas(64) char scratch[1 << 22];
     const size_t bytes = c->fewer_bytes ? c->fewer_bytes : sizeof scratch - 64;
     if (!c->args.tables) c->args.tables = &c->tables;
-    if (!gradient) return gyre_attention(&c->args, scratch + c->misaligned, bytes, NULL, err);
-    return gyre_attention_gradient(&c->args, c->no_dout ? NULL : &c->dout, c->dqkv, &c->gradients, scratch + c->misaligned,
-                                   bytes, NULL, err);
+    if (!gradient) return run_attention(&c->args, (gyre_scratch){scratch + c->misaligned, bytes}, NULL, err);
+    const gyre_attention_gradients gradients = {.size = sizeof gradients,
+                                                .dout = c->dout,
+                                                .dq = c->dqkv[0],
+                                                .dk = c->dqkv[1],
+                                                .dv = c->dqkv[2],
+                                                .tables = &c->gradients};
+    const gyre_scratch room = {scratch + c->misaligned, bytes};
+    attention_structs structs;
+    if (c->no_gradients)
+        return gyre_attention_gradient(attention_setup_args(&c->args, &structs), NULL, room, NULL, err);
+    return run_attention_gradient(&c->args, &gradients, room, NULL, err);
 }
 
 /* The message has the fragment and the function; without err the status is the same; nothing was written. */
@@ -121,7 +131,7 @@ static void says(call *c, int gradient, gyre_status want, const char *fragment) 
     const gyre_status status = run(c, gradient, &err);
     if (status != want || !strstr(err.text, fragment) || !strstr(err.text, "(gyre_attention"))
         fail_msg("status %d, wanted %d and \"%s\": %s", (int)status, (int)want, fragment, err.text);
-    if (gradient && !strstr(err.text, "gyre_attention_args)") && !strstr(err.text, "(gyre_attention_gradient)"))
+    if (gradient && !strstr(err.text, "(gyre_attention_args)") && !strstr(err.text, "(gyre_attention_gradient"))
         fail_msg("not of the gradient: %s", err.text);
     assert_int_equal(run(c, gradient, NULL), want);
     for (size_t i = 0; i < sizeof y; i++)
@@ -131,7 +141,7 @@ static void says(call *c, int gradient, gyre_status want, const char *fragment) 
 #define SAYS(want, fragment, ...)                                                                                           \
     do {                                                                                                                    \
         call c = good_call();                                                                                               \
-        gyre_attention_args *const a = &c.args;                                                                             \
+        attention_setup *const a = &c.args;                                                                                 \
         (void)a;                                                                                                            \
         __VA_ARGS__;                                                                                                        \
         says(&c, gradient, want, fragment);                                                                                 \
@@ -153,7 +163,7 @@ static void numbers_and_types(int gradient) {
     SAYS(GYRE_EINVAL, "q_pos_head_stride: 5, but q_pos has no data", a->q_pos_head_stride = QUERIES);
     SAYS(GYRE_EINVAL, "k_pos_head_stride: -7, but k_pos has no data", a->k_pos_head_stride = -KEYS);
     SAYS(GYRE_ERANGE, "k_pos: 4294967296 of token 6",
-         a->k_pos = (gyre_positions){far_positions, GYRE_DTYPE_I64, 0, 0, 0, 1, 0}, a->k_pos_head_stride = KEYS);
+         a->k_pos = (gyre_positions){far_positions, GYRE_DTYPE_I64, 0, 0, 0, 1, 0, 0}, a->k_pos_head_stride = KEYS);
     SAYS(GYRE_EINVAL, "window_after: -1 is below 0", a->window_after = -1);
     SAYS(GYRE_EINVAL, "q_pos.context_length: -3 is below 0", a->q_pos.context_length = -3);
     SAYS(GYRE_EINVAL, "sinks: -2 is below 0", a->sinks = -2);
@@ -171,7 +181,7 @@ static void numbers_and_types(int gradient) {
     SAYS(GYRE_EINVAL, "k_index: is NULL, but q_index is not", a->q_index = &a->q_pos);
     SAYS(GYRE_EINVAL, "q_index: is NULL, but k_index is not", a->k_index = &a->q_pos);
     SAYS(GYRE_ERANGE, "k_index: 4294967296 of token 6",
-         (a->q_index = &a->q_pos, a->k_index = &(gyre_positions){far_positions + KEYS, GYRE_DTYPE_I64, 0, 0, 0, 1, 0}));
+         (a->q_index = &a->q_pos, a->k_index = &(gyre_positions){far_positions + KEYS, GYRE_DTYPE_I64, 0, 0, 0, 1, 0, 0}));
     SAYS(GYRE_EINVAL, "context_lengths[1]: -1 is below 0", a->context_lengths = (const int64_t[]){0, -1});
 }
 
@@ -238,12 +248,12 @@ static void forward_overlaps(void **state) {
 static void gradient_overlaps(void **state) {
     (void)state;
     const int gradient = 1;
-    SAYS(GYRE_EINVAL, "dqkv[0]: overlaps dqkv[1]", c.dqkv[1].data = (float *)c.dqkv[0].data + 4);
-    SAYS(GYRE_EINVAL, "dqkv[2]: overlaps out", c.dqkv[2].data = y);
-    SAYS(GYRE_EINVAL, "dqkv[0]: overlaps lse", c.dqkv[0].data = y + 1024);
-    SAYS(GYRE_EINVAL, "dqkv[0]: overlaps dout", c.dout.data = z);
-    SAYS(GYRE_EINVAL, "dqkv[1]: overlaps k", a->k.data = z + 1024);
-    SAYS(GYRE_EINVAL, "dqkv[2]: overlaps v", a->v.data = z + 2048);
+    SAYS(GYRE_EINVAL, "dq: overlaps dk", c.dqkv[1].data = (float *)c.dqkv[0].data + 4);
+    SAYS(GYRE_EINVAL, "dv: overlaps out", c.dqkv[2].data = y);
+    SAYS(GYRE_EINVAL, "dq: overlaps lse", c.dqkv[0].data = y + 1024);
+    SAYS(GYRE_EINVAL, "dq: overlaps dout", c.dout.data = z);
+    SAYS(GYRE_EINVAL, "dk: overlaps k", a->k.data = z + 1024);
+    SAYS(GYRE_EINVAL, "dv: overlaps v", a->v.data = z + 2048);
 }
 
 static void options_and_positions(int gradient) {
@@ -261,7 +271,13 @@ static void options_and_positions(int gradient) {
          (a->encoding = t5, c.tables.bias = gyre_cdense(x, GYRE_DTYPE_F16, 1, 1, 8, HEADS)));
     SAYS(GYRE_ESHAPE, "tables.bias: [1, 1, 9, 4], but the encoding's is [1, 1, 8, 4]",
          (a->encoding = t5, c.tables.bias = gyre_cdense(x, GYRE_DTYPE_F32, 1, 1, 9, HEADS)));
-    SAYS(GYRE_EDTYPE, "k_pos.dtype", a->k_pos = (gyre_positions){.data = x});
+    SAYS(GYRE_EDTYPE, "k_pos.dtype", a->k_pos = (gyre_positions){.data = x, .stride_token = 1});
+    SAYS(GYRE_EINVAL, "k_pos.stride_token: is 0 over 7 tokens",
+         a->k_pos = (gyre_positions){.data = apart, .dtype = GYRE_DTYPE_I64});
+    SAYS(GYRE_EINVAL, "q_pos.stride_token: is 0 over 5 tokens",
+         a->q_pos = (gyre_positions){.data = apart, .dtype = GYRE_DTYPE_I64});
+    SAYS(GYRE_EINVAL, "q_index.stride_token: is 0 over 5 tokens",
+         a->q_index = a->k_index = &(gyre_positions){.data = apart, .dtype = GYRE_DTYPE_I64});
     SAYS(GYRE_ERANGE, "k_pos: 8589934592",
          a->k_pos = (gyre_positions){.data = at, .dtype = GYRE_DTYPE_I64, .stride_token = 1});
     SAYS(GYRE_ERANGE, "q_pos: 2147483649", a->q_pos.base = INT32_MAX);
@@ -309,36 +325,36 @@ static void forward_says_why(void **state) {
          a->weights = gyre_dense(z, GYRE_DTYPE_F16, BATCH, QUERIES, HEADS, KEYS));
     SAYS(GYRE_ESHAPE, "weights: shape [2, 5, 4, 6] is not [2, 5, 4, 7]",
          a->weights = gyre_dense(z, GYRE_DTYPE_F32, BATCH, QUERIES, HEADS, 6));
-    SAYS(GYRE_EINVAL, "weights_first: 3 queries from 3 on are wanted of 5",
+    SAYS(GYRE_EINVAL, "weights.first: 3 queries from 3 on are wanted of 5",
          (a->weights = gyre_dense(z, GYRE_DTYPE_F32, BATCH, 3, HEADS, KEYS), a->weights_first = 3));
-    assert_int_equal(gyre_attention(NULL, NULL, 0, NULL, &err), GYRE_EINVAL);
+    assert_int_equal(run_attention(NULL, (gyre_scratch){NULL, 0}, NULL, &err), GYRE_EINVAL);
     assert_string_equal(err.text, "gyre_attention_args: is NULL (gyre_attention_args)");
 }
 
 static void gradient_says_why(void **state) {
     (void)state;
     const int gradient = 1;
-    SAYS(GYRE_EINVAL, "dout: is NULL", c.no_dout = 1);
+    SAYS(GYRE_EINVAL, "gyre_attention_gradients: is NULL", c.no_gradients = 1);
     SAYS(GYRE_EDTYPE, "lse: element type F32 is not F64, which accumulate needs", a->accumulate = 1);
-    SAYS(GYRE_EDTYPE, "dqkv[1]: element type F16 is not F32, but it is added to",
+    SAYS(GYRE_EDTYPE, "dk: element type F16 is not F32, but it is added to",
          (a->accumulate = 1, a->k.dtype = c.dqkv[1].dtype = GYRE_DTYPE_F16));
     SAYS(GYRE_EINVAL, "lse: data is NULL, but the gradient needs it", a->lse.data = NULL);
     SAYS(GYRE_EDTYPE, "dout: element type F64", c.dout.dtype = GYRE_DTYPE_F64);
     SAYS(GYRE_ESHAPE, "dout: shape [2, 4, 4, 8] is not [2, 5, 4, 8]", c.dout.shape[1] = 4);
     SAYS(GYRE_EINVAL, "dout: has no memory", c.dout.data = NULL);
-    SAYS(GYRE_EDTYPE, "dqkv[1]: element type BF16 is not F32 or the type of its input", c.dqkv[1].dtype = GYRE_DTYPE_BF16);
-    SAYS(GYRE_ESHAPE, "dqkv[2]: shape [2, 7, 2, 4] is not [2, 7, 2, 8]", c.dqkv[2].shape[3] = 4);
-    SAYS(GYRE_EINVAL, "dqkv[0]: stride[", c.dqkv[0].stride[3] = 0);
+    SAYS(GYRE_EDTYPE, "dk: element type BF16 is not F32 or the type of its input", c.dqkv[1].dtype = GYRE_DTYPE_BF16);
+    SAYS(GYRE_ESHAPE, "dv: shape [2, 7, 2, 4] is not [2, 7, 2, 8]", c.dqkv[2].shape[3] = 4);
+    SAYS(GYRE_EINVAL, "dq: stride[", c.dqkv[0].stride[3] = 0);
     SAYS(GYRE_ESHAPE, "gradients.bias: [1, 1, 9, 4], but the encoding's is [1, 1, 8, 4]",
          (a->encoding = t5, c.tables.bias = gyre_cdense(x, GYRE_DTYPE_F32, 1, 1, 8, HEADS),
           c.gradients.bias = gyre_dense(z, GYRE_DTYPE_F32, 1, 1, 9, HEADS)));
     SAYS(GYRE_EDTYPE, "gradients.sink_logits: element type F16 is not F32 or F64",
          (a->sink_logits = gyre_cdense(x, GYRE_DTYPE_F32, 1, 1, HEADS, 1),
           c.gradients.sink_logits = gyre_dense(z, GYRE_DTYPE_F16, 1, 1, HEADS, 1)));
-    SAYS(GYRE_EDTYPE, "dqkv[2]: element type F16 is not F32, but query heads of a key head have positions of their own",
+    SAYS(GYRE_EDTYPE, "dv: element type F16 is not F32, but query heads of a key head have positions of their own",
          a->v.dtype = c.dqkv[2].dtype = GYRE_DTYPE_F16, a->q_pos_head_stride = QUERIES,
-         a->q_pos = (gyre_positions){head_positions, GYRE_DTYPE_I64, 0, 0, 0, 1, 0});
-    SAYS(GYRE_EDTYPE, "dqkv[1]: element type F16 is not F32, but context lengths differ",
+         a->q_pos = (gyre_positions){head_positions, GYRE_DTYPE_I64, 0, 0, 0, 1, 0, 0});
+    SAYS(GYRE_EDTYPE, "dk: element type F16 is not F32, but context lengths differ",
          (a->encoding = learned_length, a->q_pos.base = 80, a->k.dtype = c.dqkv[1].dtype = GYRE_DTYPE_F16));
 }
 
@@ -347,23 +363,29 @@ static void gradient_says_why(void **state) {
 static void args_of_another_version(void **state) {
     (void)state;
     static _Alignas(64) char scratch[1 << 22];
+    const gyre_scratch room = {scratch, sizeof scratch};
+    const call c = good_call();
+    attention_structs structs;
     struct {
         gyre_attention_args args;
         char newer[64];
-    } larger = {.args = good_call().args};
+    } larger = {.args = *attention_setup_args(&c.args, &structs)};
     gyre_error err = {0, ""};
+    size_t bytes = 0;
     larger.args.size = sizeof larger;
-    assert_true(gyre_attention_scratch(&larger.args, 0, NULL) > 0);
-    assert_ok(gyre_attention(&larger.args, scratch, sizeof scratch, NULL, NULL));
+    assert_ok(gyre_attention_scratch(&larger.args, 0, NULL, &bytes, NULL));
+    assert_true(bytes > 0);
+    assert_ok(gyre_attention(&larger.args, room, NULL, NULL));
     larger.newer[40] = 1;
-    assert_true(gyre_attention_scratch(&larger.args, 0, NULL) == 0);
-    assert_int_equal(gyre_attention(&larger.args, scratch, sizeof scratch, NULL, &err), GYRE_EINVAL);
+    assert_int_equal(gyre_attention_scratch(&larger.args, 0, NULL, &bytes, &err), GYRE_EINVAL);
+    assert_non_null(strstr(err.text, "of a newer struct"));
+    assert_int_equal(gyre_attention(&larger.args, room, NULL, &err), GYRE_EINVAL);
     assert_non_null(strstr(err.text, "of a newer struct"));
     /* An older struct ends before weights: what follows it in memory is not read. */
-    larger.args.weights = gyre_dense(z, GYRE_DTYPE_F64, 9, 9, 9, 9);
-    larger.args.weights_first = -1;
+    larger.args.weights = (const gyre_attention_weights *)-1;
+    larger.args.part = (const gyre_attention_part *)-1;
     larger.args.size = offsetof(gyre_attention_args, weights);
-    assert_ok(gyre_attention(&larger.args, scratch, sizeof scratch, NULL, NULL));
+    assert_ok(gyre_attention(&larger.args, room, NULL, NULL));
 }
 
 /* -- caches -- */
@@ -395,9 +417,16 @@ typedef struct appended {
 
 static void append_says(gyre_cache *cache, const appended *a, gyre_status want, const char *fragment) {
     gyre_error err = {0, ""};
-    expect(gyre_cache_append(cache, a->sequence, &a->k, &a->v, &a->positions, NULL, &err), want, &err, fragment,
-           "(gyre_cache_append)");
-    assert_int_equal(gyre_cache_append(cache, a->sequence, &a->k, &a->v, &a->positions, NULL, NULL), want);
+    expect(gyre_cache_append(
+               cache,
+               GYRE_ARGS(gyre_cache_append_args, .sequence = a->sequence, .k = a->k, .v = a->v, .positions = &a->positions),
+               NULL, &err),
+           want, &err, fragment, "(gyre_cache_append)");
+    assert_int_equal(gyre_cache_append(cache,
+                                       GYRE_ARGS(gyre_cache_append_args, .sequence = a->sequence, .k = a->k, .v = a->v,
+                                                 .positions = &a->positions),
+                                       NULL, NULL),
+                     want);
 }
 
 static void append_says_why(void **state) {
@@ -413,7 +442,9 @@ static void append_says_why(void **state) {
     APPEND_SAYS(GYRE_ESHAPE, "k: shape [1, 3, 3, 8] is not [1, 3, 2, 8]", a.k.shape[2] = 3);
     APPEND_SAYS(GYRE_ESHAPE, "v: shape [1, 2, 2, 8] is not [1, 3, 2, 8]", a.v.shape[1] = 2);
     APPEND_SAYS(GYRE_EINVAL, "v: has no memory", a.v.data = NULL);
-    APPEND_SAYS(GYRE_EDTYPE, "positions.dtype: F32", a.positions.data = x);
+    APPEND_SAYS(GYRE_EDTYPE, "positions.dtype: F32", (a.positions.data = x, a.positions.stride_token = 1));
+    APPEND_SAYS(GYRE_EINVAL, "positions.stride_token: is 0 over 3 tokens",
+                (a.positions.data = far_positions, a.positions.dtype = GYRE_DTYPE_I64));
     APPEND_SAYS(GYRE_ERANGE, "positions: 9223372036854775807", a.positions.base = INT64_MAX);
     APPEND_SAYS(GYRE_EINVAL, "positions.context_length: -1 is negative", a.positions.context_length = -1);
     APPEND_SAYS(GYRE_ENOMEM, "no room for 11 more tokens in a sequence of 0", a.k.shape[1] = a.v.shape[1] = 11);
@@ -421,12 +452,18 @@ static void append_says_why(void **state) {
     APPEND_SAYS(GYRE_EINVAL, "k: token 1, head 1 has a NaN or a magnitude above", (void)0);
     x[DIM * KEY_HEADS + DIM + 1] = 0;
 #undef APPEND_SAYS
-    expect(gyre_cache_append(NULL, 0, &good.k, &good.v, &good.positions, NULL, &err), GYRE_EINVAL, &err, "cache: is NULL",
-           "(gyre_cache_append)");
-    expect(gyre_cache_append(cache, 0, &good.k, NULL, &good.positions, NULL, &err), GYRE_EINVAL, &err, "v: is NULL",
-           "(gyre_cache_append)");
+    expect(gyre_cache_append(NULL, GYRE_ARGS(gyre_cache_append_args, .k = good.k, .v = good.v, .positions = &good.positions),
+                             NULL, &err),
+           GYRE_EINVAL, &err, "cache: is NULL", "(gyre_cache_append)");
+    expect(
+        gyre_cache_append(cache, GYRE_ARGS(gyre_cache_append_args, .k = good.k, .positions = &good.positions), NULL, &err),
+        GYRE_EINVAL, &err, "v: has no memory, and the cache has no values_in_keys", "(gyre_cache_append)");
     assert_int_equal(gyre_cache_tokens(cache, 0), 0);
     gyre_cache_free(cache);
+}
+
+static gyre_cache_range range(int64_t sequence, int64_t first, int64_t count) {
+    return (gyre_cache_range){sequence, first, count};
 }
 
 static void edits_say_why(void **state) {
@@ -437,21 +474,22 @@ static void edits_say_why(void **state) {
     const gyre_positions at = {0};
     gyre_error err = {0, ""};
     int64_t out[8];
-    assert_ok(gyre_cache_append(cache, 0, &kv, &kv, &at, NULL, NULL));
+    assert_ok(gyre_cache_append(cache, GYRE_ARGS(gyre_cache_append_args, .k = kv, .v = kv, .positions = &at), NULL, NULL));
 #define EDIT_SAYS(want, fragment, name, ...) expect(name(cache, __VA_ARGS__, &err), want, &err, fragment, "(" #name ")")
-    EDIT_SAYS(GYRE_EINVAL, "sequence: -1 is not in 0 .. 1", gyre_cache_remove, -1, 0, 1);
-    EDIT_SAYS(GYRE_EINVAL, "first, count: 3 tokens from 4 on of a sequence that has 6", gyre_cache_remove, 0, 4, 3);
-    EDIT_SAYS(GYRE_EINVAL, "first, count: 1 tokens from -1 on", gyre_cache_shift, 0, -1, 1, far_away);
-    EDIT_SAYS(GYRE_EINVAL, "delta: is NULL", gyre_cache_shift, 0, 0, 1, NULL);
-    EDIT_SAYS(GYRE_ERANGE, "delta: 1099511627776 is past 2^32", gyre_cache_shift, 0, 0, 1, far_away);
-    EDIT_SAYS(GYRE_ERANGE, "delta: token 1 would move to position 2147483649", gyre_cache_shift, 0, 0, 6, past_the_end);
+    EDIT_SAYS(GYRE_EINVAL, "sequence: -1 is not in 0 .. 1", gyre_cache_remove, range(-1, 0, 1));
+    EDIT_SAYS(GYRE_EINVAL, "first, count: 3 tokens from 4 on of a sequence that has 6", gyre_cache_remove, range(0, 4, 3));
+    EDIT_SAYS(GYRE_EINVAL, "first, count: 1 tokens from -1 on", gyre_cache_shift, range(0, -1, 1), far_away);
+    EDIT_SAYS(GYRE_EINVAL, "delta: is NULL", gyre_cache_shift, range(0, 0, 1), NULL);
+    EDIT_SAYS(GYRE_ERANGE, "delta: 1099511627776 is past 2^32", gyre_cache_shift, range(0, 0, 1), far_away);
+    EDIT_SAYS(GYRE_ERANGE, "delta: token 1 would move to position 2147483649", gyre_cache_shift, range(0, 0, 6),
+              past_the_end);
     EDIT_SAYS(GYRE_EINVAL, "from: 5 is not in 0 .. 1", gyre_cache_fork, 5, 0);
     EDIT_SAYS(GYRE_EINVAL, "to: 2 is not in 0 .. 1", gyre_cache_fork, 0, 2);
     EDIT_SAYS(GYRE_EINVAL, "window: 0 is below 1", gyre_cache_slide, 0, 0, 0, NULL);
     EDIT_SAYS(GYRE_EINVAL, "sinks: 5 is not in 0 .. 4", gyre_cache_slide, 0, 5, 4, NULL);
-    EDIT_SAYS(GYRE_EINVAL, "axis: 1 is not in 0 .. 0", gyre_cache_positions, 0, 0, 1, 1, out);
-    EDIT_SAYS(GYRE_EINVAL, "first, count: 7 tokens from 0 on", gyre_cache_positions, 0, 0, 7, 0, out);
-    EDIT_SAYS(GYRE_EINVAL, "out: is NULL", gyre_cache_positions, 0, 0, 6, 0, NULL);
+    EDIT_SAYS(GYRE_EINVAL, "axis: 1 is not in 0 .. 0", gyre_cache_positions, range(0, 0, 1), 1, out);
+    EDIT_SAYS(GYRE_EINVAL, "first, count: 7 tokens from 0 on", gyre_cache_positions, range(0, 0, 7), 0, out);
+    EDIT_SAYS(GYRE_EINVAL, "out: is NULL", gyre_cache_positions, range(0, 0, 6), 0, NULL);
     EDIT_SAYS(GYRE_EINVAL, "encoding: is NULL", gyre_cache_set_encoding, NULL, 0, NULL);
     EDIT_SAYS(GYRE_EINVAL, "length: -4 is below 0", gyre_cache_set_encoding, rope, -4, NULL);
     EDIT_SAYS(GYRE_ESHAPE, "encoding: it rotates nothing, but the stored keys are rotated", gyre_cache_set_encoding, t5, 0,
@@ -476,8 +514,8 @@ static void cache_says(const gyre_cache *cache, const int64_t *sequences, call *
     gyre_error err = {0, ""};
     const size_t bytes = c->fewer_bytes ? c->fewer_bytes : sizeof scratch - 64;
     memset(y, 0x5A, sizeof y);
-    expect(gyre_cache_attention(cache, sequences, &c->args, scratch + c->misaligned, bytes, NULL, &err), want, &err,
-           fragment, "(gyre_cache_attention)");
+    expect(run_cache_attention(cache, sequences, &c->args, (gyre_scratch){scratch + c->misaligned, bytes}, NULL, &err), want,
+           &err, fragment, "(gyre_cache_attention)");
     for (size_t i = 0; i < sizeof y; i++)
         assert_int_equal(((unsigned char *)y)[i], 0x5A);
 }
@@ -488,11 +526,11 @@ static void cache_attention_says_why(void **state) {
     gyre_cache *cache = make_cache(rope, GYRE_CACHE_KEYS_ROTATED, GYRE_DTYPE_F32);
     const gyre_cview kv = gyre_cdense(x, GYRE_DTYPE_F32, 1, 6, KEY_HEADS, DIM);
     const gyre_positions at = {0};
-    assert_ok(gyre_cache_append(cache, 0, &kv, &kv, &at, NULL, NULL));
+    assert_ok(gyre_cache_append(cache, GYRE_ARGS(gyre_cache_append_args, .k = kv, .v = kv, .positions = &at), NULL, NULL));
 #define CACHE_SAYS(want, fragment, sequences, ...)                                                                          \
     do {                                                                                                                    \
         call c = good_call();                                                                                               \
-        gyre_attention_args *const a = &c.args;                                                                             \
+        attention_setup *const a = &c.args;                                                                                 \
         __VA_ARGS__;                                                                                                        \
         (void)a;                                                                                                            \
         cache_says(cache, sequences, &c, want, fragment);                                                                   \
@@ -526,8 +564,8 @@ static void cache_attention_says_why(void **state) {
     CACHE_SAYS(GYRE_EINVAL, "is not aligned to 64 bytes", both, c.misaligned = 4);
 #undef CACHE_SAYS
     gyre_error err = {0, ""};
-    const gyre_attention_args none = good_call().args;
-    expect(gyre_cache_attention(NULL, both, &none, x, 64, NULL, &err), GYRE_EINVAL, &err, "cache: is NULL",
+    const attention_setup none = good_call().args;
+    expect(run_cache_attention(NULL, both, &none, (gyre_scratch){x, 64}, NULL, &err), GYRE_EINVAL, &err, "cache: is NULL",
            "(gyre_cache_attention)");
     gyre_cache_free(cache);
 }

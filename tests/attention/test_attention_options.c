@@ -1,5 +1,6 @@
 /* test_attention_options.c: softcap, sinks, masks and sink logits against the definition, alone and together, with every
  * kind of position. */
+#include "attention_setup.h"
 #include "naive_attention_options.h"
 
 #include "run_each_tier.h"
@@ -108,8 +109,8 @@ static void check_sequences(const gyre_config *config, int causal, int part_hidd
     for (int e = 0; part_hidden && e < ALL * 2 * SECOND; e++)
         if (test_next(&random) % 4 == 0) mask[e] = -INFINITY;
     const gyre_tables tables = problem_tables(&t.p);
-    gyre_attention_args args = trial_args(&t, &tables);
-    args.q_pos = args.k_pos = (gyre_positions){NULL, GYRE_DTYPE_I64, 0, 0, 0, 0, 0};
+    attention_setup args = trial_args(&t, &tables);
+    args.q_pos = args.k_pos = (gyre_positions){NULL, GYRE_DTYPE_I64, 0, 0, 0, 0, 0, 0};
     args.q_starts = args.k_starts = starts;
     args.sequences = 2;
     args.k_first = k_first;
@@ -133,7 +134,7 @@ static void check_sequences(const gyre_config *config, int causal, int part_hidd
         free_trial(&one);
     }
     args.mask.shape[3] = ALL; /* longer than any sequence */
-    assert_int_equal(gyre_attention_scratch(&args, 0, NULL), 0);
+    assert_int_equal(attention_scratch(&args, 0, NULL), 0);
     free(mask);
     free_trial(&t);
 }
@@ -148,7 +149,7 @@ static void order_counts_padding(void **state) {
     for (int i = 0; i < TOKENS * DIM; i++)
         v[i] = (float)(i / DIM);
     for (int way = 0; way < 3; way++) {
-        gyre_attention_args args = GYRE_INIT(gyre_attention_args);
+        attention_setup args = GYRE_INIT(attention_setup);
         args.q = args.k = gyre_cdense(q, GYRE_DTYPE_F32, 1, TOKENS, 1, DIM);
         args.v = gyre_cdense(v, GYRE_DTYPE_F32, 1, TOKENS, 1, DIM);
         args.out = gyre_dense(out, GYRE_DTYPE_F32, 1, TOKENS, 1, DIM);
@@ -212,8 +213,8 @@ static plain *make_plain(void) {
     return p;
 }
 
-static gyre_attention_args plain_args(plain *p) {
-    gyre_attention_args args = GYRE_INIT(gyre_attention_args);
+static attention_setup plain_args(plain *p) {
+    attention_setup args = GYRE_INIT(attention_setup);
     args.q = gyre_cdense(p->q, GYRE_DTYPE_F32, 1, TOKENS, 1, DIM);
     args.k = gyre_cdense(p->k, GYRE_DTYPE_F32, 1, KEYS, 1, DIM);
     args.v = gyre_cdense(p->v, GYRE_DTYPE_F32, 1, KEYS, 1, DIM);
@@ -234,7 +235,7 @@ static void masked_keys_do_not_leak(void **state) {
                     clean->mask[i * KEYS + j] = dirty->mask[i * KEYS + j] = j % 7 == 3 || j > 140 ? -INFINITY : 0.25f;
             for (int e = 0; e < KEYS * DIM; e++)
                 if (clean->mask[e / DIM] == -INFINITY) dirty->k[e] = dirty->v[e] = nonfinite[which];
-            gyre_attention_args args[2] = {plain_args(clean), plain_args(dirty)};
+            attention_setup args[2] = {plain_args(clean), plain_args(dirty)};
             for (int i = 0; i < 2; i++) {
                 args[i].softcap = softcap ? 2 : 0;
                 attend(&args[i], NULL);
@@ -252,7 +253,7 @@ static void masked_keys_do_not_leak(void **state) {
 static void mask_of_nan(void **state) {
     (void)state;
     plain *p = make_plain();
-    gyre_attention_args args = plain_args(p);
+    attention_setup args = plain_args(p);
     args.causal = GYRE_CAUSAL_BY_POSITION;
     args.q_pos.base = 10;
     p->mask[5 * KEYS + 15] = NAN; /* seen from 15 */
@@ -277,14 +278,14 @@ static void biases_are_relative_to_visible_keys(void **state) {
     const float q[8] = {0}, k[24] = {0}, v[24] = {[0] = 1, [9] = 1, [18] = 1}, mask[3] = {0, 0, -INFINITY};
     float out[8];
     for (int by_mask = 0; by_mask < 2; by_mask++) {
-        gyre_attention_args args = GYRE_INIT(gyre_attention_args);
+        attention_setup args = GYRE_INIT(attention_setup);
         args.encoding = encoding;
         args.q = gyre_cdense(q, GYRE_DTYPE_F32, 1, 1, 1, 8);
         args.k = gyre_cdense(k, GYRE_DTYPE_F32, 1, 3, 1, 8);
         args.v = gyre_cdense(v, GYRE_DTYPE_F32, 1, 3, 1, 8);
         args.out = gyre_dense(out, GYRE_DTYPE_F32, 1, 1, 1, 8);
-        args.q_pos = (gyre_positions){q_at, GYRE_DTYPE_I64, 0, 0, 0, 1, 0};
-        args.k_pos = (gyre_positions){k_at, GYRE_DTYPE_I64, 0, 0, 0, 1, 0};
+        args.q_pos = (gyre_positions){q_at, GYRE_DTYPE_I64, 0, 0, 0, 1, 0, 0};
+        args.k_pos = (gyre_positions){k_at, GYRE_DTYPE_I64, 0, 0, 0, 1, 0, 0};
         if (by_mask)
             args.mask = gyre_cdense(mask, GYRE_DTYPE_F32, 1, 1, 1, 3);
         else
@@ -375,12 +376,12 @@ static void values_behind_a_large_sink(void **state) {
 /* -- errors -- */
 
 typedef struct mistake {
-    void (*make)(gyre_attention_args *args);
+    void (*make)(attention_setup *args);
     gyre_status status;
 } mistake;
 
 #define MISTAKE(name, change)                                                                                               \
-    static void name(gyre_attention_args *args) {                                                                           \
+    static void name(attention_setup *args) {                                                                               \
         change;                                                                                                             \
     }
 MISTAKE(softcap_negative, args->softcap = -1)
@@ -442,24 +443,24 @@ static void refuses_bad_options(void **state) {
     static float weights[2 * KEYS];
     const float sink[1] = {0};
     plain *p = make_plain();
-    gyre_attention_args right = plain_args(p);
+    attention_setup right = plain_args(p);
     right.sink_logits = gyre_cdense(sink, GYRE_DTYPE_F32, 1, 1, 1, 1);
     right.weights = gyre_dense(weights, GYRE_DTYPE_F32, 1, 2, 1, KEYS);
     right.weights_first = TOKENS - 2;
-    const size_t bytes = gyre_attention_scratch(&right, 0, NULL);
+    const size_t bytes = attention_scratch(&right, 0, NULL);
     void *scratch = scratch_for(bytes);
     memset(p->out, 0x5A, sizeof p->out);
     memset(weights, 0x5A, sizeof weights);
     for (size_t i = 0; i < sizeof mistakes / sizeof *mistakes; i++) {
-        gyre_attention_args wrong = right;
+        attention_setup wrong = right;
         mistakes[i].make(&wrong);
-        assert_int_equal(gyre_attention(&wrong, scratch, bytes, NULL, NULL), mistakes[i].status);
+        assert_int_equal(run_attention(&wrong, (gyre_scratch){scratch, bytes}, NULL, NULL), mistakes[i].status);
         for (size_t b = 0; b < sizeof p->out; b++)
             assert_int_equal(((unsigned char *)p->out)[b], 0x5A);
         for (size_t b = 0; b < sizeof weights; b++)
             assert_int_equal(((unsigned char *)weights)[b], 0x5A);
     }
-    assert_ok(gyre_attention(&right, scratch, bytes, NULL, NULL));
+    assert_ok(run_attention(&right, (gyre_scratch){scratch, bytes}, NULL, NULL));
     free(scratch);
     free(p);
 }

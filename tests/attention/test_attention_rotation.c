@@ -1,6 +1,7 @@
 /* test_attention_rotation.c: attention under rotations that depend on more than one angle per position: far pairs, xPos,
  * several axes, temperature, and causality by order. The definition is evaluated in double and in relative form, with the
  * cosine and sine of the angle between query and key, so nothing here rotates a row. */
+#include "attention_setup.h"
 #include "naive_chunks.h"
 #include "support.h"
 
@@ -137,10 +138,10 @@ static double loss(const problem *p, int b, int key_head, int64_t from, int64_t 
 
 /* -- the library -- */
 
-static gyre_attention_args arguments(problem *p) {
-    gyre_attention_args args = GYRE_INIT(gyre_attention_args);
+static attention_setup arguments(problem *p) {
+    attention_setup args = GYRE_INIT(attention_setup);
     const int64_t skip = TOKENS - p->queries;
-    const gyre_positions at = {p->at, GYRE_DTYPE_I64, 0, 0, AXES * TOKENS, 1, TOKENS};
+    const gyre_positions at = {p->at, GYRE_DTYPE_I64, 0, 0, AXES * TOKENS, 1, TOKENS, 0};
     args.encoding = p->encoding;
     args.q = gyre_cdense(p->q + skip * ROW, GYRE_DTYPE_F32, BATCH, p->queries, HEADS, DIM);
     args.k = gyre_cdense(p->k, GYRE_DTYPE_F32, BATCH, TOKENS, KEY_HEADS, DIM);
@@ -157,13 +158,13 @@ static gyre_attention_args arguments(problem *p) {
 }
 
 static void run(problem *p, int threads) {
-    gyre_attention_args args = arguments(p);
+    attention_setup args = arguments(p);
     const int64_t skip = TOKENS - p->queries;
     gyre_pool *pool = NULL;
     assert_ok(gyre_pool_create(&pool, threads, NULL));
     const gyre_exec exec = gyre_pool_exec(pool);
-    size_t bytes = gyre_attention_scratch(&args, 1, &exec);
-    const size_t forward = gyre_attention_scratch(&args, 0, &exec);
+    size_t bytes = attention_scratch(&args, 1, &exec);
+    const size_t forward = attention_scratch(&args, 0, &exec);
     assert_true(bytes > 0 && forward > 0);
     bytes = bytes > forward ? bytes : forward;
     void *scratch = aligned_alloc(64, (bytes + 63) / 64 * 64);
@@ -174,8 +175,10 @@ static void run(problem *p, int threads) {
                          gyre_dense(p->dk, GYRE_DTYPE_F32, BATCH, TOKENS, KEY_HEADS, DIM),
                          gyre_dense(p->dv, GYRE_DTYPE_F32, BATCH, TOKENS, KEY_HEADS, DIM)};
     dout.stride[0] = dqkv[0].stride[0] = TOKENS * ROW;
-    assert_ok(gyre_attention(&args, scratch, bytes, &exec, NULL));
-    assert_ok(gyre_attention_gradient(&args, &dout, dqkv, NULL, scratch, bytes, &exec, NULL));
+    assert_ok(run_attention(&args, (gyre_scratch){scratch, bytes}, &exec, NULL));
+    assert_ok(run_attention_gradient(
+        &args, GYRE_ARGS(gyre_attention_gradients, .dout = dout, .dq = dqkv[0], .dk = dqkv[1], .dv = dqkv[2]),
+        (gyre_scratch){scratch, bytes}, &exec, NULL));
     free(scratch);
     gyre_pool_free(pool);
 }
@@ -405,18 +408,18 @@ static void xpos_range(void **state) {
     gyre_config config = rope();
     config.rope.xpos_base = 512;
     problem *p = begin(&config, 8);
-    gyre_attention_args args = arguments(p);
-    const size_t bytes = gyre_attention_scratch(&args, 0, NULL);
+    attention_setup args = arguments(p);
+    const size_t bytes = attention_scratch(&args, 0, NULL);
     void *scratch = aligned_alloc(64, (bytes + 63) / 64 * 64);
     assert_non_null(scratch);
     for (int t = 0; t < TOKENS; t++)
         p->at[1][0][t] = t < 100 ? t : t + 40000;
-    assert_int_equal(gyre_attention(&args, scratch, bytes, NULL, NULL), GYRE_ERANGE);
+    assert_int_equal(run_attention(&args, (gyre_scratch){scratch, bytes}, NULL, NULL), GYRE_ERANGE);
     for (int i = 0; i < BATCH * TOKENS * ROW; i++)
         assert_true(p->out[i] == 0);
     for (int t = 0; t < TOKENS; t++)
         p->at[1][0][t] = t < 100 ? t : t + 20000;
-    assert_ok(gyre_attention(&args, scratch, bytes, NULL, NULL));
+    assert_ok(run_attention(&args, (gyre_scratch){scratch, bytes}, NULL, NULL));
     free(scratch);
     run(p, 2);
     check_forward(p);
@@ -450,14 +453,14 @@ static void needs_causality(void **state) {
         config.rope.far = i == 1 ? GYRE_FAR_CLAMPED : GYRE_FAR_AS_NEAR;
         config.rope.far_window = i == 1 ? 9 : 0;
         problem *p = begin(&config, 3);
-        gyre_attention_args args = arguments(p);
+        attention_setup args = arguments(p);
         args.causal = 0;
-        assert_int_equal(gyre_attention_scratch(&args, 0, NULL), 0);
-        assert_int_equal(gyre_attention(&args, NULL, 0, NULL, NULL), GYRE_EUNSUPPORTED);
+        assert_int_equal(attention_scratch(&args, 0, NULL), 0);
+        assert_int_equal(run_attention(&args, (gyre_scratch){NULL, 0}, NULL, NULL), GYRE_EUNSUPPORTED);
         args.causal = GYRE_CAUSAL_BY_ORDER;
-        assert_int_equal(gyre_attention(&args, NULL, 0, NULL, NULL), GYRE_EUNSUPPORTED);
+        assert_int_equal(run_attention(&args, (gyre_scratch){NULL, 0}, NULL, NULL), GYRE_EUNSUPPORTED);
         args.causal = 3;
-        assert_int_equal(gyre_attention(&args, NULL, 0, NULL, NULL), GYRE_EINVAL);
+        assert_int_equal(run_attention(&args, (gyre_scratch){NULL, 0}, NULL, NULL), GYRE_EINVAL);
         end(p);
     }
 }

@@ -1,6 +1,7 @@
 /* test_attention_schemes.c: attention and every gradient against the definition, for schemes with vectors of their own on
  * one side of the score (Transformer-XL) or with scores that depend on more than the distance (FIRE; ALiBi with slopes for
  * either direction), or that are a product times the cosine of another (TAPA). */
+#include "attention_setup.h"
 #include "naive_attention_tables.h"
 
 #include "run_each_tier.h"
@@ -87,31 +88,31 @@ static void refuses_bad_tables(void **state) {
             const layout s = {1, 5, 7, 2, 1, 8, 8, 0, 0, 0, 0};
             problem p = make_problem(&schemes[fire ? 3 : 0], &s, 1);
             gyre_tables tables = problem_tables(&p);
-            gyre_attention_args args = problem_args(&p, &tables);
+            attention_setup args = problem_args(&p, &tables);
             gyre_cview *const views[PARTS] = {[TABLE_A] = &tables.query,
                                               [BIAS] = &tables.bias,
                                               [CONTENT] = &tables.content_bias,
                                               [POSITION] = &tables.position_bias};
             gyre_cview *view = views[needed[fire][i]];
             const gyre_cview original = *view;
-            const size_t bytes = gyre_attention_scratch(&args, 0, NULL);
+            const size_t bytes = attention_scratch(&args, 0, NULL);
             void *scratch = scratch_for(bytes);
             memset(p.out, 0x5A, p.out_size * sizeof *p.out);
             view->data = NULL;
-            assert_int_equal(gyre_attention(&args, scratch, bytes, NULL, NULL), GYRE_EINVAL);
+            assert_int_equal(run_attention(&args, (gyre_scratch){scratch, bytes}, NULL, NULL), GYRE_EINVAL);
             *view = original;
             view->shape[2]++;
-            assert_int_equal(gyre_attention(&args, scratch, bytes, NULL, NULL), GYRE_ESHAPE);
+            assert_int_equal(run_attention(&args, (gyre_scratch){scratch, bytes}, NULL, NULL), GYRE_ESHAPE);
             *view = original;
             view->dtype = GYRE_DTYPE_BF16;
-            assert_int_equal(gyre_attention(&args, scratch, bytes, NULL, NULL), GYRE_EDTYPE);
+            assert_int_equal(run_attention(&args, (gyre_scratch){scratch, bytes}, NULL, NULL), GYRE_EDTYPE);
             *view = original;
             args.tables = NULL;
-            assert_int_equal(gyre_attention(&args, scratch, bytes, NULL, NULL), GYRE_EINVAL);
+            assert_int_equal(run_attention(&args, (gyre_scratch){scratch, bytes}, NULL, NULL), GYRE_EINVAL);
             for (size_t b = 0; b < p.out_size * sizeof *p.out; b++)
                 assert_int_equal(((unsigned char *)p.out)[b], 0x5A);
             args.tables = &tables;
-            assert_ok(gyre_attention(&args, scratch, bytes, NULL, NULL));
+            assert_ok(run_attention(&args, (gyre_scratch){scratch, bytes}, NULL, NULL));
             free(scratch);
             free_problem(&p);
         }

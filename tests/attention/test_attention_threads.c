@@ -1,5 +1,6 @@
 /* test_attention_threads.c: attention gives the same bits however its work is scheduled: with any number of threads, in any
  * order, and split into calls for each batch row or each key head. */
+#include "attention_setup.h"
 #include "gyre/gyre_cache.h"
 #include "naive_attention_tables.h"
 
@@ -237,7 +238,7 @@ static void run_cut(const problem *p, const cut *c, const gyre_exec *exec) {
     gyre_encoding *encoding = test_encoding(&config);
     const gyre_tables tables = cut_tables(problem_tables(p), first, count);
     const gyre_table_gradients gradients = cut_gradients(problem_gradients(p), first, count);
-    gyre_attention_args args = problem_args(p, &tables);
+    attention_setup args = problem_args(p, &tables);
     args.encoding = encoding;
     args.q = cut_read(args.q, c, group);
     args.k = cut_read(args.k, c, 1);
@@ -336,9 +337,9 @@ static void free_wayward(wayward *x) {
     free_problem(&x->p);
 }
 
-static gyre_attention_args wayward_args(const wayward *x) {
+static attention_setup wayward_args(const wayward *x) {
     const layout *s = &x->p.s;
-    gyre_attention_args args = problem_args(&x->p, NULL);
+    attention_setup args = problem_args(&x->p, NULL);
     if (x->way == SOFTCAP) args.softcap = 2;
     if (x->way == SINKS) args.window = 50, args.sinks = 4;
     if (x->way == SINK_LOGITS) args.sink_logits = gyre_cdense(x->logits, GYRE_DTYPE_F32, 1, 1, s->heads, 1);
@@ -353,17 +354,19 @@ static gyre_attention_args wayward_args(const wayward *x) {
     args.q_starts = x->q_starts;
     args.k_starts = x->k_starts;
     args.sequences = PACKED_SEQUENCES;
-    args.q_pos = args.k_pos = (gyre_positions){NULL, GYRE_DTYPE_I64, 3, 0, 0, 0, 0};
+    args.q_pos = args.k_pos = (gyre_positions){NULL, GYRE_DTYPE_I64, 3, 0, 0, 0, 0, 0};
     return args;
 }
 
-static void run_args(const gyre_attention_args *args, const gyre_view dqkv[3], const gyre_cview *dout,
-                     const gyre_exec *exec) {
+static void run_args(const attention_setup *args, const gyre_view dqkv[3], const gyre_cview *dout, const gyre_exec *exec) {
     for (int gradient = 0; gradient < 2; gradient++) {
-        const size_t bytes = gyre_attention_scratch(args, gradient, exec);
+        const size_t bytes = attention_scratch(args, gradient, exec);
         void *scratch = scratch_for(bytes);
-        assert_ok(gradient ? gyre_attention_gradient(args, dout, dqkv, NULL, scratch, bytes, exec, NULL)
-                           : gyre_attention(args, scratch, bytes, exec, NULL));
+        assert_ok(gradient ? run_attention_gradient(args,
+                                                    GYRE_ARGS(gyre_attention_gradients, .dout = *dout, .dq = dqkv[0],
+                                                              .dk = dqkv[1], .dv = dqkv[2]),
+                                                    (gyre_scratch){scratch, bytes}, exec, NULL)
+                           : run_attention(args, (gyre_scratch){scratch, bytes}, exec, NULL));
         free(scratch);
     }
 }
@@ -385,7 +388,7 @@ typedef struct two_wayward {
 } two_wayward;
 
 static void run_wayward(const wayward *x, const gyre_exec *exec) {
-    const gyre_attention_args args = wayward_args(x);
+    const attention_setup args = wayward_args(x);
     const problem_views v = views_of(&x->p);
     run_args(&args, v.dqkv, &v.dout, exec);
 }
@@ -421,7 +424,7 @@ static void same_with_any_outputs(void **state) {
 /* A sequence of a packed batch as a call of its own. */
 static void run_sequence(const wayward *x, int sequence, const gyre_exec *exec) {
     const problem_views all = views_of(&x->p);
-    gyre_attention_args args = wayward_args(x);
+    attention_setup args = wayward_args(x);
     const int64_t q = x->q_starts[sequence], k = x->k_starts[sequence];
     const int64_t queries = x->q_starts[sequence + 1] - q, keys = x->k_starts[sequence + 1] - k;
     if (queries == 0) return;
@@ -488,8 +491,9 @@ static gyre_cache *fill_cache(const gyre_encoding *encoding, gyre_cache_keys key
         test_fill(&random, x, 2 * count);
         const gyre_cview k = gyre_cdense(x, GYRE_DTYPE_F32, 1, cache_tokens[s], CACHE_KEY_HEADS, CACHE_DIM);
         const gyre_cview v = gyre_cdense(x + count, GYRE_DTYPE_F32, 1, cache_tokens[s], CACHE_KEY_HEADS, CACHE_DIM);
-        const gyre_positions positions = {NULL, GYRE_DTYPE_I64, 0, 0, 0, 0, 0};
-        assert_ok(gyre_cache_append(cache, s, &k, &v, &positions, NULL, NULL));
+        const gyre_positions positions = {NULL, GYRE_DTYPE_I64, 0, 0, 0, 0, 0, 0};
+        assert_ok(gyre_cache_append(
+            cache, GYRE_ARGS(gyre_cache_append_args, .sequence = s, .k = k, .v = v, .positions = &positions), NULL, NULL));
         free(x);
     }
     return cache;
@@ -499,15 +503,15 @@ static gyre_cache *fill_cache(const gyre_encoding *encoding, gyre_cache_keys key
 static void attend_cache(cache_run *r, int64_t first, int64_t count, int which, const gyre_exec *exec) {
     static const int64_t sequences[CACHE_SEQUENCES] = {0, 1, 2};
     const int64_t row = first * CACHE_QUERIES * CACHE_HEADS;
-    gyre_attention_args args = GYRE_INIT(gyre_attention_args);
+    attention_setup args = GYRE_INIT(attention_setup);
     args.q = gyre_cdense(r->q + row * CACHE_DIM, GYRE_DTYPE_F32, count, CACHE_QUERIES, CACHE_HEADS, CACHE_DIM);
     args.out = gyre_dense(r->out[which] + row * CACHE_DIM, GYRE_DTYPE_F32, count, CACHE_QUERIES, CACHE_HEADS, CACHE_DIM);
     args.lse = gyre_dense(r->lse[which] + row, GYRE_DTYPE_F32, count, CACHE_QUERIES, CACHE_HEADS, 1);
-    args.q_pos = (gyre_positions){r->at + first * CACHE_QUERIES, GYRE_DTYPE_I64, 0, 0, CACHE_QUERIES, 1, 0};
+    args.q_pos = (gyre_positions){r->at + first * CACHE_QUERIES, GYRE_DTYPE_I64, 0, 0, CACHE_QUERIES, 1, 0, 0};
     args.causal = GYRE_CAUSAL_BY_POSITION;
-    const size_t bytes = gyre_cache_attention_scratch(r->cache, sequences + first, &args, exec);
+    const size_t bytes = cache_attention_scratch(r->cache, sequences + first, &args, exec);
     void *scratch = scratch_for(bytes);
-    assert_ok(gyre_cache_attention(r->cache, sequences + first, &args, scratch, bytes, exec, NULL));
+    assert_ok(run_cache_attention(r->cache, sequences + first, &args, (gyre_scratch){scratch, bytes}, exec, NULL));
     free(scratch);
 }
 

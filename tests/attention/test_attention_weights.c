@@ -1,5 +1,6 @@
-/* test_attention_weights.c: gyre_attention_args.weights against the definition, for any range of queries, and for any ends
+/* test_attention_weights.c: attention_setup.weights against the definition, for any range of queries, and for any ends
  * of sequences. */
+#include "attention_setup.h"
 #include "naive_attention_options.h"
 
 #include "run_each_tier.h"
@@ -24,7 +25,7 @@ static const layout layouts[] = {
 enum { LAYOUTS = sizeof layouts / sizeof *layouts, LARGE = 4 };
 
 /* All queries, then a range of them through strides; nothing else is written. */
-static void check_ranges(trial *t, gyre_attention_args *args, const gyre_exec *exec) {
+static void check_ranges(trial *t, attention_setup *args, const gyre_exec *exec) {
     const layout *s = &t->p.s;
     const int64_t ranges[3][2] = {{0, s->queries}, {s->queries / 2, s->queries - s->queries / 2}, {s->queries - 2, 1}};
     define(t);
@@ -81,7 +82,7 @@ static void agrees_with_definition(void **state) {
                 if (i == LARGE && scheme != index % SCHEMES) continue;
                 trial t = make_trial(&schemes[scheme], &layouts[i], &o, 30 + i);
                 const gyre_tables tables = problem_tables(&t.p);
-                gyre_attention_args args = trial_args(&t, &tables);
+                attention_setup args = trial_args(&t, &tables);
                 check_ranges(&t, &args, NULL);
                 check_trial(&t);
                 free_trial(&t);
@@ -100,7 +101,7 @@ static void weights_change_no_other_output(void **state) {
     for (size_t scheme = 0; scheme < SCHEMES; scheme++) {
         trial t = make_trial(&schemes[scheme], &s, &o, 6);
         const gyre_tables tables = problem_tables(&t.p);
-        gyre_attention_args args = trial_args(&t, &tables);
+        attention_setup args = trial_args(&t, &tables);
         const size_t size = (size_t)t.pairs * sizeof *t.weights, out_size = t.p.out_size * sizeof *t.p.out;
         float *out = room(t.p.out_size, sizeof *out), *weights = room((size_t)t.pairs, sizeof *weights);
         attend(&args, NULL);
@@ -130,7 +131,7 @@ static void weights_of_nan(void **state) {
     const options o = {0};
     trial t = make_trial(&schemes[0], &s, &o, 6);
     const gyre_tables tables = problem_tables(&t.p);
-    gyre_attention_args args = trial_args(&t, &tables);
+    attention_setup args = trial_args(&t, &tables);
     args.weights = gyre_dense(t.weights, GYRE_DTYPE_F32, 1, s.queries, 1, s.keys);
     t.p.x[Q][7 * s.dim] = NAN;
     attend(&args, NULL);
@@ -153,11 +154,11 @@ static void packed_sequences_are_separate(void **state) {
         const options none = {0};
         trial t = make_trial(&schemes[scheme], &packed, &none, 15);
         const gyre_tables tables = problem_tables(&t.p);
-        gyre_attention_args args = trial_args(&t, &tables);
+        attention_setup args = trial_args(&t, &tables);
         const size_t size = (size_t)(WANTED * 2 * SECOND);
         float *weights = room(size, sizeof *weights);
         memset(weights, 0xFF, size * sizeof *weights);
-        args.q_pos = args.k_pos = (gyre_positions){NULL, GYRE_DTYPE_I64, 0, 0, 0, 0, 0};
+        args.q_pos = args.k_pos = (gyre_positions){NULL, GYRE_DTYPE_I64, 0, 0, 0, 0, 0, 0};
         args.q_starts = args.k_starts = starts;
         args.sequences = 2;
         args.k_first = k_first;

@@ -4,6 +4,7 @@
 #include "attention/attention_planner.h"
 #include "attention/forward/decode.h"
 #include "attention/segments.h"
+#include "attention_setup.h"
 
 #include "attention_memory.h"
 
@@ -267,9 +268,9 @@ static gyre_positions positions_of(const int64_t *at) {
     return (gyre_positions){.data = at, .dtype = GYRE_DTYPE_I64, .stride_token = 1};
 }
 
-static gyre_attention_args args_of(const decode_problem *p) {
+static attention_setup args_of(const decode_problem *p) {
     const decode_case *c = &p->c;
-    gyre_attention_args args = GYRE_INIT(gyre_attention_args);
+    attention_setup args = GYRE_INIT(attention_setup);
     args.encoding = p->encoding;
     args.tables = &p->tables;
     args.q = gyre_cdense(p->q, c->q, 1, c->queries, p->heads, c->dim);
@@ -291,7 +292,7 @@ static gyre_attention_args args_of(const decode_problem *p) {
 }
 
 /* The way that the tests of this file are about is the one that is taken. */
-static void assert_served(const gyre_attention_args *args, const gyre_key_source *source) {
+static void assert_served(const gyre_attention_inputs *args, const gyre_key_source *source) {
     gyre_attention_plan plan;
     gyre_segments segments;
     gyre_segment segment;
@@ -302,8 +303,16 @@ static void assert_served(const gyre_attention_args *args, const gyre_key_source
     assert_true(gyre_decode_bytes(&plan) > 0);
 }
 
-static void run_args(const decode_problem *p, const gyre_attention_args *args, const gyre_exec *exec) {
+static gyre_attention_inputs inputs_of(const attention_setup *setup) {
+    attention_structs structs;
+    gyre_attention_inputs inputs;
+    assert_ok(gyre_attention_inputs_read(&inputs, attention_setup_args(setup, &structs), NULL));
+    return inputs;
+}
+
+static void run_args(const decode_problem *p, const attention_setup *setup, const gyre_exec *exec) {
     const gyre_key_source pages = source_of(p), *source = p->c.page ? &pages : NULL;
+    const gyre_attention_inputs inputs = inputs_of(setup), *args = &inputs;
     const gyre_attention_request request = {.name = "test", .args = args, .source = source};
     gyre_attention_run run;
     assert_ok(gyre_attention_check(&request, NULL));
@@ -318,7 +327,7 @@ static void run_args(const decode_problem *p, const gyre_attention_args *args, c
 }
 
 static void run(const decode_problem *p, const gyre_exec *exec) {
-    const gyre_attention_args args = args_of(p);
+    const attention_setup args = args_of(p);
     run_args(p, &args, exec);
 }
 
@@ -432,7 +441,7 @@ static void same_for_any_rows(void **state) {
     float out[72];
     for (int64_t query = 0; query < c.queries; query++)
         for (int64_t head = 0; head < p->heads; head++) {
-            gyre_attention_args args = args_of(p);
+            attention_setup args = args_of(p);
             args.q = gyre_cdense((float *)p->q + (query * p->heads + head) * c.dim, F32, 1, 1, 1, c.dim);
             args.k.shape[2] = args.v.shape[2] = 1;
             args.k.data = (uint16_t *)p->k + head / c.group * c.keys * c.dim;
@@ -508,14 +517,15 @@ static void other_calls_use_tiles(void **state) {
     (void)state;
     const decode_case c = {GYRE_KIND_NOPE, F32, F32, F32, 9, 50, 1, 1, 32, 32, 0, 1, 0, 0, 1, 0};
     decode_problem *p = make_problem(&c, 95);
-    gyre_attention_args args = args_of(p);
+    attention_setup args = args_of(p);
     gyre_attention_plan plan;
     gyre_segments segments;
     gyre_segment segment;
     for (int way = 0; way < 3; way++) {
         args.q.shape[1] = args.out.shape[1] = args.lse.shape[1] = way == 0 ? 9 : 8;
         args.dropout = way == 2 ? 0.5 : 0;
-        gyre_segments_begin(&segments, &args, NULL, 0);
+        const gyre_attention_inputs inputs = inputs_of(&args);
+        gyre_segments_begin(&segments, &inputs, NULL, 0);
         assert_int_equal(gyre_segments_next(&segments, &segment), 1);
         assert_ok(gyre_attention_plan_make(&plan, &segment, 0, NULL));
         assert_int_equal(gyre_decode_supported(&plan), way == 1);
@@ -539,15 +549,15 @@ static void parts_mask_like_the_whole(void **state) {
     v[5 * DIM] = INFINITY;
     v[1500 * DIM] = 3;
     for (int tiles = 0; tiles < 2; tiles++) {
-        gyre_attention_args args = GYRE_INIT(gyre_attention_args);
+        attention_setup args = GYRE_INIT(attention_setup);
         args.q = gyre_cdense(q, GYRE_DTYPE_F32, 1, 1, 1, DIM);
         args.k = gyre_cdense(k, GYRE_DTYPE_F32, 1, KEYS, 1, DIM);
         args.v = gyre_cdense(v, GYRE_DTYPE_F32, 1, KEYS, 1, DIM);
         args.out = gyre_dense(out, GYRE_DTYPE_F32, 1, 1, 1, DIM);
         args.scale = 1;
         args.dropout = tiles ? 1e-12 : 0;
-        assert_in_range(gyre_attention_scratch(&args, 0, NULL), 1, sizeof scratch);
-        assert_ok(gyre_attention(&args, scratch, sizeof scratch, NULL, NULL));
+        assert_in_range(attention_scratch(&args, 0, NULL), 1, sizeof scratch);
+        assert_ok(run_attention(&args, (gyre_scratch){scratch, sizeof scratch}, NULL, NULL));
         assert_true(fabsf(out[0] - 3) < 1e-5f);
     }
 }
@@ -574,7 +584,7 @@ static void heads_in_any_layout(void **state) {
             test_put(apart, type, table * MOST + (head * KEYS + token) * DIM + i % DIM, numbers[i]);
         }
         for (int way = 0; way < 2; way++) {
-            gyre_attention_args args = GYRE_INIT(gyre_attention_args);
+            attention_setup args = GYRE_INIT(attention_setup);
             char *memory = way ? apart : together;
             args.q = gyre_cdense(q, GYRE_DTYPE_F32, 1, queries, HEADS * group, DIM);
             args.k = gyre_cdense(memory, type, 1, KEYS, HEADS, DIM);
@@ -588,9 +598,9 @@ static void heads_in_any_layout(void **state) {
             args.q_pos.base = KEYS - queries;
             out[way] = room(queries * HEADS * group * DIM, sizeof(float));
             args.out = gyre_dense(out[way], GYRE_DTYPE_F32, 1, queries, HEADS * group, DIM);
-            const size_t bytes = gyre_attention_scratch(&args, 0, NULL);
+            const size_t bytes = attention_scratch(&args, 0, NULL);
             void *scratch = aligned_alloc(64, (bytes + 63) / 64 * 64);
-            assert_int_equal(gyre_attention(&args, scratch, bytes, NULL, NULL), GYRE_OK);
+            assert_int_equal(run_attention(&args, (gyre_scratch){scratch, bytes}, NULL, NULL), GYRE_OK);
             free(scratch);
         }
         assert_memory_equal(out[0], out[1], (size_t)(queries * HEADS * group * DIM) * sizeof(float));

@@ -1,6 +1,7 @@
 /* test_gates.c: a number for each token and head whose difference is added to scores: forward and gradient against the
  * definition in double, with every option and kind of position; ALiBi as a case of it; parts, pieces and padding; and
  * running sums of log gates. */
+#include "attention_setup.h"
 #include "naive_attention_options.h"
 #include "run_each_tier.h"
 
@@ -50,8 +51,8 @@ static gyre_cview gate_view(const trial *t, int keys) {
     return gyre_cdense(t->gate_sums[keys], GYRE_DTYPE_F64, s->batch, keys ? s->keys : s->queries, s->heads, 1);
 }
 
-static gyre_attention_args gated_args(trial *t, const gyre_tables *tables) {
-    gyre_attention_args args = trial_args(t, tables);
+static attention_setup gated_args(trial *t, const gyre_tables *tables) {
+    attention_setup args = trial_args(t, tables);
     args.q_gate_sums = gate_view(t, 0);
     args.k_gate_sums = gate_view(t, 1);
     return args;
@@ -67,7 +68,7 @@ static trial make_gated(size_t scheme, const layout *s, int bits, double strengt
 
 static void run_gated(trial *t) {
     const gyre_tables tables = problem_tables(&t->p);
-    const gyre_attention_args args = gated_args(t, &tables);
+    const attention_setup args = gated_args(t, &tables);
     attend(&args, NULL);
 }
 
@@ -150,7 +151,7 @@ static void hidden_keys_do_not_leak(void **state) {
         }
         trial *both[2] = {&clean, &dirty};
         for (int i = 0; i < 2; i++) {
-            gyre_attention_args args = gated_args(both[i], NULL);
+            attention_setup args = gated_args(both[i], NULL);
             args.mask = gyre_cdense(mask, GYRE_DTYPE_F32, 1, queries, 2, s.keys);
             args.mask.stride[1] = args.mask.stride[2] = 0;
             args.k_first = &first;
@@ -211,7 +212,7 @@ static void free_gradients(gate_gradients *g) {
     free(g->sums[1]);
 }
 
-static void differentiate_gated(trial *t, gyre_attention_args *args, const gate_gradients *g, const gyre_exec *exec) {
+static void differentiate_gated(trial *t, attention_setup *args, const gate_gradients *g, const gyre_exec *exec) {
     const problem *p = &t->p;
     const layout *s = &p->s;
     const gyre_table_gradients gradients = problem_gradients(p);
@@ -232,7 +233,7 @@ static void check_gradients(trial *t, const gate_gradients *g, size_t samples) {
         const int64_t step = count <= (int64_t)samples ? 1 : count / (int64_t)samples | 1;
         for (int64_t e = count / 2 % step; e < count; e += step) {
             const double want = slope_at(t, &t->gate_sums[keys][e], e / s->heads / tokens, e % s->heads, 1);
-            test_close(g->sums[keys][e], want, 3e-5 * (1 + fabs(want)), keys ? "dk_gate_sums" : "dq_gate_sums");
+            test_close(g->sums[keys][e], want, 3e-5 * (1 + fabs(want)), keys ? "dk_gates" : "dq_gates");
         }
     }
     for (part i = Q; i <= V; i++) {
@@ -258,7 +259,7 @@ static void gradient_follows_definition(void **state) {
             trial t = make_gated(scheme, &layouts[i], (int)(index * 5 % BITS), index % 2 ? 0.1 : 0.6, 0, index);
             gate_gradients g = make_gradients(&layouts[i]);
             const gyre_tables tables = problem_tables(&t.p);
-            gyre_attention_args args = gated_args(&t, &tables);
+            attention_setup args = gated_args(&t, &tables);
             attend(&args, NULL);
             differentiate_gated(&t, &args, &g, NULL);
             check_gradients(&t, &g, i < 5 ? 9 : 2);
@@ -279,7 +280,7 @@ static void adds_for_any_threads(void **state) {
     gyre_pool *pool;
     assert_ok(gyre_pool_create(&pool, 3, NULL));
     const gyre_exec exec = gyre_pool_exec(pool);
-    gyre_attention_args args = gated_args(&t, NULL);
+    attention_setup args = gated_args(&t, NULL);
     args.lse = gyre_dense(lse, GYRE_DTYPE_F64, s.batch, s.queries, s.heads, 1);
     attend(&args, NULL);
     differentiate_gated(&t, &args, &once, NULL);
@@ -310,7 +311,7 @@ static void packed_is_as_alone(void **state) {
     problem *p = &t.p;
     float *out = room(p->out_size, sizeof *out);
     const gyre_positions bare = {.data = NULL};
-    gyre_attention_args args = gated_args(&t, NULL);
+    attention_setup args = gated_args(&t, NULL);
     args.q_pos = args.k_pos = bare;
     args.q_starts = args.k_starts = starts;
     args.sequences = 3;
@@ -319,7 +320,7 @@ static void packed_is_as_alone(void **state) {
     memcpy(out, p->out, p->out_size * sizeof *out);
     for (int i = 0; i < 3; i++) {
         const int64_t first = starts[i], count = starts[i + 1] - first;
-        gyre_attention_args one = gated_args(&t, NULL);
+        attention_setup one = gated_args(&t, NULL);
         if (count == 0) continue;
         one.q_pos = one.k_pos = bare;
         gyre_cview *inputs[] = {&one.q, &one.k, &one.v, &one.q_gate_sums, &one.k_gate_sums};
@@ -358,7 +359,7 @@ static void padding_has_no_gradient(void **state) {
     gate_gradients g = make_gradients(&s);
     for (int64_t e = 0; e < 120; e++)
         g.sums[1][e] = 5;
-    gyre_attention_args args = gated_args(&t, NULL);
+    attention_setup args = gated_args(&t, NULL);
     args.k_first = &first;
     args.k_end = &end;
     attend(&args, NULL);
@@ -384,13 +385,13 @@ static void heads_with_their_positions(void **state) {
     for (int64_t h = 0; h < 4; h++)
         for (int64_t i = 0; i < 80; i++)
             at[(i / 40 * 4 + h) * 40 + i % 40] = t.p.q_at[i];
-    gyre_attention_args args = gated_args(&t, NULL);
+    attention_setup args = gated_args(&t, NULL);
     attend(&args, NULL);
     differentiate_gated(&t, &args, &shared, NULL);
     for (int i = 0; i < 2; i++)
         for (size_t e = 0; e < sizes[i]; e++)
             own.sums[i][e] = 7; /* overwritten */
-    args.q_pos = (gyre_positions){at, GYRE_DTYPE_I64, 0, 0, 160, 1, 0};
+    args.q_pos = (gyre_positions){at, GYRE_DTYPE_I64, 0, 0, 160, 1, 0, 0};
     args.q_pos_head_stride = 40;
     attend(&args, NULL);
     differentiate_gated(&t, &args, &own, NULL);
@@ -417,13 +418,13 @@ static void parts_add_up(void **state) {
         trial t = make_gated(0, &s, 0, 40, -1e9, 11);
         double *rows = room((size_t)(40 * 2 * 18), sizeof *rows), *lse = room(80, sizeof *lse);
         float *out = room(t.p.out_size, sizeof *out);
-        gyre_attention_args args = gated_args(&t, NULL);
+        attention_setup args = gated_args(&t, NULL);
         args.order = fixed ? GYRE_ORDER_FIXED : GYRE_ORDER_FAST;
         attend(&args, NULL);
         memcpy(out, t.p.out, t.p.out_size * sizeof *out);
         define(&t);
         for (int i = 0; i < 3; i++) {
-            gyre_attention_args piece = args;
+            attention_setup piece = args;
             piece.state = gyre_dense(rows, GYRE_DTYPE_F64, 1, 40, 2, 18);
             gyre_cview *keys[] = {&piece.k, &piece.v, &piece.k_gate_sums};
             for (int n = 0; n < 3; n++) {
@@ -483,7 +484,8 @@ static void sums_restart_in_each_document(void **state) {
     fill_log_gates(log_gates, TOKENS * HEADS, 1);
     const gyre_cview in = gyre_cdense(log_gates, GYRE_DTYPE_F64, 1, TOKENS, HEADS, 1);
     const gyre_view out = gyre_dense(sums, GYRE_DTYPE_F64, 1, TOKENS, HEADS, 1);
-    assert_ok(gyre_gate_sums(&in, starts, 4, NULL, &out, NULL, NULL));
+    assert_ok(gyre_gate_sums(GYRE_ARGS(gyre_gate_sums_args, .log_gates = in, .starts = starts, .sequences = 4, .sums = out),
+                             NULL, NULL));
     for (int s = 0; s < 4; s++)
         for (int h = 0; h < HEADS; h++) {
             long double sum = 0;
@@ -519,7 +521,7 @@ static void gradient_is_transposed(void **state) {
     const gyre_cview dsums[2] = {gyre_cdense(y, GYRE_DTYPE_F64, 2, TOKENS, HEADS, 1),
                                  gyre_cdense(z, GYRE_DTYPE_F64, 2, TOKENS, HEADS, 1)};
     const gyre_view dlog = gyre_dense(back, GYRE_DTYPE_F64, 2, TOKENS, HEADS, 1);
-    assert_ok(gyre_gate_sums(&in, NULL, 0, NULL, &out, NULL, NULL));
+    assert_ok(gyre_gate_sums(GYRE_ARGS(gyre_gate_sums_args, .log_gates = in, .sums = out), NULL, NULL));
     assert_ok(gyre_gate_sums_gradient(dsums, NULL, 0, &dlog, NULL, NULL));
     for (size_t i = 0; i < n; i++) {
         left += (y[i] + z[i]) * sums[i];
@@ -539,7 +541,7 @@ static void pieces_have_the_same_bits(void **state) {
     gyre_pool *pool;
     assert_ok(gyre_pool_create(&pool, 2, NULL));
     const gyre_exec exec = gyre_pool_exec(pool);
-    assert_ok(gyre_gate_sums(&in, NULL, 0, NULL, &out, NULL, NULL));
+    assert_ok(gyre_gate_sums(GYRE_ARGS(gyre_gate_sums_args, .log_gates = in, .sums = out), NULL, NULL));
     test_random random = {6};
     for (int64_t first = 0, n; first < TOKENS; first += n) {
         n = 1 + (int64_t)(test_next(&random) % 70);
@@ -549,7 +551,8 @@ static void pieces_have_the_same_bits(void **state) {
         double last[HEADS];
         if (first > 0) memcpy(last, pieces + (first - 1) * HEADS, sizeof last);
         const gyre_cview before = gyre_cdense(first > 0 ? last : NULL, GYRE_DTYPE_F64, 1, 1, HEADS, 1);
-        assert_ok(gyre_gate_sums(&from, NULL, 0, &before, &to, &exec, NULL));
+        assert_ok(
+            gyre_gate_sums(GYRE_ARGS(gyre_gate_sums_args, .log_gates = from, .before = before, .sums = to), &exec, NULL));
     }
     assert_memory_equal(pieces, whole, sizeof whole);
     gyre_pool_free(pool);
@@ -557,11 +560,11 @@ static void pieces_have_the_same_bits(void **state) {
 
 /* -- refusals -- */
 
-static void refused(gyre_attention_args *args, gyre_status wanted, const char *text) {
+static void refused(attention_setup *args, gyre_status wanted, const char *text) {
     gyre_error err = {0, ""};
     const size_t bytes = 1 << 20;
     void *scratch = scratch_for(bytes);
-    assert_int_equal(gyre_attention(args, scratch, bytes, NULL, &err), wanted);
+    assert_int_equal(run_attention(args, (gyre_scratch){scratch, bytes}, NULL, &err), wanted);
     assert_string_equal(err.text, text);
     free(scratch);
 }
@@ -570,22 +573,22 @@ static void says_what_is_wrong(void **state) {
     (void)state;
     const layout s = {1, 3, 5, 2, 1, 8, 8, 1, 0, 0, 0};
     trial t = make_gated(0, &s, 0, 0.4, 0, 7);
-    gyre_attention_args args = gated_args(&t, NULL);
+    attention_setup args = gated_args(&t, NULL);
     args.k_gate_sums.data = NULL;
-    refused(&args, GYRE_EINVAL, "k_gate_sums: is missing, but q_gate_sums is set (gyre_attention)");
+    refused(&args, GYRE_EINVAL, "gates.k: is missing, but gates.q is set (gyre_attention)");
     args = gated_args(&t, NULL);
     args.q_gate_sums.data = NULL;
-    refused(&args, GYRE_EINVAL, "q_gate_sums: is missing, but k_gate_sums is set (gyre_attention)");
+    refused(&args, GYRE_EINVAL, "gates.q: is missing, but gates.k is set (gyre_attention)");
     args = gated_args(&t, NULL);
     args.q_gate_sums.dtype = GYRE_DTYPE_F16;
-    refused(&args, GYRE_EDTYPE, "q_gate_sums: element type F16 is not F32 or F64 (gyre_attention)");
+    refused(&args, GYRE_EDTYPE, "gates.q: element type F16 is not F32 or F64 (gyre_attention)");
     args = gated_args(&t, NULL);
     args.k_gate_sums.shape[2] = 1;
-    refused(&args, GYRE_ESHAPE, "k_gate_sums: shape [1, 5, 1, 1] is not [1, 5, 2, 1] (gyre_attention)");
+    refused(&args, GYRE_ESHAPE, "gates.k: shape [1, 5, 1, 1] is not [1, 5, 2, 1] (gyre_attention)");
     args = gated_args(&t, NULL);
     args.q_gate_sums.data = args.out.data;
     args.q_gate_sums.dtype = GYRE_DTYPE_F32;
-    refused(&args, GYRE_EINVAL, "out: overlaps q_gate_sums (gyre_attention)");
+    refused(&args, GYRE_EINVAL, "out: overlaps gates.q (gyre_attention)");
     free_trial(&t);
 }
 
@@ -596,17 +599,28 @@ static void sums_say_what_is_wrong(void **state) {
     const int64_t short_of[2] = {0, 3}, falling[3] = {0, 5, 4};
     const gyre_cview in = gyre_cdense(x, GYRE_DTYPE_F64, 1, 4, 3, 1);
     gyre_view out = gyre_dense(y, GYRE_DTYPE_F64, 1, 4, 3, 1);
-    assert_int_equal(gyre_gate_sums(NULL, NULL, 0, NULL, &out, NULL, &err), GYRE_EINVAL);
-    assert_string_equal(err.text, "log_gates: is NULL (gyre_gate_sums)");
-    assert_int_equal(gyre_gate_sums(&in, short_of, 1, NULL, &out, NULL, &err), GYRE_EINVAL);
+    gyre_cview no_memory = in;
+    no_memory.data = NULL;
+    assert_int_equal(gyre_gate_sums(GYRE_ARGS(gyre_gate_sums_args, .log_gates = no_memory, .sums = out), NULL, &err),
+                     GYRE_EINVAL);
+    assert_string_equal(err.text, "log_gates: has no memory for its shape [1, 4, 3, 1] (gyre_gate_sums)");
+    assert_int_equal(gyre_gate_sums(NULL, NULL, &err), GYRE_EINVAL);
+    assert_string_equal(err.text, "gyre_gate_sums_args: is NULL (gyre_gate_sums_args)");
+    assert_int_equal(
+        gyre_gate_sums(GYRE_ARGS(gyre_gate_sums_args, .log_gates = in, .starts = short_of, .sequences = 1, .sums = out),
+                       NULL, &err),
+        GYRE_EINVAL);
     assert_string_equal(err.text, "starts: do not go from 0 to all 4 tokens (gyre_gate_sums)");
-    assert_int_equal(gyre_gate_sums(&in, falling, 2, NULL, &out, NULL, &err), GYRE_EINVAL);
+    assert_int_equal(
+        gyre_gate_sums(GYRE_ARGS(gyre_gate_sums_args, .log_gates = in, .starts = falling, .sequences = 2, .sums = out), NULL,
+                       &err),
+        GYRE_EINVAL);
     assert_string_equal(err.text, "starts[2]: 4 is below 5 before it (gyre_gate_sums)");
     out.dtype = GYRE_DTYPE_BF16;
-    assert_int_equal(gyre_gate_sums(&in, NULL, 0, NULL, &out, NULL, &err), GYRE_EDTYPE);
+    assert_int_equal(gyre_gate_sums(GYRE_ARGS(gyre_gate_sums_args, .log_gates = in, .sums = out), NULL, &err), GYRE_EDTYPE);
     assert_string_equal(err.text, "sums: is BF16, not F32 or F64 (gyre_gate_sums)");
     out = gyre_dense(x + 1, GYRE_DTYPE_F64, 1, 3, 3, 1);
-    assert_int_equal(gyre_gate_sums(&in, NULL, 0, NULL, &out, NULL, &err), GYRE_ESHAPE);
+    assert_int_equal(gyre_gate_sums(GYRE_ARGS(gyre_gate_sums_args, .log_gates = in, .sums = out), NULL, &err), GYRE_ESHAPE);
     assert_string_equal(err.text, "sums: shape [1, 3, 3, 1] is not [1, 4, 3, 1] (gyre_gate_sums)");
     const gyre_cview dsums[2] = {in, {.data = NULL}};
     out = gyre_dense(x, GYRE_DTYPE_F64, 1, 4, 3, 1);
@@ -636,9 +650,9 @@ static void sums_check_shapes_before_overlap(void **state) {
     gyre_error err = {0, ""};
     gyre_view out = gyre_dense(y, GYRE_DTYPE_F64, 1, 4, 3, 1);
     out.stride[0] = INT64_MIN; /* of one element: any number */
-    assert_int_equal(gyre_gate_sums(&in, NULL, 0, NULL, &out, NULL, &err), GYRE_OK);
+    assert_int_equal(gyre_gate_sums(GYRE_ARGS(gyre_gate_sums_args, .log_gates = in, .sums = out), NULL, &err), GYRE_OK);
     out.stride[1] = INT64_MIN;
-    assert_int_equal(gyre_gate_sums(&in, NULL, 0, NULL, &out, NULL, &err), GYRE_EINVAL);
+    assert_int_equal(gyre_gate_sums(GYRE_ARGS(gyre_gate_sums_args, .log_gates = in, .sums = out), NULL, &err), GYRE_EINVAL);
     assert_string_equal(err.text, "sums: its strides [-9223372036854775808, -9223372036854775808, 1, 1] reach further than "
                                   "memory does, for shape [1, 4, 3, 1] (gyre_gate_sums)");
 }

@@ -1,6 +1,7 @@
 /* test_gradient_options.c: the gradient under softcap, sinks, masks, sink logits and dropout, alone and together and with
  * every kind of position, against central differences of the definition; in every type of input, over packed and padded
  * batches, and with a context length that follows the query. */
+#include "attention_setup.h"
 #include "naive_attention_options.h"
 
 #include "naive_philox.h"
@@ -59,8 +60,8 @@ static void free_gradient_trial(gradient_trial *g) {
     free(g->dsink);
 }
 
-static gyre_attention_args args_of(gradient_trial *g, const gyre_tables *tables) {
-    gyre_attention_args args = trial_args(&g->t, tables);
+static attention_setup args_of(gradient_trial *g, const gyre_tables *tables) {
+    attention_setup args = trial_args(&g->t, tables);
     args.dropout = g->dropout;
     args.seed = g->seed;
     return args;
@@ -86,7 +87,7 @@ static void views_of(const problem *p, gyre_view dqkv[3]) {
 static void run_gradient_trial(gradient_trial *g, const gyre_exec *exec) {
     const gyre_tables tables = problem_tables(&g->t.p);
     const gyre_table_gradients gradients = gradients_of(g);
-    const gyre_attention_args args = args_of(g, &tables);
+    const attention_setup args = args_of(g, &tables);
     const gyre_cview dout = dout_of(&g->t.p);
     gyre_view dqkv[3];
     views_of(&g->t.p, dqkv);
@@ -238,7 +239,7 @@ static void forward_dropout_mask(void **state) {
         for (size_t scheme = 0; scheme < SCHEMES; scheme += 5) {
             gradient_trial g = make_gradient_trial(&schemes[scheme], &shapes[i], 16, 40 + i);
             const gyre_tables tables = problem_tables(&g.t.p);
-            const gyre_attention_args args = args_of(&g, &tables);
+            const attention_setup args = args_of(&g, &tables);
             const rows all = {0, shapes[i].batch, 0, shapes[i].heads, 0, shapes[i].queries};
             attend(&args, NULL);
             loss(&g, &all);
@@ -298,7 +299,7 @@ static void try_types(const gyre_dtype types[4], int narrow) {
     problem *p = &g.t.p;
     const gyre_tables tables = problem_tables(p);
     const gyre_table_gradients gradients = gradients_of(&g);
-    gyre_attention_args args = args_of(&g, &tables);
+    attention_setup args = args_of(&g, &tables);
     gyre_cview dout = dout_of(p), *inputs[4] = {&args.q, &args.k, &args.v, &dout};
     const part parts[4] = {Q, K, V, DOUT};
     gyre_view dqkv[3];
@@ -370,12 +371,12 @@ typedef struct stretch {
 } stretch;
 
 /* dq, dk, dv and what is added to, of a stretch of the batch. */
-static gyre_status differentiate_batch(batch *b, const gyre_attention_args *how, const stretch *s, const gyre_exec *exec) {
+static gyre_status differentiate_batch(batch *b, const attention_setup *how, const stretch *s, const gyre_exec *exec) {
     const int64_t q = s->query * HEADS, k = s->key * KEY_HEADS * DIM;
     const gyre_tables tables = {.bias = gyre_cdense(b->bias, GYRE_DTYPE_F32, 1, 1, 32, HEADS)};
     const gyre_table_gradients gradients = {.bias = gyre_dense(b->dbias, GYRE_DTYPE_F64, 1, 1, 32, HEADS),
                                             .sink_logits = gyre_dense(b->dsinks, GYRE_DTYPE_F64, 1, 1, HEADS, 1)};
-    gyre_attention_args args = *how;
+    attention_setup args = *how;
     args.tables = &tables;
     args.q = gyre_cdense(b->q + q * DIM, GYRE_DTYPE_F32, s->batches, s->queries, HEADS, DIM);
     args.k = gyre_cdense(b->k + k, GYRE_DTYPE_F32, s->batches, s->keys, KEY_HEADS, DIM);
@@ -415,7 +416,7 @@ static void packed_equals_separate(void **state) {
     for (int which = 0; which < 2; which++) {
         gyre_encoding *encoding = batch_encoding(which);
         batch *together = make_batch(), *apart = make_batch();
-        gyre_attention_args how = GYRE_INIT(gyre_attention_args);
+        attention_setup how = GYRE_INIT(attention_setup);
         how.encoding = encoding;
         how.causal = GYRE_CAUSAL_BY_POSITION;
         for (int s = 0; s < 5; s++) {
@@ -450,7 +451,7 @@ static void padded_equals_separate(void **state) {
     const int64_t first[3] = {0, 13, 130}, end[3] = {ROW, ROW - 3, 130}; /* the last row has no keys */
     gyre_encoding *encoding = batch_encoding(0);
     batch *together = make_batch(), *apart = make_batch();
-    gyre_attention_args how = GYRE_INIT(gyre_attention_args);
+    attention_setup how = GYRE_INIT(attention_setup);
     how.encoding = encoding;
     how.causal = GYRE_CAUSAL_BY_POSITION;
     for (int b = 0; b < 3; b++) {
@@ -507,18 +508,22 @@ static void refuses_bad_arguments(void **state) {
     const gyre_config config = following();
     gradient_trial g = make_gradient_trial(&config, &layouts[5], 8, 4);
     problem *p = &g.t.p;
-    gyre_attention_args args = args_of(&g, NULL);
+    attention_setup args = args_of(&g, NULL);
     gyre_cview dout = dout_of(p);
     gyre_view dqkv[3];
     gyre_table_gradients gradients = gradients_of(&g);
     views_of(p, dqkv);
     attend(&args, NULL);
-    const size_t bytes = gyre_attention_scratch(&args, 1, NULL);
+    const size_t bytes = attention_scratch(&args, 1, NULL);
     void *scratch = scratch_for(bytes);
     for (part i = Q; i <= V; i++)
         memset(p->grad[i], 0x5A, p->size[i] * sizeof(float));
 #define REFUSED(status)                                                                                                     \
-    assert_int_equal(gyre_attention_gradient(&args, &dout, dqkv, &gradients, scratch, bytes, NULL, NULL), status)
+    assert_int_equal(run_attention_gradient(&args,                                                                          \
+                                            GYRE_ARGS(gyre_attention_gradients, .dout = dout, .dq = dqkv[0], .dk = dqkv[1], \
+                                                      .dv = dqkv[2], .tables = &gradients),                                 \
+                                            (gyre_scratch){scratch, bytes}, NULL, NULL),                                    \
+                     status)
     gradients.sink_logits.dtype = GYRE_DTYPE_F16;
     REFUSED(GYRE_EDTYPE);
     gradients.sink_logits.dtype = GYRE_DTYPE_F64;
@@ -550,7 +555,10 @@ static void refuses_bad_arguments(void **state) {
     gradients.sink_logits.data = NULL;                                  /* not wanted */
     args.weights = gyre_dense(&g, GYRE_DTYPE_F64, -1, INT64_MAX, 3, 0); /* not looked at */
     args.weights_first = INT64_MAX;
-    assert_ok(gyre_attention_gradient(&args, &dout, dqkv, &gradients, scratch, bytes, NULL, NULL));
+    assert_ok(run_attention_gradient(
+        &args,
+        GYRE_ARGS(gyre_attention_gradients, .dout = dout, .dq = dqkv[0], .dk = dqkv[1], .dv = dqkv[2], .tables = &gradients),
+        (gyre_scratch){scratch, bytes}, NULL, NULL));
     for (int64_t h = 0; h < p->s.heads; h++)
         assert_true(g.dsink[h] == 0);
     free(scratch);
@@ -561,7 +569,7 @@ static void refuses_bad_arguments(void **state) {
 static void sink_gradients_add_up(void **state) {
     (void)state;
     gradient_trial g = make_gradient_trial(&schemes[0], &layouts[0], 8, 4);
-    const gyre_attention_args args = args_of(&g, NULL);
+    const attention_setup args = args_of(&g, NULL);
     const gyre_cview dout = dout_of(&g.t.p);
     gyre_view dqkv[3];
     float single[4] = {0, 1, 2, 3};

@@ -1,6 +1,7 @@
 /* test_head_dims.c: heads whose number of channels is no multiple of two, with a rotated part that is: rotation, attention,
  * its gradient and the cache, against the definition in double. */
 #include "attention_memory.h"
+#include "attention_setup.h"
 #include "gyre/gyre_cache.h"
 #include "naive_head.h"
 
@@ -42,8 +43,13 @@ static void check_rotation(const head *h, gyre_layout layout, gyre_dtype dtype, 
     const gyre_cview in = gyre_cdense(in_place ? y : x, dtype, 2, TOKENS, 3, h->dim);
     const gyre_view out = gyre_dense(y, dtype, 2, TOKENS, 3, h->dim), back = gyre_dense(z, dtype, 2, TOKENS, 3, h->dim);
     const gyre_cview rotated = gyre_const(out);
-    assert_ok(gyre_rotate(encoding, GYRE_DIRECTION_FORWARD, GYRE_ROLE_KEY, &positions, &in, &out, NULL, NULL));
-    assert_ok(gyre_rotate(encoding, GYRE_DIRECTION_INVERSE, GYRE_ROLE_KEY, &positions, &rotated, &back, NULL, NULL));
+    assert_ok(gyre_rotate(encoding,
+                          GYRE_ARGS(gyre_rotate_args, .role = GYRE_ROLE_KEY, .positions = &positions, .in = in, .out = out),
+                          NULL, NULL));
+    assert_ok(gyre_rotate(encoding,
+                          GYRE_ARGS(gyre_rotate_args, .direction = GYRE_DIRECTION_INVERSE, .role = GYRE_ROLE_KEY,
+                                    .positions = &positions, .in = rotated, .out = back),
+                          NULL, NULL));
     for (size_t row = 0; row < n / (size_t)h->dim; row++) {
         double want[MOST_DIM];
         for (int64_t c = 0; c < h->dim; c++)
@@ -111,8 +117,8 @@ static void release(trial *t) {
         free(all[i]);
 }
 
-static gyre_attention_args args_of(const trial *t) {
-    gyre_attention_args args = GYRE_INIT(gyre_attention_args);
+static attention_setup args_of(const trial *t) {
+    attention_setup args = GYRE_INIT(attention_setup);
     args.encoding = t->encoding;
     args.q = gyre_cdense(t->q, GYRE_DTYPE_F32, 1, t->queries, HEADS, t->dim);
     args.k = gyre_cdense(t->k, GYRE_DTYPE_F32, 1, KEYS, KEY_HEADS, t->dim);
@@ -176,7 +182,7 @@ static void attends(void **state) {
             for (int n = 0; n < 3; n++) {
                 gyre_encoding *encoding = encoding_of(&heads[i], (gyre_layout)layout);
                 trial t = make(encoding, queries[n]);
-                const gyre_attention_args args = args_of(&t);
+                const attention_setup args = args_of(&t);
                 attend(&args, NULL);
                 check_out(&t, t.out, 3e-6L);
                 release(&t);
@@ -204,7 +210,7 @@ static void differentiates(void **state) {
         gyre_encoding *encoding = encoding_of(&heads[i], GYRE_LAYOUT_HALF);
         trial t = make(encoding, 3);
         const int64_t q = t.queries * HEADS * t.dim, k = KEYS * KEY_HEADS * t.dim;
-        const gyre_attention_args args = args_of(&t);
+        const attention_setup args = args_of(&t);
         float *dq = room((size_t)q, sizeof *dq), *dk = room((size_t)k, sizeof *dk), *dv = room((size_t)k, sizeof *dv);
         const gyre_cview dout = gyre_cdense(t.dout, GYRE_DTYPE_F32, 1, t.queries, HEADS, t.dim);
         const gyre_view dqkv[3] = {gyre_dense(dq, GYRE_DTYPE_F32, 1, t.queries, HEADS, t.dim),
@@ -229,7 +235,7 @@ static void differentiates(void **state) {
 static void check_cache(const trial *t, gyre_cache_keys kept, gyre_dtype dtype, long double bound) {
     gyre_cache *cache = NULL;
     gyre_cache_config config = GYRE_INIT(gyre_cache_config);
-    const gyre_attention_args args = args_of(t);
+    const attention_setup args = args_of(t);
     const gyre_positions positions = {.base = -40};
     const int64_t sequence = 0, delta[GYRE_MAX_AXES] = {40};
     config.encoding = t->encoding;
@@ -241,11 +247,12 @@ static void check_cache(const trial *t, gyre_cache_keys kept, gyre_dtype dtype, 
     config.max_tokens = KEYS;
     config.page_tokens = 16;
     assert_ok(gyre_cache_create(&cache, &config, NULL, NULL));
-    assert_ok(gyre_cache_append(cache, 0, &args.k, &args.v, &positions, NULL, NULL));
-    assert_ok(gyre_cache_shift(cache, 0, 0, KEYS, delta, NULL));
-    const size_t bytes = gyre_cache_attention_scratch(cache, &sequence, &args, NULL);
+    assert_ok(gyre_cache_append(cache, GYRE_ARGS(gyre_cache_append_args, .k = args.k, .v = args.v, .positions = &positions),
+                                NULL, NULL));
+    assert_ok(gyre_cache_shift(cache, (gyre_cache_range){0, 0, KEYS}, delta, NULL));
+    const size_t bytes = cache_attention_scratch(cache, &sequence, &args, NULL);
     void *scratch = scratch_for(bytes);
-    assert_ok(gyre_cache_attention(cache, &sequence, &args, scratch, bytes, NULL, NULL));
+    assert_ok(run_cache_attention(cache, &sequence, &args, (gyre_scratch){scratch, bytes}, NULL, NULL));
     check_out(t, t->out, bound);
     free(scratch);
     gyre_cache_free(cache);

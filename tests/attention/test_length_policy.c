@@ -1,4 +1,5 @@
 /* test_length_policy.c: frequencies that depend on the current length, under every length policy. */
+#include "attention_setup.h"
 #include "gyre/gyre_cache.h"
 #include "model/model.h"
 #include "naive_decoder.h"
@@ -295,7 +296,7 @@ static void attend(const way *w, const gyre_config *p, const inputs *in, int64_t
 /* Queries first .. n - 1 of the first n tokens in one call. */
 static void call(const gyre_encoding *e, const inputs *in, int64_t first, int64_t n, float *out) {
     static _Alignas(64) char scratch[1 << 22];
-    gyre_attention_args args = GYRE_INIT(gyre_attention_args);
+    attention_setup args = GYRE_INIT(attention_setup);
     args.encoding = e;
     args.q = gyre_cdense(in->q + first * HEADS * HEAD, GYRE_DTYPE_F32, 1, n - first, HEADS, HEAD);
     args.k = gyre_cdense(in->k, GYRE_DTYPE_F32, 1, n, KEY_HEADS, HEAD);
@@ -303,9 +304,9 @@ static void call(const gyre_encoding *e, const inputs *in, int64_t first, int64_
     args.q_pos.base = first;
     args.causal = GYRE_CAUSAL_BY_POSITION;
     args.out = gyre_dense(out, GYRE_DTYPE_F32, 1, n - first, HEADS, HEAD);
-    const size_t bytes = gyre_attention_scratch(&args, 0, NULL);
+    const size_t bytes = attention_scratch(&args, 0, NULL);
     assert_in_range(bytes, 1, sizeof scratch);
-    assert_ok(gyre_attention(&args, scratch, bytes, NULL, NULL));
+    assert_ok(run_attention(&args, (gyre_scratch){scratch, bytes}, NULL, NULL));
 }
 
 static inputs draw_inputs(void) {
@@ -351,15 +352,15 @@ static void prefix_is_one_attention_at_the_length(void **state) {
 static void call_cache(const gyre_cache *cache, const inputs *in, float *out) {
     static _Alignas(64) char scratch[1 << 22];
     const int64_t only = 0, m = gyre_cache_tokens(cache, 0) - 1;
-    gyre_attention_args args = GYRE_INIT(gyre_attention_args);
+    attention_setup args = GYRE_INIT(attention_setup);
     args.q = gyre_cdense(in->q + m * HEADS * HEAD, GYRE_DTYPE_F32, 1, 1, HEADS, HEAD);
     args.q_pos.base = m;
     args.causal = GYRE_CAUSAL_BY_POSITION;
     args.out = gyre_dense(out, GYRE_DTYPE_F32, 1, 1, HEADS, HEAD);
-    const size_t bytes = gyre_cache_attention_scratch(cache, &only, &args, NULL);
+    const size_t bytes = cache_attention_scratch(cache, &only, &args, NULL);
     assert_in_range(bytes, 1, sizeof scratch);
-    assert_in_range(gyre_cache_attention_scratch(cache, NULL, &args, NULL), bytes, sizeof scratch);
-    assert_ok(gyre_cache_attention(cache, &only, &args, scratch, bytes, NULL, NULL));
+    assert_in_range(cache_attention_scratch(cache, NULL, &args, NULL), bytes, sizeof scratch);
+    assert_ok(run_cache_attention(cache, &only, &args, (gyre_scratch){scratch, bytes}, NULL, NULL));
 }
 
 /* An empty cache. length: of keys stored rotated, 0 = raw. */
@@ -384,7 +385,7 @@ static void next_token(gyre_cache *cache, const way *w, const inputs *in, int64_
     const gyre_positions at = {.base = m};
     const gyre_cview k = gyre_cdense(in->k + m * KEY_HEADS * HEAD, GYRE_DTYPE_F32, 1, 1, KEY_HEADS, HEAD);
     const gyre_cview v = gyre_cdense(in->v + m * KEY_HEADS * HEAD, GYRE_DTYPE_F32, 1, 1, KEY_HEADS, HEAD);
-    assert_ok(gyre_cache_append(cache, 0, &k, &v, &at, NULL, NULL));
+    assert_ok(gyre_cache_append(cache, GYRE_ARGS(gyre_cache_append_args, .k = k, .v = v, .positions = &at), NULL, NULL));
     call_cache(cache, in, got);
     for (int64_t h = 0; h < HEADS; h++) {
         attend(w, gyre_encoding_get_config(gyre_cache_get_config(cache)->encoding), in, length, m, h, want);
@@ -450,7 +451,7 @@ static void check_last(const way *w, const gyre_encoding *e, const inputs *in, i
 static void packed(const way *w, const gyre_encoding *e, const inputs *in, const int64_t *lengths, int64_t of) {
     static _Alignas(64) char scratch[1 << 22];
     static float q[ALL * HEADS * HEAD], k[ALL * KEY_HEADS * HEAD], v[ALL * KEY_HEADS * HEAD], out[ALL * HEADS * HEAD];
-    gyre_attention_args args = GYRE_INIT(gyre_attention_args);
+    attention_setup args = GYRE_INIT(attention_setup);
     for (int s = 0; s < SEQUENCES; s++) {
         const size_t tokens = (size_t)(starts[s + 1] - starts[s]);
         memcpy(q + starts[s] * HEADS * HEAD, in->q, tokens * HEADS * HEAD * sizeof *q);
@@ -467,8 +468,8 @@ static void packed(const way *w, const gyre_encoding *e, const inputs *in, const
     args.q_pos.context_length = of;
     args.causal = GYRE_CAUSAL_BY_POSITION;
     args.out = gyre_dense(out, GYRE_DTYPE_F32, 1, ALL, HEADS, HEAD);
-    assert_in_range(gyre_attention_scratch(&args, 0, NULL), 1, sizeof scratch);
-    assert_ok(gyre_attention(&args, scratch, sizeof scratch, NULL, NULL));
+    assert_in_range(attention_scratch(&args, 0, NULL), 1, sizeof scratch);
+    assert_ok(run_attention(&args, (gyre_scratch){scratch, sizeof scratch}, NULL, NULL));
     for (int s = 0; s < SEQUENCES; s++)
         check_last(w, e, in, starts[s + 1] - starts[s], out + (starts[s + 1] - 1) * HEADS * HEAD);
 }
@@ -485,14 +486,16 @@ static void batched(const way *w, const gyre_encoding *e, const inputs *in) {
                                 .sequences = SEQUENCES,
                                 .max_tokens = 2 * ALL,
                                 .page_tokens = 16};
-    gyre_attention_args args = GYRE_INIT(gyre_attention_args);
+    attention_setup args = GYRE_INIT(attention_setup);
     gyre_cache *cache = NULL;
     assert_ok(gyre_cache_create(&cache, &config, NULL, NULL));
     for (int s = 0; s < SEQUENCES; s++) {
         const int64_t tokens = starts[s + 1] - starts[s];
         const gyre_cview k = gyre_cdense(in->k, GYRE_DTYPE_F32, 1, tokens, KEY_HEADS, HEAD);
         const gyre_cview v = gyre_cdense(in->v, GYRE_DTYPE_F32, 1, tokens, KEY_HEADS, HEAD);
-        assert_ok(gyre_cache_append(cache, s, &k, &v, &(gyre_positions){0}, NULL, NULL));
+        assert_ok(gyre_cache_append(
+            cache, GYRE_ARGS(gyre_cache_append_args, .sequence = s, .k = k, .v = v, .positions = &(gyre_positions){0}), NULL,
+            NULL));
         ids[s] = s;
         last[s] = tokens - 1;
         memcpy(q + s * HEADS * HEAD, in->q + last[s] * HEADS * HEAD, HEADS * HEAD * sizeof *q);
@@ -501,8 +504,8 @@ static void batched(const way *w, const gyre_encoding *e, const inputs *in) {
     args.q_pos = (gyre_positions){.data = last, .dtype = GYRE_DTYPE_I64, .stride_batch = 1};
     args.causal = GYRE_CAUSAL_BY_POSITION;
     args.out = gyre_dense(out, GYRE_DTYPE_F32, SEQUENCES, 1, HEADS, HEAD);
-    assert_in_range(gyre_cache_attention_scratch(cache, ids, &args, NULL), 1, sizeof scratch);
-    assert_ok(gyre_cache_attention(cache, ids, &args, scratch, sizeof scratch, NULL, NULL));
+    assert_in_range(cache_attention_scratch(cache, ids, &args, NULL), 1, sizeof scratch);
+    assert_ok(run_cache_attention(cache, ids, &args, (gyre_scratch){scratch, sizeof scratch}, NULL, NULL));
     for (int s = 0; s < SEQUENCES; s++)
         check_last(w, e, in, last[s] + 1, out + s * HEADS * HEAD);
     gyre_cache_free(cache);
@@ -547,23 +550,23 @@ static void positions_are_checked_first(void **state) {
     const struct {
         gyre_positions q, k;
         gyre_status want;
-    } wrong[] = {{{far, GYRE_DTYPE_I64, 0, 0, 0, 1, 0}, {NULL, GYRE_DTYPE_I64, 0, 0, 0, 0, 0}, GYRE_ERANGE},
-                 {{NULL, GYRE_DTYPE_I64, INT64_MAX, 0, 0, 0, 0}, {NULL, GYRE_DTYPE_I64, 0, 0, 0, 0, 0}, GYRE_ERANGE},
-                 {{NULL, GYRE_DTYPE_I64, 0, 0, 0, 0, 0}, {NULL, GYRE_DTYPE_I64, INT64_MAX, 0, 0, 0, 0}, GYRE_ERANGE},
-                 {{x, GYRE_DTYPE_F32, 0, 0, 0, N * HEAD, 0}, {NULL, GYRE_DTYPE_I64, 0, 0, 0, 0, 0}, GYRE_EDTYPE}};
+    } wrong[] = {{{far, GYRE_DTYPE_I64, 0, 0, 0, 1, 0, 0}, {NULL, GYRE_DTYPE_I64, 0, 0, 0, 0, 0, 0}, GYRE_ERANGE},
+                 {{NULL, GYRE_DTYPE_I64, INT64_MAX, 0, 0, 0, 0, 0}, {NULL, GYRE_DTYPE_I64, 0, 0, 0, 0, 0, 0}, GYRE_ERANGE},
+                 {{NULL, GYRE_DTYPE_I64, 0, 0, 0, 0, 0, 0}, {NULL, GYRE_DTYPE_I64, INT64_MAX, 0, 0, 0, 0, 0}, GYRE_ERANGE},
+                 {{x, GYRE_DTYPE_F32, 0, 0, 0, N * HEAD, 0, 0}, {NULL, GYRE_DTYPE_I64, 0, 0, 0, 0, 0, 0}, GYRE_EDTYPE}};
     const int64_t first[1] = {1};
     for (int policy = GYRE_LENGTH_POLICY_DECLARED; policy <= GYRE_LENGTH_POLICY_PREFIX; policy++)
         for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
             gyre_config config = config_of(&ways[0], (gyre_length_policy)policy, 8);
             gyre_encoding *encoding = test_encoding(&config);
-            gyre_attention_args args = GYRE_INIT(gyre_attention_args);
+            attention_setup args = GYRE_INIT(attention_setup);
             args.encoding = encoding;
             args.q = args.k = args.v = gyre_cdense(x, GYRE_DTYPE_F32, 1, N, 1, HEAD);
             args.out = gyre_dense(out, GYRE_DTYPE_F32, 1, N, 1, HEAD);
             args.q_pos = wrong[i].q;
             args.k_pos = wrong[i].k;
             args.k_first = first;
-            assert_int_equal(gyre_attention(&args, scratch, sizeof scratch, NULL, NULL), wrong[i].want);
+            assert_int_equal(run_attention(&args, (gyre_scratch){scratch, sizeof scratch}, NULL, NULL), wrong[i].want);
             gyre_encoding_free(encoding);
         }
 }

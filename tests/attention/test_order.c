@@ -1,5 +1,6 @@
 /* test_order.c: in the fixed order a query has the same bits however its sequence is cut into calls, for any number of
  * threads, beside any other sequences, over views and over caches of any pages, on every tier. */
+#include "attention_setup.h"
 #include "gyre/gyre_cache.h"
 #include "naive_attention_tables.h"
 #include "random_cuts.h"
@@ -275,9 +276,9 @@ static void put_keys(const order_test *t, call_memory *m, int64_t row, int64_t f
 }
 
 /* Arguments without a mask over what was put, as `batch` rows. */
-static gyre_attention_args call_args(const order_test *t, const call_memory *m, int64_t batch) {
+static attention_setup call_args(const order_test *t, const call_memory *m, int64_t batch) {
     const int64_t queries = m->queries / batch, keys = m->keys / batch;
-    gyre_attention_args args = GYRE_INIT(gyre_attention_args);
+    attention_setup args = GYRE_INIT(attention_setup);
     args.encoding = t->p.encoding;
     args.tables = &t->tables;
     args.q = gyre_cdense(m->q, t->c->dtype, batch, queries, HEADS, DIM);
@@ -285,8 +286,8 @@ static gyre_attention_args call_args(const order_test *t, const call_memory *m, 
     args.v = gyre_cdense(m->v, t->c->dtype, batch, keys, t->p.s.key_heads, t->value_dim);
     args.out = gyre_dense(m->out, t->c->out_dtype, batch, queries, HEADS, t->value_dim);
     args.lse = gyre_dense(m->lse, GYRE_DTYPE_F32, batch, queries, HEADS, 1);
-    args.q_pos = (gyre_positions){m->q_at, GYRE_DTYPE_I64, 0, 0, queries, 1, 0};
-    args.k_pos = (gyre_positions){m->k_at, GYRE_DTYPE_I64, 0, 0, keys, 1, 0};
+    args.q_pos = (gyre_positions){m->q_at, GYRE_DTYPE_I64, 0, 0, queries, 1, 0, 0};
+    args.k_pos = (gyre_positions){m->k_at, GYRE_DTYPE_I64, 0, 0, keys, 1, 0, 0};
     args.scale = 0.7;
     args.causal = t->c->both_ways ? GYRE_CAUSAL_NONE : t->c->causal ? t->c->causal : GYRE_CAUSAL_BY_POSITION;
     args.window = t->c->window;
@@ -308,13 +309,13 @@ static int same_rows(const order_test *t, const call_memory *m, int64_t place, p
            memcmp(m->lse + place * HEADS, lse + at.first * HEADS, (size_t)(at.count * HEADS) * sizeof *lse) == 0;
 }
 
-static void run_call(order_test *t, const gyre_attention_args *args) {
+static void run_call(order_test *t, const attention_setup *args) {
     const gyre_exec exec = gyre_pool_exec(t->pool[below(&t->random, THREADS)]);
     attend(args, &exec);
 }
 
 /* -- the piece among other sequences: each fills the call and returns where the piece begins in it -- */
-static void use_mask(const order_test *t, gyre_attention_args *args, piece at) {
+static void use_mask(const order_test *t, attention_setup *args, piece at) {
     if (!t->c->mask) return;
     args->mask = gyre_cdense(t->mask + at.first * HEADS * t->tokens, GYRE_DTYPE_F32, args->q.shape[0], at.count, HEADS,
                              keys_of(t, at));
@@ -326,7 +327,7 @@ static void use_mask(const order_test *t, gyre_attention_args *args, piece at) {
 static int64_t run_alone(order_test *t, call_memory *m, piece at) {
     put_queries(t, m, 0, at);
     put_keys(t, m, 0, 0, keys_of(t, at));
-    gyre_attention_args args = call_args(t, m, 1);
+    attention_setup args = call_args(t, m, 1);
     if (t->c->gap == 0 && below(&t->random, 2)) { /* positions that count up have biases computed once */
         args.q_pos = (gyre_positions){.base = t->c->start + at.first};
         args.k_pos = (gyre_positions){.base = t->c->start};
@@ -341,7 +342,7 @@ static int64_t run_in_batch(order_test *t, call_memory *m, piece at) {
         put_queries(t, m, row, at);
         put_keys(t, m, row, 0, keys_of(t, at));
     }
-    gyre_attention_args args = call_args(t, m, ROWS);
+    attention_setup args = call_args(t, m, ROWS);
     use_mask(t, &args, at);
     run_call(t, &args);
     return 0;
@@ -355,7 +356,7 @@ static int64_t run_packed(order_test *t, call_memory *m, piece at) {
     put_queries(t, m, 0, at);
     put_keys(t, m, 0, 0, keys_of(t, at));
     const int64_t q_starts[3] = {0, queries, m->queries}, k_starts[3] = {0, keys, m->keys};
-    gyre_attention_args args = call_args(t, m, 1);
+    attention_setup args = call_args(t, m, 1);
     args.q_starts = q_starts;
     args.k_starts = k_starts;
     args.sequences = 2;
@@ -373,7 +374,7 @@ static int64_t run_padded(order_test *t, call_memory *m, piece at) {
         put_keys(t, m, row, 0, keys);
         put_keys(t, m, 1, 0, row ? padding - padding / 2 : after);
     }
-    gyre_attention_args args = call_args(t, m, ROWS);
+    attention_setup args = call_args(t, m, ROWS);
     args.k_first = first;
     args.k_end = end;
     args.q_end = queries;
@@ -387,7 +388,7 @@ static void run_whole(order_test *t, float *out, float *lse) {
     const piece all = {0, t->tokens};
     put_queries(t, m, 0, all);
     put_keys(t, m, 0, 0, t->tokens);
-    gyre_attention_args args = call_args(t, m, 1);
+    attention_setup args = call_args(t, m, 1);
     use_mask(t, &args, all);
     attend(&args, NULL);
     memcpy(out, m->out, (size_t)(t->tokens * HEADS * t->value_dim) * gyre_dtype_size(t->c->out_dtype));
@@ -430,7 +431,7 @@ static void means_the_same(void **state) {
         call_memory *m = begin_call(&t);
         put_queries(&t, m, 0, last);
         put_keys(&t, m, 0, 0, t.tokens);
-        gyre_attention_args args = call_args(&t, m, 1);
+        attention_setup args = call_args(&t, m, 1);
         args.order = GYRE_ORDER_FAST;
         use_mask(&t, &args, last);
         attend(&args, NULL);
@@ -490,26 +491,28 @@ static gyre_cache *make_cache(const order_test *t, const gyre_cache_config *kind
 static void append(order_test *t, gyre_cache *cache, int64_t sequence, int64_t row, piece at) {
     call_memory *m = begin_call(t);
     put_keys(t, m, row, at.first, at.count);
-    const gyre_attention_args args = call_args(t, m, 1);
+    const attention_setup args = call_args(t, m, 1);
     const gyre_exec exec = gyre_pool_exec(t->pool[below(&t->random, THREADS)]);
     if (t->c->gates > 0) {
         gyre_cache_append_args gated = GYRE_INIT(gyre_cache_append_args);
         gated.sequence = sequence;
         gated.k = args.k;
         gated.v = args.v;
-        gated.positions = args.k_pos;
-        gated.gate_sums = args.k_gate_sums;
-        assert_ok(gyre_cache_append_gated(cache, &gated, &exec, NULL));
+        gated.positions = &args.k_pos;
+        gated.gates = args.k_gate_sums;
+        assert_ok(gyre_cache_append(cache, &gated, &exec, NULL));
         return;
     }
-    assert_ok(gyre_cache_append(cache, sequence, &args.k, &args.v, &args.k_pos, &exec, NULL));
+    assert_ok(gyre_cache_append(
+        cache, GYRE_ARGS(gyre_cache_append_args, .sequence = sequence, .k = args.k, .v = args.v, .positions = &args.k_pos),
+        &exec, NULL));
 }
 
-static void attend_cache(order_test *t, const gyre_cache *cache, const int64_t *sequences, const gyre_attention_args *args) {
+static void attend_cache(order_test *t, const gyre_cache *cache, const int64_t *sequences, const attention_setup *args) {
     const gyre_exec exec = gyre_pool_exec(t->pool[below(&t->random, THREADS)]);
-    const size_t bytes = gyre_cache_attention_scratch(cache, sequences, args, &exec);
+    const size_t bytes = cache_attention_scratch(cache, sequences, args, &exec);
     void *scratch = scratch_for(bytes);
-    assert_ok(gyre_cache_attention(cache, sequences, args, scratch, bytes, &exec, NULL));
+    assert_ok(run_cache_attention(cache, sequences, args, (gyre_scratch){scratch, bytes}, &exec, NULL));
     free(scratch);
 }
 
@@ -520,7 +523,7 @@ static int same_over_cache(order_test *t, const gyre_cache *cache, int64_t held,
     call_memory *m = begin_call(t);
     put_queries(t, m, 0, at);
     if (beside) put_queries(t, m, 1, (piece){tokens - at.count, at.count});
-    const gyre_attention_args args = call_args(t, m, beside ? 2 : 1);
+    const attention_setup args = call_args(t, m, beside ? 2 : 1);
     attend_cache(t, cache, sequences, &args);
     const int same = same_rows(t, m, 0, at, t->out, t->lse);
     return same;
@@ -544,7 +547,7 @@ static int read_in_pieces(order_test *t, const gyre_cache_config *kind, const ch
         }
         if (!same_over_cache(t, cache, held, 1, at))
             fail_msg("%s, %s, keys of type %d, values of type %d, %s, pages of %lld: queries %lld .. %lld", t->c->name, tier,
-                     (int)kind->key_dtype, (int)kind->value_dtype, kind->keys ? "rotated" : "raw", (long long)page,
+                     (int)kind->key_dtype, (int)kind->value_dtype, kind->keys == GYRE_CACHE_KEYS_ROTATED ? "rotated" : "raw", (long long)page,
                      (long long)at.first, (long long)(at.first + at.count - 1));
         first += at.count;
     }
@@ -559,7 +562,7 @@ static void read_at_once(order_test *t, const gyre_cache_config *kind) {
     call_memory *m = begin_call(t);
     append(t, cache, 0, 0, all);
     put_queries(t, m, 0, all);
-    gyre_attention_args args = call_args(t, m, 1);
+    attention_setup args = call_args(t, m, 1);
     attend_cache(t, cache, &sequence, &args);
     memcpy(t->out, m->out, (size_t)(t->tokens * HEADS * t->value_dim) * gyre_dtype_size(t->c->out_dtype));
     memcpy(t->lse, m->lse, (size_t)(t->tokens * HEADS) * sizeof *t->lse);
@@ -575,10 +578,22 @@ static void read_at_once(order_test *t, const gyre_cache_config *kind) {
 }
 
 static const gyre_cache_config cache_kinds[] = {
-    {.size = sizeof(gyre_cache_config), .key_dtype = GYRE_DTYPE_F32, .value_dtype = GYRE_DTYPE_F32},
-    {.size = sizeof(gyre_cache_config), .key_dtype = GYRE_DTYPE_F16, .value_dtype = GYRE_DTYPE_BF16},
-    {.size = sizeof(gyre_cache_config), .key_dtype = GYRE_DTYPE_BF16, .value_dtype = GYRE_DTYPE_F16},
-    {.size = sizeof(gyre_cache_config), .key_dtype = GYRE_DTYPE_Q8, .value_dtype = GYRE_DTYPE_Q8},
+    {.size = sizeof(gyre_cache_config),
+     .key_dtype = GYRE_DTYPE_F32,
+     .value_dtype = GYRE_DTYPE_F32,
+     .keys = GYRE_CACHE_KEYS_RAW},
+    {.size = sizeof(gyre_cache_config),
+     .key_dtype = GYRE_DTYPE_F16,
+     .value_dtype = GYRE_DTYPE_BF16,
+     .keys = GYRE_CACHE_KEYS_RAW},
+    {.size = sizeof(gyre_cache_config),
+     .key_dtype = GYRE_DTYPE_BF16,
+     .value_dtype = GYRE_DTYPE_F16,
+     .keys = GYRE_CACHE_KEYS_RAW},
+    {.size = sizeof(gyre_cache_config),
+     .key_dtype = GYRE_DTYPE_Q8,
+     .value_dtype = GYRE_DTYPE_Q8,
+     .keys = GYRE_CACHE_KEYS_RAW},
     {.size = sizeof(gyre_cache_config),
      .key_dtype = GYRE_DTYPE_F16,
      .value_dtype = GYRE_DTYPE_F16,
@@ -628,11 +643,11 @@ static void same_after_a_slide(void **state) {
             const piece at = i ? random_piece(&t, MOVED + below(&t.random, all.count)) : all;
             slide(&t, cache, MOVED, SINKS, WINDOW);
             /* The text goes on at its old positions, 10 behind those of the moved keys. */
-            assert_ok(
-                gyre_cache_remove(cache, 0, WINDOW + at.first + at.count - MOVED, t.tokens - at.first - at.count, NULL));
+            assert_ok(gyre_cache_remove(
+                cache, (gyre_cache_range){0, WINDOW + at.first + at.count - MOVED, t.tokens - at.first - at.count}, NULL));
             call_memory *m = begin_call(&t);
             put_queries(&t, m, 0, at);
-            const gyre_attention_args args = call_args(&t, m, 1);
+            const attention_setup args = call_args(&t, m, 1);
             attend_cache(&t, cache, &held, &args);
             if (i == 0) memcpy(t.out + (size_t)at.first * row, m->out, (size_t)at.count * row * sizeof *t.out);
             if (i == 0) memcpy(t.lse + at.first * HEADS, m->lse, (size_t)(at.count * HEADS) * sizeof *t.lse);

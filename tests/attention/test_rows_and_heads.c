@@ -1,6 +1,7 @@
 /* test_rows_and_heads.c: slopes of each batch row and positions of each head: the bits of a call for each row or head, and
  * the definition in double. */
 #include "attention_memory.h"
+#include "attention_setup.h"
 #include "gyre/gyre_cache.h"
 
 #include <math.h>
@@ -21,7 +22,7 @@ typedef struct trial {
     float sinks[HEADS], dsinks[HEADS];
     gyre_tables tables;
     gyre_table_gradients gradients;
-    gyre_attention_args args;
+    attention_setup args;
 } trial;
 
 static void *numbers(test_random *random, gyre_dtype dtype, size_t n) {
@@ -50,7 +51,7 @@ static void place(test_random *random, trial *t) {
 
 static trial make(gyre_dtype dtype, int64_t queries, int64_t keys) {
     test_random random = {(uint64_t)(7 * queries + keys)};
-    trial t = {.dtype = dtype, .queries = queries, .keys = keys, .args = GYRE_INIT(gyre_attention_args)};
+    trial t = {.dtype = dtype, .queries = queries, .keys = keys, .args = GYRE_INIT(attention_setup)};
     t.rows = (size_t)(BATCH * queries * HEADS);
     t.q_size = t.rows * DIM;
     t.k_size = (size_t)(BATCH * keys * KEY_HEADS * DIM);
@@ -83,7 +84,7 @@ static void release(trial *t) {
 
 /* The whole call, at positions 0, 1, ... */
 static void describe(trial *t, const gyre_encoding *encoding, gyre_causal causal, int64_t window) {
-    t->args = (gyre_attention_args)GYRE_INIT(gyre_attention_args);
+    t->args = (attention_setup)GYRE_INIT(attention_setup);
     t->args.encoding = encoding;
     t->args.q = gyre_cdense(t->q, t->dtype, BATCH, t->queries, HEADS, DIM);
     t->args.k = gyre_cdense(t->k, t->dtype, BATCH, t->keys, KEY_HEADS, DIM);
@@ -149,7 +150,7 @@ static gyre_encoding *other_slopes(void) {
     return test_encoding(&config);
 }
 
-static gyre_attention_args with_slopes(trial *t) {
+static attention_setup with_slopes(trial *t) {
     t->args.slopes = gyre_cdense(t->slopes, GYRE_DTYPE_F32, BATCH, 1, HEADS, 1);
     return t->args;
 }
@@ -224,7 +225,7 @@ static void slopes_of_each_sequence(void **state) {
         gyre_encoding *own = alibi_of(t.slopes + s * HEADS, HEADS);
         const int64_t n = starts[s + 1] - starts[s], first = starts[s] * HEADS * DIM;
         describe(&alone, own, GYRE_CAUSAL_NONE, 0);
-        gyre_attention_args *a = &alone.args;
+        attention_setup *a = &alone.args;
         a->q = gyre_cdense((float *)alone.q + first, GYRE_DTYPE_F32, 1, n, HEADS, DIM);
         a->k = gyre_cdense((float *)alone.k + first / GROUP, GYRE_DTYPE_F32, 1, n, KEY_HEADS, DIM);
         a->v = gyre_cdense((float *)alone.v + first / GROUP, GYRE_DTYPE_F32, 1, n, KEY_HEADS, DIM);
@@ -239,10 +240,10 @@ static void slopes_of_each_sequence(void **state) {
     release(&alone);
 }
 
-static void attend_cache(const gyre_cache *cache, const int64_t *sequences, const gyre_attention_args *args) {
-    const size_t bytes = gyre_cache_attention_scratch(cache, sequences, args, NULL);
+static void attend_cache(const gyre_cache *cache, const int64_t *sequences, const attention_setup *args) {
+    const size_t bytes = cache_attention_scratch(cache, sequences, args, NULL);
     void *scratch = scratch_for(bytes);
-    assert_ok(gyre_cache_attention(cache, sequences, args, scratch, bytes, NULL, NULL));
+    assert_ok(run_cache_attention(cache, sequences, args, (gyre_scratch){scratch, bytes}, NULL, NULL));
     free(scratch);
 }
 
@@ -250,6 +251,7 @@ static gyre_cache *fill_cache(trial *t, const gyre_encoding *encoding, gyre_dtyp
     gyre_cache *cache = NULL;
     gyre_cache_config config = GYRE_INIT(gyre_cache_config);
     config.encoding = encoding;
+    config.keys = GYRE_CACHE_KEYS_RAW;
     config.key_dtype = config.value_dtype = dtype;
     config.heads = KEY_HEADS;
     config.head_dim = config.value_dim = DIM;
@@ -263,7 +265,8 @@ static gyre_cache *fill_cache(trial *t, const gyre_encoding *encoding, gyre_dtyp
             gyre_cdense((float *)t->k + b * t->keys * KEY_HEADS * DIM, GYRE_DTYPE_F32, 1, t->keys - 7 * b, KEY_HEADS, DIM);
         const gyre_cview v =
             gyre_cdense((float *)t->v + b * t->keys * KEY_HEADS * DIM, GYRE_DTYPE_F32, 1, t->keys - 7 * b, KEY_HEADS, DIM);
-        assert_ok(gyre_cache_append(cache, b, &k, &v, &positions, NULL, NULL));
+        assert_ok(gyre_cache_append(
+            cache, GYRE_ARGS(gyre_cache_append_args, .sequence = b, .k = k, .v = v, .positions = &positions), NULL, NULL));
     }
     return cache;
 }
@@ -293,7 +296,7 @@ static void slopes_through_a_cache(void **state) {
                 gyre_encoding_free(own);
             }
             t.args.slopes.shape[0] = 1;
-            assert_int_equal(gyre_cache_attention_scratch(cache, sequences, &t.args, NULL), 0);
+            assert_int_equal(cache_attention_scratch(cache, sequences, &t.args, NULL), 0);
             gyre_cache_free(cache);
             release(&t);
             release(&one);
@@ -305,8 +308,8 @@ static void slopes_through_a_cache(void **state) {
 
 static void positions_of_heads(trial *t, int of_queries, int of_keys) {
     const int64_t q = t->queries, k = t->keys;
-    t->args.q_pos = (gyre_positions){t->q_at, GYRE_DTYPE_I64, 0, 0, HEADS * q, 1, 0};
-    t->args.k_pos = (gyre_positions){t->k_at, GYRE_DTYPE_I64, 0, 0, KEY_HEADS * k, 1, 0};
+    t->args.q_pos = (gyre_positions){t->q_at, GYRE_DTYPE_I64, 0, 0, HEADS * q, 1, 0, 0};
+    t->args.k_pos = (gyre_positions){t->k_at, GYRE_DTYPE_I64, 0, 0, KEY_HEADS * k, 1, 0, 0};
     t->args.q_pos_head_stride = of_queries ? q : 0;
     t->args.k_pos_head_stride = of_keys ? k : 0;
 }
@@ -335,7 +338,7 @@ static void run_head(trial *one, const trial *whole, int64_t h, const gyre_encod
     float *part[2] = {room(one->k_size, sizeof(float)), room(one->k_size, sizeof(float))};
     gyre_tables tables = one->tables;
     gyre_table_gradients gradients = one->gradients;
-    gyre_attention_args a = one->args;
+    attention_setup a = one->args;
     a.encoding = encoding;
     a.tables = &tables;
     tables.bias.data = (const float *)tables.bias.data + h;
@@ -518,15 +521,18 @@ static void rotates_heads(void **state) {
             in.stride[0] = DIM, in.stride[1] = HEADS * DIM;
             gyre_view out = gyre_dense(at(t.out, dtype, first), dtype, HEADS, t.queries, 1, DIM);
             out.stride[0] = DIM, out.stride[1] = HEADS * DIM;
-            const gyre_positions positions = {t.q_at + b * HEADS * t.queries, GYRE_DTYPE_I64, 0, 0, t.queries, 1, 0};
-            assert_ok(gyre_rotate(encoding, GYRE_DIRECTION_FORWARD, GYRE_ROLE_QUERY, &positions, &in, &out, NULL, NULL));
+            const gyre_positions positions = {t.q_at + b * HEADS * t.queries, GYRE_DTYPE_I64, 0, 0, t.queries, 1, 0, 0};
+            assert_ok(gyre_rotate(
+                encoding,
+                GYRE_ARGS(gyre_rotate_args, .role = GYRE_ROLE_QUERY, .positions = &positions, .in = in, .out = out), NULL,
+                NULL));
         }
         for (int64_t row = 0; row < (int64_t)t.rows; row++) {
             const int64_t h = row % HEADS, i = row / HEADS % t.queries, b = row / HEADS / t.queries;
             double one[DIM];
-            assert_ok(gyre_rotate_dense(encoding, GYRE_ROLE_QUERY,
-                                        memcpy(one, at(t.q, dtype, row * DIM), DIM * gyre_dtype_size(dtype)), dtype,
-                                        (gyre_shape){1, 1, 1, DIM}, t.q_at[(b * HEADS + h) * t.queries + i], NULL));
+            memcpy(one, at(t.q, dtype, row * DIM), DIM * gyre_dtype_size(dtype));
+            assert_ok(gyre_rotate_dense(encoding, GYRE_ROLE_QUERY, gyre_dense(one, dtype, 1, 1, 1, DIM),
+                                        t.q_at[(b * HEADS + h) * t.queries + i], 0, NULL));
             same(at(t.out, dtype, row * DIM), one, DIM, dtype, "out");
         }
         gyre_encoding_free(encoding);

@@ -1,5 +1,6 @@
 /* test_score_edges.c: schemes of scores at large distances, with empty views, with nonfinite tables and at the ends of
  * rows. */
+#include "attention_setup.h"
 #include "naive_attention_tables.h"
 #include <fenv.h>
 
@@ -26,16 +27,20 @@ static void kerple_far_away(void **state) {
         gyre_encoding *e = test_encoding(&config);
         const double r[2] = {0.7, decay == GYRE_DECAY_LOG ? 3.0 : 1.75};
         double scores[FAR_KEYS] = {0}, d[FAR_KEYS], got[2] = {0};
-        const gyre_positions query = {NULL, GYRE_DTYPE_I64, 2147483648, 0, 0, 0, 0},
-                             keys = {far_k, GYRE_DTYPE_I64, 0, 0, 0, 1, 0};
+        const gyre_positions query = {NULL, GYRE_DTYPE_I64, 2147483648, 0, 0, 0, 0, 0},
+                             keys = {far_k, GYRE_DTYPE_I64, 0, 0, 0, 1, 0, 0};
         const gyre_tables tables = {.bias = gyre_cdense(r, GYRE_DTYPE_F64, 1, 1, 2, 1)};
         const gyre_table_gradients gradients = {.bias = gyre_dense(got, GYRE_DTYPE_F64, 1, 1, 2, 1)};
         const gyre_view view = gyre_dense(scores, GYRE_DTYPE_F64, 1, 1, 1, FAR_KEYS);
         const gyre_cview dscores = gyre_cdense(d, GYRE_DTYPE_F64, 1, 1, 1, FAR_KEYS);
         test_random random = {3};
         test_fill_f64(&random, d, FAR_KEYS);
-        assert_ok(gyre_add_bias(e, &tables, &query, &keys, &view, NULL, NULL));
-        assert_ok(gyre_add_bias_gradient(e, &tables, &query, &keys, &dscores, &gradients, NULL, NULL));
+        assert_ok(gyre_add_bias(
+            e, GYRE_ARGS(gyre_add_bias_args, .tables = &tables, .queries = &query, .keys = &keys, .scores = view), NULL,
+            NULL));
+        assert_ok(gyre_add_bias_gradient(e,
+                                         GYRE_ARGS(gyre_add_bias_args, .tables = &tables, .queries = &query, .keys = &keys),
+                                         &dscores, &gradients, NULL, NULL));
         for (int j = 0; j < FAR_KEYS; j++) {
             const long double want = kerple(r, (gyre_decay)decay, 2147483648.0L - far_k[j]);
             test_close(scores[j], want, 1e-14L * fabsl(want), "score");
@@ -114,7 +119,7 @@ static void no_scores_no_gradient(void **state) {
     (void)state;
     static const gyre_config configs[] = {WITH(GYRE_KIND_T5, .buckets = 8), WITH(GYRE_KIND_KERPLE, .decay = GYRE_DECAY_LOG),
                                           WITH(GYRE_KIND_FIRE, .hidden_units = 2)};
-    const gyre_positions zero = {NULL, GYRE_DTYPE_I64, 0, 0, 0, 0, 0};
+    const gyre_positions zero = {NULL, GYRE_DTYPE_I64, 0, 0, 0, 0, 0, 0};
     const int64_t shapes[][3] = {{0, 2, 3}, {2, 0, 3}, {2, 2, 0}, {(int64_t)1 << 62, 4, 0}};
     for (size_t i = 0; i < sizeof configs / sizeof *configs; i++) {
         gyre_config config = configs[i];
@@ -127,11 +132,16 @@ static void no_scores_no_gradient(void **state) {
         const gyre_table_gradients gradients = {.bias = gyre_dense(got, GYRE_DTYPE_F64, 1, 1, shape[2], 2)};
         for (size_t j = 0; j < sizeof shapes / sizeof *shapes; j++) {
             const gyre_cview none = gyre_cdense(NULL, GYRE_DTYPE_F32, shapes[j][0], shapes[j][1], 2, shapes[j][2]);
-            assert_ok(gyre_add_bias_gradient(e, &tables, &zero, &zero, &none, &gradients, NULL, NULL));
+            assert_ok(
+                gyre_add_bias_gradient(e, GYRE_ARGS(gyre_add_bias_args, .tables = &tables, .queries = &zero, .keys = &zero),
+                                       &none, &gradients, NULL, NULL));
         }
         assert_memory_equal(got, before, sizeof got);
         const gyre_cview some = gyre_cdense(table, GYRE_DTYPE_F64, 1, 1, 2, 1);
-        assert_int_equal(gyre_add_bias_gradient(e, &tables, &zero, &zero, &some, NULL, NULL, NULL), GYRE_EINVAL);
+        assert_int_equal(
+            gyre_add_bias_gradient(e, GYRE_ARGS(gyre_add_bias_args, .tables = &tables, .queries = &zero, .keys = &zero),
+                                   &some, NULL, NULL, NULL),
+            GYRE_EINVAL);
         gyre_encoding_free(e);
     }
     gyre_config alibi = WITH(GYRE_KIND_ALIBI, .buckets = 0); /* nothing is trained: there is nothing to write */
@@ -139,7 +149,8 @@ static void no_scores_no_gradient(void **state) {
     gyre_encoding *e = test_encoding(&alibi);
     const double d[2] = {1, 1};
     const gyre_cview some = gyre_cdense(d, GYRE_DTYPE_F64, 1, 1, 2, 1);
-    assert_ok(gyre_add_bias_gradient(e, NULL, &zero, &zero, &some, NULL, NULL, NULL));
+    assert_ok(
+        gyre_add_bias_gradient(e, GYRE_ARGS(gyre_add_bias_args, .queries = &zero, .keys = &zero), &some, NULL, NULL, NULL));
     gyre_encoding_free(e);
 }
 
@@ -152,13 +163,13 @@ static void infinite_value_rows(void **state) {
     const layout s = {1, 150, 150, 1, 1, 16, 16, 1, 5, 0, 0};
     problem p = make_problem(&config, &s, 4);
     const gyre_tables tables = problem_tables(&p);
-    gyre_attention_args args = problem_args(&p, &tables);
+    attention_setup args = problem_args(&p, &tables);
     naive(&p);
     p.x[TABLE_V][0 * 16 + 7] = INFINITY; /* keys 3 and 4 before the query */
     p.x[TABLE_V][6 * 16 + 2] = NAN;      /* keys after it, which no query sees */
-    const size_t bytes = gyre_attention_scratch(&args, 0, NULL);
+    const size_t bytes = attention_scratch(&args, 0, NULL);
     void *scratch = scratch_for(bytes);
-    assert_ok(gyre_attention(&args, scratch, bytes, NULL, NULL));
+    assert_ok(run_attention(&args, (gyre_scratch){scratch, bytes}, NULL, NULL));
     free(scratch);
     for (int64_t i = 0; i < 150; i++)
         for (int64_t c = 0; c < 16; c++)
@@ -211,10 +222,12 @@ static void schemes_without_scores_are_refused(void **state) {
         double frequency[8] = {3};
         config.heads = config.head_dim = 2;
         gyre_encoding *e = test_encoding(&config);
-        const gyre_positions zero = {NULL, GYRE_DTYPE_I64, 0, 0, 0, 0, 0};
+        const gyre_positions zero = {NULL, GYRE_DTYPE_I64, 0, 0, 0, 0, 0, 0};
         const gyre_cview in = gyre_cdense(x, GYRE_DTYPE_F32, 1, 2, 1, 2);
         const gyre_view out = gyre_dense(y, GYRE_DTYPE_F32, 1, 2, 1, 2);
-        assert_int_equal(gyre_add_input(e, NULL, &zero, &in, &out, NULL, NULL), GYRE_EUNSUPPORTED);
+        assert_int_equal(
+            gyre_add_input(e, GYRE_ARGS(gyre_add_input_args, .positions = &zero, .in = in, .out = out), NULL, NULL),
+            GYRE_EUNSUPPORTED);
         assert_int_equal(gyre_encoding_frequencies(e, 0, frequency, NULL), GYRE_EUNSUPPORTED);
         if (config.kind != GYRE_KIND_ALIBI) assert_int_equal(gyre_encoding_slopes(e, 0, frequency), GYRE_EUNSUPPORTED);
         assert_memory_equal(y, was, sizeof y);
@@ -237,17 +250,17 @@ static void two_slopes_far_away(void **state) {
     const int64_t at[5] = {-10000000, 20000000, 20000001, 20000002, 20003000};
     const float q[1] = {0}, k[5] = {0}, v[5] = {9, 1, 2, 3, 4};
     float out[1];
-    gyre_attention_args args = GYRE_INIT(gyre_attention_args);
+    attention_setup args = GYRE_INIT(attention_setup);
     args.encoding = e;
     args.q = gyre_cdense(q, GYRE_DTYPE_F32, 1, 1, 1, 1);
     args.k = gyre_cdense(k, GYRE_DTYPE_F32, 1, 5, 1, 1);
     args.v = gyre_cdense(v, GYRE_DTYPE_F32, 1, 5, 1, 1);
-    args.k_pos = (gyre_positions){at, GYRE_DTYPE_I64, 0, 0, 0, 1, 0};
+    args.k_pos = (gyre_positions){at, GYRE_DTYPE_I64, 0, 0, 0, 1, 0, 0};
     args.out = gyre_dense(out, GYRE_DTYPE_F32, 1, 1, 1, 1);
-    const size_t bytes = gyre_attention_scratch(&args, 0, NULL);
+    const size_t bytes = attention_scratch(&args, 0, NULL);
     void *scratch = aligned_alloc(64, (bytes + 63) / 64 * 64);
     assert_non_null(scratch);
-    assert_ok(gyre_attention(&args, scratch, bytes, NULL, NULL));
+    assert_ok(run_attention(&args, (gyre_scratch){scratch, bytes}, NULL, NULL));
     double sum = 0, weighted = 0;
     for (int j = 1; j < 5; j++) { /* the first key is 10^8 below the others */
         const double weight = exp(-after * (double)(at[j] - at[1]));
@@ -272,10 +285,11 @@ static void float_gradient_accumulates(void **state) {
         dscores[i] = 1;
     const gyre_tables tables = {.bias = gyre_cdense(bias, GYRE_DTYPE_F32, 1, 1, 4, 1)};
     const gyre_table_gradients gradients = {.bias = gyre_dense(gradient, GYRE_DTYPE_F32, 1, 1, 4, 1)};
-    const gyre_positions here = {NULL, GYRE_DTYPE_I64, 0, 0, 0, 0, 0};
+    const gyre_positions here = {NULL, GYRE_DTYPE_I64, 0, 0, 0, 0, 0, 0};
     const gyre_cview ds = gyre_cdense(dscores, GYRE_DTYPE_F32, 1, 1, 1, 64);
-    assert_ok(gyre_add_bias_gradient(e, &tables, &here, &here, &ds, &gradients, NULL,
-                                     NULL)); /* all keys at the query or after it */
+    /* all keys at the query or after it */
+    assert_ok(gyre_add_bias_gradient(e, GYRE_ARGS(gyre_add_bias_args, .tables = &tables, .queries = &here, .keys = &here),
+                                     &ds, &gradients, NULL, NULL));
     assert_true(gradient[0] == 0x1p24F + 64);
     gyre_encoding_free(e);
 }
@@ -301,7 +315,7 @@ static void infinite_bias_affects_only_its_rows(void **state) {
                                 .content_bias = gyre_cdense(u, GYRE_DTYPE_F32, 1, 1, 1, D),
                                 .position_bias = gyre_cdense(v, GYRE_DTYPE_F32, 1, 1, 1, D)};
     const gyre_table_gradients gradients = {.query = gyre_dense(dr, GYRE_DTYPE_F64, 1, 1, ROWS, D)};
-    gyre_attention_args args = GYRE_INIT(gyre_attention_args);
+    attention_setup args = GYRE_INIT(attention_setup);
     args.encoding = e;
     args.tables = &tables;
     args.causal = GYRE_CAUSAL_BY_POSITION;
@@ -311,11 +325,14 @@ static void infinite_bias_affects_only_its_rows(void **state) {
     const gyre_cview dout = gyre_cdense(x, GYRE_DTYPE_F32, 1, N, 1, D);
     const gyre_view dqkv[3] = {gyre_dense(d[0], GYRE_DTYPE_F32, 1, N, 1, D), gyre_dense(d[1], GYRE_DTYPE_F32, 1, N, 1, D),
                                gyre_dense(d[2], GYRE_DTYPE_F32, 1, N, 1, D)};
-    const size_t bytes = gyre_attention_scratch(&args, 1, NULL);
+    const size_t bytes = attention_scratch(&args, 1, NULL);
     void *scratch = aligned_alloc(64, (bytes + 63) / 64 * 64);
     assert_non_null(scratch);
-    assert_ok(gyre_attention(&args, scratch, bytes, NULL, NULL));
-    assert_ok(gyre_attention_gradient(&args, &dout, dqkv, &gradients, scratch, bytes, NULL, NULL));
+    assert_ok(run_attention(&args, (gyre_scratch){scratch, bytes}, NULL, NULL));
+    assert_ok(run_attention_gradient(
+        &args,
+        GYRE_ARGS(gyre_attention_gradients, .dout = dout, .dq = dqkv[0], .dk = dqkv[1], .dv = dqkv[2], .tables = &gradients),
+        (gyre_scratch){scratch, bytes}, NULL, NULL));
     for (int64_t m = 0; m < N; m++)
         for (int64_t n = m + 1; n < N; n++) {
             int64_t row;
@@ -336,18 +353,18 @@ static void alibi_has_no_subnormal_products(void **state) {
     config.kind = GYRE_KIND_ALIBI;
     config.heads = HEADS;
     gyre_encoding *e = test_encoding(&config);
-    gyre_attention_args args = GYRE_INIT(gyre_attention_args);
+    attention_setup args = GYRE_INIT(attention_setup);
     args.encoding = e;
     args.causal = GYRE_CAUSAL_BY_POSITION;
     args.q = args.k = args.v = gyre_cdense(x, GYRE_DTYPE_F32, 1, N, HEADS, D);
     args.out = gyre_dense(out, GYRE_DTYPE_F32, 1, N, HEADS, D);
     for (int i = 0; i < N * HEADS * D; i++) /* exact, so that no product is small by itself */
         x[i] = (float)(i * 7 % 9 - 4) / 4;
-    const size_t bytes = gyre_attention_scratch(&args, 0, NULL);
+    const size_t bytes = attention_scratch(&args, 0, NULL);
     void *scratch = aligned_alloc(64, (bytes + 63) / 64 * 64);
     assert_non_null(scratch);
     feclearexcept(FE_ALL_EXCEPT);
-    assert_ok(gyre_attention(&args, scratch, bytes, NULL, NULL));
+    assert_ok(run_attention(&args, (gyre_scratch){scratch, bytes}, NULL, NULL));
     assert_false(fetestexcept(FE_UNDERFLOW));
     free(scratch);
     gyre_encoding_free(e);

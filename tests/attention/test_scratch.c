@@ -1,5 +1,6 @@
 /* test_scratch.c: the scratch for the most queries, keys and batch rows serves every call that has fewer of them. */
 #include "attention_memory.h"
+#include "attention_setup.h"
 #include "gyre/gyre_cache.h"
 #include "support.h"
 
@@ -112,8 +113,8 @@ typedef struct sizes {
     int64_t rows, queries, keys;
 } sizes;
 
-static gyre_attention_args make_args(const gyre_encoding *encoding, const memory *m, sizes s) {
-    gyre_attention_args args = GYRE_INIT(gyre_attention_args);
+static attention_setup make_args(const gyre_encoding *encoding, const memory *m, sizes s) {
+    attention_setup args = GYRE_INIT(attention_setup);
     args.encoding = encoding;
     args.tables = &m->tables;
     args.q = gyre_cdense(m->x, GYRE_DTYPE_F32, s.rows, s.queries, HEADS, DIM);
@@ -126,8 +127,7 @@ static gyre_attention_args make_args(const gyre_encoding *encoding, const memory
 }
 
 /* A call with more bytes than it needs succeeds; one byte past them is not written. */
-static void call(const gyre_attention_args *args, memory *m, int gradient, char *scratch, size_t bytes,
-                 const gyre_exec *exec) {
+static void call(const attention_setup *args, memory *m, int gradient, char *scratch, size_t bytes, const gyre_exec *exec) {
     gyre_error err = {0, ""};
     gyre_status status;
     memset(scratch + bytes, 0x5A, 64);
@@ -138,9 +138,12 @@ static void call(const gyre_attention_args *args, memory *m, int gradient, char 
             gyre_dense(m->gradient + 2 * FLOATS, GYRE_DTYPE_F32, q[0], q[1], HEADS, DIM),
             gyre_dense(m->gradient + 3 * FLOATS, GYRE_DTYPE_F32, k[0], k[1], KEY_HEADS, DIM),
             gyre_dense(m->gradient + 3 * FLOATS + FLOATS / 2, GYRE_DTYPE_F32, k[0], k[1], KEY_HEADS, DIM)};
-        status = gyre_attention_gradient(args, &dout, dqkv, &m->gradients, scratch, bytes, exec, &err);
+        status = run_attention_gradient(args,
+                                        GYRE_ARGS(gyre_attention_gradients, .dout = dout, .dq = dqkv[0], .dk = dqkv[1],
+                                                  .dv = dqkv[2], .tables = &m->gradients),
+                                        (gyre_scratch){scratch, bytes}, exec, &err);
     } else {
-        status = gyre_attention(args, scratch, bytes, exec, &err);
+        status = run_attention(args, (gyre_scratch){scratch, bytes}, exec, &err);
     }
     if (status) fail_msg("%s", err.text);
     for (int i = 0; i < 64; i++)
@@ -164,16 +167,16 @@ static void serves(int which, int gradient, gyre_order order, const gyre_exec *e
     m.order = order;
     for (int top = 0; top < 2; top++) {
         const sizes most = {ROWS, top ? 60 : 129, top ? 200 : 129};
-        const gyre_attention_args args = make_args(encoding, &m, most);
-        const size_t bytes = gyre_attention_scratch(&args, gradient, exec);
+        const attention_setup args = make_args(encoding, &m, most);
+        const size_t bytes = attention_scratch(&args, gradient, exec);
         char *scratch = take(bytes);
         for (int i = 0; i < COUNTS * COUNTS * ROWS; i++) {
             const sizes s = {1 + i % ROWS, counts[i / ROWS % COUNTS], counts[i / ROWS / COUNTS]};
             if (s.queries > most.queries || s.keys > most.keys) continue;
             for (int at_end = 0; at_end < 2; at_end++) { /* queries at the front, or on the last keys */
-                gyre_attention_args less = make_args(encoding, &m, s);
+                attention_setup less = make_args(encoding, &m, s);
                 less.q_pos.base = at_end ? s.keys - s.queries : 0;
-                assert_true(gyre_attention_scratch(&less, gradient, exec) <= bytes);
+                assert_true(attention_scratch(&less, gradient, exec) <= bytes);
                 if (at_end || i % 3 == 0) call(&less, &m, gradient, scratch, bytes, exec);
             }
         }
@@ -204,11 +207,11 @@ static void serves_decoding(void **state) {
         gyre_encoding *encoding = make_encoding(i / 2);
         memory m = make_memory(encoding);
         m.order = i % 2 ? GYRE_ORDER_FIXED : GYRE_ORDER_FAST;
-        const gyre_attention_args args = make_args(encoding, &m, (sizes){1, MAX_TOKENS, MAX_TOKENS});
-        const size_t bytes = gyre_attention_scratch(&args, 0, NULL);
+        const attention_setup args = make_args(encoding, &m, (sizes){1, MAX_TOKENS, MAX_TOKENS});
+        const size_t bytes = attention_scratch(&args, 0, NULL);
         char *scratch = take(bytes);
         for (int64_t queries = 1; queries < 12; queries++) {
-            gyre_attention_args less = make_args(encoding, &m, (sizes){1, queries, MAX_TOKENS});
+            attention_setup less = make_args(encoding, &m, (sizes){1, queries, MAX_TOKENS});
             less.q_pos.base = MAX_TOKENS - queries;
             call(&less, &m, 0, scratch, bytes, NULL);
         }
@@ -226,16 +229,16 @@ static void serves_packed_batches(void **state) {
         for (int gradient = 0; gradient < 2; gradient++) {
             gyre_encoding *encoding = make_encoding(which);
             memory m = make_memory(encoding);
-            gyre_attention_args args = make_args(encoding, &m, (sizes){1, 200, 200});
+            attention_setup args = make_args(encoding, &m, (sizes){1, 200, 200});
             args.q_starts = args.k_starts = all;
             args.sequences = 1;
-            const size_t bytes = gyre_attention_scratch(&args, gradient, NULL);
+            const size_t bytes = attention_scratch(&args, gradient, NULL);
             char *scratch = take(bytes);
             for (size_t i = 0; i < sizeof cuts / sizeof *cuts; i++) {
-                gyre_attention_args less = make_args(encoding, &m, (sizes){1, cuts[i][4], cuts[i][4]});
+                attention_setup less = make_args(encoding, &m, (sizes){1, cuts[i][4], cuts[i][4]});
                 less.q_starts = less.k_starts = cuts[i];
                 less.sequences = 4;
-                assert_true(gyre_attention_scratch(&less, gradient, NULL) <= bytes);
+                assert_true(attention_scratch(&less, gradient, NULL) <= bytes);
                 call(&less, &m, gradient, scratch, bytes, NULL);
             }
             free(scratch);
@@ -252,13 +255,13 @@ static void serves_padded_batches(void **state) {
         for (int gradient = 0; gradient < 2; gradient++) {
             gyre_encoding *encoding = make_encoding(which);
             memory m = make_memory(encoding);
-            gyre_attention_args args = make_args(encoding, &m, (sizes){ROWS, 150, 150});
+            attention_setup args = make_args(encoding, &m, (sizes){ROWS, 150, 150});
             args.k_first = zeros;
             args.k_end = full;
-            const size_t bytes = gyre_attention_scratch(&args, gradient, NULL);
+            const size_t bytes = attention_scratch(&args, gradient, NULL);
             char *scratch = take(bytes);
             for (int64_t queries = 1; queries < 150; queries += 13) {
-                gyre_attention_args less = make_args(encoding, &m, (sizes){1 + queries % 2, queries, 41});
+                attention_setup less = make_args(encoding, &m, (sizes){1 + queries % 2, queries, 41});
                 less.k_first = first;
                 less.k_end = end;
                 call(&less, &m, gradient, scratch, bytes, NULL);
@@ -274,7 +277,8 @@ static void serves_padded_batches(void **state) {
 static void append(gyre_cache *cache, const memory *m, int64_t sequence, int64_t tokens) {
     const gyre_cview x = gyre_cdense(m->x, GYRE_DTYPE_F32, 1, tokens, KEY_HEADS, DIM);
     const gyre_positions at = {.base = gyre_cache_tokens(cache, sequence)};
-    assert_ok(gyre_cache_append(cache, sequence, &x, &x, &at, NULL, NULL));
+    assert_ok(gyre_cache_append(
+        cache, GYRE_ARGS(gyre_cache_append_args, .sequence = sequence, .k = x, .v = x, .positions = &at), NULL, NULL));
 }
 
 static void serve_cache(int which, int64_t page_tokens, const gyre_exec *exec) {
@@ -285,25 +289,27 @@ static void serve_cache(int which, int64_t page_tokens, const gyre_exec *exec) {
     gyre_cache_config config = GYRE_INIT(gyre_cache_config);
     gyre_cache *cache;
     config.encoding = encoding;
+    config.keys = GYRE_CACHE_KEYS_RAW;
     config.heads = KEY_HEADS;
     config.head_dim = DIM;
     config.sequences = ROWS;
     config.max_tokens = ROWS * TOKENS;
     config.page_tokens = page_tokens;
     assert_ok(gyre_cache_create(&cache, &config, NULL, NULL));
-    const gyre_attention_args args = make_args(encoding, &m, (sizes){ROWS, 100, 0});
-    const size_t bytes = gyre_cache_attention_scratch(cache, NULL, &args, exec);
+    const attention_setup args = make_args(encoding, &m, (sizes){ROWS, 100, 0});
+    const size_t bytes = cache_attention_scratch(cache, NULL, &args, exec);
     char *scratch = take(bytes);
     for (int64_t tokens = 0; tokens < 220; tokens = gyre_cache_tokens(cache, 0)) {
         append(cache, &m, 0, 1 + tokens / 3);
         append(cache, &m, 1, 1 + tokens / 4);
         for (int64_t queries = 1; queries <= 100; queries += queries < 10 ? 1 : 45) {
-            gyre_attention_args less = make_args(encoding, &m, (sizes){1 + queries % ROWS, queries, 0});
+            attention_setup less = make_args(encoding, &m, (sizes){1 + queries % ROWS, queries, 0});
             less.q_pos.base = gyre_cache_tokens(cache, 0) - queries;
             gyre_error err = {0, ""};
-            assert_true(gyre_cache_attention_scratch(cache, sequences, &less, exec) <= bytes);
+            assert_true(cache_attention_scratch(cache, sequences, &less, exec) <= bytes);
             memset(scratch + bytes, 0x5A, 64);
-            if (gyre_cache_attention(cache, sequences, &less, scratch, bytes, exec, &err)) fail_msg("%s", err.text);
+            if (run_cache_attention(cache, sequences, &less, (gyre_scratch){scratch, bytes}, exec, &err))
+                fail_msg("%s", err.text);
             for (int i = 0; i < 64; i++)
                 assert_int_equal(scratch[bytes + (size_t)i], 0x5A);
         }
@@ -339,7 +345,7 @@ static void many_queries_without_shared_angles(void **state) {
     test_fill(&random, x, 3 * N * HEAD);
     for (int64_t i = 0; i < N; i++)
         positions[i] = FIRST + i;
-    gyre_attention_args args = GYRE_INIT(gyre_attention_args);
+    attention_setup args = GYRE_INIT(attention_setup);
     args.encoding = encoding;
     args.causal = GYRE_CAUSAL_BY_POSITION;
     args.window = 40;

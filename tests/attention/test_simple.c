@@ -1,12 +1,12 @@
 /* test_simple.c: the simple calls against definitions in double: rotation by cos and sin, attention by its whole score
  * row. */
+#include "attention_setup.h"
 #include "naive_attention.h"
 
 static void rope_by_cos_and_sin(void **state) {
     (void)state;
     enum { BATCH = 2, TOKENS = 3, HEADS = 2, DIM = 8 };
     static float x[BATCH][TOKENS][HEADS][DIM], before[BATCH][TOKENS][HEADS][DIM];
-    const gyre_shape dense = {BATCH, TOKENS, HEADS, DIM};
     const gyre_layout layouts[] = {GYRE_LAYOUT_HALF, GYRE_LAYOUT_INTERLEAVED};
     test_random random = {3};
     for (int l = 0; l < 2; l++) {
@@ -15,7 +15,8 @@ static void rope_by_cos_and_sin(void **state) {
         test_fill(&random, &x[0][0][0][0], sizeof x / sizeof(float));
         memcpy(before, x, sizeof x);
         assert_ok(gyre_rope_create(&rope, DIM, 500000, layouts[l], &err));
-        assert_ok(gyre_rotate_dense(rope, GYRE_ROLE_KEY, x, GYRE_DTYPE_F32, dense, 1000000, &err));
+        assert_ok(gyre_rotate_dense(rope, GYRE_ROLE_KEY, gyre_dense(x, GYRE_DTYPE_F32, BATCH, TOKENS, HEADS, DIM), 1000000,
+                                    0, &err));
         for (int i = 0; i < BATCH * TOKENS * HEADS; i++)
             for (int pair = 0; pair < DIM / 2; pair++) {
                 const int b = i / (TOKENS * HEADS), t = i / HEADS % TOKENS, h = i % HEADS;
@@ -31,9 +32,15 @@ static void rope_by_cos_and_sin(void **state) {
 
 static void scaled_rope_has_scaled_frequencies(void **state) {
     (void)state;
-    gyre_encoding *linear = NULL;
+    gyre_encoding *rope = NULL, *linear = NULL;
     double inv_freq[8];
-    assert_ok(gyre_rope_create_scaled(&linear, 16, 0, GYRE_SCALING_LINEAR, 4, 2048, NULL));
+    assert_ok(gyre_rope_create(&rope, 16, 0, GYRE_LAYOUT_INTERLEAVED, NULL));
+    assert_ok(gyre_rope_create_scaled(&linear, rope, GYRE_SCALING_LINEAR, 4, 2048, NULL));
+    gyre_encoding_free(rope);
+    const gyre_config *config = gyre_encoding_get_config(linear);
+    assert_int_equal(config->rope.layout, GYRE_LAYOUT_INTERLEAVED);
+    assert_int_equal(config->trained_length, 2048);
+    assert_int_equal(config->length_policy, GYRE_LENGTH_POLICY_DECLARED);
     assert_ok(gyre_encoding_frequencies(linear, 0, inv_freq, NULL));
     for (int i = 0; i < 8; i++)
         test_close((long double)inv_freq[i], powl(10000, -i / 8.0L) / 4, 1e-16L, "inv_freq");
@@ -51,16 +58,17 @@ static void attention_by_definition(void **state) {
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
         const shape *s = &shapes[i];
         problem p = make_problem(s, 5 + i);
-        gyre_attention_shape dense = GYRE_INIT(gyre_attention_shape);
+        gyre_attention_dense_args dense = GYRE_INIT(gyre_attention_dense_args);
         gyre_error err;
+        dense.q = p.q, dense.k = p.k, dense.v = p.v, dense.out = p.out;
         dense.dtype = GYRE_DTYPE_F32;
         dense.batch = s->batch, dense.queries = s->queries, dense.keys = s->keys;
         dense.heads = s->query_heads, dense.kv_heads = s->key_heads == s->query_heads ? 0 : s->key_heads;
         dense.head_dim = s->dim;
         dense.causal = (gyre_causal)s->causal;
         dense.window = s->window;
-        const gyre_encoding *encoding = s->kind == GYRE_KIND_NOPE ? NULL : p.encoding;
-        assert_ok(gyre_attention_dense(encoding, p.q, p.k, p.v, p.out, &dense, &err));
+        dense.encoding = s->kind == GYRE_KIND_NOPE ? NULL : p.encoding;
+        assert_ok(gyre_attention_dense(&dense, &err));
         naive(&p);
         for (size_t c = 0; c < p.out_size; c++)
             test_close((long double)p.out[c], (long double)p.out64[c], 1e-5L, "out");
@@ -73,17 +81,18 @@ static void scale_and_softcap_as_in_the_complete_call(void **state) {
     const shape s = {GYRE_KIND_NOPE, GYRE_LAYOUT_HALF, 1, 7, 7, 2, 2, 16, 16, GYRE_CAUSAL_BY_POSITION, 0, IN_ORDER};
     problem p = make_problem(&s, 8);
     float out[7 * 2 * 16];
-    gyre_attention_args args = problem_args(&p);
+    attention_setup args = problem_args(&p);
     args.scale = 0.7, args.softcap = 1.5;
     attend(&args, NULL);
-    gyre_attention_shape dense = GYRE_INIT(gyre_attention_shape);
+    gyre_attention_dense_args dense = GYRE_INIT(gyre_attention_dense_args);
+    dense.q = p.q, dense.k = p.k, dense.v = p.v, dense.out = out;
     dense.batch = 1, dense.queries = dense.keys = 7, dense.heads = 2, dense.head_dim = 16;
     dense.causal = GYRE_CAUSAL_BY_POSITION;
     dense.scale = 0.7, dense.softcap = 1.5;
-    assert_ok(gyre_attention_dense(NULL, p.q, p.k, p.v, out, &dense, NULL));
+    assert_ok(gyre_attention_dense(&dense, NULL));
     assert_memory_equal(out, p.out, sizeof out);
     dense.softcap = 0;
-    assert_ok(gyre_attention_dense(NULL, p.q, p.k, p.v, out, &dense, NULL));
+    assert_ok(gyre_attention_dense(&dense, NULL));
     assert_memory_not_equal(out, p.out, sizeof out);
     free_problem(&p);
 }
@@ -95,10 +104,11 @@ static void window_with_two_sides(void **state) {
     float q[TOKENS] = {0}, v[TOKENS], out[TOKENS];
     for (int t = 0; t < TOKENS; t++)
         v[t] = (float)(t * t);
-    gyre_attention_shape dense = GYRE_INIT(gyre_attention_shape);
+    gyre_attention_dense_args dense = GYRE_INIT(gyre_attention_dense_args);
+    dense.q = dense.k = q, dense.v = v, dense.out = out;
     dense.batch = dense.heads = dense.head_dim = 1, dense.queries = dense.keys = TOKENS;
     dense.window = 3, dense.window_after = 2;
-    assert_ok(gyre_attention_dense(NULL, q, q, v, out, &dense, NULL));
+    assert_ok(gyre_attention_dense(&dense, NULL));
     for (int t = 0; t < TOKENS; t++) {
         double sum = 0, count = 0;
         for (int n = t - 2; n <= t + 1; n++)
@@ -112,24 +122,37 @@ static void says_what_is_wrong(void **state) {
     gyre_encoding *rope = NULL;
     gyre_error err = {0, ""};
     float x[64] = {0};
-    gyre_attention_shape one = GYRE_INIT(gyre_attention_shape);
+    gyre_encoding *scaled = NULL, *alibi = NULL;
+    gyre_attention_dense_args one = GYRE_INIT(gyre_attention_dense_args);
     assert_int_equal(gyre_rope_create(&rope, 7, 10000, GYRE_LAYOUT_HALF, &err), GYRE_EINVAL);
     assert_non_null(strstr(err.text, "7"));
-    assert_int_equal(gyre_rope_create_scaled(&rope, 8, 0, GYRE_SCALING_LONGROPE, 2, 64, &err), GYRE_EINVAL);
     assert_int_equal(gyre_alibi_create(&rope, 0, &err), GYRE_EINVAL);
     assert_null(rope);
+    assert_ok(gyre_rope_create(&rope, 8, 10000, GYRE_LAYOUT_HALF, &err));
+    assert_ok(gyre_alibi_create(&alibi, 2, &err));
+    assert_int_equal(gyre_rope_create_scaled(&scaled, rope, GYRE_SCALING_LONGROPE, 2, 64, &err), GYRE_EINVAL);
+    assert_int_equal(gyre_rope_create_scaled(&scaled, rope, GYRE_SCALING_YARN, 2, 0, &err), GYRE_EINVAL);
+    assert_non_null(strstr(err.text, "trained_length"));
+    assert_int_equal(gyre_rope_create_scaled(&scaled, alibi, GYRE_SCALING_LINEAR, 2, 64, &err), GYRE_EINVAL);
+    assert_int_equal(gyre_rope_create_scaled(&scaled, NULL, GYRE_SCALING_LINEAR, 2, 64, &err), GYRE_EINVAL);
+    assert_null(scaled);
+    gyre_encoding_free(rope);
+    gyre_encoding_free(alibi);
+    one.q = one.k = one.v = x, one.out = x + 32;
     one.batch = one.queries = one.keys = 1, one.heads = 3, one.kv_heads = 2, one.head_dim = 8;
-    assert_int_equal(gyre_attention_dense(NULL, x, x, x, x + 32, &one, &err), GYRE_ESHAPE);
+    assert_int_equal(gyre_attention_dense(&one, &err), GYRE_ESHAPE);
     one.heads = one.kv_heads = 1;
-    assert_int_equal(gyre_attention_dense(NULL, x, x + 8, x + 16, x + 23, &one, &err), GYRE_EINVAL);
+    one.k = x + 8, one.v = x + 16, one.out = x + 23;
+    assert_int_equal(gyre_attention_dense(&one, &err), GYRE_EINVAL);
     assert_non_null(strstr(err.text, "out: overlaps v"));
     one.queries = INT64_MIN;
-    assert_int_equal(gyre_attention_dense(NULL, x, x + 8, x + 16, x + 32, &one, &err), GYRE_ESHAPE);
+    one.out = x + 32;
+    assert_int_equal(gyre_attention_dense(&one, &err), GYRE_ESHAPE);
     assert_non_null(strstr(err.text, "q: shape[1] = -9223372036854775808 is not in "));
     one.queries = 1;
     one.size = 3;
-    assert_int_equal(gyre_attention_dense(NULL, x, x, x, x + 32, &one, &err), GYRE_EINVAL);
-    assert_non_null(strstr(err.text, "GYRE_INIT(gyre_attention_shape)"));
+    assert_int_equal(gyre_attention_dense(&one, &err), GYRE_EINVAL);
+    assert_non_null(strstr(err.text, "GYRE_INIT(gyre_attention_dense_args)"));
 }
 
 int main(void) {

@@ -1,5 +1,6 @@
 /* test_split.c: attention whose keys are split over ranks is the attention of one machine: every scheme, every layout,
  * forward and gradient.  The ranks are played by one process, which passes keys and values around a ring. */
+#include "attention_setup.h"
 #include "gyre/gyre_cache.h"
 #include "random_cuts.h"
 #include "split_attention.h"
@@ -76,7 +77,7 @@ static void ring_forward(group *g, const gyre_exec *exec) {
     for (int64_t r = 0; r < g->ranks; r++) {
         memset(g->data[r].at[F_STATE], 0, field_bytes(g->w->c, &g->data[r], F_STATE));
         for (int64_t step = 0; step < g->ranks; step++) {
-            gyre_attention_args args = part_args(g, r, owner_at(g, r, step), GYRE_ORDER_FAST);
+            attention_setup args = part_args(g, r, owner_at(g, r, step), GYRE_ORDER_FAST);
             args.state = field_view(g->w->c, &g->data[r], F_STATE);
             if (step < g->ranks - 1)
                 args.out = (gyre_view){0}, args.lse.data = NULL;
@@ -94,7 +95,7 @@ static void ring_backward(group *g, shared_gradients *sum, const gyre_exec *exec
     for (int64_t r = 0; r < g->ranks; r++)
         for (int64_t step = 0; step < g->ranks; step++) {
             const int64_t owner = owner_at(g, r, step);
-            gyre_attention_args args = part_args(g, r, owner, GYRE_ORDER_FAST);
+            attention_setup args = part_args(g, r, owner, GYRE_ORDER_FAST);
             args.accumulate = 1;
             if (step == 0) use_sinks(g->w, &args);
             const gyre_cview dout = field_cview(g->w->c, &g->data[r], F_DOUT);
@@ -112,7 +113,7 @@ static void merge_forward(group *g) {
         double *states[MOST_RANKS];
         gyre_cview views[MOST_RANKS];
         for (int64_t owner = 0; owner < g->ranks; owner++) {
-            gyre_attention_args args = part_args(g, r, owner, GYRE_ORDER_FAST);
+            attention_setup args = part_args(g, r, owner, GYRE_ORDER_FAST);
             states[owner] = room(field_size(c, &g->data[r], F_STATE), sizeof(double));
             args.state = field_view(c, &g->data[r], F_STATE);
             args.state.data = states[owner];
@@ -120,7 +121,7 @@ static void merge_forward(group *g) {
             attend(&args, NULL);
             views[owner] = gyre_const(args.state);
         }
-        gyre_attention_args args = GYRE_INIT(gyre_attention_args);
+        attention_setup args = GYRE_INIT(attention_setup);
         gyre_attention_merge_args merge = GYRE_INIT(gyre_attention_merge_args);
         use_sinks(g->w, &args);
         merge.states = views;
@@ -308,7 +309,7 @@ static int64_t sort_runs(const group *g, owned_run *out) {
 /* Queries of rank r with the keys of one run. */
 static void attend_run(group *g, int64_t r, const owned_run *keys, int last) {
     int64_t starts[MOST_DOCUMENTS + 1];
-    gyre_attention_args args = part_args(g, r, keys->rank, GYRE_ORDER_FIXED);
+    attention_setup args = part_args(g, r, keys->rank, GYRE_ORDER_FIXED);
     gyre_positions index = *args.k_index;
     const gyre_view from = field_view(g->w->c, &g->data[keys->rank], F_K);
     const size_t skip = (size_t)(keys->at * from.stride[1]) * gyre_dtype_size(from.dtype);
@@ -388,17 +389,17 @@ static gyre_cache *make_cache(const whole *w, int64_t tokens, gyre_cache_keys ke
     return cache;
 }
 
-static void attend_cache(const gyre_cache *cache, const gyre_attention_args *args) {
+static void attend_cache(const gyre_cache *cache, const attention_setup *args) {
     const int64_t sequence = 0;
-    const size_t bytes = gyre_cache_attention_scratch(cache, &sequence, args, NULL);
+    const size_t bytes = cache_attention_scratch(cache, &sequence, args, NULL);
     void *scratch = scratch_for(bytes);
-    assert_int_equal(gyre_cache_attention(cache, &sequence, args, scratch, bytes, NULL, NULL), GYRE_OK);
+    assert_int_equal(run_cache_attention(cache, &sequence, args, (gyre_scratch){scratch, bytes}, NULL, NULL), GYRE_OK);
     free(scratch);
 }
 
 /* The last `queries` tokens of the whole. */
-static gyre_attention_args last_queries(const whole *w, int64_t queries, token_data *out) {
-    gyre_attention_args args = shared_args(w, GYRE_ORDER_FAST);
+static attention_setup last_queries(const whole *w, int64_t queries, token_data *out) {
+    attention_setup args = shared_args(w, GYRE_ORDER_FAST);
     const int64_t first = w->info.tokens - queries;
     args.sequences = 0;
     args.q = field_cview(w->c, &w->data, F_Q);
@@ -418,12 +419,9 @@ static void append(gyre_cache *cache, const split_case *c, const token_data *tok
     gyre_cache_append_args args = GYRE_INIT(gyre_cache_append_args);
     args.k = field_cview(c, tokens, F_K);
     args.v = field_cview(c, tokens, F_V);
-    args.positions = *positions;
-    args.gate_sums = field_cview(c, tokens, F_GATES);
-    if (c->gates > 0)
-        assert_int_equal(gyre_cache_append_gated(cache, &args, NULL, NULL), GYRE_OK);
-    else
-        assert_int_equal(gyre_cache_append(cache, 0, &args.k, &args.v, positions, NULL, NULL), GYRE_OK);
+    args.positions = positions;
+    if (c->gates > 0) args.gates = field_cview(c, tokens, F_GATES);
+    assert_int_equal(gyre_cache_append(cache, &args, NULL, NULL), GYRE_OK);
 }
 
 /* Decoding: each rank attends to the tokens that its cache holds, and the partial rows are merged. */
@@ -437,7 +435,7 @@ static void check_caches(const split_case *c, gyre_shard_layout layout, int64_t 
     token_data one = make_data(c, 1, queries), merged = make_data(c, 1, queries), parts[MOST_RANKS];
     gyre_cview states[MOST_RANKS];
     gyre_cache *all = make_cache(&w, length[0], keys, 16);
-    gyre_attention_args args = last_queries(&w, queries, &one);
+    attention_setup args = last_queries(&w, queries, &one);
     append(all, c, &w.data, &w.info.positions);
     use_sinks(&w, &args);
     attend_cache(all, &args);
@@ -445,7 +443,7 @@ static void check_caches(const split_case *c, gyre_shard_layout layout, int64_t 
         gyre_cache *own = make_cache(&w, length[0], keys, 32);
         append(own, c, &g.data[r], &g.info[r].positions);
         parts[r] = make_data(c, 1, queries);
-        gyre_attention_args part = last_queries(&w, queries, &parts[r]);
+        attention_setup part = last_queries(&w, queries, &parts[r]);
         part.state = field_view(c, &parts[r], F_STATE);
         part.out = (gyre_view){0}, part.lse.data = NULL;
         attend_cache(own, &part);

@@ -1,5 +1,6 @@
 /* test_stretched_slopes.c: attention with ALiBi's slopes past the trained length, against its definition in double: forward,
  * gradient and decoding from a cache, for every rule of the length in use. */
+#include "attention_setup.h"
 #include "gyre/gyre_cache.h"
 #include "support.h"
 
@@ -116,8 +117,8 @@ static void agree(const char *name, const char *what, const float *got, const do
             fail_msg("%s, %s[%lld]: %.9g, not %.9g", name, what, (long long)i, (double)got[i], want[i]);
 }
 
-static gyre_attention_args args_of(const gyre_encoding *e, const way *w, const int64_t *lengths) {
-    gyre_attention_args args = GYRE_INIT(gyre_attention_args);
+static attention_setup args_of(const gyre_encoding *e, const way *w, const int64_t *lengths) {
+    attention_setup args = GYRE_INIT(attention_setup);
     args.encoding = e;
     args.q = gyre_cdense(q, GYRE_DTYPE_F32, BATCH, TOKENS, HEADS, DIM);
     args.k = gyre_cdense(k, GYRE_DTYPE_F32, BATCH, TOKENS, KEY_HEADS, DIM);
@@ -144,16 +145,18 @@ static void forward_and_gradient(void **state) {
     draw();
     for (int i = 0; i < WAYS; i++) {
         gyre_encoding *e = encoding_of(&ways[i]);
-        const gyre_attention_args args = args_of(e, &ways[i], lengths);
+        const attention_setup args = args_of(e, &ways[i], lengths);
         const gyre_view dqkv[3] = {gyre_dense(dq, GYRE_DTYPE_F32, BATCH, TOKENS, HEADS, DIM),
                                    gyre_dense(dk, GYRE_DTYPE_F32, BATCH, TOKENS, KEY_HEADS, DIM),
                                    gyre_dense(dv, GYRE_DTYPE_F32, BATCH, TOKENS, KEY_HEADS, DIM)};
         const gyre_cview from = gyre_cdense(dout, GYRE_DTYPE_F32, BATCH, TOKENS, HEADS, DIM);
-        const size_t bytes = gyre_attention_scratch(&args, 1, NULL), forward = gyre_attention_scratch(&args, 0, NULL);
+        const size_t bytes = attention_scratch(&args, 1, NULL), forward = attention_scratch(&args, 0, NULL);
         void *scratch = aligned_alloc(64, ((bytes > forward ? bytes : forward) + 63) / 64 * 64);
         gyre_error err = {0, ""};
-        if (gyre_attention(&args, scratch, forward, NULL, &err)) fail_msg("%s: %s", ways[i].name, err.text);
-        if (gyre_attention_gradient(&args, &from, dqkv, NULL, scratch, bytes, NULL, &err))
+        if (run_attention(&args, (gyre_scratch){scratch, forward}, NULL, &err)) fail_msg("%s: %s", ways[i].name, err.text);
+        if (run_attention_gradient(
+                &args, GYRE_ARGS(gyre_attention_gradients, .dout = from, .dq = dqkv[0], .dk = dqkv[1], .dv = dqkv[2]),
+                (gyre_scratch){scratch, bytes}, NULL, &err))
             fail_msg("%s: %s", ways[i].name, err.text);
         naive(&ways[i], TOKENS);
         agree(ways[i].name, "out", out, want_out, Q_SIZE, 3e-6);
@@ -172,16 +175,20 @@ static void decode_one(gyre_cache *cache, const gyre_encoding *e, const way *w, 
     const gyre_cview key = gyre_cdense(k + t * KEY_HEADS * DIM, GYRE_DTYPE_F32, 1, 1, KEY_HEADS, DIM);
     const gyre_cview value = gyre_cdense(v + t * KEY_HEADS * DIM, GYRE_DTYPE_F32, 1, 1, KEY_HEADS, DIM);
     gyre_error err = {0, ""};
-    gyre_attention_args args = GYRE_INIT(gyre_attention_args);
+    attention_setup args = GYRE_INIT(attention_setup);
     args.encoding = e;
     args.q = gyre_cdense(q + t * HEADS * DIM, GYRE_DTYPE_F32, 1, 1, HEADS, DIM);
     args.out = gyre_dense(out + t * HEADS * DIM, GYRE_DTYPE_F32, 1, 1, HEADS, DIM);
     args.q_pos = (gyre_positions){.base = t, .context_length = w->named};
     args.causal = GYRE_CAUSAL_BY_POSITION;
-    if (gyre_cache_append(cache, sequence, &key, &value, &at, NULL, &err)) fail_msg("%s: %s", w->name, err.text);
-    const size_t bytes = gyre_cache_attention_scratch(cache, &sequence, &args, NULL);
+    if (gyre_cache_append(cache,
+                          GYRE_ARGS(gyre_cache_append_args, .sequence = sequence, .k = key, .v = value, .positions = &at),
+                          NULL, &err))
+        fail_msg("%s: %s", w->name, err.text);
+    const size_t bytes = cache_attention_scratch(cache, &sequence, &args, NULL);
     void *scratch = aligned_alloc(64, (bytes + 63) / 64 * 64);
-    if (gyre_cache_attention(cache, &sequence, &args, scratch, bytes, NULL, &err)) fail_msg("%s: %s", w->name, err.text);
+    if (run_cache_attention(cache, &sequence, &args, (gyre_scratch){scratch, bytes}, NULL, &err))
+        fail_msg("%s: %s", w->name, err.text);
     free(scratch);
 }
 
@@ -194,6 +201,7 @@ static void decoding(void **state) {
         gyre_cache_config config = GYRE_INIT(gyre_cache_config);
         gyre_cache *cache = NULL;
         config.encoding = e;
+        config.keys = GYRE_CACHE_KEYS_RAW;
         config.heads = KEY_HEADS;
         config.head_dim = DIM;
         config.max_tokens = TOKENS;

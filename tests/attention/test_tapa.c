@@ -1,6 +1,7 @@
 /* test_tapa.c: TAPA where it differs from other schemes: its defaults, positions far apart, numbers that are not finite, the
  * temperature, a cache whose keys move, and what is refused.  (test_attention_schemes.c and test_gradient_options.c compare
  * it with its definition, test_decode.c and test_order.c run it over few queries and over caches.) */
+#include "attention_setup.h"
 #include "gyre/gyre_cache.h"
 #include "naive_attention_tables.h"
 #include "run_each_tier.h"
@@ -32,7 +33,7 @@ static void default_scale(void **state) {
         const gyre_config config = PHASED(.amplitudes = amplitudes[i], .exponent = 0.3);
         problem p = make_problem(&config, &small, 4);
         const gyre_tables tables = problem_tables(&p);
-        gyre_attention_args args = problem_args(&p, &tables);
+        attention_setup args = problem_args(&p, &tables);
         args.scale = 0;
         p.scale = 1 / sqrt((double)(amplitudes[i] ? amplitudes[i] : small.dim / 2));
         attend(&args, NULL);
@@ -93,7 +94,7 @@ static void near_and_symmetric(void **state) {
     memcpy(p.x64[K] + 16, p.x64[K] + 8, 8 * sizeof(double));
     float weights[3], *v = p.x[V];
     const gyre_tables tables = problem_tables(&p);
-    gyre_attention_args args = problem_args(&p, &tables);
+    attention_setup args = problem_args(&p, &tables);
     args.weights = gyre_dense(weights, GYRE_DTYPE_F32, 1, 1, 1, 3);
     attend(&args, NULL);
     assert_true(weights[1] == weights[2] && isfinite(v[0]));
@@ -144,8 +145,11 @@ static void temperature_multiplies_scores(void **state) {
         gyre_encoding *encoding = test_encoding(&hot);
         const gyre_view q = gyre_dense(p.x[Q], GYRE_DTYPE_F32, 1, small.queries, small.heads, small.dim);
         const gyre_cview q_in = gyre_const(q);
-        const gyre_positions at = {p.q_at, GYRE_DTYPE_I64, 0, 0, 0, 1, 0};
-        if (rotated) assert_ok(gyre_rotate(encoding, GYRE_DIRECTION_FORWARD, GYRE_ROLE_QUERY, &at, &q_in, &q, NULL, NULL));
+        const gyre_positions at = {p.q_at, GYRE_DTYPE_I64, 0, 0, 0, 1, 0, 0};
+        if (rotated)
+            assert_ok(gyre_rotate(
+                encoding, GYRE_ARGS(gyre_rotate_args, .role = GYRE_ROLE_QUERY, .positions = &at, .in = q_in, .out = q), NULL,
+                NULL));
         for (int64_t i = 0; i < small.queries; i++)
             for (int64_t h = 0; h < small.heads; h++)
                 for (int64_t c = 0; c < 3; c++)
@@ -167,6 +171,7 @@ static gyre_cache *make_cache(const gyre_encoding *encoding, gyre_dtype dtype) {
     gyre_cache_config config = GYRE_INIT(gyre_cache_config);
     gyre_cache *cache;
     config.encoding = encoding;
+    config.keys = GYRE_CACHE_KEYS_RAW;
     config.heads = 1;
     config.head_dim = config.value_dim = 24;
     config.max_tokens = 300;
@@ -176,11 +181,11 @@ static gyre_cache *make_cache(const gyre_encoding *encoding, gyre_dtype dtype) {
     return cache;
 }
 
-static void attend_cache(const gyre_cache *cache, const gyre_attention_args *args) {
+static void attend_cache(const gyre_cache *cache, const attention_setup *args) {
     const int64_t sequence = 0;
-    const size_t bytes = gyre_cache_attention_scratch(cache, &sequence, args, NULL);
+    const size_t bytes = cache_attention_scratch(cache, &sequence, args, NULL);
     void *scratch = scratch_for(bytes);
-    assert_ok(gyre_cache_attention(cache, &sequence, args, scratch, bytes, NULL, NULL));
+    assert_ok(run_cache_attention(cache, &sequence, args, (gyre_scratch){scratch, bytes}, NULL, NULL));
     free(scratch);
 }
 
@@ -197,17 +202,18 @@ static void keys_move_in_a_cache(void **state) {
         const gyre_dtype type = types[i % 4];
         problem p = make_problem(&config, &s, 30);
         float before[30 * 2 * 24];
-        gyre_attention_args args = problem_args(&p, NULL);
+        attention_setup args = problem_args(&p, NULL);
         gyre_cache *cache = make_cache(p.encoding, type);
-        assert_ok(gyre_cache_append(cache, 0, &args.k, &args.v, &args.k_pos, NULL, NULL));
+        assert_ok(gyre_cache_append(
+            cache, GYRE_ARGS(gyre_cache_append_args, .k = args.k, .v = args.v, .positions = &args.k_pos), NULL, NULL));
         attend_cache(cache, &args);
         memcpy(before, p.out, p.out_size * sizeof *p.out);
-        assert_ok(gyre_cache_shift(cache, 0, 0, TOKENS, all, NULL));
+        assert_ok(gyre_cache_shift(cache, (gyre_cache_range){0, 0, TOKENS}, all, NULL));
         for (int64_t t = 0; t < s.queries; t++)
             p.q_at[t] += all[0];
         attend_cache(cache, &args);
         assert_memory_equal(before, p.out, p.out_size * sizeof *p.out);
-        assert_ok(gyre_cache_shift(cache, 0, 20, 100, some, NULL));
+        assert_ok(gyre_cache_shift(cache, (gyre_cache_range){0, 20, 100}, some, NULL));
         attend_cache(cache, &args);
         for (int64_t t = 0; t < TOKENS; t++)
             p.k_at[t] += all[0] + (t >= 20 && t < 120 ? some[0] : 0);
@@ -258,13 +264,15 @@ static void refuses_bad_calls(void **state) {
     gyre_error err;
     const gyre_positions at = {.base = 0};
     const gyre_view scores = gyre_dense(x, GYRE_DTYPE_F32, 1, 5, 2, 9), half = gyre_dense(y, GYRE_DTYPE_F32, 1, 5, 1, 4);
-    assert_int_equal(gyre_add_bias(p.encoding, NULL, &at, &at, &scores, NULL, &err), GYRE_EUNSUPPORTED);
+    assert_int_equal(
+        gyre_add_bias(p.encoding, GYRE_ARGS(gyre_add_bias_args, .queries = &at, .keys = &at, .scores = scores), NULL, &err),
+        GYRE_EUNSUPPORTED);
     assert_string_equal(err.text, "encoding: tapa adds no bias to scores (gyre_add_bias)");
     assert_int_equal(gyre_cos_sin(p.encoding, &at, &half, &half, NULL, NULL), GYRE_EUNSUPPORTED);
     assert_int_equal(gyre_encoding_frequencies(p.encoding, 0, NULL, NULL), GYRE_EUNSUPPORTED);
-    gyre_attention_args args = problem_args(&p, NULL);
+    attention_setup args = problem_args(&p, NULL);
     args.q.shape[3] = args.k.shape[3] = 6;
-    assert_int_equal(gyre_attention(&args, x, 0, NULL, &err), GYRE_ESHAPE);
+    assert_int_equal(run_attention(&args, (gyre_scratch){x, 0}, NULL, &err), GYRE_ESHAPE);
     assert_string_equal(err.text, "q: 6 channels, but the encoding has head_dim 8 (gyre_attention)");
     free_problem(&p);
 }

@@ -1,6 +1,7 @@
 /* test_view_overlap.c: whether two strided views share a byte, against a map of all bytes; and attention that writes between
  * the rows of its inputs. */
 #include "attention_memory.h"
+#include "attention_setup.h"
 #include "support.h"
 
 #include <stdlib.h>
@@ -106,7 +107,7 @@ static void out_may_lie_between_the_rows_of_its_inputs(void **state) {
     assert_non_null(block);
     assert_non_null(apart);
     test_fill(&random, block, TOKENS * ROW);
-    gyre_attention_args args = GYRE_INIT(gyre_attention_args);
+    attention_setup args = GYRE_INIT(attention_setup);
     gyre_cview *const inputs[] = {&args.q, &args.k, &args.v};
     for (int i = 0; i < 3; i++) {
         *inputs[i] = gyre_cdense(block + i * PART, GYRE_DTYPE_F32, 1, TOKENS, HEADS, DIM);

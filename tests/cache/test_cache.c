@@ -57,7 +57,9 @@ static void wrong_configs(void **state) {
     config.head_dim = 12;
     refuse(&config, GYRE_EINVAL, "head_dim");
     config = plain();
-    config.keys = (gyre_cache_keys)2;
+    config.keys = (gyre_cache_keys)3;
+    refuse(&config, GYRE_EINVAL, "keys");
+    config.keys = (gyre_cache_keys)-1;
     refuse(&config, GYRE_EINVAL, "keys");
     config = plain();
     config.page_tokens = 0;
@@ -138,7 +140,7 @@ static void defaults(void **state) {
     assert_int_equal(gyre_cache_tokens(cache, -1), -1);
     assert_int_equal(gyre_cache_tokens(NULL, 0), -1);
     assert_null(gyre_cache_get_config(NULL));
-    const gyre_cache_usage usage = gyre_cache_get_usage(cache);
+    const gyre_cache_usage usage = cache_usage(cache);
     assert_int_equal(usage.pages, 5);
     assert_int_equal(usage.free_pages, 5);
     assert_int_equal(usage.used, 0);
@@ -205,7 +207,7 @@ static void failing_allocations(void **state) {
         model_sequence *s = calloc(2, sizeof *s);
         test_random random = {1};
         const int live = b.live;
-        assert_int_equal(gyre_cache_get_usage(cache).bytes, b.bytes);
+        assert_int_equal(cache_usage(cache).bytes, b.bytes);
         assert_ok(model_append(cache, &c, s, 0, 40, 0, 1, &random));
         assert_ok(gyre_cache_fork(cache, 0, 1, NULL));
         assert_ok(gyre_cache_slide(cache, 0, 2, 20, NULL, NULL));
@@ -233,45 +235,83 @@ static void wrong_appends(void **state) {
     for (int i = 0; i < 4; i++) {
         wrong = keys;
         wrong.shape[i]++;
-        assert_int_equal(gyre_cache_append(cache, 0, &wrong, &values, &positions, NULL, NULL), GYRE_ESHAPE);
+        assert_int_equal(
+            gyre_cache_append(cache, GYRE_ARGS(gyre_cache_append_args, .k = wrong, .v = values, .positions = &positions),
+                              NULL, NULL),
+            GYRE_ESHAPE);
         wrong = values;
         wrong.shape[i]--;
-        assert_int_equal(gyre_cache_append(cache, 0, &keys, &wrong, &positions, NULL, NULL), GYRE_ESHAPE);
+        assert_int_equal(gyre_cache_append(cache,
+                                           GYRE_ARGS(gyre_cache_append_args, .k = keys, .v = wrong, .positions = &positions),
+                                           NULL, NULL),
+                         GYRE_ESHAPE);
     }
     wrong = keys;
     wrong.dtype = GYRE_DTYPE_F64;
-    assert_int_equal(gyre_cache_append(cache, 0, &wrong, &values, &positions, NULL, NULL), GYRE_EDTYPE);
+    assert_int_equal(gyre_cache_append(cache,
+                                       GYRE_ARGS(gyre_cache_append_args, .k = wrong, .v = values, .positions = &positions),
+                                       NULL, NULL),
+                     GYRE_EDTYPE);
     wrong.dtype = GYRE_DTYPE_Q8;
-    assert_int_equal(gyre_cache_append(cache, 0, &keys, &wrong, &positions, NULL, NULL), GYRE_EDTYPE);
+    assert_int_equal(gyre_cache_append(cache,
+                                       GYRE_ARGS(gyre_cache_append_args, .k = keys, .v = wrong, .positions = &positions),
+                                       NULL, NULL),
+                     GYRE_EDTYPE);
     wrong = keys;
     wrong.data = NULL;
-    assert_int_equal(gyre_cache_append(cache, 0, &wrong, &values, &positions, NULL, NULL), GYRE_EINVAL);
-    assert_int_equal(gyre_cache_append(cache, 1, &keys, &values, &positions, NULL, NULL), GYRE_EINVAL);
-    assert_int_equal(gyre_cache_append(cache, 0, NULL, &values, &positions, NULL, NULL), GYRE_EINVAL);
-    assert_int_equal(gyre_cache_append(cache, 0, &keys, NULL, &positions, NULL, NULL), GYRE_EINVAL);
-    assert_int_equal(gyre_cache_append(cache, 0, &keys, &values, NULL, NULL, NULL), GYRE_EINVAL);
-    assert_int_equal(gyre_cache_append(NULL, 0, &keys, &values, &positions, NULL, NULL), GYRE_EINVAL);
+    assert_int_equal(gyre_cache_append(cache,
+                                       GYRE_ARGS(gyre_cache_append_args, .k = wrong, .v = values, .positions = &positions),
+                                       NULL, NULL),
+                     GYRE_EINVAL);
+    assert_int_equal(
+        gyre_cache_append(cache,
+                          GYRE_ARGS(gyre_cache_append_args, .sequence = 1, .k = keys, .v = values, .positions = &positions),
+                          NULL, NULL),
+        GYRE_EINVAL);
+    wrong = values;
+    wrong.data = NULL;
+    assert_int_equal(gyre_cache_append(cache,
+                                       GYRE_ARGS(gyre_cache_append_args, .k = keys, .v = wrong, .positions = &positions),
+                                       NULL, NULL),
+                     GYRE_EINVAL);
+    assert_int_equal( /* v forgotten */
+        gyre_cache_append(cache, GYRE_ARGS(gyre_cache_append_args, .k = keys, .positions = &positions), NULL, NULL),
+        GYRE_EINVAL);
+    assert_int_equal(gyre_cache_append(cache, NULL, NULL, NULL), GYRE_EINVAL);
+    assert_int_equal(gyre_cache_append(cache, GYRE_ARGS(gyre_cache_append_args, .k = keys, .v = values), NULL, NULL),
+                     GYRE_EINVAL);
+    assert_int_equal(gyre_cache_append(NULL,
+                                       GYRE_ARGS(gyre_cache_append_args, .k = keys, .v = values, .positions = &positions),
+                                       NULL, NULL),
+                     GYRE_EINVAL);
     gyre_positions far = {.base = (INT64_C(1) << 31) - 1};
-    assert_int_equal(gyre_cache_append(cache, 0, &keys, &values, &far, NULL, NULL), GYRE_ERANGE);
+    assert_int_equal(
+        gyre_cache_append(cache, GYRE_ARGS(gyre_cache_append_args, .k = keys, .v = values, .positions = &far), NULL, NULL),
+        GYRE_ERANGE);
     far = (gyre_positions){.context_length = 9000}; /* plain frequencies are those of any length */
-    assert_ok(gyre_cache_append(cache, 0, &keys, &values, &far, NULL, NULL));
+    assert_ok(
+        gyre_cache_append(cache, GYRE_ARGS(gyre_cache_append_args, .k = keys, .v = values, .positions = &far), NULL, NULL));
     const float nonfinite[3] = {NAN, INFINITY, -INFINITY};
     for (int i = 0; i < 6; i++) { /* whole numbers have neither */
         float *at = i < 3 ? &k[2 * HEADS * DIM + 3] : &v[2 * HEADS * VALUES + 3];
         *at = nonfinite[i % 3];
-        assert_int_equal(gyre_cache_append(cache, 0, &keys, &values, &positions, NULL, NULL), GYRE_EINVAL);
+        assert_int_equal(
+            gyre_cache_append(cache, GYRE_ARGS(gyre_cache_append_args, .k = keys, .v = values, .positions = &positions),
+                              NULL, NULL),
+            GYRE_EINVAL);
         *at = 0;
     }
     assert_int_equal(gyre_cache_tokens(cache, 0), 3);
     wrong = gyre_cdense(NULL, GYRE_DTYPE_F32, 1, 0, HEADS, DIM);
     const gyre_cview nothing = gyre_cdense(NULL, GYRE_DTYPE_F32, 1, 0, HEADS, VALUES);
-    assert_ok(gyre_cache_append(cache, 0, &wrong, &nothing, &positions, NULL, NULL));
+    assert_ok(gyre_cache_append(cache, GYRE_ARGS(gyre_cache_append_args, .k = wrong, .v = nothing, .positions = &positions),
+                                NULL, NULL));
     int64_t at[3];
-    assert_int_equal(gyre_cache_positions(cache, 0, 1, 3, 0, at, NULL), GYRE_EINVAL);
-    assert_int_equal(gyre_cache_positions(cache, 0, 0, 3, 1, at, NULL), GYRE_EINVAL);
-    assert_int_equal(gyre_cache_positions(cache, 0, -1, 3, 0, at, NULL), GYRE_EINVAL);
-    assert_int_equal(gyre_cache_positions(cache, 1, 0, 0, 0, at, NULL), GYRE_EINVAL);
-    assert_ok(gyre_cache_positions(cache, 0, 3, 0, 0, NULL, NULL));
+    assert_int_equal(gyre_cache_positions(cache, (gyre_cache_range){0, 1, 3}, 0, at, NULL), GYRE_EINVAL);
+    assert_int_equal(gyre_cache_positions(cache, (gyre_cache_range){0, 0, 3}, 1, at, NULL), GYRE_EINVAL);
+    assert_int_equal(gyre_cache_positions(cache, (gyre_cache_range){0, -1, 3}, 0, at, NULL), GYRE_EINVAL);
+    assert_int_equal(gyre_cache_positions(cache, (gyre_cache_range){1, 0, 0}, 0, at, NULL), GYRE_EINVAL);
+    assert_ok(gyre_cache_positions(cache, (gyre_cache_range){0, 3, 0}, 0, NULL, NULL));
     gyre_cache_free(cache);
     gyre_encoding_free(encoding);
 }
@@ -309,8 +349,9 @@ static void rounded_once(void **state) {
             gyre_cview backwards = values;
             backwards.data = k + (VALUES - 1) * gyre_dtype_size(types[from]);
             const int64_t at[1] = {0};
-            const gyre_positions positions = {at, GYRE_DTYPE_I64, 0, 0, 0, 0, 0};
-            assert_ok(gyre_cache_append(cache, 0, &keys, &backwards, &positions, NULL, NULL));
+            const gyre_positions positions = {at, GYRE_DTYPE_I64, 0, 0, 0, 0, 0, 1};
+            assert_ok(gyre_cache_append(
+                cache, GYRE_ARGS(gyre_cache_append_args, .k = keys, .v = backwards, .positions = &positions), NULL, NULL));
             for (int64_t t = 0; t < 2; t++)
                 for (int64_t h = 0; h < HEADS; h++) {
                     gyre_key_run run;
@@ -343,7 +384,8 @@ static void keys_stored_raw(void **state) {
                      values = gyre_cdense(v, GYRE_DTYPE_F32, 1, 1, HEADS, VALUES);
     const gyre_positions positions = {0};
     gyre_key_run run;
-    assert_ok(gyre_cache_append(cache, 0, &keys, &values, &positions, NULL, NULL));
+    assert_ok(gyre_cache_append(cache, GYRE_ARGS(gyre_cache_append_args, .k = keys, .v = values, .positions = &positions),
+                                NULL, NULL));
     row_at(cache, 0, 0, &run);
     for (size_t i = 0; i < DIM; i++)
         assert_true(test_get(run.k, GYRE_DTYPE_F16, i) == (double)k[i]);
@@ -372,7 +414,8 @@ static void int8_values(void **state) {
     const gyre_cview keys = gyre_cdense(k, GYRE_DTYPE_F32, 1, 3, HEADS, DIM),
                      values = gyre_cdense(v, GYRE_DTYPE_F32, 1, 3, HEADS, VALUES);
     const gyre_positions positions = {.base = 50};
-    assert_ok(gyre_cache_append(cache, 0, &keys, &values, &positions, NULL, NULL));
+    assert_ok(gyre_cache_append(cache, GYRE_ARGS(gyre_cache_append_args, .k = keys, .v = values, .positions = &positions),
+                                NULL, NULL));
     for (int row = 0; row < 6; row++) {
         gyre_key_run run;
         const float *x = k + row * DIM;
@@ -410,8 +453,10 @@ static void any_order(void **state) {
                      values = gyre_cdense(v, GYRE_DTYPE_F32, 1, 200, HEADS, VALUES);
     const gyre_positions positions = {.base = -70};
     const gyre_exec exec = {backwards, NULL, 3};
-    assert_ok(gyre_cache_append(one, 0, &keys, &values, &positions, NULL, NULL));
-    assert_ok(gyre_cache_append(many, 0, &keys, &values, &positions, &exec, NULL));
+    assert_ok(gyre_cache_append(one, GYRE_ARGS(gyre_cache_append_args, .k = keys, .v = values, .positions = &positions),
+                                NULL, NULL));
+    assert_ok(gyre_cache_append(many, GYRE_ARGS(gyre_cache_append_args, .k = keys, .v = values, .positions = &positions),
+                                &exec, NULL));
     for (int64_t t = 0; t < 200; t++)
         for (int64_t h = 0; h < HEADS; h++) {
             gyre_key_run a, b;

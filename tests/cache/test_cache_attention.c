@@ -1,6 +1,7 @@
 /* test_cache_attention.c: attention over a cache is attention over its tokens at their current positions, by the
  * definition. */
 #include "attention_memory.h"
+#include "attention_setup.h"
 #include "gyre/gyre_cache.h"
 #include "naive_cache.h"
 
@@ -29,14 +30,14 @@ typedef struct problem {
     size_t q_size, out_size, mask_size;
     float *q, *out, *lse, *mask, *weights;
     int64_t *at; /* [batch][query][2] */
-    gyre_attention_args args;
+    attention_setup args;
 } problem;
 
 /* Queries are at the last tokens of their sequences. */
 static problem make_problem(const cache_case *c, const ask *a, const model_sequence *s, uint64_t seed) {
     const int64_t heads = HEADS * GROUP, rows = a->batch * a->queries * heads;
     test_random random = {seed};
-    problem p = {.longest = longest_of(a, s), .args = GYRE_INIT(gyre_attention_args)};
+    problem p = {.longest = longest_of(a, s), .args = GYRE_INIT(attention_setup)};
     p.q_size = (size_t)(rows * DIM);
     p.out_size = (size_t)(rows * VALUES);
     p.mask_size = (size_t)(rows * p.longest);
@@ -60,7 +61,7 @@ static problem make_problem(const cache_case *c, const ask *a, const model_seque
     p.args.out = gyre_dense(p.out, GYRE_DTYPE_F32, a->batch, a->queries, heads, VALUES);
     p.args.lse = gyre_dense(p.lse, GYRE_DTYPE_F32, a->batch, a->queries, heads, 1);
     if (a->bias) p.args.mask = gyre_cdense(p.mask, GYRE_DTYPE_F32, a->batch, a->queries, heads, p.longest);
-    p.args.q_pos = (gyre_positions){p.at, GYRE_DTYPE_I64, 0, 0, 2 * a->queries, 2, c->axes == 2};
+    p.args.q_pos = (gyre_positions){p.at, GYRE_DTYPE_I64, 0, 0, 2 * a->queries, 2, c->axes == 2, 0};
     p.args.causal = a->causal;
     p.args.window = a->window;
     p.args.sinks = a->sinks;
@@ -153,13 +154,13 @@ static void compare_call(const cache_case *c, const ask *a, const problem *p, co
 }
 
 static void run(const gyre_cache *cache, const ask *a, const problem *p, const gyre_exec *exec) {
-    const size_t bytes = gyre_cache_attention_scratch(cache, a->sequences, &p->args, exec);
+    const size_t bytes = cache_attention_scratch(cache, a->sequences, &p->args, exec);
     assert_true(bytes > 0);
-    assert_true(gyre_cache_attention_scratch(cache, NULL, &p->args, exec) >= bytes); /* before it is known which */
+    assert_true(cache_attention_scratch(cache, NULL, &p->args, exec) >= bytes); /* before it is known which */
     void *scratch = aligned_alloc(64, (bytes + 63) / 64 * 64);
     assert_non_null(scratch);
     memset(scratch, 0xFF, bytes);
-    assert_ok(gyre_cache_attention(cache, a->sequences, &p->args, scratch, bytes, exec, NULL));
+    assert_ok(run_cache_attention(cache, a->sequences, &p->args, (gyre_scratch){scratch, bytes}, exec, NULL));
     free(scratch);
 }
 
@@ -173,14 +174,14 @@ static void make_history(gyre_cache *cache, const cache_case *c, model_sequence 
         assert_ok(model_append(cache, c, &s[0], 0, 60, 60 * i, 1, &random));
     assert_ok(gyre_cache_fork(cache, 0, 1, NULL));
     s[1] = s[0];
-    assert_ok(gyre_cache_remove(cache, 0, 20, 7, NULL));
+    assert_ok(gyre_cache_remove(cache, (gyre_cache_range){0, 20, 7}, NULL));
     model_drop(&s[0], 20, 7);
-    assert_ok(gyre_cache_shift(cache, 0, 20, s[0].count - 20, back, NULL));
+    assert_ok(gyre_cache_shift(cache, (gyre_cache_range){0, 20, s[0].count - 20}, back, NULL));
     for (int64_t i = 20; i < s[0].count; i++)
         for (int a = 0; a < 2; a++)
             s[0].token[i].at[a] -= 7;
     assert_ok(model_append(cache, c, &s[0], 0, 4, s[0].token[s[0].count - 1].at[0] + 1, 1, &random));
-    assert_ok(gyre_cache_shift(cache, 1, 100, 200, far, NULL));
+    assert_ok(gyre_cache_shift(cache, (gyre_cache_range){1, 100, 200}, far, NULL));
     for (int i = 100; i < 300; i++)
         s[1].token[i].at[0] += 40, s[1].token[i].at[1] += 12;
     assert_ok(gyre_cache_fork(cache, 1, 2, NULL));
@@ -330,13 +331,13 @@ static void scratch_before_tokens(void **state) {
     gyre_cache *cache = case_cache(&c, encoding);
     float q[2 * HEADS * DIM] = {0}, out[2 * HEADS * VALUES], weights[1];
     const int64_t sequences[] = {0, 1};
-    gyre_attention_args args = GYRE_INIT(gyre_attention_args);
+    attention_setup args = GYRE_INIT(attention_setup);
     (void)state;
     args.q = gyre_cdense(q, GYRE_DTYPE_F32, 2, 1, HEADS, DIM);
     args.out = gyre_dense(out, GYRE_DTYPE_F32, 2, 1, HEADS, VALUES);
     args.weights = gyre_dense(weights, GYRE_DTYPE_F32, 2, 1, HEADS, 0);
-    const size_t now = gyre_cache_attention_scratch(cache, sequences, &args, NULL),
-                 any = gyre_cache_attention_scratch(cache, NULL, &args, NULL);
+    const size_t now = cache_attention_scratch(cache, sequences, &args, NULL),
+                 any = cache_attention_scratch(cache, NULL, &args, NULL);
     assert_true(now > 0 && any >= now);
     gyre_cache_free(cache);
     gyre_encoding_free(encoding);
@@ -347,14 +348,14 @@ static void refused(void **state) {
     fixture f = make_fixture(&cases[1]);
     const ask a = {4, 1, {0, 1, 2, 3}, 1, 1, 0, 0, 0, NULL, NULL, 0, NULL};
     problem p = make_problem(f.c, &a, f.s, 5);
-    const size_t bytes = gyre_cache_attention_scratch(f.cache, a.sequences, &p.args, NULL);
+    const size_t bytes = cache_attention_scratch(f.cache, a.sequences, &p.args, NULL);
     void *scratch = aligned_alloc(64, (bytes + 127) / 64 * 64);
     assert_non_null(scratch);
     for (size_t i = 0; i < p.out_size; i++)
         p.out[i] = 7;
     const int64_t starts[] = {0, 1}, none[] = {0, 1, 2, 4}, negative[] = {0, -1, 2, 3}, past[] = {0, 0, 34, 0};
     int64_t far[8] = {0, 0, 0, 0, 0, 0, INT64_C(1) << 32, 0};
-    gyre_attention_args wrong[16];
+    attention_setup wrong[16];
     const gyre_status expected[16] = {GYRE_EINVAL, GYRE_EINVAL, GYRE_EINVAL, GYRE_EINVAL, GYRE_EINVAL, GYRE_ESHAPE,
                                       GYRE_ESHAPE, GYRE_ESHAPE, GYRE_ERANGE, GYRE_EINVAL, GYRE_EDTYPE, GYRE_ESHAPE,
                                       GYRE_EINVAL, GYRE_ESHAPE, GYRE_EINVAL, GYRE_EINVAL};
@@ -368,7 +369,8 @@ static void refused(void **state) {
     wrong[5].mask.shape[3]--;
     wrong[6].out.shape[0]--;
     wrong[7].lse.shape[0]++;
-    wrong[8].q_pos = (gyre_positions){far, GYRE_DTYPE_I64, 0, 0, 2, 2, 0}; /* of the last row: the others are not written */
+    /* of the last row: the others are not written */
+    wrong[8].q_pos = (gyre_positions){far, GYRE_DTYPE_I64, 0, 0, 2, 2, 0, 0};
     wrong[9].k_end = past;
     wrong[10].q.dtype = GYRE_DTYPE_F64;
     wrong[11].q.shape[3] = 8;
@@ -377,21 +379,28 @@ static void refused(void **state) {
     wrong[14].window = -1;
     wrong[15].out.stride[0] = 0;
     for (int i = 0; i < 16; i++) {
-        const gyre_status status = gyre_cache_attention(f.cache, a.sequences, &wrong[i], scratch, bytes, NULL, NULL);
+        const gyre_status status =
+            run_cache_attention(f.cache, a.sequences, &wrong[i], (gyre_scratch){scratch, bytes}, NULL, NULL);
         if (status != expected[i]) fail_msg("%d: %d is not %d", i, status, expected[i]);
     }
-    assert_int_equal(gyre_cache_attention(f.cache, none, &p.args, scratch, bytes, NULL, NULL), GYRE_EINVAL);
-    assert_int_equal(gyre_cache_attention(f.cache, negative, &p.args, scratch, bytes, NULL, NULL), GYRE_EINVAL);
-    assert_int_equal(gyre_cache_attention(f.cache, NULL, &p.args, scratch, bytes, NULL, NULL), GYRE_EINVAL);
-    assert_int_equal(gyre_cache_attention(NULL, a.sequences, &p.args, scratch, bytes, NULL, NULL), GYRE_EINVAL);
-    assert_int_equal(gyre_cache_attention(f.cache, a.sequences, NULL, scratch, bytes, NULL, NULL), GYRE_EINVAL);
-    assert_int_equal(gyre_cache_attention(f.cache, a.sequences, &p.args, NULL, bytes, NULL, NULL), GYRE_EINVAL);
-    assert_int_equal(gyre_cache_attention(f.cache, a.sequences, &p.args, (char *)scratch + 8, bytes, NULL, NULL),
+    assert_int_equal(run_cache_attention(f.cache, none, &p.args, (gyre_scratch){scratch, bytes}, NULL, NULL), GYRE_EINVAL);
+    assert_int_equal(run_cache_attention(f.cache, negative, &p.args, (gyre_scratch){scratch, bytes}, NULL, NULL),
                      GYRE_EINVAL);
+    assert_int_equal(run_cache_attention(f.cache, NULL, &p.args, (gyre_scratch){scratch, bytes}, NULL, NULL), GYRE_EINVAL);
+    assert_int_equal(run_cache_attention(NULL, a.sequences, &p.args, (gyre_scratch){scratch, bytes}, NULL, NULL),
+                     GYRE_EINVAL);
+    assert_int_equal(run_cache_attention(f.cache, a.sequences, NULL, (gyre_scratch){scratch, bytes}, NULL, NULL),
+                     GYRE_EINVAL);
+    assert_int_equal(run_cache_attention(f.cache, a.sequences, &p.args, (gyre_scratch){NULL, bytes}, NULL, NULL),
+                     GYRE_EINVAL);
+    assert_int_equal(
+        run_cache_attention(f.cache, a.sequences, &p.args, (gyre_scratch){(char *)scratch + 8, bytes}, NULL, NULL),
+        GYRE_EINVAL);
     for (size_t less = 0; less < bytes; less += bytes / 7)
-        assert_int_equal(gyre_cache_attention(f.cache, a.sequences, &p.args, scratch, less, NULL, NULL), GYRE_ENOMEM);
-    assert_int_equal(gyre_cache_attention_scratch(f.cache, none, &p.args, NULL), 0);
-    assert_int_equal(gyre_cache_attention_scratch(f.cache, a.sequences, &wrong[3], NULL), 0);
+        assert_int_equal(run_cache_attention(f.cache, a.sequences, &p.args, (gyre_scratch){scratch, less}, NULL, NULL),
+                         GYRE_ENOMEM);
+    assert_int_equal(cache_attention_scratch(f.cache, none, &p.args, NULL), 0);
+    assert_int_equal(cache_attention_scratch(f.cache, a.sequences, &wrong[3], NULL), 0);
     for (size_t i = 0; i < p.out_size; i++)
         assert_true(p.out[i] == 7);
     free(scratch);
@@ -433,8 +442,9 @@ static void other_length(void **state) {
             outs[i] = room(p.out_size, sizeof(float));
             if (i == 2 && !raw) {
                 _Alignas(64) char scratch[64];
-                assert_int_equal(gyre_cache_attention_scratch(cache, a.sequences, &p.args, NULL), 0);
-                assert_int_equal(gyre_cache_attention(cache, a.sequences, &p.args, scratch, 64, NULL, NULL), GYRE_EINVAL);
+                assert_int_equal(cache_attention_scratch(cache, a.sequences, &p.args, NULL), 0);
+                assert_int_equal(run_cache_attention(cache, a.sequences, &p.args, (gyre_scratch){scratch, 64}, NULL, NULL),
+                                 GYRE_EINVAL);
             } else {
                 run(cache, &a, &p, NULL);
                 memcpy(outs[i], p.out, p.out_size * sizeof(float));

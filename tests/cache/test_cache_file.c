@@ -87,13 +87,13 @@ static void make_history(gyre_cache *cache, const cache_case *c, model_sequence 
     assert_ok(gyre_cache_fork(cache, 0, 2, NULL));
     s[2] = s[0];
     assert_ok(model_append(cache, c, &s[2], 2, 3, 29, 1, &random));
-    assert_ok(gyre_cache_remove(cache, 0, 5, 2, NULL));
+    assert_ok(gyre_cache_remove(cache, (gyre_cache_range){0, 5, 2}, NULL));
     model_drop(&s[0], 5, 2);
-    assert_ok(gyre_cache_shift(cache, 0, 4, 10, delta, NULL));
+    assert_ok(gyre_cache_shift(cache, (gyre_cache_range){0, 4, 10}, delta, NULL));
     for (int i = 4; i < 14; i++)
         for (int a = 0; a < 2; a++)
             s[0].token[i].at[a] += delta[a];
-    assert_ok(gyre_cache_remove(cache, 1, 0, 6, NULL));
+    assert_ok(gyre_cache_remove(cache, (gyre_cache_range){1, 0, 6}, NULL));
     s[1].count = 0;
 }
 
@@ -116,7 +116,7 @@ static void there_and_back(void **state) {
         const gyre_alloc alloc = {purse_alloc, purse_free, &p};
         if (gyre_cache_load(&loaded, path, encoding, &alloc, &err) != GYRE_OK) fail_msg("%s", err.text);
         compare_cache(loaded, c, s);
-        const gyre_cache_usage a = gyre_cache_get_usage(cache), b = gyre_cache_get_usage(loaded);
+        const gyre_cache_usage a = cache_usage(cache), b = cache_usage(loaded);
         assert_memory_equal(&a, &b, sizeof a);
         const gyre_cache_config *x = gyre_cache_get_config(cache), *y = gyre_cache_get_config(loaded);
         assert_true(x->encoding == y->encoding && x->keys == y->keys && x->page_tokens == y->page_tokens &&
@@ -124,7 +124,7 @@ static void there_and_back(void **state) {
         test_random random = {12}; /* it goes on as the other does */
         for (int64_t n = 0; n < 3; n++)
             assert_ok(model_append(loaded, c, &s[n], n, 4, 40, 1, &random));
-        assert_ok(gyre_cache_remove(loaded, 2, 0, 20, NULL));
+        assert_ok(gyre_cache_remove(loaded, (gyre_cache_range){2, 0, 20}, NULL));
         model_drop(&s[2], 0, 20);
         compare_cache(loaded, c, s);
         gyre_cache_free(loaded);
@@ -165,7 +165,7 @@ static void nothing_in_it(void **state) {
     assert_ok(gyre_cache_create(&cache, &config, NULL, NULL));
     assert_ok(gyre_cache_save(cache, path, NULL));
     assert_ok(gyre_cache_load(&loaded, path, NULL, NULL, NULL));
-    assert_int_equal(gyre_cache_get_usage(loaded).tokens, 0);
+    assert_int_equal(cache_usage(loaded).tokens, 0);
     gyre_cache_free(loaded);
     gyre_cache_free(cache);
 }
@@ -210,7 +210,7 @@ static void use(gyre_cache *cache) {
         if (config->heads != HEADS || config->head_dim != DIM || config->value_dim != VALUES) continue;
         const gyre_status status = model_append(cache, &c, s, i, 3, 50, 1, &random);
         assert_true(status == GYRE_OK || status == GYRE_ENOMEM);
-        assert_ok(gyre_cache_remove(cache, i, 0, tokens / 2, NULL));
+        assert_ok(gyre_cache_remove(cache, (gyre_cache_range){i, 0, tokens / 2}, NULL));
     }
     free(s);
 }
@@ -333,7 +333,7 @@ static void far_position_in_a_hole(void **state) {
     (void)state;
     assert_non_null(s);
     assert_ok(model_append(cache, &c, s, 0, 8, kept, 1, &random));
-    assert_ok(gyre_cache_remove(cache, 0, 3, 1, NULL));
+    assert_ok(gyre_cache_remove(cache, (gyre_cache_range){0, 3, 1}, NULL));
     assert_ok(gyre_cache_save(cache, path, NULL));
     a.bytes = read_all(&a.size);
     for (size_t at = 0; at + 8 <= a.size; at++) {

@@ -1,6 +1,7 @@
 /* test_cache_gates.c: a cache that keeps gate sums beside its keys: attention over it is attention over its tokens, whatever
  * was forked, removed, shifted, moved together, saved and loaded. */
 #include "attention_memory.h"
+#include "attention_setup.h"
 #include "gyre/gyre_cache.h"
 
 #include <math.h>
@@ -24,6 +25,7 @@ static gyre_cache *make_cache(const gyre_encoding *encoding, int64_t page_tokens
     gyre_cache_config config = GYRE_INIT(gyre_cache_config);
     gyre_cache *cache;
     config.encoding = encoding;
+    config.keys = GYRE_CACHE_KEYS_RAW;
     config.heads = KEY_HEADS;
     config.head_dim = DIM;
     config.sequences = SEQUENCES;
@@ -34,13 +36,15 @@ static gyre_cache *make_cache(const gyre_encoding *encoding, int64_t page_tokens
     return cache;
 }
 
-static gyre_cache_append_args append_args(const tokens *s, int64_t sequence, int64_t count) {
+/* *positions: those of the arguments. */
+static gyre_cache_append_args append_args(const tokens *s, int64_t sequence, int64_t count, gyre_positions *positions) {
     gyre_cache_append_args args = GYRE_INIT(gyre_cache_append_args);
     args.sequence = sequence;
     args.k = gyre_cdense(s->k[s->count], GYRE_DTYPE_F32, 1, count, KEY_HEADS, DIM);
     args.v = gyre_cdense(s->v[s->count], GYRE_DTYPE_F32, 1, count, KEY_HEADS, DIM);
-    args.positions = (gyre_positions){s->at + s->count, GYRE_DTYPE_I64, 0, 0, 0, 1, 0};
-    args.gate_sums = gyre_cdense(s->sums[s->count], GYRE_DTYPE_F64, 1, count, HEADS, 1);
+    *positions = (gyre_positions){s->at + s->count, GYRE_DTYPE_I64, 0, 0, 0, 1, 0, 0};
+    args.positions = positions;
+    args.gates = gyre_cdense(s->sums[s->count], GYRE_DTYPE_F64, 1, count, HEADS, 1);
     return args;
 }
 
@@ -53,8 +57,9 @@ static void append(gyre_cache *cache, tokens *s, int64_t sequence, int64_t count
         for (int h = 0; h < HEADS; h++)
             s->sums[t][h] = (t > 0 ? s->sums[t - 1][h] : 0) - 0.2 * (1 + test_uniform(random));
     }
-    const gyre_cache_append_args args = append_args(s, sequence, count);
-    assert_ok(gyre_cache_append_gated(cache, &args, NULL, NULL));
+    gyre_positions positions;
+    const gyre_cache_append_args args = append_args(s, sequence, count, &positions);
+    assert_ok(gyre_cache_append(cache, &args, NULL, NULL));
     s->count += count;
 }
 
@@ -73,25 +78,25 @@ static void check_sequence(const gyre_cache *cache, const tokens *s, int64_t seq
     float q[40 * HEADS * DIM], out[2][40 * HEADS * DIM];
     test_random random = {17};
     test_fill(&random, q, (size_t)(queries * HEADS * DIM));
-    gyre_attention_args args = GYRE_INIT(gyre_attention_args);
+    attention_setup args = GYRE_INIT(attention_setup);
     args.q = gyre_cdense(q, GYRE_DTYPE_F32, 1, queries, HEADS, DIM);
-    args.q_pos = (gyre_positions){s->at + s->count - queries, GYRE_DTYPE_I64, 0, 0, 0, 1, 0};
+    args.q_pos = (gyre_positions){s->at + s->count - queries, GYRE_DTYPE_I64, 0, 0, 0, 1, 0, 0};
     args.causal = GYRE_CAUSAL_BY_POSITION;
     args.q_gate_sums = gyre_cdense(s->sums[s->count - queries], GYRE_DTYPE_F64, 1, queries, HEADS, 1);
     args.order = GYRE_ORDER_FIXED;
     for (int i = 0; i < 2; i++) {
         args.out = gyre_dense(out[i], GYRE_DTYPE_F32, 1, queries, HEADS, DIM);
         if (i == 0) {
-            const size_t bytes = gyre_cache_attention_scratch(cache, &sequence, &args, NULL);
+            const size_t bytes = cache_attention_scratch(cache, &sequence, &args, NULL);
             void *scratch = scratch_for(bytes);
-            assert_ok(gyre_cache_attention(cache, &sequence, &args, scratch, bytes, NULL, NULL));
+            assert_ok(run_cache_attention(cache, &sequence, &args, (gyre_scratch){scratch, bytes}, NULL, NULL));
             free(scratch);
             continue;
         }
         args.encoding = encoding;
         args.k = gyre_cdense(s->k, GYRE_DTYPE_F32, 1, s->count, KEY_HEADS, DIM);
         args.v = gyre_cdense(s->v, GYRE_DTYPE_F32, 1, s->count, KEY_HEADS, DIM);
-        args.k_pos = (gyre_positions){s->at, GYRE_DTYPE_I64, 0, 0, 0, 1, 0};
+        args.k_pos = (gyre_positions){s->at, GYRE_DTYPE_I64, 0, 0, 0, 1, 0, 0};
         args.k_gate_sums = gyre_cdense(s->sums, GYRE_DTYPE_F64, 1, s->count, HEADS, 1);
         attend(&args, NULL);
     }
@@ -128,11 +133,11 @@ static void edits_keep_sums(void **state) {
         append(cache, &s[2], 2, 20, &random);
         append(cache, &s[0], 0, 7, &random);
         check_all(cache, s, encoding);
-        assert_ok(gyre_cache_remove(cache, 0, 10, 30, NULL));
+        assert_ok(gyre_cache_remove(cache, (gyre_cache_range){0, 10, 30}, NULL));
         drop(&s[0], 10, 30);
-        assert_ok(gyre_cache_remove(cache, 2, 0, 75, NULL));
+        assert_ok(gyre_cache_remove(cache, (gyre_cache_range){2, 0, 75}, NULL));
         drop(&s[2], 0, 75);
-        assert_ok(gyre_cache_shift(cache, 0, 10, 97, shift, NULL));
+        assert_ok(gyre_cache_shift(cache, (gyre_cache_range){0, 10, 97}, shift, NULL));
         for (int64_t t = 10; t < 107; t++)
             s[0].at[t] -= 30;
         append(cache, &s[0], 0, 150, &random);
@@ -156,7 +161,7 @@ static void files_keep_sums(void **state) {
     test_random random = {4};
     append(cache, &s[0], 0, 130, &random);
     append(cache, &s[1], 1, 41, &random);
-    assert_ok(gyre_cache_remove(cache, 0, 100, 9, NULL));
+    assert_ok(gyre_cache_remove(cache, (gyre_cache_range){0, 100, 9}, NULL));
     drop(&s[0], 100, 9);
     assert_ok(gyre_cache_save(cache, path, NULL));
     assert_ok(gyre_cache_load(&loaded, path, encoding, NULL, NULL));
@@ -183,22 +188,25 @@ static void says_what_is_wrong(void **state) {
     assert_ok(gyre_cache_create(&plain, &config, NULL, NULL));
     append(cache, &s[0], 0, 5, &random);
     s->count = 0;
-    gyre_cache_append_args args = append_args(s, 0, 5);
-    assert_int_equal(gyre_cache_append_gated(plain, &args, NULL, &err), GYRE_EINVAL);
-    assert_string_equal(err.text, "gate_sums: the cache has no gate_heads (gyre_cache_append_gated)");
-    assert_int_equal(gyre_cache_append(cache, 0, &args.k, &args.v, &args.positions, NULL, &err), GYRE_EINVAL);
-    assert_string_equal(
-        err.text, "gate_sums: missing; the cache keeps them, and gyre_cache_append_gated appends them (gyre_cache_append)");
-    args.gate_sums.shape[2] = 3;
-    assert_int_equal(gyre_cache_append_gated(cache, &args, NULL, &err), GYRE_ESHAPE);
-    assert_string_equal(err.text, "gate_sums: shape [1, 5, 3, 1] is not [1, 5, 4, 1] (gyre_cache_append_gated)");
-    args.gate_sums.shape[2] = HEADS;
-    args.gate_sums.dtype = GYRE_DTYPE_F16;
-    assert_int_equal(gyre_cache_append_gated(cache, &args, NULL, &err), GYRE_EDTYPE);
-    args.gate_sums.dtype = GYRE_DTYPE_F64;
+    gyre_positions positions;
+    gyre_cache_append_args args = append_args(s, 0, 5, &positions);
+    assert_int_equal(gyre_cache_append(plain, &args, NULL, &err), GYRE_EINVAL);
+    assert_string_equal(err.text, "gates: the cache has no gate_heads (gyre_cache_append)");
+    assert_int_equal(gyre_cache_append(cache,
+                                       GYRE_ARGS(gyre_cache_append_args, .k = args.k, .v = args.v, .positions = &positions),
+                                       NULL, &err),
+                     GYRE_EINVAL);
+    assert_string_equal(err.text, "gates: missing; the cache keeps gate sums (gyre_cache_append)");
+    args.gates.shape[2] = 3;
+    assert_int_equal(gyre_cache_append(cache, &args, NULL, &err), GYRE_ESHAPE);
+    assert_string_equal(err.text, "gates: shape [1, 5, 3, 1] is not [1, 5, 4, 1] (gyre_cache_append)");
+    args.gates.shape[2] = HEADS;
+    args.gates.dtype = GYRE_DTYPE_F16;
+    assert_int_equal(gyre_cache_append(cache, &args, NULL, &err), GYRE_EDTYPE);
+    args.gates.dtype = GYRE_DTYPE_F64;
     s->sums[2][1] = NAN;
-    assert_int_equal(gyre_cache_append_gated(cache, &args, NULL, &err), GYRE_EINVAL);
-    assert_string_equal(err.text, "gate_sums: nan of token 2, head 1 is not finite (gyre_cache_append_gated)");
+    assert_int_equal(gyre_cache_append(cache, &args, NULL, &err), GYRE_EINVAL);
+    assert_string_equal(err.text, "gates: nan of token 2, head 1 is not finite (gyre_cache_append)");
     assert_int_equal(gyre_cache_tokens(cache, 0), 5);
     config.gate_heads = -1;
     assert_int_equal(gyre_cache_create(&plain, &config, NULL, &err), GYRE_EINVAL);
@@ -227,21 +235,21 @@ static void attention_says_what_is_wrong(void **state) {
     const size_t bytes = 1 << 20;
     void *scratch = scratch_for(bytes);
     append(cache, &s[0], 0, 5, &random);
-    gyre_attention_args args = GYRE_INIT(gyre_attention_args);
+    attention_setup args = GYRE_INIT(attention_setup);
     args.q = gyre_cdense(q, GYRE_DTYPE_F32, 1, 1, HEADS, DIM);
     args.out = gyre_dense(out, GYRE_DTYPE_F32, 1, 1, HEADS, DIM);
-    assert_int_equal(gyre_cache_attention(cache, &sequence, &args, scratch, bytes, NULL, &err), GYRE_EINVAL);
-    assert_string_equal(err.text, "q_gate_sums: is missing, but the cache keeps gate sums (gyre_cache_attention)");
+    assert_int_equal(run_cache_attention(cache, &sequence, &args, (gyre_scratch){scratch, bytes}, NULL, &err), GYRE_EINVAL);
+    assert_string_equal(err.text, "gates.q: is missing, but the cache keeps gate sums (gyre_cache_attention)");
     args.q_gate_sums = gyre_cdense(sums, GYRE_DTYPE_F64, 1, 1, 2, 1);
-    assert_int_equal(gyre_cache_attention(cache, &sequence, &args, scratch, bytes, NULL, &err), GYRE_ESHAPE);
-    assert_string_equal(err.text, "q_gate_sums: 2 heads, but the cache keeps those of 4 (gyre_cache_attention)");
+    assert_int_equal(run_cache_attention(cache, &sequence, &args, (gyre_scratch){scratch, bytes}, NULL, &err), GYRE_ESHAPE);
+    assert_string_equal(err.text, "gates.q: 2 heads, but the cache keeps those of 4 (gyre_cache_attention)");
     gyre_cache_config config = *gyre_cache_get_config(cache);
     gyre_cache *plain;
     config.gate_heads = 0;
     assert_ok(gyre_cache_create(&plain, &config, NULL, NULL));
     args.q_gate_sums = gyre_cdense(sums, GYRE_DTYPE_F64, 1, 1, HEADS, 1);
-    assert_int_equal(gyre_cache_attention(plain, &sequence, &args, scratch, bytes, NULL, &err), GYRE_EINVAL);
-    assert_string_equal(err.text, "q_gate_sums: is set, but the cache has no gate sums (gyre_cache_attention)");
+    assert_int_equal(run_cache_attention(plain, &sequence, &args, (gyre_scratch){scratch, bytes}, NULL, &err), GYRE_EINVAL);
+    assert_string_equal(err.text, "gates.q: is set, but the cache has no gate sums (gyre_cache_attention)");
     free(scratch);
     free(s);
     gyre_cache_free(plain);

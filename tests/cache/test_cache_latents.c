@@ -1,5 +1,6 @@
 /* test_cache_latents.c: a cache whose values are in its keys keeps each latent once, and is otherwise the cache that keeps a
  * copy of them as values: after every edit, in files, and with gates. */
+#include "attention_setup.h"
 #include "gyre/gyre_cache.h"
 #include "naive_latents.h"
 
@@ -42,8 +43,10 @@ static void append(pair *c, int64_t sequence, int64_t count) {
     assert_true(c->used + count <= TOKENS);
     const gyre_cview k = latent_keys(c->p, c->used, count), v = latent_values(c->p, c->used, count);
     const gyre_positions at = {.base = c->next[sequence]};
-    assert_ok(gyre_cache_append(c->latents, sequence, &k, NULL, &at, NULL, NULL));
-    assert_ok(gyre_cache_append(c->copy, sequence, &k, &v, &at, NULL, NULL));
+    assert_ok(gyre_cache_append(
+        c->latents, GYRE_ARGS(gyre_cache_append_args, .sequence = sequence, .k = k, .positions = &at), NULL, NULL));
+    assert_ok(gyre_cache_append(
+        c->copy, GYRE_ARGS(gyre_cache_append_args, .sequence = sequence, .k = k, .v = v, .positions = &at), NULL, NULL));
     c->next[sequence] += count;
     c->used += count;
 }
@@ -70,7 +73,7 @@ static void check(const pair *c) {
         for (int i = 0; i < 4 && tokens > 0; i++) {
             const int64_t most = i % 2 ? MOST : 1, count = tokens < most ? tokens : most;
             for (int k = 0; k < 2; k++) {
-                gyre_attention_args args = latent_args(p, 0, count, out[k]);
+                attention_setup args = latent_args(p, 0, count, out[k]);
                 args.q_pos.base = c->next[s] - count;
                 args.order = (gyre_order)(i / 2);
                 latent_attend(k ? c->copy : c->latents, s, &args);
@@ -100,10 +103,10 @@ static void edit(pair *c, const gyre_encoding *other) {
     append(c, 2, 20);
     append(c, 0, 7);
     check(c);
-    BOTH(gyre_cache_remove(cache, 0, 10, 30, NULL));
-    BOTH(gyre_cache_remove(cache, 2, 0, 75, NULL));
+    BOTH(gyre_cache_remove(cache, (gyre_cache_range){0, 10, 30}, NULL));
+    BOTH(gyre_cache_remove(cache, (gyre_cache_range){2, 0, 75}, NULL));
     check(c);
-    BOTH(gyre_cache_shift(cache, 0, 10, 57, shift, NULL));
+    BOTH(gyre_cache_shift(cache, (gyre_cache_range){0, 10, 57}, shift, NULL));
     c->next[0] -= 30;
     check(c);
     append(c, 0, 120); /* pages are moved together where there are any */
@@ -149,8 +152,8 @@ static void files_keep_latents(void **state) {
         gyre_cache *loaded;
         append(&c, 0, 130);
         append(&c, 1, 41);
-        assert_ok(gyre_cache_remove(c.latents, 0, 100, 9, NULL));
-        assert_ok(gyre_cache_remove(c.copy, 0, 100, 9, NULL));
+        assert_ok(gyre_cache_remove(c.latents, (gyre_cache_range){0, 100, 9}, NULL));
+        assert_ok(gyre_cache_remove(c.copy, (gyre_cache_range){0, 100, 9}, NULL));
         assert_ok(gyre_cache_save(c.latents, path, NULL));
         assert_ok(gyre_cache_load(&loaded, path, p.encoding, NULL, NULL));
         gyre_cache_free(c.latents);
@@ -215,11 +218,12 @@ static void gates_beside_latents(void **state) {
         if (copy) config.value_dtype = GYRE_DTYPE_BF16, config.value_dim = SHAPE.rank;
         assert_ok(gyre_cache_create(&cache, &config, NULL, NULL));
         gyre_cache_append_args append_args = GYRE_INIT(gyre_cache_append_args);
+        append_args.positions = &(const gyre_positions){0};
         append_args.k = latent_keys(&p, 0, 60);
         if (copy) append_args.v = latent_values(&p, 0, 60);
-        append_args.gate_sums = gyre_cdense(sums, GYRE_DTYPE_F64, 1, 60, 4, 1);
-        assert_ok(gyre_cache_append_gated(cache, &append_args, NULL, NULL));
-        gyre_attention_args args = latent_args(&p, 59, 1, out[copy]);
+        append_args.gates = gyre_cdense(sums, GYRE_DTYPE_F64, 1, 60, 4, 1);
+        assert_ok(gyre_cache_append(cache, &append_args, NULL, NULL));
+        attention_setup args = latent_args(&p, 59, 1, out[copy]);
         args.q_gate_sums = gyre_cdense(sums + 59 * 4, GYRE_DTYPE_F64, 1, 1, 4, 1);
         latent_attend(cache, sequence, &args);
         gyre_cache_free(cache);
@@ -254,8 +258,9 @@ static void a_token_takes_its_latent(void **state) {
         assert_ok(gyre_cache_create(&cache, &config, NULL, NULL));
         float k[5 * 576] = {0};
         const gyre_cview keys = gyre_cdense(k, GYRE_DTYPE_F32, 1, 5, 1, 576);
-        assert_ok(gyre_cache_append(cache, 0, &keys, NULL, &(gyre_positions){0}, NULL, NULL));
-        const gyre_cache_usage usage = gyre_cache_get_usage(cache);
+        assert_ok(gyre_cache_append(cache, GYRE_ARGS(gyre_cache_append_args, .k = keys, .positions = &(gyre_positions){0}),
+                                    NULL, NULL));
+        const gyre_cache_usage usage = cache_usage(cache);
         assert_int_equal(usage.used, 10 * (latent[t] + bookkeeping));
         assert_true(usage.bytes < 1011 * (latent[t] + bookkeeping) + (1 << 18));
         gyre_cache_free(cache);
@@ -303,33 +308,42 @@ static void says_what_is_wrong(void **state) {
     assert_ok(gyre_cache_create(&cache, &config, NULL, NULL));
     const gyre_cview k = latent_keys(&p, 0, 4), v = latent_values(&p, 0, 4);
     const gyre_positions at = {.base = 0};
-    assert_int_equal(gyre_cache_append(cache, 0, &k, &v, &at, NULL, &err), GYRE_EINVAL);
+    assert_int_equal(
+        gyre_cache_append(cache, GYRE_ARGS(gyre_cache_append_args, .k = k, .v = v, .positions = &at), NULL, &err),
+        GYRE_EINVAL);
     assert_string_equal(err.text, "v: is set, but the first 32 channels of a key are its value (gyre_cache_append)");
     gyre_cview narrow = k;
     narrow.shape[3] = 32;
-    assert_int_equal(gyre_cache_append(cache, 0, &narrow, NULL, &at, NULL, &err), GYRE_ESHAPE);
+    assert_int_equal(gyre_cache_append(cache, GYRE_ARGS(gyre_cache_append_args, .k = narrow, .positions = &at), NULL, &err),
+                     GYRE_ESHAPE);
     assert_string_equal(err.text, "k: shape [1, 4, 1, 32] is not [1, 4, 1, 48] (gyre_cache_append)");
-    assert_int_equal(gyre_cache_append(cache, 0, NULL, NULL, &at, NULL, &err), GYRE_EINVAL);
-    assert_string_equal(err.text, "k: is NULL (gyre_cache_append)");
+    gyre_cview no_memory = k;
+    no_memory.data = NULL;
+    assert_int_equal(
+        gyre_cache_append(cache, GYRE_ARGS(gyre_cache_append_args, .k = no_memory, .positions = &at), NULL, &err),
+        GYRE_EINVAL);
+    assert_string_equal(err.text, "k: has no memory for its shape [1, 4, 1, 48] (gyre_cache_append)");
     assert_int_equal(gyre_cache_tokens(cache, 0), 0);
     assert_int_equal(gyre_cache_set_encoding(cache, wrong, 0, NULL, &err), GYRE_ESHAPE);
     assert_string_equal(err.text, "encoding: rotates channels from 0 on, but the first 32 channels of a key are its value "
                                   "(gyre_cache_set_encoding)");
-    assert_ok(gyre_cache_append(cache, 0, &k, NULL, &at, NULL, NULL));
+    assert_ok(gyre_cache_append(cache, GYRE_ARGS(gyre_cache_append_args, .k = k, .positions = &at), NULL, NULL));
     float out[4 * 48];
-    gyre_attention_args args = latent_args(&p, 3, 1, out);
+    attention_setup args = latent_args(&p, 3, 1, out);
     args.out.shape[3] = 48;
     void *scratch = scratch_for(1 << 20);
     const int64_t sequence = 0;
-    assert_int_equal(gyre_cache_attention(cache, &sequence, &args, scratch, 1 << 20, NULL, &err), GYRE_ESHAPE);
+    assert_int_equal(run_cache_attention(cache, &sequence, &args, (gyre_scratch){scratch, 1 << 20}, NULL, &err),
+                     GYRE_ESHAPE);
     free(scratch);
     gyre_cache_free(cache);
 
     config = good;
     config.values_in_keys = 0;
     assert_ok(gyre_cache_create(&cache, &config, NULL, NULL));
-    assert_int_equal(gyre_cache_append(cache, 0, &k, NULL, &at, NULL, &err), GYRE_EINVAL);
-    assert_string_equal(err.text, "v: is NULL (gyre_cache_append)");
+    assert_int_equal(gyre_cache_append(cache, GYRE_ARGS(gyre_cache_append_args, .k = k, .positions = &at), NULL, &err),
+                     GYRE_EINVAL);
+    assert_string_equal(err.text, "v: has no memory, and the cache has no values_in_keys (gyre_cache_append)");
     gyre_cache_free(cache);
     gyre_encoding_free(wrong);
     free_latents(&p);

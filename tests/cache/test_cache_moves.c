@@ -22,7 +22,7 @@ static int64_t below(drive *d, int64_t n) {
 
 /* If no two pages can be merged, more than half of their slots have tokens. */
 static int may_refuse(const drive *d, int64_t sequence, int64_t count) {
-    const gyre_cache_usage usage = gyre_cache_get_usage(d->cache);
+    const gyre_cache_usage usage = cache_usage(d->cache);
     if (d->c->page_tokens == 0) return d->s[sequence].count + count > d->c->max_tokens / d->c->sequences;
     const int64_t packed = (usage.pages / 2 - 1) * d->c->page_tokens;
     return usage.tokens + count > (packed < d->c->max_tokens ? packed : d->c->max_tokens);
@@ -48,7 +48,7 @@ static void try_drop(drive *d, int64_t sequence) {
     model_sequence *s = &d->s[sequence];
     const int64_t first = below(d, s->count + 1), most = s->count - first;
     const int64_t count = below(d, 6) ? below(d, most < 4 ? most + 1 : 4) : below(d, 2) ? most : below(d, most + 1);
-    assert_ok(gyre_cache_remove(d->cache, sequence, first, count, NULL));
+    assert_ok(gyre_cache_remove(d->cache, (gyre_cache_range){sequence, first, count}, NULL));
     model_drop(s, first, count);
 }
 
@@ -56,7 +56,7 @@ static void try_shift(drive *d, int64_t sequence) {
     model_sequence *s = &d->s[sequence];
     const int64_t first = below(d, s->count + 1), count = below(d, s->count - first + 1);
     const int64_t delta[GYRE_MAX_AXES] = {below(d, 200) - 100, below(d, 60) - 30, 7, -9};
-    assert_ok(gyre_cache_shift(d->cache, sequence, first, count, delta, NULL));
+    assert_ok(gyre_cache_shift(d->cache, (gyre_cache_range){sequence, first, count}, delta, NULL));
     for (int64_t i = first; i < first + count; i++)
         for (int a = 0; a < 2; a++)
             s->token[i].at[a] += delta[a];
@@ -111,8 +111,8 @@ static void against_model(const cache_case *c, uint64_t seed, int steps) {
     }
     assert_true(d.appended > steps / 8);
     for (int64_t i = 0; i < c->sequences; i++)
-        assert_ok(gyre_cache_remove(d.cache, i, 0, d.s[i].count, NULL));
-    const gyre_cache_usage usage = gyre_cache_get_usage(d.cache);
+        assert_ok(gyre_cache_remove(d.cache, (gyre_cache_range){i, 0, d.s[i].count}, NULL));
+    const gyre_cache_usage usage = cache_usage(d.cache);
     assert_int_equal(usage.free_pages, usage.pages);
     assert_int_equal(usage.tokens + usage.shared_tokens, 0);
     assert_int_equal(usage.used, 0);
@@ -145,7 +145,7 @@ static void read_first(const gyre_cache *cache, const cache_case *c, double *k) 
     gyre_key_run run;
     int64_t at[GYRE_MAX_AXES] = {0};
     source.run(&source, 0, 0, 0, &run);
-    assert_ok(gyre_cache_positions(cache, 0, 0, 1, 0, at, NULL));
+    assert_ok(gyre_cache_positions(cache, (gyre_cache_range){0, 0, 1}, 0, at, NULL));
     if (run.shift) at[0] -= run.shift[0];
     for (int i = 0; i < DIM; i++)
         k[i] = stored(run.k, c->key_dtype, run.k_scale, i);
@@ -167,7 +167,7 @@ static void thousand_shifts(void **state) {
         read_first(cache, &c, before);
         for (int n = 0; n < 1000; n++) {
             const int64_t delta[GYRE_MAX_AXES] = {n % 2 ? -3 : 5, 0, 0, 0};
-            assert_ok(gyre_cache_shift(cache, 0, 0, 40, delta, NULL));
+            assert_ok(gyre_cache_shift(cache, (gyre_cache_range){0, 0, 40}, delta, NULL));
         }
         for (int j = 0; j < 40; j++)
             s->token[j].at[0] += 1000;
@@ -195,30 +195,30 @@ static void shifts_refused(void **state) {
     assert_ok(model_append(cache, &c, s, 0, 20, 0, 1, &random));
     const int64_t most = INT64_C(1) << 31, far[4] = {most - 19 + 1, 0, 0, 0}, absurd[4] = {INT64_MAX, 0, 0, 0},
                   small[4] = {INT64_MIN, 0, 0, 0}, none[4] = {0}, fits[4] = {most - 19, INT64_MAX, 0, 0};
-    assert_int_equal(gyre_cache_shift(cache, 0, 0, 20, far, NULL), GYRE_ERANGE);
-    assert_int_equal(gyre_cache_shift(cache, 0, 0, 20, absurd, NULL), GYRE_ERANGE);
+    assert_int_equal(gyre_cache_shift(cache, (gyre_cache_range){0, 0, 20}, far, NULL), GYRE_ERANGE);
+    assert_int_equal(gyre_cache_shift(cache, (gyre_cache_range){0, 0, 20}, absurd, NULL), GYRE_ERANGE);
     gyre_error err = {0, ""};
     const int64_t widest[4] = {2 * most, 0, 0, 0}, wider[4] = {2 * most + 1, 0, 0, 0};
-    assert_int_equal(gyre_cache_shift(cache, 0, 0, 20, widest, &err), GYRE_ERANGE);
+    assert_int_equal(gyre_cache_shift(cache, (gyre_cache_range){0, 0, 20}, widest, &err), GYRE_ERANGE);
     assert_non_null(strstr(err.text, "delta: token 0 would move to position 4294967296"));
-    assert_int_equal(gyre_cache_shift(cache, 0, 0, 20, wider, &err), GYRE_ERANGE);
+    assert_int_equal(gyre_cache_shift(cache, (gyre_cache_range){0, 0, 20}, wider, &err), GYRE_ERANGE);
     assert_non_null(strstr(err.text, "delta: 4294967297 is past 2^32"));
-    assert_int_equal(gyre_cache_shift(cache, 0, 3, 2, small, NULL), GYRE_ERANGE);
-    assert_int_equal(gyre_cache_shift(cache, 0, 0, 21, none, NULL), GYRE_EINVAL);
-    assert_int_equal(gyre_cache_shift(cache, 0, 21, 0, none, NULL), GYRE_EINVAL);
-    assert_int_equal(gyre_cache_shift(cache, 0, -1, 2, none, NULL), GYRE_EINVAL);
-    assert_int_equal(gyre_cache_shift(cache, 2, 0, 0, none, NULL), GYRE_EINVAL);
-    assert_int_equal(gyre_cache_shift(cache, 0, 0, 1, NULL, NULL), GYRE_EINVAL);
-    assert_int_equal(gyre_cache_remove(cache, 0, 20, 1, NULL), GYRE_EINVAL);
-    assert_int_equal(gyre_cache_remove(cache, 0, 1, INT64_MAX, NULL), GYRE_EINVAL);
-    assert_int_equal(gyre_cache_remove(cache, -1, 0, 0, NULL), GYRE_EINVAL);
+    assert_int_equal(gyre_cache_shift(cache, (gyre_cache_range){0, 3, 2}, small, NULL), GYRE_ERANGE);
+    assert_int_equal(gyre_cache_shift(cache, (gyre_cache_range){0, 0, 21}, none, NULL), GYRE_EINVAL);
+    assert_int_equal(gyre_cache_shift(cache, (gyre_cache_range){0, 21, 0}, none, NULL), GYRE_EINVAL);
+    assert_int_equal(gyre_cache_shift(cache, (gyre_cache_range){0, -1, 2}, none, NULL), GYRE_EINVAL);
+    assert_int_equal(gyre_cache_shift(cache, (gyre_cache_range){2, 0, 0}, none, NULL), GYRE_EINVAL);
+    assert_int_equal(gyre_cache_shift(cache, (gyre_cache_range){0, 0, 1}, NULL, NULL), GYRE_EINVAL);
+    assert_int_equal(gyre_cache_remove(cache, (gyre_cache_range){0, 20, 1}, NULL), GYRE_EINVAL);
+    assert_int_equal(gyre_cache_remove(cache, (gyre_cache_range){0, 1, INT64_MAX}, NULL), GYRE_EINVAL);
+    assert_int_equal(gyre_cache_remove(cache, (gyre_cache_range){-1, 0, 0}, NULL), GYRE_EINVAL);
     assert_int_equal(gyre_cache_fork(cache, 0, 2, NULL), GYRE_EINVAL);
     assert_int_equal(gyre_cache_slide(cache, 0, 3, 2, NULL, NULL), GYRE_EINVAL);
     assert_int_equal(gyre_cache_slide(cache, 0, 0, 0, NULL, NULL), GYRE_EINVAL);
     assert_int_equal(gyre_cache_slide(cache, 0, -1, 4, NULL, NULL), GYRE_EINVAL);
-    assert_ok(gyre_cache_shift(cache, 0, 20, 0, far, NULL));
+    assert_ok(gyre_cache_shift(cache, (gyre_cache_range){0, 20, 0}, far, NULL));
     compare_cache(cache, &c, s);
-    assert_ok(gyre_cache_shift(cache, 0, 0, 20, fits, NULL));
+    assert_ok(gyre_cache_shift(cache, (gyre_cache_range){0, 0, 20}, fits, NULL));
     for (int i = 0; i < 20; i++)
         s[0].token[i].at[0] += fits[0];
     compare_cache(cache, &c, s);
@@ -237,7 +237,7 @@ static void far_shift(void **state) {
     model_sequence *s = calloc(1, sizeof *s);
     test_random random = {5};
     assert_ok(model_append(cache, &c, s, 0, 5, 0, 1, &random));
-    assert_ok(gyre_cache_shift(cache, 0, 0, 5, delta, NULL));
+    assert_ok(gyre_cache_shift(cache, (gyre_cache_range){0, 0, 5}, delta, NULL));
     for (int i = 0; i < 5; i++)
         s->token[i].at[0] += delta[0], s->token[i].at[1] += delta[1];
     assert_ok(model_append(cache, &c, s, 0, 5, most - 95, 1, &random));
@@ -265,11 +265,11 @@ static void forks(void **state) {
         test_random random = {5};
         const int64_t delta[GYRE_MAX_AXES] = {-4, 0, 0, 0};
         assert_ok(model_append(cache, &c, &s[0], 0, 37, 0, 1, &random));
-        assert_int_equal(gyre_cache_get_usage(cache).shared_tokens, 0);
+        assert_int_equal(cache_usage(cache).shared_tokens, 0);
         assert_ok(gyre_cache_fork(cache, 0, 1, NULL));
         assert_ok(gyre_cache_fork(cache, 0, 2, NULL));
         s[1] = s[2] = s[0];
-        gyre_cache_usage usage = gyre_cache_get_usage(cache);
+        gyre_cache_usage usage = cache_usage(cache);
         assert_int_equal(usage.tokens, 3 * 37);
         assert_int_equal(usage.shared_tokens, 37);
         assert_int_equal(usage.pages - usage.free_pages, page ? (37 + page - 1) / page : 1);
@@ -277,13 +277,13 @@ static void forks(void **state) {
         for (int i = 0; i < 3; i++) /* each goes on its own way */
             assert_ok(model_append(cache, &c, &s[i], i, 5 + i, 37, 1, &random));
         compare_cache(cache, &c, s);
-        assert_ok(gyre_cache_shift(cache, 1, 10, 20, delta, NULL));
+        assert_ok(gyre_cache_shift(cache, (gyre_cache_range){1, 10, 20}, delta, NULL));
         for (int i = 10; i < 30; i++)
             s[1].token[i].at[0] -= 4;
-        assert_ok(gyre_cache_remove(cache, 2, 1, 30, NULL));
+        assert_ok(gyre_cache_remove(cache, (gyre_cache_range){2, 1, 30}, NULL));
         model_drop(&s[2], 1, 30);
         compare_cache(cache, &c, s);
-        assert_ok(gyre_cache_remove(cache, 0, 0, s[0].count, NULL));
+        assert_ok(gyre_cache_remove(cache, (gyre_cache_range){0, 0, s[0].count}, NULL));
         s[0].count = 0;
         compare_cache(cache, &c, s);
         assert_ok(model_append(cache, &c, &s[0], 0, 64, 0, 1, &random));
@@ -304,7 +304,7 @@ static void no_room(void **state) {
     gyre_cache *cache = case_cache(&c, encoding);
     model_sequence *s = calloc(2, sizeof *s);
     test_random random = {5};
-    assert_int_equal(gyre_cache_get_usage(cache).pages, 9);
+    assert_int_equal(cache_usage(cache).pages, 9);
     assert_ok(model_append(cache, &c, &s[0], 0, 60, 0, 1, &random));
     assert_int_equal(model_append(cache, &c, &s[1], 1, 5, 0, 1, &random), GYRE_ENOMEM);
     assert_int_equal(model_append(cache, &c, &s[0], 0, 5, 60, 1, &random), GYRE_ENOMEM);
@@ -313,11 +313,11 @@ static void no_room(void **state) {
     assert_int_equal(model_append(cache, &c, &s[0], 0, 1, 60, 1, &random), GYRE_ENOMEM);
     compare_cache(cache, &c, s);
     for (int i = 0; i < 30; i++) { /* every other token */
-        assert_ok(gyre_cache_remove(cache, 0, i, 1, NULL));
+        assert_ok(gyre_cache_remove(cache, (gyre_cache_range){0, i, 1}, NULL));
         model_drop(&s[0], i, 1);
     }
     compare_cache(cache, &c, s);
-    assert_int_equal(gyre_cache_get_usage(cache).free_pages, 0);
+    assert_int_equal(cache_usage(cache).free_pages, 0);
     assert_ok(model_append(cache, &c, &s[1], 1, 30, 4, 1, &random));
     assert_int_equal(model_append(cache, &c, &s[1], 1, 1, 34, 1, &random), GYRE_ENOMEM);
     compare_cache(cache, &c, s);
@@ -339,7 +339,7 @@ static void contiguous(void **state) {
     assert_int_equal(model_append(cache, &c, &s[0], 0, 1, 32, 1, &random), GYRE_ENOMEM);
     for (int i = 0; i < 100; i++) {
         const int64_t first = i % 3 ? 0 : 7;
-        assert_ok(gyre_cache_remove(cache, 0, first, 1, NULL));
+        assert_ok(gyre_cache_remove(cache, (gyre_cache_range){0, first, 1}, NULL));
         model_drop(&s[0], first, 1);
         assert_ok(model_append(cache, &c, &s[0], 0, 1, 32 + i, 1, &random));
         compare_cache(cache, &c, s);
@@ -365,7 +365,7 @@ static void many_holes(void **state) {
         while (s->count + 50 <= 500)
             assert_ok(model_append(cache, &c, s, 0, 50, s->count ? s->token[s->count - 1].at[0] + 1 : 0, 1, &random));
         for (int i = 0; i < 220; i++) {
-            assert_ok(gyre_cache_remove(cache, 0, i, 1, NULL));
+            assert_ok(gyre_cache_remove(cache, (gyre_cache_range){0, i, 1}, NULL));
             model_drop(s, i, 1);
         }
         compare_cache(cache, &c, s);
@@ -389,14 +389,14 @@ static void no_stretches(void **state) {
             assert_ok(model_append(cache, &c, &s[i], i, 50, 50 * n, 1, &random));
     for (int i = 0; i < 1000; i++) {
         const int64_t delta[GYRE_MAX_AXES] = {1 + i % 3, 0, 0, 0};
-        const gyre_status status = gyre_cache_shift(cache, i % 2, i / 2, 1, delta, NULL);
+        const gyre_status status = gyre_cache_shift(cache, (gyre_cache_range){i % 2, i / 2, 1}, delta, NULL);
         if (status == GYRE_OK) s[i % 2].token[i / 2].at[0] += delta[0];
         refused += status == GYRE_ENOMEM;
         assert_true(status == GYRE_OK || status == GYRE_ENOMEM);
     }
     assert_true(refused > 0 && refused < 700);
     compare_cache(cache, &c, s);
-    assert_ok(gyre_cache_remove(cache, 0, 100, 390, NULL)); /* which frees some */
+    assert_ok(gyre_cache_remove(cache, (gyre_cache_range){0, 100, 390}, NULL)); /* which frees some */
     model_drop(&s[0], 100, 390);
     assert_ok(model_append(cache, &c, &s[0], 0, 20, 500, 1, &random));
     compare_cache(cache, &c, s);
@@ -421,11 +421,11 @@ static gyre_cache *parted(const cache_case *c, const gyre_encoding *encoding, mo
     assert_ok(model_append(cache, c, &s[1], 1, 32, 0, 1, &random));
     for (int64_t i = 0; i < shifted; i++) {
         const int64_t delta[GYRE_MAX_AXES] = {100 * i + 100};
-        assert_ok(gyre_cache_shift(cache, 0, i, 1, delta, NULL));
+        assert_ok(gyre_cache_shift(cache, (gyre_cache_range){0, i, 1}, delta, NULL));
         s[0].token[i].at[0] += delta[0];
     }
     for (int64_t i = 0; i < holes; i++) {
-        assert_ok(gyre_cache_remove(cache, 1, i + 1, 1, NULL));
+        assert_ok(gyre_cache_remove(cache, (gyre_cache_range){1, i + 1, 1}, NULL));
         model_drop(&s[1], i + 1, 1);
     }
     return cache;
@@ -469,10 +469,10 @@ static void shifts_in_a_full_pool(void **state) {
             gyre_cache *cache = parted(&c, encoding, s, 3, 1);
             /* one end is where a hole is, which may go, the other inside a stretch */
             const int64_t count = first == 0 ? 1 : 1 + 4 * first;
-            assert_ok(gyre_cache_shift(cache, 1, 20, 1, delta, NULL));
+            assert_ok(gyre_cache_shift(cache, (gyre_cache_range){1, 20, 1}, delta, NULL));
             s[1].token[20].at[0] += delta[0];
             cache->pool_size = cache->sequence[0].count + cache->sequence[1].count + free_ones;
-            const gyre_status status = gyre_cache_shift(cache, 1, first, count, delta, NULL);
+            const gyre_status status = gyre_cache_shift(cache, (gyre_cache_range){1, first, count}, delta, NULL);
             assert_true(status == GYRE_OK || status == GYRE_ENOMEM);
             for (int64_t i = first; status == GYRE_OK && i < first + count; i++)
                 s[1].token[i].at[0] += delta[0];

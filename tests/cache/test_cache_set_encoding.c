@@ -97,7 +97,7 @@ static void move(const cache_case *c, const plan *from, const plan *to) {
     assert_ok(model_append(cache, c, &s[0], 0, TOKENS, 3, 1, &random));
     assert_ok(gyre_cache_fork(cache, 0, 1, NULL));
     s[1] = s[0];
-    assert_ok(gyre_cache_shift(cache, 1, 5, 20, delta, NULL)); /* shared pages, two shifts */
+    assert_ok(gyre_cache_shift(cache, (gyre_cache_range){1, 5, 20}, delta, NULL)); /* shared pages, two shifts */
     for (int i = 5; i < 25; i++)
         s[1].token[i].at[0] -= 13;
     for (int i = 0; i < 2; i++)
@@ -196,7 +196,8 @@ static void what_overflows_is_nan_in_q8(void **state) {
     const gyre_cview keys = gyre_cdense(k, GYRE_DTYPE_F32, 1, 2, HEADS, DIM),
                      values = gyre_cdense(v, GYRE_DTYPE_F32, 1, 2, HEADS, VALUES);
     const gyre_positions at = {0};
-    assert_ok(gyre_cache_append(cache, 0, &keys, &values, &at, NULL, NULL));
+    assert_ok(
+        gyre_cache_append(cache, GYRE_ARGS(gyre_cache_append_args, .k = keys, .v = values, .positions = &at), NULL, NULL));
     assert_ok(gyre_cache_set_encoding(cache, after, 0, NULL, NULL));
     const gyre_key_source source = gyre_cache_source(cache, 0);
     for (int t = 0; t < 2; t++)

@@ -1,5 +1,6 @@
 /* test_latents.c: multi-head latent attention in its absorbed form, over views and over a cache of latents, against the
  * plain form in double: keys and values of every head, expanded from the latents. */
+#include "attention_setup.h"
 #include "gyre/gyre_cache.h"
 #include "naive_latents.h"
 
@@ -74,7 +75,7 @@ static void check_cache(const latent_problem *p, gyre_dtype type, gyre_cache_key
     for (int64_t t = 0, n; t < p->s.tokens; t += n) {
         n = t == 0 ? prompt : 1;
         latent_append(cache, p, 0, t, n);
-        const gyre_attention_args args = latent_args(p, t, n, out);
+        const attention_setup args = latent_args(p, t, n, out);
         latent_attend(cache, 0, &args);
         const int64_t skip = t == 0 ? prompt - 2 : 0; /* the definition is slow */
         check_rows(p, type, t + skip, n - skip, out + skip * p->s.heads * p->s.rank, NULL);
@@ -98,10 +99,10 @@ static void shifted_is_plain(void **state) {
             gyre_cache *cache;
             assert_ok(gyre_cache_create(&cache, &config, NULL, NULL));
             latent_append(cache, &p, 0, 0, half);
-            assert_ok(gyre_cache_append(cache, 0, &late, NULL, &at, NULL, NULL));
-            assert_ok(gyre_cache_shift(cache, 0, half, half, back, NULL));
+            assert_ok(gyre_cache_append(cache, GYRE_ARGS(gyre_cache_append_args, .k = late, .positions = &at), NULL, NULL));
+            assert_ok(gyre_cache_shift(cache, (gyre_cache_range){0, half, half}, back, NULL));
             for (int64_t count = 1; count <= 20; count += 19) {
-                const gyre_attention_args args = latent_args(&p, shape.tokens - count, count, out);
+                const attention_setup args = latent_args(&p, shape.tokens - count, count, out);
                 latent_attend(cache, 0, &args);
                 check_rows(&p, TYPES[t], shape.tokens - count, count, out, NULL);
             }
@@ -115,7 +116,7 @@ static void shifted_is_plain(void **state) {
 static void check_views(const latent_problem *p) {
     const int64_t count = p->s.tokens;
     float *out = room_for(p, count);
-    gyre_attention_args args = latent_args(p, 0, count, out);
+    attention_setup args = latent_args(p, 0, count, out);
     args.encoding = p->encoding;
     args.k = latent_keys(p, 0, count);
     args.v = latent_values(p, 0, count);
@@ -180,7 +181,7 @@ static void alibi_over_latents(void **state) {
     assert_ok(gyre_cache_create(&cache, &config, NULL, NULL));
     latent_append(cache, &p, 0, 0, shape.tokens);
     for (int64_t count = 1; count <= shape.tokens; count += shape.tokens - 1) {
-        const gyre_attention_args args = latent_args(&p, shape.tokens - count, count, out);
+        const attention_setup args = latent_args(&p, shape.tokens - count, count, out);
         latent_attend(cache, 0, &args);
         check_rows(&p, GYRE_DTYPE_F32, shape.tokens - count, count, out, slopes);
     }
@@ -209,15 +210,14 @@ static void pieces_have_the_same_bits(void **state) {
             for (int64_t first = 0, n; first < shape.tokens; first += n) {
                 n = shape.tokens - first < pieces[i] ? shape.tokens - first : pieces[i];
                 latent_append(cache, &p, 0, first, n);
-                gyre_attention_args args =
-                    latent_args(&p, first, n, (i == 0 ? whole : out) + first * shape.heads * shape.rank);
+                attention_setup args = latent_args(&p, first, n, (i == 0 ? whole : out) + first * shape.heads * shape.rank);
                 args.order = GYRE_ORDER_FIXED;
                 latent_attend(cache, 0, &args);
             }
             gyre_cache_free(cache);
             if (i > 0) assert_memory_equal(out, whole, bytes);
             if (i > 0 || TYPES[t] != GYRE_DTYPE_F32) continue;
-            gyre_attention_args args = latent_args(&p, 0, shape.tokens, out);
+            attention_setup args = latent_args(&p, 0, shape.tokens, out);
             args.encoding = p.encoding;
             args.k = latent_keys(&p, 0, shape.tokens);
             args.v = latent_values(&p, 0, shape.tokens);
@@ -292,7 +292,7 @@ static void check_gradient(const latent_shape *shape, uint64_t seed) {
             dout[row * rank + i] = (float)sum;
         }
     plain_gradient(&p, g, &want);
-    gyre_attention_args args = latent_args(&p, 0, tokens, out);
+    attention_setup args = latent_args(&p, 0, tokens, out);
     args.encoding = p.encoding;
     args.k = latent_keys(&p, 0, tokens);
     args.v = latent_values(&p, 0, tokens);

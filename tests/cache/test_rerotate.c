@@ -21,7 +21,8 @@ static gyre_view view_of(void *data, gyre_dtype dtype) {
 static void rotate_keys(const gyre_encoding *e, const gyre_positions *at, const double *in, double *out) {
     const gyre_cview from = gyre_cdense(in, GYRE_DTYPE_F64, BATCH, TOKENS, HEADS, DIM);
     const gyre_view to = view_of(out, GYRE_DTYPE_F64);
-    assert_ok(gyre_rotate(e, GYRE_DIRECTION_FORWARD, GYRE_ROLE_KEY, at, &from, &to, NULL, NULL));
+    assert_ok(gyre_rotate(e, GYRE_ARGS(gyre_rotate_args, .role = GYRE_ROLE_KEY, .positions = at, .in = from, .out = to),
+                          NULL, NULL));
 }
 
 static gyre_config config_of(gyre_layout layout) {
@@ -42,7 +43,9 @@ static void assert_becomes(const gyre_config *old_config, const gyre_config *new
     rotate_keys(new_one, q, raw, want);
     const gyre_view in_place = view_of(keys, GYRE_DTYPE_F64);
     const gyre_cview in = gyre_const(in_place);
-    assert_ok(gyre_rerotate(old_one, new_one, p, q, &in, &in_place, NULL, NULL));
+    assert_ok(gyre_rerotate(GYRE_ARGS(gyre_rerotate_args, .before = old_one, .after = new_one, .old_positions = p,
+                                      .new_positions = q, .in = in, .out = in_place),
+                            NULL, NULL));
     for (int i = 0; i < ALL; i++)
         test_close(keys[i], want[i], 1e-13L, "a key");
     gyre_encoding_free(old_one);
@@ -64,6 +67,7 @@ static void another_base_factor_and_list(void **state) {
         list.rope.factor = 16;
         list.rope.short_factor = short_list;
         list.rope.long_factor = long_list;
+        list.context_length = 512;
         clockwise.rope.clockwise = 1;
         assert_becomes(&plain, &base, &here, &here);
         assert_becomes(&plain, &yarn, &here, &there);
@@ -85,8 +89,8 @@ static void several_axes(void **state) {
                 p[a][b][t] = 31 * t * (a + 1) + b;
                 q[b][t][a] = 7 * t - 100 * a * b;
             }
-    const gyre_positions at = {p, GYRE_DTYPE_I64, 0, 0, TOKENS, 1, (int64_t)BATCH * TOKENS},
-                         to = {q, GYRE_DTYPE_I32, 0, 0, (int64_t)TOKENS * 3, 3, 1};
+    const gyre_positions at = {p, GYRE_DTYPE_I64, 0, 0, TOKENS, 1, (int64_t)BATCH * TOKENS, 0},
+                         to = {q, GYRE_DTYPE_I32, 0, 0, (int64_t)TOKENS * 3, 3, 1, 0};
     gyre_config config = config_of(GYRE_LAYOUT_HALF);
     config.rope.axes = 3;
     config.rope.axis_pairs[0] = 2;
@@ -114,7 +118,9 @@ static void factors_are_applied_once(void **state) {
     const gyre_cview in = gyre_const(view);
     for (int64_t i = 0; i < 100; i++) {
         const gyre_positions from = {.base = 1000 - i}, to = {.base = 999 - i};
-        assert_ok(gyre_rerotate(e, e, &from, &to, &in, &view, NULL, NULL));
+        assert_ok(gyre_rerotate(GYRE_ARGS(gyre_rerotate_args, .before = e, .after = e, .old_positions = &from,
+                                          .new_positions = &to, .in = in, .out = view),
+                                NULL, NULL));
     }
     for (int r = 0; r < BATCH * TOKENS * HEADS; r++) {
         double before = 0, after = 0;
@@ -147,9 +153,13 @@ static void any_type_is_rounded_once(void **state) {
         gyre_load_row_f64(in, types[i], 1, ALL, wide);
         const gyre_view doubles = view_of(wide, GYRE_DTYPE_F64), dense = view_of(out, types[i]);
         const gyre_cview from = gyre_cdense(in, types[i], BATCH, TOKENS, HEADS, DIM), same = gyre_const(doubles);
-        assert_ok(gyre_rerotate(before, after, &here, &there, &same, &doubles, NULL, NULL));
+        assert_ok(gyre_rerotate(GYRE_ARGS(gyre_rerotate_args, .before = before, .after = after, .old_positions = &here,
+                                          .new_positions = &there, .in = same, .out = doubles),
+                                NULL, NULL));
         store_all(wide, types[i], want);
-        assert_ok(gyre_rerotate(before, after, &here, &there, &from, &dense, NULL, NULL));
+        assert_ok(gyre_rerotate(GYRE_ARGS(gyre_rerotate_args, .before = before, .after = after, .old_positions = &here,
+                                          .new_positions = &there, .in = from, .out = dense),
+                                NULL, NULL));
         assert_memory_equal(out, want, ALL * size);
         /* [token][channel][head][batch], channels backwards, on several threads */
         gyre_view strided = {(char *)apart + (size_t)(DIM - 1) * HEADS * BATCH * size,
@@ -159,7 +169,9 @@ static void any_type_is_rounded_once(void **state) {
         gyre_pool *pool = NULL;
         assert_ok(gyre_pool_create(&pool, 3, NULL));
         const gyre_exec exec = gyre_pool_exec(pool);
-        assert_ok(gyre_rerotate(before, after, &here, &there, &from, &strided, &exec, NULL));
+        assert_ok(gyre_rerotate(GYRE_ARGS(gyre_rerotate_args, .before = before, .after = after, .old_positions = &here,
+                                          .new_positions = &there, .in = from, .out = strided),
+                                &exec, NULL));
         gyre_pool_free(pool);
         for (int64_t e = 0; e < ALL; e++) {
             const int64_t c = e % DIM, h = e / DIM % HEADS, t = e / DIM / HEADS % TOKENS, n = e / DIM / HEADS / TOKENS;
@@ -181,7 +193,10 @@ static void assert_refused(const gyre_config *after_config, gyre_status status, 
         keys[i] = kept[i] = (float)i;
     const gyre_view view = view_of(keys, GYRE_DTYPE_F32);
     const gyre_cview in = gyre_const(view);
-    assert_int_equal(gyre_rerotate(before, after, &here, &there, &in, &view, NULL, &err), status);
+    assert_int_equal(gyre_rerotate(GYRE_ARGS(gyre_rerotate_args, .before = before, .after = after, .old_positions = &here,
+                                             .new_positions = &there, .in = in, .out = view),
+                                   NULL, &err),
+                     status);
     assert_string_equal(err.text, text);
     assert_memory_equal(keys, kept, sizeof keys);
     gyre_encoding_free(before);
@@ -215,19 +230,52 @@ static void wrong_arguments_are_refused(void **state) {
     const gyre_view view = view_of(keys, GYRE_DTYPE_F32), doubles = view_of(keys, GYRE_DTYPE_F64);
     const gyre_cview in = gyre_const(view);
     const gyre_positions far_off = {.base = INT64_C(1) << 40};
-    assert_int_equal(gyre_rerotate(NULL, e, &here, &there, &in, &view, NULL, &err), GYRE_EINVAL);
+    assert_int_equal(gyre_rerotate(GYRE_ARGS(gyre_rerotate_args, .after = e, .old_positions = &here, .new_positions = &there,
+                                             .in = in, .out = view),
+                                   NULL, &err),
+                     GYRE_EINVAL);
     assert_string_equal(err.text, "before: is NULL (gyre_rerotate)");
-    assert_int_equal(gyre_rerotate(e, NULL, &here, &there, &in, &view, NULL, &err), GYRE_EINVAL);
-    assert_int_equal(gyre_rerotate(e, e, NULL, &there, &in, &view, NULL, &err), GYRE_EINVAL);
+    assert_int_equal(gyre_rerotate(GYRE_ARGS(gyre_rerotate_args, .before = e, .old_positions = &here,
+                                             .new_positions = &there, .in = in, .out = view),
+                                   NULL, &err),
+                     GYRE_EINVAL);
+    assert_int_equal(
+        gyre_rerotate(GYRE_ARGS(gyre_rerotate_args, .before = e, .after = e, .new_positions = &there, .in = in, .out = view),
+                      NULL, &err),
+        GYRE_EINVAL);
     assert_string_equal(err.text, "old_positions: is NULL (gyre_rerotate)");
-    assert_int_equal(gyre_rerotate(e, e, &here, NULL, &in, &view, NULL, &err), GYRE_EINVAL);
-    assert_int_equal(gyre_rerotate(e, e, &here, &there, NULL, &view, NULL, &err), GYRE_EINVAL);
-    assert_int_equal(gyre_rerotate(e, e, &here, &there, &in, NULL, NULL, &err), GYRE_EINVAL);
-    assert_string_equal(err.text, "out: is NULL (gyre_rerotate)");
-    assert_int_equal(gyre_rerotate(e, e, &here, &there, &in, &doubles, NULL, NULL), GYRE_EDTYPE);
-    assert_int_equal(gyre_rerotate(e, e, &far_off, &there, &in, &view, NULL, &err), GYRE_ERANGE);
+    assert_int_equal(
+        gyre_rerotate(GYRE_ARGS(gyre_rerotate_args, .before = e, .after = e, .old_positions = &here, .in = in, .out = view),
+                      NULL, &err),
+        GYRE_EINVAL);
+    gyre_cview no_in = in;
+    gyre_view no_out = view;
+    no_in.data = no_out.data = NULL;
+    assert_int_equal(gyre_rerotate(GYRE_ARGS(gyre_rerotate_args, .before = e, .after = e, .old_positions = &here,
+                                             .new_positions = &there, .in = no_in, .out = view),
+                                   NULL, &err),
+                     GYRE_EINVAL);
+    assert_non_null(strstr(err.text, "in: has no memory for its shape"));
+    assert_int_equal(gyre_rerotate(GYRE_ARGS(gyre_rerotate_args, .before = e, .after = e, .old_positions = &here,
+                                             .new_positions = &there, .in = in, .out = no_out),
+                                   NULL, &err),
+                     GYRE_EINVAL);
+    assert_non_null(strstr(err.text, "out: has no memory for its shape"));
+    assert_int_equal(gyre_rerotate(NULL, NULL, &err), GYRE_EINVAL);
+    assert_string_equal(err.text, "gyre_rerotate_args: is NULL (gyre_rerotate_args)");
+    assert_int_equal(gyre_rerotate(GYRE_ARGS(gyre_rerotate_args, .before = e, .after = e, .old_positions = &here,
+                                             .new_positions = &there, .in = in, .out = doubles),
+                                   NULL, NULL),
+                     GYRE_EDTYPE);
+    assert_int_equal(gyre_rerotate(GYRE_ARGS(gyre_rerotate_args, .before = e, .after = e, .old_positions = &far_off,
+                                             .new_positions = &there, .in = in, .out = view),
+                                   NULL, &err),
+                     GYRE_ERANGE);
     assert_non_null(strstr(err.text, "old_positions"));
-    assert_int_equal(gyre_rerotate(e, e, &here, &far_off, &in, &view, NULL, &err), GYRE_ERANGE);
+    assert_int_equal(gyre_rerotate(GYRE_ARGS(gyre_rerotate_args, .before = e, .after = e, .old_positions = &here,
+                                             .new_positions = &far_off, .in = in, .out = view),
+                                   NULL, &err),
+                     GYRE_ERANGE);
     assert_non_null(strstr(err.text, "new_positions"));
     gyre_encoding_free(e);
 }

@@ -2,6 +2,7 @@
  * arguments are named, and scratch stays small. */
 #include "contextual_call.h"
 #include "run_each_tier.h"
+#include "scratch_bytes.h"
 
 enum { TOKENS = 300, HEADS = 4, KEY_HEADS = 2, DIM = 12, VALUE_DIM = 7, POSITIONS = 20 };
 static float all_q[TOKENS][HEADS][DIM], all_k[TOKENS][KEY_HEADS][DIM], all_g[TOKENS][KEY_HEADS][DIM],
@@ -163,7 +164,7 @@ static const int64_t falling[] = {0, 200, 100, TOKENS}, short_of[] = {0, 100, 20
         gyre_error err = {0, ""};                                                                                           \
         memset(whole, 0x5a, sizeof whole);                                                                                  \
         change;                                                                                                             \
-        assert_int_equal(gyre_contextual_attention(&args, scratch, bytes, NULL, &err), status);                             \
+        assert_int_equal(gyre_contextual_attention(&args, (gyre_scratch){scratch, bytes}, NULL, &err), status);             \
         if (!strstr(err.text, says)) fail_msg("\"%s\" lacks \"%s\"", err.text, says);                                       \
         assert_true(((unsigned char *)whole)[0] == 0x5a);                                                                   \
     } while (0)
@@ -172,9 +173,9 @@ static void wrong_arguments(void **state) {
     (void)state;
     fill_all(15);
     gyre_contextual_args good = part_of_all(0, TOKENS, whole, whole_lse);
-    size_t bytes = gyre_contextual_scratch(&good, 0, NULL);
+    size_t bytes = contextual_scratch(&good, 0, NULL);
     void *scratch = take(bytes);
-    assert_ok(gyre_contextual_attention(&good, scratch, bytes, NULL, NULL));
+    assert_ok(gyre_contextual_attention(&good, (gyre_scratch){scratch, bytes}, NULL, NULL));
     REFUSED(GYRE_EINVAL, "size: 0 is not set", args.size = 0);
     REFUSED(GYRE_EDTYPE, "k: element type I32 is not F32, F16, BF16 or F64", args.k.dtype = GYRE_DTYPE_I32);
     REFUSED(GYRE_EDTYPE, "lse: element type F16", args.lse.dtype = GYRE_DTYPE_F16);
@@ -221,30 +222,30 @@ static void wrong_gradients(void **state) {
     gyre_contextual_gradients to = GYRE_INIT(gyre_contextual_gradients);
     gyre_error err = {0, ""};
     const gyre_cview from = gyre_cdense(dout, GYRE_DTYPE_F32, 1, TOKENS, HEADS, VALUE_DIM);
-    const size_t bytes = gyre_contextual_scratch(&args, 1, NULL);
+    const size_t bytes = contextual_scratch(&args, 1, NULL);
     void *scratch = take(bytes);
-    assert_int_equal(gyre_contextual_gradient(&args, NULL, &to, scratch, bytes, NULL, &err), GYRE_EINVAL);
+    assert_int_equal(gyre_contextual_gradient(&args, NULL, &to, (gyre_scratch){scratch, bytes}, NULL, &err), GYRE_EINVAL);
     assert_non_null(strstr(err.text, "dout: is NULL"));
-    assert_int_equal(gyre_contextual_gradient(&args, &from, NULL, scratch, bytes, NULL, &err), GYRE_EINVAL);
+    assert_int_equal(gyre_contextual_gradient(&args, &from, NULL, (gyre_scratch){scratch, bytes}, NULL, &err), GYRE_EINVAL);
     to.dk = gyre_dense(dk, GYRE_DTYPE_F32, 1, TOKENS, KEY_HEADS, DIM);
     to.dq = gyre_dense(dq, GYRE_DTYPE_F32, 1, TOKENS, HEADS, DIM - 1);
-    assert_int_equal(gyre_contextual_gradient(&args, &from, &to, scratch, bytes, NULL, &err), GYRE_ESHAPE);
+    assert_int_equal(gyre_contextual_gradient(&args, &from, &to, (gyre_scratch){scratch, bytes}, NULL, &err), GYRE_ESHAPE);
     assert_non_null(strstr(err.text, "dq: "));
     to.dq = gyre_dense(dk, GYRE_DTYPE_BF16, 1, TOKENS, HEADS, DIM);
-    assert_int_equal(gyre_contextual_gradient(&args, &from, &to, scratch, bytes, NULL, &err), GYRE_EINVAL);
+    assert_int_equal(gyre_contextual_gradient(&args, &from, &to, (gyre_scratch){scratch, bytes}, NULL, &err), GYRE_EINVAL);
     assert_non_null(strstr(err.text, "dk: overlaps dq"));
     to.dq.data = NULL;
     to.dembeddings = gyre_dense(dq, GYRE_DTYPE_F16, 1, POSITIONS, HEADS, DIM);
-    assert_int_equal(gyre_contextual_gradient(&args, &from, &to, scratch, bytes, NULL, &err), GYRE_EDTYPE);
+    assert_int_equal(gyre_contextual_gradient(&args, &from, &to, (gyre_scratch){scratch, bytes}, NULL, &err), GYRE_EDTYPE);
     to.dembeddings.data = NULL;
     args.gate_keys.data = NULL;
     to.dgate_keys = gyre_dense(dq, GYRE_DTYPE_F32, 1, TOKENS, KEY_HEADS, DIM);
-    assert_int_equal(gyre_contextual_gradient(&args, &from, &to, scratch, bytes, NULL, &err), GYRE_EINVAL);
+    assert_int_equal(gyre_contextual_gradient(&args, &from, &to, (gyre_scratch){scratch, bytes}, NULL, &err), GYRE_EINVAL);
     assert_non_null(strstr(err.text, "dgate_keys: gates are of k"));
     to.dgate_keys.data = NULL;
-    assert_ok(gyre_contextual_gradient(&args, &from, &to, scratch, bytes, NULL, &err));
+    assert_ok(gyre_contextual_gradient(&args, &from, &to, (gyre_scratch){scratch, bytes}, NULL, &err));
     args.lse.data = NULL;
-    assert_int_equal(gyre_contextual_gradient(&args, &from, &to, scratch, bytes, NULL, &err), GYRE_EINVAL);
+    assert_int_equal(gyre_contextual_gradient(&args, &from, &to, (gyre_scratch){scratch, bytes}, NULL, &err), GYRE_EINVAL);
     assert_non_null(strstr(err.text, "lse: is NULL"));
     free(scratch);
 }
@@ -258,7 +259,7 @@ static void scratch_is_small(void **state) {
         for (int64_t n = 1; n <= 1 << 20; n *= 2) {
             args.q.shape[1] = args.k.shape[1] = args.v.shape[1] = args.gate_keys.shape[1] = args.out.shape[1] =
                 args.lse.shape[1] = n;
-            const size_t bytes = gyre_contextual_scratch(&args, gradient, NULL);
+            const size_t bytes = contextual_scratch(&args, gradient, NULL);
             assert_true(bytes >= before);
             assert_true(bytes < (size_t)(gradient ? n * 260 : 0) + 2000000);
             before = bytes;
@@ -269,7 +270,7 @@ static void scratch_is_small(void **state) {
     args.out.shape[2] = args.lse.shape[2] = args.q.shape[2];
     args.embeddings.shape[1] = 1 << 24;
     args.embeddings.shape[3] = args.q.shape[3] = args.k.shape[3] = args.gate_keys.shape[3] = 512;
-    assert_int_equal(gyre_contextual_scratch(&args, 1, NULL), 0); /* more bytes than can be counted */
+    assert_int_equal(contextual_scratch(&args, 1, NULL), 0); /* more bytes than can be counted */
 }
 
 int main(void) {

@@ -3,6 +3,7 @@
 #include "cached_tokens.h"
 #include "contextual_call.h"
 #include "run_each_tier.h"
+#include "scratch_bytes.h"
 
 enum { QUERIES = 3, POSITIONS = 20, HEADS = CACHED_HEADS, DIM = CACHED_DIM, VALUES = CACHED_VALUES };
 
@@ -23,10 +24,11 @@ static gyre_contextual_args args_of_batch(void) {
 static void run_cached(const gyre_cache *cache, const int64_t *sequences, const gyre_contextual_args *args,
                        const gyre_exec *exec) {
     gyre_error err = {0, ""};
-    const size_t bytes = gyre_cache_contextual_scratch(cache, sequences, args, exec);
-    assert_true(bytes > 0 && bytes <= gyre_cache_contextual_scratch(cache, NULL, args, exec));
+    const size_t bytes = cache_contextual_scratch(cache, sequences, args, exec);
+    assert_true(bytes > 0 && bytes <= cache_contextual_scratch(cache, NULL, args, exec));
     void *scratch = take(bytes);
-    if (gyre_cache_contextual_attention(cache, sequences, args, scratch, bytes, exec, &err)) fail_msg("%s", err.text);
+    if (gyre_cache_contextual_attention(cache, sequences, args, (gyre_scratch){scratch, bytes}, exec, &err))
+        fail_msg("%s", err.text);
     give(scratch, bytes);
 }
 
@@ -137,7 +139,7 @@ static void wrong_arguments_are_named(void **state) {
     float before[CACHED_SEQUENCES][QUERIES][HEADS][VALUES];
     memcpy(before, out, sizeof out);
 #define REFUSED(status, message, ...)                                                                                       \
-    assert_int_equal(gyre_cache_contextual_attention(__VA_ARGS__, &args, NULL, 0, NULL, &err), status);                     \
+    assert_int_equal(gyre_cache_contextual_attention(__VA_ARGS__, &args, (gyre_scratch){NULL, 0}, NULL, &err), status);     \
     assert_string_equal(err.text, message " (gyre_cache_contextual_attention)")
     REFUSED(GYRE_EINVAL, "cache: is NULL", NULL, all);
     REFUSED(GYRE_EINVAL, "sequences: is NULL", cache, NULL);
@@ -150,14 +152,14 @@ static void wrong_arguments_are_named(void **state) {
     REFUSED(GYRE_EINVAL, "q_starts, k_starts: a cache takes no packed batch", cache, all);
     args = args_of_batch();
     args.q.shape[3] = DIM - 1;
-    assert_int_equal(gyre_cache_contextual_attention(cache, all, &args, NULL, 0, NULL, &err), GYRE_ESHAPE);
-    assert_int_equal(gyre_cache_contextual_scratch(cache, all, &args, NULL), 0);
+    assert_int_equal(gyre_cache_contextual_attention(cache, all, &args, (gyre_scratch){NULL, 0}, NULL, &err), GYRE_ESHAPE);
+    assert_int_equal(cache_contextual_scratch(cache, all, &args, NULL), 0);
     args = args_of_batch();
     args.lse = args.out; /* over each other */
     args.lse.shape[3] = 1;
-    assert_int_equal(gyre_cache_contextual_attention(cache, all, &args, NULL, 0, NULL, &err), GYRE_EINVAL);
+    assert_int_equal(gyre_cache_contextual_attention(cache, all, &args, (gyre_scratch){NULL, 0}, NULL, &err), GYRE_EINVAL);
     args = args_of_batch();
-    assert_int_equal(gyre_cache_contextual_attention(cache, all, &args, NULL, 0, NULL, &err), GYRE_ENOMEM);
+    assert_int_equal(gyre_cache_contextual_attention(cache, all, &args, (gyre_scratch){NULL, 0}, NULL, &err), GYRE_ENOMEM);
     assert_memory_equal(before, out, sizeof out);
     gyre_cache_free(cache);
     gyre_cache_free(biased);

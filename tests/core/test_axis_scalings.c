@@ -237,7 +237,8 @@ static void rotation_uses_them(void **state) {
     const gyre_positions positions = {.data = at, .dtype = GYRE_DTYPE_I64, .stride_axis = 1};
     const gyre_cview in = gyre_cdense(x, GYRE_DTYPE_F64, 1, 1, 1, 2 * PAIRS);
     const gyre_view out = gyre_dense(y, GYRE_DTYPE_F64, 1, 1, 1, 2 * PAIRS);
-    assert_ok(gyre_rotate(e, GYRE_DIRECTION_FORWARD, GYRE_ROLE_KEY, &positions, &in, &out, NULL, NULL));
+    assert_ok(gyre_rotate(
+        e, GYRE_ARGS(gyre_rotate_args, .role = GYRE_ROLE_KEY, .positions = &positions, .in = in, .out = out), NULL, NULL));
     for (int i = 0; i < PAIRS; i++) {
         const int axis = i / 8;
         const long double angle = (long double)at[axis] * (long double)f[i];

@@ -98,10 +98,10 @@ static void bias_before_the_scale(void **state) {
     assert_ok(gyre_encoding_slopes(e, 0, got));
     for (int h = 0; h < 3; h++)
         test_close(got[h], given[h] / sqrtl(80), 1e-16L, "slope");
-    const gyre_positions one = {NULL, GYRE_DTYPE_I64, 1, 0, 0, 0, 0}, zero = {NULL, GYRE_DTYPE_I64, 0, 0, 0, 0, 0};
+    const gyre_positions one = {NULL, GYRE_DTYPE_I64, 1, 0, 0, 0, 0, 0}, zero = {NULL, GYRE_DTYPE_I64, 0, 0, 0, 0, 0, 0};
     const gyre_view a = gyre_dense(scores, GYRE_DTYPE_F64, 1, 1, 3, 3), b = gyre_dense(again, GYRE_DTYPE_F64, 1, 1, 3, 3);
-    assert_ok(gyre_add_bias(e, NULL, &one, &zero, &a, NULL, NULL));
-    assert_ok(gyre_add_bias(twin, NULL, &one, &zero, &b, NULL, NULL));
+    assert_ok(gyre_add_bias(e, GYRE_ARGS(gyre_add_bias_args, .queries = &one, .keys = &zero, .scores = a), NULL, NULL));
+    assert_ok(gyre_add_bias(twin, GYRE_ARGS(gyre_add_bias_args, .queries = &one, .keys = &zero, .scores = b), NULL, NULL));
     for (int h = 0; h < 3; h++) {
         test_close(scores[3 * h], -given[h] / sqrtl(80), 1e-16L, "before");
         assert_true(scores[3 * h + 1] == 0);
@@ -158,7 +158,8 @@ static void bias_is_added_to_every_score(void **state) {
         k[i / KEYS][i % KEYS] = (int64_t)(test_next(&random) % 500) - 100;
     k[0][3] = -GYRE_MAX_POSITION;
     q[0][0] = GYRE_MAX_POSITION;
-    const gyre_positions queries = {q, GYRE_DTYPE_I64, 0, 0, QUERIES, 1, 0}, keys = {k, GYRE_DTYPE_I64, 0, 0, KEYS, 1, 0};
+    const gyre_positions queries = {q, GYRE_DTYPE_I64, 0, 0, QUERIES, 1, 0, 0},
+                         keys = {k, GYRE_DTYPE_I64, 0, 0, KEYS, 1, 0, 0};
     gyre_encoding *e = alibi(HEADS, slopes);
     gyre_pool *pool;
     assert_ok(gyre_pool_create(&pool, 3, NULL));
@@ -177,9 +178,11 @@ static void bias_is_added_to_every_score(void **state) {
             gyre_dense((char *)wide + 2 * (ALL - 1) * size, test_dtypes[type], BATCH, QUERIES, HEADS, KEYS);
         for (int d = 0; d < 4; d++)
             backwards.stride[d] *= -2;
-        assert_ok(gyre_add_bias(e, NULL, &queries, &keys, &dense, NULL, NULL));
+        assert_ok(gyre_add_bias(e, GYRE_ARGS(gyre_add_bias_args, .queries = &queries, .keys = &keys, .scores = dense), NULL,
+                                NULL));
         assert_memory_equal(x, want, ALL * size);
-        assert_ok(gyre_add_bias(e, NULL, &queries, &keys, &backwards, &exec, NULL));
+        assert_ok(gyre_add_bias(e, GYRE_ARGS(gyre_add_bias_args, .queries = &queries, .keys = &keys, .scores = backwards),
+                                &exec, NULL));
         for (size_t i = 0; i < ALL; i++)
             assert_memory_equal((char *)wide + 2 * (ALL - 1 - i) * size, (char *)want + i * size, size);
     }
@@ -301,7 +304,8 @@ static void bias_follows_the_length(void **state) {
         double scores[2] = {0};
         const gyre_positions query = {.base = 10, .context_length = length}, key = {0};
         const gyre_view view = gyre_dense(scores, GYRE_DTYPE_F64, 1, 1, 2, 1);
-        assert_ok(gyre_add_bias(e, NULL, &query, &key, &view, NULL, NULL));
+        assert_ok(
+            gyre_add_bias(e, GYRE_ARGS(gyre_add_bias_args, .queries = &query, .keys = &key, .scores = view), NULL, NULL));
         const double a = length ? (double)length / 100 : 2;
         for (int h = 0; h < 2; h++)
             test_close(scores[h], -10 * pow(2, -4 * (h + 1)) / a, 1e-15L, "score");
@@ -345,11 +349,12 @@ static void empty_scores(void **state) {
     (void)state;
     float x[8];
     gyre_encoding *e = alibi(2, NULL);
-    const gyre_positions good = {NULL, GYRE_DTYPE_I64, 0, 0, 0, 0, 0};
+    const gyre_positions good = {NULL, GYRE_DTYPE_I64, 0, 0, 0, 0, 0, 0};
     const int64_t wide = (int64_t)1 << 62, shapes[][3] = {{2, 3, 0}, {2, 0, 3}, {0, 2, 3}, {wide, 4, 0}, {0, wide, wide}};
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
         const gyre_view scores = gyre_dense(i % 2 ? x : NULL, GYRE_DTYPE_F32, shapes[i][0], shapes[i][1], 2, shapes[i][2]);
-        assert_ok(gyre_add_bias(e, NULL, &good, &good, &scores, NULL, NULL));
+        assert_ok(
+            gyre_add_bias(e, GYRE_ARGS(gyre_add_bias_args, .queries = &good, .keys = &good, .scores = scores), NULL, NULL));
     }
     gyre_encoding_free(e);
 }
@@ -358,25 +363,38 @@ static void wrong_arguments(void **state) {
     (void)state;
     float x[2 * 3 * 4] = {0}, before[2 * 3 * 4] = {0};
     gyre_encoding *e = alibi(3, NULL);
-    const gyre_positions good = {NULL, GYRE_DTYPE_I64, 0, 0, 0, 0, 0},
-                         far = {NULL, GYRE_DTYPE_I64, GYRE_MAX_POSITION - 2, 0, 0, 0, 0};
+    const gyre_positions good = {NULL, GYRE_DTYPE_I64, 0, 0, 0, 0, 0, 0},
+                         far = {NULL, GYRE_DTYPE_I64, GYRE_MAX_POSITION - 2, 0, 0, 0, 0, 0};
     const gyre_view scores = gyre_dense(x, GYRE_DTYPE_F32, 1, 2, 3, 4);
     gyre_view bad = gyre_dense(x, GYRE_DTYPE_F32, 1, 2, 4, 3);
-    assert_int_equal(gyre_add_bias(e, NULL, &good, &good, &bad, NULL, NULL), GYRE_ESHAPE);
+    assert_int_equal(
+        gyre_add_bias(e, GYRE_ARGS(gyre_add_bias_args, .queries = &good, .keys = &good, .scores = bad), NULL, NULL),
+        GYRE_ESHAPE);
     bad = scores;
     bad.dtype = GYRE_DTYPE_I64;
-    assert_int_equal(gyre_add_bias(e, NULL, &good, &good, &bad, NULL, NULL), GYRE_EDTYPE);
+    assert_int_equal(
+        gyre_add_bias(e, GYRE_ARGS(gyre_add_bias_args, .queries = &good, .keys = &good, .scores = bad), NULL, NULL),
+        GYRE_EDTYPE);
     bad = scores;
     bad.data = NULL;
-    assert_int_equal(gyre_add_bias(e, NULL, &good, &good, &bad, NULL, NULL), GYRE_EINVAL);
-    assert_int_equal(gyre_add_bias(e, NULL, &good, NULL, &scores, NULL, NULL), GYRE_EINVAL);
-    assert_int_equal(gyre_add_bias(e, NULL, &good, &far, &scores, NULL, NULL), GYRE_ERANGE); /* 4 keys go past 2^31 */
+    assert_int_equal(
+        gyre_add_bias(e, GYRE_ARGS(gyre_add_bias_args, .queries = &good, .keys = &good, .scores = bad), NULL, NULL),
+        GYRE_EINVAL);
+    assert_int_equal(gyre_add_bias(e, GYRE_ARGS(gyre_add_bias_args, .queries = &good, .scores = scores), NULL, NULL),
+                     GYRE_EINVAL);
+    /* 4 keys go past 2^31 */
+    assert_int_equal(
+        gyre_add_bias(e, GYRE_ARGS(gyre_add_bias_args, .queries = &good, .keys = &far, .scores = scores), NULL, NULL),
+        GYRE_ERANGE);
     assert_memory_equal(x, before, sizeof x);
-    assert_ok(gyre_add_bias(e, NULL, &far, &good, &scores, NULL, NULL)); /* 2 queries do not */
+    /* 2 queries do not */
+    assert_ok(gyre_add_bias(e, GYRE_ARGS(gyre_add_bias_args, .queries = &far, .keys = &good, .scores = scores), NULL, NULL));
     gyre_encoding_free(e);
     const gyre_config rope = test_rope_config(4, GYRE_LAYOUT_HALF);
     e = test_encoding(&rope);
-    assert_int_equal(gyre_add_bias(e, NULL, &good, &good, &scores, NULL, NULL), GYRE_EUNSUPPORTED);
+    assert_int_equal(
+        gyre_add_bias(e, GYRE_ARGS(gyre_add_bias_args, .queries = &good, .keys = &good, .scores = scores), NULL, NULL),
+        GYRE_EUNSUPPORTED);
     gyre_encoding_free(e);
 }
 

@@ -20,6 +20,7 @@ typedef struct arguments {
     const gyre_view *out_given, *out2_given;
     gyre_tables tables;
     gyre_table_gradients gradients;
+    int no_args; /* 1: NULL in place of the struct that a call takes */
     const gyre_tables *tables_given;
     const gyre_table_gradients *gradients_given;
     float memory[3][SIZE];
@@ -39,6 +40,7 @@ typedef struct wrong_call {
 SPOIL(no_encoding, a->encoding = NULL)
 SPOIL(no_positions, a->at = NULL)
 SPOIL(no_keys, a->keys_at = NULL)
+SPOIL(no_args, a->no_args = 1)
 SPOIL(no_in, a->in_given = NULL)
 SPOIL(no_out, a->out_given = NULL)
 SPOIL(no_out2, a->out2_given = NULL)
@@ -63,7 +65,11 @@ SPOIL(in_place, a->in.data = a->out.data)
 SPOIL(more_channels, a->in.shape[3] = a->out.shape[3] = a->out2.shape[3] = 12)
 SPOIL(more_heads, a->in.shape[2] = a->out.shape[2] = a->out2.shape[2] = 3)
 SPOIL(negative_length, a->positions.context_length = -4)
-SPOIL(float_positions, a->positions.data = a->position; a->positions.dtype = GYRE_DTYPE_F32)
+SPOIL(float_positions, a->positions.data = a->position; a->positions.dtype = GYRE_DTYPE_F32;
+      a->positions.stride_token = 1)
+SPOIL(forgotten_stride, a->positions.data = a->position; a->positions.dtype = GYRE_DTYPE_I64;
+      a->positions.stride_batch = TOKENS)
+SPOIL(forgotten_key_stride, a->keys.data = a->position; a->keys.dtype = GYRE_DTYPE_I64)
 SPOIL(base_too_far, a->positions.base = ((int64_t)1 << 31) - 1)
 SPOIL(base_past_end, a->positions.base = (int64_t)1 << 40)
 SPOIL(key_too_far, a->keys.base = ((int64_t)1 << 31) - 1)
@@ -84,7 +90,8 @@ SPOIL(far_strides, a->in.stride[1] = INT64_MIN)
 SPOIL(far_output, a->out.stride[1] = (int64_t)1 << 60)
 SPOIL(misaligned_table, a->tables.input.data = a->tables.bias.data = (const char *)a->tables.bias.data + 3)
 SPOIL(far_table, a->tables.input.stride[2] = a->tables.bias.stride[2] = INT64_MAX)
-SPOIL(misaligned_positions, a->positions.data = (char *)a->position + 4; a->positions.dtype = GYRE_DTYPE_I64)
+SPOIL(misaligned_positions, a->positions.data = (char *)a->position + 4; a->positions.dtype = GYRE_DTYPE_I64;
+      a->positions.stride_token = 1)
 SPOIL(far_positions, a->positions.data = a->position; a->positions.dtype = GYRE_DTYPE_I64;
       a->positions.stride_token = INT64_MAX)
 
@@ -133,7 +140,9 @@ static void discard(arguments *a) {
 }
 
 static gyre_status rotate(const arguments *a, gyre_error *err) {
-    return gyre_rotate(a->encoding, a->direction, a->role, a->at, a->in_given, a->out_given, NULL, err);
+    const gyre_rotate_args *args = GYRE_ARGS(gyre_rotate_args, .direction = a->direction, .role = a->role,
+                                             .positions = a->at, .in = a->in, .out = a->out);
+    return gyre_rotate(a->encoding, a->no_args ? NULL : args, NULL, err);
 }
 static gyre_status cos_sin(const arguments *a, gyre_error *err) {
     return gyre_cos_sin(a->encoding, a->at, a->out_given, a->out2_given, NULL, err);
@@ -142,17 +151,22 @@ static gyre_status permute(const arguments *a, gyre_error *err) {
     return gyre_permute_rows(a->encoding, a->from, a->to, a->in_given, a->out_given, err);
 }
 static gyre_status add_input(const arguments *a, gyre_error *err) {
-    return gyre_add_input(a->encoding, a->tables_given, a->at, a->in_given, a->out_given, NULL, err);
+    const gyre_add_input_args *args =
+        GYRE_ARGS(gyre_add_input_args, .tables = a->tables_given, .positions = a->at, .in = a->in, .out = a->out);
+    return gyre_add_input(a->encoding, a->no_args ? NULL : args, NULL, err);
 }
 static gyre_status add_input_gradient(const arguments *a, gyre_error *err) {
     return gyre_add_input_gradient(a->encoding, a->at, a->in_given, a->gradients_given, NULL, err);
 }
 static gyre_status add_bias(const arguments *a, gyre_error *err) {
-    return gyre_add_bias(a->encoding, a->tables_given, a->at, a->keys_at, a->out_given, NULL, err);
+    const gyre_add_bias_args *args =
+        GYRE_ARGS(gyre_add_bias_args, .tables = a->tables_given, .queries = a->at, .keys = a->keys_at, .scores = a->out);
+    return gyre_add_bias(a->encoding, a->no_args ? NULL : args, NULL, err);
 }
 static gyre_status add_bias_gradient(const arguments *a, gyre_error *err) {
-    return gyre_add_bias_gradient(a->encoding, a->tables_given, a->at, a->keys_at, a->in_given, a->gradients_given, NULL,
-                                  err);
+    const gyre_add_bias_args *args =
+        GYRE_ARGS(gyre_add_bias_args, .tables = a->tables_given, .queries = a->at, .keys = a->keys_at);
+    return gyre_add_bias_gradient(a->encoding, a->no_args ? NULL : args, a->in_given, a->gradients_given, NULL, err);
 }
 
 /* A call with views [BATCH, TOKENS, heads, channels], and the ways to spoil it. */
@@ -167,8 +181,10 @@ typedef struct call_kind {
 static const wrong_call rotate_calls[] = {
     {no_encoding, GYRE_EINVAL, "encoding: is NULL (gyre_rotate)"},
     {no_positions, GYRE_EINVAL, "positions: is NULL (gyre_rotate)"},
-    {no_in, GYRE_EINVAL, "in: is NULL (gyre_rotate)"},
-    {no_out, GYRE_EINVAL, "out: is NULL (gyre_rotate)"},
+    {no_args, GYRE_EINVAL, "gyre_rotate_args: is NULL"},
+    {forgotten_stride, GYRE_EINVAL,
+     "positions.stride_token: is 0 over 3 tokens, so all stand at one position; 1 for dense data, or set one_position "
+     "(gyre_rotate)"},
     {bad_direction, GYRE_EINVAL, "direction: 7 names no direction (gyre_rotate)"},
     {bad_role, GYRE_EINVAL, "role: 9 is neither QUERY nor KEY (gyre_rotate)"},
     {in_of_integers, GYRE_EDTYPE, "in: is I64, not F32, F16, BF16 or F64 (gyre_rotate)"},
@@ -201,6 +217,7 @@ static const wrong_call cos_sin_calls[] = {
     {no_positions, GYRE_EINVAL, "positions: is NULL (gyre_cos_sin)"},
     {no_out, GYRE_EINVAL, "cosine: is NULL (gyre_cos_sin)"},
     {no_out2, GYRE_EINVAL, "sine: is NULL (gyre_cos_sin)"},
+    {forgotten_stride, GYRE_EINVAL, "positions.stride_token: is 0 over 3 tokens"},
     {other_scheme, GYRE_EUNSUPPORTED, "encoding: nope rotates nothing (gyre_cos_sin)"},
     {out_of_halves, GYRE_EDTYPE, "cosine: is F16, neither F32 nor F64 (gyre_cos_sin)"},
     {out2_of_doubles, GYRE_EDTYPE, "sine: is F64, but cosine is F32 (gyre_cos_sin)"},
@@ -234,8 +251,8 @@ static const wrong_call permute_calls[] = {
 static const wrong_call add_input_calls[] = {
     {no_encoding, GYRE_EINVAL, "encoding: is NULL (gyre_add_input)"},
     {no_positions, GYRE_EINVAL, "positions: is NULL (gyre_add_input)"},
-    {no_in, GYRE_EINVAL, "in: is NULL (gyre_add_input)"},
-    {no_out, GYRE_EINVAL, "out: is NULL (gyre_add_input)"},
+    {no_args, GYRE_EINVAL, "gyre_add_input_args: is NULL"},
+    {forgotten_stride, GYRE_EINVAL, "positions.stride_token: is 0 over 3 tokens"},
     {other_scheme, GYRE_EUNSUPPORTED, "encoding: nope adds nothing at the input (gyre_add_input)"},
     {in_of_integers, GYRE_EDTYPE, "in: is I64, not F32, F16, BF16 or F64 (gyre_add_input)"},
     {other_shape, GYRE_ESHAPE, "out: [2, 1, 1, 8] is not the shape of in"},
@@ -258,6 +275,7 @@ static const wrong_call add_input_calls[] = {
     {NULL, GYRE_OK, NULL}};
 static const wrong_call add_input_gradient_calls[] = {
     {no_in, GYRE_EINVAL, "dout: is NULL (gyre_add_input_gradient)"},
+    {forgotten_stride, GYRE_EINVAL, "positions.stride_token: is 0 over 3 tokens"},
     {other_scheme, GYRE_EUNSUPPORTED, "encoding: nope adds nothing at the input (gyre_add_input_gradient)"},
     {in_of_integers, GYRE_EDTYPE, "dout: is I64, not F32"},
     {no_memory, GYRE_EINVAL, "dout: has no memory for its shape [2, 3, 1, 8]"},
@@ -279,7 +297,9 @@ static const wrong_call add_bias_calls[] = {
     {no_encoding, GYRE_EINVAL, "encoding: is NULL (gyre_add_bias)"},
     {no_positions, GYRE_EINVAL, "queries: is NULL (gyre_add_bias)"},
     {no_keys, GYRE_EINVAL, "keys: is NULL (gyre_add_bias)"},
-    {no_out, GYRE_EINVAL, "scores: is NULL (gyre_add_bias)"},
+    {no_args, GYRE_EINVAL, "gyre_add_bias_args: is NULL"},
+    {forgotten_stride, GYRE_EINVAL, "queries.stride_token: is 0 over 3 tokens"},
+    {forgotten_key_stride, GYRE_EINVAL, "keys.stride_token: is 0 over 5 tokens"},
     {other_scheme, GYRE_EUNSUPPORTED, "encoding: nope adds no bias to scores (gyre_add_bias)"},
     {out_of_integers, GYRE_EDTYPE, "scores: is I32, not F32, F16, BF16 or F64 (gyre_add_bias)"},
     {no_output_memory, GYRE_EINVAL, "scores: has no memory for its shape [2, 3, 2, 5] (gyre_add_bias)"},
@@ -299,6 +319,8 @@ static const wrong_call add_bias_calls[] = {
     {NULL, GYRE_OK, NULL}};
 static const wrong_call add_bias_gradient_calls[] = {
     {no_in, GYRE_EINVAL, "dscores: is NULL (gyre_add_bias_gradient)"},
+    {no_args, GYRE_EINVAL, "gyre_add_bias_args: is NULL"},
+    {forgotten_stride, GYRE_EINVAL, "queries.stride_token: is 0 over 3 tokens"},
     {more_heads, GYRE_ESHAPE, "dscores: 3 heads, the encoding has 2 (gyre_add_bias_gradient)"},
     {table_of_halves, GYRE_EDTYPE, "tables.bias: is F16, neither F32 nor F64 (gyre_add_bias_gradient)"},
     {no_gradients, GYRE_EINVAL, "gradients.bias: missing; the encoding trains one (gyre_add_bias_gradient)"},

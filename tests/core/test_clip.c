@@ -1,6 +1,7 @@
 /* test_clip.c: clipped RoPE (arXiv 2602.05258) against its definition, which multiplies the last frequencies of any rotation
  * by a window: as its released code has it, with the window of torch.linspace(0, pi, n). */
 #include "attention_memory.h"
+#include "attention_setup.h"
 #include "gyre/gyre_cache.h"
 #include "support.h"
 
@@ -214,8 +215,8 @@ static void define_query_gradient(const gyre_config *config, int64_t first, cons
     turn(config, g, first, 1, want);
 }
 
-static gyre_attention_args args_of(const gyre_encoding *e, int64_t first) {
-    gyre_attention_args a = GYRE_INIT(gyre_attention_args);
+static attention_setup args_of(const gyre_encoding *e, int64_t first) {
+    attention_setup a = GYRE_INIT(attention_setup);
     a.encoding = e;
     a.q = gyre_cdense(q, GYRE_DTYPE_F32, 1, N, HEADS, DIM);
     a.k = gyre_cdense(k, GYRE_DTYPE_F32, 1, N, HEADS, DIM);
@@ -238,7 +239,7 @@ static void attention_and_gradient(void **state) {
     for (int mode = GYRE_CLIP_SOFT; mode <= GYRE_CLIP_HARD; mode++) {
         const gyre_config config = clipped((gyre_clip)mode, 12);
         gyre_encoding *e = test_encoding(&config);
-        gyre_attention_args args = args_of(e, 3000);
+        attention_setup args = args_of(e, 3000);
         args.lse = gyre_dense(lse, GYRE_DTYPE_F32, 1, N, HEADS, 1);
         attend(&args, NULL);
         define_attention(&config, 3000, want);
@@ -275,15 +276,16 @@ static void cache_keeps_and_shifts(void **state) {
     cache_config.keys = GYRE_CACHE_KEYS_ROTATED;
     gyre_cache *cache = NULL;
     assert_ok(gyre_cache_create(&cache, &cache_config, NULL, NULL));
-    gyre_attention_args args = args_of(e, 500);
-    assert_ok(gyre_cache_append(cache, 0, &args.k, &args.v, &args.k_pos, NULL, NULL));
-    assert_ok(gyre_cache_shift(cache, 0, 0, N, (const int64_t[GYRE_MAX_AXES]){2500}, NULL));
+    attention_setup args = args_of(e, 500);
+    assert_ok(gyre_cache_append(cache, GYRE_ARGS(gyre_cache_append_args, .k = args.k, .v = args.v, .positions = &args.k_pos),
+                                NULL, NULL));
+    assert_ok(gyre_cache_shift(cache, (gyre_cache_range){0, 0, N}, (const int64_t[GYRE_MAX_AXES]){2500}, NULL));
     args.q_pos.base = 3000;
     args.k = args.v = (gyre_cview){0};
     const int64_t sequences[1] = {0};
-    const size_t bytes = gyre_cache_attention_scratch(cache, sequences, &args, NULL);
+    const size_t bytes = cache_attention_scratch(cache, sequences, &args, NULL);
     void *scratch = scratch_for(bytes);
-    assert_ok(gyre_cache_attention(cache, sequences, &args, scratch, bytes, NULL, NULL));
+    assert_ok(run_cache_attention(cache, sequences, &args, (gyre_scratch){scratch, bytes}, NULL, NULL));
     free(scratch);
     define_attention(&config, 3000, want);
     for (int i = 0; i < SIZE; i++)

@@ -17,7 +17,7 @@ static gyre_config config_with(int64_t table) {
 }
 
 static gyre_positions from(int64_t base) {
-    return (gyre_positions){NULL, GYRE_DTYPE_I64, base, 0, 0, 0, 0};
+    return (gyre_positions){NULL, GYRE_DTYPE_I64, base, 0, 0, 0, 0, 0};
 }
 
 static void rows_at(const gyre_encoding *e, int64_t base, int64_t tokens, float *cosine, float *sine) {
@@ -97,7 +97,7 @@ static void fast_pairs_change_no_bit(void **state) {
     for (int table = 0; table < 2; table++) {
         gyre_config config = config_with(table ? 100 : GYRE_NO_TABLE);
         config.rope.base = 10000;
-        config.trained_length = 4096;
+        config.trained_length = config.context_length = 4096;
         config.rope.scaling = GYRE_SCALING_LONGROPE;
         config.rope.short_factor = config.rope.long_factor = factors;
         gyre_encoding *e = test_encoding(&config);
@@ -120,7 +120,7 @@ static void each_axis_has_its_own_rows(void **state) {
         for (int64_t a = 0; a < AXES; a++)
             where[a][t] =
                 t < 30 ? 7 + t % (2 + a) + 50 * a : 980 + t * a - 1000 * (t == 35); /* the last: some outside the table */
-    const gyre_positions positions = {where, GYRE_DTYPE_I64, 0, 0, 0, 1, TOKENS};
+    const gyre_positions positions = {where, GYRE_DTYPE_I64, 0, 0, 0, 1, TOKENS, 0};
     const gyre_cview in = gyre_cdense(x, GYRE_DTYPE_F32, 1, TOKENS, HEADS, 2 * PAIRS);
     for (int direction = 0; direction < 3; direction++) {
         for (int table = 0; table < 2; table++) {
@@ -131,7 +131,10 @@ static void each_axis_has_its_own_rows(void **state) {
             config.rope.axis_pairs[1] = config.rope.axis_pairs[2] = PAIRS / 3;
             gyre_encoding *e = test_encoding(&config);
             const gyre_view out = gyre_dense(got[table], GYRE_DTYPE_F32, 1, TOKENS, HEADS, 2 * PAIRS);
-            assert_ok(gyre_rotate(e, (gyre_direction)direction, GYRE_ROLE_KEY, &positions, &in, &out, NULL, NULL));
+            assert_ok(gyre_rotate(e,
+                                  GYRE_ARGS(gyre_rotate_args, .direction = (gyre_direction)direction, .role = GYRE_ROLE_KEY,
+                                            .positions = &positions, .in = in, .out = out),
+                                  NULL, NULL));
             if (table) assert_true(gyre_angle_table_bytes(e) > 0);
             gyre_encoding_free(e);
         }
@@ -161,8 +164,12 @@ static void *compute_all(void *arg) {
                     expected = gyre_dense(want, GYRE_DTYPE_F32, 1, 1, 1, 2 * PAIRS);
     for (int64_t i = 0; i < TABLE; i++) {
         const gyre_positions at = from((r->start + i * 7) % TABLE);
-        if (gyre_rotate(r->e, GYRE_DIRECTION_FORWARD, GYRE_ROLE_KEY, &at, &in, &out, NULL, NULL) != GYRE_OK) r->wrong++;
-        if (gyre_rotate(alone, GYRE_DIRECTION_FORWARD, GYRE_ROLE_KEY, &at, &in, &expected, NULL, NULL) != GYRE_OK)
+        if (gyre_rotate(r->e, GYRE_ARGS(gyre_rotate_args, .role = GYRE_ROLE_KEY, .positions = &at, .in = in, .out = out),
+                        NULL, NULL) != GYRE_OK)
+            r->wrong++;
+        if (gyre_rotate(alone,
+                        GYRE_ARGS(gyre_rotate_args, .role = GYRE_ROLE_KEY, .positions = &at, .in = in, .out = expected),
+                        NULL, NULL) != GYRE_OK)
             r->wrong++;
         if (memcmp(y, want, sizeof y) != 0) r->wrong++;
     }
@@ -197,7 +204,7 @@ static void views_of_any_type_and_stride(void **state) {
     static double c[BATCH * TOKENS * PAIRS * STEP], s[BATCH * TOKENS * PAIRS * STEP];
     static float row_c[PAIRS], row_s[PAIRS];
     const int64_t where[BATCH * TOKENS] = {0, 70, 3, -9, 1000000, 5, 5, 64, 63, 2};
-    const gyre_positions positions = {where, GYRE_DTYPE_I64, 0, 0, TOKENS, 1, 0};
+    const gyre_positions positions = {where, GYRE_DTYPE_I64, 0, 0, TOKENS, 1, 0, 0};
     const gyre_config config = config_with(0);
     gyre_encoding *e = test_encoding(&config);
     gyre_view cv = gyre_dense(c, GYRE_DTYPE_F64, BATCH, TOKENS, 1, PAIRS), sv = cv;

@@ -134,22 +134,26 @@ static void extreme_configs_give_finite_results(void **state) {
     (void)state;
     double least[2] = {0x1p-10, 0x1p-10};
     float x[4] = {1, 0, 0, 0}, y[4];
-    const gyre_positions positions = {NULL, GYRE_DTYPE_I64, (int64_t)1 << 31, 0, 0, 0, 0};
+    const gyre_positions positions = {NULL, GYRE_DTYPE_I64, (int64_t)1 << 31, 0, 0, 0, 0, 0};
     const gyre_cview in = gyre_cdense(x, GYRE_DTYPE_F32, 1, 1, 1, 4);
     const gyre_view out = gyre_dense(y, GYRE_DTYPE_F32, 1, 1, 1, 4);
     gyre_config config = test_rope_config(4, GYRE_LAYOUT_HALF);
-    config.trained_length = 64;
+    config.trained_length = config.context_length = 64;
     config.rope.scaling = GYRE_SCALING_LONGROPE;
     config.rope.short_factor = config.rope.long_factor = least;
     gyre_encoding *e = test_encoding(&config);
-    assert_ok(gyre_rotate(e, GYRE_DIRECTION_FORWARD, GYRE_ROLE_KEY, &positions, &in, &out, NULL, NULL));
+    assert_ok(gyre_rotate(
+        e, GYRE_ARGS(gyre_rotate_args, .role = GYRE_ROLE_KEY, .positions = &positions, .in = in, .out = out), NULL, NULL));
     test_close((long double)hypotf(y[0], y[2]), 1, 1e-6L, "length of the rotated pair");
     gyre_encoding_free(e);
     for (int sign = -1; sign <= 1; sign += 2) {
         config = test_rope_config(4, GYRE_LAYOUT_HALF);
         config.rope.attention_factor = ldexp(1, 64 * sign);
         e = test_encoding(&config);
-        assert_ok(gyre_rotate(e, GYRE_DIRECTION_INVERSE, GYRE_ROLE_KEY, &positions, &in, &out, NULL, NULL));
+        assert_ok(gyre_rotate(e,
+                              GYRE_ARGS(gyre_rotate_args, .direction = GYRE_DIRECTION_INVERSE, .role = GYRE_ROLE_KEY,
+                                        .positions = &positions, .in = in, .out = out),
+                              NULL, NULL));
         test_close((long double)hypotf(y[0], y[2]) * ldexpl(1, 64 * sign), 1, 1e-6L, "inverse");
         gyre_encoding_free(e);
     }

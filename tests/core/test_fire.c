@@ -74,13 +74,15 @@ static void agrees_with_formula(void **state) {
             for (int64_t h = 0; h < HEADS; h++)
                 apart[rows * h + (rows - 1 - r)] = x[r * HEADS + h]; /* heads by columns, rows backwards */
         gyre_tables tables = {.bias = gyre_cdense(x, GYRE_DTYPE_F64, 1, 1, rows, HEADS)};
-        const gyre_positions queries = {q, GYRE_DTYPE_I64, 0, 0, 0, 1, 0}, keys = {k, GYRE_DTYPE_I64, 0, 0, 0, 1, 0};
+        const gyre_positions queries = {q, GYRE_DTYPE_I64, 0, 0, 0, 1, 0, 0}, keys = {k, GYRE_DTYPE_I64, 0, 0, 0, 1, 0, 0};
         const gyre_view view = gyre_dense(scores, GYRE_DTYPE_F64, 1, QUERIES, HEADS, KEYS);
         const gyre_view other = gyre_dense(again, GYRE_DTYPE_F64, 1, QUERIES, HEADS, KEYS);
         test_fill_f64(&random, scores, SCORES);
         memcpy(was, scores, sizeof was);
         memcpy(again, scores, sizeof was);
-        assert_ok(gyre_add_bias(e, &tables, &queries, &keys, &view, NULL, NULL));
+        assert_ok(gyre_add_bias(
+            e, GYRE_ARGS(gyre_add_bias_args, .tables = &tables, .queries = &queries, .keys = &keys, .scores = view), NULL,
+            NULL));
         for (int s = 0; s < SCORES; s++) {
             const int m = s / (HEADS * KEYS), h = s / KEYS % HEADS, n = s % KEYS;
             const long double want = (long double)was[s] + formula(x + h, HEADS, w, q[m], k[n]);
@@ -89,7 +91,9 @@ static void agrees_with_formula(void **state) {
         tables.bias.data = apart + rows - 1;
         tables.bias.stride[2] = -1;
         tables.bias.stride[3] = rows;
-        assert_ok(gyre_add_bias(e, &tables, &queries, &keys, &other, NULL, NULL));
+        assert_ok(gyre_add_bias(
+            e, GYRE_ARGS(gyre_add_bias_args, .tables = &tables, .queries = &queries, .keys = &keys, .scores = other), NULL,
+            NULL));
         assert_memory_equal(scores, again, sizeof scores);
         gyre_encoding_free(e);
     }
@@ -103,19 +107,22 @@ static void case_computed_by_hand(void **state) {
     gyre_config config = WITH(GYRE_KIND_FIRE, .hidden_units = 1);
     config.heads = 1;
     gyre_encoding *e = test_encoding(&config);
-    const gyre_positions one = {NULL, GYRE_DTYPE_I64, 1, 0, 0, 0, 0}, zero = {NULL, GYRE_DTYPE_I64, 0, 0, 0, 0, 0};
+    const gyre_positions one = {NULL, GYRE_DTYPE_I64, 1, 0, 0, 0, 0, 0}, zero = {NULL, GYRE_DTYPE_I64, 0, 0, 0, 0, 0, 0};
     double scores[16] = {0};
     const gyre_view view = gyre_dense(scores, GYRE_DTYPE_F64, 1, 1, 1, 4); /* query 1, keys 0 .. 3 */
-    assert_ok(gyre_add_bias(e, &tables, &one, &zero, &view, NULL, NULL));
+    assert_ok(gyre_add_bias(
+        e, GYRE_ARGS(gyre_add_bias_args, .tables = &tables, .queries = &one, .keys = &zero, .scores = view), NULL, NULL));
     test_close(scores[0], 0.5, 1e-15L, "distance 1: x = 1 / 2, at the bend");
     test_close(scores[1], 0.5, 1e-15L, "distance 0");
     test_close(scores[2], 0.5, 1e-15L, "distance 1 ahead");
     test_close(scores[3], 0.5 + 4 * (logl(3) / logl(2) - 1), 1e-15L, "distance 2 ahead");
-    const gyre_positions seven = {NULL, GYRE_DTYPE_I64, 7, 0, 0, 0, 0};
+    const gyre_positions seven = {NULL, GYRE_DTYPE_I64, 7, 0, 0, 0, 0, 0};
     double far[1] = {0};
     const gyre_view last = gyre_dense(far, GYRE_DTYPE_F64, 1, 1, 1, 1);
     assert_ok(
-        gyre_add_bias(e, &tables, &seven, &zero, &last, NULL, NULL)); /* past L, the query's own position is used: x = 1 */
+        /* past L, the query's own position is used: x = 1 */
+        gyre_add_bias(e, GYRE_ARGS(gyre_add_bias_args, .tables = &tables, .queries = &seven, .keys = &zero, .scores = last),
+                      NULL, NULL));
     test_close(far[0], 4.5, 1e-15L, "first key of a far query");
     gyre_encoding_free(e);
 }
@@ -150,9 +157,10 @@ static void gradient_matches_differences(void **state) {
     memset(got, 0, sizeof got);
     const gyre_tables tables = {.bias = gyre_cdense(x, GYRE_DTYPE_F64, 1, 1, ROWS, HEADS)};
     const gyre_table_gradients gradients = {.bias = gyre_dense(got, GYRE_DTYPE_F64, 1, 1, ROWS, HEADS)};
-    const gyre_positions queries = {q, GYRE_DTYPE_I64, 0, 0, 0, 1, 0}, keys = {k, GYRE_DTYPE_I64, 0, 0, 0, 1, 0};
+    const gyre_positions queries = {q, GYRE_DTYPE_I64, 0, 0, 0, 1, 0, 0}, keys = {k, GYRE_DTYPE_I64, 0, 0, 0, 1, 0, 0};
     const gyre_cview dscores = gyre_cdense(d, GYRE_DTYPE_F64, 1, QUERIES, HEADS, KEYS);
-    assert_ok(gyre_add_bias_gradient(e, &tables, &queries, &keys, &dscores, &gradients, NULL, NULL));
+    assert_ok(gyre_add_bias_gradient(e, GYRE_ARGS(gyre_add_bias_args, .tables = &tables, .queries = &queries, .keys = &keys),
+                                     &dscores, &gradients, NULL, NULL));
     for (int i = 0; i < ROWS * HEADS; i++) {
         const double original = x[i], step = 1e-7;
         x[i] = original + step;
@@ -164,7 +172,9 @@ static void gradient_matches_differences(void **state) {
     }
     memcpy(twice, got, sizeof twice);
     assert_ok(
-        gyre_add_bias_gradient(e, &tables, &queries, &keys, &dscores, &gradients, NULL, NULL)); /* added to, not written */
+        /* added to, not written */
+        gyre_add_bias_gradient(e, GYRE_ARGS(gyre_add_bias_args, .tables = &tables, .queries = &queries, .keys = &keys),
+                               &dscores, &gradients, NULL, NULL));
     for (int i = 0; i < ROWS * HEADS; i++)
         test_close(got[i], 2 * twice[i], 1e-13L * (1 + fabsl((long double)twice[i])), "twice");
     gyre_encoding_free(e);
@@ -183,8 +193,9 @@ static void gradient_at_the_edges(void **state) {
     const gyre_tables tables = {.bias = gyre_cdense(table, GYRE_DTYPE_F64, 1, 1, ROWS, 1)};
     const gyre_table_gradients gradients = {.bias = gyre_dense(got, GYRE_DTYPE_F64, 1, 1, ROWS, 1)};
     const gyre_cview d = gyre_cdense(&one, GYRE_DTYPE_F64, 1, 1, 1, 1);
-    gyre_positions at = {NULL, GYRE_DTYPE_I64, 4, 0, 0, 0, 0}, from = at;
-    assert_ok(gyre_add_bias_gradient(e, &tables, &at, &from, &d, &gradients, NULL, NULL));
+    gyre_positions at = {NULL, GYRE_DTYPE_I64, 4, 0, 0, 0, 0, 0}, from = at;
+    assert_ok(gyre_add_bias_gradient(e, GYRE_ARGS(gyre_add_bias_args, .tables = &tables, .queries = &at, .keys = &from), &d,
+                                     &gradients, NULL, NULL));
     const double still[ROWS] = {0, 0, 0, 0, 0, -1, 0, 0.75, 1};
     assert_memory_equal(got, still, sizeof got);
     for (int past = 0; past < 2;
@@ -192,7 +203,8 @@ static void gradient_at_the_edges(void **state) {
         memset(got, 0, sizeof got);
         at.base = past ? 10 : 4;
         from.base = at.base - 3;
-        assert_ok(gyre_add_bias_gradient(e, &tables, &at, &from, &d, &gradients, NULL, NULL));
+        assert_ok(gyre_add_bias_gradient(e, GYRE_ARGS(gyre_add_bias_args, .tables = &tables, .queries = &at, .keys = &from),
+                                         &d, &gradients, NULL, NULL));
         const double share = log(2.5) / log(6);
         test_close(got[2], 3 * share, 1e-15L, "weight");
         test_close(got[4], 3, 0, "bias");
@@ -252,15 +264,18 @@ static void shifts_below_the_threshold(void **state) {
     for (int h = 0; h < HEADS; h++)
         x[h] = 0.3, x[HEADS + h] = 100, x[2 * HEADS + h] = 1, x[4 * HEADS + h] = 0.5, x[6 * HEADS + h] = 1;
     const gyre_tables tables = {.bias = gyre_cdense(x, GYRE_DTYPE_F64, 1, 1, 9, HEADS)};
-    const gyre_positions zero = {NULL, GYRE_DTYPE_I64, 0, 0, 0, 0, 0}, near = {NULL, GYRE_DTYPE_I64, 90, 0, 0, 0, 0};
-    const gyre_positions far = {NULL, GYRE_DTYPE_I64, 200, 0, 0, 0, 0};
+    const gyre_positions zero = {NULL, GYRE_DTYPE_I64, 0, 0, 0, 0, 0, 0}, near = {NULL, GYRE_DTYPE_I64, 90, 0, 0, 0, 0, 0};
+    const gyre_positions far = {NULL, GYRE_DTYPE_I64, 200, 0, 0, 0, 0, 0};
     const gyre_view a = gyre_dense(here, GYRE_DTYPE_F64, 1, 4, HEADS, 4),
                     b = gyre_dense(there, GYRE_DTYPE_F64, 1, 4, HEADS, 4);
-    assert_ok(gyre_add_bias(e, &tables, &zero, &zero, &a, NULL, NULL));
-    assert_ok(gyre_add_bias(e, &tables, &near, &near, &b, NULL, NULL));
+    assert_ok(gyre_add_bias(
+        e, GYRE_ARGS(gyre_add_bias_args, .tables = &tables, .queries = &zero, .keys = &zero, .scores = a), NULL, NULL));
+    assert_ok(gyre_add_bias(
+        e, GYRE_ARGS(gyre_add_bias_args, .tables = &tables, .queries = &near, .keys = &near, .scores = b), NULL, NULL));
     assert_memory_equal(here, there, sizeof here);
     memset(there, 0, sizeof there);
-    assert_ok(gyre_add_bias(e, &tables, &far, &far, &b, NULL, NULL));
+    assert_ok(gyre_add_bias(e, GYRE_ARGS(gyre_add_bias_args, .tables = &tables, .queries = &far, .keys = &far, .scores = b),
+                            NULL, NULL));
     assert_true(fabs(here[1] - there[1]) > 1e-6);
     gyre_encoding_free(e);
 }
@@ -270,7 +285,7 @@ static void nan_propagates(void **state) {
     (void)state;
     enum { ROWS = 9 };
     gyre_encoding *e = fire(2);
-    const gyre_positions zero = {NULL, GYRE_DTYPE_I64, 0, 0, 0, 0, 0};
+    const gyre_positions zero = {NULL, GYRE_DTYPE_I64, 0, 0, 0, 0, 0, 0};
     for (int row = 0; row < ROWS; row++) {
         double x[ROWS * HEADS], got[ROWS * HEADS] = {0}, scores[4 * HEADS * 4] = {0};
         for (int i = 0; i < ROWS * HEADS; i++)
@@ -278,11 +293,15 @@ static void nan_propagates(void **state) {
         const gyre_tables tables = {.bias = gyre_cdense(x, GYRE_DTYPE_F64, 1, 1, ROWS, HEADS)};
         const gyre_table_gradients gradients = {.bias = gyre_dense(got, GYRE_DTYPE_F64, 1, 1, ROWS, HEADS)};
         const gyre_view view = gyre_dense(scores, GYRE_DTYPE_F64, 1, 4, HEADS, 4);
-        assert_ok(gyre_add_bias(e, &tables, &zero, &zero, &view, NULL, NULL));
+        assert_ok(gyre_add_bias(
+            e, GYRE_ARGS(gyre_add_bias_args, .tables = &tables, .queries = &zero, .keys = &zero, .scores = view), NULL,
+            NULL));
         for (int i = 0; i < 4 * HEADS * 4; i++)
             assert_true(isnan(scores[i]));
         const gyre_cview d = gyre_const(view);
-        assert_ok(gyre_add_bias_gradient(e, &tables, &zero, &zero, &d, &gradients, NULL, NULL));
+        assert_ok(gyre_add_bias_gradient(e,
+                                         GYRE_ARGS(gyre_add_bias_args, .tables = &tables, .queries = &zero, .keys = &zero),
+                                         &d, &gradients, NULL, NULL));
         assert_true(isnan(got[(ROWS - 1) * HEADS]));
     }
     gyre_encoding_free(e);
@@ -300,12 +319,20 @@ static void bad_input(void **state) {
     gyre_encoding *e = fire(2);
     int64_t row = -7;
     gyre_tables tables = {.bias = gyre_cdense(x, GYRE_DTYPE_F64, 1, 1, 8, HEADS)};
-    const gyre_positions zero = {NULL, GYRE_DTYPE_I64, 0, 0, 0, 0, 0};
+    const gyre_positions zero = {NULL, GYRE_DTYPE_I64, 0, 0, 0, 0, 0, 0};
     const gyre_view view = gyre_dense(scores, GYRE_DTYPE_F64, 1, 1, HEADS, 1);
-    assert_int_equal(gyre_add_bias(e, &tables, &zero, &zero, &view, NULL, NULL), GYRE_ESHAPE);
+    assert_int_equal(
+        gyre_add_bias(e, GYRE_ARGS(gyre_add_bias_args, .tables = &tables, .queries = &zero, .keys = &zero, .scores = view),
+                      NULL, NULL),
+        GYRE_ESHAPE);
     tables.bias = gyre_cdense(x, GYRE_DTYPE_F16, 1, 1, 9, HEADS);
-    assert_int_equal(gyre_add_bias(e, &tables, &zero, &zero, &view, NULL, NULL), GYRE_EDTYPE);
-    assert_int_equal(gyre_add_bias(e, NULL, &zero, &zero, &view, NULL, NULL), GYRE_EINVAL);
+    assert_int_equal(
+        gyre_add_bias(e, GYRE_ARGS(gyre_add_bias_args, .tables = &tables, .queries = &zero, .keys = &zero, .scores = view),
+                      NULL, NULL),
+        GYRE_EDTYPE);
+    assert_int_equal(
+        gyre_add_bias(e, GYRE_ARGS(gyre_add_bias_args, .queries = &zero, .keys = &zero, .scores = view), NULL, NULL),
+        GYRE_EINVAL);
     assert_memory_equal(scores, was, sizeof was);
     assert_int_equal(gyre_encoding_row(e, 0, 0, &row), GYRE_EUNSUPPORTED);
     assert_int_equal(row, -7);

@@ -440,7 +440,8 @@ static void check_rotated_at(const gyre_encoding *e, int64_t position, size_t n)
     const gyre_view c = gyre_dense(cosine, GYRE_DTYPE_F64, 1, 1, 1, 32), s = gyre_dense(sine, GYRE_DTYPE_F64, 1, 1, 1, 32);
     const gyre_cview rotated = gyre_const(out);
     assert_ok(gyre_encoding_frequencies(e, dynamic_yarn[n].length, f, NULL));
-    assert_ok(gyre_rotate(e, GYRE_DIRECTION_FORWARD, GYRE_ROLE_KEY, &at, &in, &out, NULL, NULL));
+    assert_ok(gyre_rotate(e, GYRE_ARGS(gyre_rotate_args, .role = GYRE_ROLE_KEY, .positions = &at, .in = in, .out = out),
+                          NULL, NULL));
     assert_ok(gyre_cos_sin(e, &at, &c, &s, NULL, NULL));
     for (int i = 0; i < 32; i++) {
         const long double angle = (long double)position * (long double)f[i], co = a * cosl(angle), si = a * sinl(angle);
@@ -449,10 +450,16 @@ static void check_rotated_at(const gyre_encoding *e, int64_t position, size_t n)
         test_close(y[i], x[i] * co - x[i + 32] * si, 1e-11L, "rotated");
         test_close(y[i + 32], x[i] * si + x[i + 32] * co, 1e-11L, "rotated");
     }
-    assert_ok(gyre_rotate(e, GYRE_DIRECTION_INVERSE, GYRE_ROLE_KEY, &at, &rotated, &undone, NULL, NULL));
+    assert_ok(gyre_rotate(e,
+                          GYRE_ARGS(gyre_rotate_args, .direction = GYRE_DIRECTION_INVERSE, .role = GYRE_ROLE_KEY,
+                                    .positions = &at, .in = rotated, .out = undone),
+                          NULL, NULL));
     for (int i = 0; i < 64; i++)
         test_close(back[i], x[i], 1e-14L, "undone");
-    assert_ok(gyre_rotate(e, GYRE_DIRECTION_ADJOINT, GYRE_ROLE_KEY, &at, &rotated, &undone, NULL, NULL));
+    assert_ok(gyre_rotate(e,
+                          GYRE_ARGS(gyre_rotate_args, .direction = GYRE_DIRECTION_ADJOINT, .role = GYRE_ROLE_KEY,
+                                    .positions = &at, .in = rotated, .out = undone),
+                          NULL, NULL));
     for (int i = 0; i < 64; i++)
         test_close(back[i], (long double)x[i] * a * a, 1e-14L, "adjoint");
 }
@@ -519,13 +526,14 @@ static void angles_at_the_largest_position(void **state) {
         config.rope.scaling = cases[i].scaling;
         config.rope.factor = cases[i].factor;
         config.rope.attention_factor = 1;
-        config.trained_length = 4096;
+        config.trained_length = config.context_length = 4096;
         if (cases[i].scaling == GYRE_SCALING_LONGROPE) config.rope.short_factor = config.rope.long_factor = lists;
         x[pair] = 1;
         gyre_encoding *e = test_encoding(&config);
         const gyre_cview in = gyre_cdense(x, GYRE_DTYPE_F64, 1, 1, 1, dim);
         const gyre_view out = gyre_dense(y, GYRE_DTYPE_F64, 1, 1, 1, dim);
-        assert_ok(gyre_rotate(e, GYRE_DIRECTION_FORWARD, GYRE_ROLE_QUERY, &at, &in, &out, NULL, NULL));
+        assert_ok(gyre_rotate(
+            e, GYRE_ARGS(gyre_rotate_args, .role = GYRE_ROLE_QUERY, .positions = &at, .in = in, .out = out), NULL, NULL));
         const long double error = (long double)y[pair + dim / 2] * cases[i].cosine - (long double)y[pair] * cases[i].sine;
         const long double bound = LDBL_MANT_DIG >= 64 ? 2e-10L : 3e-7L;
         assert_true(fabsl(error) < bound * (long double)fmax(1, cases[i].frequency));

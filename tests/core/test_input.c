@@ -34,10 +34,11 @@ static void agrees_with_reference(void **state) {
         if (json_is_null(json_object_get(c, keys[layout]))) continue;
         const size_t dim = test_numbers(c, keys[layout], want, 1024);
         gyre_encoding *e = sinusoid((int64_t)dim, (gyre_sinusoid)layout, test_number(c, "base"));
-        const gyre_positions positions = {NULL, GYRE_DTYPE_I64, test_integer(c, "position"), 0, 0, 0, 0};
+        const gyre_positions positions = {NULL, GYRE_DTYPE_I64, test_integer(c, "position"), 0, 0, 0, 0, 0};
         const gyre_cview in = gyre_cdense(zero, GYRE_DTYPE_F64, 1, 1, 1, (int64_t)dim);
         const gyre_view out = gyre_dense(got, GYRE_DTYPE_F64, 1, 1, 1, (int64_t)dim);
-        assert_ok(gyre_add_input(e, NULL, &positions, &in, &out, NULL, NULL));
+        assert_ok(
+            gyre_add_input(e, GYRE_ARGS(gyre_add_input_args, .positions = &positions, .in = in, .out = out), NULL, NULL));
         for (size_t i = 0; i < dim; i++)
             test_close(got[i], want[i], 1e-12, keys[layout]);
         gyre_encoding_free(e);
@@ -49,11 +50,12 @@ static void odd_tensor2tensor_ends_in_zero(void **state) {
     (void)state;
     double x[9] = {0}, even[8] = {0};
     gyre_encoding *e = sinusoid(9, GYRE_SINUSOID_SIN_COS_T2T, 0), *f = sinusoid(8, GYRE_SINUSOID_SIN_COS_T2T, 0);
-    const gyre_positions positions = {NULL, GYRE_DTYPE_I64, 12, 0, 0, 0, 0};
+    const gyre_positions positions = {NULL, GYRE_DTYPE_I64, 12, 0, 0, 0, 0, 0};
     const gyre_view out = gyre_dense(x, GYRE_DTYPE_F64, 1, 1, 1, 9), out8 = gyre_dense(even, GYRE_DTYPE_F64, 1, 1, 1, 8);
     const gyre_cview in = gyre_const(out), in8 = gyre_const(out8);
-    assert_ok(gyre_add_input(e, NULL, &positions, &in, &out, NULL, NULL));
-    assert_ok(gyre_add_input(f, NULL, &positions, &in8, &out8, NULL, NULL));
+    assert_ok(gyre_add_input(e, GYRE_ARGS(gyre_add_input_args, .positions = &positions, .in = in, .out = out), NULL, NULL));
+    assert_ok(
+        gyre_add_input(f, GYRE_ARGS(gyre_add_input_args, .positions = &positions, .in = in8, .out = out8), NULL, NULL));
     assert_memory_equal(x, even, sizeof even);
     assert_true(x[8] == 0);
     gyre_encoding_free(e);
@@ -69,7 +71,7 @@ static void strides_change_no_bit(void **state) {
     test_random random = {7};
     gyre_encoding *e = learned(ROWS, WIDTH);
     const gyre_tables tables = {.input = gyre_cdense(table, GYRE_DTYPE_F32, 1, 1, ROWS, WIDTH)};
-    const gyre_positions positions = {NULL, GYRE_DTYPE_I64, 0, 0, 0, 0, 0};
+    const gyre_positions positions = {NULL, GYRE_DTYPE_I64, 0, 0, 0, 0, 0, 0};
     for (int type = 1; type <= 2; type++) {
         for (int i = 0; i < N; i++) {
             table[i] = (float)ldexp(test_uniform(&random), -(int)(test_next(&random) % 24));
@@ -82,8 +84,12 @@ static void strides_change_no_bit(void **state) {
         for (int i = 0; i < 4; i++)
             strided.stride[i] *= 2;
         const gyre_cview same = gyre_const(strided);
-        assert_ok(gyre_add_input(e, &tables, &positions, &in, &out, NULL, NULL));
-        assert_ok(gyre_add_input(e, &tables, &positions, &same, &strided, NULL, NULL));
+        assert_ok(gyre_add_input(
+            e, GYRE_ARGS(gyre_add_input_args, .tables = &tables, .positions = &positions, .in = in, .out = out), NULL,
+            NULL));
+        assert_ok(gyre_add_input(
+            e, GYRE_ARGS(gyre_add_input_args, .tables = &tables, .positions = &positions, .in = same, .out = strided), NULL,
+            NULL));
         for (int i = 0; i < N; i++)
             assert_int_equal(apart[2 * i], y[i]);
     }
@@ -129,10 +135,12 @@ static void stores_round_once_to_nearest_even(void **state) {
             test_put(want, test_dtypes[type], i, edges[i]);
         }
         const gyre_tables tables = {.input = gyre_cdense(table, GYRE_DTYPE_F64, 1, 1, 1, N)};
-        const gyre_positions positions = {NULL, GYRE_DTYPE_I64, 0, 0, 0, 0, 0};
+        const gyre_positions positions = {NULL, GYRE_DTYPE_I64, 0, 0, 0, 0, 0, 0};
         const gyre_view out = gyre_dense(x, test_dtypes[type], 1, 1, 1, N);
         const gyre_cview in = gyre_const(out);
-        assert_ok(gyre_add_input(e, &tables, &positions, &in, &out, NULL, NULL));
+        assert_ok(gyre_add_input(
+            e, GYRE_ARGS(gyre_add_input_args, .tables = &tables, .positions = &positions, .in = in, .out = out), NULL,
+            NULL));
         for (size_t i = 0; i < N; i++)
             if (memcmp((char *)x + i * size, (char *)want + i * size, size) != 0)
                 fail_msg("type %d: %a became %a, not %a", type, table[i], test_get(x, test_dtypes[type], i),
@@ -158,10 +166,12 @@ static void every_16_bit_number_survives(void **state) {
             zero[i] = i & 0x8000u ? -0.0 : 0.0; /* keeps the sign of 0 */
         }
         const gyre_tables tables = {.input = gyre_cdense(zero, GYRE_DTYPE_F64, 1, 1, 1, N)};
-        const gyre_positions positions = {NULL, GYRE_DTYPE_I64, 0, 0, 0, 0, 0};
+        const gyre_positions positions = {NULL, GYRE_DTYPE_I64, 0, 0, 0, 0, 0, 0};
         const gyre_cview in = gyre_cdense(x, test_dtypes[type], 1, 1, 1, N);
         const gyre_view out = gyre_dense(y, test_dtypes[type], 1, 1, 1, N);
-        assert_ok(gyre_add_input(e, &tables, &positions, &in, &out, NULL, NULL));
+        assert_ok(gyre_add_input(
+            e, GYRE_ARGS(gyre_add_input_args, .tables = &tables, .positions = &positions, .in = in, .out = out), NULL,
+            NULL));
         for (unsigned i = 0; i < N; i++)
             if (isnan(test_get(x, test_dtypes[type], i)))
                 assert_true(isnan(test_get(y, test_dtypes[type], i)));
@@ -189,7 +199,7 @@ static sample *sample_make(gyre_dtype dtype) {
     s->e = learned(50, DIM);
     for (int i = 0; i < BATCH * TOKENS; i++)
         s->position[i / TOKENS][i % TOKENS] = (int64_t)(test_next(&random) % 50);
-    s->positions = (gyre_positions){s->position, GYRE_DTYPE_I64, 0, 0, TOKENS, 1, 0};
+    s->positions = (gyre_positions){s->position, GYRE_DTYPE_I64, 0, 0, TOKENS, 1, 0, 0};
     for (size_t i = 0; i < ALL; i++)
         test_put(s->x, dtype, i, test_uniform(&random));
     test_fill_f64(&random, s->table, 50 * DIM);
@@ -218,7 +228,9 @@ static void learned_rows_are_added(void **state) {
         gyre_tables tables = {.input = gyre_cdense(s->table, GYRE_DTYPE_F64, 1, 1, 50, DIM)};
         const gyre_cview in = gyre_cdense(s->x, test_dtypes[type], BATCH, TOKENS, 1, DIM);
         gyre_view out = gyre_dense(s->y, test_dtypes[type], BATCH, TOKENS, 1, DIM);
-        assert_ok(gyre_add_input(s->e, &tables, &s->positions, &in, &out, NULL, NULL));
+        assert_ok(gyre_add_input(
+            s->e, GYRE_ARGS(gyre_add_input_args, .tables = &tables, .positions = &s->positions, .in = in, .out = out), NULL,
+            NULL));
         assert_memory_equal(s->y, want, ALL * size);
 
         tables.input.data = transposed;
@@ -227,12 +239,16 @@ static void learned_rows_are_added(void **state) {
         out.data = wide;
         for (int d = 0; d < 4; d++)
             out.stride[d] *= 2;
-        assert_ok(gyre_add_input(s->e, &tables, &s->positions, &in, &out, NULL, NULL));
+        assert_ok(gyre_add_input(
+            s->e, GYRE_ARGS(gyre_add_input_args, .tables = &tables, .positions = &s->positions, .in = in, .out = out), NULL,
+            NULL));
         for (size_t i = 0; i < ALL; i++)
             assert_memory_equal((char *)wide + 2 * i * size, (char *)want + i * size, size);
 
         out = gyre_dense(s->x, test_dtypes[type], BATCH, TOKENS, 1, DIM); /* in place */
-        assert_ok(gyre_add_input(s->e, &tables, &s->positions, &in, &out, NULL, NULL));
+        assert_ok(gyre_add_input(
+            s->e, GYRE_ARGS(gyre_add_input_args, .tables = &tables, .positions = &s->positions, .in = in, .out = out), NULL,
+            NULL));
         assert_memory_equal(s->x, want, ALL * size);
         sample_free(s);
     }
@@ -282,9 +298,10 @@ static void shared_positions(void **state) {
     const gyre_cview in = gyre_cdense(x, GYRE_DTYPE_F64, BATCH, TOKENS, 1, DIM);
     const gyre_view out = gyre_dense(y, GYRE_DTYPE_F64, BATCH, TOKENS, 1, DIM),
                     other = gyre_dense(z, GYRE_DTYPE_F64, BATCH, TOKENS, 1, DIM);
-    const gyre_positions one = {NULL, GYRE_DTYPE_I64, 40, 0, 0, 0, 0}, both = {each, GYRE_DTYPE_I32, 0, 0, TOKENS, 1, 0};
-    assert_ok(gyre_add_input(e, NULL, &one, &in, &out, NULL, NULL));
-    assert_ok(gyre_add_input(e, NULL, &both, &in, &other, &exec, NULL));
+    const gyre_positions one = {NULL, GYRE_DTYPE_I64, 40, 0, 0, 0, 0, 0},
+                         both = {each, GYRE_DTYPE_I32, 0, 0, TOKENS, 1, 0, 0};
+    assert_ok(gyre_add_input(e, GYRE_ARGS(gyre_add_input_args, .positions = &one, .in = in, .out = out), NULL, NULL));
+    assert_ok(gyre_add_input(e, GYRE_ARGS(gyre_add_input_args, .positions = &both, .in = in, .out = other), &exec, NULL));
     assert_memory_equal(y, z, sizeof y);
     gyre_encoding_free(e);
     gyre_pool_free(pool);
@@ -299,12 +316,14 @@ static void empty_inputs(void **state) {
     const gyre_tables tables = {.input = gyre_cdense(table, GYRE_DTYPE_F64, 1, 1, 1, DIM)};
     const gyre_table_gradients gradients = {.input = gyre_dense(table, GYRE_DTYPE_F64, 1, 1, 1, DIM)};
     const int64_t nowhere = -1;
-    const gyre_positions positions = {&nowhere, GYRE_DTYPE_I64, 0, 0, 0, 0, 0};
+    const gyre_positions positions = {&nowhere, GYRE_DTYPE_I64, 0, 0, 0, 0, 0, 0};
     const int64_t shapes[][2] = {{2, 0}, {0, 2}, {0, 0}, {0, (int64_t)1 << 40}, {(int64_t)1 << 62, 0}};
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
         const gyre_view out = gyre_dense(i % 2 ? x : NULL, GYRE_DTYPE_F32, shapes[i][0], shapes[i][1], 1, DIM);
         const gyre_cview in = gyre_const(out);
-        assert_ok(gyre_add_input(e, &tables, &positions, &in, &out, NULL, NULL));
+        assert_ok(gyre_add_input(
+            e, GYRE_ARGS(gyre_add_input_args, .tables = &tables, .positions = &positions, .in = in, .out = out), NULL,
+            NULL));
         assert_ok(gyre_add_input_gradient(e, &positions, &in, &gradients, NULL, NULL));
     }
     gyre_encoding_free(e);
@@ -321,33 +340,63 @@ static void wrong_arguments(void **state) {
     memcpy(before, s->y, sizeof before);
 
     s->position[1][TOKENS - 1] = 50; /* one past the table */
-    assert_int_equal(gyre_add_input(s->e, &tables, &s->positions, &in, &out, NULL, NULL), GYRE_ERANGE);
+    assert_int_equal(
+        gyre_add_input(s->e,
+                       GYRE_ARGS(gyre_add_input_args, .tables = &tables, .positions = &s->positions, .in = in, .out = out),
+                       NULL, NULL),
+        GYRE_ERANGE);
     assert_int_equal(gyre_add_input_gradient(s->e, &s->positions, &in, &gradients, NULL, NULL), GYRE_ERANGE);
     s->position[1][TOKENS - 1] = -1;
-    assert_int_equal(gyre_add_input(s->e, &tables, &s->positions, &in, &out, NULL, NULL), GYRE_ERANGE);
+    assert_int_equal(
+        gyre_add_input(s->e,
+                       GYRE_ARGS(gyre_add_input_args, .tables = &tables, .positions = &s->positions, .in = in, .out = out),
+                       NULL, NULL),
+        GYRE_ERANGE);
     s->position[1][TOKENS - 1] = 0;
-    assert_int_equal(gyre_add_input(s->e, NULL, &s->positions, &in, &out, NULL, NULL), GYRE_EINVAL);
+    assert_int_equal(
+        gyre_add_input(s->e, GYRE_ARGS(gyre_add_input_args, .positions = &s->positions, .in = in, .out = out), NULL, NULL),
+        GYRE_EINVAL);
     assert_int_equal(gyre_add_input_gradient(s->e, &s->positions, &in, NULL, NULL, NULL), GYRE_EINVAL);
 
     gyre_tables bad = tables;
     bad.input.shape[2] = 49;
-    assert_int_equal(gyre_add_input(s->e, &bad, &s->positions, &in, &out, NULL, NULL), GYRE_ESHAPE);
+    assert_int_equal(
+        gyre_add_input(s->e,
+                       GYRE_ARGS(gyre_add_input_args, .tables = &bad, .positions = &s->positions, .in = in, .out = out),
+                       NULL, NULL),
+        GYRE_ESHAPE);
     bad = tables;
     bad.input.dtype = GYRE_DTYPE_F16;
-    assert_int_equal(gyre_add_input(s->e, &bad, &s->positions, &in, &out, NULL, NULL), GYRE_EDTYPE);
+    assert_int_equal(
+        gyre_add_input(s->e,
+                       GYRE_ARGS(gyre_add_input_args, .tables = &bad, .positions = &s->positions, .in = in, .out = out),
+                       NULL, NULL),
+        GYRE_EDTYPE);
     const gyre_cview two_heads = gyre_cdense(s->x, GYRE_DTYPE_F32, BATCH, TOKENS, 2, DIM / 2);
     const gyre_view two_out = gyre_dense(s->y, GYRE_DTYPE_F32, BATCH, TOKENS, 2, DIM / 2);
-    assert_int_equal(gyre_add_input(s->e, &tables, &s->positions, &two_heads, &two_out, NULL, NULL), GYRE_ESHAPE);
+    assert_int_equal(gyre_add_input(s->e,
+                                    GYRE_ARGS(gyre_add_input_args, .tables = &tables, .positions = &s->positions,
+                                              .in = two_heads, .out = two_out),
+                                    NULL, NULL),
+                     GYRE_ESHAPE);
     gyre_cview integers = in;
     integers.dtype = GYRE_DTYPE_I32;
-    assert_int_equal(gyre_add_input(s->e, &tables, &s->positions, &integers, &out, NULL, NULL), GYRE_EDTYPE);
+    assert_int_equal(gyre_add_input(s->e,
+                                    GYRE_ARGS(gyre_add_input_args, .tables = &tables, .positions = &s->positions,
+                                              .in = integers, .out = out),
+                                    NULL, NULL),
+                     GYRE_EDTYPE);
     assert_int_equal(gyre_add_input_gradient(s->e, &s->positions, &integers, &gradients, NULL, NULL), GYRE_EDTYPE);
     assert_memory_equal(s->y, before, sizeof before);
 
     gyre_config nope = GYRE_INIT(gyre_config);
     nope.kind = GYRE_KIND_NOPE;
     gyre_encoding *e = test_encoding(&nope);
-    assert_int_equal(gyre_add_input(e, &tables, &s->positions, &in, &out, NULL, NULL), GYRE_EUNSUPPORTED);
+    assert_int_equal(
+        gyre_add_input(e,
+                       GYRE_ARGS(gyre_add_input_args, .tables = &tables, .positions = &s->positions, .in = in, .out = out),
+                       NULL, NULL),
+        GYRE_EUNSUPPORTED);
     gyre_encoding_free(e);
     e = sinusoid(DIM, GYRE_SINUSOID_SIN_COS, 0); /* nothing to train */
     assert_ok(gyre_add_input_gradient(e, &s->positions, &in, NULL, NULL, NULL));

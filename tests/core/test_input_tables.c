@@ -18,12 +18,13 @@ static gyre_config config_of(int64_t rows, int64_t offset, int64_t dim) {
 /* out[t] = what positions first + t add to zeros. The table is dense and of doubles. */
 static gyre_status added(const gyre_encoding *e, const double *table, int64_t first, int64_t tokens, double *out) {
     const struct gyre_input_config *input = &gyre_encoding_get_config(e)->input;
-    const gyre_positions positions = {NULL, GYRE_DTYPE_I64, first, 0, 0, 0, 0};
+    const gyre_positions positions = {NULL, GYRE_DTYPE_I64, first, 0, 0, 0, 0, 0};
     const gyre_tables tables = {.input = gyre_cdense(table, GYRE_DTYPE_F64, 1, 1, input->positions, input->dim)};
     const gyre_view view = gyre_dense(out, GYRE_DTYPE_F64, 1, tokens, 1, input->dim);
     const gyre_cview in = gyre_const(view);
     memset(out, 0, (size_t)(tokens * input->dim) * sizeof *out);
-    return gyre_add_input(e, &tables, &positions, &in, &view, NULL, NULL);
+    return gyre_add_input(
+        e, GYRE_ARGS(gyre_add_input_args, .tables = &tables, .positions = &positions, .in = in, .out = view), NULL, NULL);
 }
 
 /* -- masks -- */
@@ -54,12 +55,14 @@ static void rows_by_mask(void **state) {
     for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {
         const gyre_config config = config_of(8, rules[i].offset, 1);
         gyre_encoding *e = test_encoding(&config);
-        const gyre_positions positions = {position, GYRE_DTYPE_I64, 0, 0, 6, 1, 0};
+        const gyre_positions positions = {position, GYRE_DTYPE_I64, 0, 0, 6, 1, 0, 0};
         const gyre_tables tables = {.input = gyre_cdense(table, GYRE_DTYPE_F64, 1, 1, 8, 1)};
         const gyre_view out = gyre_dense(x, GYRE_DTYPE_F64, 5, 6, 1, 1);
         const gyre_cview in = gyre_const(out);
         memset(x, 0, sizeof x);
-        assert_ok(gyre_add_input(e, &tables, &positions, &in, &out, NULL, NULL));
+        assert_ok(gyre_add_input(
+            e, GYRE_ARGS(gyre_add_input_args, .tables = &tables, .positions = &positions, .in = in, .out = out), NULL,
+            NULL));
         for (int t = 0; t < 30; t++)
             if (x[t] != (double)rules[i].row[t / 6][t % 6])
                 fail_msg("%s: token %d of mask %d has row %g", rules[i].model, t % 6, t / 6, x[t]);
@@ -92,8 +95,8 @@ static void reaches(const gyre_config *config, int64_t first, int64_t last) {
         table[i] = 1;
     for (int end = 0; end < 4; end++) {
         const int64_t at[4] = {first, last, first - 1, last + 1};
-        const gyre_positions positions[2] = {{NULL, GYRE_DTYPE_I64, at[end], 0, 0, 0, 0},
-                                             {&at[end], GYRE_DTYPE_I64, 0, 0, 0, 0, 0}};
+        const gyre_positions positions[2] = {{NULL, GYRE_DTYPE_I64, at[end], 0, 0, 0, 0, 0},
+                                             {&at[end], GYRE_DTYPE_I64, 0, 0, 0, 0, 0, 0}};
         const gyre_tables tables = {.input = gyre_cdense(table, GYRE_DTYPE_F64, 1, 1, rows, dim)};
         const gyre_table_gradients gradients = {.input = gyre_dense(gradient, GYRE_DTYPE_F64, 1, 1, rows, dim)};
         const gyre_view out = gyre_dense(x, GYRE_DTYPE_F64, 1, 1, 1, dim);
@@ -101,7 +104,10 @@ static void reaches(const gyre_config *config, int64_t first, int64_t last) {
         for (int i = 0; i < 2; i++) {
             memset(x, 0, (size_t)dim * sizeof *x);
             memset(gradient, 0, (size_t)(rows * dim) * sizeof *gradient);
-            assert_int_equal(gyre_add_input(e, &tables, &positions[i], &in, &out, NULL, NULL),
+            assert_int_equal(gyre_add_input(e,
+                                            GYRE_ARGS(gyre_add_input_args, .tables = &tables, .positions = &positions[i],
+                                                      .in = in, .out = out),
+                                            NULL, NULL),
                              end < 2 ? GYRE_OK : GYRE_ERANGE);
             assert_int_equal(gyre_add_input_gradient(e, &positions[i], &dout, &gradients, NULL, NULL),
                              end < 2 ? GYRE_OK : GYRE_ERANGE);
@@ -316,7 +322,7 @@ static void every_type_is_rounded_once(void **state) {
             sample *s = sample_make(kind, test_dtypes[type]);
             for (int i = 0; i < ROWS * DIM; i++)
                 transposed[i % DIM * ROWS + i / DIM] = (float)table[i];
-            const gyre_positions positions = {s->position, GYRE_DTYPE_I64, 0, 0, TOKENS, 1, 0};
+            const gyre_positions positions = {s->position, GYRE_DTYPE_I64, 0, 0, TOKENS, 1, 0, 0};
             gyre_tables tables = {.input = gyre_cdense(transposed, GYRE_DTYPE_F32, 1, 1, ROWS, DIM)};
             tables.input.stride[2] = 1;
             tables.input.stride[3] = ROWS;
@@ -324,11 +330,15 @@ static void every_type_is_rounded_once(void **state) {
             gyre_view out = gyre_dense(wide, test_dtypes[type], BATCH, TOKENS, 1, DIM);
             for (int d = 0; d < 4; d++)
                 out.stride[d] *= 3;
-            assert_ok(gyre_add_input(e, &tables, &positions, &in, &out, &exec, NULL));
+            assert_ok(gyre_add_input(
+                e, GYRE_ARGS(gyre_add_input_args, .tables = &tables, .positions = &positions, .in = in, .out = out), &exec,
+                NULL));
             for (size_t i = 0; i < ALL; i++)
                 assert_memory_equal((char *)wide + 3 * i * size, (char *)s->want + i * size, size);
             out = gyre_dense(s->x, test_dtypes[type], BATCH, TOKENS, 1, DIM);
-            assert_ok(gyre_add_input(e, &tables, &positions, &in, &out, NULL, NULL));
+            assert_ok(gyre_add_input(
+                e, GYRE_ARGS(gyre_add_input_args, .tables = &tables, .positions = &positions, .in = in, .out = out), NULL,
+                NULL));
             assert_memory_equal(s->x, s->want, ALL * size);
             gyre_encoding_free(e);
             free(s);
@@ -353,7 +363,7 @@ static void gradients_are_the_transpose(void **state) {
                     want[(size_t)r * DIM + i % DIM] += 0.25 *
                                                        share_of(kind, s->position[i / DIM / TOKENS][i / DIM % TOKENS], r) *
                                                        test_get(s->x, test_dtypes[type], i);
-            const gyre_positions positions = {s->position, GYRE_DTYPE_I64, 0, 0, TOKENS, 1, 0};
+            const gyre_positions positions = {s->position, GYRE_DTYPE_I64, 0, 0, TOKENS, 1, 0, 0};
             const gyre_cview dout = gyre_cdense(s->x, test_dtypes[type], BATCH, TOKENS, 1, DIM);
             gyre_table_gradients gradients = {.input = gyre_dense(sum, GYRE_DTYPE_F64, 1, 1, ROWS, DIM)};
             for (int d = 0; d < 4; d++)
@@ -382,7 +392,7 @@ static void gradients_and_changes_agree(void **state) {
         gyre_encoding *e = test_encoding(&config);
         assert_ok(added(e, table, -OFFSET, tokens, got));
         memset(gradient, 0, sizeof gradient);
-        const gyre_positions positions = {NULL, GYRE_DTYPE_I64, -OFFSET, 0, 0, 0, 0};
+        const gyre_positions positions = {NULL, GYRE_DTYPE_I64, -OFFSET, 0, 0, 0, 0, 0};
         const gyre_cview view = gyre_cdense(dout, GYRE_DTYPE_F64, 1, tokens, 1, DIM);
         const gyre_table_gradients gradients = {.input = gyre_dense(gradient, GYRE_DTYPE_F64, 1, 1, ROWS, DIM)};
         assert_ok(gyre_add_input_gradient(e, &positions, &view, &gradients, NULL, NULL));
@@ -409,7 +419,7 @@ static void threads_change_nothing(void **state) {
         if (kind == 1) config.input.hierarchy = 0.4;
         config.input.scale = 0.7;
         gyre_encoding *e = test_encoding(&config);
-        const gyre_positions positions = {s->position, GYRE_DTYPE_I64, 0, 0, TOKENS, 1, 0};
+        const gyre_positions positions = {s->position, GYRE_DTYPE_I64, 0, 0, TOKENS, 1, 0, 0};
         const gyre_cview in = gyre_cdense(s->x, GYRE_DTYPE_F64, BATCH, TOKENS, 1, DIM);
         const gyre_tables tables = {.input = gyre_cdense(table, GYRE_DTYPE_F64, 1, 1, ROWS, DIM)};
         memset(sums, 0, sizeof sums);
@@ -420,7 +430,9 @@ static void threads_change_nothing(void **state) {
             const gyre_table_gradients gradients = {.input = gyre_dense(sums[i], GYRE_DTYPE_F32, 1, 1, ROWS, DIM)};
             const gyre_view view = gyre_dense(out[i > 0], GYRE_DTYPE_F64, BATCH, TOKENS, 1, DIM);
             assert_ok(gyre_add_input_gradient(e, &positions, &in, &gradients, i ? &exec : NULL, NULL));
-            assert_ok(gyre_add_input(e, &tables, &positions, &in, &view, i ? &exec : NULL, NULL));
+            assert_ok(gyre_add_input(
+                e, GYRE_ARGS(gyre_add_input_args, .tables = &tables, .positions = &positions, .in = in, .out = view),
+                i ? &exec : NULL, NULL));
             assert_memory_equal(sums[i], sums[0], sizeof sums[0]);
             assert_memory_equal(out[i > 0], out[0], sizeof out[0]);
             gyre_pool_free(pool);

@@ -1,6 +1,7 @@
 /* test_longrope_start.c: LongRoPE's start tokens (arXiv 2402.13753): past the trained length the first n positions rotate as
  * without a scaling, by the paper with the attention factor, by the released code without it. */
 #include "attention_memory.h"
+#include "attention_setup.h"
 #include "gyre/gyre_cache.h"
 #include "support.h"
 
@@ -66,8 +67,14 @@ static void rotates_by_the_definition(void **state) {
                              in32 = gyre_cdense(x32, GYRE_DTYPE_F32, 1, N, 1, DIM);
             const gyre_view to = gyre_dense(y, GYRE_DTYPE_F64, 1, N, 1, DIM),
                             to32 = gyre_dense(y32, GYRE_DTYPE_F32, 1, N, 1, DIM);
-            assert_ok(gyre_rotate(e, (gyre_direction)d, GYRE_ROLE_KEY, &at, &in, &to, NULL, NULL));
-            assert_ok(gyre_rotate(e, (gyre_direction)d, GYRE_ROLE_KEY, &at, &in32, &to32, NULL, NULL));
+            assert_ok(gyre_rotate(e,
+                                  GYRE_ARGS(gyre_rotate_args, .direction = (gyre_direction)d, .role = GYRE_ROLE_KEY,
+                                            .positions = &at, .in = in, .out = to),
+                                  NULL, NULL));
+            assert_ok(gyre_rotate(e,
+                                  GYRE_ARGS(gyre_rotate_args, .direction = (gyre_direction)d, .role = GYRE_ROLE_KEY,
+                                            .positions = &at, .in = in32, .out = to32),
+                                  NULL, NULL));
             for (int t = 0; t < N; t++)
                 for (int i = 0; i < PAIRS; i++) {
                     long double c, s;
@@ -151,8 +158,8 @@ static void fill_all(uint64_t seed) {
     test_fill(&random, dout, SIZE);
 }
 
-static gyre_attention_args args_of(const gyre_encoding *e, int64_t first) {
-    gyre_attention_args a = GYRE_INIT(gyre_attention_args);
+static attention_setup args_of(const gyre_encoding *e, int64_t first) {
+    attention_setup a = GYRE_INIT(attention_setup);
     a.encoding = e;
     a.q = gyre_cdense(q, GYRE_DTYPE_F32, 1, N, HEADS, DIM);
     a.k = gyre_cdense(k, GYRE_DTYPE_F32, 1, N, HEADS, DIM);
@@ -172,7 +179,7 @@ static void attention_and_gradient(void **state) {
         gyre_config config = with_start(70, (gyre_longrope_start)(variant & 1));
         config.rope.table_positions = variant & 2 ? GYRE_NO_TABLE : 64;
         gyre_encoding *e = test_encoding(&config);
-        gyre_attention_args args = args_of(e, 3);
+        attention_setup args = args_of(e, 3);
         args.lse = gyre_dense(lse, GYRE_DTYPE_F32, 1, N, HEADS, 1);
         attend(&args, NULL);
         define_attention(&config, 3);
@@ -207,9 +214,10 @@ static void cache_follows_positions(void **state) {
     assert_non_null(strstr(err.text, "start tokens have a rotation of their own"));
     cache_config.keys = GYRE_CACHE_KEYS_RAW;
     assert_ok(gyre_cache_create(&cache, &cache_config, NULL, NULL));
-    gyre_attention_args args = args_of(e, 200);
-    assert_ok(gyre_cache_append(cache, 0, &args.k, &args.v, &args.k_pos, NULL, NULL));
-    assert_ok(gyre_cache_shift(cache, 0, 0, N, (const int64_t[GYRE_MAX_AXES]){-200}, NULL));
+    attention_setup args = args_of(e, 200);
+    assert_ok(gyre_cache_append(cache, GYRE_ARGS(gyre_cache_append_args, .k = args.k, .v = args.v, .positions = &args.k_pos),
+                                NULL, NULL));
+    assert_ok(gyre_cache_shift(cache, (gyre_cache_range){0, 0, N}, (const int64_t[GYRE_MAX_AXES]){-200}, NULL));
     args.q_pos.base = 0;
     args.k = args.v = (gyre_cview){0};
     const int64_t sequences[1] = {0};
@@ -222,9 +230,9 @@ static void cache_follows_positions(void **state) {
             args.q_pos.base = N - 1;
             memset(out + (N - 1) * HEADS * DIM, 0, HEADS * DIM * sizeof *out);
         }
-        const size_t bytes = gyre_cache_attention_scratch(cache, sequences, &args, NULL);
+        const size_t bytes = cache_attention_scratch(cache, sequences, &args, NULL);
         void *scratch = scratch_for(bytes);
-        assert_ok(gyre_cache_attention(cache, sequences, &args, scratch, bytes, NULL, NULL));
+        assert_ok(run_cache_attention(cache, sequences, &args, (gyre_scratch){scratch, bytes}, NULL, NULL));
         free(scratch);
         for (int i = 0; i < SIZE; i++)
             test_close((double)out[i], want[i], 4e-6L, "cache");
@@ -247,8 +255,11 @@ static void rerotates(void **state) {
     const gyre_cview raw = gyre_cdense(x, GYRE_DTYPE_F64, 1, M, 1, DIM),
                      at_old = gyre_cdense(y, GYRE_DTYPE_F64, 1, M, 1, DIM);
     const gyre_view to = gyre_dense(y, GYRE_DTYPE_F64, 1, M, 1, DIM), back = gyre_dense(z, GYRE_DTYPE_F64, 1, M, 1, DIM);
-    assert_ok(gyre_rotate(e, GYRE_DIRECTION_FORWARD, GYRE_ROLE_KEY, &old, &raw, &to, NULL, NULL));
-    assert_ok(gyre_rerotate(e, e, &old, &moved, &at_old, &back, NULL, NULL));
+    assert_ok(gyre_rotate(e, GYRE_ARGS(gyre_rotate_args, .role = GYRE_ROLE_KEY, .positions = &old, .in = raw, .out = to),
+                          NULL, NULL));
+    assert_ok(gyre_rerotate(GYRE_ARGS(gyre_rerotate_args, .before = e, .after = e, .old_positions = &old,
+                                      .new_positions = &moved, .in = at_old, .out = back),
+                            NULL, NULL));
     for (int t = 0; t < M; t++) {
         double expected[DIM];
         turn(&config, t + 3, x + t * DIM, 0, expected);

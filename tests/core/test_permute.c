@@ -92,10 +92,11 @@ static void project(const gyre_encoding *e, gyre_role role, const double *weight
                 sum += weight[row * WIDTH + i] * x[t * WIDTH + i];
             y[t * heads * CHANNELS + row] = sum;
         }
-    const gyre_positions positions = {NULL, GYRE_DTYPE_I64, 100, 0, 0, 0, 0};
+    const gyre_positions positions = {NULL, GYRE_DTYPE_I64, 100, 0, 0, 0, 0, 0};
     const gyre_view view = gyre_dense(y, GYRE_DTYPE_F64, 1, TOKENS, heads, CHANNELS);
     const gyre_cview in = gyre_const(view);
-    assert_ok(gyre_rotate(e, GYRE_DIRECTION_FORWARD, role, &positions, &in, &view, NULL, NULL));
+    assert_ok(gyre_rotate(e, GYRE_ARGS(gyre_rotate_args, .role = role, .positions = &positions, .in = in, .out = view), NULL,
+                          NULL));
 }
 
 static void permuted(const gyre_encoding *e, gyre_layout from, gyre_layout to, int64_t heads, int64_t inputs,

@@ -8,7 +8,7 @@
 enum { BIG = NAIVE_CHANNELS };
 
 static gyre_positions at(int64_t position) {
-    gyre_positions positions = {NULL, GYRE_DTYPE_I64, 0, 0, 0, 0, 0};
+    gyre_positions positions = {NULL, GYRE_DTYPE_I64, 0, 0, 0, 0, 0, 0};
     positions.base = position;
     return positions;
 }
@@ -278,6 +278,8 @@ static void context_length_in_the_call(void **state) {
         gyre_config config = dynamic_config();
         config.rope.table_positions = 100;
         gyre_encoding *trained = test_encoding(&config);
+        config.context_length = config.trained_length;
+        gyre_encoding *declared = test_encoding(&config);
         config.context_length = 1000;
         gyre_encoding *longer = test_encoding(&config);
         for (size_t i = 0; i < BIG; i++)
@@ -286,12 +288,18 @@ static void context_length_in_the_call(void **state) {
         const gyre_cview in = gyre_cdense(x, test_dtypes[type], 1, 1, 1, BIG);
         const gyre_view out = gyre_dense(y, test_dtypes[type], 1, 1, 1, BIG);
         positions.context_length = 1000;
-        assert_ok(gyre_rotate(trained, GYRE_DIRECTION_FORWARD, GYRE_ROLE_QUERY, &positions, &in, &out, NULL, NULL));
+        assert_ok(gyre_rotate(
+            trained, GYRE_ARGS(gyre_rotate_args, .role = GYRE_ROLE_QUERY, .positions = &positions, .in = in, .out = out),
+            NULL, NULL));
         assert_ok(rotate_row(longer, GYRE_DIRECTION_FORWARD, GYRE_ROLE_QUERY, test_dtypes[type], 77, x, z));
         assert_memory_equal(y, z, BIG * gyre_dtype_size(test_dtypes[type]));
-        assert_ok(rotate_row(trained, GYRE_DIRECTION_FORWARD, GYRE_ROLE_QUERY, test_dtypes[type], 77, x, z));
+        assert_int_equal(rotate_row(trained, GYRE_DIRECTION_FORWARD, GYRE_ROLE_QUERY, test_dtypes[type], 77, x, z),
+                         GYRE_EINVAL);
+        assert_memory_equal(y, z, BIG * gyre_dtype_size(test_dtypes[type]));
+        assert_ok(rotate_row(declared, GYRE_DIRECTION_FORWARD, GYRE_ROLE_QUERY, test_dtypes[type], 77, x, z));
         assert_memory_not_equal(y, z, BIG * gyre_dtype_size(test_dtypes[type]));
         gyre_encoding_free(trained);
+        gyre_encoding_free(declared);
         gyre_encoding_free(longer);
     }
 }
@@ -308,13 +316,17 @@ static void rotated_rows_match_views(void **state) {
             gyre_config config = dynamic_config();
             config.rope.table_positions = 100;
             config.rope.dim = wide ? BIG - 2 : 64;
+            config.context_length = config.trained_length;
             gyre_encoding *e = test_encoding(&config);
             test_fill(&random, x, ROWS * BIG);
-            const gyre_positions positions = {where, GYRE_DTYPE_I64, 0, length, 0, 1, 0};
+            const gyre_positions positions = {where, GYRE_DTYPE_I64, 0, length, 0, 1, 0, 0};
             const gyre_cview in = gyre_cdense(x, GYRE_DTYPE_F32, 1, ROWS, 1, BIG);
             const gyre_view out = gyre_dense(y, GYRE_DTYPE_F32, 1, ROWS, 1, BIG);
             const gyre_rotation_spec spec = {.role = GYRE_ROLE_KEY, .length = length, .positions = &positions};
-            assert_ok(gyre_rotate(e, GYRE_DIRECTION_ADJOINT, GYRE_ROLE_KEY, &positions, &in, &out, NULL, NULL));
+            assert_ok(gyre_rotate(e,
+                                  GYRE_ARGS(gyre_rotate_args, .direction = GYRE_DIRECTION_ADJOINT, .role = GYRE_ROLE_KEY,
+                                            .positions = &positions, .in = in, .out = out),
+                                  NULL, NULL));
             gyre_rotation_angles(e, &spec, 0, ROWS, angles);
             gyre_rotate_rows(e, angles, ROWS, x, BIG, 1);
             assert_memory_equal(x, y, sizeof x);
@@ -334,7 +346,8 @@ static void other_schemes_copy(void **state) {
     const gyre_positions positions = at(3);
     const gyre_cview in = gyre_cdense(x, GYRE_DTYPE_F32, 2, 2, 2, 3);
     const gyre_view out = gyre_dense(y, GYRE_DTYPE_F32, 2, 2, 2, 3);
-    assert_ok(gyre_rotate(e, GYRE_DIRECTION_FORWARD, GYRE_ROLE_QUERY, &positions, &in, &out, NULL, NULL));
+    assert_ok(gyre_rotate(
+        e, GYRE_ARGS(gyre_rotate_args, .role = GYRE_ROLE_QUERY, .positions = &positions, .in = in, .out = out), NULL, NULL));
     assert_memory_equal(x, y, sizeof x);
     gyre_encoding_free(e);
 }
@@ -352,16 +365,22 @@ static void positions_out_of_range_write_nothing(void **state) {
     const int64_t far = ((int64_t)1 << 31) + 1;
     const int64_t lists[][3] = {{0, 1, far}, {0, -far, 2}, {INT64_MIN, 0, 0}, {0, 0, INT64_MAX}};
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
-        const gyre_positions positions = {lists[i], GYRE_DTYPE_I64, 0, 0, 0, 1, 0};
-        assert_int_equal(gyre_rotate(e, GYRE_DIRECTION_FORWARD, GYRE_ROLE_QUERY, &positions, &in, &out, NULL, NULL),
-                         GYRE_ERANGE);
+        const gyre_positions positions = {lists[i], GYRE_DTYPE_I64, 0, 0, 0, 1, 0, 0};
+        assert_int_equal(
+            gyre_rotate(e,
+                        GYRE_ARGS(gyre_rotate_args, .role = GYRE_ROLE_QUERY, .positions = &positions, .in = in, .out = out),
+                        NULL, NULL),
+            GYRE_ERANGE);
     }
     const int64_t bases[] = {far - 3, far - 2, -far, INT64_MAX, INT64_MIN};
     for (size_t i = 0; i < sizeof bases / sizeof *bases; i++) {
         const gyre_positions positions = at(bases[i]);
         const int reached = bases[i] == far - 3; /* far - 3 .. far - 1 are all in range */
-        assert_int_equal(gyre_rotate(e, GYRE_DIRECTION_FORWARD, GYRE_ROLE_QUERY, &positions, &in, &out, NULL, NULL),
-                         reached ? GYRE_OK : GYRE_ERANGE);
+        assert_int_equal(
+            gyre_rotate(e,
+                        GYRE_ARGS(gyre_rotate_args, .role = GYRE_ROLE_QUERY, .positions = &positions, .in = in, .out = out),
+                        NULL, NULL),
+            reached ? GYRE_OK : GYRE_ERANGE);
         if (reached) memcpy(y, before, sizeof y);
     }
     assert_memory_equal(y, before, sizeof y);
@@ -375,56 +394,103 @@ static void wrong_arguments(void **state) {
     const gyre_positions good = at(1);
     const gyre_cview in = gyre_cdense(x, GYRE_DTYPE_F32, 1, 1, 1, 72);
     const gyre_view out = gyre_dense(y, GYRE_DTYPE_F32, 1, 1, 1, 72);
-    assert_int_equal(gyre_rotate(NULL, GYRE_DIRECTION_FORWARD, GYRE_ROLE_KEY, &good, &in, &out, NULL, NULL), GYRE_EINVAL);
-    assert_int_equal(gyre_rotate(e, GYRE_DIRECTION_FORWARD, GYRE_ROLE_KEY, NULL, &in, &out, NULL, NULL), GYRE_EINVAL);
-    assert_int_equal(gyre_rotate(e, (gyre_direction)7, GYRE_ROLE_KEY, &good, &in, &out, NULL, NULL), GYRE_EINVAL);
-    assert_int_equal(gyre_rotate(e, GYRE_DIRECTION_FORWARD, (gyre_role)7, &good, &in, &out, NULL, NULL), GYRE_EINVAL);
+    assert_int_equal(
+        gyre_rotate(NULL, GYRE_ARGS(gyre_rotate_args, .role = GYRE_ROLE_KEY, .positions = &good, .in = in, .out = out), NULL,
+                    NULL),
+        GYRE_EINVAL);
+    assert_int_equal(gyre_rotate(e, GYRE_ARGS(gyre_rotate_args, .role = GYRE_ROLE_KEY, .in = in, .out = out), NULL, NULL),
+                     GYRE_EINVAL);
+    assert_int_equal(gyre_rotate(e,
+                                 GYRE_ARGS(gyre_rotate_args, .direction = (gyre_direction)7, .role = GYRE_ROLE_KEY,
+                                           .positions = &good, .in = in, .out = out),
+                                 NULL, NULL),
+                     GYRE_EINVAL);
+    assert_int_equal(gyre_rotate(e,
+                                 GYRE_ARGS(gyre_rotate_args, .role = (gyre_role)7, .positions = &good, .in = in, .out = out),
+                                 NULL, NULL),
+                     GYRE_EINVAL);
 
     gyre_positions positions = good;
     positions.context_length = -1;
-    assert_int_equal(gyre_rotate(e, GYRE_DIRECTION_FORWARD, GYRE_ROLE_KEY, &positions, &in, &out, NULL, NULL), GYRE_EINVAL);
+    assert_int_equal(
+        gyre_rotate(e, GYRE_ARGS(gyre_rotate_args, .role = GYRE_ROLE_KEY, .positions = &positions, .in = in, .out = out),
+                    NULL, NULL),
+        GYRE_EINVAL);
     positions = good;
     positions.data = x;
     positions.dtype = GYRE_DTYPE_F32;
-    assert_int_equal(gyre_rotate(e, GYRE_DIRECTION_FORWARD, GYRE_ROLE_KEY, &positions, &in, &out, NULL, NULL), GYRE_EDTYPE);
+    assert_int_equal(
+        gyre_rotate(e, GYRE_ARGS(gyre_rotate_args, .role = GYRE_ROLE_KEY, .positions = &positions, .in = in, .out = out),
+                    NULL, NULL),
+        GYRE_EDTYPE);
 
     gyre_cview bad = in;
     bad.dtype = GYRE_DTYPE_I32;
-    assert_int_equal(gyre_rotate(e, GYRE_DIRECTION_FORWARD, GYRE_ROLE_KEY, &good, &bad, &out, NULL, NULL), GYRE_EDTYPE);
+    assert_int_equal(
+        gyre_rotate(e, GYRE_ARGS(gyre_rotate_args, .role = GYRE_ROLE_KEY, .positions = &good, .in = bad, .out = out), NULL,
+                    NULL),
+        GYRE_EDTYPE);
     bad.dtype = GYRE_DTYPE_F16;
-    assert_int_equal(gyre_rotate(e, GYRE_DIRECTION_FORWARD, GYRE_ROLE_KEY, &good, &bad, &out, NULL, NULL), GYRE_EDTYPE);
+    assert_int_equal(
+        gyre_rotate(e, GYRE_ARGS(gyre_rotate_args, .role = GYRE_ROLE_KEY, .positions = &good, .in = bad, .out = out), NULL,
+                    NULL),
+        GYRE_EDTYPE);
     bad = in;
     bad.shape[1] = 2;
-    assert_int_equal(gyre_rotate(e, GYRE_DIRECTION_FORWARD, GYRE_ROLE_KEY, &good, &bad, &out, NULL, NULL), GYRE_ESHAPE);
+    assert_int_equal(
+        gyre_rotate(e, GYRE_ARGS(gyre_rotate_args, .role = GYRE_ROLE_KEY, .positions = &good, .in = bad, .out = out), NULL,
+                    NULL),
+        GYRE_ESHAPE);
     bad = in;
     bad.data = NULL;
-    assert_int_equal(gyre_rotate(e, GYRE_DIRECTION_FORWARD, GYRE_ROLE_KEY, &good, &bad, &out, NULL, NULL), GYRE_EINVAL);
+    assert_int_equal(
+        gyre_rotate(e, GYRE_ARGS(gyre_rotate_args, .role = GYRE_ROLE_KEY, .positions = &good, .in = bad, .out = out), NULL,
+                    NULL),
+        GYRE_EINVAL);
 
     gyre_cview narrow = gyre_cdense(x, GYRE_DTYPE_F32, 1, 1, 1, 64);
     gyre_view narrow_out = gyre_dense(y, GYRE_DTYPE_F32, 1, 1, 1, 64);
-    assert_int_equal(gyre_rotate(e, GYRE_DIRECTION_FORWARD, GYRE_ROLE_KEY, &good, &narrow, &narrow_out, NULL, NULL),
-                     GYRE_ESHAPE);
+    assert_int_equal(
+        gyre_rotate(e,
+                    GYRE_ARGS(gyre_rotate_args, .role = GYRE_ROLE_KEY, .positions = &good, .in = narrow, .out = narrow_out),
+                    NULL, NULL),
+        GYRE_ESHAPE);
     narrow.shape[0] = narrow_out.shape[0] = -1;
-    assert_int_equal(gyre_rotate(e, GYRE_DIRECTION_FORWARD, GYRE_ROLE_KEY, &good, &narrow, &narrow_out, NULL, NULL),
-                     GYRE_ESHAPE);
+    assert_int_equal(
+        gyre_rotate(e,
+                    GYRE_ARGS(gyre_rotate_args, .role = GYRE_ROLE_KEY, .positions = &good, .in = narrow, .out = narrow_out),
+                    NULL, NULL),
+        GYRE_ESHAPE);
 
     /* In place with other strides, and an output that overlaps itself. */
     gyre_view shifted = gyre_dense(x, GYRE_DTYPE_F32, 1, 1, 1, 72);
     shifted.stride[3] = -1;
-    assert_int_equal(gyre_rotate(e, GYRE_DIRECTION_FORWARD, GYRE_ROLE_KEY, &good, &in, &shifted, NULL, NULL), GYRE_EINVAL);
+    assert_int_equal(
+        gyre_rotate(e, GYRE_ARGS(gyre_rotate_args, .role = GYRE_ROLE_KEY, .positions = &good, .in = in, .out = shifted),
+                    NULL, NULL),
+        GYRE_EINVAL);
     /* An output that begins within the input: some tokens would be written before they are read. */
     gyre_view later = gyre_dense(x + 1, GYRE_DTYPE_F32, 1, 1, 1, 72);
-    assert_int_equal(gyre_rotate(e, GYRE_DIRECTION_FORWARD, GYRE_ROLE_KEY, &good, &in, &later, NULL, NULL), GYRE_EINVAL);
+    assert_int_equal(
+        gyre_rotate(e, GYRE_ARGS(gyre_rotate_args, .role = GYRE_ROLE_KEY, .positions = &good, .in = in, .out = later), NULL,
+                    NULL),
+        GYRE_EINVAL);
     shifted = out;
     shifted.stride[3] = 0;
-    assert_int_equal(gyre_rotate(e, GYRE_DIRECTION_FORWARD, GYRE_ROLE_KEY, &good, &in, &shifted, NULL, NULL), GYRE_EINVAL);
+    assert_int_equal(
+        gyre_rotate(e, GYRE_ARGS(gyre_rotate_args, .role = GYRE_ROLE_KEY, .positions = &good, .in = in, .out = shifted),
+                    NULL, NULL),
+        GYRE_EINVAL);
 
     /* Strides that overflow int64. */
     const int64_t large = (int64_t)1 << 40;
     const gyre_cview absurd = gyre_cdense(x, GYRE_DTYPE_F32, large, large, large, 72);
     const gyre_view absurd_out = gyre_dense(y, GYRE_DTYPE_F32, large, large, large, 72);
-    assert_int_equal(gyre_rotate(e, GYRE_DIRECTION_FORWARD, GYRE_ROLE_KEY, &good, &absurd, &absurd_out, NULL, NULL),
-                     GYRE_ESHAPE);
+    assert_int_equal(
+        gyre_rotate(e,
+                    GYRE_ARGS(gyre_rotate_args, .role = GYRE_ROLE_KEY, .positions = &good, .in = absurd, .out = absurd_out),
+                    NULL, NULL),
+        GYRE_ESHAPE);
     gyre_encoding_free(e);
 }
 
@@ -434,11 +500,13 @@ static void nothing_to_rotate(void **state) {
     float x[72];
     const int64_t wide = (int64_t)1 << 40, shapes[][3] = {{1, 0, 1}, {2, 0, 1}, {0, wide, wide}, {wide, wide, 0}};
     gyre_encoding *e = rope_encoding(72, 64, GYRE_LAYOUT_HALF);
-    const gyre_positions positions = {NULL, GYRE_DTYPE_I64, 1, 0, INT64_MAX, INT64_MAX, 0};
+    const gyre_positions positions = {NULL, GYRE_DTYPE_I64, 1, 0, INT64_MAX, INT64_MAX, 0, 0};
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
         const gyre_view out = gyre_dense(i % 2 ? x : NULL, GYRE_DTYPE_F32, shapes[i][0], shapes[i][1], shapes[i][2], 72);
         const gyre_cview in = gyre_const(out);
-        assert_ok(gyre_rotate(e, GYRE_DIRECTION_FORWARD, GYRE_ROLE_KEY, &positions, &in, &out, NULL, NULL));
+        assert_ok(
+            gyre_rotate(e, GYRE_ARGS(gyre_rotate_args, .role = GYRE_ROLE_KEY, .positions = &positions, .in = in, .out = out),
+                        NULL, NULL));
     }
     /* Without position data, the strides of the positions are ignored. */
     float y[3 * 72], z[3 * 72];
@@ -446,7 +514,8 @@ static void nothing_to_rotate(void **state) {
     test_fill(&random, z, 3 * 72);
     const gyre_cview in = gyre_cdense(z, GYRE_DTYPE_F32, 1, 3, 1, 72);
     const gyre_view out = gyre_dense(y, GYRE_DTYPE_F32, 1, 3, 1, 72);
-    assert_ok(gyre_rotate(e, GYRE_DIRECTION_FORWARD, GYRE_ROLE_KEY, &positions, &in, &out, NULL, NULL));
+    assert_ok(gyre_rotate(
+        e, GYRE_ARGS(gyre_rotate_args, .role = GYRE_ROLE_KEY, .positions = &positions, .in = in, .out = out), NULL, NULL));
     const gyre_config *config = gyre_encoding_get_config(e);
     for (int t = 0; t < 3; t++)
         naive_check_rope(config, GYRE_DTYPE_F32, 1 + t, z, y, 72 * t);

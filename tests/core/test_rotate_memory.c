@@ -25,10 +25,12 @@ static sample *sample_make(gyre_dtype dtype, gyre_layout layout) {
         test_put(s->x, dtype, i, test_uniform(&random));
     for (int i = 0; i < BATCH * TOKENS; i++)
         s->position[i / TOKENS][i % TOKENS] = (int64_t)(test_next(&random) % 4000) - 1000;
-    s->positions = (gyre_positions){s->position, GYRE_DTYPE_I64, 0, 0, TOKENS, 1, 0};
+    s->positions = (gyre_positions){s->position, GYRE_DTYPE_I64, 0, 0, TOKENS, 1, 0, 0};
     const gyre_cview in = gyre_cdense(s->x, dtype, BATCH, TOKENS, HEADS, CHANNELS);
     const gyre_view out = gyre_dense(s->dense, dtype, BATCH, TOKENS, HEADS, CHANNELS);
-    assert_ok(gyre_rotate(s->e, GYRE_DIRECTION_FORWARD, GYRE_ROLE_KEY, &s->positions, &in, &out, NULL, NULL));
+    assert_ok(gyre_rotate(
+        s->e, GYRE_ARGS(gyre_rotate_args, .role = GYRE_ROLE_KEY, .positions = &s->positions, .in = in, .out = out), NULL,
+        NULL));
     return s;
 }
 
@@ -58,7 +60,9 @@ static void check_batches(sample *s) {
 static void check_in_place(sample *s) {
     const gyre_view out = gyre_dense(s->x, s->dtype, BATCH, TOKENS, HEADS, CHANNELS);
     const gyre_cview in = gyre_const(out);
-    assert_ok(gyre_rotate(s->e, GYRE_DIRECTION_FORWARD, GYRE_ROLE_KEY, &s->positions, &in, &out, NULL, NULL));
+    assert_ok(gyre_rotate(
+        s->e, GYRE_ARGS(gyre_rotate_args, .role = GYRE_ROLE_KEY, .positions = &s->positions, .in = in, .out = out), NULL,
+        NULL));
     assert_memory_equal(s->x, s->dense, ALL * gyre_dtype_size(s->dtype));
 }
 
@@ -85,7 +89,9 @@ static void check_strided(sample *s) {
                 memcpy(x + (size_t)offset * size, (char *)s->x + (size_t)i * size, size);
         }
         if (!check)
-            assert_ok(gyre_rotate(s->e, GYRE_DIRECTION_FORWARD, GYRE_ROLE_KEY, &s->positions, &in, &out, NULL, NULL));
+            assert_ok(gyre_rotate(
+                s->e, GYRE_ARGS(gyre_rotate_args, .role = GYRE_ROLE_KEY, .positions = &s->positions, .in = in, .out = out),
+                NULL, NULL));
     }
     free(x);
     free(y);
@@ -110,8 +116,10 @@ static void check_splits(sample *s) {
                 gyre_view out = {(char *)y + (size_t)offset * size, s->dtype, {0}, {0}};
                 memcpy(out.shape, in.shape, sizeof in.shape);
                 memcpy(out.stride, in.stride, sizeof in.stride);
-                const gyre_positions positions = {&s->position[b][first], GYRE_DTYPE_I64, 0, 0, TOKENS, 1, 0};
-                assert_ok(gyre_rotate(s->e, GYRE_DIRECTION_FORWARD, GYRE_ROLE_KEY, &positions, &in, &out, NULL, NULL));
+                const gyre_positions positions = {&s->position[b][first], GYRE_DTYPE_I64, 0, 0, TOKENS, 1, 0, 0};
+                assert_ok(gyre_rotate(
+                    s->e, GYRE_ARGS(gyre_rotate_args, .role = GYRE_ROLE_KEY, .positions = &positions, .in = in, .out = out),
+                    NULL, NULL));
             }
     assert_memory_equal(y, s->dense, ALL * size);
 }
@@ -125,7 +133,9 @@ static void check_threads(sample *s) {
         assert_ok(gyre_pool_create(&pool, threads, NULL));
         const gyre_exec exec = gyre_pool_exec(pool);
         memset(y, 0, sizeof y);
-        assert_ok(gyre_rotate(s->e, GYRE_DIRECTION_FORWARD, GYRE_ROLE_KEY, &s->positions, &in, &out, &exec, NULL));
+        assert_ok(gyre_rotate(
+            s->e, GYRE_ARGS(gyre_rotate_args, .role = GYRE_ROLE_KEY, .positions = &s->positions, .in = in, .out = out),
+            &exec, NULL));
         assert_memory_equal(y, s->dense, ALL * gyre_dtype_size(s->dtype));
         gyre_pool_free(pool);
     }
@@ -138,11 +148,13 @@ static void check_position_views(sample *s) {
     int32_t narrow[TOKENS];
     for (int t = 0; t < TOKENS; t++)
         narrow[TOKENS - 1 - t] = (int32_t)s->position[0][t];
-    const gyre_positions positions = {narrow + TOKENS - 1, GYRE_DTYPE_I32, 0, 0, 0, -1, 0};
+    const gyre_positions positions = {narrow + TOKENS - 1, GYRE_DTYPE_I32, 0, 0, 0, -1, 0, 0};
     gyre_cview in = gyre_cdense(s->x, s->dtype, BATCH, TOKENS, HEADS, CHANNELS);
     const gyre_view out = gyre_dense(y, s->dtype, BATCH, TOKENS, HEADS, CHANNELS);
     in.stride[0] = 0; /* both batch rows read the same input */
-    assert_ok(gyre_rotate(s->e, GYRE_DIRECTION_FORWARD, GYRE_ROLE_KEY, &positions, &in, &out, NULL, NULL));
+    assert_ok(gyre_rotate(s->e,
+                          GYRE_ARGS(gyre_rotate_args, .role = GYRE_ROLE_KEY, .positions = &positions, .in = in, .out = out),
+                          NULL, NULL));
     assert_memory_equal(y, s->dense, row);
     assert_memory_equal((char *)y + row, s->dense, row);
 }
@@ -168,14 +180,16 @@ static void check_heads_apart(sample *s, int64_t last) {
     int64_t at[BATCH][TOKENS];
     for (int i = 0; i < BATCH * TOKENS; i++)
         at[i / TOKENS][i % TOKENS] = i == BATCH * TOKENS - 1 ? last : (i * 7) % 1000;
-    const gyre_positions positions = {at, GYRE_DTYPE_I64, 0, 0, TOKENS, 1, 0};
+    const gyre_positions positions = {at, GYRE_DTYPE_I64, 0, 0, TOKENS, 1, 0, 0};
     for (int b = 0; b < BATCH; b++)
         for (int t = 0; t < TOKENS; t++) {
             const size_t offset = (size_t)((b * TOKENS + t) * HEADS * CHANNELS) * size;
             const gyre_cview in = gyre_cdense((const char *)s->x + offset, s->dtype, 1, 1, HEADS, CHANNELS);
             const gyre_view out = gyre_dense((char *)want + offset, s->dtype, 1, 1, HEADS, CHANNELS);
-            const gyre_positions one = {&at[b][t], GYRE_DTYPE_I64, 0, 0, 0, 1, 0};
-            assert_ok(gyre_rotate(s->e, GYRE_DIRECTION_FORWARD, GYRE_ROLE_KEY, &one, &in, &out, NULL, NULL));
+            const gyre_positions one = {&at[b][t], GYRE_DTYPE_I64, 0, 0, 0, 1, 0, 0};
+            assert_ok(gyre_rotate(
+                s->e, GYRE_ARGS(gyre_rotate_args, .role = GYRE_ROLE_KEY, .positions = &one, .in = in, .out = out), NULL,
+                NULL));
         }
     for (int threads = 1; threads <= 3; threads++)
         for (int in_place = 0; in_place < 2; in_place++) {
@@ -189,7 +203,9 @@ static void check_heads_apart(sample *s, int64_t last) {
             out.stride[2] = (int64_t)TOKENS * CHANNELS;
             gyre_cview in = gyre_const(out);
             in.data = x;
-            assert_ok(gyre_rotate(s->e, GYRE_DIRECTION_FORWARD, GYRE_ROLE_KEY, &positions, &in, &out, &exec, NULL));
+            assert_ok(gyre_rotate(
+                s->e, GYRE_ARGS(gyre_rotate_args, .role = GYRE_ROLE_KEY, .positions = &positions, .in = in, .out = out),
+                &exec, NULL));
             swap_heads(out.data, got, size, 1);
             assert_memory_equal(got, want, ALL * size);
             gyre_pool_free(pool);
@@ -260,8 +276,10 @@ static void check_large(gyre_dtype dtype, gyre_layout layout, int64_t dim, int h
     gyre_pool *pool;
     assert_ok(gyre_pool_create(&pool, 2, NULL));
     const gyre_exec exec = gyre_pool_exec(pool);
-    assert_ok(gyre_rotate(e, GYRE_DIRECTION_FORWARD, GYRE_ROLE_KEY, &positions, &in, &out, &exec, NULL));
-    assert_ok(gyre_rotate(e, GYRE_DIRECTION_FORWARD, GYRE_ROLE_KEY, &positions, &in, &view, NULL, NULL));
+    assert_ok(gyre_rotate(
+        e, GYRE_ARGS(gyre_rotate_args, .role = GYRE_ROLE_KEY, .positions = &positions, .in = in, .out = out), &exec, NULL));
+    assert_ok(gyre_rotate(
+        e, GYRE_ARGS(gyre_rotate_args, .role = GYRE_ROLE_KEY, .positions = &positions, .in = in, .out = view), NULL, NULL));
     for (int64_t h = 0; h < HEADS_OF_LARGE; h++)
         for (int64_t t = 0; t < tokens; t++) {
             const size_t at = (size_t)(t * strides[1] + h * strides[2]) * size;

@@ -18,10 +18,13 @@ static void fill(test_random *random, gyre_dtype dtype, int64_t n) {
 static gyre_status rotate_axes(const gyre_encoding *e, gyre_direction direction, gyre_dtype dtype, const int64_t *position,
                                const void *in, void *out) {
     const int64_t n = gyre_encoding_get_config(e)->head_dim;
-    const gyre_positions positions = {position, GYRE_DTYPE_I64, 0, 0, 0, 0, 1};
+    const gyre_positions positions = {position, GYRE_DTYPE_I64, 0, 0, 0, 0, 1, 0};
     const gyre_cview from = gyre_cdense(in, dtype, 1, 1, 1, n);
     const gyre_view to = gyre_dense(out, dtype, 1, 1, 1, n);
-    return gyre_rotate(e, direction, GYRE_ROLE_KEY, &positions, &from, &to, NULL, NULL);
+    return gyre_rotate(e,
+                       GYRE_ARGS(gyre_rotate_args, .direction = direction, .role = GYRE_ROLE_KEY, .positions = &positions,
+                                 .in = from, .out = to),
+                       NULL, NULL);
 }
 
 typedef struct shape {
@@ -197,13 +200,16 @@ static void strided_matches_dense(void **state) {
             for (int direction = GYRE_DIRECTION_FORWARD; direction <= GYRE_DIRECTION_INVERSE; direction++) {
                 const size_t size = gyre_dtype_size(test_dtypes[type]);
                 const gyre_config config = config_of(&shapes[2], (gyre_layout)layout, 0);
-                const gyre_positions positions = {NULL, GYRE_DTYPE_I64, -3, 0, 0, 0, 0};
+                const gyre_positions positions = {NULL, GYRE_DTYPE_I64, -3, 0, 0, 0, 0, 0};
                 gyre_encoding *e = test_encoding(&config);
                 for (size_t i = 0; i < ALL; i++)
                     test_put(in, test_dtypes[type], i, test_uniform(&random));
                 const gyre_cview from = gyre_cdense(in, test_dtypes[type], BATCH, TOKENS, HEADS, CHANNELS);
                 const gyre_view to = gyre_dense(dense, test_dtypes[type], BATCH, TOKENS, HEADS, CHANNELS);
-                assert_ok(gyre_rotate(e, (gyre_direction)direction, GYRE_ROLE_KEY, &positions, &from, &to, NULL, NULL));
+                assert_ok(gyre_rotate(e,
+                                      GYRE_ARGS(gyre_rotate_args, .direction = (gyre_direction)direction,
+                                                .role = GYRE_ROLE_KEY, .positions = &positions, .in = from, .out = to),
+                                      NULL, NULL));
                 gyre_view there = {(char *)apart + (ALL - 1) * 3 * size,
                                    test_dtypes[type],
                                    {BATCH, TOKENS, HEADS, CHANNELS},
@@ -211,7 +217,10 @@ static void strided_matches_dense(void **state) {
                 for (size_t i = 0; i < ALL; i++)
                     memcpy((char *)there.data - 3 * i * size, (char *)in + i * size, size);
                 const gyre_cview read = gyre_const(there);
-                assert_ok(gyre_rotate(e, (gyre_direction)direction, GYRE_ROLE_KEY, &positions, &read, &there, NULL, NULL));
+                assert_ok(gyre_rotate(e,
+                                      GYRE_ARGS(gyre_rotate_args, .direction = (gyre_direction)direction,
+                                                .role = GYRE_ROLE_KEY, .positions = &positions, .in = read, .out = there),
+                                      NULL, NULL));
                 for (size_t i = 0; i < ALL; i++)
                     assert_memory_equal((char *)there.data - 3 * i * size, (char *)dense + i * size, size);
                 gyre_encoding_free(e);
@@ -363,10 +372,11 @@ static void positions_of_axes_in_rows(void **state) {
     for (int i = 0; i < 3 * BATCH * TOKENS; i++)
         place[i / (BATCH * TOKENS)][i / TOKENS % BATCH][i % TOKENS] = (int32_t)(test_next(&random) % 100);
     test_fill_f64(&random, in, BATCH * TOKENS * D);
-    const gyre_positions positions = {place, GYRE_DTYPE_I32, 0, 0, TOKENS, 1, BATCH * TOKENS};
+    const gyre_positions positions = {place, GYRE_DTYPE_I32, 0, 0, TOKENS, 1, BATCH * TOKENS, 0};
     const gyre_cview from = gyre_cdense(in, GYRE_DTYPE_F64, BATCH, TOKENS, 1, D);
     const gyre_view to = gyre_dense(out, GYRE_DTYPE_F64, BATCH, TOKENS, 1, D);
-    assert_ok(gyre_rotate(e, GYRE_DIRECTION_FORWARD, GYRE_ROLE_KEY, &positions, &from, &to, NULL, NULL));
+    assert_ok(gyre_rotate(
+        e, GYRE_ARGS(gyre_rotate_args, .role = GYRE_ROLE_KEY, .positions = &positions, .in = from, .out = to), NULL, NULL));
     int axis[D];
     axis_map(&deals[1], axis);
     for (int t = 0; t < BATCH * TOKENS; t++) {
@@ -379,9 +389,12 @@ static void positions_of_axes_in_rows(void **state) {
     place[2][1][39] = INT32_MIN;
     gyre_positions wide = positions;
     int64_t far[3] = {1, 2, ((int64_t)1 << 31) + 1};
-    wide = (gyre_positions){far, GYRE_DTYPE_I64, 0, 0, 0, 0, 1};
+    wide = (gyre_positions){far, GYRE_DTYPE_I64, 0, 0, 0, 0, 1, 1};
     memcpy(in, out, sizeof in);
-    assert_int_equal(gyre_rotate(e, GYRE_DIRECTION_FORWARD, GYRE_ROLE_KEY, &wide, &from, &to, NULL, NULL), GYRE_ERANGE);
+    assert_int_equal(
+        gyre_rotate(e, GYRE_ARGS(gyre_rotate_args, .role = GYRE_ROLE_KEY, .positions = &wide, .in = from, .out = to), NULL,
+                    NULL),
+        GYRE_ERANGE);
     assert_memory_equal(in, out, sizeof in);
     gyre_encoding_free(e);
 }

@@ -1,4 +1,5 @@
 /* test_sandwich.c: Sandwich against the product of its sinusoids, alone and in attention. */
+#include "attention_setup.h"
 #include "naive_attention_tables.h"
 
 enum { HEADS = 3, DIM = 8 };
@@ -33,12 +34,13 @@ static void agrees_with_formula(void **state) {
                 const int64_t width = widths[i] ? widths[i] : 128;
                 for (int j = 0; j < KEYS; j++)
                     k[j] = starts[s] + apart * j;
-                const gyre_positions queries = {NULL, GYRE_DTYPE_I64, 100, 0, 0, 0, 0},
-                                     keys = {k, GYRE_DTYPE_I64, 0, 0, 0, 1, 0};
+                const gyre_positions queries = {NULL, GYRE_DTYPE_I64, 100, 0, 0, 0, 0, 0},
+                                     keys = {k, GYRE_DTYPE_I64, 0, 0, 0, 1, 0, 0};
                 const gyre_view view = gyre_dense(scores, GYRE_DTYPE_F64, 1, 2, HEADS, KEYS);
                 test_fill_f64(&random, scores, 2 * HEADS * KEYS);
                 memcpy(was, scores, sizeof was);
-                assert_ok(gyre_add_bias(e, NULL, &queries, &keys, &view, NULL, NULL));
+                assert_ok(gyre_add_bias(e, GYRE_ARGS(gyre_add_bias_args, .queries = &queries, .keys = &keys, .scores = view),
+                                        NULL, NULL));
                 for (int at = 0; at < 2 * HEADS * KEYS; at += 7) {
                     const long double want = formula(width, at / KEYS % HEADS, 100 + at / KEYS / HEADS, k[at % KEYS]);
                     /* angles above 10^9 are good to 1e-10 in the arithmetic of the test too */
@@ -55,9 +57,9 @@ static void bias_is_largest_at_distance_0(void **state) {
     double scores[HEADS * 400] = {0};
     int64_t shape[4];
     gyre_encoding *e = sandwich(0);
-    const gyre_positions zero = {NULL, GYRE_DTYPE_I64, 0, 0, 0, 0, 0};
+    const gyre_positions zero = {NULL, GYRE_DTYPE_I64, 0, 0, 0, 0, 0, 0};
     const gyre_view view = gyre_dense(scores, GYRE_DTYPE_F64, 1, 1, HEADS, 400);
-    assert_ok(gyre_add_bias(e, NULL, &zero, &zero, &view, NULL, NULL));
+    assert_ok(gyre_add_bias(e, GYRE_ARGS(gyre_add_bias_args, .queries = &zero, .keys = &zero, .scores = view), NULL, NULL));
     for (int h = 0; h < HEADS; h++) {
         test_close(scores[h * 400], 64 / (8 * (h + 1) / 3.0L), 1e-13L, "at the query");
         for (int j = 1; j < 400; j++)
@@ -94,7 +96,7 @@ static void attention_matches_wider_heads(void **state) {
     gyre_encoding *e = sandwich(WIDTH);
     for (int causal = 0; causal < 2; causal++)
         for (int with = 0; with < 2; with++) {
-            gyre_attention_args args = GYRE_INIT(gyre_attention_args);
+            attention_setup args = GYRE_INIT(attention_setup);
             args.encoding = with ? e : NULL;
             args.q = gyre_cdense(with ? q : wide_q, GYRE_DTYPE_F32, 1, N, HEADS, with ? DIM : WIDE);
             args.k = gyre_cdense(with ? k : wide_k, GYRE_DTYPE_F32, 1, N, HEADS, with ? DIM : WIDE);

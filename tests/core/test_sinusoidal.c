@@ -17,12 +17,14 @@ static gyre_config config_of(int64_t dim, gyre_sinusoid layout) {
 
 /* The vector that is added at `position`. */
 static void added(const gyre_encoding *e, const double *number, int64_t position, int64_t dim, double *out) {
-    const gyre_positions positions = {NULL, GYRE_DTYPE_I64, position, 0, 0, 0, 0};
+    const gyre_positions positions = {NULL, GYRE_DTYPE_I64, position, 0, 0, 0, 0, 0};
     const gyre_view view = gyre_dense(out, GYRE_DTYPE_F64, 1, 1, 1, dim);
     const gyre_cview in = gyre_const(view);
     const gyre_tables tables = {.input = gyre_cdense(number, GYRE_DTYPE_F64, 1, 1, 1, 1)};
     memset(out, 0, (size_t)dim * sizeof *out);
-    assert_ok(gyre_add_input(e, number ? &tables : NULL, &positions, &in, &view, NULL, NULL));
+    assert_ok(gyre_add_input(
+        e, GYRE_ARGS(gyre_add_input_args, .tables = number ? &tables : NULL, .positions = &positions, .in = in, .out = view),
+        NULL, NULL));
 }
 
 /* Channel c at position m, as the papers write it. */
@@ -157,10 +159,10 @@ static void padding_is_zero(void **state) {
     config.input.zero_padding = 1;
     config.input.scale = 2;
     gyre_encoding *e = test_encoding(&config);
-    const gyre_positions positions = {position, GYRE_DTYPE_I64, 0, 0, 4, 1, 0};
+    const gyre_positions positions = {position, GYRE_DTYPE_I64, 0, 0, 4, 1, 0, 0};
     const gyre_view out = gyre_dense(x, GYRE_DTYPE_F64, 2, 4, 1, 9);
     const gyre_cview in = gyre_const(out);
-    assert_ok(gyre_add_input(e, NULL, &positions, &in, &out, NULL, NULL));
+    assert_ok(gyre_add_input(e, GYRE_ARGS(gyre_add_input_args, .positions = &positions, .in = in, .out = out), NULL, NULL));
     for (int b = 0; b < 2; b++)
         for (int t = 0; t < 4; t++)
             for (int c = 0; c < 9; c++)
@@ -193,10 +195,12 @@ static void far_positions(void **state) {
         for (int c = 0; c < 8; c++)
             test_close(got[c], formula(8, GYRE_SINUSOID_COS_SIN, 10000, (long double)(sign * far + INT32_MAX), c), 1e-9L,
                        "far position");
-        const gyre_positions past = {NULL, GYRE_DTYPE_I64, sign * (far + 1), 0, 0, 0, 0};
+        const gyre_positions past = {NULL, GYRE_DTYPE_I64, sign * (far + 1), 0, 0, 0, 0, 0};
         const gyre_view out = gyre_dense(got, GYRE_DTYPE_F64, 1, 1, 1, 8);
         const gyre_cview in = gyre_const(out);
-        assert_int_equal(gyre_add_input(e, NULL, &past, &in, &out, NULL, NULL), GYRE_ERANGE);
+        assert_int_equal(
+            gyre_add_input(e, GYRE_ARGS(gyre_add_input_args, .positions = &past, .in = in, .out = out), NULL, NULL),
+            GYRE_ERANGE);
     }
     gyre_encoding_free(e);
 }
@@ -249,10 +253,12 @@ static void trained_scale_multiplies(void **state) {
         for (int shared = 0; shared < 2; shared++) {
             const gyre_tables tables = {.input = gyre_cdense(narrow ? (const void *)&small : &wide,
                                                              narrow ? GYRE_DTYPE_F32 : GYRE_DTYPE_F64, 1, 1, 1, 1)};
-            const gyre_positions positions = {s->position, GYRE_DTYPE_I64, 0, 0, shared ? 0 : TOKENS, 1, 0};
+            const gyre_positions positions = {s->position, GYRE_DTYPE_I64, 0, 0, shared ? 0 : TOKENS, 1, 0, 0};
             const gyre_cview in = gyre_cdense(s->x, GYRE_DTYPE_F64, BATCH, TOKENS, 1, DIM);
             const gyre_view out = gyre_dense(s->y, GYRE_DTYPE_F64, BATCH, TOKENS, 1, DIM);
-            assert_ok(gyre_add_input(s->e, &tables, &positions, &in, &out, NULL, NULL));
+            assert_ok(gyre_add_input(
+                s->e, GYRE_ARGS(gyre_add_input_args, .tables = &tables, .positions = &positions, .in = in, .out = out), NULL,
+                NULL));
             for (int i = 0; i < ALL; i += 7)
                 test_close(s->y[i], s->x[i] - 1.5L * term(s, shared, i / DIM / TOKENS, i / DIM % TOKENS, i % DIM), 1e-13L,
                            "scaled sinusoid");
@@ -278,7 +284,7 @@ static void gradient_of_the_scale(void **state) {
             gyre_cview view = gyre_cdense(dout, test_dtypes[type], BATCH, TOKENS, 1, DIM);
             for (int d = 0; d < 4; d++)
                 view.stride[d] *= 2;
-            const gyre_positions positions = {s->position, GYRE_DTYPE_I64, 0, 0, shared ? 0 : TOKENS, 1, 0};
+            const gyre_positions positions = {s->position, GYRE_DTYPE_I64, 0, 0, shared ? 0 : TOKENS, 1, 0, 0};
             double wide = 0.5;
             float narrow = 0.5f;
             gyre_table_gradients gradients = {.input = gyre_dense(&wide, GYRE_DTYPE_F64, 1, 1, 1, 1)};
@@ -298,7 +304,7 @@ static void threads_do_not_change_the_gradient(void **state) {
     for (size_t n = 0; n < sizeof tokens / sizeof *tokens; n++) {
         gyre_cview dout = gyre_cdense(s->x, GYRE_DTYPE_F64, BATCH, TOKENS, 1, DIM);
         dout.shape[1] = tokens[n];
-        const gyre_positions positions = {s->position, GYRE_DTYPE_I64, 0, 0, TOKENS, 1, 0};
+        const gyre_positions positions = {s->position, GYRE_DTYPE_I64, 0, 0, TOKENS, 1, 0, 0};
         double alone = 0, together = 0;
         long double want = 0;
         for (int i = 0; i < ALL; i++)
@@ -326,24 +332,38 @@ static void trained_scale_needs_its_table(void **state) {
     static double before[ALL];
     const double number = 1;
     double sum = 7;
-    const gyre_positions positions = {NULL, GYRE_DTYPE_I64, 0, 0, 0, 0, 0};
+    const gyre_positions positions = {NULL, GYRE_DTYPE_I64, 0, 0, 0, 0, 0, 0};
     const gyre_cview in = gyre_cdense(s->x, GYRE_DTYPE_F64, BATCH, TOKENS, 1, DIM);
     const gyre_view out = gyre_dense(s->y, GYRE_DTYPE_F64, BATCH, TOKENS, 1, DIM);
     gyre_tables tables = {.input = gyre_cdense(NULL, GYRE_DTYPE_F64, 1, 1, 1, 1)};
     gyre_table_gradients gradients = {.input = gyre_dense(NULL, GYRE_DTYPE_F64, 1, 1, 1, 1)};
-    assert_int_equal(gyre_add_input(s->e, NULL, &positions, &in, &out, NULL, NULL), GYRE_EINVAL);
-    assert_int_equal(gyre_add_input(s->e, &tables, &positions, &in, &out, NULL, NULL), GYRE_EINVAL);
+    assert_int_equal(
+        gyre_add_input(s->e, GYRE_ARGS(gyre_add_input_args, .positions = &positions, .in = in, .out = out), NULL, NULL),
+        GYRE_EINVAL);
+    assert_int_equal(
+        gyre_add_input(s->e,
+                       GYRE_ARGS(gyre_add_input_args, .tables = &tables, .positions = &positions, .in = in, .out = out),
+                       NULL, NULL),
+        GYRE_EINVAL);
     assert_int_equal(gyre_add_input_gradient(s->e, &positions, &in, NULL, NULL, NULL), GYRE_EINVAL);
     assert_int_equal(gyre_add_input_gradient(s->e, &positions, &in, &gradients, NULL, NULL), GYRE_EINVAL);
     tables.input = gyre_cdense(&number, GYRE_DTYPE_F64, 1, 1, 1, DIM);
     gradients.input = gyre_dense(&sum, GYRE_DTYPE_F64, 1, 1, 2, 1);
-    assert_int_equal(gyre_add_input(s->e, &tables, &positions, &in, &out, NULL, NULL), GYRE_ESHAPE);
+    assert_int_equal(
+        gyre_add_input(s->e,
+                       GYRE_ARGS(gyre_add_input_args, .tables = &tables, .positions = &positions, .in = in, .out = out),
+                       NULL, NULL),
+        GYRE_ESHAPE);
     assert_int_equal(gyre_add_input_gradient(s->e, &positions, &in, &gradients, NULL, NULL), GYRE_ESHAPE);
     tables.input = gyre_cdense(&number, GYRE_DTYPE_BF16, 1, 1, 1, 1);
     gradients.input = gyre_dense(&sum, GYRE_DTYPE_F16, 1, 1, 1, 1);
-    assert_int_equal(gyre_add_input(s->e, &tables, &positions, &in, &out, NULL, NULL), GYRE_EDTYPE);
+    assert_int_equal(
+        gyre_add_input(s->e,
+                       GYRE_ARGS(gyre_add_input_args, .tables = &tables, .positions = &positions, .in = in, .out = out),
+                       NULL, NULL),
+        GYRE_EDTYPE);
     assert_int_equal(gyre_add_input_gradient(s->e, &positions, &in, &gradients, NULL, NULL), GYRE_EDTYPE);
-    const gyre_positions far = {NULL, GYRE_DTYPE_I64, ((int64_t)1 << 31) - TOKENS + 2, 0, 0, 0, 0};
+    const gyre_positions far = {NULL, GYRE_DTYPE_I64, ((int64_t)1 << 31) - TOKENS + 2, 0, 0, 0, 0, 0};
     gradients.input = gyre_dense(&sum, GYRE_DTYPE_F64, 1, 1, 1, 1);
     assert_int_equal(gyre_add_input_gradient(s->e, &far, &in, &gradients, NULL, NULL), GYRE_ERANGE);
     assert_true(sum == 7);
@@ -409,17 +429,22 @@ static void check_cached(const gyre_config *config, gyre_dtype dtype) {
     for (int64_t i = 0; i < ROWS * dim; i++)
         test_put(x, dtype, (size_t)i, test_uniform(&random));
     const gyre_tables tables = {.input = gyre_cdense(&one, GYRE_DTYPE_F32, 1, 1, 1, 1)};
-    const gyre_positions positions = {where, GYRE_DTYPE_I64, 0, 0, 0, 1, 0};
+    const gyre_positions positions = {where, GYRE_DTYPE_I64, 0, 0, 0, 1, 0, 0};
     const gyre_cview in = gyre_cdense(x, dtype, 1, ROWS, 1, dim);
     const gyre_view a = gyre_dense(y, dtype, 1, ROWS, 1, dim), b = gyre_dense(z, dtype, 1, ROWS, 1, dim);
-    assert_ok(gyre_add_input(with, &tables, &positions, &in, &a, NULL, NULL));
-    assert_ok(gyre_add_input(without, &tables, &positions, &in, &b, NULL, NULL));
+    assert_ok(gyre_add_input(
+        with, GYRE_ARGS(gyre_add_input_args, .tables = &tables, .positions = &positions, .in = in, .out = a), NULL, NULL));
+    assert_ok(gyre_add_input(without,
+                             GYRE_ARGS(gyre_add_input_args, .tables = &tables, .positions = &positions, .in = in, .out = b),
+                             NULL, NULL));
     assert_memory_equal(y, z, (size_t)(ROWS * dim) * gyre_dtype_size(dtype));
     static double apart[2 * ROWS * 33]; /* for strided channels too */
     gyre_view wide = gyre_dense(apart, dtype, 1, ROWS, 1, dim);
     for (int i = 0; i < 4; i++)
         wide.stride[i] *= 2;
-    assert_ok(gyre_add_input(with, &tables, &positions, &in, &wide, NULL, NULL));
+    assert_ok(gyre_add_input(
+        with, GYRE_ARGS(gyre_add_input_args, .tables = &tables, .positions = &positions, .in = in, .out = wide), NULL,
+        NULL));
     for (int64_t i = 0; i < ROWS * dim; i++)
         assert_true(test_get(apart, dtype, (size_t)(2 * i)) == test_get(y, dtype, (size_t)i));
     gyre_encoding_free(with);

@@ -1,5 +1,6 @@
 /* test_tables.c: schemes that index tables by distance: rows against reference values, attention and every gradient against
  * the definition. */
+#include "attention_setup.h"
 #include "kernels/kernels.h"
 #include "naive_attention_tables.h"
 
@@ -195,7 +196,7 @@ static void read_tables(problem *p, const json_t *parameters) {
 static void check_case(const json_t *object, problem *p) {
     const layout *s = &p->s;
     const gyre_tables tables = problem_tables(p);
-    gyre_attention_args args = problem_args(p, &tables);
+    attention_setup args = problem_args(p, &tables);
     double want[512];
     read_part(p, Q, json_object_get(object, "q"), 1);
     read_part(p, K, json_object_get(object, "k"), 1);
@@ -205,9 +206,9 @@ static void check_case(const json_t *object, problem *p) {
     p->scale = test_number(object, "scale");
     naive(p);
     args.scale = 0; /* the default, DeBERTa's too */
-    const size_t bytes = gyre_attention_scratch(&args, 0, NULL);
+    const size_t bytes = attention_scratch(&args, 0, NULL);
     void *scratch = scratch_for(bytes);
-    assert_ok(gyre_attention(&args, scratch, bytes, NULL, NULL));
+    assert_ok(run_attention(&args, (gyre_scratch){scratch, bytes}, NULL, NULL));
     free(scratch);
     for (int64_t row = 0; row < s->queries * s->heads; row++) {
         double largest = 0;
@@ -364,8 +365,8 @@ static void bias_without_attention(void **state) {
         problem p = make_problem(&schemes[scheme], &s, 77);
         const gyre_tables tables = problem_tables(&p);
         const gyre_table_gradients gradients = problem_gradients(&p);
-        const gyre_positions q = {p.q_at, GYRE_DTYPE_I64, 0, 0, QUERIES, 1, 0},
-                             k = {p.k_at, GYRE_DTYPE_I64, 0, 0, KEYS, 1, 0};
+        const gyre_positions q = {p.q_at, GYRE_DTYPE_I64, 0, 0, QUERIES, 1, 0, 0},
+                             k = {p.k_at, GYRE_DTYPE_I64, 0, 0, KEYS, 1, 0, 0};
         test_random random = {4};
         double scores[N], weight[N], was[N];
         test_fill_f64(&random, scores, N);
@@ -374,16 +375,28 @@ static void bias_without_attention(void **state) {
         const gyre_view view = gyre_dense(scores, GYRE_DTYPE_F64, 2, QUERIES, HEADS, KEYS);
         const gyre_cview d = gyre_cdense(weight, GYRE_DTYPE_F64, 2, QUERIES, HEADS, KEYS);
         if (schemes[scheme].kind != GYRE_KIND_T5 && schemes[scheme].kind != GYRE_KIND_KERPLE) {
-            assert_int_equal(gyre_add_bias(p.encoding, &tables, &q, &k, &view, NULL, NULL), GYRE_EUNSUPPORTED);
-            assert_int_equal(gyre_add_bias_gradient(p.encoding, &tables, &q, &k, &d, &gradients, NULL, NULL),
+            assert_int_equal(
+                gyre_add_bias(p.encoding,
+                              GYRE_ARGS(gyre_add_bias_args, .tables = &tables, .queries = &q, .keys = &k, .scores = view),
+                              NULL, NULL),
+                GYRE_EUNSUPPORTED);
+            assert_int_equal(gyre_add_bias_gradient(
+                                 p.encoding, GYRE_ARGS(gyre_add_bias_args, .tables = &tables, .queries = &q, .keys = &k), &d,
+                                 &gradients, NULL, NULL),
                              GYRE_EUNSUPPORTED);
             free_problem(&p);
             continue;
         }
-        assert_int_equal(gyre_add_bias(p.encoding, NULL, &q, &k, &view, NULL, NULL), GYRE_EINVAL);
+        assert_int_equal(
+            gyre_add_bias(p.encoding, GYRE_ARGS(gyre_add_bias_args, .queries = &q, .keys = &k, .scores = view), NULL, NULL),
+            GYRE_EINVAL);
         assert_memory_equal(scores, was, sizeof was);
-        assert_ok(gyre_add_bias(p.encoding, &tables, &q, &k, &view, NULL, NULL));
-        assert_ok(gyre_add_bias_gradient(p.encoding, &tables, &q, &k, &d, &gradients, NULL, NULL));
+        assert_ok(gyre_add_bias(p.encoding,
+                                GYRE_ARGS(gyre_add_bias_args, .tables = &tables, .queries = &q, .keys = &k, .scores = view),
+                                NULL, NULL));
+        assert_ok(gyre_add_bias_gradient(p.encoding,
+                                         GYRE_ARGS(gyre_add_bias_args, .tables = &tables, .queries = &q, .keys = &k), &d,
+                                         &gradients, NULL, NULL));
         for (int i = 0; i < N; i++) {
             const int64_t row = i / (HEADS * KEYS), h = i / KEYS % HEADS, n = p.k_at[row / QUERIES * KEYS + i % KEYS];
             test_close(scores[i], was[i] + naive_bias(&p, h, p.q_at[row], n), 1e-14L, "score");
@@ -456,16 +469,20 @@ static void refuses_bad_tables(void **state) {
     problem p = make_problem(&config, &s, 1);
     gyre_tables tables = problem_tables(&p);
     gyre_table_gradients gradients = problem_gradients(&p);
-    gyre_attention_args args = problem_args(&p, &tables);
-    const size_t bytes = gyre_attention_scratch(&args, 1, NULL);
+    attention_setup args = problem_args(&p, &tables);
+    const size_t bytes = attention_scratch(&args, 1, NULL);
     void *scratch = scratch_for(bytes);
     const gyre_cview dout = gyre_cdense(p.x[DOUT], GYRE_DTYPE_F32, 1, 5, 2, 8);
     const gyre_view dqkv[3] = {gyre_dense(p.grad[Q], GYRE_DTYPE_F32, 1, 5, 2, 8),
                                gyre_dense(p.grad[K], GYRE_DTYPE_F32, 1, 7, 1, 8),
                                gyre_dense(p.grad[V], GYRE_DTYPE_F32, 1, 7, 1, 8)};
     memset(p.out, 0x5A, p.out_size * sizeof *p.out);
-#define FORWARD  gyre_attention(&args, scratch, bytes, NULL, NULL)
-#define BACKWARD gyre_attention_gradient(&args, &dout, dqkv, &gradients, scratch, bytes, NULL, NULL)
+#define FORWARD run_attention(&args, (gyre_scratch){scratch, bytes}, NULL, NULL)
+#define BACKWARD                                                                                                            \
+    run_attention_gradient(&args,                                                                                           \
+                           GYRE_ARGS(gyre_attention_gradients, .dout = dout, .dq = dqkv[0], .dk = dqkv[1], .dv = dqkv[2],   \
+                                     .tables = &gradients),                                                                 \
+                           (gyre_scratch){scratch, bytes}, NULL, NULL)
     args.tables = NULL;
     assert_int_equal(FORWARD, GYRE_EINVAL);
     args.tables = &tables;
@@ -497,7 +514,9 @@ static void refuses_bad_tables(void **state) {
     assert_ok(BACKWARD);
     for (size_t i = 0; i < p.size[TABLE_A]; i++)
         assert_true(p.table[TABLE_A][i] == 0);
-    assert_ok(gyre_attention_gradient(&args, &dout, dqkv, NULL, scratch, bytes, NULL, NULL));
+    assert_ok(run_attention_gradient(
+        &args, GYRE_ARGS(gyre_attention_gradients, .dout = dout, .dq = dqkv[0], .dk = dqkv[1], .dv = dqkv[2]),
+        (gyre_scratch){scratch, bytes}, NULL, NULL));
     free(scratch);
     free_problem(&p);
 }
@@ -508,13 +527,13 @@ static void scratch_size_does_not_overflow(void **state) {
     gyre_config config = WITH(GYRE_KIND_DEBERTA, .max_distance = 70000);
     config.heads = INT32_MAX;
     config.head_dim = 65536;
-    gyre_attention_args args = GYRE_INIT(gyre_attention_args);
+    attention_setup args = GYRE_INIT(attention_setup);
     args.q = gyre_cdense(NULL, GYRE_DTYPE_F32, 1, 4, INT32_MAX, 65536);
     args.k = args.v = gyre_cdense(NULL, GYRE_DTYPE_F32, 1, 4, 1, 65536);
     args.out = gyre_dense(NULL, GYRE_DTYPE_F32, 1, 4, INT32_MAX, 65536);
     gyre_encoding *e = test_encoding(&config);
     args.encoding = e;
-    assert_true(gyre_attention_scratch(&args, 1, NULL) == 0);
+    assert_true(attention_scratch(&args, 1, NULL) == 0);
     gyre_encoding_free(e);
 }
 
@@ -532,11 +551,11 @@ static void scratch_is_linear(void **state) {
                 config.heads = 12;
                 if (config.kind == GYRE_KIND_BERT) config.score.max_positions = n;
                 gyre_encoding *e = test_encoding(&config);
-                gyre_attention_args args = GYRE_INIT(gyre_attention_args);
+                attention_setup args = GYRE_INIT(attention_setup);
                 args.encoding = e;
                 args.q = args.k = args.v = gyre_cdense(NULL, GYRE_DTYPE_F32, 1, n, 12, 64);
                 args.out = gyre_dense(NULL, GYRE_DTYPE_F32, 1, n, 12, 64);
-                bytes[i] = gyre_attention_scratch(&args, gradient, NULL);
+                bytes[i] = attention_scratch(&args, gradient, NULL);
                 assert_true(bytes[i] > 0);
                 assert_true(bytes[i] < (size_t)n * 64 * sizeof(float) * 20);
                 gyre_encoding_free(e);

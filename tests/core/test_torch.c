@@ -41,7 +41,7 @@ static gyre_config config_of(const json_t *c, double list[MOST]) {
     config.rope.angles = GYRE_ANGLE_PATH_TORCH;
     config.rope.base = test_number(c, "base");
     config.rope.factor = test_number_or(c, "factor", 0);
-    config.context_length = (int64_t)test_number_or(c, "length", 0);
+    config.context_length = (int64_t)test_number_or(c, "length", (double)config.trained_length);
     config.rope.low_freq = test_number_or(c, "low", 0);
     config.rope.high_freq = test_number_or(c, "high", 0);
     config.rope.fractional_bounds = json_is_false(json_object_get(c, "truncate"));
@@ -59,10 +59,11 @@ static void cos_sin_at(const gyre_encoding *e, int64_t position, size_t pairs, f
     float x[2 * MOST] = {0}, y[2 * MOST];
     for (size_t i = 0; i < pairs; i++)
         x[i] = 1;
-    const gyre_positions at = {NULL, GYRE_DTYPE_I64, position, 0, 0, 0, 0};
+    const gyre_positions at = {NULL, GYRE_DTYPE_I64, position, 0, 0, 0, 0, 0};
     const gyre_cview in = gyre_cdense(x, GYRE_DTYPE_F32, 1, 1, 1, (int64_t)(2 * pairs));
     const gyre_view out = gyre_dense(y, GYRE_DTYPE_F32, 1, 1, 1, (int64_t)(2 * pairs));
-    assert_ok(gyre_rotate(e, GYRE_DIRECTION_FORWARD, GYRE_ROLE_KEY, &at, &in, &out, NULL, NULL));
+    assert_ok(gyre_rotate(e, GYRE_ARGS(gyre_rotate_args, .role = GYRE_ROLE_KEY, .positions = &at, .in = in, .out = out),
+                          NULL, NULL));
     memcpy(c, y, pairs * sizeof *c);
     memcpy(s, y + pairs, pairs * sizeof *s);
 }

@@ -47,11 +47,11 @@ static void sinusoid_of_distances(void **state) {
     config.input.dim = DIM;
     config.input.layout = GYRE_SINUSOID_SIN_COS;
     gyre_encoding *e = test_encoding(&config);
-    const gyre_positions from = {NULL, GYRE_DTYPE_I64, -4, 0, 0, 0, 0};
+    const gyre_positions from = {NULL, GYRE_DTYPE_I64, -4, 0, 0, 0, 0, 0};
     double r[DISTANCES * DIM] = {0};
     const gyre_view view = gyre_dense(r, GYRE_DTYPE_F64, 1, DISTANCES, 1, DIM);
     const gyre_cview zeros = gyre_const(view);
-    assert_ok(gyre_add_input(e, NULL, &from, &zeros, &view, NULL, NULL));
+    assert_ok(gyre_add_input(e, GYRE_ARGS(gyre_add_input_args, .positions = &from, .in = zeros, .out = view), NULL, NULL));
     for (int i = 0; i < DISTANCES; i++)
         for (int c = 0; c < DIM / 2; c++) {
             const long double angle = (i - 4) / powl(10000, 2.0L * c / DIM);
@@ -85,12 +85,16 @@ static void bad_input(void **state) {
     }
     gyre_encoding *e = transformer_xl(5, 0);
     float x[12] = {1, 2, 3}, y[12] = {7};
-    const gyre_positions zero = {NULL, GYRE_DTYPE_I64, 0, 0, 0, 0, 0};
+    const gyre_positions zero = {NULL, GYRE_DTYPE_I64, 0, 0, 0, 0, 0, 0};
     const gyre_view scores = gyre_dense(y, GYRE_DTYPE_F32, 1, 1, 3, 4);
     const gyre_cview in = gyre_cdense(x, GYRE_DTYPE_F32, 1, 1, 1, 12);
     const gyre_view out = gyre_dense(y, GYRE_DTYPE_F32, 1, 1, 1, 12);
-    assert_int_equal(gyre_add_bias(e, NULL, &zero, &zero, &scores, NULL, NULL), GYRE_EUNSUPPORTED); /* vectors, no numbers */
-    assert_int_equal(gyre_add_input(e, NULL, &zero, &in, &out, NULL, NULL), GYRE_EUNSUPPORTED);
+    /* vectors, no numbers */
+    assert_int_equal(
+        gyre_add_bias(e, GYRE_ARGS(gyre_add_bias_args, .queries = &zero, .keys = &zero, .scores = scores), NULL, NULL),
+        GYRE_EUNSUPPORTED);
+    assert_int_equal(gyre_add_input(e, GYRE_ARGS(gyre_add_input_args, .positions = &zero, .in = in, .out = out), NULL, NULL),
+                     GYRE_EUNSUPPORTED);
     assert_true(y[0] == 7 && y[1] == 0);
     gyre_encoding_free(e);
 }

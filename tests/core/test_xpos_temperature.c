@@ -21,10 +21,13 @@ typedef struct call {
 } call;
 
 static gyre_status rotate(const call *c, int64_t position, const void *in, void *out) {
-    const gyre_positions positions = {NULL, GYRE_DTYPE_I64, position, 0, 0, 0, 0};
+    const gyre_positions positions = {NULL, GYRE_DTYPE_I64, position, 0, 0, 0, 0, 0};
     const gyre_cview from = gyre_cdense(in, c->dtype, 1, 1, 1, c->channels);
     const gyre_view to = gyre_dense(out, c->dtype, 1, 1, 1, c->channels);
-    return gyre_rotate(c->e, c->direction, c->role, &positions, &from, &to, NULL, NULL);
+    return gyre_rotate(c->e,
+                       GYRE_ARGS(gyre_rotate_args, .direction = c->direction, .role = c->role, .positions = &positions,
+                                 .in = from, .out = to),
+                       NULL, NULL);
 }
 
 /* -- xPos -- */
@@ -143,13 +146,19 @@ static void xpos_out_of_range(void **state) {
         for (int direction = GYRE_DIRECTION_FORWARD; direction <= GYRE_DIRECTION_ADJOINT; direction++)
             for (int sign = -1; sign <= 1; sign += 2) {
                 int64_t at[2] = {0, -50 + sign * (last + 1)};
-                const gyre_positions positions = {at, GYRE_DTYPE_I64, 0, 0, 0, 1, 0};
+                const gyre_positions positions = {at, GYRE_DTYPE_I64, 0, 0, 0, 1, 0, 0};
                 assert_int_equal(
-                    gyre_rotate(e, (gyre_direction)direction, (gyre_role)role, &positions, &from, &to, NULL, NULL),
+                    gyre_rotate(e,
+                                GYRE_ARGS(gyre_rotate_args, .direction = (gyre_direction)direction, .role = (gyre_role)role,
+                                          .positions = &positions, .in = from, .out = to),
+                                NULL, NULL),
                     GYRE_ERANGE);
                 assert_memory_equal(out, before, sizeof out);
                 at[1] -= sign;
-                assert_ok(gyre_rotate(e, (gyre_direction)direction, (gyre_role)role, &positions, &from, &to, NULL, NULL));
+                assert_ok(gyre_rotate(e,
+                                      GYRE_ARGS(gyre_rotate_args, .direction = (gyre_direction)direction,
+                                                .role = (gyre_role)role, .positions = &positions, .in = from, .out = to),
+                                      NULL, NULL));
                 for (int i = 0; i < 2 * 64; i++)
                     assert_true(isfinite(out[i]));
                 memcpy(out, before, sizeof out);

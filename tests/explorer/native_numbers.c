@@ -43,7 +43,7 @@ static int print_numbers(const gyre_encoding *encoding, int64_t dim, int64_t tar
         vector[i] = (float)(i + 1);
     if (gyre_encoding_frequencies(encoding, target, inv_freq, &attention_factor) ||
         gyre_cos_sin(encoding, &positions, &c, &s, NULL, &err) ||
-        gyre_rotate_dense(encoding, GYRE_ROLE_KEY, vector, GYRE_DTYPE_F32, (gyre_shape){1, 1, 1, dim}, from, &err))
+        gyre_rotate_dense(encoding, GYRE_ROLE_KEY, gyre_dense(vector, GYRE_DTYPE_F32, 1, 1, 1, dim), from, 0, &err))
         return fail(&err);
     printf("{\"attention_factor\":%.17g,", attention_factor);
     print_list("inv_freq", inv_freq, pairs, ",");

@@ -44,7 +44,7 @@ static void pipes_in_a_folder(void **state) {
     alarm(20);
     assert_int_equal(mkdir(in_folder("a"), 0700) | mkdir(in_folder("b"), 0700) | mkdir(in_folder("c"), 0700), 0);
     assert_int_equal(mkfifo(in_folder("a/config.json"), 0600), 0);
-    assert_int_equal(gyre_reading_open(&reading, in_folder("a"), GYRE_PROFILE_DEFAULT, 0, &err), GYRE_EIO);
+    assert_int_equal(gyre_reading_open(&reading, in_folder("a"), NULL, &err), GYRE_EIO);
     assert_non_null(strstr(err.text, "not a regular file"));
     assert_int_equal(gyre_tokenizer_open(&tokenizer, in_folder("a"), &err), GYRE_EIO);
     write_file("b/config.json", config, sizeof config - 1);
@@ -67,7 +67,7 @@ static gyre_status read_endless(endless as, int64_t limit, gyre_error *err) {
     size_t bytes = 0;
     gyre_reading *reading = NULL;
     gyre_text ids;
-    if (as == ENDLESS_CONFIG) return gyre_reading_open(&reading, in_folder("endless"), GYRE_PROFILE_DEFAULT, 0, err);
+    if (as == ENDLESS_CONFIG) return gyre_reading_open(&reading, in_folder("endless"), NULL, err);
     if (as == ENDLESS_IDS) return gyre_text_open_ids(&ids, in_folder("endless"), 10, 1, err);
     return gyre_file_read(in_folder("endless"), (size_t)limit, &text, &bytes, err);
 }
@@ -154,7 +154,8 @@ static void many_keys(void **state) {
         gyre_error err = {0, ""};
         size_t bytes;
         char *text = config_of(keys[i], &bytes);
-        const gyre_status status = gyre_reading_parse(&reading, text, bytes, "many", GYRE_PROFILE_DEFAULT, 0, &err);
+        const gyre_status status =
+            gyre_reading_parse(&reading, text, bytes, GYRE_ARGS(gyre_reading_options, .name = "many"), &err);
         assert_int_equal(status, i ? GYRE_EFORMAT : GYRE_OK);
         if (i) assert_non_null(strstr(err.text, "more than 50000 keys and"));
         gyre_reading_free(reading);

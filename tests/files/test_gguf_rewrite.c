@@ -296,7 +296,8 @@ static void check_target(const ggml *c, int64_t length, double attention) {
     gyre_reading *reading = NULL;
     gyre_error err = {0, ""};
     double got[MOST_PAIRS];
-    if (gyre_reading_open(&reading, target, GYRE_PROFILE_DEFAULT, length, &err) != GYRE_OK) fail_msg("%s", err.text);
+    if (gyre_reading_open(&reading, target, GYRE_ARGS(gyre_reading_options, .context_length = length), &err) != GYRE_OK)
+        fail_msg("%s", err.text);
     const gyre_layer_reading *all = reading->groups[0];
     test_close(frequencies(all, length, got), attention, 1e-6, "attention factor");
     for (int i = 0; i < c->dim / 2; i++) {
@@ -391,7 +392,7 @@ static void writes_keys_of_the_architecture(void **state) {
     make_source(made);
     assert_ok(gyre_gguf_rewrite_positions(source, &config, 32768, target, NULL));
     gyre_reading *reading = NULL;
-    assert_ok(gyre_reading_open(&reading, target, GYRE_PROFILE_DEFAULT, 0, NULL));
+    assert_ok(gyre_reading_open(&reading, target, NULL, NULL));
     check_ggml(group_of(reading, "full_attention"), &(ggml){.base = 1e6L, .s = 8, .dim = 64}, NULL);
     check_ggml(group_of(reading, "sliding_attention"), &(ggml){.base = 10000, .s = 1, .dim = 64}, NULL);
     gyre_reading_free(reading);
@@ -423,7 +424,7 @@ static void keeps_the_temperature_of_queries(void **state) {
     make_source(made);
     assert_ok(gyre_gguf_rewrite_positions(source, &config, 32768, target, NULL));
     gyre_reading *reading = NULL;
-    assert_ok(gyre_reading_open(&reading, target, GYRE_PROFILE_LLAMA_CPP, 0, NULL));
+    assert_ok(gyre_reading_open(&reading, target, GYRE_ARGS(gyre_reading_options, .profile = GYRE_PROFILE_LLAMA_CPP), NULL));
     assert_int_equal(reading->groups[0]->config.query.reference_length, 4096);
     gyre_reading_free(reading);
     unlink(target);

@@ -22,7 +22,8 @@ static gyre_status parse_exactly(gyre_reading **out, const sample *f, size_t siz
     unsigned char *exact = malloc(size ? size : 1);
     assert_non_null(exact);
     memcpy(exact, f->bytes, size);
-    const gyre_status status = gyre_reading_parse(out, exact, size, "cut", f->profile, 0, err);
+    const gyre_status status =
+        gyre_reading_parse(out, exact, size, GYRE_ARGS(gyre_reading_options, .profile = f->profile, .name = "cut"), err);
     free(exact);
     return status;
 }

@@ -34,7 +34,8 @@ static void check_table(const char *path, const char *group, int64_t layer, int 
     gyre_error err = {0, ""};
     for (int i = 0; i < NUMBERS; i++)
         out[i] = -7;
-    const gyre_status status = gyre_checkpoint_bias(path, group, layer, ROWS, HEADS, out, &err);
+    const gyre_view to = gyre_dense(out, GYRE_DTYPE_F32, 1, 1, ROWS, HEADS);
+    const gyre_status status = gyre_checkpoint_bias(path, group, layer, &to, &err);
     if (status != (want < 0 ? GYRE_EUNSUPPORTED : GYRE_OK)) fail_msg("%s layer %d: %s", group, (int)layer, err.text);
     for (int i = 0; i < NUMBERS; i++)
         if (out[i] != (want < 0 ? -7 : number(want, i))) fail_msg("%s layer %d: %g", group, (int)layer, (double)out[i]);
@@ -95,7 +96,8 @@ static void gguf(void **state) {
 static void refused(const char *path, int64_t layer, int64_t rows, gyre_status status, const char *text) {
     float out[2 * NUMBERS];
     gyre_error err = {0, ""};
-    const gyre_status got = gyre_checkpoint_bias(path, "encoder", layer, rows, HEADS, out, &err);
+    const gyre_view to = gyre_dense(out, GYRE_DTYPE_F32, 1, 1, rows, HEADS);
+    const gyre_status got = gyre_checkpoint_bias(path, "encoder", layer, &to, &err);
     if (got != status || !strstr(err.text, text)) fail_msg("%d, \"%s\"; wanted %d, \"%s\"", got, err.text, status, text);
 }
 

@@ -42,7 +42,7 @@ static gyre_model *open_model(const char *name) {
     json_t *fixture = synthetic_fixture(name);
     synthetic_write_folder(fixture, folder);
     json_decref(fixture);
-    if (gyre_model_open(&model, folder, &err) != GYRE_OK) fail_msg("%s: %s", name, err.text);
+    if (gyre_model_open(&model, folder, NULL, &err) != GYRE_OK) fail_msg("%s: %s", name, err.text);
     return model;
 }
 

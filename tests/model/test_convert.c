@@ -8,17 +8,19 @@
 
 static const gyre_convert_options usual = GYRE_INIT(gyre_convert_options);
 
+static const gyre_layout pairs_apart = GYRE_LAYOUT_HALF, pairs_beside = GYRE_LAYOUT_INTERLEAVED;
+
 static gyre_convert_options laid(gyre_layout layout) {
     gyre_convert_options o = usual;
-    o.has_layout = 1;
-    o.layout = layout;
+    o.layout = layout == GYRE_LAYOUT_HALF ? &pairs_apart : &pairs_beside;
     return o;
 }
 static gyre_convert_options typed(gyre_model_format format, gyre_dtype dtype) {
+    static const gyre_dtype types[] = {GYRE_DTYPE_F32, GYRE_DTYPE_F16, GYRE_DTYPE_BF16, GYRE_DTYPE_F64,
+                                       GYRE_DTYPE_I32, GYRE_DTYPE_I64, GYRE_DTYPE_Q8};
     gyre_convert_options o = usual;
     o.format = format;
-    o.has_dtype = 1;
-    o.dtype = dtype;
+    o.dtype = &types[dtype];
     return o;
 }
 static gyre_convert_options to_gguf(void) {
@@ -75,11 +77,10 @@ static void test_source_layout(void **state) {
     gyre_convert_options mend = usual;
     made_model *m = make_folder_of(in_folder("qwen"), "qwen3", TIED | HEAD_NORMS | BIASES | OUT_BIAS,
                                    ", \"attention_bias\": true", GYRE_DTYPE_F32);
-    mend.has_source_layout = 1;
-    mend.source_layout = GYRE_LAYOUT_HALF;
+    mend.source_layout = &pairs_apart;
     convert(in_folder("qwen"), in_folder("qwen-same"), &mend);
     assert_same_file(in_folder("qwen/config.json"), in_folder("qwen-same/config.json"));
-    mend.source_layout = GYRE_LAYOUT_INTERLEAVED;
+    mend.source_layout = &pairs_beside;
     convert(in_folder("qwen"), in_folder("qwen-mended"), &mend);
     assert_same_file(in_folder("qwen/config.json"), in_folder("qwen-mended/config.json"));
     static const char *const moved[] = {"model.layers.0.self_attn.q_proj.weight", "model.layers.1.self_attn.k_proj.weight",
@@ -481,13 +482,13 @@ static void test_window(void **state) {
     assert_int_equal(access(in_folder("narrow.gguf"), F_OK), -1);
     convert(in_folder("wide"), in_folder("wide.gguf"), &gguf);
     gguf.lost = count_loss;
-    gguf.lost_ctx = &told;
+    gguf.ctx = &told;
     convert(in_folder("narrow"), in_folder("narrow.gguf"), &gguf);
     assert_int_equal(told, 1);
     convert(in_folder("wide"), in_folder("wide.gguf"), &gguf);
     assert_int_equal(told, 1);
     gyre_reading *reading = NULL;
-    assert_ok(gyre_reading_open(&reading, in_folder("narrow.gguf"), GYRE_PROFILE_DEFAULT, 0, NULL));
+    assert_ok(gyre_reading_open(&reading, in_folder("narrow.gguf"), NULL, NULL));
     assert_int_equal(reading->groups[0]->window, 0);
     gyre_reading_free(reading);
 }
@@ -529,7 +530,7 @@ static void test_native_refused(void **state) {
         convert(in_folder(name), in_folder(copy), &half);
         gyre_model *model = NULL;
         gyre_error err = {0, ""};
-        must(gyre_model_open(&model, in_folder(copy), &err), &err);
+        must(gyre_model_open(&model, in_folder(copy), NULL, &err), &err);
         assert_int_equal(gyre_model_get_config(model)->layer_parts, cases[i].parts);
         gyre_model_free(model);
         turns += check_turns_are_floats(in_folder(name), in_folder(copy));
@@ -606,8 +607,8 @@ static void test_progress(void **state) {
     (void)state;
     counted c = {0, 0};
     gyre_convert_options o = usual;
-    o.progress = count;
-    o.progress_ctx = &c;
+    o.watcher.progress = count;
+    o.watcher.ctx = &c;
     made_model *m = make_folder_of(in_folder("counted"), "llama", TIED, "", GYRE_DTYPE_F32);
     int64_t bytes = 0;
     for (int i = 0; i < m->count; i++)
@@ -625,9 +626,9 @@ static void test_cancelled(void **state) {
     (void)state;
     counted c = {0, 0};
     gyre_convert_options o = usual;
-    o.progress = count;
-    o.stop = stop_at_once;
-    o.progress_ctx = &c;
+    o.watcher.progress = count;
+    o.watcher.stop = stop_at_once;
+    o.watcher.ctx = &c;
     made_model_free(make_folder_of(in_folder("stopped"), "llama", TIED, "", GYRE_DTYPE_F32));
     refused(in_folder("stopped"), in_folder("stopped-to"), &o, GYRE_EIO, "stopped");
     o.format = GYRE_MODEL_FORMAT_GGUF;
@@ -656,8 +657,8 @@ static void test_source_cut_meanwhile(void **state) {
         made_model_free(make_folder_of(in_folder(gguf ? "cut2" : "cut"), "llama", TIED, "", GYRE_DTYPE_F32));
         snprintf(weights, sizeof weights, "%s", in_folder(gguf ? "cut2/model.safetensors" : "cut/model.safetensors"));
         o.format = gguf ? GYRE_MODEL_FORMAT_GGUF : GYRE_MODEL_FORMAT_SAFETENSORS;
-        o.progress = write_to_source;
-        o.progress_ctx = weights;
+        o.watcher.progress = write_to_source;
+        o.watcher.ctx = weights;
         refused(in_folder(gguf ? "cut2" : "cut"), in_folder(target), &o, GYRE_EIO, "changed while it was read");
         assert_int_not_equal(stat(in_folder(target), &info), 0);
     }

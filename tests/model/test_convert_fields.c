@@ -1,6 +1,7 @@
 /* test_convert_fields.c: every field of a tokenizer.json that changes ids or texts.  A conversion to GGUF keeps both, or
  * tells the loss, or refuses. */
 #include "make_convert_models.h"
+#include "tokenizer_info.h"
 
 typedef enum outcome {
     SAME,       /* nothing is told, and both files give the same ids and texts */
@@ -258,21 +259,21 @@ static gyre_tokenizer *open_tokens(const char *path) {
 static void compare_text(const gyre_tokenizer *a, const gyre_tokenizer *b, const char *text, unsigned flags,
                          const char *who) {
     const gyre_tokenizer *const both[] = {a, b};
-    int32_t *ids[2] = {NULL, NULL};
-    int64_t count[2] = {0, 0};
+    gyre_text ids[2] = {{0}};
     char *back[2] = {NULL, NULL};
     size_t size[2] = {0, 0};
     gyre_status status[2];
     for (int i = 0; i < 2; i++) {
-        status[i] = gyre_tokenize(both[i], text, strlen(text), flags, &ids[i], &count[i], NULL);
-        if (status[i] == GYRE_OK) assert_ok(gyre_detokenize(both[i], ids[i], count[i], flags, &back[i], &size[i], NULL));
+        status[i] = gyre_tokenize(both[i], text, strlen(text), flags, &ids[i], NULL);
+        if (status[i] == GYRE_OK) assert_ok(gyre_detokenize(both[i], &ids[i], flags, &back[i], &size[i], NULL));
     }
-    if (status[0] != status[1] || count[0] != count[1] || size[0] != size[1] ||
-        (status[0] == GYRE_OK && (memcmp(ids[0], ids[1], (size_t)count[0] * sizeof **ids) || strcmp(back[0], back[1]))))
-        fail_msg("%s: \"%s\", flags %u: %d tokens \"%s\", then %d \"%s\"", who, text, flags, (int)count[0],
-                 back[0] ? back[0] : "", (int)count[1], back[1] ? back[1] : "");
+    if (status[0] != status[1] || ids[0].count != ids[1].count || size[0] != size[1] ||
+        (status[0] == GYRE_OK &&
+         (memcmp(ids[0].ids, ids[1].ids, (size_t)ids[0].count * sizeof(int32_t)) || strcmp(back[0], back[1]))))
+        fail_msg("%s: \"%s\", flags %u: %d tokens \"%s\", then %d \"%s\"", who, text, flags, (int)ids[0].count,
+                 back[0] ? back[0] : "", (int)ids[1].count, back[1] ? back[1] : "");
     for (int i = 0; i < 2; i++) {
-        free(ids[i]);
+        gyre_text_free(&ids[i]);
         free(back[i]);
     }
 }
@@ -282,7 +283,7 @@ static void compare_readings(const char *from, const char *to, int plain, const 
                                         "<unk>a", "<x> ab", "abab", "b a",     "<s>bs", "a</s><s>ab<x", "ab ab<s> ab"};
     gyre_tokenizer *a = open_tokens(from), *b = open_tokens(to);
     if (!a || !b) fail_msg("%s: one of the two does not open", who);
-    const gyre_tokenizer_info x = gyre_tokenizer_get_info(a), y = gyre_tokenizer_get_info(b);
+    const gyre_tokenizer_info x = tokenizer_info(a), y = tokenizer_info(b);
     if (x.adds_begin != y.adds_begin || x.begin != y.begin || x.end != y.end || (x.unknown >= 0 && x.unknown != y.unknown) ||
         x.kind != y.kind)
         fail_msg("%s: begin %d (%d), end %d, unknown %d, then %d (%d), %d, %d", who, (int)x.begin, x.adds_begin, (int)x.end,
@@ -298,7 +299,7 @@ static void check_note(const char *path, const char *note, const char *who) {
     gyre_tokenizer *t = open_tokens(path);
     if (!t && !note) return; /* refused by the reader too */
     if (!t) fail_msg("%s: does not open", who);
-    const char *notes = gyre_tokenizer_get_info(t).notes;
+    const char *notes = tokenizer_info(t).notes;
     if (note ? !strstr(notes, note) : *notes && !strstr(notes, "Metaspace")) fail_msg("%s: notes \"%s\"", who, notes);
     gyre_tokenizer_free(t);
 }
@@ -318,7 +319,7 @@ static void check(outcome want, const char *says, const char *who) {
         return;
     }
     gguf.lost = keep_loss;
-    gguf.lost_ctx = told;
+    gguf.ctx = told;
     const gyre_status status = gyre_convert(in_folder("f"), in_folder("f.gguf"), &gguf, &err);
     if ((status == GYRE_OK) != (want == TOLD)) fail_msg("%s: %d \"%s\"", who, (int)status, err.text);
     if (!strstr(want == TOLD ? told : err.text, says)) fail_msg("%s: told \"%s\", \"%s\"", who, told, err.text);
@@ -406,7 +407,7 @@ static void test_settings(void **state) {
                                  open_tokens(in_folder("back"))};
         for (int k = 0; k < 3; k++) {
             assert_non_null(all[k]);
-            const gyre_tokenizer_info info = gyre_tokenizer_get_info(all[k]);
+            const gyre_tokenizer_info info = tokenizer_info(all[k]);
             assert_int_equal(info.adds_begin, cases[i].begins);
             if (k == 0)
                 assert_string_equal(info.notes, cases[i].note[0] == 'n' ? strstr(info.notes, "tokenizer") : cases[i].note);

@@ -151,8 +151,7 @@ static void test_converted_output(void **state) {
     (void)state;
     gyre_tensor_store *store = NULL;
     gyre_convert_options layout = GYRE_INIT(gyre_convert_options), gguf = GYRE_INIT(gyre_convert_options);
-    layout.has_layout = 1;
-    layout.layout = GYRE_LAYOUT_INTERLEAVED;
+    layout.layout = &(const gyre_layout){GYRE_LAYOUT_INTERLEAVED};
     gguf.format = GYRE_MODEL_FORMAT_GGUF;
     make_checkpoint(in_folder("own"), -PIECES, 0);
     convert(in_folder("own"), in_folder("own-to"), NULL);

@@ -42,7 +42,7 @@ static void check_loss(const char *from, const char *to, const char *says) {
     char told[sizeof(gyre_error)] = "";
     refused(from, to, &gguf, GYRE_EUNSUPPORTED, says);
     gguf.lost = keep_loss;
-    gguf.lost_ctx = told;
+    gguf.ctx = told;
     convert(from, to, &gguf);
     assert_non_null(strstr(told, says));
 }
@@ -324,7 +324,7 @@ static void test_generation_config(void **state) {
     put_text(in_folder("gc/generation_config.json"), "{}");
     convert(in_folder("gc"), in_folder("gc.gguf"), &gguf);
     gguf.lost = keep_loss;
-    gguf.lost_ctx = told;
+    gguf.ctx = told;
     convert(in_folder("gc"), in_folder("gc.gguf"), &gguf);
     assert_non_null(strstr(told, "generation_config.json: a GGUF has no keys for it"));
 }
@@ -407,12 +407,11 @@ static void test_user_defined_spaces(void **state) {
     assert_ok(gyre_tokenizer_from_json(&after, json, strlen(json), "x.json", NULL, NULL));
     for (int i = 0; i < 2; i++) {
         static const int32_t wanted[] = {4, 3, 5, 5, 4, 3}; /* " a", two and two spaces, " a" */
-        int32_t *ids;
-        int64_t count;
-        assert_ok(gyre_tokenize(i ? after : before, "a    a", 6, 0, &ids, &count, NULL));
-        assert_int_equal(count, 6);
-        assert_memory_equal(ids, wanted, sizeof wanted);
-        free(ids);
+        gyre_text text;
+        assert_ok(gyre_tokenize(i ? after : before, "a    a", 6, 0, &text, NULL));
+        assert_int_equal(text.count, 6);
+        assert_memory_equal(text.ids, wanted, sizeof wanted);
+        gyre_text_free(&text);
     }
     assert_non_null(strstr(json, "\"content\": \"  \""));
     assert_ok(gyre_convert_vocab_set_text(&vocab, 3, "  ", 2, "x.gguf", NULL));

@@ -139,7 +139,7 @@ static void check_model(const gyre_model *model, const char *name) {
 static gyre_model *open_model(const char *path) {
     gyre_model *model = NULL;
     gyre_error err = {0, ""};
-    if (gyre_model_open(&model, path, &err) != GYRE_OK) fail_msg("%s: %s", path, err.text);
+    if (gyre_model_open(&model, path, NULL, &err) != GYRE_OK) fail_msg("%s: %s", path, err.text);
     return model;
 }
 
@@ -188,8 +188,7 @@ static void converted_weights(void **state) {
         gyre_convert_options options = GYRE_INIT(gyre_convert_options);
         gyre_error err = {0, ""};
         options.format = targets[i].format;
-        options.has_dtype = 1;
-        options.dtype = targets[i].dtype;
+        options.dtype = &targets[i].dtype;
         if (gyre_convert(GYRE_TEST_DATA "/../models/rope", in_folder(targets[i].name), &options, &err) != GYRE_OK)
             fail_msg("%s", err.text);
         gyre_model *model = open_model(in_folder(targets[i].name));
@@ -245,7 +244,7 @@ static void evaluation_on_any_threads(void **state) {
         options.stride = STRIDE;
         options.windows = is_short_test() ? FEW_WINDOWS : 0;
         options.by_window = by_window[t];
-        if (gyre_evaluate(model, NULL, &text, &options, &result, &exec, &err) != GYRE_OK) fail_msg("%s", err.text);
+        if (gyre_evaluate(model, &text, &options, &result, &exec, &err) != GYRE_OK) fail_msg("%s", err.text);
         assert_int_equal(result.windows, is_short_test() ? FEW_WINDOWS : WINDOWS);
         nats[t] = result.nats;
         assert_memory_equal(&nats[t], &nats[0], sizeof nats[0]);
@@ -260,7 +259,7 @@ static void unknown_order(void **state) {
     gyre_model *model = NULL;
     gyre_error err = {0, ""};
     (void)state;
-    assert_int_equal(gyre_model_open(&model, GYRE_TEST_DATA "/../models/rope", &err), GYRE_OK);
+    assert_int_equal(gyre_model_open(&model, GYRE_TEST_DATA "/../models/rope", NULL, &err), GYRE_OK);
     options.max_tokens = TOKENS;
     options.order = (gyre_order)2;
     assert_int_equal(gyre_context_create(&context, model, &options, &err), GYRE_EINVAL);

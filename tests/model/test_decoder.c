@@ -86,7 +86,7 @@ static void experiments(void **state) {
         gyre_error err = {0, ""};
         check_encoding(m, gyre_model_get_encoding(m), 0, "experiment");
         if (gyre_model_save(m, in_folder("experiment"), GYRE_DTYPE_F32, &err)) fail_msg("%s", err.text);
-        if (gyre_model_open(&other, in_folder("experiment"), &err)) fail_msg("%s", err.text);
+        if (gyre_model_open(&other, in_folder("experiment"), NULL, &err)) fail_msg("%s", err.text);
         if (gyre_model_open_to_train(&trained, in_folder("experiment"), &err)) fail_msg("%s", err.text);
         read_in(m, NULL, tokens, TOKENS, made);
         read_in(other, NULL, tokens, TOKENS, opened);

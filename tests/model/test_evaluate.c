@@ -1,5 +1,6 @@
 /* test_evaluate.c: perplexity by each protocol, and windows of passkeys and copies, against direct counts. */
 #include "gyre/gyre_model.h"
+#include "gyre/gyre_research.h"
 #include "model/model.h"
 #include "support.h"
 
@@ -79,7 +80,7 @@ static void protocols(void **state) {
         o.context = c->context;
         o.stride = c->stride;
         o.protocol = c->protocol;
-        assert_ok(gyre_evaluate(m, NULL, &text, &o, &r, NULL, &err));
+        assert_ok(gyre_evaluate(m, &text, &o, &r, NULL, &err));
         assert_int_equal(r.windows, windows);
         assert_int_equal(r.scored, windows * c->scored);
         test_close(r.nats, sum / (double)r.scored, 2e-6 * r.nats, "nats per token");
@@ -99,7 +100,7 @@ static void by_position_and_threads(void **state) {
     o.protocol = GYRE_EVAL_PROTOCOL_TRUNCATE;
     o.by_position = buckets;
     o.buckets = 7;
-    assert_ok(gyre_evaluate(m, NULL, &text, &o, &r, NULL, &err));
+    assert_ok(gyre_evaluate(m, &text, &o, &r, NULL, &err));
     for (int b = 0; b < 7; b++) {
         int64_t in = 0;
         for (int64_t i = 0; i < 600; i++)
@@ -110,13 +111,13 @@ static void by_position_and_threads(void **state) {
     assert_ok(gyre_pool_create(&pool, 3, &err));
     const gyre_exec exec = gyre_pool_exec(pool);
     o.by_position = again;
-    assert_ok(gyre_evaluate(m, NULL, &text, &o, &same, &exec, &err));
+    assert_ok(gyre_evaluate(m, &text, &o, &same, &exec, &err));
     assert_memory_equal(&r.nats, &same.nats, sizeof r.nats);
     assert_memory_equal(buckets, again, sizeof buckets);
     o.by_position = NULL;
     o.windows = 4; /* one more than threads: they read the last one together */
-    assert_ok(gyre_evaluate(m, NULL, &text, &o, &r, NULL, &err));
-    assert_ok(gyre_evaluate(m, NULL, &text, &o, &same, &exec, &err));
+    assert_ok(gyre_evaluate(m, &text, &o, &r, NULL, &err));
+    assert_ok(gyre_evaluate(m, &text, &o, &same, &exec, &err));
     assert_int_equal(same.windows, 4);
     assert_memory_equal(&r.nats, &same.nats, sizeof r.nats);
     gyre_pool_free(pool);
@@ -132,7 +133,7 @@ static void spread_windows(void **state) {
     gyre_error err;
     o.context = 64;
     o.windows = 3;
-    assert_ok(gyre_evaluate(m, NULL, &text, &o, &r, NULL, &err));
+    assert_ok(gyre_evaluate(m, &text, &o, &r, NULL, &err));
     const int64_t available = (COUNT - 1 - 64) / 32 + 1;
     for (int64_t w = 0; w < 3; w++) {
         window_nats(m, w * available / 3 * 32, 64, nats);
@@ -163,7 +164,7 @@ static void counted_tokens(void **state) {
     o.windows = WINDOWS;
     o.by_window = by_window;
     o.counted = counted;
-    assert_ok(gyre_evaluate(m, NULL, &text, &o, &r, NULL, &err));
+    assert_ok(gyre_evaluate(m, &text, &o, &r, NULL, &err));
     for (int w = 0; w < WINDOWS; w++) {
         double own = 0;
         int count = 0;
@@ -177,7 +178,7 @@ static void counted_tokens(void **state) {
     assert_int_equal(r.scored, scored);
     test_close(r.nats, sum / (double)scored, 2e-6 * r.nats, "of all");
     memset(counted, 0, sizeof counted);
-    assert_int_equal(gyre_evaluate(m, NULL, &text, &o, &r, NULL, &err), GYRE_EINVAL);
+    assert_int_equal(gyre_evaluate(m, &text, &o, &r, NULL, &err), GYRE_EINVAL);
     assert_non_null(strstr(err.text, "counted: no prediction of the window at token 0 counts"));
     gyre_model_free(m);
 }
@@ -194,7 +195,7 @@ static void explicit_window_starts(void **state) {
     o.windows = 3;
     o.starts = starts;
     o.by_window = by_window;
-    assert_ok(gyre_evaluate(m, NULL, &text, &o, &r, NULL, &err));
+    assert_ok(gyre_evaluate(m, &text, &o, &r, NULL, &err));
     for (int w = 0; w < 3; w++) {
         double here = 0;
         window_nats(m, starts[w], 64, nats);
@@ -208,7 +209,7 @@ static void explicit_window_starts(void **state) {
     static const int64_t beyond[1] = {COUNT - 64};
     o.windows = 1;
     o.starts = beyond;
-    assert_int_equal(gyre_evaluate(m, NULL, &text, &o, &r, NULL, &err), GYRE_EINVAL);
+    assert_int_equal(gyre_evaluate(m, &text, &o, &r, NULL, &err), GYRE_EINVAL);
     gyre_model_free(m);
 }
 
@@ -219,16 +220,16 @@ static void eval_errors(void **state) {
     gyre_eval_result r = {-1, -1, -1};
     gyre_error err;
     o.context = COUNT;
-    assert_int_equal(gyre_evaluate(m, NULL, &text, &o, &r, NULL, &err), GYRE_EINVAL);
+    assert_int_equal(gyre_evaluate(m, &text, &o, &r, NULL, &err), GYRE_EINVAL);
     assert_non_null(strstr(err.text, "text: 3000 tokens"));
     o.context = 128;
-    assert_int_equal(gyre_evaluate(m, NULL, &text, &o, &r, NULL, &err), GYRE_ERANGE);
+    assert_int_equal(gyre_evaluate(m, &text, &o, &r, NULL, &err), GYRE_ERANGE);
     o.context = 64;
     o.stride = 65;
-    assert_int_equal(gyre_evaluate(m, NULL, &text, &o, &r, NULL, &err), GYRE_EINVAL);
+    assert_int_equal(gyre_evaluate(m, &text, &o, &r, NULL, &err), GYRE_EINVAL);
     ids[10] = 256;
     o.stride = 0;
-    assert_int_equal(gyre_evaluate(m, NULL, &text, &o, &r, NULL, &err), GYRE_EINVAL);
+    assert_int_equal(gyre_evaluate(m, &text, &o, &r, NULL, &err), GYRE_EINVAL);
     assert_non_null(strstr(err.text, "token 10: 256"));
     draw_text();
     assert_true(r.windows == -1); /* untouched */
@@ -303,13 +304,13 @@ static void passkey_counts(void **state) {
     gyre_passkey_options o = GYRE_INIT(gyre_passkey_options);
     gyre_passkey_result r;
     gyre_error err;
-    assert_ok(gyre_model_open(&m, GYRE_TEST_DATA "/../models/rope", &err));
+    assert_ok(gyre_model_open(&m, GYRE_TEST_DATA "/../models/rope", NULL, &err));
     o.context = CONTEXT;
     o.trials = 30;
     o.seed = 12;
     int64_t by_window[30], found = 0;
     o.by_window = by_window;
-    assert_ok(gyre_passkey(m, NULL, &text, &o, &r, NULL, &err));
+    assert_ok(gyre_passkey(m, &text, &o, &r, NULL, &err));
     assert_int_equal(r.windows, WINDOWS);
     assert_int_equal(r.trials, WINDOWS * KEYS);
     for (int i = 0; i < WINDOWS; i++)
@@ -341,14 +342,14 @@ static void passkey_counts(void **state) {
     assert_true(right > WINDOWS * KEYS / 2);
     gyre_context_free(x);
     o.context = 15;
-    assert_int_equal(gyre_passkey(m, NULL, &text, &o, &r, NULL, &err), GYRE_EINVAL);
+    assert_int_equal(gyre_passkey(m, &text, &o, &r, NULL, &err), GYRE_EINVAL);
     o.context = COUNT + 1;
-    assert_int_equal(gyre_passkey(m, NULL, &text, &o, &r, NULL, &err), GYRE_EINVAL);
+    assert_int_equal(gyre_passkey(m, &text, &o, &r, NULL, &err), GYRE_EINVAL);
     static const int64_t too_many[] = {INT64_MAX, (int64_t)1 << 60, (int64_t)1 << 36};
     for (size_t i = 0; i < sizeof too_many / sizeof *too_many; i++) {
         o.context = 32;
         o.trials = too_many[i];
-        assert_int_equal(gyre_passkey(m, NULL, &text, &o, &r, NULL, &err), GYRE_EINVAL);
+        assert_int_equal(gyre_passkey(m, &text, &o, &r, NULL, &err), GYRE_EINVAL);
         assert_non_null(strstr(err.text, "at most 2^32 bytes"));
     }
     gyre_model_free(m);
@@ -431,12 +432,12 @@ static void copying_counts(void **state) {
     int64_t by_window[30], all = 0;
     for (int i = 0; i < COUNT; i++) /* a text of random bytes hides its segments */
         words[i] = (unsigned char)SENTENCE[i % (sizeof SENTENCE - 1)];
-    assert_ok(gyre_model_open(&m, GYRE_TEST_DATA "/../models/rope", &err));
+    assert_ok(gyre_model_open(&m, GYRE_TEST_DATA "/../models/rope", NULL, &err));
     o.context = CONTEXT;
     o.trials = 30;
     o.seed = 12;
     o.by_window = by_window;
-    assert_ok(gyre_copying(m, NULL, &english, &o, &r, NULL, &err));
+    assert_ok(gyre_copying(m, &english, &o, &r, NULL, &err));
     assert_int_equal(r.windows, WINDOWS);
     assert_int_equal(r.trials, WINDOWS * SEGMENTS * ASKED);
     uint64_t random = 12;
@@ -448,14 +449,14 @@ static void copying_counts(void **state) {
     assert_int_equal(r.right, all);
     assert_true(r.right > r.trials / 2); /* it was trained on copies */
     gyre_model_free(m);
-    assert_ok(gyre_model_open(&m, GYRE_TEST_DATA "/../models/nope", &err));
-    assert_ok(gyre_copying(m, NULL, &english, &o, &r, NULL, &err));
+    assert_ok(gyre_model_open(&m, GYRE_TEST_DATA "/../models/nope", NULL, &err));
+    assert_ok(gyre_copying(m, &english, &o, &r, NULL, &err));
     assert_true(r.right < r.trials / 4); /* it learnt no copying, docs/results.md */
     o.context = 2 * GYRE_COPYING_LENGTH + 3;
-    assert_int_equal(gyre_copying(m, NULL, &english, &o, &r, NULL, &err), GYRE_EINVAL);
+    assert_int_equal(gyre_copying(m, &english, &o, &r, NULL, &err), GYRE_EINVAL);
     assert_non_null(strstr(err.text, "(copying)"));
     o.context = COUNT + 1;
-    assert_int_equal(gyre_copying(m, NULL, &english, &o, &r, NULL, &err), GYRE_EINVAL);
+    assert_int_equal(gyre_copying(m, &english, &o, &r, NULL, &err), GYRE_EINVAL);
     gyre_model_free(m);
 }
 

@@ -108,10 +108,12 @@ static void check_pieces(const gyre_model *model, const expected *e, int64_t pie
 static void check_model(const char *path, const expected *e) {
     gyre_model *model = NULL;
     gyre_error err = {0, ""};
-    if (gyre_model_open_as(&model, path, GYRE_PROFILE_DEFAULT, e->length, &err) != GYRE_OK)
+    if (gyre_model_open(&model, path, GYRE_ARGS(gyre_reading_options, .context_length = e->length), &err) != GYRE_OK)
         fail_msg("%s: %s", e->name, err.text);
     assert_int_equal(gyre_model_get_config(model)->vocab, VOCAB);
-    const char *format = gyre_model_get_source(model).format;
+    gyre_model_source source = GYRE_INIT(gyre_model_source);
+    assert_ok(gyre_model_get_source(model, &source));
+    const char *format = source.format;
     check_pieces(model, e, e->tokens_count, format);
     check_pieces(model, e, 1, format);
     check_pieces(model, e, 7, format);

@@ -249,8 +249,9 @@ static void test_matrices_stay_as_stored(void **state) {
             gyre_error err = {0, ""};
             save(made, "m", types[t]);
             gyre_model *floats = open_model("m");
-            if (gyre_model_open(&opened, in_folder("m"), &err)) fail_msg("%s", err.text);
-            const gyre_model_source source = gyre_model_get_source(opened);
+            if (gyre_model_open(&opened, in_folder("m"), NULL, &err)) fail_msg("%s", err.text);
+            gyre_model_source source = GYRE_INIT(gyre_model_source);
+            assert_ok(gyre_model_get_source(opened, &source));
             assert_string_equal(source.stored, names[t]);
             assert_int_equal(source.weight_bytes, matrices * (int64_t)gyre_dtype_size(types[t]));
             read_tokens(floats, logits[0]);
@@ -301,11 +302,13 @@ static void test_cut_while_read(void **state) {
     gyre_context_options options = GYRE_INIT(gyre_context_options);
     const int32_t tokens[2] = {1, 2};
     save(made, "m", GYRE_DTYPE_F32);
-    assert_ok(gyre_model_open(&opened, in_folder("m"), &err));
+    assert_ok(gyre_model_open(&opened, in_folder("m"), NULL, &err));
     options.max_tokens = 8;
     assert_ok(gyre_context_create(&context, opened, &options, NULL));
     assert_ok(gyre_context_forward(context, tokens, 2, 0, NULL, NULL));
-    assert_int_equal(truncate(in_folder("m/model.safetensors"), gyre_model_get_source(opened).bytes - 1), 0);
+    gyre_model_source source = GYRE_INIT(gyre_model_source);
+    assert_ok(gyre_model_get_source(opened, &source));
+    assert_int_equal(truncate(in_folder("m/model.safetensors"), source.bytes - 1), 0);
     assert_int_equal(gyre_context_forward(context, tokens, 2, 0, NULL, &err), GYRE_EIO);
     assert_non_null(strstr(err.text, "m/model.safetensors: changed while it was read"));
     gyre_context_free(context);
@@ -337,7 +340,7 @@ static void test_order_of_tensors(void **state) {
                                                0};
         }
         assert_ok(gyre_safetensors_write(in_folder("m/model.safetensors"), list, count, GYRE_DTYPE_F32, &err));
-        assert_ok(gyre_model_open(&mapped, in_folder("m"), &err));
+        assert_ok(gyre_model_open(&mapped, in_folder("m"), NULL, &err));
         read_logits(model, own);
         read_logits(mapped, read);
         assert_memory_equal(own, read, sizeof own);

@@ -29,8 +29,10 @@ static double opened_for(const char *name, gyre_profile profile, int64_t context
     const gyre_text text = {.ids = ids, .count = TOKENS_COUNT};
     options.context = context;
     options.windows = WINDOWS_READ;
-    if (gyre_model_open_as(&model, in_folder(name), profile, context, &err)) fail_msg("%s", err.text);
-    if (gyre_evaluate(model, NULL, &text, &options, &result, NULL, &err)) fail_msg("%s", err.text);
+    if (gyre_model_open(&model, in_folder(name),
+                        GYRE_ARGS(gyre_reading_options, .profile = profile, .context_length = context), &err))
+        fail_msg("%s", err.text);
+    if (gyre_evaluate(model, &text, &options, &result, NULL, &err)) fail_msg("%s", err.text);
     gyre_model_free(model);
     return exp(result.nats);
 }

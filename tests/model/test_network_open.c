@@ -31,7 +31,7 @@ static void assert_says(const gyre_error *err, const char *what) {
 static void refuses(const char *path, gyre_status status, const char *const says[4]) {
     gyre_model *const untouched = (gyre_model *)(void *)&folder, *model = untouched;
     gyre_error err = {0, ""};
-    const gyre_status got = gyre_model_open(&model, path, &err);
+    const gyre_status got = gyre_model_open(&model, path, NULL, &err);
     if (got != status) fail_msg("%s: status %d, not %d: \"%s\"", says[0], (int)got, (int)status, err.text);
     assert_ptr_equal(model, untouched);
     for (int i = 0; i < 4; i++)
@@ -41,7 +41,7 @@ static void refuses(const char *path, gyre_status status, const char *const says
 static void opens(const char *path, const char *what) {
     gyre_model *model = NULL;
     gyre_error err = {0, ""};
-    if (gyre_model_open(&model, path, &err) != GYRE_OK) fail_msg("%s: %s", what, err.text);
+    if (gyre_model_open(&model, path, NULL, &err) != GYRE_OK) fail_msg("%s: %s", what, err.text);
     gyre_model_free(model);
 }
 
@@ -278,7 +278,7 @@ static float last_logit(const char *path) {
     gyre_model *model = NULL;
     gyre_context *context = NULL;
     gyre_error err = {0, ""};
-    if (gyre_model_open(&model, path, &err) != GYRE_OK) fail_msg("%s", err.text);
+    if (gyre_model_open(&model, path, NULL, &err) != GYRE_OK) fail_msg("%s", err.text);
     assert_int_equal(gyre_context_create(&context, model,
                                          &(gyre_context_options){.size = sizeof(gyre_context_options), .max_tokens = 8},
                                          &err),
@@ -520,7 +520,7 @@ static void test_hostile_sizes(void **state) {
         synthetic_write_folder(fixture, folder);
         gyre_model *model = NULL;
         gyre_error err = {0, ""};
-        const gyre_status status = gyre_model_open(&model, folder, &err);
+        const gyre_status status = gyre_model_open(&model, folder, NULL, &err);
         if (status == GYRE_OK) { /* max_position_embeddings is only informative */
             assert_string_equal(hostile[i].keys[0], "max_position_embeddings");
             gyre_model_free(model);

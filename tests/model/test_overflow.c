@@ -96,7 +96,7 @@ static void tensors_are_named(void **state) {
         gyre_error err = {0, ""}, cut = {0, ""};
         int64_t read;
         char want[256];
-        assert_ok(gyre_model_open(&model, folder, &err));
+        assert_ok(gyre_model_open(&model, folder, NULL, &err));
         assert_int_equal(read_cut(model, COUNT + 1, &read, &err), GYRE_EFORMAT);
         snprintf(want, sizeof want, "logits: not finite: %s", c->says);
         if (strncmp(err.text, want, strlen(want)) != 0) fail_msg("%s %s: %s", c->family, c->tensor, err.text);

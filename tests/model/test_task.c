@@ -1,5 +1,6 @@
 /* test_task.c: the sequences of PosGen and of copying against their definitions, the counts of measuring them, and training
  * on them. */
+#include "gyre/gyre_research.h"
 #include "gyre/gyre_train.h"
 #include "support.h"
 
@@ -136,7 +137,7 @@ static void test_training_sequences(void **state) {
     int32_t out[33], before[33] = {0};
     float weights[33];
     for (int i = 0; i < 400; i++) {
-        gyre_train_sequence(NULL, &o, i / 4, i % 4, 33, out, weights);
+        gyre_train_sequence(NULL, &o, (gyre_train_place){i / 4, i % 4}, 33, out, weights);
         assert_memory_not_equal(out, before, sizeof out);
         memcpy(before, out, sizeof out);
         int distance = 1;
@@ -149,8 +150,8 @@ static void test_training_sequences(void **state) {
     }
     for (int d = GYRE_TASK_COPY_SPAN; d <= 32 - GYRE_TASK_COPY_SPAN; d++)
         assert_true(seen[d] > 0);
-    gyre_train_sequence(NULL, &o, 3, 1, 33, before, weights);
-    gyre_train_sequence(NULL, &o, 3, 1, 33, out, weights);
+    gyre_train_sequence(NULL, &o, (gyre_train_place){3, 1}, 33, before, weights);
+    gyre_train_sequence(NULL, &o, (gyre_train_place){3, 1}, 33, out, weights);
     assert_memory_equal(out, before, sizeof out);
 }
 
@@ -241,7 +242,7 @@ static void test_measure(void **state) {
         o.length = LENGTH;
         o.sequences = COUNT;
         o.seed = 6;
-        assert_ok(gyre_task_measure(model, NULL, &o, right, asked, NULL, NULL));
+        assert_ok(gyre_task_measure(model, &o, right, asked, NULL, NULL));
         gyre_context *reader = NULL;
         uint64_t random = 6;
         float logits[64];
@@ -293,13 +294,13 @@ static void test_measure_refuses(void **state) {
         o.task = bad[i].task;
         o.length = bad[i].length;
         o.sequences = bad[i].sequences;
-        assert_int_equal(gyre_task_measure(model, NULL, &o, right, asked, NULL, &err), GYRE_EINVAL);
+        assert_int_equal(gyre_task_measure(model, &o, right, asked, NULL, &err), GYRE_EINVAL);
         if (!strstr(err.text, bad[i].says)) fail_msg("\"%s\" lacks \"%s\"", err.text, bad[i].says);
         assert_true(right[0] == 5 && asked[0] == 5);
     }
     gyre_task_options o = GYRE_INIT(gyre_task_options);
     o.size = 1;
-    assert_int_equal(gyre_task_measure(model, NULL, &o, right, asked, NULL, NULL), GYRE_EINVAL);
+    assert_int_equal(gyre_task_measure(model, &o, right, asked, NULL, NULL), GYRE_EINVAL);
     gyre_trainer_free(t);
 }
 

@@ -131,23 +131,23 @@ static gyre_status measure(process *p, const gyre_team *team, outcome *out) {
     eval.by_window = out->by_window;
     eval.by_position = out->by_position;
     eval.buckets = BUCKETS;
-    eval.stop = stops;
-    eval.progress_ctx = p;
+    eval.watcher.stop = stops;
+    eval.watcher.ctx = p;
     eval.team = team;
-    if (!status) status = gyre_evaluate(model, NULL, &p->text, &eval, &out->eval, NULL, &out->error);
+    if (!status) status = gyre_evaluate(model, &p->text, &eval, &out->eval, NULL, &out->error);
     gyre_passkey_options passkey = GYRE_INIT(gyre_passkey_options);
     passkey.context = 2 * CONTEXT;
     passkey.trials = 24;
     passkey.keys = 4;
     passkey.seed = 1;
     passkey.team = team;
-    if (!status) status = gyre_passkey(model, NULL, &p->text, &passkey, &out->passkey, NULL, &out->error);
+    if (!status) status = gyre_passkey(model, &p->text, &passkey, &out->passkey, NULL, &out->error);
     gyre_task_options task = GYRE_INIT(gyre_task_options);
     task.task = GYRE_TASK_COPY;
     task.length = LENGTH;
     task.sequences = 11;
     task.team = team;
-    if (!status) status = gyre_task_measure(model, NULL, &task, out->right, out->asked, NULL, &out->error);
+    if (!status) status = gyre_task_measure(model, &task, out->right, out->asked, NULL, &out->error);
     gyre_model_free(model);
     return status;
 }

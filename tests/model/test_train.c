@@ -1,4 +1,5 @@
 /* test_train.c: the gradient of the whole model, and runs that are equal to the last bit. */
+#include "gyre/gyre_research.h"
 #include "model/model.h"
 #include "model/ops/float_buffer.h"
 #include "naive_decoder.h"
@@ -644,8 +645,8 @@ static void sequences(void **state) {
     gyre_train_options o = small_run(GYRE_KIND_NOPE);
     int passkeys = 0, copies = 0, plain = 0;
     for (int64_t i = 0; i < 400; i++) {
-        gyre_train_sequence(&text, &o, 5, i, 257, out, weights);
-        gyre_train_sequence(&text, &o, 5, i, 257, again, weights);
+        gyre_train_sequence(&text, &o, (gyre_train_place){5, i}, 257, out, weights);
+        gyre_train_sequence(&text, &o, (gyre_train_place){5, i}, 257, again, weights);
         assert_memory_equal(out, again, sizeof out);
         int ends = 0, other = 0, counted = 0;
         for (int j = 0; j < 257; j++) {
@@ -669,7 +670,7 @@ static void sequences(void **state) {
     assert_in_range(plain, 120 - 57, 120 + 57);
     o.retrieval_fraction = 0;
     for (int64_t i = 0; i < 50; i++) {
-        gyre_train_sequence(&text, &o, 5, i, 257, out, weights);
+        gyre_train_sequence(&text, &o, (gyre_train_place){5, i}, 257, out, weights);
         for (int j = 0; j < 257; j++)
             assert_in_range(out[j], 'a', 'f');
     }

@@ -1,5 +1,6 @@
 /* test_weight_faults.c: every fault of a checkpoint's tensors is listed, and a model opens if and only if there is none. */
 #include "gyre/gyre_model.h"
+#include "gyre/gyre_research.h"
 #include "make_tensor_store.h"
 #include "model/model.h"
 
@@ -68,8 +69,10 @@ static gyre_weight_faults *listed(int64_t most) {
     gyre_weight_faults *faults = NULL;
     gyre_model *model = NULL;
     gyre_error err = {0, ""};
-    if (gyre_weight_faults_open(&faults, folder, GYRE_PROFILE_HF_5, 0, most, &err)) fail_msg("%s", err.text);
-    const int opens = gyre_model_open_as(&model, folder, GYRE_PROFILE_HF_5, 0, &err) == GYRE_OK;
+    if (gyre_weight_faults_open(&faults, folder, GYRE_ARGS(gyre_reading_options, .profile = GYRE_PROFILE_HF_5), most, &err))
+        fail_msg("%s", err.text);
+    const int opens =
+        gyre_model_open(&model, folder, GYRE_ARGS(gyre_reading_options, .profile = GYRE_PROFILE_HF_5), &err) == GYRE_OK;
     gyre_model_free(model);
     if (opens != (faults->in_all == 0 && faults->unchecked == GYRE_OK))
         fail_msg("opens: %d, faults: %d, unchecked: %s", opens, (int)faults->in_all, faults->why);
@@ -158,7 +161,9 @@ static void own_model(void **state) {
     if (gyre_model_create(&model, &config, 1, &err) || gyre_model_save(model, in_folder("own"), GYRE_DTYPE_F32, &err))
         fail_msg("%s", err.text);
     gyre_weight_faults *faults = NULL;
-    assert_int_equal(gyre_weight_faults_open(&faults, in_folder("own"), GYRE_PROFILE_HF_5, 0, 1, &err), GYRE_OK);
+    assert_int_equal(gyre_weight_faults_open(&faults, in_folder("own"),
+                                             GYRE_ARGS(gyre_reading_options, .profile = GYRE_PROFILE_HF_5), 1, &err),
+                     GYRE_OK);
     assert_int_equal(faults->in_all, 0);
     assert_int_equal(faults->parameters, gyre_model_parameters(model));
     gyre_weight_faults_free(faults);
@@ -174,7 +179,9 @@ static void own_model(void **state) {
     assert_non_null(rows);
     rows[strlen("\"position_table_rows\": 3")] = '3';
     write_file("own/config.json", text, bytes);
-    assert_int_equal(gyre_weight_faults_open(&faults, in_folder("own"), GYRE_PROFILE_HF_5, 0, 4, &err), GYRE_OK);
+    assert_int_equal(gyre_weight_faults_open(&faults, in_folder("own"),
+                                             GYRE_ARGS(gyre_reading_options, .profile = GYRE_PROFILE_HF_5), 4, &err),
+                     GYRE_OK);
     assert_int_equal(faults->in_all, 1);
     expect_text(faults, 0, "position", "where the config asks for 33 x 8");
     gyre_weight_faults_free(faults);
@@ -184,15 +191,27 @@ static void wrong_use(void **state) {
     (void)state;
     gyre_weight_faults *faults = NULL;
     gyre_error err = {0, ""};
-    assert_int_equal(gyre_weight_faults_open(NULL, folder, GYRE_PROFILE_HF_5, 0, 1, &err), GYRE_EINVAL);
-    assert_int_equal(gyre_weight_faults_open(&faults, NULL, GYRE_PROFILE_HF_5, 0, 1, &err), GYRE_EINVAL);
-    assert_int_equal(gyre_weight_faults_open(&faults, folder, GYRE_PROFILE_HF_5, 0, 0, NULL), GYRE_EINVAL);
-    assert_int_equal(gyre_weight_faults_open(&faults, in_folder("absent"), GYRE_PROFILE_HF_5, 0, 1, &err), GYRE_EIO);
+    assert_int_equal(
+        gyre_weight_faults_open(NULL, folder, GYRE_ARGS(gyre_reading_options, .profile = GYRE_PROFILE_HF_5), 1, &err),
+        GYRE_EINVAL);
+    assert_int_equal(
+        gyre_weight_faults_open(&faults, NULL, GYRE_ARGS(gyre_reading_options, .profile = GYRE_PROFILE_HF_5), 1, &err),
+        GYRE_EINVAL);
+    assert_int_equal(
+        gyre_weight_faults_open(&faults, folder, GYRE_ARGS(gyre_reading_options, .profile = GYRE_PROFILE_HF_5), 0, NULL),
+        GYRE_EINVAL);
+    assert_int_equal(gyre_weight_faults_open(&faults, in_folder("absent"),
+                                             GYRE_ARGS(gyre_reading_options, .profile = GYRE_PROFILE_HF_5), 1, &err),
+                     GYRE_EIO);
     write_llama(right, "");
     write_file("model.safetensors", "short", 5);
-    assert_int_equal(gyre_weight_faults_open(&faults, folder, GYRE_PROFILE_HF_5, 0, 1, &err), GYRE_EFORMAT);
+    assert_int_equal(
+        gyre_weight_faults_open(&faults, folder, GYRE_ARGS(gyre_reading_options, .profile = GYRE_PROFILE_HF_5), 1, &err),
+        GYRE_EFORMAT);
     write_config("[]");
-    assert_int_equal(gyre_weight_faults_open(&faults, folder, GYRE_PROFILE_HF_5, 0, 1, &err), GYRE_EFORMAT);
+    assert_int_equal(
+        gyre_weight_faults_open(&faults, folder, GYRE_ARGS(gyre_reading_options, .profile = GYRE_PROFILE_HF_5), 1, &err),
+        GYRE_EFORMAT);
     assert_null(faults);
 }
 

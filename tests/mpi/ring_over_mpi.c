@@ -1,6 +1,8 @@
 /* ring_over_mpi.c: attention and its gradient over ranks of MPI.  Run by mpirun; every rank knows the whole and compares its
  * own part with it. */
+#include "attention_setup.h"
 #include "gyre/gyre_mpi.h"
+#include "scratch_bytes.h"
 #include "split_attention.h"
 
 #include <mpi.h>
@@ -41,9 +43,9 @@ static void expect_ok(gyre_status status, const gyre_error *err) {
 
 static void run_forward(const gyre_ring_args *ring) {
     gyre_error err;
-    const size_t bytes = gyre_ring_scratch(ring, 0, NULL);
+    const size_t bytes = ring_scratch(ring, 0, NULL);
     void *scratch = scratch_for(bytes);
-    expect_ok(gyre_ring_attention(ring, scratch, bytes, NULL, &err), &err);
+    expect_ok(gyre_ring_attention(ring, (gyre_scratch){scratch, bytes}, NULL, &err), &err);
     free(scratch);
 }
 
@@ -53,20 +55,25 @@ static void check_layout(whole *w, gyre_shard_layout layout, gyre_ring_pass pass
     gyre_error err;
     group g;
     make_group(&g, w, layout, transport.ranks, 0);
-    gyre_attention_args args = shared_args(w, GYRE_ORDER_FAST);
+    attention_setup args = shared_args(w, GYRE_ORDER_FAST);
     use_data(w->c, &g.data[rank], &g.data[rank], &args);
     use_sinks(w, &args);
     if (w->c->gates > 0 && pass == GYRE_RING_QUERIES) pass = GYRE_RING_KEYS; /* queries do not go around with gates */
+    attention_structs structs;
     gyre_ring_args ring = GYRE_INIT(gyre_ring_args);
-    ring.transport = &transport, ring.shards = g.shards, ring.attention = &args, ring.pass = pass;
+    ring.transport = &transport, ring.shards = g.shards, ring.pass = pass;
+    ring.attention = attention_setup_args(&args, &structs);
     run_forward(&ring);
-    const gyre_cview dout = field_cview(w->c, &g.data[rank], F_DOUT);
-    const gyre_view dqkv[3] = {field_view(w->c, &g.data[rank], F_DQ), field_view(w->c, &g.data[rank], F_DK),
-                               field_view(w->c, &g.data[rank], F_DV)};
+    const gyre_attention_gradients plain = {.size = sizeof plain,
+                                            .dout = field_cview(w->c, &g.data[rank], F_DOUT),
+                                            .dq = field_view(w->c, &g.data[rank], F_DQ),
+                                            .dk = field_view(w->c, &g.data[rank], F_DK),
+                                            .dv = field_view(w->c, &g.data[rank], F_DV)};
+    const gyre_attention_gradients gradients = attention_setup_gradients(&args, &plain);
     if (pass == GYRE_RING_QUERIES) ring.pass = GYRE_RING_KEYS;
-    const size_t more = gyre_ring_scratch(&ring, 1, NULL);
+    const size_t more = ring_scratch(&ring, 1, NULL);
     void *scratch = scratch_for(more);
-    expect_ok(gyre_ring_attention_gradient(&ring, &dout, dqkv, NULL, scratch, more, NULL, &err), &err);
+    expect_ok(gyre_ring_attention_gradient(&ring, &gradients, (gyre_scratch){scratch, more}, NULL, &err), &err);
     static const field of[] = {F_OUT, F_LSE, F_DQ, F_DK, F_DV, F_DQ_GATES, F_DK_GATES};
     const size_t count = sizeof of / sizeof *of - (w->c->gates > 0 ? 0 : 2);
     for (size_t i = 0; i < count; i++)
@@ -81,11 +88,13 @@ static void check_fixed(whole *w, gyre_shard_layout layout, gyre_ring_pass pass)
     const int64_t rank = transport.rank;
     group g;
     make_group(&g, w, layout, transport.ranks, 0);
-    gyre_attention_args args = shared_args(w, GYRE_ORDER_FIXED);
+    attention_setup args = shared_args(w, GYRE_ORDER_FIXED);
     use_data(w->c, &g.data[rank], &g.data[rank], &args);
     use_sinks(w, &args);
+    attention_structs structs;
     gyre_ring_args ring = GYRE_INIT(gyre_ring_args);
-    ring.transport = &transport, ring.shards = g.shards, ring.attention = &args, ring.pass = pass;
+    ring.transport = &transport, ring.shards = g.shards, ring.pass = pass;
+    ring.attention = attention_setup_args(&args, &structs);
     run_forward(&ring);
     for (field f = F_OUT; f <= F_LSE; f++) {
         token_data wanted = make_data(w->c, g.data[rank].rows, g.data[rank].tokens);
@@ -135,18 +144,20 @@ static void ranks_say_what_differs(void **state) {
     (void)state;
     make_whole(&w, &cases[0], GYRE_BATCH_PACKED, lengths, 3);
     make_group(&g, &w, GYRE_SHARD_ZIGZAG, transport.ranks, 0);
-    gyre_attention_args args = shared_args(&w, GYRE_ORDER_FAST);
+    attention_setup args = shared_args(&w, GYRE_ORDER_FAST);
     use_data(w.c, &g.data[rank], &g.data[rank], &args);
+    attention_structs structs;
     gyre_ring_args ring = GYRE_INIT(gyre_ring_args);
-    ring.transport = &transport, ring.shards = g.shards, ring.attention = &args;
     if (rank == 1) args.window = 40;
-    const size_t bytes = gyre_ring_scratch(&ring, 0, NULL);
+    ring.transport = &transport, ring.shards = g.shards, ring.attention = attention_setup_args(&args, &structs);
+    const size_t bytes = ring_scratch(&ring, 0, NULL);
     void *scratch = scratch_for(bytes);
-    const gyre_status status = gyre_ring_attention(&ring, scratch, bytes, NULL, &err);
+    const gyre_status status = gyre_ring_attention(&ring, (gyre_scratch){scratch, bytes}, NULL, &err);
     assert_int_equal(status, transport.ranks > 1 ? GYRE_EINVAL : GYRE_OK);
     if (transport.ranks > 1) assert_non_null(strstr(err.text, "window: 40 on rank 1, but 0 on rank 0"));
     args.window = 0;
-    expect_ok(gyre_ring_attention(&ring, scratch, bytes, NULL, &err), &err);
+    ring.attention = attention_setup_args(&args, &structs);
+    expect_ok(gyre_ring_attention(&ring, (gyre_scratch){scratch, bytes}, NULL, &err), &err);
     free(scratch);
     free_group(&g);
     free_whole(&w);

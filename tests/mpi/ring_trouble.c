@@ -1,7 +1,9 @@
 /* ring_trouble.c: a ring whose rank 1 is killed, stopped, or otherwise made while the others call.  ci/mpi runs it.
  *   ring_trouble TIMEOUT CALLS FOLDER   each rank writes FOLDER/pid.RANK after its first call, and makes CALLS calls
  * Prints one line for each rank: what its calls came to.  Ends with 0 if all were right. */
+#include "attention_setup.h"
 #include "gyre/gyre_mpi.h"
+#include "scratch_bytes.h"
 #include "split_attention.h"
 
 #include <mpi.h>
@@ -29,18 +31,19 @@ static gyre_status call_often(const gyre_transport *t, const char *folder, int c
     make_whole(&w, &plain, GYRE_BATCH_PACKED, lengths, 3);
     run_whole(&w, GYRE_ORDER_FIXED, NULL);
     make_group(&g, &w, GYRE_SHARD_ZIGZAG, t->ranks, 0);
-    gyre_attention_args args = shared_args(&w, GYRE_ORDER_FIXED);
+    attention_setup args = shared_args(&w, GYRE_ORDER_FIXED);
     use_data(w.c, &g.data[t->rank], &g.data[t->rank], &args);
     gyre_ring_args ring = GYRE_INIT(gyre_ring_args);
-    ring.transport = t, ring.shards = g.shards, ring.attention = &args;
-    const size_t bytes = gyre_ring_scratch(&ring, 0, NULL);
+    attention_structs structs;
+    ring.transport = t, ring.shards = g.shards, ring.attention = attention_setup_args(&args, &structs);
+    const size_t bytes = ring_scratch(&ring, 0, NULL);
     void *scratch = scratch_for(bytes);
     token_data wanted = make_data(w.c, 1, g.info[t->rank].tokens);
     const gyre_cview all = field_cview(w.c, &w.data, F_OUT);
     const gyre_view to = field_view(w.c, &wanted, F_OUT);
     if (gyre_shards_take(g.shards, t->rank, &all, &to, NULL)) exit(3);
     for (int i = 0; i < calls && !status; i++) {
-        status = gyre_ring_attention(&ring, scratch, bytes, NULL, err);
+        status = gyre_ring_attention(&ring, (gyre_scratch){scratch, bytes}, NULL, err);
         if (i == 0) write_pid(folder, t->rank);
         if (!status && memcmp(g.data[t->rank].at[F_OUT], wanted.at[F_OUT], field_bytes(w.c, &wanted, F_OUT)) != 0) {
             snprintf(err->text, sizeof err->text, "call %d: other bits than on one rank", i);

@@ -79,7 +79,7 @@ static gyre_profile profile_of(const char *file) {
 static gyre_status open_as(gyre_reading **out, const char *file, gyre_profile profile, int64_t length, gyre_error *err) {
     char path[1024];
     assert_true((size_t)snprintf(path, sizeof path, "%s/configs/%s.json", GYRE_TEST_DATA, file) < sizeof path);
-    return gyre_reading_open(out, path, profile, length, err);
+    return gyre_reading_open(out, path, GYRE_ARGS(gyre_reading_options, .profile = profile, .context_length = length), err);
 }
 /* out = NULL, with an error, if the file cannot be read. */
 static gyre_reading *open_config(const char *file) {

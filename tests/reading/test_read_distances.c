@@ -192,10 +192,12 @@ static void test_no_clamp_follows_the_length(void **state) {
     (void)state;
     static const char text[] = "{\"model_type\": \"xlnet\"}";
     gyre_reading *reading = NULL;
-    assert_ok(gyre_reading_parse(&reading, text, strlen(text), NULL, GYRE_PROFILE_DEFAULT, 3000, NULL));
+    assert_ok(
+        gyre_reading_parse(&reading, text, strlen(text), GYRE_ARGS(gyre_reading_options, .context_length = 3000), NULL));
     assert_int_equal(group_of(reading, "all")->config.score.max_distance, 3000);
     gyre_reading_free(reading);
-    assert_ok(gyre_reading_parse(&reading, text, strlen(text), NULL, GYRE_PROFILE_DEFAULT, INT64_MAX, NULL));
+    assert_ok(gyre_reading_parse(&reading, text, strlen(text), GYRE_ARGS(gyre_reading_options, .context_length = INT64_MAX),
+                                 NULL));
     assert_int_equal(group_of(reading, "all")->config.score.max_distance, 1 << 22);
     gyre_reading_free(reading);
 }

@@ -338,7 +338,9 @@ static void check_refused(made_gguf *made, gyre_profile profile, gyre_status sta
     gyre_reading *reading = NULL;
     gyre_error err = {0, ""};
     made_finish(made);
-    assert_int_equal(gyre_reading_parse(&reading, made->file, made->file_bytes, "a.gguf", profile, 0, &err), status);
+    assert_int_equal(gyre_reading_parse(&reading, made->file, made->file_bytes,
+                                        GYRE_ARGS(gyre_reading_options, .profile = profile, .name = "a.gguf"), &err),
+                     status);
     assert_null(reading);
     if (!strstr(err.text, text)) fail_msg("'%s' does not say '%s'", err.text, text);
     free(made);
@@ -434,7 +436,9 @@ static void refuses_impossible_sizes(void **state) {
                               "\"max_position_embeddings\": 512, \"max_relative_position\": 4000000}";
     gyre_reading *reading = NULL;
     gyre_error err = {0, ""};
-    assert_int_equal(gyre_reading_parse(&reading, far, sizeof far - 1, NULL, GYRE_PROFILE_REFERENCE, 0, &err), GYRE_EFORMAT);
+    assert_int_equal(gyre_reading_parse(&reading, far, sizeof far - 1,
+                                        GYRE_ARGS(gyre_reading_options, .profile = GYRE_PROFILE_REFERENCE), &err),
+                     GYRE_EFORMAT);
     if (!strstr(err.text, "would take more than 64 MiB")) fail_msg("%s", err.text);
 }
 
@@ -506,7 +510,8 @@ static void reads_or_refuses_at_every_length(void **state) {
         unsigned char *bytes = made_copy(made, size);
         gyre_reading *reading = NULL;
         gyre_error err = {0, ""};
-        const gyre_status status = gyre_reading_parse(&reading, bytes, size, NULL, GYRE_PROFILE_LLAMA_CPP, 0, &err);
+        const gyre_status status = gyre_reading_parse(
+            &reading, bytes, size, GYRE_ARGS(gyre_reading_options, .profile = GYRE_PROFILE_LLAMA_CPP), &err);
         assert_int_equal(status, size == made->file_bytes ? GYRE_OK : GYRE_EFORMAT);
         gyre_reading_free(reading);
         free(bytes);
@@ -529,7 +534,7 @@ static void read_in_little_memory(const char *path) {
     gyre_error err = {0, ""};
     getrusage(RUSAGE_SELF, &before);
     clock_gettime(CLOCK_MONOTONIC, &start);
-    const gyre_status status = gyre_reading_open(&reading, path, GYRE_PROFILE_DEFAULT, 0, &err);
+    const gyre_status status = gyre_reading_open(&reading, path, NULL, &err);
     clock_gettime(CLOCK_MONOTONIC, &end);
     getrusage(RUSAGE_SELF, &after);
     const long grown = after.ru_maxrss - before.ru_maxrss;
@@ -564,20 +569,20 @@ static void needs_little_memory_for_a_file_of_10_gb(void **state) {
     assert_int_equal(ended, 0);
     gyre_reading *reading = NULL;
     gyre_error err = {0, ""};
-    assert_ok(gyre_reading_open(&reading, path, GYRE_PROFILE_DEFAULT, 0, &err));
+    assert_ok(gyre_reading_open(&reading, path, NULL, &err));
     check_reference(reading->groups[0], "yarn llama-2 x16", 0, 1e-12);
     assert_true(reading->profile == GYRE_PROFILE_LLAMA_CPP);
     const int64_t warnings = reading->warnings_count;
     gyre_reading_free(reading);
     assert_int_equal(ftruncate(fileno(file), (off_t)(made->data_at + 10 * each - 1)), 0);
     /* Cut within a tensor it has the same keys, and a warning. */
-    assert_ok(gyre_reading_open(&reading, path, GYRE_PROFILE_DEFAULT, 0, &err));
+    assert_ok(gyre_reading_open(&reading, path, NULL, &err));
     check_reference(reading->groups[0], "yarn llama-2 x16", 0, 1e-12);
     assert_int_equal(reading->warnings_count, warnings + 1);
     assert_non_null(strstr(reading->warnings[warnings].text, "blk.9.weight: 1073741824 bytes at 9663676416 of the data"));
     gyre_reading_free(reading);
     assert_int_equal(ftruncate(fileno(file), (off_t)made->data_at / 2), 0);
-    assert_int_equal(gyre_reading_open(&reading, path, GYRE_PROFILE_DEFAULT, 0, &err), GYRE_EFORMAT);
+    assert_int_equal(gyre_reading_open(&reading, path, NULL, &err), GYRE_EFORMAT);
     fclose(file);
     unlink(path);
     free(made);

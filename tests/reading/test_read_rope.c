@@ -447,7 +447,9 @@ static void test_refuses(void **state) {
         gyre_error err = {0, ""};
         gyre_reading *r = NULL;
         const char *text = quoted(cases[i].file);
-        assert_int_not_equal(gyre_reading_parse(&r, text, strlen(text), NULL, GYRE_PROFILE_HF_5, 0, &err), GYRE_OK);
+        assert_int_not_equal(
+            gyre_reading_parse(&r, text, strlen(text), GYRE_ARGS(gyre_reading_options, .profile = GYRE_PROFILE_HF_5), &err),
+            GYRE_OK);
         /* The offset is that of the wrong key, or of the object without it. */
         if (err.offset > 0) assert_int_equal(text[err.offset], '"');
     }

@@ -168,7 +168,7 @@ static void added_at(const gyre_layer_reading *group, int64_t position, double *
     memset(out, 0, (size_t)dim * sizeof *out);
     const gyre_view view = gyre_dense(out, GYRE_DTYPE_F64, 1, 1, 1, dim);
     const gyre_cview in = gyre_const(view);
-    assert_ok(gyre_add_input(encoding, NULL, &at, &in, &view, NULL, NULL));
+    assert_ok(gyre_add_input(encoding, GYRE_ARGS(gyre_add_input_args, .positions = &at, .in = in, .out = view), NULL, NULL));
     gyre_encoding_free(encoding);
 }
 
@@ -507,8 +507,8 @@ static void test_every_family_alone(void **state) {
             gyre_error err = {0, ""};
             const int length = snprintf(text, sizeof text, "{\"model_type\": \"%s\", \"hidden_size\": 64, \"x\": null}",
                                         gyre_family_at(i)->model_type);
-            const gyre_status status =
-                gyre_reading_parse(&reading, text, (size_t)length, NULL, (gyre_profile)profile, 0, &err);
+            const gyre_status status = gyre_reading_parse(
+                &reading, text, (size_t)length, GYRE_ARGS(gyre_reading_options, .profile = (gyre_profile)profile), &err);
             assert_int_equal(status == GYRE_OK, reading != NULL);
             if (status != GYRE_OK) assert_non_null(strstr(err.text, "("));
             gyre_reading_free(reading);
@@ -572,8 +572,8 @@ static void test_invalid_values(void **state) {
                     snprintf(text, sizeof text,
                              "{\"model_type\": \"%s\", \"relative_attention\": true, \"pos_att_type\": \"p2c\", \"%s\": %s}",
                              gyre_family_at(f)->model_type, keys[k], values[v]);
-                const gyre_status status =
-                    gyre_reading_parse(&reading, text, (size_t)length, NULL, profiles[(k + v) % 4], 0, &err);
+                const gyre_status status = gyre_reading_parse(
+                    &reading, text, (size_t)length, GYRE_ARGS(gyre_reading_options, .profile = profiles[(k + v) % 4]), &err);
                 assert_int_equal(status == GYRE_OK, reading != NULL);
                 if (status != GYRE_OK && status != GYRE_EFORMAT && status != GYRE_EUNSUPPORTED)
                     fail_msg("%s: %s", text, err.text);

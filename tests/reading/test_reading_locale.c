@@ -21,7 +21,8 @@ static int enter_locale(void) {
 static void describe(const char *path, char text[TEXT]) {
     gyre_reading *reading = NULL;
     gyre_error err = {0, ""};
-    if (gyre_reading_open(&reading, path, GYRE_PROFILE_HF_4_51, 0, &err)) fail_msg("%s", err.text);
+    if (gyre_reading_open(&reading, path, GYRE_ARGS(gyre_reading_options, .profile = GYRE_PROFILE_HF_4_51), &err))
+        fail_msg("%s", err.text);
     text[0] = '\0';
     for (int64_t g = 0; g < reading->groups_count; g++)
         for (int64_t i = 0; i < reading->groups[g]->fields_count; i++) {
@@ -71,7 +72,9 @@ static void fails_with_points(void **state) {
     write_file("small.json", text, strlen(text));
     const char *path = in_folder("small.json");
     if (!enter_locale()) skip();
-    assert_int_equal(gyre_reading_open(&reading, path, GYRE_PROFILE_HF_5, 0, &of_file), GYRE_EFORMAT);
+    assert_int_equal(
+        gyre_reading_open(&reading, path, GYRE_ARGS(gyre_reading_options, .profile = GYRE_PROFILE_HF_5), &of_file),
+        GYRE_EFORMAT);
     assert_int_equal(gyre_encoding_create(&encoding, &config, NULL, &of_call), GYRE_EINVAL);
     setlocale(LC_ALL, "C");
     if (!strstr(of_file.text, "a base of 0.5, which")) fail_msg("%s", of_file.text);

@@ -65,7 +65,9 @@ static gyre_config stretched_llama31(gyre_scaling scaling, double factor) {
 static gyre_reading *reading_of(const char *path, gyre_profile profile, int64_t length) {
     gyre_reading *reading = NULL;
     gyre_error err = {0, ""};
-    if (gyre_reading_open(&reading, path, profile, length, &err)) fail_msg("%s", err.text);
+    if (gyre_reading_open(&reading, path, GYRE_ARGS(gyre_reading_options, .profile = profile, .context_length = length),
+                          &err))
+        fail_msg("%s", err.text);
     return reading;
 }
 
@@ -474,7 +476,7 @@ static int stretch_real(const char *name, gyre_scaling scaling) {
     gyre_error err = {0, ""};
     snprintf(path, sizeof path, "%s/configs/%s", GYRE_TEST_DATA, name);
     int written = 0;
-    if (gyre_reading_open(&reading, path, GYRE_PROFILE_DEFAULT, 0, NULL) == GYRE_OK && is_stretchable(reading)) {
+    if (gyre_reading_open(&reading, path, NULL, NULL) == GYRE_OK && is_stretchable(reading)) {
         gyre_config c = reading->groups[0]->config;
         c.rope.scaling = scaling;
         c.rope.factor = 4;

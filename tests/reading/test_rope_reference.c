@@ -13,7 +13,9 @@ static void check_entry(const json_t *entry, gyre_profile profile) {
     char *text = json_dumps(json_object_get(entry, "config"), JSON_REAL_PRECISION(17) | JSON_INDENT(1));
     gyre_reading *reading = NULL;
     gyre_error err = {0, ""};
-    if (gyre_reading_parse(&reading, text, strlen(text), "config.json", profile, n, &err) != GYRE_OK)
+    if (gyre_reading_parse(&reading, text, strlen(text),
+                           GYRE_ARGS(gyre_reading_options, .profile = profile, .context_length = n, .name = "config.json"),
+                           &err) != GYRE_OK)
         fail_msg("%s: %s", name, err.text);
     free(text);
     assert_int_equal(reading->groups_count, 1);

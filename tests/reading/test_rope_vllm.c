@@ -111,7 +111,8 @@ static void yarn_ignores_attention_factor(void **state) {
     gyre_reading_free(reading);
     /* Where the class brings the keys there is no line to name. */
     static const char bare[] = "{\"model_type\": \"ministral3\", \"hidden_size\": 64}";
-    assert_ok(gyre_reading_parse(&reading, bare, sizeof bare - 1, NULL, GYRE_PROFILE_VLLM, 0, NULL));
+    assert_ok(gyre_reading_parse(&reading, bare, sizeof bare - 1,
+                                 GYRE_ARGS(gyre_reading_options, .profile = GYRE_PROFILE_VLLM), NULL));
     assert_string_equal(engine_field(reading, "attention_factor")->note,
                         "vLLM does not read rope_parameters.mscale (1.0), rope_parameters.mscale_all_dim (1.0)");
     gyre_reading_free(reading);
@@ -345,7 +346,9 @@ static void proportional_has_no_factor(void **state) {
 static gyre_reading *parse(const char *text, gyre_profile profile) {
     gyre_reading *reading = NULL;
     gyre_error err = {0, ""};
-    if (gyre_reading_parse(&reading, text, strlen(text), NULL, profile, 0, &err) != GYRE_OK) fail_msg("%s", err.text);
+    if (gyre_reading_parse(&reading, text, strlen(text), GYRE_ARGS(gyre_reading_options, .profile = profile), &err) !=
+        GYRE_OK)
+        fail_msg("%s", err.text);
     return reading;
 }
 

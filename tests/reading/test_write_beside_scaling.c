@@ -8,7 +8,8 @@
 static gyre_reading *reading_of(const char *name, gyre_profile profile) {
     gyre_reading *reading = NULL;
     gyre_error err = {0, ""};
-    if (gyre_reading_open(&reading, in_folder(name), profile, 0, &err)) fail_msg("%s", err.text);
+    if (gyre_reading_open(&reading, in_folder(name), GYRE_ARGS(gyre_reading_options, .profile = profile), &err))
+        fail_msg("%s", err.text);
     return reading;
 }
 

@@ -1,6 +1,8 @@
 /* test_ring.c: attention over a ring of ranks, each a thread, is the attention of one machine. */
+#include "attention_setup.h"
 #include "gyre/gyre_ring.h"
 #include "ring_threads.h"
+#include "scratch_bytes.h"
 
 static const split_case cases[] = {
     RING_CASES,
@@ -143,16 +145,18 @@ static void mistakes_are_named(void **state) {
     open_network(&net);
     make_whole(&w, &cases[0], GYRE_BATCH_PACKED, lengths, 3);
     make_group(&g, &w, GYRE_SHARD_ZIGZAG, 2, 0);
-    gyre_attention_args args = rank_args(&g, 0);
+    attention_setup args = rank_args(&g, 0);
     gyre_transport transport = network_transport(&at, 2);
+    attention_structs structs;
     gyre_ring_args ring = GYRE_INIT(gyre_ring_args);
-    ring.transport = &transport, ring.shards = g.shards, ring.attention = &args;
+    ring.transport = &transport, ring.shards = g.shards, ring.attention = attention_setup_args(&args, &structs);
     ring.agreed = 1; /* nobody else is there */
-    const size_t bytes = gyre_ring_scratch(&ring, 0, NULL);
+    const size_t bytes = ring_scratch(&ring, 0, NULL);
     void *scratch = scratch_for(bytes);
 #define SAYS(want, fragment)                                                                                                \
     do {                                                                                                                    \
-        assert_int_equal(gyre_ring_attention(&ring, scratch, bytes, NULL, &err), want);                                     \
+        ring.attention = attention_setup_args(&args, &structs);                                                             \
+        assert_int_equal(gyre_ring_attention(&ring, (gyre_scratch){scratch, bytes}, NULL, &err), want);                     \
         if (!strstr(err.text, fragment)) fail_msg("\"%s\" does not contain \"%s\"", err.text, fragment);                    \
     } while (0)
     args.order = GYRE_ORDER_FIXED;
@@ -166,7 +170,7 @@ static void mistakes_are_named(void **state) {
     ring.pass = GYRE_RING_KEYS;
     args = rank_args(&g, 0);
     args.q_gate_sums = field_cview(w.c, &g.data[0], F_GATES);
-    SAYS(GYRE_EINVAL, "k_gate_sums: is missing");
+    SAYS(GYRE_EINVAL, "gates.k: is missing");
     args = rank_args(&g, 0);
     args.mask = gyre_cdense(w.sink, GYRE_DTYPE_F32, 1, 1, 1, 1);
     SAYS(GYRE_EUNSUPPORTED, "mask: not while keys are on several ranks");
@@ -175,7 +179,7 @@ static void mistakes_are_named(void **state) {
     SAYS(GYRE_ESHAPE, "but the shard of rank 0 has");
     args = rank_args(&g, 0);
     args.softcap = -1;
-    SAYS(GYRE_EINVAL, "attention: gyre_attention refuses its shapes");
+    SAYS(GYRE_EINVAL, "softcap: -1 is neither 0 nor in");
     args.softcap = 0;
     args.out.data = NULL;
     SAYS(GYRE_EINVAL, "");
@@ -184,11 +188,13 @@ static void mistakes_are_named(void **state) {
          pass++) { /* scratch is measured by shapes, so these come first */
         ring.pass = (gyre_ring_pass)pass;
         args.k.shape[2] = args.v.shape[2] = 0;
-        assert_int_equal(gyre_ring_scratch(&ring, 1, NULL), 0);
+        ring.attention = attention_setup_args(&args, &structs);
+        assert_int_equal(ring_scratch(&ring, 1, NULL), 0);
         SAYS(GYRE_ESHAPE, "k: shape[2] = 0 is not in 1 .. ");
         args = rank_args(&g, 0);
         args.v.shape[3] = args.out.shape[3] = INT64_MAX;
-        assert_int_equal(gyre_ring_scratch(&ring, 1, NULL), 0);
+        ring.attention = attention_setup_args(&args, &structs);
+        assert_int_equal(ring_scratch(&ring, 1, NULL), 0);
         SAYS(GYRE_ESHAPE, "v: shape[3] = 9223372036854775807 is not in 1 .. ");
         args = rank_args(&g, 0);
     }
@@ -199,7 +205,7 @@ static void mistakes_are_named(void **state) {
     ring.shards = NULL;
     SAYS(GYRE_EINVAL, "shards: is NULL");
     ring.shards = g.shards;
-    assert_int_equal(gyre_ring_attention(&ring, scratch, bytes - 64, NULL, &err), GYRE_ENOMEM);
+    assert_int_equal(gyre_ring_attention(&ring, (gyre_scratch){scratch, bytes - 64}, NULL, &err), GYRE_ENOMEM);
     net.fail_at = 1;
     SAYS(GYRE_EIO, "transport: rank 0 sends"); /* the first exchange of all */
     ring.agreed = 0;

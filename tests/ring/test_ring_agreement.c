@@ -1,6 +1,8 @@
 /* test_ring_agreement.c: ranks that were called with different things all say so, a silent rank is named, and the timeline
  * counts what moved. */
+#include "attention_setup.h"
 #include "ring_threads.h"
+#include "scratch_bytes.h"
 
 enum { RANKS = 3 };
 static const split_case plain_case = {.name = "rope", .config = {.kind = GYRE_KIND_ROPE}};
@@ -10,7 +12,7 @@ static const int64_t lengths[] = {37, 50};
 typedef struct difference {
     const char *says; /* in the error of every rank */
     gyre_status status;
-    void (*args)(gyre_attention_args *args, gyre_ring_args *ring, const group *g);
+    void (*args)(attention_setup *args, gyre_ring_args *ring, const group *g);
     size_t spoils; /* byte of rank 1's greeting; 0 = none */
 } difference;
 
@@ -23,7 +25,7 @@ typedef struct unlike_rank {
     gyre_error err;
 } unlike_rank;
 
-static void no_scratch(gyre_attention_args *args, gyre_ring_args *ring, const group *g) {
+static void no_scratch(attention_setup *args, gyre_ring_args *ring, const group *g) {
     (void)args, (void)ring, (void)g;
 }
 
@@ -31,17 +33,20 @@ static void *run_unlike(void *arg) {
     unlike_rank *job = arg;
     const int64_t rank = job->at.rank;
     const gyre_transport transport = network_transport(&job->at, RANKS);
-    gyre_attention_args args = rank_args(job->g, rank);
+    attention_setup args = rank_args(job->g, rank);
     gyre_ring_args ring = GYRE_INIT(gyre_ring_args);
-    ring.transport = &transport, ring.shards = job->g->shards, ring.attention = &args;
+    attention_structs structs;
+    ring.transport = &transport, ring.shards = job->g->shards;
+    ring.attention = attention_setup_args(&args, &structs);
     if (rank == 1 && job->silent == 1) return NULL;
     const struct timespec nap = {0, 100000000};
     if (rank == 1 && job->silent == 2) nanosleep(&nap, NULL);
-    const size_t bytes = gyre_ring_scratch(&ring, 0, NULL) + (1 << 20); /* enough for what a change may need */
+    const size_t bytes = ring_scratch(&ring, 0, NULL) + (1 << 20); /* enough for what a change may need */
     void *scratch = scratch_for(bytes);
     if (rank == 1 && job->change && job->change->args) job->change->args(&args, &ring, job->g);
+    attention_setup_args(&args, &structs);
     const int none = rank == 1 && job->change && job->change->args == no_scratch;
-    job->status = gyre_ring_attention(&ring, none ? NULL : scratch, bytes, NULL, &job->err);
+    job->status = gyre_ring_attention(&ring, (gyre_scratch){none ? NULL : scratch, bytes}, NULL, &job->err);
     free(scratch);
     return NULL;
 }
@@ -70,40 +75,40 @@ static void make_three(whole *w, group *g) {
 
 static gyre_encoding *another;
 
-static void other_window(gyre_attention_args *args, gyre_ring_args *ring, const group *g) {
+static void other_window(attention_setup *args, gyre_ring_args *ring, const group *g) {
     (void)ring, (void)g;
     args->window = 60;
 }
-static void other_scale(gyre_attention_args *args, gyre_ring_args *ring, const group *g) {
+static void other_scale(attention_setup *args, gyre_ring_args *ring, const group *g) {
     (void)ring, (void)g;
     args->scale = 0.5;
 }
-static void other_base(gyre_attention_args *args, gyre_ring_args *ring, const group *g) {
+static void other_base(attention_setup *args, gyre_ring_args *ring, const group *g) {
     (void)ring, (void)g;
     args->encoding = another;
 }
-static void other_type(gyre_attention_args *args, gyre_ring_args *ring, const group *g) {
+static void other_type(attention_setup *args, gyre_ring_args *ring, const group *g) {
     (void)ring, (void)g;
     args->v.dtype = GYRE_DTYPE_BF16;
 }
-static void other_heads(gyre_attention_args *args, gyre_ring_args *ring, const group *g) {
+static void other_heads(attention_setup *args, gyre_ring_args *ring, const group *g) {
     (void)ring, (void)g;
     args->k.shape[2] = args->v.shape[2] = 1;
 }
-static void other_pass(gyre_attention_args *args, gyre_ring_args *ring, const group *g) {
+static void other_pass(attention_setup *args, gyre_ring_args *ring, const group *g) {
     (void)args, (void)g;
     ring->pass = GYRE_RING_QUERIES;
 }
-static void no_values(gyre_attention_args *args, gyre_ring_args *ring, const group *g) {
+static void no_values(attention_setup *args, gyre_ring_args *ring, const group *g) {
     (void)ring, (void)g;
     args->v.data = NULL;
 }
-static void no_shards(gyre_attention_args *args, gyre_ring_args *ring, const group *g) {
+static void no_shards(attention_setup *args, gyre_ring_args *ring, const group *g) {
     (void)args, (void)g;
     ring->shards = NULL;
 }
 static gyre_shards *striped;
-static void other_layout(gyre_attention_args *args, gyre_ring_args *ring, const group *g) {
+static void other_layout(attention_setup *args, gyre_ring_args *ring, const group *g) {
     (void)args, (void)g;
     ring->shards = striped;
 }
@@ -231,9 +236,9 @@ static void other_bytes_are_no_agreement(void **state) {
         merge.transport = &transport;
         merge.state = gyre_cdense(rows, GYRE_DTYPE_F64, 1, 1, 2, STATE);
         merge.out = gyre_dense(out, GYRE_DTYPE_F32, 1, 1, 2, DIM);
-        const size_t bytes = gyre_ring_merge_scratch(&merge);
+        const size_t bytes = ring_merge_scratch(&merge);
         void *scratch = scratch_for(bytes);
-        const gyre_status status = gyre_ring_merge(&merge, scratch, bytes, NULL, &err);
+        const gyre_status status = gyre_ring_merge(&merge, (gyre_scratch){scratch, bytes}, NULL, &err);
         if (status != answers[i].status || !strstr(err.text, answers[i].says))
             fail_msg("answer %zu: %d, \"%s\" does not contain \"%s\"", i, (int)status, err.text, answers[i].says);
         free(scratch);
@@ -253,25 +258,25 @@ static void merges_agree_too(void **state) {
     merge.transport = &transport;
     merge.state = gyre_cdense(rows, GYRE_DTYPE_F64, 1, 1, 2, STATE);
     merge.out = gyre_dense(out, GYRE_DTYPE_F32, 1, 1, 2, DIM);
-    const size_t bytes = gyre_ring_merge_scratch(&merge);
+    const size_t bytes = ring_merge_scratch(&merge);
     void *scratch = scratch_for(bytes);
-    assert_int_equal(gyre_ring_merge(&merge, scratch, bytes, NULL, &err), GYRE_OK);
-    assert_int_equal(gyre_ring_merge(&merge, scratch, bytes - 64, NULL, &err), GYRE_ENOMEM);
+    assert_int_equal(gyre_ring_merge(&merge, (gyre_scratch){scratch, bytes}, NULL, &err), GYRE_OK);
+    assert_int_equal(gyre_ring_merge(&merge, (gyre_scratch){scratch, bytes - 64}, NULL, &err), GYRE_ENOMEM);
     gyre_ring_merge_args rowless = merge, countless = merge;
     rowless.state.shape[0] = (int64_t)1 << 62, rowless.state.shape[2] = 0;
     rowless.out.data = NULL;
-    assert_int_equal(gyre_ring_merge(&rowless, scratch, bytes, NULL, &err), GYRE_OK); /* at once */
+    assert_int_equal(gyre_ring_merge(&rowless, (gyre_scratch){scratch, bytes}, NULL, &err), GYRE_OK); /* at once */
     countless.state.shape[1] = (int64_t)1 << 56; /* one row, over and over: 8 bytes of each number wrap around */
     countless.state.stride[0] = countless.state.stride[1] = countless.state.stride[2] = 0;
-    assert_int_equal(gyre_ring_merge_scratch(&countless), 0);
-    assert_int_equal(gyre_ring_merge(&countless, scratch, bytes, NULL, &err), GYRE_ENOMEM);
+    assert_int_equal(ring_merge_scratch(&countless), 0);
+    assert_int_equal(gyre_ring_merge(&countless, (gyre_scratch){scratch, bytes}, NULL, &err), GYRE_ENOMEM);
     assert_non_null(strstr(err.text, "state: its copies have more bytes than can be counted"));
     merge.out.shape[3] = 3;
-    assert_int_equal(gyre_ring_merge(&merge, scratch, bytes, NULL, &err), GYRE_ESHAPE);
+    assert_int_equal(gyre_ring_merge(&merge, (gyre_scratch){scratch, bytes}, NULL, &err), GYRE_ESHAPE);
     merge.state.dtype = GYRE_DTYPE_F32;
-    assert_int_equal(gyre_ring_merge(&merge, scratch, bytes, NULL, &err), GYRE_EDTYPE);
+    assert_int_equal(gyre_ring_merge(&merge, (gyre_scratch){scratch, bytes}, NULL, &err), GYRE_EDTYPE);
     assert_non_null(strstr(err.text, "state: F32 is not F64"));
-    assert_int_equal(gyre_ring_merge_scratch(&merge), 0);
+    assert_int_equal(ring_merge_scratch(&merge), 0);
     free(scratch);
     close_network(&net);
 }

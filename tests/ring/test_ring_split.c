@@ -1,7 +1,9 @@
 /* test_ring_split.c: calls of a ring that are cut to stay below a number of bytes: some heads, some keys, some queries at a
  * time.  They are the attention of one machine, and take what their plan says.  Keys that nobody sees do not travel. */
+#include "attention_setup.h"
 #include "gyre/gyre_ring.h"
 #include "ring_threads.h"
+#include "scratch_bytes.h"
 
 static const split_case cases[] = {
     RING_CASES,
@@ -152,8 +154,9 @@ typedef struct planned {
     gyre_batch *batch;
     gyre_shards *shards;
     gyre_transport transport;
-    gyre_attention_args args;
+    attention_setup args;
     gyre_ring_args ring;
+    attention_structs structs;
 } planned;
 
 static gyre_status no_transport(void *ctx, int channel, const gyre_exchange *exchange) {
@@ -188,7 +191,7 @@ static size_t scratch_of(planned *p, const shape *s, const gyre_encoding *encodi
     assert_int_equal(gyre_shards_get(p->shards, 0, &mine), GYRE_OK);
     p->transport = (gyre_transport)GYRE_INIT(gyre_transport);
     p->transport.ranks = ranks, p->transport.begin = no_transport, p->transport.wait = no_wait;
-    p->args = (gyre_attention_args)GYRE_INIT(gyre_attention_args);
+    p->args = (attention_setup)GYRE_INIT(attention_setup);
     p->args.encoding = encoding;
     p->args.causal = GYRE_CAUSAL_BY_POSITION;
     p->args.order = order;
@@ -197,8 +200,9 @@ static size_t scratch_of(planned *p, const shape *s, const gyre_encoding *encodi
     p->args.out = gyre_dense(elsewhere, GYRE_DTYPE_F32, 1, mine.tokens, s->heads, s->channels);
     p->args.lse = gyre_dense(elsewhere, GYRE_DTYPE_F64, 1, mine.tokens, s->heads, 1);
     p->ring = (gyre_ring_args)GYRE_INIT(gyre_ring_args);
-    p->ring.transport = &p->transport, p->ring.shards = p->shards, p->ring.attention = &p->args;
-    return gyre_ring_scratch(&p->ring, gradient, NULL);
+    p->ring.transport = &p->transport, p->ring.shards = p->shards,
+    p->ring.attention = attention_setup_args(&p->args, &p->structs);
+    return ring_scratch(&p->ring, gradient, NULL);
 }
 
 static void check_bound(planned *p, const shape *s, const gyre_encoding *encoding, int64_t ranks) {

@@ -1,7 +1,9 @@
 /* test_ring_views.c: what callers hand to a ring: numbers of heads that groups do not divide, tensors that lie head by head,
  * ranks without tokens; and what is refused before any rank waits. */
 #include "attention_memory.h"
+#include "attention_setup.h"
 #include "gyre/gyre_ring.h"
+#include "scratch_bytes.h"
 #include "thread_network.h"
 
 #include <math.h>
@@ -46,7 +48,7 @@ static float *element(const gyre_view *v, int64_t b, int64_t t, int64_t h, int64
     return (float *)v->data + b * v->stride[0] + t * v->stride[1] + h * v->stride[2] + c * v->stride[3];
 }
 
-static void use_tensors(const tensors *t, gyre_attention_args *args) {
+static void use_tensors(const tensors *t, attention_setup *args) {
     args->q = gyre_const(t->view[0]);
     args->k = gyre_const(t->view[1]);
     args->v = gyre_const(t->view[2]);
@@ -57,7 +59,7 @@ typedef struct rank_work {
     endpoint at;
     const view_case *c;
     const gyre_shards *shards;
-    gyre_attention_args args;
+    attention_setup args;
     gyre_status status;
     gyre_error err;
     pthread_t thread;
@@ -67,12 +69,13 @@ static void *run_rank(void *arg) {
     rank_work *w = arg;
     const gyre_transport transport = network_transport(&w->at, w->c->ranks);
     gyre_ring_args ring = GYRE_INIT(gyre_ring_args);
-    ring.transport = &transport, ring.shards = w->shards, ring.attention = &w->args;
+    attention_structs structs;
+    ring.transport = &transport, ring.shards = w->shards, ring.attention = attention_setup_args(&w->args, &structs);
     ring.pass = w->c->pass, ring.scratch_bytes = w->c->scratch;
-    const size_t bytes = gyre_ring_scratch(&ring, 0, NULL);
+    const size_t bytes = ring_scratch(&ring, 0, NULL);
     char *scratch = aligned_alloc(64, (bytes + 127) / 64 * 64);
     memset(scratch, 0x5A, bytes + 64);
-    w->status = gyre_ring_attention(&ring, scratch, bytes, NULL, &w->err);
+    w->status = gyre_ring_attention(&ring, (gyre_scratch){scratch, bytes}, NULL, &w->err);
     for (int i = 0; i < 64; i++)
         if (scratch[bytes + (size_t)i] != 0x5A) w->status = GYRE_EFORMAT;
     free(scratch);
@@ -110,7 +113,7 @@ static void check_case(const view_case *c) {
 
     tensors all = make_tensors(c, c->tokens);
     fill(&all);
-    gyre_attention_args args = GYRE_INIT(gyre_attention_args);
+    attention_setup args = GYRE_INIT(attention_setup);
     args.encoding = rope, args.causal = GYRE_CAUSAL_BY_POSITION, args.order = c->order;
     use_tensors(&all, &args);
     attend(&args, NULL);
@@ -212,7 +215,7 @@ static void a_rank_may_have_no_tokens(void **state) {
 
 /* -- what is refused -- */
 
-static void refuses(gyre_batch *batch, const gyre_attention_args *args, const char *fragment) {
+static void refuses(gyre_batch *batch, const attention_setup *args, const char *fragment) {
     gyre_shard_config dealt = GYRE_INIT(gyre_shard_config);
     gyre_shards *shards;
     gyre_error err = {0, ""};
@@ -223,10 +226,11 @@ static void refuses(gyre_batch *batch, const gyre_attention_args *args, const ch
     assert_int_equal(gyre_shards_create(&shards, batch, &dealt, NULL, NULL), GYRE_OK);
     const gyre_transport transport = network_transport(&at, 1);
     gyre_ring_args ring = GYRE_INIT(gyre_ring_args);
-    ring.transport = &transport, ring.shards = shards, ring.attention = args;
+    attention_structs structs;
+    ring.transport = &transport, ring.shards = shards, ring.attention = attention_setup_args(args, &structs);
     static _Alignas(64) char scratch[1 << 20];
-    assert_int_equal(gyre_ring_scratch(&ring, 0, NULL), 0);
-    assert_int_equal(gyre_ring_attention(&ring, scratch, sizeof scratch, NULL, &err), GYRE_EUNSUPPORTED);
+    assert_int_equal(ring_scratch(&ring, 0, NULL), 0);
+    assert_int_equal(gyre_ring_attention(&ring, (gyre_scratch){scratch, sizeof scratch}, NULL, &err), GYRE_EUNSUPPORTED);
     if (!strstr(err.text, fragment)) fail_msg("\"%s\" does not contain \"%s\"", err.text, fragment);
     gyre_shards_free(shards);
     close_network(&net);
@@ -238,7 +242,7 @@ static void what_no_part_would_do_is_refused(void **state) {
     gyre_batch_config config = GYRE_INIT(gyre_batch_config);
     gyre_batch *batch;
     (void)state;
-    gyre_attention_args args = GYRE_INIT(gyre_attention_args);
+    attention_setup args = GYRE_INIT(attention_setup);
     args.q = args.k = args.v = gyre_cdense(q, GYRE_DTYPE_F32, 1, 8, 2, CHANNELS);
     args.out = gyre_dense(out, GYRE_DTYPE_F32, 1, 8, 2, CHANNELS);
     config.documents = 1, config.form = GYRE_BATCH_MASKED, config.row_tokens = 8, config.mask = mask;

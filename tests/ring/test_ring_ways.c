@@ -1,7 +1,9 @@
 /* test_ring_ways.c: queries that go around, keys that every rank gets, keys in the order of their tokens, and decoding over
  * keys that are dealt out: each is the attention of one machine. */
+#include "attention_setup.h"
 #include "gyre/gyre_cache.h"
 #include "ring_threads.h"
+#include "scratch_bytes.h"
 
 static const split_case cases[] = {
     RING_CASES,
@@ -140,19 +142,20 @@ static void *run_late(void *arg) {
         const int64_t d = mine.index[i] / NEW, token = w->info.q_starts[d + 1] - NEW + mine.index[i] % NEW;
         memcpy(q[i], (const float *)w->data.at[F_Q] + token * HEADS * DIM, sizeof q[i]);
     }
-    gyre_attention_args args = shared_args(w, GYRE_ORDER_FAST);
+    attention_setup args = shared_args(w, GYRE_ORDER_FAST);
     use_data(w->c, &job->keys->data[rank], &job->keys->data[rank], &args);
     use_sinks(w, &args);
     args.q = gyre_cdense(q, GYRE_DTYPE_F32, 1, mine.tokens, HEADS, DIM);
     args.out = gyre_dense(job->out, GYRE_DTYPE_F32, 1, mine.tokens, HEADS, DIM);
     args.lse.data = NULL;
     gyre_ring_args ring = GYRE_INIT(gyre_ring_args);
-    ring.transport = &transport, ring.attention = &args, ring.pass = job->pass;
+    attention_structs structs;
+    ring.transport = &transport, ring.attention = attention_setup_args(&args, &structs), ring.pass = job->pass;
     ring.shards = job->queries, ring.key_shards = job->keys->shards;
     ring.timeline = &job->times;
     expect_ok(gyre_ring_get_plan(&ring, 0, NULL, &job->plan, &err), &err);
     void *scratch = scratch_for(job->plan.scratch);
-    expect_ok(gyre_ring_attention(&ring, scratch, job->plan.scratch, NULL, &err), &err);
+    expect_ok(gyre_ring_attention(&ring, (gyre_scratch){scratch, job->plan.scratch}, NULL, &err), &err);
     free(scratch);
     return NULL;
 }
@@ -235,21 +238,24 @@ static void *decode_rank(void *arg) {
     const gyre_transport transport = network_transport(&job->at, g->ranks);
     gyre_cache *cache;
     gyre_cache_config config = GYRE_INIT(gyre_cache_config);
-    config.encoding = w->encoding, config.heads = KEY_HEADS, config.head_dim = DIM, config.max_tokens = 512;
+    config.encoding = w->encoding, config.keys = GYRE_CACHE_KEYS_RAW, config.heads = KEY_HEADS, config.head_dim = DIM, config.max_tokens = 512;
     expect_ok(gyre_cache_create(&cache, &config, NULL, &err), &err);
     const gyre_cview k = field_cview(w->c, &g->data[rank], F_K), v = field_cview(w->c, &g->data[rank], F_V);
-    expect_ok(gyre_cache_append(cache, 0, &k, &v, &g->info[rank].positions, NULL, &err), &err);
+    expect_ok(gyre_cache_append(cache,
+                                GYRE_ARGS(gyre_cache_append_args, .k = k, .v = v, .positions = &g->info[rank].positions),
+                                NULL, &err),
+              &err);
     double rows[HEADS][STATE] = {{0}};
-    gyre_attention_args args = shared_args(w, GYRE_ORDER_FAST);
+    attention_setup args = shared_args(w, GYRE_ORDER_FAST);
     args.sequences = 0;
     args.q = field_cview(w->c, &w->data, F_Q);
     args.q.data = (const float *)args.q.data + (w->info.tokens - 1) * HEADS * DIM;
     args.q.shape[1] = 1;
     args.q_pos.base = w->info.tokens - 1;
     args.state = gyre_dense(rows, GYRE_DTYPE_F64, 1, 1, HEADS, STATE);
-    const size_t bytes = gyre_cache_attention_scratch(cache, &sequence, &args, NULL);
+    const size_t bytes = cache_attention_scratch(cache, &sequence, &args, NULL);
     void *scratch = scratch_for(bytes);
-    expect_ok(gyre_cache_attention(cache, &sequence, &args, scratch, bytes, NULL, &err), &err);
+    expect_ok(run_cache_attention(cache, &sequence, &args, (gyre_scratch){scratch, bytes}, NULL, &err), &err);
     free(scratch);
     gyre_ring_merge_args merge = GYRE_INIT(gyre_ring_merge_args);
     merge.transport = &transport;
@@ -260,9 +266,9 @@ static void *decode_rank(void *arg) {
     merge.timeline = &job->times;
     use_sinks(w, &args);
     merge.sink_logits = args.sink_logits;
-    const size_t more = gyre_ring_merge_scratch(&merge);
+    const size_t more = ring_merge_scratch(&merge);
     void *room_for_states = scratch_for(more);
-    expect_ok(gyre_ring_merge(&merge, room_for_states, more, NULL, &err), &err);
+    expect_ok(gyre_ring_merge(&merge, (gyre_scratch){room_for_states, more}, NULL, &err), &err);
     free(room_for_states);
     gyre_cache_free(cache);
     return NULL;

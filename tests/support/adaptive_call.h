@@ -3,23 +3,24 @@
 #define GYRE_TESTS_ADAPTIVE_CALL_H
 #include "exact_scratch.h"
 #include "gyre/gyre_adaptive.h"
+#include "scratch_bytes.h"
 
 static inline void run_forward(const gyre_adaptive_args *args, const gyre_exec *exec) {
     gyre_error err = {0, ""};
-    const size_t bytes = gyre_adaptive_scratch(args, 0, exec);
+    const size_t bytes = adaptive_scratch(args, 0, exec);
     assert_true(bytes > 0);
     void *scratch = take(bytes);
-    if (gyre_adaptive_attention(args, scratch, bytes, exec, &err)) fail_msg("%s", err.text);
+    if (gyre_adaptive_attention(args, (gyre_scratch){scratch, bytes}, exec, &err)) fail_msg("%s", err.text);
     give(scratch, bytes);
 }
 
 static inline void run_backward(const gyre_adaptive_args *args, const gyre_cview *dout, const gyre_adaptive_gradients *to,
                                 const gyre_exec *exec) {
     gyre_error err = {0, ""};
-    const size_t bytes = gyre_adaptive_scratch(args, 1, exec);
+    const size_t bytes = adaptive_scratch(args, 1, exec);
     assert_true(bytes > 0);
     void *scratch = take(bytes);
-    if (gyre_adaptive_gradient(args, dout, to, scratch, bytes, exec, &err)) fail_msg("%s", err.text);
+    if (gyre_adaptive_gradient(args, dout, to, (gyre_scratch){scratch, bytes}, exec, &err)) fail_msg("%s", err.text);
     give(scratch, bytes);
 }
 

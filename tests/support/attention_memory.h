@@ -1,6 +1,7 @@
 /* attention_memory.h: memory for the operands and the scratch of attention. */
 #ifndef GYRE_TESTS_ATTENTION_MEMORY_H
 #define GYRE_TESTS_ATTENTION_MEMORY_H
+#include "attention_setup.h"
 #include "support.h"
 
 #include <stdlib.h>
@@ -23,19 +24,22 @@ static inline void *scratch_for(size_t bytes) {
 }
 
 /* Forward with a scratch of its own. */
-static inline void attend(const gyre_attention_args *args, const gyre_exec *exec) {
-    const size_t bytes = gyre_attention_scratch(args, 0, exec);
+static inline void attend(const attention_setup *args, const gyre_exec *exec) {
+    const size_t bytes = attention_scratch(args, 0, exec);
     void *scratch = scratch_for(bytes);
-    assert_ok(gyre_attention(args, scratch, bytes, exec, NULL));
+    assert_ok(run_attention(args, (gyre_scratch){scratch, bytes}, exec, NULL));
     free(scratch);
 }
 
 /* The gradient with a scratch of its own. */
-static inline void differentiate(const gyre_attention_args *args, const gyre_cview *dout, const gyre_view dqkv[3],
+static inline void differentiate(const attention_setup *args, const gyre_cview *dout, const gyre_view dqkv[3],
                                  const gyre_table_gradients *gradients, const gyre_exec *exec) {
-    const size_t bytes = gyre_attention_scratch(args, 1, exec);
+    const size_t bytes = attention_scratch(args, 1, exec);
     void *scratch = scratch_for(bytes);
-    assert_ok(gyre_attention_gradient(args, dout, dqkv, gradients, scratch, bytes, exec, NULL));
+    assert_ok(run_attention_gradient(
+        args,
+        GYRE_ARGS(gyre_attention_gradients, .dout = *dout, .dq = dqkv[0], .dk = dqkv[1], .dv = dqkv[2], .tables = gradients),
+        (gyre_scratch){scratch, bytes}, exec, NULL));
     free(scratch);
 }
 

@@ -24,6 +24,7 @@ static inline gyre_cache *cached_create(const gyre_encoding *encoding, gyre_dtyp
     gyre_cache_config config = GYRE_INIT(gyre_cache_config);
     gyre_cache *cache;
     config.encoding = encoding;
+    config.keys = GYRE_CACHE_KEYS_RAW;
     config.key_dtype = config.value_dtype = dtype;
     config.heads = CACHED_KEY_HEADS;
     config.head_dim = CACHED_DIM;
@@ -53,14 +54,15 @@ static inline void cached_append(gyre_cache *cache, cached_tokens *s, int64_t se
     }
     const gyre_cview k = gyre_cdense(s->k[first], GYRE_DTYPE_F32, 1, count, CACHED_KEY_HEADS, CACHED_DIM);
     const gyre_cview v = gyre_cdense(s->v[first], GYRE_DTYPE_F32, 1, count, CACHED_KEY_HEADS, CACHED_VALUES);
-    const gyre_positions at = {s->at + first, GYRE_DTYPE_I64, 0, 0, 0, 1, 0};
-    assert_ok(gyre_cache_append(cache, sequence, &k, &v, &at, NULL, NULL));
+    const gyre_positions at = {s->at + first, GYRE_DTYPE_I64, 0, 0, 0, 1, 0, 0};
+    assert_ok(gyre_cache_append(
+        cache, GYRE_ARGS(gyre_cache_append_args, .sequence = sequence, .k = k, .v = v, .positions = &at), NULL, NULL));
     s->count += count;
 }
 
 static inline void cached_remove(gyre_cache *cache, cached_tokens *s, int64_t sequence, int64_t first, int64_t count) {
     const size_t rest = (size_t)(s->count - first - count);
-    assert_ok(gyre_cache_remove(cache, sequence, first, count, NULL));
+    assert_ok(gyre_cache_remove(cache, (gyre_cache_range){sequence, first, count}, NULL));
     memmove(s->at + first, s->at + first + count, rest * sizeof *s->at);
     memmove(s->k + first, s->k + first + count, rest * sizeof *s->k);
     memmove(s->v + first, s->v + first + count, rest * sizeof *s->v);
@@ -70,7 +72,7 @@ static inline void cached_remove(gyre_cache *cache, cached_tokens *s, int64_t se
 /* Moves the tokens from `first` on by `delta`. */
 static inline void cached_shift(gyre_cache *cache, cached_tokens *s, int64_t sequence, int64_t first, int64_t delta) {
     const int64_t deltas[GYRE_MAX_AXES] = {delta};
-    assert_ok(gyre_cache_shift(cache, sequence, first, s->count - first, deltas, NULL));
+    assert_ok(gyre_cache_shift(cache, (gyre_cache_range){sequence, first, s->count - first}, deltas, NULL));
     for (int64_t t = first; t < s->count; t++)
         s->at[t] += delta;
 }

@@ -21,7 +21,10 @@ static inline gyre_reading *read_rope(const char *text, gyre_profile profile, in
     gyre_reading *reading = NULL;
     gyre_error err = {0, ""};
     const char *json = quoted(text);
-    if (gyre_reading_parse(&reading, json, strlen(json), "config.json", profile, length, &err) != GYRE_OK)
+    if (gyre_reading_parse(
+            &reading, json, strlen(json),
+            GYRE_ARGS(gyre_reading_options, .profile = profile, .context_length = length, .name = "config.json"),
+            &err) != GYRE_OK)
         fail_msg("%s: %s\n%s", gyre_profile_name(profile), err.text, text);
     return reading;
 }

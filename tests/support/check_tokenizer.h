@@ -4,6 +4,7 @@
 #include "make_gguf.h"
 #include "support.h"
 #include "tokenizer/tokenizer.h"
+#include "tokenizer_info.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -11,15 +12,15 @@
 #define MODEL(vocab, merges) "\"model\":{\"type\":\"BPE\",\"vocab\":{" vocab "},\"merges\":[" merges "]}"
 static inline void expect_ids(const gyre_tokenizer *t, const char *text, unsigned flags, const int32_t *want,
                               int64_t count) {
-    int32_t *ids;
-    int64_t got;
-    assert_ok(gyre_tokenize(t, text, strlen(text), flags, &ids, &got, NULL));
-    if (got != count || memcmp(ids, want, (size_t)count * sizeof *ids) != 0)
-        for (int64_t i = 0; i < got; i++)
-            print_error("%s: %d\n", text, ids[i]);
-    assert_int_equal(got, count);
-    assert_memory_equal(ids, want, (size_t)count * sizeof *ids);
-    free(ids);
+    gyre_text got;
+    assert_ok(gyre_tokenize(t, text, strlen(text), flags, &got, NULL));
+    if (got.count != count || memcmp(got.ids, want, (size_t)count * sizeof *want) != 0)
+        for (int64_t i = 0; i < got.count; i++)
+            print_error("%s: %d\n", text, got.ids[i]);
+    assert_int_equal(got.count, count);
+    assert_memory_equal(got.ids, want, (size_t)count * sizeof *want);
+    assert_int_equal(got.bytes, strlen(text));
+    gyre_text_free(&got);
 }
 #define EXPECT(t, text, flags, ...)                                                                                         \
     expect_ids(t, text, flags, (const int32_t[]){__VA_ARGS__}, sizeof((int32_t[]){__VA_ARGS__}) / sizeof(int32_t))

@@ -216,7 +216,7 @@ static inline void logits_of(const char *path, float out[CONTEXT * VOCAB]) {
     int32_t tokens[CONTEXT];
     for (int i = 0; i < CONTEXT; i++)
         tokens[i] = (i * 7 + i * i) % VOCAB;
-    must(gyre_model_open_as(&model, path, GYRE_PROFILE_DEFAULT, CONTEXT, &err), &err);
+    must(gyre_model_open(&model, path, GYRE_ARGS(gyre_reading_options, .context_length = CONTEXT), &err), &err);
     must(gyre_context_create(&context, model,
                              &(gyre_context_options){.size = sizeof(gyre_context_options), .max_tokens = CONTEXT}, &err),
          &err);

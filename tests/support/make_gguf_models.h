@@ -44,7 +44,9 @@ static inline gyre_reading *read_gguf_as(made_gguf *made, gyre_profile profile, 
     gyre_error err = {0, ""};
     made_finish(made);
     unsigned char *bytes = made_copy(made, made->file_bytes);
-    if (gyre_reading_parse(&reading, bytes, made->file_bytes, "a.gguf", profile, length, &err) != GYRE_OK)
+    if (gyre_reading_parse(&reading, bytes, made->file_bytes,
+                           GYRE_ARGS(gyre_reading_options, .profile = profile, .context_length = length, .name = "a.gguf"),
+                           &err) != GYRE_OK)
         fail_msg("%s", err.text);
     memset(bytes, 0xff, made->file_bytes);
     free(bytes);

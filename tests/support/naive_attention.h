@@ -3,6 +3,7 @@
 #ifndef GYRE_TESTS_NAIVE_ATTENTION_H
 #define GYRE_TESTS_NAIVE_ATTENTION_H
 #include "attention_memory.h"
+#include "attention_setup.h"
 #include "naive_head.h"
 
 #include <math.h>
@@ -114,17 +115,17 @@ static inline void free_problem(problem *p) {
     gyre_encoding_free(p->encoding);
 }
 
-static inline gyre_attention_args problem_args(const problem *p) {
+static inline attention_setup problem_args(const problem *p) {
     const shape *s = &p->s;
-    gyre_attention_args args = GYRE_INIT(gyre_attention_args);
+    attention_setup args = GYRE_INIT(attention_setup);
     args.encoding = p->encoding;
     args.q = gyre_cdense(p->q, GYRE_DTYPE_F32, s->batch, s->queries, s->query_heads, s->dim);
     args.k = gyre_cdense(p->k, GYRE_DTYPE_F32, s->batch, s->keys, s->key_heads, s->dim);
     args.v = gyre_cdense(p->v, GYRE_DTYPE_F32, s->batch, s->keys, s->key_heads, s->value_dim);
     args.out = gyre_dense(p->out, GYRE_DTYPE_F32, s->batch, s->queries, s->query_heads, s->value_dim);
     args.lse = gyre_dense(p->lse, GYRE_DTYPE_F32, s->batch, s->queries, s->query_heads, 1);
-    args.q_pos = (gyre_positions){p->q_at, GYRE_DTYPE_I64, 0, 0, s->queries, 1, 0};
-    args.k_pos = (gyre_positions){p->k_at, GYRE_DTYPE_I64, 0, 0, s->keys, 1, 0};
+    args.q_pos = (gyre_positions){p->q_at, GYRE_DTYPE_I64, 0, 0, s->queries, 1, 0, 0};
+    args.k_pos = (gyre_positions){p->k_at, GYRE_DTYPE_I64, 0, 0, s->keys, 1, 0, 0};
     args.causal = s->causal;
     args.window = s->window;
     return args;
@@ -139,20 +140,21 @@ static inline void change_encoding(problem *p, const gyre_config *config, int64_
 }
 
 /* Arguments with frequencies that depend on the context length, which only q_pos.context_length states. */
-static inline gyre_attention_args at_length(problem *p, int64_t length) {
+static inline attention_setup at_length(problem *p, int64_t length) {
     gyre_config config = test_rope_config(p->s.dim, p->s.layout);
     config.rope.scaling = GYRE_SCALING_DYNAMIC_NTK;
     config.rope.factor = 4;
     config.rope.attention_factor = 1.25;
     config.trained_length = 64;
+    if (length == 0) config.context_length = 64; /* past it some length has to be known */
     change_encoding(p, &config, length);
-    gyre_attention_args args = problem_args(p);
+    attention_setup args = problem_args(p);
     args.q_pos.context_length = length;
     args.k_pos.context_length = -5;
     return args;
 }
 
-static inline void run_gradient(const problem *p, const gyre_attention_args *args, const gyre_exec *exec) {
+static inline void run_gradient(const problem *p, const attention_setup *args, const gyre_exec *exec) {
     const shape *s = &p->s;
     const gyre_cview dout = gyre_cdense(p->dout, GYRE_DTYPE_F32, s->batch, s->queries, s->query_heads, s->value_dim);
     const gyre_view dqkv[3] = {gyre_dense(p->dq, GYRE_DTYPE_F32, s->batch, s->queries, s->query_heads, s->dim),

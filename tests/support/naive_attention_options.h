@@ -3,6 +3,7 @@
  * does not cover (xPos, far rotations) are computed here in their relative form. */
 #ifndef GYRE_TESTS_NAIVE_ATTENTION_OPTIONS_H
 #define GYRE_TESTS_NAIVE_ATTENTION_OPTIONS_H
+#include "attention_setup.h"
 #include "naive_attention_tables.h"
 #include "naive_chunks.h"
 
@@ -125,16 +126,16 @@ static inline void free_trial(trial *t) {
     free(t->gate_sums[1]);
 }
 
-static inline gyre_attention_args trial_args(trial *t, const gyre_tables *tables) {
+static inline attention_setup trial_args(trial *t, const gyre_tables *tables) {
     const layout *s = &t->p.s;
-    gyre_attention_args args = problem_args(&t->p, tables);
+    attention_setup args = problem_args(&t->p, tables);
     args.softcap = t->o.softcap;
     args.sinks = t->o.sinks;
     args.window_after = t->o.window_after;
     if (t->o.mask) args.mask = t->masked;
     if (t->o.bare) {
-        args.k_pos = (gyre_positions){NULL, GYRE_DTYPE_I64, s->start, 0, 0, 0, 0};
-        args.q_pos = (gyre_positions){NULL, GYRE_DTYPE_I64, s->start + s->keys - s->queries, 0, 0, 0, 0};
+        args.k_pos = (gyre_positions){NULL, GYRE_DTYPE_I64, s->start, 0, 0, 0, 0, 0};
+        args.q_pos = (gyre_positions){NULL, GYRE_DTYPE_I64, s->start + s->keys - s->queries, 0, 0, 0, 0, 0};
     }
     if (t->o.sink_logits) args.sink_logits = gyre_cdense(t->sink, GYRE_DTYPE_F32, 1, 1, s->heads, 1);
     return args;
@@ -142,7 +143,7 @@ static inline gyre_attention_args trial_args(trial *t, const gyre_tables *tables
 
 static inline void run_trial(trial *t, const gyre_exec *exec) {
     const gyre_tables tables = problem_tables(&t->p);
-    const gyre_attention_args args = trial_args(t, &tables);
+    const attention_setup args = trial_args(t, &tables);
     attend(&args, exec);
 }
 

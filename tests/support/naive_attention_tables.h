@@ -4,6 +4,7 @@
 #ifndef GYRE_TESTS_NAIVE_ATTENTION_TABLES_H
 #define GYRE_TESTS_NAIVE_ATTENTION_TABLES_H
 #include "attention_memory.h"
+#include "attention_setup.h"
 #include "naive_head.h"
 
 #include <math.h>
@@ -172,9 +173,9 @@ static inline gyre_table_gradients problem_gradients(const problem *p) {
                                   .position_bias = gradient_view(p, POSITION)};
 }
 
-static inline gyre_attention_args problem_args(const problem *p, const gyre_tables *tables) {
+static inline attention_setup problem_args(const problem *p, const gyre_tables *tables) {
     const layout *s = &p->s;
-    gyre_attention_args args = GYRE_INIT(gyre_attention_args);
+    attention_setup args = GYRE_INIT(attention_setup);
     args.encoding = p->encoding;
     args.tables = tables;
     args.q = gyre_cdense(p->x[Q], GYRE_DTYPE_F32, s->batch, s->queries, s->heads, s->dim);
@@ -182,8 +183,8 @@ static inline gyre_attention_args problem_args(const problem *p, const gyre_tabl
     args.v = gyre_cdense(p->x[V], GYRE_DTYPE_F32, s->batch, s->keys, s->key_heads, s->value_dim);
     args.out = gyre_dense(p->out, GYRE_DTYPE_F32, s->batch, s->queries, s->heads, s->value_dim);
     args.lse = gyre_dense(p->lse, GYRE_DTYPE_F32, s->batch, s->queries, s->heads, 1);
-    args.q_pos = (gyre_positions){p->q_at, GYRE_DTYPE_I64, 0, 0, s->queries, 1, 0};
-    args.k_pos = (gyre_positions){p->k_at, GYRE_DTYPE_I64, 0, 0, s->keys, 1, 0};
+    args.q_pos = (gyre_positions){p->q_at, GYRE_DTYPE_I64, 0, 0, s->queries, 1, 0, 0};
+    args.k_pos = (gyre_positions){p->k_at, GYRE_DTYPE_I64, 0, 0, s->keys, 1, 0, 0};
     args.scale = p->scale;
     args.causal = s->causal;
     args.window = s->window;
@@ -195,7 +196,7 @@ static inline void run_problem(const problem *p, const gyre_exec *exec) {
     const layout *s = &p->s;
     const gyre_tables tables = problem_tables(p);
     const gyre_table_gradients gradients = problem_gradients(p);
-    const gyre_attention_args args = problem_args(p, &tables);
+    const attention_setup args = problem_args(p, &tables);
     const gyre_cview dout = gyre_cdense(p->x[DOUT], GYRE_DTYPE_F32, s->batch, s->queries, s->heads, s->value_dim);
     const gyre_view dqkv[3] = {gyre_dense(p->grad[Q], GYRE_DTYPE_F32, s->batch, s->queries, s->heads, s->dim),
                                gyre_dense(p->grad[K], GYRE_DTYPE_F32, s->batch, s->keys, s->key_heads, s->dim),

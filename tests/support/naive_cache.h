@@ -3,8 +3,8 @@
  * The model stores what was appended, in double, and its current position. Rotations are computed here. */
 #ifndef GYRE_TESTS_NAIVE_CACHE_H
 #define GYRE_TESTS_NAIVE_CACHE_H
+#include "attention_setup.h"
 #include "cache/cache.h"
-#include "gyre/gyre_cache.h"
 #include "support.h"
 
 #include <math.h>
@@ -125,8 +125,10 @@ static inline gyre_status model_append(gyre_cache *cache, const cache_case *c, m
     }
     const gyre_cview keys = gyre_cdense(k, GYRE_DTYPE_F32, 1, count, HEADS, DIM),
                      values = gyre_cdense(v, GYRE_DTYPE_F32, 1, count, HEADS, VALUES);
-    const gyre_positions positions = {at, GYRE_DTYPE_I64, 0, 0, 0, 2, c->axes == 2};
-    const gyre_status status = gyre_cache_append(cache, sequence, &keys, &values, &positions, NULL, NULL);
+    const gyre_positions positions = {at, GYRE_DTYPE_I64, 0, 0, 0, 2, c->axes == 2, 0};
+    const gyre_status status = gyre_cache_append(
+        cache, GYRE_ARGS(gyre_cache_append_args, .sequence = sequence, .k = keys, .v = values, .positions = &positions),
+        NULL, NULL);
     if (status == GYRE_OK) s->count += count;
     return status;
 }
@@ -177,7 +179,7 @@ static inline void compare_sequence(const gyre_cache *cache, const cache_case *c
     assert_int_equal(gyre_cache_tokens(cache, sequence), s->count);
     for (int64_t axis = 0; axis < c->axes; axis++) {
         int64_t at[MOST_TOKENS];
-        assert_ok(gyre_cache_positions(cache, sequence, 0, s->count, axis, at, NULL));
+        assert_ok(gyre_cache_positions(cache, (gyre_cache_range){sequence, 0, s->count}, axis, at, NULL));
         for (int64_t i = 0; i < s->count; i++)
             if (at[i] != s->token[i].at[axis])
                 fail_msg("token %d is at %d, not %d", (int)i, (int)at[i], (int)s->token[i].at[axis]);
@@ -198,7 +200,7 @@ static inline void compare_cache(const gyre_cache *cache, const cache_case *c, c
         compare_sequence(cache, c, i, &s[i]);
         tokens += s[i].count;
     }
-    assert_int_equal(gyre_cache_get_usage(cache).tokens, tokens);
+    assert_int_equal(cache_usage(cache).tokens, tokens);
 }
 
 #endif

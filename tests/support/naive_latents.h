@@ -9,6 +9,7 @@
 #ifndef GYRE_TESTS_NAIVE_LATENTS_H
 #define GYRE_TESTS_NAIVE_LATENTS_H
 #include "attention_memory.h"
+#include "attention_setup.h"
 
 #include <math.h>
 
@@ -215,9 +216,9 @@ static inline gyre_cview latent_values(const latent_problem *p, int64_t first, i
 }
 
 /* Attention of tokens first .. first + count - 1, without keys and values.  out: [count][head][rank]. */
-static inline gyre_attention_args latent_args(const latent_problem *p, int64_t first, int64_t count, float *out) {
+static inline attention_setup latent_args(const latent_problem *p, int64_t first, int64_t count, float *out) {
     const latent_shape *s = &p->s;
-    gyre_attention_args args = GYRE_INIT(gyre_attention_args);
+    attention_setup args = GYRE_INIT(attention_setup);
     args.q =
         gyre_cdense(p->q + first * s->heads * latent_channels(s), GYRE_DTYPE_F32, 1, count, s->heads, latent_channels(s));
     args.q_pos.base = s->first + first;
@@ -231,13 +232,14 @@ static inline void latent_append(gyre_cache *cache, const latent_problem *p, int
                                  int64_t count) {
     const gyre_cview keys = latent_keys(p, first, count);
     const gyre_positions at = {.base = p->s.first + first};
-    assert_ok(gyre_cache_append(cache, sequence, &keys, NULL, &at, NULL, NULL));
+    assert_ok(gyre_cache_append(cache, GYRE_ARGS(gyre_cache_append_args, .sequence = sequence, .k = keys, .positions = &at),
+                                NULL, NULL));
 }
 
-static inline void latent_attend(const gyre_cache *cache, int64_t sequence, const gyre_attention_args *args) {
-    const size_t bytes = gyre_cache_attention_scratch(cache, &sequence, args, NULL);
+static inline void latent_attend(const gyre_cache *cache, int64_t sequence, const attention_setup *args) {
+    const size_t bytes = cache_attention_scratch(cache, &sequence, args, NULL);
     void *scratch = scratch_for(bytes);
-    assert_ok(gyre_cache_attention(cache, &sequence, args, scratch, bytes, NULL, NULL));
+    assert_ok(run_cache_attention(cache, &sequence, args, (gyre_scratch){scratch, bytes}, NULL, NULL));
     free(scratch);
 }
 

@@ -17,10 +17,12 @@ static inline gyre_encoding *rope_encoding(int64_t head_dim, int64_t dim, gyre_l
 static inline gyre_status rotate_row(const gyre_encoding *e, gyre_direction direction, gyre_role role, gyre_dtype dtype,
                                      int64_t position, const void *in, void *out) {
     const int64_t n = gyre_encoding_get_config(e)->head_dim;
-    const gyre_positions positions = {NULL, GYRE_DTYPE_I64, position, 0, 0, 0, 0};
+    const gyre_positions positions = {NULL, GYRE_DTYPE_I64, position, 0, 0, 0, 0, 0};
     const gyre_cview from = gyre_cdense(in, dtype, 1, 1, 1, n);
     const gyre_view to = gyre_dense(out, dtype, 1, 1, 1, n);
-    return gyre_rotate(e, direction, role, &positions, &from, &to, NULL, NULL);
+    return gyre_rotate(
+        e, GYRE_ARGS(gyre_rotate_args, .direction = direction, .role = role, .positions = &positions, .in = from, .out = to),
+        NULL, NULL);
 }
 
 /* The error bound of stored results: half an ulp in the types that results are rounded to at the end. */

@@ -1,6 +1,8 @@
 /* ring_threads.h: a batch that is dealt out to ranks, each of which a thread plays with calls of gyre_ring.h. */
 #ifndef GYRE_TESTS_RING_THREADS_H
 #define GYRE_TESTS_RING_THREADS_H
+#include "attention_setup.h"
+#include "scratch_bytes.h"
 #include "split_attention.h"
 #include "thread_network.h"
 
@@ -59,8 +61,8 @@ static inline size_t bytes_written(const void *scratch, size_t bytes) {
     return bytes;
 }
 
-static inline gyre_attention_args rank_args(const group *g, int64_t rank) {
-    gyre_attention_args args = shared_args(g->w, GYRE_ORDER_FAST);
+static inline attention_setup rank_args(const group *g, int64_t rank) {
+    attention_setup args = shared_args(g->w, GYRE_ORDER_FAST);
     use_data(g->w->c, &g->data[rank], &g->data[rank], &args);
     use_sinks(g->w, &args);
     if (g->w->c->config.length_policy == GYRE_LENGTH_POLICY_PREFIX) args.context_lengths = g->w->info.context_lengths;
@@ -71,38 +73,44 @@ static inline void run_rank_gradient(rank_job *job, gyre_ring_args *ring) {
     group *g = job->g;
     gyre_error err;
     const int64_t rank = job->at.rank;
-    const gyre_cview dout = field_cview(g->w->c, &g->data[rank], F_DOUT);
-    const gyre_view dqkv[3] = {field_view(g->w->c, &g->data[rank], F_DQ), field_view(g->w->c, &g->data[rank], F_DK),
-                               field_view(g->w->c, &g->data[rank], F_DV)};
-    const gyre_table_gradients gradients = shared_views(g->w, &job->sum);
-    const size_t bytes = gyre_ring_scratch(ring, 1, job->options.exec);
+    const gyre_table_gradients tables = shared_views(g->w, &job->sum);
+    const gyre_attention_gradients plain = {.size = sizeof plain,
+                                            .dout = field_cview(g->w->c, &g->data[rank], F_DOUT),
+                                            .dq = field_view(g->w->c, &g->data[rank], F_DQ),
+                                            .dk = field_view(g->w->c, &g->data[rank], F_DK),
+                                            .dv = field_view(g->w->c, &g->data[rank], F_DV),
+                                            .tables = &tables};
+    const attention_setup setup = rank_args(g, rank);
+    const gyre_attention_gradients gradients = attention_setup_gradients(&setup, &plain);
+    const size_t bytes = ring_scratch(ring, 1, job->options.exec);
     void *scratch = marked_scratch(bytes);
     for (field f = F_DQ; f <= F_DK_GATES; f++) /* they are overwritten */
         memset(g->data[rank].at[f], 0x5A, field_bytes(g->w->c, &g->data[rank], f));
     ring->timeline = &job->gradient;
     expect_ok(gyre_ring_get_plan(ring, 1, job->options.exec, &job->gradient_plan, &err), &err);
-    expect_ok(gyre_ring_attention_gradient(ring, &dout, dqkv, &gradients, scratch, bytes, job->options.exec, &err), &err);
+    expect_ok(gyre_ring_attention_gradient(ring, &gradients, (gyre_scratch){scratch, bytes}, job->options.exec, &err), &err);
     job->gradient_bytes = bytes_written(scratch, bytes);
     free(scratch);
 }
 
 static inline void *run_rank(void *arg) {
     rank_job *job = arg;
-    gyre_attention_args args = rank_args(job->g, job->at.rank);
+    attention_setup args = rank_args(job->g, job->at.rank);
+    attention_structs structs;
     gyre_ring_args ring = GYRE_INIT(gyre_ring_args);
     gyre_error err;
     args.order = job->options.order;
     job->transport = network_transport(&job->at, job->g->ranks);
     ring.transport = &job->transport;
     ring.shards = job->g->shards;
-    ring.attention = &args;
+    ring.attention = attention_setup_args(&args, &structs);
     ring.pass = job->options.pass;
     ring.scratch_bytes = job->options.scratch;
     ring.timeline = &job->forward;
-    const size_t bytes = gyre_ring_scratch(&ring, 0, job->options.exec);
+    const size_t bytes = ring_scratch(&ring, 0, job->options.exec);
     void *scratch = marked_scratch(bytes);
     expect_ok(gyre_ring_get_plan(&ring, 0, job->options.exec, &job->forward_plan, &err), &err);
-    expect_ok(gyre_ring_attention(&ring, scratch, bytes, job->options.exec, &err), &err);
+    expect_ok(gyre_ring_attention(&ring, (gyre_scratch){scratch, bytes}, job->options.exec, &err), &err);
     job->forward_bytes = bytes_written(scratch, bytes);
     free(scratch);
     if (!job->options.forward) run_rank_gradient(job, &ring);

@@ -2,6 +2,7 @@
 #ifndef GYRE_TESTS_SPLIT_ATTENTION_H
 #define GYRE_TESTS_SPLIT_ATTENTION_H
 #include "attention_memory.h"
+#include "attention_setup.h"
 #include "gyre/gyre_positions.h"
 
 #include <math.h>
@@ -237,9 +238,9 @@ static inline gyre_table_gradients shared_views(const whole *w, shared_gradients
 }
 
 /* Options that all calls share, without memory, positions and starts. */
-static inline gyre_attention_args shared_args(const whole *w, gyre_order order) {
+static inline attention_setup shared_args(const whole *w, gyre_order order) {
     const split_case *c = w->c;
-    gyre_attention_args args = GYRE_INIT(gyre_attention_args);
+    attention_setup args = GYRE_INIT(attention_setup);
     args.encoding = w->encoding;
     args.tables = &w->tables;
     args.causal = c->both_ways ? GYRE_CAUSAL_NONE : c->causal ? c->causal : GYRE_CAUSAL_BY_POSITION;
@@ -255,12 +256,12 @@ static inline gyre_attention_args shared_args(const whole *w, gyre_order order) 
     return args;
 }
 
-static inline void use_sinks(const whole *w, gyre_attention_args *args) {
+static inline void use_sinks(const whole *w, attention_setup *args) {
     if (w->c->sink_logits) args->sink_logits = gyre_cdense(w->sink, GYRE_DTYPE_F32, 1, 1, HEADS, 1);
 }
 
 /* Queries of `q` with the keys of `k`. */
-static inline void use_data(const split_case *c, const token_data *q, const token_data *k, gyre_attention_args *args) {
+static inline void use_data(const split_case *c, const token_data *q, const token_data *k, attention_setup *args) {
     args->q = field_cview(c, q, F_Q);
     args->k = field_cview(c, k, F_K);
     args->v = field_cview(c, k, F_V);
@@ -275,7 +276,7 @@ static inline void use_data(const split_case *c, const token_data *q, const toke
 
 /* The whole batch in one call, as programs on one machine make it: forward, and with g the gradient. */
 static inline void run_whole(whole *w, gyre_order order, shared_gradients *g) {
-    gyre_attention_args args = shared_args(w, order);
+    attention_setup args = shared_args(w, order);
     use_data(w->c, &w->data, &w->data, &args);
     use_sinks(w, &args);
     args.q_pos = args.k_pos = w->info.positions;
@@ -338,8 +339,8 @@ static inline void gather(const group *g, field which, token_data *to) {
 }
 
 /* Queries of rank q with the keys of rank k.  index: memory for what args point to. */
-static inline gyre_attention_args part_args(const group *g, int64_t q, int64_t k, gyre_order order) {
-    gyre_attention_args args = shared_args(g->w, order);
+static inline attention_setup part_args(const group *g, int64_t q, int64_t k, gyre_order order) {
+    attention_setup args = shared_args(g->w, order);
     use_data(g->w->c, &g->data[q], &g->data[k], &args);
     args.q_pos = g->info[q].positions;
     args.k_pos = g->info[k].positions;

@@ -1,5 +1,6 @@
 /* wasm_kernels.c: every kernel of the WebAssembly tier against its bound or the scalar tier, and the public functions on top
  * of them. A plain program without cmocka, which needs setjmp, which WASI does not have. */
+#include "attention_setup.h"
 #include "check_product_kernels.h"
 #include "check_rotation_kernels.h"
 #include "kernels/tier_list.h"
@@ -360,7 +361,9 @@ static void rotate_publicly(const char *tier, gyre_dtype dtype, void *x) {
     gyre_view view = gyre_dense(x, dtype, 1, TOKENS, QUERY_HEADS, DIM);
     gyre_cview in = gyre_const(view);
     const gyre_positions positions = {.base = 1000000};
-    check(gyre_rotate(encoding, GYRE_DIRECTION_FORWARD, GYRE_ROLE_QUERY, &positions, &in, &view, NULL, NULL) == GYRE_OK,
+    check(gyre_rotate(encoding,
+                      GYRE_ARGS(gyre_rotate_args, .role = GYRE_ROLE_QUERY, .positions = &positions, .in = in, .out = view),
+                      NULL, NULL) == GYRE_OK,
           "gyre_rotate");
     gyre_encoding_free(encoding);
 }
@@ -385,7 +388,7 @@ static void rotates_publicly(void) {
 /* Queries `first` to `end` - 1 over the keys before `end`. */
 static void attend(const char *tier, gyre_order order, float *q, float *k, float *v, float *out, int64_t first,
                    int64_t end) {
-    gyre_attention_args args = GYRE_INIT(gyre_attention_args);
+    attention_setup args = GYRE_INIT(attention_setup);
     gyre_encoding *encoding = rope(tier);
     const int64_t at = first * QUERY_HEADS * DIM;
     args.encoding = encoding;
@@ -396,10 +399,10 @@ static void attend(const char *tier, gyre_order order, float *q, float *k, float
     args.q_pos.base = first;
     args.causal = GYRE_CAUSAL_BY_POSITION;
     args.out = gyre_dense(out + at, GYRE_DTYPE_F32, 1, end - first, QUERY_HEADS, DIM);
-    const size_t bytes = gyre_attention_scratch(&args, 0, NULL);
+    const size_t bytes = attention_scratch(&args, 0, NULL);
     void *scratch = aligned_alloc(64, (bytes + 63) / 64 * 64);
     check(bytes > 0 && scratch, "gyre_attention_scratch");
-    check(gyre_attention(&args, scratch, bytes, NULL, NULL) == GYRE_OK, "gyre_attention");
+    check(run_attention(&args, (gyre_scratch){scratch, bytes}, NULL, NULL) == GYRE_OK, "gyre_attention");
     free(scratch);
     gyre_encoding_free(encoding);
 }

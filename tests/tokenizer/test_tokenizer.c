@@ -27,26 +27,31 @@ static gyre_tokenizer *open_json(const char *text) {
     return t;
 }
 
+/* out = a text of these ids, which a call only reads. */
+static gyre_text text_of(const int32_t *ids, int64_t count) {
+    return (gyre_text){.ids = (int32_t *)(uintptr_t)ids, .count = count};
+}
+
 static void expect_text(const gyre_tokenizer *t, const int32_t *ids, int64_t count, unsigned flags, const char *want) {
+    const gyre_text tokens = text_of(ids, count);
     char *text;
     size_t bytes;
-    assert_ok(gyre_detokenize(t, ids, count, flags, &text, &bytes, NULL));
+    assert_ok(gyre_detokenize(t, &tokens, flags, &text, &bytes, NULL));
     assert_string_equal(text, want);
     assert_int_equal(bytes, strlen(want));
     free(text);
 }
 
 static void expect_round_trip(const gyre_tokenizer *t, const char *text, size_t bytes, unsigned flags) {
-    int32_t *ids;
-    int64_t count;
+    gyre_text tokens;
     char *back;
     size_t size;
-    assert_ok(gyre_tokenize(t, text, bytes, flags, &ids, &count, NULL));
-    assert_ok(gyre_detokenize(t, ids, count, flags, &back, &size, NULL));
+    assert_ok(gyre_tokenize(t, text, bytes, flags, &tokens, NULL));
+    assert_ok(gyre_detokenize(t, &tokens, flags, &back, &size, NULL));
     assert_int_equal(size, bytes);
     if (bytes > 0) assert_memory_equal(back, text, bytes);
     assert_int_equal(back[size], 0);
-    free(ids);
+    gyre_text_free(&tokens);
     free(back);
 }
 
@@ -224,20 +229,20 @@ static void test_merges_match_the_naive_algorithm(void **state) {
     for (int as_pairs = 0; as_pairs < 2; as_pairs++) {
         char *json = naive_json(&n, BYTE_LEVEL("false"), as_pairs), text[64];
         gyre_tokenizer *t = open_json(json);
-        assert_int_equal(gyre_tokenizer_get_info(t).vocab, 402);
-        assert_int_equal(gyre_tokenizer_get_info(t).kind, GYRE_TOKENIZER_BYTE_LEVEL);
+        assert_int_equal(tokenizer_info(t).vocab, 402);
+        assert_int_equal(tokenizer_info(t).kind, GYRE_TOKENIZER_BYTE_LEVEL);
         for (int i = 0; i < STRINGS; i++) {
             static const char letters[] = "aaabbb  c1\xC3\xA9";
-            int32_t want[64], *ids;
-            int64_t count;
+            int32_t want[64];
+            gyre_text got;
             const size_t bytes = draw(60);
             for (size_t k = 0; k < bytes; k++)
                 text[k] = letters[draw(sizeof letters - 1)];
             const int wanted = merge_naively(&n, text, bytes, want);
-            assert_ok(gyre_tokenize(t, text, bytes, 0, &ids, &count, NULL));
-            assert_int_equal(count, wanted);
-            if (wanted > 0) assert_memory_equal(ids, want, (size_t)wanted * sizeof *want);
-            free(ids);
+            assert_ok(gyre_tokenize(t, text, bytes, 0, &got, NULL));
+            assert_int_equal(got.count, wanted);
+            if (wanted > 0) assert_memory_equal(got.ids, want, (size_t)wanted * sizeof *want);
+            gyre_text_free(&got);
         }
         expect_round_trips(t);
         gyre_tokenizer_free(t);
@@ -261,7 +266,8 @@ static void test_added_tokens(void **state) {
     char *text;
     size_t bytes;
     gyre_error err;
-    assert_int_equal(gyre_detokenize(t, (const int32_t[]){402}, 1, 0, &text, &bytes, &err), GYRE_EINVAL);
+    const gyre_text past_the_end = text_of((const int32_t[]){402}, 1);
+    assert_int_equal(gyre_detokenize(t, &past_the_end, 0, &text, &bytes, &err), GYRE_EINVAL);
     assert_non_null(strstr(err.text, "402"));
     expect_round_trips(t);
     gyre_tokenizer_free(t);
@@ -342,13 +348,12 @@ static void test_long_words(void **state) {
     char *text = malloc(LONG + 1);
     assert_non_null(text);
     memset(text, 'a', LONG + 1);
-    int32_t *ids;
-    int64_t count;
-    assert_ok(gyre_tokenize(t, text, LONG, 0, &ids, &count, NULL));
-    assert_int_equal(count, LONG / 4);
-    for (int64_t i = 0; i < count; i++)
-        assert_int_equal(ids[i], 2);
-    free(ids);
+    gyre_text tokens;
+    assert_ok(gyre_tokenize(t, text, LONG, 0, &tokens, NULL));
+    assert_int_equal(tokens.count, LONG / 4);
+    for (int64_t i = 0; i < tokens.count; i++)
+        assert_int_equal(tokens.ids[i], 2);
+    gyre_text_free(&tokens);
     free(text);
     EXPECT(t, "aaaaaaa", 0, 2, 3);
     gyre_tokenizer_free(t);
@@ -389,7 +394,7 @@ static gyre_tokenizer *open_pieces(const char *steps) {
 static void test_pieces(void **state) {
     (void)state;
     gyre_tokenizer *t = open_pieces(legacy);
-    const gyre_tokenizer_info info = gyre_tokenizer_get_info(t);
+    const gyre_tokenizer_info info = tokenizer_info(t);
     assert_int_equal(info.kind, GYRE_TOKENIZER_PIECES);
     assert_int_equal(info.begin, 1);
     assert_int_equal(info.adds_begin, 1);
@@ -409,7 +414,7 @@ static void test_pieces(void **state) {
     t = open_pieces(first);
     EXPECT(t, "ab<s>ab", GYRE_TOKENIZE_SPECIAL, 263, 1, 261);
     EXPECT(t, "a  b", 0, 262, 258, 258, 260); /* words begin at each mark, so these two are not merged */
-    assert_non_null(strstr(gyre_tokenizer_get_info(t).notes, "Metaspace"));
+    assert_non_null(strstr(tokenizer_info(t).notes, "Metaspace"));
     expect_round_trips(t);
     gyre_tokenizer_free(t);
 
@@ -483,22 +488,22 @@ static void test_gguf_llama(void **state) {
     (void)state;
     gyre_error err = {0};
     gyre_tokenizer *t = open_spm(&err, GYRE_OK, -1);
-    const gyre_tokenizer_info info = gyre_tokenizer_get_info(t);
+    const gyre_tokenizer_info info = tokenizer_info(t);
     assert_int_equal(info.begin, 1);
     assert_int_equal(info.end, 2);
     assert_int_equal(info.adds_begin, 1);
     for (int i = 0; i < STRINGS; i++) {
         char text[32];
-        int32_t want[64], *ids;
-        int64_t count;
+        int32_t want[64];
+        gyre_text got;
         const size_t bytes = draw(30);
         for (size_t k = 0; k < bytes; k++)
             text[k] = "aaabbc d"[draw(8)];
         const int wanted = merge_by_score(text, bytes, want);
-        assert_ok(gyre_tokenize(t, text, bytes, GYRE_TOKENIZE_INSIDE, &ids, &count, NULL));
-        assert_int_equal(count, wanted);
-        if (wanted > 0) assert_memory_equal(ids, want, (size_t)wanted * sizeof *want);
-        free(ids);
+        assert_ok(gyre_tokenize(t, text, bytes, GYRE_TOKENIZE_INSIDE, &got, NULL));
+        assert_int_equal(got.count, wanted);
+        if (wanted > 0) assert_memory_equal(got.ids, want, (size_t)wanted * sizeof *want);
+        gyre_text_free(&got);
     }
     expect_round_trips(t);
     gyre_tokenizer_free(t);
@@ -534,7 +539,7 @@ static void test_gguf_gpt2(void **state) {
         made_u32(made, "tokenizer.ggml.bos_token_id", 259);
         made_u32(made, "tokenizer.ggml.padding_token_id", UINT32_MAX);
         gyre_tokenizer *t = open_made(made, GYRE_OK, &err);
-        const gyre_tokenizer_info info = gyre_tokenizer_get_info(t);
+        const gyre_tokenizer_info info = tokenizer_info(t);
         assert_int_equal(info.adds_begin, with_pre);
         assert_int_equal(info.end, -1);
         assert_int_equal(info.pad, -1);
@@ -574,8 +579,8 @@ static void test_tokens_of_two_kinds(void **state) {
     "\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":[{\"SpecialToken\":{\"id\":\"a\"}},{\"Sequence\":{}}]}" \
     ","
     t = open_json("{" BEGINS MODEL("\"a\":0,\"b\":1", "") "}");
-    assert_int_equal(gyre_tokenizer_get_info(t).adds_begin, 0);
-    assert_non_null(strstr(gyre_tokenizer_get_info(t).notes, "begin token"));
+    assert_int_equal(tokenizer_info(t).adds_begin, 0);
+    assert_non_null(strstr(tokenizer_info(t).notes, "begin token"));
     EXPECT(t, "ab", GYRE_TOKENIZE_BEGIN, 0, 1);
     expect_round_trip(t, "aab", 3, GYRE_TOKENIZE_BEGIN);
     gyre_tokenizer_free(t);
@@ -583,7 +588,7 @@ static void test_tokens_of_two_kinds(void **state) {
     /* A token that is matched in text literally but not marked special: it becomes special. */
     t = open_json("{\"added_tokens\":[{\"id\":0,\"content\":\"a\",\"special\":false}]," BEGINS MODEL(
         "\"a\":0,\"b\":1,\"c\":2", "") "}");
-    assert_int_equal(gyre_tokenizer_get_info(t).adds_begin, 1);
+    assert_int_equal(tokenizer_info(t).adds_begin, 1);
     EXPECT(t, "b", GYRE_TOKENIZE_BEGIN, 0, 1);
     expect_round_trip(t, "b", 1, GYRE_TOKENIZE_BEGIN);
     gyre_tokenizer_free(t);
@@ -601,11 +606,10 @@ static void test_tokens_of_two_kinds(void **state) {
 static void test_warnings(void **state) {
     (void)state;
     gyre_tokenizer *t = open_json("{\"normalizer\":{\"type\":\"NFC\"}," MODEL("\"a\":0", "") "}");
-    assert_non_null(strstr(gyre_tokenizer_get_info(t).notes, "normalizer NFC"));
-    int32_t *ids;
-    int64_t count;
+    assert_non_null(strstr(tokenizer_info(t).notes, "normalizer NFC"));
+    gyre_text tokens;
     gyre_error err;
-    assert_int_equal(gyre_tokenize(t, "ab", 2, 0, &ids, &count, &err), GYRE_EINVAL);
+    assert_int_equal(gyre_tokenize(t, "ab", 2, 0, &tokens, &err), GYRE_EINVAL);
     assert_non_null(strstr(err.text, "0x62"));
     gyre_tokenizer_free(t);
 }
@@ -635,7 +639,7 @@ static void test_folder(void **state) {
     assert_int_equal(gyre_tokenizer_open(&t, folder, &err), GYRE_EIO);
     put_file(folder, "config.json", "{\"vocab_size\":256,\"eos_token_id\":[2,1]}");
     assert_ok(gyre_tokenizer_open(&t, folder, &err));
-    assert_int_equal(gyre_tokenizer_get_info(t).kind, GYRE_TOKENIZER_BYTES);
+    assert_int_equal(tokenizer_info(t).kind, GYRE_TOKENIZER_BYTES);
     expect_round_trips(t);
     gyre_tokenizer_free(t);
     put_file(folder, "tokenizer.json",
@@ -644,7 +648,7 @@ static void test_folder(void **state) {
     snprintf(path, sizeof path, "%s/tokenizer.json", folder);
     for (int i = 0; i < 2; i++) {
         assert_ok(gyre_tokenizer_open(&t, i ? path : folder, &err));
-        const gyre_tokenizer_info info = gyre_tokenizer_get_info(t);
+        const gyre_tokenizer_info info = tokenizer_info(t);
         assert_int_equal(info.begin, 1);
         assert_int_equal(info.end, 2);
         EXPECT(t, "ab", GYRE_TOKENIZE_BEGIN, 1, 0, 2);

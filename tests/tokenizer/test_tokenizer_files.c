@@ -27,7 +27,7 @@ static void test_gguf_cuts(void **state) {
         made_u32(made, "tokenizer.ggml.bos_token_id", 10);
         made_bool(made, "tokenizer.ggml.add_space_prefix", 1); /* of pieces alone: here no token is a space */
         gyre_tokenizer *t = open_made(made, GYRE_OK, &err);
-        const gyre_tokenizer_info info = gyre_tokenizer_get_info(t);
+        const gyre_tokenizer_info info = tokenizer_info(t);
         if (*info.notes || info.adds_begin != cases[i].adds_begin) fail_msg("%s: %s", cases[i].pre, info.notes);
         if (cases[i].digits == 4)
             EXPECT(t, "1234", 0, 6);
@@ -69,7 +69,7 @@ static void test_words_of_other_bytes(void **state) {
         EXPECT(t, " aa", 0, 2, 1);
         EXPECT(t, "a\xE9", 0, 1, 3);
         EXPECT(t, "a\u0120\u00E9", 0, 1, 4);
-        assert_non_null(strstr(gyre_tokenizer_get_info(t).notes, "of other bytes"));
+        assert_non_null(strstr(tokenizer_info(t).notes, "of other bytes"));
         gyre_tokenizer_free(t);
     }
 }
@@ -147,7 +147,7 @@ static void test_many_steps_around_a_text(void **state) {
                                  i ? "," : "", i + 1);
     used += (size_t)snprintf(text + used, ROOM, "]}}");
     if (gyre_tokenizer_from_json(&t, text, used, "made.json", NULL, &err) != GYRE_OK) fail_msg("%s", err.text);
-    const gyre_tokenizer_info info = gyre_tokenizer_get_info(t);
+    const gyre_tokenizer_info info = tokenizer_info(t);
     assert_int_equal(info.begin, MANY);
     assert_true(info.adds_begin);
     assert_non_null(strstr(info.notes, "of the tokens before a text the first alone is added"));
@@ -166,15 +166,14 @@ static void test_work_of_pieces(void **state) {
     static char text[PIECES * BYTES + 1];
     gyre_tokenizer *t = NULL;
     gyre_error err = {0};
-    int32_t *ids = NULL;
-    int64_t count;
+    gyre_text tokens;
     for (int i = 0; i < PIECES; i++)
         memcpy(text + (size_t)i * BYTES, "aaaaaaaaaaaaaaa<X>", BYTES);
     if (gyre_tokenizer_from_json(&t, json, strlen(json), "made.json", NULL, &err) != GYRE_OK) fail_msg("%s", err.text);
-    assert_ok(gyre_tokenize(t, text, BYTES, 0, &ids, &count, &err));
-    assert_int_equal(count, 16);
-    free(ids);
-    assert_int_equal(gyre_tokenize(t, text, sizeof text - 1, 0, &ids, &count, &err), GYRE_EUNSUPPORTED);
+    assert_ok(gyre_tokenize(t, text, BYTES, 0, &tokens, &err));
+    assert_int_equal(tokens.count, 16);
+    gyre_text_free(&tokens);
+    assert_int_equal(gyre_tokenize(t, text, sizeof text - 1, 0, &tokens, &err), GYRE_EUNSUPPORTED);
     assert_non_null(strstr(err.text, "too much work"));
     gyre_tokenizer_free(t);
 }

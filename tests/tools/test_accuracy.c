@@ -288,7 +288,8 @@ static void rotate(const gyre_encoding *e, int64_t position, const double *x, do
     const gyre_positions at = {.base = position};
     const gyre_cview in = gyre_cdense(x, GYRE_DTYPE_F64, 1, 1, 1, DIM);
     const gyre_view to = gyre_dense(out, GYRE_DTYPE_F64, 1, 1, 1, DIM);
-    assert_ok(gyre_rotate(e, GYRE_DIRECTION_FORWARD, GYRE_ROLE_KEY, &at, &in, &to, NULL, NULL));
+    assert_ok(gyre_rotate(e, GYRE_ARGS(gyre_rotate_args, .role = GYRE_ROLE_KEY, .positions = &at, .in = in, .out = to), NULL,
+                          NULL));
 }
 
 static double score(const gyre_encoding *e, int64_t m, int64_t n, const double *q, const double *k) {

@@ -1,4 +1,5 @@
 /* test_bench_command.c: gyre bench encodings: what it measures with, and what it prints. */
+#include "attention_setup.h"
 #include "run_command.h"
 #include "tools/bench/bench.h"
 #include <math.h>
@@ -88,11 +89,11 @@ static line next_line(char *text) {
 
 static int64_t scratch_without_positions(int64_t tokens, int64_t heads, int64_t head_dim) {
     static float memory[1]; /* only shapes matter */
-    gyre_attention_args args = GYRE_INIT(gyre_attention_args);
+    attention_setup args = GYRE_INIT(attention_setup);
     args.q = args.k = args.v = gyre_cdense(memory, GYRE_DTYPE_F32, 1, tokens, heads, head_dim);
     args.out = gyre_dense(memory, GYRE_DTYPE_F32, 1, tokens, heads, head_dim);
     args.causal = GYRE_CAUSAL_BY_POSITION;
-    return (int64_t)gyre_attention_scratch(&args, 0, NULL);
+    return (int64_t)attention_scratch(&args, 0, NULL);
 }
 
 /* 16 MiB would be a float for each pair of tokens. */

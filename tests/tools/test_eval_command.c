@@ -621,12 +621,12 @@ static void interval_of_the_windows(void **state) {
     gyre_eval_result r;
     double nats[WINDOWS], squares = 0;
     const char *path = in_folder("text");
-    assert_ok(gyre_model_open(&model, in_folder("rope"), &err));
+    assert_ok(gyre_model_open(&model, in_folder("rope"), NULL, &err));
     assert_ok(gyre_text_open(&text, &path, 1, GYRE_TEXT_SPLIT_ALL, 1, &err));
     o.context = 64;
     o.windows = WINDOWS;
     o.by_window = nats;
-    assert_ok(gyre_evaluate(model, gyre_model_get_encoding(model), &text, &o, &r, NULL, &err));
+    assert_ok(gyre_evaluate(model, &text, &o, &r, NULL, &err));
     for (int w = 0; w < WINDOWS; w++)
         squares += (nats[w] - r.nats) * (nats[w] - r.nats);
     const double half = t7 * sqrt(squares / (WINDOWS - 1) / WINDOWS);

@@ -481,7 +481,8 @@ static void gguf_tensors_are_preserved(void **state) {
         found = memcmp(after + i, weights, sizeof weights) == 0;
     assert_true(found);
     gyre_reading *reading = NULL;
-    assert_ok(gyre_reading_open(&reading, in_folder("dir/model.gguf"), GYRE_PROFILE_DEFAULT, 16384, NULL));
+    assert_ok(gyre_reading_open(&reading, in_folder("dir/model.gguf"),
+                                GYRE_ARGS(gyre_reading_options, .context_length = 16384), NULL));
     gyre_encoding *encoding = test_encoding(&reading->groups[0]->config);
     double got[64], factor;
     assert_ok(gyre_encoding_frequencies(encoding, 16384, got, &factor));

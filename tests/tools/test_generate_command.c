@@ -35,7 +35,7 @@ static void greedy(const char *path, const char *prompt, int n, int32_t *out) {
     gyre_context *context = NULL;
     gyre_error err = {0, ""};
     float logits[256];
-    if (gyre_model_open(&model, path, &err)) fail_msg("%s", err.text);
+    if (gyre_model_open(&model, path, NULL, &err)) fail_msg("%s", err.text);
     const int64_t bytes = (int64_t)strlen(prompt);
     assert_ok(gyre_context_create(
         &context, model, &(gyre_context_options){.size = sizeof(gyre_context_options), .max_tokens = bytes + n}, &err));

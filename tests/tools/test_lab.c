@@ -446,7 +446,7 @@ static double perplexity_of_slopes(gyre_slope_scaling scaling) {
     gyre_eval_result r;
     const char *path = in_folder("text");
     assert_ok(gyre_text_open(&text, &path, 1, GYRE_TEXT_SPLIT_ALL, ALL, &err));
-    assert_ok(gyre_model_open(&model, in_folder("lab/alibi-s1"), &err));
+    assert_ok(gyre_model_open(&model, in_folder("lab/alibi-s1"), NULL, &err));
     gyre_config config = *gyre_encoding_get_config(gyre_model_get_encoding(model));
     config.score.slope_scaling = scaling;
     config.score.slope_factor = 16;
@@ -455,7 +455,8 @@ static double perplexity_of_slopes(gyre_slope_scaling scaling) {
     o.context = LONGEST;
     o.windows = RANGES;
     o.starts = starts;
-    assert_ok(gyre_evaluate(model, encoding, &text, &o, &r, NULL, &err));
+    o.encoding = encoding;
+    assert_ok(gyre_evaluate(model, &text, &o, &r, NULL, &err));
     gyre_encoding_free(encoding);
     gyre_model_free(model);
     gyre_text_free(&text);

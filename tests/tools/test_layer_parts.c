@@ -51,7 +51,7 @@ static void last_rows(void **state) {
     for (int i = 0; i < PARTS; i++) {
         gyre_model *model = NULL;
         gyre_error err;
-        assert_ok(gyre_model_open(&model, in_folder(parts[i]), &err));
+        assert_ok(gyre_model_open(&model, in_folder(parts[i]), NULL, &err));
         read_last(model, tokens, TOKENS, TOKENS, all);
         read_last(model, tokens, TOKENS, WANTED, last);
         if (memcmp(last, all + (TOKENS - WANTED) * VOCAB, sizeof last) != 0) fail_msg("%s: other logits", parts[i]);

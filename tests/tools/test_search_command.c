@@ -44,7 +44,8 @@ static double perplexity(const gyre_model *model, const gyre_encoding *encoding,
     o.stride = STRIDE;
     o.windows = HELD;
     o.starts = starts;
-    assert_ok(gyre_evaluate(model, encoding, text, &o, &r, NULL, &err));
+    o.encoding = encoding;
+    assert_ok(gyre_evaluate(model, text, &o, &r, NULL, &err));
     return exp(r.nats);
 }
 
@@ -66,7 +67,7 @@ static double perplexity_of_config(const gyre_model *model, const char *path, co
     gyre_reading *reading = NULL;
     gyre_encoding *encoding = NULL;
     gyre_error err;
-    assert_ok(gyre_reading_open(&reading, path, GYRE_PROFILE_DEFAULT, TO, &err));
+    assert_ok(gyre_reading_open(&reading, path, GYRE_ARGS(gyre_reading_options, .context_length = TO), &err));
     const gyre_config *c = &reading->groups[0]->config;
     assert_int_equal(c->rope.scaling, GYRE_SCALING_LONGROPE);
     assert_int_equal(c->trained_length, TRAINED);
@@ -101,7 +102,7 @@ static void figures_and_config(void **state) {
     gyre_text text;
     gyre_error err;
     const char *path = in_folder("text");
-    assert_ok(gyre_model_open(&model, in_folder("rope"), &err));
+    assert_ok(gyre_model_open(&model, in_folder("rope"), NULL, &err));
     assert_ok(gyre_text_open(&text, &path, 1, GYRE_TEXT_SPLIT_ALL, 1, &err));
     static const char *const methods[] = {"none", "linear", "ntk", "by-parts", "yarn"};
     const char *simple = "";
@@ -185,7 +186,7 @@ static void pairs_alone(void **state) {
     held_out(starts);
     json_t *root = run_json(SEARCH " --pairs --json");
     json_t *found = json_object_get(root, "found"), *pairs = json_object_get(root, "pairs");
-    assert_ok(gyre_model_open(&model, in_folder("rope"), &err));
+    assert_ok(gyre_model_open(&model, in_folder("rope"), NULL, &err));
     assert_ok(gyre_text_open(&text, &path, 1, GYRE_TEXT_SPLIT_ALL, 1, &err));
     const double attention = test_number(found, "attention_factor");
     const double all = test_number(result_called(root, "found"), "perplexity");
@@ -424,7 +425,7 @@ static void fits_temperature(void **state) {
     gyre_error err;
     const char *path = in_folder("text");
     held_out(starts);
-    assert_ok(gyre_model_open(&model, in_folder("rope"), &err));
+    assert_ok(gyre_model_open(&model, in_folder("rope"), NULL, &err));
     assert_ok(gyre_text_open(&text, &path, 1, GYRE_TEXT_SPLIT_ALL, 1, &err));
     test_close(test_number(held, "at_1"), perplexity_of_method(model, "by-parts", &text, starts), 1e-4, "at 1");
     test_close(test_number(held, "at_formula"), perplexity_of_method(model, "yarn", &text, starts), 1e-4, "at YaRN's");
@@ -492,7 +493,7 @@ static void start_tokens(void **state) {
     gyre_text text;
     gyre_error err;
     const char *path = in_folder("text");
-    assert_ok(gyre_model_open(&model, in_folder("rope"), &err));
+    assert_ok(gyre_model_open(&model, in_folder("rope"), NULL, &err));
     assert_ok(gyre_text_open(&text, &path, 1, GYRE_TEXT_SPLIT_ALL, 1, &err));
     for (int i = 0; i < SEARCHED; i++) {
         const int window = i * 4 * IN_EACH / SEARCHED;
@@ -571,7 +572,8 @@ static void start_tokens_in_a_config(void **state) {
         gyre_reading *reading = NULL;
         gyre_error err;
         double factors[PAIRS];
-        assert_ok(gyre_reading_open(&reading, in_folder("starts.json"), GYRE_PROFILE_DEFAULT, TO, &err));
+        assert_ok(gyre_reading_open(&reading, in_folder("starts.json"),
+                                    GYRE_ARGS(gyre_reading_options, .context_length = TO), &err));
         const gyre_config *c = &reading->groups[0]->config;
         assert_int_equal(c->rope.scaling, GYRE_SCALING_LONGROPE);
         assert_int_equal(c->rope.longrope.start_tokens, n);

@@ -172,7 +172,7 @@ static void base_and_rotated_channels(void **state) {
     json_decref(run_json("train " TINY "--tokens 1k --base 500000 --rope-dim 4 --text @text -o @based --json"));
     gyre_model *model = NULL;
     gyre_error err = {0, ""};
-    assert_ok(gyre_model_open(&model, in_folder("based"), &err));
+    assert_ok(gyre_model_open(&model, in_folder("based"), NULL, &err));
     const gyre_config *position = gyre_encoding_get_config(gyre_model_get_encoding(model));
     assert_true(position->rope.base == 500000);
     assert_int_equal(position->rope.dim, 4);
@@ -192,7 +192,7 @@ static void base_and_rotated_channels(void **state) {
     read_whole(path, config, sizeof config);
     assert_non_null(strstr(config, "\"base\": 700"));
     assert_non_null(strstr(config, "\"rope_dim\": 8"));
-    assert_int_equal(gyre_model_open(&model, in_folder("based-lab/rope-s1"), &err), GYRE_OK);
+    assert_int_equal(gyre_model_open(&model, in_folder("based-lab/rope-s1"), NULL, &err), GYRE_OK);
     assert_true(gyre_encoding_get_config(gyre_model_get_encoding(model))->rope.base == 700);
     assert_int_equal(gyre_encoding_get_config(gyre_model_get_encoding(model))->rope.dim, 8);
     gyre_model_free(model);

@@ -1,5 +1,6 @@
 /* test_fourier_rotation.c: FoPE against its definition in long double, gradients against differences of a loss, the released
  * code's padding, RoPE as a case, and scores of attention over the result. */
+#include "attention_setup.h"
 #include "core/convert.h"
 #include "gyre/gyre_trained.h"
 #include "support.h"
@@ -90,7 +91,8 @@ static void define(const shape *of, int row, gyre_direction direction, const dou
 static void run(const gyre_fourier_rotation *r, gyre_direction direction) {
     const gyre_cview from = gyre_cdense(in, GYRE_DTYPE_F64, BATCH, TOKENS, HEADS, CHANNELS);
     const gyre_view to = gyre_dense(out, GYRE_DTYPE_F64, BATCH, TOKENS, HEADS, CHANNELS);
-    assert_ok(gyre_fourier_rotate(r, direction, &positions, &from, &to, NULL, NULL));
+    assert_ok(gyre_fourier_rotate(
+        r, GYRE_ARGS(gyre_rotate_args, .direction = direction, .positions = &positions, .in = from, .out = to), NULL, NULL));
 }
 
 static void follows_the_definition(void **state) {
@@ -114,7 +116,10 @@ static void follows_the_definition(void **state) {
             memcpy(same, in, sizeof same);
             const gyre_view own = gyre_dense(same, GYRE_DTYPE_F64, BATCH, TOKENS, HEADS, CHANNELS);
             const gyre_cview own_in = gyre_const(own);
-            assert_ok(gyre_fourier_rotate(&r, (gyre_direction)d, &positions, &own_in, &own, &exec, NULL));
+            assert_ok(gyre_fourier_rotate(&r,
+                                          GYRE_ARGS(gyre_rotate_args, .direction = (gyre_direction)d,
+                                                    .positions = &positions, .in = own_in, .out = own),
+                                          &exec, NULL));
             assert_memory_equal(same, out, sizeof same);
         }
     gyre_pool_free(pool);
@@ -142,7 +147,8 @@ static void many_terms(void **state) {
     const gyre_positions from_five = {.base = 5};
     const gyre_cview from = gyre_cdense(x, GYRE_DTYPE_F64, 1, M_TOKENS, M_HEADS, M_CHANNELS);
     const gyre_view to = gyre_dense(y, GYRE_DTYPE_F64, 1, M_TOKENS, M_HEADS, M_CHANNELS);
-    assert_ok(gyre_fourier_rotate(&r, GYRE_DIRECTION_FORWARD, &from_five, &from, &to, NULL, NULL));
+    assert_ok(
+        gyre_fourier_rotate(&r, GYRE_ARGS(gyre_rotate_args, .positions = &from_five, .in = from, .out = to), NULL, NULL));
     for (int m = 0; m < M_TOKENS; m++)
         for (int h = 0; h < M_HEADS; h++)
             for (int i = 0; i < M_SERIES; i++) {
@@ -182,7 +188,8 @@ static void types_and_strides(void **state) {
         gyre_view b = gyre_dense(to + (CHANNELS - 1) * size, types[d], BATCH, TOKENS, HEADS, CHANNELS);
         memcpy(a.stride, stride, sizeof stride);
         memcpy(b.stride, stride, sizeof stride);
-        assert_ok(gyre_fourier_rotate(&r, GYRE_DIRECTION_FORWARD, &positions, &a, &b, NULL, NULL));
+        assert_ok(
+            gyre_fourier_rotate(&r, GYRE_ARGS(gyre_rotate_args, .positions = &positions, .in = a, .out = b), NULL, NULL));
         for (int row = 0; row < BATCH * TOKENS * HEADS; row++) {
             double x[CHANNELS], want[CHANNELS];
             const int64_t begin = (row % HEADS * BATCH * TOKENS + row / HEADS) * CHANNELS + CHANNELS - 1;
@@ -211,7 +218,8 @@ static void far_positions(void **state) {
         const gyre_positions base = {.base = m};
         const gyre_cview from = gyre_cdense(x, GYRE_DTYPE_F64, 1, 1, 1, 2);
         const gyre_view to = gyre_dense(y, GYRE_DTYPE_F64, 1, 1, 1, 2);
-        assert_ok(gyre_fourier_rotate(&r, GYRE_DIRECTION_FORWARD, &base, &from, &to, NULL, NULL));
+        assert_ok(
+            gyre_fourier_rotate(&r, GYRE_ARGS(gyre_rotate_args, .positions = &base, .in = from, .out = to), NULL, NULL));
         test_close(y[0], cosl((long double)m * (long double)f), 2e-10L, "cos");
         test_close(y[1], sinl((long double)m * (long double)f), 2e-10L, "sin");
     }
@@ -251,10 +259,12 @@ static void gradients_are_slopes(void **state) {
         g.sines = gyre_dense(ds, GYRE_DTYPE_F64, 1, s->heads, TERMS, SERIES);
         const gyre_cview from = gyre_cdense(in, GYRE_DTYPE_F64, BATCH, TOKENS, HEADS, CHANNELS);
         const gyre_cview dout = gyre_cdense(weight, GYRE_DTYPE_F64, BATCH, TOKENS, HEADS, CHANNELS);
-        assert_ok(gyre_fourier_rotate_gradient(&r, &positions, &from, &dout, &g, NULL, NULL));
+        assert_ok(gyre_fourier_rotate_gradient(
+            &r, GYRE_ARGS(gyre_rotate_gradient_args, .positions = &positions, .in = from, .dout = dout), &g, NULL, NULL));
         g.frequencies.data = g.sines.data = NULL;
         g.cosines.data = again;
-        assert_ok(gyre_fourier_rotate_gradient(&r, &positions, &from, &dout, &g, &exec, NULL));
+        assert_ok(gyre_fourier_rotate_gradient(
+            &r, GYRE_ARGS(gyre_rotate_gradient_args, .positions = &positions, .in = from, .dout = dout), &g, &exec, NULL));
         assert_memory_equal(again, dc, sizeof dc); /* the same bits for any threads, and alone */
         for (int i = 0; i < TERMS; i++)
             test_close(df[i] - 7, slope(&r, &frequencies[i]), 2e-5L, s->name);
@@ -284,8 +294,9 @@ static void rope_is_a_case(void **state) {
     const gyre_positions at_77 = {.base = 77};
     const gyre_cview from = gyre_cdense(x, GYRE_DTYPE_F64, 1, 1, 1, D);
     const gyre_view to = gyre_dense(y, GYRE_DTYPE_F64, 1, 1, 1, D), same = gyre_dense(z, GYRE_DTYPE_F64, 1, 1, 1, D);
-    assert_ok(gyre_fourier_rotate(&r, GYRE_DIRECTION_FORWARD, &at_77, &from, &to, NULL, NULL));
-    assert_ok(gyre_rotate(rope, GYRE_DIRECTION_FORWARD, GYRE_ROLE_KEY, &at_77, &from, &same, NULL, NULL));
+    assert_ok(gyre_fourier_rotate(&r, GYRE_ARGS(gyre_rotate_args, .positions = &at_77, .in = from, .out = to), NULL, NULL));
+    assert_ok(gyre_rotate(
+        rope, GYRE_ARGS(gyre_rotate_args, .role = GYRE_ROLE_KEY, .positions = &at_77, .in = from, .out = same), NULL, NULL));
     for (int i = 0; i < D; i++)
         test_close(y[i], z[i], 1e-13L, "rope");
     gyre_encoding_free(rope);
@@ -324,17 +335,17 @@ static void scores_of_attention(void **state) {
     const gyre_cview a = gyre_cdense(q, GYRE_DTYPE_F32, 1, N, 1, D), b = gyre_cdense(k, GYRE_DTYPE_F32, 1, N, 1, D);
     const gyre_view to_q = gyre_dense(wide_q, GYRE_DTYPE_F32, 1, N, 1, D),
                     to_k = gyre_dense(wide_k, GYRE_DTYPE_F32, 1, N, 1, D);
-    assert_ok(gyre_fourier_rotate(&r, GYRE_DIRECTION_FORWARD, &from_0, &a, &to_q, NULL, NULL));
-    assert_ok(gyre_fourier_rotate(&r, GYRE_DIRECTION_FORWARD, &from_0, &b, &to_k, NULL, NULL));
-    gyre_attention_args args = GYRE_INIT(gyre_attention_args);
+    assert_ok(gyre_fourier_rotate(&r, GYRE_ARGS(gyre_rotate_args, .positions = &from_0, .in = a, .out = to_q), NULL, NULL));
+    assert_ok(gyre_fourier_rotate(&r, GYRE_ARGS(gyre_rotate_args, .positions = &from_0, .in = b, .out = to_k), NULL, NULL));
+    attention_setup args = GYRE_INIT(attention_setup);
     args.q = gyre_const(to_q);
     args.k = gyre_const(to_k);
     args.v = gyre_cdense(v, GYRE_DTYPE_F32, 1, N, 1, V);
     args.out = gyre_dense(got, GYRE_DTYPE_F32, 1, N, 1, V);
     args.causal = GYRE_CAUSAL_BY_POSITION;
-    const size_t bytes = gyre_attention_scratch(&args, 0, NULL);
+    const size_t bytes = attention_scratch(&args, 0, NULL);
     void *scratch = aligned_alloc(64, (bytes + 63) / 64 * 64);
-    assert_ok(gyre_attention(&args, scratch, bytes, NULL, NULL));
+    assert_ok(run_attention(&args, (gyre_scratch){scratch, bytes}, NULL, NULL));
     free(scratch);
     for (int m = 0; m < N; m++) {
         double weights[N], sum = 0, want[V] = {0};
@@ -376,7 +387,8 @@ static void wrong_arguments(void **state) {
         assert_int_equal(call, status);                                                                                     \
         if (!strstr(err.text, says)) fail_msg("\"%s\" lacks \"%s\"", err.text, says);                                       \
     } while (0)
-#define ROTATE gyre_fourier_rotate(&r, GYRE_DIRECTION_FORWARD, &positions, &from, &to, NULL, &err)
+#define ROTATE                                                                                                              \
+    gyre_fourier_rotate(&r, GYRE_ARGS(gyre_rotate_args, .positions = &positions, .in = from, .out = to), NULL, &err)
 #define BROKEN(change, status, says)                                                                                        \
     do {                                                                                                                    \
         r = rotation_of(&shapes[0]);                                                                                        \
@@ -400,19 +412,32 @@ static void wrong_arguments(void **state) {
     sines[17] = NAN;
     REFUSED(ROTATE, GYRE_EINVAL, "sines: nan at [0, 0, 3, 2] is not finite");
     sines[17] = 0;
-    REFUSED(gyre_fourier_rotate(&r, (gyre_direction)3, &positions, &from, &to, NULL, &err), GYRE_EINVAL, "direction: 3");
-    REFUSED(gyre_fourier_rotate(&r, GYRE_DIRECTION_FORWARD, NULL, &from, &to, NULL, &err), GYRE_EINVAL,
+    REFUSED(gyre_fourier_rotate(
+                &r,
+                GYRE_ARGS(gyre_rotate_args, .direction = (gyre_direction)3, .positions = &positions, .in = from, .out = to),
+                NULL, &err),
+            GYRE_EINVAL, "direction: 3");
+    REFUSED(gyre_fourier_rotate(&r, GYRE_ARGS(gyre_rotate_args, .in = from, .out = to), NULL, &err), GYRE_EINVAL,
             "positions: is NULL");
-    REFUSED(gyre_fourier_rotate(NULL, GYRE_DIRECTION_FORWARD, &positions, &from, &to, NULL, &err), GYRE_EINVAL,
-            "rotation: is NULL");
+    REFUSED(
+        gyre_fourier_rotate(NULL, GYRE_ARGS(gyre_rotate_args, .positions = &positions, .in = from, .out = to), NULL, &err),
+        GYRE_EINVAL, "rotation: is NULL");
     to.dtype = GYRE_DTYPE_F32;
     REFUSED(ROTATE, GYRE_EDTYPE, "out: ");
-    REFUSED(gyre_fourier_rotate_gradient(&r, &positions, &from, &from, NULL, NULL, &err), GYRE_EINVAL, "gradients: is NULL");
+    REFUSED(
+        gyre_fourier_rotate_gradient(
+            &r, GYRE_ARGS(gyre_rotate_gradient_args, .positions = &positions, .in = from, .dout = from), NULL, NULL, &err),
+        GYRE_EINVAL, "gradients: is NULL");
     g.cosines = gyre_dense(out, GYRE_DTYPE_F64, 1, 1, TERMS, SERIES);
-    REFUSED(gyre_fourier_rotate_gradient(&r, &positions, &from, &from, &g, NULL, &err), GYRE_ESHAPE, "gradients.cosines: ");
+    REFUSED(gyre_fourier_rotate_gradient(
+                &r, GYRE_ARGS(gyre_rotate_gradient_args, .positions = &positions, .in = from, .dout = from), &g, NULL, &err),
+            GYRE_ESHAPE, "gradients.cosines: ");
     gyre_cview narrow = from;
     narrow.shape[3] = 4;
-    REFUSED(gyre_fourier_rotate_gradient(&r, &positions, &from, &narrow, &g, NULL, &err), GYRE_ESHAPE, "dout: ");
+    REFUSED(
+        gyre_fourier_rotate_gradient(
+            &r, GYRE_ARGS(gyre_rotate_gradient_args, .positions = &positions, .in = from, .dout = narrow), &g, NULL, &err),
+        GYRE_ESHAPE, "dout: ");
     assert_true(((unsigned char *)out)[0] == 0x5a);
 }
 

@@ -1,5 +1,6 @@
 /* test_polar_rotation.c: PoPE against its definition in long double, gradients against differences of a loss, and scores of
  * attention over the result. */
+#include "attention_setup.h"
 #include "core/convert.h"
 #include "gyre/gyre_trained.h"
 #include "support.h"
@@ -71,7 +72,7 @@ static void define(const shape *s, int row, const double *x, double *want) {
 static void run(const gyre_trained_rotation *r) {
     const gyre_cview from = gyre_cdense(in, GYRE_DTYPE_F64, BATCH, TOKENS, HEADS, CHANNELS);
     const gyre_view to = gyre_dense(out, GYRE_DTYPE_F64, BATCH, TOKENS, HEADS, 2 * CHANNELS);
-    assert_ok(gyre_polar_rotate(r, &positions, &from, &to, NULL, NULL));
+    assert_ok(gyre_polar_rotate(r, GYRE_ARGS(gyre_rotate_args, .positions = &positions, .in = from, .out = to), NULL, NULL));
 }
 
 static void follows_the_definition(void **state) {
@@ -106,7 +107,8 @@ static void types_and_strides(void **state) {
         memcpy(a.stride, stride, sizeof stride);
         const gyre_view b = gyre_dense(to, GYRE_DTYPE_F32, BATCH, TOKENS, HEADS, 2 * CHANNELS);
         const gyre_trained_rotation r = rotation_of(&shapes[1]);
-        assert_ok(gyre_polar_rotate(&r, &positions, &a, &b, NULL, NULL));
+        assert_ok(
+            gyre_polar_rotate(&r, GYRE_ARGS(gyre_rotate_args, .positions = &positions, .in = a, .out = b), NULL, NULL));
         for (int row = 0; row < ROWS; row++) {
             double x[CHANNELS], want[2 * CHANNELS];
             for (int c = 0; c < CHANNELS; c++)
@@ -149,9 +151,13 @@ static void gradients_are_slopes(void **state) {
         const gyre_cview from = gyre_cdense(in, GYRE_DTYPE_F64, BATCH, TOKENS, HEADS, CHANNELS);
         const gyre_cview dout = gyre_cdense(weight, GYRE_DTYPE_F64, BATCH, TOKENS, HEADS, 2 * CHANNELS);
         gyre_view din = gyre_dense(dx, GYRE_DTYPE_F64, BATCH, TOKENS, HEADS, CHANNELS);
-        assert_ok(gyre_polar_rotate_gradient(&r, &positions, &from, &dout, &din, &g, &exec, NULL));
+        assert_ok(gyre_polar_rotate_gradient(
+            &r, GYRE_ARGS(gyre_rotate_gradient_args, .positions = &positions, .in = from, .dout = dout, .din = din), &g,
+            &exec, NULL));
         din.data = other;
-        assert_ok(gyre_polar_rotate_gradient(&r, &positions, &from, &dout, &din, NULL, NULL, NULL));
+        assert_ok(gyre_polar_rotate_gradient(
+            &r, GYRE_ARGS(gyre_rotate_gradient_args, .positions = &positions, .in = from, .dout = dout, .din = din), NULL,
+            NULL, NULL));
         assert_memory_equal(dx, other, sizeof dx);
         for (int i = 0; i < SIZE; i++)
             test_close(dx[i], slope(&r, &in[i]), 2e-7L, "in");
@@ -188,19 +194,19 @@ static void scores_of_attention(void **state) {
     const gyre_cview a = gyre_cdense(q, GYRE_DTYPE_F32, 1, N, 1, D), b = gyre_cdense(k, GYRE_DTYPE_F32, 1, N, 1, D);
     const gyre_view to_q = gyre_dense(wide_q, GYRE_DTYPE_F32, 1, N, 1, 2 * D),
                     to_k = gyre_dense(wide_k, GYRE_DTYPE_F32, 1, N, 1, 2 * D);
-    assert_ok(gyre_polar_rotate(&r, &from_0, &a, &to_q, NULL, NULL));
+    assert_ok(gyre_polar_rotate(&r, GYRE_ARGS(gyre_rotate_args, .positions = &from_0, .in = a, .out = to_q), NULL, NULL));
     r.phases = gyre_cdense(delta, GYRE_DTYPE_F64, 1, 1, 1, D);
-    assert_ok(gyre_polar_rotate(&r, &from_0, &b, &to_k, NULL, NULL));
-    gyre_attention_args args = GYRE_INIT(gyre_attention_args);
+    assert_ok(gyre_polar_rotate(&r, GYRE_ARGS(gyre_rotate_args, .positions = &from_0, .in = b, .out = to_k), NULL, NULL));
+    attention_setup args = GYRE_INIT(attention_setup);
     args.q = gyre_const(to_q);
     args.k = gyre_const(to_k);
     args.v = gyre_cdense(v, GYRE_DTYPE_F32, 1, N, 1, V);
     args.out = gyre_dense(got, GYRE_DTYPE_F32, 1, N, 1, V);
     args.causal = GYRE_CAUSAL_BY_POSITION;
     args.scale = 1 / sqrt(D);
-    const size_t bytes = gyre_attention_scratch(&args, 0, NULL);
+    const size_t bytes = attention_scratch(&args, 0, NULL);
     void *scratch = aligned_alloc(64, (bytes + 63) / 64 * 64);
-    assert_ok(gyre_attention(&args, scratch, bytes, NULL, NULL));
+    assert_ok(run_attention(&args, (gyre_scratch){scratch, bytes}, NULL, NULL));
     free(scratch);
     for (int m = 0; m < N; m++) {
         double weights[N], sum = 0, want[V] = {0};
@@ -234,7 +240,7 @@ static void wrong_arguments(void **state) {
         assert_int_equal(call, status);                                                                                     \
         if (!strstr(err.text, says)) fail_msg("\"%s\" lacks \"%s\"", err.text, says);                                       \
     } while (0)
-#define ROTATE gyre_polar_rotate(&r, &positions, &from, &to, NULL, &err)
+#define ROTATE gyre_polar_rotate(&r, GYRE_ARGS(gyre_rotate_args, .positions = &positions, .in = from, .out = to), NULL, &err)
     r.first_channel = 1;
     REFUSED(ROTATE, GYRE_EINVAL, "first_channel: 1 is not 0");
     r.first_channel = 0;
@@ -253,11 +259,34 @@ static void wrong_arguments(void **state) {
     to.dtype = GYRE_DTYPE_I64;
     REFUSED(ROTATE, GYRE_EDTYPE, "out: is I64");
     to.dtype = GYRE_DTYPE_F64;
-    REFUSED(gyre_polar_rotate(&r, NULL, &from, &to, NULL, &err), GYRE_EINVAL, "positions: is NULL");
-    REFUSED(gyre_polar_rotate(&r, &positions, NULL, &to, NULL, &err), GYRE_EINVAL, "in: is NULL");
-    REFUSED(gyre_polar_rotate_gradient(&r, &positions, &from, &dout, &to, NULL, NULL, &err), GYRE_ESHAPE, "din: ");
-    REFUSED(gyre_polar_rotate_gradient(&r, &positions, &from, &from, &to, NULL, NULL, &err), GYRE_ESHAPE, ": ");
-    REFUSED(gyre_polar_rotate_gradient(&r, &positions, &from, &dout, NULL, NULL, NULL, &err), GYRE_EINVAL, "din: is NULL");
+    REFUSED(gyre_polar_rotate(&r, GYRE_ARGS(gyre_rotate_args, .in = from, .out = to), NULL, &err), GYRE_EINVAL,
+            "positions: is NULL");
+    gyre_cview no_memory = from;
+    no_memory.data = NULL;
+    REFUSED(gyre_polar_rotate(&r, GYRE_ARGS(gyre_rotate_args, .positions = &positions, .in = no_memory, .out = to), NULL,
+                              &err),
+            GYRE_EINVAL, "in: has no memory");
+    REFUSED(gyre_polar_rotate(&r, NULL, NULL, &err), GYRE_EINVAL, "gyre_rotate_args: is NULL");
+    REFUSED(gyre_polar_rotate(&r,
+                              GYRE_ARGS(gyre_rotate_args, .direction = GYRE_DIRECTION_INVERSE, .positions = &positions,
+                                        .in = from, .out = to),
+                              NULL, &err),
+            GYRE_EUNSUPPORTED, "direction: 1 is not FORWARD");
+    REFUSED(gyre_polar_rotate_gradient(
+                &r, GYRE_ARGS(gyre_rotate_gradient_args, .positions = &positions, .in = from, .dout = dout, .din = to), NULL,
+                NULL, &err),
+            GYRE_ESHAPE, "din: ");
+    REFUSED(gyre_polar_rotate_gradient(
+                &r, GYRE_ARGS(gyre_rotate_gradient_args, .positions = &positions, .in = from, .dout = from, .din = to), NULL,
+                NULL, &err),
+            GYRE_ESHAPE, ": ");
+    no_memory = dout;
+    no_memory.data = NULL;
+    REFUSED(gyre_polar_rotate_gradient(
+                &r, GYRE_ARGS(gyre_rotate_gradient_args, .positions = &positions, .in = from, .dout = no_memory), NULL, NULL,
+                &err),
+            GYRE_EINVAL, "dout: has no memory");
+    REFUSED(gyre_polar_rotate_gradient(&r, NULL, NULL, NULL, &err), GYRE_EINVAL, "gyre_rotate_gradient_args: is NULL");
     assert_true(((unsigned char *)out)[0] == 0x5a);
 }
 

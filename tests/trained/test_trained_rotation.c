@@ -82,7 +82,10 @@ static void rotates_by_the_formula(void **state) {
             const gyre_positions positions = positions_of();
             const gyre_cview from = gyre_cdense(in, GYRE_DTYPE_F64, BATCH, TOKENS, HEADS, CHANNELS);
             const gyre_view to = gyre_dense(out, GYRE_DTYPE_F64, BATCH, TOKENS, HEADS, CHANNELS);
-            assert_ok(gyre_trained_rotate(&r, (gyre_direction)direction, &positions, &from, &to, NULL, NULL));
+            assert_ok(gyre_trained_rotate(&r,
+                                          GYRE_ARGS(gyre_rotate_args, .direction = (gyre_direction)direction,
+                                                    .positions = &positions, .in = from, .out = to),
+                                          NULL, NULL));
             for (int row = 0; row < BATCH * TOKENS * HEADS; row++) {
                 double want[CHANNELS];
                 define(&shapes[n], row / HEADS / TOKENS, row / HEADS % TOKENS, row % HEADS, direction > 0,
@@ -95,7 +98,10 @@ static void rotates_by_the_formula(void **state) {
             memcpy(same, in, sizeof same);
             const gyre_view own = gyre_dense(same, GYRE_DTYPE_F64, BATCH, TOKENS, HEADS, CHANNELS);
             const gyre_cview own_in = gyre_const(own);
-            assert_ok(gyre_trained_rotate(&r, (gyre_direction)direction, &positions, &own_in, &own, NULL, NULL));
+            assert_ok(gyre_trained_rotate(&r,
+                                          GYRE_ARGS(gyre_rotate_args, .direction = (gyre_direction)direction,
+                                                    .positions = &positions, .in = own_in, .out = own),
+                                          NULL, NULL));
             assert_memory_equal(same, out, sizeof same);
         }
 }
@@ -118,7 +124,8 @@ static void types_and_strides(void **state) {
         gyre_view b = gyre_dense(to + (CHANNELS - 1) * size, types[d], BATCH, TOKENS, HEADS, CHANNELS);
         memcpy(a.stride, stride, sizeof stride);
         memcpy(b.stride, stride, sizeof stride);
-        assert_ok(gyre_trained_rotate(&r, GYRE_DIRECTION_FORWARD, &positions, &a, &b, NULL, NULL));
+        assert_ok(
+            gyre_trained_rotate(&r, GYRE_ARGS(gyre_rotate_args, .positions = &positions, .in = a, .out = b), NULL, NULL));
         for (int row = 0; row < BATCH * TOKENS * HEADS; row++) {
             const int bt = row / HEADS, h = row % HEADS;
             double x[CHANNELS], want[CHANNELS];
@@ -140,7 +147,8 @@ static double loss(const gyre_trained_rotation *r) {
     const gyre_cview from = gyre_cdense(in, GYRE_DTYPE_F64, BATCH, TOKENS, HEADS, CHANNELS);
     const gyre_view to = gyre_dense(out, GYRE_DTYPE_F64, BATCH, TOKENS, HEADS, CHANNELS);
     double sum = 0;
-    assert_ok(gyre_trained_rotate(r, GYRE_DIRECTION_FORWARD, &positions, &from, &to, NULL, NULL));
+    assert_ok(
+        gyre_trained_rotate(r, GYRE_ARGS(gyre_rotate_args, .positions = &positions, .in = from, .out = to), NULL, NULL));
     for (int i = 0; i < SIZE; i++)
         sum += weight[i] * out[i];
     return sum;
@@ -177,10 +185,13 @@ static void gradients_are_slopes(void **state) {
         loss(&r);
         const gyre_cview rotated = gyre_cdense(out, GYRE_DTYPE_F64, BATCH, TOKENS, HEADS, CHANNELS);
         const gyre_cview dout = gyre_cdense(weight, GYRE_DTYPE_F64, BATCH, TOKENS, HEADS, CHANNELS);
-        assert_ok(gyre_trained_rotate_gradient(&r, &positions, &rotated, &dout, &g, NULL, NULL));
+        assert_ok(gyre_trained_rotate_gradient(
+            &r, GYRE_ARGS(gyre_rotate_gradient_args, .positions = &positions, .in = rotated, .dout = dout), &g, NULL, NULL));
         g.frequencies.data = again;
         g.phases.data = NULL;
-        assert_ok(gyre_trained_rotate_gradient(&r, &positions, &rotated, &dout, &g, &exec, NULL));
+        assert_ok(gyre_trained_rotate_gradient(
+            &r, GYRE_ARGS(gyre_rotate_gradient_args, .positions = &positions, .in = rotated, .dout = dout), &g, &exec,
+            NULL));
         assert_memory_equal(again, df, sizeof df); /* the same bits for any threads, and alone */
         for (int i = 0; i < s->axes * s->frequency_heads * PAIRS; i++)
             test_close(df[i] - 7, slope(&r, &frequencies[i]), 2e-7L, s->name);
@@ -212,15 +223,20 @@ static void rope_is_a_case(void **state) {
     const gyre_view to[2] = {gyre_dense(turned_q, GYRE_DTYPE_F32, 1, N, H, D),
                              gyre_dense(turned_k, GYRE_DTYPE_F32, 1, N, H, D)};
     for (int i = 0; i < 2; i++)
-        assert_ok(gyre_trained_rotate(&r, GYRE_DIRECTION_FORWARD, &positions, &from[i], &to[i], NULL, NULL));
-    gyre_attention_shape s = GYRE_INIT(gyre_attention_shape);
+        assert_ok(gyre_trained_rotate(&r, GYRE_ARGS(gyre_rotate_args, .positions = &positions, .in = from[i], .out = to[i]),
+                                      NULL, NULL));
+    gyre_attention_dense_args s = GYRE_INIT(gyre_attention_dense_args);
     s.batch = 1;
     s.queries = s.keys = N;
     s.heads = H;
     s.head_dim = D;
     s.causal = GYRE_CAUSAL_BY_POSITION;
-    assert_ok(gyre_attention_dense(rope, q, k, v, with, &s, NULL));
-    assert_ok(gyre_attention_dense(NULL, turned_q, turned_k, v, without, &s, NULL));
+    s.encoding = rope;
+    s.q = q, s.k = k, s.v = v, s.out = with;
+    assert_ok(gyre_attention_dense(&s, NULL));
+    s.encoding = NULL;
+    s.q = turned_q, s.k = turned_k, s.out = without;
+    assert_ok(gyre_attention_dense(&s, NULL));
     for (int i = 0; i < N * H * D; i++)
         test_close((double)without[i], (double)with[i], 2e-6L, "attention");
     gyre_encoding_free(rope);
@@ -229,7 +245,7 @@ static void rope_is_a_case(void **state) {
 static gyre_status try(const gyre_trained_rotation *r, const gyre_positions *positions, gyre_error *err) {
     const gyre_cview from = gyre_cdense(in, GYRE_DTYPE_F64, BATCH, TOKENS, HEADS, CHANNELS);
     const gyre_view to = gyre_dense(out, GYRE_DTYPE_F64, BATCH, TOKENS, HEADS, CHANNELS);
-    return gyre_trained_rotate(r, GYRE_DIRECTION_FORWARD, positions, &from, &to, NULL, err);
+    return gyre_trained_rotate(r, GYRE_ARGS(gyre_rotate_args, .positions = positions, .in = from, .out = to), NULL, err);
 }
 
 #define REFUSED(status, says, change)                                                                                       \
@@ -267,19 +283,28 @@ static void wrong_arguments(void **state) {
     REFUSED(GYRE_EINVAL, "at [0, 0, 0, 3] is not finite", r.frequencies.data = bad);
     REFUSED(GYRE_EDTYPE, "positions.dtype", p.dtype = GYRE_DTYPE_F32);
     const int64_t far[2] = {0, INT64_C(1) << 33};
-    REFUSED(GYRE_ERANGE, "is past 2^31", (p.data = far, p.stride_batch = p.stride_token = 0)); /* on the second axis */
+    REFUSED(GYRE_ERANGE, "is past 2^31", (p.data = far, p.stride_batch = p.stride_token = 0, p.one_position = 1));
+    REFUSED(GYRE_EINVAL, "positions.stride_token: is 0 over", p.stride_token = 0); /* on the second axis */
     gyre_trained_rotation r = rotation_of(&shapes[0]);
     gyre_trained_gradients g = GYRE_INIT(gyre_trained_gradients);
     double dp[PAIRS];
     const gyre_positions p = positions_of();
     const gyre_cview x = gyre_cdense(in, GYRE_DTYPE_F64, BATCH, TOKENS, HEADS, CHANNELS);
     g.phases = gyre_dense(dp, GYRE_DTYPE_F64, 1, 1, 1, PAIRS);
-    assert_int_equal(gyre_trained_rotate_gradient(&r, &p, &x, &x, &g, NULL, NULL), GYRE_EINVAL);
+    assert_int_equal(gyre_trained_rotate_gradient(
+                         &r, GYRE_ARGS(gyre_rotate_gradient_args, .positions = &p, .in = x, .dout = x), &g, NULL, NULL),
+                     GYRE_EINVAL);
     g.phases.data = NULL;
     g.frequencies = gyre_dense(dp, GYRE_DTYPE_F64, 1, 1, 1, PAIRS - 1);
-    assert_int_equal(gyre_trained_rotate_gradient(&r, &p, &x, &x, &g, NULL, NULL), GYRE_ESHAPE);
-    assert_int_equal(gyre_trained_rotate_gradient(&r, &p, &x, NULL, &g, NULL, NULL), GYRE_EINVAL);
-    assert_int_equal(gyre_trained_rotate_gradient(&r, &p, &x, &x, NULL, NULL, NULL), GYRE_EINVAL);
+    assert_int_equal(gyre_trained_rotate_gradient(
+                         &r, GYRE_ARGS(gyre_rotate_gradient_args, .positions = &p, .in = x, .dout = x), &g, NULL, NULL),
+                     GYRE_ESHAPE);
+    assert_int_equal(
+        gyre_trained_rotate_gradient(&r, GYRE_ARGS(gyre_rotate_gradient_args, .positions = &p, .in = x), &g, NULL, NULL),
+        GYRE_EINVAL);
+    assert_int_equal(gyre_trained_rotate_gradient(
+                         &r, GYRE_ARGS(gyre_rotate_gradient_args, .positions = &p, .in = x, .dout = x), NULL, NULL, NULL),
+                     GYRE_EINVAL);
 }
 
 int main(void) {

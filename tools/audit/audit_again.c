@@ -53,7 +53,9 @@ static gyre_status read_values(const audit *a, const json_t *root, gyre_error *w
     gyre_reading *reading = NULL;
     char *text = json_dumps(root, 0);
     if (!text) return GYRE_ENOMEM;
-    const gyre_status status = gyre_reading_parse(&reading, text, strlen(text), a->described, a->profile, a->length, why);
+    const gyre_status status = gyre_reading_parse(
+        &reading, text, strlen(text),
+        GYRE_ARGS(gyre_reading_options, .profile = a->profile, .context_length = a->length, .name = a->described), why);
     gyre_reading_free(reading);
     free(text);
     return status;

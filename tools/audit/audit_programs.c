@@ -32,7 +32,8 @@ static gyre_status ask_alone(audit *a, gyre_profile profile, gyre_error *err) {
     gyre_reading *reading = NULL;
     gyre_error why = {0, ""};
     const char *name = gyre_profile_name(profile), *own = gyre_profile_name(a->profile);
-    const gyre_status status = gyre_reading_open(&reading, a->path, profile, a->length, &why);
+    const gyre_status status = gyre_reading_open(
+        &reading, a->path, GYRE_ARGS(gyre_reading_options, .profile = profile, .context_length = a->length), &why);
     if (audit_is_failure(status)) {
         *err = why;
         return status;
@@ -58,7 +59,9 @@ static gyre_status compare(audit *a, gyre_profile profile, gyre_error *err) {
     snprintf(r.operand[0].label, sizeof r.operand[0].label, "%s", own);
     snprintf(r.operand[1].label, sizeof r.operand[1].label, "%s", name);
     diff_operand *other = &r.operand[1];
-    other->status = gyre_reading_open(&other->reading, a->path, profile, a->reading->context_length, &other->err);
+    other->status = gyre_reading_open(
+        &other->reading, a->path,
+        GYRE_ARGS(gyre_reading_options, .profile = profile, .context_length = a->reading->context_length), &other->err);
     if (audit_is_failure(other->status)) {
         *err = other->err;
         status = other->status;

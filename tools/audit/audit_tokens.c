@@ -47,7 +47,7 @@ gyre_status audit_tokens(audit *a, gyre_error *err) {
         audit_add(a, status == GYRE_EUNSUPPORTED ? AUDIT_LEFT_OUT : AUDIT_WRONG, "tokens", "%s", why.text);
         return GYRE_OK;
     }
-    const gyre_tokenizer_info info = gyre_tokenizer_get_info(tokenizer);
+    const gyre_tokenizer_info info = tokenizer_info(tokenizer);
     judge(a, &info, a->vocab);
     list_notes(a, &info);
     gyre_tokenizer_free(tokenizer);

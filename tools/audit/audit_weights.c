@@ -1,4 +1,5 @@
 /* audit_weights.c: tensors that hold positions against the config, and the shapes of all others. */
+#include "gyre/gyre_research.h"
 #include "tools/audit/audit.h"
 #include "tools/diff/diff_compare.h"
 #include <inttypes.h>
@@ -318,7 +319,9 @@ static gyre_status check_magnitudes(audit *a, gyre_error *err) {
 static gyre_status check_tensors(audit *a, int *opens, gyre_error *err) {
     gyre_weight_faults *faults = NULL;
     gyre_error why = {0, ""};
-    gyre_status status = gyre_weight_faults_open(&faults, a->path, a->profile, a->length, MAX_FAULTS, &why);
+    gyre_status status = gyre_weight_faults_open(
+        &faults, a->path, GYRE_ARGS(gyre_reading_options, .profile = a->profile, .context_length = a->length), MAX_FAULTS,
+        &why);
     if (audit_is_failure(status)) {
         *err = why;
         return status;

@@ -100,7 +100,8 @@ static gyre_status find_kind(audit *a, int *is_file, gyre_error *err) {
 /* Reads the file as the profile does.  A file that the profile refuses is a finding; one that is none is an error. */
 static gyre_status open_reading(audit *a, gyre_reading **reading, gyre_profile profile, gyre_error *err) {
     int is_file = 0, readable = 0;
-    const gyre_status refused = gyre_reading_open(reading, a->path, profile, a->length, &a->refused);
+    const gyre_status refused = gyre_reading_open(
+        reading, a->path, GYRE_ARGS(gyre_reading_options, .profile = profile, .context_length = a->length), &a->refused);
     if (refused) *err = a->refused;
     if (audit_is_failure(refused)) return refused;
     a->reading = *reading;

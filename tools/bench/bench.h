@@ -129,6 +129,8 @@ typedef struct bench_call {
     int gradient;
     float *out, *lse, *table[BENCH_TABLES], *dtable[BENCH_TABLES];
     double *gate_sums, *dgate_sums;  /* [heads][tokens]; [2][heads][tokens]; NULL without gates */
+    gyre_attention_gates gates;      /* views of gate_sums, which args of a run point to */
+    gyre_view dq_gates, dk_gates;    /* of dgate_sums */
     float *embeddings, *dembeddings; /* [BENCH_POSITIONS][head_dim]; NULL without contextual positions */
     bench_fourier *series;           /* NULL without Fourier series */
     bench_trained *turns;            /* NULL without trained frequencies or polar coordinates */

@@ -6,9 +6,11 @@
 enum { MODEL_DIM = 4096, POSITIONS = 4096 };
 
 static gyre_status add(const bench_in_place *r) {
-    const gyre_positions positions = {NULL, GYRE_DTYPE_I64, 0, 0, 0, 0, 0};
+    const gyre_positions positions = {.base = 0};
     const gyre_cview in = gyre_const(r->view);
-    return gyre_add_input(r->encoding, r->tables, &positions, &in, &r->view, r->exec, NULL);
+    return gyre_add_input(
+        r->encoding, GYRE_ARGS(gyre_add_input_args, .tables = r->tables, .positions = &positions, .in = in, .out = r->view),
+        r->exec, NULL);
 }
 
 static int run_case(const bench_options *o, const gyre_exec *exec, const bench_in_place_row *row, gyre_kind kind,

@@ -13,7 +13,7 @@ typedef struct angle_run {
 } angle_run;
 
 static double time_angle_rows(const angle_run *r, gyre_status *status) {
-    const gyre_positions positions = {NULL, GYRE_DTYPE_I64, 0, 0, 0, 0, 0};
+    const gyre_positions positions = {.base = 0};
     const double started = cli_seconds();
     *status = gyre_cos_sin(r->encoding, &positions, &r->cosine, &r->sine, r->exec, NULL);
     return cli_seconds() - started;

@@ -113,8 +113,11 @@ static void describe_gradient(attn_call *call, const attn_data *d) {
 static const int64_t sequence_id = 0;
 
 size_t attn_scratch_bytes(const attn_call *call, const gyre_exec *exec) {
-    if (call->cache) return gyre_cache_attention_scratch(call->cache, &sequence_id, &call->args, exec);
-    return gyre_attention_scratch(&call->args, call->gradient, exec);
+    size_t bytes = 0;
+    const gyre_status status = call->cache
+                                   ? gyre_cache_attention_scratch(call->cache, &sequence_id, &call->args, exec, &bytes, NULL)
+                                   : gyre_attention_scratch(&call->args, call->gradient, exec, &bytes, NULL);
+    return status ? 0 : bytes;
 }
 
 static gyre_status make_scratch(attn_call *call, const gyre_exec *execs, int count, gyre_error *err) {
@@ -146,8 +149,10 @@ static gyre_status append_all(attn_call *call, const attn_data *data, gyre_error
         const int64_t left = data->keys - first, tokens = left < CHUNK ? left : CHUNK;
         const gyre_cview k = gyre_cdense(memory, GYRE_DTYPE_F32, 1, tokens, data->key_heads, ATTN_HEAD_DIM);
         const gyre_cview v = gyre_cdense(memory + count, GYRE_DTYPE_F32, 1, tokens, data->key_heads, ATTN_HEAD_DIM);
-        const gyre_positions positions = {NULL, GYRE_DTYPE_I64, first, 0, 0, 0, 0};
-        status = gyre_cache_append(call->cache, sequence_id, &k, &v, &positions, NULL, NULL);
+        const gyre_positions positions = {NULL, GYRE_DTYPE_I64, first, 0, 0, 0, 0, 0};
+        status = gyre_cache_append(
+            call->cache, GYRE_ARGS(gyre_cache_append_args, .sequence = sequence_id, .k = k, .v = v, .positions = &positions),
+            NULL, NULL);
     }
     free(memory);
     return status ? gyre_fail(err, status, "cache: %s (gyre bench)", gyre_status_text(status)) : GYRE_OK;
@@ -194,8 +199,11 @@ void attn_call_free(attn_call *call) {
 gyre_status attn_run(void *arg, const gyre_exec *exec) {
     const attn_call *call = arg;
     if (call->cache)
-        return gyre_cache_attention(call->cache, &sequence_id, &call->args, call->scratch, call->bytes, exec, NULL);
-    return call->gradient
-               ? gyre_attention_gradient(&call->args, &call->dout, call->dqkv, NULL, call->scratch, call->bytes, exec, NULL)
-               : gyre_attention(&call->args, call->scratch, call->bytes, exec, NULL);
+        return gyre_cache_attention(call->cache, &sequence_id, &call->args, (gyre_scratch){call->scratch, call->bytes}, exec,
+                                    NULL);
+    return call->gradient ? gyre_attention_gradient(&call->args,
+                                                    GYRE_ARGS(gyre_attention_gradients, .dout = call->dout,
+                                                              .dq = call->dqkv[0], .dk = call->dqkv[1], .dv = call->dqkv[2]),
+                                                    (gyre_scratch){call->scratch, call->bytes}, exec, NULL)
+                          : gyre_attention(&call->args, (gyre_scratch){call->scratch, call->bytes}, exec, NULL);
 }

@@ -32,11 +32,11 @@ static gyre_status append(cache_bench *b, int64_t tokens) {
     const gyre_cview k = gyre_cdense(b->k, GYRE_DTYPE_F32, 1, tokens, HEADS, HEAD_DIM),
                      v = gyre_cdense(b->v, GYRE_DTYPE_F32, 1, tokens, HEADS, HEAD_DIM);
     const gyre_positions at = {.base = gyre_cache_tokens(b->cache, 0)};
-    return gyre_cache_append(b->cache, 0, &k, &v, &at, b->exec, NULL);
+    return gyre_cache_append(b->cache, GYRE_ARGS(gyre_cache_append_args, .k = k, .v = v, .positions = &at), b->exec, NULL);
 }
 
 static double time_prompt(cache_bench *b) {
-    if (gyre_cache_remove(b->cache, 0, 0, TOKENS, NULL)) return -1;
+    if (gyre_cache_remove(b->cache, (gyre_cache_range){0, 0, TOKENS}, NULL)) return -1;
     const double started = cli_seconds();
     return append(b, TOKENS) ? -1 : cli_seconds() - started;
 }
@@ -57,7 +57,8 @@ static double time_shift(cache_bench *b) {
     const double started = cli_seconds();
     for (int i = 0; i < REPETITIONS; i++) {
         const int64_t delta[GYRE_MAX_AXES] = {i % 2 ? -1 : 1};
-        if (gyre_cache_shift(b->cache, 0, TOKENS - SHIFTED_TOKENS, SHIFTED_TOKENS, delta, NULL)) return -1;
+        if (gyre_cache_shift(b->cache, (gyre_cache_range){0, TOKENS - SHIFTED_TOKENS, SHIFTED_TOKENS}, delta, NULL))
+            return -1;
     }
     return (cli_seconds() - started) / REPETITIONS;
 }
@@ -65,7 +66,7 @@ static double time_shift(cache_bench *b) {
 static double time_drop(cache_bench *b) {
     const double started = cli_seconds();
     for (int i = 0; i < REPETITIONS; i++)
-        if (gyre_cache_remove(b->cache, 0, SINKS, 1, NULL)) return -1;
+        if (gyre_cache_remove(b->cache, (gyre_cache_range){0, SINKS, 1}, NULL)) return -1;
     return (cli_seconds() - started) / REPETITIONS;
 }
 
@@ -114,7 +115,7 @@ static gyre_attention_args query(const cache_bench *b) {
 static gyre_status attend(cache_bench *b) {
     const gyre_attention_args args = query(b);
     const int64_t sequence = 0;
-    return gyre_cache_attention(b->cache, &sequence, &args, b->scratch, b->scratch_bytes, b->exec, NULL);
+    return gyre_cache_attention(b->cache, &sequence, &args, (gyre_scratch){b->scratch, b->scratch_bytes}, b->exec, NULL);
 }
 
 static double time_decode(cache_bench *b) {
@@ -134,7 +135,9 @@ static double time_decode_fixed(cache_bench *b) {
 /* The shifted tokens overlap the earlier ones, as after a part of a prompt was removed. */
 static double time_decode_shifted(cache_bench *b) {
     const int64_t delta[GYRE_MAX_AXES] = {-500};
-    return gyre_cache_shift(b->cache, 0, TOKENS - SHIFTED_TOKENS, SHIFTED_TOKENS, delta, NULL) ? -1 : time_decode(b);
+    return gyre_cache_shift(b->cache, (gyre_cache_range){0, TOKENS - SHIFTED_TOKENS, SHIFTED_TOKENS}, delta, NULL)
+               ? -1
+               : time_decode(b);
 }
 
 static const struct {
@@ -214,7 +217,9 @@ static gyre_status open_bench(cache_bench *b, gyre_dtype type, gyre_error *err) 
     for (int order = GYRE_ORDER_FAST; order <= GYRE_ORDER_FIXED; order++) {
         gyre_attention_args args = query(b);
         args.order = (gyre_order)order;
-        const size_t bytes = gyre_cache_attention_scratch(b->cache, NULL, &args, b->exec);
+        size_t bytes = 0;
+        const gyre_status measured = gyre_cache_attention_scratch(b->cache, NULL, &args, b->exec, &bytes, err);
+        if (measured) return measured;
         b->scratch_bytes = bytes > b->scratch_bytes ? bytes : b->scratch_bytes;
     }
     b->scratch = aligned_alloc(ALIGNMENT, (b->scratch_bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT);
@@ -229,7 +234,7 @@ static gyre_status open_bench(cache_bench *b, gyre_dtype type, gyre_error *err) 
 
 static gyre_status refill(cache_bench *b) {
     for (int64_t i = 0; i < 2; i++)
-        if (gyre_cache_remove(b->cache, i, 0, gyre_cache_tokens(b->cache, i), NULL)) return GYRE_EINVAL;
+        if (gyre_cache_remove(b->cache, (gyre_cache_range){i, 0, gyre_cache_tokens(b->cache, i)}, NULL)) return GYRE_EINVAL;
     return append(b, TOKENS);
 }
 

@@ -144,11 +144,11 @@ static gyre_view view_gates(double *sums, const bench_shape *s) {
 }
 
 static void describe_gates(bench_call *call, const bench_shape *s) {
-    gyre_attention_args *args = &call->args;
     if (!call->gate_sums) return;
-    args->q_gate_sums = args->k_gate_sums = gyre_const(view_gates(call->gate_sums, s));
-    args->dq_gate_sums = view_gates(call->dgate_sums, s);
-    args->dk_gate_sums = view_gates(call->dgate_sums + s->heads * s->tokens, s);
+    call->gates = (gyre_attention_gates)GYRE_INIT(gyre_attention_gates);
+    call->gates.q = call->gates.k = gyre_const(view_gates(call->gate_sums, s));
+    call->dq_gates = view_gates(call->dgate_sums, s);
+    call->dk_gates = view_gates(call->dgate_sums + s->heads * s->tokens, s);
 }
 
 /* Embeddings as large as queries. */
@@ -173,13 +173,13 @@ static gyre_contextual_args contextual_args(const bench_call *call) {
 
 static gyre_status run_contextual(const bench_call *call, int gradient, void *scratch, size_t bytes, const gyre_exec *exec) {
     const gyre_contextual_args args = contextual_args(call);
-    if (!gradient) return gyre_contextual_attention(&args, scratch, bytes, exec, NULL);
+    if (!gradient) return gyre_contextual_attention(&args, (gyre_scratch){scratch, bytes}, exec, NULL);
     gyre_contextual_gradients to = GYRE_INIT(gyre_contextual_gradients);
     to.dq = call->dqkv[0];
     to.dk = call->dqkv[1];
     to.dv = call->dqkv[2];
     to.dembeddings = gyre_dense(call->dembeddings, GYRE_DTYPE_F32, 1, BENCH_POSITIONS, 1, args.q.shape[3]);
-    return gyre_contextual_gradient(&args, &call->dout, &to, scratch, bytes, exec, NULL);
+    return gyre_contextual_gradient(&args, &call->dout, &to, (gyre_scratch){scratch, bytes}, exec, NULL);
 }
 
 /* -- a network that adapts the bias -- */
@@ -225,7 +225,7 @@ static gyre_adaptive_args adaptive_args(const bench_call *call) {
 
 static gyre_status run_adaptive(const bench_call *call, int gradient, void *scratch, size_t bytes, const gyre_exec *exec) {
     const gyre_adaptive_args args = adaptive_args(call);
-    if (!gradient) return gyre_adaptive_attention(&args, scratch, bytes, exec, NULL);
+    if (!gradient) return gyre_adaptive_attention(&args, (gyre_scratch){scratch, bytes}, exec, NULL);
     gyre_adaptive_gradients to = GYRE_INIT(gyre_adaptive_gradients);
     gyre_view *const parts[BENCH_NETWORK_PARTS] = {&to.dhidden_weights, &to.dhidden_bias, &to.doutput_weights,
                                                    &to.doutput_bias};
@@ -238,7 +238,7 @@ static gyre_status run_adaptive(const bench_call *call, int gradient, void *scra
         network_shape(i, args.q.shape[2], shape);
         *parts[i] = gyre_dense(call->dnetwork[i], GYRE_DTYPE_F32, 1, 1, shape[2], shape[3]);
     }
-    return gyre_adaptive_gradient(&args, &call->dout, &to, scratch, bytes, exec, NULL);
+    return gyre_adaptive_gradient(&args, &call->dout, &to, (gyre_scratch){scratch, bytes}, exec, NULL);
 }
 
 /* -- which of them a call is -- */
@@ -247,6 +247,7 @@ static gyre_status run_adaptive(const bench_call *call, int gradient, void *scra
 static gyre_attention_args turned_args(const bench_call *call) {
     gyre_attention_args args = call->args;
     gyre_view qk[2];
+    args.gates = call->gate_sums ? &call->gates : NULL; /* set here: a call is copied */
     if (call->turns) bench_trained_turned(call->turns, &args);
     if (!call->series) return args;
     bench_fourier_turned(call->series, &call->args, qk);
@@ -256,16 +257,17 @@ static gyre_attention_args turned_args(const bench_call *call) {
 }
 
 static size_t scratch_of(const bench_call *call, int gradient, const gyre_exec *exec) {
+    size_t bytes = 0;
     if (call->network[0]) {
         const gyre_adaptive_args adaptive = adaptive_args(call);
-        return gyre_adaptive_scratch(&adaptive, gradient, exec);
+        return gyre_adaptive_scratch(&adaptive, gradient, exec, &bytes, NULL) ? 0 : bytes;
     }
     if (!call->embeddings) {
         const gyre_attention_args turned = turned_args(call);
-        return gyre_attention_scratch(&turned, gradient, exec);
+        return gyre_attention_scratch(&turned, gradient, exec, &bytes, NULL) ? 0 : bytes;
     }
     const gyre_contextual_args args = contextual_args(call);
-    return gyre_contextual_scratch(&args, gradient, exec);
+    return gyre_contextual_scratch(&args, gradient, exec, &bytes, NULL) ? 0 : bytes;
 }
 
 static gyre_status run_forward(const bench_call *call, void *scratch, size_t bytes, const gyre_exec *exec) {
@@ -275,7 +277,7 @@ static gyre_status run_forward(const bench_call *call, void *scratch, size_t byt
                                : call->turns ? bench_trained_run(call->turns, &call->args, exec)
                                              : GYRE_OK;
     const gyre_attention_args args = turned_args(call);
-    return status ? status : gyre_attention(&args, scratch, bytes, exec, NULL);
+    return status ? status : gyre_attention(&args, (gyre_scratch){scratch, bytes}, exec, NULL);
 }
 
 /* The forward call has turned the queries and keys. */
@@ -286,7 +288,11 @@ static gyre_status run_gradient(const bench_call *call, void *scratch, size_t by
     gyre_view dqkv[3] = {call->dqkv[0], call->dqkv[1], call->dqkv[2]};
     for (int i = 0; i < 2 && call->turns; i++)
         dqkv[i] = bench_trained_gradient_view(call->turns, &call->dqkv[i], i);
-    gyre_status status = gyre_attention_gradient(&args, &call->dout, dqkv, &call->gradients, scratch, bytes, exec, NULL);
+    gyre_status status = gyre_attention_gradient(&args,
+                                                 GYRE_ARGS(gyre_attention_gradients, .dout = call->dout, .dq = dqkv[0],
+                                                           .dk = dqkv[1], .dv = dqkv[2], .tables = &call->gradients,
+                                                           .dq_gates = call->dq_gates, .dk_gates = call->dk_gates),
+                                                 (gyre_scratch){scratch, bytes}, exec, NULL);
     if (!status && call->series) status = bench_fourier_gradient(call->series, &call->args, call->dqkv, exec);
     if (!status && call->turns) status = bench_trained_gradient(call->turns, &call->args, call->dqkv, exec);
     return status;
@@ -343,8 +349,8 @@ bench_call bench_call_shortened(const bench_call *call, int64_t tokens) {
     bench_call s = *call;
     s.args.tables = &call->tables;
     s.args.q.shape[1] = s.args.k.shape[1] = s.args.v.shape[1] = s.args.out.shape[1] = tokens;
-    s.args.q_gate_sums.shape[1] = s.args.k_gate_sums.shape[1] = tokens;
-    s.args.dq_gate_sums.shape[1] = s.args.dk_gate_sums.shape[1] = tokens;
+    s.gates.q.shape[1] = s.gates.k.shape[1] = tokens;
+    s.dq_gates.shape[1] = s.dk_gates.shape[1] = tokens;
     s.args.lse.shape[1] = s.dout.shape[1] = s.x.shape[1] = tokens;
     for (int i = 0; i < 3; i++)
         s.dqkv[i].shape[1] = tokens;
@@ -360,7 +366,10 @@ static gyre_status run_input(const bench_call *call, const gyre_exec *exec) {
     const gyre_cview x = gyre_const(call->x);
     if (!call->x.data) return GYRE_OK;
     if (call->gradient) return gyre_add_input_gradient(call->encoding, &from_zero, &x, &call->gradients, exec, NULL);
-    return gyre_add_input(call->encoding, &call->tables, &from_zero, &x, &call->x, exec, NULL);
+    return gyre_add_input(
+        call->encoding,
+        GYRE_ARGS(gyre_add_input_args, .tables = &call->tables, .positions = &from_zero, .in = x, .out = call->x), exec,
+        NULL);
 }
 
 gyre_status bench_call_run(const bench_call *call, void *scratch, size_t bytes, const gyre_exec *exec) {

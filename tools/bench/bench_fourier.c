@@ -80,7 +80,8 @@ gyre_status bench_fourier_run(const bench_fourier *series, const gyre_attention_
     gyre_status status = GYRE_OK;
     bench_fourier_turned(series, args, out);
     for (int i = 0; i < 2 && !status; i++)
-        status = gyre_fourier_rotate(&series->rotation, GYRE_DIRECTION_FORWARD, &from_zero, &in[i], &out[i], exec, NULL);
+        status = gyre_fourier_rotate(
+            &series->rotation, GYRE_ARGS(gyre_rotate_args, .positions = &from_zero, .in = in[i], .out = out[i]), exec, NULL);
     return status;
 }
 
@@ -95,9 +96,14 @@ gyre_status bench_fourier_gradient(const bench_fourier *series, const gyre_atten
     gyre_status status = GYRE_OK;
     for (int i = 0; i < 2 && !status; i++) {
         const gyre_cview d = gyre_const(dqk[i]);
-        status = gyre_fourier_rotate_gradient(&series->rotation, &from_zero, &in[i], &d, &to, exec, NULL);
+        status = gyre_fourier_rotate_gradient(
+            &series->rotation, GYRE_ARGS(gyre_rotate_gradient_args, .positions = &from_zero, .in = in[i], .dout = d), &to,
+            exec, NULL);
         if (!status)
-            status = gyre_fourier_rotate(&series->rotation, GYRE_DIRECTION_ADJOINT, &from_zero, &d, &dqk[i], exec, NULL);
+            status = gyre_fourier_rotate(&series->rotation,
+                                         GYRE_ARGS(gyre_rotate_args, .direction = GYRE_DIRECTION_ADJOINT,
+                                                   .positions = &from_zero, .in = d, .out = dqk[i]),
+                                         exec, NULL);
     }
     return status;
 }

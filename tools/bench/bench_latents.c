@@ -54,7 +54,7 @@ static const int64_t sequence = 0;
 
 static gyre_status run_form(void *arg, const gyre_exec *exec) {
     const form *f = arg;
-    return gyre_cache_attention(f->cache, &sequence, &f->args, f->scratch, f->bytes, exec, NULL);
+    return gyre_cache_attention(f->cache, &sequence, &f->args, (gyre_scratch){f->scratch, f->bytes}, exec, NULL);
 }
 
 static float *alloc_random(int64_t count, uint64_t seed) {
@@ -104,7 +104,11 @@ static gyre_status append_all(form *f, const gyre_cache_config *config, gyre_err
         const gyre_cview keys = gyre_cdense(numbers, GYRE_DTYPE_F32, 1, PIECE, config->heads, config->head_dim),
                          values = gyre_cdense(numbers + k, GYRE_DTYPE_F32, 1, PIECE, config->heads, config->value_dim);
         const gyre_positions at = {.base = first};
-        status = gyre_cache_append(f->cache, 0, &keys, config->values_in_keys ? NULL : &values, &at, NULL, err);
+        gyre_cache_append_args args = GYRE_INIT(gyre_cache_append_args);
+        args.k = keys;
+        if (!config->values_in_keys) args.v = values;
+        args.positions = &at;
+        status = gyre_cache_append(f->cache, &args, NULL, err);
     }
     free(numbers);
     return status;
@@ -131,7 +135,8 @@ static gyre_status form_open(form *f, const latent_case *c, int which, const gyr
     f->args.q_pos.base = TOKENS - 1;
     f->args.causal = GYRE_CAUSAL_BY_POSITION;
     f->args.scale = 1 / sqrt(PLAIN_KEY);
-    f->bytes = gyre_cache_attention_scratch(f->cache, &sequence, &f->args, exec);
+    status = gyre_cache_attention_scratch(f->cache, &sequence, &f->args, exec, &f->bytes, err);
+    if (status) return status;
     f->scratch = f->bytes ? bench_alloc_huge(f->bytes) : NULL;
     f->token_bytes = gyre_cache_token_bytes(&config) - sizeof(int64_t) - sizeof(int32_t);
     f->flops = 2.0 * (double)c->heads * TOKENS * (double)(config.head_dim + config.value_dim);

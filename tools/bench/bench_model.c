@@ -3,6 +3,7 @@
 #include "gyre/gyre_model.h"
 #include "tools/bench/bench_roofline.h"
 #include "tools/cli/temporary_folder.h"
+#include "tools/common/model_input.h"
 #include "tools/options/value_names.h"
 #include "util/checkpoint_files.h"
 #include <math.h>
@@ -63,7 +64,7 @@ static gyre_status open_models(const bench_options *o, gyre_model *models[TYPE_C
     gyre_status status = make_folder(&files, err);
     if (!status) status = write_models(o, &files, err);
     for (int t = 0; t < TYPE_COUNT && !status && !cli_interrupted(); t++)
-        status = gyre_model_open(&models[t], files.path_by_type[t], err);
+        status = gyre_model_open(&models[t], files.path_by_type[t], NULL, err);
     temporary_folder_remove(&files.folder);
     return status;
 }
@@ -105,7 +106,7 @@ static gyre_status run_evaluation(void *arg, const gyre_exec *exec) {
     gyre_eval_result result;
     options.context = WINDOW;
     options.protocol = GYRE_EVAL_PROTOCOL_TRUNCATE;
-    return gyre_evaluate(s->model, NULL, &text, &options, &result, exec, NULL);
+    return gyre_evaluate(s->model, &text, &options, &result, exec, NULL);
 }
 
 static void read_window(void *arg, int64_t i) {
@@ -236,7 +237,7 @@ static int measure(const bench_options *o, const gyre_model *model, const char *
     model_bench s;
     static bench_series all[RUNS];
     bench_series *in_turn[RUNS];
-    bench_memory_read reading = {limits->memory, gyre_model_get_source(model).weight_bytes};
+    bench_memory_read reading = {limits->memory, model_source(model).weight_bytes};
     const gyre_exec *exec = limits->exec;
     const bench_part part = {limits->progress, PART};
     int64_t rounds = o->rounds;
@@ -267,7 +268,7 @@ static int measure_all(const bench_options *o, gyre_model *const models[TYPE_COU
     model_limits limits = {.exec = exec, .progress = progress};
     int64_t bytes = 0;
     for (int t = 0; t < TYPE_COUNT; t++) {
-        const int64_t weights = gyre_model_get_source(models[t]).weight_bytes;
+        const int64_t weights = model_source(models[t]).weight_bytes;
         bytes = weights > bytes ? weights : bytes;
     }
     limits.memory = bench_alloc_huge((size_t)bytes);

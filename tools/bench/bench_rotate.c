@@ -6,10 +6,11 @@ enum { HEADS = 32, HEAD_DIM = 128, FIRST = 1000, LAYOUTS = 3 };
 static const gyre_layout layouts[LAYOUTS] = {GYRE_LAYOUT_HALF, GYRE_LAYOUT_INTERLEAVED, GYRE_LAYOUT_INTERLEAVED_TO_HALF};
 
 static gyre_status rotate(const bench_in_place *r) {
-    const gyre_positions positions = {NULL, GYRE_DTYPE_I64, FIRST, 0, 0, 0,
-                                      0}; /* at position 0 the rotation is the identity */
+    const gyre_positions positions = {.base = FIRST}; /* at position 0 the rotation is the identity */
     const gyre_cview in = gyre_const(r->view);
-    return gyre_rotate(r->encoding, GYRE_DIRECTION_FORWARD, GYRE_ROLE_QUERY, &positions, &in, &r->view, r->exec, NULL);
+    return gyre_rotate(
+        r->encoding, GYRE_ARGS(gyre_rotate_args, .role = GYRE_ROLE_QUERY, .positions = &positions, .in = in, .out = r->view),
+        r->exec, NULL);
 }
 
 static int run_case(const bench_options *o, const gyre_exec *exec, const bench_in_place_row *row, gyre_layout layout) {

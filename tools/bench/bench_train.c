@@ -1,4 +1,5 @@
 /* bench_train.c: gyre bench train: the speed of the trainer as a fraction of the arithmetic peak in the same run. */
+#include "gyre/gyre_research.h"
 #include "gyre/gyre_train.h"
 #include "tools/bench/bench_roofline.h"
 #include <stdlib.h>

@@ -81,8 +81,12 @@ gyre_status bench_trained_run(const bench_trained *t, const gyre_attention_args 
     for (int i = 0; i < 2 && !status; i++) {
         const gyre_view out = part(t, t->turned, i, in[i].shape[1]);
         status = t->is_polar
-                     ? gyre_polar_rotate(&t->rotation[i], &from_zero, &in[i], &out, exec, NULL)
-                     : gyre_trained_rotate(&t->rotation[i], GYRE_DIRECTION_FORWARD, &from_zero, &in[i], &out, exec, NULL);
+                     ? gyre_polar_rotate(&t->rotation[i],
+                                         GYRE_ARGS(gyre_rotate_args, .positions = &from_zero, .in = in[i], .out = out), exec,
+                                         NULL)
+                     : gyre_trained_rotate(&t->rotation[i],
+                                           GYRE_ARGS(gyre_rotate_args, .positions = &from_zero, .in = in[i], .out = out),
+                                           exec, NULL);
     }
     return status;
 }
@@ -110,12 +114,20 @@ gyre_status bench_trained_gradient(const bench_trained *t, const gyre_attention_
         const gyre_cview d = gyre_const(of_turned), turned = gyre_const(part(t, t->turned, i, d.shape[1]));
         const gyre_trained_gradients to = sums_of(t, i);
         if (t->is_polar) {
-            status = gyre_polar_rotate_gradient(&t->rotation[i], &from_zero, &in[i], &d, &dqk[i], &to, exec, NULL);
+            status = gyre_polar_rotate_gradient(
+                &t->rotation[i],
+                GYRE_ARGS(gyre_rotate_gradient_args, .positions = &from_zero, .in = in[i], .dout = d, .din = dqk[i]), &to,
+                exec, NULL);
             continue;
         }
-        status = gyre_trained_rotate_gradient(&t->rotation[i], &from_zero, &turned, &d, &to, exec, NULL);
+        status = gyre_trained_rotate_gradient(
+            &t->rotation[i], GYRE_ARGS(gyre_rotate_gradient_args, .positions = &from_zero, .in = turned, .dout = d), &to,
+            exec, NULL);
         if (!status)
-            status = gyre_trained_rotate(&t->rotation[i], GYRE_DIRECTION_ADJOINT, &from_zero, &d, &dqk[i], exec, NULL);
+            status = gyre_trained_rotate(&t->rotation[i],
+                                         GYRE_ARGS(gyre_rotate_args, .direction = GYRE_DIRECTION_ADJOINT,
+                                                   .positions = &from_zero, .in = d, .out = dqk[i]),
+                                         exec, NULL);
     }
     return status;
 }

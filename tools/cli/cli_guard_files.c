@@ -281,7 +281,7 @@ static int is_readable_config(const char *path) {
     gyre_reading *reading = NULL;
     int64_t size;
     if (first_character(path, &size) != '{' || is_own_json(path)) return 0;
-    const gyre_status status = gyre_reading_open(&reading, path, GYRE_PROFILE_DEFAULT, 0, NULL);
+    const gyre_status status = gyre_reading_open(&reading, path, NULL, NULL);
     gyre_reading_free(reading);
     if (status == GYRE_ENOMEM) fail(path, ENOMEM);
     return status == GYRE_OK;
@@ -351,7 +351,7 @@ static int is_model_gguf(const char *path) {
     char real[PATH_MAX];
     if (is_part_name(guard_name_of(path)) || !has_gguf_magic(path) || is_part(path)) return 0;
     if (guard_real(path, real) && is_part_name(guard_name_of(real))) return 0;
-    const gyre_status status = gyre_reading_open(&reading, path, GYRE_PROFILE_DEFAULT, 0, NULL);
+    const gyre_status status = gyre_reading_open(&reading, path, NULL, NULL);
     gyre_reading_free(reading);
     if (status == GYRE_ENOMEM) fail(path, ENOMEM);
     return status == GYRE_OK;

@@ -10,7 +10,8 @@
 gyre_status model_input_open(model_input *out, const model_options *o, int64_t length, gyre_error *err) {
     *out = (model_input){.options = o};
     gyre_error why = {0, ""};
-    const gyre_status status = gyre_model_open_as(&out->model, o->path, o->profile, length, &why);
+    const gyre_status status = gyre_model_open(
+        &out->model, o->path, GYRE_ARGS(gyre_reading_options, .profile = o->profile, .context_length = length), &why);
     const char *hub = status ? model_path_hub_name(o->path) : NULL;
     if (hub && (status == GYRE_EIO || status == GYRE_EFORMAT))
         return gyre_fail(err, status, "%s: %.300s; the cache may lack files of it, which `hf download` completes", hub,
@@ -32,6 +33,19 @@ gyre_status model_input_encoding(const model_input *in, const method *m, int pol
 }
 
 /* Adds to the reason what the user can do about it. */
+/* Neither fails for an object that is there. */
+gyre_tokenizer_info tokenizer_info(const gyre_tokenizer *tokenizer) {
+    gyre_tokenizer_info info = GYRE_INIT(gyre_tokenizer_info);
+    (void)!gyre_tokenizer_get_info(tokenizer, &info);
+    return info;
+}
+
+gyre_model_source model_source(const gyre_model *model) {
+    gyre_model_source source = GYRE_INIT(gyre_model_source);
+    (void)!gyre_model_get_source(model, &source);
+    return source;
+}
+
 static gyre_status refuse_tokenizer(const model_options *o, gyre_status status, const gyre_error *why, gyre_error *err) {
     return gyre_fail(err, status, "tokenizer: %.380s; name another with --tokenizer, or token ids with --ids (%.60s)",
                      why->text, o->tokenizer ? "--tokenizer" : "the model's own");
@@ -43,7 +57,7 @@ gyre_status model_input_tokenizer(model_input *in, gyre_error *err) {
     gyre_error why = {0, ""};
     const gyre_status status = gyre_tokenizer_open(&in->tokenizer, o->tokenizer ? o->tokenizer : o->path, &why);
     if (status) return refuse_tokenizer(o, status, &why, err);
-    const int64_t ids = gyre_tokenizer_get_info(in->tokenizer).vocab;
+    const int64_t ids = tokenizer_info(in->tokenizer).vocab;
     if (ids > vocab)
         return gyre_fail(err, GYRE_EINVAL, "tokenizer: of %lld tokens, the model's vocabulary is of %lld (%.300s)",
                          (long long)ids, (long long)vocab, o->tokenizer ? o->tokenizer : o->path);
@@ -70,7 +84,7 @@ gyre_status model_input_read(model_input *in, int64_t min_tokens, gyre_error *er
 double model_input_bytes_per_token(const model_input *in, int64_t index) {
     const gyre_text *text = &in->texts[index];
     /* The begin token of a file covers no bytes. */
-    const int begins = in->tokenizer && gyre_tokenizer_get_info(in->tokenizer).adds_begin;
+    const int begins = in->tokenizer && tokenizer_info(in->tokenizer).adds_begin;
     const int64_t tokens = text->count - (begins ? text->files : 0);
     return tokens > 0 ? (double)text->bytes / (double)tokens : 0;
 }
@@ -114,7 +128,7 @@ int tokenizer_note_next(const char **at, char out[TOKENIZER_NOTE]) {
 }
 
 void tokenizer_notes_warn(const gyre_tokenizer *tokenizer, const char *path) {
-    const char *at = gyre_tokenizer_get_info(tokenizer).notes;
+    const char *at = tokenizer_info(tokenizer).notes;
     char note[TOKENIZER_NOTE];
     while (tokenizer_note_next(&at, note))
         cli_warn("%s: tokenizer: %s", path, note);

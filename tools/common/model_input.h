@@ -45,4 +45,8 @@ int tokenizer_note_next(const char **at, char out[TOKENIZER_NOTE]);
 /* Warns of each note in a line of its own.  path: of the tokenizer's file or model. */
 void tokenizer_notes_warn(const gyre_tokenizer *tokenizer, const char *path);
 
+/* out = what gyre_tokenizer_get_info and gyre_model_get_source write. */
+gyre_tokenizer_info tokenizer_info(const gyre_tokenizer *tokenizer);
+gyre_model_source model_source(const gyre_model *model);
+
 #endif

@@ -86,11 +86,11 @@ static void add(line *l, const char *format, ...) {
 }
 
 const char *run_card_profile(const run_card *card) {
-    return gyre_profile_name(gyre_model_get_source(card->input->model).profile);
+    return gyre_profile_name(model_source(card->input->model).profile);
 }
 
 static void add_model(line *l, const run_card *card) {
-    const gyre_model_source source = gyre_model_get_source(card->input->model);
+    const gyre_model_source source = model_source(card->input->model);
     add(l, "%s %s (%s, %s, %s)", model_path_as_given(card->input->options->path), card->model_hash, source.family,
         source.format, source.stored);
 }
@@ -132,7 +132,7 @@ static json_t *text_or_null(const char *text) {
 
 static json_t *model_json(const run_card *card) {
     const model_input *in = card->input;
-    const gyre_model_source source = gyre_model_get_source(in->model);
+    const gyre_model_source source = model_source(in->model);
     return json_pack("{s:o, s:o, s:o, s:s, s:s, s:s, s:I, s:I}", "path",
                      cli_json_text(model_path_as_given(in->options->path)), "hash", text_or_null(card->model_hash),
                      "config_hash", text_or_null(card->config_hash), "family", source.family, "format", source.format,

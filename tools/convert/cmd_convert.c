@@ -37,6 +37,8 @@ typedef struct convert_options {
     cli_options common; /* first */
     const char *model, *output;
     int has_format, replace;
+    gyre_dtype dtype; /* what convert points to */
+    gyre_layout layout, source_layout;
     gyre_convert_options convert;
 } convert_options;
 
@@ -57,16 +59,16 @@ static error_t parse(int key, char *arg, struct argp_state *state) {
         o->has_format = 1;
         return 0;
     case KEY_DTYPE:
-        o->convert.dtype = dtype_option("--dtype", arg, 1);
-        o->convert.has_dtype = 1;
+        o->dtype = dtype_option("--dtype", arg, 1);
+        o->convert.dtype = &o->dtype;
         return 0;
     case KEY_LAYOUT:
-        o->convert.layout = layout_option("--layout", arg);
-        o->convert.has_layout = 1;
+        o->layout = layout_option("--layout", arg);
+        o->convert.layout = &o->layout;
         return 0;
     case KEY_FROM_LAYOUT:
-        o->convert.source_layout = layout_option("--from-layout", arg);
-        o->convert.has_source_layout = 1;
+        o->source_layout = layout_option("--from-layout", arg);
+        o->convert.source_layout = &o->source_layout;
         return 0;
     case KEY_REPLACE:
         o->replace = 1;
@@ -108,7 +110,7 @@ static void read_options(int argc, char **argv, convert_options *o) {
     if (!o->model) cli_usage_error("MODEL: missing");
     if (!o->output) cli_usage_error("-o: missing; where to?");
     if (!o->has_format && is_gguf_path(o->output)) o->convert.format = GYRE_MODEL_FORMAT_GGUF;
-    if (o->convert.format == GYRE_MODEL_FORMAT_SAFETENSORS && o->convert.has_dtype && o->convert.dtype == GYRE_DTYPE_Q8)
+    if (o->convert.format == GYRE_MODEL_FORMAT_SAFETENSORS && o->convert.dtype && o->dtype == GYRE_DTYPE_Q8)
         cli_usage_error("--dtype q8: safetensors have no such type; --to gguf has");
 }
 
@@ -205,16 +207,14 @@ int cmd_convert(int argc, char **argv) {
     read_options(argc, argv, &o);
     if (check_target(&o, &err)) return cli_fail_error(&err);
     cli_progress_begin(&progress, "converting", "bytes", 0);
-    o.convert.progress = advance;
-    o.convert.progress_ctx = &progress;
-    o.convert.stop = is_interrupted;
+    o.convert.watcher = (gyre_watcher){advance, is_interrupted, &progress};
     o.convert.lost = keep_loss;
-    o.convert.lost_ctx = &lost;
+    o.convert.ctx = &lost;
     o.convert.written = &bytes;
     cli_defer_signals(); /* gyre_convert removes an unfinished model */
     gyre_status status = gyre_convert(o.model, o.output, &o.convert, &err);
     cli_progress_end(&progress);
-    if (status == GYRE_OK) status = gyre_reading_open(&after, o.output, GYRE_PROFILE_DEFAULT, 0, &err);
+    if (status == GYRE_OK) status = gyre_reading_open(&after, o.output, NULL, &err);
     if (status) return cli_fail_error(&err);
     warn(&o, &lost, after);
     warn_of_notes(&o);

@@ -60,7 +60,9 @@ static const char DOC[] =
 
 /* -- the two operands -- */
 static void read_operand(diff_operand *operand, int64_t length) {
-    operand->status = gyre_reading_open(&operand->reading, operand->path, operand->profile, length, &operand->err);
+    operand->status = gyre_reading_open(
+        &operand->reading, operand->path,
+        GYRE_ARGS(gyre_reading_options, .profile = operand->profile, .context_length = length), &operand->err);
     if (operand->status) operand->reading = NULL;
 }
 

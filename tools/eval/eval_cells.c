@@ -148,28 +148,26 @@ static gyre_status evaluate(evaluation *e, const gyre_encoding *encoding, int64_
                             gyre_error *err) {
     const gyre_text part = truncate_text(e, text, context);
     gyre_eval_options eval = eval_options_at(e, context);
-    eval.progress = team_progress_step;
-    eval.progress_ctx = &e->progress;
-    eval.stop = cli_stops;
+    eval.encoding = encoding;
+    eval.watcher = (gyre_watcher){team_progress_step, cli_stops, &e->progress};
     eval.team = team_get();
     eval.buckets = e->options.buckets;
     eval.by_position = eval.buckets ? c->by_position : NULL;
     eval.by_window = calloc((size_t)(part.count / stride_at(e, context)) + 2, sizeof *eval.by_window);
     if (!eval.by_window) return gyre_fail(err, GYRE_ENOMEM, "windows: out of memory (eval)");
-    gyre_status status = gyre_evaluate(e->input.model, encoding, &part, &eval, &c->figures, &e->exec, err);
+    gyre_status status = gyre_evaluate(e->input.model, &part, &eval, &c->figures, &e->exec, err);
     if (!status && eval.buckets && uses_prefix_length(encoding)) {
         eval.by_position = NULL;
-        status = gyre_evaluate(e->input.model, encoding, &part, &eval, &c->figures, &e->exec, err);
+        status = gyre_evaluate(e->input.model, &part, &eval, &c->figures, &e->exec, err);
     }
     if (!status) c->variance = sample_variance(eval.by_window, c->figures.windows);
     free(eval.by_window);
     if (status || !e->options.passkey) return status;
     gyre_passkey_options passkey = passkey_options_at(e, context);
-    passkey.progress = team_progress_step;
-    passkey.progress_ctx = &e->progress;
-    passkey.stop = cli_stops;
+    passkey.encoding = encoding;
+    passkey.watcher = (gyre_watcher){team_progress_step, cli_stops, &e->progress};
     passkey.team = team_get();
-    return gyre_passkey(e->input.model, encoding, &e->input.texts[text], &passkey, &c->passkey, &e->exec, err);
+    return gyre_passkey(e->input.model, &e->input.texts[text], &passkey, &c->passkey, &e->exec, err);
 }
 
 static gyre_status measure_under(evaluation *e, const gyre_encoding *encoding, int64_t text, int64_t row, int64_t column,

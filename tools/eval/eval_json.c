@@ -78,7 +78,7 @@ static json_t *json_of_cell(const evaluation *e, int64_t set, int64_t row, int64
 
 static const char *unit_of(const evaluation *e) {
     const gyre_tokenizer *tokenizer = e->input.tokenizer;
-    return tokenizer && gyre_tokenizer_get_info(tokenizer).kind == GYRE_TOKENIZER_BYTES ? "byte" : "token";
+    return tokenizer && tokenizer_info(tokenizer).kind == GYRE_TOKENIZER_BYTES ? "byte" : "token";
 }
 
 static json_t *json_of_text(const evaluation *e, int64_t i) {

@@ -158,7 +158,7 @@ static void print_texts(const evaluation *e, FILE *file) {
     for (int64_t i = 0; i < e->input.texts_count; i++) {
         const gyre_text *text = &e->input.texts[i];
         const gyre_tokenizer *tokenizer = e->input.tokenizer;
-        const int bytes = tokenizer && gyre_tokenizer_get_info(tokenizer).kind == GYRE_TOKENIZER_BYTES;
+        const int bytes = tokenizer && tokenizer_info(tokenizer).kind == GYRE_TOKENIZER_BYTES;
         const int named = e->input.texts_count > 1;
         char of_bytes[48] = "";
         if (text->bytes && !bytes) snprintf(of_bytes, sizeof of_bytes, " of %lld bytes", (long long)text->bytes);

@@ -199,7 +199,10 @@ int cmd_explain(int argc, char **argv) {
     gyre_error err = {0, ""};
     cli_parse(&ARGP, CLI_THREADS | CLI_JSON | CLI_OUTPUT, argc, argv, &o.common);
     if (!o.model) cli_usage_error("MODEL: missing");
-    if (gyre_reading_open(&reading, o.model, o.reading.profile, o.reading.length, &err)) return cli_fail_error(&err);
+    if (gyre_reading_open(&reading, o.model,
+                          GYRE_ARGS(gyre_reading_options, .profile = o.reading.profile, .context_length = o.reading.length),
+                          &err))
+        return cli_fail_error(&err);
     reading_check_layer_type(o.reading.layer_type, reading, NULL);
     int status = check(&o, argc, argv);
     if (!status) status = write_reading(&o, reading);

@@ -76,7 +76,8 @@ static gyre_status rotated_units(const angle_rows *r, const gyre_encoding *encod
     const gyre_cview in = gyre_cdense(r->unit, GYRE_DTYPE_F32, 1, count, 1, channels);
     const gyre_view out = gyre_dense(r->turned, GYRE_DTYPE_F32, 1, count, 1, channels);
     *r->angles += count * r->pairs;
-    const gyre_status status = gyre_rotate(encoding, GYRE_DIRECTION_FORWARD, GYRE_ROLE_KEY, &at, &in, &out, NULL, err);
+    const gyre_status status = gyre_rotate(
+        encoding, GYRE_ARGS(gyre_rotate_args, .role = GYRE_ROLE_KEY, .positions = &at, .in = in, .out = out), NULL, err);
     for (int64_t t = 0; t < count && !status; t++)
         for (int64_t i = 0; i < r->pairs; i++) {
             int64_t x, y;

@@ -54,7 +54,8 @@ static gyre_status rotate_exactly(const kept_keys *k, int64_t position, gyre_err
     const gyre_cview in = gyre_const(out);
     for (int64_t i = 0; i < k->count * k->channels; i++)
         k->rotated[i] = (double)k->raw[i];
-    return gyre_rotate(k->exact, GYRE_DIRECTION_FORWARD, GYRE_ROLE_KEY, &at, &in, &out, NULL, err);
+    return gyre_rotate(k->exact, GYRE_ARGS(gyre_rotate_args, .role = GYRE_ROLE_KEY, .positions = &at, .in = in, .out = out),
+                       NULL, err);
 }
 
 /* -- a cache that rounds at each shift -- */
@@ -112,7 +113,9 @@ static gyre_status measure_rounding(const kept_keys *k, int rounding, double *ke
             const gyre_positions before = {.base = position}, after = {.base = position + ACCURACY_SHIFT};
             const gyre_view out = gyre_dense(k->kept, GYRE_DTYPE_F32, 1, 1, k->count, k->channels);
             const gyre_cview in = gyre_const(out);
-            status = gyre_rerotate(k->exact, k->exact, &before, &after, &in, &out, NULL, err);
+            status = gyre_rerotate(GYRE_ARGS(gyre_rerotate_args, .before = k->exact, .after = k->exact,
+                                             .old_positions = &before, .new_positions = &after, .in = in, .out = out),
+                                   NULL, err);
             round_to_type(k->kept, k->count * k->channels, rounding);
         }
         if (!status) status = rotate_exactly(k, position, err);
@@ -150,7 +153,8 @@ static gyre_status read_error(const reader *r, int64_t position, double *error, 
     const kept_keys *k = r->keys;
     const gyre_attention_args args = call_at(r, &position);
     const int64_t sequence = 0;
-    const gyre_status status = gyre_cache_attention(r->cache, &sequence, &args, r->scratch, r->bytes, NULL, err);
+    const gyre_status status =
+        gyre_cache_attention(r->cache, &sequence, &args, (gyre_scratch){r->scratch, r->bytes}, NULL, err);
     double off = 0, whole = 0;
     for (int64_t c = 0; c < k->channels && !status; c++)
         for (int64_t h = 0; h < k->count; h++) {
@@ -169,7 +173,7 @@ static gyre_status shift_and_read(const reader *r, double *kept, double *shifted
     gyre_status status = read_error(r, position, kept, err);
     for (int s = 0; s < ACCURACY_SHIFTS && !status; s++) {
         for (; done < shifts[s] && !status; done++, position += ACCURACY_SHIFT)
-            status = gyre_cache_shift(r->cache, 0, 0, 1, delta, err);
+            status = gyre_cache_shift(r->cache, (gyre_cache_range){0, 0, 1}, delta, err);
         if (!status) status = read_error(r, position, &shifted[s], err);
     }
     return status;
@@ -181,10 +185,12 @@ static gyre_status fill_and_read(reader *r, double *kept, double *shifted, gyre_
     const gyre_cview keys = gyre_cdense(k->raw, GYRE_DTYPE_F32, 1, 1, k->count, k->channels);
     const gyre_cview values = gyre_cdense(r->out, GYRE_DTYPE_F32, 1, 1, k->count, VALUE_CHANNELS); /* zeros, not read */
     const int64_t position = ACCURACY_KEY_POSITION, sequence = 0;
-    gyre_status status = gyre_cache_append(r->cache, 0, &keys, &values, &at, NULL, err);
+    gyre_status status =
+        gyre_cache_append(r->cache, GYRE_ARGS(gyre_cache_append_args, .k = keys, .v = values, .positions = &at), NULL, err);
     if (status) return status;
     const gyre_attention_args args = call_at(r, &position);
-    r->bytes = gyre_cache_attention_scratch(r->cache, &sequence, &args, NULL);
+    status = gyre_cache_attention_scratch(r->cache, &sequence, &args, NULL, &r->bytes, err);
+    if (status) return status;
     r->scratch = aligned_alloc(SCRATCH_ALIGN, (r->bytes + SCRATCH_ALIGN - 1) / SCRATCH_ALIGN * SCRATCH_ALIGN);
     if (!r->scratch) return gyre_fail(err, GYRE_ENOMEM, "keys: out of memory (explain)");
     status = shift_and_read(r, kept, shifted, err);

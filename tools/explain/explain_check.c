@@ -90,10 +90,9 @@ static void run_trial(void *arg, int64_t i) {
     options.protocol = GYRE_EVAL_PROTOCOL_TRUNCATE;
     options.starts = &t->starts[window];
     options.windows = 1;
-    options.progress = cli_progress_step;
-    options.progress_ctx = &t->progress;
-    t->status[i] =
-        gyre_evaluate(t->input->model, t->encodings[i % 2], &t->input->texts[0], &options, &result, NULL, &t->err[i]);
+    options.encoding = t->encodings[i % 2];
+    options.watcher = (gyre_watcher){cli_progress_step, NULL, &t->progress};
+    t->status[i] = gyre_evaluate(t->input->model, &t->input->texts[0], &options, &result, NULL, &t->err[i]);
     t->check->window_nats[i % 2][window] = result.nats;
 }
 

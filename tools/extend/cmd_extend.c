@@ -147,7 +147,9 @@ static double first_nonzero(double a, double b, double c) {
 
 static int open_model(const extend_options *o, extension *e) {
     gyre_error err = {0, ""};
-    if (gyre_reading_open(&e->reading, o->cost.model.path, o->reading.profile, o->stretch.to, &err))
+    if (gyre_reading_open(&e->reading, o->cost.model.path,
+                          GYRE_ARGS(gyre_reading_options, .profile = o->reading.profile, .context_length = o->stretch.to),
+                          &err))
         return cli_fail_error(&err);
     struct stat info; /* a pipe is empty when it is read again */
     if (stat(e->reading->path, &info) == 0 && !S_ISREG(info.st_mode))

@@ -88,7 +88,8 @@ static void compare_keys(comparison *c, const gyre_reading *reading, const gyre_
 
 static gyre_status compare_readings(comparison *c, const gyre_reading *before, const char *path, gyre_error *err) {
     gyre_reading *after = NULL;
-    const gyre_status status = gyre_reading_open(&after, path, GYRE_PROFILE_DEFAULT, before->context_length, err);
+    const gyre_status status =
+        gyre_reading_open(&after, path, GYRE_ARGS(gyre_reading_options, .context_length = before->context_length), err);
     if (status) return status;
     compare_keys(c, after, before, after);
     compare_keys(c, before, before, after);

@@ -54,14 +54,12 @@ static gyre_status read_texts(measurement *m, const gyre_encoding *encoding, int
     gyre_eval_options eval = GYRE_INIT(gyre_eval_options);
     eval.context = m->cost->context[range];
     eval.windows = m->options->windows;
-    eval.progress = cli_progress_step;
-    eval.progress_ctx = &m->progress;
-    eval.stop = cli_stops;
+    eval.encoding = encoding;
+    eval.watcher = (gyre_watcher){cli_progress_step, cli_stops, &m->progress};
     for (int64_t t = 0; t < m->input.texts_count; t++) {
         gyre_eval_result result;
         eval.by_window = losses_at(m->cost, range, row) + read;
-        const gyre_status status =
-            gyre_evaluate(m->input.model, encoding, &m->input.texts[t], &eval, &result, &m->exec, err);
+        const gyre_status status = gyre_evaluate(m->input.model, &m->input.texts[t], &eval, &result, &m->exec, err);
         if (status) return status;
         read += result.windows;
     }

@@ -51,7 +51,10 @@ static gyre_status check_config(const advice_source *s, const json_t *patch, gyr
     gyre_error refusal = {0, ""};
     *support = EXTEND_SUPPORT_NONE;
     why[0] = 0;
-    gyre_status status = text ? gyre_reading_parse(&reading, text, strlen(text), "config", profile, s->e->to, &refusal)
+    gyre_status status = text ? gyre_reading_parse(&reading, text, strlen(text),
+                                                   GYRE_ARGS(gyre_reading_options, .profile = profile,
+                                                             .context_length = s->e->to, .name = "config"),
+                                                   &refusal)
                               : gyre_fail(&refusal, GYRE_ENOMEM, "config: out of memory (extend)");
     if (status == GYRE_ENOMEM)
         status = gyre_fail(err, status, "%s", refusal.text);
@@ -306,7 +309,8 @@ static gyre_status load_configs(advice_source *s, const gyre_config *config, gyr
     if (status || !s->after) return status;
     char *text = json_dumps(s->after, JSON_REAL_PRECISION(17));
     if (!text) return gyre_fail(err, GYRE_ENOMEM, "config: out of memory (extend)");
-    status = gyre_reading_parse(&known, text, strlen(text), "config", GYRE_PROFILE_DEFAULT, s->e->to, err);
+    status = gyre_reading_parse(&known, text, strlen(text),
+                                GYRE_ARGS(gyre_reading_options, .context_length = s->e->to, .name = "config"), err);
     free(text);
     if (status) return status;
     const gyre_layer_reading *group = reading_find_group(known, s->e->group->name);

@@ -110,7 +110,9 @@ gyre_status extend_llama_cpp_flags(const extension *e, const extend_expected *wa
     *flags = (extend_flags){.count = 0};
     *support = EXTEND_SUPPORT_NONE;
     why[0] = 0;
-    gyre_status status = gyre_reading_open(&reading, e->reading->path, GYRE_PROFILE_LLAMA_CPP, e->to, &refused);
+    gyre_status status = gyre_reading_open(
+        &reading, e->reading->path,
+        GYRE_ARGS(gyre_reading_options, .profile = GYRE_PROFILE_LLAMA_CPP, .context_length = e->to), &refused);
     if (status == GYRE_ENOMEM || status == GYRE_EIO) return gyre_fail(err, status, "%s", refused.text);
     if (status) {
         extend_drop_location(refused.text, e->reading->path);

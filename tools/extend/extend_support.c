@@ -227,7 +227,9 @@ static gyre_status check_reader(const extension *e, const gyre_reading *known, c
     if (extend_is_gguf(e) && extend_readers[reader] != GYRE_PROFILE_LLAMA_CPP) return GYRE_OK;
     if (known->profile == extend_readers[reader])
         return extend_compare_reading(e, known, want, &out->support[reader], out->why[reader], err);
-    gyre_status status = gyre_reading_open(&reading, known->path, extend_readers[reader], e->to, &refusal);
+    gyre_status status = gyre_reading_open(
+        &reading, known->path, GYRE_ARGS(gyre_reading_options, .profile = extend_readers[reader], .context_length = e->to),
+        &refusal);
     if (status == GYRE_ENOMEM || status == GYRE_EIO) return gyre_fail(err, status, "%s", refusal.text);
     if (status != GYRE_OK) {
         extend_drop_location(refusal.text, known->path);
@@ -243,7 +245,7 @@ static gyre_status check_reader(const extension *e, const gyre_reading *known, c
 static gyre_status check_readers(const extend_candidate *c, const extension *e, const char *path, extend_effect *out,
                                  gyre_error *err) {
     gyre_reading *known = NULL;
-    gyre_status status = gyre_reading_open(&known, path, GYRE_PROFILE_DEFAULT, e->to, err);
+    gyre_status status = gyre_reading_open(&known, path, GYRE_ARGS(gyre_reading_options, .context_length = e->to), err);
     if (status != GYRE_OK) return status;
     const extend_expected want = {c->encoding, same_layers(known, e->group->name)->softmax_multiplier};
     for (int i = 0; i < EXTEND_READERS && status == GYRE_OK; i++)

@@ -67,7 +67,10 @@ static gyre_status open_prompt(generation *g, gyre_error *err) {
     }
     if (status) return status;
     const unsigned flags = GYRE_TOKENIZE_BEGIN | (o->special ? GYRE_TOKENIZE_SPECIAL : 0);
-    status = gyre_tokenize(g->input.tokenizer, g->prompt, g->prompt_bytes, flags, &g->prompt_ids, &g->prompt_count, err);
+    gyre_text prompt = {.ids = NULL};
+    status = gyre_tokenize(g->input.tokenizer, g->prompt, g->prompt_bytes, flags, &prompt, err);
+    g->prompt_ids = prompt.ids;
+    g->prompt_count = prompt.count;
     if (!status && !g->prompt_count)
         status =
             gyre_fail(err, GYRE_EINVAL,
@@ -169,7 +172,8 @@ static gyre_status append_id(generation *g, int32_t token, gyre_error *err) {
 static gyre_status append_text(generation *g, int32_t token, gyre_error *err) {
     char *piece = NULL;
     size_t bytes = 0;
-    gyre_status status = gyre_detokenize(g->input.tokenizer, &token, 1, GYRE_TOKENIZE_INSIDE, &piece, &bytes, err);
+    const gyre_text one = {.ids = &token, .count = 1};
+    gyre_status status = gyre_detokenize(g->input.tokenizer, &one, GYRE_TOKENIZE_INSIDE, &piece, &bytes, err);
     if (status) return status;
     discard_printed(g);
     if (g->bytes + bytes > g->text_capacity) {
@@ -223,7 +227,7 @@ static gyre_status generate_tokens(generation *g, gyre_error *err) {
     const generate_options *o = &g->options;
     const int64_t vocab = gyre_model_get_config(g->input.model)->vocab,
                   max_tokens = o->window ? INT64_MAX : required_length(g);
-    const int32_t end = o->ignore_end ? -1 : gyre_tokenizer_get_info(g->input.tokenizer).end;
+    const int32_t end = o->ignore_end ? -1 : tokenizer_info(g->input.tokenizer).end;
     uint64_t state = o->seed;
     for (;;) {
         g->stop = GENERATE_STOP_INTERRUPTED;

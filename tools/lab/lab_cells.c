@@ -64,8 +64,8 @@ void lab_cell_key(const lab *l, const lab_measurement *s, const gyre_encoding *e
 }
 
 /* -- measuring -- */
-typedef gyre_status (*recall_call)(const gyre_model *, const gyre_encoding *, const gyre_text *,
-                                   const gyre_passkey_options *, gyre_passkey_result *, const gyre_exec *, gyre_error *);
+typedef gyre_status (*recall_call)(const gyre_model *, const gyre_text *, const gyre_passkey_options *,
+                                   gyre_passkey_result *, const gyre_exec *, gyre_error *);
 
 /* Asks for keys or copies. */
 static gyre_status measure_answers(lab *l, const gyre_model *model, const gyre_encoding *encoding, int64_t context,
@@ -76,11 +76,11 @@ static gyre_status measure_answers(lab *l, const gyre_model *model, const gyre_e
     o.context = context;
     o.trials = l->plan.trials;
     o.seed = 1;
-    o.progress = lab_cost_step;
-    o.progress_ctx = l;
+    o.encoding = encoding;
+    o.watcher = (gyre_watcher){lab_cost_step, NULL, l};
     o.team = team_get();
     o.by_window = by_window;
-    const gyre_status status = ask(model, encoding, &l->held_out, &o, &r, &l->exec, err);
+    const gyre_status status = ask(model, &l->held_out, &o, &r, &l->exec, err);
     if (status) return status;
     *out = (lab_answers){.share = (double)r.right / (double)r.trials, .asked = r.trials, .windows = r.windows};
     for (int64_t w = 0; w < r.windows; w++)
@@ -98,14 +98,14 @@ static gyre_status measure_text(lab *l, const gyre_model *model, const gyre_enco
     o.windows = lab_plan_windows(&l->plan, c, l->held_out.count, starts);
     o.starts = starts;
     o.by_window = by_window;
-    o.progress = lab_cost_step;
-    o.progress_ctx = l;
+    o.encoding = encoding;
+    o.watcher = (gyre_watcher){lab_cost_step, NULL, l};
     o.team = team_get();
     if (e->positions) {
         o.by_position = e->by_position;
         o.buckets = LAB_BUCKETS;
     }
-    const gyre_status status = gyre_evaluate(model, encoding, &l->held_out, &o, &r, &l->exec, err);
+    const gyre_status status = gyre_evaluate(model, &l->held_out, &o, &r, &l->exec, err);
     if (status) return status;
     const int64_t in_region = o.windows / l->plan.regions;
     for (int64_t w = 0; w < o.windows; w++)

@@ -133,15 +133,15 @@ static gyre_status measure_length(task_lab *t, const task_measurement *s, int64_
     o.length = length;
     o.sequences = t->sequences;
     o.seed = (uint64_t)length; /* every row gets the same sequences */
-    o.progress = team_progress_step;
+    o.watcher = (gyre_watcher){team_progress_step, NULL, &t->lab->progress};
     o.team = team_get();
-    o.progress_ctx = &t->lab->progress;
     gyre_status status = right ? GYRE_OK : gyre_fail(err, GYRE_ENOMEM, "results: out of memory (%s)", "gyre lab");
     if (!status)
         status = method_encoding(s->method, position, t->lab->plan.trained, length, &t->lab->plan.betas, &encoding, err);
+    o.encoding = encoding;
     if (!status)
-        status = method_name_failure(gyre_task_measure(s->model, encoding, &o, right, asked, &t->lab->exec, err), s->name,
-                                     length, err);
+        status =
+            method_name_failure(gyre_task_measure(s->model, &o, right, asked, &t->lab->exec, err), s->name, length, err);
     for (int64_t i = 0; !status && i < length; i++) {
         int p = (int)(i / BUCKET);
         for (int c = 0; c < t->points && t->columns; c++)

@@ -24,7 +24,7 @@ static gyre_status time_windows(lab *l, double *seconds, gyre_error *err) {
         o.context = o.stride = p->trained;
         o.windows = 8 * (l->exec.concurrency > 0 ? l->exec.concurrency : 1);
         const double started = cli_seconds();
-        status = gyre_evaluate(opened, NULL, &l->held_out, &o, &r, &l->exec, err);
+        status = gyre_evaluate(opened, &l->held_out, &o, &r, &l->exec, err);
         if (!status)
             *seconds = least(*seconds, (cli_seconds() - started) / (double)(r.windows * o.context * lab_cost_token(l, 0)));
     }

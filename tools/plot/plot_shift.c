@@ -25,7 +25,7 @@ static gyre_status row_of(const gyre_encoding *pe, int64_t position, int64_t dim
     const gyre_cview in = gyre_const(out);
     for (int64_t c = 0; c < dim; c++)
         row[c] = 0;
-    return gyre_add_input(pe, NULL, &at, &in, &out, NULL, err);
+    return gyre_add_input(pe, GYRE_ARGS(gyre_add_input_args, .positions = &at, .in = in, .out = out), NULL, err);
 }
 
 /* M_k of the layout [sin cos sin cos ...]: for each pair [[c, s], [-s, c]] of k theta. */

@@ -50,7 +50,10 @@ static int of_model(const plot_options *o, const char *given, plot_subject *s) {
     gyre_error err = {0, ""};
     s->path = model_path_find(given);
     short_label(given, s->label, sizeof s->label);
-    if (gyre_reading_open(&s->reading, s->path, o->reading.profile, o->reading.length, &err)) return cli_fail_error(&err);
+    if (gyre_reading_open(
+            &s->reading, s->path,
+            GYRE_ARGS(gyre_reading_options, .profile = o->reading.profile, .context_length = o->reading.length), &err))
+        return cli_fail_error(&err);
     reading_check_layer_type(o->reading.layer_type, s->reading, NULL);
     const gyre_layer_reading *group =
         o->reading.layer_type ? reading_find_group(s->reading, o->reading.layer_type) : s->reading->groups[0];

@@ -9,7 +9,8 @@
 /* A config that was written must read back as the factors found, to the last digit. */
 static gyre_status check_written(const search_work *w, const search_rescale *rescale, const char *path, gyre_error *err) {
     gyre_reading *reading = NULL;
-    const gyre_status status = gyre_reading_open(&reading, path, GYRE_PROFILE_DEFAULT, w->options->stretch.to, err);
+    const gyre_status status =
+        gyre_reading_open(&reading, path, GYRE_ARGS(gyre_reading_options, .context_length = w->options->stretch.to), err);
     if (status) return status;
     int same = 0;
     for (int64_t g = 0; g < reading->groups_count; g++) {

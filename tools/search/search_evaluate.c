@@ -27,12 +27,11 @@ static gyre_status evaluate(search_work *w, const search_evaluation *r, const in
     eval.starts = starts + r->from;
     eval.by_window = nats;
     eval.counted = w->windows.counted;
-    eval.progress = team_progress_step;
-    eval.progress_ctx = &w->progress;
-    eval.stop = cli_stops;
+    eval.watcher = (gyre_watcher){team_progress_step, cli_stops, &w->progress};
     eval.team = team;
     gyre_status status = make_encoding(w, r->rescale, &encoding, err);
-    if (!status) status = gyre_evaluate(w->input.model, encoding, &w->windows.text, &eval, &all, &w->exec, err);
+    eval.encoding = encoding;
+    if (!status) status = gyre_evaluate(w->input.model, &w->windows.text, &eval, &all, &w->exec, err);
     gyre_encoding_free(encoding);
     return method_name_failure(status, r->origin, eval.context, err);
 }

@@ -1,6 +1,8 @@
 /* search_needles.c: keys hidden in the windows of a search. */
 #include "tools/search/search_needles.h"
+#include "gyre/gyre_research.h"
 #include "tools/cli/cli_error.h"
+#include "tools/common/model_input.h"
 #include "tools/search/search_rescale.h"
 #include "util/random.h"
 #include <stdio.h>
@@ -31,24 +33,19 @@ static gyre_status hide_marks(hiding *h, int64_t start, int32_t *ids, unsigned c
 }
 
 /* -- sentences -- */
-typedef struct sentence {
-    int32_t *ids;
-    int64_t count;
-} sentence;
-
-static gyre_status cut(const hiding *h, const char *text, sentence *out, gyre_error *err) {
-    return gyre_tokenize(h->tokenizer, text, strlen(text), GYRE_TOKENIZE_INSIDE, &out->ids, &out->count, err);
+static gyre_status cut(const hiding *h, const char *text, gyre_text *out, gyre_error *err) {
+    return gyre_tokenize(h->tokenizer, text, strlen(text), GYRE_TOKENIZE_INSIDE, out, err);
 }
 
 /* The window's tokens in between stay what they are; the sentences take the place of some of them. */
-static void put(const sentence *s, int32_t *ids, int64_t at) {
+static void put(const gyre_text *s, int32_t *ids, int64_t at) {
     memcpy(ids + at, s->ids, (size_t)s->count * sizeof *ids);
 }
 
 /* Sentence k goes anywhere into part k of what lies before the question. */
 static gyre_status hide_one(hiding *h, int64_t k, const char *digits, int64_t room, int32_t *ids, gyre_error *err) {
     char text[SENTENCE];
-    sentence s = {NULL, 0};
+    gyre_text s = {.ids = NULL};
     snprintf(text, sizeof text, "\nThe %s pass key is %s. Remember it.\n", names[k], digits);
     gyre_status status = cut(h, text, &s, err);
     const int64_t from = k * room / h->needles, slack = (k + 1) * room / h->needles - from - s.count;
@@ -64,7 +61,7 @@ static gyre_status hide_one(hiding *h, int64_t k, const char *digits, int64_t ro
 static gyre_status ask(const hiding *h, int64_t k, const char *digits, int32_t *ids, unsigned char *counted, int64_t *room,
                        gyre_error *err) {
     char text[SENTENCE];
-    sentence question = {NULL, 0}, answer = {NULL, 0};
+    gyre_text question = {.ids = NULL}, answer = {.ids = NULL};
     snprintf(text, sizeof text, "\nWhat is the %s pass key? The %s pass key is", names[k], names[k]);
     gyre_status status = cut(h, text, &question, err);
     snprintf(text, sizeof text, " %s", digits);
@@ -100,7 +97,7 @@ static gyre_status hide_sentences(hiding *h, int64_t start, int32_t *ids, unsign
 /* -- all windows -- */
 static gyre_status hide(hiding *h, int64_t *starts, int64_t count, int64_t first, int32_t *ids, unsigned char *counted,
                         gyre_error *err) {
-    const int sentences = h->tokenizer && gyre_tokenizer_get_info(h->tokenizer).kind != GYRE_TOKENIZER_BYTES;
+    const int sentences = h->tokenizer && tokenizer_info(h->tokenizer).kind != GYRE_TOKENIZER_BYTES;
     gyre_status status = GYRE_OK;
     for (int64_t i = 0; i < count && !status; i++) {
         const int64_t at = (first + i) * h->length;

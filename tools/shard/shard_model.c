@@ -189,7 +189,7 @@ static int is_of_decoder(const gyre_layer_reading *group, int64_t layers) {
 static gyre_status read_windows(const char *path, shard_model *m, gyre_error *err) {
     gyre_reading *reading = NULL;
     int64_t slide = 0;
-    gyre_status status = gyre_reading_open(&reading, path, GYRE_PROFILE_DEFAULT, 0, err);
+    gyre_status status = gyre_reading_open(&reading, path, NULL, err);
     for (int64_t g = 0; !status && g < reading->groups_count; g++)
         if (is_of_decoder(reading->groups[g], m->layers) && reading->groups[g]->window > 0)
             slide += reading->groups[g]->layers_count;

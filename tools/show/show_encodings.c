@@ -30,7 +30,8 @@ gyre_status show_rows(const show_options *o, const gyre_encoding *sinusoid, int6
     const gyre_view out = gyre_dense(rows, GYRE_DTYPE_F64, 1, count, 1, o->dim);
     const gyre_cview in = gyre_const(out);
     memset(rows, 0, (size_t)(count * o->dim) * sizeof *rows);
-    return gyre_add_input(sinusoid, NULL, &positions, &in, &out, &o->exec, err);
+    return gyre_add_input(sinusoid, GYRE_ARGS(gyre_add_input_args, .positions = &positions, .in = in, .out = out), &o->exec,
+                          err);
 }
 
 /* out = a multiple of 2^-63 in [-1, 1). */

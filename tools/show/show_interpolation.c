@@ -69,8 +69,9 @@ static gyre_status score(const show_options *o, const gyre_encoding *rope, int64
     const gyre_positions positions = {.base = 0};
     const gyre_view out = gyre_dense(x, GYRE_DTYPE_F64, 1, rows, 1, dim);
     const gyre_cview in = gyre_const(out);
-    const gyre_status status =
-        gyre_rotate(rope, GYRE_DIRECTION_FORWARD, GYRE_ROLE_QUERY, &positions, &in, &out, &o->exec, err);
+    const gyre_status status = gyre_rotate(
+        rope, GYRE_ARGS(gyre_rotate_args, .role = GYRE_ROLE_QUERY, .positions = &positions, .in = in, .out = out), &o->exec,
+        err);
     for (int64_t i = 0; i < rows && !status; i++)
         a[i] = dot(x + i * dim, k, dim);
     for (int64_t i = 1; i + 1 < rows && !status; i++) {

@@ -34,9 +34,12 @@ static gyre_status measure(const show_options *o, const gyre_encoding *pe, const
     const gyre_view out = gyre_dense(turned, GYRE_DTYPE_F64, 1, ROWS, 1, o->dim);
     gyre_status status = GYRE_OK;
     for (int i = 0; i < SHIFTS && !status; i++) {
-        const gyre_positions all_at_k = {&shifts[i], GYRE_DTYPE_I64, 0, 0, 0, 0, 0};
+        const gyre_positions all_at_k = {.data = &shifts[i], .dtype = GYRE_DTYPE_I64, .one_position = 1};
         status = show_rows(o, pe, shifts[i], ROWS, later, err);
-        if (!status) status = gyre_rotate(turn, GYRE_DIRECTION_FORWARD, GYRE_ROLE_KEY, &all_at_k, &in, &out, &o->exec, err);
+        if (!status)
+            status = gyre_rotate(
+                turn, GYRE_ARGS(gyre_rotate_args, .role = GYRE_ROLE_KEY, .positions = &all_at_k, .in = in, .out = out),
+                &o->exec, err);
         for (int64_t c = 0; c < ROWS * o->dim && !status; c++)
             r->error[i] = fmax(r->error[i], fabs(later[c] - turned[c]));
         if (!status) r->alone[i] = error_of_sines(rows, later, ROWS, o->dim);

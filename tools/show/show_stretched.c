@@ -37,7 +37,9 @@ static gyre_status rotate_rows(const show_options *o, const gyre_encoding *rope,
     }
     for (int64_t i = 1; i < rows; i++)
         memcpy((char *)x + (size_t)i * row, x, row);
-    return gyre_rotate(rope, GYRE_DIRECTION_FORWARD, GYRE_ROLE_KEY, &positions, &in, &out, &o->exec, err);
+    return gyre_rotate(rope,
+                       GYRE_ARGS(gyre_rotate_args, .role = GYRE_ROLE_KEY, .positions = &positions, .in = in, .out = out),
+                       &o->exec, err);
 }
 
 static double least_step(const double *x, int64_t rows, int64_t dim) {

@@ -243,15 +243,18 @@ static uint64_t hash_of_words(int argc, char **argv) {
 static uint64_t hash_of_arithmetic(void) {
     enum { TOKENS = 48, DIM = 64 };
     static float q[TOKENS][DIM], out[TOKENS][DIM];
-    gyre_attention_shape shape = GYRE_INIT(gyre_attention_shape);
+    gyre_attention_dense_args args = GYRE_INIT(gyre_attention_dense_args);
     gyre_encoding *alibi = NULL;
     gyre_error err;
-    shape.batch = 1, shape.queries = shape.keys = TOKENS;
-    shape.heads = shape.kv_heads = 1, shape.head_dim = DIM;
+    args.batch = 1, args.queries = args.keys = TOKENS;
+    args.heads = args.kv_heads = 1, args.head_dim = DIM;
+    args.q = args.k = args.v = q, args.out = out;
     for (int i = 0; i < TOKENS * DIM; i++)
         q[i / DIM][i % DIM] = (float)(i * 7919 % 1021) / 511.0f - 1;
-    if (gyre_alibi_create(&alibi, 1, &err) || gyre_attention_dense(alibi, q, q, q, out, &shape, &err))
-        memset(out, 0, sizeof out);
+    gyre_status status = gyre_alibi_create(&alibi, 1, &err);
+    args.encoding = alibi;
+    if (!status) status = gyre_attention_dense(&args, &err);
+    if (status) memset(out, 0, sizeof out);
     gyre_encoding_free(alibi);
     return gyre_fnv1a(GYRE_FNV1A_OFFSET_BASIS, out, sizeof out);
 }

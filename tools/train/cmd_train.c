@@ -313,7 +313,7 @@ static gyre_status open_tokenizer(train_options *o, tokenizer_source *out, gyre_
     if (status)
         return gyre_fail(err, status, "tokenizer: %.400s; without it the model cannot read the text (%s)", why.text,
                          o->from ? "--from" : "--resume");
-    if (gyre_tokenizer_get_info(out->tokenizer).kind == GYRE_TOKENIZER_BYTES) {
+    if (tokenizer_info(out->tokenizer).kind == GYRE_TOKENIZER_BYTES) {
         gyre_tokenizer_free(out->tokenizer);
         out->tokenizer = NULL;
         return GYRE_OK;

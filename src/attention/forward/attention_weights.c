@@ -23,13 +23,13 @@ static void clear_query(void *arg, int64_t index) {
     }
 }
 
-void gyre_weights_clear(const gyre_attention_args *args, const gyre_exec *exec) {
+void gyre_weights_clear(const gyre_attention_inputs *args, const gyre_exec *exec) {
     gyre_view view = args->weights;
     if (view.data) gyre_parallel(exec, clear_query, &view, view.shape[0] * view.shape[1]);
 }
 
 int64_t gyre_weights_tiles(const gyre_attention_plan *plan, int64_t *first) {
-    const gyre_attention_args *args = plan->args;
+    const gyre_attention_inputs *args = plan->args;
     *first = 0;
     if (!args->weights.data || args->weights.shape[1] == 0) return 0;
     *first = args->weights_first / plan->tile_rows;
@@ -63,7 +63,7 @@ static void write_weights_row(const gyre_query_buffers *q, const gyre_tile_pair 
 
 void gyre_weights_write(const gyre_attention_plan *plan, const gyre_key_buffers *keys, gyre_query_buffers *q,
                         const gyre_tile_pair *tile_pair) {
-    const gyre_attention_args *args = plan->args;
+    const gyre_attention_inputs *args = plan->args;
     gyre_tile_pair_score(plan, keys, q, tile_pair);
     for (int64_t i = 0; i < q->count; i++) {
         const int64_t query = q->first + i - args->weights_first;

@@ -1,4 +1,4 @@
-/* attention_weights.h: gyre_attention_args.weights, the weights of some queries, for pictures.  They are not stored on the
+/* attention_weights.h: gyre_attention_inputs.weights, the weights of some queries, for pictures.  They are not stored on the
  * way to out, so those that the caller wants are computed again: one pass over all keys for the sum of each row, and a
  * second one for the weights. */
 #ifndef GYRE_ATTENTION_ATTENTION_WEIGHTS_H
@@ -6,7 +6,7 @@
 #include "attention/plan/buffers.h"
 
 /* args->weights = zeros.  Segments then write only the keys that their queries see. */
-void gyre_weights_clear(const gyre_attention_args *args, const gyre_exec *exec);
+void gyre_weights_clear(const gyre_attention_inputs *args, const gyre_exec *exec);
 /* out = number of query tiles with wanted weights, from *first on.  Whole tiles, because xPos angles are relative to
  * them. */
 int64_t gyre_weights_tiles(const gyre_attention_plan *plan, int64_t *first);

@@ -129,7 +129,7 @@ static void find_row_max(const gyre_attention_plan *plan, const gyre_key_buffers
 
 /* -- a task -- */
 
-/* The row of gyre_attention_args.state. */
+/* The row of gyre_attention_inputs.state. */
 static double *state_of(const gyre_attention_plan *plan, int64_t batch, int64_t query, int64_t head) {
     return gyre_view_at(&plan->args->state, batch, query, head, 0);
 }
@@ -397,7 +397,7 @@ static void combine_key_splits(void *arg, int64_t job) {
     }
 }
 
-/* -- gyre_attention_args.weights -- */
+/* -- gyre_attention_inputs.weights -- */
 
 static void run_weights(void *arg, int64_t job) {
     gyre_attention_call *call = arg;

@@ -1,4 +1,4 @@
-/* row_states.h: rows whose keys are not all in one call (gyre_attention_args.state).
+/* row_states.h: rows whose keys are not all in one call (gyre_attention_inputs.state).
  *
  * A state is doubles: the largest score, the sum of exp(score - largest), and for each channel the sum of values weighted by
  * exp(score - largest).  A sum of 0 means that no key was seen, whatever else stands there.  Two states of one row over

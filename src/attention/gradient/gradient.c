@@ -47,7 +47,7 @@ typedef struct segment_views {
     gyre_view dqkv[3];
 } segment_views;
 
-static segment_views narrow_views(const gyre_attention_args *args, const gyre_segment *segment,
+static segment_views narrow_views(const gyre_attention_inputs *args, const gyre_segment *segment,
                                   const gyre_gradient_views *views) {
     const gyre_cview *dout = views->dout;
     segment_views out = {*dout, {views->dqkv[0], views->dqkv[1], views->dqkv[2]}};
@@ -79,7 +79,7 @@ static void run_call(gyre_attention_call *call, const gyre_exec *exec) {
     gyre_sink_gradient(call, exec);
 }
 
-void gyre_gradient_run(gyre_attention_plan *plan, const gyre_attention_args *args, const gyre_gradient_views *views,
+void gyre_gradient_run(gyre_attention_plan *plan, const gyre_attention_inputs *args, const gyre_gradient_views *views,
                        char *scratch, const gyre_exec *exec) {
     const segment_views own = narrow_views(args, plan->segment, views);
     gyre_attention_call call = {
@@ -101,7 +101,7 @@ static void clear(const gyre_view *view) {
                     memset(gyre_view_at(view, b, t, h, c), 0, (size_t)run * size);
 }
 
-void gyre_gradient_clear_padding(const gyre_attention_args *args, const gyre_gradient_views *views) {
+void gyre_gradient_clear_padding(const gyre_attention_inputs *args, const gyre_gradient_views *views) {
     clear(&views->dqkv[1]);
     clear(&views->dqkv[2]);
     if (args->dk_gate_sums.data) clear(&args->dk_gate_sums);

@@ -1,4 +1,4 @@
-/* gradient_sinks.c: the gradient of gyre_attention_args.sink_logits. */
+/* gradient_sinks.c: the gradient of gyre_attention_inputs.sink_logits. */
 #include "attention/gradient/gradient_sinks.h"
 #include "attention/terms/softmax.h"
 #include "core/convert.h"
@@ -28,7 +28,7 @@ static double delta_of(const gyre_attention_call *call, int64_t batch, int64_t t
 /* The gradient of one head, whose rows are summed in order. */
 static void differentiate_sink(void *arg, int64_t head) {
     const gyre_attention_call *call = arg;
-    const gyre_attention_args *args = call->plan->args;
+    const gyre_attention_inputs *args = call->plan->args;
     const gyre_cview lse = gyre_const(args->lse);
     const double sink = (double)gyre_sink_logit(call->plan, head);
     double sum = 0;

@@ -66,9 +66,9 @@ typedef struct gyre_between_tiles {
 
 typedef struct gyre_attention_plan {
     const gyre_segment *segment;
-    const gyre_attention_args *args; /* of the segment */
-    const gyre_key_source *source;   /* of the segment */
-    const gyre_encoding *encoding;   /* NULL = none */
+    const gyre_attention_inputs *args; /* of the segment */
+    const gyre_key_source *source;     /* of the segment */
+    const gyre_encoding *encoding;     /* NULL = none */
     const gyre_kernels *kernels;
     int64_t queries, keys, query_heads, key_heads, group; /* group: query heads for each key head */
     int64_t head_dim, head_pad, value_dim, value_pad;     /* pad: rounded up to a multiple of 16, head_pad each part */
@@ -127,7 +127,7 @@ static inline const float *gyre_slope_of_call(const gyre_attention_plan *plan, i
 }
 
 /* out = rows of a query tile. */
-static inline int64_t gyre_query_tile_rows(const gyre_attention_args *args) {
+static inline int64_t gyre_query_tile_rows(const gyre_attention_inputs *args) {
     return args->causal && args->q.shape[1] <= SHORT_QUERIES ? SHORT_QUERY_TILE : QUERY_TILE;
 }
 

@@ -8,7 +8,7 @@ static int64_t stride_of(const gyre_cview *view, int axis) {
 }
 
 static void run_of_views(const gyre_key_source *source, int64_t batch, int64_t head, int64_t first, gyre_key_run *run) {
-    const gyre_attention_args *args = source->run_ctx;
+    const gyre_attention_inputs *args = source->run_ctx;
     *run = (gyre_key_run){.k = gyre_cview_at(&args->k, batch, first, head, 0),
                           .v = gyre_cview_at(&args->v, batch, first, head, 0),
                           .count = args->k.shape[1] - first,
@@ -20,7 +20,7 @@ static void run_of_views(const gyre_key_source *source, int64_t batch, int64_t h
 
 static void gate_sums_of_views(const gyre_key_source *source, int64_t batch, int64_t head, int64_t first, int64_t count,
                                double *out) {
-    const gyre_attention_args *args = source->run_ctx;
+    const gyre_attention_inputs *args = source->run_ctx;
     const gyre_cview *view = &args->k_gate_sums;
     const int64_t step = stride_of(view, 1);
     const void *at = gyre_cview_at(view, batch, first, head, 0);
@@ -32,7 +32,7 @@ static int heads_adjacent(const gyre_cview *view) {
     return view->stride[3] == 1 && view->stride[2] == view->shape[3] && view->stride[1] >= view->shape[2] * view->shape[3];
 }
 
-gyre_key_source gyre_key_source_of_views(const gyre_attention_args *args) {
+gyre_key_source gyre_key_source_of_views(const gyre_attention_inputs *args) {
     return (gyre_key_source){.run_ctx = args,
                              .k_dtype = args->k.dtype,
                              .v_dtype = args->v.dtype,

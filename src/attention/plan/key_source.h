@@ -1,7 +1,7 @@
 /* key_source.h: where attention reads keys and values: the caller's views or the pages of a cache. */
 #ifndef GYRE_ATTENTION_KEY_SOURCE_H
 #define GYRE_ATTENTION_KEY_SOURCE_H
-#include "gyre/gyre.h"
+#include "attention/plan/attention_inputs.h"
 
 /* Tokens of one key head that lie in memory at even steps. */
 typedef struct gyre_key_run {
@@ -28,7 +28,7 @@ struct gyre_key_source {
 };
 
 /* out = the views k and v of args, which must outlive it. */
-gyre_key_source gyre_key_source_of_views(const gyre_attention_args *args);
+gyre_key_source gyre_key_source_of_views(const gyre_attention_inputs *args);
 
 /* *run = tokens from `first` on, at most `most`. */
 static inline void gyre_key_run_at(const gyre_key_source *source, int64_t batch, int64_t head, int64_t first, int64_t most,

@@ -36,7 +36,7 @@ static int64_t separate_query_rows(const gyre_attention_plan *plan) {
 
 void gyre_attention_rotation_measure(gyre_attention_plan *plan) {
     const gyre_encoding *encoding = plan->encoding;
-    const gyre_attention_args *args = plan->args;
+    const gyre_attention_inputs *args = plan->args;
     plan->rotation = (gyre_rotation_plan){.turns = {1, 1}};
     if (!encoding || !(encoding->scheme->places & GYRE_PLACE_QUERY_KEY)) return;
     plan->rotation.pairs = encoding->config.rope.dim / 2;
@@ -116,7 +116,7 @@ static int64_t stored_query_tiles(const gyre_attention_plan *plan) {
 /* Computes the angles of tile `index` of one role, counted over its sets. */
 static void prepare_tile(const gyre_attention_plan *plan, gyre_role role, int64_t index) {
     const gyre_rotation_plan *rotation = &plan->rotation;
-    const gyre_attention_args *args = plan->args;
+    const gyre_attention_inputs *args = plan->args;
     const int64_t tiles = role == GYRE_ROLE_QUERY ? stored_query_tiles(plan) : plan->key_tiles;
     const int64_t size = role == GYRE_ROLE_QUERY ? plan->tile_rows : KEY_TILE,
                   all = role == GYRE_ROLE_QUERY ? rotation->query_rows : plan->keys;
@@ -163,7 +163,7 @@ static void prepare_steps(gyre_attention_plan *plan) {
 
 static void find_cached_rows(gyre_attention_plan *plan) {
     gyre_rotation_plan *rotation = &plan->rotation;
-    const gyre_attention_args *args = plan->args;
+    const gyre_attention_inputs *args = plan->args;
     for (int role = 0; role < 2; role++) {
         const gyre_rotation_spec how = {.role = (gyre_role)role,
                                         .length = args->q_pos.context_length,

@@ -1,4 +1,4 @@
-/* mask.h: gyre_attention_args.mask, added to the scores.  -infinity makes a key invisible to a query. */
+/* mask.h: gyre_attention_inputs.mask, added to the scores.  -infinity makes a key invisible to a query. */
 #ifndef GYRE_ATTENTION_MASK_H
 #define GYRE_ATTENTION_MASK_H
 #include "attention/plan/buffers.h"

@@ -42,7 +42,7 @@ gyre_row_normalizer gyre_row_normalize(const gyre_row_state *state, double sink)
 /* out: with the sink logit of the head, if it has one. */
 gyre_row_normalizer gyre_row_finish(const gyre_attention_plan *plan, int64_t head, const gyre_row_state *state);
 
-/* out = gyre_attention_args.sink_logits of a query head; -infinity if there are none.  It has no key and is not relative to
+/* out = sink_logits of the call for a query head; -infinity if there are none.  It has no key and is not relative to
  * a row's bias: subtract the bias before comparing it with scores.  The log-sum-exp of a row includes it, so weights formed
  * from that need nothing more. */
 float gyre_sink_logit(const gyre_attention_plan *plan, int64_t head);

@@ -14,7 +14,7 @@ int gyre_has_vector_table(const gyre_encoding *encoding, gyre_table which, unsig
 
 /* The distances of visible pairs, if positions count up from a base. */
 static void measure_distances(gyre_attention_plan *plan) {
-    const gyre_attention_args *args = plan->args;
+    const gyre_attention_inputs *args = plan->args;
     const int windowed = args->sinks == 0 && !plan->by_order; /* sinks may be at any distance */
     const int64_t before = plan->window, after = plan->window_after, most = GYRE_MAX_POSITION;
     if (args->q_pos.data || args->k_pos.data) return;

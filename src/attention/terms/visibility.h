@@ -1,4 +1,4 @@
-/* visibility.h: which keys a query sees: by position or by the order of tokens (gyre_attention_args.causal), inside the
+/* visibility.h: which keys a query sees: by position or by the order of tokens (gyre_attention_inputs.causal), inside the
  * window, and the first keys, which stay visible outside it (sinks).  terms/mask.h excludes more.
  *
  *     key order:   0 .. sinks      low ............ high

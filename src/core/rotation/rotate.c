@@ -11,6 +11,7 @@
 #include "core/rotation/permute.h"
 #include "core/rotation/temperature.h"
 #include "core/scheme.h"
+#include "core/sized.h"
 #include "core/view.h"
 #include "kernels/kernels.h"
 #include "util/error.h"
@@ -496,14 +497,18 @@ static gyre_status check_choices(gyre_direction direction, gyre_role role, gyre_
     return GYRE_OK;
 }
 
-gyre_status gyre_rotate(const gyre_encoding *encoding, gyre_direction direction, gyre_role role,
-                        const gyre_positions *positions, const gyre_cview *in, const gyre_view *out, const gyre_exec *exec,
+gyre_status gyre_rotate(const gyre_encoding *encoding, const gyre_rotate_args *given, const gyre_exec *exec,
                         gyre_error *err) {
+    gyre_rotate_args args;
+    if (gyre_sized_read(&args, sizeof args, given, "gyre_rotate_args", err)) return GYRE_EINVAL;
+    const gyre_direction direction = args.direction;
+    const gyre_positions *positions = args.positions;
+    const gyre_cview *in = &args.in;
+    const gyre_view *out = &args.out;
     if (!encoding || !positions)
         return gyre_fail(err, GYRE_EINVAL, "%s: is NULL (gyre_rotate)", encoding ? "positions" : "encoding");
-    if (!in || !out) return gyre_fail(err, GYRE_EINVAL, "%s: is NULL (gyre_rotate)", in ? "out" : "in");
     const int rotates = (encoding->scheme->places & GYRE_PLACE_QUERY_KEY) != 0;
-    gyre_status status = check_choices(direction, role, err);
+    gyre_status status = check_choices(direction, args.role, err);
     if (status == GYRE_OK) status = gyre_in_out_check(in, out, "gyre_rotate", err);
     if (status != GYRE_OK) return status;
     if (rotates && in->shape[3] != encoding->config.head_dim)
@@ -514,11 +519,11 @@ gyre_status gyre_rotate(const gyre_encoding *encoding, gyre_direction direction,
     status = gyre_positions_check(encoding, positions, in->shape[0], in->shape[1], "positions", "gyre_rotate", err);
     if (status == GYRE_OK) status = gyre_in_out_apart_check(in, out, "gyre_rotate", err);
     if (status != GYRE_OK) return status;
-    if (rotates && rotate_single_token(encoding, direction, role, positions, in, out)) return GYRE_OK;
+    if (rotates && rotate_single_token(encoding, direction, args.role, positions, in, out)) return GYRE_OK;
 
     rotate_call r = {.elements = elements,
                      .angles = {.encoding = encoding, .direction = direction, .factor = 1},
-                     .role = role,
+                     .role = args.role,
                      .positions = positions,
                      .in = in,
                      .out = out};

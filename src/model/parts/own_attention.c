@@ -23,16 +23,19 @@ static gyre_contextual_args contextual_args(const gyre_own_call *call) {
 
 static size_t contextual_scratch(const gyre_own_call *call, int gradient, const gyre_exec *exec) {
     const gyre_contextual_args args = contextual_args(call);
-    if (call->cache) return gyre_cache_contextual_scratch(call->cache, NULL, &args, exec);
-    return gyre_contextual_scratch(&args, gradient, exec);
+    size_t bytes = 0;
+    const gyre_status status = call->cache ? gyre_cache_contextual_scratch(call->cache, NULL, &args, exec, &bytes, NULL)
+                                           : gyre_contextual_scratch(&args, gradient, exec, &bytes, NULL);
+    return status ? 0 : bytes;
 }
 
 static gyre_status contextual_run(const gyre_own_call *call, void *scratch, size_t bytes, const gyre_exec *exec,
                                   gyre_error *err) {
     const gyre_contextual_args args = contextual_args(call);
     const int64_t sequence = 0;
-    if (call->cache) return gyre_cache_contextual_attention(call->cache, &sequence, &args, scratch, bytes, exec, err);
-    return gyre_contextual_attention(&args, scratch, bytes, exec, err);
+    if (call->cache)
+        return gyre_cache_contextual_attention(call->cache, &sequence, &args, (gyre_scratch){scratch, bytes}, exec, err);
+    return gyre_contextual_attention(&args, (gyre_scratch){scratch, bytes}, exec, err);
 }
 
 static gyre_status contextual_gradient(const gyre_own_call *call, const gyre_cview *dout, const gyre_own_gradients *to,
@@ -43,7 +46,7 @@ static gyre_status contextual_gradient(const gyre_own_call *call, const gyre_cvi
     gradients.dk = to->dk;
     gradients.dv = to->dv;
     gradients.dembeddings = gyre_dense(to->data, GYRE_DTYPE_F32, 1, call->layer.rows, 1, call->q.shape[3]);
-    return gyre_contextual_gradient(&args, dout, &gradients, scratch, bytes, NULL, err);
+    return gyre_contextual_gradient(&args, dout, &gradients, (gyre_scratch){scratch, bytes}, NULL, err);
 }
 
 static int contextual_fits(int64_t parts, const gyre_config *position) {
@@ -84,8 +87,10 @@ static gyre_adaptive_args adaptive_args(const gyre_own_call *call, const gyre_po
 static size_t adaptive_scratch(const gyre_own_call *call, int gradient, const gyre_exec *exec) {
     const gyre_positions k_pos = {0};
     const gyre_adaptive_args args = adaptive_args(call, &k_pos);
-    if (call->cache) return gyre_cache_adaptive_scratch(call->cache, NULL, &args, exec);
-    return gyre_adaptive_scratch(&args, gradient, exec);
+    size_t bytes = 0;
+    const gyre_status status = call->cache ? gyre_cache_adaptive_scratch(call->cache, NULL, &args, exec, &bytes, NULL)
+                                           : gyre_adaptive_scratch(&args, gradient, exec, &bytes, NULL);
+    return status ? 0 : bytes;
 }
 
 static gyre_status adaptive_run(const gyre_own_call *call, void *scratch, size_t bytes, const gyre_exec *exec,
@@ -93,8 +98,9 @@ static gyre_status adaptive_run(const gyre_own_call *call, void *scratch, size_t
     const gyre_positions k_pos = {0};
     const gyre_adaptive_args args = adaptive_args(call, &k_pos);
     const int64_t sequence = 0;
-    if (call->cache) return gyre_cache_adaptive_attention(call->cache, &sequence, &args, scratch, bytes, exec, err);
-    return gyre_adaptive_attention(&args, scratch, bytes, exec, err);
+    if (call->cache)
+        return gyre_cache_adaptive_attention(call->cache, &sequence, &args, (gyre_scratch){scratch, bytes}, exec, err);
+    return gyre_adaptive_attention(&args, (gyre_scratch){scratch, bytes}, exec, err);
 }
 
 static gyre_status adaptive_gradient(const gyre_own_call *call, const gyre_cview *dout, const gyre_own_gradients *to,
@@ -110,7 +116,7 @@ static gyre_status adaptive_gradient(const gyre_own_call *call, const gyre_cview
     gradients.dhidden_bias = gyre_dense(to->data + units * inputs, GYRE_DTYPE_F32, 1, 1, 1, units);
     gradients.doutput_weights = gyre_dense(to->data + units * (inputs + 1), GYRE_DTYPE_F32, 1, 1, call->q.shape[2], units);
     gradients.dtable = to->dtable;
-    return gyre_adaptive_gradient(&args, dout, &gradients, scratch, bytes, NULL, err);
+    return gyre_adaptive_gradient(&args, dout, &gradients, (gyre_scratch){scratch, bytes}, NULL, err);
 }
 
 /* Without biases the network of two inputs for each head would read zeros, whose weights no gradient reaches. */

@@ -28,7 +28,10 @@ gyre_status gyre_turn_heads(const gyre_trained_heads *t, gyre_direction directio
         for (int i = 0; i < 2 && !status; i++) {
             const gyre_view part = heads_of(t, &qk[i], h);
             const gyre_cview in = gyre_const(part);
-            status = gyre_trained_rotate(&rotation, direction, positions, &in, &part, exec, err);
+            status = gyre_trained_rotate(
+                &rotation,
+                GYRE_ARGS(gyre_rotate_args, .direction = direction, .positions = positions, .in = in, .out = part), exec,
+                err);
         }
     }
     return status;
@@ -43,7 +46,9 @@ gyre_status gyre_turn_heads_gradient(const gyre_trained_heads *t, const gyre_pos
         to.frequencies = gyre_dense(gradient + h * t->numbers, GYRE_DTYPE_F32, 1, 1, 1, t->numbers);
         for (int i = 0; i < 2 && !status; i++) {
             const gyre_cview rotated = gyre_const(heads_of(t, &qk[i], h)), dout = gyre_const(heads_of(t, &dqk[i], h));
-            status = gyre_trained_rotate_gradient(&rotation, positions, &rotated, &dout, &to, NULL, err);
+            status = gyre_trained_rotate_gradient(
+                &rotation, GYRE_ARGS(gyre_rotate_gradient_args, .positions = positions, .in = rotated, .dout = dout), &to,
+                NULL, err);
         }
     }
     return status;
@@ -69,7 +74,8 @@ gyre_status gyre_polar_heads(const gyre_trained_heads *t, const gyre_view in[2],
     for (int i = 0; i < 2 && !status; i++) {
         const gyre_trained_rotation rotation = phases_of(t, i);
         const gyre_cview from = gyre_const(in[i]);
-        status = gyre_polar_rotate(&rotation, &positions, &from, &out[i], exec, err);
+        status = gyre_polar_rotate(
+            &rotation, GYRE_ARGS(gyre_rotate_args, .positions = &positions, .in = from, .out = out[i]), exec, err);
     }
     return status;
 }
@@ -83,7 +89,9 @@ gyre_status gyre_polar_heads_gradient(const gyre_trained_heads *t, const gyre_vi
         const gyre_cview from = gyre_const(in[i]), to = gyre_const(dout[i]);
         gyre_trained_gradients phases = GYRE_INIT(gyre_trained_gradients);
         if (i) phases.phases = gyre_dense(gradient, GYRE_DTYPE_F32, 1, 1, t->kv_heads, t->numbers);
-        status = gyre_polar_rotate_gradient(&rotation, &positions, &from, &to, &din[i], i ? &phases : NULL, NULL, err);
+        status = gyre_polar_rotate_gradient(
+            &rotation, GYRE_ARGS(gyre_rotate_gradient_args, .positions = &positions, .in = from, .dout = to, .din = din[i]),
+            i ? &phases : NULL, NULL, err);
     }
     return status;
 }
@@ -126,7 +134,10 @@ gyre_status gyre_fourier_heads(const gyre_trained_heads *t, gyre_direction direc
             const gyre_fourier_rotation rotation = series_of(t, calls, call);
             const gyre_cview from = gyre_const(fourier_part(t, &in[i], call));
             const gyre_view to = fourier_part(t, &out[i], call);
-            status = gyre_fourier_rotate(&rotation, direction, positions, &from, &to, exec, err);
+            status = gyre_fourier_rotate(
+                &rotation,
+                GYRE_ARGS(gyre_rotate_args, .direction = direction, .positions = positions, .in = from, .out = to), exec,
+                err);
         }
     }
     return status;
@@ -144,7 +155,9 @@ gyre_status gyre_fourier_heads_gradient(const gyre_trained_heads *t, const gyre_
             gyre_fourier_gradients to = GYRE_INIT(gyre_fourier_gradients);
             to.cosines = gyre_dense(gradient + fourier_offset(t, call, 0), GYRE_DTYPE_F32, 1, shape[1], shape[2], shape[3]);
             to.sines = gyre_dense(gradient + fourier_offset(t, call, 1), GYRE_DTYPE_F32, 1, shape[1], shape[2], shape[3]);
-            status = gyre_fourier_rotate_gradient(&rotation, positions, &x, &dx, &to, NULL, err);
+            status = gyre_fourier_rotate_gradient(
+                &rotation, GYRE_ARGS(gyre_rotate_gradient_args, .positions = positions, .in = x, .dout = dx), &to, NULL,
+                err);
         }
     }
     return status;

@@ -248,7 +248,10 @@ static gyre_status read_back(gyre_reading **out, const char *written, const expe
     snprintf(name, sizeof name, "%s as it would be written", w->path);
     gyre_status status = gyre_mapping_open(&map, written, err);
     if (status == GYRE_OK)
-        status = gyre_reading_parse(out, map.bytes, map.size, name, GYRE_PROFILE_LLAMA_CPP, w->length, err);
+        status = gyre_reading_parse(
+            out, map.bytes, map.size,
+            GYRE_ARGS(gyre_reading_options, .profile = GYRE_PROFILE_LLAMA_CPP, .context_length = w->length, .name = name),
+            err);
     gyre_mapping_close(&map);
     return status;
 }
@@ -311,7 +314,11 @@ static gyre_status rewrite_mapped(const char *path, const gyre_encoding *encodin
     gyre_status status = frequencies ? GYRE_OK : gyre_fail(err, GYRE_ENOMEM, "%s: no memory", path);
     if (status == GYRE_OK) status = gyre_encoding_frequencies(encoding, length, frequencies, &w.attention);
     /* What is wrong with the file is told of the copy. */
-    if (status == GYRE_OK && gyre_reading_open(&w.before, path, GYRE_PROFILE_LLAMA_CPP, length, NULL)) w.before = NULL;
+    if (status == GYRE_OK &&
+        gyre_reading_open(&w.before, path,
+                          GYRE_ARGS(gyre_reading_options, .profile = GYRE_PROFILE_LLAMA_CPP, .context_length = length),
+                          NULL))
+        w.before = NULL;
     if (status == GYRE_OK) status = gyre_gguf_open_path(&file, &map, path, err);
     if (status == GYRE_OK) status = rewrite(file, encoding, &w, target, err);
     gyre_gguf_free(file);
