@@ -476,11 +476,13 @@ static gyre_status check_tables(const request *call, gyre_error *err) {
 
 /* -- positions -- */
 
-static gyre_status check_positions(const request *call, gyre_error *err, const char *field, const gyre_encoding *encoding,
-                                   const gyre_positions *positions, const int64_t *shape) {
+/* segment: whose encoding and context length count; NULL = none do. */
+static gyre_status check_positions(const request *call, gyre_error *err, const char *field,
+                                   const gyre_attention_inputs *segment, const gyre_positions *positions,
+                                   const int64_t *shape) {
+    const gyre_encoding *encoding = segment ? segment->encoding : NULL;
     gyre_positions own = *positions;
-    /* That of queries holds for keys too.  With a length policy each segment has one of its own. */
-    own.context_length = call->args->q_pos.context_length;
+    own.context_length = segment ? segment->q_pos.context_length : 0; /* of keys too */
     if (encoding && encoding->config.length_policy != GYRE_LENGTH_POLICY_DECLARED) own.context_length = INT64_MAX;
     return gyre_positions_check(encoding, &own, shape[0], shape[1], field, call->name, err);
 }
@@ -558,8 +560,8 @@ static gyre_status check_xpos_range(const request *call, gyre_error *err, const 
 static gyre_status check_segment(const request *call, gyre_error *err, const gyre_segment *segment) {
     const gyre_attention_inputs *args = &segment->args;
     const int64_t *q = args->q.shape, *k = args->k.shape;
-    gyre_status status = check_positions(call, err, "q_pos", args->encoding, &args->q_pos, q);
-    if (!status) status = check_positions(call, err, "k_pos", args->encoding, &args->k_pos, k);
+    gyre_status status = check_positions(call, err, "q_pos", args, &args->q_pos, q);
+    if (!status) status = check_positions(call, err, "k_pos", args, &args->k_pos, k);
     if (!status && segment->indexed) status = check_positions(call, err, "q_index", NULL, &segment->q_index, q);
     if (!status && segment->indexed) status = check_positions(call, err, "k_index", NULL, &segment->k_index, k);
     if (!status && args->encoding && args->encoding->xpos_log2_decay) {
