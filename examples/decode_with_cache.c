@@ -15,50 +15,58 @@ static void fill(float *x, int n, int by) {
         x[i] = (float)((long)i * by % 2001) / 1000 - 1;
 }
 
-/* Attention of queries first .. first + n - 1. */
+/* Attention of queries first .. first + n - 1.  Over a cache they are its last tokens; without one they begin at 0. */
 static gyre_attention_args queries(int first, int n, float (*to)[HEADS][DIM]) {
     gyre_attention_args args = GYRE_INIT(gyre_attention_args);
-    args.q = gyre_const(gyre_dense(q[first], GYRE_DTYPE_F32, 1, n, HEADS, DIM));
-    args.q_pos.base = first;
+    args.q = gyre_cdense(q[first], GYRE_DTYPE_F32, 1, n, HEADS, DIM);
     args.causal = GYRE_CAUSAL_BY_POSITION;
     args.out = gyre_dense(to[first], GYRE_DTYPE_F32, 1, n, HEADS, DIM);
     return args;
 }
 
 /* Append first: a query also sees its own key. */
-static gyre_status read_tokens(gyre_cache *cache, int first, int n, void *scratch, size_t bytes) {
+static gyre_status read_tokens(gyre_cache *cache, int first, int n, gyre_scratch scratch) {
     const int64_t sequence = 0;
     const gyre_positions at = {.base = first};
-    const gyre_cview key = gyre_const(gyre_dense(k[first], GYRE_DTYPE_F32, 1, n, KEY_HEADS, DIM));
-    const gyre_cview value = gyre_const(gyre_dense(v[first], GYRE_DTYPE_F32, 1, n, KEY_HEADS, DIM));
+    const gyre_cview key = gyre_cdense(k[first], GYRE_DTYPE_F32, 1, n, KEY_HEADS, DIM);
+    const gyre_cview value = gyre_cdense(v[first], GYRE_DTYPE_F32, 1, n, KEY_HEADS, DIM);
     const gyre_attention_args args = queries(first, n, out);
-    gyre_status status = gyre_cache_append(cache, GYRE_ARGS(gyre_cache_append_args, .sequence = sequence, .k = key, .v = value, .positions = &at), NULL, NULL);
-    if (!status) status = gyre_cache_attention(cache, &sequence, &args, (gyre_scratch){scratch, bytes}, NULL, NULL);
+    gyre_cache_append_args tokens = GYRE_INIT(gyre_cache_append_args);
+    tokens.sequence = sequence, tokens.k = key, tokens.v = value, tokens.positions = &at;
+    gyre_status status = gyre_cache_append(cache, &tokens, NULL, NULL);
+    if (!status) status = gyre_cache_attention(cache, &sequence, &args, scratch, NULL, NULL);
     return status;
+}
+
+static gyre_status take(gyre_scratch *scratch) {
+    scratch->memory = aligned_alloc(64, (scratch->bytes + 63) / 64 * 64);
+    return scratch->memory ? GYRE_OK : GYRE_ENOMEM;
 }
 
 /* The same computation without a cache, all tokens at once. */
 static gyre_status read_whole(const gyre_encoding *rope) {
     gyre_attention_args args = queries(0, TOKENS, whole);
     args.encoding = rope;
-    args.k = gyre_const(gyre_dense(k, GYRE_DTYPE_F32, 1, TOKENS, KEY_HEADS, DIM));
-    args.v = gyre_const(gyre_dense(v, GYRE_DTYPE_F32, 1, TOKENS, KEY_HEADS, DIM));
-    const size_t bytes = gyre_attention_scratch(&args, 0, NULL);
-    void *scratch = aligned_alloc(64, (bytes + 63) / 64 * 64);
-    const gyre_status status = scratch ? gyre_attention(&args, (gyre_scratch){scratch, bytes}, NULL, NULL) : GYRE_ENOMEM;
-    free(scratch);
+    args.k = gyre_cdense(k, GYRE_DTYPE_F32, 1, TOKENS, KEY_HEADS, DIM);
+    args.v = gyre_cdense(v, GYRE_DTYPE_F32, 1, TOKENS, KEY_HEADS, DIM);
+    gyre_scratch scratch = {NULL, 0};
+    gyre_status status = gyre_attention_scratch(&args, 0, NULL, &scratch.bytes, NULL);
+    if (!status) status = take(&scratch);
+    if (!status) status = gyre_attention(&args, scratch, NULL, NULL);
+    free(scratch.memory);
     return status;
 }
 
 static gyre_status compare(const gyre_encoding *rope, gyre_cache *cache) {
     /* Allocated once: enough for the prompt and for fewer queries, however long the sequence becomes. */
     const gyre_attention_args prompt = queries(0, PROMPT, out);
-    const size_t bytes = gyre_cache_attention_scratch(cache, NULL, &prompt, NULL);
-    void *scratch = aligned_alloc(64, (bytes + 63) / 64 * 64);
-    gyre_status status = scratch ? read_tokens(cache, 0, PROMPT, scratch, bytes) : GYRE_ENOMEM;
+    gyre_scratch scratch = {NULL, 0};
+    gyre_status status = gyre_cache_attention_scratch(cache, NULL, &prompt, NULL, &scratch.bytes, NULL);
+    if (!status) status = take(&scratch);
+    if (!status) status = read_tokens(cache, 0, PROMPT, scratch);
     for (int token = PROMPT; token < TOKENS && !status; token++)
-        status = read_tokens(cache, token, 1, scratch, bytes);
-    free(scratch);
+        status = read_tokens(cache, token, 1, scratch);
+    free(scratch.memory);
     return status ? status : read_whole(rope);
 }
 
@@ -70,7 +78,6 @@ int main(void) {
     config.kind = GYRE_KIND_ROPE;
     config.head_dim = DIM;
     gyre_cache_config keep = GYRE_INIT(gyre_cache_config); /* a model has one for each layer */
-    keep.keys = GYRE_CACHE_KEYS_ROTATED;
     keep.key_dtype = keep.value_dtype = GYRE_DTYPE_F16;
     keep.heads = KEY_HEADS;
     keep.head_dim = DIM;

@@ -4,12 +4,12 @@
 
 int main(void) {
     static float q[4][8][128] = {{{1}}}; /* 4 tokens, 8 heads, 128 channels; channel 0 pairs with channel 64 */
-    const gyre_shape shape = {1, 4, 8, 128};
+    gyre_error err;
 
     gyre_encoding *rope = NULL;
-    gyre_error err;
     gyre_status status = gyre_rope_create(&rope, 128, 500000, GYRE_LAYOUT_HALF, &err);
-    if (!status) status = gyre_rotate_dense(rope, GYRE_ROLE_QUERY, q, GYRE_DTYPE_F32, shape, 100000, &err);
+    gyre_view x = gyre_dense(q, GYRE_DTYPE_F32, 1, 4, 8, 128);
+    if (!status) status = gyre_rotate_dense(rope, GYRE_ROLE_QUERY, x, 100000, 0, &err);
     gyre_encoding_free(rope);
 
     if (status) return fprintf(stderr, "%s\n", err.text), 1;

@@ -30,13 +30,14 @@ static gyre_adaptive_args arguments(void) {
 static double loss(void) {
     const gyre_adaptive_args args = arguments();
     /* [gyre_adaptive_scratch] */
-    const size_t bytes = gyre_adaptive_scratch(&args, 0, NULL); /* does not grow with n x n */
-    void *scratch = aligned_alloc(64, (bytes + 63) / 64 * 64);
+    size_t bytes;
+    check(gyre_adaptive_scratch(&args, 0, NULL, &bytes, &err)); /* does not grow with n x n */
+    const gyre_scratch scratch = take_scratch(bytes);
     /* [end] */
     /* [gyre_adaptive_attention] */
-    check(gyre_adaptive_attention(&args, (gyre_scratch){scratch, bytes}, NULL, &err));
+    check(gyre_adaptive_attention(&args, scratch, NULL, &err));
     /* [end] */
-    free(scratch);
+    free(scratch.memory);
     double sum = 0;
     for (int i = 0; i < TOKENS * HEADS * DIM; i++)
         sum += (double)(&out[0][0][0])[i] * (double)(&dout[0][0][0])[i];
@@ -45,16 +46,17 @@ static double loss(void) {
 
 static void train(void) {
     const gyre_adaptive_args args = arguments(); /* with the out and lse of the call before */
-    const size_t bytes = gyre_adaptive_scratch(&args, 1, NULL);
-    void *scratch = aligned_alloc(64, (bytes + 63) / 64 * 64);
+    size_t bytes;
+    check(gyre_adaptive_scratch(&args, 1, NULL, &bytes, &err));
+    const gyre_scratch scratch = take_scratch(bytes);
     /* [gyre_adaptive_gradient] */
     const gyre_cview from = gyre_cdense(dout, GYRE_DTYPE_F32, 1, TOKENS, HEADS, DIM);
     gyre_adaptive_gradients to = GYRE_INIT(gyre_adaptive_gradients);              /* dq, dk and dv: not wanted here */
     to.dhidden_weights = gyre_dense(dw1, GYRE_DTYPE_F64, 1, 1, WIDTH, 2 * HEADS); /* zeros: they are added to */
     to.dtable = gyre_dense(dtable, GYRE_DTYPE_F64, 1, 1, 2, HEADS);
-    check(gyre_adaptive_gradient(&args, &from, &to, (gyre_scratch){scratch, bytes}, NULL, &err));
+    check(gyre_adaptive_gradient(&args, &from, &to, scratch, NULL, &err));
     /* [end] */
-    free(scratch);
+    free(scratch.memory);
 }
 
 /* [gyre_cache_adaptive_scratch gyre_cache_adaptive_attention] */
@@ -63,16 +65,19 @@ static void decode(gyre_cache *cache, int t, float to[HEADS][DIM]) {
     const gyre_cview key = gyre_cdense(k[t], GYRE_DTYPE_F32, 1, 1, KEY_HEADS, DIM);
     const gyre_cview value = gyre_cdense(v[t], GYRE_DTYPE_F32, 1, 1, KEY_HEADS, DIM);
     const gyre_positions at = {.base = t};
-    check(gyre_cache_append(cache, GYRE_ARGS(gyre_cache_append_args, .sequence = sequence, .k = key, .v = value, .positions = &at), NULL, &err)); /* first, so that the query sees itself */
+    gyre_cache_append_args token = GYRE_INIT(gyre_cache_append_args);
+    token.sequence = sequence, token.k = key, token.v = value, token.positions = &at;
+    check(gyre_cache_append(cache, &token, NULL, &err)); /* first, so that the query sees itself */
 
     gyre_adaptive_args args = arguments(); /* network and table; k, v, their positions and the encoding are the cache's */
     args.q = gyre_cdense(q[t], GYRE_DTYPE_F32, 1, 1, HEADS, DIM);
     args.out = gyre_dense(to, GYRE_DTYPE_F32, 1, 1, HEADS, DIM);
     args.lse.data = NULL;
-    const size_t bytes = gyre_cache_adaptive_scratch(cache, &sequence, &args, NULL);
-    void *scratch = scratch_memory(bytes);
-    check(gyre_cache_adaptive_attention(cache, &sequence, &args, (gyre_scratch){scratch, bytes}, NULL, &err));
-    free(scratch);
+    size_t bytes;
+    check(gyre_cache_adaptive_scratch(cache, &sequence, &args, NULL, &bytes, &err));
+    const gyre_scratch scratch = take_scratch(bytes);
+    check(gyre_cache_adaptive_attention(cache, &sequence, &args, scratch, NULL, &err));
+    free(scratch.memory);
 }
 /* [end] */
 

@@ -57,7 +57,6 @@ static gyre_cache *create(const gyre_encoding *rope) {
     /* [gyre_cache_token_bytes] */
     gyre_cache_config config = GYRE_INIT(gyre_cache_config);
     config.encoding = rope; /* rotates the channels after the latent */
-    config.keys = GYRE_CACHE_KEYS_ROTATED;
     config.key_dtype = GYRE_DTYPE_BF16;
     config.heads = 1; /* of keys, for all query heads */
     config.head_dim = KEY;
@@ -82,7 +81,6 @@ static gyre_cache *create(const gyre_encoding *rope) {
 static gyre_attention_args attention_of(int first, int n) {
     gyre_attention_args args = GYRE_INIT(gyre_attention_args);
     args.q = gyre_cdense(absorbed[first], GYRE_DTYPE_F32, 1, n, HEADS, KEY);
-    args.q_pos.base = first;
     args.causal = GYRE_CAUSAL_BY_POSITION;
     args.scale = deepseek_scale();
     args.out = gyre_dense(mixed[first], GYRE_DTYPE_F32, 1, n, HEADS, RANK);
@@ -93,12 +91,15 @@ static void read_tokens(gyre_cache *cache, int first, int n) {
     const int64_t sequence = 0;
     const gyre_cview keys = gyre_cdense(latents[first], GYRE_DTYPE_F32, 1, n, 1, KEY);
     const gyre_positions at = {.base = first};
-    check(gyre_cache_append(cache, GYRE_ARGS(gyre_cache_append_args, .sequence = sequence, .k = keys, .positions = &at), NULL, &err)); /* no values */
+    gyre_cache_append_args tokens = GYRE_INIT(gyre_cache_append_args); /* no values */
+    tokens.sequence = sequence, tokens.k = keys, tokens.positions = &at;
+    check(gyre_cache_append(cache, &tokens, NULL, &err));
     const gyre_attention_args args = attention_of(first, n);
-    const size_t bytes = gyre_cache_attention_scratch(cache, &sequence, &args, NULL);
-    void *scratch = scratch_memory(bytes);
-    check(gyre_cache_attention(cache, &sequence, &args, (gyre_scratch){scratch, bytes}, NULL, &err));
-    free(scratch);
+    size_t bytes;
+    check(gyre_cache_attention_scratch(cache, &sequence, &args, NULL, &bytes, &err));
+    const gyre_scratch scratch = take_scratch(bytes);
+    check(gyre_cache_attention(cache, &sequence, &args, scratch, NULL, &err));
+    free(scratch.memory);
     for (int t = first; t < first + n; t++)
         expand(t);
 }
@@ -110,10 +111,11 @@ static void read_views(const gyre_encoding *rope) {
     args.k = gyre_cdense(latents, GYRE_DTYPE_F32, 1, TOKENS, 1, KEY);
     args.v = args.k;
     args.v.shape[3] = RANK;
-    const size_t bytes = gyre_attention_scratch(&args, 0, NULL);
-    void *scratch = scratch_memory(bytes);
-    check(gyre_attention(&args, (gyre_scratch){scratch, bytes}, NULL, &err));
-    free(scratch);
+    size_t bytes;
+    check(gyre_attention_scratch(&args, 0, NULL, &bytes, &err));
+    const gyre_scratch scratch = take_scratch(bytes);
+    check(gyre_attention(&args, scratch, NULL, &err));
+    free(scratch.memory);
     for (int t = 0; t < TOKENS; t++)
         expand(t);
 }
@@ -137,10 +139,11 @@ static void read_plain(const gyre_encoding *rope, float (*to)[HEADS][VALUE]) {
     args.k = gyre_cdense(k, GYRE_DTYPE_F32, 1, TOKENS, HEADS, NOPE + ROPE);
     args.v = gyre_cdense(v, GYRE_DTYPE_F32, 1, TOKENS, HEADS, VALUE);
     args.out = gyre_dense(to, GYRE_DTYPE_F32, 1, TOKENS, HEADS, VALUE);
-    const size_t bytes = gyre_attention_scratch(&args, 0, NULL);
-    void *scratch = scratch_memory(bytes);
-    check(gyre_attention(&args, (gyre_scratch){scratch, bytes}, NULL, &err));
-    free(scratch);
+    size_t bytes;
+    check(gyre_attention_scratch(&args, 0, NULL, &bytes, &err));
+    const gyre_scratch scratch = take_scratch(bytes);
+    check(gyre_attention(&args, scratch, NULL, &err));
+    free(scratch.memory);
 }
 
 int main(void) {

@@ -30,19 +30,22 @@ static void whole(const gyre_encoding *rope) {
 
     /* [gyre_attention_scratch gyre_attention] */
     args.lse = gyre_dense(lse, GYRE_DTYPE_F32, 1, TOKENS, HEADS, 1); /* wanted for the gradient */
-    const size_t bytes = gyre_attention_scratch(&args, 0, NULL);
-    void *scratch = scratch_memory(bytes); /* aligned_alloc(64, ...); serves every call that is not larger */
-    check(gyre_attention(&args, (gyre_scratch){scratch, bytes}, NULL, &err));
-    free(scratch);
+    size_t bytes;
+    check(gyre_attention_scratch(&args, 0, NULL, &bytes, &err));
+    const gyre_scratch scratch = take_scratch(bytes); /* serves every call that is not larger */
+    check(gyre_attention(&args, scratch, NULL, &err));
+    free(scratch.memory);
     expect(near(lse[0][3], dot(q[0][3], k[0][1]) / sqrt(DIM), 1e-6)); /* the first query sees one key: lse is its score */
     /* [end] */
 
-    gyre_attention_shape shape = GYRE_INIT(gyre_attention_shape);
-    shape.batch = 1;
-    shape.queries = shape.keys = TOKENS;
-    shape.heads = HEADS, shape.kv_heads = KV_HEADS, shape.head_dim = DIM;
-    shape.causal = GYRE_CAUSAL_BY_POSITION;
-    check(gyre_attention_dense(rope, q, k, v, plain, &shape, &err));
+    gyre_attention_dense_args dense = GYRE_INIT(gyre_attention_dense_args);
+    dense.encoding = rope;
+    dense.q = q, dense.k = k, dense.v = v, dense.out = plain;
+    dense.batch = 1;
+    dense.queries = dense.keys = TOKENS;
+    dense.heads = HEADS, dense.kv_heads = KV_HEADS, dense.head_dim = DIM;
+    dense.causal = GYRE_CAUSAL_BY_POSITION;
+    check(gyre_attention_dense(&dense, &err));
     expect(most_apart(&out[0][0][0], &plain[0][0][0], TOKENS * HEADS * DIM) < 1e-6);
 }
 
@@ -52,12 +55,15 @@ static void packed(const gyre_encoding *rope) {
 
     /* [gyre_attention] */
     const int64_t starts[] = {0, 15, TOKENS}; /* a packed batch: two sequences of 15 and 25 tokens, no padding */
-    args.q_starts = args.k_starts = starts;
-    args.sequences = 2;
-    const size_t bytes = gyre_attention_scratch(&args, 0, NULL);
-    void *scratch = scratch_memory(bytes);
-    check(gyre_attention(&args, (gyre_scratch){scratch, bytes}, NULL, &err));
-    free(scratch);
+    gyre_attention_batch batch = GYRE_INIT(gyre_attention_batch);
+    batch.q_starts = batch.k_starts = starts;
+    batch.sequences = 2;
+    args.batch = &batch;
+    size_t bytes;
+    check(gyre_attention_scratch(&args, 0, NULL, &bytes, &err));
+    const gyre_scratch scratch = take_scratch(bytes);
+    check(gyre_attention(&args, scratch, NULL, &err));
+    free(scratch.memory);
     expect(most_apart(&out[15][1][0], &v[15][0][0], DIM) < 1e-6); /* the first token of a sequence sees itself alone */
     /* [end] */
     expect(most_apart(&out[0][0][0], &plain[0][0][0], 15 * HEADS * DIM) < 1e-6);

@@ -23,13 +23,14 @@ static gyre_contextual_args arguments(void) {
 static double loss(void) {
     const gyre_contextual_args args = arguments();
     /* [gyre_contextual_scratch] */
-    const size_t bytes = gyre_contextual_scratch(&args, 0, NULL); /* does not grow with n x n */
-    void *scratch = aligned_alloc(64, (bytes + 63) / 64 * 64);
+    size_t bytes;
+    check(gyre_contextual_scratch(&args, 0, NULL, &bytes, &err)); /* does not grow with n x n */
+    const gyre_scratch scratch = take_scratch(bytes);
     /* [end] */
     /* [gyre_contextual_attention] */
-    check(gyre_contextual_attention(&args, (gyre_scratch){scratch, bytes}, NULL, &err));
+    check(gyre_contextual_attention(&args, scratch, NULL, &err));
     /* [end] */
-    free(scratch);
+    free(scratch.memory);
     double sum = 0;
     for (int i = 0; i < TOKENS * HEADS * DIM; i++)
         sum += (double)(&out[0][0][0])[i] * (double)(&dout[0][0][0])[i];
@@ -38,16 +39,17 @@ static double loss(void) {
 
 static void train(void) {
     const gyre_contextual_args args = arguments(); /* with the out and lse of the call before */
-    const size_t bytes = gyre_contextual_scratch(&args, 1, NULL);
-    void *scratch = aligned_alloc(64, (bytes + 63) / 64 * 64);
+    size_t bytes;
+    check(gyre_contextual_scratch(&args, 1, NULL, &bytes, &err));
+    const gyre_scratch scratch = take_scratch(bytes);
     /* [gyre_contextual_gradient] */
     const gyre_cview from = gyre_cdense(dout, GYRE_DTYPE_F32, 1, TOKENS, HEADS, DIM);
     gyre_contextual_gradients to = GYRE_INIT(gyre_contextual_gradients); /* dk and dv: not wanted here */
     to.dq = gyre_dense(dq, GYRE_DTYPE_F32, 1, TOKENS, HEADS, DIM);
     to.dembeddings = gyre_dense(dembeddings, GYRE_DTYPE_F64, 1, POSITIONS, 1, DIM); /* zeros: it is added to */
-    check(gyre_contextual_gradient(&args, &from, &to, (gyre_scratch){scratch, bytes}, NULL, &err));
+    check(gyre_contextual_gradient(&args, &from, &to, scratch, NULL, &err));
     /* [end] */
-    free(scratch);
+    free(scratch.memory);
 }
 
 /* [gyre_cache_contextual_scratch gyre_cache_contextual_attention] */
@@ -56,16 +58,19 @@ static void decode(gyre_cache *cache, int t, float to[HEADS][DIM]) {
     const gyre_cview key = gyre_cdense(k[t], GYRE_DTYPE_F32, 1, 1, KEY_HEADS, DIM);
     const gyre_cview value = gyre_cdense(v[t], GYRE_DTYPE_F32, 1, 1, KEY_HEADS, DIM);
     const gyre_positions at = {.base = t};
-    check(gyre_cache_append(cache, GYRE_ARGS(gyre_cache_append_args, .sequence = sequence, .k = key, .v = value, .positions = &at), NULL, &err)); /* first, so that the query sees itself */
+    gyre_cache_append_args token = GYRE_INIT(gyre_cache_append_args);
+    token.sequence = sequence, token.k = key, token.v = value, token.positions = &at;
+    check(gyre_cache_append(cache, &token, NULL, &err)); /* first, so that the query sees itself */
 
     gyre_contextual_args args = GYRE_INIT(gyre_contextual_args); /* k and v are the cache's */
     args.q = gyre_cdense(q[t], GYRE_DTYPE_F32, 1, 1, HEADS, DIM);
     args.embeddings = gyre_cdense(embeddings, GYRE_DTYPE_F32, 1, POSITIONS, 1, DIM);
     args.out = gyre_dense(to, GYRE_DTYPE_F32, 1, 1, HEADS, DIM);
-    const size_t bytes = gyre_cache_contextual_scratch(cache, &sequence, &args, NULL);
-    void *scratch = scratch_memory(bytes);
-    check(gyre_cache_contextual_attention(cache, &sequence, &args, (gyre_scratch){scratch, bytes}, NULL, &err));
-    free(scratch);
+    size_t bytes;
+    check(gyre_cache_contextual_scratch(cache, &sequence, &args, NULL, &bytes, &err));
+    const gyre_scratch scratch = take_scratch(bytes);
+    check(gyre_cache_contextual_attention(cache, &sequence, &args, scratch, NULL, &err));
+    free(scratch.memory);
 }
 /* [end] */
 

@@ -11,13 +11,13 @@ static float out[TOKENS][HEADS][DIM], whole[TOKENS][HEADS][DIM];
 static gyre_cache *create(const gyre_encoding *rope) {
     gyre_cache_config config = GYRE_INIT(gyre_cache_config); /* one layer; a model has one cache for each */
     config.encoding = rope;                                  /* must outlive the cache */
-    config.keys = GYRE_CACHE_KEYS_ROTATED;
     config.key_dtype = config.value_dtype = GYRE_DTYPE_F16;
     config.heads = KV_HEADS, config.head_dim = DIM;
     config.max_tokens = TOKENS;
     gyre_cache *cache = NULL;
     check(gyre_cache_create(&cache, &config, NULL, &err));
-    expect(gyre_cache_get_config(cache)->value_dim == DIM); /* the default, filled in */
+    expect(gyre_cache_get_config(cache)->value_dim == DIM);                /* the defaults, filled in */
+    expect(gyre_cache_get_config(cache)->keys == GYRE_CACHE_KEYS_ROTATED); /* RoPE allows it */
     return cache;
 }
 /* [end] */
@@ -25,22 +25,23 @@ static gyre_cache *create(const gyre_encoding *rope) {
 static gyre_attention_args queries(int first, int n) {
     gyre_attention_args args = GYRE_INIT(gyre_attention_args);
     args.q = gyre_cdense(q[first], GYRE_DTYPE_F32, 1, n, HEADS, DIM);
-    args.q_pos.base = first;
     args.causal = GYRE_CAUSAL_BY_POSITION;
     args.out = gyre_dense(out[first], GYRE_DTYPE_F32, 1, n, HEADS, DIM);
     return args;
 }
 
 /* [gyre_cache_append gyre_cache_attention] */
-static void read_tokens(gyre_cache *cache, int first, int n, void *scratch, size_t bytes) {
+static void read_tokens(gyre_cache *cache, int first, int n, gyre_scratch scratch) {
     const int64_t sequence = 0;
     const gyre_cview keys = gyre_cdense(k[first], GYRE_DTYPE_F32, 1, n, KV_HEADS, DIM);
     const gyre_cview values = gyre_cdense(v[first], GYRE_DTYPE_F32, 1, n, KV_HEADS, DIM);
     const gyre_positions at = {.base = first};
-    check(gyre_cache_append(cache, GYRE_ARGS(gyre_cache_append_args, .sequence = sequence, .k = keys, .v = values, .positions = &at), NULL, &err)); /* first, so that a query sees itself */
+    gyre_cache_append_args tokens = GYRE_INIT(gyre_cache_append_args);
+    tokens.sequence = sequence, tokens.k = keys, tokens.v = values, tokens.positions = &at;
+    check(gyre_cache_append(cache, &tokens, NULL, &err)); /* first, so that a query sees itself */
 
-    const gyre_attention_args args = queries(first, n); /* q, q_pos, causal and out; k and v are the cache's */
-    check(gyre_cache_attention(cache, &sequence, &args, (gyre_scratch){scratch, bytes}, NULL, &err));
+    const gyre_attention_args args = queries(first, n); /* q, causal and out; k, v and positions are the cache's */
+    check(gyre_cache_attention(cache, &sequence, &args, scratch, NULL, &err));
 }
 /* [end] */
 
@@ -53,7 +54,8 @@ static void look(const gyre_cache *cache) {
     /* [end] */
 
     /* [gyre_cache_get_usage] */
-    const gyre_cache_usage usage = gyre_cache_get_usage(cache);
+    gyre_cache_usage usage = GYRE_INIT(gyre_cache_usage);
+    check(gyre_cache_get_usage(cache, &usage));
     printf("%d tokens, %zu of %zu bytes in use\n", (int)usage.tokens, usage.used, usage.bytes);
     expect(usage.tokens == TOKENS && usage.used >= (size_t)TOKENS * 2 * KV_HEADS * DIM * gyre_dtype_size(GYRE_DTYPE_F16));
     /* [end] */
@@ -70,23 +72,25 @@ int main(void) {
     /* [gyre_cache_attention_scratch] */
     /* Taken once, before there are tokens: the larger of what the prompt and what one token needs. */
     const gyre_attention_args prompt = queries(0, PROMPT), token = queries(0, 1);
-    const size_t many = gyre_cache_attention_scratch(cache, NULL, &prompt, NULL);
-    const size_t one = gyre_cache_attention_scratch(cache, NULL, &token, NULL);
-    const size_t bytes = many > one ? many : one;
-    void *scratch = scratch_memory(bytes);
+    size_t many, one;
+    check(gyre_cache_attention_scratch(cache, NULL, &prompt, NULL, &many, &err));
+    check(gyre_cache_attention_scratch(cache, NULL, &token, NULL, &one, &err));
+    const gyre_scratch scratch = take_scratch(many > one ? many : one);
     /* [end] */
-    read_tokens(cache, 0, PROMPT, scratch, bytes);
+    read_tokens(cache, 0, PROMPT, scratch);
     for (int t = PROMPT; t < TOKENS; t++)
-        read_tokens(cache, t, 1, scratch, bytes);
-    free(scratch);
+        read_tokens(cache, t, 1, scratch);
+    free(scratch.memory);
     look(cache);
 
-    gyre_attention_shape shape = GYRE_INIT(gyre_attention_shape);
-    shape.batch = 1;
-    shape.queries = shape.keys = TOKENS;
-    shape.heads = HEADS, shape.kv_heads = KV_HEADS, shape.head_dim = DIM;
-    shape.causal = GYRE_CAUSAL_BY_POSITION;
-    check(gyre_attention_dense(rope, q, k, v, whole, &shape, &err));
+    gyre_attention_dense_args all = GYRE_INIT(gyre_attention_dense_args);
+    all.encoding = rope;
+    all.q = q, all.k = k, all.v = v, all.out = whole;
+    all.batch = 1;
+    all.queries = all.keys = TOKENS;
+    all.heads = HEADS, all.kv_heads = KV_HEADS, all.head_dim = DIM;
+    all.causal = GYRE_CAUSAL_BY_POSITION;
+    check(gyre_attention_dense(&all, &err));
     expect(most_apart(&out[0][0][0], &whole[0][0][0], TOKENS * HEADS * DIM) < 1e-3); /* keys and values are f16 */
 
     /* [gyre_cache_free] */

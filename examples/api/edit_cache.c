@@ -11,6 +11,7 @@ static float q[HEADS][DIM], k[TOKENS][HEADS][DIM], v[TOKENS][HEADS][DIM];
 static gyre_cache *filled(const gyre_encoding *rope) {
     gyre_cache_config config = GYRE_INIT(gyre_cache_config);
     config.encoding = rope;
+    config.keys = GYRE_CACHE_KEYS_RAW; /* so that a change of the encoding rounds nothing */
     config.heads = HEADS, config.head_dim = DIM;
     config.sequences = 4, config.max_tokens = 8 * TOKENS, config.page_tokens = 8;
     gyre_cache *cache = NULL;
@@ -18,7 +19,9 @@ static gyre_cache *filled(const gyre_encoding *rope) {
     const gyre_cview keys = gyre_cdense(k, GYRE_DTYPE_F32, 1, TOKENS, HEADS, DIM);
     const gyre_cview values = gyre_cdense(v, GYRE_DTYPE_F32, 1, TOKENS, HEADS, DIM);
     const gyre_positions from_zero = {0};
-    check(gyre_cache_append(cache, GYRE_ARGS(gyre_cache_append_args, .k = keys, .v = values, .positions = &from_zero), NULL, &err));
+    gyre_cache_append_args tokens = GYRE_INIT(gyre_cache_append_args);
+    tokens.k = keys, tokens.v = values, tokens.positions = &from_zero;
+    check(gyre_cache_append(cache, &tokens, NULL, &err));
     return cache;
 }
 
@@ -28,10 +31,11 @@ static void attend(const gyre_cache *cache, int64_t sequence, int64_t position, 
     args.q = gyre_cdense(q, GYRE_DTYPE_F32, 1, 1, HEADS, DIM);
     args.q_pos.base = position;
     args.out = gyre_dense(out, GYRE_DTYPE_F32, 1, 1, HEADS, DIM);
-    const size_t bytes = gyre_cache_attention_scratch(cache, &sequence, &args, NULL);
-    void *scratch = scratch_memory(bytes);
-    check(gyre_cache_attention(cache, &sequence, &args, (gyre_scratch){scratch, bytes}, NULL, &err));
-    free(scratch);
+    size_t bytes;
+    check(gyre_cache_attention_scratch(cache, &sequence, &args, NULL, &bytes, &err));
+    const gyre_scratch scratch = take_scratch(bytes);
+    check(gyre_cache_attention(cache, &sequence, &args, scratch, NULL, &err));
+    free(scratch.memory);
 }
 
 /* Whether a query at m of sequence a gives what a query at n of sequence b gives. */
@@ -44,8 +48,10 @@ static int same(const gyre_cache *a, int64_t a_sequence, int64_t m, const gyre_c
 
 static void fork_and_shift(gyre_cache *cache) {
     /* [gyre_cache_fork] */
-    check(gyre_cache_fork(cache, 0, 1, &err));                   /* a second answer to one prompt, say */
-    expect(gyre_cache_get_usage(cache).shared_tokens == TOKENS); /* nothing is copied until one of them writes */
+    check(gyre_cache_fork(cache, 0, 1, &err)); /* a second answer to one prompt, say */
+    gyre_cache_usage usage = GYRE_INIT(gyre_cache_usage);
+    check(gyre_cache_get_usage(cache, &usage));
+    expect(usage.shared_tokens == TOKENS); /* nothing is copied until one of them writes */
     expect(gyre_cache_tokens(cache, 1) == gyre_cache_tokens(cache, 0));
     /* [end] */
     expect(same(cache, 0, TOKENS, cache, 1, TOKENS));
@@ -77,7 +83,7 @@ static void slide(gyre_cache *cache) {
 static void change_encoding(const gyre_encoding *rope) {
     gyre_cache *cache = filled(rope);
     gyre_encoding *linear = NULL;
-    check(gyre_rope_create_scaled(&linear, DIM, 10000, GYRE_SCALING_LINEAR, 2, 4096, &err));
+    check(gyre_rope_create_scaled(&linear, rope, GYRE_SCALING_LINEAR, 2, 0, &err));
     gyre_cache *reread = filled(linear);
 
     /* [gyre_cache_set_encoding] */

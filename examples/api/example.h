@@ -44,9 +44,9 @@ static inline void fill(float *x, size_t n, unsigned seed) {
     }
 }
 
-/* Memory aligned as scratch memory has to be. */
-static inline void *scratch_memory(size_t bytes) {
+/* Memory for a call, aligned as it has to be.  The caller frees .memory. */
+static inline gyre_scratch take_scratch(size_t bytes) {
     void *memory = aligned_alloc(64, (bytes + 63) / 64 * 64);
     expect(bytes > 0 && memory != NULL);
-    return memory;
+    return (gyre_scratch){memory, bytes};
 }

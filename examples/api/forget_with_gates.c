@@ -21,23 +21,22 @@ static void sum_gates(void) {
 }
 /* [end] */
 
-static gyre_attention_args gated(void) {
+static gyre_attention_args gated(const gyre_attention_gates *gates) {
     gyre_attention_args args = GYRE_INIT(gyre_attention_args);
     args.q = gyre_cdense(q, GYRE_DTYPE_F32, 1, TOKENS, HEADS, DIM);
     args.k = gyre_cdense(k, GYRE_DTYPE_F32, 1, TOKENS, KV_HEADS, DIM);
     args.v = gyre_cdense(v, GYRE_DTYPE_F32, 1, TOKENS, KV_HEADS, DIM);
     args.causal = GYRE_CAUSAL_BY_POSITION;
-    args.q_gate_sums = args.k_gate_sums = gyre_cdense(sums, GYRE_DTYPE_F64, 1, TOKENS, HEADS, 1);
+    args.gates = gates;
     args.out = gyre_dense(out, GYRE_DTYPE_F32, 1, TOKENS, HEADS, DIM);
     args.lse = gyre_dense(lse, GYRE_DTYPE_F64, 1, TOKENS, HEADS, 1);
     return args;
 }
 
 /* The loss whose gradient to out is dout. */
-static double loss(void *scratch, size_t bytes) {
+static double loss(const gyre_attention_args *args, gyre_scratch scratch) {
     sum_gates();
-    const gyre_attention_args args = gated();
-    check(gyre_attention(&args, (gyre_scratch){scratch, bytes}, NULL, &err));
+    check(gyre_attention(args, scratch, NULL, &err));
     double sum = 0;
     for (int i = 0; i < TOKENS * HEADS * DIM; i++)
         sum += (double)(&out[0][0][0])[i] * (double)(&dout[0][0][0])[i];
@@ -45,21 +44,28 @@ static double loss(void *scratch, size_t bytes) {
 }
 
 static void train(void) {
-    gyre_attention_args args = gated();
-    const size_t bytes = gyre_attention_scratch(&args, 1, NULL) + gyre_attention_scratch(&args, 0, NULL);
-    void *scratch = scratch_memory(bytes);
-    loss(scratch, bytes);
-    const gyre_cview d = gyre_cdense(dout, GYRE_DTYPE_F32, 1, TOKENS, HEADS, DIM);
-    const gyre_view dqkv[3] = {gyre_dense(dq, GYRE_DTYPE_F32, 1, TOKENS, HEADS, DIM),
-                               gyre_dense(dk, GYRE_DTYPE_F32, 1, TOKENS, KV_HEADS, DIM),
-                               gyre_dense(dv, GYRE_DTYPE_F32, 1, TOKENS, KV_HEADS, DIM)};
+    /* [gyre_gate_sums] */
+    gyre_attention_gates gates = GYRE_INIT(gyre_attention_gates);
+    gates.q = gates.k = gyre_cdense(sums, GYRE_DTYPE_F64, 1, TOKENS, HEADS, 1); /* gyre_attention_args.gates */
+    /* [end] */
+    const gyre_attention_args args = gated(&gates);
+    size_t forward, backward;
+    check(gyre_attention_scratch(&args, 0, NULL, &forward, &err));
+    check(gyre_attention_scratch(&args, 1, NULL, &backward, &err));
+    const gyre_scratch scratch = take_scratch(forward > backward ? forward : backward);
+    loss(&args, scratch);
 
     /* [gyre_gate_sums_gradient] */
-    static double dq_sums[TOKENS][HEADS], dk_sums[TOKENS][HEADS], dlog[TOKENS][HEADS];
-    args.dq_gate_sums = gyre_dense(dq_sums, GYRE_DTYPE_F64, 1, TOKENS, HEADS, 1);
-    args.dk_gate_sums = gyre_dense(dk_sums, GYRE_DTYPE_F64, 1, TOKENS, HEADS, 1);
-    check(gyre_attention_gradient(&args, GYRE_ARGS(gyre_attention_gradients, .dout = d, .dq = dqkv[0], .dk = dqkv[1], .dv = dqkv[2]), (gyre_scratch){scratch, bytes}, NULL, &err));
-    const gyre_cview both[2] = {gyre_const(args.dq_gate_sums), gyre_const(args.dk_gate_sums)};
+    static double dq_gates[TOKENS][HEADS], dk_gates[TOKENS][HEADS], dlog[TOKENS][HEADS];
+    gyre_attention_gradients to = GYRE_INIT(gyre_attention_gradients);
+    to.dout = gyre_cdense(dout, GYRE_DTYPE_F32, 1, TOKENS, HEADS, DIM);
+    to.dq = gyre_dense(dq, GYRE_DTYPE_F32, 1, TOKENS, HEADS, DIM);
+    to.dk = gyre_dense(dk, GYRE_DTYPE_F32, 1, TOKENS, KV_HEADS, DIM);
+    to.dv = gyre_dense(dv, GYRE_DTYPE_F32, 1, TOKENS, KV_HEADS, DIM);
+    to.dq_gates = gyre_dense(dq_gates, GYRE_DTYPE_F64, 1, TOKENS, HEADS, 1);
+    to.dk_gates = gyre_dense(dk_gates, GYRE_DTYPE_F64, 1, TOKENS, HEADS, 1);
+    check(gyre_attention_gradient(&args, &to, scratch, NULL, &err));
+    const gyre_cview both[2] = {gyre_const(to.dq_gates), gyre_const(to.dk_gates)};
     const gyre_view to_gates = gyre_dense(dlog, GYRE_DTYPE_F64, 1, TOKENS, HEADS, 1);
     check(gyre_gate_sums_gradient(both, NULL, 0, &to_gates, NULL, &err));
     const double f = exp(log_gates[7][2]), dlogit = dlog[7][2] * (1 - f); /* d log sigmoid(x) / dx = 1 - f */
@@ -67,13 +73,13 @@ static void train(void) {
 
     const float at = logits[7][2], step = 1.0f / 64;
     logits[7][2] = at + step;
-    const double above = loss(scratch, bytes);
+    const double above = loss(&args, scratch);
     logits[7][2] = at - step;
-    const double below = loss(scratch, bytes);
+    const double below = loss(&args, scratch);
     logits[7][2] = at;
     sum_gates();
     expect(near(dlogit, (above - below) / (2 * (double)step), 1e-3));
-    free(scratch);
+    free(scratch.memory);
 }
 
 static void decode(float whole[TOKENS][HEADS][DIM]) {
@@ -83,29 +89,32 @@ static void decode(float whole[TOKENS][HEADS][DIM]) {
     config.gate_heads = HEADS; /* query heads: each key keeps a sum for each of them */
     gyre_cache *cache = NULL;
     check(gyre_cache_create(&cache, &config, NULL, &err));
-    gyre_attention_args args = gated();
-    args.q.shape[1] = args.out.shape[1] = args.q_gate_sums.shape[1] = 1;
+    gyre_attention_gates gates = GYRE_INIT(gyre_attention_gates);
+    gates.q = gyre_cdense(sums, GYRE_DTYPE_F64, 1, 1, HEADS, 1); /* the keys' are in the cache */
+    gyre_attention_args args = gated(&gates);
+    args.q.shape[1] = args.out.shape[1] = 1;
     args.lse.data = NULL;
-    const size_t bytes = gyre_cache_attention_scratch(cache, NULL, &args, NULL);
-    void *scratch = scratch_memory(bytes);
+    size_t bytes;
+    check(gyre_cache_attention_scratch(cache, NULL, &args, NULL, &bytes, &err));
+    const gyre_scratch scratch = take_scratch(bytes);
     for (int t = 0; t < TOKENS; t++) {
-        /* [gyre_cache_append_gated] */
+        /* [gyre_cache_append] */
         const int64_t sequence = 0;
+        const gyre_positions at = {.base = t};
         gyre_cache_append_args token = GYRE_INIT(gyre_cache_append_args);
-        token.sequence = sequence;
+        token.sequence = sequence, token.positions = &at;
         token.k = gyre_cdense(k[t], GYRE_DTYPE_F32, 1, 1, KV_HEADS, DIM);
         token.v = gyre_cdense(v[t], GYRE_DTYPE_F32, 1, 1, KV_HEADS, DIM);
-        token.positions.base = t;
-        token.gate_sums = gyre_cdense(sums[t], GYRE_DTYPE_F64, 1, 1, HEADS, 1); /* log gates from the first token on */
+        token.gates = gyre_cdense(sums[t], GYRE_DTYPE_F64, 1, 1, HEADS, 1); /* of log gates from the first token on */
         check(gyre_cache_append(cache, &token, NULL, &err));
 
-        args.q.data = q[t], args.q_pos.base = t, args.out.data = out[t];
-        args.q_gate_sums.data = sums[t];
-        check(gyre_cache_attention(cache, &sequence, &args, (gyre_scratch){scratch, bytes}, NULL, &err));
+        args.q.data = q[t], args.out.data = out[t];
+        gates.q.data = sums[t];
+        check(gyre_cache_attention(cache, &sequence, &args, scratch, NULL, &err));
         /* [end] */
     }
     expect(most_apart(&out[0][0][0], &whole[0][0][0], TOKENS * HEADS * DIM) < 1e-5);
-    free(scratch);
+    free(scratch.memory);
     gyre_cache_free(cache);
 }
 
@@ -118,12 +127,15 @@ int main(void) {
     fill(&logits[0][0], TOKENS * HEADS, 5);
     sum_gates();
     train();
-    const gyre_attention_args args = gated();
-    const size_t bytes = gyre_attention_scratch(&args, 0, NULL);
-    void *scratch = scratch_memory(bytes);
-    check(gyre_attention(&args, (gyre_scratch){scratch, bytes}, NULL, &err));
+    gyre_attention_gates gates = GYRE_INIT(gyre_attention_gates);
+    gates.q = gates.k = gyre_cdense(sums, GYRE_DTYPE_F64, 1, TOKENS, HEADS, 1);
+    const gyre_attention_args args = gated(&gates);
+    size_t bytes;
+    check(gyre_attention_scratch(&args, 0, NULL, &bytes, &err));
+    const gyre_scratch scratch = take_scratch(bytes);
+    check(gyre_attention(&args, scratch, NULL, &err));
     memcpy(whole, out, sizeof whole);
-    free(scratch);
+    free(scratch.memory);
     decode(whole);
     return 0;
 }

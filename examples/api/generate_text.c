@@ -70,9 +70,10 @@ static void generate(gyre_context *context, const gyre_tokenizer *tokenizer, con
     expect(gyre_sample(three, 3, NULL, &state) == 1); /* without options: the likeliest */
 
     /* [gyre_detokenize] */
+    const gyre_text tokens = {.ids = drawn, .count = 8};
     char *text = NULL;
     size_t bytes;
-    check(gyre_detokenize(tokenizer, drawn, 8, GYRE_TOKENIZE_INSIDE, &text, &bytes, &err)); /* goes on inside a text */
+    check(gyre_detokenize(tokenizer, &tokens, GYRE_TOKENIZE_INSIDE, &text, &bytes, &err)); /* goes on inside a text */
     expect(bytes == 8 && text[bytes] == '\0');
     free(text);
     /* [end] */
@@ -94,7 +95,8 @@ static void stream(gyre_context *context) {
 
 static void describe(const gyre_tokenizer *tokenizer) {
     /* [gyre_tokenizer_get_info] */
-    const gyre_tokenizer_info info = gyre_tokenizer_get_info(tokenizer);
+    gyre_tokenizer_info info = GYRE_INIT(gyre_tokenizer_info);
+    check(gyre_tokenizer_get_info(tokenizer, &info));
     expect(info.kind == GYRE_TOKENIZER_BYTES && info.vocab == VOCAB);
     expect(info.begin == -1); /* no such token */
     /* [end] */
@@ -120,20 +122,19 @@ int main(int argc, char **argv) {
 
     /* [gyre_tokenizer_create_bytes gyre_tokenize] */
     static const char prompt[] = "To be, or not";
-    int32_t *ids = NULL;
-    int64_t count;
+    gyre_text text;
     check(gyre_tokenizer_create_bytes(&tokenizer, &err)); /* for models made here */
-    check(gyre_tokenize(tokenizer, prompt, strlen(prompt), GYRE_TOKENIZE_BEGIN, &ids, &count, &err));
-    expect(count == 13 && ids[0] == 'T'); /* bytes have no begin token */
+    check(gyre_tokenize(tokenizer, prompt, strlen(prompt), GYRE_TOKENIZE_BEGIN, &text, &err));
+    expect(text.count == 13 && text.ids[0] == 'T'); /* bytes have no begin token */
     /* [end] */
 
     gyre_context *context = begin(model, 64);
-    read_tokens(context, ids, count);
-    watch(model, context, ids, 64);
-    generate(context, tokenizer, ids, count);
+    read_tokens(context, text.ids, text.count);
+    watch(model, context, text.ids, 64);
+    generate(context, tokenizer, text.ids, text.count);
     gyre_context_reset(context);
     stream(context);
-    free(ids);
+    gyre_text_free(&text);
     gyre_tokenizer_free(tokenizer);
 
     /* [gyre_context_free] */

@@ -38,7 +38,8 @@ static void learned_table(void) {
     /* A trained table: GPT-2's wpe.weight, [1024 positions][channels]. */
     const gyre_tables tables = {.input = gyre_cdense(weights, GYRE_DTYPE_F32, 1, 1, 1024, DIM)};
     const gyre_positions from = {.base = 500};
-    check(gyre_add_input(learned, GYRE_ARGS(gyre_add_input_args, .tables = &tables, .positions = &from, .in = in, .out = out), NULL, &err));
+    check(gyre_add_input(
+        learned, GYRE_ARGS(gyre_add_input_args, .tables = &tables, .positions = &from, .in = in, .out = out), NULL, &err));
     expect(x[3][5] == weights[503][5]);
     /* [end] */
     gyre_encoding_free(learned);
@@ -52,7 +53,8 @@ static void alibi_bias(void) {
     /* [gyre_add_bias] */
     const gyre_view view = gyre_dense(scores, GYRE_DTYPE_F32, 1, TOKENS, HEADS, TOKENS); /* query, head, key */
     const gyre_positions from_zero = {0};
-    check(gyre_add_bias(alibi, GYRE_ARGS(gyre_add_bias_args, .queries = &from_zero, .keys = &from_zero, .scores = view), NULL, &err));
+    check(gyre_add_bias(alibi, GYRE_ARGS(gyre_add_bias_args, .queries = &from_zero, .keys = &from_zero, .scores = view),
+                        NULL, &err));
     expect(scores[5][0][2] == -0.25f * 3); /* slopes of 4 heads: 1/4, 1/16, ...; distance 5 - 2 */
     /* [end] */
     gyre_encoding_free(alibi);
@@ -73,7 +75,8 @@ static void t5_bias(void) {
     const gyre_tables tables = {.bias = gyre_cdense(weights, GYRE_DTYPE_F32, 1, 1, 32, HEADS)};
     const gyre_view view = gyre_dense(scores, GYRE_DTYPE_F32, 1, 1, HEADS, TOKENS);
     const gyre_positions query = {.base = 5}, keys = {.base = 0};
-    check(gyre_add_bias(t5, GYRE_ARGS(gyre_add_bias_args, .tables = &tables, .queries = &query, .keys = &keys, .scores = view), NULL, &err));
+    check(gyre_add_bias(
+        t5, GYRE_ARGS(gyre_add_bias_args, .tables = &tables, .queries = &query, .keys = &keys, .scores = view), NULL, &err));
     expect(scores[0][1][2] == weights[3][1]); /* distance 3 has bucket 3 */
     /* [end] */
     gyre_encoding_free(t5);

@@ -1,7 +1,6 @@
 /* learn_task.c: synthetic sequences, and how well a model continues them at each distance from their start. */
-#include "gyre/gyre_research.h"
 #include "example.h"
-#include <gyre/gyre_train.h>
+#include <gyre/gyre_research.h>
 
 enum { LENGTH = 32 };
 

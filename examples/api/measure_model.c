@@ -1,8 +1,7 @@
 /* measure_model.c: texts, perplexity, passkeys, copying, and a model converted to a GGUF.  The model has random weights.
  *   measure_model FOLDER */
-#include "gyre/gyre_research.h"
 #include "example.h"
-#include <gyre/gyre_model.h>
+#include <gyre/gyre_research.h>
 
 enum { VOCAB = 256, CONTEXT = 64 };
 
@@ -137,7 +136,8 @@ static void convert(const gyre_model *model, const char *folder) {
     /* [gyre_convert] */
     gyre_convert_options options = GYRE_INIT(gyre_convert_options);
     options.format = GYRE_MODEL_FORMAT_GGUF;
-    options.has_dtype = 1, options.dtype = GYRE_DTYPE_F16;
+    const gyre_dtype dtype = GYRE_DTYPE_F16;
+    options.dtype = &dtype;                              /* NULL = matrices keep theirs */
     check(gyre_convert(source, target, &options, &err)); /* also permutes rows of query and key to interleaved pairs */
     /* [end] */
 

@@ -9,10 +9,11 @@ static float out[HEADS][DIM], whole[HEADS][DIM];
 static double lse[HEADS], state[PARTS][HEADS][2 + DIM];
 
 static void run(const gyre_attention_args *args) {
-    const size_t bytes = gyre_attention_scratch(args, 0, NULL);
-    void *scratch = scratch_memory(bytes);
-    check(gyre_attention(args, (gyre_scratch){scratch, bytes}, NULL, &err));
-    free(scratch);
+    size_t bytes;
+    check(gyre_attention_scratch(args, 0, NULL, &bytes, &err));
+    const gyre_scratch scratch = take_scratch(bytes);
+    check(gyre_attention(args, scratch, NULL, &err));
+    free(scratch.memory);
 }
 
 int main(void) {
@@ -33,14 +34,16 @@ int main(void) {
 
     /* [gyre_attention_merge] */
     gyre_cview states[PARTS];
+    gyre_attention_part share = GYRE_INIT(gyre_attention_part);
+    args.part = &share;
+    args.out.data = NULL;                          /* the row is not complete yet */
     for (int64_t part = 0; part < PARTS; part++) { /* each could run on a machine of its own */
         args.k = gyre_cdense(k[part * PART], GYRE_DTYPE_F32, 1, PART, KV_HEADS, DIM);
         args.v = gyre_cdense(v[part * PART], GYRE_DTYPE_F32, 1, PART, KV_HEADS, DIM);
-        args.k_pos.base = part * PART;                                              /* as in the whole */
-        args.out.data = NULL;                                                       /* the row is not complete yet */
-        args.state = gyre_dense(state[part], GYRE_DTYPE_F64, 1, 1, HEADS, 2 + DIM); /* begins with zeros */
+        args.k_pos.base = part * PART;                                               /* as in the whole */
+        share.state = gyre_dense(state[part], GYRE_DTYPE_F64, 1, 1, HEADS, 2 + DIM); /* begins with zeros */
         run(&args);
-        states[part] = gyre_const(args.state);
+        states[part] = gyre_const(share.state);
     }
     gyre_attention_merge_args merge = GYRE_INIT(gyre_attention_merge_args);
     merge.states = states; /* in the order of their keys, whichever came first: the bits then repeat */

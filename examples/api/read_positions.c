@@ -30,7 +30,8 @@ static void read_memory(void) {
                                " \"num_hidden_layers\": 2, \"max_position_embeddings\": 2048,"
                                " \"rope_scaling\": {\"type\": \"linear\", \"factor\": 4}}";
     gyre_reading *reading = NULL;
-    check(gyre_reading_parse(&reading, json, strlen(json), GYRE_ARGS(gyre_reading_options, .profile = GYRE_PROFILE_HF_4_56, .name = "config.json"), &err));
+    check(gyre_reading_parse(&reading, json, strlen(json),
+                             GYRE_ARGS(gyre_reading_options, .profile = GYRE_PROFILE_HF_4_56, .name = "config.json"), &err));
     const gyre_config *config = &reading->groups[0]->config;
     expect(config->kind == GYRE_KIND_ROPE && config->head_dim == 64);
     expect(config->rope.scaling == GYRE_SCALING_LINEAR && config->rope.factor == 4);

@@ -59,23 +59,26 @@ int main(void) {
     expect(plan.pass == GYRE_RING_KEYS && plan.sent == 0);
     gyre_ring_timeline times = GYRE_INIT(gyre_ring_timeline);
     ring.timeline = &times;
-    const size_t bytes = gyre_ring_scratch(&ring, 0, NULL);
-    void *scratch = scratch_memory(bytes);
-    check(gyre_ring_attention(&ring, (gyre_scratch){scratch, bytes}, NULL, &err)); /* every rank makes this call */
+    size_t bytes;
+    check(gyre_ring_scratch(&ring, 0, NULL, &bytes, &err));
+    const gyre_scratch scratch = take_scratch(bytes);
+    check(gyre_ring_attention(&ring, scratch, NULL, &err));        /* every rank makes this call */
     expect(times.computing <= times.seconds && times.hidden >= 1); /* nothing was waited for */
     /* [end] */
-    free(scratch);
+    free(scratch.memory);
 
     /* [gyre_ring_attention_gradient] */
-    const gyre_cview dout_view = gyre_cdense(dout, GYRE_DTYPE_F32, 1, TOKENS, HEADS, DIM);
-    const gyre_view dqkv[3] = {gyre_dense(dq, GYRE_DTYPE_F32, 1, TOKENS, HEADS, DIM),
-                               gyre_dense(dk, GYRE_DTYPE_F32, 1, TOKENS, KV_HEADS, DIM),
-                               gyre_dense(dv, GYRE_DTYPE_F32, 1, TOKENS, KV_HEADS, DIM)};
-    const size_t more = gyre_ring_scratch(&ring, 1, NULL);
-    void *room = scratch_memory(more);
-    check(gyre_ring_attention_gradient(&ring, GYRE_ARGS(gyre_attention_gradients, .dout = dout_view, .dq = dqkv[0], .dk = dqkv[1], .dv = dqkv[2]), (gyre_scratch){room, more}, NULL, &err));
+    gyre_attention_gradients to = GYRE_INIT(gyre_attention_gradients); /* of this rank's tokens */
+    to.dout = gyre_cdense(dout, GYRE_DTYPE_F32, 1, TOKENS, HEADS, DIM);
+    to.dq = gyre_dense(dq, GYRE_DTYPE_F32, 1, TOKENS, HEADS, DIM);
+    to.dk = gyre_dense(dk, GYRE_DTYPE_F32, 1, TOKENS, KV_HEADS, DIM);
+    to.dv = gyre_dense(dv, GYRE_DTYPE_F32, 1, TOKENS, KV_HEADS, DIM);
+    size_t more;
+    check(gyre_ring_scratch(&ring, 1, NULL, &more, &err));
+    const gyre_scratch room = take_scratch(more);
+    check(gyre_ring_attention_gradient(&ring, &to, room, NULL, &err));
     /* [end] */
-    free(room);
+    free(room.memory);
 
     /* [gyre_ring_merge_scratch gyre_ring_merge] */
     static double rows[HEADS][2 + DIM]; /* of the last token, over the keys that this rank has */
@@ -86,20 +89,24 @@ int main(void) {
     decode.q_pos.base = TOKENS - 1;
     decode.k = attention.k; /* or gyre_cache_attention, over a cache of this rank */
     decode.v = attention.v;
-    decode.state = gyre_dense(rows, GYRE_DTYPE_F64, 1, 1, HEADS, 2 + DIM); /* begins with zeros */
-    const size_t part_bytes = gyre_attention_scratch(&decode, 0, NULL);
-    void *part = scratch_memory(part_bytes);
-    check(gyre_attention(&decode, (gyre_scratch){part, part_bytes}, NULL, &err));
+    gyre_attention_part some_keys = GYRE_INIT(gyre_attention_part);
+    some_keys.state = gyre_dense(rows, GYRE_DTYPE_F64, 1, 1, HEADS, 2 + DIM); /* begins with zeros */
+    decode.part = &some_keys;
+    size_t part_bytes;
+    check(gyre_attention_scratch(&decode, 0, NULL, &part_bytes, &err));
+    const gyre_scratch part = take_scratch(part_bytes);
+    check(gyre_attention(&decode, part, NULL, &err));
     gyre_ring_merge_args merge = GYRE_INIT(gyre_ring_merge_args);
     merge.transport = &transport;
-    merge.state = gyre_const(decode.state);
+    merge.state = gyre_const(some_keys.state);
     merge.out = gyre_dense(last, GYRE_DTYPE_F32, 1, 1, HEADS, DIM); /* the same bits on every rank */
-    const size_t state_bytes = gyre_ring_merge_scratch(&merge);
-    void *states = scratch_memory(state_bytes);
-    check(gyre_ring_merge(&merge, (gyre_scratch){states, state_bytes}, NULL, &err));
+    size_t state_bytes;
+    check(gyre_ring_merge_scratch(&merge, &state_bytes, &err));
+    const gyre_scratch states = take_scratch(state_bytes);
+    check(gyre_ring_merge(&merge, states, NULL, &err));
     /* [end] */
-    free(part);
-    free(states);
+    free(part.memory);
+    free(states.memory);
     expect(most_apart(&last[0][0], &out[TOKENS - 1][0][0], HEADS * DIM) < 1e-6);
     expect(near(dq[0][0][0], 0, 1e-6)); /* the first query has one key: its weight is 1 whatever q is */
     expect(fabs((double)dk[3][0][0]) > 0);

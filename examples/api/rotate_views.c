@@ -10,14 +10,18 @@ static void there_and_back(const gyre_encoding *rope) {
     fill(&x[0][0][0], TOKENS * HEADS * DIM, 1);
 
     /* [gyre_rotate] */
-    const gyre_cview in = gyre_cdense(x, GYRE_DTYPE_F32, 1, TOKENS, HEADS, DIM);
-    const gyre_view out = gyre_dense(rotated, GYRE_DTYPE_F32, 1, TOKENS, HEADS, DIM);
     const gyre_positions at = {.base = 1000}; /* 1000, 1001, ... */
-    check(gyre_rotate(rope, GYRE_ARGS(gyre_rotate_args, .role = GYRE_ROLE_QUERY, .positions = &at, .in = in, .out = out), NULL, &err));
+    gyre_rotate_args args = GYRE_INIT(gyre_rotate_args);
+    args.role = GYRE_ROLE_QUERY;
+    args.positions = &at;
+    args.in = gyre_cdense(x, GYRE_DTYPE_F32, 1, TOKENS, HEADS, DIM);
+    args.out = gyre_dense(rotated, GYRE_DTYPE_F32, 1, TOKENS, HEADS, DIM);
+    check(gyre_rotate(rope, &args, NULL, &err));
 
-    const gyre_cview from = gyre_const(out);
-    const gyre_view undone = gyre_dense(back, GYRE_DTYPE_F32, 1, TOKENS, HEADS, DIM);
-    check(gyre_rotate(rope, GYRE_ARGS(gyre_rotate_args, .direction = GYRE_DIRECTION_INVERSE, .role = GYRE_ROLE_QUERY, .positions = &at, .in = from, .out = undone), NULL, &err));
+    args.direction = GYRE_DIRECTION_INVERSE;
+    args.in = gyre_const(args.out);
+    args.out = gyre_dense(back, GYRE_DTYPE_F32, 1, TOKENS, HEADS, DIM);
+    check(gyre_rotate(rope, &args, NULL, &err));
     expect(most_apart(&back[0][0][0], &x[0][0][0], TOKENS * HEADS * DIM) < 1e-6);
     /* [end] */
     const double a = 1002; /* token 2; the first pair is channels 0 and 4 of a head */
@@ -31,19 +35,19 @@ static void move(const gyre_encoding *rope) {
     memcpy(there, k, sizeof k);
     const gyre_view keys = gyre_dense(k, GYRE_DTYPE_F32, 1, TOKENS, HEADS, DIM);
     const gyre_view wanted = gyre_dense(there, GYRE_DTYPE_F32, 1, TOKENS, HEADS, DIM);
-    const gyre_cview from = gyre_const(keys);
-    const gyre_positions at = {.base = 100};
-    check(gyre_rotate(rope, GYRE_ARGS(gyre_rotate_args, .role = GYRE_ROLE_KEY, .positions = &at, .in = from, .out = keys), NULL, &err));
+    check(gyre_rotate_dense(rope, GYRE_ROLE_KEY, keys, 100, 0, &err));
 
     /* [gyre_rerotate] */
     gyre_encoding *yarn = NULL; /* keys of positions 100, 101, ... under rope become those of 40, 41, ... under YaRN */
-    check(gyre_rope_create_scaled(&yarn, DIM, 10000, GYRE_SCALING_YARN, 4, 64, &err));
+    check(gyre_rope_create_scaled(&yarn, rope, GYRE_SCALING_YARN, 4, 64, &err));
     const gyre_positions old_at = {.base = 100}, new_at = {.base = 40};
-    const gyre_cview in = gyre_const(keys);
-    check(gyre_rerotate(GYRE_ARGS(gyre_rerotate_args, .before = rope, .after = yarn, .old_positions = &old_at, .new_positions = &new_at, .in = in, .out = keys), NULL, &err));
+    gyre_rerotate_args args = GYRE_INIT(gyre_rerotate_args);
+    args.before = rope, args.after = yarn;
+    args.old_positions = &old_at, args.new_positions = &new_at;
+    args.in = gyre_const(keys), args.out = keys;
+    check(gyre_rerotate(&args, NULL, &err));
     /* [end] */
-    const gyre_cview raw = gyre_const(wanted);
-    check(gyre_rotate(yarn, GYRE_ARGS(gyre_rotate_args, .role = GYRE_ROLE_KEY, .positions = &new_at, .in = raw, .out = wanted), NULL, &err));
+    check(gyre_rotate_dense(yarn, GYRE_ROLE_KEY, wanted, 40, 0, &err));
     expect(most_apart(&k[0][0][0], &there[0][0][0], TOKENS * HEADS * DIM) < 1e-6);
     gyre_encoding_free(yarn);
 }

@@ -1,8 +1,7 @@
 /* save_and_open_model.c: a small Llama with random weights, in memory, in a folder and in a GGUF.
  *   save_and_open_model FOLDER */
-#include "gyre/gyre_research.h"
 #include "example.h"
-#include <gyre/gyre_model.h>
+#include <gyre/gyre_research.h>
 
 /* [gyre_model_create gyre_model_parameters] */
 static gyre_model *create(void) {
@@ -73,10 +72,11 @@ static void ask_checkpoint(const char *folder) {
     write_t5(path);
     /* [gyre_checkpoint_bias] */
     float table[4 * 2]; /* buckets, heads: as the model's config.json says them */
-    check(gyre_checkpoint_bias(path, "encoder", 0, &(gyre_view){0} /* FIXME 4 2 table */, &err));
-    const gyre_cview view = gyre_cdense(table, GYRE_DTYPE_F32, 1, 1, 4, 2); /* for gyre_tables.bias of a T5 encoding */
+    const gyre_view view = gyre_dense(table, GYRE_DTYPE_F32, 1, 1, 4, 2);
+    check(gyre_checkpoint_bias(path, "encoder", 0, &view, &err));
+    const gyre_tables tables = {.bias = gyre_const(view)}; /* of a T5 encoding */
     /* [end] */
-    expect(view.shape[2] == 4 && table[3 * 2] == -3);
+    expect(tables.bias.shape[2] == 4 && table[3 * 2] == -3);
 
     /* [gyre_stored_positions_open gyre_stored_positions_free] */
     gyre_stored_positions *stored = NULL;
@@ -120,7 +120,8 @@ static void check_weights(const char *folder) {
 
 static void describe(const gyre_model *model) {
     /* [gyre_model_get_source] */
-    const gyre_model_source source = gyre_model_get_source(model);
+    gyre_model_source source = GYRE_INIT(gyre_model_source);
+    check(gyre_model_get_source(model, &source));
     printf("%s of %s in %s, %d bytes, read as %s\n", source.family, source.stored, source.format, (int)source.bytes,
            gyre_profile_name(source.profile));
     /* [end] */
@@ -134,10 +135,11 @@ static void describe(const gyre_model *model) {
 }
 
 static void open_longer(const char *folder) {
-    /* [gyre_model_open_as gyre_model_position_for_length] */
+    /* [gyre_model_open gyre_model_position_for_length] */
+    gyre_reading_options options = GYRE_INIT(gyre_reading_options);
+    options.profile = GYRE_PROFILE_VLLM, options.context_length = 512; /* 512 tokens, as vLLM would */
     gyre_model *model = NULL;
-    check(gyre_model_open(&model, folder, GYRE_ARGS(gyre_reading_options, .profile = GYRE_PROFILE_VLLM, .context_length = 512), &err)); /* 512 tokens, as vLLM would */
-    expect(gyre_model_get_source(model).profile == GYRE_PROFILE_VLLM);
+    check(gyre_model_open(&model, folder, &options, &err));
 
     gyre_config longer = GYRE_INIT(gyre_config);
     gyre_reading *reading = NULL; /* owns the arrays of `longer` */

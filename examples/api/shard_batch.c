@@ -25,14 +25,16 @@ static void create(void) {
     check(gyre_batch_get(batch, &info));
     gyre_attention_args args = GYRE_INIT(gyre_attention_args);
     args.q_pos = args.k_pos = info.positions;
-    args.q_starts = info.q_starts; /* 0, 10, 15, 16: the padding is a sequence without keys */
-    args.k_starts = info.k_starts;
-    args.sequences = info.sequences;
-    args.k_first = info.k_first;
-    args.k_end = info.k_end;
+    gyre_attention_batch sequences = GYRE_INIT(gyre_attention_batch);
+    sequences.q_starts = info.q_starts; /* 0, 10, 15, 16: the padding is a sequence without keys */
+    sequences.k_starts = info.k_starts;
+    sequences.sequences = info.sequences;
+    sequences.k_first = info.k_first;
+    sequences.k_end = info.k_end;
+    args.batch = &sequences;
     /* [end] */
     const int64_t *column = (const int64_t *)info.positions.data + 2 * info.positions.stride_axis;
-    expect(args.sequences == 3 && args.q_starts[1] == 10 && args.k_end[2] == 0);
+    expect(args.batch->sequences == 3 && sequences.q_starts[1] == 10 && sequences.k_end[2] == 0);
     expect(column[1] == 1 && column[2] == 2 && column[4] == 4 && column[8] == 5 && column[10] == 0);
 }
 

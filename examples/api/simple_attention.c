@@ -27,15 +27,18 @@ int main(void) {
     /* [end] */
 
     /* [gyre_attention_dense] */
-    gyre_attention_shape shape = GYRE_INIT(gyre_attention_shape); /* F32 */
-    shape.batch = 1;
-    shape.queries = shape.keys = TOKENS;
-    shape.heads = HEADS, shape.kv_heads = KV_HEADS, shape.head_dim = DIM;
-    shape.causal = GYRE_CAUSAL_BY_POSITION;
-    check(gyre_attention_dense(alibi, q, k, v, out, &shape, &err));
+    gyre_attention_dense_args args = GYRE_INIT(gyre_attention_dense_args); /* F32 */
+    args.encoding = alibi;
+    args.q = q, args.k = k, args.v = v, args.out = out;
+    args.batch = 1;
+    args.queries = args.keys = TOKENS;
+    args.heads = HEADS, args.kv_heads = KV_HEADS, args.head_dim = DIM;
+    args.causal = GYRE_CAUSAL_BY_POSITION;
+    check(gyre_attention_dense(&args, &err));
 
-    shape.queries = 1; /* the next token of a sequence of TOKENS */
-    check(gyre_attention_dense(alibi, q[TOKENS - 1], k, v, last, &shape, &err));
+    args.queries = 1; /* the next token of a sequence of TOKENS */
+    args.q = q[TOKENS - 1], args.out = last;
+    check(gyre_attention_dense(&args, &err));
     expect(most_apart(&last[0][0], &out[TOKENS - 1][0][0], HEADS * DIM) < 1e-6);
     /* [end] */
 

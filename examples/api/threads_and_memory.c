@@ -6,10 +6,12 @@ enum { TOKENS = 512, HEADS = 8, DIM = 64 };
 static float x[TOKENS][HEADS][DIM], alone[TOKENS][HEADS][DIM], out[TOKENS][HEADS][DIM];
 
 static void rotate(const gyre_encoding *rope, void *to, const gyre_exec *exec) {
-    const gyre_cview in = gyre_cdense(x, GYRE_DTYPE_F32, 1, TOKENS, HEADS, DIM);
-    const gyre_view view = gyre_dense(to, GYRE_DTYPE_F32, 1, TOKENS, HEADS, DIM);
     const gyre_positions from_zero = {0};
-    check(gyre_rotate(rope, GYRE_ARGS(gyre_rotate_args, .role = GYRE_ROLE_QUERY, .positions = &from_zero, .in = in, .out = view), exec, &err));
+    gyre_rotate_args args = GYRE_INIT(gyre_rotate_args);
+    args.positions = &from_zero;
+    args.in = gyre_cdense(x, GYRE_DTYPE_F32, 1, TOKENS, HEADS, DIM);
+    args.out = gyre_dense(to, GYRE_DTYPE_F32, 1, TOKENS, HEADS, DIM);
+    check(gyre_rotate(rope, &args, exec, &err));
 }
 
 static void use_pool(const gyre_encoding *rope) {

@@ -15,9 +15,11 @@ static double loss(void) {
     mixed.frequencies = gyre_cdense(frequencies, GYRE_DTYPE_F64, 1, 2, HEADS, PAIRS); /* axis, head, pair */
     const gyre_positions positions = {
         .data = at, .dtype = GYRE_DTYPE_I64, .stride_token = 2, .stride_axis = 1}; /* angle = x fx + y fy */
-    const gyre_cview in = gyre_cdense(patches, GYRE_DTYPE_F64, 1, TOKENS, HEADS, DIM);
-    const gyre_view out = gyre_dense(rotated, GYRE_DTYPE_F64, 1, TOKENS, HEADS, DIM);
-    check(gyre_trained_rotate(&mixed, GYRE_ARGS(gyre_rotate_args, .positions = &positions, .in = in, .out = out), NULL, &err));
+    gyre_rotate_args args = GYRE_INIT(gyre_rotate_args);
+    args.positions = &positions;
+    args.in = gyre_cdense(patches, GYRE_DTYPE_F64, 1, TOKENS, HEADS, DIM);
+    args.out = gyre_dense(rotated, GYRE_DTYPE_F64, 1, TOKENS, HEADS, DIM);
+    check(gyre_trained_rotate(&mixed, &args, NULL, &err));
     /* [end] */
     double sum = 0;
     for (int i = 0; i < TOKENS * HEADS * DIM; i++)
@@ -33,9 +35,11 @@ static void train(void) {
     /* [gyre_trained_rotate_gradient] */
     gyre_trained_gradients gradients = GYRE_INIT(gyre_trained_gradients);
     gradients.frequencies = gyre_dense(dfrequencies, GYRE_DTYPE_F64, 1, 2, HEADS, PAIRS); /* zeros: it is added to */
-    const gyre_cview out = gyre_cdense(rotated, GYRE_DTYPE_F64, 1, TOKENS, HEADS, DIM);
-    const gyre_cview grad = gyre_cdense(dout, GYRE_DTYPE_F64, 1, TOKENS, HEADS, DIM);
-    check(gyre_trained_rotate_gradient(&mixed, GYRE_ARGS(gyre_rotate_gradient_args, .positions = &positions, .in = out, .dout = grad), &gradients, NULL, &err));
+    gyre_rotate_gradient_args args = GYRE_INIT(gyre_rotate_gradient_args);
+    args.positions = &positions;
+    args.in = gyre_cdense(rotated, GYRE_DTYPE_F64, 1, TOKENS, HEADS, DIM); /* the result */
+    args.dout = gyre_cdense(dout, GYRE_DTYPE_F64, 1, TOKENS, HEADS, DIM);
+    check(gyre_trained_rotate_gradient(&mixed, &args, &gradients, NULL, &err));
     /* [end] */
 }
 
@@ -48,13 +52,14 @@ static double polar_score(const double *q, const double *k, const double *bias, 
     gyre_trained_rotation polar = GYRE_INIT(gyre_trained_rotation);
     polar.frequencies = gyre_cdense(theta, GYRE_DTYPE_F64, 1, 1, 1, DIM);
     const gyre_positions at_m = {.base = m}, at_n = {.base = n};
-    const gyre_cview query = gyre_cdense(q, GYRE_DTYPE_F64, 1, 1, 1, DIM),
-                     key = gyre_cdense(k, GYRE_DTYPE_F64, 1, 1, 1, DIM);
-    const gyre_view wide_q = gyre_dense(wide[0], GYRE_DTYPE_F64, 1, 1, 1, 2 * DIM);
-    const gyre_view wide_k = gyre_dense(wide[1], GYRE_DTYPE_F64, 1, 1, 1, 2 * DIM);
-    check(gyre_polar_rotate(&polar, GYRE_ARGS(gyre_rotate_args, .positions = &at_m, .in = query, .out = wide_q), NULL, &err));
+    gyre_rotate_args query = GYRE_INIT(gyre_rotate_args), key = GYRE_INIT(gyre_rotate_args);
+    query.positions = &at_m, key.positions = &at_n;
+    query.in = gyre_cdense(q, GYRE_DTYPE_F64, 1, 1, 1, DIM), key.in = gyre_cdense(k, GYRE_DTYPE_F64, 1, 1, 1, DIM);
+    query.out = gyre_dense(wide[0], GYRE_DTYPE_F64, 1, 1, 1, 2 * DIM);
+    key.out = gyre_dense(wide[1], GYRE_DTYPE_F64, 1, 1, 1, 2 * DIM);
+    check(gyre_polar_rotate(&polar, &query, NULL, &err));
     polar.phases = gyre_cdense(bias, GYRE_DTYPE_F64, 1, 1, 1, DIM); /* of keys alone */
-    check(gyre_polar_rotate(&polar, GYRE_ARGS(gyre_rotate_args, .positions = &at_n, .in = key, .out = wide_k), NULL, &err));
+    check(gyre_polar_rotate(&polar, &key, NULL, &err));
     /* [end] */
     for (int i = 0; i < 2 * DIM; i++)
         sum += wide[0][i] * wide[1][i];
@@ -70,13 +75,15 @@ static void polar_gradient(const double *k, const double *bias, const double *w,
     polar.frequencies = gyre_cdense(theta, GYRE_DTYPE_F64, 1, 1, 1, DIM);
     polar.phases = gyre_cdense(bias, GYRE_DTYPE_F64, 1, 1, 1, DIM);
     const gyre_positions at_0 = {.base = 0};
-    const gyre_cview key = gyre_cdense(k, GYRE_DTYPE_F64, 1, 1, 1, DIM),
-                     dwide = gyre_cdense(w, GYRE_DTYPE_F64, 1, 1, 1, 2 * DIM);
     /* [gyre_polar_rotate_gradient] */
     gyre_trained_gradients gradients = GYRE_INIT(gyre_trained_gradients);
     gradients.phases = gyre_dense(dbias, GYRE_DTYPE_F64, 1, 1, 1, DIM);
-    const gyre_view dkey = gyre_dense(dk, GYRE_DTYPE_F64, 1, 1, 1, DIM);
-    check(gyre_polar_rotate_gradient(&polar, GYRE_ARGS(gyre_rotate_gradient_args, .positions = &at_0, .in = key, .dout = dwide, .din = dkey), &gradients, NULL, &err));
+    gyre_rotate_gradient_args args = GYRE_INIT(gyre_rotate_gradient_args);
+    args.positions = &at_0;
+    args.in = gyre_cdense(k, GYRE_DTYPE_F64, 1, 1, 1, DIM);
+    args.dout = gyre_cdense(w, GYRE_DTYPE_F64, 1, 1, 1, 2 * DIM);
+    args.din = gyre_dense(dk, GYRE_DTYPE_F64, 1, 1, 1, DIM);
+    check(gyre_polar_rotate_gradient(&polar, &args, &gradients, NULL, &err));
     /* [end] */
 }
 
@@ -125,9 +132,11 @@ static void fourier(void) {
     /* [gyre_fourier_rotate_gradient] */
     gyre_fourier_gradients gradients = GYRE_INIT(gyre_fourier_gradients);
     gradients.cosines = gyre_dense(dc, GYRE_DTYPE_F64, 1, 1, 2, 2); /* zeros: it is added to */
-    const gyre_cview in = gyre_cdense(patches, GYRE_DTYPE_F64, 1, TOKENS, HEADS, DIM);
-    const gyre_cview grad = gyre_cdense(dout, GYRE_DTYPE_F64, 1, TOKENS, HEADS, DIM);
-    check(gyre_fourier_rotate_gradient(&fope, GYRE_ARGS(gyre_rotate_gradient_args, .positions = &from_5, .in = in, .dout = grad), &gradients, NULL, &err));
+    gyre_rotate_gradient_args args = GYRE_INIT(gyre_rotate_gradient_args);
+    args.positions = &from_5;
+    args.in = gyre_cdense(patches, GYRE_DTYPE_F64, 1, TOKENS, HEADS, DIM);
+    args.dout = gyre_cdense(dout, GYRE_DTYPE_F64, 1, TOKENS, HEADS, DIM);
+    check(gyre_fourier_rotate_gradient(&fope, &args, &gradients, NULL, &err));
     /* [end] */
     c[1][0] += 1e-7;
     expect(near(fourier_loss(theta, c[0], s[0]) - before, 1e-7 * dc[1][0], 1e-11));

@@ -1,8 +1,7 @@
 /* train_small_model.c: a few steps of training, stopped and resumed to the same bits.
  *   train_small_model FOLDER */
-#include "gyre/gyre_research.h"
 #include "example.h"
-#include <gyre/gyre_train.h>
+#include <gyre/gyre_research.h>
 
 enum { CONTEXT = 32, STEPS = 8 };
 
@@ -75,8 +74,9 @@ static void plan(const gyre_text *text, const gyre_train_options *options) {
     /* [gyre_train_sequence] */
     int32_t ids[CONTEXT + 1];
     float weights[CONTEXT + 1];
-    gyre_train_sequence(text, options, (gyre_train_place){0, 2}, CONTEXT + 1, ids, weights); /* sequence 2 of step 0, as the trainer sees it */
-    expect(weights[5] == 1);                                             /* plain text */
+    const gyre_train_place place = {.step = 0, .index = 2}; /* sequence 2 of step 0, as the trainer sees it */
+    gyre_train_sequence(text, options, place, CONTEXT + 1, ids, weights);
+    expect(weights[5] == 1); /* plain text */
     /* [end] */
 }
 

@@ -65,7 +65,10 @@ static void bias_gradient(void) {
     const gyre_table_gradients gradients = {.bias = gyre_dense(dtable, GYRE_DTYPE_F32, 1, 1, 32, HEADS)};
     const gyre_cview d = gyre_cdense(dscores, GYRE_DTYPE_F32, 1, TOKENS, HEADS, TOKENS);
     const gyre_positions from_zero = {0};
-    check(gyre_add_bias_gradient(t5, GYRE_ARGS(gyre_add_bias_args, .tables = &tables, .queries = &from_zero, .keys = &from_zero), &d, &gradients, NULL, &err));
+    gyre_add_bias_args args = GYRE_INIT(gyre_add_bias_args); /* as of gyre_add_bias, without scores */
+    args.tables = &tables;
+    args.queries = args.keys = &from_zero;
+    check(gyre_add_bias_gradient(t5, &args, &d, &gradients, NULL, &err));
     expect(dtable[2][0] == TOKENS - 2); /* pairs at distance 2, each with a gradient of 1 */
     /* [end] */
     gyre_encoding_free(t5);
@@ -80,8 +83,8 @@ static gyre_view dense(float (*x)[HEADS][DIM]) {
 }
 
 /* The loss whose gradient to out is dout. */
-static double loss(const gyre_attention_args *args, void *scratch, size_t bytes) {
-    check(gyre_attention(args, (gyre_scratch){scratch, bytes}, NULL, &err));
+static double loss(const gyre_attention_args *args, gyre_scratch scratch) {
+    check(gyre_attention(args, scratch, NULL, &err));
     double sum = 0;
     for (int i = 0; i < TOKENS * HEADS * DIM; i++)
         sum += (double)(&out[0][0][0])[i] * (double)(&dout[0][0][0])[i];
@@ -102,13 +105,15 @@ static void attention_gradient(void) {
     args.lse = gyre_dense(lse, GYRE_DTYPE_F32, 1, TOKENS, HEADS, 1);
 
     /* [gyre_attention_gradient] */
-    const size_t forward = gyre_attention_scratch(&args, 0, NULL), backward = gyre_attention_scratch(&args, 1, NULL);
-    const size_t bytes = forward > backward ? forward : backward;
-    void *scratch = scratch_memory(bytes);
-    check(gyre_attention(&args, (gyre_scratch){scratch, bytes}, NULL, &err)); /* writes out and args.lse, which the gradient reads */
-    const gyre_cview d = gyre_const(dense(dout));
-    const gyre_view dqkv[3] = {dense(dq), dense(dk), dense(dv)};
-    check(gyre_attention_gradient(&args, GYRE_ARGS(gyre_attention_gradients, .dout = d, .dq = dqkv[0], .dk = dqkv[1], .dv = dqkv[2]), (gyre_scratch){scratch, bytes}, NULL, &err));
+    size_t forward, backward;
+    check(gyre_attention_scratch(&args, 0, NULL, &forward, &err));
+    check(gyre_attention_scratch(&args, 1, NULL, &backward, &err));
+    const gyre_scratch scratch = take_scratch(forward > backward ? forward : backward);
+    check(gyre_attention(&args, scratch, NULL, &err)); /* writes out and args.lse, which the gradient reads */
+    gyre_attention_gradients to = GYRE_INIT(gyre_attention_gradients);
+    to.dout = gyre_const(dense(dout));
+    to.dq = dense(dq), to.dk = dense(dk), to.dv = dense(dv);
+    check(gyre_attention_gradient(&args, &to, scratch, NULL, &err));
     /* [end] */
 
     /* Against central differences of one element of q and of k. */
@@ -117,13 +122,13 @@ static void attention_gradient(void) {
     for (int i = 0; i < 2; i++) {
         const float at = *elements[i], step = 1.0f / 64;
         *elements[i] = at + step;
-        const double above = loss(&args, scratch, bytes);
+        const double above = loss(&args, scratch);
         *elements[i] = at - step;
-        const double below = loss(&args, scratch, bytes);
+        const double below = loss(&args, scratch);
         *elements[i] = at;
         expect(near(gradient[i], (above - below) / (2 * (double)step), 1e-4));
     }
-    free(scratch);
+    free(scratch.memory);
     gyre_encoding_free(rope);
 }
 

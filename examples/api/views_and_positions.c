@@ -9,16 +9,13 @@ static void rotate_fused(const gyre_encoding *rope) {
     fill(&qkv[0][0][0][0], TOKENS * 3 * HEADS * DIM, 1);
     for (int t = 0; t < TOKENS; t++)
         memcpy(dense[t], qkv[t][0], sizeof dense[t]);
-    const gyre_shape shape = {1, TOKENS, HEADS, DIM};
-    check(gyre_rotate_dense(rope, GYRE_ROLE_QUERY, dense, GYRE_DTYPE_F32, shape, 0, &err));
+    check(gyre_rotate_dense(rope, GYRE_ROLE_QUERY, gyre_dense(dense, GYRE_DTYPE_F32, 1, TOKENS, HEADS, DIM), 0, 0, &err));
 
-    /* [gyre_dense gyre_const] */
+    /* [gyre_dense] */
     /* One projection wrote q, k and v of each token side by side: float qkv[TOKENS][3][HEADS][DIM]. */
     gyre_view q = gyre_dense(qkv, GYRE_DTYPE_F32, 1, TOKENS, HEADS, DIM);
-    q.stride[1] = 3 * HEADS * DIM; /* elements from one token to the next */
-    const gyre_cview in = gyre_const(q);
-    const gyre_positions from_zero = {0};
-    check(gyre_rotate(rope, GYRE_ARGS(gyre_rotate_args, .role = GYRE_ROLE_QUERY, .positions = &from_zero, .in = in, .out = q), NULL, &err));
+    q.stride[1] = 3 * HEADS * DIM;                                  /* elements from one token to the next */
+    check(gyre_rotate_dense(rope, GYRE_ROLE_QUERY, q, 0, 0, &err)); /* from position 0 on */
     /* [end] */
     for (int t = 0; t < TOKENS; t++)
         expect(most_apart(&dense[t][0][0], &qkv[t][0][0][0], HEADS * DIM) < 1e-6);
@@ -32,8 +29,8 @@ static void look_before_writing(const gyre_encoding *rope) {
     const gyre_positions from_zero = {0};
     /* [gyre_views_overlap] */
     const gyre_cview written = gyre_const(out);
-    if (gyre_views_overlap(&in, &written)) /* gyre_rotate refuses it: EINVAL */
-        expect(gyre_rotate(rope, GYRE_ARGS(gyre_rotate_args, .role = GYRE_ROLE_KEY, .positions = &from_zero, .in = in, .out = out), NULL, &err) == GYRE_EINVAL);
+    const gyre_rotate_args *args = GYRE_ARGS(gyre_rotate_args, .positions = &from_zero, .in = in, .out = out);
+    if (gyre_views_overlap(&in, &written)) expect(gyre_rotate(rope, args, NULL, &err) == GYRE_EINVAL); /* refused */
     /* [end] */
     else
         expect(0);
@@ -48,7 +45,8 @@ static void rotate_constant(const gyre_encoding *rope) {
     static float out[TOKENS][HEADS][DIM];
     const gyre_view to = gyre_dense(out, GYRE_DTYPE_F32, 1, TOKENS, HEADS, DIM);
     const gyre_positions from_zero = {0};
-    check(gyre_rotate(rope, GYRE_ARGS(gyre_rotate_args, .role = GYRE_ROLE_KEY, .positions = &from_zero, .in = in, .out = to), NULL, &err));
+    check(gyre_rotate(rope, GYRE_ARGS(gyre_rotate_args, .role = GYRE_ROLE_KEY, .positions = &from_zero, .in = in, .out = to),
+                      NULL, &err));
     expect(near(out[3][1][0], cos(3) - sin(3), 1e-6) && near(out[3][1][4], cos(3) + sin(3), 1e-6));
 }
 
@@ -67,9 +65,13 @@ static void rotate_padded(const gyre_encoding *rope) {
     const gyre_positions at = {.data = positions, .dtype = GYRE_DTYPE_I64, .stride_batch = TOKENS, .stride_token = 1};
     /* [end] */
 
+    /* [gyre_const] */
     const gyre_view view = gyre_dense(x, GYRE_DTYPE_F32, 2, TOKENS, HEADS, DIM);
-    const gyre_cview in = gyre_const(view);
-    check(gyre_rotate(rope, GYRE_ARGS(gyre_rotate_args, .role = GYRE_ROLE_QUERY, .positions = &at, .in = in, .out = view), NULL, &err));
+    gyre_rotate_args args = GYRE_INIT(gyre_rotate_args);
+    args.positions = &at;
+    args.in = gyre_const(view), args.out = view; /* in place */
+    check(gyre_rotate(rope, &args, NULL, &err));
+    /* [end] */
     expect(most_apart(&x[1][2][0][0], &x[0][0][0][0], 3 * HEADS * DIM) < 1e-6); /* rotated as without padding */
 }
 

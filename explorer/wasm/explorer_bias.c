@@ -125,7 +125,10 @@ static gyre_status fill_map(const gyre_encoding *encoding, const gyre_tables *ta
     const gyre_positions positions = {.base = 0};
     const gyre_view scores = {map, GYRE_DTYPE_F32, {1, n, heads, n}, {square * heads, row, square, 1}};
     memset(map, 0, (size_t)(square * heads) * sizeof *map);
-    return gyre_add_bias(encoding, GYRE_ARGS(gyre_add_bias_args, .tables = tables, .queries = &positions, .keys = &positions, .scores = scores), NULL, err);
+    return gyre_add_bias(
+        encoding,
+        GYRE_ARGS(gyre_add_bias_args, .tables = tables, .queries = &positions, .keys = &positions, .scores = scores), NULL,
+        err);
 }
 
 static void fill_buckets(const gyre_encoding *encoding, int n, int32_t *bucket) {

@@ -1,7 +1,6 @@
 /* explorer_model.c: the bundled model in the page. */
-#include "gyre/gyre_research.h"
 #include "explorer/wasm/explorer_model.h"
-#include "gyre/gyre_model.h"
+#include "gyre/gyre_research.h"
 #include "tools/common/methods.h"
 #include "util/error.h"
 #include <math.h>
@@ -86,10 +85,11 @@ int explorer_evaluate(const char *text, int bytes, const char *method, int conte
     options.windows = windows;
     options.by_position = buckets > 0 ? by_position : NULL;
     options.buckets = buckets;
-    options.progress = progress;
+    options.watcher.progress = progress;
     gyre_eval_result result = {0, 0, 0};
     gyre_status status = job_begin(&j, text, bytes, method, context, &explorer_failure);
-    if (!status) status = gyre_evaluate(model, j.encoding, &j.text, &options, &result, NULL, &explorer_failure);
+    options.encoding = j.encoding;
+    if (!status) status = gyre_evaluate(model, &j.text, &options, &result, NULL, &explorer_failure);
     job_end(&j);
     if (status) return status;
     out[0] = result.nats;
@@ -105,10 +105,11 @@ int explorer_passkey(const char *text, int bytes, const char *method, int contex
     options.context = context;
     options.trials = trials;
     options.seed = (uint64_t)seed;
-    options.progress = progress;
+    options.watcher.progress = progress;
     gyre_passkey_result result = {0, 0, 0};
     gyre_status status = job_begin(&j, text, bytes, method, context, &explorer_failure);
-    if (!status) status = gyre_passkey(model, j.encoding, &j.text, &options, &result, NULL, &explorer_failure);
+    options.encoding = j.encoding;
+    if (!status) status = gyre_passkey(model, &j.text, &options, &result, NULL, &explorer_failure);
     job_end(&j);
     if (status) return status;
     out[0] = (double)result.trials;

@@ -267,8 +267,8 @@ void explorer_decay(const double *distances, int n, double *mean, double *bound)
 int explorer_rotate(float *vector, double position) {
     int64_t at;
     if (!whole("position", position, -2147483648.0, 2147483648.0, &at)) return GYRE_EINVAL;
-    const gyre_shape shape = {1, 1, 1, used.config ? used.config->head_dim : 0};
-    return gyre_rotate_dense(used.encoding, GYRE_ROLE_KEY, vector, GYRE_DTYPE_F32, shape, at, &explorer_failure);
+    const gyre_view x = gyre_dense(vector, GYRE_DTYPE_F32, 1, 1, 1, used.config ? used.config->head_dim : 0);
+    return gyre_rotate_dense(used.encoding, GYRE_ROLE_KEY, x, at, 0, &explorer_failure);
 }
 
 /* -- methods -- */
