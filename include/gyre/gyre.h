@@ -56,15 +56,17 @@ typedef struct gyre_attention_dense_args {
     const void *k, *v;             /* [batch][keys][kv_heads][head_dim] */
     void *out;                     /* shaped as q */
     gyre_dtype dtype;              /* of all four: F32, F16 or BF16 */
-    int64_t batch, queries, keys, heads;
-    int64_t kv_heads; /* heads is a multiple of it (grouped queries); 0 = heads */
-    int64_t head_dim;
+    int64_t batch, queries;        /* 0 = nothing to compute */
+    int64_t keys;                  /* 0 = none: out is zeros */
+    int64_t heads;                 /* needed (ESHAPE) */
+    int64_t kv_heads;              /* heads is a multiple of it (grouped queries); 0 = heads */
+    int64_t head_dim;              /* needed (ESHAPE) */
     gyre_causal causal;
     int64_t window;         /* a query sees keys less than `window` positions away; 0 = all */
     int64_t window_after;   /* the window's other side, as in gyre_attention_args; 0 = window */
     double scale;           /* of q . k; 0 = 1 / sqrt(head_dim) */
     double softcap;         /* c > 0: a score s becomes c tanh(s / c): Gemma 2; 0 = none */
-    int64_t context_length; /* as in gyre_positions */
+    int64_t context_length; /* as in gyre_positions; 0 = the encoding's own */
 } gyre_attention_dense_args;
 /* out = softmax(scale q . k) v over dense memory.  Key t is at position t, and the last query at that of the last key:
  * queries = keys is a whole sequence, queries = 1 the next token of a sequence of `keys`.  out may not overlap the inputs
@@ -88,9 +90,12 @@ GYRE_API GYRE_MUST_CHECK gyre_status gyre_attention_dense(const gyre_attention_d
  * - The processor's best instructions are used.  GYRE_CPU=scalar, avx2, avx512, ... in the environment asks for lower ones,
  *   which may change last bits.  gyre_encoding_create and attention without an encoding read it; see gyre_cpu_check.
  * - A struct that begins with `size` may get new fields at its end in a later version.  Begin with GYRE_INIT(type), or in a
- *   call with GYRE_ARGS: size is set and every other field is zero, which is its default.  The library accepts a smaller
- *   struct (of an older header) and takes missing fields as zero.  It refuses a larger one if a byte that it does not know
- *   is set (EINVAL).  All other structs, nested ones included, never change. */
+ *   call with GYRE_ARGS: size is set and every other field is zero.  The library accepts a smaller struct (of an older
+ *   header) and takes missing fields as zero.  It refuses a larger one if a byte that it does not know is set (EINVAL).  All
+ *   other structs, nested ones included, never change.
+ * - The comment of a field says what zero does: "0 = ", "NULL = ", "needed".  Where it says nothing, a pointer and the
+ *   data of a view are needed, an enum is its first value and a flag is off.  What is needed and missing is EINVAL, or
+ *   ESHAPE for a view that is all zeros.  docs/forgotten.md lists all fields. */
 
 /* -- places --
  *
@@ -293,11 +298,11 @@ typedef struct gyre_config {
     int64_t length_block; /* LENGTH_POLICY_CAUSAL; 0 = 64 */
     struct gyre_input_config {
         int64_t dim;            /* channels (of the model); needed by LEARNED and SINUSOIDAL */
-        int64_t positions;      /* LEARNED: rows of the table, for positions -offset .. positions - offset - 1 */
+        int64_t positions;      /* LEARNED: rows of the table, for positions -offset .. positions - offset - 1; needed */
         gyre_sinusoid layout;   /* SINUSOIDAL */
         double base;            /* SINUSOIDAL; 0 = 10000 */
         int64_t offset;         /* position m uses row m + offset, or the sinusoid of m + offset.  Rows before it are for
-                               * positions -offset .. -1; -1 is padding.  BART, OPT and RoBERTa: 2 */
+                               * positions -offset .. -1; -1 is padding.  BART, OPT and RoBERTa: 2.  0 = none */
         int zero_padding;       /* SINUSOIDAL: 1 = zeros at position -1, which is padding: M2M100 */
         double scale;           /* factor of what is added; 0 = 1 */
         int trained_scale;      /* SINUSOIDAL: 1 = times the one number of the input table: Li 2018, arXiv 1809.08895 */
@@ -309,7 +314,7 @@ typedef struct gyre_config {
     } input;
     struct gyre_rope_config {
         int64_t dim;           /* rotated channels, even; 0 = head_dim - first_channel.  Other channels pass through */
-        int64_t first_channel; /* where they begin */
+        int64_t first_channel; /* where they begin; 0 = the first of a head */
         gyre_layout layout;
         int clockwise; /* 1 = pairs rotate by minus the angle: nanochat */
         gyre_scaling scaling;
@@ -320,7 +325,7 @@ typedef struct gyre_config {
         double base;                   /* > 1; 0 = 10000 */
         double factor;                 /* s >= 1; 0 = 1 */
         double attention_factor;       /* of cos and sin, so its square scales scores; 2^-64 .. 2^64; 0 = the scaling's */
-        double mscale, mscale_all_dim; /* YARN: both set, attention factor = g(mscale) / g(mscale_all_dim) */
+        double mscale, mscale_all_dim; /* YARN: both set, attention factor = g(mscale) / g(mscale_all_dim); 0 = g(s) */
         double beta_fast, beta_slow;   /* YARN, BY_PARTS: revolutions over L above which a pair is kept, below which it is
                                         * divided; 0 = 32, 1 */
         double low_freq, high_freq;    /* LLAMA3; 0 = 1, 4 */
@@ -328,11 +333,11 @@ typedef struct gyre_config {
         double mixed_exponent;         /* NTK_MIXED; 0 = 0.625 */
         int resonance;         /* 1 = every scaled wavelength is rounded to a whole number of positions: arXiv 2403.00071 */
         int fractional_bounds; /* YARN, BY_PARTS: 1 = do not round the ramp's ends ("truncate": false) */
-        const double *short_factor, *long_factor; /* LONGROPE: [dim / 2] each, at least 2^-10; copied */
+        const double *short_factor, *long_factor; /* LONGROPE: [dim / 2] each, at least 2^-10; needed; copied */
         double xpos_base;                         /* xPos (Sun 2022, arXiv 2212.10554: 512), at least 4; 0 = none.  q times
                               * zeta^((m - xpos_center) / xpos_base), k divided by it, zeta[i] = (2 i + 0.4 dim) / (1.4 dim).
                               * Causal attention and one axis only */
-        int64_t xpos_center; /* where those factors are 1, within 2^31 of 0; scores do not depend on it */
+        int64_t xpos_center; /* where those factors are 1, within 2^31 of 0; scores do not depend on it; 0 = position 0 */
         int64_t axes;        /* 0 = 1, at most GYRE_MAX_AXES */
         gyre_axes axes_layout;
         int64_t axis_pairs[4]; /* pairs of each axis, dim / 2 in all; needed with several axes */
@@ -347,7 +352,8 @@ typedef struct gyre_config {
         struct gyre_axis_config {
             int own; /* 1 = the fields below, even where zero, take the place of those of rope and config */
             gyre_scaling scaling;
-            double base, factor;    /* 0 = rope.base; 0 = 1 */
+            double base;            /* 0 = rope.base */
+            double factor;          /* 0 = 1 */
             int64_t trained_length; /* L; 0 = that of config */
             int64_t context_length; /* n; 0 = the length in use of the call */
             /* RIFLEX: the pair that is slowed, counted from 1 within the axis as its paper does; 0 = the first whose period,
@@ -361,15 +367,15 @@ typedef struct gyre_config {
          * encoding for each step costs some powers */
         struct gyre_diffusion_config {
             int timed;                 /* 1 = on */
-            double time;               /* t: 1 = pure noise ... 0 = the image */
+            double time;               /* t, from 1, pure noise, to the image; 0 = the image */
             double strength, exponent; /* lambda_s, lambda_t; 0 = 2 */
         } diffusion;
         struct gyre_chunk_config {   /* FAR_CHUNKED, FAR_CHUNKED_PAPER */
-            int64_t size;            /* c: "chunk_size" of dual_chunk_attention_config; needed */
-            int64_t local;           /* w: "local_size", 1 .. size - 1; needed */
+            int64_t size;            /* c: "chunk_size" of dual_chunk_attention_config; needed by FAR_CHUNKED */
+            int64_t local;           /* w: "local_size", 1 .. size - 1; needed by FAR_CHUNKED */
             int64_t original_length; /* O: cos and sin are times max(1, 0.1 ln(n / O) + 1) at context length n, so scores are
-                                      * times its square, as in vLLM ("original_max_position_embeddings"); 0 = they are
-                                      * not */
+                                      * times its square, as in vLLM ("original_max_position_embeddings"); 0 = no such
+                                      * factor */
         } chunk;
         struct gyre_clip_config {
             gyre_clip mode;
@@ -457,6 +463,7 @@ typedef enum gyre_table {
     GYRE_TABLE_CONTENT_BIAS, /* u, [1, heads, 1, head_dim]: s += scale u . k */
     GYRE_TABLE_POSITION_BIAS /* v, shaped as u: s += scale v . A[r] */
 } gyre_table;
+/* data NULL = none; needed where the scheme trains it (EINVAL). */
 typedef struct gyre_tables {
     gyre_cview input, query, key, value, bias, content_bias, position_bias;
 } gyre_tables;
@@ -471,7 +478,7 @@ GYRE_API GYRE_MUST_CHECK gyre_status gyre_encoding_row(const gyre_encoding *enco
 
 typedef struct gyre_add_input_args {
     size_t size;               /* set by GYRE_INIT */
-    const gyre_tables *tables; /* NULL where the scheme trains none at the input */
+    const gyre_tables *tables; /* NULL = none; needed where the scheme trains one at the input */
     const gyre_positions *positions;
     gyre_cview in;
     gyre_view out;
@@ -531,9 +538,9 @@ GYRE_API GYRE_MUST_CHECK gyre_status gyre_permute_rows(const gyre_encoding *enco
 
 typedef struct gyre_add_bias_args {
     size_t size;               /* set by GYRE_INIT */
-    const gyre_tables *tables; /* NULL where the scheme trains none */
+    const gyre_tables *tables; /* NULL = none; needed where the scheme trains one */
     const gyre_positions *queries, *keys;
-    gyre_view scores; /* of gyre_add_bias alone */
+    gyre_view scores; /* needed by gyre_add_bias; gyre_add_bias_gradient ignores it */
 } gyre_add_bias_args;
 /* scores[b][q][h][k] += b(h, position of q, position of k); ALiBi: -slope[h] |q - k|, with the slopes at
  * queries->context_length.  scores: [batch, query, heads, key] of

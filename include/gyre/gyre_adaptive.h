@@ -51,7 +51,7 @@ typedef struct gyre_adaptive_args {
     /* The scheme whose bias is adapted: ALIBI, T5, KERPLE, FIRE or SANDWICH; NULL = none.  tables: its bias table alone is
      * read; NULL where it has none. */
     const gyre_encoding *encoding;
-    const gyre_tables *tables;
+    const gyre_tables *tables; /* NULL = none */
     /* Its positions, as in gyre_attention_args: where they have no data, those of each sequence begin at base, padding
      * included.  q_pos->context_length is that of the call, 0 = the encoding's own.  Both or none; NULL = the first key of
      * each sequence that is no padding is at 0, the last query at the position of the last key. */
@@ -64,7 +64,7 @@ typedef struct gyre_adaptive_args {
     /* A packed batch: q and k have batch 1, and sequence s is queries q_starts[s] .. q_starts[s + 1] - 1 and the same of
      * keys.  [sequences + 1] each, from 0 to all tokens, not falling.  NULL = one sequence per batch row. */
     const int64_t *q_starts, *k_starts;
-    int64_t sequences;
+    int64_t sequences; /* needed with q_starts; ignored without: 0 = one for each batch row */
     /* Padding: row b (or sequence b) has keys k_first[b] .. k_end[b] - 1, counted in it.  [batch or sequences] each.
      * NULL = from the first, to the last. */
     const int64_t *k_first, *k_end;

@@ -31,7 +31,7 @@ typedef struct gyre_attention_batch {
      * keys.  [sequences + 1] each, from 0 to all tokens, not falling.  NULL = one sequence per batch row.  Where positions
      * have no data, those of each sequence begin at base. */
     const int64_t *q_starts, *k_starts;
-    int64_t sequences;
+    int64_t sequences; /* needed with q_starts; ignored without: 0 = one for each batch row */
     /* Padding: row b (or sequence b) has keys k_first[b] .. k_end[b] - 1, counted in it.  [batch or sequences] each.
      * NULL = from the first, to the last. */
     const int64_t *k_first, *k_end;
@@ -48,7 +48,7 @@ typedef struct gyre_attention_batch {
      * constants and have no gradient.  data NULL = the encoding's */
     gyre_cview slopes;
     /* Positions of each head: token t of row b in query head h is at q_pos.data[... + h * q_pos_head_stride], in key head h
-     * at k_pos.data[... + h * k_pos_head_stride].  0 = all heads share them; otherwise data is needed.  Each head is then
+     * at k_pos.data[... + h * k_pos_head_stride].  0 = all heads share them.  Others want data.  Each head is then
      * computed as a call of its own (query heads of one key head together where only keys differ), and dk and dv are F32
      * where query heads that share a key differ.  gyre_rotate: see there. */
     int64_t q_pos_head_stride, k_pos_head_stride;
@@ -58,8 +58,9 @@ typedef struct gyre_attention_batch {
  * after the scale and before the softcap.  In the Forgetting Transformer (arXiv 2503.02130) c is the running sum of log
  * forget gates, as gyre_gate_sums adds them.  c = -slope x position is ALiBi for keys before the query.  F32 or F64
  * [batch, query or key, query heads, 1], in any order of memory; F64 keeps the differences of large sums.  Packed and
- * padded as q and k.  Both are needed; attention over a cache reads the keys' that it keeps, and ignores k.  They combine
- * with every encoding.  An infinite or NaN c of a visible pair makes the row NaN; that of a masked key does not. */
+ * padded as q and k.  Both or neither; data NULL = none.  Attention over a cache reads those of the keys that it keeps, and
+ * ignores k.  They combine with every encoding.  An infinite or NaN c of a visible pair makes the row NaN; that of a
+ * masked key does not. */
 typedef struct gyre_attention_gates {
     size_t size; /* set by GYRE_INIT */
     gyre_cview q, k;
@@ -68,9 +69,9 @@ typedef struct gyre_attention_gates {
 /* Dropout of weights. */
 typedef struct gyre_attention_dropout {
     size_t size;   /* set by GYRE_INIT */
-    double rate;   /* in [0, 1): a weight becomes 0 with this probability, else is divided by 1 - rate */
+    double rate;   /* in [0, 1): a weight becomes 0 with this probability, else is divided by 1 - rate; 0 = none */
     uint64_t seed; /* the draw depends on seed, sequence, query head, and on query and key counted from 0 in their sequence,
-                    * padding included.  Forward and gradient agree for any threads */
+                    * padding included.  Forward and gradient agree for any threads.  0 = the seed 0 */
 } gyre_attention_dropout;
 
 /* The weights of some queries, for pictures. */
@@ -78,8 +79,8 @@ typedef struct gyre_attention_weights {
     size_t size;   /* set by GYRE_INIT */
     gyre_view out; /* F32 [batch, n, query heads, key]: softmax of queries first .. first + n - 1, without dropout.  Packed:
                     * [1, n, query heads, keys of the longest sequence], queries counted in the call, keys in their sequence,
-                    * 0 past its last */
-    int64_t first;
+                    * 0 past its last.  data NULL = not wanted */
+    int64_t first; /* 0 = from the first query on */
 } gyre_attention_weights;
 
 /* A part: some queries of a sequence with some of its keys, for keys that are split over calls or machines
@@ -109,13 +110,13 @@ typedef struct gyre_attention_args {
     const gyre_encoding *encoding; /* NULL = none, or applied before */
     const gyre_tables *tables;     /* NULL = none */
     gyre_cview q, k, v;            /* [batch, query or key, head, channel], each F32, F16 or BF16; query heads are a multiple
-                                    * of key heads */
+                                    * of key heads; needed */
     gyre_positions q_pos, k_pos;   /* q_pos.context_length is that of the call; 0 = by length_policy.  That of k_pos is
-                                    * ignored */
+                                    * ignored.  All 0 = positions 0, 1, 2, ... (over a cache: the last tokens) */
     double scale;                  /* of q.k, q.A and k.B; finite as a float; 0 = 1 / sqrt(head_dim), DeBERTa:
                                     * 1 / sqrt(head_dim (1 + terms)), TAPA, whose phase it leaves alone:
                                     * 1 / sqrt(score.amplitudes) */
-    double softcap;                /* c > 0: a score s, biases included, becomes c tanh(s / c) before the mask: Gemma 2 */
+    double softcap; /* c > 0: a score s, biases included, becomes c tanh(s / c) before the mask: Gemma 2.  0 = none */
     gyre_causal causal;
     gyre_order order; /* the gradient has one order for all calls and ignores it */
     int64_t window;   /* a query at m sees keys with |m - n| < window; 0 = all.  window_after sets the side of later keys */
@@ -124,13 +125,13 @@ typedef struct gyre_attention_args {
      * window_after = right + 1.  Causal calls see no key after the query and ignore it. */
     int64_t window_after;
     int64_t sinks;          /* and keys at positions below this, whatever the window: StreamingLLM, arXiv 2309.17453.
-                             * BY_ORDER: the first keys, from k_first on */
+                             * BY_ORDER: the first keys, from k_first on.  0 = none */
     gyre_cview mask;        /* F32, F16 or BF16 [batch, query, query heads, key], added to scores; -infinity = masked.
                              * Stride 0 broadcasts.  data NULL = none.  Packed: [1, all queries, query heads, keys of the
                              * longest sequence], keys counted in their sequence */
     gyre_cview sink_logits; /* F32 [1, 1, query heads, 1]: a score without a key takes its part of each softmax: gpt-oss.
                              * data NULL = none */
-    gyre_view out;          /* F32, F16 or BF16 [batch, query, query heads, channels of v] */
+    gyre_view out;          /* F32, F16 or BF16 [batch, query, query heads, channels of v]; needed, but for part->state */
     gyre_view lse;          /* F32 or F64 [batch, query, query heads, 1]: log-sum-exp of each row; data NULL = not wanted */
     const gyre_attention_batch *batch;
     const gyre_attention_gates *gates;
@@ -175,7 +176,7 @@ typedef struct gyre_attention_merge_args {
     /* [parts]: the state that each wrote, begun with zeros.  They are added in this order, so pass them in the order of
      * their keys, not in that of their arrival: then the bits repeat. */
     const gyre_cview *states;
-    int64_t parts;          /* at least 1 */
+    int64_t parts;          /* at least 1; needed */
     gyre_cview sink_logits; /* as in gyre_attention_args, in which no part had them; data NULL = none */
     gyre_view out, lse;     /* as in gyre_attention_args; data NULL = not wanted */
 } gyre_attention_merge_args;
@@ -195,8 +196,8 @@ typedef struct gyre_attention_gradients {
                                          * gyre_gate_sums_gradient of both.  That of queries is 0 but for rounding, softcap
                                          * and sink logits, because a softmax does not change when a row shifts.  data NULL =
                                          * not wanted */
-    int accumulate; /* 1 = dq, dk and dv, which are F32, and the gradients to gates are added to; lse is F64 and, like out, of
-                     * all keys of the row */
+    int accumulate; /* 1 = dq, dk and dv, which are F32, and the gradients to gates are added to; lse is F64 and, like out,
+                     * of all keys of the row */
 } gyre_attention_gradients;
 /* gradients = those of a loss, given its dout and the out and lse that gyre_attention wrote.  Those of tables are added in a
  * fixed order.  Weights are recomputed tile by tile.  dq, dk and dv may not overlap the inputs (dout, out and lse included)
@@ -218,7 +219,7 @@ typedef struct gyre_gate_sums_args {
     gyre_cview log_gates;  /* F32, F16, BF16 or F64 [batch, token, heads, 1] */
     const int64_t *starts; /* [sequences + 1] as q_starts, for batch 1: each document of a packed batch begins at 0.  NULL =
                             * one sequence per batch row */
-    int64_t sequences;
+    int64_t sequences;     /* needed with starts; ignored without: 0 = one for each batch row */
     gyre_cview before; /* F64 [batch or sequences, 1, heads, 1], the sum before the first token, for a sequence that comes in
                         * pieces; pieces have the bits of one call.  data NULL = 0 */
     gyre_view sums;    /* F64, or F32 for short sequences; shaped as log_gates; the same view as it, or apart from it */

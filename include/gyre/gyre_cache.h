@@ -33,11 +33,11 @@ typedef struct gyre_cache_config {
                                     * rope.longrope.start_tokens (EUNSUPPORTED).  gyre_cache_get_config says what DEFAULT
                                     * became */
     gyre_dtype key_dtype, value_dtype; /* F32, F16, BF16 or Q8 */
-    int64_t heads, head_dim;           /* key heads; head_dim at most 1024, a multiple of 8 with Q8 */
+    int64_t heads, head_dim;           /* key heads; head_dim at most 1024, a multiple of 8 with Q8; both needed */
     int64_t value_dim;                 /* at most 1024; 0 = head_dim; with values_in_keys 0 = the channels before those that
                                         * the encoding rotates */
     int64_t sequences;                 /* 0 .. sequences - 1; 0 = 1 */
-    int64_t max_tokens;                /* of all sequences together; shared ones count once */
+    int64_t max_tokens;                /* of all sequences together; shared ones count once; needed */
     int64_t page_tokens;               /* 0 = one page per sequence of max_tokens / sequences tokens: contiguous */
     int64_t context_length;            /* ROTATED: the context length in use; 0 = the encoding's own.  RAW: attention takes
                                         * that of each call; files tell encodings apart by this one */
@@ -66,10 +66,10 @@ GYRE_API size_t gyre_cache_token_bytes(const gyre_cache_config *config);
 
 /* -- reading and attending -- */
 typedef struct gyre_cache_append_args {
-    size_t size; /* set by GYRE_INIT */
-    int64_t sequence;
-    gyre_cview k; /* raw: [1, tokens, heads, head_dim], F32, F16 or BF16, any strides */
-    gyre_cview v; /* [1, tokens, heads, value_dim]; data NULL with values_in_keys (else EINVAL) */
+    size_t size;      /* set by GYRE_INIT */
+    int64_t sequence; /* 0 = the first */
+    gyre_cview k;     /* raw: [1, tokens, heads, head_dim], F32, F16 or BF16, any strides */
+    gyre_cview v;     /* [1, tokens, heads, value_dim]; needed, but with values_in_keys data NULL (else EINVAL) */
     const gyre_positions *positions;
     gyre_cview gates; /* F32 or F64 [1, tokens, gate_heads, 1], finite: the gate sums of the sequence from its first token on
                        * (gyre_gate_sums with `before`); needed with gate_heads, and EINVAL without */
@@ -106,7 +106,9 @@ GYRE_API GYRE_MUST_CHECK gyre_status gyre_cache_attention_scratch(const gyre_cac
 
 /* Tokens first .. first + count - 1 of a sequence. */
 typedef struct gyre_cache_range {
-    int64_t sequence, first, count;
+    int64_t sequence; /* 0 = the first */
+    int64_t first;    /* 0 = from its first token on */
+    int64_t count;    /* 0 = none of them */
 } gyre_cache_range;
 /* out = tokens of a sequence; -1 where there is no such sequence. */
 GYRE_API int64_t gyre_cache_tokens(const gyre_cache *cache, int64_t sequence);

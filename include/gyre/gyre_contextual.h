@@ -33,7 +33,7 @@ typedef struct gyre_contextual_args {
     /* A packed batch: q and k have batch 1, and sequence s is queries q_starts[s] .. q_starts[s + 1] - 1 and the same of
      * keys.  [sequences + 1] each, from 0 to all tokens, not falling.  NULL = one sequence per batch row. */
     const int64_t *q_starts, *k_starts;
-    int64_t sequences;
+    int64_t sequences; /* needed with q_starts; ignored without: 0 = one for each batch row */
     /* Padding: row b (or sequence b) has keys k_first[b] .. k_end[b] - 1, counted in it.  [batch or sequences] each.
      * NULL = from the first, to the last. */
     const int64_t *k_first, *k_end;

@@ -73,12 +73,13 @@ typedef struct gyre_model_config {
     double norm_epsilon; /* 0 = 1e-5 */
     /* For experiments (docs/questions.md), with models made here. */
     int64_t position_form; /* a gyre_position_form; other than SUM: SINUSOIDAL in its default layout, model_dim a multiple
-                             * of 8, at most 4096 */
-    int64_t shared_tables; /* 1: all layers use, and train, the tables of layer 0; not for projected ones */
+                             * of 8, at most 4096.  0 = SUM */
+    int64_t
+        shared_tables; /* 1: all layers use, and train, the tables of layer 0; not for projected ones.  0 = each its own */
     int64_t rotates_input; /* 1: ROPE turns the input of the query and key projections instead of their outputs: the
-                             * normalized x, model_dim / head_dim heads of it */
-    int64_t layer_parts;   /* a set of gyre_layer_part */
-    gyre_config position;  /* its size may be 0; head_dim (POLAR: twice), heads and input.dim are taken
+                             * normalized x, model_dim / head_dim heads of it.  0 = their outputs */
+    int64_t layer_parts;   /* a set of gyre_layer_part; 0 = none */
+    gyre_config position;  /* its size may be 0; its kind is needed; head_dim (POLAR: twice), heads and input.dim are taken
                             * from above */
 } gyre_model_config;
 
@@ -260,13 +261,13 @@ GYRE_API GYRE_MUST_CHECK gyre_status gyre_context_watch(gyre_context *context, i
 GYRE_API int64_t gyre_context_bytes(const gyre_context *context);
 
 /* -- tokenizers -- */
-/* Token ids in memory, filled in by gyre_text_open and its kin, by gyre_tokenize, or by the caller (hash 0: another text
- * goes unnoticed). */
+/* Token ids in memory, filled in by gyre_text_open and its kin, by gyre_tokenize, or by the caller. */
 typedef struct gyre_text {
     int32_t *ids;
-    int64_t count;
-    uint64_t hash; /* FNV-1a, 64 bits, of the bytes read, file after file */
-    int64_t files;
+    int64_t count; /* 0 = no token: most calls need more */
+    uint64_t hash; /* FNV-1a, 64 bits, of the bytes read, file after file; 0 = unknown: a resumed run on another text goes
+                    * unnoticed */
+    int64_t files; /* 0 = unknown */
     int64_t bytes; /* read in all; 0 = unknown (ids) */
 } gyre_text;
 
@@ -348,11 +349,11 @@ GYRE_API GYRE_MUST_CHECK gyre_status gyre_text_open_ids(gyre_text *out, const ch
 GYRE_API void gyre_text_free(gyre_text *text); /* leaves it empty */
 
 /* -- perplexity and retrieval -- */
-/* Functions of the caller for a long call, both from any thread; all zeros = none. */
+/* Functions of the caller for a long call, both from any thread; NULL = none. */
 typedef struct gyre_watcher {
-    void (*progress)(void *ctx, int64_t done, int64_t all); /* tokens, unless said otherwise */
-    int (*stop)(void *ctx);                                 /* asked now and then; not 0 = end with EIO, no result */
-    void *ctx;                                              /* of both */
+    void (*progress)(void *ctx, int64_t done, int64_t all); /* tokens, unless said otherwise; NULL = none */
+    int (*stop)(void *ctx); /* asked now and then; a result that is not 0 ends the call with EIO.  NULL = none */
+    void *ctx;              /* of both; NULL = none */
 } gyre_watcher;
 
 /* Which predictions count, shown for windows of 8 tokens (x = scored, . = context only).
@@ -370,27 +371,30 @@ typedef enum gyre_eval_protocol {
  * ceil((r + 1) count / ranks) - 1.  How bytes get from one to another is the program's affair; the gyre command has a
  * team over MPI. */
 typedef struct gyre_team {
-    size_t size; /* set by GYRE_INIT */
-    int64_t rank, ranks;
+    size_t size;   /* set by GYRE_INIT */
+    int64_t rank;  /* 0 = the first */
+    int64_t ranks; /* needed */
     /* items[count] of `bytes` bytes each, of which this rank has made its own: on return it has all.  status: of this rank's
-     * work, err says why it failed.  out = GYRE_OK, or the failure of a rank, the same on all of them, with *err. */
+     * work, err says why it failed.  out = GYRE_OK, or the failure of a rank, the same on all of them, with *err.
+     * needed; not checked */
     gyre_status (*gather)(void *ctx, gyre_status status, void *items, int64_t count, size_t bytes, gyre_error *err);
     /* items[0][n] = the sum of the items of all ranks, added in their order, one after the other.  items[own][n]: those of
-     * this rank, in order; room for one where it has none, which rank 0 does not.  status, out: as above. */
+     * this rank, in order; room for one where it has none, which rank 0 does not.  status, out: as above.
+     * needed; not checked */
     gyre_status (*sum)(void *ctx, gyre_status status, float *items, int64_t own, int64_t n, gyre_error *err);
-    void *ctx; /* of both */
+    void *ctx; /* of both; NULL = none */
 } gyre_team;
 
 typedef struct gyre_eval_options {
     size_t size;                   /* set by GYRE_INIT */
-    const gyre_encoding *encoding; /* in place of the model's own; NULL = that */
+    const gyre_encoding *encoding; /* NULL = the model's own */
     int64_t context;               /* tokens of a window; needed */
     int64_t stride;                /* 0 = context / 2 */
     int64_t windows;               /* at most, spread evenly over the text; 0 = all */
     gyre_eval_protocol protocol;
     const int64_t *starts;  /* [windows] where each window begins, in place of every stride; NULL = none */
     double *by_position;    /* [buckets] mean nats per token by position in the window, all predictions; NULL = not wanted */
-    int64_t buckets;        /* equal parts of the context */
+    int64_t buckets;        /* equal parts of the context; 0 = by_position is not written */
     double *by_window;      /* [windows read] mean nats per scored prediction; NULL = not wanted */
     gyre_dtype cache_dtype; /* of keys and values: F32, F16, BF16 or Q8 */
     gyre_watcher watcher;
@@ -419,11 +423,11 @@ GYRE_API GYRE_MUST_CHECK gyre_status gyre_evaluate(const gyre_model *model, cons
  * All four digits of an answer must be the likeliest next bytes, given the right ones before. */
 typedef struct gyre_passkey_options {
     size_t size;                   /* set by GYRE_INIT */
-    const gyre_encoding *encoding; /* in place of the model's own; NULL = that */
+    const gyre_encoding *encoding; /* NULL = the model's own */
     int64_t context;               /* bytes of a window; needed */
     int64_t trials;                /* keys asked for, at least, in windows of at most 2^32 bytes together; 0 = 104 */
     int64_t keys;                  /* in a window, at most GYRE_PASSKEY_KEYS; 0 = all of them */
-    uint64_t seed;
+    uint64_t seed;                 /* 0 = the seed 0 */
     gyre_watcher watcher;
     const gyre_team *team; /* processes that share the windows; NULL = this one reads all */
     int64_t *by_window;    /* [windows read, at most `trials`] right answers of each; NULL = not wanted */
@@ -461,14 +465,14 @@ typedef enum gyre_model_format { GYRE_MODEL_FORMAT_SAFETENSORS, GYRE_MODEL_FORMA
 typedef struct gyre_convert_options {
     size_t size; /* set by GYRE_INIT */
     gyre_model_format format;
-    const gyre_dtype *dtype;   /* what matrices become: F32, F16, BF16; in a GGUF also Q8 (Q8_0).  NULL = they keep theirs
+    const gyre_dtype *dtype; /* what matrices become: F32, F16, BF16; in a GGUF also Q8 (Q8_0).  NULL = matrices keep theirs
                                 * (quantized ones become F16 in safetensors) */
-    const gyre_layout *layout; /* how the result pairs channels.  NULL = as readers of its format expect */
-    const gyre_layout *source_layout;          /* how the source pairs them, whatever its files say.  NULL = as they say */
-    gyre_watcher watcher;                      /* counts bytes; stopped: nothing is written */
+    const gyre_layout *layout;        /* how the result pairs channels.  NULL = as readers of its format expect */
+    const gyre_layout *source_layout; /* how the source pairs them, whatever its files say.  NULL = as its files say */
+    gyre_watcher watcher;             /* counts bytes; stopped: nothing is written */
     void (*lost)(void *ctx, const char *what); /* called with what the target cannot say and goes without; NULL =
                                                 * EUNSUPPORTED */
-    void *ctx;                                 /* of lost */
+    void *ctx;                                 /* of lost; NULL = none */
     int64_t
         *written; /* set to the bytes of the GGUF, or of the folder's weights, as this call wrote it; NULL = not wanted */
 } gyre_convert_options;

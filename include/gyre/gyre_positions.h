@@ -43,8 +43,8 @@ typedef enum gyre_after_grid {
 /* A run of tokens of a document: text, or the grid of an image or a video, as the model that rotates it counts the grid
  * (a decoder: after patches are merged).  Tokens of a grid come frame by frame, then row by row. */
 typedef struct gyre_span {
-    int64_t tokens;                /* of text; 0 for a grid */
-    int64_t frames, rows, columns; /* of a grid, at least 1 each; 0 for text.  An image has one frame */
+    int64_t tokens;                /* of text; 0 = a grid */
+    int64_t frames, rows, columns; /* of a grid, at least 1 each; 0 = text.  An image has one frame */
     double frame_step;             /* positions from frame to frame: frame f is at floor(f frame_step), computed in float as
                                     * PyTorch does.  0 = 1.  Qwen2-VL: 1.  Qwen2.5-VL: tokens_per_second x seconds per grid.
                                     * Qwen3-VL: each frame is a span of its own, after the text of its time */
@@ -55,10 +55,10 @@ typedef struct gyre_span {
 typedef struct gyre_batch_config {
     size_t size; /* set by GYRE_INIT */
     gyre_batch_form form;
-    int64_t documents;
-    const int64_t *lengths;    /* [documents]: new tokens of each.  NULL with spans or MASKED, which tell it */
+    int64_t documents;         /* 0 = an empty batch */
+    const int64_t *lengths;    /* [documents]: new tokens of each.  NULL = as spans or the mask say; needed without */
     int64_t row_tokens;        /* of a row with its padding; 0 = as many as are needed.  MASKED: needed */
-    const unsigned char *mask; /* MASKED: [documents][row_tokens], nonzero = a token of the document */
+    const unsigned char *mask; /* MASKED: [documents][row_tokens], nonzero = a token of the document; needed */
     /* Tokens that came before the new ones: a prefix that is kept, or what a cache holds.  [documents]; NULL = none. */
     const int64_t *cached;
     /* Positions of the first new token of each document.  [documents]; NULL = cached.  After images: next_positions of the
@@ -67,9 +67,10 @@ typedef struct gyre_batch_config {
     int64_t axes; /* 1: tokens count up, in grids too.  2: row and column.  3: time, row and column.  Text has the same
                    * position on all axes.  0 = 1 */
     const gyre_span *spans;     /* of all documents, one after the other; NULL = text alone */
-    const int64_t *span_starts; /* [documents + 1]: document d has spans span_starts[d] .. span_starts[d + 1] - 1 */
+    const int64_t *span_starts; /* [documents + 1]: document d has spans span_starts[d] .. span_starts[d + 1] - 1; needed
+                                 * with spans */
     gyre_after_grid after_grid;
-    int64_t padding_position; /* of tokens that are padding */
+    int64_t padding_position; /* of tokens that are padding; 0 = position 0 */
 } gyre_batch_config;
 
 /* What a batch holds.  All memory belongs to the batch and lives as long. */
@@ -78,10 +79,11 @@ typedef struct gyre_batch_info {
     int64_t rows, tokens, axes, documents; /* tokens: of a row */
     gyre_positions positions; /* of the new tokens, for q_pos, k_pos and gyre_rotate: I64 [axes][rows][tokens] */
     /* Place of each token in its document, cached tokens counted: I64 [rows][tokens], -1 for padding.  For q_index and
-     * k_index of gyre_attention_args. */
+     * k_index of gyre_attention_part. */
     gyre_positions order;
     const int64_t *document_of; /* [rows][tokens]: -1 for padding */
-    /* Packed: for gyre_attention_args.  Padding is one more sequence, without keys.  Otherwise NULL, and sequences = rows. */
+    /* Packed: for gyre_attention_batch.  Padding is one more sequence, without keys.  Otherwise NULL, and as many sequences
+     * as rows. */
     int64_t sequences;
     const int64_t *q_starts, *k_starts; /* [sequences + 1]; keys: cached and new */
     const int64_t *k_first, *k_end;     /* [sequences]; NULL without padding.  MASKED: the first token and past the last; a
@@ -90,7 +92,7 @@ typedef struct gyre_batch_info {
                                     * cache of images knows better.  Otherwise as positions */
     const int64_t *lengths;        /* [documents]: new tokens */
     const int64_t *next_positions; /* [documents]: of the token after the last */
-    /* [sequences]: highest position of each, + 1: context_lengths of gyre_attention_args for LENGTH_POLICY_PREFIX. */
+    /* [sequences]: highest position of each, + 1: context_lengths of gyre_attention_batch for LENGTH_POLICY_PREFIX. */
     const int64_t *context_lengths;
 } gyre_batch_info;
 
@@ -121,12 +123,14 @@ typedef enum gyre_shard_layout {
 typedef struct gyre_shard_config {
     size_t size; /* set by GYRE_INIT */
     gyre_shard_layout layout;
-    int64_t ranks;          /* 1 .. 65536 */
+    int64_t ranks;          /* 1 .. 65536; needed */
     int64_t chunk_multiple; /* parts begin at multiples of this, counted from where they are dealt out from; striped: tokens
-                             * go in runs of it.  0 = 1.  128 serves GYRE_ORDER_FIXED, see state in gyre_attention_args */
+                             * go in runs of it.  0 = 1.  128 serves GYRE_ORDER_FIXED, see gyre_attention_part */
     /* What is counted as work: as in gyre_attention_args, by order. */
     gyre_causal causal;
-    int64_t window, window_after, sinks;
+    int64_t window;       /* 0 = all */
+    int64_t window_after; /* 0 = window */
+    int64_t sinks;        /* 0 = none */
 } gyre_shard_config;
 
 /* Tokens first .. first + count - 1 of a row. */

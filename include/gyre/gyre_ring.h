@@ -35,8 +35,9 @@ enum { GYRE_TRANSPORT_CHANNELS = 2 };
 /* Each channel has at most one exchange at a time; channels do not wait for each other.  All calls come from the thread that
  * called the ring. */
 typedef struct gyre_transport {
-    size_t size; /* set by GYRE_INIT */
-    int64_t rank, ranks;
+    size_t size;   /* set by GYRE_INIT */
+    int64_t rank;  /* 0 = the first */
+    int64_t ranks; /* needed */
     /* Begins an exchange and returns at once.  `to` and `from` begin theirs, if bytes go there or come from there. */
     gyre_status (*begin)(void *ctx, int channel, const gyre_exchange *exchange);
     /* Returns when the exchange of the channel is done. */
@@ -44,7 +45,7 @@ typedef struct gyre_transport {
     /* Moves the exchange of the channel on without waiting.  *done = 1: its wait would return at once.  Called often while
      * parts are computed.  NULL = the transport moves them by itself. */
     gyre_status (*progress)(void *ctx, int channel, int *done);
-    void *ctx;      /* of the three */
+    void *ctx;      /* of the three; NULL = none */
     double timeout; /* seconds after which a wait fails; 0 = it never does */
 } gyre_transport;
 
@@ -92,7 +93,7 @@ typedef struct gyre_ring_args {
      * depend on their number. */
     const gyre_attention_args *attention;
     gyre_ring_pass pass;
-    size_t gather_bytes; /* FEWEST */
+    size_t gather_bytes; /* of FEWEST; 0 = no GATHER */
     /* Keys that are dealt out apart from the queries: those of a cache and the new ones, as shards of a batch of the same
      * documents with all their tokens.  k and v are then [rows, tokens of this shard, ...].  NULL = as the queries. */
     const gyre_shards *key_shards;
@@ -144,10 +145,10 @@ typedef struct gyre_ring_merge_args {
     size_t size; /* set by GYRE_INIT */
     const gyre_transport *transport;
     gyre_cview state;             /* that this rank's call wrote, begun with zeros; equal shapes on all ranks */
-    gyre_cview sink_logits;       /* as in gyre_attention_merge_args */
-    gyre_view out, lse;           /* as in gyre_attention_merge_args */
-    int agreed;                   /* as in gyre_ring_args */
-    gyre_ring_timeline *timeline; /* as in gyre_ring_args */
+    gyre_cview sink_logits;       /* as in gyre_attention_merge_args; data NULL = none */
+    gyre_view out, lse;           /* as in gyre_attention_merge_args; data NULL = not wanted */
+    int agreed;                   /* as in gyre_ring_args; 0 = arguments are compared */
+    gyre_ring_timeline *timeline; /* as in gyre_ring_args; NULL = not wanted */
 } gyre_ring_merge_args;
 /* *bytes = scratch for gyre_ring_merge: a state of each rank; not 0.  Errors: those of the call in shapes. */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_ring_merge_scratch(const gyre_ring_merge_args *args, size_t *bytes,

@@ -30,11 +30,11 @@ typedef struct gyre_train_options {
     int64_t steps;             /* of the whole run, warm-up included; 0 = 4883 */
     int64_t warmup;            /* steps of linear warm-up; 0 = none */
     double learning_rate;      /* at its peak; 0 = 4e-3 */
-    double final_fraction;     /* of the peak, at the end of the cosine */
-    double weight_decay;       /* of matrices and vectors; not of norms, biases (u and v too) and factors */
+    double final_fraction;     /* of the peak, at the end of the cosine; 0 = down to 0 */
+    double weight_decay;       /* of matrices and vectors; not of norms, biases (u and v too) and factors; 0 = none */
     double clip;               /* the gradient's norm is clipped to it; 0 = never */
-    double retrieval_fraction; /* of sequences, half with passkeys, half with copies; the others are plain text */
-    uint64_t seed;             /* of the weights and of the sequences */
+    double retrieval_fraction; /* of sequences, half with passkeys, half with copies; the others are plain text; 0 = none */
+    uint64_t seed;             /* of the weights and of the sequences; 0 = the seed 0 */
     gyre_task task; /* other than TEXT: text may be NULL, retrieval_fraction is ignored, vocab is the task's or more */
     gyre_model_config model; /* its size may be 0; its position.trained_length is the caller's */
 } gyre_train_options;
@@ -88,12 +88,12 @@ enum { GYRE_TASK_COPY_SPAN = 8 };
 /* out = symbols of a task, its start symbol included; 0 for TEXT or no task. */
 GYRE_API int64_t gyre_task_vocab(gyre_task task);
 typedef struct gyre_task_options {
-    size_t size;       /* set by GYRE_INIT */
-    gyre_task task;    /* needed */
-    int64_t length;    /* tokens of each sequence; 0 = 64.  COPY: its distance is length - GYRE_TASK_COPY_SPAN */
-    int64_t sequences; /* 0 = 1000 */
-    uint64_t seed;
-    const gyre_encoding *encoding; /* in place of the model's own; NULL = that */
+    size_t size;                   /* set by GYRE_INIT */
+    gyre_task task;                /* needed */
+    int64_t length;                /* tokens of each sequence; 0 = 64.  COPY: its distance is length - GYRE_TASK_COPY_SPAN */
+    int64_t sequences;             /* 0 = 1000 */
+    uint64_t seed;                 /* 0 = the seed 0 */
+    const gyre_encoding *encoding; /* NULL = the model's own */
     gyre_watcher watcher;
     const gyre_team *team; /* processes that share the sequences; NULL = this one reads all */
 } gyre_task_options;

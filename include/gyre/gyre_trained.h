@@ -24,7 +24,7 @@ extern "C" {
 typedef struct gyre_trained_rotation {
     size_t size;            /* set by GYRE_INIT */
     gyre_layout layout;     /* HALF or INTERLEAVED */
-    int64_t first_channel;  /* where the 2 x pairs rotated channels begin */
+    int64_t first_channel;  /* where the 2 x pairs rotated channels begin; 0 = the first of a head */
     gyre_cview frequencies; /* F32 or F64 [1, axes, heads or 1, pairs]: radians per position of an axis; at most 4 axes.
                              * heads 1 = all heads share them */
     gyre_cview phases;      /* F32 or F64 [1, 1, heads or 1, pairs]: radians.  data NULL = none */
@@ -102,7 +102,7 @@ typedef enum gyre_fourier_rest {
 typedef struct gyre_fourier_rotation {
     size_t size;           /* set by GYRE_INIT */
     gyre_layout layout;    /* HALF or INTERLEAVED */
-    int64_t first_channel; /* where the 2 x pairs channels begin; other channels pass through */
+    int64_t first_channel; /* where the 2 x pairs channels begin; others pass through.  0 = the first of a head */
     int64_t pairs;         /* those with a series, then the rest; 0 = those with a series */
     gyre_fourier_rest rest;
     gyre_cview frequencies; /* F32 or F64 [1, 1, 1, terms]: radians per position */

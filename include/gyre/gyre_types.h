@@ -102,14 +102,17 @@ typedef enum gyre_scaling {
 typedef enum gyre_role { GYRE_ROLE_QUERY, GYRE_ROLE_KEY } gyre_role;
 
 typedef struct gyre_view {
-    void *data;
+    void *data; /* NULL = not wanted, where the field says so; else needed, unless the shape has a 0 */
     gyre_dtype dtype;
-    int64_t shape[4], stride[4]; /* elements */
+    int64_t shape[4];  /* elements; 0 = no element, so nothing to do where other views agree (else ESHAPE) */
+    int64_t stride[4]; /* elements; 0 = one element for all, of what is read (EINVAL of what is written) */
 } gyre_view;
+/* As gyre_view; nothing is written through it. */
 typedef struct gyre_cview {
-    const void *data;
+    const void *data; /* NULL = none, where the field says so; else needed, unless the shape has a 0 */
     gyre_dtype dtype;
-    int64_t shape[4], stride[4];
+    int64_t shape[4];  /* 0 = no element */
+    int64_t stride[4]; /* 0 = one element for all: broadcasting */
 } gyre_cview;
 
 /* Position of token t of batch row b.  Calls that take a pointer to positions need them: NULL is EINVAL.
@@ -122,32 +125,36 @@ typedef struct gyre_cview {
  * Encodings with several axes (rope.axes) read axis a at data[... + a * stride_axis].  With data NULL all axes are base + t,
  * as for text.  Biases, temperature and masks know one axis and read axis 0. */
 typedef struct gyre_positions {
-    const void *data;
-    gyre_dtype dtype;
-    int64_t base, context_length, stride_batch, stride_token, stride_axis;
-    int one_position; /* 1 = all tokens of a row stand at data[b * stride_batch]; stride_token is 0 */
+    const void *data;       /* NULL = base + t */
+    gyre_dtype dtype;       /* of data: I32 or I64; 0 = F32, refused beside data (EDTYPE): needed with data */
+    int64_t base;           /* without data: of token 0; 0 = position 0, in attention over a cache the last tokens */
+    int64_t context_length; /* 0 = the encoding's own */
+    int64_t stride_batch;   /* 0 = all rows share their positions */
+    int64_t stride_token;   /* needed with data of several tokens, unless one_position is set */
+    int64_t stride_axis;    /* 0 = all axes have the position of axis 0 */
+    int one_position;       /* 1 = all tokens of a row stand at data[b * stride_batch]; stride_token is 0 */
 } gyre_positions;
 
 /* alloc: returns `bytes` aligned to `align`, a power of two, or NULL.  free: takes what alloc returned, or NULL. */
 typedef struct gyre_alloc {
-    void *(*alloc)(void *ctx, size_t bytes, size_t align);
-    void (*free)(void *ctx, void *memory);
-    void *ctx;
+    void *(*alloc)(void *ctx, size_t bytes, size_t align); /* needed; not checked */
+    void (*free)(void *ctx, void *memory);                 /* needed; not checked */
+    void *ctx;                                             /* of both; NULL = none */
 } gyre_alloc;
 
 /* The caller's parallel loop.  run calls fn(arg, i) once for each i in 0 .. n - 1, in any order, on any threads, and returns
- * when all are done.  concurrency: at most this many calls run at once, which sizes scratch memory; 0 = 1. */
+ * when all are done.  concurrency: at most this many calls run at once, which sizes scratch memory. */
 typedef struct gyre_exec {
-    void (*run)(void *ctx, void (*fn)(void *arg, int64_t i), void *arg, int64_t n);
-    void *ctx;
-    int64_t concurrency;
+    void (*run)(void *ctx, void (*fn)(void *arg, int64_t i), void *arg, int64_t n); /* NULL = the calling thread alone */
+    void *ctx;                                                                      /* of run; NULL = none */
+    int64_t concurrency;                                                            /* 0 = 1 */
 } gyre_exec;
 
 /* Memory for the length of a call: 64-byte aligned, apart from all that the call reads and writes.  The call of the same
  * name with _scratch says how many bytes it needs. */
 typedef struct gyre_scratch {
     void *memory;
-    size_t bytes;
+    size_t bytes; /* 0 = none: ENOMEM where the call needs any */
 } gyre_scratch;
 
 #ifdef __cplusplus
