@@ -184,26 +184,30 @@ static int open_call(adaptive_call *c, PyObject *const *inputs, PyObject *const 
 
 /* -- forward -- */
 
+static gyre_status attend(adaptive_call *c, const gyre_exec *exec, gyre_error *err) {
+    gyre_scratch *scratch = &c->tiled.scratch;
+    size_t bytes = 0;
+    gyre_status status = gyre_adaptive_scratch(&c->args, 0, exec, &bytes, err);
+    if (!status) status = gyre_py_take_scratch(bytes, scratch, err);
+    return status ? status : gyre_adaptive_attention(&c->args, *scratch, exec, err);
+}
+
 PyObject *gyre_py_adaptive_attention(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *keywords) {
     static const char *const names[] = {"q", "k", "v", "hidden_weights", "output_weights", OPTION_NAMES, "lse", NULL};
     static const gyre_py_signature signature = {"adaptive_attention", 5, 5, names};
     adaptive_call c = {0};
     PyObject *a[5 + OPTION_COUNT + 2], *finished = NULL;
     int wants_lse = 0;
-    void *scratch;
-    size_t bytes = 0;
     (void)self;
     if (gyre_py_arguments(&signature, args, count, keywords, a) < 0 ||
         gyre_py_truth(a[5 + OPTION_COUNT], "lse", &wants_lse) < 0)
         return NULL;
     gyre_py_threads threads = gyre_py_threads_begin(0);
-    if (open_call(&c, a, a + 5) == 0 && gyre_py_tiled_make_out(&c.tiled, c.args.v.shape[3], &c.args.out, &c.args.lse) == 0 &&
-        (bytes = gyre_adaptive_scratch(&c.args, 0, gyre_py_exec(&threads)),
-         scratch = gyre_py_tiled_scratch(&c.tiled, bytes)) != NULL) {
+    if (open_call(&c, a, a + 5) == 0 && gyre_py_tiled_make_out(&c.tiled, c.args.v.shape[3], &c.args.out, &c.args.lse) == 0) {
         gyre_error err = {0};
         gyre_status status;
         Py_BEGIN_ALLOW_THREADS
-        status = gyre_adaptive_attention(&c.args, (gyre_scratch){scratch, bytes}, gyre_py_exec(&threads), &err);
+        status = attend(&c, gyre_py_exec(&threads), &err);
         Py_END_ALLOW_THREADS
         finished = status == GYRE_OK ? gyre_py_tiled_finish_out(&c.tiled, wants_lse) : gyre_py_raise(status, &err);
     }
@@ -219,11 +223,13 @@ static gyre_status read_last(const gyre_cache *cache, int64_t sequence, int64_t 
                              gyre_error *err) {
     const int64_t tokens = gyre_cache_tokens(cache, sequence), before = end < queries ? queries - end : 0;
     int64_t first = 0;
-    gyre_status status = tokens > 0 ? gyre_cache_positions(cache, (gyre_cache_range){sequence, 0, 1}, 0, &first, err) : GYRE_OK;
+    gyre_status status =
+        tokens > 0 ? gyre_cache_positions(cache, (gyre_cache_range){sequence, 0, 1}, 0, &first, err) : GYRE_OK;
     for (int64_t i = 0; i < before; i++)
         out[i] = first - (before - i);
     if (!status)
-        status = gyre_cache_positions(cache, (gyre_cache_range){sequence, end - queries + before, queries - before}, 0, out + before, err);
+        status = gyre_cache_positions(cache, (gyre_cache_range){sequence, end - queries + before, queries - before}, 0,
+                                      out + before, err);
     return status;
 }
 
@@ -257,11 +263,12 @@ static gyre_status attend_cached(const gyre_cache *cache, const int64_t *sequenc
                                  gyre_error *err) {
     cached_call *c = call;
     const gyre_adaptive_args *args = &c->call.args;
-    const gyre_status status = args->q_pos && !c->placed ? place_queries(&c->call, cache, sequences, err) : GYRE_OK;
-    if (status != GYRE_OK) return status;
-    const size_t bytes = gyre_cache_adaptive_scratch(cache, sequences, args, exec);
-    void *scratch = gyre_py_tiled_memory(&c->call.tiled, bytes);
-    return scratch ? gyre_cache_adaptive_attention(cache, sequences, args, (gyre_scratch){scratch, bytes}, exec, err) : GYRE_ENOMEM;
+    gyre_scratch *scratch = &c->call.tiled.scratch;
+    size_t bytes = 0;
+    gyre_status status = args->q_pos && !c->placed ? place_queries(&c->call, cache, sequences, err) : GYRE_OK;
+    if (!status) status = gyre_cache_adaptive_scratch(cache, sequences, args, exec, &bytes, err);
+    if (!status) status = gyre_py_take_scratch(bytes, scratch, err);
+    return status ? status : gyre_cache_adaptive_attention(cache, sequences, args, *scratch, exec, err);
 }
 
 PyObject *gyre_py_cache_adaptive_attention(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *keywords) {
@@ -346,28 +353,32 @@ static PyObject *finish_gradients(adaptive_call *c) {
     return all;
 }
 
+static gyre_status add_gradients(adaptive_call *c, const gyre_exec *exec, gyre_error *err) {
+    const gyre_cview dout = gyre_py_const(&c->tiled.dout_view);
+    gyre_scratch *scratch = &c->tiled.scratch;
+    size_t bytes = 0;
+    gyre_status status = gyre_adaptive_scratch(&c->args, 1, exec, &bytes, err);
+    if (!status) status = gyre_py_take_scratch(bytes, scratch, err);
+    return status ? status : gyre_adaptive_gradient(&c->args, &dout, &c->to, *scratch, exec, err);
+}
+
 PyObject *gyre_py_adaptive_gradient(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *keywords) {
     static const char *const names[] = {"dout",           "q",   "k",   "v",          "hidden_weights",
                                         "output_weights", "out", "lse", OPTION_NAMES, NULL};
     static const gyre_py_signature signature = {"adaptive_gradient", 8, 8, names};
     adaptive_call c = {0};
     PyObject *a[8 + OPTION_COUNT + 1], *finished = NULL;
-    void *scratch;
-    size_t bytes = 0;
     (void)self;
     if (gyre_py_arguments(&signature, args, count, keywords, a) < 0) return NULL;
     PyObject *const written[3] = {a[0], a[6], a[7]};
     gyre_py_threads threads = gyre_py_threads_begin(0);
     if (open_call(&c, a + 1, a + 8) == 0 &&
         gyre_py_tiled_open_written(&c.tiled, written, c.args.v.shape[3], &c.args.out, &c.args.lse) == 0 &&
-        make_gradients(&c) == 0 &&
-        (bytes = gyre_adaptive_scratch(&c.args, 1, gyre_py_exec(&threads)),
-         scratch = gyre_py_tiled_scratch(&c.tiled, bytes)) != NULL) {
-        const gyre_cview dout = gyre_py_const(&c.tiled.dout_view);
+        make_gradients(&c) == 0) {
         gyre_error err = {0};
         gyre_status status;
         Py_BEGIN_ALLOW_THREADS
-        status = gyre_adaptive_gradient(&c.args, &dout, &c.to, (gyre_scratch){scratch, bytes}, gyre_py_exec(&threads), &err);
+        status = add_gradients(&c, gyre_py_exec(&threads), &err);
         Py_END_ALLOW_THREADS
         finished = status == GYRE_OK ? finish_gradients(&c) : gyre_py_raise(status, &err);
     }

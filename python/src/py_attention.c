@@ -3,6 +3,13 @@
 
 #include <string.h>
 
+static gyre_status attend(gyre_py_attention_call *c, const gyre_exec *exec, gyre_error *err) {
+    size_t bytes = 0;
+    gyre_status status = gyre_attention_scratch(&c->args, 0, exec, &bytes, err);
+    if (!status) status = gyre_py_take_scratch(bytes, &c->scratch, err);
+    return status ? status : gyre_attention(&c->args, c->scratch, exec, err);
+}
+
 PyObject *gyre_py_attention(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *keywords) {
     enum { OUT = 4 + OPTIONS, LSE, COUNT };
     static const char *const names[] = {"q", "k", "v", "encoding", GYRE_PY_OPTION_NAMES, "out", "lse", NULL};
@@ -21,12 +28,11 @@ PyObject *gyre_py_attention(PyObject *self, PyObject *const *args, Py_ssize_t co
     in.options = a + 4;
     gyre_py_threads threads = gyre_py_threads_begin(0);
     if (gyre_py_attention_open(&c, &in) == 0 &&
-        gyre_py_attention_results_make(&c, &results, a[OUT], c.args.v.shape[3]) == 0 &&
-        gyre_py_attention_scratch(&c, gyre_attention_scratch(&c.args, 0, gyre_py_exec(&threads))) == 0) {
+        gyre_py_attention_results_make(&c, &results, a[OUT], c.args.v.shape[3]) == 0) {
         gyre_error err = {0};
         gyre_status status;
         Py_BEGIN_ALLOW_THREADS
-        status = gyre_attention(&c.args, (gyre_scratch){c.scratch, c.scratch_bytes}, gyre_py_exec(&threads), &err);
+        status = attend(&c, gyre_py_exec(&threads), &err);
         Py_END_ALLOW_THREADS
         finished = status == GYRE_OK ? gyre_py_attention_results_finish(&results) : gyre_py_raise(status, &err);
     }
@@ -41,10 +47,9 @@ PyObject *gyre_py_attention(PyObject *self, PyObject *const *args, Py_ssize_t co
 /* dout, and what the forward call wrote, and memory for dq, dk and dv. */
 typedef struct gradient_call {
     gyre_py_attention_call forward;
+    gyre_attention_gradients to; /* points to tables.views */
     gyre_py_array dout, out, lse;
     gyre_py_result dqkv[3];
-    gyre_view views[3];
-    gyre_cview dout_view;
     gyre_py_table_gradients tables;
     gyre_py_result gate_sums[2];
 } gradient_call;
@@ -94,7 +99,7 @@ static int make_sink_gradient(gradient_call *g) {
 }
 
 static int make_gate_gradients(gradient_call *g) {
-    gyre_view *const views[2] = {&g->forward.args.dq_gate_sums, &g->forward.args.dk_gate_sums};
+    gyre_view *const views[2] = {&g->to.dq_gates, &g->to.dk_gates};
     for (int i = 0; i < 2; i++) {
         const gyre_py_array *like = &g->forward.gate_sums[i];
         if (!like->object) continue;
@@ -107,19 +112,21 @@ static int make_gate_gradients(gradient_call *g) {
 
 static int open_gradient(gradient_call *g, PyObject *const *a, int wide) {
     gyre_py_attention_call *c = &g->forward;
-    gyre_view dout;
+    gyre_view dout, *const views[3] = {&g->to.dq, &g->to.dk, &g->to.dv};
+    g->to = (gyre_attention_gradients)GYRE_INIT(gyre_attention_gradients);
+    g->to.tables = &g->tables.views;
     if (open_written(&g->dout, a[0], "dout", &c->layout, &dout) < 0 ||
         open_written(&g->out, a[4], "out", &c->layout, &c->args.out) < 0 || gyre_py_array_open(&g->lse, a[5], "lse") < 0 ||
         gyre_py_array_is(&g->lse, 1 << GYRE_DTYPE_F32, "float32") < 0 ||
         gyre_py_rows_view(&c->layout, &g->lse, &c->args.lse) < 0 || check_written(g) < 0)
         return -1;
-    g->dout_view = gyre_py_const(&dout);
+    g->to.dout = gyre_py_const(&dout);
     const gyre_py_array *const inputs[3] = {&c->q, &c->k, &c->v};
     for (int i = 0; i < 3; i++)
         if ((wide && inputs[i]->dtype != GYRE_DTYPE_F32
                  ? gyre_py_result_new(&g->dqkv[i], inputs[i], GYRE_DTYPE_F32, inputs[i]->ndim, inputs[i]->shape)
                  : gyre_py_result_like(&g->dqkv[i], inputs[i])) < 0 ||
-            gyre_py_array_view(&g->dqkv[i].array, &c->layout, &g->views[i]) < 0)
+            gyre_py_array_view(&g->dqkv[i].array, &c->layout, views[i]) < 0)
             return -1;
     if (gyre_py_table_gradients_make(&g->tables, &c->tables) < 0 || make_sink_gradient(g) < 0) return -1;
     return make_gate_gradients(g);
@@ -148,6 +155,14 @@ static PyObject *finish_gradient(gradient_call *g) {
     return all;
 }
 
+static gyre_status add_gradient(gradient_call *g, const gyre_exec *exec, gyre_error *err) {
+    gyre_py_attention_call *c = &g->forward;
+    size_t bytes = 0;
+    gyre_status status = gyre_attention_scratch(&c->args, 1, exec, &bytes, err);
+    if (!status) status = gyre_py_take_scratch(bytes, &c->scratch, err);
+    return status ? status : gyre_attention_gradient(&c->args, &g->to, c->scratch, exec, err);
+}
+
 PyObject *gyre_py_attention_gradient(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *keywords) {
     enum { FIRST = 7, WIDE = FIRST + OPTIONS, COUNT };
     static const char *const names[] = {"dout",    "q", "k", "v", "out", "lse", "encoding", GYRE_PY_OPTION_NAMES,
@@ -166,13 +181,11 @@ PyObject *gyre_py_attention_gradient(PyObject *self, PyObject *const *args, Py_s
     in.v = a[3];
     in.options = a + FIRST;
     gyre_py_threads threads = gyre_py_threads_begin(0);
-    gyre_py_attention_call *c = &g.forward;
-    if (gyre_py_attention_open(c, &in) == 0 && open_gradient(&g, a, wide) == 0 &&
-        gyre_py_attention_scratch(c, gyre_attention_scratch(&c->args, 1, gyre_py_exec(&threads))) == 0) {
+    if (gyre_py_attention_open(&g.forward, &in) == 0 && open_gradient(&g, a, wide) == 0) {
         gyre_error err = {0};
         gyre_status status;
         Py_BEGIN_ALLOW_THREADS
-        status = gyre_attention_gradient(&c->args, GYRE_ARGS(gyre_attention_gradients, .dout = g.dout_view, .dq = g.views[0], .dk = g.views[1], .dv = g.views[2], .tables = &g.tables.views), (gyre_scratch){c->scratch, c->scratch_bytes}, gyre_py_exec(&threads), &err);
+        status = add_gradient(&g, gyre_py_exec(&threads), &err);
         Py_END_ALLOW_THREADS
         finished = status == GYRE_OK ? finish_gradient(&g) : gyre_py_raise(status, &err);
     }

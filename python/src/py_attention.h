@@ -41,21 +41,23 @@ enum {
 enum { GYRE_PY_LISTS = 5 };
 /* A call, open.  Begin with {0}. */
 typedef struct gyre_py_attention_call {
-    gyre_attention_args args;
+    gyre_attention_args args; /* points to the next three */
+    gyre_attention_batch batch;
+    gyre_attention_gates gates;
+    gyre_attention_dropout dropout;
     gyre_py_layout layout;
     gyre_py_array q, k, v, q_positions, k_positions, mask, sink_logits, gate_sums[2]; /* gate_sums: of queries, keys */
     gyre_py_tables tables;
     int64_t *lists[GYRE_PY_LISTS]; /* query_starts, key_starts, key_first, key_end, query_end */
-    void *scratch;
-    size_t scratch_bytes;
+    int64_t *from_zero;            /* positions 0, 1, 2, ... of queries over a cache, whose default is another */
+    gyre_scratch scratch;
 } gyre_py_attention_call;
 
-/* Opens q, and k and v unless they are NULL (a cache has them; keys is then their number), and reads the options. */
+/* Opens q, and k and v unless they are NULL (a cache has them), and reads the options. */
 typedef struct gyre_py_attention_inputs {
     PyObject *q, *k, *v;
     const gyre_py_encoding *encoding;
     PyObject *const *options;
-    int64_t keys;
 } gyre_py_attention_inputs;
 int gyre_py_attention_open(gyre_py_attention_call *call, const gyre_py_attention_inputs *inputs);
 void gyre_py_attention_close(gyre_py_attention_call *call);
@@ -73,8 +75,8 @@ int gyre_py_attention_results_make(gyre_py_attention_call *call, gyre_py_attenti
 /* out, or (out, lse). */
 PyObject *gyre_py_attention_results_finish(gyre_py_attention_results *results);
 void gyre_py_attention_results_drop(gyre_py_attention_results *results);
-/* Takes scratch memory; 0 bytes means that the shapes make no sense, which the call itself then says. */
-int gyre_py_attention_scratch(gyre_py_attention_call *call, size_t bytes);
+/* *out = scratch memory, which free() gives back, with or without the GIL.  GYRE_ENOMEM, and err says so. */
+gyre_status gyre_py_take_scratch(size_t bytes, gyre_scratch *out, gyre_error *err);
 
 /* Opens numbers that are added to scores: the last axes of [batch, heads, queries, keys], 1 in place of those before keys
  * where all share it.  q: the shape of the view of queries.  keys -1: not known here. */
@@ -105,7 +107,7 @@ typedef struct gyre_py_tiled {
     int64_t sequences;                   /* 0: no packed batch */
     gyre_py_result results[GYRE_PY_TILED_RESULTS];
     gyre_view dout_view;
-    char *memory; /* of scratch, which begins at the next multiple of 64 */
+    gyre_scratch scratch;
 } gyre_py_tiled;
 void gyre_py_tiled_close(gyre_py_tiled *t);
 
@@ -133,11 +135,6 @@ int gyre_py_tiled_make_table(gyre_py_tiled *t, int i, const gyre_py_array *of);
 PyObject *gyre_py_tiled_finish(gyre_py_tiled *t, int count);
 /* out = what gyre_py_tiled_make_out made: out, or (out, lse). */
 PyObject *gyre_py_tiled_finish_out(gyre_py_tiled *t, int wants_lse);
-
-/* out = scratch; NULL with an exception.  0 bytes mean that the shapes make no sense, which the call itself then says. */
-void *gyre_py_tiled_scratch(gyre_py_tiled *t, size_t bytes);
-/* The same for a thread without the GIL: NULL without an exception. */
-void *gyre_py_tiled_memory(gyre_py_tiled *t, size_t bytes);
 
 /* -- calls over the sequences of a cache: py_cache.c -- */
 

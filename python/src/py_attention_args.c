@@ -15,7 +15,8 @@ void gyre_py_attention_close(gyre_py_attention_call *c) {
     gyre_py_tables_close(&c->tables);
     for (int i = 0; i < GYRE_PY_LISTS; i++)
         free(c->lists[i]);
-    free(c->scratch);
+    free(c->from_zero);
+    free(c->scratch.memory);
 }
 
 /* -- pieces -- */
@@ -91,27 +92,29 @@ static int read_starts(gyre_py_attention_call *c, PyObject *const *o) {
                      (long long)starts);
         return -1;
     }
-    c->args.sequences = starts - 1;
+    c->batch.sequences = starts - 1;
     return gyre_py_list(o[OPTION_KEY_STARTS], "key_starts", &starts, &c->lists[1]);
 }
 
 static int read_lists(gyre_py_attention_call *c, PyObject *const *o) {
-    gyre_attention_args *args = &c->args;
+    gyre_attention_batch *batch = &c->batch;
     if (read_starts(c, o) < 0) return -1;
-    int64_t rows = args->sequences > 0 ? args->sequences : args->q.shape[0];
+    int64_t rows = batch->sequences > 0 ? batch->sequences : c->args.q.shape[0];
     if (gyre_py_list(o[OPTION_KEY_FIRST], "key_first", &rows, &c->lists[2]) < 0 ||
         gyre_py_list(o[OPTION_KEY_END], "key_end", &rows, &c->lists[3]) < 0 ||
         gyre_py_list(o[OPTION_QUERY_END], "query_end", &rows, &c->lists[4]) < 0)
         return -1;
-    args->q_starts = c->lists[0];
-    args->k_starts = c->lists[1];
-    args->k_first = c->lists[2];
-    args->k_end = c->lists[3];
-    args->q_end = c->lists[4];
+    batch->q_starts = c->lists[0];
+    batch->k_starts = c->lists[1];
+    batch->k_first = c->lists[2];
+    batch->k_end = c->lists[3];
+    batch->q_end = c->lists[4];
+    c->args.batch = batch;
     return 0;
 }
 
-static int read_numbers(gyre_attention_args *args, PyObject *const *o) {
+static int read_numbers(gyre_py_attention_call *c, PyObject *const *o) {
+    gyre_attention_args *args = &c->args;
     static const char *const causals[] = {"none", "position", "order"};
     static const char *const orders[] = {"fast", "fixed"};
     int causal = 0, order = 0;
@@ -123,7 +126,7 @@ static int read_numbers(gyre_attention_args *args, PyObject *const *o) {
         gyre_py_integer(o[OPTION_SINKS], "sinks", &args->sinks) < 0 ||
         gyre_py_number(o[OPTION_SCALE], "scale", &args->scale) < 0 ||
         gyre_py_number(o[OPTION_SOFTCAP], "softcap", &args->softcap) < 0 ||
-        gyre_py_number(o[OPTION_DROPOUT], "dropout", &args->dropout) < 0 ||
+        gyre_py_number(o[OPTION_DROPOUT], "dropout", &c->dropout.rate) < 0 ||
         gyre_py_integer(o[OPTION_SEED], "seed", &seed) < 0 ||
         gyre_py_integer(o[OPTION_LENGTH], "length", &args->q_pos.context_length) < 0)
         return -1;
@@ -134,7 +137,23 @@ static int read_numbers(gyre_attention_args *args, PyObject *const *o) {
     }
     args->causal = (gyre_causal)causal;
     args->order = (gyre_order)order;
-    args->seed = (uint64_t)seed;
+    c->dropout.seed = (uint64_t)seed;
+    if (o[OPTION_DROPOUT]) args->dropout = &c->dropout;
+    return 0;
+}
+
+/* Over a cache, zeros mean the last tokens of a sequence.  So positions from 0 on, which the caller asked for, are data. */
+static int count_from_zero(gyre_py_attention_call *c) {
+    gyre_positions *at = &c->args.q_pos;
+    const int64_t queries = c->args.q.shape[1];
+    if (at->data || at->base != 0) return 0;
+    c->from_zero = malloc((size_t)(queries + 1) * sizeof *c->from_zero);
+    if (!c->from_zero) return PyErr_NoMemory(), -1;
+    for (int64_t t = 0; t < queries; t++)
+        c->from_zero[t] = t;
+    at->data = c->from_zero;
+    at->dtype = GYRE_DTYPE_I64;
+    at->stride_token = 1;
     return 0;
 }
 
@@ -145,9 +164,9 @@ static int read_positions(gyre_py_attention_call *c, const gyre_py_attention_inp
     const int64_t axes = in->encoding ? in->encoding->axes : 1, batch = args->q.shape[0], queries = args->q.shape[1];
     const gyre_py_positions_request q_wanted = {"positions", axes, batch, queries};
     const gyre_py_positions_request k_wanted = {"key_positions", axes, batch, keys};
-    if (!q && !args->q_starts) args->q_pos.base = keys - queries;
+    if (!q && in->k && !c->batch.q_starts) args->q_pos.base = keys - queries;
     if (gyre_py_positions(q, &q_wanted, &args->q_pos, &c->q_positions) < 0) return -1;
-    if (!in->k) return 0;
+    if (!in->k) return q ? count_from_zero(c) : 0;
     if (k || !c->q_positions.object) return gyre_py_positions(k, &k_wanted, &args->k_pos, &c->k_positions);
     if (queries == keys) return gyre_py_positions_match(&k_wanted, &args->k_pos, &c->q_positions);
     gyre_py_fail(GYRE_EINVAL, "key_positions", "key_positions: needed, as there are %lld queries and %lld keys",
@@ -252,7 +271,7 @@ static int check_gate_sums(const gyre_py_attention_call *c, int of_keys) {
 /* A cache has those of its keys. */
 static int read_gate_sums(gyre_py_attention_call *c, PyObject *const *o, int in_cache) {
     static const char *const names[2] = {"query_gate_sums", "key_gate_sums"};
-    gyre_cview *const views[2] = {&c->args.q_gate_sums, &c->args.k_gate_sums};
+    gyre_cview *const views[2] = {&c->gates.q, &c->gates.k};
     if (!in_cache && !o[OPTION_QUERY_GATE_SUMS] != !o[OPTION_KEY_GATE_SUMS]) {
         const char *const name = names[o[OPTION_QUERY_GATE_SUMS] != NULL];
         gyre_py_fail(GYRE_EINVAL, name, "%s: missing: gates need query_gate_sums and key_gate_sums", name);
@@ -266,12 +285,16 @@ static int read_gate_sums(gyre_py_attention_call *c, PyObject *const *o, int in_
             ((i == 0 || c->k.object) && check_gate_sums(c, i) < 0))
             return -1;
         *views[i] = gyre_py_const(&view);
+        c->args.gates = &c->gates;
     }
     return 0;
 }
 
 int gyre_py_attention_open(gyre_py_attention_call *c, const gyre_py_attention_inputs *in) {
     c->args = (gyre_attention_args)GYRE_INIT(gyre_attention_args);
+    c->batch = (gyre_attention_batch)GYRE_INIT(gyre_attention_batch);
+    c->gates = (gyre_attention_gates)GYRE_INIT(gyre_attention_gates);
+    c->dropout = (gyre_attention_dropout)GYRE_INIT(gyre_attention_dropout);
     gyre_attention_args *args = &c->args;
     PyObject *const *o = in->options;
     args->encoding = in->encoding ? in->encoding->encoding : NULL;
@@ -282,10 +305,10 @@ int gyre_py_attention_open(gyre_py_attention_call *c, const gyre_py_attention_in
     if (in->k && (open_operand(&c->k, in->k, "k", &c->layout, &args->k) < 0 ||
                   open_operand(&c->v, in->v, "v", &c->layout, &args->v) < 0))
         return -1;
-    if (check_operands(c) < 0 || read_lists(c, o) < 0 || read_numbers(args, o) < 0 ||
-        read_positions(c, in, in->k ? args->k.shape[1] : in->keys) < 0 ||
-        read_mask(c, o[OPTION_MASK], in->k ? args->k.shape[1] : -1) < 0 || read_sink_logits(c, o[OPTION_SINK_LOGITS]) < 0 ||
-        read_gate_sums(c, o, !in->k) < 0 || gyre_py_tables_open(&c->tables, o[OPTION_TABLES], args->encoding) < 0)
+    if (check_operands(c) < 0 || read_lists(c, o) < 0 || read_numbers(c, o) < 0 ||
+        read_positions(c, in, args->k.shape[1]) < 0 || read_mask(c, o[OPTION_MASK], in->k ? args->k.shape[1] : -1) < 0 ||
+        read_sink_logits(c, o[OPTION_SINK_LOGITS]) < 0 || read_gate_sums(c, o, !in->k) < 0 ||
+        gyre_py_tables_open(&c->tables, o[OPTION_TABLES], args->encoding) < 0)
         return -1;
     args->tables = o[OPTION_TABLES] ? &c->tables.tables : NULL;
     return 0;
@@ -327,12 +350,12 @@ void gyre_py_attention_results_drop(gyre_py_attention_results *r) {
     gyre_py_result_drop(&r->lse);
 }
 
-int gyre_py_attention_scratch(gyre_py_attention_call *c, size_t bytes) {
-    c->scratch_bytes = bytes;
-    c->scratch = bytes < SIZE_MAX / 2 ? aligned_alloc(64, (bytes + 127) / 64 * 64) : NULL;
-    if (c->scratch) return 0;
-    gyre_py_fail(GYRE_ENOMEM, NULL, "memory: none for %zu bytes of scratch", bytes);
-    return -1;
+gyre_status gyre_py_take_scratch(size_t bytes, gyre_scratch *out, gyre_error *err) {
+    out->memory = bytes < SIZE_MAX / 2 ? aligned_alloc(64, (bytes + 127) / 64 * 64) : NULL;
+    out->bytes = bytes;
+    if (out->memory) return GYRE_OK;
+    snprintf(err->text, sizeof err->text, "memory: none for %zu bytes of scratch", bytes);
+    return GYRE_ENOMEM;
 }
 
 /* -- calls with arguments of their own: contextual and adaptive positions -- */
@@ -348,7 +371,7 @@ void gyre_py_tiled_close(gyre_py_tiled *t) {
         gyre_py_result_drop(&t->results[i]);
     for (int i = 0; i < GYRE_PY_TILED_LISTS; i++)
         free(t->lists[i]);
-    free(t->memory);
+    free(t->scratch.memory);
 }
 
 int gyre_py_tiled_rows(const gyre_py_tiled *t, gyre_py_array *array, PyObject *object, const char *name, gyre_view *view) {
@@ -465,15 +488,4 @@ PyObject *gyre_py_tiled_finish(gyre_py_tiled *t, int count) {
 
 PyObject *gyre_py_tiled_finish_out(gyre_py_tiled *t, int wants_lse) {
     return wants_lse ? gyre_py_tiled_finish(t, 2) : gyre_py_result_finish(&t->results[0]);
-}
-
-void *gyre_py_tiled_memory(gyre_py_tiled *t, size_t bytes) {
-    t->memory = bytes < SIZE_MAX / 2 ? malloc(bytes + 64) : NULL;
-    return t->memory ? t->memory + (64 - (uintptr_t)t->memory % 64) % 64 : NULL;
-}
-
-void *gyre_py_tiled_scratch(gyre_py_tiled *t, size_t bytes) {
-    void *scratch = gyre_py_tiled_memory(t, bytes);
-    if (!scratch) PyErr_NoMemory();
-    return scratch;
 }

@@ -60,7 +60,7 @@ static PyObject *make_object(PyTypeObject *type, gyre_cache *cache, PyObject *en
 static int read_config(PyObject **a, gyre_cache_config *config) {
     static const char *const kept[] = {"raw", "rotated"};
     const gyre_py_encoding *encoding;
-    int keys = 0;
+    int keys = -1;
     if (gyre_py_encoding_of(a[0], "encoding", &encoding) < 0 || gyre_py_integer(a[1], "heads", &config->heads) < 0 ||
         gyre_py_integer(a[2], "head_dim", &config->head_dim) < 0 ||
         gyre_py_integer(a[3], "max_tokens", &config->max_tokens) < 0 || gyre_py_word(a[4], "keys", kept, 2, &keys) < 0 ||
@@ -80,7 +80,7 @@ static int read_config(PyObject **a, gyre_cache_config *config) {
         return -1;
     }
     config->encoding = encoding ? encoding->encoding : NULL;
-    config->keys = (gyre_cache_keys)keys;
+    config->keys = keys < 0 ? GYRE_CACHE_KEYS_DEFAULT : keys ? GYRE_CACHE_KEYS_ROTATED : GYRE_CACHE_KEYS_RAW;
     if (config->head_dim == 0 && encoding) config->head_dim = gyre_encoding_get_config(encoding->encoding)->head_dim;
     return 0;
 }
@@ -205,10 +205,8 @@ static gyre_status append_rows(cache_object *self, const append_call *c, const g
     args.sequence = c->sequence;
     args.k = gyre_py_const(&c->k_view);
     if (c->has_v) args.v = gyre_py_const(&c->v_view);
-    args.positions = c->positions;
-    const gyre_cview *v = c->has_v ? &args.v : NULL;
-    if (!c->gate_sums.object) return gyre_cache_append(self->cache, GYRE_ARGS(gyre_cache_append_args, .sequence = c->sequence, .k = args.k, .v = *v, .positions = &c->positions), exec, err);
-    args.gate_sums = gyre_py_const(&c->gate_view);
+    if (c->gate_sums.object) args.gates = gyre_py_const(&c->gate_view);
+    args.positions = &c->positions;
     return gyre_cache_append(self->cache, &args, exec, err);
 }
 
@@ -307,23 +305,13 @@ int gyre_py_cached_run(gyre_py_cached *c, gyre_py_attend *attend, void *call) {
     return status == GYRE_OK ? 0 : -1;
 }
 
-typedef struct cached_attention {
-    gyre_py_attention_call call;
-    int placed; /* the caller has positions; else they are the last of the first sequence, which all rows then share */
-} cached_attention;
-
 static gyre_status attend(const gyre_cache *cache, const int64_t *sequences, void *call, const gyre_exec *exec,
                           gyre_error *err) {
-    cached_attention *cached = call;
-    gyre_py_attention_call *c = &cached->call;
-    int64_t next = 0;
-    const gyre_status status = cached->placed ? GYRE_OK : next_position(cache, sequences[0], &next, err);
-    if (status != GYRE_OK) return status;
-    if (!cached->placed) c->args.q_pos.base = next - c->args.q.shape[1];
-    const size_t bytes = gyre_cache_attention_scratch(cache, sequences, &c->args, exec);
-    c->scratch_bytes = bytes;
-    c->scratch = bytes < SIZE_MAX / 2 ? aligned_alloc(64, (bytes + 127) / 64 * 64) : NULL;
-    return c->scratch ? gyre_cache_attention(cache, sequences, &c->args, (gyre_scratch){c->scratch, bytes}, exec, err) : GYRE_ENOMEM;
+    gyre_py_attention_call *c = call;
+    size_t bytes = 0;
+    gyre_status status = gyre_cache_attention_scratch(cache, sequences, &c->args, exec, &bytes, err);
+    if (!status) status = gyre_py_take_scratch(bytes, &c->scratch, err);
+    return status ? status : gyre_cache_attention(cache, sequences, &c->args, c->scratch, exec, err);
 }
 
 static PyObject *cache_attention(PyObject *object, PyObject *const *args, Py_ssize_t count, PyObject *keywords) {
@@ -331,20 +319,19 @@ static PyObject *cache_attention(PyObject *object, PyObject *const *args, Py_ssi
     static const char *const names[] = {"q", "sequences", GYRE_PY_OPTION_NAMES, "out", "lse", NULL};
     static const gyre_py_signature signature = {"attention", 2, 1, names};
     PyObject *a[COUNT + 1], *finished = NULL;
-    cached_attention c = {0};
+    gyre_py_attention_call c = {0};
     gyre_py_cached of = {0};
     gyre_py_attention_results results = {0};
     if (gyre_py_arguments(&signature, args, count, keywords, a) < 0 ||
         gyre_py_truth(a[LSE], "lse", &results.wants_lse) < 0 || gyre_py_cached_begin(&of, object) < 0)
         return NULL;
     const gyre_py_attention_inputs in = {.q = a[0], .encoding = (const gyre_py_encoding *)of.encoding, .options = a + 2};
-    c.placed = in.options[OPTION_POSITIONS] != NULL;
-    if (gyre_py_attention_open(&c.call, &in) == 0 && gyre_py_cached_open(&of, &c.call.args.q, a[1]) == 0 &&
-        gyre_py_attention_results_make(&c.call, &results, a[OUT], of.config->value_dim) == 0 &&
+    if (gyre_py_attention_open(&c, &in) == 0 && gyre_py_cached_open(&of, &c.args.q, a[1]) == 0 &&
+        gyre_py_attention_results_make(&c, &results, a[OUT], of.config->value_dim) == 0 &&
         gyre_py_cached_run(&of, attend, &c) == 0)
         finished = gyre_py_attention_results_finish(&results);
     gyre_py_attention_results_drop(&results);
-    gyre_py_attention_close(&c.call);
+    gyre_py_attention_close(&c);
     gyre_py_cached_end(&of);
     return finished;
 }
@@ -487,9 +474,12 @@ static PyObject *cache_usage(PyObject *object, PyObject *unused) {
     (void)unused;
     if (check_fork(self) < 0) return NULL;
     lock_cache(self);
-    const gyre_cache_usage u = gyre_cache_get_usage(self->cache);
+    gyre_cache_usage u = GYRE_INIT(gyre_cache_usage);
+    gyre_error err = {.text = "cache: says nothing of its use"};
+    const gyre_status status = gyre_cache_get_usage(self->cache, &u);
     const size_t token_bytes = gyre_cache_token_bytes(gyre_cache_get_config(self->cache));
     PyThread_release_lock(self->lock);
+    if (status) return gyre_py_raise(status, &err);
     return Py_BuildValue("{snsnsLsLsLsLsn}", "bytes", (Py_ssize_t)u.bytes, "used", (Py_ssize_t)u.used, "pages",
                          (long long)u.pages, "free_pages", (long long)u.free_pages, "tokens", (long long)u.tokens,
                          "shared_tokens", (long long)u.shared_tokens, "token_bytes", (Py_ssize_t)token_bytes);

@@ -74,26 +74,30 @@ static int open_call(contextual_call *c, PyObject *const *inputs, PyObject *cons
 
 /* -- forward -- */
 
+static gyre_status attend(contextual_call *c, const gyre_exec *exec, gyre_error *err) {
+    gyre_scratch *scratch = &c->tiled.scratch;
+    size_t bytes = 0;
+    gyre_status status = gyre_contextual_scratch(&c->args, 0, exec, &bytes, err);
+    if (!status) status = gyre_py_take_scratch(bytes, scratch, err);
+    return status ? status : gyre_contextual_attention(&c->args, *scratch, exec, err);
+}
+
 PyObject *gyre_py_contextual_attention(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *keywords) {
     static const char *const names[] = {"q", "k", "v", "embeddings", OPTION_NAMES, "lse", NULL};
     static const gyre_py_signature signature = {"contextual_attention", 4, 4, names};
     contextual_call c = {0};
     PyObject *a[4 + OPTION_COUNT + 2], *finished = NULL;
     int wants_lse = 0;
-    void *scratch;
-    size_t bytes = 0;
     (void)self;
     if (gyre_py_arguments(&signature, args, count, keywords, a) < 0 ||
         gyre_py_truth(a[4 + OPTION_COUNT], "lse", &wants_lse) < 0)
         return NULL;
     gyre_py_threads threads = gyre_py_threads_begin(0);
-    if (open_call(&c, a, a + 4) == 0 && gyre_py_tiled_make_out(&c.tiled, c.args.v.shape[3], &c.args.out, &c.args.lse) == 0 &&
-        (bytes = gyre_contextual_scratch(&c.args, 0, gyre_py_exec(&threads)),
-         scratch = gyre_py_tiled_scratch(&c.tiled, bytes)) != NULL) {
+    if (open_call(&c, a, a + 4) == 0 && gyre_py_tiled_make_out(&c.tiled, c.args.v.shape[3], &c.args.out, &c.args.lse) == 0) {
         gyre_error err = {0};
         gyre_status status;
         Py_BEGIN_ALLOW_THREADS
-        status = gyre_contextual_attention(&c.args, (gyre_scratch){scratch, bytes}, gyre_py_exec(&threads), &err);
+        status = attend(&c, gyre_py_exec(&threads), &err);
         Py_END_ALLOW_THREADS
         finished = status == GYRE_OK ? gyre_py_tiled_finish_out(&c.tiled, wants_lse) : gyre_py_raise(status, &err);
     }
@@ -107,9 +111,11 @@ PyObject *gyre_py_contextual_attention(PyObject *self, PyObject *const *args, Py
 static gyre_status attend_cached(const gyre_cache *cache, const int64_t *sequences, void *call, const gyre_exec *exec,
                                  gyre_error *err) {
     contextual_call *c = call;
-    const size_t bytes = gyre_cache_contextual_scratch(cache, sequences, &c->args, exec);
-    void *scratch = gyre_py_tiled_memory(&c->tiled, bytes);
-    return scratch ? gyre_cache_contextual_attention(cache, sequences, &c->args, (gyre_scratch){scratch, bytes}, exec, err) : GYRE_ENOMEM;
+    gyre_scratch *scratch = &c->tiled.scratch;
+    size_t bytes = 0;
+    gyre_status status = gyre_cache_contextual_scratch(cache, sequences, &c->args, exec, &bytes, err);
+    if (!status) status = gyre_py_take_scratch(bytes, scratch, err);
+    return status ? status : gyre_cache_contextual_attention(cache, sequences, &c->args, *scratch, exec, err);
 }
 
 PyObject *gyre_py_cache_contextual_attention(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *keywords) {
@@ -146,27 +152,31 @@ static int make_gradients(contextual_call *c) {
                : 0;
 }
 
+static gyre_status add_gradients(contextual_call *c, const gyre_exec *exec, gyre_error *err) {
+    const gyre_cview dout = gyre_py_const(&c->tiled.dout_view);
+    gyre_scratch *scratch = &c->tiled.scratch;
+    size_t bytes = 0;
+    gyre_status status = gyre_contextual_scratch(&c->args, 1, exec, &bytes, err);
+    if (!status) status = gyre_py_take_scratch(bytes, scratch, err);
+    return status ? status : gyre_contextual_gradient(&c->args, &dout, &c->to, *scratch, exec, err);
+}
+
 PyObject *gyre_py_contextual_gradient(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *keywords) {
     static const char *const names[] = {"dout", "q", "k", "v", "embeddings", "out", "lse", OPTION_NAMES, NULL};
     static const gyre_py_signature signature = {"contextual_gradient", 7, 7, names};
     contextual_call c = {0};
     PyObject *a[7 + OPTION_COUNT + 1], *finished = NULL;
-    void *scratch;
-    size_t bytes = 0;
     (void)self;
     if (gyre_py_arguments(&signature, args, count, keywords, a) < 0) return NULL;
     PyObject *const written[3] = {a[0], a[5], a[6]};
     gyre_py_threads threads = gyre_py_threads_begin(0);
     if (open_call(&c, a + 1, a + 7) == 0 &&
         gyre_py_tiled_open_written(&c.tiled, written, c.args.v.shape[3], &c.args.out, &c.args.lse) == 0 &&
-        make_gradients(&c) == 0 &&
-        (bytes = gyre_contextual_scratch(&c.args, 1, gyre_py_exec(&threads)),
-         scratch = gyre_py_tiled_scratch(&c.tiled, bytes)) != NULL) {
-        const gyre_cview dout = gyre_py_const(&c.tiled.dout_view);
+        make_gradients(&c) == 0) {
         gyre_error err = {0};
         gyre_status status;
         Py_BEGIN_ALLOW_THREADS
-        status = gyre_contextual_gradient(&c.args, &dout, &c.to, (gyre_scratch){scratch, bytes}, gyre_py_exec(&threads), &err);
+        status = add_gradients(&c, gyre_py_exec(&threads), &err);
         Py_END_ALLOW_THREADS
         finished = status == GYRE_OK ? gyre_py_tiled_finish(&c.tiled, GRADIENTS) : gyre_py_raise(status, &err);
     }

@@ -94,7 +94,9 @@ PyObject *gyre_py_gate_sums(PyObject *self, PyObject *const *args, Py_ssize_t co
         gyre_status status;
         gyre_py_threads threads = gyre_py_threads_begin(gyre_py_elements(c.out.shape) < ONE_THREAD_ELEMENTS);
         Py_BEGIN_ALLOW_THREADS
-        status = gyre_gate_sums(GYRE_ARGS(gyre_gate_sums_args, .log_gates = c.views[0], .starts = c.starts, .sequences = c.sequences, .before = c.views[1], .sums = c.out), gyre_py_exec(&threads), &err);
+        status = gyre_gate_sums(GYRE_ARGS(gyre_gate_sums_args, .log_gates = c.views[0], .starts = c.starts,
+                                          .sequences = c.sequences, .before = c.views[1], .sums = c.out),
+                                gyre_py_exec(&threads), &err);
         Py_END_ALLOW_THREADS
         gyre_py_threads_end(&threads);
         finished = status == GYRE_OK ? gyre_py_result_finish(&c.result) : gyre_py_raise(status, &err);

@@ -152,7 +152,11 @@ static XLA_FFI_Error *rotate_call(XLA_FFI_CallFrame *frame) {
     const gyre_cview in = gyre_const(r.in);
     gyre_error err = {0};
     gyre_py_threads threads = gyre_py_threads_begin(numbers * (int64_t)gyre_dtype_size(r.in.dtype) < ONE_THREAD_BYTES);
-    const gyre_status status = gyre_rotate(r.encoding, GYRE_ARGS(gyre_rotate_args, .direction = (gyre_direction)r.numbers[0], .role = (gyre_role)r.numbers[1], .positions = &r.positions, .in = in, .out = r.out), gyre_py_exec(&threads), &err);
+    const gyre_status status =
+        gyre_rotate(r.encoding,
+                    GYRE_ARGS(gyre_rotate_args, .direction = (gyre_direction)r.numbers[0], .role = (gyre_role)r.numbers[1],
+                              .positions = &r.positions, .in = in, .out = r.out),
+                    gyre_py_exec(&threads), &err);
     gyre_py_threads_end(&threads);
     return status == GYRE_OK ? NULL : fail(frame, err.text);
 }

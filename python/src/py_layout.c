@@ -249,6 +249,7 @@ static int match_axes(const gyre_py_positions_request *r, const gyre_py_array *a
     out->stride_token = array->stride[token];
     out->stride_axis = axis >= 0 ? array->stride[axis] : 0;
     out->stride_batch = batch >= 0 && array->shape[batch] > 1 ? array->stride[batch] : 0;
+    out->one_position = array->stride[token] == 0 && r->tokens > 1; /* the caller broadcast one */
     return 0;
 }
 

@@ -43,7 +43,8 @@ static PyObject *model_open(PyObject *type, PyObject *args) {
     gyre_error err = {0};
     gyre_status status;
     Py_BEGIN_ALLOW_THREADS
-    status = gyre_model_open(&model, PyBytes_AsString(path), GYRE_ARGS(gyre_reading_options, .profile = profile, .context_length = length), &err);
+    status = gyre_model_open(&model, PyBytes_AsString(path),
+                             GYRE_ARGS(gyre_reading_options, .profile = profile, .context_length = length), &err);
     Py_END_ALLOW_THREADS
     Py_DECREF(path);
     if (status != GYRE_OK) return gyre_py_raise(status, &err);
@@ -58,8 +59,9 @@ static PyObject *model_open(PyObject *type, PyObject *args) {
 static PyObject *model_about(PyObject *self, PyObject *unused) {
     const gyre_model *model = ((model_object *)self)->model;
     const gyre_model_config *c = gyre_model_get_config(model);
-    const gyre_model_source source = gyre_model_get_source(model);
+    gyre_model_source source = GYRE_INIT(gyre_model_source);
     (void)unused;
+    if (gyre_model_get_source(model, &source)) return gyre_py_fail(GYRE_EINVAL, "model", "model: has no source");
     return Py_BuildValue("{szszszsLsLsLsLsLsL}", "family", source.family, "format", source.format, "stored", source.stored,
                          "parameters", (long long)gyre_model_parameters(model), "vocab", (long long)c->vocab, "layers",
                          (long long)c->layers, "heads", (long long)c->heads, "kv_heads", (long long)c->kv_heads, "head_dim",
@@ -261,34 +263,32 @@ static PyObject *tokenizer_encode(PyObject *self, PyObject *args) {
     unsigned flags;
     if (!PyArg_ParseTuple(args, "s#I", &text, &bytes, &flags))
         return gyre_py_fail(GYRE_EINVAL, "text", "text: is not a str that UTF-8 can write, nor bytes");
-    int32_t *ids = NULL;
-    int64_t count = 0;
+    gyre_text tokens = {0};
     gyre_error err = {0};
     const gyre_status status =
-        gyre_tokenize(((tokenizer_object *)self)->tokenizer, text, (size_t)bytes, flags, &ids, &count, &err);
+        gyre_tokenize(((tokenizer_object *)self)->tokenizer, text, (size_t)bytes, flags, &tokens, &err);
     if (status != GYRE_OK) return gyre_py_raise(status, &err);
-    PyObject *list = PyList_New(count);
-    for (int64_t i = 0; list && i < count; i++) {
-        PyObject *id = PyLong_FromLong(ids[i]);
+    PyObject *list = PyList_New(tokens.count);
+    for (int64_t i = 0; list && i < tokens.count; i++) {
+        PyObject *id = PyLong_FromLong(tokens.ids[i]);
         if (!id || PyList_SetItem(list, i, id) < 0) Py_CLEAR(list);
     }
-    free(ids);
+    gyre_text_free(&tokens);
     return list;
 }
 
 static PyObject *tokenizer_decode(PyObject *self, PyObject *args) {
     PyObject *given;
     unsigned flags;
-    int64_t count;
+    gyre_text tokens = {0};
     if (!PyArg_ParseTuple(args, "OI", &given, &flags)) return NULL;
-    int32_t *ids = read_ids(given, &count);
-    if (!ids) return NULL;
+    tokens.ids = read_ids(given, &tokens.count);
+    if (!tokens.ids) return NULL;
     char *text = NULL;
     size_t bytes = 0;
     gyre_error err = {0};
-    const gyre_status status =
-        gyre_detokenize(((tokenizer_object *)self)->tokenizer, ids, count, flags, &text, &bytes, &err);
-    free(ids);
+    const gyre_status status = gyre_detokenize(((tokenizer_object *)self)->tokenizer, &tokens, flags, &text, &bytes, &err);
+    free(tokens.ids);
     if (status != GYRE_OK) return gyre_py_raise(status, &err);
     PyObject *object = PyBytes_FromStringAndSize(text, (Py_ssize_t)bytes);
     free(text);
@@ -297,7 +297,9 @@ static PyObject *tokenizer_decode(PyObject *self, PyObject *args) {
 
 static PyObject *tokenizer_notes(PyObject *self, PyObject *unused) {
     (void)unused;
-    return PyUnicode_FromString(gyre_tokenizer_get_info(((tokenizer_object *)self)->tokenizer).notes);
+    gyre_tokenizer_info info = GYRE_INIT(gyre_tokenizer_info);
+    if (gyre_tokenizer_get_info(((tokenizer_object *)self)->tokenizer, &info)) info.notes = "";
+    return PyUnicode_FromString(info.notes);
 }
 
 static PyMethodDef tokenizer_methods[] = {{"_open", tokenizer_open, METH_O | METH_CLASS, "the tokenizer of a model"},

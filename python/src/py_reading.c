@@ -90,8 +90,11 @@ PyObject *gyre_py_read(PyObject *module, PyObject *const *args, Py_ssize_t count
     gyre_error err = {0};
     gyre_status status;
     Py_BEGIN_ALLOW_THREADS
-    status = text ? gyre_reading_parse(&reading, text, (size_t)size, GYRE_ARGS(gyre_reading_options, .profile = profile, .context_length = length, .name = path), &err)
-                  : gyre_reading_open(&reading, path, GYRE_ARGS(gyre_reading_options, .profile = profile, .context_length = length), &err);
+    status = text ? gyre_reading_parse(
+                        &reading, text, (size_t)size,
+                        GYRE_ARGS(gyre_reading_options, .profile = profile, .context_length = length, .name = path), &err)
+                  : gyre_reading_open(&reading, path,
+                                      GYRE_ARGS(gyre_reading_options, .profile = profile, .context_length = length), &err);
     Py_END_ALLOW_THREADS
     Py_DECREF(named);
     if (status != GYRE_OK) return gyre_py_raise(status, &err);

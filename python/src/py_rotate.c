@@ -63,7 +63,10 @@ enum { ONE_THREAD_BYTES = 1 << 20 }; /* less is one thread's work in the library
 static gyre_status rotate_one(const gyre_encoding *encoding, int direction, int role, const gyre_positions *positions,
                               const rotation *r, const gyre_exec *exec, gyre_error *err) {
     const gyre_cview in = gyre_py_const(&r->in_view);
-    return gyre_rotate(encoding, GYRE_ARGS(gyre_rotate_args, .direction = (gyre_direction)direction, .role = (gyre_role)role, .positions = positions, .in = in, .out = r->out_view), exec, err);
+    return gyre_rotate(encoding,
+                       GYRE_ARGS(gyre_rotate_args, .direction = (gyre_direction)direction, .role = (gyre_role)role,
+                                 .positions = positions, .in = in, .out = r->out_view),
+                       exec, err);
 }
 
 PyObject *gyre_py_rotate(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *keywords) {
@@ -108,7 +111,9 @@ static gyre_status try_keys(const gyre_encoding *encoding, const gyre_positions 
     void *memory = malloc((size_t)bytes_of(&one));
     if (!memory) return GYRE_ENOMEM;
     const gyre_view out = gyre_dense(memory, one.dtype, one.shape[0], one.shape[1], 1, one.shape[3]);
-    const gyre_status status = gyre_rotate(encoding, GYRE_ARGS(gyre_rotate_args, .role = GYRE_ROLE_KEY, .positions = positions, .in = in, .out = out), NULL, err);
+    const gyre_status status = gyre_rotate(
+        encoding, GYRE_ARGS(gyre_rotate_args, .role = GYRE_ROLE_KEY, .positions = positions, .in = in, .out = out), NULL,
+        err);
     free(memory);
     return status;
 }
@@ -289,7 +294,9 @@ PyObject *gyre_py_rerotate(PyObject *self, PyObject *const *args, Py_ssize_t cou
         gyre_status status;
         gyre_py_threads threads = gyre_py_threads_begin(bytes_of(&r.in_view) < ONE_THREAD_BYTES / 8);
         Py_BEGIN_ALLOW_THREADS
-        status = gyre_rerotate(GYRE_ARGS(gyre_rerotate_args, .before = before->encoding, .after = after->encoding, .old_positions = &p.before, .new_positions = &p.after, .in = in, .out = r.out_view), gyre_py_exec(&threads), &err);
+        status = gyre_rerotate(GYRE_ARGS(gyre_rerotate_args, .before = before->encoding, .after = after->encoding,
+                                         .old_positions = &p.before, .new_positions = &p.after, .in = in, .out = r.out_view),
+                               gyre_py_exec(&threads), &err);
         Py_END_ALLOW_THREADS
         gyre_py_threads_end(&threads);
         finished = status == GYRE_OK ? gyre_py_result_finish(&r.out) : gyre_py_raise(status, &err);

@@ -111,8 +111,10 @@ static PyObject *add_bias(score_call *c, gyre_py_result *result, int is_new) {
     gyre_py_threads threads = gyre_py_threads_begin(elements < 1 << 18);
     Py_BEGIN_ALLOW_THREADS
     if (is_new) memset(result->array.data, 0, (size_t)elements * gyre_dtype_size(view.dtype));
-    status =
-        gyre_add_bias(c->encoding->encoding, GYRE_ARGS(gyre_add_bias_args, .tables = &c->tables.tables, .queries = &c->queries, .keys = &c->keys, .scores = view), gyre_py_exec(&threads), &err);
+    status = gyre_add_bias(
+        c->encoding->encoding,
+        GYRE_ARGS(gyre_add_bias_args, .tables = &c->tables.tables, .queries = &c->queries, .keys = &c->keys, .scores = view),
+        gyre_py_exec(&threads), &err);
     Py_END_ALLOW_THREADS
     gyre_py_threads_end(&threads);
     return status == GYRE_OK ? gyre_py_result_finish(result) : gyre_py_raise(status, &err);
@@ -158,7 +160,10 @@ PyObject *gyre_py_bias_gradient(PyObject *self, PyObject *const *args, Py_ssize_
         gyre_status status;
         gyre_py_threads threads = gyre_py_threads_begin(0);
         Py_BEGIN_ALLOW_THREADS
-        status = gyre_add_bias_gradient(c.encoding->encoding, GYRE_ARGS(gyre_add_bias_args, .tables = &c.tables.tables, .queries = &c.queries, .keys = &c.keys), &in, &gradients.views, gyre_py_exec(&threads), &err);
+        status = gyre_add_bias_gradient(
+            c.encoding->encoding,
+            GYRE_ARGS(gyre_add_bias_args, .tables = &c.tables.tables, .queries = &c.queries, .keys = &c.keys), &in,
+            &gradients.views, gyre_py_exec(&threads), &err);
         Py_END_ALLOW_THREADS
         gyre_py_threads_end(&threads);
         finished = status == GYRE_OK ? gyre_py_table_gradients_finish(&gradients) : gyre_py_raise(status, &err);
@@ -228,7 +233,10 @@ PyObject *gyre_py_add(PyObject *self, PyObject *const *args, Py_ssize_t count, P
         gyre_status status;
         gyre_py_threads threads = gyre_py_threads_begin(gyre_py_elements(in.shape) < 1 << 18);
         Py_BEGIN_ALLOW_THREADS
-        status = gyre_add_input(e->encoding, GYRE_ARGS(gyre_add_input_args, .tables = &c.tables.tables, .positions = &c.positions, .in = in, .out = out), gyre_py_exec(&threads), &err);
+        status = gyre_add_input(
+            e->encoding,
+            GYRE_ARGS(gyre_add_input_args, .tables = &c.tables.tables, .positions = &c.positions, .in = in, .out = out),
+            gyre_py_exec(&threads), &err);
         Py_END_ALLOW_THREADS
         gyre_py_threads_end(&threads);
         finished = status == GYRE_OK ? gyre_py_result_finish(&result) : gyre_py_raise(status, &err);

@@ -105,7 +105,10 @@ PyObject *gyre_py_trained_rotate(PyObject *self, PyObject *const *args, Py_ssize
         gyre_status status;
         gyre_py_threads threads = gyre_py_threads_begin(gyre_py_elements(c.x.shape) < ONE_THREAD_ELEMENTS);
         Py_BEGIN_ALLOW_THREADS
-        status = gyre_trained_rotate(&c.rotation, GYRE_ARGS(gyre_rotate_args, .direction = (gyre_direction)direction, .positions = &c.positions, .in = in, .out = c.dout), gyre_py_exec(&threads), &err);
+        status = gyre_trained_rotate(&c.rotation,
+                                     GYRE_ARGS(gyre_rotate_args, .direction = (gyre_direction)direction,
+                                               .positions = &c.positions, .in = in, .out = c.dout),
+                                     gyre_py_exec(&threads), &err);
         Py_END_ALLOW_THREADS
         gyre_py_threads_end(&threads);
         finished = status == GYRE_OK ? gyre_py_result_finish(&c.results[0]) : gyre_py_raise(status, &err);
@@ -152,7 +155,9 @@ PyObject *gyre_py_trained_gradient(PyObject *self, PyObject *const *args, Py_ssi
         gyre_status status;
         gyre_py_threads threads = gyre_py_threads_begin(gyre_py_elements(c.x.shape) < ONE_THREAD_ELEMENTS);
         Py_BEGIN_ALLOW_THREADS
-        status = gyre_trained_rotate_gradient(&c.rotation, GYRE_ARGS(gyre_rotate_gradient_args, .positions = &c.positions, .in = rotated, .dout = dout), &to, gyre_py_exec(&threads), &err);
+        status = gyre_trained_rotate_gradient(
+            &c.rotation, GYRE_ARGS(gyre_rotate_gradient_args, .positions = &c.positions, .in = rotated, .dout = dout), &to,
+            gyre_py_exec(&threads), &err);
         Py_END_ALLOW_THREADS
         gyre_py_threads_end(&threads);
         finished = status == GYRE_OK ? finish_gradients(&c, a[4] != NULL) : gyre_py_raise(status, &err);
@@ -191,7 +196,9 @@ PyObject *gyre_py_polar_rotate(PyObject *self, PyObject *const *args, Py_ssize_t
         gyre_status status;
         gyre_py_threads threads = gyre_py_threads_begin(gyre_py_elements(c.x.shape) < ONE_THREAD_ELEMENTS);
         Py_BEGIN_ALLOW_THREADS
-        status = gyre_polar_rotate(&c.rotation, GYRE_ARGS(gyre_rotate_args, .positions = &c.positions, .in = in, .out = c.dout), gyre_py_exec(&threads), &err);
+        status =
+            gyre_polar_rotate(&c.rotation, GYRE_ARGS(gyre_rotate_args, .positions = &c.positions, .in = in, .out = c.dout),
+                              gyre_py_exec(&threads), &err);
         Py_END_ALLOW_THREADS
         gyre_py_threads_end(&threads);
         finished = status == GYRE_OK ? gyre_py_result_finish(&c.results[0]) : gyre_py_raise(status, &err);
@@ -230,7 +237,9 @@ PyObject *gyre_py_polar_gradient(PyObject *self, PyObject *const *args, Py_ssize
         gyre_status status;
         gyre_py_threads threads = gyre_py_threads_begin(gyre_py_elements(c.x.shape) < ONE_THREAD_ELEMENTS);
         Py_BEGIN_ALLOW_THREADS
-        status = gyre_polar_rotate_gradient(&c.rotation, GYRE_ARGS(gyre_rotate_gradient_args, .positions = &c.positions, .in = in, .dout = dout, .din = din), &to, gyre_py_exec(&threads), &err);
+        status = gyre_polar_rotate_gradient(
+            &c.rotation, GYRE_ARGS(gyre_rotate_gradient_args, .positions = &c.positions, .in = in, .dout = dout, .din = din),
+            &to, gyre_py_exec(&threads), &err);
         Py_END_ALLOW_THREADS
         gyre_py_threads_end(&threads);
         finished = status == GYRE_OK ? finish_polar(&c, a[4] != NULL) : gyre_py_raise(status, &err);
@@ -284,7 +293,10 @@ PyObject *gyre_py_fourier_rotate(PyObject *self, PyObject *const *args, Py_ssize
         gyre_status status;
         gyre_py_threads threads = gyre_py_threads_begin(gyre_py_elements(c.x.shape) < ONE_THREAD_ELEMENTS);
         Py_BEGIN_ALLOW_THREADS
-        status = gyre_fourier_rotate(&c.series, GYRE_ARGS(gyre_rotate_args, .direction = (gyre_direction)direction, .positions = &c.positions, .in = in, .out = c.dout), gyre_py_exec(&threads), &err);
+        status = gyre_fourier_rotate(&c.series,
+                                     GYRE_ARGS(gyre_rotate_args, .direction = (gyre_direction)direction,
+                                               .positions = &c.positions, .in = in, .out = c.dout),
+                                     gyre_py_exec(&threads), &err);
         Py_END_ALLOW_THREADS
         gyre_py_threads_end(&threads);
         finished = status == GYRE_OK ? gyre_py_result_finish(&c.results[0]) : gyre_py_raise(status, &err);
@@ -321,7 +333,9 @@ PyObject *gyre_py_fourier_gradient(PyObject *self, PyObject *const *args, Py_ssi
         gyre_status status;
         gyre_py_threads threads = gyre_py_threads_begin(gyre_py_elements(c.x.shape) < ONE_THREAD_ELEMENTS);
         Py_BEGIN_ALLOW_THREADS
-        status = gyre_fourier_rotate_gradient(&c.series, GYRE_ARGS(gyre_rotate_gradient_args, .positions = &c.positions, .in = in, .dout = dout), &to, gyre_py_exec(&threads), &err);
+        status = gyre_fourier_rotate_gradient(
+            &c.series, GYRE_ARGS(gyre_rotate_gradient_args, .positions = &c.positions, .in = in, .dout = dout), &to,
+            gyre_py_exec(&threads), &err);
         Py_END_ALLOW_THREADS
         gyre_py_threads_end(&threads);
         finished = status == GYRE_OK ? finish_series(&c) : gyre_py_raise(status, &err);
