@@ -340,7 +340,7 @@ static gyre_status call_packed(call *c) {
     int64_t k_first[BATCH] = {0, 1}, k_end[BATCH] = {TOKENS, TOKENS};
     const gyre_view q = floats(c, 1, BATCH * TOKENS, HEADS, DIM), k = floats(c, 1, BATCH * TOKENS, HEADS, DIM),
                     out = floats(c, 1, BATCH * TOKENS, HEADS, DIM), lse = floats(c, 1, BATCH * TOKENS, HEADS, 1);
-    gyre_attention_args a = GYRE_INIT(gyre_attention_args);
+    attention_setup a = GYRE_INIT(attention_setup);
     gyre_contextual_args b = GYRE_INIT(gyre_contextual_args);
     gyre_adaptive_args d = GYRE_INIT(gyre_adaptive_args);
     const int which = fuzz_choice(&c->in, 3), limits = fuzz_choice(&c->in, 2);
@@ -361,9 +361,9 @@ static gyre_status call_packed(call *c) {
     for (int i = 0; i < BATCH && limits; i++)
         NUMBER(c, k_first[i]), NUMBER(c, k_end[i]);
     spoil(c);
-    if (which == 0) return gyre_attention(&a, c->scratch, SCRATCH, NULL, &c->err);
-    if (which == 1) return gyre_contextual_attention(&b, c->scratch, SCRATCH, NULL, &c->err);
-    return gyre_adaptive_attention(&d, c->scratch, SCRATCH, NULL, &c->err);
+    if (which == 0) return run_attention(&a, (gyre_scratch){c->scratch, SCRATCH}, NULL, &c->err);
+    if (which == 1) return gyre_contextual_attention(&b, (gyre_scratch){c->scratch, SCRATCH}, NULL, &c->err);
+    return gyre_adaptive_attention(&d, (gyre_scratch){c->scratch, SCRATCH}, NULL, &c->err);
 }
 
 /* -- trained rotations -- */
@@ -464,11 +464,10 @@ static gyre_status call_cache_positions(call *c) {
     else
         VIEW(c, a.q), VIEW(c, a.embeddings), VIEW(c, a.out), VIEW(c, a.lse), VIEW(c, a.gate_keys);
     spoil(c);
-    (void)gyre_cache_contextual_scratch(cache, sequences, &a, NULL),
-        (void)gyre_cache_adaptive_scratch(cache, NULL, &b, NULL);
+    (void)cache_contextual_scratch(cache, sequences, &a, NULL), (void)cache_adaptive_scratch(cache, NULL, &b, NULL);
     const gyre_status status =
-        adaptive ? gyre_cache_adaptive_attention(cache, sequences, &b, c->scratch, SCRATCH, NULL, &c->err)
-                 : gyre_cache_contextual_attention(cache, sequences, &a, c->scratch, SCRATCH, NULL, &c->err);
+        adaptive ? gyre_cache_adaptive_attention(cache, sequences, &b, (gyre_scratch){c->scratch, SCRATCH}, NULL, &c->err)
+                 : gyre_cache_contextual_attention(cache, sequences, &a, (gyre_scratch){c->scratch, SCRATCH}, NULL, &c->err);
     gyre_cache_free(cache);
     return status;
 }

@@ -351,8 +351,8 @@ static gyre_status check_gate_pair(const request *call, gyre_error *err) {
     const int keys = call->source ? call->source->gate_sums != NULL : args->k_gate_sums.data != NULL;
     if ((args->q_gate_sums.data != NULL) == keys) return GYRE_OK;
     if (call->source)
-        return gyre_fail(err, GYRE_EINVAL, "gates.q: %s, but the cache %s gate sums (%s)",
-                         keys ? "is missing" : "is set", keys ? "keeps" : "has no", call->name);
+        return gyre_fail(err, GYRE_EINVAL, "gates.q: %s, but the cache %s gate sums (%s)", keys ? "is missing" : "is set",
+                         keys ? "keeps" : "has no", call->name);
     return gyre_fail(err, GYRE_EINVAL, "%s: is missing, but %s is set (%s)", keys ? "gates.q" : "gates.k",
                      keys ? "gates.k" : "gates.q", call->name);
 }
@@ -363,8 +363,7 @@ static gyre_status check_gate_gradients(const request *call, gyre_error *err) {
         const char *name;
         const gyre_view *view;
         const int64_t *tokens;
-    } outputs[] = {{"dq_gates", &args->dq_gate_sums, args->q.shape},
-                   {"dk_gates", &args->dk_gate_sums, args->k.shape}};
+    } outputs[] = {{"dq_gates", &args->dq_gate_sums, args->q.shape}, {"dk_gates", &args->dk_gate_sums, args->k.shape}};
     gyre_status status = GYRE_OK;
     for (int i = 0; i < 2 && !status; i++) {
         const gyre_cview view = gyre_const(*outputs[i].view);

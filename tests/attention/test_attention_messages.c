@@ -118,8 +118,7 @@ static gyre_status run(call *c, int gradient, gyre_error *err) {
                                                 .tables = &c->gradients};
     const gyre_scratch room = {scratch + c->misaligned, bytes};
     attention_structs structs;
-    if (c->no_gradients)
-        return gyre_attention_gradient(attention_setup_args(&c->args, &structs), NULL, room, NULL, err);
+    if (c->no_gradients) return gyre_attention_gradient(attention_setup_args(&c->args, &structs), NULL, room, NULL, err);
     return run_attention_gradient(&c->args, &gradients, room, NULL, err);
 }
 

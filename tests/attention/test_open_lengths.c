@@ -31,8 +31,8 @@ static gyre_config alibi(gyre_slope_scaling scaling) {
 
 /* The last two are slopes, the others rotations. */
 static gyre_config follower(int i) {
-    gyre_config config = rope((gyre_scaling[]){GYRE_SCALING_DYNAMIC_NTK, GYRE_SCALING_DYNAMIC_YARN,
-                                               GYRE_SCALING_LONGROPE}[i % 3]);
+    gyre_config config =
+        rope((gyre_scaling[]){GYRE_SCALING_DYNAMIC_NTK, GYRE_SCALING_DYNAMIC_YARN, GYRE_SCALING_LONGROPE}[i % 3]);
     if (i == 3) config.rope.resonance = 1;
     if (i == 4) {
         config = rope(GYRE_SCALING_NONE);
@@ -82,7 +82,8 @@ static void rotations(void **state) {
         memcpy(z, x, sizeof x);
         const int32_t apart[2] = {-5, L};
         const gyre_positions last = {.base = L - 2}, past = {.base = L - 1}, far = {.base = ((int64_t)1 << 31) + 1},
-                             listed = {apart, GYRE_DTYPE_I32, 0, 0, 0, 1, 0, 0}, with = {.base = L - 1, .context_length = LONG};
+                             listed = {apart, GYRE_DTYPE_I32, 0, 0, 0, 1, 0, 0},
+                             with = {.base = L - 1, .context_length = LONG};
         refused(rotate(open, &past, 2, y, &err), &err, "positions: 32 of token 1 is past");
         assert_int_equal(rotate(open, &past, 2, y, NULL), GYRE_EINVAL);
         refused(rotate(open, &listed, 2, y, &err), &err, "positions: 32 of token 1 is past");
@@ -109,10 +110,10 @@ static void rotations(void **state) {
 
 static gyre_status bias(const gyre_encoding *e, const gyre_positions *q, const gyre_positions *k, float *scores,
                         gyre_error *err) {
-    return gyre_add_bias(e,
-                         GYRE_ARGS(gyre_add_bias_args, .queries = q, .keys = k,
-                                   .scores = gyre_dense(scores, GYRE_DTYPE_F32, 1, 2, HEADS, 2)),
-                         NULL, err);
+    return gyre_add_bias(
+        e,
+        GYRE_ARGS(gyre_add_bias_args, .queries = q, .keys = k, .scores = gyre_dense(scores, GYRE_DTYPE_F32, 1, 2, HEADS, 2)),
+        NULL, err);
 }
 
 static void slopes(void **state) {
@@ -125,7 +126,8 @@ static void slopes(void **state) {
         const gyre_positions last = {.base = L - 2}, past = {.base = L - 1}, with = {.base = L - 1, .context_length = LONG};
         refused(bias(open, &past, &last, s, &err), &err, "queries: 32 of token 1");
         refused(bias(open, &last, &past, s, &err), &err, "keys: 32 of token 1");
-        refused(bias(open, &last, &with, s, &err), &err, "keys: 32 of token 1"); /* the length of a call is that of queries */
+        refused(bias(open, &last, &with, s, &err), &err,
+                "keys: 32 of token 1"); /* the length of a call is that of queries */
         assert_memory_equal(s, t, sizeof s);
         assert_ok(bias(open, &last, &last, s, &err));
         assert_ok(bias(open, &with, &past, s, &err));
@@ -140,8 +142,8 @@ static void slopes(void **state) {
 /* What does not follow the length, or has a length, is never asked for one. */
 static void other_scalings(void **state) {
     (void)state;
-    static const gyre_scaling fixed[] = {GYRE_SCALING_NONE, GYRE_SCALING_LINEAR,   GYRE_SCALING_NTK,
-                                         GYRE_SCALING_YARN, GYRE_SCALING_BY_PARTS, GYRE_SCALING_LLAMA3,
+    static const gyre_scaling fixed[] = {GYRE_SCALING_NONE,     GYRE_SCALING_LINEAR,   GYRE_SCALING_NTK,
+                                         GYRE_SCALING_YARN,     GYRE_SCALING_BY_PARTS, GYRE_SCALING_LLAMA3,
                                          GYRE_SCALING_NTK_MIXED};
     float x[ROW] = {0};
     gyre_error err;

@@ -547,8 +547,8 @@ static int read_in_pieces(order_test *t, const gyre_cache_config *kind, const ch
         }
         if (!same_over_cache(t, cache, held, 1, at))
             fail_msg("%s, %s, keys of type %d, values of type %d, %s, pages of %lld: queries %lld .. %lld", t->c->name, tier,
-                     (int)kind->key_dtype, (int)kind->value_dtype, kind->keys == GYRE_CACHE_KEYS_ROTATED ? "rotated" : "raw", (long long)page,
-                     (long long)at.first, (long long)(at.first + at.count - 1));
+                     (int)kind->key_dtype, (int)kind->value_dtype, kind->keys == GYRE_CACHE_KEYS_ROTATED ? "rotated" : "raw",
+                     (long long)page, (long long)at.first, (long long)(at.first + at.count - 1));
         first += at.count;
     }
     gyre_cache_free(cache);

@@ -158,26 +158,27 @@ static void a_sequence_alone(void **state) {
     gyre_cache *cache = NULL;
     config.page_tokens = 0, config.max_tokens = ROOM;
     assert_ok(gyre_cache_create(&cache, &config, NULL, NULL));
-    assert_true((double)gyre_cache_get_usage(cache).bytes < 1.01 * ROOM * (double)gyre_cache_token_bytes(&config) + 65536);
-    assert_int_equal(gyre_cache_get_usage(cache).pages, 1);
+    assert_true((double)cache_usage(cache).bytes < 1.01 * ROOM * (double)gyre_cache_token_bytes(&config) + 65536);
+    assert_int_equal(cache_usage(cache).pages, 1);
     int64_t want[ROOM], tokens = 0, next = 0, got[ROOM];
     for (int round = 0; round < 2000; round++) {
         const int64_t n = 1 + (int64_t)(test_next(&random) % PIECE), left = ROOM - tokens;
         const gyre_cview kv = gyre_cdense(rows, GYRE_DTYPE_F32, 1, n, 2, DIM);
         const gyre_positions at = {.base = next};
-        const gyre_status status = gyre_cache_append(cache, 0, &kv, &kv, &at, NULL, NULL);
+        const gyre_status status =
+            gyre_cache_append(cache, GYRE_ARGS(gyre_cache_append_args, .k = kv, .v = kv, .positions = &at), NULL, NULL);
         assert_int_equal(status, n <= left ? GYRE_OK : GYRE_ENOMEM);
         for (int64_t i = 0; i < n && !status; i++)
             want[tokens++] = next++;
         if (round % 3 == 0 && tokens > ROOM / 2) { /* a hole anywhere */
             const int64_t first = (int64_t)(test_next(&random) % (uint64_t)(tokens - PIECE)), end = first + PIECE;
-            assert_ok(gyre_cache_remove(cache, 0, first, PIECE, NULL));
+            assert_ok(gyre_cache_remove(cache, (gyre_cache_range){0, first, PIECE}, NULL));
             memmove(want + first, want + end, (size_t)(tokens - end) * sizeof *want);
             tokens -= PIECE;
         }
     }
     assert_int_equal(gyre_cache_tokens(cache, 0), tokens);
-    assert_ok(gyre_cache_positions(cache, 0, 0, tokens, 0, got, NULL));
+    assert_ok(gyre_cache_positions(cache, (gyre_cache_range){0, 0, tokens}, 0, got, NULL));
     assert_memory_equal(got, want, (size_t)tokens * sizeof *got);
     assert_true(tokens > ROOM - 4 * PIECE);
     gyre_cache_free(cache);
@@ -274,9 +275,10 @@ static void wrong_appends(void **state) {
                                        GYRE_ARGS(gyre_cache_append_args, .k = keys, .v = wrong, .positions = &positions),
                                        NULL, NULL),
                      GYRE_EINVAL);
-    assert_int_equal( /* v forgotten */
-        gyre_cache_append(cache, GYRE_ARGS(gyre_cache_append_args, .k = keys, .positions = &positions), NULL, NULL),
-        GYRE_EINVAL);
+    assert_int_equal(/* v forgotten */
+                     gyre_cache_append(cache, GYRE_ARGS(gyre_cache_append_args, .k = keys, .positions = &positions), NULL,
+                                       NULL),
+                     GYRE_EINVAL);
     assert_int_equal(gyre_cache_append(cache, NULL, NULL, NULL), GYRE_EINVAL);
     assert_int_equal(gyre_cache_append(cache, GYRE_ARGS(gyre_cache_append_args, .k = keys, .v = values), NULL, NULL),
                      GYRE_EINVAL);

@@ -65,8 +65,7 @@ SPOIL(in_place, a->in.data = a->out.data)
 SPOIL(more_channels, a->in.shape[3] = a->out.shape[3] = a->out2.shape[3] = 12)
 SPOIL(more_heads, a->in.shape[2] = a->out.shape[2] = a->out2.shape[2] = 3)
 SPOIL(negative_length, a->positions.context_length = -4)
-SPOIL(float_positions, a->positions.data = a->position; a->positions.dtype = GYRE_DTYPE_F32;
-      a->positions.stride_token = 1)
+SPOIL(float_positions, a->positions.data = a->position; a->positions.dtype = GYRE_DTYPE_F32; a->positions.stride_token = 1)
 SPOIL(forgotten_stride, a->positions.data = a->position; a->positions.dtype = GYRE_DTYPE_I64;
       a->positions.stride_batch = TOKENS)
 SPOIL(forgotten_key_stride, a->keys.data = a->position; a->keys.dtype = GYRE_DTYPE_I64)

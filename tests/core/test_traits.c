@@ -50,7 +50,10 @@ static int adds_bias(const gyre_encoding *encoding) {
     gyre_tables tables;
     memset(&tables, 0, sizeof tables);
     if (shape[2]) tables.bias = gyre_cdense(ones, GYRE_DTYPE_F32, 1, 1, shape[2], shape[3]);
-    const gyre_status status = gyre_add_bias(encoding, &tables, &positions, &positions, &scores, NULL, NULL);
+    const gyre_status status = gyre_add_bias(
+        encoding,
+        GYRE_ARGS(gyre_add_bias_args, .tables = &tables, .queries = &positions, .keys = &positions, .scores = scores), NULL,
+        NULL);
     assert_true(status == GYRE_OK || status == GYRE_EUNSUPPORTED);
     return status == GYRE_OK;
 }
@@ -69,7 +72,9 @@ static int ends(const gyre_encoding *encoding) {
     assert_ok(gyre_encoding_table_shape(encoding, GYRE_TABLE_INPUT, shape));
     assert_true(shape[2] * shape[3] <= 8 * 16);
     if (shape[2]) tables.input = gyre_cdense(table, GYRE_DTYPE_F32, 1, 1, shape[2], shape[3]);
-    return gyre_add_input(encoding, &tables, &positions, &in, &to, NULL, NULL) == GYRE_ERANGE ||
+    return gyre_add_input(encoding,
+                          GYRE_ARGS(gyre_add_input_args, .tables = &tables, .positions = &positions, .in = in, .out = to),
+                          NULL, NULL) == GYRE_ERANGE ||
            gyre_encoding_row(encoding, FAR, 0, &row) == GYRE_ERANGE;
 }
 

@@ -238,7 +238,8 @@ static void *decode_rank(void *arg) {
     const gyre_transport transport = network_transport(&job->at, g->ranks);
     gyre_cache *cache;
     gyre_cache_config config = GYRE_INIT(gyre_cache_config);
-    config.encoding = w->encoding, config.keys = GYRE_CACHE_KEYS_RAW, config.heads = KEY_HEADS, config.head_dim = DIM, config.max_tokens = 512;
+    config.encoding = w->encoding, config.keys = GYRE_CACHE_KEYS_RAW, config.heads = KEY_HEADS, config.head_dim = DIM,
+    config.max_tokens = 512;
     expect_ok(gyre_cache_create(&cache, &config, NULL, &err), &err);
     const gyre_cview k = field_cview(w->c, &g->data[rank], F_K), v = field_cview(w->c, &g->data[rank], F_V);
     expect_ok(gyre_cache_append(cache,

@@ -263,9 +263,9 @@ static void wrong_arguments(void **state) {
             "positions: is NULL");
     gyre_cview no_memory = from;
     no_memory.data = NULL;
-    REFUSED(gyre_polar_rotate(&r, GYRE_ARGS(gyre_rotate_args, .positions = &positions, .in = no_memory, .out = to), NULL,
-                              &err),
-            GYRE_EINVAL, "in: has no memory");
+    REFUSED(
+        gyre_polar_rotate(&r, GYRE_ARGS(gyre_rotate_args, .positions = &positions, .in = no_memory, .out = to), NULL, &err),
+        GYRE_EINVAL, "in: has no memory");
     REFUSED(gyre_polar_rotate(&r, NULL, NULL, &err), GYRE_EINVAL, "gyre_rotate_args: is NULL");
     REFUSED(gyre_polar_rotate(&r,
                               GYRE_ARGS(gyre_rotate_args, .direction = GYRE_DIRECTION_INVERSE, .positions = &positions,
