@@ -46,12 +46,14 @@ typedef struct preset_plan {
 
 #define ALL_COLUMNS  LAB_CONTEXTS, LAB_MEASURES
 #define ALL_ROWS     METHODS, LAB_TUNED_METHODS
+#define QUICK_ROWS   QUICK_METHODS, sizeof QUICK_METHODS / sizeof *QUICK_METHODS
 #define EVERY_METHOD "The RoPE model under every method, as it is and after a short fine-tuning at the longest context"
 #define PAST_LENGTH  "The RoPE model past its trained length: perplexity per byte and passkeys found, by context in bytes"
 /* quick takes less than ten minutes on two cores.  small takes less than half of that: half the width and context, and as
  * many bytes.  full takes as long as the models need, with the suggested sizes.  smoke only checks that all parts work.
  * questions is as small, with the rows of docs/questions.md: one head, as wide as the widest rotation, and as the model,
  * which rope-before needs.  The bundled models are only measured. */
+/* clang-format off: a table, one row a preset */
 static const preset_plan PRESETS[] = {
     [LAB_QUICK] = {"quick",
                    {64, 4, 4, 176, 16, 2000, 128, 0},
@@ -107,21 +109,10 @@ static const preset_plan PRESETS[] = {
                    BUNDLED_ROWS,
                    0.8},
     [LAB_BUNDLED] = {"bundled", {0}, 1, 8, 100, ALL_COLUMNS, 0, 1, 0, ALL_ROWS, EVERY_METHOD, BUNDLED_ROWS, 0.8},
-    [LAB_BUNDLED_QUICK] = {"bundled-quick",
-                           {0},
-                           1,
-                           8,
-                           100,
-                           LAB_CONTEXTS - 1,
-                           LAB_COPIES,
-                           1,
-                           0,
-                           0,
-                           QUICK_METHODS,
-                           sizeof QUICK_METHODS / sizeof *QUICK_METHODS,
-                           PAST_LENGTH,
-                           BUNDLED_ROWS,
-                           0.8}};
+    [LAB_BUNDLED_QUICK] =
+        {"bundled-quick", {0}, 1, 8, 100, LAB_CONTEXTS - 1, LAB_COPIES, 1, 0, 0, QUICK_ROWS, PAST_LENGTH, BUNDLED_ROWS, 0.8},
+};
+/* clang-format on */
 
 /* DroPE as it is published, and with the log-n temperature, as another answer to softmaxes that flatten with the length. */
 static void list_dropped(lab_plan *p, int count) {
