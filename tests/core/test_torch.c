@@ -385,13 +385,42 @@ static void refused_for_a_clip(void **state) {
     }
 }
 
+/* The pairs of a wide head are computed in chunks, whose angles go on from pair to pair. */
+static void wide_heads_as_llama_cpp(void **state) {
+    enum { WIDE = 2050, PAIRS = WIDE / 2, ROWS = 3 };
+    static float c[ROWS * PAIRS], s[ROWS * PAIRS];
+    (void)state;
+    gyre_config config = test_rope_config(WIDE, GYRE_LAYOUT_HALF);
+    config.rope.base = 10000;
+    config.rope.angles = GYRE_ANGLE_PATH_LLAMA_CPP;
+    gyre_encoding *e = test_encoding(&config);
+    const gyre_view cosine = gyre_dense(c, GYRE_DTYPE_F32, 1, ROWS, 1, PAIRS),
+                    sine = gyre_dense(s, GYRE_DTYPE_F32, 1, ROWS, 1, PAIRS);
+    const gyre_positions at = {.base = 1234};
+    assert_ok(gyre_cos_sin(e, &at, &cosine, &sine, NULL, NULL));
+    const float step = powf(10000, -2.0f / WIDE);
+    for (int row = 0; row < ROWS; row++) {
+        float theta = (float)(1234 + row);
+        for (int i = 0; i < PAIRS; i++, theta *= step)
+            if (c[row * PAIRS + i] != cosf(theta) || s[row * PAIRS + i] != sinf(theta))
+                fail_msg("row %d, pair %d: %.9g, %.9g", row, i, (double)c[row * PAIRS + i], (double)s[row * PAIRS + i]);
+    }
+    gyre_encoding_free(e);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rows_match_torch),     cmocka_unit_test(refused_for_a_clip),
-        cmocka_unit_test(exact_rows_differ),    cmocka_unit_test(refused_without_torch_support),
-        cmocka_unit_test(tables_match_vllm),    cmocka_unit_test(divided_positions_have_scaled_frequencies),
-        cmocka_unit_test(rows_match_llama_cpp), cmocka_unit_test(refused_without_llama_cpp_support),
-        cmocka_unit_test(rows_match_numpy),     cmocka_unit_test(refused_without_tensorrt_llm_support),
+        cmocka_unit_test(wide_heads_as_llama_cpp),
+        cmocka_unit_test(rows_match_torch),
+        cmocka_unit_test(refused_for_a_clip),
+        cmocka_unit_test(exact_rows_differ),
+        cmocka_unit_test(refused_without_torch_support),
+        cmocka_unit_test(tables_match_vllm),
+        cmocka_unit_test(divided_positions_have_scaled_frequencies),
+        cmocka_unit_test(rows_match_llama_cpp),
+        cmocka_unit_test(refused_without_llama_cpp_support),
+        cmocka_unit_test(rows_match_numpy),
+        cmocka_unit_test(refused_without_tensorrt_llm_support),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -123,9 +123,12 @@ static void fill_row_directly(const gyre_angle_steps *steps, const block_target 
     const double position = (double)(to->anchor + to->from + j);
     const double all[GYRE_MAX_AXES] = {position, position, position, position};
     double c[GYRE_PAIR_CHUNK], s[GYRE_PAIR_CHUNK];
+    gyre_angle_walk walk = {0, 0};
+    gyre_angles angles = steps->angles;
+    angles.walk = &walk;
     for (int64_t first = 0, count; first < steps->pairs; first += count) {
         count = steps->pairs - first < GYRE_PAIR_CHUNK ? steps->pairs - first : GYRE_PAIR_CHUNK;
-        gyre_angles_f64(&steps->angles, steps->frequency + first, first, count, all, c, s);
+        gyre_angles_f64(&angles, steps->frequency + first, first, count, all, c, s);
         for (int64_t i = 0; i < count; i++) {
             to->cosine[j * to->out_row_stride + first + i] = (float)c[i];
             to->sine[j * to->out_row_stride + first + i] = (float)s[i];

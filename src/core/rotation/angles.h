@@ -11,6 +11,12 @@ enum { GYRE_PAIR_CHUNK = GYRE_ROTATE_MAX_PAIRS };
 /* *cosine, *sine of position * (high + low), within about an ulp of double for |position| <= 2^31. */
 void gyre_angle(gyre_frequency frequency, double position, double *cosine, double *sine);
 
+/* Where a walk over the pairs of one position stands.  llama.cpp makes an angle of the one before it. */
+typedef struct gyre_angle_walk {
+    int64_t next; /* pair */
+    float theta;  /* of it */
+} gyre_angle_walk;
+
 /* The rotation of one call.  Positions below are position[axis], one number for each axis of the encoding (gyre_axes_of), in
  * double, because an angle is a product in double. */
 typedef struct gyre_angles {
@@ -22,6 +28,7 @@ typedef struct gyre_angles {
     double factor;      /* multiplies cos and sin */
     double start_below; /* positions below rotate by encoding->start_frequency (LongRoPE's start tokens); -INFINITY = none */
     double start_ratio; /* multiplies their factor */
+    gyre_angle_walk *walk; /* begun for each position whose pairs are read in order; NULL = a call counts from pair 0 */
 } gyre_angles;
 gyre_angles gyre_angles_of(const gyre_encoding *encoding, gyre_direction direction, int64_t length);
 /* 1 if the rotation at a position is not that of the difference to another one. */

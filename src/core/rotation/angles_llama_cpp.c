@@ -74,8 +74,9 @@ void gyre_llama_cpp_cos_sin(const gyre_angles *angles, const gyre_frequency *fre
                             double position, double *cosine, double *sine) {
     const program p = program_of(&angles->encoding->config);
     const double factor = factor_of(angles, &p);
-    float theta = (float)position;
-    for (int64_t i = 0; i < first; i++)
+    const int goes_on = angles->walk && first > 0 && angles->walk->next == first;
+    float theta = goes_on ? angles->walk->theta : (float)position;
+    for (int64_t i = goes_on ? first : 0; i < first; i++)
         theta *= p.step;
     for (int64_t j = 0; j < count; j++) {
         const float angle = angle_of(&p, theta / divisor_of(angles, frequency[j], first + j), first + j);
@@ -83,4 +84,5 @@ void gyre_llama_cpp_cos_sin(const gyre_angles *angles, const gyre_frequency *fre
         sine[j] = (double)(float)((double)sinf(angle) * factor);
         theta *= p.step;
     }
+    if (angles->walk) *angles->walk = (gyre_angle_walk){first + count, theta};
 }

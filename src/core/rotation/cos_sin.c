@@ -29,11 +29,14 @@ static void store_row(const gyre_view *view, int64_t b, int64_t t, int64_t first
 static void compute_token(const angle_call *call, int64_t b, int64_t t) {
     double position[GYRE_MAX_AXES], c[GYRE_PAIR_CHUNK], s[GYRE_PAIR_CHUNK];
     gyre_frequency buffer[GYRE_PAIR_CHUNK];
+    gyre_angle_walk walk = {0, 0};
+    gyre_angles angles = call->angles;
+    angles.walk = &walk;
     gyre_positions_read_axes(call->angles.encoding, call->positions, b, t, 1, position);
     for (int64_t first = 0, count; first < call->pairs; first += count) {
         count = call->pairs - first < GYRE_PAIR_CHUNK ? call->pairs - first : GYRE_PAIR_CHUNK;
-        const gyre_frequency *frequency = gyre_angles_frequencies(&call->angles, first, count, buffer);
-        gyre_angles_f64(&call->angles, frequency, first, count, position, c, s);
+        const gyre_frequency *frequency = gyre_angles_frequencies(&angles, first, count, buffer);
+        gyre_angles_f64(&angles, frequency, first, count, position, c, s);
         store_row(call->cosine, b, t, first, count, c);
         store_row(call->sine, b, t, first, count, s);
     }

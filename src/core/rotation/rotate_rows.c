@@ -133,6 +133,8 @@ void gyre_rotate_rows_by_shift(const gyre_encoding *encoding, int64_t length, co
     const int64_t pairs = encoding->config.rope.dim / 2, axes = gyre_axes_of(encoding);
     double position[GYRE_MAX_AXES], cosine[GYRE_PAIR_CHUNK], sine[GYRE_PAIR_CHUNK];
     gyre_frequency buffer[GYRE_PAIR_CHUNK];
+    gyre_angle_walk walk = {0, 0};
+    angles.walk = &walk;
     angles.factor = 1; /* the rows have the attention factor already */
     for (int64_t a = 0; a < axes; a++)
         position[a] = (double)shift[a] * sign;
