@@ -97,7 +97,7 @@ static void tables(void **state) {
     assert_true(perplexity_at(root, "methods", 0, 4) != perplexity_at(root, "methods", 1, 4));
     assert_true(perplexity_at(root, "methods", 0, 0) != perplexity_at(root, "fine_tuned", 0, 0)); /* other weights */
     assert_true(perplexity_at(root, "encodings", 3, 2) == perplexity_at(root, "methods", 0, 2));  /* rope is none */
-    json_t *again = lab_json("--work @lab"); /* nothing is trained or measured a second time */
+    json_t *again = whole_lab(); /* nothing is trained or measured a second time */
     assert_true(json_equal(root, again));
     json_decref(again);
     again = lab_json("--work @lab-one --threads 1");
@@ -171,7 +171,7 @@ static void collect_cells(char *text, const char *name, char *cells, size_t size
 static void blocks(void **state) {
     (void)state;
     char wide[512], narrow[512];
-    json_decref(lab_json("--work @lab"));
+    json_decref(whole_lab());
     char *text = print_at(300);
     assert_non_null(strstr(text, "\nencoding ")); /* one block: its titles stand once */
     assert_null(strstr(strstr(text, "\nencoding ") + 1, "\nencoding "));
@@ -194,7 +194,7 @@ static void blocks(void **state) {
 /* The sentence under the methods has the numbers of --json. */
 static void findings(void **state) {
     (void)state;
-    json_t *root = lab_json("--work @lab");
+    json_t *root = whole_lab();
     const json_t *methods = json_object_get(root, "methods");
     const char *found = strstr(print_at(4000), "At 16 times its length the RoPE model as it is ");
     assert_non_null(found);
