@@ -178,6 +178,21 @@ static void forget_in_config(void) {
     FORGETTING_OF(GYRE_KIND_SHAW, config.score.max_distance = 0);
 }
 
+/* A scheme that trains a table, and a call without it. */
+static void forget_tables(void) {
+    float scores[TOKENS][HEADS][TOKENS];
+    gyre_encoding *t5 = NULL;
+    gyre_config config = everything();
+    config.kind = GYRE_KIND_T5;
+    check(gyre_encoding_create(&t5, &config, NULL, &err));
+    gyre_add_bias_args bias = GYRE_INIT(gyre_add_bias_args);
+    bias.queries = bias.keys = &from_zero;
+    bias.scores = gyre_dense(scores, GYRE_DTYPE_F32, 1, TOKENS, HEADS, TOKENS);
+    expect(refused(gyre_add_bias(t5, &bias, NULL, &err)));
+    FORGETTING(gyre_attention_args, complete, attend_views, args.encoding = t5);
+    gyre_encoding_free(t5);
+}
+
 static void forget_in_batch(void) {
     gyre_batch *batch = NULL;
     gyre_batch_config config = GYRE_INIT(gyre_batch_config);
@@ -200,6 +215,7 @@ int main(void) {
     forget_in_rotation();
     forget_in_cache();
     forget_in_config();
+    forget_tables();
     forget_in_batch();
     gyre_encoding_free(encoding);
     return 0;
