@@ -123,7 +123,6 @@ gyre_attention_args gyre_decoder_attention_args(const gyre_decoder *d, int64_t l
     gyre_attention_args args = GYRE_INIT(gyre_attention_args);
     gyre_view views[2];
     query_key_views(d, rows, views);
-    args.encoding = gyre_decoder_encoding(d, group);
     args.tables = d->tables.layer ? &d->tables.layer[layer] : NULL;
     args.q = gyre_const(views[0]);
     args.q_pos.base = tokens - rows;
