@@ -20,8 +20,8 @@ static gyre_model_config tiny(gyre_kind kind) {
 static void read_in(const gyre_model *m, const gyre_encoding *e, const int32_t *tokens, int64_t piece, float *logits) {
     gyre_context *x = NULL;
     gyre_error err;
-    assert_ok(gyre_context_create(
-        &x, m, &(gyre_context_options){.size = sizeof(gyre_context_options), .encoding = e, .max_tokens = TOKENS}, &err));
+    const gyre_context_options options = {.size = sizeof options, .encoding = e, .max_tokens = TOKENS};
+    if (gyre_context_create(&x, m, &options, &err)) fail_msg("%s", err.text);
     for (int64_t from = 0; from < TOKENS; from += piece) {
         const int64_t n = TOKENS - from < piece ? TOKENS - from : piece;
         assert_ok(gyre_context_forward(x, tokens + from, n, n, logits + from * VOCAB, &err));

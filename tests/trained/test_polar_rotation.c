@@ -159,6 +159,15 @@ static void gradients_are_slopes(void **state) {
             &r, GYRE_ARGS(gyre_rotate_gradient_args, .positions = &positions, .in = from, .dout = dout, .din = din), NULL,
             NULL, NULL));
         assert_memory_equal(dx, other, sizeof dx);
+        static double alone_df[2 * HEADS * CHANNELS], alone_dp[HEADS * CHANNELS];
+        memset(alone_df, 0, sizeof alone_df);
+        memset(alone_dp, 0, sizeof alone_dp);
+        g.frequencies.data = alone_df;
+        if (s->phase_heads) g.phases.data = alone_dp;
+        assert_ok(gyre_polar_rotate_gradient( /* without din */
+            &r, GYRE_ARGS(gyre_rotate_gradient_args, .positions = &positions, .in = from, .dout = dout), &g, &exec, NULL));
+        assert_memory_equal(df, alone_df, sizeof df);
+        assert_memory_equal(dp, alone_dp, sizeof dp);
         for (int i = 0; i < SIZE; i++)
             test_close(dx[i], slope(&r, &in[i]), 2e-7L, "in");
         for (int i = 0; i < s->axes * s->frequency_heads * CHANNELS; i++)
