@@ -85,9 +85,9 @@ static gyre_status read_checkpoint(const plot_options *o, source *s, gyre_error 
     if (is_folder && !is_in_folder(path, GYRE_WEIGHTS_FILE) && !is_in_folder(path, GYRE_WEIGHTS_INDEX_FILE)) return GYRE_OK;
     if (!(s->learned = calloc((size_t)(rows * heads), sizeof *s->learned)))
         return gyre_fail(err, GYRE_ENOMEM, "table: out of memory (plot)");
-    const gyre_status status = gyre_checkpoint_bias(path, s->subject->group, o->layer >= 0 ? o->layer : 0,
-                                                    &(gyre_view){0} /* FIXME rows heads s->learned */, err);
-    if (!status) s->table = gyre_cdense(s->learned, GYRE_DTYPE_F32, 1, 1, rows, heads);
+    const gyre_view table = gyre_dense(s->learned, GYRE_DTYPE_F32, 1, 1, rows, heads);
+    const gyre_status status = gyre_checkpoint_bias(path, s->subject->group, o->layer >= 0 ? o->layer : 0, &table, err);
+    if (!status) s->table = gyre_const(table);
     return status == GYRE_EUNSUPPORTED ? GYRE_OK : status;
 }
 
