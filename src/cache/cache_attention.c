@@ -19,6 +19,7 @@ typedef struct call {
     gyre_attention_inputs args; /* as the caller gave them */
     int64_t batch, longest;     /* longest: tokens of the longest sequence */
     int64_t longest_row;        /* a batch row that has it */
+    int measures;               /* 1: the call that tells the scratch, which needs no memory for out */
     /* At the front of the scratch: positions of one sequence, after one for each query, which has it where the query stands
      * before the first token. */
     size_t position_bytes;
@@ -133,7 +134,8 @@ static gyre_status check_batch(call *c, gyre_error *err) {
     if (!status && args->q_gate_sums.data) status = check_gate_heads(c, err);
     if (!status && args->state.data) status = check_batch_extent(c, "state", args->state.shape[0], err);
     if (!status && args->state.data) status = gyre_output_check(&args->state, "state", call_name, err);
-    if (!status && (args->out.data || !args->state.data)) status = gyre_output_check(&args->out, "out", call_name, err);
+    if (!status && (args->out.data || (!args->state.data && !c->measures)))
+        status = gyre_output_check(&args->out, "out", call_name, err);
     if (!status && args->lse.data) status = gyre_output_check(&args->lse, "lse", call_name, err);
     if (!status) status = check_sequences(c, err);
     if (!status) status = check_masks(c, err);
@@ -147,9 +149,8 @@ static gyre_status check_batch(call *c, gyre_error *err) {
 }
 
 /* Reads the arguments; args->encoding, k, v and k_pos are replaced in every row. */
-static gyre_status begin(call *c, const gyre_cache *cache, const int64_t *sequences, const gyre_attention_args *given,
-                         gyre_error *err) {
-    *c = (call){.cache = cache, .sequences = sequences};
+static gyre_status begin(call *c, const gyre_attention_args *given, gyre_error *err) {
+    const gyre_cache *cache = c->cache;
     if (!cache) return gyre_fail(err, GYRE_EINVAL, "cache: is NULL (%s)", call_name);
     const gyre_status status = gyre_attention_args_read(&c->args, given, err);
     if (status) return status;
@@ -279,11 +280,11 @@ static gyre_status check_row_shapes(const call *c, gyre_error *err) {
 
 gyre_status gyre_cache_attention_scratch(const gyre_cache *cache, const int64_t *sequences, const gyre_attention_args *args,
                                          const gyre_exec *exec, size_t *bytes, gyre_error *err) {
-    call c;
+    call c = {.cache = cache, .sequences = sequences, .measures = 1};
     row_call row;
     gyre_attention_run run;
     if (!bytes) return gyre_fail(err, GYRE_EINVAL, "bytes: is NULL (%s)", call_name);
-    gyre_status status = begin(&c, cache, sequences, args, err);
+    gyre_status status = begin(&c, args, err);
     if (!status) status = check_row_shapes(&c, err);
     if (status) return status;
     if (c.batch == 0) {
@@ -333,10 +334,10 @@ static void run_rows(const call *c, int64_t *positions, void *scratch, const gyr
 
 gyre_status gyre_cache_attention(const gyre_cache *cache, const int64_t *sequences, const gyre_attention_args *args,
                                  gyre_scratch scratch, const gyre_exec *exec, gyre_error *err) {
-    call c;
+    call c = {.cache = cache, .sequences = sequences};
     row_call row;
     gyre_attention_run run;
-    gyre_status status = begin(&c, cache, sequences, args, err);
+    gyre_status status = begin(&c, args, err);
     if (status) return status;
     if (c.batch > 0 && !sequences) return gyre_fail(err, GYRE_EINVAL, "sequences: is NULL (%s)", call_name);
     if (gyre_view_elements(c.args.out.shape) == 0) return check_rows(&c, NULL, err);
