@@ -216,8 +216,8 @@ static void rings(void **state) {
     TELLS(gyre_ring_merge_scratch(&merge, &bytes, e));
     SAYS(GYRE_EINVAL, "gyre_ring_merge_args: is NULL", gyre_ring_merge_scratch(NULL, &bytes, e));
     SAYS(GYRE_EINVAL, "bytes: is NULL", gyre_ring_merge_scratch(&merge, NULL, e));
-    merge.state.shape[3] = 1;
-    SAYS(GYRE_ESHAPE, "state: ", gyre_ring_merge_scratch(&merge, &bytes, e));
+    merge.state.dtype = GYRE_DTYPE_F32;
+    SAYS(GYRE_EDTYPE, "state: F32 is not F64", gyre_ring_merge_scratch(&merge, &bytes, e));
     gyre_shards_free(shards);
     gyre_batch_free(batch);
 }
