@@ -34,6 +34,13 @@ static void wrong_common_fields(void **state) {
     REFUSED(rope(), size, 65536, (void)0);
     REFUSED(rope(), kind, (gyre_kind)77, (void)0);
     REFUSED(rope(), kind, (gyre_kind)0, (void)0); /* forgotten */
+    gyre_config forgotten = GYRE_INIT(gyre_config);
+    assert_config_error(&forgotten, "kind: not set; GYRE_KIND_NOPE is an encoding without positions (gyre_config)");
+    assert_int_equal(gyre_config_suggest(&forgotten), GYRE_EINVAL);
+    assert_null(gyre_kind_name((gyre_kind)0));
+    assert_string_equal(gyre_kind_name((gyre_kind)1), "nope");
+    forgotten.kind = GYRE_KIND_NOPE; /* asked for */
+    gyre_encoding_free(test_encoding(&forgotten));
     REFUSED(rope(), kind, (gyre_kind)-1, (void)0);
     REFUSED(rope(), head_dim, -1, (void)0);
     REFUSED(rope(), head_dim, INT64_MAX, (void)0);
