@@ -51,7 +51,7 @@ static void train_in_team(gyre_trainer *trainer, double uninterrupted) {
     gyre_team team = GYRE_INIT(gyre_team);
     team.rank = 0, team.ranks = 1; /* as many as there are processes */
     team.gather = gather, team.sum = sum;
-    gyre_trainer_set_team(trainer, &team);
+    check(gyre_trainer_set_team(trainer, &team, &err));
     expect(train(trainer) == uninterrupted); /* the same bits for any number of processes */
     /* [end] */
 }

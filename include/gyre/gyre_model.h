@@ -376,11 +376,11 @@ typedef struct gyre_team {
     int64_t ranks; /* needed */
     /* items[count] of `bytes` bytes each, of which this rank has made its own: on return it has all.  status: of this rank's
      * work, err says why it failed.  out = GYRE_OK, or the failure of a rank, the same on all of them, with *err.
-     * needed; not checked */
+     * needed */
     gyre_status (*gather)(void *ctx, gyre_status status, void *items, int64_t count, size_t bytes, gyre_error *err);
     /* items[0][n] = the sum of the items of all ranks, added in their order, one after the other.  items[own][n]: those of
      * this rank, in order; room for one where it has none, which rank 0 does not.  status, out: as above.
-     * needed; not checked */
+     * needed */
     gyre_status (*sum)(void *ctx, gyre_status status, float *items, int64_t own, int64_t n, gyre_error *err);
     void *ctx; /* of both; NULL = none */
 } gyre_team;

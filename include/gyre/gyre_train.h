@@ -60,8 +60,8 @@ GYRE_API GYRE_MUST_CHECK gyre_status gyre_trainer_open(gyre_trainer **out, const
 GYRE_API void gyre_trainer_free(gyre_trainer *trainer); /* NULL is fine */
 /* From now on the processes of the team share the groups of each step, whose gradients are added in the order of one
  * process.  All have the same run at the same step.  Borrowed; NULL = this process alone.  More processes than groups (at
- * most 8, a divisor of batch) do not help. */
-GYRE_API void gyre_trainer_set_team(gyre_trainer *trainer, const gyre_team *team);
+ * most 8, a divisor of batch) do not help.  Errors: EINVAL (a function of the team is NULL, a rank that is not one). */
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_trainer_set_team(gyre_trainer *trainer, const gyre_team *team, gyre_error *err);
 /* One step.  *loss = weighted nats per token of its sequences before the update.
  * Errors: EINVAL (the run is complete), EFORMAT (the loss is not finite; the weights are as before). */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_trainer_step(gyre_trainer *trainer, double *loss, gyre_error *err);

@@ -137,8 +137,8 @@ typedef struct gyre_positions {
 
 /* alloc: returns `bytes` aligned to `align`, a power of two, or NULL.  free: takes what alloc returned, or NULL. */
 typedef struct gyre_alloc {
-    void *(*alloc)(void *ctx, size_t bytes, size_t align); /* needed; not checked */
-    void (*free)(void *ctx, void *memory);                 /* needed; not checked */
+    void *(*alloc)(void *ctx, size_t bytes, size_t align); /* needed */
+    void (*free)(void *ctx, void *memory);                 /* needed */
     void *ctx;                                             /* of both; NULL = none */
 } gyre_alloc;
 

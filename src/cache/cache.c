@@ -4,6 +4,7 @@
 #include "core/huge_pages.h"
 #include "core/rotation/angles.h"
 #include "core/sized.h"
+#include "core/system_alloc.h"
 #include "util/error.h"
 
 #include <inttypes.h>
@@ -108,17 +109,6 @@ static gyre_status check_config(const gyre_cache_config *config, gyre_error *err
 
 enum { ALIGNMENT = 64 };
 
-static void *system_alloc(void *ctx, size_t bytes, size_t align) {
-    (void)ctx;
-    if (bytes > SIZE_MAX - align) return NULL;
-    return aligned_alloc(align, (bytes + align - 1) / align * align);
-}
-
-static void system_free(void *ctx, void *memory) {
-    (void)ctx;
-    free(memory);
-}
-
 /* Parts of one block, handed out front to back.  memory NULL = only count.  total_bytes: used, where a size_t overflows. */
 typedef struct block {
     char *memory;
@@ -221,11 +211,11 @@ static gyre_status no_memory(const block *all, gyre_error *err) {
 }
 
 gyre_status gyre_cache_create(gyre_cache **out, const gyre_cache_config *given, const gyre_alloc *alloc, gyre_error *err) {
-    gyre_cache blank = {.alloc = {system_alloc, system_free, NULL}};
+    gyre_cache blank = {.bytes = 0};
     if (!out) return gyre_fail(err, GYRE_EINVAL, "out: is NULL (gyre_cache_create)");
-    const gyre_status status = read_config(&blank, given, err);
+    gyre_status status = read_config(&blank, given, err);
+    if (status == GYRE_OK) status = gyre_alloc_read(&blank.alloc, alloc, "gyre_cache_create", err);
     if (status != GYRE_OK) return status;
-    if (alloc) blank.alloc = *alloc;
     block all = {NULL, 0, 0};
     layout_cache(&blank, &all);
     if (all.total_bytes > (double)(SIZE_MAX / 4)) return no_memory(&all, err);

@@ -1,5 +1,6 @@
 /* system_alloc.c: malloc as a gyre_alloc. */
 #include "core/system_alloc.h"
+#include "util/error.h"
 
 #include <stdlib.h>
 
@@ -15,3 +16,9 @@ static void release(void *ctx, void *memory) {
 }
 
 const gyre_alloc gyre_system_alloc = {allocate, release, NULL};
+
+gyre_status gyre_alloc_read(gyre_alloc *own, const gyre_alloc *alloc, const char *where, gyre_error *err) {
+    *own = alloc ? *alloc : gyre_system_alloc;
+    if (own->alloc && own->free) return GYRE_OK;
+    return gyre_fail(err, GYRE_EINVAL, "alloc.%s: is NULL (%s)", own->alloc ? "free" : "alloc", where);
+}

@@ -5,5 +5,7 @@
 
 /* The allocator of calls whose `alloc` is NULL: aligned_alloc and free. */
 extern const gyre_alloc gyre_system_alloc;
+/* *own = alloc, or that one where alloc is NULL.  Errors: EINVAL (one of its functions is NULL). */
+gyre_status gyre_alloc_read(gyre_alloc *own, const gyre_alloc *alloc, const char *where, gyre_error *err);
 
 #endif

@@ -24,14 +24,16 @@ gyre_status gyre_encoding_create(gyre_encoding **out, const gyre_config *given, 
     if (!config->kind)
         return gyre_fail(err, GYRE_EINVAL, "kind: not set; GYRE_KIND_NOPE is an encoding without positions (gyre_config)");
     if (!scheme) return gyre_fail(err, GYRE_EINVAL, "kind: %d names no scheme (gyre_config)", (int)config->kind);
-    gyre_status status = gyre_config_check(config, err);
+    gyre_alloc memory;
+    gyre_status status = gyre_alloc_read(&memory, alloc, "gyre_encoding_create", err);
+    if (status == GYRE_OK) status = gyre_config_check(config, err);
     if (status != GYRE_OK) return status;
     gyre_config_fill_standards(config);
 
     const gyre_encoding blank = {.config = *config,
                                  .scheme = scheme,
                                  .kernels = gyre_kernels_select(),
-                                 .alloc = alloc ? *alloc : gyre_system_alloc,
+                                 .alloc = memory,
                                  .uses_malloc = !alloc,
                                  .first_position = -GYRE_MAX_POSITION,
                                  .last_position = GYRE_MAX_POSITION,

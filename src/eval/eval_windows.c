@@ -96,9 +96,20 @@ static int64_t first_of(const gyre_eval_windows *w, int64_t rank) {
     return w->team ? (rank * w->count + w->team->ranks - 1) / w->team->ranks : rank * w->count;
 }
 
+gyre_status gyre_team_check(const gyre_team *team, gyre_error *err) {
+    if (!team) return GYRE_OK;
+    if (team->size < sizeof *team) return gyre_fail(err, GYRE_EINVAL, "team: begin with GYRE_INIT (gyre_team)");
+    if (!team->gather || !team->sum)
+        return gyre_fail(err, GYRE_EINVAL, "team.%s: is NULL (gyre_team)", team->gather ? "sum" : "gather");
+    if (team->ranks >= 1 && team->rank >= 0 && team->rank < team->ranks) return GYRE_OK;
+    return gyre_fail(err, GYRE_EINVAL, "team: rank %lld of %lld (gyre_team)", (long long)team->rank, (long long)team->ranks);
+}
+
 /* A thread reads whole windows, which is faster than sharing one.  Windows that are left over for at most half of the
  * threads are read one after the other, by all threads together. */
 gyre_status gyre_eval_windows_run(const gyre_eval_windows *windows, const gyre_exec *exec, gyre_error *err) {
+    const gyre_status known = gyre_team_check(windows->team, err);
+    if (known) return known;
     const int64_t rank = windows->team ? windows->team->rank : 0, first = first_of(windows, rank);
     const int64_t end = first_of(windows, rank + 1), count = end - first;
     if (!count) return GYRE_OK; /* more ranks than windows */
@@ -114,5 +125,6 @@ gyre_status gyre_eval_windows_run(const gyre_eval_windows *windows, const gyre_e
 gyre_status gyre_eval_windows_share(const gyre_eval_windows *windows, gyre_status status, void *items, size_t bytes,
                                     gyre_error *err) {
     const gyre_team *team = windows->team;
+    if (gyre_team_check(team, NULL)) return status ? status : GYRE_EINVAL;
     return team ? team->gather(team->ctx, status, items, windows->count, bytes, err) : status;
 }

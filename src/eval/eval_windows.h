@@ -30,4 +30,7 @@ gyre_status gyre_eval_windows_run(const gyre_eval_windows *windows, const gyre_e
 gyre_status gyre_eval_windows_share(const gyre_eval_windows *windows, gyre_status status, void *items, size_t bytes,
                                     gyre_error *err);
 
+/* EINVAL: a team (NULL = none) whose functions are missing, or whose rank is not one of its ranks. */
+gyre_status gyre_team_check(const gyre_team *team, gyre_error *err);
+
 #endif

@@ -268,8 +268,9 @@ static void fill(gyre_batch *b, const gyre_batch_config *config) {
 
 gyre_status gyre_batch_create(gyre_batch **out, const gyre_batch_config *given, const gyre_alloc *alloc, gyre_error *err) {
     gyre_batch_config config;
-    gyre_batch own = {.alloc = alloc ? *alloc : gyre_system_alloc};
+    gyre_batch own = {.rows = 0};
     gyre_status status = gyre_sized_read(&config, sizeof config, given, "gyre_batch_config", err);
+    if (!status) status = gyre_alloc_read(&own.alloc, alloc, "gyre_batch_create", err);
     if (!status && !out) status = gyre_fail(err, GYRE_EINVAL, "out: is NULL (gyre_batch_create)");
     if (!status) status = check_numbers(&config, err);
     if (!status) status = measure(&own, &config, err);

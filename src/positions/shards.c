@@ -245,9 +245,11 @@ gyre_status gyre_shards_create(gyre_shards **out, const gyre_batch *batch, const
     gyre_status status = gyre_sized_read(&config, sizeof config, given, "gyre_shard_config", err);
     if (!status && (!out || !batch))
         status = gyre_fail(err, GYRE_EINVAL, "%s: is NULL (gyre_shards_create)", out ? "batch" : "out");
+    gyre_alloc memory;
     if (!status) status = check_config(&config, batch, err);
+    if (!status) status = gyre_alloc_read(&memory, alloc, "gyre_shards_create", err);
     if (status) return status;
-    const gyre_shards own = {.alloc = alloc ? *alloc : gyre_system_alloc, .batch = batch, .ranks = config.ranks};
+    const gyre_shards own = {.alloc = memory, .batch = batch, .ranks = config.ranks};
     const size_t work_bytes = (size_t)(2 * own.ranks) * sizeof(int64_t) + (size_t)batch->tokens * sizeof(int32_t);
     int64_t *filled = own.alloc.alloc(own.alloc.ctx, work_bytes, 64);
     if (!filled) return no_memory(work_bytes, err);

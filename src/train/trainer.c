@@ -3,6 +3,7 @@
 #include "core/exec.h"
 #include "core/positions.h"
 #include "core/sized.h"
+#include "eval/eval_windows.h"
 #include "gyre/gyre_research.h"
 #include "model/ops/float_buffer.h"
 #include "util/error.h"
@@ -148,8 +149,10 @@ gyre_status gyre_trainer_describe(gyre_trainer *trainer, const char *command, gy
     return GYRE_OK;
 }
 
-void gyre_trainer_set_team(gyre_trainer *trainer, const gyre_team *team) {
-    trainer->team = team;
+gyre_status gyre_trainer_set_team(gyre_trainer *trainer, const gyre_team *team, gyre_error *err) {
+    const gyre_status status = gyre_team_check(team, err);
+    if (!status) trainer->team = team;
+    return status;
 }
 
 int64_t gyre_trainer_steps(const gyre_trainer *trainer) {

@@ -1,5 +1,5 @@
-/* test_extensions.c: gyre_attention_args with each of the structs that it points to, alone: the bits of a call that has all of
- * them, the others empty, and an effect. */
+/* test_extensions.c: gyre_attention_args with each of the structs that it points to, alone: the bits of a call that has all
+ * of them, the others empty, and an effect. */
 #include "attention_memory.h"
 #include "support.h"
 
@@ -108,8 +108,7 @@ static void gates_that_forget(void **state) {
     gyre_attention_args args = args_of(NULL);
     gyre_cview of_queries = gyre_cdense(c + (KEYS - QUERIES) * HEADS, GYRE_DTYPE_F64, ROWS, QUERIES, HEADS, 1);
     of_queries.stride[0] = KEYS * HEADS;
-    args.gates =
-        GYRE_ARGS(gyre_attention_gates, .q = of_queries, .k = gyre_cdense(c, GYRE_DTYPE_F64, ROWS, KEYS, HEADS, 1));
+    args.gates = GYRE_ARGS(gyre_attention_gates, .q = of_queries, .k = gyre_cdense(c, GYRE_DTYPE_F64, ROWS, KEYS, HEADS, 1));
     check(args);
     for (int i = 0; i < OUT; i++)
         test_close((long double)wanted[i], (long double)plain_out[i], 2e-6L, "ALiBi by gates");
@@ -135,8 +134,8 @@ static void weights_for_pictures(void **state) {
     (void)state;
     static float picture[ROWS * 3 * HEADS * KEYS];
     gyre_attention_args args = args_of(encoding);
-    args.weights = GYRE_ARGS(gyre_attention_weights, .out = gyre_dense(picture, GYRE_DTYPE_F32, ROWS, 3, HEADS, KEYS),
-                             .first = 5);
+    args.weights =
+        GYRE_ARGS(gyre_attention_weights, .out = gyre_dense(picture, GYRE_DTYPE_F32, ROWS, 3, HEADS, KEYS), .first = 5);
     check(args);
     for (int i = 0; i < OUT; i++)
         test_close((long double)wanted[i], (long double)plain_out[i], 2e-6L, "the result beside weights");
@@ -178,7 +177,8 @@ static void parts_of_keys(void **state) {
 /* The gradient reads batch, gates and dropout as the forward call does, and dq_gates and dk_gates are its own. */
 static void gradients(void **state) {
     (void)state;
-    static float dq[2][ROWS * QUERIES * HEADS * DIM], dk[2][ROWS * KEYS * KEY_HEADS * DIM], dv[2][ROWS * KEYS * KEY_HEADS * DIM];
+    static float dq[2][ROWS * QUERIES * HEADS * DIM], dk[2][ROWS * KEYS * KEY_HEADS * DIM],
+        dv[2][ROWS * KEYS * KEY_HEADS * DIM];
     static float lse[ROWS * QUERIES * HEADS];
     static double c[ROWS * KEYS * HEADS], dc[2][2][ROWS * KEYS * HEADS];
     static const int64_t first[ROWS] = {0, 9};

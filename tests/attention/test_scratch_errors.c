@@ -1,5 +1,5 @@
-/* test_scratch_errors.c: calls that say how much scratch another call needs.  They refuse what that call refuses in shapes and
- * numbers, with its message, leave *bytes alone then, and do not look at memory. */
+/* test_scratch_errors.c: calls that say how much scratch another call needs.  They refuse what that call refuses in shapes
+ * and numbers, with its message, leave *bytes alone then, and do not look at memory. */
 #include "attention_memory.h"
 #include "gyre/gyre_adaptive.h"
 #include "gyre/gyre_contextual.h"
@@ -14,7 +14,8 @@ static size_t bytes;
 static gyre_error err;
 
 static void says(gyre_status status, gyre_status want, const char *text) {
-    if (status != want || !strstr(err.text, text)) fail_msg("%d, \"%s\"; wanted %d, \"%s\"", (int)status, err.text, want, text);
+    if (status != want || !strstr(err.text, text))
+        fail_msg("%d, \"%s\"; wanted %d, \"%s\"", (int)status, err.text, want, text);
     assert_int_equal(bytes, UNTOUCHED);
 }
 
@@ -91,7 +92,8 @@ static void caches(void **state) {
     SAYS(GYRE_EINVAL, "cache: is NULL", gyre_cache_attention_scratch(NULL, own, &args, NULL, &bytes, e));
     SAYS(GYRE_EINVAL, "bytes: is NULL", gyre_cache_attention_scratch(cache, own, &args, NULL, NULL, e));
     SAYS(GYRE_EINVAL, "gyre_attention_args: is NULL", gyre_cache_attention_scratch(cache, own, NULL, NULL, &bytes, e));
-    SAYS(GYRE_EINVAL, "sequences[0]: 3 is not in 0 .. 0", gyre_cache_attention_scratch(cache, wrong, &args, NULL, &bytes, e));
+    SAYS(GYRE_EINVAL, "sequences[0]: 3 is not in 0 .. 0",
+         gyre_cache_attention_scratch(cache, wrong, &args, NULL, &bytes, e));
     args.q.shape[3] = DIM + 1;
     SAYS(GYRE_ESHAPE, "but q has 9", gyre_cache_attention_scratch(cache, own, &args, NULL, &bytes, e));
     args = plain(), args.q.shape[1] = -1;

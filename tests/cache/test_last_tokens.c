@@ -1,5 +1,5 @@
-/* test_last_tokens.c: calls over a cache that leave out what the cache knows: the positions of the last queries, the encoding,
- * and how keys are kept. */
+/* test_last_tokens.c: calls over a cache that leave out what the cache knows: the positions of the last queries, the
+ * encoding, and how keys are kept. */
 #include "attention_memory.h"
 #include "gyre/gyre_adaptive.h"
 #include "gyre/gyre_cache.h"
@@ -144,11 +144,12 @@ static void a_forgotten_position_is_not_0(void **state) {
             v[t * KEY_HEADS * DIM + i] = (float)t;
     const int64_t counts[ROWS] = {9, 21, 33};
     for (int64_t b = 0; b < ROWS; b++)
-        assert_ok(gyre_cache_append(
-            cache,
-            GYRE_ARGS(gyre_cache_append_args, .sequence = b, .k = gyre_cdense(k, GYRE_DTYPE_F32, 1, counts[b], KEY_HEADS, DIM),
-                      .v = gyre_cdense(v, GYRE_DTYPE_F32, 1, counts[b], KEY_HEADS, DIM), .positions = &(gyre_positions){0}),
-            NULL, NULL));
+        assert_ok(gyre_cache_append(cache,
+                                    GYRE_ARGS(gyre_cache_append_args, .sequence = b,
+                                              .k = gyre_cdense(k, GYRE_DTYPE_F32, 1, counts[b], KEY_HEADS, DIM),
+                                              .v = gyre_cdense(v, GYRE_DTYPE_F32, 1, counts[b], KEY_HEADS, DIM),
+                                              .positions = &(gyre_positions){0}),
+                                    NULL, NULL));
     attention_setup s = setup_of(1, seen);
     attend_cache(cache, &s);
     for (int64_t b = 0; b < ROWS; b++)
@@ -161,7 +162,8 @@ static void a_forgotten_position_is_not_0(void **state) {
     gyre_cache_free(cache);
 }
 
-/* More queries than tokens: those before the first token count down from its position, and see nothing under a causal mask. */
+/* More queries than tokens: those before the first token count down from its position, and see nothing under a causal
+ * mask. */
 static void queries_before_the_first_token(void **state) {
     (void)state;
     gyre_encoding *encoding = make_rope(1);

@@ -1,4 +1,5 @@
 /* test_encoding.c: creation: defaults, every error, allocation failure; and the small functions of the header. */
+#include "gyre/gyre_cache.h"
 #include "support.h"
 
 #include <math.h>
@@ -310,10 +311,35 @@ static void small_functions(void **state) {
     assert_true(read_only.dtype == GYRE_DTYPE_F32 && direct.dtype == GYRE_DTYPE_F32 && view.dtype == GYRE_DTYPE_F32);
 }
 
+static void *some_memory(void *ctx, size_t bytes, size_t align) {
+    (void)ctx, (void)bytes, (void)align;
+    return NULL;
+}
+
+/* An allocator without a function would be called. */
+static void allocators_have_functions(void **state) {
+    const gyre_alloc no_free = {some_memory, NULL, NULL}, empty = {NULL, NULL, NULL};
+    gyre_config config = GYRE_INIT(gyre_config);
+    gyre_cache_config cache_config = GYRE_INIT(gyre_cache_config);
+    gyre_encoding *encoding = NULL;
+    gyre_cache *cache = NULL;
+    gyre_error err;
+    (void)state;
+    config.kind = GYRE_KIND_NOPE;
+    assert_int_equal(gyre_encoding_create(&encoding, &config, &no_free, &err), GYRE_EINVAL);
+    assert_string_equal(err.text, "alloc.free: is NULL (gyre_encoding_create)");
+    cache_config.heads = 1, cache_config.head_dim = 8, cache_config.max_tokens = 4;
+    assert_int_equal(gyre_cache_create(&cache, &cache_config, &empty, &err), GYRE_EINVAL);
+    assert_string_equal(err.text, "alloc.alloc: is NULL (gyre_cache_create)");
+    assert_null(encoding);
+    assert_null(cache);
+}
+
 int main(void) {
     for (int i = 0; i < 32; i++)
         ones[i] = broken[i] = 1;
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(allocators_have_functions),
         cmocka_unit_test(wrong_common_fields),
         cmocka_unit_test(wrong_rotations),
         cmocka_unit_test(wrong_lists),

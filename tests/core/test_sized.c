@@ -34,7 +34,6 @@ static void newer_header(void **state) {
     assert_int_equal(gyre_encoding_create(&e, &newer.config, NULL, NULL), GYRE_EINVAL);
 }
 
-
 /* -- the structs of calls -- */
 
 enum { TOKENS = 4, HEADS = 2, DIM = 8, ALL = TOKENS * HEADS * DIM };
@@ -76,7 +75,7 @@ static gyre_view view(float *data) {
 /* An older struct ends before `field`, whose value, which would be refused or change the result, is not read. */
 #define ENDS_BEFORE(type, value, field, unread, call)                                                                       \
     do {                                                                                                                    \
-        type older = value, *const given = &older;                                                                              \
+        type older = value, *const given = &older;                                                                          \
         gyre_error err = {0, ""};                                                                                           \
         given->field = unread;                                                                                              \
         given->size = offsetof(type, field);                                                                                \
@@ -134,11 +133,20 @@ static void structs_of_attention(void **state) {
     (void)state;
     gyre_attention_args args = plain_args();
     TAKES(gyre_attention_args, args, gyre_attention(given, scratch, NULL, &err));
-    const gyre_attention_dense_args dense = {.encoding = rope, .q = a, .k = a, .v = a, .out = b, .batch = 1,
-                                             .queries = TOKENS, .keys = TOKENS, .heads = HEADS, .head_dim = DIM};
+    const gyre_attention_dense_args dense = {.encoding = rope,
+                                             .q = a,
+                                             .k = a,
+                                             .v = a,
+                                             .out = b,
+                                             .batch = 1,
+                                             .queries = TOKENS,
+                                             .keys = TOKENS,
+                                             .heads = HEADS,
+                                             .head_dim = DIM};
     TAKES(gyre_attention_dense_args, dense, gyre_attention_dense(given, &err));
     ENDS_BEFORE(gyre_attention_dense_args, dense, context_length, -5, gyre_attention_dense(given, &err));
-    const gyre_attention_gradients gradients = {.dout = gyre_const(view(b)), .dq = view(c),
+    const gyre_attention_gradients gradients = {.dout = gyre_const(view(b)),
+                                                .dq = view(c),
                                                 .dk = gyre_dense(memory + 4096, GYRE_DTYPE_F32, 1, TOKENS, HEADS, DIM),
                                                 .dv = gyre_dense(memory + 8192, GYRE_DTYPE_F32, 1, TOKENS, HEADS, DIM)};
     const gyre_scratch rest = {memory + 65536, sizeof memory - 65536};
@@ -186,7 +194,8 @@ static void extensions_of_attention(void **state) {
     ENDS_BEFORE(gyre_attention_weights, weights, first, 99,
                 (args.weights = given, gyre_attention(&args, scratch, NULL, &err)));
     args.weights = NULL;
-    ENDS_BEFORE(gyre_attention_part, part, k_index, &from_0, (args.part = given, gyre_attention(&args, scratch, NULL, &err)));
+    ENDS_BEFORE(gyre_attention_part, part, k_index, &from_0,
+                (args.part = given, gyre_attention(&args, scratch, NULL, &err)));
     args.part = NULL;
     args.dropout = &(const gyre_attention_dropout){.size = sizeof dropout, .rate = 0.25};
     assert_ok(gyre_attention(&args, scratch, NULL, NULL));
@@ -208,8 +217,12 @@ static void structs_of_caches(void **state) {
     TAKES(gyre_cache_append_args, tokens, gyre_cache_append(cache, given, NULL, &err));
     ENDS_BEFORE(gyre_cache_append_args, tokens, gates, gyre_const(view(a)), gyre_cache_append(cache, given, NULL, &err));
     assert_int_equal(gyre_cache_tokens(cache, 0), 3 * TOKENS);
-    const gyre_rerotate_args rerotate = {.before = rope, .after = rope, .old_positions = &from_0, .new_positions = &from_0,
-                                         .in = gyre_const(view(a)), .out = view(b)};
+    const gyre_rerotate_args rerotate = {.before = rope,
+                                         .after = rope,
+                                         .old_positions = &from_0,
+                                         .new_positions = &from_0,
+                                         .in = gyre_const(view(a)),
+                                         .out = view(b)};
     TAKES(gyre_rerotate_args, rerotate, gyre_rerotate(given, NULL, &err));
     gyre_cache_free(cache);
 }

@@ -250,8 +250,7 @@ static void test_matrices_stay_as_stored(void **state) {
             save(made, "m", types[t]);
             gyre_model *floats = open_model("m");
             if (gyre_model_open(&opened, in_folder("m"), NULL, &err)) fail_msg("%s", err.text);
-            gyre_model_source source = GYRE_INIT(gyre_model_source);
-            assert_ok(gyre_model_get_source(opened, &source));
+            const gyre_model_source source = source_of(opened);
             assert_string_equal(source.stored, names[t]);
             assert_int_equal(source.weight_bytes, matrices * (int64_t)gyre_dtype_size(types[t]));
             read_tokens(floats, logits[0]);
@@ -306,9 +305,7 @@ static void test_cut_while_read(void **state) {
     options.max_tokens = 8;
     assert_ok(gyre_context_create(&context, opened, &options, NULL));
     assert_ok(gyre_context_forward(context, tokens, 2, 0, NULL, NULL));
-    gyre_model_source source = GYRE_INIT(gyre_model_source);
-    assert_ok(gyre_model_get_source(opened, &source));
-    assert_int_equal(truncate(in_folder("m/model.safetensors"), source.bytes - 1), 0);
+    assert_int_equal(truncate(in_folder("m/model.safetensors"), source_of(opened).bytes - 1), 0);
     assert_int_equal(gyre_context_forward(context, tokens, 2, 0, NULL, &err), GYRE_EIO);
     assert_non_null(strstr(err.text, "m/model.safetensors: changed while it was read"));
     gyre_context_free(context);

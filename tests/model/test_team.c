@@ -162,7 +162,7 @@ static gyre_status train(process *p, const gyre_team *team, outcome *out) {
     gyre_train_options_suggest(&options);
     gyre_status status = gyre_trainer_create(&trainer, &options, NULL, &p->text, NULL, &out->error);
     if (status) return status;
-    gyre_trainer_set_team(trainer, team);
+    assert_ok(gyre_trainer_set_team(trainer, team, NULL));
     while (!status && gyre_trainer_steps(trainer) < options.steps)
         status = gyre_trainer_step(trainer, &out->loss, &out->error);
     if (!status) status = gyre_model_hash(gyre_trainer_get_model(trainer), &out->weights, &out->error);
@@ -223,8 +223,32 @@ static void every_rank_hears_of_a_failure(void **state) {
     }
 }
 
+/* A team that nobody filled in is refused, not called. */
+static void empty_teams(void **state) {
+    const int32_t ids[32] = {0};
+    const gyre_text text = {.ids = (int32_t *)ids, .count = 32};
+    gyre_team team = GYRE_INIT(gyre_team);
+    gyre_eval_options options = GYRE_INIT(gyre_eval_options);
+    gyre_eval_result result;
+    gyre_model_config config = GYRE_INIT(gyre_model_config);
+    gyre_model *model = NULL;
+    gyre_error err;
+    (void)state;
+    config.model_dim = 16, config.heads = 2, config.layers = 1;
+    config.position.kind = GYRE_KIND_NOPE;
+    assert_ok(gyre_model_create(&model, &config, 1, &err));
+    options.context = 16;
+    options.team = &team;
+    assert_int_equal(gyre_evaluate(model, &text, &options, &result, NULL, &err), GYRE_EINVAL);
+    assert_string_equal(err.text, "team.gather: is NULL (gyre_team)");
+    team.gather = gather, team.sum = sum;
+    assert_int_equal(gyre_evaluate(model, &text, &options, &result, NULL, &err), GYRE_EINVAL);
+    assert_string_equal(err.text, "team: rank 0 of 0 (gyre_team)");
+    gyre_model_free(model);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(every_rank_gets_the_bits_of_one),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(empty_teams), cmocka_unit_test(every_rank_gets_the_bits_of_one),
                                        cmocka_unit_test(every_rank_hears_of_a_failure)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,9 +4,7 @@
 #include <math.h>
 
 static const char llama2[] = "{\n"
-                             "  \"architectures\": [\n"
-                             "    \"LlamaForCausalLM\"\n"
-                             "  ],\n"
+                             "  \"architectures\": [\n    \"LlamaForCausalLM\"\n  ],\n"
                              "  \"model_type\": \"llama\",\n"
                              "  \"hidden_size\": 4096,\n"
                              "  \"num_attention_heads\": 32,\n"
@@ -65,7 +63,7 @@ static gyre_config stretched_llama31(gyre_scaling scaling, double factor) {
 static gyre_reading *reading_of(const char *path, gyre_profile profile, int64_t length) {
     gyre_reading *reading = NULL;
     gyre_error err = {0, ""};
-    if (gyre_reading_open(&reading, path, GYRE_ARGS(gyre_reading_options, .profile = profile, .context_length = length),
+    if (gyre_reading_open(&reading, path, &(gyre_reading_options){sizeof(gyre_reading_options), profile, length, NULL},
                           &err))
         fail_msg("%s", err.text);
     return reading;

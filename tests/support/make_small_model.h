@@ -59,4 +59,11 @@ static inline double deviation_of(const float *x, int64_t n) {
     return sqrt(squares / (double)n);
 }
 
+/* out = what gyre_model_get_source writes. */
+static inline gyre_model_source source_of(const gyre_model *model) {
+    gyre_model_source source = GYRE_INIT(gyre_model_source);
+    assert_int_equal(gyre_model_get_source(model, &source), GYRE_OK);
+    return source;
+}
+
 #endif

@@ -164,8 +164,11 @@ static void gradients_are_slopes(void **state) {
         memset(alone_dp, 0, sizeof alone_dp);
         g.frequencies.data = alone_df;
         if (s->phase_heads) g.phases.data = alone_dp;
-        assert_ok(gyre_polar_rotate_gradient( /* without din */
-            &r, GYRE_ARGS(gyre_rotate_gradient_args, .positions = &positions, .in = from, .dout = dout), &g, &exec, NULL));
+        assert_ok(gyre_polar_rotate_gradient(/* without din */
+                                             &r,
+                                             GYRE_ARGS(gyre_rotate_gradient_args, .positions = &positions, .in = from,
+                                                       .dout = dout),
+                                             &g, &exec, NULL));
         assert_memory_equal(df, alone_df, sizeof df);
         assert_memory_equal(dp, alone_dp, sizeof dp);
         for (int i = 0; i < SIZE; i++)

@@ -301,10 +301,10 @@ static void wrong_arguments(void **state) {
                      GYRE_ESHAPE);
     gyre_cview no_memory = x;
     no_memory.data = NULL;
-    assert_int_equal(gyre_trained_rotate_gradient(
-                         &r, GYRE_ARGS(gyre_rotate_gradient_args, .positions = &p, .in = x, .dout = no_memory), &g, NULL,
-                         NULL),
-                     GYRE_EINVAL);
+    assert_int_equal(
+        gyre_trained_rotate_gradient(&r, GYRE_ARGS(gyre_rotate_gradient_args, .positions = &p, .in = x, .dout = no_memory),
+                                     &g, NULL, NULL),
+        GYRE_EINVAL);
     assert_int_equal(gyre_trained_rotate_gradient(&r, NULL, &g, NULL, NULL), GYRE_EINVAL);
     assert_int_equal(gyre_trained_rotate_gradient(
                          &r, GYRE_ARGS(gyre_rotate_gradient_args, .positions = &p, .in = x, .dout = x), NULL, NULL, NULL),

@@ -232,7 +232,7 @@ gyre_status lab_train_model(lab *l, const char *name, const gyre_train_options *
     if (!status && team_leads()) status = open_or_create(l, o, resumes ? path : NULL, start, &t, err);
     status = team_agree(status, err);
     if (!status && !team_leads()) status = open_or_create(l, o, resumes ? path : NULL, start, &t, err);
-    if (!status) gyre_trainer_set_team(t, team_get());
+    if (!status) status = gyre_trainer_set_team(t, team_get(), err);
     if (!status) cli_progress_step(&l->progress, gyre_trainer_steps(t) * per_step, 0);
     if (!status) status = train_on(l, t, path, name, err);
     gyre_trainer_free(t);

@@ -416,7 +416,7 @@ static gyre_status open_trainers(const train_options *o, const gyre_text *text, 
     status = team_agree(status, err);
     if (!status && !team_leads()) status = open_trainer(o, text, exec, out, err);
     const uint64_t step = status ? 0 : (uint64_t)gyre_trainer_steps(*out);
-    if (!status) gyre_trainer_set_team(*out, team_get());
+    if (!status) status = gyre_trainer_set_team(*out, team_get(), err);
     return status ? status : team_same("checkpoint", step, err);
 }
 
