@@ -141,8 +141,8 @@ static gyre_attention_args call_at(const reader *r, const int64_t *position) {
     gyre_attention_args args = GYRE_INIT(gyre_attention_args);
     args.q = gyre_cdense(r->queries, GYRE_DTYPE_F32, 1, n, heads, n);
     args.q.stride[1] = n;
-    args.q.stride[2] = 0;                                                     /* all heads read the same queries */
-    args.q_pos = (gyre_positions){.data = position, .dtype = GYRE_DTYPE_I64}; /* and all queries stand there */
+    args.q.stride[2] = 0; /* all heads read the same queries */
+    args.q_pos = (gyre_positions){.data = position, .dtype = GYRE_DTYPE_I64, .one_position = 1};
     args.scale = 1;
     args.out = gyre_dense(r->out, GYRE_DTYPE_F32, 1, n, heads, VALUE_CHANNELS);
     args.lse = gyre_dense(r->scores, GYRE_DTYPE_F32, 1, n, heads, 1);
