@@ -286,9 +286,15 @@ static void attend(run *r, int64_t of) {
     args.tables = &r->positions.tables.views;
     args.q = gyre_const(q.view);
     args.out = out.view;
-    args.q_pos.base = first;
     args.causal = GYRE_CAUSAL_BY_POSITION;
     args.order = fuzz_choice(&r->in, 2) ? GYRE_ORDER_FIXED : GYRE_ORDER_FAST;
+    const int leaves_out = fuzz_choice(&r->in, 4) == 1; /* the queries are then the last tokens */
+    int64_t at[MOST_QUERIES];
+    for (int64_t t = 0; t < count; t++) {
+        const int64_t token = s->count - count + t;
+        at[t] = !leaves_out ? first + t : token >= 0 ? s->token[token].at : (s->count > 0 ? s->token[0].at : 0) + token;
+    }
+    if (!leaves_out) args.q_pos = (gyre_positions){.data = at, .dtype = GYRE_DTYPE_I64, .stride_token = 1};
     const fuzz_scratch scratch = fuzz_scratch_make(cache_attention_scratch(r->cache, &of, &args, NULL));
     const gyre_status status =
         run_cache_attention(r->cache, &of, &args, (gyre_scratch){scratch.memory, scratch.bytes}, NULL, &err);
@@ -296,7 +302,7 @@ static void attend(run *r, int64_t of) {
     free(scratch.memory);
     for (int64_t t = 0; t < count; t++)
         for (int64_t h = 0; h < heads; h++)
-            check_row(r, s, &q, &out, &none, (const int64_t[4]){0, t, h}, first + t);
+            check_row(r, s, &q, &out, &none, (const int64_t[4]){0, t, h}, at[t]);
     fuzz_view_free(&q);
     fuzz_view_free(&out);
 }

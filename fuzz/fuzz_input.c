@@ -306,9 +306,21 @@ static void check_bias(call *c) {
     fuzz_view s = fuzz_view_make(&c->in, dtype, c->batch, c->tokens, c->config.heads, keys),
               z = fuzz_view_make(&c->in, dtype, c->batch, c->tokens, c->config.heads, keys);
     check_slopes(c, length);
-    fuzz_require(gyre_add_bias(c->encoding, GYRE_ARGS(gyre_add_bias_args, .queries = &q, .keys = &k, .scores = s.view), NULL,
-                               &err) == GYRE_OK,
-                 "a legal bias is added");
+    const gyre_status status = gyre_add_bias(
+        c->encoding, GYRE_ARGS(gyre_add_bias_args, .queries = &q, .keys = &k, .scores = s.view), NULL, &err);
+    /* Slopes that follow the length, past the trained one, where no length is known. */
+    const int is_open = c->config.score.slope_scaling != GYRE_SLOPE_SCALING_NONE && c->config.score.slope_factor == 0 &&
+                        length == 0 && c->config.context_length == 0;
+    const int64_t last = first + (c->tokens > keys - 20 ? c->tokens : keys - 20) - 1;
+    const int writes = c->batch * c->tokens * keys > 0;
+    fuzz_require(status == (is_open && writes && last >= c->config.trained_length ? GYRE_EINVAL : GYRE_OK),
+                 "a legal bias is added, one whose length is open is refused");
+    if (status) {
+        fuzz_require_error(status, &err);
+        fuzz_view_free(&s);
+        fuzz_view_free(&z);
+        return;
+    }
     fuzz_require(gyre_add_bias(c->encoding, GYRE_ARGS(gyre_add_bias_args, .queries = &q, .keys = &k, .scores = z.view),
                                &c->exec, &err) == GYRE_OK,
                  "on two threads");

@@ -2,6 +2,7 @@
  * same bits, in the fixed order a sequence in pieces has those of the whole, and a refused call changes nothing. */
 #include "attention_setup.h"
 #include "fuzz_attention_call.h"
+#include "fuzz_frequencies.h"
 #include "fuzz_phases.h"
 #include "fuzz_support.h"
 #include "naive_philox.h"
@@ -409,6 +410,23 @@ static void check_simple(const call *c) {
     free(memory);
 }
 
+/* A rotation that follows the length in use needs to know it past the trained length.  Then each row is told that one, under
+ * which the definition has the numbers that it has without. */
+static void tell_lengths(call *c) {
+    const gyre_config *config = &c->positions.config;
+    gyre_error err = {0, ""};
+    if (!c->turning || config->context_length > 0 || config->length_policy != GYRE_LENGTH_POLICY_DECLARED) return;
+    if (!fuzz_follows_length(config)) return;
+    const gyre_status status = forward(&c->args, NULL, &err);
+    fuzz_require(status == GYRE_OK || (status == GYRE_EINVAL && strstr(err.text, "past the trained length")),
+                 "a call whose length is open is done or refused");
+    if (c->args.q_pos.context_length == 0) c->args.q_pos.context_length = config->trained_length;
+    for (int64_t b = 0; b < c->batch; b++)
+        if (c->lengths[b] == 0) c->lengths[b] = config->trained_length;
+    memset(c->part[OUT].view.data, 0, c->part[OUT].bytes);
+    memset(c->part[LSE].view.data, 0, c->part[LSE].bytes);
+}
+
 void fuzz_attention_judge(const uint8_t *data, size_t size, int turning) {
     static gyre_pool *pool;
     static call c;
@@ -416,6 +434,7 @@ void fuzz_attention_judge(const uint8_t *data, size_t size, int turning) {
     if (!pool) fuzz_require(gyre_pool_create(&pool, 2, NULL) == GYRE_OK, "two threads");
     const gyre_exec exec = gyre_pool_exec(pool);
     if (fuzz_attention_make(&c, data, size, turning)) {
+        tell_lengths(&c);
         check_refusal(&c);
         const gyre_status status = forward(&c.args, NULL, &err);
         fuzz_require(status == GYRE_OK, "a legal call is done");

@@ -205,7 +205,9 @@ int fuzz_has_start_tokens(const gyre_config *c, int64_t length) {
 
 int fuzz_follows_length(const gyre_config *c) {
     const gyre_scaling all = c->rope.scaling;
-    int follows = all == GYRE_SCALING_DYNAMIC_NTK || all == GYRE_SCALING_DYNAMIC_YARN || all == GYRE_SCALING_LONGROPE;
+    const int is_chunked = c->rope.far == GYRE_FAR_CHUNKED || c->rope.far == GYRE_FAR_CHUNKED_PAPER;
+    int follows = is_chunked && c->rope.chunk.original_length > 0;
+    follows |= all == GYRE_SCALING_DYNAMIC_NTK || all == GYRE_SCALING_DYNAMIC_YARN || all == GYRE_SCALING_LONGROPE;
     for (int64_t a = 0; a < (c->rope.axes > 1 ? c->rope.axes : 1); a++) {
         const struct gyre_axis_config *own = &c->rope.axis[a];
         if (!own->own || own->context_length > 0) continue;
