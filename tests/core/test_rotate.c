@@ -522,6 +522,42 @@ static void nothing_to_rotate(void **state) {
     gyre_encoding_free(e);
 }
 
+/* A stride of 0 over several tokens has to be meant: one_position says so.  One token needs no stride. */
+static void one_position_for_all_tokens(void **state) {
+    (void)state;
+    enum { ROWS = 2, TOKENS = 5, DIM = 16, ALL = ROWS * TOKENS * DIM };
+    static float x[ALL], listed[ALL], meant[ALL];
+    const int64_t of_rows[ROWS] = {31, -4};
+    int64_t each[ROWS][TOKENS];
+    test_random random = {12};
+    test_fill(&random, x, ALL);
+    for (int b = 0; b < ROWS; b++)
+        for (int t = 0; t < TOKENS; t++)
+            each[b][t] = of_rows[b];
+    gyre_encoding *e = NULL;
+    assert_ok(gyre_rope_create(&e, DIM, 0, GYRE_LAYOUT_HALF, NULL));
+    const gyre_cview in = gyre_cdense(x, GYRE_DTYPE_F32, ROWS, TOKENS, 1, DIM);
+    gyre_positions positions = {each, GYRE_DTYPE_I64, 0, 0, TOKENS, 1, 0, 0};
+    assert_ok(gyre_rotate(e,
+                          GYRE_ARGS(gyre_rotate_args, .positions = &positions, .in = in,
+                                    .out = gyre_dense(listed, GYRE_DTYPE_F32, ROWS, TOKENS, 1, DIM)),
+                          NULL, NULL));
+    positions = (gyre_positions){.data = of_rows, .dtype = GYRE_DTYPE_I64, .stride_batch = 1};
+    const gyre_rotate_args *args = GYRE_ARGS(gyre_rotate_args, .positions = &positions, .in = in,
+                                             .out = gyre_dense(meant, GYRE_DTYPE_F32, ROWS, TOKENS, 1, DIM));
+    assert_int_equal(gyre_rotate(e, args, NULL, NULL), GYRE_EINVAL);
+    for (int i = 0; i < ALL; i++)
+        assert_true(meant[i] == 0);
+    positions.one_position = 1;
+    assert_ok(gyre_rotate(e, args, NULL, NULL));
+    assert_memory_equal(meant, listed, sizeof meant);
+    positions.one_position = 0;
+    gyre_rotate_args single = *args;
+    single.in.shape[1] = single.out.shape[1] = 1;
+    assert_ok(gyre_rotate(e, &single, NULL, NULL));
+    gyre_encoding_free(e);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(reference_values_agree),
@@ -536,6 +572,7 @@ int main(void) {
         cmocka_unit_test(table_rows_equal_computed_rows),
         cmocka_unit_test(context_length_in_the_call),
         cmocka_unit_test(rotated_rows_match_views),
+        cmocka_unit_test(one_position_for_all_tokens),
         cmocka_unit_test(other_schemes_copy),
         cmocka_unit_test(positions_out_of_range_write_nothing),
         cmocka_unit_test(wrong_arguments),
