@@ -63,7 +63,7 @@ endif()
 
 # The C interface against its definitions.
 set(definitions fuzz_cached.c fuzz_views.c ../../tests/support/numbers.c)
-list(APPEND with_schemes ${definitions} fuzz_positions.c fuzz_tables.c)
+list(APPEND with_schemes ${definitions} fuzz_positions.c fuzz_tables.c ../../tests/support/naive_schemes.c)
 foreach(name IN ITEMS fuzz_attention fuzz_distances)
     gyre_fuzz(${name} WITH ${with_schemes} fuzz_attention_call.c fuzz_attention_check.c fuzz_attention_packed.c
               fuzz_frequencies.c fuzz_phases.c
@@ -85,7 +85,7 @@ foreach(file IN ITEMS adaptive adaptive_call angles attention attention_call att
     file(GLOB source ${PROJECT_SOURCE_DIR}/fuzz/fuzz_${file}.c ${PROJECT_SOURCE_DIR}/fuzz/support/fuzz_${file}.c)
     set_property(SOURCE ${source} APPEND PROPERTY COMPILE_OPTIONS -fno-sanitize=fuzzer-no-link -fno-sanitize=fuzzer)
 endforeach()
-set_property(SOURCE tests/support/numbers.c APPEND PROPERTY COMPILE_OPTIONS -fno-sanitize=fuzzer-no-link -fno-sanitize=fuzzer)
+set_property(SOURCE tests/support/naive_schemes.c tests/support/numbers.c APPEND PROPERTY COMPILE_OPTIONS -fno-sanitize=fuzzer-no-link -fno-sanitize=fuzzer)
 # Every call, with what it is given spoiled.
 gyre_fuzz(fuzz_extents LINKS gyre m)
 # Messages of other ranks.

@@ -15,7 +15,8 @@ pkg_check_modules(JANSSON REQUIRED IMPORTED_TARGET jansson)
 
 # All objects in one archive, because tests call private functions even if the libraries are shared.  A test's own main takes
 # precedence over the command's.
-add_library(gyre_inside STATIC $<TARGET_OBJECTS:gyre_objects> tests/support/numbers.c tests/support/support.c)
+add_library(gyre_inside STATIC $<TARGET_OBJECTS:gyre_objects> tests/support/naive_schemes.c tests/support/numbers.c
+    tests/support/support.c)
 target_include_directories(gyre_inside PUBLIC include src . tests/support)
 target_compile_definitions(gyre_inside PUBLIC GYRE_TEST_DATA="${PROJECT_SOURCE_DIR}/tests")
 target_link_libraries(gyre_inside

@@ -45,21 +45,26 @@ static void choose_phases(gyre_config *c, fuzz_bytes *in) {
     c->score.exponent = exponents[fuzz_choice(in, 6)];
 }
 
-static gyre_kind choose_kind(fuzz_bytes *in, fuzz_schemes schemes) {
-    static const gyre_kind few[] = {GYRE_KIND_ROPE, GYRE_KIND_ROPE, GYRE_KIND_ALIBI, GYRE_KIND_T5, GYRE_KIND_NOPE};
-    static const gyre_kind all[] = {
-        GYRE_KIND_ROPE,           GYRE_KIND_ROPE,   GYRE_KIND_ALIBI,   GYRE_KIND_T5,       GYRE_KIND_NOPE,
-        GYRE_KIND_ROPE,           GYRE_KIND_KERPLE, GYRE_KIND_SHAW,    GYRE_KIND_NEZHA,    GYRE_KIND_BERT,
-        GYRE_KIND_TRANSFORMER_XL, GYRE_KIND_FIRE,   GYRE_KIND_DEBERTA, GYRE_KIND_SANDWICH, GYRE_KIND_TAPA};
-    static const gyre_kind numbers[] = {GYRE_KIND_NOPE,   GYRE_KIND_ALIBI, GYRE_KIND_T5,
-                                        GYRE_KIND_KERPLE, GYRE_KIND_FIRE,  GYRE_KIND_SANDWICH};
-    if (schemes == FUZZ_SCHEMES_ALL) return all[fuzz_choice(in, sizeof all / sizeof *all)];
-    return schemes == FUZZ_SCHEMES_FEW ? few[fuzz_choice(in, 5)] : numbers[fuzz_choice(in, 6)];
+/* out = a row of tests/test_schemes.def that acts in attention. */
+static const test_scheme *choose_row(fuzz_bytes *in, fuzz_schemes schemes) {
+    static const int few[] = {SCHEME_rope, SCHEME_rope, SCHEME_alibi, SCHEME_t5, SCHEME_none};
+    int rows[SCHEMES], count = 0;
+    if (schemes == FUZZ_SCHEMES_FEW) return &test_schemes[few[fuzz_choice(in, 5)]];
+    for (int i = 0; i < SCHEMES; i++) {
+        const scheme_oracle *oracle = test_schemes[i].oracle;
+        const int adds = i == SCHEME_none || oracle->traits & SCHEME_NUMBERS;
+        if (oracle->pair && !test_schemes[i].is_variant && (adds || schemes == FUZZ_SCHEMES_ALL)) rows[count++] = i;
+    }
+    return &test_schemes[rows[fuzz_choice(in, count)]];
 }
 
 static void choose(gyre_config *c, fuzz_bytes *in, const fuzz_limits *limits) {
     const int every = limits->schemes == FUZZ_SCHEMES_ALL;
-    c->kind = choose_kind(in, limits->schemes);
+    const gyre_config *row = &choose_row(in, limits->schemes)->config;
+    c->kind = row->kind;
+    c->score = row->score; /* where nothing below chooses */
+    c->score.slopes = c->score.slopes_after = NULL;
+    c->score.before_scale = 0;
     c->trained_length = 1 + fuzz_between(in, 0, 4095);
     if (c->kind == GYRE_KIND_ROPE) choose_rope(c, in);
     if (c->kind == GYRE_KIND_ROPE && every && c->rope.dim > 0 && fuzz_choice(in, 2)) choose_axes(c, in);
@@ -97,8 +102,6 @@ void fuzz_positions_make(fuzz_positions *p, fuzz_bytes *in, const fuzz_limits *l
         fuzz_require(gyre_encoding_frequencies(p->encoding, 0, p->inv_freq, &p->factor) == GYRE_OK, "frequencies");
     for (int64_t i = 0; p->axes > 1 && i < p->config.rope.dim / 2; i++)
         p->axis[i] = axis_of(&p->config, i);
-    if (p->config.kind == GYRE_KIND_ALIBI)
-        fuzz_require(gyre_encoding_slopes(p->encoding, 0, p->slopes) == GYRE_OK, "slopes");
     fuzz_tables_make(&p->tables, in, p->encoding, random);
 }
 
@@ -122,20 +125,14 @@ void fuzz_positions_rotate(const fuzz_positions *p, const int64_t *m, int sign, 
 }
 
 int fuzz_positions_adds(const fuzz_positions *p) {
-    const gyre_kind kind = p->config.kind;
-    return kind == GYRE_KIND_ALIBI || kind == GYRE_KIND_SANDWICH || p->tables.table[FUZZ_BIAS].view.data != NULL;
+    return (p->tables.scheme.oracle->traits & SCHEME_NUMBERS) != 0;
 }
 
 double fuzz_positions_bias(const fuzz_positions *p, int64_t head, int64_t m, int64_t n) {
-    if (p->config.kind == GYRE_KIND_ALIBI) return -p->slopes[head] * fabs((double)(m - n));
-    return fuzz_tables_bias(&p->tables, head, m, n);
+    if (!fuzz_positions_adds(p)) return 0;
+    return fuzz_tables_terms(&p->tables, head, m, n).bias;
 }
 
 double fuzz_positions_scale(const fuzz_positions *p) {
-    const unsigned terms = p->tables.config->score.terms;
-    const int64_t amplitudes = p->config.score.amplitudes ? p->config.score.amplitudes : p->config.head_dim / 2;
-    if (p->config.kind == GYRE_KIND_TAPA) return 1 / sqrt((double)amplitudes);
-    const int parts =
-        p->config.kind != GYRE_KIND_DEBERTA ? 1 : 1 + (terms & GYRE_TERM_QUERY ? 1 : 0) + (terms & GYRE_TERM_KEY ? 1 : 0);
-    return 1 / sqrt((double)(p->config.head_dim * parts));
+    return 1 / sqrt(fuzz_tables_terms(&p->tables, 0, 0, 0).channels);
 }

@@ -12,7 +12,7 @@ enum { FUZZ_MOST_DIM = 96, FUZZ_MOST_HEADS = 8 };
 typedef struct fuzz_positions {
     gyre_config config;
     gyre_encoding *encoding; /* NULL = the config was refused */
-    double inv_freq[FUZZ_MOST_DIM / 2], factor, slopes[FUZZ_MOST_HEADS];
+    double inv_freq[FUZZ_MOST_DIM / 2], factor;
     int64_t axes, axis[FUZZ_MOST_DIM / 2]; /* axis: of each pair */
     fuzz_tables tables;
 } fuzz_positions;

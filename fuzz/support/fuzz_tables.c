@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_UNITS = 8, KEPT_DISTANCES = 1024 };
+enum { MOST_UNITS = 8, LAST = 40 };
 static const double START = 0.25; /* gradients are added to it */
 
 /* -- choosing -- */
@@ -37,15 +37,6 @@ void fuzz_tables_choose(gyre_config *c, fuzz_bytes *in, int64_t positions) {
     }
 }
 
-/* The range that the paper gives a number: KERPLE's are above 0, and FIRE's L lies among the positions. */
-static double fit(const gyre_config *c, fuzz_table which, int64_t row, double x) {
-    if (which != FUZZ_BIAS) return x;
-    if (c->kind == GYRE_KIND_KERPLE) return 0.8 + 0.5 * x;
-    if (c->kind == GYRE_KIND_FIRE && row == 0) return 0.6 + 0.5 * x;
-    if (c->kind == GYRE_KIND_FIRE && row == 1) return 12 + 7 * x;
-    return x;
-}
-
 static gyre_dtype table_dtype(fuzz_bytes *in) {
     return fuzz_choice(in, 4) == 1 ? GYRE_DTYPE_F64 : GYRE_DTYPE_F32;
 }
@@ -73,10 +64,11 @@ static void make_table(fuzz_tables *t, fuzz_table which, fuzz_bytes *in, test_ra
     t->want[which] = fuzz_room((size_t)count, sizeof(double));
     t->error[which] = fuzz_room((size_t)count, sizeof(double));
     for (int64_t i = 0; i < count; i++) {
-        put(&t->table[which], i, fit(t->config, which, i / s[3] % s[2], test_uniform(random)));
+        put(&t->table[which], i, scheme_entry(t->scheme.oracle, name, i / s[3] % s[2], test_uniform(random), LAST));
         put(&t->gradient[which], i, START);
         t->x[which][i] = fuzz_view_at(&t->table[which], 0, i / s[3] / s[2], i / s[3] % s[2], i % s[3]);
     }
+    scheme_context_table(&t->scheme, t->encoding, name, t->x[which]);
 }
 
 /* NEZHA's rows: sin, cos, sin, cos, ... of the row's number. */
@@ -93,31 +85,15 @@ static void make_fixed(fuzz_tables *t, fuzz_table which, unsigned term) {
     }
 }
 
-/* Sandwich: the product of the sinusoids of two positions so far apart. */
-static double product_of_sinusoids(const gyre_config *c, int64_t distance) {
-    const int64_t dim = c->score.sinusoid_dim;
-    double sum = 0;
-    for (int64_t i = 0; i < dim; i += 2)
-        sum += cos((double)distance * pow(10000, -(double)i / (double)dim));
-    return sum;
-}
-
-static void make_cosines(fuzz_tables *t) {
-    if (t->config->kind != GYRE_KIND_SANDWICH) return;
-    t->cosines = fuzz_room(KEPT_DISTANCES, sizeof(double));
-    for (int64_t d = 0; d < KEPT_DISTANCES; d++)
-        t->cosines[d] = product_of_sinusoids(t->config, d);
-}
-
 void fuzz_tables_make(fuzz_tables *t, fuzz_bytes *in, const gyre_encoding *encoding, test_random *random) {
     memset(t, 0, sizeof *t);
     t->encoding = encoding;
     t->config = gyre_encoding_get_config(encoding);
+    t->scheme = scheme_context_of(encoding);
     for (fuzz_table i = FUZZ_A; i < FUZZ_TABLES; i++)
         make_table(t, i, in, random);
     make_fixed(t, FUZZ_A, GYRE_TERM_QUERY);
     make_fixed(t, FUZZ_V, GYRE_TERM_VALUE);
-    make_cosines(t);
     gyre_cview *const views[FUZZ_TABLES] = {&t->views.query, &t->views.key,          &t->views.value,
                                             &t->views.bias,  &t->views.content_bias, &t->views.position_bias};
     gyre_table_gradients *g = &t->gradients;
@@ -137,7 +113,6 @@ void fuzz_tables_free(fuzz_tables *t) {
         free(t->want[i]);
         free(t->error[i]);
     }
-    free(t->cosines);
 }
 
 /* -- rows -- */
@@ -207,26 +182,10 @@ static fire fire_of(const fuzz_tables *t, int64_t head, int64_t m, int64_t n) {
     return f;
 }
 
-static double sandwich(const fuzz_tables *t, int64_t head, int64_t distance) {
-    const double sum = distance < KEPT_DISTANCES ? t->cosines[distance] : product_of_sinusoids(t->config, distance);
-    return sum / (8 * (double)(head + 1) / (double)t->config->heads);
-}
-
-double fuzz_tables_bias(const fuzz_tables *t, int64_t head, int64_t m, int64_t n) {
-    const gyre_kind kind = t->config->kind;
-    const double d = fabs((double)(m - n));
-    if (kind == GYRE_KIND_SANDWICH) return sandwich(t, head, m > n ? m - n : n - m);
-    if (!t->x[FUZZ_BIAS]) return 0;
-    if (kind == GYRE_KIND_KERPLE)
-        return t->config->score.decay == GYRE_DECAY_LOG ? -number(t, 0, head) * log1p(number(t, 1, head) * d)
-                                                        : -number(t, 0, head) * pow(d, number(t, 1, head));
-    if (kind == GYRE_KIND_T5) return number(t, row_of(t, m, n), head);
-    const int64_t units = t->config->score.hidden_units;
-    const fire f = fire_of(t, head, m, n);
-    double sum = number(t, 2 + 3 * units, head);
-    for (int64_t u = 0; u < units; u++)
-        sum += number(t, 2 + 2 * units + u, head) * fmax(0, f.sum[u]);
-    return sum;
+scheme_terms fuzz_tables_terms(const fuzz_tables *t, int64_t head, int64_t m, int64_t n) {
+    static const double zeros[FUZZ_MOST_CHANNELS];
+    fuzz_require(t->scheme.dim <= FUZZ_MOST_CHANNELS, "as many channels as there are zeros");
+    return scheme_terms_of(&t->scheme, &(scheme_pair){head, m, n, zeros, zeros}, NULL);
 }
 
 /* -- gradients -- */
@@ -285,16 +244,27 @@ static void add_fire(fuzz_tables *t, const fuzz_pair *p, fuzz_number s) {
     if (f.is_reach_trained) add_number(t, 1, p->head, s, -of_share * f.share * f.c / (1 + f.c * f.reach) / f.of_reach);
 }
 
+/* By differences, except where a scheme has kinks or says its row. */
 void fuzz_tables_bias_gradient(fuzz_tables *t, const fuzz_pair *p, fuzz_number s) {
-    const double d = fabs((double)(p->m - p->n));
+    const double step = 1e-6;
     if (!t->want[FUZZ_BIAS]) return;
-    if (t->config->kind == GYRE_KIND_FIRE) add_fire(t, p, s);
-    if (t->config->kind == GYRE_KIND_T5) add_number(t, row_of(t, p->m, p->n), p->head, s, 1);
-    if (t->config->kind != GYRE_KIND_KERPLE) return;
-    const double r0 = number(t, 0, p->head), r1 = number(t, 1, p->head);
-    const int is_log = t->config->score.decay == GYRE_DECAY_LOG;
-    add_number(t, 0, p->head, s, is_log ? -log1p(r1 * d) : -pow(d, r1));
-    add_number(t, 1, p->head, s, is_log ? -r0 * d / (1 + r1 * d) : d > 0 ? -r0 * pow(d, r1) * log(d) : 0);
+    const int64_t row = row_of(t, p->m, p->n), rows = t->table[FUZZ_BIAS].view.shape[2];
+    if (t->config->kind == GYRE_KIND_FIRE) {
+        add_fire(t, p, s);
+    } else if (row >= 0) {
+        add_number(t, row, p->head, s, 1);
+    } else {
+        for (int64_t r = 0; r < rows; r++) {
+            double *x = &t->x[FUZZ_BIAS][r * t->config->heads + p->head];
+            const double kept = *x;
+            *x = kept + step;
+            const double above = fuzz_tables_terms(t, p->head, p->m, p->n).bias;
+            *x = kept - step;
+            const double below = fuzz_tables_terms(t, p->head, p->m, p->n).bias;
+            *x = kept;
+            add_number(t, r, p->head, s, (above - below) / (2 * step));
+        }
+    }
 }
 
 void fuzz_tables_value_gradient(fuzz_tables *t, const fuzz_pair *p, fuzz_number weight, const double *dout) {

@@ -4,10 +4,12 @@
 #include "fuzz_bytes.h"
 #include "fuzz_views.h"
 #include "gyre/gyre.h"
+#include "naive_schemes.h"
 
 /* A, B, V, the numbers that are added, u and v of gyre_table, in its order. */
 typedef enum fuzz_table { FUZZ_A, FUZZ_B, FUZZ_V, FUZZ_BIAS, FUZZ_CONTENT, FUZZ_POSITION, FUZZ_TABLES } fuzz_table;
 
+enum { FUZZ_MOST_CHANNELS = 512 };
 typedef struct fuzz_tables {
     const gyre_encoding *encoding; /* borrowed */
     const gyre_config *config;     /* its own */
@@ -15,7 +17,7 @@ typedef struct fuzz_tables {
     int64_t rows, heads;    /* of tables of vectors, and how many heads have their own */
     double *x[FUZZ_TABLES]; /* what a table holds, [head][row][channel]; NEZHA's too, which are not trained */
     double *want[FUZZ_TABLES], *error[FUZZ_TABLES]; /* of the gradients: the definition's, and what they may be off */
-    double *cosines;                                /* SANDWICH: of distances up to its number of them */
+    scheme_context scheme;                          /* what the scheme computes, with these tables */
     gyre_tables views;
     gyre_table_gradients gradients;
 } fuzz_tables;
@@ -34,8 +36,8 @@ void fuzz_tables_free(fuzz_tables *t);
 
 /* out = what is added to q . k before the scale. */
 double fuzz_tables_product(const fuzz_tables *t, const fuzz_pair *p);
-/* out = what is added after the scale, by schemes with a table of numbers; 0 for others. */
-double fuzz_tables_bias(const fuzz_tables *t, int64_t head, int64_t m, int64_t n);
+/* out = what the scheme makes of a query and a key of zeros: its bias, and the channels of the scale. */
+scheme_terms fuzz_tables_terms(const fuzz_tables *t, int64_t head, int64_t m, int64_t n);
 /* value += the row that the scheme adds to values. */
 void fuzz_tables_add_value(const fuzz_tables *t, const fuzz_pair *p, double *value);
 

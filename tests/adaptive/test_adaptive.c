@@ -2,6 +2,7 @@
  * which is held to differences. */
 #include "adaptive_call.h"
 #include "naive_adaptive.h"
+#include "naive_schemes.h"
 #include "random_cuts.h"
 #include "random_views.h"
 #include "run_each_tier.h"
@@ -53,7 +54,6 @@ static const char *const part_names[PARTS] = {"q",
                                               "dtable",
                                               "dbias"};
 
-enum { FIRE_UNITS = 4, TABLE_ROWS = 32 };
 typedef struct problem {
     gyre_adaptive_args args;
     gyre_adaptive_gradients to;
@@ -61,7 +61,9 @@ typedef struct problem {
     random_view parts[PARTS];
     gyre_encoding *encoding;
     gyre_tables tables;
-    gyre_kind kind; /* NOPE: no scheme */
+    int scheme; /* SCHEME_none: no scheme */
+    scheme_context of;
+    int64_t table_rows;
     gyre_positions q_pos, k_pos;
     int64_t *q_positions, *k_positions; /* [batch][token]; NULL = counted */
     int has_bias, has_biases[2];        /* a bias of the caller; those of the network's layers */
@@ -82,19 +84,6 @@ typedef struct limits {
     int short_types; /* 1: f16 and bf16 too */
 } limits;
 
-static gyre_encoding *make_encoding(gyre_kind kind, int64_t heads) {
-    gyre_encoding *encoding = NULL;
-    gyre_config config = GYRE_INIT(gyre_config);
-    gyre_error err = {0, ""};
-    config.kind = kind;
-    config.heads = heads;
-    config.head_dim = 16;
-    if (kind == GYRE_KIND_FIRE) config.score.hidden_units = FIRE_UNITS;
-    assert_ok(gyre_config_suggest(&config));
-    if (gyre_encoding_create(&encoding, &config, NULL, &err)) fail_msg("%s", err.text);
-    return encoding;
-}
-
 /* Positions with gaps, which rise with the token.  out = [batch][tokens]. */
 static int64_t *make_positions(gyre_positions *positions, int64_t batch, int64_t tokens, test_random *random) {
     int64_t *out = calloc((size_t)(batch * tokens) + 1, sizeof *out);
@@ -105,12 +94,18 @@ static int64_t *make_positions(gyre_positions *positions, int64_t batch, int64_t
 }
 
 static void choose_scheme(problem *p, int64_t heads, test_random *random) {
-    static const gyre_kind kinds[] = {GYRE_KIND_NOPE, GYRE_KIND_ALIBI, GYRE_KIND_KERPLE, GYRE_KIND_FIRE, GYRE_KIND_T5};
-    p->kind = kinds[draw(random, 0, 4)];
-    if (p->kind == GYRE_KIND_ALIBI && (heads & (heads - 1)) != 0) p->kind = GYRE_KIND_KERPLE;
+    int64_t shape[4], count = 0;
+    while (test_scheme_with(SCHEME_NUMBERS, (int)count) < SCHEMES)
+        count++;
+    const int64_t at = draw(random, 0, count);
+    p->scheme = at ? test_scheme_with(SCHEME_NUMBERS, (int)at - 1) : SCHEME_none;
     p->has_bias = draw(random, 0, 2) == 0;
-    if (p->kind == GYRE_KIND_NOPE) return;
-    p->encoding = make_encoding(p->kind, heads);
+    if (p->scheme == SCHEME_none) return;
+    const gyre_config config = test_scheme_config(p->scheme, heads, 16, 64);
+    p->encoding = test_encoding(&config);
+    assert_ok(gyre_encoding_table_shape(p->encoding, GYRE_TABLE_BIAS, shape));
+    p->table_rows = shape[2];
+    p->of = scheme_context_of(p->encoding);
     p->args.encoding = p->encoding;
     p->args.tables = &p->tables;
     if (draw(random, 0, 2) != 0) return;
@@ -127,22 +122,15 @@ static int64_t longest(const random_batch *b) {
     return most;
 }
 
-static int64_t rows_of_table(gyre_kind kind) {
-    return kind == GYRE_KIND_KERPLE ? 2 : kind == GYRE_KIND_FIRE ? 3 * FIRE_UNITS + 3 : TABLE_ROWS;
-}
-
-/* Rates of KERPLE above 0; FIRE's c and L as they are at its start. */
 static void fill_table(problem *p, test_random *random) {
     random_view *t = &p->parts[TABLE];
     fill_view(t, 1, random);
     for (size_t i = 0; i < count_of(t); i++) {
         const int64_t row = (int64_t)i / t->view.shape[3];
-        double value = t->values[i];
-        if (p->kind == GYRE_KIND_KERPLE) value = fabs(value) + 0.05;
-        if (p->kind == GYRE_KIND_FIRE && row < 2) value = row ? 20 + 10 * value : 0.1;
-        put_element(t, i, value);
+        put_element(t, i, scheme_entry(test_schemes[p->scheme].oracle, GYRE_TABLE_BIAS, row, t->values[i], 60));
         t->values[i] = get_element(t, i);
     }
+    if (p->encoding) scheme_context_table(&p->of, p->encoding, GYRE_TABLE_BIAS, t->values);
 }
 
 static int is_input(int which) {
@@ -150,7 +138,7 @@ static int is_input(int which) {
 }
 
 static int is_wanted(const problem *p, int which) {
-    const int trained = p->kind != GYRE_KIND_NOPE && p->kind != GYRE_KIND_ALIBI;
+    const int trained = p->table_rows > 0;
     return which == TABLE || which == DTABLE               ? trained
            : which == BIAS || which == DBIAS               ? p->has_bias
            : which == HIDDEN_BIAS || which == DHIDDEN_BIAS ? p->has_biases[0]
@@ -202,7 +190,7 @@ static void make_problem(problem *p, const limits *l, test_random *random) {
     const int64_t inputs = p->args.form == GYRE_ADAPTIVE_FORM_ADD_RESIDUAL ? heads : 2 * heads;
     const int64_t q_shape[4] = {batch, queries, heads, d}, k_shape[4] = {batch, keys, key_heads, d},
                   v_shape[4] = {batch, keys, key_heads, dv}, w1[4] = {1, 1, width, inputs}, b1[4] = {1, 1, 1, width},
-                  w2[4] = {1, 1, heads, width}, b2[4] = {1, 1, 1, heads}, table[4] = {1, 1, rows_of_table(p->kind), heads},
+                  w2[4] = {1, 1, heads, width}, b2[4] = {1, 1, 1, heads}, table[4] = {1, 1, p->table_rows, heads},
                   bias[4] = {batch, queries, heads, longest(&p->batch)}, out[4] = {batch, queries, heads, dv},
                   lse[4] = {batch, queries, heads, 1};
     const int64_t *const shapes[PARTS] = {q_shape, k_shape, v_shape, w1,      b1, w2, b2, table, bias,  out, out,
@@ -228,10 +216,6 @@ typedef struct sequence_numbers {
     double *rows[PARTS]; /* of sequences: Q, K, V, BIAS, DOUT, OUT, LSE, DQ, DK, DV, DBIAS */
 } sequence_numbers;
 
-static double table_at(const problem *p, int64_t row, int64_t head) {
-    return p->parts[TABLE].values[row * p->args.q.shape[2] + head];
-}
-
 static void positions_of(const problem *p, const sequence_numbers *s, int64_t i, int64_t j, int64_t *m, int64_t *n) {
     *m = s->place.keys - s->place.queries + i;
     *n = j;
@@ -241,22 +225,15 @@ static void positions_of(const problem *p, const sequence_numbers *s, int64_t i,
 }
 
 /* The bias of a scheme, with entry `moved` of the head's column changed by `by`. */
-static double scheme_bias(const problem *p, int64_t head, int64_t m, int64_t n, int64_t moved, double by) {
-    double t[TABLE_ROWS + 3 * FIRE_UNITS];
-    for (int64_t r = 0; r < rows_of_table(p->kind); r++)
-        t[r] = table_at(p, r, head) + (r == moved ? by : 0);
-    switch ((int)p->kind) {
-    case GYRE_KIND_ALIBI:
-        return naive_alibi(head, p->args.q.shape[2], m, n);
-    case GYRE_KIND_KERPLE:
-        return naive_kerple(t, m, n);
-    case GYRE_KIND_FIRE:
-        return naive_fire(t, FIRE_UNITS, m, n);
-    case GYRE_KIND_T5:
-        return t[naive_t5_bucket(m, n)];
-    default:
-        return 0;
-    }
+static double scheme_bias(problem *p, int64_t head, int64_t m, int64_t n, int64_t moved, double by) {
+    if (p->scheme == SCHEME_none) return 0;
+    const double none[16] = {0};
+    double *entry = moved < 0 ? NULL : &p->parts[TABLE].values[moved * p->args.q.shape[2] + head];
+    const double kept = entry ? *entry : 0;
+    if (entry) *entry = kept + by;
+    const double bias = scheme_terms_of(&p->of, &(scheme_pair){head, m, n, none, none}, NULL).bias;
+    if (entry) *entry = kept;
+    return bias;
 }
 
 /* Numbers of a sequence between values of a part and dense rows [token][width]; back 1: added to the values. */
@@ -329,7 +306,7 @@ static void define_table(problem *p, const sequence_numbers *s) {
         int64_t m, n;
         if (dbias == 0) continue;
         positions_of(p, s, i / keys / heads, i % keys, &m, &n);
-        for (int64_t r = 0; r < rows_of_table(p->kind); r++)
+        for (int64_t r = 0; r < p->table_rows; r++)
             p->parts[DTABLE].values[r * heads + h] +=
                 dbias * (scheme_bias(p, h, m, n, r, step) - scheme_bias(p, h, m, n, r, -step)) / (2 * step);
     }
@@ -396,7 +373,7 @@ static int64_t compare_problem(const limits *l, uint64_t seed, double worst[PART
         if (!is_wanted(&p, i)) continue;
         const double off = view_error(&p.parts[i]);
         if (!(off <= (i <= LSE ? 3e-6 : 3e-5)))
-            fail_msg("seed %d, %s: %s is off by %g", (int)seed, gyre_kind_name(p.kind), part_names[i], off);
+            fail_msg("seed %d, %s: %s is off by %g", (int)seed, test_schemes[p.scheme].name, part_names[i], off);
         worst[i] = fmax(worst[i], off);
     }
     free_problem(&p);

@@ -1,6 +1,7 @@
 /* test_adaptive_bits.c: adaptive attention has the same bits under every cut, keys that a query does not see cannot leak
  * into it, wrong arguments are named, and scratch stays small. */
 #include "adaptive_call.h"
+#include "naive_schemes.h"
 #include "random_cuts.h"
 #include "run_each_tier.h"
 #include "scratch_bytes.h"
@@ -28,17 +29,12 @@ static void fill_all(uint64_t seed) {
         *x = fabsf(*x) + 0.01F;
 }
 
-static gyre_encoding *make_encoding(gyre_kind kind, int64_t heads) {
-    gyre_encoding *encoding = NULL;
-    gyre_config config = GYRE_INIT(gyre_config);
+static gyre_encoding *make_encoding(int scheme, int64_t heads) {
+    const gyre_config config = test_scheme_config(scheme, heads, DIM, TOKENS);
+    gyre_encoding *encoding = test_encoding(&config);
     int64_t shape[4];
-    config.kind = kind;
-    config.heads = heads;
-    config.head_dim = DIM;
-    config.score.hidden_units = kind == GYRE_KIND_FIRE ? 5 : 0;
-    assert_ok(gyre_config_suggest(&config));
-    assert_ok(gyre_encoding_create(&encoding, &config, NULL, NULL));
     assert_ok(gyre_encoding_table_shape(encoding, GYRE_TABLE_BIAS, shape));
+    assert_in_range(shape[2], 0, MOST_ROWS);
     tables = (gyre_tables){.bias = gyre_cdense(table, GYRE_DTYPE_F32, 1, 1, shape[2] ? shape[2] : 1, HEADS)};
     return encoding;
 }
@@ -65,16 +61,14 @@ static gyre_adaptive_args part_of_all(int64_t first, int64_t end, float (*out)[H
 
 /* Every scheme with a bias, and none; positions that go on from call to call. */
 static void cuts_have_the_same_bits(void **state) {
-    static const gyre_kind kinds[] = {GYRE_KIND_NOPE,   GYRE_KIND_ALIBI, GYRE_KIND_T5,
-                                      GYRE_KIND_KERPLE, GYRE_KIND_FIRE,  GYRE_KIND_SANDWICH};
     if (!gyre_kernels_tier(*state)) skip();
     setenv("GYRE_CPU", *state, 1);
     test_random random = {5};
     fill_all(9);
     all_v[70][1][2] = INFINITY; /* rows that see it are not finite; rows that do not must not round otherwise */
     all_v[200][0][3] = NAN;
-    for (int kind = 0; kind < (is_short_test() ? 2 : 6); kind++) {
-        gyre_encoding *encoding = kind ? make_encoding(kinds[kind], HEADS) : NULL;
+    for (int i = -1; i < 0 || (test_scheme_with(SCHEME_NUMBERS, i) < SCHEMES && (i < 1 || !is_short_test())); i++) {
+        gyre_encoding *encoding = i < 0 ? NULL : make_encoding(test_scheme_with(SCHEME_NUMBERS, i), HEADS);
         gyre_adaptive_args args = part_of_all(0, TOKENS, whole, whole_lse);
         args.encoding = encoding;
         args.tables = &tables;
@@ -106,7 +100,7 @@ static void packing_has_the_same_bits(void **state) {
     (void)state;
     fill_all(10);
     static const int64_t q_starts[] = {0, 37, 37, 170, TOKENS}, k_starts[] = {0, 37, 37, 170, TOKENS};
-    gyre_encoding *encoding = make_encoding(GYRE_KIND_FIRE, HEADS);
+    gyre_encoding *encoding = make_encoding(SCHEME_fire, HEADS);
     gyre_adaptive_args args = part_of_all(0, TOKENS, whole, whole_lse);
     args.encoding = encoding;
     args.tables = &tables;
@@ -183,7 +177,7 @@ static void later_keys_do_not_leak(void **state) {
     fill_all(11);
     test_random random = {12};
     test_fill(&random, &dout[0][0][0], SEEN * HEADS * VALUE_DIM);
-    gyre_encoding *encoding = make_encoding(GYRE_KIND_KERPLE, HEADS);
+    gyre_encoding *encoding = make_encoding(SCHEME_kerple, HEADS);
     for (int spoiled = 0; spoiled < 2; spoiled++) {
         for (int64_t t = SEEN; t < TOKENS && spoiled; t++) {
             all_k[t][0][0] = all_v[t][1][2] = t % 2 ? NAN : INFINITY;
@@ -289,8 +283,8 @@ static const gyre_positions from_zero = {.base = 0}, too_far = {.base = INT64_C(
 static void wrong_arguments(void **state) {
     (void)state;
     fill_all(15);
-    gyre_encoding *kerple = make_encoding(GYRE_KIND_KERPLE, HEADS), *other = make_encoding(GYRE_KIND_ALIBI, HEADS + 1),
-                  *rope = make_encoding(GYRE_KIND_ROPE, HEADS);
+    gyre_encoding *kerple = make_encoding(SCHEME_kerple, HEADS), *other = make_encoding(SCHEME_alibi, HEADS + 1),
+                  *rope = make_encoding(SCHEME_rope, HEADS);
     tables.bias.shape[2] = 2;
     gyre_adaptive_args good = part_of_all(0, TOKENS, whole, whole_lse);
     good.encoding = kerple;

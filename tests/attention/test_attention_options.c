@@ -5,27 +5,6 @@
 
 #include "run_each_tier.h"
 
-static const gyre_config schemes[] = {
-    WITH(GYRE_KIND_NOPE, .max_distance = 0),
-    ROTATED(.base = 10000),
-    WITH(GYRE_KIND_ALIBI, .slopes = slopes_before, .slopes_after = slopes_after),
-    WITH(GYRE_KIND_ALIBI, .slopes = slopes_before),
-    WITH(GYRE_KIND_KERPLE, .decay = GYRE_DECAY_POWER),
-    WITH(GYRE_KIND_T5, .buckets = 32, .max_distance = 128),
-    WITH(GYRE_KIND_SHAW, .max_distance = 9),
-    WITH(GYRE_KIND_BERT, .max_positions = 4096),
-    WITH(GYRE_KIND_FIRE, .hidden_units = 8),
-    WITH(GYRE_KIND_TRANSFORMER_XL, .max_distance = 40),
-    PHASED(.amplitudes = 5),
-    /* causal by position only, from here on */
-    ROTATED(.base = 10000, .far_window = 11, .far = GYRE_FAR_CLAMPED),
-    ROTATED(.base = 10000, .far_window = 16, .far = GYRE_FAR_GROUPED, .far_factor = 4),
-    CHUNKED(GYRE_FAR_CHUNKED, .size = 17, .local = 6),
-    CHUNKED(GYRE_FAR_CHUNKED_PAPER, .size = 40, .local = 9),
-    ROTATED(.base = 10000, .xpos_base = 64),
-};
-enum { SCHEMES = sizeof schemes / sizeof *schemes, ANY_CAUSAL = SCHEMES - 5 };
-
 static const layout layouts[] = {
     /* batch, queries, keys, heads, key heads, dim, value dim, causal, window, start, shuffled */
     {2, 5, 9, 4, 2, 8, 8, 0, 0, 0, 0},     {1, 9, 9, 2, 1, 8, 8, 1, 4, 0, 0},      {2, 6, 20, 4, 4, 8, 8, 1, 5, -4, 1},
@@ -38,18 +17,16 @@ enum { LAYOUTS = sizeof layouts / sizeof *layouts, SMALL = 6 };
 
 static void agrees_with_definition(void **state) {
     const char *tier = *state;
-    size_t index = 0;
+    uint64_t index = 0;
     tier_or_skip(tier);
     assert_int_equal(setenv("GYRE_CPU", tier, 1), 0);
-    for (size_t scheme = 0; scheme < SCHEMES; scheme++)
+    for (int scheme = 0; scheme < SCHEMES; scheme++)
         for (size_t i = 0; i < LAYOUTS; i++)
             for (int bits = 0; bits < 16; bits++, index++) {
-                if (scheme >= ANY_CAUSAL && layouts[i].causal != 1) continue;
+                if (!test_scheme_attends(scheme, (gyre_causal)layouts[i].causal)) continue;
                 if (i >= SMALL && index % 5 != 0) continue;
                 const options o = options_from_bits(bits, index, &layouts[i]);
-                layout s = layouts[i];
-                if (schemes[scheme].kind == GYRE_KIND_BERT) s.start = 0;
-                trial t = make_trial(&schemes[scheme], &s, &o, 3 + i);
+                trial t = scheme_trial(scheme, &layouts[i], &o, 3 + i);
                 run_trial(&t, NULL);
                 check_trial(&t);
                 free_trial(&t);
@@ -64,8 +41,8 @@ static void same_for_any_threads(void **state) {
     gyre_pool *pool;
     assert_ok(gyre_pool_create(&pool, 3, NULL));
     const gyre_exec exec = gyre_pool_exec(pool);
-    for (size_t scheme = 0; scheme < SCHEMES; scheme++) {
-        trial one = make_trial(&schemes[scheme], &s, &o, 9), many = make_trial(&schemes[scheme], &s, &o, 9);
+    for (int scheme = 0; scheme < SCHEMES; scheme++) {
+        trial one = scheme_trial(scheme, &s, &o, 9), many = scheme_trial(scheme, &s, &o, 9);
         run_trial(&one, NULL);
         run_trial(&many, &exec);
         assert_memory_equal(one.p.out, many.p.out, one.p.out_size * sizeof(float));
@@ -82,9 +59,9 @@ static void all_are_sinks(void **state) {
     for (int causal = 0; causal < 3; causal++) {
         layout s = {1, 150, 300, 2, 1, 16, 16, causal, 20, 0, 0};
         const options all = {.sinks = causal == 2 ? INT64_MAX : 300}, none = {0};
-        trial windowed = make_trial(&schemes[2], &s, &all, 4);
+        trial windowed = scheme_trial(SCHEME_alibi_two_slopes, &s, &all, 4);
         s.window = 0;
-        trial open = make_trial(&schemes[2], &s, &none, 4);
+        trial open = scheme_trial(SCHEME_alibi_two_slopes, &s, &none, 4);
         run_trial(&windowed, NULL);
         run_trial(&open, NULL);
         assert_memory_equal(windowed.p.out, open.p.out, open.p.out_size * sizeof(float));
@@ -98,12 +75,12 @@ static void all_are_sinks(void **state) {
 enum { FIRST = 40, SECOND = 150, ALL = FIRST + SECOND };
 
 /* Each sequence gives what it gives alone, with its part of the mask, its missing keys masked, and its own first keys. */
-static void check_sequences(const gyre_config *config, int causal, int part_hidden) {
+static void check_sequences(int scheme, int causal, int part_hidden) {
     const int64_t starts[3] = {0, FIRST, ALL}, k_first[2] = {3, 0}, k_end[2] = {FIRST, SECOND - 20};
     const layout packed = {1, ALL, ALL, 2, 1, 8, 8, causal, 12, 0, 0};
     const options o = {.sinks = 5, .sink_logits = 1, .window_after = 3};
     test_random random = {19};
-    trial t = make_trial(config, &packed, &o, 15);
+    trial t = scheme_trial(scheme, &packed, &o, 15);
     float *mask = room((size_t)(ALL * 2 * SECOND), sizeof *mask);
     test_fill(&random, mask, (size_t)(ALL * 2 * SECOND));
     for (int e = 0; part_hidden && e < ALL * 2 * SECOND; e++)
@@ -122,7 +99,7 @@ static void check_sequences(const gyre_config *config, int causal, int part_hidd
         const layout alone = {1, n, n, 2, 1, 8, 8, causal, 12, 0, 0};
         /* by order: the first five keys of the sequence */
         const options masked = {.sinks = 5 + (causal == 2 ? k_first[b] : 0), .sink_logits = 1, .mask = 1, .window_after = 3};
-        trial one = make_trial(config, &alone, &masked, 15);
+        trial one = make_trial(&t.p.config, &alone, &masked, 15);
         take_sequence(&one, &t, first);
         for (int64_t e = 0; e < one.pairs; e++) {
             const int there = e % n >= k_first[b] && e % n < k_end[b];
@@ -170,9 +147,9 @@ static void order_counts_padding(void **state) {
 
 static void packed_sequences_are_separate(void **state) {
     (void)state;
-    for (size_t scheme = 0; scheme < SCHEMES; scheme++)
-        for (int causal = scheme < ANY_CAUSAL ? 0 : 1; causal < (scheme < ANY_CAUSAL ? 3 : 2); causal++)
-            check_sequences(&schemes[scheme], causal, scheme % 2 == 0);
+    for (int scheme = 0; scheme < SCHEMES; scheme++)
+        for (int causal = 0; causal < 3; causal++)
+            if (test_scheme_attends(scheme, (gyre_causal)causal)) check_sequences(scheme, causal, scheme % 2 == 0);
 }
 
 /* -- rows that see nothing -- */
@@ -181,10 +158,11 @@ static void rows_without_visible_keys(void **state) {
     (void)state;
     const layout s = {1, 4, 140, 2, 1, 8, 8, 0, 0, 0, 0};
     for (int with_sink = 0; with_sink < 2; with_sink++)
-        for (size_t scheme = 0; scheme < ANY_CAUSAL; scheme++) {
+        for (int scheme = 0; scheme < SCHEMES; scheme++) {
+            if (!test_scheme_attends(scheme, GYRE_CAUSAL_NONE)) continue;
             const options o = {
                 .mask = 1, .mask_dtype = GYRE_DTYPE_F16, .sink_logits = with_sink, .softcap = with_sink ? 0 : 2};
-            trial t = make_trial(&schemes[scheme], &s, &o, 8); /* row 1 is hidden */
+            trial t = scheme_trial(scheme, &s, &o, 8); /* row 1 is hidden */
             run_trial(&t, NULL);
             check_trial(&t);
             for (int64_t e = s.heads * s.value_dim; e < 2 * s.heads * s.value_dim; e++)
@@ -301,7 +279,7 @@ static void biases_are_relative_to_visible_keys(void **state) {
 /* Under a softcap the bias is not made relative: at this distance every score is -c, and all keys get the same weight. */
 static void softcap_bends_the_whole_bias(void **state) {
     (void)state;
-    static const gyre_config far[2] = {WITH(GYRE_KIND_ALIBI, .slopes = slopes_before),
+    static const gyre_config far[2] = {WITH(GYRE_KIND_ALIBI, .slopes = test_slopes),
                                        WITH(GYRE_KIND_KERPLE, .decay = GYRE_DECAY_POWER)};
     for (int i = 0; i < 2; i++) {
         const layout s = {1, 2, 6, 4, 2, 8, 8, 1, 0, 0, 0};
@@ -323,7 +301,7 @@ static void sink_of_nan(void **state) {
     (void)state;
     const layout s = {1, 5, 20, 2, 1, 8, 8, 0, 0, 0, 0};
     const options o = {.sink_logits = 1};
-    trial t = make_trial(&schemes[2], &s, &o, 12);
+    trial t = scheme_trial(SCHEME_alibi_two_slopes, &s, &o, 12);
     t.sink[1] = NAN;
     run_trial(&t, NULL);
     for (size_t e = 0; e < t.p.out_size; e++)
@@ -335,11 +313,11 @@ static void sink_logits_of_any_size(void **state) {
     (void)state;
     const layout s = {1, 5, 200, 2, 1, 8, 8, 0, 0, 0, 0};
     const options none = {0}, with = {.sink_logits = 1};
-    trial want = make_trial(&schemes[2], &s, &none, 12);
+    trial want = scheme_trial(SCHEME_alibi_two_slopes, &s, &none, 12);
     run_trial(&want, NULL);
     for (int i = 0; i < 3; i++) {
         static const float sizes[3] = {-INFINITY, 60, 2000};
-        trial t = make_trial(&schemes[2], &s, &with, 12);
+        trial t = scheme_trial(SCHEME_alibi_two_slopes, &s, &with, 12);
         t.sink[0] = t.sink[1] = sizes[i];
         run_trial(&t, NULL);
         if (i == 0) { /* no share at all */
@@ -362,7 +340,7 @@ static void values_behind_a_large_sink(void **state) {
     for (int few = 0; few < 2; few++) {
         const layout s = {1, few ? 4 : 40, 150, 1, 1, 8, 8, 0, 0, 0, 0};
         const options o = {.sink_logits = 1};
-        trial t = make_trial(&schemes[0], &s, &o, 2);
+        trial t = scheme_trial(SCHEME_none, &s, &o, 2);
         t.sink[0] = 500;
         t.p.x[V][8 * 60 + 3] = INFINITY;
         t.p.x[V][8 * 70 + 3] = -INFINITY;

@@ -1,27 +1,9 @@
-/* test_attention_schemes.c: attention and every gradient against the definition, for schemes with vectors of their own on
- * one side of the score (Transformer-XL) or with scores that depend on more than the distance (FIRE; ALiBi with slopes for
- * either direction), or that are a product times the cosine of another (TAPA). */
-#include "attention_setup.h"
+/* test_attention_schemes.c: attention and every gradient against the definition, and laws, for every scheme of
+ * tests/test_schemes.def. */
+#include "kernels/kernels.h"
 #include "naive_attention_tables.h"
 
 #include "run_each_tier.h"
-
-static const double before[4] = {0.5, 0.25, 0.0625, 1}, after[4] = {0.125, 0.75, 0, 0.5};
-
-static const gyre_config schemes[] = {
-    WITH(GYRE_KIND_TRANSFORMER_XL, .max_distance = 4),
-    WITH(GYRE_KIND_TRANSFORMER_XL, .max_distance = 200),
-    WITH(GYRE_KIND_TRANSFORMER_XL, .max_distance = 5, .bidirectional = 1),
-    WITH(GYRE_KIND_FIRE, .hidden_units = 4),
-    WITH(GYRE_KIND_FIRE, .hidden_units = 32),
-    WITH(GYRE_KIND_ALIBI, .slopes = before, .slopes_after = after),
-    WITH(GYRE_KIND_ALIBI, .slopes = before, .slopes_after = after, .before_scale = 1),
-    WITH(GYRE_KIND_ALIBI, .max_bias = 16),
-    PHASED(0),
-    PHASED(.amplitudes = 3, .exponent = 0.5),
-    PHASED(.amplitudes = 1, .exponent = 0.25),
-};
-enum { SCHEMES = sizeof schemes / sizeof *schemes };
 
 static const layout layouts[] = {
     /* batch, queries, keys, heads, key heads, dim, value dim, causal, window, start, shuffled */
@@ -32,12 +14,13 @@ enum { LAYOUTS = sizeof layouts / sizeof *layouts, SMALL = 3 };
 
 static void agrees_with_definition(void **state) {
     const char *tier = *state;
-    tier_or_skip(tier);
+    const int used = tier_or_skip(tier) == gyre_kernels_select(); /* the tier used on this machine gets the most tests */
     assert_int_equal(setenv("GYRE_CPU", tier, 1), 0);
-    for (size_t scheme = 0; scheme < SCHEMES; scheme++)
-        for (size_t i = 0; i < LAYOUTS; i++) {
-            problem p = make_problem(&schemes[scheme], &layouts[i], 3 + i);
-            check_problem(&p, i < SMALL ? 400 : 5);
+    for (int scheme = 0; scheme < SCHEMES; scheme++)
+        for (int i = 0; i < LAYOUTS; i++) {
+            if (!test_scheme_attends(scheme, (gyre_causal)layouts[i].causal)) continue;
+            problem p = scheme_problem(scheme, &layouts[i], 3 + (uint64_t)i);
+            check_problem(&p, i < SMALL ? used ? 400 : 60 : used ? 5 : 1);
             free_problem(&p);
         }
     unsetenv("GYRE_CPU");
@@ -45,55 +28,158 @@ static void agrees_with_definition(void **state) {
 
 static void same_for_any_threads(void **state) {
     (void)state;
-    const layout s = {2, 100, 150, 4, 2, 16, 16, 1, 0, 0, 0};
-    for (size_t scheme = 0; scheme < SCHEMES; scheme++) {
-        problem one = make_problem(&schemes[scheme], &s, 9), many = make_problem(&schemes[scheme], &s, 9);
-        gyre_pool *pool;
-        assert_ok(gyre_pool_create(&pool, 3, NULL));
-        const gyre_exec exec = gyre_pool_exec(pool);
+    const layout s = {3, 100, 150, 6, 2, 16, 16, 1, 0, 0, 0};
+    for (int scheme = 0; scheme < SCHEMES; scheme++) {
+        problem one = scheme_problem(scheme, &s, 9), many = scheme_problem(scheme, &s, 9);
         run_problem(&one, NULL);
-        run_problem(&many, &exec);
-        assert_same_results(&one, &many);
-        gyre_pool_free(pool);
+        for (int threads = 2; threads <= 7; threads += 5) {
+            gyre_pool *pool;
+            assert_ok(gyre_pool_create(&pool, threads, NULL));
+            const gyre_exec exec = gyre_pool_exec(pool);
+            for (part i = Q; i <= LAST; i++)
+                memset(many.table[i], 0, many.size[i] * sizeof(double));
+            run_problem(&many, &exec);
+            assert_same_results(&one, &many);
+            gyre_pool_free(pool);
+        }
         free_problem(&one);
         free_problem(&many);
     }
 }
 
-/* Adding the same number to every position changes nothing, except with FIRE, whose threshold does not move. */
+/* Adding the same number to every position changes no bit, unless queries and keys turn. */
 static void only_distances_matter(void **state) {
     (void)state;
-    for (size_t scheme = 0; scheme < SCHEMES; scheme++) {
+    for (int scheme = 0; scheme < SCHEMES; scheme++) {
+        const unsigned traits = test_schemes[scheme].oracle->traits;
         layout s = {1, 50, 90, 2, 1, 16, 16, 1, 0, 0, 0};
-        if (schemes[scheme].kind == GYRE_KIND_FIRE) continue;
-        problem here = make_problem(&schemes[scheme], &s, 21);
-        s.start = -123456789;
-        problem there = make_problem(&schemes[scheme], &s, 21);
-        run_problem(&here, NULL);
-        run_problem(&there, NULL);
-        assert_memory_equal(here.out, there.out, here.out_size * sizeof(float));
-        for (part i = TABLE_A; i <= LAST; i++)
-            assert_memory_equal(here.table[i], there.table[i], here.size[i] * sizeof(double));
+        const gyre_config config = test_scheme_config(scheme, s.heads, s.dim, 1024);
+        problem here = make_problem(&config, &s, 21);
+        s.start = traits & SCHEME_FROM_ZERO ? 500 : -123456789;
+        problem there = make_problem(&config, &s, 21);
+        if (test_scheme_attends(scheme, GYRE_CAUSAL_BY_POSITION) && !(traits & SCHEME_ABSOLUTE) &&
+            !(gyre_encoding_places(here.encoding) & GYRE_PLACE_QUERY_KEY)) {
+            run_problem(&here, NULL);
+            run_problem(&there, NULL);
+            assert_memory_equal(here.out, there.out, here.out_size * sizeof(float));
+            for (part i = TABLE_A; i <= LAST; i++)
+                assert_memory_equal(here.table[i], there.table[i], here.size[i] * sizeof(double));
+        }
         free_problem(&here);
         free_problem(&there);
     }
 }
 
+/* 1: a row that a table has for a key after the query, and for no other key. */
+static int only_later(const gyre_encoding *encoding, int64_t *row) {
+    int64_t other;
+    if (gyre_encoding_row(encoding, 0, 2, row)) return 0;
+    for (int64_t n = 0; n < 40; n++)
+        if (gyre_encoding_row(encoding, 39, n, &other) || other == *row) return 0;
+    return 1;
+}
+
+/* A masked key is NaN, and so is a table row that no visible pair uses. */
+static void masked_nan_has_no_effect(void **state) {
+    (void)state;
+    for (int scheme = 0; scheme < SCHEMES; scheme++) {
+        const layout s = {1, 40, 40, 1, 1, 16, 16, 1, 0, 0, 0};
+        problem p = scheme_problem(scheme, &s, 2);
+        for (part i = TABLE_A; i <= BIAS; i++) {
+            int64_t shape[4], row;
+            table_shape(&p, i, shape);
+            if (shape[0] == 0 || !only_later(p.encoding, &row)) continue;
+            for (int64_t h = 0; h < shape[1]; h++)
+                for (int64_t c = 0; c < shape[3]; c++)
+                    p.x[i][(h * shape[2] + row) * shape[3] + c] = NAN;
+        }
+        for (int64_t c = 0; c < 16; c++)
+            p.x[K][30 * 16 + c] = p.x[V][30 * 16 + c] = NAN;
+        run_problem(&p, NULL);
+        for (int64_t i = 0; i < 30 * 16; i++)
+            assert_true(isfinite(p.out[i]) && isfinite(p.grad[Q][i]));
+        for (int64_t i = 30 * 16; i < 40 * 16; i++)
+            assert_true(isnan(p.out[i]));
+        free_problem(&p);
+    }
+}
+
+/* -- numbers on scores in memory -- */
+
+/* b of a pair, which queries and keys do not change. */
+static double naive_bias(const problem *p, int64_t h, int64_t m, int64_t n) {
+    const scheme_pair at = {h, m, n, p->x64[Q], p->x64[K]};
+    return scheme_terms_of(&p->scheme, &at, NULL).bias;
+}
+
+static void bias_without_attention(void **state) {
+    (void)state;
+    enum { QUERIES = 6, KEYS = 9, HEADS = 3, N = 2 * QUERIES * HEADS * KEYS };
+    const layout s = {2, QUERIES, KEYS, HEADS, HEADS, 4, 4, 0, 0, 5, 1};
+    for (int scheme = 0; scheme < SCHEMES; scheme++) {
+        problem p = scheme_problem(scheme, &s, 77);
+        const gyre_tables tables = problem_tables(&p);
+        const gyre_table_gradients gradients = problem_gradients(&p);
+        const gyre_positions q = {p.q_at, GYRE_DTYPE_I64, 0, 0, QUERIES, 1, 0},
+                             k = {p.k_at, GYRE_DTYPE_I64, 0, 0, KEYS, 1, 0};
+        test_random random = {4};
+        double scores[N], weight[N], was[N];
+        test_fill_f64(&random, scores, N);
+        test_fill_f64(&random, weight, N);
+        memcpy(was, scores, sizeof was);
+        const gyre_view view = gyre_dense(scores, GYRE_DTYPE_F64, 2, QUERIES, HEADS, KEYS);
+        const gyre_cview d = gyre_cdense(weight, GYRE_DTYPE_F64, 2, QUERIES, HEADS, KEYS);
+        if (naive_bias(&p, 0, 9, 5) == 0) {
+            assert_int_equal(gyre_add_bias(p.encoding, &tables, &q, &k, &view, NULL, NULL), GYRE_EUNSUPPORTED);
+            assert_int_equal(gyre_add_bias_gradient(p.encoding, &tables, &q, &k, &d, &gradients, NULL, NULL),
+                             GYRE_EUNSUPPORTED);
+            free_problem(&p);
+            continue;
+        }
+        if (p.size[BIAS] > 0) assert_int_equal(gyre_add_bias(p.encoding, NULL, &q, &k, &view, NULL, NULL), GYRE_EINVAL);
+        assert_memory_equal(scores, was, sizeof was);
+        assert_ok(gyre_add_bias(p.encoding, &tables, &q, &k, &view, NULL, NULL));
+        assert_ok(gyre_add_bias_gradient(p.encoding, &tables, &q, &k, &d, &gradients, NULL, NULL));
+        for (int i = 0; i < N; i++) {
+            const int64_t row = i / (HEADS * KEYS), h = i / KEYS % HEADS, n = p.k_at[row / QUERIES * KEYS + i % KEYS];
+            test_close(scores[i], was[i] + naive_bias(&p, h, p.q_at[row], n), 1e-14L, "score");
+        }
+        for (size_t e = 0; e < p.size[BIAS]; e++) {
+            const double original = p.x64[BIAS][e];
+            double want = 0;
+            for (int i = 0; i < N; i++) {
+                const int64_t row = i / (HEADS * KEYS), h = i / KEYS % HEADS, n = p.k_at[row / QUERIES * KEYS + i % KEYS];
+                for (int side = -1; side <= 1; side += 2) {
+                    p.x64[BIAS][e] = original + side * 1e-6;
+                    want += side * weight[i] * naive_bias(&p, h, p.q_at[row], n) / 2e-6;
+                }
+                p.x64[BIAS][e] = original;
+            }
+            test_close(p.table[BIAS][e], want, 1e-7L * (1 + fabsl((long double)want)), "bias table");
+        }
+        free_problem(&p);
+    }
+}
+
+/* -- bad input -- */
+
 /* A missing, mistyped or misshapen table is refused before anything is written. */
 static void refuses_bad_tables(void **state) {
     (void)state;
-    static const part needed[2][3] = {{TABLE_A, CONTENT, POSITION}, {BIAS, BIAS, BIAS}};
-    for (int fire = 0; fire < 2; fire++)
-        for (int i = 0; i < 3; i++) {
-            const layout s = {1, 5, 7, 2, 1, 8, 8, 0, 0, 0, 0};
-            problem p = make_problem(&schemes[fire ? 3 : 0], &s, 1);
+    for (int scheme = 0; scheme < SCHEMES; scheme++)
+        for (part i = TABLE_A; i <= LAST; i++) {
+            const layout s = {1, 5, 7, 2, 1, 8, 8, 1, 0, 0, 0};
+            problem p = scheme_problem(scheme, &s, 1);
+            if (p.size[i] == 0) {
+                free_problem(&p);
+                continue;
+            }
             gyre_tables tables = problem_tables(&p);
-            attention_setup args = problem_args(&p, &tables);
-            gyre_cview *const views[PARTS] = {[TABLE_A] = &tables.query,
-                                              [BIAS] = &tables.bias,
-                                              [CONTENT] = &tables.content_bias,
-                                              [POSITION] = &tables.position_bias};
-            gyre_cview *view = views[needed[fire][i]];
+            gyre_attention_args args = problem_args(&p, &tables);
+            gyre_cview *const views[PARTS] = {
+                [TABLE_A] = &tables.query, [TABLE_B] = &tables.key,          [TABLE_V] = &tables.value,
+                [BIAS] = &tables.bias,     [CONTENT] = &tables.content_bias, [POSITION] = &tables.position_bias};
+            gyre_cview *view = views[i];
             const gyre_cview original = *view;
             const size_t bytes = attention_scratch(&args, 0, NULL);
             void *scratch = scratch_for(bytes);
@@ -140,13 +226,41 @@ static void transformer_xl_without_biases(void **state) {
     free_problem(&b);
 }
 
+/* Scratch grows linearly with the tokens and with the rows of the tables, not with their product or the square of the
+ * tokens. */
+static void scratch_is_linear(void **state) {
+    (void)state;
+    for (int scheme = 0; scheme < SCHEMES; scheme++)
+        for (int gradient = 0; gradient < 2; gradient++) {
+            size_t bytes[2];
+            for (int i = 0; i < 2; i++) {
+                const int64_t n = 4096 << i;
+                const gyre_config config = test_scheme_config(scheme, 12, 64, n);
+                gyre_encoding *e = test_encoding(&config);
+                gyre_attention_args args = GYRE_INIT(gyre_attention_args);
+                args.encoding = e;
+                args.causal = 1;
+                args.q = args.k = args.v = gyre_cdense(NULL, GYRE_DTYPE_F32, 1, n, 12, 64);
+                args.out = gyre_dense(NULL, GYRE_DTYPE_F32, 1, n, 12, 64);
+                bytes[i] = gyre_attention_scratch(&args, gradient, NULL);
+                assert_true(bytes[i] > 0);
+                assert_true(bytes[i] < (size_t)n * 64 * sizeof(float) * 20);
+                gyre_encoding_free(e);
+            }
+            assert_true(bytes[1] < 2 * bytes[0] + 4096);
+        }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         FOR_TIERS(agrees_with_definition),
         cmocka_unit_test(same_for_any_threads),
         cmocka_unit_test(only_distances_matter),
+        cmocka_unit_test(masked_nan_has_no_effect),
+        cmocka_unit_test(bias_without_attention),
         cmocka_unit_test(refuses_bad_tables),
         cmocka_unit_test(transformer_xl_without_biases),
+        cmocka_unit_test(scratch_is_linear),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,35 +7,6 @@
 #include <pthread.h>
 
 /* -- what is run -- */
-typedef struct scheme {
-    const char *name;
-    gyre_config config;
-} scheme;
-
-#define TURNING(...)                                                                                                        \
-    {                                                                                                                       \
-        .size = sizeof(gyre_config), .kind = GYRE_KIND_ROPE, .trained_length = 512, .rope = { __VA_ARGS__ }                 \
-    }
-static const double slopes[8] = {0.5, 0.25, 0.125, 0.0625, 1, 0.03125, 0.75, 0};
-
-static const scheme schemes[] = {
-    {"none", {.size = sizeof(gyre_config), .kind = GYRE_KIND_NOPE}},
-    {"rope", TURNING(.layout = GYRE_LAYOUT_INTERLEAVED)},
-    {"rope without a table", TURNING(.table_positions = GYRE_NO_TABLE, .scaling = GYRE_SCALING_YARN, .factor = 4)},
-    {"xpos", TURNING(.xpos_base = 512)},
-    {"far", TURNING(.far = GYRE_FAR_GROUPED, .far_window = 37, .far_factor = 4)},
-    {"dual chunks",
-     {.size = sizeof(gyre_config), .kind = GYRE_KIND_ROPE, .rope = {.far = GYRE_FAR_CHUNKED, .chunk = {60, 17, 0}}}},
-    {"alibi", WITH(GYRE_KIND_ALIBI, .slopes = slopes)},
-    {"t5", WITH(GYRE_KIND_T5, .buckets = 32)},
-    {"fire", WITH(GYRE_KIND_FIRE, .hidden_units = 4)},
-    {"shaw", WITH(GYRE_KIND_SHAW, .max_distance = 20)},
-    {"bert", WITH(GYRE_KIND_BERT, .max_positions = 4096, .terms = GYRE_TERM_QUERY | GYRE_TERM_KEY)},
-    {"deberta", WITH(GYRE_KIND_DEBERTA, .max_distance = 90)},
-    {"transformer-xl", WITH(GYRE_KIND_TRANSFORMER_XL, .max_distance = 50)},
-};
-enum { SCHEMES = sizeof schemes / sizeof *schemes };
-
 static const layout layouts[] = {
     /* batch, queries, keys, heads, key heads, dim, value dim, causal, window, start, shuffled */
     {3, 150, 150, 4, 2, 16, 16, 1, 0, 0, 0}, {1, 70, 300, 8, 1, 24, 24, 1, 90, 1000, 0},
@@ -169,16 +140,20 @@ static void run_other(void *arg, const gyre_exec *exec, const char *where) {
     same_results(&p->one, &p->other, where);
 }
 
+static int is_tried(int scheme, int at) {
+    return test_scheme_attends(scheme, GYRE_CAUSAL_BY_POSITION) && test_scheme_tried(scheme, at, LAYOUTS);
+}
+
 static void same_for_any_threads(void **state) {
     (void)state;
     char name[64];
     for (int i = 0; i < SCHEMES; i++)
         for (int l = 0; l < LAYOUTS; l++) {
-            two_problems p = {make_problem(&schemes[i].config, &layouts[l], 5),
-                              make_problem(&schemes[i].config, &layouts[l], 5)};
+            if (!is_tried(i, l)) continue;
+            two_problems p = {scheme_problem(i, &layouts[l], 5), scheme_problem(i, &layouts[l], 5)};
             forget(&p.one);
             run_problem(&p.one, NULL);
-            snprintf(name, sizeof name, "%s, %lld queries", schemes[i].name, (long long)layouts[l].queries);
+            snprintf(name, sizeof name, "%s, %lld queries", test_schemes[i].name, (long long)layouts[l].queries);
             with_execs(run_other, &p, name);
             free_problem(&p.one);
             free_problem(&p.other);
@@ -234,7 +209,7 @@ static void run_cut(const problem *p, const cut *c, const gyre_exec *exec) {
     const int64_t group = s->heads / s->key_heads, first = c->head * group, count = c->heads * group;
     gyre_config config = p->config;
     config.heads = count;
-    if (config.score.slopes) config.score.slopes += first;
+    if (config.score.slopes) config.score.slopes += first, config.score.slopes_after += first;
     gyre_encoding *encoding = test_encoding(&config);
     const gyre_tables tables = cut_tables(problem_tables(p), first, count);
     const gyre_table_gradients gradients = cut_gradients(problem_gradients(p), first, count);
@@ -267,7 +242,9 @@ static void same_in_parts(void **state) {
     for (int i = 0; i < SCHEMES; i++)
         for (int l = 0; l < LAYOUTS; l++) {
             const layout *s = &layouts[l];
-            problem one = make_problem(&schemes[i].config, s, 6), other = make_problem(&schemes[i].config, s, 6);
+            const test_scheme *of = &test_schemes[i];
+            if (!is_tried(i, l) || (of->oracle->traits & SCHEME_BY_HEAD && !of->config.score.slopes)) continue;
+            problem one = scheme_problem(i, s, 6), other = scheme_problem(i, s, 6);
             forget(&one);
             run_problem(&one, &exec);
             for (int heads = 0; heads < 2; heads++) {
@@ -275,8 +252,8 @@ static void same_in_parts(void **state) {
                 for (int64_t b = 0; b < s->batch; b++)
                     for (int64_t h = 0; h < (heads ? s->key_heads : 1); h++)
                         run_cut(&other, &(cut){b, 1, h, heads ? 1 : s->key_heads}, h % 2 ? &exec : NULL);
-                snprintf(where, sizeof where, "%s, %lld queries, a call for each %s", schemes[i].name, (long long)s->queries,
-                         heads ? "key head" : "row");
+                snprintf(where, sizeof where, "%s, %lld queries, a call for each %s", test_schemes[i].name,
+                         (long long)s->queries, heads ? "key head" : "row");
                 same_results(&one, &other, where);
             }
             free_problem(&one);
@@ -288,7 +265,8 @@ static void same_in_parts(void **state) {
 typedef enum way { SOFTCAP, SINKS, SINK_LOGITS, MASK, DROPOUT, PADDED, PACKED, BY_LENGTH, HALVES, STRANGE, WAYS } way;
 static const char *const way_names[] = {"softcap", "sinks",  "sink logits",     "mask",        "dropout",
                                         "padded",  "packed", "length by query", "keys of f16", "an infinite value"};
-static const gyre_config turning = TURNING(.layout = GYRE_LAYOUT_HALF);
+static const gyre_config turning = {
+    .size = sizeof(gyre_config), .kind = GYRE_KIND_ROPE, .trained_length = 512, .rope = {.layout = GYRE_LAYOUT_HALF}};
 static const gyre_config by_length = {.size = sizeof(gyre_config),
                                       .kind = GYRE_KIND_ROPE,
                                       .trained_length = 40,

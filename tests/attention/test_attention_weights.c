@@ -5,18 +5,6 @@
 
 #include "run_each_tier.h"
 
-static const gyre_config schemes[] = {
-    ROTATED(.base = 10000),
-    WITH(GYRE_KIND_ALIBI, .slopes = slopes_before, .slopes_after = slopes_after),
-    WITH(GYRE_KIND_T5, .buckets = 32, .max_distance = 128),
-    WITH(GYRE_KIND_SHAW, .max_distance = 9),
-    ROTATED(.base = 10000, .far_window = 11, .far = GYRE_FAR_CLAMPED),
-    CHUNKED(GYRE_FAR_CHUNKED, .size = 17, .local = 6),
-    CHUNKED(GYRE_FAR_CHUNKED_PAPER, .size = 40, .local = 9),
-    ROTATED(.base = 10000, .xpos_base = 64),
-};
-enum { SCHEMES = sizeof schemes / sizeof *schemes };
-
 static const layout layouts[] = {
     /* batch, queries, keys, heads, key heads, dim, value dim, causal, window, start, shuffled */
     {2, 6, 20, 4, 2, 8, 8, 1, 5, 0, 0},     {2, 9, 30, 2, 2, 8, 8, 1, 0, -4, 1},   {1, 100, 290, 2, 1, 8, 8, 1, 60, 0, 0},
@@ -69,7 +57,7 @@ static void agrees_with_definition(void **state) {
     size_t index = 0;
     tier_or_skip(tier);
     assert_int_equal(setenv("GYRE_CPU", tier, 1), 0);
-    for (size_t scheme = 0; scheme < SCHEMES; scheme++)
+    for (int scheme = 0; scheme < SCHEMES; scheme++)
         for (size_t i = 0; i < LAYOUTS; i++)
             for (int all = 0; all < 2; all++, index++) {
                 static const gyre_dtype types[] = {GYRE_DTYPE_F32, GYRE_DTYPE_F16, GYRE_DTYPE_BF16};
@@ -79,8 +67,9 @@ static void agrees_with_definition(void **state) {
                                    .mask_dtype = types[index / 2 % 3],
                                    .rows_alike = index / 2 % 2 == 1,
                                    .sink_logits = all};
-                if (i == LARGE && scheme != index % SCHEMES) continue;
-                trial t = make_trial(&schemes[scheme], &layouts[i], &o, 30 + i);
+                if (!test_scheme_attends(scheme, GYRE_CAUSAL_BY_POSITION)) continue;
+                if (i == LARGE && scheme != (int)(index % SCHEMES)) continue;
+                trial t = scheme_trial(scheme, &layouts[i], &o, 30 + i);
                 const gyre_tables tables = problem_tables(&t.p);
                 attention_setup args = trial_args(&t, &tables);
                 check_ranges(&t, &args, NULL);
@@ -98,8 +87,8 @@ static void weights_change_no_other_output(void **state) {
     gyre_pool *pool;
     assert_ok(gyre_pool_create(&pool, 3, NULL));
     const gyre_exec exec = gyre_pool_exec(pool);
-    for (size_t scheme = 0; scheme < SCHEMES; scheme++) {
-        trial t = make_trial(&schemes[scheme], &s, &o, 6);
+    for (int scheme = 0; scheme < SCHEMES; scheme++) {
+        trial t = scheme_trial(scheme, &s, &o, 6);
         const gyre_tables tables = problem_tables(&t.p);
         attention_setup args = trial_args(&t, &tables);
         const size_t size = (size_t)t.pairs * sizeof *t.weights, out_size = t.p.out_size * sizeof *t.p.out;
@@ -129,7 +118,7 @@ static void weights_of_nan(void **state) {
     (void)state;
     const layout s = {1, 40, 200, 1, 1, 8, 8, 1, 30, 0, 0};
     const options o = {0};
-    trial t = make_trial(&schemes[0], &s, &o, 6);
+    trial t = scheme_trial(SCHEME_rope, &s, &o, 6);
     const gyre_tables tables = problem_tables(&t.p);
     attention_setup args = trial_args(&t, &tables);
     args.weights = gyre_dense(t.weights, GYRE_DTYPE_F32, 1, s.queries, 1, s.keys);
@@ -150,9 +139,9 @@ static void packed_sequences_are_separate(void **state) {
     enum { FIRST = 40, SECOND = 70, ALL = FIRST + SECOND, FROM = 33, WANTED = 30 };
     const int64_t starts[3] = {0, FIRST, ALL}, k_first[2] = {0, 6}, k_end[2] = {FIRST - 3, SECOND};
     const layout packed = {1, ALL, ALL, 2, 1, 8, 8, 1, 0, 0, 0};
-    for (size_t scheme = 0; scheme < SCHEMES; scheme++) {
+    for (int scheme = 0; scheme < SCHEMES; scheme++) {
         const options none = {0};
-        trial t = make_trial(&schemes[scheme], &packed, &none, 15);
+        trial t = scheme_trial(scheme, &packed, &none, 15);
         const gyre_tables tables = problem_tables(&t.p);
         attention_setup args = trial_args(&t, &tables);
         const size_t size = (size_t)(WANTED * 2 * SECOND);
@@ -170,7 +159,7 @@ static void packed_sequences_are_separate(void **state) {
             const int64_t first = starts[b], n = starts[b + 1] - first;
             const layout alone = {1, n, n, 2, 1, 8, 8, 1, 0, 0, 0};
             const options hidden = {.mask = 1, .mask_dtype = GYRE_DTYPE_F32}; /* missing keys act as masked ones */
-            trial one = make_trial(&schemes[scheme], &alone, &hidden, 15);
+            trial one = make_trial(&t.p.config, &alone, &hidden, 15);
             take_sequence(&one, &t, first);
             for (int64_t e = 0; e < one.pairs; e++)
                 one.mask64[e] = e % n >= k_first[b] && e % n < k_end[b] ? 0 : -INFINITY;

@@ -5,20 +5,7 @@
 #include "naive_attention_options.h"
 #include "run_each_tier.h"
 
-static const gyre_config schemes[] = {
-    WITH(GYRE_KIND_NOPE, .max_distance = 0),
-    ROTATED(.base = 10000),
-    WITH(GYRE_KIND_ALIBI, .slopes = slopes_before, .slopes_after = slopes_after),
-    WITH(GYRE_KIND_KERPLE, .decay = GYRE_DECAY_LOG),
-    WITH(GYRE_KIND_T5, .buckets = 32, .max_distance = 128),
-    WITH(GYRE_KIND_SHAW, .max_distance = 9),
-    /* causal by position only, from here on */
-    ROTATED(.base = 10000, .far_window = 11, .far = GYRE_FAR_CLAMPED),
-    CHUNKED(GYRE_FAR_CHUNKED, .size = 17, .local = 6),
-    ROTATED(.base = 10000, .xpos_base = 64),
-};
-enum { SCHEMES = sizeof schemes / sizeof *schemes, ANY_CAUSAL = SCHEMES - 3, BITS = 16 };
-
+enum { BITS = 16 };
 static const layout layouts[] = {
     /* batch, queries, keys, heads, key heads, dim, value dim, causal, window, start, shuffled */
     {2, 5, 9, 4, 2, 8, 8, 1, 0, 0, 0},      {1, 9, 9, 2, 1, 8, 8, 1, 4, 0, 0},    {2, 6, 20, 4, 4, 8, 8, 1, 5, -4, 1},
@@ -58,9 +45,9 @@ static attention_setup gated_args(trial *t, const gyre_tables *tables) {
     return args;
 }
 
-static trial make_gated(size_t scheme, const layout *s, int bits, double strength, double start, uint64_t seed) {
+static trial make_gated(int scheme, const layout *s, int bits, double strength, double start, uint64_t seed) {
     options o = options_from_bits(bits, seed, s);
-    trial t = make_trial(&schemes[scheme], s, &o, 3 + seed);
+    trial t = scheme_trial(scheme, s, &o, 3 + seed);
     /* Sums that fall the other way make large scores, of which a float keeps less. */
     make_gates(&t, (s->shuffled || !s->causal) && strength > 0.02 ? 0.02 : strength, start, seed);
     return t;
@@ -80,10 +67,10 @@ static void forward_follows_definition(void **state) {
     uint64_t index = 0;
     tier_or_skip(tier);
     assert_int_equal(setenv("GYRE_CPU", tier, 1), 0);
-    for (size_t scheme = 0; scheme < SCHEMES; scheme++)
+    for (int scheme = 0; scheme < SCHEMES; scheme++)
         for (size_t i = 0; i < LAYOUTS; i++)
             for (int n = 0; n < 3; n++, index++) {
-                if (scheme >= ANY_CAUSAL && layouts[i].causal != 1) continue;
+                if (!test_scheme_attends(scheme, (gyre_causal)layouts[i].causal)) continue;
                 trial t = make_gated(scheme, &layouts[i], (int)(index * 7 % BITS), strengths[index % 3], 0, index);
                 run_gated(&t);
                 check_trial(&t);
@@ -112,16 +99,16 @@ static void alibi_is_a_case(void **state) {
     assert_int_equal(setenv("GYRE_CPU", tier, 1), 0);
     for (int64_t queries = 1; queries <= 161; queries += 80) {
         const layout s = {2, queries, 161, 4, 2, 16, 16, 1, queries > 1 ? 0 : 33, 4000, 0};
-        const gyre_config alibi = WITH(GYRE_KIND_ALIBI, .slopes = slopes_before);
+        const gyre_config alibi = WITH(GYRE_KIND_ALIBI, .slopes = test_slopes);
         const options none = {0};
-        trial of_slopes = make_trial(&alibi, &s, &none, 8), of_gates = make_trial(&schemes[0], &s, &none, 8);
+        trial of_slopes = make_trial(&alibi, &s, &none, 8), of_gates = scheme_trial(SCHEME_none, &s, &none, 8);
         for (part i = Q; i <= V; i++)
             memcpy(of_gates.p.x[i], of_slopes.p.x[i], of_slopes.p.size[i] * sizeof(float));
         make_gates(&of_gates, 1, 0, 0);
         for (int keys = 0; keys < 2; keys++)
             for (int64_t i = 0, n = s.batch * (keys ? s.keys : s.queries); i < n * s.heads; i++)
                 of_gates.gate_sums[keys][i] =
-                    -slopes_before[i % s.heads] * (double)(keys ? of_gates.p.k_at : of_gates.p.q_at)[i / s.heads];
+                    -test_slopes[i % s.heads] * (double)(keys ? of_gates.p.k_at : of_gates.p.q_at)[i / s.heads];
         run_trial(&of_slopes, NULL);
         run_gated(&of_gates);
         for (size_t e = 0; e < of_slopes.p.out_size; e++)
@@ -174,14 +161,14 @@ static double trial_loss(trial *t, int64_t batch, int64_t head) {
     for (int64_t i = 0; i < s->queries; i++) {
         const int64_t at = ((batch * s->queries + i) * s->heads + head) * s->value_dim;
         trial_row(t, batch, i, head);
-        sum += dot(t->p.x64[DOUT] + at, t->p.out64 + at, s->value_dim);
+        sum += scheme_dot(t->p.x64[DOUT] + at, t->p.out64 + at, s->value_dim);
     }
     return sum;
 }
 
 /* Of a number that rows of one batch row depend on: of one head, or of the heads of a key head. */
 static double slope_at(trial *t, double *x, int64_t batch, int64_t head, int64_t heads) {
-    const double original = *x, step = 1e-4;
+    const double original = *x, step = difference_step(&t->p);
     double sum = 0;
     for (int sign = 1; sign >= -1; sign -= 2) {
         *x = original + sign * step;
@@ -253,9 +240,10 @@ static void gradient_follows_definition(void **state) {
     uint64_t index = 0;
     tier_or_skip(tier);
     assert_int_equal(setenv("GYRE_CPU", tier, 1), 0);
-    for (size_t scheme = 0; scheme < SCHEMES; scheme++)
+    for (int scheme = 0; scheme < SCHEMES; scheme++)
         for (size_t i = 0; i < 8; i++, index++) {
-            if (scheme >= ANY_CAUSAL && layouts[i].causal != 1) continue;
+            if (!test_scheme_attends(scheme, (gyre_causal)layouts[i].causal) || !test_scheme_tried(scheme, (int64_t)i, 4))
+                continue;
             trial t = make_gated(scheme, &layouts[i], (int)(index * 5 % BITS), index % 2 ? 0.1 : 0.6, 0, index);
             gate_gradients g = make_gradients(&layouts[i]);
             const gyre_tables tables = problem_tables(&t.p);

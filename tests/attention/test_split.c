@@ -7,7 +7,6 @@
 
 static const split_case cases[] = {
     {.name = "none", .config = {.kind = GYRE_KIND_NOPE}},
-    {.name = "none, both ways", .config = {.kind = GYRE_KIND_NOPE}, .both_ways = 1},
     {.name = "none, by order, window, sinks",
      .config = {.kind = GYRE_KIND_NOPE},
      .causal = GYRE_CAUSAL_BY_ORDER,
@@ -20,7 +19,6 @@ static const split_case cases[] = {
     {.name = "rope, f16, dropout", .config = TURNING(0), .dtype = GYRE_DTYPE_F16, .dropout = 0.1},
     {.name = "rope, bf16, sink logits", .config = TURNING(0), .dtype = GYRE_DTYPE_BF16, .sink_logits = 1},
     {.name = "rope, window and sinks", .config = TURNING(0), .window = 11, .sinks = 2},
-    {.name = "rope, yarn", .config = TURNING(.scaling = GYRE_SCALING_YARN, .factor = 4)},
     {.name = "rope, length of the query",
      .config = FOLLOWING(GYRE_LENGTH_POLICY_CAUSAL, 16, .scaling = GYRE_SCALING_DYNAMIC_NTK, .factor = 2)},
     {.name = "rope, length of the prefix",
@@ -36,11 +34,6 @@ static const split_case cases[] = {
      .window = 9,
      .sinks = 4,
      .config = TURNING(.axes = 3, .axis_pairs = {4, 2, 2}, .axes_layout = GYRE_AXES_INTERLEAVED)},
-    {.name = "xpos", .config = TURNING(.xpos_base = 512)},
-    {.name = "rerope", .config = TURNING(.far = GYRE_FAR_CLAMPED, .far_window = 9)},
-    {.name = "dual chunks", .config = CHUNKED(14, 5, 0)},
-    {.name = "self-extend", .config = TURNING(.far = GYRE_FAR_GROUPED, .far_window = 8, .far_factor = 4)},
-    {.name = "alibi", .config = SCORING(GYRE_KIND_ALIBI, 0)},
     {.name = "alibi, both ways, sink logits", .config = SCORING(GYRE_KIND_ALIBI, 0), .both_ways = 1, .sink_logits = 1},
     {.name = "alibi, softcap, window, sinks", .config = SCORING(GYRE_KIND_ALIBI, 0), .softcap = 5, .window = 12, .sinks = 3},
     {.name = "gates", .config = {.kind = GYRE_KIND_NOPE}, .gates = 0.3},
@@ -52,10 +45,7 @@ static const split_case cases[] = {
      .sink_logits = 1,
      .dropout = 0.1},
     {.name = "gates, alibi, window, sinks", .config = SCORING(GYRE_KIND_ALIBI, 0), .gates = 0.1, .window = 12, .sinks = 3},
-    {.name = "t5", .config = SCORING(GYRE_KIND_T5, .buckets = 16)},
-    SCALAR_CASES,
-    {.name = "shaw", .config = SCORING(GYRE_KIND_SHAW, .max_distance = 10)},
-    VECTOR_CASES,
+#include "split_schemes.def"
 };
 enum { CASES = sizeof cases / sizeof *cases, LAYOUTS = 4, FORMS = 3 };
 
@@ -357,7 +347,6 @@ static void fixed_order_has_the_bits_of_one_call(void **state) {
     static const int64_t one[] = {590}, two[] = {130, 450}, groups[] = {1, 2, 3, 4, 7};
     (void)state;
     for (int c = 0; c < CASES; c++) {
-        if (cases[c].config.kind == GYRE_KIND_BERT) continue; /* has fewer positions */
         for (int r = 0; r < (random_cuts() < 200 ? 2 : 5); r++) {
             whole w;
             make_whole(&w, &cases[c], GYRE_BATCH_PACKED, one, 1);
@@ -472,8 +461,7 @@ static void caches_may_be_dealt_out(void **state) {
     (void)state;
     for (int c = 0; c < CASES; c++) {
         const split_case *of = &cases[c];
-        if (of->dropout > 0 || of->images || of->dtype != GYRE_DTYPE_F32 || of->causal || of->config.kind == GYRE_KIND_BERT)
-            continue;
+        if (of->dropout > 0 || of->images || of->dtype != GYRE_DTYPE_F32 || of->causal) continue;
         for (int l = 0; l < 3; l++)
             for (int64_t queries = 1; queries <= 20; queries += 19)
                 check_caches(of, layouts[l], 1 + (c + l) % 4, GYRE_CACHE_KEYS_RAW, queries);

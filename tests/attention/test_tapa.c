@@ -98,7 +98,8 @@ static void near_and_symmetric(void **state) {
     args.weights = gyre_dense(weights, GYRE_DTYPE_F32, 1, 1, 1, 3);
     attend(&args, NULL);
     assert_true(weights[1] == weights[2] && isfinite(v[0]));
-    const double own = 0.7 * dot(p.x64[Q], p.x64[K], 4), other = 0.7 * naive_tapa(&p, 100, 93, p.x64[Q], p.x64[K] + 8);
+    const scheme_pair same = {0, 100, 100, p.x64[Q], p.x64[K]}, apart = {0, 100, 93, p.x64[Q], p.x64[K] + 8};
+    const double own = naive_score(&p, &same), other = naive_score(&p, &apart);
     test_close((long double)weights[0] / (long double)weights[1], expl((long double)(own - other)), 1e-5L, "ratio");
     free_problem(&p);
 }

@@ -1,10 +1,6 @@
-/* test_tables.c: schemes that index tables by distance: rows against reference values, attention and every gradient against
- * the definition. */
-#include "attention_setup.h"
-#include "kernels/kernels.h"
+/* test_tables.c: schemes that index tables by distance: rows and attention against reference values, and what is refused.
+ * test_attention_schemes.c has the definition and the laws. */
 #include "naive_attention_tables.h"
-
-#include "run_each_tier.h"
 
 /* -- rows -- */
 
@@ -247,177 +243,6 @@ static void attention_agrees_with_reference(void **state) {
     json_decref(cases);
 }
 
-/* -- the definition -- */
-
-static const gyre_config schemes[] = {
-    WITH(GYRE_KIND_T5, .buckets = 8, .max_distance = 12, .bidirectional = 1),
-    WITH(GYRE_KIND_T5, .buckets = 32),
-    WITH(GYRE_KIND_KERPLE, .decay = GYRE_DECAY_LOG),
-    WITH(GYRE_KIND_KERPLE, .decay = GYRE_DECAY_POWER),
-    WITH(GYRE_KIND_SHAW, .max_distance = 3),
-    WITH(GYRE_KIND_SHAW, .max_distance = 20, .terms = GYRE_TERM_VALUE),
-    WITH(GYRE_KIND_NEZHA, .max_distance = 5),
-    WITH(GYRE_KIND_BERT, .max_positions = 640),
-    WITH(GYRE_KIND_BERT, .max_positions = 640, .terms = GYRE_TERM_QUERY | GYRE_TERM_KEY),
-    WITH(GYRE_KIND_DEBERTA, .max_distance = 4),
-    WITH(GYRE_KIND_DEBERTA, .max_distance = 40, .position_buckets = 8),
-    WITH(GYRE_KIND_DEBERTA, .max_distance = 300, .terms = GYRE_TERM_KEY),
-};
-enum { SCHEMES = sizeof schemes / sizeof *schemes };
-
-static const layout
-    layouts[] =
-        {
-            /* batch, queries, keys, heads, key heads, dim, value dim, causal, window, start, shuffled */
-            {2, 5, 7, 4, 2, 6, 6, 0, 0, 0, 0},      {1, 9, 9, 2, 1, 8, 8, 1, 0, 3, 0},
-            {2, 6, 8, 2, 2, 4, 4, 1, 5, 0, 1},      {1, 70, 150, 2, 1, 20, 20, 1, 0, 11, 0},
-            {1, 40, 140, 2, 2, 16, 16, 0, 0, 0, 1}, /* more distances than rows in a block */
-};
-enum { LAYOUTS = sizeof layouts / sizeof *layouts, SMALL = 3 };
-
-static void agrees_with_definition(void **state) {
-    const char *tier = *state;
-    const int used = tier_or_skip(tier) == gyre_kernels_select(); /* the tier used on this machine gets the most tests */
-    assert_int_equal(setenv("GYRE_CPU", tier, 1), 0);
-    for (size_t scheme = 0; scheme < SCHEMES; scheme++)
-        for (size_t i = 0; i < LAYOUTS; i++) {
-            problem p = make_problem(&schemes[scheme], &layouts[i], 3 + i);
-            check_problem(&p, i < SMALL ? used ? 400 : 60 : used ? 5 : 1);
-            free_problem(&p);
-        }
-    unsetenv("GYRE_CPU");
-}
-
-/* -- laws -- */
-
-static void same_for_any_threads(void **state) {
-    (void)state;
-    const layout s = {3, 70, 70, 6, 2, 16, 16, 1, 0, 0, 0};
-    for (size_t scheme = 0; scheme < SCHEMES; scheme++) {
-        problem one = make_problem(&schemes[scheme], &s, 9), many = make_problem(&schemes[scheme], &s, 9);
-        run_problem(&one, NULL);
-        for (int threads = 2; threads <= 7; threads += 5) {
-            gyre_pool *pool;
-            assert_ok(gyre_pool_create(&pool, threads, NULL));
-            const gyre_exec exec = gyre_pool_exec(pool);
-            for (part i = Q; i <= LAST; i++)
-                memset(many.table[i], 0, many.size[i] * sizeof(double));
-            run_problem(&many, &exec);
-            assert_same_results(&one, &many);
-            gyre_pool_free(pool);
-        }
-        free_problem(&one);
-        free_problem(&many);
-    }
-}
-
-/* Adding the same number to every position changes no bit. */
-static void only_distances_matter(void **state) {
-    (void)state;
-    for (size_t scheme = 0; scheme < SCHEMES; scheme++) {
-        layout s = {1, 50, 90, 2, 1, 16, 16, 1, 0, 0, 0};
-        problem here = make_problem(&schemes[scheme], &s, 21);
-        s.start = schemes[scheme].kind == GYRE_KIND_BERT ? 500 : -123456789;
-        problem there = make_problem(&schemes[scheme], &s, 21);
-        run_problem(&here, NULL);
-        run_problem(&there, NULL);
-        assert_memory_equal(here.out, there.out, here.out_size * sizeof(float));
-        for (part i = TABLE_A; i <= LAST; i++)
-            assert_memory_equal(here.table[i], there.table[i], here.size[i] * sizeof(double));
-        free_problem(&here);
-        free_problem(&there);
-    }
-}
-
-/* A masked key is NaN, and so is a table row that no visible pair uses. */
-static void masked_nan_has_no_effect(void **state) {
-    (void)state;
-    for (size_t scheme = 0; scheme < SCHEMES; scheme++) {
-        const layout s = {1, 40, 40, 1, 1, 16, 16, 1, 0, 0, 0};
-        problem p = make_problem(&schemes[scheme], &s, 2);
-        for (part i = TABLE_A; i <= LAST && schemes[scheme].kind != GYRE_KIND_KERPLE; i++) {
-            int64_t shape[4], row;
-            table_shape(&p, i, shape);
-            if (shape[0] == 0 || schemes[scheme].kind == GYRE_KIND_T5) continue;
-            assert_ok(gyre_encoding_row(p.encoding, 0, 2, &row)); /* a key after the query */
-            for (int64_t h = 0; h < shape[1]; h++)
-                for (int64_t c = 0; c < shape[3]; c++)
-                    p.x[i][(h * shape[2] + row) * shape[3] + c] = NAN;
-        }
-        for (int64_t c = 0; c < 16; c++)
-            p.x[K][30 * 16 + c] = p.x[V][30 * 16 + c] = NAN;
-        run_problem(&p, NULL);
-        for (int64_t i = 0; i < 30 * 16; i++)
-            assert_true(isfinite(p.out[i]) && isfinite(p.grad[Q][i]));
-        for (int64_t i = 30 * 16; i < 40 * 16; i++)
-            assert_true(isnan(p.out[i]));
-        free_problem(&p);
-    }
-}
-
-/* -- numbers on scores in memory -- */
-
-static void bias_without_attention(void **state) {
-    (void)state;
-    enum { QUERIES = 6, KEYS = 9, HEADS = 3, N = 2 * QUERIES * HEADS * KEYS };
-    const layout s = {2, QUERIES, KEYS, HEADS, HEADS, 4, 4, 0, 0, 5, 1};
-    for (size_t scheme = 0; scheme < SCHEMES; scheme++) {
-        problem p = make_problem(&schemes[scheme], &s, 77);
-        const gyre_tables tables = problem_tables(&p);
-        const gyre_table_gradients gradients = problem_gradients(&p);
-        const gyre_positions q = {p.q_at, GYRE_DTYPE_I64, 0, 0, QUERIES, 1, 0, 0},
-                             k = {p.k_at, GYRE_DTYPE_I64, 0, 0, KEYS, 1, 0, 0};
-        test_random random = {4};
-        double scores[N], weight[N], was[N];
-        test_fill_f64(&random, scores, N);
-        test_fill_f64(&random, weight, N);
-        memcpy(was, scores, sizeof was);
-        const gyre_view view = gyre_dense(scores, GYRE_DTYPE_F64, 2, QUERIES, HEADS, KEYS);
-        const gyre_cview d = gyre_cdense(weight, GYRE_DTYPE_F64, 2, QUERIES, HEADS, KEYS);
-        if (schemes[scheme].kind != GYRE_KIND_T5 && schemes[scheme].kind != GYRE_KIND_KERPLE) {
-            assert_int_equal(
-                gyre_add_bias(p.encoding,
-                              GYRE_ARGS(gyre_add_bias_args, .tables = &tables, .queries = &q, .keys = &k, .scores = view),
-                              NULL, NULL),
-                GYRE_EUNSUPPORTED);
-            assert_int_equal(gyre_add_bias_gradient(
-                                 p.encoding, GYRE_ARGS(gyre_add_bias_args, .tables = &tables, .queries = &q, .keys = &k), &d,
-                                 &gradients, NULL, NULL),
-                             GYRE_EUNSUPPORTED);
-            free_problem(&p);
-            continue;
-        }
-        assert_int_equal(
-            gyre_add_bias(p.encoding, GYRE_ARGS(gyre_add_bias_args, .queries = &q, .keys = &k, .scores = view), NULL, NULL),
-            GYRE_EINVAL);
-        assert_memory_equal(scores, was, sizeof was);
-        assert_ok(gyre_add_bias(p.encoding,
-                                GYRE_ARGS(gyre_add_bias_args, .tables = &tables, .queries = &q, .keys = &k, .scores = view),
-                                NULL, NULL));
-        assert_ok(gyre_add_bias_gradient(p.encoding,
-                                         GYRE_ARGS(gyre_add_bias_args, .tables = &tables, .queries = &q, .keys = &k), &d,
-                                         &gradients, NULL, NULL));
-        for (int i = 0; i < N; i++) {
-            const int64_t row = i / (HEADS * KEYS), h = i / KEYS % HEADS, n = p.k_at[row / QUERIES * KEYS + i % KEYS];
-            test_close(scores[i], was[i] + naive_bias(&p, h, p.q_at[row], n), 1e-14L, "score");
-        }
-        for (size_t e = 0; e < p.size[BIAS]; e++) {
-            const double original = p.x64[BIAS][e];
-            double want = 0;
-            for (int i = 0; i < N; i++) {
-                const int64_t row = i / (HEADS * KEYS), h = i / KEYS % HEADS, n = p.k_at[row / QUERIES * KEYS + i % KEYS];
-                for (int side = -1; side <= 1; side += 2) {
-                    p.x64[BIAS][e] = original + side * 1e-5;
-                    want += side * weight[i] * naive_bias(&p, h, p.q_at[row], n) / 2e-5;
-                }
-                p.x64[BIAS][e] = original;
-            }
-            test_close(p.table[BIAS][e], want, 1e-7L * (1 + fabsl((long double)want)), "bias table");
-        }
-        free_problem(&p);
-    }
-}
-
 /* -- bad input -- */
 
 static void creation_errors(void **state) {
@@ -537,47 +362,14 @@ static void scratch_size_does_not_overflow(void **state) {
     gyre_encoding_free(e);
 }
 
-/* Scratch grows linearly with the tokens and with the rows of the tables, not with their product or the square of the
- * tokens. */
-static void scratch_is_linear(void **state) {
-    (void)state;
-    for (size_t scheme = 0; scheme < SCHEMES; scheme++)
-        for (int gradient = 0; gradient < 2; gradient++) {
-            size_t bytes[2];
-            for (int i = 0; i < 2; i++) {
-                const int64_t n = 4096 << i;
-                gyre_config config = schemes[scheme];
-                config.head_dim = 64;
-                config.heads = 12;
-                if (config.kind == GYRE_KIND_BERT) config.score.max_positions = n;
-                gyre_encoding *e = test_encoding(&config);
-                attention_setup args = GYRE_INIT(attention_setup);
-                args.encoding = e;
-                args.q = args.k = args.v = gyre_cdense(NULL, GYRE_DTYPE_F32, 1, n, 12, 64);
-                args.out = gyre_dense(NULL, GYRE_DTYPE_F32, 1, n, 12, 64);
-                bytes[i] = attention_scratch(&args, gradient, NULL);
-                assert_true(bytes[i] > 0);
-                assert_true(bytes[i] < (size_t)n * 64 * sizeof(float) * 20);
-                gyre_encoding_free(e);
-            }
-            assert_true(bytes[1] < 2 * bytes[0] + 4096);
-        }
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rows_agree_with_reference),
         cmocka_unit_test(whole_quotients_begin_a_bucket),
         cmocka_unit_test(bert_refuses_positions_outside),
         cmocka_unit_test(attention_agrees_with_reference),
-        FOR_TIERS(agrees_with_definition),
-        cmocka_unit_test(same_for_any_threads),
-        cmocka_unit_test(only_distances_matter),
-        cmocka_unit_test(masked_nan_has_no_effect),
-        cmocka_unit_test(bias_without_attention),
         cmocka_unit_test(creation_errors),
         cmocka_unit_test(refuses_bad_tables),
-        cmocka_unit_test(scratch_is_linear),
         cmocka_unit_test(scratch_size_does_not_overflow),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

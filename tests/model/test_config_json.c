@@ -462,8 +462,9 @@ static void test_writes_every_kind(void **state) {
     c = (gyre_config)GYRE_INIT(gyre_config);
     for (int i = 0; naive_case(i, 64, &c); i++) {
         root = there_and_back(&c);
-        assert_string_equal(test_string(root, c.kind == GYRE_KIND_ROPE ? "model_type" : "position_embedding_type"),
-                            c.kind == GYRE_KIND_ROPE ? "llama" : gyre_kind_name(c.kind));
+        if (i == SCHEME_rope) assert_string_equal(test_string(root, "model_type"), "llama");
+        if (c.kind != GYRE_KIND_ROPE)
+            assert_string_equal(test_string(root, "position_embedding_type"), gyre_kind_name(c.kind));
         json_decref(root);
     }
 }

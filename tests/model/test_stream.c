@@ -25,21 +25,23 @@ static void attend(const naive *d, const held *cache, int64_t layer, double *out
     const gyre_model_config *c = &d->m->config;
     const int64_t dim = c->head_dim, group = c->heads / c->kv_heads, m = cache->count - 1;
     const double *own = cache->qkv + (layer * TOKENS + cache->token[m]) * cache->row;
+    const int polar = naive_has(d, GYRE_LAYER_PART_POLAR);
+    naive_scheme scheme = naive_scheme_make(d, layer);
     for (int64_t h = 0; h < c->heads; h++) {
-        double s[WINDOW], sum = 0, q[HEAD], k[HEAD];
+        double s[WINDOW], sum = 0, q[HEAD], k[HEAD], values[WINDOW][HEAD];
         for (int64_t n = 0; n <= m; n++) {
             const naive_pair pair = {layer, h, m, n};
             const double *other = cache->qkv + (layer * TOKENS + cache->token[n]) * cache->row;
             memcpy(q, own + h * dim, sizeof q);
             memcpy(k, other + (c->heads + h / group) * dim, sizeof k);
-            const int polar = naive_has(d, GYRE_LAYER_PART_POLAR);
-            if (!polar) {
-                naive_rotate(d, (double)m + naive_far(d, m, n), q);
+            if (!polar && !scheme.of.rotates) {
+                naive_rotate(d, (double)m, q);
                 naive_rotate(d, (double)n, k);
             }
             const naive_pair read = {layer, h, cache->token[m], cache->token[n]}; /* gates of removed tokens count */
-            const double dot = polar ? naive_polar(d, &pair, q, k) : naive_query_key(d, &pair, q, k);
-            s[n] = exp((dot + naive_vectors(d, &pair, q, k)) * naive_scale(d) + naive_number(d, &pair) +
+            const scheme_terms terms = naive_terms(&scheme, &pair, q, k, values[n]);
+            const double dot = polar ? naive_polar(d, &pair, q, k) : terms.product;
+            s[n] = exp(dot / sqrt(terms.channels) + terms.bias +
                        naive_forgotten(d, cache->gates + layer * TOKENS * c->heads, &read));
             sum += s[n];
         }
@@ -47,9 +49,10 @@ static void attend(const naive *d, const held *cache, int64_t layer, double *out
         for (int64_t n = 0; n <= m; n++)
             for (int64_t i = 0; i < dim; i++)
                 out[h * dim + i] += s[n] / sum *
-                                    cache->qkv[(layer * TOKENS + cache->token[n]) * cache->row +
-                                               (c->heads + c->kv_heads + h / group) * dim + i];
+                                    (values[n][i] + cache->qkv[(layer * TOKENS + cache->token[n]) * cache->row +
+                                                               (c->heads + c->kv_heads + h / group) * dim + i]);
     }
+    naive_scheme_free(&scheme);
 }
 
 static void read_layer(const naive *d, held *cache, int64_t layer, int64_t t, double *x) {
@@ -152,20 +155,11 @@ static void check_model(const gyre_model *m, int64_t length, const char *what) {
 
 static void matches_the_definition(void **state) {
     (void)state;
-    static const gyre_kind kinds[] = {GYRE_KIND_NOPE,   GYRE_KIND_ROPE, GYRE_KIND_ALIBI, GYRE_KIND_T5,
-                                      GYRE_KIND_KERPLE, GYRE_KIND_FIRE, GYRE_KIND_TAPA};
-    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
-        gyre_config p = GYRE_INIT(gyre_config);
-        p.kind = kinds[i];
-        p.head_dim = HEAD;
-        p.heads = 4;
-        p.trained_length = 32;
-        p.score.buckets = kinds[i] == GYRE_KIND_T5 ? 8 : 0;
-        p.score.max_distance = kinds[i] == GYRE_KIND_T5 ? 20 : 0;
-        p.score.hidden_units = kinds[i] == GYRE_KIND_FIRE ? 6 : 0;
-        assert_ok(gyre_config_suggest(&p));
+    for (int i = 0; i < SCHEMES; i++) {
+        if (!test_scheme_attends(i, GYRE_CAUSAL_BY_POSITION)) continue; /* positions at the input do not stream */
+        const gyre_config p = test_scheme_config(i, 4, HEAD, TOKENS);
         gyre_model *m = model_of(&p);
-        check_model(m, 0, gyre_kind_name(kinds[i]));
+        check_model(m, 0, test_schemes[i].name);
         gyre_model_free(m);
     }
 }

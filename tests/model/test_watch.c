@@ -34,7 +34,7 @@ static void first_layer(const naive *d, const int32_t *tokens, double *weights) 
             double *out = weights + (m * c->heads + h) * TOKENS, sum = 0;
             for (int64_t n = 0; n <= m; n++)
                 sum += out[n] = exp(
-                    naive_dot(qkv + m * row + h * HEAD, qkv + n * row + (c->heads + h / group) * HEAD, HEAD) / sqrt(HEAD));
+                    scheme_dot(qkv + m * row + h * HEAD, qkv + n * row + (c->heads + h / group) * HEAD, HEAD) / sqrt(HEAD));
             for (int64_t n = 0; n <= m; n++)
                 out[n] /= sum;
         }

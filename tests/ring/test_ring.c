@@ -8,18 +8,12 @@ static const split_case cases[] = {
     RING_CASES,
     {.name = "alibi, both ways", .config = SCORING(GYRE_KIND_ALIBI, 0), .both_ways = 1},
     {.name = "gates", .config = {.kind = GYRE_KIND_NOPE}, .gates = 0.2, .sink_logits = 1},
-    {.name = "shaw", .config = SCORING(GYRE_KIND_SHAW, .max_distance = 10)},
 };
-/* The other schemes, each in fewer layouts. */
+/* Every scheme, in fewer layouts. */
 static const split_case others[] = {
     {.name = "none, two-sided window", .config = {.kind = GYRE_KIND_NOPE}, .both_ways = 1, .window = 7, .window_after = 12},
-    {.name = "xpos", .config = TURNING(.xpos_base = 512)},
-    {.name = "dual chunks", .config = CHUNKED(14, 5, 0)},
-    {.name = "rerope", .config = TURNING(.far = GYRE_FAR_CLAMPED, .far_window = 9)},
     {.name = "alibi, softcap, window, sinks", .config = SCORING(GYRE_KIND_ALIBI, 0), .softcap = 5, .window = 12, .sinks = 3},
-    {.name = "t5, f16", .config = SCORING(GYRE_KIND_T5, .buckets = 16), .dtype = GYRE_DTYPE_F16},
-    SCALAR_CASES,
-    VECTOR_CASES,
+#include "split_schemes.def"
 };
 enum { CASES = sizeof cases / sizeof *cases, OTHERS = sizeof others / sizeof *others };
 static const int64_t lengths[] = {37, 10, 50};

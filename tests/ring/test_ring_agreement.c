@@ -132,8 +132,12 @@ static void differences_are_named_on_every_rank(void **state) {
     whole w;
     group g;
     gyre_shard_config config = GYRE_INIT(gyre_shard_config);
-    gyre_config encoding = {
-        .size = sizeof encoding, .kind = GYRE_KIND_ROPE, .head_dim = DIM, .heads = HEADS, .rope = {.base = 500}};
+    gyre_config encoding = {.size = sizeof encoding,
+                            .kind = GYRE_KIND_ROPE,
+                            .head_dim = DIM,
+                            .heads = HEADS,
+                            .trained_length = 1024,
+                            .rope = {.base = 500}};
     (void)state;
     make_three(&w, &g);
     another = test_encoding(&encoding);

@@ -10,17 +10,9 @@ static const split_case cases[] = {
     {.name = "alibi", .config = SCORING(GYRE_KIND_ALIBI, 0), .sink_logits = 1},
     {.name = "gates, sinks", .config = {.kind = GYRE_KIND_NOPE}, .gates = 0.2, .sink_logits = 1, .window = 150, .sinks = 2},
     {.name = "shaw, softcap", .config = SCORING(GYRE_KIND_SHAW, .max_distance = 10), .softcap = 4},
-    {.name = "xpos", .config = TURNING(.xpos_base = 512)},
-    {.name = "rerope", .config = TURNING(.far = GYRE_FAR_CLAMPED, .far_window = 9)},
     {.name = "none, two-sided window", .config = {.kind = GYRE_KIND_NOPE}, .both_ways = 1, .window = 40, .window_after = 90},
-    {.name = "t5, f16", .config = SCORING(GYRE_KIND_T5, .buckets = 16), .dtype = GYRE_DTYPE_F16},
     {.name = "window by position", .config = TURNING(0), .window = 33, .sinks = 5},
-    {.name = "bert",
-     .config = SCORING(GYRE_KIND_BERT, .max_positions = 1024, .terms = GYRE_TERM_QUERY | GYRE_TERM_KEY),
-     .both_ways = 1},
-    {.name = "deberta", .config = SCORING(GYRE_KIND_DEBERTA, .max_distance = 20), .both_ways = 1},
-    {.name = "transformer-xl", .config = SCORING(GYRE_KIND_TRANSFORMER_XL, .max_distance = 25), .sink_logits = 1},
-    SCALAR_CASES,
+#include "split_schemes.def"
 };
 enum { CASES = sizeof cases / sizeof *cases };
 static const int64_t groups[] = {1, 2, 3, 4, 7};

@@ -180,31 +180,4 @@ static inline void naive_adaptive_gradient(const naive_adaptive *n, const double
     free(weights);
 }
 
-/* -- biases by their papers' formulas: query at m, key at n, head h of H; t: the numbers of the head -- */
-
-/* ALiBi for a power of two of heads. */
-static inline double naive_alibi(int64_t h, int64_t heads, int64_t m, int64_t n) {
-    return -exp2(-8.0 * (double)(h + 1) / (double)heads) * fabs((double)(m - n));
-}
-/* KERPLE's logarithm: t = r1, r2. */
-static inline double naive_kerple(const double *t, int64_t m, int64_t n) {
-    return -t[0] * log(1 + t[1] * fabs((double)(m - n)));
-}
-/* FIRE: t = c, L, then `units` weights, biases and outputs, and the output's bias. */
-static inline double naive_fire(const double *t, int64_t units, int64_t m, int64_t n) {
-    const double c = fabs(t[0]), length = fmax((double)m, fabs(t[1]));
-    const double x = log(1 + c * fabs((double)(m - n))) / log(1 + c * length);
-    double sum = t[2 + 3 * units];
-    for (int64_t u = 0; u < units; u++)
-        sum += t[2 + 2 * units + u] * fmax(0, t[2 + u] * x + t[2 + units + u]);
-    return sum;
-}
-/* T5's bucket of a causal model, 32 of them up to a distance of 128; keys after the query are in bucket 0. */
-static inline int64_t naive_t5_bucket(int64_t m, int64_t n) {
-    const int64_t d = m > n ? m - n : 0;
-    if (d < 16) return d;
-    const int64_t bucket = 16 + (int64_t)floor(log((double)d / 16) / log(128.0 / 16) * 16 + 1e-9);
-    return bucket < 31 ? bucket : 31;
-}
-
 #endif

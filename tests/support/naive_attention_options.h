@@ -1,30 +1,15 @@
 /* naive_attention_options.h: the options of an attention call (softcap, sinks, additive mask, sink logits) by their
- * definition, in double, with every weight stored. Scores come from naive_attention_tables.h. Scores of rotations that it
- * does not cover (xPos, far rotations) are computed here in their relative form. */
+ * definition, in double, with every weight stored.  Scores come from naive_schemes.h. */
 #ifndef GYRE_TESTS_NAIVE_ATTENTION_OPTIONS_H
 #define GYRE_TESTS_NAIVE_ATTENTION_OPTIONS_H
 #include "attention_setup.h"
 #include "naive_attention_tables.h"
-#include "naive_chunks.h"
 
 /* A config of a rotation. */
 #define ROTATED(...)                                                                                                        \
     {                                                                                                                       \
         .size = sizeof(gyre_config), .kind = GYRE_KIND_ROPE, .rope = { __VA_ARGS__ }                                        \
     }
-
-/* Dual Chunk Attention; far_mode: FAR_CHUNKED or FAR_CHUNKED_PAPER. */
-#define CHUNKED(far_mode, ...)                                                                                              \
-    {                                                                                                                       \
-        .size = sizeof(gyre_config), .kind = GYRE_KIND_ROPE, .rope = {                                                      \
-            .base = 10000,                                                                                                  \
-            .far = far_mode,                                                                                                \
-            .chunk = {__VA_ARGS__}                                                                                          \
-        }                                                                                                                   \
-    }
-
-/* ALiBi's slopes of four heads, for keys up to the query and for those after it. */
-static const double slopes_before[4] = {0.5, 0.25, 0.0625, 1}, slopes_after[4] = {0.125, 0.75, 0, 0.5};
 
 enum { MOST_HEADS = 8 };
 
@@ -115,6 +100,13 @@ static inline trial make_trial(const gyre_config *config, const layout *s, const
     return t;
 }
 
+/* A trial of a row of tests/test_schemes.def, at positions that it has. */
+static inline trial scheme_trial(int scheme, const layout *s, const options *o, uint64_t seed) {
+    layout fitting = *s;
+    const gyre_config config = fitting_config(scheme, &fitting);
+    return make_trial(&config, &fitting, o, seed);
+}
+
 static inline void free_trial(trial *t) {
     free_problem(&t->p);
     free(t->mask64);
@@ -149,33 +141,6 @@ static inline void run_trial(trial *t, const gyre_exec *exec) {
 
 /* -- the definition -- */
 
-/* The distance by which a pair is rotated under ReRoPE, leaky ReRoPE, Self-Extend and Dual Chunk Attention. */
-static inline double rotation_distance(const gyre_config *config, int64_t m, int64_t n) {
-    const struct gyre_rope_config *rope = &config->rope;
-    if (naive_is_chunked(config)) return naive_chunk_distance(config, m, n);
-    const double near = (double)(m - n), window = (double)rope->far_window, group = rope->far_factor;
-    if (rope->far == GYRE_FAR_AS_NEAR || near < window) return near;
-    if (rope->far == GYRE_FAR_CLAMPED) return window;
-    if (rope->far == GYRE_FAR_LEAKY) return window + (near - window) / group;
-    return floor((double)m / group) - floor((double)n / group) + window - floor(window / group);
-}
-
-static inline double rotated_score(const problem *p, int64_t m, int64_t n, const double *q, const double *k) {
-    const struct gyre_rope_config *rope = &p->config.rope;
-    const int64_t pairs = p->s.dim / 2;
-    double sum = 0;
-    for (int64_t i = 0; i < pairs; i++) {
-        const int half = rope->layout == GYRE_LAYOUT_HALF;
-        const int64_t a = half ? i : 2 * i, b = half ? i + pairs : 2 * i + 1;
-        const double angle = rotation_distance(&p->config, m, n) * p->inv_freq[i];
-        double pair = (q[a] * k[a] + q[b] * k[b]) * cos(angle) - (q[b] * k[a] - q[a] * k[b]) * sin(angle);
-        if (rope->xpos_base > 0)
-            pair *= pow((2.0 * (double)i + 0.8 * (double)pairs) / (2.8 * (double)pairs), (double)(m - n) / rope->xpos_base);
-        sum += pair * p->factor * p->factor;
-    }
-    return p->scale * sum;
-}
-
 static inline int trial_visible(const trial *t, int64_t b, int64_t i, int64_t j) {
     const layout *s = &t->p.s;
     const int by_order = s->causal == GYRE_CAUSAL_BY_ORDER;
@@ -191,10 +156,8 @@ static inline double trial_score(const trial *t, int64_t b, int64_t i, int64_t h
     const problem *p = &t->p;
     const layout *s = &p->s;
     if (!trial_visible(t, b, i, j)) return -INFINITY;
-    const double *q = p->x64[Q] + ((b * s->queries + i) * s->heads + h) * s->dim;
-    const double *k = p->x64[K] + ((b * s->keys + j) * s->key_heads + h / (s->heads / s->key_heads)) * s->dim;
-    const int64_t m = p->q_at[b * s->queries + i], n = p->k_at[b * s->keys + j];
-    double score = p->config.kind == GYRE_KIND_ROPE ? rotated_score(p, m, n, q, k) : naive_score(p, h, m, n, q, k);
+    const scheme_pair at = pair_of(p, b, i, h, j);
+    double score = naive_score(p, &at);
     if (t->gate_sums[0])
         score += t->gate_sums[0][(b * s->queries + i) * s->heads + h] - t->gate_sums[1][(b * s->keys + j) * s->heads + h];
     if (t->o.softcap > 0) score = t->o.softcap * tanh(score / t->o.softcap);
@@ -204,8 +167,8 @@ static inline double trial_score(const trial *t, int64_t b, int64_t i, int64_t h
 static inline void trial_row(const trial *t, int64_t b, int64_t i, int64_t h) {
     const problem *p = &t->p;
     const layout *s = &p->s;
-    const int64_t row = (b * s->queries + i) * s->heads + h, key_head = h / (s->heads / s->key_heads);
-    double *weight = t->weights64 + row * s->keys, *out = p->out64 + row * s->value_dim, storage[64];
+    const int64_t row = (b * s->queries + i) * s->heads + h;
+    double *weight = t->weights64 + row * s->keys, *out = p->out64 + row * s->value_dim;
     double row_max = t->o.sink_logits ? (double)t->sink[h] : -INFINITY;
     const double sink = row_max;
     memset(out, 0, (size_t)s->value_dim * sizeof *out);
@@ -218,14 +181,9 @@ static inline void trial_row(const trial *t, int64_t b, int64_t i, int64_t h) {
         sum += weight[j] = row_max > -INFINITY ? exp(weight[j] - row_max) : 0;
     t->lse64[row] = sum > 0 ? row_max + log(sum) : -INFINITY;
     for (int64_t j = 0; j < s->keys; j++) {
-        const double *v = p->x64[V] + ((b * s->keys + j) * s->key_heads + key_head) * s->value_dim, *value_term = NULL;
-        int64_t r;
         if (weight[j] == 0) continue;
         weight[j] /= sum;
-        if (gyre_encoding_row(p->encoding, p->q_at[b * s->queries + i], p->k_at[b * s->keys + j], &r) == GYRE_OK)
-            value_term = table_row(p, TABLE_V, h, r, storage);
-        for (int64_t c = 0; c < s->value_dim; c++)
-            out[c] += weight[j] * (v[c] + (value_term ? value_term[c] : 0));
+        naive_add_value(p, b, i, h, j, weight[j], out);
     }
 }
 

@@ -1,11 +1,9 @@
-/* naive_attention_tables.h: attention with an encoding by its definition, in double, for schemes of scores and values. Rows
- * come from gyre_encoding_row, ALiBi's slopes from gyre_encoding_slopes and frequencies from gyre_encoding_frequencies.
- * Those are compared with reference values on their own, and test_tables.c compares the whole with them. */
+/* naive_attention_tables.h: attention with an encoding by its definition, in double.  What a scheme does to a pair is in
+ * naive_schemes.h. */
 #ifndef GYRE_TESTS_NAIVE_ATTENTION_TABLES_H
 #define GYRE_TESTS_NAIVE_ATTENTION_TABLES_H
 #include "attention_memory.h"
-#include "attention_setup.h"
-#include "naive_head.h"
+#include "naive_schemes.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -39,8 +37,7 @@ typedef struct problem {
     gyre_config config;
     gyre_encoding *encoding;
     double scale;
-    double inv_freq[128], factor; /* of a rotation */
-    double slopes[2][64];         /* ALiBi: for keys up to the query, and for later keys */
+    scheme_context scheme;
     int64_t *q_at, *k_at;
     size_t size[PARTS];
     float *x[PARTS];      /* inputs of the library ... */
@@ -52,8 +49,12 @@ typedef struct problem {
     size_t out_size;
 } problem;
 
+static inline gyre_table table_of(part which) {
+    return (gyre_table)(GYRE_TABLE_QUERY + (which - TABLE_A));
+}
+
 static inline void table_shape(const problem *p, part which, int64_t shape[4]) {
-    assert_ok(gyre_encoding_table_shape(p->encoding, (gyre_table)(GYRE_TABLE_QUERY + (which - TABLE_A)), shape));
+    assert_ok(gyre_encoding_table_shape(p->encoding, table_of(which), shape));
 }
 
 static inline void place_tokens(problem *p, test_random *random) {
@@ -68,39 +69,14 @@ static inline void place_tokens(problem *p, test_random *random) {
         p->q_at[i] = s->start + (int64_t)(test_next(random) % (uint64_t)(3 * s->keys));
 }
 
-static inline int64_t fire_width(const problem *p) {
-    return p->config.score.hidden_units ? p->config.score.hidden_units : 32;
-}
-
-/* Maps a random number to the range of the entry: positive where the papers require it, and FIRE's threshold between the
- * positions. */
-static inline float fit(const problem *p, part which, size_t e, float x) {
-    const size_t row = e / (size_t)p->s.heads;
-    if (which != BIAS) return x;
-    if (p->config.kind == GYRE_KIND_KERPLE) return 0.8f + 0.5f * x;
-    if (p->config.kind == GYRE_KIND_FIRE && row == 0) return 0.6f + 0.5f * x;
-    if (p->config.kind == GYRE_KIND_FIRE && row == 1) return (0.3f + 0.1f * x) * (float)p->s.keys;
-    return x;
-}
-
-static inline void place_constants(problem *p) {
-    const struct gyre_score_config *score = &p->config.score;
-    if (p->config.kind == GYRE_KIND_ROPE) assert_ok(gyre_encoding_frequencies(p->encoding, 0, p->inv_freq, &p->factor));
-    if (p->config.kind != GYRE_KIND_ALIBI) return;
-    assert_ok(gyre_encoding_slopes(p->encoding, 0, p->slopes[0]));
-    memcpy(p->slopes[1], p->slopes[0], sizeof p->slopes[0]);
-    for (int64_t h = 0; score->slopes_after && h < p->s.heads; h++)
-        p->slopes[1][h] = score->slopes_after[h] / (score->before_scale ? sqrt((double)p->s.dim) : 1);
-}
-
 static inline problem make_problem(const gyre_config *config, const layout *s, uint64_t seed) {
     test_random random = {seed};
     problem p = {.s = *s, .config = *config};
     p.config.head_dim = s->dim;
     p.config.heads = s->heads;
     p.encoding = test_encoding(&p.config);
+    p.scheme = scheme_context_of(p.encoding);
     p.scale = 0.7;
-    place_constants(&p);
     p.size[Q] = (size_t)(s->batch * s->queries * s->heads * s->dim);
     p.size[K] = (size_t)(s->batch * s->keys * s->key_heads * s->dim);
     p.size[V] = (size_t)(s->batch * s->keys * s->key_heads * s->value_dim);
@@ -116,8 +92,11 @@ static inline problem make_problem(const gyre_config *config, const layout *s, u
         p.grad[i] = room(p.size[i], sizeof(float));
         p.table[i] = room(p.size[i], sizeof(double));
         test_fill(&random, p.x[i], p.size[i]);
+        if (i >= TABLE_A && i <= LAST) scheme_context_table(&p.scheme, p.encoding, table_of(i), p.x64[i]);
         for (size_t e = 0; e < p.size[i]; e++) {
-            p.x[i][e] = fit(&p, i, e, p.x[i][e]);
+            if (i == BIAS)
+                p.x[i][e] = (float)scheme_entry(p.scheme.oracle, GYRE_TABLE_BIAS, (int64_t)e / s->heads, (double)p.x[i][e],
+                                                (double)s->keys);
             p.x64[i][e] = (double)p.x[i][e];
         }
     }
@@ -128,6 +107,18 @@ static inline problem make_problem(const gyre_config *config, const layout *s, u
     p.out64 = room(p.out_size, sizeof *p.out64);
     p.lse = room((size_t)(s->batch * s->queries * s->heads), sizeof *p.lse);
     return p;
+}
+
+/* out = the config of a row of tests/test_schemes.def for the positions of *s, which move to where the scheme has some. */
+static inline gyre_config fitting_config(int scheme, layout *s) {
+    if (test_schemes[scheme].oracle->traits & SCHEME_FROM_ZERO && s->start < 0) s->start = 0;
+    return test_scheme_config(scheme, s->heads, s->dim, s->start + (s->shuffled ? 3 : 1) * s->keys);
+}
+
+static inline problem scheme_problem(int scheme, const layout *s, uint64_t seed) {
+    layout fitting = *s;
+    const gyre_config config = fitting_config(scheme, &fitting);
+    return make_problem(&config, &fitting, seed);
 }
 
 static inline void free_problem(problem *p) {
@@ -230,110 +221,47 @@ static inline void assert_configs_refused(const bad_config *bad, size_t count) {
 
 /* -- the definition -- */
 
-static inline double dot(const double *a, const double *b, int64_t n) {
-    double sum = 0;
-    for (int64_t i = 0; i < n; i++)
-        sum += a[i] * b[i];
-    return sum;
+static inline scheme_pair pair_of(const problem *p, int64_t b, int64_t i, int64_t h, int64_t j) {
+    const layout *s = &p->s;
+    return (scheme_pair){h, p->q_at[b * s->queries + i], p->k_at[b * s->keys + j],
+                         p->x64[Q] + ((b * s->queries + i) * s->heads + h) * s->dim,
+                         p->x64[K] + ((b * s->keys + j) * s->key_heads + h / (s->heads / s->key_heads)) * s->dim};
 }
 
-/* Row r of a vector table for head h, or NULL if the scheme has no such table. */
-static inline const double *table_row(const problem *p, part which, int64_t h, int64_t r, double *room) {
-    int64_t shape[4];
-    table_shape(p, which, shape);
-    if (shape[0]) return p->x64[which] + ((shape[1] == 1 ? 0 : h) * shape[2] + r) * shape[3];
-    if (p->config.kind != GYRE_KIND_NEZHA || which == TABLE_B) return NULL;
-    for (int64_t c = 0; c < p->s.dim; c++) {
-        const double angle = (double)r / pow(10000, (double)(c - c % 2) / (double)p->s.dim);
-        room[c] = c % 2 ? cos(angle) : sin(angle);
-    }
-    return room;
+static inline double naive_score(const problem *p, const scheme_pair *at) {
+    const scheme_terms terms = scheme_terms_of(&p->scheme, at, NULL);
+    return p->scale * terms.product + terms.bias;
 }
 
-static inline double naive_fire(const problem *p, int64_t h, int64_t m, int64_t n) {
-    const int64_t heads = p->s.heads, width = fire_width(p);
-    const double *x = p->x64[BIAS] + h, c = fabs(x[0]), reach = fmax((double)m, fabs(x[heads]));
-    const double share = log(1 + c * fabs((double)(m - n))) / log(1 + c * reach);
-    double sum = x[(2 + 3 * width) * heads];
-    for (int64_t u = 0; u < width; u++)
-        sum += x[(2 + 2 * width + u) * heads] * fmax(0, x[(2 + u) * heads] * share + x[(2 + width + u) * heads]);
-    return sum;
-}
-
-static inline double naive_bias(const problem *p, int64_t h, int64_t m, int64_t n) {
-    const int64_t heads = p->s.heads;
-    const double *x = p->x64[BIAS], d = fabs((double)(m - n));
-    int64_t row;
-    if (p->config.kind == GYRE_KIND_ALIBI) return -p->slopes[n > m][h] * d;
-    if (p->config.kind == GYRE_KIND_FIRE) return naive_fire(p, h, m, n);
-    if (p->config.kind == GYRE_KIND_KERPLE)
-        return p->config.score.decay == GYRE_DECAY_LOG ? -x[h] * log(1 + x[heads + h] * d) : -x[h] * pow(d, x[heads + h]);
-    if (p->config.kind != GYRE_KIND_T5) return 0;
-    assert_ok(gyre_encoding_row(p->encoding, m, n, &row));
-    return x[row * heads + h];
-}
-
-/* out = x, rotated under RoPE, plus `more` (NULL: nothing). */
-static inline const double *prepare(const problem *p, int64_t position, const double *x, const double *more, double *out) {
-    for (int64_t c = 0; c < p->s.dim; c++)
-        out[c] = x[c] + (more ? more[c] : 0);
-    if (p->config.kind == GYRE_KIND_ROPE)
-        naive_rotate_head(out, p->s.dim / 2, p->config.rope.layout, p->inv_freq, (double)position, p->factor);
-    return out;
-}
-
-/* A vector of the head, or NULL if the scheme has none. */
-static inline const double *head_vector(const problem *p, part which, int64_t h) {
-    return p->size[which] > 0 ? p->x64[which] + h * p->s.dim : NULL;
-}
-
-/* Wang 2025, eq. 12, without the scale. */
-static inline double naive_tapa(const problem *p, int64_t m, int64_t n, const double *q, const double *k) {
-    const int64_t first = p->config.score.amplitudes ? p->config.score.amplitudes : p->s.dim / 2, phases = p->s.dim - first;
-    const double alpha = p->config.score.exponent > 0 ? p->config.score.exponent : 0.1;
-    const double turns = pow(fabs((double)(m - n)), alpha) * dot(q + first, k + first, phases) / sqrt((double)phases);
-    return dot(q, k, first) * cos(2 * 3.14159265358979323846 * turns);
-}
-
-static inline double naive_score(const problem *p, int64_t h, int64_t m, int64_t n, const double *q, const double *k) {
-    double left[64], right[64], room[64];
-    int64_t row;
-    if (p->config.kind == GYRE_KIND_TAPA) return p->scale * naive_tapa(p, m, n, q, k);
-    double s = dot(prepare(p, m, q, head_vector(p, CONTENT, h), left), prepare(p, n, k, NULL, right), p->s.dim);
-    if (gyre_encoding_row(p->encoding, m, n, &row) == GYRE_OK) {
-        const double *a = table_row(p, TABLE_A, h, row, room), *b = table_row(p, TABLE_B, h, row, room);
-        if (a) s += dot(prepare(p, m, q, head_vector(p, POSITION, h), left), a, p->s.dim);
-        if (b) s += dot(k, b, p->s.dim);
-    }
-    return p->scale * s + naive_bias(p, h, m, n);
+/* out += weight (value of the pair + what the scheme adds to it). */
+static inline void naive_add_value(const problem *p, int64_t b, int64_t i, int64_t h, int64_t j, double weight,
+                                   double *out) {
+    const layout *s = &p->s;
+    const double *v = p->x64[V] + ((b * s->keys + j) * s->key_heads + h / (s->heads / s->key_heads)) * s->value_dim;
+    double more[64];
+    const int adds = scheme_adds_values(&p->scheme);
+    const scheme_pair at = pair_of(p, b, i, h, j);
+    if (adds) scheme_terms_of(&p->scheme, &at, more);
+    for (int64_t c = 0; c < s->value_dim; c++)
+        out[c] += weight * (v[c] + (adds ? more[c] : 0));
 }
 
 static inline void naive_row(const problem *p, int64_t b, int64_t i, int64_t h) {
     const layout *s = &p->s;
-    double score[1024], row_max = -INFINITY, sum = 0, room[64];
+    double score[1024], row_max = -INFINITY, sum = 0;
     double *out = p->out64 + ((b * s->queries + i) * s->heads + h) * s->value_dim;
-    const int64_t m = p->q_at[b * s->queries + i], kh = h / (s->heads / s->key_heads);
     memset(out, 0, (size_t)s->value_dim * sizeof *out);
     for (int64_t j = 0; j < s->keys; j++) {
-        const int64_t n = p->k_at[b * s->keys + j];
+        const scheme_pair at = pair_of(p, b, i, h, j);
         score[j] = -INFINITY;
-        if ((s->causal && n > m) || (s->window && llabs((long long)(m - n)) >= s->window)) continue;
-        score[j] = naive_score(p, h, m, n, p->x64[Q] + ((b * s->queries + i) * s->heads + h) * s->dim,
-                               p->x64[K] + ((b * s->keys + j) * s->key_heads + kh) * s->dim);
+        if ((s->causal && at.n > at.m) || (s->window && llabs((long long)(at.m - at.n)) >= s->window)) continue;
+        score[j] = naive_score(p, &at);
         row_max = fmax(row_max, score[j]);
     }
     for (int64_t j = 0; j < s->keys && row_max > -INFINITY; j++)
         sum += exp(score[j] - row_max);
-    for (int64_t j = 0; j < s->keys; j++) {
-        int64_t row;
-        if (score[j] == -INFINITY) continue;
-        const double weight = exp(score[j] - row_max) / sum;
-        const double *v = p->x64[V] + ((b * s->keys + j) * s->key_heads + kh) * s->value_dim, *value_term = NULL;
-        if (gyre_encoding_row(p->encoding, m, p->k_at[b * s->keys + j], &row) == GYRE_OK)
-            value_term = table_row(p, TABLE_V, h, row, room);
-        for (int64_t c = 0; c < s->value_dim; c++)
-            out[c] += weight * (v[c] + (value_term ? value_term[c] : 0));
-    }
+    for (int64_t j = 0; j < s->keys; j++)
+        if (score[j] > -INFINITY) naive_add_value(p, b, i, h, j, exp(score[j] - row_max) / sum, out);
 }
 
 /* Computes out64. out = the loss, the sum of dout * out. */
@@ -350,9 +278,13 @@ static inline double naive(const problem *p) {
 
 /* -- every gradient against it -- */
 
-/* Checks gradients by central differences. FIRE gets short steps, because its units have kinks. */
+/* The step of central differences. */
+static inline double difference_step(const problem *p) {
+    return p->scheme.oracle->traits & SCHEME_KINKS ? 1e-6 : 1e-4;
+}
+
 static inline double slope(const problem *p, double *x) {
-    const double kept = *x, step = p->config.kind == GYRE_KIND_FIRE ? 1e-6 : 1e-4;
+    const double kept = *x, step = difference_step(p);
     *x = kept + step;
     const double above = naive(p);
     *x = kept - step;

@@ -2,7 +2,6 @@
  * real one.  It reads the same block of weights.  The terms that an encoding adds are in naive_positions.h. */
 #ifndef GYRE_TESTS_NAIVE_DECODER_H
 #define GYRE_TESTS_NAIVE_DECODER_H
-#include "naive_chunks.h"
 #include "naive_head.h"
 #include "naive_positions.h"
 
@@ -41,25 +40,14 @@ static inline void naive_rotate(const naive *d, double position, double *head) {
 /* out = the positions by which to rotate the query further, so that the pair is rotated as at the distance that ReRoPE,
  * leaky ReRoPE, Self-Extend or Dual Chunk Attention give it. */
 static inline double naive_far(const naive *d, int64_t m, int64_t n) {
-    const struct gyre_rope_config *r = &naive_config(d)->rope;
-    const int64_t group = (int64_t)r->far_factor;
-    if (naive_is_chunked(naive_config(d))) return naive_chunk_distance(naive_config(d), m, n) - (double)(m - n);
-    if (r->far == GYRE_FAR_AS_NEAR || m - n < r->far_window) return 0;
-    if (r->far == GYRE_FAR_CLAMPED) return (double)(r->far_window - (m - n));
-    if (r->far == GYRE_FAR_LEAKY)
-        return (double)r->far_window + (double)(m - n - r->far_window) / r->far_factor - (double)(m - n);
-    return (double)(m / group - n / group + r->far_window - r->far_window / group - (m - n));
+    return scheme_rotation_distance(naive_config(d), m, n) - (double)(m - n);
 }
 
 /* Rotates a query and a key, unrotated so far, where each query has its own context length. */
 static inline void naive_rotate_pair(const naive *d, const naive_pair *at, double *q, double *k) {
-    const struct gyre_query_config *query = &naive_config(d)->query;
     const int64_t length = d->lengths->of(d->lengths, at->m);
-    const double t = log((double)(at->m + 1)) / log((double)query->reference_length);
     naive_rotate_at(d, length, (double)at->m + naive_far(d, at->m, at->n), q);
     naive_rotate_at(d, length, (double)at->n, k);
-    for (int64_t i = 0; i < d->m->config.head_dim && query->temperature == GYRE_TEMPERATURE_LOG; i++)
-        q[i] *= fmax(1, t);
 }
 
 static inline int naive_has(const naive *d, gyre_layer_part part) {
@@ -112,17 +100,17 @@ static inline double naive_counted(const naive *d, const naive_pair *at, const d
     double position = 0;
     for (int64_t t = at->n; t <= at->m; t++) {
         const double *k = qkv + t * row + (c->heads + at->head / (c->heads / c->kv_heads)) * dim;
-        position += 1 / (1 + exp(-naive_dot(q, k, dim) / sqrt((double)dim)));
+        position += 1 / (1 + exp(-scheme_dot(q, k, dim) / sqrt((double)dim)));
     }
     position = fmin(position, (double)last);
     const int64_t low = (int64_t)floor(position), high = low < last ? low + 1 : last;
     const double part = position - (double)low;
-    return (1 - part) * naive_dot(q, e + low * dim, dim) + part * naive_dot(q, e + high * dim, dim);
+    return (1 - part) * scheme_dot(q, e + low * dim, dim) + part * scheme_dot(q, e + high * dim, dim);
 }
 
 /* out = the score of a pair whose biases the layer's network adapts (Zheng 2024): A + B + f([A, B]) of all heads,
  * A + f([A, B]) or A + B + f(A + B), with f a network of one hidden layer of leaky ReLUs, whose outputs have no bias. */
-static inline double naive_adapted(const naive *d, const naive_pair *at, const double *qkv) {
+static inline double naive_adapted(const naive *d, const naive_scheme *scheme, const naive_pair *at, const double *qkv) {
     enum { MOST_HEADS = 16 };
     const gyre_model_config *c = &d->m->config;
     const int64_t heads = c->heads, dim = c->head_dim, row = (heads + 2 * c->kv_heads) * dim,
@@ -134,16 +122,17 @@ static inline double naive_adapted(const naive *d, const naive_pair *at, const d
     double a[MOST_HEADS], b[MOST_HEADS], x[2 * MOST_HEADS];
     for (int64_t h = 0; h < heads; h++) {
         const naive_pair pair = {at->layer, h, at->m, at->n};
-        a[h] = naive_dot(qkv + at->m * row + h * dim, qkv + at->n * row + (heads + h / (heads / c->kv_heads)) * dim, dim) /
-               sqrt((double)dim);
-        b[h] = naive_number(d, &pair);
+        const double *q = qkv + at->m * row + h * dim, *k = qkv + at->n * row + (heads + h / (heads / c->kv_heads)) * dim;
+        const scheme_terms terms = naive_terms(scheme, &pair, q, k, NULL);
+        a[h] = terms.product / sqrt((double)dim);
+        b[h] = terms.bias;
         x[h] = adds ? a[h] + b[h] : a[h];
         x[heads + h] = b[h];
     }
     double score = a[at->head] + (naive_has(d, GYRE_LAYER_PART_ADAPTIVE_CONCAT) ? 0 : b[at->head]);
     for (int64_t u = 0; u < units; u++) {
         const int64_t inputs = adds ? heads : 2 * heads;
-        const double z = hidden_bias[u] + naive_dot(hidden + u * inputs, x, inputs);
+        const double z = hidden_bias[u] + scheme_dot(hidden + u * inputs, x, inputs);
         score += output[at->head * units + u] * (z > 0 ? z : 0.01 * z);
     }
     return score;
@@ -174,7 +163,7 @@ static inline double naive_log_gate(const naive *d, int64_t layer, int64_t head,
     const int64_t dim = d->m->config.model_dim;
     const double *w = d->w + gyre_layer_tensor_offset(&d->m->layout, layer, GYRE_WEIGHT_FORGET_GATE);
     const double *b = d->w + gyre_layer_tensor_offset(&d->m->layout, layer, GYRE_WEIGHT_FORGET_GATE_BIAS);
-    return -log(1 + exp(-(naive_dot(w + head * dim, y, dim) + b[head])));
+    return -log(1 + exp(-(scheme_dot(w + head * dim, y, dim) + b[head])));
 }
 
 /* out = what the gates of the tokens after n, up to m, leave of key n, as a logarithm.  gates [tokens][heads]. */
@@ -185,8 +174,8 @@ static inline double naive_forgotten(const naive *d, const double *gates, const 
     return sum;
 }
 
-static inline void naive_attend(const naive *d, int64_t layer, const double *qkv, const double *gates, int64_t m,
-                                double *out) {
+static inline void naive_attend(const naive *d, const naive_scheme *scheme, int64_t layer, const double *qkv,
+                                const double *gates, int64_t m, double *out) {
     const gyre_model_config *c = &d->m->config;
     const int64_t dim = c->head_dim, group = c->heads / c->kv_heads, row = (c->heads + 2 * c->kv_heads) * dim;
     double *s = malloc((size_t)(m + 1) * sizeof *s), *value_term = malloc((size_t)(3 * dim) * sizeof *value_term),
@@ -198,22 +187,21 @@ static inline void naive_attend(const naive *d, int64_t layer, const double *qkv
             const naive_pair pair = {layer, h, m, n};
             memcpy(k, qkv + n * row + (c->heads + h / group) * dim, (size_t)dim * sizeof *k);
             memcpy(q, qkv + m * row + h * dim, (size_t)dim * sizeof *q);
-            if (!d->lengths && naive_far(d, m, n) != 0) naive_rotate(d, naive_far(d, m, n), q);
             if (d->lengths) naive_rotate_pair(d, &pair, q, k);
-            const double dot = naive_has(d, GYRE_LAYER_PART_POLAR)
-                                   ? naive_polar(d, &pair, q, k)
-                                   : naive_vectors(d, &pair, q, k) + naive_query_key(d, &pair, q, k);
-            s[n] = dot * naive_scale(d) + naive_number(d, &pair) + naive_forgotten(d, gates, &pair);
+            const scheme_terms terms = naive_terms(scheme, &pair, q, k, NULL);
+            const double dot = naive_has(d, GYRE_LAYER_PART_POLAR) ? naive_polar(d, &pair, q, k) : terms.product;
+            s[n] = dot / sqrt(terms.channels) + terms.bias + naive_forgotten(d, gates, &pair);
             if (naive_has(d, GYRE_LAYER_PART_CONTEXTUAL)) s[n] += naive_counted(d, &pair, qkv, q);
-            if (naive_has(d, GYRE_LAYER_PART_ADAPTIVE)) s[n] = naive_adapted(d, &pair, qkv);
+            if (naive_has(d, GYRE_LAYER_PART_ADAPTIVE)) s[n] = naive_adapted(d, scheme, &pair, qkv);
             row_max = fmax(row_max, s[n]);
         }
         for (int64_t n = 0; n <= m; n++)
             sum += s[n] = exp(s[n] - row_max);
         memset(out + h * dim, 0, (size_t)dim * sizeof *out);
+        memset(value_term, 0, (size_t)dim * sizeof *value_term);
         for (int64_t n = 0; n <= m; n++) {
             const naive_pair pair = {layer, h, m, n};
-            naive_value(d, &pair, value_term);
+            if (scheme_adds_values(&scheme->of)) naive_terms(scheme, &pair, q, k, value_term);
             for (int64_t i = 0; i < dim; i++)
                 out[h * dim + i] +=
                     s[n] / sum * (qkv[n * row + (c->heads + c->kv_heads + h / group) * dim + i] + value_term[i]);
@@ -231,6 +219,7 @@ static inline void naive_layer(const naive *d, int64_t layer, double *x) {
         w[t] = d->w + gyre_layer_tensor_offset(&d->m->layout, layer, t);
     double *qkv = malloc((size_t)(d->n * row) * sizeof *qkv), *mixed = malloc((size_t)heads * sizeof *mixed);
     double *gates = calloc((size_t)(d->n * c->heads), sizeof *gates);
+    naive_scheme scheme = naive_scheme_make(d, layer);
     double *y = malloc((size_t)(model_dim + 2 * c->mlp_dim + model_dim) * sizeof *y), *gate = y + model_dim,
            *back = gate + 2 * c->mlp_dim;
     for (int64_t m = 0; m < d->n; m++) {
@@ -238,8 +227,8 @@ static inline void naive_layer(const naive *d, int64_t layer, double *x) {
         naive_product(w[GYRE_WEIGHT_Q], row, model_dim, y, qkv + m * row);
         for (int64_t h = 0; h < c->heads && naive_forgets(d); h++)
             gates[m * c->heads + h] = naive_log_gate(d, layer, h, y);
-        const int later = naive_has(d, GYRE_LAYER_PART_POLAR) || naive_has(d, GYRE_LAYER_PART_FREQUENCIES) ||
-                          naive_has(d, GYRE_LAYER_PART_FOURIER);
+        const int later = scheme.of.rotates || naive_has(d, GYRE_LAYER_PART_POLAR) ||
+                          naive_has(d, GYRE_LAYER_PART_FREQUENCIES) || naive_has(d, GYRE_LAYER_PART_FOURIER);
         for (int64_t h = 0; h < c->heads + c->kv_heads && !d->lengths && !c->rotates_input && !later; h++)
             naive_rotate(d, (double)m, qkv + m * row + h * c->head_dim);
         for (int64_t h = 0; h < c->heads + c->kv_heads && naive_has(d, GYRE_LAYER_PART_FREQUENCIES); h++)
@@ -251,7 +240,7 @@ static inline void naive_layer(const naive *d, int64_t layer, double *x) {
         if (c->rotates_input) naive_product(w[GYRE_WEIGHT_Q], row - c->kv_heads * c->head_dim, model_dim, y, qkv + m * row);
     }
     for (int64_t m = 0; m < d->n; m++, x += model_dim) {
-        naive_attend(d, layer, qkv, gates, m, mixed);
+        naive_attend(d, &scheme, layer, qkv, gates, m, mixed);
         naive_product(w[GYRE_WEIGHT_O], model_dim, heads, mixed, back);
         for (int64_t i = 0; i < model_dim; i++)
             x[i] += back[i];
@@ -263,6 +252,7 @@ static inline void naive_layer(const naive *d, int64_t layer, double *x) {
         for (int64_t i = 0; i < model_dim; i++)
             x[i] += back[i];
     }
+    naive_scheme_free(&scheme);
     free(qkv);
     free(mixed);
     free(gates);

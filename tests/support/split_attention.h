@@ -4,6 +4,7 @@
 #include "attention_memory.h"
 #include "attention_setup.h"
 #include "gyre/gyre_positions.h"
+#include "naive_schemes.h"
 
 #include <math.h>
 
@@ -39,22 +40,6 @@ typedef struct split_case {
 #define SCORING(scheme, ...)                                                                                                \
     {                                                                                                                       \
         .kind = scheme, .score = { __VA_ARGS__ }                                                                            \
-    }
-
-/* Schemes that add numbers to scores or multiply them, and those whose rows meet queries, keys or values. */
-#define SCALAR_CASES                                                                                                        \
-    {.name = "kerple, dropout", .config = SCORING(GYRE_KIND_KERPLE, .decay = GYRE_DECAY_POWER), .dropout = 0.2},            \
-        {.name = "fire", .config = SCORING(GYRE_KIND_FIRE, .hidden_units = 4)},                                             \
-        {.name = "tapa, both ways, dropout", .config = {.kind = GYRE_KIND_TAPA}, .both_ways = 1, .dropout = 0.1}, {         \
-        .name = "sandwich", .config = {.kind = GYRE_KIND_SANDWICH }                                                         \
-    }
-#define VECTOR_CASES                                                                                                        \
-    {.name = "nezha", .config = SCORING(GYRE_KIND_NEZHA, .max_distance = 12)},                                              \
-        {.name = "bert",                                                                                                    \
-         .config = SCORING(GYRE_KIND_BERT, .max_positions = 128, .terms = GYRE_TERM_QUERY | GYRE_TERM_KEY),                 \
-         .both_ways = 1},                                                                                                   \
-        {.name = "deberta", .config = SCORING(GYRE_KIND_DEBERTA, .max_distance = 20), .both_ways = 1}, {                    \
-        .name = "transformer-xl", .config = SCORING(GYRE_KIND_TRANSFORMER_XL, .max_distance = 25), .sink_logits = 1         \
     }
 
 /* Everything that belongs to tokens, of the whole or of a rank. */
@@ -156,19 +141,16 @@ static inline gyre_batch *split_batch(const split_case *c, gyre_batch_form form,
 static inline void make_tables(whole *w, test_random *random) {
     gyre_cview *const of[TABLES] = {&w->tables.query, &w->tables.key,          &w->tables.value,
                                     &w->tables.bias,  &w->tables.content_bias, &w->tables.position_bias};
-    const gyre_kind kind = w->c->config.kind;
+    const scheme_oracle *oracle = scheme_oracle_of(w->c->config.kind);
     for (int t = 0; t < TABLES; t++) {
         int64_t *s = w->table_at[t];
         assert_int_equal(gyre_encoding_table_shape(w->encoding, (gyre_table)(GYRE_TABLE_QUERY + t), s), GYRE_OK);
         w->table_size[t] = (size_t)(s[0] * s[1] * s[2] * s[3]);
         w->table[t] = room(w->table_size[t], sizeof(float));
         test_fill(random, w->table[t], w->table_size[t]);
-        for (size_t i = 0; t == 3 && i < w->table_size[t]; i++) { /* papers want some of these positive */
-            const size_t row = i / HEADS;
-            if (kind == GYRE_KIND_KERPLE) w->table[t][i] = 0.8F + 0.5F * w->table[t][i];
-            if (kind == GYRE_KIND_FIRE && row == 0) w->table[t][i] = 0.6F + 0.5F * w->table[t][i];
-            if (kind == GYRE_KIND_FIRE && row == 1) w->table[t][i] = 20 + 5 * w->table[t][i];
-        }
+        for (size_t i = 0; i < w->table_size[t]; i++)
+            w->table[t][i] = (float)scheme_entry(oracle, (gyre_table)(GYRE_TABLE_QUERY + t), (int64_t)i / HEADS,
+                                                 (double)w->table[t][i], 64);
         *of[t] = gyre_cdense(s[0] ? w->table[t] : NULL, GYRE_DTYPE_F32, s[0], s[1], s[2], s[3]);
     }
 }
@@ -178,9 +160,7 @@ static inline void make_whole(whole *w, const split_case *c, gyre_batch_form for
     test_random random = {31};
     gyre_config config = c->config;
     memset(w, 0, sizeof *w);
-    config.size = sizeof config;
-    config.head_dim = DIM;
-    config.heads = HEADS;
+    test_scheme_complete(&config, HEADS, DIM, 1024);
     w->c = c;
     w->batch = split_batch(c, form, lengths, documents);
     w->info = (gyre_batch_info)GYRE_INIT(gyre_batch_info);
@@ -189,7 +169,7 @@ static inline void make_whole(whole *w, const split_case *c, gyre_batch_form for
     make_tables(w, &random);
     test_fill(&random, w->sink, HEADS);
     w->data = make_data(c, w->info.rows, w->info.tokens);
-    const double queries = config.kind == GYRE_KIND_TAPA ? 0.5 : 3; /* many turns of a phase multiply rounding errors */
+    const double queries = scheme_oracle_of(config.kind)->traits & SCHEME_STEEP ? 0.5 : 3;
     for (field f = F_Q; f <= F_DOUT; f++)
         for (size_t i = 0, n = field_size(c, &w->data, f); i < n; i++) {
             const int64_t token = (int64_t)(i / (n / (size_t)(w->info.rows * w->info.tokens)));
@@ -243,7 +223,8 @@ static inline attention_setup shared_args(const whole *w, gyre_order order) {
     attention_setup args = GYRE_INIT(attention_setup);
     args.encoding = w->encoding;
     args.tables = &w->tables;
-    args.causal = c->both_ways ? GYRE_CAUSAL_NONE : c->causal ? c->causal : GYRE_CAUSAL_BY_POSITION;
+    const int only_causal = c->config.rope.far != GYRE_FAR_AS_NEAR || c->config.rope.xpos_base > 0;
+    args.causal = c->both_ways && !only_causal ? GYRE_CAUSAL_NONE : c->causal ? c->causal : GYRE_CAUSAL_BY_POSITION;
     args.window = c->window;
     args.window_after = c->window_after;
     args.sinks = c->sinks;

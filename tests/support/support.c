@@ -1,6 +1,8 @@
 /* support.c: reference files, configs and assertions for every test program. */
 #include "support.h"
 
+#include "naive_schemes.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -115,4 +117,8 @@ gyre_alloc test_budget_alloc(test_budget *budget) {
 
 void test_close(long double got, long double want, long double bound, const char *what) {
     if (!(fabsl(got - want) <= bound)) fail_msg("%s: %.20Lg is not within %.3Lg of %.20Lg", what, got, bound, want);
+}
+
+int test_scheme_tried(int scheme, int64_t i, int64_t share) {
+    return !test_schemes[scheme].is_variant || (scheme + i) % share == 0 || test_all();
 }
