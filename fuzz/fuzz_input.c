@@ -306,8 +306,8 @@ static void check_bias(call *c) {
     fuzz_view s = fuzz_view_make(&c->in, dtype, c->batch, c->tokens, c->config.heads, keys),
               z = fuzz_view_make(&c->in, dtype, c->batch, c->tokens, c->config.heads, keys);
     check_slopes(c, length);
-    const gyre_status status = gyre_add_bias(
-        c->encoding, GYRE_ARGS(gyre_add_bias_args, .queries = &q, .keys = &k, .scores = s.view), NULL, &err);
+    const gyre_status status =
+        gyre_add_bias(c->encoding, GYRE_ARGS(gyre_add_bias_args, .queries = &q, .keys = &k, .scores = s.view), NULL, &err);
     /* Slopes that follow the length, past the trained one, where no length is known. */
     const int is_open = c->config.score.slope_scaling != GYRE_SLOPE_SCALING_NONE && c->config.score.slope_factor == 0 &&
                         length == 0 && c->config.context_length == 0;

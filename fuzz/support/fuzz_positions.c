@@ -70,7 +70,8 @@ static void choose(gyre_config *c, fuzz_bytes *in, const fuzz_limits *limits) {
     if (c->kind == GYRE_KIND_ROPE && every && c->rope.dim > 0 && fuzz_choice(in, 2)) choose_axes(c, in);
     if (c->kind == GYRE_KIND_TAPA) choose_phases(c, in);
     fuzz_tables_choose(c, in, limits->positions);
-    if (c->kind == GYRE_KIND_ROPE) c->context_length = c->trained_length; /* the same numbers, past it too (fuzz_angles.c: where no length is known) */
+    /* The same numbers, past it too (fuzz_angles.c: where no length is known). */
+    if (c->kind == GYRE_KIND_ROPE) c->context_length = c->trained_length;
 }
 
 static int64_t axis_of(const gyre_config *c, int64_t pair) {

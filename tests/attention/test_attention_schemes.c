@@ -120,7 +120,7 @@ static void bias_without_attention(void **state) {
         problem p = scheme_problem(scheme, &s, 77);
         const gyre_tables tables = problem_tables(&p);
         const gyre_table_gradients gradients = problem_gradients(&p);
-        const gyre_positions q = {p.q_at, GYRE_DTYPE_I64, 0, 0, QUERIES, 1, 0},
+        const gyre_positions q = {p.q_at, GYRE_DTYPE_I64, 0, 0, QUERIES, 1, 0, 0},
                              k = {p.k_at, GYRE_DTYPE_I64, 0, 0, KEYS, 1, 0};
         test_random random = {4};
         double scores[N], weight[N], was[N];
@@ -130,16 +130,30 @@ static void bias_without_attention(void **state) {
         const gyre_view view = gyre_dense(scores, GYRE_DTYPE_F64, 2, QUERIES, HEADS, KEYS);
         const gyre_cview d = gyre_cdense(weight, GYRE_DTYPE_F64, 2, QUERIES, HEADS, KEYS);
         if (naive_bias(&p, 0, 9, 5) == 0) {
-            assert_int_equal(gyre_add_bias(p.encoding, &tables, &q, &k, &view, NULL, NULL), GYRE_EUNSUPPORTED);
-            assert_int_equal(gyre_add_bias_gradient(p.encoding, &tables, &q, &k, &d, &gradients, NULL, NULL),
+            assert_int_equal(
+                gyre_add_bias(p.encoding,
+                              GYRE_ARGS(gyre_add_bias_args, .tables = &tables, .queries = &q, .keys = &k, .scores = view),
+                              NULL, NULL),
+                GYRE_EUNSUPPORTED);
+            assert_int_equal(gyre_add_bias_gradient(
+                                 p.encoding, GYRE_ARGS(gyre_add_bias_args, .tables = &tables, .queries = &q, .keys = &k), &d,
+                                 &gradients, NULL, NULL),
                              GYRE_EUNSUPPORTED);
             free_problem(&p);
             continue;
         }
-        if (p.size[BIAS] > 0) assert_int_equal(gyre_add_bias(p.encoding, NULL, &q, &k, &view, NULL, NULL), GYRE_EINVAL);
+        if (p.size[BIAS] > 0)
+            assert_int_equal(gyre_add_bias(p.encoding,
+                                           GYRE_ARGS(gyre_add_bias_args, .queries = &q, .keys = &k, .scores = view), NULL,
+                                           NULL),
+                             GYRE_EINVAL);
         assert_memory_equal(scores, was, sizeof was);
-        assert_ok(gyre_add_bias(p.encoding, &tables, &q, &k, &view, NULL, NULL));
-        assert_ok(gyre_add_bias_gradient(p.encoding, &tables, &q, &k, &d, &gradients, NULL, NULL));
+        assert_ok(gyre_add_bias(p.encoding,
+                                GYRE_ARGS(gyre_add_bias_args, .tables = &tables, .queries = &q, .keys = &k, .scores = view),
+                                NULL, NULL));
+        assert_ok(gyre_add_bias_gradient(p.encoding,
+                                         GYRE_ARGS(gyre_add_bias_args, .tables = &tables, .queries = &q, .keys = &k), &d,
+                                         &gradients, NULL, NULL));
         for (int i = 0; i < N; i++) {
             const int64_t row = i / (HEADS * KEYS), h = i / KEYS % HEADS, n = p.k_at[row / QUERIES * KEYS + i % KEYS];
             test_close(scores[i], was[i] + naive_bias(&p, h, p.q_at[row], n), 1e-14L, "score");
@@ -175,7 +189,7 @@ static void refuses_bad_tables(void **state) {
                 continue;
             }
             gyre_tables tables = problem_tables(&p);
-            gyre_attention_args args = problem_args(&p, &tables);
+            attention_setup args = problem_args(&p, &tables);
             gyre_cview *const views[PARTS] = {
                 [TABLE_A] = &tables.query, [TABLE_B] = &tables.key,          [TABLE_V] = &tables.value,
                 [BIAS] = &tables.bias,     [CONTENT] = &tables.content_bias, [POSITION] = &tables.position_bias};
@@ -237,12 +251,12 @@ static void scratch_is_linear(void **state) {
                 const int64_t n = 4096 << i;
                 const gyre_config config = test_scheme_config(scheme, 12, 64, n);
                 gyre_encoding *e = test_encoding(&config);
-                gyre_attention_args args = GYRE_INIT(gyre_attention_args);
+                attention_setup args = GYRE_INIT(attention_setup);
                 args.encoding = e;
                 args.causal = 1;
                 args.q = args.k = args.v = gyre_cdense(NULL, GYRE_DTYPE_F32, 1, n, 12, 64);
                 args.out = gyre_dense(NULL, GYRE_DTYPE_F32, 1, n, 12, 64);
-                bytes[i] = gyre_attention_scratch(&args, gradient, NULL);
+                bytes[i] = attention_scratch(&args, gradient, NULL);
                 assert_true(bytes[i] > 0);
                 assert_true(bytes[i] < (size_t)n * 64 * sizeof(float) * 20);
                 gyre_encoding_free(e);

@@ -305,7 +305,7 @@ static void run_args(const decode_problem *p, const attention_setup *setup, cons
 }
 
 static void run(const decode_problem *p, const gyre_exec *exec) {
-    const gyre_attention_args args = args_of(p);
+    const attention_setup args = args_of(p);
     const gyre_key_source pages = source_of(p);
     assert_served(&args, p->c.page ? &pages : NULL);
     run_args(p, &args, exec);
@@ -395,7 +395,7 @@ static void every_scheme_agrees_with_definition(void **state) {
             if (!test_scheme_attends(scheme, GYRE_CAUSAL_BY_POSITION)) continue;
             c.page = i == 2 ? 48 : 0;
             decode_problem *p = make_problem(&c, 40);
-            const gyre_attention_args args = args_of(p);
+            const attention_setup args = args_of(p);
             define(p);
             run_args(p, &args, NULL);
             const double error = error_of(p);

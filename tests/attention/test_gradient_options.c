@@ -544,7 +544,7 @@ static void refuses_bad_arguments(void **state) {
 static void sink_gradients_add_up(void **state) {
     (void)state;
     gradient_trial g = scheme_gradient_trial(SCHEME_none, &layouts[0], 8, 4);
-    const gyre_attention_args args = args_of(&g, NULL);
+    const attention_setup args = args_of(&g, NULL);
     const gyre_cview dout = dout_of(&g.t.p);
     gyre_view dqkv[3];
     float single[4] = {0, 1, 2, 3};
