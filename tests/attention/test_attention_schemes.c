@@ -121,7 +121,7 @@ static void bias_without_attention(void **state) {
         const gyre_tables tables = problem_tables(&p);
         const gyre_table_gradients gradients = problem_gradients(&p);
         const gyre_positions q = {p.q_at, GYRE_DTYPE_I64, 0, 0, QUERIES, 1, 0, 0},
-                             k = {p.k_at, GYRE_DTYPE_I64, 0, 0, KEYS, 1, 0};
+                             k = {p.k_at, GYRE_DTYPE_I64, 0, 0, KEYS, 1, 0, 0};
         test_random random = {4};
         double scores[N], weight[N], was[N];
         test_fill_f64(&random, scores, N);

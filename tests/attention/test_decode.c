@@ -271,7 +271,8 @@ static attention_setup args_of(const decode_problem *p) {
 }
 
 /* The way that the tests of this file are about is the one that is taken. */
-static void assert_served(const gyre_attention_inputs *args, const gyre_key_source *source) {
+static void assert_served(const attention_setup *setup, const gyre_key_source *source) {
+    const gyre_attention_inputs inputs = inputs_of(setup), *args = &inputs;
     gyre_attention_plan plan;
     gyre_segments segments;
     gyre_segment segment;

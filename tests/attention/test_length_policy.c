@@ -2,6 +2,8 @@
 #include "attention_setup.h"
 #include "gyre/gyre_cache.h"
 #include "model/model.h"
+#include "naive_chunks.h"
+#include "naive_contextual.h"
 #include "naive_decoder.h"
 #include "support.h"
 
