@@ -270,6 +270,13 @@ static attention_setup args_of(const decode_problem *p) {
     return args;
 }
 
+static gyre_attention_inputs inputs_of(const attention_setup *setup) {
+    attention_structs structs;
+    gyre_attention_inputs inputs;
+    assert_ok(gyre_attention_inputs_read(&inputs, attention_setup_args(setup, &structs), NULL));
+    return inputs;
+}
+
 /* The way that the tests of this file are about is the one that is taken. */
 static void assert_served(const attention_setup *setup, const gyre_key_source *source) {
     const gyre_attention_inputs inputs = inputs_of(setup), *args = &inputs;
@@ -281,13 +288,6 @@ static void assert_served(const attention_setup *setup, const gyre_key_source *s
     assert_ok(gyre_attention_plan_make(&plan, &segment, 0, NULL));
     assert_int_equal(gyre_decode_supported(&plan), 1);
     assert_true(gyre_decode_bytes(&plan) > 0);
-}
-
-static gyre_attention_inputs inputs_of(const attention_setup *setup) {
-    attention_structs structs;
-    gyre_attention_inputs inputs;
-    assert_ok(gyre_attention_inputs_read(&inputs, attention_setup_args(setup, &structs), NULL));
-    return inputs;
 }
 
 static void run_args(const decode_problem *p, const attention_setup *setup, const gyre_exec *exec) {
