@@ -1,6 +1,6 @@
 """Position encodings and position-aware attention for Transformers, on anyone's arrays.
 
-    enc = gyre.rope(128, base=5e5, scaling="yarn", factor=4, trained_length=8192)
+    enc = gyre.rope(128, base=5e5, scaling=gyre.Yarn(factor=4, trained_length=8192))
     q, k = enc.rotate_pair(q, k, positions)           # numpy, torch, JAX, ...; nothing is copied
     out = gyre.attention(q, k, v, encoding=enc, causal=True)
     gyre.Encoding.from_config("config.json").explain()
@@ -14,13 +14,29 @@ from __future__ import annotations
 import os as _os
 
 from gyre import _gyre
-from gyre._adaptive import adaptive_attention, adaptive_gradient
-from gyre._attention import Cache, attention, attention_gradient
 from gyre._command import Interrupted, diff, explain, extend
-from gyre._contextual import contextual_attention, contextual_gradient
 from gyre._encoding import Encoding, fields
 from gyre._errors import Error, FileError, OutOfMemory
-from gyre._gates import gate_sums, gate_sums_gradient
+from gyre._gyre import (
+    Cache,
+    adaptive_attention,
+    adaptive_gradient,
+    attention,
+    attention_gradient,
+    contextual_attention,
+    contextual_gradient,
+    fourier_gradient,
+    fourier_rotate,
+    gate_sums,
+    gate_sums_gradient,
+    get_threads,
+    polar_gradient,
+    polar_rotate,
+    rerotate,
+    set_threads,
+    trained_gradient,
+    trained_rotate,
+)
 from gyre._kinds import (
     alibi,
     bert,
@@ -41,21 +57,37 @@ from gyre._kinds import (
 )
 from gyre._model import Context, Model, Tokenizer, open
 from gyre._positions import Batch, Grid, Shard, Shards
-from gyre._rerotate import rerotate
 from gyre._results import Difference, Explanation, Extensions, Measurement, Result
-from gyre._trained import fourier_gradient, fourier_rotate, polar_gradient, polar_rotate, trained_gradient, trained_rotate
+from gyre._scalings import (
+    ByParts,
+    ByPartsPaper,
+    DynamicNtk,
+    DynamicYarn,
+    Linear,
+    Llama3,
+    LongRope,
+    Ntk,
+    NtkMixed,
+    Proportional,
+    Riflex,
+    RiflexPaper,
+    Scaling,
+    Yarn,
+)
 
-set_threads = _gyre.set_threads
-get_threads = _gyre.get_threads
 __version__ = _gyre.version()
 if hasattr(_os, "register_at_fork"):
     _os.register_at_fork(after_in_child=_gyre.after_fork)
 
 __all__ = [
     "Batch",
+    "ByParts",
+    "ByPartsPaper",
     "Cache",
     "Context",
     "Difference",
+    "DynamicNtk",
+    "DynamicYarn",
     "Encoding",
     "Error",
     "Explanation",
@@ -63,13 +95,23 @@ __all__ = [
     "FileError",
     "Grid",
     "Interrupted",
+    "Linear",
+    "Llama3",
+    "LongRope",
     "Measurement",
     "Model",
+    "Ntk",
+    "NtkMixed",
     "OutOfMemory",
+    "Proportional",
     "Result",
+    "Riflex",
+    "RiflexPaper",
+    "Scaling",
     "Shard",
     "Shards",
     "Tokenizer",
+    "Yarn",
     "adaptive_attention",
     "adaptive_gradient",
     "alibi",

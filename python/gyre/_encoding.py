@@ -295,12 +295,6 @@ class Encoding(_gyre.Encoding):
         result: A = self._bias(queries, keys, tables=tables, length=length or 0, scores=scores)
         return result
 
-    def bias_gradient(
-        self, dscores: Any, queries: Any, keys: Any = None, *, tables: Any = None, length: int | None = None
-    ) -> dict[str, Any]:
-        """The gradient of a loss to the bias table, {"bias": float32}, given that to the scores."""
-        return self._bias_gradient(dscores, queries, keys, tables=tables, length=length or 0)
-
     def distance(self, other: Encoding, length: int | None = None) -> Any:
         """gyre.diff of two encodings."""
         from gyre._command import diff

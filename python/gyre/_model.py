@@ -91,7 +91,7 @@ class Tokenizer(_gyre.Tokenizer):
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> Self:
         """That of a model folder, a tokenizer.json or a GGUF.  Raises gyre.Error with the kind or step that Gyre lacks."""
-        return cls._open(path_text(path, "path"))
+        return cls._open(path)
 
     def encode(self, text: str | bytes, *, begin: bool = True, special: bool = False) -> list[int]:
         """The ids of a text.  begin: the begin token first, if the model's texts have one.  special: the text of an added

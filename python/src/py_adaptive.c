@@ -22,10 +22,11 @@ typedef struct adaptive_call {
     gyre_py_table_gradients table_gradients;
 } adaptive_call;
 
-/* Names of the options that both calls have, and their order. */
-#define OPTION_NAMES                                                                                                        \
-    "hidden_bias", "output_bias", "form", "slope", "scale", "causal", "encoding", "tables", "positions", "key_positions",   \
-        "length", "bias", "layout", "query_starts", "key_starts", "key_first", "key_end"
+/* The options of all calls, then those that a cache has itself, and their order. */
+#define OPTIONS                                                                                                             \
+    ", hidden_bias=None, output_bias=None, form=None, slope=None, scale=None, causal=True, tables=None, positions=None, "   \
+    "length=None, bias=None, layout=None, key_first=None, key_end=None"
+#define OF_ARRAYS ", query_starts=None, key_starts=None, encoding=None, key_positions=None"
 enum {
     OPTION_HIDDEN_BIAS,
     OPTION_OUTPUT_BIAS,
@@ -33,15 +34,15 @@ enum {
     SLOPE,
     SCALE,
     CAUSAL,
-    ENCODING,
     TABLES,
     POSITIONS,
-    KEY_POSITIONS,
     LENGTH,
     BIAS,
     LAYOUT,
-    STARTS,
-    OPTION_COUNT = STARTS + GYRE_PY_TILED_LISTS
+    LISTS,
+    ENCODING = LISTS + GYRE_PY_TILED_LISTS,
+    KEY_POSITIONS,
+    OPTION_COUNT
 };
 
 static void close_call(adaptive_call *c) {
@@ -143,20 +144,11 @@ static int open_biases(adaptive_call *c, PyObject *const *o) {
     return o[BIAS] ? gyre_py_scores_open(&c->bias, o[BIAS], &request, &args->bias) : 0;
 }
 
-/* As causal of gyre.attention, without 'position': this attention is causal by order. */
-static int read_causal(PyObject *o, int *causal) {
-    static const char *const words[] = {"none", "order"};
-    if (o && PyBool_Check(o)) {
-        *causal = o == Py_True;
-        return 0;
-    }
-    return gyre_py_word(o, "causal", words, 2, causal);
-}
-
 static int read_words(gyre_adaptive_args *args, PyObject *const *o) {
     static const char *const forms[] = {"concat-residual", "concat", "add-residual"};
+    static const char *const causals[] = {"none", "order"}; /* not "position": this attention is causal by order */
     int form = 0, causal = 1;
-    if (gyre_py_word(o[FORM], "form", forms, 3, &form) < 0 || read_causal(o[CAUSAL], &causal) < 0) return -1;
+    if (gyre_py_word(o[FORM], "form", forms, 3, &form) < 0 || gyre_py_causal(o[CAUSAL], causals, 2, &causal) < 0) return -1;
     args->form = (gyre_adaptive_form)form;
     args->two_sided = !causal;
     return 0;
@@ -172,13 +164,13 @@ static int open_call(adaptive_call *c, PyObject *const *inputs, PyObject *const 
     if (gyre_py_tiled_open(t, inputs, o[LAYOUT], views) < 0 || open_network(c, network) < 0 || read_words(args, o) < 0 ||
         gyre_py_tiled_factor(o[SLOPE], "slope", &args->slope) < 0 ||
         gyre_py_tiled_factor(o[SCALE], "scale", &args->scale) < 0 ||
-        gyre_py_tiled_read_lists(t, o + STARTS, args->q.shape[0]) < 0)
+        gyre_py_tiled_read_lists(t, o + LISTS, args->q.shape[0]) < 0)
         return -1;
-    args->q_starts = t->lists[0];
-    args->k_starts = t->lists[1];
+    args->q_starts = t->lists[2];
+    args->k_starts = t->lists[3];
     args->sequences = t->sequences;
-    args->k_first = t->lists[2];
-    args->k_end = t->lists[3];
+    args->k_first = t->lists[0];
+    args->k_end = t->lists[1];
     return open_biases(c, o);
 }
 
@@ -192,18 +184,42 @@ static gyre_status attend(adaptive_call *c, const gyre_exec *exec, gyre_error *e
     return status ? status : gyre_adaptive_attention(&c->args, *scratch, exec, err);
 }
 
+const char gyre_py_adaptive_attention_doc[] =
+    "adaptive_attention($module, q, k, v, hidden_weights, output_weights, *, lse=False" OPTIONS OF_ARRAYS ")\n--\n\n"
+    "Attention with data-adaptive biases (DAPE, Zheng 2024, arXiv 2405.14722), exact and without n x n memory.\n"
+    "\n"
+    "A network reads the scaled products A and the biases B of all heads of a query and a key, and gives each head a\n"
+    "number that is added to its score: A + B + f([A, B]), f(x) = output_bias + output_weights leaky_relu(hidden_bias\n"
+    "+ hidden_weights x).\n"
+    "\n"
+    "Args:\n"
+    "    q, k, v: any arrays, layout as in gyre.attention.  All is computed in float32.\n"
+    "    hidden_weights: [hidden units, 2 x heads], the weights of A first; [hidden units, heads] for \"add-residual\".\n"
+    "    output_weights: [heads, hidden units].  hidden_bias: [hidden units]; output_bias: [heads]; None = zeros.\n"
+    "    form: \"concat-residual\" (the default, as in the released code), \"concat\": A + f([A, B]), or \"add-residual\":\n"
+    "        A + B + f(A + B), which without a bias is A + f(A), for queries and keys that are rotated before.\n"
+    "    slope: of the leaky ReLU below 0; default 0.01.  scale: of q . k; default 1 / sqrt(channels).\n"
+    "    causal: True or \"order\" = the last query stands beside the last key, and each before it sees one key fewer;\n"
+    "        False or \"none\" = each sees all.\n"
+    "    encoding: whose biases B are: gyre.alibi, t5, kerple, fire or sandwich.  tables: those of the scheme.\n"
+    "    positions, key_positions, length: of the scheme, as in gyre.attention.  None: keys stand at 0, 1, 2, ...,\n"
+    "        and the last query beside the last key, also in each sequence of a packed or padded batch.\n"
+    "    bias: [batch, heads, queries, keys], fewer axes from the left or 1 to broadcast: numbers that are added to\n"
+    "        B.\n"
+    "    query_starts, key_starts, key_first, key_end: a packed batch and padding, as in gyre.attention.\n"
+    "    lse: True returns (result, log-sum-exp in float32).\n"
+    "\n"
+    "Raises gyre.Error.";
 PyObject *gyre_py_adaptive_attention(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *keywords) {
-    static const char *const names[] = {"q", "k", "v", "hidden_weights", "output_weights", OPTION_NAMES, "lse", NULL};
-    static const gyre_py_signature signature = {"adaptive_attention", 5, 5, names};
     adaptive_call c = {0};
-    PyObject *a[5 + OPTION_COUNT + 2], *finished = NULL;
+    PyObject *a[6 + OPTION_COUNT], *finished = NULL;
     int wants_lse = 0;
     (void)self;
-    if (gyre_py_arguments(&signature, args, count, keywords, a) < 0 ||
-        gyre_py_truth(a[5 + OPTION_COUNT], "lse", &wants_lse) < 0)
+    if (gyre_py_arguments(gyre_py_adaptive_attention_doc, args, count, keywords, a) < 0 ||
+        gyre_py_truth(a[5], "lse", &wants_lse) < 0)
         return NULL;
     gyre_py_threads threads = gyre_py_threads_begin(0);
-    if (open_call(&c, a, a + 5) == 0 && gyre_py_tiled_make_out(&c.tiled, c.args.v.shape[3], &c.args.out, &c.args.lse) == 0) {
+    if (open_call(&c, a, a + 6) == 0 && gyre_py_tiled_make_out(&c.tiled, c.args.v.shape[3], &c.args.out, &c.args.lse) == 0) {
         gyre_error err = {0};
         gyre_status status;
         Py_BEGIN_ALLOW_THREADS
@@ -271,21 +287,27 @@ static gyre_status attend_cached(const gyre_cache *cache, const int64_t *sequenc
     return status ? status : gyre_cache_adaptive_attention(cache, sequences, args, *scratch, exec, err);
 }
 
+const char gyre_py_cache_adaptive_attention_doc[] =
+    "adaptive_attention($self, q, hidden_weights, output_weights, *, sequences=None, lse=False" OPTIONS ")\n--\n\n"
+    "gyre.adaptive_attention over the tokens of sequences[b] for batch row b; None = 0, 1, 2, ...\n"
+    "\n"
+    "Append the tokens of the queries first.  The biases are those of the cache's encoding at the positions of its\n"
+    "tokens; positions: of the queries, None = those of the last tokens of each sequence, of those before key_end.\n"
+    "bias has the keys of the longest sequence.  key_first, key_end: one number a row, counted in its sequence.";
 PyObject *gyre_py_cache_adaptive_attention(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *keywords) {
-    static const char *const names[] = {"q", "hidden_weights", "output_weights", "sequences", OPTION_NAMES, "lse", NULL};
-    static const gyre_py_signature signature = {"adaptive_attention", 3, 3, names};
     cached_call cached = {0};
     adaptive_call *c = &cached.call;
     gyre_py_cached of = {0};
-    PyObject *a[4 + OPTION_COUNT + 2], *finished = NULL;
+    PyObject *a[5 + OPTION_COUNT] = {NULL}, *finished = NULL;
     int wants_lse = 0;
-    if (gyre_py_arguments(&signature, args, count, keywords, a) < 0 ||
-        gyre_py_truth(a[4 + OPTION_COUNT], "lse", &wants_lse) < 0 || gyre_py_cached_begin(&of, self) < 0)
+    if (gyre_py_arguments(gyre_py_cache_adaptive_attention_doc, args, count, keywords, a) < 0 ||
+        gyre_py_truth(a[4], "lse", &wants_lse) < 0 || gyre_py_cached_begin(&of, self) < 0)
         return NULL;
     PyObject *const inputs[5] = {a[0], NULL, NULL, a[1], a[2]};
-    a[4 + ENCODING] = of.encoding; /* the tables and the bias are its */
-    cached.placed = a[4 + POSITIONS] != NULL;
-    if (open_call(c, inputs, a + 4) == 0 && gyre_py_cached_open(&of, &c->args.q, a[3]) == 0 &&
+    PyObject **const options = a + 5;
+    options[ENCODING] = of.encoding; /* the tables and the bias are its */
+    cached.placed = options[POSITIONS] != NULL;
+    if (open_call(c, inputs, options) == 0 && gyre_py_cached_open(&of, &c->args.q, a[3]) == 0 &&
         gyre_py_tiled_make_out(&c->tiled, of.config->value_dim, &c->args.out, &c->args.lse) == 0 &&
         gyre_py_cached_run(&of, attend_cached, &cached) == 0)
         finished = gyre_py_tiled_finish_out(&c->tiled, wants_lse);
@@ -362,14 +384,19 @@ static gyre_status add_gradients(adaptive_call *c, const gyre_exec *exec, gyre_e
     return status ? status : gyre_adaptive_gradient(&c->args, &dout, &c->to, *scratch, exec, err);
 }
 
+const char gyre_py_adaptive_gradient_doc[] =
+    "adaptive_gradient($module, dout, q, k, v, hidden_weights, output_weights, out, lse, *" OPTIONS OF_ARRAYS ")\n--\n\n"
+    "(dq, dk, dv, others), given dout and what adaptive_attention(..., lse=True) returned.\n"
+    "\n"
+    "others: \"hidden_weights\", \"output_weights\", and of what was given \"hidden_bias\", \"output_bias\" and \"bias\", "
+    "the\n"
+    "last [batch, heads, queries, keys] whatever was broadcast; \"tables\": a dict by name.  Gradients to the network\n"
+    "are float64 where it is, else float32.  Raises gyre.Error.";
 PyObject *gyre_py_adaptive_gradient(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *keywords) {
-    static const char *const names[] = {"dout",           "q",   "k",   "v",          "hidden_weights",
-                                        "output_weights", "out", "lse", OPTION_NAMES, NULL};
-    static const gyre_py_signature signature = {"adaptive_gradient", 8, 8, names};
     adaptive_call c = {0};
-    PyObject *a[8 + OPTION_COUNT + 1], *finished = NULL;
+    PyObject *a[8 + OPTION_COUNT], *finished = NULL;
     (void)self;
-    if (gyre_py_arguments(&signature, args, count, keywords, a) < 0) return NULL;
+    if (gyre_py_arguments(gyre_py_adaptive_gradient_doc, args, count, keywords, a) < 0) return NULL;
     PyObject *const written[3] = {a[0], a[6], a[7]};
     gyre_py_threads threads = gyre_py_threads_begin(0);
     if (open_call(&c, a + 1, a + 8) == 0 &&

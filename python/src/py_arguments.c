@@ -98,48 +98,117 @@ PyObject *gyre_py_raise(gyre_status status, const gyre_error *err) {
 
 /* -- arguments -- */
 
-static int name_index(const gyre_py_signature *signature, PyObject *keyword) {
-    for (int i = 0; signature->names[i]; i++)
-        if (PyUnicode_CompareWithASCIIString(keyword, signature->names[i]) == 0) return i;
-    PyErr_Format(PyExc_TypeError, "%s() got an unexpected keyword argument '%U'", signature->function, keyword);
+enum { MOST_PARAMETERS = 40, MOST_SHOWN = 64 };
+
+/* A signature, read: its parameters, of which the first `positional` may be given by place. */
+typedef struct parameters {
+    struct {
+        const char *name;
+        int length, has_default;
+    } all[MOST_PARAMETERS];
+    int count, positional;
+} parameters;
+
+/* Reads the signature that `doc` begins with: "rotate($self, x, positions=None, *, layout=None)".  By hand, because this is
+ * much of the time of a short call.  A class has no $self. */
+static void read_signature(const char *doc, parameters *out) {
+    const char *at = strchr(doc, '(') + 1;
+    out->count = 0;
+    out->positional = -1;
+    for (int first = 1; *at != ')' && out->count < MOST_PARAMETERS; first = 0) {
+        const char *const name = at;
+        while (*at != '=' && *at != ',' && *at != ')')
+            at++;
+        if (*name == '*') {
+            out->positional = out->count;
+        } else if (!first || *name != '$') {
+            out->all[out->count].name = name;
+            out->all[out->count].length = (int)(at - name);
+            out->all[out->count++].has_default = *at == '=';
+        }
+        while (*at != ',' && *at != ')')
+            at++;
+        if (*at == ',') at += 2;
+    }
+    if (out->positional < 0) out->positional = out->count;
+}
+
+static int type_error(const char *doc, const char *what, const char *name, int length) {
+    char text[160];
+    snprintf(text, sizeof text, "%.*s() %s '%.*s'", (int)strcspn(doc, "("), doc, what, length, name);
+    PyErr_SetString(PyExc_TypeError, text);
     return -1;
 }
 
-static int take_keywords(const gyre_py_signature *signature, PyObject *const *values, PyObject *keywords, PyObject **out) {
+static int take_keywords(const char *doc, const parameters *p, PyObject *const *values, PyObject *keywords, PyObject **out) {
     const Py_ssize_t count = PyTuple_Size(keywords);
     for (Py_ssize_t k = 0; k < count; k++) {
-        const int i = name_index(signature, PyTuple_GetItem(keywords, k));
-        if (i < 0) return -1;
-        if (out[i]) {
-            PyErr_Format(PyExc_TypeError, "%s() got multiple values for argument '%s'", signature->function,
-                         signature->names[i]);
-            return -1;
-        }
+        Py_ssize_t length = 0;
+        const char *name = PyUnicode_AsUTF8AndSize(PyTuple_GetItem(keywords, k), &length);
+        int i = 0;
+        if (!name) return -1;
+        while (i < p->count && (p->all[i].length != length || memcmp(p->all[i].name, name, (size_t)length) != 0))
+            i++;
+        if (i == p->count) return type_error(doc, "got an unexpected keyword argument", name, MOST_SHOWN);
+        if (out[i]) return type_error(doc, "got multiple values for argument", name, MOST_SHOWN);
         out[i] = values[k];
     }
     return 0;
 }
 
-int gyre_py_arguments(const gyre_py_signature *signature, PyObject *const *args, Py_ssize_t count, PyObject *keywords,
-                      PyObject **out) {
-    for (int i = 0; signature->names[i]; i++)
-        out[i] = NULL;
-    if (count > signature->positional) {
-        PyErr_Format(PyExc_TypeError, "%s() takes at most %d positional arguments (%zd given)", signature->function,
-                     signature->positional, count);
-        return -1;
+static int take_arguments(const char *doc, const parameters *p, PyObject *const *args, Py_ssize_t count, PyObject *keywords,
+                          PyObject **out) {
+    if (count > p->positional) {
+        char what[64], given[24];
+        snprintf(what, sizeof what, "takes at most %d positional arguments, not", p->positional);
+        snprintf(given, sizeof given, "%zd", count);
+        return type_error(doc, what, given, MOST_SHOWN);
     }
-    for (Py_ssize_t i = 0; i < count; i++)
-        out[i] = args[i];
-    if (keywords && take_keywords(signature, args + count, keywords, out) < 0) return -1;
-    for (int i = 0; i < signature->required; i++)
-        if (!out[i]) {
-            PyErr_Format(PyExc_TypeError, "%s() missing required argument '%s'", signature->function, signature->names[i]);
-            return -1;
-        }
-    for (int i = 0; signature->names[i]; i++)
-        if (out[i] == Py_None && i >= signature->required) out[i] = NULL;
+    for (int i = 0; i < p->count; i++)
+        out[i] = i < count ? args[i] : NULL;
+    if (keywords && take_keywords(doc, p, args + count, keywords, out) < 0) return -1;
+    for (int i = 0; i < p->count; i++) {
+        if (!p->all[i].has_default && !out[i])
+            return type_error(doc, "missing required argument", p->all[i].name, p->all[i].length);
+        if (p->all[i].has_default && out[i] == Py_None) out[i] = NULL;
+    }
     return 0;
+}
+
+int gyre_py_arguments(const char *doc, PyObject *const *args, Py_ssize_t count, PyObject *keywords, PyObject **out) {
+    parameters p;
+    read_signature(doc, &p);
+    return take_arguments(doc, &p, args, count, keywords, out);
+}
+
+int gyre_py_whole_arguments(const char *doc, PyObject *const *args, Py_ssize_t count, PyObject *keywords, int64_t *out) {
+    parameters p;
+    PyObject *given[MOST_PARAMETERS];
+    read_signature(doc, &p);
+    if (take_arguments(doc, &p, args, count, keywords, given) < 0) return -1;
+    for (int i = 0; i < p.count; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "%.*s", p.all[i].length, p.all[i].name);
+        if (gyre_py_integer(given[i], name, &out[i]) < 0) return -1;
+    }
+    return 0;
+}
+
+int gyre_py_arguments_of_new(const char *doc, PyObject *args, PyObject *keywords, PyObject **out) {
+    PyObject *values[MOST_PARAMETERS];
+    const Py_ssize_t given = PyTuple_Size(args), named = keywords ? PyDict_Size(keywords) : 0;
+    PyObject *names = keywords ? PyDict_Keys(keywords) : PyList_New(0), *tuple = names ? PyList_AsTuple(names) : NULL;
+    int status = tuple ? 0 : -1;
+    if (!status && given + named > MOST_PARAMETERS) {
+        PyErr_SetString(PyExc_TypeError, "too many arguments");
+        status = -1;
+    }
+    for (Py_ssize_t i = 0; !status && i < given + named; i++)
+        values[i] = i < given ? PyTuple_GetItem(args, i) : PyDict_GetItem(keywords, PyTuple_GetItem(tuple, i - given));
+    if (!status) status = gyre_py_arguments(doc, values, given, tuple, out);
+    Py_XDECREF(names);
+    Py_XDECREF(tuple);
+    return status;
 }
 
 static int fail_type(PyObject *object, const char *name, const char *wanted) {
@@ -156,16 +225,6 @@ int gyre_py_integer(PyObject *object, const char *name, int64_t *out) {
     Py_XDECREF(whole);
     if (value == -1 && PyErr_Occurred()) return fail_type(object, name, "a whole number of 64 bits");
     *out = value;
-    return 0;
-}
-
-int gyre_py_integers(PyObject *tuple, const char *const *names, int count, int64_t *out) {
-    if (PyTuple_Size(tuple) != count) {
-        PyErr_Format(PyExc_TypeError, "takes %d arguments (%zd given)", count, PyTuple_Size(tuple));
-        return -1;
-    }
-    for (int i = 0; i < count; i++)
-        if (gyre_py_integer(PyTuple_GetItem(tuple, i), names[i], &out[i]) < 0) return -1;
     return 0;
 }
 
@@ -211,5 +270,8 @@ int gyre_py_cache_dtype(PyObject *object, const char *name, gyre_dtype *out) {
 
 int gyre_py_path(PyObject *object, const char *name, PyObject **bytes) {
     *bytes = NULL;
-    return PyUnicode_FSConverter(object, bytes) ? 0 : fail_type(object, name, "the name of a file, without a NUL");
+    PyObject *text = PyObject_CallFunction(gyre_py.path_text, "Os", object, name);
+    const int converted = text && PyUnicode_FSConverter(text, bytes);
+    Py_XDECREF(text);
+    return converted ? 0 : -1;
 }

@@ -10,22 +10,58 @@ static gyre_status attend(gyre_py_attention_call *c, const gyre_exec *exec, gyre
     return status ? status : gyre_attention(&c->args, c->scratch, exec, err);
 }
 
+const char gyre_py_attention_doc[] =
+    "attention($module, q, k, v, *, encoding=None, out=None, lse=False, order=None, causal=False" GYRE_PY_OPTIONS
+        GYRE_PY_OF_ARRAYS ")\n--\n\n"
+    "softmax(scale q . k) v with positions applied to raw q, k and v, in one pass and without an n x n matrix.\n"
+    "\n"
+    "Args:\n"
+    "    q, k, v: arrays of float16, bfloat16 or float32, any strides, [batch, heads, tokens, channels] for layout\n"
+    "        \"bhsd\". Query heads are a multiple of key heads.\n"
+    "    encoding: None = without positions, or they were applied before.\n"
+    "    layout: \"bhsd\" (the default of four axes), \"bshd\", \"thd\" (of three) or other letters.\n"
+    "    positions, key_positions: of queries and keys, as in Encoding.rotate.  None: keys stand at 0, 1, 2, ..., and\n"
+    "        the last query beside the last key.\n"
+    "    causal: True or \"position\" = a query sees keys at positions not above its own; \"order\" = counted in tokens.\n"
+    "    window: a query sees keys less than `window` positions away; (before, after) names each side; None and 0 =\n"
+    "        all, of a side too.\n"
+    "    sinks: keys at positions below this are seen whatever the window (StreamingLLM, arXiv 2309.17453).\n"
+    "    scale: of q . k; None = 1 / sqrt(channels).  softcap: c tanh(s / c) of a score s (Gemma 2).\n"
+    "    tables: of schemes that train some: a dict of arrays by name, or the one table there is.\n"
+    "    mask: [batch, heads, queries, keys], fewer axes from the left or 1 to broadcast; numbers to add, or truth\n"
+    "        values, True where a key is seen.\n"
+    "    sink_logits: float32 [heads]: a score without a key in each softmax (gpt-oss).\n"
+    "    dropout: probability of a weight to become 0, drawn from `seed`.\n"
+    "    query_starts, key_starts: a packed batch, \"thd\": sequence s is tokens starts[s] .. starts[s + 1] - 1.\n"
+    "    key_first, key_end: padding: row b has keys key_first[b] .. key_end[b] - 1.  query_end: see q_end in gyre.h.\n"
+    "    order: \"fixed\" = the bits of a query do not depend on how its sequence is cut into calls.\n"
+    "    length: the context length in use.\n"
+    "    query_gate_sums, key_gate_sums: float32 or float64 [batch, heads, tokens], in the layout of q without\n"
+    "        channels, a number for each token and query head whose difference is added to scores: running sums of\n"
+    "        log forget gates (Forgetting Transformer, arXiv 2503.02130).  numpy.cumsum in float64 makes them.\n"
+    "    out: memory for the result, shaped as q with the channels of v.\n"
+    "    lse: True = return (out, lse), lse float32 without the axis of channels: the log-sum-exp of each row.\n"
+    "\n"
+    "Returns an array of the kind and type of q.  A row that sees no key is zeros.  Sums are of floats.\n"
+    "\n"
+    "Raises:\n"
+    "    gyre.Error: it names the argument, what it is and what would be right.";
 PyObject *gyre_py_attention(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *keywords) {
-    enum { OUT = 4 + OPTIONS, LSE, COUNT };
-    static const char *const names[] = {"q", "k", "v", "encoding", GYRE_PY_OPTION_NAMES, "out", "lse", NULL};
-    static const gyre_py_signature signature = {"attention", 3, 3, names};
-    PyObject *a[COUNT + 1], *finished = NULL;
+    enum { ENCODING = 3, OUT, LSE, ORDER, FIRST };
+    PyObject *a[FIRST + OPTIONS], *finished = NULL;
     gyre_py_attention_call c = {0};
     gyre_py_attention_results results = {0};
     gyre_py_attention_inputs in = {0};
     (void)self;
-    if (gyre_py_arguments(&signature, args, count, keywords, a) < 0 ||
-        gyre_py_truth(a[LSE], "lse", &results.wants_lse) < 0 || gyre_py_encoding_of(a[3], "encoding", &in.encoding) < 0)
+    if (gyre_py_arguments(gyre_py_attention_doc, args, count, keywords, a) < 0 ||
+        gyre_py_truth(a[LSE], "lse", &results.wants_lse) < 0 ||
+        gyre_py_encoding_of(a[ENCODING], "encoding", &in.encoding) < 0)
         return NULL;
     in.q = a[0];
     in.k = a[1];
     in.v = a[2];
-    in.options = a + 4;
+    in.order = a[ORDER];
+    in.options = a + FIRST;
     gyre_py_threads threads = gyre_py_threads_begin(0);
     if (gyre_py_attention_open(&c, &in) == 0 &&
         gyre_py_attention_results_make(&c, &results, a[OUT], c.args.v.shape[3]) == 0) {
@@ -163,18 +199,25 @@ static gyre_status add_gradient(gradient_call *g, const gyre_exec *exec, gyre_er
     return status ? status : gyre_attention_gradient(&c->args, &g->to, c->scratch, exec, err);
 }
 
+const char gyre_py_attention_gradient_doc[] =
+    "attention_gradient($module, dout, q, k, v, out, lse, *, encoding=None, float32=False, causal=False" GYRE_PY_OPTIONS
+        GYRE_PY_OF_ARRAYS ")\n--\n\n"
+    "Gradients of a loss to raw q, k and v and to the tables, given that to out.\n"
+    "\n"
+    "out, lse: what attention(..., lse=True) returned for the same arguments.  float32: True = gradients of float32\n"
+    "whatever the inputs; needed where queries of a sequence differ in their context length.\n"
+    "\n"
+    "Returns (dq, dk, dv, {table: float32 gradient}), the dict also with \"sink_logits\", \"query_gate_sums\"\n"
+    "and \"key_gate_sums\" where those were given, the latter in their type.";
 PyObject *gyre_py_attention_gradient(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *keywords) {
-    enum { FIRST = 7, WIDE = FIRST + OPTIONS, COUNT };
-    static const char *const names[] = {"dout",    "q", "k", "v", "out", "lse", "encoding", GYRE_PY_OPTION_NAMES,
-                                        "float32", NULL};
-    static const gyre_py_signature signature = {"attention_gradient", 6, 6, names};
-    PyObject *a[COUNT + 1], *finished = NULL;
+    enum { ENCODING = 6, WIDE, FIRST };
+    PyObject *a[FIRST + OPTIONS], *finished = NULL;
     gyre_py_attention_inputs in = {0};
     gradient_call g = {0};
     int wide = 0;
     (void)self;
-    if (gyre_py_arguments(&signature, args, count, keywords, a) < 0 || gyre_py_truth(a[WIDE], "float32", &wide) < 0 ||
-        gyre_py_encoding_of(a[6], "encoding", &in.encoding) < 0)
+    if (gyre_py_arguments(gyre_py_attention_gradient_doc, args, count, keywords, a) < 0 ||
+        gyre_py_truth(a[WIDE], "float32", &wide) < 0 || gyre_py_encoding_of(a[ENCODING], "encoding", &in.encoding) < 0)
         return NULL;
     in.q = a[1];
     in.k = a[2];

@@ -6,37 +6,37 @@
 
 #include "gyre/gyre_cache.h"
 
-/* The options that attention, its gradient and a cache's attention share; the order of their names in a signature. */
+/* The options of attention, its gradient and a cache's attention, then those that a cache has itself, as signatures have
+ * them; and their order. */
+#define GYRE_PY_OPTIONS                                                                                                     \
+    ", layout=None, positions=None, window=None, sinks=None, scale=None, softcap=None, tables=None, mask=None, "            \
+    "sink_logits=None, key_first=None, key_end=None, length=None, query_gate_sums=None"
+#define GYRE_PY_OF_ARRAYS                                                                                                   \
+    ", key_gate_sums=None, key_positions=None, query_starts=None, key_starts=None, query_end=None, dropout=None, seed=None"
 enum {
+    OPTION_CAUSAL, /* stands before the others, because its default differs */
     OPTION_LAYOUT,
     OPTION_POSITIONS,
-    OPTION_KEY_POSITIONS,
-    OPTION_CAUSAL,
     OPTION_WINDOW,
-    OPTION_WINDOW_AFTER,
     OPTION_SINKS,
     OPTION_SCALE,
     OPTION_SOFTCAP,
     OPTION_TABLES,
     OPTION_MASK,
     OPTION_SINK_LOGITS,
-    OPTION_DROPOUT,
-    OPTION_SEED,
-    OPTION_QUERY_STARTS,
-    OPTION_KEY_STARTS,
     OPTION_KEY_FIRST,
     OPTION_KEY_END,
-    OPTION_QUERY_END,
-    OPTION_ORDER,
     OPTION_LENGTH,
     OPTION_QUERY_GATE_SUMS,
     OPTION_KEY_GATE_SUMS,
+    OPTION_KEY_POSITIONS,
+    OPTION_QUERY_STARTS,
+    OPTION_KEY_STARTS,
+    OPTION_QUERY_END,
+    OPTION_DROPOUT,
+    OPTION_SEED,
     OPTIONS
 };
-#define GYRE_PY_OPTION_NAMES                                                                                                \
-    "layout", "positions", "key_positions", "causal", "window", "window_after", "sinks", "scale", "softcap", "tables",      \
-        "mask", "sink_logits", "dropout", "seed", "query_starts", "key_starts", "key_first", "key_end", "query_end",        \
-        "order", "length", "query_gate_sums", "key_gate_sums"
 
 enum { GYRE_PY_LISTS = 5 };
 /* A call, open.  Begin with {0}. */
@@ -55,9 +55,10 @@ typedef struct gyre_py_attention_call {
 
 /* Opens q, and k and v unless they are NULL (a cache has them), and reads the options. */
 typedef struct gyre_py_attention_inputs {
-    PyObject *q, *k, *v;
+    PyObject *q, *k, *v, *order; /* order: NULL = "fast" */
     const gyre_py_encoding *encoding;
     PyObject *const *options;
+    gyre_causal causal; /* without that option */
 } gyre_py_attention_inputs;
 int gyre_py_attention_open(gyre_py_attention_call *call, const gyre_py_attention_inputs *inputs);
 void gyre_py_attention_close(gyre_py_attention_call *call);
@@ -88,6 +89,9 @@ typedef struct gyre_py_score_request {
 } gyre_py_score_request;
 int gyre_py_scores_open(gyre_py_array *m, PyObject *object, const gyre_py_score_request *request, gyre_cview *view);
 
+/* *out = the index of a word; True is words[1], False words[0]; NULL leaves it. */
+int gyre_py_causal(PyObject *object, const char *const *words, int count, int *out);
+
 /* Memory described by the letters of a layout without channels: log-sum-exp, gate sums. */
 int gyre_py_rows_view(const gyre_py_layout *layout, const gyre_py_array *array, gyre_view *out);
 /* Opens such numbers, float32 or float64. */
@@ -103,7 +107,7 @@ extern const char gyre_py_reals[]; /* the types that they take */
 typedef struct gyre_py_tiled {
     gyre_py_layout layout;
     gyre_py_array q, k, v, dout, out, lse;
-    int64_t *lists[GYRE_PY_TILED_LISTS]; /* query_starts, key_starts, key_first, key_end */
+    int64_t *lists[GYRE_PY_TILED_LISTS]; /* key_first, key_end, query_starts, key_starts */
     int64_t sequences;                   /* 0: no packed batch */
     gyre_py_result results[GYRE_PY_TILED_RESULTS];
     gyre_view dout_view;

@@ -113,16 +113,44 @@ static int read_lists(gyre_py_attention_call *c, PyObject *const *o) {
     return 0;
 }
 
-static int read_numbers(gyre_py_attention_call *c, PyObject *const *o) {
+int gyre_py_causal(PyObject *object, const char *const *words, int count, int *out) {
+    if (!object || !PyBool_Check(object)) return gyre_py_word(object, "causal", words, count, out);
+    *out = object == Py_True;
+    return 0;
+}
+
+/* A number of keys, or a pair of (before, after); None and 0 mean all, of a side too. */
+static int read_window(gyre_attention_args *args, PyObject *object) {
+    const int64_t all = INT64_C(1) << 40; /* more than positions can be apart */
+    PyObject *pair = object && (PyTuple_Check(object) || PyList_Check(object)) ? PySequence_Tuple(object) : NULL;
+    int64_t sides[2] = {0};
+    int status = object && PyBool_Check(object) ? -1 : 0;
+    if (object && !pair && !status) status = gyre_py_integer(object, "window", &sides[0]);
+    if (pair && PyTuple_Size(pair) != 2) status = -1;
+    for (int i = 0; pair && i < 2 && !status; i++) {
+        PyObject *const side = PyTuple_GetItem(pair, i);
+        status = PyBool_Check(side) ? -1 : gyre_py_integer(side == Py_None ? NULL : side, "window", &sides[i]);
+    }
+    if (pair && sides[0] != sides[1] && sides[1] == 0) sides[1] = all;
+    Py_XDECREF(pair);
+    args->window = sides[0];
+    args->window_after = sides[1];
+    if (!status || PyErr_Occurred()) return status;
+    char shown[100];
+    gyre_py_show(object, shown, sizeof shown);
+    gyre_py_fail(GYRE_EINVAL, "window", "window: is %s, not a number of keys or (before, after)", shown);
+    return -1;
+}
+
+static int read_numbers(gyre_py_attention_call *c, const gyre_py_attention_inputs *in) {
     gyre_attention_args *args = &c->args;
+    PyObject *const *o = in->options;
     static const char *const causals[] = {"none", "position", "order"};
     static const char *const orders[] = {"fast", "fixed"};
-    int causal = 0, order = 0;
+    int causal = (int)in->causal, order = 0;
     int64_t seed = 0;
-    if (gyre_py_word(o[OPTION_CAUSAL], "causal", causals, 3, &causal) < 0 ||
-        gyre_py_word(o[OPTION_ORDER], "order", orders, 2, &order) < 0 ||
-        gyre_py_integer(o[OPTION_WINDOW], "window", &args->window) < 0 ||
-        gyre_py_integer(o[OPTION_WINDOW_AFTER], "window_after", &args->window_after) < 0 ||
+    if (gyre_py_causal(o[OPTION_CAUSAL], causals, 3, &causal) < 0 || read_window(args, o[OPTION_WINDOW]) < 0 ||
+        gyre_py_word(in->order, "order", orders, 2, &order) < 0 ||
         gyre_py_integer(o[OPTION_SINKS], "sinks", &args->sinks) < 0 ||
         gyre_py_number(o[OPTION_SCALE], "scale", &args->scale) < 0 ||
         gyre_py_number(o[OPTION_SOFTCAP], "softcap", &args->softcap) < 0 ||
@@ -216,9 +244,22 @@ int gyre_py_scores_open(gyre_py_array *m, PyObject *object, const gyre_py_score_
     return 0;
 }
 
+/* out = numbers to add, owned by the caller: a mask of truth values, True where a query sees a key, becomes 0 and -inf. */
+static PyObject *additive(PyObject *mask) {
+    gyre_py_array array = {0};
+    if (gyre_py_array_open(&array, mask, "mask") < 0) return NULL;
+    const int truths = array.dtype < 0 && (strstr(array.other_dtype, "bool") || strchr(array.other_dtype, '?'));
+    gyre_py_array_close(&array);
+    return truths ? PyObject_CallFunctionObjArgs(gyre_py.additive, mask, NULL) : Py_NewRef(mask);
+}
+
 static int read_mask(gyre_py_attention_call *c, PyObject *object, int64_t keys) {
     const gyre_py_score_request request = {"mask", short_real, GYRE_PY_SHORT_REAL, c->args.q.shape, keys};
-    return object ? gyre_py_scores_open(&c->mask, object, &request, &c->args.mask) : 0;
+    PyObject *numbers = object ? additive(object) : NULL;
+    if (!numbers) return object ? -1 : 0;
+    const int status = gyre_py_scores_open(&c->mask, numbers, &request, &c->args.mask); /* which keeps them */
+    Py_DECREF(numbers);
+    return status;
 }
 
 static int read_sink_logits(gyre_py_attention_call *c, PyObject *object) {
@@ -272,16 +313,16 @@ static int check_gate_sums(const gyre_py_attention_call *c, int of_keys) {
 static int read_gate_sums(gyre_py_attention_call *c, PyObject *const *o, int in_cache) {
     static const char *const names[2] = {"query_gate_sums", "key_gate_sums"};
     gyre_cview *const views[2] = {&c->gates.q, &c->gates.k};
-    if (!in_cache && !o[OPTION_QUERY_GATE_SUMS] != !o[OPTION_KEY_GATE_SUMS]) {
-        const char *const name = names[o[OPTION_QUERY_GATE_SUMS] != NULL];
+    PyObject *const sums[2] = {o[OPTION_QUERY_GATE_SUMS], o[OPTION_KEY_GATE_SUMS]};
+    if (!in_cache && !sums[0] != !sums[1]) {
+        const char *const name = names[sums[0] != NULL];
         gyre_py_fail(GYRE_EINVAL, name, "%s: missing: gates need query_gate_sums and key_gate_sums", name);
         return -1;
     }
     for (int i = 0; i < 2; i++) {
-        PyObject *object = o[OPTION_QUERY_GATE_SUMS + i];
         gyre_view view;
-        if (!object) continue;
-        if (gyre_py_gate_sums_open(&c->gate_sums[i], object, names[i], &c->layout, &view) < 0 ||
+        if (!sums[i]) continue;
+        if (gyre_py_gate_sums_open(&c->gate_sums[i], sums[i], names[i], &c->layout, &view) < 0 ||
             ((i == 0 || c->k.object) && check_gate_sums(c, i) < 0))
             return -1;
         *views[i] = gyre_py_const(&view);
@@ -305,7 +346,7 @@ int gyre_py_attention_open(gyre_py_attention_call *c, const gyre_py_attention_in
     if (in->k && (open_operand(&c->k, in->k, "k", &c->layout, &args->k) < 0 ||
                   open_operand(&c->v, in->v, "v", &c->layout, &args->v) < 0))
         return -1;
-    if (check_operands(c) < 0 || read_lists(c, o) < 0 || read_numbers(c, o) < 0 ||
+    if (check_operands(c) < 0 || read_lists(c, o) < 0 || read_numbers(c, in) < 0 ||
         read_positions(c, in, args->k.shape[1]) < 0 || read_mask(c, o[OPTION_MASK], in->k ? args->k.shape[1] : -1) < 0 ||
         read_sink_logits(c, o[OPTION_SINK_LOGITS]) < 0 || read_gate_sums(c, o, !in->k) < 0 ||
         gyre_py_tables_open(&c->tables, o[OPTION_TABLES], args->encoding) < 0)
@@ -399,22 +440,22 @@ int gyre_py_tiled_open(gyre_py_tiled *t, PyObject *const *qkv, PyObject *layout,
 
 int gyre_py_tiled_read_lists(gyre_py_tiled *t, PyObject *const *o, int64_t batch) {
     int64_t starts = -1;
-    if (!o[0] != !o[1]) {
-        const char *const name = o[0] ? "key_starts" : "query_starts";
+    if (!o[2] != !o[3]) {
+        const char *const name = o[2] ? "key_starts" : "query_starts";
         gyre_py_fail(GYRE_EINVAL, name, "%s: missing: a packed batch needs query_starts and key_starts", name);
         return -1;
     }
-    if (gyre_py_list(o[0], "query_starts", &starts, &t->lists[0]) < 0) return -1;
-    if (o[0] && starts < 2) {
+    if (gyre_py_list(o[2], "query_starts", &starts, &t->lists[2]) < 0) return -1;
+    if (o[2] && starts < 2) {
         gyre_py_fail(GYRE_ESHAPE, "query_starts", "query_starts: has %lld numbers, not one more than there are sequences",
                      (long long)starts);
         return -1;
     }
-    int64_t rows = o[0] ? starts - 1 : batch;
-    if (gyre_py_list(o[1], "key_starts", &starts, &t->lists[1]) < 0 ||
-        gyre_py_list(o[2], "key_first", &rows, &t->lists[2]) < 0 || gyre_py_list(o[3], "key_end", &rows, &t->lists[3]) < 0)
+    int64_t rows = o[2] ? starts - 1 : batch;
+    if (gyre_py_list(o[3], "key_starts", &starts, &t->lists[3]) < 0 ||
+        gyre_py_list(o[0], "key_first", &rows, &t->lists[0]) < 0 || gyre_py_list(o[1], "key_end", &rows, &t->lists[1]) < 0)
         return -1;
-    t->sequences = o[0] ? rows : 0;
+    t->sequences = o[2] ? rows : 0;
     return 0;
 }
 

@@ -57,62 +57,108 @@ static PyObject *make_object(PyTypeObject *type, gyre_cache *cache, PyObject *en
     return (PyObject *)self;
 }
 
+enum {
+    ENCODING,
+    HEADS,
+    MAX_TOKENS,
+    HEAD_DIM,
+    VALUE_DIM,
+    KEYS,
+    DTYPE,
+    VALUE_DTYPE,
+    SEQUENCES,
+    PAGE_TOKENS,
+    LENGTH,
+    GATE_HEADS,
+    VALUES_IN_KEYS,
+    CACHE_ARGUMENTS
+};
+
+static const char *const kept[] = {"default", "raw", "rotated"}; /* as gyre_cache_keys */
+
 static int read_config(PyObject **a, gyre_cache_config *config) {
-    static const char *const kept[] = {"raw", "rotated"};
     const gyre_py_encoding *encoding;
-    int keys = -1;
-    if (gyre_py_encoding_of(a[0], "encoding", &encoding) < 0 || gyre_py_integer(a[1], "heads", &config->heads) < 0 ||
-        gyre_py_integer(a[2], "head_dim", &config->head_dim) < 0 ||
-        gyre_py_integer(a[3], "max_tokens", &config->max_tokens) < 0 || gyre_py_word(a[4], "keys", kept, 2, &keys) < 0 ||
-        gyre_py_cache_dtype(a[5], "dtype", &config->key_dtype) < 0)
+    int keys = 0;
+    if (gyre_py_encoding_of(a[ENCODING], "encoding", &encoding) < 0 ||
+        gyre_py_integer(a[HEADS], "heads", &config->heads) < 0 ||
+        gyre_py_integer(a[HEAD_DIM], "head_dim", &config->head_dim) < 0 ||
+        gyre_py_integer(a[MAX_TOKENS], "max_tokens", &config->max_tokens) < 0 ||
+        gyre_py_word(a[KEYS], "keys", kept, 3, &keys) < 0 || gyre_py_cache_dtype(a[DTYPE], "dtype", &config->key_dtype) < 0)
         return -1;
     config->value_dtype = config->key_dtype;
-    if (gyre_py_cache_dtype(a[6], "value_dtype", &config->value_dtype) < 0 ||
-        gyre_py_integer(a[7], "value_dim", &config->value_dim) < 0 ||
-        gyre_py_integer(a[8], "sequences", &config->sequences) < 0 ||
-        gyre_py_integer(a[9], "page_tokens", &config->page_tokens) < 0 ||
-        gyre_py_integer(a[10], "length", &config->context_length) < 0 ||
-        gyre_py_integer(a[11], "gate_heads", &config->gate_heads) < 0 ||
-        gyre_py_truth(a[12], "values_in_keys", &config->values_in_keys) < 0)
+    if (gyre_py_cache_dtype(a[VALUE_DTYPE], "value_dtype", &config->value_dtype) < 0 ||
+        gyre_py_integer(a[VALUE_DIM], "value_dim", &config->value_dim) < 0 ||
+        gyre_py_integer(a[SEQUENCES], "sequences", &config->sequences) < 0 ||
+        gyre_py_integer(a[PAGE_TOKENS], "page_tokens", &config->page_tokens) < 0 ||
+        gyre_py_integer(a[LENGTH], "length", &config->context_length) < 0 ||
+        gyre_py_integer(a[GATE_HEADS], "gate_heads", &config->gate_heads) < 0 ||
+        gyre_py_truth(a[VALUES_IN_KEYS], "values_in_keys", &config->values_in_keys) < 0)
         return -1;
-    if (config->values_in_keys && a[6]) {
+    if (config->values_in_keys && a[VALUE_DTYPE]) {
         gyre_py_fail(GYRE_EINVAL, "value_dtype", "value_dtype: values are in keys and have their type, dtype");
         return -1;
     }
     config->encoding = encoding ? encoding->encoding : NULL;
-    config->keys = keys < 0 ? GYRE_CACHE_KEYS_DEFAULT : keys ? GYRE_CACHE_KEYS_ROTATED : GYRE_CACHE_KEYS_RAW;
+    config->keys = (gyre_cache_keys)keys;
     if (config->head_dim == 0 && encoding) config->head_dim = gyre_encoding_get_config(encoding->encoding)->head_dim;
     return 0;
 }
 
-static PyObject *cache_create(PyObject *type, PyObject *const *args, Py_ssize_t count, PyObject *keywords) {
-    static const char *const names[] = {"encoding", "heads",       "head_dim",       "max_tokens", "keys",
-                                        "dtype",    "value_dtype", "value_dim",      "sequences",  "page_tokens",
-                                        "length",   "gate_heads",  "values_in_keys", NULL};
-    static const gyre_py_signature signature = {"Cache", 1, 0, names};
-    PyObject *a[14];
+static const char cache_new_doc[] =
+    "Cache(encoding=None, *, heads, max_tokens, head_dim=None, value_dim=None, keys='default', dtype='float32', "
+    "value_dtype=None, sequences=1, page_tokens=0, length=None, gate_heads=0, values_in_keys=False"
+    ")\n--\n\n"
+    "Keys and values of earlier tokens of one layer, for several sequences, in pages.\n"
+    "\n"
+    "A sequence that is forked shares its pages until one of the two writes.  Moving tokens changes a number, not\n"
+    "keys.  One call at a time uses a cache; others wait.  All its memory is taken when it is made.\n"
+    "\n"
+    "Args:\n"
+    "    encoding: None = positions are applied before.\n"
+    "    heads, head_dim: of keys; head_dim None = the encoding's.  value_dim: channels of values, None = head_dim.\n"
+    "    max_tokens: of all sequences together; shared ones count once.\n"
+    "    keys: \"rotated\" = rotated once, which is faster; \"raw\" = rotated each time they are read; \"default\" = "
+    "rotated\n"
+    "        where the encoding allows it.  The attribute `keys` says which.\n"
+    "    dtype, value_dtype: \"float32\", \"float16\", \"bfloat16\" or \"q8\"; value_dtype None = dtype.\n"
+    "    page_tokens: tokens of a page; 0 = one page for each sequence.\n"
+    "    length: the context length in use of rotated keys; None = the encoding's.\n"
+    "    gate_heads: query heads whose gate sums each key keeps, a multiple of heads; append then takes gate_sums.\n"
+    "    values_in_keys: True = the value of a token is the first value_dim channels of its key (None = those before\n"
+    "        the rotated ones): the latents of multi-head latent attention.  append then takes no v.";
+
+static PyObject *cache_new(PyTypeObject *type, PyObject *args, PyObject *keywords) {
+    PyObject *a[CACHE_ARGUMENTS];
     gyre_cache_config config = GYRE_INIT(gyre_cache_config);
     gyre_cache *cache = NULL;
     gyre_error err = {0};
-    if (gyre_py_arguments(&signature, args, count, keywords, a) < 0 || read_config(a, &config) < 0) return NULL;
+    if (gyre_py_arguments_of_new(cache_new_doc, args, keywords, a) < 0 || read_config(a, &config) < 0) return NULL;
     const gyre_status status = gyre_cache_create(&cache, &config, NULL, &err);
-    return status == GYRE_OK ? make_object((PyTypeObject *)type, cache, a[0]) : gyre_py_raise(status, &err);
+    return status == GYRE_OK ? make_object(type, cache, a[ENCODING]) : gyre_py_raise(status, &err);
 }
 
-static PyObject *cache_load(PyObject *type, PyObject *args) {
-    PyObject *named, *object, *path;
+/* object.__init__ would refuse the arguments that __new__ has read. */
+static int cache_init(PyObject *self, PyObject *args, PyObject *keywords) {
+    (void)self, (void)args, (void)keywords;
+    return 0;
+}
+
+static const char cache_load_doc[] =
+    "load($type, path, encoding=None"
+    ")\n--\n\n"
+    "The cache that save wrote; encoding: that of the saved one, which the file knows by its frequencies.";
+static PyObject *cache_load(PyObject *type, PyObject *const *args, Py_ssize_t count, PyObject *keywords) {
+    PyObject *a[2], *path;
     const gyre_py_encoding *encoding;
-    if (!PyArg_ParseTuple(args, "OO", &named, &object) ||
-        gyre_py_encoding_of(object == Py_None ? NULL : object, "encoding", &encoding) < 0 ||
-        gyre_py_path(named, "path", &path) < 0)
+    if (gyre_py_arguments(cache_load_doc, args, count, keywords, a) < 0 ||
+        gyre_py_encoding_of(a[1], "encoding", &encoding) < 0 || gyre_py_path(a[0], "path", &path) < 0)
         return NULL;
     gyre_cache *cache = NULL;
     gyre_error err = {0};
     const gyre_status status =
         gyre_cache_load(&cache, PyBytes_AsString(path), encoding ? encoding->encoding : NULL, NULL, &err);
     Py_DECREF(path);
-    return status == GYRE_OK ? make_object((PyTypeObject *)type, cache, encoding ? object : NULL)
-                             : gyre_py_raise(status, &err);
+    return status == GYRE_OK ? make_object((PyTypeObject *)type, cache, a[1]) : gyre_py_raise(status, &err);
 }
 
 static void cache_dealloc(PyObject *object) {
@@ -210,13 +256,18 @@ static gyre_status append_rows(cache_object *self, const append_call *c, const g
     return gyre_cache_append(self->cache, &args, exec, err);
 }
 
+static const char cache_append_doc[] =
+    "append($self, k, v=None, positions=None, *, sequence=0, layout=None, length=0, gate_sums=None"
+    ")\n--\n\n"
+    "Appends tokens: raw keys and values, [tokens, heads, channels] ('thd') or 'bhsd' with batch 1, of float16,\n"
+    "bfloat16 or float32, any strides.  v None where values are in keys.  positions None = after the last token.\n"
+    "gate_sums, for a cache with gate_heads: [tokens, gate_heads], or [1, gate_heads, tokens] with 'bhsd', float32 or\n"
+    "float64: those of gyre.gate_sums from the first token of the sequence on.  All or nothing.  Raises gyre.Error.";
 static PyObject *cache_append(PyObject *object, PyObject *const *args, Py_ssize_t count, PyObject *keywords) {
-    static const char *const names[] = {"k", "v", "positions", "sequence", "layout", "length", "gate_sums", NULL};
-    static const gyre_py_signature signature = {"append", 3, 1, names};
     cache_object *self = (cache_object *)object;
     PyObject *a[8], *finished = NULL;
     append_call c = {0};
-    if (check_fork(self) < 0 || gyre_py_arguments(&signature, args, count, keywords, a) < 0) return NULL;
+    if (check_fork(self) < 0 || gyre_py_arguments(cache_append_doc, args, count, keywords, a) < 0) return NULL;
     PyObject *encoding = take_encoding(self);
     if (open_append(&c, (const gyre_py_encoding *)encoding, gyre_cache_get_config(self->cache), a) == 0) {
         gyre_error err = {0};
@@ -314,18 +365,26 @@ static gyre_status attend(const gyre_cache *cache, const int64_t *sequences, voi
     return status ? status : gyre_cache_attention(cache, sequences, &c->args, c->scratch, exec, err);
 }
 
+static const char cache_attention_doc[] =
+    "attention($self, q, sequences=None, *, out=None, lse=False, order=None, causal=True" GYRE_PY_OPTIONS ")\n--\n\n"
+    "gyre.attention over the tokens of sequences[b] for batch row b; None = 0, 1, 2, ...\n"
+    "\n"
+    "Append the tokens of the queries first.  positions None = the last tokens of each sequence, or the last\n"
+    "before key_end, at the positions that these have.";
 static PyObject *cache_attention(PyObject *object, PyObject *const *args, Py_ssize_t count, PyObject *keywords) {
-    enum { OUT = 2 + OPTIONS, LSE, COUNT };
-    static const char *const names[] = {"q", "sequences", GYRE_PY_OPTION_NAMES, "out", "lse", NULL};
-    static const gyre_py_signature signature = {"attention", 2, 1, names};
-    PyObject *a[COUNT + 1], *finished = NULL;
+    enum { OUT = 2, LSE, ORDER, FIRST };
+    PyObject *a[FIRST + OPTIONS] = {NULL}, *finished = NULL;
     gyre_py_attention_call c = {0};
     gyre_py_cached of = {0};
     gyre_py_attention_results results = {0};
-    if (gyre_py_arguments(&signature, args, count, keywords, a) < 0 ||
+    if (gyre_py_arguments(cache_attention_doc, args, count, keywords, a) < 0 ||
         gyre_py_truth(a[LSE], "lse", &results.wants_lse) < 0 || gyre_py_cached_begin(&of, object) < 0)
         return NULL;
-    const gyre_py_attention_inputs in = {.q = a[0], .encoding = (const gyre_py_encoding *)of.encoding, .options = a + 2};
+    const gyre_py_attention_inputs in = {.q = a[0],
+                                         .order = a[ORDER],
+                                         .encoding = (const gyre_py_encoding *)of.encoding,
+                                         .options = a + FIRST,
+                                         .causal = GYRE_CAUSAL_BY_POSITION};
     if (gyre_py_attention_open(&c, &in) == 0 && gyre_py_cached_open(&of, &c.args.q, a[1]) == 0 &&
         gyre_py_attention_results_make(&c, &results, a[OUT], of.config->value_dim) == 0 &&
         gyre_py_cached_run(&of, attend, &c) == 0)
@@ -343,73 +402,84 @@ static PyObject *done(gyre_status status, const gyre_error *err) {
     Py_RETURN_NONE;
 }
 
-static PyObject *cache_remove(PyObject *object, PyObject *args) {
-    static const char *const names[] = {"sequence", "first", "count"};
+static const char cache_remove_doc[] = "remove($self, first, count, *, sequence=0"
+                                       ")\n--\n\n"
+                                       "Removes tokens first .. first + count - 1.  Later tokens keep their positions.";
+static PyObject *cache_remove(PyObject *object, PyObject *const *args, Py_ssize_t count, PyObject *keywords) {
     cache_object *self = (cache_object *)object;
-    int64_t a[3];
+    int64_t a[3] = {0};
     gyre_error err = {0};
-    if (check_fork(self) < 0) return NULL;
-    if (gyre_py_integers(args, names, 3, a) < 0) return NULL;
+    if (check_fork(self) < 0 || gyre_py_whole_arguments(cache_remove_doc, args, count, keywords, a) < 0) return NULL;
     lock_cache(self);
-    const gyre_status status = gyre_cache_remove(self->cache, (gyre_cache_range){a[0], a[1], a[2]}, &err);
+    const gyre_status status = gyre_cache_remove(self->cache, (gyre_cache_range){a[2], a[0], a[1]}, &err);
     PyThread_release_lock(self->lock);
     return done(status, &err);
 }
 
-static PyObject *cache_shift(PyObject *object, PyObject *args) {
-    static const char *const names[] = {"sequence", "first", "count"};
+static const char cache_shift_doc[] =
+    "shift($self, first, count, delta, *, sequence=0"
+    ")\n--\n\n"
+    "Adds delta, one number or one for each axis, to the positions of tokens.  Factors are not applied again.";
+static PyObject *cache_shift(PyObject *object, PyObject *const *args, Py_ssize_t count, PyObject *keywords) {
     cache_object *self = (cache_object *)object;
-    int64_t a[3], delta[GYRE_MAX_AXES] = {0};
+    PyObject *a[4];
+    gyre_cache_range range = {0};
+    int64_t delta[GYRE_MAX_AXES] = {0};
     gyre_error err = {0};
-    if (check_fork(self) < 0) return NULL;
-    PyObject *by = PyTuple_Size(args) == 4 ? PyTuple_GetItem(args, 3) : Py_None, *first = PyTuple_GetSlice(args, 0, 3);
+    if (check_fork(self) < 0 || gyre_py_arguments(cache_shift_doc, args, count, keywords, a) < 0 ||
+        gyre_py_integer(a[0], "first", &range.first) < 0 || gyre_py_integer(a[1], "count", &range.count) < 0 ||
+        gyre_py_integer(a[3], "sequence", &range.sequence) < 0)
+        return NULL;
     PyObject *encoding = take_encoding(self);
-    const int64_t axes = encoding ? ((const gyre_py_encoding *)encoding)->axes : 1;
-    const int status = !first || gyre_py_integers(first, names, 3, a) < 0 ? -1 : gyre_py_shift(by, "delta", axes, delta);
-    Py_XDECREF(first);
+    const int read = gyre_py_shift(a[2], "delta", encoding ? ((const gyre_py_encoding *)encoding)->axes : 1, delta);
     Py_XDECREF(encoding);
-    if (status < 0) return NULL;
+    if (read < 0) return NULL;
     lock_cache(self);
-    const gyre_status shifted = gyre_cache_shift(self->cache, (gyre_cache_range){a[0], a[1], a[2]}, delta, &err);
+    const gyre_status shifted = gyre_cache_shift(self->cache, range, delta, &err);
     PyThread_release_lock(self->lock);
     return done(shifted, &err);
 }
 
-static PyObject *cache_fork(PyObject *object, PyObject *args) {
-    static const char *const names[] = {"source", "target"};
+static const char cache_fork_doc[] = "fork($self, source, target"
+                                     ")\n--\n\n"
+                                     "Makes sequence `target` a copy of `source`, whatever it was.";
+static PyObject *cache_fork(PyObject *object, PyObject *const *args, Py_ssize_t count, PyObject *keywords) {
     cache_object *self = (cache_object *)object;
-    int64_t a[2];
+    int64_t a[2] = {0};
     gyre_error err = {0};
-    if (check_fork(self) < 0) return NULL;
-    if (gyre_py_integers(args, names, 2, a) < 0) return NULL;
+    if (check_fork(self) < 0 || gyre_py_whole_arguments(cache_fork_doc, args, count, keywords, a) < 0) return NULL;
     lock_cache(self);
     const gyre_status status = gyre_cache_fork(self->cache, a[0], a[1], &err);
     PyThread_release_lock(self->lock);
     return done(status, &err);
 }
 
-static PyObject *cache_slide(PyObject *object, PyObject *args) {
-    static const char *const names[] = {"sequence", "sinks", "window"};
+static const char cache_slide_doc[] =
+    "slide($self, sinks, window, *, sequence=0"
+    ")\n--\n\n"
+    "Keeps the first `sinks` tokens and the last window - sinks (StreamingLLM); returns the next position.";
+static PyObject *cache_slide(PyObject *object, PyObject *const *args, Py_ssize_t count, PyObject *keywords) {
     cache_object *self = (cache_object *)object;
-    int64_t a[3], next = 0;
+    int64_t a[3] = {0}, next = 0;
     gyre_error err = {0};
-    if (check_fork(self) < 0) return NULL;
-    if (gyre_py_integers(args, names, 3, a) < 0) return NULL;
+    if (check_fork(self) < 0 || gyre_py_whole_arguments(cache_slide_doc, args, count, keywords, a) < 0) return NULL;
     lock_cache(self);
-    const gyre_status status = gyre_cache_slide(self->cache, a[0], a[1], a[2], &next, &err);
+    const gyre_status status = gyre_cache_slide(self->cache, a[2], a[0], a[1], &next, &err);
     PyThread_release_lock(self->lock);
     return status == GYRE_OK ? PyLong_FromLongLong(next) : gyre_py_raise(status, &err);
 }
 
-static PyObject *cache_set_encoding(PyObject *object, PyObject *args) {
+static const char cache_set_encoding_doc[] = "set_encoding($self, encoding, length=None"
+                                             ")\n--\n\n"
+                                             "Moves the cache to another encoding without reading the text again.";
+static PyObject *cache_set_encoding(PyObject *object, PyObject *const *args, Py_ssize_t count, PyObject *keywords) {
     cache_object *self = (cache_object *)object;
-    PyObject *wanted, *in_use;
+    PyObject *a[2];
     int64_t length = 0;
     const gyre_py_encoding *encoding;
     gyre_error err = {0};
-    if (check_fork(self) < 0) return NULL;
-    if (!PyArg_ParseTuple(args, "OO", &wanted, &in_use) || gyre_py_encoding_of(wanted, "encoding", &encoding) < 0 ||
-        gyre_py_integer(in_use, "length", &length) < 0)
+    if (check_fork(self) < 0 || gyre_py_arguments(cache_set_encoding_doc, args, count, keywords, a) < 0 ||
+        gyre_py_encoding_of(a[0], "encoding", &encoding) < 0 || gyre_py_integer(a[1], "length", &length) < 0)
         return NULL;
     gyre_py_threads threads = gyre_py_threads_begin(0);
     gyre_status status;
@@ -420,7 +490,7 @@ static PyObject *cache_set_encoding(PyObject *object, PyObject *args) {
     Py_END_ALLOW_THREADS
     if (status == GYRE_OK) {
         old = self->encoding;
-        self->encoding = Py_NewRef(wanted);
+        self->encoding = Py_NewRef(a[0]);
     }
     PyThread_release_lock(self->lock);
     gyre_py_threads_end(&threads);
@@ -430,14 +500,15 @@ static PyObject *cache_set_encoding(PyObject *object, PyObject *args) {
 
 /* -- looking -- */
 
-static PyObject *cache_positions(PyObject *object, PyObject *args) {
-    static const char *const names[] = {"sequence", "axis"};
+static const char cache_positions_doc[] = "positions($self, sequence=0, axis=0"
+                                          ")\n--\n\n"
+                                          "Current positions of the tokens of a sequence, int64 [tokens].";
+static PyObject *cache_positions(PyObject *object, PyObject *const *args, Py_ssize_t count, PyObject *keywords) {
     cache_object *self = (cache_object *)object;
-    int64_t a[2];
+    int64_t a[2] = {0};
     gyre_py_result result = {0};
     gyre_error err = {0};
-    if (check_fork(self) < 0) return NULL;
-    if (gyre_py_integers(args, names, 2, a) < 0) return NULL;
+    if (check_fork(self) < 0 || gyre_py_whole_arguments(cache_positions_doc, args, count, keywords, a) < 0) return NULL;
     const int64_t sequence = a[0], axis = a[1];
     lock_cache(self);
     const int64_t tokens = gyre_cache_tokens(self->cache, sequence), shape[1] = {tokens > 0 ? tokens : 0};
@@ -457,11 +528,13 @@ static PyObject *cache_positions(PyObject *object, PyObject *args) {
     return finished;
 }
 
-static PyObject *cache_tokens(PyObject *object, PyObject *argument) {
+static const char cache_tokens_doc[] = "tokens($self, sequence=0"
+                                       ")\n--\n\n"
+                                       "Tokens of a sequence.";
+static PyObject *cache_tokens(PyObject *object, PyObject *const *args, Py_ssize_t count, PyObject *keywords) {
     cache_object *self = (cache_object *)object;
     int64_t sequence = 0;
-    if (check_fork(self) < 0) return NULL;
-    if (gyre_py_integer(argument, "sequence", &sequence) < 0) return NULL;
+    if (check_fork(self) < 0 || gyre_py_whole_arguments(cache_tokens_doc, args, count, keywords, &sequence) < 0) return NULL;
     lock_cache(self);
     const int64_t tokens = gyre_cache_tokens(self->cache, sequence);
     PyThread_release_lock(self->lock);
@@ -485,13 +558,17 @@ static PyObject *cache_usage(PyObject *object, PyObject *unused) {
                          "shared_tokens", (long long)u.shared_tokens, "token_bytes", (Py_ssize_t)token_bytes);
 }
 
-static PyObject *cache_save(PyObject *object, PyObject *path) {
+static const char cache_save_doc[] = "save($self, path"
+                                     ")\n--\n\n"
+                                     "Writes all sequences and a checksum to a file, which appears whole or not at all.";
+static PyObject *cache_save(PyObject *object, PyObject *const *args, Py_ssize_t count, PyObject *keywords) {
     cache_object *self = (cache_object *)object;
-    if (check_fork(self) < 0) return NULL;
-    PyObject *bytes;
+    PyObject *path, *bytes;
     gyre_error err = {0};
     gyre_status status;
-    if (gyre_py_path(path, "path", &bytes) < 0) return NULL;
+    if (check_fork(self) < 0 || gyre_py_arguments(cache_save_doc, args, count, keywords, &path) < 0 ||
+        gyre_py_path(path, "path", &bytes) < 0)
+        return NULL;
     lock_cache(self);
     Py_BEGIN_ALLOW_THREADS
     status = gyre_cache_save(self->cache, PyBytes_AsString(bytes), &err);
@@ -501,38 +578,39 @@ static PyObject *cache_save(PyObject *object, PyObject *path) {
     return done(status, &err);
 }
 
-#define FAST(name, function, flags, doc)                                                                                    \
-    { name, (PyCFunction)(void (*)(void))(function), METH_FASTCALL | METH_KEYWORDS | (flags), doc }
 static PyMethodDef methods[] = {
-    FAST("_create", cache_create, METH_CLASS, "an empty cache"),
-    {"_load", cache_load, METH_VARARGS | METH_CLASS, "a cache from a file"},
-    FAST("append", cache_append, 0,
-         "append($self, k, v=None, positions=None, *, sequence=0, layout=None, length=0, gate_sums=None)\n--\n\n"
-         "Appends tokens: raw keys and values, [tokens, heads, channels] ('thd') or 'bhsd' with batch 1, of float16,\n"
-         "bfloat16 or float32, any strides.  v None where values are in keys.  positions None = after the last token.\n"
-         "gate_sums, for a cache with gate_heads: [tokens, gate_heads], or [1, gate_heads, tokens] with 'bhsd', float32 or\n"
-         "float64: those of gyre.gate_sums from the first token of the sequence on.  All or nothing.  Raises gyre.Error."),
-    FAST("_attention", cache_attention, 0, "attention over the tokens of sequences"),
-    FAST("_contextual_attention", gyre_py_cache_contextual_attention, 0, "the same with positions that queries count"),
-    FAST("_adaptive_attention", gyre_py_cache_adaptive_attention, 0, "the same with biases that a network adapts"),
-    {"_remove", cache_remove, METH_VARARGS, ""},
-    {"_shift", cache_shift, METH_VARARGS, ""},
-    {"_fork", cache_fork, METH_VARARGS, ""},
-    {"_slide", cache_slide, METH_VARARGS, ""},
-    {"_set_encoding", cache_set_encoding, METH_VARARGS, ""},
-    {"_positions", cache_positions, METH_VARARGS, ""},
-    {"_tokens", cache_tokens, METH_O, ""},
+    GYRE_PY_FAST("load", cache_load, METH_CLASS),
+    GYRE_PY_FAST("save", cache_save, 0),
+    GYRE_PY_FAST("append", cache_append, 0),
+    GYRE_PY_FAST("attention", cache_attention, 0),
+    GYRE_PY_FAST("contextual_attention", gyre_py_cache_contextual_attention, 0),
+    GYRE_PY_FAST("adaptive_attention", gyre_py_cache_adaptive_attention, 0),
+    GYRE_PY_FAST("tokens", cache_tokens, 0),
+    GYRE_PY_FAST("positions", cache_positions, 0),
+    GYRE_PY_FAST("remove", cache_remove, 0),
+    GYRE_PY_FAST("shift", cache_shift, 0),
+    GYRE_PY_FAST("fork", cache_fork, 0),
+    GYRE_PY_FAST("slide", cache_slide, 0),
+    GYRE_PY_FAST("set_encoding", cache_set_encoding, 0),
     {"usage", cache_usage, METH_NOARGS,
      "usage($self)\n--\n\nWhat is in use: bytes, used (bytes), pages, free_pages, tokens, shared_tokens;\n"
      "and token_bytes, what a token takes."},
-    {"_save", cache_save, METH_O, ""},
     {NULL, NULL, 0, NULL}};
-static PyType_Slot slots[] = {{Py_tp_dealloc, (void *)cache_dealloc},
+static PyObject *cache_keys(PyObject *object, void *unused) {
+    (void)unused;
+    return PyUnicode_FromString(kept[gyre_cache_get_config(((cache_object *)object)->cache)->keys]);
+}
+
+static PyGetSetDef attributes[] = {{"keys", cache_keys, NULL, "\"raw\" or \"rotated\": how keys are kept.", NULL},
+                                   {NULL, NULL, NULL, NULL, NULL}};
+static PyType_Slot slots[] = {{Py_tp_new, (void *)cache_new},
+                              {Py_tp_init, (void *)cache_init},
+                              {Py_tp_dealloc, (void *)cache_dealloc},
                               {Py_tp_methods, methods},
-                              {Py_tp_doc, "Keys and values of tokens read before, for decoding."},
+                              {Py_tp_getset, attributes},
+                              {Py_tp_doc, (void *)cache_new_doc},
                               {0, NULL}};
-static PyType_Spec spec = {"gyre._gyre.Cache", sizeof(cache_object), 0,
-                           Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_DISALLOW_INSTANTIATION, slots};
+static PyType_Spec spec = {"gyre._gyre.Cache", sizeof(cache_object), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, slots};
 
 int gyre_py_add_cache(PyObject *module) {
     PyObject *type = PyType_FromSpec(&spec);

@@ -228,7 +228,7 @@ static const gyre_config_field *field_at_offset(size_t offset) {
 }
 
 /* out = the spelled values of a field that has some: {"query": 1, "key": 2, ...} */
-static PyObject *values_of(const gyre_config_field *f) {
+static PyObject *numbers_of(const gyre_config_field *f) {
     PyObject *dict = PyDict_New();
     for (const gyre_field_name *n = f->names; dict && n && n->text; n++) {
         PyObject *value = PyLong_FromLong(n->value);
@@ -238,18 +238,20 @@ static PyObject *values_of(const gyre_config_field *f) {
     return dict;
 }
 
-/* One field as a dict.  by: the member that decides whether it has an effect, or None; when: its values that give it one. */
+/* when: the name of the member that decides whether the field has an effect, None = it always has; values: those of it that
+ * give it one.  zero: the word of a choice that is its default.  kinds: the schemes that have the field.  minimum, maximum:
+ * infinite where none is fixed.  of_axes: an axis with a scaling of its own reads it too.  not_zero: 0 is the default alone. */
 static PyObject *field_row(const gyre_config_field *f) {
-    const gyre_config_field *by = f->when ? field_at_offset(f->when) : NULL;
-    PyObject *when = by ? names_of(by, f->when_values) : PyList_New(0), *values = when ? values_of(f) : NULL;
-    if (!values) {
-        Py_XDECREF(when);
-        return NULL;
-    }
-    return Py_BuildValue("{s:s, s:d, s:z, s:N, s:N, s:N, s:N}", "name", f->name, "standard", f->standard, "by",
-                         by ? by->name : NULL, "when", when, "values", values, "of_axes",
-                         PyBool_FromLong(f->marks & GYRE_FIELD_MARK_AXES), "not_zero",
-                         PyBool_FromLong(f->marks & GYRE_FIELD_MARK_NOT_ZERO));
+    static const char *const types[] = {"count", "length", "integer", "number", "flag", "choice", "set", "list"};
+    const gyre_config_field *when = f->when ? field_at_offset(f->when) : NULL;
+    return Py_BuildValue("{szszszsNsNsNszsNsdsdsOsdsOsO}", "name", f->name, "type", types[f->type], "zero",
+                         f->names ? gyre_field_spelling(f, 0) : NULL, "kinds",
+                         names_of(gyre_config_find_field("kind"), f->kinds), "names", names_of(f, ~0U), "numbers",
+                         numbers_of(f), "when", when ? when->name : NULL, "values",
+                         when ? names_of(when, f->when_values) : PyList_New(0), "minimum", f->minimum, "maximum", f->maximum,
+                         "above", f->above_minimum ? Py_True : Py_False, "standard", f->standard, "of_axes",
+                         f->marks & GYRE_FIELD_MARK_AXES ? Py_True : Py_False, "not_zero",
+                         f->marks & GYRE_FIELD_MARK_NOT_ZERO ? Py_True : Py_False);
 }
 
 PyObject *gyre_py_config_fields(PyObject *self, PyObject *nothing) {

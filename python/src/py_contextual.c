@@ -11,10 +11,10 @@ typedef struct contextual_call {
     gyre_contextual_gradients to;
 } contextual_call;
 
-/* Names of the options that both calls have, and their order. */
-#define OPTION_NAMES                                                                                                        \
-    "gate_keys", "scale", "gate_scale", "position_scale", "layout", "query_starts", "key_starts", "key_first", "key_end"
-enum { GATES, SCALE, GATE_SCALE, POSITION_SCALE, LAYOUT, STARTS, OPTION_COUNT = STARTS + GYRE_PY_TILED_LISTS };
+/* The options of all calls, then those that a cache has itself, and their order. */
+#define OPTIONS   ", scale=None, gate_scale=None, position_scale=None, layout=None, key_first=None, key_end=None"
+#define OF_ARRAYS ", query_starts=None, key_starts=None, gate_keys=None"
+enum { SCALE, GATE_SCALE, POSITION_SCALE, LAYOUT, LISTS, GATES = LISTS + GYRE_PY_TILED_LISTS, OPTION_COUNT };
 
 static void close_call(contextual_call *c) {
     gyre_py_array_close(&c->embeddings);
@@ -62,13 +62,13 @@ static int open_call(contextual_call *c, PyObject *const *inputs, PyObject *cons
         open_gate_keys(c, o[GATES]) < 0 || gyre_py_tiled_factor(o[SCALE], "scale", &args->scale) < 0 ||
         gyre_py_tiled_factor(o[GATE_SCALE], "gate_scale", &args->gate_scale) < 0 ||
         gyre_py_tiled_factor(o[POSITION_SCALE], "position_scale", &args->position_scale) < 0 ||
-        gyre_py_tiled_read_lists(t, o + STARTS, args->q.shape[0]) < 0)
+        gyre_py_tiled_read_lists(t, o + LISTS, args->q.shape[0]) < 0)
         return -1;
-    args->q_starts = t->lists[0];
-    args->k_starts = t->lists[1];
+    args->q_starts = t->lists[2];
+    args->k_starts = t->lists[3];
     args->sequences = t->sequences;
-    args->k_first = t->lists[2];
-    args->k_end = t->lists[3];
+    args->k_first = t->lists[0];
+    args->k_end = t->lists[1];
     return 0;
 }
 
@@ -82,18 +82,23 @@ static gyre_status attend(contextual_call *c, const gyre_exec *exec, gyre_error 
     return status ? status : gyre_contextual_attention(&c->args, *scratch, exec, err);
 }
 
+const char gyre_py_contextual_attention_doc[] =
+    "contextual_attention($module, q, k, v, embeddings, *, lse=False" OPTIONS OF_ARRAYS ")\n--\n\n"
+    "gyre.contextual_attention over the tokens of sequences[b] for batch row b; None = 0, 1, 2, ...\n"
+    "\n"
+    "Append the tokens of the queries first: the last query stands beside the last token, or the last before key_end.\n"
+    "The cache has no encoding, because queries count positions.  key_first, key_end: one number a row, counted in\n"
+    "its sequence.";
 PyObject *gyre_py_contextual_attention(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *keywords) {
-    static const char *const names[] = {"q", "k", "v", "embeddings", OPTION_NAMES, "lse", NULL};
-    static const gyre_py_signature signature = {"contextual_attention", 4, 4, names};
     contextual_call c = {0};
-    PyObject *a[4 + OPTION_COUNT + 2], *finished = NULL;
+    PyObject *a[5 + OPTION_COUNT], *finished = NULL;
     int wants_lse = 0;
     (void)self;
-    if (gyre_py_arguments(&signature, args, count, keywords, a) < 0 ||
-        gyre_py_truth(a[4 + OPTION_COUNT], "lse", &wants_lse) < 0)
+    if (gyre_py_arguments(gyre_py_contextual_attention_doc, args, count, keywords, a) < 0 ||
+        gyre_py_truth(a[4], "lse", &wants_lse) < 0)
         return NULL;
     gyre_py_threads threads = gyre_py_threads_begin(0);
-    if (open_call(&c, a, a + 4) == 0 && gyre_py_tiled_make_out(&c.tiled, c.args.v.shape[3], &c.args.out, &c.args.lse) == 0) {
+    if (open_call(&c, a, a + 5) == 0 && gyre_py_tiled_make_out(&c.tiled, c.args.v.shape[3], &c.args.out, &c.args.lse) == 0) {
         gyre_error err = {0};
         gyre_status status;
         Py_BEGIN_ALLOW_THREADS
@@ -118,18 +123,23 @@ static gyre_status attend_cached(const gyre_cache *cache, const int64_t *sequenc
     return status ? status : gyre_cache_contextual_attention(cache, sequences, &c->args, *scratch, exec, err);
 }
 
+const char gyre_py_cache_contextual_attention_doc[] =
+    "contextual_attention($self, q, embeddings, *, sequences=None, lse=False" OPTIONS ")\n--\n\n"
+    "gyre.contextual_attention over the tokens of sequences[b] for batch row b; None = 0, 1, 2, ...\n"
+    "\n"
+    "Append the tokens of the queries first: the last query stands beside the last token, or the last before key_end.\n"
+    "The cache has no encoding, because queries count positions.  key_first, key_end: one number a row, counted in\n"
+    "its sequence.";
 PyObject *gyre_py_cache_contextual_attention(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *keywords) {
-    static const char *const names[] = {"q", "embeddings", "sequences", OPTION_NAMES, "lse", NULL};
-    static const gyre_py_signature signature = {"contextual_attention", 2, 2, names};
     contextual_call c = {0};
     gyre_py_cached of = {0};
-    PyObject *a[3 + OPTION_COUNT + 2], *finished = NULL;
+    PyObject *a[4 + OPTION_COUNT] = {NULL}, *finished = NULL;
     int wants_lse = 0;
-    if (gyre_py_arguments(&signature, args, count, keywords, a) < 0 ||
-        gyre_py_truth(a[3 + OPTION_COUNT], "lse", &wants_lse) < 0 || gyre_py_cached_begin(&of, self) < 0)
+    if (gyre_py_arguments(gyre_py_cache_contextual_attention_doc, args, count, keywords, a) < 0 ||
+        gyre_py_truth(a[3], "lse", &wants_lse) < 0 || gyre_py_cached_begin(&of, self) < 0)
         return NULL;
     PyObject *const inputs[4] = {a[0], NULL, NULL, a[1]};
-    if (open_call(&c, inputs, a + 3) == 0 && gyre_py_cached_open(&of, &c.args.q, a[2]) == 0 &&
+    if (open_call(&c, inputs, a + 4) == 0 && gyre_py_cached_open(&of, &c.args.q, a[2]) == 0 &&
         gyre_py_tiled_make_out(&c.tiled, of.config->value_dim, &c.args.out, &c.args.lse) == 0 &&
         gyre_py_cached_run(&of, attend_cached, &c) == 0)
         finished = gyre_py_tiled_finish_out(&c.tiled, wants_lse);
@@ -161,13 +171,17 @@ static gyre_status add_gradients(contextual_call *c, const gyre_exec *exec, gyre
     return status ? status : gyre_contextual_gradient(&c->args, &dout, &c->to, *scratch, exec, err);
 }
 
+const char gyre_py_contextual_gradient_doc[] =
+    "contextual_gradient($module, dout, q, k, v, embeddings, out, lse, *" OPTIONS OF_ARRAYS ")\n--\n\n"
+    "(dq, dk, dv, dembeddings, dgate_keys or None), given dout and what contextual_attention(..., lse=True) returned.\n"
+    "\n"
+    "dembeddings is float64 where the embeddings are, else float32; the others are of the type of what they are of.\n"
+    "Raises gyre.Error.";
 PyObject *gyre_py_contextual_gradient(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *keywords) {
-    static const char *const names[] = {"dout", "q", "k", "v", "embeddings", "out", "lse", OPTION_NAMES, NULL};
-    static const gyre_py_signature signature = {"contextual_gradient", 7, 7, names};
     contextual_call c = {0};
-    PyObject *a[7 + OPTION_COUNT + 1], *finished = NULL;
+    PyObject *a[7 + OPTION_COUNT], *finished = NULL;
     (void)self;
-    if (gyre_py_arguments(&signature, args, count, keywords, a) < 0) return NULL;
+    if (gyre_py_arguments(gyre_py_contextual_gradient_doc, args, count, keywords, a) < 0) return NULL;
     PyObject *const written[3] = {a[0], a[5], a[6]};
     gyre_py_threads threads = gyre_py_threads_begin(0);
     if (open_call(&c, a + 1, a + 7) == 0 &&

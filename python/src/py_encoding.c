@@ -140,41 +140,14 @@ static PyObject *encoding_row(PyObject *self, PyObject *args) {
     return PyLong_FromLongLong(row);
 }
 
-#define FAST(name, function, doc)                                                                                           \
-    { name, (PyCFunction)(void (*)(void))(function), METH_FASTCALL | METH_KEYWORDS, doc }
 static PyMethodDef methods[] = {
-    FAST("rotate", gyre_py_rotate,
-         "rotate($self, x, positions=None, *, layout='bhsd', role='query', direction='forward', length=0, out=None)\n--\n\n"
-         "Rotates queries or keys: out[token] = E(position of token) x[token].  Su 2021, arXiv 2104.09864.\n\n"
-         "x: an array of numpy, torch or JAX, or with __dlpack__ or the buffer protocol, of float16, bfloat16, float32 or\n"
-         "  float64, any strides.  Nothing is copied.\n"
-         "positions: None = 0, 1, 2, ...; an int p = p, p + 1, ...; int32 or int64 [tokens] or [batch, tokens]; for an\n"
-         "  encoding with several axes [axes, tokens] or [axes, batch, tokens].\n"
-         "layout: what the axes of x are: b batch, s or t token, h head, d channel.\n"
-         "role: 'query' or 'key'; they differ under a temperature and under xPos.\n"
-         "direction: 'inverse' undoes a rotation, 'adjoint' is its transpose, hence the gradient.\n"
-         "length: the context length in use, in tokens, where frequencies depend on it; 0 = the encoding's own.\n"
-         "out: memory for the result, shaped and typed as x; x itself for a rotation in place.\n\n"
-         "Returns an array of the caller's kind, or out.  Angles are computed in double and rounded once; float16 and\n"
-         "bfloat16 are computed in float32 and rounded once.  Raises gyre.Error; also where the\n"
-         "encoding does not rotate (EUNSUPPORTED), such as ALiBi."),
-    FAST("rotate_pair", gyre_py_rotate_pair,
-         "rotate_pair($self, q, k, positions=None, *, layout='bhsd', length=0, out=None)\n--\n\n"
-         "Rotates the queries and the keys of the same tokens in one call.  k may have fewer heads.\n\n"
-         "out: a pair of arrays; out=(q, k) is a rotation in place.  Returns (q, k).  The rest is as in rotate."),
-    FAST("_cos_sin", gyre_py_cos_sin, "cos and sin of positions"),
-    FAST("_bias", gyre_py_bias, "the bias of scores"),
-    FAST("_bias_gradient", gyre_py_bias_gradient, "its gradient"),
-    FAST("add", gyre_py_add,
-         "add($self, x, positions=None, *, tables=None, layout=None, out=None)\n--\n\n"
-         "Adds positions at the input of a model: out[token] = x[token] + p(position of token).\n\n"
-         "x: [batch, tokens, channels] or [tokens, channels].  tables: the learned table, [rows, channels] of float32 or\n"
-         "float64.  out: memory for the result; x itself for an addition in place.  Raises gyre.Error where the encoding\n"
-         "adds nothing at the input.  Vaswani 2017, arXiv 1706.03762; Gehring 2017, arXiv 1705.03122."),
-    FAST("add_gradient", gyre_py_add_gradient,
-         "add_gradient($self, dout, positions=None, *, tables, layout=None)\n--\n\n"
-         "The gradient of a loss to the input table, given dout, shaped as x of add.  Returns {'input': float32}.\n"
-         "The gradient to x is dout itself."),
+    GYRE_PY_FAST("rotate", gyre_py_rotate, 0),
+    GYRE_PY_FAST("rotate_pair", gyre_py_rotate_pair, 0),
+    GYRE_PY_FAST("_cos_sin", gyre_py_cos_sin, 0),
+    GYRE_PY_FAST("_bias", gyre_py_bias, 0),
+    GYRE_PY_FAST("bias_gradient", gyre_py_bias_gradient, 0),
+    GYRE_PY_FAST("add", gyre_py_add, 0),
+    GYRE_PY_FAST("add_gradient", gyre_py_add_gradient, 0),
     {"_config", encoding_config, METH_O, "the config as a dict"},
     {"_frequencies", encoding_frequencies, METH_O, "(inv_freq, attention factor, parts)"},
     {"_slopes", encoding_slopes, METH_O, "slopes"},

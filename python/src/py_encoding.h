@@ -16,7 +16,7 @@ int gyre_py_encoding_of(PyObject *object, const char *name, const gyre_py_encodi
 int gyre_py_encoding_from_dict(PyObject *dict, gyre_encoding **encoding);
 /* out = a config as such a dict, all fields; those that hold their zero are left out unless `all`. */
 PyObject *gyre_py_config_dict(const gyre_config *config, int all);
-/* config_fields(): the rows of config.def that gyre._kinds needs. */
+/* config_fields(): the rows of config.def, of which the functions of gyre._kinds are made. */
 PyObject *gyre_py_config_fields(PyObject *self, PyObject *nothing);
 
 /* Tables of a scheme: a dict of arrays by name, or one array where the scheme has one table.  Begin with {0}. */
@@ -38,7 +38,6 @@ PyObject *gyre_py_table_gradients_finish(gyre_py_table_gradients *gradients);
 void gyre_py_table_gradients_drop(gyre_py_table_gradients *gradients);
 
 /* Methods of Encoding, by file. */
-#define GYRE_PY_METHOD(name) PyObject *name(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *keywords)
 GYRE_PY_METHOD(gyre_py_rotate);
 GYRE_PY_METHOD(gyre_py_rotate_pair);
 GYRE_PY_METHOD(gyre_py_rerotate);

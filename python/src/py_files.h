@@ -8,6 +8,6 @@
 /* *out = the profile of that name; None = DEFAULT. */
 int gyre_py_profile(PyObject *object, gyre_profile *out);
 /* read(path, text, profile, length): a reading as a dict. */
-PyObject *gyre_py_read(PyObject *module, PyObject *const *args, Py_ssize_t count, PyObject *keywords);
+GYRE_PY_METHOD(gyre_py_read);
 
 #endif

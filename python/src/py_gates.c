@@ -79,14 +79,33 @@ static int make_result(gates_call *c, gyre_dtype dtype) {
                : 0;
 }
 
+const char gyre_py_gate_sums_doc[] =
+    "gate_sums($module, log_gates, *, layout=None, starts=None, initial=None, double=True"
+    ")\n--\n\n"
+    "sums[t] = log_gates[0] + ... + log_gates[t] for each head, added in double in the order of tokens.\n"
+    "\n"
+    "attention(..., query_gate_sums=sums, key_gate_sums=sums) then has the forget gates of the Forgetting Transformer\n"
+    "(Lin 2025, arXiv 2503.02130).\n"
+    "\n"
+    "Args:\n"
+    "    log_gates: the logarithms of gates in (0, 1], [batch, heads, tokens], or [tokens, heads] of a packed batch:\n"
+    "        the axes of queries but channels.  A padding token has 0.  They are added as they are: numbers above 0,\n"
+    "        as gates in the place of their logarithms, are not refused, and NaN or an infinity is in every sum after\n"
+    "        it.\n"
+    "    layout: that of the queries, \"bhsd\" (None), \"bshd\", \"thd\" (None with two axes) or the like.\n"
+    "    starts: a packed batch: sequence s is tokens starts[s] .. starts[s + 1] - 1, and its sums begin at 0.\n"
+    "    initial: float64 [batch, heads], or [sequences, heads] of a packed batch: the sums before the first token,\n"
+    "        where a sequence comes in pieces.\n"
+    "    double: True = float64, which keeps differences of large sums; False = float32, for short sequences.\n"
+    "\n"
+    "Returns an array of the kind of log_gates, shaped alike.  Raises gyre.Error.";
 PyObject *gyre_py_gate_sums(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *keywords) {
-    static const char *const names[] = {"log_gates", "layout", "starts", "initial", "double", NULL};
-    static const gyre_py_signature signature = {"gate_sums", 1, 1, names};
     gates_call c = {0};
     PyObject *a[6], *finished = NULL;
     int wide = 1;
     (void)self;
-    if (gyre_py_arguments(&signature, args, count, keywords, a) < 0 || gyre_py_truth(a[4], "double", &wide) < 0) return NULL;
+    if (gyre_py_arguments(gyre_py_gate_sums_doc, args, count, keywords, a) < 0 || gyre_py_truth(a[4], "double", &wide) < 0)
+        return NULL;
     if (begin_rows(&c, a[0], "log_gates", a[1]) == 0 &&
         view_rows(&c, 0, GYRE_PY_REAL, "float16, bfloat16, float32 or float64") == 0 && read_starts(&c, a[2]) == 0 &&
         open_initial(&c, a[3]) == 0 && make_result(&c, wide ? GYRE_DTYPE_F64 : GYRE_DTYPE_F32) == 0) {
@@ -105,15 +124,20 @@ PyObject *gyre_py_gate_sums(PyObject *self, PyObject *const *args, Py_ssize_t co
     return finished;
 }
 
+const char gyre_py_gate_sums_gradient_doc[] =
+    "gate_sums_gradient($module, dquery_gate_sums, dkey_gate_sums=None, *, layout=None, starts=None"
+    ")\n--\n\n"
+    "The gradient to log_gates, given those to the sums of queries and of keys, which attention_gradient returns.\n"
+    "\n"
+    "At each token: both added over it and the tokens after it in its sequence, in double.  Arguments as in\n"
+    "gate_sums; float32 or float64.  Returns an array shaped and typed as the first.  Raises gyre.Error.";
 PyObject *gyre_py_gate_sums_gradient(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *keywords) {
-    static const char *const names[] = {"dquery_gate_sums", "dkey_gate_sums", "layout", "starts", NULL};
-    static const gyre_py_signature signature = {"gate_sums_gradient", 2, 1, names};
     gates_call c = {0};
     PyObject *a[5], *finished = NULL;
     (void)self;
-    if (gyre_py_arguments(&signature, args, count, keywords, a) < 0) return NULL;
-    if (begin_rows(&c, a[0], names[0], a[2]) == 0 && view_rows(&c, 0, GYRE_PY_LONG_REAL, long_reals) == 0 &&
-        (!a[1] || open_second(&c, a[1], names[1]) == 0) && read_starts(&c, a[3]) == 0 &&
+    if (gyre_py_arguments(gyre_py_gate_sums_gradient_doc, args, count, keywords, a) < 0) return NULL;
+    if (begin_rows(&c, a[0], "dquery_gate_sums", a[2]) == 0 && view_rows(&c, 0, GYRE_PY_LONG_REAL, long_reals) == 0 &&
+        (!a[1] || open_second(&c, a[1], "dkey_gate_sums") == 0) && read_starts(&c, a[3]) == 0 &&
         make_result(&c, c.views[0].dtype) == 0) {
         gyre_error err = {0};
         gyre_status status;

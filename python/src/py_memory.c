@@ -158,10 +158,11 @@ static PyObject *buffer_device(PyObject *self, PyObject *unused) {
     return Py_BuildValue("(ii)", DL_CPU, 0);
 }
 
-static PyMethodDef buffer_methods[] = {
-    {"__dlpack__", (PyCFunction)(void (*)(void))buffer_dlpack, METH_VARARGS | METH_KEYWORDS, "A DLPack capsule."},
-    {"__dlpack_device__", buffer_device, METH_NOARGS, "(1, 0): the processor."},
-    {NULL, NULL, 0, NULL}};
+static PyMethodDef buffer_methods[] = {{"__dlpack__", (PyCFunction)(void (*)(void))buffer_dlpack,
+                                        METH_VARARGS | METH_KEYWORDS,
+                                        "__dlpack__($self, *, max_version=None)\n--\n\nA DLPack capsule."},
+                                       {"__dlpack_device__", buffer_device, METH_NOARGS, "(1, 0): the processor."},
+                                       {NULL, NULL, 0, NULL}};
 static PyType_Slot buffer_slots[] = {{Py_tp_dealloc, (void *)buffer_dealloc},
                                      {Py_tp_methods, buffer_methods},
                                      {Py_bf_getbuffer, (void *)buffer_get},

@@ -23,7 +23,8 @@ static int take_shared(void) {
     gyre_py.max_version = Py_BuildValue("{s(ii)}", "max_version", 1, 0);
     gyre_py.no_arguments = PyTuple_New(0);
     if (!gyre_py.max_version || !gyre_py.no_arguments) return -1;
-    if (take(&gyre_py.make_error, "gyre._errors", "make") < 0 || take(&gyre_py.ndarray, "numpy", "ndarray") < 0 ||
+    if (take(&gyre_py.make_error, "gyre._errors", "make") < 0 || take(&gyre_py.path_text, "gyre._errors", "path_text") < 0 ||
+        take(&gyre_py.additive, "gyre._masks", "additive") < 0 || take(&gyre_py.ndarray, "numpy", "ndarray") < 0 ||
         take(&gyre_py.empty_like, "numpy", "empty_like") < 0 || take(&gyre_py.asarray, "numpy", "asarray") < 0)
         return -1;
     if (take_name(&gyre_py.import_torch, "torch") < 0 || take_name(&gyre_py.requires_grad, "requires_grad") < 0 ||
@@ -49,36 +50,34 @@ static PyObject *check_array(PyObject *module, PyObject *args) {
     Py_RETURN_NONE;
 }
 
-#define FAST(name, function, doc)                                                                                           \
-    { name, (PyCFunction)(void (*)(void))(function), METH_FASTCALL | METH_KEYWORDS, doc }
 static PyMethodDef functions[] = {
     {"version", version, METH_NOARGS, "The version of the library."},
     {"set_threads", gyre_py_set_threads, METH_O,
      "set_threads(threads)\n--\n\nThreads that later calls compute with; 0 = one per processor.  Results do not depend on "
      "it.\nThe default is GYRE_THREADS in the environment, else 0."},
     {"get_threads", gyre_py_get_threads, METH_NOARGS, "get_threads()\n--\n\nThreads that calls compute with."},
-    {"config_fields", gyre_py_config_fields, METH_NOARGS, "What config.def says of each field of a config, as a dict."},
+    {"config_fields", gyre_py_config_fields, METH_NOARGS, "The rows of config.def: what each field of a config is."},
     {"after_fork", gyre_py_after_fork, METH_NOARGS, "Forgets the threads of the parent process."},
     {"check_array", check_array, METH_VARARGS, "Refuses what cannot be read, by the name of the argument."},
-    FAST("attention", gyre_py_attention, "attention"),
-    FAST("attention_gradient", gyre_py_attention_gradient, "its gradient"),
-    FAST("gate_sums", gyre_py_gate_sums, "running sums of log forget gates"),
-    FAST("gate_sums_gradient", gyre_py_gate_sums_gradient, "their gradient"),
+    GYRE_PY_FAST("attention", gyre_py_attention, 0),
+    GYRE_PY_FAST("attention_gradient", gyre_py_attention_gradient, 0),
+    GYRE_PY_FAST("gate_sums", gyre_py_gate_sums, 0),
+    GYRE_PY_FAST("gate_sums_gradient", gyre_py_gate_sums_gradient, 0),
 #ifdef GYRE_HAVE_XLA
     {"jax_handler", gyre_py_jax_handler, METH_NOARGS, "gyre_rotate as a custom call of XLA, in a capsule."},
 #endif
-    FAST("contextual_attention", gyre_py_contextual_attention, "attention with positions that queries count"),
-    FAST("contextual_gradient", gyre_py_contextual_gradient, "its gradient"),
-    FAST("adaptive_attention", gyre_py_adaptive_attention, "attention with biases that a network adapts"),
-    FAST("adaptive_gradient", gyre_py_adaptive_gradient, "its gradient"),
-    FAST("trained_rotate", gyre_py_trained_rotate, "a rotation by trained frequencies"),
-    FAST("trained_gradient", gyre_py_trained_gradient, "the gradient to them"),
-    FAST("polar_rotate", gyre_py_polar_rotate, "PoPE"),
-    FAST("polar_gradient", gyre_py_polar_gradient, "its gradient"),
-    FAST("fourier_rotate", gyre_py_fourier_rotate, "FoPE"),
-    FAST("fourier_gradient", gyre_py_fourier_gradient, "its gradient"),
-    FAST("rerotate", gyre_py_rerotate, "keys of one encoding made those of another"),
-    FAST("read", gyre_py_read, "which positions a file describes"),
+    GYRE_PY_FAST("contextual_attention", gyre_py_contextual_attention, 0),
+    GYRE_PY_FAST("contextual_gradient", gyre_py_contextual_gradient, 0),
+    GYRE_PY_FAST("adaptive_attention", gyre_py_adaptive_attention, 0),
+    GYRE_PY_FAST("adaptive_gradient", gyre_py_adaptive_gradient, 0),
+    GYRE_PY_FAST("trained_rotate", gyre_py_trained_rotate, 0),
+    GYRE_PY_FAST("trained_gradient", gyre_py_trained_gradient, 0),
+    GYRE_PY_FAST("polar_rotate", gyre_py_polar_rotate, 0),
+    GYRE_PY_FAST("polar_gradient", gyre_py_polar_gradient, 0),
+    GYRE_PY_FAST("fourier_rotate", gyre_py_fourier_rotate, 0),
+    GYRE_PY_FAST("fourier_gradient", gyre_py_fourier_gradient, 0),
+    GYRE_PY_FAST("rerotate", gyre_py_rerotate, 0),
+    GYRE_PY_FAST("read", gyre_py_read, 0),
     {NULL, NULL, 0, NULL}};
 
 static int module_exec(PyObject *module) {

@@ -10,6 +10,8 @@
  * frameworks, which are set when the first array of theirs is met. */
 typedef struct gyre_py_shared {
     PyObject *make_error;   /* gyre._errors.make(status, text, field) */
+    PyObject *path_text;    /* gyre._errors.path_text(path, name) */
+    PyObject *additive;     /* gyre._masks.additive(mask) */
     PyObject *ndarray;      /* numpy.ndarray */
     PyObject *empty_like;   /* numpy.empty_like */
     PyObject *asarray;      /* numpy.asarray */
@@ -32,19 +34,26 @@ int gyre_py_forget(void);
 /* Writes repr(object), cut to fit and never within a character. */
 void gyre_py_show(PyObject *object, char *out, size_t size);
 
-/* out[i] = the argument called names[i], or NULL where it is missing or None; borrowed.  names ends with NULL; the first
- * `positional` may be given by place, and the first `required` must be given.  Returns 0, or -1 with an exception. */
-typedef struct gyre_py_signature {
-    const char *function;
-    int positional, required;
-    const char *const *names;
-} gyre_py_signature;
-int gyre_py_arguments(const gyre_py_signature *signature, PyObject *const *args, Py_ssize_t count, PyObject *keywords,
-                      PyObject **out);
+/* A function that takes arguments by name, and its docstring, which begins with its signature as CPython keeps it:
+ *
+ *     "rotate($self, x, positions=None, *, layout=None)\n--\n\nRotates queries or keys."
+ *
+ * That is the only list of its arguments: calls are read by it, help() and inspect.signature show it, and
+ * scripts/python-stubs writes _gyre.pyi from it. */
+#define GYRE_PY_METHOD(name)                                                                                                \
+    extern const char name##_doc[];                                                                                         \
+    PyObject *name(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *keywords)
+#define GYRE_PY_FAST(name, function, flags)                                                                                 \
+    { name, (PyCFunction)(void (*)(void))(function), METH_FASTCALL | METH_KEYWORDS | (flags), function##_doc }
+/* out[i] = argument i of the signature of `doc`, or NULL where it is missing, or None and not required; borrowed.  Those up
+ * to the star may be given by place, and those without a default must be given.  Returns 0, or -1 with an exception. */
+int gyre_py_arguments(const char *doc, PyObject *const *args, Py_ssize_t count, PyObject *keywords, PyObject **out);
+/* The same for arguments that are whole numbers; those without a value keep theirs. */
+int gyre_py_whole_arguments(const char *doc, PyObject *const *args, Py_ssize_t count, PyObject *keywords, int64_t *out);
+/* gyre_py_arguments for tp_new, which gets a tuple and a dict. */
+int gyre_py_arguments_of_new(const char *doc, PyObject *args, PyObject *keywords, PyObject **out);
 /* *out = a whole number, a number, a truth value; NULL leaves it.  Returns 0, or -1 with an exception that names it. */
 int gyre_py_integer(PyObject *object, const char *name, int64_t *out);
-/* The same for each of a tuple of exactly `count` arguments. */
-int gyre_py_integers(PyObject *tuple, const char *const *names, int count, int64_t *out);
 int gyre_py_number(PyObject *object, const char *name, double *out);
 int gyre_py_truth(PyObject *object, const char *name, int *out);
 /* *out = the index of a word among words[count]; NULL leaves it. */

@@ -157,15 +157,17 @@ static int read_batch(batch_call *c, PyObject *const *a) {
     return 0;
 }
 
+static const char batch_create_doc[] =
+    "_create($type, *, form=None, documents=None, lengths=None, row_tokens=None, mask=None, cached=None, "
+    "first_positions=None, "
+    "axes=None, spans=None, steps=None, span_starts=None, after_grid=None, padding_position=None"
+    ")\n--\n\n"
+    "A batch.";
 static PyObject *batch_create(PyObject *type, PyObject *const *args, Py_ssize_t count, PyObject *keywords) {
-    static const char *const names[] = {
-        "form", "documents", "lengths", "row_tokens",  "mask",       "cached",           "first_positions",
-        "axes", "spans",     "steps",   "span_starts", "after_grid", "padding_position", NULL};
-    static const gyre_py_signature signature = {"Batch", 0, 0, names};
     PyObject *a[BATCH_FIELDS + 1];
     batch_call c = {.config = GYRE_INIT(gyre_batch_config)};
     batch_object *self = NULL;
-    if (gyre_py_arguments(&signature, args, count, keywords, a) == 0 && read_batch(&c, a) == 0) {
+    if (gyre_py_arguments(batch_create_doc, args, count, keywords, a) == 0 && read_batch(&c, a) == 0) {
         gyre_batch *batch = NULL;
         gyre_error err = {0};
         gyre_status status;
@@ -262,16 +264,18 @@ static int view_data(const gyre_py_array *array, PyObject *layout_text, gyre_py_
     return gyre_py_array_view(array, layout, out);
 }
 
+static const char batch_shift_labels_doc[] = "_shift_labels($self, labels, *, ignore=-100, layout=None, out=None"
+                                             ")\n--\n\n"
+                                             "Labels of the next tokens.";
 static PyObject *batch_shift_labels(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *keywords) {
-    static const char *const names[] = {"labels", "ignore", "layout", "out", NULL};
-    static const gyre_py_signature signature = {"shift_labels", 1, 1, names};
     PyObject *a[5], *finished = NULL;
     gyre_py_array labels = {0};
     gyre_py_result result = {0};
     gyre_py_layout layout;
     gyre_view in, out;
     int64_t ignore = -100;
-    if (gyre_py_arguments(&signature, args, count, keywords, a) < 0 || gyre_py_integer(a[1], "ignore", &ignore) < 0)
+    if (gyre_py_arguments(batch_shift_labels_doc, args, count, keywords, a) < 0 ||
+        gyre_py_integer(a[1], "ignore", &ignore) < 0)
         return NULL;
     if (open_data(&labels, a[0], "labels") == 0 && gyre_py_array_is(&labels, GYRE_PY_WHOLE, "int32 or int64") == 0 &&
         view_data(&labels, a[2], &layout, &in) == 0 &&
@@ -307,16 +311,17 @@ static int read_shards(gyre_shard_config *config, PyObject *const *a) {
     return 0;
 }
 
+static const char shards_create_doc[] = "_create($type, batch, ranks, *, layout=None, chunk_multiple=None, causal=None, "
+                                        "window=None, window_after=None, sinks=None"
+                                        ")\n--\n\n"
+                                        "A batch, dealt out.";
 static PyObject *shards_create(PyObject *type, PyObject *const *args, Py_ssize_t count, PyObject *keywords) {
-    static const char *const names[] = {"batch",        "ranks", "layout", "chunk_multiple", "causal", "window",
-                                        "window_after", "sinks", NULL};
-    static const gyre_py_signature signature = {"Shards", 2, 2, names};
     PyObject *a[9];
     gyre_shard_config config = GYRE_INIT(gyre_shard_config);
     gyre_shards *shards = NULL;
     gyre_error err = {0};
     gyre_status status;
-    if (gyre_py_arguments(&signature, args, count, keywords, a) < 0 || read_shards(&config, a) < 0) return NULL;
+    if (gyre_py_arguments(shards_create_doc, args, count, keywords, a) < 0 || read_shards(&config, a) < 0) return NULL;
     if (PyObject_IsInstance(a[0], batch_type) != 1)
         return gyre_py_fail(GYRE_EINVAL, "batch", "batch: is no gyre.Batch: make one with gyre.Batch([lengths ...])");
     Py_BEGIN_ALLOW_THREADS
@@ -406,9 +411,10 @@ static int make_data(gyre_py_result *result, PyObject *out, const gyre_py_array 
     return gyre_py_result_new(result, like, (gyre_dtype)like->dtype, like->ndim, shape);
 }
 
+static const char shards_take_doc[] = "_take($self, rank, whole, *, layout=None, out=None"
+                                      ")\n--\n\n"
+                                      "Tokens of a rank.";
 static PyObject *shards_take(PyObject *object, PyObject *const *args, Py_ssize_t count, PyObject *keywords) {
-    static const char *const names[] = {"rank", "whole", "layout", "out", NULL};
-    static const gyre_py_signature signature = {"take", 2, 2, names};
     const shards_object *self = (shards_object *)object;
     PyObject *a[5], *finished = NULL;
     gyre_py_array whole = {0};
@@ -416,7 +422,7 @@ static PyObject *shards_take(PyObject *object, PyObject *const *args, Py_ssize_t
     gyre_py_layout layout;
     gyre_view in, out;
     int64_t rank = 0, tokens = 0;
-    if (gyre_py_arguments(&signature, args, count, keywords, a) < 0 || gyre_py_integer(a[0], "rank", &rank) < 0 ||
+    if (gyre_py_arguments(shards_take_doc, args, count, keywords, a) < 0 || gyre_py_integer(a[0], "rank", &rank) < 0 ||
         tokens_of(self, rank, &tokens) < 0)
         return NULL;
     if (open_data(&whole, a[1], "whole") == 0 && view_data(&whole, a[2], &layout, &in) == 0 &&
@@ -454,16 +460,18 @@ static int put_part(const shards_object *self, int64_t rank, PyObject *part_obje
     return status == GYRE_OK ? 0 : -1;
 }
 
+static const char shards_put_doc[] = "_put($self, rank, part, whole, *, layout=None"
+                                     ")\n--\n\n"
+                                     "The other way.";
 static PyObject *shards_put(PyObject *object, PyObject *const *args, Py_ssize_t count, PyObject *keywords) {
-    static const char *const names[] = {"rank", "part", "whole", "layout", NULL};
-    static const gyre_py_signature signature = {"put", 3, 3, names};
     const shards_object *self = (shards_object *)object;
     PyObject *a[5], *finished = NULL;
     gyre_py_result result = {0};
     gyre_py_layout layout;
     gyre_view whole;
     int64_t rank = 0;
-    if (gyre_py_arguments(&signature, args, count, keywords, a) < 0 || gyre_py_integer(a[0], "rank", &rank) < 0) return NULL;
+    if (gyre_py_arguments(shards_put_doc, args, count, keywords, a) < 0 || gyre_py_integer(a[0], "rank", &rank) < 0)
+        return NULL;
     if (gyre_py_result_given(&result, a[2], "whole") == 0 && gyre_py_array_is(&result.array, data_types, data_names) == 0 &&
         view_data(&result.array, a[3], &layout, &whole) == 0 && put_part(self, rank, a[1], &layout, &whole) == 0)
         finished = gyre_py_result_finish(&result);
@@ -505,12 +513,10 @@ static PyObject *shards_join(PyObject *object, PyObject *args) {
 
 /* -- the types -- */
 
-#define FAST(name, function, flags, doc)                                                                                    \
-    { name, (PyCFunction)(void (*)(void))(function), METH_FASTCALL | METH_KEYWORDS | (flags), doc }
-static PyMethodDef batch_methods[] = {FAST("_create", batch_create, METH_CLASS, "a batch"),
+static PyMethodDef batch_methods[] = {GYRE_PY_FAST("_create", batch_create, METH_CLASS),
                                       {"_shape", batch_shape, METH_NOARGS, "rows, tokens, axes, documents, sequences"},
                                       {"_numbers", batch_numbers, METH_O, "int64 numbers by name"},
-                                      FAST("_shift_labels", batch_shift_labels, 0, "labels of the next tokens"),
+                                      GYRE_PY_FAST("_shift_labels", batch_shift_labels, 0),
                                       {NULL, NULL, 0, NULL}};
 static PyType_Slot batch_slots[] = {{Py_tp_dealloc, (void *)batch_dealloc},
                                     {Py_tp_methods, batch_methods},
@@ -519,11 +525,11 @@ static PyType_Slot batch_slots[] = {{Py_tp_dealloc, (void *)batch_dealloc},
 static PyType_Spec batch_spec = {"gyre._gyre.Batch", sizeof(batch_object), 0,
                                  Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_DISALLOW_INSTANTIATION, batch_slots};
 
-static PyMethodDef shards_methods[] = {FAST("_create", shards_create, METH_CLASS, "a batch, dealt out"),
+static PyMethodDef shards_methods[] = {GYRE_PY_FAST("_create", shards_create, METH_CLASS),
                                        {"_get", shards_get, METH_O, "what a rank holds"},
                                        {"_imbalance", shards_imbalance, METH_NOARGS, "most pairs of a rank / mean"},
-                                       FAST("_take", shards_take, 0, "tokens of a rank"),
-                                       FAST("_put", shards_put, 0, "the other way"),
+                                       GYRE_PY_FAST("_take", shards_take, 0),
+                                       GYRE_PY_FAST("_put", shards_put, 0),
                                        {"_join", shards_join, METH_VARARGS, "the whole from all parts"},
                                        {NULL, NULL, 0, NULL}};
 static PyType_Slot shards_slots[] = {{Py_tp_dealloc, (void *)shards_dealloc},

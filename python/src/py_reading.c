@@ -69,14 +69,15 @@ static PyObject *reading_dict(const gyre_reading *r) {
     return NULL;
 }
 
+const char gyre_py_read_doc[] = "read($module, *, path=None, text=None, profile=None, length=None"
+                                ")\n--\n\n"
+                                "Which positions a file describes.";
 PyObject *gyre_py_read(PyObject *module, PyObject *const *args, Py_ssize_t count, PyObject *keywords) {
-    static const char *const names[] = {"path", "text", "profile", "length", NULL};
-    static const gyre_py_signature signature = {"read", 4, 0, names};
     PyObject *a[5];
     gyre_profile profile;
     int64_t length = 0;
     (void)module;
-    if (gyre_py_arguments(&signature, args, count, keywords, a) < 0 || gyre_py_profile(a[2], &profile) < 0 ||
+    if (gyre_py_arguments(gyre_py_read_doc, args, count, keywords, a) < 0 || gyre_py_profile(a[2], &profile) < 0 ||
         gyre_py_integer(a[3], "length", &length) < 0)
         return NULL;
     Py_ssize_t size = 0;

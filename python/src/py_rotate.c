@@ -69,16 +69,33 @@ static gyre_status rotate_one(const gyre_encoding *encoding, int direction, int 
                        exec, err);
 }
 
+const char gyre_py_rotate_doc[] =
+    "rotate($self, x, positions=None, *, layout=None, role='query', direction='forward', length=0, out=None"
+    ")\n--\n\n"
+    "Rotates queries or keys: out[token] = E(position of token) x[token].  Su 2021, arXiv 2104.09864.\n"
+    "\n"
+    "Args:\n"
+    "    x: an array of numpy, torch or JAX, or with __dlpack__ or the buffer protocol, of float16, bfloat16, float32 or\n"
+    "        float64, any strides.  Nothing is copied.\n"
+    "    positions: None = 0, 1, 2, ...; an int p = p, p + 1, ...; int32 or int64 [tokens] or [batch, tokens]; for an\n"
+    "        encoding with several axes [axes, tokens] or [axes, batch, tokens].\n"
+    "    layout: what the axes of x are: b batch, s or t token, h head, d channel.  None = 'bhsd', of three axes 'thd'.\n"
+    "    role: 'query' or 'key'; they differ under a temperature and under xPos.\n"
+    "    direction: 'inverse' undoes a rotation, 'adjoint' is its transpose, hence the gradient.\n"
+    "    length: the context length in use, in tokens, where frequencies depend on it; 0 = the encoding's own.\n"
+    "    out: memory for the result, shaped and typed as x; x itself for a rotation in place.\n"
+    "\n"
+    "Returns an array of the caller's kind, or out.  Angles are computed in double and rounded once; float16 and\n"
+    "bfloat16 are computed in float32 and rounded once.  Raises gyre.Error; also where the encoding does not rotate\n"
+    "(EUNSUPPORTED), such as ALiBi.";
 PyObject *gyre_py_rotate(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *keywords) {
-    static const char *const names[] = {"x", "positions", "layout", "role", "direction", "length", "out", NULL};
-    static const gyre_py_signature signature = {"rotate", 2, 1, names};
     const gyre_py_encoding *e = (const gyre_py_encoding *)self;
     PyObject *a[8], *finished = NULL;
     int role = 0, direction = 0;
     rotation r;
     gyre_py_array position_array = {0};
     gyre_positions positions = {0};
-    if (gyre_py_arguments(&signature, args, count, keywords, a) < 0 || check_rotates(e) < 0 ||
+    if (gyre_py_arguments(gyre_py_rotate_doc, args, count, keywords, a) < 0 || check_rotates(e) < 0 ||
         gyre_py_word(a[3], "role", roles, 2, &role) < 0 || gyre_py_word(a[4], "direction", directions, 3, &direction) < 0 ||
         gyre_py_integer(a[5], "length", &positions.context_length) < 0)
         return NULL;
@@ -172,15 +189,19 @@ static int check_pair(const rotation *r, const gyre_encoding *encoding, int writ
     return gyre_py_check_apart(name, &r[0].out_view, "the result for k", &r[1].out_view);
 }
 
+const char gyre_py_rotate_pair_doc[] =
+    "rotate_pair($self, q, k, positions=None, *, layout=None, length=0, out=None"
+    ")\n--\n\n"
+    "Rotates the queries and the keys of the same tokens in one call.  k may have fewer heads.\n"
+    "\n"
+    "out: a pair of arrays; out=(q, k) is a rotation in place.  Returns (q, k).  The rest is as in rotate.";
 PyObject *gyre_py_rotate_pair(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *keywords) {
-    static const char *const names[] = {"q", "k", "positions", "layout", "length", "out", NULL};
-    static const gyre_py_signature signature = {"rotate_pair", 3, 2, names};
     const gyre_py_encoding *e = (const gyre_py_encoding *)self;
     PyObject *a[7], *out[2], *finished = NULL;
     rotation r[2];
     gyre_py_array position_array = {0};
     gyre_positions positions = {0};
-    if (gyre_py_arguments(&signature, args, count, keywords, a) < 0 || check_rotates(e) < 0 ||
+    if (gyre_py_arguments(gyre_py_rotate_pair_doc, args, count, keywords, a) < 0 || check_rotates(e) < 0 ||
         pair_of(a[5], &out[0], &out[1]) < 0 || gyre_py_integer(a[4], "length", &positions.context_length) < 0)
         return NULL;
     const int opened = open_rotation(&r[0], a[0], out[0], "q", "out[0]", a[3]);
@@ -275,17 +296,41 @@ static int open_position_pair(position_pair *p, PyObject *const *a, const gyre_p
     return gyre_py_positions_match(&new_wanted, &p->after, &p->before_array);
 }
 
+/* The library calls them `in`, which is x in other calls. */
+static void name_keys(gyre_error *err) {
+    if (strncmp(err->text, "in:", 3) != 0) return;
+    err->text[0] = 'k';
+    memmove(err->text + 1, err->text + 2, strlen(err->text + 2) + 1);
+}
+
+const char gyre_py_rerotate_doc[] =
+    "rerotate($module, k, old, new=None, *, positions=None, new_positions=None, shift=None, length=None, new_length=None, "
+    "layout=None, out=None"
+    ")\n--\n\n"
+    "Keys that `old` rotated become those of `new`, in place: K' = E_new(p') E_old(p)^-1 K.\n"
+    "\n"
+    "A changed base, factor or LongRoPE list, another context length, keys moved by an offset.  Factors of cos and\n"
+    "sin are not applied twice: a shift under YaRN changes no key's length.\n"
+    "\n"
+    "Args:\n"
+    "    k: keys, any array that may be written, any strides; layout as in Encoding.rotate.\n"
+    "    old, new: encodings that rotate the same channels in the same layout; new None = old, for a shift.\n"
+    "    positions: those that the keys were rotated for, p; None = 0, 1, 2, ...\n"
+    "    new_positions: p'; None = p.\n"
+    "    shift: p' = p + shift, one number or one for each axis.\n"
+    "    length, new_length: the context lengths in use under each; None = the encodings' own.\n"
+    "    out: memory for the result, for arrays that never change, such as JAX's.\n"
+    "\n"
+    "The difference of the angles is formed in double, and each key is rounded once.  Returns k, or out.\n"
+    "Raises gyre.Error.";
 PyObject *gyre_py_rerotate(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *keywords) {
-    static const char *const names[] = {"k",          "old",    "new", "positions", "new_positions", "shift", "length",
-                                        "new_length", "layout", "out", NULL};
-    static const gyre_py_signature signature = {"rerotate", 3, 3, names};
     const gyre_py_encoding *before, *after;
     PyObject *a[REROTATE_ARGUMENTS + 1], *finished = NULL;
     rotation r;
     position_pair p = {0};
     (void)self;
-    if (gyre_py_arguments(&signature, args, count, keywords, a) < 0 || gyre_py_encoding_of(a[OLD], "old", &before) < 0 ||
-        gyre_py_encoding_of(a[NEW], "new", &after) < 0)
+    if (gyre_py_arguments(gyre_py_rerotate_doc, args, count, keywords, a) < 0 ||
+        gyre_py_encoding_of(a[OLD], "old", &before) < 0 || gyre_py_encoding_of(a[NEW] ? a[NEW] : a[OLD], "new", &after) < 0)
         return NULL;
     if (open_rotation(&r, a[K], a[OUT] ? a[OUT] : a[K], "k", "out", a[LAYOUT]) == 0 &&
         open_position_pair(&p, a, before, after, &r.in_view) == 0) {
@@ -299,6 +344,7 @@ PyObject *gyre_py_rerotate(PyObject *self, PyObject *const *args, Py_ssize_t cou
                                gyre_py_exec(&threads), &err);
         Py_END_ALLOW_THREADS
         gyre_py_threads_end(&threads);
+        name_keys(&err);
         finished = status == GYRE_OK ? gyre_py_result_finish(&r.out) : gyre_py_raise(status, &err);
     }
     gyre_py_array_close(&p.before_array);
@@ -398,14 +444,15 @@ static int open_angles(angle_request *r, PyObject *positions, PyObject *tokens, 
     return -1;
 }
 
+const char gyre_py_cos_sin_doc[] = "_cos_sin($self, positions, *, tokens=None, double=False, pairs=False, length=0"
+                                   ")\n--\n\n"
+                                   "cos and sin of positions.";
 PyObject *gyre_py_cos_sin(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *keywords) {
-    static const char *const names[] = {"positions", "tokens", "double", "pairs", "length", NULL};
-    static const gyre_py_signature signature = {"cos_sin", 1, 1, names};
     angle_request r = {.encoding = (const gyre_py_encoding *)self, .batch = 1, .ndim = 2};
     PyObject *a[6], *finished = NULL;
     int wide = 0;
     gyre_py_array array = {0};
-    if (gyre_py_arguments(&signature, args, count, keywords, a) < 0 || gyre_py_truth(a[2], "double", &wide) < 0 ||
+    if (gyre_py_arguments(gyre_py_cos_sin_doc, args, count, keywords, a) < 0 || gyre_py_truth(a[2], "double", &wide) < 0 ||
         gyre_py_truth(a[3], "pairs", &r.pairs_only) < 0 || gyre_py_integer(a[4], "length", &r.positions.context_length) < 0)
         return NULL;
     r.dtype = wide ? GYRE_DTYPE_F64 : GYRE_DTYPE_F32;

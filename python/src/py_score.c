@@ -120,14 +120,16 @@ static PyObject *add_bias(score_call *c, gyre_py_result *result, int is_new) {
     return status == GYRE_OK ? gyre_py_result_finish(result) : gyre_py_raise(status, &err);
 }
 
+const char gyre_py_bias_doc[] = "_bias($self, queries, keys=None, *, tables=None, double=False, length=0, scores=None"
+                                ")\n--\n\n"
+                                "The bias of scores.";
 PyObject *gyre_py_bias(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *keywords) {
-    static const char *const names[] = {"queries", "keys", "tables", "double", "length", "scores", NULL};
-    static const gyre_py_signature signature = {"bias", 2, 1, names};
     score_call c = {.encoding = (const gyre_py_encoding *)self};
     PyObject *a[7], *finished = NULL;
     gyre_py_result result = {0};
     int wide = 0;
-    if (gyre_py_arguments(&signature, args, count, keywords, a) < 0 || gyre_py_truth(a[3], "double", &wide) < 0) return NULL;
+    if (gyre_py_arguments(gyre_py_bias_doc, args, count, keywords, a) < 0 || gyre_py_truth(a[3], "double", &wide) < 0)
+        return NULL;
     if (open_scores(&c, a[0], a[1], a[2], a[4]) == 0) {
         const int64_t heads = gyre_encoding_get_config(c.encoding->encoding)->heads;
         const int64_t shape[4] = {c.batch, heads > 0 ? heads : 1, c.query_count, c.key_count};
@@ -143,15 +145,17 @@ PyObject *gyre_py_bias(PyObject *self, PyObject *const *args, Py_ssize_t count, 
     return finished;
 }
 
+const char gyre_py_bias_gradient_doc[] =
+    "bias_gradient($self, dscores, queries, keys=None, *, tables=None, length=None"
+    ")\n--\n\n"
+    "The gradient of a loss to the bias table, {\"bias\": float32}, given that to the scores.";
 PyObject *gyre_py_bias_gradient(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *keywords) {
-    static const char *const names[] = {"dscores", "queries", "keys", "tables", "length", NULL};
-    static const gyre_py_signature signature = {"bias_gradient", 3, 2, names};
     score_call c = {.encoding = (const gyre_py_encoding *)self};
     PyObject *a[6], *finished = NULL;
     gyre_py_table_gradients gradients = {0};
     gyre_py_array dscores = {0};
     gyre_view view;
-    if (gyre_py_arguments(&signature, args, count, keywords, a) < 0) return NULL;
+    if (gyre_py_arguments(gyre_py_bias_gradient_doc, args, count, keywords, a) < 0) return NULL;
     if (open_scores(&c, a[1], a[2], a[3], a[4]) == 0 && gyre_py_array_open(&dscores, a[0], "dscores") == 0 &&
         gyre_py_array_is(&dscores, GYRE_PY_REAL, "float16, bfloat16, float32 or float64") == 0 &&
         score_view(&dscores, &view) == 0 && gyre_py_table_gradients_make(&gradients, &c.tables) == 0) {
@@ -212,16 +216,22 @@ static void close_input_call(input_call *c) {
     gyre_py_tables_close(&c->tables);
 }
 
+const char gyre_py_add_doc[] =
+    "add($self, x, positions=None, *, tables=None, layout=None, out=None"
+    ")\n--\n\n"
+    "Adds positions at the input of a model: out[token] = x[token] + p(position of token).\n"
+    "\n"
+    "x: [batch, tokens, channels] or [tokens, channels].  tables: the learned table, [rows, channels] of float32 or\n"
+    "float64.  out: memory for the result; x itself for an addition in place.  Raises gyre.Error where the encoding\n"
+    "adds nothing at the input.  Vaswani 2017, arXiv 1706.03762; Gehring 2017, arXiv 1705.03122.";
 PyObject *gyre_py_add(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *keywords) {
-    static const char *const names[] = {"x", "positions", "tables", "layout", "out", NULL};
-    static const gyre_py_signature signature = {"add", 2, 1, names};
     const gyre_py_encoding *e = (const gyre_py_encoding *)self;
     input_call c = {0};
     PyObject *a[6], *finished = NULL;
     gyre_py_result result = {0};
     gyre_view out;
     gyre_py_layout layout;
-    if (gyre_py_arguments(&signature, args, count, keywords, a) < 0) return NULL;
+    if (gyre_py_arguments(gyre_py_add_doc, args, count, keywords, a) < 0) return NULL;
     if (open_input_call(&c, e, a, "x") == 0 &&
         (a[4] ? gyre_py_result_given(&result, a[4], a[4] == a[0] ? "x" : "out") : gyre_py_result_like(&result, &c.x)) == 0 &&
         gyre_py_array_is(&result.array, 1U << c.x.dtype, gyre_py_dtype_text(&c.x)) == 0 &&
@@ -246,14 +256,17 @@ PyObject *gyre_py_add(PyObject *self, PyObject *const *args, Py_ssize_t count, P
     return finished;
 }
 
+const char gyre_py_add_gradient_doc[] =
+    "add_gradient($self, dout, positions=None, *, tables=None, layout=None"
+    ")\n--\n\n"
+    "The gradient of a loss to the input table, given dout, shaped as x of add.  Returns {'input': float32}.\n"
+    "The gradient to x is dout itself.";
 PyObject *gyre_py_add_gradient(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *keywords) {
-    static const char *const names[] = {"dout", "positions", "tables", "layout", NULL};
-    static const gyre_py_signature signature = {"add_gradient", 2, 1, names};
     const gyre_py_encoding *e = (const gyre_py_encoding *)self;
     input_call c = {0};
     PyObject *a[5], *finished = NULL;
     gyre_py_table_gradients gradients = {0};
-    if (gyre_py_arguments(&signature, args, count, keywords, a) < 0) return NULL;
+    if (gyre_py_arguments(gyre_py_add_gradient_doc, args, count, keywords, a) < 0) return NULL;
     if (open_input_call(&c, e, a, "dout") == 0 && gyre_py_table_gradients_make(&gradients, &c.tables) == 0) {
         const gyre_cview in = gyre_py_const(&c.view);
         gyre_error err = {0};

@@ -86,15 +86,31 @@ static int open_rotation(trained_call *c, PyObject *const *a, int64_t batch, int
     return gyre_py_positions(a[1], &wanted, &c->positions, &c->arrays[POSITIONS]);
 }
 
+const char gyre_py_trained_rotate_doc[] =
+    "trained_rotate($module, x, frequencies, positions=0, *, phases=None, pairs='half', first_channel=0, layout=None, "
+    "direction='forward'"
+    ")\n--\n\n"
+    "x with pair i of head h rotated by phases[h][i] + sum over axes a of position[a] frequencies[a][h][i].\n"
+    "\n"
+    "With two axes and frequencies for each head it is RoPE-Mixed (Heo 2024, arXiv 2403.13298).  The rotated queries\n"
+    "and keys go to gyre.attention without an encoding.\n"
+    "\n"
+    "Args:\n"
+    "    x: queries or keys, any array; layout as in Encoding.rotate.\n"
+    "    frequencies: float32 or float64 [axes, heads or 1, pairs], radians per position.\n"
+    "    positions: those of Encoding.rotate: with several axes [axes, tokens] or [axes, batch, tokens].\n"
+    "    phases: float32 or float64 [heads or 1, pairs], radians.\n"
+    "    pairs: \"half\" or \"interleaved\"; first_channel: where they begin.  Other channels pass through.\n"
+    "    direction: \"forward\", or \"inverse\" and \"adjoint\", which are the same: the gradient to x is the adjoint of\n"
+    "        that to the result.\n"
+    "\n"
+    "Raises gyre.Error.";
 PyObject *gyre_py_trained_rotate(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *keywords) {
-    static const char *const names[] = {"x",      "frequencies", "positions", "phases", "pairs", "first_channel",
-                                        "layout", "direction",   NULL};
-    static const gyre_py_signature signature = {"trained_rotate", 3, 3, names};
     trained_call c = {0};
     PyObject *a[9], *finished = NULL;
     int direction = 0;
     (void)self;
-    if (gyre_py_arguments(&signature, args, count, keywords, a) < 0 ||
+    if (gyre_py_arguments(gyre_py_trained_rotate_doc, args, count, keywords, a) < 0 ||
         gyre_py_word(a[7], "direction", directions, 3, &direction) < 0)
         return NULL;
     if (begin_rows(&c, a[0], a[6], "x") == 0 && open_rotation(&c, a + 1, c.x.shape[0], c.x.shape[1]) == 0 &&
@@ -137,15 +153,19 @@ static PyObject *finish_gradients(trained_call *c, int has_phases) {
     return pair;
 }
 
+const char gyre_py_trained_gradient_doc[] =
+    "trained_gradient($module, rotated, dout, frequencies, positions=0, *, phases=None, pairs='half', first_channel=0, "
+    "layout=None"
+    ")\n--\n\n"
+    "(gradient to frequencies, gradient to phases or None), given what trained_rotate returned and its gradient.\n"
+    "\n"
+    "Both are shaped and typed as what they are of.  Raises gyre.Error.";
 PyObject *gyre_py_trained_gradient(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *keywords) {
-    static const char *const names[] = {"rotated", "dout",          "frequencies", "positions", "phases",
-                                        "pairs",   "first_channel", "layout",      NULL};
-    static const gyre_py_signature signature = {"trained_gradient", 4, 4, names};
     trained_call c = {0};
     gyre_trained_gradients to = GYRE_INIT(gyre_trained_gradients);
     PyObject *a[9], *finished = NULL;
     (void)self;
-    if (gyre_py_arguments(&signature, args, count, keywords, a) < 0) return NULL;
+    if (gyre_py_arguments(gyre_py_trained_gradient_doc, args, count, keywords, a) < 0) return NULL;
     if (begin_rows(&c, a[0], a[7], "rotated") == 0 && open_rows(&c, DOUT, a[1], "dout", &c.dout) == 0 &&
         open_rotation(&c, a + 2, c.x.shape[0], c.x.shape[1]) == 0 &&
         make_gradient(&c, 0, FREQUENCIES, &c.rotation.frequencies, &to.frequencies) == 0 &&
@@ -180,13 +200,31 @@ static int make_rows(trained_call *c, int which, int64_t channels, gyre_view *vi
                : 0;
 }
 
+const char gyre_py_polar_rotate_doc[] =
+    "polar_rotate($module, x, frequencies, positions=0, *, phases=None, pairs='half', layout=None"
+    ")\n--\n\n"
+    "PoPE (Gopalakrishnan 2025, arXiv 2509.10534): each channel becomes a complex number, so the result has twice as\n"
+    "many.\n"
+    "\n"
+    "Its magnitude is softplus(x), its angle phases + sum over axes of position times frequency.  Rotate queries\n"
+    "without phases and keys with them, and pass both to gyre.attention without an encoding and with scale=channels\n"
+    "** -0.5.\n"
+    "\n"
+    "Args:\n"
+    "    x: queries or keys, any array; layout as in Encoding.rotate.\n"
+    "    frequencies: float32 or float64 [axes, heads or 1, channels]; PoPE's are gyre.rope(2 *\n"
+    "        channels).frequencies().\n"
+    "    positions: those of Encoding.rotate.\n"
+    "    phases: float32 or float64 [heads or 1, channels], clamped to -2 pi .. 0.\n"
+    "    pairs: \"half\" = real parts, then imaginary ones; \"interleaved\" = beside each other.  Scores do not depend on\n"
+    "        it.\n"
+    "\n"
+    "Raises gyre.Error.";
 PyObject *gyre_py_polar_rotate(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *keywords) {
-    static const char *const names[] = {"x", "frequencies", "positions", "phases", "pairs", "layout", NULL};
-    static const gyre_py_signature signature = {"polar_rotate", 3, 3, names};
     trained_call c = {0};
     PyObject *a[7], *finished = NULL, *numbers[5];
     (void)self;
-    if (gyre_py_arguments(&signature, args, count, keywords, a) < 0) return NULL;
+    if (gyre_py_arguments(gyre_py_polar_rotate_doc, args, count, keywords, a) < 0) return NULL;
     for (int i = 0; i < 5; i++)
         numbers[i] = i < 4 ? a[1 + i] : NULL;
     if (begin_rows(&c, a[0], a[5], "x") == 0 && open_rotation(&c, numbers, c.x.shape[0], c.x.shape[1]) == 0 &&
@@ -217,15 +255,19 @@ static PyObject *finish_polar(trained_call *c, int has_phases) {
     return all;
 }
 
+const char gyre_py_polar_gradient_doc[] =
+    "polar_gradient($module, x, dout, frequencies, positions=0, *, phases=None, pairs='half', layout=None"
+    ")\n--\n\n"
+    "(gradient to x, to frequencies, to phases or None), given x and the gradient to the result of polar_rotate.\n"
+    "\n"
+    "Raises gyre.Error.";
 PyObject *gyre_py_polar_gradient(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *keywords) {
-    static const char *const names[] = {"x", "dout", "frequencies", "positions", "phases", "pairs", "layout", NULL};
-    static const gyre_py_signature signature = {"polar_gradient", 4, 4, names};
     trained_call c = {0};
     gyre_trained_gradients to = GYRE_INIT(gyre_trained_gradients);
     gyre_view din;
     PyObject *a[8], *finished = NULL, *numbers[5];
     (void)self;
-    if (gyre_py_arguments(&signature, args, count, keywords, a) < 0) return NULL;
+    if (gyre_py_arguments(gyre_py_polar_gradient_doc, args, count, keywords, a) < 0) return NULL;
     for (int i = 0; i < 5; i++)
         numbers[i] = i < 4 ? a[2 + i] : NULL;
     if (begin_rows(&c, a[0], a[6], "x") == 0 && open_rows(&c, DOUT, a[1], "dout", &c.dout) == 0 &&
@@ -274,15 +316,35 @@ static int open_series(trained_call *c, PyObject *const *a) {
     return gyre_py_positions(a[3], &wanted, &c->positions, &c->arrays[POSITIONS]);
 }
 
+const char gyre_py_fourier_rotate_doc[] =
+    "fourier_rotate($module, x, frequencies, cosines, sines, positions=0, *, pairs='half', all_pairs=None, rest='still', "
+    "first_channel=0, layout=None, direction='forward'"
+    ")\n--\n\n"
+    "FoPE (Hua 2024, arXiv 2412.17739): pair i of head h at position m is multiplied by the complex number C + i S.\n"
+    "\n"
+    "C is the sum over terms t of cosines[h][t][i] cos(m frequencies[t]), S that of sines[h][t][i] sin(m\n"
+    "frequencies[t]).  FoPE's frequencies are those of gyre.rope(head_dim).frequencies() that are 2 pi / L or more,\n"
+    "with L the trained length.\n"
+    "\n"
+    "Args:\n"
+    "    x: queries or keys, any array; layout as in Encoding.rotate.\n"
+    "    frequencies: float32 or float64 [terms], radians per position.\n"
+    "    cosines, sines: float32 or float64 [heads or 1, terms, pairs with a series]; they may be one array.\n"
+    "    positions: those of Encoding.rotate, on one axis.\n"
+    "    pairs: \"half\" or \"interleaved\"; first_channel: where they begin.  Other channels pass through.\n"
+    "    all_pairs: pairs with a series and the rest behind them (None = no rest), channels // 2 for a whole head.\n"
+    "    rest: \"still\" = the rest passes through, as frequency 0 does, or \"released\" = as the released code pads it:\n"
+    "        both cos and sin are 1 there, so (x, y) becomes (x - y, x + y).\n"
+    "    direction: \"forward\", \"inverse\" = divided by C + i S, \"adjoint\" = times C - i S: the gradient to x is the\n"
+    "        adjoint of that to the result.\n"
+    "\n"
+    "Raises gyre.Error.";
 PyObject *gyre_py_fourier_rotate(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *keywords) {
-    static const char *const names[] = {"x",         "frequencies", "cosines",       "sines",  "positions", "pairs",
-                                        "all_pairs", "rest",        "first_channel", "layout", "direction", NULL};
-    static const gyre_py_signature signature = {"fourier_rotate", 5, 5, names};
     trained_call c = {0};
     PyObject *a[12], *finished = NULL;
     int direction = 0;
     (void)self;
-    if (gyre_py_arguments(&signature, args, count, keywords, a) < 0 ||
+    if (gyre_py_arguments(gyre_py_fourier_rotate_doc, args, count, keywords, a) < 0 ||
         gyre_py_word(a[10], "direction", directions, 3, &direction) < 0)
         return NULL;
     if (begin_rows(&c, a[0], a[9], "x") == 0 && open_series(&c, a + 1) == 0 &&
@@ -315,15 +377,19 @@ static PyObject *finish_series(trained_call *c) {
     return all;
 }
 
+const char gyre_py_fourier_gradient_doc[] =
+    "fourier_gradient($module, x, dout, frequencies, cosines, sines, positions=0, *, pairs='half', all_pairs=None, "
+    "rest='still', first_channel=0, layout=None"
+    ")\n--\n\n"
+    "(gradient to frequencies, to cosines, to sines), given x and the gradient to the result of fourier_rotate.\n"
+    "\n"
+    "Each is shaped and typed as what it is of.  Raises gyre.Error.";
 PyObject *gyre_py_fourier_gradient(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *keywords) {
-    static const char *const names[] = {"x",     "dout",      "frequencies", "cosines",       "sines",  "positions",
-                                        "pairs", "all_pairs", "rest",        "first_channel", "layout", NULL};
-    static const gyre_py_signature signature = {"fourier_gradient", 6, 6, names};
     trained_call c = {0};
     gyre_fourier_gradients to = GYRE_INIT(gyre_fourier_gradients);
     PyObject *a[12], *finished = NULL;
     (void)self;
-    if (gyre_py_arguments(&signature, args, count, keywords, a) < 0) return NULL;
+    if (gyre_py_arguments(gyre_py_fourier_gradient_doc, args, count, keywords, a) < 0) return NULL;
     if (begin_rows(&c, a[0], a[10], "x") == 0 && open_rows(&c, DOUT, a[1], "dout", &c.dout) == 0 &&
         open_series(&c, a + 2) == 0 && make_gradient(&c, 0, TERMS, &c.series.frequencies, &to.frequencies) == 0 &&
         make_gradient(&c, 1, COSINES, &c.series.cosines, &to.cosines) == 0 &&

@@ -153,3 +153,35 @@ def test_tensors_without_numbers_say_what_would_be_right() -> None:
     refused(lambda: ROPE.rotate(x, torch.arange(3, device="meta")), "positions: is on the meta device", "positions")
     refused(lambda: ROPE.rotate(x.to_sparse()), r"x: is not strided but sparse: pass x.to_dense\(\)", "x")
     refused(lambda: ROPE.rotate(x.to(torch.float8_e4m3fn)), "x: is of type float8, not float16, bfloat16", "x")
+
+
+def test_a_signature_is_what_a_call_takes() -> None:
+    """The text that help() shows is what the extension reads arguments by."""
+    calls = (gyre.attention, gyre.adaptive_gradient, gyre.Cache.attention, gyre.Cache.shift, gyre.Cache.load, gyre.fourier_rotate)
+    for call in calls:
+        names = {name: p for name, p in inspect.signature(call).parameters.items() if name != "self"}
+        required = [name for name, p in names.items() if p.default is p.empty]
+        first = (gyre.Cache(ROPE, heads=1, max_tokens=4),) if "self" in inspect.signature(call).parameters else ()
+        for name in names:
+            with pytest.raises(gyre.Error if [name] == required else (TypeError, gyre.Error)) as caught:
+                call(*first, **{name: object()})
+            assert "unexpected" not in str(caught.value), (call, name)
+        with pytest.raises(TypeError, match=rf"missing required argument '{required[0]}'"):
+            call(*first)
+        with pytest.raises(TypeError, match="unexpected keyword argument 'zz'"):
+            call(*first, zz=1)
+        with pytest.raises(TypeError, match=f"multiple values for argument '{required[0]}'"):
+            call(*first, 1, **{required[0]: 1})
+        with pytest.raises(TypeError, match="takes at most"):
+            call(*first, *range(len(names) + 1))
+    assert list(inspect.signature(gyre.Cache).parameters)[:3] == ["encoding", "heads", "max_tokens"]
+
+
+def test_a_cache_takes_no_options_of_arrays() -> None:
+    """They would be ignored: the cache has an encoding and the keys."""
+    cache, x = gyre.Cache(ROPE, heads=1, max_tokens=4), random(1, 1, 1, 8)
+    cache.append(x, x)
+    for name in ("encoding", "key_positions", "query_starts", "key_starts", "dropout"):
+        for call in (cache.attention, cache.adaptive_attention, cache.contextual_attention):
+            with pytest.raises(TypeError, match=f"unexpected keyword argument '{name}'"):
+                call(x, **{name: None})

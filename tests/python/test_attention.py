@@ -378,3 +378,42 @@ def test_rerotate_by_a_number_for_each_axis() -> None:
     np.testing.assert_allclose(keys, encoding.rotate(raw, positions + np.array([[7], [-2]])), atol=1e-12)
     with pytest.raises(gyre.Error, match="shift: is .1, 2, 3., not a whole number or a list of 2"):
         gyre.rerotate(keys, encoding, positions=positions, shift=(1, 2, 3))
+
+
+def test_keys_are_kept_rotated_where_the_encoding_allows_it() -> None:
+    assert gyre.Cache(gyre.rope(16), heads=2, max_tokens=4).keys == "rotated"
+    assert gyre.Cache(gyre.rope(16), heads=2, max_tokens=4, keys="raw").keys == "raw"
+    assert gyre.Cache(gyre.rope(16, far="clamped", far_window=4), heads=2, max_tokens=4).keys == "raw"
+    with pytest.raises(gyre.Error, match="keys: is 'kept', not one of 'default', 'raw', 'rotated'"):
+        gyre.Cache(gyre.rope(16), heads=2, max_tokens=4, keys="kept")
+
+
+def test_queries_of_a_cache_are_the_last_tokens_of_each_sequence() -> None:
+    """Sequences of other lengths and positions in one batch; a position that is given, 0 among them, is taken as it is."""
+    rope, lengths = gyre.rope(16), [9, 4]
+    cache = gyre.Cache(rope, heads=2, max_tokens=32, sequences=2)
+    q, k, v = operands()
+    for row, n in enumerate(lengths):
+        cache.append(k[row : row + 1, :, :n], v[row : row + 1, :, :n], 5 * row, sequence=row)
+    out = cache.attention(q[:, :, :3])
+    for row, n in enumerate(lengths):
+        at = np.arange(n) + 5 * row
+        one = (q[row : row + 1, :, :3], k[row : row + 1, :, :n], v[row : row + 1, :, :n])
+        want = gyre.attention(*one, encoding=rope, positions=at[-3:], key_positions=at, causal=True)
+        np.testing.assert_allclose(out[row : row + 1], want, atol=2e-6)
+        given = cache.attention(one[0], sequences=[row], positions=5 * row)
+        want = gyre.attention(*one, encoding=rope, positions=at[:3], key_positions=at, causal=True)
+        np.testing.assert_allclose(given, want, atol=2e-6)
+    ended = cache.attention(q[:1, :, :3], sequences=[0], key_end=np.array([6]))
+    at = np.arange(6)
+    want = gyre.attention(q[:1, :, :3], k[:1, :, :6], v[:1, :, :6], encoding=rope, positions=at[-3:], key_positions=at, causal=True)
+    np.testing.assert_allclose(ended, want, atol=2e-6)
+
+
+def test_one_position_of_all_tokens_is_a_stride_of_zero() -> None:
+    """numpy and torch broadcast by a stride of 0, which C refuses unless it is asked for."""
+    rope, x = gyre.rope(16), operands()[0]
+    same = np.broadcast_to(np.int64(7), (x.shape[2],))
+    np.testing.assert_array_equal(rope.rotate(x, same), rope.rotate(x, same.copy()))
+    each = np.broadcast_to(np.array([[3], [8]]), (2, x.shape[2]))
+    np.testing.assert_array_equal(rope.rotate(x, each), rope.rotate(x, each.copy()))

@@ -212,7 +212,7 @@ def test_adaptive_batches_that_are_padded(scaling: str | None, causal: bool) -> 
 
 
 def test_adaptive_positions_and_length() -> None:
-    encoding = gyre.alibi(heads=HEADS, scaling="linear", trained_length=16)  # slopes are divided by length / 16
+    encoding = gyre.alibi(heads=HEADS, scaling="linear", trained_length=16, context_length=32)  # slopes are divided by length / 16
     cache, tokens = filled(encoding)
     q, weights, rows = numbers(2, HEADS, QUERIES, CHANNELS), network(), [1, 0]
     last = np.stack([tokens[row].at[-QUERIES:] for row in rows])

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from gyre import _adaptive as core
+from gyre import _gyre as core
 from gyre._encoding import Encoding
 from gyre._errors import Error
 from gyre.torch._specs import (

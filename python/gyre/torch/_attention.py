@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from gyre import _attention as core
+from gyre import _gyre as core
 from gyre._encoding import Encoding
 from gyre._errors import Error
 from gyre.torch._specs import (
@@ -241,10 +241,11 @@ def _causal(value: Any) -> bool | str:
 def _window(value: Any) -> Any:
     if value is None:
         return None
-    value = core.whole_window(value)
-    if isinstance(value, tuple):
-        return tuple([None if one is None else whole(one, "window") for one in value])
-    return whole(value, "window")
+    sides = list(value) if isinstance(value, (tuple, list)) else [value]
+    if len(sides) > 2 or len(sides) != 2 and sides[0] is not value or any(isinstance(one, bool) for one in sides):
+        raise Error("EINVAL", f"window: is {value!r}, not a number of keys or (before, after)", "window")
+    numbers = tuple([None if one is None else whole(one, "window") for one in sides])
+    return numbers if sides[0] is not value else numbers[0]
 
 
 def _word(value: Any, name: str) -> Any:

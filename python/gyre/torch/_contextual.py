@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from gyre import _contextual as core
+from gyre import _gyre as core
 from gyre._errors import Error
 from gyre.torch._specs import (
     REAL,

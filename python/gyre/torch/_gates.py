@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from gyre import _gates as core
+from gyre import _gyre as core
 from gyre._errors import Error
 from gyre.torch._specs import REAL, check_device, check_fake, check_rows, no_tangent, tensor
 
