@@ -39,7 +39,7 @@ static const job jobs[] = {
     {"lab --text @text --preset smoke --encodings rope,alibi --work @result --report @result.html --json", NULL, {".out"}},
     {"generate @rope --prompt abc --tokens 3000 --temperature 0 -o @result.txt", NULL, {"result.txt"}},
     {"convert @wide -o @result.gguf", NULL, {"result.gguf"}},
-    {"convert @wide -o @result", NULL, {"result/config.json", "result/model.safetensors"}},
+    {"convert @wide -o @result --replace", NULL, {"result/config.json", "result/model.safetensors"}},
 };
 enum { JOBS = sizeof jobs / sizeof *jobs };
 
