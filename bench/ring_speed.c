@@ -147,6 +147,14 @@ static gyre_transport slow_transport(slow_link *link, const options *o, const gy
     return t;
 }
 
+/* out = the gradients as calls take them. */
+static gyre_attention_gradients all_of(const gradient_views *g) {
+    gyre_attention_gradients out = GYRE_INIT(gyre_attention_gradients);
+    out.dout = g->dout;
+    out.dq = g->dqkv[0], out.dk = g->dqkv[1], out.dv = g->dqkv[2];
+    return out;
+}
+
 /* -- one rank -- */
 static void run_alone(const options *o, const gyre_encoding *encoding, double took[2], double cpu[2]) {
     static memory m;
@@ -155,14 +163,15 @@ static void run_alone(const options *o, const gyre_encoding *encoding, double to
     if (!m.q) m = make_memory(o, o->tokens);
     const gyre_attention_args a = arguments(o, &m, o->tokens, encoding);
     const gradient_views g = gradients(o, &m, o->tokens);
+    const gyre_attention_gradients own = all_of(&g);
     for (int i = 0; i < 2; i++)
-        bytes[i] = gyre_attention_scratch(&a, i, NULL);
+        check(gyre_attention_scratch(&a, i, NULL, &bytes[i], &err));
     if (!scratch) scratch = room(bytes[0] > bytes[1] ? bytes[0] : bytes[1]);
     const double begun = seconds(CLOCK_MONOTONIC), cpu_begun = seconds(CLOCK_PROCESS_CPUTIME_ID);
-    check(gyre_attention(&a, scratch, bytes[0], NULL, &err));
+    check(gyre_attention(&a, (gyre_scratch){scratch, bytes[0]}, NULL, &err));
     const double between = seconds(CLOCK_MONOTONIC);
     cpu[0] = seconds(CLOCK_PROCESS_CPUTIME_ID) - cpu_begun;
-    check(gyre_attention_gradient(&a, &g.dout, g.dqkv, NULL, scratch, bytes[1], NULL, &err));
+    check(gyre_attention_gradient(&a, &own, (gyre_scratch){scratch, bytes[1]}, NULL, &err));
     took[0] = between - begun;
     took[1] = seconds(CLOCK_MONOTONIC) - begun;
     cpu[1] = seconds(CLOCK_PROCESS_CPUTIME_ID) - cpu_begun;
@@ -191,16 +200,17 @@ static void wait_for_all(const gyre_transport *t) { /* without keeping a process
 }
 
 static void run_together(together *c, double took[2], double cpu[2], gyre_ring_timeline times[2]) {
+    const gyre_attention_gradients own = all_of(&c->g);
     double begun = seconds(CLOCK_MONOTONIC);
     const double start = begun, cpu_start = seconds(CLOCK_PROCESS_CPUTIME_ID);
     c->ring.timeline = &times[0];
-    check(gyre_ring_attention(&c->ring, c->scratch, c->bytes[0], NULL, &err));
+    check(gyre_ring_attention(&c->ring, (gyre_scratch){c->scratch, c->bytes[0]}, NULL, &err));
     MPI_Barrier(MPI_COMM_WORLD);
     took[0] = seconds(CLOCK_MONOTONIC) - begun;
     cpu[0] = seconds(CLOCK_PROCESS_CPUTIME_ID) - cpu_start;
     c->ring.timeline = &times[1];
     if (c->ring.pass == GYRE_RING_QUERIES) return;
-    check(gyre_ring_attention_gradient(&c->ring, &c->g.dout, c->g.dqkv, NULL, c->scratch, c->bytes[1], NULL, &err));
+    check(gyre_ring_attention_gradient(&c->ring, &own, (gyre_scratch){c->scratch, c->bytes[1]}, NULL, &err));
     MPI_Barrier(MPI_COMM_WORLD);
     took[1] = seconds(CLOCK_MONOTONIC) - start;
     cpu[1] = seconds(CLOCK_PROCESS_CPUTIME_ID) - cpu_start;
@@ -264,8 +274,8 @@ static void bench(const options *o, const gyre_transport *t) {
     c.args = arguments(o, &c.m, info.tokens, encoding);
     c.g = gradients(o, &c.m, info.tokens);
     c.ring.transport = t, c.ring.shards = shards, c.ring.attention = &c.args, c.ring.pass = (gyre_ring_pass)o->pass;
-    c.bytes[0] = gyre_ring_scratch(&c.ring, 0, NULL);
-    if (o->pass != GYRE_RING_QUERIES) c.bytes[1] = gyre_ring_scratch(&c.ring, 1, NULL);
+    check(gyre_ring_scratch(&c.ring, 0, NULL, &c.bytes[0], &err));
+    if (o->pass != GYRE_RING_QUERIES) check(gyre_ring_scratch(&c.ring, 1, NULL, &c.bytes[1], &err));
     c.scratch = room(c.bytes[0] > c.bytes[1] ? c.bytes[0] : c.bytes[1]);
     const int parts = o->pass == GYRE_RING_QUERIES ? 1 : 2;
     for (int i = 0; i < o->rounds; i++) {

@@ -195,7 +195,7 @@ int gyre_py_whole_arguments(const char *doc, PyObject *const *args, Py_ssize_t c
 }
 
 int gyre_py_arguments_of_new(const char *doc, PyObject *args, PyObject *keywords, PyObject **out) {
-    PyObject *values[MOST_PARAMETERS];
+    PyObject *values[MOST_PARAMETERS] = {NULL};
     const Py_ssize_t given = PyTuple_Size(args), named = keywords ? PyDict_Size(keywords) : 0;
     PyObject *names = keywords ? PyDict_Keys(keywords) : PyList_New(0), *tuple = names ? PyList_AsTuple(names) : NULL;
     int status = tuple ? 0 : -1;

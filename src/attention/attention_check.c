@@ -475,13 +475,21 @@ static gyre_status check_tables(const request *call, gyre_error *err) {
 
 /* -- positions -- */
 
-/* segment: whose encoding and context length count; NULL = none do. */
-static gyre_status check_positions(const request *call, gyre_error *err, const char *field,
-                                   const gyre_attention_inputs *segment, const gyre_positions *positions,
+/* Positions as they are, whatever the encoding asks of them. */
+static gyre_status check_positions(const request *call, gyre_error *err, const char *field, const gyre_positions *positions,
                                    const int64_t *shape) {
-    const gyre_encoding *encoding = segment ? segment->encoding : NULL;
     gyre_positions own = *positions;
-    own.context_length = segment ? segment->q_pos.context_length : 0; /* of keys too */
+    own.context_length = 0; /* that of queries is checked, that of keys is ignored */
+    return gyre_positions_check(NULL, &own, shape[0], shape[1], field, call->name, err);
+}
+
+/* What the encoding asks of them, at the context length of the segment: that of its queries. */
+static gyre_status check_scaled(const request *call, gyre_error *err, const char *field,
+                                const gyre_attention_inputs *segment, const gyre_positions *positions,
+                                const int64_t *shape) {
+    const gyre_encoding *encoding = segment->encoding;
+    gyre_positions own = *positions;
+    own.context_length = segment->q_pos.context_length;
     if (encoding && encoding->config.length_policy != GYRE_LENGTH_POLICY_DECLARED) own.context_length = INT64_MAX;
     return gyre_positions_check(encoding, &own, shape[0], shape[1], field, call->name, err);
 }
@@ -517,18 +525,17 @@ static gyre_status check_segment_positions(const request *call, gyre_error *err)
     if (args->k_pos_head_stride != 0 && !args->k_pos.data)
         return gyre_fail(err, GYRE_EINVAL, "k_pos_head_stride: %" PRId64 ", but k_pos has no data (%s)",
                          args->k_pos_head_stride, call->name);
-    gyre_status status = args->k_pos.data ? GYRE_OK : check_positions(call, err, "k_pos", NULL, &args->k_pos, key);
+    gyre_status status = args->k_pos.data ? GYRE_OK : check_positions(call, err, "k_pos", &args->k_pos, key);
     if (!status && args->q_index && !args->q_index->data)
-        status = check_positions(call, err, "q_index", NULL, args->q_index, query);
-    if (!status && args->k_index && !args->k_index->data)
-        status = check_positions(call, err, "k_index", NULL, args->k_index, key);
+        status = check_positions(call, err, "q_index", args->q_index, query);
+    if (!status && args->k_index && !args->k_index->data) status = check_positions(call, err, "k_index", args->k_index, key);
     if (status) return status;
-    if (!args->q_pos.data) return check_positions(call, err, "q_pos", NULL, &args->q_pos, query);
+    if (!args->q_pos.data) return check_positions(call, err, "q_pos", &args->q_pos, query);
     gyre_positions positions = args->q_pos;
     const int64_t heads = args->q_pos_head_stride != 0 ? args->q.shape[2] : 1,
                   step = args->q_pos_head_stride * (int64_t)gyre_dtype_size(positions.dtype);
     for (int64_t h = 0; gyre_length_is_dynamic(args) && h < heads && !status; h++) {
-        status = check_positions(call, err, "q_pos", NULL, &positions, args->q.shape);
+        status = check_positions(call, err, "q_pos", &positions, args->q.shape);
         positions.data = (const char *)positions.data + step;
     }
     return status;
@@ -559,10 +566,10 @@ static gyre_status check_xpos_range(const request *call, gyre_error *err, const 
 static gyre_status check_segment(const request *call, gyre_error *err, const gyre_segment *segment) {
     const gyre_attention_inputs *args = &segment->args;
     const int64_t *q = args->q.shape, *k = args->k.shape;
-    gyre_status status = check_positions(call, err, "q_pos", args, &args->q_pos, q);
-    if (!status) status = check_positions(call, err, "k_pos", args, &args->k_pos, k);
-    if (!status && segment->indexed) status = check_positions(call, err, "q_index", NULL, &segment->q_index, q);
-    if (!status && segment->indexed) status = check_positions(call, err, "k_index", NULL, &segment->k_index, k);
+    gyre_status status = check_scaled(call, err, "q_pos", args, &args->q_pos, q);
+    if (!status) status = check_scaled(call, err, "k_pos", args, &args->k_pos, k);
+    if (!status && segment->indexed) status = check_positions(call, err, "q_index", &segment->q_index, q);
+    if (!status && segment->indexed) status = check_positions(call, err, "k_index", &segment->k_index, k);
     if (!status && args->encoding && args->encoding->xpos_log2_decay) {
         if (call->gradient || args->order != GYRE_ORDER_FIXED) /* where queries are relative to positions near them */
             status = check_xpos_range(call, err, "q_pos", &args->q_pos, q, gyre_query_tile_rows(args));

@@ -88,10 +88,10 @@ enum { BENCH_POSITIONS = 64, BENCH_NETWORK_WIDTH = 32 };
 typedef struct bench_scheme {
     const char *name, *scheme; /* gyre_kind_name */
     int causal;                /* also for the attention without positions that it is compared with */
+    bench_extra extra;
     double goal; /* maximum ratio to it, forward, at BENCH_GOAL_TOKENS tokens in 12 heads of 64 channels; 0 = none */
     /* Sets what papers or checkpoints set, for an input of `tokens` tokens.  NULL = gyre_config_suggest is enough. */
     void (*configure)(gyre_config *config, int64_t tokens);
-    bench_extra extra;
 } bench_scheme;
 enum { BENCH_GOAL_TOKENS = 2048, BENCH_GOAL_HEADS = 12, BENCH_GOAL_CHANNELS = 64 };
 

@@ -57,35 +57,35 @@ static void transformer_xl(gyre_config *config, int64_t tokens) {
 }
 
 /* Encoders are bidirectional, decoders causal. */
-static const bench_scheme schemes[] = {{"nope", "nope", 1, 0, NULL, 0},
-                                       {"gates", "nope", 1, 1.2, NULL, BENCH_GATES},
-                                       {"contextual", "nope", 1, 0, NULL, BENCH_CONTEXTUAL},
-                                       {"fope", "nope", 1, 0, NULL, BENCH_FOURIER},
-                                       {"pope", "nope", 1, 0, NULL, BENCH_POLAR},
-                                       {"trained-frequencies", "nope", 1, 0, NULL, BENCH_FREQUENCIES},
-                                       {"learned", "learned", 1, 0, NULL, 0},
-                                       {"sinusoidal", "sinusoidal", 1, 0, NULL, 0},
-                                       {"rope-no-table", "rope", 1, 1.1, NULL, 0},
-                                       {"rope-table", "rope", 1, 1.1, rope_table, 0},
-                                       {"rope-interleaved", "rope", 1, 1.1, rope_interleaved, 0},
-                                       {"rope-xpos", "rope", 1, 0, xpos, 0},
-                                       {"rope-rerope", "rope", 1, 0, rerope, 0},
-                                       {"rope-dca", "rope", 1, 0, dual_chunk, 0},
-                                       {"alibi-causal", "alibi", 1, 1.2, NULL, 0},
-                                       {"alibi-bidirectional", "alibi", 0, 1.2, NULL, 0},
-                                       {"t5-causal", "t5", 1, 1.2, NULL, 0},
-                                       {"t5-bidirectional", "t5", 0, 1.2, t5_encoder, 0},
-                                       {"kerple-log", "kerple", 1, 1.2, NULL, 0},
-                                       {"adaptive-kerple", "kerple", 1, 0, NULL, BENCH_ADAPTIVE},
-                                       {"kerple-power", "kerple", 1, 1.2, kerple_power, 0},
-                                       {"shaw-causal", "shaw", 1, 1.8, NULL, 0},
-                                       {"shaw-bidirectional", "shaw", 0, 1.8, NULL, 0},
-                                       {"nezha", "nezha", 0, 1.8, NULL, 0},
-                                       {"bert-relative-key", "bert", 0, 2.3, NULL, 0},
-                                       {"bert-relative-key-query", "bert", 0, 3.4, bert_key_query, 0},
-                                       {"deberta-v1", "deberta", 0, 1.8, deberta_v1, 0},
-                                       {"deberta-v3", "deberta", 0, 1.8, deberta_v3, 0},
-                                       {"transformer-xl", "transformer-xl", 1, 2.5, transformer_xl, 0}};
+static const bench_scheme schemes[] = {{"nope", "nope", 1, 0, 0, NULL},
+                                       {"gates", "nope", 1, BENCH_GATES, 1.2, NULL},
+                                       {"contextual", "nope", 1, BENCH_CONTEXTUAL, 0, NULL},
+                                       {"fope", "nope", 1, BENCH_FOURIER, 0, NULL},
+                                       {"pope", "nope", 1, BENCH_POLAR, 0, NULL},
+                                       {"trained-frequencies", "nope", 1, BENCH_FREQUENCIES, 0, NULL},
+                                       {"learned", "learned", 1, 0, 0, NULL},
+                                       {"sinusoidal", "sinusoidal", 1, 0, 0, NULL},
+                                       {"rope-no-table", "rope", 1, 0, 1.1, NULL},
+                                       {"rope-table", "rope", 1, 0, 1.1, rope_table},
+                                       {"rope-interleaved", "rope", 1, 0, 1.1, rope_interleaved},
+                                       {"rope-xpos", "rope", 1, 0, 0, xpos},
+                                       {"rope-rerope", "rope", 1, 0, 0, rerope},
+                                       {"rope-dca", "rope", 1, 0, 0, dual_chunk},
+                                       {"alibi-causal", "alibi", 1, 0, 1.2, NULL},
+                                       {"alibi-bidirectional", "alibi", 0, 0, 1.2, NULL},
+                                       {"t5-causal", "t5", 1, 0, 1.2, NULL},
+                                       {"t5-bidirectional", "t5", 0, 0, 1.2, t5_encoder},
+                                       {"kerple-log", "kerple", 1, 0, 1.2, NULL},
+                                       {"adaptive-kerple", "kerple", 1, BENCH_ADAPTIVE, 0, NULL},
+                                       {"kerple-power", "kerple", 1, 0, 1.2, kerple_power},
+                                       {"shaw-causal", "shaw", 1, 0, 1.8, NULL},
+                                       {"shaw-bidirectional", "shaw", 0, 0, 1.8, NULL},
+                                       {"nezha", "nezha", 0, 0, 1.8, NULL},
+                                       {"bert-relative-key", "bert", 0, 0, 2.3, NULL},
+                                       {"bert-relative-key-query", "bert", 0, 0, 3.4, bert_key_query},
+                                       {"deberta-v1", "deberta", 0, 0, 1.8, deberta_v1},
+                                       {"deberta-v3", "deberta", 0, 0, 1.8, deberta_v3},
+                                       {"transformer-xl", "transformer-xl", 1, 0, 2.5, transformer_xl}};
 enum { SCHEMES = sizeof schemes / sizeof *schemes };
 
 /* Lists the forms above for each kind; a kind without an entry appears as gyre_config_suggest makes it. */
@@ -96,7 +96,7 @@ static int list_all(bench_scheme out[BENCH_MAX_SCHEMES]) {
         const int before = count;
         for (int i = 0; i < SCHEMES && count < BENCH_MAX_SCHEMES; i++)
             if (strcmp(schemes[i].scheme, name) == 0) out[count++] = schemes[i];
-        if (count == before && count < BENCH_MAX_SCHEMES) out[count++] = (bench_scheme){name, name, 1, 0, NULL, 0};
+        if (count == before && count < BENCH_MAX_SCHEMES) out[count++] = (bench_scheme){name, name, 1, 0, 0, NULL};
     }
     return count;
 }

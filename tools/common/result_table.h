@@ -28,7 +28,7 @@ typedef struct table_block {
 /* *block = the one after it; that of a zeroed one is the first.  The table holds samples for rows that are not known. */
 gyre_status table_block_next(const gyre_report_table *whole, FILE *file, table_block *block, gyre_error *err);
 /* Prints the column titles, and fills in width[1 + columns of the block], that of the rows: samples count. */
-gyre_status table_block_head(const gyre_report_table *whole, table_block block, int64_t *width, FILE *file, gyre_error *err);
+gyre_status table_block_head(const gyre_report_table *whole, table_block of, int64_t *width, FILE *file, gyre_error *err);
 /* Rows first .. end - 1 of a block. */
 typedef struct table_rows {
     table_block block;

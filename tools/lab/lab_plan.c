@@ -37,80 +37,41 @@ typedef struct preset_plan {
     int64_t seeds, regions, trials;
     int contexts, measures, methods_first, details;
     int dropped; /* rows of the model whose rotation is dropped */
-    const method_row *methods;
     int methods_count;
+    const method_row *methods;
     const char *methods_caption;
     const char *encodings;
     double mix; /* unless the user gives one */
 } preset_plan;
 
 #define ALL_COLUMNS  LAB_CONTEXTS, LAB_MEASURES
-#define ALL_ROWS     METHODS, LAB_TUNED_METHODS
-#define QUICK_ROWS   QUICK_METHODS, sizeof QUICK_METHODS / sizeof *QUICK_METHODS
+#define ALL_ROWS     LAB_TUNED_METHODS, METHODS
+#define QUICK_ROWS   sizeof QUICK_METHODS / sizeof *QUICK_METHODS, QUICK_METHODS
 #define EVERY_METHOD "The RoPE model under every method, as it is and after a short fine-tuning at the longest context"
 #define PAST_LENGTH  "The RoPE model past its trained length: perplexity per byte and passkeys found, by context in bytes"
 /* quick takes less than ten minutes on two cores.  small takes less than half of that: half the width and context, and as
  * many bytes.  full takes as long as the models need, with the suggested sizes.  smoke only checks that all parts work.
  * questions is as small, with the rows of docs/questions.md: one head, as wide as the widest rotation, and as the model,
  * which rope-before needs.  The bundled models are only measured. */
-/* clang-format off: a table, one row a preset */
+/* clang-format off */
 static const preset_plan PRESETS[] = {
-    [LAB_QUICK] = {"quick",
-                   {64, 4, 4, 176, 16, 2000, 128, 0},
-                   1,
-                   8,
-                   100,
-                   ALL_COLUMNS,
-                   0,
-                   1,
-                   LAB_DROPPED,
-                   ALL_ROWS,
-                   EVERY_METHOD,
-                   BUNDLED_ROWS,
-                   0.8},
+    [LAB_QUICK] =
+        {"quick", {64, 4, 4, 176, 16, 2000, 128, 0}, 1, 8, 100, ALL_COLUMNS, 0, 1, LAB_DROPPED,
+         ALL_ROWS, EVERY_METHOD, BUNDLED_ROWS, 0.8},
     [LAB_FULL] = {"full", {0}, 3, 8, 100, ALL_COLUMNS, 0, 1, LAB_DROPPED, ALL_ROWS, EVERY_METHOD, BUNDLED_ROWS, 0.8},
-    [LAB_SMOKE] = {"smoke",
-                   {64, 4, 1, 176, 16, 40, 32, 4},
-                   1,
-                   2,
-                   8,
-                   ALL_COLUMNS,
-                   0,
-                   1,
-                   LAB_DROPPED,
-                   ALL_ROWS,
-                   EVERY_METHOD,
-                   BUNDLED_ROWS,
-                   0.8},
-    [LAB_QUESTIONS] = {"questions",
-                       {64, 1, 2, 128, 16, 1000, 64, 0},
-                       2,
-                       8,
-                       100,
-                       ALL_COLUMNS,
-                       0,
-                       1,
-                       LAB_DROPPED,
-                       ALL_ROWS,
-                       EVERY_METHOD,
-                       QUESTION_ROWS,
-                       0},
-    [LAB_SMALL] = {"small",
-                   {32, 2, 4, 88, 16, 4000, 64, 0},
-                   1,
-                   8,
-                   100,
-                   ALL_COLUMNS,
-                   0,
-                   1,
-                   LAB_DROPPED,
-                   ALL_ROWS,
-                   EVERY_METHOD,
-                   BUNDLED_ROWS,
-                   0.8},
+    [LAB_SMOKE] =
+        {"smoke", {64, 4, 1, 176, 16, 40, 32, 4}, 1, 2, 8, ALL_COLUMNS, 0, 1, LAB_DROPPED,
+         ALL_ROWS, EVERY_METHOD, BUNDLED_ROWS, 0.8},
+    [LAB_QUESTIONS] =
+        {"questions", {64, 1, 2, 128, 16, 1000, 64, 0}, 2, 8, 100, ALL_COLUMNS, 0, 1, LAB_DROPPED,
+         ALL_ROWS, EVERY_METHOD, QUESTION_ROWS, 0},
+    [LAB_SMALL] =
+        {"small", {32, 2, 4, 88, 16, 4000, 64, 0}, 1, 8, 100, ALL_COLUMNS, 0, 1, LAB_DROPPED,
+         ALL_ROWS, EVERY_METHOD, BUNDLED_ROWS, 0.8},
     [LAB_BUNDLED] = {"bundled", {0}, 1, 8, 100, ALL_COLUMNS, 0, 1, 0, ALL_ROWS, EVERY_METHOD, BUNDLED_ROWS, 0.8},
     [LAB_BUNDLED_QUICK] =
-        {"bundled-quick", {0}, 1, 8, 100, LAB_CONTEXTS - 1, LAB_COPIES, 1, 0, 0, QUICK_ROWS, PAST_LENGTH, BUNDLED_ROWS, 0.8},
+        {"bundled-quick", {0}, 1, 8, 100, LAB_CONTEXTS - 1, LAB_COPIES, 1, 0, 0,
+         QUICK_ROWS, PAST_LENGTH, BUNDLED_ROWS, 0.8},
 };
 /* clang-format on */
 

@@ -228,7 +228,7 @@ static gyre_status add_source(plot_work *w, const plot_subject *subject, int64_t
         status = add_scheme(w, &s, kinds[i], i < SCHEMES ? schemes[i].label : gyre_kind_name(kinds[i]), err);
         drawn++;
     }
-    if (!status && !drawn)
+    if (!status && subject && !drawn)
         status = gyre_fail(err, GYRE_EUNSUPPORTED, "bias: %s adds no number to scores (%s)",
                            gyre_kind_name(subject->config.kind), subject->label);
     gyre_model_free(s.model);
