@@ -18,10 +18,12 @@ class Linear(Scaling):
 
     Values:
         factor: a number from 1 on; None = 1
+        timed: True or False
         trained_length: a whole number
         context_length: a whole number
     """
     factor: float | None = None
+    timed: bool = False
     trained_length: int | None = None
     context_length: int | None = None
 
@@ -31,10 +33,12 @@ class Ntk(Scaling):
 
     Values:
         factor: a number from 1 on; None = 1
+        timed: True or False
         trained_length: a whole number
         context_length: a whole number
     """
     factor: float | None = None
+    timed: bool = False
     trained_length: int | None = None
     context_length: int | None = None
 
@@ -60,6 +64,7 @@ class ByParts(Scaling):
         beta_fast: a number from 0 on; None = 32
         beta_slow: a number from 0 on; None = 1
         truncate: True or False
+        timed: True or False
         trained_length: a whole number
         context_length: a whole number
     """
@@ -67,6 +72,7 @@ class ByParts(Scaling):
     beta_fast: float | None = None
     beta_slow: float | None = None
     truncate: bool = True
+    timed: bool = False
     trained_length: int | None = None
     context_length: int | None = None
 
@@ -79,6 +85,7 @@ class ByPartsPaper(Scaling):
         beta_fast: a number from 0 on; None = 32
         beta_slow: a number from 0 on; None = 1
         truncate: True or False
+        timed: True or False
         trained_length: a whole number
         context_length: a whole number
     """
@@ -86,6 +93,7 @@ class ByPartsPaper(Scaling):
     beta_fast: float | None = None
     beta_slow: float | None = None
     truncate: bool = True
+    timed: bool = False
     trained_length: int | None = None
     context_length: int | None = None
 
@@ -100,6 +108,7 @@ class Yarn(Scaling):
         beta_fast: a number from 0 on; None = 32
         beta_slow: a number from 0 on; None = 1
         truncate: True or False
+        timed: True or False
         trained_length: a whole number
         context_length: a whole number
     """
@@ -109,6 +118,7 @@ class Yarn(Scaling):
     beta_fast: float | None = None
     beta_slow: float | None = None
     truncate: bool = True
+    timed: bool = False
     trained_length: int | None = None
     context_length: int | None = None
 
@@ -190,6 +200,7 @@ class DynamicYarn(Scaling):
         beta_fast: a number from 0 on; None = 32
         beta_slow: a number from 0 on; None = 1
         truncate: True or False
+        timed: True or False
         trained_length: a whole number
         context_length: a whole number
     """
@@ -198,6 +209,7 @@ class DynamicYarn(Scaling):
     beta_fast: float | None = None
     beta_slow: float | None = None
     truncate: bool = True
+    timed: bool = False
     trained_length: int | None = None
     context_length: int | None = None
 
