@@ -18,12 +18,10 @@ class Linear(Scaling):
 
     Values:
         factor: a number from 1 on; None = 1
-        timed: True or False
         trained_length: a whole number
         context_length: a whole number
     """
     factor: float | None = None
-    timed: bool = False
     trained_length: int | None = None
     context_length: int | None = None
 
@@ -33,12 +31,10 @@ class Ntk(Scaling):
 
     Values:
         factor: a number from 1 on; None = 1
-        timed: True or False
         trained_length: a whole number
         context_length: a whole number
     """
     factor: float | None = None
-    timed: bool = False
     trained_length: int | None = None
     context_length: int | None = None
 
@@ -64,7 +60,6 @@ class ByParts(Scaling):
         beta_fast: a number from 0 on; None = 32
         beta_slow: a number from 0 on; None = 1
         truncate: True or False
-        timed: True or False
         trained_length: a whole number
         context_length: a whole number
     """
@@ -72,7 +67,6 @@ class ByParts(Scaling):
     beta_fast: float | None = None
     beta_slow: float | None = None
     truncate: bool = True
-    timed: bool = False
     trained_length: int | None = None
     context_length: int | None = None
 
@@ -85,7 +79,6 @@ class ByPartsPaper(Scaling):
         beta_fast: a number from 0 on; None = 32
         beta_slow: a number from 0 on; None = 1
         truncate: True or False
-        timed: True or False
         trained_length: a whole number
         context_length: a whole number
     """
@@ -93,7 +86,6 @@ class ByPartsPaper(Scaling):
     beta_fast: float | None = None
     beta_slow: float | None = None
     truncate: bool = True
-    timed: bool = False
     trained_length: int | None = None
     context_length: int | None = None
 
@@ -108,7 +100,6 @@ class Yarn(Scaling):
         beta_fast: a number from 0 on; None = 32
         beta_slow: a number from 0 on; None = 1
         truncate: True or False
-        timed: True or False
         trained_length: a whole number
         context_length: a whole number
     """
@@ -118,7 +109,6 @@ class Yarn(Scaling):
     beta_fast: float | None = None
     beta_slow: float | None = None
     truncate: bool = True
-    timed: bool = False
     trained_length: int | None = None
     context_length: int | None = None
 
@@ -200,7 +190,6 @@ class DynamicYarn(Scaling):
         beta_fast: a number from 0 on; None = 32
         beta_slow: a number from 0 on; None = 1
         truncate: True or False
-        timed: True or False
         trained_length: a whole number
         context_length: a whole number
     """
@@ -209,7 +198,6 @@ class DynamicYarn(Scaling):
     beta_fast: float | None = None
     beta_slow: float | None = None
     truncate: bool = True
-    timed: bool = False
     trained_length: int | None = None
     context_length: int | None = None
 
