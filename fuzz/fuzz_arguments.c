@@ -55,7 +55,7 @@ static void read_methods(const char *text) {
                          again.logn == list[i].logn && again.factor == list[i].factor && again.clip == list[i].clip &&
                          again.clip_pairs == list[i].clip_pairs,
                      "and the same one");
-        fuzz_require(subject_color(list[i].label) < GYRE_REPORT_PAINTS, "with a colour of the palette");
+        fuzz_require(subject_look(list[i].label).color < GYRE_REPORT_PAINTS, "with a colour of the palette");
         use_method(&list[i]);
     }
     free(status ? NULL : list);
