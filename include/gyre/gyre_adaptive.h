@@ -105,10 +105,10 @@ GYRE_API GYRE_MUST_CHECK gyre_status gyre_adaptive_attention(const gyre_adaptive
                                                              const gyre_exec *exec, gyre_error *err);
 
 /* gyre_adaptive_attention over the keys, values and positions of sequences[b] for batch row b.  args->k, v and k_pos are
- * ignored; args->encoding is NULL or the cache's (else EINVAL).  q_pos NULL = the queries are the last tokens of their
- * sequences, or the last before k_end.  bias has the keys of the longest sequence; k_first and k_end are counted in the
- * sequence.  Append first.  A row has the bits that an array of the same numbers gives, however its tokens lie in pages.
- * Queries past the number of tokens count down from the position of the first.
+ * ignored; args->encoding is NULL or the cache's (else EINVAL).  q_pos NULL, or without data and base, = the queries are
+ * the last tokens of their sequences, or the last before k_end.  bias has the keys of the longest sequence; k_first and
+ * k_end are counted in the sequence.  Append first.  A row has the bits that an array of the same numbers gives, however
+ * its tokens lie in pages. Queries past the number of tokens count down from the position of the first.
  * Errors: as gyre_adaptive_attention; EINVAL (no such sequence, q_starts, k_starts); EUNSUPPORTED (a cache with gate sums or
  * several axes). */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_cache_adaptive_attention(const gyre_cache *cache, const int64_t *sequences,

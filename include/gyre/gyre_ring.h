@@ -87,7 +87,7 @@ typedef struct gyre_ring_args {
      * kept.  Gate sums of keys go around with them; data is not NULL on any rank, even on one without tokens.  No mask, no
      * weights, no positions of single heads, and no MASKED batch with padding between the tokens of a row (EUNSUPPORTED).
      * ORDER_FIXED: out and lse have the bits of one call with ORDER_FIXED on one machine, for any number of ranks and any
-     * layout.  Keys then come to all ranks in the order of their tokens.  ALiBi and KERPLE: as state in gyre_attention_args,
+     * layout.  Keys then come to all ranks in the order of their tokens.  ALiBi and KERPLE: as state in gyre_attention_part,
      * or GATHER.  The gradient has the bits of one rank with GATHER, but for tables that heads share: each rank then
      * computes whole key heads over all tokens.  With KEYS it sums over queries that are on several ranks, and its bits
      * depend on their number. */

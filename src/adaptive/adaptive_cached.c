@@ -47,9 +47,10 @@ static void make_row(const cached *c, int64_t row, const int64_t *positions, row
     out->k_pos = (gyre_positions){.data = positions + args->q.shape[1], .dtype = GYRE_DTYPE_I64, .stride_token = 1};
     args->k_pos = &out->k_pos;
     args->q_pos = &out->q_pos;
-    if (!c->args.q_pos) { /* the last query stands beside the last key */
+    if (!c->args.q_pos || (!c->args.q_pos->data && c->args.q_pos->base == 0)) { /* the last query beside the last key */
         out->q_pos = out->k_pos;
         out->q_pos.data = positions + end_of_keys(c, row);
+        if (c->args.q_pos) out->q_pos.context_length = c->args.q_pos->context_length;
         return;
     }
     out->q_pos = gyre_positions_of_row(c->args.q_pos, row);

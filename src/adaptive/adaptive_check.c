@@ -112,13 +112,29 @@ static int inputs_of(const gyre_adaptive_args *args, int cached, gyre_named_view
     return count;
 }
 
-static gyre_status check_positions(const gyre_adaptive_args *args, const char *where, gyre_error *err) {
+/* out = tokens of the longest sequence of a packed batch, or of a row. */
+static int64_t longest(const int64_t *starts, const gyre_adaptive_args *args, int64_t tokens) {
+    int64_t most = starts ? 0 : tokens;
+    for (int64_t s = 0; starts && s < args->sequences; s++)
+        if (starts[s + 1] - starts[s] > most) most = starts[s + 1] - starts[s];
+    return most;
+}
+
+/* Positions without data begin at base in each sequence.  A cache has positions without those of args: its rows are checked
+ * with them. */
+static gyre_status check_positions(const gyre_adaptive_args *args, int cached, const char *where, gyre_error *err) {
     const int64_t *q = args->q.shape, *k = args->k.shape;
-    if (!args->encoding || !args->q_pos) return GYRE_OK;
-    const gyre_status status = gyre_positions_check(args->encoding, args->q_pos, q[0], q[1], "q_pos", where, err);
+    const gyre_positions from_zero = {.base = 0};
+    if (!args->encoding || (cached && !args->q_pos)) return GYRE_OK;
+    if (!args->q_pos)
+        return gyre_positions_check(args->encoding, &from_zero, q[0], longest(args->k_starts, args, k[1]), "k_pos", where,
+                                    err);
     gyre_positions keys = *args->k_pos;
     keys.context_length = args->q_pos->context_length; /* that of queries is that of the call */
-    return status ? status : gyre_positions_check(args->encoding, &keys, k[0], k[1], "k_pos", where, err);
+    const int64_t queries = args->q_pos->data ? q[1] : longest(args->q_starts, args, q[1]),
+                  tokens = keys.data ? k[1] : longest(args->k_starts, args, k[1]);
+    const gyre_status status = gyre_positions_check(args->encoding, args->q_pos, q[0], queries, "q_pos", where, err);
+    return status ? status : gyre_positions_check(args->encoding, &keys, k[0], tokens, "k_pos", where, err);
 }
 
 gyre_status gyre_adaptive_check(const gyre_adaptive_args *args, gyre_adaptive_use use, const char *where, gyre_error *err) {
@@ -132,7 +148,7 @@ gyre_status gyre_adaptive_check(const gyre_adaptive_args *args, gyre_adaptive_us
     const int count = inputs_of(args, use == GYRE_ADAPTIVE_CACHED, read);
     for (int i = 0; i < count && !status; i++)
         status = gyre_cview_check(&read[i].view, read[i].name, where, err);
-    if (!status) status = check_positions(args, where, err);
+    if (!status) status = check_positions(args, use == GYRE_ADAPTIVE_CACHED, where, err);
     if (!status) status = gyre_call_check_out(&args->out, &args->lse, &args->q, &args->v, gradient, where, err);
     if (status || gradient) return status;
     return gyre_call_check_out_apart(&args->out, &args->lse, read, count, where, err);

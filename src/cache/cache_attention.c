@@ -20,8 +20,8 @@ typedef struct call {
     int64_t batch, longest;     /* longest: tokens of the longest sequence */
     int64_t longest_row;        /* a batch row that has it */
     int measures;               /* 1: the call that tells the scratch, which needs no memory for out */
-    /* At the front of the scratch: positions of one sequence, after one for each query, which has it where the query stands
-     * before the first token. */
+    /* At the front of the scratch: positions of one sequence, between one for each query that stands before the first token
+     * and one for each that stands after the last: padding. */
     size_t position_bytes;
 } call;
 
@@ -142,9 +142,9 @@ static gyre_status check_batch(call *c, gyre_error *err) {
     if (!status) status = check_inputs(c, err);
     if (status) return status;
     const int64_t queries = args->q.shape[1], most = INT64_MAX / (int64_t)sizeof(int64_t) / c->cache->axes - ALIGNMENT;
-    if (queries < 0 || queries > most - c->longest)
+    if (queries < 0 || queries > (most - c->longest) / 2)
         return gyre_fail(err, GYRE_ESHAPE, "q: %" PRId64 " queries (%s)", queries, call_name);
-    c->position_bytes = gyre_arena_round_up((size_t)((queries + c->longest) * c->cache->axes) * sizeof(int64_t));
+    c->position_bytes = gyre_arena_round_up((size_t)((2 * queries + c->longest) * c->cache->axes) * sizeof(int64_t));
     return GYRE_OK;
 }
 
@@ -187,9 +187,13 @@ static gyre_attention_inputs row_args(const call *c, int64_t b, const int64_t *p
                                  .stride_axis = cache->axes > 1};
     if (cache->rotated) row.q_pos.context_length = cache->config.context_length;
     if (queries_are_last(c) && positions) {
-        const int64_t length = row.q_pos.context_length, end = row.k_end ? row.k_end[b] : tokens;
+        const int64_t queries = row.q.shape[1], length = row.q_pos.context_length,
+                      end = row.k_end ? gyre_max_i64(0, gyre_min_i64(row.k_end[b], tokens)) : tokens,
+                      q_end = row.q_end && row.causal == GYRE_CAUSAL_BY_ORDER
+                                  ? gyre_max_i64(0, gyre_min_i64(row.q_end[b], queries))
+                                  : queries;
         row.q_pos = row.k_pos;
-        row.q_pos.data = positions + gyre_max_i64(0, gyre_min_i64(end, tokens)) * cache->axes;
+        row.q_pos.data = positions + (end + queries - q_end) * cache->axes;
         row.q_pos.context_length = length;
     } else {
         row.q_pos = gyre_positions_of_row(&row.q_pos, b);
@@ -226,8 +230,14 @@ static void read_positions(const call *c, int64_t b, int64_t *positions) {
             for (int64_t a = 0; a < axes; a++)
                 *out++ = *at++ + range->delta[a];
     }
-    for (int64_t i = 0; i < queries * axes; i++)
-        positions[i] = (out > first ? first[i % axes] : 0) - (queries - i / axes);
+    const gyre_encoding *encoding = c->cache->config.encoding;
+    const int64_t low = encoding ? encoding->first_position : INT64_MIN,
+                  high = encoding ? encoding->last_position : INT64_MAX;
+    const int any = out > first;
+    for (int64_t i = 0; i < queries * axes; i++) { /* they see no key, so any position will do */
+        positions[i] = gyre_max_i64(low, (any ? first[i % axes] : 0) - (queries - i / axes));
+        out[i] = gyre_min_i64(high, (any ? out[i % axes - axes] : -1) + 1 + i / axes);
+    }
 }
 
 /* Zeros the weights of keys that only longer sequences have. */

@@ -61,6 +61,9 @@ static gyre_status check_consecutive(const position_check *c, int64_t base, int6
 gyre_status gyre_positions_memory_check(const gyre_positions *positions, const gyre_positions_extent *extent,
                                         const char *name, const char *where, gyre_error *err) {
     gyre_reach reach = {0, 0};
+    if (positions->one_position && (!positions->data || positions->stride_token != 0 || positions->one_position != 1))
+        return gyre_fail(err, GYRE_EINVAL, "%s.one_position: is %d, beside %s (%s)", name, positions->one_position,
+                         positions->data ? "a stride_token" : "no data", where);
     if (!positions->data) return GYRE_OK;
     if (!gyre_axis_reach(extent->batch, positions->stride_batch, positions->dtype, &reach) ||
         !gyre_axis_reach(extent->tokens, positions->stride_token, positions->dtype, &reach) ||
@@ -96,7 +99,7 @@ gyre_status gyre_positions_check(const gyre_encoding *encoding, const gyre_posit
                                   name,
                                   where,
                                   err};
-    if (!positions->data) return check_consecutive(&check, positions->base, tokens);
+    if (!positions->data && !positions->one_position) return check_consecutive(&check, positions->base, tokens);
     const int64_t rows = positions->stride_batch == 0 ? 1 : batch;
     const int64_t axes = encoding && positions->stride_axis != 0 ? gyre_axes_of(encoding) : 1;
     const gyre_positions_extent extent = {batch, tokens, axes, 1, 0};

@@ -344,6 +344,55 @@ static void keys_by_default(void **state) {
     gyre_encoding_free(encoding);
 }
 
+/* With padding behind the queries the last one that is none stands beside the last key. */
+static void padded_queries(void **state) {
+    (void)state;
+    enum { REAL = 2 };
+    static const int64_t q_end[ROWS] = {REAL, REAL, REAL};
+    gyre_encoding *rope = make_rope(1);
+    gyre_cache *cache = filled(rope, GYRE_CACHE_KEYS_ROTATED);
+    test_random random = {8};
+    test_fill(&random, q, ROWS * QUERIES * HEADS * DIM);
+    attention_setup s = setup_of(QUERIES, out);
+    s.causal = GYRE_CAUSAL_BY_ORDER;
+    s.q_end = q_end;
+    attend_cache(cache, &s);
+    s = setup_of(REAL, wanted);
+    s.causal = GYRE_CAUSAL_BY_ORDER;
+    for (int b = 0; b < ROWS; b++) /* the same queries without the padding */
+        memmove(q + b * REAL * HEADS * DIM, q + b * QUERIES * HEADS * DIM, REAL * HEADS * DIM * sizeof *q);
+    attend_cache(cache, &s);
+    for (int b = 0; b < ROWS; b++)
+        assert_memory_equal(out + b * QUERIES * HEADS * DIM, wanted + b * REAL * HEADS * DIM,
+                            REAL * HEADS * DIM * sizeof *out);
+    gyre_cache_free(cache);
+    gyre_encoding_free(rope);
+}
+
+/* A row without a token has no position, and needs none, also where positions begin at 0. */
+static void an_empty_row(void **state) {
+    (void)state;
+    gyre_config config = GYRE_INIT(gyre_config);
+    config.kind = GYRE_KIND_BERT;
+    config.head_dim = DIM, config.heads = HEADS;
+    config.score.max_positions = 64;
+    gyre_encoding *bert = test_encoding(&config);
+    gyre_cache *cache = make_cache(bert, GYRE_CACHE_KEYS_DEFAULT);
+    static float rows[127 * DIM];
+    gyre_tables tables = {.query = gyre_cdense(rows, GYRE_DTYPE_F32, 1, 1, 127, DIM)};
+    const gyre_cview k = gyre_cdense(x, GYRE_DTYPE_F32, 1, 20, KEY_HEADS, DIM);
+    const gyre_positions from_zero = {.base = 0};
+    assert_ok(
+        gyre_cache_append(cache, GYRE_ARGS(gyre_cache_append_args, .k = k, .v = k, .positions = &from_zero), NULL, NULL));
+    attention_setup s = setup_of(1, out);
+    s.tables = &tables;
+    attend_cache(cache, &s);
+    for (int i = HEADS * DIM; i < ROWS * HEADS * DIM; i++)
+        assert_true(out[i] == 0);
+    gyre_cache_free(cache);
+    gyre_encoding_free(bert);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(forgotten_positions),
@@ -353,6 +402,8 @@ int main(void) {
         cmocka_unit_test(other_encodings_are_refused),
         cmocka_unit_test(other_encodings_of_adaptive_calls),
         cmocka_unit_test(keys_by_default),
+        cmocka_unit_test(padded_queries),
+        cmocka_unit_test(an_empty_row),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
