@@ -90,6 +90,7 @@ gyre_status gyre_task_measure(const gyre_model *model, const gyre_task_options *
     gyre_task_options own;
     const gyre_status status = gyre_sized_read(&own, sizeof own, options, "gyre_task_options", err);
     if (status) return status;
+    if (!right || !asked) return gyre_fail(err, GYRE_EINVAL, "%s: is NULL (task)", right ? "asked" : "right");
     if (!own.length) own.length = 64;
     if (!own.sequences) own.sequences = 1000;
     return measure(model, &own, right, asked, exec, err);

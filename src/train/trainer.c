@@ -62,6 +62,10 @@ gyre_status gyre_trainer_from_model(gyre_trainer **out, const gyre_train_options
     const gyre_positions positions = {0};
     gyre_status status =
         gyre_positions_check(model->encoding, &positions, 1, options->context, "options.context", "training", err);
+    if (status) {
+        gyre_trainer_free(t);
+        return status;
+    }
     if (!status) status = gyre_layer_tables_create(&t->tables, model, model->encoding, NULL);
     if (!status) status = gyre_optimizer_create(&t->optimizer, model);
     if (!status) status = create_workers(t);
@@ -259,6 +263,7 @@ static gyre_status fail_not_finite(const gyre_trainer *t, gyre_error *err) {
 }
 
 gyre_status gyre_trainer_step(gyre_trainer *t, double *loss, gyre_error *err) {
+    if (!loss) return gyre_fail(err, GYRE_EINVAL, "loss: is NULL (training)");
     const gyre_train_options *o = &t->options;
     const gyre_exec *exec = t->exec.run ? &t->exec : NULL;
     if (t->step >= o->steps) return gyre_fail(err, GYRE_EINVAL, "step: all %lld are done (training)", (long long)o->steps);
