@@ -28,7 +28,8 @@ typedef struct gyre_encoding gyre_encoding;
  * Errors: EINVAL, ENOMEM. */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_rope_create(gyre_encoding **out, int64_t head_dim, double base, gyre_layout layout,
                                                       gyre_error *err);
-/* *out = `rope`, which is not needed afterwards, stretched past trained_length tokens.  factor: s >= 1; 0 = 1.
+/* *out = `rope`, which is not needed afterwards, stretched past trained_length tokens.  factor: s >= 1; needed, but by
+ * DYNAMIC_NTK and DYNAMIC_YARN, where 0 = 1.
  * trained_length: L; 0 = that of rope, which scalings without L (LINEAR, NTK, NTK_MIXED) do without.  Scalings that follow
  * the length in use (DYNAMIC_NTK, DYNAMIC_YARN) get GYRE_LENGTH_POLICY_CAUSAL, by which decoding equals reading the text at
  * once; a rotation outside attention needs a context length past L.  Scalings that need more (LONGROPE: its lists) are
@@ -429,7 +430,8 @@ GYRE_API GYRE_MUST_CHECK gyre_status gyre_config_suggest(gyre_config *config);
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_encoding_create(gyre_encoding **out, const gyre_config *config,
                                                           const gyre_alloc *alloc, gyre_error *err);
 /* out = the config with defaults filled in; valid as long as the encoding.  A derived attention_factor and an open
- * input.resized_length stay 0, so that a changed copy derives its own; gyre_encoding_frequencies tells the factor. */
+ * input.resized_length stay 0, so that a changed copy derives its own, as an open context_length does;
+ * gyre_encoding_frequencies gives the factor. */
 GYRE_API const gyre_config *gyre_encoding_get_config(const gyre_encoding *encoding);
 /* out = the set of gyre_places where it acts. */
 GYRE_API unsigned gyre_encoding_places(const gyre_encoding *encoding);

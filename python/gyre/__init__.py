@@ -12,6 +12,7 @@ bfloat16, float32 and float64.  Results are of the caller's kind.  Computing rel
 from __future__ import annotations
 
 import os as _os
+from typing import Any as _Any
 
 from gyre import _gyre
 from gyre._command import Interrupted, diff, explain, extend
@@ -56,6 +57,7 @@ from gyre._kinds import (
     xpos,
 )
 from gyre._model import Context, Model, Tokenizer, open
+from gyre._options import of_kind as _of_kind
 from gyre._positions import Batch, Grid, Shard, Shards
 from gyre._results import Difference, Explanation, Extensions, Measurement, Result
 from gyre._scalings import (
@@ -151,3 +153,7 @@ __all__ = [
     "transformer_xl",
     "xpos",
 ]
+
+
+def __getattr__(name: str) -> _Any:
+    return _of_kind(name)

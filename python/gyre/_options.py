@@ -144,3 +144,11 @@ def encoding_of(kind: str, members: Mapping[str, str], options: Mapping[str, Any
     """The encoding of options; one without a value keeps its default."""
     given = {members[name]: value for name, value in options.items() if value is not None}
     return Encoding(kind=kind, **given, **more)
+
+
+def of_kind(name: str) -> Callable[..., Encoding]:
+    """The function of a scheme that _kinds.py does not name: its fields are its options."""
+    for kind in FIELDS["kind"]["names"]:
+        if kind.replace("-", "_") == name:
+            return function(kind, f"The scheme {kind!r} of docs/encodings.md.", members_of(kind, ["heads"]))
+    raise AttributeError(f"module 'gyre' has no attribute {name!r}", name=name, obj=None)

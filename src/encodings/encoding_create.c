@@ -6,14 +6,28 @@
 #include "core/sized.h"
 #include "core/system_alloc.h"
 #include "encodings/schemes.h"
+#include "gyre/gyre_fields.h"
 #include "kernels/kernels.h"
 #include "util/error.h"
 
+/* out = the shortest length that some scaling counts from; 0 = none. */
+static int64_t counted_from(const gyre_config *config) {
+    int64_t least = config->trained_length;
+    const int64_t chunks = gyre_config_has(config, "rope.chunk.original_length") ? config->rope.chunk.original_length : 0;
+    if (chunks > 0 && (least == 0 || chunks < least)) least = chunks;
+    for (int64_t a = 0; a < config->rope.axes; a++) {
+        const int64_t own = config->rope.axis[a].own ? config->rope.axis[a].trained_length : 0;
+        if (own > 0 && (least == 0 || own < least)) least = own;
+    }
+    return least;
+}
+
 /* A scaling that follows the length in use is none at all where no length is known, and nothing would say so. */
-static void find_last_scaled(gyre_encoding *encoding, const gyre_config *given) {
-    const int64_t trained = encoding->config.trained_length;
-    if (given->context_length == 0 && trained > 0 && !gyre_encoding_same_at(encoding, trained, GYRE_MAX_POSITION + 1))
-        encoding->last_scaled = trained - 1;
+static void find_last_scaled(gyre_encoding *encoding) {
+    const int64_t length = counted_from(&encoding->config);
+    if (encoding->config.context_length == 0 && length > 0 &&
+        !gyre_encoding_same_at(encoding, length, GYRE_MAX_POSITION + 1))
+        encoding->last_scaled = length - 1;
 }
 
 gyre_status gyre_encoding_create(gyre_encoding **out, const gyre_config *given, const gyre_alloc *alloc, gyre_error *err) {
@@ -55,7 +69,7 @@ gyre_status gyre_encoding_create(gyre_encoding **out, const gyre_config *given, 
         gyre_encoding_free(encoding);
         return status;
     }
-    find_last_scaled(encoding, config);
+    find_last_scaled(encoding);
     *out = encoding;
     return GYRE_OK;
 }

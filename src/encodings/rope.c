@@ -21,7 +21,6 @@ typedef struct gyre_rope_config rope_config;
 static void fill_defaults(gyre_config *config) {
     rope_config *rope = &config->rope;
     if (rope->dim == 0 && rope->first_channel < config->head_dim) rope->dim = config->head_dim - rope->first_channel;
-    if (config->context_length == 0) config->context_length = config->trained_length;
 }
 
 static gyre_status check_dims(const gyre_config *config, gyre_error *err) {
@@ -472,14 +471,18 @@ gyre_status gyre_rope_create_scaled(gyre_encoding **out, const gyre_encoding *ro
                                     int64_t trained_length, gyre_error *err) {
     if (!rope || rope->config.kind != GYRE_KIND_ROPE)
         return gyre_fail(err, GYRE_EINVAL, "rope: %s (gyre_rope_create_scaled)", rope ? "does not rotate" : "is NULL");
+    const int follows = scaling == GYRE_SCALING_DYNAMIC_NTK || scaling == GYRE_SCALING_DYNAMIC_YARN;
+    if (factor == 0 && !follows && scaling != GYRE_SCALING_NONE)
+        return gyre_fail(err, GYRE_EINVAL, "factor: is 0, by which nothing is stretched (gyre_rope_create_scaled)");
     gyre_config config = rope->config;
-    if (trained_length) config.trained_length = trained_length;
+    for (int64_t a = 0; a < config.rope.axes; a++)
+        if (config.rope.axis[a].own)
+            return gyre_fail(err, GYRE_EINVAL, "rope: axis %d has a scaling of its own (gyre_rope_create_scaled)", (int)a);
     config.context_length = 0;
+    if (trained_length) config.trained_length = trained_length;
     config.rope.scaling = scaling;
     config.rope.factor = factor;
-    config.rope.attention_factor = 0;
     if (config.rope.table_positions > 0) config.rope.table_positions = 0; /* as many as the new lengths ask for */
-    if (scaling == GYRE_SCALING_DYNAMIC_NTK || scaling == GYRE_SCALING_DYNAMIC_YARN)
-        config.length_policy = GYRE_LENGTH_POLICY_CAUSAL;
+    config.length_policy = follows ? GYRE_LENGTH_POLICY_CAUSAL : GYRE_LENGTH_POLICY_DECLARED;
     return gyre_encoding_create(out, &config, rope->uses_malloc ? NULL : &rope->alloc, err);
 }

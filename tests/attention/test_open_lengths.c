@@ -387,6 +387,62 @@ static void policies_are_of_attention(void **state) {
         }
 }
 
+/* A config copied from an encoding has its trained length as the length in use, which is as open as none. */
+static void copies(void **state) {
+    (void)state;
+    float x[DIM] = {1};
+    const gyre_view view = gyre_dense(x, GYRE_DTYPE_F32, 1, 1, 1, DIM);
+    gyre_error err;
+    for (int i = 0; i < 3; i++) {
+        const gyre_config config = follower(i);
+        gyre_encoding *encoding = test_encoding(&config), *copy = test_encoding(gyre_encoding_get_config(encoding));
+        assert_ok(gyre_rotate_dense(copy, GYRE_ROLE_KEY, view, L - 1, 0, &err));
+        refused(gyre_rotate_dense(copy, GYRE_ROLE_KEY, view, L, 0, &err), &err, "positions: 32");
+        assert_ok(gyre_rotate_dense(copy, GYRE_ROLE_KEY, view, L, LONG, &err));
+        gyre_encoding_free(encoding);
+        gyre_encoding_free(copy);
+    }
+}
+
+/* The length that a scaling counts from may be that of an axis or of the chunks alone. */
+static void lengths_of_their_own(void **state) {
+    (void)state;
+    float x[DIM] = {1};
+    const gyre_view view = gyre_dense(x, GYRE_DTYPE_F32, 1, 1, 1, DIM);
+    gyre_error err;
+    for (int i = 4; i < 6; i++) {
+        gyre_config config = follower(i);
+        config.trained_length = 0;
+        config.rope.axis[1].trained_length = i == 4 ? L : 0;
+        gyre_encoding *encoding = test_encoding(&config);
+        assert_ok(gyre_rotate_dense(encoding, GYRE_ROLE_KEY, view, L - 1, 0, &err));
+        refused(gyre_rotate_dense(encoding, GYRE_ROLE_KEY, view, L, 0, &err), &err, "positions: 32");
+        gyre_encoding_free(encoding);
+    }
+}
+
+/* What would stretch nothing, or half of it. */
+static void stretched_by_nothing(void **state) {
+    (void)state;
+    const gyre_config plain = test_rope_config(DIM, GYRE_LAYOUT_INTERLEAVED), axes = follower(4);
+    gyre_encoding *rope = test_encoding(&plain), *own = test_encoding(&axes), *none = NULL, *scaled = NULL;
+    gyre_error err;
+    assert_int_equal(gyre_rope_create_scaled(&none, rope, GYRE_SCALING_LINEAR, 0, L, &err), GYRE_EINVAL);
+    assert_non_null(strstr(err.text, "factor: is 0"));
+    assert_int_equal(gyre_rope_create_scaled(&none, own, GYRE_SCALING_LINEAR, 4, L, &err), GYRE_EINVAL);
+    assert_non_null(strstr(err.text, "axis 1 has a scaling of its own"));
+    assert_null(none);
+    assert_ok(gyre_rope_create_scaled(&none, rope, GYRE_SCALING_DYNAMIC_NTK, 4, L, NULL));
+    assert_int_equal(gyre_encoding_get_config(none)->length_policy, GYRE_LENGTH_POLICY_CAUSAL);
+    assert_ok(gyre_rope_create_scaled(&scaled, none, GYRE_SCALING_LINEAR, 4, 0, NULL));
+    assert_int_equal(gyre_encoding_get_config(scaled)->length_policy, GYRE_LENGTH_POLICY_DECLARED);
+    assert_int_equal(gyre_encoding_get_config(scaled)->rope.layout, GYRE_LAYOUT_INTERLEAVED);
+    gyre_encoding_free(rope);
+    gyre_encoding_free(own);
+    gyre_encoding_free(none);
+    gyre_encoding_free(scaled);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rotations),
@@ -397,6 +453,9 @@ int main(void) {
         cmocka_unit_test(caches),
         cmocka_unit_test(decoding_equals_reading_at_once),
         cmocka_unit_test(policies_are_of_attention),
+        cmocka_unit_test(copies),
+        cmocka_unit_test(lengths_of_their_own),
+        cmocka_unit_test(stretched_by_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -43,9 +43,14 @@ def test_every_kind_of_the_library_has_a_function() -> None:
     words = gyre.Error
     with pytest.raises(words) as caught:
         gyre.Encoding(kind="?")
-    for kind in EVERY_KIND:
-        assert f"'{kind}'" in caught.value.text
-    assert caught.value.text.count("'") == 2 * (1 + len(EVERY_KIND))
+    kinds = next(row for row in gyre._gyre.config_fields() if row["name"] == "kind")["names"]
+    assert set(EVERY_KIND) <= set(kinds)
+    for kind in kinds:
+        assert f"'{kind}'" in caught.value.text and callable(getattr(gyre, kind.replace("-", "_")))
+    assert caught.value.text.count("'") == 2 * (1 + len(kinds))
+    assert gyre._options.of_kind("kerple")(4) == gyre.kerple(4)  # what a scheme without a function of its own has
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        getattr(gyre, "nothing")
 
 
 def test_sinusoid_and_learned_table_at_the_input() -> None:

@@ -294,9 +294,11 @@ static void test_looks_of_encodings(void **state) {
         assert_in_range(look.color, 1, GYRE_REPORT_PAINTS - 1);
         assert_true(!look.hollow && look.dash == 1);
     }
-    for (int i = GYRE_KIND_NOPE; i <= GYRE_KIND_TAPA; i++)
-        for (int k = GYRE_KIND_NOPE; k < i; k++)
-            assert_int_not_equal(subject_look(variant_at(i).name).color, subject_look(variant_at(k).name).color);
+    for (int i = 1; gyre_kind_name((gyre_kind)i); i++)
+        for (int k = 1; k < i; k++) {
+            const char *one = gyre_kind_name((gyre_kind)i), *other = gyre_kind_name((gyre_kind)k);
+            if (subject_look(one).color == subject_look(other).color) fail_msg("%s and %s have one colour", one, other);
+        }
     assert_true(same_look("rope", "none") && same_look("alibi-ntk:4", "ntk"));
     assert_int_not_equal(subject_look("rope+yarn").color, subject_look("rope").color);
     for (int paint = 1; paint < GYRE_REPORT_PAINTS; paint++)

@@ -567,6 +567,7 @@ static gyre_status compute(explain_accuracy *out, const explain_stats *stats, in
     config.rope.xpos_base = 0;
     config.query.temperature = GYRE_TEMPERATURE_NONE;
     config.rope.chunk.original_length = 0;
+    if (config.context_length == 0) config.context_length = config.trained_length; /* for positions past it, too */
     out->largest_position = largest_position_of(&config);
     out->search_end = out->largest_position > 0 ? out->largest_position : INT64_C(1) << LONGEST_LOG2;
     choose_positions(out, pairs);

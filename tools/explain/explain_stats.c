@@ -159,9 +159,8 @@ gyre_status explain_stats_compute(explain_stats *out, const gyre_reading *readin
     name_encoding(out);
     const gyre_config *config = out->config;
     out->trained = config->trained_length;
-    out->length = reading->context_length > 0                       ? reading->context_length
-                  : gyre_kind_has(config->kind, GYRE_TRAIT_ROTATES) ? config->context_length
-                                                                    : out->trained;
+    const int64_t own = gyre_kind_has(config->kind, GYRE_TRAIT_ROTATES) ? config->context_length : 0;
+    out->length = reading->context_length > 0 ? reading->context_length : own > 0 ? own : out->trained;
     out->max_length = out->length;
     out->scale = group->scale;
     const int64_t channels = gyre_config_has(config, "score.amplitudes") ? config->score.amplitudes : config->head_dim;

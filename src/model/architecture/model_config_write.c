@@ -166,8 +166,7 @@ static json_t *scaling_json(const position_config *c) {
 }
 
 static void put_length(gyre_json_writer *w, const position_config *c) {
-    if (c->context_length > 0 && c->context_length != c->trained_length)
-        gyre_json_put_integer(w, "rope_length", c->context_length);
+    if (c->context_length > 0) gyre_json_put_integer(w, "rope_length", c->context_length);
     put_fields(w, "length_", c);
 }
 
