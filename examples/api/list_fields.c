@@ -26,6 +26,14 @@ static void by_name(void) {
     expect(gyre_config_get(&config, base).number == 500000 && config.rope.base == 500000);
     /* [end] */
 
+    /* [gyre_config_unscale gyre_config_clear_unused] */
+    gyre_config plain = config;
+    gyre_config_unscale(&plain); /* the frequencies of the base */
+    plain.rope.far = GYRE_FAR_AS_NEAR;
+    gyre_config_clear_unused(&plain); /* far_window, which would be refused without rope.far */
+    /* [end] */
+    expect(plain.rope.scaling == GYRE_SCALING_NONE && plain.rope.far_window == 0 && plain.rope.base == 500000);
+
     /* [gyre_field_spelling gyre_field_find_value] */
     const gyre_config_field *layout = gyre_config_find_field("rope.layout");
     int value;

@@ -72,6 +72,11 @@ typedef struct gyre_field_value {
     const double *list;
 } gyre_field_value;
 GYRE_API gyre_field_value gyre_config_get(const gyre_config *config, const gyre_config_field *field);
+/* Zeros the fields that gyre_encoding_create refuses because the switch they need is 0, as after rope.scaling = NONE in a
+ * copy. */
+GYRE_API void gyre_config_clear_unused(gyre_config *config);
+/* Takes off what changes the frequencies of the base: scaling, resonance, clipped pairs, start tokens. */
+GYRE_API void gyre_config_unscale(gyre_config *config);
 GYRE_API void gyre_config_set(gyre_config *config, const gyre_config_field *field, gyre_field_value value);
 /* out = how many numbers a LIST has under this config: heads, or the rotated pairs; 0 for other types. */
 GYRE_API int64_t gyre_config_list_length(const gyre_config *config, const gyre_config_field *field);

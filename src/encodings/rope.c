@@ -167,13 +167,6 @@ static gyre_status check_diffusion(const gyre_config *config, gyre_error *err) {
         "rope.diffusion.timed: DyPE fades linear, NTK, by parts and YaRN, and no axis is scaled so (gyre_config)");
 }
 
-static gyre_status check_clip(const struct gyre_clip_config *clip, gyre_error *err) {
-    if (clip->mode == GYRE_CLIP_NONE && clip->pairs != 0)
-        return gyre_fail(err, GYRE_EINVAL, "rope.clip.pairs: %" PRId64 " pairs, but rope.clip.mode is none (gyre_config)",
-                         clip->pairs);
-    return GYRE_OK;
-}
-
 /* Far turns move positions, so that none of them says which token is a start token. */
 static gyre_status check_start(const gyre_config *config, gyre_error *err) {
     const struct gyre_longrope_config *longrope = &config->rope.longrope;
@@ -373,7 +366,6 @@ static gyre_status check(const gyre_config *config, gyre_error *err) {
     if (status == GYRE_OK) status = check_axes(rope, err);
     if (status == GYRE_OK) status = check_axis_scalings(config, err);
     if (status == GYRE_OK) status = check_diffusion(config, err);
-    if (status == GYRE_OK) status = check_clip(&config->rope.clip, err);
     if (status == GYRE_OK) status = check_far(config, err);
     if (status == GYRE_OK) status = check_start(config, err);
     if (status == GYRE_OK) status = check_angles(config, err);

@@ -259,7 +259,7 @@ static void far_pairs(void **state) {
             config.rope.far_factor = methods[i].factor;
             config.rope.far_window = window;
             config.rope.scaling = i == 3 ? GYRE_SCALING_YARN : GYRE_SCALING_NONE;
-            config.rope.factor = 4;
+            config.rope.factor = i == 3 ? 4 : 0;
             problem *p = begin(&config, 100 + i);
             p->window = i == 1 ? 90 : 0;
             p->queries = i == 2 ? 50 : TOKENS;
@@ -397,7 +397,7 @@ static void temperature(void **state) {
         config.query.reference_length = i < 2 ? 24 : 10;
         config.query.slope = 0.3;
         config.rope.far = i == 3 ? GYRE_FAR_CLAMPED : GYRE_FAR_AS_NEAR;
-        config.rope.far_window = 50;
+        config.rope.far_window = i == 3 ? 50 : 0;
         check(begin(&config, 11 + (uint64_t)i), 13 + (uint64_t)i);
     }
 }

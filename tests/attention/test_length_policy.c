@@ -1,6 +1,7 @@
 /* test_length_policy.c: frequencies that depend on the current length, under every length policy. */
 #include "attention_setup.h"
 #include "gyre/gyre_cache.h"
+#include "gyre/gyre_fields.h"
 #include "model/model.h"
 #include "naive_chunks.h"
 #include "naive_contextual.h"
@@ -103,6 +104,7 @@ static gyre_config config_of(const way *w, gyre_length_policy policy, int64_t bl
         p.rope.far = GYRE_FAR_CHUNKED;
         p.rope.chunk = (struct gyre_chunk_config){24, 8, TRAINED};
     }
+    gyre_config_clear_unused(&p);
     return p;
 }
 

@@ -41,7 +41,7 @@ static gyre_encoding *encoding_of(const way *w) {
     config.trained_length = TRAINED;
     config.context_length = 50;
     config.length_policy = w->policy;
-    config.length_block = BLOCK;
+    config.length_block = w->policy == GYRE_LENGTH_POLICY_CAUSAL ? BLOCK : 0;
     config.score.slope_scaling = w->scaling;
     config.score.slope_factor = w->factor;
     return test_encoding(&config);

@@ -190,16 +190,18 @@ static void dype_needs_what_it_fades(void **state) {
                                           GYRE_SCALING_LONGROPE, GYRE_SCALING_PROPORTIONAL, GYRE_SCALING_NTK_MIXED};
     static const gyre_scaling fading[] = {GYRE_SCALING_LINEAR,         GYRE_SCALING_NTK,  GYRE_SCALING_BY_PARTS,
                                           GYRE_SCALING_BY_PARTS_PAPER, GYRE_SCALING_YARN, GYRE_SCALING_DYNAMIC_YARN};
-    static const char why[] =
+    static const char unknown[] =
         "rope.diffusion.timed: DyPE fades linear, NTK, by parts and YaRN, and no axis is scaled so (gyre_config)";
+    static const char nothing[] = "rope.diffusion.timed: is set, but has no effect where rope.scaling is none (gyre_config)";
     double ones[PAIRS], f[PAIRS], plain[PAIRS];
     for (int i = 0; i < PAIRS; i++)
         ones[i] = 1;
     for (int s = 0; s < 6; s++) {
         gyre_config config = video(GYRE_AXES_AXIAL);
+        const char *why = others[s] ? unknown : nothing;
         config.rope.scaling = others[s];
-        config.rope.factor = 4;
-        config.rope.short_factor = config.rope.long_factor = ones;
+        config.rope.factor = others[s] ? 4 : 0;
+        if (others[s]) config.rope.short_factor = config.rope.long_factor = ones;
         config.rope.diffusion = (struct gyre_diffusion_config){.timed = 1, .time = 0.3};
         assert_config_refused(&config, "rope.diffusion.timed");
         assert_config_error(&config, why);
@@ -210,7 +212,7 @@ static void dype_needs_what_it_fades(void **state) {
         gyre_encoding *e = test_encoding(&config);
         assert_ok(gyre_encoding_frequencies(e, 0, f, NULL));
         gyre_encoding_free(e);
-        config.rope.diffusion.timed = 0;
+        config.rope.diffusion = (struct gyre_diffusion_config){0};
         gyre_encoding *without = test_encoding(&config);
         assert_ok(gyre_encoding_frequencies(without, 0, plain, NULL));
         gyre_encoding_free(without);

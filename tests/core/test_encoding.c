@@ -1,5 +1,6 @@
 /* test_encoding.c: creation: defaults, every error, allocation failure; and the small functions of the header. */
 #include "gyre/gyre_cache.h"
+#include "gyre/gyre_fields.h"
 #include "support.h"
 
 #include <math.h>
@@ -125,6 +126,37 @@ static void wrong_lists(void **state) {
     gyre_encoding *out;
     assert_int_equal(gyre_encoding_create(NULL, &longrope, NULL, NULL), GYRE_EINVAL);
     assert_int_equal(gyre_encoding_create(&out, NULL, NULL, NULL), GYRE_EINVAL);
+}
+
+/* A field that is set although the switch it needs was left at 0 would change nothing, without a word. */
+static void forgotten_switches(void **state) {
+    (void)state;
+    REFUSED(rope(), rope.factor, 4, (void)0);
+    REFUSED(rope(), rope.far_window, 50, (void)0);
+    REFUSED(rope(), rope.clip.pairs, 4, (void)0);
+    REFUSED(rope(), rope.long_factor, ones, (void)0);
+    REFUSED(rope(), length_block, 8, (void)0);
+    REFUSED(of(GYRE_KIND_ALIBI), score.slope_factor, 2, c->heads = 4);
+    gyre_config config = rope();
+    config.rope.factor = 4;
+    assert_config_error(&config, "rope.factor: is set, but has no effect where rope.scaling is none (gyre_config)");
+    config.rope.scaling = GYRE_SCALING_YARN;
+    config.trained_length = 64;
+    config.rope.clip = (struct gyre_clip_config){GYRE_CLIP_HARD, 2};
+    config.rope.resonance = 1;
+    gyre_encoding_free(test_encoding(&config));
+    gyre_config_unscale(&config);
+    const gyre_config plain = rope();
+    assert_int_equal(config.rope.scaling, GYRE_SCALING_NONE);
+    assert_int_equal(config.rope.resonance + (int)config.rope.clip.mode + (int)config.rope.clip.pairs, 0);
+    assert_true(config.rope.factor == plain.rope.factor);
+    gyre_encoding_free(test_encoding(&config));
+    config.rope.far_window = 50;
+    config.rope.dim = 16;
+    gyre_config_clear_unused(&config);
+    assert_int_equal(config.rope.far_window, 0);
+    assert_int_equal(config.rope.dim, 16); /* it needs no switch */
+    gyre_encoding_free(test_encoding(&config));
 }
 
 static void message_names_field_value_and_struct(void **state) {
@@ -343,6 +375,7 @@ int main(void) {
         cmocka_unit_test(wrong_common_fields),
         cmocka_unit_test(wrong_rotations),
         cmocka_unit_test(wrong_lists),
+        cmocka_unit_test(forgotten_switches),
         cmocka_unit_test(message_names_field_value_and_struct),
         cmocka_unit_test(extreme_configs_give_finite_results),
         cmocka_unit_test(defaults_are_filled_in),

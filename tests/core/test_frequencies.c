@@ -1,4 +1,5 @@
 /* test_frequencies.c: radians per position under every scaling. */
+#include "gyre/gyre_fields.h"
 #include "support.h"
 
 #include <float.h>
@@ -258,6 +259,7 @@ static void resonance_rounds_wavelengths(void **state) {
     for (size_t s = 0; s < sizeof scalings_tried / sizeof *scalings_tried; s++) {
         gyre_config config = scaled(scalings_tried[s], 4);
         config.rope.proportion = 0.5;
+        gyre_config_clear_unused(&config);
         frequencies(&config, 9000, before);
         config.rope.resonance = 1;
         frequencies(&config, 9000, after);

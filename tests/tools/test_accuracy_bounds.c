@@ -22,7 +22,7 @@ static gyre_encoding *wide_encoding(int64_t dim, double own_base, gyre_scaling s
     c.trained_length = 8192;
     c.rope.base = own_base;
     c.rope.scaling = scaling;
-    c.rope.factor = 2;
+    c.rope.factor = scaling ? 2 : 0;
     return test_encoding(&c);
 }
 

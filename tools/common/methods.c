@@ -396,6 +396,7 @@ gyre_status method_config(const method *m, const gyre_config *base, int64_t trai
     if (rotates || has_slopes) config.context_length = context;
     if (rotates && !m->keeps_model_scaling) apply_scaling(m, trained, context, betas, &config);
     if (has_slopes && !m->keeps_model_scaling) apply_slopes(m, trained, context, &config);
+    gyre_config_clear_unused(&config); /* before what the method asks for, which may be refused */
     if (m->resonance) config.rope.resonance = 1;
     if (m->clip != GYRE_CLIP_NONE) apply_clip(m, trained, &config);
     if (m->start_tokens > 0) config.rope.longrope = (struct gyre_longrope_config){m->start_tokens, m->starts};

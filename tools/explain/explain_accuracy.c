@@ -4,6 +4,7 @@
  * root mean square sqrt(sum |u v* - u0 v0*|^2) over all pairs, and are themselves sqrt(sum |u0 v0*|^2).  The ratio is by how
  * much a score moves. */
 #include "tools/explain/explain_accuracy.h"
+#include "gyre/gyre_fields.h"
 #include "util/error.h"
 #include <math.h>
 #include <stdlib.h>
@@ -567,6 +568,7 @@ static gyre_status compute(explain_accuracy *out, const explain_stats *stats, in
     config.rope.xpos_base = 0;
     config.query.temperature = GYRE_TEMPERATURE_NONE;
     config.rope.chunk.original_length = 0;
+    gyre_config_clear_unused(&config);
     if (config.context_length == 0) config.context_length = config.trained_length; /* for positions past it, too */
     out->largest_position = largest_position_of(&config);
     out->search_end = out->largest_position > 0 ? out->largest_position : INT64_C(1) << LONGEST_LOG2;

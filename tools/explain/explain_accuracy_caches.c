@@ -1,6 +1,7 @@
 /* explain_accuracy_caches.c: rotated keys that a cache keeps in few bits, before and after it shifts them, against keys in
  * double: gyre_cache itself, and a cache that rotates and rounds what it keeps at each shift, as llama.cpp's does. */
 #include "gyre/gyre_cache.h"
+#include "gyre/gyre_fields.h"
 #include "tools/explain/explain_accuracy.h"
 #include "util/error.h"
 #include <math.h>
@@ -250,6 +251,7 @@ gyre_status explain_accuracy_of_caches(explain_accuracy *out, const gyre_config 
     plain.rope.chunk = (struct gyre_chunk_config){0};
     plain.rope.longrope = (struct gyre_longrope_config){0};
     plain.length_policy = GYRE_LENGTH_POLICY_DECLARED;
+    gyre_config_clear_unused(&plain);
     const gyre_status created = gyre_encoding_create(&exact, &plain, NULL, err);
     if (created) return created;
     kept_keys k = {.exact = exact, .channels = config->head_dim, .count = KEYS};

@@ -71,9 +71,7 @@ static gyre_status unscaled_frequencies(const explain_stats *stats, double *trai
         status = frequencies(&config, stats->length, scaled, err);
     else
         memcpy(scaled, stats->inv_freq, (size_t)stats->pairs * sizeof *scaled);
-    config.rope.scaling = GYRE_SCALING_NONE;
-    config.rope.clip = (struct gyre_clip_config){GYRE_CLIP_NONE, 0};
-    config.rope.longrope = (struct gyre_longrope_config){0, GYRE_LONGROPE_START_PAPER};
+    gyre_config_unscale(&config);
     if (!status && stats->config->rope.scaling == GYRE_SCALING_NONE && stats->config->rope.clip.mode == GYRE_CLIP_NONE)
         memcpy(trained, scaled, (size_t)stats->pairs * sizeof *trained);
     else if (!status)

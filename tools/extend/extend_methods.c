@@ -1,4 +1,5 @@
 /* extend_methods.c: the methods to stretch a rotation, and the effect of each. */
+#include "gyre/gyre_fields.h"
 #include "tools/cli/cli_error.h"
 #include "tools/extend/extend.h"
 
@@ -149,6 +150,7 @@ static gyre_status read_frequencies(const gyre_encoding *encoding, const extensi
     plain.rope.resonance = 0;
     plain.rope.clip = (struct gyre_clip_config){GYRE_CLIP_NONE, 0};
     plain.rope.longrope = (struct gyre_longrope_config){0, GYRE_LONGROPE_START_PAPER};
+    gyre_config_clear_unused(&plain);
     gyre_status status = gyre_encoding_create(&trained, &plain, NULL, err);
     if (status == GYRE_OK) status = gyre_encoding_frequencies(trained, e->trained, s->theta, NULL);
     if (status == GYRE_OK) status = gyre_encoding_frequencies(encoding, e->trained, s->near, NULL);

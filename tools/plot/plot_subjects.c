@@ -167,11 +167,8 @@ int64_t plot_target(const plot_options *o, const plot_subject *s) {
 static gyre_status original_frequencies(plot_case *c, gyre_error *err) {
     gyre_config config = c->subject->config;
     gyre_encoding *encoding = NULL;
-    config.rope.scaling = GYRE_SCALING_NONE;
-    config.rope.factor = config.rope.attention_factor = 0;
-    config.rope.resonance = 0;
-    config.rope.clip = (struct gyre_clip_config){GYRE_CLIP_NONE, 0};
-    config.rope.longrope = (struct gyre_longrope_config){0, GYRE_LONGROPE_START_PAPER};
+    config.rope.attention_factor = 0;
+    gyre_config_unscale(&config);
     gyre_status status = gyre_encoding_create(&encoding, &config, NULL, err);
     if (!status) status = gyre_encoding_frequencies(encoding, 0, c->original, NULL);
     gyre_encoding_free(encoding);

@@ -2,6 +2,7 @@
  *
  * No libm function lies between the seed and a child, so children are the same on every machine. */
 #include "tools/search/search_rescale.h"
+#include "gyre/gyre_fields.h"
 #include "util/random.h"
 
 #include <math.h>
@@ -93,11 +94,7 @@ static void repair(const search_space *space, search_rescale *rescale) {
 static gyre_status unscaled_frequencies(const gyre_config *base, double *out, gyre_error *err) {
     gyre_config config = *base;
     gyre_encoding *encoding = NULL;
-    config.rope.scaling = GYRE_SCALING_NONE;
-    config.rope.resonance = 0;
-    config.rope.clip = (struct gyre_clip_config){GYRE_CLIP_NONE, 0};
-    config.rope.longrope = (struct gyre_longrope_config){0, GYRE_LONGROPE_START_PAPER};
-    config.rope.factor = 0;
+    gyre_config_unscale(&config);
     config.rope.table_positions = GYRE_NO_TABLE;
     gyre_status status = gyre_encoding_create(&encoding, &config, NULL, err);
     if (status == GYRE_OK) status = gyre_encoding_frequencies(encoding, 0, out, NULL);

@@ -61,11 +61,59 @@ static gyre_status check_field(const gyre_config *config, const gyre_config_fiel
     return GYRE_OK;
 }
 
+static int is_standard(const gyre_config_field *f, gyre_field_value value) {
+    if (f->type == GYRE_FIELD_LIST) return value.list == NULL;
+    if (f->type == GYRE_FIELD_NUMBER) return value.number == 0 || value.number == f->standard;
+    return value.integer == 0 || (double)value.integer == f->standard;
+}
+
+static const gyre_config_field *switch_of(const gyre_config_field *f) {
+    const gyre_config_field *decider;
+    for (int i = 0; (decider = gyre_config_field_at(i)) && decider->offset != f->when; i++)
+        ;
+    return decider;
+}
+
+/* out = the switch that was left at 0, without which a field that is set changes nothing; NULL = none.  A switch that has
+ * another value was chosen: what it does not use may stay for the next choice. */
+static const gyre_config_field *forgotten_switch(const gyre_config *config, const gyre_config_field *f) {
+    if (f->when == 0 || (unsigned)config->kind >= 32 || !(f->kinds >> config->kind & 1) ||
+        is_standard(f, gyre_config_get(config, f)) || gyre_config_field_acts(config, f))
+        return NULL;
+    const gyre_config_field *decider = switch_of(f);
+    return decider && gyre_config_get(config, decider).integer == 0 ? decider : NULL;
+}
+
+static gyre_status check_switch(const gyre_config *config, const gyre_config_field *f, gyre_error *err) {
+    const gyre_config_field *decider = forgotten_switch(config, f);
+    if (!decider) return GYRE_OK;
+    const char *spelling = decider->names ? gyre_field_spelling(decider, 0) : NULL;
+    return gyre_fail(err, GYRE_EINVAL, "%s: is set, but has no effect where %s is %s (gyre_config)", f->name, decider->name,
+                     spelling ? spelling : "0");
+}
+
+void gyre_config_clear_unused(gyre_config *config) {
+    const gyre_config_field *f;
+    const gyre_field_value zero = {0, 0, NULL};
+    for (int i = 0; (f = gyre_config_field_at(i)); i++)
+        if (forgotten_switch(config, f)) gyre_config_set(config, f, zero);
+}
+
+void gyre_config_unscale(gyre_config *config) {
+    config->rope.scaling = GYRE_SCALING_NONE;
+    config->rope.resonance = 0;
+    config->rope.clip = (struct gyre_clip_config){GYRE_CLIP_NONE, 0};
+    config->rope.longrope = (struct gyre_longrope_config){0, GYRE_LONGROPE_START_PAPER};
+    gyre_config_clear_unused(config);
+}
+
 gyre_status gyre_config_check(const gyre_config *config, gyre_error *err) {
     const gyre_config_field *f;
     gyre_status status = GYRE_OK;
     for (int i = 0; !status && (f = gyre_config_field_at(i)); i++)
         status = check_field(config, f, err);
+    for (int i = 0; !status && (f = gyre_config_field_at(i)); i++)
+        status = check_switch(config, f, err);
     return status;
 }
 

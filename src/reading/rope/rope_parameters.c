@@ -2,6 +2,7 @@
 #include "reading/rope/rope_parameters.h"
 
 #include "core/rotation/frequency.h"
+#include "gyre/gyre_fields.h"
 #include "reading/scaling_traits.h"
 #include "util/error.h"
 
@@ -60,10 +61,7 @@ static gyre_status divisors(const gyre_encoding *encoding, int64_t length, doubl
     const gyre_config *c = gyre_encoding_get_config(encoding);
     const int64_t pairs = c->rope.dim / 2;
     gyre_config plain = *c;
-    plain.rope.scaling = GYRE_SCALING_NONE;
-    plain.rope.resonance = 0;
-    plain.rope.clip = (struct gyre_clip_config){GYRE_CLIP_NONE, 0};
-    plain.rope.longrope = (struct gyre_longrope_config){0, GYRE_LONGROPE_START_PAPER};
+    gyre_config_unscale(&plain);
     gyre_encoding *trained = NULL;
     double *theta = malloc((size_t)pairs * sizeof *theta);
     if (!theta) return gyre_fail(err, GYRE_ENOMEM, "longrope: no memory for its lists");
