@@ -4,16 +4,16 @@
 
 #include <string.h>
 
-gyre_status __wrap_gyre_report_gnuplot(const gyre_report_canvas *canvas, const gyre_report_buffer *script, char **out,
-                                       gyre_error *err);
+gyre_status __wrap_gyre_report_gnuplot(gyre_report_plotter *plotter, const gyre_report_canvas *canvas,
+                                       const gyre_report_buffer *script, char **out, gyre_error *err);
 gyre_status __wrap_gyre_report_script_draw(const gyre_report_script *script, char **out, size_t *bytes, gyre_error *err);
 
 static const char empty[] = "<svg></svg>";
 
 /* The linker sends the calls here (--wrap). */
-gyre_status __wrap_gyre_report_gnuplot(const gyre_report_canvas *canvas, const gyre_report_buffer *script, char **out,
-                                       gyre_error *err) {
-    (void)canvas, (void)err;
+gyre_status __wrap_gyre_report_gnuplot(gyre_report_plotter *plotter, const gyre_report_canvas *canvas,
+                                       const gyre_report_buffer *script, char **out, gyre_error *err) {
+    (void)plotter, (void)canvas, (void)err;
     fuzz_require(script->failed || memchr(script->text, 0, script->length + 1) == script->text + script->length,
                  "a script without NUL");
     *out = fuzz_room(sizeof empty, 1);

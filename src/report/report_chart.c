@@ -332,7 +332,7 @@ static int picture_height(const picture *p) {
     return legend > MIN_HEIGHT ? (int)legend : MIN_HEIGHT;
 }
 
-static gyre_status draw(picture *p, char **out, gyre_error *err) {
+static gyre_status draw(gyre_report_plotter *plotter, picture *p, char **out, gyre_error *err) {
     const gyre_report_chart *c = p->chart;
     p->x = p->y = (gyre_report_range)GYRE_REPORT_RANGE_EMPTY;
     measure_ranges(c, &p->x, &p->y);
@@ -354,7 +354,7 @@ static gyre_status draw(picture *p, char **out, gyre_error *err) {
                                        .alone = p->alone,
                                        .hint = put_hint,
                                        .ctx = p};
-    const gyre_status drawn = gyre_report_gnuplot(&canvas, &script, out, err);
+    const gyre_status drawn = gyre_report_gnuplot(plotter, &canvas, &script, out, err);
     gyre_report_buffer_free(&script);
     return drawn;
 }
@@ -364,12 +364,12 @@ gyre_status gyre_report_chart_svg(const gyre_report_chart *chart, char **out, gy
     if (status) return status;
     if (!out) return gyre_fail(err, GYRE_EINVAL, "chart: nowhere to put it (figure)");
     picture p = {.chart = chart, .panel = -1, .alone = 1};
-    return draw(&p, out, err);
+    return draw(NULL, &p, out, err);
 }
 
-gyre_status gyre_report_chart_picture(const gyre_report_chart *chart, int64_t panel, int small, char **out,
-                                      gyre_error *err) {
+gyre_status gyre_report_chart_picture(gyre_report_plotter *plotter, const gyre_report_chart *chart, int64_t panel, int small,
+                                      char **out, gyre_error *err) {
     const gyre_status status = gyre_report_chart_check(chart, err);
     picture p = {.chart = chart, .panel = panel, .small = small};
-    return status ? status : draw(&p, out, err);
+    return status ? status : draw(plotter, &p, out, err);
 }

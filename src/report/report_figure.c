@@ -30,16 +30,16 @@ static void put_picture(gyre_report_buffer *out, const char *svg, int64_t number
     gyre_report_put(out, copied);
 }
 
-static gyre_status draw(const figure *f, int64_t panel, int small, char **out, gyre_error *err) {
-    if (f->chart) return gyre_report_chart_picture(f->chart, panel, small, out, err);
-    return gyre_report_heatmap_picture(f->maps, small, out, err);
+static gyre_status draw(gyre_report_page *page, const figure *f, int64_t panel, int small, char **out) {
+    if (f->chart) return gyre_report_chart_picture(&page->plotter, f->chart, panel, small, out, &page->error);
+    return gyre_report_heatmap_picture(&page->plotter, f->maps, small, out, &page->error);
 }
 
 /* Adds a picture within an element of class `kind`. */
 static void add_picture(gyre_report_page *page, const figure *f, int64_t panel, const char *kind, int64_t number) {
     char *svg = NULL;
     if (page->status) return;
-    page->status = draw(f, panel, strcmp(kind, "wide") != 0, &svg, &page->error);
+    page->status = draw(page, f, panel, strcmp(kind, "wide") != 0, &svg);
     if (page->status) return;
     gyre_report_printf(&page->body, "<div class=\"%s\">", kind);
     put_picture(&page->body, svg, page->figures, number);

@@ -266,7 +266,8 @@ static void put_hint(const void *ctx, int64_t map, int64_t spot_row, int64_t spo
 }
 
 /* -- pictures -- */
-static gyre_status draw(const gyre_report_heatmap_grid *p, int small, int alone, char **out, gyre_error *err) {
+static gyre_status draw(gyre_report_plotter *plotter, const gyre_report_heatmap_grid *p, int small, int alone, char **out,
+                        gyre_error *err) {
     const gyre_report_range z = data_range_of(p);
     if (z.low > z.high) return gyre_fail(err, GYRE_EINVAL, "panels: nothing finite to draw (figure)");
     const grid g = grid_of(p, small, alone);
@@ -289,7 +290,7 @@ static gyre_status draw(const gyre_report_heatmap_grid *p, int small, int alone,
                                        .hint = put_hint,
                                        .ctx = &g,
                                        .hint_grid = hint_grid};
-    const gyre_status drawn = gyre_report_gnuplot(&canvas, &script, out, err);
+    const gyre_status drawn = gyre_report_gnuplot(plotter, &canvas, &script, out, err);
     gyre_report_buffer_free(&script);
     return drawn;
 }
@@ -298,10 +299,11 @@ gyre_status gyre_report_heatmap_grid_svg(const gyre_report_heatmap_grid *panels,
     const gyre_status status = gyre_report_heatmap_check(panels, err);
     if (status) return status;
     if (!out) return gyre_fail(err, GYRE_EINVAL, "panels: nowhere to put them (figure)");
-    return draw(panels, 0, 1, out, err);
+    return draw(NULL, panels, 0, 1, out, err);
 }
 
-gyre_status gyre_report_heatmap_picture(const gyre_report_heatmap_grid *panels, int small, char **out, gyre_error *err) {
+gyre_status gyre_report_heatmap_picture(gyre_report_plotter *plotter, const gyre_report_heatmap_grid *panels, int small,
+                                        char **out, gyre_error *err) {
     const gyre_status status = gyre_report_heatmap_check(panels, err);
-    return status ? status : draw(panels, small, 0, out, err);
+    return status ? status : draw(plotter, panels, small, 0, out, err);
 }

@@ -4,6 +4,8 @@
 #include "report/report.h"
 #include "util/error.h"
 
+#include <sys/types.h>
+
 /* -- growing text -- */
 /* All zeros is empty.  When memory runs out, `failed` is set and later calls do nothing.  gyre_report_buffer_take
  * reports it, so callers check once. */
@@ -74,10 +76,17 @@ typedef struct gyre_report_canvas {
     /* out = the columns and rows of map `map` that have hints.  NULL for charts. */
     void (*hint_grid)(const void *ctx, int64_t map, int64_t *columns, int64_t *rows);
 } gyre_report_canvas;
+/* A gnuplot that draws one picture after another.  All zeros: none runs, and the next picture starts one.  It ends with a
+ * picture that fails. */
+typedef struct gyre_report_plotter {
+    pid_t child; /* 0 = none runs */
+    int fds[4];  /* our ends of its standard files, and the end of its script that it reads */
+} gyre_report_plotter;
+void gyre_report_plotter_end(gyre_report_plotter *plotter);
 /* *out = the <svg> element that gnuplot makes of the script, with `title` as its title.  Terminal and encoding are set
- * before the script runs. */
-gyre_status gyre_report_gnuplot(const gyre_report_canvas *canvas, const gyre_report_buffer *script, char **out,
-                                gyre_error *err);
+ * before the script runs, and nothing is left of an earlier script.  plotter: NULL = a gnuplot for this picture alone. */
+gyre_status gyre_report_gnuplot(gyre_report_plotter *plotter, const gyre_report_canvas *canvas,
+                                const gyre_report_buffer *script, char **out, gyre_error *err);
 /* Appends gnuplot's SVG, edited: report_svg.c lists the edits. */
 void gyre_report_put_svg(gyre_report_buffer *out, const char *svg, const gyre_report_canvas *canvas);
 
@@ -98,8 +107,10 @@ int64_t gyre_report_chart_panels(const gyre_report_chart *chart, const char **na
 double gyre_report_clipped_y(const gyre_report_chart *c, double y);
 double gyre_report_highest(const gyre_report_series *s); /* finite value; -INFINITY = none */
 /* *out = the picture of a panel, or of the whole chart with panel -1, without title and legend. */
-gyre_status gyre_report_chart_picture(const gyre_report_chart *chart, int64_t panel, int small, char **out, gyre_error *err);
-gyre_status gyre_report_heatmap_picture(const gyre_report_heatmap_grid *panels, int small, char **out, gyre_error *err);
+gyre_status gyre_report_chart_picture(gyre_report_plotter *plotter, const gyre_report_chart *chart, int64_t panel, int small,
+                                      char **out, gyre_error *err);
+gyre_status gyre_report_heatmap_picture(gyre_report_plotter *plotter, const gyre_report_heatmap_grid *panels, int small,
+                                        char **out, gyre_error *err);
 /* Appends the legend of a panel, or of the whole chart with panel -1, as an HTML list with a sample of each line. */
 void gyre_report_put_legend(gyre_report_buffer *out, const gyre_report_chart *chart, int64_t panel);
 /* out = 1 if the panel shows the series in its own colour; 0: as a grey line behind the others. */

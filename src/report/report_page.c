@@ -21,6 +21,7 @@ gyre_status gyre_report_page_create(gyre_report_page **out, const char *title, g
 
 void gyre_report_page_free(gyre_report_page *page) {
     if (!page) return;
+    gyre_report_plotter_end(&page->plotter);
     gyre_report_buffer_free(&page->title);
     gyre_report_buffer_free(&page->contents);
     gyre_report_buffer_free(&page->body);

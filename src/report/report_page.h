@@ -6,6 +6,7 @@
 struct gyre_report_page {
     gyre_report_buffer title, contents, body, footer;
     int64_t sections, figures;
+    gyre_report_plotter plotter;
     int in_section, in_details;
     gyre_status status; /* the first that is not OK, with its text */
     gyre_error error;

@@ -1,6 +1,7 @@
 /* test_figures.c: charts and heat maps, and errors of gnuplot. */
 #define _XOPEN_SOURCE 700 /* mkdtemp */
 #include "check_report.h"
+#include "report/report_internal.h"
 
 #include <fcntl.h>
 #include <math.h>
@@ -336,9 +337,21 @@ static void panels_errors(void **state) {
 }
 
 /* -- the program gnuplot -- */
-/* gyre_report_chart_svg in a child whose PATH begins with a folder that contains `script` as gnuplot, or nothing. Expects
- * failure and fills err. */
-static void draw_with(const char *script) {
+/* Draws the chart alone, or on a page, where gnuplot waits for another figure.  out = 1 if that fails as it should. */
+static int fails_to_draw(const gyre_report_chart *chart, int on_page, gyre_error *why) {
+    char *text = NULL;
+    if (!on_page) return gyre_report_chart_svg(chart, &text, why) == GYRE_EIO && !text;
+    gyre_report_page *page = NULL;
+    if (gyre_report_page_create(&page, "page", why)) return 0;
+    (void)gyre_report_page_chart(page, chart, NULL);
+    const gyre_status status = gyre_report_page_html(page, &text, why);
+    gyre_report_page_free(page);
+    return status == GYRE_EIO && !text;
+}
+
+/* Draws in a child whose PATH begins with a folder that contains `script` as gnuplot, or nothing. Expects failure and fills
+ * err. */
+static void draw_with(const char *script, int on_page) {
     enum { POINTS = 20000 };
     static double x[POINTS];
     char *folder = new_folder(), program[440];
@@ -358,13 +371,12 @@ static void draw_with(const char *script) {
             x[i] = i;
         const gyre_report_series series = {"line", POINTS, x, x, NULL, NULL, {0, 0, 0, 0}, NULL};
         const gyre_report_chart chart = chart_of(&series, 1);
-        char *svg = NULL;
         gyre_error why = {0, ""};
         setenv("PATH", folder, 1);
         for (int fd = 0; fd < 3; fd++) /* the worst case for allocation of descriptors */
             close(fd);
-        const int right = gyre_report_chart_svg(&chart, &svg, &why) == GYRE_EIO && !svg &&
-                          write(ends[1], why.text, sizeof why.text) == (ssize_t)sizeof why.text;
+        const int right =
+            fails_to_draw(&chart, on_page, &why) && write(ends[1], why.text, sizeof why.text) == (ssize_t)sizeof why.text;
         _exit(right ? 0 : 1);
     }
     int status;
@@ -377,26 +389,101 @@ static void draw_with(const char *script) {
     drop_folder(folder);
 }
 
-static void gnuplot_fails(void **state) {
-    (void)state;
-    draw_with(NULL);
+static void gnuplot_fails_on(int on_page) {
+    draw_with(NULL, on_page);
     assert_string_equal(err.text, "gnuplot: not found in PATH (scripts/install-deps installs it)");
-    draw_with("#!/bin/sh\nprintf 'plot x\\n     ^\\n   line 7: no <terminal>\\n\\n' >&2\nexit 3\n");
+    draw_with("#!/bin/sh\nprintf 'plot x\\n     ^\\n   line 7: no <terminal>\\n\\n' >&2\nexit 3\n", on_page);
     assert_string_equal(err.text, "gnuplot: exit status 3: line 7: no <terminal> (figure)");
-    draw_with("#!/bin/sh\nkill -9 $$\n");
+    draw_with("#!/bin/sh\nkill -9 $$\n", on_page);
     assert_string_equal(err.text, "gnuplot: killed by signal 9: it says nothing (figure)");
-    draw_with("#!/bin/sh\necho '<svg>cut short'\n");
+    draw_with("#!/bin/sh\necho '<svg>cut short'\n", on_page);
     assert_string_equal(err.text, "gnuplot: drew no whole SVG: it says nothing (figure)");
     /* gnuplot exits at once while half a megabyte is being written: an error, not a SIGPIPE. */
-    draw_with("#!/bin/sh\nexec <&-\necho deaf >&2\nexit 1\n");
+    draw_with("#!/bin/sh\nexec <&-\necho deaf >&2\nexit 1\n", on_page);
     assert_string_equal(err.text, "gnuplot: exit status 1: deaf (figure)");
 }
 
+static void gnuplot_fails(void **state) {
+    (void)state;
+    gnuplot_fails_on(0);
+    gnuplot_fails_on(1);
+}
+
+/* out = the picture of a script, by the plotter or by a gnuplot for this picture alone; NULL = an error. */
+static char *draw_script(gyre_report_plotter *plotter, const char *text) {
+    const gyre_report_canvas canvas = {.title = "t", .width = 300, .height = 200, .alone = 1};
+    gyre_report_buffer script = {NULL, 0, 0, 0};
+    char *svg = NULL;
+    gyre_report_put(&script, text);
+    const gyre_status status = gyre_report_gnuplot(plotter, &canvas, &script, &svg, &err);
+    assert_true(status ? status == GYRE_EIO && !svg : svg != NULL);
+    gyre_report_buffer_free(&script);
+    return svg;
+}
+
+/* A gnuplot that draws several pictures keeps nothing of the ones before, and an error ends it. */
+static void pictures_in_turn(void **state) {
+    (void)state;
+    static const char settings[] = "set logscale y\nset title 'first'\nset key left\nf(x) = x + 1\n"
+                                   "$d << EOD\n1 2\n2 30\nEOD\nset multiplot\nset size 0.5\n"
+                                   "plot $d with linespoints pointtype 6, f(x)\nplot x\nunset multiplot\n";
+    static const char *const scripts[] = {settings,
+                                          "plot [0:1] x title ''\n",
+                                          settings,
+                                          "set title 'a'\nplot nothing_known(x)\n",
+                                          "plot [0:1] f(x)\n",
+                                          "plot $d\n",
+                                          settings};
+    static const char *const errors[] = {NULL, NULL, NULL, "nothing_known", "f", "$d", NULL};
+    gyre_report_plotter plotter = {0, {0, 0, 0, 0}};
+    for (size_t i = 0; i < sizeof scripts / sizeof *scripts; i++) {
+        const pid_t before = plotter.child;
+        char *own = draw_script(NULL, scripts[i]), *in_turn = draw_script(&plotter, scripts[i]);
+        assert_int_equal(own != NULL, errors[i] == NULL);
+        assert_int_equal(in_turn != NULL, errors[i] == NULL);
+        if (before && !errors[i]) assert_int_equal(plotter.child, before);
+        if (errors[i]) assert_int_equal(plotter.child, 0);
+        if (errors[i]) assert_contains(err.text, errors[i]);
+        if (own) assert_string_equal(in_turn, own);
+        gyre_report_free(own);
+        gyre_report_free(in_turn);
+    }
+    const pid_t last = plotter.child;
+    assert_true(last > 0);
+    gyre_report_plotter_end(&plotter);
+    assert_int_equal(plotter.child, 0);
+    assert_int_equal(waitpid(last, NULL, WNOHANG), -1); /* it has been waited for */
+    gyre_report_plotter_end(&plotter);
+}
+
+/* gnuplot is killed between two pictures. */
+static void gnuplot_killed(void **state) {
+    (void)state;
+    gyre_report_plotter plotter = {0, {0, 0, 0, 0}};
+    char *svg = draw_script(&plotter, "plot x\n");
+    assert_non_null(svg);
+    gyre_report_free(svg);
+    assert_int_equal(kill(plotter.child, SIGKILL), 0);
+    assert_null(draw_script(&plotter, "plot x\n"));
+    assert_contains(err.text, "gnuplot: killed by signal 9: ");
+    svg = draw_script(&plotter, "plot x\n");
+    assert_non_null(svg);
+    gyre_report_free(svg);
+    gyre_report_plotter_end(&plotter);
+}
+
+/* A chart alone, and twice on a page. */
 static int draws(void) {
     const gyre_report_series series = {"line", 4, four_x, four_y, NULL, NULL, {0, 0, 0, 0}, NULL};
     const gyre_report_chart chart = chart_of(&series, 1);
-    char *svg = NULL;
-    const gyre_status status = gyre_report_chart_svg(&chart, &svg, NULL);
+    gyre_report_page *page = NULL;
+    char *svg = NULL, *html = NULL;
+    gyre_status status = gyre_report_chart_svg(&chart, &svg, NULL);
+    if (!status) status = gyre_report_page_create(&page, "page", NULL);
+    if (!status) status = gyre_report_page_chart(page, &chart, NULL);
+    if (!status) status = gyre_report_page_html(page, &html, NULL);
+    gyre_report_page_free(page);
+    gyre_report_free(html);
     gyre_report_free(svg);
     return status == GYRE_OK;
 }
@@ -433,7 +520,8 @@ int main(void) {
         cmocka_unit_test(chart_gaps),    cmocka_unit_test(chart_markers),    cmocka_unit_test(chart_many),
         cmocka_unit_test(covered_lines), cmocka_unit_test(scripts),          cmocka_unit_test(chart_errors),
         cmocka_unit_test(hostile_names), cmocka_unit_test(panels_drawn),     cmocka_unit_test(panels_errors),
-        cmocka_unit_test(gnuplot_fails), cmocka_unit_test(odd_callers),
+        cmocka_unit_test(gnuplot_fails), cmocka_unit_test(pictures_in_turn), cmocka_unit_test(gnuplot_killed),
+        cmocka_unit_test(odd_callers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -133,8 +133,11 @@ void gyre_folder_discard(gyre_folder_replacement *folder) {
 }
 
 /* -- gnuplot.c: draws figures of reports -- */
-gyre_status gyre_report_gnuplot(const gyre_report_canvas *canvas, const gyre_report_buffer *script, char **out,
-                                gyre_error *err) {
-    (void)canvas, (void)script, (void)out;
+void gyre_report_plotter_end(gyre_report_plotter *plotter) {
+    (void)plotter;
+}
+gyre_status gyre_report_gnuplot(gyre_report_plotter *plotter, const gyre_report_canvas *canvas,
+                                const gyre_report_buffer *script, char **out, gyre_error *err) {
+    (void)plotter, (void)canvas, (void)script, (void)out;
     return gyre_fail(err, GYRE_EUNSUPPORTED, "gnuplot: not in a page (figure)");
 }
