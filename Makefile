@@ -57,7 +57,7 @@ build/docs-venv/done: site/requirements.txt
 	@touch $@
 
 format:
-	ci/format --fix
+	ci/run format --fix
 
 install: build
 	cmake --install $(BUILD)

@@ -51,7 +51,7 @@ if(GYRE_COMMAND AND CMAKE_SYSTEM_NAME STREQUAL "Linux" AND NOT GYRE_SANITIZE AND
     endif()
 endif()
 
-# Tells ci/tiers what to run.
+# Tells ci/run tiers what to run.
 add_executable(list_tiers tests/support/list_tiers.c)
 target_link_libraries(list_tiers PRIVATE gyre_flags gyre_inside)
 
@@ -144,7 +144,7 @@ foreach(name IN ITEMS test_failures test_accuracy test_lab test_ring_split test_
     math(EXPR cost "${cost} - 1")
 endforeach()
 
-# What the tests of the explorer compare with (tests/explorer/README.md); ci/explorer builds it.
+# What the tests of the explorer compare with (tests/explorer/README.md); ci/run explorer builds it.
 if(GYRE_COMMAND)
     add_executable(native_numbers EXCLUDE_FROM_ALL tests/explorer/native_numbers.c)
     target_link_libraries(native_numbers PRIVATE gyre_flags gyre_inside)

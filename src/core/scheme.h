@@ -1,6 +1,6 @@
 /* scheme.h: what the file of a scheme (src/encodings/) implements.
  *
- * Nothing outside src/encodings knows a scheme by name (ci/layers): attention, model and trainer ask the encoding, which
+ * Nothing outside src/encodings knows a scheme by name (ci/run layers): attention, model and trainer ask the encoding, which
  * holds the scheme's table of functions; what has a config alone asks its kind (gyre_kind_has, gyre_kind_places). */
 #ifndef GYRE_CORE_SCHEME_H
 #define GYRE_CORE_SCHEME_H

@@ -1,4 +1,4 @@
-/* ring_trouble.c: a ring whose rank 1 is killed, stopped, or otherwise made while the others call.  ci/mpi runs it.
+/* ring_trouble.c: a ring whose rank 1 is killed, stopped, or otherwise made while the others call.  ci/run mpi runs it.
  *   ring_trouble TIMEOUT CALLS FOLDER   each rank writes FOLDER/pid.RANK after its first call, and makes CALLS calls
  * Prints one line for each rank: what its calls came to.  Ends with 0 if all were right. */
 #include "attention_setup.h"

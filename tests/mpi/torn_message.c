@@ -1,5 +1,5 @@
-/* torn_message.c: rank 1 stops itself in the middle of a large message, and rank 0 must not wait for its end.  ci/mpi runs
- * it on two ranks, over TCP, where a message arrives in pieces.
+/* torn_message.c: rank 1 stops itself in the middle of a large message, and rank 0 must not wait for its end.
+ * ci/run mpi runs it on two ranks, over TCP, where a message arrives in pieces.
  *   torn_message MEGABYTES   rank 0 prints what its wait came to, and ends with 0 if that is an error in time */
 #include "gyre/gyre_mpi.h"
 

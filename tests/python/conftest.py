@@ -8,7 +8,7 @@ import pytest
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
-# Files that are about a framework, where that is not installed; scripts/test-python names it, ci/python-torch installs it.
+# Files that are about a framework, where that is not installed; scripts/test-python names it, ci/run python-torch installs it.
 _NEEDS = {
     "test_torch_operators.py": ("torch",),
     "test_torch_trained.py": ("torch",),

@@ -8,7 +8,7 @@ import os
 import pytest
 
 if "GYRE_JUDGES" not in os.environ:
-    pytest.skip("ci/judges runs it", allow_module_level=True)
+    pytest.skip("ci/run judges runs it", allow_module_level=True)
 
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
@@ -16,7 +16,7 @@ gyre = pytest.importorskip("gyre")
 
 from judges.attention_layers import attend, layer_call, randomize, tables_of  # noqa: E402
 
-assert transformers.__version__ == "4.35.2", "ci/judges runs it where these classes still are"
+assert transformers.__version__ == "4.35.2", "ci/run judges runs it where these classes still are"
 transformers.logging.set_verbosity_error()
 torch.manual_seed(0)
 

@@ -9,7 +9,7 @@ import unicodedata
 import pytest
 
 if "GYRE_JUDGES" not in os.environ:
-    pytest.skip("ci/judges runs it", allow_module_level=True)
+    pytest.skip("ci/run judges runs it", allow_module_level=True)
 
 tokenizers = pytest.importorskip("tokenizers")
 gyre = pytest.importorskip("gyre")

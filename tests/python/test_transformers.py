@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 if "GYRE_JUDGES" not in os.environ:
-    pytest.skip("ci/judges runs it", allow_module_level=True)
+    pytest.skip("ci/run judges runs it", allow_module_level=True)
 
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")

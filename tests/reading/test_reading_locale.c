@@ -1,5 +1,5 @@
 /* test_reading_locale.c: what a model is said to have, and what is written, in a program whose locale has a decimal comma. A
- * description in the locale C is what is expected. ci/locale makes the locale; elsewhere it may be missing. */
+ * description in the locale C is what is expected. ci/run locale makes the locale; elsewhere it may be missing. */
 #include "gyre/gyre_reading.h"
 #include "temp_folder.h"
 

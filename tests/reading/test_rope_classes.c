@@ -30,7 +30,7 @@ static void test_telechat3_uses_remote_code(void **state) {
     }
 }
 
-/* The numbers are those of transformers 5.23 and 4.55 (ci/judges): a class's own object is taken whole or not at all. */
+/* The numbers are those of transformers 5.23 and 4.55 (ci/run judges): a class's own object is taken whole or not at all. */
 static void test_keys_beside_objects(void **state) {
     (void)state;
     static const struct {

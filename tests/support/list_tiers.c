@@ -1,4 +1,4 @@
-/* list_tiers.c: prints the tiers that this build has and this processor runs, best first, one a line (ci/tiers). */
+/* list_tiers.c: prints the tiers that this build has and this processor runs, best first, one a line (ci/run tiers). */
 #include "kernels/tier_list.h"
 
 #include <stdio.h>

@@ -44,7 +44,7 @@ typedef struct test_budget {
 } test_budget;
 gyre_alloc test_budget_alloc(test_budget *budget);
 
-/* out = 1 if GYRE_TEST_ALL is set, as ci/nightly sets it: also the cases that repeat others of their kind. */
+/* out = 1 if GYRE_TEST_ALL is set, as ci/run nightly sets it: also the cases that repeat others of their kind. */
 int test_all(void);
 
 /* Every type of activations: queries, keys, values, inputs. */

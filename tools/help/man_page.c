@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The day of this version in debian/changelog; ci/completion compares them. */
+/* The day of this version in debian/changelog; ci/run completion compares them. */
 #define VERSION_DATE "2026-11-22"
 
 /* -- text -- */
