@@ -7,7 +7,7 @@ foreach(room IN ITEMS cli common options team explain diff extend eval show)
     file(GLOB found CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tools/${room}/*.c)
     list(APPEND explorer_tools ${found})
 endforeach()
-gyre_sources(explorer_libraries util core encodings kernels attention cache trained tiling contextual adaptive files reading tokenizer model eval)
+gyre_sources(explorer_libraries util core encodings kernels call attention cache trained contextual adaptive files reading tokenizer model eval)
 # platform/absent.c has these.
 list(FILTER explorer_tools EXCLUDE REGEX "/(cli_lock|cli_signals|temporary_folder|gnuplot|team_mpi)\\.c$")
 list(FILTER explorer_libraries EXCLUDE REGEX "/replace_folder\\.c$")

@@ -34,8 +34,7 @@ void gyre_adaptive_query_positions(gyre_adaptive_buffers *b) {
 static int64_t key_positions(gyre_adaptive_buffers *b, int64_t tile) {
     const gyre_adaptive_args *args = b->plan->args;
     const int64_t first = tile * KEY_TILE, left = b->sequence.keys - first, count = left < KEY_TILE ? left : KEY_TILE;
-    const int64_t start = args->k_starts ? args->k_starts[b->sequence_index] : 0;
-    if (args->k_pos) read_positions(b, args->k_pos, start, b->sequence.key + first, count, b->k_positions);
+    if (args->k_pos) read_positions(b, args->k_pos, b->sequence.k_start, b->sequence.key + first, count, b->k_positions);
     for (int64_t j = 0; j < count && !args->k_pos; j++)
         b->k_positions[j] = first + j;
     return count;
@@ -140,9 +139,8 @@ typedef struct bias_place {
 } bias_place;
 
 static bias_place place_of(const gyre_adaptive_buffers *b, int64_t i, int64_t tile) {
-    const gyre_adaptive_args *args = b->plan->args;
-    const int64_t start = args->k_starts ? args->k_starts[b->sequence_index] : 0;
-    return (bias_place){b->sequence.batch, b->sequence.query + b->first + i, b->sequence.key - start + tile * KEY_TILE};
+    const gyre_call_sequence *s = &b->sequence;
+    return (bias_place){s->batch, s->query + b->first + i, s->key - s->k_start + tile * KEY_TILE};
 }
 
 static void add_callers(const gyre_adaptive_buffers *b, int64_t tile, int64_t keys, float *to) {
@@ -208,15 +206,8 @@ void gyre_adaptive_biases_backward(gyre_adaptive_buffers *b, int64_t tile, const
 }
 
 void gyre_adaptive_biases_clear(const gyre_adaptive_buffers *b) {
-    const gyre_view *view = &b->plan->gradients->dbias;
-    static const float zeros[KEY_TILE] = {0};
-    for (int64_t h = 0; view->data && h < b->plan->heads; h++)
-        for (int64_t i = 0; i < b->rows; i++) {
-            const int64_t query = b->sequence.query + b->first + i;
-            for (int64_t first = 0; first < view->shape[3]; first += KEY_TILE) {
-                const int64_t left = view->shape[3] - first;
-                gyre_store_row(zeros, left < KEY_TILE ? left : KEY_TILE,
-                               gyre_view_at(view, b->sequence.batch, query, h, first), view->dtype, view->stride[3]);
-            }
-        }
+    gyre_view view = b->plan->gradients->dbias;
+    gyre_view_narrow(&view, 0, b->sequence.batch, 1);
+    gyre_view_narrow(&view, 1, b->sequence.query + b->first, b->rows);
+    gyre_view_clear(&view);
 }

@@ -1,17 +1,14 @@
 /* adaptive_check.c: all that a call must satisfy. */
 #include "adaptive/adaptive_check.h"
-#include "adaptive/adaptive_plan.h"
+#include "call/call_views.h"
 #include "core/encoding.h"
 #include "core/positions.h"
 #include "core/sized.h"
 #include "core/table_view.h"
 #include "core/view.h"
-#include "tiling/call_views.h"
 #include "util/error.h"
 
 #include <math.h>
-
-enum { MOST_READ = 10, MOST_WRITTEN = 9 };
 
 gyre_status gyre_adaptive_args_read(gyre_adaptive_args *args, const gyre_adaptive_args *given, gyre_error *err) {
     const gyre_status status = gyre_sized_read(args, sizeof *args, given, "gyre_adaptive_args", err);
@@ -26,7 +23,7 @@ gyre_status gyre_adaptive_args_read(gyre_adaptive_args *args, const gyre_adaptiv
 static gyre_status check_weights(const gyre_cview *view, const int64_t shape[4], int needed, const char *name,
                                  const char *where, gyre_error *err) {
     if (!needed && !view->data) return GYRE_OK;
-    const gyre_status status = gyre_call_check_type(view->dtype, 0, name, where, err);
+    const gyre_status status = gyre_call_check_type(view->dtype, GYRE_TYPES_REALS, name, where, err);
     return status ? status : gyre_shape_check(view->shape, shape, name, where, err);
 }
 
@@ -47,19 +44,10 @@ static gyre_status check_network(const gyre_adaptive_args *args, const char *whe
     return status ? status : check_weights(&n->output_bias, outputs, 0, "output_bias", where, err);
 }
 
-static int64_t longest_sequence(const gyre_adaptive_args *args) {
-    int64_t most = args->k_starts ? 0 : args->k.shape[1];
-    for (int64_t s = 0; args->k_starts && s < args->sequences; s++) {
-        const int64_t keys = args->k_starts[s + 1] - args->k_starts[s];
-        most = keys > most ? keys : most;
-    }
-    return most;
-}
-
 static void bias_shape(const gyre_adaptive_args *args, int64_t shape[4]) {
     for (int i = 0; i < 3; i++)
         shape[i] = args->q.shape[i];
-    shape[3] = longest_sequence(args);
+    shape[3] = gyre_call_longest(args->k_starts, args->sequences, args->k.shape[1]);
 }
 
 static gyre_status check_encoding(const gyre_adaptive_args *args, const char *where, gyre_error *err) {
@@ -76,82 +64,57 @@ static gyre_status check_encoding(const gyre_adaptive_args *args, const char *wh
                      encoding->config.heads, where);
 }
 
-gyre_status gyre_adaptive_check_shapes(const gyre_adaptive_args *args, const char *where, gyre_error *err) {
-    const gyre_call_batch batch = gyre_adaptive_batch(args);
+gyre_status gyre_adaptive_check_shapes(const void *call, gyre_error *err) {
+    const gyre_adaptive_call *c = call;
+    const gyre_adaptive_args *args = &c->args;
+    const gyre_call_batch batch = GYRE_CALL_BATCH(args);
     int64_t shape[4];
-    gyre_status status = gyre_call_check_qkv(&args->q, &args->k, &args->v, where, err);
-    if (!status) status = check_network(args, where, err);
-    if (!status) status = gyre_call_check_factor(args->scale, "scale", where, err);
-    if (!status) status = gyre_call_check_factor(args->slope, "slope", where, err);
-    if (!status) status = check_encoding(args, where, err);
-    if (!status) status = gyre_call_check_packing(&batch, where, err);
+    gyre_status status = gyre_call_check_qkv(&args->q, &args->k, &args->v, GYRE_TYPES_REALS, c->where, err);
+    if (!status) status = check_network(args, c->where, err);
+    if (!status) status = gyre_call_check_factor(args->scale, "scale", c->where, err);
+    if (!status) status = gyre_call_check_factor(args->slope, "slope", c->where, err);
+    if (!status) status = check_encoding(args, c->where, err);
+    if (!status) status = gyre_call_check_packing(&batch, c->where, err);
     if (status || !args->bias.data) return status;
     bias_shape(args, shape);
-    status = gyre_call_check_type(args->bias.dtype, 0, "bias", where, err);
-    return status ? status : gyre_shape_check(args->bias.shape, shape, "bias", where, err);
+    status = gyre_call_check_type(args->bias.dtype, GYRE_TYPES_REALS, "bias", c->where, err);
+    return status ? status : gyre_shape_check(args->bias.shape, shape, "bias", c->where, err);
 }
 
 /* -- memory -- */
 
-static int inputs_of(const gyre_adaptive_args *args, int cached, gyre_named_view inputs[MOST_READ]) {
+/* The views that a call reads. */
+static gyre_named_views inputs_of(const gyre_adaptive_call *c) {
+    const gyre_adaptive_args *args = &c->args;
     const gyre_adaptive_network *n = &args->network;
-    const gyre_named_view always[] = {{"q", args->q},
-                                      {"hidden_weights", n->hidden_weights},
-                                      {"output_weights", n->output_weights},
-                                      {"k", args->k},
-                                      {"v", args->v}};
-    const gyre_named_view others[] = {
-        {"hidden_bias", n->hidden_bias}, {"output_bias", n->output_bias}, {"bias", args->bias}};
     const int trained = args->encoding && args->encoding->table[GYRE_TABLE_BIAS].rows > 0;
-    int count = 0;
-    for (int i = 0; i < (cached ? 3 : 5); i++)
-        inputs[count++] = always[i];
-    for (int i = 0; i < 3; i++)
-        if (others[i].view.data) inputs[count++] = others[i];
-    if (trained && args->tables) inputs[count++] = (gyre_named_view){"tables.bias", args->tables->bias};
-    return count;
-}
-
-/* out = tokens of the longest sequence of a packed batch, or of a row. */
-static int64_t longest(const int64_t *starts, const gyre_adaptive_args *args, int64_t tokens) {
-    int64_t most = starts ? 0 : tokens;
-    for (int64_t s = 0; starts && s < args->sequences; s++)
-        if (starts[s + 1] - starts[s] > most) most = starts[s + 1] - starts[s];
-    return most;
+    gyre_named_views views = {
+        3, {{"q", args->q}, {"hidden_weights", n->hidden_weights}, {"output_weights", n->output_weights}}};
+    if (c->use != GYRE_CALL_CACHED) gyre_named_views_add(&views, "k", args->k);
+    if (c->use != GYRE_CALL_CACHED) gyre_named_views_add(&views, "v", args->v);
+    if (n->hidden_bias.data) gyre_named_views_add(&views, "hidden_bias", n->hidden_bias);
+    if (n->output_bias.data) gyre_named_views_add(&views, "output_bias", n->output_bias);
+    if (args->bias.data) gyre_named_views_add(&views, "bias", args->bias);
+    if (trained && args->tables) gyre_named_views_add(&views, "tables.bias", args->tables->bias);
+    return views;
 }
 
 /* Positions without data begin at base in each sequence.  A cache has positions without those of args: its rows are checked
  * with them. */
-static gyre_status check_positions(const gyre_adaptive_args *args, int cached, const char *where, gyre_error *err) {
+static gyre_status check_positions(const gyre_adaptive_call *c, gyre_error *err) {
+    const gyre_adaptive_args *args = &c->args;
     const int64_t *q = args->q.shape, *k = args->k.shape;
+    const int64_t queries = gyre_call_longest(args->q_starts, args->sequences, q[1]),
+                  tokens = gyre_call_longest(args->k_starts, args->sequences, k[1]);
     const gyre_positions from_zero = {.base = 0};
-    if (!args->encoding || (cached && !args->q_pos)) return GYRE_OK;
-    if (!args->q_pos)
-        return gyre_positions_check(args->encoding, &from_zero, q[0], longest(args->k_starts, args, k[1]), "k_pos", where,
-                                    err);
+    if (!args->encoding || (c->use == GYRE_CALL_CACHED && !args->q_pos)) return GYRE_OK;
+    if (!args->q_pos) return gyre_positions_check(args->encoding, &from_zero, q[0], tokens, "k_pos", c->where, err);
     gyre_positions keys = *args->k_pos;
     keys.context_length = args->q_pos->context_length; /* that of queries is that of the call */
-    const int64_t queries = args->q_pos->data ? q[1] : longest(args->q_starts, args, q[1]),
-                  tokens = keys.data ? k[1] : longest(args->k_starts, args, k[1]);
-    const gyre_status status = gyre_positions_check(args->encoding, args->q_pos, q[0], queries, "q_pos", where, err);
-    return status ? status : gyre_positions_check(args->encoding, &keys, k[0], tokens, "k_pos", where, err);
-}
-
-gyre_status gyre_adaptive_check(const gyre_adaptive_args *args, gyre_adaptive_use use, const char *where, gyre_error *err) {
-    const gyre_call_batch batch = gyre_adaptive_batch(args);
-    const int gradient = use == GYRE_ADAPTIVE_GRADIENT;
-    gyre_named_view read[MOST_READ];
-    gyre_status status = gyre_adaptive_check_shapes(args, where, err);
-    if (!status) status = gyre_call_check_padding(&batch, where, err);
-    if (!status && args->encoding) status = gyre_table_check(args->encoding, GYRE_TABLE_BIAS, args->tables, where, err);
+    const gyre_status status =
+        gyre_positions_check(args->encoding, args->q_pos, q[0], args->q_pos->data ? q[1] : queries, "q_pos", c->where, err);
     if (status) return status;
-    const int count = inputs_of(args, use == GYRE_ADAPTIVE_CACHED, read);
-    for (int i = 0; i < count && !status; i++)
-        status = gyre_cview_check(&read[i].view, read[i].name, where, err);
-    if (!status) status = check_positions(args, use == GYRE_ADAPTIVE_CACHED, where, err);
-    if (!status) status = gyre_call_check_out(&args->out, &args->lse, &args->q, &args->v, gradient, where, err);
-    if (status || gradient) return status;
-    return gyre_call_check_out_apart(&args->out, &args->lse, read, count, where, err);
+    return gyre_positions_check(args->encoding, &keys, k[0], keys.data ? k[1] : tokens, "k_pos", c->where, err);
 }
 
 static gyre_status check_wanted(const gyre_adaptive_args *args, const gyre_adaptive_gradients *to, const char *where,
@@ -170,27 +133,44 @@ static gyre_status check_wanted(const gyre_adaptive_args *args, const gyre_adapt
     return GYRE_OK;
 }
 
-gyre_status gyre_adaptive_check_gradient(const gyre_adaptive_args *args, const gyre_cview *dout,
-                                         const gyre_adaptive_gradients *to, const char *where, gyre_error *err) {
-    gyre_named_view read[MOST_READ + 3 + MOST_WRITTEN];
+static gyre_status check_results(const gyre_adaptive_call *c, gyre_named_views *read, gyre_error *err) {
+    const gyre_adaptive_args *args = &c->args;
+    const gyre_adaptive_network *n = &args->network;
+    const gyre_adaptive_gradients *to = &c->gradients;
     int64_t bias[4], table[4] = {0};
-    gyre_status status = gyre_call_check_dout(dout, &args->out, where, err);
-    if (!status) status = check_wanted(args, to, where, err);
-    if (!status && args->encoding) status = gyre_encoding_table_shape(args->encoding, GYRE_TABLE_BIAS, table);
-    if (status) return status;
+    const gyre_named_result gradients[] = {
+        {"dq", &to->dq, args->q.shape, GYRE_TYPES_REALS},
+        {"dk", &to->dk, args->k.shape, GYRE_TYPES_REALS},
+        {"dv", &to->dv, args->v.shape, GYRE_TYPES_REALS},
+        {"dhidden_weights", &to->dhidden_weights, n->hidden_weights.shape, GYRE_TYPES_WIDE},
+        {"dhidden_bias", &to->dhidden_bias, n->hidden_bias.shape, GYRE_TYPES_WIDE},
+        {"doutput_weights", &to->doutput_weights, n->output_weights.shape, GYRE_TYPES_WIDE},
+        {"doutput_bias", &to->doutput_bias, n->output_bias.shape, GYRE_TYPES_WIDE},
+        {"dtable", &to->dtable, table, GYRE_TYPES_WIDE},
+        {"dbias", &to->dbias, bias, GYRE_TYPES_REALS}};
+    const gyre_call_results results = {
+        &args->q, &args->v, &args->out, &args->lse, c->dout, gradients, sizeof gradients / sizeof *gradients};
     bias_shape(args, bias);
-    int count = inputs_of(args, 0, read);
-    read[count++] = (gyre_named_view){"out", gyre_const(args->out)};
-    read[count++] = (gyre_named_view){"lse", gyre_const(args->lse)};
-    read[count++] = (gyre_named_view){"dout", *dout};
-    const gyre_named_result results[] = {{"dq", &to->dq, args->q.shape, 0},
-                                         {"dk", &to->dk, args->k.shape, 0},
-                                         {"dv", &to->dv, args->v.shape, 0},
-                                         {"dhidden_weights", &to->dhidden_weights, args->network.hidden_weights.shape, 1},
-                                         {"dhidden_bias", &to->dhidden_bias, args->network.hidden_bias.shape, 1},
-                                         {"doutput_weights", &to->doutput_weights, args->network.output_weights.shape, 1},
-                                         {"doutput_bias", &to->doutput_bias, args->network.output_bias.shape, 1},
-                                         {"dtable", &to->dtable, table, 1},
-                                         {"dbias", &to->dbias, bias, 0}};
-    return gyre_call_check_results(results, MOST_WRITTEN, read, count, where, err);
+    gyre_status status = c->use == GYRE_CALL_GRADIENT ? check_wanted(args, to, c->where, err) : GYRE_OK;
+    if (!status && args->encoding) status = gyre_encoding_table_shape(args->encoding, GYRE_TABLE_BIAS, table);
+    return status ? status : gyre_call_check_results(&results, c->use == GYRE_CALL_GRADIENT, read, c->where, err);
+}
+
+gyre_status gyre_adaptive_check(const void *call, gyre_error *err) {
+    const gyre_adaptive_call *c = call;
+    const gyre_encoding *encoding = c->args.encoding;
+    const gyre_call_batch batch = GYRE_CALL_BATCH(&c->args);
+    gyre_status status = gyre_adaptive_check_shapes(c, err);
+    if (!status) status = gyre_call_check_padding(&batch, c->where, err);
+    if (!status && encoding) status = gyre_table_check(encoding, GYRE_TABLE_BIAS, c->args.tables, c->where, err);
+    if (status) return status;
+    gyre_named_views read = inputs_of(c);
+    status = gyre_call_check_inputs(&read, c->where, err);
+    if (!status) status = check_positions(c, err);
+    return status ? status : check_results(c, &read, err);
+}
+
+int gyre_adaptive_is_empty(const void *call) {
+    const gyre_adaptive_call *c = call;
+    return c->use != GYRE_CALL_GRADIENT && gyre_view_elements(c->args.out.shape) == 0;
 }

@@ -2,6 +2,7 @@
 #include "adaptive/adaptive_network.h"
 #include "adaptive/adaptive_run.h"
 #include "adaptive/adaptive_tiles.h"
+#include "call/online_softmax.h"
 #include "core/exec.h"
 
 #include <stdatomic.h>
@@ -13,38 +14,23 @@ typedef struct forward_call {
 } forward_call;
 
 /* Rows of all heads. */
-static gyre_tile_softmax softmax_of(gyre_adaptive_buffers *b) {
-    return (gyre_tile_softmax){b->plan->kernels, b->plan->value_pad, b->out_rows, b->row_max, b->row_sum};
+static gyre_online_softmax softmax_of(gyre_adaptive_buffers *b) {
+    return (gyre_online_softmax){b->plan->kernels, b->plan->value_pad, b->out_rows, b->row_max, b->row_sum};
 }
 
 /* out_rows += weights v. */
 static void add_values(gyre_adaptive_buffers *b, int64_t tile) {
     const gyre_adaptive_plan *plan = b->plan;
-    const gyre_tile_softmax softmax = softmax_of(b);
-    const int64_t pad = plan->value_pad, rows = b->rows;
+    const gyre_online_softmax softmax = softmax_of(b);
     for (int64_t h = 0; h < plan->heads; h++) {
-        const float *weights = b->scores + h * gyre_adaptive_plane(b);
         if (h % plan->group == 0) gyre_adaptive_read_values(b, h / plan->group, tile);
-        const int spoiled = gyre_tile_softmax_take_nonfinite(&softmax, h * rows, rows, weights, b->value_rows);
-        const gyre_matmul product = {.m = rows,
-                                     .n = pad,
-                                     .k = KEY_TILE,
-                                     .a = weights,
-                                     .a_row_stride = KEY_TILE,
-                                     .a_col_stride = 1,
-                                     .b = b->value_rows,
-                                     .b_row_stride = pad,
-                                     .c = b->out_rows + h * rows * pad,
-                                     .c_row_stride = pad,
-                                     .accumulate = 1};
-        plan->kernels->matmul_f32(&product);
-        if (spoiled) /* the next head of the group needs what zeros took the place of */
-            gyre_adaptive_read_values(b, h / plan->group, tile);
+        if (gyre_softmax_add_values(&softmax, h * b->rows, b->rows, b->scores + h * gyre_adaptive_plane(b), b->value_rows))
+            gyre_adaptive_read_values(b, h / plan->group, tile); /* the next head needs what zeros took the place of */
     }
 }
 
 static void attend_tile(gyre_adaptive_buffers *b, int64_t tile) {
-    const gyre_tile_softmax softmax = softmax_of(b);
+    const gyre_online_softmax softmax = softmax_of(b);
     gyre_adaptive_inputs(b, tile);
     for (int64_t first = 0; first < b->rows; first += NETWORK_ROWS) {
         const int64_t left = b->rows - first;
@@ -52,21 +38,20 @@ static void attend_tile(gyre_adaptive_buffers *b, int64_t tile) {
         gyre_adaptive_scores(b, tile, &block);
     }
     for (int64_t h = 0; h < b->plan->heads; h++)
-        for (int64_t i = 0; i < b->rows; i++)
-            gyre_tile_softmax_update(&softmax, h * b->rows + i, b->scores + h * gyre_adaptive_plane(b) + i * KEY_TILE);
+        gyre_softmax_update(&softmax, h * b->rows, b->rows, KEY_TILE, b->scores + h * gyre_adaptive_plane(b));
     add_values(b, tile);
 }
 
 static void attend_rows(gyre_adaptive_buffers *b, int64_t sequence, int64_t first) {
     const gyre_adaptive_plan *plan = b->plan;
-    const gyre_tile_softmax softmax = softmax_of(b);
+    const gyre_online_softmax softmax = softmax_of(b);
     gyre_adaptive_rows_begin(b, sequence, first);
-    gyre_tile_softmax_begin(&softmax, plan->heads * b->rows);
+    gyre_softmax_begin(&softmax, plan->heads * b->rows);
     for (int64_t tile = 0; tile < gyre_adaptive_tiles_seen(b); tile++)
         attend_tile(b, tile);
     for (int64_t r = 0; r < plan->heads * b->rows; r++) {
         const gyre_tile_place place = {b->sequence.batch, b->sequence.query + first + r % b->rows, r / b->rows};
-        gyre_tile_softmax_write(&softmax, r, &place, &plan->args->out, &plan->args->lse);
+        gyre_softmax_write(&softmax, r, &place, &plan->args->out, &plan->args->lse);
     }
 }
 
@@ -84,8 +69,13 @@ static void run_job(void *arg, int64_t job) {
     }
 }
 
-void gyre_adaptive_forward_run(const gyre_adaptive_plan *plan, char *scratch, const gyre_exec *exec) {
-    forward_call call = {.plan = plan, .scratch = scratch};
+void gyre_adaptive_run(void *call, char *scratch, const gyre_exec *exec) {
+    const gyre_adaptive_plan *plan = &((gyre_adaptive_call *)call)->plan;
+    forward_call forward = {.plan = plan, .scratch = scratch};
+    if (plan->dout) {
+        gyre_adaptive_gradient_run(plan, scratch, exec);
+        return;
+    }
     gyre_adaptive_weights_fill(plan, scratch);
-    gyre_parallel(exec, run_job, &call, plan->jobs);
+    gyre_parallel(exec, run_job, &forward, plan->jobs);
 }

@@ -9,7 +9,7 @@
 #include "adaptive/adaptive_network.h"
 #include "adaptive/adaptive_run.h"
 #include "adaptive/adaptive_tiles.h"
-#include "attention/terms/softmax.h"
+#include "call/online_softmax.h"
 #include "core/convert.h"
 #include "core/exec.h"
 #include "core/view.h"
@@ -35,10 +35,9 @@ static void begin_rows(gyre_adaptive_buffers *b, int64_t sequence, int64_t first
     gyre_adaptive_read_rows(b, &out, b->out_rows, pad);
     gyre_adaptive_read_rows(b, &lse, b->lse, 1);
     const int64_t rows = plan->heads * b->rows;
-    for (int64_t r = 0; r < rows; r++) {
-        plan->kernels->dot_row_f32(b->dout_rows + r * pad, b->out_rows + r * pad, pad, &b->delta[r]);
-        if (b->lse[r] == -INFINITY) b->lse[r] = 0; /* no key: any shift keeps the weights at 0 */
-    }
+    gyre_softmax_deltas(plan->kernels, b->dout_rows, b->out_rows, rows, pad, b->delta);
+    for (int64_t r = 0; r < rows; r++)
+        b->lse[r] = gyre_softmax_shift(b->lse[r]);
     b->q_finite = gyre_tile_finite(plan->kernels, b->q_rows, rows * plan->head_pad);
     b->dout_finite = gyre_tile_finite(plan->kernels, b->dout_rows, rows * pad);
     memset(b->dq_rows, 0, (size_t)(rows * plan->head_pad) * sizeof(float));
@@ -68,17 +67,8 @@ static void weights_backward(gyre_adaptive_buffers *b, int64_t tile) {
             gyre_adaptive_read_values(b, h / plan->group, tile);
             gyre_tile_transpose(plan->kernels, b->value_rows, pad, b->value_columns);
         }
-        const gyre_matmul product = {.m = b->rows,
-                                     .n = KEY_TILE,
-                                     .k = plan->args->v.shape[3],
-                                     .a = b->dout_rows + h * b->rows * pad,
-                                     .a_row_stride = pad,
-                                     .a_col_stride = 1,
-                                     .b = b->value_columns,
-                                     .b_row_stride = KEY_TILE,
-                                     .c = b->dscores + h * gyre_adaptive_plane(b),
-                                     .c_row_stride = KEY_TILE};
-        plan->kernels->matmul_f32(&product);
+        gyre_tile_products(plan->kernels, b->dout_rows + h * b->rows * pad, b->rows, pad, plan->args->v.shape[3],
+                           b->value_columns, b->dscores + h * gyre_adaptive_plane(b));
     }
 }
 
@@ -88,48 +78,9 @@ static void block_backward(gyre_adaptive_buffers *b, int64_t tile, const gyre_ad
     for (int64_t h = 0; h < b->plan->heads; h++)
         for (int64_t i = block->first; i < block->first + block->count; i++) {
             const int64_t r = h * b->rows + i, at = h * gyre_adaptive_plane(b) + i * KEY_TILE;
-            gyre_tile_softmax_backward(b->plan->kernels, b->scores + at, b->dscores + at, b->lse[r], b->delta[r]);
+            gyre_softmax_backward(b->plan->kernels, b->scores + at, b->dscores + at, b->lse[r], b->delta[r]);
         }
     gyre_adaptive_scores_backward(b, block);
-}
-
-/* Weights [rows][KEY_TILE] of a head, and what they are multiplied with, [rows][pad]. */
-typedef struct weighted_rows {
-    const float *weights, *rows;
-    int64_t count, pad;
-    int finite;
-} weighted_rows;
-
-/* to[key] += sum over rows of weights[row][key] rows[row]. */
-static void add_to_keys(const gyre_kernels *kernels, const weighted_rows *w, float *to) {
-    const gyre_matmul product = {.m = KEY_TILE,
-                                 .n = w->pad,
-                                 .k = w->count,
-                                 .a = w->weights,
-                                 .a_row_stride = 1,
-                                 .a_col_stride = KEY_TILE,
-                                 .b = w->rows,
-                                 .b_row_stride = w->pad,
-                                 .c = to,
-                                 .c_row_stride = w->pad,
-                                 .accumulate = 1};
-    gyre_weighted_product(kernels, &product, w->finite);
-}
-
-/* to[row] += sum over keys of weights[row][key] keys[key]. */
-static void add_to_queries(const gyre_kernels *kernels, const weighted_rows *w, const float *keys, float *to) {
-    const gyre_matmul product = {.m = w->count,
-                                 .n = w->pad,
-                                 .k = KEY_TILE,
-                                 .a = w->weights,
-                                 .a_row_stride = KEY_TILE,
-                                 .a_col_stride = 1,
-                                 .b = keys,
-                                 .b_row_stride = w->pad,
-                                 .c = to,
-                                 .c_row_stride = w->pad,
-                                 .accumulate = 1};
-    gyre_weighted_product(kernels, &product, gyre_tile_finite(kernels, keys, KEY_TILE * w->pad));
 }
 
 static void products_backward(gyre_adaptive_buffers *b, int64_t tile) {
@@ -137,14 +88,14 @@ static void products_backward(gyre_adaptive_buffers *b, int64_t tile) {
     const int64_t rows = b->rows, plane = gyre_adaptive_plane(b);
     for (int64_t h = 0; h < plan->heads; h++) {
         const int64_t key_head = h / plan->group, key = key_head * gyre_adaptive_keys_padded(plan) + tile * KEY_TILE;
-        const weighted_rows values = {b->scores + h * plane, b->dout_rows + h * rows * plan->value_pad, rows,
-                                      plan->value_pad, b->dout_finite};
-        const weighted_rows products = {b->x + h * plane, b->q_rows + h * rows * plan->head_pad, rows, plan->head_pad,
-                                        b->q_finite};
+        const gyre_tile_weights values = {b->scores + h * plane, b->dout_rows + h * rows * plan->value_pad, rows,
+                                          plan->value_pad, b->dout_finite};
+        const gyre_tile_weights products = {b->x + h * plane, b->q_rows + h * rows * plan->head_pad, rows, plan->head_pad,
+                                            b->q_finite};
         if (h % plan->group == 0) gyre_adaptive_read_keys(b, key_head, tile);
-        add_to_keys(plan->kernels, &values, b->sums.dv + key * plan->value_pad);
-        add_to_keys(plan->kernels, &products, b->sums.dk + key * plan->head_pad);
-        add_to_queries(plan->kernels, &products, b->key_rows, b->dq_rows + h * rows * plan->head_pad);
+        gyre_weighted_to_keys(plan->kernels, &values, b->sums.dv + key * plan->value_pad);
+        gyre_weighted_to_keys(plan->kernels, &products, b->sums.dk + key * plan->head_pad);
+        gyre_weighted_to_queries(plan->kernels, &products, b->key_rows, b->dq_rows + h * rows * plan->head_pad);
     }
 }
 
@@ -268,13 +219,8 @@ static void collect_sums(const gradient_call *call) {
 /* view[0][0][r][c] += sums[r * stride + c * step]. */
 static void add_sums(const gyre_view *view, const double *sums, int64_t stride, int64_t step) {
     for (int64_t r = 0; view->data && r < view->shape[2]; r++)
-        for (int64_t c = 0; c < view->shape[3]; c++) {
-            void *at = gyre_view_at(view, 0, 0, r, c);
-            double sum;
-            gyre_load_row_f64(at, view->dtype, 1, 1, &sum);
-            sum += sums[r * stride + c * step];
-            gyre_store_row_f64(&sum, 1, at, view->dtype, 1);
-        }
+        for (int64_t c = 0; c < view->shape[3]; c++)
+            gyre_view_add(view, 0, 0, r, c, sums[r * stride + c * step]);
 }
 
 /* -- the call -- */
@@ -307,8 +253,8 @@ void gyre_adaptive_gradient_run(const gyre_adaptive_plan *plan, char *scratch, c
     gyre_adaptive_weights_fill(plan, scratch);
     clear_sums(plan, &call.totals.sums);
     if (args->k_first || args->k_end || args->q_starts || args->q.shape[1] == 0) {
-        gyre_tile_clear_view(&to->dk); /* of keys that are padding, and of sequences without a query */
-        gyre_tile_clear_view(&to->dv);
+        gyre_view_clear(&to->dk); /* of keys that are padding, and of sequences without a query */
+        gyre_view_clear(&to->dv);
     }
     while ((call.count = list_tasks(plan, &next, call.totals.tasks)) > 0) {
         gyre_parallel(exec, run_task, &call, call.count);

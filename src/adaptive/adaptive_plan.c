@@ -82,12 +82,19 @@ static int countable(const gyre_adaptive_plan *plan) {
     return 8 * ((double)plan->jobs + 1) * (network + tiles + keys) + 0x1p20 * (double)plan->jobs < 0x1p61;
 }
 
-gyre_status gyre_adaptive_plan_make(gyre_adaptive_plan *plan, const gyre_adaptive_args *args, int gradient,
-                                    const gyre_exec *exec) {
+gyre_status gyre_adaptive_plan_make(void *call, const gyre_exec *exec, size_t *bytes) {
+    gyre_adaptive_call *c = call;
+    const gyre_adaptive_args *args = &c->args;
+    const int gradient = c->use == GYRE_CALL_GRADIENT;
+    gyre_adaptive_plan *plan = &c->plan;
     /* Sizes follow the shapes, not the sequences: so they only grow with the tokens, however these are cut. */
     const int64_t *q = args->q.shape, *k = args->k.shape;
-    const gyre_call_batch batch = gyre_adaptive_batch(args);
-    *plan = (gyre_adaptive_plan){.args = args, .kernels = gyre_kernels_select()};
+    const gyre_call_batch batch = GYRE_CALL_BATCH(args);
+    *plan = (gyre_adaptive_plan){.args = args,
+                                 .dout = gradient ? c->dout : NULL,
+                                 .gradients = gradient ? &c->gradients : NULL,
+                                 .kernels = gyre_kernels_select()};
+    plan->source = c->source ? *c->source : gyre_key_source_of_views(&args->k, &args->v, NULL);
     plan->biased = args->encoding || args->bias.data;
     plan->adds = args->form == GYRE_ADAPTIVE_FORM_ADD_RESIDUAL;
     plan->sequences = gyre_call_sequences(&batch);
@@ -110,6 +117,6 @@ gyre_status gyre_adaptive_plan_make(gyre_adaptive_plan *plan, const gyre_adaptiv
     gyre_adaptive_buffers buffers;
     plan->shared_bytes = lay_out_shared(plan, gradient, NULL, &weights, &totals);
     plan->job_bytes = lay_out_job(plan, gradient, NULL, &buffers);
-    plan->bytes = plan->shared_bytes + (size_t)plan->jobs * plan->job_bytes;
+    *bytes = plan->shared_bytes + (size_t)plan->jobs * plan->job_bytes;
     return GYRE_OK;
 }

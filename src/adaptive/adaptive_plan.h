@@ -11,11 +11,10 @@
  * cache. */
 #ifndef GYRE_ADAPTIVE_PLAN_H
 #define GYRE_ADAPTIVE_PLAN_H
-#include "attention/plan/arena.h"
-#include "attention/plan/buffers.h"
+#include "call/call_steps.h"
+#include "call/tile_rows.h"
 #include "gyre/gyre_adaptive.h"
 #include "kernels/kernels.h"
-#include "tiling/tile_rows.h"
 
 enum {
     ADAPTIVE_ROWS = 64,
@@ -29,7 +28,7 @@ enum {
 
 typedef struct gyre_adaptive_plan {
     const gyre_adaptive_args *args; /* scale and slope not 0 */
-    const gyre_key_source *source;  /* keys and values of a cache; NULL: those of args */
+    gyre_key_source source;         /* of keys and values */
     const gyre_cview *dout;         /* NULL: forward */
     const gyre_adaptive_gradients *gradients;
     const gyre_kernels *kernels;
@@ -39,7 +38,7 @@ typedef struct gyre_adaptive_plan {
     int64_t head_pad, value_pad, table_rows;
     int64_t row_tiles, most_keys; /* of a sequence: tiles of queries, and of keys */
     int64_t jobs;
-    size_t shared_bytes, job_bytes, bytes; /* of scratch: bytes = shared_bytes + jobs * job_bytes */
+    size_t shared_bytes, job_bytes; /* of scratch: shared_bytes + jobs * job_bytes */
 } gyre_adaptive_plan;
 
 /* The network in floats, which all jobs read. */
@@ -94,21 +93,26 @@ typedef struct gyre_adaptive_totals {
     gyre_adaptive_sums sums;   /* dk and dv: of the sequence that the last task is of */
 } gyre_adaptive_totals;
 
-/* *plan: sizes and scratch of a call whose shapes are checked.  Errors: ENOMEM (more bytes than can be counted). */
-gyre_status gyre_adaptive_plan_make(gyre_adaptive_plan *plan, const gyre_adaptive_args *args, int gradient,
-                                    const gyre_exec *exec);
+/* A call, in the steps of call/call_steps.h. */
+typedef struct gyre_adaptive_call {
+    const char *where; /* of the function called, for messages */
+    gyre_call_use use;
+    gyre_adaptive_args args;       /* as gyre_adaptive_args_read leaves them */
+    const gyre_key_source *source; /* keys and values of a cache; NULL: those of args */
+    const gyre_cview *dout;        /* of a gradient, as are `gradients` */
+    gyre_adaptive_gradients gradients;
+    gyre_adaptive_plan plan;
+} gyre_adaptive_call;
+
+/* The step `plan` of a gyre_adaptive_call. */
+gyre_status gyre_adaptive_plan_make(void *call, const gyre_exec *exec, size_t *bytes);
 /* The parts of scratch. */
 void gyre_adaptive_shared(const gyre_adaptive_plan *plan, char *scratch, gyre_adaptive_weights *weights,
                           gyre_adaptive_totals *totals);
 void gyre_adaptive_job(const gyre_adaptive_plan *plan, char *scratch, int64_t job, gyre_adaptive_buffers *buffers);
 
-/* out = what args say of its sequences; valid as long as they. */
-static inline gyre_call_batch gyre_adaptive_batch(const gyre_adaptive_args *args) {
-    return (gyre_call_batch){&args->q,        &args->k,      args->q_starts, args->k_starts,
-                             args->sequences, args->k_first, args->k_end};
-}
 static inline gyre_call_sequence gyre_adaptive_sequence(const gyre_adaptive_plan *plan, int64_t sequence) {
-    const gyre_call_batch batch = gyre_adaptive_batch(plan->args);
+    const gyre_call_batch batch = GYRE_CALL_BATCH(plan->args);
     return gyre_call_sequence_at(&batch, sequence);
 }
 /* out = keys of a sequence that dk and dv have room for. */

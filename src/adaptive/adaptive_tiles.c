@@ -1,7 +1,7 @@
 /* adaptive_tiles.c: a tile of queries of all heads, and its products with a tile of keys.
  *
  * A pair has the same numbers in every tile: products sum over channels, the network over heads, both in an order that does
- * not depend on the other pairs.  With tiling/tile_rows.h that fixes the bits of a row. */
+ * not depend on the other pairs.  With call/tile_rows.h that fixes the bits of a row. */
 #include "adaptive/adaptive_tiles.h"
 #include "adaptive/adaptive_biases.h"
 #include "core/view.h"
@@ -49,14 +49,14 @@ int64_t gyre_adaptive_seen(const gyre_adaptive_buffers *b, int64_t row, int64_t 
 
 void gyre_adaptive_read_keys(gyre_adaptive_buffers *b, int64_t head, int64_t tile) {
     const gyre_adaptive_plan *plan = b->plan;
-    const gyre_tile_input keys = {&plan->args->k, plan->source, 0};
-    gyre_tile_read_keys(plan->kernels, &keys, &b->sequence, head, tile, b->key_rows, plan->head_pad);
+    gyre_tile_read_keys(plan->kernels, &plan->source, GYRE_KEYS, plan->args->q.shape[3], &b->sequence, head, tile,
+                        b->key_rows, plan->head_pad);
 }
 
 void gyre_adaptive_read_values(gyre_adaptive_buffers *b, int64_t head, int64_t tile) {
     const gyre_adaptive_plan *plan = b->plan;
-    const gyre_tile_input values = {&plan->args->v, plan->source, 1};
-    gyre_tile_read_keys(plan->kernels, &values, &b->sequence, head, tile, b->value_rows, plan->value_pad);
+    gyre_tile_read_keys(plan->kernels, &plan->source, GYRE_VALUES, plan->args->v.shape[3], &b->sequence, head, tile,
+                        b->value_rows, plan->value_pad);
 }
 
 /* -- what the network reads -- */
@@ -68,17 +68,8 @@ static void multiply_keys(gyre_adaptive_buffers *b, int64_t tile) {
             gyre_adaptive_read_keys(b, h / plan->group, tile);
             gyre_tile_transpose(plan->kernels, b->key_rows, plan->head_pad, b->key_columns);
         }
-        const gyre_matmul product = {.m = b->rows,
-                                     .n = KEY_TILE,
-                                     .k = plan->args->q.shape[3],
-                                     .a = b->q_rows + h * b->rows * plan->head_pad,
-                                     .a_row_stride = plan->head_pad,
-                                     .a_col_stride = 1,
-                                     .b = b->key_columns,
-                                     .b_row_stride = KEY_TILE,
-                                     .c = b->x + h * gyre_adaptive_plane(b),
-                                     .c_row_stride = KEY_TILE};
-        plan->kernels->matmul_f32(&product);
+        gyre_tile_products(plan->kernels, b->q_rows + h * b->rows * plan->head_pad, b->rows, plan->head_pad,
+                           plan->args->q.shape[3], b->key_columns, b->x + h * gyre_adaptive_plane(b));
     }
 }
 

@@ -7,26 +7,13 @@
 #include "attention/segments.h"
 #include "core/sized.h"
 
-gyre_status gyre_attention_run_plan(gyre_attention_run *run, const gyre_attention_request *request, const gyre_exec *exec,
-                                    gyre_error *err) {
-    run->request = request;
+gyre_status gyre_attention_run_plan(gyre_attention_run *run, const gyre_exec *exec, size_t *bytes) {
+    const gyre_attention_request *request = run->request;
     gyre_segments_largest(request->args, request->source, &run->segment);
     run->segment.head_first += request->head_first;
     const gyre_status status = gyre_attention_plan_make(&run->plan, &run->segment, request->gradient != NULL, exec);
-    return status ? gyre_fail(err, status, "scratch: more bytes than can be counted (%s)", request->name) : GYRE_OK;
-}
-
-size_t gyre_attention_run_bytes(const gyre_attention_run *run) {
-    return run->plan.bytes > 0 ? run->plan.bytes : ALIGNMENT;
-}
-
-gyre_status gyre_scratch_check(const char *name, gyre_scratch scratch, size_t needed, gyre_error *err) {
-    if (scratch.bytes < needed)
-        return gyre_fail(err, GYRE_ENOMEM, "scratch: %zu bytes, but the call needs %zu (%s)", scratch.bytes, needed, name);
-    if (!scratch.memory) return gyre_fail(err, GYRE_EINVAL, "scratch: is NULL (%s)", name);
-    if ((uintptr_t)scratch.memory % ALIGNMENT != 0)
-        return gyre_fail(err, GYRE_EINVAL, "scratch: %p is not aligned to 64 bytes (%s)", scratch.memory, name);
-    return GYRE_OK;
+    *bytes = run->plan.bytes > 0 ? run->plan.bytes : ALIGNMENT;
+    return status;
 }
 
 static void run_segment(const gyre_attention_request *request, gyre_attention_plan *plan, char *scratch,
@@ -67,24 +54,40 @@ gyre_status gyre_attention_args_read(gyre_attention_inputs *args, const gyre_att
     return GYRE_OK;
 }
 
+static gyre_status check_shapes(const void *run, gyre_error *err) {
+    return gyre_attention_check_shapes(((const gyre_attention_run *)run)->request, err);
+}
+
+static gyre_status check(const void *run, gyre_error *err) {
+    return gyre_attention_check(((const gyre_attention_run *)run)->request, err);
+}
+
+static int is_empty(const void *run) {
+    return gyre_attention_is_empty(((const gyre_attention_run *)run)->request);
+}
+
+static gyre_status plan(void *run, const gyre_exec *exec, size_t *bytes) {
+    return gyre_attention_run_plan(run, exec, bytes);
+}
+
+static void execute(void *run, char *scratch, const gyre_exec *exec) {
+    gyre_attention_run_execute(run, scratch, exec);
+}
+
+const gyre_call_steps gyre_attention_steps = {check_shapes, check, is_empty, plan, execute};
+
 gyre_status gyre_attention_perform(const gyre_attention_request *request, gyre_scratch scratch, const gyre_exec *exec,
                                    gyre_error *err) {
     gyre_attention_run run;
-    gyre_status status = gyre_attention_check(request, err);
-    if (status || gyre_attention_is_empty(request)) return status;
-    status = gyre_attention_run_plan(&run, request, exec, err);
-    if (!status) status = gyre_scratch_check(request->name, scratch, gyre_attention_run_bytes(&run), err);
-    if (!status) gyre_attention_run_execute(&run, scratch.memory, exec);
-    return status;
+    run.request = request;
+    return gyre_call_perform(&gyre_attention_steps, &run, request->name, scratch, exec, err);
 }
 
 gyre_status gyre_attention_request_bytes(const gyre_attention_request *request, const gyre_exec *exec, size_t *bytes,
                                          gyre_error *err) {
     gyre_attention_run run;
-    gyre_status status = gyre_attention_check_shapes(request, err);
-    if (!status) status = gyre_attention_run_plan(&run, request, exec, err);
-    if (!status) *bytes = gyre_attention_run_bytes(&run);
-    return status;
+    run.request = request;
+    return gyre_call_bytes(&gyre_attention_steps, &run, request->name, exec, bytes, err);
 }
 
 gyre_status gyre_attention_scratch(const gyre_attention_args *given, int gradient, const gyre_exec *exec, size_t *bytes,
@@ -92,7 +95,6 @@ gyre_status gyre_attention_scratch(const gyre_attention_args *given, int gradien
     static const gyre_gradient_views no_views = {NULL, NULL, NULL};
     static const char name[] = "gyre_attention_scratch";
     gyre_attention_inputs args;
-    if (!bytes) return gyre_fail(err, GYRE_EINVAL, "bytes: is NULL (%s)", name);
     const gyre_status status = gyre_attention_args_read(&args, given, err);
     if (status) return status;
     if (gradient) args.weights.data = args.state.data = NULL; /* not looked at */

@@ -3,6 +3,7 @@
 #define GYRE_ATTENTION_ATTENTION_H
 #include "attention/attention_check.h"
 #include "attention/plan/attention_plan.h"
+#include "call/call_steps.h"
 
 /* A checked call and the plan of its largest segment.  plan points into segment: do not copy. */
 typedef struct gyre_attention_run {
@@ -10,6 +11,9 @@ typedef struct gyre_attention_run {
     gyre_segment segment;
     gyre_attention_plan plan;
 } gyre_attention_run;
+
+/* The steps of a gyre_attention_run with a request. */
+extern const gyre_call_steps gyre_attention_steps;
 
 /* *args = the caller's, whatever the version of their structs, with a shape for an `out` that is left open.
  * Errors: EINVAL (gyre_sized_read). */
@@ -23,20 +27,17 @@ typedef struct gyre_gradients {
 /* *own, and what *args has for a gradient = the caller's.  Errors: EINVAL (gyre_sized_read). */
 gyre_status gyre_gradients_read(gyre_gradients *own, gyre_attention_inputs *args, const gyre_attention_gradients *given,
                                 gyre_error *err);
-/* *run = the run of a checked call, which must outlive it.  Its only error is ENOMEM: the bytes do not fit a size_t. */
-gyre_status gyre_attention_run_plan(gyre_attention_run *run, const gyre_attention_request *request, const gyre_exec *exec,
-                                    gyre_error *err);
-/* out = bytes of scratch, not 0. */
-size_t gyre_attention_run_bytes(const gyre_attention_run *run);
-/* EINVAL: scratch is NULL or not aligned to 64 bytes.  ENOMEM: its bytes are fewer than `needed`. */
-gyre_status gyre_scratch_check(const char *name, gyre_scratch scratch, size_t needed, gyre_error *err);
+/* run->segment, run->plan = those of a checked call, which run->request points to; *bytes = scratch, not 0.  Errors: ENOMEM
+ * (more bytes than can be counted). */
+gyre_status gyre_attention_run_plan(gyre_attention_run *run, const gyre_exec *exec, size_t *bytes);
 /* The whole of a call, with what it checks.  Errors: those of gyre_attention. */
 gyre_status gyre_attention_perform(const gyre_attention_request *request, gyre_scratch scratch, const gyre_exec *exec,
                                    gyre_error *err);
-/* *bytes = scratch that it needs, not 0.  Looks at shapes alone.  Errors: those of gyre_attention in shapes. */
+/* *bytes = scratch that it needs, not 0.  Looks at shapes alone.  Errors: those of gyre_attention in shapes, and EINVAL for
+ * bytes NULL. */
 gyre_status gyre_attention_request_bytes(const gyre_attention_request *request, const gyre_exec *exec, size_t *bytes,
                                          gyre_error *err);
-/* Writes the outputs.  scratch: gyre_attention_run_bytes, checked. */
+/* Writes the outputs.  scratch: as planned, checked. */
 void gyre_attention_run_execute(gyre_attention_run *run, void *scratch, const gyre_exec *exec);
 
 #endif

@@ -2,6 +2,8 @@
 #include "attention/attention_check.h"
 #include "attention/segments.h"
 #include "attention/terms/table_buffers.h"
+#include "call/call_sequences.h"
+#include "call/call_views.h"
 #include "core/positions.h"
 #include "core/rotation/angles.h"
 #include "core/scheme.h"
@@ -12,47 +14,11 @@
 #include <inttypes.h>
 #include <math.h>
 
-enum { MAX_CHANNELS = 65536 };
-
 typedef gyre_attention_request request; /* short, for the many signatures below */
 
-/* -- types and shapes -- */
-
-static const char *dtype_name(gyre_dtype dtype) {
-    switch (dtype) {
-    case GYRE_DTYPE_F32:
-        return "F32";
-    case GYRE_DTYPE_F16:
-        return "F16";
-    case GYRE_DTYPE_BF16:
-        return "BF16";
-    case GYRE_DTYPE_F64:
-        return "F64";
-    case GYRE_DTYPE_I32:
-        return "I32";
-    case GYRE_DTYPE_I64:
-        return "I64";
-    case GYRE_DTYPE_Q8:
-        return "Q8";
-    }
-    return "unknown";
-}
-
-static int is_float_dtype(gyre_dtype dtype) {
-    return dtype == GYRE_DTYPE_F32 || dtype == GYRE_DTYPE_F16 || dtype == GYRE_DTYPE_BF16;
-}
-
-static gyre_status fail_dtype(const request *call, gyre_error *err, const char *field, gyre_dtype dtype,
-                              const char *allowed) {
-    return gyre_fail(err, GYRE_EDTYPE, "%s: element type %s is not %s (%s)", field, dtype_name(dtype), allowed, call->name);
-}
-
-static gyre_status check_float(const request *call, gyre_error *err, const char *field, gyre_dtype dtype) {
-    return is_float_dtype(dtype) ? GYRE_OK : fail_dtype(call, err, field, dtype, "F32, F16 or BF16");
-}
-
-static gyre_status check_f32(const request *call, gyre_error *err, const char *field, gyre_dtype dtype) {
-    return dtype == GYRE_DTYPE_F32 ? GYRE_OK : fail_dtype(call, err, field, dtype, "F32");
+static gyre_status check_type(const request *call, gyre_error *err, const char *field, gyre_dtype dtype,
+                              gyre_call_types types) {
+    return gyre_call_check_type(dtype, types, field, call->name, err);
 }
 
 static gyre_status check_input(const request *call, gyre_error *err, const char *field, const gyre_cview *view) {
@@ -99,58 +65,18 @@ static gyre_status check_reals(const request *call, gyre_error *err) {
     return GYRE_OK;
 }
 
-/* -- q, k, v, out and lse -- */
+/* -- out and lse -- */
 
-static gyre_status check_types(const request *call, gyre_error *err) {
+static gyre_status check_results(const request *call, gyre_error *err) {
     const gyre_attention_inputs *args = call->args;
-    gyre_status status = check_float(call, err, "q", args->q.dtype);
-    if (!status) status = check_float(call, err, "out", args->out.dtype);
-    if (!status && args->lse.data && args->lse.dtype != GYRE_DTYPE_F64)
-        status = args->lse.dtype == GYRE_DTYPE_F32 ? GYRE_OK : fail_dtype(call, err, "lse", args->lse.dtype, "F32 or F64");
-    if (!status && !call->source) status = check_float(call, err, "k", args->k.dtype);
-    if (!status && !call->source) status = check_float(call, err, "v", args->v.dtype);
-    return status;
-}
-
-/* No tokens are fine, no heads are not. */
-static gyre_status check_extents(const request *call, gyre_error *err, const char *field, const int64_t shape[4]) {
-    for (int i = 0; i < 4; i++) {
-        const int64_t least = i < 2 ? 0 : 1, most = i == 3 ? MAX_CHANNELS : INT32_MAX;
-        if (shape[i] < least || shape[i] > most)
-            return gyre_fail(err, GYRE_ESHAPE, "%s: shape[%d] = %" PRId64 " is not in %" PRId64 " .. %" PRId64 " (%s)",
-                             field, i, shape[i], least, most, call->name);
-    }
-    if (gyre_view_elements(shape) < 0)
-        return gyre_fail(err, GYRE_ESHAPE, "%s: more elements than can be counted (%s)", field, call->name);
-    return GYRE_OK;
-}
-
-static gyre_status check_key_shape(const request *call, gyre_error *err) {
-    const int64_t *q = call->args->q.shape, *k = call->args->k.shape;
-    if (k[0] != q[0])
-        return gyre_fail(err, GYRE_ESHAPE, "k: %" PRId64 " batch rows, but q has %" PRId64 " (%s)", k[0], q[0], call->name);
-    if (k[3] != q[3])
-        return gyre_fail(err, GYRE_ESHAPE, "k: %" PRId64 " channels, but q has %" PRId64 " (%s)", k[3], q[3], call->name);
-    if (q[2] % k[2] != 0)
-        return gyre_fail(err, GYRE_ESHAPE, "q: %" PRId64 " heads are not a multiple of the %" PRId64 " key heads (%s)", q[2],
-                         k[2], call->name);
-    return GYRE_OK;
-}
-
-static gyre_status check_shapes(const request *call, gyre_error *err) {
-    const gyre_attention_inputs *args = call->args;
-    const int64_t *q = args->q.shape, *k = args->k.shape, *v = args->v.shape;
-    const int64_t values[4] = {k[0], k[1], k[2], v[3]}, out[4] = {q[0], q[1], q[2], v[3]}, lse[4] = {q[0], q[1], q[2], 1};
-    gyre_status status = check_extents(call, err, "q", q);
-    if (!status) status = check_extents(call, err, "k", k);
-    if (!status) status = check_extents(call, err, "v", v);
-    if (!status) status = check_key_shape(call, err);
-    if (!status) status = gyre_shape_check(v, values, "v", call->name, err);
+    const int64_t *q = args->q.shape, out[4] = {q[0], q[1], q[2], args->v.shape[3]}, lse[4] = {q[0], q[1], q[2], 1};
+    gyre_status status = check_type(call, err, "out", args->out.dtype, GYRE_TYPES_FLOATS);
     if (!status) status = gyre_shape_check(args->out.shape, out, "out", call->name, err);
     if (!status && gyre_view_elements(out) < 0)
         status = gyre_fail(err, GYRE_ESHAPE, "out: more elements than can be counted (%s)", call->name);
-    if (!status && args->lse.data) status = gyre_shape_check(args->lse.shape, lse, "lse", call->name, err);
-    return status;
+    if (status || !args->lse.data) return status;
+    status = check_type(call, err, "lse", args->lse.dtype, GYRE_TYPES_WIDE);
+    return status ? status : gyre_shape_check(args->lse.shape, lse, "lse", call->name, err);
 }
 
 /* -- the encoding -- */
@@ -212,50 +138,7 @@ static gyre_status check_encoding(const request *call, gyre_error *err) {
     return status ? status : check_table_shapes(call, err);
 }
 
-/* -- packed batches and padding -- */
-
-static gyre_status check_starts(const request *call, gyre_error *err, const char *field, const int64_t *starts,
-                                int64_t tokens) {
-    const int64_t sequences = call->args->sequences;
-    if (starts[0] != 0) return gyre_fail(err, GYRE_EINVAL, "%s[0]: %" PRId64 " is not 0 (%s)", field, starts[0], call->name);
-    for (int64_t s = 0; s < sequences; s++)
-        if (starts[s] > starts[s + 1])
-            return gyre_fail(err, GYRE_EINVAL, "%s[%" PRId64 "]: %" PRId64 " is below %" PRId64 " before it (%s)", field,
-                             s + 1, starts[s + 1], starts[s], call->name);
-    if (starts[sequences] != tokens)
-        return gyre_fail(err, GYRE_EINVAL, "%s[%" PRId64 "]: %" PRId64 " is not the number of tokens, %" PRId64 " (%s)",
-                         field, sequences, starts[sequences], tokens, call->name);
-    return GYRE_OK;
-}
-
-static gyre_status check_packing(const request *call, gyre_error *err) {
-    const gyre_attention_inputs *args = call->args;
-    if (!args->q_starts != !args->k_starts)
-        return gyre_fail(err, GYRE_EINVAL, "%s: is NULL, but %s is not (%s)", args->q_starts ? "k_starts" : "q_starts",
-                         args->q_starts ? "q_starts" : "k_starts", call->name);
-    if (!args->q_starts) return GYRE_OK;
-    if (args->q.shape[0] != 1)
-        return gyre_fail(err, GYRE_ESHAPE, "q: %" PRId64 " batch rows, but a packed batch has 1 (%s)", args->q.shape[0],
-                         call->name);
-    if (args->sequences < 1) return gyre_fail(err, GYRE_EINVAL, "sequences: 0, but q_starts is set (%s)", call->name);
-    const gyre_status status = check_starts(call, err, "q_starts", args->q_starts, args->q.shape[1]);
-    return status ? status : check_starts(call, err, "k_starts", args->k_starts, args->k.shape[1]);
-}
-
-static gyre_status check_padding(const request *call, gyre_error *err) {
-    const gyre_attention_inputs *args = call->args;
-    const int64_t sequences = args->k_first || args->k_end ? gyre_sequence_count(args) : 0;
-    for (int64_t s = 0; s < sequences; s++) {
-        const int64_t keys = args->k_starts ? args->k_starts[s + 1] - args->k_starts[s] : args->k.shape[1];
-        const int64_t first = args->k_first ? args->k_first[s] : 0, end = args->k_end ? args->k_end[s] : keys;
-        if (first < 0 || first > end || end > keys)
-            return gyre_fail(err, GYRE_EINVAL,
-                             "k_first, k_end: keys %" PRId64 " .. %" PRId64 " of sequence %" PRId64 ", which has %" PRId64
-                             " keys (%s)",
-                             first, end, s, keys, call->name);
-    }
-    return GYRE_OK;
-}
+/* -- padding of queries -- */
 
 static gyre_status check_query_ends(const request *call, gyre_error *err) {
     const gyre_attention_inputs *args = call->args;
@@ -273,31 +156,21 @@ static gyre_status check_query_ends(const request *call, gyre_error *err) {
 
 /* out = keys in a row of the mask and of the weights: those of the view, or of the longest packed sequence. */
 static int64_t mask_keys(const gyre_attention_inputs *args) {
-    int64_t most = 0;
-    if (!args->k_starts) return args->k.shape[1];
-    for (int64_t s = 0; s < args->sequences; s++) {
-        const int64_t keys = args->k_starts[s + 1] - args->k_starts[s];
-        most = keys > most ? keys : most;
-    }
-    return most;
+    return gyre_call_longest(args->k_starts, args->sequences, args->k.shape[1]);
 }
 
 static gyre_status check_mask(const request *call, gyre_error *err) {
     const gyre_attention_inputs *args = call->args;
     const int64_t shape[4] = {args->q.shape[0], args->q.shape[1], args->q.shape[2], mask_keys(args)};
     if (!args->mask.data) return GYRE_OK;
-    gyre_status status = check_float(call, err, "mask", args->mask.dtype);
-    if (!status) status = gyre_shape_check(args->mask.shape, shape, "mask", call->name, err);
-    return status ? status : check_input(call, err, "mask", &args->mask);
+    return gyre_call_check_input(&args->mask, shape, GYRE_TYPES_FLOATS, "mask", call->name, err);
 }
 
 static gyre_status check_sink_logits(const request *call, gyre_error *err) {
     const gyre_cview *sinks = &call->args->sink_logits;
     const int64_t shape[4] = {1, 1, heads_of(call), 1};
     if (!sinks->data) return GYRE_OK;
-    gyre_status status = check_f32(call, err, "sink_logits", sinks->dtype);
-    if (!status) status = gyre_shape_check(sinks->shape, shape, "sink_logits", call->name, err);
-    return status ? status : check_input(call, err, "sink_logits", sinks);
+    return gyre_call_check_input(sinks, shape, GYRE_TYPES_F32, "sink_logits", call->name, err);
 }
 
 static gyre_status check_weights(const request *call, gyre_error *err) {
@@ -306,7 +179,7 @@ static gyre_status check_weights(const request *call, gyre_error *err) {
     const int64_t queries = args->q.shape[1], n = weights->shape[1];
     if (!weights->data) return GYRE_OK;
     const int64_t shape[4] = {args->q.shape[0], n, args->q.shape[2], mask_keys(args)};
-    gyre_status status = check_f32(call, err, "weights", weights->dtype);
+    gyre_status status = check_type(call, err, "weights", weights->dtype, GYRE_TYPES_F32);
     if (!status) status = gyre_shape_check(weights->shape, shape, "weights", call->name, err);
     if (status) return status;
     if (args->weights_first < 0 || args->weights_first > queries || n > queries - args->weights_first)
@@ -322,9 +195,7 @@ static gyre_status check_slopes(const request *call, gyre_error *err) {
     if (!args->slopes.data) return GYRE_OK;
     if (!args->encoding || !args->encoding->slopes)
         return gyre_fail(err, GYRE_EINVAL, "slopes: the encoding has none that these could replace (%s)", call->name);
-    gyre_status status = check_f32(call, err, "slopes", args->slopes.dtype);
-    if (!status) status = gyre_shape_check(args->slopes.shape, shape, "slopes", call->name, err);
-    return status ? status : check_input(call, err, "slopes", &args->slopes);
+    return gyre_call_check_input(&args->slopes, shape, GYRE_TYPES_F32, "slopes", call->name, err);
 }
 
 /* -- gate sums -- */
@@ -332,11 +203,7 @@ static gyre_status check_slopes(const request *call, gyre_error *err) {
 static gyre_status check_gate_view(const request *call, gyre_error *err, const char *field, const gyre_cview *view,
                                    const int64_t *tokens) {
     const int64_t shape[4] = {tokens[0], tokens[1], call->args->q.shape[2], 1};
-    if (!view->data) return GYRE_OK;
-    if (view->dtype != GYRE_DTYPE_F32 && view->dtype != GYRE_DTYPE_F64)
-        return fail_dtype(call, err, field, view->dtype, "F32 or F64");
-    const gyre_status status = gyre_shape_check(view->shape, shape, field, call->name, err);
-    return status ? status : check_input(call, err, field, view);
+    return view->data ? gyre_call_check_input(view, shape, GYRE_TYPES_WIDE, field, call->name, err) : GYRE_OK;
 }
 
 /* Keys of a cache have theirs there. */
@@ -383,9 +250,7 @@ static gyre_status check_state(const request *call, gyre_error *err) {
     const gyre_attention_inputs *args = call->args;
     const int64_t *q = args->q.shape, shape[4] = {q[0], q[1], q[2], 2 + args->v.shape[3]};
     if (!args->state.data) return GYRE_OK;
-    if (args->state.dtype != GYRE_DTYPE_F64) return fail_dtype(call, err, "state", args->state.dtype, "F64");
-    gyre_status status = gyre_shape_check(args->state.shape, shape, "state", call->name, err);
-    if (!status) status = check_output(call, err, "state", &args->state);
+    const gyre_status status = gyre_call_check_result(&args->state, shape, GYRE_TYPES_F64, "state", call->name, err);
     if (status) return status;
     if (args->state.stride[3] != 1)
         return gyre_fail(err, GYRE_EINVAL, "state: the last stride is %" PRId64 ", not 1 (%s)", args->state.stride[3],
@@ -429,12 +294,11 @@ static const char *const gradient_names[3] = {"dq", "dk", "dv"};
 static gyre_status check_gradient_views(const request *call, gyre_error *err) {
     const gyre_gradient_views *g = call->gradient;
     const gyre_cview *like[3] = {&call->args->q, &call->args->k, &call->args->v};
-    gyre_status status = check_float(call, err, "dout", g->dout->dtype);
-    if (!status) status = gyre_shape_check(g->dout->shape, call->args->out.shape, "dout", call->name, err);
-    if (!status) status = check_input(call, err, "dout", g->dout);
+    gyre_status status = gyre_call_check_dout(g->dout, &call->args->out, GYRE_TYPES_FLOATS, call->name, err);
     for (int i = 0; i < 3 && !status; i++) {
         if (g->dqkv[i].dtype != GYRE_DTYPE_F32 && g->dqkv[i].dtype != like[i]->dtype)
-            return fail_dtype(call, err, gradient_names[i], g->dqkv[i].dtype, "F32 or the type of its input");
+            return gyre_fail(err, GYRE_EDTYPE, "%s: element type %s is not F32 or the type of its input (%s)",
+                             gradient_names[i], gyre_dtype_text(g->dqkv[i].dtype), call->name);
         status = gyre_shape_check(g->dqkv[i].shape, like[i]->shape, gradient_names[i], call->name, err);
         if (!status) status = check_output(call, err, gradient_names[i], &g->dqkv[i]);
     }
@@ -442,7 +306,7 @@ static gyre_status check_gradient_views(const request *call, gyre_error *err) {
     for (int i = 0; i < 3; i++)
         if (g->dqkv[i].dtype != GYRE_DTYPE_F32)
             return gyre_fail(err, GYRE_EDTYPE, "%s: element type %s is not F32, but it is added to (%s)", gradient_names[i],
-                             dtype_name(g->dqkv[i].dtype), call->name);
+                             gyre_dtype_text(g->dqkv[i].dtype), call->name);
     if (call->args->lse.data && call->args->lse.dtype != GYRE_DTYPE_F64)
         return gyre_fail(err, GYRE_EDTYPE, "lse: element type F32 is not F64, which accumulate needs (%s)", call->name);
     return GYRE_OK;
@@ -453,10 +317,7 @@ static gyre_status check_sink_gradient(const request *call, gyre_error *err) {
     const int64_t shape[4] = {1, 1, heads_of(call), 1};
     if (!gradients || !gradients->sink_logits.data || !call->args->sink_logits.data) return GYRE_OK;
     const gyre_view *view = &gradients->sink_logits;
-    if (view->dtype != GYRE_DTYPE_F32 && view->dtype != GYRE_DTYPE_F64)
-        return fail_dtype(call, err, "gradients.sink_logits", view->dtype, "F32 or F64");
-    const gyre_status status = gyre_shape_check(view->shape, shape, "gradients.sink_logits", call->name, err);
-    return status ? status : check_output(call, err, "gradients.sink_logits", view);
+    return gyre_call_check_result(view, shape, GYRE_TYPES_WIDE, "gradients.sink_logits", call->name, err);
 }
 
 /* -- tables -- */
@@ -579,7 +440,7 @@ static gyre_status check_segment(const request *call, gyre_error *err, const gyr
     for (int i = 1; i < 3; i++) /* what is added to must not be rounded each time */
         if (call->gradient->dqkv[i].dtype != GYRE_DTYPE_F32)
             return gyre_fail(err, GYRE_EDTYPE, "%s: element type %s is not F32, but %s (%s)", gradient_names[i],
-                             dtype_name(call->gradient->dqkv[i].dtype),
+                             gyre_dtype_text(call->gradient->dqkv[i].dtype),
                              call->args->q_pos_head_stride != 0 ? "query heads of a key head have positions of their own"
                                                                 : "context lengths differ",
                              call->name);
@@ -595,17 +456,21 @@ int gyre_attention_is_empty(const gyre_attention_request *call) {
 }
 
 gyre_status gyre_attention_check_views(const gyre_attention_request *call, gyre_error *err) {
-    const gyre_status status = check_types(call, err);
-    return status ? status : check_shapes(call, err);
+    const gyre_attention_inputs *args = call->args;
+    gyre_cview k = args->k, v = args->v;
+    if (call->source) k.dtype = v.dtype = GYRE_DTYPE_F32; /* the source reads its own types */
+    const gyre_status status = gyre_call_check_qkv(&args->q, &k, &v, GYRE_TYPES_FLOATS, call->name, err);
+    return status ? status : check_results(call, err);
 }
 
 gyre_status gyre_attention_check_shapes(const gyre_attention_request *call, gyre_error *err) {
+    const gyre_call_batch batch = GYRE_CALL_BATCH(call->args);
     gyre_status status = check_integers(call, err);
     if (!status) status = check_reals(call, err);
     if (!status) status = gyre_attention_check_views(call, err);
     if (!status) status = check_encoding(call, err);
-    if (!status) status = check_packing(call, err);
-    if (!status) status = check_padding(call, err);
+    if (!status) status = gyre_call_check_packing(&batch, call->name, err);
+    if (!status) status = gyre_call_check_padding(&batch, call->name, err);
     if (!status) status = check_query_ends(call, err);
     if (!status) status = check_mask(call, err);
     if (!status) status = check_sink_logits(call, err);
@@ -615,50 +480,35 @@ gyre_status gyre_attention_check_shapes(const gyre_attention_request *call, gyre
     return status ? status : check_weights(call, err);
 }
 
-typedef struct named_view {
-    const char *name;
-    gyre_cview view;
-} named_view;
-
-/* The first `written` of the views are outputs, which overlap neither each other nor the rest. */
-static gyre_status check_apart(const request *call, gyre_error *err, const named_view *views, int written, int count) {
-    gyre_status status = GYRE_OK;
-    for (int i = 0; i < written; i++)
-        for (int j = i + 1; j < count && !status; j++)
-            status = gyre_apart_check(&views[i].view, views[i].name, &views[j].view, views[j].name, call->name, err);
-    return status;
-}
-
 /* Shapes of views without memory, and of the keys of a cache, are not looked at. */
 gyre_status gyre_attention_check_overlap(const gyre_attention_request *call, gyre_error *err) {
     const gyre_attention_inputs *args = call->args;
     const gyre_gradient_views *g = call->gradient;
-    const gyre_cview none = {.data = NULL};
-    const named_view inputs[] = {{"q", args->q},
-                                 {"k", call->source ? none : args->k},
-                                 {"v", call->source ? none : args->v},
-                                 {"mask", args->mask},
-                                 {"sink_logits", args->sink_logits},
-                                 {"slopes", args->slopes},
-                                 {"gates.q", args->q_gate_sums},
-                                 {"gates.k", call->source ? none : args->k_gate_sums}};
-    named_view views[16];
-    int count = 0;
-    if (g)
-        for (int i = 0; i < 3; i++)
-            views[count++] = (named_view){gradient_names[i], gyre_const(g->dqkv[i])};
+    const gyre_cview none = {.data = NULL}, out = gyre_const(args->out), lse = gyre_const(args->lse);
+    gyre_named_views read = {8,
+                             {{"q", args->q},
+                              {"k", call->source ? none : args->k},
+                              {"v", call->source ? none : args->v},
+                              {"mask", args->mask},
+                              {"sink_logits", args->sink_logits},
+                              {"slopes", args->slopes},
+                              {"gates.q", args->q_gate_sums},
+                              {"gates.k", call->source ? none : args->k_gate_sums}}};
+    gyre_named_views written = {.count = 0};
+    for (int i = 0; g && i < 3; i++)
+        gyre_named_views_add(&written, gradient_names[i], gyre_const(g->dqkv[i]));
     if (g) {
-        views[count++] = (named_view){"dq_gates", gyre_const(args->dq_gate_sums)};
-        views[count++] = (named_view){"dk_gates", gyre_const(args->dk_gate_sums)};
+        gyre_named_views_add(&written, "dq_gates", gyre_const(args->dq_gate_sums));
+        gyre_named_views_add(&written, "dk_gates", gyre_const(args->dk_gate_sums));
+        gyre_named_views_add(&read, "dout", *g->dout);
     }
-    views[count++] = (named_view){"out", gyre_const(args->out)};
-    views[count++] = (named_view){"lse", gyre_const(args->lse)};
-    views[count++] = g ? (named_view){"dout", *g->dout} : (named_view){"weights", gyre_const(args->weights)};
-    const int written = g ? 5 : 4;
-    if (!g) views[count++] = (named_view){"state", gyre_const(args->state)};
-    for (size_t i = 0; i < sizeof inputs / sizeof *inputs; i++)
-        views[count++] = inputs[i];
-    return check_apart(call, err, views, written, count);
+    gyre_named_views_add(g ? &read : &written, "out", out);
+    gyre_named_views_add(g ? &read : &written, "lse", lse);
+    if (!g) {
+        gyre_named_views_add(&written, "weights", gyre_const(args->weights));
+        gyre_named_views_add(&written, "state", gyre_const(args->state));
+    }
+    return gyre_call_check_apart(&written, &read, call->name, err);
 }
 
 /* Queries that begin with the keys although they are fewer are the last tokens of a text whose base was forgotten. */

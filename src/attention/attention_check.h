@@ -2,7 +2,7 @@
 #ifndef GYRE_ATTENTION_ATTENTION_CHECK_H
 #define GYRE_ATTENTION_ATTENTION_CHECK_H
 #include "attention/gradient/gradient.h"
-#include "attention/plan/key_source.h"
+#include "call/key_source.h"
 
 /* A call, or one batch row of a call of gyre_cache_attention. */
 typedef struct gyre_attention_request {

@@ -1,6 +1,7 @@
 /* attention_merge.c: gyre_attention_merge, the sum of rows whose keys were split over calls or machines. */
 #include "attention/attention_check.h"
 #include "attention/forward/row_states.h"
+#include "call/call_views.h"
 #include "core/convert.h"
 #include "core/exec.h"
 #include "core/sized.h"
@@ -13,12 +14,6 @@ static const char where[] = "gyre_attention_merge";
 
 /* -- checks -- */
 
-static gyre_status check_dtype(const char *name, gyre_dtype dtype, int ok, const char *allowed, gyre_error *err) {
-    return ok ? GYRE_OK
-              : gyre_fail(err, GYRE_EDTYPE, "%s: element type %s is not %s (%s)", name, gyre_dtype_text(dtype), allowed,
-                          where);
-}
-
 static gyre_status check_states(const gyre_attention_merge_args *args, gyre_error *err) {
     gyre_status status = GYRE_OK;
     if (args->parts < 1) return gyre_fail(err, GYRE_EINVAL, "parts: %" PRId64 " is below 1 (%s)", args->parts, where);
@@ -28,9 +23,7 @@ static gyre_status check_states(const gyre_attention_merge_args *args, gyre_erro
                          args->states[0].shape[3], where);
     for (int64_t p = 0; p < args->parts && !status; p++) {
         const gyre_cview *state = &args->states[p];
-        status = check_dtype("states", state->dtype, state->dtype == GYRE_DTYPE_F64, "F64", err);
-        if (!status) status = gyre_shape_check(state->shape, args->states[0].shape, "states", where, err);
-        if (!status) status = gyre_cview_check(state, "states", where, err);
+        status = gyre_call_check_input(state, args->states[0].shape, GYRE_TYPES_F64, "states", where, err);
         if (!status && state->stride[3] != 1)
             status =
                 gyre_fail(err, GYRE_EINVAL, "states: the last stride is %" PRId64 ", not 1 (%s)", state->stride[3], where);
@@ -41,24 +34,11 @@ static gyre_status check_states(const gyre_attention_merge_args *args, gyre_erro
 static gyre_status check_outputs(const gyre_attention_merge_args *args, gyre_error *err) {
     const int64_t *s = args->states[0].shape, out[4] = {s[0], s[1], s[2], s[3] - GYRE_STATE_VALUES},
                   lse[4] = {s[0], s[1], s[2], 1}, sinks[4] = {1, 1, s[2], 1};
-    const gyre_dtype out_type = args->out.dtype, lse_type = args->lse.dtype;
     gyre_status status = GYRE_OK;
-    if (args->out.data) {
-        const int real = out_type == GYRE_DTYPE_F32 || out_type == GYRE_DTYPE_F16 || out_type == GYRE_DTYPE_BF16;
-        status = check_dtype("out", out_type, real, "F32, F16 or BF16", err);
-        if (!status) status = gyre_shape_check(args->out.shape, out, "out", where, err);
-        if (!status) status = gyre_output_check(&args->out, "out", where, err);
-    }
-    if (!status && args->lse.data) {
-        status = check_dtype("lse", lse_type, lse_type == GYRE_DTYPE_F32 || lse_type == GYRE_DTYPE_F64, "F32 or F64", err);
-        if (!status) status = gyre_shape_check(args->lse.shape, lse, "lse", where, err);
-        if (!status) status = gyre_output_check(&args->lse, "lse", where, err);
-    }
-    if (!status && args->sink_logits.data) {
-        status = check_dtype("sink_logits", args->sink_logits.dtype, args->sink_logits.dtype == GYRE_DTYPE_F32, "F32", err);
-        if (!status) status = gyre_shape_check(args->sink_logits.shape, sinks, "sink_logits", where, err);
-        if (!status) status = gyre_cview_check(&args->sink_logits, "sink_logits", where, err);
-    }
+    if (args->out.data) status = gyre_call_check_result(&args->out, out, GYRE_TYPES_FLOATS, "out", where, err);
+    if (!status && args->lse.data) status = gyre_call_check_result(&args->lse, lse, GYRE_TYPES_WIDE, "lse", where, err);
+    if (!status && args->sink_logits.data)
+        status = gyre_call_check_input(&args->sink_logits, sinks, GYRE_TYPES_F32, "sink_logits", where, err);
     return status;
 }
 

@@ -1,5 +1,7 @@
 /* gates.c: running sums of log gates, and their gradient: sums from the last token back.  One task is one head of one batch
  * row; it goes through its documents in the order of tokens. */
+#include "call/call_sequences.h"
+#include "call/call_views.h"
 #include "core/convert.h"
 #include "core/exec.h"
 #include "core/sized.h"
@@ -20,35 +22,14 @@ typedef struct gates_call {
 
 /* -- checks -- */
 
-static int is_float_or_double(gyre_dtype dtype) {
-    return dtype == GYRE_DTYPE_F32 || dtype == GYRE_DTYPE_F64;
-}
-
-static gyre_status fail_dtype(const char *field, gyre_dtype dtype, const char *wanted, const char *where, gyre_error *err) {
-    return gyre_fail(err, GYRE_EDTYPE, "%s: is %s, not %s (%s)", field, gyre_dtype_text(dtype), wanted, where);
-}
-
-static gyre_status check_starts(const int64_t *starts, int64_t sequences, const int64_t shape[4], const char *where,
-                                gyre_error *err) {
-    if (!starts) return GYRE_OK;
+static gyre_status check_starts(const gates_call *c, const int64_t shape[4], const char *where, gyre_error *err) {
+    if (!c->starts) return GYRE_OK;
     if (shape[0] != 1)
         return gyre_fail(err, GYRE_ESHAPE, "starts: is set, but there are %" PRId64 " batch rows, not 1 (%s)", shape[0],
                          where);
-    if (sequences < 1 || starts[0] != 0 || starts[sequences] != shape[1])
-        return gyre_fail(err, GYRE_EINVAL, "starts: do not go from 0 to all %" PRId64 " tokens (%s)", shape[1], where);
-    for (int64_t s = 0; s < sequences; s++)
-        if (starts[s] > starts[s + 1])
-            return gyre_fail(err, GYRE_EINVAL, "starts[%" PRId64 "]: %" PRId64 " is below %" PRId64 " before it (%s)", s + 1,
-                             starts[s + 1], starts[s], where);
-    return GYRE_OK;
-}
-
-/* An input of this shape, of a type that `fits`. */
-static gyre_status check_input(const gyre_cview *view, const char *field, const int64_t shape[4], int fits,
-                               const char *wanted, const char *where, gyre_error *err) {
-    if (!fits) return fail_dtype(field, view->dtype, wanted, where, err);
-    const gyre_status status = gyre_shape_check(view->shape, shape, field, where, err);
-    return status ? status : gyre_cview_check(view, field, where, err);
+    if (c->sequences < 1)
+        return gyre_fail(err, GYRE_EINVAL, "sequences: %" PRId64 " is below 1, but starts is set (%s)", c->sequences, where);
+    return gyre_call_check_starts(c->starts, c->sequences, shape[1], "starts", where, err);
 }
 
 /* -- tokens of a head -- */
@@ -97,14 +78,10 @@ static void sum_head(void *arg, int64_t task) {
 static gyre_status check_sums(const gates_call *c, const char *where, gyre_error *err) {
     const int64_t *shape = c->in->shape, column[4] = {shape[0], shape[1], shape[2], 1},
                   rows[4] = {c->starts ? c->sequences : shape[0], 1, shape[2], 1};
-    gyre_status status =
-        check_input(c->in, "log_gates", column, gyre_is_real(c->in->dtype), "F32, F16, BF16 or F64", where, err);
-    if (!status) status = check_starts(c->starts, c->sequences, shape, where, err);
-    if (!status && c->before)
-        status = check_input(c->before, "before", rows, c->before->dtype == GYRE_DTYPE_F64, "F64", where, err);
-    if (!status && !is_float_or_double(c->out->dtype)) status = fail_dtype("sums", c->out->dtype, "F32 or F64", where, err);
-    if (!status) status = gyre_shape_check(c->out->shape, column, "sums", where, err);
-    if (!status) status = gyre_output_check(c->out, "sums", where, err);
+    gyre_status status = gyre_call_check_input(c->in, column, GYRE_TYPES_REALS, "log_gates", where, err);
+    if (!status) status = check_starts(c, shape, where, err);
+    if (!status && c->before) status = gyre_call_check_input(c->before, rows, GYRE_TYPES_F64, "before", where, err);
+    if (!status) status = gyre_call_check_result(c->out, column, GYRE_TYPES_WIDE, "sums", where, err);
     if (status) return status;
     const gyre_cview out = gyre_const(*c->out);
     const int in_place = out.dtype == c->in->dtype && gyre_same_memory(c->in, c->out);
@@ -149,12 +126,10 @@ static gyre_status check_gradient(const gates_call *c, const char *where, gyre_e
     const int64_t *shape = c->out->shape, column[4] = {shape[0], shape[1], shape[2], 1};
     const gyre_cview out = gyre_const(*c->out);
     const int count = c->in[1].data ? 2 : 1;
-    if (!gyre_is_real(out.dtype)) return fail_dtype("dlog_gates", out.dtype, "F32, F16, BF16 or F64", where, err);
-    gyre_status status = gyre_shape_check(shape, column, "dlog_gates", where, err);
-    if (!status) status = gyre_output_check(c->out, "dlog_gates", where, err);
+    gyre_status status = gyre_call_check_result(c->out, column, GYRE_TYPES_REALS, "dlog_gates", where, err);
     for (int i = 0; i < count && !status; i++)
-        status = check_input(&c->in[i], names[i], column, is_float_or_double(c->in[i].dtype), "F32 or F64", where, err);
-    if (!status) status = check_starts(c->starts, c->sequences, shape, where, err);
+        status = gyre_call_check_input(&c->in[i], column, GYRE_TYPES_WIDE, names[i], where, err);
+    if (!status) status = check_starts(c, shape, where, err);
     for (int i = 0; i < count && !status; i++)
         status = gyre_apart_check(&out, "dlog_gates", &c->in[i], names[i], where, err);
     return status;

@@ -1,5 +1,6 @@
 /* segments.c: a call cut into segments of one shape and one context length. */
 #include "attention/segments.h"
+#include "call/call_sequences.h"
 #include "core/encoding.h"
 #include "core/positions.h"
 #include "core/scheme.h"
@@ -20,7 +21,8 @@ int gyre_split_by_sequence(const gyre_attention_inputs *args) {
 }
 
 int64_t gyre_sequence_count(const gyre_attention_inputs *args) {
-    return args->q_starts ? args->sequences : args->q.shape[0];
+    const gyre_call_batch batch = GYRE_CALL_BATCH(args);
+    return gyre_call_sequences(&batch);
 }
 
 int64_t gyre_segment_heads(const gyre_attention_inputs *args) {
@@ -69,34 +71,23 @@ static void narrow_weights(gyre_attention_inputs *args, int64_t b, int64_t first
 }
 
 /* -- segments -- */
-typedef struct sequence {
-    int64_t batch, q_first, queries; /* in the views */
-    int64_t k_first, first, end;     /* k_first: first key in the views; first .. end - 1: no padding, counted from it */
-    int64_t first_order;             /* GYRE_CAUSAL_BY_ORDER: the last key that query 0 sees */
-} sequence;
-
 /* Gate sums of the `count` queries from `at` on, and of the keys of the sequence. */
-static void narrow_gate_sums(gyre_attention_inputs *args, const sequence *s, int64_t at, int64_t count) {
-    const int64_t key = s->k_first + s->first, keys = s->end - s->first;
+static void narrow_gate_sums(gyre_attention_inputs *args, const gyre_call_sequence *s, int64_t at, int64_t count) {
     narrow(&args->q_gate_sums, s->batch, at, count);
-    narrow(&args->k_gate_sums, s->batch, key, keys);
+    narrow(&args->k_gate_sums, s->batch, s->key, s->keys);
     narrow_out(&args->dq_gate_sums, s->batch, at, count);
-    narrow_out(&args->dk_gate_sums, s->batch, key, keys);
+    narrow_out(&args->dk_gate_sums, s->batch, s->key, s->keys);
 }
 
-static sequence sequence_of(const gyre_attention_inputs *args, int64_t s) {
-    sequence out = {.batch = args->q_starts ? 0 : s, .queries = args->q.shape[1], .end = args->k.shape[1]};
-    if (args->q_starts) {
-        out.q_first = args->q_starts[s];
-        out.queries = args->q_starts[s + 1] - out.q_first;
-        out.k_first = args->k_starts[s];
-        out.end = args->k_starts[s + 1] - out.k_first;
-    }
-    out.first_order = out.end - out.queries;
-    if (args->k_end) out.end = args->k_end[s];
-    if (args->k_first) out.first = args->k_first[s];
-    if (args->q_end && args->causal == GYRE_CAUSAL_BY_ORDER) out.first_order = out.end - args->q_end[s];
-    return out;
+static gyre_call_sequence sequence_of(const gyre_attention_inputs *args, int64_t s) {
+    const gyre_call_batch batch = GYRE_CALL_BATCH(args);
+    return gyre_call_sequence_at(&batch, s);
+}
+
+/* out = the last key that query 0 of a sequence sees (GYRE_CAUSAL_BY_ORDER): padding of keys does not move it. */
+static int64_t first_order(const gyre_attention_inputs *args, const gyre_call_sequence *s, int64_t index) {
+    if (!args->q_end || args->causal != GYRE_CAUSAL_BY_ORDER) return s->k_count - s->queries;
+    return s->key - s->k_start + s->keys - args->q_end[index];
 }
 
 /* out = the context length for a query at m (GYRE_LENGTH_POLICY_CAUSAL). */
@@ -122,12 +113,12 @@ static gyre_positions query_positions(const gyre_segments *segments) {
 }
 
 /* *length = the context length of query `query` of the sequence; out = how many queries from there on have it. */
-static int64_t count_of_length(const gyre_segments *segments, const sequence *s, int64_t *length) {
+static int64_t count_of_length(const gyre_segments *segments, const gyre_call_sequence *s, int64_t *length) {
     const gyre_attention_inputs *args = segments->args;
     const gyre_encoding *encoding = args->encoding;
     const int64_t query = segments->query, count = s->queries - query;
     gyre_positions positions = query_positions(segments);
-    narrow_positions(&positions, s->batch, s->q_first + query, query);
+    narrow_positions(&positions, s->batch, s->query + query, query);
     *length = args->context_lengths ? args->context_lengths[segments->sequence] : args->q_pos.context_length;
     if (!segments->dynamic || count == 0 || *length > 0) return count;
     if (encoding->config.length_policy == GYRE_LENGTH_POLICY_PREFIX) {
@@ -174,23 +165,23 @@ static void take_indices(gyre_segment *out) {
     out->k_index = *out->args.k_index;
 }
 
-static void make_segment(const gyre_segments *segments, const sequence *s, int64_t count, int64_t length,
+static void make_segment(const gyre_segments *segments, const gyre_call_sequence *s, int64_t count, int64_t length,
                          gyre_segment *out) {
-    const int64_t query = segments->query, at = s->q_first + query, keys = s->end - s->first;
+    const int64_t query = segments->query, at = s->query + query, first = s->key - s->k_start;
     gyre_attention_inputs *args = &out->args;
     *out = (gyre_segment){.args = *segments->args, .source = segments->source, .sequence = segments->sequence};
     out->query_first = query;
-    out->key_first = s->first;
-    out->query_order = query + s->first_order;
-    out->packed_key_first = s->k_first;
+    out->key_first = first;
+    out->query_order = query + first_order(segments->args, s, segments->sequence);
+    out->packed_key_first = s->k_start;
     out->accumulate_dkv = out->accumulate_gates = query > 0 || args->accumulate;
     take_indices(out);
     if (out->indexed) {
         narrow_positions(&out->q_index, s->batch, at, query);
-        narrow_positions(&out->k_index, s->batch, s->k_first + s->first, s->first);
+        narrow_positions(&out->k_index, s->batch, s->key, first);
     }
     out->source.batch_first += s->batch;
-    out->source.key_first += s->k_first + s->first;
+    out->source.key_first += s->key;
     args->q_starts = args->k_starts = args->k_first = args->k_end = args->q_end = args->context_lengths = NULL;
     args->sequences = 0;
     take_heads(segments, out);
@@ -199,26 +190,27 @@ static void make_segment(const gyre_segments *segments, const sequence *s, int64
     narrow_out(&args->out, s->batch, at, count);
     if (args->lse.data) narrow_out(&args->lse, s->batch, at, count);
     if (args->state.data) narrow_out(&args->state, s->batch, at, count);
-    narrow(&args->k, s->batch, s->k_first + s->first, keys);
-    narrow(&args->v, s->batch, s->k_first + s->first, keys);
+    narrow(&args->k, s->batch, s->key, s->keys);
+    narrow(&args->v, s->batch, s->key, s->keys);
     if (args->mask.data) {
         narrow(&args->mask, s->batch, at, count);
-        gyre_cview_narrow(&args->mask, 3, s->first, keys);
+        gyre_cview_narrow(&args->mask, 3, first, s->keys);
     }
     narrow_gate_sums(args, s, at, count);
-    narrow_weights(args, s->batch, at, count, s->first, keys);
+    narrow_weights(args, s->batch, at, count, first, s->keys);
     narrow_positions(&args->q_pos, s->batch, at, query);
-    narrow_positions(&args->k_pos, s->batch, s->k_first + s->first, s->first);
+    narrow_positions(&args->k_pos, s->batch, s->key, first);
     args->q_pos.context_length = length;
 }
 
 void gyre_segments_begin(gyre_segments *segments, const gyre_attention_inputs *args, const gyre_key_source *source,
                          int64_t head_first) {
-    *segments = (gyre_segments){.args = args,
-                                .head_first = head_first,
-                                .source = source ? *source : gyre_key_source_of_views(args),
-                                .split = gyre_split_by_sequence(args),
-                                .dynamic = gyre_length_is_dynamic(args)};
+    *segments =
+        (gyre_segments){.args = args,
+                        .head_first = head_first,
+                        .source = source ? *source : gyre_key_source_of_views(&args->k, &args->v, &args->k_gate_sums),
+                        .split = gyre_split_by_sequence(args),
+                        .dynamic = gyre_length_is_dynamic(args)};
 }
 
 static void whole_call(const gyre_segments *segments, gyre_segment *out) {
@@ -248,7 +240,7 @@ int gyre_segments_next(gyre_segments *segments, gyre_segment *out) {
         return 1;
     }
     while (segments->sequence < gyre_sequence_count(args)) {
-        const sequence s = sequence_of(args, segments->sequence);
+        const gyre_call_sequence s = sequence_of(args, segments->sequence);
         int64_t length;
         const int64_t count = count_of_length(segments, &s, &length);
         if (count > 0 || segments->query == 0) make_segment(segments, &s, count, length, out);

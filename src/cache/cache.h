@@ -11,7 +11,7 @@
  *     page 0:  | 2 | 2 | 1 | 1 |      page 1:  | 1 | 1 | 1 | 1 |      page 2:  | 1 | 1 |   |   |      sequences per slot */
 #ifndef GYRE_CACHE_CACHE_H
 #define GYRE_CACHE_CACHE_H
-#include "attention/plan/key_source.h"
+#include "call/key_source.h"
 #include "core/encoding.h"
 #include "core/scheme.h"
 #include "gyre/gyre_cache.h"

@@ -1,67 +1,32 @@
 /* contextual.c: gyre_contextual_attention, gyre_contextual_gradient and their scratch. */
-#include "attention/attention.h"
 #include "contextual/contextual_check.h"
 #include "contextual/contextual_run.h"
 #include "core/sized.h"
-#include "core/view.h"
-#include "util/error.h"
 
-static gyre_status plan_bytes(gyre_contextual_plan *plan, const gyre_contextual_args *args, int gradient, const char *where,
-                              const gyre_exec *exec, gyre_error *err) {
-    const gyre_status status = gyre_contextual_plan_make(plan, args, gradient, exec);
-    return status ? gyre_fail(err, status, "scratch: more bytes than can be counted (%s)", where) : GYRE_OK;
-}
+const gyre_call_steps gyre_contextual_steps = {gyre_contextual_check_shapes, gyre_contextual_check, gyre_contextual_is_empty,
+                                               gyre_contextual_plan_make, gyre_contextual_run};
 
 gyre_status gyre_contextual_scratch(const gyre_contextual_args *given, int gradient, const gyre_exec *exec, size_t *bytes,
                                     gyre_error *err) {
-    static const char name[] = "gyre_contextual_scratch";
-    gyre_contextual_args args;
-    gyre_contextual_plan plan;
-    if (!bytes) return gyre_fail(err, GYRE_EINVAL, "bytes: is NULL (%s)", name);
-    gyre_status status = gyre_contextual_args_read(&args, given, err);
-    if (!status) status = gyre_contextual_check_shapes(&args, name, err);
-    if (!status) status = plan_bytes(&plan, &args, gradient, name, exec, err);
-    if (!status) *bytes = plan.bytes;
-    return status;
-}
-
-static const char forward_name[] = "gyre_contextual_attention", gradient_name[] = "gyre_contextual_gradient";
-
-static gyre_status plan_call(gyre_contextual_plan *plan, const gyre_contextual_args *args, int gradient,
-                             gyre_scratch scratch, const gyre_exec *exec, gyre_error *err) {
-    const char *where = gradient ? gradient_name : forward_name;
-    const gyre_status status = plan_bytes(plan, args, gradient, where, exec, err);
-    return status ? status : gyre_scratch_check(where, scratch, plan->bytes, err);
+    gyre_contextual_call call = {.where = "gyre_contextual_scratch",
+                                 .use = gradient ? GYRE_CALL_GRADIENT : GYRE_CALL_FORWARD};
+    const gyre_status status = gyre_contextual_args_read(&call.args, given, err);
+    return status ? status : gyre_call_bytes(&gyre_contextual_steps, &call, call.where, exec, bytes, err);
 }
 
 gyre_status gyre_contextual_attention(const gyre_contextual_args *given, gyre_scratch scratch, const gyre_exec *exec,
                                       gyre_error *err) {
-    gyre_contextual_args args;
-    gyre_contextual_plan plan;
-    gyre_status status = gyre_contextual_args_read(&args, given, err);
-    if (!status) status = gyre_contextual_check(&args, GYRE_CONTEXTUAL_FORWARD, forward_name, err);
-    if (status || gyre_view_elements(args.out.shape) == 0) return status;
-    status = plan_call(&plan, &args, 0, scratch, exec, err);
-    if (!status) gyre_contextual_forward_run(&plan, scratch.memory, exec);
-    return status;
+    gyre_contextual_call call = {.where = "gyre_contextual_attention", .use = GYRE_CALL_FORWARD};
+    const gyre_status status = gyre_contextual_args_read(&call.args, given, err);
+    return status ? status : gyre_call_perform(&gyre_contextual_steps, &call, call.where, scratch, exec, err);
 }
 
 gyre_status gyre_contextual_gradient(const gyre_contextual_args *given, const gyre_cview *dout,
-                                     const gyre_contextual_gradients *given_gradients, gyre_scratch scratch,
-                                     const gyre_exec *exec, gyre_error *err) {
-    gyre_contextual_args args;
-    gyre_contextual_gradients gradients;
-    gyre_contextual_plan plan;
-    gyre_status status = gyre_contextual_args_read(&args, given, err);
-    if (!status) status = gyre_sized_read(&gradients, sizeof gradients, given_gradients, "gyre_contextual_gradients", err);
-    if (!status) status = gyre_contextual_check(&args, GYRE_CONTEXTUAL_GRADIENT, gradient_name, err);
-    if (!status) status = gyre_contextual_check_gradient(&args, dout, &gradients, gradient_name, err);
-    const gyre_call_batch batch = gyre_contextual_batch(&args);
-    if (status || gyre_call_sequences(&batch) == 0) return status;
-    status = plan_call(&plan, &args, 1, scratch, exec, err);
-    if (status) return status;
-    plan.dout = dout;
-    plan.gradients = &gradients;
-    gyre_contextual_gradient_run(&plan, scratch.memory, exec);
-    return GYRE_OK;
+                                     const gyre_contextual_gradients *gradients, gyre_scratch scratch, const gyre_exec *exec,
+                                     gyre_error *err) {
+    gyre_contextual_call call = {.where = "gyre_contextual_gradient", .use = GYRE_CALL_GRADIENT, .dout = dout};
+    gyre_status status = gyre_contextual_args_read(&call.args, given, err);
+    if (!status)
+        status = gyre_sized_read(&call.gradients, sizeof call.gradients, gradients, "gyre_contextual_gradients", err);
+    return status ? status : gyre_call_perform(&gyre_contextual_steps, &call, call.where, scratch, exec, err);
 }

@@ -1,9 +1,8 @@
 /* contextual_check.c: all that a call must satisfy. */
 #include "contextual/contextual_check.h"
-#include "contextual/contextual_plan.h"
+#include "call/call_views.h"
 #include "core/sized.h"
 #include "core/view.h"
-#include "tiling/call_views.h"
 #include "util/error.h"
 
 #include <math.h>
@@ -24,11 +23,12 @@ gyre_status gyre_contextual_args_read(gyre_contextual_args *args, const gyre_con
 
 static gyre_status check_inputs(const gyre_contextual_args *args, const char *where, gyre_error *err) {
     const int64_t *q = args->q.shape, *e = args->embeddings.shape;
-    gyre_status status = gyre_call_check_qkv(&args->q, &args->k, &args->v, where, err);
-    if (args->gate_keys.data && !status) status = gyre_call_check_type(args->gate_keys.dtype, 0, "gate_keys", where, err);
+    gyre_status status = gyre_call_check_qkv(&args->q, &args->k, &args->v, GYRE_TYPES_REALS, where, err);
+    if (args->gate_keys.data && !status)
+        status = gyre_call_check_type(args->gate_keys.dtype, GYRE_TYPES_REALS, "gate_keys", where, err);
     if (args->gate_keys.data && !status)
         status = gyre_shape_check(args->gate_keys.shape, args->k.shape, "gate_keys", where, err);
-    if (!status) status = gyre_call_check_type(args->embeddings.dtype, 0, "embeddings", where, err);
+    if (!status) status = gyre_call_check_type(args->embeddings.dtype, GYRE_TYPES_REALS, "embeddings", where, err);
     if (!status) status = gyre_call_check_extents(e, MAX_POSITIONS, 1, "embeddings", where, err);
     const int64_t wanted[4] = {1, e[1], e[2] == 1 ? 1 : q[2], q[3]};
     return status ? status : gyre_shape_check(e, wanted, "embeddings", where, err);
@@ -45,55 +45,48 @@ static gyre_status check_scales(const gyre_contextual_args *args, const char *wh
     return status;
 }
 
-gyre_status gyre_contextual_check_shapes(const gyre_contextual_args *args, const char *where, gyre_error *err) {
-    const gyre_call_batch batch = gyre_contextual_batch(args);
-    gyre_status status = check_inputs(args, where, err);
-    if (!status) status = check_scales(args, where, err);
-    return status ? status : gyre_call_check_packing(&batch, where, err);
+gyre_status gyre_contextual_check_shapes(const void *call, gyre_error *err) {
+    const gyre_contextual_call *c = call;
+    const gyre_call_batch batch = GYRE_CALL_BATCH(&c->args);
+    gyre_status status = check_inputs(&c->args, c->where, err);
+    if (!status) status = check_scales(&c->args, c->where, err);
+    return status ? status : gyre_call_check_packing(&batch, c->where, err);
 }
 
 /* -- memory -- */
 
-static int inputs_of(const gyre_contextual_args *args, int cached, gyre_named_view inputs[5]) {
-    int count = 0;
-    inputs[count++] = (gyre_named_view){"q", args->q};
-    inputs[count++] = (gyre_named_view){"embeddings", args->embeddings};
-    if (!cached) inputs[count++] = (gyre_named_view){"k", args->k};
-    if (!cached) inputs[count++] = (gyre_named_view){"v", args->v};
-    if (args->gate_keys.data) inputs[count++] = (gyre_named_view){"gate_keys", args->gate_keys};
-    return count;
+/* The views that a call reads. */
+static gyre_named_views inputs_of(const gyre_contextual_call *c) {
+    const gyre_contextual_args *args = &c->args;
+    gyre_named_views views = {2, {{"q", args->q}, {"embeddings", args->embeddings}}};
+    if (c->use != GYRE_CALL_CACHED) gyre_named_views_add(&views, "k", args->k);
+    if (c->use != GYRE_CALL_CACHED) gyre_named_views_add(&views, "v", args->v);
+    if (args->gate_keys.data) gyre_named_views_add(&views, "gate_keys", args->gate_keys);
+    return views;
 }
 
-gyre_status gyre_contextual_check(const gyre_contextual_args *args, gyre_contextual_use use, const char *where,
-                                  gyre_error *err) {
-    const gyre_call_batch batch = gyre_contextual_batch(args);
-    const int gradient = use == GYRE_CONTEXTUAL_GRADIENT;
-    gyre_named_view read[6];
-    gyre_status status = gyre_contextual_check_shapes(args, where, err);
-    if (!status) status = gyre_call_check_padding(&batch, where, err);
-    const int count = inputs_of(args, use == GYRE_CONTEXTUAL_CACHED, read);
-    for (int i = 0; i < count && !status; i++)
-        status = gyre_cview_check(&read[i].view, read[i].name, where, err);
-    if (!status) status = gyre_call_check_out(&args->out, &args->lse, &args->q, &args->v, gradient, where, err);
-    if (status || gradient) return status;
-    return gyre_call_check_out_apart(&args->out, &args->lse, read, count, where, err);
+gyre_status gyre_contextual_check(const void *call, gyre_error *err) {
+    const gyre_contextual_call *c = call;
+    const gyre_contextual_args *args = &c->args;
+    const gyre_contextual_gradients *to = &c->gradients;
+    const gyre_call_batch batch = GYRE_CALL_BATCH(args);
+    const gyre_named_result gradients[] = {{"dq", &to->dq, args->q.shape, GYRE_TYPES_REALS},
+                                           {"dk", &to->dk, args->k.shape, GYRE_TYPES_REALS},
+                                           {"dv", &to->dv, args->v.shape, GYRE_TYPES_REALS},
+                                           {"dgate_keys", &to->dgate_keys, args->k.shape, GYRE_TYPES_REALS},
+                                           {"dembeddings", &to->dembeddings, args->embeddings.shape, GYRE_TYPES_WIDE}};
+    const gyre_call_results results = {&args->q, &args->v, &args->out, &args->lse, c->dout, gradients, 5};
+    gyre_named_views read = inputs_of(c);
+    gyre_status status = gyre_contextual_check_shapes(c, err);
+    if (!status) status = gyre_call_check_padding(&batch, c->where, err);
+    if (!status) status = gyre_call_check_inputs(&read, c->where, err);
+    if (!status && to->dgate_keys.data && !args->gate_keys.data)
+        status = gyre_fail(err, GYRE_EINVAL, "dgate_keys: gates are of k, whose gradient has them (%s)", c->where);
+    return status ? status : gyre_call_check_results(&results, c->use == GYRE_CALL_GRADIENT, &read, c->where, err);
 }
 
-gyre_status gyre_contextual_check_gradient(const gyre_contextual_args *args, const gyre_cview *dout,
-                                           const gyre_contextual_gradients *gradients, const char *where, gyre_error *err) {
-    gyre_named_view read[13];
-    gyre_status status = gyre_call_check_dout(dout, &args->out, where, err);
-    if (status) return status;
-    if (gradients->dgate_keys.data && !args->gate_keys.data)
-        return gyre_fail(err, GYRE_EINVAL, "dgate_keys: gates are of k, whose gradient has them (%s)", where);
-    int count = inputs_of(args, 0, read);
-    read[count++] = (gyre_named_view){"out", gyre_const(args->out)};
-    read[count++] = (gyre_named_view){"lse", gyre_const(args->lse)};
-    read[count++] = (gyre_named_view){"dout", *dout};
-    const gyre_named_result results[] = {{"dq", &gradients->dq, args->q.shape, 0},
-                                         {"dk", &gradients->dk, args->k.shape, 0},
-                                         {"dv", &gradients->dv, args->v.shape, 0},
-                                         {"dgate_keys", &gradients->dgate_keys, args->k.shape, 0},
-                                         {"dembeddings", &gradients->dembeddings, args->embeddings.shape, 1}};
-    return gyre_call_check_results(results, 5, read, count, where, err);
+int gyre_contextual_is_empty(const void *call) {
+    const gyre_contextual_call *c = call;
+    const gyre_call_batch batch = GYRE_CALL_BATCH(&c->args);
+    return c->use == GYRE_CALL_GRADIENT ? gyre_call_sequences(&batch) == 0 : gyre_view_elements(c->args.out.shape) == 0;
 }

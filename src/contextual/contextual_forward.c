@@ -1,4 +1,5 @@
 /* contextual_forward.c: attention by an online softmax over tiles of keys, from the last one to the first. */
+#include "call/online_softmax.h"
 #include "contextual/contextual_run.h"
 #include "contextual/contextual_tiles.h"
 #include "core/exec.h"
@@ -11,14 +12,14 @@ typedef struct forward_call {
     atomic_int_least64_t next;
 } forward_call;
 
-static gyre_tile_softmax softmax_of(gyre_contextual_buffers *b) {
-    return (gyre_tile_softmax){b->plan->kernels, b->plan->value_pad, b->out_rows, b->row_max, b->row_sum};
+static gyre_online_softmax softmax_of(gyre_contextual_buffers *b) {
+    return (gyre_online_softmax){b->plan->kernels, b->plan->value_pad, b->out_rows, b->row_max, b->row_sum};
 }
 
 static void attend_tile(gyre_contextual_buffers *b, int64_t tile) {
     const gyre_contextual_plan *plan = b->plan;
-    const int64_t first = gyre_contextual_first_row(b, tile), pad = plan->value_pad;
-    const gyre_tile_softmax softmax = softmax_of(b);
+    const int64_t first = gyre_contextual_first_row(b, tile);
+    const gyre_online_softmax softmax = softmax_of(b);
     gyre_contextual_keys *keys = b->keys;
     gyre_contextual_row row;
     gyre_contextual_products(b, tile, first);
@@ -26,39 +27,27 @@ static void attend_tile(gyre_contextual_buffers *b, int64_t tile) {
         const int64_t seen = gyre_contextual_seen(b, r, tile), at = r * KEY_TILE;
         b->position[r] = gyre_contextual_count(plan, keys->gate_logits + at, seen, b->position[r], &row);
         gyre_contextual_score(plan, &row, b->z + r * plan->z_pad, seen, keys->scores + at);
-        gyre_tile_softmax_update(&softmax, r, keys->scores + at);
+        gyre_softmax_update(&softmax, r, 1, KEY_TILE, keys->scores + at);
     }
     gyre_contextual_values(b, tile);
-    if (gyre_tile_softmax_take_nonfinite(&softmax, first, b->rows - first, keys->scores + first * KEY_TILE, keys->v_rows))
+    if (gyre_softmax_add_values(&softmax, first, b->rows - first, keys->scores + first * KEY_TILE, keys->v_rows))
         keys->has_v = 0; /* the next tile of rows reads them again */
-    const gyre_matmul product = {.m = b->rows - first,
-                                 .n = pad,
-                                 .k = KEY_TILE,
-                                 .a = keys->scores + first * KEY_TILE,
-                                 .a_row_stride = KEY_TILE,
-                                 .a_col_stride = 1,
-                                 .b = keys->v_rows,
-                                 .b_row_stride = pad,
-                                 .c = b->out_rows + first * pad,
-                                 .c_row_stride = pad,
-                                 .accumulate = 1};
-    plan->kernels->matmul_f32(&product);
 }
 
 static void write_rows(gyre_contextual_buffers *b) {
     const gyre_contextual_plan *plan = b->plan;
-    const gyre_tile_softmax softmax = softmax_of(b);
+    const gyre_online_softmax softmax = softmax_of(b);
     for (int64_t r = 0; r < b->rows; r++) {
         const gyre_tile_place place = {b->sequence.batch, b->sequence.query + (b->first_row + r) / plan->group,
                                        b->key_head * plan->group + (b->first_row + r) % plan->group};
-        gyre_tile_softmax_write(&softmax, r, &place, &plan->args->out, &plan->args->lse);
+        gyre_softmax_write(&softmax, r, &place, &plan->args->out, &plan->args->lse);
     }
 }
 
 static void begin_rows(gyre_contextual_buffers *b, int64_t item, int64_t first_row) {
     gyre_contextual_rows_begin(b, item, first_row);
-    const gyre_tile_softmax softmax = softmax_of(b);
-    gyre_tile_softmax_begin(&softmax, b->rows);
+    const gyre_online_softmax softmax = softmax_of(b);
+    gyre_softmax_begin(&softmax, b->rows);
 }
 
 /* `count` tiles of rows, which read each tile of keys once. */
@@ -88,8 +77,13 @@ static void run_job(void *arg, int64_t job) {
     }
 }
 
-void gyre_contextual_forward_run(const gyre_contextual_plan *plan, char *scratch, const gyre_exec *exec) {
-    forward_call call = {.plan = plan, .scratch = scratch};
+void gyre_contextual_run(void *call, char *scratch, const gyre_exec *exec) {
+    const gyre_contextual_plan *plan = &((gyre_contextual_call *)call)->plan;
+    forward_call forward = {.plan = plan, .scratch = scratch};
+    if (plan->dout) {
+        gyre_contextual_gradient_run(plan, scratch, exec);
+        return;
+    }
     gyre_contextual_embeddings_fill(plan, scratch, exec);
-    gyre_parallel(exec, run_job, &call, plan->jobs);
+    gyre_parallel(exec, run_job, &forward, plan->jobs);
 }

@@ -8,7 +8,7 @@
  *
  * Positions are sums from the last key on, gradients of gates sums from the first on.  So a first pass goes from the last
  * tile to the first and keeps where each row stands at each tile; the second goes back. */
-#include "attention/terms/softmax.h"
+#include "call/online_softmax.h"
 #include "contextual/contextual_run.h"
 #include "contextual/contextual_tiles.h"
 #include "core/convert.h"
@@ -38,11 +38,9 @@ static void begin_rows(gyre_contextual_buffers *b, int64_t item, int64_t first_r
     gyre_contextual_read_rows(b, plan->dout, b->dout_rows, pad);
     gyre_contextual_read_rows(b, &out, b->out_rows, pad);
     gyre_contextual_read_rows(b, &lse, b->lse, 1);
-    for (int64_t r = 0; r < b->rows; r++) {
-        plan->kernels->dot_row_f32(b->dout_rows + r * pad, b->out_rows + r * pad, pad, &b->delta[r]);
-        if (b->lse[r] == -INFINITY) b->lse[r] = 0; /* no key: any shift keeps the weights at 0 */
-        b->carry[r] = 0;
-    }
+    gyre_softmax_deltas(plan->kernels, b->dout_rows, b->out_rows, b->rows, pad, b->delta);
+    for (int64_t r = 0; r < b->rows; r++)
+        b->lse[r] = gyre_softmax_shift(b->lse[r]), b->carry[r] = 0;
     b->q_finite = gyre_tile_finite(plan->kernels, b->q_rows, b->rows * plan->head_pad);
     b->dout_finite = gyre_tile_finite(plan->kernels, b->dout_rows, b->rows * pad);
     memset(b->dq_rows, 0, (size_t)(b->rows * plan->head_pad) * sizeof(float));
@@ -105,70 +103,26 @@ static void positions_backward(gyre_contextual_buffers *b, int64_t r, int64_t se
 
 /* -- a tile -- */
 
-/* Weights of rows and keys: rows from `first` on. */
-typedef struct tile_weights {
-    const float *weights; /* [QUERY_TILE][KEY_TILE] */
-    int64_t first;
-} tile_weights;
-
-/* to[key] += sum over rows of weights[row][key] rows[row]. */
-static void add_to_keys(const gyre_contextual_buffers *b, tile_weights w, const float *rows, int64_t pad, int finite,
-                        float *to) {
-    const gyre_matmul product = {.m = KEY_TILE,
-                                 .n = pad,
-                                 .k = b->rows - w.first,
-                                 .a = w.weights + w.first * KEY_TILE,
-                                 .a_row_stride = 1,
-                                 .a_col_stride = KEY_TILE,
-                                 .b = rows + w.first * pad,
-                                 .b_row_stride = pad,
-                                 .c = to,
-                                 .c_row_stride = pad,
-                                 .accumulate = 1};
-    gyre_weighted_product(b->plan->kernels, &product, finite);
-}
-
-/* dq += sum over keys of weights[row][key] keys[key]. */
-static void add_to_queries(const gyre_contextual_buffers *b, tile_weights w, const float *keys) {
-    const int64_t pad = b->plan->head_pad;
-    const gyre_matmul product = {.m = b->rows - w.first,
-                                 .n = pad,
-                                 .k = KEY_TILE,
-                                 .a = w.weights + w.first * KEY_TILE,
-                                 .a_row_stride = KEY_TILE,
-                                 .a_col_stride = 1,
-                                 .b = keys,
-                                 .b_row_stride = pad,
-                                 .c = b->dq_rows + w.first * pad,
-                                 .c_row_stride = pad,
-                                 .accumulate = 1};
-    gyre_weighted_product(b->plan->kernels, &product, gyre_tile_finite(b->plan->kernels, keys, KEY_TILE * pad));
-}
-
 /* dscores = dout . v. */
 static void weights_backward(gyre_contextual_buffers *b, int64_t tile, int64_t first) {
     const gyre_contextual_plan *plan = b->plan;
     const int64_t pad = plan->value_pad;
     gyre_contextual_values(b, tile);
     gyre_tile_transpose(plan->kernels, b->keys->v_rows, pad, b->keys->v_columns);
-    const gyre_matmul product = {.m = b->rows - first,
-                                 .n = KEY_TILE,
-                                 .k = plan->args->v.shape[3],
-                                 .a = b->dout_rows + first * pad,
-                                 .a_row_stride = pad,
-                                 .a_col_stride = 1,
-                                 .b = b->keys->v_columns,
-                                 .b_row_stride = KEY_TILE,
-                                 .c = b->keys->dscores + first * KEY_TILE,
-                                 .c_row_stride = KEY_TILE};
-    plan->kernels->matmul_f32(&product);
+    gyre_tile_products(plan->kernels, b->dout_rows + first * pad, b->rows - first, pad, plan->args->v.shape[3],
+                       b->keys->v_columns, b->keys->dscores + first * KEY_TILE);
 }
 
 static void tile_backward(gyre_contextual_buffers *b, int64_t tile) {
     const gyre_contextual_plan *plan = b->plan;
-    const int64_t first = gyre_contextual_first_row(b, tile), key = tile * KEY_TILE, pad = plan->head_pad;
-    const tile_weights weights = {b->keys->scores, first}, products = {b->keys->dscores, first},
-                       gates = {b->keys->dgates, first};
+    const int64_t first = gyre_contextual_first_row(b, tile), key = tile * KEY_TILE, pad = plan->head_pad,
+                  count = b->rows - first, at_weights = first * KEY_TILE;
+    const float *q_rows = b->q_rows + first * pad;
+    float *dq_rows = b->dq_rows + first * pad;
+    const gyre_tile_weights weights = {b->keys->scores + at_weights, b->dout_rows + first * plan->value_pad, count,
+                                       plan->value_pad, b->dout_finite};
+    const gyre_tile_weights products = {b->keys->dscores + at_weights, q_rows, count, pad, b->q_finite},
+                            gates = {b->keys->dgates + at_weights, q_rows, count, pad, b->q_finite};
     gyre_contextual_row row;
     gyre_contextual_products(b, tile, first);
     weights_backward(b, tile, first);
@@ -176,18 +130,18 @@ static void tile_backward(gyre_contextual_buffers *b, int64_t tile) {
         const int64_t seen = gyre_contextual_seen(b, r, tile), at = r * KEY_TILE;
         gyre_contextual_count(plan, b->keys->gate_logits + at, seen, b->starts[tile * QUERY_TILE + r], &row);
         gyre_contextual_score(plan, &row, b->z + r * plan->z_pad, seen, b->keys->scores + at);
-        gyre_tile_softmax_backward(plan->kernels, b->keys->scores + at, b->keys->dscores + at, b->lse[r], b->delta[r]);
+        gyre_softmax_backward(plan->kernels, b->keys->scores + at, b->keys->dscores + at, b->lse[r], b->delta[r]);
         if (row.ended)
             ended_backward(b, r, seen);
         else
             positions_backward(b, r, seen, &row);
     }
-    add_to_keys(b, weights, b->dout_rows, plan->value_pad, b->dout_finite, b->dv + key * plan->value_pad);
-    add_to_keys(b, products, b->q_rows, pad, b->q_finite, b->dk + key * pad);
-    add_to_queries(b, products, b->keys->k_rows);
+    gyre_weighted_to_keys(plan->kernels, &weights, b->dv + key * plan->value_pad);
+    gyre_weighted_to_keys(plan->kernels, &products, b->dk + key * pad);
+    gyre_weighted_to_queries(plan->kernels, &products, b->keys->k_rows, dq_rows);
     if (!plan->gates_apart) return;
-    add_to_keys(b, gates, b->q_rows, pad, b->q_finite, b->dgate_keys + key * pad);
-    add_to_queries(b, gates, b->keys->gate_rows);
+    gyre_weighted_to_keys(plan->kernels, &gates, b->dgate_keys + key * pad);
+    gyre_weighted_to_queries(plan->kernels, &gates, b->keys->gate_rows, dq_rows);
 }
 
 /* -- embeddings -- */
@@ -240,13 +194,8 @@ static void collect_position(void *arg, int64_t position) {
         for (int64_t h = 0; h < heads; h++) {
             const int64_t head = plan->embedding_heads > 1 ? (call->first_item + i) % plan->key_heads * plan->group + h : 0;
             const float *from = b.dembeddings + (h * plan->z_pad + position) * plan->head_pad;
-            for (int64_t c = 0; c < to->shape[3]; c++) {
-                void *at = gyre_view_at(to, 0, position, head, c);
-                double sum;
-                gyre_load_row_f64(at, to->dtype, 1, 1, &sum);
-                sum += plan->args->position_scale * (double)from[c];
-                gyre_store_row_f64(&sum, 1, at, to->dtype, 1);
-            }
+            for (int64_t c = 0; c < to->shape[3]; c++)
+                gyre_view_add(to, 0, position, head, c, plan->args->position_scale * (double)from[c]);
         }
     }
 }
@@ -302,9 +251,9 @@ void gyre_contextual_gradient_run(const gyre_contextual_plan *plan, char *scratc
     const int64_t positions = to->dembeddings.shape[1] < plan->z_pad ? to->dembeddings.shape[1] : plan->z_pad;
     gradient_call call = {.plan = plan, .scratch = scratch};
     if (plan->args->k_first || plan->args->k_end) {
-        gyre_tile_clear_view(&to->dk); /* of keys that are padding */
-        gyre_tile_clear_view(&to->dv);
-        gyre_tile_clear_view(&to->dgate_keys);
+        gyre_view_clear(&to->dk); /* of keys that are padding */
+        gyre_view_clear(&to->dv);
+        gyre_view_clear(&to->dgate_keys);
     }
     gyre_contextual_embeddings_fill(plan, scratch, exec);
     for (; call.first_item < plan->items; call.first_item += plan->jobs) {

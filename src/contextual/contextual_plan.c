@@ -1,7 +1,6 @@
 /* contextual_plan.c: sizes and scratch of a call. */
 #include "contextual/contextual_plan.h"
 #include "core/exec.h"
-#include "tiling/tile_rows.h"
 
 /* -- scratch -- */
 
@@ -81,12 +80,20 @@ static int countable(const gyre_contextual_plan *plan) {
     return 4 * (shared + (double)plan->jobs * (rows + keys + tiles)) < 0x1p61;
 }
 
-gyre_status gyre_contextual_plan_make(gyre_contextual_plan *plan, const gyre_contextual_args *args, int gradient,
-                                      const gyre_exec *exec) {
+gyre_status gyre_contextual_plan_make(void *call, const gyre_exec *exec, size_t *bytes) {
+    gyre_contextual_call *c = call;
+    const gyre_contextual_args *args = &c->args;
+    const int gradient = c->use == GYRE_CALL_GRADIENT;
+    gyre_contextual_plan *plan = &c->plan;
     /* Sizes follow the shapes, not the sequences: so they only grow with the tokens, however these are cut. */
     const int64_t *q = args->q.shape, *k = args->k.shape, positions = args->embeddings.shape[1];
-    const gyre_call_batch batch = gyre_contextual_batch(args);
-    *plan = (gyre_contextual_plan){.args = args, .kernels = gyre_kernels_select()};
+    const gyre_call_batch batch = GYRE_CALL_BATCH(args);
+    *plan = (gyre_contextual_plan){.args = args,
+                                   .dout = gradient ? c->dout : NULL,
+                                   .gradients = gradient ? &c->gradients : NULL,
+                                   .kernels = gyre_kernels_select()};
+    plan->source = c->source ? *c->source : gyre_key_source_of_views(&args->k, &args->v, NULL);
+    plan->gate_source = gyre_key_source_of_views(&args->gate_keys, &args->gate_keys, NULL);
     plan->gates_apart = args->gate_keys.data != NULL;
     plan->sequences = gyre_call_sequences(&batch);
     plan->key_heads = k[2];
@@ -110,6 +117,6 @@ gyre_status gyre_contextual_plan_make(gyre_contextual_plan *plan, const gyre_con
     gyre_contextual_buffers buffers[ROWS_AT_ONCE];
     plan->shared_bytes = lay_out_shared(plan, NULL, &embeddings);
     plan->job_bytes = lay_out_job(plan, gradient, NULL, &keys, buffers);
-    plan->bytes = plan->shared_bytes + (size_t)plan->jobs * plan->job_bytes;
+    *bytes = plan->shared_bytes + (size_t)plan->jobs * plan->job_bytes;
     return GYRE_OK;
 }

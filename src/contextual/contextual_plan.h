@@ -1,21 +1,19 @@
 /* contextual_plan.h: what a checked call computes, and the memory that its jobs work in. */
 #ifndef GYRE_CONTEXTUAL_PLAN_H
 #define GYRE_CONTEXTUAL_PLAN_H
-#include "attention/plan/arena.h"
-#include "attention/plan/buffers.h"
-#include "attention/plan/key_source.h"
+#include "call/call_steps.h"
+#include "call/tile_rows.h"
 #include "gyre/gyre_contextual.h"
 #include "kernels/kernels.h"
-#include "tiling/call_sequences.h"
 
 enum { ROWS_AT_ONCE = 4 };
 
 /* Tiles are QUERY_TILE rows by KEY_TILE keys.  An item is a key head of a sequence.  Its rows are (query, query head of the
  * group), the head fastest, so that the rows of few queries share a tile of keys. */
 typedef struct gyre_contextual_plan {
-    const gyre_contextual_args *args; /* scales not 0 */
-    const gyre_key_source *source;    /* keys and values of a cache; NULL: those of args */
-    const gyre_cview *dout;           /* NULL: forward */
+    const gyre_contextual_args *args;    /* scales not 0 */
+    gyre_key_source source, gate_source; /* of keys and values; of gate keys, if they are apart */
+    const gyre_cview *dout;              /* NULL: forward */
     const gyre_contextual_gradients *gradients;
     const gyre_kernels *kernels;
     int gates_apart; /* there are gate_keys */
@@ -26,7 +24,7 @@ typedef struct gyre_contextual_plan {
                                         * is 0 */
     int64_t rows_at_once, chunks;   /* row tiles that a job goes through the keys with; such parts of the rows of an item */
     int64_t jobs;
-    size_t shared_bytes, job_bytes, bytes; /* of scratch: bytes = shared_bytes + jobs * job_bytes */
+    size_t shared_bytes, job_bytes; /* of scratch: shared_bytes + jobs * job_bytes */
 } gyre_contextual_plan;
 
 /* Embeddings times position_scale, which all jobs read. */
@@ -72,22 +70,27 @@ typedef struct gyre_contextual_buffers {
     int q_finite, dout_finite;
 } gyre_contextual_buffers;
 
-/* *plan: sizes and scratch of a call whose shapes are checked.  Errors: ENOMEM (more bytes than can be counted). */
-gyre_status gyre_contextual_plan_make(gyre_contextual_plan *plan, const gyre_contextual_args *args, int gradient,
-                                      const gyre_exec *exec);
+/* A call, in the steps of call/call_steps.h. */
+typedef struct gyre_contextual_call {
+    const char *where; /* of the function called, for messages */
+    gyre_call_use use;
+    gyre_contextual_args args;     /* as gyre_contextual_args_read leaves them */
+    const gyre_key_source *source; /* keys and values of a cache; NULL: those of args */
+    const gyre_cview *dout;        /* of a gradient, as are `gradients` */
+    gyre_contextual_gradients gradients;
+    gyre_contextual_plan plan;
+} gyre_contextual_call;
+
+/* The step `plan` of a gyre_contextual_call. */
+gyre_status gyre_contextual_plan_make(void *call, const gyre_exec *exec, size_t *bytes);
 /* The parts of scratch.  buffers[rows_at_once] */
 void gyre_contextual_shared(const gyre_contextual_plan *plan, char *scratch, gyre_contextual_embeddings *embeddings);
 void gyre_contextual_job(const gyre_contextual_plan *plan, char *scratch, int64_t job, gyre_contextual_keys *keys,
                          gyre_contextual_buffers *buffers);
 
-/* out = what args say of its sequences; valid as long as they. */
-static inline gyre_call_batch gyre_contextual_batch(const gyre_contextual_args *args) {
-    return (gyre_call_batch){&args->q,        &args->k,      args->q_starts, args->k_starts,
-                             args->sequences, args->k_first, args->k_end};
-}
 /* out = the sequence of an item. */
 static inline gyre_call_sequence gyre_contextual_sequence_of(const gyre_contextual_plan *plan, int64_t item) {
-    const gyre_call_batch batch = gyre_contextual_batch(plan->args);
+    const gyre_call_batch batch = GYRE_CALL_BATCH(plan->args);
     return gyre_call_sequence_at(&batch, item / plan->key_heads);
 }
 

@@ -1,9 +1,8 @@
 /* contextual_tiles.c: rows of queries and tiles of keys as floats, gates, positions and scores.
  *
- * Tiles of keys (tiling/tile_rows.h) are gone through from the last to the first.  A key that a row does not see has gate 0
+ * Tiles of keys (call/tile_rows.h) are gone through from the last to the first.  A key that a row does not see has gate 0
  * too. */
 #include "contextual/contextual_tiles.h"
-#include "attention/tiles/rows.h"
 #include "core/exec.h"
 #include "core/view.h"
 
@@ -116,24 +115,17 @@ int64_t gyre_contextual_seen(const gyre_contextual_buffers *b, int64_t row, int6
 
 /* -- keys -- */
 
-static void read_keys(const gyre_contextual_buffers *b, gyre_tile_input input, int64_t tile, float *to, int64_t pad) {
-    gyre_tile_read_keys(b->plan->kernels, &input, &b->sequence, b->key_head, tile, to, pad);
+static void read_keys(const gyre_contextual_buffers *b, const gyre_key_source *source, int64_t tile, float *to) {
+    const gyre_contextual_plan *plan = b->plan;
+    gyre_tile_read_keys(plan->kernels, source, GYRE_KEYS, plan->args->q.shape[3], &b->sequence, b->key_head, tile, to,
+                        plan->head_pad);
 }
 
 /* to[r][j] = q_rows[r] . column j, for rows from first_row on. */
 static void multiply_keys(const gyre_contextual_buffers *b, int64_t first_row, const float *columns, float *to) {
     const gyre_contextual_plan *plan = b->plan;
-    const gyre_matmul product = {.m = b->rows - first_row,
-                                 .n = KEY_TILE,
-                                 .k = plan->args->q.shape[3],
-                                 .a = b->q_rows + first_row * plan->head_pad,
-                                 .a_row_stride = plan->head_pad,
-                                 .a_col_stride = 1,
-                                 .b = columns,
-                                 .b_row_stride = KEY_TILE,
-                                 .c = to + first_row * KEY_TILE,
-                                 .c_row_stride = KEY_TILE};
-    plan->kernels->matmul_f32(&product);
+    gyre_tile_products(plan->kernels, b->q_rows + first_row * plan->head_pad, b->rows - first_row, plan->head_pad,
+                       plan->args->q.shape[3], columns, to + first_row * KEY_TILE);
 }
 
 static double last_position(const gyre_contextual_plan *plan) {
@@ -159,14 +151,14 @@ void gyre_contextual_products(const gyre_contextual_buffers *b, int64_t tile, in
     const gyre_contextual_plan *plan = b->plan;
     gyre_contextual_keys *keys = turn_to(b, tile);
     if (!keys->has_k) {
-        read_keys(b, (gyre_tile_input){&plan->args->k, plan->source, 0}, tile, keys->k_rows, plan->head_pad);
+        read_keys(b, &plan->source, tile, keys->k_rows);
         gyre_tile_transpose(plan->kernels, keys->k_rows, plan->head_pad, keys->k_columns);
         keys->has_k = 1;
     }
     multiply_keys(b, first_row, keys->k_columns, keys->scores);
     if (!plan->gates_apart || (!plan->dout && !gyre_contextual_counts(b, first_row))) return;
     if (!keys->has_gates) {
-        read_keys(b, (gyre_tile_input){&plan->args->gate_keys, NULL, 0}, tile, keys->gate_rows, plan->head_pad);
+        read_keys(b, &plan->gate_source, tile, keys->gate_rows);
         gyre_tile_transpose(plan->kernels, keys->gate_rows, plan->head_pad, keys->gate_columns);
         keys->has_gates = 1;
     }
@@ -175,8 +167,10 @@ void gyre_contextual_products(const gyre_contextual_buffers *b, int64_t tile, in
 
 void gyre_contextual_values(const gyre_contextual_buffers *b, int64_t tile) {
     gyre_contextual_keys *keys = turn_to(b, tile);
-    const gyre_tile_input values = {&b->plan->args->v, b->plan->source, 1};
-    if (!keys->has_v) read_keys(b, values, tile, keys->v_rows, b->plan->value_pad);
+    const gyre_contextual_plan *plan = b->plan;
+    if (!keys->has_v)
+        gyre_tile_read_keys(plan->kernels, &plan->source, GYRE_VALUES, plan->args->v.shape[3], &b->sequence, b->key_head,
+                            tile, keys->v_rows, plan->value_pad);
     keys->has_v = 1;
 }
 

@@ -2,7 +2,6 @@
 #ifndef GYRE_CONTEXTUAL_TILES_H
 #define GYRE_CONTEXTUAL_TILES_H
 #include "contextual/contextual_plan.h"
-#include "tiling/tile_rows.h"
 
 /* Fills the embeddings of a call, in parallel. */
 void gyre_contextual_embeddings_fill(const gyre_contextual_plan *plan, char *scratch, const gyre_exec *exec);

@@ -220,7 +220,7 @@ static void packing_and_padding(int gradient) {
     SAYS(GYRE_EINVAL, "k_starts: is NULL, but q_starts is not", a->q_starts = starts);
     SAYS(GYRE_EINVAL, "q_starts: is NULL, but k_starts is not", a->k_starts = starts);
     SAYS(GYRE_ESHAPE, "q: 2 batch rows, but a packed batch has 1", (a->q_starts = starts, a->k_starts = key_starts));
-    SAYS(GYRE_EINVAL, "sequences: 0, but q_starts is set", (use_packing(&c), a->sequences = 0));
+    SAYS(GYRE_EINVAL, "sequences: 0 is below 1, but q_starts is set", (use_packing(&c), a->sequences = 0));
     SAYS(GYRE_EINVAL, "q_starts[0]: 1 is not 0", (use_packing(&c), a->q_starts = late));
     SAYS(GYRE_EINVAL, "q_starts[2]: 5 is below 6 before it", (use_packing(&c), a->q_starts = falling));
     SAYS(GYRE_EINVAL, "q_starts[2]: 4 is not the number of tokens, 5", (use_packing(&c), a->q_starts = one_less));
@@ -562,7 +562,7 @@ static void cache_attention_says_why(void **state) {
     CACHE_SAYS(GYRE_EINVAL, "window: -1 is below 0", both, a->window = -1);
     CACHE_SAYS(GYRE_EINVAL, "out: overlaps q", both, a->q.data = y);
     CACHE_SAYS(GYRE_EINVAL, "out: overlaps q", both, a->q.data = y + QUERIES * HEADS * DIM); /* of the row after */
-    CACHE_SAYS(GYRE_EINVAL, "k_first, k_end: keys 7 .. 6 of sequence 0, which has 6 keys", both, a->k_first = after);
+    CACHE_SAYS(GYRE_EINVAL, "k_first, k_end: keys 7 .. 6 of row 0, whose sequence has 6 tokens", both, a->k_first = after);
     CACHE_SAYS(GYRE_ERANGE, "q_pos: 2147483649", both, a->q_pos.base = INT32_MAX);
     CACHE_SAYS(GYRE_ENOMEM, "scratch: 1 bytes, but the call needs", both, c.fewer_bytes = 1);
     CACHE_SAYS(GYRE_ENOMEM, "scratch: 128 bytes, but the call needs", both, c.fewer_bytes = 128);

@@ -296,8 +296,9 @@ static void run_args(const decode_problem *p, const attention_setup *setup, cons
     const gyre_attention_request request = {.name = "test", .args = args, .source = source};
     gyre_attention_run run;
     assert_ok(gyre_attention_check(&request, NULL));
-    assert_ok(gyre_attention_run_plan(&run, &request, exec, NULL));
-    const size_t bytes = gyre_attention_run_bytes(&run);
+    size_t bytes = 0;
+    run.request = &request;
+    assert_ok(gyre_attention_run_plan(&run, exec, &bytes));
     void *scratch = aligned_alloc(64, (bytes + 63) / 64 * 64);
     assert_true(bytes > 0 && scratch);
     memset(scratch, 0xFF, bytes); /* what is not written is a NaN */

@@ -398,8 +398,8 @@ static void softmax_tile(decode_state *d) {
         add_score_biases(d, &d->query_buffers[g]);
         gyre_tile_pair_mask(d->plan, d->keys, &d->query_buffers[g], tile_pair);
     }
-    const gyre_online_softmax rows = {d->rows, tile_pair->columns, d->scores, d->to->row_max, d->to->row_sum, d->to->out};
-    gyre_online_softmax_update(d->plan, &rows);
+    const gyre_online_softmax softmax = {d->plan->kernels, d->plan->value_pad, d->to->out, d->to->row_max, d->to->row_sum};
+    gyre_softmax_update(&softmax, 0, d->rows, tile_pair->columns, d->scores);
 }
 
 /* out += weights . values of several runs, keys from .. end - 1 of the tile pair.  A kernel of Q8 may round the weights of a

@@ -70,6 +70,10 @@ static void find_key_info(const gyre_attention_call *call, int64_t batch, gyre_k
         gyre_key_info_layout(plan, &a, keys);
 }
 
+static gyre_online_softmax softmax_of(const gyre_attention_plan *plan, gyre_query_buffers *q) {
+    return (gyre_online_softmax){plan->kernels, plan->value_pad, q->out_rows, q->row_max, q->row_sum};
+}
+
 /* -- a tile pair -- */
 
 static void add_values(const gyre_attention_plan *plan, const gyre_key_buffers *keys, gyre_query_buffers *q,
@@ -89,15 +93,15 @@ static void add_values(const gyre_attention_plan *plan, const gyre_key_buffers *
                                      .c = q->out_rows + block.first * plan->value_pad,
                                      .c_row_stride = plan->value_pad,
                                      .accumulate = 1};
-        gyre_weighted_sum(plan, &product, keys->v_finite || keys->zero_nonfinite);
+        gyre_weighted_product(plan->kernels, &product, keys->v_finite || keys->zero_nonfinite);
     }
 }
 
 static void attend_tile_pair(const gyre_attention_plan *plan, const gyre_key_buffers *keys, gyre_query_buffers *q,
                              const gyre_tile_pair *tile_pair) {
     gyre_tile_pair_score(plan, keys, q, tile_pair);
-    const gyre_online_softmax rows = {q->count, tile_pair->columns, q->scores, q->row_max, q->row_sum, q->out_rows};
-    gyre_online_softmax_update(plan, &rows);
+    const gyre_online_softmax softmax = softmax_of(plan, q);
+    gyre_softmax_update(&softmax, 0, q->count, tile_pair->columns, q->scores);
     const gyre_dropout_rows drop = {0, q->count, q->scores, NULL}; /* row_sum is of all weights, dropped ones too */
     gyre_dropout_tile_pair(plan, q, tile_pair, &drop);
     add_values(plan, keys, q, tile_pair);
@@ -135,9 +139,8 @@ static double *state_of(const gyre_attention_plan *plan, int64_t batch, int64_t 
 }
 
 static void begin_rows(const gyre_attention_plan *plan, gyre_query_buffers *q) {
-    memset(q->out_rows, 0, (size_t)(q->count * plan->value_pad) * sizeof(float));
-    for (int64_t r = 0; r < q->count; r++)
-        q->row_max[r] = -INFINITY, q->row_sum[r] = 0;
+    const gyre_online_softmax softmax = softmax_of(plan, q);
+    gyre_softmax_begin(&softmax, q->count);
     for (int64_t r = 0; plan->continues && r < q->count; r++) {
         gyre_row_state row = {.bias = q->bias[r], .out = q->out_rows + r * plan->value_pad};
         gyre_row_state_load(state_of(plan, q->batch, q->first + r, q->head), plan->value_dim, &row);
@@ -249,7 +252,7 @@ static void carry_row(const gyre_attention_plan *plan, const gyre_row_range *row
 /* The weighted sum of a row becomes its output. */
 static void finish_out(const gyre_attention_plan *plan, const gyre_row_range *row, gyre_row_state *state) {
     if (plan->args->state.data) carry_row(plan, row, state);
-    gyre_row_rescale(plan, state->out, finish_row(plan, row, state));
+    gyre_row_rescale(plan->kernels, state->out, plan->value_pad, finish_row(plan, row, state));
     if (!plan->fixed_order) return;
     float *out = state->out;
     for (int64_t c = 0, n = plan->value_pad; c < n; c++)

@@ -6,7 +6,6 @@
 #include "attention/terms/attention_rotation.h"
 #include "core/exec.h"
 #include "core/view.h"
-#include <string.h>
 
 /* -- items -- */
 
@@ -91,18 +90,8 @@ void gyre_gradient_run(gyre_attention_plan *plan, const gyre_attention_inputs *a
 
 /* -- padding -- */
 
-static void clear(const gyre_view *view) {
-    const size_t size = gyre_dtype_size(view->dtype);
-    const int64_t *shape = view->shape, dense = view->stride[3] == 1, run = dense ? shape[3] : 1;
-    for (int64_t b = 0; b < shape[0]; b++)
-        for (int64_t t = 0; t < shape[1]; t++)
-            for (int64_t h = 0; h < shape[2]; h++)
-                for (int64_t c = 0; c < shape[3]; c += run)
-                    memset(gyre_view_at(view, b, t, h, c), 0, (size_t)run * size);
-}
-
 void gyre_gradient_clear_padding(const gyre_attention_inputs *args, const gyre_gradient_views *views) {
-    clear(&views->dqkv[1]);
-    clear(&views->dqkv[2]);
-    if (args->dk_gate_sums.data) clear(&args->dk_gate_sums);
+    gyre_view_clear(&views->dqkv[1]);
+    gyre_view_clear(&views->dqkv[2]);
+    gyre_view_clear(&args->dk_gate_sums);
 }

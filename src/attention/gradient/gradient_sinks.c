@@ -39,12 +39,7 @@ static void differentiate_sink(void *arg, int64_t head) {
                 exp(sink - (lse.dtype == GYRE_DTYPE_F64 ? *(const double *)at : (double)*(const float *)at));
             if (weight != 0) sum -= weight * delta_of(call, b, i, head);
         }
-    const gyre_view *to = &call->gradients->sink_logits;
-    void *at = gyre_view_at(to, 0, 0, gyre_head_in_call(call->plan, head), 0);
-    double all;
-    gyre_load_row_f64(at, to->dtype, 1, 1, &all);
-    all += sum;
-    gyre_store_row_f64(&all, 1, at, to->dtype, 1);
+    gyre_view_add(&call->gradients->sink_logits, 0, 0, gyre_head_in_call(call->plan, head), 0, sum);
 }
 
 void gyre_sink_gradient(gyre_attention_call *call, const gyre_exec *exec) {

@@ -37,14 +37,9 @@ static void collect_vectors(const gyre_attention_call *call, int64_t item, const
 
 static void collect_score_bias(const gyre_attention_call *call, int64_t item, const gyre_table_buffers *t, int64_t r) {
     const gyre_attention_plan *plan = call->plan;
-    const gyre_view *to = &call->gradients->bias;
-    for (int64_t h = 0; h < plan->group; h++) {
-        void *at = gyre_view_at(to, 0, 0, r, gyre_head_in_call(plan, item % plan->key_heads * plan->group + h));
-        double sum;
-        gyre_load_row_f64(at, to->dtype, 1, 1, &sum);
-        sum += t->dbias[r * plan->group + h];
-        gyre_store_row_f64(&sum, 1, at, to->dtype, 1);
-    }
+    for (int64_t h = 0; h < plan->group; h++)
+        gyre_view_add(&call->gradients->bias, 0, 0, r, gyre_head_in_call(plan, item % plan->key_heads * plan->group + h),
+                      t->dbias[r * plan->group + h]);
 }
 
 /* Adds one query bias, from one item. */
@@ -52,11 +47,7 @@ static void collect_bias(const gyre_attention_plan *plan, int64_t item, const do
     const int64_t first = gyre_head_in_call(plan, item % plan->key_heads * plan->group);
     for (int64_t i = 0; from && to->data && i < plan->group * plan->head_dim; i++) {
         const int64_t h = i / plan->head_dim, c = i % plan->head_dim;
-        void *at = gyre_view_at(to, 0, first + h, 0, c);
-        double sum;
-        gyre_load_row_f64(at, to->dtype, 1, 1, &sum);
-        sum += (double)plan->scale * from[h * plan->head_pad + c];
-        gyre_store_row_f64(&sum, 1, at, to->dtype, 1);
+        gyre_view_add(to, 0, first + h, 0, c, (double)plan->scale * from[h * plan->head_pad + c]);
     }
 }
 

@@ -92,16 +92,11 @@ static void fill_queries(const gyre_attention_call *call, const gyre_key_buffers
     gyre_rows_read(plan, &out, rows, q->out_rows, plan->value_pad);
     q->q_finite = 1;
     for (int turn = 0; turn < plan->rotation.turns[GYRE_ROLE_QUERY]; turn++) {
-        int finite;
-        plan->kernels->finite_row_f32(q->q_rows[turn], q->count * plan->head_pad, &finite);
-        q->q_finite &= finite;
+        q->q_finite &= gyre_tile_finite(plan->kernels, q->q_rows[turn], q->count * plan->head_pad);
         memset(q->dq_rows[turn], 0, (size_t)(q->count * plan->head_pad) * sizeof(float));
     }
-    plan->kernels->finite_row_f32(q->dout_rows, q->count * plan->value_pad, &q->dout_finite);
-    for (int64_t i = 0; i < q->count; i++) {
-        const float *dout = q->dout_rows + i * plan->value_pad;
-        plan->kernels->dot_row_f32(dout, q->out_rows + i * plan->value_pad, plan->value_pad, &q->delta[i]);
-    }
+    q->dout_finite = gyre_tile_finite(plan->kernels, q->dout_rows, q->count * plan->value_pad);
+    gyre_softmax_deltas(plan->kernels, q->dout_rows, q->out_rows, q->count, plan->value_pad, q->delta);
     if (plan->gated) gyre_gates_begin_queries(q);
     if (plan->uses_tables) {
         gyre_tables_bind_tile(plan, q);
@@ -109,20 +104,11 @@ static void fill_queries(const gyre_attention_call *call, const gyre_key_buffers
     }
 }
 
-/* In a row whose log-sum-exp is a NaN, the weights of visible keys are NaN and all others are 0. */
-static void fill_nan_weights(float *scores, int64_t n) {
-    for (int64_t j = 0; j < n; j++)
-        scores[j] = scores[j] == -INFINITY ? 0 : NAN;
-}
-
 /* Row i: scores -> p (p' with dropout), dscores: dp -> ds. */
 static void softmax_backward_row(const gyre_attention_plan *plan, gyre_query_buffers *q, const gyre_tile_pair *tile_pair,
                                  int64_t i) {
-    float *p = q->scores + i * KEY_TILE, *dp = q->dscores + i * KEY_TILE, *weights = p, undropped[KEY_TILE], sum;
-    if (isnan(q->row_max[i]))
-        fill_nan_weights(p, tile_pair->columns);
-    else
-        plan->kernels->weights_row_f32(p, tile_pair->columns, q->row_max[i], &sum);
+    float *p = q->scores + i * KEY_TILE, *dp = q->dscores + i * KEY_TILE, *weights = p, undropped[KEY_TILE];
+    gyre_softmax_weights(plan->kernels, p, tile_pair->columns, q->row_max[i]);
     if (plan->args->dropout > 0) {
         const gyre_dropout_rows drop = {i, 1, p, dp};
         memcpy(undropped, p, (size_t)tile_pair->columns * sizeof *p);
@@ -175,7 +161,7 @@ static void add_to_keys(const gyre_attention_plan *plan, const gyre_query_buffer
                                  .c = to + (tile_pair->tile * KEY_TILE + tile_pair->first) * from.pad + from.at,
                                  .c_row_stride = from.pad,
                                  .accumulate = 1};
-    gyre_weighted_sum(plan, &product, from.finite);
+    gyre_weighted_product(plan->kernels, &product, from.finite);
 }
 
 /* dq += sum over keys of dscores[query][key] k[key]; with xPos, keys times the decay between the two tiles. */
@@ -194,7 +180,7 @@ static void add_to_queries(const gyre_attention_plan *plan, const gyre_key_buffe
                                  .c = (xpos ? q->xpos_rows : q->dq_rows[turn]) + part->at,
                                  .c_row_stride = plan->head_pad,
                                  .accumulate = !xpos};
-    gyre_weighted_sum(plan, &product, tile_pair->keys->k_finite);
+    gyre_weighted_product(plan->kernels, &product, tile_pair->keys->k_finite);
     for (int64_t i = 0; xpos && i < q->count; i++)
         for (int64_t c = 0; c < plan->head_pad; c++)
             q->dq_rows[0][i * plan->head_pad + c] += q->xpos_decay[c] * q->xpos_rows[i * plan->head_pad + c];

@@ -14,15 +14,14 @@
 #ifndef GYRE_ATTENTION_ATTENTION_PLAN_H
 #define GYRE_ATTENTION_ATTENTION_PLAN_H
 #include "attention/plan/segment.h"
+#include "call/tile_rows.h"
 #include "core/encoding.h"
 #include "core/rotation/angle_table.h"
 #include "core/rotation/turns.h"
 #include "core/view.h"
 
-/* 64 queries share the cost of reading a tile of keys, and of products with table rows, which need little more for 64
- * queries than for 32.  Short causal calls take tiles of 32, which keeps the half-empty tiles on the diagonal small.  The
- * softmax gains nothing from more than 128 keys. */
-enum { QUERY_TILE = 64, SHORT_QUERY_TILE = 32, SHORT_QUERIES = 512, KEY_TILE = 128 };
+/* Short causal calls take smaller tiles of queries, which keeps the half-empty tiles on the diagonal small. */
+enum { SHORT_QUERY_TILE = 32, SHORT_QUERIES = 512 };
 
 /* The decoding path serves up to MAX_DECODE_QUERIES queries.  It splits the keys into parts of KEYS_PER_SPLIT, a multiple of
  * KEY_TILE, and reads at most MAX_HEADS_TOGETHER key heads together. */

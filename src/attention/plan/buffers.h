@@ -1,8 +1,8 @@
 /* buffers.h: the working memory of a job.  tiles/scratch.h says where in the scratch it lies. */
 #ifndef GYRE_ATTENTION_BUFFERS_H
 #define GYRE_ATTENTION_BUFFERS_H
-#include "attention/plan/arena.h"
 #include "attention/plan/attention_plan.h"
+#include "call/arena.h"
 
 /* -- keys -- */
 typedef struct gyre_key_tile {

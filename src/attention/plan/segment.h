@@ -1,7 +1,8 @@
 /* segment.h: a part of a call that has one shape and one context length.  segments.h cuts calls into segments. */
 #ifndef GYRE_ATTENTION_SEGMENT_H
 #define GYRE_ATTENTION_SEGMENT_H
-#include "attention/plan/key_source.h"
+#include "attention/plan/attention_inputs.h"
+#include "call/key_source.h"
 
 typedef struct gyre_segment {
     /* The call's arguments, narrowed: q, out, lse, weights, mask, slopes and both positions begin at the segment, except for

@@ -383,7 +383,7 @@ static void add_rows(const gyre_attention_plan *plan, const gyre_query_buffers *
                                  .c = to,
                                  .c_row_stride = pad,
                                  .accumulate = 1};
-    gyre_weighted_sum(plan, &product, packed->finite || packed->zero_nonfinite);
+    gyre_weighted_product(plan->kernels, &product, packed->finite || packed->zero_nonfinite);
 }
 
 /* As product_by_key and gather_by_key, by key: key_products[j][r] = scale k[j] . table[r].  Each line of `by_key` is a key
@@ -560,7 +560,7 @@ static void add_to_rows(const gyre_attention_plan *plan, const gyre_query_buffer
                                  .c = gradient_at(plan, q, packed, block.first, pad),
                                  .c_row_stride = pad,
                                  .accumulate = 1};
-    gyre_weighted_sum(plan, &product, finite);
+    gyre_weighted_product(plan->kernels, &product, finite);
 }
 
 /* key_products has the dscores of the keys from `first` on, summed by row.
@@ -580,7 +580,7 @@ static void add_by_key(const gyre_attention_plan *plan, gyre_key_buffers *keys, 
                            .c = keys->dk_rows[0] + at,
                            .c_row_stride = plan->head_pad,
                            .accumulate = 1};
-    gyre_weighted_sum(plan, &product, packed->finite);
+    gyre_weighted_product(plan->kernels, &product, packed->finite);
     if (!packed->gradient) return;
     product.m = block.count;
     product.k = key_block(q, tile_pair, first).keys;
@@ -588,7 +588,7 @@ static void add_by_key(const gyre_attention_plan *plan, gyre_key_buffers *keys, 
     product.a_col_stride = 1;
     product.b = keys->k_rows[0] + at;
     product.c = gradient_at(plan, q, packed, block.first, plan->head_pad);
-    gyre_weighted_sum(plan, &product, tile_pair->keys->k_finite);
+    gyre_weighted_product(plan->kernels, &product, tile_pair->keys->k_finite);
 }
 
 /* Row by row, from the positions themselves. */

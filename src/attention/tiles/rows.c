@@ -4,22 +4,6 @@
 #include "core/view.h"
 #include <string.h>
 
-void gyre_row_read(const gyre_kernels *kernels, const void *from, gyre_dtype dtype, int64_t step, int64_t n, float *to) {
-    if (step != 1 && dtype == GYRE_DTYPE_Q8)
-        for (int64_t c = 0; c < n; c++)
-            to[c] = ((const int8_t *)from)[c * step];
-    else if (step != 1)
-        gyre_load_row(from, dtype, step, n, to);
-    else if (dtype == GYRE_DTYPE_F16)
-        kernels->widen_f16(from, to, n);
-    else if (dtype == GYRE_DTYPE_BF16)
-        kernels->widen_bf16(from, to, n);
-    else if (dtype == GYRE_DTYPE_Q8)
-        kernels->widen_q8(from, to, n);
-    else
-        memcpy(to, from, (size_t)n * sizeof *to);
-}
-
 static void write_row(const gyre_kernels *kernels, const float *from, int64_t n, void *to, gyre_dtype dtype, int64_t step) {
     if (step != 1)
         gyre_store_row(from, n, to, dtype, step);
@@ -33,12 +17,8 @@ static void write_row(const gyre_kernels *kernels, const float *from, int64_t n,
 
 void gyre_rows_read(const gyre_attention_plan *plan, const gyre_cview *view, const gyre_row_range *rows, float *to,
                     int64_t pad) {
-    const int64_t channels = view->shape[3];
-    for (int64_t i = 0; i < rows->count; i++, to += pad) {
-        const void *from = gyre_cview_at(view, rows->batch, rows->first + i, rows->head, 0);
-        gyre_row_read(plan->kernels, from, view->dtype, view->stride[3], channels, to);
-        gyre_row_clear_padding(to, channels, pad);
-    }
+    for (int64_t i = 0; i < rows->count; i++, to += pad)
+        gyre_tile_read_row(plan->kernels, gyre_cview_at(view, rows->batch, rows->first + i, rows->head, 0), view, to, pad);
 }
 
 void gyre_rows_spread(const gyre_attention_plan *plan, float *x, int64_t count) {

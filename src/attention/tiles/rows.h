@@ -3,8 +3,6 @@
 #define GYRE_ATTENTION_ROWS_H
 #include "attention/plan/buffers.h"
 
-/* to[n] = n elements `step` apart, converted to float.  Q8: the whole numbers, without their scale. */
-void gyre_row_read(const gyre_kernels *kernels, const void *from, gyre_dtype dtype, int64_t step, int64_t n, float *to);
 /* to[i * pad + c] = view[batch, first + i, head, c] as float; 0 for channels from the view's last to pad. */
 void gyre_rows_read(const gyre_attention_plan *plan, const gyre_cview *view, const gyre_row_range *rows, float *to,
                     int64_t pad);
@@ -18,11 +16,6 @@ void gyre_rows_write(const gyre_attention_plan *plan, const gyre_view *view, con
 static inline void gyre_row_multiply(float *restrict row, const float *restrict by, int64_t n) {
     for (int64_t j = 0; j < n; j++)
         row[j] *= by[j];
-}
-/* row[from .. to - 1] = 0. */
-static inline void gyre_row_clear_padding(float *row, int64_t from, int64_t to) {
-    for (int64_t c = from; c < to; c++)
-        row[c] = 0;
 }
 
 #endif

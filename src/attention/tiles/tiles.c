@@ -11,17 +11,6 @@
 #include <math.h>
 #include <string.h>
 
-static int all_finite(const gyre_attention_plan *plan, const float *x, int64_t n) {
-    int finite;
-    plan->kernels->finite_row_f32(x, n, &finite);
-    return finite;
-}
-
-static void zero_nonfinite(float *x, int64_t n) {
-    for (int64_t i = 0; i < n; i++)
-        x[i] = isfinite(x[i]) ? x[i] : 0;
-}
-
 /* -- key info -- */
 
 static void measure_key_tile(const gyre_attention_plan *plan, const int64_t *positions, const int64_t *order,
@@ -54,28 +43,17 @@ void gyre_key_info_fill(const gyre_attention_plan *plan, int64_t batch, int64_t 
 
 /* -- keys and values -- */
 
-typedef enum kv_kind { KEYS, VALUES } kv_kind;
-
 /* to = rows of a tile.  Zero rows complete the last group of 16, because the transpose reads them. */
-static void read_tile(const gyre_attention_plan *plan, const gyre_row_range *rows, kv_kind what, float *to, int64_t pad) {
+static void read_tile(const gyre_attention_plan *plan, const gyre_row_range *rows, gyre_key_side side, float *to,
+                      int64_t pad) {
     const gyre_key_source *source = plan->source;
-    const int64_t channels = what == KEYS ? plan->head_dim : plan->value_dim;
-    const gyre_dtype dtype = what == KEYS ? source->k_dtype : source->v_dtype;
+    const int keys = side == GYRE_KEYS, scaled = keys ? !plan->key_scales_apart : !plan->value_scales_apart;
     gyre_key_run run;
     for (int64_t done = 0; done < rows->count; done += run.count) {
         gyre_key_run_at(source, rows->batch, rows->head, rows->first + done, rows->count - done, &run);
-        const char *from = what == KEYS ? run.k : run.v;
-        const int apart = what == KEYS ? plan->key_scales_apart : plan->value_scales_apart;
-        const float *scale = apart ? NULL : what == KEYS ? run.k_scale : run.v_scale;
-        const int64_t row = (what == KEYS ? run.k_row_stride : run.v_row_stride) * (int64_t)gyre_dtype_size(dtype);
         float *first = to + done * pad;
-        for (int64_t i = 0; i < run.count; i++) {
-            float *at = first + i * pad;
-            gyre_row_read(plan->kernels, from + i * row, dtype, what == KEYS ? run.k_step : run.v_step, channels, at);
-            gyre_row_clear_padding(at, channels, pad);
-            if (scale) plan->kernels->scale_row_f32(at, pad, scale[i]);
-        }
-        if (what == KEYS && run.shift) gyre_attention_rotate_shift(plan, run.shift, run.count, first);
+        gyre_key_run_read(plan->kernels, source, &run, side, scaled, keys ? plan->head_dim : plan->value_dim, first, pad);
+        if (keys && run.shift) gyre_attention_rotate_shift(plan, run.shift, run.count, first);
     }
     const int64_t complete = (rows->count + 15) / 16 * 16;
     memset(to + rows->count * pad, 0, (size_t)((complete - rows->count) * pad) * sizeof *to);
@@ -87,24 +65,24 @@ static void transpose_rows(const gyre_attention_plan *plan, const float *rows, i
 }
 
 /* to[KEY_TILE] = the scales of the rows, then zeros. */
-static void read_scales(const gyre_attention_plan *plan, const gyre_row_range *rows, kv_kind what, float *to) {
+static void read_scales(const gyre_attention_plan *plan, const gyre_row_range *rows, gyre_key_side side, float *to) {
     gyre_key_run run;
     memset(to, 0, KEY_TILE * sizeof *to);
     for (int64_t done = 0; done < rows->count; done += run.count) {
         gyre_key_run_at(plan->source, rows->batch, rows->head, rows->first + done, rows->count - done, &run);
-        memcpy(to + done, what == KEYS ? run.k_scale : run.v_scale, (size_t)run.count * sizeof *to);
+        memcpy(to + done, side == GYRE_KEYS ? run.k_scale : run.v_scale, (size_t)run.count * sizeof *to);
     }
 }
 
 void gyre_key_rows_read(const gyre_attention_plan *plan, const gyre_row_range *rows, int turn, float *to) {
     const gyre_attention_rotation how = {.role = GYRE_ROLE_KEY, .turn = turn};
-    read_tile(plan, rows, KEYS, to, plan->head_pad);
+    read_tile(plan, rows, GYRE_KEYS, to, plan->head_pad);
     gyre_rows_spread(plan, to, rows->count);
     if (!plan->source->rotated) gyre_attention_rotate(plan, rows, &how, to);
 }
 
 void gyre_value_rows_read(const gyre_attention_plan *plan, const gyre_row_range *rows, float *to) {
-    read_tile(plan, rows, VALUES, to, plan->value_pad);
+    read_tile(plan, rows, GYRE_VALUES, to, plan->value_pad);
 }
 
 static void fill_keys(const gyre_attention_plan *plan, const gyre_row_range *rows, int64_t at, gyre_key_buffers *buffers,
@@ -115,7 +93,7 @@ static void fill_keys(const gyre_attention_plan *plan, const gyre_row_range *row
     for (int turn = 0; turn < plan->rotation.turns[GYRE_ROLE_KEY]; turn++) {
         float *k = plan->gradient ? buffers->k_rows[turn] + at * pad : key_rows;
         gyre_key_rows_read(plan, rows, turn, k);
-        if (plan->gradient) finite &= all_finite(plan, k, n * pad);
+        if (plan->gradient) finite &= gyre_tile_finite(plan->kernels, k, n * pad);
         transpose_rows(plan, k, n, pad, buffers->k_columns[turn] + at * pad);
     }
     if (plan->gradient) tile->k_finite = finite;
@@ -128,10 +106,10 @@ void gyre_key_tile_fill(const gyre_attention_plan *plan, int64_t item, int64_t t
     fill_keys(plan, &rows, at, buffers, key_rows);
     float *v = plan->gradient ? key_rows : buffers->v_rows + at * pad;
     gyre_value_rows_read(plan, &rows, v);
-    buffers->v_finite = all_finite(plan, v, rows.count * pad);
-    if (!buffers->v_finite && buffers->zero_nonfinite) zero_nonfinite(v, rows.count * pad);
-    if (plan->key_scales_apart) read_scales(plan, &rows, KEYS, buffers->k_scale);
-    if (plan->value_scales_apart) read_scales(plan, &rows, VALUES, buffers->v_scale);
+    buffers->v_finite = gyre_tile_finite(plan->kernels, v, rows.count * pad);
+    if (!buffers->v_finite && buffers->zero_nonfinite) gyre_row_zero_nonfinite(v, rows.count * pad);
+    if (plan->key_scales_apart) read_scales(plan, &rows, GYRE_KEYS, buffers->k_scale);
+    if (plan->value_scales_apart) read_scales(plan, &rows, GYRE_VALUES, buffers->v_scale);
     if (!plan->gradient) return;
     buffers->tiles[t].v_finite = buffers->v_finite;
     transpose_rows(plan, v, rows.count, pad, buffers->v_columns + at * pad);

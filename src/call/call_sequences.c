@@ -1,5 +1,5 @@
 /* call_sequences.c: which queries and keys of a call belong together. */
-#include "tiling/call_sequences.h"
+#include "call/call_sequences.h"
 #include "util/error.h"
 
 #include <inttypes.h>
@@ -9,18 +9,27 @@ int64_t gyre_call_sequences(const gyre_call_batch *batch) {
 }
 
 gyre_call_sequence gyre_call_sequence_at(const gyre_call_batch *batch, int64_t s) {
-    gyre_call_sequence out = {s, 0, batch->q->shape[1], 0, batch->k->shape[1]};
+    gyre_call_sequence out = {.batch = s, .queries = batch->q->shape[1], .k_count = batch->k->shape[1]};
     if (batch->q_starts)
-        out = (gyre_call_sequence){0, batch->q_starts[s], batch->q_starts[s + 1] - batch->q_starts[s], batch->k_starts[s],
-                                   batch->k_starts[s + 1] - batch->k_starts[s]};
-    const int64_t first = batch->k_first ? batch->k_first[s] : 0, end = batch->k_end ? batch->k_end[s] : out.keys;
-    out.key += first;
+        out = (gyre_call_sequence){.query = batch->q_starts[s],
+                                   .queries = batch->q_starts[s + 1] - batch->q_starts[s],
+                                   .k_start = batch->k_starts[s],
+                                   .k_count = batch->k_starts[s + 1] - batch->k_starts[s]};
+    const int64_t first = batch->k_first ? batch->k_first[s] : 0, end = batch->k_end ? batch->k_end[s] : out.k_count;
+    out.key = out.k_start + first;
     out.keys = end - first;
     return out;
 }
 
-static gyre_status check_starts(const int64_t *starts, int64_t sequences, int64_t tokens, const char *name,
-                                const char *where, gyre_error *err) {
+int64_t gyre_call_longest(const int64_t *starts, int64_t sequences, int64_t tokens) {
+    int64_t most = starts ? 0 : tokens;
+    for (int64_t s = 0; starts && s < sequences; s++)
+        if (starts[s + 1] - starts[s] > most) most = starts[s + 1] - starts[s];
+    return most;
+}
+
+gyre_status gyre_call_check_starts(const int64_t *starts, int64_t sequences, int64_t tokens, const char *name,
+                                   const char *where, gyre_error *err) {
     if (starts[0] != 0) return gyre_fail(err, GYRE_EINVAL, "%s[0]: %" PRId64 " is not 0 (%s)", name, starts[0], where);
     for (int64_t s = 0; s < sequences; s++)
         if (starts[s] > starts[s + 1])
@@ -43,14 +52,18 @@ gyre_status gyre_call_check_packing(const gyre_call_batch *batch, const char *wh
     if (batch->sequences < 1)
         return gyre_fail(err, GYRE_EINVAL, "sequences: %" PRId64 " is below 1, but q_starts is set (%s)", batch->sequences,
                          where);
-    const gyre_status status = check_starts(batch->q_starts, batch->sequences, batch->q->shape[1], "q_starts", where, err);
-    return status ? status : check_starts(batch->k_starts, batch->sequences, batch->k->shape[1], "k_starts", where, err);
+    const gyre_status status =
+        gyre_call_check_starts(batch->q_starts, batch->sequences, batch->q->shape[1], "q_starts", where, err);
+    if (status) return status;
+    return gyre_call_check_starts(batch->k_starts, batch->sequences, batch->k->shape[1], "k_starts", where, err);
 }
 
 gyre_status gyre_call_check_padding(const gyre_call_batch *batch, const char *where, gyre_error *err) {
     const int64_t sequences = batch->k_first || batch->k_end ? gyre_call_sequences(batch) : 0;
+    gyre_call_batch whole = *batch;
+    whole.k_first = whole.k_end = NULL;
     for (int64_t s = 0; s < sequences; s++) {
-        const int64_t keys = batch->k_starts ? batch->k_starts[s + 1] - batch->k_starts[s] : batch->k->shape[1];
+        const int64_t keys = gyre_call_sequence_at(&whole, s).keys;
         const int64_t first = batch->k_first ? batch->k_first[s] : 0, end = batch->k_end ? batch->k_end[s] : keys;
         if (first < 0 || first > end || end > keys)
             return gyre_fail(err, GYRE_EINVAL,

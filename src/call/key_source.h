@@ -1,7 +1,7 @@
 /* key_source.h: where attention reads keys and values: the caller's views or the pages of a cache. */
-#ifndef GYRE_ATTENTION_KEY_SOURCE_H
-#define GYRE_ATTENTION_KEY_SOURCE_H
-#include "attention/plan/attention_inputs.h"
+#ifndef GYRE_CALL_KEY_SOURCE_H
+#define GYRE_CALL_KEY_SOURCE_H
+#include "gyre/gyre.h"
 
 /* Tokens of one key head that lie in memory at even steps. */
 typedef struct gyre_key_run {
@@ -15,7 +15,8 @@ typedef struct gyre_key_run {
 
 typedef struct gyre_key_source gyre_key_source;
 struct gyre_key_source {
-    const void *run_ctx; /* what `run` reads */
+    const void *run_ctx;                        /* what `run` of a cache reads */
+    const gyre_cview *k_view, *v_view, *g_view; /* what that of views reads; g: gate sums */
     gyre_dtype k_dtype, v_dtype;
     int rotated; /* keys are stored as E(n) k */
     /* *run = tokens from `first` on of a batch row and a key head, as many as lie together. */
@@ -27,8 +28,8 @@ struct gyre_key_source {
     int64_t batch_first, head_first, key_first; /* added to `batch`, `head` and `first`: where a segment begins */
 };
 
-/* out = the views k and v of args, which must outlive it. */
-gyre_key_source gyre_key_source_of_views(const gyre_attention_inputs *args);
+/* out = views of keys and values, which must outlive it; gate_sums, or its data, NULL = none. */
+gyre_key_source gyre_key_source_of_views(const gyre_cview *k, const gyre_cview *v, const gyre_cview *gate_sums);
 
 /* *run = tokens from `first` on, at most `most`. */
 static inline void gyre_key_run_at(const gyre_key_source *source, int64_t batch, int64_t head, int64_t first, int64_t most,

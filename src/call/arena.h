@@ -1,8 +1,7 @@
-/* arena.h: parts of one block of memory, handed out front to back, each aligned to 64 bytes. */
-#ifndef GYRE_ATTENTION_ARENA_H
-#define GYRE_ATTENTION_ARENA_H
-#include <stddef.h>
-#include <stdint.h>
+/* arena.h: the scratch of a call: its check, and its parts, handed out front to back, each aligned to 64 bytes. */
+#ifndef GYRE_CALL_ARENA_H
+#define GYRE_CALL_ARENA_H
+#include "gyre/gyre.h"
 
 enum { ALIGNMENT = 64 };
 
@@ -19,5 +18,8 @@ float *gyre_arena_floats(gyre_arena *a, int64_t rows, int64_t columns);
 static inline size_t gyre_arena_round_up(size_t bytes) {
     return (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
 }
+
+/* EINVAL: scratch is NULL or not aligned to 64 bytes.  ENOMEM: its bytes are fewer than `needed`. */
+gyre_status gyre_scratch_check(const char *name, gyre_scratch scratch, size_t needed, gyre_error *err);
 
 #endif

@@ -1,0 +1,64 @@
+/* cached_call.h: a call over the sequences of a cache, one batch row after the other.  The keys of a row are those of its
+ * sequence, so each row has a number of keys of its own, and is a call in the steps of call/call_steps.h. */
+#ifndef GYRE_CACHE_CACHED_CALL_H
+#define GYRE_CACHE_CACHED_CALL_H
+#include "cache/cache.h"
+#include "call/call_steps.h"
+
+typedef struct gyre_cached_call {
+    const char *where; /* the function called, for messages */
+    const gyre_cache *cache;
+    const int64_t *sequences; /* [batch]; NULL: any sequences, as long as they may become, for scratch */
+    int64_t batch, queries;
+    int64_t longest, longest_row; /* tokens of the longest sequence, and a batch row that has it */
+    /* At the front of the scratch: positions of one sequence, between one for each query that stands before the first token
+     * and one for each that stands after the last: padding.  0: no row needs positions. */
+    size_t position_bytes;
+    int64_t lowest, highest; /* of the positions of padding */
+} gyre_cached_call;
+
+/* *call = the sequences of `batch` rows of `queries` queries, without positions.  measures: 1 = for scratch alone.
+ * Errors: EINVAL (cache NULL, sequences NULL without `measures`, no such sequence), ESHAPE. */
+gyre_status gyre_cached_call_begin(gyre_cached_call *call, const gyre_cview *q, int measures, gyre_error *err);
+/* call->position_bytes = those of a call whose rows need positions.  Errors: ESHAPE. */
+gyre_status gyre_cached_call_take_positions(gyre_cached_call *call, gyre_error *err);
+/* out = tokens of the sequence of a batch row. */
+int64_t gyre_cached_call_tokens(const gyre_cached_call *call, int64_t row);
+/* *k, *v = shapes of the keys and values of `batch` rows of `tokens` each, without memory.  F32: as what they are read. */
+void gyre_cached_call_shapes(const gyre_cached_call *call, int64_t batch, int64_t tokens, gyre_cview *k, gyre_cview *v);
+/* out = the key source of a batch row. */
+gyre_key_source gyre_cached_call_source(const gyre_cached_call *call, int64_t row);
+/* *k_pos, *q_pos = positions of the tokens of a row, and of its queries, the one past the last of which stands where token
+ * `end` does.  positions: as in the scratch; NULL: none. */
+void gyre_cached_call_positions(const gyre_cached_call *call, const int64_t *positions, int64_t end, gyre_positions *q_pos,
+                                gyre_positions *k_pos);
+
+/* EINVAL: starts of packed sequences, which a cache does not take.  EUNSUPPORTED (without_gates): a cache that keeps gate
+ * sums. */
+gyre_status gyre_cached_call_check_options(const gyre_cached_call *call, const int64_t *q_starts, const int64_t *k_starts,
+                                           int64_t sequences, int without_gates, gyre_error *err);
+/* EINVAL: keys k_first[row] .. k_end[row] - 1 that the sequence of a row does not have.  Either may be NULL. */
+gyre_status gyre_cached_call_check_padding(const gyre_cached_call *call, const int64_t *k_first, const int64_t *k_end,
+                                           gyre_error *err);
+
+/* -- the rows -- */
+typedef struct gyre_cached_rows {
+    const gyre_call_steps *steps; /* of `row`: a batch row as a call of its own; before the first, the batch */
+    void *row, *call;             /* call: what the functions below get */
+    /* row = batch row b.  positions: as in the scratch; NULL: those of shapes alone. */
+    void (*take)(void *call, int64_t b, const int64_t *positions);
+    /* What is left after a row has run; NULL = nothing. */
+    void (*end)(const void *call, int64_t b);
+    /* What no row alone shows: rows run one after the other, so the output of one may not be an input of the next.  After
+     * the rows are checked; NULL = nothing. */
+    gyre_status (*check_batch)(const void *call, gyre_error *err);
+} gyre_cached_rows;
+/* *bytes = scratch. */
+gyre_status gyre_cached_call_bytes(const gyre_cached_call *call, const gyre_cached_rows *rows, const gyre_exec *exec,
+                                   size_t *bytes, gyre_error *err);
+/* Checks every row before it writes anything.  The row that is checked last runs first, so it is made once.  The others are
+ * made for the checks and again to run: the scratch has the positions of one row, not of the batch. */
+gyre_status gyre_cached_call_perform(const gyre_cached_call *call, const gyre_cached_rows *rows, gyre_scratch scratch,
+                                     const gyre_exec *exec, gyre_error *err);
+
+#endif

@@ -1,0 +1,109 @@
+/* tile_rows.c: rows of queries and tiles of keys as floats. */
+#include "call/tile_rows.h"
+#include "core/convert.h"
+#include "core/view.h"
+
+#include <math.h>
+#include <string.h>
+
+/* -- rows in and out -- */
+
+void gyre_row_read(const gyre_kernels *kernels, const void *from, gyre_dtype dtype, int64_t step, int64_t n, float *to) {
+    if (step != 1 && dtype == GYRE_DTYPE_Q8)
+        for (int64_t c = 0; c < n; c++)
+            to[c] = ((const int8_t *)from)[c * step];
+    else if (step != 1 || dtype == GYRE_DTYPE_F64)
+        gyre_load_row(from, dtype, step, n, to);
+    else if (dtype == GYRE_DTYPE_F16)
+        kernels->widen_f16(from, to, n);
+    else if (dtype == GYRE_DTYPE_BF16)
+        kernels->widen_bf16(from, to, n);
+    else if (dtype == GYRE_DTYPE_Q8)
+        kernels->widen_q8(from, to, n);
+    else
+        memcpy(to, from, (size_t)n * sizeof *to);
+}
+
+void gyre_tile_read_row(const gyre_kernels *kernels, const void *from, const gyre_cview *view, float *to, int64_t pad) {
+    gyre_row_read(kernels, from, view->dtype, view->stride[3], view->shape[3], to);
+    gyre_row_clear_padding(to, view->shape[3], pad);
+}
+
+void gyre_row_zero_nonfinite(float *x, int64_t n) {
+    for (int64_t i = 0; i < n; i++)
+        x[i] = isfinite(x[i]) ? x[i] : 0;
+}
+
+int gyre_tile_finite(const gyre_kernels *kernels, const float *x, int64_t n) {
+    int finite;
+    kernels->finite_row_f32(x, n, &finite);
+    return finite;
+}
+
+/* -- keys and values -- */
+
+void gyre_key_run_read(const gyre_kernels *kernels, const gyre_key_source *source, const gyre_key_run *run,
+                       gyre_key_side side, int scaled, int64_t channels, float *to, int64_t pad) {
+    const int keys = side == GYRE_KEYS;
+    const gyre_dtype dtype = keys ? source->k_dtype : source->v_dtype;
+    const char *from = keys ? run->k : run->v;
+    const float *scale = !scaled ? NULL : keys ? run->k_scale : run->v_scale;
+    const int64_t row = (keys ? run->k_row_stride : run->v_row_stride) * (int64_t)gyre_dtype_size(dtype);
+    for (int64_t i = 0; i < run->count; i++, to += pad) {
+        gyre_row_read(kernels, from + i * row, dtype, keys ? run->k_step : run->v_step, channels, to);
+        gyre_row_clear_padding(to, channels, pad);
+        if (scale) kernels->scale_row_f32(to, pad, scale[i]);
+    }
+}
+
+void gyre_tile_read_keys(const gyre_kernels *kernels, const gyre_key_source *source, gyre_key_side side, int64_t channels,
+                         const gyre_call_sequence *s, int64_t head, int64_t tile, float *to, int64_t pad) {
+    const int64_t first = tile * KEY_TILE, left = s->keys - first, count = left < KEY_TILE ? left : KEY_TILE;
+    gyre_key_run run;
+    for (int64_t done = 0; done < count; done += run.count) {
+        gyre_key_run_at(source, s->batch, head, s->key + first + done, count - done, &run);
+        gyre_key_run_read(kernels, source, &run, side, 1, channels, to + done * pad, pad);
+    }
+    memset(to + count * pad, 0, (size_t)((KEY_TILE - count) * pad) * sizeof *to);
+}
+
+void gyre_tile_transpose(const gyre_kernels *kernels, const float *rows, int64_t pad, float *columns) {
+    const gyre_transpose job = {
+        .rows = KEY_TILE, .columns = pad, .in = rows, .in_row_stride = pad, .out = columns, .out_row_stride = KEY_TILE};
+    kernels->transpose_f32(&job);
+}
+
+void gyre_tile_products(const gyre_kernels *kernels, const float *rows, int64_t count, int64_t pad, int64_t channels,
+                        const float *columns, float *to) {
+    const gyre_matmul product = {.m = count,
+                                 .n = KEY_TILE,
+                                 .k = channels,
+                                 .a = rows,
+                                 .a_row_stride = pad,
+                                 .a_col_stride = 1,
+                                 .b = columns,
+                                 .b_row_stride = KEY_TILE,
+                                 .c = to,
+                                 .c_row_stride = KEY_TILE};
+    kernels->matmul_f32(&product);
+}
+
+/* -- views -- */
+
+void gyre_view_clear(const gyre_view *view) {
+    const size_t size = gyre_dtype_size(view->dtype);
+    const int64_t *shape = view->shape, run = view->stride[3] == 1 ? shape[3] : 1;
+    for (int64_t b = 0; view->data && b < shape[0]; b++)
+        for (int64_t t = 0; t < shape[1]; t++)
+            for (int64_t h = 0; h < shape[2]; h++)
+                for (int64_t c = 0; c < shape[3]; c += run)
+                    memset(gyre_view_at(view, b, t, h, c), 0, (size_t)run * size);
+}
+
+void gyre_view_add(const gyre_view *view, int64_t b, int64_t t, int64_t h, int64_t c, double x) {
+    void *at = gyre_view_at(view, b, t, h, c);
+    double sum;
+    gyre_load_row_f64(at, view->dtype, 1, 1, &sum);
+    sum += x;
+    gyre_store_row_f64(&sum, 1, at, view->dtype, 1);
+}

@@ -1,0 +1,59 @@
+/* tile_rows.h: rows of queries and tiles of keys as floats.
+ *
+ * Tiles of keys are counted from the first key of a sequence.  A key that a row does not see has score -infinity, hence
+ * weight 0, and adding that changes nothing.  So the bits of a row do not depend on the other rows of a call, nor on later
+ * keys. */
+#ifndef GYRE_CALL_TILE_ROWS_H
+#define GYRE_CALL_TILE_ROWS_H
+#include "call/call_sequences.h"
+#include "call/key_source.h"
+#include "kernels/kernels.h"
+
+/* 64 queries share the cost of reading a tile of keys, and of products with table rows, which need little more for 64
+ * queries than for 32.  The softmax gains nothing from more than 128 keys. */
+enum { QUERY_TILE = 64, KEY_TILE = 128 };
+
+/* out = n rounded up to a multiple of 16, of which kernels want rows. */
+static inline int64_t gyre_pad16(int64_t n) {
+    return (n + 15) / 16 * 16;
+}
+static inline int64_t gyre_tiles_of(int64_t n, int64_t tile) {
+    return (n + tile - 1) / tile;
+}
+
+/* -- rows in and out -- */
+/* to[n] = n elements `step` apart, converted to float.  Q8: the whole numbers, without their scale. */
+void gyre_row_read(const gyre_kernels *kernels, const void *from, gyre_dtype dtype, int64_t step, int64_t n, float *to);
+/* to[pad] = the row of `view` that begins at `from`, and zeros. */
+void gyre_tile_read_row(const gyre_kernels *kernels, const void *from, const gyre_cview *view, float *to, int64_t pad);
+/* row[from .. to - 1] = 0. */
+static inline void gyre_row_clear_padding(float *row, int64_t from, int64_t to) {
+    for (int64_t c = from; c < to; c++)
+        row[c] = 0;
+}
+/* x[i] = 0 where it is infinite or NaN. */
+void gyre_row_zero_nonfinite(float *x, int64_t n);
+/* out = 1 if all of x[n] are finite. */
+int gyre_tile_finite(const gyre_kernels *kernels, const float *x, int64_t n);
+
+/* -- keys and values -- */
+typedef enum gyre_key_side { GYRE_KEYS, GYRE_VALUES } gyre_key_side;
+/* to[count][pad] = the keys or values of a run with `channels` channels, times the scales of their rows if `scaled`. */
+void gyre_key_run_read(const gyre_kernels *kernels, const gyre_key_source *source, const gyre_key_run *run,
+                       gyre_key_side side, int scaled, int64_t channels, float *to, int64_t pad);
+/* to[KEY_TILE][pad] = tile `tile` of the keys or values of a sequence, and zeros past the last key. */
+void gyre_tile_read_keys(const gyre_kernels *kernels, const gyre_key_source *source, gyre_key_side side, int64_t channels,
+                         const gyre_call_sequence *sequence, int64_t head, int64_t tile, float *to, int64_t pad);
+/* columns[c][j] = rows[j][c] of a tile of keys. */
+void gyre_tile_transpose(const gyre_kernels *kernels, const float *rows, int64_t pad, float *columns);
+/* to[count][KEY_TILE] = products of rows [count][pad] with columns [channels][KEY_TILE]. */
+void gyre_tile_products(const gyre_kernels *kernels, const float *rows, int64_t count, int64_t pad, int64_t channels,
+                        const float *columns, float *to);
+
+/* -- views -- */
+/* view = zeros; nothing without memory. */
+void gyre_view_clear(const gyre_view *view);
+/* The element of a view, F32 or F64, += x. */
+void gyre_view_add(const gyre_view *view, int64_t b, int64_t t, int64_t h, int64_t c, double x);
+
+#endif
