@@ -373,7 +373,7 @@ static void begin_split(decode_state *d) {
         memset(q, 0, sizeof *q);
         q->q_rows[0] = q->table_rows = d->q_rows + g * plan->queries * plan->head_pad;
         q->scores = d->scores + g * plan->queries * KEY_TILE;
-        if (plan->parts > 1) q->phases = d->phases + g * plan->queries * KEY_TILE;
+        if (plan->parts > 1) q->phases.products = d->phases + g * plan->queries * KEY_TILE;
         gyre_query_buffers_fill(plan, d->keys, &rows, q);
         memcpy(to->bias + g * plan->queries, q->bias, (size_t)plan->queries * sizeof *q->bias);
     }

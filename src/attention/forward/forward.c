@@ -20,11 +20,17 @@
 #include <math.h>
 #include <string.h>
 
+/* A tile of queries. */
+typedef struct query_tile {
+    gyre_query_buffers buffers;
+    int nonfinite; /* a visible value is infinite or NaN */
+} query_tile;
+
 /* The working memory of a job. */
 typedef struct worker {
     const gyre_attention_plan *plan;
     gyre_key_buffers keys;
-    gyre_query_buffers *query_buffers; /* [job_query_tiles] */
+    query_tile *tiles; /* [job_query_tiles] */
     gyre_table_buffers tables;
     char *decode;
 } worker;
@@ -41,7 +47,7 @@ size_t gyre_forward_job_bytes(const gyre_attention_plan *plan) {
     gyre_query_buffers buffers = {0};
     gyre_key_tile_layout(plan, &a, &keys);
     gyre_query_scratch_layout(plan, &a, &buffers, NULL);
-    gyre_arena_alloc(&a, plan->job_query_tiles, sizeof(gyre_query_buffers));
+    gyre_arena_alloc(&a, plan->job_query_tiles, sizeof(query_tile));
     for (int64_t i = 0; i < plan->job_query_tiles; i++)
         gyre_query_rows_layout(plan, &a, &buffers);
     return a.used + gyre_arena_round_up(gyre_decode_bytes(plan));
@@ -54,10 +60,10 @@ static void init_worker(const gyre_attention_call *call, int64_t job, worker *w)
     *w = (worker){.plan = plan};
     gyre_key_tile_layout(plan, &a, &w->keys);
     gyre_query_scratch_layout(plan, &a, &buffers, &w->tables);
-    w->query_buffers = gyre_arena_alloc(&a, plan->job_query_tiles, sizeof(gyre_query_buffers));
+    w->tiles = gyre_arena_alloc(&a, plan->job_query_tiles, sizeof(query_tile));
     for (int64_t i = 0; i < plan->job_query_tiles; i++) {
         gyre_query_rows_layout(plan, &a, &buffers);
-        w->query_buffers[i] = buffers;
+        w->tiles[i] = (query_tile){.buffers = buffers};
     }
     w->decode = a.memory + a.used;
 }
@@ -151,7 +157,7 @@ static void begin_rows(const gyre_attention_plan *plan, gyre_query_buffers *q) {
 static void read_queries(worker *w, const tile_task *s) {
     const gyre_attention_plan *plan = w->plan;
     for (int64_t i = 0; i < s->heads * s->tiles; i++) {
-        gyre_query_buffers *q = &w->query_buffers[i];
+        gyre_query_buffers *q = &w->tiles[i].buffers;
         const int64_t first = (s->tile + i % s->tiles) * plan->tile_rows, left = plan->queries - first;
         const gyre_row_range rows = {s->item / plan->key_heads, s->head + i / s->tiles, first,
                                      left < plan->tile_rows ? left : plan->tile_rows};
@@ -177,15 +183,15 @@ static int for_each_tile_pair(worker *w, const tile_task *s, tile_pair_fn *what,
         gyre_between(plan);
         w->keys.first_buffer_tile = t;
         for (int64_t i = 0; i < s->heads * s->tiles; i++) {
-            gyre_query_buffers *q = &w->query_buffers[i];
+            query_tile *q = &w->tiles[i];
             nonfinite |= q->nonfinite;
             if (which != ALL_TILES && q->nonfinite != (which == NONFINITE_TILES)) continue;
-            if (!gyre_tile_pair_visible(plan, &w->keys, q, t, &tile_pair)) continue;
-            if (!filled) gyre_key_tile_fill(plan, s->item, t, &w->keys, w->query_buffers[0].key_rows);
+            if (!gyre_tile_pair_visible(plan, &w->keys, &q->buffers, t, &tile_pair)) continue;
+            if (!filled) gyre_key_tile_fill(plan, s->item, t, &w->keys, w->tiles[0].buffers.key_rows);
             filled = 1;
             q->nonfinite |= (which == FINITE_TILES || w->keys.zero_nonfinite) && !w->keys.v_finite;
             nonfinite |= q->nonfinite;
-            if (which != FINITE_TILES || !q->nonfinite) what(plan, &w->keys, q, &tile_pair);
+            if (which != FINITE_TILES || !q->nonfinite) what(plan, &w->keys, &q->buffers, &tile_pair);
         }
     }
     return nonfinite;
@@ -210,11 +216,11 @@ static int attend(worker *w, const tile_task *s) {
     const int64_t count = s->heads * s->tiles;
     read_queries(w, s);
     for (int64_t i = 0; i < count; i++)
-        w->query_buffers[i].nonfinite = plan->table.value && !gyre_tables_values_finite(plan, &w->query_buffers[i]);
+        w->tiles[i].nonfinite = plan->table.value && !gyre_tables_values_finite(plan, &w->tiles[i].buffers);
     if (plan->fixed_order) return attend_in_fixed_order(w, s);
     if (!for_each_tile_pair(w, s, attend_tile_pair, FINITE_TILES)) return 0;
     for (int64_t i = 0; i < count; i++)
-        if (w->query_buffers[i].nonfinite) begin_rows(plan, &w->query_buffers[i]);
+        if (w->tiles[i].nonfinite) begin_rows(plan, &w->tiles[i].buffers);
     for_each_tile_pair(w, s, find_row_max, NONFINITE_TILES);
     for_each_tile_pair(w, s, attend_tile_pair, NONFINITE_TILES);
     return 1;
@@ -297,7 +303,7 @@ static void run_chunks(void *arg, int64_t job) {
         find_key_info(call, s.item / plan->key_heads, &w.keys);
         attend(&w, &s);
         for (int64_t i = 0; i < s.heads * s.tiles; i++)
-            write_rows(plan, &w.query_buffers[i]);
+            write_rows(plan, &w.tiles[i].buffers);
     }
 }
 
@@ -324,7 +330,7 @@ static int attend_item(worker *w, int64_t item, int64_t first, int64_t end, cons
                              .end = end};
         nonfinite |= attend(w, &s);
         for (int64_t i = 0; i < s.heads * s.tiles; i++)
-            store_partial(plan, &w->query_buffers[i], to);
+            store_partial(plan, &w->tiles[i].buffers, to);
     }
     return nonfinite;
 }
@@ -385,7 +391,7 @@ static void combine_key_splits(void *arg, int64_t job) {
     init_worker(call, job, &w);
     for (int64_t item; (item = atomic_fetch_add(&call->next, 1)) < call->tasks;) {
         gyre_partial all;
-        gyre_row_state state = {.out = w.query_buffers[0].out_rows};
+        gyre_row_state state = {.out = w.tiles[0].buffers.out_rows};
         const int nonfinite = atomic_load(&nonfinite_items(call)[item]);
         gyre_partials_layout(plan, gyre_partial_memory(call), item, 0, &all);
         find_key_info(call, item / plan->key_heads, &w.keys);

@@ -86,17 +86,18 @@ static void fill_queries(const gyre_attention_call *call, const gyre_key_buffers
                          gyre_query_buffers *q) {
     const gyre_attention_plan *plan = call->plan;
     const gyre_cview out = gyre_const(plan->args->out);
+    gyre_query_gradient *to = q->gradient;
     gyre_query_buffers_fill(plan, keys, rows, q);
     fill_lse(plan, keys, rows, q);
-    gyre_rows_read(plan, call->dout, rows, q->dout_rows, plan->value_pad);
+    gyre_rows_read(plan, call->dout, rows, to->dout_rows, plan->value_pad);
     gyre_rows_read(plan, &out, rows, q->out_rows, plan->value_pad);
-    q->q_finite = 1;
+    to->q_finite = 1;
     for (int turn = 0; turn < plan->rotation.turns[GYRE_ROLE_QUERY]; turn++) {
-        q->q_finite &= gyre_tile_finite(plan->kernels, q->q_rows[turn], q->count * plan->head_pad);
-        memset(q->dq_rows[turn], 0, (size_t)(q->count * plan->head_pad) * sizeof(float));
+        to->q_finite &= gyre_tile_finite(plan->kernels, q->q_rows[turn], q->count * plan->head_pad);
+        memset(to->dq_rows[turn], 0, (size_t)(q->count * plan->head_pad) * sizeof(float));
     }
-    q->dout_finite = gyre_tile_finite(plan->kernels, q->dout_rows, q->count * plan->value_pad);
-    gyre_softmax_deltas(plan->kernels, q->dout_rows, q->out_rows, q->count, plan->value_pad, q->delta);
+    to->dout_finite = gyre_tile_finite(plan->kernels, to->dout_rows, q->count * plan->value_pad);
+    gyre_softmax_deltas(plan->kernels, to->dout_rows, q->out_rows, q->count, plan->value_pad, to->delta);
     if (plan->gated) gyre_gates_begin_queries(q);
     if (plan->uses_tables) {
         gyre_tables_bind_tile(plan, q);
@@ -107,7 +108,7 @@ static void fill_queries(const gyre_attention_call *call, const gyre_key_buffers
 /* Row i: scores -> p (p' with dropout), dscores: dp -> ds. */
 static void softmax_backward_row(const gyre_attention_plan *plan, gyre_query_buffers *q, const gyre_tile_pair *tile_pair,
                                  int64_t i) {
-    float *p = q->scores + i * KEY_TILE, *dp = q->dscores + i * KEY_TILE, *weights = p, undropped[KEY_TILE];
+    float *p = q->scores + i * KEY_TILE, *dp = q->gradient->dscores + i * KEY_TILE, *weights = p, undropped[KEY_TILE];
     gyre_softmax_weights(plan->kernels, p, tile_pair->columns, q->row_max[i]);
     if (plan->args->dropout > 0) {
         const gyre_dropout_rows drop = {i, 1, p, dp};
@@ -115,8 +116,8 @@ static void softmax_backward_row(const gyre_attention_plan *plan, gyre_query_buf
         weights = undropped;
         gyre_dropout_tile_pair(plan, q, tile_pair, &drop);
     }
-    plan->kernels->softmax_gradient_row_f32(weights, dp, tile_pair->columns, q->delta[i]);
-    const float *restrict slope = q->cap_slope ? q->cap_slope + i * KEY_TILE : NULL;
+    plan->kernels->softmax_gradient_row_f32(weights, dp, tile_pair->columns, q->gradient->delta[i]);
+    const float *restrict slope = q->gradient->cap_slope ? q->gradient->cap_slope + i * KEY_TILE : NULL;
     for (int64_t j = 0; slope && j < tile_pair->columns; j++)
         dp[j] *= slope[j];
 }
@@ -127,12 +128,12 @@ static void softmax_backward(const gyre_attention_plan *plan, const gyre_key_buf
     const gyre_matmul product = {.m = q->count,
                                  .n = tile_pair->columns,
                                  .k = plan->value_pad,
-                                 .a = q->dout_rows,
+                                 .a = q->gradient->dout_rows,
                                  .a_row_stride = plan->value_pad,
                                  .a_col_stride = 1,
                                  .b = keys->v_columns + tile_pair->tile * KEY_TILE * plan->value_pad + tile_pair->first,
                                  .b_row_stride = KEY_TILE,
-                                 .c = q->dscores,
+                                 .c = q->gradient->dscores,
                                  .c_row_stride = KEY_TILE};
     plan->kernels->matmul_f32(&product);
     if (plan->table.value) gyre_tables_dweights(plan, q, tile_pair);
@@ -177,13 +178,14 @@ static void add_to_queries(const gyre_attention_plan *plan, const gyre_key_buffe
                                  .a_col_stride = 1,
                                  .b = k_rows + (tile_pair->tile * KEY_TILE + tile_pair->first) * plan->head_pad,
                                  .b_row_stride = plan->head_pad,
-                                 .c = (xpos ? q->xpos_rows : q->dq_rows[turn]) + part->at,
+                                 .c = (xpos ? q->xpos.rows : q->gradient->dq_rows[turn]) + part->at,
                                  .c_row_stride = plan->head_pad,
                                  .accumulate = !xpos};
     gyre_weighted_product(plan->kernels, &product, tile_pair->keys->k_finite);
+    float *dq = q->gradient->dq_rows[0];
     for (int64_t i = 0; xpos && i < q->count; i++)
         for (int64_t c = 0; c < plan->head_pad; c++)
-            q->dq_rows[0][i * plan->head_pad + c] += q->xpos_decay[c] * q->xpos_rows[i * plan->head_pad + c];
+            dq[i * plan->head_pad + c] += q->xpos.decay[c] * q->xpos.rows[i * plan->head_pad + c];
 }
 
 /* Adds to the gradients of the rotated keys and queries, the last turn first: what is left of dscores is of earlier ones. */
@@ -196,8 +198,8 @@ static void add_dq_dk(const gyre_attention_plan *plan, gyre_key_buffers *keys, g
         for (int p = 0; p < plan->parts; p++) {
             const gyre_channel_part *part = &plan->part[p];
             const query_rows rows = {turn ? q->q_rows[turn] : q->near_q_rows, plan->head_pad, part->at, part->pad,
-                                     q->q_finite};
-            const float *dscores = p > 0 ? q->phases : some ? q->turn_scores : q->dscores;
+                                     q->gradient->q_finite};
+            const float *dscores = p > 0 ? q->phases.products : some ? q->turn_scores : q->gradient->dscores;
             add_to_keys(plan, q, tile_pair, dscores, rows, keys->dk_rows[gyre_key_turn(plan, turn)]);
             add_to_queries(plan, keys, q, tile_pair, turn, part, dscores);
         }
@@ -206,7 +208,7 @@ static void add_dq_dk(const gyre_attention_plan *plan, gyre_key_buffers *keys, g
 
 static void tile_pair_backward(const gyre_attention_plan *plan, gyre_key_buffers *keys, gyre_query_buffers *q,
                                const gyre_tile_pair *tile_pair) {
-    const query_rows to_values = {q->dout_rows, plan->value_pad, 0, plan->value_pad, q->dout_finite};
+    const query_rows to_values = {q->gradient->dout_rows, plan->value_pad, 0, plan->value_pad, q->gradient->dout_finite};
     if (plan->uses_tables) gyre_tables_bind_tile(plan, q);
     gyre_tile_pair_score(plan, keys, q, tile_pair);
     softmax_backward(plan, keys, q, tile_pair);
@@ -232,6 +234,7 @@ static void write_rows(const gyre_attention_plan *plan, const gyre_view *view, c
 /* Writes dq of a tile of queries, after its last key. */
 static void finish_queries(const gyre_attention_call *call, const gyre_row_range *rows, gyre_query_buffers *q) {
     const gyre_attention_plan *plan = call->plan;
+    float *const *dq = q->gradient->dq_rows;
     if (plan->uses_tables) {
         gyre_tables_bind_tile(plan, q);
         gyre_tables_end_queries(plan, q);
@@ -239,11 +242,11 @@ static void finish_queries(const gyre_attention_call *call, const gyre_row_range
     /* q_rows, and so dk, had the scale from the start */
     for (int64_t i = 0; i < q->count; i++)
         for (int turn = 0; turn < plan->rotation.turns[GYRE_ROLE_QUERY]; turn++)
-            plan->kernels->scale_row_f32(q->dq_rows[turn] + i * plan->head_pad, plan->part[0].pad, q->scale[i]);
+            plan->kernels->scale_row_f32(dq[turn] + i * plan->head_pad, plan->part[0].pad, q->scale[i]);
     if (plan->gated) gyre_gates_end_queries(plan, q);
-    rotate_back(plan, GYRE_ROLE_QUERY, rows, q->dq_rows);
-    gyre_rows_gather(plan, q->dq_rows[0], rows->count);
-    write_rows(plan, &call->dqkv[0], rows, q->dq_rows[0], plan->head_pad, plan->args->accumulate ? q->key_rows : NULL);
+    rotate_back(plan, GYRE_ROLE_QUERY, rows, dq);
+    gyre_rows_gather(plan, dq[0], rows->count);
+    write_rows(plan, &call->dqkv[0], rows, dq[0], plan->head_pad, plan->args->accumulate ? q->key_rows : NULL);
 }
 
 /* -- an item -- */
@@ -255,12 +258,15 @@ static int64_t tiles_at_once(const gyre_attention_plan *plan) {
 
 size_t gyre_gradient_job_layout(const gyre_attention_plan *plan, char *memory, gyre_gradient_job *job) {
     gyre_arena a = {memory, 0};
-    gyre_query_buffers shared = {0};
+    gyre_query_gradient gradient = {.delta = {0}};
+    gyre_query_buffers shared = {.gradient = &gradient};
     gyre_query_scratch_layout(plan, &a, &shared, job ? &job->tables : NULL);
     for (int64_t i = 0; i < tiles_at_once(plan); i++) {
-        gyre_query_buffers *own = job ? &job->q[i] : &shared; /* large: no copies only to count */
-        if (job) *own = shared;
-        gyre_query_rows_layout(plan, &a, own);
+        gyre_query_rows_layout(plan, &a, &shared);
+        if (!job) continue;
+        job->gradient[i] = gradient;
+        job->q[i] = shared;
+        job->q[i].gradient = &job->gradient[i];
     }
     return a.used;
 }

@@ -66,7 +66,29 @@ typedef struct gyre_table_buffers {
 } gyre_table_buffers;
 
 /* -- queries -- */
-/* A tile of queries and a tile of scores. */
+/* What a gradient adds to a tile of queries. */
+typedef struct gyre_query_gradient {
+    double dgate_sums[QUERY_TILE];  /* with gates: to the gate sums of the queries */
+    float delta[QUERY_TILE];        /* dout . out */
+    int q_finite, dout_finite;      /* of q_rows; of dout_rows */
+    float *dout_rows;               /* as out_rows */
+    float *dq_rows[GYRE_MAX_TURNS]; /* as q_rows */
+    float *dscores;                 /* as scores */
+    float *cap_slope;               /* derivative of the softcap, as scores; NULL without one */
+} gyre_query_gradient;
+
+/* What phases add, as scores. */
+typedef struct gyre_query_phases {
+    float *products; /* of the second part; gradient: then the derivative of the score by them, then dscores times that */
+    float *cosines;  /* NULL: not wanted, in a forward */
+} gyre_query_phases;
+
+/* What xPos adds: queries for one tile of keys, and by what they are multiplied for it. */
+typedef struct gyre_query_xpos {
+    float *rows, *decay; /* as q_rows[0]; [head_pad] */
+} gyre_query_xpos;
+
+/* A tile of queries and a tile of scores: what forward and gradient have in common, and the parts that a call may have. */
 typedef struct gyre_query_buffers {
     int64_t positions[QUERY_TILE], order[QUERY_TILE]; /* order: as in gyre_key_buffers */
     int64_t batch, head, first, count;
@@ -75,29 +97,20 @@ typedef struct gyre_query_buffers {
     double bias[QUERY_TILE];        /* of the row at that key: scores are relative to it (terms/biases.h); 0 if none fall */
     double scheme_bias[QUERY_TILE]; /* the part of the scheme: b(head, row, nearest) */
     double gate_sum[QUERY_TILE];    /* with gates: that of the key */
-    double dgate_sums[QUERY_TILE];  /* gradient: to those of the queries */
     float row_max[QUERY_TILE];      /* largest score so far; gradient: log-sum-exp of the row */
     double row_sum[QUERY_TILE];     /* of exp(score - row_max) */
-    float delta[QUERY_TILE];        /* gradient: dout . out */
     float scale[QUERY_TILE];        /* of the call, times the temperature of the row */
-    int nonfinite;                  /* forward: a visible value is infinite or NaN */
-    int q_finite, dout_finite;      /* gradient */
     float *q_rows[GYRE_MAX_TURNS];  /* [turn]: [QUERY_TILE][head_pad], rotated and scaled */
-    float *xpos_rows, *xpos_decay;  /* xPos: as q_rows[0]; [head_pad] */
-    float *near_q_rows;             /* q_rows[0] or xpos_rows: multiplied with keys of turn 0 */
-    float *turn_scores;             /* as scores, of a turn past the first of a tile pair */
+    float *near_q_rows;             /* q_rows[0] or xpos.rows: multiplied with keys of turn 0 */
+    float *table_rows;              /* multiplied with the query table: q_rows[0], or queries with a bias of their own */
     float *out_rows;                /* [QUERY_TILE][value_pad] */
     float *scores;                  /* [QUERY_TILE][KEY_TILE]; the softmax turns them into weights */
+    float *turn_scores;             /* as scores, of a turn past the first of a tile pair; NULL with one turn */
     float *key_rows;                /* [KEY_TILE][max(head_pad, value_pad)]: keys or values before the transpose */
-    float *dout_rows;               /* gradient: as out_rows */
-    float *dq_rows[GYRE_MAX_TURNS]; /* gradient: as q_rows */
-    float *dscores;                 /* gradient: as scores */
-    float *table_rows;              /* multiplied with the query table: q_rows[0], or queries with a bias of their own */
-    float *cap_slope;               /* gradient: derivative of the softcap, as scores */
-    float *phases;                  /* with phases, as scores: products of the second part; gradient: then the derivative of
-                                     * the score by them, then dscores times that */
-    float *cosines;                 /* gradient, with phases: as scores */
     gyre_table_buffers *tables;     /* of the job; unused without tables */
+    gyre_query_xpos xpos;           /* NULL without xPos */
+    gyre_query_phases phases;       /* NULL without phases */
+    gyre_query_gradient *gradient;  /* NULL in a forward */
 } gyre_query_buffers;
 
 /* -- a part of the work -- */

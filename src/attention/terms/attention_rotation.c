@@ -241,13 +241,13 @@ void gyre_attention_near_queries(const gyre_attention_plan *plan, gyre_query_buf
         const int64_t before = center;
         center = query_center(plan, q->positions[i], q->low);
         if (i == 0 || center != before)
-            gyre_xpos_decay_factors(plan->encoding, center - tile_pair->keys->center, plan->head_pad, q->xpos_decay);
-        const float *restrict from = q->q_rows[0] + i * plan->head_pad, *restrict xpos_decay = q->xpos_decay;
-        float *restrict to = q->xpos_rows + i * plan->head_pad;
+            gyre_xpos_decay_factors(plan->encoding, center - tile_pair->keys->center, plan->head_pad, q->xpos.decay);
+        const float *restrict from = q->q_rows[0] + i * plan->head_pad, *restrict xpos_decay = q->xpos.decay;
+        float *restrict to = q->xpos.rows + i * plan->head_pad;
         for (int64_t c = 0; c < plan->head_pad; c++)
             to[c] = from[c] * xpos_decay[c];
     }
-    q->near_q_rows = q->xpos_rows;
+    q->near_q_rows = q->xpos.rows;
 }
 
 void gyre_attention_select_turn(const gyre_attention_plan *plan, const int64_t *keys, int turn, gyre_query_buffers *q,
@@ -266,7 +266,7 @@ void gyre_attention_split_turn(const gyre_attention_plan *plan, const int64_t *k
     for (int64_t i = 0; i < q->count; i++) {
         const int64_t last = gyre_turn_last_key(&plan->encoding->config, turn, q->positions[i]);
         float *restrict of_turn = q->turn_scores + i * KEY_TILE;
-        float *restrict dscores = q->dscores + i * KEY_TILE;
+        float *restrict dscores = q->gradient->dscores + i * KEY_TILE;
         for (int64_t j = 0; j < tile_pair->count; j++) {
             of_turn[j] = keys[j] <= last ? dscores[j] : 0;
             dscores[j] = keys[j] <= last ? 0 : dscores[j];

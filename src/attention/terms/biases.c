@@ -155,7 +155,7 @@ void gyre_biases_add(const gyre_attention_plan *plan, const gyre_key_buffers *ke
 /* -- the gradient to gate sums -- */
 
 void gyre_gates_begin_queries(gyre_query_buffers *q) {
-    memset(q->dgate_sums, 0, sizeof q->dgate_sums);
+    memset(q->gradient->dgate_sums, 0, sizeof q->gradient->dgate_sums);
 }
 
 void gyre_gates_backward(const gyre_attention_plan *plan, const gyre_key_buffers *keys, gyre_query_buffers *q,
@@ -164,8 +164,8 @@ void gyre_gates_backward(const gyre_attention_plan *plan, const gyre_key_buffers
     for (int64_t j = 0; j < KEY_TILE; j++)
         ones[j] = 1;
     for (int64_t i = 0; i < q->count; i++) {
-        plan->kernels->dot_row_f32(q->dscores + i * KEY_TILE, ones, tile_pair->columns, &sum);
-        q->dgate_sums[i] += (double)sum;
+        plan->kernels->dot_row_f32(q->gradient->dscores + i * KEY_TILE, ones, tile_pair->columns, &sum);
+        q->gradient->dgate_sums[i] += (double)sum;
     }
     const gyre_matmul product = {.m = 1,
                                  .n = tile_pair->columns,
@@ -173,7 +173,7 @@ void gyre_gates_backward(const gyre_attention_plan *plan, const gyre_key_buffers
                                  .a = ones,
                                  .a_row_stride = KEY_TILE,
                                  .a_col_stride = 1,
-                                 .b = q->dscores,
+                                 .b = q->gradient->dscores,
                                  .b_row_stride = KEY_TILE,
                                  .c = columns,
                                  .c_row_stride = KEY_TILE};
@@ -197,7 +197,7 @@ void gyre_gates_end_queries(const gyre_attention_plan *plan, const gyre_query_bu
     const gyre_view *view = &plan->args->dq_gate_sums;
     for (int64_t i = 0; view->data && i < q->count; i++) {
         const gyre_row_range at = {q->batch, q->head, q->first + i, 1};
-        write_number(view, &at, plan->args->accumulate, q->dgate_sums[i]);
+        write_number(view, &at, plan->args->accumulate, q->gradient->dgate_sums[i]);
     }
 }
 

@@ -20,7 +20,7 @@ void gyre_biases_add(const gyre_attention_plan *plan, const gyre_key_buffers *ke
                      const gyre_tile_pair *tile_pair);
 
 /* -- the gradient to gate sums -- */
-/* queries->dgate_sums = 0. */
+/* queries->gradient->dgate_sums = 0. */
 void gyre_gates_begin_queries(gyre_query_buffers *queries);
 /* dgate_sums of queries += the sums of their rows of dscores; those of keys -= the sums of their columns. */
 void gyre_gates_backward(const gyre_attention_plan *plan, const gyre_key_buffers *keys, gyre_query_buffers *queries,

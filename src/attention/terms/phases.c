@@ -43,9 +43,9 @@ void gyre_phases_apply(const gyre_attention_plan *plan, const gyre_key_buffers *
     for (int64_t i = 0; i < q->count; i++) {
         gyre_phase_row row = {.n = tile_pair->columns,
                               .x = q->scores + i * KEY_TILE,
-                              .phase = q->phases + i * KEY_TILE,
+                              .phase = q->phases.products + i * KEY_TILE,
                               .turns = own,
-                              .cosine = q->cosines ? q->cosines + i * KEY_TILE : NULL};
+                              .cosine = q->phases.cosines ? q->phases.cosines + i * KEY_TILE : NULL};
         if (turns->distinct)
             row.turns = turns->turns + (k[0] - q->positions[i] - turns->low);
         else
@@ -56,6 +56,6 @@ void gyre_phases_apply(const gyre_attention_plan *plan, const gyre_key_buffers *
 
 void gyre_phases_backward(const gyre_attention_plan *plan, gyre_query_buffers *q, const gyre_tile_pair *tile_pair) {
     for (int64_t i = 0; i < q->count; i++)
-        plan->kernels->phase_gradient_row_f32(q->dscores + i * KEY_TILE, q->phases + i * KEY_TILE, q->cosines + i * KEY_TILE,
-                                              tile_pair->columns);
+        plan->kernels->phase_gradient_row_f32(q->gradient->dscores + i * KEY_TILE, q->phases.products + i * KEY_TILE,
+                                              q->phases.cosines + i * KEY_TILE, tile_pair->columns);
 }

@@ -37,14 +37,15 @@ void gyre_tables_bias_queries(const gyre_attention_plan *plan, gyre_query_buffer
 
 void gyre_tables_bind_tile(const gyre_attention_plan *plan, gyre_query_buffers *q) {
     if (plan->table.content || plan->table.position) return; /* such jobs have one tile at a time */
-    q->tables->dq_rows = q->dq_rows[0];
-    q->tables->q_finite = q->q_finite;
+    q->tables->dq_rows = q->gradient->dq_rows[0];
+    q->tables->q_finite = q->gradient->q_finite;
 }
 
 void gyre_tables_begin_queries(const gyre_attention_plan *plan, gyre_query_buffers *q) {
     gyre_table_buffers *t = q->tables;
     plan->kernels->finite_row_f32(q->table_rows, q->count * plan->head_pad, &t->q_finite);
-    if (t->dq_rows != q->dq_rows[0]) memset(t->dq_rows, 0, (size_t)(q->count * plan->head_pad) * sizeof *t->dq_rows);
+    if (t->dq_rows != q->gradient->dq_rows[0])
+        memset(t->dq_rows, 0, (size_t)(q->count * plan->head_pad) * sizeof *t->dq_rows);
 }
 
 /* gradient[head] += sum of the rows */
@@ -57,10 +58,10 @@ static void sum_rows(const gyre_attention_plan *plan, const gyre_query_buffers *
 
 void gyre_tables_end_queries(const gyre_attention_plan *plan, gyre_query_buffers *q) {
     const gyre_table_buffers *t = q->tables;
-    if (t->dcontent) sum_rows(plan, q, q->dq_rows[0], t->dcontent);
+    if (t->dcontent) sum_rows(plan, q, q->gradient->dq_rows[0], t->dcontent);
     if (t->dposition) sum_rows(plan, q, t->dq_rows, t->dposition);
-    for (int64_t i = 0; t->dq_rows != q->dq_rows[0] && i < q->count * plan->head_pad; i++)
-        q->dq_rows[0][i] += t->dq_rows[i];
+    for (int64_t i = 0; t->dq_rows != q->gradient->dq_rows[0] && i < q->count * plan->head_pad; i++)
+        q->gradient->dq_rows[0][i] += t->dq_rows[i];
 }
 
 /* -- the distances of a tile pair, and the bias and row of each -- */
@@ -533,7 +534,8 @@ void gyre_tables_add_nonfinite_values(const gyre_attention_plan *plan, gyre_quer
 }
 
 void gyre_tables_dweights(const gyre_attention_plan *plan, gyre_query_buffers *queries, const gyre_tile_pair *tile_pair) {
-    score_by_query(plan, queries, tile_pair, queries->dout_rows, &queries->tables->value, queries->dscores);
+    score_by_query(plan, queries, tile_pair, queries->gradient->dout_rows, &queries->tables->value,
+                   queries->gradient->dscores);
 }
 
 /* -- gradients -- */
@@ -595,12 +597,13 @@ static void add_by_key(const gyre_attention_plan *plan, gyre_key_buffers *keys, 
 static void pair_bias_backward(const gyre_attention_plan *plan, const gyre_key_buffers *keys, gyre_query_buffers *q,
                                const gyre_tile_pair *tile_pair) {
     const gyre_view gradient = gyre_dense(q->tables->dbias, GYRE_DTYPE_F64, 1, 1, plan->table.bias_rows, plan->group);
+    const float *dscores = q->gradient->dscores;
     const int64_t *k = keys->positions + tile_pair->tile * KEY_TILE + tile_pair->first;
     double dscore[KEY_TILE];
     for (int64_t i = 0; q->tables->dbias && i < q->count; i++) {
         const gyre_bias_row row = {gyre_head_in_call(plan, q->head), q->positions[i], k, tile_pair->count, NULL, 0};
         for (int64_t j = 0; j < tile_pair->count; j++)
-            dscore[j] = (double)q->dscores[i * KEY_TILE + j];
+            dscore[j] = (double)dscores[i * KEY_TILE + j];
         plan->encoding->scheme->bias_row_gradient(plan->encoding, plan->args->tables, &row, dscore, &gradient,
                                                   q->head % plan->group);
     }
@@ -608,11 +611,12 @@ static void pair_bias_backward(const gyre_attention_plan *plan, const gyre_key_b
 
 static void score_bias_backward(const gyre_attention_plan *plan, gyre_query_buffers *q, const gyre_tile_pair *tile_pair) {
     gyre_table_buffers *t = q->tables;
+    const float *dscores = q->gradient->dscores;
     if (!t->dbias) return;
     memset(t->dscore_bias, 0, (size_t)t->entries * sizeof *t->dscore_bias);
     for (int64_t i = 0; i < q->count; i++)
         for (int64_t j = 0; j < tile_pair->count; j++)
-            t->dscore_bias[t->offset[i] + j] += (double)q->dscores[i * KEY_TILE + j];
+            t->dscore_bias[t->offset[i] + j] += (double)dscores[i * KEY_TILE + j];
     const gyre_bias_row row = distances_of(plan, q, 0, t->entries);
     const gyre_view gradient = gyre_dense(t->dbias, GYRE_DTYPE_F64, 1, 1, plan->table.bias_rows, plan->group);
     plan->encoding->scheme->bias_row_gradient(plan->encoding, plan->args->tables, &row, t->dscore_bias, &gradient,
@@ -627,19 +631,19 @@ void gyre_tables_backward(const gyre_attention_plan *plan, gyre_key_buffers *key
     if (plan->table.rows == 0) return;
     for (row_block block = rows_of(queries, all_of(queries, tile_pair)); next_block(&block);) {
         if (plan->table.query) {
-            scatter_by_query(plan, queries, tile_pair, block, queries->dscores);
+            scatter_by_query(plan, queries, tile_pair, block, queries->gradient->dscores);
             add_rows(plan, queries, block, &t->query, t->dq_rows, plan->head_pad);
             add_to_rows(plan, queries, block, queries->table_rows, t->q_finite, &t->query);
         }
         if (plan->table.value) {
             scatter_by_query(plan, queries, tile_pair, block, queries->scores);
-            add_to_rows(plan, queries, block, queries->dout_rows, queries->dout_finite, &t->value);
+            add_to_rows(plan, queries, block, queries->gradient->dout_rows, queries->gradient->dout_finite, &t->value);
         }
     }
     for (int64_t first = 0; plan->table.key && first < tile_pair->count; first += KEY_BLOCK) {
         const sub_tile p = key_block(queries, tile_pair, first);
         for (row_block block = rows_of(queries, p); next_block(&block);) {
-            scatter_by_key(queries, p.key, p.keys, block, queries->dscores);
+            scatter_by_key(queries, p.key, p.keys, block, queries->gradient->dscores);
             add_by_key(plan, keys, queries, block, tile_pair, first);
         }
     }

@@ -44,7 +44,7 @@ static void score_turns(const gyre_attention_plan *plan, const gyre_key_buffers 
     for (int turn = tile_pair->first_turn; turn <= tile_pair->last_turn; turn++) {
         float *scores = turn == tile_pair->first_turn ? q->scores : q->turn_scores;
         for (int p = 0; p < plan->parts; p++) {
-            float *products = p > 0 ? q->phases : scores;
+            float *products = p > 0 ? q->phases.products : scores;
             qk_scores(plan, keys, q, tile_pair, turn, &plan->part[p], products);
             scale_tile_scores(plan, keys, tile_pair, q->count, products);
         }
@@ -54,15 +54,16 @@ static void score_turns(const gyre_attention_plan *plan, const gyre_key_buffers 
 
 static void softcap_rows(const gyre_attention_plan *plan, gyre_query_buffers *q, const gyre_tile_pair *tile_pair) {
     for (int64_t i = 0; i < q->count; i++)
-        plan->kernels->softcap_row_f32(q->scores + i * KEY_TILE, q->cap_slope ? q->cap_slope + i * KEY_TILE : NULL,
+        plan->kernels->softcap_row_f32(q->scores + i * KEY_TILE, q->gradient ? q->gradient->cap_slope + i * KEY_TILE : NULL,
                                        tile_pair->columns, plan->softcap);
 }
 
 /* The slope of a pair that is not visible is 0, even if its score was not finite: the gradient multiplies by it. */
-static void zero_masked_slopes(gyre_query_buffers *q, const gyre_tile_pair *tile_pair) {
+static void zero_masked_slopes(const gyre_query_buffers *q, const gyre_tile_pair *tile_pair) {
+    float *slope = q->gradient->cap_slope;
     for (int64_t i = 0; i < q->count; i++)
         for (int64_t j = i * KEY_TILE; j < i * KEY_TILE + tile_pair->columns; j++)
-            q->cap_slope[j] = q->scores[j] == -INFINITY ? 0 : q->cap_slope[j];
+            slope[j] = q->scores[j] == -INFINITY ? 0 : slope[j];
 }
 
 void gyre_tile_pair_score(const gyre_attention_plan *plan, const gyre_key_buffers *keys, gyre_query_buffers *queries,
@@ -87,7 +88,7 @@ void gyre_tile_pair_mask(const gyre_attention_plan *plan, const gyre_key_buffers
     if (plan->args->mask.data) gyre_mask_add(plan, queries, tile_pair);
     for (int64_t i = 0; tile_pair->masked && i < queries->count; i++)
         gyre_visibility_mask_row(plan, tile_pair, order, queries->order[i], queries->scores + i * KEY_TILE);
-    if (plan->softcap > 0 && queries->cap_slope) zero_masked_slopes(queries, tile_pair);
+    if (plan->softcap > 0 && queries->gradient) zero_masked_slopes(queries, tile_pair);
 }
 
 void gyre_tiles_row_max(const gyre_attention_plan *plan, const gyre_key_buffers *keys, gyre_query_buffers *queries) {

@@ -40,9 +40,10 @@ void gyre_query_rows_layout(const gyre_attention_plan *plan, gyre_arena *a, gyre
     buffers->out_rows = gyre_arena_floats(a, QUERY_TILE, plan->value_pad);
     buffers->table_rows = buffers->q_rows[0];
     if (plan->table.content || plan->table.position) buffers->table_rows = gyre_arena_floats(a, QUERY_TILE, plan->head_pad);
-    for (int turn = 0; plan->gradient && turn < plan->rotation.turns[GYRE_ROLE_QUERY]; turn++)
-        buffers->dq_rows[turn] = gyre_arena_floats(a, QUERY_TILE, plan->head_pad);
-    if (plan->gradient) buffers->dout_rows = gyre_arena_floats(a, QUERY_TILE, plan->value_pad);
+    if (!buffers->gradient) return;
+    for (int turn = 0; turn < plan->rotation.turns[GYRE_ROLE_QUERY]; turn++)
+        buffers->gradient->dq_rows[turn] = gyre_arena_floats(a, QUERY_TILE, plan->head_pad);
+    buffers->gradient->dout_rows = gyre_arena_floats(a, QUERY_TILE, plan->value_pad);
 }
 
 void gyre_query_scratch_layout(const gyre_attention_plan *plan, gyre_arena *a, gyre_query_buffers *buffers,
@@ -50,16 +51,16 @@ void gyre_query_scratch_layout(const gyre_attention_plan *plan, gyre_arena *a, g
     gyre_table_buffers t = {0};
     if (plan->rotation.turns[GYRE_ROLE_QUERY] > 1) buffers->turn_scores = gyre_arena_floats(a, QUERY_TILE, KEY_TILE);
     if (plan->rotation.xpos) {
-        buffers->xpos_rows = gyre_arena_floats(a, QUERY_TILE, plan->head_pad);
-        buffers->xpos_decay = gyre_arena_floats(a, 1, plan->head_pad);
+        buffers->xpos.rows = gyre_arena_floats(a, QUERY_TILE, plan->head_pad);
+        buffers->xpos.decay = gyre_arena_floats(a, 1, plan->head_pad);
     }
     buffers->scores = gyre_arena_floats(a, QUERY_TILE, KEY_TILE);
-    if (plan->parts > 1) buffers->phases = gyre_arena_floats(a, QUERY_TILE, KEY_TILE);
-    if (plan->parts > 1 && plan->gradient) buffers->cosines = gyre_arena_floats(a, QUERY_TILE, KEY_TILE);
+    if (plan->parts > 1) buffers->phases.products = gyre_arena_floats(a, QUERY_TILE, KEY_TILE);
+    if (plan->parts > 1 && buffers->gradient) buffers->phases.cosines = gyre_arena_floats(a, QUERY_TILE, KEY_TILE);
     buffers->key_rows = gyre_arena_floats(a, KEY_TILE, plan->head_pad > plan->value_pad ? plan->head_pad : plan->value_pad);
-    if (plan->gradient) {
-        buffers->dscores = gyre_arena_floats(a, QUERY_TILE, KEY_TILE);
-        if (plan->softcap > 0) buffers->cap_slope = gyre_arena_floats(a, QUERY_TILE, KEY_TILE);
+    if (buffers->gradient) {
+        buffers->gradient->dscores = gyre_arena_floats(a, QUERY_TILE, KEY_TILE);
+        if (plan->softcap > 0) buffers->gradient->cap_slope = gyre_arena_floats(a, QUERY_TILE, KEY_TILE);
     }
     if (plan->uses_tables) gyre_tables_layout(plan, a, &t);
     buffers->tables = tables;

@@ -25,7 +25,7 @@ void gyre_key_info_layout(const gyre_attention_plan *plan, gyre_arena *a, gyre_k
 void gyre_key_tile_layout(const gyre_attention_plan *plan, gyre_arena *a, gyre_key_buffers *buffers);
 /* Gradient: all key buffers of one item, from `memory` on; out = bytes.  memory NULL: only count. */
 size_t gyre_key_buffers_layout(const gyre_attention_plan *plan, char *memory, gyre_key_buffers *buffers);
-/* The rows of one tile of queries. */
+/* The rows of one tile of queries, and of its gradient if it has one. */
 void gyre_query_rows_layout(const gyre_attention_plan *plan, gyre_arena *a, gyre_query_buffers *buffers);
 /* What all query tiles of a job share.  tables NULL = only count. */
 void gyre_query_scratch_layout(const gyre_attention_plan *plan, gyre_arena *a, gyre_query_buffers *buffers,
