@@ -60,19 +60,23 @@ static gyre_status check_options(const cached *c, gyre_error *err) {
     return gyre_cached_call_check_options(&c->cached, args->q_starts, args->k_starts, args->sequences, 1, err);
 }
 
-static gyre_status begin(cached *c, const gyre_cached_call *call, int measures, const gyre_adaptive_args *given,
-                         gyre_error *err) {
+static gyre_status begin(cached *c, const gyre_cache *cache, const int64_t *sequences, int measures,
+                         const gyre_adaptive_args *given, gyre_error *err) {
     gyre_adaptive_args *args = &c->args;
-    c->cached = *call;
+    c->cached = (gyre_cached_call){.where = call_name,
+                                   .cache = cache,
+                                   .sequences = sequences,
+                                   .rows = {.steps = &gyre_adaptive_steps, .row = &c->row, .call = c, .take = take_row}};
     gyre_status status = gyre_adaptive_args_read(args, given, err);
     if (!status) status = gyre_cached_call_begin(&c->cached, &args->q, measures, err);
     if (!status) status = check_options(c, err);
     if (status) return status;
-    args->encoding = call->cache->config.encoding;
+    args->encoding = cache->config.encoding;
     if (!args->encoding) args->q_pos = NULL; /* positions are those of an encoding */
     args->k_pos = args->q_pos;               /* those of the cache take its place in every row */
     gyre_cached_call_shapes(&c->cached, c->cached.batch, c->cached.longest, &args->k, &args->v);
-    c->row = (gyre_adaptive_call){.where = call_name, .use = GYRE_CALL_CACHED, .args = *args, .source = &c->source};
+    c->row =
+        (gyre_adaptive_call){.common = {.where = call_name, .use = GYRE_CALL_CACHED, .source = &c->source}, .args = *args};
     status = gyre_adaptive_check_shapes(&c->row, err);
     return status || !args->encoding ? status : gyre_cached_call_take_positions(&c->cached, err);
 }
@@ -89,25 +93,17 @@ static gyre_status check_whole(cached *c, gyre_error *err) {
     return status ? status : gyre_cached_call_check_padding(&c->cached, c->args.k_first, c->args.k_end, err);
 }
 
-static gyre_cached_rows rows_of(cached *c) {
-    return (gyre_cached_rows){.steps = &gyre_adaptive_steps, .row = &c->row, .call = c, .take = take_row};
-}
-
 gyre_status gyre_cache_adaptive_scratch(const gyre_cache *cache, const int64_t *sequences, const gyre_adaptive_args *given,
                                         const gyre_exec *exec, size_t *bytes, gyre_error *err) {
-    const gyre_cached_call call = {.where = call_name, .cache = cache, .sequences = sequences};
     cached c;
-    const gyre_status status = begin(&c, &call, 1, given, err);
-    const gyre_cached_rows rows = rows_of(&c);
-    return status ? status : gyre_cached_call_bytes(&c.cached, &rows, exec, bytes, err);
+    const gyre_status status = begin(&c, cache, sequences, 1, given, err);
+    return status ? status : gyre_cached_call_bytes(&c.cached, exec, bytes, err);
 }
 
 gyre_status gyre_cache_adaptive_attention(const gyre_cache *cache, const int64_t *sequences, const gyre_adaptive_args *given,
                                           gyre_scratch scratch, const gyre_exec *exec, gyre_error *err) {
-    const gyre_cached_call call = {.where = call_name, .cache = cache, .sequences = sequences};
     cached c;
-    gyre_status status = begin(&c, &call, 0, given, err);
+    gyre_status status = begin(&c, cache, sequences, 0, given, err);
     if (!status) status = check_whole(&c, err);
-    const gyre_cached_rows rows = rows_of(&c);
-    return status ? status : gyre_cached_call_perform(&c.cached, &rows, scratch, exec, err);
+    return status ? status : gyre_cached_call_perform(&c.cached, scratch, exec, err);
 }

@@ -69,16 +69,16 @@ gyre_status gyre_adaptive_check_shapes(const void *call, gyre_error *err) {
     const gyre_adaptive_args *args = &c->args;
     const gyre_call_batch batch = GYRE_CALL_BATCH(args);
     int64_t shape[4];
-    gyre_status status = gyre_call_check_qkv(&args->q, &args->k, &args->v, GYRE_TYPES_REALS, c->where, err);
-    if (!status) status = check_network(args, c->where, err);
-    if (!status) status = gyre_call_check_factor(args->scale, "scale", c->where, err);
-    if (!status) status = gyre_call_check_factor(args->slope, "slope", c->where, err);
-    if (!status) status = check_encoding(args, c->where, err);
-    if (!status) status = gyre_call_check_packing(&batch, c->where, err);
+    gyre_status status = gyre_call_check_qkv(&args->q, &args->k, &args->v, GYRE_TYPES_REALS, c->common.where, err);
+    if (!status) status = check_network(args, c->common.where, err);
+    if (!status) status = gyre_call_check_factor(args->scale, "scale", c->common.where, err);
+    if (!status) status = gyre_call_check_factor(args->slope, "slope", c->common.where, err);
+    if (!status) status = check_encoding(args, c->common.where, err);
+    if (!status) status = gyre_call_check_packing(&batch, c->common.where, err);
     if (status || !args->bias.data) return status;
     bias_shape(args, shape);
-    status = gyre_call_check_type(args->bias.dtype, GYRE_TYPES_REALS, "bias", c->where, err);
-    return status ? status : gyre_shape_check(args->bias.shape, shape, "bias", c->where, err);
+    status = gyre_call_check_type(args->bias.dtype, GYRE_TYPES_REALS, "bias", c->common.where, err);
+    return status ? status : gyre_shape_check(args->bias.shape, shape, "bias", c->common.where, err);
 }
 
 /* -- memory -- */
@@ -90,8 +90,8 @@ static gyre_named_views inputs_of(const gyre_adaptive_call *c) {
     const int trained = args->encoding && args->encoding->table[GYRE_TABLE_BIAS].rows > 0;
     gyre_named_views views = {
         3, {{"q", args->q}, {"hidden_weights", n->hidden_weights}, {"output_weights", n->output_weights}}};
-    if (c->use != GYRE_CALL_CACHED) gyre_named_views_add(&views, "k", args->k);
-    if (c->use != GYRE_CALL_CACHED) gyre_named_views_add(&views, "v", args->v);
+    if (c->common.use != GYRE_CALL_CACHED) gyre_named_views_add(&views, "k", args->k);
+    if (c->common.use != GYRE_CALL_CACHED) gyre_named_views_add(&views, "v", args->v);
     if (n->hidden_bias.data) gyre_named_views_add(&views, "hidden_bias", n->hidden_bias);
     if (n->output_bias.data) gyre_named_views_add(&views, "output_bias", n->output_bias);
     if (args->bias.data) gyre_named_views_add(&views, "bias", args->bias);
@@ -107,14 +107,14 @@ static gyre_status check_positions(const gyre_adaptive_call *c, gyre_error *err)
     const int64_t queries = gyre_call_longest(args->q_starts, args->sequences, q[1]),
                   tokens = gyre_call_longest(args->k_starts, args->sequences, k[1]);
     const gyre_positions from_zero = {.base = 0};
-    if (!args->encoding || (c->use == GYRE_CALL_CACHED && !args->q_pos)) return GYRE_OK;
-    if (!args->q_pos) return gyre_positions_check(args->encoding, &from_zero, q[0], tokens, "k_pos", c->where, err);
+    if (!args->encoding || (c->common.use == GYRE_CALL_CACHED && !args->q_pos)) return GYRE_OK;
+    if (!args->q_pos) return gyre_positions_check(args->encoding, &from_zero, q[0], tokens, "k_pos", c->common.where, err);
     gyre_positions keys = *args->k_pos;
     keys.context_length = args->q_pos->context_length; /* that of queries is that of the call */
-    const gyre_status status =
-        gyre_positions_check(args->encoding, args->q_pos, q[0], args->q_pos->data ? q[1] : queries, "q_pos", c->where, err);
+    const gyre_status status = gyre_positions_check(args->encoding, args->q_pos, q[0], args->q_pos->data ? q[1] : queries,
+                                                    "q_pos", c->common.where, err);
     if (status) return status;
-    return gyre_positions_check(args->encoding, &keys, k[0], keys.data ? k[1] : tokens, "k_pos", c->where, err);
+    return gyre_positions_check(args->encoding, &keys, k[0], keys.data ? k[1] : tokens, "k_pos", c->common.where, err);
 }
 
 static gyre_status check_wanted(const gyre_adaptive_args *args, const gyre_adaptive_gradients *to, const char *where,
@@ -149,11 +149,12 @@ static gyre_status check_results(const gyre_adaptive_call *c, gyre_named_views *
         {"dtable", &to->dtable, table, GYRE_TYPES_WIDE},
         {"dbias", &to->dbias, bias, GYRE_TYPES_REALS}};
     const gyre_call_results results = {
-        &args->q, &args->v, &args->out, &args->lse, c->dout, gradients, sizeof gradients / sizeof *gradients};
+        &args->q, &args->v, &args->out, &args->lse, c->common.dout, gradients, sizeof gradients / sizeof *gradients};
     bias_shape(args, bias);
-    gyre_status status = c->use == GYRE_CALL_GRADIENT ? check_wanted(args, to, c->where, err) : GYRE_OK;
+    gyre_status status = c->common.use == GYRE_CALL_GRADIENT ? check_wanted(args, to, c->common.where, err) : GYRE_OK;
     if (!status && args->encoding) status = gyre_encoding_table_shape(args->encoding, GYRE_TABLE_BIAS, table);
-    return status ? status : gyre_call_check_results(&results, c->use == GYRE_CALL_GRADIENT, read, c->where, err);
+    return status ? status
+                  : gyre_call_check_results(&results, c->common.use == GYRE_CALL_GRADIENT, read, c->common.where, err);
 }
 
 gyre_status gyre_adaptive_check(const void *call, gyre_error *err) {
@@ -161,16 +162,16 @@ gyre_status gyre_adaptive_check(const void *call, gyre_error *err) {
     const gyre_encoding *encoding = c->args.encoding;
     const gyre_call_batch batch = GYRE_CALL_BATCH(&c->args);
     gyre_status status = gyre_adaptive_check_shapes(c, err);
-    if (!status) status = gyre_call_check_padding(&batch, c->where, err);
-    if (!status && encoding) status = gyre_table_check(encoding, GYRE_TABLE_BIAS, c->args.tables, c->where, err);
+    if (!status) status = gyre_call_check_padding(&batch, c->common.where, err);
+    if (!status && encoding) status = gyre_table_check(encoding, GYRE_TABLE_BIAS, c->args.tables, c->common.where, err);
     if (status) return status;
     gyre_named_views read = inputs_of(c);
-    status = gyre_call_check_inputs(&read, c->where, err);
+    status = gyre_call_check_inputs(&read, c->common.where, err);
     if (!status) status = check_positions(c, err);
     return status ? status : check_results(c, &read, err);
 }
 
 int gyre_adaptive_is_empty(const void *call) {
     const gyre_adaptive_call *c = call;
-    return c->use != GYRE_CALL_GRADIENT && gyre_view_elements(c->args.out.shape) == 0;
+    return c->common.use != GYRE_CALL_GRADIENT && gyre_view_elements(c->args.out.shape) == 0;
 }

@@ -5,14 +5,6 @@
 #include "call/online_softmax.h"
 #include "core/exec.h"
 
-#include <stdatomic.h>
-
-typedef struct forward_call {
-    const gyre_adaptive_plan *plan;
-    char *scratch;
-    atomic_int_least64_t next;
-} forward_call;
-
 /* Rows of all heads. */
 static gyre_online_softmax softmax_of(gyre_adaptive_buffers *b) {
     return (gyre_online_softmax){b->plan->kernels, b->plan->value_pad, b->out_rows, b->row_max, b->row_sum};
@@ -56,7 +48,7 @@ static void attend_rows(gyre_adaptive_buffers *b, int64_t sequence, int64_t firs
 }
 
 static void run_job(void *arg, int64_t job) {
-    forward_call *call = arg;
+    gyre_call_tasks *call = arg;
     const gyre_adaptive_plan *plan = call->plan;
     const int64_t tasks = plan->sequences * plan->row_tiles;
     gyre_adaptive_buffers b;
@@ -71,7 +63,7 @@ static void run_job(void *arg, int64_t job) {
 
 void gyre_adaptive_run(void *call, char *scratch, const gyre_exec *exec) {
     const gyre_adaptive_plan *plan = &((gyre_adaptive_call *)call)->plan;
-    forward_call forward = {.plan = plan, .scratch = scratch};
+    gyre_call_tasks forward = {.plan = plan, .scratch = scratch};
     if (plan->dout) {
         gyre_adaptive_gradient_run(plan, scratch, exec);
         return;

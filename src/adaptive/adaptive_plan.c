@@ -85,16 +85,16 @@ static int countable(const gyre_adaptive_plan *plan) {
 gyre_status gyre_adaptive_plan_make(void *call, const gyre_exec *exec, size_t *bytes) {
     gyre_adaptive_call *c = call;
     const gyre_adaptive_args *args = &c->args;
-    const int gradient = c->use == GYRE_CALL_GRADIENT;
+    const int gradient = c->common.use == GYRE_CALL_GRADIENT;
     gyre_adaptive_plan *plan = &c->plan;
     /* Sizes follow the shapes, not the sequences: so they only grow with the tokens, however these are cut. */
     const int64_t *q = args->q.shape, *k = args->k.shape;
     const gyre_call_batch batch = GYRE_CALL_BATCH(args);
     *plan = (gyre_adaptive_plan){.args = args,
-                                 .dout = gradient ? c->dout : NULL,
+                                 .dout = gradient ? c->common.dout : NULL,
                                  .gradients = gradient ? &c->gradients : NULL,
                                  .kernels = gyre_kernels_select()};
-    plan->source = c->source ? *c->source : gyre_key_source_of_views(&args->k, &args->v, NULL);
+    plan->source = c->common.source ? *c->common.source : gyre_key_source_of_views(&args->k, &args->v, NULL);
     plan->biased = args->encoding || args->bias.data;
     plan->adds = args->form == GYRE_ADAPTIVE_FORM_ADD_RESIDUAL;
     plan->sequences = gyre_call_sequences(&batch);

@@ -95,11 +95,8 @@ typedef struct gyre_adaptive_totals {
 
 /* A call, in the steps of call/call_steps.h. */
 typedef struct gyre_adaptive_call {
-    const char *where; /* of the function called, for messages */
-    gyre_call_use use;
-    gyre_adaptive_args args;       /* as gyre_adaptive_args_read leaves them */
-    const gyre_key_source *source; /* keys and values of a cache; NULL: those of args */
-    const gyre_cview *dout;        /* of a gradient, as are `gradients` */
+    gyre_call common;
+    gyre_adaptive_args args; /* as gyre_adaptive_args_read leaves them */
     gyre_adaptive_gradients gradients;
     gyre_adaptive_plan plan;
 } gyre_adaptive_call;

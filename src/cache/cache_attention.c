@@ -130,23 +130,6 @@ static gyre_status check_batch(call *c, gyre_error *err) {
     return status ? status : gyre_cached_call_take_positions(&c->cached, err);
 }
 
-/* Reads the arguments; encoding, k, v and k_pos are replaced in every row. */
-static gyre_status begin(call *c, const gyre_cached_call *cached, int measures, const gyre_attention_args *given,
-                         gyre_error *err) {
-    c->cached = *cached;
-    c->measures = measures;
-    gyre_status status = gyre_attention_args_read(&c->args, given, err);
-    if (!status) status = gyre_cached_call_begin(&c->cached, &c->args.q, c->measures, err);
-    if (status) return status;
-    const gyre_encoding *encoding = c->cached.cache->config.encoding;
-    if (encoding) c->cached.lowest = encoding->first_position, c->cached.highest = encoding->last_position;
-    if (c->args.state.data && !c->args.out.data) c->args.out.shape[3] = c->cached.cache->v.channels;
-    c->row = c->args;
-    c->request = (gyre_attention_request){call_name, &c->row, &c->source, NULL, 0, 0, NULL};
-    c->run.request = &c->request;
-    return check_batch(c, err);
-}
-
 /* -- one row -- */
 
 /* 1: the queries are the last tokens of their sequences. */
@@ -220,24 +203,36 @@ static gyre_status check_overlap(const void *arg, gyre_error *err) {
     return gyre_attention_check_overlap(&batch, err);
 }
 
-static gyre_cached_rows rows_of(call *c) {
-    return (gyre_cached_rows){&gyre_attention_steps, &c->run, c, take_row, clear_missing_keys, check_overlap};
+/* Reads the arguments; encoding, k, v and k_pos are replaced in every row. */
+static gyre_status begin(call *c, const gyre_cache *cache, const int64_t *sequences, int measures,
+                         const gyre_attention_args *given, gyre_error *err) {
+    c->cached = (gyre_cached_call){.where = call_name,
+                                   .cache = cache,
+                                   .sequences = sequences,
+                                   .rows = {&gyre_attention_steps, &c->run, c, take_row, clear_missing_keys, check_overlap}};
+    c->measures = measures;
+    gyre_status status = gyre_attention_args_read(&c->args, given, err);
+    if (!status) status = gyre_cached_call_begin(&c->cached, &c->args.q, c->measures, err);
+    if (status) return status;
+    const gyre_encoding *encoding = c->cached.cache->config.encoding;
+    if (encoding) c->cached.lowest = encoding->first_position, c->cached.highest = encoding->last_position;
+    if (c->args.state.data && !c->args.out.data) c->args.out.shape[3] = c->cached.cache->v.channels;
+    c->row = c->args;
+    c->request = (gyre_attention_request){call_name, &c->row, &c->source, NULL, 0, 0, NULL};
+    c->run.request = &c->request;
+    return check_batch(c, err);
 }
 
 gyre_status gyre_cache_attention_scratch(const gyre_cache *cache, const int64_t *sequences, const gyre_attention_args *args,
                                          const gyre_exec *exec, size_t *bytes, gyre_error *err) {
-    const gyre_cached_call cached = {.where = call_name, .cache = cache, .sequences = sequences};
     call c;
-    const gyre_status status = begin(&c, &cached, 1, args, err);
-    const gyre_cached_rows rows = rows_of(&c);
-    return status ? status : gyre_cached_call_bytes(&c.cached, &rows, exec, bytes, err);
+    const gyre_status status = begin(&c, cache, sequences, 1, args, err);
+    return status ? status : gyre_cached_call_bytes(&c.cached, exec, bytes, err);
 }
 
 gyre_status gyre_cache_attention(const gyre_cache *cache, const int64_t *sequences, const gyre_attention_args *args,
                                  gyre_scratch scratch, const gyre_exec *exec, gyre_error *err) {
-    const gyre_cached_call cached = {.where = call_name, .cache = cache, .sequences = sequences};
     call c;
-    const gyre_status status = begin(&c, &cached, 0, args, err);
-    const gyre_cached_rows rows = rows_of(&c);
-    return status ? status : gyre_cached_call_perform(&c.cached, &rows, scratch, exec, err);
+    const gyre_status status = begin(&c, cache, sequences, 0, args, err);
+    return status ? status : gyre_cached_call_perform(&c.cached, scratch, exec, err);
 }

@@ -110,44 +110,42 @@ gyre_status gyre_cached_call_check_padding(const gyre_cached_call *call, const i
 /* -- the rows -- */
 
 /* What rows have in shapes and types, which needs no positions. */
-static gyre_status check_shapes(const gyre_cached_call *c, const gyre_cached_rows *rows, gyre_error *err) {
+static gyre_status check_shapes(const gyre_cached_call *c, gyre_error *err) {
     gyre_status status = GYRE_OK;
     for (int64_t b = 0; b < c->batch && !status; b++) {
-        rows->take(rows->call, b, NULL);
-        status = rows->steps->check_shapes(rows->row, err);
+        c->rows.take(c->rows.call, b, NULL);
+        status = c->rows.steps->check_shapes(c->rows.row, err);
     }
     return status;
 }
 
-/* *bytes = position_bytes and the scratch of rows->row: the longest needs the most. */
-static gyre_status plan(const gyre_cached_call *c, const gyre_cached_rows *rows, const gyre_exec *exec, size_t *bytes,
-                        gyre_error *err) {
+/* *bytes = position_bytes and the scratch of c->rows.row: the longest needs the most. */
+static gyre_status plan(const gyre_cached_call *c, const gyre_exec *exec, size_t *bytes, gyre_error *err) {
     size_t needed = 0;
-    const gyre_status status = gyre_call_plan(rows->steps, rows->row, c->where, exec, &needed, err);
+    const gyre_status status = gyre_call_plan(c->rows.steps, c->rows.row, c->where, exec, &needed, err);
     if (!status && needed > SIZE_MAX - c->position_bytes)
         return gyre_fail(err, GYRE_ENOMEM, "scratch: more bytes than can be counted (%s)", c->where);
     *bytes = c->position_bytes + needed;
     return status;
 }
 
-gyre_status gyre_cached_call_bytes(const gyre_cached_call *c, const gyre_cached_rows *rows, const gyre_exec *exec,
-                                   size_t *bytes, gyre_error *err) {
+gyre_status gyre_cached_call_bytes(const gyre_cached_call *c, const gyre_exec *exec, size_t *bytes, gyre_error *err) {
     size_t needed = c->position_bytes + ALIGNMENT;
     if (!bytes) return gyre_fail(err, GYRE_EINVAL, "bytes: is NULL (%s)", c->where);
-    gyre_status status = check_shapes(c, rows, err);
+    gyre_status status = check_shapes(c, err);
     if (status) return status;
     if (c->batch > 0) {
-        rows->take(rows->call, c->longest_row, NULL);
-        status = plan(c, rows, exec, &needed, err);
+        c->rows.take(c->rows.call, c->longest_row, NULL);
+        status = plan(c, exec, &needed, err);
     }
     if (!status) *bytes = needed;
     return status;
 }
 
 /* Positions of row b, if they are needed and have memory, and the row. */
-static void take_row(const gyre_cached_call *c, const gyre_cached_rows *rows, int64_t b, int64_t *positions) {
+static void take_row(const gyre_cached_call *c, int64_t b, int64_t *positions) {
     if (c->position_bytes > 0 && positions) read_positions(c, b, positions);
-    rows->take(rows->call, b, positions);
+    c->rows.take(c->rows.call, b, positions);
 }
 
 /* Rows i = 0 .. batch - 1 in the order of checks: the longest comes last, so its plan and its positions are there when the
@@ -157,41 +155,41 @@ static int64_t row_at(const gyre_cached_call *c, int64_t i) {
 }
 
 /* Checks every row, and leaves the longest in place. */
-static gyre_status check_rows(const gyre_cached_call *c, const gyre_cached_rows *rows, int64_t *positions, gyre_error *err) {
+static gyre_status check_rows(const gyre_cached_call *c, int64_t *positions, gyre_error *err) {
     gyre_status status = GYRE_OK;
     for (int64_t i = 0; i < c->batch && !status; i++) {
-        take_row(c, rows, row_at(c, i), positions);
-        status = rows->steps->check(rows->row, err);
+        take_row(c, row_at(c, i), positions);
+        status = c->rows.steps->check(c->rows.row, err);
     }
-    return status || !rows->check_batch || c->batch < 2 || !positions ? status : rows->check_batch(rows->call, err);
+    return status || !c->rows.check_batch || c->batch < 2 || !positions ? status : c->rows.check_batch(c->rows.call, err);
 }
 
 /* Runs every row.  The longest is planned. */
-static void run_rows(const gyre_cached_call *c, const gyre_cached_rows *rows, gyre_scratch scratch, const gyre_exec *exec) {
+static void run_rows(const gyre_cached_call *c, gyre_scratch scratch, const gyre_exec *exec) {
     char *rest = (char *)scratch.memory + c->position_bytes;
     for (int64_t i = c->batch - 1; i >= 0; i--) {
         const int64_t b = row_at(c, i);
         size_t bytes = 0;
         if (i < c->batch - 1) {
-            take_row(c, rows, b, scratch.memory);
-            if (rows->steps->plan(rows->row, exec, &bytes)) continue; /* cannot be: that of the longest row was made */
+            take_row(c, b, scratch.memory);
+            if (c->rows.steps->plan(c->rows.row, exec, &bytes)) continue; /* cannot be: that of the longest row was made */
         }
-        rows->steps->run(rows->row, rest, exec);
-        if (rows->end) rows->end(rows->call, b);
+        c->rows.steps->run(c->rows.row, rest, exec);
+        if (c->rows.end) c->rows.end(c->rows.call, b);
     }
 }
 
-gyre_status gyre_cached_call_perform(const gyre_cached_call *c, const gyre_cached_rows *rows, gyre_scratch scratch,
-                                     const gyre_exec *exec, gyre_error *err) {
+gyre_status gyre_cached_call_perform(const gyre_cached_call *c, gyre_scratch scratch, const gyre_exec *exec,
+                                     gyre_error *err) {
     size_t needed = 0;
-    if (rows->steps->is_empty(rows->row)) return check_rows(c, rows, NULL, err);
+    if (c->rows.steps->is_empty(c->rows.row)) return check_rows(c, NULL, err);
     /* Shapes that cannot be are refused for the scratch too, so they are the fault rather than the scratch. */
-    gyre_status status = scratch.bytes < c->position_bytes ? check_shapes(c, rows, err) : GYRE_OK;
+    gyre_status status = scratch.bytes < c->position_bytes ? check_shapes(c, err) : GYRE_OK;
     /* The checks read the positions of a row from the scratch, so that comes first. */
     if (!status && c->position_bytes > 0) status = gyre_scratch_check(c->where, scratch, c->position_bytes, err);
-    if (!status) status = check_rows(c, rows, scratch.memory, err);
-    if (!status) status = plan(c, rows, exec, &needed, err);
+    if (!status) status = check_rows(c, scratch.memory, err);
+    if (!status) status = plan(c, exec, &needed, err);
     if (!status) status = gyre_scratch_check(c->where, scratch, needed, err);
-    if (!status) run_rows(c, rows, scratch, exec);
+    if (!status) run_rows(c, scratch, exec);
     return status;
 }

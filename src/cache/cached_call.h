@@ -5,10 +5,24 @@
 #include "cache/cache.h"
 #include "call/call_steps.h"
 
+/* A batch row, as a call in steps. */
+typedef struct gyre_cached_rows {
+    const gyre_call_steps *steps; /* of `row`: a batch row as a call of its own; before the first, the batch */
+    void *row, *call;             /* call: what the functions below get */
+    /* row = batch row b.  positions: as in the scratch; NULL: those of shapes alone. */
+    void (*take)(void *call, int64_t b, const int64_t *positions);
+    /* What is left after a row has run; NULL = nothing. */
+    void (*end)(const void *call, int64_t b);
+    /* What no row alone shows: rows run one after the other, so the output of one may not be an input of the next.  After
+     * the rows are checked; NULL = nothing. */
+    gyre_status (*check_batch)(const void *call, gyre_error *err);
+} gyre_cached_rows;
+
 typedef struct gyre_cached_call {
     const char *where; /* the function called, for messages */
     const gyre_cache *cache;
     const int64_t *sequences; /* [batch]; NULL: any sequences, as long as they may become, for scratch */
+    gyre_cached_rows rows;
     int64_t batch, queries;
     int64_t longest, longest_row; /* tokens of the longest sequence, and a batch row that has it */
     /* At the front of the scratch: positions of one sequence, between one for each query that stands before the first token
@@ -42,23 +56,11 @@ gyre_status gyre_cached_call_check_padding(const gyre_cached_call *call, const i
                                            gyre_error *err);
 
 /* -- the rows -- */
-typedef struct gyre_cached_rows {
-    const gyre_call_steps *steps; /* of `row`: a batch row as a call of its own; before the first, the batch */
-    void *row, *call;             /* call: what the functions below get */
-    /* row = batch row b.  positions: as in the scratch; NULL: those of shapes alone. */
-    void (*take)(void *call, int64_t b, const int64_t *positions);
-    /* What is left after a row has run; NULL = nothing. */
-    void (*end)(const void *call, int64_t b);
-    /* What no row alone shows: rows run one after the other, so the output of one may not be an input of the next.  After
-     * the rows are checked; NULL = nothing. */
-    gyre_status (*check_batch)(const void *call, gyre_error *err);
-} gyre_cached_rows;
 /* *bytes = scratch. */
-gyre_status gyre_cached_call_bytes(const gyre_cached_call *call, const gyre_cached_rows *rows, const gyre_exec *exec,
-                                   size_t *bytes, gyre_error *err);
+gyre_status gyre_cached_call_bytes(const gyre_cached_call *call, const gyre_exec *exec, size_t *bytes, gyre_error *err);
 /* Checks every row before it writes anything.  The row that is checked last runs first, so it is made once.  The others are
  * made for the checks and again to run: the scratch has the positions of one row, not of the batch. */
-gyre_status gyre_cached_call_perform(const gyre_cached_call *call, const gyre_cached_rows *rows, gyre_scratch scratch,
-                                     const gyre_exec *exec, gyre_error *err);
+gyre_status gyre_cached_call_perform(const gyre_cached_call *call, gyre_scratch scratch, const gyre_exec *exec,
+                                     gyre_error *err);
 
 #endif

@@ -3,9 +3,26 @@
 #ifndef GYRE_CALL_CALL_STEPS_H
 #define GYRE_CALL_CALL_STEPS_H
 #include "call/arena.h"
+#include "call/key_source.h"
+#include <stdatomic.h>
 
 /* How a call over a batch is used.  CACHED: keys and values are not in memory of the caller. */
 typedef enum gyre_call_use { GYRE_CALL_FORWARD, GYRE_CALL_GRADIENT, GYRE_CALL_CACHED } gyre_call_use;
+
+/* What calls of every kind have. */
+typedef struct gyre_call {
+    const char *where; /* the function called, for messages */
+    gyre_call_use use;
+    const gyre_key_source *source; /* keys and values of a cache; NULL: those of the arguments */
+    const gyre_cview *dout;        /* of a gradient */
+} gyre_call;
+
+/* A planned call while jobs compute it: each takes tasks from `next` until none is left. */
+typedef struct gyre_call_tasks {
+    const void *plan;
+    char *scratch;
+    atomic_int_least64_t next;
+} gyre_call_tasks;
 
 /* What a kind of attention does.  `call` is its own struct: the arguments, and room for the plan. */
 typedef struct gyre_call_steps {

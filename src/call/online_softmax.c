@@ -47,6 +47,51 @@ void gyre_row_add_nonfinite(float weight, const float *value, int64_t n, float *
         if (!isfinite(value[c])) row[c] += weight * value[c];
 }
 
+/* -- products with weights -- */
+
+void gyre_weighted_product(const gyre_kernels *kernels, const gyre_matmul *product, int finite) {
+    const gyre_matmul *p = product;
+    if (finite) {
+        kernels->matmul_f32(p);
+        return;
+    }
+    for (int64_t i = 0; i < p->m; i++) {
+        float *c = p->c + i * p->c_row_stride;
+        if (!p->accumulate) memset(c, 0, (size_t)p->n * sizeof *c);
+        for (int64_t l = 0; l < p->k; l++) {
+            const float weight = p->a[i * p->a_row_stride + l * p->a_col_stride];
+            if (weight == 0) continue;
+            for (int64_t j = 0; j < p->n; j++)
+                c[j] += weight * p->b[l * p->b_row_stride + j];
+        }
+    }
+}
+
+/* Rows of `pad` floats, whose weights are at those strides. */
+static void add_weighted(const gyre_kernels *kernels, gyre_matmul product, const float *rows, int64_t pad, int finite,
+                         float *to) {
+    product.n = product.b_row_stride = product.c_row_stride = pad;
+    product.b = rows;
+    product.c = to;
+    product.accumulate = 1;
+    gyre_weighted_product(kernels, &product, finite);
+}
+
+void gyre_weighted_to_keys(const gyre_kernels *kernels, const gyre_tile_weights *w, float *to) {
+    const gyre_matmul product = {.m = KEY_TILE, .k = w->count, .a = w->weights, .a_row_stride = 1, .a_col_stride = KEY_TILE};
+    add_weighted(kernels, product, w->rows, w->pad, w->finite, to);
+}
+
+static void add_to_queries(const gyre_kernels *kernels, const float *weights, int64_t count, const float *keys, int64_t pad,
+                           int finite, float *to) {
+    const gyre_matmul product = {.m = count, .k = KEY_TILE, .a = weights, .a_row_stride = KEY_TILE, .a_col_stride = 1};
+    add_weighted(kernels, product, keys, pad, finite, to);
+}
+
+void gyre_weighted_to_queries(const gyre_kernels *kernels, const gyre_tile_weights *w, const float *keys, float *to) {
+    add_to_queries(kernels, w->weights, w->count, keys, w->pad, gyre_tile_finite(kernels, keys, KEY_TILE * w->pad), to);
+}
+
 static int take_nonfinite(const gyre_online_softmax *softmax, int64_t first, int64_t count, const float *weights,
                           float *values) {
     const int64_t pad = softmax->pad;
@@ -62,20 +107,8 @@ static int take_nonfinite(const gyre_online_softmax *softmax, int64_t first, int
 
 int gyre_softmax_add_values(const gyre_online_softmax *softmax, int64_t first, int64_t count, const float *weights,
                             float *values) {
-    const int64_t pad = softmax->pad;
     const int spoiled = take_nonfinite(softmax, first, count, weights, values);
-    const gyre_matmul product = {.m = count,
-                                 .n = pad,
-                                 .k = KEY_TILE,
-                                 .a = weights,
-                                 .a_row_stride = KEY_TILE,
-                                 .a_col_stride = 1,
-                                 .b = values,
-                                 .b_row_stride = pad,
-                                 .c = softmax->out + first * pad,
-                                 .c_row_stride = pad,
-                                 .accumulate = 1};
-    softmax->kernels->matmul_f32(&product);
+    add_to_queries(softmax->kernels, weights, count, values, softmax->pad, 1, softmax->out + first * softmax->pad);
     return spoiled;
 }
 
@@ -127,44 +160,4 @@ void gyre_softmax_weights(const gyre_kernels *kernels, float *scores, int64_t n,
 void gyre_softmax_backward(const gyre_kernels *kernels, float *p, float *dp, float lse, float delta) {
     gyre_softmax_weights(kernels, p, KEY_TILE, lse);
     kernels->softmax_gradient_row_f32(p, dp, KEY_TILE, delta);
-}
-
-/* -- products with weights -- */
-
-void gyre_weighted_product(const gyre_kernels *kernels, const gyre_matmul *product, int finite) {
-    const gyre_matmul *p = product;
-    if (finite) {
-        kernels->matmul_f32(p);
-        return;
-    }
-    for (int64_t i = 0; i < p->m; i++) {
-        float *c = p->c + i * p->c_row_stride;
-        if (!p->accumulate) memset(c, 0, (size_t)p->n * sizeof *c);
-        for (int64_t l = 0; l < p->k; l++) {
-            const float weight = p->a[i * p->a_row_stride + l * p->a_col_stride];
-            if (weight == 0) continue;
-            for (int64_t j = 0; j < p->n; j++)
-                c[j] += weight * p->b[l * p->b_row_stride + j];
-        }
-    }
-}
-
-/* Rows of `pad` floats, whose weights are at those strides. */
-static void add_weighted(const gyre_kernels *kernels, gyre_matmul product, const float *rows, int64_t pad, int finite,
-                         float *to) {
-    product.n = product.b_row_stride = product.c_row_stride = pad;
-    product.b = rows;
-    product.c = to;
-    product.accumulate = 1;
-    gyre_weighted_product(kernels, &product, finite);
-}
-
-void gyre_weighted_to_keys(const gyre_kernels *kernels, const gyre_tile_weights *w, float *to) {
-    const gyre_matmul product = {.m = KEY_TILE, .k = w->count, .a = w->weights, .a_row_stride = 1, .a_col_stride = KEY_TILE};
-    add_weighted(kernels, product, w->rows, w->pad, w->finite, to);
-}
-
-void gyre_weighted_to_queries(const gyre_kernels *kernels, const gyre_tile_weights *w, const float *keys, float *to) {
-    const gyre_matmul product = {.m = w->count, .k = KEY_TILE, .a = w->weights, .a_row_stride = KEY_TILE, .a_col_stride = 1};
-    add_weighted(kernels, product, keys, w->pad, gyre_tile_finite(kernels, keys, KEY_TILE * w->pad), to);
 }

@@ -48,9 +48,9 @@ static gyre_status check_scales(const gyre_contextual_args *args, const char *wh
 gyre_status gyre_contextual_check_shapes(const void *call, gyre_error *err) {
     const gyre_contextual_call *c = call;
     const gyre_call_batch batch = GYRE_CALL_BATCH(&c->args);
-    gyre_status status = check_inputs(&c->args, c->where, err);
-    if (!status) status = check_scales(&c->args, c->where, err);
-    return status ? status : gyre_call_check_packing(&batch, c->where, err);
+    gyre_status status = check_inputs(&c->args, c->common.where, err);
+    if (!status) status = check_scales(&c->args, c->common.where, err);
+    return status ? status : gyre_call_check_packing(&batch, c->common.where, err);
 }
 
 /* -- memory -- */
@@ -59,8 +59,8 @@ gyre_status gyre_contextual_check_shapes(const void *call, gyre_error *err) {
 static gyre_named_views inputs_of(const gyre_contextual_call *c) {
     const gyre_contextual_args *args = &c->args;
     gyre_named_views views = {2, {{"q", args->q}, {"embeddings", args->embeddings}}};
-    if (c->use != GYRE_CALL_CACHED) gyre_named_views_add(&views, "k", args->k);
-    if (c->use != GYRE_CALL_CACHED) gyre_named_views_add(&views, "v", args->v);
+    if (c->common.use != GYRE_CALL_CACHED) gyre_named_views_add(&views, "k", args->k);
+    if (c->common.use != GYRE_CALL_CACHED) gyre_named_views_add(&views, "v", args->v);
     if (args->gate_keys.data) gyre_named_views_add(&views, "gate_keys", args->gate_keys);
     return views;
 }
@@ -75,18 +75,20 @@ gyre_status gyre_contextual_check(const void *call, gyre_error *err) {
                                            {"dv", &to->dv, args->v.shape, GYRE_TYPES_REALS},
                                            {"dgate_keys", &to->dgate_keys, args->k.shape, GYRE_TYPES_REALS},
                                            {"dembeddings", &to->dembeddings, args->embeddings.shape, GYRE_TYPES_WIDE}};
-    const gyre_call_results results = {&args->q, &args->v, &args->out, &args->lse, c->dout, gradients, 5};
+    const gyre_call_results results = {&args->q, &args->v, &args->out, &args->lse, c->common.dout, gradients, 5};
     gyre_named_views read = inputs_of(c);
     gyre_status status = gyre_contextual_check_shapes(c, err);
-    if (!status) status = gyre_call_check_padding(&batch, c->where, err);
-    if (!status) status = gyre_call_check_inputs(&read, c->where, err);
+    if (!status) status = gyre_call_check_padding(&batch, c->common.where, err);
+    if (!status) status = gyre_call_check_inputs(&read, c->common.where, err);
     if (!status && to->dgate_keys.data && !args->gate_keys.data)
-        status = gyre_fail(err, GYRE_EINVAL, "dgate_keys: gates are of k, whose gradient has them (%s)", c->where);
-    return status ? status : gyre_call_check_results(&results, c->use == GYRE_CALL_GRADIENT, &read, c->where, err);
+        status = gyre_fail(err, GYRE_EINVAL, "dgate_keys: gates are of k, whose gradient has them (%s)", c->common.where);
+    return status ? status
+                  : gyre_call_check_results(&results, c->common.use == GYRE_CALL_GRADIENT, &read, c->common.where, err);
 }
 
 int gyre_contextual_is_empty(const void *call) {
     const gyre_contextual_call *c = call;
     const gyre_call_batch batch = GYRE_CALL_BATCH(&c->args);
-    return c->use == GYRE_CALL_GRADIENT ? gyre_call_sequences(&batch) == 0 : gyre_view_elements(c->args.out.shape) == 0;
+    return c->common.use == GYRE_CALL_GRADIENT ? gyre_call_sequences(&batch) == 0
+                                               : gyre_view_elements(c->args.out.shape) == 0;
 }

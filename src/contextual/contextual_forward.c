@@ -4,14 +4,6 @@
 #include "contextual/contextual_tiles.h"
 #include "core/exec.h"
 
-#include <stdatomic.h>
-
-typedef struct forward_call {
-    const gyre_contextual_plan *plan;
-    char *scratch;
-    atomic_int_least64_t next;
-} forward_call;
-
 static gyre_online_softmax softmax_of(gyre_contextual_buffers *b) {
     return (gyre_online_softmax){b->plan->kernels, b->plan->value_pad, b->out_rows, b->row_max, b->row_sum};
 }
@@ -62,7 +54,7 @@ static void attend_rows(gyre_contextual_buffers *b, int64_t count, int64_t item,
 }
 
 static void run_job(void *arg, int64_t job) {
-    forward_call *call = arg;
+    gyre_call_tasks *call = arg;
     const gyre_contextual_plan *plan = call->plan;
     const int64_t tasks = plan->items * plan->chunks, most = plan->rows_at_once;
     gyre_contextual_keys keys;
@@ -79,7 +71,7 @@ static void run_job(void *arg, int64_t job) {
 
 void gyre_contextual_run(void *call, char *scratch, const gyre_exec *exec) {
     const gyre_contextual_plan *plan = &((gyre_contextual_call *)call)->plan;
-    forward_call forward = {.plan = plan, .scratch = scratch};
+    gyre_call_tasks forward = {.plan = plan, .scratch = scratch};
     if (plan->dout) {
         gyre_contextual_gradient_run(plan, scratch, exec);
         return;

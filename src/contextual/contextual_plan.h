@@ -72,11 +72,8 @@ typedef struct gyre_contextual_buffers {
 
 /* A call, in the steps of call/call_steps.h. */
 typedef struct gyre_contextual_call {
-    const char *where; /* of the function called, for messages */
-    gyre_call_use use;
-    gyre_contextual_args args;     /* as gyre_contextual_args_read leaves them */
-    const gyre_key_source *source; /* keys and values of a cache; NULL: those of args */
-    const gyre_cview *dout;        /* of a gradient, as are `gradients` */
+    gyre_call common;
+    gyre_contextual_args args; /* as gyre_contextual_args_read leaves them */
     gyre_contextual_gradients gradients;
     gyre_contextual_plan plan;
 } gyre_contextual_call;
