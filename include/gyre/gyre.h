@@ -8,10 +8,10 @@
  *
  * The header has three parts:
  *     simple         RoPE, ALiBi and attention on dense buffers
- *     complete       every scheme, any strides, threads, scratch memory of your own
+ *     complete       every scheme, any strides, threads, your own scratch memory
  *     for trainers   gradients, and the shapes of the tables that a scheme trains
- * gyre_attention.h, which is included at the end, has attention with all its options.  gyre_types.h has the types.
- * Everything here is unstable until version 1.0, except that structs only grow as the conventions below describe. */
+ * gyre_attention.h, included at the end, has attention with all its options.  gyre_types.h has the types.  Everything here
+ * is unstable until version 1.0, except that structs only grow as the conventions below describe. */
 #ifndef GYRE_H
 #define GYRE_H
 #include "gyre/gyre_types.h"
@@ -22,16 +22,16 @@ extern "C" {
 
 typedef struct gyre_encoding gyre_encoding;
 
-/* -- simple: dense buffers, one thread, scratch memory taken and given back inside the call -- */
+/* -- simple: dense buffers, one thread, scratch memory allocated and freed inside the call -- */
 
 /* *out = RoPE (Su 2021, arXiv 2104.09864) over all head_dim channels, an even number.  base: 10000, 500000, ...; 0 = 10000.
  * Errors: EINVAL, ENOMEM. */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_rope_create(gyre_encoding **out, int64_t head_dim, double base, gyre_layout layout,
                                                       gyre_error *err);
-/* *out = `rope`, which is not needed afterwards, stretched past trained_length tokens.  factor: s >= 1; needed, but by
+/* *out = `rope`, which may be freed afterwards, stretched past trained_length tokens.  factor: s >= 1; needed, except by
  * DYNAMIC_NTK and DYNAMIC_YARN, where 0 = 1.
- * trained_length: L; 0 = that of rope, which scalings without L (LINEAR, NTK, NTK_MIXED) do without.  Scalings that follow
- * the length in use (DYNAMIC_NTK, DYNAMIC_YARN) get GYRE_LENGTH_POLICY_CAUSAL, by which decoding equals reading the text at
+ * trained_length: L; 0 = that of rope; scalings without L (LINEAR, NTK, NTK_MIXED) ignore it.  Scalings that follow the
+ * length in use (DYNAMIC_NTK, DYNAMIC_YARN) get GYRE_LENGTH_POLICY_CAUSAL, under which decoding equals reading the text at
  * once; a rotation outside attention needs a context length past L.  Scalings that need more (LONGROPE: its lists) are
  * EINVAL; describe them by a gyre_config.  Errors: EINVAL (also an encoding that does not rotate), ENOMEM. */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_rope_create_scaled(gyre_encoding **out, const gyre_encoding *rope,
@@ -64,44 +64,44 @@ typedef struct gyre_attention_dense_args {
     int64_t head_dim;              /* needed (ESHAPE) */
     gyre_causal causal;
     int64_t window;         /* a query sees keys less than `window` positions away; 0 = all */
-    int64_t window_after;   /* the window's other side, as in gyre_attention_args; 0 = window */
+    int64_t window_after;   /* the other side of the window, as in gyre_attention_args; 0 = window */
     double scale;           /* of q . k; 0 = 1 / sqrt(head_dim) */
     double softcap;         /* c > 0: a score s becomes c tanh(s / c): Gemma 2; 0 = none */
     int64_t context_length; /* as in gyre_positions; 0 = the encoding's own */
 } gyre_attention_dense_args;
-/* out = softmax(scale q . k) v over dense memory.  Key t is at position t, and the last query at that of the last key:
- * queries = keys is a whole sequence, queries = 1 the next token of a sequence of `keys`.  out may not overlap the inputs
- * (EINVAL).  Encodings that train tables need gyre_attention (EINVAL).
+/* out = softmax(scale q . k) v over dense memory.  Key t is at position t, and the last query at the position of the last
+ * key: queries = keys is a whole sequence, queries = 1 the last token of a sequence of `keys`.  out may not overlap the
+ * inputs (EINVAL).  Encodings that train tables need gyre_attention (EINVAL).
  * Errors: those of gyre_attention; ENOMEM also for the scratch memory. */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_attention_dense(const gyre_attention_dense_args *args, gyre_error *err);
 
 /* -- conventions --
  *
- * - Shapes are [batch, token, head, channel].  Strides count elements and may be zero or negative.  A view that is written
- *   must not have stride 0 over more than one element, the elements of one reach at most 2^60 bytes, and the data of views
- *   and positions is a multiple of the size of an element (EINVAL).  Views never own memory.
+ * - Shapes are [batch, token, head, channel].  Strides count elements and may be zero or negative.  A written view must not
+ *   have stride 0 over more than one element, the elements of a view span at most 2^60 bytes, and the data of views and
+ *   positions is aligned to the size of an element (EINVAL).  Views never own memory.
  * - A call checks pointers, sizes and types, then shapes, then overlap.  With nothing to write it does nothing: GYRE_OK.
- * - A call that fails leaves its outputs as they were.  Its gyre_error, which may be NULL, says what failed and why; after
- *   success it is untouched.  Calls with one or two plain ways to fail take none.
+ * - A failing call does not change its outputs.  Its gyre_error, which may be NULL, describes what failed and why; on
+ *   success it is not written.  Calls with one or two obvious ways to fail take none.
  * - An encoding never changes after creation.  Threads may share it.
  * - In libgyre only *_create, *_open, *_load and the simple calls allocate.  alloc NULL = malloc.  A gyre_alloc is copied;
  *   its ctx must live as long as the object made with it.
- * - exec NULL = the calling thread alone.  A gyre_exec is used during the call only, unless stated.  Results have the
+ * - exec NULL = only the calling thread.  A gyre_exec is used only during the call, unless stated.  Results have the
  *   same bits for any number of threads.
- * - The processor's best instructions are used.  GYRE_CPU=scalar, avx2, avx512, ... in the environment asks for lower ones,
- *   which may change last bits.  gyre_encoding_create and attention without an encoding read it; see gyre_cpu_check.
+ * - The best instructions of the processor are used.  GYRE_CPU=scalar, avx2, avx512, ... in the environment selects lower
+ *   ones, which may change last bits.  gyre_encoding_create and attention without an encoding read it; see gyre_cpu_check.
  * - A struct that begins with `size` may get new fields at its end in a later version.  Begin with GYRE_INIT(type), or in a
  *   call with GYRE_ARGS: size is set and every other field is zero.  The library accepts a smaller struct (of an older
- *   header) and takes missing fields as zero.  It refuses a larger one if a byte that it does not know is set (EINVAL).  All
+ *   header) and takes missing fields as zero.  It refuses a larger one if an unknown byte of it is set (EINVAL).  All
  *   other structs, nested ones included, never change.
- * - The comment of a field says what zero does: "0 = ", "NULL = ", "needed".  Where it says nothing, a pointer and the
- *   data of a view are needed, an enum is its first value and a flag is off.  What is needed and missing is EINVAL, or
- *   ESHAPE for a view that is all zeros.  docs/forgotten.md lists all fields. */
+ * - The comment of a field describes zero: "0 = ", "NULL = ", "needed".  Without such a clause, a pointer and the data of a
+ *   view are needed, an enum is its first value and a flag is off.  A missing needed field is EINVAL, or ESHAPE for a view
+ *   that is all zeros.  docs/forgotten.md lists all fields. */
 
 /* -- places --
  *
- * Attention does not see order.  A position encoding puts it back at one of four places.  One immutable object,
- * gyre_encoding, knows what a scheme does at each of them:
+ * Attention ignores order.  A position encoding adds it at one of four places.  One immutable object, gyre_encoding,
+ * describes a scheme at each of them:
  *
  *     input            x[m] += p[m]                               gyre_add_input
  *     query and key    q[m] -> E(m) q[m],  k[n] -> E(n) k[n]      gyre_rotate
@@ -109,10 +109,10 @@ GYRE_API GYRE_MUST_CHECK gyre_status gyre_attention_dense(const gyre_attention_d
  *                      s[m][n] += q[m] . A[r] + k[n] . B[r]       gyre_attention
  *     value            o[m] += sum over n of a[m][n] V[r]         gyre_attention
  *     all of them, in one pass, without an n x n matrix           gyre_attention
- *     the same over keys and values that are kept                 gyre_cache.h
+ *     the same over cached keys and values                        gyre_cache.h
  *
- * What a scheme adds is a function of two positions and of trained tables.  Mechanisms that also read the text, or rotate by
- * trained numbers, have calls of their own:
+ * A scheme adds a function of two positions and of trained tables.  Mechanisms that also read the text, or rotate by
+ * trained numbers, have separate calls:
  *
  *     trained frequencies, PoPE   gyre_trained_rotate, gyre_polar_rotate     rotate q and k before gyre_attention
  *     FoPE                        gyre_fourier_rotate                        the same
@@ -129,20 +129,20 @@ GYRE_API GYRE_MUST_CHECK gyre_status gyre_attention_dense(const gyre_attention_d
 GYRE_API const char *gyre_status_text(gyre_status status);
 /* out = "MAJOR.MINOR.PATCH" of the linked library; static. */
 GYRE_API const char *gyre_version(void);
-/* Whether GYRE_CPU in the environment, if it is set and not empty, is what other calls heed.  They ignore any other value.
- * Errors: EINVAL (no such name), EUNSUPPORTED (not in this processor or build); err says what there is. */
+/* Checks GYRE_CPU in the environment, if it is set and not empty.  Other calls ignore an invalid value.
+ * Errors: EINVAL (no such name), EUNSUPPORTED (not in this processor or build); err lists the available names. */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_cpu_check(gyre_error *err);
 
-/* out = bytes of one element; 0 for a value that is no dtype. */
+/* out = bytes of one element; 0 for an invalid dtype. */
 GYRE_API size_t gyre_dtype_size(gyre_dtype dtype);
 
 /* -- complete: memory of the caller, described -- */
 
 /* out = a read-only view of the same memory. */
 GYRE_API gyre_cview gyre_const(gyre_view view);
-/* out = 1 if an element of a and an element of b share a byte, else 0.  Views may interleave without sharing one, as the
- * queries and keys of a fused projection do.  0 also where the search gives up, after some thousand steps: views whose
- * strides have nothing in common and that interleave; and for a view that calls refuse by its extents and strides. */
+/* out = 1 if an element of a and an element of b share a byte, else 0.  Views may interleave without sharing one, like the
+ * queries and keys of a fused projection.  0 also if the search gives up, after some thousand steps (interleaved views
+ * with unrelated strides), and for a view that calls refuse by its extents and strides. */
 GYRE_API int gyre_views_overlap(const gyre_cview *a, const gyre_cview *b);
 
 /* out[b * tokens + t] = number of tokens before token t in row b, or -1 if t is padding.
@@ -152,7 +152,7 @@ GYRE_API GYRE_MUST_CHECK gyre_status gyre_positions_from_mask(const unsigned cha
                                                               int64_t *out);
 
 /* A ready-made gyre_exec: threads that sleep between calls.  threads: 0 = one per processor, at most 1024.
- * Errors: EINVAL, ENOMEM, EUNSUPPORTED (more than one thread where there are none: WebAssembly). */
+ * Errors: EINVAL, ENOMEM, EUNSUPPORTED (more than one thread on a platform without threads: WebAssembly). */
 typedef struct gyre_pool gyre_pool;
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_pool_create(gyre_pool **out, int threads, gyre_error *err);
 GYRE_API void gyre_pool_free(gyre_pool *pool); /* NULL is fine */
@@ -162,7 +162,7 @@ GYRE_API gyre_exec gyre_pool_exec(gyre_pool *pool);
 /* -- complete: an encoding -- */
 
 typedef enum gyre_kind {
-    GYRE_KIND_NOPE = 1,       /* no positions; 0 is no kind, so that none is chosen by forgetting it */
+    GYRE_KIND_NOPE = 1,       /* no positions; 0 is not a kind, so that a forgotten field selects none */
     GYRE_KIND_LEARNED,        /* input: a trained table (Gehring 2017, GPT-2) */
     GYRE_KIND_SINUSOIDAL,     /* input: Vaswani 2017, arXiv 1706.03762 */
     GYRE_KIND_ROPE,           /* query and key: Su 2021, arXiv 2104.09864 */
@@ -186,12 +186,12 @@ typedef enum gyre_places {
     GYRE_PLACE_VALUE = 8
 } gyre_places;
 
-/* How the pairs of a rotation with several axes are dealt out.  axis_pairs[a]: pairs of axis a, dim / 2 in all. */
+/* How the pairs of a rotation are distributed over several axes.  axis_pairs[a]: pairs of axis a, dim / 2 in all. */
 typedef enum gyre_axes {
     GYRE_AXES_CHUNKED,     /* [0 0 0 1 1 1 2 2 2]  Qwen2-VL's M-RoPE */
     GYRE_AXES_INTERLEAVED, /* [0 1 2 0 1 2 0 1 2]  pair i < 3 axis_pairs[i % 3] to axis i % 3, others to axis 0: Qwen3-VL */
-    GYRE_AXES_AXIAL        /* [0 0 0 1 1 1], each axis counts its own frequencies, base^(-i / axis_pairs): 2-D images.  A
-                            * scaling acts on each axis by itself, with dim = 2 axis_pairs */
+    GYRE_AXES_AXIAL        /* [0 0 0 1 1 1], frequencies restart on each axis, base^(-i / axis_pairs): 2-D images.  A
+                            * scaling acts on each axis separately, with dim = 2 axis_pairs */
 } gyre_axes;
 enum { GYRE_MAX_AXES = 4 };
 /* The distance by which a query at m and a key at n rotate.  CLAMPED, LEAKY, GROUPED: at a distance m - n of far_window or
@@ -212,17 +212,17 @@ typedef enum gyre_far {
     GYRE_FAR_CHUNKED,      /* cap = c, last = min(2 L - 1, c): the released code, and vLLM's dual_chunk_attention_config */
     GYRE_FAR_CHUNKED_PAPER /* cap = last = c - 1: the paper's equations */
 } gyre_far;
-/* Clipped RoPE (Li 2026, arXiv 2602.05258, which calls it CoPE; contextual CoPE, arXiv 2405.18719, is another thing): what
- * the frequencies of the last n pairs of a rotation, or of an axial axis, are multiplied by, after any scaling. */
+/* Clipped RoPE (Li 2026, arXiv 2602.05258, which calls it CoPE; contextual CoPE, arXiv 2405.18719, is unrelated): the
+ * factor of the frequencies of the last n pairs of a rotation, or of an axial axis, after any scaling. */
 typedef enum gyre_clip {
     GYRE_CLIP_NONE,
     GYRE_CLIP_SOFT, /* (1 + cos(pi j / (n - 1))) / 2, j = 0 .. n - 1: from 1 for the first of them to 0 for the last.  n = 1
                      * changes nothing, as in the released code */
-    GYRE_CLIP_HARD  /* 0: they stand still */
+    GYRE_CLIP_HARD  /* 0: they do not rotate */
 } gyre_clip;
 /* The attention factor of LongRoPE's start tokens. */
 typedef enum gyre_longrope_start {
-    GYRE_LONGROPE_START_PAPER,   /* that of all tokens: the paper rescales angles alone */
+    GYRE_LONGROPE_START_PAPER,   /* that of all tokens: the paper rescales only angles */
     GYRE_LONGROPE_START_RELEASED /* 1: the released code (longrope_mixed) takes the cos and sin of the unscaled model */
 } gyre_longrope_start;
 /* Factor of a query at position m before its scores; 1 for m < 0. */
@@ -232,34 +232,34 @@ typedef enum gyre_temperature {
     GYRE_TEMPERATURE_LLAMA4,   /* 1 + slope ln(1 + floor((m + 1) / reference_length)) */
     GYRE_TEMPERATURE_MINISTRAL /* 1 + slope ln(1 + floor(m / reference_length)) */
 } gyre_temperature;
-/* The context length in use, for frequencies that depend on it (dynamic NTK, dynamic YaRN, LongRoPE) when a call names none.
- * Each sequence of a batch has its own. */
+/* The context length in use, for frequencies that depend on it (dynamic NTK, dynamic YaRN, LongRoPE), if a call gives
+ * none.  Each sequence of a batch has its own. */
 typedef enum gyre_length_policy {
     GYRE_LENGTH_POLICY_DECLARED, /* the encoding's own, for the whole run.  Keys may be cached rotated */
     GYRE_LENGTH_POLICY_CAUSAL,   /* for a query at m and all keys it sees: m + 1, rounded up to a multiple of length_block.
-                                  * No token meets a frequency of its future, so decoding equals reading the prompt at once,
+                                  * No frequency depends on later tokens, so decoding equals reading the prompt at once,
                                   * through all layers.  Keys are cached raw and rotated when read */
     GYRE_LENGTH_POLICY_PREFIX    /* for all queries of a call: their highest position + 1, as in transformers.  Decoding
                                   * equals one attention over the prefix for equal inputs; deeper layers remember shorter
                                   * lengths.  Keys are cached raw */
 } gyre_length_policy;
 typedef enum gyre_angle_path {
-    GYRE_ANGLE_PATH_EXACT, /* angles right at any position; gyre_rotate states the error */
-    GYRE_ANGLE_PATH_TORCH, /* frequencies, products, cos and sin in float, as transformers gets them from PyTorch on a CPU with
-                            * FMA; one built with MKL rounds 2 of 100 cos and sin the other way.  Models were trained with
-                            * it.  Off by position x 2^-25 rad and more.  Needs a build with SLEEF */
-    GYRE_ANGLE_PATH_TORCH_BF16,   /* those, cos and sin rounded to bf16: what transformers multiplies a bf16 tensor by */
+    GYRE_ANGLE_PATH_EXACT, /* exact angles at any position; gyre_rotate states the error */
+    GYRE_ANGLE_PATH_TORCH, /* frequencies, products, cos and sin in float, as transformers gets them from PyTorch on a CPU
+                            * with FMA; a PyTorch with MKL rounds 2 of 100 cos and sin the other way.  Models were trained
+                            * with it.  Errors are position x 2^-25 rad and more.  Needs a build with SLEEF */
+    GYRE_ANGLE_PATH_TORCH_BF16,   /* those, cos and sin rounded to bf16: the factors of a bf16 tensor in transformers */
     GYRE_ANGLE_PATH_TORCH_F16,    /* the same, to f16 */
-    GYRE_ANGLE_PATH_LLAMA_CPP,    /* as ggml's CPU code: the angle of a pair is that of the one before times base^(-2 / dim),
-                                 * in float; cosf and sinf are the C library's.  For one axis and NONE, LINEAR, YARN, LLAMA3,
-                                 * LONGROPE */
-    GYRE_ANGLE_PATH_TENSORRT_LLM, /* the formulas of TensorRT-LLM's table as NumPy computes them on a CPU with FMA: powers in
-                                   * double, all else in float.  NumPy was run, TensorRT-LLM was not.  For one axis and NONE,
-                                   * LINEAR, LLAMA3 */
-    GYRE_ANGLE_PATH_VLLM_BF16, /* the formulas of the table that vLLM keeps for a bf16 model, as PyTorch computes them on a CPU:
-                                * TORCH_BF16, but LINEAR divides positions, not frequencies.  vLLM was not run: it makes the
-                                * table on the GPU, whose cos and sin may round the other way */
-    GYRE_ANGLE_PATH_VLLM_F16 /* the same, for an f16 model */
+    GYRE_ANGLE_PATH_LLAMA_CPP,    /* as ggml's CPU code: the angle of a pair is that of the previous pair times base^(-2 /
+                                   * dim), in float; cosf and sinf are those of the C library.  For one axis and NONE,
+                                   * LINEAR, YARN, LLAMA3, LONGROPE */
+    GYRE_ANGLE_PATH_TENSORRT_LLM, /* the formulas of TensorRT-LLM's table as NumPy computes them on a CPU with FMA: powers
+                                   * in double, everything else in float.  Tested against NumPy, not against TensorRT-LLM.
+                                   * For one axis and NONE, LINEAR, LLAMA3 */
+    GYRE_ANGLE_PATH_VLLM_BF16, /* the formulas of the table that vLLM keeps for a bf16 model, as PyTorch computes them on a
+                                * CPU: TORCH_BF16, but LINEAR divides positions, not frequencies.  Not tested against vLLM,
+                                * which computes the table on the GPU, whose cos and sin may round differently */
+    GYRE_ANGLE_PATH_VLLM_F16   /* the same, for an f16 model */
 } gyre_angle_path;
 /* Layouts of a sinusoid, shown for 6 channels, and the exponent of its base. */
 typedef enum gyre_sinusoid {
@@ -275,9 +275,9 @@ typedef enum gyre_decay { GYRE_DECAY_LOG, GYRE_DECAY_POWER } gyre_decay; /* -r1 
 typedef enum gyre_slope_scaling {
     GYRE_SLOPE_SCALING_NONE,
     GYRE_SLOPE_SCALING_LINEAR,      /* e_h = 1: position interpolation, Al-Khateeb 2023, arXiv 2310.13017; Jais, BTLM */
-    GYRE_SLOPE_SCALING_NTK,         /* e_h = ln(largest slope / slope_h) / ln(largest / smallest), which is (h - 1) / (H - 1)
-                                     * for a power of two of the paper's slopes: NTK-ALiBi (keezen/ntk_alibi, 2023).  The
-                                     * steepest head stays, the flattest is divided by a */
+    GYRE_SLOPE_SCALING_NTK,         /* e_h = ln(largest slope / slope_h) / ln(largest / smallest), which is (h - 1) / (H -
+                                     * 1) for a power of two of the paper's slopes: NTK-ALiBi (keezen/ntk_alibi, 2023).  The
+                                     * steepest head is unchanged, the flattest is divided by a */
     GYRE_SLOPE_SCALING_NTK_RELEASED /* its released code: e_h = (h - 1) / (H - 1) for the first power of two of heads, 0 for
                                      * the others.  The same for a power of two */
 } gyre_slope_scaling;
@@ -286,15 +286,15 @@ typedef enum gyre_slope_scaling {
 typedef enum gyre_term { GYRE_TERM_QUERY = 1, GYRE_TERM_KEY = 2, GYRE_TERM_VALUE = 4 } gyre_term;
 enum { GYRE_NO_TABLE = -1 }; /* rope.table_positions: compute angles in every call */
 
-/* A scheme, completely described.  Zero means the default of a field, so GYRE_INIT(gyre_config) and the fields that matter
- * are a whole config.  A field that is set is refused while the switch it needs is 0: rope.factor without rope.scaling. */
+/* A complete description of a scheme.  Zero is the default of a field, so set only the fields that matter after
+ * GYRE_INIT(gyre_config). */
 typedef struct gyre_config {
     size_t size; /* set by GYRE_INIT */
     gyre_kind kind;
     int64_t head_dim;       /* channels of a head; needed by ROPE and schemes with vectors */
-    int64_t heads;          /* query heads; needed where each head has its own slope, number or table */
+    int64_t heads;          /* query heads; needed if each head has its own slope, number or table */
     int64_t trained_length; /* tokens; needed by scalings that use L */
-    int64_t context_length; /* ROPE, ALIBI: the length in use where a call names none; 0 = open: a call or policy names it */
+    int64_t context_length; /* ROPE, ALIBI: the length in use if a call gives none; 0 = trained_length */
     gyre_length_policy length_policy;
     int64_t length_block; /* LENGTH_POLICY_CAUSAL; 0 = 64 */
     struct gyre_input_config {
@@ -305,22 +305,22 @@ typedef struct gyre_config {
         int64_t offset;         /* position m uses row m + offset, or the sinusoid of m + offset.  Rows before it are for
                                * positions -offset .. -1; -1 is padding.  BART, OPT and RoBERTa: 2.  0 = none */
         int zero_padding;       /* SINUSOIDAL: 1 = zeros at position -1, which is padding: M2M100 */
-        double scale;           /* factor of what is added; 0 = 1 */
+        double scale;           /* factor of the added row; 0 = 1 */
         int trained_scale;      /* SINUSOIDAL: 1 = times the one number of the input table: Li 2018, arXiv 1809.08895 */
         int64_t resized_length; /* LEARNED: the table, trained for n = positions - offset positions, serves this many; 0 = n,
                                  * or n^2 with hierarchy (at most 2^31 - 1) */
-        double hierarchy;       /* LEARNED, resized_length up to n^2: alpha in (0, 1); position i n + j gets
-                                 * p[j] + alpha / (1 - alpha) (p[i] - p[0]) (Su, kexue.fm 7947: 0.4).  0 = n rows stretched
-                                 * linearly over resized_length, ends fixed.  Rows before the offset stay as they are */
+        double hierarchy;       /* LEARNED, resized_length up to n^2: alpha in (0, 1); position i n + j gets p[j] + alpha /
+                                 * (1 - alpha) (p[i] - p[0]) (Su, kexue.fm 7947: 0.4).  0 = n rows stretched linearly over
+                                 * resized_length, ends fixed.  Rows before the offset do not change */
     } input;
     struct gyre_rope_config {
         int64_t dim;           /* rotated channels, even; 0 = head_dim - first_channel.  Other channels pass through */
-        int64_t first_channel; /* where they begin; 0 = the first of a head */
+        int64_t first_channel; /* the first rotated channel; 0 = the first of a head */
         gyre_layout layout;
         int clockwise; /* 1 = pairs rotate by minus the angle: nanochat */
         gyre_scaling scaling;
-        int64_t table_positions;       /* cos and sin of positions 0 .. this - 1 are kept once computed, in memory taken
-                                        * at creation: dim floats per position, and with malloc, whose untouched pages cost
+        int64_t table_positions;       /* cos and sin of positions 0 .. this - 1 are cached, in memory allocated at
+                                        * creation: dim floats per position, and with malloc, whose untouched pages cost
                                         * nothing, dim doubles for F64.  0 = up to the lengths above (32768 if there are
                                         * none), at most 64 MiB of floats, and none with an allocator of the caller */
         double base;                   /* > 1; 0 = 10000 */
@@ -338,7 +338,8 @@ typedef struct gyre_config {
         double xpos_base;                         /* xPos (Sun 2022, arXiv 2212.10554: 512), at least 4; 0 = none.  q times
                               * zeta^((m - xpos_center) / xpos_base), k divided by it, zeta[i] = (2 i + 0.4 dim) / (1.4 dim).
                               * Causal attention and one axis only */
-        int64_t xpos_center; /* where those factors are 1, within 2^31 of 0; scores do not depend on it; 0 = position 0 */
+        int64_t xpos_center; /* the position where those factors are 1, within 2^31 of 0; scores do not depend on it; 0 =
+                              * position 0 */
         int64_t axes;        /* 0 = 1, at most GYRE_MAX_AXES */
         gyre_axes axes_layout;
         int64_t axis_pairs[4]; /* pairs of each axis, dim / 2 in all; needed with several axes */
@@ -346,26 +347,25 @@ typedef struct gyre_config {
         int64_t far_window; /* CLAMPED, LEAKY, GROUPED: smaller distances rotate as trained; needed */
         double far_factor;  /* LEAKY: 2^-10 .. 2^32; GROUPED: a whole number, 1 .. 2^32; needed by both */
         gyre_angle_path angles;
-        /* The scaling of one axis, where it differs from that of rope.  beta_fast, beta_slow, low_freq, high_freq,
-         * proportion, mixed_exponent and fractional_bounds are those of rope, and so are short_factor and long_factor, which
-         * have a number for each pair of the rotation: an axis reads those of its own pairs.  The attention factor is one
-         * for all axes, that of rope.scaling or rope.attention_factor: the scaling of an axis adds none. */
+        /* The scaling of one axis, if it differs from that of rope.  beta_fast, beta_slow, low_freq, high_freq,
+         * proportion, mixed_exponent and fractional_bounds are those of rope, and so are short_factor and long_factor,
+         * which have a number for each pair of the rotation: an axis reads those of its pairs.  All axes share one
+         * attention factor, that of rope.scaling or rope.attention_factor: the scaling of an axis adds none. */
         struct gyre_axis_config {
-            int own; /* 1 = the fields below, even where zero, take the place of those of rope and config */
+            int own; /* 1 = the fields below, even if zero, replace those of rope and config */
             gyre_scaling scaling;
             double base;            /* 0 = rope.base */
             double factor;          /* 0 = 1 */
             int64_t trained_length; /* L; 0 = that of config */
             int64_t context_length; /* n; 0 = the length in use of the call */
-            /* RIFLEX: the pair that is slowed, counted from 1 within the axis as its paper does; 0 = the first whose period,
-             * rounded to a whole number, is nearest to repeats_at, in latent frames: the first frame that was seen to
-             * repeat */
+            /* RIFLEX: the slowed pair, counted from 1 within the axis, as in its paper; 0 = the first whose period,
+             * rounded to a whole number, is nearest to repeats_at, in latent frames: the first frame observed to repeat */
             int64_t intrinsic_pair, repeats_at;
         } axis[4];
-        /* DyPE, arXiv 2510.20766: a scaling that fades as an image is denoised.  With kappa = strength time^exponent, LINEAR
-         * and NTK take s^kappa for s, and BY_PARTS, its text's ramp, YARN and DYNAMIC_YARN take kappa beta_fast and kappa
-         * beta_slow (all pairs are kept at 0).  At least one axis has one of these.  The attention factor stays.  An
-         * encoding for each step costs some powers */
+        /* DyPE, arXiv 2510.20766: a scaling that fades as an image is denoised.  With kappa = strength time^exponent,
+         * LINEAR and NTK use s^kappa for s, and BY_PARTS, BY_PARTS_PAPER, YARN and DYNAMIC_YARN use kappa beta_fast and
+         * kappa beta_slow (all pairs are kept at 0).  At least one axis has one of these.  The attention factor is
+         * unchanged.  An encoding for each step costs some powers */
         struct gyre_diffusion_config {
             int timed;                 /* 1 = on */
             double time;               /* t, from 1, pure noise, to the image; 0 = the image */
@@ -386,7 +386,7 @@ typedef struct gyre_config {
             /* n-hat: at a length in use past trained_length, positions below it rotate by theta[i], as without a scaling.
              * A cache keeps raw keys then.  0 = none */
             int64_t start_tokens;
-            gyre_longrope_start starts; /* whether their cos and sin have the attention factor */
+            gyre_longrope_start starts; /* the attention factor of their cos and sin */
         } longrope;
     } rope;
     struct gyre_query_config {
@@ -401,8 +401,8 @@ typedef struct gyre_config {
         int before_scale; /* ALIBI: 1 = slopes are divided by sqrt(head_dim): Falcon adds the bias before the scale */
         int64_t buckets;  /* T5: rows of the table, even; needed */
         int64_t position_buckets; /* DEBERTA: log buckets on each side, even; 0 = none (v1) */
-        int64_t max_distance;     /* distances of this and more count as one.  T5: 0 = 128.  NEZHA: 0 = 64.  SHAW, DEBERTA,
-                                  * TRANSFORMER_XL (clamp_len): needed */
+        int64_t max_distance;     /* this and larger distances count as one.  T5: 0 = 128.  NEZHA: 0 = 64.  SHAW, DEBERTA,
+                                   * TRANSFORMER_XL (clamp_len): needed */
         int64_t max_positions;    /* BERT: positions 0 .. this - 1; needed */
         int bidirectional;        /* T5: 1 = half the buckets for keys after the query; TRANSFORMER_XL: rows for them */
         int64_t hidden_units;     /* FIRE: of each head's network, at most 256; 0 = 32 */
@@ -416,35 +416,35 @@ typedef struct gyre_config {
     } score;
 } gyre_config;
 
-/* out = "nope", "learned", ...: the name in the command and in config.json; NULL for other values.  Kinds count from 1. */
+/* out = "nope", "learned", ...: the name in the command and in config.json; NULL for other values.  Kinds start at 1. */
 GYRE_API const char *gyre_kind_name(gyre_kind kind);
-/* out = the kind of that name; 0, which is no kind, where there is none.  gyre_fields.h asks a kind what it can do. */
+/* out = the kind of that name; 0, not a kind, if there is none.  gyre_fields.h describes the traits of a kind. */
 GYRE_API gyre_kind gyre_kind_find(const char *name);
-/* Fills in fields that config->kind needs and that are zero, as in the papers, from head_dim, heads, trained_length and
- * input.dim: a learned table of trained_length rows, T5's 32 buckets, ...  Fields that are set stay.
- * Errors: EINVAL (config NULL or of no kind). */
+/* Fills in needed fields of config->kind that are zero, as in the papers, from head_dim, heads, trained_length and
+ * input.dim: a learned table of trained_length rows, T5's 32 buckets, ...  Fields that are set do not change.
+ * Errors: EINVAL (config NULL, or its kind invalid). */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_config_suggest(gyre_config *config);
 
-/* *out = the encoding that config describes.  Copies all it needs.  err names the field and its value.
+/* *out = the encoding that config describes.  Copies the arrays of config.  err names the field and its value.
  * Errors: EINVAL, ENOMEM, EUNSUPPORTED (ANGLE_PATH_TORCH without SLEEF, or for a scaling that transformers lacks). */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_encoding_create(gyre_encoding **out, const gyre_config *config,
                                                           const gyre_alloc *alloc, gyre_error *err);
-/* out = the config with defaults filled in; valid as long as the encoding.  A derived attention_factor and an open
- * input.resized_length stay 0, so that a changed copy derives its own, as an open context_length does;
- * gyre_encoding_frequencies gives the factor. */
+/* out = the config with defaults filled in; valid as long as the encoding.  A derived attention_factor, an open
+ * input.resized_length and an open context_length stay 0, so that a changed copy derives its own;
+ * gyre_encoding_frequencies returns the factor. */
 GYRE_API const gyre_config *gyre_encoding_get_config(const gyre_encoding *encoding);
-/* out = the set of gyre_places where it acts. */
+/* out = the set of gyre_places where the encoding acts. */
 GYRE_API unsigned gyre_encoding_places(const gyre_encoding *encoding);
 /* inv_freq[i] = radians per position of pair i, i < rope.dim / 2.  *attention_factor = factor of cos and sin.  Both at
  * context_length (0 = the encoding's own); either may be NULL.
  * Errors: EINVAL (context_length < 0), EUNSUPPORTED (the encoding does not rotate). */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_encoding_frequencies(const gyre_encoding *encoding, int64_t context_length,
                                                                double *inv_freq, double *attention_factor);
-/* How many pairs a scaling keeps as trained, blends, or divides by the factor (or stops). */
+/* Numbers of pairs that a scaling keeps as trained, blends, or divides by the factor (or stops). */
 typedef struct gyre_scaling_parts {
     int64_t kept, blended, divided;
 } gyre_scaling_parts;
-/* *out = that of the encoding at context_length (0 = its own).  Errors: as gyre_encoding_frequencies. */
+/* *out = those of the encoding at context_length (0 = its own).  Errors: as gyre_encoding_frequencies. */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_encoding_scaling_parts(const gyre_encoding *encoding, int64_t context_length,
                                                                  gyre_scaling_parts *out);
 /* slopes[h] = ALiBi's slope of head h, h < heads, at context_length (0 = the encoding's own), which slopes may follow.
@@ -452,7 +452,7 @@ GYRE_API GYRE_MUST_CHECK gyre_status gyre_encoding_scaling_parts(const gyre_enco
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_encoding_slopes(const gyre_encoding *encoding, int64_t context_length,
                                                           double *slopes);
 
-/* The tables that a scheme trains: memory of the caller, F32 or F64.  data NULL where the scheme has none. */
+/* The tables that a scheme trains: memory of the caller, F32 or F64.  data NULL if the scheme has none. */
 typedef enum gyre_table {
     GYRE_TABLE_INPUT,        /* [1, 1, positions, dim]: added at the input.  With input.trained_scale [1, 1, 1, 1] */
     GYRE_TABLE_QUERY,        /* A, [1, 1 or heads, rows, head_dim]: s += scale q . A[r] */
@@ -460,16 +460,16 @@ typedef enum gyre_table {
     GYRE_TABLE_VALUE,        /* V, shaped as A: o += sum of a V[r]; values have head_dim channels too */
     GYRE_TABLE_BIAS,         /* [1, 1, rows, heads].  T5: s += row r(m, n).  KERPLE: rows r1, r2.
                               * FIRE, w = score.hidden_units: rows c | L | w weights | w biases | w outputs | 1 output bias;
-                              * c and L by magnitude.  A network that all heads share stands in every column, and its
-                              * gradient is the sum of theirs */
+                              * c and L by magnitude.  A network shared by all heads is repeated in every column, and its
+                              * gradient is the sum over columns */
     GYRE_TABLE_CONTENT_BIAS, /* u, [1, heads, 1, head_dim]: s += scale u . k */
     GYRE_TABLE_POSITION_BIAS /* v, shaped as u: s += scale v . A[r] */
 } gyre_table;
-/* data NULL = none; needed where the scheme trains it (EINVAL). */
+/* data NULL = none; needed if the scheme trains it (EINVAL). */
 typedef struct gyre_tables {
     gyre_cview input, query, key, value, bias, content_bias, position_bias;
 } gyre_tables;
-/* shape = that of a table; all zeros where the scheme has none.  Errors: EINVAL (no such table). */
+/* shape = that of a table; all zeros if the scheme has none.  Errors: EINVAL (no such table). */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_encoding_table_shape(const gyre_encoding *encoding, gyre_table which,
                                                                int64_t shape[4]);
 /* *row = r(m, n): the row of the query, key, value or bias table for a query at m and a key at n.
@@ -480,14 +480,14 @@ GYRE_API GYRE_MUST_CHECK gyre_status gyre_encoding_row(const gyre_encoding *enco
 
 typedef struct gyre_add_input_args {
     size_t size;               /* set by GYRE_INIT */
-    const gyre_tables *tables; /* NULL = none; needed where the scheme trains one at the input */
+    const gyre_tables *tables; /* NULL = none; needed if the scheme trains one at the input */
     const gyre_positions *positions;
     gyre_cview in;
     gyre_view out;
 } gyre_add_input_args;
 /* out[b][t][0][:] = in[b][t][0][:] + p(position of t).  Views [batch, token, 1, dim] of one type: F32, F16, BF16 or F64.
- * p is computed in double and rounded once.  F32, F16 and BF16 are added in float where p is a row of a float table as it
- * stands, or a sinusoid of up to 8192 channels.  in == out is allowed, other overlap is not (EINVAL).
+ * p is computed in double and rounded once.  F32, F16 and BF16 are added in float if p is an unchanged row of a float
+ * table, or a sinusoid of up to 8192 channels.  in == out is allowed, other overlap is not (EINVAL).
  * Errors: EUNSUPPORTED (the scheme adds nothing at the input), EINVAL (missing argument, memory or table), ESHAPE, EDTYPE,
  * ERANGE (outside the learned table, or past 2^31). */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_add_input(const gyre_encoding *encoding, const gyre_add_input_args *args,
@@ -497,23 +497,23 @@ typedef enum gyre_direction { GYRE_DIRECTION_FORWARD, GYRE_DIRECTION_INVERSE, GY
 typedef struct gyre_rotate_args {
     size_t size; /* set by GYRE_INIT */
     gyre_direction direction;
-    gyre_role role; /* whose temperature and xPos magnitude; other rotations are alike for queries and keys */
+    gyre_role role; /* selects temperature and xPos magnitude; other rotations are alike for queries and keys */
     const gyre_positions *positions;
     gyre_cview in;
     gyre_view out;
 } gyre_rotate_args;
 /* out[b][t][h][:] = E(position of t) in[b][t][h][:].  Pair i rotates by position x inv_freq[i], counter-clockwise unless
  * rope.clockwise, and is scaled by the attention factor and xPos's magnitude (keys: its inverse).  The temperature scales
- * all channels of queries (TAPA: the amplitudes), also in schemes that do not rotate; those copy otherwise.
- * INVERSE undoes it.  ADJOINT is the transpose, hence the gradient; it differs from the inverse where E scales (YaRN,
+ * all channels of queries (TAPA: the amplitudes), also in schemes that do not rotate; those otherwise copy.
+ * INVERSE undoes FORWARD.  ADJOINT is the transpose, hence the gradient; it differs from the inverse if E scales (YaRN,
  * LongRoPE, xPos, temperature).  With INTERLEAVED_TO_HALF both read halves and write interleaved pairs.
  * rope.far acts in attention only.
  * Positions of each head: a view with the heads as its batch, [heads, token, 1, head_dim], and stride_batch from head to
  * head.
  * Views [batch, token, head, head_dim] of one type: F32, F16, BF16 or F64.  in == out with equal strides is allowed, other
  * overlap is not (EINVAL).
- * Angles are computed in double: error below 2e-10 rad at position 2^31 where long double has 64 bits (x86), 3e-7 where it
- * is double; for pairs of more than 1 rad a position (LongRoPE's factors below 1) times those radians.  cos and sin, with
+ * Angles are computed in double: error below 2e-10 rad at position 2^31 if long double has 64 bits (x86), 3e-7 if it is
+ * double; for pairs of more than 1 rad per position (LongRoPE's factors below 1) times those radians.  cos and sin, with
  * their factors, are rounded once; f16 and bf16 are computed in f32 and rounded once.  Channels that do not rotate are
  * copied bit for bit, or scaled by the temperature in double and rounded once.
  * Errors: ESHAPE, EDTYPE, EINVAL, ERANGE (past 2^31; xPos: so far from the centre that a pair's magnitude, with its factors,
@@ -521,10 +521,10 @@ typedef struct gyre_rotate_args {
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_rotate(const gyre_encoding *encoding, const gyre_rotate_args *args,
                                                  const gyre_exec *exec, gyre_error *err);
 
-/* cosine[b][t][0][i], sine[b][t][0][i] = cos and sin that rotate pair i of token t, attention factor included, for programs
- * that rotate by themselves.  At the context length in use; clockwise as the encoding.  Without temperature, far distances
- * and xPos's magnitudes.  Views [batch, token, 1, rope.dim / 2], both F32 or both F64.  No overlap (EINVAL).  Fastest:
- * consecutive positions into F32 with last stride 1, one axis.
+/* cosine[b][t][0][i], sine[b][t][0][i] = cos and sin that rotate pair i of token t, attention factor included, for
+ * programs with their own rotation.  At the context length in use; clockwise as the encoding.  Without temperature, far
+ * distances and xPos's magnitudes.  Views [batch, token, 1, rope.dim / 2], both F32 or both F64.  No overlap (EINVAL).
+ * Fastest for consecutive positions into F32 with last stride 1, one axis.
  * Errors: EUNSUPPORTED (the encoding does not rotate), EINVAL, ESHAPE, EDTYPE, ERANGE. */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_cos_sin(const gyre_encoding *encoding, const gyre_positions *positions,
                                                   const gyre_view *cosine, const gyre_view *sine, const gyre_exec *exec,
@@ -540,14 +540,14 @@ GYRE_API GYRE_MUST_CHECK gyre_status gyre_permute_rows(const gyre_encoding *enco
 
 typedef struct gyre_add_bias_args {
     size_t size;               /* set by GYRE_INIT */
-    const gyre_tables *tables; /* NULL = none; needed where the scheme trains one */
+    const gyre_tables *tables; /* NULL = none; needed if the scheme trains one */
     const gyre_positions *queries, *keys;
     gyre_view scores; /* needed by gyre_add_bias; gyre_add_bias_gradient ignores it */
 } gyre_add_bias_args;
 /* scores[b][q][h][k] += b(h, position of q, position of k); ALiBi: -slope[h] |q - k|, with the slopes at
  * queries->context_length.  scores: [batch, query, heads, key] of
  * F32, F16, BF16 or F64; computed in double, rounded once.
- * Errors: EUNSUPPORTED (the scheme puts no number on scores), EINVAL, ESHAPE, EDTYPE, ERANGE. */
+ * Errors: EUNSUPPORTED (the scheme adds no number to scores), EINVAL, ESHAPE, EDTYPE, ERANGE. */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_add_bias(const gyre_encoding *encoding, const gyre_add_bias_args *args,
                                                    const gyre_exec *exec, gyre_error *err);
 
@@ -560,9 +560,10 @@ typedef struct gyre_table_gradients {
     gyre_view sink_logits; /* of gyre_attention_args */
 } gyre_table_gradients;
 
-/* gradients->input += gradient of a loss to the input table, given dout.  Each row that p(position of t) is made of gets its
- * weight times dout[b][t][0][:], in token order.  A trained scale gets dout . (what it scales), summed in fixed blocks of
- * tokens.  The gradient to `in` is dout.  Schemes without an input table do nothing.  Errors: as gyre_add_input. */
+/* gradients->input += gradient of a loss to the input table, given dout.  Each row that contributes to p(position of t)
+ * gets its weight times dout[b][t][0][:], in token order.  A trained scale gets dout . (the scaled row), summed in fixed
+ * blocks of tokens.  The gradient to `in` is dout.  Schemes without an input table do nothing.  Errors: as
+ * gyre_add_input. */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_add_input_gradient(const gyre_encoding *encoding, const gyre_positions *positions,
                                                              const gyre_cview *dout, const gyre_table_gradients *gradients,
                                                              const gyre_exec *exec, gyre_error *err);
@@ -572,14 +573,14 @@ GYRE_API GYRE_MUST_CHECK gyre_status gyre_add_input_gradient(const gyre_encoding
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_add_bias_gradient(const gyre_encoding *encoding, const gyre_add_bias_args *args,
                                                             const gyre_cview *dscores, const gyre_table_gradients *gradients,
                                                             const gyre_exec *exec, gyre_error *err);
-/* What the rows of the query, key and value tables are made of. */
+/* The source of the rows of the query, key and value tables. */
 typedef enum gyre_row_source {
-    GYRE_ROW_SOURCE_FREE,      /* each table is trained as it is: Shaw */
+    GYRE_ROW_SOURCE_FREE,      /* each table is trained directly: Shaw */
     GYRE_ROW_SOURCE_SHARED,    /* query and key share one trained table: BERT */
     GYRE_ROW_SOURCE_PROJECTED, /* row r of head h = W[h] P[r], a W for each table; P is trained, shared by layers: DeBERTa */
     GYRE_ROW_SOURCE_SINUSOID   /* the same with P[r] fixed: sines, then cosines, of the distance m - n: Transformer-XL */
 } gyre_row_source;
-/* out = that of the scheme; FREE where it has no such tables or encoding is NULL. */
+/* out = that of the scheme; FREE if it has no such tables or encoding is NULL. */
 GYRE_API gyre_row_source gyre_encoding_row_source(const gyre_encoding *encoding);
 /* One number of a table.  Training begins at a draw from normal(initial_mean, initial_deviation) and clamps to
  * minimum .. maximum. */

@@ -1,4 +1,4 @@
-/* gyre_types.h: the types that every header of Gyre shares.  gyre.h includes it and states the conventions. */
+/* gyre_types.h: the types that all headers of Gyre share.  gyre.h includes it and states the conventions. */
 #ifndef GYRE_TYPES_H
 #define GYRE_TYPES_H
 #include <stddef.h>
@@ -33,7 +33,7 @@ template <class type> inline type gyre_init() {
 extern "C" {
 #endif
 
-typedef enum gyre_status { /* named after errno: the one enum whose values do not carry its name */
+typedef enum gyre_status { /* named after errno: the only enum whose values do not begin with its name */
                            GYRE_OK = 0,
                            GYRE_EINVAL = -1,       /* an argument is outside its documented range */
                            GYRE_ESHAPE = -2,       /* views disagree with each other or with the encoding */
@@ -41,11 +41,11 @@ typedef enum gyre_status { /* named after errno: the one enum whose values do no
                            GYRE_ENOMEM = -4,       /* the allocator returned NULL, or a scratch buffer is too small */
                            GYRE_EFORMAT = -5,      /* malformed file; gyre_error.offset is the byte where known */
                            GYRE_EIO = -6,          /* the system failed; the text ends with its reason */
-                           GYRE_EUNSUPPORTED = -7, /* valid, but this build or this scheme does not do it */
+                           GYRE_EUNSUPPORTED = -7, /* valid, but not supported by this build or this scheme */
                            GYRE_ERANGE = -8        /* the encoding cannot represent a position */
 } gyre_status;
 
-/* What failed, written by the call into memory of the caller: text is "what: why (where)". */
+/* A failure, written by the call into memory of the caller: text is "what: why (where)". */
 typedef struct gyre_error {
     uint64_t offset;
     char text[504];
@@ -68,13 +68,13 @@ typedef enum gyre_layout {
     GYRE_LAYOUT_INTERLEAVED_TO_HALF /* reads interleaved, writes half: DeepSeek-V3 */
 } gyre_layout;
 
-/* Which keys a query sees. */
+/* The keys that a query sees. */
 typedef enum gyre_causal {
     GYRE_CAUSAL_NONE,        /* all */
     GYRE_CAUSAL_BY_POSITION, /* keys at positions not above its own */
-    GYRE_CAUSAL_BY_ORDER     /* query t of n sees keys 0 .. t + keys - n, whatever their positions; window counts tokens too.
-                              * Padding counts in n and keys; q_end of gyre_attention_args says otherwise.
-                              * For positions that do not rise with the token: all patches of an image share one time. */
+    GYRE_CAUSAL_BY_ORDER     /* query t of n sees keys 0 .. t + keys - n, whatever their positions; window counts tokens
+                              * too.  Padding counts in n and keys, unless q_end of gyre_attention_batch is set.  For
+                              * positions that do not increase with the token: all patches of an image share one time. */
 } gyre_causal;
 
 /* The scalings of RoPE.  theta[i] = base^(-2 i / dim), s = factor, L = trained_length, n = the context length in use,
@@ -84,10 +84,10 @@ typedef enum gyre_scaling {
     GYRE_SCALING_LINEAR,         /* theta[i] / s: position interpolation, arXiv 2306.15595 */
     GYRE_SCALING_NTK,            /* base * s^(dim / (dim - 2)): NTK-aware base (bloc97, 2023) */
     GYRE_SCALING_DYNAMIC_NTK,    /* base * (s max(n, L) / L - (s - 1))^(dim / (dim - 2)): "dynamic" in transformers */
-    GYRE_SCALING_BY_PARTS,       /* keep fast pairs, divide slow ones by s, blend between.  The ramp lies over the pair index
-                                  * and is clamped as in YaRN's released code, which divides fast pairs too where even the
+    GYRE_SCALING_BY_PARTS,       /* keep fast pairs, divide slow ones by s, blend between.  The ramp is over the pair index
+                                  * and is clamped as in YaRN's released code, which also divides fast pairs if even the
                                   * slowest makes more than beta_fast revolutions: base 2, dim 64, L 2048 divides all */
-    GYRE_SCALING_BY_PARTS_PAPER, /* the ramp lies over the revolutions within L: YaRN's text, arXiv 2309.00071, eq. 17-20 */
+    GYRE_SCALING_BY_PARTS_PAPER, /* the ramp is over the revolutions within L: YaRN's text, arXiv 2309.00071, eq. 17-20 */
     GYRE_SCALING_YARN,           /* BY_PARTS with an attention factor of g(s) */
     GYRE_SCALING_LLAMA3,         /* keep wavelengths below L / high_freq, divide those above L / low_freq, blend between */
     GYRE_SCALING_LONGROPE,       /* theta[i] / short_factor[i] while n <= L, / long_factor[i] past it: arXiv 2402.13753 */
@@ -95,21 +95,21 @@ typedef enum gyre_scaling {
     GYRE_SCALING_NTK_MIXED,      /* theta[i] / exp(a (i + 1)^b), a (dim / 2)^b = ln s, b = mixed_exponent: kexue.fm 9706 */
     GYRE_SCALING_DYNAMIC_YARN,   /* YARN with s = max(n, L) / L in place of factor (jquesnelle/yarn, 2023) */
     GYRE_SCALING_RIFLEX,      /* one axis of a video: one pair gets 0.9 2 pi / (s L), so that it makes less than a turn, the
-                                  * others stay: RIFLEx's released code, arXiv 2502.15894.  In gyre_axis_config alone */
+                               * others are kept: RIFLEx's released code, arXiv 2502.15894.  Only in gyre_axis_config */
     GYRE_SCALING_RIFLEX_PAPER /* 2 pi / (s L): its text, eq. 8 */
 } gyre_scaling;
 
 typedef enum gyre_role { GYRE_ROLE_QUERY, GYRE_ROLE_KEY } gyre_role;
 
 typedef struct gyre_view {
-    void *data; /* NULL = not wanted, where the field says so; else needed, unless the shape has a 0 */
+    void *data; /* NULL = not wanted, if documented at the field; else needed, unless the shape has a 0 */
     gyre_dtype dtype;
-    int64_t shape[4];  /* elements; 0 = no element, so nothing to do where other views agree (else ESHAPE) */
-    int64_t stride[4]; /* elements; 0 = one element for all, of what is read (EINVAL of what is written) */
+    int64_t shape[4];  /* elements; 0 = no element, so nothing to do if other views agree (else ESHAPE) */
+    int64_t stride[4]; /* elements; 0 = one element for all, only for reading (EINVAL for writing) */
 } gyre_view;
 /* As gyre_view; nothing is written through it. */
 typedef struct gyre_cview {
-    const void *data; /* NULL = none, where the field says so; else needed, unless the shape has a 0 */
+    const void *data; /* NULL = none, if documented at the field; else needed, unless the shape has a 0 */
     gyre_dtype dtype;
     int64_t shape[4];  /* 0 = no element */
     int64_t stride[4]; /* 0 = one element for all: broadcasting */
@@ -118,12 +118,12 @@ typedef struct gyre_cview {
 /* Position of token t of batch row b.  Calls that take a pointer to positions need them: NULL is EINVAL.
  *     data NULL     base + t, in every row.  All fields zero: 0, 1, 2, ...
  *     data          data[b * stride_batch + t * stride_token], I32 or I64
- * A stride_token of 0 over more than one token is EINVAL, because it is seldom meant: one_position = 1 asks for it.
+ * A stride_token of 0 over more than one token is EINVAL, because it is seldom intended: set one_position = 1 for it.
  * Positions may be negative.  A magnitude above 2^31 is ERANGE.
  * context_length: the context length in use, for schemes whose frequencies or slopes depend on it; 0 = the encoding's own.
- * Where that is open too (config.context_length 0), a position past trained_length is EINVAL, not silently unscaled.
- * Encodings with several axes (rope.axes) read axis a at data[... + a * stride_axis].  With data NULL all axes are base + t,
- * as for text.  Biases, temperature and masks know one axis and read axis 0. */
+ * If that is open too (config.context_length 0), a position past trained_length is EINVAL, not silently unscaled.
+ * Encodings with several axes (rope.axes) read axis a at data[... + a * stride_axis].  With data NULL all axes are base +
+ * t, as for text.  Biases, temperature and masks read only axis 0. */
 typedef struct gyre_positions {
     const void *data;       /* NULL = base + t */
     gyre_dtype dtype;       /* of data: I32 or I64; 0 = F32, refused beside data (EDTYPE): needed with data */
@@ -132,7 +132,7 @@ typedef struct gyre_positions {
     int64_t stride_batch;   /* 0 = all rows share their positions */
     int64_t stride_token;   /* needed with data of several tokens, unless one_position is set */
     int64_t stride_axis;    /* 0 = all axes have the position of axis 0 */
-    int one_position;       /* 1 = all tokens of a row stand at data[b * stride_batch]; stride_token is 0 */
+    int one_position;       /* 1 = all tokens of a row are at data[b * stride_batch]; stride_token is 0 */
 } gyre_positions;
 
 /* alloc: returns `bytes` aligned to `align`, a power of two, or NULL.  free: takes what alloc returned, or NULL. */
@@ -145,16 +145,16 @@ typedef struct gyre_alloc {
 /* The caller's parallel loop.  run calls fn(arg, i) once for each i in 0 .. n - 1, in any order, on any threads, and returns
  * when all are done.  concurrency: at most this many calls run at once, which sizes scratch memory. */
 typedef struct gyre_exec {
-    void (*run)(void *ctx, void (*fn)(void *arg, int64_t i), void *arg, int64_t n); /* NULL = the calling thread alone */
+    void (*run)(void *ctx, void (*fn)(void *arg, int64_t i), void *arg, int64_t n); /* NULL = only the calling thread */
     void *ctx;                                                                      /* of run; NULL = none */
     int64_t concurrency;                                                            /* 0 = 1 */
 } gyre_exec;
 
-/* Memory for the length of a call: 64-byte aligned, apart from all that the call reads and writes.  The call of the same
- * name with _scratch says how many bytes it needs. */
+/* Memory for the duration of a call: 64-byte aligned, disjoint from everything that the call reads and writes.  The call
+ * of the same name with _scratch returns its size. */
 typedef struct gyre_scratch {
     void *memory;
-    size_t bytes; /* 0 = none: ENOMEM where the call needs any */
+    size_t bytes; /* 0 = none: ENOMEM if the call needs any */
 } gyre_scratch;
 
 #ifdef __cplusplus
