@@ -92,11 +92,11 @@ GYRE_API GYRE_MUST_CHECK gyre_status gyre_adaptive_scratch(const gyre_adaptive_a
 
 /* out[b][m][h][:] = sum over n of softmax(s[m])[h][n] v[b][n][h / group][:], group = query heads / key heads.
  * Rows: a row without a key is zeros, its lse -infinity.  Invisible keys cannot leak into a row, not even infinite or NaN
- * ones.  A NaN of a visible pair reaches all heads of its query, because the network reads all of them.  Bits: the rows of
- * a query have the same bits for any split of the queries of its sequence into calls (causal: whole, in pieces, token by
- * token over the keys so far), packed, padded or beside other sequences, and for any number of threads.  Accuracy:
- * absolute biases are rounded to float, because the network reads them; a bias of -100000 has steps of 0.008.  Products,
- * the network and weights are of floats; out is rounded once.
+ * ones.  A NaN of a visible pair reaches all heads of its query, because the network reads all of them.
+ * Bits: the rows of a query have the same bits for any split of the queries of its sequence into calls (causal: whole, in
+ * pieces, token by token over the keys so far), packed, padded or beside other sequences, and for any number of threads.
+ * Accuracy: absolute biases are rounded to float, because the network reads them; a bias of -100000 has steps of 0.008.
+ * Products, the network and weights are of floats; out is rounded once.
  * out and lse overlap neither the inputs nor each other (EINVAL).
  * Limits: at least 1 head, at most 65536 channels and hidden units, other extents below 2^31 (ESHAPE).
  * Errors: EINVAL, ESHAPE, EDTYPE, ERANGE (positions), EUNSUPPORTED (the encoding adds no number to scores), ENOMEM

@@ -77,8 +77,8 @@ typedef struct gyre_cache_append_args {
 } gyre_cache_append_args;
 /* Appends tokens.  All or nothing.  After shifted tokens a key is rotated for its position minus their shift, and the
  * shift is added on reading: equal up to rounding, and the sequence needs fewer ranges.
- * positions->context_length: ROTATED 0, or a length with the frequencies of config.context_length; RAW ignored.  Removing
- * tokens does not change the gate sums of later tokens, and neither does a shift.
+ * positions->context_length: ROTATED 0, or a length with the frequencies of config.context_length; RAW ignored.
+ * Removing tokens does not change the gate sums of later tokens, and neither does a shift.
  * Errors: EINVAL (also numbers that Q8 cannot hold: NaN, infinity, above a quarter of the largest float), ESHAPE, EDTYPE,
  * ERANGE, ENOMEM (no page is free, even after compaction). */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_cache_append(gyre_cache *cache, const gyre_cache_append_args *args,

@@ -88,7 +88,7 @@ GYRE_API GYRE_MUST_CHECK gyre_status gyre_cache_contextual_scratch(const gyre_ca
 /* The gradients of a loss, given dout (as out) and the out and lse that gyre_contextual_attention wrote.  Gates and
  * weights are recomputed tile by tile.  At a position that is a whole number, or positions - 1, e(p) has a corner; the
  * gradient with respect to p is 0 there, as in the released code.  Gradients overlap neither the inputs nor each other
- * (EINVAL). k, v and gate_keys may share memory; then the gradient of a shared number is the sum, which the caller adds.
+ * (EINVAL).  k, v and gate_keys may share memory; then the gradient of a shared number is the sum, which the caller adds.
  * Errors: as gyre_contextual_attention; EINVAL (no lse). */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_contextual_gradient(const gyre_contextual_args *args, const gyre_cview *dout,
                                                               const gyre_contextual_gradients *gradients,

@@ -1,4 +1,4 @@
-/* gyre_model.h: a decoder, its files and tokenizer, and what it is judged by: perplexity, passkeys, copying.
+/* gyre_model.h: a decoder, its files and tokenizer, and its evaluation: perplexity, passkeys, copying.
  *
  *     gyre_model_open      a model, mapped and run in the type it is stored in
  *     gyre_context_*       one sequence: tokens in, logits out
@@ -9,10 +9,10 @@
  *     gyre_copying         repetition of segments hidden in a text
  *     gyre_convert         one format to another
  *
- * gyre_model_create makes Llamas (RMSNorm before each block, SwiGLU, no biases, embedding shared with the output) with
- * any gyre_encoding, to be trained.  Opened models may be of many families (docs/models.md); their positions are those
- * that gyre_reading tells.  Results do not depend on the number of threads, nor, with GYRE_ORDER_FIXED, on how a text is cut
- * into calls.  The conventions of gyre.h hold.  Unstable until 1.0. */
+ * gyre_model_create makes Llamas (RMSNorm before each block, SwiGLU, no biases, tied embeddings) with any gyre_encoding,
+ * for training.  Opened models may be of many families (docs/models.md); their positions are those of gyre_reading.
+ * Results do not depend on the number of threads, nor, with GYRE_ORDER_FIXED, on the split of a text into calls.  The
+ * conventions of gyre.h hold.  Unstable until 1.0. */
 #ifndef GYRE_MODEL_H
 #define GYRE_MODEL_H
 #include "gyre/gyre_reading.h"
@@ -22,41 +22,42 @@ extern "C" {
 #endif
 
 /* -- the model -- */
-/* How the position row p that an encoding adds at the input meets an embedding x. */
+/* How the position row p of an encoding at the input is combined with an embedding x. */
 typedef enum gyre_position_form {
     GYRE_POSITION_FORM_SUM,         /* x + p */
     GYRE_POSITION_FORM_PRODUCT,     /* x p, channel by channel */
-    GYRE_POSITION_FORM_CONCATENATED /* [x p]: a sinusoid of model_dim / 4 channels takes the place of the last ones */
+    GYRE_POSITION_FORM_CONCATENATED /* [x p]: a sinusoid of model_dim / 4 channels replaces the last channels */
 } gyre_position_form;
-/* What layers train beside the tables of their encoding. */
+/* Trained parts of layers besides the tables of their encoding. */
 typedef enum gyre_layer_part {
-    /* Gates that forget: log f = log sigmoid(w_h . x + b_h) for each token and query head, x the input of the query
-     * projection.  Running sums of log f are gate sums of attention: Forgetting Transformer, arXiv 2503.02130 */
+    /* Forget gates: log f = log sigmoid(w_h . x + b_h) for each token and query head, x the input of the query projection.
+     * Running sums of log f are gate sums of attention: Forgetting Transformer, arXiv 2503.02130 */
     GYRE_LAYER_PART_FORGET_GATES = 1,
     /* PoPE, arXiv 2509.10534: the D channels of queries and keys are D complex numbers, of magnitude softplus(x), and keys
-     * have trained phases (gyre_polar_rotate).  position is a ROPE of all 2 D channels of those: position.head_dim is twice
-     * head_dim.  Phases stay in -2 pi .. 0.  Not with rotates_input */
+     * have trained phases (gyre_polar_rotate).  position is a ROPE over their 2 D channels: position.head_dim is twice
+     * head_dim.  Phases are clamped to -2 pi .. 0.  Not with rotates_input */
     GYRE_LAYER_PART_POLAR = 2,
     /* The frequencies of a ROPE, for each key head and the query heads that share it.  They begin as those of position,
-     * which may have no scaling, axes, far distances, xPos or temperature.  Contexts take no other rotation, and no
+     * which may have no scaling, axes, far distances, xPos or temperature.  Contexts accept no other rotation, and no
      * window.  Not with rotates_input or POLAR */
     GYRE_LAYER_PART_FREQUENCIES = 4,
     /* FoPE, arXiv 2412.17739: a Fourier series for each pair (gyre_fourier_rotate), for each key head and the query heads
-     * that share it, in place of the rotation of a ROPE.  Its frequencies of 2 pi / trained_length and above are the terms,
-     * and the first pairs, as many as there are terms and at most rope.dim / 4, have a series.  Coefficients begin as in the
-     * released code; the frequencies stay.  Conditions as for FREQUENCIES, and a trained_length of at least 7 */
+     * that share it, in place of the rotation of a ROPE.  Its frequencies of 2 pi / trained_length and above are the
+     * terms, and the first pairs, as many as there are terms and at most rope.dim / 4, have a series.  Coefficients begin
+     * as in the released code; the frequencies are fixed.  Conditions as for FREQUENCIES, and a trained_length of at least
+     * 7 */
     GYRE_LAYER_PART_FOURIER = 8,
-    /* With FOURIER: pairs without a series pass through, as in the paper.  Otherwise they are those of the released code */
+    /* With FOURIER: pairs without a series pass through, as in the paper.  Otherwise as in the released code */
     GYRE_LAYER_PART_FOURIER_STILL = 16,
     /* CoPE, arXiv 2405.18719: queries count positions by gates (gyre_contextual_attention, its default scales), with
-     * position.score.max_positions embeddings, which all heads share, as in the released code; 0 = one more than
-     * trained_length, at most 64, the paper's.  position is NOPE without a temperature.  Contexts take no other
-     * encoding.  Without any other part */
+     * position.score.max_positions embeddings, shared by all heads, as in the released code; 0 = trained_length + 1, at
+     * most the paper's 64.  position is NOPE without a temperature.  Contexts accept no other encoding.  Not with any
+     * other part */
     GYRE_LAYER_PART_CONTEXTUAL = 32,
     /* DAPE, arXiv 2405.14722: a network adapts the biases of ALIBI, T5, KERPLE, FIRE or SANDWICH to queries and keys
      * (gyre_adaptive_attention, its default form, slope and scale), with position.score.hidden_units hidden units, 0 = 32,
-     * at most 65536; FIRE's own networks have as many.  Its outputs have no bias, which softmax would not see.  position
-     * has no temperature.  Contexts take encodings that the part could have had.  Without any other part */
+     * at most 65536; FIRE's own networks have as many.  Its outputs have no bias, because softmax would cancel it.
+     * position has no temperature.  Contexts accept any encoding that is valid for this part.  Not with any other part */
     GYRE_LAYER_PART_ADAPTIVE = 64,
     GYRE_LAYER_PART_ADAPTIVE_CONCAT = 128, /* with ADAPTIVE: in the form A + f([A, B]) */
     GYRE_LAYER_PART_ADAPTIVE_ADD = 256     /* with ADAPTIVE: A + B + f(A + B); with a NOPE too, A + f(A) */
@@ -74,10 +75,10 @@ typedef struct gyre_model_config {
     /* For experiments (docs/questions.md), with models made here. */
     int64_t position_form; /* a gyre_position_form; other than SUM: SINUSOIDAL in its default layout, model_dim a multiple
                              * of 8, at most 4096.  0 = SUM */
-    int64_t
-        shared_tables; /* 1: all layers use, and train, the tables of layer 0; not for projected ones.  0 = each its own */
-    int64_t rotates_input; /* 1: ROPE turns the input of the query and key projections instead of their outputs: the
-                             * normalized x, model_dim / head_dim heads of it.  0 = their outputs */
+    int64_t shared_tables; /* 1: all layers use, and train, the tables of layer 0; not for projected ones.  0 = one for each
+                        * layer */
+    int64_t rotates_input; /* 1: ROPE rotates the input of the query and key projections instead of their outputs: the
+                            * normalized x, as model_dim / head_dim heads.  0 = their outputs */
     int64_t layer_parts;   /* a set of gyre_layer_part; 0 = none */
     gyre_config position;  /* its size may be 0; its kind is needed; head_dim (POLAR: twice), heads and input.dim are taken
                             * from above */
@@ -110,83 +111,84 @@ typedef struct gyre_model gyre_model;
  * If gyre_encoding_row_source is PROJECTED or SINUSOID, query, key and value are the matrices W, [heads head_dim,
  * model_dim], and model.rel_embeddings.weight, [rows, model_dim], is P if it is trained. */
 
-/* *out = a model with random weights.  Matrices: normal(0, 1 / sqrt(inputs)); those that end a block are divided by
+/* *out = a model with random weights.  Matrices: normal(0, 1 / sqrt(inputs)); output projections of blocks are divided by
  * sqrt(2 layers).  Norms: 1.  Biases, phases and contextual embeddings: 0.  Tables: as gyre_encoding_table_entry, most
- * normal(0, 0.05).  Networks of adapted biases: normal(0, 1 / sqrt(3 inputs)), biases too.  Series: term i ceil(terms /
+ * normal(0, 0.05).  Networks of adaptive biases: normal(0, 1 / sqrt(3 inputs)), biases too.  Series: term i ceil(terms /
  * series) of pair i is 1 and the others 0, plus normal(0, 0.3 sqrt(2 / ((terms + kv_heads) series))).  The same seed gives
  * the same bits on every machine.  Errors: EINVAL, ENOMEM. */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_model_create(gyre_model **out, const gyre_model_config *config, uint64_t seed,
                                                        gyre_error *err);
 /* *out = the model in a Hugging Face folder (config.json; model.safetensors whole or in shards with an index: F32, F16,
  * BF16) or in a GGUF (those types, Q8_0, Q4_0, Q4_K, Q5_K, Q6_K), of a family in docs/models.md.  Files are mapped, and
- * matrices stay as they are stored: nobody may write to the files while the model lives.  Every offset and size is
+ * matrices stay in their stored type: the files must not change while the model is open.  Every offset and size is
  * checked; NaN and infinite weights are refused.
- * options: how positions are read (gyre_reading_open); NULL = zeros.  Without a context_length, dynamic NTK and LongRoPE end
- * at the trained length: a context that reads more is EINVAL.  To read more, open for that length, or give contexts an
- * encoding with that context_length.  vLLM and llama.cpp choose LongRoPE's list for the model's longest context.
+ * options: how positions are read (gyre_reading_open); NULL = zeros.  Without a context_length, dynamic NTK and LongRoPE
+ * end at the trained length: a longer context is EINVAL.  To read more, open the model for that length, or give contexts
+ * an encoding with that context_length.  vLLM and llama.cpp choose LongRoPE's list for the model's longest context.
  * Errors: EIO, EFORMAT, EUNSUPPORTED, ENOMEM, EINVAL (options). */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_model_open(gyre_model **out, const char *path, const gyre_reading_options *options,
                                                      gyre_error *err);
-/* *out = a model to be trained, its weights floats in memory, from a folder with what gyre_model_save wrote or with a
- * llama of tied embeddings and no biases.  Errors: as gyre_model_open. */
+/* *out = a model for training, its weights floats in memory, from a folder of gyre_model_save or of a llama with tied
+ * embeddings and no biases.  Errors: as gyre_model_open. */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_model_open_to_train(gyre_model **out, const char *folder, gyre_error *err);
-/* Writes a model of gyre_model_create or gyre_model_open_to_train to a folder, weights as F32, F16 or BF16.  It appears
- * whole or not at all, and replaces `folder`.
+/* Writes a model of gyre_model_create or gyre_model_open_to_train to a folder, weights as F32, F16 or BF16.  It replaces
+ * `folder` atomically.
  * Errors: EINVAL, EIO, ENOMEM, EUNSUPPORTED (a model of gyre_model_open; gyre_convert writes those). */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_model_save(const gyre_model *model, const char *folder, gyre_dtype dtype,
                                                      gyre_error *err);
 GYRE_API void gyre_model_free(gyre_model *model); /* NULL is fine */
-/* out = its config, defaults filled in; valid as long as the model. */
+/* out = the config of the model, defaults filled in; valid as long as the model. */
 GYRE_API const gyre_model_config *gyre_model_get_config(const gyre_model *model);
-/* out = its encoding: that of the layers that see all keys, if layers differ; valid as long as the model. */
+/* out = the encoding of the model: that of the layers that see all keys, if layers differ; valid as long as the model. */
 GYRE_API const gyre_encoding *gyre_model_get_encoding(const gyre_model *model);
 /* out = number of weights. */
 GYRE_API int64_t gyre_model_parameters(const gyre_model *model);
 /* *out (begun with GYRE_INIT) = the config of gyre_model_get_encoding at another context length, as the model's profile
- * reads its files; only the config, or a GGUF's metadata, is read again.  Its arrays live as long as *reading, which the
- * caller frees; *reading NULL for a model made here.  Errors: those of gyre_reading_open. */
+ * reads its files; only the config, or a GGUF's metadata, is read again.  Its arrays are valid as long as *reading, which
+ * the caller frees; *reading NULL for a model of gyre_model_create.  Errors: those of gyre_reading_open. */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_model_position_for_length(const gyre_model *model, int64_t context_length,
                                                                     gyre_config *out, gyre_reading **reading,
                                                                     gyre_error *err);
-/* Where a model comes from, for reports. */
+/* The source of a model, for reports. */
 typedef struct gyre_model_source {
     size_t size;                        /* set by GYRE_INIT */
-    const char *path, *family, *format; /* family "llama", format "safetensors", "GGUF" or "memory"; path NULL = made here */
+    const char *path, *family, *format; /* family "llama", format "safetensors", "GGUF" or "memory"; path NULL =
+                                         * gyre_model_create */
     gyre_profile profile;               /* that read its positions */
     int64_t bytes;                      /* of its files */
-    int64_t weight_bytes;               /* of all matrices as stored: what one token reads */
+    int64_t weight_bytes;               /* of all matrices as stored: the bytes that one token reads */
     const char *stored;                 /* the type of most weights of its layers: "F32", "BF16", "Q4_K" */
 } gyre_model_source;
 /* out = the table of positions added at the input, [1, 1, positions, dim], of any type; data NULL = the model has none.
  * Valid as long as the model. */
 GYRE_API gyre_cview gyre_model_get_input_table(const gyre_model *model);
-/* out = what a layer of a model in Gyre's own format learned for GYRE_TABLE_BIAS: [1, 1, rows, heads] in F32, as
- * gyre_add_bias takes it; data NULL = the model learned none, has no such layer, or is of another format.  Valid as long as
- * the model. */
+/* out = the trained GYRE_TABLE_BIAS of a layer of a model in Gyre's own format: [1, 1, rows, heads] in F32, as
+ * gyre_add_bias takes it; data NULL = the model trained none, has no such layer, or is of another format.  Valid as long
+ * as the model. */
 GYRE_API gyre_cview gyre_model_get_bias_table(const gyre_model *model, int64_t layer);
-/* *out = what a checkpoint of another program learned for the buckets of a layer: T5, mT5, UMT5, LongT5, Switch
+/* *out = the trained biases of the buckets of a layer in a checkpoint of another program: T5, mT5, UMT5, LongT5, Switch
  * Transformers, MPNet, and T5 in a GGUF.  Gyre need not be able to run the model.  T5 has one table for all layers of a
  * stack.  path: a folder, .safetensors or GGUF.  group: its gyre_layer_reading's name ("encoder", "decoder", "all");
- * out: dense F32 [1, 1, rows, heads], config.score.buckets and config.heads of that group: what gyre_add_bias takes.
- * Errors: ESHAPE, EDTYPE (out); EUNSUPPORTED (no such tensor, or of a type that is not read); EFORMAT (another shape, a
- * damaged file, a number that is not finite); EINVAL (no such layer); EIO; ENOMEM. */
+ * out: dense F32 [1, 1, rows, heads], config.score.buckets and config.heads of that group, as gyre_add_bias takes it.
+ * Errors: ESHAPE, EDTYPE (out); EUNSUPPORTED (no such tensor, or an unsupported type); EFORMAT (another shape, a damaged
+ * file, a number that is not finite); EINVAL (no such layer); EIO; ENOMEM. */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_checkpoint_bias(const char *path, const char *group, int64_t layer,
                                                           const gyre_view *out, gyre_error *err);
-/* What a tensor of a checkpoint says about positions. */
+/* The positional content of a tensor of a checkpoint. */
 typedef enum gyre_stored_position_kind {
-    GYRE_STORED_POSITION_FREQUENCIES, /* radians a position of each pair, [pairs]: rotary_emb.inv_freq */
-    GYRE_STORED_POSITION_ROWS,        /* what is added at the input, [rows, model_dim]: wpe, embed_positions */
+    GYRE_STORED_POSITION_FREQUENCIES, /* radians per position of each pair, [pairs]: rotary_emb.inv_freq */
+    GYRE_STORED_POSITION_ROWS,        /* rows added at the input, [rows, model_dim]: wpe, embed_positions */
     GYRE_STORED_POSITION_BUCKETS,     /* biases of buckets of distances, [buckets, heads] */
     GYRE_STORED_POSITION_DISTANCES,   /* vectors of distances, [distances, channels] */
-    GYRE_STORED_POSITION_TRAINED      /* what layers of Gyre's own train: gates, frequencies, phases, series, embeddings,
-                                       * tables, networks of adapted biases */
+    GYRE_STORED_POSITION_TRAINED      /* trained parts of Gyre's own layers: gates, frequencies, phases, series, embeddings,
+                                       * tables, networks of adaptive biases */
 } gyre_stored_position_kind;
 typedef struct gyre_stored_position {
     gyre_stored_position_kind kind;
-    const char *name, *file, *dtype; /* dtype as the file names it: "F16" */
-    int64_t layer;                   /* that the name tells; -1 = none */
+    const char *name, *file, *dtype; /* dtype as named in the file: "F16" */
+    int64_t layer;                   /* from the name; -1 = none */
     int64_t rank, shape[4];          /* slowest first */
-    const float *frequencies;        /* [shape[0]]; NULL = another kind, or a type that is not read */
+    const float *frequencies;        /* [shape[0]]; NULL = another kind, or an unsupported type */
 } gyre_stored_position;
 /* The tensors of a checkpoint that hold positions.  The library owns it and all it points to. */
 typedef struct gyre_stored_positions {
@@ -194,66 +196,68 @@ typedef struct gyre_stored_positions {
     int64_t count;
     int64_t tensors_in_all; /* of the checkpoint */
 } gyre_stored_positions;
-/* *out = the tensors whose names say that they hold positions of the text, in the names that transformers and llama.cpp
- * use, or Gyre; those of vision and audio towers are left out.  Gyre need not be able to run the model, and a GGUF may end
- * within the data of its tensors.  path: as for gyre_checkpoint_bias.
+/* *out = the tensors that hold positions of the text, by their names in transformers, llama.cpp or Gyre; those of vision
+ * and audio towers are left out.  Gyre need not be able to run the model, and a GGUF may end within the data of its
+ * tensors.  path: as for gyre_checkpoint_bias.
  * Errors: EFORMAT (a damaged file, frequencies that are not finite); EUNSUPPORTED; EIO; ENOMEM. */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_stored_positions_open(gyre_stored_positions **out, const char *path,
                                                                 gyre_error *err);
 GYRE_API void gyre_stored_positions_free(gyre_stored_positions *positions); /* NULL is fine */
-/* *out = its source; strings valid as long as the model.  Errors: EINVAL (out without its size). */
+/* *out = the source of the model; strings valid as long as the model.  Errors: EINVAL (out without its size). */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_model_get_source(const gyre_model *model, gyre_model_source *out);
-/* *out = FNV-1a, 64 bits, of its weight files in order of their names, which are read whole; 0 for a model made here.
+/* *out = FNV-1a, 64 bits, of its weight files in order of their names, read completely; 0 for a model of
+ * gyre_model_create.
  * Errors: EIO. */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_model_hash(const gyre_model *model, uint64_t *out, gyre_error *err);
 
 /* -- one sequence -- */
-/* Raw keys and values of every layer, and scratch memory.  Borrows the model, whose weights must not change meanwhile. */
+/* Raw keys and values of every layer, and scratch memory.  Borrows the model, whose weights must not change while it
+ * exists. */
 typedef struct gyre_context gyre_context;
 
 typedef struct gyre_context_options {
     size_t size;                   /* set by GYRE_INIT */
-    const gyre_encoding *encoding; /* in place of the model's own, to extend its context; borrowed; NULL = the model's own.
-                                    * Its tables must be the model's, of the same shape (a projected sinusoid may have other
-                                    * rows).  If layers differ in positions it replaces gyre_model_get_encoding's, and every
-                                    * group that rotates exactly so: Gemma 3's local layers keep their own */
+    const gyre_encoding *encoding; /* replaces the model's encoding, to extend its context; borrowed; NULL = the model's
+                                    * own.  Its tables must have the shapes of the model's (a projected sinusoid may have
+                                    * other rows).  If layers differ in positions, it replaces gyre_model_get_encoding, and
+                                    * every group with exactly the same rotation: Gemma 3's local layers keep theirs */
     int64_t max_tokens;            /* needed */
     gyre_dtype cache_dtype;        /* of keys and values: F32, F16, BF16 or Q8 */
-    const gyre_exec *exec;         /* runs the parts of every forward pass; same bits; borrowed; NULL = this thread */
-    gyre_order order;              /* of attention; FIXED: however the tokens are cut into reads, attention adds alike */
+    const gyre_exec *exec;         /* runs the tasks of every forward pass; same bits; borrowed; NULL = this thread */
+    gyre_order order;              /* of attention; FIXED: the same order of sums for any split of the tokens into reads */
 } gyre_context_options;
 /* *out = an empty sequence.  Errors: EINVAL, ESHAPE (an encoding of other heads), EDTYPE (cache_dtype), ENOMEM. */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_context_create(gyre_context **out, const gyre_model *model,
                                                          const gyre_context_options *options, gyre_error *err);
 GYRE_API void gyre_context_free(gyre_context *context); /* NULL is fine */
 /* Reads n more tokens.  logits[i * vocab + w] = log-odds of w after token n - rows + i of these, i < rows <= n; only the
- * last `rows` are computed.  logits may be NULL if rows is 0.  However the tokens are cut into calls, the logits are the
- * same: to the last bit with GYRE_ORDER_FIXED, to rounding otherwise.  GYRE_LENGTH_POLICY_PREFIX is the exception: there
- * one read has one length in use, that after its last token, and layers after the first remember shorter lengths.  After an
- * error the sequence is as it was.
+ * last `rows` are computed.  logits may be NULL if rows is 0.  For any split of the tokens into calls, the logits are the
+ * same: bit-identical with GYRE_ORDER_FIXED, up to rounding otherwise.  GYRE_LENGTH_POLICY_PREFIX is the exception: one
+ * read has one length in use, that after its last token, and layers after the first remember shorter lengths.  After an
+ * error the sequence is unchanged.
  * Errors: EINVAL (a token outside the vocabulary, no room left, no logits to write to), ERANGE (the encoding has no such
- * position), EIO (a file of the model was shortened or written to since it was opened), EFORMAT (weights so large that what
- * was computed is not finite: the text names the first token, the layer and the tensor).  After the last two the logits are
- * not to be used. */
+ * position), EIO (a file of the model was truncated or changed since it was opened), EFORMAT (weights so large that
+ * results are not finite: the text names the first token, the layer and the tensor).  After the last two the logits are
+ * invalid. */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_context_forward(gyre_context *context, const int32_t *tokens, int64_t n,
                                                           int64_t rows, float *logits, gyre_error *err);
 /* out = tokens read so far. */
 GYRE_API int64_t gyre_context_tokens(const gyre_context *context);
-/* Forgets all but the first `tokens`.  Errors: EINVAL (more than were read, or a window is set). */
+/* Keeps only the first `tokens`.  Errors: EINVAL (more than were read, or a window is set). */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_context_truncate(gyre_context *context, int64_t tokens);
 /* Forgets all tokens. */
 GYRE_API void gyre_context_reset(gyre_context *context);
-/* Lets an empty context read without end: StreamingLLM (Xiao 2023, arXiv 2309.17453).  Once `window` tokens are held, a
- * new token sees the first `sinks` and the last window - sinks, itself included, at positions 0 .. window - 1; tokens are
- * then read one by one.  sinks + 2 <= window <= max_tokens; max_tokens of several windows saves moving the cache at every
- * token. 0, 0: no window.  A read that fails after the window has moved forgets all.
- * Errors: EINVAL (also a context that has read); EUNSUPPORTED (positions added at the input, watched weights). */
+/* Makes an empty context endless: StreamingLLM (Xiao 2023, arXiv 2309.17453).  Once `window` tokens are held, a new token
+ * sees the first `sinks` and the last window - sinks, itself included, at positions 0 .. window - 1; tokens are then read
+ * one by one.  sinks + 2 <= window <= max_tokens; max_tokens of several windows avoids moving the cache at every token.
+ * 0, 0: no window.  A read that fails after the window has moved drops all tokens.
+ * Errors: EINVAL (also a context that is not empty); EUNSUPPORTED (positions added at the input, watched weights). */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_context_stream(gyre_context *context, int64_t sinks, int64_t window,
                                                          gyre_error *err);
-/* From now on every read also writes the attention weights of one layer, for pictures: weights[t][h][n] = softmax of query
- * t at key n in head h, t and n counted from the first token; entries of keys after the query are 0 or not written.
- * weights: [max_tokens][heads][max_tokens] floats of the caller, until the context is freed or watches no more; NULL =
- * watch no more.
+/* Every later read also writes the attention weights of one layer, for pictures: weights[t][h][n] = softmax of query t at
+ * key n in head h, t and n counted from the first token; entries of keys after the query are 0 or not written.
+ * weights: [max_tokens][heads][max_tokens] floats of the caller, until the context is freed or watching ends; NULL = stop
+ * watching.
  * Errors: EINVAL (no such layer), EUNSUPPORTED (a window of gyre_context_stream is set). */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_context_watch(gyre_context *context, int64_t layer, float *weights,
                                                         gyre_error *err);
@@ -261,20 +265,20 @@ GYRE_API GYRE_MUST_CHECK gyre_status gyre_context_watch(gyre_context *context, i
 GYRE_API int64_t gyre_context_bytes(const gyre_context *context);
 
 /* -- tokenizers -- */
-/* Token ids in memory, filled in by gyre_text_open and its kin, by gyre_tokenize, or by the caller. */
+/* Token ids in memory, from the gyre_text_* calls, gyre_tokenize or the caller. */
 typedef struct gyre_text {
     int32_t *ids;
-    int64_t count; /* 0 = no token: most calls need more */
-    uint64_t hash; /* FNV-1a, 64 bits, of the bytes read, file after file; 0 = unknown: a resumed run on another text goes
-                    * unnoticed */
+    int64_t count; /* 0 = no tokens: most calls need some */
+    uint64_t hash; /* FNV-1a, 64 bits, of the bytes read, file after file; 0 = unknown: a resumed run on another text is not
+                    * detected */
     int64_t files; /* 0 = unknown */
-    int64_t bytes; /* read in all; 0 = unknown (ids) */
+    int64_t bytes; /* total bytes read; 0 = unknown (ids) */
 } gyre_text;
 
 /* Never changes; threads may share it. */
 typedef struct gyre_tokenizer gyre_tokenizer;
 typedef enum gyre_tokenizer_kind {
-    GYRE_TOKENIZER_BYTES,      /* ids are bytes: models made here */
+    GYRE_TOKENIZER_BYTES,      /* ids are bytes: models of gyre_model_create */
     GYRE_TOKENIZER_BYTE_LEVEL, /* byte-level BPE behind a pre-tokenizer pattern: gpt2, llama3, qwen2 */
     GYRE_TOKENIZER_PIECES      /* sentencepiece's BPE with byte fallback: llama2, mistral, gemma */
 } gyre_tokenizer_kind;
@@ -284,8 +288,7 @@ typedef struct gyre_tokenizer_info {
     int64_t vocab;                    /* ids are below it */
     int32_t begin, end, unknown, pad; /* special tokens; -1 = none */
     int adds_begin;                   /* 1 = texts of this model start with `begin` */
-    const char *notes; /* what the file asks for and Gyre does otherwise ("normalizer NFC: ..."), with "; " between; "" =
-                          nothing */
+    const char *notes; /* settings that Gyre handles differently ("normalizer NFC: ..."), separated by "; "; "" = none */
 } gyre_tokenizer_info;
 typedef enum gyre_tokenize_flags {
     GYRE_TOKENIZE_BEGIN = 1,   /* the begin token first, if the model's texts have one */
@@ -300,16 +303,16 @@ GYRE_API GYRE_MUST_CHECK gyre_status gyre_tokenizer_open(gyre_tokenizer **out, c
 /* *out = a tokenizer whose ids are bytes.  Errors: ENOMEM. */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_tokenizer_create_bytes(gyre_tokenizer **out, gyre_error *err);
 GYRE_API void gyre_tokenizer_free(gyre_tokenizer *tokenizer); /* NULL is fine */
-/* *out = what it is; notes valid as long as the tokenizer.  Errors: EINVAL (out without its size). */
+/* *out = its properties; notes valid as long as the tokenizer.  Errors: EINVAL (out without its size). */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_tokenizer_get_info(const gyre_tokenizer *tokenizer, gyre_tokenizer_info *out);
-/* *out = the tokens of any bytes, text[0 .. bytes - 1], and the hash and number of those.  flags: a set of
- * gyre_tokenize_flags.  gyre_detokenize with the same flags returns the same bytes, except white space that a special token
- * takes in and, with SPECIAL, the begin token.
+/* *out = the tokens of any bytes, text[0 .. bytes - 1], with their hash and count.  flags: a set of gyre_tokenize_flags.
+ * gyre_detokenize with the same flags returns the same bytes, except white space consumed by a special token and, with
+ * SPECIAL, the begin token.
  * Errors: EINVAL (a byte without a token; 2^31 - 1 bytes or more), EUNSUPPORTED (a pattern that needs too much work on this
  * text), ENOMEM. */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_tokenize(const gyre_tokenizer *tokenizer, const char *text, size_t bytes,
                                                    unsigned flags, gyre_text *out, gyre_error *err);
-/* *text = the *bytes bytes that tokens->ids stand for, then a NUL; the caller frees it.  Special tokens are left out without
+/* *text = the *bytes bytes of tokens->ids, then a NUL; the caller frees it.  Special tokens are left out without
  * GYRE_TOKENIZE_SPECIAL.  GYRE_TOKENIZE_INSIDE keeps the space before the first word.  Of tokens only ids and count are
  * read.
  * Errors: EINVAL (an id outside the vocabulary), ENOMEM. */
@@ -320,25 +323,26 @@ GYRE_API GYRE_MUST_CHECK gyre_status gyre_detokenize(const gyre_tokenizer *token
 typedef struct gyre_sampling {
     size_t size;        /* set by GYRE_INIT */
     double temperature; /* 0 = the likeliest token */
-    double top_p;       /* draw among the likeliest tokens that have this probability together; 0 = all */
-    int64_t top_k;      /* draw among at most this many; 0 = all */
+    double top_p;       /* sample from the likeliest tokens with this total probability; 0 = all */
+    int64_t top_k;      /* sample from at most this many; 0 = all */
 } gyre_sampling;
-/* out = a token drawn from logits[vocab], which are overwritten; -1 if one is NaN or none is finite, and for wrong
- * arguments.  sampling NULL = zeros. state: of the generator, advanced once by every call.  The same logits and state
- * give the same token on every machine. */
+/* out = a token sampled from logits[vocab], which are overwritten; -1 if one is NaN or none is finite, and for invalid
+ * arguments.  sampling NULL = zeros. state: of the generator, advanced once by every call.  The same logits and state give
+ * the same token on every machine. */
 GYRE_API int32_t gyre_sample(float *logits, int64_t vocab, const gyre_sampling *sampling, uint64_t *state);
 
 /* -- texts -- */
-/* Which files to take, by the FNV-1a hash of their content: hash % 10 == 0 is held out. */
+/* Selects files by the FNV-1a hash of their content: hash % 10 == 0 is held out. */
 typedef enum gyre_text_split { GYRE_TEXT_SPLIT_ALL, GYRE_TEXT_SPLIT_TRAIN, GYRE_TEXT_SPLIT_HELD_OUT } gyre_text_split;
 
-/* *out = the bytes of `paths` in order.  A folder stands for all regular files below it, sorted by path; symbolic links and
- * special files are skipped.  minimum: bytes needed in all.
+/* *out = the bytes of `paths` in order.  A folder means all regular files below it, sorted by path; symbolic links and
+ * special files are skipped.  minimum: total bytes needed.
  * Errors: EIO (missing, unreadable), EINVAL (empty, too short), ENOMEM. */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_text_open(gyre_text *out, const char *const *paths, int64_t count,
                                                     gyre_text_split split, int64_t minimum, gyre_error *err);
-/* *out = the same files through a tokenizer, each by itself; the begin token stands before the first if the model's texts
- * have one.  minimum: tokens.  Errors: as gyre_text_open and gyre_tokenize; EFORMAT (a file of more than 2^31 - 2 bytes). */
+/* *out = the same files through a tokenizer, each separately; the first begins with the begin token if the model's texts
+ * have one.  minimum: tokens.  Errors: as gyre_text_open and gyre_tokenize; EFORMAT (a file of more than 2^31 - 2
+ * bytes). */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_text_tokenize(gyre_text *out, const gyre_tokenizer *tokenizer,
                                                         const char *const *paths, int64_t count, int64_t minimum,
                                                         gyre_error *err);
@@ -349,10 +353,10 @@ GYRE_API GYRE_MUST_CHECK gyre_status gyre_text_open_ids(gyre_text *out, const ch
 GYRE_API void gyre_text_free(gyre_text *text); /* leaves it empty */
 
 /* -- perplexity and retrieval -- */
-/* Functions of the caller for a long call, both from any thread; NULL = none. */
+/* Callbacks of a long call, both from any thread; NULL = none. */
 typedef struct gyre_watcher {
     void (*progress)(void *ctx, int64_t done, int64_t all); /* tokens, unless said otherwise; NULL = none */
-    int (*stop)(void *ctx); /* asked now and then; a result that is not 0 ends the call with EIO.  NULL = none */
+    int (*stop)(void *ctx); /* polled regularly; a nonzero result ends the call with EIO.  NULL = none */
     void *ctx;              /* of both; NULL = none */
 } gyre_watcher;
 
@@ -366,20 +370,19 @@ typedef enum gyre_eval_protocol {
     GYRE_EVAL_PROTOCOL_LAST      /* windows start every `stride`; the last 200 predictions (or half, if fewer) are scored */
 } gyre_eval_protocol;
 /* -- several processes -- */
-/* Processes that share the work of a call: each makes the same calls with the same arguments, and gets the bits that one
- * process alone would get.  Work comes in items that are dealt out whole: rank r has items ceil(r count / ranks) ..
- * ceil((r + 1) count / ranks) - 1.  How bytes get from one to another is the program's affair; the gyre command has a
- * team over MPI. */
+/* Processes that share the work of a call: each makes the same calls with the same arguments, and gets the bits of a
+ * single process.  Work is distributed in whole items: rank r has items ceil(r count / ranks) .. ceil((r + 1) count /
+ * ranks) - 1.  The program provides the communication; the gyre command has a team over MPI. */
 typedef struct gyre_team {
     size_t size;   /* set by GYRE_INIT */
     int64_t rank;  /* 0 = the first */
     int64_t ranks; /* needed */
-    /* items[count] of `bytes` bytes each, of which this rank has made its own: on return it has all.  status: of this rank's
-     * work, err says why it failed.  out = GYRE_OK, or the failure of a rank, the same on all of them, with *err.
+    /* items[count] of `bytes` bytes each, with those of this rank filled in: on return all are.  status: of this rank's
+     * work, with its error in err.  out = GYRE_OK, or the failure of a rank, the same on all of them, with *err.
      * needed */
     gyre_status (*gather)(void *ctx, gyre_status status, void *items, int64_t count, size_t bytes, gyre_error *err);
     /* items[0][n] = the sum of the items of all ranks, added in their order, one after the other.  items[own][n]: those of
-     * this rank, in order; room for one where it has none, which rank 0 does not.  status, out: as above.
+     * this rank, in order; room for one if it has none (never on rank 0).  status, out: as above.
      * needed */
     gyre_status (*sum)(void *ctx, gyre_status status, float *items, int64_t own, int64_t n, gyre_error *err);
     void *ctx; /* of both; NULL = none */
@@ -392,31 +395,30 @@ typedef struct gyre_eval_options {
     int64_t stride;                /* 0 = context / 2 */
     int64_t windows;               /* at most, spread evenly over the text; 0 = all */
     gyre_eval_protocol protocol;
-    const int64_t *starts;  /* [windows] where each window begins, in place of every stride; NULL = none */
+    const int64_t *starts;  /* [windows] the start of each window, instead of every stride; NULL = none */
     double *by_position;    /* [buckets] mean nats per token by position in the window, all predictions; NULL = not wanted */
     int64_t buckets;        /* equal parts of the context; 0 = by_position is not written */
     double *by_window;      /* [windows read] mean nats per scored prediction; NULL = not wanted */
     gyre_dtype cache_dtype; /* of keys and values: F32, F16, BF16 or Q8 */
     gyre_watcher watcher;
     const gyre_team *team;        /* processes that share the windows; NULL = this one reads all */
-    const unsigned char *counted; /* [text.count] of the predictions that the protocol scores, only those of tokens with a 1
-                                   * count, at least one in each window; NULL = all */
+    const unsigned char *counted; /* [text.count] of the scored predictions, only those of tokens with a 1 count, at least
+                                   * one in each window; NULL = all */
 } gyre_eval_options;
 typedef struct gyre_eval_result {
     double nats; /* per token: perplexity is exp(nats), bits per token nats / ln 2 */
     int64_t windows, scored;
 } gyre_eval_result;
-/* *out = how well the model predicts the text.  Windows are read in parallel, 512
- * tokens at a time, with ORDER_FIXED; the result does not depend on the number of threads.  Under LENGTH_POLICY_PREFIX each
- * read has its own length in use, as in an engine that generates: tokens before the first scored one at once, then 64 at a
- * time; passkeys too.
+/* *out = the loss of the model on the text.  Windows are read in parallel, 512 tokens at a time, with ORDER_FIXED; the
+ * result does not depend on the number of threads.  Under LENGTH_POLICY_PREFIX each read has its own length in use, as
+ * during generation: tokens before the first scored one at once, then 64 at a time.  This holds for passkeys too.
  * Errors: EINVAL (a text shorter than context + 1), EIO (stopped), EFORMAT (a perplexity that is infinite; the text names
  * the window), those of gyre_context_forward. */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_evaluate(const gyre_model *model, const gyre_text *text,
                                                    const gyre_eval_options *options, gyre_eval_result *out,
                                                    const gyre_exec *exec, gyre_error *err);
 
-/* Passkeys over byte tokens.  Each key is MARK d d d d END, with a marker of its own that no UTF-8 text contains:
+/* Passkeys over byte tokens.  Each key is MARK d d d d END, with a unique marker that no UTF-8 text contains:
  *
  *     text text M1 4 7 1 1 END text text M2 0 9 3 5 END text ...   M2 ? ? ? ? END M1 ? ? ? ? END
  *
@@ -425,7 +427,7 @@ typedef struct gyre_passkey_options {
     size_t size;                   /* set by GYRE_INIT */
     const gyre_encoding *encoding; /* NULL = the model's own */
     int64_t context;               /* bytes of a window; needed */
-    int64_t trials;                /* keys asked for, at least, in windows of at most 2^32 bytes together; 0 = 104 */
+    int64_t trials;                /* minimum number of queried keys, in windows of at most 2^32 bytes in all; 0 = 104 */
     int64_t keys;                  /* in a window, at most GYRE_PASSKEY_KEYS; 0 = all of them */
     uint64_t seed;                 /* 0 = the seed 0 */
     gyre_watcher watcher;
@@ -440,22 +442,23 @@ enum {
 typedef struct gyre_passkey_result {
     int64_t trials, right, windows;
 } gyre_passkey_result;
-/* *out = answers that are right.
+/* *out = numbers of trials and of right answers.
  * Errors: EINVAL, EIO (stopped), EUNSUPPORTED (a vocabulary without bytes), those of gyre_context_forward. */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_passkey(const gyre_model *model, const gyre_text *text,
                                                   const gyre_passkey_options *options, gyre_passkey_result *out,
                                                   const gyre_exec *exec, gyre_error *err);
-/* Copying over byte tokens.  Segments of 8 random printable bytes stand in the text, one in each of as many equal parts, and
- * come again at the end in another order; no byte stands in two of them:
+/* Copying over byte tokens.  Segments of 8 random printable bytes are hidden in the text, one in each of as many equal
+ * parts, and repeated at the end in another order; no two segments share a byte:
  *
  *     text text q7]Kz.4R text text text W&b2:eG( text ... W&b2:eG( q7]Kz.4R
  *                                                           ^^^^^^   ^^^^^^     asked for, given the right ones before */
 enum {
     GYRE_COPYING_LENGTH = 8, /* bytes of a segment */
-    GYRE_COPYING_GIVEN = 2   /* the first bytes of a copy, which say which one it is and are not asked for */
+    GYRE_COPYING_GIVEN = 2   /* the first bytes of a copy, which identify it and are not scored */
 };
-/* *out = the bytes asked for (trials) and those that were the likeliest (right).
- * options: of passkeys, where trials = segments, at least (0 = 104), and keys = segments in a window (0 = 4, at most 8).
+/* *out = the scored bytes (trials) and those that were the likeliest (right).
+ * options: of passkeys, with trials = minimum number of segments (0 = 104), and keys = segments in a window (0 = 4, at
+ * most 8).
  * Errors: those of gyre_passkey. */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_copying(const gyre_model *model, const gyre_text *text,
                                                   const gyre_passkey_options *options, gyre_passkey_result *out,
@@ -465,25 +468,23 @@ typedef enum gyre_model_format { GYRE_MODEL_FORMAT_SAFETENSORS, GYRE_MODEL_FORMA
 typedef struct gyre_convert_options {
     size_t size; /* set by GYRE_INIT */
     gyre_model_format format;
-    const gyre_dtype *dtype; /* what matrices become: F32, F16, BF16; in a GGUF also Q8 (Q8_0).  NULL = matrices keep theirs
-                                * (quantized ones become F16 in safetensors) */
-    const gyre_layout *layout;        /* how the result pairs channels.  NULL = as readers of its format expect */
-    const gyre_layout *source_layout; /* how the source pairs them, whatever its files say.  NULL = as its files say */
+    const gyre_dtype *dtype;   /* type of the written matrices: F32, F16, BF16; in a GGUF also Q8 (Q8_0).  NULL = matrices
+                              * keep theirs (quantized ones become F16 in safetensors) */
+    const gyre_layout *layout; /* pairs of channels in the result.  NULL = as readers of its format expect */
+    const gyre_layout *source_layout; /* pairs of channels in the source, overriding its files.  NULL = as in its files */
     gyre_watcher watcher;             /* counts bytes; stopped: nothing is written */
-    void (*lost)(void *ctx, const char *what); /* called with what the target cannot say and goes without; NULL =
-                                                * EUNSUPPORTED */
+    void (*lost)(void *ctx, const char *what); /* called with each loss in the target; NULL = EUNSUPPORTED */
     void *ctx;                                 /* of lost; NULL = none */
-    int64_t
-        *written; /* set to the bytes of the GGUF, or of the folder's weights, as this call wrote it; NULL = not wanted */
+    int64_t *written; /* set to the written bytes of the GGUF, or of the folder's weights; NULL = not wanted */
 } gyre_convert_options;
 /* Writes the model at `path` (a folder, a GGUF, or a folder with a checkpoint of llama2.c) to `target`, a folder of
- * safetensors or a GGUF, with config and tokenizer.  It appears whole or not at all.  Rows of query and key are permuted
- * head by head if the layout changes.  options NULL = zeros.  Losses, with each of which `lost` is called once before the
- * target is there: a window shorter than the model's length; merges that scores cannot stand for, or scores that merges
- * cannot; spaces that an added token takes with it, and an order in which added tokens are searched for; what a decoder, a
- * template of the post-processor, dropout or a model without byte fallback do otherwise than readers of the target.  What
- * else the target cannot express is an error.
- * Errors: those of gyre_model_open; EIO (also if a file of the model is written to meanwhile); EUNSUPPORTED (the target
+ * safetensors or a GGUF, with config and tokenizer.  The target is replaced atomically.  Rows of query and key are
+ * permuted head by head if the layout changes.  options NULL = zeros.  `lost` is called once for each loss, before the
+ * target exists: a window shorter than the model's length; merges that scores cannot express, or scores that merges
+ * cannot; spaces that an added token consumes, and the search order of added tokens; behaviour of a decoder, a template of
+ * the post-processor, dropout or a model without byte fallback that readers of the target lack.  Anything else that the
+ * target cannot express is an error.
+ * Errors: those of gyre_model_open; EIO (also if a file of the model changes during the call); EUNSUPPORTED (the target
  * cannot express something, named); EINVAL (target holds something else). */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_convert(const char *path, const char *target, const gyre_convert_options *options,
                                                   gyre_error *err);

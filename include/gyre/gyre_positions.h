@@ -1,12 +1,12 @@
-/* gyre_positions.h: positions of the tokens of a batch, and what each rank of a group holds of it.  Part of libgyre.
+/* gyre_positions.h: positions of the tokens of a batch, and the shard of each rank of a group.  Part of libgyre.
  *
- * A batch is made of documents.  Gyre counts the positions of their tokens, on every axis, and where documents begin and
- * end: all that gyre_attention asks for besides q, k and v.
+ * A batch consists of documents.  Gyre computes the positions of their tokens, on every axis, and the bounds of documents:
+ * all inputs of gyre_attention besides q, k and v.
  *
  *     packed        [document 0 | document 1 | document 2 | padding]          one row
  *     padded        [document 0 | padding]  [document 1 | padding]  ...       a row for each document; or padding first
  *
- * Context parallelism deals the tokens of each row out to ranks.  Four ways, for 16 tokens and 2 ranks:
+ * Context parallelism distributes the tokens of each row over ranks.  Four layouts, for 16 tokens and 2 ranks:
  *
  *     token                 0  1  2  3  4  5  6  7  8  9 10 11 12 13 14 15
  *     contiguous            0  0  0  0  0  0  0  0  1  1  1  1  1  1  1  1
@@ -14,8 +14,8 @@
  *     striped               0  1  0  1  0  1  0  1  0  1  0  1  0  1  0  1
  *     zigzag per document   0  1  1  0 |0  0  0  1  1  1  1  1  1  0  0  0     documents of 4 and 12 tokens
  *
- * Data, positions and labels have to be dealt out alike.  A shard therefore tells the tokens of a rank with the positions
- * that they have in the whole.  The conventions of gyre.h hold. */
+ * Data, positions and labels must be sharded alike.  A shard therefore has the tokens of a rank with their positions in
+ * the whole.  The conventions of gyre.h hold. */
 #ifndef GYRE_POSITIONS_H
 #define GYRE_POSITIONS_H
 #include "gyre/gyre.h"
@@ -31,54 +31,54 @@ typedef enum gyre_batch_form {
     GYRE_BATCH_PACKED,       /* one row: the documents, one after the other, then padding */
     GYRE_BATCH_PADDED_RIGHT, /* a row for each document, then padding */
     GYRE_BATCH_PADDED_LEFT,  /* a row for each document, padding first */
-    GYRE_BATCH_MASKED        /* a row for each document, whose tokens a mask marks */
+    GYRE_BATCH_MASKED        /* a row for each document, with its tokens marked by a mask */
 } gyre_batch_form;
 
-/* Where text goes on after a grid that began at position p. */
+/* The position of text after a grid that began at position p. */
 typedef enum gyre_after_grid {
-    GYRE_AFTER_GRID_LARGEST, /* past the largest position on any axis: the Qwen2-VL paper, vLLM, transformers 4 */
-    GYRE_AFTER_GRID_SIDES    /* at p + max(rows, columns), whatever the time: transformers 5 */
+    GYRE_AFTER_GRID_LARGEST, /* one past the largest position on any axis: the Qwen2-VL paper, vLLM, transformers 4 */
+    GYRE_AFTER_GRID_SIDES    /* p + max(rows, columns), independent of the time: transformers 5 */
 } gyre_after_grid;
 
-/* A run of tokens of a document: text, or the grid of an image or a video, as the model that rotates it counts the grid
- * (a decoder: after patches are merged).  Tokens of a grid come frame by frame, then row by row. */
+/* A run of tokens of a document: text, or the grid of an image or a video, as counted by the model that rotates it (a
+ * decoder: after patches are merged).  Tokens of a grid are ordered frame by frame, then row by row. */
 typedef struct gyre_span {
     int64_t tokens;                /* of text; 0 = a grid */
     int64_t frames, rows, columns; /* of a grid, at least 1 each; 0 = text.  An image has one frame */
     double frame_step;             /* positions from frame to frame: frame f is at floor(f frame_step), computed in float as
                                     * PyTorch does.  0 = 1.  Qwen2-VL: 1.  Qwen2.5-VL: tokens_per_second x seconds per grid.
-                                    * Qwen3-VL: each frame is a span of its own, after the text of its time */
-    int64_t merge; /* > 1: a frame comes in blocks of merge x merge patches, as encoders of Qwen2-VL and later
-                                    * order them; rows and columns are multiples of it.  0 = 1 */
+                                    * Qwen3-VL: each frame is a separate span, after the text of its timestamp */
+    int64_t merge; /* > 1: a frame is ordered in blocks of merge x merge patches, as in encoders of Qwen2-VL and later; rows
+                    * and columns are multiples of it.  0 = 1 */
 } gyre_span;
 
 typedef struct gyre_batch_config {
     size_t size; /* set by GYRE_INIT */
     gyre_batch_form form;
     int64_t documents;         /* 0 = an empty batch */
-    const int64_t *lengths;    /* [documents]: new tokens of each.  NULL = as spans or the mask say; needed without */
-    int64_t row_tokens;        /* of a row with its padding; 0 = as many as are needed.  MASKED: needed */
+    const int64_t *lengths;    /* [documents]: new tokens of each.  NULL = from spans or the mask; needed without */
+    int64_t row_tokens;        /* of a row with its padding; 0 = as few as possible.  MASKED: needed */
     const unsigned char *mask; /* MASKED: [documents][row_tokens], nonzero = a token of the document; needed */
-    /* Tokens that came before the new ones: a prefix that is kept, or what a cache holds.  [documents]; NULL = none. */
+    /* Tokens before the new ones: a prefix, or the tokens in a cache.  [documents]; NULL = none. */
     const int64_t *cached;
     /* Positions of the first new token of each document.  [documents]; NULL = cached.  After images: next_positions of the
-     * batch that the cache was filled from. */
+     * batch in the cache. */
     const int64_t *first_positions;
-    int64_t axes; /* 1: tokens count up, in grids too.  2: row and column.  3: time, row and column.  Text has the same
+    int64_t axes; /* 1: consecutive tokens, in grids too.  2: row and column.  3: time, row and column.  Text has the same
                    * position on all axes.  0 = 1 */
-    const gyre_span *spans;     /* of all documents, one after the other; NULL = text alone */
+    const gyre_span *spans;     /* of all documents, one after the other; NULL = only text */
     const int64_t *span_starts; /* [documents + 1]: document d has spans span_starts[d] .. span_starts[d + 1] - 1; needed
                                  * with spans */
     gyre_after_grid after_grid;
     int64_t padding_position; /* of tokens that are padding; 0 = position 0 */
 } gyre_batch_config;
 
-/* What a batch holds.  All memory belongs to the batch and lives as long. */
+/* The contents of a batch.  All memory belongs to the batch and is valid as long. */
 typedef struct gyre_batch_info {
     size_t size;                           /* set by GYRE_INIT */
     int64_t rows, tokens, axes, documents; /* tokens: of a row */
     gyre_positions positions; /* of the new tokens, for q_pos, k_pos and gyre_rotate: I64 [axes][rows][tokens] */
-    /* Place of each token in its document, cached tokens counted: I64 [rows][tokens], -1 for padding.  For q_index and
+    /* Index of each token in its document, cached tokens counted: I64 [rows][tokens], -1 for padding.  For q_index and
      * k_index of gyre_attention_part. */
     gyre_positions order;
     const int64_t *document_of; /* [rows][tokens]: -1 for padding */
@@ -86,26 +86,26 @@ typedef struct gyre_batch_info {
      * as rows. */
     int64_t sequences;
     const int64_t *q_starts, *k_starts; /* [sequences + 1]; keys: cached and new */
-    const int64_t *k_first, *k_end;     /* [sequences]; NULL without padding.  MASKED: the first token and past the last; a
-                                         * hole between needs args.mask */
-    gyre_positions k_positions;    /* packed: of all keys.  Cached ones count up to the first new position, as text does; a
-                                    * cache of images knows better.  Otherwise as positions */
+    const int64_t *k_first, *k_end;     /* [sequences]; NULL without padding.  MASKED: the first token and one past the
+                                         * last; a hole in between needs args.mask */
+    gyre_positions k_positions;    /* packed: of all keys.  Cached ones count up to the first new position, which is wrong
+                                    * after images: there use the positions of the cache.  Otherwise as positions */
     const int64_t *lengths;        /* [documents]: new tokens */
     const int64_t *next_positions; /* [documents]: of the token after the last */
     /* [sequences]: highest position of each, + 1: context_lengths of gyre_attention_batch for LENGTH_POLICY_PREFIX. */
     const int64_t *context_lengths;
 } gyre_batch_info;
 
-/* *out = the batch that config describes; copies all it needs.  Takes memory for about (axes + 3) numbers a token.
+/* *out = the batch that config describes; copies its arrays.  Memory: about (axes + 3) numbers per token.
  * Errors: EINVAL (names the field), ERANGE (a position past 2^31), ENOMEM. */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_batch_create(gyre_batch **out, const gyre_batch_config *config,
                                                        const gyre_alloc *alloc, gyre_error *err);
 GYRE_API void gyre_batch_free(gyre_batch *batch); /* NULL is fine */
-/* *out = what the batch holds.  Errors: EINVAL (out without its size). */
+/* *out = the contents of the batch.  Errors: EINVAL (out without its size). */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_batch_get(const gyre_batch *batch, gyre_batch_info *out);
-/* out[r][t] = labels[r][t + 1] where both tokens are neighbours in one document, else `ignore`: the token to predict.
- * I32 or I64 views [rows, tokens, 1, 1] of one type.  To be done before labels are dealt out: in a shard the next token is
- * often another rank's.  out == labels with equal strides is allowed, other overlap is not (EINVAL).
+/* out[r][t] = labels[r][t + 1] if both tokens are neighbours in one document, else `ignore`: the token to predict.
+ * I32 or I64 views [rows, tokens, 1, 1] of one type.  Call it before sharding: in a shard the next token often belongs to
+ * another rank.  out == labels with equal strides is allowed, other overlap is not (EINVAL).
  * Errors: EINVAL, ESHAPE, EDTYPE. */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_batch_shift_labels(const gyre_batch *batch, const gyre_cview *labels,
                                                              int64_t ignore, const gyre_view *out, gyre_error *err);
@@ -114,7 +114,7 @@ GYRE_API GYRE_MUST_CHECK gyre_status gyre_batch_shift_labels(const gyre_batch *b
 typedef struct gyre_shards gyre_shards;
 
 typedef enum gyre_shard_layout {
-    GYRE_SHARD_CONTIGUOUS,         /* rank r has the r-th part.  Causal: the last rank has nearly twice the mean of work */
+    GYRE_SHARD_CONTIGUOUS,         /* rank r has the r-th part.  Causal: the last rank has nearly twice the mean work */
     GYRE_SHARD_ZIGZAG,             /* 2 ranks parts; rank r has parts r and 2 ranks - 1 - r: Megatron, Llama 3 */
     GYRE_SHARD_STRIPED,            /* token t belongs to rank t % ranks: striped attention, arXiv 2311.09431 */
     GYRE_SHARD_ZIGZAG_PER_DOCUMENT /* zigzag in each document of a packed row: Transformer Engine's THD */
@@ -124,9 +124,9 @@ typedef struct gyre_shard_config {
     size_t size; /* set by GYRE_INIT */
     gyre_shard_layout layout;
     int64_t ranks;          /* 1 .. 65536; needed */
-    int64_t chunk_multiple; /* parts begin at multiples of this, counted from where they are dealt out from; striped: tokens
-                             * go in runs of it.  0 = 1.  128 serves GYRE_ORDER_FIXED, see gyre_attention_part */
-    /* What is counted as work: as in gyre_attention_args, by order. */
+    int64_t chunk_multiple; /* parts begin at multiples of this, counted from the start of the row or document; striped:
+                             * runs of this many tokens.  0 = 1.  128 is for GYRE_ORDER_FIXED, see gyre_attention_part */
+    /* The counted work: as in gyre_attention_args, by order. */
     gyre_causal causal;
     int64_t window;       /* 0 = all */
     int64_t window_after; /* 0 = window */
@@ -138,38 +138,39 @@ typedef struct gyre_token_run {
     int64_t first, count;
 } gyre_token_run;
 
-/* What a rank holds.  All memory belongs to the shards and lives as long. */
+/* The shard of a rank.  All memory belongs to the shards and is valid as long. */
 typedef struct gyre_shard_info {
     size_t size;          /* set by GYRE_INIT */
     int64_t rows, tokens; /* tokens: of each row */
-    const int64_t *index; /* [tokens]: place in the row of the whole, rising.  The same in each row */
+    const int64_t *index; /* [tokens]: index in the whole row, increasing.  The same in each row */
     int64_t runs;
-    const gyre_token_run *run; /* [runs]: the same as runs of neighbours */
+    const gyre_token_run *run; /* [runs]: index as runs of neighbours */
     gyre_positions positions;  /* those of the whole: I64 [axes][rows][tokens] */
     gyre_positions order;      /* as in gyre_batch_info: I64 [rows][tokens] */
-    /* As in gyre_batch_info, counted in the shard.  All sequences stand there, those without a token here too, so sequence s
-     * is the same on every rank.  As keys of another rank's queries, starts are that rank's k_starts. */
+    /* As in gyre_batch_info, counted within the shard.  All sequences are listed, also those without a token here, so
+     * sequence s is the same on every rank.  For keys of this shard with queries of another rank, pass starts as
+     * k_starts. */
     int64_t sequences;
     const int64_t *starts;          /* [sequences + 1]; NULL: not packed */
     const int64_t *k_first, *k_end; /* [sequences]; NULL without padding */
-    int64_t pairs;                  /* of a query here and a key that it sees, wherever that is: the work of one head */
+    int64_t pairs;                  /* of a query here and a key that it sees on any rank: the work of one head */
 } gyre_shard_info;
 
-/* *out = the batch, dealt out.  The batch must outlive it.  Takes memory for about 2 axes numbers a token.
+/* *out = the shards of the batch.  The batch must outlive them.  Memory: about 2 axes numbers per token.
  * Errors: EINVAL (ZIGZAG_PER_DOCUMENT of a batch that is not packed, ...), ENOMEM. */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_shards_create(gyre_shards **out, const gyre_batch *batch,
                                                         const gyre_shard_config *config, const gyre_alloc *alloc,
                                                         gyre_error *err);
 GYRE_API void gyre_shards_free(gyre_shards *shards); /* NULL is fine */
-/* *out = what rank `rank` holds.  Errors: EINVAL (no such rank, out without its size). */
+/* *out = the shard of rank `rank`.  Errors: EINVAL (no such rank, out without its size). */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_shards_get(const gyre_shards *shards, int64_t rank, gyre_shard_info *out);
-/* out = the most pairs of a rank / the mean of all ranks: 1 is even; 1 where there are none. */
+/* out = the maximum number of pairs of a rank / the mean: 1 is even; 1 if there are none. */
 GYRE_API double gyre_shards_imbalance(const gyre_shards *shards);
 /* out[r][i] = whole[r][index[i]]: the tokens of a rank.  Views [rows, tokens, any, any] of one type, any: ids, labels,
  * hidden states.  No overlap (EINVAL).  Errors: EINVAL, ESHAPE, EDTYPE. */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_shards_take(const gyre_shards *shards, int64_t rank, const gyre_cview *whole,
                                                       const gyre_view *out, gyre_error *err);
-/* whole[r][index[i]] = part[r][i]: the other way.  Done for every rank it writes the whole.  Errors: as gyre_shards_take. */
+/* whole[r][index[i]] = part[r][i]: the inverse.  Calls for all ranks write the whole.  Errors: as gyre_shards_take. */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_shards_put(const gyre_shards *shards, int64_t rank, const gyre_cview *part,
                                                      const gyre_view *whole, gyre_error *err);
 

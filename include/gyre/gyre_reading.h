@@ -1,9 +1,9 @@
-/* gyre_reading.h: which positions a model's config.json or GGUF means, read as a given program reads it.
+/* gyre_reading.h: the positions that a model's config.json or GGUF describes, as a given program reads it.
  *
  *     config.json or GGUF  --gyre_reading_open, as hf-5 / vllm / llama.cpp / ...-->  gyre_reading
  *         groups of layers: a gyre_config each, and every value with the key and line it comes from
  *
- * libgyre_reading needs libgyre and jansson alone.  The conventions of gyre.h hold.  Unstable until 1.0. */
+ * libgyre_reading needs only libgyre and jansson.  The conventions of gyre.h hold.  Unstable until 1.0. */
 #ifndef GYRE_READING_H
 #define GYRE_READING_H
 #include "gyre/gyre.h"
@@ -13,24 +13,24 @@ extern "C" {
 #endif
 
 /* -- profiles -- */
-/* The program that reads: one config gives different frequencies in different programs and versions. */
+/* The program whose reading is used: programs and versions derive different frequencies from one config. */
 typedef enum gyre_profile {
     GYRE_PROFILE_DEFAULT,   /* HF_5 for a config.json, LLAMA_CPP for a GGUF */
     GYRE_PROFILE_HF_5,      /* transformers 5 */
-    GYRE_PROFILE_HF_4_56,   /* transformers 4.56 and 4.57: rope_scaling alone; YaRN knows truncate */
+    GYRE_PROFILE_HF_4_56,   /* transformers 4.56 and 4.57: only rope_scaling; YaRN reads truncate */
     GYRE_PROFILE_HF_4_51,   /* 4.51 to 4.54: YaRN's factor is the ratio of the lengths if the original length is given */
-    GYRE_PROFILE_HF_4_43,   /* 4.43 to 4.50: YaRN's ramp lies over max_position_embeddings; LongRoPE's long list serves in
-                             * Phi-3's classes alone */
+    GYRE_PROFILE_HF_4_43,   /* 4.43 to 4.50: YaRN's ramp spans max_position_embeddings; only Phi-3's classes use LongRoPE's
+                             * long list */
     GYRE_PROFILE_VLLM,      /* of May 2026 */
-    GYRE_PROFILE_LLAMA_CPP, /* of August 2026; for a config.json: what its converter writes and its engine then computes */
+    GYRE_PROFILE_LLAMA_CPP, /* of August 2026; for a config.json: its converter followed by its engine */
     GYRE_PROFILE_REFERENCE, /* the papers and their authors' code, on every key in the file */
-    GYRE_PROFILE_HF_4_55    /* as 4.51, and YaRN knows truncate */
+    GYRE_PROFILE_HF_4_55    /* as 4.51, and YaRN reads truncate */
 } gyre_profile;
 /* out = "hf-5", "vllm", ...: its name in the command; NULL for DEFAULT and past the last. */
 GYRE_API const char *gyre_profile_name(gyre_profile profile);
 
 /* -- what was read -- */
-/* Where a value comes from. */
+/* The origin of a value. */
 typedef enum gyre_origin {
     GYRE_ORIGIN_FILE,   /* a key of the file */
     GYRE_ORIGIN_FAMILY, /* the default of this model_type */
@@ -44,9 +44,9 @@ typedef struct gyre_reading_field {
     const char *key;  /* "rope_scaling.factor", in a GGUF "llama.rope.scaling.factor"; NULL = none */
     int64_t line;     /* of the key, from 1; 0 = none, or the file has no lines */
     uint64_t offset;  /* of the key, in bytes; 0 = none */
-    const char *note; /* how the program departs from the key, and why; NULL = it does not */
+    const char *note; /* how and why the program departs from the key; NULL = it does not */
 } gyre_reading_field;
-/* Something that a person should know: a key that nobody reads, a value that makes no sense, a known trap. */
+/* A warning for the user: a key that no program reads, a value that makes no sense, a known trap. */
 typedef struct gyre_reading_warning {
     const char *text; /* "what: why", without the place */
     const char *key;  /* as in gyre_reading_field */
@@ -57,14 +57,14 @@ typedef struct gyre_reading_warning {
 /* The positions of one group of layers. */
 typedef struct gyre_layer_reading {
     const char *name;      /* "full_attention", "encoder", "nope", "vision", ...; "all" if all layers agree */
-    const int64_t *layers; /* [layers_count] indices from 0; layers_count 0 = the file does not tell */
+    const int64_t *layers; /* [layers_count] indices from 0; layers_count 0 = not in the file */
     int64_t layers_count;
     double scale;              /* the whole factor of scores; 0 = 1 / sqrt(config.head_dim) */
-    double softmax_multiplier; /* the part of it that a scaling adds (YaRN with latent attention); 1 = none */
-    int64_t window;            /* keys that a query sees, itself among them; 0 = all */
+    double softmax_multiplier; /* the part of it from a scaling (YaRN with latent attention); 1 = none */
+    int64_t window;            /* keys that a query sees, itself included; 0 = all */
     const gyre_reading_field *fields;
     int64_t fields_count;
-    gyre_config config; /* for gyre_encoding_create; its arrays live as long as the reading */
+    gyre_config config; /* for gyre_encoding_create; its arrays are valid as long as the reading */
 } gyre_layer_reading;
 
 /* A file, read.  Never changes; threads may share it.  The library owns it and all it points to. */
@@ -73,7 +73,7 @@ typedef struct gyre_reading {
     const char *format;                      /* "config.json" or "GGUF" */
     const char *model_type;                  /* or general.architecture; "" if there is none */
     gyre_profile profile;                    /* never DEFAULT */
-    int64_t context_length;                  /* as asked for; 0 = none */
+    int64_t context_length;                  /* as requested; 0 = none */
     const gyre_layer_reading *const *groups; /* [groups_count] */
     int64_t groups_count; /* at least 1.  The first is the group with positions that has the most layers */
     const gyre_reading_warning *warnings;
@@ -81,36 +81,35 @@ typedef struct gyre_reading {
 } gyre_reading;
 
 /* -- reading and writing -- */
-/* How a file is read.  NULL in a call = zeros. */
+/* Options of reading a file.  NULL in a call = zeros. */
 typedef struct gyre_reading_options {
     size_t size; /* set by GYRE_INIT */
     gyre_profile profile;
     int64_t context_length; /* in use, for programs and scalings that depend on it; it becomes config.context_length.  vLLM
-                             * and llama.cpp choose once, so for them it is the length their engine was started with.
-                             * 0 = none */
+                             * and llama.cpp choose once, so for them it is the length at engine start.  0 = none */
     const char *name;       /* gyre_reading_parse: for messages; NULL = "memory" */
 } gyre_reading_options;
 /* *out = the positions that a config.json, a folder with one, or a GGUF describes, as the profile reads them.
- * Of a GGUF only the metadata and the small tensors of the rotation are touched, through a mapping.  An unknown model_type
- * with any key of a rotation is read as a llama, with a warning, and so is a GGUF that ends within the data of its tensors.
- * err->offset = the key at fault.
+ * Of a GGUF, only the metadata and the small tensors of the rotation are read, through a mapping.  An unknown model_type
+ * with any key of a rotation is read as a llama, with a warning.  A GGUF that ends within its tensor data is read with a
+ * warning too. err->offset = the key at fault.
  * Errors: EIO; EFORMAT (another format; a key is missing or makes no sense); EUNSUPPORTED (the program cannot run this
  * model or scaling); EINVAL (context_length below 0, no such profile); ENOMEM. */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_reading_open(gyre_reading **out, const char *path,
                                                        const gyre_reading_options *options, gyre_error *err);
-/* gyre_reading_open for `size` bytes in memory, which are not needed afterwards. */
+/* gyre_reading_open for `size` bytes in memory, which may be freed afterwards. */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_reading_parse(gyre_reading **out, const void *bytes, size_t size,
                                                         const gyre_reading_options *options, gyre_error *err);
 GYRE_API void gyre_reading_free(gyre_reading *reading); /* NULL is fine */
 
 /* Writes a changed copy of the config.json or GGUF at `path` (or of the config.json in that folder) to `target`: its
  * rotating layers get the scaling, factor, base, lengths and lists of `position`, and the model states context_length
- * tokens.  Under SCALING_DYNAMIC_NTK it keeps stating position->trained_length, from which transformers counts.  All
- * other bytes stay: order and spacing of keys, tensors. The copy is read back by the default profile before it gets its
- * name.  If that does not give the frequencies of `position` at context_length and its temperature of queries, nothing is
- * written. position: a rotation with trained_length at least 1.  target: a file, which is replaced and keeps its mode; or
- * an existing folder, for DIR/config.json or the GGUF's own name.  The model's own file is never replaced (EINVAL).  Until
- * then the copy stands beside it as TARGET.PID-N.tmp, N from 0; only the end of the process leaves it there.
+ * tokens.  Under SCALING_DYNAMIC_NTK it still states position->trained_length, from which transformers counts.  All other
+ * bytes are kept: order and spacing of keys, tensors.  The copy is read back by the default profile before it is renamed
+ * to target.  If that does not give the frequencies of `position` at context_length and its query temperature, nothing is
+ * written.  position: a rotation with trained_length at least 1.  target: a file, which is replaced and keeps its mode; or
+ * an existing folder, for DIR/config.json or the GGUF's own name.  The model's own file is never replaced (EINVAL).  The
+ * temporary copy is TARGET.PID-N.tmp, N from 0; it remains only if the process is killed.
  * Errors: those of gyre_reading_open; EINVAL (a length below 1, target is a pipe or the like, NULL); EUNSUPPORTED (no
  * rotation, or the format cannot express the scaling). */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_reading_write(const char *path, const gyre_config *position,

@@ -1,5 +1,5 @@
-/* gyre_research.h: what experiments and tests of Gyre need, and programs that run or train a model do not: the sequences
- * that training and evaluation are made of, counts of operations, and all faults of a checkpoint.  The conventions of gyre.h
+/* gyre_research.h: calls for experiments and tests of Gyre that programs which run or train a model do not need: the
+ * sequences of training and evaluation, counts of operations, and all faults of a checkpoint.  The conventions of gyre.h
  * hold.  Unstable, also after 1.0. */
 #ifndef GYRE_RESEARCH_H
 #define GYRE_RESEARCH_H
@@ -10,25 +10,25 @@ extern "C" {
 #endif
 
 /* -- checkpoints -- */
-/* What is wrong with the tensors of a checkpoint: all of it, where gyre_model_open stops at the first.  The library owns it
- * and all it points to. */
+/* All faults of the tensors of a checkpoint; gyre_model_open stops at the first.  The library owns it and all it points
+ * to. */
 typedef struct gyre_weight_faults {
-    const char *const *texts; /* [count] "what: why (where)": tensors with a NaN or an infinity, by name; then those of
-                               * another shape than the config asks for, missing or unknown */
+    const char *const *texts; /* [count] "what: why (where)": tensors with a NaN or an infinity, by name; then those whose
+                               * shape differs from the config, missing or unknown */
     int64_t count, in_all;    /* in_all: with those past `most` */
-    gyre_status unchecked;    /* GYRE_OK = every shape was held against the config; else why one was not */
+    gyre_status unchecked;    /* GYRE_OK = every shape was compared with the config; else the reason */
     const char *why;          /* the text of `unchecked`; "" = none */
     int64_t parameters;       /* of the tensors that the config describes; 0 = it describes none */
     int64_t vocab;            /* rows of the embedding; 0 = not found */
 } gyre_weight_faults;
 /* *out = the faults of the files that gyre_model_open would open; it succeeds if and only if there are none and
- * `unchecked` is GYRE_OK.  A config that Gyre does not run, or that makes no sense, is no error: numbers are looked at all
- * the same, and shapes as far as it describes them.  most: texts that are kept, at least 1.
+ * `unchecked` is GYRE_OK.  A config that Gyre does not run, or that makes no sense, is not an error: numbers are still
+ * checked, and shapes as far as it describes them.  most: texts that are kept, at least 1.
  * Errors: EINVAL; EIO; ENOMEM; EFORMAT and EUNSUPPORTED (a config or a file of weights that cannot be read at all). */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_weight_faults_open(gyre_weight_faults **out, const char *path,
                                                              const gyre_reading_options *options, int64_t most,
                                                              gyre_error *err);
-/* *out = weights that are finite and too large: their tensors, by name, with a magnitude that is infinite in f16, or whose
+/* *out = weights that are finite but too large: their tensors, by name, with a magnitude that is infinite in f16, or whose
  * square is infinite as a float.  Masks and such that no layer reads are left out.  Of the fields only texts, count and
  * in_all are set.
  * Errors: EINVAL; EIO; ENOMEM; EFORMAT and EUNSUPPORTED (files of weights that cannot be read at all). */
@@ -37,32 +37,33 @@ GYRE_API GYRE_MUST_CHECK gyre_status gyre_weight_doubts_open(gyre_weight_faults 
 GYRE_API void gyre_weight_faults_free(gyre_weight_faults *faults); /* NULL is fine */
 
 /* -- sequences -- */
-/* out[0 .. length - 1] = a window of text from a random place, `keys` keys hidden and asked for.  asked[i] (or NULL) = 1 if
- * out[i] is a digit asked for.  state: of the generator, advanced.  The text has at least `length` ids (not checked); keys
- * that do not fit are left out. */
+/* out[0 .. length - 1] = a window of text from a random place, with `keys` keys hidden and queried.  asked[i] (or NULL) =
+ * 1 if out[i] is a scored digit.  state: of the generator, advanced.  The text has at least `length` ids (not checked);
+ * keys that do not fit are left out. */
 GYRE_API void gyre_passkey_window(const gyre_text *text, int64_t keys, int64_t length, uint64_t *state, int32_t *out,
                                   unsigned char *asked);
 /* out[0 .. length - 1] = a window of text from a random place, with `segments` segments and their copies.  asked[i] (or
- * NULL) = 1 if out[i] is asked for.  state: of the generator, advanced.  The text has at least `length` ids (not checked);
+ * NULL) = 1 if out[i] is scored.  state: of the generator, advanced.  The text has at least `length` ids (not checked);
  * segments that do not fit are left out. */
 GYRE_API void gyre_copying_window(const gyre_text *text, int64_t segments, int64_t length, uint64_t *state, int32_t *out,
                                   unsigned char *asked);
 /* out[0 .. length - 1] = sequence place.index of step place.step: plain text, text with passkeys or copies, or a task's
- * (text may be NULL, else it has at least `length` ids).  weights[i] = weight of predicting out[i] in the loss: 0 for random
- * symbols, 1 for text and what a task determines, 3 for what stands before in the sequence. */
+ * (text may be NULL, else it has at least `length` ids).  weights[i] = weight of predicting out[i] in the loss: 0 for
+ * random symbols, 1 for text and symbols that a task determines, 3 for repetitions within the sequence. */
 typedef struct gyre_train_place {
     int64_t step, index;
 } gyre_train_place;
 GYRE_API void gyre_train_sequence(const gyre_text *text, const gyre_train_options *options, gyre_train_place place,
                                   int64_t length, int32_t *out, float *weights);
-/* out[0 .. length] = the start symbol and `length` more.  weights[i] (or NULL) = 1 if the symbols before determine out[i],
- * else 0.  distance: of COPY, 1 .. length; other tasks ignore it.  state: of the generator, advanced.  TEXT does nothing. */
+/* out[0 .. length] = the start symbol and `length` more.  weights[i] (or NULL) = 1 if earlier symbols determine out[i],
+ * else 0.  distance: of COPY, 1 .. length; other tasks ignore it.  state: of the generator, advanced.  TEXT does
+ * nothing. */
 GYRE_API void gyre_task_sequence(gyre_task task, int64_t length, int64_t distance, uint64_t *state, int32_t *out,
                                  float *weights);
 
 /* -- costs -- */
-/* out = floating-point operations of one trained token, by the usual count: 6 per weight, without position tables (no token
- * multiplies all of them), and 12 x layers x heads x head_dim x context for attention, as if nothing were masked. */
+/* out = floating-point operations of one trained token, by the usual count: 6 per weight, without position tables (no
+ * token multiplies all of them), and 12 x layers x heads x head_dim x context for attention, without masking. */
 GYRE_API double gyre_train_flops(const gyre_model_config *model, int64_t context);
 
 #ifdef __cplusplus

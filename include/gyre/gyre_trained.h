@@ -63,8 +63,7 @@ GYRE_API GYRE_MUST_CHECK gyre_status gyre_trained_rotate_gradient(const gyre_tra
 
 /* -- polar coordinates -- */
 
-/* A channel becomes a complex number, with content in its magnitude and position in its phase.  For channel i of head h at
- * m,
+/* A channel becomes a complex number: its magnitude is content, its phase is position.  For channel i of head h at m,
  *
  *     pair i of out = softplus(in[i]) (cos a, sin a),     a = clamp(phases[h][i], -2 pi, 0) + sum over axes of m frequencies
  *
