@@ -3,7 +3,7 @@
  * A cache holds the keys and values of one layer for several sequences, in pages of a fixed number of tokens.
  *
  *     sequence 0   [page 4: tokens 0-63] [page 1: 64-127] [page 7: 128-150]
- *     sequence 1   [page 4, shared     ] [page 2: 64-80 ]                      a fork that went on by itself
+ *     sequence 1   [page 4, shared     ] [page 2: 64-80 ]                      a fork that continued separately
  *
  * A sequence is a list of ranges of slots in pages.  Sequences that share a prefix share its pages until one of them
  * writes there.  A token keeps the position at which it was appended; a shift changes only an offset of its range.  So a

@@ -451,7 +451,7 @@ GYRE_API GYRE_MUST_CHECK gyre_status gyre_passkey(const gyre_model *model, const
  * parts, and repeated at the end in another order; no two segments share a byte:
  *
  *     text text q7]Kz.4R text text text W&b2:eG( text ... W&b2:eG( q7]Kz.4R
- *                                                           ^^^^^^   ^^^^^^     asked for, given the right ones before */
+ *                                                           ^^^^^^   ^^^^^^     scored, given the right ones before */
 enum {
     GYRE_COPYING_LENGTH = 8, /* bytes of a segment */
     GYRE_COPYING_GIVEN = 2   /* the first bytes of a copy, which identify it and are not scored */

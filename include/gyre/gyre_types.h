@@ -24,7 +24,7 @@ template <class type> inline type gyre_init() {
 #else
 #define GYRE_INIT(type)                                                                                                     \
     { .size = sizeof(type) }
-/* out = a pointer to such a struct with some fields set, for one call; in C alone:
+/* out = a pointer to such a struct with some fields set, for one call; only in C:
  *     gyre_rotate(rope, GYRE_ARGS(gyre_rotate_args, .positions = &at, .in = x, .out = y), NULL, &err);  */
 #define GYRE_ARGS(type, ...) (&(type){.size = sizeof(type), __VA_ARGS__})
 #endif
