@@ -3,6 +3,7 @@
 #include "convert/convert_vocab.h"
 
 #include "util/error.h"
+#include "util/path.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -135,9 +136,8 @@ static gyre_status put_rotation(gyre_conversion *c, gyre_error *err) {
 static void put_general(gyre_conversion *c) {
     char name[64];
     const char *path = c->source.path;
-    size_t end = strlen(path), begin;
-    while (end > 1 && path[end - 1] == '/')
-        end--;
+    const size_t end = gyre_path_length(path);
+    size_t begin;
     for (begin = end; begin > 0 && path[begin - 1] != '/'; begin--) {
     }
     snprintf(name, sizeof name, "%.*s", (int)(end - begin < 60 ? end - begin : 60), path + begin);

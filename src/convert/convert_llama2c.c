@@ -11,6 +11,7 @@
 #include "model/model.h"
 #include "util/error.h"
 #include "util/open_regular.h"
+#include "util/path.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -112,8 +113,7 @@ static int is_checkpoint(const char *path, header *out) {
 }
 
 static int ends_in_bin(const char *name) {
-    const size_t length = strlen(name);
-    return length > 4 && strcmp(name + length - 4, ".bin") == 0;
+    return strlen(name) > 4 && gyre_ends_with(name, ".bin");
 }
 
 /* model = path of the checkpoint, tokens = path of the tokenizer (tok*.bin), each unchanged if there is none.  Both are
@@ -132,7 +132,7 @@ static gyre_status find_files(const char *folder, char model[PATH_MAX], char tok
         char *to = is_tokens ? tokens : model;
         if (to[0])
             status = gyre_fail(err, GYRE_EINVAL, "%s: a second %s beside %.200s (%s)", entry->d_name,
-                               is_tokens ? "tokenizer" : "checkpoint of llama2.c", strrchr(to, '/') + 1, folder);
+                               is_tokens ? "tokenizer" : "checkpoint of llama2.c", gyre_path_name(to), folder);
         memcpy(to, path, strlen(path) + 1);
         if (!is_tokens) *h = found;
     }

@@ -5,20 +5,17 @@
 #include "convert/convert_pre_tokenizer.h"
 #include "convert/convert_vocab_merges.h"
 
-#include "files/file_read.h"
-#include "files/json_load.h"
+#include "files/json_file.h"
 #include "files/replace_folder.h"
 #include "tokenizer/tokenizer_byte_level.h"
 #include "util/checkpoint_files.h"
 #include "util/error.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 static const float UNMERGED_SCORE = -1e9f; /* of a token that no merge makes */
 
@@ -208,32 +205,14 @@ static gyre_status read_all(const reader *r, int64_t vocab) {
     return status == GYRE_OK ? gyre_vocab_check_rest(r) : status;
 }
 
-/* *out = the parsed file, or NULL if there is none. */
-static gyre_status load(const char *folder, const char *name, json_t **out, gyre_error *err) {
-    char path[PATH_MAX], *text;
-    size_t bytes;
-    struct stat info;
-    json_error_t error;
-    *out = NULL;
-    if (snprintf(path, sizeof path, "%s/%s", folder, name) >= PATH_MAX) return GYRE_OK;
-    if (stat(path, &info) != 0) return errno == ENOENT ? GYRE_OK : gyre_fail_errno(err, path, errno);
-    const gyre_status status = gyre_document_read(path, &text, &bytes, err);
-    if (status != GYRE_OK) return status;
-    *out = gyre_json_load(text, bytes, &error);
-    free(text);
-    if (*out) return GYRE_OK;
-    if (gyre_json_lacked_memory(&error)) return gyre_fail(err, GYRE_ENOMEM, "%s: no memory (%s)", name, path);
-    return gyre_fail(err, GYRE_EFORMAT, "%s: %s (%s, line %d)", name, error.text, path, error.line);
-}
-
 gyre_status gyre_convert_vocab_from_json(gyre_convert_vocab *out, int *there, const char *folder, int64_t vocab,
                                          const gyre_convert_options *options, gyre_error *err) {
     json_t *root, *settings = NULL, *config = NULL;
-    gyre_status status = load(folder, GYRE_TOKENIZER_FILE, &root, err);
+    gyre_status status = gyre_json_file_load(&root, folder, GYRE_TOKENIZER_FILE, 0, err);
     *there = root != NULL;
     if (status != GYRE_OK || !root) return status;
-    status = load(folder, GYRE_TOKENIZER_CONFIG_FILE, &settings, err);
-    if (status == GYRE_OK) status = load(folder, GYRE_CONFIG_FILE, &config, err);
+    status = gyre_json_file_load(&settings, folder, GYRE_TOKENIZER_CONFIG_FILE, 0, err);
+    if (status == GYRE_OK) status = gyre_json_file_load(&config, folder, GYRE_CONFIG_FILE, 0, err);
     const gyre_convert_pipeline pipeline = gyre_convert_pipeline_of(root);
     const reader r = {folder, root, json_object_get(root, "model"), settings, config, &pipeline, options, out, err};
     if (status == GYRE_OK) status = read_all(&r, vocab);

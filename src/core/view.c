@@ -199,9 +199,12 @@ gyre_status gyre_apart_check(const gyre_cview *written, const char *name, const 
 }
 
 gyre_status gyre_in_out_check(const gyre_cview *in, const gyre_view *out, const char *where, gyre_error *err) {
-    if (!gyre_is_real(in->dtype))
-        return gyre_fail(err, GYRE_EDTYPE, "in: is %s, not F32, F16, BF16 or F64 (%s)", gyre_dtype_text(in->dtype), where);
-    if (in->dtype != out->dtype)
+    if (gyre_is_real(in->dtype)) return gyre_in_out_alike_check(in, out, where, err);
+    return gyre_fail(err, GYRE_EDTYPE, "in: is %s, not F32, F16, BF16 or F64 (%s)", gyre_dtype_text(in->dtype), where);
+}
+
+gyre_status gyre_in_out_alike_check(const gyre_cview *in, const gyre_view *out, const char *where, gyre_error *err) {
+    if (gyre_dtype_size(in->dtype) == 0 || in->dtype != out->dtype)
         return gyre_fail(err, GYRE_EDTYPE, "out: is %s, but in is %s (%s)", gyre_dtype_text(out->dtype),
                          gyre_dtype_text(in->dtype), where);
     if (!gyre_same_shape(in->shape, out->shape))
@@ -209,6 +212,11 @@ gyre_status gyre_in_out_check(const gyre_cview *in, const gyre_view *out, const 
                          GYRE_SHAPE_ARGS(out->shape), GYRE_SHAPE_ARGS(in->shape), where);
     const gyre_status status = gyre_cview_check(in, "in", where, err);
     return status ? status : gyre_output_check(out, "out", where, err);
+}
+
+gyre_status gyre_direction_check(gyre_direction direction, const char *where, gyre_error *err) {
+    if ((unsigned)direction <= GYRE_DIRECTION_ADJOINT) return GYRE_OK;
+    return gyre_fail(err, GYRE_EINVAL, "direction: %d names no direction (%s)", (int)direction, where);
 }
 
 gyre_status gyre_in_out_apart_check(const gyre_cview *in, const gyre_view *out, const char *where, gyre_error *err) {

@@ -53,6 +53,10 @@ gyre_status gyre_cview_check(const gyre_cview *view, const char *name, const cha
 gyre_status gyre_output_check(const gyre_view *view, const char *name, const char *where, gyre_error *err);
 /* `in` and `out` of gyre_rotate and gyre_add_input: one real type, one shape, memory.  Errors: EDTYPE, ESHAPE, EINVAL. */
 gyre_status gyre_in_out_check(const gyre_cview *in, const gyre_view *out, const char *where, gyre_error *err);
+/* The same for one type of any kind. */
+gyre_status gyre_in_out_alike_check(const gyre_cview *in, const gyre_view *out, const char *where, gyre_error *err);
+/* EINVAL for a number that is no direction. */
+gyre_status gyre_direction_check(gyre_direction direction, const char *where, gyre_error *err);
 
 /* The last checks of a call, of views that passed those above. */
 

@@ -84,6 +84,11 @@ static gyre_status check_document(int descriptor, const char *path, size_t *byte
     return GYRE_OK;
 }
 
+gyre_status gyre_file_path(const char *folder, const char *name, char out[PATH_MAX], gyre_error *err) {
+    if (snprintf(out, PATH_MAX, "%s/%s", folder, name) < PATH_MAX) return GYRE_OK;
+    return gyre_fail(err, GYRE_EIO, "%s: path too long (%.200s...)", name, folder);
+}
+
 gyre_status gyre_document_read(const char *path, char **out, size_t *bytes, gyre_error *err) {
     /* O_NONBLOCK makes opening a pipe return instead of wait. */
     const int descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);

@@ -2,6 +2,7 @@
 #ifndef GYRE_FILES_FILE_READ_H
 #define GYRE_FILES_FILE_READ_H
 #include "gyre/gyre.h"
+#include "util/path.h"
 
 #include <stdint.h>
 #include <time.h>
@@ -19,6 +20,9 @@ gyre_status gyre_file_read_stream(const char *path, size_t limit, size_t pipe_li
  * times the size of its text.  EFORMAT: longer.  EIO: not a regular file. */
 enum { GYRE_DOCUMENT_MIB = 64 };
 gyre_status gyre_document_read(const char *path, char **out, size_t *bytes, gyre_error *err);
+
+/* out = FOLDER/NAME.  EIO: too long. */
+gyre_status gyre_file_path(const char *folder, const char *name, char out[PATH_MAX], gyre_error *err);
 
 /* A regular file mapped for reading.  If another process shortens the file, reading past its new end kills this one by
  * SIGBUS, as with any mapping; the gyre command turns that into an error. */

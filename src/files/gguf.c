@@ -385,34 +385,40 @@ static gyre_status sort_names(const cursor *c, gyre_gguf *file) {
     return status;
 }
 
-const gyre_gguf_kv *gyre_gguf_find_key(const gyre_gguf *file, const char *key) {
-    const size_t bytes = strlen(key);
-    for (int64_t low = 0, high = file->kv_count; low < high;) {
+typedef int compare_entry(const gyre_gguf *file, uint32_t index, const char *name, size_t bytes);
+
+static int compare_key(const gyre_gguf *file, uint32_t index, const char *name, size_t bytes) {
+    return compare(name, bytes, file->kvs[index].key, file->kvs[index].key_bytes);
+}
+
+static int compare_tensor(const gyre_gguf *file, uint32_t index, const char *name, size_t bytes) {
+    return compare(name, bytes, file->tensors[index].name, file->tensors[index].name_bytes);
+}
+
+/* out = the index of the entry of that name among those sorted by name; -1 if there is none. */
+static int64_t find(const gyre_gguf *file, const uint32_t *sorted, int64_t count, compare_entry *order_of,
+                    const char *name) {
+    const size_t bytes = strlen(name);
+    for (int64_t low = 0, high = count; low < high;) {
         const int64_t middle = low + (high - low) / 2;
-        const gyre_gguf_kv *p = &file->kvs[file->kvs_by_key[middle]];
-        const int order = compare(key, bytes, p->key, p->key_bytes);
-        if (order == 0) return p;
+        const int order = order_of(file, sorted[middle], name, bytes);
+        if (order == 0) return sorted[middle];
         if (order < 0)
             high = middle;
         else
             low = middle + 1;
     }
-    return NULL;
+    return -1;
+}
+
+const gyre_gguf_kv *gyre_gguf_find_key(const gyre_gguf *file, const char *key) {
+    const int64_t found = find(file, file->kvs_by_key, file->kv_count, compare_key, key);
+    return found < 0 ? NULL : &file->kvs[found];
 }
 
 const gyre_gguf_tensor *gyre_gguf_find_tensor(const gyre_gguf *file, const char *name) {
-    const size_t bytes = strlen(name);
-    for (int64_t low = 0, high = file->tensors_count; low < high;) {
-        const int64_t middle = low + (high - low) / 2;
-        const gyre_gguf_tensor *t = &file->tensors[file->tensors_by_name[middle]];
-        const int order = compare(name, bytes, t->name, t->name_bytes);
-        if (order == 0) return t;
-        if (order < 0)
-            high = middle;
-        else
-            low = middle + 1;
-    }
-    return NULL;
+    const int64_t found = find(file, file->tensors_by_name, file->tensors_count, compare_tensor, name);
+    return found < 0 ? NULL : &file->tensors[found];
 }
 
 /* -- the file -- */

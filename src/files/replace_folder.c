@@ -7,6 +7,7 @@
 #include "util/error.h"
 #include "util/file_lock.h"
 #include "util/file_write.h"
+#include "util/path.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -21,25 +22,6 @@
 
 /* Names of temporaries: FOLDER.gyre-PID.tmp is being written, FOLDER.gyre-PID.old was moved aside. */
 static const char mark[] = ".gyre-", temporary_suffix[] = ".tmp", aside_suffix[] = ".old";
-
-static gyre_status join(const char *folder, const char *name, char out[PATH_MAX], gyre_error *err) {
-    if (snprintf(out, PATH_MAX, "%s/%s", folder, name) < PATH_MAX) return GYRE_OK;
-    return gyre_fail(err, GYRE_EIO, "%s: path too long (%.200s...)", name, folder);
-}
-
-/* out = the part before the last slash; "/" or "." if there is none. */
-static void parent_of(const char *path, char out[PATH_MAX]) {
-    const char *slash = strrchr(path, '/');
-    const size_t length = slash ? (size_t)(slash - path) : 0;
-    memcpy(out, path, length);
-    out[length] = '\0';
-    if (length == 0) memcpy(out, slash ? "/" : ".", 2);
-}
-
-static const char *last_component(const char *path) {
-    const char *slash = strrchr(path, '/');
-    return slash ? slash + 1 : path;
-}
 
 static int is_dot_entry(const char *name) {
     return strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
@@ -79,7 +61,7 @@ static gyre_status for_each_entry(const char *folder,
 static gyre_status sync_entry(const char *folder, const char *name, void *arg, gyre_error *err) {
     char path[PATH_MAX];
     (void)arg;
-    const gyre_status status = join(folder, name, path, err);
+    const gyre_status status = gyre_file_path(folder, name, path, err);
     return status == GYRE_OK ? sync_path(path, err) : status;
 }
 
@@ -93,7 +75,7 @@ static gyre_status sync_folder(const char *folder, gyre_error *err) {
 static gyre_status unlink_entry(const char *folder, const char *name, void *arg, gyre_error *err) {
     char path[PATH_MAX];
     (void)arg;
-    if (join(folder, name, path, err) == GYRE_OK) unlink(path);
+    if (gyre_file_path(folder, name, path, err) == GYRE_OK) unlink(path);
     return GYRE_OK;
 }
 
@@ -145,7 +127,8 @@ static gyre_status check_own_entry(const char *folder, const char *name, void *a
         if (strcmp(file->name, name) == 0 || (temporary && strlen(file->name) == (size_t)(temporary - name) &&
                                               strncmp(file->name, name, strlen(file->name)) == 0))
             return GYRE_OK;
-    if (join(folder, name, path, NULL) == GYRE_OK && lstat(path, &info) == 0 && S_ISREG(info.st_mode) && info.st_nlink > 1)
+    if (gyre_file_path(folder, name, path, NULL) == GYRE_OK && lstat(path, &info) == 0 && S_ISREG(info.st_mode) &&
+        info.st_nlink > 1)
         return GYRE_OK;
     return gyre_fail(err, GYRE_EINVAL, "folder: holds %.100s (%s)", name, folder);
 }
@@ -160,11 +143,11 @@ typedef struct recovery {
 static gyre_status recover_entry(const char *folder, const char *entry, void *arg, gyre_error *err) {
     char path[PATH_MAX];
     recovery *r = arg;
-    const char *final = r->final, *name = last_component(final);
+    const char *final = r->final, *name = gyre_path_name(final);
     struct stat info;
     const long temporary = owner_pid(entry, name, temporary_suffix), aside = owner_pid(entry, name, aside_suffix);
     if (!temporary && !aside) return GYRE_OK;
-    gyre_status status = join(folder, entry, path, err);
+    gyre_status status = gyre_file_path(folder, entry, path, err);
     const int lock = status == GYRE_OK ? lock_folder(path, temporary ? temporary : aside, &r->patient) : -1;
     if (lock < 0) return status;
     if (aside && lstat(final, &info) != 0 && errno == ENOENT)
@@ -183,10 +166,9 @@ static gyre_status normalize(const char *final, char out[PATH_MAX], gyre_error *
     if (length == 0) return gyre_fail(err, GYRE_EINVAL, "folder: an empty name");
     if (length >= PATH_MAX - 32) return gyre_fail(err, GYRE_EIO, "folder: path too long (%.200s...)", final);
     memcpy(out, final, length + 1);
-    while (length > 1 && out[length - 1] == '/')
-        out[--length] = '\0';
+    out[length = gyre_path_length(out)] = '\0';
     const int is_link = lstat(out, &info) == 0 && S_ISLNK(info.st_mode);
-    if (is_link || is_dot_entry(last_component(out))) {
+    if (is_link || is_dot_entry(gyre_path_name(out))) {
         char given[PATH_MAX];
         memcpy(given, out, length + 1);
         if (!realpath(given, out)) return gyre_fail_errno(err, given, errno);
@@ -251,7 +233,7 @@ gyre_status gyre_folder_recover(const char *final, gyre_error *err) {
     struct stat info;
     gyre_status status = normalize(final, name, err);
     if (status != GYRE_OK) return status;
-    parent_of(name, parent);
+    (void)gyre_path_folder(name, parent, sizeof parent);
     if (stat(parent, &info) != 0 && errno == ENOENT) return GYRE_OK;
     recovery r = {name, 1};
     return for_each_entry(parent, recover_entry, &r, err);
@@ -307,7 +289,7 @@ gyre_status gyre_folder_begin_own(gyre_folder_replacement *folder, const char *f
 }
 
 gyre_status gyre_folder_path(const gyre_folder_replacement *folder, const char *name, char out[PATH_MAX], gyre_error *err) {
-    return join(folder->temporary, name, out, err);
+    return gyre_file_path(folder->temporary, name, out, err);
 }
 
 /* -- writing files -- */
@@ -357,8 +339,8 @@ static gyre_status keep_before(const char *old, const char *name, void *arg, gyr
     const gyre_folder_replacement *folder = arg;
     char from[PATH_MAX], to[PATH_MAX];
     struct stat info;
-    gyre_status status = join(old, name, from, err);
-    if (status == GYRE_OK) status = join(folder->temporary, name, to, err);
+    gyre_status status = gyre_file_path(old, name, from, err);
+    if (status == GYRE_OK) status = gyre_file_path(folder->temporary, name, to, err);
     if (status != GYRE_OK || !is_kept(folder, name) || lstat(from, &info) != 0 || !S_ISREG(info.st_mode)) return status;
     if (link(from, to) == 0 || errno == EEXIST || errno == ENOENT) return GYRE_OK;
     return copy_file(from, to, err);
@@ -370,8 +352,8 @@ static gyre_status keep_after(const char *old, const char *name, void *arg, gyre
     char from[PATH_MAX], to[PATH_MAX];
     struct stat info;
     (void)err;
-    if (is_kept(folder, name) && join(old, name, from, NULL) == GYRE_OK && join(folder->final, name, to, NULL) == GYRE_OK &&
-        lstat(to, &info) != 0 && errno == ENOENT)
+    if (is_kept(folder, name) && gyre_file_path(old, name, from, NULL) == GYRE_OK &&
+        gyre_file_path(folder->final, name, to, NULL) == GYRE_OK && lstat(to, &info) != 0 && errno == ENOENT)
         (void)!rename(from, to); /* if this fails, a folder stays where it is, and so does the old folder around it */
     return GYRE_OK;
 }

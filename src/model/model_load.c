@@ -1,23 +1,18 @@
 /* model_load.c: a model from a folder, its weights as floats so that it can be trained. */
+#include "files/file_read.h"
 #include "files/tensors/safetensors.h"
 #include "model/architecture/model_config_json.h"
 #include "model/model.h"
 #include "util/checkpoint_files.h"
 #include "util/error.h"
+#include "util/path.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static gyre_status join_path(const char *folder, const char *name, char out[PATH_MAX], gyre_error *err) {
-    if (snprintf(out, PATH_MAX, "%s/%s", folder, name) < PATH_MAX) return GYRE_OK;
-    return gyre_fail(err, GYRE_EIO, "%s: path too long (%.200s...)", name, folder);
-}
-
 int gyre_model_is_implied(const char *tensor) {
-    static const char table[] = ".rotary_emb.inv_freq";
-    const size_t length = strlen(tensor), tail = sizeof table - 1;
-    return strcmp(tensor, "lm_head.weight") == 0 || (length > tail && strcmp(tensor + length - tail, table) == 0);
+    return strcmp(tensor, "lm_head.weight") == 0 || gyre_ends_with(tensor, ".rotary_emb.inv_freq");
 }
 
 static int has_tensor(const gyre_weight_layout *layout, const char *name) {
@@ -88,7 +83,7 @@ static gyre_status load_folder(gyre_model *model, const char *folder, const gyre
     gyre_config_arrays arrays = {NULL, NULL, NULL, NULL};
     gyre_safetensors *file = NULL;
     gyre_error why = {0, ""};
-    gyre_status status = join_path(folder, GYRE_WEIGHTS_FILE, weights, err);
+    gyre_status status = gyre_file_path(folder, GYRE_WEIGHTS_FILE, weights, err);
     if (status == GYRE_OK) status = gyre_model_config_read(document, &config, &arrays, err);
     if (status == GYRE_OK) status = gyre_safetensors_open(&file, weights, err);
     if (status == GYRE_OK) {
@@ -122,7 +117,7 @@ gyre_status gyre_model_open_to_train(gyre_model **out, const char *folder, gyre_
     char path[PATH_MAX];
     gyre_config_document document;
     if (!out || !folder) return gyre_fail(err, GYRE_EINVAL, "model: out and folder are needed (NULL given)");
-    gyre_status status = join_path(folder, GYRE_CONFIG_FILE, path, err);
+    gyre_status status = gyre_file_path(folder, GYRE_CONFIG_FILE, path, err);
     if (status == GYRE_OK) status = gyre_config_document_open(&document, path, err);
     if (status != GYRE_OK) return status;
     status = gyre_model_open_native(out, folder, &document, 0, err);

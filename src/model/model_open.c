@@ -6,6 +6,7 @@
 #include "files/file_read.h"
 #include "files/gguf.h"
 #include "util/checkpoint_files.h"
+#include "util/path.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,9 +14,8 @@
 #include <sys/stat.h>
 
 gyre_status gyre_model_config_path(const char *path, char out[PATH_MAX], gyre_error *err) {
-    const char *dot = strrchr(path, '.'), *slash = strrchr(path, '/');
-    const int is_file = dot && strcmp(dot, ".safetensors") == 0;
-    const int folder = is_file ? (slash ? (int)(slash - path + 1) : 0) : (int)strlen(path);
+    const int is_file = gyre_ends_with(path, ".safetensors");
+    const int folder = is_file ? (int)(gyre_path_name(path) - path) : (int)strlen(path);
     if (snprintf(out, PATH_MAX, "%.*s%s" GYRE_CONFIG_FILE, folder, path, is_file ? "" : "/") < PATH_MAX) return GYRE_OK;
     return gyre_fail(err, GYRE_EIO, "config.json: path too long (%.200s...)", path);
 }

@@ -3,6 +3,7 @@
 #include "core/encoding.h"
 #include "files/printable_name.h"
 #include "util/error.h"
+#include "util/path.h"
 #include "util/plain_numbers.h"
 
 #include <stdarg.h>
@@ -304,11 +305,6 @@ static void load_tensors(loader *o) {
 }
 
 /* -- tensors that nothing used -- */
-static int ends_with(const char *name, const char *tail) {
-    const size_t length = strlen(name), part = strlen(tail);
-    return length >= part && strcmp(name + length - part, tail) == 0;
-}
-
 /* Buffers that some classes save although the config implies them: masks, and frequencies (gyre_reading reads those that
  * matter). */
 int gyre_network_ignores(const char *name) {
@@ -316,7 +312,7 @@ int gyre_network_ignores(const char *name) {
         ".rotary_emb.inv_freq",   ".attn.bias",        ".attn.masked_bias",        ".attention.bias",
         ".attention.masked_bias", "rope_freqs.weight", "rope_factors_long.weight", "rope_factors_short.weight"};
     for (size_t i = 0; i < sizeof tails / sizeof *tails; i++)
-        if (ends_with(name, tails[i])) return 1;
+        if (gyre_ends_with(name, tails[i])) return 1;
     return 0;
 }
 
@@ -332,7 +328,7 @@ static void check_unknown_tensors(loader *o) {
         if (o->used[i] || gyre_network_ignores(tensor.name) || is_vision_tensor(&o->net->arch, tensor.name)) continue;
         fail(o, GYRE_EFORMAT, "%.100s: no tensor of the %s that the config describes%s (%s, offset %llu)",
              gyre_make_printable(tensor.name, strlen(tensor.name)).text, o->net->arch.family,
-             ends_with(tensor.name, ".bias") ? ", which has no such bias" : "", tensor.file,
+             gyre_ends_with(tensor.name, ".bias") ? ", which has no such bias" : "", tensor.file,
              (unsigned long long)tensor.offset);
     }
 }

@@ -2,6 +2,7 @@
 #include "files/tensors/tensor_store.h"
 #include "gyre/gyre_model.h"
 #include "util/error.h"
+#include "util/path.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -57,7 +58,7 @@ static const struct ending *ending_of(const char *name) {
         if (strstr(name, towers[i])) return NULL;
     for (int i = 0; i < ENDINGS; i++) {
         const size_t own = strlen(endings[i].text);
-        if (length < own || strcmp(name + length - own, endings[i].text) != 0) continue;
+        if (!gyre_ends_with(name, endings[i].text)) continue;
         if (length == own || name[length - own - 1] == '.') return &endings[i];
     }
     return NULL;

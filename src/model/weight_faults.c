@@ -6,6 +6,7 @@
 #include "model/network_groups.h"
 #include "model/network_weights.h"
 #include "util/error.h"
+#include "util/path.h"
 #include "util/plain_numbers.h"
 
 #include <math.h>
@@ -175,12 +176,8 @@ static int64_t embedding_rows(const gyre_tensor_store *store) {
                                         "embed_in.weight"};
     for (int64_t i = 0; i < gyre_tensor_store_count(store); i++) {
         const gyre_file_tensor tensor = gyre_tensor_store_at(store, i);
-        const size_t length = strlen(tensor.name);
-        for (size_t k = 0; k < sizeof tails / sizeof *tails; k++) {
-            const size_t tail = strlen(tails[k]);
-            if (tensor.rank == 2 && length >= tail && strcmp(tensor.name + length - tail, tails[k]) == 0)
-                return tensor.shape[0];
-        }
+        for (size_t k = 0; k < sizeof tails / sizeof *tails; k++)
+            if (tensor.rank == 2 && gyre_ends_with(tensor.name, tails[k])) return tensor.shape[0];
     }
     return 0;
 }

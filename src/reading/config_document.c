@@ -2,9 +2,10 @@
 #include "reading/config_document.h"
 
 #include "files/file_read.h"
-#include "files/json_load.h"
 #include "util/checkpoint_files.h"
 #include "util/error.h"
+#include "util/json_load.h"
+#include "util/path.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -99,8 +100,8 @@ gyre_status gyre_config_document_open(gyre_config_document *out, const char *pat
         return gyre_fail(err, GYRE_EFORMAT, "%s: neither a GGUF file nor a config.json (longer than %d MiB)", path,
                          MAX_CONFIG_MIB);
     /* Who names a pipe waits for it.  In a folder, where the name is config.json, a pipe is a trap. */
-    const char *slash = strrchr(path, '/');
-    const int in_folder = slash && strcmp(slash + 1, GYRE_CONFIG_FILE) == 0;
+    const char *name = gyre_path_name(path);
+    const int in_folder = name != path && strcmp(name, GYRE_CONFIG_FILE) == 0;
     gyre_status status = in_folder ? gyre_document_read(path, &text, &bytes, err)
                                    : gyre_file_read(path, MAX_CONFIG_BYTES, &text, &bytes, err);
     if (status != GYRE_OK) return status;

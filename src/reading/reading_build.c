@@ -1,6 +1,7 @@
 /* reading_build.c: a reading under construction, with its memory and the first failure. */
 #include "reading/reading_build.h"
 
+#include "core/system_alloc.h"
 #include "util/error.h"
 #include "util/plain_numbers.h"
 
@@ -37,12 +38,7 @@ static void *budget_alloc(void *context, size_t bytes, size_t align) {
     b->exceeded |= bytes > b->remaining;
     if (b->exceeded) return NULL;
     b->remaining -= bytes;
-    return aligned_alloc(align, (bytes + align - 1) / align * align);
-}
-
-static void budget_free(void *context, void *memory) {
-    (void)context;
-    free(memory);
+    return gyre_system_alloc.alloc(NULL, bytes, align);
 }
 
 struct gyre_build {
@@ -160,7 +156,7 @@ static void check_size(gyre_build *build, const gyre_layer_group *group, const c
 static void create_encoding(gyre_build *build, int64_t i) {
     const gyre_layer_group *group = &build->groups[i];
     gyre_error why = {0, ""};
-    const gyre_alloc alloc = {budget_alloc, budget_free, &build->budget};
+    const gyre_alloc alloc = {budget_alloc, gyre_system_alloc.free, &build->budget};
     const gyre_status status = gyre_encoding_create(&build->encodings[i], &group->config, &alloc, &why);
     if (build->budget.exceeded)
         gyre_build_fail(build, GYRE_EFORMAT, NULL, "%s layers: sizes whose tables would take more than %d MiB", group->name,

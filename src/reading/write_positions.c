@@ -18,6 +18,7 @@
 #include "util/checkpoint_files.h"
 #include "util/error.h"
 #include "util/file_write.h"
+#include "util/path.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -579,10 +580,9 @@ static gyre_status change_gguf(const char *path, const gyre_config *position, in
                                gyre_error *err) {
     gyre_reading *reading = NULL;
     char written[PATH_MAX];
-    const char *slash = strrchr(path, '/');
     gyre_status status = gyre_reading_open(&reading, path, GYRE_ARGS(gyre_reading_options, .context_length = length), err);
     gyre_reading_free(reading);
-    if (status == GYRE_OK) status = gyre_target_path(written, path, target, slash ? slash + 1 : path, err);
+    if (status == GYRE_OK) status = gyre_target_path(written, path, target, gyre_path_name(path), err);
     return status == GYRE_OK ? gyre_gguf_rewrite_positions(path, position, length, written, err) : status;
 }
 

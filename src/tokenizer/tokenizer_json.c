@@ -2,10 +2,10 @@
 #include "tokenizer/tokenizer_json.h"
 
 #include "files/file_read.h"
-#include "files/json_load.h"
 #include "files/json_locate.h"
 #include "tokenizer/tokenizer_byte_level.h"
 #include "util/error.h"
+#include "util/json_load.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -1,38 +1,16 @@
 /* tokenizer_json_special.c: the special tokens of a tokenizer.json and of the files beside it. */
-#include "files/file_read.h"
-#include "files/json_load.h"
+#include "files/json_file.h"
 #include "tokenizer/tokenizer_json.h"
 #include "tokenizer/tokenizer_json_parts.h"
 #include "util/error.h"
 
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 static int32_t id_of(const gyre_tokenizer *t, const char *content) {
     return content && *content ? gyre_vocabulary_find(&t->vocabulary, content, strlen(content)) : -1;
 }
 
 /* -- sibling files -- */
-/* *out = the file's object, or NULL if it is missing or malformed: both mean that it says nothing. */
-static gyre_status load_sibling_json(const char *folder, const char *name, json_t **out, gyre_error *err) {
-    char path[4096], *text;
-    size_t bytes;
-    struct stat info;
-    json_error_t why;
-    *out = NULL;
-    if ((size_t)snprintf(path, sizeof path, "%s/%s", folder, name) >= sizeof path) return GYRE_OK;
-    if (stat(path, &info) != 0) return errno == ENOENT ? GYRE_OK : gyre_fail_errno(err, path, errno);
-    const gyre_status status = S_ISREG(info.st_mode) ? gyre_document_read(path, &text, &bytes, err) : GYRE_EFORMAT;
-    if (status != GYRE_OK) return status == GYRE_EFORMAT ? GYRE_OK : status;
-    *out = gyre_json_load(text, bytes, &why);
-    free(text);
-    if (*out || !gyre_json_lacked_memory(&why)) return GYRE_OK;
-    return gyre_fail(err, GYRE_ENOMEM, "%s: no memory (%s)", name, path);
-}
-
 /* "bos_token" is a string or an object. */
 static int32_t settings_token_id(const gyre_tokenizer *t, const json_t *settings, const char *key) {
     const json_t *value = json_object_get(settings, key);
@@ -50,8 +28,8 @@ static int32_t config_token_id(const gyre_tokenizer *t, const json_t *config, co
 /* Fills in the special ids that are still missing. */
 static gyre_status read_sibling_files(gyre_tokenizer *t, const char *folder, int has_template, gyre_error *err) {
     json_t *settings, *config = NULL;
-    gyre_status status = load_sibling_json(folder, "tokenizer_config.json", &settings, err);
-    if (status == GYRE_OK) status = load_sibling_json(folder, "config.json", &config, err);
+    gyre_status status = gyre_json_file_load(&settings, folder, "tokenizer_config.json", 1, err);
+    if (status == GYRE_OK) status = gyre_json_file_load(&config, folder, "config.json", 1, err);
     const struct {
         const char *name, *number;
         int32_t *id;

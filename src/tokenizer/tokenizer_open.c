@@ -1,10 +1,11 @@
 /* tokenizer_open.c: which file of a model holds its tokenizer. */
 #include "files/file_read.h"
 #include "files/gguf.h"
-#include "files/json_load.h"
 #include "files/replace_folder.h"
 #include "tokenizer/tokenizer.h"
 #include "util/error.h"
+#include "util/json_load.h"
+#include "util/path.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -78,9 +79,7 @@ gyre_status gyre_tokenizer_open(gyre_tokenizer **out, const char *path, gyre_err
     const gyre_status status = gyre_gguf_is_file(path, &is_gguf, err);
     if (status) return status;
     if (is_gguf) return open_gguf(out, path, err);
-    const char *slash = strrchr(path, '/'), *dot = strrchr(path, '.');
-    snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - path) : 1, slash ? path : ".");
-    if (slash == path) memcpy(folder, "/", 2);
-    if (dot && strcmp(dot, ".safetensors") == 0) return open_folder(out, folder, err);
+    (void)gyre_path_folder(path, folder, sizeof folder);
+    if (gyre_ends_with(path, ".safetensors")) return open_folder(out, folder, err);
     return open_json(out, path, folder, err);
 }

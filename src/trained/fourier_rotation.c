@@ -217,26 +217,21 @@ gyre_status gyre_fourier_rotate(const gyre_fourier_rotation *rotation, const gyr
                                 gyre_error *err) {
     gyre_rotate_args args;
     if (gyre_sized_read(&args, sizeof args, given, "gyre_rotate_args", err)) return GYRE_EINVAL;
-    const gyre_positions *positions = args.positions;
-    const gyre_cview *in = &args.in;
-    const gyre_view *out = &args.out;
-    const gyre_direction direction = args.direction;
     static const char where[] = "gyre_fourier_rotate";
-    rotate_call c = {.direction = direction, .positions = positions, .in = in, .out = out};
-    if ((unsigned)direction > GYRE_DIRECTION_ADJOINT)
-        return gyre_fail(err, GYRE_EINVAL, "direction: %d names no direction (%s)", (int)direction, where);
-    gyre_status status = gyre_in_out_check(in, out, where, err);
-    if (!status) status = read_rotation(rotation, in->shape[2], &c.rotation, where, err);
+    rotate_call c = {.direction = args.direction, .positions = args.positions, .in = &args.in, .out = &args.out};
+    gyre_status status = gyre_direction_check(args.direction, where, err);
+    if (!status) status = gyre_in_out_check(&args.in, &args.out, where, err);
+    if (!status) status = read_rotation(rotation, args.in.shape[2], &c.rotation, where, err);
     if (status) return status;
     c.layout = layout_of(&c.rotation);
-    status = gyre_pair_layout_check(&c.layout, in->shape[3], where, err);
+    status = gyre_pair_layout_check(&c.layout, args.in.shape[3], where, err);
     if (!status) status = check_finite(&c.rotation, where, err);
-    if (!status) status = gyre_trained_positions_check(positions, in->shape, 1, where, err);
-    if (!status) status = gyre_in_out_apart_check(in, out, where, err);
-    if (status || gyre_view_elements(in->shape) == 0) return status;
-    c.in_place = gyre_same_memory(in, out);
-    c.blocks = (in->shape[1] + TOKENS - 1) / TOKENS;
-    gyre_parallel(exec, rotate_block, &c, in->shape[0] * c.blocks);
+    if (!status) status = gyre_trained_positions_check(args.positions, args.in.shape, 1, where, err);
+    if (!status) status = gyre_in_out_apart_check(&args.in, &args.out, where, err);
+    if (status || gyre_view_elements(args.in.shape) == 0) return status;
+    c.in_place = gyre_same_memory(&args.in, &args.out);
+    c.blocks = (args.in.shape[1] + TOKENS - 1) / TOKENS;
+    gyre_parallel(exec, rotate_block, &c, args.in.shape[0] * c.blocks);
     return GYRE_OK;
 }
 

@@ -181,21 +181,18 @@ gyre_status gyre_polar_rotate(const gyre_trained_rotation *rotation, const gyre_
                               gyre_error *err) {
     gyre_rotate_args args;
     if (gyre_sized_read(&args, sizeof args, given, "gyre_rotate_args", err)) return GYRE_EINVAL;
-    const gyre_positions *positions = args.positions;
-    const gyre_cview *in = &args.in;
-    const gyre_view *out = &args.out;
     static const char where[] = "gyre_polar_rotate";
     if (args.direction != GYRE_DIRECTION_FORWARD)
         return gyre_fail(err, GYRE_EUNSUPPORTED, "direction: %d is not FORWARD, the only one of polar coordinates (%s)",
                          (int)args.direction, where);
-    polar_call c = {.positions = positions, .in = in, .out = out};
-    gyre_status status = gyre_trained_real_check(in, "in", where, err);
-    if (!status) status = check_output(out, "out", where, err);
-    if (!status) status = check_shapes(&c, rotation, out->shape, "out", where, err);
-    const gyre_cview written = gyre_const(*out);
-    if (!status) status = gyre_apart_check(&written, "out", in, "in", where, err);
-    if (status || gyre_view_elements(in->shape) == 0) return status;
-    gyre_parallel(exec, rotate_block, &c, in->shape[0] * blocks_of(&c));
+    polar_call c = {.positions = args.positions, .in = &args.in, .out = &args.out};
+    gyre_status status = gyre_trained_real_check(&args.in, "in", where, err);
+    if (!status) status = check_output(&args.out, "out", where, err);
+    if (!status) status = check_shapes(&c, rotation, args.out.shape, "out", where, err);
+    const gyre_cview written = gyre_const(args.out);
+    if (!status) status = gyre_apart_check(&written, "out", &args.in, "in", where, err);
+    if (status || gyre_view_elements(args.in.shape) == 0) return status;
+    gyre_parallel(exec, rotate_block, &c, args.in.shape[0] * blocks_of(&c));
     return GYRE_OK;
 }
 

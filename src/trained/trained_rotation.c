@@ -113,33 +113,28 @@ static void rotate_token(void *arg, int64_t task) {
     }
 }
 
-static gyre_status check_direction(gyre_direction direction, const char *where, gyre_error *err) {
-    if ((unsigned)direction <= GYRE_DIRECTION_ADJOINT) return GYRE_OK;
-    return gyre_fail(err, GYRE_EINVAL, "direction: %d names no direction (%s)", (int)direction, where);
-}
-
 gyre_status gyre_trained_rotate(const gyre_trained_rotation *rotation, const gyre_rotate_args *given, const gyre_exec *exec,
                                 gyre_error *err) {
     gyre_rotate_args args;
     if (gyre_sized_read(&args, sizeof args, given, "gyre_rotate_args", err)) return GYRE_EINVAL;
-    const gyre_positions *positions = args.positions;
-    const gyre_cview *in = &args.in;
-    const gyre_view *out = &args.out;
-    const gyre_direction direction = args.direction;
     static const char where[] = "gyre_trained_rotate";
-    rotate_call c = {.positions = positions, .in = in, .out = out, .sign = direction == GYRE_DIRECTION_FORWARD ? 1 : -1};
-    gyre_status status = check_direction(direction, where, err);
-    if (!status) status = gyre_in_out_check(in, out, where, err);
-    if (!status) status = gyre_trained_rotation_read(rotation, in->shape[2], &c.rotation, where, err);
+    rotate_call c = {.positions = args.positions,
+                     .in = &args.in,
+                     .out = &args.out,
+                     .sign = args.direction == GYRE_DIRECTION_FORWARD ? 1 : -1};
+    gyre_status status = gyre_direction_check(args.direction, where, err);
+    if (!status) status = gyre_in_out_check(&args.in, &args.out, where, err);
+    if (!status) status = gyre_trained_rotation_read(rotation, args.in.shape[2], &c.rotation, where, err);
     if (status) return status;
     c.layout = layout_of(&c.rotation);
-    status = gyre_pair_layout_check(&c.layout, in->shape[3], where, err);
+    status = gyre_pair_layout_check(&c.layout, args.in.shape[3], where, err);
     if (!status) status = gyre_trained_rotation_finite(&c.rotation, where, err);
-    if (!status) status = gyre_trained_positions_check(positions, in->shape, c.rotation.frequencies.shape[1], where, err);
-    if (!status) status = gyre_in_out_apart_check(in, out, where, err);
-    if (status || gyre_view_elements(in->shape) == 0) return status;
-    c.in_place = gyre_same_memory(in, out);
-    gyre_parallel(exec, rotate_token, &c, in->shape[0] * in->shape[1]);
+    if (!status)
+        status = gyre_trained_positions_check(args.positions, args.in.shape, c.rotation.frequencies.shape[1], where, err);
+    if (!status) status = gyre_in_out_apart_check(&args.in, &args.out, where, err);
+    if (status || gyre_view_elements(args.in.shape) == 0) return status;
+    c.in_place = gyre_same_memory(&args.in, &args.out);
+    gyre_parallel(exec, rotate_token, &c, args.in.shape[0] * args.in.shape[1]);
     return GYRE_OK;
 }
 

@@ -6,6 +6,7 @@
 #include "util/file_lock.h"
 #include "util/file_write.h"
 #include "util/link_end.h"
+#include "util/path.h"
 #include "util/signal_mask.h"
 
 #include <dirent.h>
@@ -51,10 +52,9 @@ static int resolve(gyre_atomic_file *file, const char *path, int exists) {
 /* out = 1 for a folder whose names are the descriptors of this process: /proc/PID/fd, /proc/PID/task/TID/fd, /dev/fd. */
 static int holds_descriptors(const char *folder) {
     char own[48];
-    const size_t length = strlen(folder);
     const int used = snprintf(own, sizeof own, "/proc/%ld/", process_number());
     if (strcmp(folder, "/dev/fd") == 0) return 1;
-    return length > 3 && strncmp(folder, own, (size_t)used) == 0 && strcmp(folder + length - 3, "/fd") == 0;
+    return strncmp(folder, own, (size_t)used) == 0 && gyre_ends_with(folder, "/fd");
 }
 
 /* out = the number that the last part of a path is; else -1. */
@@ -67,10 +67,8 @@ static int number_of(const char *name) {
 /* Splits a path: *name = its last part, folder = the real folder before it.  out = 0 if there is no such folder. */
 static int split(const char *path, char folder[PATH_MAX], const char **name) {
     char before[PATH_MAX];
-    const char *slash = strrchr(path, '/');
-    *name = slash ? slash + 1 : path;
-    snprintf(before, sizeof before, "%.*s", slash ? (int)(slash - path) + 1 : 1, slash ? path : ".");
-    return realpath(before, folder) != NULL;
+    *name = gyre_path_name(path);
+    return !gyre_path_folder(path, before, sizeof before) && realpath(before, folder) != NULL;
 }
 #endif
 
@@ -135,9 +133,9 @@ static void remove_if_unlocked(const char *path, long pid, int *patient) {
 /* Removes what killed writers of this target left. */
 static void remove_abandoned(const char *target) {
     char folder[PATH_MAX], path[GYRE_TEMPORARY_PATH_BYTES];
-    const char *slash = strrchr(target, '/'), *name = slash ? slash + 1 : target;
-    const int length = slash ? (int)(slash - target) + 1 : 0;
-    snprintf(folder, sizeof folder, "%.*s", length ? length : 1, length ? target : ".");
+    const char *name = gyre_path_name(target);
+    const int length = (int)(name - target);
+    (void)gyre_path_folder(target, folder, sizeof folder);
     DIR *entries = opendir(folder);
     int patient = 1;
     for (struct dirent *entry; entries && (entry = readdir(entries));) {

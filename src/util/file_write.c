@@ -44,14 +44,8 @@ int gyre_sync_path(const char *path) {
 
 int gyre_sync_parent(const char *path) {
     char folder[PATH_MAX];
-    const char *slash = strrchr(path, '/');
-    const size_t length = slash ? (size_t)(slash - path) : 0;
-    if (length >= sizeof folder) return ENAMETOOLONG;
-    if (length > 0)
-        snprintf(folder, sizeof folder, "%.*s", (int)length, path);
-    else
-        snprintf(folder, sizeof folder, "%s", slash ? "/" : ".");
-    return gyre_sync_path(folder);
+    const int code = gyre_path_folder(path, folder, sizeof folder);
+    return code ? code : gyre_sync_path(folder);
 }
 
 int gyre_file_write(const char *path, const void *bytes, size_t count) {

@@ -1,5 +1,6 @@
 /* link_end.c: follows links one by one, since realpath asks for a file at their end. */
 #include "util/link_end.h"
+#include "util/path.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -12,8 +13,7 @@ int gyre_link_step(const char *path, char out[PATH_MAX]) {
     const ssize_t length = readlink(path, to, sizeof to - 1);
     if (length < 0) return errno;
     to[length] = '\0';
-    const char *slash = strrchr(path, '/');
-    const int folder = slash && to[0] != '/' ? (int)(slash - path) + 1 : 0;
+    const int folder = to[0] != '/' ? (int)(gyre_path_name(path) - path) : 0;
     return snprintf(out, PATH_MAX, "%.*s%s", folder, path, to) < PATH_MAX ? 0 : ENAMETOOLONG;
 }
 

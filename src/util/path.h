@@ -1,10 +1,40 @@
-/* path.h: PATH_MAX, which POSIX allows limits.h to leave out. */
+/* path.h: PATH_MAX, and the parts of a path. */
 #ifndef GYRE_UTIL_PATH_H
 #define GYRE_UTIL_PATH_H
+#include <errno.h>
 #include <limits.h>
+#include <stdio.h>
+#include <string.h>
 
-#ifndef PATH_MAX
+#ifndef PATH_MAX /* POSIX allows limits.h to leave it out */
 #define PATH_MAX 4096
 #endif
+
+/* out = the part behind the last slash; the path itself if there is none. */
+static inline const char *gyre_path_name(const char *path) {
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+/* folder = the part before the last slash; "/" or "." if there is none.  out = 0, or ENAMETOOLONG, and folder is cut off. */
+static inline int gyre_path_folder(const char *path, char *folder, size_t bytes) {
+    const char *name = gyre_path_name(path), *from = name == path ? "." : path;
+    const int length = name - path > 1 ? (int)(name - path) - 1 : 1;
+    return snprintf(folder, bytes, "%.*s", length, from) < (int)bytes ? 0 : ENAMETOOLONG;
+}
+
+/* out = the length of a path without the slashes at its end; that of "/" is 1. */
+static inline size_t gyre_path_length(const char *path) {
+    size_t length = strlen(path);
+    while (length > 1 && path[length - 1] == '/')
+        length--;
+    return length;
+}
+
+/* out = 1 if a name, of a file or a tensor, ends so. */
+static inline int gyre_ends_with(const char *name, const char *end) {
+    const size_t length = strlen(name), tail = strlen(end);
+    return length >= tail && strcmp(name + length - tail, end) == 0;
+}
 
 #endif

@@ -3,6 +3,7 @@
 
 #include "files/tensors/safetensors.h"
 #include "make_gguf.h"
+#include "util/fnv1a.h"
 
 #include <stdio.h>
 
@@ -19,10 +20,7 @@ json_t *synthetic_fixture(const char *name) {
 
 /* -- weights -- */
 static uint64_t name_state(uint64_t seed, const char *name) {
-    uint64_t state = 0xcbf29ce484222325u ^ seed;
-    for (; *name; name++)
-        state = (state ^ (unsigned char)*name) * 0x100000001b3u;
-    return state;
+    return gyre_fnv1a(GYRE_FNV1A_OFFSET_BASIS ^ seed, name, strlen(name));
 }
 
 static double uniform(uint64_t state, int64_t i) {

@@ -1,6 +1,7 @@
 /* audit_keys.c: keys about positions that no reader takes a position from: misspelt ones, and those of other families. */
 #include "tools/audit/audit.h"
 #include "tools/explain/explain_format.h"
+#include "util/path.h"
 #include "util/suggest.h"
 #include <string.h>
 
@@ -202,15 +203,10 @@ static void judge_key(const walk *w, const char *key, const json_t *value) {
               whole, key);
 }
 
-static int ends_with(const char *text, const char *tail) {
-    const size_t length = strlen(text), part = strlen(tail);
-    return length >= part && strcmp(text + length - part, tail) == 0;
-}
-
 /* out = 1 for an object that describes a part of the model, or a rotation. */
 static int is_entered(const walk *w, const char *key) {
     if (w->in_dict || strcmp(key, "rope_scaling") == 0 || strcmp(key, "rope_parameters") == 0) return 1;
-    return (ends_with(key, "_config") && strcmp(key, "quantization_config") != 0) || strcmp(key, "decoder") == 0;
+    return (gyre_ends_with(key, "_config") && strcmp(key, "quantization_config") != 0) || strcmp(key, "decoder") == 0;
 }
 
 static void walk_object(const walk *w, const json_t *object) {
@@ -222,7 +218,7 @@ static void walk_object(const walk *w, const json_t *object) {
         /* Within a rotation an object is that of a type of layers. */
         if (!(enters && w->in_dict)) judge_key(w, key, value);
         if (!enters || snprintf(inside.prefix, sizeof inside.prefix, "%s%s.", w->prefix, key) >= MAX_KEY) continue;
-        inside.in_dict = w->in_dict || ends_with(key, "rope_scaling") || ends_with(key, "rope_parameters");
+        inside.in_dict = w->in_dict || gyre_ends_with(key, "rope_scaling") || gyre_ends_with(key, "rope_parameters");
         inside.of_tower = w->of_tower || strstr(key, "vision") || strstr(key, "audio");
         inside.depth++;
         walk_object(&inside, value);

@@ -5,6 +5,7 @@
 #include "util/checkpoint_files.h"
 #include "util/error.h"
 #include "util/open_regular.h"
+#include "util/path.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -55,8 +56,7 @@ static int find_files(audit *a, const char *model) {
     size_t length = strlen(model);
     if (length + 2 + sizeof GYRE_CONFIG_FILE > sizeof a->path)
         return cli_fail("MODEL: the path is too long (%.200s...)", model);
-    while (length > 1 && model[length - 1] == '/')
-        length--;
+    length = gyre_path_length(model);
     memcpy(a->path, model, length);
     snprintf(a->described, sizeof a->described, "%s", a->path);
     if (stat(model, &info)) return errno == ENOENT ? 0 : cli_fail("%s: %s (audit)", model, strerror(errno));

@@ -59,6 +59,7 @@ void *bench_map_untouched(size_t bytes);
 /* out = memory in huge pages if the system has them, so that all measurements use the same page size.  Released with free().
  * NULL = out of memory. */
 void *bench_alloc_huge(size_t bytes);
+extern const gyre_alloc bench_huge_alloc; /* takes such memory */
 /* out = a random number 0 <= x < 1 in steps of 2^-24, the same on every machine.  Advances *seed. */
 double bench_random(uint64_t *seed);
 /* out = 0, or CLI_FAILED with the error printed, if standard output cannot be written. */

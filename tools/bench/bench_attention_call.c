@@ -131,14 +131,6 @@ static gyre_status make_scratch(attn_call *call, const gyre_exec *execs, int cou
 }
 
 /* -- a cache -- */
-static void *alloc_huge(void *ctx, size_t bytes, size_t align) {
-    (void)ctx, (void)align; /* pages have a larger alignment */
-    return bench_alloc_huge(bytes);
-}
-static void free_huge(void *ctx, void *memory) {
-    (void)ctx;
-    free(memory);
-}
 
 static gyre_status append_all(attn_call *call, const attn_data *data, gyre_error *err) {
     enum { CHUNK = 1024 }; /* tokens; the same numbers are repeated */
@@ -159,7 +151,6 @@ static gyre_status append_all(attn_call *call, const attn_data *data, gyre_error
 }
 
 static gyre_status make_cache(attn_call *call, const attn_options *options, const attn_data *data, gyre_error *err) {
-    const gyre_alloc alloc = {alloc_huge, free_huge, NULL};
     gyre_cache_config shape = GYRE_INIT(gyre_cache_config);
     shape.encoding = call->encoding;
     shape.keys = options->keys;
@@ -167,7 +158,7 @@ static gyre_status make_cache(attn_call *call, const attn_options *options, cons
     shape.heads = data->key_heads;
     shape.head_dim = ATTN_HEAD_DIM;
     shape.max_tokens = data->keys;
-    const gyre_status status = gyre_cache_create(&call->cache, &shape, &alloc, err);
+    const gyre_status status = gyre_cache_create(&call->cache, &shape, &bench_huge_alloc, err);
     return status ? status : append_all(call, data, err);
 }
 

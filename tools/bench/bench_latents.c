@@ -72,15 +72,6 @@ static void form_close(form *f) {
     free(f->scratch);
 }
 
-static void *alloc_huge(void *ctx, size_t bytes, size_t align) {
-    (void)ctx, (void)align; /* pages have a larger alignment */
-    return bench_alloc_huge(bytes);
-}
-static void free_huge(void *ctx, void *memory) {
-    (void)ctx;
-    free(memory);
-}
-
 static gyre_cache_config config_of(const latent_case *c, int which) {
     gyre_cache_config config = GYRE_INIT(gyre_cache_config);
     config.keys = GYRE_CACHE_KEYS_ROTATED;
@@ -115,7 +106,6 @@ static gyre_status append_all(form *f, const gyre_cache_config *config, gyre_err
 }
 
 static gyre_status form_open(form *f, const latent_case *c, int which, const gyre_exec *exec, gyre_error *err) {
-    const gyre_alloc alloc = {alloc_huge, free_huge, NULL};
     gyre_config rope = GYRE_INIT(gyre_config);
     gyre_cache_config config = config_of(c, which);
     rope.kind = gyre_kind_find("rope");
@@ -124,7 +114,7 @@ static gyre_status form_open(form *f, const latent_case *c, int which, const gyr
     rope.rope.layout = GYRE_LAYOUT_INTERLEAVED;
     gyre_status status = gyre_encoding_create(&f->encoding, &rope, NULL, err);
     config.encoding = f->encoding;
-    if (!status) status = gyre_cache_create(&f->cache, &config, &alloc, err);
+    if (!status) status = gyre_cache_create(&f->cache, &config, &bench_huge_alloc, err);
     if (!status) status = append_all(f, &config, err);
     if (status) return status;
     f->q = alloc_random(c->heads * config.head_dim, 1);

@@ -83,6 +83,16 @@ void *bench_alloc_huge(size_t bytes) {
     return memory;
 }
 
+static void *alloc_huge(void *ctx, size_t bytes, size_t align) {
+    (void)ctx, (void)align; /* pages have a larger alignment */
+    return bench_alloc_huge(bytes);
+}
+static void free_huge(void *ctx, void *memory) {
+    (void)ctx;
+    free(memory);
+}
+const gyre_alloc bench_huge_alloc = {alloc_huge, free_huge, NULL};
+
 double bench_random(uint64_t *seed) {
     *seed = *seed * 6364136223846793005u + 1442695040888963407u;
     return (double)(*seed >> 40) * 0x1p-24;

@@ -7,6 +7,7 @@
 #include "util/atomic_file.h"
 #include "util/checkpoint_files.h"
 #include "util/link_end.h"
+#include "util/path.h"
 #if !defined(__wasi__)
 #include <fcntl.h>
 #endif
@@ -120,7 +121,7 @@ static int is_neighbour(const output *w, const struct stat *file, const char *fo
     if (found >= 0 || !guard_real(w->path, own)) return found > 0;
     guard_folder_of(own, home);
     if (!guard_look(home, &is) || !guard_is_same(&is, folder)) return file->st_nlink > 1;
-    return snprintf(path, sizeof path, "%s/%s", folder, guard_name_of(own)) >= (int)sizeof path || is_kept(w, path, of);
+    return snprintf(path, sizeof path, "%s/%s", folder, gyre_path_name(own)) >= (int)sizeof path || is_kept(w, path, of);
 }
 
 /* The name of a file that is read, and the one behind its links: both have neighbours. */
@@ -141,7 +142,7 @@ static int is_file_of(const char *path, void *arg) {
 }
 
 static int is_model_file_of(const char *path, void *arg) {
-    return (guard_is_model_name(guard_name_of(path)) || guard_ends_with(path, ".gguf")) && guard_is_same(arg, path);
+    return (guard_is_model_name(gyre_path_name(path)) || gyre_ends_with(path, ".gguf")) && guard_is_same(arg, path);
 }
 
 /* out = 1 if the file is one of the folder's own, under any name; of model files alone, if asked. */
@@ -153,8 +154,8 @@ static int is_entry_of(const struct stat *file, const char *folder, int model_fi
 
 static int is_file_with_weights(const char *path, void *arg) {
     (void)arg;
-    const char *name = guard_name_of(path);
-    return guard_ends_with(name, ".gguf") || (guard_is_model_name(name) && strcmp(name, GYRE_CONFIG_FILE) != 0);
+    const char *name = gyre_path_name(path);
+    return gyre_ends_with(name, ".gguf") || (guard_is_model_name(name) && strcmp(name, GYRE_CONFIG_FILE) != 0);
 }
 
 /* out = 1 for the config of --write below the model's folder, in one of its own without other files of a model. */
@@ -162,7 +163,7 @@ static int is_config_apart(const output *w, const char *path, const char *model)
     char folder[PATH_MAX];
     struct stat is;
     guard_folder_of(path, folder);
-    return writes_model(w) && strcmp(guard_name_of(path), GYRE_CONFIG_FILE) == 0 && guard_look(folder, &is) &&
+    return writes_model(w) && strcmp(gyre_path_name(path), GYRE_CONFIG_FILE) == 0 && guard_look(folder, &is) &&
            !guard_is_same(&is, model) && guard_any_entry(folder, is_file_with_weights, NULL) == 0;
 }
 
@@ -244,7 +245,7 @@ static const char *advice_on(const output *w) {
 
 /* A file that is not there yet would be refused by the next run, so this one refuses it too.  path: behind links. */
 static void check_new_file(const output *w, const char *path, const char *input) {
-    const char *option = w->option, *name = guard_name_of(path);
+    const char *option = w->option, *name = gyre_path_name(path);
     char folder[PATH_MAX], of_input[PATH_MAX], real[PATH_MAX];
     struct stat is;
     guard_folder_of(path, folder);
@@ -275,8 +276,7 @@ static void check_folder_in_texts(const output *w, const char *input) {
     if (!guard_is_folder(input) || is_model_folder(input)) return;
     snprintf(name, sizeof name, "%s", w->path);
     do { /* to the first folder above that is there: the others are made */
-        for (size_t n = strlen(name); n > 1 && name[n - 1] == '/'; n--)
-            name[n - 1] = '\0';
+        name[gyre_path_length(name)] = '\0';
         guard_folder_of(name, above);
         memcpy(name, above, sizeof name);
         there = guard_look(above, &is);
@@ -290,7 +290,7 @@ static int is_lab_name(const char *path) {
     static const char *const names[] = {"lab.json", "cells.jsonl", "results.jsonl"};
     int written = 0;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        written |= strcmp(guard_name_of(path), names[i]) == 0;
+        written |= strcmp(gyre_path_name(path), names[i]) == 0;
     return written;
 }
 
@@ -340,7 +340,7 @@ static void check_folder(const output *w, const char *input) {
 static int is_same_name(const char *a, const char *b) {
     char folder_a[PATH_MAX], folder_b[PATH_MAX];
     struct stat is;
-    if (strcmp(guard_name_of(a), guard_name_of(b)) != 0) return 0;
+    if (strcmp(gyre_path_name(a), gyre_path_name(b)) != 0) return 0;
     guard_folder_of(a, folder_a);
     guard_folder_of(b, folder_b);
     return guard_look(folder_a, &is) && guard_is_same(&is, folder_b);
@@ -359,10 +359,7 @@ static void check_pair(const output *first, const output *second) {
 /* out = the path behind links, without slashes at its end, or the path itself. */
 static void end_of(const char *path, char end[PATH_MAX]) {
     char plain[PATH_MAX];
-    int length = (int)strlen(path);
-    while (length > 1 && path[length - 1] == '/')
-        length--;
-    snprintf(plain, sizeof plain, "%.*s", length, path);
+    snprintf(plain, sizeof plain, "%.*s", (int)gyre_path_length(path), path);
     if (gyre_link_end(plain, end) != 0) memcpy(end, plain, sizeof plain);
 }
 
@@ -383,10 +380,10 @@ static void check_lock(const output *w) {
 /* out = 1 for the name of a temporary of the output `end`, which a run removes: NAME.gyre-1234-0.tmp, NAME.gyre-1234.old. */
 static int is_temporary_of(const char *path, const char *end) {
     char beside[PATH_MAX], plain[PATH_MAX];
-    const char *name = guard_name_of(path), *of = guard_name_of(end);
+    const char *name = gyre_path_name(path), *of = gyre_path_name(end);
     const size_t length = strlen(of);
     if (strncmp(name, of, length) != 0 || strncmp(name + length, ".gyre-", 6) != 0) return 0;
-    if (!guard_ends_with(name, ".tmp") && !guard_ends_with(name, ".old")) return 0;
+    if (!gyre_ends_with(name, ".tmp") && !gyre_ends_with(name, ".old")) return 0;
     guard_folder_of(path, beside);
     if (snprintf(plain, sizeof plain, "%s/%s", beside, of) >= (int)sizeof plain) return 0;
     return is_same_name(plain, end);
@@ -446,7 +443,7 @@ static void check_read(const output *w, const struct stat *is, const char *input
         check_folder(w, input);
     else if (is && S_ISREG(is->st_mode))
         check_file(w, is, input);
-    else if (!is && (w->kind != CLI_GUARD_FOLDER || guard_is_model_name(guard_name_of(w->path)))) /* which is no folder's */
+    else if (!is && (w->kind != CLI_GUARD_FOLDER || guard_is_model_name(gyre_path_name(w->path)))) /* which is no folder's */
         check_new_file(w, gyre_link_end(w->path, room) ? w->path : room, input);
 }
 
@@ -484,7 +481,7 @@ static void find_written_model(output *w) {
     struct stat is;
     if (strcmp(w->option, "write") != 0) return;
     if (!file_target_is_folder(w->path, guard_look(w->path, &is) ? &is : NULL)) return;
-    if (model_read && guard_is_gguf(model_read)) name = guard_name_of(model_read);
+    if (model_read && guard_is_gguf(model_read)) name = gyre_path_name(model_read);
     if (snprintf(written_model, PATH_MAX, "%s/%s", w->path, name) < PATH_MAX) w->path = written_model;
 }
 

@@ -6,6 +6,7 @@
 #include "util/absent_path.h"
 #include "util/checkpoint_files.h"
 #include "util/link_end.h"
+#include "util/path.h"
 #include <dirent.h>
 #include <errno.h>
 #include <jansson.h>
@@ -57,13 +58,8 @@ int guard_is_model_folder(const char *folder) {
 }
 
 void guard_folder_of(const char *path, char folder[PATH_MAX]) {
-    const char *slash = strrchr(path, '/');
-    snprintf(folder, PATH_MAX, "%.*s", slash ? (int)(slash - path) + 1 : 1, slash ? path : ".");
-}
-
-const char *guard_name_of(const char *path) {
-    const char *slash = strrchr(path, '/');
-    return slash ? slash + 1 : path;
+    const int length = (int)(gyre_path_name(path) - path);
+    snprintf(folder, PATH_MAX, "%.*s", length ? length : 1, length ? path : ".");
 }
 
 int guard_real(const char *path, char real[PATH_MAX]) {
@@ -82,11 +78,6 @@ int guard_is_below(const char *path, const char *folder) {
 }
 
 /* -- names -- */
-int guard_ends_with(const char *name, const char *end) {
-    const size_t length = strlen(name), tail = strlen(end);
-    return length >= tail && strcmp(name + length - tail, end) == 0;
-}
-
 int guard_is_model_name(const char *name) {
     static const char *const names[] = {GYRE_CONFIG_FILE,
                                         GYRE_TOKENIZER_FILE,
@@ -105,7 +96,7 @@ int guard_is_model_name(const char *name) {
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (strcmp(name, names[i]) == 0) return 1;
     for (size_t i = 0; i < sizeof endings / sizeof *endings; i++)
-        if (guard_ends_with(name, endings[i])) return 1;
+        if (gyre_ends_with(name, endings[i])) return 1;
     return 0;
 }
 
@@ -117,13 +108,13 @@ static int is_part_name(const char *name) {
         const char c = name[length - tail + i];
         if (pattern[i] == '0' ? c < '0' || c > '9' : c != pattern[i]) return 0;
     }
-    return length >= tail && !guard_ends_with(name, "-00001-of-00001.gguf");
+    return length >= tail && !gyre_ends_with(name, "-00001-of-00001.gguf");
 }
 
 static int ends_with_any(const char *name, const char *const *endings, size_t count) {
     int found = 0;
     for (size_t i = 0; i < count; i++)
-        found |= guard_ends_with(name, endings[i]);
+        found |= gyre_ends_with(name, endings[i]);
     return found;
 }
 
@@ -150,7 +141,7 @@ int guard_is_result_name(const char *name, int writes_model) {
         small[length] = (char)(name[length] >= 'A' && name[length] <= 'Z' ? name[length] - 'A' + 'a' : name[length]);
     small[length] = '\0';
     if (guard_is_model_name(name) || guard_is_model_name(small) || is_text_of_model(small)) return 0;
-    if (writes_model && guard_ends_with(name, ".gguf")) return 1;
+    if (writes_model && gyre_ends_with(name, ".gguf")) return 1;
     return ends_with_any(small, endings, sizeof endings / sizeof *endings);
 }
 
@@ -304,7 +295,7 @@ int guard_holds_model(const char *path) {
 }
 
 static int has_name_of_model(const char *path) {
-    const char *name = guard_name_of(path);
+    const char *name = gyre_path_name(path);
     return strcmp(name, GYRE_CONFIG_FILE) != 0 && guard_is_model_name(name);
 }
 
@@ -325,7 +316,7 @@ int guard_has_name_of_model(const char *path) {
 }
 
 int guard_is_model_file(const char *path) {
-    return guard_is_model_name(guard_name_of(path)) || guard_ends_with(path, ".gguf") || guard_holds_model(path);
+    return guard_is_model_name(gyre_path_name(path)) || gyre_ends_with(path, ".gguf") || guard_holds_model(path);
 }
 
 /* out = 1 for a part of a model under any name: its head has split.count, an unsigned 16-bit number above 1.  The key is
@@ -349,8 +340,8 @@ static int is_part(const char *path) {
 static int is_model_gguf(const char *path) {
     gyre_reading *reading = NULL;
     char real[PATH_MAX];
-    if (is_part_name(guard_name_of(path)) || !has_gguf_magic(path) || is_part(path)) return 0;
-    if (guard_real(path, real) && is_part_name(guard_name_of(real))) return 0;
+    if (is_part_name(gyre_path_name(path)) || !has_gguf_magic(path) || is_part(path)) return 0;
+    if (guard_real(path, real) && is_part_name(gyre_path_name(real))) return 0;
     const gyre_status status = gyre_reading_open(&reading, path, NULL, NULL);
     gyre_reading_free(reading);
     if (status == GYRE_ENOMEM) fail(path, ENOMEM);
@@ -366,11 +357,11 @@ int guard_is_whole_model(const char *path, int gguf) {
 }
 
 int guard_is_result(const char *path, int writes_model) {
-    const char *name = guard_name_of(path);
+    const char *name = gyre_path_name(path);
     if (!guard_is_result_name(name, writes_model)) return 0;
-    if (writes_model && (guard_ends_with(name, ".json") || guard_ends_with(name, ".gguf")))
+    if (writes_model && (gyre_ends_with(name, ".json") || gyre_ends_with(name, ".gguf")))
         return is_config_of_transformer(path) || is_model_gguf(path);
-    if (guard_ends_with(name, ".json")) return is_own_json(path) || !begins_json(path);
+    if (gyre_ends_with(name, ".json")) return is_own_json(path) || !begins_json(path);
     return !guard_holds_model(path);
 }
 

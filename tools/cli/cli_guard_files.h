@@ -20,13 +20,11 @@ int guard_has_file(const char *folder, const char *name);
 
 /* folder = the folder of a file: "." for a plain name. */
 void guard_folder_of(const char *path, char folder[PATH_MAX]);
-const char *guard_name_of(const char *path);
 /* real = the path without links; out = 0 if there is nothing at it. */
 int guard_real(const char *path, char real[PATH_MAX]);
 /* out = 1 if `path` lies somewhere below the folder. */
 int guard_is_below(const char *path, const char *folder);
 
-int guard_ends_with(const char *name, const char *end);
 /* out = 1 if programs read a file of this name in a model's folder. */
 int guard_is_model_name(const char *name);
 /* out = 1 for a GGUF, a safetensors file or the config of a model, told by what it holds. */

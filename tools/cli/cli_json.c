@@ -3,7 +3,7 @@
 #include "tools/cli/cli_error.h"
 #include "tools/cli/cli_output.h"
 #include "tools/cli/cli_signals.h"
-#include "util/strict_json.h"
+#include "util/json_load.h"
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -49,9 +49,7 @@ json_t *cli_json_load(const char *path) {
     FILE *file = fopen(path, "rb");
     char *text = file ? read_text(file, &bytes) : NULL;
     const int code = file && !ferror(file) ? 0 : errno ? errno : EIO;
-    /* The reader of configs takes what Python writes, NaN and Infinity; so does this. */
-    if (text) (void)gyre_make_json_strict(text, bytes);
-    json_t *root = text && !code ? json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &why) : NULL;
+    json_t *root = text && !code ? gyre_json_load(text, bytes, &why) : NULL;
     if (!root) unread = code ? strerror(code) : "not JSON";
     if (file) (void)fclose(file);
     free(text);

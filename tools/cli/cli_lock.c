@@ -5,6 +5,7 @@
 #include "tools/cli/cli_error.h"
 #include "util/file_write.h"
 #include "util/link_end.h"
+#include "util/path.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -20,17 +21,15 @@ enum { MARK = sizeof mark - 1 };
 /* -- the name -- */
 /* out = 1 if there was a slash at the end; it is cut off. */
 static int cut_slashes(char *path) {
-    size_t length = strlen(path);
-    const size_t before = length;
-    while (length > 1 && path[length - 1] == '/')
-        length--;
+    const size_t length = gyre_path_length(path);
+    const int cut = path[length] != 0;
     path[length] = 0;
-    return length < before;
+    return cut;
 }
 
 /* "." and "..", which name a folder that has another name of its own. */
 static int is_dots(const char *path) {
-    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    const char *name = gyre_path_name(path);
     return strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
 }
 

@@ -4,6 +4,7 @@
 #include "tools/cli/cli_guard.h"
 #include "tools/cli/cli_page.h"
 #include "tools/cli/cli_values.h"
+#include "util/path.h"
 #include "util/suggest.h"
 #include <errno.h>
 #include <stdio.h>
@@ -151,12 +152,10 @@ static const struct argp_option *option_of_key(const struct argp_option *options
 /* What an option writes: a model's file (--write, and convert's GGUF), a folder that the command fills (train's, and
  * convert's), or a result. */
 static cli_guard_kind kind_of(const struct argp_option *o, const char *text) {
-    const size_t length = strlen(text);
-    const int gguf = length >= 5 && strcmp(text + length - 5, ".gguf") == 0;
     if (strcmp(o->name, "write") == 0) return CLI_GUARD_MODEL;
     if (strcmp(o->arg, "DIR") == 0) return CLI_GUARD_FOLDER;
     if (strcmp(o->arg, "PATH") != 0 || strcmp(o->name, "output") != 0) return CLI_GUARD_FILE;
-    return gguf ? CLI_GUARD_MODEL : CLI_GUARD_FOLDER;
+    return gyre_ends_with(text, ".gguf") ? CLI_GUARD_MODEL : CLI_GUARD_FOLDER;
 }
 
 /* Notes the files that an option names.  An argument is noted by who knows that it is one: model_path_find for a model. */

@@ -3,6 +3,7 @@
 #include "util/atomic_file.h"
 #include "util/error.h"
 #include "util/open_regular.h"
+#include "util/path.h"
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,10 +24,8 @@ static int in_path(const char *program) {
 }
 
 int file_target_is_folder(const char *path, const struct stat *is) {
-    const size_t length = strlen(path);
     if (is) return S_ISDIR(is->st_mode);
-    const char *ending = length >= 5 ? path + length - 5 : "";
-    return strcmp(ending, ".json") != 0 && strcmp(ending, ".gguf") != 0;
+    return !gyre_ends_with(path, ".json") && !gyre_ends_with(path, ".gguf");
 }
 
 gyre_status file_target_check(const char *what, const char *path, gyre_error *err) {
@@ -36,10 +35,8 @@ gyre_status file_target_check(const char *what, const char *path, gyre_error *er
     if (gyre_descriptor_of(path) >= 0) return GYRE_OK; /* nothing is made in its folder */
     if (stat(path, &is) == 0 && S_ISREG(is.st_mode) && access(path, W_OK) != 0)
         return gyre_fail(err, GYRE_EIO, "%s: %s (%s)", what, strerror(errno), path);
-    const char *slash = strrchr(path, '/');
-    const int length = slash ? (int)(slash - path) : 1;
-    if (length >= (int)sizeof folder) return gyre_fail(err, GYRE_EINVAL, "%s: too long a name (%s)", what, path);
-    snprintf(folder, sizeof folder, "%.*s", length ? length : 1, slash ? path : ".");
+    if (gyre_path_folder(path, folder, sizeof folder))
+        return gyre_fail(err, GYRE_EINVAL, "%s: too long a name (%s)", what, path);
     if (access(folder, W_OK) != 0) return gyre_fail(err, GYRE_EIO, "%s: %s (%s)", what, strerror(errno), path);
     return GYRE_OK;
 }

@@ -189,6 +189,15 @@ gyre_status variant_config(const variant *v, int64_t trained, int64_t longest, c
     return gyre_config_suggest(config);
 }
 
+gyre_status sinusoid_create(gyre_encoding **out, int64_t dim, double base, gyre_sinusoid layout, gyre_error *err) {
+    gyre_config config = GYRE_INIT(gyre_config);
+    config.kind = gyre_kind_find("sinusoidal");
+    config.input.dim = dim;
+    config.input.base = base;
+    config.input.layout = layout;
+    return gyre_encoding_create(out, &config, NULL, err);
+}
+
 void variant_model(const variant *v, gyre_model_config *model) {
     const changed_scheme *c = changed_of(v);
     if (!c) return;

@@ -37,6 +37,9 @@ gyre_status variant_config(const variant *v, int64_t trained, int64_t longest, c
 /* Sets what a variant changes in the model beside its encoding. */
 void variant_model(const variant *v, gyre_model_config *model);
 
+/* *out = the sinusoid of the paper, whose rows have dim channels.  Errors: those of gyre_encoding_create. */
+gyre_status sinusoid_create(gyre_encoding **out, int64_t dim, double base, gyre_sinusoid layout, gyre_error *err);
+
 /* out = the look of the method or encoding that a label names or begins with ("rope+yarn", "ntk:4", "yarn, causal"), in
  * every figure: the plain name is solid; its variants have hollow symbols and dashes, which differ from one power of two to
  * the next; zeros for another label. */

@@ -11,6 +11,7 @@
 #include "tools/options/stretch_options.h"
 #include "tools/subcommands.h"
 #include "util/checkpoint_files.h"
+#include "util/path.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -241,8 +242,7 @@ static int write_model(const extend_options *o, const extension *e, FILE *file) 
     extend_key_change changes[EXTEND_MAX_KEY_CHANGES];
     if (extend_method_parse(o->method, &r, &err)) cli_usage_error("%s", err.text);
     if (extend_method_config(&r, e, &config, &err)) return cli_fail_error(&err);
-    const char *slash = strrchr(e->reading->path, '/'); /* a config.json, or a GGUF of any name */
-    const char *name = strcmp(e->reading->format, "GGUF") == 0 ? (slash ? slash + 1 : e->reading->path) : GYRE_CONFIG_FILE;
+    const char *name = strcmp(e->reading->format, "GGUF") == 0 ? gyre_path_name(e->reading->path) : GYRE_CONFIG_FILE;
     gyre_status status = stretch_target_find(o->stretch.write, name, &target, &err);
     if (!status) status = stretch_target_make_folder(&target, &err);
     if (status) return cli_fail_error(&err);

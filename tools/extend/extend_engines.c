@@ -9,6 +9,7 @@
 #include "tools/options/reading_options.h"
 #include "util/checkpoint_files.h"
 #include "util/error.h"
+#include "util/path.h"
 #include "util/plain_numbers.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -134,15 +135,13 @@ static gyre_status advise_transformers(const advice_source *s, extend_advice *ou
 /* -- command lines -- */
 /* What vLLM calls the model: its name on the hub, else its folder; MODEL for a file that is no folder's config.json. */
 static void model_word(const extension *e, char out[4200]) {
-    const char *hub = model_path_hub_name(e->path), *slash = strrchr(e->path, '/');
-    const size_t length = strlen(e->path);
-    const int is_file = length > 5 && strcmp(e->path + length - 5, ".json") == 0;
+    const char *hub = model_path_hub_name(e->path);
     if (hub)
         snprintf(out, 4200, "%.*s", (int)strcspn(hub, "@"), hub);
-    else if (!is_file)
+    else if (!extend_is_config_alone(e))
         snprintf(out, 4200, "%s", e->path);
-    else if (strcmp(slash ? slash + 1 : e->path, GYRE_CONFIG_FILE) == 0)
-        snprintf(out, 4200, "%.*s", slash ? (int)(slash - e->path) : 1, slash ? e->path : ".");
+    else if (strcmp(gyre_path_name(e->path), GYRE_CONFIG_FILE) == 0)
+        (void)gyre_path_folder(e->path, out, 4200);
     else
         snprintf(out, 4200, "MODEL");
 }

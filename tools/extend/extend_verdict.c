@@ -4,6 +4,7 @@
 #include "tools/common/model_path.h"
 #include "tools/common/result_table.h"
 #include "util/error.h"
+#include "util/path.h"
 #include "util/plain_numbers.h"
 #include <math.h>
 #include <stdarg.h>
@@ -293,8 +294,7 @@ static void list_alike(const rule *r, int64_t chosen, int engine, char out[200])
 
 /* A config alone has no weights to measure. */
 int extend_is_config_alone(const extension *e) {
-    const size_t length = strlen(e->path);
-    return length > 5 && strcmp(e->path + length - 5, ".json") == 0;
+    return strlen(e->path) > 5 && gyre_ends_with(e->path, ".json");
 }
 
 void extend_model_with_weights(const extension *e, char out[900]) {

@@ -219,21 +219,26 @@ void lab_describe_interval(const lab *l, char *out, size_t size) {
              l->plan.seeds > 1 ? "the seeds and, apart from them, of the windows" : "the windows, for one seed");
 }
 
+/* One column for each context, whose cells have an interval in brackets. */
+static void begin_brackets(const lab *l, lab_table *t, const char *more) {
+    char interval[128];
+    lab_describe_interval(l, interval, sizeof interval);
+    snprintf(t->note, sizeof t->note, "In brackets: %s%s.", interval, more);
+    t->table.note = t->note;
+    t->table.columns_count = 1 + l->plan.contexts_count;
+    t->measures = 1;
+    for (int c = 0; c < l->plan.contexts_count; c++)
+        t->columns[1 + c] = (gyre_report_column){.title = t->groups[c]};
+}
+
 void lab_table_intervals(const lab *l, lab_table *t, lab_measure measure) {
     static const char *const captions[LAB_MEASURES] = {"Perplexity per byte", "Passkeys found, in percent",
                                                        "Copied bytes right, in percent"};
     begin(l, t, "encoding or method", 0);
     snprintf(t->caption, sizeof t->caption, "%s: mean over %lld seed%s, and interval", captions[measure],
              (long long)l->plan.seeds, l->plan.seeds > 1 ? "s" : "");
-    char interval[128];
-    lab_describe_interval(l, interval, sizeof interval);
-    snprintf(t->note, sizeof t->note, "In brackets: %s.", interval);
     t->table.caption = t->caption;
-    t->table.note = t->note;
-    t->table.columns_count = 1 + l->plan.contexts_count;
-    t->measures = 1;
-    for (int c = 0; c < l->plan.contexts_count; c++)
-        t->columns[1 + c] = (gyre_report_column){.title = t->groups[c]};
+    begin_brackets(l, t, "");
     for (int part = 0; part < LAB_PARTS; part++) {
         int count;
         const lab_row *rows = lab_part_rows(l, (lab_part)part, &count);
@@ -249,14 +254,7 @@ static const char *const PAIR_NAMES[LAB_PAIRS] = {"perplexity and keys", "perple
 void lab_table_ranks(const lab *l, lab_table *t) {
     begin(l, t, "rows, and measures", 0);
     t->table.caption = "Do the measures rank the rows alike?  Kendall's tau: 1 in the same order, 0 unrelated, -1 opposite";
-    char interval[128];
-    lab_describe_interval(l, interval, sizeof interval);
-    snprintf(t->note, sizeof t->note, "In brackets: %s, the same for all rows.  Equal rows count once.", interval);
-    t->table.note = t->note;
-    t->table.columns_count = 1 + l->plan.contexts_count;
-    t->measures = 1;
-    for (int c = 0; c < l->plan.contexts_count; c++)
-        t->columns[1 + c] = (gyre_report_column){.title = t->groups[c]};
+    begin_brackets(l, t, ", the same for all rows.  Equal rows count once");
     for (int part = 0; part < LAB_PARTS; part++) {
         int count;
         const lab_row *rows = lab_part_rows(l, (lab_part)part, &count);

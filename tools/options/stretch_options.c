@@ -3,6 +3,7 @@
 #include "tools/cli/cli_error.h"
 #include "tools/cli/cli_values.h"
 #include "tools/cli/write_target.h"
+#include "util/path.h"
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -34,10 +35,8 @@ void stretch_options_check(const stretch_options *o) {
 gyre_status stretch_target_find(const char *write, const char *name, stretch_target *out, gyre_error *err) {
     struct stat is;
     stretch_target target = {.path = ""};
-    size_t length = strlen(write);
+    const size_t length = gyre_path_length(write);
     const int exists = stat(write, &is) == 0, in_folder = file_target_is_folder(write, exists ? &is : NULL);
-    while (length > 1 && write[length - 1] == '/')
-        length--;
     const int written = in_folder ? snprintf(target.path, STRETCH_PATH, "%.*s/%s", (int)length, write, name)
                                   : snprintf(target.path, STRETCH_PATH, "%s", write);
     if (written >= STRETCH_PATH) return gyre_fail(err, GYRE_EINVAL, "--write: too long a name (%s)", write);

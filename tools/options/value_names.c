@@ -2,6 +2,7 @@
 #include "tools/options/value_names.h"
 #include "gyre/gyre_fields.h"
 #include "tools/cli/cli_values.h"
+#include "util/path.h"
 #include <string.h>
 
 const char *const *length_policy_choices(void) {
@@ -38,8 +39,7 @@ gyre_dtype dtype_option(const char *option, const char *text, int allow_q8) {
 }
 
 int is_gguf_path(const char *path) {
-    const size_t length = strlen(path);
-    return length > 5 && strcmp(path + length - 5, ".gguf") == 0;
+    return strlen(path) > 5 && gyre_ends_with(path, ".gguf");
 }
 
 gyre_profile profile_option(const char *option, const char *text) {

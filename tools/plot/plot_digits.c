@@ -1,5 +1,6 @@
 /* plot_digits.c: a position written in three ways: one-hot, in binary digits, and as a sinusoid.  The sinusoid's pairs slow
  * down as digits do.  Positions run across and channels down: channels of all three stand below the same positions. */
+#include "tools/common/variants.h"
 #include "tools/plot/plot.h"
 #include <math.h>
 #include <stdlib.h>
@@ -36,13 +37,8 @@ static void add_digits(plot_table *t, int64_t positions) {
 }
 
 static gyre_status sinusoid_rows(double *rows, double base, int64_t positions, int64_t channels, gyre_error *err) {
-    gyre_config config = GYRE_INIT(gyre_config);
     gyre_encoding *encoding = NULL;
-    config.kind = gyre_kind_find("sinusoidal");
-    config.input.dim = channels;
-    config.input.base = base;
-    config.input.layout = GYRE_SINUSOID_INTERLEAVED;
-    gyre_status status = gyre_encoding_create(&encoding, &config, NULL, err);
+    gyre_status status = sinusoid_create(&encoding, channels, base, GYRE_SINUSOID_INTERLEAVED, err);
     for (int64_t p = 0; p < positions && !status; p++) {
         const gyre_positions at = {.base = p};
         const gyre_view out = gyre_dense(rows + p * channels, GYRE_DTYPE_F64, 1, 1, 1, channels);

@@ -1,6 +1,7 @@
 /* plot_rows.c: tables of positions: the sinusoid, and the one that a model learned, position by channel. */
 #include "gyre/gyre_fields.h"
 #include "tools/common/model_input.h"
+#include "tools/common/variants.h"
 #include "tools/plot/plot.h"
 #include "util/plain_numbers.h"
 #include <math.h>
@@ -36,13 +37,8 @@ static gyre_status add_rows(plot_table *t, const char *label, const gyre_encodin
 
 static gyre_status add_sinusoid(plot_table *t, gyre_sinusoid layout, const char *label, double base, int64_t rows,
                                 int64_t channels, gyre_error *err) {
-    gyre_config config = GYRE_INIT(gyre_config);
     gyre_encoding *encoding = NULL;
-    config.kind = gyre_kind_find("sinusoidal");
-    config.input.dim = channels;
-    config.input.base = base;
-    config.input.layout = layout;
-    gyre_status status = gyre_encoding_create(&encoding, &config, NULL, err);
+    gyre_status status = sinusoid_create(&encoding, channels, base, layout, err);
     if (!status) status = add_rows(t, label, encoding, NULL, rows, channels, err);
     gyre_encoding_free(encoding);
     return status;

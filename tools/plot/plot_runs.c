@@ -5,6 +5,7 @@
 #include "tools/common/window_statistics.h"
 #include "tools/plot/plot.h"
 #include "util/open_regular.h"
+#include "util/path.h"
 #include "util/plain_numbers.h"
 #include <errno.h>
 #include <math.h>
@@ -230,9 +231,8 @@ static gyre_status read_file(runs_reader *r, const char *path, gyre_error *err) 
 
 /* out = the last part of a path without its ending, which names the run. */
 static void name_of_run(const char *path, char out[PLOT_LABEL]) {
-    const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
-    const size_t length = strcspn(base, ".");
-    snprintf(out, PLOT_LABEL, "%.*s", length < PLOT_LABEL ? (int)length : PLOT_LABEL - 1, base);
+    const char *base = gyre_path_name(path);
+    snprintf(out, PLOT_LABEL, "%.*s", (int)strcspn(base, "."), base);
 }
 
 static gyre_status compute(plot_work *w, runs_measure measure, gyre_error *err) {

@@ -1,4 +1,5 @@
 /* plot_shift.c: PE(p + k) = M_k PE(p): the rows of a sinusoid, and one matrix that moves them all by k. */
+#include "tools/common/variants.h"
 #include "tools/plot/plot.h"
 #include <math.h>
 #include <stdlib.h>
@@ -10,14 +11,6 @@ static const plot_column columns[] = {{"part", NULL}, {"position", "tokens"}, {"
                                       {"column", ""}, {"value", ""},          {NULL, NULL}};
 enum { VECTORS = 6, DIM = 8, SHIFT = 5, MANY = 12 };
 static const int64_t positions[VECTORS] = {0, 1, 2, 3, 10, 100};
-
-static gyre_status make_sinusoid(int64_t dim, double base, gyre_encoding **out, gyre_error *err) {
-    gyre_config config = GYRE_INIT(gyre_config);
-    config.kind = gyre_kind_find("sinusoidal");
-    config.input.dim = dim;
-    config.input.base = base;
-    return gyre_encoding_create(out, &config, NULL, err);
-}
 
 static gyre_status row_of(const gyre_encoding *pe, int64_t position, int64_t dim, double *row, gyre_error *err) {
     const gyre_positions at = {.base = position};
@@ -44,8 +37,8 @@ static gyre_status compute(plot_work *w, gyre_error *err) {
     gyre_encoding *pe = NULL;
     double *rows = calloc((size_t)(2 * dim), sizeof *rows);
     plot_table_columns(t, columns);
-    gyre_status status =
-        rows ? make_sinusoid(dim, base, &pe, err) : gyre_fail(err, GYRE_ENOMEM, "rows: out of memory (plot)");
+    gyre_status status = rows ? sinusoid_create(&pe, dim, base, GYRE_SINUSOID_INTERLEAVED, err)
+                              : gyre_fail(err, GYRE_ENOMEM, "rows: out of memory (plot)");
     const double matrix = plot_table_label(t, "M_k"), before = plot_table_label(t, "PE(p)");
     const double after = plot_table_label(t, "PE(p + k)"), off = plot_table_label(t, "M_k PE(p) - PE(p + k)");
     double worst = 0;

@@ -2,6 +2,7 @@
 #include "tools/search/search_windows.h"
 #include "tools/cli/cli_error.h"
 #include "tools/search/search_rescale.h"
+#include "util/fnv1a.h"
 #include "util/random.h"
 #include <stdlib.h>
 #include <string.h>
@@ -74,7 +75,7 @@ static gyre_status join_texts(const window_plan *l, gyre_text *out, gyre_error *
     for (int64_t t = 0; t < l->texts_count; t++) {
         all.count += l->texts[t].count;
         all.files += l->texts[t].files;
-        if (t) all.hash = all.hash * 0x100000001b3u ^ l->texts[t].hash;
+        if (t) all.hash = all.hash * GYRE_FNV1A_PRIME ^ l->texts[t].hash;
     }
     all.ids = malloc((size_t)all.count * sizeof *all.ids);
     if (!all.ids) return gyre_fail(err, GYRE_ENOMEM, "text: out of memory for %lld tokens (search)", (long long)all.count);

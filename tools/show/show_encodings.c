@@ -1,14 +1,11 @@
 /* show_encodings.c: the encodings that questions are about. */
+#include "tools/common/variants.h"
 #include "tools/show/show.h"
 #include "util/random.h"
 #include <string.h>
 
 gyre_status show_sinusoid(const show_options *o, gyre_encoding **out, gyre_error *err) {
-    gyre_config config = GYRE_INIT(gyre_config);
-    config.kind = gyre_kind_find("sinusoidal");
-    config.input.dim = o->dim;
-    config.input.base = o->base;
-    return gyre_encoding_create(out, &config, NULL, err);
+    return sinusoid_create(out, o->dim, o->base, GYRE_SINUSOID_INTERLEAVED, err);
 }
 
 gyre_status show_rotation(const show_options *o, int clockwise, double factor, gyre_encoding **out, gyre_error *err) {

@@ -15,6 +15,7 @@
 #include "util/checkpoint_files.h"
 #include "util/link_end.h"
 #include "util/open_regular.h"
+#include "util/path.h"
 #include <dirent.h>
 #include <errno.h>
 #include <math.h>
@@ -496,9 +497,7 @@ static int report(const train_options *o, const gyre_trainer *t, double loss) {
 /* The model is whole.  Beside it the checkpoint before it may be left, under the name of src/files/replace_folder.h. */
 static void warn_of_rest(const train_options *o) {
     char end[PATH_MAX], rest[PATH_MAX];
-    size_t length = gyre_link_end(o->common.output, end) ? 0 : strlen(end);
-    while (length > 1 && end[length - 1] == '/')
-        length--;
+    const size_t length = gyre_link_end(o->common.output, end) ? 0 : gyre_path_length(end);
     if (!length || snprintf(rest, sizeof rest, "%.*s.gyre-%ld.tmp", (int)length, end, (long)getpid()) >= (int)sizeof rest)
         return;
     if (!gyre_is_absent(rest))

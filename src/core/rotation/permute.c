@@ -117,14 +117,7 @@ static int is_pair_layout(gyre_layout layout) {
 
 static gyre_status check_views(const gyre_encoding *encoding, const gyre_cview *in, const gyre_view *out, gyre_error *err) {
     static const char where[] = "gyre_permute_rows";
-    if (gyre_dtype_size(in->dtype) == 0 || in->dtype != out->dtype)
-        return gyre_fail(err, GYRE_EDTYPE, "out: is %s, but in is %s (%s)", gyre_dtype_text(out->dtype),
-                         gyre_dtype_text(in->dtype), where);
-    if (!gyre_same_shape(in->shape, out->shape))
-        return gyre_fail(err, GYRE_ESHAPE, "out: " GYRE_SHAPE_FORMAT " is not the shape of in, " GYRE_SHAPE_FORMAT " (%s)",
-                         GYRE_SHAPE_ARGS(out->shape), GYRE_SHAPE_ARGS(in->shape), where);
-    gyre_status status = gyre_cview_check(in, "in", where, err);
-    if (status == GYRE_OK) status = gyre_output_check(out, "out", where, err);
+    gyre_status status = gyre_in_out_alike_check(in, out, where, err);
     if (status != GYRE_OK) return status;
     if (in->shape[0] != 1 || in->shape[2] != encoding->config.head_dim)
         return gyre_fail(err, GYRE_ESHAPE,

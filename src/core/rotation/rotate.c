@@ -490,11 +490,9 @@ static int rotate_single_token(const gyre_encoding *e, gyre_direction direction,
 }
 
 static gyre_status check_choices(gyre_direction direction, gyre_role role, gyre_error *err) {
-    if (direction != GYRE_DIRECTION_FORWARD && direction != GYRE_DIRECTION_INVERSE && direction != GYRE_DIRECTION_ADJOINT)
-        return gyre_fail(err, GYRE_EINVAL, "direction: %d names no direction (gyre_rotate)", (int)direction);
-    if (role != GYRE_ROLE_QUERY && role != GYRE_ROLE_KEY)
-        return gyre_fail(err, GYRE_EINVAL, "role: %d is neither QUERY nor KEY (gyre_rotate)", (int)role);
-    return GYRE_OK;
+    const gyre_status status = gyre_direction_check(direction, "gyre_rotate", err);
+    if (status != GYRE_OK || role == GYRE_ROLE_QUERY || role == GYRE_ROLE_KEY) return status;
+    return gyre_fail(err, GYRE_EINVAL, "role: %d is neither QUERY nor KEY (gyre_rotate)", (int)role);
 }
 
 gyre_status gyre_rotate(const gyre_encoding *encoding, const gyre_rotate_args *given, const gyre_exec *exec,

@@ -366,13 +366,15 @@ gyre_status gyre_safetensors_expect(const gyre_safetensors *file, const char *na
     return GYRE_OK;
 }
 
+typedef union aligned_block {
+    unsigned char bytes[BLOCK * sizeof(double)];
+    double aligned;
+} aligned_block;
+
 /* Copies through an aligned block, because the data is unaligned. */
 static gyre_status read_values(const gyre_safetensors *file, const char *name, const gyre_safetensors_view *t, float *out,
                                gyre_error *err) {
-    union {
-        unsigned char bytes[BLOCK * sizeof(double)];
-        double aligned;
-    } block;
+    aligned_block block;
     const size_t size = gyre_dtype_size(t->dtype);
     for (int64_t at = 0; at < t->count; at += BLOCK) {
         const int64_t n = t->count - at < BLOCK ? t->count - at : BLOCK;
@@ -419,10 +421,7 @@ static gyre_status check_finite(const gyre_safetensors_input *t, const void *sto
 
 static gyre_status write_tensor(gyre_safetensors_stream *stream, const gyre_safetensors_input *t, gyre_dtype dtype,
                                 gyre_error *err) {
-    union {
-        unsigned char bytes[BLOCK * sizeof(double)];
-        double aligned;
-    } block;
+    aligned_block block;
     const size_t size = gyre_dtype_size(dtype);
     const int64_t count = elements_of(t);
     gyre_status status = GYRE_OK;

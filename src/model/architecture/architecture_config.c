@@ -2,8 +2,8 @@
 #include "gyre/gyre_fields.h"
 #include "model/architecture/architecture_families.h"
 
-#include "files/json_load.h"
 #include "reading/family.h"
+#include "util/json_load.h"
 
 #include <math.h>
 #include <stdio.h>

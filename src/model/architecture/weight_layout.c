@@ -1,5 +1,6 @@
 #include "model/architecture/weight_layout.h"
 #include "util/error.h"
+#include "util/path.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -190,11 +191,8 @@ gyre_status gyre_weight_layout_check(const gyre_model_config *c, const gyre_enco
 int gyre_tensor_stays_float(const char *name) {
     static const char *const endings[] = {".self_attn.key_phases.weight", ".self_attn.frequencies.weight",
                                           ".self_attn.fourier_cosines.weight", ".self_attn.fourier_sines.weight"};
-    const size_t length = strlen(name);
-    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
-        const size_t own = strlen(endings[i]);
-        if (length > own && strcmp(name + length - own, endings[i]) == 0) return 1;
-    }
+    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++)
+        if (gyre_ends_with(name, endings[i])) return 1;
     return 0;
 }
 
