@@ -11,7 +11,7 @@
 static gyre_error err;
 
 static inline void check(gyre_status status) {
-    if (status == GYRE_OK) return;
+    if (!status) return;
     fprintf(stderr, "%s: %s\n", gyre_status_text(status), err.text);
     exit(1);
 }

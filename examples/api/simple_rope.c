@@ -66,7 +66,7 @@ static void know_the_library(void) {
     gyre_error why;
     if (gyre_cpu_check(&why)) printf("the best instructions are used: %s\n", why.text); /* GYRE_CPU=AVX2 is none */
     /* [end] */
-    expect(gyre_cpu_check(NULL) == GYRE_OK);
+    expect(!gyre_cpu_check(NULL));
 
     /* [gyre_dtype_size] */
     const size_t bytes = 4096 * 8 * 128 * gyre_dtype_size(GYRE_DTYPE_BF16); /* 4096 tokens of 8 heads */

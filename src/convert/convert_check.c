@@ -42,8 +42,8 @@ static int rotation_matches(const gyre_conversion *c, const gyre_reading *readin
     if (!gyre_kind_has(found->kind, GYRE_TRAIT_ROTATES) || found->rope.layout != c->to ||
         found->rope.dim != wanted->rope.dim || found->rope.first_channel != wanted->rope.first_channel)
         return 0;
-    int same = gyre_encoding_frequencies(c->encoding, c->length, frequencies, &wanted_attention) == GYRE_OK &&
-               gyre_encoding_frequencies(encoding, c->length, scratch, &attention) == GYRE_OK &&
+    int same = !gyre_encoding_frequencies(c->encoding, c->length, frequencies, &wanted_attention) &&
+               !gyre_encoding_frequencies(encoding, c->length, scratch, &attention) &&
                fabs(attention - wanted_attention) <= TOLERANCE * wanted_attention;
     for (int64_t i = 0; i < pairs && same; i++)
         same = fabs(scratch[i] - frequencies[i]) <= TOLERANCE * fabs(frequencies[i]);
@@ -65,10 +65,10 @@ gyre_status gyre_convert_check_positions(const gyre_conversion *c, const void *b
     gyre_status status = gyre_reading_parse(
         &reading, bytes, count,
         GYRE_ARGS(gyre_reading_options, .context_length = c->length, .name = "the result, read back"), err);
-    if (status != GYRE_OK) return status;
+    if (status) return status;
     double *scratch = malloc(2 * (size_t)gyre_encoding_get_config(c->encoding)->rope.dim * sizeof *scratch);
     if (!scratch) status = gyre_fail(err, GYRE_ENOMEM, "%s: no memory", c->target);
-    for (int64_t i = 0; i < reading->groups_count && status == GYRE_OK; i++) {
+    for (int64_t i = 0; i < reading->groups_count && !status; i++) {
         const char *what = difference(c, reading, reading->groups[i], scratch);
         if (what)
             status =
@@ -85,9 +85,8 @@ gyre_status gyre_convert_check_opens(const gyre_conversion *c, const char *path,
     gyre_error why = {0, ""};
     gyre_status status = c->has_tokens ? gyre_tokenizer_open(&tokenizer, path, &why) : GYRE_OK;
     gyre_tokenizer_free(tokenizer);
-    if (status == GYRE_OK && (c->names || c->source.kind == GYRE_SOURCE_LLAMA2C))
-        status = gyre_weight_shapes_check(path, &why);
-    if (status == GYRE_OK) return GYRE_OK;
+    if (!status && (c->names || c->source.kind == GYRE_SOURCE_LLAMA2C)) status = gyre_weight_shapes_check(path, &why);
+    if (!status) return GYRE_OK;
     if (status == GYRE_ENOMEM || status == GYRE_EIO) return gyre_fail(err, status, "%s", why.text);
     return gyre_fail(err, GYRE_EUNSUPPORTED, "the result, read back: %.2000s (converting %.300s)", why.text, c->source.path);
 }

@@ -27,14 +27,14 @@ static gyre_status edit_dtype(gyre_conversion *c, gyre_error *err) {
     gyre_config_edit edit;
     int found = 0;
     gyre_edit_begin(&edit, c->source.config.text, c->source.config.bytes, err);
-    for (int i = 0; i < 4 && edit.status == GYRE_OK; i++)
+    for (int i = 0; i < 4 && !edit.status; i++)
         if (gyre_edit_has(&edit, objects[i / 2], keys[i % 2])) {
             gyre_edit_set(&edit, objects[i / 2], keys[i % 2], json_string(name), NULL);
             found = 1;
         }
-    if (!found && edit.status == GYRE_OK) gyre_edit_set(&edit, "", keys[0], json_string(name), "model_type");
+    if (!found && !edit.status) gyre_edit_set(&edit, "", keys[0], json_string(name), "model_type");
     const gyre_status status = edit.status;
-    if (status == GYRE_OK) {
+    if (!status) {
         c->config = edit.text;
         edit.text = NULL;
     }
@@ -115,7 +115,7 @@ static gyre_status put_rotation(gyre_json_writer *w, const gyre_conversion *c, g
         (void)json_object_del(w->object, old_keys[i]);
     const gyre_status status = gyre_rope_parameters_of(
         c->encoding, c->length, native ? GYRE_DIALECT_NATIVE : GYRE_DIALECT_TRANSFORMERS, &parameters, err);
-    if (status != GYRE_OK) return status;
+    if (status) return status;
     gyre_json_put_integer(w, "max_position_embeddings", parameters.length);
     if (native) gyre_json_put_string(w, "position_embedding_type", "rope");
     gyre_json_put_number(w, "rope_theta", parameters.base);
@@ -166,13 +166,13 @@ static gyre_status check_native(const gyre_conversion *c, gyre_error *err) {
     gyre_config_document config;
     gyre_error why = {0, ""};
     gyre_status status = gyre_config_document_parse(&config, c->config, strlen(c->config), "config.json", &why);
-    if (status == GYRE_OK) {
+    if (!status) {
         status = gyre_model_config_read(&config, &model, &arrays, &why);
         gyre_config_arrays_free(&arrays);
-        if (status != GYRE_OK) status = gyre_architecture_from_config(&arch, &config, NULL);
+        if (status) status = gyre_architecture_from_config(&arch, &config, NULL);
         gyre_config_document_free(&config);
     }
-    if (status == GYRE_OK) return GYRE_OK;
+    if (!status) return GYRE_OK;
     return gyre_fail(err, GYRE_EUNSUPPORTED, "layout: nobody reads interleaved pairs in a model like this one: %.200s (%s)",
                      why.text, c->source.path);
 }
@@ -184,13 +184,13 @@ static gyre_status make_new(gyre_conversion *c, gyre_error *err) {
                          c->source.path);
     w.object = c->source.kind == GYRE_SOURCE_FOLDER ? json_deep_copy(c->source.config.root) : json_object();
     gyre_status status = w.object ? write_all(&w, c, err) : gyre_fail(err, GYRE_ENOMEM, "config.json: no memory");
-    if (status == GYRE_OK) {
+    if (!status) {
         c->config = w.failed ? NULL : gyre_json_dump(w.object);
         if (!c->config) status = gyre_fail(err, GYRE_ENOMEM, "config.json: no memory");
     }
     json_decref(w.object);
-    if (status == GYRE_OK && strcmp(c->family, "gyre") == 0) status = check_native(c, err);
-    return status == GYRE_OK ? gyre_convert_check_positions(c, c->config, strlen(c->config), err) : status;
+    if (!status && strcmp(c->family, "gyre") == 0) status = check_native(c, err);
+    return !status ? gyre_convert_check_positions(c, c->config, strlen(c->config), err) : status;
 }
 
 gyre_status gyre_convert_make_config(gyre_conversion *c, gyre_error *err) {

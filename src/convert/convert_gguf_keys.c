@@ -67,16 +67,16 @@ static gyre_status put_rope_freqs(gyre_conversion *c, double attention, gyre_err
     const int64_t pairs = rope->dim / 2;
     double *numbers = malloc((size_t)pairs * sizeof *numbers);
     gyre_status status = numbers ? GYRE_OK : gyre_fail(err, GYRE_ENOMEM, "rope_freqs.weight: no memory");
-    if (status == GYRE_OK) status = gyre_encoding_frequencies(c->encoding, c->length, numbers, NULL);
-    for (int64_t i = 0; i < pairs && status == GYRE_OK; i++) {
+    if (!status) status = gyre_encoding_frequencies(c->encoding, c->length, numbers, NULL);
+    for (int64_t i = 0; i < pairs && !status; i++) {
         if (numbers[i] == 0)
             status =
                 gyre_fail(err, GYRE_EUNSUPPORTED, "rotation: pair %lld stands still, which no divisor of a GGUF says (%s)",
                           (long long)i, c->source.path);
         numbers[i] = pow(rope->base, -2.0 * (double)i / (double)rope->dim) / numbers[i];
     }
-    if (status == GYRE_OK) status = add_freq_factors(c, 0, "rope_freqs.weight", numbers, err);
-    if (status == GYRE_OK && attention != 1) put_real(c, "rope.scaling.attn_factor", attention);
+    if (!status) status = add_freq_factors(c, 0, "rope_freqs.weight", numbers, err);
+    if (!status && attention != 1) put_real(c, "rope.scaling.attn_factor", attention);
     free(numbers);
     return status;
 }
@@ -87,7 +87,7 @@ static gyre_status put_longrope_factors(gyre_conversion *c, double attention, gy
     put_size(c, "rope.scaling.original_context_length", config->trained_length);
     put_real(c, "rope.scaling.attn_factor", attention);
     gyre_status status = add_freq_factors(c, 0, "rope_factors_long.weight", config->rope.long_factor, err);
-    if (status == GYRE_OK) status = add_freq_factors(c, 1, "rope_factors_short.weight", config->rope.short_factor, err);
+    if (!status) status = add_freq_factors(c, 1, "rope_factors_short.weight", config->rope.short_factor, err);
     return status;
 }
 
@@ -107,7 +107,7 @@ static gyre_status put_rotation(gyre_conversion *c, gyre_error *err) {
     const gyre_config *config = gyre_encoding_get_config(c->encoding);
     double attention = 1;
     const gyre_status status = gyre_encoding_frequencies(c->encoding, c->length, NULL, &attention);
-    if (status != GYRE_OK) return status;
+    if (status) return status;
     put_size(c, "rope.dimension_count", config->rope.dim);
     put_real(c, "rope.freq_base", config->rope.base);
     switch (config->rope.scaling) {
@@ -172,11 +172,11 @@ static gyre_status put_tokens(gyre_conversion *c, gyre_error *err) {
         status = gyre_convert_vocab_from_llama2c(&vocab, tokens, c->source.arch.vocab, err);
     else
         there = 0;
-    if (status == GYRE_OK && !there && c->source.arch.vocab == GYRE_BYTE_TOKENS) {
+    if (!status && !there && c->source.arch.vocab == GYRE_BYTE_TOKENS) {
         status = gyre_convert_vocab_from_bytes(&vocab, err);
         there = 1;
     }
-    if (status != GYRE_OK) return status;
+    if (status) return status;
     c->has_tokens = there;
     if (there)
         gyre_convert_vocab_to_gguf(&vocab, &c->keys);
@@ -225,9 +225,9 @@ gyre_status gyre_convert_make_gguf_keys(gyre_conversion *c, gyre_error *err) {
         return gyre_fail(err, GYRE_EUNSUPPORTED, "positions: layers that differ in theirs are not converted (%s)",
                          c->source.path);
     gyre_status status = check_windows(c, err);
-    if (status != GYRE_OK) return status;
+    if (status) return status;
     put_general(c);
     put_sizes(c);
     status = put_rotation(c, err);
-    return status == GYRE_OK ? put_tokens(c, err) : status;
+    return !status ? put_tokens(c, err) : status;
 }

@@ -124,7 +124,7 @@ static gyre_status find_files(const char *folder, char model[PATH_MAX], char tok
     gyre_status status = GYRE_OK;
     DIR *entries = opendir(folder);
     if (!entries) return gyre_fail_errno(err, folder, errno);
-    for (const struct dirent *entry; status == GYRE_OK && (entry = readdir(entries));) {
+    for (const struct dirent *entry; !status && (entry = readdir(entries));) {
         header found;
         if (!ends_in_bin(entry->d_name) || snprintf(path, sizeof path, "%s/%s", folder, entry->d_name) >= PATH_MAX) continue;
         const int is_tokens = strncmp(entry->d_name, "tok", 3) == 0;
@@ -194,14 +194,14 @@ gyre_status gyre_llama2c_open(gyre_llama2c **out, const char *folder, gyre_error
     gyre_llama2c *c = calloc(1, sizeof *c);
     if (!c) return gyre_fail(err, GYRE_ENOMEM, "%s: no memory", folder);
     gyre_status status = find_files(folder, c->path, c->tokens, &c->header, err);
-    if (status == GYRE_OK && !c->path[0])
+    if (!status && !c->path[0])
         status = gyre_fail(err, GYRE_EFORMAT, "no checkpoint of llama2.c whose %s ... %s fit its size (%s)", field_names[0],
                            field_names[FIELDS - 1], folder);
-    if (status == GYRE_OK) status = gyre_mapping_open(&c->map, c->path, err);
-    if (status == GYRE_OK && (c->map.size <= HEADER || !fits(c->map.bytes, c->map.size, &c->header)))
+    if (!status) status = gyre_mapping_open(&c->map, c->path, err);
+    if (!status && (c->map.size <= HEADER || !fits(c->map.bytes, c->map.size, &c->header)))
         status = gyre_fail(err, GYRE_EIO, "%s: changed while it was looked at", c->path);
-    if (status == GYRE_OK) status = list_tensors(c, err);
-    if (status == GYRE_OK)
+    if (!status) status = list_tensors(c, err);
+    if (!status)
         *out = c;
     else
         gyre_llama2c_free(c);

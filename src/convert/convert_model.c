@@ -41,10 +41,10 @@ static gyre_status write_safetensors(gyre_conversion *c, const char *path, gyre_
     }
     gyre_status status = gyre_safetensors_stream_open(&stream, path, list, c->count, err);
     free(list);
-    if (status != GYRE_OK) return status;
-    for (int64_t i = 0; i < c->count && status == GYRE_OK; i++)
+    if (status) return status;
+    for (int64_t i = 0; i < c->count && !status; i++)
         status = gyre_convert_rows(c, &c->tensors[i], put_stream, stream, err);
-    if (status == GYRE_OK) return gyre_safetensors_stream_close(stream, err);
+    if (!status) return gyre_safetensors_stream_close(stream, err);
     gyre_safetensors_stream_discard(stream);
     return status;
 }
@@ -53,7 +53,7 @@ static gyre_status write_safetensors(gyre_conversion *c, const char *path, gyre_
 static gyre_status copy_tokenizer_files(const gyre_conversion *c, const gyre_folder_replacement *folder, gyre_error *err) {
     const gyre_checkpoint_file *file;
     gyre_status status = GYRE_OK;
-    for (size_t i = 0; status == GYRE_OK && (file = gyre_checkpoint_file_at(i)) != NULL; i++) {
+    for (size_t i = 0; !status && (file = gyre_checkpoint_file_at(i)) != NULL; i++) {
         char path[PATH_MAX];
         struct stat info;
         if (file->role != GYRE_CHECKPOINT_TOKENIZER) continue;
@@ -77,10 +77,10 @@ static gyre_status write_tokens(gyre_conversion *c, const gyre_folder_replacemen
     else
         there = 0;
     c->has_tokens = there;
-    if (status == GYRE_OK && there) {
+    if (!status && there) {
         status = gyre_convert_vocab_to_json(&vocab, c->length, c->options, &json, &config, err);
-        if (status == GYRE_OK) status = gyre_folder_write(folder, GYRE_TOKENIZER_FILE, json, err);
-        if (status == GYRE_OK) status = gyre_folder_write(folder, GYRE_TOKENIZER_CONFIG_FILE, config, err);
+        if (!status) status = gyre_folder_write(folder, GYRE_TOKENIZER_FILE, json, err);
+        if (!status) status = gyre_folder_write(folder, GYRE_TOKENIZER_CONFIG_FILE, config, err);
     }
     free(json);
     free(config);
@@ -101,16 +101,16 @@ static gyre_status write_folder(gyre_conversion *c, gyre_error *err) {
     gyre_folder_replacement folder;
     char path[PATH_MAX];
     gyre_status status = gyre_folder_begin(&folder, c->target, err);
-    if (status != GYRE_OK) return status;
+    if (status) return status;
     status = gyre_folder_path(&folder, GYRE_WEIGHTS_FILE, path, err);
-    if (status == GYRE_OK) status = gyre_folder_write(&folder, GYRE_CONFIG_FILE, c->config, err);
-    if (status == GYRE_OK) status = write_tokens(c, &folder, err);
-    if (status == GYRE_OK) status = write_safetensors(c, path, err);
-    if (status == GYRE_OK) status = gyre_convert_source_check(&c->source, err);
-    if (status == GYRE_OK) status = gyre_convert_check_opens(c, folder.temporary, err);
-    if (status == GYRE_OK) status = note_bytes(c, path, err);
-    if (status == GYRE_OK) status = gyre_folder_commit(&folder, err);
-    if (status != GYRE_OK) gyre_folder_discard(&folder);
+    if (!status) status = gyre_folder_write(&folder, GYRE_CONFIG_FILE, c->config, err);
+    if (!status) status = write_tokens(c, &folder, err);
+    if (!status) status = write_safetensors(c, path, err);
+    if (!status) status = gyre_convert_source_check(&c->source, err);
+    if (!status) status = gyre_convert_check_opens(c, folder.temporary, err);
+    if (!status) status = note_bytes(c, path, err);
+    if (!status) status = gyre_folder_commit(&folder, err);
+    if (status) gyre_folder_discard(&folder);
     return status;
 }
 
@@ -130,11 +130,11 @@ static gyre_status put_gguf(void *sink, const void *bytes, size_t count, gyre_er
 static gyre_status write_gguf_tensors(gyre_conversion *c, gguf_sink *sink, gyre_error *err) {
     static const unsigned char zeros[GYRE_GGUF_ALIGNMENT] = {0};
     gyre_status status = GYRE_OK;
-    for (int64_t i = 0; i < c->count && status == GYRE_OK; i++) {
+    for (int64_t i = 0; i < c->count && !status; i++) {
         const uint64_t begin = sink->bytes_written;
         status = gyre_convert_rows(c, &c->tensors[i], put_gguf, sink, err);
         const uint64_t bytes = sink->bytes_written - begin;
-        if (status == GYRE_OK) status = put_gguf(sink, zeros, (size_t)(gyre_gguf_pad(bytes) - bytes), err);
+        if (!status) status = put_gguf(sink, zeros, (size_t)(gyre_gguf_pad(bytes) - bytes), err);
     }
     return status;
 }
@@ -148,27 +148,27 @@ static gyre_status write_gguf_file(gyre_conversion *c, gguf_sink *sink, gyre_err
         gyre_gguf_write_tensor_info(&c->keys, c->tensors[i].name, c->tensors[i].type, s->rank, s->shape);
     }
     gyre_status status = gyre_gguf_write_metadata(&c->keys, &head, &bytes, err);
-    if (status != GYRE_OK) return status;
+    if (status) return status;
     status = put_gguf(sink, head, bytes, err);
     free(head);
-    if (status == GYRE_OK) status = write_gguf_tensors(c, sink, err);
+    if (!status) status = write_gguf_tensors(c, sink, err);
     return status;
 }
 
 static gyre_status read_back(const gyre_conversion *c, const char *path, gyre_error *err) {
     gyre_mapping map;
     gyre_status status = gyre_mapping_open(&map, path, err);
-    if (status != GYRE_OK) return status;
+    if (status) return status;
     status = gyre_convert_check_positions(c, map.bytes, map.size, err);
     gyre_mapping_close(&map);
-    return status == GYRE_OK ? gyre_convert_check_opens(c, path, err) : status;
+    return !status ? gyre_convert_check_opens(c, path, err) : status;
 }
 
 /* Refuses to replace anything but a GGUF or an empty file, so that a mistyped target loses nothing. */
 static gyre_status check_gguf_target(const char *path, gyre_error *err) {
     struct stat info;
     const gyre_status whole = gyre_atomic_check_whole(path, err);
-    if (whole != GYRE_OK) return whole;
+    if (whole) return whole;
     if (stat(path, &info) != 0 || (S_ISREG(info.st_mode) && info.st_size == 0)) return GYRE_OK;
     if (S_ISDIR(info.st_mode)) return gyre_fail(err, GYRE_EINVAL, "target: a folder; name a file for the GGUF (%s)", path);
     int is_gguf;
@@ -181,17 +181,17 @@ static gyre_status write_gguf(gyre_conversion *c, gyre_error *err) {
     gyre_atomic_file file;
     char target[PATH_MAX];
     gyre_status status = check_gguf_target(c->target, err);
-    if (status == GYRE_OK) status = gyre_target_path(target, c->source.path, c->target, "", err);
-    if (status != GYRE_OK) return status;
+    if (!status) status = gyre_target_path(target, c->source.path, c->target, "", err);
+    if (status) return status;
     int code = gyre_atomic_open(&file, target);
     if (code) return gyre_fail_errno(err, target, code);
     gguf_sink sink = {gyre_atomic_stream(&file), c->target, 0};
     status = sink.file ? write_gguf_file(c, &sink, err) : gyre_fail_errno(err, c->target, errno);
-    if (status == GYRE_OK && (code = gyre_atomic_close(&file)) != 0) status = gyre_fail_errno(err, c->target, code);
-    if (status == GYRE_OK) status = gyre_convert_source_check(&c->source, err);
-    if (status == GYRE_OK) status = read_back(c, file.temporary, err);
-    if (status == GYRE_OK) status = note_bytes(c, file.temporary, err);
-    if (status == GYRE_OK && (code = gyre_atomic_commit(&file)) != 0) status = gyre_fail_errno(err, c->target, code);
+    if (!status && (code = gyre_atomic_close(&file)) != 0) status = gyre_fail_errno(err, c->target, code);
+    if (!status) status = gyre_convert_source_check(&c->source, err);
+    if (!status) status = read_back(c, file.temporary, err);
+    if (!status) status = note_bytes(c, file.temporary, err);
+    if (!status && (code = gyre_atomic_commit(&file)) != 0) status = gyre_fail_errno(err, c->target, code);
     gyre_atomic_discard(&file);
     return status;
 }
@@ -246,7 +246,7 @@ static gyre_status check_activation(const gyre_conversion *c, gyre_error *err) {
 static gyre_status check_source(const gyre_conversion *c, gyre_error *err) {
     gyre_error why = {0, ""};
     const gyre_status status = c->names && c->source.store ? gyre_weight_shapes_check(c->source.path, &why) : GYRE_OK;
-    return status == GYRE_OK ? status : gyre_fail(err, status, "%s", why.text);
+    return !status ? status : gyre_fail(err, status, "%s", why.text);
 }
 
 static gyre_status convert(gyre_conversion *c, gyre_error *err) {
@@ -254,15 +254,15 @@ static gyre_status convert(gyre_conversion *c, gyre_error *err) {
     gyre_status status = gyre_convert_set_target(c, err);
     const int needs_architecture =
         c->names || c->from != c->to || c->to != c->declared_layout || c->source.kind == GYRE_SOURCE_LLAMA2C;
-    if (status == GYRE_OK && needs_architecture) {
+    if (!status && needs_architecture) {
         status = gyre_convert_source_architecture(&c->source, err);
-        if (status == GYRE_OK) status = check_activation(c, err);
+        if (!status) status = check_activation(c, err);
     }
-    if (status == GYRE_OK && to_gguf) status = gyre_convert_make_gguf_keys(c, err);
-    if (status == GYRE_OK) status = gyre_convert_make_plan(c, err);
-    if (status == GYRE_OK) status = check_source(c, err);
-    if (status == GYRE_OK && !to_gguf) status = gyre_convert_make_config(c, err);
-    if (status == GYRE_OK) status = to_gguf ? write_gguf(c, err) : write_folder(c, err);
+    if (!status && to_gguf) status = gyre_convert_make_gguf_keys(c, err);
+    if (!status) status = gyre_convert_make_plan(c, err);
+    if (!status) status = check_source(c, err);
+    if (!status && !to_gguf) status = gyre_convert_make_config(c, err);
+    if (!status) status = to_gguf ? write_gguf(c, err) : write_folder(c, err);
     return status;
 }
 
@@ -271,8 +271,8 @@ static gyre_status convert_model(const char *path, const char *target, const gyr
     if (!path || !target) return gyre_fail(err, GYRE_EINVAL, "convert: no path");
     gyre_conversion c = {.options = options, .target = target, .kernels = gyre_kernels_select()};
     gyre_status status = check_options(path, target, c.options, err);
-    if (status == GYRE_OK) status = gyre_convert_source_open(&c.source, path, err);
-    if (status == GYRE_OK) status = convert(&c, err);
+    if (!status) status = gyre_convert_source_open(&c.source, path, err);
+    if (!status) status = convert(&c, err);
     conversion_close(&c);
     return status;
 }

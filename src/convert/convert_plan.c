@@ -197,8 +197,8 @@ static gyre_status add_tensor(gyre_conversion *c, const gyre_file_tensor *s, gyr
     t->source = s;
     t->type = type_for(c, s);
     gyre_status status = check_type(s, t, err);
-    if (status == GYRE_OK) status = set_name(c, s, &p, t, err);
-    if (status == GYRE_OK && found && moves) status = set_permutation(c, &p, t, err);
+    if (!status) status = set_name(c, s, &p, t, err);
+    if (!status && found && moves) status = set_permutation(c, &p, t, err);
     return status;
 }
 
@@ -229,12 +229,12 @@ static int by_name(const void *a, const void *b) {
 gyre_status gyre_convert_make_plan(gyre_conversion *c, gyre_error *err) {
     if (c->source.count == 0) return gyre_fail(err, GYRE_EFORMAT, "weights: no tensors (%s)", c->source.path);
     gyre_status status = c->names ? check_complete(c, err) : GYRE_OK;
-    for (int64_t i = 0; i < c->source.count && status == GYRE_OK; i++)
+    for (int64_t i = 0; i < c->source.count && !status; i++)
         status = add_tensor(c, &c->source.tensors[i], err);
-    for (int64_t i = 0; i < c->count && status == GYRE_OK; i++)
+    for (int64_t i = 0; i < c->count && !status; i++)
         if (c->tensors[i].source) c->total_bytes += (int64_t)c->tensors[i].source->bytes;
     /* Sorted, so that the file does not depend on the order of the source. */
-    if (status == GYRE_OK && c->options->format == GYRE_MODEL_FORMAT_SAFETENSORS && c->count > 0)
+    if (!status && c->options->format == GYRE_MODEL_FORMAT_SAFETENSORS && c->count > 0)
         qsort(c->tensors, (size_t)c->count, sizeof *c->tensors, by_name);
     return status;
 }

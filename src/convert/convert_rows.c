@@ -96,7 +96,7 @@ static gyre_status narrow(const rows *r, int64_t row, unsigned char *out, gyre_e
         break;
     default: {
         const gyre_status status = check_finite(r, row, out, err); /* what is not finite has no place in a block */
-        if (status == GYRE_OK) quantize_q8_0(r->f32_row, r->width, out);
+        if (!status) quantize_q8_0(r->f32_row, r->width, out);
         return status;
     }
     }
@@ -106,7 +106,7 @@ static gyre_status narrow(const rows *r, int64_t row, unsigned char *out, gyre_e
 /* -- rows -- */
 static gyre_status convert_block(const rows *r, int64_t begin, int64_t count, unsigned char *block, gyre_error *err) {
     gyre_status status = GYRE_OK;
-    for (int64_t i = 0; i < count && status == GYRE_OK; i++) {
+    for (int64_t i = 0; i < count && !status; i++) {
         const unsigned char *in = r->source->data + (size_t)source_row(r->tensor, begin + i) * r->in_bytes;
         unsigned char *out = block + (size_t)i * r->out_bytes;
         if (r->source->type == r->tensor->type) {
@@ -125,15 +125,15 @@ static gyre_status convert_blocks(gyre_conversion *c, const rows *r, gyre_conver
     unsigned char *block = malloc((size_t)(block_rows < r->count ? block_rows : r->count) * r->out_bytes);
     gyre_status status =
         block && r->f32_row ? GYRE_OK : gyre_fail(err, GYRE_ENOMEM, "%s: no memory (converting)", r->source->name);
-    for (int64_t begin = 0; begin < r->count && status == GYRE_OK; begin += block_rows) {
+    for (int64_t begin = 0; begin < r->count && !status; begin += block_rows) {
         if (c->options->watcher.stop && c->options->watcher.stop(c->options->watcher.ctx)) {
             status = gyre_fail(err, GYRE_EIO, "converting: stopped, and nothing is written (%s)", c->target);
             break;
         }
         const int64_t count = block_rows < r->count - begin ? block_rows : r->count - begin;
         status = convert_block(r, begin, count, block, err);
-        if (status == GYRE_OK) status = put(sink, block, (size_t)count * r->out_bytes, err);
-        if (status == GYRE_OK && c->options->watcher.progress)
+        if (!status) status = put(sink, block, (size_t)count * r->out_bytes, err);
+        if (!status && c->options->watcher.progress)
             c->options->watcher.progress(c->options->watcher.ctx, count * (int64_t)r->in_bytes, c->total_bytes);
     }
     free(block);

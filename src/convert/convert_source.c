@@ -54,7 +54,7 @@ static gyre_status open_llama2c(gyre_convert_source *s, gyre_error *err) {
     int tied;
     s->kind = GYRE_SOURCE_LLAMA2C;
     gyre_status status = gyre_llama2c_open(&s->checkpoint, s->path, err);
-    if (status != GYRE_OK) return status;
+    if (status) return status;
     const gyre_model_config config = gyre_llama2c_config(s->checkpoint, &tied);
     describe_llama(&s->arch, &config, tied);
     s->has_architecture = 1;
@@ -65,17 +65,17 @@ static gyre_status open_config(gyre_convert_source *s, gyre_error *err) {
     if (snprintf(s->config_path, sizeof s->config_path, "%s/" GYRE_CONFIG_FILE, s->path) >= PATH_MAX)
         return gyre_fail(err, GYRE_EIO, "path too long (%.200s...)", s->path);
     const gyre_status status = gyre_config_document_open(&s->config, s->config_path, err);
-    return status == GYRE_OK ? gyre_reading_from_document(&s->reading, &s->config, GYRE_PROFILE_DEFAULT, 0, err) : status;
+    return !status ? gyre_reading_from_document(&s->reading, &s->config, GYRE_PROFILE_DEFAULT, 0, err) : status;
 }
 
 static gyre_status open_source(gyre_convert_source *s, gyre_error *err) {
     struct stat info;
     int is_llama2c = 0;
     gyre_status status = gyre_model_path_check(s->path, err);
-    if (status == GYRE_OK) status = gyre_llama2c_find(&is_llama2c, s->path, err);
-    if (status == GYRE_OK && is_llama2c) return open_llama2c(s, err);
-    if (status == GYRE_OK) status = gyre_tensor_store_open(&s->store, s->path, err);
-    if (status != GYRE_OK) return status;
+    if (!status) status = gyre_llama2c_find(&is_llama2c, s->path, err);
+    if (!status && is_llama2c) return open_llama2c(s, err);
+    if (!status) status = gyre_tensor_store_open(&s->store, s->path, err);
+    if (status) return status;
     s->kind = gyre_tensor_store_gguf(s->store) ? GYRE_SOURCE_GGUF : GYRE_SOURCE_FOLDER;
     if (s->kind == GYRE_SOURCE_FOLDER && (stat(s->path, &info) != 0 || !S_ISDIR(info.st_mode)))
         return gyre_fail(err, GYRE_EINVAL, "%s: tensors alone say too little: name the folder, with its config.json",
@@ -86,8 +86,8 @@ static gyre_status open_source(gyre_convert_source *s, gyre_error *err) {
 gyre_status gyre_convert_source_open(gyre_convert_source *out, const char *path, gyre_error *err) {
     *out = (gyre_convert_source){.path = path};
     gyre_status status = open_source(out, err);
-    if (status == GYRE_OK) status = list_tensors(out, err);
-    if (status != GYRE_OK) gyre_convert_source_close(out);
+    if (!status) status = list_tensors(out, err);
+    if (status) gyre_convert_source_close(out);
     return status;
 }
 
@@ -123,9 +123,9 @@ static gyre_status native_architecture(gyre_convert_source *s, gyre_error *err) 
     gyre_config_arrays arrays = {NULL, NULL, NULL, NULL};
     const gyre_status status = gyre_model_config_read(&s->config, &config, &arrays, err);
     gyre_config_arrays_free(&arrays);
-    if (status != GYRE_OK) return status;
+    if (status) return status;
     const gyre_status plain = check_experiments(&config, s->path, err);
-    if (plain != GYRE_OK) return plain;
+    if (plain) return plain;
     describe_llama(&s->arch, &config, 1);
     snprintf(s->arch.family, sizeof s->arch.family, "gyre");
     return GYRE_OK;
@@ -140,7 +140,7 @@ gyre_status gyre_convert_source_architecture(gyre_convert_source *s, gyre_error 
         status = native_architecture(s, err);
     else
         status = gyre_architecture_from_config(&s->arch, &s->config, err);
-    s->has_architecture = status == GYRE_OK;
+    s->has_architecture = !status;
     return status;
 }
 

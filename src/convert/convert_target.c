@@ -89,12 +89,12 @@ static gyre_status set_rotation(gyre_conversion *c, gyre_error *err) {
     const int needs_other_class =
         c->names || c->source.kind == GYRE_SOURCE_LLAMA2C ? c->to != default_layout(c) : c->to != c->declared_layout;
     const gyre_status status = needs_other_class ? change_class(c, err) : GYRE_OK;
-    if (status != GYRE_OK) return status;
+    if (status) return status;
     config.rope.layout = c->to;
     return gyre_encoding_create(&c->encoding, &config, NULL, err);
 }
 
 gyre_status gyre_convert_set_target(gyre_conversion *c, gyre_error *err) {
     const gyre_status status = set_family(c, err);
-    return status == GYRE_OK ? set_rotation(c, err) : status;
+    return !status ? set_rotation(c, err) : status;
 }

@@ -46,13 +46,13 @@ gyre_status gyre_convert_vocab_set_text(gyre_convert_vocab *vocab, int64_t id, c
 
 gyre_status gyre_convert_vocab_from_bytes(gyre_convert_vocab *out, gyre_error *err) {
     gyre_status status = gyre_convert_vocab_init(out, GYRE_BYTE_TOKENS, err);
-    for (int byte = 0; byte < GYRE_BYTE_TOKENS && status == GYRE_OK; byte++) {
+    for (int byte = 0; byte < GYRE_BYTE_TOKENS && !status; byte++) {
         char text[2];
         const size_t length = gyre_byte_level_encode((unsigned char)byte, text);
         status = gyre_convert_vocab_set_text(out, byte, text, length, "bytes", err);
     }
     out->byte_level = 1;
     snprintf(out->tokenizer_pre, sizeof out->tokenizer_pre, "gpt-2");
-    if (status != GYRE_OK) gyre_convert_vocab_free(out);
+    if (status) gyre_convert_vocab_free(out);
     return status;
 }

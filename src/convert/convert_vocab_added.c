@@ -126,11 +126,11 @@ static gyre_status read_one(const gyre_vocab_reader *r, const json_t *token, los
 static gyre_status tell(const gyre_vocab_reader *r, const losses *l) {
     gyre_status status = GYRE_OK;
     if (l->strips) status = gyre_vocab_lose(r, "added_tokens", "lstrip, rstrip and single_word have no key in a GGUF");
-    if (status == GYRE_OK && l->spaces)
+    if (!status && l->spaces)
         status = gyre_vocab_lose(r, "added_tokens", "a U+2581 in them is a space to readers of a GGUF");
-    if (status == GYRE_OK && l->doubles)
+    if (!status && l->doubles)
         status = gyre_vocab_lose(r, "added_tokens", "of two tokens with the same text readers of a GGUF find one");
-    if (status == GYRE_OK && l->writes)
+    if (!status && l->writes)
         status = gyre_vocab_lose(r, "added_tokens.normalized",
                                  "readers of a GGUF search for a token as it is written, not as the normalizer writes it");
     return status;
@@ -141,8 +141,8 @@ gyre_status gyre_vocab_read_added(const gyre_vocab_reader *r) {
     size_t i;
     losses l = {.ids = json_object()};
     gyre_status status = l.ids ? GYRE_OK : gyre_vocab_fail(r, GYRE_ENOMEM, "added_tokens", "no memory");
-    json_array_foreach((json_t *)list, i, token) if (status == GYRE_OK) status = read_one(r, token, &l);
+    json_array_foreach((json_t *)list, i, token) if (!status) status = read_one(r, token, &l);
     json_decref(l.ids);
-    if (status == GYRE_OK) status = tell(r, &l);
-    return status == GYRE_OK ? check_order(r, list) : status;
+    if (!status) status = tell(r, &l);
+    return !status ? check_order(r, list) : status;
 }

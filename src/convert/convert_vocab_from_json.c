@@ -58,7 +58,7 @@ static gyre_status read_vocab(const reader *r) {
         if (i >= 0 && i < r->out->count && r->out->id_to_token[i].text)
             return gyre_vocab_fail(r, GYRE_EFORMAT, "model.vocab", "two tokens have the same id");
         status = gyre_vocab_set_token(r, text, id, is_byte ? GYRE_TOKEN_BYTE : GYRE_TOKEN_NORMAL);
-        if (status != GYRE_OK) return status;
+        if (status) return status;
     }
     return status;
 }
@@ -66,7 +66,7 @@ static gyre_status read_vocab(const reader *r) {
 /* Names the rows of the embedding that have no token as llama.cpp's converter does. */
 static gyre_status fill_unused_ids(const reader *r) {
     gyre_status status = GYRE_OK;
-    for (int64_t i = 0; i < r->out->count && status == GYRE_OK; i++) {
+    for (int64_t i = 0; i < r->out->count && !status; i++) {
         char name[32];
         if (r->out->id_to_token[i].text) continue;
         const int length = snprintf(name, sizeof name, "[PAD%" PRId64 "]", i);
@@ -126,17 +126,17 @@ static gyre_status read_scores(const reader *r, const json_t *merges) {
         r->out->id_to_token[k].score = r->out->id_to_token[k].kind == GYRE_TOKEN_NORMAL ? UNMERGED_SCORE : 0;
     json_array_foreach((json_t *)merges, i, merge) {
         char *whole = join_merge(merge, 0);
-        if (status == GYRE_OK && !whole)
+        if (!status && !whole)
             status = gyre_vocab_fail(r, GYRE_EFORMAT, "model.merges", "holds something that is not a pair of tokens");
         free(whole);
-        const int found = status == GYRE_OK ? find_merge(r, merge, &list[count]) : 0;
+        const int found = !status ? find_merge(r, merge, &list[count]) : 0;
         if (found < 0) status = gyre_vocab_fail(r, GYRE_EFORMAT, "model.merges", "holds or makes what is not a token");
         if (found <= 0) continue;
         gyre_convert_token *piece = &r->out->id_to_token[list[count].merged_id];
         if (piece->score == UNMERGED_SCORE) piece->score = -(float)i;
         list[count++].score = piece->score;
     }
-    const int same = status == GYRE_OK ? gyre_convert_merges_are_scores(r->out, vocab, list, count) : 1;
+    const int same = !status ? gyre_convert_merges_are_scores(r->out, vocab, list, count) : 1;
     if (same < 0) status = gyre_vocab_fail(r, GYRE_ENOMEM, "model.merges", "no memory");
     if (same == 0) status = gyre_vocab_lose(r, "model.merges", "scores of tokens, as a GGUF has, would merge otherwise");
     free(list);
@@ -193,16 +193,16 @@ static gyre_status check_model(const reader *r) {
 static gyre_status read_all(const reader *r, int64_t vocab) {
     const json_t *merges = json_object_get(r->model, "merges");
     gyre_status status = check_model(r);
-    if (status == GYRE_OK) status = gyre_convert_vocab_init(r->out, vocab, r->err);
-    if (status != GYRE_OK) return status;
+    if (!status) status = gyre_convert_vocab_init(r->out, vocab, r->err);
+    if (status) return status;
     r->out->byte_level = r->pipeline->byte_level;
     status = read_vocab(r);
-    if (status == GYRE_OK) status = gyre_vocab_read_added(r);
-    if (status == GYRE_OK) status = fill_unused_ids(r);
-    if (status == GYRE_OK) status = r->out->byte_level ? read_merges(r, merges) : read_scores(r, merges);
-    if (status == GYRE_OK) status = gyre_vocab_read_special(r);
-    if (status == GYRE_OK) status = read_pipeline(r);
-    return status == GYRE_OK ? gyre_vocab_check_rest(r) : status;
+    if (!status) status = gyre_vocab_read_added(r);
+    if (!status) status = fill_unused_ids(r);
+    if (!status) status = r->out->byte_level ? read_merges(r, merges) : read_scores(r, merges);
+    if (!status) status = gyre_vocab_read_special(r);
+    if (!status) status = read_pipeline(r);
+    return !status ? gyre_vocab_check_rest(r) : status;
 }
 
 gyre_status gyre_convert_vocab_from_json(gyre_convert_vocab *out, int *there, const char *folder, int64_t vocab,
@@ -210,13 +210,13 @@ gyre_status gyre_convert_vocab_from_json(gyre_convert_vocab *out, int *there, co
     json_t *root, *settings = NULL, *config = NULL;
     gyre_status status = gyre_json_file_load(&root, folder, GYRE_TOKENIZER_FILE, 0, err);
     *there = root != NULL;
-    if (status != GYRE_OK || !root) return status;
+    if (status || !root) return status;
     status = gyre_json_file_load(&settings, folder, GYRE_TOKENIZER_CONFIG_FILE, 0, err);
-    if (status == GYRE_OK) status = gyre_json_file_load(&config, folder, GYRE_CONFIG_FILE, 0, err);
+    if (!status) status = gyre_json_file_load(&config, folder, GYRE_CONFIG_FILE, 0, err);
     const gyre_convert_pipeline pipeline = gyre_convert_pipeline_of(root);
     const reader r = {folder, root, json_object_get(root, "model"), settings, config, &pipeline, options, out, err};
-    if (status == GYRE_OK) status = read_all(&r, vocab);
-    if (status != GYRE_OK) gyre_convert_vocab_free(out);
+    if (!status) status = read_all(&r, vocab);
+    if (status) gyre_convert_vocab_free(out);
     json_decref(root);
     json_decref(settings);
     json_decref(config);

@@ -51,19 +51,19 @@ static gyre_status read_tokens(gyre_convert_vocab *out, const gyre_gguf *file, i
     gyre_status status = gyre_convert_vocab_init(out, (int64_t)tokens->count, err);
     out->byte_level = byte_level;
     const unsigned char *cursor = tokens->data;
-    for (int64_t i = 0; i < out->count && status == GYRE_OK; i++) {
+    for (int64_t i = 0; i < out->count && !status; i++) {
         size_t bytes;
         double score = 0;
         int64_t kind = GYRE_TOKEN_NORMAL;
         const char *word = gyre_gguf_next_string(&cursor, &bytes);
         status = gyre_convert_vocab_set_text(out, i, word, bytes, path, err);
-        if (!byte_level && status == GYRE_OK && (!gyre_gguf_number(scores, (uint64_t)i, &score) || isnan(score)))
+        if (!byte_level && !status && (!gyre_gguf_number(scores, (uint64_t)i, &score) || isnan(score)))
             status =
                 gyre_fail(err, GYRE_EFORMAT, "tokenizer.ggml.scores: element %lld is no number (%s)", (long long)i, path);
         if (types) (void)gyre_gguf_integer(types, (uint64_t)i, &kind);
         out->id_to_token[i].score = (float)score;
         out->id_to_token[i].kind = kind >= GYRE_TOKEN_NORMAL && kind <= GYRE_TOKEN_BYTE ? (int)kind : GYRE_TOKEN_NORMAL;
-        if (status == GYRE_OK && !byte_level && kind == GYRE_TOKEN_USER_DEFINED) write_spaces(out->id_to_token[i].text);
+        if (!status && !byte_level && kind == GYRE_TOKEN_USER_DEFINED) write_spaces(out->id_to_token[i].text);
     }
     return status;
 }
@@ -139,10 +139,10 @@ gyre_status gyre_convert_vocab_from_gguf(gyre_convert_vocab *out, int *there, co
     if (!byte_level && !gyre_gguf_equals(model, "llama"))
         return gyre_fail(err, GYRE_EUNSUPPORTED, "tokenizer.ggml.model: neither llama nor gpt2 (%s)", path);
     gyre_status status = read_tokens(out, file, byte_level, path, err);
-    if (status == GYRE_OK && byte_level) status = read_merges(out, file, path, err);
-    if (status == GYRE_OK && byte_level) status = read_pre_tokenizer(out, file, path, err);
-    if (status == GYRE_OK) read_special_tokens(out, file);
-    if (status != GYRE_OK) gyre_convert_vocab_free(out);
+    if (!status && byte_level) status = read_merges(out, file, path, err);
+    if (!status && byte_level) status = read_pre_tokenizer(out, file, path, err);
+    if (!status) read_special_tokens(out, file);
+    if (status) gyre_convert_vocab_free(out);
     return status;
 }
 

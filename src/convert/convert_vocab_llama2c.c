@@ -50,14 +50,14 @@ static gyre_status read_llama2c(gyre_convert_vocab *out, cursor c, const char *p
     uint32_t longest, score, length;
     gyre_status status = GYRE_OK;
     int whole = read_u32(&c, &longest);
-    for (int64_t id = 0; id < out->count && whole && status == GYRE_OK; id++) {
+    for (int64_t id = 0; id < out->count && whole && !status; id++) {
         whole = read_u32(&c, &score) && read_u32(&c, &length) && length <= (size_t)(c.end - c.at);
         if (!whole) break;
         memcpy(&out->id_to_token[id].score, &score, sizeof score);
         status = set_llama2c(out, id, c.at, length, path, err);
         c.at += length;
     }
-    if (status == GYRE_OK && (!whole || c.at != c.end))
+    if (!status && (!whole || c.at != c.end))
         status = gyre_fail(err, GYRE_EFORMAT, "tokens: not %" PRId64 " of them, as the model has (%s, byte %lld)",
                            out->count, path, (long long)(c.at - begin));
     return status;
@@ -66,18 +66,18 @@ static gyre_status read_llama2c(gyre_convert_vocab *out, cursor c, const char *p
 gyre_status gyre_convert_vocab_from_llama2c(gyre_convert_vocab *out, const char *path, int64_t vocab, gyre_error *err) {
     gyre_mapping map = {0};
     gyre_status status = gyre_mapping_open(&map, path, err);
-    if (status != GYRE_OK) return status;
+    if (status) return status;
     if ((uint64_t)vocab > map.size / 8 || vocab < LLAMA2C_FIRST_BYTE + BYTES)
         status = gyre_fail(err, GYRE_EFORMAT, "tokens: not %" PRId64 " of them, as the model has (%s)", vocab, path);
-    if (status == GYRE_OK) status = gyre_convert_vocab_init(out, vocab, err);
-    if (status == GYRE_OK) {
+    if (!status) status = gyre_convert_vocab_init(out, vocab, err);
+    if (!status) {
         status = read_llama2c(out, (cursor){map.bytes, map.bytes + map.size}, path, err);
         out->begin = 1;
         out->end = 2;
         out->unknown = 0;
         out->adds_begin = out->space_prefix = 1;
-        if (status == GYRE_OK) status = gyre_mapping_check(&map, path, err);
-        if (status != GYRE_OK) gyre_convert_vocab_free(out);
+        if (!status) status = gyre_mapping_check(&map, path, err);
+        if (status) gyre_convert_vocab_free(out);
     }
     gyre_mapping_close(&map);
     return status;

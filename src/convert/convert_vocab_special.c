@@ -53,7 +53,7 @@ static gyre_status read_template_file(const gyre_vocab_reader *r, int *there) {
     *there = snprintf(path, sizeof path, "%s/" GYRE_CHAT_TEMPLATE_FILE, r->path) < PATH_MAX && stat(path, &info) == 0;
     if (!*there) return GYRE_OK;
     gyre_status status = gyre_document_read(path, &text, &bytes, r->err);
-    if (status != GYRE_OK) return status;
+    if (status) return status;
     json_t *valid = memchr(text, 0, bytes) ? NULL : json_stringn(text, bytes); /* jansson checks UTF-8 */
     status = valid ? set_chat_template(r, json_string_value(valid))
                    : gyre_fail(r->err, GYRE_EFORMAT, GYRE_CHAT_TEMPLATE_FILE ": no UTF-8 (%s)", path);
@@ -69,19 +69,19 @@ static gyre_status read_chat_template(const gyre_vocab_reader *r) {
     size_t i;
     int there;
     gyre_status status = read_template_file(r, &there);
-    if (status != GYRE_OK || there || !value || json_is_null(value)) return status;
+    if (status || there || !value || json_is_null(value)) return status;
     json_array_foreach(value, i, named) if (strcmp(gyre_vocab_text(named, "name"), "default") == 0) chosen =
         json_string_value(json_object_get(named, "template"));
     if (!json_is_string(value) && (!chosen || json_array_size(value) > 1))
         status = gyre_vocab_lose(r, "chat_template of tokenizer_config.json", "a GGUF gets the one named default, if any");
-    return status == GYRE_OK && chosen && *chosen ? set_chat_template(r, chosen) : status;
+    return !status && chosen && *chosen ? set_chat_template(r, chosen) : status;
 }
 
 gyre_status gyre_vocab_read_special(const gyre_vocab_reader *r) {
     gyre_convert_vocab *p = r->out;
     gyre_json_template around;
     const gyre_status status = gyre_tokenizer_json_template(r->root, &around, r->err);
-    if (status != GYRE_OK) return status;
+    if (status) return status;
     p->begin = is_token(r, around.begin) ? (int32_t)around.begin : special_token_id(r, "bos_token", "bos_token_id");
     p->end = special_token_id(r, "eos_token", "eos_token_id");
     p->pad = special_token_id(r, "pad_token", "pad_token_id");
@@ -96,7 +96,7 @@ gyre_status gyre_vocab_read_special(const gyre_vocab_reader *r) {
 
 /* -- what a GGUF cannot say -- */
 static gyre_status lose_if(const gyre_vocab_reader *r, gyre_status status, int lost, const char *what, const char *why) {
-    return status == GYRE_OK && lost ? gyre_vocab_lose(r, what, why) : status;
+    return !status && lost ? gyre_vocab_lose(r, what, why) : status;
 }
 
 static gyre_status check_template(const gyre_vocab_reader *r) {
@@ -105,7 +105,7 @@ static gyre_status check_template(const gyre_vocab_reader *r) {
     const int32_t bos = settings_token_id(r, "bos_token");
     gyre_json_template t;
     gyre_status status = gyre_tokenizer_json_template(r->root, &t, r->err);
-    if (status != GYRE_OK) return status;
+    if (status) return status;
     const int begins = t.before > 0 && is_token(r, t.begin);
     status = lose_if(r, GYRE_OK, *t.odd != '\0', field, t.odd);
     status = lose_if(r, status, t.before > 0 && !begins, field, "what it puts before a text is no token of the file");
@@ -149,7 +149,7 @@ gyre_status gyre_vocab_check_rest(const gyre_vocab_reader *r) {
     gyre_status status = lose_if(r, GYRE_OK, dropout > 0, "model.dropout", "a GGUF has no way to say it");
     status = lose_if(r, status, !r->out->byte_level && !fallback, "model.byte_fallback",
                      "false, and readers of a GGUF write characters without a token as bytes");
-    if (status == GYRE_OK) status = check_template(r);
-    if (status == GYRE_OK) status = check_decoder(r);
-    return status == GYRE_OK ? check_ends(r) : status;
+    if (!status) status = check_template(r);
+    if (!status) status = check_decoder(r);
+    return !status ? check_ends(r) : status;
 }

@@ -229,18 +229,18 @@ static gyre_status check_scores(const gyre_convert_vocab *p, const gyre_convert_
     size_t i = 1;
     while (i < m.count && (m.list[i].score != m.list[i - 1].score || m.list[i].merged_id == m.list[i - 1].merged_id))
         i++;
-    if (status == GYRE_OK && i < m.count)
+    if (!status && i < m.count)
         status = gyre_convert_lose(options, err,
                                    "tokens: %" PRId32 " and %" PRId32 " have the same score, and the merges of a "
                                    "tokenizer.json have an order",
                                    m.list[i - 1].merged_id, m.list[i].merged_id);
-    if (status == GYRE_OK && m.through_character >= 0)
+    if (!status && m.through_character >= 0)
         status =
             gyre_convert_lose(options, err,
                               "tokens: %" PRId32 " is made of a character that is no token, which scores join to others "
                               "and the merges of a tokenizer.json do not",
                               m.through_character);
-    if (status == GYRE_OK && m.too_long >= 0)
+    if (!status && m.too_long >= 0)
         status = gyre_convert_lose(options, err, "tokens: %" PRId32 " has more than %d bytes, and gets no merges",
                                    m.too_long, GYRE_MAX_MERGED_BYTES);
     json_decref(vocab);
@@ -252,7 +252,7 @@ static gyre_status check_scores(const gyre_convert_vocab *p, const gyre_convert_
 static gyre_status check_doubles(const gyre_convert_vocab *p, const gyre_convert_options *options, gyre_error *err) {
     json_t *vocab = vocab_of(p);
     gyre_status status = vocab ? GYRE_OK : gyre_fail(err, GYRE_ENOMEM, "tokenizer.json: no memory");
-    for (int64_t i = 0; i < p->count && status == GYRE_OK; i++) {
+    for (int64_t i = 0; i < p->count && !status; i++) {
         const int64_t first = (int64_t)json_integer_value(json_object_get(vocab, p->id_to_token[i].text));
         if (!is_added(p, i) || first == i) continue;
         status = gyre_convert_lose(
@@ -267,9 +267,9 @@ static gyre_status check_doubles(const gyre_convert_vocab *p, const gyre_convert
 gyre_status gyre_convert_vocab_to_json(const gyre_convert_vocab *vocab, int64_t length, const gyre_convert_options *options,
                                        char **out, char **config, gyre_error *err) {
     gyre_status status = check_types(vocab, err);
-    if (status == GYRE_OK) status = check_doubles(vocab, options, err);
-    if (status == GYRE_OK && !vocab->byte_level) status = check_scores(vocab, options, err);
-    if (status != GYRE_OK) return status;
+    if (!status) status = check_doubles(vocab, options, err);
+    if (!status && !vocab->byte_level) status = check_scores(vocab, options, err);
+    if (status) return status;
     json_t *root = tokenizer_json(vocab), *other = tokenizer_config_json(vocab, length);
     char *text = root ? gyre_json_text(root, JSON_INDENT(1)) : NULL,
          *text2 = other ? gyre_json_text(other, JSON_INDENT(2)) : NULL;

@@ -199,13 +199,13 @@ gyre_status gyre_add_input(const gyre_encoding *encoding, const gyre_add_input_a
     const gyre_cview *in = &args.in;
     const gyre_view *out = &args.out;
     gyre_status status = check_call(encoding, positions, in, "in", where, err);
-    if (status == GYRE_OK) status = gyre_in_out_check(in, out, where, err);
-    if (status == GYRE_OK) status = check_shape(encoding, in->shape, "in", where, err);
-    if (status == GYRE_OK) status = gyre_table_check(encoding, GYRE_TABLE_INPUT, tables, where, err);
-    if (status != GYRE_OK || gyre_view_elements(in->shape) == 0) return status;
+    if (!status) status = gyre_in_out_check(in, out, where, err);
+    if (!status) status = check_shape(encoding, in->shape, "in", where, err);
+    if (!status) status = gyre_table_check(encoding, GYRE_TABLE_INPUT, tables, where, err);
+    if (status || gyre_view_elements(in->shape) == 0) return status;
     status = gyre_positions_check(encoding, positions, in->shape[0], in->shape[1], "positions", where, err);
-    if (status == GYRE_OK) status = gyre_in_out_apart_check(in, out, where, err);
-    if (status != GYRE_OK) return status;
+    if (!status) status = gyre_in_out_apart_check(in, out, where, err);
+    if (status) return status;
     const gyre_cview *table = encoding->table[GYRE_TABLE_INPUT].rows > 0 ? &tables->input : NULL;
     add_call a = {encoding, table, positions, in, out, factor_of(encoding, table), 0, 0};
     a.in_float = can_add_in_float(&a);
@@ -301,15 +301,15 @@ gyre_status gyre_add_input_gradient(const gyre_encoding *encoding, const gyre_po
                                     const gyre_table_gradients *gradients, const gyre_exec *exec, gyre_error *err) {
     static const char where[] = "gyre_add_input_gradient";
     gyre_status status = check_call(encoding, positions, dout, "dout", where, err);
-    if (status == GYRE_OK) status = gyre_cview_check(dout, "dout", where, err);
-    if (status == GYRE_OK) status = check_shape(encoding, dout->shape, "dout", where, err);
-    if (status != GYRE_OK || encoding->table[GYRE_TABLE_INPUT].rows == 0) return status;
+    if (!status) status = gyre_cview_check(dout, "dout", where, err);
+    if (!status) status = check_shape(encoding, dout->shape, "dout", where, err);
+    if (status || encoding->table[GYRE_TABLE_INPUT].rows == 0) return status;
     if (!gradients || !gradients->input.data)
         return gyre_fail(err, GYRE_EINVAL, "gradients.input: missing; the encoding trains one (%s)", where);
     status = gyre_table_gradient_check(encoding, GYRE_TABLE_INPUT, gradients, where, err);
-    if (status != GYRE_OK || gyre_view_elements(dout->shape) == 0) return status;
+    if (status || gyre_view_elements(dout->shape) == 0) return status;
     status = gyre_positions_check(encoding, positions, dout->shape[0], dout->shape[1], "positions", where, err);
-    if (status != GYRE_OK) return status;
+    if (status) return status;
     add_gradient_call a = {encoding, positions, dout, &gradients->input, NULL};
     if (encoding->scheme->input_row)
         accumulate_scale(&a, exec);

@@ -104,7 +104,7 @@ static gyre_status check(const bias_call *a, const gyre_cview *scores, const bia
         return gyre_fail(n->err, GYRE_EDTYPE, "%s: is %s, not F32, F16, BF16 or F64 (%s)", n->scores,
                          gyre_dtype_text(scores->dtype), n->where);
     const gyre_status status = gyre_cview_check(scores, n->scores, n->where, n->err);
-    if (status != GYRE_OK) return status;
+    if (status) return status;
     if (scores->shape[2] != a->encoding->config.heads)
         return gyre_fail(n->err, GYRE_ESHAPE, "%s: %" PRId64 " heads, the encoding has %" PRId64 " (%s)", n->scores,
                          scores->shape[2], a->encoding->config.heads, n->where);
@@ -129,10 +129,10 @@ gyre_status gyre_add_bias(const gyre_encoding *encoding, const gyre_add_bias_arg
     const gyre_cview scores_in = gyre_const(*scores);
     bias_call a = {encoding, args.tables, args.queries, args.keys, scores, NULL, NULL};
     gyre_status status = check(&a, &scores_in, &names);
-    if (status == GYRE_OK) status = gyre_output_check(scores, names.scores, names.where, err);
-    if (status != GYRE_OK || gyre_view_elements(scores->shape) == 0) return status;
+    if (!status) status = gyre_output_check(scores, names.scores, names.where, err);
+    if (status || gyre_view_elements(scores->shape) == 0) return status;
     status = check_positions(&a, &scores_in, &names);
-    if (status != GYRE_OK) return status;
+    if (status) return status;
     gyre_parallel(exec, add_row, &a, scores->shape[0] * scores->shape[1]);
     return GYRE_OK;
 }
@@ -145,13 +145,13 @@ gyre_status gyre_add_bias_gradient(const gyre_encoding *encoding, const gyre_add
     const gyre_view *gradient = gyre_table_gradient_of(gradients, GYRE_TABLE_BIAS);
     bias_call a = {encoding, args.tables, args.queries, args.keys, NULL, dscores, gradient};
     gyre_status status = check(&a, dscores, &names);
-    if (status == GYRE_OK) status = gyre_table_gradient_check(encoding, GYRE_TABLE_BIAS, gradients, names.where, err);
-    if (status != GYRE_OK || !encoding->scheme->bias_row_gradient) return status;
+    if (!status) status = gyre_table_gradient_check(encoding, GYRE_TABLE_BIAS, gradients, names.where, err);
+    if (status || !encoding->scheme->bias_row_gradient) return status;
     if (!gradient || !gradient->data)
         return gyre_fail(err, GYRE_EINVAL, "gradients.bias: missing; the encoding trains one (%s)", names.where);
     if (gyre_view_elements(dscores->shape) == 0) return GYRE_OK;
     status = check_positions(&a, dscores, &names);
-    if (status != GYRE_OK) return status;
+    if (status) return status;
     gyre_parallel(exec, bias_gradient_head, &a, dscores->shape[2]);
     return GYRE_OK;
 }

@@ -104,7 +104,7 @@ gyre_status gyre_positions_check(const gyre_encoding *encoding, const gyre_posit
     const int64_t axes = encoding && positions->stride_axis != 0 ? gyre_axes_of(encoding) : 1;
     const gyre_positions_extent extent = {batch, tokens, axes, 1, 0};
     const gyre_status status = gyre_positions_memory_check(positions, &extent, name, where, err);
-    if (status != GYRE_OK) return status;
+    if (status) return status;
     for (int64_t b = 0; b < rows; b++)
         for (int64_t i = 0; i < tokens * axes; i++) {
             const int64_t position = gyre_position_at(positions, b, i / axes, i % axes);

@@ -110,9 +110,9 @@ static gyre_status init(gyre_encoding *encoding, gyre_error *err) {
     struct gyre_score_config *score = &encoding->config.score;
     const int64_t heads = encoding->config.heads;
     gyre_status status = check(encoding, err);
-    if (status == GYRE_OK) status = copy_slopes(encoding, score->slopes, "slopes", &encoding->slopes, err);
-    if (status == GYRE_OK) status = copy_slopes(encoding, score->slopes_after, "slopes_after", &encoding->slopes_after, err);
-    if (status != GYRE_OK) return status;
+    if (!status) status = copy_slopes(encoding, score->slopes, "slopes", &encoding->slopes, err);
+    if (!status) status = copy_slopes(encoding, score->slopes_after, "slopes_after", &encoding->slopes_after, err);
+    if (status) return status;
     encoding->slope_divisor = score->before_scale ? sqrt((double)encoding->config.head_dim) : 1;
     if (!encoding->slopes) {
         encoding->slopes = gyre_encoding_allocate(encoding, heads, sizeof *encoding->slopes, err);

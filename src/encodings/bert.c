@@ -16,7 +16,7 @@ static gyre_status init(gyre_encoding *encoding, gyre_error *err) {
     if (score->max_positions == 0)
         return gyre_fail(err, GYRE_EINVAL, "score.max_positions: missing; BERT has so many positions (gyre_config)");
     const gyre_status status = gyre_terms_check(encoding, GYRE_TERM_QUERY | GYRE_TERM_KEY, err);
-    if (status != GYRE_OK) return status;
+    if (status) return status;
     if (score->terms == 0) score->terms = GYRE_TERM_QUERY;
     encoding->first_position = 0;
     encoding->last_position = score->max_positions - 1;

@@ -42,7 +42,7 @@ static gyre_status init(gyre_encoding *encoding, gyre_error *err) {
                          "score.max_distance: %" PRId64 " leaves no distance for the log buckets (gyre_config)",
                          score->max_distance);
     const gyre_status status = gyre_terms_check(encoding, both, err);
-    if (status != GYRE_OK) return status;
+    if (status) return status;
     if (score->terms == 0) score->terms = both;
     encoding->score_terms = score->terms == both ? 3 : 2;
     gyre_vector_tables_declare(encoding, score->terms, config->heads,

@@ -40,8 +40,8 @@ gyre_status gyre_encoding_create(gyre_encoding **out, const gyre_config *given, 
     if (!scheme) return gyre_fail(err, GYRE_EINVAL, "kind: %d names no scheme (gyre_config)", (int)config->kind);
     gyre_alloc memory;
     gyre_status status = gyre_alloc_read(&memory, alloc, "gyre_encoding_create", err);
-    if (status == GYRE_OK) status = gyre_config_check(config, err);
-    if (status != GYRE_OK) return status;
+    if (!status) status = gyre_config_check(config, err);
+    if (status) return status;
     gyre_config_fill_standards(config);
 
     const gyre_encoding blank = {.config = *config,
@@ -59,13 +59,13 @@ gyre_status gyre_encoding_create(gyre_encoding **out, const gyre_config *given, 
     if (!encoding) return GYRE_ENOMEM;
     *encoding = blank;
     status = gyre_temperature_check(encoding, err);
-    if (status == GYRE_OK) status = scheme->init(encoding, err);
+    if (!status) status = scheme->init(encoding, err);
     /* The caller may free its arrays: config now points to the encoding's own copies. */
     encoding->config.rope.short_factor = encoding->short_factor;
     encoding->config.rope.long_factor = encoding->long_factor;
     if (config->score.slopes) encoding->config.score.slopes = encoding->slopes; /* NULL stays NULL: slopes are derived */
     encoding->config.score.slopes_after = encoding->slopes_after;
-    if (status != GYRE_OK) {
+    if (status) {
         gyre_encoding_free(encoding);
         return status;
     }

@@ -31,7 +31,7 @@ static gyre_status init(gyre_encoding *encoding, gyre_error *err) {
         return gyre_fail(err, GYRE_EINVAL, "score.hidden_units: %" PRId64 " is past %d (gyre_config)", score->hidden_units,
                          MAX_HIDDEN_UNITS);
     const gyre_status status = gyre_terms_check(encoding, 0, err);
-    if (status != GYRE_OK) return status;
+    if (status) return status;
     encoding->table[GYRE_TABLE_BIAS] = (gyre_table_size){1, 3 * score->hidden_units + 3, encoding->config.heads};
     return GYRE_OK;
 }

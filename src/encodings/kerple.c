@@ -15,7 +15,7 @@ static gyre_status init(gyre_encoding *encoding, gyre_error *err) {
     if (encoding->config.heads == 0)
         return gyre_fail(err, GYRE_EINVAL, "heads: missing; KERPLE has two numbers for each (gyre_config)");
     const gyre_status status = gyre_terms_check(encoding, 0, err);
-    if (status != GYRE_OK) return status;
+    if (status) return status;
     encoding->table[GYRE_TABLE_BIAS] = (gyre_table_size){1, 2, encoding->config.heads};
     return GYRE_OK;
 }

@@ -54,9 +54,9 @@ static gyre_status check_extension(const input_config *input, gyre_error *err) {
 static gyre_status init(gyre_encoding *encoding, gyre_error *err) {
     const input_config *input = &encoding->config.input;
     gyre_status status = gyre_input_config_check(encoding, err);
-    if (status == GYRE_OK) status = check_table(input, err);
-    if (status == GYRE_OK) status = check_extension(input, err);
-    if (status != GYRE_OK) return status;
+    if (!status) status = check_table(input, err);
+    if (!status) status = check_extension(input, err);
+    if (status) return status;
     encoding->table[GYRE_TABLE_INPUT] = (gyre_table_size){1, input->positions, input->dim};
     encoding->first_position = -input->offset;
     encoding->last_position = (input->resized_length > 0 ? input->resized_length : default_length(input)) - 1;

@@ -21,7 +21,7 @@ static gyre_status init(gyre_encoding *encoding, gyre_error *err) {
     if (dim == 0)
         return gyre_fail(err, GYRE_EINVAL, "head_dim: missing; NeZha's vectors have as many channels (gyre_config)");
     const gyre_status status = gyre_terms_check(encoding, GYRE_TERM_QUERY | GYRE_TERM_VALUE, err);
-    if (status != GYRE_OK) return status;
+    if (status) return status;
     if (score->terms == 0) score->terms = GYRE_TERM_QUERY | GYRE_TERM_VALUE;
     suggest(&encoding->config);
     const int64_t rows = 2 * score->max_distance + 1;

@@ -103,7 +103,7 @@ static gyre_status check_sections(const rope_config *rope, gyre_error *err) {
 
 static gyre_status check_axes(const rope_config *rope, gyre_error *err) {
     const gyre_status status = check_sections(rope, err);
-    if (status != GYRE_OK) return status;
+    if (status) return status;
     if (rope->axes_layout == GYRE_AXES_INTERLEAVED) {
         if (rope->axes != 3)
             return gyre_fail(err, GYRE_EINVAL, "rope.axes: %" PRId64 " cannot be interleaved; three can (gyre_config)",
@@ -361,15 +361,15 @@ static gyre_status check_angles(const gyre_config *config, gyre_error *err) {
 static gyre_status check(const gyre_config *config, gyre_error *err) {
     const rope_config *rope = &config->rope;
     gyre_status status = check_dims(config, err);
-    if (status == GYRE_OK) status = check_pairs_of_numbers(rope, err);
-    if (status == GYRE_OK) status = check_scaling(config, err);
-    if (status == GYRE_OK) status = check_axes(rope, err);
-    if (status == GYRE_OK) status = check_axis_scalings(config, err);
-    if (status == GYRE_OK) status = check_diffusion(config, err);
-    if (status == GYRE_OK) status = check_far(config, err);
-    if (status == GYRE_OK) status = check_start(config, err);
-    if (status == GYRE_OK) status = check_angles(config, err);
-    return status == GYRE_OK ? check_xpos(rope, err) : status;
+    if (!status) status = check_pairs_of_numbers(rope, err);
+    if (!status) status = check_scaling(config, err);
+    if (!status) status = check_axes(rope, err);
+    if (!status) status = check_axis_scalings(config, err);
+    if (!status) status = check_diffusion(config, err);
+    if (!status) status = check_far(config, err);
+    if (!status) status = check_start(config, err);
+    if (!status) status = check_angles(config, err);
+    return !status ? check_xpos(rope, err) : status;
 }
 
 static int uses_longrope(const gyre_config *config) {
@@ -394,16 +394,15 @@ static gyre_status init(gyre_encoding *encoding, gyre_error *err) {
     gyre_config *config = &encoding->config;
     fill_defaults(config);
     gyre_status status = check(config, err);
-    if (status == GYRE_OK && uses_longrope(config)) {
+    if (!status && uses_longrope(config)) {
         status = copy_factors(encoding, config->rope.short_factor, "short_factor", &encoding->short_factor, err);
-        if (status == GYRE_OK)
-            status = copy_factors(encoding, config->rope.long_factor, "long_factor", &encoding->long_factor, err);
+        if (!status) status = copy_factors(encoding, config->rope.long_factor, "long_factor", &encoding->long_factor, err);
     }
-    if (status == GYRE_OK) status = set_attention_factor(encoding, err);
-    if (status == GYRE_OK) status = fill_axes(encoding, err);
-    if (status == GYRE_OK) status = fill_xpos_decay(encoding, err);
-    if (status == GYRE_OK) status = fill_start(encoding, err);
-    if (status != GYRE_OK) return status;
+    if (!status) status = set_attention_factor(encoding, err);
+    if (!status) status = fill_axes(encoding, err);
+    if (!status) status = fill_xpos_decay(encoding, err);
+    if (!status) status = fill_start(encoding, err);
+    if (status) return status;
     encoding->frequency = gyre_encoding_allocate(encoding, config->rope.dim / 2, sizeof *encoding->frequency, err);
     if (!encoding->frequency) return GYRE_ENOMEM;
     gyre_rope_frequencies(config, 0, 0, config->rope.dim / 2, encoding->frequency);

@@ -54,7 +54,7 @@ static gyre_status init(gyre_encoding *encoding, gyre_error *err) {
         return gyre_fail(err, GYRE_EINVAL, "score.sinusoid_dim: %" PRId64 " is not an even number up to %d (gyre_config)",
                          score->sinusoid_dim, MAX_SINUSOID_DIM);
     const gyre_status status = gyre_terms_check(encoding, 0, err);
-    if (status != GYRE_OK) return status;
+    if (status) return status;
     encoding->frequency = gyre_encoding_allocate(encoding, score->sinusoid_dim / 2, sizeof *encoding->frequency, err);
     if (!encoding->frequency) return GYRE_ENOMEM;
     for (int64_t i = 0; i < score->sinusoid_dim / 2; i++)

@@ -15,7 +15,7 @@ static gyre_status init(gyre_encoding *encoding, gyre_error *err) {
     if (score->max_distance == 0)
         return gyre_fail(err, GYRE_EINVAL, "score.max_distance: missing; Shaw clips distances there (gyre_config)");
     const gyre_status status = gyre_terms_check(encoding, GYRE_TERM_QUERY | GYRE_TERM_VALUE, err);
-    if (status != GYRE_OK) return status;
+    if (status) return status;
     if (score->terms == 0) score->terms = GYRE_TERM_QUERY | GYRE_TERM_VALUE;
     gyre_vector_tables_declare(encoding, score->terms, 1, 2 * score->max_distance + 1);
     return gyre_distance_map_make(encoding, score->max_distance, row_of_distance, err);

@@ -40,8 +40,8 @@ static gyre_status check_layout(const input_config *input, gyre_error *err) {
 static gyre_status check(gyre_encoding *encoding, gyre_error *err) {
     input_config *input = &encoding->config.input;
     gyre_status status = gyre_input_config_check(encoding, err);
-    if (status == GYRE_OK) status = check_layout(input, err);
-    if (status != GYRE_OK) return status;
+    if (!status) status = check_layout(input, err);
+    if (status) return status;
     if (input->resized_length != 0)
         return gyre_fail(err, GYRE_EINVAL,
                          "input.resized_length: %d is for a learned table; a sinusoid has no end (gyre_config)",
@@ -54,7 +54,7 @@ static gyre_status check(gyre_encoding *encoding, gyre_error *err) {
 
 static gyre_status init(gyre_encoding *encoding, gyre_error *err) {
     const gyre_status status = check(encoding, err);
-    if (status != GYRE_OK) return status;
+    if (status) return status;
     const input_config *input = &encoding->config.input;
     const int64_t pairs = input->dim / 2;
     encoding->frequency = gyre_encoding_allocate(encoding, pairs, sizeof *encoding->frequency, err);

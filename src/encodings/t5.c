@@ -35,7 +35,7 @@ static gyre_status init(gyre_encoding *encoding, gyre_error *err) {
                          " distances with a bucket of their own (gyre_config)",
                          score->max_distance, exact);
     const gyre_status status = gyre_terms_check(encoding, 0, err);
-    if (status != GYRE_OK) return status;
+    if (status) return status;
     encoding->table[GYRE_TABLE_BIAS] = (gyre_table_size){1, score->buckets, encoding->config.heads};
     return gyre_distance_map_make(encoding, score->max_distance, row_of_distance, err);
 }

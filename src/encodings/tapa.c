@@ -34,8 +34,8 @@ static gyre_status check_channels(const gyre_config *config, gyre_error *err) {
 static gyre_status init(gyre_encoding *encoding, gyre_error *err) {
     struct gyre_score_config *tapa = &encoding->config.score;
     gyre_status status = check_channels(&encoding->config, err);
-    if (status == GYRE_OK) status = gyre_terms_check(encoding, 0, err);
-    if (status != GYRE_OK) return status;
+    if (!status) status = gyre_terms_check(encoding, 0, err);
+    if (status) return status;
     if (tapa->amplitudes == 0) tapa->amplitudes = encoding->config.head_dim / 2;
     encoding->amplitude_channels = tapa->amplitudes;
     encoding->fixed_table = gyre_encoding_allocate(encoding, NEAR + SHIFTS, sizeof *encoding->fixed_table, err);

@@ -22,7 +22,7 @@ static gyre_status init(gyre_encoding *encoding, gyre_error *err) {
         return gyre_fail(err, GYRE_EINVAL,
                          "score.max_distance: missing; Transformer-XL clamps distances there (gyre_config)");
     const gyre_status status = gyre_terms_check(encoding, GYRE_TERM_QUERY, err);
-    if (status != GYRE_OK) return status;
+    if (status) return status;
     score->terms = GYRE_TERM_QUERY;
     gyre_vector_tables_declare(encoding, score->terms, config->heads,
                                (score->bidirectional ? 2 : 1) * score->max_distance + 1);

@@ -35,7 +35,7 @@ static gyre_status add_entry(const char *folder, const char *name, gyre_path_lis
                              gyre_error *err) {
     struct stat info;
     gyre_status status = append_path(files, folder, name, err);
-    if (status != GYRE_OK) return status;
+    if (status) return status;
     char *path = files->paths[files->count - 1];
     if (lstat(path, &info) != 0) return gyre_fail(err, gyre_status_of_errno(errno), "%s: %s", path, strerror(errno));
     if (S_ISREG(info.st_mode)) return GYRE_OK;
@@ -49,7 +49,7 @@ static gyre_status list_folder(const char *folder, gyre_path_list *folders, gyre
     gyre_status status = GYRE_OK;
     DIR *entries = opendir(folder);
     if (!entries) return gyre_fail(err, gyre_status_of_errno(errno), "%s: %s", folder, strerror(errno));
-    while (status == GYRE_OK) {
+    while (!status) {
         errno = 0;
         const struct dirent *entry = readdir(entries);
         if (!entry) {
@@ -70,9 +70,9 @@ static int compare_paths(const void *a, const void *b) {
 gyre_status gyre_path_list_files(gyre_path_list *files, const char *folder, gyre_error *err) {
     gyre_path_list folders = {NULL, 0, 0};
     gyre_status status = list_folder(folder, &folders, files, err);
-    for (size_t i = 0; i < folders.count && status == GYRE_OK; i++)
+    for (size_t i = 0; i < folders.count && !status; i++)
         status = list_folder(folders.paths[i], &folders, files, err);
     gyre_path_list_free(&folders);
-    if (status == GYRE_OK && files->count > 0) qsort(files->paths, files->count, sizeof *files->paths, compare_paths);
+    if (!status && files->count > 0) qsort(files->paths, files->count, sizeof *files->paths, compare_paths);
     return status;
 }

@@ -54,13 +54,13 @@ static gyre_status append_tokens(collector *c, const char *path, const char *byt
     if (size == 0) return GYRE_OK;
     const unsigned flags = c->text.count == 0 ? GYRE_TOKENIZE_BEGIN : 0;
     gyre_status status = gyre_tokenize(c->tokenizer, bytes, size, flags, &part, &why);
-    if (status != GYRE_OK) {
+    if (status) {
         status = gyre_fail(err, status, "%.300s (%s)", why.text, path);
         if (err) err->offset = why.offset;
         return status;
     }
     status = reserve(c, part.count, path, err);
-    if (status == GYRE_OK && part.count > 0) {
+    if (!status && part.count > 0) {
         memcpy(c->text.ids + c->text.count, part.ids, (size_t)part.count * sizeof *part.ids);
         c->text.count += part.count;
     }
@@ -70,7 +70,7 @@ static gyre_status append_tokens(collector *c, const char *path, const char *byt
 
 static gyre_status append_bytes(collector *c, const char *path, const char *bytes, size_t size, gyre_error *err) {
     const gyre_status status = reserve(c, (int64_t)size, path, err);
-    for (size_t i = 0; i < size && status == GYRE_OK; i++)
+    for (size_t i = 0; i < size && !status; i++)
         c->text.ids[c->text.count++] = (unsigned char)bytes[i];
     return status;
 }
@@ -80,7 +80,7 @@ static gyre_status read_file(collector *c, const char *path, gyre_error *err) {
     size_t size;
     gyre_status status =
         gyre_file_read_stream(path, c->tokenizer ? MAX_TEXT_BYTES : GYRE_FILE_MAX, MAX_TEXT_BYTES, &bytes, &size, err);
-    if (status != GYRE_OK) return status;
+    if (status) return status;
     c->files_seen++;
     if (is_in_split(c->split, bytes, size)) {
         status = (c->tokenizer ? append_tokens : append_bytes)(c, path, bytes, size, err);
@@ -98,7 +98,7 @@ static gyre_status read_path(collector *c, const char *path, gyre_error *err) {
     if (stat(path, &info) != 0) return gyre_fail(err, gyre_status_of_errno(errno), "%s: %s", path, strerror(errno));
     if (!S_ISDIR(info.st_mode)) return read_file(c, path, err);
     gyre_status status = gyre_path_list_files(&files, path, err);
-    for (size_t i = 0; i < files.count && status == GYRE_OK; i++)
+    for (size_t i = 0; i < files.count && !status; i++)
         status = read_file(c, files.paths[i], err);
     gyre_path_list_free(&files);
     return status;
@@ -125,10 +125,10 @@ static gyre_status check_count(const collector *c, const char *const *paths, int
 static gyre_status collect(gyre_text *out, collector *c, const char *const *paths, int64_t count, int64_t min_tokens,
                            gyre_error *err) {
     gyre_status status = GYRE_OK;
-    for (int64_t i = 0; i < count && status == GYRE_OK; i++)
+    for (int64_t i = 0; i < count && !status; i++)
         status = read_path(c, paths[i], err);
-    if (status == GYRE_OK) status = check_count(c, paths, count, min_tokens, err);
-    if (status == GYRE_OK)
+    if (!status) status = check_count(c, paths, count, min_tokens, err);
+    if (!status)
         *out = c->text;
     else
         gyre_text_free(&c->text);
@@ -192,13 +192,13 @@ static gyre_status parse_id(const char *bytes, size_t size, size_t *at, int64_t 
 static gyre_status parse_ids(collector *c, const char *bytes, size_t size, int64_t vocab, const char *path,
                              gyre_error *err) {
     gyre_status status = GYRE_OK;
-    for (size_t at = 0; at < size && status == GYRE_OK;) {
+    for (size_t at = 0; at < size && !status;) {
         if (is_separator(bytes[at])) {
             at++;
             continue;
         }
         status = reserve(c, 1, path, err);
-        if (status == GYRE_OK) status = parse_id(bytes, size, &at, vocab, path, &c->text.ids[c->text.count++], err);
+        if (!status) status = parse_id(bytes, size, &at, vocab, path, &c->text.ids[c->text.count++], err);
     }
     return status;
 }
@@ -209,16 +209,16 @@ gyre_status gyre_text_open_ids(gyre_text *out, const char *path, int64_t vocab, 
     if (!out || !path || vocab < 1 || vocab > (int64_t)INT32_MAX + 1)
         return gyre_fail(err, GYRE_EINVAL, "ids: a path and a vocabulary of 1 .. 2^31 are needed");
     gyre_status status = gyre_file_read_stream(path, MAX_TEXT_BYTES, MAX_PIPED_IDS_BYTES, &bytes, &size, err);
-    if (status != GYRE_OK) return status;
+    if (status) return status;
     collector c = {.text = {.hash = gyre_fnv1a(GYRE_FNV1A_OFFSET_BASIS, bytes, size), .files = 1},
                    .split = GYRE_TEXT_SPLIT_ALL};
     status = parse_ids(&c, bytes, size, vocab, path, err);
     free(bytes);
-    if (status == GYRE_OK && c.text.count == 0) status = gyre_fail(err, GYRE_EINVAL, "ids: empty (%s)", path);
-    if (status == GYRE_OK && c.text.count < min_tokens)
+    if (!status && c.text.count == 0) status = gyre_fail(err, GYRE_EINVAL, "ids: empty (%s)", path);
+    if (!status && c.text.count < min_tokens)
         status = gyre_fail(err, GYRE_EINVAL, "ids: %" PRId64 " tokens, at least %" PRId64 " are needed (%s)", c.text.count,
                            min_tokens, path);
-    if (status == GYRE_OK)
+    if (!status)
         *out = c.text;
     else
         gyre_text_free(&c.text);

@@ -165,7 +165,7 @@ static gyre_status read_uint(cursor *c, size_t bytes, const char *what, uint64_t
 static gyre_status read_string(cursor *c, uint64_t maximum, const char *what, const char **text, uint64_t *bytes) {
     const uint64_t offset = c->at;
     const gyre_status status = read_uint(c, 8, what, bytes);
-    if (status != GYRE_OK) return status;
+    if (status) return status;
     if (*bytes > maximum)
         return failed(c, GYRE_EFORMAT, offset, "%s: %" PRIu64 " characters, at most %" PRIu64, what, *bytes, maximum);
     if (*bytes > c->size - c->at)
@@ -181,7 +181,7 @@ static gyre_status read_value_type(cursor *c, const char *what, gyre_gguf_type *
     uint64_t number = 0;
     *type = GYRE_GGUF_U8;
     const gyre_status status = read_uint(c, 4, what, &number);
-    if (status != GYRE_OK) return status;
+    if (status) return status;
     if (number >= TYPES) return failed(c, GYRE_EFORMAT, offset, "%s: its type, %" PRIu64 ", does not exist", what, number);
     *type = (gyre_gguf_type)number;
     return GYRE_OK;
@@ -205,7 +205,7 @@ static gyre_status read_elements(cursor *c, const char *what, uint64_t offset, i
     for (uint64_t i = 0; i < array->count; i++) {
         gyre_gguf_value element;
         const gyre_status status = read_value(c, array->element, what, depth + 1, &element);
-        if (status != GYRE_OK) return status;
+        if (status) return status;
         if (!c->mapped || c->at - resident_from < RELEASE_BYTES) continue;
         gyre_mapping_release_pages(c->bytes + resident_from, (size_t)(c->at - resident_from));
         resident_from = c->at;
@@ -217,8 +217,8 @@ static gyre_status read_array_value(cursor *c, const char *what, int depth, gyre
     const uint64_t offset = c->at;
     if (depth == MAX_DEPTH) return failed(c, GYRE_EFORMAT, offset, "%s: arrays more than %d deep", what, MAX_DEPTH);
     gyre_status status = read_value_type(c, what, &out->element);
-    if (status == GYRE_OK) status = read_uint(c, 8, what, &out->count);
-    return status == GYRE_OK ? read_elements(c, what, offset, depth, out) : status;
+    if (!status) status = read_uint(c, 8, what, &out->count);
+    return !status ? read_elements(c, what, offset, depth, out) : status;
 }
 
 static gyre_status read_value(cursor *c, gyre_gguf_type type, const char *what, int depth, gyre_gguf_value *out) {
@@ -228,7 +228,7 @@ static gyre_status read_value(cursor *c, gyre_gguf_type type, const char *what, 
     if (type == GYRE_GGUF_ARRAY) return read_array_value(c, what, depth, out);
     if (type == GYRE_GGUF_STRING) {
         const gyre_status status = read_string(c, UINT64_MAX, what, &text, &out->count);
-        if (status == GYRE_OK) out->data = (const unsigned char *)text;
+        if (!status) out->data = (const unsigned char *)text;
         return status;
     }
     return read_uint(c, gyre_gguf_type_size(type), what, &bits);
@@ -239,13 +239,13 @@ static gyre_status read_kv(cursor *c, gyre_gguf_kv *pair) {
     gyre_gguf_type type = GYRE_GGUF_U8;
     pair->offset = c->at;
     gyre_status status = read_string(c, MAX_NAME_BYTES, "key", &pair->key, &bytes);
-    if (status != GYRE_OK) return status;
+    if (status) return status;
     pair->key_bytes = (size_t)bytes;
     if (bytes == 0) return failed(c, GYRE_EFORMAT, pair->offset, "key: empty");
     const gyre_printable_name name = gyre_make_printable(pair->key, pair->key_bytes);
     status = read_value_type(c, name.text, &type);
-    if (status == GYRE_OK) status = read_value(c, type, name.text, 0, &pair->value);
-    if (status == GYRE_OK && type == GYRE_GGUF_BOOL && *pair->value.data > 1)
+    if (!status) status = read_value(c, type, name.text, 0, &pair->value);
+    if (!status && type == GYRE_GGUF_BOOL && *pair->value.data > 1)
         return failed(c, GYRE_EFORMAT, c->at - 1, "%s: a bool of %u", name.text, *pair->value.data);
     pair->bytes = c->at - pair->offset;
     return status;
@@ -265,7 +265,7 @@ static const struct {
 static gyre_status read_dims(cursor *c, const char *name, gyre_gguf_tensor *t, uint64_t *elements) {
     uint64_t rank = 0;
     gyre_status status = read_uint(c, 4, name, &rank);
-    if (status != GYRE_OK) return status;
+    if (status) return status;
     if (rank > GYRE_GGUF_MAX_DIMS)
         return failed(c, GYRE_EFORMAT, c->at - 4, "%s: %" PRIu64 " dimensions, at most %d", name, rank, GYRE_GGUF_MAX_DIMS);
     t->rank = (int)rank;
@@ -274,7 +274,7 @@ static gyre_status read_dims(cursor *c, const char *name, gyre_gguf_tensor *t, u
         t->dims[i] = 1;
     for (int i = 0; i < t->rank; i++) {
         status = read_uint(c, 8, name, &t->dims[i]);
-        if (status != GYRE_OK) return status;
+        if (status) return status;
         if (t->dims[i] == 0 || t->dims[i] > INT64_MAX / *elements)
             return failed(c, GYRE_EFORMAT, c->at - 8, "%s: dimension %d, %" PRIu64 ", %s", name, i, t->dims[i],
                           t->dims[i] ? "makes more elements than there can be" : "is empty");
@@ -302,14 +302,14 @@ static gyre_status read_tensor_info(cursor *c, gyre_gguf_tensor *t, uint64_t *re
     uint64_t bytes, elements = 0, type = 0;
     t->info_offset = c->at;
     gyre_status status = read_string(c, MAX_NAME_BYTES, "tensor name", &t->name, &bytes);
-    if (status != GYRE_OK) return status;
+    if (status) return status;
     t->name_bytes = (size_t)bytes;
     if (bytes == 0) return failed(c, GYRE_EFORMAT, t->info_offset, "tensor name: empty");
     const gyre_printable_name name = gyre_make_printable(t->name, t->name_bytes);
     status = read_dims(c, name.text, t, &elements);
-    if (status == GYRE_OK) status = read_uint(c, 4, name.text, &type);
-    if (status == GYRE_OK) status = read_uint(c, 8, name.text, relative);
-    if (status != GYRE_OK) return status;
+    if (!status) status = read_uint(c, 4, name.text, &type);
+    if (!status) status = read_uint(c, 8, name.text, relative);
+    if (status) return status;
     t->type = (uint32_t)type;
     return set_tensor_bytes(c, name.text, elements, t);
 }
@@ -380,7 +380,7 @@ static gyre_status sort_names(const cursor *c, gyre_gguf *file) {
         const gyre_gguf_tensor *t = &file->tensors[i];
         names[i] = (name_ref){t->name, t->name_bytes, t->info_offset, (uint32_t)i};
     }
-    if (status == GYRE_OK) status = sort(c, names, file->tensors_count, "tensor", &file->tensors_by_name);
+    if (!status) status = sort(c, names, file->tensors_count, "tensor", &file->tensors_by_name);
     free(names);
     return status;
 }
@@ -448,13 +448,13 @@ static gyre_status read_gguf_header(cursor *c, gyre_gguf *file) {
     if (!gyre_gguf_has_magic(c->bytes, c->size)) return failed(c, GYRE_EFORMAT, 0, "GGUF: does not begin with GGUF");
     c->at = 4;
     gyre_status status = read_uint(c, 4, "version", &version);
-    if (status == GYRE_OK) status = check_version(c, (uint32_t)version);
-    if (status == GYRE_OK) status = read_uint(c, 8, "number of tensors", &tensors);
-    if (status == GYRE_OK) status = read_uint(c, 8, "number of keys", &pairs);
-    if (status != GYRE_OK) return status;
+    if (!status) status = check_version(c, (uint32_t)version);
+    if (!status) status = read_uint(c, 8, "number of tensors", &tensors);
+    if (!status) status = read_uint(c, 8, "number of keys", &pairs);
+    if (status) return status;
     status = check_count(c, tensors, MIN_TENSOR_INFO_BYTES, 8, "tensors");
-    if (status == GYRE_OK) status = check_count(c, pairs, MIN_KV_BYTES, 16, "keys");
-    if (status != GYRE_OK) return status;
+    if (!status) status = check_count(c, pairs, MIN_KV_BYTES, 16, "keys");
+    if (status) return status;
     file->version = (uint32_t)version;
     file->kv_count = (int64_t)pairs;
     file->tensors_count = (int64_t)tensors;
@@ -478,7 +478,7 @@ static gyre_status read_kvs(cursor *c, gyre_gguf *file) {
         if (!pairs) return failed(c, GYRE_ENOMEM, c->at, "GGUF: no memory");
         file->kvs = pairs;
         const gyre_status status = read_kv(c, &pairs[file->kv_count]);
-        if (status != GYRE_OK) return status;
+        if (status) return status;
     }
     return GYRE_OK;
 }
@@ -504,7 +504,7 @@ static gyre_status read_tensor_infos(cursor *c, gyre_gguf *file) {
     uint64_t *starts = NULL;
     gyre_status status = GYRE_OK;
     file->tensor_infos = c->at;
-    for (file->tensors_count = 0; file->tensors_count < count && status == GYRE_OK; file->tensors_count++) {
+    for (file->tensors_count = 0; file->tensors_count < count && !status; file->tensors_count++) {
         gyre_gguf_tensor *tensors = grow_array(file->tensors, file->tensors_count, &capacity, sizeof *tensors);
         if (tensors) file->tensors = tensors;
         uint64_t *more = grow_array(starts, file->tensors_count, &starts_capacity, sizeof *starts);
@@ -514,7 +514,7 @@ static gyre_status read_tensor_infos(cursor *c, gyre_gguf *file) {
     }
     file->tensor_infos_end = c->at;
     file->data = (c->at + file->alignment - 1) / file->alignment * file->alignment;
-    for (int64_t i = 0; i < file->tensors_count && status == GYRE_OK; i++)
+    for (int64_t i = 0; i < file->tensors_count && !status; i++)
         status = set_tensor_data(c, file, &file->tensors[i], starts[i]);
     free(starts);
     return status;
@@ -527,11 +527,11 @@ static gyre_status open_bytes(gyre_gguf **out, const void *bytes, size_t size, i
     file->bytes = bytes;
     file->size = size;
     gyre_status status = read_gguf_header(&c, file);
-    if (status == GYRE_OK) status = read_kvs(&c, file);
-    if (status == GYRE_OK) status = find_alignment(&c, file);
-    if (status == GYRE_OK) status = read_tensor_infos(&c, file);
-    if (status == GYRE_OK) status = sort_names(&c, file);
-    if (status == GYRE_OK)
+    if (!status) status = read_kvs(&c, file);
+    if (!status) status = find_alignment(&c, file);
+    if (!status) status = read_tensor_infos(&c, file);
+    if (!status) status = sort_names(&c, file);
+    if (!status)
         *out = file;
     else
         gyre_gguf_free(file);
@@ -554,8 +554,8 @@ gyre_status gyre_gguf_check_whole(const gyre_gguf *file, gyre_error *err) {
 static gyre_status open_whole(gyre_gguf **out, const void *bytes, size_t size, int mapped, gyre_error *err) {
     gyre_gguf *file = NULL;
     gyre_status status = open_bytes(&file, bytes, size, mapped, err);
-    if (status == GYRE_OK) status = gyre_gguf_check_whole(file, err);
-    if (status == GYRE_OK)
+    if (!status) status = gyre_gguf_check_whole(file, err);
+    if (!status)
         *out = file;
     else
         gyre_gguf_free(file);
@@ -584,9 +584,9 @@ void gyre_gguf_free(gyre_gguf *file) {
 static gyre_status open_path(gyre_gguf **out, gyre_mapping *map, const char *path, int whole, gyre_error *err) {
     gyre_error why = {0, ""};
     gyre_status status = gyre_mapping_open(map, path, err);
-    if (status != GYRE_OK) return status;
+    if (status) return status;
     status = whole ? open_whole(out, map->bytes, map->size, 1, &why) : open_bytes(out, map->bytes, map->size, 1, &why);
-    if (status == GYRE_OK) return GYRE_OK;
+    if (!status) return GYRE_OK;
     (void)gyre_fail(err, status, "%s (%s, byte %" PRIu64 ")", why.text, path, why.offset);
     if (err) err->offset = why.offset;
     return status;

@@ -62,7 +62,7 @@ static gyre_status check_edit(const gyre_gguf_edit *edit, gyre_error *err) {
 static gyre_status check_edits(const gyre_gguf_edit *edits, int64_t count, gyre_error *err) {
     for (int64_t i = 0; i < count; i++) {
         const gyre_status status = check_edit(&edits[i], err);
-        if (status != GYRE_OK) return status;
+        if (status) return status;
         for (int64_t j = 0; j < i; j++)
             if (strcmp(edits[i].key, edits[j].key) == 0)
                 return gyre_fail(err, GYRE_EINVAL, "%s: two edits of one key", edits[i].key);
@@ -183,7 +183,7 @@ static gyre_status write_all(const job *j, FILE *stream, const gyre_gguf *file, 
     put_metadata(&s, file, j->edits, j->count);
     const gyre_status status = copy_data(&s, from, file, j->path, err);
     errno = s.error;
-    return status == GYRE_OK && s.error ? gyre_fail_errno(err, j->target, errno) : status;
+    return !status && s.error ? gyre_fail_errno(err, j->target, errno) : status;
 }
 
 static gyre_status replace_target(const job *j, const gyre_gguf *file, int from, gyre_error *err) {
@@ -192,9 +192,9 @@ static gyre_status replace_target(const job *j, const gyre_gguf *file, int from,
     if (code) return gyre_fail_errno(err, j->target, code);
     FILE *stream = gyre_atomic_stream(&output);
     gyre_status status = stream ? write_all(j, stream, file, from, err) : gyre_fail_errno(err, j->target, errno);
-    if (status == GYRE_OK && (code = gyre_atomic_close(&output)) != 0) status = gyre_fail_errno(err, j->target, code);
-    if (status == GYRE_OK && j->check) status = j->check(j->context, output.temporary, err);
-    if (status == GYRE_OK && (code = gyre_atomic_commit(&output)) != 0) status = gyre_fail_errno(err, j->target, code);
+    if (!status && (code = gyre_atomic_close(&output)) != 0) status = gyre_fail_errno(err, j->target, code);
+    if (!status && j->check) status = j->check(j->context, output.temporary, err);
+    if (!status && (code = gyre_atomic_commit(&output)) != 0) status = gyre_fail_errno(err, j->target, code);
     gyre_atomic_discard(&output);
     return status;
 }
@@ -212,9 +212,9 @@ gyre_status gyre_gguf_rewrite_from(const gyre_gguf *file, const char *path, cons
     char resolved[PATH_MAX];
     const job j = {path, resolved, edits->list, edits->count, check, context};
     gyre_status status = check_edits(edits->list, edits->count, err);
-    if (status == GYRE_OK) status = gyre_target_path(resolved, path, target, "", err);
-    if (status == GYRE_OK) status = gyre_atomic_check_whole(resolved, err);
-    return status == GYRE_OK ? rewrite(&j, file, err) : status;
+    if (!status) status = gyre_target_path(resolved, path, target, "", err);
+    if (!status) status = gyre_atomic_check_whole(resolved, err);
+    return !status ? rewrite(&j, file, err) : status;
 }
 
 gyre_status gyre_gguf_rewrite(const char *path, const gyre_gguf_edit *edits, int64_t count, const char *target,
@@ -223,7 +223,7 @@ gyre_status gyre_gguf_rewrite(const char *path, const gyre_gguf_edit *edits, int
     gyre_mapping map = {0};
     gyre_gguf *file = NULL;
     gyre_status status = gyre_gguf_open_path(&file, &map, path, err);
-    if (status == GYRE_OK) status = gyre_gguf_rewrite_from(file, path, &all, target, check, context, err);
+    if (!status) status = gyre_gguf_rewrite_from(file, path, &all, target, check, context, err);
     gyre_gguf_free(file);
     gyre_mapping_close(&map);
     return status;

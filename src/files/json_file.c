@@ -17,7 +17,7 @@ gyre_status gyre_json_file_load(json_t **out, const char *folder, const char *na
     if (stat(path, &info) != 0) return errno == ENOENT ? GYRE_OK : gyre_fail_errno(err, path, errno);
     if (lenient && !S_ISREG(info.st_mode)) return GYRE_OK;
     const gyre_status status = gyre_document_read(path, &text, &bytes, err);
-    if (status != GYRE_OK) return lenient && status == GYRE_EFORMAT ? GYRE_OK : status;
+    if (status) return lenient && status == GYRE_EFORMAT ? GYRE_OK : status;
     *out = gyre_json_load(text, bytes, &why);
     free(text);
     if (*out) return GYRE_OK;

@@ -45,7 +45,7 @@ static gyre_status for_each_entry(const char *folder,
     gyre_status status = GYRE_OK;
     DIR *entries = opendir(folder);
     if (!entries) return gyre_fail_errno(err, folder, errno);
-    while (status == GYRE_OK) {
+    while (!status) {
         errno = 0;
         const struct dirent *entry = readdir(entries);
         if (!entry) {
@@ -62,12 +62,12 @@ static gyre_status sync_entry(const char *folder, const char *name, void *arg, g
     char path[PATH_MAX];
     (void)arg;
     const gyre_status status = gyre_file_path(folder, name, path, err);
-    return status == GYRE_OK ? sync_path(path, err) : status;
+    return !status ? sync_path(path, err) : status;
 }
 
 static gyre_status sync_folder(const char *folder, gyre_error *err) {
     const gyre_status status = for_each_entry(folder, sync_entry, NULL, err);
-    return status == GYRE_OK ? sync_path(folder, err) : status;
+    return !status ? sync_path(folder, err) : status;
 }
 
 /* -- removing -- */
@@ -75,7 +75,7 @@ static gyre_status sync_folder(const char *folder, gyre_error *err) {
 static gyre_status unlink_entry(const char *folder, const char *name, void *arg, gyre_error *err) {
     char path[PATH_MAX];
     (void)arg;
-    if (gyre_file_path(folder, name, path, err) == GYRE_OK) unlink(path);
+    if (!gyre_file_path(folder, name, path, err)) unlink(path);
     return GYRE_OK;
 }
 
@@ -127,8 +127,7 @@ static gyre_status check_own_entry(const char *folder, const char *name, void *a
         if (strcmp(file->name, name) == 0 || (temporary && strlen(file->name) == (size_t)(temporary - name) &&
                                               strncmp(file->name, name, strlen(file->name)) == 0))
             return GYRE_OK;
-    if (gyre_file_path(folder, name, path, NULL) == GYRE_OK && lstat(path, &info) == 0 && S_ISREG(info.st_mode) &&
-        info.st_nlink > 1)
+    if (!gyre_file_path(folder, name, path, NULL) && lstat(path, &info) == 0 && S_ISREG(info.st_mode) && info.st_nlink > 1)
         return GYRE_OK;
     return gyre_fail(err, GYRE_EINVAL, "folder: holds %.100s (%s)", name, folder);
 }
@@ -148,11 +147,11 @@ static gyre_status recover_entry(const char *folder, const char *entry, void *ar
     const long temporary = owner_pid(entry, name, temporary_suffix), aside = owner_pid(entry, name, aside_suffix);
     if (!temporary && !aside) return GYRE_OK;
     gyre_status status = gyre_file_path(folder, entry, path, err);
-    const int lock = status == GYRE_OK ? lock_folder(path, temporary ? temporary : aside, &r->patient) : -1;
+    const int lock = !status ? lock_folder(path, temporary ? temporary : aside, &r->patient) : -1;
     if (lock < 0) return status;
     if (aside && lstat(final, &info) != 0 && errno == ENOENT)
         status = rename(path, final) == 0 ? GYRE_OK : gyre_fail_errno(err, path, errno);
-    else if (for_each_entry(path, check_own_entry, NULL, NULL) == GYRE_OK)
+    else if (!for_each_entry(path, check_own_entry, NULL, NULL))
         remove_folder(path);
     close(lock);
     return status;
@@ -188,7 +187,7 @@ static gyre_status make_parents(char *path, gyre_error *err) {
         else if (errno != EEXIST)
             status = gyre_fail_errno(err, path, errno);
         *slash = '/';
-        if (status != GYRE_OK) return status;
+        if (status) return status;
     }
     return GYRE_OK;
 }
@@ -223,7 +222,7 @@ static gyre_status check_replaceable(const char *final, int own, int *exists, gy
     if (!S_ISDIR(info.st_mode)) return gyre_fail(err, GYRE_EINVAL, "folder: there is a file of that name (%s)", final);
     folder_entries found = {.own = own};
     const gyre_status status = for_each_entry(final, check_entry, &found, err);
-    if (status == GYRE_OK && found.other && !found.config) /* a tokenizer or weights alone */
+    if (!status && found.other && !found.config) /* a tokenizer or weights alone */
         return gyre_fail(err, GYRE_EINVAL, "folder: holds files, but no model, and is left alone (%s)", final);
     return status;
 }
@@ -232,7 +231,7 @@ gyre_status gyre_folder_recover(const char *final, gyre_error *err) {
     char name[PATH_MAX], parent[PATH_MAX];
     struct stat info;
     gyre_status status = normalize(final, name, err);
-    if (status != GYRE_OK) return status;
+    if (status) return status;
     (void)gyre_path_folder(name, parent, sizeof parent);
     if (stat(parent, &info) != 0 && errno == ENOENT) return GYRE_OK;
     recovery r = {name, 1};
@@ -268,10 +267,10 @@ static gyre_status begin(gyre_folder_replacement *folder, const char *final, int
     struct stat old;
     int exists;
     gyre_status status = normalize(final, f.final, err);
-    if (status == GYRE_OK) status = make_parents(f.final, err);
-    if (status == GYRE_OK) status = gyre_folder_recover(f.final, err);
-    if (status == GYRE_OK) status = check_replaceable(f.final, own, &exists, err);
-    if (status != GYRE_OK) return status;
+    if (!status) status = make_parents(f.final, err);
+    if (!status) status = gyre_folder_recover(f.final, err);
+    if (!status) status = check_replaceable(f.final, own, &exists, err);
+    if (status) return status;
     name_temporary(f.temporary, f.final, temporary_suffix);
     f.lock = make_temporary(f.temporary);
     if (f.lock < 0) return gyre_fail_errno(err, f.temporary, errno);
@@ -302,7 +301,7 @@ static gyre_status copy_file(const char *from, const char *to, gyre_error *err) 
     char *bytes;
     size_t size;
     gyre_status status = gyre_document_read(from, &bytes, &size, err);
-    if (status != GYRE_OK) return status;
+    if (status) return status;
     status = write_file(to, bytes, size, err);
     free(bytes);
     return status;
@@ -311,13 +310,13 @@ static gyre_status copy_file(const char *from, const char *to, gyre_error *err) 
 gyre_status gyre_folder_write(const gyre_folder_replacement *folder, const char *name, const char *text, gyre_error *err) {
     char path[PATH_MAX];
     const gyre_status status = gyre_folder_path(folder, name, path, err);
-    return status == GYRE_OK ? write_file(path, text, strlen(text), err) : status;
+    return !status ? write_file(path, text, strlen(text), err) : status;
 }
 
 gyre_status gyre_folder_copy(const gyre_folder_replacement *folder, const char *name, const char *from, gyre_error *err) {
     char path[PATH_MAX];
     const gyre_status status = gyre_folder_path(folder, name, path, err);
-    return status == GYRE_OK ? copy_file(from, path, err) : status;
+    return !status ? copy_file(from, path, err) : status;
 }
 
 /* -- commit -- */
@@ -340,8 +339,8 @@ static gyre_status keep_before(const char *old, const char *name, void *arg, gyr
     char from[PATH_MAX], to[PATH_MAX];
     struct stat info;
     gyre_status status = gyre_file_path(old, name, from, err);
-    if (status == GYRE_OK) status = gyre_file_path(folder->temporary, name, to, err);
-    if (status != GYRE_OK || !is_kept(folder, name) || lstat(from, &info) != 0 || !S_ISREG(info.st_mode)) return status;
+    if (!status) status = gyre_file_path(folder->temporary, name, to, err);
+    if (status || !is_kept(folder, name) || lstat(from, &info) != 0 || !S_ISREG(info.st_mode)) return status;
     if (link(from, to) == 0 || errno == EEXIST || errno == ENOENT) return GYRE_OK;
     return copy_file(from, to, err);
 }
@@ -352,8 +351,8 @@ static gyre_status keep_after(const char *old, const char *name, void *arg, gyre
     char from[PATH_MAX], to[PATH_MAX];
     struct stat info;
     (void)err;
-    if (is_kept(folder, name) && gyre_file_path(old, name, from, NULL) == GYRE_OK &&
-        gyre_file_path(folder->final, name, to, NULL) == GYRE_OK && lstat(to, &info) != 0 && errno == ENOENT)
+    if (is_kept(folder, name) && !gyre_file_path(old, name, from, NULL) && !gyre_file_path(folder->final, name, to, NULL) &&
+        lstat(to, &info) != 0 && errno == ENOENT)
         (void)!rename(from, to); /* if this fails, a folder stays where it is, and so does the old folder around it */
     return GYRE_OK;
 }
@@ -396,8 +395,8 @@ static gyre_status replace_by_two_renames(gyre_folder_replacement *folder, gyre_
 
 static gyre_status replace(gyre_folder_replacement *folder, gyre_error *err) {
     gyre_status status = for_each_entry(folder->final, keep_before, folder, err);
-    if (status == GYRE_OK) status = sync_folder(folder->temporary, err);
-    if (status != GYRE_OK) return status;
+    if (!status) status = sync_folder(folder->temporary, err);
+    if (status) return status;
     if (!exchange(folder->temporary, folder->final)) return replace_by_two_renames(folder, err);
     status = sync_parent(folder->final, err);
     remove_old(folder, folder->temporary); /* it holds the old files now */
@@ -415,17 +414,17 @@ static gyre_status fail_taken(const gyre_folder_replacement *folder, gyre_error 
 gyre_status gyre_folder_commit(gyre_folder_replacement *folder, gyre_error *err) {
     int exists;
     gyre_status status = check_replaceable(folder->final, folder->own, &exists, err);
-    if (status != GYRE_OK) return status;
+    if (status) return status;
     if (exists) {
         status = replace(folder, err);
     } else {
         status = sync_folder(folder->temporary, err);
-        if (status == GYRE_OK && rename(folder->temporary, folder->final) != 0)
+        if (!status && rename(folder->temporary, folder->final) != 0)
             status =
                 errno == ENOTEMPTY || errno == EEXIST ? fail_taken(folder, err) : gyre_fail_errno(err, folder->final, errno);
     }
-    if (status == GYRE_OK) status = sync_parent(folder->final, err);
-    if (status == GYRE_OK) unlock(folder);
+    if (!status) status = sync_parent(folder->final, err);
+    if (!status) unlock(folder);
     return status;
 }
 

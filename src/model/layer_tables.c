@@ -184,7 +184,7 @@ static gyre_status allocate(gyre_layer_tables *t) {
     if (t->projected_count == 0) return GYRE_OK;
     if (t->projected_count > INT64_MAX / (int64_t)sizeof(float) / layers) return GYRE_ENOMEM;
     t->projected = gyre_alloc_floats(layers * t->projected_count);
-    if (!t->projected || allocate_scratch(t) != GYRE_OK) return GYRE_ENOMEM;
+    if (!t->projected || allocate_scratch(t)) return GYRE_ENOMEM;
     if (t->model->layout.row_source != GYRE_ROW_SOURCE_SINUSOID) return GYRE_OK;
     t->sinusoid = gyre_alloc_floats(t->rows * t->model->config.model_dim);
     return t->sinusoid ? GYRE_OK : GYRE_ENOMEM;
@@ -194,9 +194,9 @@ gyre_status gyre_layer_tables_create(gyre_layer_tables *t, const gyre_model *mod
                                      gyre_error *err) {
     *t = (gyre_layer_tables){.model = model, .encoding = encoding};
     gyre_status status = check_compatible(model, encoding, err);
-    if (status != GYRE_OK) return status;
+    if (status) return status;
     status = allocate(t);
-    if (status != GYRE_OK) {
+    if (status) {
         gyre_layer_tables_free(t);
         return gyre_fail(err, status, "tables: out of memory for those of %lld layers", (long long)model->config.layers);
     }

@@ -170,19 +170,19 @@ gyre_status gyre_model_init_layout(gyre_model *model, const gyre_model_config *g
     if (!position.rope.table_positions && position.trained_length <= MAX_CACHED_ANGLES)
         position.rope.table_positions = position.trained_length;
     gyre_status status = gyre_model_check_sizes(config, err);
-    if (status == GYRE_OK) status = gyre_weight_layout_check(config, NULL, err);
-    if (status == GYRE_OK) status = check_table_size(config, err);
-    if (status == GYRE_OK) status = gyre_encoding_create(&model->encoding, &position, NULL, err);
-    if (status != GYRE_OK) return status;
+    if (!status) status = gyre_weight_layout_check(config, NULL, err);
+    if (!status) status = check_table_size(config, err);
+    if (!status) status = gyre_encoding_create(&model->encoding, &position, NULL, err);
+    if (status) return status;
     model->config = *config;
     model->config.position = *gyre_encoding_get_config(model->encoding);
     /* No rows without a table, so that equal models have equal configs. */
     if (model->encoding->table[GYRE_TABLE_INPUT].rows != position.input.positions)
         model->config.position.input.positions = 0;
     status = check_experiments(&model->config, model->encoding, err);
-    if (status == GYRE_OK) status = check_parts(&model->config, model->encoding, err);
-    if (status == GYRE_OK) status = gyre_weight_layout_check(&model->config, model->encoding, err);
-    if (status != GYRE_OK) return status;
+    if (!status) status = check_parts(&model->config, model->encoding, err);
+    if (!status) status = gyre_weight_layout_check(&model->config, model->encoding, err);
+    if (status) return status;
     model->layout = gyre_weight_layout_of(&model->config, model->encoding);
     model->weight_count = model->layout.weight_count;
     return GYRE_OK;
@@ -203,9 +203,9 @@ gyre_status gyre_model_allocate(gyre_model **out, const gyre_model_config *confi
     gyre_model *model = calloc(1, sizeof *model);
     if (!model) return gyre_fail(err, GYRE_ENOMEM, "model: no memory (%zu bytes)", sizeof *model);
     gyre_status status = gyre_model_init_layout(model, config, err);
-    if (status == GYRE_OK) status = gyre_model_allocate_weights(model, err);
-    if (status == GYRE_OK) status = gyre_model_attach_network(model, err);
-    if (status == GYRE_OK)
+    if (!status) status = gyre_model_allocate_weights(model, err);
+    if (!status) status = gyre_model_attach_network(model, err);
+    if (!status)
         *out = model;
     else
         gyre_model_free(model);

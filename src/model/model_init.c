@@ -37,7 +37,7 @@ static double init_table_entry(const gyre_model *model, const gyre_tensor *tenso
     const gyre_status status = gyre_encoding_table_entry(model->encoding, (gyre_table)tensor->table, row / rows, row % rows,
                                                          i % tensor->shape[1], &entry);
     const double value = entry.initial_mean + entry.initial_deviation * normal;
-    if (status != GYRE_OK) return 0; /* cannot happen: every entry of the layout is one of the table */
+    if (status) return 0; /* cannot happen: every entry of the layout is one of the table */
     return value < entry.minimum ? entry.minimum : value > entry.maximum ? entry.maximum : value;
 }
 
@@ -86,7 +86,7 @@ gyre_status gyre_model_create(gyre_model **out, const gyre_model_config *config,
     if (!out || !config) return gyre_fail(err, GYRE_EINVAL, "model: out and config are needed (NULL given)");
     gyre_model *model;
     gyre_status status = gyre_model_allocate(&model, config, err);
-    if (status != GYRE_OK) return status;
+    if (status) return status;
     for (int64_t i = 0; i < gyre_tensor_count(&model->layout) && !status; i++) {
         const gyre_tensor tensor = gyre_tensor_at(&model->layout, i);
         if (tensor.purpose == GYRE_TENSOR_FREQUENCIES)

@@ -41,7 +41,7 @@ static gyre_status check_unknown_tensors(const gyre_weight_layout *layout, const
 static gyre_status check_shapes(const gyre_weight_layout *layout, const gyre_safetensors *file, gyre_error *err) {
     gyre_safetensors_view stored;
     gyre_status status = GYRE_OK;
-    for (int64_t i = 0; status == GYRE_OK && i < gyre_tensor_count(layout); i++) {
+    for (int64_t i = 0; !status && i < gyre_tensor_count(layout); i++) {
         const gyre_tensor tensor = gyre_tensor_at(layout, i);
         status = gyre_safetensors_expect(file, tensor.name, tensor.shape, tensor.rank, &stored, err);
     }
@@ -53,18 +53,18 @@ static gyre_status check_shapes(const gyre_weight_layout *layout, const gyre_saf
 static gyre_status check_file(gyre_model *model, const gyre_model_config *config, const gyre_safetensors *file,
                               const char *path, gyre_error *err) {
     gyre_status status = gyre_model_check_sizes(config, err);
-    if (status == GYRE_OK) status = gyre_weight_layout_check(config, NULL, err);
-    if (status != GYRE_OK) return status;
+    if (!status) status = gyre_weight_layout_check(config, NULL, err);
+    if (status) return status;
     const gyre_weight_layout plain = gyre_weight_layout_of(config, NULL);
     status = check_shapes(&plain, file, err);
-    if (status == GYRE_OK) status = gyre_model_init_layout(model, config, err);
-    if (status == GYRE_OK) status = check_shapes(&model->layout, file, err);
-    return status == GYRE_OK ? check_unknown_tensors(&model->layout, file, path, err) : status;
+    if (!status) status = gyre_model_init_layout(model, config, err);
+    if (!status) status = check_shapes(&model->layout, file, err);
+    return !status ? check_unknown_tensors(&model->layout, file, path, err) : status;
 }
 
 static gyre_status read_weights(gyre_model *model, const gyre_safetensors *file, gyre_error *err) {
     gyre_status status = GYRE_OK;
-    for (int64_t i = 0; i < gyre_tensor_count(&model->layout) && status == GYRE_OK; i++) {
+    for (int64_t i = 0; i < gyre_tensor_count(&model->layout) && !status; i++) {
         const gyre_tensor tensor = gyre_tensor_at(&model->layout, i);
         status = gyre_safetensors_read(file, tensor.name, tensor.shape, tensor.rank, model->weights + tensor.offset, err);
     }
@@ -84,16 +84,16 @@ static gyre_status load_folder(gyre_model *model, const char *folder, const gyre
     gyre_safetensors *file = NULL;
     gyre_error why = {0, ""};
     gyre_status status = gyre_file_path(folder, GYRE_WEIGHTS_FILE, weights, err);
-    if (status == GYRE_OK) status = gyre_model_config_read(document, &config, &arrays, err);
-    if (status == GYRE_OK) status = gyre_safetensors_open(&file, weights, err);
-    if (status == GYRE_OK) {
+    if (!status) status = gyre_model_config_read(document, &config, &arrays, err);
+    if (!status) status = gyre_safetensors_open(&file, weights, err);
+    if (!status) {
         status = check_file(model, &config, file, weights, &why);
-        if (status != GYRE_OK) status = fail_with_path(status, &why, document->path, err);
+        if (status) status = fail_with_path(status, &why, document->path, err);
     }
-    if (status == GYRE_OK) status = gyre_model_allocate_weights(model, err);
-    if (status == GYRE_OK) status = gyre_model_attach_network(model, err);
-    if (status == GYRE_OK) status = to_read ? gyre_model_map_weights(model, folder, err) : read_weights(model, file, err);
-    if (status == GYRE_OK) status = gyre_safetensors_check(file, err);
+    if (!status) status = gyre_model_allocate_weights(model, err);
+    if (!status) status = gyre_model_attach_network(model, err);
+    if (!status) status = to_read ? gyre_model_map_weights(model, folder, err) : read_weights(model, file, err);
+    if (!status) status = gyre_safetensors_check(file, err);
     gyre_config_arrays_free(&arrays);
     gyre_safetensors_free(file);
     return status;
@@ -104,9 +104,8 @@ gyre_status gyre_model_open_native(gyre_model **out, const char *folder, const g
     gyre_model *model = calloc(1, sizeof *model);
     if (!model) return gyre_fail(err, GYRE_ENOMEM, "model: no memory (%zu bytes)", sizeof *model);
     gyre_status status = load_folder(model, folder, document, to_read, err);
-    if (status == GYRE_OK && !(model->path = strdup(folder)))
-        status = gyre_fail(err, GYRE_ENOMEM, "model: no memory (%s)", folder);
-    if (status == GYRE_OK)
+    if (!status && !(model->path = strdup(folder))) status = gyre_fail(err, GYRE_ENOMEM, "model: no memory (%s)", folder);
+    if (!status)
         *out = model;
     else
         gyre_model_free(model);
@@ -118,8 +117,8 @@ gyre_status gyre_model_open_to_train(gyre_model **out, const char *folder, gyre_
     gyre_config_document document;
     if (!out || !folder) return gyre_fail(err, GYRE_EINVAL, "model: out and folder are needed (NULL given)");
     gyre_status status = gyre_file_path(folder, GYRE_CONFIG_FILE, path, err);
-    if (status == GYRE_OK) status = gyre_config_document_open(&document, path, err);
-    if (status != GYRE_OK) return status;
+    if (!status) status = gyre_config_document_open(&document, path, err);
+    if (status) return status;
     status = gyre_model_open_native(out, folder, &document, 0, err);
     gyre_config_document_free(&document);
     return status;

@@ -35,11 +35,11 @@ gyre_status gyre_model_save_into(const gyre_model *model, const gyre_folder_repl
                                  gyre_error *err) {
     char path[PATH_MAX], *json;
     gyre_status status = gyre_model_config_to_json(&model->config, dtype, &json, err);
-    if (status != GYRE_OK) return status;
+    if (status) return status;
     status = gyre_folder_write(folder, GYRE_CONFIG_FILE, json, err);
     free(json);
-    if (status == GYRE_OK) status = gyre_folder_path(folder, GYRE_WEIGHTS_FILE, path, err);
-    return status == GYRE_OK ? write_weights(model, path, dtype, err) : status;
+    if (!status) status = gyre_folder_path(folder, GYRE_WEIGHTS_FILE, path, err);
+    return !status ? write_weights(model, path, dtype, err) : status;
 }
 
 gyre_status gyre_model_save(const gyre_model *model, const char *folder, gyre_dtype dtype, gyre_error *err) {
@@ -49,9 +49,9 @@ gyre_status gyre_model_save(const gyre_model *model, const char *folder, gyre_dt
                          model->path);
     gyre_folder_replacement place;
     gyre_status status = gyre_folder_begin(&place, folder, err);
-    if (status != GYRE_OK) return status;
+    if (status) return status;
     status = gyre_model_save_into(model, &place, dtype, err);
-    if (status == GYRE_OK) status = gyre_folder_commit(&place, err);
-    if (status != GYRE_OK) gyre_folder_discard(&place);
+    if (!status) status = gyre_folder_commit(&place, err);
+    if (status) gyre_folder_discard(&place);
     return status;
 }

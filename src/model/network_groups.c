@@ -35,8 +35,8 @@ static int same_positions(const gyre_encoding *a, const gyre_encoding *b) {
     if (!gyre_encoding_rotates(a) || !gyre_encoding_rotates(b) || c->rope.dim != d->rope.dim ||
         c->rope.layout != d->rope.layout || c->rope.scaling != d->rope.scaling || pairs > MAX_PAIRS)
         return 0;
-    return gyre_encoding_frequencies(a, 0, x, &one) == GYRE_OK && gyre_encoding_frequencies(b, 0, y, &other) == GYRE_OK &&
-           one == other && memcmp(x, y, (size_t)pairs * sizeof *x) == 0;
+    return !gyre_encoding_frequencies(a, 0, x, &one) && !gyre_encoding_frequencies(b, 0, y, &other) && one == other &&
+           memcmp(x, y, (size_t)pairs * sizeof *x) == 0;
 }
 
 static void choose_main_group(gyre_network *n) {

@@ -104,12 +104,12 @@ gyre_status gyre_config_document_open(gyre_config_document *out, const char *pat
     const int in_folder = name != path && strcmp(name, GYRE_CONFIG_FILE) == 0;
     gyre_status status = in_folder ? gyre_document_read(path, &text, &bytes, err)
                                    : gyre_file_read(path, MAX_CONFIG_BYTES, &text, &bytes, err);
-    if (status != GYRE_OK) return status;
+    if (status) return status;
     status =
         in_folder || begins_as_json(text, bytes)
             ? gyre_config_document_parse(out, text, bytes, path, err)
             : gyre_fail(err, GYRE_EFORMAT, "file: neither a GGUF, which begins with GGUF, nor a JSON object (%s)", path);
-    if (status == GYRE_OK)
+    if (!status)
         out->owned_text = text;
     else
         free(text);

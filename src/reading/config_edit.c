@@ -39,7 +39,7 @@ static void append(text_buffer *p, const char *text) {
 
 /* -- the state -- */
 static void out_of_memory(gyre_config_edit *edit) {
-    if (edit->status == GYRE_OK) edit->status = gyre_fail(edit->err, GYRE_ENOMEM, "config.json: no memory to change it");
+    if (!edit->status) edit->status = gyre_fail(edit->err, GYRE_ENOMEM, "config.json: no memory to change it");
 }
 
 void gyre_edit_begin(gyre_config_edit *edit, const char *text, size_t bytes, gyre_error *err) {
@@ -90,7 +90,7 @@ static int find_member(const gyre_config_edit *edit, const gyre_json_member *obj
 
 int gyre_edit_has(const gyre_config_edit *edit, const char *object, const char *key) {
     gyre_json_member place, member;
-    return edit->status == GYRE_OK && gyre_json_locate_object(edit->text, edit->bytes, object, &place) &&
+    return !edit->status && gyre_json_locate_object(edit->text, edit->bytes, object, &place) &&
            find_member(edit, &place, key, &member);
 }
 
@@ -310,14 +310,14 @@ static void insert_null(gyre_config_edit *edit, const gyre_json_member *object, 
 void gyre_edit_set(gyre_config_edit *edit, const char *object, const char *key, json_t *value, const char *after) {
     gyre_json_member place, member;
     if (!value) out_of_memory(edit);
-    if (edit->status != GYRE_OK) goto done;
+    if (edit->status) goto done;
     if (!gyre_json_locate_object(edit->text, edit->bytes, object, &place)) {
         edit->status = gyre_fail(edit->err, GYRE_EFORMAT, "%s: no object to set \"%s\" in (config.json)", object, key);
         goto done;
     }
     if (!find_member(edit, &place, key, &member)) {
         insert_null(edit, &place, key, after);
-        if (edit->status != GYRE_OK || !gyre_json_locate_object(edit->text, edit->bytes, object, &place) ||
+        if (edit->status || !gyre_json_locate_object(edit->text, edit->bytes, object, &place) ||
             !find_member(edit, &place, key, &member))
             goto done;
     }
@@ -329,7 +329,7 @@ done:
 void gyre_edit_remove(gyre_config_edit *edit, const char *object, const char *key) {
     gyre_json_member place, member;
     text_buffer nothing = {NULL, 0, 0, 0};
-    if (edit->status != GYRE_OK || !gyre_json_locate_object(edit->text, edit->bytes, object, &place) ||
+    if (edit->status || !gyre_json_locate_object(edit->text, edit->bytes, object, &place) ||
         !find_member(edit, &place, key, &member))
         return;
     size_t from = member.key, to = skip_space(edit, member.end);

@@ -15,7 +15,7 @@ static gyre_build *build_of(const gyre_scope *s) {
 }
 
 const json_t *gyre_scope_value(const gyre_scope *s, const char *key) {
-    const json_t *value = gyre_build_status(build_of(s)) == GYRE_OK ? json_object_get(s->object, key) : NULL;
+    const json_t *value = !gyre_build_status(build_of(s)) ? json_object_get(s->object, key) : NULL;
     return json_is_null(value) ? NULL : value;
 }
 
@@ -60,7 +60,7 @@ void gyre_scope_fail(const gyre_scope *s, gyre_status status, const char *key, c
     va_start(arguments, format);
     (void)gyre_plain_vsnprintf(why, sizeof why, format, arguments);
     va_end(arguments);
-    if (gyre_build_status(build_of(s)) != GYRE_OK) return;
+    if (gyre_build_status(build_of(s))) return;
     const gyre_place place = gyre_scope_place(s, key);
     gyre_build_fail(build_of(s), status, &place, "%s: %s", place.key, why);
 }
@@ -71,7 +71,7 @@ void gyre_scope_warn(const gyre_scope *s, const char *key, const char *format, .
     va_start(arguments, format);
     (void)gyre_plain_vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    if (gyre_build_status(build_of(s)) != GYRE_OK) return;
+    if (gyre_build_status(build_of(s))) return;
     const gyre_place place = gyre_scope_place(s, key);
     gyre_build_warn(build_of(s), &place, "%s", text);
 }
@@ -124,11 +124,11 @@ double *gyre_scope_numbers(const gyre_scope *s, const char *key, int64_t count) 
     if (!list) gyre_scope_fail(s, GYRE_EFORMAT, key, "missing");
     if (list && (!json_is_array(list) || (int64_t)json_array_size(list) != count))
         gyre_scope_fail(s, GYRE_EFORMAT, key, "not a list of %" PRId64 " numbers", count);
-    double *out = gyre_build_status(build_of(s)) == GYRE_OK ? gyre_build_alloc_numbers(build_of(s), count) : NULL;
+    double *out = !gyre_build_status(build_of(s)) ? gyre_build_alloc_numbers(build_of(s), count) : NULL;
     for (int64_t i = 0; i < count && out; i++) {
         const json_t *number = json_array_get(list, (size_t)i);
         if (!json_is_number(number)) gyre_scope_fail(s, GYRE_EFORMAT, key, "entry %" PRId64 " is not a number", i);
         out[i] = json_number_value(number);
     }
-    return gyre_build_status(build_of(s)) == GYRE_OK ? out : NULL;
+    return !gyre_build_status(build_of(s)) ? out : NULL;
 }

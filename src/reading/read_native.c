@@ -188,7 +188,7 @@ static void read_sections(const gyre_scope *root, gyre_layer_group *group) {
     }
     if (!json_is_array(list) || (int64_t)json_array_size(list) != rope->axes)
         gyre_scope_fail(root, GYRE_EFORMAT, key, "not a list of a number for each of rope_axes");
-    for (int64_t a = 0; a < rope->axes && gyre_build_status(root->source->build) == GYRE_OK; a++) {
+    for (int64_t a = 0; a < rope->axes && !gyre_build_status(root->source->build); a++) {
         const json_t *pairs = json_array_get(list, (size_t)a);
         if (!json_is_integer(pairs)) gyre_scope_fail(root, GYRE_EFORMAT, key, "holds something that is not a whole number");
         rope->axis_pairs[a] = (int64_t)json_integer_value(pairs);

@@ -26,7 +26,7 @@ static gyre_status read_gguf(gyre_reading **out, const void *bytes, size_t size,
 gyre_status gyre_reading_from_document(gyre_reading **out, const gyre_config_document *document, gyre_profile profile,
                                        int64_t length, gyre_error *err) {
     gyre_status status = check_arguments(profile, length, err);
-    if (status != GYRE_OK) return status;
+    if (status) return status;
     if (profile == GYRE_PROFILE_DEFAULT) profile = GYRE_PROFILE_HF_5;
     gyre_build *build = gyre_build_begin(document->path, "config.json", profile, length, err);
     if (!build) return GYRE_ENOMEM;
@@ -47,14 +47,14 @@ gyre_status gyre_reading_parse(gyre_reading **out, const void *bytes, size_t siz
     gyre_config_document document;
     gyre_reading_options read;
     gyre_status status = gyre_reading_options_read(&read, options, err);
-    if (status != GYRE_OK) return status;
+    if (status) return status;
     if (!out || (!bytes && size > 0)) return gyre_fail(err, GYRE_EINVAL, "gyre_reading_parse: an argument is missing");
     const gyre_profile profile = read.profile;
     const int64_t length = read.context_length;
     const char *name = read.name ? read.name : "memory";
     if (gyre_gguf_has_magic(bytes, size)) return read_gguf(out, bytes, size, 0, name, profile, length, err);
     status = gyre_config_document_parse(&document, bytes, size, name, err);
-    if (status != GYRE_OK) return status;
+    if (status) return status;
     status = gyre_reading_from_document(out, &document, profile, length, err);
     gyre_config_document_free(&document);
     return status;
@@ -65,13 +65,13 @@ static gyre_status open_file(gyre_reading **out, const char *path, gyre_profile 
     gyre_config_document document;
     int is_gguf;
     gyre_status status = gyre_gguf_is_file(path, &is_gguf, err);
-    if (status != GYRE_OK) return status;
+    if (status) return status;
     if (is_gguf) {
         status = gyre_mapping_open(&map, path, err);
         gyre_reading *reading = NULL;
-        if (status == GYRE_OK) status = read_gguf(&reading, map.bytes, map.size, 1, path, profile, length, err);
-        if (status == GYRE_OK) status = gyre_mapping_check(&map, path, err);
-        if (status == GYRE_OK)
+        if (!status) status = read_gguf(&reading, map.bytes, map.size, 1, path, profile, length, err);
+        if (!status) status = gyre_mapping_check(&map, path, err);
+        if (!status)
             *out = reading;
         else
             gyre_reading_free(reading);
@@ -79,7 +79,7 @@ static gyre_status open_file(gyre_reading **out, const char *path, gyre_profile 
         return status;
     }
     status = gyre_config_document_open(&document, path, err);
-    if (status != GYRE_OK) return status;
+    if (status) return status;
     status = gyre_reading_from_document(out, &document, profile, length, err);
     gyre_config_document_free(&document);
     return status;
@@ -89,9 +89,9 @@ gyre_status gyre_reading_open(gyre_reading **out, const char *path, const gyre_r
     char file[PATH_MAX];
     gyre_reading_options read;
     gyre_status status = gyre_reading_options_read(&read, options, err);
-    if (status != GYRE_OK) return status;
+    if (status) return status;
     if (!out || !path) return gyre_fail(err, GYRE_EINVAL, "gyre_reading_open: an argument is missing");
     status = gyre_model_path_check(path, err);
-    if (status == GYRE_OK) status = gyre_config_path(path, file, err);
-    return status == GYRE_OK ? open_file(out, file, read.profile, read.context_length, err) : status;
+    if (!status) status = gyre_config_path(path, file, err);
+    return !status ? open_file(out, file, read.profile, read.context_length, err) : status;
 }

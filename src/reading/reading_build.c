@@ -161,7 +161,7 @@ static void create_encoding(gyre_build *build, int64_t i) {
     if (build->budget.exceeded)
         gyre_build_fail(build, GYRE_EFORMAT, NULL, "%s layers: sizes whose tables would take more than %d MiB", group->name,
                         MAX_TABLE_MIB);
-    else if (status != GYRE_OK)
+    else if (status)
         gyre_build_fail(build, status == GYRE_ENOMEM ? GYRE_ENOMEM : GYRE_EFORMAT, NULL, "%s layers: %s", group->name,
                         why.text);
 }
@@ -173,16 +173,16 @@ const gyre_encoding *gyre_reading_encoding(const gyre_reading *reading, const gy
 
 gyre_status gyre_build_finish(gyre_build *build, gyre_reading **out) {
     const gyre_reading *reading = &build->reading;
-    if (build->status == GYRE_OK && reading->groups_count == 0)
+    if (!build->status && reading->groups_count == 0)
         gyre_build_fail(build, GYRE_EFORMAT, NULL, "positions: nothing in the file speaks of them");
-    for (int64_t i = 0; i < reading->groups_count && build->status == GYRE_OK; i++) {
+    for (int64_t i = 0; i < reading->groups_count && !build->status; i++) {
         check_size(build, &build->groups[i], "head_dim", build->groups[i].config.head_dim);
         check_size(build, &build->groups[i], "heads", build->groups[i].config.heads);
-        if (build->status == GYRE_OK) create_encoding(build, i);
+        if (!build->status) create_encoding(build, i);
     }
     const gyre_status status = build->status;
     build->err = NULL; /* the caller's, who may free it */
-    if (status == GYRE_OK)
+    if (!status)
         *out = &build->reading;
     else
         gyre_reading_free(&build->reading);
@@ -220,7 +220,7 @@ void gyre_build_set_kind(gyre_build *build, gyre_layer_group *group, const char 
 gyre_layer_group *gyre_build_add_group(gyre_build *build, const char *name) {
     if (build->reading.groups_count == MAX_GROUPS)
         gyre_build_fail(build, GYRE_EUNSUPPORTED, NULL, "layers: more than %d kinds of them", MAX_GROUPS);
-    const int ok = build->status == GYRE_OK;
+    const int ok = !build->status;
     gyre_layer_group *group = ok ? &build->groups[build->reading.groups_count++] : &build->discarded_group;
     init_group(group, ok ? gyre_build_format(build, "%s", name) : "");
     return group;
@@ -239,7 +239,7 @@ static group_capacity *capacity_of(gyre_build *build, const gyre_layer_group *gr
 
 void gyre_build_add_layer(gyre_build *build, gyre_layer_group *group, int64_t layer) {
     group_capacity *capacity = capacity_of(build, group);
-    if (!capacity || build->status != GYRE_OK) return;
+    if (!capacity || build->status) return;
     int64_t *layers = grow_array(build, capacity->layers, group->layers_count, &capacity->layers_capacity, sizeof *layers);
     if (!layers) return;
     capacity->layers = layers;
@@ -271,7 +271,7 @@ void gyre_build_sort_groups(gyre_build *build) {
 /* out = the field of that name, or a new one; NULL without memory. */
 static gyre_reading_field *find_or_add_field(gyre_build *build, gyre_layer_group *group, const char *name) {
     group_capacity *capacity = capacity_of(build, group);
-    if (!capacity || build->status != GYRE_OK) return NULL;
+    if (!capacity || build->status) return NULL;
     for (int64_t i = 0; i < group->fields_count; i++)
         if (strcmp(capacity->fields[i].name, name) == 0) return &capacity->fields[i];
     gyre_reading_field *fields =
@@ -311,7 +311,7 @@ void gyre_build_set_number(gyre_build *build, gyre_layer_group *group, const cha
 
 /* -- warnings and failures -- */
 void gyre_build_warn(gyre_build *build, const gyre_place *place, const char *format, ...) {
-    if (build->status != GYRE_OK) return;
+    if (build->status) return;
     va_list arguments;
     va_start(arguments, format);
     const char *text = format_text(build, format, arguments);
@@ -329,7 +329,7 @@ void gyre_build_warn(gyre_build *build, const gyre_place *place, const char *for
 }
 
 void gyre_build_fail(gyre_build *build, gyre_status status, const gyre_place *place, const char *format, ...) {
-    if (build->status != GYRE_OK) return;
+    if (build->status) return;
     build->status = status;
     char why[360], where[64] = "";
     va_list arguments;

@@ -68,7 +68,7 @@ static const char *key_of(const gyre_layer_reading *group, const char *name) {
 /* -- objects -- */
 static void join_path(config_rewrite *w, const char *object, const char *key, char out[MAX_KEY_PATH]) {
     const int length = snprintf(out, MAX_KEY_PATH, "%s%s%s", object, *object ? "." : "", key);
-    if (length >= MAX_KEY_PATH && w->edit.status == GYRE_OK)
+    if (length >= MAX_KEY_PATH && !w->edit.status)
         w->edit.status = gyre_fail(w->err, GYRE_EUNSUPPORTED, "%.100s...: nested under names that are too long (%s)", out,
                                    w->old_reading->path);
 }
@@ -305,9 +305,8 @@ static void change_nested(config_rewrite *w, const char *path, const json_t *dic
  * scaling of their own. */
 static int is_unscaled(const config_rewrite *w) {
     gyre_reading *now = NULL;
-    if (w->edit.status != GYRE_OK ||
-        gyre_reading_parse(&now, w->edit.text, w->edit.bytes, GYRE_ARGS(gyre_reading_options, .context_length = w->length),
-                           NULL) != GYRE_OK)
+    if (w->edit.status || gyre_reading_parse(&now, w->edit.text, w->edit.bytes,
+                                             GYRE_ARGS(gyre_reading_options, .context_length = w->length), NULL))
         return 1; /* reading the result back reports the error */
     const gyre_layer_reading *group = first_target_group(now);
     const int unscaled = !group || group->config.rope.scaling == GYRE_SCALING_NONE;
@@ -375,7 +374,7 @@ static gyre_status change_base(config_rewrite *w, const gyre_layer_reading *grou
 
 static gyre_status change_bases(config_rewrite *w) {
     gyre_status status = GYRE_OK;
-    for (int64_t i = 0; i < w->old_reading->groups_count && status == GYRE_OK; i++)
+    for (int64_t i = 0; i < w->old_reading->groups_count && !status; i++)
         if (is_target_group(w->old_reading, w->old_reading->groups[i])) status = change_base(w, w->old_reading->groups[i]);
     return status;
 }
@@ -458,7 +457,7 @@ static void change_clip_and_start(config_rewrite *w) {
 
 static gyre_status change_all(config_rewrite *w) {
     gyre_status status = gyre_rope_parameters_of(w->encoding, w->length, dialect_of(w->old_reading), &w->parameters, w->err);
-    if (status != GYRE_OK) return status;
+    if (status) return status;
     find_decoder(w);
     change_scaling(w);
     status = change_bases(w);
@@ -467,7 +466,7 @@ static gyre_status change_all(config_rewrite *w) {
         (w->parameters.resonance || gyre_edit_has(&w->edit, "", "rope_resonance")))
         gyre_edit_set(&w->edit, "", "rope_resonance", json_boolean(w->parameters.resonance), "rope_scaling");
     if (dialect_of(w->old_reading) == GYRE_DIALECT_NATIVE) change_clip_and_start(w);
-    return status != GYRE_OK ? status : w->edit.status;
+    return status ? status : w->edit.status;
 }
 
 /* -- reading it back -- */
@@ -481,14 +480,14 @@ static gyre_status compare_frequencies(const config_rewrite *w, const gyre_encod
     double *a = calloc((size_t)pairs, 2 * sizeof *a), factor_a = 0.0, factor_b = 0.0;
     if (!a) return gyre_fail(w->err, GYRE_ENOMEM, "%s: no memory to read it back", w->old_reading->path);
     gyre_status status = gyre_encoding_frequencies(w->encoding, w->length, a, &factor_a);
-    if (status == GYRE_OK) status = gyre_encoding_frequencies(got, w->length, a + pairs, &factor_b);
-    for (int64_t i = 0; i < pairs && status == GYRE_OK; i++)
+    if (!status) status = gyre_encoding_frequencies(got, w->length, a + pairs, &factor_b);
+    for (int64_t i = 0; i < pairs && !status; i++)
         if (!nearly_equal(a[pairs + i], a[i]))
             status = gyre_fail(w->err, GYRE_EUNSUPPORTED,
                                "%s layers: read back, pair %lld has frequency %.17g, not %.17g: this config cannot say the "
                                "scaling (%s)",
                                group->name, (long long)i, a[pairs + i], a[i], w->old_reading->path);
-    if (status == GYRE_OK && !nearly_equal(factor_b, factor_a))
+    if (!status && !nearly_equal(factor_b, factor_a))
         status = gyre_fail(w->err, GYRE_EUNSUPPORTED, "%s layers: read back, the attention factor is %.17g, not %.17g (%s)",
                            group->name, factor_b, factor_a, w->old_reading->path);
     free(a);
@@ -509,14 +508,14 @@ static gyre_status verify(const config_rewrite *w, const char *path) {
                                                    "original_max_position_embeddings", w->old_reading->path};
     gyre_status status = gyre_reading_open(&after, path, GYRE_ARGS(gyre_reading_options, .context_length = w->length), &why);
     if (status) return fail_reading_back(w, path, status, &why);
-    for (int64_t i = 0; status == GYRE_OK && i < after->groups_count; i++) {
+    for (int64_t i = 0; !status && i < after->groups_count; i++) {
         if (!is_target_group(after, after->groups[i])) continue;
         const gyre_encoding *got = gyre_reading_encoding(after, after->groups[i]);
         if (gyre_encoding_get_config(got)->rope.dim != gyre_encoding_get_config(w->encoding)->rope.dim)
             status = gyre_fail(w->err, GYRE_EUNSUPPORTED, "%s layers: other channels turn there (%s)",
                                after->groups[i]->name, w->old_reading->path);
-        if (status == GYRE_OK) status = compare_frequencies(w, got, after->groups[i]);
-        if (status == GYRE_OK)
+        if (!status) status = compare_frequencies(w, got, after->groups[i]);
+        if (!status)
             status = gyre_temperature_check_written(&gyre_encoding_get_config(got)->query, &temperature,
                                                     after->groups[i]->name, w->err);
     }
@@ -537,7 +536,7 @@ static gyre_status replace_config(config_rewrite *w, const char *target) {
     code = gyre_write_all(file.fd, w->edit.text, w->edit.bytes);
     if (!code) code = gyre_atomic_close(&file);
     gyre_status status = code ? fail_writing(target, code, w->err) : verify(w, file.temporary);
-    if (status == GYRE_OK && (code = gyre_atomic_commit(&file)) != 0) status = fail_writing(target, code, w->err);
+    if (!status && (code = gyre_atomic_commit(&file)) != 0) status = fail_writing(target, code, w->err);
     gyre_atomic_discard(&file);
     return status;
 }
@@ -545,9 +544,9 @@ static gyre_status replace_config(config_rewrite *w, const char *target) {
 static gyre_status write_config(config_rewrite *w, const char *target) {
     char path[PATH_MAX];
     gyre_status status = gyre_target_path(path, w->old_reading->path, target, GYRE_CONFIG_FILE, w->err);
-    if (status == GYRE_OK) status = gyre_atomic_check_whole(path, w->err);
-    if (status == GYRE_OK) status = change_all(w);
-    if (status == GYRE_OK) status = replace_config(w, path);
+    if (!status) status = gyre_atomic_check_whole(path, w->err);
+    if (!status) status = change_all(w);
+    if (!status) status = replace_config(w, path);
     json_decref(w->parameters.values);
     return status;
 }
@@ -557,17 +556,17 @@ static gyre_status change_config(const gyre_encoding *encoding, const char *path
     config_rewrite w = {.encoding = encoding, .length = length, .err = err};
     gyre_config_document document;
     gyre_status status = gyre_config_document_open(&document, path, err);
-    if (status != GYRE_OK) return status;
+    if (status) return status;
     w.root = document.root;
     status = gyre_reading_from_document(&w.old_reading, &document, GYRE_PROFILE_DEFAULT, length, err);
-    const gyre_layer_reading *group = status == GYRE_OK ? first_target_group(w.old_reading) : NULL;
-    if (status == GYRE_OK && !group)
+    const gyre_layer_reading *group = !status ? first_target_group(w.old_reading) : NULL;
+    if (!status && !group)
         status = gyre_fail(err, GYRE_EUNSUPPORTED, "positions: no layers rotate, so no scaling can be written (%s)", path);
-    if (status == GYRE_OK) status = check_other_fields(&w, group);
-    if (status == GYRE_OK) status = check_untrained(&w);
-    if (status == GYRE_OK) {
+    if (!status) status = check_other_fields(&w, group);
+    if (!status) status = check_untrained(&w);
+    if (!status) {
         gyre_edit_begin(&w.edit, document.text, document.bytes, err);
-        status = w.edit.status == GYRE_OK ? write_config(&w, target) : w.edit.status;
+        status = !w.edit.status ? write_config(&w, target) : w.edit.status;
         gyre_edit_end(&w.edit);
     }
     gyre_reading_free(w.old_reading);
@@ -582,8 +581,8 @@ static gyre_status change_gguf(const char *path, const gyre_config *position, in
     char written[PATH_MAX];
     gyre_status status = gyre_reading_open(&reading, path, GYRE_ARGS(gyre_reading_options, .context_length = length), err);
     gyre_reading_free(reading);
-    if (status == GYRE_OK) status = gyre_target_path(written, path, target, gyre_path_name(path), err);
-    return status == GYRE_OK ? gyre_gguf_rewrite_positions(path, position, length, written, err) : status;
+    if (!status) status = gyre_target_path(written, path, target, gyre_path_name(path), err);
+    return !status ? gyre_gguf_rewrite_positions(path, position, length, written, err) : status;
 }
 
 static gyre_status check_arguments(const char *path, const gyre_config *position, int64_t length, const char *target,
@@ -602,14 +601,14 @@ gyre_status gyre_reading_write(const char *path, const gyre_config *position, in
     char file[PATH_MAX];
     gyre_encoding *encoding = NULL;
     gyre_status status = check_arguments(path, position, length, target, err);
-    if (status == GYRE_OK) status = gyre_config_path(path, file, err);
-    if (status != GYRE_OK) return status;
+    if (!status) status = gyre_config_path(path, file, err);
+    if (status) return status;
     int is_gguf;
     status = gyre_gguf_is_file(file, &is_gguf, err);
-    if (status != GYRE_OK) return status;
+    if (status) return status;
     if (is_gguf) return change_gguf(file, position, length, target, err);
     status = gyre_encoding_create(&encoding, position, NULL, err);
-    if (status == GYRE_OK) status = change_config(encoding, file, length, target, err);
+    if (!status) status = change_config(encoding, file, length, target, err);
     gyre_encoding_free(encoding);
     return status;
 }

@@ -57,7 +57,7 @@ gyre_status gyre_pre_tokenizer_add(gyre_pre_tokenizer *steps, const char *patter
     if (bytes > GYRE_MAX_PATTERN_BYTES) return gyre_fail(err, GYRE_EUNSUPPORTED, "a pattern of %zu bytes", bytes);
     if (!literal) {
         const gyre_status status = gyre_pattern_translate(pattern, bytes, &translated, err);
-        if (status != GYRE_OK) return status;
+        if (status) return status;
         pattern = translated;
         bytes = strlen(translated);
     }
@@ -260,7 +260,7 @@ static gyre_status split_step(splitter *c, int step, const unsigned char *text, 
     gyre_status status = GYRE_OK;
     size_t done = 0, at = 0, start, end; /* text[0 .. done - 1] has been put */
     int is_after_match = 0;
-    while (at <= bytes && status == GYRE_OK) {
+    while (at <= bytes && !status) {
         const int rc = next_match(c, &c->steps->steps[step], text, bytes, at, &start, &end);
         if (rc < 0) return fail_match(c, step, rc);
         if (rc == 0) break;
@@ -268,12 +268,12 @@ static gyre_status split_step(splitter *c, int step, const unsigned char *text, 
         at = end > start ? end : next_character(text, bytes, end);
         if (start == end && is_after_match && start == done) continue;
         if (start > done) status = put(&p, done, start, 0);
-        if (status == GYRE_OK) status = put(&p, start, end, 1);
+        if (!status) status = put(&p, start, end, 1);
         done = end;
         is_after_match = 1;
     }
-    if (status == GYRE_OK && bytes > done) status = put(&p, done, bytes, 0);
-    return status == GYRE_OK ? flush_pending(&p) : status;
+    if (!status && bytes > done) status = put(&p, done, bytes, 0);
+    return !status ? flush_pending(&p) : status;
 }
 
 /* out = bytes of the UTF-8 character at s, or 0 if it is malformed (Unicode, table 3-7). */
@@ -291,13 +291,13 @@ static size_t utf8_at(const unsigned char *s, size_t left) {
 
 static gyre_status split_valid_utf8(splitter *c, const unsigned char *text, size_t bytes) {
     gyre_status status = GYRE_OK;
-    for (size_t at = 0, end = 0, n; at < bytes && status == GYRE_OK; at = end) {
+    for (size_t at = 0, end = 0, n; at < bytes && !status; at = end) {
         while (end < bytes && (n = utf8_at(text + end, bytes - end)) > 0)
             end += n;
         if (end > at) status = split_step(c, 0, text + at, end - at);
         for (at = end; end < bytes && utf8_at(text + end, bytes - end) == 0;)
             end++;
-        if (end > at && status == GYRE_OK) status = c->take(c->ctx, text + at, end - at, c->err);
+        if (end > at && !status) status = c->take(c->ctx, text + at, end - at, c->err);
     }
     return status;
 }

@@ -135,7 +135,7 @@ static void put_bytes(translator *t, const char *bytes, size_t count) {
         t->out = grown ? grown : t->out;
         t->capacity = grown ? capacity : t->capacity;
     }
-    if (t->bad != GYRE_OK || !t->out) return;
+    if (t->bad || !t->out) return;
     memcpy(t->out + t->used, bytes, count);
     t->used += count;
 }
@@ -152,7 +152,7 @@ static void put(translator *t, char c) {
 static void put_before(translator *t, size_t at, const char *s) {
     const size_t length = strlen(s);
     put_bytes(t, s, length);
-    if (t->bad != GYRE_OK) return;
+    if (t->bad) return;
     memmove(t->out + at + length, t->out + at, t->used - length - at);
     memcpy(t->out + at, s, length);
 }
@@ -352,7 +352,7 @@ static void close_class(translator *t, const class_reader *k) {
     put(t, ']');
     if (complements == 0) return;
     if (!k->has_members) { /* [] or [^] */
-        if (t->bad == GYRE_OK) t->used = k->begin;
+        if (!t->bad) t->used = k->begin;
         put_string(t, k->negated ? "[\\x{0}-\\x{10FFFF}]" : "");
     }
     int is_first = !k->has_members;
@@ -408,10 +408,10 @@ static gyre_status translate_member(translator *t, class_reader *k) {
 static gyre_status translate_class(translator *t) {
     class_reader k = {.begin = t->used};
     gyre_status status = open_class(t, &k);
-    while (k.inside > 0 && status == GYRE_OK && t->at < t->bytes)
+    while (k.inside > 0 && !status && t->at < t->bytes)
         status = translate_member(t, &k);
-    if (status == GYRE_OK && k.inside > 0) return gyre_fail(t->err, GYRE_EFORMAT, "a pattern whose class is not closed");
-    if (status == GYRE_OK) close_class(t, &k);
+    if (!status && k.inside > 0) return gyre_fail(t->err, GYRE_EFORMAT, "a pattern whose class is not closed");
+    if (!status) close_class(t, &k);
     return status;
 }
 
@@ -531,14 +531,14 @@ gyre_status gyre_pattern_translate(const char *pattern, size_t bytes, char **out
     translator t = {.in = pattern, .bytes = bytes, .err = err};
     gyre_status status = GYRE_OK;
     if (memchr(pattern, '\0', bytes)) status = gyre_fail(err, GYRE_EUNSUPPORTED, "a pattern with a NUL");
-    while (t.at < bytes && status == GYRE_OK && t.bad == GYRE_OK)
+    while (t.at < bytes && !status && !t.bad)
         status = translate_one(&t);
     if (t.depth == 0) close_options(&t);
     put(&t, '\0');
-    if (status == GYRE_OK && t.bad == GYRE_ENOMEM) status = gyre_fail(err, t.bad, "no memory for a pattern");
-    if (status == GYRE_OK && t.bad != GYRE_OK)
+    if (!status && t.bad == GYRE_ENOMEM) status = gyre_fail(err, t.bad, "no memory for a pattern");
+    if (!status && t.bad)
         status = gyre_fail(err, t.bad, "a pattern that is longer than %d bytes in PCRE2's syntax", MAX_TRANSLATED);
-    if (status == GYRE_OK)
+    if (!status)
         *out = t.out;
     else
         free(t.out);

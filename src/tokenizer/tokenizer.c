@@ -131,16 +131,16 @@ void gyre_tokenizer_finish(gyre_tokenizer *t) {
 gyre_status gyre_tokenizer_create_bytes(gyre_tokenizer **out, gyre_error *err) {
     gyre_tokenizer *t;
     gyre_status status = gyre_tokenizer_create(&t, "bytes", GYRE_TOKENIZER_BYTES, err);
-    if (status != GYRE_OK) return status;
+    if (status) return status;
     status = gyre_vocabulary_init(&t->vocabulary, BYTES, err);
-    for (int i = 0; i < BYTES && status == GYRE_OK; i++) {
+    for (int i = 0; i < BYTES && !status; i++) {
         const unsigned char byte = (unsigned char)i;
         status = gyre_vocabulary_set(&t->vocabulary, i, &byte, 1, err);
         t->vocabulary.pieces[i].kind = GYRE_PIECE_NORMAL;
         t->byte_ids[i] = i;
     }
     t->info.vocab = BYTES;
-    if (status == GYRE_OK)
+    if (!status)
         *out = t;
     else
         gyre_tokenizer_free(t);

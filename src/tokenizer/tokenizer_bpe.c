@@ -117,7 +117,7 @@ static gyre_status merge(bpe_state *m, const bigram *c) {
     b->start = UINT32_MAX; /* marks it as merged */
     if (a->next != NO_SYMBOL) symbols[a->next].previous = c->left;
     gyre_status status = push_bigram(m, c->left);
-    if (status == GYRE_OK && a->previous != NO_SYMBOL) status = push_bigram(m, a->previous);
+    if (!status && a->previous != NO_SYMBOL) status = push_bigram(m, a->previous);
     return status;
 }
 
@@ -161,7 +161,7 @@ static gyre_status add_symbol(bpe_state *m, uint32_t start, uint32_t length) {
 static gyre_status emit(const bpe_state *m, const symbol *s, gyre_ids *out) {
     gyre_status status = GYRE_OK;
     if (s->id >= 0) return gyre_ids_append(out, s->id, m->err);
-    for (uint32_t i = s->start; i < end_of(m, s) && status == GYRE_OK; i++) {
+    for (uint32_t i = s->start; i < end_of(m, s) && !status; i++) {
         const int32_t id = m->t->byte_ids[m->word[i]];
         if (id < 0)
             return gyre_fail(m->err, GYRE_EINVAL, "text: no token stands for byte 0x%02X (%s)", m->word[i], m->t->path);
@@ -174,13 +174,13 @@ static gyre_status emit(const bpe_state *m, const symbol *s, gyre_ids *out) {
 static gyre_status merge_symbols(bpe_state *m, gyre_ids *out) {
     gyre_status status = GYRE_OK;
     m->heap_count = 0;
-    for (size_t i = 0; i + 1 < m->symbol_count && status == GYRE_OK; i++)
+    for (size_t i = 0; i + 1 < m->symbol_count && !status; i++)
         status = push_bigram(m, (int32_t)i);
-    while (m->heap_count > 0 && status == GYRE_OK) {
+    while (m->heap_count > 0 && !status) {
         const bigram c = pop(m);
         if (is_bigram_current(m, &c)) status = merge(m, &c);
     }
-    for (int32_t i = 0; i != NO_SYMBOL && status == GYRE_OK; i = m->scratch->symbols[i].next)
+    for (int32_t i = 0; i != NO_SYMBOL && !status; i = m->scratch->symbols[i].next)
         status = emit(m, &m->scratch->symbols[i], out);
     return status;
 }
@@ -199,15 +199,15 @@ gyre_status gyre_bpe_encode_word(const gyre_tokenizer *t, gyre_bpe_scratch *scra
         const int32_t id = gyre_vocabulary_find(&t->vocabulary, word, bytes);
         if (id >= 0 && gyre_piece_is_mergeable(&t->vocabulary, id)) return gyre_ids_append(out, id, err);
     }
-    for (uint32_t at = 0, length; at < bytes && status == GYRE_OK; at += length) {
+    for (uint32_t at = 0, length; at < bytes && !status; at += length) {
         length = symbol_length(&m, at, (uint32_t)bytes);
         if (m.symbol_count > 0 && !may_join(t, word[at - 1], word[at])) {
             m.end = at;
             status = merge_symbols(&m, out);
             m.symbol_count = 0;
         }
-        if (status == GYRE_OK) status = add_symbol(&m, at, length);
+        if (!status) status = add_symbol(&m, at, length);
     }
     m.end = (uint32_t)bytes;
-    return status == GYRE_OK && m.symbol_count > 0 ? merge_symbols(&m, out) : status;
+    return !status && m.symbol_count > 0 ? merge_symbols(&m, out) : status;
 }

@@ -57,14 +57,14 @@ gyre_status gyre_detokenize(const gyre_tokenizer *tokenizer, const gyre_text *to
     const int64_t count = tokens->count;
     decoder d = {.drops_space = tokenizer->prepend_scheme != GYRE_PREPEND_NEVER && !(flags & GYRE_TOKENIZE_INSIDE)};
     gyre_status status = append_text(&d, "", 0, err);
-    for (int64_t i = 0; i < count && status == GYRE_OK; i++) {
+    for (int64_t i = 0; i < count && !status; i++) {
         if (ids[i] < 0 || ids[i] >= tokenizer->info.vocab)
             status = gyre_fail(err, GYRE_EINVAL, "detokenize: id %" PRId32 " at %" PRId64 " is not below %" PRId64 " (%s)",
                                ids[i], i, tokenizer->info.vocab, tokenizer->path);
         else if (i > 0 || !is_begin(tokenizer, ids[i]) || flags & GYRE_TOKENIZE_SPECIAL)
             status = decode_token(&d, tokenizer, ids[i], flags, err);
     }
-    if (status == GYRE_OK) {
+    if (!status) {
         *text = d.text;
         *bytes = d.used;
     } else {

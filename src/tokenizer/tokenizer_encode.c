@@ -72,20 +72,20 @@ static gyre_status encode_span(encoder *e, int which, size_t start, size_t end, 
     gyre_added_match found;
     size_t from = start;
     if (which == 2) return encode_plain(e, start, end, err);
-    while (status == GYRE_OK && gyre_added_trie_find(&e->t->added[which], &e->t->vocabulary, e->text, end, from,
-                                                     e->flags & GYRE_TOKENIZE_SPECIAL, &found)) {
+    while (!status && gyre_added_trie_find(&e->t->added[which], &e->t->vocabulary, e->text, end, from,
+                                           e->flags & GYRE_TOKENIZE_SPECIAL, &found)) {
         const unsigned char strips = e->t->vocabulary.pieces[found.id].strips;
         from = found.end; /* a token may begin in white space that the one before it strips, as in the tokenizers library */
         if (found.start < start) found.start = start;
         if (strips & GYRE_STRIPS_LEFT) found.start = white_space_before(e->text, start, found.start);
         status = encode_span(e, which + 1, start, found.start, err);
-        if (status == GYRE_OK) status = gyre_ids_append(&e->ids, found.id, err);
+        if (!status) status = gyre_ids_append(&e->ids, found.id, err);
         e->is_after_added = 1;
         for (size_t n; strips & GYRE_STRIPS_RIGHT && found.end < end; found.end += n)
             if ((n = white_space_at(e->text + found.end, end - found.end)) == 0) break;
         start = found.end;
     }
-    return status == GYRE_OK ? encode_span(e, which + 1, start, end, err) : status;
+    return !status ? encode_span(e, which + 1, start, end, err) : status;
 }
 
 gyre_status gyre_tokenize(const gyre_tokenizer *tokenizer, const char *text, size_t bytes, unsigned flags, gyre_text *out,
@@ -98,20 +98,20 @@ gyre_status gyre_tokenize(const gyre_tokenizer *tokenizer, const char *text, siz
     if (flags & GYRE_TOKENIZE_BEGIN && tokenizer->info.adds_begin)
         status = gyre_ids_append(&e.ids, tokenizer->info.begin, err);
     if (tokenizer->info.kind == GYRE_TOKENIZER_BYTES) {
-        for (size_t i = 0; i < bytes && status == GYRE_OK; i++)
+        for (size_t i = 0; i < bytes && !status; i++)
             status = gyre_ids_append(&e.ids, e.text[i], err);
-    } else if (status == GYRE_OK) {
+    } else if (!status) {
         e.work_left = gyre_pre_tokenizer_work(bytes + 1); /* with the space before a text */
         status = encode_span(&e, 0, 0, bytes, err);
     }
     /* NULL would be no memory to those who look, so there is some even without tokens. */
-    if (status == GYRE_OK && !e.ids.ids) {
+    if (!status && !e.ids.ids) {
         e.ids.ids = malloc(sizeof *e.ids.ids);
         if (!e.ids.ids) status = gyre_fail(err, GYRE_ENOMEM, "tokenize: no memory");
     }
     gyre_bpe_scratch_free(&e.scratch);
     free(e.prefixed);
-    if (status == GYRE_OK)
+    if (!status)
         *out = (gyre_text){.ids = e.ids.ids,
                            .count = e.ids.count,
                            .hash = gyre_fnv1a(GYRE_FNV1A_OFFSET_BASIS, e.text, bytes),

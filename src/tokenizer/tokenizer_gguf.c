@@ -66,7 +66,7 @@ static gyre_status set_pre_tokenizer(const gguf_reader *r) {
         const char *pattern = known->patterns[i];
         const gyre_status status =
             gyre_pre_tokenizer_add(&r->t->steps, pattern, strlen(pattern), 0, GYRE_SPLIT_ISOLATED, 0, &why);
-        if (status != GYRE_OK) return refuse(r, status, "tokenizer.ggml.pre", "%s", why.text);
+        if (status) return refuse(r, status, "tokenizer.ggml.pre", "%s", why.text);
     }
     return GYRE_OK;
 }
@@ -142,26 +142,26 @@ static gyre_status put_token(const gguf_reader *r, int32_t id, const char *text,
     else if (decode(r, text, bytes, scratch, &length))
         p->is_text = !is_added;
     gyre_status status = gyre_vocabulary_set(&t->vocabulary, id, scratch, length, r->err);
-    if (status == GYRE_OK && is_added && length > 0)
+    if (!status && is_added && length > 0)
         status = gyre_tokenizer_mark_added(t, id, type != TYPE_USER_DEFINED, 0, 0, 0, r->err);
-    if (status == GYRE_OK || status == GYRE_ENOMEM) return status;
+    if (!status || status == GYRE_ENOMEM) return status;
     return refuse(r, status, "tokenizer.ggml.tokens", "token %" PRId32 " has %zu bytes", id, bytes);
 }
 
 static gyre_status put_tokens(const gguf_reader *r, const gyre_gguf_value *tokens) {
     const gyre_gguf_value *types;
     gyre_status status = array_of(r, "tokenizer.ggml.token_type", GYRE_GGUF_I32, 0, tokens->count, &types);
-    if (status != GYRE_OK) return status;
+    if (status) return status;
     byte_buffer scratch = {NULL, 0};
     const unsigned char *cursor = tokens->data;
-    for (int32_t id = 0; id < (int32_t)tokens->count && status == GYRE_OK; id++) {
+    for (int32_t id = 0; id < (int32_t)tokens->count && !status; id++) {
         size_t bytes;
         int64_t type = 1;
         const char *text = gyre_gguf_next_string(&cursor, &bytes);
         if (types && !gyre_gguf_integer(types, (uint64_t)id, &type))
             status = refuse(r, GYRE_EFORMAT, "tokenizer.ggml.token_type", "element %" PRId32 " is not a type", id);
-        if (status == GYRE_OK) status = reserve(r, &scratch, bytes);
-        if (status == GYRE_OK) status = put_token(r, id, text, bytes, type, scratch.bytes);
+        if (!status) status = reserve(r, &scratch, bytes);
+        if (!status) status = put_token(r, id, text, bytes, type, scratch.bytes);
     }
     free(scratch.bytes);
     return status;
@@ -180,8 +180,8 @@ static gyre_status put_other_word(const gguf_reader *r, int32_t id, const char *
     }
     t->vocabulary.pieces[id].is_text = 0;
     gyre_status status = gyre_vocabulary_set(&t->vocabulary, id, text, bytes, r->err);
-    if (status == GYRE_OK) status = gyre_tokenizer_mark_added(t, id, special, 0, 0, 0, r->err);
-    if (status == GYRE_OK || status == GYRE_ENOMEM) return status;
+    if (!status) status = gyre_tokenizer_mark_added(t, id, special, 0, 0, 0, r->err);
+    if (!status || status == GYRE_ENOMEM) return status;
     return refuse(r, status, "tokenizer.ggml.tokens", "token %" PRId32 " has %zu bytes", id, bytes);
 }
 
@@ -191,15 +191,15 @@ static gyre_status put_other_words(const gguf_reader *r, const gyre_gguf_value *
     unsigned char *made = NULL;
     byte_buffer scratch = {NULL, 0};
     gyre_status status = array_of(r, "tokenizer.ggml.token_type", GYRE_GGUF_I32, 0, tokens->count, &types);
-    if (status == GYRE_OK && types) status = gyre_tokenizer_list_made(r->t, &made, r->err);
+    if (!status && types) status = gyre_tokenizer_list_made(r->t, &made, r->err);
     const unsigned char *cursor = tokens->data;
-    for (int32_t id = 0; made && id < (int32_t)tokens->count && status == GYRE_OK; id++) {
+    for (int32_t id = 0; made && id < (int32_t)tokens->count && !status; id++) {
         size_t bytes;
         int64_t type = 1;
         const char *text = gyre_gguf_next_string(&cursor, &bytes);
         (void)gyre_gguf_integer(types, (uint64_t)id, &type);
         status = is_added_type(type) ? reserve(r, &scratch, bytes) : GYRE_OK;
-        if (status != GYRE_OK || !is_added_type(type) || !is_other_word(r, text, bytes, type, scratch.bytes)) continue;
+        if (status || !is_added_type(type) || !is_other_word(r, text, bytes, type, scratch.bytes)) continue;
         status = put_other_word(r, id, text, bytes, type, (gyre_making)made[id]);
     }
     free(scratch.bytes);
@@ -230,15 +230,15 @@ static gyre_status put_merge(const gguf_reader *r, uint64_t i, const char *text,
 static gyre_status put_merges(const gguf_reader *r) {
     const gyre_gguf_value *merges;
     gyre_status status = array_of(r, "tokenizer.ggml.merges", GYRE_GGUF_STRING, 1, 0, &merges);
-    if (status != GYRE_OK) return status;
+    if (status) return status;
     if (merges->count > UINT32_MAX) return refuse(r, GYRE_EFORMAT, "tokenizer.ggml.merges", "too many");
     const unsigned char *cursor = merges->data;
     byte_buffer scratch = {NULL, 0};
-    for (uint64_t i = 0; i < merges->count && status == GYRE_OK; i++) {
+    for (uint64_t i = 0; i < merges->count && !status; i++) {
         size_t bytes;
         const char *text = gyre_gguf_next_string(&cursor, &bytes);
         status = reserve(r, &scratch, bytes);
-        if (status == GYRE_OK) status = put_merge(r, i, text, bytes, scratch.bytes);
+        if (!status) status = put_merge(r, i, text, bytes, scratch.bytes);
     }
     free(scratch.bytes);
     return status;
@@ -259,21 +259,21 @@ static gyre_status put_scores(const gguf_reader *r) {
     const gyre_gguf_value *scores;
     const int64_t count = r->t->vocabulary.count;
     gyre_status status = array_of(r, "tokenizer.ggml.scores", GYRE_GGUF_F32, 1, (uint64_t)count, &scores);
-    if (status != GYRE_OK) return status;
+    if (status) return status;
     id_score *order = malloc((size_t)count * sizeof *order);
     r->t->ranks = malloc((size_t)count * sizeof *r->t->ranks);
     if (!order || !r->t->ranks) {
         free(order);
         return gyre_fail(r->err, GYRE_ENOMEM, "tokenizer: no memory for scores (%s)", r->path);
     }
-    for (int64_t i = 0; i < count && status == GYRE_OK; i++) {
+    for (int64_t i = 0; i < count && !status; i++) {
         order[i].id = (int32_t)i;
         if (!gyre_gguf_number(scores, (uint64_t)i, &order[i].score) || isnan(order[i].score))
             status = refuse(r, GYRE_EFORMAT, "tokenizer.ggml.scores", "element %" PRId64 " is not a number", i);
     }
-    if (status == GYRE_OK) qsort(order, (size_t)count, sizeof *order, by_score);
+    if (!status) qsort(order, (size_t)count, sizeof *order, by_score);
     uint32_t rank = 0;
-    for (int64_t i = 0; i < count && status == GYRE_OK; i++) {
+    for (int64_t i = 0; i < count && !status; i++) {
         rank += i > 0 && order[i].score < order[i - 1].score;
         r->t->ranks[order[i].id] = rank;
     }
@@ -305,10 +305,10 @@ static int bool_or(const gguf_reader *r, const char *key, int fallback) {
 static gyre_status read_special_tokens(const gguf_reader *r) {
     gyre_tokenizer_info *info = &r->t->info;
     gyre_status status = read_id(r, "tokenizer.ggml.bos_token_id", r->is_llama ? 1 : -1, 1, &info->begin);
-    if (status == GYRE_OK) status = read_id(r, "tokenizer.ggml.eos_token_id", r->is_llama ? 2 : -1, 1, &info->end);
-    if (status == GYRE_OK) status = read_id(r, "tokenizer.ggml.unknown_token_id", r->is_llama ? 0 : -1, 0, &info->unknown);
-    if (status == GYRE_OK) status = read_id(r, "tokenizer.ggml.padding_token_id", -1, 0, &info->pad);
-    if (status != GYRE_OK) return status;
+    if (!status) status = read_id(r, "tokenizer.ggml.eos_token_id", r->is_llama ? 2 : -1, 1, &info->end);
+    if (!status) status = read_id(r, "tokenizer.ggml.unknown_token_id", r->is_llama ? 0 : -1, 0, &info->unknown);
+    if (!status) status = read_id(r, "tokenizer.ggml.padding_token_id", -1, 0, &info->pad);
+    if (status) return status;
     info->adds_begin = info->begin >= 0 && bool_or(r, "tokenizer.ggml.add_bos_token", r->is_llama || info->adds_begin);
     if (info->end >= 0 && bool_or(r, "tokenizer.ggml.add_eos_token", 0))
         gyre_tokenizer_add_note(r->t, GYRE_NO_END_TOKEN_NOTE, "tokenizer.ggml.add_eos_token");
@@ -320,15 +320,15 @@ static gyre_status read_special_tokens(const gguf_reader *r) {
 static gyre_status read_all(const gguf_reader *r) {
     const gyre_gguf_value *tokens;
     gyre_status status = array_of(r, "tokenizer.ggml.tokens", GYRE_GGUF_STRING, 1, 0, &tokens);
-    if (status != GYRE_OK) return status;
+    if (status) return status;
     if (tokens->count == 0 || tokens->count > MAX_TOKENS)
         return refuse(r, GYRE_EFORMAT, "tokenizer.ggml.tokens", "%" PRIu64 " tokens", tokens->count);
     status = gyre_vocabulary_init(&r->t->vocabulary, (int64_t)tokens->count, r->err);
-    if (status == GYRE_OK) status = put_tokens(r, tokens);
-    if (status == GYRE_OK) status = r->is_llama ? put_scores(r) : put_merges(r);
-    if (status == GYRE_OK && !r->is_llama) status = set_pre_tokenizer(r);
-    if (status == GYRE_OK && !r->is_llama) status = put_other_words(r, tokens);
-    return status == GYRE_OK ? read_special_tokens(r) : status;
+    if (!status) status = put_tokens(r, tokens);
+    if (!status) status = r->is_llama ? put_scores(r) : put_merges(r);
+    if (!status && !r->is_llama) status = set_pre_tokenizer(r);
+    if (!status && !r->is_llama) status = put_other_words(r, tokens);
+    return !status ? read_special_tokens(r) : status;
 }
 
 static gyre_status read_model(gguf_reader *r, gyre_tokenizer **out) {
@@ -341,9 +341,9 @@ static gyre_status read_model(gguf_reader *r, gyre_tokenizer **out) {
                       (int)(model->value.count < 40 ? model->value.count : 40), (const char *)model->value.data);
     gyre_status status =
         gyre_tokenizer_create(&r->t, r->path, r->is_llama ? GYRE_TOKENIZER_PIECES : GYRE_TOKENIZER_BYTE_LEVEL, r->err);
-    if (status != GYRE_OK) return status;
+    if (status) return status;
     status = read_all(r);
-    if (status == GYRE_OK)
+    if (!status)
         *out = r->t;
     else
         gyre_tokenizer_free(r->t);
@@ -355,7 +355,7 @@ gyre_status gyre_tokenizer_from_gguf(gyre_tokenizer **out, const void *bytes, si
     gyre_gguf *file;
     gyre_error why = {0};
     gyre_status status = gyre_gguf_open_head(&file, bytes, size, 1, &why);
-    if (status != GYRE_OK) {
+    if (status) {
         (void)gyre_fail(err, status, "%.300s (%.150s, offset %" PRIu64 ")", why.text, path, why.offset);
         if (err) err->offset = why.offset;
         return status;

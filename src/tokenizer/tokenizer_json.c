@@ -111,7 +111,7 @@ static gyre_status put_vocabulary(const gyre_tokenizer_json_reader *r, const jso
             size_t length;
             if (decode_piece(r, piece, strlen(piece), scratch, &length) == pass) continue;
             status = put_piece(r, piece, (int32_t)json_integer_value(value), has_bytes, scratch);
-            if (status != GYRE_OK) return status;
+            if (status) return status;
         }
     return status;
 }
@@ -144,11 +144,11 @@ static gyre_status put_added_token(const gyre_tokenizer_json_reader *r, const js
             t, "added_tokens.normalized: searched for as they are written, not as the normalizer writes them");
     p->is_text = 0;
     gyre_status status = gyre_vocabulary_set(&t->vocabulary, id, content, strlen(content), r->err);
-    if (status == GYRE_OK)
+    if (!status)
         status = gyre_tokenizer_mark_added(t, id, special, json_is_true(json_object_get(token, "normalized")),
                                            json_is_true(json_object_get(token, "lstrip")),
                                            json_is_true(json_object_get(token, "rstrip")), r->err);
-    if (status == GYRE_ENOMEM || status == GYRE_OK) return status;
+    if (status == GYRE_ENOMEM || !status) return status;
     return gyre_tokenizer_json_fail(r, status, "added_tokens",
                                     "added_tokens[%zu].content: %d bytes are the most that are looked for", i,
                                     GYRE_MAX_ADDED_TOKEN_BYTES);
@@ -185,7 +185,7 @@ static gyre_status put_added_tokens(const gyre_tokenizer_json_reader *r, const u
         if (is_other_word(r, token, scratch) != (made != NULL)) continue;
         status = made ? put_other_word(r, token, i, made[json_integer_value(json_object_get(token, "id"))])
                       : put_added_token(r, token, i);
-        if (status != GYRE_OK) return status;
+        if (status) return status;
     }
     return status;
 }
@@ -269,14 +269,14 @@ static gyre_status put_tokens(const gyre_tokenizer_json_reader *r, unsigned char
     unsigned char *made = NULL;
     int64_t count;
     gyre_status status = count_ids(r, vocab, json_object_get(r->root, "added_tokens"), &count);
-    if (status == GYRE_OK) status = gyre_vocabulary_init(&r->t->vocabulary, count, r->err);
-    if (status == GYRE_OK) status = put_vocabulary(r, vocab, scratch);
-    if (status == GYRE_OK) status = put_added_tokens(r, NULL, scratch);
-    for (size_t i = 0; i < json_array_size(merges) && status == GYRE_OK; i++)
+    if (!status) status = gyre_vocabulary_init(&r->t->vocabulary, count, r->err);
+    if (!status) status = put_vocabulary(r, vocab, scratch);
+    if (!status) status = put_added_tokens(r, NULL, scratch);
+    for (size_t i = 0; i < json_array_size(merges) && !status; i++)
         status = put_merge(r, json_array_get(merges, i), i, scratch);
     r->t->ignore_merges = json_is_true(json_object_get(r->model, "ignore_merges"));
-    if (status == GYRE_OK) status = gyre_tokenizer_list_made(r->t, &made, r->err);
-    if (status == GYRE_OK) status = put_added_tokens(r, made, scratch);
+    if (!status) status = gyre_tokenizer_list_made(r->t, &made, r->err);
+    if (!status) status = put_added_tokens(r, made, scratch);
     free(made);
     return status;
 }
@@ -285,14 +285,14 @@ static gyre_status read_file(gyre_tokenizer_json_reader *r, const char *folder) 
     unsigned char *scratch =
         malloc(r->bytes + 8); /* no string of the file, and no two halves of a merge together, are longer than the file */
     gyre_status status = scratch ? GYRE_OK : gyre_fail(r->err, GYRE_ENOMEM, "tokenizer: no memory (%s)", r->path);
-    if (status == GYRE_OK) status = check_model(r);
-    if (status == GYRE_OK) status = gyre_tokenizer_json_pipeline(r);
-    if (status == GYRE_OK) status = put_tokens(r, scratch);
+    if (!status) status = check_model(r);
+    if (!status) status = gyre_tokenizer_json_pipeline(r);
+    if (!status) status = put_tokens(r, scratch);
     free(scratch);
-    if (status != GYRE_OK) return status;
+    if (status) return status;
     r->t->prepend_scheme = r->prepend_scheme;
     status = gyre_tokenizer_json_special_tokens(r, folder);
-    if (status == GYRE_OK) gyre_tokenizer_finish(r->t);
+    if (!status) gyre_tokenizer_finish(r->t);
     return status;
 }
 
@@ -312,9 +312,9 @@ gyre_status gyre_tokenizer_from_json(gyre_tokenizer **out, const char *text, siz
     }
     r.model = json_object_get(root, "model");
     gyre_status status = gyre_tokenizer_create(&r.t, path, GYRE_TOKENIZER_PIECES, err);
-    if (status == GYRE_OK) {
+    if (!status) {
         status = read_file(&r, folder);
-        if (status == GYRE_OK)
+        if (!status)
             *out = r.t;
         else
             gyre_tokenizer_free(r.t);

@@ -41,7 +41,7 @@ static gyre_status normalizer(gyre_tokenizer_json_reader *r, const json_t *step,
         const json_t *list = json_object_get(step, "normalizers");
         if (!json_is_array(list))
             return gyre_tokenizer_json_fail(r, GYRE_EFORMAT, "normalizer", "normalizer Sequence.normalizers: no array");
-        for (size_t i = 0; i < json_array_size(list) && status == GYRE_OK; i++)
+        for (size_t i = 0; i < json_array_size(list) && !status; i++)
             status = normalizer(r, json_array_get(list, i), depth + 1);
         return status;
     }
@@ -65,7 +65,7 @@ static gyre_status add_step(const gyre_tokenizer_json_reader *r, const char *fie
     gyre_error why = {0};
     const gyre_status status =
         gyre_pre_tokenizer_add(&r->t->steps, pattern, strlen(pattern), literal, behavior, inverted, &why);
-    return status == GYRE_OK ? status : gyre_tokenizer_json_fail(r, status, "pre_tokenizer", "%s: %s", field, why.text);
+    return !status ? status : gyre_tokenizer_json_fail(r, status, "pre_tokenizer", "%s: %s", field, why.text);
 }
 
 static int behavior_of(const json_t *step, gyre_split_behavior *behavior) {
@@ -164,7 +164,7 @@ static gyre_status pre_tokenizer(gyre_tokenizer_json_reader *r, const json_t *st
         if (!json_is_array(list))
             return gyre_tokenizer_json_fail(r, GYRE_EFORMAT, "pre_tokenizer",
                                             "pre_tokenizer Sequence.pretokenizers: no array");
-        for (size_t i = 0; i < json_array_size(list) && status == GYRE_OK; i++)
+        for (size_t i = 0; i < json_array_size(list) && !status; i++)
             status = pre_tokenizer(r, json_array_get(list, i), depth + 1);
         return status;
     }
@@ -202,11 +202,11 @@ static void check_decoder(const gyre_tokenizer_json_reader *r) {
 
 gyre_status gyre_tokenizer_json_pipeline(gyre_tokenizer_json_reader *r) {
     gyre_status status = normalizer(r, json_object_get(r->root, "normalizer"), 0);
-    if (status == GYRE_OK) status = pre_tokenizer(r, json_object_get(r->root, "pre_tokenizer"), 0);
-    if (status == GYRE_OK && r->byte_level && r->spaces)
+    if (!status) status = pre_tokenizer(r, json_object_get(r->root, "pre_tokenizer"), 0);
+    if (!status && r->byte_level && r->spaces)
         status =
             gyre_tokenizer_json_fail(r, GYRE_EUNSUPPORTED, "pre_tokenizer", "pre_tokenizer ByteLevel, and spaces as U+2581");
     if (r->byte_level) r->t->info.kind = GYRE_TOKENIZER_BYTE_LEVEL;
-    if (status == GYRE_OK) check_decoder(r);
+    if (!status) check_decoder(r);
     return status;
 }

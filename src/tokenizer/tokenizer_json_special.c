@@ -29,7 +29,7 @@ static int32_t config_token_id(const gyre_tokenizer *t, const json_t *config, co
 static gyre_status read_sibling_files(gyre_tokenizer *t, const char *folder, int has_template, gyre_error *err) {
     json_t *settings, *config = NULL;
     gyre_status status = gyre_json_file_load(&settings, folder, "tokenizer_config.json", 1, err);
-    if (status == GYRE_OK) status = gyre_json_file_load(&config, folder, "config.json", 1, err);
+    if (!status) status = gyre_json_file_load(&config, folder, "config.json", 1, err);
     const struct {
         const char *name, *number;
         int32_t *id;
@@ -56,7 +56,7 @@ static gyre_status read_template(const gyre_tokenizer_json_reader *r, int *there
     gyre_tokenizer *t = r->t;
     gyre_json_template p;
     const gyre_status status = gyre_tokenizer_json_template(r->root, &p, r->err);
-    if (status != GYRE_OK) return status;
+    if (status) return status;
     const int is_token =
         p.begin >= 0 && p.begin < t->vocabulary.count && t->vocabulary.pieces[p.begin].kind != GYRE_PIECE_NONE;
     if (is_token) {
@@ -75,5 +75,5 @@ gyre_status gyre_tokenizer_json_special_tokens(const gyre_tokenizer_json_reader 
     r->t->info.unknown = id_of(r->t, gyre_tokenizer_json_string(r->model, "unk_token"));
     int has_template = 0;
     const gyre_status status = read_template(r, &has_template);
-    return status == GYRE_OK && folder ? read_sibling_files(r->t, folder, has_template, r->err) : status;
+    return !status && folder ? read_sibling_files(r->t, folder, has_template, r->err) : status;
 }

@@ -18,11 +18,11 @@ enum { BYTE_VOCABULARY = 256 };
 static gyre_status open_gguf(gyre_tokenizer **out, const char *path, gyre_error *err) {
     gyre_mapping map;
     gyre_status status = gyre_mapping_open(&map, path, err);
-    if (status != GYRE_OK) return status;
+    if (status) return status;
     gyre_tokenizer *tokenizer = NULL;
     status = gyre_tokenizer_from_gguf(&tokenizer, map.bytes, map.size, path, err);
-    if (status == GYRE_OK) status = gyre_mapping_check(&map, path, err);
-    if (status == GYRE_OK)
+    if (!status) status = gyre_mapping_check(&map, path, err);
+    if (!status)
         *out = tokenizer;
     else
         gyre_tokenizer_free(tokenizer);
@@ -34,7 +34,7 @@ static gyre_status open_json(gyre_tokenizer **out, const char *path, const char 
     char *text;
     size_t bytes;
     gyre_status status = gyre_document_read(path, &text, &bytes, err);
-    if (status != GYRE_OK) return status;
+    if (status) return status;
     status = gyre_tokenizer_from_json(out, text, bytes, path, folder, err);
     free(text);
     return status;
@@ -46,7 +46,7 @@ static gyre_status open_byte_tokenizer(gyre_tokenizer **out, const char *folder,
     size_t bytes;
     json_error_t why;
     snprintf(path, sizeof path, "%s/config.json", folder);
-    if (gyre_document_read(path, &text, &bytes, err) != GYRE_OK)
+    if (gyre_document_read(path, &text, &bytes, err))
         return gyre_fail(err, GYRE_EIO, "%s: holds neither a tokenizer.json nor a config.json", folder);
     json_t *config = gyre_json_load(text, bytes, &why);
     const json_t *vocab = json_object_get(config, "vocab_size");

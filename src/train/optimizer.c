@@ -48,7 +48,7 @@ static int64_t tensor_bounds(const gyre_model *model, const gyre_tensor *t, gyre
         const int64_t row = i / t->shape[1];
         gyre_table_entry entry;
         if (gyre_encoding_table_entry(model->encoding, (gyre_table)t->table, row / rows, row % rows, i % t->shape[1],
-                                      &entry) != GYRE_OK)
+                                      &entry))
             continue;
         if (entry.minimum == -INFINITY && entry.maximum == INFINITY) continue;
         if (out) out[found] = (gyre_weight_bound){t->offset + i, (float)entry.minimum, (float)entry.maximum};
@@ -75,8 +75,8 @@ static gyre_status list_bounds(gyre_optimizer *o, const gyre_model *model) {
 gyre_status gyre_optimizer_create(gyre_optimizer *o, const gyre_model *model) {
     *o = (gyre_optimizer){.weight_count = model->weight_count};
     gyre_status status = split_chunks(o, &model->layout);
-    if (status == GYRE_OK) status = list_bounds(o, model);
-    if (status != GYRE_OK) return status;
+    if (!status) status = list_bounds(o, model);
+    if (status) return status;
     o->first_moment = gyre_alloc_floats(o->weight_count);
     o->second_moment = gyre_alloc_floats(o->weight_count);
     return o->first_moment && o->second_moment ? GYRE_OK : GYRE_ENOMEM;

@@ -63,7 +63,7 @@ static inline gyre_status engine_try(gyre_rope_profile_reader *as, gyre_profile 
 static inline gyre_reading *engine_read(gyre_rope_profile_reader *as, gyre_profile profile, const engine_file *file) {
     gyre_reading *reading = NULL;
     gyre_error err = {0, ""};
-    if (engine_try(as, profile, file, &reading, &err) != GYRE_OK) fail_msg("%s\n%s", err.text, file->text);
+    if (engine_try(as, profile, file, &reading, &err)) fail_msg("%s\n%s", err.text, file->text);
     return reading;
 }
 
@@ -73,7 +73,7 @@ static inline void engine_refuses(gyre_rope_profile_reader *as, gyre_profile pro
     gyre_reading *reading = NULL;
     gyre_error err = {0, ""};
     const gyre_status got = engine_try(as, profile, file, &reading, &err);
-    if (got == GYRE_OK) gyre_reading_free(reading);
+    if (!got) gyre_reading_free(reading);
     if (got != status || !strstr(err.text, part)) fail_msg("%d \"%s\" for\n%s", (int)got, err.text, file->text);
 }
 

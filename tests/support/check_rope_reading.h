@@ -23,8 +23,7 @@ static inline gyre_reading *read_rope(const char *text, gyre_profile profile, in
     const char *json = quoted(text);
     if (gyre_reading_parse(
             &reading, json, strlen(json),
-            GYRE_ARGS(gyre_reading_options, .profile = profile, .context_length = length, .name = "config.json"),
-            &err) != GYRE_OK)
+            GYRE_ARGS(gyre_reading_options, .profile = profile, .context_length = length, .name = "config.json"), &err))
         fail_msg("%s: %s\n%s", gyre_profile_name(profile), err.text, text);
     return reading;
 }

@@ -46,7 +46,7 @@ static inline gyre_reading *read_gguf_as(made_gguf *made, gyre_profile profile, 
     unsigned char *bytes = made_copy(made, made->file_bytes);
     if (gyre_reading_parse(&reading, bytes, made->file_bytes,
                            GYRE_ARGS(gyre_reading_options, .profile = profile, .context_length = length, .name = "a.gguf"),
-                           &err) != GYRE_OK)
+                           &err))
         fail_msg("%s", err.text);
     memset(bytes, 0xff, made->file_bytes);
     free(bytes);

@@ -25,20 +25,20 @@ static inline gyre_model_config small_config(gyre_kind kind) {
 static inline gyre_model *create(const gyre_model_config *config, uint64_t seed) {
     gyre_model *model = NULL;
     gyre_error err = {0, ""};
-    if (gyre_model_create(&model, config, seed, &err) != GYRE_OK) fail_msg("%s", err.text);
+    if (gyre_model_create(&model, config, seed, &err)) fail_msg("%s", err.text);
     return model;
 }
 
 /* name: a path relative to the folder. */
 static inline void save(const gyre_model *model, const char *name, gyre_dtype dtype) {
     gyre_error err = {0, ""};
-    if (gyre_model_save(model, in_folder(name), dtype, &err) != GYRE_OK) fail_msg("%s", err.text);
+    if (gyre_model_save(model, in_folder(name), dtype, &err)) fail_msg("%s", err.text);
 }
 
 static inline gyre_model *open_model(const char *name) {
     gyre_model *model = NULL;
     gyre_error err = {0, ""};
-    if (gyre_model_open_to_train(&model, in_folder(name), &err) != GYRE_OK) fail_msg("%s", err.text);
+    if (gyre_model_open_to_train(&model, in_folder(name), &err)) fail_msg("%s", err.text);
     return model;
 }
 

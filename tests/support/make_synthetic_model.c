@@ -86,7 +86,7 @@ void synthetic_write_folder(const json_t *fixture, const char *folder) {
         n++;
     }
     snprintf(path, sizeof path, "%s/model.safetensors", folder);
-    if (gyre_safetensors_write(path, tensors, n, dtype_of(fixture), &err) != GYRE_OK) fail_msg("%s", err.text);
+    if (gyre_safetensors_write(path, tensors, n, dtype_of(fixture), &err)) fail_msg("%s", err.text);
     while (n-- > 0)
         free(data[n]);
 }

@@ -29,7 +29,7 @@ static inline void stored_gguf(const char *name, made_gguf *made) {
 static inline gyre_tensor_store *stored_open(const char *path) {
     gyre_tensor_store *store = NULL;
     gyre_error err = {0, ""};
-    if (gyre_tensor_store_open(&store, path, &err) != GYRE_OK) fail_msg("%s", err.text);
+    if (gyre_tensor_store_open(&store, path, &err)) fail_msg("%s", err.text);
     return store;
 }
 
@@ -44,7 +44,7 @@ static inline void stored_refused(const char *path, gyre_status status, const ch
     gyre_tensor_store *store = NULL;
     gyre_error err = {7, ""};
     const gyre_status got = gyre_tensor_store_open(&store, path, &err);
-    if (got == GYRE_OK) fail_msg("%s was opened; \"%s\" was wanted", path, texts[0]);
+    if (!got) fail_msg("%s was opened; \"%s\" was wanted", path, texts[0]);
     assert_null(store);
     for (int i = 0; i < 3; i++)
         if (got != status || (texts[i] && !strstr(err.text, texts[i])))

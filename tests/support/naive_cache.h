@@ -64,7 +64,7 @@ static inline gyre_cache *case_cache(const cache_case *c, const gyre_encoding *e
     const gyre_cache_config config = case_config(c, encoding);
     gyre_cache *cache = NULL;
     gyre_error err = {0, ""};
-    if (gyre_cache_create(&cache, &config, NULL, &err) != GYRE_OK) fail_msg("%s", err.text);
+    if (gyre_cache_create(&cache, &config, NULL, &err)) fail_msg("%s", err.text);
     assert_non_null(cache);
     return cache;
 }
@@ -129,7 +129,7 @@ static inline gyre_status model_append(gyre_cache *cache, const cache_case *c, m
     const gyre_status status = gyre_cache_append(
         cache, GYRE_ARGS(gyre_cache_append_args, .sequence = sequence, .k = keys, .v = values, .positions = &positions),
         NULL, NULL);
-    if (status == GYRE_OK) s->count += count;
+    if (!status) s->count += count;
     return status;
 }
 

@@ -270,7 +270,7 @@ void test_scheme_complete(gyre_config *config, int64_t heads, int64_t head_dim, 
     if (config->trained_length == 0) config->trained_length = length;
     if (config->score.max_positions > 0) config->score.max_positions = length;
     if (scheme_oracle_of(config->kind)->input) config->input.dim = heads * head_dim;
-    if (gyre_config_suggest(config) != GYRE_OK) abort();
+    if (gyre_config_suggest(config)) abort();
 }
 
 gyre_config test_scheme_config(int scheme, int64_t heads, int64_t head_dim, int64_t length) {
@@ -296,13 +296,13 @@ scheme_context scheme_context_of(const gyre_encoding *encoding) {
     of.oracle = scheme_oracle_of(of.config.kind);
     of.heads = of.config.heads;
     of.dim = of.config.head_dim;
-    of.rotates = gyre_encoding_frequencies(encoding, 0, of.inv_freq, &of.factor) == GYRE_OK;
+    of.rotates = !gyre_encoding_frequencies(encoding, 0, of.inv_freq, &of.factor);
     return of;
 }
 
 void scheme_context_table(scheme_context *of, const gyre_encoding *encoding, gyre_table which, const double *x) {
     int64_t s[4];
-    if (gyre_encoding_table_shape(encoding, which, s) != GYRE_OK) abort();
+    if (gyre_encoding_table_shape(encoding, which, s)) abort();
     of->table[which] = (scheme_table){s[0] ? x : NULL, s[1], s[2], s[3]};
 }
 

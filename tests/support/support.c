@@ -57,7 +57,7 @@ size_t test_numbers(const json_t *object, const char *key, double *out, size_t l
 gyre_encoding *test_encoding(const gyre_config *config) {
     gyre_encoding *encoding = NULL;
     gyre_error err = {0, ""};
-    if (gyre_encoding_create(&encoding, config, NULL, &err) != GYRE_OK) fail_msg("%s", err.text);
+    if (gyre_encoding_create(&encoding, config, NULL, &err)) fail_msg("%s", err.text);
     return encoding;
 }
 

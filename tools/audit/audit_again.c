@@ -83,7 +83,7 @@ static gyre_status find_dependence(const audit *a, const json_t *root, const cha
         gyre_error why = {0, ""};
         const gyre_status status = read_with(a, root, left, numbers[i], &why);
         if (status == GYRE_ENOMEM) return status;
-        *out = status == GYRE_OK || (key_of(why.text, other) && strcmp(other, key) == 0 && strcmp(why.text, text) != 0);
+        *out = !status || (key_of(why.text, other) && strcmp(other, key) == 0 && strcmp(why.text, text) != 0);
     }
     return GYRE_OK;
 }

@@ -75,7 +75,7 @@ static gyre_status is_readable(const audit *a, int *out, gyre_error *err) {
     if (!a->is_gguf || a->profile != GYRE_PROFILE_LLAMA_CPP) return GYRE_OK; /* no other program reads a GGUF */
     const gyre_status status = gyre_stored_positions_open(&stored, a->path, &why);
     gyre_stored_positions_free(stored);
-    *out = status == GYRE_OK;
+    *out = !status;
     if (!audit_is_failure(status)) return GYRE_OK;
     *err = why;
     return status;

@@ -26,10 +26,10 @@ static int run_case(const bench_options *o, const gyre_exec *exec, const bench_i
     config.input.dim = MODEL_DIM;
     config.trained_length = POSITIONS;
     gyre_status status = gyre_config_suggest(&config);
-    if (status == GYRE_OK) status = gyre_encoding_create(&r.encoding, &config, NULL, &err);
-    if (status == GYRE_OK) status = bench_measure_in_place(&r, o->rounds, &result, &err);
+    if (!status) status = gyre_encoding_create(&r.encoding, &config, NULL, &err);
+    if (!status) status = bench_measure_in_place(&r, o->rounds, &result, &err);
     gyre_encoding_free(r.encoding);
-    return status == GYRE_OK ? bench_in_place_print(o, row, &result) : cli_fail_error(&err);
+    return !status ? bench_in_place_print(o, row, &result) : cli_fail_error(&err);
 }
 
 static int run(const bench_options *o, const gyre_exec *exec, int64_t threads) {

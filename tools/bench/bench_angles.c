@@ -51,13 +51,13 @@ static int run_path(const bench_options *o, angle_run *r, gyre_angle_path path, 
         cli_warn("%s", err.text);
         return 0;
     }
-    if (status == GYRE_OK) (void)time_angle_rows(r, &status);
-    for (int64_t i = 0; i < o->rounds && status == GYRE_OK; i++) {
+    if (!status) (void)time_angle_rows(r, &status);
+    for (int64_t i = 0; i < o->rounds && !status; i++) {
         rows[i] = time_angle_rows(r, &status);
         writing[i] = time_writing(r, (int)i);
     }
     gyre_encoding_free(r->encoding);
-    if (status != GYRE_OK) return cli_fail("angles: %s (gyre bench)", gyre_status_text(status));
+    if (status) return cli_fail("angles: %s (gyre bench)", gyre_status_text(status));
     return print(o, path == GYRE_ANGLE_PATH_EXACT ? "exact" : "torch", threads, bench_median(rows, o->rounds),
                  bench_median(writing, o->rounds));
 }

@@ -19,7 +19,7 @@ static int run_shortened(const memory_job *job) {
     args->q.shape[1] = args->k.shape[1] = args->v.shape[1] = args->out.shape[1] = FIRST_TOKENS;
     shortened.bytes = attn_scratch_bytes(&shortened, &job->exec);
     shortened.scratch = bench_map_untouched(shortened.bytes);
-    const int failed = !shortened.scratch || attn_run(&shortened, &job->exec) != GYRE_OK;
+    const int failed = !shortened.scratch || attn_run(&shortened, &job->exec);
     if (shortened.scratch) munmap(shortened.scratch, shortened.bytes);
     return failed;
 }
@@ -36,7 +36,7 @@ static int prepare(void *arg) {
 }
 static int work(void *arg) {
     const memory_job *job = arg;
-    return attn_run((void *)&job->call, &job->exec) != GYRE_OK;
+    return !!attn_run((void *)&job->call, &job->exec);
 }
 
 static void run_nothing(void *ctx, void (*fn)(void *arg, int64_t i), void *arg, int64_t n) {

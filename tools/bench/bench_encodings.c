@@ -32,7 +32,7 @@ static int prepare_memory(void *arg) {
     const bench_call shortened = bench_call_shortened(job->call, all < FIRST_TOKENS ? all : FIRST_TOKENS);
     const size_t bytes = bench_call_scratch(&shortened, &job->exec);
     void *scratch = bench_map_untouched(bytes);
-    const int failed = !scratch || bench_call_run(&shortened, scratch, bytes, &job->exec) != GYRE_OK;
+    const int failed = !scratch || bench_call_run(&shortened, scratch, bytes, &job->exec);
     if (scratch) munmap(scratch, bytes);
     job->bytes = bench_call_scratch(job->call, &job->exec);
     job->scratch = bench_map_untouched(job->bytes);
@@ -41,7 +41,7 @@ static int prepare_memory(void *arg) {
 
 static int work_in_memory(void *arg) {
     memory_job *job = arg;
-    return bench_call_run(job->call, job->scratch, job->bytes, &job->exec) != GYRE_OK;
+    return !!bench_call_run(job->call, job->scratch, job->bytes, &job->exec);
 }
 
 /* -- time -- */

@@ -39,7 +39,7 @@ static void run_limit_once(scale_job *s, const gyre_exec *exec) {
 static double time_calls(const bench_in_place *r, int64_t times) {
     const double started = cli_seconds();
     for (int64_t i = 0; i < times; i++)
-        if (r->call(r) != GYRE_OK) return NAN;
+        if (r->call(r)) return NAN;
     return (cli_seconds() - started) / (double)times;
 }
 static double time_limit(scale_job *limit, const gyre_exec *exec, int64_t times) {
@@ -97,7 +97,7 @@ gyre_status bench_measure_in_place(bench_in_place *run, int64_t rounds, bench_in
     run->view.data = bench_alloc_huge((size_t)out->bytes);
     gyre_status status = GYRE_OK;
     if (!limit.x || !run->view.data) status = gyre_fail(err, GYRE_ENOMEM, "memory: out of it (gyre bench)");
-    if (status == GYRE_OK) {
+    if (!status) {
         fill(run->view.data, dtype, n);
         fill(limit.x, dtype, n);
         measure(run, &limit, rounds, out);

@@ -24,9 +24,9 @@ static int run_case(const bench_options *o, const gyre_exec *exec, const bench_i
     config.rope.layout = layout;
     config.rope.table_positions = FIRST + bench_sizes[BENCH_SIZES - 1];
     gyre_status status = gyre_encoding_create(&r.encoding, &config, NULL, &err);
-    if (status == GYRE_OK) status = bench_measure_in_place(&r, o->rounds, &result, &err);
+    if (!status) status = bench_measure_in_place(&r, o->rounds, &result, &err);
     gyre_encoding_free(r.encoding);
-    return status == GYRE_OK ? bench_in_place_print(o, row, &result) : cli_fail_error(&err);
+    return !status ? bench_in_place_print(o, row, &result) : cli_fail_error(&err);
 }
 
 static int run(const bench_options *o, const gyre_exec *exec, int64_t threads) {

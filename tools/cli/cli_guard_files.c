@@ -275,7 +275,7 @@ static int is_readable_config(const char *path) {
     const gyre_status status = gyre_reading_open(&reading, path, NULL, NULL);
     gyre_reading_free(reading);
     if (status == GYRE_ENOMEM) fail(path, ENOMEM);
-    return status == GYRE_OK;
+    return !status;
 }
 
 /* out = 1 for what no text may replace: other programs than Transformers have a model_type too. */
@@ -345,7 +345,7 @@ static int is_model_gguf(const char *path) {
     const gyre_status status = gyre_reading_open(&reading, path, NULL, NULL);
     gyre_reading_free(reading);
     if (status == GYRE_ENOMEM) fail(path, ENOMEM);
-    return status == GYRE_OK;
+    return !status;
 }
 
 int guard_is_gguf(const char *path) {

@@ -14,7 +14,7 @@
 
 typedef struct journal_format {
     /* out = the key of a line, which the journal frees; *result = the part of the line that is remembered, borrowed.
-     * NULL: the line holds no result and is ignored, or *err says why the file cannot be used (status != GYRE_OK). */
+     * NULL: the line holds no result and is ignored, or *err says why the file cannot be used (status is not GYRE_OK). */
     char *(*read_line)(void *ctx, json_t *line, json_t **result, gyre_status *status, gyre_error *err);
     void *ctx;
     size_t flags; /* of json_dumpf, besides JSON_COMPACT */

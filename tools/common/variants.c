@@ -34,8 +34,7 @@ static void resonance(gyre_config *c, const variant_params *s) {
 static void clip(gyre_config *c, gyre_clip mode) {
     const method m = {.clip = mode, .keeps_model_scaling = 1, .label = "clipped"};
     gyre_config clipped;
-    if (method_config(&m, c, c->trained_length, c->trained_length, NULL, &clipped, NULL) == GYRE_OK)
-        c->rope.clip = clipped.rope.clip;
+    if (!method_config(&m, c, c->trained_length, c->trained_length, NULL, &clipped, NULL)) c->rope.clip = clipped.rope.clip;
 }
 static void clipped(gyre_config *c, const variant_params *s) {
     (void)s;

@@ -214,7 +214,7 @@ int cmd_convert(int argc, char **argv) {
     cli_defer_signals(); /* gyre_convert removes an unfinished model */
     gyre_status status = gyre_convert(o.model, o.output, &o.convert, &err);
     cli_progress_end(&progress);
-    if (status == GYRE_OK) status = gyre_reading_open(&after, o.output, NULL, &err);
+    if (!status) status = gyre_reading_open(&after, o.output, NULL, &err);
     if (status) return cli_fail_error(&err);
     warn(&o, &lost, after);
     warn_of_notes(&o);

@@ -89,7 +89,7 @@ static void label_operands(diff_operand operand[2]) {
 
 /* A refusal is a result if the other program reads the same file.  A file that neither can read is an error. */
 static int is_refusal(const diff_operand operand[2], int s) {
-    if (operand[s].status == GYRE_OK || operand[!s].status != GYRE_OK) return 0;
+    if (!operand[s].status || operand[!s].status) return 0;
     return operand[s].status == GYRE_EUNSUPPORTED ||
            (operand[s].status == GYRE_EFORMAT && strcmp(operand[0].path, operand[1].path) == 0);
 }

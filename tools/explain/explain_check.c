@@ -133,20 +133,20 @@ static gyre_status measure(explain_check *c, model_input *input, const char *pat
     trials *t = calloc(1, sizeof *t);
     gyre_status status = t ? GYRE_OK : gyre_fail(err, GYRE_ENOMEM, "--check: out of memory (%.300s)", path);
     config.rope.layout = layouts[1 - stated];
-    if (status == GYRE_OK) status = gyre_encoding_create(&other, &config, NULL, err);
-    if (status == GYRE_OK) {
+    if (!status) status = gyre_encoding_create(&other, &config, NULL, err);
+    if (!status) {
         t->input = input;
         t->check = c;
         t->encodings[stated] = own;
         t->encodings[1 - stated] = other;
         status = place_windows(t, config.trained_length, path, err);
     }
-    if (status == GYRE_OK) status = run_trials(t, exec, err);
+    if (!status) status = run_trials(t, exec, err);
     double unigram_entropy = 0;
-    if (status == GYRE_OK)
+    if (!status)
         status = explain_check_unigram_entropy(&input->texts[0], gyre_model_get_config(input->model)->vocab,
                                                &unigram_entropy, err);
-    if (status == GYRE_OK) explain_check_decide(c, unigram_entropy);
+    if (!status) explain_check_decide(c, unigram_entropy);
     gyre_encoding_free(other);
     free(t);
     return status;
@@ -182,17 +182,17 @@ gyre_status explain_check_run(explain_check *out, const model_options *options, 
     model_input input = {0};
     explain_check c = {0};
     gyre_status status = model_input_open(&input, options, 0, err);
-    if (status == GYRE_OK) {
+    if (!status) {
         const gyre_config *config = gyre_encoding_get_config(gyre_model_get_encoding(input.model));
         c.file = config->rope.layout;
         if (has_pairs(&c, config)) {
             status = model_input_read(&input, 2, err);
-            if (status == GYRE_OK) status = measure(&c, &input, options->texts[0], exec, err);
-            if (status == GYRE_OK) status = store_card(&c, &input, argc, argv, err);
+            if (!status) status = measure(&c, &input, options->texts[0], exec, err);
+            if (!status) status = store_card(&c, &input, argc, argv, err);
         }
     }
     model_input_free(&input);
-    if (status == GYRE_OK) *out = c;
+    if (!status) *out = c;
     return status;
 }
 

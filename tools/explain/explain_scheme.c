@@ -89,7 +89,7 @@ static void describe_vectors(const explain_stats *stats, char *out, size_t size)
     int64_t shape[4] = {0}, rows = 0;
     static const gyre_table tables[] = {GYRE_TABLE_QUERY, GYRE_TABLE_KEY, GYRE_TABLE_VALUE};
     for (int i = 0; i < 3 && rows == 0; i++)
-        if (gyre_encoding_table_shape(stats->encoding, tables[i], shape) == GYRE_OK) rows = shape[2];
+        if (!gyre_encoding_table_shape(stats->encoding, tables[i], shape)) rows = shape[2];
     if (rows > 0) put(out, size, "%" PRId64 " rows of vectors; ", rows);
     if (gyre_kind_has(stats->config->kind, GYRE_TRAIT_ENDS))
         put(out, size, "positions 0-%" PRId64 ", and none past them", stats->config->score.max_positions - 1);

@@ -35,12 +35,12 @@ gyre_status extend_method_parse(const char *text, extend_method *out, gyre_error
         /* Parsed as ntk, which takes the same numbers. */
         char stand_in[sizeof r.label + 8];
         snprintf(stand_in, sizeof stand_in, "ntk%s", text + strcspn(text, ":+"));
-        if (method_parse(stand_in, &r.method, NULL) != GYRE_OK)
+        if (method_parse(stand_in, &r.method, NULL))
             return gyre_fail(err, GYRE_EINVAL,
                              "method %s: what follows the name is not a factor of at least 1, nor " METHOD_MODIFIERS, text);
     } else {
         const gyre_status status = method_parse(text, &r.method, err);
-        if (status != GYRE_OK) return status;
+        if (status) return status;
         if (r.method.number == METHOD_NUMBER_BASE)
             return gyre_fail(err, GYRE_EINVAL, "method %s: changes rope_theta and is not a scaling; gyre eval measures it",
                              text);
@@ -62,7 +62,7 @@ gyre_status extend_methods_parse(const char *list, extend_method **out, int64_t 
         const size_t length = strcspn(list, ",");
         snprintf(one, sizeof one, "%.*s", (int)length, list);
         const gyre_status status = extend_method_parse(one, &methods[i], err);
-        if (status != GYRE_OK) {
+        if (status) {
             free(methods);
             return status;
         }
@@ -95,7 +95,7 @@ int64_t extend_trained_length(const gyre_config *c) {
 gyre_status extend_method_config(const extend_method *r, const extension *e, gyre_config *out, gyre_error *err) {
     const gyre_config *base = &e->group->config;
     gyre_status status = method_config(&r->method, base, e->trained, e->to, &e->betas, out, err);
-    if (status != GYRE_OK) return status;
+    if (status) return status;
     if (r->longrope && !base->rope.short_factor)
         return gyre_fail(err, GYRE_EUNSUPPORTED, "method %s: the model has no lists for it (%s)", r->label, e->path);
     if (base->rope.scaling == GYRE_SCALING_PROPORTIONAL && !r->method.keeps_model_scaling) {
@@ -152,9 +152,9 @@ static gyre_status read_frequencies(const gyre_encoding *encoding, const extensi
     plain.rope.longrope = (struct gyre_longrope_config){0, GYRE_LONGROPE_START_PAPER};
     gyre_config_clear_unused(&plain);
     gyre_status status = gyre_encoding_create(&trained, &plain, NULL, err);
-    if (status == GYRE_OK) status = gyre_encoding_frequencies(trained, e->trained, s->theta, NULL);
-    if (status == GYRE_OK) status = gyre_encoding_frequencies(encoding, e->trained, s->near, NULL);
-    if (status == GYRE_OK) status = gyre_encoding_frequencies(encoding, e->to, s->far, NULL);
+    if (!status) status = gyre_encoding_frequencies(trained, e->trained, s->theta, NULL);
+    if (!status) status = gyre_encoding_frequencies(encoding, e->trained, s->near, NULL);
+    if (!status) status = gyre_encoding_frequencies(encoding, e->to, s->far, NULL);
     gyre_encoding_free(trained);
     return status;
 }
@@ -233,10 +233,10 @@ static gyre_status compute(const extend_candidate *c, const extension *e, extend
     pair_frequencies s = {0, NULL, NULL, NULL};
     const gyre_config *config = gyre_encoding_get_config(c->encoding);
     gyre_status status = gyre_encoding_scaling_parts(c->encoding, e->to, &f->parts);
-    if (status == GYRE_OK) status = gyre_encoding_frequencies(c->encoding, e->to, NULL, &f->attention_factor);
-    if (status == GYRE_OK) status = gyre_encoding_frequencies(c->encoding, e->trained, NULL, &f->near_factor);
-    if (status == GYRE_OK) status = read_frequencies(c->encoding, e, &s, err);
-    if (status == GYRE_OK) {
+    if (!status) status = gyre_encoding_frequencies(c->encoding, e->to, NULL, &f->attention_factor);
+    if (!status) status = gyre_encoding_frequencies(c->encoding, e->trained, NULL, &f->near_factor);
+    if (!status) status = read_frequencies(c->encoding, e, &s, err);
+    if (!status) {
         f->factor = config->rope.factor;
         measure(&s, e, config, f);
     }
@@ -248,10 +248,10 @@ gyre_status extend_effect_compute(const extend_method *r, const extension *e, ex
     extend_candidate c = {.method = r};
     extend_effect f = {0};
     gyre_status status = extend_method_config(r, e, &c.config, err);
-    if (status == GYRE_OK) status = gyre_encoding_create(&c.encoding, &c.config, NULL, err);
-    if (status == GYRE_OK) status = compute(&c, e, &f, err);
-    if (status == GYRE_OK) status = extend_check_support(&c, e, &f, err);
-    if (status == GYRE_OK) *out = f;
+    if (!status) status = gyre_encoding_create(&c.encoding, &c.config, NULL, err);
+    if (!status) status = compute(&c, e, &f, err);
+    if (!status) status = extend_check_support(&c, e, &f, err);
+    if (!status) *out = f;
     gyre_encoding_free(c.encoding);
     return status;
 }

@@ -171,14 +171,14 @@ gyre_status extend_compare_encodings(const extension *e, const gyre_encoding *wa
         return GYRE_OK;
     }
     gyre_status status = gyre_encoding_frequencies(want, length, a, &factor_a);
-    if (status == GYRE_OK) status = gyre_encoding_frequencies(got, length, a + pairs, &factor_b);
-    for (int64_t i = 0; i < pairs && status == GYRE_OK; i++)
+    if (!status) status = gyre_encoding_frequencies(got, length, a + pairs, &factor_b);
+    for (int64_t i = 0; i < pairs && !status; i++)
         if (a[i] != a[pairs + i]) max = fmax(max, fabs(a[i] - a[pairs + i]) / fmax(fabs(a[i]), fabs(a[pairs + i])));
     if (max > rounding(e))
         snprintf(why, 200, "frequencies differ by up to %.3g %%", 100 * max);
     else if (differ(e, factor_b, factor_a))
         snprintf(why, 200, "attention factor %.6g, not %.6g", factor_b, factor_a);
-    else if (status == GYRE_OK)
+    else if (!status)
         compare_reach(gyre_encoding_get_config(want), gyre_encoding_get_config(got), length, why);
     free(a);
     return status;
@@ -210,8 +210,8 @@ gyre_status extend_compare_reading(const extension *e, const gyre_reading *readi
     gyre_encoding *got = NULL;
     const gyre_layer_reading *group = same_layers(reading, e->group->name);
     gyre_status status = gyre_encoding_create(&got, &group->config, NULL, err);
-    if (status == GYRE_OK) status = extend_compare_encodings(e, want->encoding, got, why, err);
-    if (status == GYRE_OK && !*why && differ(e, group->softmax_multiplier, want->softmax))
+    if (!status) status = extend_compare_encodings(e, want->encoding, got, why, err);
+    if (!status && !*why && differ(e, group->softmax_multiplier, want->softmax))
         snprintf(why, 200, "softmax multiplied by %.6g, not %.6g", group->softmax_multiplier, want->softmax);
     *support = *why ? EXTEND_SUPPORT_DIFFERENT : EXTEND_SUPPORT_SAME;
     gyre_encoding_free(got);
@@ -231,7 +231,7 @@ static gyre_status check_reader(const extension *e, const gyre_reading *known, c
         &reading, known->path, GYRE_ARGS(gyre_reading_options, .profile = extend_readers[reader], .context_length = e->to),
         &refusal);
     if (status == GYRE_ENOMEM || status == GYRE_EIO) return gyre_fail(err, status, "%s", refusal.text);
-    if (status != GYRE_OK) {
+    if (status) {
         extend_drop_location(refusal.text, known->path);
         gyre_plain_snprintf(out->why[reader], sizeof out->why[reader], "%.190s", refusal.text);
         return GYRE_OK;
@@ -246,9 +246,9 @@ static gyre_status check_readers(const extend_candidate *c, const extension *e, 
                                  gyre_error *err) {
     gyre_reading *known = NULL;
     gyre_status status = gyre_reading_open(&known, path, GYRE_ARGS(gyre_reading_options, .context_length = e->to), err);
-    if (status != GYRE_OK) return status;
+    if (status) return status;
     const extend_expected want = {c->encoding, same_layers(known, e->group->name)->softmax_multiplier};
-    for (int i = 0; i < EXTEND_READERS && status == GYRE_OK; i++)
+    for (int i = 0; i < EXTEND_READERS && !status; i++)
         status = check_reader(e, known, &want, i, out, err);
     gyre_reading_free(known);
     return status;
@@ -312,7 +312,7 @@ static gyre_status check_in_folder(const char *folder, const extend_candidate *c
     snprintf(path, sizeof path, "%s/%s", folder, extend_is_gguf(e) ? "model.gguf" : GYRE_CONFIG_FILE);
     gyre_status status = gyre_reading_write(e->path, &c->config, e->to, path, &refusal);
     if (status == GYRE_ENOMEM || status == GYRE_EIO) return gyre_fail(err, status, "%s", refusal.text);
-    if (status != GYRE_OK) {
+    if (status) {
         if (c->config.rope.far == GYRE_FAR_CHUNKED && e->config) return check_chunks(path, c, e, out, err);
         extend_drop_location(refusal.text, e->reading->path);
         set_unsupported(e, out, refusal.text);

@@ -160,7 +160,7 @@ static void work(void *arg, int64_t index) {
     for (int64_t i = all->first + index * all->stride; i < all->tasks_count; i += all->workers * all->stride) {
         gyre_error error = {0, ""};
         (void)pthread_mutex_lock(&all->lock);
-        const int ends = all->status != GYRE_OK;
+        const int ends = !!all->status;
         (void)pthread_mutex_unlock(&all->lock);
         if (ends) return;
         gyre_status status = run_trial(w, &all->tasks[i], &error);

@@ -188,7 +188,7 @@ static gyre_status add_numbers(plot_table *t, const source *from, const gyre_enc
  * row that a distance takes, and others with a table as training begins with them. */
 static gyre_status draw_untrained(const gyre_encoding *encoding, const char **note, int *rows) {
     int64_t shape[4], row;
-    *rows = gyre_encoding_row(encoding, 0, 0, &row) == GYRE_OK;
+    *rows = !gyre_encoding_row(encoding, 0, 0, &row);
     const gyre_status status = gyre_encoding_table_shape(encoding, GYRE_TABLE_BIAS, shape);
     *note = *rows ? ", row of the table" : shape[2] > 0 ? ", before training" : "";
     return status;

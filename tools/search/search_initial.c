@@ -18,8 +18,8 @@ static gyre_status add(initial_list *s, const char *name, const method_betas *be
     search_initial *candidate = &s->initial[s->count];
     gyre_status status = method_parse(name, &m, err);
     *candidate = (search_initial){.evaluate_fully = s->count < SEARCH_INITIAL_OTHERS};
-    if (status == GYRE_OK) status = search_rescale_from_method(s->space, &s->rotation, &m, betas, &candidate->rescale, err);
-    if (status != GYRE_OK) return status;
+    if (!status) status = search_rescale_from_method(s->space, &s->rotation, &m, betas, &candidate->rescale, err);
+    if (status) return status;
     snprintf(candidate->origin, sizeof candidate->origin, "%s", name);
     if (betas) snprintf(candidate->origin, sizeof candidate->origin, "%s, beta %g and %g", name, betas->fast, betas->slow);
     int known = 0;

@@ -97,7 +97,7 @@ static gyre_status unscaled_frequencies(const gyre_config *base, double *out, gy
     gyre_config_unscale(&config);
     config.rope.table_positions = GYRE_NO_TABLE;
     gyre_status status = gyre_encoding_create(&encoding, &config, NULL, err);
-    if (status == GYRE_OK) status = gyre_encoding_frequencies(encoding, 0, out, NULL);
+    if (!status) status = gyre_encoding_frequencies(encoding, 0, out, NULL);
     gyre_encoding_free(encoding);
     return status;
 }
@@ -115,13 +115,13 @@ gyre_status search_rescale_from_method(const search_space *space, const search_r
     gyre_encoding *encoding = NULL;
     search_rescale rescale = {.attention = 0};
     gyre_status status = method_config(m, rotation->base, rotation->trained, rotation->to, betas, &config, err);
-    if (status == GYRE_OK) {
+    if (!status) {
         config.rope.table_positions = GYRE_NO_TABLE;
         status = gyre_encoding_create(&encoding, &config, NULL, err);
     }
-    if (status == GYRE_OK) status = gyre_encoding_frequencies(encoding, rotation->to, frequencies, &rescale.attention);
+    if (!status) status = gyre_encoding_frequencies(encoding, rotation->to, frequencies, &rescale.attention);
     gyre_encoding_free(encoding);
-    if (status != GYRE_OK) return status;
+    if (status) return status;
     for (int64_t i = 0; i < space->pairs; i++) /* rounding may make a quotient smaller by its last bit */
         below = rescale.factor[i] = clamp(rotation->unscaled[i] / frequencies[i], below, space->max_factor);
     rescale.attention = clamp(rescale.attention, space->attention_min, space->attention_max);

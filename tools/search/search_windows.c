@@ -101,8 +101,8 @@ gyre_status search_windows_create(const gyre_text *texts, int64_t texts_count, c
     const window_plan l = {texts, texts_count, wanted->context, wanted->stride};
     search_windows w = {.context = wanted->context, .stride = wanted->stride};
     gyre_status status = check(&l, err);
-    if (status == GYRE_OK) status = join_texts(&l, &w.text, err);
-    if (status != GYRE_OK) return status;
+    if (!status) status = join_texts(&l, &w.text, err);
+    if (status) return status;
     w.searched = select_windows(&l, 0, wanted->max_searched, &w.searched_count);
     w.held_out = select_windows(&l, 1, wanted->max_held_out, &w.held_out_count);
     if (!w.searched || !w.held_out) {

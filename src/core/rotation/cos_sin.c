@@ -70,8 +70,8 @@ static gyre_status check_views(const gyre_encoding *encoding, const gyre_view *c
         return gyre_fail(err, GYRE_EDTYPE, "sine: is %s, but cosine is %s (gyre_cos_sin)", gyre_dtype_text(sine->dtype),
                          gyre_dtype_text(cosine->dtype));
     gyre_status status = gyre_output_check(cosine, "cosine", "gyre_cos_sin", err);
-    if (status == GYRE_OK) status = gyre_output_check(sine, "sine", "gyre_cos_sin", err);
-    if (status != GYRE_OK) return status;
+    if (!status) status = gyre_output_check(sine, "sine", "gyre_cos_sin", err);
+    if (status) return status;
     if (!gyre_same_shape(cosine->shape, sine->shape))
         return gyre_fail(err, GYRE_ESHAPE,
                          "sine: " GYRE_SHAPE_FORMAT " is not the shape of cosine, " GYRE_SHAPE_FORMAT " (gyre_cos_sin)",
@@ -95,9 +95,9 @@ gyre_status gyre_cos_sin(const gyre_encoding *encoding, const gyre_positions *po
         return gyre_fail(err, GYRE_EUNSUPPORTED, "encoding: %s rotates nothing (gyre_cos_sin)",
                          gyre_kind_name(encoding->scheme->kind));
     gyre_status status = check_views(encoding, cosine, sine, err);
-    if (status != GYRE_OK || gyre_view_elements(cosine->shape) == 0) return status;
+    if (status || gyre_view_elements(cosine->shape) == 0) return status;
     status = gyre_positions_check(encoding, positions, cosine->shape[0], cosine->shape[1], "positions", "gyre_cos_sin", err);
-    if (status != GYRE_OK) return status;
+    if (status) return status;
     angle_call call = {.angles = gyre_angles_of(encoding, GYRE_DIRECTION_FORWARD, positions->context_length),
                        .positions = positions,
                        .cosine = cosine,

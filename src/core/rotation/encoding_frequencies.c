@@ -12,7 +12,7 @@ static gyre_status check_rotates(const gyre_encoding *encoding, int64_t length) 
 gyre_status gyre_encoding_frequencies(const gyre_encoding *encoding, int64_t length, double *inv_freq,
                                       double *attention_factor) {
     const gyre_status status = check_rotates(encoding, length);
-    if (status != GYRE_OK) return status;
+    if (status) return status;
     if (inv_freq) gyre_rope_rounded_frequencies(&encoding->config, length, inv_freq);
     if (attention_factor) *attention_factor = gyre_angles_of(encoding, GYRE_DIRECTION_FORWARD, length).factor;
     return GYRE_OK;
@@ -21,6 +21,6 @@ gyre_status gyre_encoding_frequencies(const gyre_encoding *encoding, int64_t len
 gyre_status gyre_encoding_scaling_parts(const gyre_encoding *encoding, int64_t length, gyre_scaling_parts *out) {
     if (!out) return GYRE_EINVAL;
     const gyre_status status = check_rotates(encoding, length);
-    if (status == GYRE_OK) *out = gyre_rope_parts(&encoding->config, length);
+    if (!status) *out = gyre_rope_parts(&encoding->config, length);
     return status;
 }

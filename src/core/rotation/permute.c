@@ -118,7 +118,7 @@ static int is_pair_layout(gyre_layout layout) {
 static gyre_status check_views(const gyre_encoding *encoding, const gyre_cview *in, const gyre_view *out, gyre_error *err) {
     static const char where[] = "gyre_permute_rows";
     gyre_status status = gyre_in_out_alike_check(in, out, where, err);
-    if (status != GYRE_OK) return status;
+    if (status) return status;
     if (in->shape[0] != 1 || in->shape[2] != encoding->config.head_dim)
         return gyre_fail(err, GYRE_ESHAPE,
                          "in: " GYRE_SHAPE_FORMAT " is not [1, heads, head_dim = %" PRId64 ", inputs] (%s)",
@@ -138,7 +138,7 @@ gyre_status gyre_permute_rows(const gyre_encoding *encoding, gyre_layout from, g
         return gyre_fail(err, GYRE_EINVAL, "%s: %d is neither HALF nor INTERLEAVED (gyre_permute_rows)",
                          is_pair_layout(from) ? "to" : "from", (int)(is_pair_layout(from) ? to : from));
     const gyre_status status = check_views(encoding, in, out, err);
-    if (status != GYRE_OK || gyre_view_elements(in->shape) == 0) return status;
+    if (status || gyre_view_elements(in->shape) == 0) return status;
     for (int64_t head = 0; head < in->shape[1]; head++)
         permute_head(&encoding->config.rope, from, to, in, out, head);
     return GYRE_OK;

@@ -454,7 +454,7 @@ static gyre_status run(rotate_call *r, const gyre_exec *exec, gyre_error *err) {
                               .past_caches = r->elements >= PAST_CACHES_BYTES / (int64_t)gyre_dtype_size(r->in->dtype)};
     r->heads_at_once = r->in_place ? HEADS_IN_PLACE : HEADS_APART;
     const gyre_status status = check_magnitudes(r, err);
-    if (status != GYRE_OK) return status;
+    if (status) return status;
     const gyre_exec *threads = r->elements < MIN_PARALLEL_BYTES / (int64_t)gyre_dtype_size(r->in->dtype) ? NULL : exec;
     const int by_heads = goes_by_heads(r);
     r->block_tokens = by_heads ? HEAD_TOKEN_BLOCK : TOKEN_BLOCK;
@@ -491,7 +491,7 @@ static int rotate_single_token(const gyre_encoding *e, gyre_direction direction,
 
 static gyre_status check_choices(gyre_direction direction, gyre_role role, gyre_error *err) {
     const gyre_status status = gyre_direction_check(direction, "gyre_rotate", err);
-    if (status != GYRE_OK || role == GYRE_ROLE_QUERY || role == GYRE_ROLE_KEY) return status;
+    if (status || role == GYRE_ROLE_QUERY || role == GYRE_ROLE_KEY) return status;
     return gyre_fail(err, GYRE_EINVAL, "role: %d is neither QUERY nor KEY (gyre_rotate)", (int)role);
 }
 
@@ -507,16 +507,16 @@ gyre_status gyre_rotate(const gyre_encoding *encoding, const gyre_rotate_args *g
         return gyre_fail(err, GYRE_EINVAL, "%s: is NULL (gyre_rotate)", encoding ? "positions" : "encoding");
     const int rotates = (encoding->scheme->places & GYRE_PLACE_QUERY_KEY) != 0;
     gyre_status status = check_choices(direction, args.role, err);
-    if (status == GYRE_OK) status = gyre_in_out_check(in, out, "gyre_rotate", err);
-    if (status != GYRE_OK) return status;
+    if (!status) status = gyre_in_out_check(in, out, "gyre_rotate", err);
+    if (status) return status;
     if (rotates && in->shape[3] != encoding->config.head_dim)
         return gyre_fail(err, GYRE_ESHAPE, "in: %" PRId64 " channels a head, the encoding has %" PRId64 " (gyre_rotate)",
                          in->shape[3], encoding->config.head_dim);
     const int64_t elements = gyre_view_elements(in->shape);
     if (elements == 0) return GYRE_OK;
     status = gyre_positions_check(encoding, positions, in->shape[0], in->shape[1], "positions", "gyre_rotate", err);
-    if (status == GYRE_OK) status = gyre_in_out_apart_check(in, out, "gyre_rotate", err);
-    if (status != GYRE_OK) return status;
+    if (!status) status = gyre_in_out_apart_check(in, out, "gyre_rotate", err);
+    if (status) return status;
     if (rotates && rotate_single_token(encoding, direction, args.role, positions, in, out)) return GYRE_OK;
 
     rotate_call r = {.elements = elements,

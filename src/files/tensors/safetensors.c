@@ -179,8 +179,8 @@ static gyre_status read_header_tensor(const gyre_safetensors *file, const char *
     if (!e->name) return gyre_fail(err, GYRE_ENOMEM, "safetensors: no memory for the header (%s)", file->path);
     if (!json_is_object(value)) return failed(file, e, GYRE_EFORMAT, err, "no object");
     gyre_status status = read_type(file, json_object_get(value, "dtype"), e, &bits, err);
-    if (status == GYRE_OK) status = read_shape(file, json_object_get(value, "shape"), e, err);
-    if (status == GYRE_OK) status = read_offsets(file, json_object_get(value, "data_offsets"), bits, e, err);
+    if (!status) status = read_shape(file, json_object_get(value, "shape"), e, err);
+    if (!status) status = read_offsets(file, json_object_get(value, "data_offsets"), bits, e, err);
     return status;
 }
 
@@ -229,7 +229,7 @@ static gyre_status read_header_tensors(gyre_safetensors *file, json_t *header, g
             continue;
         }
         const gyre_status status = read_header_tensor(file, name, value, &file->header_tensors[file->count++], err);
-        if (status != GYRE_OK) return status;
+        if (status) return status;
     }
     return check_tiling(file, err);
 }
@@ -283,8 +283,8 @@ gyre_status gyre_safetensors_open(gyre_safetensors **out, const char *path, gyre
         return gyre_fail(err, GYRE_ENOMEM, "safetensors: no memory (%s)", path);
     }
     gyre_status status = gyre_mapping_open(&file->map, path, err);
-    if (status == GYRE_OK) status = parse(file, err);
-    if (status == GYRE_OK)
+    if (!status) status = parse(file, err);
+    if (!status)
         *out = file;
     else
         gyre_safetensors_free(file);
@@ -358,7 +358,7 @@ gyre_status gyre_safetensors_expect(const gyre_safetensors *file, const char *na
     gyre_safetensors_view t;
     char is[96], wanted[96];
     const gyre_status status = gyre_safetensors_find(file, name, &t, err);
-    if (status != GYRE_OK) return status;
+    if (status) return status;
     if (t.rank != rank || (rank > 0 && memcmp(t.shape, shape, (size_t)rank * sizeof *shape) != 0))
         return gyre_fail(err, GYRE_EFORMAT, "%s: shape %s, not %s (%s)", name, shape_text(t.shape, t.rank, is),
                          shape_text(shape, rank, wanted), file->path);
@@ -392,7 +392,7 @@ gyre_status gyre_safetensors_read(const gyre_safetensors *file, const char *name
                                   gyre_error *err) {
     gyre_safetensors_view t;
     const gyre_status status = gyre_safetensors_expect(file, name, shape, rank, &t, err);
-    if (status != GYRE_OK) return status;
+    if (status) return status;
     if (t.dtype == GYRE_DTYPE_I32 || t.dtype == GYRE_DTYPE_I64)
         return gyre_fail(err, GYRE_EFORMAT, "%s: %s where numbers with a fraction are needed (%s)", name,
                          dtype_name(t.dtype), file->path);
@@ -425,11 +425,11 @@ static gyre_status write_tensor(gyre_safetensors_stream *stream, const gyre_safe
     const size_t size = gyre_dtype_size(dtype);
     const int64_t count = elements_of(t);
     gyre_status status = GYRE_OK;
-    for (int64_t at = 0; at < count && status == GYRE_OK; at += BLOCK) {
+    for (int64_t at = 0; at < count && !status; at += BLOCK) {
         const int64_t n = count - at < BLOCK ? count - at : BLOCK;
         gyre_store_row(t->data + at, n, block.bytes, dtype, 1);
         status = check_finite(t, block.bytes, dtype, at, n, err);
-        if (status == GYRE_OK) status = gyre_safetensors_stream_write(stream, block.bytes, size * (size_t)n, err);
+        if (!status) status = gyre_safetensors_stream_write(stream, block.bytes, size * (size_t)n, err);
     }
     return status;
 }
@@ -453,10 +453,10 @@ gyre_status gyre_safetensors_write(const char *path, const gyre_safetensors_inpu
     }
     gyre_status status = gyre_safetensors_stream_open(&stream, path, list, count, err);
     free(list);
-    if (status != GYRE_OK) return status;
-    for (int64_t i = 0; i < count && status == GYRE_OK; i++)
+    if (status) return status;
+    for (int64_t i = 0; i < count && !status; i++)
         status = write_tensor(stream, &tensors[i], dtype_of(&tensors[i], dtype), err);
-    if (status == GYRE_OK) return gyre_safetensors_stream_close(stream, err);
+    if (!status) return gyre_safetensors_stream_close(stream, err);
     gyre_safetensors_stream_discard(stream);
     return status;
 }

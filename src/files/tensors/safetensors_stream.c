@@ -51,15 +51,15 @@ static gyre_status print_header(const gyre_safetensors_spec *tensors, int64_t co
     gyre_status status = GYRE_OK;
     int failed = !header;
     *data = 0;
-    for (int64_t i = 0; i < count && !failed && status == GYRE_OK; i++) {
+    for (int64_t i = 0; i < count && !failed && !status; i++) {
         if (json_object_get(header, tensors[i].name))
             status = gyre_fail(err, GYRE_EINVAL, "%.100s: two tensors of one name (%s)", tensors[i].name, path);
-        failed = status == GYRE_OK && json_object_set_new(header, tensors[i].name, describe(&tensors[i], *data)) != 0;
+        failed = !status && json_object_set_new(header, tensors[i].name, describe(&tensors[i], *data)) != 0;
         *data += bytes_of(&tensors[i]);
     }
-    *out = failed || status != GYRE_OK ? NULL : gyre_json_text(header, JSON_COMPACT);
+    *out = failed || status ? NULL : gyre_json_text(header, JSON_COMPACT);
     json_decref(header);
-    if (status == GYRE_OK && !*out) status = gyre_fail(err, GYRE_ENOMEM, "safetensors: no memory for the header (%s)", path);
+    if (!status && !*out) status = gyre_fail(err, GYRE_ENOMEM, "safetensors: no memory for the header (%s)", path);
     return status;
 }
 
@@ -85,7 +85,7 @@ void gyre_safetensors_stream_discard(gyre_safetensors_stream *stream) {
 
 static gyre_status begin_file(gyre_safetensors_stream *stream, const char *header, gyre_error *err) {
     const gyre_status whole = gyre_atomic_check_whole(stream->path, err);
-    if (whole != GYRE_OK) return whole;
+    if (whole) return whole;
     const int code = gyre_atomic_open(&stream->file, stream->path);
     if (code) return gyre_fail_errno(err, stream->path, code);
     stream->out = gyre_atomic_stream(&stream->file);
@@ -102,10 +102,10 @@ gyre_status gyre_safetensors_stream_open(gyre_safetensors_stream **out, const ch
     if (!stream) return gyre_fail(err, GYRE_ENOMEM, "safetensors: no memory (%s)", path);
     stream->path = strdup(path);
     gyre_status status = stream->path ? GYRE_OK : gyre_fail(err, GYRE_ENOMEM, "safetensors: no memory (%s)", path);
-    if (status == GYRE_OK) status = print_header(tensors, count, path, &header, &stream->expected_bytes, err);
-    if (status == GYRE_OK) status = begin_file(stream, header, err);
+    if (!status) status = print_header(tensors, count, path, &header, &stream->expected_bytes, err);
+    if (!status) status = begin_file(stream, header, err);
     free(header);
-    if (status == GYRE_OK)
+    if (!status)
         *out = stream;
     else
         stream_free(stream);

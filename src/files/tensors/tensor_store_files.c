@@ -30,7 +30,7 @@ gyre_status gyre_tensor_store_add_safetensors(gyre_tensor_store *store, const ch
     if (!file->path) return no_memory(store, err);
     store->files_count++;
     const gyre_status status = gyre_safetensors_open(&file->safetensors, path, err);
-    if (status == GYRE_OK) file->map = gyre_safetensors_mapping(file->safetensors);
+    if (!status) file->map = gyre_safetensors_mapping(file->safetensors);
     return status;
 }
 
@@ -79,7 +79,7 @@ static gyre_status open_one(gyre_tensor_store *store, const char *path, gyre_err
     store->files = calloc(1, sizeof *store->files);
     if (!store->files) return no_memory(store, err);
     const gyre_status status = gyre_tensor_store_add_safetensors(store, path, err);
-    return status == GYRE_OK ? gyre_tensor_store_list(store, err) : status;
+    return !status ? gyre_tensor_store_list(store, err) : status;
 }
 
 /* -- opening -- */
@@ -140,7 +140,7 @@ static gyre_status open_store(gyre_tensor_store **out, const char *path, int hea
         return gyre_fail(err, GYRE_ENOMEM, "no memory (%s)", path);
     }
     const gyre_status status = open_path(store, err);
-    if (status == GYRE_OK)
+    if (!status)
         *out = store;
     else
         gyre_tensor_store_free(store);

@@ -97,7 +97,7 @@ static gyre_status check_no_overlap(const gyre_tensor_store *store, gyre_error *
         if (t->data && t->bytes > 0) spans[count++] = (span){t->name, t->offset, t->bytes};
     }
     qsort(spans, (size_t)count, sizeof *spans, by_offset);
-    for (int64_t i = 1; i < count && status == GYRE_OK; i++) {
+    for (int64_t i = 1; i < count && !status; i++) {
         const span *before = &spans[i - 1], *s = &spans[i];
         if (s->offset - before->offset >= before->bytes) continue;
         char what[2 * sizeof(gyre_printable_name) + 32];
@@ -125,7 +125,7 @@ gyre_status gyre_tensor_store_open_gguf(gyre_tensor_store *store, gyre_error *er
     store->files_count = 1;
     gyre_status status = store->heads ? gyre_gguf_open_path_head(&store->gguf, &store->files->map, store->path, err)
                                       : gyre_gguf_open_path(&store->gguf, &store->files->map, store->path, err);
-    if (status == GYRE_OK) status = check_not_split(store, err);
-    if (status == GYRE_OK) status = read_tensors(store, err);
-    return status == GYRE_OK ? check_no_overlap(store, err) : status;
+    if (!status) status = check_not_split(store, err);
+    if (!status) status = read_tensors(store, err);
+    return !status ? check_no_overlap(store, err) : status;
 }

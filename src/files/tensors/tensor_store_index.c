@@ -148,7 +148,7 @@ static gyre_status open_shards(gyre_tensor_store *store, const weight_index *x, 
         const gyre_status status = gyre_tensor_store_add_safetensors(store, path, &why);
         free(path);
         if (status == GYRE_EIO) return failed(x, first_tensor_in(x, x->shards[i]), status, err, "%s", why.text);
-        if (status != GYRE_OK) {
+        if (status) {
             if (err) *err = why;
             return status;
         }
@@ -183,14 +183,14 @@ static gyre_status check_index_entries(const gyre_tensor_store *store, const wei
 
 static gyre_status read_index(gyre_tensor_store *store, weight_index *x, gyre_error *err) {
     gyre_status status = gyre_mapping_open(&x->map, x->path, err);
-    if (status == GYRE_OK) status = parse(x, err);
-    if (status == GYRE_OK) status = read_weight_map(x, err);
-    if (status == GYRE_OK) status = open_shards(store, x, err);
-    if (status == GYRE_OK) status = gyre_tensor_store_list(store, err);
-    for (int64_t i = 0; i < x->count && status == GYRE_OK; i++)
+    if (!status) status = parse(x, err);
+    if (!status) status = read_weight_map(x, err);
+    if (!status) status = open_shards(store, x, err);
+    if (!status) status = gyre_tensor_store_list(store, err);
+    for (int64_t i = 0; i < x->count && !status; i++)
         x->index_entries[i].file = file_of(x, x->index_entries[i].shard);
-    if (status == GYRE_OK) status = gyre_mapping_check(&x->map, x->path, err);
-    return status == GYRE_OK ? check_index_entries(store, x, err) : status;
+    if (!status) status = gyre_mapping_check(&x->map, x->path, err);
+    return !status ? check_index_entries(store, x, err) : status;
 }
 
 gyre_status gyre_tensor_store_open_index(gyre_tensor_store *store, const char *path, gyre_error *err) {

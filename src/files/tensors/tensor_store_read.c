@@ -144,7 +144,7 @@ gyre_status gyre_stored_check_finite(const gyre_kernels *kernels, const gyre_fil
 
 gyre_status gyre_stored_read(const gyre_kernels *kernels, const gyre_file_tensor *tensor, float *out, gyre_error *err) {
     const gyre_status status = gyre_stored_check_finite(kernels, tensor, err);
-    if (status == GYRE_OK) gyre_stored_dequantize(kernels, tensor->type, tensor->data, out, tensor->count);
+    if (!status) gyre_stored_dequantize(kernels, tensor->type, tensor->data, out, tensor->count);
     return status;
 }
 

@@ -12,7 +12,7 @@
 enum { MAX_DIM = INT32_MAX / 4, MAX_LAYERS = 1 << 16 };
 
 static int is_ok(const gyre_scope *s) {
-    return gyre_build_status(s->source->build) == GYRE_OK;
+    return !gyre_build_status(s->source->build);
 }
 
 /* -- sizes -- */
@@ -279,7 +279,7 @@ gyre_status gyre_architecture_from_config(gyre_architecture *out, const gyre_con
     const gyre_scope s = {&source, config->root, ""};
     read_root(&s, &a);
     const gyre_status status = gyre_build_status(build);
-    if (status == GYRE_OK) *out = a;
+    if (!status) *out = a;
     gyre_build_discard(build);
     return status;
 }

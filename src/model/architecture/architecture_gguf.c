@@ -13,7 +13,7 @@
 enum { MAX_DIM = INT32_MAX / 4, MAX_LAYERS = 1 << 16 };
 
 static int is_ok(const gyre_gguf_source *s) {
-    return gyre_build_status(s->build) == GYRE_OK;
+    return !gyre_build_status(s->build);
 }
 
 static int64_t read_dim(const gyre_gguf_source *s, const char *suffix, int64_t max, int64_t fallback) {
@@ -90,7 +90,7 @@ static gyre_status read_architecture(gyre_architecture *out, const gyre_gguf *fi
     /* Without an output matrix, the embedding is used. */
     a.tied = gyre_gguf_find_tensor(file, "output.weight") == NULL;
     const gyre_status status = gyre_build_status(build);
-    if (status == GYRE_OK) *out = a;
+    if (!status) *out = a;
     gyre_build_discard(build);
     return status;
 }

@@ -23,7 +23,7 @@ void gyre_config_arrays_free(gyre_config_arrays *arrays) {
 
 /* -- the model -- */
 static int is_ok(const gyre_scope *s) {
-    return gyre_build_status(s->source->build) == GYRE_OK;
+    return !gyre_build_status(s->source->build);
 }
 
 static int64_t required_size(const gyre_scope *s, const char *key) {
@@ -129,7 +129,7 @@ gyre_status gyre_model_config_read(const gyre_config_document *config, gyre_mode
     const gyre_scope s = {&source, config->root, ""};
     read_model(&s, &read, &lists);
     const gyre_status status = gyre_build_status(build);
-    if (status == GYRE_OK) {
+    if (!status) {
         *out = read;
         *arrays = lists;
     } else {
@@ -143,7 +143,7 @@ gyre_status gyre_model_config_parse(const char *json, size_t bytes, const char *
                                     gyre_config_arrays *arrays, gyre_error *err) {
     gyre_config_document document;
     gyre_status status = gyre_config_document_parse(&document, json, bytes, path, err);
-    if (status != GYRE_OK) return status;
+    if (status) return status;
     status = gyre_model_config_read(&document, out, arrays, err);
     gyre_config_document_free(&document);
     return status;

@@ -43,7 +43,7 @@ static position_config default_config(const position_config *c) {
     plain.heads = c->heads;
     plain.trained_length = c->trained_length;
     plain.input.dim = c->input.dim;
-    if (gyre_encoding_create(&encoding, &plain, NULL, NULL) != GYRE_OK) return plain;
+    if (gyre_encoding_create(&encoding, &plain, NULL, NULL)) return plain;
     plain = *gyre_encoding_get_config(encoding);
     gyre_encoding_free(encoding);
     return plain;

@@ -156,12 +156,12 @@ static gyre_status check_product(const char *what, int64_t a, int64_t b, int64_t
 /* heads x channels was bounded before.  The encoding bounds rows. */
 static gyre_status check_tables(const gyre_model_config *c, const gyre_encoding *encoding, gyre_error *err) {
     gyre_status status = GYRE_OK;
-    for (int which = 0; which < GYRE_TABLE_COUNT && status == GYRE_OK; which++) {
+    for (int which = 0; which < GYRE_TABLE_COUNT && !status; which++) {
         const gyre_table_size *t = &encoding->table[which];
         const int64_t row_dim = t->channels > c->model_dim ? t->channels : c->model_dim;
         if (t->rows == 0) continue;
         status = check_product("heads x channels of a position table", t->heads, t->channels, INT32_MAX, err);
-        if (status == GYRE_OK)
+        if (!status)
             status = check_product("rows x channels of a position table", t->rows, t->heads * row_dim, max_weights / 8, err);
     }
     return status;
@@ -169,12 +169,11 @@ static gyre_status check_tables(const gyre_model_config *c, const gyre_encoding 
 
 gyre_status gyre_weight_layout_check(const gyre_model_config *c, const gyre_encoding *encoding, gyre_error *err) {
     gyre_status status = check_product("heads x head_dim", c->heads, c->head_dim, INT32_MAX, err);
-    if (status == GYRE_OK) status = check_product("vocab x width", c->vocab, c->model_dim, max_weights, err);
-    if (status == GYRE_OK)
-        status = check_product("heads x head_dim x width", c->heads * c->head_dim, c->model_dim, max_weights, err);
-    if (status == GYRE_OK) status = check_product("hidden x width", c->mlp_dim, c->model_dim, max_weights, err);
-    if (status == GYRE_OK && encoding) status = check_tables(c, encoding, err);
-    if (status != GYRE_OK) return status;
+    if (!status) status = check_product("vocab x width", c->vocab, c->model_dim, max_weights, err);
+    if (!status) status = check_product("heads x head_dim x width", c->heads * c->head_dim, c->model_dim, max_weights, err);
+    if (!status) status = check_product("hidden x width", c->mlp_dim, c->model_dim, max_weights, err);
+    if (!status && encoding) status = check_tables(c, encoding, err);
+    if (status) return status;
     const gyre_model_config one = {.vocab = c->vocab,
                                    .model_dim = c->model_dim,
                                    .layers = 1,

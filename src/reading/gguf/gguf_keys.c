@@ -53,7 +53,7 @@ static void check_array(const gyre_gguf_source *s, const char *suffix, const gyr
     if (array->count == 0) gyre_gguf_fail(s, GYRE_EFORMAT, suffix, "an array of nothing");
     if (array->count > MAX_LAYERS)
         gyre_gguf_fail(s, GYRE_EFORMAT, suffix, "an array of %" PRIu64 ", more than there are layers", array->count);
-    if (gyre_build_status(s->build) != GYRE_OK || strcmp(suffix, "attention.head_count") == 0) return;
+    if (gyre_build_status(s->build) || strcmp(suffix, "attention.head_count") == 0) return;
     for (uint64_t i = 1; i < array->count && gyre_gguf_integer(array, 0, &first); i++)
         if (gyre_gguf_integer(array, i, &x) && x != first) {
             gyre_gguf_fail(s, GYRE_EUNSUPPORTED, suffix, "%" PRId64 " and %" PRId64 ": no reader lets layers differ in it",
@@ -69,7 +69,7 @@ int64_t gyre_gguf_read_size(const gyre_gguf_source *s, const char *suffix, int64
     if (!pair) return fallback < 0 ? minimum : fallback;
     if (pair->value.type == GYRE_GGUF_ARRAY) check_array(s, suffix, &pair->value);
     if (pair->value.type == GYRE_GGUF_STRING) gyre_gguf_fail(s, GYRE_EFORMAT, suffix, "no whole number");
-    for (uint64_t i = 0; i < pair->value.count && gyre_build_status(s->build) == GYRE_OK; i++) {
+    for (uint64_t i = 0; i < pair->value.count && !gyre_build_status(s->build); i++) {
         if (!gyre_gguf_integer(&pair->value, i, &x)) {
             gyre_gguf_fail(s, GYRE_EFORMAT, suffix, "no whole number");
             return minimum;

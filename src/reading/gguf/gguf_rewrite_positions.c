@@ -165,9 +165,9 @@ static void keep_temperature(edit_plan *p, const gyre_config *c, int64_t length)
 /* position: complete, as in an encoding. */
 static gyre_status make_edits(edit_plan *p, const gyre_config *position, double attention, int64_t length) {
     gyre_status status = check_rope(p, position);
-    if (status == GYRE_OK) status = check_tensors(p);
-    if (status == GYRE_OK) status = set_scaling(p, position);
-    if (status != GYRE_OK) return status;
+    if (!status) status = check_tensors(p);
+    if (!status) status = set_scaling(p, position);
+    if (status) return status;
     const double by_hand = attention / default_attention_factor(p, position);
     if (fabs(by_hand - 1) < TOLERANCE / 10)
         remove_key(p, "rope.scaling.attn_factor");
@@ -195,7 +195,7 @@ static int rotation_matches(const gyre_reading *reading, const gyre_layer_readin
     double attention = 0;
     if (!gyre_kind_has(group->config.kind, GYRE_TRAIT_ROTATES) || group->config.rope.dim != 2 * w->pairs) return 0;
     const gyre_encoding *encoding = gyre_reading_encoding(reading, group);
-    int same = gyre_encoding_frequencies(encoding, w->length, scratch, &attention) == GYRE_OK &&
+    int same = !gyre_encoding_frequencies(encoding, w->length, scratch, &attention) &&
                fabs(attention - w->attention) <= TOLERANCE * w->attention;
     for (int64_t i = 0; i < w->pairs && same; i++)
         same = fabs(scratch[i] - w->frequencies[i]) <= TOLERANCE * fabs(w->frequencies[i]);
@@ -227,7 +227,7 @@ static gyre_status check_rotations(const gyre_reading *reading, const expected_r
             same ? gyre_temperature_check_written(&gyre_encoding_get_config(gyre_reading_encoding(reading, group))->query,
                                                   &w->temperature, group->name, err)
                  : GYRE_OK;
-        if (status != GYRE_OK) return status;
+        if (status) return status;
         if (same || !gyre_kind_has(group->config.kind, GYRE_TRAIT_ROTATES)) continue;
         must_match |= group->window == 0 || reading->groups_count == 1;
         if (!must_match && !attention_is_kept(reading, group, w))
@@ -247,7 +247,7 @@ static gyre_status read_back(gyre_reading **out, const char *written, const expe
     gyre_mapping map = {0};
     snprintf(name, sizeof name, "%s as it would be written", w->path);
     gyre_status status = gyre_mapping_open(&map, written, err);
-    if (status == GYRE_OK)
+    if (!status)
         status = gyre_reading_parse(
             out, map.bytes, map.size,
             GYRE_ARGS(gyre_reading_options, .profile = GYRE_PROFILE_LLAMA_CPP, .context_length = w->length, .name = name),
@@ -260,8 +260,8 @@ static gyre_status check_written(void *context, const char *written, gyre_error 
     const expected_rotation *w = context;
     gyre_reading *reading = NULL;
     gyre_status status = gyre_mapping_check(w->map, w->path, err);
-    if (status == GYRE_OK) status = read_back(&reading, written, w, err);
-    if (status != GYRE_OK) return status;
+    if (!status) status = read_back(&reading, written, w, err);
+    if (status) return status;
     double *scratch = malloc((size_t)w->pairs * sizeof *scratch);
     if (!scratch)
         status = gyre_fail(err, GYRE_ENOMEM, "%s: no memory", w->path);
@@ -295,9 +295,9 @@ static gyre_status rewrite(const gyre_gguf *file, const gyre_encoding *encoding,
     p->path = w->path;
     p->err = err;
     gyre_status status = read_architecture(p);
-    if (status == GYRE_OK) status = make_edits(p, gyre_encoding_get_config(encoding), w->attention, w->length);
+    if (!status) status = make_edits(p, gyre_encoding_get_config(encoding), w->attention, w->length);
     const gyre_gguf_edits edits = {p->edits, p->count};
-    if (status == GYRE_OK) status = gyre_gguf_rewrite_from(file, w->path, &edits, target, check_written, w, err);
+    if (!status) status = gyre_gguf_rewrite_from(file, w->path, &edits, target, check_written, w, err);
     free(p);
     return status;
 }
@@ -312,15 +312,14 @@ static gyre_status rewrite_mapped(const char *path, const gyre_encoding *encodin
     w.temperature = (gyre_temperature_expected){gyre_encoding_get_config(encoding)->query, TOLERANCE,
                                                 "rope.scaling.original_context_length", path};
     gyre_status status = frequencies ? GYRE_OK : gyre_fail(err, GYRE_ENOMEM, "%s: no memory", path);
-    if (status == GYRE_OK) status = gyre_encoding_frequencies(encoding, length, frequencies, &w.attention);
+    if (!status) status = gyre_encoding_frequencies(encoding, length, frequencies, &w.attention);
     /* What is wrong with the file is told of the copy. */
-    if (status == GYRE_OK &&
-        gyre_reading_open(&w.before, path,
-                          GYRE_ARGS(gyre_reading_options, .profile = GYRE_PROFILE_LLAMA_CPP, .context_length = length),
-                          NULL))
+    if (!status && gyre_reading_open(
+                       &w.before, path,
+                       GYRE_ARGS(gyre_reading_options, .profile = GYRE_PROFILE_LLAMA_CPP, .context_length = length), NULL))
         w.before = NULL;
-    if (status == GYRE_OK) status = gyre_gguf_open_path(&file, &map, path, err);
-    if (status == GYRE_OK) status = rewrite(file, encoding, &w, target, err);
+    if (!status) status = gyre_gguf_open_path(&file, &map, path, err);
+    if (!status) status = rewrite(file, encoding, &w, target, err);
     gyre_gguf_free(file);
     gyre_mapping_close(&map);
     gyre_reading_free(w.before);
@@ -338,7 +337,7 @@ gyre_status gyre_gguf_rewrite_positions(const char *path, const gyre_config *pos
         return gyre_fail(err, GYRE_EUNSUPPORTED, "%s: only a rotation is written into a GGUF (%s)",
                          gyre_kind_name(position->kind) ? gyre_kind_name(position->kind) : "kind", path);
     gyre_status status = gyre_encoding_create(&encoding, position, NULL, err);
-    if (status == GYRE_OK) status = rewrite_mapped(path, encoding, length, target, err);
+    if (!status) status = rewrite_mapped(path, encoding, length, target, err);
     gyre_encoding_free(encoding);
     return status;
 }

@@ -297,7 +297,7 @@ static void read_axes(const gyre_gguf_source *s, gyre_layer_group *group, layer_
     gyre_build_set_field(s->build, group, "layout", GYRE_ORIGIN_FAMILY, NULL, NULL, "%s",
                          config->rope.layout == GYRE_LAYOUT_INTERLEAVED ? "interleaved" : "half");
     if (several && sum == 0) gyre_gguf_fail(s, GYRE_EFORMAT, sections_key, "missing, or all 0, in a model of several axes");
-    if (sum == 0 || gyre_build_status(s->build) != GYRE_OK) return;
+    if (sum == 0 || gyre_build_status(s->build)) return;
     if (sum != t->dim / 2)
         gyre_gguf_fail(s, GYRE_EUNSUPPORTED, sections_key, "%" PRId64 " pairs in all, where %" PRId64 " turn", sum,
                        t->dim / 2);
@@ -545,12 +545,12 @@ void gyre_gguf_read_rotation(const gyre_gguf_source *s, gyre_layer_group *group,
     config->context_length = gyre_build_length(s->build);
     read_head_dim(s, group, &t);
     read_dim(s, group, &t);
-    if (gyre_build_status(s->build) != GYRE_OK) return;
+    if (gyre_build_status(s->build)) return;
     read_base(s, group, &t);
     read_scaling(s, &t);
     take_divisors(s, &t);
     read_axes(s, group, &t);
-    if (gyre_build_status(s->build) != GYRE_OK) return;
+    if (gyre_build_status(s->build)) return;
     set_attention(s, group, &t);
     if (is_standard_scaling(s, &t))
         set_standard_scaling(s, group, &t);

@@ -12,7 +12,7 @@ static int has_trait(const gyre_gguf_source *s, unsigned trait) {
     return (s->architecture.traits & trait) != 0;
 }
 static int failed(const gyre_gguf_source *s) {
-    return gyre_build_status(s->build) != GYRE_OK;
+    return !!gyre_build_status(s->build);
 }
 
 /* -- architectures -- */
@@ -369,7 +369,7 @@ void gyre_read_gguf(gyre_build *build, const unsigned char *bytes, size_t size, 
     gyre_gguf *file = NULL;
     gyre_error err = {0, ""};
     const gyre_status status = gyre_gguf_open_head(&file, bytes, size, mapped, &err);
-    if (status != GYRE_OK) {
+    if (status) {
         gyre_build_fail(build, status, &(gyre_place){NULL, 0, err.offset}, "%s", err.text);
         return;
     }

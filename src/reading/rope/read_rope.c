@@ -325,7 +325,7 @@ static void read_layer_kind(const gyre_family *family, const gyre_scope *root, c
     set_head(&source, kind->sliding, group);
     set_base(&source, kind->sliding, group);
     set_max_positions(&source, group);
-    if (gyre_build_status(root->source->build) != GYRE_OK) return;
+    if (gyre_build_status(root->source->build)) return;
     group->config.context_length = gyre_build_length(root->source->build);
     gyre_rope_read_scale(&source, group);
     gyre_rope_read_axes(&source, group);
@@ -355,7 +355,7 @@ void gyre_read_rope(const gyre_family *family, const gyre_scope *root) {
                         gyre_profile_program(gyre_build_profile(build)));
     if (gyre_build_profile(build) != GYRE_PROFILE_REFERENCE) gyre_rope_warn_clip(root);
     gyre_rope_group_layers(family, root, &dict, &division);
-    for (int i = 0; i < division.kinds && gyre_build_status(build) == GYRE_OK; i++) {
+    for (int i = 0; i < division.kinds && !gyre_build_status(build); i++) {
         const gyre_layer_kind *kind = &division.kind[i];
         if (kind->has_rope)
             read_layer_kind(family, root, &dict, kind);

@@ -135,7 +135,7 @@ static unsigned converter_traits_of(const gyre_rope_source *source) {
 }
 
 static int failed(const gyre_rope_engine *e) {
-    return gyre_build_status(e->build) != GYRE_OK;
+    return !!gyre_build_status(e->build);
 }
 
 static int has_key(const gyre_rope_engine *e, const char *key) {

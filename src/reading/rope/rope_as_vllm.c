@@ -12,7 +12,7 @@
 typedef void scaling_reader(const gyre_rope_engine *e);
 
 static int failed(const gyre_rope_engine *e) {
-    return gyre_build_status(e->build) != GYRE_OK;
+    return !!gyre_build_status(e->build);
 }
 
 static const gyre_scope *dict_of(const gyre_rope_engine *e) {

@@ -46,7 +46,7 @@ int gyre_rope_read_chunks(const gyre_rope_source *source, gyre_layer_group *grou
     chunk->size = read_tokens(source, &chunks, group, "chunk_size", "chunk_size", 8192);
     chunk->local = read_tokens(source, &chunks, group, "chunk_local", "local_size", 1024);
     read_original_length(source, &chunks, group);
-    if (gyre_build_status(gyre_rope_build_of(source)) == GYRE_OK && chunk->local >= chunk->size)
+    if (!gyre_build_status(gyre_rope_build_of(source)) && chunk->local >= chunk->size)
         gyre_scope_fail(&chunks, GYRE_EFORMAT, "local_size", "%" PRId64 " leaves nothing of a chunk of %" PRId64,
                         chunk->local, chunk->size);
     return 1;

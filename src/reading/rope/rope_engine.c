@@ -13,7 +13,7 @@
 static const gyre_place nowhere = {NULL, 0, 0};
 
 static int failed(const gyre_rope_engine *e) {
-    return gyre_build_status(e->build) != GYRE_OK;
+    return !!gyre_build_status(e->build);
 }
 
 gyre_rope_engine gyre_engine_begin(const gyre_rope_source *source, gyre_layer_group *group) {

@@ -162,7 +162,7 @@ static const class_dict *class_dict_of(const gyre_family *family, const gyre_sco
 static void read_class_dict(const gyre_family *family, const gyre_scope *root, gyre_rope_dict *out) {
     gyre_build *build = root->source->build;
     const class_dict *own = class_dict_of(family, root, gyre_build_profile(build));
-    if (!own || gyre_build_status(build) != GYRE_OK) return;
+    if (!own || gyre_build_status(build)) return;
     out->class_default = json_loads(own->json, 0, NULL);
     if (!out->class_default) {
         gyre_build_fail(build, GYRE_ENOMEM, NULL, "rope_parameters: no memory");

@@ -279,7 +279,7 @@ void gyre_rope_group_layers(const gyre_family *family, const gyre_scope *root, c
     const layer_rules p = read_layer_rules(family, root, dict);
     out->kinds = 0;
     if (p.layers == 0) add_unlisted_kinds(&p, out);
-    for (int64_t layer = 0; layer < p.layers && gyre_build_status(build) == GYRE_OK; layer++) {
+    for (int64_t layer = 0; layer < p.layers && !gyre_build_status(build); layer++) {
         const gyre_layer_kind kind = kind_of(&p, layer);
         gyre_build_add_layer(build, add_layer_kind(build, out, &kind)->group, layer);
     }

@@ -66,9 +66,9 @@ static gyre_status divisors(const gyre_encoding *encoding, int64_t length, doubl
     double *theta = malloc((size_t)pairs * sizeof *theta);
     if (!theta) return gyre_fail(err, GYRE_ENOMEM, "longrope: no memory for its lists");
     gyre_status status = gyre_encoding_create(&trained, &plain, NULL, err);
-    if (status == GYRE_OK) status = gyre_encoding_frequencies(trained, 0, theta, NULL);
-    if (status == GYRE_OK) status = gyre_encoding_frequencies(encoding, length, out, NULL);
-    for (int64_t i = 0; i < pairs && status == GYRE_OK; i++) {
+    if (!status) status = gyre_encoding_frequencies(trained, 0, theta, NULL);
+    if (!status) status = gyre_encoding_frequencies(encoding, length, out, NULL);
+    for (int64_t i = 0; i < pairs && !status; i++) {
         if (out[i] == 0.0)
             status = gyre_fail(err, GYRE_EUNSUPPORTED, "scaling: pair %lld stands still, which no list says (config.json)",
                                (long long)i);
@@ -87,11 +87,11 @@ static gyre_status add_longrope_factors(json_keys *p, const gyre_encoding *encod
     double *list = malloc((size_t)pairs * sizeof *list);
     if (!list) return gyre_fail(err, GYRE_ENOMEM, "longrope: no memory for its lists");
     gyre_status status = divisors(encoding, c->trained_length, list, err);
-    if (status == GYRE_OK) {
+    if (!status) {
         add_list(p, "short_factor", list, pairs);
         status = divisors(encoding, length, list, err);
     }
-    if (status == GYRE_OK) add_list(p, "long_factor", list, pairs);
+    if (!status) add_list(p, "long_factor", list, pairs);
     free(list);
     return status;
 }
@@ -174,7 +174,7 @@ gyre_status gyre_rope_parameters_of(const gyre_encoding *encoding, int64_t lengt
         status = gyre_fail(err, GYRE_EUNSUPPORTED, "start tokens: no key of transformers says them (config.json)");
     *out = (gyre_rope_parameters){type_name(c, dialect), p.values, ntk_base(c, dialect), length, 0};
     if (is_ntk) out->length = c->trained_length;
-    if (status != GYRE_OK) {
+    if (status) {
         /* nothing is added */
     } else if (named) {
         add_named_scaling(&p, c, dialect);
@@ -190,8 +190,8 @@ gyre_status gyre_rope_parameters_of(const gyre_encoding *encoding, int64_t lengt
         add_number(&p, "attention_factor", gyre_rope_attention_factor(c, length));
         status = add_longrope_factors(&p, encoding, length, err);
     }
-    if (status == GYRE_OK && p.failed) status = gyre_fail(err, GYRE_ENOMEM, "scaling: no memory for its keys (config.json)");
-    if (status != GYRE_OK) {
+    if (!status && p.failed) status = gyre_fail(err, GYRE_ENOMEM, "scaling: no memory for its keys (config.json)");
+    if (status) {
         json_decref(p.values);
         out->values = NULL;
     }

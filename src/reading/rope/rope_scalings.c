@@ -256,7 +256,7 @@ int gyre_rope_read_telechat3(const gyre_rope_source *source, gyre_layer_group *g
     gyre_rope_note_scaling(source, group, GYRE_SCALING_YARN);
     const int64_t length = gyre_rope_read_length(dict, original, 0);
     if (length == 0) gyre_scope_fail(dict, GYRE_EFORMAT, original, "missing");
-    if (gyre_build_status(gyre_rope_build_of(source)) != GYRE_OK) return 1;
+    if (gyre_build_status(gyre_rope_build_of(source))) return 1;
     const gyre_rope_provenance found = gyre_rope_provenance_of(source, dict, original);
     gyre_rope_set_trained_length(source, group, length, &found, NULL);
     gyre_rope_note_number(source, group, "original_length", original, GYRE_ORIGIN_FILE, NULL, (double)length);

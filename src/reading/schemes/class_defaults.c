@@ -120,7 +120,7 @@ int64_t gyre_reader_read_heads(const gyre_config_reader *r, const char *const *n
 }
 
 static int64_t limited_distance(const gyre_config_reader *r, const char *key, int64_t distance) {
-    if (distance > GYRE_MAX_TABLE_DISTANCE && gyre_build_status(r->build) == GYRE_OK)
+    if (distance > GYRE_MAX_TABLE_DISTANCE && !gyre_build_status(r->build))
         gyre_scope_fail(r->root, GYRE_EFORMAT, key ? key : "model_type", "distances to %" PRId64 " are past %d", distance,
                         GYRE_MAX_TABLE_DISTANCE);
     return distance < GYRE_MAX_TABLE_DISTANCE ? distance : GYRE_MAX_TABLE_DISTANCE;
@@ -137,7 +137,7 @@ void gyre_reader_set_max_positions(const gyre_config_reader *r, const char *key,
 void gyre_reader_read_head_sizes(const gyre_config_reader *r, const char *const *names_of_heads) {
     const int64_t width = gyre_reader_read_size(r, NULL, gyre_model_dim_keys, r->defaults->model_dim);
     const int64_t heads = gyre_reader_read_heads(r, names_of_heads);
-    if (gyre_build_status(r->build) != GYRE_OK || heads == 0) return;
+    if (gyre_build_status(r->build) || heads == 0) return;
     const char *key = gyre_scope_first(r->root, names_of_heads);
     if (width % heads != 0)
         gyre_scope_fail(r->root, GYRE_EFORMAT, key ? key : names_of_heads[0],
@@ -192,7 +192,7 @@ static void read_table_rows(const gyre_config_reader *r, const char *const *name
     const char *key = gyre_scope_first(r->root, names);
     out->offset = gyre_reader_first_row(r, rule);
     out->positions = rule == GYRE_ROW_2 ? positions + 2 : positions;
-    if (out->offset >= out->positions && gyre_build_status(r->build) == GYRE_OK)
+    if (out->offset >= out->positions && !gyre_build_status(r->build))
         gyre_scope_fail(r->root, GYRE_EFORMAT, key ? key : names[0],
                         "a table of %" PRId64 " rows has none left: tokens begin at row %" PRId64, out->positions,
                         out->offset);

@@ -109,7 +109,7 @@ static void add_gpt_neo_groups(const gyre_family *family, const gyre_scope *root
     if (layer > 0) return;
     const int64_t layers = gyre_scope_integer(root, "num_layers", 1, 24);
     if (layers > 65536) gyre_scope_fail(root, GYRE_EUNSUPPORTED, "num_layers", "more than 65536");
-    for (; layer < layers && gyre_build_status(r.build) == GYRE_OK; layer++)
+    for (; layer < layers && !gyre_build_status(r.build); layer++)
         gyre_build_add_layer(r.build, groups[layer % 2], layer);
 }
 

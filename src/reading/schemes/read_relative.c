@@ -13,7 +13,7 @@ static const char *const distance_key[] = {"relative_attention_max_distance", NU
 
 static void check_buckets(const gyre_config_reader *r, const struct gyre_score_config *score) {
     const int64_t minimum = score->bidirectional ? 4 : 2, exact = score->buckets / minimum;
-    if (gyre_build_status(r->build) != GYRE_OK) return;
+    if (gyre_build_status(r->build)) return;
     if (score->buckets < minimum || score->buckets % 2 != 0)
         gyre_scope_fail(r->root, GYRE_EFORMAT, buckets_key[0], "%" PRId64 " is not an even number from %" PRId64 " up",
                         score->buckets, minimum);

@@ -63,7 +63,7 @@ static gyre_layer_group *add_vision_group(tower *t) {
     gyre_error why = {0, ""};
     const gyre_status status = gyre_encoding_create(&encoding, &t->config, NULL, &why);
     gyre_encoding_free(encoding);
-    if (status != GYRE_OK) {
+    if (status) {
         const gyre_place place = gyre_scope_place(t->scope, "model_type");
         gyre_build_warn(t->build, &place, "the image tower (%.40s) is not described: %s", t->type, why.text);
         return NULL;
@@ -199,7 +199,7 @@ void gyre_read_vision(const gyre_scope *vision) {
     tower t = {vision, vision->source->build, type_of(vision), GYRE_INIT(gyre_config), NULL, NULL};
     static const char *const like_qwen[] = {"qwen2_vl", "qwen2_5_vl", "qwen3_vl", "qwen3_5",  "qwen3_omni",
                                             "glm4v",    "glm4v_moe",  "kimi_k25", "paddleocr"};
-    if (!vision->object || gyre_build_status(t.build) != GYRE_OK) return;
+    if (!vision->object || gyre_build_status(t.build)) return;
     for (size_t i = 0; i < sizeof like_qwen / sizeof *like_qwen; i++)
         if (has_prefix(t.type, like_qwen[i])) {
             qwen_tower(&t);
