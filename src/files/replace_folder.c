@@ -8,6 +8,7 @@
 #include "util/file_lock.h"
 #include "util/file_write.h"
 #include "util/path.h"
+#include "util/temporary.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -19,9 +20,6 @@
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
-
-/* Names of temporaries: FOLDER.gyre-PID.tmp is being written, FOLDER.gyre-PID.old was moved aside. */
-static const char mark[] = ".gyre-", temporary_suffix[] = ".tmp", aside_suffix[] = ".old";
 
 static int is_dot_entry(const char *name) {
     return strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
@@ -91,70 +89,30 @@ static void remove_folder(const char *folder) {
     }
 }
 
-/* out = PID if entry is "NAME.gyre-PID.tmp" or "NAME.gyre-PID.old", as the suffix says, else 0. */
-static long owner_pid(const char *entry, const char *name, const char *suffix) {
-    const size_t length = strlen(name), mark_length = sizeof mark - 1;
-    if (strncmp(entry, name, length) != 0 || strncmp(entry + length, mark, mark_length) != 0) return 0;
-    const char *pid = entry + length + mark_length;
-    const size_t digits = strspn(pid, "0123456789");
-    if (digits == 0 || digits > 10 || strcmp(pid + digits, suffix) != 0) return 0;
-    return strtol(pid, NULL, 10);
-}
-
-/* out = a descriptor of the folder, which holds its lock; -1 if a living process has it.  A file system without locks of
- * folders leaves it to the process number who lives.  *patient: 1 if the lock of a process that is gone may be waited for; 0
- * afterwards if that was in vain. */
-static int lock_folder(const char *path, long pid, int *patient) {
-    const int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (fd < 0) return -1;
-    const int gone = gyre_process_is_gone(pid);
-    const int code = gone && *patient ? gyre_lock_file_patiently(fd) : gyre_lock_file(fd);
-    if (gone && code == EWOULDBLOCK) *patient = 0;
-    if (code == 0 || (code != EWOULDBLOCK && (gone || pid == (long)getpid()))) return fd;
-    close(fd);
-    return -1;
-}
-
 /* Only files of a checkpoint, what a killed write of one left (util/atomic_file.h), and files that have another name too, as
  * those that a save keeps have in the new folder. */
 static gyre_status check_own_entry(const char *folder, const char *name, void *arg, gyre_error *err) {
-    const char *temporary = strstr(name, mark);
     const gyre_checkpoint_file *file;
     char path[PATH_MAX];
     struct stat info;
+    int aside;
     (void)arg;
     for (size_t i = 0; (file = gyre_checkpoint_file_at(i)) != NULL; i++)
-        if (strcmp(file->name, name) == 0 || (temporary && strlen(file->name) == (size_t)(temporary - name) &&
-                                              strncmp(file->name, name, strlen(file->name)) == 0))
-            return GYRE_OK;
+        if (strcmp(file->name, name) == 0 || gyre_temporary_pid(name, file->name, &aside)) return GYRE_OK;
     if (!gyre_file_path(folder, name, path, NULL) && lstat(path, &info) == 0 && S_ISREG(info.st_mode) && info.st_nlink > 1)
         return GYRE_OK;
     return gyre_fail(err, GYRE_EINVAL, "folder: holds %.100s (%s)", name, folder);
 }
 
-typedef struct recovery {
-    const char *final;
-    int patient;
-} recovery;
-
 /* Handles what a killed process left.  A half-written folder is removed, unless a file would be lost that no checkpoint
  * has.  A folder that was moved aside is moved back if its place is empty. */
-static gyre_status recover_entry(const char *folder, const char *entry, void *arg, gyre_error *err) {
-    char path[PATH_MAX];
-    recovery *r = arg;
-    const char *final = r->final, *name = gyre_path_name(final);
+static gyre_status recover_entry(const char *path, int aside, void *arg, gyre_error *err) {
+    const char *final = arg;
     struct stat info;
-    const long temporary = owner_pid(entry, name, temporary_suffix), aside = owner_pid(entry, name, aside_suffix);
-    if (!temporary && !aside) return GYRE_OK;
-    gyre_status status = gyre_file_path(folder, entry, path, err);
-    const int lock = !status ? lock_folder(path, temporary ? temporary : aside, &r->patient) : -1;
-    if (lock < 0) return status;
     if (aside && lstat(final, &info) != 0 && errno == ENOENT)
-        status = rename(path, final) == 0 ? GYRE_OK : gyre_fail_errno(err, path, errno);
-    else if (!for_each_entry(path, check_own_entry, NULL, NULL))
-        remove_folder(path);
-    close(lock);
-    return status;
+        return rename(path, final) == 0 ? GYRE_OK : gyre_fail_errno(err, path, errno);
+    if (!for_each_entry(path, check_own_entry, NULL, NULL)) remove_folder(path);
+    return GYRE_OK;
 }
 
 /* -- beginning -- */
@@ -234,45 +192,20 @@ gyre_status gyre_folder_recover(const char *final, gyre_error *err) {
     if (status) return status;
     (void)gyre_path_folder(name, parent, sizeof parent);
     if (stat(parent, &info) != 0 && errno == ENOENT) return GYRE_OK;
-    recovery r = {name, 1};
-    return for_each_entry(parent, recover_entry, &r, err);
-}
-
-static void name_temporary(char out[PATH_MAX], const char *final, const char *suffix) {
-    snprintf(out, PATH_MAX, "%.*s%s%ld%s", PATH_MAX - 32, final, mark, (long)getpid(), suffix);
-}
-
-/* Makes the temporary folder and locks it.  Between the two another run may take it for one of a killed process, and remove
- * it: then it is made again.  out = the lock; -1 with errno. */
-static int make_temporary(const char *path) {
-    enum { TRIES = 1000 };
-    const struct timespec nap = {0, 1000000};
-    int patient = 0;
-    for (int i = 0; i < TRIES; i++) {
-        struct stat locked, named;
-        if (mkdir(path, 0777) != 0 && (i == 0 || errno != EEXIST)) return -1;
-        const int lock = lock_folder(path, (long)getpid(), &patient);
-        if (lock >= 0 && fstat(lock, &locked) == 0 && lstat(path, &named) == 0 && locked.st_dev == named.st_dev &&
-            locked.st_ino == named.st_ino)
-            return lock;
-        if (lock >= 0) close(lock);
-        nanosleep(&nap, NULL);
-    }
-    errno = EBUSY;
-    return -1;
+    return gyre_temporary_clean(name, 1, recover_entry, name, err);
 }
 
 static gyre_status begin(gyre_folder_replacement *folder, const char *final, int own, gyre_error *err) {
     gyre_folder_replacement f = {.own = own};
     struct stat old;
     int exists;
+    volatile int made = 0;
     gyre_status status = normalize(final, f.final, err);
     if (!status) status = make_parents(f.final, err);
     if (!status) status = gyre_folder_recover(f.final, err);
     if (!status) status = check_replaceable(f.final, own, &exists, err);
     if (status) return status;
-    name_temporary(f.temporary, f.final, temporary_suffix);
-    f.lock = make_temporary(f.temporary);
+    f.lock = gyre_temporary_make(f.temporary, f.final, 1, 0777, &made);
     if (f.lock < 0) return gyre_fail_errno(err, f.temporary, errno);
     if (exists && stat(f.final, &old) == 0) (void)fchmod(f.lock, old.st_mode & 07777); /* a private folder stays private */
     *folder = f;
@@ -376,11 +309,11 @@ static int exchange(const char *a, const char *b) {
 
 /* Between the two renames nothing is in place.  gyre_folder_recover repairs a kill at that moment. */
 static gyre_status replace_by_two_renames(gyre_folder_replacement *folder, gyre_error *err) {
-    char aside[PATH_MAX];
+    char aside[GYRE_TEMPORARY_PATH_BYTES];
     gyre_status status = GYRE_OK;
-    int patient = 0;
-    name_temporary(aside, folder->final, aside_suffix);
-    const int lock = lock_folder(folder->final, (long)getpid(), &patient);
+    gyre_temporary_name_aside(aside, folder->temporary);
+    const int lock = open(folder->final, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (lock >= 0) (void)gyre_lock_file(lock);
     if (rename(folder->final, aside) != 0) {
         status = gyre_fail_errno(err, folder->final, errno);
     } else if (rename(folder->temporary, folder->final) != 0) {

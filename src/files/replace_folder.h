@@ -1,17 +1,17 @@
 /* replace_folder.h: replaces a checkpoint's folder atomically.  After a kill or on a full disk the folder is the old one
  * or the new one, complete.
  *
- *    begin     FOLDER.gyre-PID.tmp is made, and locked while its writer lives
+ *    begin     FOLDER.gyre-PID-N.tmp is made, and locked while its writer lives (util/temporary.h)
  *    write     files are written into it
  *    commit    synced, then exchanged with FOLDER (renamed if there is none); the old folder, which has the name of the
  *              temporary by then, is removed, or left to gyre_folder_recover */
 #ifndef GYRE_FILES_REPLACE_FOLDER_H
 #define GYRE_FILES_REPLACE_FOLDER_H
 #include "gyre/gyre.h"
-#include "util/path.h"
+#include "util/temporary.h"
 
 typedef struct gyre_folder_replacement {
-    char final[PATH_MAX], temporary[PATH_MAX];
+    char final[PATH_MAX], temporary[GYRE_TEMPORARY_PATH_BYTES];
     int lock; /* a descriptor of the temporary folder; -1 = none */
     int own;  /* begun by gyre_folder_begin_own */
 } gyre_folder_replacement;

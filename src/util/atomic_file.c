@@ -3,33 +3,15 @@
 #include "util/atomic_file.h"
 
 #include "util/error.h"
-#include "util/file_lock.h"
 #include "util/file_write.h"
-#include "util/link_end.h"
 #include "util/path.h"
-#include "util/signal_mask.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-/* -- names -- */
-static long process_number(void) {
-#if defined(__wasi__) /* which has no processes */
-    return 0;
-#else
-    return (long)getpid();
-#endif
-}
-
-int gyre_atomic_temporary_name(char out[GYRE_TEMPORARY_PATH_BYTES], const char *target, int attempt) {
-    return snprintf(out, GYRE_TEMPORARY_PATH_BYTES, "%s.gyre-%ld-%d.tmp", target, process_number(), attempt) <
-           GYRE_TEMPORARY_PATH_BYTES;
-}
 
 /* file->target = `path`, or the name that it links to, of a file that need not be there yet. */
 static int resolve(gyre_atomic_file *file, const char *path, int exists) {
@@ -52,7 +34,7 @@ static int resolve(gyre_atomic_file *file, const char *path, int exists) {
 /* out = 1 for a folder whose names are the descriptors of this process: /proc/PID/fd, /proc/PID/task/TID/fd, /dev/fd. */
 static int holds_descriptors(const char *folder) {
     char own[48];
-    const int used = snprintf(own, sizeof own, "/proc/%ld/", process_number());
+    const int used = snprintf(own, sizeof own, "/proc/%ld/", (long)getpid());
     if (strcmp(folder, "/dev/fd") == 0) return 1;
     return strncmp(folder, own, (size_t)used) == 0 && gyre_ends_with(folder, "/fd");
 }
@@ -98,104 +80,22 @@ gyre_status gyre_atomic_check_whole(const char *path, gyre_error *err) {
                      path);
 }
 
-/* -- locks -- */
-/* out = the process number in the name of a temporary of a target, its name and ".gyre-PID-N.tmp", which nobody else gives a
- * file; 0 for another name. */
-static long temporary_pid(const char *name, const char *target, size_t length) {
-    static const char mark[] = ".gyre-";
-    if (strncmp(name, target, length) != 0 || strncmp(name + length, mark, sizeof mark - 1) != 0) return 0;
-    const char *pid = name + length + sizeof mark - 1, *number = pid + strspn(pid, "0123456789");
-    if (number == pid || *number != '-') return 0;
-    const char *end = number + 1 + strspn(number + 1, "0123456789");
-    return end > number + 1 && strcmp(end, ".tmp") == 0 ? strtol(pid, NULL, 10) : 0;
-}
-
-/* *patient: 1 if the lock of a process that is gone may be waited for; 0 afterwards if that was in vain. */
-static void remove_if_unlocked(const char *path, long pid, int *patient) {
-#if !defined(__wasi__)
-    const int fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-    struct stat info, named;
-    if (fd < 0) return;
-    if (fstat(fd, &info) == 0 && S_ISREG(info.st_mode)) {
-        const int waits = *patient && gyre_process_is_gone(pid);
-        const int code = waits ? gyre_lock_file_patiently(fd) : gyre_lock_file(fd);
-        if (waits && code == EWOULDBLOCK) *patient = 0;
-        /* Between open and lock its writer may have renamed it and begun another file of this name. */
-        if (code == 0 && lstat(path, &named) == 0 && named.st_dev == info.st_dev && named.st_ino == info.st_ino)
-            (void)unlink(path);
-    }
-    close(fd);
-#else
-    (void)path, (void)pid, (void)patient;
-#endif
-}
-
-/* Removes what killed writers of this target left. */
-static void remove_abandoned(const char *target) {
-    char folder[PATH_MAX], path[GYRE_TEMPORARY_PATH_BYTES];
-    const char *name = gyre_path_name(target);
-    const int length = (int)(name - target);
-    (void)gyre_path_folder(target, folder, sizeof folder);
-    DIR *entries = opendir(folder);
-    int patient = 1;
-    for (struct dirent *entry; entries && (entry = readdir(entries));) {
-        const long pid = temporary_pid(entry->d_name, name, strlen(name));
-        if (pid && snprintf(path, sizeof path, "%.*s%s", length, target, entry->d_name) < (int)sizeof path)
-            remove_if_unlocked(path, pid, &patient);
-    }
-    if (entries) closedir(entries);
-}
-
 /* -- opening -- */
-/* Locks the new file.  out = 0; EEXIST if another process removed it meanwhile, as one of a killed writer; or the errno of
- * looking at it, and then the file is gone. */
-static int lock_temporary(gyre_atomic_file *file) {
-    struct stat by_name, by_fd;
-    if (gyre_lock_file(file->fd) == EWOULDBLOCK) return EEXIST; /* a file system without locks gives it to everyone */
-    if (stat(file->temporary, &by_name) != 0 || fstat(file->fd, &by_fd) != 0) {
-        const int code = errno;
-        if (code == ENOENT) return EEXIST;
-        (void)unlink(file->temporary);
-        return code;
-    }
-    if (by_name.st_dev != by_fd.st_dev || by_name.st_ino != by_fd.st_ino) return EEXIST;
+static gyre_status remove_left(const char *path, int aside, void *arg, gyre_error *err) {
+    (void)arg, (void)err;
+    if (!aside) (void)unlink(path);
+    return GYRE_OK;
+}
+
+/* Mode 0666 leaves it to the umask who may read a new file. */
+static int create_temporary(gyre_atomic_file *file) {
+    (void)gyre_temporary_clean(file->target, 0, remove_left, NULL, NULL);
+    file->fd = gyre_temporary_make(file->temporary, file->target, 0, 0666, &file->has_temporary);
+    if (file->fd < 0) return errno;
 #if !defined(__wasi__) /* which duplicates no descriptors */
     file->lock = fcntl(file->fd, F_DUPFD_CLOEXEC, 0);
 #endif
     return 0;
-}
-
-/* The file and the note that it exists come together: a signal handler between the two would leave the file behind.  The
- * note does not come first, since a file of this name may be another writer's.  Mode 0666 leaves it to the umask who may
- * read a new file. */
-static void open_temporary(gyre_atomic_file *file) {
-#if !defined(__wasi__)
-    sigset_t old;
-    gyre_block_signals(&old);
-#endif
-    file->fd = open(file->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    file->has_temporary = file->fd >= 0;
-#if !defined(__wasi__)
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
-#endif
-}
-
-/* A name that exists belongs to another writer, or to a killed
- * process of this number: the next one is tried. */
-static int create_temporary(gyre_atomic_file *file) {
-    enum { ATTEMPTS = 100 };
-    for (int attempt = 0; attempt < ATTEMPTS; attempt++) {
-        if (!gyre_atomic_temporary_name(file->temporary, file->target, attempt)) return ENAMETOOLONG;
-        if (access(file->temporary, F_OK) == 0) continue;
-        open_temporary(file);
-        const int code = file->fd >= 0 ? lock_temporary(file) : errno;
-        if (code == 0) return 0;
-        if (file->fd >= 0) close(file->fd);
-        file->fd = -1;
-        file->has_temporary = 0;
-        if (code != EEXIST) return code;
-    }
-    return EEXIST;
 }
 
 /* The new file has the owner, the group and the mode of the old one, where the system allows it. */
@@ -250,7 +150,6 @@ int gyre_atomic_open(gyre_atomic_file *file, const char *path) {
     }
     int code = exists ? check_writable(path) : 0;
     if (!code) code = resolve(file, path, exists);
-    if (!code) remove_abandoned(file->target);
     if (!code) code = create_temporary(file);
     if (!code && exists) copy_mode(file, &old);
     return code;

@@ -17,11 +17,9 @@
 #ifndef GYRE_UTIL_ATOMIC_FILE_H
 #define GYRE_UTIL_ATOMIC_FILE_H
 #include "gyre/gyre.h"
-#include "util/path.h"
+#include "util/temporary.h"
 
 #include <stdio.h>
-
-enum { GYRE_TEMPORARY_PATH_BYTES = PATH_MAX + 48 };
 
 typedef struct gyre_atomic_file {
     int fd;       /* for writing; -1 once closed */
@@ -53,8 +51,5 @@ void gyre_atomic_discard(gyre_atomic_file *file);
 
 /* All steps at once. */
 int gyre_atomic_write(const char *path, const void *bytes, size_t count);
-
-/* out = the name "TARGET.gyre-PID-N.tmp" of this process's temporary number `attempt`; out = 1 if it fits. */
-int gyre_atomic_temporary_name(char out[GYRE_TEMPORARY_PATH_BYTES], const char *target, int attempt);
 
 #endif

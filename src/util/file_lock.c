@@ -2,6 +2,7 @@
 #define _DEFAULT_SOURCE // NOLINT(bugprone-reserved-identifier): flock and kill; glibc names this macro
 #include "util/file_lock.h"
 #include <errno.h>
+#include <sys/stat.h>
 
 #if defined(__wasi__) /* whose only process has every file to itself */
 int gyre_lock_file(int fd) {
@@ -40,3 +41,10 @@ int gyre_process_is_gone(long pid) {
     return pid > 0 && pid != (long)getpid() && kill((pid_t)pid, 0) != 0 && errno == ESRCH;
 }
 #endif
+
+int gyre_has_name(int fd, const char *path) {
+    struct stat info, named;
+    if (fstat(fd, &info) != 0) return -1;
+    if (lstat(path, &named) != 0) return errno == ENOENT ? 0 : -1;
+    return info.st_dev == named.st_dev && info.st_ino == named.st_ino;
+}

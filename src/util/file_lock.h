@@ -8,6 +8,8 @@ int gyre_lock_file(int fd);
 /* The same, but tries for a second while another has it.  Linux may release the lock of a killed process some milliseconds
  * after its parent has learnt of its end, and who starts a command again at once shall not be told that it runs still. */
 int gyre_lock_file_patiently(int fd);
+/* out = 1 if the open file or folder still has this name, 0 if not; -1 with errno if that cannot be seen. */
+int gyre_has_name(int fd, const char *path);
 /* out = 1 if another process had this number, and no process has it now. */
 int gyre_process_is_gone(long pid);
 

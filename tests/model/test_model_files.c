@@ -555,7 +555,7 @@ static void test_survives_a_kill(void **state) {
     char name[64];
     assert_ok(commit(in_folder("a"), "whole", NULL));
     const pid_t dead = die_before_commit();
-    snprintf(name, sizeof name, "a.gyre-%ld.tmp", (long)dead);
+    snprintf(name, sizeof name, "a.gyre-%ld-0.tmp", (long)dead);
     assert_holds("a/config.json", "whole");
     assert_true(exists(name));
     assert_ok(commit(in_folder("a"), "next", NULL));
@@ -566,8 +566,8 @@ static void test_survives_a_kill(void **state) {
 /* Folders of other names, or with other files, are nobody's leftovers, whether a process has that number or not. */
 static void test_other_leftovers_are_kept(void **state) {
     (void)state;
-    static const char *const others[] = {"a.tmp-4194305",    "a.gyre-x.tmp",  "a.gyre-.tmp",
-                                         "a.gyre-5.tmp.bak", "ab.gyre-5.tmp", "a.old-4194305"};
+    static const char *const others[] = {"a.tmp-4194305", "a.gyre-x-0.tmp",     "a.gyre-.tmp",     "a.gyre-5.tmp",
+                                         "a.gyre-5-.tmp", "a.gyre-5-0.tmp.bak", "ab.gyre-5-0.tmp", "a.old-4194305"};
     enum { OTHERS = sizeof others / sizeof *others };
     char file[64];
     for (int i = 0; i < OTHERS; i++) {
@@ -575,20 +575,20 @@ static void test_other_leftovers_are_kept(void **state) {
         assert_int_equal(mkdir(in_folder(others[i]), 0755), 0);
         write_text(file, "mine");
     }
-    assert_int_equal(mkdir(in_folder("a.gyre-4194305.tmp"), 0755), 0); /* beyond the largest process number */
-    write_text("a.gyre-4194305.tmp/thesis.tex", "mine");
-    assert_int_equal(mkdir(in_folder("a.gyre-4194306.tmp"), 0755), 0);
-    write_text("a.gyre-4194306.tmp/config.json", "half");
-    write_text("a.gyre-4194306.tmp/model.safetensors.gyre-7-0.tmp", "half");
-    assert_int_equal(symlink("ab.gyre-5.tmp", in_folder("a.gyre-4194307.tmp")), 0);
+    assert_int_equal(mkdir(in_folder("a.gyre-4194305-0.tmp"), 0755), 0); /* beyond the largest process number */
+    write_text("a.gyre-4194305-0.tmp/thesis.tex", "mine");
+    assert_int_equal(mkdir(in_folder("a.gyre-4194306-0.tmp"), 0755), 0);
+    write_text("a.gyre-4194306-0.tmp/config.json", "half");
+    write_text("a.gyre-4194306-0.tmp/model.safetensors.gyre-7-0.tmp", "half");
+    assert_int_equal(symlink("ab.gyre-5-0.tmp", in_folder("a.gyre-4194307-0.tmp")), 0);
     assert_ok(commit(in_folder("a"), "new", NULL));
     for (int i = 0; i < OTHERS; i++) {
         snprintf(file, sizeof file, "%s/config.json", others[i]);
         assert_holds(file, "mine");
     }
-    assert_holds("a.gyre-4194305.tmp/thesis.tex", "mine");
-    assert_int_equal(exists("a.gyre-4194306.tmp"), 0);
-    assert_true(exists("a.gyre-4194307.tmp"));
+    assert_holds("a.gyre-4194305-0.tmp/thesis.tex", "mine");
+    assert_int_equal(exists("a.gyre-4194306-0.tmp"), 0);
+    assert_true(exists("a.gyre-4194307-0.tmp"));
 }
 
 /* A folder that a living process writes stays, whatever number its name has. */
@@ -598,7 +598,7 @@ static void test_a_living_writer_keeps_its_folder(void **state) {
     char path[PATH_MAX];
     assert_ok(gyre_folder_begin(&f, in_folder("a"), NULL));
     assert_ok(gyre_folder_write(&f, "config.json", "slow", NULL));
-    snprintf(path, sizeof path, "%s", in_folder("a.gyre-4194305.tmp"));
+    snprintf(path, sizeof path, "%s", in_folder("a.gyre-4194305-0.tmp"));
     assert_int_equal(rename(f.temporary, path), 0);
     snprintf(f.temporary, sizeof f.temporary, "%s", path);
     assert_ok(commit(in_folder("a"), "quick", NULL));
@@ -616,8 +616,8 @@ static void test_recovers_from_a_kill_between_renames(void **state) {
     assert_true(child >= 0);
     if (child == 0) _exit(0);
     assert_int_equal(waitpid(child, NULL, 0), child);
-    snprintf(aside, sizeof aside, "a.gyre-%ld.old", (long)child);
-    snprintf(temporary, sizeof temporary, "a.gyre-%ld.tmp", (long)child);
+    snprintf(aside, sizeof aside, "a.gyre-%ld-0.old", (long)child);
+    snprintf(temporary, sizeof temporary, "a.gyre-%ld-0.tmp", (long)child);
     assert_ok(commit(in_folder("a"), "old", NULL));
     assert_int_equal(rename(in_folder("a"), in_folder(aside)), 0);
     assert_int_equal(mkdir(in_folder(temporary), 0755), 0);

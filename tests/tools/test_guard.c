@@ -318,19 +318,19 @@ static void neighbours_of_a_gguf(void **state) {
     remove_tree(in_folder("gg"));
 }
 
-/* The lock of a journal is removed at the end: a result of its name would go with it, and a text would be locked. */
-static void locks_of_journals(void **state) {
+/* The lock of a folder is removed at the end: a result of its name would go with it, and a text would be locked. */
+static void locks_of_folders(void **state) {
     (void)state;
-    static const char *const lines[] = {"eval @rope --text @text --context 16 --journal @j -o @j.lock",
-                                        "eval @rope --text @text --context 16 --report @./j.lock --journal @j",
-                                        "passkey @rope --lengths 16 --journal @j --figure @j.lock",
+    static const char *const lines[] = {"lab --text @text --preset smoke --encodings nope --work @./j --report @j.lock",
+                                        "lab --text @text --preset smoke --encodings nope --report @./j.lock --work @j/",
                                         "lab --text @text --preset smoke --encodings nope --work @j --report @j.lock"};
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
         assert_fails(lines[i], 2, "is the lock of");
         assert_int_equal(access(in_folder("j.lock"), F_OK), -1);
     }
     write_text("j.lock", 400);
-    assert_kept("eval @rope --text @j.lock --context 16 --journal @j", "j.lock", "its lock");
+    assert_kept("lab --text @j.lock --preset smoke --encodings nope --report @r.html --work @j", "j.lock", "its lock");
+    assert_kept("train --text @j.lock --tokens 64 --context 16 -o @j", "j.lock", "its lock");
     unlink(in_folder("j.lock"));
     assert_int_equal(shell("$G eval rope --text text --context 16 --journal /dev/fd/3 3>>log 2>err"), 1);
     assert_int_equal(shell("grep -q 'journal: an open descriptor' err"), 0);
@@ -388,10 +388,14 @@ static void references_of_a_cache(void **state) {
 static void neighbours(void **state) {
     (void)state;
     write_file("j.lock", "mine", 4);
+    write_file("k.lock", "mine", 4);
     write_file("out.2024-01.tmp", "mine", 4);
-    assert_fails("eval @rope --text @text --context 16 --journal @j", 1, "is no lock");
+    assert_fails("lab --text @text --preset smoke --encodings nope --report @r.html --work @j", 1, "is no lock");
+    assert_int_equal(run("eval @rope --text @text --context 16 --windows 1 --journal @k")->exit, 0); /* which has none */
     assert_int_equal(run("explain @rope -o @out")->exit, 0);
     read_bytes("j.lock", kept);
+    assert_memory_equal(kept, "mine", 4);
+    read_bytes("k.lock", kept);
     assert_memory_equal(kept, "mine", 4);
     read_bytes("out.2024-01.tmp", kept);
     assert_memory_equal(kept, "mine", 4);
@@ -508,7 +512,7 @@ int main(void) {
                                        cmocka_unit_test(streams_to_inputs),
                                        cmocka_unit_test(neighbours_of_a_named_file),
                                        cmocka_unit_test(neighbours_of_a_gguf),
-                                       cmocka_unit_test(locks_of_journals),
+                                       cmocka_unit_test(locks_of_folders),
                                        cmocka_unit_test(links_to_nothing_yet),
                                        cmocka_unit_test(references_of_a_cache),
                                        cmocka_unit_test(neighbours),

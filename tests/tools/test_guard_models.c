@@ -348,23 +348,23 @@ static void dashes(void **state) {
 static void temporaries_that_are_read(void **state) {
     (void)state;
     static const char *const lines[] = {
-        "train --from @t.gyre-999999.tmp --text @text --context 16 --tokens 64 --batch 1 -o @t",
-        "convert @t.gyre-999998.old -o @t/ --dtype bf16",
+        "train --from @t.gyre-999999-0.tmp --text @text --context 16 --tokens 64 --batch 1 -o @t",
+        "convert @t.gyre-999998-0.old -o @t/ --dtype bf16",
         "convert @c.gguf.gyre-999998-0.tmp -o @c.gguf",
         "eval @rope --text @o.txt.gyre-9-0.tmp --contexts 16 --windows 1 -o @o.txt",
-        "explain @t.gyre-999999.tmp/config.json -o @t",
+        "explain @t.gyre-999999-0.tmp/config.json -o @t",
         "explain @out.json.gyre-123-0.tmp -o @out.json"};
-    assert_int_equal(shell("cp -r rope t.gyre-999999.tmp && cp -r rope t.gyre-999998.old && "
+    assert_int_equal(shell("cp -r rope t.gyre-999999-0.tmp && cp -r rope t.gyre-999998-0.old && "
                            "$G convert rope -o u.gguf && cp u.gguf c.gguf.gyre-999998-0.tmp && "
                            "cp text o.txt.gyre-9-0.tmp && cp rope/config.json out.json.gyre-123-0.tmp"),
                      0);
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
         assert_fails(lines[i], 2, "temporary");
-    assert_int_equal(shell("for f in t.gyre-999999.tmp t.gyre-999998.old c.gguf.gyre-999998-0.tmp o.txt.gyre-9-0.tmp "
+    assert_int_equal(shell("for f in t.gyre-999999-0.tmp t.gyre-999998-0.old c.gguf.gyre-999998-0.tmp o.txt.gyre-9-0.tmp "
                            "out.json.gyre-123-0.tmp; do test -e $f || exit 1; done"),
                      0);
-    remove_tree(in_folder("t.gyre-999999.tmp"));
-    remove_tree(in_folder("t.gyre-999998.old"));
+    remove_tree(in_folder("t.gyre-999999-0.tmp"));
+    remove_tree(in_folder("t.gyre-999998-0.old"));
 }
 
 /* -- what the first run allows, the second does too -- */

@@ -198,7 +198,7 @@ static void temporary_behind_a_link(void **state) {
         if (child == 0) {
             cli_install_signal_handlers();
             cli_set_pending_copy(in_folder("link"));
-            (void)gyre_atomic_temporary_name(temporary, in_folder(targets[i]), 0);
+            (void)gyre_temporary_name(temporary, in_folder(targets[i]), 0);
             _exit(close(open(temporary, O_WRONLY | O_CREAT | O_EXCL, 0600)) || raise(SIGTERM));
         }
         write_file(".err", "", 0);

@@ -6,8 +6,8 @@
 #include "tools/cli/write_target.h"
 #include "util/atomic_file.h"
 #include "util/checkpoint_files.h"
-#include "util/link_end.h"
 #include "util/path.h"
+#include "util/temporary.h"
 #if !defined(__wasi__)
 #include <fcntl.h>
 #endif
@@ -363,11 +363,11 @@ static void end_of(const char *path, char end[PATH_MAX]) {
     if (gyre_link_end(plain, end) != 0) memcpy(end, plain, sizeof plain);
 }
 
-/* A journal and a folder have a lock beside them, which the run removes at its end. */
+/* A folder has a lock beside it, which the run removes at its end. */
 static void check_lock(const output *w) {
     char lock[PATH_MAX], end[PATH_MAX];
     struct stat is;
-    if ((!is_journal(w) && w->kind != CLI_GUARD_FOLDER) || cli_lock_name(w->path, lock) != 0) return;
+    if (w->kind != CLI_GUARD_FOLDER || cli_lock_name(w->path, lock) != 0) return;
     for (const output *other = writes; other < writes + writes_count; other++)
         if (other != w && !gyre_link_end(other->path, end) && is_same_name(lock, end))
             cli_usage_error("--%s: %s is the lock of --%s %s; name another file", other->option, other->path, w->option,
@@ -377,13 +377,12 @@ static void check_lock(const output *w) {
             cli_usage_error("--%s: its lock, %s, is read by this run; name another", w->option, lock);
 }
 
-/* out = 1 for the name of a temporary of the output `end`, which a run removes: NAME.gyre-1234-0.tmp, NAME.gyre-1234.old. */
+/* out = 1 for the name of a temporary of the output `end`, which a run removes: NAME.gyre-1234-0.tmp, or .old. */
 static int is_temporary_of(const char *path, const char *end) {
     char beside[PATH_MAX], plain[PATH_MAX];
     const char *name = gyre_path_name(path), *of = gyre_path_name(end);
-    const size_t length = strlen(of);
-    if (strncmp(name, of, length) != 0 || strncmp(name + length, ".gyre-", 6) != 0) return 0;
-    if (!gyre_ends_with(name, ".tmp") && !gyre_ends_with(name, ".old")) return 0;
+    int aside;
+    if (!gyre_temporary_pid(name, of, &aside)) return 0;
     guard_folder_of(path, beside);
     if (snprintf(plain, sizeof plain, "%s/%s", beside, of) >= (int)sizeof plain) return 0;
     return is_same_name(plain, end);

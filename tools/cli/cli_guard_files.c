@@ -5,7 +5,6 @@
 #include "tools/cli/cli_error.h"
 #include "util/absent_path.h"
 #include "util/checkpoint_files.h"
-#include "util/link_end.h"
 #include "util/path.h"
 #include <dirent.h>
 #include <errno.h>

@@ -3,8 +3,8 @@
 #define _XOPEN_SOURCE 700 // NOLINT(bugprone-reserved-identifier): POSIX defines this name
 #include "tools/cli/cli_lock.h"
 #include "tools/cli/cli_error.h"
+#include "util/file_lock.h"
 #include "util/file_write.h"
-#include "util/link_end.h"
 #include "util/path.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -75,14 +75,6 @@ static int has_mark(int fd) {
     return pread(fd, text, sizeof text, 0) == MARK && memcmp(text, mark, MARK) == 0;
 }
 
-/* out = 1 if the file has the name still, -1 if that cannot be told (errno). */
-static int has_name(int fd, const char *path) {
-    struct stat info, named;
-    if (fstat(fd, &info) != 0) return -1;
-    if (lstat(path, &named) != 0) return errno == ENOENT ? 0 : -1;
-    return info.st_dev == named.st_dev && info.st_ino == named.st_ino;
-}
-
 /* -- the lock -- */
 static void let_go(cli_lock *lock, int remove) {
     if (remove) (void)unlink(lock->path);
@@ -93,17 +85,16 @@ static void let_go(cli_lock *lock, int remove) {
 /* Locks the open file.  *again = 1: it lost its name meanwhile, and is closed; the next one may be free.  After an error it
  * is closed, and gone if this run made it. */
 static gyre_status take(cli_lock *lock, const char *path, const char *what, int *again, gyre_error *err) {
-    struct flock all = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
     struct stat info;
     *again = 0;
-    const int locked = fcntl(lock->file, F_SETLK, &all) == 0;
-    if (!locked && (errno == EACCES || errno == EAGAIN)) {
+    const int held = gyre_lock_file_patiently(lock->file);
+    if (held == EWOULDBLOCK) {
         let_go(lock, 0);
         return gyre_fail(err, GYRE_EIO, "%s: another run is writing it (%s)", what, path);
     }
-    const int named = locked ? has_name(lock->file, lock->path) : -1;
+    const int named = held ? -1 : gyre_has_name(lock->file, lock->path);
     if (named < 0 || (named && fstat(lock->file, &info) != 0)) {
-        const int code = errno;
+        const int code = held ? held : errno;
         let_go(lock, lock->made);
         return gyre_fail(err, GYRE_EIO, "lock: %s (%s)", strerror(code), lock->path);
     }
@@ -135,5 +126,5 @@ gyre_status cli_lock_acquire(cli_lock *lock, const char *path, const char *what,
  * the name stays, and so does an empty one that no run made. */
 void cli_lock_release(cli_lock *lock) {
     if (lock->file < 0) return;
-    let_go(lock, (lock->made || has_mark(lock->file)) && has_name(lock->file, lock->path) == 1);
+    let_go(lock, (lock->made || has_mark(lock->file)) && gyre_has_name(lock->file, lock->path) == 1);
 }

@@ -7,7 +7,7 @@
 #include "tools/cli/cli_progress.h"
 #include "util/atomic_file.h"
 #include "util/error.h"
-#include "util/link_end.h"
+#include "util/path.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -94,7 +94,7 @@ void cli_set_pending_copy(const char *target) {
     if (!target) return;
     char end[PATH_MAX], *real = realpath(target, NULL); /* of a link, the file behind it is replaced, or made */
     const int found = real || gyre_link_end(target, end) == 0;
-    const int fits = found && gyre_atomic_temporary_name(pending_copy, real ? real : end, 0);
+    const int fits = found && gyre_temporary_name(pending_copy, real ? real : end, 0);
     free(real);
     copy_pending = fits && access(pending_copy, F_OK) != 0;
 }

@@ -1,105 +1,43 @@
 /* temporary_folder.c: folders that are locked while they are in use, so that the next run knows which were left behind. */
-#define _DEFAULT_SOURCE     // NOLINT(bugprone-reserved-identifier): mkdtemp; glibc names this macro
-#define _XOPEN_SOURCE   700 // NOLINT(bugprone-reserved-identifier): nftw; POSIX defines this name
+#define _XOPEN_SOURCE 700 // NOLINT(bugprone-reserved-identifier): nftw; POSIX defines this name
 #include "tools/cli/temporary_folder.h"
 #include "tools/cli/cli_error.h"
-#include "util/file_lock.h"
-#include <dirent.h>
+#include "util/temporary.h"
 #include <errno.h>
-#include <fcntl.h>
 #include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
-static const char mark[] = "gyre-", page_mark[] = "gyre-explore-", lock_name[] = "gyre.lock", unlocked_name[] = "unlocked";
-enum { RANDOM = 6, PAGE_SECONDS = 60, UNFINISHED_SECONDS = 60, DESCRIPTORS = 16 };
+/* Of TMPDIR/NAME a temporary is made.  A page outlives its run, because a browser reads it. */
+static const char *const names[] = {"gyre", "gyre-explore"};
+enum { NAMES = sizeof names / sizeof *names, PAGE_SECONDS = 60, DESCRIPTORS = 16 };
 
-static const char *base_folder(void) {
+static int target_of(char out[PATH_MAX], const char *name) {
     const char *set = getenv("TMPDIR");
-    return set && *set ? set : "/tmp";
+    return snprintf(out, PATH_MAX, "%s/%s", set && *set ? set : "/tmp", name) < PATH_MAX;
 }
 
-/* -- removing -- */
-/* All but the folder itself and its lock. */
 static int remove_entry(const char *path, const struct stat *info, int kind, struct FTW *where) {
-    (void)info, (void)kind;
-    if (where->level > 1 || (where->level == 1 && strcmp(path + where->base, lock_name) != 0)) (void)remove(path);
+    (void)info, (void)kind, (void)where;
+    (void)remove(path);
     return 0;
 }
 
-/* The lock goes last: by it the next run knows the folder of a run that was killed while it removed it. */
 static void remove_tree(const char *path) {
-    char lock[4096];
     (void)nftw(path, remove_entry, DESCRIPTORS, FTW_DEPTH | FTW_PHYS);
-    if (snprintf(lock, sizeof lock, "%s/%s", path, lock_name) < (int)sizeof lock) (void)unlink(lock);
-    (void)rmdir(path);
 }
 
-/* out = a descriptor of a lock in a folder that this user's run made; -1 if there is none, or one in use. */
-static int take_lock(const char *path, const char *lock_of) {
-    char name[4096];
-    struct stat lock;
-    if (snprintf(name, sizeof name, "%s/%s", path, lock_of) >= (int)sizeof name) return -1;
-    const int fd = open(name, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-    if (fd < 0) return -1;
-    if (fstat(fd, &lock) == 0 && S_ISREG(lock.st_mode) && lock.st_uid == geteuid() && lock.st_size == 0 &&
-        gyre_lock_file(fd) == 0)
-        return fd;
-    close(fd);
-    return -1;
-}
-
-/* out = 1 for a folder that holds nothing, or the lock alone that has not got its name yet. */
-static int is_unfinished(const char *path) {
-    DIR *entries = opendir(path);
-    int others = 0;
-    for (const struct dirent *entry; entries && (entry = readdir(entries));)
-        others +=
-            strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0 && strcmp(entry->d_name, unlocked_name) != 0;
-    if (entries) closedir(entries);
-    return entries && !others;
-}
-
-/* Removes the folder of a run that was killed while it made it, or after it removed the lock.  A living run takes no minute
- * for either.  The mode is that of mkdtemp. */
-static void remove_unfinished(const char *path, const struct stat *folder) {
-    char name[4096];
-    if ((folder->st_mode & 07777) != 0700 || time(NULL) - folder->st_mtime < UNFINISHED_SECONDS || !is_unfinished(path))
-        return;
-    const int lock = take_lock(path, unlocked_name);
-    if (lock >= 0 && snprintf(name, sizeof name, "%s/%s", path, unlocked_name) < (int)sizeof name) (void)unlink(name);
-    (void)rmdir(path); /* which fails where the lock is in use */
-    if (lock >= 0) close(lock);
-}
-
-/* A page outlives its run, because a browser reads it. */
-static int is_fresh_page(const char *name, int lock) {
+/* Everybody may write to /tmp: what another user made there stays. */
+static gyre_status remove_left(const char *path, int aside, void *arg, gyre_error *err) {
+    const int *is_page = arg;
     struct stat info;
-    return strncmp(name, page_mark, sizeof page_mark - 1) == 0 && fstat(lock, &info) == 0 &&
-           time(NULL) - info.st_mtime < PAGE_SECONDS;
-}
-
-static void remove_abandoned(const char *base) {
-    char path[4096];
-    struct stat folder;
-    DIR *entries = opendir(base);
-    for (struct dirent *entry; entries && (entry = readdir(entries));) {
-        const char *name = entry->d_name, *end = strrchr(name, '-');
-        if (strncmp(name, mark, sizeof mark - 1) != 0 || !end || strlen(end + 1) != RANDOM) continue;
-        if (snprintf(path, sizeof path, "%s/%s", base, name) >= (int)sizeof path) continue;
-        if (lstat(path, &folder) != 0 || !S_ISDIR(folder.st_mode) || folder.st_uid != geteuid()) continue;
-        const int lock = take_lock(path, lock_name);
-        if (lock >= 0 && !is_fresh_page(name, lock)) remove_tree(path);
-        if (lock >= 0)
-            close(lock);
-        else
-            remove_unfinished(path, &folder);
-    }
-    if (entries) closedir(entries);
+    (void)err;
+    if (aside || lstat(path, &info) != 0 || info.st_uid != geteuid()) return GYRE_OK;
+    if (!*is_page || time(NULL) - info.st_mtime >= PAGE_SECONDS) remove_tree(path);
+    return GYRE_OK;
 }
 
 void temporary_folder_remove(temporary_folder *folder) {
@@ -108,39 +46,21 @@ void temporary_folder_remove(temporary_folder *folder) {
     *folder = (temporary_folder){.lock = -1};
 }
 
-/* -- creating -- */
-/* The lock gets its name when it is held, so that no other run finds it unlocked. */
-static int make_lock(const char *path) {
-    char name[sizeof((temporary_folder *)0)->path + 32], unlocked[sizeof name];
-    snprintf(name, sizeof name, "%s/%s", path, lock_name);
-    snprintf(unlocked, sizeof unlocked, "%s/%s", path, unlocked_name);
-    const int fd = open(unlocked, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    if (fd >= 0) (void)gyre_lock_file(fd);
-    if (fd < 0 || rename(unlocked, name) == 0) return fd;
-    const int code = errno;
-    (void)unlink(unlocked);
-    close(fd);
-    errno = code;
-    return -1;
-}
-
 gyre_status temporary_folder_create(temporary_folder *folder, const char *command, gyre_error *err) {
-    const char *base = base_folder();
+    char target[PATH_MAX], path[GYRE_TEMPORARY_PATH_BYTES];
+    int is_page[NAMES] = {0, 1};
+    volatile int made = 0;
     *folder = (temporary_folder){.lock = -1};
-    const int length = snprintf(folder->path, sizeof folder->path, "%s/%s%s-XXXXXX", base, mark, command);
-    gyre_status status = GYRE_OK;
-    if (length < 0 || (size_t)length >= sizeof folder->path)
-        status = gyre_fail(err, GYRE_EIO, "TMPDIR: the path is too long (%s)", command);
-    else {
-        remove_abandoned(base);
-        const int made = mkdtemp(folder->path) != NULL;
-        folder->lock = made ? make_lock(folder->path) : -1;
-        if (folder->lock < 0) {
-            status = gyre_fail(err, GYRE_EIO, "%s: no temporary folder can be made there: %s (%s)", base, strerror(errno),
-                               command);
-            if (made) rmdir(folder->path);
-        }
+    for (size_t i = 0; i < NAMES; i++)
+        if (target_of(target, names[i])) (void)gyre_temporary_clean(target, 1, remove_left, &is_page[i], NULL);
+    if (!target_of(target, names[strcmp(command, "explore") == 0]) || strlen(target) + 32 > sizeof folder->path)
+        return gyre_fail(err, GYRE_EIO, "TMPDIR: the path is too long (%s)", command);
+    folder->lock = gyre_temporary_make(path, target, 1, 0700, &made);
+    if (folder->lock < 0) {
+        const int code = errno;
+        (void)gyre_path_folder(target, path, sizeof path);
+        return gyre_fail(err, GYRE_EIO, "%s: no temporary folder can be made there: %s (%s)", path, strerror(code), command);
     }
-    if (status) folder->path[0] = 0;
-    return status;
+    memcpy(folder->path, path, strlen(path) + 1);
+    return GYRE_OK;
 }

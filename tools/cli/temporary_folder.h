@@ -5,12 +5,12 @@
 
 typedef struct temporary_folder {
     char path[2048]; /* "" = none */
-    int lock;        /* a descriptor of its file gyre.lock, locked until the folder is removed or the process ends */
+    int lock;        /* a descriptor of it, locked until the folder is removed or the process ends */
 } temporary_folder;
 
-/* folder = a new folder under TMPDIR, else /tmp, that is empty but for gyre.lock.  command: "search", part of its name and
- * of the error.  Removes the folders that killed runs left there.  Of gyre explore, it removes pages older than a minute,
- * which browsers have read by then.  Errors: EIO; folder->path = "". */
+/* folder = a new empty folder under TMPDIR, else /tmp.  command: "search", which the error names.  Removes the folders that
+ * killed runs left there, and pages of gyre explore older than a minute, which browsers have read by then.  Errors: EIO;
+ * folder->path = "". */
 gyre_status temporary_folder_create(temporary_folder *folder, const char *command, gyre_error *err);
 /* Removes the folder and what is in it.  Does nothing if there is none. */
 void temporary_folder_remove(temporary_folder *folder);

@@ -47,8 +47,7 @@ static gyre_status read_lines(line_journal *j, int *cut, gyre_error *err) {
     return status;
 }
 
-/* Two names of one file, hard links, have two lock files: the file itself is locked too.  flock, since a lock of fcntl ends
- * when any descriptor of the file is closed, and the lines are read through another. */
+/* The file itself is locked, whichever of its names was given. */
 static gyre_status lock_file(const line_journal *j, gyre_error *err) {
     const int code = gyre_lock_file_patiently(fileno(j->file));
     if (code == EWOULDBLOCK) return gyre_fail(err, GYRE_EIO, "journal: another run is writing it (%s)", j->path);

@@ -8,7 +8,7 @@
  *     lab             {"key": text, ...: the result}                               lab_cells.c, lab_task_cells.c */
 #ifndef GYRE_TOOLS_JOURNAL_H
 #define GYRE_TOOLS_JOURNAL_H
-#include "tools/cli/cli_lock.h"
+#include "gyre/gyre.h"
 #include <jansson.h>
 #include <stdio.h>
 

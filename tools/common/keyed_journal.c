@@ -34,24 +34,18 @@ static gyre_status check_file(const char *path, int resume, gyre_error *err) {
 
 gyre_status keyed_journal_open(keyed_journal *j, const char *path, int resume, gyre_error *err) {
     const journal_format format = {.read_line = read_line, .ctx = (void *)path, .flags = DUMP_FLAGS};
-    *j = (keyed_journal){.lock = {.file = -1}};
+    *j = (keyed_journal){0};
     if (!path) return GYRE_OK;
-    gyre_status status = team_leads() ? check_file(path, resume, err) : GYRE_OK;
-    if (!status && team_leads()) status = cli_lock_acquire(&j->lock, path, "journal", err);
-    status = team_agree(status, err);
+    gyre_status status = team_agree(team_leads() ? check_file(path, resume, err) : GYRE_OK, err);
     if (!status) status = journal_open(&j->lines, path, &format, err);
-    if (status) {
-        journal_close(&j->lines);
-        cli_lock_release(&j->lock);
-    }
+    if (status) journal_close(&j->lines);
     return status;
 }
 
 void keyed_journal_close(keyed_journal *j) {
     if (!j->lines.path) return;
     journal_close(&j->lines);
-    cli_lock_release(&j->lock);
-    *j = (keyed_journal){.lock = {.file = -1}};
+    *j = (keyed_journal){0};
 }
 
 int keyed_journal_has_results(const keyed_journal *j) {

@@ -8,7 +8,6 @@
 
 typedef struct keyed_journal {
     line_journal lines; /* lines.file NULL: there is no journal, and nothing is remembered */
-    cli_lock lock;
 } keyed_journal;
 
 /* Locks, reads and opens the journal.  path: borrowed; NULL = no journal.  resume 0: it is an error if the file already

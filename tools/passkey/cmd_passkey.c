@@ -55,7 +55,7 @@ static int measure_and_print(passkey *p, const cli_output *output) {
 }
 
 int cmd_passkey(int argc, char **argv) {
-    passkey p = {.journal = {.lock = {.file = -1}}};
+    passkey p = {.pool = NULL};
     char **words = calloc((size_t)argc + 1, sizeof *words);
     if (!words) exit(cli_fail("arguments: out of memory (gyre)"));
     const int count = run_card_argv(argc, argv, words);

@@ -13,9 +13,9 @@
 #include "util/absent_path.h"
 #include "util/atomic_file.h"
 #include "util/checkpoint_files.h"
-#include "util/link_end.h"
 #include "util/open_regular.h"
 #include "util/path.h"
+#include "util/temporary.h"
 #include <dirent.h>
 #include <errno.h>
 #include <math.h>
@@ -494,13 +494,12 @@ static int report(const train_options *o, const gyre_trainer *t, double loss) {
     return 0;
 }
 
-/* The model is whole.  Beside it the checkpoint before it may be left, under the name of src/files/replace_folder.h. */
+/* The model is whole.  Beside it the checkpoint before it may be left, under the name of util/temporary.h. */
 static void warn_of_rest(const train_options *o) {
-    char end[PATH_MAX], rest[PATH_MAX];
-    const size_t length = gyre_link_end(o->common.output, end) ? 0 : gyre_path_length(end);
-    if (!length || snprintf(rest, sizeof rest, "%.*s.gyre-%ld.tmp", (int)length, end, (long)getpid()) >= (int)sizeof rest)
-        return;
-    if (!gyre_is_absent(rest))
+    char end[PATH_MAX], rest[GYRE_TEMPORARY_PATH_BYTES];
+    if (gyre_link_end(o->common.output, end)) return;
+    end[gyre_path_length(end)] = '\0';
+    if (gyre_temporary_name(rest, end, 0) && !gyre_is_absent(rest))
         cli_warn("%s: the checkpoint before the last could not be removed; the next run does it (%s)", rest,
                  o->common.output);
 }

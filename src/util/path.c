@@ -1,5 +1,4 @@
-/* link_end.c: follows links one by one, since realpath asks for a file at their end. */
-#include "util/link_end.h"
+/* path.c: follows links one by one, since realpath asks for a file at their end. */
 #include "util/path.h"
 
 #include <errno.h>
