@@ -72,7 +72,7 @@ static void read_list(const char *text) {
 
 static void read_lengths(const char *text) {
     length_list list = {NULL, 0};
-    length_list_parse(&list, "--contexts", text);
+    length_list_read("--contexts", text, &list);
     for (int64_t i = 1; i < list.count; i++)
         fuzz_require(list.values[i] > list.values[i - 1], "a list that rises");
     length_list_free(&list);

@@ -13,29 +13,30 @@
 
 enum { EXIT_FOUND = 3 };
 
-enum { KEY_BUFFERS = CLI_FIRST_KEY };
-
-static const struct argp_option OPTIONS[] = {
-    OPTION_AS(0),
-    OPTION_LENGTH(0),
-    OPTION_TOKENIZER(0),
-    OPTION_TEXT(0),
-    {"buffers", KEY_BUFFERS, NULL, 0,
-     "Instead, load the model with transformers and compare its rotary buffers; needs the Python package and torch", 0},
-    {0}};
-
 typedef struct audit_options {
     cli_options common;      /* first */
     model_options model;     /* texts: for the layout of pairs */
     reading_options reading; /* --length */
 } audit_options;
 
-static error_t parse(int key, char *arg, struct argp_state *state) {
-    audit_options *o = state->input;
-    if (key == KEY_BUFFERS)
-        cli_usage_error("--buffers: only the gyre of the Python package looks at a model in memory (docs/python.md)");
-    if (key == READING_KEY_LENGTH) return reading_option(&o->reading, key, arg);
-    return model_option(&o->model, key, arg);
+static void refuse_buffers(const char *option, const char *text, void *at) {
+    (void)text, (void)at;
+    cli_usage_error("%s: only the gyre of the Python package looks at a model in memory (docs/python.md)", option);
+}
+
+#define CLI_STRUCT audit_options
+static const cli_option rows[] = {
+    ROW_AS(model.profile, 0),
+    ROW_LENGTH(reading.length, 0),
+    ROW_TOKENIZER(model.tokenizer, 0),
+    ROW_TEXT(model, 0),
+    {"buffers", NULL,
+     "Instead, load the model with transformers and compare its rotary buffers; needs the Python package and torch", 0,
+     CLI_OTHER_OF_ALL(refuse_buffers)},
+    {0}};
+
+static int read_argument(void *options, char *text) {
+    return model_options_argument(&((audit_options *)options)->model, text);
 }
 
 static const char DOC[] =
@@ -153,12 +154,12 @@ static int run(audit *a, const audit_options *o, int argc, char **argv) {
 }
 
 int cmd_audit(int argc, char **argv) {
-    static const struct argp ARGP = {OPTIONS, parse, "MODEL", DOC, NULL, NULL, NULL};
+    static const cli_command command = {rows, CLI_THREADS | CLI_JSON | CLI_OUTPUT, "MODEL", DOC, read_argument, NULL};
     audit_options o = {.reading = {.profile = GYRE_PROFILE_DEFAULT}};
     gyre_reading *reading = NULL;
     gyre_error err = {0, ""};
     model_options_init(&o.model, argc);
-    cli_parse(&ARGP, CLI_THREADS | CLI_JSON | CLI_OUTPUT, argc, argv, &o.common);
+    cli_parse_table(&command, argc, argv, &o);
     model_options_check(&o.model, 0);
     audit a = {.length = o.reading.length, .findings = calloc(AUDIT_MAX_FINDINGS, sizeof(audit_finding))};
     int status = a.findings ? 0 : cli_fail("MODEL: out of memory (%s)", o.model.path);

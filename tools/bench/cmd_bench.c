@@ -4,153 +4,66 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-    KEY_CONTEXT = CLI_FIRST_KEY,
-    KEY_BATCH,
-    KEY_ENCODING,
-    KEY_TOKENS,
-    KEY_HEADS,
-    KEY_HEAD_DIM,
-    KEY_SCHEMES,
-    KEY_GRADIENT,
-    KEY_ONLY,
-    KEY_MEMORY,
-    KEY_QUICK,
-    KEY_LAYERS,
-    KEY_VOCAB,
-    KEY_ROUNDS
-};
+/* Options that only some benchmarks have: those of one benchmark, and the choice of cases (cli_option.of). */
+enum { OF_TRAIN = 1, OF_ENCODINGS = 2, OF_ATTENTION = 4, OF_MODEL = 8, OF_CASES = 16 };
 
-/* Options that only some benchmarks have: those of one benchmark, and the choice of cases. */
-typedef enum option_group { GROUP_TRAIN, GROUP_ENCODINGS, GROUP_ATTENTION, GROUP_MODEL, GROUP_CASES, GROUPS } option_group;
+static void read_tokens(const char *option, const char *text, void *at) {
+    struct bench_encodings_options *o = at;
+    o->tokens_count = cli_integers(option, text, 2, 1 << 17, &o->tokens);
+}
 
-static const struct argp_option OPTIONS[] = {
-    {NULL, 0, NULL, 0, "Of all:", 1},
-    {"rounds", KEY_ROUNDS, "N", 0, "number of rounds; medians are printed (default: 7)", 1},
-    {NULL, 0, NULL, 0, "Of encodings:", 2},
-    {"tokens", KEY_TOKENS, "LIST", 0, "input lengths (default: 512,2048,8192)", 2},
-    {"heads", KEY_HEADS, "N", 0, "number of heads (default: 12)", 2},
-    {"head-dim", KEY_HEAD_DIM, "N", 0, "channels per head (default: 64)", 2},
-    {"schemes", KEY_SCHEMES, "LIST", 0,
-     "schemes or kinds, such as alibi-causal,deberta,rope-table; a wrong name lists them (default: all)", 2},
-    {"gradient", KEY_GRADIENT, NULL, 0, "measure the gradient, to the inputs and the tables, instead of the forward call",
-     2},
-    {NULL, 0, NULL, 0, "Of attention, latents and products:", 3},
-    {"only", KEY_ONLY, "LIST", 0,
-     "cases, or beginnings of their names: prefill-512,decode or nt-512,row (default: all but memory)", 3},
-    {"quick", KEY_QUICK, NULL, 0, "three rounds, and no attention over more than 4096 tokens: ends in under two minutes", 3},
-    {"memory", KEY_MEMORY, NULL, 0,
-     "attention: also measure the extra memory of a prefill of 65536 tokens, which takes minutes", 3},
-    {NULL, 0, NULL, 0, "Of train:", 4},
-    {"encoding", KEY_ENCODING, "KIND", 0, "any encoding of gyre train; a wrong name lists them (default: rope)", 4},
-    {"context", KEY_CONTEXT, "N", 0, "tokens per sequence (default: 256)", 4},
-    {"batch", KEY_BATCH, "N", 0, "sequences per step (default: 8)", 4},
-    {NULL, 0, NULL, 0, "Of model:", 5},
-    {"layers", KEY_LAYERS, "N", 0, "number of layers (default: 12)", 5},
-    {"vocab", KEY_VOCAB, "N", 0, "size of the vocabulary (default: 32000)", 5},
+#define CLI_STRUCT bench_options
+static const cli_option rows[] = {
+    {NULL, NULL, "Of all:", 1, CLI_NONE},
+    {"rounds", "N", "number of rounds; medians are printed (default: 7)", 1, CLI_INTEGER(rounds, 1, BENCH_MAX_ROUNDS)},
+    {NULL, NULL, "Of encodings:", 2, CLI_NONE},
+    {"tokens", "LIST", "input lengths (default: 512,2048,8192)", 2,
+     CLI_OTHER(struct bench_encodings_options, encodings, read_tokens), .of = OF_ENCODINGS},
+    {"heads", "N", "number of heads (default: 12)", 2, CLI_INTEGER(encodings.heads, 1, 1 << 10), .of = OF_ENCODINGS},
+    {"head-dim", "N", "channels per head (default: 64)", 2, CLI_INTEGER(encodings.head_dim, 1, 1 << 10), .of = OF_ENCODINGS},
+    {"schemes", "LIST", "schemes or kinds, such as alibi-causal,deberta,rope-table; a wrong name lists them (default: all)",
+     2, CLI_TEXT(encodings.schemes), .of = OF_ENCODINGS},
+    {"gradient", NULL, "measure the gradient, to the inputs and the tables, instead of the forward call", 2,
+     CLI_FLAG(encodings.gradient), .of = OF_ENCODINGS},
+    {NULL, NULL, "Of attention, latents and products:", 3, CLI_NONE},
+    {"only", "LIST", "cases, or beginnings of their names: prefill-512,decode or nt-512,row (default: all but memory)", 3,
+     CLI_TEXT(only), .of = OF_CASES},
+    {"quick", NULL, "three rounds, and no attention over more than 4096 tokens: ends in under two minutes", 3,
+     CLI_FLAG(quick), .of = OF_CASES},
+    {"memory", NULL, "attention: also measure the extra memory of a prefill of 65536 tokens, which takes minutes", 3,
+     CLI_FLAG(attention.memory), .of = OF_ATTENTION},
+    {NULL, NULL, "Of train:", 4, CLI_NONE},
+    {"encoding", "KIND", "any encoding of gyre train; a wrong name lists them (default: rope)", 4,
+     CLI_OTHER(variant, train.encoding, variant_read), .of = OF_TRAIN},
+    {"context", "N", "tokens per sequence (default: 256)", 4, CLI_INTEGER(train.context, 16, 1 << 16), .of = OF_TRAIN},
+    {"batch", "N", "sequences per step (default: 8)", 4, CLI_INTEGER(train.batch, 1, 1 << 12), .of = OF_TRAIN},
+    {NULL, NULL, "Of model:", 5, CLI_NONE},
+    {"layers", "N", "number of layers (default: 12)", 5, CLI_INTEGER(model.layers, 1, 1 << 7), .of = OF_MODEL},
+    {"vocab", "N", "size of the vocabulary (default: 32000)", 5, CLI_INTEGER(model.vocab, 2, 1 << 18), .of = OF_MODEL},
     {0}};
 
-/* What the parser fills in. */
-typedef struct bench_arguments {
-    bench_options options;
-    const char *given[GROUPS]; /* the last option given that only the benchmark of the group has; NULL = none */
-} bench_arguments;
-
-static error_t parse_train(int key, char *arg, bench_arguments *a) {
-    struct bench_train_options *o = &a->options.train;
-    const char **given = &a->given[GROUP_TRAIN];
-    switch (key) {
-    case KEY_ENCODING:
-        *given = "--encoding";
-        o->encoding = variant_option(arg);
-        return 0;
-    case KEY_CONTEXT:
-        o->context = cli_integer(*given = "--context", arg, 16, 1 << 16);
-        return 0;
-    case KEY_BATCH:
-        o->batch = cli_integer(*given = "--batch", arg, 1, 1 << 12);
-        return 0;
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
-}
-
-static error_t parse_encodings(int key, char *arg, bench_arguments *a) {
-    struct bench_encodings_options *o = &a->options.encodings;
-    const char **given = &a->given[GROUP_ENCODINGS];
-    switch (key) {
-    case KEY_TOKENS:
-        o->tokens_count = cli_integers(*given = "--tokens", arg, 2, 1 << 17, &o->tokens);
-        return 0;
-    case KEY_HEADS:
-        o->heads = cli_integer(*given = "--heads", arg, 1, 1 << 10);
-        return 0;
-    case KEY_HEAD_DIM:
-        o->head_dim = cli_integer(*given = "--head-dim", arg, 1, 1 << 10);
-        return 0;
-    case KEY_SCHEMES:
-        *given = "--schemes";
-        o->schemes = arg;
-        return 0;
-    case KEY_GRADIENT:
-        *given = "--gradient";
-        o->gradient = 1;
-        return 0;
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
-}
-
-static error_t parse(int key, char *arg, struct argp_state *state) {
-    bench_arguments *a = state->input;
-    bench_options *o = &a->options;
-    switch (key) {
-    case KEY_ROUNDS:
-        o->rounds = cli_integer("--rounds", arg, 1, BENCH_MAX_ROUNDS);
-        return 0;
-    case KEY_ONLY:
-        a->given[GROUP_CASES] = "--only";
-        o->only = arg;
-        return 0;
-    case KEY_MEMORY:
-        a->given[GROUP_ATTENTION] = "--memory";
-        o->attention.memory = 1;
-        return 0;
-    case KEY_QUICK:
-        a->given[GROUP_CASES] = "--quick";
-        o->quick = 1;
-        return 0;
-    case KEY_LAYERS:
-        o->model.layers = cli_integer(a->given[GROUP_MODEL] = "--layers", arg, 1, 1 << 7);
-        return 0;
-    case KEY_VOCAB:
-        o->model.vocab = cli_integer(a->given[GROUP_MODEL] = "--vocab", arg, 2, 1 << 18);
-        return 0;
-    case ARGP_KEY_ARG:
-        if (o->benchmark_name) cli_usage_error("%s: one benchmark at a time", arg);
-        o->benchmark_name = arg;
-        return 0;
-    default:
-        return parse_train(key, arg, a) == 0 ? 0 : parse_encodings(key, arg, a);
-    }
+static int read_argument(void *options, char *text) {
+    bench_options *o = options;
+    if (o->benchmark_name) cli_usage_error("%s: one benchmark at a time", text);
+    o->benchmark_name = text;
+    return 0;
 }
 
 typedef struct benchmark {
     const char *name;
     int (*run)(const bench_options *options);
-    option_group group; /* of its own options */
-    int cases;          /* 1: has the options of GROUP_CASES */
+    unsigned options; /* OF_... that it has */
 } benchmark;
-static const benchmark benchmarks[] = {{"rotate", bench_rotate, GROUPS, 0},
-                                       {"angles", bench_angles, GROUPS, 0},
-                                       {"add", bench_add, GROUPS, 0},
-                                       {"encodings", bench_encodings, GROUP_ENCODINGS, 0},
-                                       {"attention", bench_attention, GROUP_ATTENTION, 1},
-                                       {"cache", bench_cache, GROUPS, 0},
-                                       {"latents", bench_latents, GROUPS, 1},
-                                       {"products", bench_products, GROUPS, 1},
-                                       {"train", bench_train, GROUP_TRAIN, 0},
-                                       {"model", bench_model, GROUP_MODEL, 0}};
+static const benchmark benchmarks[] = {{"rotate", bench_rotate, 0},
+                                       {"angles", bench_angles, 0},
+                                       {"add", bench_add, 0},
+                                       {"encodings", bench_encodings, OF_ENCODINGS},
+                                       {"attention", bench_attention, OF_ATTENTION | OF_CASES},
+                                       {"cache", bench_cache, 0},
+                                       {"latents", bench_latents, OF_CASES},
+                                       {"products", bench_products, OF_CASES},
+                                       {"train", bench_train, OF_TRAIN},
+                                       {"model", bench_model, OF_MODEL}};
 enum { BENCHMARKS = sizeof benchmarks / sizeof *benchmarks };
 #define BENCHMARK_NAMES "rotate, angles, add, encodings, attention, cache, latents, products, train, model"
 
@@ -203,22 +116,23 @@ static const char DOC[] =
     "  gyre bench model --rounds 9 --threads 1\n";
 
 int cmd_bench(int argc, char **argv) {
-    static const struct argp ARGP = {
-        OPTIONS, parse, "rotate|angles|add|encodings|attention|cache|latents|products|train|model", DOC, NULL, NULL, NULL};
-    bench_arguments a = {.options = {.rounds = 7,
-                                     .train = {.context = 256, .batch = 8, .encoding = variant_option("rope")},
-                                     .model = {BENCH_MODEL_LAYERS, BENCH_MODEL_VOCAB},
-                                     .encodings = {.heads = BENCH_GOAL_HEADS, .head_dim = BENCH_GOAL_CHANNELS}}};
-    cli_parse(&ARGP, CLI_THREADS | CLI_JSON, argc, argv, &a.options.common);
-    const char *what = a.options.benchmark_name;
+    static const cli_command command = {
+        rows, CLI_THREADS | CLI_JSON, "rotate|angles|add|encodings|attention|cache|latents|products|train|model",
+        DOC,  read_argument,          NULL};
+    bench_options o = {.rounds = 7,
+                       .train = {.context = 256, .batch = 8},
+                       .model = {BENCH_MODEL_LAYERS, BENCH_MODEL_VOCAB},
+                       .encodings = {.heads = BENCH_GOAL_HEADS, .head_dim = BENCH_GOAL_CHANNELS}};
+    variant_read("--encoding", "rope", &o.train.encoding);
+    cli_parse_table(&command, argc, argv, &o);
+    const char *what = o.benchmark_name;
     const benchmark *chosen = NULL;
     for (int i = 0; what && i < BENCHMARKS; i++)
         if (strcmp(benchmarks[i].name, what) == 0) chosen = &benchmarks[i];
     if (!chosen) cli_usage_error("%s: no such benchmark; known are: " BENCHMARK_NAMES, what ? what : "benchmark");
-    for (int g = 0; g < GROUPS; g++)
-        if (a.given[g] && !((option_group)g == GROUP_CASES ? chosen->cases : (option_group)g == chosen->group))
-            cli_usage_error("%s: not an option of gyre bench %s", a.given[g], what);
-    const int status = chosen->run(&a.options);
-    free(a.options.encodings.tokens);
+    const cli_option *other = cli_given_of(&o.common, ~chosen->options);
+    if (other) cli_usage_error("--%s: not an option of gyre bench %s", other->name, what);
+    const int status = chosen->run(&o);
+    free(o.encodings.tokens);
     return status;
 }

@@ -70,7 +70,7 @@ static error_t parse_common(int key, char *text, struct argp_state *state) {
     }
 }
 
-enum { MAX_OPTIONS = 96, MAX_NAME_LENGTH = 32, MAX_INTRO = 2048, MAX_USAGE = 48 };
+enum { MAX_OPTIONS = 96, MAX_NAME_LENGTH = 32, MAX_INTRO = 2048, MAX_USAGE = 48, MAX_WORDS = 256, MAX_CHOICES = 16 };
 
 /* -- one word for one thing -- */
 /* Words for a length of context.  A command takes one of them; the others mean the same there, hidden from its help. */
@@ -262,6 +262,113 @@ void cli_parse(const struct argp *argp, unsigned takes, int argc, char **argv, c
     threads_from_environment(options);
     check_processor();
     cli_guard_check();
+}
+
+/* -- rows -- */
+/* out = the place of the text among words such as "a|b|c". */
+static int choose(const char *option, const char *text, const char *words) {
+    char copy[MAX_WORDS];
+    const char *names[MAX_CHOICES];
+    int count = 0;
+    snprintf(copy, sizeof copy, "%s", words);
+    for (char *rest = copy; rest && count < MAX_CHOICES;) {
+        names[count++] = rest;
+        rest = strchr(rest, '|');
+        if (rest) *rest++ = 0;
+    }
+    return cli_choice(option, text, names, count);
+}
+
+void cli_option_read(const cli_option *o, const char *text, void *options) {
+    char option[MAX_NAME_LENGTH + 3];
+    void *at = (char *)options + o->at;
+    const int64_t least = (int64_t)o->least, most = isinf(o->most) ? INT64_MAX : (int64_t)o->most;
+    snprintf(option, sizeof option, "--%s", o->name);
+    switch (o->type) {
+    case CLI_TYPE_NONE:
+        return;
+    case CLI_TYPE_FLAG:
+        *(int *)at = 1;
+        return;
+    case CLI_TYPE_INTEGER:
+        *(int64_t *)at = cli_integer(option, text, least, most);
+        return;
+    case CLI_TYPE_EVEN:
+        *(int64_t *)at = cli_even_integer(option, text, least, most);
+        return;
+    case CLI_TYPE_NUMBER:
+        *(double *)at = cli_number(option, text, o->least, o->most);
+        return;
+    case CLI_TYPE_TEXT:
+        *(const char **)at = text;
+        return;
+    case CLI_TYPE_CHOICE:
+        *(int *)at = (int)least + choose(option, text, o->argument);
+        return;
+    case CLI_TYPE_OTHER:
+        o->read(option, text, at);
+    }
+}
+
+int cli_given(const cli_options *options, const char *name) {
+    for (int i = 0; i < options->given_count; i++)
+        if (strcmp(options->given[i]->name, name) == 0) return 1;
+    return (strcmp(name, "json") == 0 && options->json) || (strcmp(name, "output") == 0 && options->output);
+}
+
+const cli_option *cli_given_of(const cli_options *options, unsigned bits) {
+    for (int i = 0; i < options->given_count; i++)
+        if (options->given[i]->of & bits) return options->given[i];
+    return NULL;
+}
+
+/* What is missing first: with it, the command line may mean something else. */
+static void check_given(const cli_options *options) {
+    for (int pass = 0; pass < 2; pass++)
+        for (int i = 0; i < options->given_count; i++) {
+            const cli_option *o = options->given[i];
+            const int is_wrong =
+                pass ? o->excludes && cli_given(options, o->excludes) : o->needs && !cli_given(options, o->needs);
+            if (is_wrong) cli_usage_error("--%s: %s", o->name, o->why);
+        }
+}
+
+static const cli_command *parsed;
+
+static void read_row(const cli_option *o, const char *text, cli_options *options) {
+    cli_option_read(o, text, options);
+    for (int i = 0; i < options->given_count; i++)
+        if (options->given[i] == o) return;
+    if (options->given_count < CLI_MAX_GIVEN) options->given[options->given_count++] = o;
+}
+
+static error_t parse_rows(int key, char *text, struct argp_state *state) {
+    if (key == ARGP_KEY_ARG && parsed->argument) return parsed->argument(state->input, text) ? ARGP_ERR_UNKNOWN : 0;
+    if (key == ARGP_KEY_ARG) cli_usage_error("%s: %s takes no such argument", text, state->argv[0]);
+    if (key == ARGP_KEY_END) {
+        check_given(state->input);
+        if (parsed->finish) parsed->finish(state->input);
+        return 0;
+    }
+    const cli_option *rows = parsed->options;
+    for (int i = 0; rows && rows[i].help; i++)
+        if (rows[i].name && key == (rows[i].letter ? rows[i].letter : CLI_FIRST_KEY + i)) {
+            read_row(&rows[i], text, state->input);
+            return 0;
+        }
+    return ARGP_ERR_UNKNOWN;
+}
+
+void cli_parse_table(const cli_command *command, int argc, char **argv, void *options) {
+    struct argp_option rows[MAX_OPTIONS] = {{0}};
+    const cli_option *o = command->options;
+    for (int i = 0; o && o[i].help && i + 1 < MAX_OPTIONS; i++)
+        rows[i] = (struct argp_option){o[i].name,     !o[i].name ? 0 : o[i].letter ? o[i].letter : CLI_FIRST_KEY + i,
+                                       o[i].argument, 0,
+                                       o[i].help,     o[i].group};
+    const struct argp argp = {o ? rows : NULL, parse_rows, command->arguments, command->text, NULL, NULL, NULL};
+    parsed = command;
+    cli_parse(&argp, command->common, argc, argv, options);
 }
 
 int cli_pool_open(const cli_options *options, gyre_pool **pool, gyre_exec *exec) {

@@ -4,14 +4,91 @@
 #define GYRE_TOOLS_CLI_PARSE_H
 #include "gyre/gyre.h"
 #include <argp.h>
+#include <math.h>
+#include <stddef.h>
 
+enum { CLI_MAX_GIVEN = 64 };
 /* Values of the common options.  The options struct of a command begins with this struct. */
 typedef struct cli_options {
-    int threads;        /* --threads, else GYRE_THREADS, else 0 = one per processor */
-    int json;           /* --json */
-    const char *output; /* --output; NULL = standard output */
+    int threads;                                   /* --threads, else GYRE_THREADS, else 0 = one per processor */
+    int json;                                      /* --json */
+    const char *output;                            /* --output; NULL = standard output */
+    const struct cli_option *given[CLI_MAX_GIVEN]; /* [given_count] rows of the command's options, each once */
+    int given_count;
 } cli_options;
 enum { CLI_THREADS = 1, CLI_JSON = 2, CLI_OUTPUT = 4 };
+
+/* -- the table of a command's options -- */
+typedef enum cli_type {
+    CLI_TYPE_NONE,    /* nothing is set */
+    CLI_TYPE_FLAG,    /* int: 1 */
+    CLI_TYPE_INTEGER, /* int64_t within least .. most, such as 4096, 4k or 1M */
+    CLI_TYPE_EVEN,    /* the same without the odd ones */
+    CLI_TYPE_NUMBER,  /* double within least .. most */
+    CLI_TYPE_TEXT,    /* const char *, borrowed from argv */
+    CLI_TYPE_CHOICE,  /* int or an enum: the place of the value among the words of `argument`, counted from `least` */
+    CLI_TYPE_OTHER    /* what `read` makes of it */
+} cli_type;
+
+/* Reads a value into *at, or ends with a usage error.  option: "--depths".  text: NULL for an option without a value. */
+typedef void cli_read(const char *option, const char *text, void *at);
+
+/* A row.  Without a name it is a heading of the help, and without a help the end of the table. */
+typedef struct cli_option {
+    const char *name;     /* "depths" */
+    const char *argument; /* what help calls the value, or its words: "a|b|c"; NULL = no value */
+    const char *help;
+    int group; /* orders the help */
+    cli_type type;
+    size_t at;          /* offset of the member that the value fills, in the options struct */
+    double least, most; /* most INFINITY: INT64_MAX for integers */
+    cli_read *read;
+    char letter; /* of -o; 0 = none */
+    unsigned of; /* bits that only the command knows: see cli_given_of */
+    /* Another option of the command, or of the common ones, without which or with which this one is a usage error: its text
+     * is "--name: why". */
+    const char *needs, *excludes, *why;
+} cli_option;
+
+/* The last part of a row.  A file with a table defines CLI_STRUCT as the name of its options struct, so that a member of
+ * another type does not compile. */
+#define CLI_AT(of_type, member) _Generic(&((CLI_STRUCT *)0)->member, of_type * : offsetof(CLI_STRUCT, member))
+#define CLI_NONE                .type = CLI_TYPE_NONE
+#define CLI_FLAG(member)        .type = CLI_TYPE_FLAG, .at = CLI_AT(int, member)
+#define CLI_INTEGER(member, low, high)                                                                                      \
+    .type = CLI_TYPE_INTEGER, .at = CLI_AT(int64_t, member), .least = (double)(low), .most = (double)(high)
+#define CLI_EVEN(member, low, high)                                                                                         \
+    .type = CLI_TYPE_EVEN, .at = CLI_AT(int64_t, member), .least = (double)(low), .most = (double)(high)
+#define CLI_SEED(member)              .type = CLI_TYPE_INTEGER, .at = CLI_AT(uint64_t, member), .most = INFINITY
+#define CLI_NUMBER(member, low, high) .type = CLI_TYPE_NUMBER, .at = CLI_AT(double, member), .least = (low), .most = (high)
+#define CLI_TEXT(member)              .type = CLI_TYPE_TEXT, .at = CLI_AT(const char *, member)
+/* In place of a row's group. */
+#define CLI_GROUP_OF(group, bits) group, .of = (bits)
+/* first: the value of the first word. */
+#define CLI_CHOICE(of_type, member, first) .type = CLI_TYPE_CHOICE, .at = CLI_AT(of_type, member), .least = (first)
+#define CLI_OTHER(of_type, member, reader) .type = CLI_TYPE_OTHER, .at = CLI_AT(of_type, member), .read = (reader)
+#define CLI_OTHER_OF_ALL(reader)           .type = CLI_TYPE_OTHER, .read = (reader) /* *at is the options struct */
+
+typedef struct cli_command {
+    const cli_option *options;
+    unsigned common;              /* CLI_THREADS, CLI_JSON, CLI_OUTPUT */
+    const char *arguments, *text; /* of the help: "MODEL"; paragraphs, with \v before those below the options */
+    /* Reads an argument.  out = 0, or 1 if it is one too many. */
+    int (*argument)(void *options, char *text);
+    /* Called after all, before files to write are compared with those that are read; NULL = nothing is left to do. */
+    void (*finish)(void *options);
+} cli_command;
+
+/* Parses argv into the options struct of the command.  --help prints and exits with 0.  A wrong option exits with
+ * CLI_USAGE. */
+void cli_parse_table(const cli_command *command, int argc, char **argv, void *options);
+/* Sets the member of one row. */
+void cli_option_read(const cli_option *option, const char *text, void *options);
+/* out = 1 if the option was on the command line.  name: without --. */
+int cli_given(const cli_options *options, const char *name);
+/* out = the first row given that has one of these bits, or NULL. */
+const cli_option *cli_given_of(const cli_options *options, unsigned bits);
+
 /* A command numbers its own options from here.  Smaller keys belong to shared options and to argp. */
 enum { CLI_FIRST_KEY = 0x200 };
 

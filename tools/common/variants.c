@@ -207,12 +207,10 @@ void variant_model(const variant *v, gyre_model_config *model) {
     if (model->layer_parts & GYRE_LAYER_PART_POLAR) model->position.head_dim *= 2;
 }
 
-variant variant_option(const char *text) {
+void variant_read(const char *option, const char *text, void *at) {
     gyre_error err = {0, ""};
-    variant found;
-    const gyre_status status = variant_find(text, strlen(text), &found, &err);
-    if (status) variants_refuse("--encoding", status, &err);
-    return found;
+    const gyre_status status = variant_find(text, strlen(text), at, &err);
+    if (status) variants_refuse(option, status, &err);
 }
 
 /* -- looks -- */

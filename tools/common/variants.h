@@ -22,8 +22,8 @@ void variants_list(char out[VARIANT_LIST]);
 gyre_status variant_find(const char *name, size_t length, variant *out, gyre_error *err);
 /* Usage error of an option whose names variant_find or variants_parse refused. */
 _Noreturn void variants_refuse(const char *option, gyre_status status, const gyre_error *err);
-/* out = the variant of --encoding; an unknown name is a usage error. */
-variant variant_option(const char *text);
+/* Reads --encoding into the variant at `at` (cli_read); an unknown name is a usage error. */
+void variant_read(const char *option, const char *text, void *at);
 /* out[0 .. *count - 1] = the variants of a comma list, or all for "all".  Errors: those of variant_find; EINVAL, a name
  * twice: err says so. */
 gyre_status variants_parse(const char *list, variant out[MAX_VARIANTS], int *count, gyre_error *err);

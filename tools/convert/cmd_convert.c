@@ -16,75 +16,47 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { KEY_TO = CLI_FIRST_KEY, KEY_DTYPE, KEY_LAYOUT, KEY_FROM_LAYOUT, KEY_REPLACE };
-
-static const struct argp_option OPTIONS[] = {
-    {"output", 'o', "PATH", 0,
-     "a folder for safetensors, a file for GGUF; the GGUF of a model is replaced, anything else is not", 0},
-    {"replace", KEY_REPLACE, NULL, 0, "replace PATH even if it is a folder with a model, tokenizer included", 0},
-    {"to", KEY_TO, "safetensors|gguf", 0, "safetensors or gguf (default: gguf if PATH ends in .gguf, else safetensors)", 0},
-    {"dtype", KEY_DTYPE, "f32|f16|bf16|q8", 0,
-     "f32, f16, bf16, or q8 in a GGUF (default: as in MODEL; quantized weights become f16 in safetensors)", 0},
-    {"layout", KEY_LAYOUT, "half|interleaved", 0,
-     "half or interleaved: layout of the pairs of channels in the rows of query and key (default: as readers of the format "
-     "expect)",
-     0},
-    {"from-layout", KEY_FROM_LAYOUT, "half|interleaved", 0,
-     "their layout in MODEL, overriding its files; repairs a model that states the wrong layout", 0},
-    {0}};
-
 typedef struct convert_options {
     cli_options common; /* first */
     const char *model, *output;
-    int has_format, replace;
+    int replace;
     gyre_dtype dtype; /* what convert points to */
     gyre_layout layout, source_layout;
     gyre_convert_options convert;
 } convert_options;
 
-static gyre_layout layout_option(const char *option, const char *text) {
-    static const char *const names[] = {"half", "interleaved"};
-    return cli_choice(option, text, names, 2) ? GYRE_LAYOUT_INTERLEAVED : GYRE_LAYOUT_HALF;
+#define CLI_STRUCT convert_options
+static const cli_option rows[] = {
+    {"output", "PATH", "a folder for safetensors, a file for GGUF; the GGUF of a model is replaced, anything else is not", 0,
+     CLI_TEXT(output), .letter = 'o'},
+    {"replace", NULL, "replace PATH even if it is a folder with a model, tokenizer included", 0, CLI_FLAG(replace)},
+    {"to", "safetensors|gguf", "safetensors or gguf (default: gguf if PATH ends in .gguf, else safetensors)", 0,
+     CLI_CHOICE(gyre_model_format, convert.format, GYRE_MODEL_FORMAT_SAFETENSORS)},
+    {"dtype", "f32|f16|bf16|q8",
+     "f32, f16, bf16, or q8 in a GGUF (default: as in MODEL; quantized weights become f16 in safetensors)", 0,
+     CLI_OTHER(gyre_dtype, dtype, dtype_read)},
+    {"layout", "half|interleaved",
+     "half or interleaved: layout of the pairs of channels in the rows of query and key (default: as readers of the format "
+     "expect)",
+     0, CLI_CHOICE(gyre_layout, layout, GYRE_LAYOUT_HALF)},
+    {"from-layout", "half|interleaved",
+     "their layout in MODEL, overriding its files; repairs a model that states the wrong layout", 0,
+     CLI_CHOICE(gyre_layout, source_layout, GYRE_LAYOUT_HALF)},
+    {0}};
+
+static int read_argument(void *options, char *text) {
+    convert_options *o = options;
+    if (o->model) cli_usage_error("%s: one model at a time", text);
+    o->model = model_path_find(text);
+    return 0;
 }
 
-static error_t parse(int key, char *arg, struct argp_state *state) {
-    static const char *const formats[] = {"safetensors", "gguf"};
-    convert_options *o = state->input;
-    switch (key) {
-    case 'o':
-        o->output = arg;
-        return 0;
-    case KEY_TO:
-        o->convert.format = cli_choice("--to", arg, formats, 2) ? GYRE_MODEL_FORMAT_GGUF : GYRE_MODEL_FORMAT_SAFETENSORS;
-        o->has_format = 1;
-        return 0;
-    case KEY_DTYPE:
-        o->dtype = dtype_option("--dtype", arg, 1);
-        o->convert.dtype = &o->dtype;
-        return 0;
-    case KEY_LAYOUT:
-        o->layout = layout_option("--layout", arg);
-        o->convert.layout = &o->layout;
-        return 0;
-    case KEY_FROM_LAYOUT:
-        o->source_layout = layout_option("--from-layout", arg);
-        o->convert.source_layout = &o->source_layout;
-        return 0;
-    case KEY_REPLACE:
-        o->replace = 1;
-        return 0;
-    case ARGP_KEY_ARG:
-        if (o->model) cli_usage_error("%s: one model at a time", arg);
-        o->model = model_path_find(arg);
-        return 0;
-    case ARGP_KEY_END: /* --to tells more than the name of the output does */
-        if (o->output && o->has_format)
-            cli_guard_write("output", o->output,
-                            o->convert.format == GYRE_MODEL_FORMAT_GGUF ? CLI_GUARD_MODEL : CLI_GUARD_FOLDER);
-        return 0;
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
+/* --to says more than the name of the output does. */
+static void note_output(void *options) {
+    const convert_options *o = options;
+    if (o->output && cli_given(&o->common, "to"))
+        cli_guard_write("output", o->output,
+                        o->convert.format == GYRE_MODEL_FORMAT_GGUF ? CLI_GUARD_MODEL : CLI_GUARD_FOLDER);
 }
 
 static const char DOC[] =
@@ -103,13 +75,16 @@ static const char DOC[] =
     "  gyre convert wrong -o right --from-layout interleaved\n";
 
 static void read_options(int argc, char **argv, convert_options *o) {
-    static const struct argp ARGP = {OPTIONS, parse, "MODEL -o PATH", DOC, NULL, NULL, NULL};
+    static const cli_command command = {rows, CLI_JSON, "MODEL -o PATH", DOC, read_argument, note_output};
     const gyre_convert_options usual = GYRE_INIT(gyre_convert_options);
     *o = (convert_options){.convert = usual};
-    cli_parse(&ARGP, CLI_JSON, argc, argv, &o->common);
+    cli_parse_table(&command, argc, argv, o);
+    if (cli_given(&o->common, "dtype")) o->convert.dtype = &o->dtype;
+    if (cli_given(&o->common, "layout")) o->convert.layout = &o->layout;
+    if (cli_given(&o->common, "from-layout")) o->convert.source_layout = &o->source_layout;
     if (!o->model) cli_usage_error("MODEL: missing");
     if (!o->output) cli_usage_error("-o: missing; where to?");
-    if (!o->has_format && is_gguf_path(o->output)) o->convert.format = GYRE_MODEL_FORMAT_GGUF;
+    if (!cli_given(&o->common, "to") && is_gguf_path(o->output)) o->convert.format = GYRE_MODEL_FORMAT_GGUF;
     if (o->convert.format == GYRE_MODEL_FORMAT_SAFETENSORS && o->convert.dtype && o->dtype == GYRE_DTYPE_Q8)
         cli_usage_error("--dtype q8: safetensors have no such type; --to gguf has");
 }

@@ -7,17 +7,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { KEY_WITH = CLI_FIRST_KEY, KEY_ACCURACY };
 enum { EXIT_DIFFERENT = 3, EXIT_REFUSED = 4 };
-
-static const struct argp_option OPTIONS[] = {
-    OPTION_AS(0),
-    {"with", KEY_WITH, "PROFILE", 0, "The same for B; required if no B is named", 0},
-    OPTION_LENGTH(0),
-    OPTION_LAYER_TYPE(ONLY_LAYERS_HELP, 0),
-    {"accuracy", KEY_ACCURACY, NULL, 0,
-     "Also how wrong the angles of each program are in contexts of 4k to 1M tokens, and from where on scores feel it", 0},
-    {0}};
 
 typedef struct diff_options {
     cli_options common;      /* first */
@@ -27,22 +17,22 @@ typedef struct diff_options {
     int accuracy;
 } diff_options;
 
-static error_t parse(int key, char *arg, struct argp_state *state) {
-    diff_options *o = state->input;
-    switch (key) {
-    case KEY_WITH:
-        o->with = profile_option("--with", arg);
-        return 0;
-    case KEY_ACCURACY:
-        o->accuracy = 1;
-        return 0;
-    case ARGP_KEY_ARG:
-        if (o->path[1]) cli_usage_error("%s: two models at most", arg);
-        o->path[o->path[0] ? 1 : 0] = model_path_find(arg);
-        return 0;
-    default:
-        return reading_option(&o->reading, key, arg);
-    }
+#define CLI_STRUCT diff_options
+static const cli_option rows[] = {
+    ROW_AS(reading.profile, 0),
+    {"with", "PROFILE", "The same for B; required if no B is named", 0, CLI_OTHER(gyre_profile, with, profile_read)},
+    ROW_LENGTH(reading.length, 0),
+    ROW_LAYER_TYPE(reading.layer_type, ONLY_LAYERS_HELP, 0),
+    {"accuracy", NULL,
+     "Also how wrong the angles of each program are in contexts of 4k to 1M tokens, and from where on scores feel it", 0,
+     CLI_FLAG(accuracy)},
+    {0}};
+
+static int read_argument(void *options, char *text) {
+    diff_options *o = options;
+    if (o->path[1]) cli_usage_error("%s: two models at most", text);
+    o->path[o->path[0] ? 1 : 0] = model_path_find(text);
+    return 0;
 }
 
 static const char DOC[] =
@@ -134,10 +124,10 @@ static int write_result(const diff_options *o, diff_result *result) {
 }
 
 int cmd_diff(int argc, char **argv) {
-    static const struct argp ARGP = {OPTIONS, parse, "A [B]", DOC, NULL, NULL, NULL};
+    static const cli_command command = {rows, CLI_JSON | CLI_OUTPUT, "A [B]", DOC, read_argument, NULL};
     diff_options o = {.with = GYRE_PROFILE_DEFAULT, .reading = {.profile = GYRE_PROFILE_DEFAULT}};
     diff_result result = {.count = 0};
-    cli_parse(&ARGP, CLI_JSON | CLI_OUTPUT, argc, argv, &o.common);
+    cli_parse_table(&command, argc, argv, &o);
     if (!o.path[0]) cli_usage_error("A: missing");
     if (!o.path[1] && o.with == GYRE_PROFILE_DEFAULT) cli_usage_error("B: missing, and --with too");
     int status = read_operands(&o, result.operand);

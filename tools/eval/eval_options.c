@@ -3,22 +3,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { KEY_CONTEXTS = CLI_FIRST_KEY, KEY_STRIDE, KEY_WINDOWS, KEY_FIRST, KEY_PROTOCOL, KEY_PASSKEY, KEY_BY_POSITION };
-
 enum { REPORT_BUCKETS = 16, NOT_GIVEN = -1 };
 
 const char *const eval_protocol_names[] = {[GYRE_EVAL_PROTOCOL_SLIDING] = "sliding",
                                            [GYRE_EVAL_PROTOCOL_TRUNCATE] = "truncate",
                                            [GYRE_EVAL_PROTOCOL_LAST] = "last"};
 
-static const struct argp_option option_table[] = {
-    OPTION_TEXT(1),
-    OPTION_IDS(1),
-    OPTION_AS(1),
-    OPTION_TOKENIZER(1),
-    {"contexts", KEY_CONTEXTS, "LIST", 0,
-     "Context lengths in tokens, rising, such as 256,512,1k; k = 1024 " DEFAULT_LENGTHS_HELP, 2},
-    OPTION_METHODS(
+#define CLI_STRUCT eval_options
+static const cli_option rows[] = {
+    ROW_TEXT(model, 1),
+    ROW_IDS(model, 1),
+    ROW_AS(model.profile, 1),
+    ROW_TOKENIZER(model.tokenizer, 1),
+    {"contexts", "LIST", "Context lengths in tokens, rising, such as 256,512,1k; k = 1024 " DEFAULT_LENGTHS_HELP, 2,
+     CLI_OTHER(length_list, contexts, length_list_read)},
+    ROW_METHODS(
+        method,
         "Any of " METHOD_NAMES METHOD_NUMBERS_HELP
         ". Alone, a method is scaled for every context L by max(1, L / trained length); a factor, as in ntk:4, "
         "applies to every context. dynamic is transformers' formula at length L, its factor 1 unless given; "
@@ -30,7 +30,8 @@ static const struct argp_option option_table[] = {
         "Any "
         "of " METHOD_MODIFIERS " may follow a name, as in yarn:4+resonance",
         3),
-    OPTION_LENGTH_POLICIES(
+    ROW_LENGTH_POLICIES(
+        method,
         "Any of declared, causal, prefix, or all of them: one row each, for methods that depend on the length in use "
         "(dynamic, dynamic-yarn, dynamic-linear, and none if the model has LongRoPE or one of those). declared: L for a "
         "whole window. "
@@ -38,29 +39,31 @@ static const struct argp_option option_table[] = {
         "before the first scored one for all of those, then for each pass of 64 tokens, up to its end (default: as the "
         "model's config says, which is declared)",
         4),
-    {"protocol", KEY_PROTOCOL, "sliding|truncate|last", 0,
+    {"protocol", "sliding|truncate|last",
      "sliding: windows of L tokens every --stride, the last stride predictions of each scored; truncate: windows side by "
      "side, every prediction scored; last: like sliding, the last 200 predictions scored (default: sliding)",
-     5},
-    {"stride", KEY_STRIDE, "N", 0,
-     "Tokens from one window to the next, at most the shortest context; YaRN's paper uses 256 (default: L / 2)", 6},
-    {"windows", KEY_WINDOWS, "N", 0, "Maximum number of windows per context, spread over the text; 0 = all (default: 0)", 6},
-    {"first", KEY_FIRST, NULL, 0, "Read the first --windows windows of a text instead of spreading them over it", 6},
-    OPTION_BETA_FAST("32", 4),
-    OPTION_BETA_SLOW("1", 4),
-    {"by-position", KEY_BY_POSITION, "N", 0,
+     5, CLI_CHOICE(gyre_eval_protocol, protocol, GYRE_EVAL_PROTOCOL_SLIDING)},
+    {"stride", "N",
+     "Tokens from one window to the next, at most the shortest context; YaRN's paper uses 256 (default: L / 2)", 6,
+     CLI_INTEGER(stride, 1, CLI_MAX_TOKENS)},
+    {"windows", "N", "Maximum number of windows per context, spread over the text; 0 = all (default: 0)", 6,
+     CLI_INTEGER(windows, 0, CLI_MAX_TOKENS)},
+    {"first", NULL, "Read the first --windows windows of a text instead of spreading them over it", 6, CLI_FLAG(first)},
+    ROW_BETA_FAST(method.betas.fast, "32", 4),
+    ROW_BETA_SLOW(method.betas.slow, "1", 4),
+    {"by-position", "N",
      "Also measure the loss of all predictions by their position in the window, in N equal parts (default: 0 = off; 16 with "
      "--report, which then shows it alone)",
-     7},
-    {"passkey", KEY_PASSKEY, "N", 0,
+     7, CLI_INTEGER(buckets, 0, EVAL_MAX_BUCKETS)},
+    {"passkey", "N",
      "Also ask for keys hidden in the text, N trials or a few more per context; needs a model that reads bytes, and --text "
      "(default: 0 = off)",
-     7},
-    OPTION_CACHE(7),
-    OPTION_JOURNAL_OF("figure", 8),
-    OPTION_RESUME("files, texts", 8),
-    OPTION_JSON_LINES("figure", 9),
-    OPTION_REPORT("Also write an HTML page with figures", 9),
+     7, CLI_INTEGER(passkey, 0, 1000000), .excludes = "ids", .why = "hides keys among bytes; it needs --text"},
+    ROW_CACHE(method.cache, 7),
+    ROW_JOURNAL_OF(run.journal, "figure", 8),
+    ROW_RESUME(run.resume, "files, texts", 8),
+    ROW_JSON_LINES(run.json_lines, "figure", 9),
+    ROW_REPORT(run.report, "Also write an HTML page with figures", 9),
     {0}};
 
 static const char documentation[] =
@@ -72,39 +75,8 @@ static const char documentation[] =
     "Example: gyre eval models/rope --text /usr/share/common-licenses/GPL-3 --contexts 256,512,1k --methods "
     "none,linear,ntk,ntk:4,yarn";
 
-static error_t parse_own_option(eval_options *o, int key, const char *text) {
-    switch (key) {
-    case KEY_CONTEXTS:
-        length_list_parse(&o->contexts, "--contexts", text);
-        return 0;
-    case KEY_PROTOCOL:
-        o->protocol = (gyre_eval_protocol)cli_choice("--protocol", text, eval_protocol_names, 3);
-        return 0;
-    case KEY_STRIDE:
-        o->stride = cli_integer("--stride", text, 1, CLI_MAX_TOKENS);
-        return 0;
-    case KEY_WINDOWS:
-        o->windows = cli_integer("--windows", text, 0, CLI_MAX_TOKENS);
-        return 0;
-    case KEY_FIRST:
-        o->first = 1;
-        return 0;
-    case KEY_PASSKEY:
-        o->passkey = cli_integer("--passkey", text, 0, 1000000);
-        return 0;
-    case KEY_BY_POSITION:
-        o->buckets = cli_integer("--by-position", text, 0, EVAL_MAX_BUCKETS);
-        return 0;
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
-}
-
-static error_t parse_option(int key, char *text, struct argp_state *state) {
-    eval_options *o = state->input;
-    if (parse_own_option(o, key, text) == 0 || method_option(&o->method, key, text) == 0) return 0;
-    if (run_option(&o->run, key, text) == 0) return 0;
-    return model_option(&o->model, key, text);
+static int read_argument(void *options, char *text) {
+    return model_options_argument(&((eval_options *)options)->model, text);
 }
 
 /* Finds errors that do not depend on the model. */
@@ -112,7 +84,6 @@ static void check_options(const eval_options *o) {
     const int64_t shortest = o->contexts.count ? o->contexts.values[0] : INT64_MAX;
     model_options_check(&o->model, 1);
     run_options_check(&o->run, &o->common);
-    if (o->model.ids && o->passkey) cli_usage_error("--passkey: hides keys among bytes; it needs --text");
     if (o->stride && o->protocol == GYRE_EVAL_PROTOCOL_TRUNCATE)
         cli_usage_error("--stride: the windows of --protocol truncate lie side by side");
     if (o->stride > shortest)
@@ -126,11 +97,12 @@ static void check_options(const eval_options *o) {
 }
 
 void eval_options_read(int argc, char **argv, eval_options *o) {
-    const struct argp argp = {.options = option_table, .parser = parse_option, .args_doc = "MODEL", .doc = documentation};
+    static const cli_command command = {rows, CLI_THREADS | CLI_JSON | CLI_OUTPUT, "MODEL", documentation, read_argument,
+                                        NULL};
     *o = (eval_options){.protocol = GYRE_EVAL_PROTOCOL_SLIDING, .buckets = NOT_GIVEN};
     model_options_init(&o->model, argc);
     method_options_init(&o->method);
-    cli_parse(&argp, CLI_THREADS | CLI_JSON | CLI_OUTPUT, argc, argv, &o->common);
+    cli_parse_table(&command, argc, argv, o);
     o->prints_positions = o->buckets > 0;
     if (o->buckets == NOT_GIVEN) {
         o->buckets = o->run.report ? REPORT_BUCKETS : 0;

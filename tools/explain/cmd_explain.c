@@ -10,21 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { KEY_CHECK = CLI_FIRST_KEY, KEY_ACCURACY };
-
-static const struct argp_option OPTIONS[] = {
-    OPTION_AS(0),
-    OPTION_LENGTH(0),
-    OPTION_LAYER_TYPE(ONLY_LAYERS_HELP, 0),
-    {"check", KEY_CHECK, "TEXT", 0,
-     "Read this text with pairs in half and in interleaved layout, and say which one the weights were trained with", 0},
-    {"accuracy", KEY_ACCURACY, NULL, 0,
-     "How wrong the angles of each program are in contexts of 4k to 1M tokens, from where on scores feel it, and what a "
-     "cache "
-     "in few bits and 1, 10 and 100 shifts do to them",
-     0},
-    {0}};
-
 typedef struct explain_options {
     cli_options common; /* first */
     reading_options reading;
@@ -33,22 +18,25 @@ typedef struct explain_options {
     explain_check checked; /* its result, if check is set */
 } explain_options;
 
-static error_t parse(int key, char *arg, struct argp_state *state) {
-    explain_options *o = state->input;
-    switch (key) {
-    case KEY_CHECK:
-        o->check = arg;
-        return 0;
-    case KEY_ACCURACY:
-        o->accuracy = 1;
-        return 0;
-    case ARGP_KEY_ARG:
-        if (o->model) cli_usage_error("%s: one model at a time; gyre diff compares two", arg);
-        o->model = model_path_find(arg);
-        return 0;
-    default:
-        return reading_option(&o->reading, key, arg);
-    }
+#define CLI_STRUCT explain_options
+static const cli_option rows[] = {
+    ROW_AS(reading.profile, 0),
+    ROW_LENGTH(reading.length, 0),
+    ROW_LAYER_TYPE(reading.layer_type, ONLY_LAYERS_HELP, 0),
+    {"check", "TEXT",
+     "Read this text with pairs in half and in interleaved layout, and say which one the weights were trained with", 0,
+     CLI_TEXT(check)},
+    {"accuracy", NULL,
+     "How wrong the angles of each program are in contexts of 4k to 1M tokens, from where on scores feel it, and what a "
+     "cache in few bits and 1, 10 and 100 shifts do to them",
+     0, CLI_FLAG(accuracy)},
+    {0}};
+
+static int read_argument(void *options, char *text) {
+    explain_options *o = options;
+    if (o->model) cli_usage_error("%s: one model at a time; gyre diff compares two", text);
+    o->model = model_path_find(text);
+    return 0;
 }
 
 static const char DOC[] =
@@ -193,11 +181,11 @@ static int check(explain_options *o, int argc, char **argv) {
 }
 
 int cmd_explain(int argc, char **argv) {
-    static const struct argp ARGP = {OPTIONS, parse, "MODEL", DOC, NULL, NULL, NULL};
+    static const cli_command command = {rows, CLI_THREADS | CLI_JSON | CLI_OUTPUT, "MODEL", DOC, read_argument, NULL};
     explain_options o = {.reading = {.profile = GYRE_PROFILE_DEFAULT}};
     gyre_reading *reading = NULL;
     gyre_error err = {0, ""};
-    cli_parse(&ARGP, CLI_THREADS | CLI_JSON | CLI_OUTPUT, argc, argv, &o.common);
+    cli_parse_table(&command, argc, argv, &o);
     if (!o.model) cli_usage_error("MODEL: missing");
     if (gyre_reading_open(&reading, o.model,
                           GYRE_ARGS(gyre_reading_options, .profile = o.reading.profile, .context_length = o.reading.length),

@@ -38,9 +38,9 @@ typedef struct explore_options {
     const char *config;
 } explore_options;
 
-static error_t parse_option(int key, char *text, struct argp_state *state) {
-    explore_options *o = state->input;
-    if (key != ARGP_KEY_ARG || o->config) return ARGP_ERR_UNKNOWN;
+static int read_argument(void *options, char *text) {
+    explore_options *o = options;
+    if (o->config) return 1;
     o->config = model_path_find(text); /* noted as read: --output must not be one of its files */
     return 0;
 }
@@ -195,12 +195,12 @@ static int run(const explore_options *o, const char *page, const char *config, s
 }
 
 int cmd_explore(int argc, char **argv) {
-    static const struct argp argp = {NULL, parse_option, "[CONFIG]", documentation, NULL, NULL, NULL};
+    static const cli_command command = {NULL, CLI_OUTPUT, "[CONFIG]", documentation, read_argument, NULL};
     explore_options o = {.config = NULL};
     char page[BUNDLED_PATH], *config = NULL;
     size_t size = 0;
     gyre_error err = {0, ""};
-    cli_parse(&argp, CLI_OUTPUT, argc, argv, &o.common);
+    cli_parse_table(&command, argc, argv, &o);
     if (bundled_explorer_path(page, &err)) return cli_fail_error(&err);
     if (access(page, R_OK) != 0)
         return cli_fail("explorer.html: not there: make explorer builds it, make install installs it (%s)", page);

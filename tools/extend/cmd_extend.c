@@ -29,31 +29,35 @@ typedef struct extend_options {
 } extend_options;
 
 /* -- options -- */
-enum { KEY_NEAR = CLI_FIRST_KEY, KEY_WINDOWS, KEY_ALL };
 enum { DEFAULT_WINDOWS = 16, MAX_WINDOWS = 1 << 20 };
 
-static const struct argp_option option_table[] = {
-    OPTION_TO(1),
-    {"all", KEY_ALL, NULL, 0, "Also print what each method does to the rotation, and which programs read it so", 1},
-    OPTION_METHODS("Rows of the table: any of " EXTEND_METHOD_NAMES METHOD_NUMBERS_HELP
-                   ", each alone (its factor is N over the trained length) or with a factor, as in yarn:8; followed by any "
-                   "of " METHOD_MODIFIERS " (default: all that rotate near and far pairs alike)",
-                   2),
-    OPTION_METHOD("M", "The method to write", 3),
-    OPTION_WRITE("--method and N", 3),
-    OPTION_AS(4),
-    OPTION_LAYER_TYPE("The layers to look at, if they differ (default: the first that see all tokens)", 4),
-    OPTION_TRAINED(4),
-    OPTION_BETA_FAST("the model's, or 32", 5),
-    OPTION_BETA_SLOW("the model's, or 1", 5),
-    OPTION_TEXT(6),
-    OPTION_IDS(6),
-    OPTION_TOKENIZER(6),
-    {"near", KEY_NEAR, "N", 0,
+#define CLI_STRUCT extend_options
+static const cli_option option_rows[] = {
+    ROW_TO(stretch.to, 1),
+    {"all", NULL, "Also print what each method does to the rotation, and which programs read it so", 1, CLI_FLAG(all),
+     .excludes = "method", .why = "adds tables, which --write does not print"},
+    {"methods", "LIST",
+     "Rows of the table: any of " EXTEND_METHOD_NAMES METHOD_NUMBERS_HELP
+     ", each alone (its factor is N over the trained length) or with a factor, as in yarn:8; followed by any "
+     "of " METHOD_MODIFIERS " (default: all that rotate near and far pairs alike)",
+     2, CLI_TEXT(methods), .excludes = "method", .why = "picks rows of the table, which --write does not print"},
+    {"method", "M", "The method to write", 3, CLI_TEXT(method), .needs = "write",
+     .why = "nothing is written without --write; --methods picks rows of the table"},
+    ROW_WRITE(stretch.write, "--method and N", 3),
+    ROW_AS(reading.profile, 4),
+    ROW_LAYER_TYPE(reading.layer_type, "The layers to look at, if they differ (default: the first that see all tokens)", 4),
+    ROW_TRAINED(stretch.trained, 4),
+    ROW_BETA_FAST(betas.betas.fast, "the model's, or 32", 5),
+    ROW_BETA_SLOW(betas.betas.slow, "the model's, or 1", 5),
+    ROW_TEXT(cost.model, 6),
+    ROW_IDS(cost.model, 6),
+    ROW_TOKENIZER(cost.model.tokenizer, 6),
+    {"near", "N",
      "With a text: the context within the trained length at which the cost near by is measured (default: the trained "
      "length)",
-     7},
-    {"windows", KEY_WINDOWS, "N", 0, "With a text: maximum number of windows per context, spread over it (default: 16)", 7},
+     7, CLI_INTEGER(cost.near, 2, CLI_MAX_TOKENS)},
+    {"windows", "N", "With a text: maximum number of windows per context, spread over it (default: 16)", 7,
+     CLI_INTEGER(cost.windows, 1, MAX_WINDOWS)},
     {0}};
 
 static const char documentation[] =
@@ -66,41 +70,19 @@ static const char documentation[] =
     "Example: gyre extend models/rope --to 1k --text /usr/share/common-licenses/GPL-3\n"
     "Example: gyre extend models/rope --to 1k --method yarn --write stretched.json";
 
-static error_t parse_option(int key, char *text, struct argp_state *state) {
-    extend_options *o = state->input;
-    switch (key) {
-    case KEY_ALL:
-        o->all = 1;
-        return 0;
-    case METHOD_KEY_LIST:
-        o->methods = text;
-        return 0;
-    case METHOD_KEY_ONE:
-        o->method = text;
-        return 0;
-    case KEY_NEAR:
-        o->cost.near = cli_integer("--near", text, 2, CLI_MAX_TOKENS);
-        return 0;
-    case KEY_WINDOWS:
-        o->cost.windows = cli_integer("--windows", text, 1, MAX_WINDOWS);
-        return 0;
-    default:
-        if (reading_option(&o->reading, key, text) == 0 || model_option(&o->cost.model, key, text) == 0) return 0;
-        if (stretch_option(&o->stretch, key, text) == 0) return 0;
-        return method_option(&o->betas, key, text);
-    }
+static int read_argument(void *options, char *text) {
+    return model_options_argument(&((extend_options *)options)->cost.model, text);
 }
 
 static void read_options(int argc, char **argv, extend_options *o) {
-    const struct argp argp = {.options = option_table, .parser = parse_option, .args_doc = "MODEL", .doc = documentation};
+    static const cli_command command = {
+        option_rows, CLI_THREADS | CLI_JSON | CLI_OUTPUT, "MODEL", documentation, read_argument, NULL};
     *o = (extend_options){.reading = {.profile = GYRE_PROFILE_DEFAULT}, .cost = {.windows = DEFAULT_WINDOWS}};
     model_options_init(&o->cost.model, argc);
-    cli_parse(&argp, CLI_THREADS | CLI_JSON | CLI_OUTPUT, argc, argv, &o->common);
+    cli_parse_table(&command, argc, argv, o);
     o->cost.model.profile = o->reading.profile;
     if (!o->cost.model.path) cli_usage_error("MODEL: missing; name a config.json, a folder with one, or a GGUF file");
     stretch_options_check(&o->stretch);
-    if (o->method && !o->stretch.write)
-        cli_usage_error("--method: nothing is written without --write; --methods picks rows of the table");
     if (o->stretch.write && !o->method)
         cli_usage_error("--write: missing what to write; name it with --method, such as yarn");
     if (o->cost.model.texts_count) {
@@ -110,8 +92,6 @@ static void read_options(int argc, char **argv, extend_options *o) {
     } else if (o->cost.near || o->cost.model.tokenizer) {
         cli_usage_error("%s: nothing is measured without --text", o->cost.near ? "--near" : "--tokenizer");
     }
-    if (o->method && o->all) cli_usage_error("--all: adds tables, which --write does not print");
-    if (o->method && o->methods) cli_usage_error("--methods: picks rows of the table, which --write does not print");
 }
 
 /* -- the model -- */

@@ -12,18 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-    KEY_TEXT = CLI_FIRST_KEY,
-    KEY_TASK,
-    KEY_ENCODINGS,
-    KEY_PRESET,
-    KEY_SEEDS,
-    KEY_WORK,
-    KEY_MIX,
-    KEY_BASE,
-    KEY_ROPE_DIM,
-    KEY_ADD_METHOD
-};
 enum { HELD_OUT_DIVISOR = 10 }; /* the last tenth of a text is held out */
 
 typedef struct lab_options {
@@ -39,19 +27,33 @@ typedef struct lab_options {
     char work[64]; /* the work folder that is not given */
 } lab_options;
 
-static const struct argp_option OPTIONS[] = {
-    {"text", KEY_TEXT, "PATH", 0,
-     "train on this text and test on its last tenth; a file, or a folder with all files under it; may be repeated", 1},
-    {"task", KEY_TASK, "posgen|copy", 0,
+static void read_task(const char *option, const char *text, void *at) {
+    static const char *const tasks[] = {"posgen", "copy"};
+    *(const char **)at = tasks[cli_choice(option, text, tasks, 2)];
+}
+
+static void read_added(const char *option, const char *text, void *at) {
+    lab_options *o = at;
+    if (o->added_count == LAB_ADDED_METHODS) cli_usage_error("%s: at most %d may be added", option, LAB_ADDED_METHODS);
+    o->added[o->added_count++] = text;
+}
+
+enum { OF_TRAINING = 1 }; /* cli_option.of */
+#define CLI_STRUCT lab_options
+static const cli_option rows[] = {
+    {"text", "PATH",
+     "train on this text and test on its last tenth; a file, or a folder with all files under it; may be repeated", 1,
+     CLI_OTHER(training_texts, lab.texts, training_texts_read)},
+    {"task", "posgen|copy",
      "use generated sequences instead of a text and ask only for tokens that are determined. posgen: sums modulo 17 of near "
      "and far tokens, no position harder than another. copy: a span seen some tokens before; a little harder from further "
      "away for a model that goes by content, because more of its 32 symbols match by chance",
-     1},
-    {"encodings", KEY_ENCODINGS, "LIST", 0,
+     1, CLI_OTHER(const char *, lab.task, read_task), .excludes = "text", .why = "contradicts --text"},
+    {"encodings", "LIST",
      "with --text or --task: the encodings to train, by name, or all; a wrong name lists them (default: nope, learned, "
      "sinusoidal, rope, alibi; with --task also rope+resonance)",
-     1},
-    {"preset", KEY_PRESET, "small|quick|full|smoke|questions", 0,
+     1, CLI_TEXT(encodings)},
+    {"preset", "quick|full|smoke|questions|small",
      "quick without --text and --task measures fewer rows of the bundled models, without copies, in half a minute. With "
      "--text "
      "or --task: quick takes less than ten minutes on two cores for the default encodings and one seed; small, "
@@ -60,24 +62,26 @@ static const struct argp_option OPTIONS[] = {
      "in "
      "seconds that everything works; questions, with --text, trains the rows of docs/questions.md (default with --text or "
      "--task: quick)",
-     1},
-    {"seeds", KEY_SEEDS, "N", 0,
-     "with --text or --task: number of models per encoding, 1 to 5, for means with intervals (default: 1; full: 3)", 1},
-    {"work", KEY_WORK, "DIR", 0,
+     1, CLI_CHOICE(int, preset, 1)},
+    {"seeds", "N",
+     "with --text or --task: number of models per encoding, 1 to 5, for means with intervals (default: 1; full: 3)", 1,
+     CLI_INTEGER(seeds, 1, LAB_SEEDS), .of = OF_TRAINING},
+    {"work", "DIR",
      "with --text or --task: folder for models and results; a stopped run continues from it (default: gyre-lab-PRESET, "
      "gyre-lab-TASK-PRESET)",
-     1},
-    {"mix", KEY_MIX, "SHARE", 0,
-     "with --text: fraction of sequences with passkeys or copies (default: 0.8, questions 0; 0: plain text)", 1},
-    {"base", KEY_BASE, "X", 0, "with --text or --task: base of the rotations (default: 10000)", 1},
-    {"rope-dim", KEY_ROPE_DIM, "N", 0,
-     "with --text or --task: channels of a head that rotate, an even number (default: all)", 1},
-    {"add-method", KEY_ADD_METHOD, "NAME", 0,
+     1, CLI_TEXT(lab.work), .of = OF_TRAINING},
+    {"mix", "SHARE", "with --text: fraction of sequences with passkeys or copies (default: 0.8, questions 0; 0: plain text)",
+     1, CLI_NUMBER(mix, 0, 1), .of = OF_TRAINING, .excludes = "task", .why = "a task has no text to mix with"},
+    {"base", "X", "with --text or --task: base of the rotations (default: 10000)", 1, CLI_NUMBER(base, 1.001, 1e18),
+     .of = OF_TRAINING},
+    {"rope-dim", "N", "with --text or --task: channels of a head that rotate, an even number (default: all)", 1,
+     CLI_INTEGER(rope_dim, 2, 1 << 14), .of = OF_TRAINING},
+    {"add-method", "NAME",
      "without --task: also measure the RoPE model, as it is, under this method, such as base:500000 (another base, ABF) or "
      "rerope; one of " METHOD_NAMES ". alibi-linear, alibi-ntk, alibi-ntk-past:4, alibi-dynamic and alibi-dynamic-linear "
      "stretch the slopes of the ALiBi model, in a table of their own; may be repeated, up to eight times",
-     1},
-    OPTION_REPORT("the HTML report (default: report.html)", 1),
+     1, CLI_OTHER_OF_ALL(read_added), .excludes = "task", .why = "a task has methods of its own"},
+    ROW_REPORT(lab.run.report, "the HTML report (default: report.html)", 1),
     {0}};
 
 /* -- options after parsing: the guard asks for the files of all -- */
@@ -105,17 +109,15 @@ static void set_default_report(lab *l) {
         "writes another");
 }
 
-static void finish_options(lab_options *o) {
+static void finish_options(void *options) {
+    lab_options *o = options;
     lab *l = &o->lab;
     const int trains = l->texts.count || l->task;
-    if (l->texts.count && l->task) cli_usage_error("--task: contradicts --text");
-    if (!trains &&
-        ((o->preset && o->preset - 1 != LAB_QUICK) || l->work || o->mix >= 0 || o->seeds || o->base != 0 || o->rope_dim))
+    if (!trains && ((o->preset && o->preset - 1 != LAB_QUICK) || cli_given_of(&l->common, OF_TRAINING)))
         cli_usage_error("--preset, --work, --mix, --seeds, --base, --rope-dim: nothing is trained without --text or --task, "
                         "and of the presets only quick measures the bundled models");
     if (l->task && (o->preset - 1 == LAB_QUESTIONS || o->preset - 1 == LAB_SMALL))
         cli_usage_error("--preset %s: needs --text", o->preset - 1 == LAB_SMALL ? "small" : "questions");
-    if (l->task && o->mix >= 0) cli_usage_error("--mix: a task has no text to mix with");
     const lab_preset preset = !trains     ? o->preset ? LAB_BUNDLED_QUICK : LAB_BUNDLED
                               : o->preset ? (lab_preset)(o->preset - 1)
                                           : LAB_QUICK;
@@ -124,7 +126,6 @@ static void finish_options(lab_options *o) {
         lab_task_plan(&l->plan, l->task, preset);
     else
         lab_plan_make(&l->plan, preset, o->mix);
-    if (l->task && o->added_count) cli_usage_error("--add-method: a task has methods of its own");
     for (int i = 0; i < o->added_count; i++) {
         gyre_error err = {0, ""};
         if (lab_plan_add_method(&l->plan, o->added[i], &err)) cli_usage_error("--add-method: %s", err.text);
@@ -145,53 +146,6 @@ static void finish_options(lab_options *o) {
         cli_guard_write("work", l->work, CLI_GUARD_FOLDER);
     else
         lab_note_bundled();
-}
-
-static error_t parse(int key, char *arg, struct argp_state *state) {
-    static const char *const PRESETS[] = {"quick", "full", "smoke", "questions", "small"};
-    static const char *const LAB_TASKS[] = {"posgen", "copy"};
-    lab_options *o = state->input;
-    lab *l = &o->lab;
-    switch (key) {
-    case KEY_TEXT:
-        training_texts_add(&l->texts, arg);
-        return 0;
-    case KEY_TASK:
-        l->task = LAB_TASKS[cli_choice("--task", arg, LAB_TASKS, 2)];
-        return 0;
-    case KEY_ENCODINGS:
-        o->encodings = arg;
-        return 0;
-    case KEY_SEEDS:
-        o->seeds = cli_integer("--seeds", arg, 1, LAB_SEEDS);
-        return 0;
-    case KEY_PRESET:
-        o->preset = 1 + cli_choice("--preset", arg, PRESETS, 5);
-        return 0;
-    case KEY_WORK:
-        l->work = arg;
-        return 0;
-    case KEY_BASE:
-        o->base = cli_number("--base", arg, 1.001, 1e18);
-        return 0;
-    case KEY_ROPE_DIM:
-        o->rope_dim = cli_integer("--rope-dim", arg, 2, 1 << 14);
-        return 0;
-    case KEY_ADD_METHOD:
-        if (o->added_count == LAB_ADDED_METHODS) cli_usage_error("--add-method: at most %d may be added", LAB_ADDED_METHODS);
-        o->added[o->added_count++] = arg;
-        return 0;
-    case KEY_MIX:
-        o->mix = cli_number("--mix", arg, 0, 1);
-        return 0;
-    case ARGP_KEY_ARG:
-        cli_usage_error("%s: gyre lab takes no such argument", arg);
-    case ARGP_KEY_END:
-        finish_options(o);
-        return 0;
-    default:
-        return run_option(&l->run, key, arg);
-    }
 }
 
 static const char DOC[] =
@@ -412,14 +366,14 @@ static int run(lab *l) {
 }
 
 int cmd_lab(int argc, char **argv) {
-    static const struct argp ARGP = {OPTIONS, parse, "", DOC, NULL, NULL, NULL};
+    static const cli_command command = {rows, CLI_THREADS | CLI_JSON, "", DOC, NULL, finish_options};
     lab_options *o = calloc(1, sizeof *o);
     if (!o) return cli_fail("lab: out of memory (gyre lab)");
     lab *l = &o->lab;
     o->mix = -1;
     cli_command_line(argc, argv, l->command, sizeof l->command);
     l->lock.file = -1;
-    cli_parse(&ARGP, CLI_THREADS | CLI_JSON, argc, argv, &l->common);
+    cli_parse_table(&command, argc, argv, o);
     gyre_pool *pool = NULL;
     int status = cli_pool_open(&l->common, &pool, &l->exec);
     if (!status) {

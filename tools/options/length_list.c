@@ -5,7 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-void length_list_parse(length_list *list, const char *option, const char *text) {
+void length_list_read(const char *option, const char *text, void *at) {
+    length_list *list = at;
     list->count = cli_integers(option, text, 2, CLI_MAX_TOKENS, &list->values);
     cli_check_rising(option, list->values, list->count);
 }

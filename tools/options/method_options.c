@@ -15,16 +15,20 @@ void method_options_free(method_options *o) {
     o->list = NULL;
 }
 
-static void set_list(method_options *o, const char *list) {
+void method_read_list(const char *option, const char *text, void *at) {
+    method_options *o = at;
     gyre_error err = {0, ""};
+    (void)option;
     free(o->list);
-    const gyre_status status = methods_parse(list, &o->list, &o->count, &err);
+    const gyre_status status = methods_parse(text, &o->list, &o->count, &err);
     if (status == GYRE_ENOMEM) exit(cli_fail_error(&err));
     if (status) cli_usage_error("%s", err.text);
 }
 
-static void set_one(method_options *o, const char *text) {
+void method_read_one(const char *option, const char *text, void *at) {
+    method_options *o = at;
     gyre_error err = {0, ""};
+    (void)option;
     if (!o->list) o->list = calloc(1, sizeof *o->list);
     if (!o->list) exit(cli_fail("methods: out of memory (options)"));
     if (method_parse(text, o->list, &err)) cli_usage_error("%s", err.text);
@@ -38,13 +42,14 @@ static void add_policy(method_options *o, gyre_length_policy policy) {
     o->policies[o->policies_count++] = policy;
 }
 
-static void set_policies(method_options *o, const char *list) {
+void method_read_policies(const char *option, const char *text, void *at) {
+    method_options *o = at;
     o->policies_count = 0;
-    for (const char *name = list;; name++) {
+    for (const char *name = text;; name++) {
         char one[16];
         const size_t length = strcspn(name, ",");
         snprintf(one, sizeof one, "%.*s", length < sizeof one ? (int)length : (int)sizeof one - 1, name);
-        const int policy = cli_choice("--length-policy", one, length_policy_choices(), LENGTH_POLICIES + 1);
+        const int policy = cli_choice(option, one, length_policy_choices(), LENGTH_POLICIES + 1);
         for (int p = 0; p < LENGTH_POLICIES; p++)
             if (policy == p || policy == LENGTH_POLICIES) add_policy(o, (gyre_length_policy)p);
         name += length;
@@ -52,37 +57,14 @@ static void set_policies(method_options *o, const char *list) {
     }
 }
 
-error_t method_option(method_options *o, int key, const char *text) {
-    switch (key) {
-    case METHOD_KEY_LIST:
-        set_list(o, text);
-        return 0;
-    case METHOD_KEY_ONE:
-        set_one(o, text);
-        return 0;
-    case METHOD_KEY_POLICIES:
-        set_policies(o, text);
-        return 0;
-    case METHOD_KEY_POLICY:
-        o->policies[0] = (gyre_length_policy)cli_choice("--length-policy", text, length_policy_choices(), LENGTH_POLICIES);
-        o->policies_count = 1;
-        return 0;
-    case METHOD_KEY_BETA_FAST:
-        o->betas.fast = cli_number("--beta-fast", text, 1e-6, 1e9);
-        return 0;
-    case METHOD_KEY_BETA_SLOW:
-        o->betas.slow = cli_number("--beta-slow", text, 1e-6, 1e9);
-        return 0;
-    case METHOD_KEY_CACHE:
-        o->cache = dtype_option("--cache", text, 1);
-        return 0;
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
+void method_read_policy(const char *option, const char *text, void *at) {
+    method_options *o = at;
+    o->policies[0] = (gyre_length_policy)cli_choice(option, text, length_policy_choices(), LENGTH_POLICIES);
+    o->policies_count = 1;
 }
 
 void method_options_finish(method_options *o) {
-    if (!o->list) set_list(o, "none");
+    if (!o->list) method_read_list("--methods", "none", o);
     if (o->betas.fast < o->betas.slow)
         cli_usage_error("--beta-fast: %g is below --beta-slow %g", o->betas.fast, o->betas.slow);
 }

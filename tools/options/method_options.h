@@ -6,38 +6,31 @@
 #include "tools/common/methods.h"
 #include "tools/options/value_names.h"
 
-enum {
-    METHOD_KEY_LIST = 0x1a0, /* --methods LIST */
-    METHOD_KEY_ONE,          /* --method NAME */
-    METHOD_KEY_POLICIES,     /* --length-policy LIST */
-    METHOD_KEY_POLICY,       /* --length-policy NAME */
-    METHOD_KEY_BETA_FAST,
-    METHOD_KEY_BETA_SLOW,
-    METHOD_KEY_CACHE
-};
+/* member: a method_options. */
+#define ROW_METHODS(member, help, group)                                                                                    \
+    { "methods", "LIST", help, group, CLI_OTHER(method_options, member, method_read_list) }
+#define ROW_METHOD(member, arg, help, group)                                                                                \
+    { "method", arg, help, group, CLI_OTHER(method_options, member, method_read_one) }
+#define ROW_LENGTH_POLICIES(member, help, group)                                                                            \
+    { "length-policy", "LIST", help, group, CLI_OTHER(method_options, member, method_read_policies) }
+#define ROW_LENGTH_POLICY(member, help, group)                                                                              \
+    { "length-policy", "declared|causal|prefix", help, group, CLI_OTHER(method_options, member, method_read_policy) }
 
-#define OPTION_METHODS(help, group)                                                                                         \
-    { "methods", METHOD_KEY_LIST, "LIST", 0, help, group }
-#define OPTION_METHOD(arg, help, group)                                                                                     \
-    { "method", METHOD_KEY_ONE, arg, 0, help, group }
-#define OPTION_LENGTH_POLICIES(help, group)                                                                                 \
-    { "length-policy", METHOD_KEY_POLICIES, "LIST", 0, help, group }
-#define OPTION_LENGTH_POLICY(help, group)                                                                                   \
-    { "length-policy", METHOD_KEY_POLICY, "declared|causal|prefix", 0, help, group }
-#define OPTION_BETA_FAST(usual, group)                                                                                      \
+#define ROW_BETA_FAST(member, usual, group)                                                                                 \
     {                                                                                                                       \
-        "beta-fast", METHOD_KEY_BETA_FAST, "X", 0,                                                                          \
-            "by-parts and yarn: revolutions over the trained length above which a pair is kept (default: " usual ")", group \
+        "beta-fast", "X",                                                                                                   \
+            "by-parts and yarn: revolutions over the trained length above which a pair is kept (default: " usual ")",       \
+            group, CLI_NUMBER(member, 1e-6, 1e9)                                                                            \
     }
-#define OPTION_BETA_SLOW(usual, group)                                                                                      \
+#define ROW_BETA_SLOW(member, usual, group)                                                                                 \
     {                                                                                                                       \
-        "beta-slow", METHOD_KEY_BETA_SLOW, "X", 0,                                                                          \
-            "by-parts and yarn: revolutions below which a pair is divided (default: " usual ")", group                      \
+        "beta-slow", "X", "by-parts and yarn: revolutions below which a pair is divided (default: " usual ")", group,       \
+            CLI_NUMBER(member, 1e-6, 1e9)                                                                                   \
     }
-#define OPTION_CACHE(group)                                                                                                 \
+#define ROW_CACHE(member, group)                                                                                            \
     {                                                                                                                       \
-        "cache", METHOD_KEY_CACHE, "f32|f16|bf16|q8", 0, "Store keys and values as f32, f16, bf16 or q8 (default: f32)",    \
-            group                                                                                                           \
+        "cache", "f32|f16|bf16|q8", "Store keys and values as f32, f16, bf16 or q8 (default: f32)", group,                  \
+            CLI_OTHER(gyre_dtype, member, dtype_read)                                                                       \
     }
 
 enum { METHOD_LABELS = 1024 };
@@ -54,8 +47,11 @@ typedef struct method_options {
 /* Called before parsing: no method, betas 32 and 1, cache f32. */
 void method_options_init(method_options *o);
 void method_options_free(method_options *o);
-/* out = 0, or ARGP_ERR_UNKNOWN if the key is not one of these.  A wrong value is a usage error. */
-error_t method_option(method_options *o, int key, const char *text);
+/* Of the rows above.  at: a method_options.  A wrong value is a usage error. */
+void method_read_list(const char *option, const char *text, void *at);
+void method_read_one(const char *option, const char *text, void *at);
+void method_read_policies(const char *option, const char *text, void *at);
+void method_read_policy(const char *option, const char *text, void *at);
 /* Called after parsing: without --methods, the list is "none".  Usage error if beta-fast < beta-slow. */
 void method_options_finish(method_options *o);
 /* out = the policy that --length-policy NAME names; -1 without it. */

@@ -15,31 +15,26 @@ void model_options_free(model_options *o) {
     o->texts = NULL;
 }
 
-static void add_text(model_options *o, const char *path, int ids) {
-    if (o->texts_count && o->ids != ids) cli_usage_error("--ids: takes the place of --text; give one of them");
-    o->ids = ids;
-    o->texts[o->texts_count++] = path;
+int model_options_argument(model_options *o, char *text) {
+    if (o->path) return 1;
+    o->path = model_path_find(text);
+    return 0;
 }
 
-error_t model_option(model_options *o, int key, char *text) {
-    switch (key) {
-    case ARGP_KEY_ARG:
-        if (o->path) return ARGP_ERR_UNKNOWN;
-        o->path = model_path_find(text);
-        return 0;
-    case READING_KEY_AS:
-        o->profile = profile_option("--as", text);
-        return 0;
-    case MODEL_KEY_TOKENIZER:
-        o->tokenizer = model_path_find_tokenizer(text);
-        return 0;
-    case MODEL_KEY_TEXT:
-    case MODEL_KEY_IDS:
-        add_text(o, text, key == MODEL_KEY_IDS);
-        return 0;
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
+void model_read_tokenizer(const char *option, const char *text, void *at) {
+    (void)option;
+    *(const char **)at = model_path_find_tokenizer(text);
+}
+
+void model_read_text(const char *option, const char *text, void *at) {
+    model_options *o = at;
+    (void)option;
+    o->texts[o->texts_count++] = text;
+}
+
+void model_read_ids(const char *option, const char *text, void *at) {
+    ((model_options *)at)->ids = 1;
+    model_read_text(option, text, at);
 }
 
 void model_options_check(const model_options *o, int requires_text) {

@@ -5,20 +5,23 @@
 #include "tools/common/model_path.h"
 #include "tools/options/reading_options.h"
 
-enum { MODEL_KEY_TOKENIZER = 0x190, MODEL_KEY_TEXT, MODEL_KEY_IDS };
-
-#define OPTION_TOKENIZER(group)                                                                                             \
+#define ROW_TOKENIZER(member, group)                                                                                        \
     {                                                                                                                       \
-        "tokenizer", MODEL_KEY_TOKENIZER, "PATH", 0,                                                                        \
-            "A tokenizer.json, or a model whose tokenizer is used (default: the model's own)", group                        \
+        "tokenizer", "PATH", "A tokenizer.json, or a model whose tokenizer is used (default: the model's own)", group,      \
+            CLI_OTHER(const char *, member, model_read_tokenizer)                                                           \
     }
-#define OPTION_TEXT(group)                                                                                                  \
-    { "text", MODEL_KEY_TEXT, "PATH", 0, "A text to read; a folder means all files under it. Repeat for more texts", group }
-#define OPTION_IDS(group)                                                                                                   \
+/* member: a model_options. */
+#define ROW_TEXT(member, group)                                                                                             \
     {                                                                                                                       \
-        "ids", MODEL_KEY_IDS, "FILE", 0,                                                                                    \
+        "text", "PATH", "A text to read; a folder means all files under it. Repeat for more texts", group,                  \
+            CLI_OTHER(model_options, member, model_read_text)                                                               \
+    }
+#define ROW_IDS(member, group)                                                                                              \
+    {                                                                                                                       \
+        "ids", "FILE",                                                                                                      \
             "Token ids to read instead of a text: decimal numbers separated by white space or commas. Repeat for more",     \
-            group                                                                                                           \
+            group, CLI_OTHER(model_options, member, model_read_ids), .excludes = "text",                                    \
+                                                                     .why = "takes the place of --text; give one of them"   \
     }
 
 /* What MODEL may be, for help texts. */
@@ -39,8 +42,12 @@ typedef struct model_options {
 /* Called before parsing.  Usage error if memory runs out. */
 void model_options_init(model_options *o, int argc);
 void model_options_free(model_options *o);
-/* Also takes the argument MODEL.  out = 0, or ARGP_ERR_UNKNOWN if the key is not one of these or a second model is named. */
-error_t model_option(model_options *o, int key, char *text);
+/* Takes the argument MODEL.  out = 0, or 1 if it is a second one. */
+int model_options_argument(model_options *o, char *text);
+/* Of the rows above.  at: of tokenizer; of model_options. */
+void model_read_tokenizer(const char *option, const char *text, void *at);
+void model_read_text(const char *option, const char *text, void *at);
+void model_read_ids(const char *option, const char *text, void *at);
 /* Called after parsing.  Usage error if no model is named, or if requires_text and no text is. */
 void model_options_check(const model_options *o, int requires_text);
 

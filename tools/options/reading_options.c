@@ -1,25 +1,8 @@
 /* reading_options.c: --as, --length and --layer-type. */
 #include "tools/options/reading_options.h"
 #include "tools/cli/cli_error.h"
-#include "tools/cli/cli_values.h"
 #include <stdio.h>
 #include <string.h>
-
-error_t reading_option(reading_options *o, int key, char *text) {
-    switch (key) {
-    case READING_KEY_AS:
-        o->profile = profile_option("--as", text);
-        return 0;
-    case READING_KEY_LENGTH:
-        o->length = cli_integer("--length", text, 1, CLI_MAX_TOKENS - 1);
-        return 0;
-    case READING_KEY_LAYER_TYPE:
-        o->layer_type = text;
-        return 0;
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
-}
 
 int reading_is_selected(const gyre_layer_reading *group, const char *layer_type) {
     return !layer_type || strcmp(group->name, layer_type) == 0;

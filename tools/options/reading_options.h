@@ -1,26 +1,27 @@
 /* reading_options.h: options that choose how a model's config is read and which of its layers are looked at: --as, --length
  * and --layer-type.
  *
- * Each OPTION_ macro of this header and of the other *_options.h is one entry of an argp table; `group` orders the help.
- * Their keys lie below CLI_FIRST_KEY, and no two of them are equal.  A command passes keys that it does not know to the
- * parsers of the groups it uses. */
+ * Each ROW_ macro of this header and of the other *_options.h is a row of a table of options (tools/cli/cli_parse.h).
+ * member: that of the command's options struct which the row fills, such as reading.profile; `group` orders the help. */
 #ifndef GYRE_TOOLS_READING_OPTIONS_H
 #define GYRE_TOOLS_READING_OPTIONS_H
 #include "gyre/gyre_reading.h"
 #include "tools/cli/cli_parse.h"
+#include "tools/cli/cli_values.h"
 #include "tools/options/value_names.h"
 
-enum { READING_KEY_AS = 0x180, READING_KEY_LENGTH, READING_KEY_LAYER_TYPE };
-
-#define OPTION_AS(group)                                                                                                    \
+#define ROW_AS(member, group)                                                                                               \
     {                                                                                                                       \
-        "as", READING_KEY_AS, "PROFILE", 0,                                                                                 \
-            "Read the model's positions as " PROFILE_NAMES " does (default: llama.cpp for a GGUF, else hf-5)", group        \
+        "as", "PROFILE", "Read the model's positions as " PROFILE_NAMES " does (default: llama.cpp for a GGUF, else hf-5)", \
+            group, CLI_OTHER(gyre_profile, member, profile_read)                                                            \
     }
-#define OPTION_LENGTH(group)                                                                                                \
-    { "length", READING_KEY_LENGTH, "N", 0, "The context length in use (default: the trained length)", group }
-#define OPTION_LAYER_TYPE(help, group)                                                                                      \
-    { "layer-type", READING_KEY_LAYER_TYPE, "NAME", 0, help, group }
+#define ROW_LENGTH(member, group)                                                                                           \
+    {                                                                                                                       \
+        "length", "N", "The context length in use (default: the trained length)", group,                                    \
+            CLI_INTEGER(member, 1, CLI_MAX_TOKENS - 1)                                                                      \
+    }
+#define ROW_LAYER_TYPE(member, help, group)                                                                                 \
+    { "layer-type", "NAME", help, group, CLI_TEXT(member) }
 #define ONLY_LAYERS_HELP "Only these layers: full_attention, vision; a wrong name lists them"
 
 typedef struct reading_options {
@@ -28,9 +29,6 @@ typedef struct reading_options {
     int64_t length;         /* 0 without --length */
     const char *layer_type; /* NULL without --layer-type */
 } reading_options;
-
-/* out = 0, or ARGP_ERR_UNKNOWN if the key is not one of these.  A wrong value is a usage error. */
-error_t reading_option(reading_options *o, int key, char *text);
 
 /* -- the layers that --layer-type names -- */
 /* out = 1 if the group has this name, or if layer_type is NULL. */

@@ -4,31 +4,7 @@
 #include "tools/cli/write_target.h"
 #include "tools/team/team.h"
 
-error_t run_option(run_options *o, int key, char *text) {
-    switch (key) {
-    case RUN_KEY_JOURNAL:
-        o->journal = text;
-        return 0;
-    case RUN_KEY_RESUME:
-        o->resume = 1;
-        return 0;
-    case RUN_KEY_LINES:
-        o->json_lines = 1;
-        return 0;
-    case RUN_KEY_REPORT:
-        o->report = text;
-        return 0;
-    case RUN_KEY_FIGURE:
-        o->figure = text;
-        return 0;
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
-}
-
 void run_options_check(const run_options *o, const cli_options *common) {
-    if (o->resume && !o->journal) cli_usage_error("--resume: needs the --journal to go on from");
-    if (o->json_lines && common->json) cli_usage_error("--json-lines: contradicts --json");
     if (o->json_lines && common->output)
         cli_usage_error("--json-lines: come one by one on standard output; not with --output");
 }

@@ -1,7 +1,6 @@
 /* stretch_options.c: --to, --trained and --write. */
 #include "tools/options/stretch_options.h"
 #include "tools/cli/cli_error.h"
-#include "tools/cli/cli_values.h"
 #include "tools/cli/write_target.h"
 #include "util/path.h"
 #include <errno.h>
@@ -9,22 +8,6 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-error_t stretch_option(stretch_options *o, int key, char *text) {
-    switch (key) {
-    case STRETCH_KEY_TO:
-        o->to = cli_integer("--to", text, 2, CLI_MAX_TOKENS);
-        return 0;
-    case STRETCH_KEY_TRAINED:
-        o->trained = cli_integer("--trained", text, STRETCH_MIN_TRAINED, CLI_MAX_TOKENS);
-        return 0;
-    case STRETCH_KEY_WRITE:
-        o->write = text;
-        return 0;
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
-}
 
 void stretch_options_check(const stretch_options *o) {
     if (!o->to) cli_usage_error("--to: missing; name the context length wanted, such as 128k");

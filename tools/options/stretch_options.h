@@ -2,27 +2,30 @@
 #ifndef GYRE_TOOLS_STRETCH_OPTIONS_H
 #define GYRE_TOOLS_STRETCH_OPTIONS_H
 #include "tools/cli/cli_parse.h"
+#include "tools/cli/cli_values.h"
 
 /* A trained length below this leaves nothing to stretch. */
 enum { STRETCH_MIN_TRAINED = 4 };
-enum { STRETCH_KEY_TO = 0x1c0, STRETCH_KEY_TRAINED, STRETCH_KEY_WRITE };
 
-#define OPTION_TO(group)                                                                                                    \
-    { "to", STRETCH_KEY_TO, "N", 0, "The context length wanted, in tokens; 128k is 131072, 1M 1048576", group }
-#define OPTION_TRAINED(group)                                                                                               \
+#define ROW_TO(member, group)                                                                                               \
     {                                                                                                                       \
-        "trained", STRETCH_KEY_TRAINED, "N", 0,                                                                             \
-            "Tokens that the model was trained on, before any scaling (default: as its config says)", group                 \
+        "to", "N", "The context length wanted, in tokens; 128k is 131072, 1M 1048576", group,                               \
+            CLI_INTEGER(member, 2, CLI_MAX_TOKENS)                                                                          \
+    }
+#define ROW_TRAINED(member, group)                                                                                          \
+    {                                                                                                                       \
+        "trained", "N", "Tokens that the model was trained on, before any scaling (default: as its config says)", group,    \
+            CLI_INTEGER(member, STRETCH_MIN_TRAINED, CLI_MAX_TOKENS)                                                        \
     }
 /* change: what the config is changed for. */
-#define OPTION_WRITE(change, group)                                                                                         \
+#define ROW_WRITE(member, change, group)                                                                                    \
     {                                                                                                                       \
-        "write", STRETCH_KEY_WRITE, "PATH", 0,                                                                              \
+        "write", "PATH",                                                                                                    \
             "Write the model's config, changed for " change                                                                 \
             ", to this file, or into this folder under its own name. A name that ends in .json or .gguf is a file, "        \
             "another that does not exist a folder, which is made. Everything else in the config stays byte for byte. "      \
             "Never the model's own file, nor one that the folder has already",                                              \
-            group                                                                                                           \
+            group, CLI_TEXT(member)                                                                                         \
     }
 
 typedef struct stretch_options {
@@ -30,8 +33,6 @@ typedef struct stretch_options {
     const char *write;   /* NULL without the option */
 } stretch_options;
 
-/* out = 0, or ARGP_ERR_UNKNOWN if the key is not one of these.  A wrong value is a usage error. */
-error_t stretch_option(stretch_options *o, int key, char *text);
 /* Called after parsing.  Usage error if --to is missing or --write is empty. */
 void stretch_options_check(const stretch_options *o);
 

@@ -92,10 +92,11 @@ static void add_machine_paths(paths *p) {
     if (!none) globfree(&found);
 }
 
-void training_texts_add(training_texts *texts, const char *path) {
+void training_texts_read(const char *option, const char *text, void *at) {
+    training_texts *texts = at;
     if (texts->count == MAX_TRAINING_TEXTS)
-        cli_usage_error("--text: more than %d given; put the files into a folder", MAX_TRAINING_TEXTS);
-    texts->paths[texts->count++] = path;
+        cli_usage_error("%s: more than %d given; put the files into a folder", option, MAX_TRAINING_TEXTS);
+    texts->paths[texts->count++] = text;
 }
 
 /* out = the headers of this machine; their names last to the end of the program. */

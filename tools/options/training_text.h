@@ -11,8 +11,8 @@ typedef struct training_texts {
     int64_t count;
 } training_texts;
 
-/* Usage error if there are too many. */
-void training_texts_add(training_texts *texts, const char *path);
+/* Adds the value of an option to the training_texts at `at` (cli_read).  Usage error if there are too many. */
+void training_texts_read(const char *option, const char *text, void *at);
 
 /* Notes the headers that header_corpus_open reads (tools/cli/cli_guard.h). */
 void header_corpus_note(void);

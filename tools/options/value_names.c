@@ -30,23 +30,23 @@ const char *dtype_name(gyre_dtype dtype) {
     }
 }
 
-gyre_dtype dtype_option(const char *option, const char *text, int allow_q8) {
+void dtype_read(const char *option, const char *text, void *at) {
     static const gyre_dtype dtypes[] = {GYRE_DTYPE_F32, GYRE_DTYPE_F16, GYRE_DTYPE_BF16, GYRE_DTYPE_Q8};
     const char *names[4];
     for (int i = 0; i < 4; i++)
         names[i] = dtype_name(dtypes[i]);
-    return dtypes[cli_choice(option, text, names, allow_q8 ? 4 : 3)];
+    *(gyre_dtype *)at = dtypes[cli_choice(option, text, names, 4)];
 }
 
 int is_gguf_path(const char *path) {
     return strlen(path) > 5 && gyre_ends_with(path, ".gguf");
 }
 
-gyre_profile profile_option(const char *option, const char *text) {
+void profile_read(const char *option, const char *text, void *at) {
     enum { FIRST = GYRE_PROFILE_DEFAULT + 1, MAX_PROFILES = 16 };
     const char *names[MAX_PROFILES];
     int count = 0;
     for (; count < MAX_PROFILES && gyre_profile_name((gyre_profile)(FIRST + count)); count++)
         names[count] = gyre_profile_name((gyre_profile)(FIRST + count));
-    return (gyre_profile)(FIRST + cli_choice(option, text, names, count));
+    *(gyre_profile *)at = (gyre_profile)(FIRST + cli_choice(option, text, names, count));
 }

@@ -6,8 +6,8 @@
 
 /* out = "f32", "f16", "bf16", "f64", "q8". */
 const char *dtype_name(gyre_dtype dtype);
-/* out = the type that text names: f32, f16, bf16, and q8 if allow_q8.  Another text is a usage error. */
-gyre_dtype dtype_option(const char *option, const char *text, int allow_q8);
+/* *at = the gyre_dtype that text names: f32, f16, bf16 or q8.  Another text is a usage error. */
+void dtype_read(const char *option, const char *text, void *at);
 
 enum { LENGTH_POLICIES = 3 };
 /* out = the LENGTH_POLICIES + 1 words of --length-policy: each policy at its value, then "all". */
@@ -18,7 +18,7 @@ int is_gguf_path(const char *path);
 
 /* For help texts. */
 #define PROFILE_NAMES "hf-5, hf-4.56, hf-4.55, hf-4.51, hf-4.43, vllm, llama.cpp or reference"
-/* out = the profile of that name.  Another text is a usage error. */
-gyre_profile profile_option(const char *option, const char *text);
+/* *at = the gyre_profile of that name.  Another text is a usage error. */
+void profile_read(const char *option, const char *text, void *at);
 
 #endif

@@ -9,54 +9,15 @@
 #include <string.h>
 #include <unistd.h>
 
-enum {
-    KEY_COMPARE = CLI_FIRST_KEY,
-    KEY_CSV,
-    KEY_BASE,
-    KEY_BASES,
-    KEY_HEAD_DIM,
-    KEY_FACTOR,
-    KEY_POSITION,
-    KEY_POINTS,
-    KEY_LAYER,
-    KEY_HEAD,
-    KEY_TOKENS,
-    MAX_POINTS = 4096,
-    NAMES = 256,
-    NUMBER = 64
-};
+enum { MAX_POINTS = 4096, NAMES = 256, NUMBER = 64 };
 
-static const double LEAST_BASE = 1.001, MOST_BASE = 1e18;
+#define LEAST_BASE 1.001
+#define MOST_BASE  1e18
 enum { KINDS = 15 };
 static const plot_kind *const kinds[KINDS] = {&plot_methods, &plot_wavelengths, &plot_ramp,       &plot_clock,
                                               &plot_helix,   &plot_decay,       &plot_rows,       &plot_digits,
                                               &plot_shift,   &plot_bias,        &plot_perplexity, &plot_passkey,
                                               &plot_copying, &plot_accuracy,    &plot_attention};
-
-static const struct argp_option option_table[] = {
-    {"compare", KEY_COMPARE, "A,B", 0, "Draw two models, or two methods, side by side; bias and table: models", 1},
-    {"csv", KEY_CSV, NULL, 0, "Print the numbers of the figure as CSV; --json prints them as JSON", 1},
-    OPTION_METHODS("Methods to draw: " METHOD_NAMES METHOD_NUMBERS_HELP ", each with " METHOD_MODIFIERS, 2),
-    OPTION_METHOD("NAME", "The same for one method", 2),
-    OPTION_TO(2),
-    {"factor", KEY_FACTOR, "X", 0, "The same as --to with X times the trained length (default: 4)", 2},
-    OPTION_TRAINED(2),
-    {"base", KEY_BASE, "X", 0, "Base of the frequencies (default: as the model says, else 10000)", 2},
-    {"bases", KEY_BASES, "LIST", 0, "decay and helix: bases to compare (default: 1e4,5e5,1e6)", 2},
-    {"head-dim", KEY_HEAD_DIM, "N", 0, "Channels of a head, without a model (default: 128)", 2},
-    OPTION_BETA_FAST("32", 2),
-    OPTION_BETA_SLOW("1", 2),
-    {"position", KEY_POSITION, "N", 0, "clock, helix and shift: the position shown", 3},
-    {"points", KEY_POINTS, "N", 0, "Columns of a map, points of a line", 3},
-    {"layer", KEY_LAYER, "N", 0, "attention and bias: the layer, counted from 0 (default: the last; of bias the first)", 3},
-    {"head", KEY_HEAD, "N", 0, "attention and bias: the head, counted from 0 (default: all, or the first)", 3},
-    {"tokens", KEY_TOKENS, "N", 0, "attention and bias: tokens on both axes; table and digits: positions", 3},
-    OPTION_AS(4),
-    OPTION_LAYER_TYPE("The layers to draw, of a model whose layers differ: full_attention, vision", 4),
-    OPTION_TEXT(4),
-    OPTION_IDS(4),
-    OPTION_TOKENIZER(4),
-    {0}};
 
 static const char documentation[] =
     "Draws a figure of position encodings, as SVG, PNG or PDF, and prints the numbers in it."
@@ -88,66 +49,22 @@ static const char documentation[] =
     "  gyre plot attention rope --text /usr/share/common-licenses/GPL-3 --layer 1\n";
 
 /* -- options -- */
-/* Options that not every kind takes. */
-static const struct {
-    int key;
-    const char *name;
-    long bit;
-} some_options[] = {{KEY_COMPARE, "--compare", PLOT_OPTION_COMPARE},
-                    {METHOD_KEY_LIST, "--methods", PLOT_OPTION_METHODS},
-                    {METHOD_KEY_ONE, "--method", PLOT_OPTION_METHODS},
-                    {STRETCH_KEY_TO, "--to", PLOT_OPTION_TO},
-                    {KEY_FACTOR, "--factor", PLOT_OPTION_FACTOR},
-                    {STRETCH_KEY_TRAINED, "--trained", PLOT_OPTION_TRAINED},
-                    {KEY_BASE, "--base", PLOT_OPTION_BASE},
-                    {KEY_BASES, "--bases", PLOT_OPTION_BASES},
-                    {KEY_HEAD_DIM, "--head-dim", PLOT_OPTION_HEAD_DIM},
-                    {METHOD_KEY_BETA_FAST, "--beta-fast", PLOT_OPTION_BETAS},
-                    {METHOD_KEY_BETA_SLOW, "--beta-slow", PLOT_OPTION_BETAS},
-                    {KEY_POSITION, "--position", PLOT_OPTION_POSITION},
-                    {KEY_POINTS, "--points", PLOT_OPTION_POINTS},
-                    {KEY_LAYER, "--layer", PLOT_OPTION_LAYER},
-                    {KEY_HEAD, "--head", PLOT_OPTION_HEAD},
-                    {KEY_TOKENS, "--tokens", PLOT_OPTION_TOKENS},
-                    {READING_KEY_AS, "--as", PLOT_OPTION_AS},
-                    {READING_KEY_LAYER_TYPE, "--layer-type", PLOT_OPTION_LAYER_TYPE},
-                    {MODEL_KEY_TEXT, "--text", PLOT_OPTION_TEXT},
-                    {MODEL_KEY_IDS, "--ids", PLOT_OPTION_TEXT},
-                    {MODEL_KEY_TOKENIZER, "--tokenizer", PLOT_OPTION_TEXT}};
-enum { SOME_OPTIONS = sizeof some_options / sizeof *some_options };
-
-static void note_given(plot_options *o, int key) {
-    for (int i = 0; i < SOME_OPTIONS; i++)
-        if (some_options[i].key == key) o->given |= 1L << i;
-}
-
-/* An option or a file that the kind would not look at is an error. */
-static void check_given(const plot_options *o) {
-    for (int i = 0; i < SOME_OPTIONS; i++)
-        if (o->given & 1L << i && !(o->kind->options & some_options[i].bit))
-            cli_usage_error("%s: %s does not take it", some_options[i].name, o->kind->name);
-    if (o->files_count > o->kind->files)
-        cli_usage_error("%s: %s takes %s", o->files[o->kind->files], o->kind->name,
-                        !o->kind->files                          ? "no model"
-                        : o->kind->options & PLOT_OPTION_COMPARE ? "one model; --compare A,B draws two"
-                                                                 : "one model");
-}
-
-static void parse_bases(plot_options *o, const char *text) {
+static void read_bases(const char *option, const char *text, void *at) {
+    plot_options *o = at;
     o->bases_count = 0;
     while (*text) {
         char one[NUMBER];
         const size_t length = strcspn(text, ",");
-        if (length >= sizeof one) cli_usage_error("--bases: a number of more than %d characters", NUMBER - 1);
+        if (length >= sizeof one) cli_usage_error("%s: a number of more than %d characters", option, NUMBER - 1);
         snprintf(one, sizeof one, "%.*s", (int)length, text);
-        if (o->bases_count == PLOT_BASES) cli_usage_error("--bases: at most %d", PLOT_BASES);
-        const double base = cli_number("--bases", one, LEAST_BASE, MOST_BASE);
+        if (o->bases_count == PLOT_BASES) cli_usage_error("%s: at most %d", option, PLOT_BASES);
+        const double base = cli_number(option, one, LEAST_BASE, MOST_BASE);
         for (int i = 0; i < o->bases_count; i++)
-            if (o->bases[i] == base) cli_usage_error("--bases: %s is named twice", one);
+            if (o->bases[i] == base) cli_usage_error("%s: %s is named twice", option, one);
         o->bases[o->bases_count++] = base;
         text += length + (text[length] == ',');
     }
-    if (!o->bases_count) cli_usage_error("--bases: empty");
+    if (!o->bases_count) cli_usage_error("%s: empty", option);
 }
 
 static const plot_kind *find_kind(const char *text) {
@@ -167,7 +84,8 @@ static void note_models(const char *list) {
         if (*names[i]) (void)model_path_find(names[i]);
 }
 
-static error_t parse_argument(plot_options *o, char *text) {
+static int read_argument(void *options, char *text) {
+    plot_options *o = options;
     if (!o->kind)
         o->kind = find_kind(text);
     else if (o->files_count == PLOT_FILES)
@@ -182,84 +100,70 @@ static error_t parse_argument(plot_options *o, char *text) {
     return 0;
 }
 
-static error_t parse_shared(plot_options *o, int key, char *text) {
-    error_t code = stretch_option(&o->stretch, key, text);
-    if (code) code = method_option(&o->method, key, text);
-    if (code) code = reading_option(&o->reading, key, text);
-    return code ? model_option(&o->model, key, text) : 0;
+static void read_compare(const char *option, const char *text, void *at) {
+    (void)option;
+    *(const char **)at = text;
+    note_models(text);
 }
 
-/* Where, and how fine. */
-static error_t parse_count(plot_options *o, int key, char *text) {
-    switch (key) {
-    case KEY_POSITION:
-        o->position = cli_integer("--position", text, 0, CLI_MAX_TOKENS);
-        return 0;
-    case KEY_POINTS:
-        o->points = cli_integer("--points", text, 8, MAX_POINTS);
-        return 0;
-    case KEY_LAYER:
-        o->layer = cli_integer("--layer", text, 0, 1 << 20);
-        return 0;
-    case KEY_HEAD:
-        o->head = cli_integer("--head", text, 0, 1 << 20);
-        return 0;
-    case KEY_TOKENS:
-        o->tokens = cli_integer("--tokens", text, 2, 4096);
-        return 0;
-    default:
-        return parse_shared(o, key, text);
-    }
-}
+#define CLI_STRUCT plot_options
+static const cli_option rows[] = {
+    {"compare", "A,B", "Draw two models, or two methods, side by side; bias and table: models", 1,
+     CLI_OTHER(const char *, compare, read_compare), .of = PLOT_OPTION_COMPARE},
+    {"csv", NULL, "Print the numbers of the figure as CSV; --json prints them as JSON", 1, CLI_FLAG(csv), .excludes = "json",
+     .why = "prints the numbers in place of --json; give one of them"},
+    ROW_METHODS(method, "Methods to draw: " METHOD_NAMES METHOD_NUMBERS_HELP ", each with " METHOD_MODIFIERS,
+                CLI_GROUP_OF(2, PLOT_OPTION_METHODS)),
+    ROW_METHOD(method, "NAME", "The same for one method", CLI_GROUP_OF(2, PLOT_OPTION_METHODS)),
+    ROW_TO(stretch.to, CLI_GROUP_OF(2, PLOT_OPTION_TO)),
+    {"factor", "X", "The same as --to with X times the trained length (default: 4)", 2, CLI_NUMBER(factor, 1, 1e6),
+     .of = PLOT_OPTION_FACTOR, .excludes = "to", .why = "--to says the length; give one of them"},
+    ROW_TRAINED(stretch.trained, CLI_GROUP_OF(2, PLOT_OPTION_TRAINED)),
+    {"base", "X", "Base of the frequencies (default: as the model says, else 10000)", 2,
+     CLI_NUMBER(base, LEAST_BASE, MOST_BASE), .of = PLOT_OPTION_BASE},
+    {"bases", "LIST", "decay and helix: bases to compare (default: 1e4,5e5,1e6)", 2, CLI_OTHER_OF_ALL(read_bases),
+     .of = PLOT_OPTION_BASES},
+    {"head-dim", "N", "Channels of a head, without a model (default: 128)", 2, CLI_EVEN(head_dim, 2, 4096),
+     .of = PLOT_OPTION_HEAD_DIM},
+    ROW_BETA_FAST(method.betas.fast, "32", CLI_GROUP_OF(2, PLOT_OPTION_BETAS)),
+    ROW_BETA_SLOW(method.betas.slow, "1", CLI_GROUP_OF(2, PLOT_OPTION_BETAS)),
+    {"position", "N", "clock, helix and shift: the position shown", 3, CLI_INTEGER(position, 0, CLI_MAX_TOKENS),
+     .of = PLOT_OPTION_POSITION},
+    {"points", "N", "Columns of a map, points of a line", 3, CLI_INTEGER(points, 8, MAX_POINTS), .of = PLOT_OPTION_POINTS},
+    {"layer", "N", "attention and bias: the layer, counted from 0 (default: the last; of bias the first)", 3,
+     CLI_INTEGER(layer, 0, 1 << 20), .of = PLOT_OPTION_LAYER},
+    {"head", "N", "attention and bias: the head, counted from 0 (default: all, or the first)", 3,
+     CLI_INTEGER(head, 0, 1 << 20), .of = PLOT_OPTION_HEAD},
+    {"tokens", "N", "attention and bias: tokens on both axes; table and digits: positions", 3, CLI_INTEGER(tokens, 2, 4096),
+     .of = PLOT_OPTION_TOKENS},
+    ROW_AS(reading.profile, CLI_GROUP_OF(4, PLOT_OPTION_AS)),
+    ROW_LAYER_TYPE(reading.layer_type, "The layers to draw, of a model whose layers differ: full_attention, vision",
+                   CLI_GROUP_OF(4, PLOT_OPTION_LAYER_TYPE)),
+    ROW_TEXT(model, CLI_GROUP_OF(4, PLOT_OPTION_TEXT)),
+    ROW_IDS(model, CLI_GROUP_OF(4, PLOT_OPTION_TEXT)),
+    ROW_TOKENIZER(model.tokenizer, CLI_GROUP_OF(4, PLOT_OPTION_TEXT)),
+    {0}};
 
-/* A rotation without a model. */
-static error_t parse_rotation(plot_options *o, int key, char *text) {
-    switch (key) {
-    case KEY_BASE:
-        o->base = cli_number("--base", text, LEAST_BASE, MOST_BASE);
-        return 0;
-    case KEY_BASES:
-        parse_bases(o, text);
-        return 0;
-    case KEY_HEAD_DIM:
-        o->head_dim = cli_even_integer("--head-dim", text, 2, 4096);
-        return 0;
-    case KEY_FACTOR:
-        o->factor = cli_number("--factor", text, 1, 1e6);
-        return 0;
-    default:
-        return parse_count(o, key, text);
-    }
-}
-
-static error_t parse_option(int key, char *text, struct argp_state *state) {
-    plot_options *o = state->input;
-    note_given(o, key);
-    switch (key) {
-    case KEY_COMPARE:
-        o->compare = text;
-        note_models(text);
-        return 0;
-    case KEY_CSV:
-        o->csv = 1;
-        return 0;
-    case ARGP_KEY_ARG:
-        return parse_argument(o, text);
-    default:
-        return parse_rotation(o, key, text);
-    }
+/* An option or a file that the kind would not look at is an error. */
+static void check_given(const plot_options *o) {
+    const cli_option *other = cli_given_of(&o->common, ~o->kind->options);
+    if (other) cli_usage_error("--%s: %s does not take it", other->name, o->kind->name);
+    if (o->files_count > o->kind->files)
+        cli_usage_error("%s: %s takes %s", o->files[o->kind->files], o->kind->name,
+                        !o->kind->files                          ? "no model"
+                        : o->kind->options & PLOT_OPTION_COMPARE ? "one model; --compare A,B draws two"
+                                                                 : "one model");
 }
 
 static void read_options(int argc, char **argv, plot_options *o) {
-    static const struct argp argp = {option_table, parse_option, "KIND [MODEL|FILE...]", documentation, NULL, NULL, NULL};
+    static const cli_command command = {
+        rows, CLI_THREADS | CLI_JSON | CLI_OUTPUT, "KIND [MODEL|FILE...]", documentation, read_argument, NULL};
     *o = (plot_options){.reading = {.profile = GYRE_PROFILE_DEFAULT}, .position = -1, .layer = -1, .head = -1};
     model_options_init(&o->model, argc);
     method_options_init(&o->method);
-    cli_parse(&argp, CLI_THREADS | CLI_JSON | CLI_OUTPUT, argc, argv, &o->common);
+    cli_parse_table(&command, argc, argv, o);
     if (!o->kind) cli_usage_error("KIND: missing; gyre plot --help lists them");
     check_given(o);
-    if (o->common.json && o->csv) cli_usage_error("--csv: prints the numbers in place of --json; give one of them");
-    if (o->factor > 0 && o->stretch.to) cli_usage_error("--factor: --to says the length; give one of them");
     if (o->method.betas.fast < o->method.betas.slow)
         cli_usage_error("--beta-fast: %g is below --beta-slow %g", o->method.betas.fast, o->method.betas.slow);
 }

@@ -89,7 +89,7 @@ typedef struct plot_case {
     double *original;   /* [pairs] of the unscaled model, as trained */
 } plot_case;
 
-/* Options that only some kinds take, as bits. */
+/* Options that only some kinds take, as bits (cli_option.of). */
 enum {
     PLOT_OPTION_COMPARE = 1 << 0,
     PLOT_OPTION_METHODS = 1 << 1, /* --methods, --method */
@@ -120,7 +120,6 @@ typedef struct plot_options {
     const plot_kind *kind;
     const char *files[PLOT_FILES]; /* arguments after KIND: a model, or results of runs */
     int files_count, csv;
-    long given; /* bit i: row i of the table of options in cmd_plot.c */
     const char *compare;
     model_options model;
     method_options method;
@@ -235,8 +234,8 @@ struct plot_kind {
     const char *name, *help;
     /* What is read before compute is called; PLOT_TAKES_MODEL: a model if one is named. */
     enum { PLOT_TAKES_SUBJECT, PLOT_TAKES_MODEL, PLOT_TAKES_NOTHING } takes;
-    int files;    /* at most so many arguments after KIND */
-    long options; /* PLOT_OPTION_... that it takes */
+    int files;        /* at most so many arguments after KIND */
+    unsigned options; /* PLOT_OPTION_... that it takes */
     gyre_status (*compute)(plot_work *w, gyre_error *err);
     void (*draw)(const plot_work *w, plot_script *s);
 };

@@ -8,34 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-    KEY_CONTEXT = CLI_FIRST_KEY,
-    KEY_RANKS,
-    KEY_LAYOUT,
-    KEY_TENSOR,
-    KEY_BANDWIDTH,
-    KEY_LATENCY,
-    KEY_FLOPS,
-    KEY_MEMORY,
-    KEY_DTYPE,
-    KEY_GRADIENT,
-    KEY_DRY_RUN
-};
-
-static const struct argp_option option_table[] = {
-    {"context", KEY_CONTEXT, "N", 0, "Tokens of the sequence, up to 2^31: 128k, 1M, 10M", 1},
-    {"ranks", KEY_RANKS, "R", 0, "Ranks that the tokens are dealt out to", 1},
-    {"layout", KEY_LAYOUT, "contiguous|zigzag|striped", 0, "How they are dealt out (default: zigzag)", 1},
-    {"tensor", KEY_TENSOR, "N", 0, "Devices of a rank, over which heads and weights are split (default: 1)", 1},
-    {"gradient", KEY_GRADIENT, NULL, 0, "Forward and gradient (default: forward alone, the reading of a prompt)", 1},
-    {"dtype", KEY_DTYPE, "f32|f16|bf16", 0, "Type of weights, keys and values (default: bf16)", 1},
-    {"bandwidth", KEY_BANDWIDTH, "X", 0, "From a device to the next, each way: 100Gbit, 50GB (default: 100Gbit)", 2},
-    {"latency", KEY_LATENCY, "SECONDS", 0, "Of a message (default: 0.00001)", 2},
-    {"flops", KEY_FLOPS, "X", 0, "Floating-point operations a second that a device reaches: 400T, 50G (default: 100T)", 2},
-    {"memory", KEY_MEMORY, "X", 0, "Of a device: 80GB; says whether the plan fits (default: not asked)", 2},
-    {"dry-run", KEY_DRY_RUN, NULL, 0, "Only plan. It is all that this subcommand does", 3},
-    {0}};
-
 static const char documentation[] =
     "What each rank of a context-parallel group would hold and send, and how long that takes at a given speed. Nothing is "
     "run or sent: plans reach past the machines at hand."
@@ -64,48 +36,39 @@ static double quantity(const char *option, const char *text, const char *unit) {
     return bits ? value / 8 : value;
 }
 
-static error_t parse_option(int key, char *text, struct argp_state *state) {
-    shard_options *o = state->input;
-    switch (key) {
-    case KEY_CONTEXT:
-        o->context = cli_integer("--context", text, 1, CLI_MAX_TOKENS);
-        return 0;
-    case KEY_RANKS:
-        o->ranks = cli_integer("--ranks", text, 1, SHARD_MAX_RANKS);
-        return 0;
-    case KEY_LAYOUT:
-        o->layout = (gyre_shard_layout)cli_choice("--layout", text, layouts, 3);
-        return 0;
-    case KEY_TENSOR:
-        o->tensor = cli_integer("--tensor", text, 1, 1024);
-        return 0;
-    case KEY_BANDWIDTH:
-        o->bandwidth = quantity("--bandwidth", text, "B");
-        return 0;
-    case KEY_LATENCY:
-        o->latency = cli_number("--latency", text, 0, 10);
-        return 0;
-    case KEY_FLOPS:
-        o->flops = quantity("--flops", text, NULL);
-        return 0;
-    case KEY_MEMORY:
-        o->memory = quantity("--memory", text, "B");
-        return 0;
-    case KEY_DTYPE:
-        o->dtype = dtype_option("--dtype", text, 0);
-        return 0;
-    case KEY_GRADIENT:
-        o->gradient = 1;
-        return 0;
-    case KEY_DRY_RUN:
-        return 0;
-    case ARGP_KEY_ARG:
-        if (o->path) cli_usage_error("%s: one model at a time", text);
-        o->path = model_path_find(text);
-        return 0;
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
+static void read_bytes(const char *option, const char *text, void *at) {
+    *(double *)at = quantity(option, text, "B");
+}
+
+static void read_rate(const char *option, const char *text, void *at) {
+    *(double *)at = quantity(option, text, NULL);
+}
+
+#define CLI_STRUCT shard_options
+static const cli_option rows[] = {
+    {"context", "N", "Tokens of the sequence, up to 2^31: 128k, 1M, 10M", 1, CLI_INTEGER(context, 1, CLI_MAX_TOKENS)},
+    {"ranks", "R", "Ranks that the tokens are dealt out to", 1, CLI_INTEGER(ranks, 1, SHARD_MAX_RANKS)},
+    {"layout", "contiguous|zigzag|striped", "How they are dealt out (default: zigzag)", 1,
+     CLI_CHOICE(gyre_shard_layout, layout, 0)},
+    {"tensor", "N", "Devices of a rank, over which heads and weights are split (default: 1)", 1,
+     CLI_INTEGER(tensor, 1, 1024)},
+    {"gradient", NULL, "Forward and gradient (default: forward alone, the reading of a prompt)", 1, CLI_FLAG(gradient)},
+    {"dtype", "f32|f16|bf16", "Type of weights, keys and values (default: bf16)", 1, CLI_CHOICE(gyre_dtype, dtype, 0)},
+    {"bandwidth", "X", "From a device to the next, each way: 100Gbit, 50GB (default: 100Gbit)", 2,
+     CLI_OTHER(double, bandwidth, read_bytes)},
+    {"latency", "SECONDS", "Of a message (default: 0.00001)", 2, CLI_NUMBER(latency, 0, 10)},
+    {"flops", "X", "Floating-point operations a second that a device reaches: 400T, 50G (default: 100T)", 2,
+     CLI_OTHER(double, flops, read_rate)},
+    {"memory", "X", "Of a device: 80GB; says whether the plan fits (default: not asked)", 2,
+     CLI_OTHER(double, memory, read_bytes)},
+    {"dry-run", NULL, "Only plan. It is all that this subcommand does", 3, CLI_NONE},
+    {0}};
+
+static int read_argument(void *options, char *text) {
+    shard_options *o = options;
+    if (o->path) cli_usage_error("%s: one model at a time", text);
+    o->path = model_path_find(text);
+    return 0;
 }
 
 /* -- the result -- */
@@ -252,8 +215,8 @@ static void check_options(const shard_options *o) {
 }
 
 int cmd_shard(int argc, char **argv) {
-    static const struct argp argp = {option_table, parse_option, "MODEL --context N --ranks R", documentation, NULL,
-                                     NULL,         NULL};
+    static const cli_command command = {rows,          CLI_JSON | CLI_OUTPUT, "MODEL --context N --ranks R",
+                                        documentation, read_argument,         NULL};
     shard_options o = {.tensor = 1,
                        .layout = GYRE_SHARD_ZIGZAG,
                        .dtype = GYRE_DTYPE_BF16,
@@ -264,7 +227,7 @@ int cmd_shard(int argc, char **argv) {
     shard_model model;
     shard_plan plan;
     gyre_error err = {0, ""};
-    cli_parse(&argp, CLI_JSON | CLI_OUTPUT, argc, argv, &o.common);
+    cli_parse_table(&command, argc, argv, &o);
     check_options(&o);
     if (shard_model_read(o.path, &model, &err)) return cli_fail_error(&err);
     if (model.heads % o.tensor)

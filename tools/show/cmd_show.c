@@ -2,18 +2,19 @@
 #include "tools/show/show.h"
 #include "tools/subcommands.h"
 
-enum { KEY_DIM = CLI_FIRST_KEY, KEY_BASE, KEY_POSITIONS, MAX_POSITIONS = 1 << 24, QUESTIONS = 4 };
+enum { MAX_POSITIONS = 1 << 24, QUESTIONS = 4 };
+#define CLI_STRUCT show_options
 
 static const char *const names[QUESTIONS] = {"shift", "repeats", "interpolation-error", "stretched"};
 static show_question *const questions[QUESTIONS] = {show_shift, show_repeats, show_interpolation, show_stretched};
 
-static const struct argp_option option_table[] = {
-    {"dim", KEY_DIM, "N", 0, "Channels of the encoding, an even number (default: 128)", 1},
-    {"base", KEY_BASE, "X", 0, "Base of the frequencies (default: 10000)", 1},
-    {"positions", KEY_POSITIONS, "N", 0,
+static const cli_option rows[] = {
+    {"dim", "N", "Channels of the encoding, an even number (default: 128)", 1, CLI_EVEN(dim, 2, 4096)},
+    {"base", "X", "Base of the frequencies (default: 10000)", 1, CLI_NUMBER(base, 1.001, 1e18)},
+    {"positions", "N",
      "Positions or distances to look at (default: repeats 1000000, interpolation-error and stretched 4096; shift has its "
      "own)",
-     1},
+     1, CLI_INTEGER(positions, 2, MAX_POSITIONS)},
     {0}};
 
 static const char documentation[] =
@@ -27,25 +28,11 @@ static const char documentation[] =
     "  gyre show shift --dim 8\n"
     "  gyre show repeats --positions 1M\n";
 
-static error_t parse_option(int key, char *text, struct argp_state *state) {
-    show_options *o = state->input;
-    switch (key) {
-    case KEY_DIM:
-        o->dim = cli_even_integer("--dim", text, 2, 4096);
-        return 0;
-    case KEY_BASE:
-        o->base = cli_number("--base", text, 1.001, 1e18);
-        return 0;
-    case KEY_POSITIONS:
-        o->positions = cli_integer("--positions", text, 2, MAX_POSITIONS);
-        return 0;
-    case ARGP_KEY_ARG:
-        if (o->question >= 0) cli_usage_error("%s: one question at a time", text);
-        o->question = cli_choice("QUESTION", text, names, QUESTIONS);
-        return 0;
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
+static int read_argument(void *options, char *text) {
+    show_options *o = options;
+    if (o->question >= 0) cli_usage_error("%s: one question at a time", text);
+    o->question = cli_choice("QUESTION", text, names, QUESTIONS);
+    return 0;
 }
 
 static int run(const show_options *o, const cli_output *output) {
@@ -60,12 +47,15 @@ static int run(const show_options *o, const cli_output *output) {
 }
 
 int cmd_show(int argc, char **argv) {
-    static const struct argp argp = {
-        option_table, parse_option, "shift|repeats|interpolation-error|stretched", documentation, NULL, NULL, NULL};
+    static const cli_command command = {.options = rows,
+                                        .common = CLI_THREADS | CLI_JSON | CLI_OUTPUT,
+                                        .arguments = "shift|repeats|interpolation-error|stretched",
+                                        .text = documentation,
+                                        .argument = read_argument};
     show_options o = {.question = -1, .dim = 128, .base = 10000};
     cli_output output;
     gyre_pool *pool = NULL;
-    cli_parse(&argp, CLI_THREADS | CLI_JSON | CLI_OUTPUT, argc, argv, &o.common);
+    cli_parse_table(&command, argc, argv, &o);
     if (o.question < 0) cli_usage_error("QUESTION: missing; shift, repeats, interpolation-error or stretched");
     if (questions[o.question] == show_shift && o.positions)
         cli_usage_error("--positions: shift has its own positions and takes no other");

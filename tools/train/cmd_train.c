@@ -24,32 +24,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum {
-    KEY_TEXT = CLI_FIRST_KEY,
-    KEY_HEADERS,
-    KEY_SPLIT,
-    KEY_ENCODING,
-    KEY_CONTEXT,
-    KEY_TOKENS,
-    KEY_BATCH,
-    KEY_WIDTH,
-    KEY_LAYERS,
-    KEY_HEADS,
-    KEY_HIDDEN,
-    KEY_RATE,
-    KEY_WARMUP,
-    KEY_MIX,
-    KEY_SEED,
-    KEY_DTYPE,
-    KEY_SAVE,
-    KEY_RESUME,
-    KEY_REPLACE,
-    KEY_FROM,
-    KEY_DROP_ROPE,
-    KEY_BASE,
-    KEY_ROPE_DIM
-};
-
 /* The tokenizer of the model that training begins with. */
 typedef struct tokenizer_source {
     gyre_tokenizer *tokenizer; /* NULL: the model reads bytes */
@@ -60,9 +34,6 @@ typedef struct train_options {
     cli_options common; /* first; its output is the folder */
     training_texts texts;
     int headers, resume, replace;
-    int wants_mix;        /* 1: --mix was given */
-    int changes_training; /* 1: an option was given that --resume takes from the checkpoint */
-    int changes_model;    /* 1: an option was given that --from takes from its model */
     gyre_text_split split;
     int64_t tokens, save_every;
     gyre_dtype dtype;
@@ -74,147 +45,71 @@ typedef struct train_options {
     char command[2048];
 } train_options;
 
-static const struct argp_option OPTIONS[] = {
-    {NULL, 0, NULL, 0, "The text:", 1},
-    {"text", KEY_TEXT, "PATH", 0, "a file, or a folder with all files under it; may be repeated", 1},
-    {"headers", KEY_HEADERS, NULL, 0, "the C library's and the kernel's headers under /usr/include", 1},
-    {"split", KEY_SPLIT, "all|train", 0, "train: leave out the files that are held out for evaluation (default: all)", 1},
-    {NULL, 0, NULL, 0, "The model:", 2},
-    {"encoding", KEY_ENCODING, "NAME", 0, "rope, alibi, t5, ...; a wrong name lists them (default: rope)", 2},
-    {"width", KEY_WIDTH, "N", 0, "channels (default: 128)", 2},
-    {"layers", KEY_LAYERS, "N", 0, "(default: 5)", 2},
-    {"heads", KEY_HEADS, "N", 0, "(default: 4)", 2},
-    {"hidden", KEY_HIDDEN, "N", 0, "channels inside the MLP (default: 2.75 x width)", 2},
-    {"base", KEY_BASE, "X", 0, "base of the rotation (default: 10000)", 2},
-    {"rope-dim", KEY_ROPE_DIM, "N", 0, "channels of a head that rotate, an even number (default: all)", 2},
-    {NULL, 0, NULL, 0, "Fine-tuning:", 3},
-    {"from", KEY_FROM, "MODEL", 0, "start with this model's weights, sizes and tokenizer", 3},
-    OPTION_METHOD("NAME[:FACTOR]",
-                  "and with this context extension, at --context: one of " METHOD_NAMES METHOD_NUMBERS_HELP
-                  ", followed by any of " METHOD_MODIFIERS ", as in yarn:4+resonance (default: none)",
-                  3),
-    {"drop-rope", KEY_DROP_ROPE, NULL, 0,
-     "and without its rotation from now on (DroPE); --context is best the length that the model was trained on", 3},
-    OPTION_BETA_FAST("32", 3),
-    OPTION_BETA_SLOW("1", 3),
-    {NULL, 0, NULL, 0, "The run:", 4},
-    {"context", KEY_CONTEXT, "N", 0, "tokens of a training sequence; bytes for a new model (default: 256)", 4},
-    {"tokens", KEY_TOKENS, "N", 0, "total number of training tokens, rounded up to whole steps (default: 10000000)", 4},
-    {"batch", KEY_BATCH, "N", 0, "sequences per step (default: 8)", 4},
-    {"learning-rate", KEY_RATE, "X", 0, "peak learning rate (default: 0.004)", 4},
-    {"warmup", KEY_WARMUP, "N", 0, "steps until the peak (default: 100)", 4},
-    {"mix", KEY_MIX, "SHARE", 0,
-     "fraction of sequences with passkeys or copies (default: 0.8; 0: plain text, as always for a model "
-     "with a tokenizer)",
-     4},
-    {"seed", KEY_SEED, "N", 0, "seed of the weights and of the choice of sequences (default: 1)", 4},
-    {NULL, 0, NULL, 0, "The result:", 5},
-    {"output", 'o', "DIR", 0, "the folder to write", 5},
-    {"dtype", KEY_DTYPE, "f32|f16|bf16", 0, "data type of the finished weights (default: f32)", 5},
-    {"save-every", KEY_SAVE, "N", 0, "steps between checkpoints (default: 200)", 5},
-    {"resume", KEY_RESUME, NULL, 0,
-     "continue from the checkpoint in DIR, with the same result as a run that was not stopped", 5},
-    {"replace", KEY_REPLACE, NULL, 0, "start again even if DIR holds a model", 5},
-    {0}};
-
-static const char *const SPLITS[] = {"all", "train"};
-
-static error_t parse_model_option(int key, char *arg, train_options *o) {
-    gyre_model_config *m = &o->run.model;
-    switch (key) {
-    case KEY_ENCODING:
-        o->encoding = variant_option(arg);
-        break;
-    case KEY_WIDTH:
-        m->model_dim = cli_integer("--width", arg, 8, 1 << 14);
-        break;
-    case KEY_LAYERS:
-        m->layers = cli_integer("--layers", arg, 1, 1 << 10);
-        break;
-    case KEY_HEADS:
-        m->heads = m->kv_heads = cli_integer("--heads", arg, 1, 1 << 10);
-        break;
-    case KEY_HIDDEN:
-        m->mlp_dim = cli_integer("--hidden", arg, 1, 1 << 16);
-        break;
-    case KEY_BASE:
-        m->position.rope.base = cli_number("--base", arg, 1.001, 1e18);
-        break;
-    case KEY_ROPE_DIM:
-        m->position.rope.dim = cli_integer("--rope-dim", arg, 2, 1 << 14);
-        break;
-    case KEY_CONTEXT:
-        o->run.context = cli_integer("--context", arg, 16, 1 << 20);
-        break;
-    case KEY_TOKENS:
-        o->tokens = cli_integer("--tokens", arg, 1, (int64_t)1 << 40);
-        break;
-    case KEY_BATCH:
-        o->run.batch = cli_integer("--batch", arg, 1, 1 << 16);
-        break;
-    case KEY_RATE:
-        o->run.learning_rate = cli_number("--learning-rate", arg, 1e-8, 0.5);
-        break;
-    case KEY_WARMUP:
-        o->run.warmup = cli_integer("--warmup", arg, 0, 1 << 30);
-        break;
-    case KEY_MIX:
-        o->run.retrieval_fraction = cli_number("--mix", arg, 0, 1);
-        o->wants_mix = 1;
-        break;
-    case KEY_FROM:
-        o->from = model_path_find(arg);
-        break;
-    case KEY_DROP_ROPE:
-        o->drops_rotation = 1;
-        break;
-    case KEY_SEED:
-        o->run.seed = cli_seed(arg);
-        break;
-    default:
-        if (method_option(&o->method, key, arg)) return ARGP_ERR_UNKNOWN;
-    }
-    o->changes_training = 1;
-    o->changes_model |= key == KEY_ENCODING || key == KEY_WIDTH || key == KEY_LAYERS || key == KEY_HEADS ||
-                        key == KEY_HIDDEN || key == KEY_BASE || key == KEY_ROPE_DIM;
-    return 0;
+static void read_from(const char *option, const char *text, void *at) {
+    (void)option;
+    *(const char **)at = model_path_find(text);
 }
 
-static error_t parse(int key, char *arg, struct argp_state *state) {
-    train_options *o = state->input;
-    switch (key) {
-    case KEY_TEXT:
-        training_texts_add(&o->texts, arg);
-        return 0;
-    case 'o':
-        o->common.output = arg;
-        return 0;
-    case KEY_HEADERS:
-        o->headers = 1;
-        return 0;
-    case KEY_SPLIT:
-        o->split = (gyre_text_split)cli_choice("--split", arg, SPLITS, 2);
-        return 0;
-    case KEY_DTYPE:
-        o->dtype = dtype_option("--dtype", arg, 0);
-        return 0;
-    case KEY_SAVE:
-        o->save_every = cli_integer("--save-every", arg, 1, INT64_MAX);
-        return 0;
-    case KEY_RESUME:
-        o->resume = 1;
-        return 0;
-    case KEY_REPLACE:
-        o->replace = 1;
-        return 0;
-    case ARGP_KEY_ARG:
-        cli_usage_error("%s: gyre train takes no such argument", arg);
-    case ARGP_KEY_END:
-        if (o->headers) header_corpus_note();
-        return 0;
-    default:
-        return parse_model_option(key, arg, o);
-    }
+/* What --from takes from its model, and what else --resume takes from the checkpoint (cli_option.of). */
+enum { OF_MODEL = 1, OF_RUN = 2 };
+#define CLI_STRUCT train_options
+static const cli_option rows[] = {
+    {NULL, NULL, "The text:", 1, CLI_NONE},
+    {"text", "PATH", "a file, or a folder with all files under it; may be repeated", 1,
+     CLI_OTHER(training_texts, texts, training_texts_read)},
+    {"headers", NULL, "the C library's and the kernel's headers under /usr/include", 1, CLI_FLAG(headers),
+     .excludes = "text", .why = "contradicts --text"},
+    {"split", "all|train", "train: leave out the files that are held out for evaluation (default: all)", 1,
+     CLI_CHOICE(gyre_text_split, split, GYRE_TEXT_SPLIT_ALL)},
+    {NULL, NULL, "The model:", 2, CLI_NONE},
+    {"encoding", "NAME", "rope, alibi, t5, ...; a wrong name lists them (default: rope)", 2,
+     CLI_OTHER(variant, encoding, variant_read), .of = OF_MODEL},
+    {"width", "N", "channels (default: 128)", 2, CLI_INTEGER(run.model.model_dim, 8, 1 << 14), .of = OF_MODEL},
+    {"layers", "N", "(default: 5)", 2, CLI_INTEGER(run.model.layers, 1, 1 << 10), .of = OF_MODEL},
+    {"heads", "N", "(default: 4)", 2, CLI_INTEGER(run.model.heads, 1, 1 << 10), .of = OF_MODEL},
+    {"hidden", "N", "channels inside the MLP (default: 2.75 x width)", 2, CLI_INTEGER(run.model.mlp_dim, 1, 1 << 16),
+     .of = OF_MODEL},
+    {"base", "X", "base of the rotation (default: 10000)", 2, CLI_NUMBER(run.model.position.rope.base, 1.001, 1e18),
+     .of = OF_MODEL},
+    {"rope-dim", "N", "channels of a head that rotate, an even number (default: all)", 2,
+     CLI_INTEGER(run.model.position.rope.dim, 2, 1 << 14), .of = OF_MODEL},
+    {NULL, NULL, "Fine-tuning:", 3, CLI_NONE},
+    {"from", "MODEL", "start with this model's weights, sizes and tokenizer", 3, CLI_OTHER(const char *, from, read_from),
+     .of = OF_RUN},
+    ROW_METHOD(method, "NAME[:FACTOR]",
+               "and with this context extension, at --context: one of " METHOD_NAMES METHOD_NUMBERS_HELP
+               ", followed by any of " METHOD_MODIFIERS ", as in yarn:4+resonance (default: none)",
+               CLI_GROUP_OF(3, OF_RUN)),
+    {"drop-rope", NULL,
+     "and without its rotation from now on (DroPE); --context is best the length that the model was trained on", 3,
+     CLI_FLAG(drops_rotation), .of = OF_RUN},
+    ROW_BETA_FAST(method.betas.fast, "32", CLI_GROUP_OF(3, OF_RUN)),
+    ROW_BETA_SLOW(method.betas.slow, "1", CLI_GROUP_OF(3, OF_RUN)),
+    {NULL, NULL, "The run:", 4, CLI_NONE},
+    {"context", "N", "tokens of a training sequence; bytes for a new model (default: 256)", 4,
+     CLI_INTEGER(run.context, 16, 1 << 20), .of = OF_RUN},
+    {"tokens", "N", "total number of training tokens, rounded up to whole steps (default: 10000000)", 4,
+     CLI_INTEGER(tokens, 1, (int64_t)1 << 40), .of = OF_RUN},
+    {"batch", "N", "sequences per step (default: 8)", 4, CLI_INTEGER(run.batch, 1, 1 << 16), .of = OF_RUN},
+    {"learning-rate", "X", "peak learning rate (default: 0.004)", 4, CLI_NUMBER(run.learning_rate, 1e-8, 0.5), .of = OF_RUN},
+    {"warmup", "N", "steps until the peak (default: 100)", 4, CLI_INTEGER(run.warmup, 0, 1 << 30), .of = OF_RUN},
+    {"mix", "SHARE",
+     "fraction of sequences with passkeys or copies (default: 0.8; 0: plain text, as always for a model "
+     "with a tokenizer)",
+     4, CLI_NUMBER(run.retrieval_fraction, 0, 1), .of = OF_RUN},
+    {"seed", "N", "seed of the weights and of the choice of sequences (default: 1)", 4, CLI_SEED(run.seed), .of = OF_RUN},
+    {NULL, NULL, "The result:", 5, CLI_NONE},
+    {"output", "DIR", "the folder to write", 5, CLI_TEXT(common.output), .letter = 'o'},
+    {"dtype", "f32|f16|bf16", "data type of the finished weights (default: f32)", 5, CLI_CHOICE(gyre_dtype, dtype, 0)},
+    {"save-every", "N", "steps between checkpoints (default: 200)", 5, CLI_INTEGER(save_every, 1, INFINITY)},
+    {"resume", NULL, "continue from the checkpoint in DIR, with the same result as a run that was not stopped", 5,
+     CLI_FLAG(resume)},
+    {"replace", NULL, "start again even if DIR holds a model", 5, CLI_FLAG(replace), .excludes = "resume",
+     .why = "contradicts --resume"},
+    {0}};
+
+static void note_headers(void *options) {
+    if (((const train_options *)options)->headers) header_corpus_note();
 }
 
 static const char DOC[] =
@@ -241,11 +136,10 @@ static void finish_options(train_options *o) {
     gyre_train_options *r = &o->run;
     if (!o->common.output) cli_usage_error("-o: the folder to write is missing");
     if (!o->texts.count && !o->headers) cli_usage_error("--text: a text to train on is missing (or --headers)");
-    if (o->texts.count && o->headers) cli_usage_error("--headers: contradicts --text");
-    if (o->from && o->changes_model) cli_usage_error("--from: the encoding and the sizes are that model's");
-    if (o->resume && o->changes_training)
+    if (o->from && cli_given_of(&o->common, OF_MODEL))
+        cli_usage_error("--from: the encoding and the sizes are that model's");
+    if (o->resume && cli_given_of(&o->common, OF_MODEL | OF_RUN))
         cli_usage_error("--resume: model and run come from the checkpoint; give only the text, -o and threads");
-    if (o->resume && o->replace) cli_usage_error("--replace: contradicts --resume");
     if (!o->from && (!method_is_none(o->method.list) || o->method.betas.fast > 0 || o->method.betas.slow > 0))
         cli_usage_error("--method: extends a model that is there; name it with --from");
     if (o->drops_rotation && !o->from) cli_usage_error("--drop-rope: needs a model that rotates; name it with --from");
@@ -254,6 +148,7 @@ static void finish_options(train_options *o) {
     if (r->model.model_dim % r->model.heads)
         cli_usage_error("--heads: %lld do not divide the width %lld", (long long)r->model.heads,
                         (long long)r->model.model_dim);
+    r->model.kv_heads = r->model.heads;
     r->model.head_dim = r->model.model_dim / r->model.heads;
     if (!r->model.mlp_dim) r->model.mlp_dim = r->model.model_dim * 11 / 4;
     gyre_config *position = &r->model.position;
@@ -328,7 +223,7 @@ static gyre_status open_tokenizer(train_options *o, tokenizer_source *out, gyre_
     if (o->headers || o->split != GYRE_TEXT_SPLIT_ALL)
         return gyre_fail(err, GYRE_EUNSUPPORTED, "%s: for models that read bytes, and this one reads tokens (%s)",
                          o->headers ? "--headers" : "--split", folder);
-    if (o->wants_mix && o->run.retrieval_fraction > 0)
+    if (cli_given(&o->common, "mix") && o->run.retrieval_fraction > 0)
         return gyre_fail(err, GYRE_EUNSUPPORTED, "--mix: passkeys and copies are bytes, and this model reads tokens (%s)",
                          folder);
     o->run.retrieval_fraction = 0;
@@ -537,16 +432,16 @@ static int train(train_options *o, const gyre_exec *exec) {
 }
 
 int cmd_train(int argc, char **argv) {
-    static const struct argp ARGP = {OPTIONS, parse, "-o DIR --text PATH", DOC, NULL, NULL, NULL};
+    static const cli_command command = {rows, CLI_THREADS | CLI_JSON, "-o DIR --text PATH", DOC, NULL, note_headers};
     train_options o = {.tokens = 10000000, .save_every = 200, .dtype = GYRE_DTYPE_F32, .run = GYRE_INIT(gyre_train_options)};
-    o.encoding = variant_option("rope");
+    variant_read("--encoding", "rope", &o.encoding);
     gyre_train_options_suggest(&o.run);
     o.run.model.mlp_dim = 0;
     method_options_init(&o.method);
-    (void)method_option(&o.method, METHOD_KEY_ONE, "none");
+    method_read_one("--method", "none", &o.method);
     o.method.betas = (method_betas){0, 0}; /* 0 = not given */
     cli_command_line(argc, argv, o.command, sizeof o.command);
-    cli_parse(&ARGP, CLI_THREADS | CLI_JSON, argc, argv, &o.common);
+    cli_parse_table(&command, argc, argv, &o);
     finish_options(&o);
     gyre_pool *pool = NULL;
     gyre_exec exec;
