@@ -1,7 +1,9 @@
 /* fuzz_arguments.c: values of options: numbers, lists, methods and lengths.  The first byte chooses the parser, and the rest
- * is the value.  A value that is accepted means the same when it is printed and read again. */
+ * is the value.  A value that is accepted means the same when it is printed and read again, and lies within the range of its
+ * row. */
 #include "fuzz_exit.h"
 #include "fuzz_support.h"
+#include "tools/cli/cli_parse.h"
 #include "tools/cli/cli_values.h"
 #include "tools/common/methods.h"
 #include "tools/common/variants.h"
@@ -16,6 +18,24 @@ typedef struct value {
     char *text;
     int kind;
 } value;
+
+typedef struct values {
+    length_list lengths;
+    double number;
+    uint64_t seed;
+    int choice;
+    int64_t whole, even;
+} values;
+
+/* A row for each way to read a value; their kinds follow those of methods and of a list. */
+#define CLI_STRUCT values
+enum { FIRST_ROW = 2, ROWS = 6 };
+static const cli_option rows[ROWS] = {{"lengths", "LIST", "rising", 0, CLI_OTHER(length_list, lengths, length_list_read)},
+                                      {"number", "X", "a number", 0, CLI_NUMBER(number, 0.5, 1e6)},
+                                      {"seed", "N", "a seed", 0, CLI_SEED(seed)},
+                                      {"choice", "one|two|three", "a word", 0, CLI_CHOICE(int, choice, 1)},
+                                      {"whole", "N", "a whole number", 0, CLI_INTEGER(whole, 3, CLI_MAX_TOKENS)},
+                                      {"even", "N", "an even number", 0, CLI_EVEN(even, 2, 4096)}};
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -70,44 +90,33 @@ static void read_list(const char *text) {
     free(values);
 }
 
-static void read_lengths(const char *text) {
-    length_list list = {NULL, 0};
-    length_list_read("--contexts", text, &list);
-    for (int64_t i = 1; i < list.count; i++)
-        fuzz_require(list.values[i] > list.values[i - 1], "a list that rises");
-    length_list_free(&list);
+static void read_row(const cli_option *row, const char *text) {
+    values v = {.number = 1, .choice = 1, .whole = 3, .even = 2}; /* what the row does not set is within its range */
+    cli_option_read(row, text, &v);
+    for (int64_t i = 1; i < v.lengths.count; i++)
+        fuzz_require(v.lengths.values[i] > v.lengths.values[i - 1], "a list that rises");
+    fuzz_require(v.number >= 0.5 && v.number <= 1e6, "a number within its bounds");
+    fuzz_require(v.seed <= INT64_MAX, "a seed that JSON holds");
+    fuzz_require(v.choice >= 1 && v.choice <= 3, "a word of the list");
+    fuzz_require(v.whole >= 3 && v.whole <= CLI_MAX_TOKENS, "a whole number within its bounds");
+    fuzz_require(v.even >= 2 && v.even <= 4096 && v.even % 2 == 0, "an even number within its bounds");
+    length_list_free(&v.lengths);
 }
 
 static int read_value(void *arg) {
-    static const char *const names[] = {"one", "two", "three"};
     const value *v = arg;
-    switch (v->kind) {
-    case 0:
+    if (v->kind == 0)
         read_methods(v->text);
-        break;
-    case 1:
+    else if (v->kind == 1)
         read_list(v->text);
-        break;
-    case 2:
-        read_lengths(v->text);
-        break;
-    case 3: {
-        const double x = cli_number("--number", v->text, -1, 1e6);
-        fuzz_require(x >= -1 && x <= 1e6, "a number within its bounds");
-        break;
-    }
-    case 4:
-        (void)cli_seed(v->text);
-        break;
-    default:
-        fuzz_require(cli_choice("--choice", v->text, names, 3) < 3, "a name of the list");
-    }
+    else
+        read_row(&rows[v->kind - FIRST_ROW], v->text);
     return 0;
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (size == 0) return 0;
-    value v = {fuzz_room(size, 1), data[0] % 6};
+    value v = {fuzz_room(size, 1), data[0] % (FIRST_ROW + ROWS)};
     memcpy(v.text, data + 1, size - 1); /* ends with the NUL that fuzz_room left */
     (void)fuzz_until_exit(read_value, &v);
     free(v.text);

@@ -4,6 +4,7 @@
 #include "tools/common/model_input.h"
 #include "tools/explain/explain_terminal.h"
 #include <jansson.h>
+#include <limits.h>
 #include <sys/stat.h>
 
 typedef enum audit_status {

@@ -159,7 +159,7 @@ int cmd_audit(int argc, char **argv) {
     gyre_reading *reading = NULL;
     gyre_error err = {0, ""};
     model_options_init(&o.model, argc);
-    cli_parse_table(&command, argc, argv, &o);
+    cli_parse(&command, argc, argv, &o);
     model_options_check(&o.model, 0);
     audit a = {.length = o.reading.length, .findings = calloc(AUDIT_MAX_FINDINGS, sizeof(audit_finding))};
     int status = a.findings ? 0 : cli_fail("MODEL: out of memory (%s)", o.model.path);

@@ -124,7 +124,7 @@ int cmd_bench(int argc, char **argv) {
                        .model = {BENCH_MODEL_LAYERS, BENCH_MODEL_VOCAB},
                        .encodings = {.heads = BENCH_GOAL_HEADS, .head_dim = BENCH_GOAL_CHANNELS}};
     variant_read("--encoding", "rope", &o.train.encoding);
-    cli_parse_table(&command, argc, argv, &o);
+    cli_parse(&command, argc, argv, &o);
     const char *what = o.benchmark_name;
     const benchmark *chosen = NULL;
     for (int i = 0; what && i < BENCHMARKS; i++)

@@ -1,4 +1,4 @@
-/* cli_parse.c: the option parser of every subcommand, on top of argp. */
+/* cli_parse.c: reads the options of every subcommand from its table, on top of argp. */
 #include "tools/cli/cli_parse.h"
 #include "tools/cli/cli_error.h"
 #include "tools/cli/cli_guard.h"
@@ -6,33 +6,101 @@
 #include "tools/cli/cli_values.h"
 #include "util/path.h"
 #include "util/suggest.h"
+#include <argp.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_THREADS = 1024, KEY_THREADS = 0x100, KEY_JSON };
+enum {
+    MAX_THREADS = 1024,
+    MAX_OPTIONS = 96,
+    MAX_NAME = 40,
+    MAX_INTRO = 2048,
+    MAX_USAGE = 48,
+    MAX_WORDS = 256,
+    MAX_CHOICES = 16
+};
 
-/* Negative groups: argp prints them after the command's own options. */
-static const struct {
-    unsigned flag;
-    struct argp_option option;
-} common_options[] = {
-    {CLI_THREADS,
-     {"threads", KEY_THREADS, "N", 0, "Threads to compute with; 0 = one per processor (default: GYRE_THREADS, else 0)", -2}},
-    {CLI_JSON, {"json", KEY_JSON, NULL, 0, "Print JSON for machines", -2}},
-    {CLI_OUTPUT, {"output", 'o', "FILE", 0, "Write the result to FILE, whole or not at all (default: standard output)", -2}},
-    {0, {"help", 'h', NULL, 0, "Print this help", -1}}};
-enum { COMMON_OPTIONS = sizeof common_options / sizeof *common_options };
+/* -- options that commands share -- */
+static void read_threads(const char *option, const char *text, void *at) {
+    *(int *)at = (int)cli_integer(option, text, 0, MAX_THREADS);
+}
 
-/* Shared by the parsers of one command. */
+#define CLI_STRUCT cli_options
+enum { HELP = 3, COMMON_ROWS };
+/* Row i is bit i of cli_command.common; every command has --help.  Negative groups come after the command's own. */
+static const cli_option common_rows[COMMON_ROWS] = {
+    {"threads", "N", "Threads to compute with; 0 = one per processor (default: GYRE_THREADS, else 0)", -2,
+     CLI_OTHER(int, threads, read_threads)},
+    {"json", NULL, "Print JSON for machines", -2, CLI_FLAG(json)},
+    {"output", "FILE", "Write the result to FILE, whole or not at all (default: standard output)", -2, CLI_TEXT(output),
+     .letter = 'o', .file = CLI_FILE_WRITTEN},
+    {"help", NULL, "Print this help", -1, CLI_NONE, .letter = 'h'}};
+
+/* -- the table -- */
+enum { FIRST_KEY = 0x100 };
 typedef struct parse_state {
-    const struct argp *command, *common;
-    argp_parser_t parser; /* the command's */
+    const cli_command *command;
     cli_options *options;
-    const char *epilog; /* help after the options; NULL = none */
+    const char *epilog;                        /* help after the options; NULL = none */
+    const cli_option *rows[MAX_OPTIONS];       /* [count] the command's, then those that it shares */
+    struct argp_option table[MAX_OPTIONS + 1]; /* the same for argp, then hidden words; row i has key FIRST_KEY + i */
+    int count;
 } parse_state;
 
+static void add_row(parse_state *p, const cli_option *o) {
+    if (p->count == MAX_OPTIONS) return;
+    const int key = !o->name ? 0 : o->letter ? o->letter : FIRST_KEY + p->count;
+    p->table[p->count] = (struct argp_option){o->name, key, o->argument, 0, o->help, o->group};
+    p->rows[p->count++] = o;
+}
+
+static const cli_option *row_of(const parse_state *p, int key) {
+    for (int i = 0; i < p->count; i++)
+        if (p->rows[i]->name && p->table[i].key == key) return p->rows[i];
+    return NULL;
+}
+
+/* Words for a length of context.  A command takes one of them; the others mean the same there, hidden from its help. */
+static const char *const length_words[] = {"context", "contexts", "length", "lengths", "to"};
+enum { LENGTH_WORDS = sizeof length_words / sizeof *length_words };
+
+static int is_length_option(const cli_option *o) {
+    if (!o->name || !o->argument || (strcmp(o->argument, "N") != 0 && strcmp(o->argument, "LIST") != 0)) return 0;
+    for (int i = 0; i < LENGTH_WORDS; i++)
+        if (strcmp(o->name, length_words[i]) == 0) return 1;
+    return 0;
+}
+
+static int has_option(const parse_state *p, const char *name) {
+    for (int i = 0; i < p->count; i++)
+        if (p->rows[i]->name && strcmp(p->rows[i]->name, name) == 0) return 1;
+    return 0;
+}
+
+/* Adds the hidden words if exactly one option is a length of context. */
+static void add_length_words(parse_state *p) {
+    int length = -1, lengths = 0, end = p->count;
+    for (int i = 0; i < p->count; i++)
+        if (is_length_option(p->rows[i])) length = i, lengths++;
+    for (int i = 0; i < LENGTH_WORDS && lengths == 1 && end < MAX_OPTIONS; i++) {
+        if (has_option(p, length_words[i])) continue;
+        p->table[end] = p->table[length];
+        p->table[end].name = length_words[i];
+        p->table[end++].flags = OPTION_HIDDEN;
+    }
+}
+
+static void make_table(parse_state *p) {
+    for (const cli_option *o = p->command->options; o && o->help; o++)
+        add_row(p, o);
+    for (int i = 0; i < COMMON_ROWS; i++)
+        if (i == HELP || (p->command->common & 1U << i)) add_row(p, &common_rows[i]);
+    add_length_words(p);
+}
+
+/* -- help and errors -- */
 /* Removes argp's note that the value of --output also applies to -o. */
 static char *filter_help(int key, const char *text, void *input) {
     (void)input;
@@ -49,222 +117,35 @@ static void print_help(const parse_state *p, struct argp_state *state) {
     exit(fflush(stdout) || ferror(stdout) ? cli_fail("standard output: %s (help)", strerror(errno)) : 0);
 }
 
-static error_t parse_common(int key, char *text, struct argp_state *state) {
-    parse_state *p = state->input;
-    switch (key) {
-    case KEY_THREADS:
-        p->options->threads = (int)cli_integer("--threads", text, 0, MAX_THREADS);
-        return 0;
-    case KEY_JSON:
-        p->options->json = 1;
-        return 0;
-    case 'o':
-        cli_guard_write("output", text, CLI_GUARD_FILE);
-        p->options->output = text;
-        return 0;
-    case 'h':
-        print_help(p, state);
-        return 0;
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
-}
-
-enum { MAX_OPTIONS = 96, MAX_NAME_LENGTH = 32, MAX_INTRO = 2048, MAX_USAGE = 48, MAX_WORDS = 256, MAX_CHOICES = 16 };
-
-/* -- one word for one thing -- */
-/* Words for a length of context.  A command takes one of them; the others mean the same there, hidden from its help. */
-static const char *const length_words[] = {"context", "contexts", "length", "lengths", "to"};
-enum { LENGTH_WORDS = sizeof length_words / sizeof *length_words };
-
-static int is_length_option(const struct argp_option *o) {
-    if (!o->name || !o->arg || (strcmp(o->arg, "N") != 0 && strcmp(o->arg, "LIST") != 0)) return 0;
-    for (int i = 0; i < LENGTH_WORDS; i++)
-        if (strcmp(o->name, length_words[i]) == 0) return 1;
-    return 0;
-}
-
-static int has_option(const struct argp_option *options, const char *name) {
-    for (const struct argp_option *o = options; o->name || o->doc; o++)
-        if (o->name && strcmp(o->name, name) == 0) return 1;
-    return 0;
-}
-
-/* out = the command's options, followed by the hidden words if exactly one of its options is a length of context. */
-static void add_length_words(const struct argp_option *options, struct argp_option out[MAX_OPTIONS + 1]) {
-    const struct argp_option *length = NULL;
-    int count = 0, lengths = 0;
-    for (const struct argp_option *o = options; (o->name || o->doc) && count < MAX_OPTIONS - LENGTH_WORDS; o++) {
-        if (is_length_option(o)) length = o, lengths++;
-        out[count++] = *o;
-    }
-    for (int i = 0; i < LENGTH_WORDS && lengths == 1; i++)
-        if (!has_option(options, length_words[i]))
-            out[count++] =
-                (struct argp_option){length_words[i], length->key, length->arg, OPTION_HIDDEN, length->doc, length->group};
-    out[count] = (struct argp_option){0};
-}
-
-/* out = the number of options that the command has in all. */
-static int list_options(const parse_state *p, const struct argp_option *out[MAX_OPTIONS]) {
-    const struct argp_option *const tables[] = {p->command->options, p->common->options};
-    int count = 0;
-    for (int i = 0; i < 2; i++)
-        for (const struct argp_option *o = tables[i]; o && (o->name || o->doc) && count < MAX_OPTIONS; o++)
-            if (o->name) out[count++] = o; /* no name: a heading */
-    return count;
-}
-
 /* Reports a wrong option itself: getopt's own messages have another form, and its silent mode says only that something is
  * wrong with `text`. */
 static _Noreturn void option_error(const parse_state *p, const char *text) {
     if (strncmp(text, "--", 2) != 0) cli_usage_error("%s: no such option, or its value is missing", text);
-    const struct argp_option *options[MAX_OPTIONS], *found = NULL;
+    const struct argp_option *found = NULL;
     const char *names[MAX_OPTIONS];
-    char name[MAX_NAME_LENGTH + 2];
+    char name[MAX_NAME];
     const size_t length = strcspn(text + 2, "="), kept = length < sizeof name ? length : sizeof name - 1;
+    int count = 0;
     memcpy(name, text + 2, kept);
     name[kept] = 0;
-    const int all = list_options(p, options);
-    for (int i = 0; i < all; i++) {
-        names[i] = options[i]->name;
-        if (strncmp(names[i], name, kept) != 0) continue;
-        const int exact = strlen(names[i]) == kept;
-        if (!exact && (options[i]->flags & OPTION_HIDDEN)) continue;
-        if (found && !exact) cli_usage_error("--%s: begins both --%s and --%s", name, found->name, names[i]);
-        found = options[i];
+    for (const struct argp_option *o = p->table; o->name || o->doc; o++) {
+        if (!o->name) continue;
+        names[count++] = o->name;
+        if (strncmp(o->name, name, kept) != 0) continue;
+        const int exact = strlen(o->name) == kept;
+        if (!exact && (o->flags & OPTION_HIDDEN)) continue;
+        if (found && !exact) cli_usage_error("--%s: begins both --%s and --%s", name, found->name, o->name);
+        found = o;
         if (exact) break;
     }
     if (found && found->arg) cli_usage_error("--%s: its value %s is missing", found->name, found->arg);
     if (found) cli_usage_error("--%s: takes no value", found->name);
-    const char *nearest = gyre_closest_name(name, names, all);
+    const char *nearest = gyre_closest_name(name, names, count);
     if (nearest) cli_usage_error("--%s: no such option; did you mean --%s?", name, nearest);
     cli_usage_error("--%s: no such option", name);
 }
 
-/* -- what is read and written -- */
-static const struct argp_option *option_of_key(const struct argp_option *options, int key) {
-    for (const struct argp_option *o = options; o && (o->name || o->doc); o++)
-        if (o->name && o->key == key) return o;
-    return NULL;
-}
-
-/* What an option writes: a model's file (--write, and convert's GGUF), a folder that the command fills (train's, and
- * convert's), or a result. */
-static cli_guard_kind kind_of(const struct argp_option *o, const char *text) {
-    if (strcmp(o->name, "write") == 0) return CLI_GUARD_MODEL;
-    if (strcmp(o->arg, "DIR") == 0) return CLI_GUARD_FOLDER;
-    if (strcmp(o->arg, "PATH") != 0 || strcmp(o->name, "output") != 0) return CLI_GUARD_FILE;
-    return gyre_ends_with(text, ".gguf") ? CLI_GUARD_MODEL : CLI_GUARD_FOLDER;
-}
-
-/* Notes the files that an option names.  An argument is noted by who knows that it is one: model_path_find for a model. */
-static void note_files(const parse_state *p, int key, const char *text) {
-    static const char *const written[] = {"output", "report", "figure", "journal", "write"};
-    const struct argp_option *o = key == ARGP_KEY_ARG ? NULL : option_of_key(p->command->options, key);
-    if (o && strcmp(o->name, "check") == 0) cli_guard_read(text);
-    if (!o || !o->arg) return;
-    if (strcmp(o->name, "work") == 0) {
-        cli_guard_write(o->name, text, CLI_GUARD_FOLDER);
-        return;
-    }
-    for (size_t i = 0; i < sizeof written / sizeof *written; i++)
-        if (strcmp(o->name, written[i]) == 0) {
-            cli_guard_write(o->name, text, kind_of(o, text));
-            return;
-        }
-    if (strcmp(o->name, "text") == 0)
-        cli_guard_read_text(text);
-    else if (strcmp(o->arg, "FILE") == 0 || strcmp(o->arg, "PATH") == 0 || strcmp(o->arg, "DIR") == 0)
-        cli_guard_read(text);
-}
-
-/* The command's own parser, with its options as input. */
-static error_t parse_own(int key, char *text, struct argp_state *state) {
-    parse_state *p = state->input;
-    if (text) note_files(p, key, text);
-    state->input = p->options;
-    const error_t error = p->parser(key, text, state);
-    state->input = p;
-    return error;
-}
-
-static error_t parse_children(int key, char *text __attribute__((unused)), struct argp_state *state) {
-    parse_state *p = state->input;
-    switch (key) {
-    case ARGP_KEY_INIT:
-        state->child_inputs[0] = p;
-        state->child_inputs[1] = p;
-        return 0;
-    case ARGP_KEY_ERROR:
-        option_error(p, state->argv[state->next > 1 ? state->next - 1 : 1]);
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
-}
-
-static void threads_from_environment(cli_options *options) {
-    const char *text = getenv("GYRE_THREADS");
-    if (options->threads >= 0) return;
-    options->threads = text && *text ? (int)cli_integer("GYRE_THREADS", text, 0, MAX_THREADS) : 0;
-}
-
-static void check_processor(void) {
-    gyre_error err;
-    if (gyre_cpu_check(&err)) cli_usage_error("%s", err.text);
-}
-
-static struct {
-    int (*describe)(const cli_description *description, const void *context);
-    const void *context;
-} describing;
-
-void cli_parse_describe(int (*describe)(const cli_description *description, const void *context), const void *context) {
-    describing.describe = describe;
-    describing.context = context;
-}
-
-void cli_parse(const struct argp *argp, unsigned takes, int argc, char **argv, cli_options *options) {
-    struct argp_option table[COMMON_OPTIONS + 1] = {{0}};
-    for (int i = 0, n = 0; i < COMMON_OPTIONS; i++)
-        if (!common_options[i].flag || (common_options[i].flag & takes)) table[n++] = common_options[i].option;
-    const struct argp common = {.options = table, .parser = parse_common};
-    if (describing.describe) {
-        const cli_description description = {argv[0], argp->options, table, argp->args_doc, argp->doc};
-        exit(describing.describe(&description, describing.context));
-    }
-    struct argp_option own[MAX_OPTIONS + 1];
-    if (argp->options) add_length_words(argp->options, own);
-    const struct argp command = {.options = argp->options ? own : NULL, .parser = parse_own};
-    const struct argp_child children[] = {{&command, 0, NULL, 0}, {&common, 0, NULL, 0}, {NULL, 0, NULL, 0}};
-    const char *more = argp->doc ? strchr(argp->doc, '\v') : NULL;
-    char intro[MAX_INTRO];
-    snprintf(intro, sizeof intro, "%.*s",
-             !argp->doc ? 0
-             : more     ? (int)(more - argp->doc)
-                        : (int)strlen(argp->doc),
-             argp->doc ? argp->doc : "");
-    /* argp cannot break a usage of many names, which the text after the options explains. */
-    const int many_names = argp->args_doc && strlen(argp->args_doc) > MAX_USAGE;
-    const struct argp whole = {.parser = parse_children,
-                               .help_filter = filter_help,
-                               .args_doc = many_names ? "NAME" : argp->args_doc,
-                               .doc = intro,
-                               .children = children};
-    parse_state p = {&command, &common, argp->parser, options, more ? more + 1 : NULL};
-    cli_set_command_name(argv[0]);
-    options->threads = -1;
-    int next = argc;
-    const error_t failed = argp_parse(&whole, argc, argv, ARGP_NO_HELP | ARGP_NO_ERRS | ARGP_NO_EXIT, &next, &p);
-    if (failed == ENOMEM) exit(cli_fail("options: out of memory (%s)", argv[0]));
-    if (failed) cli_usage_error("options: %s", strerror(failed));
-    if (next < argc) cli_usage_error("%s: one argument too many", argv[next]);
-    threads_from_environment(options);
-    check_processor();
-    cli_guard_check();
-}
-
-/* -- rows -- */
+/* -- values -- */
 /* out = the place of the text among words such as "a|b|c". */
 static int choose(const char *option, const char *text, const char *words) {
     char copy[MAX_WORDS];
@@ -280,7 +161,7 @@ static int choose(const char *option, const char *text, const char *words) {
 }
 
 void cli_option_read(const cli_option *o, const char *text, void *options) {
-    char option[MAX_NAME_LENGTH + 3];
+    char option[MAX_NAME];
     void *at = (char *)options + o->at;
     const int64_t least = (int64_t)o->least, most = isinf(o->most) ? INT64_MAX : (int64_t)o->most;
     snprintf(option, sizeof option, "--%s", o->name);
@@ -313,7 +194,7 @@ void cli_option_read(const cli_option *o, const char *text, void *options) {
 int cli_given(const cli_options *options, const char *name) {
     for (int i = 0; i < options->given_count; i++)
         if (strcmp(options->given[i]->name, name) == 0) return 1;
-    return (strcmp(name, "json") == 0 && options->json) || (strcmp(name, "output") == 0 && options->output);
+    return 0;
 }
 
 const cli_option *cli_given_of(const cli_options *options, unsigned bits) {
@@ -333,42 +214,110 @@ static void check_given(const cli_options *options) {
         }
 }
 
-static const cli_command *parsed;
+/* Notes the file that an option names.  An argument is noted by who knows that it is one: model_path_find for a model. */
+static void note_file(const cli_option *o, const char *text) {
+    if (o->file == CLI_FILE_READ) cli_guard_read(text);
+    if (o->file == CLI_FILE_READ_TEXT) cli_guard_read_text(text);
+    if (o->file < CLI_FILE_WRITTEN) return;
+    cli_guard_write(o->name, text,
+                    o->file == CLI_FILE_FOLDER  ? CLI_GUARD_FOLDER
+                    : o->file == CLI_FILE_MODEL ? CLI_GUARD_MODEL
+                                                : CLI_GUARD_FILE);
+}
 
 static void read_row(const cli_option *o, const char *text, cli_options *options) {
+    note_file(o, text);
     cli_option_read(o, text, options);
     for (int i = 0; i < options->given_count; i++)
         if (options->given[i] == o) return;
     if (options->given_count < CLI_MAX_GIVEN) options->given[options->given_count++] = o;
 }
 
-static error_t parse_rows(int key, char *text, struct argp_state *state) {
-    if (key == ARGP_KEY_ARG && parsed->argument) return parsed->argument(state->input, text) ? ARGP_ERR_UNKNOWN : 0;
-    if (key == ARGP_KEY_ARG) cli_usage_error("%s: %s takes no such argument", text, state->argv[0]);
-    if (key == ARGP_KEY_END) {
-        check_given(state->input);
-        if (parsed->finish) parsed->finish(state->input);
+static error_t parse(int key, char *text, struct argp_state *state) {
+    parse_state *p = state->input;
+    switch (key) {
+    case ARGP_KEY_ARG:
+        if (!p->command->argument) cli_usage_error("%s: %s takes no such argument", text, state->argv[0]);
+        return p->command->argument(p->options, text) ? ARGP_ERR_UNKNOWN : 0;
+    case ARGP_KEY_END:
+        check_given(p->options);
+        if (p->command->finish) p->command->finish(p->options);
         return 0;
+    case ARGP_KEY_ERROR:
+        option_error(p, state->argv[state->next > 1 ? state->next - 1 : 1]);
+    default:
+        break;
     }
-    const cli_option *rows = parsed->options;
-    for (int i = 0; rows && rows[i].help; i++)
-        if (rows[i].name && key == (rows[i].letter ? rows[i].letter : CLI_FIRST_KEY + i)) {
-            read_row(&rows[i], text, state->input);
-            return 0;
-        }
-    return ARGP_ERR_UNKNOWN;
+    const cli_option *o = row_of(p, key);
+    if (!o) return ARGP_ERR_UNKNOWN;
+    if (o == &common_rows[HELP]) print_help(p, state);
+    read_row(o, text, p->options);
+    return 0;
 }
 
-void cli_parse_table(const cli_command *command, int argc, char **argv, void *options) {
-    struct argp_option rows[MAX_OPTIONS] = {{0}};
-    const cli_option *o = command->options;
-    for (int i = 0; o && o[i].help && i + 1 < MAX_OPTIONS; i++)
-        rows[i] = (struct argp_option){o[i].name,     !o[i].name ? 0 : o[i].letter ? o[i].letter : CLI_FIRST_KEY + i,
-                                       o[i].argument, 0,
-                                       o[i].help,     o[i].group};
-    const struct argp argp = {o ? rows : NULL, parse_rows, command->arguments, command->text, NULL, NULL, NULL};
-    parsed = command;
-    cli_parse(&argp, command->common, argc, argv, options);
+static void threads_from_environment(cli_options *options) {
+    const char *text = getenv("GYRE_THREADS");
+    if (options->threads >= 0) return;
+    options->threads = 0;
+    if (text && *text) read_threads("GYRE_THREADS", text, &options->threads);
+}
+
+static void check_processor(void) {
+    gyre_error err;
+    if (gyre_cpu_check(&err)) cli_usage_error("%s", err.text);
+}
+
+/* -- the command line -- */
+static struct {
+    int (*describe)(const cli_description *description, const void *context);
+    const void *context;
+} describing;
+
+void cli_parse_describe(int (*describe)(const cli_description *description, const void *context), const void *context) {
+    describing.describe = describe;
+    describing.context = context;
+}
+
+/* As argp's help does. */
+static int order(const void *left, const void *right) {
+    const cli_option *a = *(const cli_option *const *)left, *b = *(const cli_option *const *)right;
+    const int a_last = a->group < 0, b_last = b->group < 0;
+    if (a_last != b_last) return a_last - b_last;
+    if (a->group != b->group) return a->group < b->group ? -1 : 1;
+    if (!a->name || !b->name) return (a->name != NULL) - (b->name != NULL);
+    return strcmp(a->name, b->name);
+}
+
+static _Noreturn void describe(parse_state *p, const char *title) {
+    qsort((void *)p->rows, (size_t)p->count, sizeof *p->rows, order);
+    const cli_description description = {title, p->rows, p->count, p->command->arguments, p->command->text};
+    exit(describing.describe(&description, describing.context));
+}
+
+void cli_parse(const cli_command *command, int argc, char **argv, void *options) {
+    parse_state p = {.command = command, .options = options};
+    make_table(&p);
+    if (describing.describe) describe(&p, argv[0]);
+    const char *more = strchr(command->text, '\v');
+    char intro[MAX_INTRO];
+    snprintf(intro, sizeof intro, "%.*s", more ? (int)(more - command->text) : (int)strlen(command->text), command->text);
+    p.epilog = more ? more + 1 : NULL;
+    /* argp cannot break a usage of many names, which the text after the options explains. */
+    const struct argp argp = {.options = p.table,
+                              .parser = parse,
+                              .args_doc = strlen(command->arguments) > MAX_USAGE ? "NAME" : command->arguments,
+                              .doc = intro,
+                              .help_filter = filter_help};
+    cli_set_command_name(argv[0]);
+    p.options->threads = -1;
+    int next = argc;
+    const error_t failed = argp_parse(&argp, argc, argv, ARGP_NO_HELP | ARGP_NO_ERRS | ARGP_NO_EXIT, &next, &p);
+    if (failed == ENOMEM) exit(cli_fail("options: out of memory (%s)", argv[0]));
+    if (failed) cli_usage_error("options: %s", strerror(failed));
+    if (next < argc) cli_usage_error("%s: one argument too many", argv[next]);
+    threads_from_environment(p.options);
+    check_processor();
+    cli_guard_check();
 }
 
 int cli_pool_open(const cli_options *options, gyre_pool **pool, gyre_exec *exec) {

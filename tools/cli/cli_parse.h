@@ -1,9 +1,8 @@
-/* cli_parse.h: the options of a subcommand: its own table plus --threads, --json, --output and --help; and
- * that table for man pages and completion. */
+/* cli_parse.h: the options of a subcommand: its own table plus --threads, --json, --output and --help; and that table for
+ * man pages and completion. */
 #ifndef GYRE_TOOLS_CLI_PARSE_H
 #define GYRE_TOOLS_CLI_PARSE_H
 #include "gyre/gyre.h"
-#include <argp.h>
 #include <math.h>
 #include <stddef.h>
 
@@ -30,6 +29,16 @@ typedef enum cli_type {
     CLI_TYPE_OTHER    /* what `read` makes of it */
 } cli_type;
 
+/* What file an option names, for cli_guard. */
+typedef enum cli_file {
+    CLI_FILE_NONE,
+    CLI_FILE_READ,
+    CLI_FILE_READ_TEXT,
+    CLI_FILE_WRITTEN, /* a result */
+    CLI_FILE_MODEL,   /* a config or a GGUF, written */
+    CLI_FILE_FOLDER   /* the command fills it */
+} cli_file;
+
 /* Reads a value into *at, or ends with a usage error.  option: "--depths".  text: NULL for an option without a value. */
 typedef void cli_read(const char *option, const char *text, void *at);
 
@@ -44,6 +53,7 @@ typedef struct cli_option {
     double least, most; /* most INFINITY: INT64_MAX for integers */
     cli_read *read;
     char letter; /* of -o; 0 = none */
+    cli_file file;
     unsigned of; /* bits that only the command knows: see cli_given_of */
     /* Another option of the command, or of the common ones, without which or with which this one is a usage error: its text
      * is "--name: why". */
@@ -73,7 +83,7 @@ typedef struct cli_command {
     const cli_option *options;
     unsigned common;              /* CLI_THREADS, CLI_JSON, CLI_OUTPUT */
     const char *arguments, *text; /* of the help: "MODEL"; paragraphs, with \v before those below the options */
-    /* Reads an argument.  out = 0, or 1 if it is one too many. */
+    /* Reads an argument.  out = 0, or 1 if it is one too many.  NULL: the command takes none. */
     int (*argument)(void *options, char *text);
     /* Called after all, before files to write are compared with those that are read; NULL = nothing is left to do. */
     void (*finish)(void *options);
@@ -81,7 +91,7 @@ typedef struct cli_command {
 
 /* Parses argv into the options struct of the command.  --help prints and exits with 0.  A wrong option exits with
  * CLI_USAGE. */
-void cli_parse_table(const cli_command *command, int argc, char **argv, void *options);
+void cli_parse(const cli_command *command, int argc, char **argv, void *options);
 /* Sets the member of one row. */
 void cli_option_read(const cli_option *option, const char *text, void *options);
 /* out = 1 if the option was on the command line.  name: without --. */
@@ -89,18 +99,12 @@ int cli_given(const cli_options *options, const char *name);
 /* out = the first row given that has one of these bits, or NULL. */
 const cli_option *cli_given_of(const cli_options *options, unsigned bits);
 
-/* A command numbers its own options from here.  Smaller keys belong to shared options and to argp. */
-enum { CLI_FIRST_KEY = 0x200 };
-
-/* Parses argv with the command's own options and the common ones named in `takes`.  argp->parser gets `options` as input.
- * --help prints and exits with 0.  A wrong option exits with CLI_USAGE. */
-void cli_parse(const struct argp *argp, unsigned takes, int argc, char **argv, cli_options *options);
-
 /* The table of a command, as --help prints it. */
 typedef struct cli_description {
-    const char *title;                      /* "gyre eval" */
-    const struct argp_option *own, *common; /* common: --threads and what else every command may have */
-    const char *arguments, *text;           /* as argp has them: "MODEL"; paragraphs, with \v before the second part */
+    const char *title;             /* "gyre eval" */
+    const cli_option *const *rows; /* [count] by group and then by name, groups below zero last */
+    int count;
+    const char *arguments, *text; /* as in cli_command */
 } cli_description;
 /* From now on cli_parse does not parse: it passes the table of its command to `describe` and exits with the result.
  * context: passed on; borrowed. */

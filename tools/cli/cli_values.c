@@ -80,7 +80,3 @@ int cli_choice(const char *option, const char *text, const char *const *names, i
         used += snprintf(known + used, sizeof known - (size_t)used, "%s%s", i ? ", " : "", names[i]);
     cli_usage_error("%s: \"%s\" is not one of %s", option, text, known);
 }
-
-uint64_t cli_seed(const char *text) {
-    return (uint64_t)cli_integer("--seed", text, 0, INT64_MAX);
-}

@@ -15,7 +15,6 @@ double cli_number(const char *option, const char *text, double min, double max);
 int64_t cli_integers(const char *option, const char *text, int64_t min, int64_t max, int64_t **out);
 /* Usage error unless every value is larger than the one before. */
 void cli_check_rising(const char *option, const int64_t *values, int64_t count);
-uint64_t cli_seed(const char *text); /* of --seed */
 /* out = the index of text in names[0 .. count - 1]. */
 int cli_choice(const char *option, const char *text, const char *const *names, int count);
 

@@ -13,6 +13,7 @@
 #include "util/error.h"
 #include "util/path.h"
 #include <errno.h>
+#include <limits.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -51,12 +52,12 @@ static int read_argument(void *options, char *text) {
     return 0;
 }
 
-/* --to says more than the name of the output does. */
+/* A GGUF or a folder: --to says it, else the name. */
 static void note_output(void *options) {
     const convert_options *o = options;
-    if (o->output && cli_given(&o->common, "to"))
-        cli_guard_write("output", o->output,
-                        o->convert.format == GYRE_MODEL_FORMAT_GGUF ? CLI_GUARD_MODEL : CLI_GUARD_FOLDER);
+    const int is_gguf = o->output && cli_given(&o->common, "to") ? o->convert.format == GYRE_MODEL_FORMAT_GGUF
+                                                                 : o->output && is_gguf_path(o->output);
+    if (o->output) cli_guard_write("output", o->output, is_gguf ? CLI_GUARD_MODEL : CLI_GUARD_FOLDER);
 }
 
 static const char DOC[] =
@@ -78,7 +79,7 @@ static void read_options(int argc, char **argv, convert_options *o) {
     static const cli_command command = {rows, CLI_JSON, "MODEL -o PATH", DOC, read_argument, note_output};
     const gyre_convert_options usual = GYRE_INIT(gyre_convert_options);
     *o = (convert_options){.convert = usual};
-    cli_parse_table(&command, argc, argv, o);
+    cli_parse(&command, argc, argv, o);
     if (cli_given(&o->common, "dtype")) o->convert.dtype = &o->dtype;
     if (cli_given(&o->common, "layout")) o->convert.layout = &o->layout;
     if (cli_given(&o->common, "from-layout")) o->convert.source_layout = &o->source_layout;

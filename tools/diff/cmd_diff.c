@@ -127,7 +127,7 @@ int cmd_diff(int argc, char **argv) {
     static const cli_command command = {rows, CLI_JSON | CLI_OUTPUT, "A [B]", DOC, read_argument, NULL};
     diff_options o = {.with = GYRE_PROFILE_DEFAULT, .reading = {.profile = GYRE_PROFILE_DEFAULT}};
     diff_result result = {.count = 0};
-    cli_parse_table(&command, argc, argv, &o);
+    cli_parse(&command, argc, argv, &o);
     if (!o.path[0]) cli_usage_error("A: missing");
     if (!o.path[1] && o.with == GYRE_PROFILE_DEFAULT) cli_usage_error("B: missing, and --with too");
     int status = read_operands(&o, result.operand);

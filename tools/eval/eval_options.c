@@ -102,7 +102,7 @@ void eval_options_read(int argc, char **argv, eval_options *o) {
     *o = (eval_options){.protocol = GYRE_EVAL_PROTOCOL_SLIDING, .buckets = NOT_GIVEN};
     model_options_init(&o->model, argc);
     method_options_init(&o->method);
-    cli_parse_table(&command, argc, argv, o);
+    cli_parse(&command, argc, argv, o);
     o->prints_positions = o->buckets > 0;
     if (o->buckets == NOT_GIVEN) {
         o->buckets = o->run.report ? REPORT_BUCKETS : 0;

@@ -25,7 +25,7 @@ static const cli_option rows[] = {
     ROW_LAYER_TYPE(reading.layer_type, ONLY_LAYERS_HELP, 0),
     {"check", "TEXT",
      "Read this text with pairs in half and in interleaved layout, and say which one the weights were trained with", 0,
-     CLI_TEXT(check)},
+     CLI_TEXT(check), .file = CLI_FILE_READ},
     {"accuracy", NULL,
      "How wrong the angles of each program are in contexts of 4k to 1M tokens, from where on scores feel it, and what a "
      "cache in few bits and 1, 10 and 100 shifts do to them",
@@ -185,7 +185,7 @@ int cmd_explain(int argc, char **argv) {
     explain_options o = {.reading = {.profile = GYRE_PROFILE_DEFAULT}};
     gyre_reading *reading = NULL;
     gyre_error err = {0, ""};
-    cli_parse_table(&command, argc, argv, &o);
+    cli_parse(&command, argc, argv, &o);
     if (!o.model) cli_usage_error("MODEL: missing");
     if (gyre_reading_open(&reading, o.model,
                           GYRE_ARGS(gyre_reading_options, .profile = o.reading.profile, .context_length = o.reading.length),

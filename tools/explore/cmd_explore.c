@@ -200,7 +200,7 @@ int cmd_explore(int argc, char **argv) {
     char page[BUNDLED_PATH], *config = NULL;
     size_t size = 0;
     gyre_error err = {0, ""};
-    cli_parse_table(&command, argc, argv, &o);
+    cli_parse(&command, argc, argv, &o);
     if (bundled_explorer_path(page, &err)) return cli_fail_error(&err);
     if (access(page, R_OK) != 0)
         return cli_fail("explorer.html: not there: make explorer builds it, make install installs it (%s)", page);

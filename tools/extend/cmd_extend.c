@@ -79,7 +79,7 @@ static void read_options(int argc, char **argv, extend_options *o) {
         option_rows, CLI_THREADS | CLI_JSON | CLI_OUTPUT, "MODEL", documentation, read_argument, NULL};
     *o = (extend_options){.reading = {.profile = GYRE_PROFILE_DEFAULT}, .cost = {.windows = DEFAULT_WINDOWS}};
     model_options_init(&o->cost.model, argc);
-    cli_parse_table(&command, argc, argv, o);
+    cli_parse(&command, argc, argv, o);
     o->cost.model.profile = o->reading.profile;
     if (!o->cost.model.path) cli_usage_error("MODEL: missing; name a config.json, a folder with one, or a GGUF file");
     stretch_options_check(&o->stretch);

@@ -32,8 +32,8 @@ static void read_top_p(const char *option, const char *text, void *at) {
 #define CLI_STRUCT generate_options
 static const cli_option rows[] = {
     {"prompt", "TEXT", "The beginning of the text (default: empty)", 1, CLI_TEXT(prompt)},
-    {"prompt-file", "FILE", "The same from a file, byte for byte", 1, CLI_TEXT(prompt_file), .excludes = "prompt",
-     .why = "takes the place of --prompt; give one of them"},
+    {"prompt-file", "FILE", "The same from a file, byte for byte", 1, CLI_TEXT(prompt_file), .file = CLI_FILE_READ,
+     .excludes = "prompt", .why = "takes the place of --prompt; give one of them"},
     {"special", NULL, "Read names of added tokens in the prompt, such as <|user|>, as those tokens", 1, CLI_FLAG(special)},
     {"tokens", "N", "Maximum number of tokens to write; 0 = without end, with --stream (default: 128)", 1,
      CLI_INTEGER(tokens, 0, CLI_MAX_TOKENS)},
@@ -91,7 +91,7 @@ void generate_options_read(int argc, char **argv, generate_options *o) {
     o->sampling.top_p = 1;
     model_options_init(&o->model, argc);
     method_options_init(&o->method);
-    cli_parse_table(&command, argc, argv, o);
+    cli_parse(&command, argc, argv, o);
     check_options(o);
     method_options_finish(&o->method);
 }

@@ -3,7 +3,6 @@
 #include "gyre/gyre_reading.h"
 #include "tools/common/methods.h"
 #include "tools/common/variants.h"
-#include "tools/help/option_order.h"
 #include "tools/options/value_names.h"
 #include <ctype.h>
 #include <stdio.h>
@@ -142,16 +141,14 @@ void completion_word(const char *word, const char *help) {
 }
 
 void completion_words_of_command(const cli_description *command) {
-    const struct argp_option *options[OPTION_ORDER_MAX];
-    const int count = option_order(command, options);
-    for (int i = 0; i < count; i++) {
-        if (!options[i]->name) continue;
+    for (int i = 0; i < command->count; i++) {
+        const cli_option *o = command->rows[i];
         char word[64];
-        snprintf(word, sizeof word, "--%s", options[i]->name);
-        print_row(word, options[i]->name, options[i]->arg, options[i]->doc);
-        snprintf(word, sizeof word, "-%c", options[i]->key);
-        if (options[i]->key > 32 && options[i]->key < 127)
-            print_row(word, options[i]->name, options[i]->arg, options[i]->doc);
+        if (!o->name) continue;
+        snprintf(word, sizeof word, "--%s", o->name);
+        print_row(word, o->name, o->argument, o->help);
+        snprintf(word, sizeof word, "-%c", o->letter);
+        if (o->letter) print_row(word, o->name, o->argument, o->help);
     }
     print_arguments(command);
 }

@@ -1,6 +1,5 @@
 /* man_page.c: writes roff.  The date is the version's: the same source gives the same bytes. */
 #include "tools/help/man_page.h"
-#include "tools/help/option_order.h"
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
@@ -150,30 +149,28 @@ void man_page_see(const char *title, int is_last) {
 }
 
 /* -- options -- */
-static void print_option(const struct argp_option *option) {
+static void print_option(const cli_option *option) {
     fputs(".TP\n", stdout);
-    if (option->key > 32 && option->key < 127) printf("\\fB\\-%c\\fR, ", option->key);
+    if (option->letter) printf("\\fB\\-%c\\fR, ", option->letter);
     fputs("\\fB\\-\\-", stdout);
     print_text(option->name, strlen(option->name));
     fputs("\\fR", stdout);
-    if (option->arg) {
+    if (option->argument) {
         fputs("=\\fI", stdout);
-        print_text(option->arg, strlen(option->arg));
+        print_text(option->argument, strlen(option->argument));
         fputs("\\fR", stdout);
     }
     putchar('\n');
-    print_paragraph(option->doc);
+    print_paragraph(option->help);
 }
 
 static void print_options(const cli_description *command) {
-    const struct argp_option *options[OPTION_ORDER_MAX];
-    const int count = option_order(command, options);
     man_page_section("OPTIONS");
-    for (int i = 0; i < count; i++) {
-        if (options[i]->name)
-            print_option(options[i]);
+    for (int i = 0; i < command->count; i++) {
+        if (command->rows[i]->name)
+            print_option(command->rows[i]);
         else
-            printf(".SS %s\n", options[i]->doc);
+            printf(".SS %s\n", command->rows[i]->help);
     }
 }
 

@@ -43,7 +43,7 @@ enum { OF_TRAINING = 1 }; /* cli_option.of */
 static const cli_option rows[] = {
     {"text", "PATH",
      "train on this text and test on its last tenth; a file, or a folder with all files under it; may be repeated", 1,
-     CLI_OTHER(training_texts, lab.texts, training_texts_read)},
+     CLI_OTHER(training_texts, lab.texts, training_texts_read), .file = CLI_FILE_READ_TEXT},
     {"task", "posgen|copy",
      "use generated sequences instead of a text and ask only for tokens that are determined. posgen: sums modulo 17 of near "
      "and far tokens, no position harder than another. copy: a span seen some tokens before; a little harder from further "
@@ -69,7 +69,7 @@ static const cli_option rows[] = {
     {"work", "DIR",
      "with --text or --task: folder for models and results; a stopped run continues from it (default: gyre-lab-PRESET, "
      "gyre-lab-TASK-PRESET)",
-     1, CLI_TEXT(lab.work), .of = OF_TRAINING},
+     1, CLI_TEXT(lab.work), .file = CLI_FILE_FOLDER, .of = OF_TRAINING},
     {"mix", "SHARE", "with --text: fraction of sequences with passkeys or copies (default: 0.8, questions 0; 0: plain text)",
      1, CLI_NUMBER(mix, 0, 1), .of = OF_TRAINING, .excludes = "task", .why = "a task has no text to mix with"},
     {"base", "X", "with --text or --task: base of the rotations (default: 10000)", 1, CLI_NUMBER(base, 1.001, 1e18),
@@ -373,7 +373,7 @@ int cmd_lab(int argc, char **argv) {
     o->mix = -1;
     cli_command_line(argc, argv, l->command, sizeof l->command);
     l->lock.file = -1;
-    cli_parse_table(&command, argc, argv, o);
+    cli_parse(&command, argc, argv, o);
     gyre_pool *pool = NULL;
     int status = cli_pool_open(&l->common, &pool, &l->exec);
     if (!status) {

@@ -8,19 +8,19 @@
 #define ROW_TOKENIZER(member, group)                                                                                        \
     {                                                                                                                       \
         "tokenizer", "PATH", "A tokenizer.json, or a model whose tokenizer is used (default: the model's own)", group,      \
-            CLI_OTHER(const char *, member, model_read_tokenizer)                                                           \
+            CLI_OTHER(const char *, member, model_read_tokenizer), .file = CLI_FILE_READ                                    \
     }
 /* member: a model_options. */
 #define ROW_TEXT(member, group)                                                                                             \
     {                                                                                                                       \
         "text", "PATH", "A text to read; a folder means all files under it. Repeat for more texts", group,                  \
-            CLI_OTHER(model_options, member, model_read_text)                                                               \
+            CLI_OTHER(model_options, member, model_read_text), .file = CLI_FILE_READ_TEXT                                   \
     }
 #define ROW_IDS(member, group)                                                                                              \
     {                                                                                                                       \
         "ids", "FILE",                                                                                                      \
             "Token ids to read instead of a text: decimal numbers separated by white space or commas. Repeat for more",     \
-            group, CLI_OTHER(model_options, member, model_read_ids), .excludes = "text",                                    \
+            group, CLI_OTHER(model_options, member, model_read_ids), .file = CLI_FILE_READ, .excludes = "text",             \
                                                                      .why = "takes the place of --text; give one of them"   \
     }
 

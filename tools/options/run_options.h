@@ -4,7 +4,7 @@
 #include "tools/cli/cli_parse.h"
 
 #define ROW_JOURNAL(member, help, group)                                                                                    \
-    { "journal", "FILE", help, group, CLI_TEXT(member) }
+    { "journal", "FILE", help, group, CLI_TEXT(member), .file = CLI_FILE_WRITTEN }
 /* result: what one line of the journal holds, such as "figure". */
 #define ROW_JOURNAL_OF(member, result, group)                                                                               \
     ROW_JOURNAL(member, "Add a line to FILE for each " result " as soon as it is measured", group)
@@ -20,9 +20,9 @@
             CLI_FLAG(member), .excludes = "json", .why = "contradicts --json"                                               \
     }
 #define ROW_REPORT(member, help, group)                                                                                     \
-    { "report", "FILE", help, group, CLI_TEXT(member) }
+    { "report", "FILE", help, group, CLI_TEXT(member), .file = CLI_FILE_WRITTEN }
 #define ROW_FIGURE(member, help, group)                                                                                     \
-    { "figure", "FILE", help, group, CLI_TEXT(member) }
+    { "figure", "FILE", help, group, CLI_TEXT(member), .file = CLI_FILE_WRITTEN }
 
 typedef struct run_options {
     const char *journal, *report, *figure; /* NULL without the option */

@@ -11,7 +11,6 @@
 
 void stretch_options_check(const stretch_options *o) {
     if (!o->to) cli_usage_error("--to: missing; name the context length wanted, such as 128k");
-    if (o->write && !*o->write) cli_usage_error("--write: the name of the file is empty");
 }
 
 /* -- the target of --write -- */

@@ -25,7 +25,7 @@ enum { STRETCH_MIN_TRAINED = 4 };
             ", to this file, or into this folder under its own name. A name that ends in .json or .gguf is a file, "        \
             "another that does not exist a folder, which is made. Everything else in the config stays byte for byte. "      \
             "Never the model's own file, nor one that the folder has already",                                              \
-            group, CLI_TEXT(member)                                                                                         \
+            group, CLI_TEXT(member), .file = CLI_FILE_MODEL                                                                 \
     }
 
 typedef struct stretch_options {
@@ -33,7 +33,7 @@ typedef struct stretch_options {
     const char *write;   /* NULL without the option */
 } stretch_options;
 
-/* Called after parsing.  Usage error if --to is missing or --write is empty. */
+/* Called after parsing.  Usage error if --to is missing. */
 void stretch_options_check(const stretch_options *o);
 
 enum { STRETCH_PATH = 4200 };

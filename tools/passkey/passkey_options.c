@@ -104,7 +104,7 @@ void passkey_options_read(int argc, char **argv, passkey_options *o) {
     *o = (passkey_options){.trials = 10, .seed = 1, .phrases = {PASSKEY_NEEDLE, PASSKEY_QUESTION, PASSKEY_ANSWER, 0}};
     model_options_init(&o->model, argc);
     method_options_init(&o->method);
-    cli_parse_table(&command, argc, argv, o);
+    cli_parse(&command, argc, argv, o);
     o->given = cli_given_of(&o->common, OF_PHRASES) != NULL;
     if (!o->depths) read_depths("--depths", "11", o);
     if (o->contains && !o->answer_tokens) o->answer_tokens = CONTAINS_TOKENS;

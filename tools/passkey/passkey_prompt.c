@@ -4,6 +4,7 @@
 #include "tools/common/model_input.h"
 #include "util/random.h"
 #include <ctype.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -161,7 +161,7 @@ static void read_options(int argc, char **argv, plot_options *o) {
     *o = (plot_options){.reading = {.profile = GYRE_PROFILE_DEFAULT}, .position = -1, .layer = -1, .head = -1};
     model_options_init(&o->model, argc);
     method_options_init(&o->method);
-    cli_parse_table(&command, argc, argv, o);
+    cli_parse(&command, argc, argv, o);
     if (!o->kind) cli_usage_error("KIND: missing; gyre plot --help lists them");
     check_given(o);
     if (o->method.betas.fast < o->method.betas.slow)

@@ -90,7 +90,7 @@ void search_options_read(int argc, char **argv, search_options *o) {
                                         NULL};
     *o = (search_options){.budget = 50, .windows = 32, .held_out = 32, .seed = 1};
     model_options_init(&o->model, argc);
-    cli_parse_table(&command, argc, argv, o);
+    cli_parse(&command, argc, argv, o);
     model_options_check(&o->model, 1);
     stretch_options_check(&o->stretch);
     if (o->temperature && o->stretch.write)
@@ -103,8 +103,6 @@ void search_options_read(int argc, char **argv, search_options *o) {
         cli_usage_error("--needles: sentences cannot be put between token ids of --ids; give a text");
     if (o->stride > o->stretch.to)
         cli_usage_error("--stride: %lld is above --to %lld", (long long)o->stride, (long long)o->stretch.to);
-    if (o->run.journal && !*o->run.journal) cli_usage_error("--journal: the name of the file is empty");
-    if (o->run.report && !*o->run.report) cli_usage_error("--report: the name of the file is empty");
     if (o->run.report && o->temperature) cli_usage_error("--report: shows factors, which --temperature does not search for");
     if (!o->stride) o->stride = o->needles ? o->stretch.to : o->stretch.to / 2;
 }

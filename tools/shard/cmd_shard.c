@@ -227,7 +227,7 @@ int cmd_shard(int argc, char **argv) {
     shard_model model;
     shard_plan plan;
     gyre_error err = {0, ""};
-    cli_parse_table(&command, argc, argv, &o);
+    cli_parse(&command, argc, argv, &o);
     check_options(&o);
     if (shard_model_read(o.path, &model, &err)) return cli_fail_error(&err);
     if (model.heads % o.tensor)

@@ -55,7 +55,7 @@ int cmd_show(int argc, char **argv) {
     show_options o = {.question = -1, .dim = 128, .base = 10000};
     cli_output output;
     gyre_pool *pool = NULL;
-    cli_parse_table(&command, argc, argv, &o);
+    cli_parse(&command, argc, argv, &o);
     if (o.question < 0) cli_usage_error("QUESTION: missing; shift, repeats, interpolation-error or stretched");
     if (questions[o.question] == show_shift && o.positions)
         cli_usage_error("--positions: shift has its own positions and takes no other");

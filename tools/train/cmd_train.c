@@ -18,6 +18,7 @@
 #include "util/temporary.h"
 #include <dirent.h>
 #include <errno.h>
+#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -56,7 +57,7 @@ enum { OF_MODEL = 1, OF_RUN = 2 };
 static const cli_option rows[] = {
     {NULL, NULL, "The text:", 1, CLI_NONE},
     {"text", "PATH", "a file, or a folder with all files under it; may be repeated", 1,
-     CLI_OTHER(training_texts, texts, training_texts_read)},
+     CLI_OTHER(training_texts, texts, training_texts_read), .file = CLI_FILE_READ_TEXT},
     {"headers", NULL, "the C library's and the kernel's headers under /usr/include", 1, CLI_FLAG(headers),
      .excludes = "text", .why = "contradicts --text"},
     {"split", "all|train", "train: leave out the files that are held out for evaluation (default: all)", 1,
@@ -99,7 +100,7 @@ static const cli_option rows[] = {
      4, CLI_NUMBER(run.retrieval_fraction, 0, 1), .of = OF_RUN},
     {"seed", "N", "seed of the weights and of the choice of sequences (default: 1)", 4, CLI_SEED(run.seed), .of = OF_RUN},
     {NULL, NULL, "The result:", 5, CLI_NONE},
-    {"output", "DIR", "the folder to write", 5, CLI_TEXT(common.output), .letter = 'o'},
+    {"output", "DIR", "the folder to write", 5, CLI_TEXT(common.output), .file = CLI_FILE_FOLDER, .letter = 'o'},
     {"dtype", "f32|f16|bf16", "data type of the finished weights (default: f32)", 5, CLI_CHOICE(gyre_dtype, dtype, 0)},
     {"save-every", "N", "steps between checkpoints (default: 200)", 5, CLI_INTEGER(save_every, 1, INFINITY)},
     {"resume", NULL, "continue from the checkpoint in DIR, with the same result as a run that was not stopped", 5,
@@ -441,7 +442,7 @@ int cmd_train(int argc, char **argv) {
     method_read_one("--method", "none", &o.method);
     o.method.betas = (method_betas){0, 0}; /* 0 = not given */
     cli_command_line(argc, argv, o.command, sizeof o.command);
-    cli_parse_table(&command, argc, argv, &o);
+    cli_parse(&command, argc, argv, &o);
     finish_options(&o);
     gyre_pool *pool = NULL;
     gyre_exec exec;

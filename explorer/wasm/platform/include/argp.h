@@ -15,18 +15,10 @@ struct argp_option {
     const char *doc;
     int group;
 };
-struct argp;
-struct argp_child {
-    const struct argp *argp;
-    int flags;
-    const char *header;
-    int group;
-};
 struct argp {
     const struct argp_option *options;
     argp_parser_t parser;
     const char *args_doc, *doc;
-    const struct argp_child *children;
     char *(*help_filter)(int key, const char *text, void *input);
     const char *argp_domain;
 };
@@ -38,7 +30,6 @@ struct argp_state {
     unsigned flags;
     unsigned arg_num;
     void *input;
-    void **child_inputs;
 };
 
 enum {
@@ -50,15 +41,12 @@ enum {
     ARGP_ERR_UNKNOWN = 7, /* glibc: E2BIG */
     ARGP_KEY_ARG = 0,
     ARGP_KEY_END = 0x1000001,
-    ARGP_KEY_NO_ARGS = 0x1000002,
-    ARGP_KEY_INIT = 0x1000003,
-    ARGP_KEY_SUCCESS = 0x1000004,
     ARGP_KEY_ERROR = 0x1000005,
     ARGP_KEY_HELP_DUP_ARGS_NOTE = 0x2000005
 };
 
-/* Parses argv with the root's children, each with its own input; arguments between options are taken in order.
- * *next = the first argument that nobody takes.  out = 0, or EINVAL after ARGP_KEY_ERROR. */
+/* Parses argv; arguments between options are taken in order, after all options.  *next = the first that nobody takes.
+ * out = 0, or EINVAL after ARGP_KEY_ERROR. */
 error_t argp_parse(const struct argp *argp, int argc, char **argv, unsigned flags, int *next, void *input);
 /* Prints the options by name. */
 void argp_state_help(const struct argp_state *state, FILE *stream, unsigned flags);
