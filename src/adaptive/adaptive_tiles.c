@@ -49,14 +49,14 @@ int64_t gyre_adaptive_seen(const gyre_adaptive_buffers *b, int64_t row, int64_t 
 
 void gyre_adaptive_read_keys(gyre_adaptive_buffers *b, int64_t head, int64_t tile) {
     const gyre_adaptive_plan *plan = b->plan;
-    gyre_tile_read_keys(plan->kernels, &plan->source, GYRE_KEYS, plan->args->q.shape[3], &b->sequence, head, tile,
-                        b->key_rows, plan->head_pad);
+    const gyre_key_reader keys = {plan->kernels, &plan->source, GYRE_KEYS, plan->args->q.shape[3], plan->head_pad, 0};
+    gyre_tile_read_keys(&keys, &b->sequence, head, tile, b->key_rows);
 }
 
 void gyre_adaptive_read_values(gyre_adaptive_buffers *b, int64_t head, int64_t tile) {
     const gyre_adaptive_plan *plan = b->plan;
-    gyre_tile_read_keys(plan->kernels, &plan->source, GYRE_VALUES, plan->args->v.shape[3], &b->sequence, head, tile,
-                        b->value_rows, plan->value_pad);
+    const gyre_key_reader values = {plan->kernels, &plan->source, GYRE_VALUES, plan->args->v.shape[3], plan->value_pad, 0};
+    gyre_tile_read_keys(&values, &b->sequence, head, tile, b->value_rows);
 }
 
 /* -- what the network reads -- */

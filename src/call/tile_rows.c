@@ -42,29 +42,27 @@ int gyre_tile_finite(const gyre_kernels *kernels, const float *x, int64_t n) {
 
 /* -- keys and values -- */
 
-void gyre_key_run_read(const gyre_kernels *kernels, const gyre_key_source *source, const gyre_key_run *run,
-                       gyre_key_side side, int scaled, int64_t channels, float *to, int64_t pad) {
-    const int keys = side == GYRE_KEYS;
-    const gyre_dtype dtype = keys ? source->k_dtype : source->v_dtype;
+void gyre_key_run_read(const gyre_key_reader *reader, const gyre_key_run *run, float *to) {
+    const int keys = reader->side == GYRE_KEYS;
+    const gyre_dtype dtype = keys ? reader->source->k_dtype : reader->source->v_dtype;
     const char *from = keys ? run->k : run->v;
-    const float *scale = !scaled ? NULL : keys ? run->k_scale : run->v_scale;
+    const float *scale = reader->scales_apart ? NULL : keys ? run->k_scale : run->v_scale;
     const int64_t row = (keys ? run->k_row_stride : run->v_row_stride) * (int64_t)gyre_dtype_size(dtype);
-    for (int64_t i = 0; i < run->count; i++, to += pad) {
-        gyre_row_read(kernels, from + i * row, dtype, keys ? run->k_step : run->v_step, channels, to);
-        gyre_row_clear_padding(to, channels, pad);
-        if (scale) kernels->scale_row_f32(to, pad, scale[i]);
+    for (int64_t i = 0; i < run->count; i++, to += reader->pad) {
+        gyre_row_read(reader->kernels, from + i * row, dtype, keys ? run->k_step : run->v_step, reader->channels, to);
+        gyre_row_clear_padding(to, reader->channels, reader->pad);
+        if (scale) reader->kernels->scale_row_f32(to, reader->pad, scale[i]);
     }
 }
 
-void gyre_tile_read_keys(const gyre_kernels *kernels, const gyre_key_source *source, gyre_key_side side, int64_t channels,
-                         const gyre_call_sequence *s, int64_t head, int64_t tile, float *to, int64_t pad) {
+void gyre_tile_read_keys(const gyre_key_reader *reader, const gyre_call_sequence *s, int64_t head, int64_t tile, float *to) {
     const int64_t first = tile * KEY_TILE, left = s->keys - first, count = left < KEY_TILE ? left : KEY_TILE;
     gyre_key_run run;
     for (int64_t done = 0; done < count; done += run.count) {
-        gyre_key_run_at(source, s->batch, head, s->key + first + done, count - done, &run);
-        gyre_key_run_read(kernels, source, &run, side, 1, channels, to + done * pad, pad);
+        gyre_key_run_at(reader->source, s->batch, head, s->key + first + done, count - done, &run);
+        gyre_key_run_read(reader, &run, to + done * reader->pad);
     }
-    memset(to + count * pad, 0, (size_t)((KEY_TILE - count) * pad) * sizeof *to);
+    memset(to + count * reader->pad, 0, (size_t)((KEY_TILE - count) * reader->pad) * sizeof *to);
 }
 
 void gyre_tile_transpose(const gyre_kernels *kernels, const float *rows, int64_t pad, float *columns) {

@@ -38,12 +38,19 @@ int gyre_tile_finite(const gyre_kernels *kernels, const float *x, int64_t n);
 
 /* -- keys and values -- */
 typedef enum gyre_key_side { GYRE_KEYS, GYRE_VALUES } gyre_key_side;
-/* to[count][pad] = the keys or values of a run with `channels` channels, times the scales of their rows if `scaled`. */
-void gyre_key_run_read(const gyre_kernels *kernels, const gyre_key_source *source, const gyre_key_run *run,
-                       gyre_key_side side, int scaled, int64_t channels, float *to, int64_t pad);
-/* to[KEY_TILE][pad] = tile `tile` of the keys or values of a sequence, and zeros past the last key. */
-void gyre_tile_read_keys(const gyre_kernels *kernels, const gyre_key_source *source, gyre_key_side side, int64_t channels,
-                         const gyre_call_sequence *sequence, int64_t head, int64_t tile, float *to, int64_t pad);
+/* Which rows of a source are read, and as what: `channels` floats, and zeros up to `pad`. */
+typedef struct gyre_key_reader {
+    const gyre_kernels *kernels;
+    const gyre_key_source *source;
+    gyre_key_side side;
+    int64_t channels, pad;
+    int scales_apart; /* Q8: 1 = the whole numbers, without the scales of their rows */
+} gyre_key_reader;
+/* to[count][pad] = the rows of a run. */
+void gyre_key_run_read(const gyre_key_reader *reader, const gyre_key_run *run, float *to);
+/* to[KEY_TILE][pad] = the rows of tile `tile` of a sequence, and zeros past the last key. */
+void gyre_tile_read_keys(const gyre_key_reader *reader, const gyre_call_sequence *sequence, int64_t head, int64_t tile,
+                         float *to);
 /* columns[c][j] = rows[j][c] of a tile of keys. */
 void gyre_tile_transpose(const gyre_kernels *kernels, const float *rows, int64_t pad, float *columns);
 /* to[count][KEY_TILE] = products of rows [count][pad] with columns [channels][KEY_TILE]. */

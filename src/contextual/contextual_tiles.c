@@ -117,8 +117,8 @@ int64_t gyre_contextual_seen(const gyre_contextual_buffers *b, int64_t row, int6
 
 static void read_keys(const gyre_contextual_buffers *b, const gyre_key_source *source, int64_t tile, float *to) {
     const gyre_contextual_plan *plan = b->plan;
-    gyre_tile_read_keys(plan->kernels, source, GYRE_KEYS, plan->args->q.shape[3], &b->sequence, b->key_head, tile, to,
-                        plan->head_pad);
+    const gyre_key_reader keys = {plan->kernels, source, GYRE_KEYS, plan->args->q.shape[3], plan->head_pad, 0};
+    gyre_tile_read_keys(&keys, &b->sequence, b->key_head, tile, to);
 }
 
 /* to[r][j] = q_rows[r] . column j, for rows from first_row on. */
@@ -168,9 +168,8 @@ void gyre_contextual_products(const gyre_contextual_buffers *b, int64_t tile, in
 void gyre_contextual_values(const gyre_contextual_buffers *b, int64_t tile) {
     gyre_contextual_keys *keys = turn_to(b, tile);
     const gyre_contextual_plan *plan = b->plan;
-    if (!keys->has_v)
-        gyre_tile_read_keys(plan->kernels, &plan->source, GYRE_VALUES, plan->args->v.shape[3], &b->sequence, b->key_head,
-                            tile, keys->v_rows, plan->value_pad);
+    const gyre_key_reader values = {plan->kernels, &plan->source, GYRE_VALUES, plan->args->v.shape[3], plan->value_pad, 0};
+    if (!keys->has_v) gyre_tile_read_keys(&values, &b->sequence, b->key_head, tile, keys->v_rows);
     keys->has_v = 1;
 }
 

@@ -46,13 +46,15 @@ void gyre_key_info_fill(const gyre_attention_plan *plan, int64_t batch, int64_t 
 /* to = rows of a tile.  Zero rows complete the last group of 16, because the transpose reads them. */
 static void read_tile(const gyre_attention_plan *plan, const gyre_row_range *rows, gyre_key_side side, float *to,
                       int64_t pad) {
-    const gyre_key_source *source = plan->source;
-    const int keys = side == GYRE_KEYS, scaled = keys ? !plan->key_scales_apart : !plan->value_scales_apart;
+    const int keys = side == GYRE_KEYS;
+    const gyre_key_reader reader = {plan->kernels, plan->source,
+                                    side,          keys ? plan->head_dim : plan->value_dim,
+                                    pad,           keys ? plan->key_scales_apart : plan->value_scales_apart};
     gyre_key_run run;
     for (int64_t done = 0; done < rows->count; done += run.count) {
-        gyre_key_run_at(source, rows->batch, rows->head, rows->first + done, rows->count - done, &run);
+        gyre_key_run_at(plan->source, rows->batch, rows->head, rows->first + done, rows->count - done, &run);
         float *first = to + done * pad;
-        gyre_key_run_read(plan->kernels, source, &run, side, scaled, keys ? plan->head_dim : plan->value_dim, first, pad);
+        gyre_key_run_read(&reader, &run, first);
         if (keys && run.shift) gyre_attention_rotate_shift(plan, run.shift, run.count, first);
     }
     const int64_t complete = (rows->count + 15) / 16 * 16;
