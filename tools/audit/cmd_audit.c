@@ -35,10 +35,6 @@ static const cli_option rows[] = {
      CLI_OTHER_OF_ALL(refuse_buffers)},
     {0}};
 
-static int read_argument(void *options, char *text) {
-    return model_options_argument(&((audit_options *)options)->model, text);
-}
-
 static const char DOC[] =
     "Holds the files of a model against each other, in what they say about positions: config, weights, tokenizer, limits of "
     "generation, and the programs that read them."
@@ -154,7 +150,8 @@ static int run(audit *a, const audit_options *o, int argc, char **argv) {
 }
 
 int cmd_audit(int argc, char **argv) {
-    static const cli_command command = {rows, CLI_THREADS | CLI_JSON | CLI_OUTPUT, "MODEL", DOC, read_argument, NULL};
+    static const cli_command command = {rows, CLI_ALL, "MODEL", DOC, model_options_argument, offsetof(audit_options, model),
+                                        NULL};
     audit_options o = {.reading = {.profile = GYRE_PROFILE_DEFAULT}};
     gyre_reading *reading = NULL;
     gyre_error err = {0, ""};

@@ -118,7 +118,8 @@ static const char DOC[] =
 int cmd_bench(int argc, char **argv) {
     static const cli_command command = {
         rows, CLI_THREADS | CLI_JSON, "rotate|angles|add|encodings|attention|cache|latents|products|train|model",
-        DOC,  read_argument,          NULL};
+        DOC,  read_argument,          0,
+        NULL};
     bench_options o = {.rounds = 7,
                        .train = {.context = 256, .batch = 8},
                        .model = {BENCH_MODEL_LAYERS, BENCH_MODEL_VOCAB},

@@ -238,7 +238,7 @@ static error_t parse(int key, char *text, struct argp_state *state) {
     switch (key) {
     case ARGP_KEY_ARG:
         if (!p->command->argument) cli_usage_error("%s: %s takes no such argument", text, state->argv[0]);
-        return p->command->argument(p->options, text) ? ARGP_ERR_UNKNOWN : 0;
+        return p->command->argument((char *)p->options + p->command->argument_at, text) ? ARGP_ERR_UNKNOWN : 0;
     case ARGP_KEY_END:
         check_given(p->options);
         if (p->command->finish) p->command->finish(p->options);

@@ -15,7 +15,7 @@ typedef struct cli_options {
     const struct cli_option *given[CLI_MAX_GIVEN]; /* [given_count] rows of the command's options, each once */
     int given_count;
 } cli_options;
-enum { CLI_THREADS = 1, CLI_JSON = 2, CLI_OUTPUT = 4 };
+enum { CLI_THREADS = 1, CLI_JSON = 2, CLI_OUTPUT = 4, CLI_ALL = 7 };
 
 /* -- the table of a command's options -- */
 typedef enum cli_type {
@@ -83,8 +83,10 @@ typedef struct cli_command {
     const cli_option *options;
     unsigned common;              /* CLI_THREADS, CLI_JSON, CLI_OUTPUT */
     const char *arguments, *text; /* of the help: "MODEL"; paragraphs, with \v before those below the options */
-    /* Reads an argument.  out = 0, or 1 if it is one too many.  NULL: the command takes none. */
-    int (*argument)(void *options, char *text);
+    /* Reads an argument.  out = 0, or 1 if it is one too many.  NULL: the command takes none.  at: the options struct, or the
+     * member at the offset argument_at. */
+    int (*argument)(void *at, char *text);
+    size_t argument_at;
     /* Called after all, before files to write are compared with those that are read; NULL = nothing is left to do. */
     void (*finish)(void *options);
 } cli_command;

@@ -63,6 +63,13 @@ const char *model_path_find(const char *model) {
     return find_and_note(model, cli_guard_read_model);
 }
 
+int model_path_argument(void *at, char *text) {
+    const char **path = at;
+    if (*path) cli_usage_error("%s: one model at a time", text);
+    *path = model_path_find(text);
+    return 0;
+}
+
 const char *model_path_find_tokenizer(const char *model) {
     return find_and_note(model, cli_guard_read);
 }

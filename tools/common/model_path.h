@@ -12,7 +12,9 @@
  * is ORG/NAME and it is nowhere.  The result is valid to the end of the program; at most eight different models are looked
  * up.  Notes the model as read (tools/cli/cli_guard.h). */
 const char *model_path_find(const char *model);
-/* The same for a file of another model than the one that the command is about. */
+/* Reads the only argument of a command, a model (cli_command.argument).  at: a const char *. */
+int model_path_argument(void *at, char *text);
+/* model_path_find for a file of another model than the one that the command is about. */
 const char *model_path_find_tokenizer(const char *model);
 /* out = the name of the hub that was found at `path` by model_path_find, or NULL. */
 const char *model_path_hub_name(const char *path);

@@ -45,13 +45,6 @@ static const cli_option rows[] = {
      CLI_CHOICE(gyre_layout, source_layout, GYRE_LAYOUT_HALF)},
     {0}};
 
-static int read_argument(void *options, char *text) {
-    convert_options *o = options;
-    if (o->model) cli_usage_error("%s: one model at a time", text);
-    o->model = model_path_find(text);
-    return 0;
-}
-
 /* A GGUF or a folder: --to says it, else the name. */
 static void note_output(void *options) {
     const convert_options *o = options;
@@ -76,7 +69,8 @@ static const char DOC[] =
     "  gyre convert wrong -o right --from-layout interleaved\n";
 
 static void read_options(int argc, char **argv, convert_options *o) {
-    static const cli_command command = {rows, CLI_JSON, "MODEL -o PATH", DOC, read_argument, note_output};
+    static const cli_command command = {
+        rows, CLI_JSON, "MODEL -o PATH", DOC, model_path_argument, offsetof(convert_options, model), note_output};
     const gyre_convert_options usual = GYRE_INIT(gyre_convert_options);
     *o = (convert_options){.convert = usual};
     cli_parse(&command, argc, argv, o);

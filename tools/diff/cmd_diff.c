@@ -124,7 +124,7 @@ static int write_result(const diff_options *o, diff_result *result) {
 }
 
 int cmd_diff(int argc, char **argv) {
-    static const cli_command command = {rows, CLI_JSON | CLI_OUTPUT, "A [B]", DOC, read_argument, NULL};
+    static const cli_command command = {rows, CLI_JSON | CLI_OUTPUT, "A [B]", DOC, read_argument, 0, NULL};
     diff_options o = {.with = GYRE_PROFILE_DEFAULT, .reading = {.profile = GYRE_PROFILE_DEFAULT}};
     diff_result result = {.count = 0};
     cli_parse(&command, argc, argv, &o);

@@ -75,10 +75,6 @@ static const char documentation[] =
     "Example: gyre eval models/rope --text /usr/share/common-licenses/GPL-3 --contexts 256,512,1k --methods "
     "none,linear,ntk,ntk:4,yarn";
 
-static int read_argument(void *options, char *text) {
-    return model_options_argument(&((eval_options *)options)->model, text);
-}
-
 /* Finds errors that do not depend on the model. */
 static void check_options(const eval_options *o) {
     const int64_t shortest = o->contexts.count ? o->contexts.values[0] : INT64_MAX;
@@ -97,8 +93,8 @@ static void check_options(const eval_options *o) {
 }
 
 void eval_options_read(int argc, char **argv, eval_options *o) {
-    static const cli_command command = {rows, CLI_THREADS | CLI_JSON | CLI_OUTPUT, "MODEL", documentation, read_argument,
-                                        NULL};
+    static const cli_command command = {
+        rows, CLI_ALL, "MODEL", documentation, model_options_argument, offsetof(eval_options, model), NULL};
     *o = (eval_options){.protocol = GYRE_EVAL_PROTOCOL_SLIDING, .buckets = NOT_GIVEN};
     model_options_init(&o->model, argc);
     method_options_init(&o->method);

@@ -181,7 +181,7 @@ static int check(explain_options *o, int argc, char **argv) {
 }
 
 int cmd_explain(int argc, char **argv) {
-    static const cli_command command = {rows, CLI_THREADS | CLI_JSON | CLI_OUTPUT, "MODEL", DOC, read_argument, NULL};
+    static const cli_command command = {rows, CLI_ALL, "MODEL", DOC, read_argument, 0, NULL};
     explain_options o = {.reading = {.profile = GYRE_PROFILE_DEFAULT}};
     gyre_reading *reading = NULL;
     gyre_error err = {0, ""};

@@ -195,7 +195,7 @@ static int run(const explore_options *o, const char *page, const char *config, s
 }
 
 int cmd_explore(int argc, char **argv) {
-    static const cli_command command = {NULL, CLI_OUTPUT, "[CONFIG]", documentation, read_argument, NULL};
+    static const cli_command command = {NULL, CLI_OUTPUT, "[CONFIG]", documentation, read_argument, 0, NULL};
     explore_options o = {.config = NULL};
     char page[BUNDLED_PATH], *config = NULL;
     size_t size = 0;

@@ -70,13 +70,9 @@ static const char documentation[] =
     "Example: gyre extend models/rope --to 1k --text /usr/share/common-licenses/GPL-3\n"
     "Example: gyre extend models/rope --to 1k --method yarn --write stretched.json";
 
-static int read_argument(void *options, char *text) {
-    return model_options_argument(&((extend_options *)options)->cost.model, text);
-}
-
 static void read_options(int argc, char **argv, extend_options *o) {
     static const cli_command command = {
-        option_rows, CLI_THREADS | CLI_JSON | CLI_OUTPUT, "MODEL", documentation, read_argument, NULL};
+        option_rows, CLI_ALL, "MODEL", documentation, model_options_argument, offsetof(extend_options, cost.model), NULL};
     *o = (extend_options){.reading = {.profile = GYRE_PROFILE_DEFAULT}, .cost = {.windows = DEFAULT_WINDOWS}};
     model_options_init(&o->cost.model, argc);
     cli_parse(&command, argc, argv, o);

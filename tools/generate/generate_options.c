@@ -74,10 +74,6 @@ static const cli_option rows[] = {
      5, CLI_CHOICE(gyre_order, order, 0)},
     {0}};
 
-static int read_argument(void *options, char *text) {
-    return model_options_argument(&((generate_options *)options)->model, text);
-}
-
 /* Finds errors that do not depend on the model. */
 static void check_options(const generate_options *o) {
     model_options_check(&o->model, 0);
@@ -85,8 +81,8 @@ static void check_options(const generate_options *o) {
 }
 
 void generate_options_read(int argc, char **argv, generate_options *o) {
-    static const cli_command command = {rows, CLI_THREADS | CLI_JSON | CLI_OUTPUT, "MODEL", documentation, read_argument,
-                                        NULL};
+    static const cli_command command = {
+        rows, CLI_ALL, "MODEL", documentation, model_options_argument, offsetof(generate_options, model), NULL};
     *o = (generate_options){.tokens = 128, .sampling = GYRE_INIT(gyre_sampling), .seed = 1};
     o->sampling.top_p = 1;
     model_options_init(&o->model, argc);

@@ -366,7 +366,7 @@ static int run(lab *l) {
 }
 
 int cmd_lab(int argc, char **argv) {
-    static const cli_command command = {rows, CLI_THREADS | CLI_JSON, "", DOC, NULL, finish_options};
+    static const cli_command command = {rows, CLI_THREADS | CLI_JSON, "", DOC, NULL, 0, finish_options};
     lab_options *o = calloc(1, sizeof *o);
     if (!o) return cli_fail("lab: out of memory (gyre lab)");
     lab *l = &o->lab;

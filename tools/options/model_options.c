@@ -15,7 +15,8 @@ void model_options_free(model_options *o) {
     o->texts = NULL;
 }
 
-int model_options_argument(model_options *o, char *text) {
+int model_options_argument(void *at, char *text) {
+    model_options *o = at;
     if (o->path) return 1;
     o->path = model_path_find(text);
     return 0;

@@ -42,8 +42,8 @@ typedef struct model_options {
 /* Called before parsing.  Usage error if memory runs out. */
 void model_options_init(model_options *o, int argc);
 void model_options_free(model_options *o);
-/* Takes the argument MODEL.  out = 0, or 1 if it is a second one. */
-int model_options_argument(model_options *o, char *text);
+/* Reads the argument MODEL (cli_command.argument).  at: a model_options. */
+int model_options_argument(void *at, char *text);
 /* Of the rows above.  at: of tokenizer; of model_options. */
 void model_read_tokenizer(const char *option, const char *text, void *at);
 void model_read_text(const char *option, const char *text, void *at);

@@ -79,10 +79,6 @@ static const char documentation[] =
     "length, then by depth. Keys depend on seed, length, depth and trial only: every method is asked for the same keys.\n"
     "Example: gyre passkey llama --lengths 4k,8k,16k --depths 10 --methods none,yarn --report passkey.html";
 
-static int read_argument(void *options, char *text) {
-    return model_options_argument(&((passkey_options *)options)->model, text);
-}
-
 /* Finds errors that do not depend on the model. */
 static void check_options(const passkey_options *o) {
     model_options_check(&o->model, 0);
@@ -99,8 +95,8 @@ static void check_options(const passkey_options *o) {
 
 void passkey_options_read(int argc, char **argv, passkey_options *o) {
     enum { CONTAINS_TOKENS = 32 };
-    static const cli_command command = {rows, CLI_THREADS | CLI_JSON | CLI_OUTPUT, "MODEL", documentation, read_argument,
-                                        NULL};
+    static const cli_command command = {
+        rows, CLI_ALL, "MODEL", documentation, model_options_argument, offsetof(passkey_options, model), NULL};
     *o = (passkey_options){.trials = 10, .seed = 1, .phrases = {PASSKEY_NEEDLE, PASSKEY_QUESTION, PASSKEY_ANSWER, 0}};
     model_options_init(&o->model, argc);
     method_options_init(&o->method);

@@ -156,8 +156,7 @@ static void check_given(const plot_options *o) {
 }
 
 static void read_options(int argc, char **argv, plot_options *o) {
-    static const cli_command command = {
-        rows, CLI_THREADS | CLI_JSON | CLI_OUTPUT, "KIND [MODEL|FILE...]", documentation, read_argument, NULL};
+    static const cli_command command = {rows, CLI_ALL, "KIND [MODEL|FILE...]", documentation, read_argument, 0, NULL};
     *o = (plot_options){.reading = {.profile = GYRE_PROFILE_DEFAULT}, .position = -1, .layer = -1, .head = -1};
     model_options_init(&o->model, argc);
     method_options_init(&o->method);

@@ -81,13 +81,9 @@ static const char documentation[] =
     "factor, and the held-out ones compare it with the formula.\n"
     "Example: gyre search models/rope --text /usr/share/common-licenses/GPL-3 --to 1k --budget 100 --write found.json";
 
-static int read_argument(void *options, char *text) {
-    return model_options_argument(&((search_options *)options)->model, text);
-}
-
 void search_options_read(int argc, char **argv, search_options *o) {
-    static const cli_command command = {rows, CLI_THREADS | CLI_JSON | CLI_OUTPUT, "MODEL", documentation, read_argument,
-                                        NULL};
+    static const cli_command command = {
+        rows, CLI_ALL, "MODEL", documentation, model_options_argument, offsetof(search_options, model), NULL};
     *o = (search_options){.budget = 50, .windows = 32, .held_out = 32, .seed = 1};
     model_options_init(&o->model, argc);
     cli_parse(&command, argc, argv, o);

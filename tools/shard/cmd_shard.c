@@ -64,13 +64,6 @@ static const cli_option rows[] = {
     {"dry-run", NULL, "Only plan. It is all that this subcommand does", 3, CLI_NONE},
     {0}};
 
-static int read_argument(void *options, char *text) {
-    shard_options *o = options;
-    if (o->path) cli_usage_error("%s: one model at a time", text);
-    o->path = model_path_find(text);
-    return 0;
-}
-
 /* -- the result -- */
 static double held(const shard_plan *p) {
     return p->weights + p->cache + p->blocks + p->state;
@@ -216,7 +209,8 @@ static void check_options(const shard_options *o) {
 
 int cmd_shard(int argc, char **argv) {
     static const cli_command command = {rows,          CLI_JSON | CLI_OUTPUT, "MODEL --context N --ranks R",
-                                        documentation, read_argument,         NULL};
+                                        documentation, model_path_argument,   offsetof(shard_options, path),
+                                        NULL};
     shard_options o = {.tensor = 1,
                        .layout = GYRE_SHARD_ZIGZAG,
                        .dtype = GYRE_DTYPE_BF16,

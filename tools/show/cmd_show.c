@@ -47,11 +47,8 @@ static int run(const show_options *o, const cli_output *output) {
 }
 
 int cmd_show(int argc, char **argv) {
-    static const cli_command command = {.options = rows,
-                                        .common = CLI_THREADS | CLI_JSON | CLI_OUTPUT,
-                                        .arguments = "shift|repeats|interpolation-error|stretched",
-                                        .text = documentation,
-                                        .argument = read_argument};
+    static const cli_command command = {
+        rows, CLI_ALL, "shift|repeats|interpolation-error|stretched", documentation, read_argument, 0, NULL};
     show_options o = {.question = -1, .dim = 128, .base = 10000};
     cli_output output;
     gyre_pool *pool = NULL;

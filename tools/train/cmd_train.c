@@ -433,7 +433,7 @@ static int train(train_options *o, const gyre_exec *exec) {
 }
 
 int cmd_train(int argc, char **argv) {
-    static const cli_command command = {rows, CLI_THREADS | CLI_JSON, "-o DIR --text PATH", DOC, NULL, note_headers};
+    static const cli_command command = {rows, CLI_THREADS | CLI_JSON, "-o DIR --text PATH", DOC, NULL, 0, note_headers};
     train_options o = {.tokens = 10000000, .save_every = 200, .dtype = GYRE_DTYPE_F32, .run = GYRE_INIT(gyre_train_options)};
     variant_read("--encoding", "rope", &o.encoding);
     gyre_train_options_suggest(&o.run);
