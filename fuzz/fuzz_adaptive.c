@@ -209,7 +209,7 @@ static void forward(const gyre_adaptive_args *args, const gyre_exec *exec) {
     const gyre_status status = gyre_adaptive_attention(args, (gyre_scratch){s.memory, s.bytes}, exec, &err);
     free(s.memory);
     fuzz_require_error(status, &err);
-    fuzz_require(status == GYRE_OK, err.text[0] ? err.text : "a legal call is done");
+    fuzz_require(!status, err.text[0] ? err.text : "a legal call is done");
 }
 
 static void backward(const call *c, const gyre_exec *exec) {
@@ -220,7 +220,7 @@ static void backward(const call *c, const gyre_exec *exec) {
         gyre_adaptive_gradient(&c->args, &dout, &c->to, (gyre_scratch){s.memory, s.bytes}, exec, &err);
     free(s.memory);
     fuzz_require_error(status, &err);
-    fuzz_require(status == GYRE_OK, err.text[0] ? err.text : "what is computed has a gradient");
+    fuzz_require(!status, err.text[0] ? err.text : "what is computed has a gradient");
 }
 
 /* -- checking -- */
@@ -310,7 +310,7 @@ static void forward_cached(const gyre_cache *cache, const gyre_adaptive_args *ar
         gyre_cache_adaptive_attention(cache, &sequence, args, (gyre_scratch){s.memory, s.bytes}, NULL, &err);
     free(s.memory);
     fuzz_require_error(status, &err);
-    fuzz_require(status == GYRE_OK, err.text[0] ? err.text : "a legal call over a cache is done");
+    fuzz_require(!status, err.text[0] ? err.text : "a legal call over a cache is done");
 }
 
 /* Positions of the keys of a sequence, those of its padding too, and of its queries.  out = 1 where the queries stand where
@@ -403,10 +403,9 @@ static void check_refusals(call *c, unsigned way) {
     fuzz_require_error(too_little, &err);
     fuzz_require(gyre_adaptive_gradient(&c->args, &dout, &c->to, (gyre_scratch){s.memory, 64}, NULL, &err) == GYRE_ENOMEM,
                  "too little scratch for a gradient");
-    fuzz_require(gyre_adaptive_attention(&wrong, (gyre_scratch){s.memory, s.bytes}, NULL, &err) != GYRE_OK,
-                 "a wrong call is refused");
+    fuzz_require(gyre_adaptive_attention(&wrong, (gyre_scratch){s.memory, s.bytes}, NULL, &err), "a wrong call is refused");
     fuzz_require_error(GYRE_EINVAL, &err);
-    fuzz_require(gyre_adaptive_gradient(&wrong, &dout, &c->to, (gyre_scratch){s.memory, s.bytes}, NULL, &err) != GYRE_OK,
+    fuzz_require(gyre_adaptive_gradient(&wrong, &dout, &c->to, (gyre_scratch){s.memory, s.bytes}, NULL, &err),
                  "a wrong gradient is refused");
     require_untouched(c);
     fill_results(c, 0);
@@ -416,7 +415,7 @@ static void check_refusals(call *c, unsigned way) {
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     static gyre_pool *pool;
     static call c;
-    if (!pool) fuzz_require(gyre_pool_create(&pool, 2, NULL) == GYRE_OK, "two threads");
+    if (!pool) fuzz_require(!gyre_pool_create(&pool, 2, NULL), "two threads");
     const gyre_exec exec = gyre_pool_exec(pool);
     fuzz_adaptive_make(&c, data, size);
     check_refusals(&c, size > 0 ? data[size - 1] : 0);

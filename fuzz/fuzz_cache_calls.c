@@ -87,7 +87,7 @@ static void make_cache(run *r) {
     c->values_in_keys = chooses_values_in_keys(r);
     const gyre_status status = gyre_cache_create(&r->cache, c, NULL, &err);
     fuzz_require_error(status, &err);
-    fuzz_require(status == GYRE_OK, err.text[0] ? err.text : "a legal cache is made");
+    fuzz_require(!status, err.text[0] ? err.text : "a legal cache is made");
     r->config = *gyre_cache_get_config(r->cache);
     shrink_pool(r);
 }
@@ -119,7 +119,7 @@ static void append(run *r, int64_t to) {
     if (!c->values_in_keys) args.v = gyre_const(v.view);
     const gyre_status status = gyre_cache_append(r->cache, &args, NULL, &err);
     fuzz_require_error(status, &err);
-    fuzz_require(status == GYRE_OK || status == GYRE_ENOMEM, "tokens are appended, or there is no page");
+    fuzz_require(!status || status == GYRE_ENOMEM, "tokens are appended, or there is no page");
     for (int64_t t = 0; t < count && !status; t++) {
         token *new = &s->token[s->count + t];
         new->at = first + t;
@@ -138,7 +138,7 @@ static void append(run *r, int64_t to) {
 
 static void require_edited(gyre_status status, const gyre_error *err) {
     fuzz_require_error(status, err);
-    fuzz_require(status == GYRE_OK || status == GYRE_ENOMEM || status == GYRE_ERANGE, "a legal edit is done or has no room");
+    fuzz_require(!status || status == GYRE_ENOMEM || status == GYRE_ERANGE, "a legal edit is done or has no room");
 }
 
 /* Before a call is refused for want of ranges, all pages have closed their holes and neighbors have become one range. */
@@ -298,7 +298,7 @@ static void attend(run *r, int64_t of) {
     const fuzz_scratch scratch = fuzz_scratch_make(cache_attention_scratch(r->cache, &of, &args, NULL));
     const gyre_status status =
         run_cache_attention(r->cache, &of, &args, (gyre_scratch){scratch.memory, scratch.bytes}, NULL, &err);
-    fuzz_require(status == GYRE_OK, err.text[0] ? err.text : "attention is computed");
+    fuzz_require(!status, err.text[0] ? err.text : "attention is computed");
     free(scratch.memory);
     for (int64_t t = 0; t < count; t++)
         for (int64_t h = 0; h < heads; h++)
@@ -347,7 +347,7 @@ static void attend_rows(run *r, int64_t of) {
     const fuzz_scratch scratch = fuzz_scratch_make(cache_attention_scratch(r->cache, w.sequence, &args, NULL));
     const gyre_status status =
         run_cache_attention(r->cache, w.sequence, &args, (gyre_scratch){scratch.memory, scratch.bytes}, NULL, &err);
-    fuzz_require(status == GYRE_OK, err.text[0] ? err.text : "attention is computed");
+    fuzz_require(!status, err.text[0] ? err.text : "attention is computed");
     free(scratch.memory);
     for (int64_t b = 0; b < w.count; b++)
         for (int64_t t = 0; t < w.queries; t++)
@@ -370,7 +370,7 @@ static int choose_other(run *r, fuzz_positions *other) {
     rope->factor = rope->scaling == GYRE_SCALING_NONE ? 0 : 1 + fuzz_choice(&r->in, 16) / 2.0;
     rope->resonance = 0;
     if (gyre_encoding_create(&other->encoding, &other->config, NULL, NULL)) return 0;
-    fuzz_require(gyre_encoding_frequencies(other->encoding, 0, other->inv_freq, &other->factor) == GYRE_OK, "frequencies");
+    fuzz_require(!gyre_encoding_frequencies(other->encoding, 0, other->inv_freq, &other->factor), "frequencies");
     return 1;
 }
 
@@ -380,7 +380,7 @@ static void set_encoding(run *r, int64_t of) {
     (void)of;
     if (!choose_other(r, &other)) return;
     const gyre_status status = gyre_cache_set_encoding(r->cache, other.encoding, 0, NULL, &err);
-    fuzz_require(status == GYRE_OK, err.text[0] ? err.text : "the cache takes an encoding of the same channels");
+    fuzz_require(!status, err.text[0] ? err.text : "the cache takes an encoding of the same channels");
     gyre_encoding_free(r->positions.encoding);
     r->positions = other;
     r->positions.tables.encoding = other.encoding;
@@ -424,7 +424,7 @@ static void rerotate(run *r, int64_t of) {
         gyre_rerotate(GYRE_ARGS(gyre_rerotate_args, .before = r->positions.encoding, .after = next->encoding,
                                 .old_positions = &before, .new_positions = &after, .in = keys, .out = out.view),
                       NULL, NULL);
-    fuzz_require(status == GYRE_OK, "keys are rotated again");
+    fuzz_require(!status, "keys are rotated again");
     for (int64_t t = 0; t < tokens; t++)
         check_rerotated(r, next, &in, &out, t, (const int64_t[2]){from + t, to + t});
     fuzz_view_free(&in);
@@ -482,7 +482,7 @@ static void compare(const run *r) {
         int64_t at[MOST_TOKENS];
         const sequence *s = &r->sequence[i];
         fuzz_require(gyre_cache_tokens(r->cache, i) == s->count, "a sequence has its tokens");
-        fuzz_require(gyre_cache_positions(r->cache, (gyre_cache_range){i, 0, s->count}, 0, at, NULL) == GYRE_OK,
+        fuzz_require(!gyre_cache_positions(r->cache, (gyre_cache_range){i, 0, s->count}, 0, at, NULL),
                      "with their positions");
         for (int64_t t = 0; t < s->count; t++)
             fuzz_require(at[t] == s->token[t].at, "where they were put");
@@ -492,8 +492,8 @@ static void compare(const run *r) {
 static void save_and_load(run *r) {
     gyre_cache *again = NULL;
     gyre_error err = {0, ""};
-    fuzz_require(gyre_cache_save(r->cache, fuzz_path("cache"), &err) == GYRE_OK, err.text);
-    fuzz_require(gyre_cache_load(&again, fuzz_path("cache"), r->positions.encoding, NULL, &err) == GYRE_OK, err.text);
+    fuzz_require(!gyre_cache_save(r->cache, fuzz_path("cache"), &err), err.text);
+    fuzz_require(!gyre_cache_load(&again, fuzz_path("cache"), r->positions.encoding, NULL, &err), err.text);
     gyre_cache_free(r->cache);
     r->cache = again;
     shrink_pool(r);

@@ -87,7 +87,7 @@ static void describe_run(int run, gyre_train_options *options) {
     c->position.trained_length = c->position.input.positions = options->context;
     c->position.head_dim = runs[run].parts & GYRE_LAYER_PART_POLAR ? 16 : 8;
     c->position.heads = c->heads;
-    fuzz_require(gyre_config_suggest(&c->position) == GYRE_OK, "what papers choose");
+    fuzz_require(!gyre_config_suggest(&c->position), "what papers choose");
     c->position.rope.scaling = runs[run].scaling;
     if (runs[run].scaling != GYRE_SCALING_NONE) c->position.rope.factor = 4;
     if (runs[run].scaling == GYRE_SCALING_LLAMA3) c->position.rope.low_freq = 1, c->position.rope.high_freq = 4;
@@ -109,12 +109,11 @@ static void make_run(int run) {
     for (int i = 0; i < IDS; i++)
         ids[i] = (i * 7 + i / 5) % 20;
     text = (gyre_text){.ids = ids, .count = IDS, .bytes = IDS, .files = 1};
-    fuzz_require(create_run(&trainer, run, NULL, &err) == GYRE_OK, err.text);
-    fuzz_require(gyre_trainer_save(trainer, fuzz_path("run"), &err) == GYRE_OK, err.text);
+    fuzz_require(!create_run(&trainer, run, NULL, &err), err.text);
+    fuzz_require(!gyre_trainer_save(trainer, fuzz_path("run"), &err), err.text);
     gyre_trainer_free(trainer);
     for (int i = 0; i < FILES; i++)
-        fuzz_require(gyre_document_read(fuzz_path(names[i]), &bytes_of[run][i], &size_of[run][i], &err) == GYRE_OK,
-                     err.text);
+        fuzz_require(!gyre_document_read(fuzz_path(names[i]), &bytes_of[run][i], &size_of[run][i], &err), err.text);
 }
 
 /* Measures what a task has taught, and writes the model alone. */
@@ -134,8 +133,8 @@ static int same_file(const char *one, const char *other) {
     char *bytes[2];
     size_t size[2];
     gyre_error err = {0, ""};
-    fuzz_require(gyre_document_read(fuzz_path(one), &bytes[0], &size[0], &err) == GYRE_OK, err.text);
-    fuzz_require(gyre_document_read(fuzz_path(other), &bytes[1], &size[1], &err) == GYRE_OK, err.text);
+    fuzz_require(!gyre_document_read(fuzz_path(one), &bytes[0], &size[0], &err), err.text);
+    fuzz_require(!gyre_document_read(fuzz_path(other), &bytes[1], &size[1], &err), err.text);
     const int same = size[0] == size[1] && memcmp(bytes[0], bytes[1], size[0]) == 0;
     free(bytes[0]);
     free(bytes[1]);
@@ -147,7 +146,7 @@ static void check_phases(const char *folder) {
     gyre_tensor_store *store = NULL;
     gyre_file_tensor phases;
     gyre_error err = {0, ""};
-    fuzz_require(gyre_tensor_store_open(&store, folder, &err) == GYRE_OK, err.text);
+    fuzz_require(!gyre_tensor_store_open(&store, folder, &err), err.text);
     if (gyre_tensor_store_find(store, "model.layers.0.self_attn.key_phases.weight", &phases))
         for (int64_t i = 0; i < phases.count; i++) {
             float x;
@@ -166,8 +165,8 @@ static void go_on(gyre_trainer *trainer, gyre_trainer *again) {
     if (status) return;
     fuzz_require(memcmp(&one, &other, sizeof one) == 0, "a run that was stopped has the losses of one that was not");
     fuzz_require(gyre_trainer_steps(trainer) == gyre_trainer_steps(again), "steps");
-    fuzz_require(gyre_trainer_save(trainer, fuzz_path("one"), &err) == GYRE_OK, err.text);
-    fuzz_require(gyre_trainer_save(again, fuzz_path("other"), &err) == GYRE_OK, err.text);
+    fuzz_require(!gyre_trainer_save(trainer, fuzz_path("one"), &err), err.text);
+    fuzz_require(!gyre_trainer_save(again, fuzz_path("other"), &err), err.text);
     fuzz_require(same_file("one/model.safetensors", "other/model.safetensors") &&
                      same_file("one/optimizer.safetensors", "other/optimizer.safetensors") &&
                      same_file("one/config.json", "other/config.json"),
@@ -181,17 +180,17 @@ static void train(const char *folder) {
     double loss;
     gyre_status status = gyre_trainer_open(&trainer, folder, &text, NULL, &err);
     fuzz_require_error(status, &err);
-    fuzz_require((status == GYRE_OK) == (trainer != NULL), "a failure leaves no trainer");
+    fuzz_require((!status) == (trainer != NULL), "a failure leaves no trainer");
     if (!trainer) return;
-    if (!pool) fuzz_require(gyre_pool_create(&pool, 2, NULL) == GYRE_OK, "a pool");
+    if (!pool) fuzz_require(!gyre_pool_create(&pool, 2, NULL), "a pool");
     const gyre_exec exec = gyre_pool_exec(pool);
     status = gyre_trainer_step(trainer, &loss, &err);
     fuzz_require_error(status, &err);
     char saved[128];
     snprintf(saved, sizeof saved, "%s", fuzz_path("saved"));
-    if (gyre_trainer_save(trainer, saved, &err) == GYRE_OK) {
+    if (!gyre_trainer_save(trainer, saved, &err)) {
         status = gyre_trainer_open(&again, saved, &text, &exec, &err);
-        fuzz_require(status == GYRE_OK, err.text);
+        fuzz_require(!status, err.text);
         go_on(trainer, again);
     }
     use(trainer);
@@ -204,8 +203,8 @@ static void train(const char *folder) {
 static int same_tensors(const char *one, const char *other) {
     gyre_tensor_store *a = NULL, *b = NULL;
     gyre_error err = {0, ""};
-    fuzz_require(gyre_tensor_store_open(&a, one, &err) == GYRE_OK, err.text);
-    fuzz_require(gyre_tensor_store_open(&b, other, &err) == GYRE_OK, err.text);
+    fuzz_require(!gyre_tensor_store_open(&a, one, &err), err.text);
+    fuzz_require(!gyre_tensor_store_open(&b, other, &err), err.text);
     int same = gyre_tensor_store_count(a) == gyre_tensor_store_count(b);
     for (int64_t i = 0; i < gyre_tensor_store_count(a) && same; i++) {
         const gyre_file_tensor x = gyre_tensor_store_at(a, i), y = gyre_tensor_store_at(b, i);
@@ -236,14 +235,14 @@ static void start(int run, int from) {
     write_run(run, "own");
     snprintf(source, sizeof source, "%s", fuzz_path("source"));
     snprintf(own, sizeof own, "%s", fuzz_path("own"));
-    fuzz_require(gyre_model_open_to_train(&model, source, &err) == GYRE_OK, err.text);
-    fuzz_require(gyre_model_open(&mapped, source, NULL, &err) == GYRE_OK, err.text);
+    fuzz_require(!gyre_model_open_to_train(&model, source, &err), err.text);
+    fuzz_require(!gyre_model_open(&mapped, source, NULL, &err), err.text);
     fuzz_require(create_run(&trainer, run, mapped, &err) == GYRE_EUNSUPPORTED, "a model that is read trains nothing");
     const gyre_status status = create_run(&trainer, run, model, &err);
     fuzz_require_error(status, &err);
     fuzz_require(status == (same_tensors(source, own) ? GYRE_OK : GYRE_EINVAL), "a start has the tensors of the run");
     if (trainer) {
-        fuzz_require(gyre_trainer_save(trainer, own, &err) == GYRE_OK, err.text);
+        fuzz_require(!gyre_trainer_save(trainer, own, &err), err.text);
         fuzz_require(same_file("own/model.safetensors", "source/model.safetensors"), "and gives its weights");
     }
     gyre_trainer_free(trainer);
@@ -290,7 +289,7 @@ static void read_model(const char *folder) {
     options.max_tokens = 4;
     const int32_t some[3] = {0, (int32_t)(vocab - 1), (int32_t)(vocab / 2)};
     float *logits = vocab < 1 << 16 ? fuzz_room((size_t)vocab, sizeof *logits) : NULL;
-    if (logits && gyre_context_create(&context, model, &options, &err) == GYRE_OK)
+    if (logits && !gyre_context_create(&context, model, &options, &err))
         fuzz_require_error(gyre_context_forward(context, some, 3, 1, logits, &err), &err);
     gyre_context_free(context);
     free(logits);
@@ -316,7 +315,7 @@ static void convert(int tokens, const uint8_t *bytes, size_t size) {
     fuzz_write(tokens ? "llama2c/tok.bin" : "llama2c/model.bin", bytes, size);
     const gyre_status status = gyre_convert(from, to, NULL, &err);
     fuzz_require_error(status, &err);
-    if (status == GYRE_OK) read_model(to);
+    if (!status) read_model(to);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {

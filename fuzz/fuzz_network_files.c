@@ -161,7 +161,7 @@ static void take_frequencies(family_model *m, const gyre_model *model) {
     const gyre_encoding *encoding = gyre_model_get_encoding(model);
     if (gyre_encoding_get_config(encoding)->kind != GYRE_KIND_ROPE) return;
     fuzz_require(gyre_encoding_get_config(encoding)->rope.dim == m->rotated, "channels that rotate");
-    fuzz_require(gyre_encoding_frequencies(encoding, 0, m->frequencies, &m->attention_factor) == GYRE_OK, "frequencies");
+    fuzz_require(!gyre_encoding_frequencies(encoding, 0, m->frequencies, &m->attention_factor), "frequencies");
 }
 
 /* Within what roundings of weights to 22 bits may do, 32 times, and of the sums. */
@@ -177,7 +177,7 @@ static void check_logits(family_model *m, const gyre_model *model, const int32_t
         off = fmax(off, fabs((double)logits[i] - want[i]));
     }
     gyre_model_source file = GYRE_INIT(gyre_model_source);
-    fuzz_require(gyre_model_get_source(model, &file) == GYRE_OK, "a model has a source");
+    fuzz_require(!gyre_model_get_source(model, &file), "a model has a source");
     if (!(off <= 2e-6 * most + 32 * moved))
         fprintf(stderr, "%s (%s): off by %g of %g, moved by %g: %.*s\n", m->name, file.path, off, most, moved,
                 (int)m->config_bytes, m->config);
@@ -199,7 +199,7 @@ static void check_facts(const family_model *m, const gyre_model *model, const ch
                      c->kv_heads == m->kv_heads && c->head_dim == m->head_dim && c->mlp_dim == m->mlp_dim,
                  "sizes of the config");
     fuzz_require(gyre_model_parameters(model) == numbers, "the number of weights");
-    fuzz_require(gyre_stored_positions_open(&stored, path, &err) == GYRE_OK, err.text);
+    fuzz_require(!gyre_stored_positions_open(&stored, path, &err), err.text);
     fuzz_require(stored->tensors_in_all == tensors, "tensors in all");
     for (int64_t i = 0; i < stored->count; i++)
         tables -= stored->tensors[i].kind == GYRE_STORED_POSITION_ROWS;
@@ -304,7 +304,7 @@ static void check_tensors(family_model *m, const target *to) {
     gyre_tensor_store *store = NULL;
     gyre_error err = {0, ""};
     const char *type = m->gguf && strcmp(m->name, "llama") == 0 ? "llama" : NULL;
-    fuzz_require(gyre_tensor_store_open(&store, fuzz_path(to->name), &err) == GYRE_OK, err.text);
+    fuzz_require(!gyre_tensor_store_open(&store, fuzz_path(to->name), &err), err.text);
     for (int i = 0; i < m->tensors; i++) {
         family_tensor *t = &m->tensor[i];
         gyre_file_tensor got;
@@ -321,7 +321,7 @@ static void check_tensors(family_model *m, const target *to) {
 static int pairs_of(const char *path, int otherwise) {
     gyre_reading *reading = NULL;
     gyre_error err = {0, ""};
-    fuzz_require(gyre_reading_open(&reading, path, NULL, &err) == GYRE_OK, err.text);
+    fuzz_require(!gyre_reading_open(&reading, path, NULL, &err), err.text);
     const gyre_config *c = &reading->groups[0]->config;
     const int adjacent = c->kind == GYRE_KIND_ROPE ? c->rope.layout == GYRE_LAYOUT_INTERLEAVED : otherwise;
     gyre_reading_free(reading);
@@ -346,7 +346,7 @@ static void judge_result(family_model *m, const target *to, fault what, const in
     fuzz_bytes none = {NULL, 0};
     gyre_model *model = NULL;
     const int gguf = to->options.format == GYRE_MODEL_FORMAT_GGUF, same_pairs = (m->traits & FAMILY_ADJACENT ? 1 : 0);
-    fuzz_require(fuzz_model_open(&model, fuzz_path(to->name)) == GYRE_OK, "what was converted opens");
+    fuzz_require(!fuzz_model_open(&model, fuzz_path(to->name)), "what was converted opens");
     check_tensors(m, to);
     fuzz_require(fuzz_model_read(model, ids, n, &none, logits), "and reads");
     if (gguf == m->gguf && !to->options.dtype && same_pairs == to->adjacent && source)
@@ -370,10 +370,10 @@ static void convert(family_model *m, const char *path, fault what, outcome is, f
     const gyre_status status = gyre_convert(path, out, &to.options, &err);
     fuzz_one_line(status, &err);
     FILE *there = fopen(out, "rb");
-    fuzz_require((status == GYRE_OK) == (there != NULL), "a result is there, or the conversion failed");
+    fuzz_require((!status) == (there != NULL), "a result is there, or the conversion failed");
     if (there) fclose(there);
     fuzz_holds_only(kept_names);
-    if (must_convert(m, &to, what)) fuzz_require(status == GYRE_OK, err.text);
+    if (must_convert(m, &to, what)) fuzz_require(!status, err.text);
     if (status || is != OPENS || what == CONFIG_BYTES) return;
     if (to.options.source_layout) {
         m->traits &= ~(unsigned)FAMILY_ADJACENT;
@@ -406,7 +406,7 @@ static void run_family(fuzz_bytes *b) {
     const gyre_status status = fuzz_model_open(&model, path);
     if ((is == OPENS && status) || (is == FAILS && !status))
         fprintf(stderr, "%s%s, fault %d: %.*s\n", m.name, m.gguf ? " (GGUF)" : "", (int)what, (int)m.config_bytes, m.config);
-    fuzz_require(is == UNKNOWN || (status == GYRE_OK) == (is == OPENS), "a sound model opens, and a damaged one does not");
+    fuzz_require(is == UNKNOWN || (!status) == (is == OPENS), "a sound model opens, and a damaged one does not");
     int read = 0;
     if (model && gyre_model_get_config(model)->vocab == m.vocab) {
         read = fuzz_model_read(model, ids, n, b, logits);

@@ -42,7 +42,7 @@ static gyre_model *model_of(int which) {
     c.position.size = sizeof c.position;
     c.position.trained_length = 64;
     c.position.input.positions = 128; /* less than the longest context */
-    fuzz_require(gyre_model_create(&models[which], &c, 3, &err) == GYRE_OK, err.text);
+    fuzz_require(!gyre_model_create(&models[which], &c, 3, &err), err.text);
     if (which == SURE) make_sure(models[which]);
     return models[which];
 }
@@ -122,7 +122,7 @@ static int64_t count_right(const gyre_model *model, const window *w, int copies)
     gyre_error err = {0, ""};
     options.max_tokens = w->length;
     options.order = GYRE_ORDER_FIXED;
-    fuzz_require(gyre_context_create(&context, model, &options, &err) == GYRE_OK, err.text);
+    fuzz_require(!gyre_context_create(&context, model, &options, &err), err.text);
     const gyre_status status = gyre_context_forward(context, w->ids, w->length, w->length, logits, &err);
     gyre_context_free(context);
     if (status) return -1;
@@ -176,17 +176,17 @@ static void run(int copies, const gyre_model *model, const gyre_text *text, gyre
     gyre_passkey_result one = {-1, -1, -1}, two = {-1, -1, -1};
     gyre_error err = {0, ""};
     int stopped = 0;
-    if (!pool) fuzz_require(gyre_pool_create(&pool, 2, NULL) == GYRE_OK, "a pool");
+    if (!pool) fuzz_require(!gyre_pool_create(&pool, 2, NULL), "a pool");
     const gyre_exec exec = gyre_pool_exec(pool);
     const gyre_status status = measure(copies, model, text, o, &one, NULL, &err);
     fuzz_require_error(status, &err);
-    fuzz_require(legal || status != GYRE_OK, "what is out of range is refused");
+    fuzz_require(legal || status, "what is out of range is refused");
     if (status) {
         fuzz_require(one.trials == -1 && one.right == -1 && one.windows == -1, "a failure writes no result");
         return;
     }
     check_result(copies, model, text, o, &one);
-    fuzz_require(measure(copies, model, text, o, &two, &exec, &err) == GYRE_OK, err.text);
+    fuzz_require(!measure(copies, model, text, o, &two, &exec, &err), err.text);
     fuzz_require(one.right == two.right && one.trials == two.trials && one.windows == two.windows,
                  "two threads count as one");
     o->watcher.stop = stop_at_once;

@@ -66,14 +66,14 @@ static void rotate(call *c) {
         GYRE_ARGS(gyre_rotate_args, .direction = direction, .role = role, .positions = &at, .in = in, .out = y.view), NULL,
         &err);
     fuzz_require_error(status, &err);
-    fuzz_require(status == GYRE_OK, err.text[0] ? err.text : "a legal rotation is done");
+    fuzz_require(!status, err.text[0] ? err.text : "a legal rotation is done");
     const double factor = c->positions.factor;
     check_rotated(c, &x, &y, direction == GYRE_DIRECTION_FORWARD ? 1 : -1,
                   direction == GYRE_DIRECTION_INVERSE ? 1 / (factor * factor) : 1);
-    fuzz_require(gyre_rotate(c->positions.encoding,
-                             GYRE_ARGS(gyre_rotate_args, .direction = direction, .role = role, .positions = &at, .in = in,
-                                       .out = x.view),
-                             NULL, &err) == GYRE_OK,
+    fuzz_require(!gyre_rotate(c->positions.encoding,
+                              GYRE_ARGS(gyre_rotate_args, .direction = direction, .role = role, .positions = &at, .in = in,
+                                        .out = x.view),
+                              NULL, &err),
                  "in place");
     fuzz_views_require_same(&x, &y, "in place are the same bits");
     fuzz_view_free(&x);
@@ -87,7 +87,7 @@ static void cos_sin(call *c) {
     fuzz_view cosine = fuzz_view_make(&c->in, dtype, c->batch, c->tokens, 1, pairs),
               sine = fuzz_view_make(&c->in, dtype, c->batch, c->tokens, 1, pairs);
     const gyre_status status = gyre_cos_sin(c->positions.encoding, &at, &cosine.view, &sine.view, NULL, NULL);
-    fuzz_require((status == GYRE_OK) == (c->positions.config.kind == GYRE_KIND_ROPE), "what rotates has angles");
+    fuzz_require((!status) == (c->positions.config.kind == GYRE_KIND_ROPE), "what rotates has angles");
     for (int64_t i = 0; !status && i < c->tokens * pairs; i++) {
         const int64_t m = c->at[i / pairs * c->positions.axes + c->positions.axis[i % pairs]];
         const double angle = (double)m * c->positions.inv_freq[i % pairs];
@@ -112,9 +112,9 @@ static void permute(call *c) {
     fuzz_view_fill(&x, &c->random, 1);
     const gyre_cview from = gyre_const(x.view), between = gyre_const(y.view);
     const gyre_status status = gyre_permute_rows(c->positions.encoding, a, b, &from, &y.view, NULL);
-    fuzz_require((status == GYRE_OK) == (c->positions.config.kind == GYRE_KIND_ROPE), "rows of what rotates are moved");
+    fuzz_require((!status) == (c->positions.config.kind == GYRE_KIND_ROPE), "rows of what rotates are moved");
     if (!status) {
-        fuzz_require(gyre_permute_rows(c->positions.encoding, b, a, &between, &z.view, NULL) == GYRE_OK, "and back");
+        fuzz_require(!gyre_permute_rows(c->positions.encoding, b, a, &between, &z.view, NULL), "and back");
         fuzz_views_require_same(&x, &z, "to where they were");
     }
     fuzz_view_free(&x);
@@ -135,7 +135,7 @@ static void add_bias(call *c) {
         GYRE_ARGS(gyre_add_bias_args, .tables = &c->positions.tables.views, .queries = &q, .keys = &k, .scores = s.view),
         NULL, &err);
     fuzz_require_error(status, &err);
-    fuzz_require((status == GYRE_OK) == fuzz_positions_adds(&c->positions), "what puts numbers on scores has a bias");
+    fuzz_require((!status) == fuzz_positions_adds(&c->positions), "what puts numbers on scores has a bias");
     for (int64_t i = 0; !status && i < c->tokens * c->heads * keys; i++) {
         const int64_t n = i % keys, h = i / keys % c->heads, t = i / keys / c->heads;
         const double want = fuzz_positions_bias(&c->positions, h, c->first + t, c->first - 3 + n);
@@ -159,7 +159,7 @@ static void bias_gradient(call *c) {
         c->positions.encoding, GYRE_ARGS(gyre_add_bias_args, .tables = &tables->views, .queries = &q, .keys = &k), &in,
         &tables->gradients, NULL, &err);
     fuzz_require_error(status, &err);
-    fuzz_require((status == GYRE_OK) == fuzz_positions_adds(&c->positions), "what puts numbers on scores has a gradient");
+    fuzz_require((!status) == fuzz_positions_adds(&c->positions), "what puts numbers on scores has a gradient");
     for (int64_t i = 0; !status && i < c->batch * c->tokens * c->heads * keys; i++) {
         const int64_t n = i % keys, h = i / keys % c->heads, row = i / keys / c->heads;
         const fuzz_pair pair = {.head = h, .m = c->first + row % c->tokens, .n = c->first - 3 + n};

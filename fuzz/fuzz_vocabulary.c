@@ -35,7 +35,7 @@ typedef struct cut {
 
 static gyre_tokenizer_info info_of(const gyre_tokenizer *t) {
     gyre_tokenizer_info info = GYRE_INIT(gyre_tokenizer_info);
-    fuzz_require(gyre_tokenizer_get_info(t, &info) == GYRE_OK, "a tokenizer says what it is");
+    fuzz_require(!gyre_tokenizer_get_info(t, &info), "a tokenizer says what it is");
     return info;
 }
 
@@ -44,7 +44,7 @@ static cut cut_text(const gyre_tokenizer *t, const char *text, size_t bytes, uns
     gyre_error err = {0, ""};
     c.status = gyre_tokenize(t, text, bytes, flags, &c.tokens, &err);
     fuzz_one_line(c.status, &err);
-    if (!c.status) fuzz_require(gyre_detokenize(t, &c.tokens, flags, &c.text, &c.bytes, &err) == GYRE_OK, err.text);
+    if (!c.status) fuzz_require(!gyre_detokenize(t, &c.tokens, flags, &c.text, &c.bytes, &err), err.text);
     return c;
 }
 
@@ -112,8 +112,7 @@ static void compare_word(const gyre_tokenizer *t, const fuzz_words *w, const cha
     const int count = fuzz_words_merge(w, word, n, ids);
     if (count < 0 || n == 0 || w->ignores_merges || w->outcome == FUZZ_WORDS_REFUSE) return; /* it may be several words */
     cut c = cut_text(t, word, n, GYRE_TOKENIZE_INSIDE);
-    const int same =
-        c.status == GYRE_OK && c.tokens.count == count && memcmp(c.tokens.ids, ids, (size_t)count * sizeof *ids) == 0;
+    const int same = !c.status && c.tokens.count == count && memcmp(c.tokens.ids, ids, (size_t)count * sizeof *ids) == 0;
     if (!same) print_cut(word, &c);
     fuzz_require(same, "a word is what byte pair encoding makes of it");
     gyre_text_free(&c.tokens);
@@ -128,8 +127,8 @@ static int same_keys(const char *one, const char *other) {
     const char *const path[] = {one, other};
     int same = 1;
     for (int i = 0; i < 2; i++) {
-        fuzz_require(gyre_mapping_open(&map[i], fuzz_path(path[i]), &err) == GYRE_OK, err.text);
-        fuzz_require(gyre_gguf_open_head(&file[i], map[i].bytes, map[i].size, 1, &err) == GYRE_OK, err.text);
+        fuzz_require(!gyre_mapping_open(&map[i], fuzz_path(path[i]), &err), err.text);
+        fuzz_require(!gyre_gguf_open_head(&file[i], map[i].bytes, map[i].size, 1, &err), err.text);
     }
     for (int64_t i = 0; i < file[0]->kv_count; i++) {
         const gyre_gguf_kv *a = &file[0]->kvs[i], *b = &file[1]->kvs[i];
@@ -155,7 +154,7 @@ static int same_file(const char *one, const char *other, const char *name) {
     gyre_error err = {0, ""};
     for (int i = 0; i < 2; i++) {
         snprintf(path, sizeof path, "%s/%s", i ? other : one, name);
-        fuzz_require(gyre_document_read(fuzz_path(path), &bytes[i], &size[i], &err) == GYRE_OK, err.text);
+        fuzz_require(!gyre_document_read(fuzz_path(path), &bytes[i], &size[i], &err), err.text);
     }
     const int same = size[0] == size[1] && memcmp(bytes[0], bytes[1], size[0]) == 0;
     for (size_t i = 0; i < size[0] && i < size[1] && !same; i++)
@@ -180,7 +179,7 @@ static gyre_status convert(const char *from, const char *to, int gguf, gyre_erro
     const gyre_status status = gyre_convert(source, target, &o, err);
     fuzz_one_line(status, err);
     FILE *there = fopen(target, "rb");
-    fuzz_require((status == GYRE_OK) == (there != NULL), "a result is there, or the conversion failed");
+    fuzz_require((!status) == (there != NULL), "a result is there, or the conversion failed");
     if (there) fclose(there);
     fuzz_holds_only(kept_names);
     return status;
@@ -191,7 +190,7 @@ static gyre_tokenizer *open_tokens(const char *name) {
     gyre_error err = {0, ""};
     const gyre_status status = gyre_tokenizer_open(&t, fuzz_path(name), &err);
     fuzz_one_line(status, &err);
-    fuzz_require((status == GYRE_OK) == (t != NULL), "a failure leaves no tokenizer");
+    fuzz_require((!status) == (t != NULL), "a failure leaves no tokenizer");
     return t;
 }
 
@@ -230,7 +229,7 @@ static void go(const trip *p) {
     for (int i = 0; i < 3; i++) {
         const gyre_status status = convert(from, to[i], i % 2 ? p->gguf : !p->gguf, &err);
         const fuzz_words_outcome want = i == 0 ? p->outcome : p->words ? FUZZ_WORDS_CONVERT : FUZZ_WORDS_EITHER;
-        if (want == FUZZ_WORDS_CONVERT) fuzz_require(status == GYRE_OK, err.text);
+        if (want == FUZZ_WORDS_CONVERT) fuzz_require(!status, err.text);
         if (want == FUZZ_WORDS_REFUSE) fuzz_require(status == GYRE_EUNSUPPORTED, "what the target cannot say is refused");
         if (status) break;
         gyre_tokenizer *result = open_tokens(to[i]);
@@ -281,7 +280,7 @@ static void run_gguf(const fuzz_words *w, int changes, fuzz_bytes *b) {
     gyre_error err = {0, ""};
     fuzz_words_write_gguf("words.gguf", w);
     if (!changes) return;
-    fuzz_require(gyre_document_read(fuzz_path("words.gguf"), &bytes, &size, &err) == GYRE_OK, err.text);
+    fuzz_require(!gyre_document_read(fuzz_path("words.gguf"), &bytes, &size, &err), err.text);
     damage(b, bytes + 24, size < 16384 ? size - 24 : 16384, changes);
     fuzz_write("words.gguf", bytes, size);
     free(bytes);

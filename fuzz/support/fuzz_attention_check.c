@@ -157,7 +157,7 @@ static void check_threads(call *c, const gyre_exec *exec) {
     args.out = out.view;
     args.lse = lse.view;
     args.weights = (gyre_view){.data = NULL};
-    fuzz_require(forward(&args, exec, &err) == GYRE_OK, "a call that one thread does, two do");
+    fuzz_require(!forward(&args, exec, &err), "a call that one thread does, two do");
     fuzz_views_require_same(&out, &c->part[OUT], "threads change no bit of out");
     fuzz_views_require_same(&lse, &c->part[LSE], "threads change no bit of lse");
     fuzz_view_free(&out);
@@ -191,7 +191,7 @@ static void check_queries(call *c, int64_t first, int64_t count) {
         args.q_pos.data = (const int64_t *)args.q_pos.data + first * args.q_pos.stride_token;
     else
         args.q_pos.base += first;
-    fuzz_require(forward(&args, NULL, &err) == GYRE_OK, "queries of a legal call are one");
+    fuzz_require(!forward(&args, NULL, &err), "queries of a legal call are one");
     fuzz_views_require_same(&out, &whole[0], "in the fixed order a cut changes no bit of out");
     fuzz_views_require_same(&lse, &whole[1], "in the fixed order a cut changes no bit of lse");
     fuzz_view_free(&out);
@@ -341,7 +341,7 @@ static void check_gradient(call *c, const gyre_exec *exec) {
         (gyre_scratch){s.memory, s.bytes}, exec, &err);
     free(s.memory);
     fuzz_require_error(status, &err);
-    fuzz_require(status == GYRE_OK, "what is computed has a gradient");
+    fuzz_require(!status, "what is computed has a gradient");
     found = &g;
     if (!c->is_vague) for_each_row(c, define_gradient_row);
     for (int64_t i = 0; i < c->batch * c->keys * c->key_heads && !c->turning; i++) { /* dk was summed as keys are rotated */
@@ -367,7 +367,7 @@ static void check_refusal(call *c) {
     memset(c->part[OUT].view.data, 0x5a, c->part[OUT].bytes);
     const gyre_status status = run_attention(&c->args, (gyre_scratch){s.memory, 64}, NULL, &err);
     fuzz_require_error(status, &err);
-    fuzz_require(status == GYRE_OK || status == GYRE_ENOMEM, "too little scratch is refused as such");
+    fuzz_require(!status || status == GYRE_ENOMEM, "too little scratch is refused as such");
     for (size_t i = 0; i < c->part[OUT].bytes && status; i++)
         fuzz_require(((unsigned char *)c->part[OUT].view.data)[i] == 0x5a, "a refused call writes nothing");
     memset(c->part[OUT].view.data, 0, c->part[OUT].bytes);
@@ -405,8 +405,8 @@ static void check_simple(const call *c) {
     args.k = gyre_cdense(memory + q, GYRE_DTYPE_F32, c->batch, c->keys, c->key_heads, c->dim);
     args.v = gyre_cdense(memory + q + k, GYRE_DTYPE_F32, c->batch, c->keys, c->key_heads, c->dim);
     args.out = gyre_dense(out[1], GYRE_DTYPE_F32, c->batch, c->queries, c->heads, c->dim);
-    if (!status) fuzz_require(forward(&args, NULL, &err) == GYRE_OK, "and so is the complete one");
-    fuzz_require(status != GYRE_OK || memcmp(out[0], out[1], (size_t)q * sizeof *memory) == 0, "simple and complete agree");
+    if (!status) fuzz_require(!forward(&args, NULL, &err), "and so is the complete one");
+    fuzz_require(status || memcmp(out[0], out[1], (size_t)q * sizeof *memory) == 0, "simple and complete agree");
     free(memory);
 }
 
@@ -418,7 +418,7 @@ static void tell_lengths(call *c) {
     if (!c->turning || config->context_length > 0 || config->length_policy != GYRE_LENGTH_POLICY_DECLARED) return;
     if (!fuzz_follows_length(config)) return;
     const gyre_status status = forward(&c->args, NULL, &err);
-    fuzz_require(status == GYRE_OK || (status == GYRE_EINVAL && strstr(err.text, "past the trained length")),
+    fuzz_require(!status || (status == GYRE_EINVAL && strstr(err.text, "past the trained length")),
                  "a call whose length is open is done or refused");
     if (c->args.q_pos.context_length == 0) c->args.q_pos.context_length = config->trained_length;
     for (int64_t b = 0; b < c->batch; b++)
@@ -431,13 +431,13 @@ void fuzz_attention_judge(const uint8_t *data, size_t size, int turning) {
     static gyre_pool *pool;
     static call c;
     gyre_error err = {0, ""};
-    if (!pool) fuzz_require(gyre_pool_create(&pool, 2, NULL) == GYRE_OK, "two threads");
+    if (!pool) fuzz_require(!gyre_pool_create(&pool, 2, NULL), "two threads");
     const gyre_exec exec = gyre_pool_exec(pool);
     if (fuzz_attention_make(&c, data, size, turning)) {
         tell_lengths(&c);
         check_refusal(&c);
         const gyre_status status = forward(&c.args, NULL, &err);
-        fuzz_require(status == GYRE_OK, "a legal call is done");
+        fuzz_require(!status, "a legal call is done");
         read_rows(&c);
         for_each_row(&c, define_row);
         if (!c.is_vague) for_each_row(&c, check_row);

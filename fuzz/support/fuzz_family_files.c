@@ -325,7 +325,7 @@ static void write_gguf(const family_model *m, const char *path, size_t cut) {
         if (m->tensor[i].kept)
             gyre_gguf_write_tensor_info(&w, m->tensor[i].name, type_of(m->tensor[i].dtype), m->tensor[i].rank,
                                         m->tensor[i].shape);
-    fuzz_require(gyre_gguf_write_metadata(&w, &head, &bytes, &err) == GYRE_OK, err.text);
+    fuzz_require(!gyre_gguf_write_metadata(&w, &head, &bytes, &err), err.text);
     FILE *file = fopen(path, "wb");
     fuzz_require(file && fwrite(head, 1, bytes, file) == bytes, "a file can be written");
     for (int i = 0; i < m->tensors; i++) {

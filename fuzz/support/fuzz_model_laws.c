@@ -53,15 +53,15 @@ gyre_status fuzz_model_open(gyre_model **out, const char *path) {
     const gyre_status listed = gyre_weight_faults_open(&faults, path, NULL, 3, &why);
     fuzz_one_line(status, &err);
     fuzz_one_line(listed, &why);
-    fuzz_require((status == GYRE_OK) == (*out != NULL), "a failure leaves no model");
-    fuzz_require((listed == GYRE_OK) == (faults != NULL), "a failure leaves no faults");
+    fuzz_require((!status) == (*out != NULL), "a failure leaves no model");
+    fuzz_require((!listed) == (faults != NULL), "a failure leaves no faults");
     if (!faults) {
-        fuzz_require(status != GYRE_OK, "what opens can be looked through");
+        fuzz_require(status, "what opens can be looked through");
         return status;
     }
-    const int sound = faults->in_all == 0 && faults->unchecked == GYRE_OK;
-    if (sound != (status == GYRE_OK)) fprintf(stderr, "%s\n%s\n%s\n", path, err.text, faults->why);
-    fuzz_require(sound == (status == GYRE_OK), "a model opens if and only if it has no faults");
+    const int sound = faults->in_all == 0 && !faults->unchecked;
+    if (sound != (!status)) fprintf(stderr, "%s\n%s\n%s\n", path, err.text, faults->why);
+    fuzz_require(sound == (!status), "a model opens if and only if it has no faults");
     fuzz_require(faults->count == (faults->in_all < 3 ? faults->in_all : 3), "as many texts as faults, at most 3");
     for (int64_t i = 0; i < faults->count; i++)
         fuzz_require(faults->texts[i][0] != '\0' && strchr(faults->texts[i], '\n') == NULL, "a fault is one line");
@@ -78,13 +78,13 @@ static gyre_context *begin(const gyre_model *model, int threads, gyre_dtype cach
     gyre_context_options options = GYRE_INIT(gyre_context_options);
     gyre_context *context = NULL;
     gyre_error err = {0, ""};
-    if (!pool) fuzz_require(gyre_pool_create(&pool, 2, NULL) == GYRE_OK, "a pool");
+    if (!pool) fuzz_require(!gyre_pool_create(&pool, 2, NULL), "a pool");
     *exec = gyre_pool_exec(pool);
     options.max_tokens = room;
     options.cache_dtype = cache;
     options.order = GYRE_ORDER_FIXED;
     options.exec = threads > 1 ? exec : NULL;
-    fuzz_require(gyre_context_create(&context, model, &options, &err) == GYRE_OK, err.text);
+    fuzz_require(!gyre_context_create(&context, model, &options, &err), err.text);
     return context;
 }
 
@@ -92,7 +92,7 @@ static gyre_context *begin(const gyre_model *model, int threads, gyre_dtype cach
 static void read_part(gyre_context *context, const int32_t *ids, int64_t from, int64_t n, int64_t vocab, const float *want) {
     float *logits = fuzz_room((size_t)(n * vocab), sizeof *logits);
     gyre_error err = {0, ""};
-    fuzz_require(gyre_context_forward(context, ids + from, n, n, logits, &err) == GYRE_OK, err.text);
+    fuzz_require(!gyre_context_forward(context, ids + from, n, n, logits, &err), err.text);
     fuzz_require(gyre_context_tokens(context) == from + n, "tokens are counted");
     fuzz_require(memcmp(want + from * vocab, logits, (size_t)(n * vocab) * sizeof *logits) == 0,
                  "logits have the same bits however the text is cut, on any number of threads");
@@ -126,7 +126,7 @@ static void read_cut(const gyre_model *model, const int32_t *ids, int64_t n, gyr
         if (b->left && fuzz_choice(b, 4) == 1) refuse(context, vocab);
         if (!b->left || fuzz_choice(b, 4) != 1) continue;
         from = fuzz_choice(b, (int)from);
-        fuzz_require(gyre_context_truncate(context, from) == GYRE_OK, "what was read can be dropped");
+        fuzz_require(!gyre_context_truncate(context, from), "what was read can be dropped");
     }
     gyre_context_reset(context);
     for (int64_t i = 0; i < n; i++)
@@ -143,7 +143,7 @@ static void watch(const gyre_model *model, const int32_t *ids, int64_t n, fuzz_b
     const gyre_status status = gyre_context_watch(context, fuzz_choice(b, (int)c->layers), weights, &err);
     fuzz_one_line(status, &err);
     if (!status) {
-        fuzz_require(gyre_context_forward(context, ids, n, 0, NULL, &err) == GYRE_OK, err.text);
+        fuzz_require(!gyre_context_forward(context, ids, n, 0, NULL, &err), err.text);
         for (int64_t t = 0; t < n; t++)
             for (int64_t h = 0; h < c->heads; h++) {
                 double sum = 0;

@@ -79,7 +79,7 @@ static int same_file(const char *one, const char *other, const char *name) {
     const char *const folders[] = {one, other};
     for (int i = 0; i < 2; i++) {
         snprintf(path, sizeof path, "%s/%s", folders[i], name);
-        fuzz_require(gyre_document_read(fuzz_path(path), &bytes[i], &size[i], &err) == GYRE_OK, err.text);
+        fuzz_require(!gyre_document_read(fuzz_path(path), &bytes[i], &size[i], &err), err.text);
     }
     const int same = size[0] == size[1] && memcmp(bytes[0], bytes[1], size[0]) == 0;
     free(bytes[0]);
@@ -95,7 +95,7 @@ static void save(const gyre_model *model, const char *name, gyre_dtype dtype) {
     const gyre_status status = gyre_model_save(model, path, dtype, &err);
     fuzz_one_line(status, &err);
     if (status) fprintf(stderr, "%s\n", err.text);
-    fuzz_require(status == GYRE_OK, "a model made here can be saved");
+    fuzz_require(!status, "a model made here can be saved");
     fuzz_holds_only(kept_names);
 }
 
@@ -107,7 +107,7 @@ static void add_tensor(void) {
     char *bytes, path[160];
     size_t size;
     uint64_t header;
-    fuzz_require(gyre_document_read(fuzz_path("own/model.safetensors"), &bytes, &size, &err) == GYRE_OK, err.text);
+    fuzz_require(!gyre_document_read(fuzz_path("own/model.safetensors"), &bytes, &size, &err), err.text);
     char *longer = fuzz_room(size + sizeof more, 1);
     memcpy(&header, bytes, 8);
     header += sizeof more - 1;
@@ -131,7 +131,7 @@ static void damage(fuzz_bytes *b, const int32_t *ids, int64_t n) {
     char *bytes, path[160];
     size_t size;
     gyre_error err = {0, ""};
-    fuzz_require(gyre_document_read(fuzz_path(name), &bytes, &size, &err) == GYRE_OK, err.text);
+    fuzz_require(!gyre_document_read(fuzz_path(name), &bytes, &size, &err), err.text);
     for (int i = 1 + fuzz_choice(b, 3); i > 0; i--) {
         const size_t at = (size_t)fuzz_between(b, 0, size < 4096 ? (int64_t)size - 1 : 4095);
         bytes[at] = (char)fuzz_byte(b);
@@ -160,7 +160,7 @@ static void check_result(const gyre_convert_options *o, const char *path, gyre_d
     static float logits[MOST_TOKENS * MOST_VOCAB];
     fuzz_bytes none = {NULL, 0};
     gyre_model *model = NULL;
-    fuzz_require(fuzz_model_open(&model, path) == GYRE_OK, "what was converted opens");
+    fuzz_require(!fuzz_model_open(&model, path), "what was converted opens");
     const int64_t count = n * gyre_model_get_config(model)->vocab;
     fuzz_require(fuzz_model_read(model, ids, n, &none, logits), "and reads");
     if (o->format == GYRE_MODEL_FORMAT_SAFETENSORS && !o->layout && (!o->dtype || *o->dtype == saved))
@@ -192,13 +192,13 @@ static void convert(const gyre_model_config *c, gyre_dtype saved, fuzz_bytes *b,
     fuzz_one_line(status, &err);
     fuzz_holds_only(kept_names);
     FILE *there = fopen(to, "rb");
-    fuzz_require((status == GYRE_OK) == (there != NULL), "a result is there, or the conversion failed");
+    fuzz_require((!status) == (there != NULL), "a result is there, or the conversion failed");
     if (there) fclose(there);
     const int is_q8 = o.dtype && *o.dtype == GYRE_DTYPE_Q8;
     const int is_llama = c->position.kind == GYRE_KIND_ROPE && !c->layer_parts && !c->rotates_input;
     if (o.format == GYRE_MODEL_FORMAT_GGUF) fuzz_require(is_llama || status == GYRE_EUNSUPPORTED, "no llama, no GGUF");
-    if (o.format == GYRE_MODEL_FORMAT_SAFETENSORS && !o.layout && !is_q8) fuzz_require(status == GYRE_OK, err.text);
-    if (status == GYRE_OK) check_result(&o, to, saved, ids, n, want);
+    if (o.format == GYRE_MODEL_FORMAT_SAFETENSORS && !o.layout && !is_q8) fuzz_require(!status, err.text);
+    if (!status) check_result(&o, to, saved, ids, n, want);
 }
 
 void fuzz_own_model(fuzz_bytes *b) {
@@ -222,12 +222,12 @@ void fuzz_own_model(fuzz_bytes *b) {
     }
     save(model, "own", dtype);
     snprintf(path, sizeof path, "%s", fuzz_path("own"));
-    fuzz_require(fuzz_model_open(&mapped, path) == GYRE_OK, "what is saved opens");
+    fuzz_require(!fuzz_model_open(&mapped, path), "what is saved opens");
     fuzz_require(fuzz_model_read(mapped, ids, n, b, opened), "and reads");
     if (dtype == GYRE_DTYPE_F32)
         fuzz_require(memcmp(made, opened, (size_t)(n * gyre_model_get_config(model)->vocab) * sizeof *made) == 0,
                      "floats from a file give the bits of floats in memory");
-    fuzz_require(gyre_model_open_to_train(&trained, path, &err) == GYRE_OK, err.text);
+    fuzz_require(!gyre_model_open_to_train(&trained, path, &err), err.text);
     save(trained, "again", dtype);
     fuzz_require(same_file("own", "again", "config.json") && same_file("own", "again", "model.safetensors"),
                  "what is saved, opened and saved is the same");

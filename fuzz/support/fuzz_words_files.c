@@ -414,7 +414,7 @@ void fuzz_words_write_gguf(const char *name, const fuzz_words *w) {
         if (!shape[0]) shape[0] = w->count;
         gyre_gguf_write_tensor_info(&keys, tensors[i].gguf_name, GYRE_STORED_F32, tensors[i].rank, shape);
     }
-    fuzz_require(gyre_gguf_write_metadata(&keys, &head, &bytes, &err) == GYRE_OK, err.text);
+    fuzz_require(!gyre_gguf_write_metadata(&keys, &head, &bytes, &err), err.text);
     memset(file, 0, sizeof file);
     memcpy(file, head, bytes < sizeof file ? bytes : 0);
     for (int i = 0; i < TENSORS; i++)

@@ -225,7 +225,7 @@ PyObject *gyre_py_adaptive_attention(PyObject *self, PyObject *const *args, Py_s
         Py_BEGIN_ALLOW_THREADS
         status = attend(&c, gyre_py_exec(&threads), &err);
         Py_END_ALLOW_THREADS
-        finished = status == GYRE_OK ? gyre_py_tiled_finish_out(&c.tiled, wants_lse) : gyre_py_raise(status, &err);
+        finished = !status ? gyre_py_tiled_finish_out(&c.tiled, wants_lse) : gyre_py_raise(status, &err);
     }
     gyre_py_threads_end(&threads);
     close_call(&c);
@@ -255,7 +255,7 @@ static gyre_status place_queries(adaptive_call *c, const gyre_cache *cache, cons
     gyre_status status = GYRE_OK;
     c->last_positions = calloc((size_t)(batch * queries) + 1, sizeof *c->last_positions);
     if (!c->last_positions) return GYRE_ENOMEM;
-    for (int64_t b = 0; b < batch && status == GYRE_OK; b++) {
+    for (int64_t b = 0; b < batch && !status; b++) {
         const int64_t tokens = gyre_cache_tokens(cache, sequences[b]), end = c->args.k_end ? c->args.k_end[b] : tokens;
         if (end < 0 || end > tokens) { /* the call says what is wrong */
             c->args.q_pos = NULL;
@@ -407,7 +407,7 @@ PyObject *gyre_py_adaptive_gradient(PyObject *self, PyObject *const *args, Py_ss
         Py_BEGIN_ALLOW_THREADS
         status = add_gradients(&c, gyre_py_exec(&threads), &err);
         Py_END_ALLOW_THREADS
-        finished = status == GYRE_OK ? finish_gradients(&c) : gyre_py_raise(status, &err);
+        finished = !status ? finish_gradients(&c) : gyre_py_raise(status, &err);
     }
     gyre_py_threads_end(&threads);
     close_call(&c);

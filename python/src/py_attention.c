@@ -70,7 +70,7 @@ PyObject *gyre_py_attention(PyObject *self, PyObject *const *args, Py_ssize_t co
         Py_BEGIN_ALLOW_THREADS
         status = attend(&c, gyre_py_exec(&threads), &err);
         Py_END_ALLOW_THREADS
-        finished = status == GYRE_OK ? gyre_py_attention_results_finish(&results) : gyre_py_raise(status, &err);
+        finished = !status ? gyre_py_attention_results_finish(&results) : gyre_py_raise(status, &err);
     }
     gyre_py_threads_end(&threads);
     gyre_py_attention_results_drop(&results);
@@ -230,7 +230,7 @@ PyObject *gyre_py_attention_gradient(PyObject *self, PyObject *const *args, Py_s
         Py_BEGIN_ALLOW_THREADS
         status = add_gradient(&g, gyre_py_exec(&threads), &err);
         Py_END_ALLOW_THREADS
-        finished = status == GYRE_OK ? finish_gradient(&g) : gyre_py_raise(status, &err);
+        finished = !status ? finish_gradient(&g) : gyre_py_raise(status, &err);
     }
     gyre_py_threads_end(&threads);
     close_gradient(&g);

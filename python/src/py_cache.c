@@ -134,7 +134,7 @@ static PyObject *cache_new(PyTypeObject *type, PyObject *args, PyObject *keyword
     gyre_error err = {0};
     if (gyre_py_arguments_of_new(cache_new_doc, args, keywords, a) < 0 || read_config(a, &config) < 0) return NULL;
     const gyre_status status = gyre_cache_create(&cache, &config, NULL, &err);
-    return status == GYRE_OK ? make_object(type, cache, a[ENCODING]) : gyre_py_raise(status, &err);
+    return !status ? make_object(type, cache, a[ENCODING]) : gyre_py_raise(status, &err);
 }
 
 /* object.__init__ would refuse the arguments that __new__ has read. */
@@ -158,7 +158,7 @@ static PyObject *cache_load(PyObject *type, PyObject *const *args, Py_ssize_t co
     const gyre_status status =
         gyre_cache_load(&cache, PyBytes_AsString(path), encoding ? encoding->encoding : NULL, NULL, &err);
     Py_DECREF(path);
-    return status == GYRE_OK ? make_object((PyTypeObject *)type, cache, a[1]) : gyre_py_raise(status, &err);
+    return !status ? make_object((PyTypeObject *)type, cache, a[1]) : gyre_py_raise(status, &err);
 }
 
 static void cache_dealloc(PyObject *object) {
@@ -275,12 +275,12 @@ static PyObject *cache_append(PyObject *object, PyObject *const *args, Py_ssize_
         lock_cache(self);
         gyre_status status = check_encoding(self, encoding, &err);
         Py_BEGIN_ALLOW_THREADS
-        if (status == GYRE_OK && !a[2]) status = next_position(self->cache, c.sequence, &c.positions.base, &err);
-        if (status == GYRE_OK) status = append_rows(self, &c, gyre_py_exec(&threads), &err);
+        if (!status && !a[2]) status = next_position(self->cache, c.sequence, &c.positions.base, &err);
+        if (!status) status = append_rows(self, &c, gyre_py_exec(&threads), &err);
         Py_END_ALLOW_THREADS
         PyThread_release_lock(self->lock);
         gyre_py_threads_end(&threads);
-        finished = status == GYRE_OK ? Py_NewRef(Py_None) : gyre_py_raise(status, &err);
+        finished = !status ? Py_NewRef(Py_None) : gyre_py_raise(status, &err);
     }
     gyre_py_array_close(&c.k);
     gyre_py_array_close(&c.v);
@@ -348,12 +348,12 @@ int gyre_py_cached_run(gyre_py_cached *c, gyre_py_attend *attend, void *call) {
     lock_cache(self);
     gyre_status status = check_encoding(self, c->encoding, &err);
     Py_BEGIN_ALLOW_THREADS
-    if (status == GYRE_OK) status = attend(self->cache, c->sequences, call, gyre_py_exec(&threads), &err);
+    if (!status) status = attend(self->cache, c->sequences, call, gyre_py_exec(&threads), &err);
     Py_END_ALLOW_THREADS
     PyThread_release_lock(self->lock);
     gyre_py_threads_end(&threads);
-    if (status != GYRE_OK) gyre_py_raise(status, &err);
-    return status == GYRE_OK ? 0 : -1;
+    if (status) gyre_py_raise(status, &err);
+    return !status ? 0 : -1;
 }
 
 static gyre_status attend(const gyre_cache *cache, const int64_t *sequences, void *call, const gyre_exec *exec,
@@ -398,7 +398,7 @@ static PyObject *cache_attention(PyObject *object, PyObject *const *args, Py_ssi
 /* -- editing -- */
 
 static PyObject *done(gyre_status status, const gyre_error *err) {
-    if (status != GYRE_OK) return gyre_py_raise(status, err);
+    if (status) return gyre_py_raise(status, err);
     Py_RETURN_NONE;
 }
 
@@ -466,7 +466,7 @@ static PyObject *cache_slide(PyObject *object, PyObject *const *args, Py_ssize_t
     lock_cache(self);
     const gyre_status status = gyre_cache_slide(self->cache, a[2], a[0], a[1], &next, &err);
     PyThread_release_lock(self->lock);
-    return status == GYRE_OK ? PyLong_FromLongLong(next) : gyre_py_raise(status, &err);
+    return !status ? PyLong_FromLongLong(next) : gyre_py_raise(status, &err);
 }
 
 static const char cache_set_encoding_doc[] = "set_encoding($self, encoding, length=None"
@@ -488,7 +488,7 @@ static PyObject *cache_set_encoding(PyObject *object, PyObject *const *args, Py_
     Py_BEGIN_ALLOW_THREADS
     status = gyre_cache_set_encoding(self->cache, encoding->encoding, length, gyre_py_exec(&threads), &err);
     Py_END_ALLOW_THREADS
-    if (status == GYRE_OK) {
+    if (!status) {
         old = self->encoding;
         self->encoding = Py_NewRef(a[0]);
     }
@@ -513,14 +513,14 @@ static PyObject *cache_positions(PyObject *object, PyObject *const *args, Py_ssi
     lock_cache(self);
     const int64_t tokens = gyre_cache_tokens(self->cache, sequence), shape[1] = {tokens > 0 ? tokens : 0};
     gyre_status status = tokens < 0 ? GYRE_EINVAL : GYRE_OK;
-    const int made = status == GYRE_OK ? gyre_py_result_new(&result, NULL, GYRE_DTYPE_I64, 1, shape) : 0;
-    if (status == GYRE_OK && made == 0)
+    const int made = !status ? gyre_py_result_new(&result, NULL, GYRE_DTYPE_I64, 1, shape) : 0;
+    if (!status && made == 0)
         status = gyre_cache_positions(self->cache, (gyre_cache_range){sequence, 0, tokens}, axis, result.array.data, &err);
     PyThread_release_lock(self->lock);
     PyObject *finished = NULL;
     if (tokens < 0)
         gyre_py_fail(GYRE_EINVAL, "sequence", "sequence: there is no sequence %lld", (long long)sequence);
-    else if (status != GYRE_OK)
+    else if (status)
         gyre_py_raise(status, &err);
     else if (made == 0)
         finished = gyre_py_result_finish(&result);

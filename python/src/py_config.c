@@ -150,8 +150,8 @@ int gyre_py_encoding_from_dict(PyObject *dict, gyre_encoding **encoding) {
     if (status == 0) {
         gyre_error err = {0};
         gyre_status created = gyre_config_suggest(&r.config);
-        if (created == GYRE_OK) created = gyre_encoding_create(encoding, &r.config, NULL, &err);
-        if (created != GYRE_OK) {
+        if (!created) created = gyre_encoding_create(encoding, &r.config, NULL, &err);
+        if (created) {
             gyre_py_raise(created, &err);
             status = -1;
         }

@@ -104,7 +104,7 @@ PyObject *gyre_py_contextual_attention(PyObject *self, PyObject *const *args, Py
         Py_BEGIN_ALLOW_THREADS
         status = attend(&c, gyre_py_exec(&threads), &err);
         Py_END_ALLOW_THREADS
-        finished = status == GYRE_OK ? gyre_py_tiled_finish_out(&c.tiled, wants_lse) : gyre_py_raise(status, &err);
+        finished = !status ? gyre_py_tiled_finish_out(&c.tiled, wants_lse) : gyre_py_raise(status, &err);
     }
     gyre_py_threads_end(&threads);
     close_call(&c);
@@ -192,7 +192,7 @@ PyObject *gyre_py_contextual_gradient(PyObject *self, PyObject *const *args, Py_
         Py_BEGIN_ALLOW_THREADS
         status = add_gradients(&c, gyre_py_exec(&threads), &err);
         Py_END_ALLOW_THREADS
-        finished = status == GYRE_OK ? gyre_py_tiled_finish(&c.tiled, GRADIENTS) : gyre_py_raise(status, &err);
+        finished = !status ? gyre_py_tiled_finish(&c.tiled, GRADIENTS) : gyre_py_raise(status, &err);
     }
     gyre_py_threads_end(&threads);
     close_call(&c);

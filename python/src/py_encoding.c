@@ -75,11 +75,11 @@ static PyObject *encoding_frequencies(PyObject *self, PyObject *length) {
     gyre_scaling_parts parts = {0};
     if (!numbers) return PyErr_NoMemory();
     gyre_status status = gyre_encoding_frequencies(of(self), in_use, numbers, &factor);
-    if (status == GYRE_OK) status = gyre_encoding_scaling_parts(of(self), in_use, &parts);
-    PyObject *list = status == GYRE_OK ? numbers_list(numbers, pairs) : NULL;
+    if (!status) status = gyre_encoding_scaling_parts(of(self), in_use, &parts);
+    PyObject *list = !status ? numbers_list(numbers, pairs) : NULL;
     PyMem_Free(numbers);
     if (status == GYRE_EINVAL) return gyre_py_fail(status, "length", "length: %lld is below 0", (long long)in_use);
-    if (status != GYRE_OK)
+    if (status)
         return gyre_py_fail(status, "encoding", "encoding: %s rotates nothing, so it has no frequencies",
                             gyre_kind_name(gyre_encoding_get_config(of(self))->kind));
     return list ? Py_BuildValue("(Nd(LLL))", list, factor, (long long)parts.kept, (long long)parts.blended,
@@ -94,10 +94,10 @@ static PyObject *encoding_slopes(PyObject *self, PyObject *length) {
     double *numbers = PyMem_Calloc((size_t)(config->heads > 0 ? config->heads : 1), sizeof *numbers);
     if (!numbers) return PyErr_NoMemory();
     const gyre_status status = gyre_encoding_slopes(of(self), in_use, numbers);
-    PyObject *list = status == GYRE_OK ? numbers_list(numbers, config->heads) : NULL;
+    PyObject *list = !status ? numbers_list(numbers, config->heads) : NULL;
     PyMem_Free(numbers);
     if (status == GYRE_EINVAL) return gyre_py_fail(status, "length", "length: %lld is below 0", (long long)in_use);
-    if (status != GYRE_OK)
+    if (status)
         return gyre_py_fail(status, "encoding", "encoding: %s has no slopes, only alibi does", gyre_kind_name(config->kind));
     return list;
 }
@@ -112,7 +112,7 @@ static PyObject *encoding_table_shapes(PyObject *self, PyObject *unused) {
     PyObject *dict = PyDict_New();
     for (int i = 0; dict && i < GYRE_PY_TABLES; i++) {
         int64_t s[4] = {0};
-        if (gyre_encoding_table_shape(of(self), (gyre_table)i, s) != GYRE_OK || s[3] == 0) continue;
+        if (gyre_encoding_table_shape(of(self), (gyre_table)i, s) || s[3] == 0) continue;
         PyObject *shape = Py_BuildValue("(LLLL)", (long long)s[0], (long long)s[1], (long long)s[2], (long long)s[3]);
         if (!shape || PyDict_SetItemString(dict, gyre_py_table_names[i], shape) < 0) Py_CLEAR(dict);
         Py_XDECREF(shape);
@@ -134,7 +134,7 @@ static PyObject *encoding_row(PyObject *self, PyObject *args) {
     if (status == GYRE_EUNSUPPORTED)
         return gyre_py_fail(status, "encoding", "encoding: %s has no table whose rows a query and a key choose",
                             gyre_kind_name(gyre_encoding_get_config(of(self))->kind));
-    if (status != GYRE_OK)
+    if (status)
         return gyre_py_fail(status, "n", "n: no table row for a query at %lld and a key at %lld (%s)", m, n,
                             gyre_status_text(status));
     return PyLong_FromLongLong(row);

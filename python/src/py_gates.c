@@ -118,7 +118,7 @@ PyObject *gyre_py_gate_sums(PyObject *self, PyObject *const *args, Py_ssize_t co
                                 gyre_py_exec(&threads), &err);
         Py_END_ALLOW_THREADS
         gyre_py_threads_end(&threads);
-        finished = status == GYRE_OK ? gyre_py_result_finish(&c.result) : gyre_py_raise(status, &err);
+        finished = !status ? gyre_py_result_finish(&c.result) : gyre_py_raise(status, &err);
     }
     close_call(&c);
     return finished;
@@ -146,7 +146,7 @@ PyObject *gyre_py_gate_sums_gradient(PyObject *self, PyObject *const *args, Py_s
         status = gyre_gate_sums_gradient(c.views, c.starts, c.sequences, &c.out, gyre_py_exec(&threads), &err);
         Py_END_ALLOW_THREADS
         gyre_py_threads_end(&threads);
-        finished = status == GYRE_OK ? gyre_py_result_finish(&c.result) : gyre_py_raise(status, &err);
+        finished = !status ? gyre_py_result_finish(&c.result) : gyre_py_raise(status, &err);
     }
     close_call(&c);
     return finished;

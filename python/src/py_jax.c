@@ -158,7 +158,7 @@ static XLA_FFI_Error *rotate_call(XLA_FFI_CallFrame *frame) {
                               .positions = &r.positions, .in = in, .out = r.out),
                     gyre_py_exec(&threads), &err);
     gyre_py_threads_end(&threads);
-    return status == GYRE_OK ? NULL : fail(frame, err.text);
+    return !status ? NULL : fail(frame, err.text);
 }
 
 PyObject *gyre_py_jax_handler(PyObject *module, PyObject *unused) {

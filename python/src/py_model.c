@@ -47,7 +47,7 @@ static PyObject *model_open(PyObject *type, PyObject *args) {
                              GYRE_ARGS(gyre_reading_options, .profile = profile, .context_length = length), &err);
     Py_END_ALLOW_THREADS
     Py_DECREF(path);
-    if (status != GYRE_OK) return gyre_py_raise(status, &err);
+    if (status) return gyre_py_raise(status, &err);
     model_object *self = (model_object *)allocate_object(type);
     if (self)
         self->model = model;
@@ -122,7 +122,7 @@ static PyObject *context_create(PyObject *type, PyObject *args) {
     gyre_error err = {0};
     const gyre_status status =
         self->lock ? gyre_context_create(&self->context, ((model_object *)model)->model, &options, &err) : GYRE_ENOMEM;
-    if (status == GYRE_OK) return (PyObject *)self;
+    if (!status) return (PyObject *)self;
     gyre_py_raise(status, &err);
     Py_DECREF((PyObject *)self);
     return NULL;
@@ -185,7 +185,7 @@ static PyObject *context_read(PyObject *object, PyObject *args) {
         Py_BEGIN_ALLOW_THREADS
         status = forward(self, ids, count, shape[0], result.array.data, &err);
         Py_END_ALLOW_THREADS
-        finished = status == GYRE_OK ? gyre_py_result_finish(&result) : gyre_py_raise(status, &err);
+        finished = !status ? gyre_py_result_finish(&result) : gyre_py_raise(status, &err);
     }
     gyre_py_result_drop(&result);
     free(ids);
@@ -210,7 +210,7 @@ static PyObject *context_truncate(PyObject *object, PyObject *tokens) {
     const int64_t read = gyre_context_tokens(self->context);
     const gyre_status status = gyre_context_truncate(self->context, wanted);
     PyThread_release_lock(self->lock);
-    if (status == GYRE_OK) Py_RETURN_NONE;
+    if (!status) Py_RETURN_NONE;
     return gyre_py_fail(GYRE_EINVAL, "tokens", "tokens: is %lld, not 0 .. %lld, the number of tokens that were read",
                         (long long)wanted, (long long)read);
 }
@@ -248,7 +248,7 @@ static PyObject *tokenizer_open(PyObject *type, PyObject *named) {
     gyre_tokenizer *made = NULL;
     const gyre_status status = gyre_tokenizer_open(&made, PyBytes_AsString(path), &err);
     Py_DECREF(path);
-    if (status != GYRE_OK) return gyre_py_raise(status, &err);
+    if (status) return gyre_py_raise(status, &err);
     tokenizer_object *self = (tokenizer_object *)allocate_object(type);
     if (self)
         self->tokenizer = made;
@@ -267,7 +267,7 @@ static PyObject *tokenizer_encode(PyObject *self, PyObject *args) {
     gyre_error err = {0};
     const gyre_status status =
         gyre_tokenize(((tokenizer_object *)self)->tokenizer, text, (size_t)bytes, flags, &tokens, &err);
-    if (status != GYRE_OK) return gyre_py_raise(status, &err);
+    if (status) return gyre_py_raise(status, &err);
     PyObject *list = PyList_New(tokens.count);
     for (int64_t i = 0; list && i < tokens.count; i++) {
         PyObject *id = PyLong_FromLong(tokens.ids[i]);
@@ -289,7 +289,7 @@ static PyObject *tokenizer_decode(PyObject *self, PyObject *args) {
     gyre_error err = {0};
     const gyre_status status = gyre_detokenize(((tokenizer_object *)self)->tokenizer, &tokens, flags, &text, &bytes, &err);
     free(tokens.ids);
-    if (status != GYRE_OK) return gyre_py_raise(status, &err);
+    if (status) return gyre_py_raise(status, &err);
     PyObject *object = PyBytes_FromStringAndSize(text, (Py_ssize_t)bytes);
     free(text);
     return object;

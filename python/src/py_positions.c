@@ -175,8 +175,7 @@ static PyObject *batch_create(PyObject *type, PyObject *const *args, Py_ssize_t 
         status = gyre_batch_create(&batch, &c.config, NULL, &err);
         Py_END_ALLOW_THREADS
         const allocfunc allocate = (allocfunc)PyType_GetSlot((PyTypeObject *)type, Py_tp_alloc);
-        self = status == GYRE_OK ? (batch_object *)allocate((PyTypeObject *)type, 0)
-                                 : (batch_object *)gyre_py_raise(status, &err);
+        self = !status ? (batch_object *)allocate((PyTypeObject *)type, 0) : (batch_object *)gyre_py_raise(status, &err);
         if (self)
             self->batch = batch;
         else
@@ -288,7 +287,7 @@ static PyObject *batch_shift_labels(PyObject *self, PyObject *const *args, Py_ss
         Py_BEGIN_ALLOW_THREADS
         status = gyre_batch_shift_labels(((batch_object *)self)->batch, &from, ignore, &out, &err);
         Py_END_ALLOW_THREADS
-        finished = status == GYRE_OK ? gyre_py_result_finish(&result) : gyre_py_raise(status, &err);
+        finished = !status ? gyre_py_result_finish(&result) : gyre_py_raise(status, &err);
     }
     gyre_py_result_drop(&result);
     gyre_py_array_close(&labels);
@@ -327,7 +326,7 @@ static PyObject *shards_create(PyObject *type, PyObject *const *args, Py_ssize_t
     Py_BEGIN_ALLOW_THREADS
     status = gyre_shards_create(&shards, ((batch_object *)a[0])->batch, &config, NULL, &err);
     Py_END_ALLOW_THREADS
-    if (status != GYRE_OK) return gyre_py_raise(status, &err);
+    if (status) return gyre_py_raise(status, &err);
     const allocfunc allocate = (allocfunc)PyType_GetSlot((PyTypeObject *)type, Py_tp_alloc);
     shards_object *self = (shards_object *)allocate((PyTypeObject *)type, 0);
     if (!self) {
@@ -361,7 +360,7 @@ static PyObject *shards_get(PyObject *object, PyObject *argument) {
     gyre_shard_info i = GYRE_INIT(gyre_shard_info);
     int64_t rank = -1;
     if (gyre_py_integer(argument, "rank", &rank) < 0) return NULL;
-    if (gyre_shards_get(self->shards, rank, &i) != GYRE_OK)
+    if (gyre_shards_get(self->shards, rank, &i))
         return gyre_py_fail(GYRE_EINVAL, "rank", "rank: %lld is not in 0 .. %lld", (long long)rank,
                             (long long)self->ranks - 1);
     const int64_t axes = batch_info(((batch_object *)self->batch)->batch).axes;
@@ -390,7 +389,7 @@ static PyObject *shards_imbalance(PyObject *self, PyObject *unused) {
 /* *tokens = of a rank. */
 static int tokens_of(const shards_object *self, int64_t rank, int64_t *tokens) {
     gyre_shard_info i = GYRE_INIT(gyre_shard_info);
-    if (gyre_shards_get(self->shards, rank, &i) == GYRE_OK) {
+    if (!gyre_shards_get(self->shards, rank, &i)) {
         *tokens = i.tokens;
         return 0;
     }
@@ -434,7 +433,7 @@ static PyObject *shards_take(PyObject *object, PyObject *const *args, Py_ssize_t
         Py_BEGIN_ALLOW_THREADS
         status = gyre_shards_take(self->shards, rank, &from, &out, &err);
         Py_END_ALLOW_THREADS
-        finished = status == GYRE_OK ? gyre_py_result_finish(&result) : gyre_py_raise(status, &err);
+        finished = !status ? gyre_py_result_finish(&result) : gyre_py_raise(status, &err);
     }
     gyre_py_result_drop(&result);
     gyre_py_array_close(&whole);
@@ -454,10 +453,10 @@ static int put_part(const shards_object *self, int64_t rank, PyObject *part_obje
         Py_BEGIN_ALLOW_THREADS
         status = gyre_shards_put(self->shards, rank, &from, whole, &err);
         Py_END_ALLOW_THREADS
-        if (status != GYRE_OK) gyre_py_raise(status, &err);
+        if (status) gyre_py_raise(status, &err);
     }
     gyre_py_array_close(&part);
-    return status == GYRE_OK ? 0 : -1;
+    return !status ? 0 : -1;
 }
 
 static const char shards_put_doc[] = "_put($self, rank, part, whole, *, layout=None"

@@ -98,7 +98,7 @@ PyObject *gyre_py_read(PyObject *module, PyObject *const *args, Py_ssize_t count
                                       GYRE_ARGS(gyre_reading_options, .profile = profile, .context_length = length), &err);
     Py_END_ALLOW_THREADS
     Py_DECREF(named);
-    if (status != GYRE_OK) return gyre_py_raise(status, &err);
+    if (status) return gyre_py_raise(status, &err);
     PyObject *dict = reading_dict(reading);
     gyre_reading_free(reading);
     if (!dict) gyre_py_fail(GYRE_EFORMAT, "source", "source: its file holds text that is no UTF-8");

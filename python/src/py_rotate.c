@@ -109,7 +109,7 @@ PyObject *gyre_py_rotate(PyObject *self, PyObject *const *args, Py_ssize_t count
             status = rotate_one(e->encoding, direction, role, &positions, &r, gyre_py_exec(&threads), &err);
             Py_END_ALLOW_THREADS
             gyre_py_threads_end(&threads);
-            finished = status == GYRE_OK ? gyre_py_result_finish(&r.out) : gyre_py_raise(status, &err);
+            finished = !status ? gyre_py_result_finish(&r.out) : gyre_py_raise(status, &err);
         }
     }
     gyre_py_array_close(&position_array);
@@ -138,9 +138,8 @@ static gyre_status try_keys(const gyre_encoding *encoding, const gyre_positions 
 static gyre_status rotate_both(const gyre_encoding *encoding, const gyre_positions *positions, const rotation *r,
                                const gyre_exec *exec, gyre_error *err) {
     gyre_status status = try_keys(encoding, positions, &r[1].in_view, err);
-    if (status == GYRE_OK)
-        status = rotate_one(encoding, GYRE_DIRECTION_FORWARD, GYRE_ROLE_QUERY, positions, &r[0], exec, err);
-    if (status == GYRE_OK) status = rotate_one(encoding, GYRE_DIRECTION_FORWARD, GYRE_ROLE_KEY, positions, &r[1], exec, err);
+    if (!status) status = rotate_one(encoding, GYRE_DIRECTION_FORWARD, GYRE_ROLE_QUERY, positions, &r[0], exec, err);
+    if (!status) status = rotate_one(encoding, GYRE_DIRECTION_FORWARD, GYRE_ROLE_KEY, positions, &r[1], exec, err);
     return status;
 }
 
@@ -216,7 +215,7 @@ PyObject *gyre_py_rotate_pair(PyObject *self, PyObject *const *args, Py_ssize_t 
             status = rotate_both(e->encoding, &positions, r, gyre_py_exec(&threads), &err);
             Py_END_ALLOW_THREADS
             gyre_py_threads_end(&threads);
-            finished = status == GYRE_OK ? finish_pair(r) : gyre_py_raise(status, &err);
+            finished = !status ? finish_pair(r) : gyre_py_raise(status, &err);
         }
     }
     gyre_py_array_close(&position_array);
@@ -345,7 +344,7 @@ PyObject *gyre_py_rerotate(PyObject *self, PyObject *const *args, Py_ssize_t cou
         Py_END_ALLOW_THREADS
         gyre_py_threads_end(&threads);
         name_keys(&err);
-        finished = status == GYRE_OK ? gyre_py_result_finish(&r.out) : gyre_py_raise(status, &err);
+        finished = !status ? gyre_py_result_finish(&r.out) : gyre_py_raise(status, &err);
     }
     gyre_py_array_close(&p.before_array);
     gyre_py_array_close(&p.after_array);
@@ -398,11 +397,11 @@ static PyObject *angle_results(const angle_request *r, const gyre_py_array *like
         gyre_py_threads threads = gyre_py_threads_begin(gyre_py_elements(c.shape) < ONE_THREAD_BYTES / 16);
         Py_BEGIN_ALLOW_THREADS
         status = gyre_cos_sin(r->encoding->encoding, &r->positions, &c, &s, gyre_py_exec(&threads), &err);
-        for (int i = 0; status == GYRE_OK && !r->pairs_only && i < 2; i++)
+        for (int i = 0; !status && !r->pairs_only && i < 2; i++)
             duplicate(&out[i].array, r->batch * r->tokens, r->pairs, c.stride[3] == 2);
         Py_END_ALLOW_THREADS
         gyre_py_threads_end(&threads);
-        if (status == GYRE_OK) {
+        if (!status) {
             PyObject *cosine = gyre_py_result_finish(&out[0]), *sine = gyre_py_result_finish(&out[1]);
             finished = cosine && sine ? PyTuple_Pack(2, cosine, sine) : NULL;
             Py_XDECREF(cosine);

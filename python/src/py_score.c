@@ -117,7 +117,7 @@ static PyObject *add_bias(score_call *c, gyre_py_result *result, int is_new) {
         gyre_py_exec(&threads), &err);
     Py_END_ALLOW_THREADS
     gyre_py_threads_end(&threads);
-    return status == GYRE_OK ? gyre_py_result_finish(result) : gyre_py_raise(status, &err);
+    return !status ? gyre_py_result_finish(result) : gyre_py_raise(status, &err);
 }
 
 const char gyre_py_bias_doc[] = "_bias($self, queries, keys=None, *, tables=None, double=False, length=0, scores=None"
@@ -170,7 +170,7 @@ PyObject *gyre_py_bias_gradient(PyObject *self, PyObject *const *args, Py_ssize_
             &gradients.views, gyre_py_exec(&threads), &err);
         Py_END_ALLOW_THREADS
         gyre_py_threads_end(&threads);
-        finished = status == GYRE_OK ? gyre_py_table_gradients_finish(&gradients) : gyre_py_raise(status, &err);
+        finished = !status ? gyre_py_table_gradients_finish(&gradients) : gyre_py_raise(status, &err);
     }
     gyre_py_table_gradients_drop(&gradients);
     gyre_py_array_close(&dscores);
@@ -249,7 +249,7 @@ PyObject *gyre_py_add(PyObject *self, PyObject *const *args, Py_ssize_t count, P
             gyre_py_exec(&threads), &err);
         Py_END_ALLOW_THREADS
         gyre_py_threads_end(&threads);
-        finished = status == GYRE_OK ? gyre_py_result_finish(&result) : gyre_py_raise(status, &err);
+        finished = !status ? gyre_py_result_finish(&result) : gyre_py_raise(status, &err);
     }
     gyre_py_result_drop(&result);
     close_input_call(&c);
@@ -276,7 +276,7 @@ PyObject *gyre_py_add_gradient(PyObject *self, PyObject *const *args, Py_ssize_t
         status = gyre_add_input_gradient(e->encoding, &c.positions, &in, &gradients.views, gyre_py_exec(&threads), &err);
         Py_END_ALLOW_THREADS
         gyre_py_threads_end(&threads);
-        finished = status == GYRE_OK ? gyre_py_table_gradients_finish(&gradients) : gyre_py_raise(status, &err);
+        finished = !status ? gyre_py_table_gradients_finish(&gradients) : gyre_py_raise(status, &err);
     }
     gyre_py_table_gradients_drop(&gradients);
     close_input_call(&c);

@@ -30,7 +30,7 @@ static int match_shape(const gyre_py_array *array, const int64_t shape[4], gyre_
 static int open_table(gyre_py_tables *t, int which, PyObject *object, const gyre_encoding *encoding) {
     int64_t s[4] = {0};
     gyre_py_array *array = &t->arrays[which];
-    if (gyre_encoding_table_shape(encoding, (gyre_table)which, s) != GYRE_OK || s[3] == 0) {
+    if (gyre_encoding_table_shape(encoding, (gyre_table)which, s) || s[3] == 0) {
         gyre_py_fail(GYRE_EINVAL, "tables", "tables: %s has no table '%s'",
                      gyre_kind_name(gyre_encoding_get_config(encoding)->kind), gyre_py_table_names[which]);
         return -1;
@@ -61,7 +61,7 @@ static int only_table(const gyre_encoding *encoding) {
     int found = -1, tables = 0;
     for (int i = 0; i < GYRE_PY_TABLES; i++) {
         int64_t s[4] = {0};
-        if (gyre_encoding_table_shape(encoding, (gyre_table)i, s) == GYRE_OK && s[3] > 0) {
+        if (!gyre_encoding_table_shape(encoding, (gyre_table)i, s) && s[3] > 0) {
             found = i;
             tables++;
         }

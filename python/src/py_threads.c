@@ -57,7 +57,7 @@ int gyre_py_threads_init(void) {
 
 static shared_pool *make_pool(void) {
     shared_pool *made = calloc(1, sizeof *made);
-    if (made && gyre_pool_create(&made->pool, threads.wanted, NULL) == GYRE_OK) return made;
+    if (made && !gyre_pool_create(&made->pool, threads.wanted, NULL)) return made;
     free(made);
     return NULL;
 }

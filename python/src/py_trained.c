@@ -127,7 +127,7 @@ PyObject *gyre_py_trained_rotate(PyObject *self, PyObject *const *args, Py_ssize
                                      gyre_py_exec(&threads), &err);
         Py_END_ALLOW_THREADS
         gyre_py_threads_end(&threads);
-        finished = status == GYRE_OK ? gyre_py_result_finish(&c.results[0]) : gyre_py_raise(status, &err);
+        finished = !status ? gyre_py_result_finish(&c.results[0]) : gyre_py_raise(status, &err);
     }
     close_call(&c);
     return finished;
@@ -180,7 +180,7 @@ PyObject *gyre_py_trained_gradient(PyObject *self, PyObject *const *args, Py_ssi
             gyre_py_exec(&threads), &err);
         Py_END_ALLOW_THREADS
         gyre_py_threads_end(&threads);
-        finished = status == GYRE_OK ? finish_gradients(&c, a[4] != NULL) : gyre_py_raise(status, &err);
+        finished = !status ? finish_gradients(&c, a[4] != NULL) : gyre_py_raise(status, &err);
     }
     close_call(&c);
     return finished;
@@ -239,7 +239,7 @@ PyObject *gyre_py_polar_rotate(PyObject *self, PyObject *const *args, Py_ssize_t
                               gyre_py_exec(&threads), &err);
         Py_END_ALLOW_THREADS
         gyre_py_threads_end(&threads);
-        finished = status == GYRE_OK ? gyre_py_result_finish(&c.results[0]) : gyre_py_raise(status, &err);
+        finished = !status ? gyre_py_result_finish(&c.results[0]) : gyre_py_raise(status, &err);
     }
     close_call(&c);
     return finished;
@@ -284,7 +284,7 @@ PyObject *gyre_py_polar_gradient(PyObject *self, PyObject *const *args, Py_ssize
             &to, gyre_py_exec(&threads), &err);
         Py_END_ALLOW_THREADS
         gyre_py_threads_end(&threads);
-        finished = status == GYRE_OK ? finish_polar(&c, a[4] != NULL) : gyre_py_raise(status, &err);
+        finished = !status ? finish_polar(&c, a[4] != NULL) : gyre_py_raise(status, &err);
     }
     close_call(&c);
     return finished;
@@ -361,7 +361,7 @@ PyObject *gyre_py_fourier_rotate(PyObject *self, PyObject *const *args, Py_ssize
                                      gyre_py_exec(&threads), &err);
         Py_END_ALLOW_THREADS
         gyre_py_threads_end(&threads);
-        finished = status == GYRE_OK ? gyre_py_result_finish(&c.results[0]) : gyre_py_raise(status, &err);
+        finished = !status ? gyre_py_result_finish(&c.results[0]) : gyre_py_raise(status, &err);
     }
     close_call(&c);
     return finished;
@@ -404,7 +404,7 @@ PyObject *gyre_py_fourier_gradient(PyObject *self, PyObject *const *args, Py_ssi
             gyre_py_exec(&threads), &err);
         Py_END_ALLOW_THREADS
         gyre_py_threads_end(&threads);
-        finished = status == GYRE_OK ? finish_series(&c) : gyre_py_raise(status, &err);
+        finished = !status ? finish_series(&c) : gyre_py_raise(status, &err);
     }
     close_call(&c);
     return finished;

@@ -88,7 +88,7 @@ static gyre_status check_numbers(const gyre_cache_config *config, gyre_error *er
 static gyre_status check_config(const gyre_cache_config *config, gyre_error *err) {
     const gyre_encoding *encoding = config->encoding;
     gyre_status status = check_numbers(config, err);
-    if (status != GYRE_OK) return status;
+    if (status) return status;
     if (config->gate_heads % config->heads != 0)
         return gyre_fail(err, GYRE_EINVAL,
                          "gate_heads: %" PRId64 " query heads cannot share %" PRId64 " key heads evenly (gyre_cache_config)",
@@ -101,7 +101,7 @@ static gyre_status check_config(const gyre_cache_config *config, gyre_error *err
         return gyre_fail(err, GYRE_ESHAPE, "head_dim: %" PRId64 " is not the encoding's %" PRId64 " (gyre_cache_config)",
                          config->head_dim, encoding->config.head_dim);
     status = gyre_cache_check_values_in_keys(config, encoding, "gyre_cache_config", err);
-    if (status != GYRE_OK) return status;
+    if (status) return status;
     return config->keys == GYRE_CACHE_KEYS_ROTATED ? gyre_cache_can_store_rotated(encoding, err) : GYRE_OK;
 }
 
@@ -192,7 +192,7 @@ static void measure(gyre_cache *cache) {
 static gyre_status read_config(gyre_cache *blank, const gyre_cache_config *given, gyre_error *err) {
     gyre_cache_config *config = &blank->config;
     gyre_status status = gyre_sized_read(config, sizeof *config, given, "gyre_cache_config", err);
-    if (status != GYRE_OK) return status;
+    if (status) return status;
     if (config->values_in_keys) config->value_dtype = config->key_dtype;
     if (config->value_dim == 0 && config->values_in_keys && gyre_cache_rotates(config->encoding))
         config->value_dim = config->encoding->config.rope.first_channel;
@@ -202,7 +202,7 @@ static gyre_status read_config(gyre_cache *blank, const gyre_cache_config *given
     if (config->keys == GYRE_CACHE_KEYS_DEFAULT)
         config->keys = gyre_cache_can_store_rotated(config->encoding, NULL) ? GYRE_CACHE_KEYS_RAW : GYRE_CACHE_KEYS_ROTATED;
     status = check_config(config, err);
-    if (status == GYRE_OK) measure(blank);
+    if (!status) measure(blank);
     return status;
 }
 
@@ -214,8 +214,8 @@ gyre_status gyre_cache_create(gyre_cache **out, const gyre_cache_config *given, 
     gyre_cache blank = {.bytes = 0};
     if (!out) return gyre_fail(err, GYRE_EINVAL, "out: is NULL (gyre_cache_create)");
     gyre_status status = read_config(&blank, given, err);
-    if (status == GYRE_OK) status = gyre_alloc_read(&blank.alloc, alloc, "gyre_cache_create", err);
-    if (status != GYRE_OK) return status;
+    if (!status) status = gyre_alloc_read(&blank.alloc, alloc, "gyre_cache_create", err);
+    if (status) return status;
     block all = {NULL, 0, 0};
     layout_cache(&blank, &all);
     if (all.total_bytes > (double)(SIZE_MAX / 4)) return no_memory(&all, err);
@@ -272,7 +272,7 @@ const gyre_cache_config *gyre_cache_get_config(const gyre_cache *cache) {
 
 size_t gyre_cache_token_bytes(const gyre_cache_config *config) {
     gyre_cache blank = {0};
-    return config && read_config(&blank, config, NULL) == GYRE_OK ? slot_bytes(&blank) : 0;
+    return config && !read_config(&blank, config, NULL) ? slot_bytes(&blank) : 0;
 }
 
 int64_t gyre_cache_tokens(const gyre_cache *cache, int64_t sequence) {
@@ -286,11 +286,11 @@ gyre_status gyre_cache_positions(const gyre_cache *cache, gyre_cache_range range
     static const char name[] = "gyre_cache_positions";
     gyre_sequence *s;
     gyre_status status = gyre_cache_find(cache, range.sequence, (gyre_cache_argument){"sequence", name}, &s, err);
-    if (status == GYRE_OK && (axis < 0 || axis >= cache->axes))
+    if (!status && (axis < 0 || axis >= cache->axes))
         status =
             gyre_fail(err, GYRE_EINVAL, "axis: %" PRId64 " is not in 0 .. %" PRId64 " (%s)", axis, cache->axes - 1, name);
-    if (status == GYRE_OK) status = gyre_cache_check_tokens(s, first, count, name, err);
-    if (status != GYRE_OK || count == 0) return status;
+    if (!status) status = gyre_cache_check_tokens(s, first, count, name, err);
+    if (status || count == 0) return status;
     if (!out) return gyre_fail(err, GYRE_EINVAL, "out: is NULL (%s)", name);
     for (int64_t i = gyre_slot_range_find(s, first), done = 0; done < count; i++) {
         const gyre_slot_range *slots = &s->ranges[i];

@@ -239,7 +239,7 @@ static gyre_status check_positions(const append_call *c, gyre_error *err) {
     if (positions.context_length == 0 && !cache->rotated) positions.context_length = INT64_MAX; /* attention has one */
     const gyre_status status =
         gyre_positions_check(cache->config.encoding, &positions, 1, c->k->shape[1], "positions", c->name, err);
-    if (status != GYRE_OK || !cache->rotated || length == 0 || gyre_cache_same_length(cache, length)) return status;
+    if (status || !cache->rotated || length == 0 || gyre_cache_same_length(cache, length)) return status;
     return gyre_fail(err, GYRE_EINVAL,
                      "positions.context_length: %" PRId64 ", but keys are stored rotated for %" PRId64 " (%s)", length,
                      cache->config.context_length, c->name);
@@ -259,11 +259,11 @@ static gyre_status check_values(const append_call *c, gyre_error *err) {
 static gyre_status check(const append_call *c, gyre_error *err) {
     const gyre_cache *cache = c->cache;
     gyre_status status = check_view(c, "k", c->k, cache->k.channels, err);
-    if (status == GYRE_OK) status = check_values(c, err);
-    if (status == GYRE_OK) status = check_gate_sums(c, err);
-    if (status == GYRE_OK) status = check_positions(c, err);
-    if (status == GYRE_OK) status = check_finite(c, "k", c->k, &cache->k, err);
-    return status == GYRE_OK && c->v ? check_finite(c, "v", c->v, &cache->v, err) : status;
+    if (!status) status = check_values(c, err);
+    if (!status) status = check_gate_sums(c, err);
+    if (!status) status = check_positions(c, err);
+    if (!status) status = check_finite(c, "k", c->k, &cache->k, err);
+    return !status && c->v ? check_finite(c, "v", c->v, &cache->v, err) : status;
 }
 
 static gyre_status no_room(const append_call *c, const gyre_sequence *s, gyre_error *err) {
@@ -305,9 +305,9 @@ static gyre_status run(const append_call *c, gyre_sequence *s, const gyre_exec *
     gyre_cache *cache = c->cache;
     const int64_t tokens = c->k->shape[1];
     gyre_status status = check(c, err);
-    if (status != GYRE_OK || tokens == 0) return status;
+    if (status || tokens == 0) return status;
     status = gyre_page_reserve(cache, s, tokens);
-    if (status != GYRE_OK) return no_room(c, s, err);
+    if (status) return no_room(c, s, err);
     int64_t delta[GYRE_MAX_AXES];
     append a = {cache, s, c->k, c->v, c->gate_sums, s->tokens, tokens};
     choose_delta(cache, s, c->positions, tokens, delta);

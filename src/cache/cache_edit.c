@@ -39,11 +39,11 @@ gyre_status gyre_cache_remove(gyre_cache *cache, gyre_cache_range range, gyre_er
     static const char name[] = "gyre_cache_remove";
     gyre_sequence *s;
     gyre_status status = gyre_cache_find(cache, range.sequence, (gyre_cache_argument){"sequence", name}, &s, err);
-    if (status == GYRE_OK) status = gyre_cache_check_tokens(s, first, count, name, err);
-    if (status != GYRE_OK || count == 0) return status;
+    if (!status) status = gyre_cache_check_tokens(s, first, count, name, err);
+    if (status || count == 0) return status;
     if (splits_range(s, first, count)) {
         status = gyre_slot_ranges_reserve(cache, s, 1);
-        if (status != GYRE_OK) return gyre_cache_no_ranges(status, name, err);
+        if (status) return gyre_cache_no_ranges(status, name, err);
     }
     drop_tokens(cache, s, first, count);
     return GYRE_OK;
@@ -93,17 +93,17 @@ gyre_status gyre_cache_shift(gyre_cache *cache, gyre_cache_range range, const in
     static const char name[] = "gyre_cache_shift";
     gyre_sequence *s;
     gyre_status status = gyre_cache_find(cache, range.sequence, (gyre_cache_argument){"sequence", name}, &s, err);
-    if (status == GYRE_OK && !delta) status = gyre_fail(err, GYRE_EINVAL, "delta: is NULL (%s)", name);
-    if (status == GYRE_OK) status = gyre_cache_check_tokens(s, first, count, name, err);
-    if (status != GYRE_OK || count == 0) return status;
+    if (!status && !delta) status = gyre_fail(err, GYRE_EINVAL, "delta: is NULL (%s)", name);
+    if (!status) status = gyre_cache_check_tokens(s, first, count, name, err);
+    if (status || count == 0) return status;
     const int64_t end = first + count;
     const shift by = {first, end, delta};
     status = check_shift(cache, s, &by, err);
-    if (status != GYRE_OK) return status;
+    if (status) return status;
     /* Making room may join ranges that this shift has to split. */
-    for (int64_t more; status == GYRE_OK && (more = needs_split(s, first) + needs_split(s, end)) > s->capacity - s->count;)
+    for (int64_t more; !status && (more = needs_split(s, first) + needs_split(s, end)) > s->capacity - s->count;)
         status = gyre_slot_ranges_reserve(cache, s, more);
-    if (status != GYRE_OK) return gyre_cache_no_ranges(status, name, err);
+    if (status) return gyre_cache_no_ranges(status, name, err);
     const int64_t begin = gyre_slot_range_split(s, first), after = gyre_slot_range_split(s, end);
     for (int64_t i = begin; i < after; i++)
         for (int64_t a = 0; a < cache->axes; a++)
@@ -118,11 +118,11 @@ gyre_status gyre_cache_fork(gyre_cache *cache, int64_t from, int64_t to, gyre_er
     static const char name[] = "gyre_cache_fork";
     gyre_sequence *source, *s;
     gyre_status status = gyre_cache_find(cache, from, (gyre_cache_argument){"from", name}, &source, err);
-    if (status == GYRE_OK) status = gyre_cache_find(cache, to, (gyre_cache_argument){"to", name}, &s, err);
-    if (status != GYRE_OK || source == s) return status;
+    if (!status) status = gyre_cache_find(cache, to, (gyre_cache_argument){"to", name}, &s, err);
+    if (status || source == s) return status;
     while (source->count > s->capacity) { /* making room may change how many ranges either has */
         status = gyre_slot_ranges_reserve(cache, s, source->count - s->count);
-        if (status != GYRE_OK) return gyre_cache_no_ranges(status, name, err);
+        if (status) return gyre_cache_no_ranges(status, name, err);
     }
     if (s->tokens > 0) drop_tokens(cache, s, 0, s->tokens);
     if (source->count > 0) memcpy(s->ranges, source->ranges, (size_t)source->count * sizeof *s->ranges);
@@ -221,8 +221,8 @@ gyre_status gyre_cache_slide(gyre_cache *cache, int64_t sequence, int64_t sinks,
     static const char name[] = "gyre_cache_slide";
     gyre_sequence *s;
     gyre_status status = gyre_cache_find(cache, sequence, (gyre_cache_argument){"sequence", name}, &s, err);
-    if (status == GYRE_OK) status = check_window(sinks, window, err);
-    if (status != GYRE_OK) return status;
+    if (!status) status = check_window(sinks, window, err);
+    if (status) return status;
     if (s->tokens > window) {
         const slide k = {sinks, s->tokens - window};
         const gyre_encoding *encoding = cache->config.encoding;
@@ -231,7 +231,7 @@ gyre_status gyre_cache_slide(gyre_cache *cache, int64_t sequence, int64_t sinks,
                              name);
         for (int64_t needed = max_ranges(cache, s, &k); needed > s->capacity; needed = max_ranges(cache, s, &k)) {
             status = gyre_slot_ranges_reserve(cache, s, needed - s->count);
-            if (status != GYRE_OK) return gyre_cache_no_ranges(status, name, err);
+            if (status) return gyre_cache_no_ranges(status, name, err);
         }
         drop_tokens(cache, s, sinks, k.gap);
         reposition_all(cache, s);

@@ -26,7 +26,7 @@ typedef struct reader {
 } reader;
 
 static gyre_status malformed(reader *r, uint64_t offset, const char *what) {
-    if (r->status != GYRE_OK) return r->status;
+    if (r->status) return r->status;
     r->status = gyre_fail(r->err, GYRE_EFORMAT, "cache: %s at byte %" PRIu64, what, offset);
     if (r->err) r->err->offset = offset;
     return r->status;
@@ -48,8 +48,8 @@ static void fill(reader *r) {
 static void get(reader *r, void *numbers, size_t size, size_t count) {
     char *to = numbers;
     for (size_t left = size * count, n; left > 0; left -= n, to += n) {
-        if (r->status == GYRE_OK && r->at == r->filled) fill(r);
-        if (r->status != GYRE_OK) {
+        if (!r->status && r->at == r->filled) fill(r);
+        if (r->status) {
             memset(to, 0, left);
             return;
         }
@@ -98,7 +98,7 @@ static void get_header(reader *r, gyre_cache_header *h, double *factor, double *
     get_later_fields(r, h, version);
     if (h->dim < 0 || h->dim % 2 != 0 || h->dim > GYRE_CACHE_MAX_CHANNELS)
         malformed(r, r->offset, "an impossible number of rotated channels");
-    if (r->status != GYRE_OK) return;
+    if (r->status) return;
     if (h->dim > 0) get(r, factor, sizeof *factor, 1);
     get(r, frequencies, sizeof *frequencies, (size_t)h->dim / 2);
     get_checksum(r);
@@ -167,16 +167,15 @@ static gyre_status create(reader *r, const gyre_cache_header *h, const gyre_enco
     config.gate_heads = h->gate_heads;
     config.values_in_keys = (int)h->values_in_keys;
     const gyre_status status = gyre_cache_create(out, &config, alloc, r->err);
-    return status == GYRE_OK || status == GYRE_ENOMEM || status == GYRE_EUNSUPPORTED
-               ? status
-               : malformed(r, 0, "an impossible config");
+    return !status || status == GYRE_ENOMEM || status == GYRE_EUNSUPPORTED ? status
+                                                                           : malformed(r, 0, "an impossible config");
 }
 
 /* -- the lists -- */
 
 static void get_counts(reader *r, gyre_cache *cache, const gyre_cache_header *h) {
     if (h->ranges > cache->pool_size || h->pages > cache->pages) malformed(r, r->offset, "lists too long for the cache");
-    for (int64_t i = 0, left = h->ranges; i < h->sequences && r->status == GYRE_OK; i++) {
+    for (int64_t i = 0, left = h->ranges; i < h->sequences && !r->status; i++) {
         gyre_sequence *s = &cache->sequence[i];
         int64_t count;
         get(r, &count, sizeof count, 1);
@@ -212,7 +211,7 @@ static void get_ranges(reader *r, gyre_cache *cache) {
             *range =
                 (gyre_slot_range){.page = numbers[0], .first = numbers[1], .count = numbers[2], .first_token = s->tokens};
             get(r, range->delta, sizeof *range->delta, GYRE_MAX_AXES);
-            if (r->status != GYRE_OK) return;
+            if (r->status) return;
             if (!range_fits(cache, range, j > 0 ? range - 1 : NULL)) {
                 malformed(r, offset, "a range outside its page");
                 return;
@@ -229,7 +228,7 @@ static void get_fills(reader *r, gyre_cache *cache, const gyre_cache_header *h) 
         const uint64_t offset = r->offset;
         int64_t at[2];
         get(r, at, sizeof *at, 2);
-        if (r->status != GYRE_OK) return;
+        if (r->status) return;
         if (at[0] < cache->page_high_water || at[0] >= cache->pages || at[1] < 1 || at[1] > cache->page_tokens) {
             malformed(r, offset, "an impossible page");
             return;
@@ -249,7 +248,7 @@ static void get_fills(reader *r, gyre_cache *cache, const gyre_cache_header *h) 
 
 /* Counts references.  Each range must lie in the filled part of its page, and the last slot of each page must be used. */
 static void retain_all(reader *r, gyre_cache *cache) {
-    for (int64_t i = 0; i < cache->config.sequences && r->status == GYRE_OK; i++)
+    for (int64_t i = 0; i < cache->config.sequences && !r->status; i++)
         for (int64_t j = 0; j < cache->sequence[i].count; j++) {
             const gyre_slot_range *s = &cache->sequence[i].ranges[j];
             if (s->page >= cache->page_high_water || s->first + s->count > cache->page[s->page].fill) {
@@ -261,7 +260,7 @@ static void retain_all(reader *r, gyre_cache *cache) {
             if (cache->live > cache->config.max_tokens || s->first_token + s->count > cache->config.max_tokens)
                 malformed(r, r->offset, "more tokens than the cache may have");
         }
-    for (int64_t i = 0; i < cache->page_high_water && r->status == GYRE_OK; i++)
+    for (int64_t i = 0; i < cache->page_high_water && !r->status; i++)
         if (cache->page[i].fill > 0 && cache->refcounts[gyre_cache_slot(cache, i, cache->page[i].fill - 1)] == 0)
             malformed(r, r->offset, "a page whose last slot is unused");
 }
@@ -270,7 +269,7 @@ static void retain_all(reader *r, gyre_cache *cache) {
 
 static void get_rows(reader *r, const gyre_cache *cache, const gyre_cache_rows *rows, int64_t page) {
     const size_t count = (size_t)cache->page[page].fill;
-    for (int64_t h = 0; h < cache->config.heads && r->status == GYRE_OK; h++) {
+    for (int64_t h = 0; h < cache->config.heads && !r->status; h++) {
         const int64_t row = gyre_cache_row(cache, page, h, 0);
         get(r, gyre_cache_data(rows, row), gyre_dtype_size(rows->dtype), count * (size_t)rows->channels);
         if (rows->scale) get(r, rows->scale + row, sizeof(float), count);
@@ -305,7 +304,7 @@ static void get_gate_sums(reader *r, const gyre_cache *cache, int64_t page) {
 }
 
 static void get_pages(reader *r, const gyre_cache *cache) {
-    for (int64_t i = 0; i < cache->page_high_water && r->status == GYRE_OK; i++) {
+    for (int64_t i = 0; i < cache->page_high_water && !r->status; i++) {
         if (cache->page[i].fill == 0) continue;
         get_slot_positions(r, cache, i);
         get_gate_sums(r, cache, i);
@@ -325,7 +324,7 @@ static int in_range(const gyre_cache *cache, const int64_t *at, const gyre_slot_
 }
 
 static void check_positions(reader *r, const gyre_cache *cache) {
-    for (int64_t i = 0; i < cache->config.sequences && r->status == GYRE_OK; i++)
+    for (int64_t i = 0; i < cache->config.sequences && !r->status; i++)
         for (int64_t j = 0; j < cache->sequence[i].count; j++) {
             const gyre_slot_range *s = &cache->sequence[i].ranges[j];
             for (int64_t t = 0; t < s->count; t++)
@@ -340,11 +339,11 @@ static gyre_status load(reader *r, const gyre_encoding *encoding, const gyre_all
     gyre_cache_header header = {0};
     double factor = 1, frequencies[GYRE_CACHE_MAX_CHANNELS / 2];
     get_header(r, &header, &factor, frequencies);
-    if (r->status != GYRE_OK) return r->status;
+    if (r->status) return r->status;
     gyre_status status = check_encoding(r, &header, factor, frequencies, encoding);
     gyre_cache *cache = NULL;
-    if (status == GYRE_OK) status = create(r, &header, encoding, alloc, &cache);
-    if (status != GYRE_OK) return status;
+    if (!status) status = create(r, &header, encoding, alloc, &cache);
+    if (status) return status;
     get_counts(r, cache, &header);
     get_ranges(r, cache);
     get_fills(r, cache, &header);
@@ -352,7 +351,7 @@ static gyre_status load(reader *r, const gyre_encoding *encoding, const gyre_all
     get_pages(r, cache);
     get_checksum(r);
     check_positions(r, cache);
-    if (r->status != GYRE_OK) {
+    if (r->status) {
         gyre_cache_free(cache);
         return r->status;
     }

@@ -208,7 +208,7 @@ static void copy_on_write(gyre_cache *cache, gyre_sequence *sequence) {
 static gyre_status reserve_contiguous(gyre_cache *cache, gyre_sequence *sequence, int64_t tokens) {
     if (tokens > cache->page_tokens - sequence->tokens) return GYRE_ENOMEM;
     const gyre_status status = gyre_slot_ranges_reserve(cache, sequence, 1);
-    if (status != GYRE_OK || sequence->count == 0 || tail_room(cache, sequence) >= tokens) return status;
+    if (status || sequence->count == 0 || tail_room(cache, sequence) >= tokens) return status;
     if (gyre_page_compact(cache, last_of(sequence)->page)) merge_all_ranges(cache);
     if (tail_room(cache, sequence) < tokens) copy_on_write(cache, sequence);
     return GYRE_OK;

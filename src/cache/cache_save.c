@@ -174,7 +174,7 @@ gyre_status gyre_cache_save(const gyre_cache *cache, const char *path, gyre_erro
         return gyre_fail(err, GYRE_EINVAL, "arguments: cache or path is missing (gyre_cache_save)");
     if (strlen(path) >= PATH_MAX) return gyre_fail(err, GYRE_EINVAL, "path: too long (%.100s...)", path);
     const gyre_status whole = gyre_atomic_check_whole(path, err);
-    if (whole != GYRE_OK) return whole;
+    if (whole) return whole;
     int code = gyre_atomic_open(&file, path);
     if (!code) {
         code = write_contents(cache, file.fd);

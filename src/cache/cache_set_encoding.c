@@ -150,17 +150,17 @@ static gyre_status check(const gyre_cache *cache, const gyre_encoding *encoding,
         return gyre_fail(err, GYRE_ESHAPE, "encoding: head_dim %" PRId64 " is not the cache's %" PRId64 " (%s)",
                          encoding->config.head_dim, cache->config.head_dim, name);
     const gyre_status values = gyre_cache_check_values_in_keys(&cache->config, encoding, name, err);
-    if (values != GYRE_OK) return values;
+    if (values) return values;
     if (gyre_cache_axes_of(encoding) != cache->axes)
         return gyre_fail(err, GYRE_EUNSUPPORTED, "encoding: %" PRId64 " axes, but the cache has %" PRId64 " (%s)",
                          gyre_cache_axes_of(encoding), cache->axes, name);
     if (cache->config.keys == GYRE_CACHE_KEYS_ROTATED) {
         gyre_status status = gyre_cache_can_store_rotated(encoding, err);
-        if (status == GYRE_OK && rotates != cache->rotated)
+        if (!status && rotates != cache->rotated)
             status = gyre_fail(err, GYRE_ESHAPE, "encoding: it rotates %s, but the stored keys are%s rotated (%s)",
                                rotates ? "keys" : "nothing", rotates ? " not" : "", name);
-        if (status == GYRE_OK && rotates) status = check_pairs(before, encoding, err);
-        if (status != GYRE_OK) return status;
+        if (!status && rotates) status = check_pairs(before, encoding, err);
+        if (status) return status;
     }
     return check_positions(cache, encoding, err);
 }
@@ -170,7 +170,7 @@ gyre_status gyre_cache_set_encoding(gyre_cache *cache, const gyre_encoding *enco
     if (!cache || !encoding) return gyre_fail(err, GYRE_EINVAL, "%s: is NULL (%s)", cache ? "encoding" : "cache", name);
     if (length < 0) return gyre_fail(err, GYRE_EINVAL, "length: %" PRId64 " is below 0 (%s)", length, name);
     const gyre_status status = check(cache, encoding, err);
-    if (status != GYRE_OK) return status;
+    if (status) return status;
     if (cache->rotated) {
         rotation_change r = {
             .cache = cache,

@@ -141,13 +141,12 @@ static gyre_status check(const gyre_encoding *before, const gyre_encoding *after
     if (!old_positions || !new_positions)
         return gyre_fail(err, GYRE_EINVAL, "%s: is NULL (%s)", old_positions ? "new_positions" : "old_positions", name);
     gyre_status status = gyre_in_out_check(in, out, name, err);
-    if (status == GYRE_OK) status = check_encoding(before, "before", in->shape[3], err);
-    if (status == GYRE_OK) status = check_encoding(after, "after", in->shape[3], err);
-    if (status == GYRE_OK) status = check_pairs(before, after, err);
-    if (status != GYRE_OK || gyre_view_elements(in->shape) == 0) return status;
+    if (!status) status = check_encoding(before, "before", in->shape[3], err);
+    if (!status) status = check_encoding(after, "after", in->shape[3], err);
+    if (!status) status = check_pairs(before, after, err);
+    if (status || gyre_view_elements(in->shape) == 0) return status;
     status = gyre_positions_check(before, old_positions, in->shape[0], in->shape[1], "old_positions", name, err);
-    if (status == GYRE_OK)
-        status = gyre_positions_check(after, new_positions, in->shape[0], in->shape[1], "new_positions", name, err);
+    if (!status) status = gyre_positions_check(after, new_positions, in->shape[0], in->shape[1], "new_positions", name, err);
     return status ? status : gyre_in_out_apart_check(in, out, name, err);
 }
 
@@ -159,7 +158,7 @@ gyre_status gyre_rerotate(const gyre_rerotate_args *given, const gyre_exec *exec
     const gyre_cview *in = &args.in;
     const gyre_view *out = &args.out;
     const gyre_status status = check(before, after, old_positions, new_positions, in, out, err);
-    if (status != GYRE_OK || gyre_view_elements(in->shape) == 0) return status;
+    if (status || gyre_view_elements(in->shape) == 0) return status;
     const int64_t length = new_positions->context_length;
     rerotation r = {.before = gyre_angles_of(before, GYRE_DIRECTION_FORWARD, old_positions->context_length),
                     .after = gyre_angles_of(after, GYRE_DIRECTION_FORWARD, length),
