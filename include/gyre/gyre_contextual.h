@@ -53,7 +53,7 @@ typedef struct gyre_contextual_gradients {
 /* *bytes = scratch for gyre_contextual_attention (gradient 0) or gyre_contextual_gradient (gradient 1), not 0.  Data of
  * views is not read; only whether gate_keys is NULL matters.  The size grows with exec->concurrency and positions x
  * channels, for the gradient also with keys x channels; never with n x n.  The size for some queries, keys, positions and
- * batch rows serves every call that differs only in having fewer of them, and in a smaller exec. */
+ * batch rows suffices for every call with fewer of them and a smaller exec. */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_contextual_scratch(const gyre_contextual_args *args, int gradient,
                                                              const gyre_exec *exec, size_t *bytes, gyre_error *err);
 
@@ -80,7 +80,7 @@ GYRE_API GYRE_MUST_CHECK gyre_status gyre_cache_contextual_attention(const gyre_
                                                                      const gyre_contextual_args *args, gyre_scratch scratch,
                                                                      const gyre_exec *exec, gyre_error *err);
 /* *bytes = scratch for gyre_cache_contextual_attention, not 0.  sequences NULL = any sequences, up to
- * max_tokens long.  The size for some queries and tokens serves every call with fewer, and any number of batch rows. */
+ * max_tokens long.  The size for some queries and tokens suffices for fewer of them and any number of batch rows. */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_cache_contextual_scratch(const gyre_cache *cache, const int64_t *sequences,
                                                                    const gyre_contextual_args *args, const gyre_exec *exec,
                                                                    size_t *bytes, gyre_error *err);

@@ -30,7 +30,7 @@ typedef struct gyre_trained_rotation {
     gyre_cview phases;      /* F32 or F64 [1, 1, heads or 1, pairs]: radians.  data NULL = none */
 } gyre_trained_rotation;
 
-/* Gradients are added to these, F32 or F64, shaped as what they are of.  data NULL = not wanted. */
+/* Gradients are added to these, F32 or F64, shaped as the frequencies and phases.  data NULL = not wanted. */
 typedef struct gyre_trained_gradients {
     size_t size; /* set by GYRE_INIT */
     gyre_view frequencies, phases;
@@ -109,7 +109,7 @@ typedef struct gyre_fourier_rotation {
     gyre_cview sines;       /* F32 or F64, shaped as cosines.  May be the same memory */
 } gyre_fourier_rotation;
 
-/* Gradients are added to these, F32 or F64, shaped as what they are of.  data NULL = not wanted. */
+/* Gradients are added to these, F32 or F64, shaped as the numbers of the series.  data NULL = not wanted. */
 typedef struct gyre_fourier_gradients {
     size_t size; /* set by GYRE_INIT */
     gyre_view frequencies, cosines, sines;
