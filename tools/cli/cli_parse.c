@@ -289,7 +289,7 @@ static int order(const void *left, const void *right) {
 }
 
 static _Noreturn void describe(parse_state *p, const char *title) {
-    qsort((void *)p->rows, (size_t)p->count, sizeof *p->rows, order);
+    qsort((void *)p->rows, (size_t)p->count, sizeof(const cli_option *), order);
     const cli_description description = {title, p->rows, p->count, p->command->arguments, p->command->text};
     exit(describing.describe(&description, describing.context));
 }
