@@ -116,8 +116,10 @@ static void send_script(gnuplot_io *c, int fd) {
     if (sent > 0) {
         c->script += sent;
         c->remaining -= (size_t)sent;
-    } else if (sent < 0 && errno != EINTR && errno != EAGAIN && errno != EWOULDBLOCK)
+    } else if (sent < 0 && errno != EINTR && errno != EAGAIN && errno != EWOULDBLOCK) {
         c->remaining = 0; /* what gnuplot makes of half a script says why */
+        c->stays = 0;     /* it would wait for the other half */
+    }
 }
 
 /* out = 0 at the end of the stream. */
@@ -137,6 +139,13 @@ static int take_end_mark(gyre_report_buffer *output) {
     return 1;
 }
 
+/* An end from which nothing more is read is closed, or gnuplot would wait until somebody reads.  out = -1. */
+static int close_end(gnuplot_io *c, int *fd) {
+    close_all(fd, 1);
+    c->stays = 0;
+    return -1;
+}
+
 /* Reads while it writes.  If each side waited for the other to read, both would hang.  out = 1 at the mark, 0 where gnuplot
  * has closed its ends. */
 static int exchange(gnuplot_io *c, int fds[4]) {
@@ -146,8 +155,8 @@ static int exchange(gnuplot_io *c, int fds[4]) {
         if (!c->remaining && !c->stays) close_all(fds, 1);
         if (poll(ends, 3, -1) < 0 && errno != EINTR && errno != EAGAIN) break;
         if (c->remaining && ends[0].revents) send_script(c, fds[0]);
-        if (ends[2].fd >= 0 && ends[2].revents && !receive(&c->error_output, fds[2])) ends[2].fd = -1;
-        if (ends[1].fd >= 0 && ends[1].revents && !receive(&c->output, fds[1])) ends[1].fd = -1;
+        if (ends[2].fd >= 0 && ends[2].revents && !receive(&c->error_output, fds[2])) ends[2].fd = close_end(c, fds + 2);
+        if (ends[1].fd >= 0 && ends[1].revents && !receive(&c->output, fds[1])) ends[1].fd = close_end(c, fds + 1);
         if (c->output.failed) break;
         if (c->stays && take_end_mark(&c->output)) return 1;
     }
