@@ -113,8 +113,7 @@ typedef struct gyre_attention_args {
     gyre_cview q, k, v;            /* [batch, query or key, head, channel], each F32, F16 or BF16; query heads are a multiple
                                     * of key heads; needed */
     gyre_positions q_pos, k_pos;   /* q_pos.context_length is that of the call; 0 = by length_policy.  That of k_pos is
-                                    * ignored.  All 0 = positions 0, 1, 2, ... (over a cache: the last tokens); with
-                                  * causal BY_POSITION fewer queries than keys need a base or data */
+                                    * ignored.  All 0 = positions 0, 1, 2, ... (over a cache: the last tokens) */
     double scale;                  /* of q.k, q.A and k.B; finite as a float; 0 = 1 / sqrt(head_dim), DeBERTa:
                                     * 1 / sqrt(head_dim (1 + terms)), TAPA (whose phase is not scaled):
                                     * 1 / sqrt(score.amplitudes) */

@@ -511,31 +511,11 @@ gyre_status gyre_attention_check_overlap(const gyre_attention_request *call, gyr
     return gyre_call_check_apart(&written, &read, call->name, err);
 }
 
-/* Queries that begin with the keys although they are fewer are the last tokens of a text whose base was forgotten. */
-static gyre_status check_base(const request *call, gyre_error *err) {
-    const gyre_attention_inputs *args = call->args;
-    const gyre_positions *q = &args->q_pos, *k = &args->k_pos;
-    if (call->source || args->causal != GYRE_CAUSAL_BY_POSITION || q->data || k->data || q->base != 0 || k->base != 0 ||
-        args->k_first || args->k_end)
-        return GYRE_OK;
-    for (int64_t s = 0; s < (args->q_starts ? args->sequences : 1); s++) {
-        const int64_t queries = args->q_starts ? args->q_starts[s + 1] - args->q_starts[s] : args->q.shape[1],
-                      keys = args->q_starts ? args->k_starts[s + 1] - args->k_starts[s] : args->k.shape[1];
-        if (0 < queries && queries < keys)
-            return gyre_fail(err, GYRE_EINVAL,
-                             "q_pos: base 0 puts %" PRId64 " queries beside the first of %" PRId64
-                             " keys, and none sees the others; base = %" PRId64 " makes them the last tokens (%s)",
-                             queries, keys, keys - queries, call->name);
-    }
-    return GYRE_OK;
-}
-
 /* Tables and positions, and what the gradient needs of them. */
 static gyre_status check_parameters(const request *call, gyre_error *err) {
     if (call->gradient && !call->args->lse.data)
         return gyre_fail(err, GYRE_EINVAL, "lse: data is NULL, but the gradient needs it (%s)", call->name);
-    gyre_status status = check_base(call, err);
-    if (!status) status = check_positions_memory(call, err);
+    gyre_status status = check_positions_memory(call, err);
     if (!status) status = check_tables(call, err);
     return status || !call->gradient ? status : check_sink_gradient(call, err);
 }

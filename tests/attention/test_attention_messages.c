@@ -90,7 +90,6 @@ static call good_call(void) {
     c.args.k = c.args.v = gyre_cdense(x, GYRE_DTYPE_F32, BATCH, KEYS, KEY_HEADS, DIM);
     c.args.out = gyre_dense(y, GYRE_DTYPE_F32, BATCH, QUERIES, HEADS, DIM);
     c.args.lse = gyre_dense(y + 1024, GYRE_DTYPE_F32, BATCH, QUERIES, HEADS, 1);
-    c.args.q_pos.base = KEYS - QUERIES;
     c.args.causal = GYRE_CAUSAL_BY_POSITION;
     c.dout = gyre_cdense(x, GYRE_DTYPE_F32, BATCH, QUERIES, HEADS, DIM);
     c.dqkv[0] = gyre_dense(z, GYRE_DTYPE_F32, BATCH, QUERIES, HEADS, DIM);
@@ -160,11 +159,6 @@ static void numbers_and_types(int gradient) {
          a->slopes = gyre_cdense(x, GYRE_DTYPE_F32, 1, 1, HEADS, 1));
     SAYS(GYRE_EINVAL, "slopes: nan of head 1 in row 1 is not within 2^64 of 0", a->encoding = alibi,
          a->slopes = gyre_cdense(wrong_slopes, GYRE_DTYPE_F32, BATCH, 1, HEADS, 1));
-    SAYS(GYRE_EINVAL,
-         "q_pos: base 0 puts 5 queries beside the first of 7 keys, and none sees the others; base = 2 makes them",
-         a->q_pos.base = 0);
-    if (!gradient)
-        SAYS(GYRE_EINVAL, "q_pos: base 0 puts 2 queries beside the first of 4 keys", (use_packing(&c), a->q_pos.base = 0));
     SAYS(GYRE_EINVAL, "q_pos_head_stride: 5, but q_pos has no data", a->q_pos_head_stride = QUERIES);
     SAYS(GYRE_EINVAL, "k_pos_head_stride: -7, but k_pos has no data", a->k_pos_head_stride = -KEYS);
     SAYS(GYRE_ERANGE, "k_pos: 4294967296 of token 6",
