@@ -287,14 +287,15 @@ typedef enum gyre_term { GYRE_TERM_QUERY = 1, GYRE_TERM_KEY = 2, GYRE_TERM_VALUE
 enum { GYRE_NO_TABLE = -1 }; /* rope.table_positions: compute angles in every call */
 
 /* A complete description of a scheme.  Zero is the default of a field, so set only the fields that matter after
- * GYRE_INIT(gyre_config). */
+ * GYRE_INIT(gyre_config).  A field that is set is refused while the switch it needs is 0: rope.factor without
+ * rope.scaling. */
 typedef struct gyre_config {
     size_t size; /* set by GYRE_INIT */
     gyre_kind kind;
     int64_t head_dim;       /* channels of a head; needed by ROPE and schemes with vectors */
     int64_t heads;          /* query heads; needed if each head has its own slope, number or table */
     int64_t trained_length; /* tokens; needed by scalings that use L */
-    int64_t context_length; /* ROPE, ALIBI: the length in use if a call gives none; 0 = trained_length */
+    int64_t context_length; /* ROPE, ALIBI: the length in use if a call gives none; 0 = left to calls or length_policy */
     gyre_length_policy length_policy;
     int64_t length_block; /* LENGTH_POLICY_CAUSAL; 0 = 64 */
     struct gyre_input_config {

@@ -52,7 +52,8 @@ typedef struct gyre_cache_config {
 } gyre_cache_config;
 
 /* *out = an empty cache.  All memory is allocated here: the pages, and one more than max_tokens needs, so that a shared
- * page can be copied.  With malloc, untouched pages cost nothing; on Linux, huge pages of 2 MiB are requested.
+ * page can be copied; a single contiguous sequence shares none.  With malloc, untouched pages cost nothing; on Linux,
+ * huge pages of 2 MiB are requested.
  * Errors: EINVAL, EDTYPE (another type), ESHAPE (head_dim is not that of the encoding; values_in_keys: it rotates channels
  * below value_dim), EUNSUPPORTED, ENOMEM. */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_cache_create(gyre_cache **out, const gyre_cache_config *config,
@@ -87,7 +88,8 @@ GYRE_API GYRE_MUST_CHECK gyre_status gyre_cache_append(gyre_cache *cache, const 
 /* gyre_attention over the keys, values and positions of sequences[b] for batch row b.  args->k, v, k_pos and gates->k are
  * ignored; args->encoding is NULL or the cache's (else EINVAL).  Append the tokens of the queries first, so that they are
  * among the keys.  q_pos.data NULL and base 0: the queries are the last tokens of their sequences, or the last before
- * k_end, at the positions of these tokens; queries past the number of tokens count down from the first.
+ * k_end; with q_end, query q_end - 1 is the last one before k_end.  They are at the positions of these tokens; queries past
+ * the number of tokens count down from the first.
  * A cache with gate_heads needs gates with as many heads.  mask and weights have the keys of the longest of these
  * sequences; for a shorter one, entries past its end are not read, and weights there are 0.  Up to 8 queries a row read
  * each key and value once for all heads that share them, split over the keys, so that all threads help one sequence.

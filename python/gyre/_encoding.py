@@ -15,11 +15,18 @@ from gyre import _gyre
 from gyre._errors import Error, calling, path_text
 from gyre._results import Explanation
 
+FIELDS: dict[str, dict[str, Any]] = {field["name"]: field for field in _gyre.config_fields()}
 A = TypeVar("A")
 Source = str | os.PathLike[str] | Mapping[str, Any]
 _PLACES = ((1, "input"), (2, "query and key"), (4, "score"), (8, "value"))
 _ROPE_KEYS = ("rope_type", "rope_theta", "type", "factor")
 _WITHOUT_LENGTH = ("default", "none", "linear", "proportional", "mrope", None)  # scalings whose angles do not depend on it
+
+
+def _loses_switch(name: str, changed: Mapping[str, Any]) -> bool:
+    """Whether a field has no effect any more because the field that it needs was changed to its zero."""
+    switch = FIELDS[name]["when"] if name in FIELDS else None
+    return switch in changed and changed[switch] in (FIELDS[switch]["zero"], 0, None)
 
 
 def as_config(source: Any, name: str) -> Any:
@@ -209,9 +216,13 @@ class Encoding(_gyre.Encoding):
         return _rebuild, (type(self), self._config(False), self._reading)
 
     def replace(self, **fields: Any) -> Self:
-        """A copy with other fields; dots of names are written as two underscores: rope__base=1e6."""
+        """A copy with other fields; dots of names are written as two underscores: rope__base=1e6.
+
+        rope__scaling="none" also removes the fields of the old scaling.
+        """
         changed = {name.replace("__", "."): value for name, value in fields.items()}
-        return type(self)(**{**self._config(False), **changed})
+        kept = {name: value for name, value in self._config(False).items() if not _loses_switch(name, changed)}
+        return type(self)(**{**kept, **changed})
 
     # -- numbers --
 

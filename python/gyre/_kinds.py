@@ -54,7 +54,8 @@ def _check_rope(given: dict[str, Any]) -> None:
             continue
         decider = option_of(by) if by else ""
         of_axes = field["of_axes"] and any(one in values for one in scalings)
-        if by and not of_axes and given.get(decider) not in values:
+        known = not isinstance(given.get(decider), str) or not by or given[decider] in FIELDS[by]["names"]
+        if by and known and not of_axes and given.get(decider) not in values:
             text = f"{name}: is {value!r}, but {decider} is {given[decider]!r}, which has no {name}"
             raise Error("EINVAL", text, name)
     if given["xpos_center"] is not None and given["xpos_base"] is None:

@@ -7,10 +7,8 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from gyre import _gyre
-from gyre._encoding import Encoding
+from gyre._encoding import FIELDS, Encoding
 
-FIELDS: dict[str, dict[str, Any]] = {field["name"]: field for field in _gyre.config_fields()}
 # Options whose name is not the last part of their member's.
 MEMBERS = {
     "truncate": "rope.fractional_bounds",

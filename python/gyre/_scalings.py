@@ -19,7 +19,7 @@ class Scaling:
 
     def __post_init__(self) -> None:
         for option, value in vars(self).items():
-            if isinstance(value, Sequence) or hasattr(value, "tolist"):  # lists of LongRoPE
+            if (isinstance(value, Sequence) and not isinstance(value, str)) or hasattr(value, "tolist"):  # lists of LongRoPE
                 object.__setattr__(self, option, tuple(value))
 
     @property

@@ -230,6 +230,9 @@ static gyre_status check_far(const gyre_config *config, gyre_error *err) {
 }
 
 static gyre_status check_xpos(const rope_config *rope, gyre_error *err) {
+    if (rope->xpos_base == 0 && rope->xpos_center != 0)
+        return gyre_fail(err, GYRE_EINVAL,
+                         "rope.xpos_center: is set, but has no effect where rope.xpos_base is 0 (gyre_config)");
     if (rope->xpos_base == 0) return GYRE_OK;
     if (rope->axes > 1)
         return gyre_fail(err, GYRE_EINVAL, "rope.xpos_base: xPos has one axis, not %" PRId64 " (gyre_config)", rope->axes);

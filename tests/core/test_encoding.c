@@ -136,6 +136,7 @@ static void forgotten_switches(void **state) {
     REFUSED(rope(), rope.clip.pairs, 4, (void)0);
     REFUSED(rope(), rope.long_factor, ones, (void)0);
     REFUSED(rope(), length_block, 8, (void)0);
+    REFUSED(rope(), rope.xpos_center, 5, (void)0);
     REFUSED(of(GYRE_KIND_ALIBI), score.slope_factor, 2, c->heads = 4);
     gyre_config config = rope();
     config.rope.factor = 4;

@@ -99,3 +99,20 @@ def test_every_field_of_a_kind_is_an_option_of_its_function() -> None:
         for name in fields - not_options:
             known = {gyre._options.option_of(name), name.rpartition(".")[2].removeprefix("slope_"), name.rpartition(".")[2].removeprefix("sinusoid_")}
             assert known & set(options), (kind, name)
+
+
+def test_a_copy_without_the_scaling_loses_its_fields() -> None:
+    plain = gyre.rope(32, trained_length=64)
+    scaled = gyre.rope(32, scaling=gyre.Yarn(factor=4, trained_length=64, beta_fast=8))
+    assert scaled.replace(rope__scaling="none") == plain
+    assert gyre.rope(32, far="clamped", far_window=9).replace(rope__far="as-near") == gyre.rope(32)
+    with pytest.raises(gyre.Error, match="rope.factor: is set, but has no effect where rope.scaling is none"):
+        plain.replace(rope__factor=2)
+
+
+def test_what_is_wrong_is_named() -> None:
+    with pytest.raises(gyre.Error, match="scaling: .*YaRN"):
+        gyre.rope(32, scaling="YaRN", factor=4, trained_length=64)
+    with pytest.raises((gyre.Error, TypeError), match="factor: .*'4'") as caught:
+        gyre.rope(32, scaling=gyre.Yarn(factor="4", trained_length=64))
+    assert "('4'" not in str(caught.value)

@@ -11,6 +11,8 @@
 #include <sys/file.h>
 #include <sys/syscall.h>
 
+#define ROPE GYRE_TEST_DATA "/../models/rope"
+
 /* -- links -- */
 static void check_victim(void) {
     char text[16];
@@ -66,6 +68,8 @@ static void links_have_one_lock(void **state) {
                                         "train " TRAIN "-o @chain --replace",
                                         "train " TRAIN "-o @below/../l --replace",
                                         "train " TRAIN "-o @m/below/.. --replace",
+                                        "convert " ROPE " -o @l --replace",
+                                        "convert " ROPE " -o @m",
                                         "lab --text @text --preset smoke --encodings nope --report @r.html --work @l"};
     cli_lock held;
     gyre_error err = {0, ""};

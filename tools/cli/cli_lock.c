@@ -8,6 +8,7 @@
 #include "util/path.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -103,6 +104,16 @@ static gyre_status take(cli_lock *lock, const char *path, const char *what, int 
     let_go(lock, 0);
     return *again ? GYRE_OK
                   : gyre_fail(err, GYRE_EIO, "lock: a file of that name is there, and is no lock (%s)", lock->path);
+}
+
+void cli_lock_make_parents(const char *path) {
+    char parent[PATH_MAX];
+    if (snprintf(parent, sizeof parent, "%s", path) >= (int)sizeof parent) return;
+    for (char *slash = strchr(parent + 1, '/'); slash && slash[strspn(slash, "/")]; slash = strchr(slash + 1, '/')) {
+        *slash = '\0';
+        (void)mkdir(parent, 0777);
+        *slash = '/';
+    }
 }
 
 gyre_status cli_lock_acquire(cli_lock *lock, const char *path, const char *what, gyre_error *err) {

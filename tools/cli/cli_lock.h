@@ -13,6 +13,8 @@ typedef struct cli_lock {
 } cli_lock;
 /* out = the name of the lock of `path`.  Returns 0, or an errno value of following its links. */
 int cli_lock_name(const char *path, char out[4096]);
+/* Makes the folders above `path`, where the lock lies.  cli_lock_acquire reports a failure. */
+void cli_lock_make_parents(const char *path);
 /* `what` begins messages about the path: "folder".
  * Errors: EIO (another run holds it, or it cannot be created), EINVAL (name too long). */
 gyre_status cli_lock_acquire(cli_lock *lock, const char *path, const char *what, gyre_error *err);

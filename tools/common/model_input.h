@@ -14,7 +14,7 @@ typedef struct model_input {
 } model_input;
 
 /* Opens the model.  Its positions are read as --as says, at context length `length` (0 = not stated).  Errors: those of
- * gyre_model_open_as. */
+ * gyre_model_open. */
 gyre_status model_input_open(model_input *out, const model_options *o, int64_t length, gyre_error *err);
 /* *out = the model's positions under a method at context length `length`.  The config is read again at that length, because
  * some programs choose frequencies by it.  policy: a gyre_length_policy; -1 = the model's own.  Errors: those of

@@ -3,6 +3,7 @@
 #include "gyre/gyre_model.h"
 #include "tools/cli/cli.h"
 #include "tools/cli/cli_guard.h"
+#include "tools/cli/cli_lock.h"
 #include "tools/cli/plain_stream.h"
 #include "tools/common/model_input.h"
 #include "tools/common/model_path.h"
@@ -157,14 +158,28 @@ static int is_interrupted(void *progress) {
     return cli_interrupted();
 }
 
-/* A folder that holds other things is refused by gyre_convert. */
-static gyre_status check_target(const convert_options *o, gyre_error *err) {
+/* Keeps other runs from the folder, and does not write over a model.  A folder that holds other things is refused by
+ * gyre_convert. */
+static gyre_status take_target(const convert_options *o, cli_lock *lock, gyre_error *err) {
     char path[PATH_MAX];
-    if (o->replace || o->convert.format != GYRE_MODEL_FORMAT_SAFETENSORS) return GYRE_OK;
+    if (o->convert.format != GYRE_MODEL_FORMAT_SAFETENSORS) return GYRE_OK;
+    cli_lock_make_parents(o->output);
+    const gyre_status status = cli_lock_acquire(lock, o->output, "folder", err);
+    if (status || o->replace) return status;
     if (snprintf(path, sizeof path, "%s/" GYRE_CONFIG_FILE, o->output) >= (int)sizeof path || gyre_is_absent(path))
         return GYRE_OK;
     return gyre_fail(err, GYRE_EIO, "folder: a model is there already; --replace puts this one in its place (%s)",
                      o->output);
+}
+
+static gyre_status convert(convert_options *o, gyre_reading **after, gyre_error *err) {
+    cli_progress progress;
+    cli_progress_begin(&progress, "converting", "bytes", 0);
+    o->convert.watcher = (gyre_watcher){advance, is_interrupted, &progress};
+    cli_defer_signals(); /* gyre_convert removes an unfinished model */
+    const gyre_status status = gyre_convert(o->model, o->output, &o->convert, err);
+    cli_progress_end(&progress);
+    return status ? status : gyre_reading_open(after, o->output, NULL, err);
 }
 
 int cmd_convert(int argc, char **argv) {
@@ -173,18 +188,14 @@ int cmd_convert(int argc, char **argv) {
     int64_t bytes = 0;
     losses lost = {.count = 0};
     gyre_error err = {0, ""};
-    cli_progress progress;
+    cli_lock lock = {.file = -1};
     read_options(argc, argv, &o);
-    if (check_target(&o, &err)) return cli_fail_error(&err);
-    cli_progress_begin(&progress, "converting", "bytes", 0);
-    o.convert.watcher = (gyre_watcher){advance, is_interrupted, &progress};
     o.convert.lost = keep_loss;
     o.convert.ctx = &lost;
     o.convert.written = &bytes;
-    cli_defer_signals(); /* gyre_convert removes an unfinished model */
-    gyre_status status = gyre_convert(o.model, o.output, &o.convert, &err);
-    cli_progress_end(&progress);
-    if (!status) status = gyre_reading_open(&after, o.output, NULL, &err);
+    gyre_status status = take_target(&o, &lock, &err);
+    if (!status) status = convert(&o, &after, &err);
+    cli_lock_release(&lock);
     if (status) return cli_fail_error(&err);
     warn(&o, &lost, after);
     warn_of_notes(&o);

@@ -275,17 +275,6 @@ static gyre_status open_trainer(const train_options *o, const gyre_text *text, c
     return o->from ? create_finetuning(o, text, exec, out, err) : gyre_trainer_create(out, &o->run, NULL, text, exec, err);
 }
 
-/* The lock lies beside the folder.  Whatever is in the way is told by whoever makes the lock. */
-static void make_parents(const char *folder) {
-    char path[PATH_MAX];
-    if (snprintf(path, sizeof path, "%s", folder) >= (int)sizeof path) return;
-    for (char *slash = strchr(path + 1, '/'); slash && slash[strspn(slash, "/")]; slash = strchr(slash + 1, '/')) {
-        *slash = '\0';
-        (void)mkdir(path, 0777);
-        *slash = '/';
-    }
-}
-
 static int is_absent_or_empty(const char *folder) {
     DIR *entries = opendir(folder);
     int count = 0;
@@ -300,7 +289,7 @@ static int is_absent_or_empty(const char *folder) {
 
 /* The process that writes: keeps other runs away, and does not write over a model. */
 static gyre_status take_folder(const train_options *o, cli_lock *lock, gyre_error *err) {
-    if (!o->resume) make_parents(o->common.output);
+    if (!o->resume) cli_lock_make_parents(o->common.output);
     const gyre_status status = cli_lock_acquire(lock, o->common.output, "folder", err);
     if (status || o->resume || o->replace || is_absent_or_empty(o->common.output)) return status;
     return gyre_fail(err, GYRE_EIO, "folder: there already; --resume goes on, --replace begins anew (%s)", o->common.output);
