@@ -161,9 +161,9 @@ static gyre_status project_rotated(gyre_decoder *d, const gyre_network_layer *l,
     const gyre_view out = gyre_dense(d->buffers.block_out, GYRE_DTYPE_F32, 1, rows, heads, a->head_dim);
     const row_block rotated = {d->buffers.block_out, rows};
     gyre_affine part = l->qkv[0];
-    const gyre_rotate_args turn = {
-        .size = sizeof turn, .role = GYRE_ROLE_KEY, .positions = &positions, .in = in, .out = out};
-    const gyre_status status = gyre_rotate(d->encoding, &turn, d->exec, err);
+    const gyre_rotate_args args = {
+        .size = sizeof args, .role = GYRE_ROLE_KEY, .positions = &positions, .in = in, .out = out};
+    const gyre_status status = gyre_rotate(d->encoding, &args, d->exec, err);
     if (status) return status;
     if (l->qkv[1].w.out > 0) { /* in a file they need not be adjacent */
         linears_side_by_side(d, l->qkv, 2, rotated, d->buffers.qkv, d->qkv_dim);
@@ -194,7 +194,7 @@ static gyre_status apply_trained(gyre_decoder *d, int64_t layer, int64_t rows, g
     query_key_views(d, rows, polar);
     if (a->layer_parts & GYRE_LAYER_PART_POLAR) return gyre_polar_heads(&heads, qk, polar, d->exec, err);
     if (heads.fourier) return gyre_fourier_heads(&heads, GYRE_DIRECTION_FORWARD, &positions, qk, qk, d->exec, err);
-    return gyre_turn_heads(&heads, GYRE_DIRECTION_FORWARD, &positions, qk, d->exec, err);
+    return gyre_rotate_heads(&heads, GYRE_DIRECTION_FORWARD, &positions, qk, d->exec, err);
 }
 
 static gyre_status append_keys(gyre_decoder *d, int64_t layer, int64_t rows, gyre_error *err) {

@@ -72,7 +72,7 @@ static inline const gyre_encoding *gyre_decoder_encoding(const gyre_decoder *d, 
 
 /* 1: keys are turned before they are cached, so a cache cannot move them. */
 static inline int gyre_decoder_rotates_before(const gyre_decoder *d) {
-    return d->net->arch.rotates_input || (d->net->arch.layer_parts & GYRE_LAYER_PARTS_TURNED);
+    return d->net->arch.rotates_input || (d->net->arch.layer_parts & GYRE_LAYER_PARTS_ROTATED);
 }
 
 /* buffers.x = embeddings of `rows` tokens, with positions added if the encoding adds them at the input. */

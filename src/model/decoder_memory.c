@@ -128,11 +128,11 @@ static gyre_status check_tables(const gyre_decoder *d, gyre_error *err) {
 }
 
 /* Trained frequencies and series take the place of the encoding's, so another rotation would be ignored. */
-static gyre_status check_turned(const gyre_decoder *d, gyre_error *err) {
+static gyre_status check_rotated(const gyre_decoder *d, gyre_error *err) {
     const gyre_config *own = gyre_encoding_get_config(d->net->group[0].encoding),
                       *other = gyre_encoding_get_config(d->encoding);
     const struct gyre_rope_config *a = &own->rope, *b = &other->rope;
-    const int64_t parts = d->net->arch.layer_parts & GYRE_LAYER_PARTS_TURNED;
+    const int64_t parts = d->net->arch.layer_parts & GYRE_LAYER_PARTS_ROTATED;
     if (!parts) return GYRE_OK;
     if (gyre_rotation_is_plain(d->encoding) && b->base == a->base && b->dim == a->dim &&
         b->first_channel == a->first_channel && b->layout == a->layout && b->resonance == a->resonance)
@@ -161,7 +161,7 @@ gyre_status gyre_decoder_create(gyre_decoder *d, const gyre_model *model, const 
                         .qkv_dim = (a->heads + 2 * a->kv_heads) * a->head_dim,
                         .order = options->order};
     gyre_status status = model->weights ? gyre_layer_tables_create(&d->tables, model, encoding, err) : check_tables(d, err);
-    if (!status) status = check_turned(d, err);
+    if (!status) status = check_rotated(d, err);
     if (!status) status = check_own_attention(d, err);
     if (!status) status = create_caches(d, options, err);
     if (!status) status = gyre_decoder_gates_create(d, options->max_tokens, err);

@@ -71,12 +71,12 @@ static gyre_status check_parts(const gyre_model_config *c, const gyre_encoding *
     if (c->layer_parts & ~parts)
         return gyre_fail(err, GYRE_EINVAL, "layer_parts: %lld is not a set of gyre_layer_part (model)",
                          (long long)c->layer_parts);
-    const int turns = gyre_encoding_rotates(encoding) && !c->rotates_input && p->rope.first_channel == 0 &&
-                      p->rope.layout != GYRE_LAYOUT_INTERLEAVED_TO_HALF;
-    if ((c->layer_parts & GYRE_LAYER_PART_POLAR) && (!turns || p->rope.dim != 2 * c->head_dim))
+    const int rotates = gyre_encoding_rotates(encoding) && !c->rotates_input && p->rope.first_channel == 0 &&
+                        p->rope.layout != GYRE_LAYOUT_INTERLEAVED_TO_HALF;
+    if ((c->layer_parts & GYRE_LAYER_PART_POLAR) && (!rotates || p->rope.dim != 2 * c->head_dim))
         return gyre_fail(err, GYRE_EINVAL,
                          "layer_parts: polar needs a rotation of all channels of queries and keys (model)");
-    const int plain = turns && gyre_rotation_is_plain(encoding);
+    const int plain = rotates && gyre_rotation_is_plain(encoding);
     if ((c->layer_parts & GYRE_LAYER_PART_FREQUENCIES) && (!plain || (c->layer_parts & GYRE_LAYER_PART_POLAR)))
         return gyre_fail(
             err, GYRE_EINVAL,
@@ -102,10 +102,10 @@ static gyre_status check_experiments(const gyre_model_config *c, const gyre_enco
     if (c->shared_tables && gyre_is_projected(gyre_encoding_row_source(encoding)))
         return gyre_fail(err, GYRE_EINVAL, "shared_tables: the tables of %s are projected by each layer (model)",
                          gyre_kind_name(p->kind));
-    const int turns = gyre_encoding_rotates(encoding) && gyre_axes_of(encoding) == 1 && !p->rope.far &&
-                      p->rope.xpos_base == 0 && p->query.temperature == GYRE_TEMPERATURE_NONE &&
-                      c->model_dim % c->head_dim == 0;
-    if (c->rotates_input && !turns)
+    const int rotates = gyre_encoding_rotates(encoding) && gyre_axes_of(encoding) == 1 && !p->rope.far &&
+                        p->rope.xpos_base == 0 && p->query.temperature == GYRE_TEMPERATURE_NONE &&
+                        c->model_dim % c->head_dim == 0;
+    if (c->rotates_input && !rotates)
         return gyre_fail(err, GYRE_EINVAL,
                          "rotates_input: needs a plain rotation and a width that is a multiple of head_dim (model)");
     return GYRE_OK;

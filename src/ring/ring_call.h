@@ -37,13 +37,13 @@ struct gyre_ring_call {
     int agreed;
     const gyre_shards *shards, *key_shards;
     gyre_attention_inputs whole; /* with the queries and keys of this rank */
-    gyre_attention_inputs args;  /* of the turn: some heads, some queries.  Positions and starts are those of a part */
+    gyre_attention_inputs args;  /* of the sweep: some heads, some queries.  Positions and starts are those of a part */
     gyre_shard_info own;         /* of queries */
     gyre_positions q_index, k_index;
     size_t most_scratch; /* bytes */
     gyre_ring_split split;
     int64_t groups, chunks, pieces; /* how many there are; chunks 1 in the gradient */
-    int64_t chunk, head_first;      /* of the turn; head_first: of queries */
+    int64_t chunk, head_first;      /* of the sweep; head_first: of queries */
     int rising;                     /* 1: orders rise within each sequence, and not every query sees every key */
     int64_t *numbers[GYRE_RING_NUMBERS];
     int gradient;
@@ -98,7 +98,7 @@ gyre_shard_info gyre_ring_keys_of(const gyre_ring_call *r, int64_t rank);
 /* out = the rank `distance` ranks after this one, counted around. */
 int64_t gyre_ring_peer(const gyre_ring_call *r, int64_t distance);
 
-/* *args = the queries of the turn with some keys of `owner`, which are in `block`. */
+/* *args = the queries of the sweep with some keys of `owner`, which are in `block`. */
 void gyre_ring_part(gyre_ring_call *r, int64_t owner, const gyre_ring_range *range, char *block,
                     gyre_attention_inputs *args);
 /* args->state = the rows of args->q in dense memory. */
@@ -110,9 +110,9 @@ size_t gyre_ring_state_bytes(const gyre_ring_call *r, int64_t queries);
 gyre_status gyre_ring_open(gyre_ring_call *r, const char *name, const gyre_ring_args *given, int gradient, gyre_error *err);
 gyre_status gyre_ring_read_transport(gyre_ring_call *r, const gyre_transport *given, gyre_error *err);
 
-/* -- turns (ring_split.c) -- */
+/* -- sweeps (ring_split.c) -- */
 typedef struct gyre_ring_way gyre_ring_way;
-/* Dout, dq, dk and dv of the heads of a turn. */
+/* Dout, dq, dk and dv of the heads of a sweep. */
 typedef struct gyre_ring_views {
     gyre_cview dout;
     gyre_view dqkv[3];
@@ -123,17 +123,17 @@ gyre_status gyre_ring_choose_split(gyre_ring_call *r, const gyre_ring_way *way, 
                                    gyre_error *err);
 /* r->part_bytes = scratch of the largest part, which has so many keys. */
 gyre_status gyre_ring_measure(gyre_ring_call *r, int64_t keys, int with_state, const gyre_exec *exec, gyre_error *err);
-int64_t gyre_ring_turns(const gyre_ring_call *r);
-/* r->args = the views of the turn. */
-void gyre_ring_enter(gyre_ring_call *r, int64_t turn);
-/* out = queries of the turn that a rank has. */
+int64_t gyre_ring_sweeps(const gyre_ring_call *r);
+/* r->args = the views of the sweep. */
+void gyre_ring_enter(gyre_ring_call *r, int64_t sweep);
+/* out = queries of the sweep that a rank has. */
 gyre_ring_range gyre_ring_chunk(const gyre_ring_call *r, int64_t rank);
 /* out = keys of a piece that a rank has. */
 gyre_ring_range gyre_ring_piece(const gyre_ring_call *r, int64_t rank, int64_t piece);
 /* Positions, indices and starts of args = those of some queries of a shard.  args point into r. */
 void gyre_ring_take_queries(gyre_ring_call *r, const gyre_shard_info *shard, const gyre_ring_range *range,
                             gyre_attention_inputs *args);
-/* Narrows a part to some queries of the turn.  dout, dq: NULL in forward. */
+/* Narrows a part to some queries of the sweep.  dout, dq: NULL in forward. */
 void gyre_ring_narrow_queries(gyre_ring_call *r, const gyre_ring_range *range, gyre_attention_inputs *args, gyre_cview *dout,
                               gyre_view *dq);
 /* Narrows views of all heads to `key_heads` key heads from that of r->head_first on, and their query heads. */
@@ -150,7 +150,7 @@ typedef struct gyre_ring_side_info {
     const int64_t *starts;
     gyre_ring_range range;
 } gyre_ring_side_info;
-/* out = a range that has all keys that the queries of a rank see in the turn; count 0: none.  Alike on all ranks. */
+/* out = a range that has all keys that the queries of a rank see in the sweep; count 0: none.  Alike on all ranks. */
 gyre_ring_range gyre_ring_seen(const gyre_ring_call *r, int64_t rank, const gyre_ring_side_info *keys);
 /* The same of a piece of the keys of `owner`. */
 gyre_ring_range gyre_ring_seen_piece(const gyre_ring_call *r, int64_t rank, int64_t owner, int64_t piece);

@@ -3,7 +3,7 @@
  * Gradients of keys are sums over queries that are on several ranks, and sums of floats depend on where they are cut.  Heads
  * are not summed over.  So each rank computes some key heads, with the query heads that share them, over all tokens: it
  * gathers what belongs to a head, makes the call that one machine would make, and sends everyone the gradients of their
- * tokens.  A turn is one key head of each rank.  Nothing is computed while messages move. */
+ * tokens.  A sweep is one key head of each rank.  Nothing is computed while messages move. */
 #include "core/convert.h"
 #include "core/view.h"
 #include "positions/shards.h"
@@ -214,15 +214,15 @@ static void unpack(head_call *c, char *message) {
     }
 }
 
-/* -- turns -- */
+/* -- sweeps -- */
 
-/* out = the key head that a rank computes in a turn; -1: none. */
-static int64_t head_of(const head_call *c, int64_t turn, int64_t rank) {
-    const int64_t head = turn * c->r->transport.ranks + rank;
+/* out = the key head that a rank computes in a sweep; -1: none. */
+static int64_t head_of(const head_call *c, int64_t sweep, int64_t rank) {
+    const int64_t head = sweep * c->r->transport.ranks + rank;
     return head < c->r->whole.k.shape[2] ? head : -1;
 }
 
-static int64_t count_turns(const gyre_ring_call *r) {
+static int64_t count_sweeps(const gyre_ring_call *r) {
     return (r->whole.k.shape[2] + r->transport.ranks - 1) / r->transport.ranks;
 }
 
@@ -233,12 +233,12 @@ static gyre_status exchange(head_call *c, gyre_ring_channel channel, const gyre_
 }
 
 /* c->all = inputs of all ranks, of the head that this one computes. */
-static gyre_status gather(head_call *c, int64_t turn, gyre_error *err) {
+static gyre_status gather(head_call *c, int64_t sweep, gyre_error *err) {
     gyre_ring_call *r = c->r;
-    const int64_t mine = head_of(c, turn, r->transport.rank);
+    const int64_t mine = head_of(c, sweep, r->transport.rank);
     gyre_status status = GYRE_OK;
     for (int64_t t = 0; t < r->transport.ranks && !status; t++) {
-        const int64_t to = gyre_ring_peer(r, t), from = gyre_ring_peer(r, -t), theirs = head_of(c, turn, to);
+        const int64_t to = gyre_ring_peer(r, t), from = gyre_ring_peer(r, -t), theirs = head_of(c, sweep, to);
         gyre_exchange e = {.to = to, .from = from, .send = c->sent, .receive = t == 0 ? c->sent : c->received};
         if (theirs >= 0) {
             enter_head(c, theirs);
@@ -253,12 +253,12 @@ static gyre_status gather(head_call *c, int64_t turn, gyre_error *err) {
 }
 
 /* Gradients of a rank's tokens go to it. */
-static gyre_status give(head_call *c, int64_t turn, gyre_error *err) {
+static gyre_status give(head_call *c, int64_t sweep, gyre_error *err) {
     gyre_ring_call *r = c->r;
-    const int64_t mine = head_of(c, turn, r->transport.rank);
+    const int64_t mine = head_of(c, sweep, r->transport.rank);
     gyre_status status = GYRE_OK;
     for (int64_t t = 0; t < r->transport.ranks && !status; t++) {
-        const int64_t to = gyre_ring_peer(r, t), from = gyre_ring_peer(r, -t), theirs = head_of(c, turn, from);
+        const int64_t to = gyre_ring_peer(r, t), from = gyre_ring_peer(r, -t), theirs = head_of(c, sweep, from);
         gyre_exchange e = {.to = to, .from = from, .send = c->sent, .receive = t == 0 ? c->sent : c->received};
         if (mine >= 0) move(c, to, OUTPUTS, FIELDS, c->sent, 0);
         if (mine >= 0) e.sent = message_bytes(c, to, OUTPUTS, FIELDS);
@@ -330,11 +330,11 @@ static gyre_status run(gyre_ring_call *r, char *scratch, const gyre_gradient_vie
     head_call c;
     gyre_status status = GYRE_OK;
     open_call(&c, r, scratch, call);
-    for (int64_t turn = 0; turn < count_turns(r) && !status; turn++) {
-        const int64_t head = head_of(&c, turn, r->transport.rank);
-        status = gather(&c, turn, err);
+    for (int64_t sweep = 0; sweep < count_sweeps(r) && !status; sweep++) {
+        const int64_t head = head_of(&c, sweep, r->transport.rank);
+        status = gather(&c, sweep, err);
         if (!status && head >= 0) status = compute(&c, head, exec, err);
-        if (!status) status = give(&c, turn, err);
+        if (!status) status = give(&c, sweep, err);
     }
     return status;
 }
@@ -343,11 +343,11 @@ static int64_t bytes_sent(gyre_ring_call *r) {
     head_call c;
     size_t bytes = 0;
     open_call(&c, r, NULL, NULL);
-    for (int64_t turn = 0; turn < count_turns(r); turn++)
+    for (int64_t sweep = 0; sweep < count_sweeps(r); sweep++)
         for (int64_t t = 1; t < r->transport.ranks; t++) {
             const int64_t to = gyre_ring_peer(r, t);
-            if (head_of(&c, turn, to) >= 0) bytes += message_bytes(&c, r->transport.rank, FIELD_Q, OUTPUTS);
-            if (head_of(&c, turn, r->transport.rank) >= 0) bytes += message_bytes(&c, to, OUTPUTS, FIELDS);
+            if (head_of(&c, sweep, to) >= 0) bytes += message_bytes(&c, r->transport.rank, FIELD_Q, OUTPUTS);
+            if (head_of(&c, sweep, r->transport.rank) >= 0) bytes += message_bytes(&c, to, OUTPUTS, FIELDS);
         }
     return (int64_t)bytes;
 }

@@ -1,9 +1,9 @@
 /* ring_keys.c: GYRE_RING_KEYS, keys that go from rank to rank.
  *
- * A step is one piece of the keys of one rank, in one turn.  At step t of a piece a rank sends of its own keys what the rank
- * t after it sees, and receives what it sees of those of the rank t before it.  Two blocks alternate: one is computed with,
- * the other is received.  Gradients of a block are floats and go home one step behind, where they are added in the order of
- * steps.  Steps at which a rank has nothing to send, to receive or to compute are left out. */
+ * A step is one piece of the keys of one rank, in one sweep.  At step t of a piece a rank sends of its own keys what the
+ * rank t after it sees, and receives what it sees of those of the rank t before it.  Two blocks alternate: one is
+ * computed with, the other is received.  Gradients of a block are floats and go home one step behind, where they are
+ * added in the order of steps.  Steps at which a rank has nothing to send, to receive or to compute are left out. */
 #include "core/view.h"
 #include "ring/ring_call.h"
 #include "util/integers.h"
@@ -16,16 +16,16 @@ typedef struct key_memory {
 } key_memory;
 
 typedef struct key_step {
-    int64_t index, turn, piece, step; /* index: of all steps of the call */
-    int64_t owner, to;                /* whose keys this rank computes with; to whom it sends its own */
-    gyre_ring_range seen, sent;       /* of the owner's keys, of its own */
-    int at;                           /* of two that alternate */
+    int64_t index, sweep, piece, step; /* index: of all steps of the call */
+    int64_t owner, to;                 /* whose keys this rank computes with; to whom it sends its own */
+    gyre_ring_range seen, sent;        /* of the owner's keys, of its own */
+    int at;                            /* of two that alternate */
 } key_step;
 
 typedef struct key_call {
     gyre_ring_call *r;
     key_memory m;
-    int64_t steps, closing; /* closing: the last step of the turn with keys */
+    int64_t steps, closing; /* closing: the last step of the sweep with keys */
     key_step home;          /* whose gradients are on their way; index -1: none */
     const gyre_gradient_views *call;
 } key_call;
@@ -72,14 +72,14 @@ static size_t memory(gyre_ring_call *r, char *scratch, int64_t *part_keys) {
 /* -- steps -- */
 
 static int64_t count_steps(const gyre_ring_call *r) {
-    return gyre_ring_turns(r) * r->pieces * r->transport.ranks;
+    return gyre_ring_sweeps(r) * r->pieces * r->transport.ranks;
 }
 
-/* Enters the turn of step `index` of all. */
+/* Enters the sweep of step `index` of all. */
 static key_step step_at(gyre_ring_call *r, int64_t index) {
     const int64_t ranks = r->transport.ranks, rank = r->transport.rank, piece = index / ranks;
-    key_step s = {.index = index, .turn = piece / r->pieces, .piece = piece % r->pieces, .step = index % ranks};
-    gyre_ring_enter(r, s.turn);
+    key_step s = {.index = index, .sweep = piece / r->pieces, .piece = piece % r->pieces, .step = index % ranks};
+    gyre_ring_enter(r, s.sweep);
     s.owner = gyre_ring_peer(r, -s.step);
     s.to = gyre_ring_peer(r, s.step);
     s.seen = gyre_ring_seen_piece(r, rank, s.owner, s.piece);
@@ -87,7 +87,7 @@ static key_step step_at(gyre_ring_call *r, int64_t index) {
     return s;
 }
 
-/* 1: the first step of a turn.  It is computed in any case: it counts sinks, and rows without keys are written. */
+/* 1: the first step of a sweep.  It is computed in any case: it counts sinks, and rows without keys are written. */
 static int begins(const key_step *s) {
     return s->step == 0 && s->piece == 0;
 }
@@ -104,18 +104,18 @@ static void find_step(const key_call *c, int64_t index, key_step *s) {
     s->at = c->r->transport.ranks > 1 && !at; /* one rank has one block: nothing arrives */
 }
 
-/* out = the last step of a turn whose keys this rank sees. */
-static int64_t closing_step(gyre_ring_call *r, int64_t turn) {
+/* out = the last step of a sweep whose keys this rank sees. */
+static int64_t closing_step(gyre_ring_call *r, int64_t sweep) {
     const int64_t each = r->pieces * r->transport.ranks;
-    for (int64_t i = (turn + 1) * each - 1; i > turn * each; i--)
+    for (int64_t i = (sweep + 1) * each - 1; i > sweep * each; i--)
         if (step_at(r, i).seen.count > 0) return i;
-    return turn * each;
+    return sweep * each;
 }
 
 static gyre_status begin_keys(key_call *c, const key_step *s, gyre_error *err) {
     gyre_ring_call *r = c->r;
     if (s->step == 0 || (s->seen.count == 0 && s->sent.count == 0)) return GYRE_OK;
-    gyre_ring_enter(r, s->turn);
+    gyre_ring_enter(r, s->sweep);
     gyre_ring_pack_keys(r, s->sent.first, s->sent.count, c->m.sent);
     const gyre_exchange e = {.to = s->to,
                              .from = s->owner,
@@ -129,7 +129,7 @@ static gyre_status begin_keys(key_call *c, const key_step *s, gyre_error *err) {
 /* The block of the step is there: own keys are taken, those of others were begun. */
 static gyre_status end_keys(key_call *c, const key_step *s, gyre_error *err) {
     gyre_ring_call *r = c->r;
-    gyre_ring_enter(r, s->turn);
+    gyre_ring_enter(r, s->sweep);
     if (s->step == 0) gyre_ring_pack_keys(r, s->seen.first, s->seen.count, c->m.block[s->at]);
     return r->exchanges[GYRE_RING_INPUTS].open ? gyre_ring_wait(r, GYRE_RING_INPUTS, err) : GYRE_OK;
 }
@@ -138,7 +138,7 @@ static gyre_status end_keys(key_call *c, const key_step *s, gyre_error *err) {
 
 static void forward_args(key_call *c, const key_step *s, gyre_attention_inputs *args) {
     gyre_ring_call *r = c->r;
-    gyre_ring_enter(r, s->turn);
+    gyre_ring_enter(r, s->sweep);
     gyre_ring_part(r, s->owner, &s->seen, c->m.block[s->at], args);
     gyre_ring_use_state(args, r, c->m.state);
     if (s->index == c->closing) return; /* sink logits count once, and rows are complete with the last keys */
@@ -151,8 +151,8 @@ static gyre_status forward_part(key_call *c, const key_step *s, const gyre_exec 
     gyre_ring_call *r = c->r;
     gyre_attention_inputs args;
     if (begins(s)) {
-        c->closing = closing_step(r, s->turn);
-        gyre_ring_enter(r, s->turn);
+        c->closing = closing_step(r, s->sweep);
+        gyre_ring_enter(r, s->sweep);
         memset(c->m.state, 0, gyre_ring_state_bytes(r, r->args.q.shape[1]));
     }
     if (s->seen.count == 0 && s->index != c->closing) return GYRE_OK;
@@ -166,7 +166,7 @@ static gyre_status forward_part(key_call *c, const key_step *s, const gyre_exec 
 static void add_gradients(key_call *c, const key_step *s, const gyre_ring_range *range, char *block) {
     gyre_ring_call *r = c->r;
     gyre_ring_views views;
-    gyre_ring_enter(r, s->turn);
+    gyre_ring_enter(r, s->sweep);
     gyre_ring_narrow_views(r, c->call, &views);
     for (int side = 0; side < gyre_ring_sides(r); side++) {
         const gyre_view from = gyre_ring_side(r, block, side, range->count, 1);
@@ -195,7 +195,7 @@ static gyre_status begin_home(key_call *c, const key_step *s, gyre_error *err) {
         add_gradients(c, s, &s->seen, c->m.mine[s->at]);
         return GYRE_OK;
     }
-    gyre_ring_enter(r, s->turn);
+    gyre_ring_enter(r, s->sweep);
     const gyre_exchange e = {.to = s->owner,
                              .from = s->to,
                              .send = c->m.mine[s->at],
@@ -211,7 +211,7 @@ static void gradient_args(key_call *c, const key_step *s, int64_t first, gyre_at
                           gyre_ring_views *views) {
     gyre_ring_call *r = c->r;
     const gyre_ring_range chunk = {first, gyre_min_i64(r->split.queries, r->own.tokens - first)};
-    gyre_ring_enter(r, s->turn);
+    gyre_ring_enter(r, s->sweep);
     gyre_ring_narrow_views(r, c->call, views);
     gyre_ring_part(r, s->owner, &s->seen, c->m.block[s->at], args);
     gyre_ring_use_gradients(r, c->m.mine[s->at], s->seen.count, views->dqkv, args);
@@ -223,7 +223,7 @@ static gyre_status gradient_part(key_call *c, const key_step *s, const gyre_exec
     gyre_ring_call *r = c->r;
     gyre_status status = GYRE_OK;
     if (s->seen.count == 0 && !begins(s)) return GYRE_OK;
-    gyre_ring_enter(r, s->turn);
+    gyre_ring_enter(r, s->sweep);
     memset(c->m.mine[s->at], 0, gyre_ring_block_bytes(r, s->seen.count, 1));
     for (int64_t first = 0; first < r->own.tokens && !status; first += r->split.queries) {
         gyre_attention_inputs args;
@@ -257,7 +257,7 @@ static gyre_status check_step(key_call *c, const key_step *s, gyre_error *err) {
     return gyre_ring_check_part(c->r, &args, &part, err);
 }
 
-/* Every piece in the first turn, and each turn once: more would only repeat checks of the same positions. */
+/* Every piece in the first sweep, and each sweep once: more would only repeat checks of the same positions. */
 static gyre_status check(gyre_ring_call *r, char *scratch, const gyre_gradient_views *call, gyre_error *err) {
     key_call c;
     gyre_status status = GYRE_OK;

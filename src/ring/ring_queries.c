@@ -1,6 +1,6 @@
 /* ring_queries.c: GYRE_RING_QUERIES, queries that go to the keys.
  *
- * At step t of a turn a rank computes with its own keys the rows of the queries of the rank t before it, and sends these
+ * At step t of a sweep a rank computes with its own keys the rows of the queries of the rank t before it, and sends these
  * partial rows (states) home.  Home keeps the states of all ranks and adds them in the order of ranks at the end.  Keys stay
  * where they are and are taken piece by piece.  Queries that see no key of a rank do not go there. */
 #include "core/view.h"
@@ -105,7 +105,7 @@ static void merge_args(gyre_ring_call *r, const query_memory *m, gyre_attention_
     merge->lse = r->args.lse;
 }
 
-/* Each rank's queries with each piece of the keys, in the first turn. */
+/* Each rank's queries with each piece of the keys, in the first sweep. */
 static gyre_status check(gyre_ring_call *r, char *scratch, const gyre_gradient_views *call, gyre_error *err) {
     query_memory m;
     gyre_status status = GYRE_OK;
@@ -170,7 +170,7 @@ static gyre_status send_home(gyre_ring_call *r, const query_memory *m, int64_t s
     return begin(r, GYRE_RING_RESULTS, &e, err);
 }
 
-static gyre_status run_turn(gyre_ring_call *r, const query_memory *m, const gyre_exec *exec, gyre_error *err) {
+static gyre_status run_sweep(gyre_ring_call *r, const query_memory *m, const gyre_exec *exec, gyre_error *err) {
     gyre_attention_merge_args merge;
     const int64_t rank = r->transport.rank, ranks = r->transport.ranks;
     const gyre_view own = dense_queries(r, m->queries[0], r->args.q.shape[1]);
@@ -197,9 +197,9 @@ static gyre_status run(gyre_ring_call *r, char *scratch, const gyre_gradient_vie
     (void)call;
     gyre_ring_enter(r, 0);
     lay_out(r, scratch, &m);
-    for (int64_t turn = 0; turn < gyre_ring_turns(r) && !status; turn++) {
-        gyre_ring_enter(r, turn);
-        status = run_turn(r, &m, exec, err);
+    for (int64_t sweep = 0; sweep < gyre_ring_sweeps(r) && !status; sweep++) {
+        gyre_ring_enter(r, sweep);
+        status = run_sweep(r, &m, exec, err);
     }
     return status;
 }
@@ -207,8 +207,8 @@ static gyre_status run(gyre_ring_call *r, char *scratch, const gyre_gradient_vie
 static int64_t bytes_sent(gyre_ring_call *r) {
     const int64_t rank = r->transport.rank;
     size_t bytes = 0;
-    for (int64_t turn = 0; turn < gyre_ring_turns(r); turn++) {
-        gyre_ring_enter(r, turn);
+    for (int64_t sweep = 0; sweep < gyre_ring_sweeps(r); sweep++) {
+        gyre_ring_enter(r, sweep);
         for (int64_t step = 1; step < r->transport.ranks; step++) {
             const int64_t other = gyre_ring_peer(r, step);
             if (meet(r, rank, other)) bytes += gyre_ring_query_bytes(r, gyre_ring_chunk(r, rank).count);

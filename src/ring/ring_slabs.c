@@ -6,7 +6,7 @@
  *
  * GYRE_RING_GATHER has one slab, with all keys, and one call; its gradient takes the keys in parts, and sends the gradients
  * of one home while it computes the next.  GYRE_RING_KEYS with ORDER_FIXED has as many slabs as ranks, or more, in each
- * turn, and its rows go on from slab to slab.  For that the keys of each document end at a multiple of its tiles in every
+ * sweep, and its rows go on from slab to slab.  For that the keys of each document end at a multiple of its tiles in every
  * slab but its last, so a slab reaches back by up to one tile. */
 #include "core/view.h"
 #include "positions/shards.h"
@@ -29,8 +29,8 @@ typedef struct slab_call {
     slab_memory m;
     const gyre_batch *batch;
     gyre_batch_info info;
-    int64_t span, slabs, closing; /* closing: the last slab of the turn that this rank sees */
-    int64_t gathering, round;     /* the slab that is on its way, counted over all turns; ranks: it is there */
+    int64_t span, slabs, closing; /* closing: the last slab of the sweep that this rank sees */
+    int64_t gathering, round;     /* the slab that is on its way, counted over all sweeps; ranks: it is there */
     int64_t part_span, parts;     /* of the gradient of GATHER */
     int64_t returning, back;      /* the part whose gradients are on their way; the round; ranks: they are home */
 } slab_call;
@@ -91,7 +91,7 @@ static int64_t tile_before(const slab_call *c, int64_t token) {
     return first + (token - first) / TILE * TILE;
 }
 
-/* 1: a rank gets slab i, because its queries of the turn see some of the keys that are computed with it. */
+/* 1: a rank gets slab i, because its queries of the sweep see some of the keys that are computed with it. */
 static int slab_wanted(const slab_call *c, int64_t rank, int64_t i) {
     const slab s = slab_at(c, i);
     const int64_t first = tile_before(c, s.begin), end = tile_before(c, s.end);
@@ -129,7 +129,7 @@ static int with_state(const gyre_ring_call *r) {
     return r->pass != GYRE_RING_GATHER && r->split.keys < r->key_shards->batch->tokens; /* more than one slab */
 }
 
-/* As the first turn needs it, which is the largest. */
+/* As the first sweep needs it, which is the largest. */
 static size_t lay_out(slab_call *c, char *scratch) {
     gyre_ring_call *r = c->r;
     gyre_ring_enter(r, 0);
@@ -142,7 +142,7 @@ static size_t lay_out(slab_call *c, char *scratch) {
     const size_t numbers = gyre_ring_round_up((size_t)(sequences + 1) * sizeof(int64_t));
     char *starts, *first, *end, *own;
     const size_t bytes[] = {slab_bytes,
-                            c->slabs * gyre_ring_turns(r) > 1 ? slab_bytes : 0,
+                            c->slabs * gyre_ring_sweeps(r) > 1 ? slab_bytes : 0,
                             most,
                             most,
                             with_state(r) ? gyre_ring_state_bytes(r, queries) : 0,
@@ -204,7 +204,7 @@ static void fill_part(slab_call *c, const slab *part) {
     c->m.starts[b->sequences] = b->tokens;
 }
 
-/* *args = the queries of the turn with slab i, which is in slab[at].  k_index: memory that args point to. */
+/* *args = the queries of the sweep with slab i, which is in slab[at].  k_index: memory that args point to. */
 static void part_args(slab_call *c, int64_t i, int64_t at, gyre_positions *k_index, gyre_attention_inputs *args) {
     gyre_ring_call *r = c->r;
     const slab s = slab_at(c, i);
@@ -254,11 +254,11 @@ static size_t bytes_returned(const slab_call *c) {
     return bytes;
 }
 
-/* out = bytes of keys that this rank sends in a turn. */
-static size_t turn_bytes(slab_call *c, int64_t turn) {
+/* out = bytes of keys that this rank sends in a sweep. */
+static size_t sweep_bytes(slab_call *c, int64_t sweep) {
     gyre_ring_call *r = c->r;
     size_t bytes = 0;
-    gyre_ring_enter(r, turn);
+    gyre_ring_enter(r, sweep);
     for (c->gathering = 0; c->gathering < c->slabs; c->gathering++) {
         const size_t piece_bytes = gyre_ring_block_bytes(r, piece_of(c, r->transport.rank).count, 0);
         for (int64_t t = 1; t < r->transport.ranks && piece_bytes > 0; t++)
@@ -273,13 +273,13 @@ static int64_t bytes_sent(gyre_ring_call *r) {
     size_t bytes = 0;
     open_slabs(&c, r);
     for (int64_t chunk = 0; chunk < r->chunks; chunk++) {
-        if (r->groups > 1) bytes += (size_t)(r->groups - 1) * turn_bytes(&c, chunk);
-        bytes += turn_bytes(&c, (r->groups - 1) * r->chunks + chunk);
+        if (r->groups > 1) bytes += (size_t)(r->groups - 1) * sweep_bytes(&c, chunk);
+        bytes += sweep_bytes(&c, (r->groups - 1) * r->chunks + chunk);
     }
     return (int64_t)(bytes + (r->gradient ? bytes_returned(&c) : 0));
 }
 
-/* Enters the turn of slab `i` of all. */
+/* Enters the sweep of slab `i` of all. */
 static int64_t enter_slab(slab_call *c, int64_t i) {
     gyre_ring_enter(c->r, i / c->slabs);
     return i % c->slabs;
@@ -301,13 +301,13 @@ static gyre_status check_slab(slab_call *c, int64_t i, const gyre_gradient_views
     return gyre_ring_check_part(r, &args, call ? &own : NULL, err);
 }
 
-/* Every slab in the first turn, and each turn once. */
+/* Every slab in the first sweep, and each sweep once. */
 static gyre_status check(gyre_ring_call *r, char *scratch, const gyre_gradient_views *call, gyre_error *err) {
     slab_call c;
     gyre_status status = GYRE_OK;
     open_slabs(&c, r);
     lay_out(&c, scratch);
-    for (int64_t i = 0, all = gyre_ring_turns(r) * c.slabs; i < all && !status; i += i < c.slabs ? 1 : c.slabs)
+    for (int64_t i = 0, all = gyre_ring_sweeps(r) * c.slabs; i < all && !status; i += i < c.slabs ? 1 : c.slabs)
         status = check_slab(&c, i, call, err);
     return status;
 }
@@ -339,7 +339,7 @@ static gyre_status begin_round(slab_call *c, gyre_error *err) {
     return e.sent > 0 || e.received > 0 ? gyre_ring_begin(r, GYRE_RING_INPUTS, &e, err) : GYRE_OK;
 }
 
-/* i: of the slabs of all turns. */
+/* i: of the slabs of all sweeps. */
 static gyre_status begin_gathering(slab_call *c, int64_t i, gyre_error *err) {
     gyre_ring_call *r = c->r;
     c->gathering = i;
@@ -378,7 +378,7 @@ static gyre_status finish_gathering(slab_call *c, gyre_error *err) {
 
 /* -- running -- */
 
-/* out = the last slab that this rank sees in the turn; 0: it sees none. */
+/* out = the last slab that this rank sees in the sweep; 0: it sees none. */
 static int64_t closing_slab(const slab_call *c) {
     int64_t i = c->slabs - 1;
     while (i > 0 && !slab_wanted(c, c->r->transport.rank, i))
@@ -403,7 +403,7 @@ static gyre_status forward_slab(slab_call *c, int64_t index, const gyre_exec *ex
 }
 
 static gyre_status run_forward(slab_call *c, const gyre_exec *exec, gyre_error *err) {
-    const int64_t all = gyre_ring_turns(c->r) * c->slabs;
+    const int64_t all = gyre_ring_sweeps(c->r) * c->slabs;
     gyre_status status = begin_gathering(c, 0, err);
     for (int64_t i = 0; i < all && !status; i++) {
         status = finish_gathering(c, err);

@@ -1,6 +1,6 @@
 /* ring_split.c: a call cut so that its scratch is bounded: groups of heads, chunks of queries, pieces of keys.
  *
- * A turn is one group of heads and, forward, one chunk of queries: keys come by once for each turn.  Groups of heads cost
+ * A sweep is one group of heads and, forward, one chunk of queries: keys come by once for each sweep.  Groups of heads cost
  * nothing, because each has keys of its own.  Chunks of queries are the last resort: the keys come again for each.  The
  * gradient keeps no rows, so its chunks follow each other on a rank and nothing comes twice.  Every rank cuts alike: the
  * choice depends on shapes and shards alone, and is made for one thread. */
@@ -12,7 +12,7 @@
 
 enum { TILE = 128, QUERY_TILE_ROWS = 64, MOST_PIECE = 8192, LEAST_PIECE = 512, GRADIENT_CHUNK = 16384 };
 
-/* -- turns -- */
+/* -- sweeps -- */
 
 static int64_t parts_of(int64_t all, int64_t each) {
     return gyre_max_i64((all + each - 1) / each, 1);
@@ -25,7 +25,7 @@ static void set_split(gyre_ring_call *r, int64_t heads, int64_t queries, int64_t
     r->pieces = parts_of(r->largest, r->split.keys);
 }
 
-int64_t gyre_ring_turns(const gyre_ring_call *r) {
+int64_t gyre_ring_sweeps(const gyre_ring_call *r) {
     return r->groups * r->chunks;
 }
 
@@ -106,10 +106,10 @@ void gyre_ring_narrow_views(const gyre_ring_call *r, const gyre_gradient_views *
         gyre_view_narrow(&out->dqkv[i], 2, r->head_first / share, key_heads);
 }
 
-void gyre_ring_enter(gyre_ring_call *r, int64_t turn) {
-    const int64_t group = turn / r->chunks, all = r->whole.k.shape[2], share = r->whole.q.shape[2] / all;
+void gyre_ring_enter(gyre_ring_call *r, int64_t sweep) {
+    const int64_t group = sweep / r->chunks, all = r->whole.k.shape[2], share = r->whole.q.shape[2] / all;
     r->args = r->whole;
-    r->chunk = turn % r->chunks;
+    r->chunk = sweep % r->chunks;
     r->head_first = group * r->split.heads * share;
     gyre_ring_narrow_heads(r, gyre_min_i64(r->split.heads, all - group * r->split.heads), &r->args);
     if (r->gradient) return;
@@ -160,7 +160,7 @@ static gyre_status most_bytes_of(gyre_ring_call *r, gyre_attention_inputs *args,
     return status;
 }
 
-/* A part of the first turn, which is the largest.  A packed or padded batch is computed sequence by sequence, and one
+/* A part of the first sweep, which is the largest.  A packed or padded batch is computed sequence by sequence, and one
  * sequence needs what any cut of as many tokens does.  Every rank comes to the same number. */
 gyre_status gyre_ring_measure(gyre_ring_call *r, int64_t keys, int with_state, const gyre_exec *exec, gyre_error *err) {
     const int64_t queries = r->by_heads ? r->split.queries : gyre_min_i64(r->split.queries, r->largest_queries);

@@ -20,8 +20,8 @@ static gyre_attention_args attention_args(const gyre_backprop *b, int64_t layer,
     gyre_attention_args args = GYRE_INIT(gyre_attention_args);
     gyre_view views[3];
     gyre_block_qkv_views(c, block->qkv, b->rows, b->sequences, views);
-    if (gyre_turned_dim(c)) gyre_block_turned_views(c, block->turned, b->rows, b->sequences, views);
-    const int before = c->rotates_input || (c->layer_parts & GYRE_LAYER_PARTS_TURNED);
+    if (gyre_rotated_qk_dim(c)) gyre_block_rotated_views(c, block->rotated_qk, b->rows, b->sequences, views);
+    const int before = c->rotates_input || (c->layer_parts & GYRE_LAYER_PARTS_ROTATED);
     args.encoding = before ? NULL : b->model->encoding;
     args.scale = c->layer_parts & GYRE_LAYER_PART_POLAR ? 1 / sqrt((double)c->head_dim) : 0;
     args.tables = &b->tables->layer[layer];
@@ -70,12 +70,12 @@ static gyre_status assign_buffers(gyre_backprop *b) {
     const int64_t block = gyre_block_floats(c, b->rows);
     const int64_t gates = gyre_forgets(c) ? c->heads : 0;
     const int64_t per_row[BUFFERS] = {
-        c->model_dim,           c->model_dim,    1,     c->vocab,  c->model_dim, c->model_dim,      c->mlp_dim,
-        c->heads * c->head_dim, gyre_qkv_dim(c), gates, 2 * gates, 2 * gates,    gyre_turned_dim(c)};
+        c->model_dim,           c->model_dim,    1,     c->vocab,  c->model_dim, c->model_dim,          c->mlp_dim,
+        c->heads * c->head_dim, gyre_qkv_dim(c), gates, 2 * gates, 2 * gates,    gyre_rotated_qk_dim(c)};
     float *dgate_sums[2]; /* two floats take the place of a double */
     float **parts[BUFFERS] = {&b->layers_out, &b->final_norm, &b->final_rstd, &b->logits, &b->dx,
                               &b->dnorm,      &b->dmlp_act,   &b->dattn_out,  &b->dqkv,   &b->dgates,
-                              &dgate_sums[0], &dgate_sums[1], &b->dturned};
+                              &dgate_sums[0], &dgate_sums[1], &b->drotated};
     int64_t sum = c->layers * (block + b->tables->projected_count), sizes[BUFFERS];
     for (int i = 0; i < BUFFERS; i++)
         sum += sizes[i] = gyre_round_up_floats(per_row[i] * b->rows);
@@ -295,26 +295,26 @@ static gyre_status gates_gradient(gyre_backprop *b, const gyre_block *block, con
     return GYRE_OK;
 }
 
-/* On entry dqkv, or dturned in models that have it, is the gradient to what attention took; on return dqkv is that to what
+/* On entry dqkv, or drotated in models that have it, is the gradient to what attention took; on return dqkv is that to what
  * the projections gave. */
 static gyre_status trained_gradient(gyre_backprop *b, const gyre_block *block, const gyre_block_weights *w,
                                     float *gradient) {
     const gyre_model_config *c = &b->model->config;
     const gyre_positions positions = {.base = 0};
     float *to = gradient_of(b, gradient, w->trained.data);
-    gyre_view qkv[3], dqkv[3], dturned[2];
+    gyre_view qkv[3], dqkv[3], drotated[2];
     gyre_block_qkv_views(c, block->qkv, b->rows, b->sequences, qkv);
     gyre_block_qkv_views(c, b->dqkv, b->rows, b->sequences, dqkv);
-    gyre_block_turned_views(c, b->dturned, b->rows, b->sequences, dturned);
+    gyre_block_rotated_views(c, b->drotated, b->rows, b->sequences, drotated);
     if (c->layer_parts & GYRE_LAYER_PART_POLAR)
-        return gyre_polar_heads_gradient(&w->trained, qkv, dturned, dqkv, to, &b->error);
+        return gyre_polar_heads_gradient(&w->trained, qkv, drotated, dqkv, to, &b->error);
     if (w->trained.fourier) {
-        const gyre_status status = gyre_fourier_heads_gradient(&w->trained, &positions, qkv, dturned, to, &b->error);
+        const gyre_status status = gyre_fourier_heads_gradient(&w->trained, &positions, qkv, drotated, to, &b->error);
         if (status) return status;
-        return gyre_fourier_heads(&w->trained, GYRE_DIRECTION_ADJOINT, &positions, dturned, dqkv, NULL, &b->error);
+        return gyre_fourier_heads(&w->trained, GYRE_DIRECTION_ADJOINT, &positions, drotated, dqkv, NULL, &b->error);
     }
-    const gyre_status status = gyre_turn_heads_gradient(&w->trained, &positions, qkv, dqkv, to, &b->error);
-    return status ? status : gyre_turn_heads(&w->trained, GYRE_DIRECTION_ADJOINT, &positions, dqkv, NULL, &b->error);
+    const gyre_status status = gyre_rotate_heads_gradient(&w->trained, &positions, qkv, dqkv, to, &b->error);
+    return status ? status : gyre_rotate_heads(&w->trained, GYRE_DIRECTION_ADJOINT, &positions, dqkv, NULL, &b->error);
 }
 
 /* The gradients to queries, keys and values as attention took them, from that to its output; adds to those of tables and
@@ -325,7 +325,7 @@ static gyre_status attend_gradient(gyre_backprop *b, int64_t layer, float *gradi
     const gyre_table_gradients tables = gyre_layer_table_gradients(b->tables, layer, gradient, b->dprojected);
     gyre_view dqkv[3];
     gyre_block_qkv_views(c, b->dqkv, b->rows, b->sequences, dqkv);
-    if (gyre_turned_dim(c)) gyre_block_turned_views(c, b->dturned, b->rows, b->sequences, dqkv);
+    if (gyre_rotated_qk_dim(c)) gyre_block_rotated_views(c, b->drotated, b->rows, b->sequences, dqkv);
     if (!has_own_attention(b)) {
         gyre_attention_gates gates;
         const gyre_attention_args args = attention_args(b, layer, &gates);
@@ -356,8 +356,8 @@ static gyre_status attention_gradient(gyre_backprop *b, int64_t layer, float *gr
     gyre_linear_input_gradient(&w.o, &b->work, b->dx, 0, b->dattn_out);
     const gyre_status status = attend_gradient(b, layer, gradient);
     if (status) return status;
-    const gyre_status turned = w.trained.data ? trained_gradient(b, block, &w, gradient) : GYRE_OK;
-    if (turned) return turned;
+    const gyre_status trained = w.trained.data ? trained_gradient(b, block, &w, gradient) : GYRE_OK;
+    if (trained) return trained;
     gyre_status projected = projection_gradient(b, block, &w.qkv, gradient);
     if (!projected && gyre_forgets(c)) projected = gates_gradient(b, block, &w, gradient);
     if (projected) return projected;

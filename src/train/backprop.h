@@ -14,7 +14,7 @@ typedef struct gyre_backprop {
     float *logits;                               /* [rows][vocab], later their gradient */
     float *dx, *dnorm;                           /* [rows][model_dim] gradient to the residual stream, to a norm */
     float *dmlp_act, *dattn_out, *dqkv;          /* gradients to the buffers of a block */
-    float *dturned;                              /* [rows][gyre_turned_dim] the same, in models that have those */
+    float *drotated;                             /* [rows][gyre_rotated_qk_dim] the same, in models that have those */
     float *dgates;                               /* [rows][heads] the same, in models with forget gates */
     double *dgate_sums[2];                       /* [rows][heads] to gate sums, as those of queries and of keys */
     float

@@ -28,7 +28,7 @@ static void block_sizes(const gyre_model_config *c, int64_t rows, int64_t sizes[
                                             c->rotates_input ? c->model_dim : 0,
                                             gyre_forgets(c) ? c->heads : 0,
                                             gyre_forgets(c) ? 2 * c->heads : 0, /* doubles */
-                                            gyre_turned_dim(c)};
+                                            gyre_rotated_qk_dim(c)};
     for (int i = 0; i < BLOCK_BUFFERS; i++)
         sizes[i] = gyre_round_up_floats(per_row[i] * rows);
 }
@@ -48,7 +48,7 @@ void gyre_block_assign_buffers(gyre_block *block, const gyre_model_config *confi
     float **parts[BLOCK_BUFFERS] = {&block->x,        &block->attn_norm, &block->attn_rstd,     &block->qkv,
                                     &block->attn_out, &block->lse,       &block->attn_residual, &block->mlp_norm,
                                     &block->mlp_rstd, &block->gate_up,   &block->mlp_act,       &block->rotated,
-                                    &block->gates,    &gate_sums,        &block->turned};
+                                    &block->gates,    &gate_sums,        &block->rotated_qk};
     block->rows = rows;
     for (int i = 0; i < BLOCK_BUFFERS; i++) {
         *parts[i] = memory;
@@ -57,13 +57,14 @@ void gyre_block_assign_buffers(gyre_block *block, const gyre_model_config *confi
     block->gate_sums = (double *)(void *)gate_sums;
 }
 
-void gyre_block_turned_views(const gyre_model_config *c, float *turned, int64_t rows, int64_t batch, gyre_view views[2]) {
-    const int64_t heads[2] = {c->heads, c->kv_heads}, dim = gyre_rotated_head_dim(c), row = gyre_turned_dim(c);
+void gyre_block_rotated_views(const gyre_model_config *c, float *rotated_qk, int64_t rows, int64_t batch,
+                              gyre_view views[2]) {
+    const int64_t heads[2] = {c->heads, c->kv_heads}, dim = gyre_rotated_head_dim(c), row = gyre_rotated_qk_dim(c);
     for (int i = 0; i < 2; i++) {
-        views[i] = gyre_dense(turned, GYRE_DTYPE_F32, batch, rows / batch, heads[i], dim);
+        views[i] = gyre_dense(rotated_qk, GYRE_DTYPE_F32, batch, rows / batch, heads[i], dim);
         views[i].stride[0] = rows / batch * row;
         views[i].stride[1] = row;
-        turned += heads[i] * dim;
+        rotated_qk += heads[i] * dim;
     }
 }
 
@@ -141,12 +142,12 @@ static gyre_status forward_rotated(const gyre_model *model, const gyre_linear_wo
 static gyre_status forward_trained(const gyre_model_config *c, const gyre_block_weights *w, const gyre_block *block,
                                    int64_t sequences, gyre_error *err) {
     const gyre_positions positions = {.base = 0};
-    gyre_view qkv[3], turned[2];
+    gyre_view qkv[3], rotated[2];
     gyre_block_qkv_views(c, block->qkv, block->rows, sequences, qkv);
-    if (!gyre_turned_dim(c)) return gyre_turn_heads(&w->trained, GYRE_DIRECTION_FORWARD, &positions, qkv, NULL, err);
-    gyre_block_turned_views(c, block->turned, block->rows, sequences, turned);
-    if (c->layer_parts & GYRE_LAYER_PART_POLAR) return gyre_polar_heads(&w->trained, qkv, turned, NULL, err);
-    return gyre_fourier_heads(&w->trained, GYRE_DIRECTION_FORWARD, &positions, qkv, turned, NULL, err);
+    if (!gyre_rotated_qk_dim(c)) return gyre_rotate_heads(&w->trained, GYRE_DIRECTION_FORWARD, &positions, qkv, NULL, err);
+    gyre_block_rotated_views(c, block->rotated_qk, block->rows, sequences, rotated);
+    if (c->layer_parts & GYRE_LAYER_PART_POLAR) return gyre_polar_heads(&w->trained, qkv, rotated, NULL, err);
+    return gyre_fourier_heads(&w->trained, GYRE_DIRECTION_FORWARD, &positions, qkv, rotated, NULL, err);
 }
 
 static gyre_status forward_gates(const gyre_model_config *c, const gyre_linear_work *work, const gyre_block_weights *w,

@@ -2,7 +2,7 @@
  *
  *     qkv           = W_qkv rmsnorm(x)                        gyre_block_forward_qkv
  *                     rotates_input: q and k of E rmsnorm(x)
- *                     trained frequencies: q and k turned; polar coordinates, series: q and k in turned
+ *                     trained frequencies: q and k rotated; polar coordinates, series: q and k in rotated_qk
  *     gate_sums     = running sums of log sigmoid(W_f rmsnorm(x) + b_f)
  *     attn_out      = attention(qkv, gate_sums)               gyre_attention, called by backprop.c, or
  *                                                             gyre_own_attention_run
@@ -21,7 +21,7 @@ typedef struct gyre_block {
     float *attn_norm, *attn_rstd; /* [rows][model_dim], [rows]: normalized x and 1 / rms */
     float *qkv;                   /* [rows][qkv_dim] */
     float *rotated;               /* [rows][model_dim] attn_norm, rotated; with rotates_input alone */
-    float *turned;                /* [rows][gyre_turned_dim] q and k as attention takes them; in models with polar
+    float *rotated_qk;            /* [rows][gyre_rotated_qk_dim] q and k as attention takes them; in models with polar
                                    * coordinates or series */
     float *gates;                 /* [rows][heads] what forget gates are the sigmoid of; in models that have them */
     double *gate_sums;            /* [rows][heads] running sums of their logarithms, from 0 in each sequence */
@@ -53,7 +53,7 @@ gyre_status gyre_block_forward_qkv(const gyre_model *model, const gyre_linear_wo
                                    const gyre_block *block, int64_t sequences, gyre_error *err);
 /* out = the map of the values alone, the last rows of qkv. */
 gyre_linear gyre_block_value_map(const gyre_model_config *config, const gyre_linear *qkv);
-/* x[rows][model_dim] turned by the model's rotation, forward, or from a gradient (ADJOINT).  in: as x, or x. */
+/* x[rows][model_dim] rotated by the model's rotation, forward, or from a gradient (ADJOINT).  in: as x, or x. */
 gyre_status gyre_block_rotate_input(const gyre_model *model, gyre_direction direction, int64_t rows, int64_t sequences,
                                     const float *in, float *x, gyre_error *err);
 /* out[rows][model_dim] from block->x and block->attn_out.  out may be block->x. */
@@ -63,13 +63,13 @@ void gyre_block_forward_output(const gyre_model *model, const gyre_linear_work *
 /* out = channels of a row of qkv: those of all query, key and value heads. */
 int64_t gyre_qkv_dim(const gyre_model_config *config);
 /* out = floats of a row of queries and keys in polar coordinates, or multiplied by series; 0 = neither. */
-static inline int64_t gyre_turned_dim(const gyre_model_config *config) {
+static inline int64_t gyre_rotated_qk_dim(const gyre_model_config *config) {
     const int apart = (config->layer_parts & (GYRE_LAYER_PART_POLAR | GYRE_LAYER_PART_FOURIER)) != 0;
     return apart ? (config->heads + config->kv_heads) * gyre_rotated_head_dim(config) : 0;
 }
-/* views = q and k inside turned, each [batch, rows / batch, heads, gyre_rotated_head_dim]. */
-void gyre_block_turned_views(const gyre_model_config *config, float *turned, int64_t rows, int64_t batch,
-                             gyre_view views[2]);
+/* views = q and k inside rotated_qk, each [batch, rows / batch, heads, gyre_rotated_head_dim]. */
+void gyre_block_rotated_views(const gyre_model_config *config, float *rotated_qk, int64_t rows, int64_t batch,
+                              gyre_view views[2]);
 /* 1: the layers have forget gates. */
 static inline int gyre_forgets(const gyre_model_config *config) {
     return (config->layer_parts & GYRE_LAYER_PART_FORGET_GATES) != 0;

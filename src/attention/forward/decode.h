@@ -4,7 +4,7 @@
 #include "attention/forward/partials.h"
 
 /* 1: the segment has at most MAX_DECODE_QUERIES queries and an encoding that decode.c can compute: rotations without xPos
- * and with one turn, and biases by gyre_scheme.bias_tile or bias_row.  No vectors by distance, no query biases, no
+ * and with one variant, and biases by gyre_scheme.bias_tile or bias_row.  No vectors by distance, no query biases, no
  * dropout. */
 int gyre_decode_supported(const gyre_attention_plan *plan);
 /* out = key heads that one call of gyre_decode_split takes, at most. */

@@ -23,13 +23,13 @@
 #include <math.h>
 #include <string.h>
 
-/* x[0] = gradients of x, from gradients of E(m)x in each turn of the role. */
+/* x[0] = gradients of x, from gradients of E(m)x in each variant of the role. */
 static void rotate_back(const gyre_attention_plan *plan, gyre_role role, const gyre_row_range *rows, float *const *x) {
-    for (int turn = 0; turn < plan->rotation.turns[role]; turn++) {
-        const gyre_attention_rotation how = {role, turn, 1};
-        gyre_attention_rotate(plan, rows, &how, x[turn]);
-        for (int64_t i = 0; turn > 0 && i < rows->count * plan->head_pad; i++)
-            x[0][i] += x[turn][i];
+    for (int variant = 0; variant < plan->rotation.variants[role]; variant++) {
+        const gyre_attention_rotation how = {role, variant, 1};
+        gyre_attention_rotate(plan, rows, &how, x[variant]);
+        for (int64_t i = 0; variant > 0 && i < rows->count * plan->head_pad; i++)
+            x[0][i] += x[variant][i];
     }
 }
 
@@ -92,9 +92,9 @@ static void fill_queries(const gyre_attention_call *call, const gyre_key_buffers
     gyre_rows_read(plan, call->dout, rows, to->dout_rows, plan->value_pad);
     gyre_rows_read(plan, &out, rows, q->out_rows, plan->value_pad);
     to->q_finite = 1;
-    for (int turn = 0; turn < plan->rotation.turns[GYRE_ROLE_QUERY]; turn++) {
-        to->q_finite &= gyre_tile_finite(plan->kernels, q->q_rows[turn], q->count * plan->head_pad);
-        memset(to->dq_rows[turn], 0, (size_t)(q->count * plan->head_pad) * sizeof(float));
+    for (int variant = 0; variant < plan->rotation.variants[GYRE_ROLE_QUERY]; variant++) {
+        to->q_finite &= gyre_tile_finite(plan->kernels, q->q_rows[variant], q->count * plan->head_pad);
+        memset(to->dq_rows[variant], 0, (size_t)(q->count * plan->head_pad) * sizeof(float));
     }
     to->dout_finite = gyre_tile_finite(plan->kernels, to->dout_rows, q->count * plan->value_pad);
     gyre_softmax_deltas(plan->kernels, to->dout_rows, q->out_rows, q->count, plan->value_pad, to->delta);
@@ -167,9 +167,10 @@ static void add_to_keys(const gyre_attention_plan *plan, const gyre_query_buffer
 
 /* dq += sum over keys of dscores[query][key] k[key]; with xPos, keys times the decay between the two tiles. */
 static void add_to_queries(const gyre_attention_plan *plan, const gyre_key_buffers *keys, const gyre_query_buffers *q,
-                           const gyre_tile_pair *tile_pair, int turn, const gyre_channel_part *part, const float *dscores) {
+                           const gyre_tile_pair *tile_pair, int variant, const gyre_channel_part *part,
+                           const float *dscores) {
     const int xpos = plan->rotation.xpos;
-    const float *k_rows = keys->k_rows[gyre_key_turn(plan, turn)] + part->at;
+    const float *k_rows = keys->k_rows[gyre_key_variant(plan, variant)] + part->at;
     const gyre_matmul product = {.m = q->count,
                                  .n = part->pad,
                                  .k = tile_pair->count,
@@ -178,7 +179,7 @@ static void add_to_queries(const gyre_attention_plan *plan, const gyre_key_buffe
                                  .a_col_stride = 1,
                                  .b = k_rows + (tile_pair->tile * KEY_TILE + tile_pair->first) * plan->head_pad,
                                  .b_row_stride = plan->head_pad,
-                                 .c = (xpos ? q->xpos.rows : q->gradient->dq_rows[turn]) + part->at,
+                                 .c = (xpos ? q->xpos.rows : q->gradient->dq_rows[variant]) + part->at,
                                  .c_row_stride = plan->head_pad,
                                  .accumulate = !xpos};
     gyre_weighted_product(plan->kernels, &product, tile_pair->keys->k_finite);
@@ -188,20 +189,21 @@ static void add_to_queries(const gyre_attention_plan *plan, const gyre_key_buffe
             dq[i * plan->head_pad + c] += q->xpos.decay[c] * q->xpos.rows[i * plan->head_pad + c];
 }
 
-/* Adds to the gradients of the rotated keys and queries, the last turn first: what is left of dscores is of earlier ones. */
+/* Adds to the gradients of the rotated keys and queries, the last variant first: what is left of dscores is of earlier
+ * ones. */
 static void add_dq_dk(const gyre_attention_plan *plan, gyre_key_buffers *keys, gyre_query_buffers *q,
                       const gyre_tile_pair *tile_pair) {
     const int64_t *positions = keys->positions + tile_pair->tile * KEY_TILE + tile_pair->first;
-    for (int turn = tile_pair->last_turn; turn >= tile_pair->first_turn; turn--) {
-        const int some = turn > tile_pair->first_turn;
-        if (some) gyre_attention_split_turn(plan, positions, turn, q, tile_pair);
+    for (int variant = tile_pair->last_variant; variant >= tile_pair->first_variant; variant--) {
+        const int some = variant > tile_pair->first_variant;
+        if (some) gyre_attention_split_variant(plan, positions, variant, q, tile_pair);
         for (int p = 0; p < plan->parts; p++) {
             const gyre_channel_part *part = &plan->part[p];
-            const query_rows rows = {turn ? q->q_rows[turn] : q->near_q_rows, plan->head_pad, part->at, part->pad,
+            const query_rows rows = {variant ? q->q_rows[variant] : q->near_q_rows, plan->head_pad, part->at, part->pad,
                                      q->gradient->q_finite};
-            const float *dscores = p > 0 ? q->phases.products : some ? q->turn_scores : q->gradient->dscores;
-            add_to_keys(plan, q, tile_pair, dscores, rows, keys->dk_rows[gyre_key_turn(plan, turn)]);
-            add_to_queries(plan, keys, q, tile_pair, turn, part, dscores);
+            const float *dscores = p > 0 ? q->phases.products : some ? q->variant_scores : q->gradient->dscores;
+            add_to_keys(plan, q, tile_pair, dscores, rows, keys->dk_rows[gyre_key_variant(plan, variant)]);
+            add_to_queries(plan, keys, q, tile_pair, variant, part, dscores);
         }
     }
 }
@@ -241,8 +243,8 @@ static void finish_queries(const gyre_attention_call *call, const gyre_row_range
     }
     /* q_rows, and so dk, had the scale from the start */
     for (int64_t i = 0; i < q->count; i++)
-        for (int turn = 0; turn < plan->rotation.turns[GYRE_ROLE_QUERY]; turn++)
-            plan->kernels->scale_row_f32(dq[turn] + i * plan->head_pad, plan->part[0].pad, q->scale[i]);
+        for (int variant = 0; variant < plan->rotation.variants[GYRE_ROLE_QUERY]; variant++)
+            plan->kernels->scale_row_f32(dq[variant] + i * plan->head_pad, plan->part[0].pad, q->scale[i]);
     if (plan->gated) gyre_gates_end_queries(plan, q);
     rotate_back(plan, GYRE_ROLE_QUERY, rows, dq);
     gyre_rows_gather(plan, dq[0], rows->count);
@@ -322,8 +324,8 @@ static int tile_needed(const gyre_attention_plan *plan, const gyre_key_buffers *
 
 static void clear_keys(const gyre_attention_plan *plan, const gyre_key_buffers *keys, int64_t t) {
     const size_t head = (size_t)(KEY_TILE * plan->head_pad), value = (size_t)(KEY_TILE * plan->value_pad);
-    for (int turn = 0; turn < plan->rotation.turns[GYRE_ROLE_KEY]; turn++)
-        memset(keys->dk_rows[turn] + (size_t)t * head, 0, head * sizeof(float));
+    for (int variant = 0; variant < plan->rotation.variants[GYRE_ROLE_KEY]; variant++)
+        memset(keys->dk_rows[variant] + (size_t)t * head, 0, head * sizeof(float));
     memset(keys->dv_rows + (size_t)t * value, 0, value * sizeof(float));
 }
 
@@ -332,9 +334,9 @@ static void finish_keys(const gyre_attention_call *call, int64_t item, int64_t t
     const gyre_attention_plan *plan = call->plan;
     const int64_t at = t * KEY_TILE, head = plan->head_pad, value = plan->value_pad;
     const gyre_row_range rows = {item / plan->key_heads, item % plan->key_heads, at, keys->tiles[t].count};
-    float *dk[GYRE_MAX_KEY_TURNS] = {0};
-    for (int turn = 0; turn < plan->rotation.turns[GYRE_ROLE_KEY]; turn++)
-        dk[turn] = keys->dk_rows[turn] + at * head;
+    float *dk[GYRE_MAX_KEY_VARIANTS] = {0};
+    for (int variant = 0; variant < plan->rotation.variants[GYRE_ROLE_KEY]; variant++)
+        dk[variant] = keys->dk_rows[variant] + at * head;
     rotate_back(plan, GYRE_ROLE_KEY, &rows, dk);
     gyre_rows_gather(plan, dk[0], rows.count);
     if (!plan->segment->accumulate_dkv) work = NULL;

@@ -17,7 +17,7 @@
 #include "call/tile_rows.h"
 #include "core/encoding.h"
 #include "core/rotation/angle_table.h"
-#include "core/rotation/turns.h"
+#include "core/rotation/far_variants.h"
 #include "core/view.h"
 
 /* Short causal calls take smaller tiles of queries, which keeps the half-empty tiles on the diagonal small. */
@@ -28,14 +28,14 @@ enum { SHORT_QUERY_TILE = 32, SHORT_QUERIES = 512 };
 enum { MAX_DECODE_QUERIES = 8, KEYS_PER_SPLIT = 1024, MAX_HEADS_TOGETHER = 32 };
 
 typedef struct gyre_rotation_plan {
-    int64_t pairs;      /* 0 = nothing is rotated */
-    int turns[2], xpos; /* turns: [gyre_role] as in core/rotation/turns.h.  xpos: magnitudes decay */
-    int shared;         /* queries and keys have the same angles */
-    int64_t sets[2];    /* [gyre_role]: batch rows with angles of their own; 0: none are needed */
-    int64_t query_rows; /* queries of a set whose angles are stored; those of the others are computed when used */
-    float *rows[2][GYRE_MAX_TURNS]; /* [gyre_role][turn]: [sets][query_rows or keys][2][pairs], cos then sin */
-    const float *cached_rows[2];    /* [gyre_role]: the rows of the only turn in the encoding's own table, or NULL */
-    int use_angle_steps;            /* rows of consecutive positions are computed from `steps` */
+    int64_t pairs;         /* 0 = nothing is rotated */
+    int variants[2], xpos; /* variants: [gyre_role] as in core/rotation/far_variants.h.  xpos: magnitudes decay */
+    int shared;            /* queries and keys have the same angles */
+    int64_t sets[2];       /* [gyre_role]: batch rows with angles of their own; 0: none are needed */
+    int64_t query_rows;    /* queries of a set whose angles are stored; those of the others are computed when used */
+    float *rows[2][GYRE_MAX_VARIANTS]; /* [gyre_role][variant]: [sets][query_rows or keys][2][pairs], cos then sin */
+    const float *cached_rows[2];       /* [gyre_role]: the rows of the only variant in the encoding's own table, or NULL */
+    int use_angle_steps;               /* rows of consecutive positions are computed from `steps` */
     gyre_angle_steps steps;
     void *angle_step_memory;
 } gyre_rotation_plan;
@@ -113,10 +113,10 @@ static inline int64_t gyre_head_in_call(const gyre_attention_plan *plan, int64_t
     return plan->segment->head_first + head;
 }
 
-/* out = the turn of the keys that queries of turn `turn` see. */
-static inline int gyre_key_turn(const gyre_attention_plan *plan, int turn) {
-    const int last = plan->rotation.turns[GYRE_ROLE_KEY] - 1;
-    return turn < last ? turn : last;
+/* out = the variant of the keys that queries of variant `variant` see. */
+static inline int gyre_key_variant(const gyre_attention_plan *plan, int variant) {
+    const int last = plan->rotation.variants[GYRE_ROLE_KEY] - 1;
+    return variant < last ? variant : last;
 }
 
 /* out = the slope that the call gives to a query head of a batch row of the segment; NULL = none. */

@@ -15,7 +15,7 @@ typedef struct gyre_key_tile {
 } gyre_key_tile;
 
 /* The keys and values of one item (gradient) or of one tile of it (forward).  Rows past the last key are zeros.
- * k_columns, k_rows and dk_rows: by turn (core/rotation/turns.h). */
+ * k_columns, k_rows and dk_rows: by variant (core/rotation/far_variants.h). */
 typedef struct gyre_key_buffers {
     int64_t *positions; /* of all keys of the batch row, as are order and tiles */
     int64_t *order;     /* what visibility is decided by: positions, or the index in the sequence */
@@ -23,14 +23,14 @@ typedef struct gyre_key_buffers {
     int v_finite;              /* forward: of the tile in the buffers, before zeros took the place of other values */
     int zero_nonfinite;        /* fixed order: 1 = infinite and NaN values are read as zeros */
     int64_t first_buffer_tile; /* the tile that comes first in the arrays below; forward: the only one */
-    float *k_columns[GYRE_MAX_KEY_TURNS]; /* [tile][head_pad][KEY_TILE]: rotated keys, transposed */
-    float *k_rows[GYRE_MAX_KEY_TURNS];    /* gradient: [tile][KEY_TILE][head_pad] */
-    float *dk_rows[GYRE_MAX_KEY_TURNS];   /* gradient: as k_rows */
-    float *v_rows;                        /* forward: [tile][KEY_TILE][value_pad] */
-    float *k_scale, *v_scale;             /* with key_scales_apart, value_scales_apart: [KEY_TILE] */
-    float *v_columns;                     /* gradient: [tile][value_pad][KEY_TILE] */
-    float *dv_rows;                       /* gradient: [tile][KEY_TILE][value_pad] */
-    double *dgate_sums;                   /* gradient, with gates: [query heads of an item][tile][KEY_TILE] */
+    float *k_columns[GYRE_MAX_KEY_VARIANTS]; /* [tile][head_pad][KEY_TILE]: rotated keys, transposed */
+    float *k_rows[GYRE_MAX_KEY_VARIANTS];    /* gradient: [tile][KEY_TILE][head_pad] */
+    float *dk_rows[GYRE_MAX_KEY_VARIANTS];   /* gradient: as k_rows */
+    float *v_rows;                           /* forward: [tile][KEY_TILE][value_pad] */
+    float *k_scale, *v_scale;                /* with key_scales_apart, value_scales_apart: [KEY_TILE] */
+    float *v_columns;                        /* gradient: [tile][value_pad][KEY_TILE] */
+    float *dv_rows;                          /* gradient: [tile][KEY_TILE][value_pad] */
+    double *dgate_sums;                      /* gradient, with gates: [query heads of an item][tile][KEY_TILE] */
 } gyre_key_buffers;
 
 /* -- tables -- */
@@ -68,13 +68,13 @@ typedef struct gyre_table_buffers {
 /* -- queries -- */
 /* What a gradient adds to a tile of queries. */
 typedef struct gyre_query_gradient {
-    double dgate_sums[QUERY_TILE];  /* with gates: to the gate sums of the queries */
-    float delta[QUERY_TILE];        /* dout . out */
-    int q_finite, dout_finite;      /* of q_rows; of dout_rows */
-    float *dout_rows;               /* as out_rows */
-    float *dq_rows[GYRE_MAX_TURNS]; /* as q_rows */
-    float *dscores;                 /* as scores */
-    float *cap_slope;               /* derivative of the softcap, as scores; NULL without one */
+    double dgate_sums[QUERY_TILE];     /* with gates: to the gate sums of the queries */
+    float delta[QUERY_TILE];           /* dout . out */
+    int q_finite, dout_finite;         /* of q_rows; of dout_rows */
+    float *dout_rows;                  /* as out_rows */
+    float *dq_rows[GYRE_MAX_VARIANTS]; /* as q_rows */
+    float *dscores;                    /* as scores */
+    float *cap_slope;                  /* derivative of the softcap, as scores; NULL without one */
 } gyre_query_gradient;
 
 /* What phases add, as scores. */
@@ -100,17 +100,17 @@ typedef struct gyre_query_buffers {
     float row_max[QUERY_TILE];      /* largest score so far; gradient: log-sum-exp of the row */
     double row_sum[QUERY_TILE];     /* of exp(score - row_max) */
     float scale[QUERY_TILE];        /* of the call, times the temperature of the row */
-    float *q_rows[GYRE_MAX_TURNS];  /* [turn]: [QUERY_TILE][head_pad], rotated and scaled */
-    float *near_q_rows;             /* q_rows[0] or xpos.rows: multiplied with keys of turn 0 */
-    float *table_rows;              /* multiplied with the query table: q_rows[0], or queries with a bias of their own */
-    float *out_rows;                /* [QUERY_TILE][value_pad] */
-    float *scores;                  /* [QUERY_TILE][KEY_TILE]; the softmax turns them into weights */
-    float *turn_scores;             /* as scores, of a turn past the first of a tile pair; NULL with one turn */
-    float *key_rows;                /* [KEY_TILE][max(head_pad, value_pad)]: keys or values before the transpose */
-    gyre_table_buffers *tables;     /* of the job; unused without tables */
-    gyre_query_xpos xpos;           /* NULL without xPos */
-    gyre_query_phases phases;       /* NULL without phases */
-    gyre_query_gradient *gradient;  /* NULL in a forward */
+    float *q_rows[GYRE_MAX_VARIANTS]; /* [variant]: [QUERY_TILE][head_pad], rotated and scaled */
+    float *near_q_rows;               /* q_rows[0] or xpos.rows: multiplied with keys of variant 0 */
+    float *table_rows;                /* multiplied with the query table: q_rows[0], or queries with a bias of their own */
+    float *out_rows;                  /* [QUERY_TILE][value_pad] */
+    float *scores;                    /* [QUERY_TILE][KEY_TILE]; the softmax turns them into weights */
+    float *variant_scores;            /* as scores, of a variant past the first of a tile pair; NULL with one variant */
+    float *key_rows;                  /* [KEY_TILE][max(head_pad, value_pad)]: keys or values before the transpose */
+    gyre_table_buffers *tables;       /* of the job; unused without tables */
+    gyre_query_xpos xpos;             /* NULL without xPos */
+    gyre_query_phases phases;         /* NULL without phases */
+    gyre_query_gradient *gradient;    /* NULL in a forward */
 } gyre_query_buffers;
 
 /* -- a part of the work -- */
@@ -128,11 +128,11 @@ typedef struct gyre_query_token {
 /* A tile of queries and the part of a tile of keys that it sees. */
 typedef struct gyre_tile_pair {
     int64_t tile;
-    int64_t buffer_tile;       /* index of the tile in the key buffers */
-    int64_t first, count;      /* keys first .. first + count - 1 of the tile; first is a multiple of 16 */
-    int64_t columns;           /* count rounded up to a multiple of 16 */
-    int masked;                /* some of the rows x columns are not visible */
-    int first_turn, last_turn; /* of its pairs: no turn outside this range occurs */
+    int64_t buffer_tile;             /* index of the tile in the key buffers */
+    int64_t first, count;            /* keys first .. first + count - 1 of the tile; first is a multiple of 16 */
+    int64_t columns;                 /* count rounded up to a multiple of 16 */
+    int masked;                      /* some of the rows x columns are not visible */
+    int first_variant, last_variant; /* of its pairs: no variant outside this range occurs */
     const gyre_key_tile *keys;
 } gyre_tile_pair;
 

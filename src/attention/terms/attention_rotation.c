@@ -30,24 +30,24 @@ enum { MAX_SEPARATE_QUERY_ROWS = 8192, TRANSIENT_PAIRS = 512 };
 static int64_t separate_query_rows(const gyre_attention_plan *plan) {
     const gyre_rotation_plan *rotation = &plan->rotation;
     const int must_store =
-        plan->gradient || rotation->turns[GYRE_ROLE_QUERY] > 1 || rotation->xpos || rotation->pairs > TRANSIENT_PAIRS;
+        plan->gradient || rotation->variants[GYRE_ROLE_QUERY] > 1 || rotation->xpos || rotation->pairs > TRANSIENT_PAIRS;
     return must_store || plan->queries < MAX_SEPARATE_QUERY_ROWS ? plan->queries : MAX_SEPARATE_QUERY_ROWS;
 }
 
 void gyre_attention_rotation_measure(gyre_attention_plan *plan) {
     const gyre_encoding *encoding = plan->encoding;
     const gyre_attention_inputs *args = plan->args;
-    plan->rotation = (gyre_rotation_plan){.turns = {1, 1}};
+    plan->rotation = (gyre_rotation_plan){.variants = {1, 1}};
     if (!encoding || !(encoding->scheme->places & GYRE_PLACE_QUERY_KEY)) return;
     plan->rotation.pairs = encoding->config.rope.dim / 2;
     for (int role = 0; role < 2; role++)
-        plan->rotation.turns[role] = gyre_turn_count(&encoding->config, (gyre_role)role);
+        plan->rotation.variants[role] = gyre_variant_count(&encoding->config, (gyre_role)role);
     plan->rotation.xpos = encoding->xpos_log2_decay != NULL;
     plan->rotation.sets[GYRE_ROLE_QUERY] = set_count(&args->q_pos, args->q.shape[0]);
     plan->rotation.sets[GYRE_ROLE_KEY] = plan->source->rotated ? 0 : set_count(&args->k_pos, args->k.shape[0]);
     const int same = plan->queries == plan->keys && same_positions(&args->q_pos, &args->k_pos);
-    const int one_turn = plan->rotation.turns[GYRE_ROLE_QUERY] == 1;
-    plan->rotation.shared = same && one_turn && !plan->rotation.xpos && !plan->source->rotated;
+    const int one_variant = plan->rotation.variants[GYRE_ROLE_QUERY] == 1;
+    plan->rotation.shared = same && one_variant && !plan->rotation.xpos && !plan->source->rotated;
     plan->rotation.query_rows = plan->rotation.shared ? plan->queries : separate_query_rows(plan);
 }
 
@@ -56,8 +56,8 @@ size_t gyre_attention_rotation_layout(gyre_attention_plan *plan, char *memory) {
     gyre_rotation_plan *rotation = &plan->rotation;
     for (int role = 0; rotation->pairs > 0 && role < 2; role++) {
         const int64_t rows = rotation->sets[role] * (role == GYRE_ROLE_QUERY ? separate_query_rows(plan) : plan->keys);
-        for (int turn = 0; turn < rotation->turns[role]; turn++)
-            rotation->rows[role][turn] = gyre_arena_floats(&a, rows, 2 * rotation->pairs);
+        for (int variant = 0; variant < rotation->variants[role]; variant++)
+            rotation->rows[role][variant] = gyre_arena_floats(&a, rows, 2 * rotation->pairs);
     }
     if (rotation->shared) rotation->rows[GYRE_ROLE_QUERY][0] = rotation->rows[GYRE_ROLE_KEY][0];
     rotation->angle_step_memory =
@@ -129,8 +129,8 @@ static void prepare_tile(const gyre_attention_plan *plan, gyre_role role, int64_
     if (role == GYRE_ROLE_KEY && (!plan->gradient || plan->segment->accumulate_dkv) &&
         never_visible(plan, how.batch, first, count))
         return; /* (the first gradient of keys rotates all of them back) */
-    for (how.turn = 0; how.turn < rotation->turns[role]; how.turn++) {
-        float *rows = rotation->rows[role][how.turn] + (how.batch * all + first) * 2 * rotation->pairs;
+    for (how.variant = 0; how.variant < rotation->variants[role]; how.variant++) {
+        float *rows = rotation->rows[role][how.variant] + (how.batch * all + first) * 2 * rotation->pairs;
         if (rotation->xpos)
             prepare_xpos_tile(plan, &how, first, count, rows);
         else
@@ -208,7 +208,7 @@ const float *gyre_attention_angle_rows(const gyre_attention_plan *plan, const gy
     const int is_cached = rotation->cached_rows[how->role] != NULL;
     if (how->role == GYRE_ROLE_QUERY && !is_cached && rows->first >= rotation->query_rows) return NULL;
     const int64_t all = how->role == GYRE_ROLE_KEY ? plan->keys : is_cached ? plan->queries : rotation->query_rows;
-    const float *all_rows = is_cached ? rotation->cached_rows[how->role] : rotation->rows[how->role][how->turn];
+    const float *all_rows = is_cached ? rotation->cached_rows[how->role] : rotation->rows[how->role][how->variant];
     return all_rows + (set * all + rows->first) * 2 * rotation->pairs;
 }
 
@@ -250,25 +250,25 @@ void gyre_attention_near_queries(const gyre_attention_plan *plan, gyre_query_buf
     q->near_q_rows = q->xpos.rows;
 }
 
-void gyre_attention_select_turn(const gyre_attention_plan *plan, const int64_t *keys, int turn, gyre_query_buffers *q,
-                                const gyre_tile_pair *tile_pair) {
+void gyre_attention_select_variant(const gyre_attention_plan *plan, const int64_t *keys, int variant, gyre_query_buffers *q,
+                                   const gyre_tile_pair *tile_pair) {
     for (int64_t i = 0; i < q->count; i++) {
-        const int64_t last = gyre_turn_last_key(&plan->encoding->config, turn, q->positions[i]);
-        const float *restrict of_turn = q->turn_scores + i * KEY_TILE;
+        const int64_t last = gyre_variant_last_key(&plan->encoding->config, variant, q->positions[i]);
+        const float *restrict of_variant = q->variant_scores + i * KEY_TILE;
         float *restrict scores = q->scores + i * KEY_TILE;
         for (int64_t j = 0; j < tile_pair->count; j++)
-            scores[j] = keys[j] <= last ? of_turn[j] : scores[j];
+            scores[j] = keys[j] <= last ? of_variant[j] : scores[j];
     }
 }
 
-void gyre_attention_split_turn(const gyre_attention_plan *plan, const int64_t *keys, int turn, gyre_query_buffers *q,
-                               const gyre_tile_pair *tile_pair) {
+void gyre_attention_split_variant(const gyre_attention_plan *plan, const int64_t *keys, int variant, gyre_query_buffers *q,
+                                  const gyre_tile_pair *tile_pair) {
     for (int64_t i = 0; i < q->count; i++) {
-        const int64_t last = gyre_turn_last_key(&plan->encoding->config, turn, q->positions[i]);
-        float *restrict of_turn = q->turn_scores + i * KEY_TILE;
+        const int64_t last = gyre_variant_last_key(&plan->encoding->config, variant, q->positions[i]);
+        float *restrict of_variant = q->variant_scores + i * KEY_TILE;
         float *restrict dscores = q->gradient->dscores + i * KEY_TILE;
         for (int64_t j = 0; j < tile_pair->count; j++) {
-            of_turn[j] = keys[j] <= last ? dscores[j] : 0;
+            of_variant[j] = keys[j] <= last ? dscores[j] : 0;
             dscores[j] = keys[j] <= last ? 0 : dscores[j];
         }
     }

@@ -84,12 +84,14 @@ int gyre_keys_visible(const gyre_attention_plan *plan, const gyre_row_range *key
 
 /* The nearest pair is that of the lowest query and the highest key, and no pair is further apart than the highest query and
  * the lowest key. */
-static void find_turns(const gyre_attention_plan *plan, const gyre_query_buffers *queries, gyre_tile_pair *tile_pair) {
+static void find_variants(const gyre_attention_plan *plan, const gyre_query_buffers *queries, gyre_tile_pair *tile_pair) {
     const gyre_key_tile *keys = tile_pair->keys;
-    tile_pair->first_turn = tile_pair->last_turn = 0;
-    for (int turn = 1; turn < plan->rotation.turns[GYRE_ROLE_QUERY]; turn++) {
-        if (keys->high <= gyre_turn_last_key(&plan->encoding->config, turn, queries->low)) tile_pair->first_turn = turn;
-        if (keys->low <= gyre_turn_last_key(&plan->encoding->config, turn, queries->high)) tile_pair->last_turn = turn;
+    tile_pair->first_variant = tile_pair->last_variant = 0;
+    for (int variant = 1; variant < plan->rotation.variants[GYRE_ROLE_QUERY]; variant++) {
+        if (keys->high <= gyre_variant_last_key(&plan->encoding->config, variant, queries->low))
+            tile_pair->first_variant = variant;
+        if (keys->low <= gyre_variant_last_key(&plan->encoding->config, variant, queries->high))
+            tile_pair->last_variant = variant;
     }
 }
 
@@ -113,7 +115,7 @@ int gyre_tile_pair_visible(const gyre_attention_plan *plan, const gyre_key_buffe
     tile_pair->columns = (last - first + 15) / 16 * 16;
     tile_pair->masked = tile_pair->columns != tile_pair->count || !fully_visible(plan, queries, info);
     tile_pair->keys = info;
-    find_turns(plan, queries, tile_pair);
+    find_variants(plan, queries, tile_pair);
     return 1;
 }
 

@@ -12,9 +12,9 @@
 
 /* scores = queries . keys over the channels of a part, where a block of rows sees any of them. */
 static void qk_scores(const gyre_attention_plan *plan, const gyre_key_buffers *keys, const gyre_query_buffers *q,
-                      const gyre_tile_pair *tile_pair, int turn, const gyre_channel_part *part, float *scores) {
-    const float *queries = (turn ? q->q_rows[turn] : q->near_q_rows) + part->at;
-    const float *columns = keys->k_columns[gyre_key_turn(plan, turn)] +
+                      const gyre_tile_pair *tile_pair, int variant, const gyre_channel_part *part, float *scores) {
+    const float *queries = (variant ? q->q_rows[variant] : q->near_q_rows) + part->at;
+    const float *columns = keys->k_columns[gyre_key_variant(plan, variant)] +
                            (tile_pair->buffer_tile * plan->head_pad + part->at) * KEY_TILE + tile_pair->first;
     for (gyre_row_block block = {0}; gyre_next_row_block(plan, keys, q, tile_pair, &block);) {
         const gyre_matmul product = {.m = block.rows,
@@ -37,18 +37,18 @@ static void scale_tile_scores(const gyre_attention_plan *plan, const gyre_key_bu
         gyre_row_multiply(scores + i * KEY_TILE, keys->k_scale + tile_pair->first, tile_pair->columns);
 }
 
-/* Scores of every turn in the tile pair; each pair takes that of its own. */
-static void score_turns(const gyre_attention_plan *plan, const gyre_key_buffers *keys, gyre_query_buffers *q,
-                        const gyre_tile_pair *tile_pair, const int64_t *positions) {
-    if (tile_pair->first_turn == 0) gyre_attention_near_queries(plan, q, tile_pair);
-    for (int turn = tile_pair->first_turn; turn <= tile_pair->last_turn; turn++) {
-        float *scores = turn == tile_pair->first_turn ? q->scores : q->turn_scores;
+/* Scores of every variant in the tile pair; each pair takes that of its own. */
+static void score_variants(const gyre_attention_plan *plan, const gyre_key_buffers *keys, gyre_query_buffers *q,
+                           const gyre_tile_pair *tile_pair, const int64_t *positions) {
+    if (tile_pair->first_variant == 0) gyre_attention_near_queries(plan, q, tile_pair);
+    for (int variant = tile_pair->first_variant; variant <= tile_pair->last_variant; variant++) {
+        float *scores = variant == tile_pair->first_variant ? q->scores : q->variant_scores;
         for (int p = 0; p < plan->parts; p++) {
             float *products = p > 0 ? q->phases.products : scores;
-            qk_scores(plan, keys, q, tile_pair, turn, &plan->part[p], products);
+            qk_scores(plan, keys, q, tile_pair, variant, &plan->part[p], products);
             scale_tile_scores(plan, keys, tile_pair, q->count, products);
         }
-        if (turn > tile_pair->first_turn) gyre_attention_select_turn(plan, positions, turn, q, tile_pair);
+        if (variant > tile_pair->first_variant) gyre_attention_select_variant(plan, positions, variant, q, tile_pair);
     }
 }
 
@@ -70,7 +70,7 @@ void gyre_tile_pair_score(const gyre_attention_plan *plan, const gyre_key_buffer
                           const gyre_tile_pair *tile_pair) {
     const int64_t at = tile_pair->tile * KEY_TILE + tile_pair->first;
     const int64_t *positions = keys->positions + at;
-    score_turns(plan, keys, queries, tile_pair, positions);
+    score_variants(plan, keys, queries, tile_pair, positions);
     if (plan->parts > 1) {
         gyre_phase_turns turns;
         gyre_phases_list(plan, keys, queries, tile_pair, &turns);

@@ -10,8 +10,8 @@ void gyre_key_info_layout(const gyre_attention_plan *plan, gyre_arena *a, gyre_k
 }
 
 void gyre_key_tile_layout(const gyre_attention_plan *plan, gyre_arena *a, gyre_key_buffers *buffers) {
-    for (int turn = 0; turn < plan->rotation.turns[GYRE_ROLE_KEY]; turn++)
-        buffers->k_columns[turn] = gyre_arena_floats(a, KEY_TILE, plan->head_pad);
+    for (int variant = 0; variant < plan->rotation.variants[GYRE_ROLE_KEY]; variant++)
+        buffers->k_columns[variant] = gyre_arena_floats(a, KEY_TILE, plan->head_pad);
     buffers->v_rows = gyre_arena_floats(a, KEY_TILE, plan->value_pad);
     if (plan->key_scales_apart) buffers->k_scale = gyre_arena_floats(a, 1, KEY_TILE);
     if (plan->value_scales_apart) buffers->v_scale = gyre_arena_floats(a, 1, KEY_TILE);
@@ -22,10 +22,10 @@ size_t gyre_key_buffers_layout(const gyre_attention_plan *plan, char *memory, gy
     const int64_t rows = plan->key_tiles * KEY_TILE;
     gyre_key_buffers s = {0};
     gyre_key_info_layout(plan, &a, &s);
-    for (int turn = 0; turn < plan->rotation.turns[GYRE_ROLE_KEY]; turn++) {
-        s.k_columns[turn] = gyre_arena_floats(&a, rows, plan->head_pad);
-        s.k_rows[turn] = gyre_arena_floats(&a, rows, plan->head_pad);
-        s.dk_rows[turn] = gyre_arena_floats(&a, rows, plan->head_pad);
+    for (int variant = 0; variant < plan->rotation.variants[GYRE_ROLE_KEY]; variant++) {
+        s.k_columns[variant] = gyre_arena_floats(&a, rows, plan->head_pad);
+        s.k_rows[variant] = gyre_arena_floats(&a, rows, plan->head_pad);
+        s.dk_rows[variant] = gyre_arena_floats(&a, rows, plan->head_pad);
     }
     s.v_columns = gyre_arena_floats(&a, rows, plan->value_pad);
     s.dv_rows = gyre_arena_floats(&a, rows, plan->value_pad);
@@ -35,21 +35,21 @@ size_t gyre_key_buffers_layout(const gyre_attention_plan *plan, char *memory, gy
 }
 
 void gyre_query_rows_layout(const gyre_attention_plan *plan, gyre_arena *a, gyre_query_buffers *buffers) {
-    for (int turn = 0; turn < plan->rotation.turns[GYRE_ROLE_QUERY]; turn++)
-        buffers->q_rows[turn] = gyre_arena_floats(a, QUERY_TILE, plan->head_pad);
+    for (int variant = 0; variant < plan->rotation.variants[GYRE_ROLE_QUERY]; variant++)
+        buffers->q_rows[variant] = gyre_arena_floats(a, QUERY_TILE, plan->head_pad);
     buffers->out_rows = gyre_arena_floats(a, QUERY_TILE, plan->value_pad);
     buffers->table_rows = buffers->q_rows[0];
     if (plan->table.content || plan->table.position) buffers->table_rows = gyre_arena_floats(a, QUERY_TILE, plan->head_pad);
     if (!buffers->gradient) return;
-    for (int turn = 0; turn < plan->rotation.turns[GYRE_ROLE_QUERY]; turn++)
-        buffers->gradient->dq_rows[turn] = gyre_arena_floats(a, QUERY_TILE, plan->head_pad);
+    for (int variant = 0; variant < plan->rotation.variants[GYRE_ROLE_QUERY]; variant++)
+        buffers->gradient->dq_rows[variant] = gyre_arena_floats(a, QUERY_TILE, plan->head_pad);
     buffers->gradient->dout_rows = gyre_arena_floats(a, QUERY_TILE, plan->value_pad);
 }
 
 void gyre_query_scratch_layout(const gyre_attention_plan *plan, gyre_arena *a, gyre_query_buffers *buffers,
                                gyre_table_buffers *tables) {
     gyre_table_buffers t = {0};
-    if (plan->rotation.turns[GYRE_ROLE_QUERY] > 1) buffers->turn_scores = gyre_arena_floats(a, QUERY_TILE, KEY_TILE);
+    if (plan->rotation.variants[GYRE_ROLE_QUERY] > 1) buffers->variant_scores = gyre_arena_floats(a, QUERY_TILE, KEY_TILE);
     if (plan->rotation.xpos) {
         buffers->xpos.rows = gyre_arena_floats(a, QUERY_TILE, plan->head_pad);
         buffers->xpos.decay = gyre_arena_floats(a, 1, plan->head_pad);

@@ -76,8 +76,8 @@ static void read_scales(const gyre_attention_plan *plan, const gyre_row_range *r
     }
 }
 
-void gyre_key_rows_read(const gyre_attention_plan *plan, const gyre_row_range *rows, int turn, float *to) {
-    const gyre_attention_rotation how = {.role = GYRE_ROLE_KEY, .turn = turn};
+void gyre_key_rows_read(const gyre_attention_plan *plan, const gyre_row_range *rows, int variant, float *to) {
+    const gyre_attention_rotation how = {.role = GYRE_ROLE_KEY, .variant = variant};
     read_tile(plan, rows, GYRE_KEYS, to, plan->head_pad);
     gyre_rows_spread(plan, to, rows->count);
     if (!plan->source->rotated) gyre_attention_rotate(plan, rows, &how, to);
@@ -92,11 +92,11 @@ static void fill_keys(const gyre_attention_plan *plan, const gyre_row_range *row
     const int64_t pad = plan->head_pad, n = rows->count;
     gyre_key_tile *tile = &buffers->tiles[rows->first / KEY_TILE];
     int finite = 1;
-    for (int turn = 0; turn < plan->rotation.turns[GYRE_ROLE_KEY]; turn++) {
-        float *k = plan->gradient ? buffers->k_rows[turn] + at * pad : key_rows;
-        gyre_key_rows_read(plan, rows, turn, k);
+    for (int variant = 0; variant < plan->rotation.variants[GYRE_ROLE_KEY]; variant++) {
+        float *k = plan->gradient ? buffers->k_rows[variant] + at * pad : key_rows;
+        gyre_key_rows_read(plan, rows, variant, k);
         if (plan->gradient) finite &= gyre_tile_finite(plan->kernels, k, n * pad);
-        transpose_rows(plan, k, n, pad, buffers->k_columns[turn] + at * pad);
+        transpose_rows(plan, k, n, pad, buffers->k_columns[variant] + at * pad);
     }
     if (plan->gradient) tile->k_finite = finite;
 }
@@ -143,18 +143,19 @@ void gyre_query_buffers_fill(const gyre_attention_plan *plan, const gyre_key_buf
     gyre_min_max(buffers->positions, rows->count, &buffers->low, &buffers->high);
     gyre_min_max(buffers->order, rows->count, &buffers->order_min, &buffers->order_max);
     gyre_biases_begin(plan, keys, buffers);
-    const int turns = plan->rotation.turns[GYRE_ROLE_QUERY];
-    for (int turn = 0; turn < turns; turn++) {
-        const gyre_attention_rotation how = {.role = GYRE_ROLE_QUERY, .turn = turn};
-        gyre_rows_read(plan, &plan->args->q, rows, buffers->q_rows[turn], plan->head_pad);
-        gyre_rows_spread(plan, buffers->q_rows[turn], rows->count);
-        gyre_attention_rotate(plan, rows, &how, buffers->q_rows[turn]);
+    const int variants = plan->rotation.variants[GYRE_ROLE_QUERY];
+    for (int variant = 0; variant < variants; variant++) {
+        const gyre_attention_rotation how = {.role = GYRE_ROLE_QUERY, .variant = variant};
+        gyre_rows_read(plan, &plan->args->q, rows, buffers->q_rows[variant], plan->head_pad);
+        gyre_rows_spread(plan, buffers->q_rows[variant], rows->count);
+        gyre_attention_rotate(plan, rows, &how, buffers->q_rows[variant]);
     }
     for (int64_t i = 0; i < rows->count; i++) {
         buffers->scale[i] = plan->scale;
         if (plan->encoding) buffers->scale[i] *= (float)gyre_temperature_at(plan->encoding, buffers->positions[i]);
-        for (int turn = 0; turn < turns; turn++)
-            plan->kernels->scale_row_f32(buffers->q_rows[turn] + i * plan->head_pad, plan->part[0].pad, buffers->scale[i]);
+        for (int variant = 0; variant < variants; variant++)
+            plan->kernels->scale_row_f32(buffers->q_rows[variant] + i * plan->head_pad, plan->part[0].pad,
+                                         buffers->scale[i]);
     }
     if (plan->uses_tables) gyre_tables_bias_queries(plan, buffers);
 }

@@ -9,8 +9,8 @@ void gyre_key_info_fill(const gyre_attention_plan *plan, int64_t batch, int64_t 
  * key_rows: [KEY_TILE][max(head_pad, value_pad)], working memory. */
 void gyre_key_tile_fill(const gyre_attention_plan *plan, int64_t item, int64_t t, gyre_key_buffers *buffers,
                         float *key_rows);
-/* to = rows of keys, rotated by the angles of a turn, or of values, with zero rows up to the next multiple of 16. */
-void gyre_key_rows_read(const gyre_attention_plan *plan, const gyre_row_range *rows, int turn, float *to);
+/* to = rows of keys, rotated by the angles of a variant, or of values, with zero rows up to the next multiple of 16. */
+void gyre_key_rows_read(const gyre_attention_plan *plan, const gyre_row_range *rows, int variant, float *to);
 void gyre_value_rows_read(const gyre_attention_plan *plan, const gyre_row_range *rows, float *to);
 /* Gradient: all key tiles of an item that some query sees. */
 void gyre_key_buffers_fill(const gyre_attention_plan *plan, int64_t item, gyre_key_buffers *buffers,

@@ -23,7 +23,7 @@ typedef struct gyre_angles {
     const gyre_encoding *encoding;
     gyre_direction direction;
     int uses_stored; /* encoding->frequency is right for `length` */
-    int slower;      /* 1: rope.far_factor times slower (gyre_turn_is_slower) */
+    int slower;      /* 1: rope.far_factor times slower (gyre_variant_is_slower) */
     int64_t length;
     double factor;      /* multiplies cos and sin */
     double start_below; /* positions below rotate by encoding->start_frequency (LongRoPE's start tokens); -INFINITY = none */

@@ -6,8 +6,8 @@
 #include "core/rotation/frequency.h"
 
 #include "core/rotation/angles_numpy.h"
+#include "core/rotation/far_variants.h"
 #include "core/rotation/frequency_torch.h"
-#include "core/rotation/turns.h"
 
 #include <math.h>
 

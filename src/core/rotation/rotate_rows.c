@@ -4,7 +4,7 @@
 #include "core/positions.h"
 #include "core/rotation/angle_table.h"
 #include "core/rotation/cached_angles.h"
-#include "core/rotation/turns.h"
+#include "core/rotation/far_variants.h"
 #include "kernels/kernels.h"
 
 #include <math.h>
@@ -79,13 +79,13 @@ void gyre_rotation_angles(const gyre_encoding *encoding, const gyre_rotation_spe
     const int64_t pairs = encoding->config.rope.dim / 2, axes = gyre_axes_of(encoding);
     double positions[ROWS * GYRE_MAX_AXES];
     gyre_frequency buffer[GYRE_PAIR_CHUNK];
-    const int moved = spec->turn > 0 || gyre_is_chunked(&encoding->config.rope);
-    angles.slower = gyre_turn_is_slower(&encoding->config.rope, spec->turn);
+    const int moved = spec->variant > 0 || gyre_is_chunked(&encoding->config.rope);
+    angles.slower = gyre_variant_is_slower(&encoding->config.rope, spec->variant);
     for (int64_t done = 0; done < count; done += ROWS, rows += ROWS * 2 * pairs) {
         const int64_t n = count - done < ROWS ? count - done : ROWS;
         gyre_positions_read_axes(encoding, spec->positions, spec->batch, first + done, n, positions);
         for (int64_t i = 0; moved && i < n; i++)
-            positions[i] = gyre_turn_position(&encoding->config, spec->role, spec->turn, (int64_t)positions[i]);
+            positions[i] = gyre_variant_position(&encoding->config, spec->role, spec->variant, (int64_t)positions[i]);
         const int64_t filled = fill_row_by_steps(spec, positions, n, rows);
         /* Skipped if the steps filled all rows: the powers in the frequencies cost more than the rows. */
         for (int64_t pair = 0; filled < n && pair < pairs; pair += GYRE_PAIR_CHUNK) {

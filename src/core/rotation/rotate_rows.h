@@ -8,7 +8,7 @@ struct gyre_angle_steps; /* core/rotation/angle_table.h */
 
 typedef struct gyre_rotation_spec {
     gyre_role role;
-    int turn; /* which of the role's turns (turns.h) */
+    int variant; /* which of the role's variants (far_variants.h) */
     int64_t length, batch;
     const gyre_positions *positions;
     double center;                        /* xPos: magnitudes are relative to this position */

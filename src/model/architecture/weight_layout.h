@@ -49,7 +49,7 @@ typedef enum gyre_tensor_purpose {
 } gyre_tensor_purpose;
 
 /* Parts that turn queries and keys themselves, before attention, which then has no encoding. */
-enum { GYRE_LAYER_PARTS_TURNED = GYRE_LAYER_PART_FREQUENCIES | GYRE_LAYER_PART_FOURIER };
+enum { GYRE_LAYER_PARTS_ROTATED = GYRE_LAYER_PART_FREQUENCIES | GYRE_LAYER_PART_FOURIER };
 enum {
     GYRE_LAYER_PARTS_ADAPTIVE = GYRE_LAYER_PART_ADAPTIVE | GYRE_LAYER_PART_ADAPTIVE_CONCAT | GYRE_LAYER_PART_ADAPTIVE_ADD,
     /* Parts with another attention than gyre_attention (parts/own_attention.h), of which a model has at most one. */

@@ -13,18 +13,18 @@ static gyre_view heads_of(const gyre_trained_heads *t, const gyre_view *view, in
     return part;
 }
 
-static gyre_trained_rotation turns_of(const gyre_trained_heads *t, int64_t h) {
+static gyre_trained_rotation rotation_of(const gyre_trained_heads *t, int64_t h) {
     gyre_trained_rotation rotation = GYRE_INIT(gyre_trained_rotation);
     rotation.layout = t->layout;
     rotation.frequencies = gyre_cdense(t->data + h * t->numbers, GYRE_DTYPE_F32, 1, 1, 1, t->numbers);
     return rotation;
 }
 
-gyre_status gyre_turn_heads(const gyre_trained_heads *t, gyre_direction direction, const gyre_positions *positions,
-                            const gyre_view qk[2], const gyre_exec *exec, gyre_error *err) {
+gyre_status gyre_rotate_heads(const gyre_trained_heads *t, gyre_direction direction, const gyre_positions *positions,
+                              const gyre_view qk[2], const gyre_exec *exec, gyre_error *err) {
     gyre_status status = GYRE_OK;
     for (int64_t h = 0; h < t->kv_heads; h++) {
-        const gyre_trained_rotation rotation = turns_of(t, h);
+        const gyre_trained_rotation rotation = rotation_of(t, h);
         for (int i = 0; i < 2 && !status; i++) {
             const gyre_view part = heads_of(t, &qk[i], h);
             const gyre_cview in = gyre_const(part);
@@ -37,11 +37,11 @@ gyre_status gyre_turn_heads(const gyre_trained_heads *t, gyre_direction directio
     return status;
 }
 
-gyre_status gyre_turn_heads_gradient(const gyre_trained_heads *t, const gyre_positions *positions, const gyre_view qk[2],
-                                     const gyre_view dqk[2], float *gradient, gyre_error *err) {
+gyre_status gyre_rotate_heads_gradient(const gyre_trained_heads *t, const gyre_positions *positions, const gyre_view qk[2],
+                                       const gyre_view dqk[2], float *gradient, gyre_error *err) {
     gyre_status status = GYRE_OK;
     for (int64_t h = 0; h < t->kv_heads; h++) {
-        const gyre_trained_rotation rotation = turns_of(t, h);
+        const gyre_trained_rotation rotation = rotation_of(t, h);
         gyre_trained_gradients to = GYRE_INIT(gyre_trained_gradients);
         to.frequencies = gyre_dense(gradient + h * t->numbers, GYRE_DTYPE_F32, 1, 1, 1, t->numbers);
         for (int i = 0; i < 2 && !status; i++) {

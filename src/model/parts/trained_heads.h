@@ -22,12 +22,12 @@ typedef struct gyre_trained_heads {
 
 /* qk[0], qk[1] = queries and keys, turned in place by trained frequencies, or turned back (ADJOINT).  Views
  * [batch, token, heads, head_dim].  Errors: those of gyre_trained_rotate. */
-gyre_status gyre_turn_heads(const gyre_trained_heads *t, gyre_direction direction, const gyre_positions *positions,
-                            const gyre_view qk[2], const gyre_exec *exec, gyre_error *err);
-/* gradient[kv_heads][numbers] += that of the frequencies, given what gyre_turn_heads wrote and the gradient to it.
+gyre_status gyre_rotate_heads(const gyre_trained_heads *t, gyre_direction direction, const gyre_positions *positions,
+                              const gyre_view qk[2], const gyre_exec *exec, gyre_error *err);
+/* gradient[kv_heads][numbers] += that of the frequencies, given what gyre_rotate_heads wrote and the gradient to it.
  * Errors: those of gyre_trained_rotate_gradient. */
-gyre_status gyre_turn_heads_gradient(const gyre_trained_heads *t, const gyre_positions *positions, const gyre_view qk[2],
-                                     const gyre_view dqk[2], float *gradient, gyre_error *err);
+gyre_status gyre_rotate_heads_gradient(const gyre_trained_heads *t, const gyre_positions *positions, const gyre_view qk[2],
+                                       const gyre_view dqk[2], float *gradient, gyre_error *err);
 
 /* out[0], out[1] = queries and keys as complex numbers: magnitudes softplus(x), angles 0 and the phases of keys.  Positions
  * are not in them: the model's encoding rotates out.  in [batch, token, heads, dim], out [batch, token, heads, 2 dim].

@@ -1,11 +1,11 @@
-/* turns.c: ReRoPE, leaky ReRoPE, Self-Extend and Dual Chunk Attention, as positions. */
-#include "core/rotation/turns.h"
+/* far_variants.c: ReRoPE, leaky ReRoPE, Self-Extend and Dual Chunk Attention, as positions. */
+#include "core/rotation/far_variants.h"
 
 #include <math.h>
 
 enum { INTRA_CHUNK, SUCCESSIVE_CHUNK };
 
-int gyre_turn_count(const gyre_config *config, gyre_role role) {
+int gyre_variant_count(const gyre_config *config, gyre_role role) {
     if (gyre_is_chunked(&config->rope)) return role == GYRE_ROLE_QUERY ? 3 : 1;
     return config->rope.far == GYRE_FAR_AS_NEAR ? 1 : 2;
 }
@@ -16,27 +16,27 @@ static int64_t position_in_chunk(const gyre_config *config, int64_t m) {
     return rest < 0 ? rest + length : rest;
 }
 
-int64_t gyre_turn_last_key(const gyre_config *config, int turn, int64_t m) {
+int64_t gyre_variant_last_key(const gyre_config *config, int variant, int64_t m) {
     if (!gyre_is_chunked(&config->rope)) return m - config->rope.far_window;
     const int64_t length = config->rope.chunk.size - config->rope.chunk.local;
-    return m - position_in_chunk(config, m) - (turn - 1) * length - 1;
+    return m - position_in_chunk(config, m) - (variant - 1) * length - 1;
 }
 
-static double chunk_position(const gyre_config *config, gyre_role role, int turn, int64_t position) {
+static double chunk_position(const gyre_config *config, gyre_role role, int variant, int64_t position) {
     const int64_t length = config->rope.chunk.size - config->rope.chunk.local,
                   in_chunk = position_in_chunk(config, position);
     const int paper = config->rope.far == GYRE_FAR_CHUNKED_PAPER;
     const int64_t cap = config->rope.chunk.size - paper, last = paper ? cap : 2 * length - 1;
-    if (role == GYRE_ROLE_KEY || turn == INTRA_CHUNK) return (double)in_chunk;
-    const int64_t next = turn == SUCCESSIVE_CHUNK ? length + in_chunk : last;
+    if (role == GYRE_ROLE_KEY || variant == INTRA_CHUNK) return (double)in_chunk;
+    const int64_t next = variant == SUCCESSIVE_CHUNK ? length + in_chunk : last;
     return (double)(next < cap ? next : cap);
 }
 
-double gyre_turn_position(const gyre_config *config, gyre_role role, int turn, int64_t position) {
+double gyre_variant_position(const gyre_config *config, gyre_role role, int variant, int64_t position) {
     const struct gyre_rope_config *rope = &config->rope;
     const double m = (double)position, w = (double)rope->far_window, factor = rope->far_factor;
-    if (gyre_is_chunked(rope)) return chunk_position(config, role, turn, position);
-    if (turn == 0) return m;
+    if (gyre_is_chunked(rope)) return chunk_position(config, role, variant, position);
+    if (variant == 0) return m;
     switch (rope->far) {
     case GYRE_FAR_CLAMPED:
         return role == GYRE_ROLE_QUERY ? w : 0;
