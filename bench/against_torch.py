@@ -1,8 +1,8 @@
 #!/usr/bin/python3
 """Attention with positions: Gyre against eager PyTorch on one thread, in one sitting.  See bench/README.md.
 
-Each way to write a scheme in torch is a child process, once with malloc as it comes and once with malloc told to keep its
-pages; all of them and `gyre bench encodings` take turns, round by round.
+Each way to write a scheme in torch is a child process, once with malloc's defaults and once with malloc set to keep its
+pages; all of them and `gyre bench encodings` alternate, round by round.
 """
 import argparse
 import importlib.util
@@ -42,7 +42,7 @@ def make_inputs(torch, shape, rows, tables, per_head):
 
 
 def slopes(heads):
-    """ALiBi's geometric sequence; where the heads are no power of two, every other slope of the next sequence follows."""
+    """ALiBi's geometric sequence; if the heads are not a power of two, every other slope of the next sequence follows."""
     def sequence(count):
         return [2 ** (-8 * (i + 1) / count) for i in range(count)]
     whole = 1 << (heads.bit_length() - 1)
@@ -218,7 +218,7 @@ def status_bytes(field):
 
 
 def forget_peak():
-    """The high-water mark of resident memory begins anew.  False where the system does not let us."""
+    """Resets the high-water mark of resident memory.  False if the system does not allow it."""
     try:
         with open("/proc/self/clear_refs", "w", encoding="ascii") as file:
             file.write("5")

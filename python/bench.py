@@ -1,4 +1,4 @@
-"""Speed of the package against PyTorch: ratios of medians, both sides measured in turns within one run.
+"""Speed of the package against PyTorch: ratios of medians, both sides measured alternately within one run.
 
     python python/bench.py            1 and 2 threads
     python python/bench.py --quick    fewer repetitions
@@ -38,7 +38,7 @@ def once(call: Callable[[], Any], calls: int) -> float:
 
 
 def compare(name: str, ours: Callable[[], Any], peers: dict[str, Callable[[], Any]], turns: int) -> None:
-    """Prints the median time of ours, and for each peer the median of the ratios of one turn."""
+    """Prints our median time, and for each peer the median of the ratios of the rounds."""
     everyone = {"gyre": ours, **peers}
     for call in everyone.values():
         for _ in range(3):
@@ -140,7 +140,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
 
 
 def memory(tokens: int) -> None:
-    """Growth of the largest resident set during one call, the bias included, in a process of its own each."""
+    """Growth of the largest resident set during one call, the bias included, each in a separate process."""
     code = MEMORY.format(tokens=tokens)
     plain = {k: v for k, v in os.environ.items() if not k.startswith("MALLOC_")}
     took = [int(subprocess.check_output([sys.executable, "-c", code, who], env=plain)) for who in ("gyre", "sdpa")]

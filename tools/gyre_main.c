@@ -17,24 +17,25 @@ typedef struct subcommand {
 } subcommand;
 
 static const subcommand subcommands[] = {
-    {"lab", "gyre lab", "train short, test long: every encoding and every way to extend RoPE, tables and a report", cmd_lab,
-     1},
+    {"lab", "gyre lab", "train short, test long: every encoding and every extension, in tables and a report", cmd_lab, 1},
     {"train", "gyre train", "train a small model on a text", cmd_train, 1},
-    {"eval", "gyre eval", "perplexity of a model by context length, under context extension methods", cmd_eval, 1},
-    {"passkey", "gyre passkey", "whether a model finds a key that it read earlier, by length and depth", cmd_passkey, 1},
-    {"generate", "gyre generate", "continue a prompt, under context extension methods", cmd_generate, 0},
-    {"explain", "gyre explain", "the positions that a model uses, as one program or another reads it", cmd_explain, 0},
+    {"eval", "gyre eval", "perplexity of a model at each context length, under each extension method", cmd_eval, 1},
+    {"passkey", "gyre passkey", "whether a model finds a passkey far back in its context, by length and depth", cmd_passkey,
+     1},
+    {"generate", "gyre generate", "continue a prompt, under an extension method", cmd_generate, 0},
+    {"explain", "gyre explain", "which positions a model uses, as one program or another reads them", cmd_explain, 0},
     {"diff", "gyre diff", "where two readings of a model differ, and by how much", cmd_diff, 0},
-    {"audit", "gyre audit", "what is wrong about a model's positions: its files against each other", cmd_audit, 0},
-    {"extend", "gyre extend", "what each way to stretch a model's context needs and does; writes one", cmd_extend, 0},
-    {"convert", "gyre convert", "write a model in another format, type or layout: safetensors, GGUF, llama2.c", cmd_convert,
-     0},
-    {"search", "gyre search", "factors for each pair that predict a text best at a longer context", cmd_search, 1},
-    {"shard", "gyre shard", "what each rank of a group would hold and send, for a long context", cmd_shard, 0},
-    {"show", "gyre show", "properties of position encodings, on numbers: shift, repeats, bounds", cmd_show, 0},
-    {"plot", "gyre plot", "figures: angles, wavelengths, decay, biases, results; as SVG, PNG or PDF", cmd_plot, 0},
-    {"explore", "gyre explore", "a page with this library in it: pictures to turn, a model to read with", cmd_explore, 0},
-    {"bench", "gyre bench", "what positions cost attention, and the speed of training, on this machine", cmd_bench, 0}};
+    {"audit", "gyre audit", "what is wrong about a model's positions: its files compared with each other", cmd_audit, 0},
+    {"extend", "gyre extend", "which method to take for a longer context, what it costs, and what to write for it",
+     cmd_extend, 0},
+    {"convert", "gyre convert", "write a model in another format, type or layout", cmd_convert, 0},
+    {"search", "gyre search", "find a factor for each pair of channels by measuring", cmd_search, 1},
+    {"shard", "gyre shard", "the memory and messages of each rank of a group, for a long context", cmd_shard, 0},
+    {"show", "gyre show", "properties of position encodings, on numbers", cmd_show, 0},
+    {"plot", "gyre plot", "figures of position encodings and of results, and the numbers in them", cmd_plot, 0},
+    {"explore", "gyre explore", "a page that contains this library: interactive pictures, and a model that reads your text",
+     cmd_explore, 0},
+    {"bench", "gyre bench", "the cost of positions, and the speed of kernels, on this machine", cmd_bench, 0}};
 enum { SUBCOMMANDS = sizeof subcommands / sizeof *subcommands };
 
 static const subcommand *find(const char *name) {
@@ -155,8 +156,8 @@ static int is_one_of(const char *word, const char *const *names, int count) {
     return 0;
 }
 
-/* A closed standard stream would lend its number to the next file that is opened, and messages would go into a result.  In
- * its place stands a descriptor on which reading or writing fails as on a closed one. */
+/* A closed standard stream would lend its number to the next file that is opened, and messages would go into a result.
+ * It is replaced by a descriptor on which reading or writing fails as on a closed one. */
 static void fill_closed_streams(void) {
     for (int fd = 0; fd < 3; fd++)
         if (fcntl(fd, F_GETFD) < 0) (void)!open("/dev/null", fd == 0 ? O_WRONLY : O_RDONLY);

@@ -5,7 +5,7 @@
     out = gyre.attention(q, k, v, encoding=enc, causal=True)
     gyre.Encoding.from_config("config.json").explain()
 
-Arrays are read where they lie: numpy, torch, JAX, anything with __dlpack__ or the buffer protocol, any strides, float16,
+Arrays are read in place: numpy, torch, JAX, anything with __dlpack__ or the buffer protocol, any strides, float16,
 bfloat16, float32 and float64.  Results are of the caller's kind.  Computing releases the GIL.  Errors are gyre.Error.
 """
 

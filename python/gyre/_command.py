@@ -1,4 +1,4 @@
-"""The gyre command, which the wheel brings along: running it, and what it knows that the C library does not offer."""
+"""The gyre command of the wheel: running it, and functions that the C library does not offer."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def program() -> str:
     named = os.environ.get("GYRE_COMMAND")
     path = Path(named) if named else Path(__file__).parent / "bin" / "gyre"
     if not path.is_file():
-        raise FileError("EIO", f"command: there is no {path}: install the package, or set GYRE_COMMAND", "command")
+        raise FileError("EIO", f"command: {path} does not exist: install the package, or set GYRE_COMMAND", "command")
     return str(path)
 
 
@@ -40,7 +40,7 @@ def _audit(arguments: list[str]) -> int:
 
 
 def main() -> None:
-    """The entry point "gyre": becomes the command; `gyre audit --buffers` is of Python, because it looks at models of torch."""
+    """The entry point "gyre": becomes the command; `gyre audit --buffers` is Python code, because it checks models of torch."""
     if sys.argv[1:2] == ["audit"] and "--buffers" in sys.argv:
         sys.exit(_audit([word for word in sys.argv[2:] if word != "--buffers"]))
     path = program()
@@ -99,7 +99,7 @@ def run(
     """
     errors: list[str] = []
     output: list[str] = []
-    # A session of its own: Ctrl-C reaches this process alone, which passes it on once.
+    # A separate session: Ctrl-C reaches only this process, which passes it on once.
     process = subprocess.Popen(
         [program(), *args],
         stdin=subprocess.DEVNULL,
@@ -144,7 +144,7 @@ def _as_path(source: Source | Any, name: str) -> Iterator[str]:
         raise Error("EINVAL", f"{name}: is a {type(source).__name__}, not a path or a dict", name)
     path = Path(path_text(source, name))
     if not os.path.exists(path):
-        raise FileError("EIO", f"{name}: there is no {path}", name)
+        raise FileError("EIO", f"{name}: {path} does not exist", name)
     yield str(path)
 
 
@@ -165,7 +165,7 @@ def _options(**given: Any) -> list[str]:
 def explain(
     source: Source | Any, *, profile: str | None = None, length: int | None = None, layer_type: str | None = None
 ) -> Result:
-    """All groups of layers of a model, as `gyre explain --json` tells them.  Arguments as in Encoding.from_config."""
+    """All groups of layers of a model, as `gyre explain --json` prints them.  Arguments as in Encoding.from_config."""
     with _as_path(source, "source") as path:
         options = _options(as_=profile, length=length, layer_type=layer_type)
         return Result(json.loads(run(["explain", path, "--json", *options])))
@@ -215,7 +215,7 @@ def _first_difference(told: Difference, side: str) -> str | None:
 
 
 def _wavelengths(path: str, profile: str | None, length: int | None, layer_type: str | None) -> list[float]:
-    """Positions a turn of each pair, for the figure; none where a program refuses the model or nothing rotates."""
+    """Positions per turn of each pair, for the figure; none if a program refuses the model or nothing rotates."""
     try:
         encoding = Encoding.from_config(path, profile=profile, length=length, layer_type=layer_type)
         return [2 * math.pi / f if f else math.inf for f in encoding.frequencies(length)]

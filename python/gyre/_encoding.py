@@ -47,9 +47,9 @@ def json_text(config: Mapping[str, Any], name: str) -> str:
     try:
         return json.dumps(dict(config), indent=1)
     except RecursionError:
-        raise Error("EINVAL", f"{name}: is no config: it is too deep", name) from None
+        raise Error("EINVAL", f"{name}: is not a config: it is too deep", name) from None
     except (TypeError, ValueError) as why:
-        raise Error("EINVAL", f"{name}: is no config: {why}", name) from why
+        raise Error("EINVAL", f"{name}: is not a config: {why}", name) from why
 
 
 def _refuse_lone(head_dim: int | None, trained_length: int | None) -> None:
@@ -65,10 +65,10 @@ def _config_text(source: Mapping[str, Any], head_dim: int | None, trained_length
     config = dict(source)
     if "model_type" not in config and any(key in config for key in _ROPE_KEYS) and "hidden_size" not in config:
         if head_dim is None:
-            raise Error("EINVAL", "head_dim: missing; a rope_parameters dict does not tell it", "head_dim")
+            raise Error("EINVAL", "head_dim: missing; a rope_parameters dict does not state it", "head_dim")
         scaling = config.get("rope_type", config.get("type", "default"))
-        tells = trained_length is not None or config.get("original_max_position_embeddings") is not None
-        if not tells and scaling not in _WITHOUT_LENGTH:
+        stated = trained_length is not None or config.get("original_max_position_embeddings") is not None
+        if not stated and scaling not in _WITHOUT_LENGTH:
             text = f"trained_length: missing; {scaling!r} needs it, and there is no original_max_position_embeddings"
             raise Error("EINVAL", text, "trained_length")
         config = {"model_type": "llama", "head_dim": head_dim, "hidden_size": head_dim, "num_attention_heads": 1}
@@ -183,7 +183,7 @@ class Encoding(_gyre.Encoding):
 
     @property
     def head_dim(self) -> int:
-        """Channels of a head; 0 where the encoding does not tell."""
+        """Channels of a head; 0 if the encoding has no number of channels."""
         return int(self._config(True)["head_dim"])
 
     @property

@@ -74,7 +74,7 @@ class FileError(Error, OSError):
 
 
 class OutOfMemory(Error, MemoryError):
-    """No memory, or none of the pages of a cache is free (status "ENOMEM")."""
+    """Not enough memory, or no page of a cache is free (status "ENOMEM")."""
 
 
 def _argument(name: str) -> str:

@@ -1,4 +1,4 @@
-"""A function for each kind of encoding.  None stands for the default of gyre.h everywhere, and so does zero, unless it is refused."""
+"""A function for each kind of encoding.  None means the default of gyre.h everywhere, and so does zero, unless it is refused."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def _of_axes(scalings: Sequence[Mapping[str, Any] | None]) -> dict[str, Any]:
                 text = f"axis_scalings: [{i}] has {name!r}, which all axes share: it is an option of rope"
                 raise Error("EINVAL", text, "axis_scalings")
             if name not in _OF_AXIS:
-                raise Error("EINVAL", f"axis_scalings: [{i}] has {name!r}, which is none of {', '.join(_OF_AXIS)}", "axis_scalings")
+                raise Error("EINVAL", f"axis_scalings: [{i}] has {name!r}, which is not one of {', '.join(_OF_AXIS)}", "axis_scalings")
             fields[f"rope.axis[{i}].{name}"] = value
     if len(scalings) > 4:
         raise Error("EINVAL", f"axis_scalings: has {len(scalings)} axes, and 4 is the most", "axis_scalings")
@@ -149,11 +149,11 @@ Args:
         computes them; TensorRT-LLM was not run.
     length_policy: "declared", "causal" or "prefix".
     axis_scalings: for each axis (also of one alone) None, as the options above say, an object such as
-        gyre.Riflex(factor=2, repeats_at=9), or a dict of its own: scaling, also "riflex" or
+        gyre.Riflex(factor=2, repeats_at=9), or a dict: scaling, also "riflex" or
         "riflex-paper"; base, factor, trained_length, context_length; and for RIFLEx intrinsic_pair, from 1, or repeats_at,
         the first frame that was seen to repeat.  What else a scaling has is
         one for all axes, given beside: beta_fast, beta_slow, truncate, low_freq, high_freq, proportion, mixed_exponent, and
-        LongRoPE's lists, with a number for each of the dim / 2 pairs, of which an axis reads those of its own pairs.
+        LongRoPE's lists, with a number for each of the dim / 2 pairs, of which an axis reads those of its pairs.
         The attention factor is that of scaling or attention_factor; the scaling of an axis adds none.
     dype_time: DyPE (arXiv 2510.20766): 1 = pure noise ... 0 = the image.  With kappa = dype_strength (None = 2) times
         dype_time^dype_exponent (None = 2), scalings "linear" and "ntk" take factor^kappa, "by-parts" and "yarn" kappa

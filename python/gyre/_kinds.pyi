@@ -81,11 +81,11 @@ def rope(
             computes them; TensorRT-LLM was not run.
         length_policy: "declared", "causal" or "prefix".
         axis_scalings: for each axis (also of one alone) None, as the options above say, an object such as
-            gyre.Riflex(factor=2, repeats_at=9), or a dict of its own: scaling, also "riflex" or
+            gyre.Riflex(factor=2, repeats_at=9), or a dict: scaling, also "riflex" or
             "riflex-paper"; base, factor, trained_length, context_length; and for RIFLEx intrinsic_pair, from 1, or repeats_at,
             the first frame that was seen to repeat.  What else a scaling has is
             one for all axes, given beside: beta_fast, beta_slow, truncate, low_freq, high_freq, proportion, mixed_exponent, and
-            LongRoPE's lists, with a number for each of the dim / 2 pairs, of which an axis reads those of its own pairs.
+            LongRoPE's lists, with a number for each of the dim / 2 pairs, of which an axis reads those of its pairs.
             The attention factor is that of scaling or attention_factor; the scaling of an axis adds none.
         dype_time: DyPE (arXiv 2510.20766): 1 = pure noise ... 0 = the image.  With kappa = dype_strength (None = 2) times
             dype_time^dype_exponent (None = 2), scalings "linear" and "ntk" take factor^kappa, "by-parts" and "yarn" kappa

@@ -24,7 +24,7 @@ Text = str | os.PathLike[str] | Sequence[os.PathLike[str]]
 
 
 class Bar:
-    """A line that tells how far a measurement is, on stderr, in a notebook too."""
+    """A line with the progress of a measurement, on stderr, in a notebook too."""
 
     def __init__(self, total: int, stream: TextIO | None = None) -> None:
         self.total, self.done, self.started = total, 0, time.monotonic()
@@ -73,7 +73,7 @@ def _text_paths(text: Text) -> Iterator[list[str]]:
             raise Error("EINVAL", f"text: holds a {type(path).__name__}, not a pathlib.Path", "text")
         names.append(path_text(path, "text"))
         if not os.path.exists(names[-1]):
-            raise FileError("EIO", f"text: there is no {names[-1]}", "text")
+            raise FileError("EIO", f"text: {names[-1]} does not exist", "text")
     if not names:
         raise Error("EINVAL", "text: is an empty list, not paths of texts", "text")
     yield names
@@ -99,7 +99,7 @@ class Tokenizer(_gyre.Tokenizer):
         return self._encode(text, _truth(begin, "begin") + 2 * _truth(special, "special"))
 
     def decode(self, ids: Any, *, special: bool = False) -> str:
-        """The text of ids; bytes that are no UTF-8 become U+FFFD.  special: special tokens as their text."""
+        """The text of ids; bytes that are not UTF-8 become U+FFFD.  special: special tokens as their text."""
         return self._decode(ids, 2 * _truth(special, "special")).decode("utf-8", "replace")
 
     @property
@@ -141,7 +141,7 @@ def _found(path: str) -> str:
     if bundled.parent == models and os.path.isfile(bundled / "config.json"):  # False too for a name that is too long
         return str(bundled)
     names = "" if "/" in path else ", ".join(sorted(one.parent.name for one in models.glob("*/config.json")))
-    raise FileError("EIO", f"path: there is no {path}" + (f"; the package has {names}" if names else ""), "path")
+    raise FileError("EIO", f"path: {path} does not exist" + (f"; the package has {names}" if names else ""), "path")
 
 
 class Model:

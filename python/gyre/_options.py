@@ -111,7 +111,7 @@ def function(
     """The function that makes encodings of a kind.
 
     members: options and their members, of which the first `by_place` are given by place.  required: those without a default
-    beside them.  others: types of options that are no field.  build: makes the encoding of the options; None = encoding_of.
+    beside them.  others: types of options that are not fields.  build: makes the encoding of the options; None = encoding_of.
     """
     first, given = list(members)[:by_place], dict(defaults or {})
     parameters = []

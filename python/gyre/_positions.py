@@ -23,7 +23,7 @@ class Grid(NamedTuple):
     Attributes:
         frames, rows, columns: at least 1 each; an image has one frame.
         frame_step: positions from frame to frame: frame f is at floor(f * frame_step).  Qwen2-VL: 1.  Qwen2.5-VL:
-            tokens_per_second x seconds per grid.  Qwen3-VL: each frame is a grid of its own, after the text of its time.
+            tokens_per_second x seconds per grid.  Qwen3-VL: each frame is a separate grid, after the text of its time.
         merge: above 1, a frame comes in blocks of merge x merge patches, as encoders of Qwen2-VL and later order them.
     """
 
@@ -39,7 +39,7 @@ def _whole(values: Any, name: str) -> Any:
     try:
         array = numpy.asarray(values)
     except Exception as error:
-        raise Error("EINVAL", f"{name}: is no list of whole numbers: {error}", name) from error
+        raise Error("EINVAL", f"{name}: is not a list of whole numbers: {error}", name) from error
     if array.size == 0:
         return numpy.zeros(array.shape, "i8")
     if array.dtype.kind not in "iu":
@@ -92,7 +92,7 @@ def _read_mask(mask: Any) -> dict[str, Any]:
     try:
         marks = numpy.ascontiguousarray(numpy.asarray(mask), dtype=bool)
     except Exception as error:
-        raise Error("EINVAL", f"mask: is no array of truth values: {error}", "mask") from error
+        raise Error("EINVAL", f"mask: is not an array of truth values: {error}", "mask") from error
     if marks.ndim != 2:
         raise Error("ESHAPE", f"mask: has shape {list(marks.shape)}, not [documents, tokens]", "mask")
     return {"documents": marks.shape[0], "row_tokens": marks.shape[1], "mask": marks.tobytes()}
@@ -139,7 +139,7 @@ class Batch(_gyre.Batch):
 
         Args:
             documents: the number of new tokens of each, or for each a list of spans: numbers of text tokens, and Grids.
-                None with a mask, which tells them.
+                None with a mask, which has them.
             form: "packed" = one row, then padding (the default); "padded_right", "padded_left" = a row for each
                 document; "masked" = a row for each, whose tokens `mask` marks (the default with a mask).
             row_tokens: of a row with its padding; None = as many as are needed.
@@ -148,7 +148,7 @@ class Batch(_gyre.Batch):
             first_positions: of the first new token of each document; None = cached.  After images: the next_positions
                 of the batch that filled the cache.
             axes: 1 = tokens count up, in grids too; 2 = row, column; 3 = time, row, column.
-            after_grid: where text goes on: "largest" = past the largest position on any axis (the Qwen2-VL paper, vLLM,
+            after_grid: where text continues: "largest" = past the largest position on any axis (the Qwen2-VL paper, vLLM,
                 transformers 4); "sides" = past max(rows, columns), whatever the time (transformers 5).
             padding_position: of tokens that are padding.
 

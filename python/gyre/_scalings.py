@@ -55,7 +55,7 @@ _OF_AN_AXIS = ("riflex", "riflex-paper")
 def _members(scaling: str) -> dict[str, str]:
     """Options of a scaling, and their members."""
     acting = [name for name, field in FIELDS.items() if field["when"] == "rope.scaling" and scaling in field["values"]]
-    acting = [name for name in acting if not name.startswith("rope.diffusion.")]  # DyPE acts on a scaling, and is no part of it
+    acting = [name for name in acting if not name.startswith("rope.diffusion.")]  # DyPE acts on a scaling but is not part of it
     if scaling in _OF_AN_AXIS:
         acting += ["rope.axis[0].intrinsic_pair", "rope.axis[0].repeats_at"]
     return {option_of(name): name for name in [*acting, "trained_length", "context_length"]}

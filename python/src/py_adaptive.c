@@ -249,7 +249,8 @@ static gyre_status read_last(const gyre_cache *cache, int64_t sequence, int64_t 
     return status;
 }
 
-/* A length without positions: the queries stand where they do without either, as the last tokens of their sequences. */
+/* A length without positions: the queries have the same positions as without both, those of the last tokens of their
+ * sequences. */
 static gyre_status place_queries(adaptive_call *c, const gyre_cache *cache, const int64_t *sequences, gyre_error *err) {
     const int64_t batch = c->args.q.shape[0], queries = c->args.q.shape[1];
     gyre_status status = GYRE_OK;

@@ -1,5 +1,5 @@
-/* py_array.c: opening arrays.  numpy goes through the buffer protocol, torch through its exchange table, and everything
- * else through __dlpack__ or, without one, the buffer protocol. */
+/* py_array.c: opening arrays.  numpy uses the buffer protocol, torch its exchange table, and everything else __dlpack__
+ * or, without that, the buffer protocol. */
 #include "py_array.h"
 
 #include <stdio.h>
@@ -74,8 +74,9 @@ static int read_buffer(gyre_py_array *array, const Py_buffer *buffer) {
     for (int i = 0; i < buffer->ndim; i++) {
         array->shape[i] = buffer->shape[i];
         if (buffer->strides[i] % buffer->itemsize) {
-            gyre_py_fail(GYRE_EINVAL, array->name, "%s: its stride of %zd bytes is no multiple of an element: pass a copy",
-                         array->name, buffer->strides[i]);
+            gyre_py_fail(GYRE_EINVAL, array->name,
+                         "%s: its stride of %zd bytes is not a multiple of an element: pass a copy", array->name,
+                         buffer->strides[i]);
             return -1;
         }
         array->stride[i] = buffer->strides[i] / buffer->itemsize;
@@ -85,7 +86,7 @@ static int read_buffer(gyre_py_array *array, const Py_buffer *buffer) {
     return -1;
 }
 
-/* 1 if object.dtype.name is "bfloat16": an array of ml_dtypes, which has no buffer of its own.  -1 with an exception. */
+/* 1 if object.dtype.name is "bfloat16": an array of ml_dtypes, which has no buffer.  -1 with an exception. */
 static int is_bfloat16(PyObject *object) {
     PyObject *dtype = PyObject_GetAttrString(object, "dtype");
     PyObject *name = dtype ? PyObject_GetAttrString(dtype, "name") : NULL;
@@ -210,7 +211,7 @@ static int attribute_is(PyObject *object, const char *name, const char *text) {
     return gyre_py_forget() < 0 ? -1 : is;
 }
 
-/* torch's own refusals do not tell what would be right. */
+/* torch's own refusals do not say what would be right. */
 static int check_numbers(const gyre_py_array *array) {
     const int meta = attribute_is(array->object, "is_meta", "True");
     const int dense = meta == 0 ? attribute_is(array->object, "layout", "torch.strided") : 1;

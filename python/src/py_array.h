@@ -73,7 +73,7 @@ int64_t gyre_py_elements(const int64_t shape[4]);
 /* Writes "[2, 3]": the extents of the array in the order of its axes. */
 void gyre_py_shape_text(const gyre_py_array *array, char *out, size_t size);
 
-/* -1 with an exception unless each element of an array, which is to be written, has an address of its own. */
+/* -1 with an exception unless each element of an array, which is to be written, has its own address. */
 int gyre_py_check_itself(const gyre_py_array *array);
 /* What must hold before memory of the caller is written: out is shaped as in, and it shares memory with in only where it is
  * in itself.  -1 with an exception that shows extents in the order of the caller. */

@@ -34,8 +34,9 @@ static int fail_device(const gyre_py_array *array, int64_t type, int64_t id) {
     const char *shown = text ? PyUnicode_AsUTF8AndSize(text, NULL) : NULL;
     char number[64];
     snprintf(number, sizeof number, "DLPack device (%lld, %lld)", (long long)type, (long long)id);
-    gyre_py_fail(GYRE_EUNSUPPORTED, array->name, "%s: is on %.60s, but Gyre computes on the processor: pass it from there",
-                 array->name, shown ? shown : number);
+    gyre_py_fail(GYRE_EUNSUPPORTED, array->name,
+                 "%s: is on %.60s, but Gyre computes on the processor: pass a copy in its memory", array->name,
+                 shown ? shown : number);
     Py_XDECREF(device);
     Py_XDECREF(text);
     return -1;
@@ -102,7 +103,7 @@ int gyre_py_array_open_capsule(gyre_py_array *array, PyObject *capsule) {
     else if (PyCapsule_IsValid(capsule, "used_dltensor") || PyCapsule_IsValid(capsule, "used_dltensor_versioned"))
         return fail_capsule(array, "its DLPack capsule was consumed: ask the array for another with __dlpack__()");
     else
-        return fail_capsule(array, "is a capsule, but none of DLPack");
+        return fail_capsule(array, "is a capsule, but not of DLPack");
     if (status < 0) gyre_py_array_close(array);
     return status;
 }

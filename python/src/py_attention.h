@@ -14,7 +14,7 @@
 #define GYRE_PY_OF_ARRAYS                                                                                                   \
     ", key_gate_sums=None, key_positions=None, query_starts=None, key_starts=None, query_end=None, dropout=None, seed=None"
 enum {
-    OPTION_CAUSAL, /* stands before the others, because its default differs */
+    OPTION_CAUSAL, /* comes before the others, because its default differs */
     OPTION_LAYOUT,
     OPTION_POSITIONS,
     OPTION_WINDOW,

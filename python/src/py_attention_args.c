@@ -185,7 +185,7 @@ static int count_from_zero(gyre_py_attention_call *c) {
     return 0;
 }
 
-/* Without positions, the last query stands beside the last key; in a packed batch every sequence begins at 0. */
+/* Without positions, the last query has the position of the last key; in a packed batch every sequence begins at 0. */
 static int read_positions(gyre_py_attention_call *c, const gyre_py_attention_inputs *in, int64_t keys) {
     gyre_attention_args *args = &c->args;
     PyObject *q = in->options[OPTION_POSITIONS], *k = in->options[OPTION_KEY_POSITIONS];

@@ -121,7 +121,7 @@ static int read_named(config_reading *r, PyObject *name, PyObject *value) {
     }
     PyErr_Clear();
     if (!text) gyre_py_show(name, shown, sizeof shown);
-    gyre_py_fail(GYRE_EINVAL, text, "%.60s: is no field of a config (gyre.fields() lists them)", text ? text : shown);
+    gyre_py_fail(GYRE_EINVAL, text, "%.60s: is not a field of a config (gyre.fields() lists them)", text ? text : shown);
     return -1;
 }
 
@@ -238,10 +238,10 @@ static PyObject *numbers_of(const gyre_config_field *f) {
     return dict;
 }
 
-/* when: the name of the member that decides whether the field has an effect, None = it always has; values: those of it that
- * give it one.  zero: the word of a choice that is its default.  kinds: the schemes that have the field.  minimum, maximum:
- * infinite where none is fixed.  of_axes: an axis with a scaling of its own reads it too.  not_zero: 0 is the default
- * alone. */
+/* when: the name of the member that decides whether the field has an effect, None = it always has; values: those of it
+ * that give it one.  zero: the word of a choice that is its default.  kinds: the schemes that have the field.  minimum,
+ * maximum: infinite where none is fixed.  of_axes: an axis with its own scaling reads it too.  not_zero: 0 is the
+ * default alone. */
 static PyObject *field_row(const gyre_config_field *f) {
     static const char *const types[] = {"count", "length", "integer", "number", "flag", "choice", "set", "list"};
     const gyre_config_field *when = f->when ? field_at_offset(f->when) : NULL;

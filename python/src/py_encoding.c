@@ -40,8 +40,8 @@ int gyre_py_encoding_of(PyObject *object, const char *name, const gyre_py_encodi
     *out = NULL;
     if (!object) return 0;
     if ((PyObject *)Py_TYPE(object) != encoding_type && PyObject_IsInstance(object, encoding_type) != 1) {
-        gyre_py_fail(GYRE_EINVAL, name, "%s: is no gyre.Encoding: make one with gyre.rope(...) or Encoding.from_config(...)",
-                     name);
+        gyre_py_fail(GYRE_EINVAL, name,
+                     "%s: is not a gyre.Encoding: make one with gyre.rope(...) or Encoding.from_config(...)", name);
         return -1;
     }
     *out = (const gyre_py_encoding *)object;

@@ -1,4 +1,4 @@
-/* py_jax.c: gyre_rotate as a custom call of XLA, for jax.ffi.  XLA calls it on threads of its own, without the GIL. */
+/* py_jax.c: gyre_rotate as a custom call of XLA, for jax.ffi.  XLA calls it on its own threads, without the GIL. */
 #ifdef GYRE_HAVE_XLA
 #include "py_encoding.h"
 

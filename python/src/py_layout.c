@@ -145,7 +145,7 @@ int gyre_py_check_itself(const gyre_py_array *array) {
 int gyre_py_check_apart(const char *out_name, const gyre_view *out, const char *name, const gyre_view *view) {
     const gyre_cview a = gyre_const(*out), b = gyre_const(*view);
     if (!gyre_views_overlap(&a, &b)) return 0;
-    gyre_py_fail(GYRE_EINVAL, out_name, "%s: shares memory with %s, which would be overwritten: pass memory of its own",
+    gyre_py_fail(GYRE_EINVAL, out_name, "%s: shares memory with %s, which would be overwritten: pass separate memory",
                  out_name, name);
     return -1;
 }
@@ -163,7 +163,7 @@ int gyre_py_check_out(const gyre_py_array *in, const gyre_view *in_view, const g
     const gyre_cview a = gyre_const(*in_view), b = gyre_const(*out_view);
     if (is_same_memory(in_view, out_view) || !gyre_views_overlap(&a, &b)) return 0;
     gyre_py_fail(GYRE_EINVAL, out->name,
-                 "%s: shares a part of its memory with %s: pass %s itself for a result in place, or memory of its own",
+                 "%s: shares a part of its memory with %s: pass %s itself for a result in place, or separate memory",
                  out->name, in->name, in->name);
     return -1;
 }

@@ -113,7 +113,7 @@ static void delete_versioned(dl_managed_versioned *self) {
     free(e);
 }
 
-/* A capsule that nobody took still owns its export. */
+/* A capsule that was not consumed still owns its export. */
 static void destroy_capsule(PyObject *capsule) {
     if (PyCapsule_IsValid(capsule, "dltensor")) {
         delete_old(PyCapsule_GetPointer(capsule, "dltensor"));

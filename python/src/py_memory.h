@@ -16,7 +16,7 @@ typedef struct gyre_py_result {
 int64_t gyre_py_bytes(gyre_dtype dtype, int ndim, const int64_t *shape);
 /* Memory shaped and typed as `like`, and strided as it where its framework does that. */
 int gyre_py_result_like(gyre_py_result *result, const gyre_py_array *like);
-/* Memory of a shape and type of its own, dense. */
+/* Dense memory with its shape and type. */
 int gyre_py_result_new(gyre_py_result *result, const gyre_py_array *like, gyre_dtype dtype, int ndim, const int64_t *shape);
 /* The memory that the caller gave as `name`, of dtypes in the set. */
 int gyre_py_result_given(gyre_py_result *result, PyObject *out, const char *name);

@@ -138,7 +138,7 @@ static int32_t *read_ids(PyObject *object, int64_t *count) {
         int64_t id = 0;
         status = gyre_py_integer(PyList_GetItem(list, i), "ids", &id);
         if (status == 0 && (id < 0 || id > INT32_MAX)) {
-            gyre_py_fail(GYRE_EINVAL, "ids", "ids: holds %lld, which is no token: ids are 0 .. 2^31 - 1", (long long)id);
+            gyre_py_fail(GYRE_EINVAL, "ids", "ids: has %lld, which is not a token: ids are 0 .. 2^31 - 1", (long long)id);
             status = -1;
         }
         ids[i] = (int32_t)id;

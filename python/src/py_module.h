@@ -66,8 +66,8 @@ int gyre_py_path(PyObject *object, const char *name, PyObject **bytes);
 /* Takes a lock; other threads of Python run while it waits. */
 void gyre_py_lock(PyThread_type_lock lock);
 /* -1 with an exception if a thread of the parent process held the lock of `name` when this process was forked: what the
- * lock guards is half changed then, and nobody gives the lock back.  *forks belongs to the lock: how often this process had
- * been forked when that was last looked at.  Begin with gyre_py_forks(). */
+ * lock guards is then half changed, and no thread releases the lock.  *forks belongs to the lock: how often this process
+ * had been forked when that was last looked at.  Begin with gyre_py_forks(). */
 int gyre_py_check_fork(PyThread_type_lock lock, int *forks, const char *name);
 int gyre_py_forks(void);
 

@@ -322,7 +322,7 @@ static PyObject *shards_create(PyObject *type, PyObject *const *args, Py_ssize_t
     gyre_status status;
     if (gyre_py_arguments(shards_create_doc, args, count, keywords, a) < 0 || read_shards(&config, a) < 0) return NULL;
     if (PyObject_IsInstance(a[0], batch_type) != 1)
-        return gyre_py_fail(GYRE_EINVAL, "batch", "batch: is no gyre.Batch: make one with gyre.Batch([lengths ...])");
+        return gyre_py_fail(GYRE_EINVAL, "batch", "batch: is not a gyre.Batch: make one with gyre.Batch([lengths ...])");
     Py_BEGIN_ALLOW_THREADS
     status = gyre_shards_create(&shards, ((batch_object *)a[0])->batch, &config, NULL, &err);
     Py_END_ALLOW_THREADS
@@ -397,7 +397,7 @@ static int tokens_of(const shards_object *self, int64_t rank, int64_t *tokens) {
     return -1;
 }
 
-/* Memory shaped as `like`, but for its tokens; or that of the caller. */
+/* Memory shaped as `like`, except for its tokens; or that of the caller. */
 static int make_data(gyre_py_result *result, PyObject *out, const gyre_py_array *like, const gyre_py_layout *layout,
                      int64_t tokens) {
     int64_t shape[GYRE_PY_MAX_DIMS];

@@ -83,7 +83,7 @@ PyObject *gyre_py_read(PyObject *module, PyObject *const *args, Py_ssize_t count
     Py_ssize_t size = 0;
     PyObject *named = NULL;
     const char *text = a[1] ? PyUnicode_AsUTF8AndSize(a[1], &size) : NULL;
-    if (a[1] && !text) return gyre_py_fail(GYRE_EINVAL, "source", "source: holds text that UTF-8 cannot write");
+    if (a[1] && !text) return gyre_py_fail(GYRE_EINVAL, "source", "source: has text that UTF-8 cannot encode");
     if (!a[0]) return gyre_py_fail(GYRE_EINVAL, "path", "path: is missing");
     if (gyre_py_path(a[0], "source", &named) < 0) return NULL;
     const char *path = PyBytes_AsString(named);
@@ -101,6 +101,6 @@ PyObject *gyre_py_read(PyObject *module, PyObject *const *args, Py_ssize_t count
     if (status) return gyre_py_raise(status, &err);
     PyObject *dict = reading_dict(reading);
     gyre_reading_free(reading);
-    if (!dict) gyre_py_fail(GYRE_EFORMAT, "source", "source: its file holds text that is no UTF-8");
+    if (!dict) gyre_py_fail(GYRE_EFORMAT, "source", "source: its file has text that is not UTF-8");
     return dict;
 }

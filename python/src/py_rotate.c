@@ -118,7 +118,7 @@ PyObject *gyre_py_rotate(PyObject *self, PyObject *const *args, Py_ssize_t count
 }
 
 /* 1 if the magnitude of a key at its position is out of range.  That depends on the role, so it must be known before the
- * queries are written.  One head into memory of its own tells; other encodings than xPos have no magnitudes. */
+ * queries are written.  Writing one head into separate memory shows them; other encodings than xPos have no magnitudes. */
 static gyre_status try_keys(const gyre_encoding *encoding, const gyre_positions *positions, const gyre_view *keys,
                             gyre_error *err) {
     gyre_view one = *keys;

@@ -44,7 +44,7 @@ static void take_batch(score_call *c, const gyre_py_array *array) {
     if (array->shape[0] > c->batch) c->batch = array->shape[0];
 }
 
-/* A number of queries stands at the last positions of the keys, as in decoding. */
+/* A number of queries means those at the last positions of the keys, as in decoding. */
 static int place_last(score_call *c) {
     if (!c->key_array.object) {
         c->queries.base = c->key_count - c->query_count;

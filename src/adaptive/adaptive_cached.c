@@ -13,7 +13,7 @@ static const char call_name[] = "gyre_cache_adaptive_attention";
 typedef struct cached {
     gyre_cached_call cached;
     gyre_adaptive_args args; /* of the whole batch, with keys as many as the longest sequence has */
-    /* A batch row as a call of its own; before the first, the batch. */
+    /* A batch row as a separate call; before the first, the batch. */
     gyre_adaptive_call row;
     gyre_positions q_pos, k_pos; /* what those of row point to */
     gyre_key_source source;

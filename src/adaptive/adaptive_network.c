@@ -5,7 +5,7 @@
  * and back, with ds the gradient to scores:
  *
  *     doutput_weights += ds l^T     dl = output_weights^T ds     du = dl (1 or slope)
- *     dhidden_weights += du x^T     dx = hidden_weights^T du     dA = ds + dx,  dB = dx, + ds where B stands beside f */
+ *     dhidden_weights += du x^T     dx = hidden_weights^T du     dA = ds + dx,  dB = dx, + ds where B is added to f */
 #include "adaptive/adaptive_network.h"
 #include "adaptive/adaptive_tiles.h"
 #include "core/convert.h"
@@ -69,7 +69,7 @@ static void run_hidden(gyre_adaptive_buffers *b, const gyre_adaptive_block *bloc
                                           (float)plan->args->slope);
 }
 
-/* scores = what stands beside f. */
+/* scores = the terms added to f. */
 static void begin_scores(gyre_adaptive_buffers *b, const gyre_adaptive_block *block) {
     const gyre_adaptive_plan *plan = b->plan;
     const int64_t plane = gyre_adaptive_plane(b), n = block->count * KEY_TILE;

@@ -1,7 +1,7 @@
 /* adaptive_plan.h: what a checked call computes, and the memory that its jobs work in.
  *
- * The network reads all heads of a pair, so a tile is ADAPTIVE_ROWS queries by KEY_TILE keys of all heads.  Numbers of its
- * pairs lie in planes, one for each head:
+ * The network reads all heads of a pair, so a tile is ADAPTIVE_ROWS queries by KEY_TILE keys of all heads.  Numbers of
+ * its pairs are in planes, one for each head:
  *
  *     plane [rows][KEY_TILE]            a layer of the network is then a product of a matrix with planes:
  *     x     [heads of A | of B][plane]  hidden [W][pairs] = hidden_weights [W][inputs] x [inputs][pairs]

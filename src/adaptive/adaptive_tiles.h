@@ -17,7 +17,7 @@ int64_t gyre_adaptive_tiles_seen(const gyre_adaptive_buffers *b);
 /* out = keys of the tile that a row sees, the first ones. */
 int64_t gyre_adaptive_seen(const gyre_adaptive_buffers *b, int64_t row, int64_t tile);
 
-/* x = [A, B], or A + B where the network reads that; 0 for pairs that do not see each other, whatever stands there. */
+/* x = [A, B], or A + B where the network reads that; 0 for pairs that do not see each other, whatever their value. */
 void gyre_adaptive_inputs(gyre_adaptive_buffers *b, int64_t tile);
 
 /* out = numbers from plane to plane. */

@@ -93,7 +93,7 @@ static gyre_status check_rotation(const request *call, gyre_error *err) {
     const int needs_channels = (encoding->scheme->places & GYRE_PLACE_QUERY_KEY) || encoding->amplitude_channels > 0;
     const gyre_status status = needs_channels ? check_head_dim(call, err, "q", call->args->q.shape[3]) : GYRE_OK;
     if (status || call->args->causal == GYRE_CAUSAL_BY_POSITION) return status;
-    /* Both depend on the sign of the distance, which the order of tokens does not tell. */
+    /* Both depend on the sign of the distance, which does not follow from the order of tokens. */
     if (encoding->xpos_log2_decay)
         return gyre_fail(err, GYRE_EUNSUPPORTED, "causal: xPos needs GYRE_CAUSAL_BY_POSITION (%s)", call->name);
     if (encoding->config.rope.far)
@@ -114,8 +114,7 @@ static gyre_status check_table_shapes(const request *call, gyre_error *err) {
         /* Rows are padded to 16 channels of up to 8 bytes, and the bytes must not overflow. */
         const int64_t elements = status ? 0 : gyre_view_elements(shape);
         if (elements < 0 || elements > INT64_MAX / 256)
-            return gyre_fail(err, GYRE_ENOMEM, "encoding: its tables have more elements than can be counted (%s)",
-                             call->name);
+            return gyre_fail(err, GYRE_ENOMEM, "encoding: its tables have more than 2^63 elements (%s)", call->name);
     }
     if (status) return status;
     const int values = gyre_has_vector_table(encoding, GYRE_TABLE_VALUE, GYRE_TERM_VALUE);
@@ -184,7 +183,7 @@ static gyre_status check_weights(const request *call, gyre_error *err) {
     if (status) return status;
     if (args->weights_first < 0 || args->weights_first > queries || n > queries - args->weights_first)
         return gyre_fail(err, GYRE_EINVAL,
-                         "weights.first: %" PRId64 " queries from %" PRId64 " on are wanted of %" PRId64 " (%s)", n,
+                         "weights.first: %" PRId64 " queries from %" PRId64 " on, but there are %" PRId64 " (%s)", n,
                          args->weights_first, queries, call->name);
     return check_output(call, err, "weights", weights);
 }
@@ -194,7 +193,7 @@ static gyre_status check_slopes(const request *call, gyre_error *err) {
     const int64_t shape[4] = {gyre_sequence_count(args), 1, heads_of(call), 1};
     if (!args->slopes.data) return GYRE_OK;
     if (!args->encoding || !args->encoding->slopes)
-        return gyre_fail(err, GYRE_EINVAL, "slopes: the encoding has none that these could replace (%s)", call->name);
+        return gyre_fail(err, GYRE_EINVAL, "slopes: the encoding has no slopes to replace (%s)", call->name);
     return gyre_call_check_input(&args->slopes, shape, GYRE_TYPES_F32, "slopes", call->name, err);
 }
 
@@ -256,7 +255,7 @@ static gyre_status check_state(const request *call, gyre_error *err) {
         return gyre_fail(err, GYRE_EINVAL, "state: the last stride is %" PRId64 ", not 1 (%s)", args->state.stride[3],
                          call->name);
     if (args->weights.data)
-        return gyre_fail(err, GYRE_EINVAL, "weights: cannot be told while state has keys of other calls (%s)", call->name);
+        return gyre_fail(err, GYRE_EINVAL, "weights: are unknown while state has keys of other calls (%s)", call->name);
     return GYRE_OK;
 }
 
@@ -441,7 +440,7 @@ static gyre_status check_segment(const request *call, gyre_error *err, const gyr
         if (call->gradient->dqkv[i].dtype != GYRE_DTYPE_F32)
             return gyre_fail(err, GYRE_EDTYPE, "%s: element type %s is not F32, but %s (%s)", gradient_names[i],
                              gyre_dtype_text(call->gradient->dqkv[i].dtype),
-                             call->args->q_pos_head_stride != 0 ? "query heads of a key head have positions of their own"
+                             call->args->q_pos_head_stride != 0 ? "query heads of a key head have different positions"
                                                                 : "context lengths differ",
                              call->name);
     return GYRE_OK;

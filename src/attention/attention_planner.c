@@ -22,7 +22,7 @@ enum { MAX_CONCURRENCY = 65536, JOB_QUERY_BYTES = 1 << 20, MAX_JOB_QUERY_TILES =
 
 /* -- measures -- */
 
-/* Two positions are at most 2 GYRE_MAX_POSITION apart, so a wider window is none.  Sums with it stay in range. */
+/* Two positions are at most 2 GYRE_MAX_POSITION apart, so a wider window has no effect.  Sums with it stay in range. */
 static void measure_window(gyre_attention_plan *plan, const gyre_attention_inputs *args) {
     const int64_t most = 2 * GYRE_MAX_POSITION, after = args->window_after > 0 ? args->window_after : args->window;
     plan->window = args->window > most ? 0 : args->window;

@@ -1,5 +1,5 @@
-/* gates.c: running sums of log gates, and their gradient: sums from the last token back.  One task is one head of one batch
- * row; it goes through its documents in the order of tokens. */
+/* gates.c: running sums of log gates, and their gradient: sums from the last token back.  One task is one head of one
+ * batch row; it processes its documents in the order of tokens. */
 #include "call/call_sequences.h"
 #include "call/call_views.h"
 #include "core/convert.h"

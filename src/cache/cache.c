@@ -23,7 +23,7 @@ gyre_status gyre_cache_can_store_rotated(const gyre_encoding *encoding, gyre_err
     const struct gyre_rope_config *rope = &encoding->config.rope;
     const char *what = NULL;
     if (encoding->config.length_policy != GYRE_LENGTH_POLICY_DECLARED) what = "their context length follows the query";
-    if (encoding->start_frequency) what = "LongRoPE's start tokens have a rotation of their own, which no shift leads to";
+    if (encoding->start_frequency) what = "LongRoPE's start tokens rotate otherwise, so a shift cannot reach their rotation";
     if (rope->far != GYRE_FAR_AS_NEAR) what = "rope.far depends on the query";
     if (encoding->xpos_log2_decay) what = "xPos depends on the tile of a key";
     return what ? gyre_fail(err, GYRE_EUNSUPPORTED, "keys: cannot be stored rotated, %s (gyre_cache_config)", what)

@@ -14,8 +14,8 @@ static const char call_name[] = "gyre_cache_attention";
 typedef struct call {
     gyre_cached_call cached;
     gyre_attention_inputs args; /* as the caller gave them */
-    int measures;               /* 1: the call that tells the scratch, which needs no memory for out */
-    /* A batch row as a call of its own; before the first, the batch. */
+    int measures;               /* 1: the call that measures scratch, which needs no memory for out */
+    /* A batch row as a separate call; before the first, the batch. */
     gyre_attention_inputs row;
     gyre_positions q_index, k_index; /* what those of row point to */
     gyre_key_source source;
@@ -111,7 +111,7 @@ static gyre_status check_inputs(const call *c, gyre_error *err) {
     return status;
 }
 
-/* What a row alone does not tell. */
+/* Checks of the batch that a row alone cannot make. */
 static gyre_status check_batch(call *c, gyre_error *err) {
     const gyre_attention_inputs *args = &c->args;
     gyre_status status = check_options(c, err);

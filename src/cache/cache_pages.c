@@ -173,7 +173,7 @@ static int find_mergeable_pages(const gyre_cache *cache, int64_t excluded, int64
     return *to >= 0;
 }
 
-/* Makes some room for the sequence.  0: there is none to be made. */
+/* Makes some room for the sequence.  0: the cache is full. */
 static int compact_once(gyre_cache *cache, gyre_sequence *sequence) {
     const gyre_slot_range *last = last_of(sequence);
     int64_t from, to;
@@ -189,7 +189,7 @@ static int compact_once(gyre_cache *cache, gyre_sequence *sequence) {
     return 1;
 }
 
-/* Contiguous caches: gives the sequence a page of its own, when it shares slots or when others have the slots after it. */
+/* Contiguous caches: gives the sequence its own page, when it shares slots or when others have the slots after it. */
 static void copy_on_write(gyre_cache *cache, gyre_sequence *sequence) {
     const int64_t page = gyre_page_alloc(cache);
     for (int64_t i = 0; i < sequence->count; i++) {

@@ -1,7 +1,7 @@
 /* cache_ranges.c: the lists of slot ranges.
  *
- The lists of all sequences lie in one pool, allocated at creation.  Each has a region.  A list that outgrows its region
- gets a larger one at the end of the pool.  When the pool is full, the regions are moved together first.
+ * The lists of all sequences are in one pool, allocated at creation.  Each has a region.  A list that outgrows its
+ * region gets a larger one at the end of the pool.  When the pool is full, the regions are moved together first.
  *
  *     pool:  | region of sequence 1 | old region | region of sequence 0 ...... | free          |
  *                                                                    pool_used ^     pool_size ^ */

@@ -1,5 +1,5 @@
-/* cached_call.h: a call over the sequences of a cache, one batch row after the other.  The keys of a row are those of its
- * sequence, so each row has a number of keys of its own, and is a call in the steps of call/call_steps.h. */
+/* cached_call.h: a call over the sequences of a cache, one batch row after the other.  The keys of a row are those of
+ * its sequence, so each row has its own number of keys, and is a call in the steps of call/call_steps.h. */
 #ifndef GYRE_CACHE_CACHED_CALL_H
 #define GYRE_CACHE_CACHED_CALL_H
 #include "cache/cache.h"
@@ -7,7 +7,7 @@
 
 /* A batch row, as a call in steps. */
 typedef struct gyre_cached_rows {
-    const gyre_call_steps *steps; /* of `row`: a batch row as a call of its own; before the first, the batch */
+    const gyre_call_steps *steps; /* of `row`: a batch row as a separate call; before the first, the batch */
     void *row, *call;             /* call: what the functions below get */
     /* row = batch row b.  positions: as in the scratch; NULL: those of shapes alone. */
     void (*take)(void *call, int64_t b, const int64_t *positions);
@@ -25,8 +25,8 @@ typedef struct gyre_cached_call {
     gyre_cached_rows rows;
     int64_t batch, queries;
     int64_t longest, longest_row; /* tokens of the longest sequence, and a batch row that has it */
-    /* At the front of the scratch: positions of one sequence, between one for each query that stands before the first token
-     * and one for each that stands after the last: padding.  0: no row needs positions. */
+    /* At the front of the scratch: positions of one sequence, between one for each query before the first token and one
+     * for each after the last: padding.  0: no row needs positions. */
     size_t position_bytes;
     int64_t lowest, highest; /* of the positions of padding */
 } gyre_cached_call;
@@ -42,8 +42,8 @@ int64_t gyre_cached_call_tokens(const gyre_cached_call *call, int64_t row);
 void gyre_cached_call_shapes(const gyre_cached_call *call, int64_t batch, int64_t tokens, gyre_cview *k, gyre_cview *v);
 /* out = the key source of a batch row. */
 gyre_key_source gyre_cached_call_source(const gyre_cached_call *call, int64_t row);
-/* *k_pos, *q_pos = positions of the tokens of a row, and of its queries, the one past the last of which stands where token
- * `end` does.  positions: as in the scratch; NULL: none. */
+/* *k_pos, *q_pos = positions of the tokens of a row, and of its queries, the one past the last of which has the position
+ * of token `end`.  positions: as in the scratch; NULL: none. */
 void gyre_cached_call_positions(const gyre_cached_call *call, const int64_t *positions, int64_t end, gyre_positions *q_pos,
                                 gyre_positions *k_pos);
 

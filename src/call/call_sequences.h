@@ -18,7 +18,7 @@ typedef struct gyre_call_batch {
 /* Queries and keys that belong together, as places in the views. */
 typedef struct gyre_call_sequence {
     int64_t batch, query, queries;
-    int64_t key, keys;        /* without padding.  The last query stands beside the last key */
+    int64_t key, keys;        /* without padding.  The last query has the position of the last key */
     int64_t k_start, k_count; /* with padding */
 } gyre_call_sequence;
 

@@ -3,7 +3,7 @@
 #define GYRE_CALL_KEY_SOURCE_H
 #include "gyre/gyre.h"
 
-/* Tokens of one key head that lie in memory at even steps. */
+/* Tokens of one key head at even steps in memory. */
 typedef struct gyre_key_run {
     const void *k, *v;                  /* of the first token */
     const float *k_scale, *v_scale;     /* Q8: [count], the scale of each token; other types: NULL */
@@ -19,7 +19,7 @@ struct gyre_key_source {
     const gyre_cview *k_view, *v_view, *g_view; /* what that of views reads; g: gate sums */
     gyre_dtype k_dtype, v_dtype;
     int rotated; /* keys are stored as E(n) k */
-    /* *run = tokens from `first` on of a batch row and a key head, as many as lie together. */
+    /* *run = tokens from `first` on of a batch row and a key head, as many as are adjacent. */
     void (*run)(const gyre_key_source *source, int64_t batch, int64_t head, int64_t first, gyre_key_run *run);
     /* out[i] = gate sum of key first + i for a query head of the call, counted as in `run`; NULL = the source has none. */
     void (*gate_sums)(const gyre_key_source *source, int64_t batch, int64_t head, int64_t first, int64_t count, double *out);

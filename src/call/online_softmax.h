@@ -32,7 +32,7 @@ typedef struct gyre_tile_place {
 void gyre_softmax_write(const gyre_online_softmax *softmax, int64_t r, const gyre_tile_place *place, const gyre_view *out,
                         const gyre_view *lse);
 
-/* row[n] *= factor.  A factor of 0 clears, whatever stands there. */
+/* row[n] *= factor.  A factor of 0 clears the row, even infinities and NaNs. */
 void gyre_row_rescale(const gyre_kernels *kernels, float *row, int64_t n, float factor);
 /* out = what scores are relative to in a row with that largest score.  One that has seen no key: any shift keeps its weights
  * at 0. */

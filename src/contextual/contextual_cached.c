@@ -10,7 +10,7 @@ static const char call_name[] = "gyre_cache_contextual_attention";
 typedef struct cached {
     gyre_cached_call cached;
     gyre_contextual_args args; /* of the whole batch, with keys as many as the longest sequence has */
-    gyre_contextual_call row;  /* a batch row as a call of its own; before the first, the batch */
+    gyre_contextual_call row;  /* a batch row as a separate call; before the first, the batch */
     gyre_key_source source;
 } cached;
 

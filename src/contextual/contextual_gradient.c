@@ -6,8 +6,8 @@
  *     dposition_mn = ds_mn (z_m[c + 1] - z_m[c]),   0 past the last position
  *     dgate_mn = sum over j <= n of dposition_mj,   because the position of each key up to n counts gate n
  *
- * Positions are sums from the last key on, gradients of gates sums from the first on.  So a first pass goes from the last
- * tile to the first and keeps where each row stands at each tile; the second goes back. */
+ * Positions are sums from the last key on, gradients of gates sums from the first on.  So a first pass goes from the
+ * last tile to the first and keeps the position of each row at each tile; the second goes back. */
 #include "call/online_softmax.h"
 #include "contextual/contextual_run.h"
 #include "contextual/contextual_tiles.h"
@@ -47,7 +47,7 @@ static void begin_rows(gyre_contextual_buffers *b, int64_t item, int64_t first_r
     memset(b->dz, 0, (size_t)(b->rows * plan->z_pad) * sizeof(float));
 }
 
-/* starts[tile][row]: where each row stands before it counts the keys of a tile. */
+/* starts[tile][row]: the position of each row before it counts the keys of a tile. */
 static void find_starts(gyre_contextual_buffers *b) {
     const gyre_contextual_plan *plan = b->plan;
     gyre_contextual_row row;
@@ -64,7 +64,7 @@ static void find_starts(gyre_contextual_buffers *b) {
 
 /* -- a row in a tile -- */
 
-/* The same where all keys of the tile stand at the last position, which no gate moves. */
+/* The same where all keys of the tile are at the last position, which no gate moves. */
 static void ended_backward(gyre_contextual_buffers *b, int64_t r, int64_t seen) {
     const gyre_contextual_plan *plan = b->plan;
     const float scale = (float)plan->args->scale;
@@ -146,7 +146,7 @@ static void tile_backward(gyre_contextual_buffers *b, int64_t tile) {
 
 /* -- embeddings -- */
 
-/* dq += dz e and de += dz q, for the rows of each head that has embeddings of its own. */
+/* dq += dz e and de += dz q, for the rows of each head that has its own embeddings. */
 static void embeddings_backward(gyre_contextual_buffers *b) {
     const gyre_contextual_plan *plan = b->plan;
     const int64_t apart = embedding_heads_of_item(plan), pad = plan->head_pad;

@@ -22,7 +22,7 @@ typedef struct gyre_contextual_plan {
     int64_t most_rows, most_keys;   /* of an item: row tiles, and key tiles */
     int64_t embedding_heads, z_pad; /* columns of products with embeddings: the reachable positions and one more, which
                                         * is 0 */
-    int64_t rows_at_once, chunks;   /* row tiles that a job goes through the keys with; such parts of the rows of an item */
+    int64_t rows_at_once, chunks;   /* row tiles that a job reads the keys for; such parts of an item */
     int64_t jobs;
     size_t shared_bytes, job_bytes; /* of scratch: shared_bytes + jobs * job_bytes */
 } gyre_contextual_plan;

@@ -55,7 +55,7 @@ gyre_status gyre_convert_make_config(gyre_conversion *c, gyre_error *err);
 /* EUNSUPPORTED if a config.json or a GGUF, read back, does not rotate as the source does. */
 gyre_status gyre_convert_check_positions(const gyre_conversion *c, const void *bytes, size_t count, gyre_error *err);
 
-/* EUNSUPPORTED if Gyre would not open the result, which lies at `path` under its temporary name: a tokenizer from another
+/* EUNSUPPORTED if Gyre would not open the result, which is at `path` under its temporary name: a tokenizer from another
  * format, or tensors that a config written here does not ask for. */
 gyre_status gyre_convert_check_opens(const gyre_conversion *c, const char *path, gyre_error *err);
 

@@ -71,9 +71,8 @@ gyre_status gyre_convert_check_positions(const gyre_conversion *c, const void *b
     for (int64_t i = 0; i < reading->groups_count && !status; i++) {
         const char *what = difference(c, reading, reading->groups[i], scratch);
         if (what)
-            status =
-                gyre_fail(err, GYRE_EUNSUPPORTED, "%s: %s has no words for it that its usual reader reads as such (%s)",
-                          what, c->options->format == GYRE_MODEL_FORMAT_GGUF ? "a GGUF" : "config.json", c->source.path);
+            status = gyre_fail(err, GYRE_EUNSUPPORTED, "%s: %s cannot state it so that its usual reader reads it (%s)", what,
+                               c->options->format == GYRE_MODEL_FORMAT_GGUF ? "a GGUF" : "config.json", c->source.path);
     }
     free(scratch);
     gyre_reading_free(reading);

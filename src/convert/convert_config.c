@@ -173,14 +173,15 @@ static gyre_status check_native(const gyre_conversion *c, gyre_error *err) {
         gyre_config_document_free(&config);
     }
     if (!status) return GYRE_OK;
-    return gyre_fail(err, GYRE_EUNSUPPORTED, "layout: nobody reads interleaved pairs in a model like this one: %.200s (%s)",
-                     why.text, c->source.path);
+    return gyre_fail(err, GYRE_EUNSUPPORTED,
+                     "layout: no program reads interleaved pairs in a model like this one: %.200s (%s)", why.text,
+                     c->source.path);
 }
 
 static gyre_status make_new(gyre_conversion *c, gyre_error *err) {
     gyre_json_writer w = {NULL, 0};
     if (!c->encoding)
-        return gyre_fail(err, GYRE_EUNSUPPORTED, "positions: layers that differ in theirs are not converted (%s)",
+        return gyre_fail(err, GYRE_EUNSUPPORTED, "positions: layers with different positions are not converted (%s)",
                          c->source.path);
     w.object = c->source.kind == GYRE_SOURCE_FOLDER ? json_deep_copy(c->source.config.root) : json_object();
     gyre_status status = w.object ? write_all(&w, c, err) : gyre_fail(err, GYRE_ENOMEM, "config.json: no memory");

@@ -70,9 +70,9 @@ static gyre_status put_rope_freqs(gyre_conversion *c, double attention, gyre_err
     if (!status) status = gyre_encoding_frequencies(c->encoding, c->length, numbers, NULL);
     for (int64_t i = 0; i < pairs && !status; i++) {
         if (numbers[i] == 0)
-            status =
-                gyre_fail(err, GYRE_EUNSUPPORTED, "rotation: pair %lld stands still, which no divisor of a GGUF says (%s)",
-                          (long long)i, c->source.path);
+            status = gyre_fail(err, GYRE_EUNSUPPORTED,
+                               "rotation: pair %lld does not rotate, which a divisor in a GGUF cannot state (%s)",
+                               (long long)i, c->source.path);
         numbers[i] = pow(rope->base, -2.0 * (double)i / (double)rope->dim) / numbers[i];
     }
     if (!status) status = add_freq_factors(c, 0, "rope_freqs.weight", numbers, err);
@@ -125,7 +125,8 @@ static gyre_status put_rotation(gyre_conversion *c, gyre_error *err) {
         return put_longrope_factors(c, attention, err);
     case GYRE_SCALING_DYNAMIC_NTK:
     case GYRE_SCALING_DYNAMIC_YARN:
-        return gyre_fail(err, GYRE_EUNSUPPORTED, "rotation: llama.cpp has none whose frequencies follow the length (%s)",
+        return gyre_fail(err, GYRE_EUNSUPPORTED,
+                         "rotation: its frequencies depend on the length, which llama.cpp does not have (%s)",
                          c->source.path);
     default:
         return put_rope_freqs(c, attention, err);
@@ -222,7 +223,7 @@ gyre_status gyre_convert_make_gguf_keys(gyre_conversion *c, gyre_error *err) {
         return gyre_fail(err, GYRE_EUNSUPPORTED, "positions: %s is not converted to a GGUF, a rotation is (%s)",
                          gyre_kind_name(c->source.reading->groups[0]->config.kind), c->source.path);
     if (!c->encoding)
-        return gyre_fail(err, GYRE_EUNSUPPORTED, "positions: layers that differ in theirs are not converted (%s)",
+        return gyre_fail(err, GYRE_EUNSUPPORTED, "positions: layers with different positions are not converted (%s)",
                          c->source.path);
     gyre_status status = check_windows(c, err);
     if (status) return status;

@@ -1,13 +1,13 @@
-/* convert_loss.h: what a conversion goes without, if its caller wants to be told. */
+/* convert_loss.h: reports of what a conversion loses, to callers that ask for them. */
 #ifndef GYRE_CONVERT_LOSS_H
 #define GYRE_CONVERT_LOSS_H
 #include "gyre/gyre_model.h"
 
-/* Tells the caller what is lost and returns OK; fails with EUNSUPPORTED and the same words if options->lost is NULL.
- * options NULL = nobody is told. */
+/* Reports a loss to the caller and returns OK; fails with EUNSUPPORTED and the same words if options->lost is NULL.
+ * options NULL = no report. */
 gyre_status gyre_convert_lose(const gyre_convert_options *options, gyre_error *err, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-/* The same for what the model computes as well without it: nothing is refused where nobody is told. */
+/* The same for losses that do not change the model's results: without a report they are not refused. */
 void gyre_convert_tell(const gyre_convert_options *options, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 #endif

@@ -174,7 +174,7 @@ static gyre_status check_gguf_target(const char *path, gyre_error *err) {
     int is_gguf;
     const gyre_status status = gyre_gguf_is_file(path, &is_gguf, err);
     if (status || is_gguf) return status;
-    return gyre_fail(err, GYRE_EINVAL, "target: there, and no GGUF: it is left alone (%s)", path);
+    return gyre_fail(err, GYRE_EINVAL, "target: exists and is not a GGUF, so it is not replaced (%s)", path);
 }
 
 static gyre_status write_gguf(gyre_conversion *c, gyre_error *err) {
@@ -204,8 +204,7 @@ static int is_layout(gyre_layout layout) {
 static gyre_status check_options(const char *path, const char *target, const gyre_convert_options *o, gyre_error *err) {
     struct stat a, b;
     const int is_gguf = o->format == GYRE_MODEL_FORMAT_GGUF;
-    if (!is_gguf && o->format != GYRE_MODEL_FORMAT_SAFETENSORS)
-        return gyre_fail(err, GYRE_EINVAL, "format: there is no such one");
+    if (!is_gguf && o->format != GYRE_MODEL_FORMAT_SAFETENSORS) return gyre_fail(err, GYRE_EINVAL, "format: unknown");
     const gyre_dtype dtype = o->dtype ? *o->dtype : GYRE_DTYPE_F32;
     if (dtype != GYRE_DTYPE_F32 && dtype != GYRE_DTYPE_F16 && dtype != GYRE_DTYPE_BF16 &&
         !(is_gguf && dtype == GYRE_DTYPE_Q8))
@@ -214,7 +213,7 @@ static gyre_status check_options(const char *path, const char *target, const gyr
     if ((o->layout && !is_layout(*o->layout)) || (o->source_layout && !is_layout(*o->source_layout)))
         return gyre_fail(err, GYRE_EINVAL, "layout: half or interleaved (converting)");
     if (stat(path, &a) == 0 && stat(target, &b) == 0 && a.st_dev == b.st_dev && a.st_ino == b.st_ino)
-        return gyre_fail(err, GYRE_EINVAL, "target: the model itself, which is not replaced; name another (%s)", target);
+        return gyre_fail(err, GYRE_EINVAL, "target: is the model itself, which is not replaced; name another (%s)", target);
     return GYRE_OK;
 }
 

@@ -120,14 +120,15 @@ static gyre_status set_permutation(const gyre_conversion *c, const parsed_name *
     const gyre_architecture *a = &c->source.arch;
     int64_t heads = 0;
     if (p->role == GYRE_TENSOR_QKV)
-        return gyre_fail(err, GYRE_EUNSUPPORTED, "layout: %s is one matrix for query, key and value, whose rows stay (%s)",
-                         s->name, s->file);
+        return gyre_fail(err, GYRE_EUNSUPPORTED,
+                         "layout: %s is one matrix for query, key and value, whose rows are not reordered (%s)", s->name,
+                         s->file);
     if (p->role == GYRE_TENSOR_Q) heads = a->heads;
     if (p->role == GYRE_TENSOR_K) heads = a->kv_heads;
     if (p->role == GYRE_TENSOR_QUERY_NORM || p->role == GYRE_TENSOR_KEY_NORM) heads = 1;
     if (heads == 0) return GYRE_OK;
     if (a->transposed)
-        return gyre_fail(err, GYRE_EUNSUPPORTED, "layout: matrices of a %s lie on their side (%s)", a->family, s->file);
+        return gyre_fail(err, GYRE_EUNSUPPORTED, "layout: matrices of a %s are stored transposed (%s)", a->family, s->file);
     if (s->shape[0] != heads * a->head_dim || s->rank > 2 || (s->rank == 1 && gyre_stored_block_size(s->type) > 1))
         return gyre_fail(err, GYRE_EFORMAT, "%s: not rows of %d heads of %d channels (%s, byte %llu)", s->name, (int)heads,
                          (int)a->head_dim, s->file, (unsigned long long)s->offset);
@@ -202,7 +203,7 @@ static gyre_status add_tensor(gyre_conversion *c, const gyre_file_tensor *s, gyr
     return status;
 }
 
-/* A model whose tensors are renamed must be complete.  Otherwise nobody would notice a missing tensor until the model
+/* A model whose tensors are renamed must be complete.  Otherwise a missing tensor would not be noticed until the model
  * runs. */
 static gyre_status check_complete(const gyre_conversion *c, gyre_error *err) {
     static const gyre_tensor_role required[] = {GYRE_TENSOR_EMBEDDING, GYRE_TENSOR_FINAL_NORM, GYRE_TENSOR_ATTN_NORM,

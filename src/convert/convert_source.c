@@ -78,8 +78,8 @@ static gyre_status open_source(gyre_convert_source *s, gyre_error *err) {
     if (status) return status;
     s->kind = gyre_tensor_store_gguf(s->store) ? GYRE_SOURCE_GGUF : GYRE_SOURCE_FOLDER;
     if (s->kind == GYRE_SOURCE_FOLDER && (stat(s->path, &info) != 0 || !S_ISDIR(info.st_mode)))
-        return gyre_fail(err, GYRE_EINVAL, "%s: tensors alone say too little: name the folder, with its config.json",
-                         s->path);
+        return gyre_fail(err, GYRE_EINVAL,
+                         "%s: tensors without a config.json are not enough; name the folder, with its config.json", s->path);
     return s->kind == GYRE_SOURCE_FOLDER ? open_config(s, err) : gyre_reading_open(&s->reading, s->path, NULL, err);
 }
 

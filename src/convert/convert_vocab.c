@@ -34,7 +34,7 @@ gyre_status gyre_convert_vocab_set_text(gyre_convert_vocab *vocab, int64_t id, c
                                         const char *path, gyre_error *err) {
     json_t *valid = memchr(text, 0, bytes) ? NULL : json_stringn(text, bytes); /* jansson checks UTF-8 */
     json_decref(valid);
-    if (!valid) return gyre_fail(err, GYRE_EFORMAT, "token %" PRId64 ": no UTF-8 (%s)", id, path);
+    if (!valid) return gyre_fail(err, GYRE_EFORMAT, "token %" PRId64 ": not UTF-8 (%s)", id, path);
     char *copy = malloc(bytes + 1);
     if (!copy) return gyre_fail(err, GYRE_ENOMEM, "tokens: no memory (%s)", path);
     memcpy(copy, text, bytes);

@@ -39,8 +39,8 @@ void gyre_convert_vocab_free(gyre_convert_vocab *vocab);
 gyre_status gyre_convert_vocab_set_text(gyre_convert_vocab *vocab, int64_t id, const char *text, size_t bytes,
                                         const char *path, gyre_error *err);
 
-/* Readers.  *there = 0, with *out empty, if the source has no tokenizer.  vocab: tokens that the model has.  options: who
- * is told of losses; NULL = nobody. */
+/* Readers.  *there = 0, with *out empty, if the source has no tokenizer.  vocab: tokens that the model has.  options:
+ * where losses are reported; NULL = nowhere. */
 gyre_status gyre_convert_vocab_from_gguf(gyre_convert_vocab *out, int *there, const gyre_gguf *file, const char *path,
                                          gyre_error *err);
 gyre_status gyre_convert_vocab_from_json(gyre_convert_vocab *out, int *there, const char *folder, int64_t vocab,

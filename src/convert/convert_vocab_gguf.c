@@ -43,7 +43,8 @@ static gyre_status read_tokens(gyre_convert_vocab *out, const gyre_gguf *file, i
     const gyre_gguf_value *tokens = value_of(file, "tokenizer.ggml.tokens");
     const gyre_gguf_value *scores = value_of(file, "tokenizer.ggml.scores"),
                           *types = value_of(file, "tokenizer.ggml.token_type");
-    if (!is_string_array(tokens)) return gyre_fail(err, GYRE_EFORMAT, "tokenizer.ggml.tokens: no list of words (%s)", path);
+    if (!is_string_array(tokens))
+        return gyre_fail(err, GYRE_EFORMAT, "tokenizer.ggml.tokens: not a list of words (%s)", path);
     if (!byte_level && (!scores || scores->type != GYRE_GGUF_ARRAY || scores->count != tokens->count))
         return gyre_fail(err, GYRE_EFORMAT, "tokenizer.ggml.scores: not one for each token (%s)", path);
     if (types && (types->type != GYRE_GGUF_ARRAY || types->count != tokens->count))
@@ -59,7 +60,7 @@ static gyre_status read_tokens(gyre_convert_vocab *out, const gyre_gguf *file, i
         status = gyre_convert_vocab_set_text(out, i, word, bytes, path, err);
         if (!byte_level && !status && (!gyre_gguf_number(scores, (uint64_t)i, &score) || isnan(score)))
             status =
-                gyre_fail(err, GYRE_EFORMAT, "tokenizer.ggml.scores: element %lld is no number (%s)", (long long)i, path);
+                gyre_fail(err, GYRE_EFORMAT, "tokenizer.ggml.scores: element %lld is not a number (%s)", (long long)i, path);
         if (types) (void)gyre_gguf_integer(types, (uint64_t)i, &kind);
         out->id_to_token[i].score = (float)score;
         out->id_to_token[i].kind = kind >= GYRE_TOKEN_NORMAL && kind <= GYRE_TOKEN_BYTE ? (int)kind : GYRE_TOKEN_NORMAL;
@@ -70,7 +71,8 @@ static gyre_status read_tokens(gyre_convert_vocab *out, const gyre_gguf *file, i
 
 static gyre_status read_merges(gyre_convert_vocab *out, const gyre_gguf *file, const char *path, gyre_error *err) {
     const gyre_gguf_value *merges = value_of(file, "tokenizer.ggml.merges");
-    if (!is_string_array(merges)) return gyre_fail(err, GYRE_EFORMAT, "tokenizer.ggml.merges: no list of words (%s)", path);
+    if (!is_string_array(merges))
+        return gyre_fail(err, GYRE_EFORMAT, "tokenizer.ggml.merges: not a list of words (%s)", path);
     out->merges = calloc((size_t)merges->count + 1, sizeof *out->merges);
     if (!out->merges) return gyre_fail(err, GYRE_ENOMEM, "tokens: no memory (%s)", path);
     const unsigned char *cursor = merges->data;
@@ -125,7 +127,7 @@ static void read_special_tokens(gyre_convert_vocab *out, const gyre_gguf *file) 
     out->adds_end = out->end >= 0 && integer_or(file, "tokenizer.ggml.add_eos_token", 0) != 0;
     out->space_prefix = pieces && integer_or(file, "tokenizer.ggml.add_space_prefix", 1) != 0;
     out->chat_template = text_at(file, "tokenizer.chat_template");
-    /* Old files type no tokens.  A begin token that a text gets is none of its words. */
+    /* Old files have no types of tokens.  A begin token that is added to a text is not one of its words. */
     if (pieces && out->adds_begin && out->id_to_token[out->begin].kind == GYRE_TOKEN_NORMAL)
         out->id_to_token[out->begin].kind = GYRE_TOKEN_CONTROL;
 }

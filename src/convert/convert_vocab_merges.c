@@ -99,7 +99,7 @@ int gyre_convert_merges_are_scores(const gyre_convert_vocab *p, const json_t *vo
                                    size_t count) {
     gyre_convert_merges all = {NULL, 0, 0, -1, -1};
     int same = 1;
-    for (size_t i = 1; i < count; i++) /* those of one token stand together: one score ranks them all */
+    for (size_t i = 1; i < count; i++) /* those of one token are adjacent: one score ranks them all */
         same = same && (list[i].merged_id == list[i - 1].merged_id || list[i].score < list[i - 1].score);
     if (!same) return 0;
     gyre_convert_merge *copy = malloc((count + 1) * sizeof *copy);

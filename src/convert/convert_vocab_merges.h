@@ -1,4 +1,4 @@
-/* convert_vocab_merges.h: the merges that scores of pieces stand for. */
+/* convert_vocab_merges.h: the merges that follow from scores of pieces. */
 #ifndef GYRE_CONVERT_VOCAB_MERGES_H
 #define GYRE_CONVERT_VOCAB_MERGES_H
 #include "convert/convert_vocab.h"
@@ -23,7 +23,7 @@ enum { GYRE_MAX_MERGED_BYTES = 512 }; /* of tokens for which merges are searched
 int gyre_convert_token_merges(const gyre_convert_token *token);
 /* *out = every way to split a token, between characters, into two others.  vocab: text -> id.  Returns 0 without memory. */
 int gyre_convert_merges_of_scores(const gyre_convert_vocab *p, const json_t *vocab, gyre_convert_merges *out);
-/* out = 1 if the list, best first, is exactly what the scores of its tokens stand for; 0 = it is not; -1 = no memory. */
+/* out = 1 if the list, best first, is exactly that of the scores of its tokens; 0 = it is not; -1 = no memory. */
 int gyre_convert_merges_are_scores(const gyre_convert_vocab *p, const json_t *vocab, const gyre_convert_merge *list,
                                    size_t count);
 

@@ -11,7 +11,7 @@ typedef struct gyre_convert_pipeline {
     int normalizer_replaces; /* 1: it is the normalizer that makes spaces U+2581 */
     int nfc;
     int cuts_before_spaces; /* 1: tokens have a space at their beginning at most */
-    int digits;             /* 1: each digit is a word of its own */
+    int digits;             /* 1: each digit is a separate word */
     int gpt2_pattern;       /* 1: words by the pattern of ByteLevel */
     int splits;
     const char *pattern; /* of the Split; "" = none */

@@ -1,4 +1,5 @@
-/* convert_vocab_special.c: what a tokenizer.json puts around a text and undoes when it decodes, as far as a GGUF says it. */
+/* convert_vocab_special.c: the tokens that a tokenizer.json puts around a text and removes in decoding, as far as a GGUF
+ * can state them. */
 #include "convert/convert_vocab_from_json.h"
 
 #include "convert/convert_loss.h"
@@ -45,7 +46,8 @@ static gyre_status set_chat_template(const gyre_vocab_reader *r, const char *tex
     return r->out->chat_template ? GYRE_OK : gyre_vocab_fail(r, GYRE_ENOMEM, "chat_template", "no memory");
 }
 
-/* The file of its own, which transformers takes before the one in tokenizer_config.json.  *there = 1 if there is one. */
+/* The separate file, which has precedence in transformers over the one in tokenizer_config.json.  *there = 1 if there is
+ * one. */
 static gyre_status read_template_file(const gyre_vocab_reader *r, int *there) {
     char path[PATH_MAX], *text;
     struct stat info;
@@ -108,7 +110,8 @@ static gyre_status check_template(const gyre_vocab_reader *r) {
     if (status) return status;
     const int begins = t.before > 0 && is_token(r, t.begin);
     status = lose_if(r, GYRE_OK, *t.odd != '\0', field, t.odd);
-    status = lose_if(r, status, t.before > 0 && !begins, field, "what it puts before a text is no token of the file");
+    status = lose_if(r, status, t.before > 0 && !begins, field,
+                     "it puts something before a text that is not a token of the file");
     status = lose_if(r, status, t.before > 1, field, "a GGUF has one token that is put before a text");
     status = lose_if(r, status, t.after > 1 || (t.after > 0 && !p->adds_end), field,
                      "a GGUF has one token that is put after a text, eos_token");

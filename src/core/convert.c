@@ -115,7 +115,7 @@ void gyre_store_row_f64(const double *in, int64_t n, void *row, gyre_dtype dtype
     }
 }
 
-/* With a constant size the compiler turns memcpy into a load and a store. */
+/* With a constant size the compiler replaces memcpy by a load and a store. */
 static inline void copy_elements(const char *in, int64_t in_step, char *out, int64_t out_step, int64_t n, size_t size) {
     for (int64_t i = 0; i < n; i++)
         memcpy(out + i * out_step, in + i * in_step, size);

@@ -1,6 +1,6 @@
 /* encoding.h: what is inside a gyre_encoding.
  *
- * Creation (src/encodings/encoding_create.c) fills it in once; after that nobody writes to it but the angle table, which
+ * Creation (src/encodings/encoding_create.c) fills it in once; after that only the angle table is written to, which
  * locks its own blocks. */
 #ifndef GYRE_CORE_ENCODING_H
 #define GYRE_CORE_ENCODING_H
@@ -57,7 +57,7 @@ static inline int64_t gyre_axes_of(const gyre_encoding *encoding) {
     return encoding->axis ? encoding->config.rope.axes : 1;
 }
 
-/* out = 1 if it turns pairs of channels of queries and keys. */
+/* out = 1 if it rotates pairs of channels of queries and keys. */
 static inline int gyre_encoding_rotates(const gyre_encoding *encoding) {
     return (encoding->scheme->traits & GYRE_TRAIT_ROTATES) != 0;
 }

@@ -35,12 +35,11 @@ static gyre_status refuse_position(const position_check *c, int64_t batch, int64
     if (!c->err) return position > c->last_scaled && position <= c->last ? GYRE_EINVAL : GYRE_ERANGE;
     if (batch >= 0) snprintf(row, sizeof row, " of row %" PRId64, batch);
     if (position > c->last_scaled && position <= c->last)
-        return gyre_fail(
-            c->err, GYRE_EINVAL,
-            "%s: %" PRId64 " of token %" PRId64 "%s is past the trained length, %" PRId64
-            ", and this scaling follows the length in use: give the call or the config a context_length, or the "
-            "config a length_policy (%s)",
-            c->name, position, token, row, c->last_scaled + 1, c->where);
+        return gyre_fail(c->err, GYRE_EINVAL,
+                         "%s: %" PRId64 " of token %" PRId64 "%s is past the trained length, %" PRId64
+                         ", and this scaling depends on the length in use: set context_length in the call or the config, or "
+                         "length_policy in the config (%s)",
+                         c->name, position, token, row, c->last_scaled + 1, c->where);
     if (c->first == -GYRE_MAX_POSITION && c->last == GYRE_MAX_POSITION)
         return gyre_fail(c->err, GYRE_ERANGE, "%s: %" PRId64 " of token %" PRId64 "%s is past 2^31 (%s)", c->name, position,
                          token, row, c->where);
@@ -78,7 +77,7 @@ gyre_status gyre_positions_memory_check(const gyre_positions *positions, const g
     if (extent->tokens > 1 && positions->stride_token == 0 && !positions->one_position)
         return gyre_fail(err, GYRE_EINVAL,
                          "%s.stride_token: is 0 over %" PRId64
-                         " tokens, so all stand at one position; 1 for dense data, or set one_position (%s)",
+                         " tokens, so all have one position; set it to 1 for dense data, or set one_position (%s)",
                          name, extent->tokens, where);
     if (positions->dtype != GYRE_DTYPE_I32 && positions->dtype != GYRE_DTYPE_I64)
         return gyre_fail(err, GYRE_EDTYPE, "%s.dtype: %s is neither I32 nor I64 (%s)", name,

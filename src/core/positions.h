@@ -10,7 +10,7 @@
 typedef struct gyre_positions_extent {
     int64_t batch, tokens, axes, heads, head_stride;
 } gyre_positions_extent;
-/* Where they lie in memory, if they do.  Errors: EDTYPE, EINVAL (misaligned, strides past any memory). */
+/* The positions in memory, if there are any.  Errors: EDTYPE, EINVAL (misaligned, strides past any memory). */
 gyre_status gyre_positions_memory_check(const gyre_positions *positions, const gyre_positions_extent *extent,
                                         const char *name, const char *where, gyre_error *err);
 /* Checks the positions of batch x tokens tokens against what `encoding` (NULL = any) accepts.  name and where: of the

@@ -17,9 +17,9 @@ void gyre_table_bias_row(const gyre_encoding *encoding, const gyre_tables *table
 void gyre_table_bias_row_gradient(const gyre_encoding *encoding, const gyre_tables *tables, const gyre_bias_row *row,
                                   const double *dscore, const gyre_view *gradient, int64_t column);
 
-/* out = count ln(distance / unit) / ln(last / unit), which is `count` at distance `last`: where a distance lies among
- * `count` buckets of logarithmic size.  A value that is a whole number is exactly that; two logarithms in double would miss
- * some by a rounding, on either side. */
+/* out = count ln(distance / unit) / ln(last / unit), which is `count` at distance `last`: the place of a distance among
+ * `count` buckets of logarithmic size.  A value that is a whole number is exactly that; two logarithms in double would
+ * miss some by a rounding, on either side. */
 double gyre_log_bucket(int64_t distance, int64_t unit, int64_t last, int64_t count);
 
 #endif

@@ -45,7 +45,7 @@ typedef struct gyre_scheme {
     gyre_row_source row_source;
 
     /* -- creation -- */
-    /* Checks the config and completes the encoding: defaults into encoding->config, arrays of its own. */
+    /* Checks the config and completes the encoding: defaults into encoding->config, and the encoding's own arrays. */
     gyre_status (*init)(gyre_encoding *encoding, gyre_error *err);
     /* gyre_config_suggest: fills in fields that the scheme needs and config leaves at zero.  NULL = no such fields. */
     void (*suggest)(gyre_config *config);
@@ -73,11 +73,11 @@ typedef struct gyre_scheme {
     void (*bias_row_gradient)(const gyre_encoding *encoding, const gyre_tables *tables, const gyre_bias_row *row,
                               const double *dscore, const gyre_view *gradient, int64_t column);
     /* A whole tile in float: scores[i * ld + j] += b(head, q[i], k[j]).  If the scheme decays, minus b(head, q[i],
-     * nearest[i]), with the difference formed before it is rounded: the bias itself may be so large that float cannot tell
-     * neighbours apart.  NULL = attention uses bias_row. */
+     * nearest[i]), with the difference formed before it is rounded: the bias itself may be so large that float cannot
+     * distinguish neighbours apart.  NULL = attention uses bias_row. */
     void (*bias_tile)(const gyre_encoding *encoding, const gyre_tables *tables, int64_t head, const gyre_bias_tile *tile);
-    /* With encoding->amplitude_channels: turns[j], j < n, is what the product of the other channels of a query at q and a
-     * key at k[j] is multiplied by to be a phase in turns.  It depends on |k[j] - q| alone. */
+    /* With encoding->amplitude_channels: turns[j], j < n, is what the product of the other channels of a query at q and
+     * a key at k[j] is multiplied by to be a phase in revolutions.  It depends on |k[j] - q| alone. */
     void (*phase_row)(const gyre_encoding *encoding, int64_t q, const int64_t *k, int64_t n, float *turns);
 } gyre_scheme;
 

@@ -13,9 +13,10 @@ gyre_status gyre_sized_read(void *own, size_t own_size, const void *given, const
         return gyre_fail(err, GYRE_EINVAL, "size: %zu is not set; begin with GYRE_INIT(%s) (%s)", size, name, name);
     for (size_t i = own_size; i < size; i++)
         if (((const unsigned char *)given)[i])
-            return gyre_fail(err, GYRE_EINVAL,
-                             "size: byte %zu is set, of a newer struct than that of gyre %s, which has %zu bytes (%s)", i,
-                             gyre_version(), own_size, name);
+            return gyre_fail(
+                err, GYRE_EINVAL,
+                "size: byte %zu is set, but the struct of gyre %s has %zu bytes; the caller's header is newer (%s)", i,
+                gyre_version(), own_size, name);
     memset(own, 0, own_size);
     memcpy(own, given, size < own_size ? size : own_size);
     memcpy(own, &own_size, sizeof own_size);

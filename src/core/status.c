@@ -23,7 +23,7 @@ const char *gyre_status_text(gyre_status status) {
     case GYRE_EIO:
         return "the system failed";
     case GYRE_EUNSUPPORTED:
-        return "not something this build or this scheme does";
+        return "not supported by this build or this scheme";
     case GYRE_ERANGE:
         return "a position this encoding cannot represent";
     }

@@ -163,7 +163,7 @@ gyre_status gyre_alignment_check(const void *data, gyre_dtype dtype, const char 
                      name, past, size, gyre_dtype_text(dtype), where);
 }
 
-/* Elements that are there: where they lie. */
+/* Checks the memory of a view that has elements. */
 static gyre_status check_addresses(const gyre_cview *view, const char *name, const char *where, gyre_error *err) {
     gyre_reach reach;
     if (!view->data) return refuse_memory(view->shape, name, where, err);
@@ -216,7 +216,7 @@ gyre_status gyre_in_out_alike_check(const gyre_cview *in, const gyre_view *out, 
 
 gyre_status gyre_direction_check(gyre_direction direction, const char *where, gyre_error *err) {
     if ((unsigned)direction <= GYRE_DIRECTION_ADJOINT) return GYRE_OK;
-    return gyre_fail(err, GYRE_EINVAL, "direction: %d names no direction (%s)", (int)direction, where);
+    return gyre_fail(err, GYRE_EINVAL, "direction: %d is not a gyre_direction (%s)", (int)direction, where);
 }
 
 gyre_status gyre_in_out_apart_check(const gyre_cview *in, const gyre_view *out, const char *where, gyre_error *err) {

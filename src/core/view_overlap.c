@@ -4,9 +4,9 @@
  *
  *     low_a + sum a_i x_i + u = low_b + sum b_j y_j + w        u, w: bytes inside an element
  *
- * With y counted from the far end all terms stand on one side: sum of stride x count = target, each count from 0 to a last.
- * Equal strides of both views are one term.  Strides are mostly nested, larger than all that is below them, so the search
- * has one or two counts to try for each. */
+ * With y counted from the far end all terms are on one side: sum of stride x count = target, each count from 0 to a
+ * last.  Equal strides of both views are one term.  Strides are mostly nested, larger than all that is below them, so
+ * the search has one or two counts to try for each. */
 #include "core/view.h"
 
 #include <stdint.h>
@@ -33,7 +33,7 @@ typedef struct extent {
 
 /* 0 for a view without elements, and for one that cannot be: neither has memory. */
 static int find_extent(const gyre_cview *view, extent *out) {
-    const int64_t size = (int64_t)gyre_dtype_size(view->dtype); /* 0: of no type */
+    const int64_t size = (int64_t)gyre_dtype_size(view->dtype); /* 0: the type is unknown */
     gyre_reach reach;
     if (!view->data || size == 0 || gyre_view_elements(view->shape) <= 0 || !gyre_view_reach(view, &reach)) return 0;
     *out = (extent){(uintptr_t)view->data - (uint64_t)reach.below, reach.below + reach.above + size - 1};

@@ -22,7 +22,7 @@ static int64_t counted_from(const gyre_config *config) {
     return least;
 }
 
-/* A scaling that follows the length in use is none at all where no length is known, and nothing would say so. */
+/* A scaling that follows the length in use would have no effect, without notice, if no length is known. */
 static void find_last_scaled(gyre_encoding *encoding) {
     const int64_t length = counted_from(&encoding->config);
     if (encoding->config.context_length == 0 && length > 0 &&

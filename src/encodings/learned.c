@@ -14,7 +14,7 @@ static int64_t trained_positions(const input_config *input) {
     return input->positions - input->offset;
 }
 
-/* Positions the table serves if input.resized_length is 0. */
+/* Positions that the table has if input.resized_length is 0. */
 static int64_t default_length(const input_config *input) {
     const int64_t n = trained_positions(input);
     if (input->hierarchy == 0.0) return n;

@@ -74,7 +74,7 @@ static gyre_status check_scaling(const gyre_config *config, gyre_error *err) {
         break;
     case GYRE_SCALING_LONGROPE:
         if (trained == 1)
-            return gyre_fail(err, GYRE_EINVAL, "trained_length: 1 has logarithm 0, which longrope divides by (gyre_config)");
+            return gyre_fail(err, GYRE_EINVAL, "trained_length: 1; longrope divides by its logarithm, 0 (gyre_config)");
         break;
     }
     if (trained == 0 && scaling != GYRE_SCALING_NTK)
@@ -97,7 +97,7 @@ static gyre_status check_sections(const rope_config *rope, gyre_error *err) {
     }
     if (sum == rope->dim / 2 || (sum == 0 && rope->axes == 1)) return GYRE_OK;
     return gyre_fail(err, GYRE_EINVAL,
-                     "rope.axis_pairs: %" PRId64 " pairs in all, where rope.dim has %" PRId64 " (gyre_config)", sum,
+                     "rope.axis_pairs: %" PRId64 " pairs in all, but rope.dim has %" PRId64 " (gyre_config)", sum,
                      rope->dim / 2);
 }
 
@@ -118,12 +118,13 @@ static gyre_status check_axes(const rope_config *rope, gyre_error *err) {
     return GYRE_OK;
 }
 
-/* -- a scaling of its own for each axis -- */
+/* -- a separate scaling for each axis -- */
 
 static gyre_status check_own_axes(const gyre_config *config, gyre_error *err) {
     const gyre_scaling scaling = config->rope.scaling;
     if (scaling == GYRE_SCALING_RIFLEX || scaling == GYRE_SCALING_RIFLEX_PAPER)
-        return gyre_fail(err, GYRE_EINVAL, "rope.scaling: %s is of an axis; rope.axis[0].scaling has it (gyre_config)",
+        return gyre_fail(err, GYRE_EINVAL,
+                         "rope.scaling: %s is a scaling of an axis; set rope.axis[0].scaling (gyre_config)",
                          gyre_scaling_name(scaling));
     for (int64_t a = config->rope.axes; a < GYRE_MAX_AXES; a++)
         if (config->rope.axis[a].own)
@@ -164,16 +165,16 @@ static gyre_status check_diffusion(const gyre_config *config, gyre_error *err) {
     if (!config->rope.diffusion.timed || gyre_config_has(config, "rope.diffusion.timed")) return GYRE_OK;
     return gyre_fail(
         err, GYRE_EINVAL,
-        "rope.diffusion.timed: DyPE fades linear, NTK, by parts and YaRN, and no axis is scaled so (gyre_config)");
+        "rope.diffusion.timed: DyPE fades linear, NTK, by parts and YaRN, and no axis has one of them (gyre_config)");
 }
 
-/* Far turns move positions, so that none of them says which token is a start token. */
+/* Far variants move positions, so that a position does not show whether its token is a start token. */
 static gyre_status check_start(const gyre_config *config, gyre_error *err) {
     const struct gyre_longrope_config *longrope = &config->rope.longrope;
     if (longrope->start_tokens == 0) return GYRE_OK;
     const char *what = config->rope.scaling != GYRE_SCALING_LONGROPE       ? "another scaling than longrope"
                        : config->rope.axes > 1 || config->rope.axis[0].own ? "several axes, or a scaling of an axis"
-                       : config->rope.far != GYRE_FAR_AS_NEAR              ? "far pairs that turn less"
+                       : config->rope.far != GYRE_FAR_AS_NEAR              ? "far pairs that rotate less"
                        : config->rope.xpos_base != 0                       ? "xPos"
                                                                            : NULL;
     if (!what) return GYRE_OK;
@@ -221,9 +222,9 @@ static gyre_status check_far(const gyre_config *config, gyre_error *err) {
                          rope->axes > 1 ? "several axes" : "xPos");
     if (gyre_is_chunked(rope)) return check_chunk(config, err);
     if (rope->far_window == 0)
-        return gyre_fail(err, GYRE_EINVAL, "rope.far_window: missing; it says where far begins (gyre_config)");
+        return gyre_fail(err, GYRE_EINVAL, "rope.far_window: missing; it is the distance at which far begins (gyre_config)");
     if (factor == 0 && rope->far != GYRE_FAR_CLAMPED)
-        return gyre_fail(err, GYRE_EINVAL, "rope.far_factor: missing; this way to be far needs it (gyre_config)");
+        return gyre_fail(err, GYRE_EINVAL, "rope.far_factor: missing; this rope.far needs it (gyre_config)");
     if (rope->far == GYRE_FAR_GROUPED && factor != floor(factor))
         return gyre_fail(err, GYRE_EINVAL, "rope.far_factor: %g is not a whole number (gyre_config)", factor);
     return GYRE_OK;
@@ -260,8 +261,8 @@ static gyre_status copy_factors(gyre_encoding *encoding, const double *given, co
         return gyre_fail(err, GYRE_EINVAL, "rope.%s: missing; longrope has one number for each pair (gyre_config)", name);
     for (int64_t i = 0; i < pairs; i++)
         if (!isfinite(given[i]) || given[i] < 0x1p-10) /* the angle of a faster pair has no correct digits at 2^31 */
-            return gyre_fail(err, GYRE_EINVAL, "rope.%s[%" PRId64 "]: %g is not a number from 2^-10 up (gyre_config)", name,
-                             i, given[i]);
+            return gyre_fail(err, GYRE_EINVAL, "rope.%s[%" PRId64 "]: %g is not a number of at least 2^-10 (gyre_config)",
+                             name, i, given[i]);
     *own = gyre_encoding_allocate(encoding, pairs, sizeof **own, err);
     if (!*own) return GYRE_ENOMEM;
     memcpy(*own, given, (size_t)pairs * sizeof **own);
@@ -467,11 +468,11 @@ gyre_status gyre_rope_create_scaled(gyre_encoding **out, const gyre_encoding *ro
         return gyre_fail(err, GYRE_EINVAL, "rope: %s (gyre_rope_create_scaled)", rope ? "does not rotate" : "is NULL");
     const int follows = scaling == GYRE_SCALING_DYNAMIC_NTK || scaling == GYRE_SCALING_DYNAMIC_YARN;
     if (factor == 0 && !follows && scaling != GYRE_SCALING_NONE)
-        return gyre_fail(err, GYRE_EINVAL, "factor: is 0, by which nothing is stretched (gyre_rope_create_scaled)");
+        return gyre_fail(err, GYRE_EINVAL, "factor: is 0 (gyre_rope_create_scaled)");
     gyre_config config = rope->config;
     for (int64_t a = 0; a < config.rope.axes; a++)
         if (config.rope.axis[a].own)
-            return gyre_fail(err, GYRE_EINVAL, "rope: axis %d has a scaling of its own (gyre_rope_create_scaled)", (int)a);
+            return gyre_fail(err, GYRE_EINVAL, "rope: axis %d has its own scaling (gyre_rope_create_scaled)", (int)a);
     config.context_length = 0;
     if (trained_length) config.trained_length = trained_length;
     config.rope.scaling = scaling;

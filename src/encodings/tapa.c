@@ -3,8 +3,8 @@
  *
  *     scale (q_A . k_A) cos(2 pi |m - n|^alpha (q_P . k_P) / sqrt(phase channels)),    scale = 1 / sqrt(amplitude channels)
  *
- * Nothing is trained.  Attention computes the products and the cosine (attention/terms/phases.h); here is what multiplies
- * the second product, in turns. */
+ * Nothing is trained.  Attention computes the products and the cosine (attention/terms/phases.h); this file has the
+ * factor of the second product, in revolutions. */
 #include "core/encoding.h"
 #include "core/relative_table.h"
 #include "encodings/schemes.h"

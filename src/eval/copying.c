@@ -1,5 +1,5 @@
-/* copying.c: can the model still repeat a segment that it read long ago?  A key has a marker that says what is asked for;
- * here only the bytes just read do, which takes an induction head. */
+/* copying.c: can the model still repeat a segment that it read long ago?  A marker says which key is asked for; here
+ * only the bytes just read do, so the model needs an induction head. */
 #include "eval/recall.h"
 #include "gyre/gyre_research.h"
 #include "util/random.h"
@@ -18,7 +18,7 @@ void gyre_copying_window(const gyre_text *text, int64_t segments, int64_t length
     const int64_t start = gyre_random_below(state, text->count - length + 1), body = length - segments * GYRE_COPYING_LENGTH;
     memcpy(out, text->ids + start, (size_t)length * sizeof *out);
     if (asked) memset(asked, 0, (size_t)length);
-    gyre_recall_shuffle(symbols, SYMBOLS, state); /* no symbol stands in two segments, so none begins like another */
+    gyre_recall_shuffle(symbols, SYMBOLS, state); /* no symbol is in two segments, so none begins like another */
     gyre_recall_shuffle(order, segments, state);
     for (int64_t k = 0; k < segments; k++) {
         const int64_t at = gyre_recall_place(k, segments, GYRE_COPYING_LENGTH, body, state);

@@ -1,4 +1,5 @@
-/* passkey.c: passkey retrieval: can the model still find a key that it read long ago?  Perplexity alone does not tell. */
+/* passkey.c: passkey retrieval: can the model still find a key that it read long ago?  Perplexity alone does not show
+ * it. */
 #include "eval/recall.h"
 #include "gyre/gyre_research.h"
 #include "util/random.h"

@@ -1,4 +1,4 @@
-/* recall.c: reads windows that ask at their end for what stands further up, and counts the right answers. */
+/* recall.c: reads windows that ask at their end for earlier parts, and counts the right answers. */
 #include "eval/recall.h"
 #include "core/sized.h"
 #include "eval/eval_windows.h"

@@ -1,4 +1,4 @@
-/* recall.h: windows that ask at their end for what stands further up: passkeys, copied segments. */
+/* recall.h: windows that ask at their end for earlier parts: passkeys, copied segments. */
 #ifndef GYRE_EVAL_RECALL_H
 #define GYRE_EVAL_RECALL_H
 #include "gyre/gyre_model.h"
@@ -20,7 +20,7 @@ enum { GYRE_RECALL_MAX = 8 }; /* answers in a window */
 int64_t gyre_recall_fit(int64_t wanted, int64_t length, int64_t min_bytes);
 /* order[0 .. n - 1] = the numbers below n in random order. */
 void gyre_recall_shuffle(int32_t *order, int64_t n, uint64_t *state);
-/* out = where item k of `count` items of `length` bytes stands, one at a random place in each of `count` equal parts of
+/* out = the place of item k of `count` items of `length` bytes, one at a random place in each of `count` equal parts of
  * `body` bytes. */
 int64_t gyre_recall_place(int64_t k, int64_t count, int64_t length, int64_t body, uint64_t *state);
 /* Measures.  Arguments and errors: those of gyre_passkey. */

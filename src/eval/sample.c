@@ -134,7 +134,7 @@ static logit_cutoff find_threshold(const distribution *d, logit_cutoff cutoff, i
     return (logit_cutoff){prefix, ties};
 }
 
-/* Turns -0 into 0.  out = the id of the largest logit, the first of several; -1 if a logit is NaN or none is finite. */
+/* Replaces -0 by 0.  out = the id of the largest logit, the first of several; -1 if a logit is NaN or none is finite. */
 static int64_t clean_argmax(float *logits, int64_t vocab) {
     int64_t best = -1;
     int finite = 0;

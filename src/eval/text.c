@@ -111,7 +111,7 @@ static gyre_status check_count(const collector *c, const char *const *paths, int
     const gyre_text *t = &c->text;
     const char *kind = c->split == GYRE_TEXT_SPLIT_TRAIN ? "for training" : "held out";
     if (count > 1) snprintf(more, sizeof more, " and %" PRId64 " more", count - 1);
-    if (c->files_seen == 0) return gyre_fail(err, GYRE_EINVAL, "text: no regular file (%s%s)", paths[0], more);
+    if (c->files_seen == 0) return gyre_fail(err, GYRE_EINVAL, "text: not a regular file (%s%s)", paths[0], more);
     if (t->files == 0)
         return gyre_fail(err, GYRE_EINVAL, "text: none of %" PRId64 " files is %s (%s%s)", c->files_seen, kind, paths[0],
                          more);

@@ -152,7 +152,7 @@ void gyre_mapping_release_pages(const unsigned char *bytes, size_t size) {
     (void)madvise((void *)(bytes + before), (size - before) / each * each, MADV_DONTNEED);
 }
 
-/* out = 1 for one slash between two names, of which the second is no name of a model's file. */
+/* out = 1 for one slash between two names, if the second is not the name of a model's file. */
 static int is_hub_name(const char *path) {
     const char *slash = strchr(path, '/'), *name = slash ? slash + 1 : "";
     const char *dot = strrchr(name, '.');
@@ -163,6 +163,6 @@ static int is_hub_name(const char *path) {
 gyre_status gyre_model_path_check(const char *path, gyre_error *err) {
     struct stat info;
     if (stat(path, &info) == 0 || errno != ENOENT || !is_hub_name(path)) return GYRE_OK;
-    return gyre_fail(err, GYRE_EIO, "%.380s: no such file or folder; nothing is downloaded, name a folder with a model",
+    return gyre_fail(err, GYRE_EIO, "%.380s: no such file or folder; nothing is downloaded; name a folder with a model",
                      path);
 }

@@ -25,7 +25,7 @@ gyre_status gyre_document_read(const char *path, char **out, size_t *bytes, gyre
 gyre_status gyre_file_path(const char *folder, const char *name, char out[PATH_MAX], gyre_error *err);
 
 /* A regular file mapped for reading.  If another process shortens the file, reading past its new end kills this one by
- * SIGBUS, as with any mapping; the gyre command turns that into an error. */
+ * SIGBUS, as with any mapping; the gyre command reports that as an error. */
 typedef struct gyre_mapping {
     const unsigned char *bytes; /* NULL = nothing is mapped */
     size_t size;

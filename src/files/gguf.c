@@ -325,7 +325,7 @@ static int is_within(const gyre_gguf *file, const gyre_gguf_tensor *t) {
 
 static gyre_status set_tensor_data(const cursor *c, const gyre_gguf *file, gyre_gguf_tensor *t, uint64_t relative) {
     if (relative % file->alignment != 0)
-        return failed(c, GYRE_EFORMAT, t->info_offset, "%s: at %" PRIu64 " of the data, no multiple of %" PRIu64,
+        return failed(c, GYRE_EFORMAT, t->info_offset, "%s: at %" PRIu64 " of the data, not a multiple of %" PRIu64,
                       gyre_make_printable(t->name, t->name_bytes).text, relative, file->alignment);
     t->start = relative;
     t->data = t->bytes && is_within(file, t) ? file->bytes + file->data + relative : NULL;
@@ -493,7 +493,7 @@ static gyre_status find_alignment(const cursor *c, gyre_gguf *file) {
         if (p->value.type == GYRE_GGUF_ARRAY || !gyre_gguf_integer(&p->value, 0, &alignment)) alignment = 0;
     }
     if (alignment < 1 || alignment > 1 << 30 || (alignment & (alignment - 1)) != 0)
-        return failed(c, GYRE_EFORMAT, offset, "general.alignment: no power of two from 1 to 2^30");
+        return failed(c, GYRE_EFORMAT, offset, "general.alignment: not a power of two from 1 to 2^30");
     file->alignment = (uint64_t)alignment;
     return GYRE_OK;
 }

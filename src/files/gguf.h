@@ -52,12 +52,12 @@ typedef struct gyre_gguf_tensor {
 
 /* out = 1 if the bytes begin like a GGUF file. */
 int gyre_gguf_has_magic(const void *bytes, size_t size);
-/* *out = 1 if `path` is a regular file that begins like a GGUF file, else 0, also if there is no such file.  Errors: EIO,
- * a file that cannot be looked at; *out = 0. */
+/* *out = 1 if `path` is a regular file that begins like a GGUF file, else 0, also if there is no such file.  Errors:
+ * EIO, a file that cannot be read; *out = 0. */
 gyre_status gyre_gguf_is_file(const char *path, int *out, gyre_error *err);
 
-/* A parsed file.  All spans lie within the file, but data of gyre_gguf_open_head; keys are unique, and so are names of
- * tensors. */
+/* A parsed file.  All spans are within the file, except data of gyre_gguf_open_head; keys are unique, and so are names
+ * of tensors. */
 typedef struct gyre_gguf {
     const unsigned char *bytes;
     uint64_t size;

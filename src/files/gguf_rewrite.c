@@ -46,7 +46,7 @@ static gyre_status check_edit(const gyre_gguf_edit *edit, gyre_error *err) {
     if (edit->remove) return GYRE_OK;
     switch (edit->type) {
     case GYRE_GGUF_STRING:
-        return edit->text ? GYRE_OK : gyre_fail(err, GYRE_EINVAL, "%s: no text (an edit)", edit->key);
+        return edit->text ? GYRE_OK : gyre_fail(err, GYRE_EINVAL, "%s: not a text (an edit)", edit->key);
     case GYRE_GGUF_F32:
         if (fabs(edit->number) <= 3.4028234e38) return GYRE_OK;
         return gyre_fail(err, GYRE_EINVAL, "%s: %g is not a float (an edit)", edit->key, edit->number);

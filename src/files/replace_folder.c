@@ -134,7 +134,7 @@ static gyre_status normalize(const char *final, char out[PATH_MAX], gyre_error *
     return GYRE_OK;
 }
 
-/* Cuts `path` at each slash in turn and restores it. */
+/* Cuts `path` at each slash, one after the other, and restores it. */
 static gyre_status make_parents(char *path, gyre_error *err) {
     for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
         gyre_status status = GYRE_OK;
@@ -176,7 +176,7 @@ static gyre_status check_replaceable(const char *final, int own, int *exists, gy
     struct stat info;
     *exists = lstat(final, &info) == 0;
     if (!*exists) return errno == ENOENT ? GYRE_OK : gyre_fail_errno(err, final, errno);
-    if (!S_ISDIR(info.st_mode)) return gyre_fail(err, GYRE_EINVAL, "folder: there is a file of that name (%s)", final);
+    if (!S_ISDIR(info.st_mode)) return gyre_fail(err, GYRE_EINVAL, "folder: a file has that name (%s)", final);
     folder_entries found = {.own = own};
     const gyre_status status = for_each_entry(final, check_entry, &found, err);
     if (!status && found.other && !found.config) /* a tokenizer or weights alone */
@@ -338,7 +338,7 @@ static gyre_status replace(gyre_folder_replacement *folder, gyre_error *err) {
 /* Looking and renaming are two steps.  What came between them is whole, and stays. */
 static gyre_status fail_taken(const gyre_folder_replacement *folder, gyre_error *err) {
     return gyre_fail(err, GYRE_EIO,
-                     "folder: another run wrote it meanwhile and its files stay, those of this run are discarded; run "
+                     "folder: another run wrote it meanwhile; its files are kept and those of this run are discarded; run "
                      "again, or name another (%s)",
                      folder->final);
 }
@@ -360,7 +360,7 @@ gyre_status gyre_folder_commit(gyre_folder_replacement *folder, gyre_error *err)
     return status;
 }
 
-/* The name goes before the lock, so that nobody finds an unlocked temporary of a living writer. */
+/* The name is removed before the lock, so that no process finds an unlocked temporary of a living writer. */
 void gyre_folder_discard(gyre_folder_replacement *folder) {
     remove_folder(folder->temporary);
     unlock(folder);

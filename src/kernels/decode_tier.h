@@ -66,12 +66,12 @@ KERNEL(widen_q8)(const void *in, float *out, int64_t n) {
  * loaded two to a 32-bit lane. */
 enum { PREFETCH_BYTES_ONE_ROW = 2048, PREFETCH_BYTES = 8192, CACHE_LINE_BYTES = 64, MAX_DEINTERLEAVED = 256 };
 
-/* Bytes from a row to the one that lies `ahead` bytes later, if rows of so many bytes were dense. */
+/* Bytes from a row to the one `ahead` bytes later, if rows of so many bytes were dense. */
 TIER_INLINE int64_t prefetch_distance(int64_t ahead, int64_t bytes, int64_t step) {
     return bytes > 0 ? (ahead / bytes + 1) * step : 0;
 }
 
-/* Prefetches n rows that lie `away` bytes past `rows`.  The memory need not exist: a prefetch never faults. */
+/* Prefetches n rows that are `away` bytes past `rows`.  The memory need not exist: a prefetch never faults. */
 TIER_INLINE void prefetch_rows(const void *rows, int64_t n, int64_t step, int64_t bytes, int64_t away) {
     const int dense = step == bytes; /* one loop over all lines */
     const int64_t each = dense ? n * bytes : bytes;

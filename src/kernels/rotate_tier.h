@@ -165,7 +165,7 @@ TIER_INLINE void rotate_cross_rest(elem_type type, const gyre_rotate_job *t, int
 }
 
 #if LANES > 1
-/* Half to half: keeps ROTATE_HALF_VECS vectors of angles in registers while it goes through all heads.  out = pairs done. */
+/* Half to half: keeps ROTATE_HALF_VECS vectors of angles in registers for all heads.  out = pairs done. */
 TIER_INLINE int64_t rotate_half_blocks(elem_type type, const gyre_rotate_job *t) {
     const int64_t block = ROTATE_HALF_VECS * LANES, half = t->pairs * type.size;
     int64_t i = 0;
@@ -527,7 +527,7 @@ TIER_INLINE void rotate_doubles(const gyre_rotate_job *t, const double *in, doub
     vecd_write(t, out, i, n, a, b);
 }
 
-/* Keeps the angles of at_once (a constant, at most 8) vectors in registers while it goes through all heads. */
+/* Keeps the angles of at_once (a constant, at most 8) vectors in registers for all heads. */
 TIER_INLINE void rotate_f64_blocks(const gyre_rotate_job *t, int at_once, int64_t first) {
     int64_t i = first;
     for (; i + at_once * VECD_LANES <= t->pairs; i += at_once * VECD_LANES) {

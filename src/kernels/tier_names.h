@@ -1,7 +1,7 @@
 /* tier_names.h: names and declarations of the kernels of the tier that is compiled, such as gyre_avx2_rotate_f32.
  *
- * A tier with TIER_BASE has only the kernels of its own (GYRE_KERNEL_OWN in kernels.def).  It takes the others from that
- * tier, whose code they would repeat. */
+ * A tier with TIER_BASE has only its own kernels (GYRE_KERNEL_OWN in kernels.def).  It takes the others from that tier,
+ * whose code they would repeat. */
 #ifndef GYRE_KERNELS_TIER_NAMES_H
 #define GYRE_KERNELS_TIER_NAMES_H
 #include "kernels/tier_list.h"

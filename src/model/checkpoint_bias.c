@@ -23,7 +23,7 @@ static const char *const names[] = {
 };
 enum { NAMES = sizeof names / sizeof *names };
 
-/* *name = the pattern, filled in: %s and %d stand in this order. */
+/* *name = the pattern, filled in: %s comes before %d. */
 static void fill_name(const char *pattern, const char *stack, int64_t layer, char name[MAX_NAME]) {
     const char *place = strstr(pattern, "%s"), *number = strstr(pattern, "%d");
     const int before = (int)(place - pattern);

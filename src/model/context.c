@@ -89,12 +89,12 @@ gyre_status gyre_context_stream(gyre_context *context, int64_t sinks, int64_t wi
                              "(gyre_context_stream)",
                              (long long)window, (long long)sinks, (long long)context->max_tokens);
         if (context->decoder.watched)
-            return gyre_fail(err, GYRE_EUNSUPPORTED, "weights: are watched, by token (gyre_context_stream)");
+            return gyre_fail(err, GYRE_EUNSUPPORTED, "weights: are being recorded, by token (gyre_context_stream)");
         if (gyre_decoder_rotates_before(&context->decoder))
-            return gyre_fail(err, GYRE_EUNSUPPORTED, "keys: are turned before they are cached (gyre_context_stream)");
+            return gyre_fail(err, GYRE_EUNSUPPORTED, "keys: are rotated before they are cached (gyre_context_stream)");
         if (gyre_encoding_places(encoding) & GYRE_PLACE_INPUT)
             return gyre_fail(err, GYRE_EUNSUPPORTED,
-                             "%s: adds positions at the input, where they stay (gyre_context_stream)",
+                             "%s: adds positions at the input, where they cannot be changed (gyre_context_stream)",
                              gyre_kind_name(gyre_encoding_get_config(encoding)->kind));
     }
     context->sinks = sinks;
@@ -111,7 +111,7 @@ gyre_status gyre_context_watch(gyre_context *context, int64_t layer, float *weig
         return gyre_fail(err, GYRE_EUNSUPPORTED, "window: one of %lld tokens moves the keys (gyre_context_watch)",
                          (long long)context->window);
     if (gyre_decoder_has_own_attention(d) && weights)
-        return gyre_fail(err, GYRE_EUNSUPPORTED, "weights: %s, whose weights are not to be had (gyre_context_watch)",
+        return gyre_fail(err, GYRE_EUNSUPPORTED, "weights: %s, whose weights are not available (gyre_context_watch)",
                          gyre_own_attention_says(d->net->arch.layer_parts));
     d->watched = weights;
     d->watched_layer = layer;

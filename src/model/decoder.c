@@ -81,7 +81,7 @@ static void clamp(float *x, int64_t n, float limit) {
         x[i] = x[i] > limit ? limit : x[i] < -limit ? -limit : x[i];
 }
 
-/* The norm of queries or keys, each head by itself or all heads at once (olmo2). */
+/* The norm of queries or keys, of each head separately or of all heads at once (olmo2). */
 static void normalize_heads(const gyre_decoder *d, const gyre_norm_weights *norm, const gyre_head_layout *heads,
                             int64_t rows) {
     const gyre_architecture *a = &d->net->arch;
@@ -184,7 +184,7 @@ static gyre_view watched_view(const gyre_decoder *d, int64_t rows) {
     return view;
 }
 
-/* Trained frequencies and series turn queries and keys where they lie; polar coordinates take them to buffers.polar. */
+/* Trained frequencies and series rotate queries and keys in place; polar coordinates are written to buffers.polar. */
 static gyre_status apply_trained(gyre_decoder *d, int64_t layer, int64_t rows, gyre_error *err) {
     const gyre_architecture *a = &d->net->arch;
     const gyre_trained_heads heads = gyre_network_trained_heads(d->net, layer);
@@ -228,7 +228,7 @@ static void keep_last_rows(gyre_decoder *d, int64_t rows, int64_t wanted) {
         memmove(b->gate_sums, b->gate_sums + (rows - wanted) * a->heads, (size_t)(wanted * a->heads) * sizeof *b->gate_sums);
 }
 
-/* The keys and values of `rows` rows are appended to the cache.  Then the last `wanted` rows stand at the front, and
+/* The keys and values of `rows` rows are appended to the cache.  Then the last `wanted` rows are moved to the front, and
  * buffers.attn_out = their attention over the cache. */
 static gyre_status attention(gyre_decoder *d, int64_t layer, int64_t rows, int64_t wanted, gyre_error *err) {
     const gyre_network_layer *l = &d->net->layer[layer];
@@ -304,7 +304,7 @@ static void mlp(gyre_decoder *d, const gyre_network_layer *l, int64_t rows) {
 }
 
 /* -- layers -- */
-/* Parallel residual (gpt_neox, phi): the mlp reads the x that entered the layer, so its norm, if it has one of its own,
+/* Parallel residual (gpt_neox, phi): the mlp reads the x that entered the layer, so its norm, if it has a separate one,
  * is taken before the attention block adds to x. */
 gyre_status gyre_decoder_forward(gyre_decoder *d, int64_t rows, int64_t wanted, gyre_error *err) {
     const int64_t layers = d->net->arch.layers;

@@ -70,7 +70,7 @@ static inline const gyre_encoding *gyre_decoder_encoding(const gyre_decoder *d, 
     return d->net->group[group].shares_main ? d->encoding : d->net->group[group].encoding;
 }
 
-/* 1: keys are turned before they are cached, so a cache cannot move them. */
+/* 1: keys are rotated before they are cached, so a cache cannot move them. */
 static inline int gyre_decoder_rotates_before(const gyre_decoder *d) {
     return d->net->arch.rotates_input || (d->net->arch.layer_parts & GYRE_LAYER_PARTS_ROTATED);
 }

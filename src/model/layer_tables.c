@@ -22,7 +22,7 @@ static int is_projected(const gyre_layer_tables *t, gyre_table which) {
     return t->encoding->table[which].rows > 0 && gyre_is_projected(t->model->layout.row_source) && which <= GYRE_TABLE_VALUE;
 }
 
-/* out = the tensor of a table.  A key table without a tensor of its own shares that of the query table. */
+/* out = the tensor of a table.  A key table without its own tensor shares that of the query table. */
 static int source_tensor(const gyre_layer_tables *t, gyre_table which) {
     const int shared = which == GYRE_TABLE_KEY && !t->model->layout.layer[table_tensor(which)].name;
     return table_tensor(shared ? GYRE_TABLE_QUERY : which);
@@ -162,7 +162,7 @@ static void fill_sinusoid(const gyre_layer_tables *t) {
     }
 }
 
-/* Each job has scratch of its own, up to a megabyte, so there are few. */
+/* Each job has its own scratch, up to a megabyte, so there are few. */
 static gyre_status allocate_scratch(gyre_layer_tables *t) {
     t->jobs = gyre_min_i64(t->model->config.layers, MAX_REFRESH_JOBS);
     t->scratch_floats = gyre_linear_scratch(t->rows, t->model->config.model_dim);

@@ -28,7 +28,7 @@ gyre_status gyre_model_check_sizes(const gyre_model_config *c, gyre_error *err) 
 
 enum { MAX_CACHED_ANGLES = 65536 }; /* positions whose angles an encoding precomputes: 8 MiB for 16 pairs */
 
-/* Layers whose attention is a call of its own. */
+/* Layers whose attention is a separate call. */
 static gyre_status check_own_attention(const gyre_model_config *c, const gyre_encoding *encoding, gyre_error *err) {
     enum { MOST_UNITS = 65536 };
     const char *needs = gyre_own_attention_needs(c->layer_parts, encoding);
@@ -58,8 +58,9 @@ static gyre_status check_fourier(const gyre_model_config *c, const gyre_encoding
             err, GYRE_EINVAL,
             "layer_parts: fourier needs a plain rotation: trained series take its place, so no method changes it (model)");
     if (gyre_fourier_size_of(encoding).series > 0) return GYRE_OK;
-    return gyre_fail(err, GYRE_EINVAL,
-                     "layer_parts: fourier needs 4 channels that turn, and a whole turn within the trained length (model)");
+    return gyre_fail(
+        err, GYRE_EINVAL,
+        "layer_parts: fourier needs 4 channels that rotate, and a whole revolution within the trained length (model)");
 }
 
 /* What the parts of layers need of the rest of the config. */

@@ -15,8 +15,8 @@ struct gyre_model {
     float *weights; /* every tensor, dense, in the order of gyre_tensor_at; 64-byte aligned; NULL = opened only to be read */
     int64_t weight_count;
     char *path; /* NULL = made here */
-    /* Of a model of Gyre's own that was opened to be read: its matrices lie here, and their floats in `weights` are not set.
-     * That memory is never touched, so it takes no pages. */
+    /* Of a model of Gyre's own that was opened to be read: its matrices are here, and their floats in `weights` are not
+     * set.  That memory is never touched, so it takes no pages. */
     gyre_tensor_store *store;
 };
 

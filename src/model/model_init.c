@@ -64,8 +64,8 @@ static double init_series(const gyre_model *model, const gyre_tensor *tensor, in
     return (term == pair * step ? 1 : 0) + deviation * normal;
 }
 
-/* Each tensor has a random stream of its own, seeded with the tensor's name.  Two models that differ only in their
- * encoding therefore start from the same weights, so that the encodings can be compared. */
+/* Each tensor has its own random stream, seeded with the tensor's name.  Two models that differ only in their encoding
+ * therefore start from the same weights, so that the encodings can be compared. */
 static void init_tensor(const gyre_model *model, const gyre_tensor *tensor, uint64_t seed) {
     float *out = model->weights + tensor->offset;
     const double std = init_std(model, tensor);

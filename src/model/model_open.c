@@ -23,7 +23,7 @@ gyre_status gyre_model_config_path(const char *path, char out[PATH_MAX], gyre_er
 int gyre_model_is_native(const char *path, const gyre_config_document *config) {
     struct stat info;
     const char *type = json_string_value(json_object_get(config->root, "model_type"));
-    /* What cannot be looked at counts as the folder: whoever opens it says why. */
+    /* A path that cannot be examined counts as the folder: opening it reports the reason. */
     return type && strcmp(type, "gyre") == 0 && (stat(path, &info) != 0 || S_ISDIR(info.st_mode));
 }
 

@@ -1,5 +1,5 @@
-/* network.h: the weights of a decoder by what they are for, wherever they lie: in mapped files, or in the float block of
- * a gyre_model made here. */
+/* network.h: the weights of a decoder by their purpose, in mapped files or in the float block of one of Gyre's own
+ * models. */
 #ifndef GYRE_MODEL_NETWORK_H
 #define GYRE_MODEL_NETWORK_H
 #include "model/architecture/architecture.h"
@@ -15,7 +15,7 @@ typedef struct gyre_affine {
     const float *bias; /* NULL = none */
 } gyre_affine;
 
-/* Where the heads of one kind (query, key or value) lie in a row of qkv: head h begins at offset + h * stride.
+/* The place of the heads of one kind (query, key or value) in a row of qkv: head h begins at offset + h * stride.
  *
  *     GYRE_QKV_CONCAT        q0 q1 q2 q3 | k0 k1 | v0 v1
  *     GYRE_QKV_INTERLEAVED   q0 k0 v0 | q1 k1 v1 | ... */
@@ -69,7 +69,7 @@ typedef struct gyre_network {
     int groups;
     int main_group; /* the group that a context extension is about: one that sees all keys, if there is one */
     int64_t parameter_count, weight_bytes;
-    const gyre_tensor_store *mapped; /* whose files the matrices lie in; borrowed; NULL = in memory alone */
+    const gyre_tensor_store *mapped; /* the files that have the matrices; borrowed; NULL = only in memory */
     /* Owned.  NULL over the weights of a gyre_model made here, whose model also owns the encoding. */
     gyre_tensor_store *store;
     gyre_reading *reading;
@@ -87,7 +87,7 @@ void gyre_network_free(gyre_network *network); /* NULL is fine */
 
 /* out = the phases, frequencies or series of a layer; data NULL = it has none. */
 gyre_trained_heads gyre_network_trained_heads(const gyre_network *network, int64_t layer);
-/* out = what a layer trains for an attention of its own; parts 0 = gyre_attention is its attention. */
+/* out = what a layer trains for attention other than gyre_attention; parts 0 = gyre_attention is its attention. */
 gyre_own_attention gyre_network_own_attention(const gyre_network *network, int64_t layer);
 
 /* For the files that fill a network in: */

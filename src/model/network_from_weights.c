@@ -25,7 +25,7 @@ static gyre_norm_weights norm_at(const weight_source *s, int64_t offset) {
     return (gyre_norm_weights){s->weights + offset, NULL, s->config->model_dim};
 }
 
-/* The tensor of a layer that turns queries and keys; of series the first of two; -1 = none. */
+/* The tensor of a layer that rotates queries and keys; of series the first of two; -1 = none. */
 static int trained_tensor(int64_t parts) {
     return parts & GYRE_LAYER_PART_POLAR         ? GYRE_WEIGHT_KEY_PHASES
            : parts & GYRE_LAYER_PART_FREQUENCIES ? GYRE_WEIGHT_FREQUENCIES

@@ -64,7 +64,7 @@ gyre_status gyre_network_create_groups(gyre_network *n, gyre_error *err) {
     choose_main_group(n);
     for (int64_t layer = 0; layer < n->arch.layers; layer++)
         if (n->layer[layer].group < 0)
-            return gyre_fail(err, GYRE_EUNSUPPORTED, "layer %lld: the reading of %s does not tell its positions",
+            return gyre_fail(err, GYRE_EUNSUPPORTED, "layer %lld: its positions are not in the reading of %s",
                              (long long)layer, reading->path);
     return GYRE_OK;
 }

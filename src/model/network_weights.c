@@ -160,7 +160,7 @@ static int64_t alignment_of(gyre_stored_type type) {
     return type == GYRE_STORED_F32 ? 4 : 2;
 }
 
-/* out = the transposed matrix.  The type must store each number by itself (no quantized blocks). */
+/* out = the transposed matrix.  The type must store each number separately (no quantized blocks). */
 static void transpose(const gyre_file_tensor *tensor, unsigned char *out) {
     const size_t size = (size_t)gyre_stored_row_bytes(tensor->type, 1);
     const int64_t rows = tensor->shape[0], columns = tensor->shape[1];

@@ -24,8 +24,8 @@ typedef struct gyre_fault_list {
 } gyre_fault_list;
 /* Keeps a copy while there are less than `most`.  Errors: ENOMEM. */
 gyre_status gyre_fault_list_add(gyre_fault_list *list, const char *text, gyre_error *err);
-/* gyre_network_load_weights that goes on after a fault and looks at no number; the network then has no weights and may be
- * freed alone.  Its groups may be missing: then the table of positions is not checked.  Errors: ENOMEM. */
+/* gyre_network_load_weights that continues after a fault and checks no number; the network then has no weights and may
+ * be freed alone.  Its groups may be missing: then the table of positions is not checked.  Errors: ENOMEM. */
 gyre_status gyre_network_list_faults(gyre_network *network, gyre_fault_list *faults, gyre_error *err);
 
 /* Fails with the first tensor of the model at `path` that its config does not ask for, that is missing or of another shape.

@@ -1,7 +1,8 @@
 /* overflow.h: where numbers that are not finite begin in a pass of a decoder.
  *
- * Weights are finite when a model is opened, so such a number is a product or a sum that overflowed.  An ordinary pass looks
- * at its results alone.  If they are not finite, it is repeated with decoder.overflow set, and looks after each step. */
+ * Weights are finite when a model is opened, so such a number is a product or a sum that overflowed.  An ordinary pass
+ * checks only its results.  If they are not finite, it is repeated with decoder.overflow set, and checks after each
+ * step. */
 #ifndef GYRE_MODEL_OVERFLOW_H
 #define GYRE_MODEL_OVERFLOW_H
 #include "model/decoder.h"
@@ -26,7 +27,7 @@ typedef enum gyre_decoder_step {
  * passes. */
 typedef struct gyre_overflow {
     const char *what;      /* made of `role`; NULL = none seen yet */
-    gyre_tensor_role role; /* GYRE_TENSOR_ROLES = of no single tensor */
+    gyre_tensor_role role; /* GYRE_TENSOR_ROLES = not one tensor */
     int64_t layer, row;    /* layer -1: outside of the layers */
     int64_t first;         /* row of the pass that the next buffer begins with */
     int64_t refused;       /* 1 + the layer whose keys and values its cache refused; 0 = none */

@@ -18,7 +18,7 @@ typedef struct channel {
     MPI_Status statuses[2 * MOST_MESSAGES]; /* not looked at; gcc does not know MPICH's MPI_STATUSES_IGNORE */
     int count;                              /* requests that are not done; the first `receives` receive */
     int receives;
-    int failed; /* 1: the exchange was given up, and nobody was told yet */
+    int failed; /* 1: the exchange was given up, but the error is not yet reported */
     int64_t to, from;
     void *receive; /* where `received` bytes of small_in go; NULL = they are there */
     size_t received;
@@ -31,7 +31,7 @@ struct gyre_mpi {
     double timeout;
     channel channels[GYRE_TRANSPORT_CHANNELS];
     unsigned char *lost; /* [ranks]: 1 = an exchange with this rank failed, so its messages no longer match */
-    int broken;          /* 1: some rank is lost, and MPI may still look at the channels */
+    int broken;          /* 1: some rank is lost, and MPI may still use the channels */
 };
 
 /* Messages between two ranks with one tag arrive in the order in which they were sent. */
@@ -70,8 +70,8 @@ static void let_go(MPI_Request *request, int receives, double until) {
     if (!done) MPI_Request_free(request);
 }
 
-/* Ends what is under way on all channels: an exchange that goes on without its call would write into memory that the caller
- * has back. */
+/* Cancels the messages under way on all channels: an exchange that outlives its call would write into memory that the
+ * caller has back. */
 static gyre_status give_up(gyre_mpi *mpi) {
     const double until = MPI_Wtime() + 1;
     for (int which = 0; which < GYRE_TRANSPORT_CHANNELS; which++) {

@@ -1,4 +1,4 @@
-/* batch.c: creates a batch: checks its config, counts its tokens, and fills in where they stand. */
+/* batch.c: creates a batch: checks its config, counts its tokens, and fills in their positions. */
 #include "positions/batch.h"
 #include "core/positions.h"
 #include "core/sized.h"
@@ -68,7 +68,7 @@ static gyre_status count_spans(const gyre_batch_config *config, int64_t d, int64
     return GYRE_OK;
 }
 
-/* *tokens = new tokens of document d, which all that tells them agrees on. */
+/* *tokens = new tokens of document d; all fields that state the number must agree. */
 static gyre_status count_document(const gyre_batch_config *config, int64_t d, int64_t *tokens, gyre_error *err) {
     int64_t counts[3] = {0, 0, 0};
     const char *names[3] = {"lengths", NULL, NULL};
@@ -92,7 +92,7 @@ static gyre_status count_document(const gyre_batch_config *config, int64_t d, in
     return GYRE_OK;
 }
 
-/* Positions of document d, cached tokens included, lie within 2^31 of 0. */
+/* Positions of document d, cached tokens included, are within 2^31 of 0. */
 static gyre_status check_range(const gyre_batch_config *config, int64_t d, int64_t tokens, gyre_error *err) {
     const int64_t cached = config->cached ? config->cached[d] : 0;
     const int64_t first = config->first_positions ? config->first_positions[d] : cached, most = GYRE_MAX_POSITION;
@@ -102,7 +102,7 @@ static gyre_status check_range(const gyre_batch_config *config, int64_t d, int64
     double end = (double)first + (config->spans ? 0 : (double)tokens);
     const int in_range = first >= -most && first <= most && first - cached >= -most;
     for (int64_t s = config->spans ? config->span_starts[d] : 0; config->spans && s < config->span_starts[d + 1]; s++)
-        for (int a = 0; a < 2; a++) { /* text goes on behind, but positions reach the largest on any axis */
+        for (int a = 0; a < 2; a++) { /* text continues after it, but positions reach the largest on any axis */
             const double reach = end + gyre_span_advance(&config->spans[s], a ? config->axes : 3,
                                                          a ? config->after_grid : GYRE_AFTER_GRID_LARGEST);
             if (reach > (double)most + 1)

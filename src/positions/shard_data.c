@@ -7,7 +7,7 @@
 
 /* -- the tokens of a rank -- */
 
-/* Both views agree but for their tokens. */
+/* Both views agree except in their tokens. */
 static gyre_status check(const gyre_shards *s, int64_t rank, const gyre_cview *whole, const gyre_cview *part,
                          const char *where, gyre_error *err) {
     if (rank < 0 || rank >= s->ranks)

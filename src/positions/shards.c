@@ -34,7 +34,7 @@ static gyre_status check_config(const gyre_shard_config *config, const gyre_batc
     return GYRE_OK;
 }
 
-/* -- who has a token -- */
+/* -- which rank has a token -- */
 
 /* Parts of n tokens: part p begins at p n / parts, rounded down to whole multiples. */
 typedef struct cut {

@@ -18,7 +18,7 @@ struct gyre_shards {
     uint64_t fingerprint;              /* of the config, the documents and the positions */
 };
 
-/* out = a number that differs where the bytes differ, but for chance; `start` goes on from earlier bytes. */
+/* out = a hash of the bytes; `start` continues from earlier bytes. */
 uint64_t gyre_shards_fingerprint(uint64_t start, const void *bytes, size_t n);
 
 #endif

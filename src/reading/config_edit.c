@@ -209,7 +209,7 @@ static void append_value(text_buffer *p, const json_t *value) {
     free(text);
 }
 
-/* A list has one number per line, indented one step further than its key, if the key has a line of its own. */
+/* A list has one number per line, indented one step further than its key, if the key has its own line. */
 static void append_list(text_buffer *p, const json_t *list, const style *s) {
     const int lines = has_newline(&s->before_key);
     append(p, "[");

@@ -35,7 +35,7 @@ gyre_scope gyre_scope_child(const gyre_scope *s, const char *key) {
     const int length = snprintf(inner.prefix, sizeof inner.prefix, "%s%s.", s->prefix, key);
     if (value && !inner.object) gyre_scope_fail(s, GYRE_EFORMAT, key, "not an object");
     if (length < 0 || (size_t)length >= sizeof inner.prefix)
-        gyre_scope_fail(s, GYRE_EUNSUPPORTED, key, "nested under a name that is too long");
+        gyre_scope_fail(s, GYRE_EUNSUPPORTED, key, "the name of an object above it is too long");
     return inner;
 }
 

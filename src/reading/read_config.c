@@ -41,8 +41,8 @@ static void read_unknown(const gyre_scope *s, const char *type) {
         return;
     }
     gyre_scope_fail(s, *type ? GYRE_EUNSUPPORTED : GYRE_EFORMAT, "model_type",
-                    "%s%.60s%s%s, and there is no rope_theta, rope_scaling, rope_parameters, partial_rotary_factor, "
-                    "rotary_dim or rotary_pct either",
+                    "%s%.60s%s%s, and the config has no rope_theta, rope_scaling, rope_parameters, partial_rotary_factor, "
+                    "rotary_dim or rotary_pct",
                     *type ? "\"" : "missing", type, *type ? "\" is not known" : "", hint);
 }
 

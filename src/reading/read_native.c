@@ -24,11 +24,11 @@ static int64_t integer_at(const gyre_scope *s, const char *key) {
 
 static double nonzero_at(const gyre_scope *s, const char *key) {
     const double number = gyre_scope_number(s, key, 0.0);
-    if (number == 0.0) gyre_scope_fail(s, GYRE_EFORMAT, key, "0, which is not a value of its own");
+    if (number == 0.0) gyre_scope_fail(s, GYRE_EFORMAT, key, "0 is not a value of this key");
     return number;
 }
 
-/* Reads a list of names, each of which stands for a bit. */
+/* Reads a list of names, each of which means a bit. */
 static int set_at(const gyre_scope *s, const gyre_config_field *f) {
     const json_t *list = gyre_scope_value(s, f->key), *text;
     size_t i;
@@ -38,7 +38,7 @@ static int set_at(const gyre_scope *s, const gyre_config_field *f) {
         if (json_is_string(text) && gyre_field_find_value(f, json_string_value(text), &bit))
             set |= bit;
         else
-            gyre_scope_fail(s, GYRE_EFORMAT, f->key, "holds a word that is not known");
+            gyre_scope_fail(s, GYRE_EFORMAT, f->key, "it has an unknown word");
     }
     return set;
 }
@@ -142,7 +142,7 @@ static void read_rotary_dim(const gyre_scope *root, const gyre_scope *dict, gyre
         rope->dim = (int64_t)((double)head * fraction);
     if (rope->dim < 2 || rope->dim % 2 != 0)
         gyre_scope_fail(s, GYRE_EFORMAT, gyre_scope_value(s, key) ? key : "head_dim",
-                        "leaves no whole pairs of channels to turn");
+                        "the rotated channels are not whole pairs");
     note_number(root, NULL, group, "rotary_dim", GYRE_ORIGIN_DERIVED, (double)rope->dim);
 }
 
@@ -183,14 +183,15 @@ static void read_sections(const gyre_scope *root, gyre_layer_group *group) {
     const char *key = "rope_section";
     const json_t *list = gyre_scope_value(root, key);
     if (rope->axes > GYRE_MAX_AXES) {
-        gyre_scope_fail(root, GYRE_EFORMAT, "rope_axes", "more than any rotation has");
+        gyre_scope_fail(root, GYRE_EFORMAT, "rope_axes", "more axes than a rotation can have");
         return;
     }
     if (!json_is_array(list) || (int64_t)json_array_size(list) != rope->axes)
-        gyre_scope_fail(root, GYRE_EFORMAT, key, "not a list of a number for each of rope_axes");
+        gyre_scope_fail(root, GYRE_EFORMAT, key, "not a list of one number for each of rope_axes");
     for (int64_t a = 0; a < rope->axes && !gyre_build_status(root->source->build); a++) {
         const json_t *pairs = json_array_get(list, (size_t)a);
-        if (!json_is_integer(pairs)) gyre_scope_fail(root, GYRE_EFORMAT, key, "holds something that is not a whole number");
+        if (!json_is_integer(pairs))
+            gyre_scope_fail(root, GYRE_EFORMAT, key, "it has an element that is not a whole number");
         rope->axis_pairs[a] = (int64_t)json_integer_value(pairs);
     }
 }
@@ -245,14 +246,12 @@ static int kind_at(const gyre_scope *s, const char *key, gyre_kind *out) {
 static void note_parts(const gyre_scope *root, gyre_layer_group *group) {
     static const struct {
         const char *key, *note;
-    } parts[] = {
-        {"forget_gates", NULL},
-        {"polar", "a pair for each channel, from phases that the weights hold; no program but Gyre runs such layers"},
-        {"trained_frequencies",
-         "the weights hold those of each layer and head; the ones shown here are where training began"},
-        {"fourier", "the weights hold a series of these frequencies for each pair, which takes the place of its turn"},
-        {"fourier_still", NULL},
-        {"contextual", NULL}};
+    } parts[] = {{"forget_gates", NULL},
+                 {"polar", "a pair for each channel, with phases from the weights; only Gyre runs such layers"},
+                 {"trained_frequencies", "the weights hold those of each layer and head; shown are the initial ones"},
+                 {"fourier", "the weights hold a series of these frequencies for each pair, which replaces its rotation"},
+                 {"fourier_still", NULL},
+                 {"contextual", NULL}};
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
         const gyre_place place = gyre_scope_place(root, parts[i].key);
         if (gyre_scope_bool(root, parts[i].key, 0))
@@ -261,7 +260,7 @@ static void note_parts(const gyre_scope *root, gyre_layer_group *group) {
     if (!gyre_scope_value(root, "adaptive")) return;
     const gyre_place place = gyre_scope_place(root, "adaptive");
     gyre_build_set_field(root->source->build, group, "adaptive", GYRE_ORIGIN_FILE, &place,
-                         "the weights hold a network for each layer, which adapts the biases to queries and keys", "%s",
+                         "the weights hold a network of each layer, which adapts the biases to queries and keys", "%s",
                          gyre_scope_string(root, "adaptive", ""));
 }
 

@@ -159,8 +159,8 @@ static void create_encoding(gyre_build *build, int64_t i) {
     const gyre_alloc alloc = {budget_alloc, gyre_system_alloc.free, &build->budget};
     const gyre_status status = gyre_encoding_create(&build->encodings[i], &group->config, &alloc, &why);
     if (build->budget.exceeded)
-        gyre_build_fail(build, GYRE_EFORMAT, NULL, "%s layers: sizes whose tables would take more than %d MiB", group->name,
-                        MAX_TABLE_MIB);
+        gyre_build_fail(build, GYRE_EFORMAT, NULL, "%s layers: tables of these sizes would take more than %d MiB",
+                        group->name, MAX_TABLE_MIB);
     else if (status)
         gyre_build_fail(build, status == GYRE_ENOMEM ? GYRE_ENOMEM : GYRE_EFORMAT, NULL, "%s layers: %s", group->name,
                         why.text);
@@ -174,7 +174,7 @@ const gyre_encoding *gyre_reading_encoding(const gyre_reading *reading, const gy
 gyre_status gyre_build_finish(gyre_build *build, gyre_reading **out) {
     const gyre_reading *reading = &build->reading;
     if (!build->status && reading->groups_count == 0)
-        gyre_build_fail(build, GYRE_EFORMAT, NULL, "positions: nothing in the file speaks of them");
+        gyre_build_fail(build, GYRE_EFORMAT, NULL, "positions: the file has no key about them");
     for (int64_t i = 0; i < reading->groups_count && !build->status; i++) {
         check_size(build, &build->groups[i], "head_dim", build->groups[i].config.head_dim);
         check_size(build, &build->groups[i], "heads", build->groups[i].config.heads);
@@ -219,7 +219,7 @@ void gyre_build_set_kind(gyre_build *build, gyre_layer_group *group, const char 
 
 gyre_layer_group *gyre_build_add_group(gyre_build *build, const char *name) {
     if (build->reading.groups_count == MAX_GROUPS)
-        gyre_build_fail(build, GYRE_EUNSUPPORTED, NULL, "layers: more than %d kinds of them", MAX_GROUPS);
+        gyre_build_fail(build, GYRE_EUNSUPPORTED, NULL, "layers: more than %d kinds", MAX_GROUPS);
     const int ok = !build->status;
     gyre_layer_group *group = ok ? &build->groups[build->reading.groups_count++] : &build->discarded_group;
     init_group(group, ok ? gyre_build_format(build, "%s", name) : "");

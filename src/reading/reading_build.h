@@ -38,7 +38,7 @@ void gyre_build_set_model_type(gyre_build *build, const char *model_type);
 gyre_layer_group *gyre_build_add_group(gyre_build *build, const char *name);
 /* out = the group of that name, or NULL. */
 gyre_layer_group *gyre_build_find_group(gyre_build *build, const char *name);
-/* Sets and records the scheme of a group, by its name.  place: what says so; NULL = the family alone. */
+/* Sets and records the scheme of a group, by its name.  place: the key that states it; NULL = only the family. */
 void gyre_build_set_kind(gyre_build *build, gyre_layer_group *group, const char *kind, const gyre_place *place);
 /* Adds a layer to the group. */
 void gyre_build_add_layer(gyre_build *build, gyre_layer_group *group, int64_t layer);
@@ -52,7 +52,7 @@ double *gyre_build_alloc_numbers(gyre_build *build, int64_t count);
 const char *gyre_build_format(gyre_build *build, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* The note of a window that does not slide: Llama 4's, in a config.json and in a GGUF. */
-#define GYRE_CHUNK_NOTE "it does not slide: it is a chunk that begins at a multiple of this"
+#define GYRE_CHUNK_NOTE "not a sliding window: a chunk that begins at a multiple of this"
 
 /* Records a field of a group.  place: NULL = no key.  why: copied; NULL = no note.  A second field of one name replaces
  * the first. */

@@ -7,7 +7,7 @@
 int gyre_find_rope_type(const char *text, gyre_scaling *scaling);
 /* out = 1 if the frequencies depend on the trained length L, which the file then states apart from the length served. */
 int gyre_scaling_has_original_length(gyre_scaling scaling);
-/* out = 1 if the scaling has an attention factor of its own, which the key attention_factor overrides. */
+/* out = 1 if the scaling has its own attention factor, which the key attention_factor overrides. */
 int gyre_scaling_has_attention_factor(gyre_scaling scaling);
 
 #endif

@@ -136,8 +136,8 @@ static int is_default_of(const char *type, const char *key, const json_t *value)
     return (strcmp(key, "beta_fast") == 0 && number == 32.0) || (strcmp(key, "beta_slow") == 0 && number == 1.0);
 }
 
-/* partial_rotary_factor is a number of the proportional scaling: the share of the pairs that turn.  Beside other types
- * programs take it for the share of the channels. */
+/* partial_rotary_factor is a number of the proportional scaling: the share of the pairs that rotate.  With other types
+ * programs read it as the share of the channels. */
 static int is_scaling_key(const json_t *dict, const char *key) {
     const json_t *type = json_object_get(dict, json_object_get(dict, "rope_type") ? "rope_type" : "type");
     const int proportional = json_is_string(type) && strcmp(json_string_value(type), "proportional") == 0;
@@ -163,8 +163,8 @@ static gyre_rope_dialect dialect_of(const gyre_reading *reading) {
     return family && family->traits & GYRE_YARN_IS_LONGROPE ? GYRE_DIALECT_LONGROPE_ONLY : GYRE_DIALECT_TRANSFORMERS;
 }
 
-/* Before transformers 5 the configuration of Phi-3 and Phi-4 takes exactly type, short_factor and long_factor.  The original
- * length then stands beside the object, and the factor is the ratio of the lengths. */
+/* Before transformers 5 the configuration of Phi-3 and Phi-4 takes exactly type, short_factor and long_factor.  The
+ * original length is then beside the object, and the factor is the ratio of the lengths. */
 static int takes_three_fields(const config_rewrite *w) {
     const json_t *values = w->parameters.values, *original = json_object_get(values, "original_max_position_embeddings");
     const double factor = json_number_value(json_object_get(values, "factor"));
@@ -239,8 +239,8 @@ static int becomes_empty(const config_rewrite *w, const json_t *dict) {
     return strcmp(w->parameters.type, "default") == 0 && json_object_size(w->parameters.values) == 0;
 }
 
-/* mistral4 and ministral3 without a dict have a temperature of queries by default, which a new dict must state.  The base of
- * that default goes with it. */
+/* mistral4 and ministral3 without a dict have a temperature of queries by default, which a new dict must state.  The
+ * base of that default is lost with it. */
 static int put_what_class_had(const config_rewrite *w, json_t *object) {
     static const char original[] = "original_max_position_embeddings", base[] = "rope_theta";
     const struct gyre_query_config *query = &gyre_encoding_get_config(w->encoding)->query;
@@ -325,7 +325,7 @@ static void change_scaling(config_rewrite *w) {
     const json_t *decoder = decoder_of(w), *old = json_object_get(decoder, "rope_scaling");
     const char *name = "rope_scaling";
     const gyre_family *family = gyre_family_of(w->old_reading->model_type);
-    /* Classes of transformers 5 alone complete the object of its own name. */
+    /* Only classes of transformers 5 complete the object of their own name. */
     const int is_late = family && family->traits & GYRE_LLAMA4_SCALING_BETA;
     if (json_object_size(old) == 0 && (is_late || json_object_get(decoder, "rope_parameters"))) {
         name = "rope_parameters";
@@ -410,7 +410,7 @@ static gyre_status check_other_fields(const config_rewrite *w, const gyre_layer_
     if (a->query.temperature != b->query.temperature) what = "a temperature of queries";
     if (a->rope.xpos_base != b->rope.xpos_base) what = "xPos";
     if (a->head_dim != b->head_dim || a->rope.dim != b->rope.dim || a->rope.first_channel != b->rope.first_channel)
-        what = "other channels that turn";
+        what = "other rotated channels";
     if (a->length_policy != b->length_policy)
         what = "another length policy";
     else if (a->length_policy == GYRE_LENGTH_POLICY_CAUSAL && a->length_block != b->length_block)
@@ -422,7 +422,7 @@ static gyre_status check_other_fields(const config_rewrite *w, const gyre_layer_
                          "written (%s)",
                          w->old_reading->path);
     if (!what) return GYRE_OK;
-    return gyre_fail(w->err, GYRE_EUNSUPPORTED, "%s: no key of a config.json says that (%s)", what, w->old_reading->path);
+    return gyre_fail(w->err, GYRE_EUNSUPPORTED, "%s: no key of a config.json states that (%s)", what, w->old_reading->path);
 }
 
 /* Models of Gyre's own whose layers trained what a scaling would change. */
@@ -430,9 +430,8 @@ static gyre_status check_untrained(const config_rewrite *w) {
     static const char *const parts[] = {"trained_frequencies", "fourier"};
     for (size_t i = 0; i < sizeof parts / sizeof *parts && dialect_of(w->old_reading) == GYRE_DIALECT_NATIVE; i++)
         if (json_is_true(json_object_get(w->root, parts[i])))
-            return gyre_fail(w->err, GYRE_EUNSUPPORTED,
-                             "%s: what the model trained has taken the place of its rotation (%s)", parts[i],
-                             w->old_reading->path);
+            return gyre_fail(w->err, GYRE_EUNSUPPORTED, "%s: trained parameters replace the rotation of the model (%s)",
+                             parts[i], w->old_reading->path);
     return GYRE_OK;
 }
 
@@ -512,7 +511,7 @@ static gyre_status verify(const config_rewrite *w, const char *path) {
         if (!is_target_group(after, after->groups[i])) continue;
         const gyre_encoding *got = gyre_reading_encoding(after, after->groups[i]);
         if (gyre_encoding_get_config(got)->rope.dim != gyre_encoding_get_config(w->encoding)->rope.dim)
-            status = gyre_fail(w->err, GYRE_EUNSUPPORTED, "%s layers: other channels turn there (%s)",
+            status = gyre_fail(w->err, GYRE_EUNSUPPORTED, "%s layers: other channels rotate there (%s)",
                                after->groups[i]->name, w->old_reading->path);
         if (!status) status = compare_frequencies(w, got, after->groups[i]);
         if (!status)
@@ -590,7 +589,7 @@ static gyre_status check_arguments(const char *path, const gyre_config *position
     if (!path || !position || !target) return gyre_fail(err, GYRE_EINVAL, "gyre_reading_write: an argument is missing");
     if (length < 1) return gyre_fail(err, GYRE_EINVAL, "length: %lld is below 1", (long long)length);
     if (!gyre_kind_has(position->kind, GYRE_TRAIT_ROTATES))
-        return gyre_fail(err, GYRE_EUNSUPPORTED, "positions: only rotations are written, and this is another kind (%d)",
+        return gyre_fail(err, GYRE_EUNSUPPORTED, "positions: only rotations are written, but this is another kind (%d)",
                          (int)position->kind);
     if (position->trained_length < 1) return gyre_fail(err, GYRE_EINVAL, "trained_length: below 1");
     return GYRE_OK;

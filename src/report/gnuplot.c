@@ -1,6 +1,6 @@
-/* gnuplot.c: draws figures with the program gnuplot.  A script goes in, a picture comes back, and nothing touches the disk.
- * One gnuplot draws all figures of a page, script by script, because its start takes longer than most pictures.
- * report_svg.c edits SVG that comes back. */
+/* gnuplot.c: draws figures with the program gnuplot.  It reads a script from a pipe and writes the picture to another;
+ * nothing touches the disk.  One gnuplot draws all figures of a page, script by script, because its start takes longer
+ * than most pictures.  report_svg.c edits its SVG. */
 #include "report/report_internal.h"
 
 #include <errno.h>
@@ -110,7 +110,7 @@ void gyre_report_plotter_end(gyre_report_plotter *plotter) {
 }
 
 /* -- exchanging data -- */
-/* Our copy of the other end stays open: if gnuplot is gone, nobody reads, and no SIGPIPE comes. */
+/* Our copy of the other end stays open: if gnuplot has ended, the pipe still has a reader, so there is no SIGPIPE. */
 static void send_script(gnuplot_io *c, int fd) {
     const ssize_t sent = write(fd, c->script, c->remaining);
     if (sent > 0) {
@@ -183,7 +183,7 @@ static void last_error_line(gyre_report_buffer *error_output, char out[200]) {
     gyre_report_buffer_free(&clean);
 }
 
-/* What a whole picture begins with, and what stands near its end. */
+/* The beginning of a whole picture, and a mark near its end. */
 static const struct {
     const char *name, *begins;
     size_t begins_size;
@@ -210,7 +210,8 @@ static gyre_status check_result(gnuplot_io *c, int status, int code, gyre_error 
     if (!code && WEXITSTATUS(status))
         return gyre_fail(err, GYRE_EIO, "gnuplot: exit status %d: %s (figure)", WEXITSTATUS(status), error_output);
     if (!is_whole(&c->output, c->format))
-        return gyre_fail(err, GYRE_EIO, "gnuplot: drew no whole %s: %s (figure)", formats[c->format].name, error_output);
+        return gyre_fail(err, GYRE_EIO, "gnuplot: did not draw a whole %s: %s (figure)", formats[c->format].name,
+                         error_output);
     return GYRE_OK;
 }
 

@@ -291,7 +291,7 @@ typedef struct gyre_report_key_value {
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_report_page_create(gyre_report_page **out, const char *title, gyre_error *err);
 GYRE_API void gyre_report_page_free(gyre_report_page *page); /* NULL does nothing */
 
-/* Adds a paragraph.  Text between `backquotes` is set as code.  Paragraphs before the first section stand out as the
+/* Adds a paragraph.  Text between `backquotes` is set as code.  Paragraphs before the first section are set off as the
  * introduction. */
 GYRE_API gyre_status gyre_report_page_paragraph(gyre_report_page *page, const char *text);
 /* Adds a heading, which is also listed at the top of the page. */

@@ -106,7 +106,7 @@ static void put_log2_ticks(tick_writer *w) {
     }
 }
 
-/* Written out up to 10000, then as 10⁵, so that nobody counts zeros. */
+/* Written out up to 10000, then as 10⁵, so that readers need not count zeros. */
 static void format_power_of_ten(int mantissa, int power, char label[72]) {
     static const char *const raised[] = {"⁰", "¹", "²", "³", "⁴", "⁵", "⁶", "⁷", "⁸", "⁹"};
     if (power >= -3 && power <= 4) {

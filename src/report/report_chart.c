@@ -266,7 +266,7 @@ static void put_plot(gyre_report_buffer *script, const picture *p) {
         if (!is_own(p, i)) put_other(script, p, i);
     for (int64_t i = 0; i < c->series_count; i++)
         if (is_own(p, i) && c->series[i].low && c->series[i].count) put_band(script, p, i);
-    /* Dashed lines lie on solid ones, which show between the dashes. */
+    /* Dashed lines are drawn over solid ones, which show between the dashes. */
     for (int dashed = 0; dashed < 2; dashed++)
         for (int64_t i = 0; i < c->series_count; i++) {
             if (!is_own(p, i) || (*gyre_report_series_style(c, i).dash != 0) != dashed) continue;

@@ -12,7 +12,7 @@ static const struct {
 #undef GYRE_REPORT_MARK
 };
 
-/* Light inks, and what stands for them on a dark ground.  The hues of the series stay, lighter. */
+/* Light inks, and their replacements on a dark ground.  The series keep their hues, lighter. */
 static const struct {
     const char *light, *dark;
 } inks[] = {

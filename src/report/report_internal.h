@@ -60,11 +60,11 @@ enum {
     GYRE_REPORT_COLORS = 8,     /* that series take by their position */
     GYRE_REPORT_FEW_POINTS = 24 /* a line with more has a symbol on some of its points only */
 };
-/* Appends the CSS rules that turn the light inks into dark ones.  selector: before each rule, "figure " or "". */
+/* Appends the CSS rules that replace the light inks by dark ones.  selector: before each rule, "figure " or "". */
 void gyre_report_put_dark_rules(gyre_report_buffer *out, const char *selector);
 
 /* -- figures -- */
-/* A picture.  A page has titles and legends beside it; a picture that stands alone has its own, and its own dark rules. */
+/* A picture.  A page has titles and legends beside it; a separate picture has its own, and its own dark rules. */
 typedef struct gyre_report_canvas {
     const char *title;
     int width, height;
@@ -121,8 +121,8 @@ gyre_report_style gyre_report_series_style(const gyre_report_chart *chart, int64
 typedef struct gyre_report_range {
     double low, high; /* low > high: empty */
 } gyre_report_range;
-/* out = the right margin, in characters, that names of lines take; and the script that puts them there, moved apart where
- * they would lie on each other. */
+/* out = the right margin, in characters, that names of lines take; and the script that puts them there, moved apart
+ * where they would overlap. */
 int64_t gyre_report_end_room(const gyre_report_chart *chart);
 void gyre_report_put_end_labels(gyre_report_buffer *script, const gyre_report_chart *chart, gyre_report_range x,
                                 gyre_report_range y);

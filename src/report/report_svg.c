@@ -1,9 +1,9 @@
 /* report_svg.c: edits the SVG that gnuplot writes, so that it fits a page that is light or dark and answers the pointer.
  *
  *     title          of the figure, instead of "Gnuplot"
- *     colours        as #rrggbb, so that the dark rules of report_inks.c find them; a picture that stands alone holds these
+ *     colours        as #rrggbb, so that the dark rules of report_inks.c find them; a separate picture has these
  *     empty groups   left out, half of the text
- *     hints          a <title> on an invisible spot around each value, which browsers show where the pointer rests
+ *     hints          a <title> on an invisible spot around each value, which browsers show under the pointer
  *     maps           with sharp cells, and a class on the scale of their colours
  *     symbols        bolder */
 #include "report/report_internal.h"
@@ -85,7 +85,7 @@ static void put_hint(gyre_report_buffer *out, const gyre_report_canvas *canvas, 
     gyre_report_buffer_free(&text);
 }
 
-/* gnuplot draws a labelled point as a group that calls a script of its own.  out = the position after the group. */
+/* gnuplot draws a labelled point as a group that calls its own script.  out = the position after the group. */
 static const char *put_spot(gyre_report_buffer *out, const char *group, const gyre_report_canvas *canvas) {
     const char *label = after(group, "showHypertext(evt,'"), *at = after(group, "translate("), *end = after(group, "</g>");
     if (!label || !at || !end || at > end) return after(group, ">");
@@ -177,7 +177,7 @@ static int is_colorbox(const char *at, const gyre_report_canvas *canvas) {
     return polygons == COLORS_OF_SCALE;
 }
 
-/* Writes what stands for the tag at `at`, which ends before `next`.  out = where to go on. */
+/* Writes the replacement of the tag at `at`, which ends before `next`.  out = where to continue. */
 static const char *put_edited(gyre_report_buffer *out, const char *at, const char *next, int64_t *maps,
                               const gyre_report_canvas *canvas) {
     static const char image[] = "<image ", group[] = "<g ";

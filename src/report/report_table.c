@@ -248,7 +248,7 @@ static gyre_status print_buffer(gyre_report_buffer *out, FILE *file, gyre_error 
     free(text);
     if (!failed) return GYRE_OK;
     gyre_fail(err, GYRE_EIO, "table: %s (report)", code ? strerror(code) : "the stream is broken");
-    errno = code; /* a caller that knows where the stream goes may say so */
+    errno = code; /* a caller that knows the stream's target may set it */
     return GYRE_EIO;
 }
 
@@ -312,9 +312,9 @@ gyre_status gyre_report_table_print_note(const gyre_report_table *table, FILE *f
 }
 
 /* -- HTML -- */
-/* A row that is too wide for a small screen folds there: cells of a group stand abreast behind the group's name, under the
- * titles of the first group; without groups each cell is a line behind its title.  The style sheet does it, with what is
- * written here: classes, names of groups that wide screens hide, and titles as data-label. */
+/* A row that is too wide for a small screen folds there: cells of a group are side by side after the group's name, under
+ * the titles of the first group; without groups each cell is a line behind its title.  The style sheet does it, with
+ * what is written here: classes, names of groups that wide screens hide, and titles as data-label. */
 typedef struct folds {
     int is_wide;       /* folds at all */
     int64_t abreast;   /* cells beside each other; 0 = one a line */
@@ -337,7 +337,7 @@ static int begins_group(const gyre_report_table *t, int64_t c) {
     return t->columns[c].group && (c == 0 || group_end(t, c - 1) == c);
 }
 
-/* out = 1 if, folded, the cell of column c stands under its own title. */
+/* out = 1 if, folded, the cell of column c is under its own title. */
 static int is_under_title(const gyre_report_table *t, const folds *f, int64_t c) {
     int64_t first = c;
     while (!begins_group(t, first) && first > 0)

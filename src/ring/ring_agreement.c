@@ -1,8 +1,8 @@
-/* ring_agreement.c: ranks compare what they were called with before anything else moves.
+/* ring_agreement.c: ranks compare their arguments before any data is sent.
  *
- * All ranks greet rank 0, which compares and tells all what it found.  So rank 0 names a rank that does not answer.  A rank
- * that cannot go on takes part too, and nobody waits for it.  A greeting has one size in all versions, and its first numbers
- * stay where they are. */
+ * All ranks greet rank 0, which compares and sends the result to all.  So rank 0 names a rank that does not answer.  A
+ * rank that cannot continue takes part too, so no rank waits for it.  A greeting has one size in all versions, and its
+ * first numbers keep their places. */
 #include "core/view.h"
 #include "ring/ring_call.h"
 #include "util/error.h"
@@ -44,7 +44,7 @@ static void say_differ(greeting *own, const gyre_ring_fields *fields, int i, con
         snprintf(text, sizeof text, "%s: %.17g on rank %" PRId64 ", but %.17g on rank %" PRId64 " (%s)", fields->names[i], x,
                  other->rank, y, own->rank, name);
     else
-        snprintf(text, sizeof text, "%s: rank %" PRId64 " has others than rank %" PRId64 " (%s)", fields->names[i],
+        snprintf(text, sizeof text, "%s: rank %" PRId64 " and rank %" PRId64 " have different ones (%s)", fields->names[i],
                  other->rank, own->rank, name);
     gyre_plain_numbers_end(locale);
     say(own, GYRE_EINVAL, text);
@@ -60,7 +60,7 @@ static void say_version(greeting *own, const greeting *other, const char *name) 
 }
 
 static void say_no_greeting(greeting *own) {
-    say(own, GYRE_EINVAL, "transport: another message than a greeting of Gyre arrived first");
+    say(own, GYRE_EINVAL, "transport: the first message was not a greeting of Gyre");
 }
 
 /* What arrives may be any bytes: the status becomes one that gyre.h names, the text ends. */
@@ -69,7 +69,7 @@ static void say_as(greeting *own, const greeting *other) {
     own->status = known ? other->status : GYRE_EINVAL;
     memcpy(own->text, other->text, sizeof own->text);
     own->text[sizeof own->text - 1] = 0;
-    if (!own->text[0]) say(own, (gyre_status)own->status, "another rank cannot go on and does not say why");
+    if (!own->text[0]) say(own, (gyre_status)own->status, "another rank cannot continue and sent no reason");
 }
 
 /* The first thing that is wrong stays. */

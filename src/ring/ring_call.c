@@ -203,18 +203,17 @@ static gyre_status check_views(const gyre_ring_call *r, gyre_error *err) {
                              views[i].name, views[i].shape[0], views[i].shape[1], r->transport.rank, r->own.rows,
                              views[i].tokens, r->name);
     if (r->args.mask.data || r->args.weights.data)
-        return gyre_fail(err, GYRE_EUNSUPPORTED, "%s: not while keys are on several ranks (%s)",
+        return gyre_fail(err, GYRE_EUNSUPPORTED, "%s: not supported while keys are on several ranks (%s)",
                          r->args.mask.data ? "mask" : "weights", r->name);
     if (r->args.q_pos_head_stride != 0 || r->args.k_pos_head_stride != 0)
         return gyre_fail(err, GYRE_EUNSUPPORTED,
                          "%s_pos_head_stride: positions come from the shards, the same for all heads (%s)",
                          r->args.q_pos_head_stride != 0 ? "q" : "k", r->name);
     if (has_hole(r->key_shards->batch))
-        return gyre_fail(
-            err, GYRE_EUNSUPPORTED,
-            "key_shards: a row has padding between its tokens, which takes a mask, and keys on several ranks have "
-            "none (%s)",
-            r->name);
+        return gyre_fail(err, GYRE_EUNSUPPORTED,
+                         "key_shards: a row has padding between its tokens, which needs a mask, but keys on several ranks "
+                         "have no mask (%s)",
+                         r->name);
     const gyre_attention_request request = {.name = r->name, .args = &r->args};
     gyre_status status = gyre_attention_check_views(&request, err); /* the rest is checked part by part, after a measure */
     if (!status) status = gyre_cview_check(&r->args.q, "q", r->name, err);
@@ -308,7 +307,7 @@ static gyre_status choose(gyre_ring_call *r, const gyre_ring_args *args, gyre_er
     const int fixed = r->args.order == GYRE_ORDER_FIXED && !r->gradient;
     r->pass = args->pass;
     if ((int)args->pass < GYRE_RING_KEYS || args->pass > GYRE_RING_FEWEST)
-        return gyre_fail(err, GYRE_EINVAL, "pass: %d is none (%s)", (int)args->pass, r->name);
+        return gyre_fail(err, GYRE_EINVAL, "pass: %d is not a gyre_ring_pass (%s)", (int)args->pass, r->name);
     if (args->pass == GYRE_RING_QUERIES && (r->gradient || fixed))
         return gyre_fail(err, GYRE_EUNSUPPORTED, "pass: QUERIES has no %s; KEYS and GATHER do (%s)",
                          fixed ? "ORDER_FIXED" : "gradient", r->name);

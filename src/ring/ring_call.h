@@ -1,7 +1,7 @@
 /* ring_call.h: one call of a group, as one rank sees it: what src/ring works on.
  *
- * A block is what goes with the keys of some tokens of each row, dense, side by side: keys, values, and gate sums of keys if
- * the call has them.  As floats it holds their gradients. */
+ * A block has what belongs to the keys of some tokens of each row, dense, side by side: keys, values, and gate sums of
+ * keys if the call has them.  As floats it holds their gradients. */
 #ifndef GYRE_RING_RING_CALL_H
 #define GYRE_RING_RING_CALL_H
 #include "attention/attention.h"
@@ -33,7 +33,7 @@ typedef struct gyre_ring_call gyre_ring_call;
 struct gyre_ring_call {
     const char *name; /* of the function called, for messages */
     gyre_transport transport;
-    int can_talk; /* 1: the transport is usable, so other ranks can be told of an error */
+    int can_talk; /* 1: the transport is usable, so an error can be sent to other ranks */
     int agreed;
     const gyre_shards *shards, *key_shards;
     gyre_attention_inputs whole; /* with the queries and keys of this rank */
@@ -106,7 +106,7 @@ void gyre_ring_use_state(gyre_attention_inputs *args, const gyre_ring_call *r, c
 size_t gyre_ring_query_bytes(const gyre_ring_call *r, int64_t tokens);
 size_t gyre_ring_state_bytes(const gyre_ring_call *r, int64_t queries);
 
-/* Reads what the caller gave.  Sets r->can_talk as soon as other ranks can be told of an error. */
+/* Reads what the caller gave.  Sets r->can_talk as soon as an error can be sent to other ranks. */
 gyre_status gyre_ring_open(gyre_ring_call *r, const char *name, const gyre_ring_args *given, int gradient, gyre_error *err);
 gyre_status gyre_ring_read_transport(gyre_ring_call *r, const gyre_transport *given, gyre_error *err);
 
@@ -144,7 +144,7 @@ size_t gyre_ring_numbers_bytes(const gyre_ring_call *r);
 void gyre_ring_use_numbers(gyre_ring_call *r, char *memory);
 
 /* -- what is seen (ring_seen.c) -- */
-/* Some tokens: what their visibility goes by, and the starts of their sequences or NULL. */
+/* Some tokens: the numbers that decide their visibility, and the starts of their sequences or NULL. */
 typedef struct gyre_ring_side_info {
     const gyre_positions *orders;
     const int64_t *starts;
@@ -188,7 +188,7 @@ void gyre_ring_add_call(gyre_ring_fields *fields, const gyre_ring_call *r);
 /* Tells the other ranks what this one was called with, or that it failed (status, err).  out = the same error on all ranks,
  * naming rank and field, if one failed or two differ. */
 gyre_status gyre_ring_agree(gyre_ring_call *r, const gyre_ring_fields *fields, gyre_status status, gyre_error *err);
-/* out = a number that differs where the bytes differ, but for chance. */
+/* out = a hash of the bytes. */
 uint64_t gyre_ring_fingerprint(uint64_t start, const void *bytes, size_t n);
 
 /* -- the ways -- */

@@ -1,7 +1,7 @@
 /* ring_keys.c: GYRE_RING_KEYS, keys that go from rank to rank.
  *
- * A step is one piece of the keys of one rank, in one sweep.  At step t of a piece a rank sends of its own keys what the
- * rank t after it sees, and receives what it sees of those of the rank t before it.  Two blocks alternate: one is
+ * A step is one piece of the keys of one rank, in one sweep.  At step t of a piece a rank sends those of its keys that
+ * the rank t after it sees, and receives what it sees of those of the rank t before it.  Two blocks alternate: one is
  * computed with, the other is received.  Gradients of a block are floats and go home one step behind, where they are
  * added in the order of steps.  Steps at which a rank has nothing to send, to receive or to compute are left out. */
 #include "core/view.h"
@@ -18,7 +18,7 @@ typedef struct key_memory {
 typedef struct key_step {
     int64_t index, sweep, piece, step; /* index: of all steps of the call */
     int64_t owner, to;                 /* whose keys this rank computes with; to whom it sends its own */
-    gyre_ring_range seen, sent;        /* of the owner's keys, of its own */
+    gyre_ring_range seen, sent;        /* of the owner's keys, of this rank's keys */
     int at;                            /* of two that alternate */
 } key_step;
 

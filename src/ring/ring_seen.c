@@ -1,8 +1,9 @@
 /* ring_seen.c: which keys of a rank some query of another sees.  The others need not travel.
  *
- * Both sides come to the same answer: it depends on shards, the causal rule, window and sinks alone.  Within a sequence the
- * orders of queries and of keys rise, so the first and the last key that are seen are found by turns: the first query that
- * looks as far as a key, the first key that this query sees, and so on.  That takes as many turns as runs of neighbours. */
+ * Both sides come to the same answer: it depends on shards, the causal rule, window and sinks alone.  Within a sequence
+ * the orders of queries and of keys rise, so the first and the last key that are seen are found alternately: the first
+ * query that looks as far as a key, the first key that this query sees, and so on.  That takes as many steps as runs of
+ * neighbours. */
 #include "core/positions.h"
 #include "positions/shards.h"
 #include "ring/ring_call.h"

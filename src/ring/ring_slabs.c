@@ -4,10 +4,10 @@
  * to the rank t after it, from the rank t before it.  The next slab is gathered while this one is computed with.  A rank
  * gets no slab of which it sees nothing.
  *
- * GYRE_RING_GATHER has one slab, with all keys, and one call; its gradient takes the keys in parts, and sends the gradients
- * of one home while it computes the next.  GYRE_RING_KEYS with ORDER_FIXED has as many slabs as ranks, or more, in each
- * sweep, and its rows go on from slab to slab.  For that the keys of each document end at a multiple of its tiles in every
- * slab but its last, so a slab reaches back by up to one tile. */
+ * GYRE_RING_GATHER has one slab, with all keys, and one call; its gradient takes the keys in parts, and sends the
+ * gradients of one home while it computes the next.  GYRE_RING_KEYS with ORDER_FIXED has as many slabs as ranks, or
+ * more, in each sweep, and its rows continue from slab to slab.  For that the keys of each document end at a multiple of
+ * its tiles in every slab but its last, so a slab reaches back by up to one tile. */
 #include "core/view.h"
 #include "positions/shards.h"
 #include "ring/ring_call.h"

@@ -1,9 +1,9 @@
 /* ring_split.c: a call cut so that its scratch is bounded: groups of heads, chunks of queries, pieces of keys.
  *
- * A sweep is one group of heads and, forward, one chunk of queries: keys come by once for each sweep.  Groups of heads cost
- * nothing, because each has keys of its own.  Chunks of queries are the last resort: the keys come again for each.  The
- * gradient keeps no rows, so its chunks follow each other on a rank and nothing comes twice.  Every rank cuts alike: the
- * choice depends on shapes and shards alone, and is made for one thread. */
+ * A sweep is one group of heads and, forward, one chunk of queries: keys are sent once for each sweep.  Groups of heads
+ * cost nothing, because each has its own keys.  Chunks of queries are the last resort: the keys are sent again for each.
+ * The gradient keeps no rows, so its chunks follow each other on a rank and nothing comes twice.  Every rank cuts alike:
+ * the choice depends on shapes and shards alone, and is made for one thread. */
 #include "core/view.h"
 #include "positions/shards.h"
 #include "ring/ring_call.h"
@@ -141,8 +141,8 @@ static void use_strides(gyre_cview *view, int by_head) {
     view->stride[0] = gyre_max_i64(s[1], 1) * s[2] * s[3];
 }
 
-/* What a part may need at most, whatever the strides of this rank are: blocks that arrive lie token by token, but the keys
- * that stay while queries go around lie as the caller's. */
+/* What a part may need at most, whatever the strides of this rank are: received blocks are stored token by token, but
+ * keys that stay while queries go around have the caller's layout. */
 static gyre_status most_bytes_of(gyre_ring_call *r, gyre_attention_inputs *args, const gyre_exec *exec, size_t *most,
                                  gyre_error *err) {
     static const gyre_gradient_views no_views = {NULL, NULL, NULL};
@@ -181,7 +181,7 @@ gyre_status gyre_ring_measure(gyre_ring_call *r, int64_t keys, int with_state, c
     args.dk_gate_sums.shape[1] = keys;
     if (one) args.dk_gate_sums.shape[0] = 1;
     args.k_pos = gyre_ring_keys_of(r, 0).positions;
-    if (args.q.shape[0] > 1) { /* an empty shard tells nothing of others: each row has positions of its own */
+    if (args.q.shape[0] > 1) { /* an empty shard says nothing about others: each row has its own positions */
         args.q_pos.data = args.k_pos.data = r;
         args.q_pos.stride_batch = args.k_pos.stride_batch = 1;
     }

@@ -17,7 +17,7 @@
 enum {
     MAX_PAREN_DEPTH = 100, /* parentheses in a pattern */
     HEAP_KIB = 64 * 1024,  /* memory of one match */
-    MATCH_WINDOW = 512,    /* bytes that a match may look at in the first try */
+    MATCH_WINDOW = 512,    /* bytes that a match may read in the first try */
     MATCH_STEPS = 4000,    /* steps that it may take then */
     MIN_WORK = 1 << 20,    /* limit of the bytes and items of later tries, for a text: MIN_WORK */
     WORK_PER_BYTE = 256,   /* plus WORK_PER_BYTE for each byte */
@@ -98,7 +98,7 @@ typedef struct splitter {
 
 static gyre_status split_step(splitter *c, int step, const unsigned char *text, size_t bytes);
 
-/* The word that a step is building, text[start .. end - 1], before it goes to the next step. */
+/* The word that a step is building, text[start .. end - 1], before it is passed to the next step. */
 typedef struct pending {
     splitter *c;
     int step;
@@ -224,7 +224,7 @@ static int grow_search(splitter *c, search *s, int rc, size_t subject_end) {
     }
     if (is_alone(s)) return 0; /* its work was counted */
     s->alone_before = subject_end;
-    return 1; /* PCRE2 does not tell which place it was */
+    return 1; /* PCRE2 does not report which place it was */
 }
 
 /* Returns 1, with a match at or after `at`, which may be empty; or 0 if there is none; or PCRE2's error. */

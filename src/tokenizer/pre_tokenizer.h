@@ -15,7 +15,7 @@ enum { GYRE_MAX_PRE_TOKENIZER_STEPS = 24, GYRE_MAX_PATTERN_BYTES = 65535 };
 
 typedef struct gyre_pre_tokenizer_step {
     void *code;    /* pcre2_code */
-    void *counted; /* the same, which tells of every item that it comes to */
+    void *counted; /* the same, which reports every item that it reaches */
     gyre_split_behavior behavior;
     int inverted; /* 1: matches and the text between them change roles */
 } gyre_pre_tokenizer_step;

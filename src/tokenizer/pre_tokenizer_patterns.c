@@ -63,7 +63,7 @@ static const gyre_pre_tokenizer_patterns pre_tokenizers[] = {
      {"\\p{N}{1,3}", "[\\x{3040}-\\x{30FF}\\x{4E00}-\\x{9FA5}]+", DEEPSEEK3_PATTERN}},
 };
 
-/* 1 if `name` is one of the words of `names`, which stand between spaces. */
+/* 1 if `name` is one of the words of `names`, which are separated by spaces. */
 static int contains_name(const char *names, const char *name) {
     const size_t length = strlen(name);
     for (const char *at = names; length > 0 && (at = strstr(at, name)); at++)

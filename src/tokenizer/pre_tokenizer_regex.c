@@ -148,7 +148,7 @@ static void put(translator *t, char c) {
     put_bytes(t, &c, 1);
 }
 
-/* Puts a string before what stands at out[at ..]. */
+/* Inserts a string before out[at ..]. */
 static void put_before(translator *t, size_t at, const char *s) {
     const size_t length = strlen(s);
     put_bytes(t, s, length);
@@ -157,7 +157,7 @@ static void put_before(translator *t, size_t at, const char *s) {
     memcpy(t->out + at, s, length);
 }
 
-/* A class of its own: a set or its complement. */
+/* A separate class: a set or its complement. */
 static void put_set(translator *t, const char *members, int is_complement) {
     put_string(t, is_complement ? "[^" : "[");
     put_string(t, members);
@@ -177,7 +177,7 @@ static void put_word_edge(translator *t, int is_complement) {
     put_string(t, edge);
 }
 
-/* Takes a set, or its complement, as a member of a class, or, if k is NULL, as an item of its own. */
+/* Takes a set, or its complement, as a member of a class, or, if k is NULL, as a separate item. */
 static void take_set(translator *t, class_reader *k, const char *members, character_set set, int is_complement) {
     if (!k) {
         put_set(t, members, is_complement);
@@ -305,7 +305,7 @@ static gyre_status translate_escape(translator *t, class_reader *k) {
 }
 
 /* -- classes -- */
-/* Reads [:alpha:] or [:^alpha:].  Returns 0 if it is none. */
+/* Reads [:alpha:] or [:^alpha:].  Returns 0 if it is something else. */
 static int translate_posix(translator *t, class_reader *k) {
     const char *name = t->in + t->at + 2, *end = t->in + t->bytes;
     if (t->bytes - t->at < 4 || name[-1] != ':') return 0;
@@ -433,8 +433,8 @@ static int has_option_m(const translator *t) {
     return 0;
 }
 
-/* PCRE2's compiled programs count the turns of a group against the limit of steps, but not those of a lazy count of one
- * character, which may be as many as the text has bytes. */
+/* PCRE2's compiled programs count the repetitions of a group against the limit of steps, but not those of a lazy count
+ * of one character, which may be as many as the text has bytes. */
 static void group_if_lazy(translator *t, size_t length) {
     if (t->at + length >= t->bytes || t->in[t->at + length] != '?') return;
     put_before(t, t->atom, "(?:");

@@ -2,7 +2,7 @@
  *
  * Pieces are stored as the bytes of text that they stand for.  The reader of a file undoes the alphabet of byte-level
  * files and the U+2581 that sentencepiece writes for a space.  Text itself is never changed, so it survives encoding and
- * decoding: a literal U+2581 in it is an ordinary character, for which no piece stands. */
+ * decoding: a literal U+2581 in it is an ordinary character, which has no piece. */
 #ifndef GYRE_TOKENIZER_TOKENIZER_H
 #define GYRE_TOKENIZER_TOKENIZER_H
 #include "gyre/gyre_model.h"
@@ -25,7 +25,7 @@ enum {
     GYRE_STRIPS_RIGHT = 2
 };
 
-/* Of an added token that byte-level merges make of other bytes than it is written with: one id gives back one of both. */
+/* Of an added token that byte-level merges make of other bytes than it is written with: one id decodes to one of both. */
 #define GYRE_WORD_NOTE         "%s: a token that the vocabulary makes of other bytes is not searched for in text as it is written"
 #define GYRE_SPECIAL_WORD      "a special token that merges make of a text, where none may come from a text"
 #define GYRE_NO_END_TOKEN_NOTE "%s: no token is added at the end" /* of the field that asks for one */

@@ -65,7 +65,7 @@ static size_t white_space_before(const unsigned char *text, size_t start, size_t
     return at;
 }
 
-/* Encodes text[start .. end - 1].  Splits it at the tokens of t->added[which].  What lies between them is searched for
+/* Encodes text[start .. end - 1].  Splits it at the tokens of t->added[which].  The text between them is searched for
  * those of the next trie, and then encoded as plain text. */
 static gyre_status encode_span(encoder *e, int which, size_t start, size_t end, gyre_error *err) {
     gyre_status status = GYRE_OK;

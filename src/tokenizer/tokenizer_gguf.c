@@ -82,7 +82,7 @@ static gyre_status array_of(const gguf_reader *r, const char *key, gyre_gguf_typ
     const gyre_gguf_value *v = &pair->value;
     const int is_number = element != GYRE_GGUF_STRING;
     if (v->type != GYRE_GGUF_ARRAY || (is_number ? !gyre_gguf_type_size(v->element) : v->element != element))
-        return refuse(r, GYRE_EFORMAT, key, "no array of %s", is_number ? "numbers" : "strings");
+        return refuse(r, GYRE_EFORMAT, key, "not an array of %s", is_number ? "numbers" : "strings");
     if (count && v->count != count)
         return refuse(r, GYRE_EFORMAT, key, "%" PRIu64 " elements for %" PRIu64 " tokens", v->count, count);
     *out = v;
@@ -185,7 +185,7 @@ static gyre_status put_other_word(const gguf_reader *r, int32_t id, const char *
     return refuse(r, status, "tokenizer.ggml.tokens", "token %" PRId32 " has %zu bytes", id, bytes);
 }
 
-/* After merges and pre-tokenizer, which say how words are made. */
+/* After merges and pre-tokenizer, which determine words. */
 static gyre_status put_other_words(const gguf_reader *r, const gyre_gguf_value *tokens) {
     const gyre_gguf_value *types;
     unsigned char *made = NULL;
@@ -334,7 +334,7 @@ static gyre_status read_all(const gguf_reader *r) {
 static gyre_status read_model(gguf_reader *r, gyre_tokenizer **out) {
     static const char key[] = "tokenizer.ggml.model";
     const gyre_gguf_kv *model = gyre_gguf_find_key(r->file, key);
-    if (!model || model->value.type != GYRE_GGUF_STRING) return refuse(r, GYRE_EFORMAT, key, "missing, or no name");
+    if (!model || model->value.type != GYRE_GGUF_STRING) return refuse(r, GYRE_EFORMAT, key, "missing, or not a name");
     r->is_llama = gyre_gguf_equals(&model->value, "llama");
     if (!r->is_llama && !gyre_gguf_equals(&model->value, "gpt2"))
         return refuse(r, GYRE_EUNSUPPORTED, key, "\"%.*s\" is neither gpt2 nor llama",

@@ -67,7 +67,7 @@ static gyre_status count_ids(const gyre_tokenizer_json_reader *r, const json_t *
             return gyre_tokenizer_json_fail(r, GYRE_EFORMAT, "added_tokens", "added_tokens[%zu].id: not of 0 .. %lld", i,
                                             (long long)limit - 1);
         if (!json_is_string(json_object_get(value, "content")))
-            return gyre_tokenizer_json_fail(r, GYRE_EFORMAT, "added_tokens", "added_tokens[%zu].content: no text", i);
+            return gyre_tokenizer_json_fail(r, GYRE_EFORMAT, "added_tokens", "added_tokens[%zu].content: not a text", i);
         if (id >= *count) *count = id + 1;
     }
     return *count > 0 ? GYRE_OK : gyre_tokenizer_json_fail(r, GYRE_EFORMAT, "model.vocab", "model.vocab: no tokens");
@@ -245,13 +245,13 @@ static void note_what_is_left_out(const gyre_tokenizer_json_reader *r) {
 static gyre_status check_model(const gyre_tokenizer_json_reader *r) {
     const char *type = gyre_tokenizer_json_string(r->model, "type");
     const json_t *merges = json_object_get(r->model, "merges");
-    if (!json_is_object(r->model)) return gyre_tokenizer_json_fail(r, GYRE_EFORMAT, "model", "model: no object");
+    if (!json_is_object(r->model)) return gyre_tokenizer_json_fail(r, GYRE_EFORMAT, "model", "model: not an object");
     if (*type ? strcmp(type, "BPE") != 0 : !merges)
         return gyre_tokenizer_json_fail(r, GYRE_EUNSUPPORTED, "model.type", "model.type: \"%.60s\" is not BPE", type);
     if (!json_is_object(json_object_get(r->model, "vocab")))
-        return gyre_tokenizer_json_fail(r, GYRE_EFORMAT, "model.vocab", "model.vocab: no object");
+        return gyre_tokenizer_json_fail(r, GYRE_EFORMAT, "model.vocab", "model.vocab: not an object");
     if (!json_is_array(merges) || json_array_size(merges) > INT32_MAX)
-        return gyre_tokenizer_json_fail(r, GYRE_EFORMAT, "model.merges", "model.merges: no array");
+        return gyre_tokenizer_json_fail(r, GYRE_EFORMAT, "model.merges", "model.merges: not an array");
     for (int i = 0; i < 2; i++) {
         const char *name = i ? "end_of_word_suffix" : "continuing_subword_prefix";
         if (*gyre_tokenizer_json_string(r->model, name))
@@ -259,7 +259,7 @@ static gyre_status check_model(const gyre_tokenizer_json_reader *r) {
     }
     const json_t *added = json_object_get(r->root, "added_tokens");
     if (added && !json_is_null(added) && !json_is_array(added))
-        return gyre_tokenizer_json_fail(r, GYRE_EFORMAT, "added_tokens", "added_tokens: no array");
+        return gyre_tokenizer_json_fail(r, GYRE_EFORMAT, "added_tokens", "added_tokens: not an array");
     note_what_is_left_out(r);
     return GYRE_OK;
 }

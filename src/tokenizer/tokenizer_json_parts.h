@@ -22,7 +22,7 @@ int gyre_tokenizer_json_decoder_fits(const json_t *decoder, gyre_json_decoder_ta
 
 /* -- post_processor: the tokens around a text (tokenizer_json_template.c) -- */
 typedef struct gyre_json_template {
-    int there;          /* 1: some step is a template; then no other file says what is put around a text */
+    int there;          /* 1: some step is a template; then other files do not determine the tokens around a text */
     int before, after;  /* tokens around a text */
     int64_t begin, end; /* the first and the last of them; -1 = none, or no token of the file */
     int pair_differs;   /* 1: two texts get a token that one alone does not */

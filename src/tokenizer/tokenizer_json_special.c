@@ -63,8 +63,8 @@ static gyre_status read_template(const gyre_tokenizer_json_reader *r, int *there
         t->info.begin = (int32_t)p.begin;
         t->info.adds_begin = 1;
     }
-    if (p.before > 0 && !is_token) gyre_tokenizer_add_note(t, "post_processor: a token before a text that is none");
-    if (p.before > 1) gyre_tokenizer_add_note(t, "post_processor: of the tokens before a text the first alone is added");
+    if (p.before > 0 && !is_token) gyre_tokenizer_add_note(t, "post_processor: it puts an unknown token before a text");
+    if (p.before > 1) gyre_tokenizer_add_note(t, "post_processor: only the first of the tokens before a text is added");
     if (p.after > 0) gyre_tokenizer_add_note(t, GYRE_NO_END_TOKEN_NOTE, "post_processor");
     if (*p.odd) gyre_tokenizer_add_note(t, "post_processor: not followed: %s", p.odd);
     *there = p.there;

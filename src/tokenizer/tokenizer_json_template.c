@@ -47,7 +47,7 @@ static int64_t id_named(const reader *r, const char *content) {
     return json_is_integer(id) ? (int64_t)json_integer_value(id) : NO_TOKEN;
 }
 
-/* The number that stands in the processor counts, else the id of the name. */
+/* The id in the processor has precedence over the id of the name. */
 static int64_t id_or_named(const reader *r, const json_t *id, const char *name) {
     if (json_is_integer(id)) return (int64_t)json_integer_value(id);
     const int64_t named = *name ? id_named(r, name) : NO_TOKEN;

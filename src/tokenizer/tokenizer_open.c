@@ -54,8 +54,7 @@ static gyre_status open_byte_tokenizer(gyre_tokenizer **out, const char *folder,
     json_decref(config);
     free(text);
     if (size == BYTE_VOCABULARY) return gyre_tokenizer_create_bytes(out, err);
-    return gyre_fail(err, GYRE_EIO,
-                     "%s: no tokenizer.json, and config.json tells of no vocabulary of 256, which would be bytes", folder);
+    return gyre_fail(err, GYRE_EIO, "%s: no tokenizer.json, and the vocabulary in config.json is not the 256 bytes", folder);
 }
 
 static gyre_status open_folder(gyre_tokenizer **out, const char *folder, gyre_error *err) {

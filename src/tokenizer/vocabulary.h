@@ -8,7 +8,7 @@ typedef enum gyre_piece_kind {
     GYRE_PIECE_NORMAL, /* made by merging characters */
     GYRE_PIECE_BYTE,   /* "<0x0A>": a byte */
     GYRE_PIECE_ADDED,  /* an added token: found in the text before anything is merged */
-    GYRE_PIECE_SPECIAL /* an added token that stands for no text */
+    GYRE_PIECE_SPECIAL /* an added token without text */
 } gyre_piece_kind;
 
 typedef struct gyre_piece {
@@ -16,7 +16,7 @@ typedef struct gyre_piece {
     uint32_t length;
     unsigned char kind, byte;
     unsigned char is_text; /* 0: written with characters that text never contains, so nothing is merged into it */
-    unsigned char strips;  /* white space that goes with it: 1 = before it, 2 = after it, 3 = both */
+    unsigned char strips;  /* white space that it includes: 1 = before it, 2 = after it, 3 = both */
 } gyre_piece;
 
 /* A hash table with open addressing from bytes to ids, never more than seven eighths full. */

@@ -235,7 +235,7 @@ static gyre_status forward(gyre_backprop *b) {
     return status;
 }
 
-/* out = where the gradient to weights `w` of the model goes. */
+/* out = the place of the gradient to weights `w` of the model. */
 static float *gradient_of(const gyre_backprop *b, float *gradient, const float *w) {
     return gradient + (w - b->model->weights);
 }
@@ -255,8 +255,8 @@ static void mlp_gradient(gyre_backprop *b, int64_t layer, float *gradient) {
                           gradient_of(b, gradient, w.mlp_norm.gain));
 }
 
-/* dnorm = the gradient to attn_norm, from dqkv; adds to that of W_qkv.  With rotates_input the gradient to q and k comes
- * back through the rotation; dattn_out, no longer needed, holds that to v meanwhile. */
+/* dnorm = the gradient to attn_norm, from dqkv; adds to that of W_qkv.  With rotates_input the gradient to q and k
+ * passes back through the rotation; dattn_out, no longer needed, holds that to v meanwhile. */
 static gyre_status projection_gradient(gyre_backprop *b, const gyre_block *block, const gyre_linear *qkv, float *gradient) {
     const gyre_model_config *c = &b->model->config;
     const gyre_linear values = gyre_block_value_map(c, qkv);

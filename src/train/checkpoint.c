@@ -61,8 +61,8 @@ static gyre_status write_moments(const gyre_trainer *t, const gyre_folder_replac
     return status ? status : gyre_safetensors_write(path, tensors, 2, GYRE_DTYPE_F32, err);
 }
 
-/* *same = 1 if the folder holds a checkpoint of a run on the same tokens.  Its tokenizer has made them, and goes on being
- * that of the model; a run on other tokens must not get it. */
+/* *same = 1 if the folder holds a checkpoint of a run on the same tokens.  Its tokenizer made them, and remains that of
+ * the model; a run on other tokens must not get it. */
 static gyre_status find_same_text(const gyre_trainer *t, const char *folder, int *same, gyre_error *err) {
     const gyre_text text = training_text(&t->options, t->text);
     char path[PATH_MAX], ours[17], *bytes = NULL;

@@ -258,7 +258,7 @@ static gyre_status fail_not_finite(const gyre_trainer *t, gyre_error *err) {
     gyre_context_free(context);
     free(logits);
     if (status && status != GYRE_EFORMAT) return gyre_fail(err, status, "%s", why.text);
-    return gyre_fail(err, GYRE_EFORMAT, "loss: not finite at step %lld, and a lower learning rate may help%s%s",
+    return gyre_fail(err, GYRE_EFORMAT, "loss: not finite at step %lld; a lower learning rate may help%s%s",
                      (long long)t->step, status ? ": " : " (training)", why.text);
 }
 
@@ -285,8 +285,7 @@ gyre_status gyre_trainer_step(gyre_trainer *t, double *loss, gyre_error *err) {
     if (!isfinite(sum)) return fail_not_finite(t, err);
     gyre_optimizer_step(&t->optimizer, &update, exec, &norm);
     if (!isfinite(norm))
-        return gyre_fail(err, GYRE_EFORMAT,
-                         "gradient: not finite at step %lld, and a lower learning rate may help (training)",
+        return gyre_fail(err, GYRE_EFORMAT, "gradient: not finite at step %lld; a lower learning rate may help (training)",
                          (long long)t->step);
     gyre_layer_tables_refresh(&t->tables, exec);
     t->step++;

@@ -13,13 +13,13 @@
 #include <inttypes.h>
 #include <string.h>
 
-enum { TOKENS = 8, TERMS = 16, KEPT_TERMS = 64 /* whose angles serve all heads */ };
+enum { TOKENS = 8, TERMS = 16, KEPT_TERMS = 64 /* whose angles all heads share */ };
 
 /* -- the caller's rotation -- */
 
 static gyre_status check_rest(const gyre_fourier_rotation *r, const char *where, gyre_error *err) {
     if ((unsigned)r->rest > GYRE_FOURIER_REST_RELEASED)
-        return gyre_fail(err, GYRE_EINVAL, "rest: %d names nothing that pairs do (%s)", (int)r->rest, where);
+        return gyre_fail(err, GYRE_EINVAL, "rest: %d is not a gyre_fourier_rest (%s)", (int)r->rest, where);
     if (r->pairs != 0 && r->pairs < r->cosines.shape[3])
         return gyre_fail(err, GYRE_EINVAL, "pairs: %" PRId64 " are fewer than the %" PRId64 " with a series (%s)", r->pairs,
                          r->cosines.shape[3], where);
@@ -204,7 +204,7 @@ static void rotate_block(void *arg, int64_t task) {
         if (at.pair >= with && c->rotation.rest == GYRE_FOURIER_REST_STILL) break;
         rotate_pairs(c, &at, n, &block);
     }
-    /* What passes through, bit for bit: pairs that stand still, and other channels. */
+    /* Copies the rest bit for bit: pairs that do not rotate, and other channels. */
     const int interleaved = c->layout.layout == GYRE_LAYOUT_INTERLEAVED;
     const int64_t begin = c->layout.first_channel, half = begin + c->layout.pairs, end = begin + 2 * c->layout.pairs;
     copy_channels(c, &at, tokens, 0, begin);

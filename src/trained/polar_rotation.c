@@ -58,7 +58,7 @@ static void turn_by_phases(const token_angles *in, const double *phase, int64_t 
 }
 
 /* out = the angles of pairs at->pair .. at->pair + count - 1 of the head of `at`; heads come in order.  Heads that share
- * frequencies share cos and sin of the positions too, and each turns them by its phases: a row for all the tokens. */
+ * frequencies share cos and sin of the positions too, and each rotates them by its phases: a row for all the tokens. */
 static const token_angles *angles_of_head(const gyre_trained_rotation *r, const gyre_pair_place *at, int64_t tokens,
                                           int64_t count, angle_block *block) {
     const int shared = r->frequencies.shape[2] == 1;

@@ -20,7 +20,7 @@ typedef union number {
 static const double HALF_PI_HIGH = 0x1.921fbp+0, HALF_PI_MIDDLE = 0x1.5110bp-22, HALF_PI_LOW = 0x1.18469898cc517p-44;
 static const double FARTHEST_ANGLE = 0x1p31;
 
-/* *r = angle less the nearest number of quarter turns; out = that number, in the low bits. */
+/* *r = angle less the nearest number of quarter revolutions; out = that number, in the low bits. */
 static inline uint64_t reduce(double angle, double *r) {
     const number t = {.value = angle * 0x1.45f306dc9c883p-1 + MAGIC}; /* 2 / pi */
     const double quarters = t.value - MAGIC;
@@ -154,7 +154,7 @@ static void decay_block(const double *x, int64_t n, double *e) {
         e[i] = exp_of_minus(e[i]);
 }
 
-/* What is chosen between is computed in a loop of its own: a branch would keep the others from vectors. */
+/* The alternatives are computed in a separate loop: a branch would keep the others from vectors. */
 static void softplus_block(const double *x, int64_t n, double *out) {
     double e[BLOCK], halved[BLOCK];
     decay_block(x, n, e);

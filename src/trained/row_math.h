@@ -1,4 +1,4 @@
-/* row_math.h: functions of rows of doubles, in loops that compilers turn into vectors.  Only +, -, *, / and bits: the same
+/* row_math.h: functions of rows of doubles, in loops that compilers vectorize.  Only +, -, *, / and bits: the same
  * results on every processor. */
 #ifndef GYRE_TRAINED_ROW_MATH_H
 #define GYRE_TRAINED_ROW_MATH_H

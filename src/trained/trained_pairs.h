@@ -5,7 +5,7 @@
 
 enum { GYRE_TRAINED_CHUNK = 128 }; /* pairs that are gone through together */
 
-/* Where the pairs of a head lie: 2 x pairs channels from first_channel on, in a layout. */
+/* The place of the pairs of a head: 2 x pairs channels from first_channel on, in a layout. */
 typedef struct gyre_pair_layout {
     gyre_layout layout;
     int64_t first_channel, pairs;
@@ -32,10 +32,10 @@ gyre_status gyre_trained_shape_check(const gyre_cview *view, const int64_t shape
                                      gyre_error *err);
 /* Checks that all of them are finite, once their count is known to fit.  A view without data has none.  Errors: EINVAL. */
 gyre_status gyre_trained_finite_check(const gyre_cview *view, const char *name, const char *where, gyre_error *err);
-/* Checks a gradient: F32 or F64, this shape, every element with an address of its own. */
+/* Checks a gradient: F32 or F64, this shape, every element with its own address. */
 gyre_status gyre_trained_gradient_check(const gyre_view *view, const int64_t shape[4], const char *name, const char *where,
                                         gyre_error *err);
-/* Checks that `pairs` pairs lie within the channels of a head. */
+/* Checks that `pairs` pairs are within the channels of a head. */
 gyre_status gyre_pair_layout_check(const gyre_pair_layout *layout, int64_t channels, const char *where, gyre_error *err);
 /* view[0][b][t][first + i] += x[i]. */
 void gyre_trained_add(const double *x, const gyre_view *view, int64_t b, int64_t t, int64_t first, int64_t count);

@@ -194,7 +194,7 @@ static void put_sums(const gyre_trained_sums *c, const angle_sums *sums, int64_t
         gyre_trained_add(sums->frequencies[a], &to->frequencies, a, row, pair, count);
 }
 
-/* One pass over the tokens serves both, where both have the same heads. */
+/* One pass over the tokens computes both, if both have the same heads. */
 static void gradient_task(void *arg, int64_t task) {
     const gyre_trained_sums *c = arg;
     const int64_t row = task / c->chunks, pair = task % c->chunks * GYRE_TRAINED_CHUNK;

@@ -182,7 +182,7 @@ int gyre_atomic_close(gyre_atomic_file *file) {
     return code ? code : closing;
 }
 
-/* The name goes before the lock, so that nobody finds an unlocked temporary of a living writer. */
+/* The name is removed before the lock, so that no process finds an unlocked temporary of a living writer. */
 static void remove_temporary(gyre_atomic_file *file) {
     if (file->has_temporary) unlink(file->temporary);
     file->has_temporary = 0;

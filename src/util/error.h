@@ -5,7 +5,7 @@
 
 /* err->text = the formatted message, which reads "what: why (where)"; err->offset = 0.  Returns status.  err may be NULL. */
 gyre_status gyre_fail(gyre_error *err, gyre_status status, const char *format, ...) __attribute__((format(printf, 3, 4)));
-#ifdef __clang_analyzer__ /* It does not look into error.c.  The macro tells it that gyre_fail returns its status. */
+#ifdef __clang_analyzer__ /* The analyzer does not read error.c.  The macro states that gyre_fail returns its status. */
 #define gyre_fail(err, status, ...) ((void)gyre_fail(err, status, __VA_ARGS__), (status))
 #endif
 /* out = GYRE_ENOMEM for an errno of that name, else GYRE_EIO: a call on a file that found no memory. */

@@ -24,8 +24,8 @@ static inline json_t *gyre_json_load(const char *text, size_t bytes, json_error_
     return root;
 }
 
-/* out = 1 if a text was not parsed because memory ran out, as far as jansson tells it: without memory for the bytes of a
- * string it says "invalid token". */
+/* out = 1 if a text was not parsed because memory ran out, as far as jansson reports it: without memory for the bytes of
+ * a string it says "invalid token". */
 static inline int gyre_json_lacked_memory(const json_error_t *error) {
     return !*error->text || json_error_code(error) == json_error_out_of_memory;
 }

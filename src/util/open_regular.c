@@ -1,4 +1,4 @@
-/* open_regular.c: open, then a look at what was opened. */
+/* open_regular.c: opens a file, then checks that it is a regular one. */
 #include "util/open_regular.h"
 
 #include <errno.h>

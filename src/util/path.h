@@ -10,7 +10,7 @@
 #define PATH_MAX 4096
 #endif
 
-/* out = the part behind the last slash; the path itself if there is none. */
+/* out = the part after the last slash; the path itself if there is none. */
 static inline const char *gyre_path_name(const char *path) {
     const char *slash = strrchr(path, '/');
     return slash ? slash + 1 : path;

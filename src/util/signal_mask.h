@@ -4,7 +4,7 @@
 #if !defined(__wasi__) /* which has no signals */
 #include <signal.h>
 
-/* Blocks the calling thread's signals, all but those of its own faults.  *old = what pthread_sigmask(SIG_SETMASK, old, NULL)
+/* Blocks the calling thread's signals, except those of its faults.  *old = what pthread_sigmask(SIG_SETMASK, old, NULL)
  * restores. */
 static inline void gyre_block_signals(sigset_t *old) {
     sigset_t all;

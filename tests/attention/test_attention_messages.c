@@ -151,7 +151,7 @@ static void says(call *c, int gradient, gyre_status want, const char *fragment) 
 static void numbers_and_types(int gradient) {
     SAYS(GYRE_EINVAL, "size: 0 is not set", a->size = 0);
     SAYS(GYRE_EINVAL, "window: -1 is below 0", a->window = -1);
-    SAYS(GYRE_EINVAL, "slopes: the encoding has none that these could replace",
+    SAYS(GYRE_EINVAL, "slopes: the encoding has no slopes to replace",
          a->slopes = gyre_cdense(x, GYRE_DTYPE_F32, BATCH, 1, HEADS, 1));
     SAYS(GYRE_EDTYPE, "slopes: element type F64 is not F32", a->encoding = alibi,
          a->slopes = gyre_cdense(x, GYRE_DTYPE_F64, BATCH, 1, HEADS, 1));
@@ -313,7 +313,7 @@ static void forward_says_why(void **state) {
     SAYS(GYRE_EINVAL, "state: the last stride is 2, not 1",
          (a->state = gyre_dense(w, GYRE_DTYPE_F64, BATCH, QUERIES, HEADS, 2 * (DIM + 2)), a->state.shape[3] = DIM + 2,
           a->state.stride[3] = 2));
-    SAYS(GYRE_EINVAL, "weights: cannot be told while state has keys of other calls",
+    SAYS(GYRE_EINVAL, "weights: are unknown while state has keys of other calls",
          (a->state = gyre_dense(w, GYRE_DTYPE_F64, BATCH, QUERIES, HEADS, DIM + 2),
           a->weights = gyre_dense(z, GYRE_DTYPE_F32, BATCH, QUERIES, HEADS, KEYS)));
     SAYS(GYRE_EINVAL, "state: overlaps q",
@@ -324,7 +324,7 @@ static void forward_says_why(void **state) {
          a->weights = gyre_dense(z, GYRE_DTYPE_F16, BATCH, QUERIES, HEADS, KEYS));
     SAYS(GYRE_ESHAPE, "weights: shape [2, 5, 4, 6] is not [2, 5, 4, 7]",
          a->weights = gyre_dense(z, GYRE_DTYPE_F32, BATCH, QUERIES, HEADS, 6));
-    SAYS(GYRE_EINVAL, "weights.first: 3 queries from 3 on are wanted of 5",
+    SAYS(GYRE_EINVAL, "weights.first: 3 queries from 3 on, but there are 5",
          (a->weights = gyre_dense(z, GYRE_DTYPE_F32, BATCH, 3, HEADS, KEYS), a->weights_first = 3));
     assert_int_equal(run_attention(NULL, (gyre_scratch){NULL, 0}, NULL, &err), GYRE_EINVAL);
     assert_string_equal(err.text, "gyre_attention_args: is NULL (gyre_attention_args)");
@@ -350,7 +350,7 @@ static void gradient_says_why(void **state) {
     SAYS(GYRE_EDTYPE, "gradients.sink_logits: element type F16 is not F32 or F64",
          (a->sink_logits = gyre_cdense(x, GYRE_DTYPE_F32, 1, 1, HEADS, 1),
           c.gradients.sink_logits = gyre_dense(z, GYRE_DTYPE_F16, 1, 1, HEADS, 1)));
-    SAYS(GYRE_EDTYPE, "dv: element type F16 is not F32, but query heads of a key head have positions of their own",
+    SAYS(GYRE_EDTYPE, "dv: element type F16 is not F32, but query heads of a key head have different positions",
          a->v.dtype = c.dqkv[2].dtype = GYRE_DTYPE_F16, a->q_pos_head_stride = QUERIES,
          a->q_pos = (gyre_positions){head_positions, GYRE_DTYPE_I64, 0, 0, 0, 1, 0, 0});
     SAYS(GYRE_EDTYPE, "dk: element type F16 is not F32, but context lengths differ",
@@ -377,9 +377,9 @@ static void args_of_another_version(void **state) {
     assert_ok(gyre_attention(&larger.args, room, NULL, NULL));
     larger.newer[40] = 1;
     assert_int_equal(gyre_attention_scratch(&larger.args, 0, NULL, &bytes, &err), GYRE_EINVAL);
-    assert_non_null(strstr(err.text, "of a newer struct"));
+    assert_non_null(strstr(err.text, "the caller's header is newer"));
     assert_int_equal(gyre_attention(&larger.args, room, NULL, &err), GYRE_EINVAL);
-    assert_non_null(strstr(err.text, "of a newer struct"));
+    assert_non_null(strstr(err.text, "the caller's header is newer"));
     /* An older struct ends before weights: what follows it in memory is not read. */
     larger.args.weights = (const gyre_attention_weights *)-1;
     larger.args.part = (const gyre_attention_part *)-1;

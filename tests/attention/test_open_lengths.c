@@ -51,7 +51,7 @@ static gyre_config follower(int i) {
     return config;
 }
 
-static const char refusal[] = "is past the trained length, 32, and this scaling follows the length in use";
+static const char refusal[] = "is past the trained length, 32, and this scaling depends on the length in use";
 
 static void refused(gyre_status status, const gyre_error *err, const char *says) {
     if (status != GYRE_EINVAL || !strstr(err->text, refusal) || !strstr(err->text, says))
@@ -432,7 +432,7 @@ static void stretched_by_nothing(void **state) {
     assert_int_equal(gyre_rope_create_scaled(&none, rope, GYRE_SCALING_LINEAR, 0, L, &err), GYRE_EINVAL);
     assert_non_null(strstr(err.text, "factor: is 0"));
     assert_int_equal(gyre_rope_create_scaled(&none, own, GYRE_SCALING_LINEAR, 4, L, &err), GYRE_EINVAL);
-    assert_non_null(strstr(err.text, "axis 1 has a scaling of its own"));
+    assert_non_null(strstr(err.text, "axis 1 has its own scaling"));
     assert_null(none);
     assert_ok(gyre_rope_create_scaled(&none, rope, GYRE_SCALING_DYNAMIC_NTK, 4, L, NULL));
     assert_int_equal(gyre_encoding_get_config(none)->length_policy, GYRE_LENGTH_POLICY_CAUSAL);

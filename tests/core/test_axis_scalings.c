@@ -191,7 +191,7 @@ static void dype_needs_what_it_fades(void **state) {
     static const gyre_scaling fading[] = {GYRE_SCALING_LINEAR,         GYRE_SCALING_NTK,  GYRE_SCALING_BY_PARTS,
                                           GYRE_SCALING_BY_PARTS_PAPER, GYRE_SCALING_YARN, GYRE_SCALING_DYNAMIC_YARN};
     static const char unknown[] =
-        "rope.diffusion.timed: DyPE fades linear, NTK, by parts and YaRN, and no axis is scaled so (gyre_config)";
+        "rope.diffusion.timed: DyPE fades linear, NTK, by parts and YaRN, and no axis has one of them (gyre_config)";
     static const char nothing[] = "rope.diffusion.timed: is set, but has no effect where rope.scaling is none (gyre_config)";
     double ones[PAIRS], f[PAIRS], plain[PAIRS];
     for (int i = 0; i < PAIRS; i++)
@@ -280,7 +280,7 @@ static void wrong_fields(void **state) {
             "longrope, "
             "proportional, ntk-mixed, dynamic-yarn, riflex, riflex-paper (gyre_config)",
             c.rope.axis[1].scaling = (gyre_scaling)14);
-    REFUSED("rope.scaling", "rope.scaling: riflex is of an axis; rope.axis[0].scaling has it (gyre_config)",
+    REFUSED("rope.scaling", "rope.scaling: riflex is a scaling of an axis; set rope.axis[0].scaling (gyre_config)",
             c.rope.scaling = GYRE_SCALING_RIFLEX);
     REFUSED("trained_length", "trained_length: missing; this scaling's formula needs it (gyre_config)",
             c.trained_length = 0);

@@ -182,9 +182,9 @@ static const wrong_call rotate_calls[] = {
     {no_positions, GYRE_EINVAL, "positions: is NULL (gyre_rotate)"},
     {no_args, GYRE_EINVAL, "gyre_rotate_args: is NULL"},
     {forgotten_stride, GYRE_EINVAL,
-     "positions.stride_token: is 0 over 3 tokens, so all stand at one position; 1 for dense data, or set one_position "
+     "positions.stride_token: is 0 over 3 tokens, so all have one position; set it to 1 for dense data, or set one_position "
      "(gyre_rotate)"},
-    {bad_direction, GYRE_EINVAL, "direction: 7 names no direction (gyre_rotate)"},
+    {bad_direction, GYRE_EINVAL, "direction: 7 is not a gyre_direction (gyre_rotate)"},
     {bad_role, GYRE_EINVAL, "role: 9 is neither QUERY nor KEY (gyre_rotate)"},
     {in_of_integers, GYRE_EDTYPE, "in: is I64, not F32, F16, BF16 or F64 (gyre_rotate)"},
     {unknown_type, GYRE_EDTYPE, "in: is an unknown type, not F32"},

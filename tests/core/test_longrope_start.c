@@ -211,7 +211,7 @@ static void cache_follows_positions(void **state) {
     gyre_cache *cache = NULL;
     gyre_error err;
     assert_int_equal(gyre_cache_create(&cache, &cache_config, NULL, &err), GYRE_EUNSUPPORTED);
-    assert_non_null(strstr(err.text, "start tokens have a rotation of their own"));
+    assert_non_null(strstr(err.text, "start tokens rotate otherwise, so a shift cannot reach their rotation"));
     cache_config.keys = GYRE_CACHE_KEYS_RAW;
     assert_ok(gyre_cache_create(&cache, &cache_config, NULL, NULL));
     attention_setup args = args_of(e, 200);
@@ -275,7 +275,7 @@ static void wrong_fields(void **state) {
     assert_config_error(&config, "rope.longrope.start_tokens: -1 is negative (gyre_config)");
     config = with_start(4, (gyre_longrope_start)2);
     assert_config_error(&config, "rope.longrope.starts: 2 is not one of paper, released (gyre_config)");
-    static const char *const with[] = {"another scaling than longrope", "far pairs that turn less", "xPos",
+    static const char *const with[] = {"another scaling than longrope", "far pairs that rotate less", "xPos",
                                        "several axes, or a scaling of an axis"};
     for (int i = 0; i < 4; i++) {
         char text[128];

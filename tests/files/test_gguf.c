@@ -313,9 +313,9 @@ static void refuses_inconsistent_keys(void **state) {
     check_made(no_element_type, GYRE_EFORMAT, 37, "its type, 99, does not exist");
     check_made(no_bool, GYRE_EFORMAT, 37, "a bool of 2");
     check_made(twice, GYRE_EFORMAT, 24 + 2 * 17, "k: a second key of that name, after the one at byte 24");
-    check_made(alignment_of_three, GYRE_EFORMAT, 24, "no power of two");
-    check_made(alignment_of_none, GYRE_EFORMAT, 24, "no power of two");
-    check_made(alignment_in_words, GYRE_EFORMAT, 24, "no power of two");
+    check_made(alignment_of_three, GYRE_EFORMAT, 24, "not a power of two");
+    check_made(alignment_of_none, GYRE_EFORMAT, 24, "not a power of two");
+    check_made(alignment_in_words, GYRE_EFORMAT, 24, "not a power of two");
     check_made(keys_too_many, GYRE_EFORMAT, 16, "number of keys: 4611686018427387904");
     check_made(tensors_too_many, GYRE_EFORMAT, 8, "number of tensors: 18446744073709551615");
     check_made(empty_key, GYRE_EFORMAT, 24, "key: empty");
@@ -388,7 +388,7 @@ static void refuses_inconsistent_tensors(void **state) {
     check_made(rank_of_five, GYRE_EFORMAT, 33, "5 dimensions, at most 4");
     check_made(past_the_end, GYRE_EFORMAT, 57, "t: 36 bytes at 0 of the data, of which the file has 32");
     check_made(begins_past_the_end, GYRE_EFORMAT, 57, "of the data, of which the file has 32");
-    check_made(between_the_alignment, GYRE_EFORMAT, 57, "t: at 4 of the data, no multiple of 32");
+    check_made(between_the_alignment, GYRE_EFORMAT, 57, "t: at 4 of the data, not a multiple of 32");
     check_made(half_a_block, GYRE_EFORMAT, 57, "rows of 16 elements, stored in blocks of 32");
     check_made(tensor_twice, GYRE_EFORMAT, 57, "a: a second tensor of that name");
     check_made(nameless, GYRE_EFORMAT, 24, "tensor name: empty");

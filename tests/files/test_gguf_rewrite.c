@@ -401,7 +401,7 @@ static void writes_keys_of_the_architecture(void **state) {
     config = rope(64, GYRE_SCALING_BY_PARTS, 1e6, 8, 4096);
     made = model("gemma3", 64, 4096, 12);
     size_of(made, "gemma3", "attention.sliding_window", 512);
-    check_unsupported(made, &config, GYRE_EUNSUPPORTED, "attn_factor: llama.cpp would multiply");
+    check_unsupported(made, &config, GYRE_EUNSUPPORTED, "attn_factor: llama.cpp would also multiply");
     /* A file that has such a factor is put right: the layers with a window lose it. */
     made = model("gemma3", 64, 4096, 13);
     size_of(made, "gemma3", "attention.sliding_window", 512);
@@ -466,15 +466,15 @@ static void refuses_unsupported_configs(void **state) {
     config.rope.clip.mode = GYRE_CLIP_SOFT;
     check_unsupported(model("llama", 128, 4096, 2), &config, no, "clipped pairs: llama.cpp has no key for it");
     config.rope.clip.mode = GYRE_CLIP_NONE;
-    check_unsupported(model("gpt2", 128, 4096, 2), &config, no, "gpt2: models of this architecture do not turn");
-    check_unsupported(model("llama", 64, 4096, 2), &config, no, "llama.cpp would not read"); /* another head */
+    check_unsupported(model("gpt2", 128, 4096, 2), &config, no, "gpt2: models of this architecture do not rotate");
+    check_unsupported(model("llama", 64, 4096, 2), &config, no, "llama.cpp would read another rotation"); /* another head */
     made_gguf *made = model("llama", 128, 4096, 2);
     made_tensor(made, "rope_freqs.weight", (const float[64]){1}, 64);
-    check_unsupported(made, &config, no, "rope_freqs.weight: this tensor divides the frequencies too");
+    check_unsupported(made, &config, no, "rope_freqs.weight: this tensor also divides the frequencies,");
     /* Errors about the model are reported even if the file no longer exists. */
     made = model("llama", 128, 4096, 2);
     word_of(made, "llama", "rope.freq_base", "x");
-    check_unsupported(made, &config, GYRE_EFORMAT, "source.gguf as it would be written, byte ");
+    check_unsupported(made, &config, GYRE_EFORMAT, "(the rewritten /");
     config.kind = GYRE_KIND_ALIBI;
     config.heads = 8;
     check_unsupported(model("llama", 128, 4096, 2), &config, no, "alibi");

@@ -316,7 +316,7 @@ static void test_names_that_are_too_long(void **state) {
     open_bench(&b, text);
     (void)gyre_scope_child(&b.scope, key);
     assert_int_equal(gyre_build_status(b.build), GYRE_EUNSUPPORTED);
-    close_bench(&b, GYRE_EUNSUPPORTED, "nested under a name that is too long");
+    close_bench(&b, GYRE_EUNSUPPORTED, "the name of an object above it is too long");
 }
 
 /* -- a reading under construction -- */
@@ -434,7 +434,7 @@ static void test_too_many_groups(void **state) {
     for (int i = 0; i < 40; i++)
         assert_non_null(gyre_build_add_group(build, "g"));
     assert_int_equal(gyre_build_finish(build, &reading), GYRE_EUNSUPPORTED);
-    assert_non_null(strstr(err.text, "layers: more than 16 kinds of them (p)"));
+    assert_non_null(strstr(err.text, "layers: more than 16 kinds (p)"));
 }
 
 static void test_warnings_are_not_repeated(void **state) {
@@ -463,7 +463,7 @@ static void test_unsupported_configs_are_refused(void **state) {
     gyre_reading *reading = NULL;
     gyre_build *build = gyre_build_begin("p", "config.json", GYRE_PROFILE_HF_5, 0, &err);
     assert_int_equal(gyre_build_finish(build, &reading), GYRE_EFORMAT);
-    assert_string_equal(err.text, "positions: nothing in the file speaks of them (p)");
+    assert_string_equal(err.text, "positions: the file has no key about them (p)");
     build = gyre_build_begin("p", "config.json", GYRE_PROFILE_HF_5, 0, &err);
     gyre_build_add_group(build, "odd")->config.kind = GYRE_KIND_ALIBI;
     assert_int_equal(gyre_build_finish(build, &reading), GYRE_EFORMAT);

@@ -202,7 +202,7 @@ static void test_ggufs(void **state) {
         const char *text;
         int at;
     } cases[] = {
-        {misaligned, GYRE_EFORMAT, "x: at 4 of the data, no multiple of 32", 0},
+        {misaligned, GYRE_EFORMAT, "x: at 4 of the data, not a multiple of 32", 0},
         {past_the_end, GYRE_EFORMAT, "x: 32 bytes at 32 of the data, of which the file has 63", 0},
         {far_past_the_end, GYRE_EFORMAT, "x: 32 bytes at 18446744073709551584 of the data", 0},
         {half_a_block, GYRE_EFORMAT, "x: rows of 128 elements, stored in blocks of 256", 0},

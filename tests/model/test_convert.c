@@ -380,7 +380,7 @@ static void test_refused(void **state) {
     refused(in_folder("plain"), in_folder("x.gguf"), &half_gguf, GYRE_EUNSUPPORTED, "a GGUF has no key for pairs");
     refused(in_folder("qwen2"), in_folder("x"), &interleaved, GYRE_EUNSUPPORTED, "config.json of a qwen2");
     refused(in_folder("granite"), in_folder("x.gguf"), &gguf, GYRE_EUNSUPPORTED, "granite: this family");
-    refused(in_folder("dynamic"), in_folder("x.gguf"), &gguf, GYRE_EUNSUPPORTED, "follow the length");
+    refused(in_folder("dynamic"), in_folder("x.gguf"), &gguf, GYRE_EUNSUPPORTED, "its frequencies depend on the length");
     refused(in_folder("plain"), in_folder("x"), &q8, GYRE_EUNSUPPORTED, "eight bits");
     refused(in_folder("plain"), in_folder("x"), &wrong, GYRE_EINVAL, "size");
     refused(in_folder("plain"), in_folder("plain"), NULL, GYRE_EINVAL, "the model itself");
@@ -510,14 +510,14 @@ static void test_native_refused(void **state) {
                  {GYRE_KIND_ALIBI, GYRE_LAYER_PART_ADAPTIVE, NULL, "adaptive: layers of a llama"},
                  {GYRE_KIND_ROPE, 0, rotate_input, "rotates_input: layers of a llama"},
                  {GYRE_KIND_ALIBI, 0, NULL, "positions: alibi is not converted to a GGUF"},
-                 {GYRE_KIND_ROPE, 0, clip_soft, "clipped rotation: a GGUF has no words for it"},
-                 {GYRE_KIND_ROPE, 0, clip_scaled, "stands still, which no divisor of a GGUF says"},
-                 {GYRE_KIND_ROPE, 0, longrope_start, "start tokens of LongRoPE: a GGUF has no words for it"},
-                 {GYRE_KIND_ROPE, 0, longrope_policy, "length policy: a GGUF has no words for it"},
-                 {GYRE_KIND_ROPE, 0, xpos, "xPos: a GGUF has no words for it"},
-                 {GYRE_KIND_ROPE, 0, rerope, "far positions: a GGUF has no words for it"},
-                 {GYRE_KIND_ROPE, 0, logn, "temperature of queries: a GGUF has no words for it"},
-                 {GYRE_KIND_ROPE, 0, clockwise, "rotation: a GGUF has no words for it"}};
+                 {GYRE_KIND_ROPE, 0, clip_soft, "clipped rotation: a GGUF cannot state it"},
+                 {GYRE_KIND_ROPE, 0, clip_scaled, "does not rotate, which a divisor in a GGUF cannot state"},
+                 {GYRE_KIND_ROPE, 0, longrope_start, "start tokens of LongRoPE: a GGUF cannot state it"},
+                 {GYRE_KIND_ROPE, 0, longrope_policy, "length policy: a GGUF cannot state it"},
+                 {GYRE_KIND_ROPE, 0, xpos, "xPos: a GGUF cannot state it"},
+                 {GYRE_KIND_ROPE, 0, rerope, "far positions: a GGUF cannot state it"},
+                 {GYRE_KIND_ROPE, 0, logn, "temperature of queries: a GGUF cannot state it"},
+                 {GYRE_KIND_ROPE, 0, clockwise, "rotation: a GGUF cannot state it"}};
     const gyre_convert_options gguf = to_gguf(), half = typed(GYRE_MODEL_FORMAT_SAFETENSORS, GYRE_DTYPE_BF16);
     int turns = 0;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -557,8 +557,8 @@ static void test_targets(void **state) {
     put_text(in_folder("other/thesis.txt"), "mine");
     put_text(in_folder("thesis"), "mine");
     refused(in_folder("source"), in_folder("other"), NULL, GYRE_EINVAL, "thesis.txt");
-    refused(in_folder("source"), in_folder("thesis"), NULL, GYRE_EINVAL, "file of that name");
-    refused(in_folder("source"), in_folder("thesis"), &gguf, GYRE_EINVAL, "no GGUF");
+    refused(in_folder("source"), in_folder("thesis"), NULL, GYRE_EINVAL, "a file has that name");
+    refused(in_folder("source"), in_folder("thesis"), &gguf, GYRE_EINVAL, "is not a GGUF");
     refused(in_folder("source"), in_folder("other"), &gguf, GYRE_EINVAL, "a folder");
     /* A model replaces a model, and files next to the weights are copied, except those that belong to no model. */
     convert(in_folder("source"), in_folder("done"), NULL);

@@ -159,7 +159,8 @@ static void test_converted_output(void **state) {
     assert_part(store, "lm_head.weight", PARTS, 0, PIECES, WIDTH, 0); /* the last number of the file, after the tables */
     gyre_tensor_store_free(store);
     assert_int_equal(access(in_folder("own-to/tokenizer.json"), F_OK), -1);
-    refused(in_folder("own"), in_folder("own-interleaved"), &layout, GYRE_EUNSUPPORTED, "nobody reads interleaved pairs");
+    refused(in_folder("own"), in_folder("own-interleaved"), &layout, GYRE_EUNSUPPORTED,
+            "no program reads interleaved pairs");
     convert(in_folder("own"), in_folder("own.gguf"), &gguf);
     assert_ok(gyre_tensor_store_open(&store, in_folder("own.gguf"), NULL)); /* interleaved in both */
     assert_part(store, "blk.1.attn_k.weight", WK, KV_HEADS * HEAD * WIDTH, KV_HEADS * HEAD, WIDTH, 0);
@@ -211,7 +212,7 @@ static void test_broken_tokens(void **state) {
     (void)pieces(tokens);
     tokens[bytes - 1] = 0xFF;
     write_path(in_folder("bt/tok266.bin"), tokens, bytes);
-    refused(in_folder("bt"), in_folder("bt-to"), NULL, GYRE_EFORMAT, "token 265: no UTF-8");
+    refused(in_folder("bt"), in_folder("bt-to"), NULL, GYRE_EFORMAT, "token 265: not UTF-8");
     DIR *dir = opendir(folder);
     for (struct dirent *entry; dir && (entry = readdir(dir));)
         if (strstr(entry->d_name, "bt-to")) fail_msg("%s was left", entry->d_name);

@@ -170,7 +170,7 @@ static void turns_are_the_models(void **state) {
             p = not_plain(m->config.position, which);
             refuses_context(m, &p, GYRE_DTYPE_F32, GYRE_EUNSUPPORTED, cases[i].why);
         }
-        refuses_stream(m, "turned before they are cached");
+        refuses_stream(m, "rotated before they are cached");
         gyre_model_free(m);
     }
 }
@@ -438,7 +438,7 @@ static void experiments_refused(void **state) {
         c.position.trained_length = i == 0 ? 6 : i == 1 ? 0 : TRAINED;
         c.position.rope.dim = i == 2 ? 2 : 0;
         assert_int_equal(gyre_model_create(&m, &c, 1, &err), GYRE_EINVAL);
-        assert_non_null(strstr(err.text, "fourier needs 4 channels that turn, and a whole turn"));
+        assert_non_null(strstr(err.text, "fourier needs 4 channels that rotate, and a whole revolution"));
     }
 }
 

@@ -133,7 +133,7 @@ static void test_refuses(void **state) {
     assert_refused(paths, 2, 1, GYRE_EIO, "absent: No such file");
     assert_refused(paths, 0, 1, GYRE_EINVAL, "no path");
     assert_refused((const char *[]){in_folder("nothing")}, 1, 1, GYRE_EINVAL, "text: empty (");
-    assert_refused((const char *[]){in_folder("bare")}, 1, 1, GYRE_EINVAL, "text: no regular file (");
+    assert_refused((const char *[]){in_folder("bare")}, 1, 1, GYRE_EINVAL, "text: not a regular file (");
     assert_refused((const char *[]){in_folder("bare"), in_folder("nothing")}, 2, 1, GYRE_EINVAL, "and 1 more)");
     assert_refused((const char *[]){"/dev/null"}, 1, 1, GYRE_EIO, "neither a regular file nor a pipe");
     if (geteuid() == 0) return; /* root reads everything */

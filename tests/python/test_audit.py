@@ -503,7 +503,7 @@ def scaled(own: Any, self: Any, x: Any, at: Any) -> Any:
 @pytest.mark.parametrize(
     ("forward", "cause", "text"),
     [
-        (lambda own, self, x, at: (own(self, x, at)[0], -own(self, x, at)[1]), "sign", "sin with the other sign: it turns"),
+        (lambda own, self, x, at: (own(self, x, at)[0], -own(self, x, at)[1]), "sign", "sin with the other sign: it rotates in"),
         (lambda own, self, x, at: (-own(self, x, at)[0], own(self, x, at)[1]), "sign", "cos with the other sign"),
         (lambda own, self, x, at: own(self, x, at + 1), "positions", "at positions that are 1 too large"),
         (lambda own, self, x, at: own(self, x, at - 3), "positions", "at positions that are 3 too small"),

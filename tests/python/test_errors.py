@@ -62,7 +62,7 @@ CASES = [
     (lambda: gyre.rope(7), "EINVAL", "rope.dim", "rope.dim: 7 is odd"),
     (lambda: gyre.rope(8, scaling="yarm"), "EINVAL", "rope.scaling", "rope.scaling: is 'yarm', not one of 'none', 'linear'"),
     (lambda: gyre.rope(8, base="x"), "EINVAL", "rope.base", "rope.base: is 'x', not a number"),
-    (lambda: gyre.Encoding(kind="rope", size=3), "EINVAL", "size", "size: is no field of a config"),
+    (lambda: gyre.Encoding(kind="rope", size=3), "EINVAL", "size", "size: is not a field of a config"),
     (lambda: gyre.alibi(4, slopes=[1, 2]), "EINVAL", "score.slopes", "score.slopes: has 2 numbers, not 4"),
     (lambda: gyre.alibi(4).rotate(X, 0), "EUNSUPPORTED", "encoding", "encoding: alibi does not rotate"),
     (lambda: gyre.alibi(4).frequencies(), "EUNSUPPORTED", "encoding", "alibi rotates nothing"),
@@ -74,15 +74,15 @@ CASES = [
     (lambda: gyre.Encoding.from_config({"a": 1}), "EFORMAT", "model_type", "model_type: missing"),
     (lambda: gyre.Encoding.from_config({"rope_type": "yarn"}), "EINVAL", "head_dim", "head_dim: missing"),
     (lambda: gyre.Encoding.from_config([1]), "EINVAL", "source", "source: is a list, not the path"),
-    (lambda: gyre.Encoding.from_config({"model_type": "llama", "x": object()}), "EINVAL", "source", "source: is no config"),
+    (lambda: gyre.Encoding.from_config({"model_type": "llama", "x": object()}), "EINVAL", "source", "source: is not a config"),
     (lambda: gyre.Encoding.from_config("/nowhere/config.json"), "EIO", "source", "source: /nowhere/config.json"),
     (lambda: gyre.Encoding.from_config("setup.cfg", profile="hf-6"), "EINVAL", "profile", "'hf-6', not one of hf-5"),
-    (lambda: gyre.open("/nowhere"), "EIO", "path", "path: there is no /nowhere"),
-    (lambda: gyre.diff("/nowhere"), "EIO", "a", "a: there is no /nowhere"),
+    (lambda: gyre.open("/nowhere"), "EIO", "path", "path: /nowhere does not exist"),
+    (lambda: gyre.diff("/nowhere"), "EIO", "a", "a: /nowhere does not exist"),
     (lambda: gyre.attention(X, X, [1]), "EINVAL", "v", "v: is a list"),
     (lambda: gyre.attention(X, X, X.astype("f8")), "EDTYPE", "v", "float64, not float16, bfloat16 or float32"),
     (lambda: gyre.attention(X, zeros(1, 2, 3, 4), X), "ESHAPE", "k", "k"),
-    (lambda: gyre.attention(X, X, X, encoding="rope"), "EINVAL", "encoding", "encoding: is no gyre.Encoding"),
+    (lambda: gyre.attention(X, X, X, encoding="rope"), "EINVAL", "encoding", "encoding: is not a gyre.Encoding"),
     (lambda: gyre.attention(X, X, X, causal="yes"), "EINVAL", "causal", "causal: is 'yes', not one of"),
     (lambda: gyre.attention(X, X, X, window=(1, 2, 3)), "EINVAL", "window", "window: is "),
     (lambda: gyre.attention(X, X, X, mask=zeros(9)), "ESHAPE", "mask", "mask: has 1 axes"),
@@ -115,7 +115,7 @@ def test_kinds_of_errors() -> None:
         gyre.open("/nowhere")
     assert isinstance(caught.value, gyre.FileError) and isinstance(caught.value, gyre.Error)
     copy = pickle.loads(pickle.dumps(caught.value))
-    assert (copy.status, copy.text, copy.field) == ("EIO", "path: there is no /nowhere", "path")
+    assert (copy.status, copy.text, copy.field) == ("EIO", "path: /nowhere does not exist", "path")
     with pytest.raises(MemoryError):
         gyre.Cache(ROPE, heads=2, max_tokens=2).append(X, X)
 

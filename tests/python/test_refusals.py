@@ -453,13 +453,13 @@ def test_texts_of_any_kind_in_messages(text: str) -> None:
     refused(lambda: ROPE.rotate(random(1, 1, 2, 8), layout=text), "layout: is ", "layout")
     refused(lambda: ROPE.rotate(random(1, 1, 2, 8), role=text), "role: is ", "role")
     refused(lambda: gyre.rope(8, scaling=text), "rope.scaling: is ", "rope.scaling")
-    refused(lambda: gyre.Encoding(kind="rope", head_dim=8, **{text: 1}), "is no field of a config")
+    refused(lambda: gyre.Encoding(kind="rope", head_dim=8, **{text: 1}), "is not a field of a config")
     refused(lambda: gyre.Encoding.from_config(text))
     refused(lambda: gyre.Encoding.from_config({"model_type": text}))
     refused(lambda: gyre.Encoding.from_config("config.json", profile=text), "profile: is ", "profile")
     refused(lambda: gyre.open(text), "path: ", "path")
     refused(lambda: gyre.diff(text), "a: ", "a")
-    refused(lambda: gyre.diff({"model_type": object()}), "a: is no config", "a")
+    refused(lambda: gyre.diff({"model_type": object()}), "a: is not a config", "a")
 
 
 def test_a_name_of_a_file_that_is_none(tmp_path: Path) -> None:
@@ -684,7 +684,7 @@ def test_configs_that_cannot_be_read() -> None:
     for name, call in {"source": gyre.Encoding.from_config, "a": gyre.diff}.items():
         refused(lambda call=call: call(Config), f"{name}: is the class Config, not a config", name)
         refused(lambda call=call: call(Config()), rf"{name}: its to_dict\(\) failed: not yet made", name)
-        refused(lambda call=call: call(deep), f"{name}: is no config: it is too deep", name)
+        refused(lambda call=call: call(deep), f"{name}: is not a config: it is too deep", name)
     refused(lambda: gyre.diff({"model_type": "llama"}, Config), "b: is the class Config", "b")
     refused(lambda: gyre.explain(Config), "source: is the class Config", "source")
 

@@ -226,7 +226,7 @@ def test_written_over_defaults_of_class(kind, method, tmp_path):
     path.parent.mkdir()
     extend = ["extend", tmp_path / "config.json", "--to", "4m", "--method", method, "--write", path]
     if (kind, method) == ("mistral4", "ntk"):  # whose class makes angles of another width for a plain rotation
-        with pytest.raises(Refused, match="mistral4 class makes angles for the whole head"):
+        with pytest.raises(Refused, match="mistral4 class computes angles for the whole head"):
             gyre(*extend)
         return
     gyre(*extend)

@@ -101,10 +101,10 @@ static void test_unknown_type(void **state) {
     assert_string_equal(r->model_type, "");
     gyre_reading_free(r);
     refuse("{'model_type':'mystery','hidden_size':512}", GYRE_PROFILE_HF_5, GYRE_EUNSUPPORTED,
-           "model_type: \"mystery\" is not known, and there is no rope_theta");
+           "model_type: \"mystery\" is not known, and the config has no rope_theta");
     refuse("{'model_type':'mistrall','hidden_size':512}", GYRE_PROFILE_HF_5, GYRE_EUNSUPPORTED,
            "(did you mean \"mistral\"?)");
-    refuse("{'hidden_size':512}", GYRE_PROFILE_HF_5, GYRE_EFORMAT, "model_type: missing, and there is no rope_theta");
+    refuse("{'hidden_size':512}", GYRE_PROFILE_HF_5, GYRE_EFORMAT, "model_type: missing, and the config has no rope_theta");
     refuse("{'model_type':7}", GYRE_PROFILE_HF_5, GYRE_EFORMAT, "model_type: not a string (config.json, line 1)");
 }
 

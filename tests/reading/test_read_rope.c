@@ -197,7 +197,7 @@ static void test_layers_by_rule(void **state) {
         const gyre_layer_reading *group = group_of(r, cases[i].name);
         for (int64_t f = 0; f < group->fields_count; f++) /* a chunk does not slide, and says so; a window slides */
             if (strcmp(group->fields[f].name, "window") == 0) {
-                const int noted = group->fields[f].note && strstr(group->fields[f].note, "does not slide");
+                const int noted = group->fields[f].note && strstr(group->fields[f].note, "not a sliding window");
                 assert_int_equal(noted, strcmp(cases[i].name, "chunked_attention") == 0);
             }
         if (cases[i].other) assert_int_equal(group_of(r, cases[i].other)->layers_count, cases[i].other_count);
@@ -253,8 +253,7 @@ static void test_layers_without_positions(void **state) {
     /* A missing entry is an error in transformers too. */
     refuse("{'model_type':'llama'," SIZES ",'layer_types':['full_attention','sliding_attention'],\n"
            "'rope_parameters':{'sliding_attention':{'rope_type':'default'}}}",
-           GYRE_PROFILE_HF_5, GYRE_EFORMAT,
-           "rope_parameters: has nothing for \"full_attention\" layers (config.json, line 2)");
+           GYRE_PROFILE_HF_5, GYRE_EFORMAT, "rope_parameters: nothing for \"full_attention\" layers (config.json, line 2)");
 }
 
 /* -- around the rotation -- */
@@ -276,14 +275,14 @@ static void test_axes(void **state) {
     r = read_rope("{'model_type':'ernie4_5_vl_moe_text'," SIZES ",\n'rope_parameters':{'mrope_section':[22,22,20]}}",
                   GYRE_PROFILE_HF_5, 0);
     assert_in_range(r->groups[0]->config.rope.axes, 0, 1);
-    assert_warns(r, "mrope_section: how this family deals out pairs", "rope_parameters.mrope_section", 2);
+    assert_warns(r, "mrope_section: the distribution of this family's pairs", "rope_parameters.mrope_section", 2);
     gyre_reading_free(r);
     r = read_rope(LLAMA("\n'rope_scaling':{'type':'linear','factor':2.0,'mrope_section':[16,24,24]}"), GYRE_PROFILE_HF_5, 0);
     assert_warns(r, "mrope_section: transformers 5 does not read it", "rope_scaling.mrope_section", 2);
     gyre_reading_free(r);
     refuse("{'model_type':'qwen2_vl'," SIZES ",\n'rope_scaling':{'type':'mrope','mrope_section':[16,24,20]}}",
            GYRE_PROFILE_HF_5, GYRE_EFORMAT,
-           "rope_scaling.mrope_section: 60 pairs in all, where 64 turn (config.json, line 2)");
+           "rope_scaling.mrope_section: 60 pairs in all, but 64 rotate (config.json, line 2)");
     refuse("{'model_type':'qwen2_vl'," SIZES ",'rope_scaling':{'type':'mrope','mrope_section':[16,'24',20]}}",
            GYRE_PROFILE_HF_5, GYRE_EFORMAT, "mrope_section: entry 1 is not a number of pairs");
     refuse(LLAMA("'rope_scaling':{'type':'mrope','mrope_section':[16,24,24]}"), GYRE_PROFILE_HF_5, GYRE_EUNSUPPORTED,
@@ -351,8 +350,8 @@ static void test_refuses(void **state) {
         gyre_status status;
         const char *words;
     } cases[] = {
-        {LLAMA("\n'rope_theta':1.0"), GYRE_EFORMAT, "rope_theta: a base of 1, which is not above 1 (config.json, line 2)"},
-        {LLAMA("'rope_theta':-5"), GYRE_EFORMAT, "rope_theta: a base of -5"},
+        {LLAMA("\n'rope_theta':1.0"), GYRE_EFORMAT, "rope_theta: the base, 1, is not above 1 (config.json, line 2)"},
+        {LLAMA("'rope_theta':-5"), GYRE_EFORMAT, "rope_theta: the base, -5, is not above 1"},
         {LLAMA("'rope_theta':'10000'"), GYRE_EFORMAT, "rope_theta: not a number"},
         {LLAMA("\n'rope_scaling':3"), GYRE_EFORMAT, "rope_scaling: not an object (config.json, line 2)"},
         {LLAMA("'rope_scaling':{'rope_type':'linear',\n'factor':0.5}"), GYRE_EFORMAT,
@@ -362,11 +361,11 @@ static void test_refuses(void **state) {
         {LLAMA("'rope_scaling':{\n'rope_type':'cubic'}"), GYRE_EUNSUPPORTED,
          "rope_scaling.rope_type: \"cubic\" is not a type"},
         {LLAMA("'rope_scaling':{'rope_type':'linear','factor':2.0,\n'type':'yarn'}"), GYRE_EFORMAT,
-         "rope_scaling.type: \"yarn\", where rope_type says \"linear\" (config.json, line 2)"},
+         "rope_scaling.type: \"yarn\", but rope_type says \"linear\" (config.json, line 2)"},
         {LLAMA("'rope_scaling':{'rope_type':'longrope','type':'yarn'}"), GYRE_EFORMAT,
-         "rope_scaling.type: \"yarn\", where rope_type says \"longrope\""},
+         "rope_scaling.type: \"yarn\", but rope_type says \"longrope\""},
         {YARN("'beta_fast':1,'beta_slow':32"), GYRE_EFORMAT,
-         "rope_scaling.beta_fast: 1 is below beta_slow, 32: the ramp would run backwards (config.json, line 3)"},
+         "rope_scaling.beta_fast: 1 is below beta_slow, 32: the ramp would be reversed (config.json, line 3)"},
         {YARN("'beta_fast':-1"), GYRE_EFORMAT, "rope_scaling.beta_fast: -1 is below 0"},
         {YARN("'original_max_position_embeddings':0"), GYRE_EFORMAT,
          "rope_scaling.original_max_position_embeddings: not a whole number of at least 1 (config.json, line 3)"},
@@ -385,9 +384,9 @@ static void test_refuses(void **state) {
         {"{'model_type':'phi3','hidden_size':2,'num_attention_heads':1,'rope_scaling':{'type':'longrope','short_factor':[1."
          "0],"
          "\n'long_factor':[-1.0]}}",
-         GYRE_EFORMAT, "rope_scaling.long_factor: entry 0, -1, is not a number from 2^-10 up (config.json, line 2)"},
+         GYRE_EFORMAT, "rope_scaling.long_factor: entry 0, -1, is not a number of at least 2^-10 (config.json, line 2)"},
         {"{'model_type':'phi','hidden_size':256,'num_attention_heads':4,\n'partial_rotary_factor':0.3}", GYRE_EFORMAT,
-         "partial_rotary_factor: 19 channels of 64 would turn, which makes no whole pairs (config.json, line 2)"},
+         "partial_rotary_factor: 19 rotated channels of 64 are not whole pairs (config.json, line 2)"},
         {"{'model_type':'phi','hidden_size':256,'num_attention_heads':4,'partial_rotary_factor':0.0}", GYRE_EFORMAT,
          "partial_rotary_factor: 0 is not a share above 0 and up to 1"},
         {"{'model_type':'phi','hidden_size':256,'num_attention_heads':4,'partial_rotary_factor':1.01}", GYRE_EFORMAT,
@@ -400,32 +399,32 @@ static void test_refuses(void **state) {
         {"{'model_type':'llama','head_dim':64,\n'num_hidden_layers':65537}", GYRE_EFORMAT,
          "num_hidden_layers: 65537 layers; the most is 65536 (config.json, line 2)"},
         {"{'model_type':'llama','head_dim':64,'num_hidden_layers':2,\n'layer_types':['full_attention']}", GYRE_EFORMAT,
-         "layer_types: 1 entries, where there are 2 layers (config.json, line 2)"},
+         "layer_types: 1 entries for 2 layers (config.json, line 2)"},
         {"{'model_type':'llama','head_dim':64,'layer_types':[3]}", GYRE_EFORMAT, "layer_types: entry 0 is not a string"},
         {"{'model_type':'llama','head_dim':64,'layer_types':'full'}", GYRE_EFORMAT, "layer_types: not a list"},
         {LLAMA("'rope_parameters':{'rope_type':'default',\n'full_attention':{'rope_type':'default'}}"), GYRE_EFORMAT,
-         "rope_parameters.full_attention: an object for one type of layers beside keys for all of them"},
+         "rope_parameters.full_attention: an object for one type of layers beside keys for all layers"},
         {LLAMA("'rope_parameters':{'upper':{'rope_type':'default'}}"), GYRE_EFORMAT,
-         "rope_parameters.upper: an object, where \"upper\" is not a type of layers"},
+         "rope_parameters.upper: an object, but \"upper\" is not a type of layers"},
         {"{'model_type':'gptj','n_embd':64,'n_head':1,'rotary_dim':65}", GYRE_EFORMAT,
          "rotary_dim: more than a head has, 64"},
         {"{'model_type':'llama','head_dim':2,'rope_scaling':{\n'type':'dynamic','factor':2.0}}", GYRE_EFORMAT,
-         "rope_scaling.type: \"dynamic\" for a single pair, whose exponent divides by 0 (config.json, line 2)"},
+         "rope_scaling.type: \"dynamic\" with a single pair: the exponent divides by 0 (config.json, line 2)"},
         {"{'model_type':'deepseek_v3','qk_rope_head_dim':63}", GYRE_EFORMAT, "qk_rope_head_dim: 63 is odd"},
         {"{'model_type':'mistral',\n'hidden_size':252,'num_attention_heads':4}", GYRE_EFORMAT,
-         "hidden_size: 63 channels of 63 would turn, which makes no whole pairs (config.json, line 2)"},
-        {"{'model_type':'a_new_one','rope_theta':5.0}", GYRE_EFORMAT, "hidden_size: missing, and so is head_dim"},
+         "hidden_size: 63 rotated channels of 63 are not whole pairs (config.json, line 2)"},
+        {"{'model_type':'a_new_one','rope_theta':5.0}", GYRE_EFORMAT, "hidden_size: missing, and head_dim too:"},
         {"{'model_type':'smollm3','head_dim':64,'num_hidden_layers':2,\n'no_rope_layers':[1,'x']}", GYRE_EFORMAT,
          "no_rope_layers: entry 1 is neither 0 nor 1 (config.json, line 2)"},
         {"{'model_type':'mimo_v2_flash','head_dim':64,'num_hidden_layers':2,\n'hybrid_layer_pattern':[2,0]}", GYRE_EFORMAT,
          "hybrid_layer_pattern: entry 0 is neither 0 nor 1 (config.json, line 2)"},
         {"{'model_type':'phi3','head_dim':64,'rope_scaling':{\n'type':'linear','factor':2.0}}", GYRE_EUNSUPPORTED,
-         "rope_scaling.type: \"linear\", where transformers' phi3 class takes default and longrope alone (config.json, line "
+         "rope_scaling.type: \"linear\"; transformers' phi3 class takes only default and longrope (config.json, line "
          "2)"},
         {"{'model_type':'ernie4_5_vl_moe','head_dim':64,'rope_scaling':{\n'type':'linear','factor':2.0}}", GYRE_EUNSUPPORTED,
-         "transformers' ernie4_5_vl_moe class takes default alone (config.json, line 2)"},
+         "transformers' ernie4_5_vl_moe class takes only default (config.json, line 2)"},
         {"{'model_type':'mistral',\n'head_dim':63}", GYRE_EFORMAT,
-         "head_dim: 63 channels of 63 would turn, which makes no whole pairs (config.json, line 2)"},
+         "head_dim: 63 rotated channels of 63 are not whole pairs (config.json, line 2)"},
         {LLAMA("'rope_scaling':{'type':'dynamic',\n'factor':1e17}"), GYRE_EFORMAT,
          "rope_scaling.factor: 1e+17 is above 2^32 (config.json, line 2)"},
         {"{'model_type':'llama','head_dim':64,\n'text_config':'llama'}", GYRE_EFORMAT,
@@ -512,17 +511,17 @@ static void test_warns(void **state) {
         const char *words, *key;
         int64_t line;
     } cases[] = {
-        {YARN("'finetuned':true"), GYRE_PROFILE_HF_5, "finetuned: transformers 5 does not read it where the type is yarn",
+        {YARN("'finetuned':true"), GYRE_PROFILE_HF_5, "finetuned: transformers 5 does not read it for type yarn",
          "rope_scaling.finetuned", 3},
         {LLAMA("'rope_scaling':{'rope_type':'default',\n'factor':2.0}"), GYRE_PROFILE_HF_5,
          "factor: transformers 5 does not read it", "rope_scaling.factor", 2},
         {YARN("'original_max_position_embeddings':1024"), GYRE_PROFILE_HF_5,
-         "factor: 2, where the lengths have a ratio of 8; the factor is taken", "rope_scaling.factor", 2},
-        {YARN("'attention_factor':1"), GYRE_PROFILE_HF_5, "attention_factor: transformers complains of a whole number",
+         "factor: 2, but the ratio of the lengths is 8; the factor is taken", "rope_scaling.factor", 2},
+        {YARN("'attention_factor':1"), GYRE_PROFILE_HF_5, "attention_factor: transformers warns about a whole number",
          "rope_scaling.attention_factor", 3},
         {LLAMA("'rope_scaling':{'rope_type':'linear',\n'factor':8}"), GYRE_PROFILE_HF_4_51,
-         "factor: transformers 4 complains of a whole number", "rope_scaling.factor", 2},
-        {YARN("'original_max_position_embeddings':4096.0"), GYRE_PROFILE_HF_5, "a number with a fraction point",
+         "factor: transformers 4 warns about a whole number,", "rope_scaling.factor", 2},
+        {YARN("'original_max_position_embeddings':4096.0"), GYRE_PROFILE_HF_5, "a number with a decimal point;",
          "rope_scaling.original_max_position_embeddings", 3},
         {LLAMA("'max_position_embeddings':8192,'rope_scaling':{'rope_type':'yarn','factor':2.0}"), GYRE_PROFILE_HF_4_56,
          "original_max_position_embeddings: missing; max_position_embeddings is taken", "rope_scaling.rope_type", 1},
@@ -533,17 +532,17 @@ static void test_warns(void **state) {
          GYRE_PROFILE_HF_5, "original_max_position_embeddings: not below max_position_embeddings",
          "rope_scaling.original_max_position_embeddings", 2},
         {"{'model_type':'gpt_neox','head_dim':64,'rope_theta':10000,\n'rotary_emb_base':20000}", GYRE_PROFILE_HF_5,
-         "rope_theta: the class of a gpt_neox reads rotary_emb_base alone", "rope_theta", 1},
+         "rope_theta: the class of a gpt_neox reads only rotary_emb_base", "rope_theta", 1},
         {"{'model_type':'gpt_neox','head_dim':64,'partial_rotary_factor':0.5,\n'rotary_pct':0.25}", GYRE_PROFILE_HF_5,
-         "partial_rotary_factor: the class of a gpt_neox reads rotary_pct alone", "partial_rotary_factor", 1},
+         "partial_rotary_factor: the class of a gpt_neox reads only rotary_pct", "partial_rotary_factor", 1},
         {"{'model_type':'stablelm','head_dim':64,'partial_rotary_factor':0.5,'rope_parameters':{\n"
          "'partial_rotary_factor':0.25}}",
-         GYRE_PROFILE_HF_5, "partial_rotary_factor: partial_rotary_factor goes before it",
+         GYRE_PROFILE_HF_5, "partial_rotary_factor: partial_rotary_factor has precedence over it",
          "rope_parameters.partial_rotary_factor", 2},
-        {"{'model_type':'roformer','head_dim':64,\n'rotary_value':true}", GYRE_PROFILE_HF_5, "rotary_value: values turn too",
-         "rotary_value", 2},
+        {"{'model_type':'roformer','head_dim':64,\n'rotary_value':true}", GYRE_PROFILE_HF_5,
+         "rotary_value: values are rotated too", "rotary_value", 2},
         {LLAMA("\n'dual_chunk_attention_config':{'chunk_size':262144}"), GYRE_PROFILE_HF_5,
-         "transformers 5 knows no dual chunk", "dual_chunk_attention_config", 2},
+         "transformers 5 has no dual chunk", "dual_chunk_attention_config", 2},
         {LLAMA("'rope_scaling':{\n'rope_type':'proportional'}"), GYRE_PROFILE_HF_5, "partial_rotary_factor: missing",
          "rope_scaling.rope_type", 2},
     };
@@ -610,7 +609,7 @@ static void test_clipped(void **state) {
         r = read_rope(file, GYRE_PROFILE_HF_5, 0);
         assert_int_equal(r->groups[0]->config.rope.clip.mode, GYRE_CLIP_NONE);
         assert_int_equal(r->warnings_count, cases[i].clip != NULL);
-        if (cases[i].clip) assert_non_null(find_warning(r, "transformers 5 knows no clipped RoPE"));
+        if (cases[i].clip) assert_non_null(find_warning(r, "transformers 5 has no clipped RoPE"));
         gyre_reading_free(r);
     }
 }

@@ -578,8 +578,8 @@ static void clipped_pairs_and_start_tokens(void **state) {
     assert_true(strcmp(test_string(root, "rope_starts"), "released") == 0 && test_integer(root, "rope_start_tokens") == 6);
     json_decref(root);
     write_file("in", llama2, strlen(llama2)), write_file("old", "old", 3);
-    refuse(&c, 16384, in_folder("old"), GYRE_EUNSUPPORTED, "stands still, which no list says");
-    refuse(&longrope, 16384, in_folder("old"), GYRE_EUNSUPPORTED, "start tokens: no key of transformers says them");
+    refuse(&c, 16384, in_folder("old"), GYRE_EUNSUPPORTED, "does not rotate, which a list cannot state");
+    refuse(&longrope, 16384, in_folder("old"), GYRE_EUNSUPPORTED, "start tokens: transformers has no key for them");
 }
 
 static void failure_changes_nothing(void **state) {
@@ -604,7 +604,7 @@ static void failure_changes_nothing(void **state) {
     c.rope.resonance = 1;
     refuse(&c, 16384, in_folder("old"), GYRE_EUNSUPPORTED, "dynamic");
     c = stretched(GYRE_SCALING_DYNAMIC_YARN, 4);
-    refuse(&c, 16384, in_folder("old"), GYRE_EUNSUPPORTED, "frequencies that follow the length");
+    refuse(&c, 16384, in_folder("old"), GYRE_EUNSUPPORTED, "frequencies follow the length");
     c = stretched(GYRE_SCALING_DYNAMIC_NTK, 2);
     c.length_policy = GYRE_LENGTH_POLICY_CAUSAL;
     refuse(&c, 16384, in_folder("old"), GYRE_EUNSUPPORTED, "another length policy");

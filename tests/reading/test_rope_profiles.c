@@ -158,8 +158,7 @@ static void test_mscale_since_4_51(void **state) {
     check_attention(MSCALE("'mscale':0.707,"), GYRE_PROFILE_REFERENCE, 1.26080377740);
     check_attention(MSCALE("'mscale_all_dim':0.707,"), GYRE_PROFILE_REFERENCE, 1.36888794541 / 1.26080377740);
     gyre_reading *r = read_rope(MSCALE("\n'mscale':0.707,"), GYRE_PROFILE_HF_5, 0);
-    assert_warns(r, "mscale: transformers looks at mscale and mscale_all_dim only where both are there",
-                 "rope_scaling.mscale", 2);
+    assert_warns(r, "mscale: transformers reads mscale and mscale_all_dim only if both are set", "rope_scaling.mscale", 2);
     gyre_reading_free(r);
     r = read_rope(MSCALE("\n'mscale':0.707,"), GYRE_PROFILE_HF_4_43, 0);
     assert_warns(r, "mscale: transformers 4.43 does not read it", "rope_scaling.mscale", 2);
@@ -244,7 +243,7 @@ static void test_factor_of_longrope(void **state) {
     check_longrope(beside, GYRE_PROFILE_HF_4_55, 4097, by_ratio, 3.0);
     /* Before 4.51 a Llama kept the list of its first call; Phi-3 looked at the length again. */
     gyre_reading *r = read_rope(beside, GYRE_PROFILE_HF_4_43, 4097);
-    assert_warns(r, "short_factor serves every length", "rope_scaling.long_factor", 1);
+    assert_warns(r, "short_factor is used at every length", "rope_scaling.long_factor", 1);
     gyre_reading_free(r);
     check_longrope(LONG_OF("phi", "'original_max_position_embeddings':4096,'partial_rotary_factor':1.0,", ""),
                    GYRE_PROFILE_HF_4_43, 4097, by_ratio, 1.0);
@@ -325,7 +324,7 @@ static void test_old_object_wins_whole(void **state) {
                                       "'rope_type':'linear','factor':4.0,'rope_theta':500000.0}"),
                                 GYRE_PROFILE_HF_5, 0);
     assert_divided(r->groups[0], 1e4, 2.0);
-    assert_warns(r, "rope_parameters: transformers 5 puts rope_scaling in its place, as a whole", "rope_parameters", 2);
+    assert_warns(r, "rope_parameters: transformers 5 replaces the whole object by rope_scaling", "rope_parameters", 2);
     gyre_reading_free(r);
     r = read_rope(LLAMA("'rope_scaling':{},'rope_parameters':{'rope_type':'linear','factor':4.0,'rope_theta':500000.0}"),
                   GYRE_PROFILE_HF_5, 0);
@@ -338,7 +337,7 @@ static void test_base_outside_or_inside_the_object(void **state) {
     const char *file = LLAMA("\n'rope_theta':10000.0,'rope_scaling':{'rope_type':'linear','factor':2.0,\n'rope_theta':5e5}");
     gyre_reading *r = read_rope(file, GYRE_PROFILE_HF_5, 0);
     assert_divided(r->groups[0], 5e5, 2.0);
-    assert_warns(r, "rope_theta: transformers 5 takes the one in rope_scaling.rope_theta", "rope_theta", 2);
+    assert_warns(r, "rope_theta: transformers 5 takes the other value, in rope_scaling.rope_theta", "rope_theta", 2);
     gyre_reading_free(r);
     r = read_rope(file, GYRE_PROFILE_HF_4_56, 0);
     assert_divided(r->groups[0], 1e4, 2.0);
@@ -354,7 +353,7 @@ static void test_partial_factor_outside_or_inside_the_object(void **state) {
                        "'partial_rotary_factor':0.75,'rope_parameters':{'partial_rotary_factor':0.5}}";
     gyre_reading *r = read_rope(inside, GYRE_PROFILE_HF_4_56, 0);
     assert_int_equal(r->groups[0]->config.rope.dim, 16); /* the class's quarter */
-    assert_warns(r, "partial_rotary_factor: transformers 4 reads the one beside rope_scaling alone",
+    assert_warns(r, "partial_rotary_factor: transformers 4 reads only the one beside rope_scaling",
                  "rope_scaling.partial_rotary_factor", 2);
     gyre_reading_free(r);
     r = read_rope(inside, GYRE_PROFILE_HF_5, 0);
@@ -377,7 +376,8 @@ static void test_original_length_outside_or_inside_the_object(void **state) {
                                 "'low_freq_factor':1.0,'high_freq_factor':4.0}");
     gyre_reading *r = read_rope(flat, GYRE_PROFILE_HF_5, 0);
     assert_int_equal(r->groups[0]->config.trained_length, 8192);
-    assert_warns(r, "transformers 5 takes the one beside the object", "rope_scaling.original_max_position_embeddings", 2);
+    assert_warns(r, "transformers 5 takes the other value, beside the object",
+                 "rope_scaling.original_max_position_embeddings", 2);
     gyre_reading_free(r);
     const gyre_profile inside[] = {GYRE_PROFILE_HF_4_43, GYRE_PROFILE_HF_4_51, GYRE_PROFILE_HF_4_56, GYRE_PROFILE_REFERENCE};
     for (int v = 0; v < 4; v++) {
@@ -445,7 +445,7 @@ static void test_types_by_version(void **state) {
         snprintf(file, sizeof file, LLAMA("'rope_scaling':{'rope_type':'%s','factor':8.0}"), own[i]);
         refuse(file, GYRE_PROFILE_HF_4_56, GYRE_EUNSUPPORTED, "it is Gyre's own");
         gyre_reading *r = read_rope(file, GYRE_PROFILE_HF_5, 0);
-        assert_warns(r, "a scaling of Gyre's, which transformers does not know", "rope_scaling.rope_type", 1);
+        assert_warns(r, "a scaling of Gyre, which transformers does not have", "rope_scaling.rope_type", 1);
         assert_string_equal(field_of(r->groups[0], "scaling")->value, own[i]);
         gyre_reading_free(r);
         r = read_rope(file, GYRE_PROFILE_REFERENCE, 0);
@@ -512,10 +512,10 @@ static void test_partial_factor_of_recurrent_gemma(void **state) {
     gyre_reading_free(r);
     r = read_rope(file, GYRE_PROFILE_HF_5, 0);
     assert_int_equal(r->groups[0]->config.rope.dim, 256);
-    assert_warns(r, "transformers 5 turns the whole head", "partial_rotary_factor", 2);
+    assert_warns(r, "transformers 5 rotates the whole head;", "partial_rotary_factor", 2);
     gyre_reading_free(r);
     refuse("{'model_type':'gpt_neox_japanese','hidden_size':256,'num_attention_heads':4,'rotary_pct':0.5}",
-           GYRE_PROFILE_HF_5, GYRE_EUNSUPPORTED, "rotary_pct: 0.5, with which this class stops");
+           GYRE_PROFILE_HF_5, GYRE_EUNSUPPORTED, "rotary_pct: 0.5; this class of transformers 5 fails on it");
 }
 
 /* Llama's class ignores the partial factor. Version 4, and every scaling of 5, then fail at the first token. */
@@ -525,10 +525,9 @@ static void test_partial_factor_of_whole_heads(void **state) {
     gyre_reading *r = read_rope(file, GYRE_PROFILE_HF_5, 0);
     assert_divided(r->groups[0], 1e4, 1.0);
     assert_int_equal(r->groups[0]->config.rope.dim, 128);
-    assert_warns(r, "partial_rotary_factor: transformers 5 turns whole heads of a llama", "partial_rotary_factor", 2);
+    assert_warns(r, "partial_rotary_factor: transformers 5 rotates whole heads of a llama", "partial_rotary_factor", 2);
     gyre_reading_free(r);
-    refuse(file, GYRE_PROFILE_HF_4_56, GYRE_EUNSUPPORTED,
-           "partial_rotary_factor: 0.5, where transformers 4.56 makes angles");
+    refuse(file, GYRE_PROFILE_HF_4_56, GYRE_EUNSUPPORTED, "partial_rotary_factor: 0.5; transformers 4.56 computes angles");
     refuse(LLAMA("'partial_rotary_factor':0.5,'rope_scaling':{'rope_type':'linear','factor':2.0}"), GYRE_PROFILE_HF_5,
            GYRE_EUNSUPPORTED, "partial_rotary_factor: 0.5");
     r = read_rope(file, GYRE_PROFILE_REFERENCE, 0);
@@ -548,12 +547,12 @@ static void test_alpha_of_hunyuan(void **state) {
     gyre_reading_free(r);
     r = read_rope(file, GYRE_PROFILE_HF_5, 65536);
     assert_divided(r->groups[0], base, 1.0);
-    assert_warns(r, "alpha: transformers before 5.20 forgot it", "rope_scaling.alpha", 1);
+    assert_warns(r, "alpha: transformers before 5.20 ignored it", "rope_scaling.alpha", 1);
     gyre_reading_free(r);
     r = read_rope(file, GYRE_PROFILE_HF_4_56, 65536);
     /* s = 1: n / L = 2 times */
     assert_divided(r->groups[0], (double)(1e4L * powl(2.0L, 128.0L / 126.0L)), 1.0);
-    assert_warns(r, "alpha: transformers before 5.20 forgets it past", "rope_scaling.alpha", 1);
+    assert_warns(r, "alpha: transformers before 5.20 ignores it past", "rope_scaling.alpha", 1);
     gyre_reading_free(r);
     r = read_rope(file, GYRE_PROFILE_REFERENCE, 65536);
     assert_divided(r->groups[0], base, 1.0);

@@ -252,7 +252,7 @@ static void deepseek_always_truncates(void **state) {
     gyre_reading *reading = deepseek("yarn", ", \"truncate\": false, \"mscale_all_dim\": 1");
     const engine_figures got = engine_at(reading, 0);
     check_ramp(&got, 10000.0L, 40.0L, 10.0L, 23.0L, 1.0L);
-    engine_says(reading, "truncate", "true", "whatever the file says");
+    engine_says(reading, "truncate", "true", "always rounds the ramp's ends");
     gyre_reading_free(reading);
 }
 
@@ -361,11 +361,11 @@ static void partial_in_every_class(void **state) {
     gyre_reading_free(reading);
     reading = parse(text, GYRE_PROFILE_VLLM);
     assert_int_equal(engine_at(reading, 0).pairs, 32);
-    engine_says(reading, "rotary_dim", "64", "transformers turns whole");
+    engine_says(reading, "rotary_dim", "64", "transformers rotates the whole");
     gyre_reading_free(reading);
     reading = read_text("{\"rope_parameters\": {\"rope_type\": \"default\", \"rope_dim\": 48}}");
     assert_int_equal(engine_at(reading, 0).pairs, 24);
-    engine_says(reading, "rotary_dim", "48", "vLLM's own");
+    engine_says(reading, "rotary_dim", "48", "a key of vLLM");
     gyre_reading_free(reading);
     refuses("{\"rope_parameters\": {\"rope_type\": \"default\", \"rope_dim\": 130}}", GYRE_EFORMAT,
             "rope_parameters.rope_dim: 130");
@@ -422,8 +422,7 @@ static void the_factor_is_of_the_program(void **state) {
                                "\"dual_chunk_attention_config\": {\"chunk_size\": 3072, \"local_size\": 512, "
                                "\"original_max_position_embeddings\": 4096}}";
     static const gyre_profile profiles[] = {GYRE_PROFILE_VLLM, GYRE_PROFILE_REFERENCE};
-    static const char *const begins[] = {"at n tokens vLLM multiplies",
-                                         "at n tokens the fork of vLLM by the model's authors"};
+    static const char *const begins[] = {"at n tokens vLLM multiplies", "at n tokens the authors' fork of vLLM,"};
     for (int i = 0; i < 2; i++) {
         gyre_reading *reading = parse(text, profiles[i]);
         const char *note = engine_field(reading, "length_policy")->note;
@@ -458,14 +457,14 @@ static void chunks_that_say_less(void **state) {
     assert_int_equal(reading->groups[0]->config.rope.chunk.local, 1024);
     assert_int_equal(reading->groups[0]->config.length_policy, GYRE_LENGTH_POLICY_DECLARED);
     engine_is(got.attention, 1, "without an original length");
-    assert_non_null(find_warning(reading, "leaves out keys"));
+    assert_non_null(find_warning(reading, "omits keys"));
     assert_int_equal(engine_field(reading, "chunk_size")->origin, GYRE_ORIGIN_READER);
     gyre_reading_free(reading);
     reading = read_text("{\"dual_chunk_attention_config\": {}}");
     assert_int_equal(reading->groups[0]->config.rope.far, GYRE_FAR_AS_NEAR);
     gyre_reading_free(reading);
     refuses("{\"dual_chunk_attention_config\": {\"chunk_size\": 1024}}", GYRE_EFORMAT,
-            "dual_chunk_attention_config.local_size: 1024 leaves nothing of a chunk of 1024");
+            "dual_chunk_attention_config.local_size: 1024 leaves no token of a chunk of 1024");
     refuses("{\"dual_chunk_attention_config\": {\"chunk_size\": 0}}", GYRE_EFORMAT, "chunk_size");
     refuses("{\"dual_chunk_attention_config\": 7}", GYRE_EFORMAT, "dual_chunk_attention_config");
 }
@@ -542,7 +541,7 @@ static void original_length(void **state) {
         read_text("{\"original_max_position_embeddings\": 2048, \"rope_scaling\": {\"type\": \"yarn\", \"factor\": "
                   "4.0, \"original_max_position_embeddings\": 4096}}");
     assert_int_equal(reading->groups[0]->config.trained_length, 2048);
-    engine_says(reading, "original_length", "2048", "goes before");
+    engine_says(reading, "original_length", "2048", "has precedence");
     gyre_reading_free(reading);
     reading = read_text("{\"max_position_embeddings\": 8192, \"rope_scaling\": {\"type\": \"yarn\", \"factor\": 4.0}}");
     assert_int_equal(reading->groups[0]->config.trained_length, 8192);
@@ -566,7 +565,7 @@ static void served_length(void **state) {
     (void)state;
     gyre_reading *reading =
         read_text("{\"max_position_embeddings\": 32768, \"rope_scaling\": {\"type\": \"linear\", \"factor\": 8.0}}");
-    engine_says(reading, "max_length", "262144", "counts the factor in already");
+    engine_says(reading, "max_length", "262144", "includes the factor");
     gyre_reading_free(reading);
     reading = read_text("{\"max_position_embeddings\": 40960, \"rope_scaling\": {\"type\": \"yarn\", \"factor\": 4.0, "
                         "\"original_max_position_embeddings\": 32768}}");

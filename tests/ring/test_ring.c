@@ -160,14 +160,14 @@ static void mistakes_are_named(void **state) {
     args.q_gate_sums = args.k_gate_sums = field_cview(w.c, &g.data[0], F_GATES);
     SAYS(GYRE_EUNSUPPORTED, "pass: QUERIES has no gate sums");
     ring.pass = (gyre_ring_pass)4;
-    SAYS(GYRE_EINVAL, "pass: 4 is none");
+    SAYS(GYRE_EINVAL, "pass: 4 is not a gyre_ring_pass");
     ring.pass = GYRE_RING_KEYS;
     args = rank_args(&g, 0);
     args.q_gate_sums = field_cview(w.c, &g.data[0], F_GATES);
     SAYS(GYRE_EINVAL, "gates.k: is missing");
     args = rank_args(&g, 0);
     args.mask = gyre_cdense(w.sink, GYRE_DTYPE_F32, 1, 1, 1, 1);
-    SAYS(GYRE_EUNSUPPORTED, "mask: not while keys are on several ranks");
+    SAYS(GYRE_EUNSUPPORTED, "mask: not supported while keys are on several ranks");
     args = rank_args(&g, 1);
     args.q = g.info[0].tokens == g.info[1].tokens ? gyre_cdense(args.q.data, args.q.dtype, 1, 3, HEADS, DIM) : args.q;
     SAYS(GYRE_ESHAPE, "but the shard of rank 0 has");

@@ -123,9 +123,9 @@ static const difference changes[] = {
     {"rank 1: scratch: ", GYRE_EINVAL, no_scratch, 0},
     {"rank 1: v: ", GYRE_EINVAL, no_values, 0},
     {"rank 1: shards: is NULL", GYRE_EINVAL, no_shards, 0},
-    {"shards: rank 1 has others than rank 0", GYRE_EINVAL, other_layout, 0},
+    {"shards: rank 1 and rank 0", GYRE_EINVAL, other_layout, 0},
     {"version: Gyre 0.1.1 on rank 1, but 0.1.0 on rank 0", GYRE_EINVAL, NULL, 8},
-    {"another message than a greeting", GYRE_EINVAL, NULL, 1},
+    {"the first message was not a greeting", GYRE_EINVAL, NULL, 1},
 };
 
 static void differences_are_named_on_every_rank(void **state) {
@@ -219,13 +219,13 @@ static void other_bytes_are_no_agreement(void **state) {
         gyre_status status;
         const char *says;
     } answers[] = {
-        {sizeof(liar), 0, GYRE_EINVAL, "another message than a greeting"},
-        {0, 7, GYRE_EINVAL, "another message than a greeting"},
+        {sizeof(liar), 0, GYRE_EINVAL, "the first message was not a greeting"},
+        {0, 7, GYRE_EINVAL, "the first message was not a greeting"},
         {8, 7, GYRE_EINVAL, "version: Gyre 0.0.7 on rank 1, but 0.1.0"}, /* as it says itself, the number of a rank stays */
-        {16, INT64_C(1) << 32, GYRE_EINVAL, "does not say why"},
-        {16, 3, GYRE_EINVAL, "does not say why"},
-        {16, GYRE_ERANGE - 1, GYRE_EINVAL, "does not say why"},
-        {16, GYRE_EIO, GYRE_EIO, "does not say why"},
+        {16, INT64_C(1) << 32, GYRE_EINVAL, "sent no reason"},
+        {16, 3, GYRE_EINVAL, "sent no reason"},
+        {16, GYRE_ERANGE - 1, GYRE_EINVAL, "sent no reason"},
+        {16, GYRE_EIO, GYRE_EIO, "sent no reason"},
         {16, 0, GYRE_OK, ""},
     };
     double rows[2 * STATE] = {0};

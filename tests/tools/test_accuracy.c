@@ -26,9 +26,9 @@ static const struct {
     int like_another; /* with GYRE_TEST_ALL */
 } layers[] = {
     {"own.json", "", NULL, 0, 0},
-    {"trained.json", ", \"trained_frequencies\": true", "the weights hold the turns", 1, 0},
-    {"fope.json", ", \"fourier\": true", "the weights hold the turns", 1, 1},
-    {"fope-paper.json", ", \"fourier\": true, \"fourier_still\": true", "the weights hold the turns", 1, 1},
+    {"trained.json", ", \"trained_frequencies\": true", "the frequencies are in the weights", 1, 0},
+    {"fope.json", ", \"fourier\": true", "the frequencies are in the weights", 1, 1},
+    {"fope-paper.json", ", \"fourier\": true, \"fourier_still\": true", "the frequencies are in the weights", 1, 1},
     {"pope.json", ", \"polar\": true", "it has no polar layers", 0, 0},
     {"xpos.json", ", \"rope_xpos_base\": 512.0", "it has no xPos", 0, 0},
     {"rerope.json", ", \"rope_far\": \"clamped\", \"rope_far_window\": 1024", "it has no ReRoPE", 0, 1},

@@ -56,7 +56,7 @@ static void frequencies(void **state) {
     write_llama("scaled", "\"max_position_embeddings\": 128");
     write_frequencies("scaled", "F32", scaled, PAIRS, 4);
     /* pair 0 loses 0.75 radians a position, so the first one is off by more than 0.01 */
-    expect("@scaled", FOUND, "frequencies", "wrong", "pair 0 turns 0.25 radians a position, and the config says 1");
+    expect("@scaled", FOUND, "frequencies", "wrong", "pair 0 rotates 0.25 radians per position, but the config says 1");
     expect("@scaled", FOUND, "frequencies", "wrong", "from position 1 on");
     /* 0.1 becomes 0.10009765625: 0.01 rad after 0.01 / 0.00009765625 = 102.4 positions */
     write_llama("rounded", "\"max_position_embeddings\": 128");
@@ -106,21 +106,21 @@ static void spoiled_files(void **state) {
     write_llama("spoiled", "\"max_position_embeddings\": 4096");
     write_in("spoiled", "generation_config.json", "[1, 2]");
     write_in("spoiled", "tokenizer_config.json", "{\"model_max_length\": ");
-    expect("@spoiled", FOUND, "lengths", "wrong", "generation_config.json is no JSON object: it is an array");
-    expect("@spoiled", FOUND, "lengths", "wrong", "tokenizer_config.json is no JSON object");
+    expect("@spoiled", FOUND, "lengths", "wrong", "generation_config.json is not a JSON object: it is an array");
+    expect("@spoiled", FOUND, "lengths", "wrong", "tokenizer_config.json is not a JSON object");
     assert_non_null(strstr(run("audit @spoiled")->out, "tokenizer_config.json, line 1"));
     static const char *const texts[][2] = {{"5", "a number"},         {"\"a\"", "a string"}, {"null", "null"},
                                            {"true", "true or false"}, {" \n", "empty"},      {"[1]", "an array"}};
     char says[96];
     for (int i = 0; i < 6; i++) {
         write_in("spoiled", "tokenizer_config.json", texts[i][0]);
-        snprintf(says, sizeof says, "tokenizer_config.json is no JSON object: it is %s", texts[i][1]);
+        snprintf(says, sizeof says, "tokenizer_config.json is not a JSON object: it is %s", texts[i][1]);
         expect("@spoiled", FOUND, "lengths", "wrong", says);
         if (strstr(run("audit @spoiled --json")->out, "line -1")) fail_msg("%s: line -1", texts[i][0]);
     }
     remove(in_folder("spoiled/generation_config.json"));
     assert_int_equal(mkfifo(in_folder("spoiled/generation_config.json"), 0666), 0);
-    expect("@spoiled", FOUND, "lengths", "wrong", "generation_config.json is no file");
+    expect("@spoiled", FOUND, "lengths", "wrong", "generation_config.json is larger than 64 MiB or not a file");
     write_in("spoiled", "model.safetensors", "short");
     expect("@spoiled", FOUND, "weights", "wrong", "");
     assert_non_null(strstr(run("audit @spoiled")->out, "spoiled/model.safetensors"));
@@ -134,7 +134,7 @@ static void programs(void **state) {
               warned = count_findings(root, "config", "doubt", "");
     json_decref(root);
     if (differ + warned < 1) fail_msg("a scaling without a type: %d programs differ, %d warnings", differ, warned);
-    expect("@bloom.json", RIGHT, "weights", "left_out", "a config.json alone");
+    expect("@bloom.json", RIGHT, "weights", "left_out", "only a config.json:");
 }
 
 static void layout(void **state) {

@@ -68,13 +68,13 @@ static void refused_configs(void **state) {
     (void)state;
     static const struct {
         const char *key, *value, *says;
-    } rows[] = {{"rope_theta", "-1", "rope_theta: a base of -1"},
+    } rows[] = {{"rope_theta", "-1", "rope_theta: the base, -1, is not above 1"},
                 {"rope_theta", "\"500000\"", "rope_theta: "},
                 {"rope_scaling", "{\"rope_type\": \"magic\", \"factor\": 2.0}", "\"magic\" is not a type"},
                 {"rope_scaling", "{\"rope_type\": \"yarn\", \"factor\": -8.0}", "rope_scaling.factor: "},
                 {"rope_scaling", "{\"rope_type\": \"linear\", \"factor\": 0.5}", "rope_scaling.factor: "},
                 {"max_position_embeddings", "0", "max_position_embeddings: not a whole number of at least 1"},
-                {"head_dim", "31", "head_dim: 31 channels"},
+                {"head_dim", "31", "head_dim: 31 rotated channels"},
                 {"sliding_window", "-3", "sliding_window: "}};
     char name[32], place[32];
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -112,7 +112,7 @@ static void refused_config_and_more(void **state) {
     expect_count(root, 1, "weights", "wrong", "mlp.up_proj.weight: element 0 is not a number");
     expect_count(root, 1, "tokens", "wrong", "eos_token_id is 5000");
     expect_count(root, 1, "tokens", "wrong", "the tokenizer has ids up to");
-    expect_count(root, 1, "layout", "left_out", "wrong with the config");
+    expect_count(root, 1, "layout", "left_out", "findings about the config");
     json_decref(root);
 }
 
@@ -124,8 +124,8 @@ static void faults_past_the_first(void **state) {
     write_changed("@three_1", "three", "max_position_embeddings", "0");
     json_t *root = audited("@three", FOUND);
     expect_count(root, 3, "config", "wrong", "");
-    expect_count(root, 1, "config", "wrong", "head_dim: 31 channels");
-    expect_count(root, 1, "config", "wrong", "rope_theta: a base of -1");
+    expect_count(root, 1, "config", "wrong", "head_dim: 31 rotated channels");
+    expect_count(root, 1, "config", "wrong", "rope_theta: the base, -1, is not above 1");
     expect_count(root, 1, "config", "wrong", "max_position_embeddings: not a whole number of at least 1");
     expect_count(root, 2, "config", "wrong", "; found by reading on without head_dim");
     json_decref(root);
@@ -218,7 +218,7 @@ static void all_faults_of_weights(void **state) {
     expect_count(root, 4, "weights", "wrong", "is not a number");
     assert_int_equal(tensors_wrong(root), 2 * (int)layers + 4);
     json_decref(root);
-    expect("@spoilt --text @text", FOUND, "layout", "left_out", "wrong with the weights");
+    expect("@spoilt --text @text", FOUND, "layout", "left_out", "findings about the weights");
 }
 
 /* -- one fault of many tensors -- */
@@ -320,7 +320,7 @@ static void frequencies_of_many_layers(void **state) {
                        half, sizeof half);
     json_t *root = audited("@halves", FOUND);
     expect_count(root, 1, "frequencies", "wrong",
-                 "model.layers.0-1.self_attn.rotary_emb.inv_freq (2 tensors): pair 0 turns 0.5");
+                 "model.layers.0-1.self_attn.rotary_emb.inv_freq (2 tensors): pair 0 rotates 0.5");
     expect_count(root, 1, "frequencies", "wrong", "");
     json_decref(root);
 }
@@ -496,9 +496,9 @@ static void misspelt_keys(void **state) {
                 {"\"partial_rotary_facter\": 0.5", "did you mean partial_rotary_factor?"},
                 {"\"rope_scaling\": {\"rope_type\": \"yarn\", \"factor\": 2.0, \"beta_fst\": 16.0,\n"
                  "  \"original_max_position_embeddings\": 64}",
-                 "where the type is yarn; did you mean beta_fast?"},
+                 "for type yarn; did you mean beta_fast?"},
                 {"\"rope_parameters\": {\"rope_type\": \"linear\", \"factor\": 2.0, \"rope_tetha\": 1e6}",
-                 "rope_tetha: transformers 5 does not read it where the type is linear; did you mean rope_theta?"}};
+                 "rope_tetha: transformers 5 does not read it for type linear; did you mean rope_theta?"}};
     char name[32], place[32], more[512];
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         snprintf(name, sizeof name, "misspelt%d", (int)i);
@@ -547,7 +547,7 @@ static void models_of_gyre_alone(void **state) {
     for (int i = 0; i < 2; i++) {
         json_t *root = audited(models[i], RIGHT);
         expect_count(root, 0, "programs", "ok", "");
-        expect_count(root, 1, "programs", "note", "no program but Gyre runs");
+        expect_count(root, 1, "programs", "note", "only Gyre runs");
         json_decref(root);
     }
 }

@@ -63,7 +63,8 @@ static void test_clipped(void **state) {
     assert_int_equal(config_under("clipped:16", &base, 4 * TRAINED).rope.clip.pairs, PAIRS);
     assert_int_equal(method_parse("yarn:4+clipped-hard:17", &many, NULL), GYRE_OK);
     assert_int_equal(method_config(&many, &base, TRAINED, 4 * TRAINED, NULL, &none, &refusal), GYRE_EINVAL);
-    assert_string_equal(refusal.text, "method yarn:4+clipped-hard:17: the model turns 16 pairs, so no more can be clipped");
+    assert_string_equal(refusal.text,
+                        "method yarn:4+clipped-hard:17: the model rotates 16 pairs, so no more can be clipped");
     /* Where all pairs make a turn none is clipped.  Without a rotation, or a length to count over, there is an error. */
     base = rope();
     base.trained_length = 1 << 20;

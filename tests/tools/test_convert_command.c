@@ -59,7 +59,7 @@ static void test_replace(void **state) {
     assert_int_equal(run("convert @rope -o @taken")->exit, 0);
     write_file("taken/tokenizer.json", "{}", 2);
     read_whole(in_folder("taken/config.json"), before, sizeof before);
-    assert_fails("convert @alibi -o @taken", 1, "folder: a model is there already; --replace puts this one in its place");
+    assert_fails("convert @alibi -o @taken", 1, "folder: has a model already; --replace replaces it");
     assert_fails("convert @alibi -o @taken/", 1, "--replace");
     read_whole(in_folder("taken/config.json"), after, sizeof after);
     assert_string_equal(before, after);
@@ -85,7 +85,7 @@ static void test_wrong_use(void **state) {
     assert_fails("convert @rope -o @x --dtype q8", CLI_USAGE, "--dtype q8");
     assert_fails("convert @rope -o @x --to onnx", CLI_USAGE, "--to");
     assert_fails("convert @alibi -o @x.gguf", CLI_FAILED, "positions");
-    assert_fails("convert @rope -o @text", CLI_FAILED, "a file of that name");
+    assert_fails("convert @rope -o @text", CLI_FAILED, "a file has that name");
     assert_fails("convert @texts -o @x", CLI_FAILED, "texts");
     assert_fails("convert @rope -o @rope", CLI_USAGE, "the model itself");
     assert_int_equal(access(in_folder("x"), F_OK), -1);

@@ -237,7 +237,7 @@ static void test_vllm(void **state) {
     json_decref(root);
     assert_verdict(
         "diff @chunks.json --as vllm --with hf-5 --json", DIFFERENT,
-        "Same frequencies, but keys of other chunks turn otherwise from a distance of 514 tokens on; also far is chunked "
+        "Same frequencies, but keys of other chunks rotate otherwise from a distance of 514 tokens on; also far is chunked "
         "under vllm, as-near under hf-5; chunk_size is 3072 under vllm, 0 under hf-5; chunk_local is 512 under vllm, 0 "
         "under hf-5.");
     root = compare("diff @chunks.json --as vllm --with hf-5 --json", DIFFERENT);
@@ -267,7 +267,7 @@ static void test_unrotated_pairs(void **state) {
     json_decref(root);
     root = compare("diff @proportional.json @plain.json --json", DIFFERENT);
     assert_true(json_is_null(json_object_get(group_at(root, 0), "max_relative_difference")));
-    assert_non_null(strstr(test_string(root, "verdict"), "stands still under A alone"));
+    assert_non_null(strstr(test_string(root, "verdict"), "does not rotate, under A only"));
     json_decref(root);
 }
 
@@ -305,7 +305,7 @@ static void test_extreme_numbers(void **state) {
                                     list[k], list[k]));
     }
     json_t *root = compare("diff @near.json @vast.json --json", DIFFERENT);
-    assert_non_null(strstr(test_string(root, "verdict"), "pair 15 stands still under B alone"));
+    assert_non_null(strstr(test_string(root, "verdict"), "pair 15 does not rotate, under B only"));
     json_decref(root);
     const outcome *o = run("diff @near.json @vast.json");
     assert_non_null(strstr(o->out, "against none")); /* a turn takes 2 pi 10000^(15/16) 10^30 tokens */
@@ -325,7 +325,7 @@ static void test_extreme_numbers(void **state) {
 static void test_verdicts(void **state) {
     (void)state;
     assert_verdict("diff @plain.json @linear.json --json", DIFFERENT,
-                   "Different from position 1 on: every pair turns 4.00 times slower under B.");
+                   "Different from position 1 on: every pair rotates 4.00 times slower under B.");
     /* g(4) = 0.1 ln 4 + 1 = 1.1386, and scores take its square, 1.2965, which is 1.30. */
     assert_verdict("diff @factor.json @yarn.json --json", DIFFERENT,
                    "Same rotations, but scores are 1.30 times larger under B.");
@@ -469,7 +469,7 @@ static void test_choice_of_list(void **state) {
     }
     snprintf(line, sizeof line, "diff %s/configs/qwen3-vl-30b-a3b.json --with llama.cpp", GYRE_TEST_DATA);
     const outcome *o = run(line);
-    assert_non_null(strstr(o->out, "pair 61 stands still under llama.cpp alone"));
+    assert_non_null(strstr(o->out, "pair 61 does not rotate, under llama.cpp only"));
     assert_non_null(strstr(o->out, "wavelength 15.2M against none"));
     assert_null(strstr(o->out, "e+30"));
 }
@@ -536,7 +536,7 @@ static void test_failures(void **state) {
     assert_fails("diff @plain.json @base.json @yarn.json", USAGE, "two models at most");
     /* A pipe read twice is empty the second time, which is no refusal. */
     assert_int_equal(mkfifo(in_folder("pipe"), 0600), 0);
-    assert_fails("diff @pipe --with vllm", 1, "no regular file");
+    assert_fails("diff @pipe --with vllm", 1, "not a regular file");
     assert_fails("diff @plain.json --with vllm -o @plain.json", USAGE, "read by this run");
     assert_fails("diff @plain.json --with hf-9", USAGE, "--with: \"hf-9\" is not one of hf-5");
     assert_fails("diff @plain.json --with hf-4.43 --length 0", USAGE, "--length: 0 is below 1");

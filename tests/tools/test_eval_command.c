@@ -200,17 +200,17 @@ static void journals_are_not_overwritten(void **state) {
     (void)state;
     json_decref(run_json(EVAL " --json --journal @mine"));
     char *before = file_text("mine");
-    assert_fails(EVAL " --journal @mine", 1, "go on from them with --resume");
+    assert_fails(EVAL " --journal @mine", 1, "continue from them with --resume");
     char *after = file_text("mine");
     assert_string_equal(after, before);
     free(before);
     free(after);
-    assert_fails(EVAL " --journal @short --resume", 1, "journal: holds something else");
+    assert_fails(EVAL " --journal @short --resume", 1, "journal: its content is not a journal of Gyre");
     static const char *const others[] = {"{\"key\": 1}\n", "{\"cell\": 1}\n", "{\"cell\":1,\"figures\":{}}\n[]\n",
                                          "{\n  \"name\": 1\n}\n"};
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
         write_file("lines", others[i], strlen(others[i]));
-        assert_fails(EVAL " --journal @lines --resume", 1, "journal: holds something else");
+        assert_fails(EVAL " --journal @lines --resume", 1, "journal: its content is not a journal of Gyre");
         char *lines = file_text("lines");
         assert_string_equal(lines, others[i]);
         free(lines);
@@ -222,12 +222,12 @@ static void journals_are_not_overwritten(void **state) {
     memcpy(mixed, cells, begin);
     memcpy(mixed + begin, wide, sizeof wide - 1);
     write_file("lines", wide, sizeof wide - 1);
-    assert_fails(EVAL " --journal @lines --resume", 1, "journal: holds something else");
+    assert_fails(EVAL " --journal @lines --resume", 1, "journal: its content is not a journal of Gyre");
     write_file("lines", mixed, begin + sizeof wide - 1);
-    assert_fails(EVAL " --journal @lines --resume", 1, "journal: holds something else");
+    assert_fails(EVAL " --journal @lines --resume", 1, "journal: its content is not a journal of Gyre");
     memset(mixed + begin, 0, 100);
     write_file("lines", mixed + begin, 100);
-    assert_fails(EVAL " --journal @lines --resume", 1, "journal: holds something else");
+    assert_fails(EVAL " --journal @lines --resume", 1, "journal: its content is not a journal of Gyre");
     write_file("lines", mixed, begin + 100);
     for (int again = 0; again < 2; again++)
         json_decref(run_json(EVAL " --json --journal @lines --resume"));
@@ -604,7 +604,7 @@ static void reads_through_a_tokenizer(void **state) {
     const outcome *o = run("eval @pieces --text @text --contexts 32 --windows 2");
     assert_contains(o->out, "tokens of 16384 bytes");
     assert_contains(o->out, "bits per byte");
-    assert_fails("eval @rope --tokenizer @pieces --text @text", 1, "tokenizer: of ");
+    assert_fails("eval @rope --tokenizer @pieces --text @text", 1, "tokenizer: has ");
     assert_fails("eval @pieces --text @text --passkey 8", 1, "--passkey: ");
     assert_fails("eval @pieces --tokenizer @words --text @text", 1, "tokenizer: ");
 }

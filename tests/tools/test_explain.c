@@ -220,7 +220,8 @@ static void test_tapa(void **state) {
     write_config("tapa.json", config);
     const outcome *o = run("explain @tapa.json");
     assert_int_equal(o->exit, 0);
-    assert_non_null(strstr(o->out, "9 of 24 channels are amplitudes, the others turn them by distance^0.25, at any length"));
+    assert_non_null(
+        strstr(o->out, "9 of 24 channels are amplitudes, the others rotate them by distance^0.25, at any length"));
     assert_non_null(strstr(o->out, "scores scaled by 0.333333"));
     json_t *root = run_json("explain @tapa.json --json");
     assert_string_equal(test_string(root, "kind"), "tapa");

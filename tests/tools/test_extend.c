@@ -168,7 +168,7 @@ static void each_profile_is_checked(void **state) {
     assert_string_equal(test_string(row_of(root, "yarn"), "config"), "yarn, factor 4, original 4096");
     json_decref(root);
     root = run_json("extend @llama2 --to 16k --json --methods rerope,yarn+logn");
-    assert_string_equal(says(root, "rerope", "hf-5"), "no"); /* no config says it */
+    assert_string_equal(says(root, "rerope", "hf-5"), "no"); /* no config can state it */
     assert_string_equal(says(root, "yarn+logn", "hf-5"), "no");
     json_decref(root);
 }
@@ -229,8 +229,8 @@ static void dual_chunks_have_a_key(void **state) {
     assert_string_equal(says(root, "dca-paper", "vllm"), "no");
     assert_string_equal(test_string(row_of(root, "dca:1024"), "config"),
                         "dual_chunk_attention_config, chunk_size 1024, local_size 170");
-    assert_string_equal(test_string(row_of(root, "dca-paper"), "config"), "no config says it");
-    assert_string_equal(test_string(row_of(root, "rerope"), "config"), "no config says it");
+    assert_string_equal(test_string(row_of(root, "dca-paper"), "config"), "no config can state it");
+    assert_string_equal(test_string(row_of(root, "rerope"), "config"), "no config can state it");
     json_decref(root);
     root = run_json("extend @llama2 --to 16k --json --methods dca");
     const json_t *vllm = json_object_get(json_object_get(json_object_get(root, "verdict"), "engines"), "vLLM");
@@ -348,7 +348,8 @@ static void table_output(void **state) {
     /* A reason is printed once for all methods with it, without a name that the table contains. */
     o = run("extend @llama2 --to 1M --methods rerope");
     assert_non_null(strstr(o->out, "1048576 tokens"));
-    assert_non_null(strstr(o->out, "rerope, hf-5, vllm and llama.cpp: far positions: no key of a config.json says that\n"));
+    assert_non_null(
+        strstr(o->out, "rerope, hf-5, vllm and llama.cpp: far positions: no key of a config.json states that\n"));
 }
 
 /* -- writing -- */
@@ -613,7 +614,7 @@ static void pipes_are_refused(void **state) {
         _exit(write(fd, text, strlen(text)) < 0);
     }
     assert_true(writer > 0);
-    assert_fails("extend @pipe --to 16k", 1, "no regular file");
+    assert_fails("extend @pipe --to 16k", 1, "not a regular file");
     assert_int_equal(waitpid(writer, NULL, 0), writer);
 }
 
@@ -638,7 +639,7 @@ static void wrong_use(void **state) {
     assert_fails("extend @llama2 --to 16k --method yarn --write @llama2", 2, "read by this run");
     assert_fails("extend @llama2 --to 16k --method yarn --write @missing/out", 1, "missing");
     assert_fails("extend @llama2 --to 16k --method rerope --write @new", 1, "far positions");
-    assert_fails("extend @llama2 --to 16k --method yarn --write @old", 2, "is there and no config");
+    assert_fails("extend @llama2 --to 16k --method yarn --write @old", 2, "exists and is not a config");
     /* All that there are. */
     assert_fails("extend @llama2 --to 16k --methods wavelets", 2, "dca, dca-paper, clipped, clipped-hard, longrope");
     assert_fails("extend @llama2 --to 16k -o @llama2", 2, "read by this run");

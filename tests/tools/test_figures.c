@@ -397,7 +397,7 @@ static void gnuplot_fails_on(int on_page) {
     draw_with("#!/bin/sh\nkill -9 $$\n", on_page);
     assert_string_equal(err.text, "gnuplot: killed by signal 9: it says nothing (figure)");
     draw_with("#!/bin/sh\necho '<svg>cut short'\n", on_page);
-    assert_string_equal(err.text, "gnuplot: drew no whole SVG: it says nothing (figure)");
+    assert_string_equal(err.text, "gnuplot: did not draw a whole SVG: it says nothing (figure)");
     /* gnuplot exits at once while half a megabyte is being written: an error, not a SIGPIPE. */
     draw_with("#!/bin/sh\nexec <&-\necho deaf >&2\nexit 1\n", on_page);
     assert_string_equal(err.text, "gnuplot: exit status 1: deaf (figure)");

@@ -333,9 +333,9 @@ static void locks_of_folders(void **state) {
     assert_kept("train --text @j.lock --tokens 64 --context 16 -o @j", "j.lock", "its lock");
     unlink(in_folder("j.lock"));
     assert_int_equal(shell("$G eval rope --text text --context 16 --journal /dev/fd/3 3>>log 2>err"), 1);
-    assert_int_equal(shell("grep -q 'journal: an open descriptor' err"), 0);
+    assert_int_equal(shell("grep -q 'journal: is an open descriptor' err"), 0);
     assert_int_equal(shell("$G search rope --text text --to 64 --journal /dev/fd/3 3>>log 2>err"), 1);
-    assert_int_equal(shell("grep -q 'journal: an open descriptor' err"), 0);
+    assert_int_equal(shell("grep -q 'journal: is an open descriptor' err"), 0);
 }
 
 /* As a shell's > does it: the link stays, and the file is made where it leads. */
@@ -390,7 +390,7 @@ static void neighbours(void **state) {
     write_file("j.lock", "mine", 4);
     write_file("k.lock", "mine", 4);
     write_file("out.2024-01.tmp", "mine", 4);
-    assert_fails("lab --text @text --preset smoke --encodings nope --report @r.html --work @j", 1, "is no lock");
+    assert_fails("lab --text @text --preset smoke --encodings nope --report @r.html --work @j", 1, "is not a lock");
     assert_int_equal(run("eval @rope --text @text --context 16 --windows 1 --journal @k")->exit, 0); /* which has none */
     assert_int_equal(run("explain @rope -o @out")->exit, 0);
     read_bytes("j.lock", kept);
@@ -434,7 +434,7 @@ static void folder_with_a_config(void **state) {
     assert_int_equal(run("extend @my.json --to 1k --method yarn --write @twin/config.json")->exit, 0);
     assert_true(read_bytes("twin/config.json", now) > count);
     write_file("twin/config.json", "mine", 4);
-    assert_kept("extend @my.json --to 1k --method yarn --write @twin/config.json", "twin/config.json", "no config");
+    assert_kept("extend @my.json --to 1k --method yarn --write @twin/config.json", "twin/config.json", "is not a config");
     remove_tree(in_folder("twin"));
 }
 
@@ -448,7 +448,7 @@ static void what_is_allowed(void **state) {
     remove_tree(in_folder("rope/nested"));
     assert_int_equal(run("eval @rope --text @text --context 16 --journal @rope/journal")->exit, 0);
     assert_int_equal(run("eval @rope --text @text --context 16 --journal @rope/journal --resume")->exit, 0);
-    assert_kept("extend @rope --to 1k --method yarn --write @old", "old", "no config");
+    assert_kept("extend @rope --to 1k --method yarn --write @old", "old", "is not a config");
 }
 
 /* out = how many names in the folder begin so. */

@@ -136,8 +136,9 @@ static void parts_of_other_names(void **state) {
     (void)state;
     assert_int_equal(shell("$G convert rope -o w.gguf && mkdir parts && cp w.gguf parts/whole"), 0);
     write_part("parts/first");
-    assert_kept("extend @w.gguf --to 1k --method yarn --write @parts/first", "parts/first", "no GGUF of a whole model");
-    assert_kept("convert @rope --to gguf -o @parts/first", "parts/first", "no GGUF of a whole model");
+    assert_kept("extend @w.gguf --to 1k --method yarn --write @parts/first", "parts/first",
+                "is not a GGUF of a whole model");
+    assert_kept("convert @rope --to gguf -o @parts/first", "parts/first", "is not a GGUF of a whole model");
     assert_runs("convert @rope --to gguf -o @parts/whole");
     remove_tree(in_folder("parts"));
 }
@@ -170,10 +171,10 @@ static void files_of_other_models(void **state) {
     char line[256], name[64];
     assert_int_equal(shell("cp -r alibi t && echo '{}' >t/tokenizer.json && cp rope/config.json my.json"), 0);
     assert_kept("explain @rope -o @t/tokenizer.json", "t/tokenizer.json", "is a model's file");
-    assert_kept("extend @my.json --to 1k --method yarn --write @t/tokenizer.json", "t/tokenizer.json", "no config");
+    assert_kept("extend @my.json --to 1k --method yarn --write @t/tokenizer.json", "t/tokenizer.json", "is not a config");
     assert_int_equal(shell("ln -s t/tokenizer.json soft.json && ln -s t/merges.txt soft2"), 0);
     assert_kept("explain @rope -o @soft.json", "t/tokenizer.json", "is a model's file");
-    assert_kept("extend @my.json --to 1k --method yarn --write @soft.json", "t/tokenizer.json", "no config");
+    assert_kept("extend @my.json --to 1k --method yarn --write @soft.json", "t/tokenizer.json", "is not a config");
     assert_fails("explain @rope -o @soft2", 2, "would be a file of the model beside it");
     assert_fails("explain @rope -o @t/generation_config.json", 2, "would be a file of the model beside it");
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
@@ -205,7 +206,7 @@ static void tokenizers_of_another_format(void **state) {
     char line[512];
     assert_int_equal(shell("cp -r rope tok && $G convert rope -o tok.gguf && cp tok.gguf big.gguf && mkdir empty.d"), 0);
     snprintf(line, sizeof line, "%sbig.gguf", search);
-    assert_kept(line, "big.gguf", "no config");
+    assert_kept(line, "big.gguf", "is not a config");
     snprintf(line, sizeof line, "%sempty.d --report @empty.d/config.json", search);
     assert_fails(line, 2, "is the file of --write too");
 }
@@ -217,9 +218,9 @@ static void files_of_no_model(void **state) {
                            "echo text >app/notes.gguf && echo '{}' >tk/tokenizer.json && echo '{}' >tk/training.json && "
                            "$G convert rope -o far2.gguf"),
                      0);
-    assert_kept("extend @rope --to 1k --method yarn --write @app/config.json", "app/config.json", "no config");
-    assert_kept("extend @rope --to 1k --method yarn --write @app/diary.json", "app/diary.json", "no config");
-    assert_kept("extend @far2.gguf --to 1k --method yarn --write @app/notes.gguf", "app/notes.gguf", "no GGUF");
+    assert_kept("extend @rope --to 1k --method yarn --write @app/config.json", "app/config.json", "is not a config");
+    assert_kept("extend @rope --to 1k --method yarn --write @app/diary.json", "app/diary.json", "is not a config");
+    assert_kept("extend @far2.gguf --to 1k --method yarn --write @app/notes.gguf", "app/notes.gguf", "is not a GGUF");
     assert_fails("convert @rope -o @tk", 1, "holds files, but no model");
     assert_int_equal(shell("mkdir weights && echo mine >weights/model.safetensors"), 0);
     assert_fails("convert @rope -o @weights", 1, "holds files, but no model");
@@ -227,8 +228,8 @@ static void files_of_no_model(void **state) {
                            "$G convert rope -o private --replace && test `stat -c %a private` = 700"),
                      0); /* a private folder stays private */
     assert_int_equal(shell("mkdir docker && echo '{\"auths\": {}}' >docker/config.json"), 0);
-    assert_kept("convert @rope -o @docker", "docker/config.json", "no model's config");
-    assert_kept("train --replace --text @text -o @docker", "docker/config.json", "no model's config");
+    assert_kept("convert @rope -o @docker", "docker/config.json", "is not a model's config");
+    assert_kept("train --replace --text @text -o @docker", "docker/config.json", "is not a model's config");
     assert_int_equal(shell("$G convert rope -o standing && cd standing && mkdir -p inner && "
                            "! $G convert ../alibi -o . 2>e && grep -q 'working folder' e && cd inner && "
                            "! $G convert ../../alibi -o .. 2>>e && ls ../config.json && rm -r ../inner ../e"),
@@ -272,7 +273,7 @@ static void json_of_other_programs(void **state) {
     static const char *const texts[] = {"{\"model_type\": \"xgboost\", \"max_depth\": 6}", "{\"text_config\": \"x\"}"};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         write_file("foreign.json", texts[i], strlen(texts[i]));
-        assert_kept("extend @rope --to 1k --method yarn --write @foreign.json", "foreign.json", "no config");
+        assert_kept("extend @rope --to 1k --method yarn --write @foreign.json", "foreign.json", "is not a config");
     }
     static const char pod[] = "{\n  \"kind\": \"Pod\",\n  \"spec\": {}\n}";
     write_file("rope/pod.json", pod, sizeof pod - 1);
@@ -338,10 +339,10 @@ static void results_in_the_named_folder(void **state) {
 /* A dash is no file's name, as a user of other commands would find too late. */
 static void dashes(void **state) {
     (void)state;
-    assert_fails("explain @rope -o -", 2, "--output: - is no name of a file");
-    assert_fails("eval @rope --text @text --contexts 16 --windows 1 --report -", 2, "--report: - is no name");
-    assert_fails("eval @rope --text @text --contexts 16 --windows 1 --journal -", 2, "--journal: - is no name");
-    assert_fails("extend @rope --to 1k --method yarn --write -", 2, "--write: - is no name");
+    assert_fails("explain @rope -o -", 2, "--output: - is not the name of a file");
+    assert_fails("eval @rope --text @text --contexts 16 --windows 1 --report -", 2, "--report: - is not the name");
+    assert_fails("eval @rope --text @text --contexts 16 --windows 1 --journal -", 2, "--journal: - is not the name");
+    assert_fails("extend @rope --to 1k --method yarn --write -", 2, "--write: - is not the name");
 }
 
 /* -- what a killed run left, read by the next -- */

@@ -547,7 +547,7 @@ static void rows_at_once(void **state) {
     assert_null(strstr(o.out, "fine-tuned"));
     assert_non_null(strstr(o.out, "report: "));
     assert_non_null(strstr(o.err, " rows are complete, the others are missing here and in the report"));
-    assert_non_null(strstr(o.err, "the same command goes on from here"));
+    assert_non_null(strstr(o.err, "the same command continues from here"));
     assert_non_null(strstr(o.err, " left\n"));
     assert_null(strstr(o.out, " left\n"));
     read_whole(in_folder("cut.html"), page, sizeof page);
@@ -652,7 +652,7 @@ static void default_report(void **state) {
                      2);
     read_whole(in_folder("pages/report.html"), page, sizeof page);
     assert_string_equal(page, "<html>pytest\n");
-    assert_int_equal(shell("cd pages && grep -q 'no report of Gyre; --report report.html replaces it' err"), 0);
+    assert_int_equal(shell("cd pages && grep -q 'a report of Gyre; --report report.html replaces it' err"), 0);
     /* Named, of Gyre or empty, it may be replaced: the next check finds the text too short. */
     assert_int_equal(shell("cd pages && $G lab --text ../short --preset smoke --report report.html"), 1);
     assert_int_equal(shell("cd pages && $G eval ../rope --text ../text --contexts 16 --windows 1 --report report.html && "

@@ -137,7 +137,7 @@ static void interrupted(void **state) {
     assert_int_equal(kill(child, SIGINT), 0);
     finish(child, &o);
     assert_int_equal(o.exit, 130);
-    assert_non_null(strstr(o.err, "stopped: the same command goes on"));
+    assert_non_null(strstr(o.err, "stopped: the same command continues"));
     assert_int_equal(stat(in_folder("cut.html"), &is), -1);
     assert_int_equal(stat(in_folder("cut/copy-nope-s1/optimizer.safetensors"), &is), 0);
 }
@@ -176,7 +176,7 @@ static void wrong_lists(void **state) {
     assert_fails("train --text @text -o @x --encoding zzz", 2, ", dape-fire (try gyre train --help)");
     assert_fails("lab --text @text --encodings rope,", 2, "\"\": none of");
     assert_fails("lab --text @text --encodings rope,all", 2, "\"all\": none of");
-    assert_fails("lab --text @text --encodings rope,alibi,rope", 2, "rope: stands twice");
+    assert_fails("lab --text @text --encodings rope,alibi,rope", 2, "rope: is given twice");
     assert_fails("lab --encodings all", 2, "name a text to train it on with --text");
     assert_fails("lab --encodings rope,xpos", 2, "no model of xpos comes with gyre");
     assert_fails("lab --task posgen --text @text", 2, "--task: contradicts --text");

@@ -115,18 +115,18 @@ static void configs_say_them(void **state) {
     for (int i = 0; i < 2; i++) {
         char line[64];
         snprintf(line, sizeof line, "explain @trained-frequencies --json%s", options[i]);
-        assert_non_null(strstr(run(line)->out, "where training began"));
+        assert_non_null(strstr(run(line)->out, "the initial ones"));
         snprintf(line, sizeof line, "explain @fope --json%s", options[i]);
-        assert_non_null(strstr(run(line)->out, "takes the place of its turn"));
+        assert_non_null(strstr(run(line)->out, "replaces its rotation"));
         snprintf(line, sizeof line, "explain @pope --json%s", options[i]);
-        assert_non_null(strstr(run(line)->out, "no program but Gyre"));
+        assert_non_null(strstr(run(line)->out, "only Gyre runs"));
     }
 }
 
 static void nothing_that_turns_has_no_accuracy(void **state) {
     (void)state;
-    assert_non_null(strstr(run("explain @contextual --accuracy")->out, "--accuracy: nothing turns here"));
-    assert_null(strstr(run("explain @pope --accuracy")->out, "--accuracy: nothing turns here"));
+    assert_non_null(strstr(run("explain @contextual --accuracy")->out, "--accuracy: nothing rotates here"));
+    assert_null(strstr(run("explain @pope --accuracy")->out, "--accuracy: nothing rotates here"));
 }
 
 static void trained_turns_have_no_figures(void **state) {
@@ -135,7 +135,7 @@ static void trained_turns_have_no_figures(void **state) {
     for (int i = 0; i < 3; i++) {
         char line[64];
         snprintf(line, sizeof line, "explain @%s --accuracy", trained[i]);
-        assert_non_null(strstr(run(line)->out, "not computed: the weights hold the turns"));
+        assert_non_null(strstr(run(line)->out, "not computed: the frequencies are in the weights"));
     }
     assert_non_null(strstr(run("explain @pope --accuracy")->out, "not computed: it has no polar layers"));
 }
@@ -149,7 +149,7 @@ static void diff_counts_them(void **state) {
             snprintf(line, sizeof line, "diff @%s @%s --json", parts[i], parts[j]);
             if (run(line)->exit != (i == j ? 0 : 3)) fail_msg("%s ends with %d", line, run(line)->exit);
         }
-    assert_non_null(strstr(run("explain @contextual")->out, "each query counts the keys that matter to it"));
+    assert_non_null(strstr(run("explain @contextual")->out, "each query counts keys by content"));
 }
 
 /* The form of adapted biases and the sizes of parts, beside equal encodings. */
@@ -255,7 +255,7 @@ static void no_other_program_runs_polar_layers(void **state) {
 /* There is nothing to stretch, but that is not because there would be no positions. */
 static void extend_says_what_parts_do(void **state) {
     (void)state;
-    assert_non_null(strstr(run("extend @forgetting --to 128")->out, "nope: its forget gates go on lowering the scores"));
+    assert_non_null(strstr(run("extend @forgetting --to 128")->out, "nope: its forget gates lower the scores"));
     assert_non_null(strstr(run("extend @contextual --to 128")->out, "nope: its queries count positions themselves"));
 }
 
@@ -277,7 +277,7 @@ static void what_would_be_lost_is_refused(void **state) {
     assert_fails("search @fope --text @text --to 128 --budget 20 --windows 2 --held-out 2", 1,
                  "the model trained its series");
     assert_fails("search @contextual --text @text --to 128 --budget 20 --windows 2 --held-out 2", 1, "nope");
-    assert_fails("generate @fope --prompt abc --stream 1,16", 1, "turned before they are cached");
+    assert_fails("generate @fope --prompt abc --stream 1,16", 1, "rotated before they are cached");
     assert_fails("plot attention @contextual --text @text --csv", 1, "weights: the queries of the model count positions");
     assert_fails("plot attention @dape-kerple --text @text --csv", 1, "weights: the layers of the model adapt biases");
     assert_fails("eval @dape-kerple" EVAL "none+logn", 1, "adapt biases, and this one does not fit");

@@ -40,7 +40,7 @@ static void every_command(void **state) {
         {"plot attention @huge --text @text --tokens 48 --csv", "none at 48 tokens: " BEGINS},
         {"explain @huge --check @text", "half at 32 tokens, window 1 of 1: " BEGINS},
         {"train --from @huge --text @text -o @trained --tokens 64 --context 32 --batch 1 --learning-rate 1e-3",
-         "loss: not finite at step 0, and a lower learning rate may help: " BEGINS},
+         "loss: not finite at step 0; a lower learning rate may help: " BEGINS},
     };
     (void)state;
     write_scaled("huge", 1, 3.38e38f, 0);

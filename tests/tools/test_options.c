@@ -30,7 +30,7 @@ static void options_that_need_or_exclude_others(void **state) {
         {"train -o x --text @text more", "more: gyre train takes no such argument"},
         {"lab --text @text --task copy", "--task: contradicts --text"},
         {"lab --task copy --mix 0.5", "--mix: a task has no text to mix with"},
-        {"lab --task copy --add-method ntk", "--add-method: a task has methods of its own"},
+        {"lab --task copy --add-method ntk", "--add-method: a task has its own methods"},
         {"lab --rope-dim 8", "nothing is trained without --text or --task"},
         {"plot clock --csv --json", "--csv: prints the numbers in place of --json"},
         {"plot clock --to 64 --factor 2", "--factor: --to says the length"},
@@ -55,8 +55,8 @@ static void values_outside_their_range(void **state) {
                  {"generate @rope --seed -1", "--seed: \"-1\" is not a whole number"},
                  {"generate @rope --seed 9223372036854775808", "--seed: \"9223372036854775808\" is not a whole number"},
                  {"generate @rope --order first", "--order: \"first\" is not one of fast, fixed"},
-                 {"shard @rope --context 64 --ranks 2 --flops many", "--flops: \"many\" is no number such as 400T"},
-                 {"audit @rope --buffers", "--buffers: only the gyre of the Python package"}};
+                 {"shard @rope --context 64 --ranks 2 --flops many", "--flops: \"many\" is not a number such as 400T"},
+                 {"audit @rope --buffers", "--buffers: only the Python package's gyre audits"}};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
         assert_fails(wrong[i].line, 2, wrong[i].says);
     assert_int_equal(run("show shift --dim 2")->exit, 0);

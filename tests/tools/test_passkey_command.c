@@ -361,7 +361,7 @@ static void test_errors(void **state) {
     assert_fails("passkey @rope --lengths 320 --needle nothing", 2, "asks for the {key}");
     assert_fails("passkey @alibi --lengths 320 --methods yarn", 1, "no rotation to scale");
     assert_fails("passkey @rope --lengths 320 --tokenizer @nowhere", 1, "nowhere");
-    assert_fails("passkey @rope --lengths 320 --journal @text", 1, "journal: holds something else");
+    assert_fails("passkey @rope --lengths 320 --journal @text", 1, "journal: its content is not a journal of Gyre");
     assert_fails("passkey @rope --lengths 320 --report @texts", 1, "folder");
 }
 
@@ -534,7 +534,7 @@ static void test_resume(void **state) {
     assert_int_equal(o->exit, 0);
     memcpy(whole, o->out, sizeof whole);
     assert_int_equal(count_lines("j"), 12);
-    assert_fails(line, 1, "go on from them with --resume");
+    assert_fails(line, 1, "continue from them with --resume");
     read_whole(in_folder("j"), journal, sizeof journal);
     char *cut = journal;
     for (int i = 0; i < 5; i++)

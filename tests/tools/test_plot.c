@@ -325,7 +325,7 @@ static void trained_biases(void **state) {
     gyre_model_free(t5);
     gyre_model_free(kerple);
     assert_fails("plot bias @t5 --layer 9 --csv", CLI_FAILED, "--layer: 9, and the model has 1");
-    assert_fails("plot bias @alibi --layer 0 --csv", CLI_FAILED, "--layer: no layer has trained numbers");
+    assert_fails("plot bias @alibi --layer 0 --csv", CLI_FAILED, "--layer: the layers have no trained numbers");
     t = table_of("bias @t5/config.json --tokens 8");
     assert_string_equal(text(&t, 0, column_of(&t, "encoding", "")), "T5, row of the table");
     table_free(&t);
@@ -572,7 +572,7 @@ static void on_a_terminal(void **state) {
     write_file("nothing/shift.svg", "mine", 4);
     assert_int_equal(plot_on_terminal(), CLI_FAILED);
     check_begins("nothing/shift.svg", "mine", NULL);
-    check_begins("terminal.err", "gyre: shift.svg: it is there already; -o shift.svg replaces it", NULL);
+    check_begins("terminal.err", "gyre: shift.svg: exists already; -o shift.svg replaces it", NULL);
     unlink(in_folder("nothing/shift.svg"));
     unlink(in_folder("terminal.err"));
 }

@@ -323,7 +323,7 @@ static void ctrl_c_keeps_the_journal(void **state) {
     assert_int_equal(kill(child, SIGINT), 0);
     finish(child, &o);
     if (o.exit != 130) fail_msg("exit %d, signal %d: %s", o.exit, o.signal, o.err);
-    assert_non_null(strstr(o.err, "gyre: stopped: the same command goes on from here ("));
+    assert_non_null(strstr(o.err, "gyre: stopped: the same command continues from here ("));
     assert_int_equal(access(in_folder("stopped.txt"), F_OK), -1);
     assert_int_equal(access(in_folder("stopped.json"), F_OK), -1);
     const int lines = lines_of("stopped");
@@ -386,7 +386,7 @@ static void journal_of_another_search_is_refused(void **state) {
     assert_fails("search @rope --text @text --to 96 --windows 4 --held-out 6 --budget 60 --journal @other", 1,
                  "another search: to is 64 there and 96 here");
     const size_t before = size_of("short");
-    assert_fails(SEARCH " --journal @short", 1, "journal: holds something else");
+    assert_fails(SEARCH " --journal @short", 1, "journal: its content is not a journal of Gyre");
     assert_int_equal(size_of("short"), before);
     assert_fails(SEARCH " --journal @rope/config.json", CLI_USAGE, "this run reads");
     assert_fails(SEARCH " --journal @nowhere/journal", 1, "journal: No such file or directory");
@@ -540,7 +540,7 @@ static void start_tokens(void **state) {
     gyre_model_free(model);
     const outcome *o = run(SEARCH " --start-tokens 16 --report @report.html");
     assert_non_null(strstr(o->out, "; start tokens "));
-    assert_fails(SEARCH " --start-tokens 16 --write @starts.json", 1, "start tokens: no key of transformers says them");
+    assert_fails(SEARCH " --start-tokens 16 --write @starts.json", 1, "start tokens: transformers has no key for them");
     assert_fails(SEARCH " --start-tokens paper", CLI_USAGE, "--start-tokens: 64 is not below --to 64");
     assert_fails(SEARCH " --start-tokens 64", CLI_USAGE, "--start-tokens: 64 is not below --to 64");
     assert_fails(SEARCH " --start-tokens x", CLI_USAGE, "--start-tokens: \"x\"");
@@ -623,8 +623,8 @@ static void verdict_of_the_interval(void **state) {
         search_interval gain;
         const char *begins, *holds;
     } cases[] = {{{0.02, 0.01, 0.03}, "found is the best: lower than none, ", "by 1.98 % (1.00 to 2.96)"},
-                 {{0.02, -0.01, 0.03}, "this text cannot tell found from none, ", "found is lower by 1.98 %"},
-                 {{-0.02, -0.03, 0.01}, "this text cannot tell found from none, ", "found is higher by 2.02 %"},
+                 {{0.02, -0.01, 0.03}, "this text cannot distinguish found from none, ", "found is lower by 1.98 %"},
+                 {{-0.02, -0.03, 0.01}, "this text cannot distinguish found from none, ", "found is higher by 2.02 %"},
                  {{-0.02, -0.03, -0.01}, "none is the best and needs no search: ", "found is higher by 2.02 %"},
                  {{0, 0, 0}, "none is the best and needs no search: ", "found is no lower"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

@@ -143,7 +143,7 @@ static void saves_keep_the_rest(void **state) {
     wait_for_saves("cut", 3);
     assert_int_equal(kill(child, SIGTERM), 0);
     finish(child, &o);
-    assert_non_null(strstr(o.err, "--resume goes on"));
+    assert_non_null(strstr(o.err, "--resume continues"));
     same_files("worded/tokenizer.json", "cut/tokenizer.json");
     assert_int_equal(exit_of("train --resume --text @text -o @cut"), 0);
     same_files("steady/model.safetensors", "cut/model.safetensors");
@@ -162,7 +162,7 @@ static void new_folders(void **state) {
     assert_int_equal(exit_of("train " TINY "--tokens 1k --text @text -o @runs/of/a/"), 0);
     assert_int_equal(mkdir(in_folder("hollow"), 0777), 0);
     assert_int_equal(exit_of("train " TINY "--tokens 1k --text @text -o @hollow"), 0);
-    assert_fails("train " TINY "--tokens 1k --text @text -o @hollow", 1, "there already");
+    assert_fails("train " TINY "--tokens 1k --text @text -o @hollow", 1, "exists already");
     assert_fails("train " TINY "--tokens 1k --text @text -o @text/a", 1, "Not a directory");
 }
 
@@ -206,7 +206,7 @@ static void interrupted(void **state) {
     assert_int_equal(kill(child, SIGINT), 0);
     finish(child, &o);
     assert_int_equal(o.exit, 130);
-    assert_non_null(strstr(o.err, "--resume goes on"));
+    assert_non_null(strstr(o.err, "--resume continues"));
     assert_int_equal(access(in_folder("stopped/optimizer.safetensors"), F_OK), 0);
 }
 

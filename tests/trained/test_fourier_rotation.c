@@ -396,7 +396,7 @@ static void wrong_arguments(void **state) {
         REFUSED(ROTATE, status, says);                                                                                      \
     } while (0)
     BROKEN(r.layout = GYRE_LAYOUT_INTERLEAVED_TO_HALF, GYRE_EINVAL, "layout: 2");
-    BROKEN(r.rest = (gyre_fourier_rest)2, GYRE_EINVAL, "rest: 2 names nothing");
+    BROKEN(r.rest = (gyre_fourier_rest)2, GYRE_EINVAL, "rest: 2 is not a gyre_fourier_rest");
     BROKEN(r.pairs = SERIES - 1, GYRE_EINVAL, "pairs: 4 are fewer than the 5 with a series");
     BROKEN(r.pairs = 9, GYRE_ESHAPE, "9 pairs from channel 3");
     BROKEN(r.pairs = -1, GYRE_EINVAL, "pairs: -1");

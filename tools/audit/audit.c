@@ -50,7 +50,7 @@ audit_finding *audit_add_error(audit *a, audit_status status, const char *check,
         audit_set_place(f, "%.*s", (int)strlen(place) - 3, place + 2);
         *place = 0;
     }
-    /* Structs of the library, which nobody has who reads files. */
+    /* Structs of the library, which users who read files do not have. */
     place = last_bracket(f->text);
     if (place && (strcmp(place, " (model)") == 0 || strcmp(place, " (gyre_config)") == 0)) *place = 0;
     return f;

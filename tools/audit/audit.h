@@ -16,7 +16,7 @@ typedef enum audit_status {
     AUDIT_STATUSES
 } audit_status;
 enum { AUDIT_TEXT = 1024, AUDIT_PLACE = 512, AUDIT_VALUE = 72 };
-/* Each status has a room of its own: notes never take that of what is wrong. */
+/* Each status has its own space, so notes never displace faults. */
 enum { AUDIT_ROOM = 4096, AUDIT_MAX_FINDINGS = AUDIT_STATUSES * AUDIT_ROOM };
 
 /* One line of the page. */
@@ -73,11 +73,11 @@ int audit_is_failure(gyre_status status);
 int audit_has_key_twice(const audit *a);
 /* After findings were taken away or got another status. */
 void audit_recount(audit *a);
-/* out = 1 if one more finding of that status would not be shown: nobody needs its place. */
+/* out = 1 if one more finding of that status would not be shown, so its text is not needed. */
 int audit_is_full(const audit *a, audit_status status);
 /* out = findings of that status, also those that are not shown. */
 int audit_count(const audit *a, audit_status status);
-/* *there = 1 with its *info, or 0: there is no such file.  Errors: EIO, where nobody can say. */
+/* *there = 1 with its *info, or 0: there is no such file.  Errors: EIO, if neither is known. */
 gyre_status audit_find_path(const char *path, struct stat *info, int *there, gyre_error *err);
 /* The same of a file in the model's folder. */
 gyre_status audit_find_file(const audit *a, const char *name, int *there, gyre_error *err);

@@ -98,7 +98,8 @@ static void add_fault(audit *a, const left_out *left, const char *key, const gyr
     if (line > 0) audit_set_place(f, "%s, line %" PRId64, a->described, line);
 }
 
-/* A further fault is told of a key that the file has, and only if it is one whatever the keys are that were left out. */
+/* A further fault is reported only for a key that the file has, and only if it does not depend on the keys that were
+ * left out. */
 static gyre_status judge(audit *a, const left_out *left, json_t *root, const gyre_error *why) {
     char key[MAX_KEY];
     int depends = 0;

@@ -1,4 +1,4 @@
-/* audit_files.c: the JSON files of a model, and where a key stands in one. */
+/* audit_files.c: the JSON files of a model, and the line of a key. */
 #include "tools/audit/audit.h"
 #include "util/error.h"
 #include "util/plain_numbers.h"
@@ -11,8 +11,8 @@
 
 enum { MAX_FILE_BYTES = 64 << 20 };
 
-/* *text = a copy of a regular file, *size long and ended by a NUL; NULL with *refused = 1 if it is none of a size that is
- * read. */
+/* *text = a copy of a regular file, *size long and ended by a NUL; NULL with *refused = 1 if it is not a regular file or
+ * too large. */
 static gyre_status read_bytes(const char *path, const char *name, char **text, size_t *size, int *refused, gyre_error *err) {
     struct stat info;
     *text = NULL;
@@ -64,14 +64,14 @@ static int is_blank(const char *text) {
     return text[strspn(text, " \t\r\n")] == 0;
 }
 
-/* Why a text that is no object is none. */
+/* The reason why a text is not a JSON object. */
 static void set_fault(audit_file *out, const json_t *root, const json_error_t *error) {
     if (root)
-        snprintf(out->fault, sizeof out->fault, "%s is no JSON object: it is %s", out->name, type_of(root));
+        snprintf(out->fault, sizeof out->fault, "%s is not a JSON object: it is %s", out->name, type_of(root));
     else if (is_blank(out->text))
-        snprintf(out->fault, sizeof out->fault, "%s is no JSON object: it is empty", out->name);
+        snprintf(out->fault, sizeof out->fault, "%s is not a JSON object: it is empty", out->name);
     else
-        snprintf(out->fault, sizeof out->fault, "%s is no JSON object: %s", out->name, error->text);
+        snprintf(out->fault, sizeof out->fault, "%s is not a JSON object: %s", out->name, error->text);
     if (!root && error->line > 0) out->fault_line = error->line;
 }
 
@@ -81,7 +81,7 @@ gyre_status audit_file_open(audit_file *out, const char *path, const char *name,
     size_t size = 0;
     *out = (audit_file){.name = name};
     const gyre_status status = read_bytes(path, name, &out->text, &size, &refused, err);
-    if (refused) snprintf(out->fault, sizeof out->fault, "%s is no file of at most 64 MiB", name);
+    if (refused) snprintf(out->fault, sizeof out->fault, "%s is larger than 64 MiB or not a file", name);
     if (status || !out->text) return status;
     replace_words(out->text);
     json_t *root = json_loadb(out->text, size, JSON_DECODE_INT_AS_REAL | JSON_DECODE_ANY, &error);
@@ -113,7 +113,7 @@ void audit_file_close(audit_file *file) {
     *file = (audit_file){.name = file->name};
 }
 
-/* out = the first place from `from` on where "key" stands before a colon. */
+/* out = the first place from `from` on where "key" is followed by a colon. */
 static const char *find_key(const char *from, const char *key, size_t length) {
     for (const char *at = strchr(from, '"'); at; at = strchr(at + 1, '"')) {
         if (strncmp(at + 1, key, length) != 0 || at[1 + length] != '"') continue;

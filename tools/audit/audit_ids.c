@@ -60,7 +60,7 @@ static void check_object(ids *s, const json_t *object) {
         check_key(s, object, keys[i]);
 }
 
-/* The weights tell best; else the config, whose padded size is the larger one. */
+/* The weights have precedence; else the config, whose padded size is the larger one. */
 static void find_rows(ids *s) {
     const json_t *decoder = audit_decoder(s->a);
     const double stated = json_number_value(json_object_get(decoder, "vocab_size")),
@@ -78,7 +78,7 @@ gyre_status audit_ids(audit *a, gyre_error *err) {
         check_object(&s, a->config.root);
         if (audit_decoder(a) != a->config.root) check_object(&s, audit_decoder(a));
     }
-    /* audit_limits has told what is wrong with the file as a whole. */
+    /* audit_limits has reported faults of the file as a whole. */
     const int count = a->count, dropped = a->dropped[AUDIT_WRONG];
     const gyre_status status = audit_file_find(a, &generation, "generation_config.json", "tokens", err);
     if (!generation.root) a->count = count, a->dropped[AUDIT_WRONG] = dropped;

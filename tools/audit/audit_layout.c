@@ -34,11 +34,11 @@ gyre_status audit_layout(audit *a, const model_options *options, int argc, char 
     explain_check checked = {0};
     gyre_error why = {0, ""};
     if (options->texts_count == 0) {
-        audit_add(a, AUDIT_LEFT_OUT, "layout", "only a text shows which layout the weights have: --text FILE");
+        audit_add(a, AUDIT_LEFT_OUT, "layout", "the layout of the weights can be checked only with a text: --text FILE");
         return GYRE_OK;
     }
     if (!a->reading || !a->runs) {
-        audit_add(a, AUDIT_LEFT_OUT, "layout", "the text is not read, for what is wrong with the %s",
+        audit_add(a, AUDIT_LEFT_OUT, "layout", "the text is not read, because of the findings about the %s",
                   a->reading ? "weights" : "config");
         return GYRE_OK;
     }

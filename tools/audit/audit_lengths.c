@@ -20,8 +20,7 @@ static void check_scaling(audit *a, const gyre_layer_reading *group) {
     if (original && trained > length) {
         audit_finding *f =
             audit_add(a, AUDIT_DOUBT, "lengths",
-                      "%s: trained on %.0f tokens, and no more than %.0f are stated: a scaling is meant to do "
-                      "the opposite",
+                      "%s: trained on %.0f tokens, and no more than %.0f are stated: a scaling should reach further",
                       group->name, trained, length);
         audit_set_place(f, "%s, line %" PRId64, original->key ? original->key : "original length", original->line);
     }
@@ -50,7 +49,7 @@ gyre_status audit_lengths(audit *a, gyre_error *err) {
         check_scaling(a, a->reading->groups[i]);
     const gyre_status status = audit_limits(a, err);
     if (a->count == before && a->reading)
-        audit_add(a, AUDIT_OK, "lengths", "the lengths that are stated agree");
+        audit_add(a, AUDIT_OK, "lengths", "the stated lengths agree");
     else if (a->count == before)
         audit_add(a, AUDIT_LEFT_OUT, "lengths", "no file beside the config states a length, and the config is refused");
     return status;

@@ -5,7 +5,7 @@
 
 static const gyre_profile programs[] = {GYRE_PROFILE_HF_5, GYRE_PROFILE_VLLM, GYRE_PROFILE_LLAMA_CPP};
 
-/* *from = the first position at which a pair turns otherwise; 0 if something differs from the first token on. */
+/* *from = the first position at which a pair rotates otherwise; 0 if something differs from the first token on. */
 static void place_of_difference(const diff_result *r, int64_t *from) {
     *from = r->unmatched_count[0] || r->unmatched_count[1] ? 0 : INT64_MAX;
     for (int i = 0; i < r->count; i++) {
@@ -81,8 +81,7 @@ gyre_status audit_programs(audit *a, gyre_error *err) {
     gyre_status status = GYRE_OK;
     /* All profiles read such a config alike, because no program but this one has a class for it. */
     if (strcmp(a->model_type, "gyre") == 0 && !a->is_gguf) {
-        audit_add(a, AUDIT_NOTE, "programs",
-                  "no program but Gyre runs model_type gyre: there is no reading of another to compare with");
+        audit_add(a, AUDIT_NOTE, "programs", "only Gyre runs model_type gyre, so there is no other reading to compare with");
         return GYRE_OK;
     }
     if (audit_has_key_twice(a)) {

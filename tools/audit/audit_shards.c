@@ -52,8 +52,8 @@ static void add_missing(audit *a, const json_t *files, int lost, int tensors) {
     if (missing > named) snprintf(names + length, sizeof names - length, "%s%d more", named ? " and " : "", missing - named);
     audit_finding *f = audit_add(
         a, AUDIT_WRONG, "weights",
-        "%d of %d files that the index names %s not in the folder, with %d of %d tensors: %s. No tensor is looked at",
-        missing, (int)json_object_size(files), missing == 1 ? "is" : "are", lost, tensors, names);
+        "%d of %d files that the index names %s not in the folder, with %d of %d tensors: %s. No tensor is checked", missing,
+        (int)json_object_size(files), missing == 1 ? "is" : "are", lost, tensors, names);
     audit_set_place(f, "%s" GYRE_WEIGHTS_INDEX_FILE, a->folder);
     audit_set_remedy(f, "bring the missing files into the folder");
 }
@@ -63,7 +63,7 @@ gyre_status audit_shards(audit *a, int *missing, gyre_error *err) {
     audit_file index;
     *missing = 0;
     if (snprintf(path, sizeof path, "%s" GYRE_WEIGHTS_INDEX_FILE, a->folder) >= (int)sizeof path) return GYRE_OK;
-    /* What is wrong with the index as a whole is told by whoever opens the weights. */
+    /* The code that opens the weights reports faults of the index as a whole. */
     gyre_status status = audit_file_open(&index, path, GYRE_WEIGHTS_INDEX_FILE, err);
     const json_t *map = json_object_get(index.root, "weight_map");
     json_t *files = json_object();

@@ -60,7 +60,7 @@ static void judge_frequencies(audit *a, const gyre_stored_position *t, const exp
         f = audit_add(
             a, AUDIT_WRONG, "frequencies",
             "%s: pair %" PRId64
-            " turns %.6g radians a position, and the config says %.6g: an angle is 0.01 rad off from position %" PRId64
+            " rotates %.6g radians per position, but the config says %.6g: an angle is 0.01 rad off from position %" PRId64
             " on. The weights were saved under other positions than the config states",
             t->name, pair, (double)t->frequencies[pair], stats->inv_freq[pair], from);
         audit_set_remedy(f, "transformers, vLLM and llama.cpp compute their own from the config; find out which of the two "
@@ -106,7 +106,7 @@ static void judge_rows(audit *a, const gyre_stored_position *t, int64_t rows) {
     audit_finding *f;
     if (rows < 1)
         f = audit_add(a, AUDIT_DOUBT, "tables",
-                      "%s: a table of %" PRId64 " rows, and the config describes none: it is not used", t->name,
+                      "%s: a table of %" PRId64 " rows, but the config describes none: it is not used", t->name,
                       t->shape[0]);
     else if (t->shape[0] != rows)
         f = audit_add(a, AUDIT_WRONG, "tables", "%s: %" PRId64 " rows, and the config says %" PRId64 ": %s", t->name,
@@ -136,7 +136,7 @@ static const char *after_layer(const char *name) {
     return at ? at + 1 : name;
 }
 
-/* The keys of config.json that tell what layers train, by the end of its name. */
+/* The keys of config.json that state what layers train, by the end of the tensor's name. */
 static const struct {
     const char *tensor, *keys[3];
 } trained[] = {{"self_attn.fgate_proj.", {"forget_gates", NULL}},
@@ -180,7 +180,7 @@ typedef struct named_tensor {
     int64_t index;    /* in the list of stored tensors */
 } named_tensor;
 
-/* Tensors of one name in the order of the list that they stand in. */
+/* Tensors of one name in the order of their list. */
 static int by_name(const void *a, const void *b) {
     const named_tensor *x = a, *y = b;
     const int order = strcmp(x->name, y->name);
@@ -285,7 +285,7 @@ static void add_rest(audit *a, const gyre_weight_faults *faults) {
 /* Files that cannot be read at all.  What the check of the config has said of the same is not said twice. */
 static void add_unopened(audit *a, const gyre_error *why) {
     if (!a->reading && strcmp(why->text, a->refused.text) == 0) {
-        audit_add(a, AUDIT_LEFT_OUT, "weights", "no tensor is looked at: the config cannot be read");
+        audit_add(a, AUDIT_LEFT_OUT, "weights", "no tensor is checked: the config cannot be read");
         return;
     }
     const audit_finding *f = audit_add_error(a, AUDIT_WRONG, "weights", why->text);
@@ -349,7 +349,7 @@ static gyre_status check_positions(audit *a, gyre_error *err) {
         return status;
     }
     if (status) {
-        /* check_tensors has told it. */
+        /* check_tensors has reported it. */
         audit_add(a, AUDIT_LEFT_OUT, "tables", "%s", why.text);
         return GYRE_OK;
     }
@@ -364,7 +364,7 @@ static gyre_status check_positions(audit *a, gyre_error *err) {
 
 gyre_status audit_weights(audit *a, gyre_error *err) {
     if (!a->is_gguf && !*a->folder) {
-        audit_add(a, AUDIT_LEFT_OUT, "weights", "a config.json alone: no weights to look at");
+        audit_add(a, AUDIT_LEFT_OUT, "weights", "only a config.json: no weights to check");
         return GYRE_OK;
     }
     int opens = 0, missing = 0, whole = 0, index = 0;

@@ -21,7 +21,7 @@ typedef struct audit_options {
 
 static void refuse_buffers(const char *option, const char *text, void *at) {
     (void)text, (void)at;
-    cli_usage_error("%s: only the gyre of the Python package looks at a model in memory (docs/python.md)", option);
+    cli_usage_error("%s: only the Python package's gyre audits a model in memory (docs/python.md)", option);
 }
 
 #define CLI_STRUCT audit_options
@@ -36,9 +36,8 @@ static const cli_option rows[] = {
     {0}};
 
 static const char DOC[] =
-    "Holds the files of a model against each other, in what they say about positions: config, weights, tokenizer, limits of "
-    "generation, and the programs that read them."
-    "\vMODEL is a config.json, a folder with one, or a GGUF file; or " MODEL_PATH_HELP
+    "Compares what the files of a model state about positions: config, weights, tokenizer, limits of generation, and the "
+    "programs that read them.\vMODEL is a config.json, a folder with one, or a GGUF file; or " MODEL_PATH_HELP
     " The exit status is 0 if nothing is wrong, 3 if something is wrong or in doubt.\n\n"
     "With --text the layout of pairs is checked too: the text is read under both layouts.\n\n"
     "Examples:\n"
@@ -94,7 +93,8 @@ static gyre_status find_kind(audit *a, int *is_file, gyre_error *err) {
     return status;
 }
 
-/* Reads the file as the profile does.  A file that the profile refuses is a finding; one that is none is an error. */
+/* Reads the file as the profile does.  A file that the profile refuses is a finding; a file that is not a config is an
+ * error. */
 static gyre_status open_reading(audit *a, gyre_reading **reading, gyre_profile profile, gyre_error *err) {
     int is_file = 0, readable = 0;
     const gyre_status refused = gyre_reading_open(

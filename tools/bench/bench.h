@@ -73,9 +73,9 @@ const char *bench_number(double x, int digits, char out[16]);
 int bench_json_line(json_t *line, const char *const names[], const double numbers[], int count, json_t *goal);
 
 /* -- the schemes compared -- */
-/* What stands beside a scheme: forget gates; positions that queries count, with BENCH_POSITIONS embeddings; a Fourier series
- * for each pair and head; polar coordinates with phases for each head; frequencies for each head; or a network that adapts
- * its bias, of BENCH_NETWORK_WIDTH hidden units. */
+/* What is combined with a scheme: forget gates; positions that queries count, with BENCH_POSITIONS embeddings; a Fourier
+ * series for each pair and head; polar coordinates with phases for each head; frequencies for each head; or a network
+ * that adapts its bias, of BENCH_NETWORK_WIDTH hidden units. */
 typedef enum bench_extra {
     BENCH_NO_EXTRA,
     BENCH_GATES,
@@ -138,10 +138,10 @@ typedef struct bench_call {
     /* Weights and biases of both layers of the network, and gradients to them; NULL without one. */
     float *network[BENCH_NETWORK_PARTS], *dnetwork[BENCH_NETWORK_PARTS];
 } bench_call;
-/* 1: a pair of such heads makes a turn within the tokens, and one has a series. */
+/* 1: a pair of such heads makes a revolution within the tokens, and one has a series. */
 int bench_fourier_fits(const bench_shape *shape);
-/* Fourier series of released size for queries and keys of a shape that fits: frequencies 10000^(-2 t / head_dim) of a turn
- * or more within the tokens.  NULL = out of memory. */
+/* Fourier series of released size for queries and keys of a shape that fits: frequencies 10000^(-2 t / head_dim) of a
+ * revolution or more within the tokens.  NULL = out of memory. */
 bench_fourier *bench_fourier_create(const bench_shape *shape);
 void bench_fourier_free(bench_fourier *series); /* NULL is fine */
 /* qk[0], qk[1] = where the queries and keys are that attention takes in place of those of args. */
@@ -161,9 +161,9 @@ void bench_trained_free(bench_trained *trained); /* NULL is fine */
 void bench_trained_turned(const bench_trained *trained, gyre_attention_args *args);
 /* Computes them from the queries and keys of args. */
 gyre_status bench_trained_run(const bench_trained *trained, const gyre_attention_args *args, const gyre_exec *exec);
-/* out = where the gradient to the turned queries (i 0) or keys (1) goes; dqk = where that to the given ones goes. */
+/* out = memory for the gradient to the rotated queries (i 0) or keys (1); dqk = memory for that to the given ones. */
 gyre_view bench_trained_gradient_view(const bench_trained *trained, const gyre_view *dqk, int i);
-/* dqk = gradients to queries and keys of args, given those to the turned ones; sums those to frequencies or phases. */
+/* dqk = gradients to queries and keys of args, given those to the rotated ones; sums those to frequencies or phases. */
 gyre_status bench_trained_gradient(const bench_trained *trained, const gyre_attention_args *args, const gyre_view dqk[2],
                                    const gyre_exec *exec);
 

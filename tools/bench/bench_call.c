@@ -93,7 +93,7 @@ static int is_trained(const bench_scheme *scheme) {
 gyre_status bench_scheme_check(const bench_scheme *scheme, const bench_shape *shape, gyre_error *err) {
     gyre_encoding *encoding = NULL;
     if (scheme->extra == BENCH_FOURIER && !bench_fourier_fits(shape))
-        return gyre_fail(err, GYRE_EINVAL, "%s: needs heads of 4 channels, and 7 tokens for a turn (gyre bench)",
+        return gyre_fail(err, GYRE_EINVAL, "%s: needs heads of 4 channels, and 7 tokens for a revolution (gyre bench)",
                          scheme->name);
     if (scheme->extra == BENCH_FREQUENCIES && shape->head_dim % 2 != 0)
         return gyre_fail(err, GYRE_EINVAL, "%s: needs heads of an even number of channels (gyre bench)", scheme->name);
@@ -280,7 +280,7 @@ static gyre_status run_forward(const bench_call *call, void *scratch, size_t byt
     return status ? status : gyre_attention(&args, (gyre_scratch){scratch, bytes}, exec, NULL);
 }
 
-/* The forward call has turned the queries and keys. */
+/* The forward call has rotated the queries and keys. */
 static gyre_status run_gradient(const bench_call *call, void *scratch, size_t bytes, const gyre_exec *exec) {
     if (call->network[0]) return run_adaptive(call, 1, scratch, bytes, exec);
     if (call->embeddings) return run_contextual(call, 1, scratch, bytes, exec);

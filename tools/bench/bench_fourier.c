@@ -19,7 +19,7 @@ static float *alloc_numbers(int64_t count, uint64_t seed) {
     return out;
 }
 
-/* out = terms: the pairs of RoPE that make a turn. */
+/* out = terms: the pairs of RoPE that make a revolution. */
 static int64_t count_terms(const bench_shape *s) {
     int64_t terms = 0;
     while (terms < s->head_dim / 2 &&

@@ -22,9 +22,9 @@ typedef struct bench_part {
     int64_t amount;
 } bench_part;
 
-/* Runs each once, then rounds of all.  *rounds: in, the maximum; out, the rounds that fit into the time limit, at least 3.
- * Before a short run, an untimed run loads its memory into the caches, as far as it fits.  part: NULL, or told after each
- * run, outside the timed part.  Errors: those of the runs. */
+/* Runs each once, then rounds of all.  *rounds: in, the maximum; out, the rounds that fit into the time limit, at least
+ * 3.  Before a short run, an untimed run loads its memory into the caches, as far as it fits.  part: NULL, or called
+ * after each run, outside the timed part.  Errors: those of the runs. */
 gyre_status bench_run_interleaved(bench_series *const all[], int count, int64_t *rounds, const bench_part *part);
 /* Medians over the rounds: seconds; amount per second; time of a over time of b. */
 double bench_series_seconds(const bench_series *s, int64_t rounds);

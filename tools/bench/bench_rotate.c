@@ -43,7 +43,7 @@ static int run(const bench_options *o, const gyre_exec *exec, int64_t threads) {
 
 int bench_rotate(const bench_options *o) {
     if (!o->common.json) {
-        fprintf(cli_stdout(), "%d heads of %d channels, turned in place.\n", HEADS, HEAD_DIM);
+        fprintf(cli_stdout(), "%d heads of %d channels, rotated in place.\n", HEADS, HEAD_DIM);
         bench_in_place_head("layout");
     }
     return bench_for_threads(o, run);

@@ -1,4 +1,4 @@
-/* bench_trained.c: queries and keys turned by trained frequencies, or in polar coordinates (PoPE), for gyre bench
+/* bench_trained.c: queries and keys rotated by trained frequencies, or in polar coordinates (PoPE), for gyre bench
  * encodings. */
 #include "gyre/gyre_trained.h"
 #include "tools/bench/bench.h"

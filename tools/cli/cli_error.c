@@ -31,8 +31,8 @@ void cli_set_command_name(const char *name) {
     command_name = name;
 }
 
-/* out = 1 if the text gives EPIPE as its reason: "what: Broken pipe", with or without " (where)".  A file of that name is
- * none. */
+/* out = 1 if the text gives EPIPE as its reason: "what: Broken pipe", with or without " (where)".  A file of that name
+ * does not count. */
 static int gives_closed_pipe(const char *text) {
     const char *reason = strerror(EPIPE);
     const size_t length = strlen(reason);

@@ -52,8 +52,8 @@ void cli_guard_read_model(const char *path) {
 void cli_guard_write(const char *option, const char *path, cli_guard_kind kind) {
     if (!*path) cli_usage_error("--%s: the name of the file is empty", option);
     if (strcmp(path, "-") == 0)
-        cli_usage_error("--%s: - is no name of a file; a command without -o prints to standard output, and ./- is a file of "
-                        "that name",
+        cli_usage_error("--%s: - is not the name of a file; without -o a command prints to standard output, and ./- is a "
+                        "file of that name",
                         option);
     int i = 0;
     while (i < writes_count && strcmp(writes[i].option, option) != 0)
@@ -65,7 +65,7 @@ void cli_guard_write(const char *option, const char *path, cli_guard_kind kind) 
     if (i == writes_count) writes_count++;
 }
 
-/* -- one file that is read, and what stands beside it -- */
+/* -- one file that is read, and the files beside it -- */
 /* out = 1 for a folder that is read as a model.  One of texts may have a config.json too.  input: one of reads, or behind
  * their links. */
 static int is_model_folder(const char *input) {
@@ -74,7 +74,7 @@ static int is_model_folder(const char *input) {
     return guard_is_model_folder(input);
 }
 
-/* What a file that is read stands for in its folder. */
+/* The role in its folder of a file that is read. */
 typedef enum standing {
     STANDS_ALONE,
     STANDS_FOR_WEIGHTS, /* a model's file: others there, such as the parts of a GGUF, are kept */
@@ -158,7 +158,7 @@ static int is_file_with_weights(const char *path, void *arg) {
     return gyre_ends_with(name, ".gguf") || (guard_is_model_name(name) && strcmp(name, GYRE_CONFIG_FILE) != 0);
 }
 
-/* out = 1 for the config of --write below the model's folder, in one of its own without other files of a model. */
+/* out = 1 for the config of --write below the model's folder, in a separate folder without other files of a model. */
 static int is_config_apart(const output *w, const char *path, const char *model) {
     char folder[PATH_MAX];
     struct stat is;
@@ -167,7 +167,7 @@ static int is_config_apart(const output *w, const char *path, const char *model)
            !guard_is_same(&is, model) && guard_any_entry(folder, is_file_with_weights, NULL) == 0;
 }
 
-/* The folder of a model stands for its config.json.  What lies below is kept by the same rule. */
+/* The folder of a model stands for its config.json.  Files below it are kept by the same rule. */
 static int is_kept_in_model(const output *w, const struct stat *is, const char *model) {
     char real[PATH_MAX];
     if (is_neighbour(w, is, model, STANDS_FOR_MODEL)) return 1;
@@ -197,7 +197,7 @@ static int writes_gguf(const output *w) {
     return strcmp(w->option, "output") == 0 || (model_read && guard_is_gguf(model_read));
 }
 
-/* Other programs have a config.json too.  A folder that the caller stands in, or below, would lose its name to a new one. */
+/* Other programs have a config.json too.  The working folder, or one above it, would lose its name to a new one. */
 static void check_replaced_folder(const output *w) {
     char path[PATH_MAX], real[PATH_MAX];
     if (w->kind != CLI_GUARD_FOLDER || strcmp(w->option, "output") != 0) return;
@@ -206,21 +206,20 @@ static void check_replaced_folder(const output *w) {
                         w->path);
     if (guard_is_model_folder(w->path) && snprintf(path, sizeof path, "%s/" GYRE_CONFIG_FILE, w->path) < (int)sizeof path &&
         !guard_is_whole_model(path, 0))
-        cli_usage_error("--output: %s is there and no model's config; name another folder, or remove it first", path);
+        cli_usage_error("--output: %s exists and is not a model's config; name another folder, or remove it first", path);
 }
 
-/* No result of text takes the place of a model's file, wherever it lies.  A config takes only that of a config, and a GGUF
- * that of a GGUF. */
+/* A text result never replaces a model's file, in any folder.  A config replaces only a config, and a GGUF only a GGUF. */
 static void check_any_model(const output *w, const struct stat *is) {
     const char *option = w->option, *path = w->path;
     if (S_ISDIR(is->st_mode)) check_replaced_folder(w);
-    if (!S_ISREG(is->st_mode) || is->st_size == 0 || is_journal(w)) return; /* who adds to a journal reads it first */
+    if (!S_ISREG(is->st_mode) || is->st_size == 0 || is_journal(w)) return; /* a journal is read before lines are added */
     if (writes_model(w)) {
-        if (gyre_descriptor_of(path) >= 0) return; /* which is refused by who writes it */
+        if (gyre_descriptor_of(path) >= 0) return; /* which its writer refuses */
         const int gguf = writes_gguf(w);
         if (guard_is_whole_model(path, gguf)) return;
-        cli_usage_error("--%s: %s is there and no %s, which this run writes; name another file, or remove it first", option,
-                        path, gguf ? "GGUF of a whole model" : "config");
+        cli_usage_error("--%s: %s exists and is not a %s, which this run writes; name another file, or remove it first",
+                        option, path, gguf ? "GGUF of a whole model" : "config");
     }
     if (guard_holds_model(path) || guard_has_name_of_model(path))
         cli_usage_error("--%s: %s is a model's file; name another file, or remove it first", option, path);
@@ -302,7 +301,7 @@ static int is_written_by_lab(const char *path, void *arg) {
     return is_lab_name(path) && guard_is_same(input, path);
 }
 
-/* A report may lie in the work folder, but not in place of a journal there, nor in the folder of one of its models. */
+/* A report may be in the work folder, but not in place of a journal there, nor in the folder of one of its models. */
 static void check_beside_work(const output *work, const output *other) {
     char folder[PATH_MAX];
     struct stat is;
@@ -423,7 +422,7 @@ static int cache_of(const char *path, char model[PATH_MAX]) {
     return (guard_real(path, real) && is_in_cache(real, model)) || (guard_real(folder, real) && is_in_cache(real, model));
 }
 
-/* Whatever lies in a Hugging Face cache is a model's. */
+/* Every file in a Hugging Face cache is a model's. */
 static void check_cache(const output *w) {
     char end[PATH_MAX], folder[PATH_MAX], real[PATH_MAX], model[PATH_MAX];
     end_of(w->path, end);

@@ -6,7 +6,7 @@
 typedef enum cli_guard_kind {
     CLI_GUARD_FILE,   /* a result: text, a figure, a page, a journal */
     CLI_GUARD_MODEL,  /* a config or a GGUF */
-    CLI_GUARD_FOLDER, /* a checkpoint's, which may stand in the folder of another */
+    CLI_GUARD_FOLDER, /* a checkpoint's, which may be in the folder of another */
 } cli_guard_kind;
 
 /* Notes a file or folder that this run reads.  NULL does nothing.  path is borrowed until cli_guard_check. */
@@ -17,7 +17,7 @@ void cli_guard_read_model(const char *path);
 void cli_guard_read_text(const char *path);
 /* Notes the value of an option that names a file or folder to write. */
 void cli_guard_write(const char *option, const char *path, cli_guard_kind kind);
-/* Usage error if a file to write is read by this run, stands in a folder that it reads (or would, were it written), or is
+/* Usage error if a file to write is read by this run, is in a folder that it reads (or would, were it written), or is
  * another file to write; or if a folder to replace holds a file that is read; or if standard output or standard error is
  * such a file.  Forgets what was noted. */
 void cli_guard_check(void);

@@ -134,7 +134,7 @@ static int is_text_of_model(const char *name) {
 int guard_is_result_name(const char *name, int writes_model) {
     static const char *const endings[] = {".html", ".htm", ".svg", ".csv", ".tsv",  ".json", ".jsonl",
                                           ".log",  ".pdf", ".png", ".txt", ".yaml", ".yml",  ".md"};
-    char small[PATH_MAX]; /* some file systems do not tell letters by case */
+    char small[PATH_MAX]; /* some file systems ignore the case of letters */
     size_t length = 0;
     for (; name[length] && length < sizeof small - 1; length++)
         small[length] = (char)(name[length] >= 'A' && name[length] <= 'Z' ? name[length] - 'A' + 'a' : name[length]);

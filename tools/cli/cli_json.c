@@ -10,8 +10,8 @@
 #include <string.h>
 
 /* -- memory -- */
-/* jansson 2.14 goes on after some allocations that failed: characters of a string are lost, a text seems to be malformed,
- * and json_delete frees what never was allocated.  So none fails: the command ends first. */
+/* jansson 2.14 continues after some allocations that failed: characters of a string are lost, a text seems to be
+ * malformed, and json_delete frees what never was allocated.  So none fails: the command ends first. */
 static void *allocate(size_t bytes) {
     void *memory = malloc(bytes);
     if (!memory) cli_end_without_memory();

@@ -15,7 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* What a lock holds, which tells it from somebody's own file of its name. */
+/* The content of a lock, which distinguishes it from a user's file of that name. */
 static const char mark[] = "gyre lock\n";
 enum { MARK = sizeof mark - 1 };
 
@@ -28,7 +28,7 @@ static int cut_slashes(char *path) {
     return cut;
 }
 
-/* "." and "..", which name a folder that has another name of its own. */
+/* "." and "..", which name a folder that also has its own name. */
 static int is_dots(const char *path) {
     const char *name = gyre_path_name(path);
     return strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
@@ -53,8 +53,8 @@ int cli_lock_name(const char *path, char out[4096]) {
 }
 
 /* -- the file -- */
-/* Opens the lock, or makes one, which *made says.  The mark comes before the lock: a run that locks the file between the two
- * finds it at its end, and removes what is nobody's. */
+/* Opens the lock, or makes one, which *made says.  The mark comes before the lock: a run that locks the file between the
+ * two finds it at its end, and removes a lock without an owner. */
 static int open_lock(const char *path, int *made) {
     enum { TRIES = 100 };
     int fd = -1;
@@ -62,7 +62,7 @@ static int open_lock(const char *path, int *made) {
     for (int i = 0; i < TRIES && fd < 0; i++) {
         fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666);
         *made = fd >= 0;
-        if (*made) (void)gyre_write_all(fd, mark, MARK); /* on a full disk, `made` alone tells that it may be removed */
+        if (*made) (void)gyre_write_all(fd, mark, MARK); /* on a full disk, only `made` shows that it may be removed */
         if (fd < 0 && errno != EEXIST) return -1;
         if (fd < 0) fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
         if (fd < 0 && errno != ENOENT) return -1; /* the run before has removed it meanwhile */
@@ -103,7 +103,7 @@ static gyre_status take(cli_lock *lock, const char *path, const char *what, int 
     if (named && S_ISREG(info.st_mode) && (info.st_size == 0 || has_mark(lock->file))) return GYRE_OK;
     let_go(lock, 0);
     return *again ? GYRE_OK
-                  : gyre_fail(err, GYRE_EIO, "lock: a file of that name is there, and is no lock (%s)", lock->path);
+                  : gyre_fail(err, GYRE_EIO, "lock: a file of that name exists and is not a lock (%s)", lock->path);
 }
 
 void cli_lock_make_parents(const char *path) {

@@ -15,8 +15,8 @@ typedef struct cli_output {
 /* path: --output; NULL = standard output.  Called before the work, so that a wrong path is found early.
  * out = 0, or CLI_FAILED with the error printed. */
 int cli_output_open(cli_output *output, const char *path);
-/* The same for text that is data, such as what a model writes: byte for byte, but on a terminal as plain text without codes
- * of colour, which the command could not tell from its own. */
+/* The same for text that is data, such as what a model writes: byte for byte, but on a terminal as plain text without
+ * codes of colour, which the command could not distinguish from its own. */
 int cli_output_open_raw(cli_output *output, const char *path);
 /* status: the exit status of the work; if not 0, the file is discarded.  out = status, or CLI_FAILED if writing failed. */
 int cli_output_close(cli_output *output, int status);

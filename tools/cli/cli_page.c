@@ -83,7 +83,7 @@ void cli_page_paragraph(FILE *file, const char *code, const char *text) {
     cli_page_fold(&(cli_fold){file, cli_page_width(file), 0, 0, cli_use_color(file) ? code : NULL}, text);
 }
 
-/* *begin = bytes before the text of a line, its label among them.  out = the column at which the text goes on. */
+/* *begin = bytes before the text of a line, its label among them.  out = the column at which the text continues. */
 static int hanging_indent(const char *line, size_t *begin) {
     enum { LABEL = 22 };
     const size_t margin = strspn(line, " ");

@@ -19,9 +19,9 @@ void cli_page_fold(const cli_fold *at, const char *text);
 /* The same for a paragraph over the whole page; the code is left out where there is no colour. */
 void cli_page_paragraph(FILE *file, const char *code, const char *text);
 
-/* Lines that are gathered first.  One that is wider than the page is broken at spaces; it goes on below what follows its
- * label, which two spaces end; else, if it is indented, two columns further in.  A command of gyre that is indented, or
- * follows "Example: ", goes on after a backslash. */
+/* Lines that are gathered first.  One that is wider than the page is broken at spaces; it continues below what follows
+ * its label, which two spaces end; else, if it is indented, two columns further in.  A command of gyre that is indented,
+ * or follows "Example: ", continues after a backslash. */
 typedef struct cli_page {
     FILE *file, *lines; /* lines: write to it */
     char *text;

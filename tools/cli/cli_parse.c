@@ -214,7 +214,7 @@ static void check_given(const cli_options *options) {
         }
 }
 
-/* Notes the file that an option names.  An argument is noted by who knows that it is one: model_path_find for a model. */
+/* Notes the file that an option names.  The code that knows an argument is a file notes it: model_path_find for a model. */
 static void note_file(const cli_option *o, const char *text) {
     if (o->file == CLI_FILE_READ) cli_guard_read(text);
     if (o->file == CLI_FILE_READ_TEXT) cli_guard_read_text(text);

@@ -42,7 +42,7 @@ void cli_progress_erase_in_handler(void); /* async-signal-safe */
 double cli_seconds(void);
 /* out = 1 if bold and colour should be used: file is a terminal and NO_COLOR is not set. */
 int cli_use_color(FILE *file);
-/* From now on it is 0: what looks like a terminal is none, as under mpirun. */
+/* From now on it is 0: an apparent terminal is not one, as under mpirun. */
 void cli_never_color(void);
 /* out = "950", "12.3k", "1.2M": units of 1000. */
 const char *cli_format_count(double value, char out[16]);

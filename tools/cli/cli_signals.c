@@ -29,7 +29,7 @@ static void say_stopping_in_handler(void) {
     const int kept = errno;
     cli_progress_erase_in_handler();
     if (write(STDERR_FILENO, text, sizeof text - 1) < 0) {
-        /* The terminal is gone: nobody reads it. */
+        /* The terminal is gone, so it has no reader. */
     }
     errno = kept;
 }
@@ -44,7 +44,7 @@ static void on_signal(int number) {
     cli_output_remove_in_handler();
     if (copy_pending) (void)unlink(pending_copy);
     cli_progress_erase_in_handler();
-    /* Ends the program by the same signal, which tells a calling script the reason.  It is delivered when this handler
+    /* Ends the program by the same signal, so that a calling script sees the reason.  It is delivered when this handler
      * returns. */
     struct sigaction fatal = {.sa_handler = SIG_DFL};
     (void)sigaction(number, &fatal, NULL);
@@ -117,7 +117,7 @@ gyre_status cli_signals_before_pipe(const char *path, gyre_error *err) {
     cli_stop_deferring_signals();
     if (!interrupted) return GYRE_OK;
     const int fd = open(path, O_WRONLY | O_NONBLOCK | O_CLOEXEC);
-    if (fd < 0 && errno == ENXIO) return gyre_fail(err, GYRE_EIO, "%s: stopped, and nobody reads this pipe", path);
+    if (fd < 0 && errno == ENXIO) return gyre_fail(err, GYRE_EIO, "%s: stopped, because nobody reads this pipe", path);
     if (fd >= 0) close(fd);
     return GYRE_OK;
 }
@@ -130,8 +130,8 @@ int cli_pipe_closed(void) {
     return pipe_closed != 0;
 }
 
-/* out = 1 if a pipe or socket that this program may write to has nobody who reads it: standard output or error, or one
- * that it opened.  Those are closed on exec; what a caller left open besides is not its own. */
+/* out = 1 if a pipe or socket that this program may write to has no reader: standard output or error, or one that it
+ * opened.  Those are closed on exec; other descriptors that a caller left open do not count. */
 static int some_reader_left(void) {
     enum { MOST = 256 };
     struct pollfd files[MOST];

@@ -19,8 +19,9 @@ void cli_defer_signals(void);
 void cli_defer_signals_to_window(void);
 /* From now on the first signal ends the program again, for a wait after the work that signals were deferred for. */
 void cli_stop_deferring_signals(void);
-/* Called before a report or a figure is written, which comes last.  If `path` is a pipe, opening it waits for a reader, and
- * no signal ends a wait while signals are deferred: then they are no longer.  EIO: a signal came before, nobody reads. */
+/* Called before a report or a figure is written, which comes last.  If `path` is a pipe, opening it waits for a reader,
+ * and no signal ends a wait while signals are deferred: then they are no longer.  EIO: a signal came before, and there
+ * is no reader. */
 gyre_status cli_signals_before_pipe(const char *path, gyre_error *err);
 int cli_interrupted(void);
 /* out = 1 if a pipe that is written to has lost its reader (SIGPIPE).  Errors of standard output are then not printed. */

@@ -21,7 +21,7 @@ static size_t color_code(const char *text, size_t bytes) {
     return 0;
 }
 
-/* Writes the first character of the text as it is shown.  *read = the bytes that it takes, 0 if the text may go on.
+/* Writes the first character of the text as it is shown.  *read = the bytes that it takes, 0 if the text may continue.
  * out = the bytes written. */
 static size_t show_character(const char *text, size_t bytes, int colors, char out[LONGEST], size_t *read) {
     uint32_t code = 0;

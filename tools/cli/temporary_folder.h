@@ -1,4 +1,4 @@
-/* temporary_folder.h: a folder of its own for files that a command tries out. */
+/* temporary_folder.h: a separate folder for files that a command tries out. */
 #ifndef GYRE_TOOLS_TEMPORARY_FOLDER_H
 #define GYRE_TOOLS_TEMPORARY_FOLDER_H
 #include "gyre/gyre.h"

@@ -29,7 +29,7 @@ static void started_as(char *out, size_t size) {
 #endif
 }
 
-/* Writes the folder of the running program; empty if the system does not tell.  A chroot may have no /proc. */
+/* Writes the folder of the running program; empty if the system does not provide it.  A chroot may have no /proc. */
 static void program_folder(char *out, size_t size) {
     read_link("/proc/self/exe", out, size);
     if (!*out) started_as(out, size);
@@ -38,8 +38,8 @@ static void program_folder(char *out, size_t size) {
 }
 
 /* Writes the models/ of the sources, to which the build makes a link beside the command; empty if there is no link, as
- * beside an installed one, which names no folder of its build.  Where the system tells no folder, as in the explorer: that
- * of the current one. */
+ * beside an installed one, which names no folder of its build.  Where the system names no folder, as in the explorer:
+ * that of the current one. */
 static void source_models(const char *bin, char *out, size_t size) {
     char beside[BUNDLED_PATH];
     *out = 0;

@@ -79,7 +79,7 @@ static gyre_status open_file(line_journal *j, gyre_error *err) {
 static gyre_status check_name(const char *path, gyre_error *err) {
     struct stat info;
     if (gyre_descriptor_of(path) >= 0)
-        return gyre_fail(err, GYRE_EINVAL, "journal: an open descriptor, and this file is read first; name a file (%s)",
+        return gyre_fail(err, GYRE_EINVAL, "journal: is an open descriptor, but a journal is read first; name a file (%s)",
                          path);
     if (stat(path, &info) == 0 && !S_ISREG(info.st_mode))
         return gyre_fail(err, GYRE_EINVAL, "journal: not a regular file (%s)", path);
@@ -91,8 +91,9 @@ static int is_blank(const char *bytes, size_t length) {
     return length == 0 || (bytes[0] == '\0' && memcmp(bytes, bytes + 1, length - 1) == 0);
 }
 
-/* out = 1 if the line begins so.  Of one that a kill cut, as much as there is: NUL bytes alone follow what reached the disk,
- * and where nothing did, they are the line.  Before any whole line of its own, *known = 0, that would be another's file. */
+/* out = 1 if the line begins so.  Of one that a kill cut, as much as there is: NUL bytes alone follow what reached the
+ * disk, and where nothing did, they are the line.  Before any whole line of the journal, *known = 0 would mean a foreign
+ * file. */
 static int is_own_line(const char *line, size_t length, const char *const *begins, int *known) {
     if (length && line[length - 1] == '\n') length--;
     const char *end = memchr(line, '\0', length);
@@ -120,7 +121,7 @@ gyre_status journal_check_file(const char *path, const char *const *begins, int 
         if (line[0] != '\n') *empty = 0;
     }
     if (!own)
-        status = gyre_fail(err, GYRE_EINVAL, "journal: holds something else (%s)", path);
+        status = gyre_fail(err, GYRE_EINVAL, "journal: its content is not a journal of Gyre (%s)", path);
     else if (!feof(file))
         status = gyre_fail(err, GYRE_EIO, "journal: cannot be read to its end (%s)", path);
     free(line);

@@ -16,7 +16,7 @@ static char *read_line(void *ctx, json_t *line, json_t **result, gyre_status *st
     const json_t *cell = json_object_get(line, "cell");
     *result = json_object_get(line, "figures");
     if (!json_is_object(cell) || !*result) {
-        *status = gyre_fail(err, GYRE_EINVAL, "journal: holds something else (%s)", (const char *)ctx);
+        *status = gyre_fail(err, GYRE_EINVAL, "journal: its content is not a journal of Gyre (%s)", (const char *)ctx);
         return NULL;
     }
     char *key = key_of(cell);
@@ -29,7 +29,8 @@ static gyre_status check_file(const char *path, int resume, gyre_error *err) {
     int empty;
     const gyre_status status = journal_check_file(path, begins, &empty, err);
     if (status || empty || resume) return status;
-    return gyre_fail(err, GYRE_EINVAL, "journal: holds figures of an earlier run; go on from them with --resume (%s)", path);
+    return gyre_fail(err, GYRE_EINVAL, "journal: has results of an earlier run; continue from them with --resume (%s)",
+                     path);
 }
 
 gyre_status keyed_journal_open(keyed_journal *j, const char *path, int resume, gyre_error *err) {

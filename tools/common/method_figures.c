@@ -27,16 +27,13 @@ static gyre_status add_maps(const method_figures *f, gyre_report_page *page, gyr
     panels.maps = maps;
     panels.maps_count = f->count;
     panels.columns = 2;
-    (void)gyre_report_page_heatmap_grid(page, &panels,
-                                        "The angle between a query and a key, by the distance between them; in each column "
-                                        "the mean over its distances, so a pair "
-                                        "that turns faster than the columns show is pale. Dashed: the trained length. Slow "
-                                        "pairs (top) never finish a turn within "
-                                        "it; past it, pairs as trained show angles that training never did. A scaling slows "
-                                        "pairs down: `linear` all of them alike, also "
-                                        "the fast ones, which tell neighbours apart; `ntk` each a little more than the one "
-                                        "before; `by-parts` and `yarn` leave "
-                                        "the fast ones as they were.");
+    (void)gyre_report_page_heatmap_grid(
+        page, &panels,
+        "The angle between a query and a key, by the distance between them; in each column the mean over its distances, so "
+        "a pair that turns faster than the columns show is pale. Dashed: the trained length. Slow pairs (top) never finish "
+        "a turn within it; past it, pairs as trained show angles that training never did. A scaling slows pairs down: "
+        "`linear` all of them alike, also the fast ones, which distinguish neighbours; `ntk` each a little more than the "
+        "one before; `by-parts` and `yarn` leave the fast ones as they were.");
     free(maps);
     return GYRE_OK;
 }

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* out = the integral of cos(inv_freq far_distance(d)) from a to b, which lie in one piece. */
+/* out = the integral of cos(inv_freq far_distance(d)) from a to b, which are in one piece. */
 static double integral(const far_piece *piece, double inv_freq, double a, double b) {
     const double middle = inv_freq * (piece->offset + piece->slope * (a + b) / 2),
                  half = inv_freq * piece->slope * (b - a) / 2;

@@ -13,13 +13,12 @@ typedef struct method_map_range {
 } method_map_range;
 
 typedef struct method_map {
-    char label[METHOD_MAP_LABEL]; /* of the methods that turn alike: "by-parts, yarn" */
+    char label[METHOD_MAP_LABEL]; /* of the methods that rotate alike: "by-parts, yarn" */
     int64_t pairs, columns;
     double longest;   /* distance of the last column; that of the first is 0 */
     double *inv_freq; /* [pairs] radians per position, between tokens that are near */
     double *angle;    /* [pairs][columns] radians between a query and a key at the column's distance */
-    double *cosine; /* [pairs][columns] mean of cos(angle) over the distances nearest to the column: a pair that turns faster
-                         than columns follow each other is near 0, not at a value by chance */
+    double *cosine;   /* [pairs][columns] mean of cos(angle) over the nearest distances, near 0 for a faster pair */
 } method_map;
 
 /* *out = the map of an encoding; method_map_free frees it.  Errors: EINVAL (columns below 2, longest not above 0),
@@ -30,7 +29,7 @@ gyre_status method_map_of_encoding(const gyre_encoding *encoding, const char *la
  * method_encoding and above. */
 gyre_status method_map_of_method(const method *m, const gyre_config *base, int64_t trained, const method_betas *betas,
                                  const method_map_range *range, method_map *out, gyre_error *err);
-/* out = 1 if both turn every pair by the same angle at every distance. */
+/* out = 1 if both rotate every pair by the same angle at every distance. */
 int method_map_equals(const method_map *a, const method_map *b);
 /* Adds the map to maps[0 .. *count - 1]: its label to an equal map's, and then it is freed, or itself. */
 void method_maps_add(method_map *maps, int64_t *count, method_map *added);

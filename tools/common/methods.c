@@ -89,7 +89,7 @@ static gyre_status parse_clip(const char *text, size_t length, method *m, int *i
     const char *digits = colon + 1;
     const long long pairs = *digits >= '0' && *digits <= '9' ? strtoll(digits, &end, 10) : 0;
     if (!end || end != text + length || pairs < 1 || pairs > INT32_MAX)
-        return gyre_fail(err, GYRE_EINVAL, "method %s: \"%.*s\" is no number of pairs, from 1 to 2^31 - 1", m->label,
+        return gyre_fail(err, GYRE_EINVAL, "method %s: \"%.*s\" is not a number of pairs from 1 to 2^31 - 1", m->label,
                          (int)(length - name - 1), digits);
     m->clip_pairs = pairs;
     return GYRE_OK;
@@ -123,7 +123,7 @@ static gyre_status parse_modifier(const char *text, size_t length, method *m, gy
     if (!flag)
         return gyre_fail(err, GYRE_EINVAL, "method %s: \"+%.*s\" is not one of " METHOD_MODIFIERS, m->label, (int)length,
                          text);
-    if (*flag) return gyre_fail(err, GYRE_EINVAL, "method %s: \"+%.*s\" stands twice", m->label, (int)length, text);
+    if (*flag) return gyre_fail(err, GYRE_EINVAL, "method %s: \"+%.*s\" is given twice", m->label, (int)length, text);
     *flag = 1;
     return GYRE_OK;
 }
@@ -309,7 +309,7 @@ static void apply_scaling(const method *m, int64_t trained, int64_t context, con
     rope->far_factor = 0;
     config->rope.chunk = (struct gyre_chunk_config){0, 0, 0};
     config->rope.longrope = (struct gyre_longrope_config){0, GYRE_LONGROPE_START_PAPER};
-    /* Within the trained length no pair is far: the model stays as it is, and as fast. */
+    /* Within the trained length no pair is far: the model is unchanged, and as fast. */
     if (m->far == GYRE_FAR_AS_NEAR || (context <= trained && m->factor == 0)) return;
     rope->far = m->far;
     if (is_chunked(m)) {
@@ -320,7 +320,7 @@ static void apply_scaling(const method *m, int64_t trained, int64_t context, con
     rope->far_factor = m->far == GYRE_FAR_CLAMPED ? 0 : factor;
 }
 
-/* out = the pairs that make no whole turn within the trained length, which its authors take for what harms. */
+/* out = the pairs that make no whole revolution within the trained length, which its authors consider harmful. */
 static int64_t unfinished_pairs(const gyre_config *config, int64_t trained) {
     const int64_t first = config->rope.first_channel, dim = config->rope.dim ? config->rope.dim : config->head_dim - first;
     const double base = config->rope.base > 0 ? config->rope.base : 10000, turn = 6.283185307179586;
@@ -374,7 +374,7 @@ static gyre_status check(const method *m, const gyre_config *base, int64_t train
                          m->label);
     const int64_t rotated = base->rope.dim ? base->rope.dim : base->head_dim - base->rope.first_channel;
     if (m->clip_pairs > rotated / 2)
-        return gyre_fail(err, GYRE_EINVAL, "method %s: the model turns %" PRId64 " pairs, so no more can be clipped",
+        return gyre_fail(err, GYRE_EINVAL, "method %s: the model rotates %" PRId64 " pairs, so no more can be clipped",
                          m->label, rotated / 2);
     const int counts_turns = m->clip != GYRE_CLIP_NONE && m->clip_pairs == 0;
     if ((!m->keeps_model_scaling || m->logn || counts_turns) && trained < (m->logn ? 2 : 1))
@@ -430,8 +430,8 @@ gyre_status config_drop_rotation(const gyre_config *base, gyre_config *out, gyre
 
 /* -- distances -- */
 
-/* To the last key of the chunk before, once the query stands behind its cap, or of the one before that, which stands a chunk
- * nearer (in the paper's form where it should: a place further). */
+/* To the last key of the chunk before, once the query is past its cap, or of the one before that, which is a chunk
+ * nearer than its distance (in the paper's form at its distance, a position further). */
 static int64_t first_chunk_change(const gyre_config *config) {
     const int64_t local = config->rope.chunk.local, chunk = config->rope.chunk.size - local;
     const int paper = config->rope.far == GYRE_FAR_CHUNKED_PAPER;

@@ -68,7 +68,7 @@ typedef struct method {
     int keeps_model_scaling; /* 1: none, clipped, clipped-hard */
     int resonance, logn;     /* modifiers */
     gyre_clip clip;          /* a modifier, or the method */
-    int64_t clip_pairs;      /* 0 = those that make no whole turn within the trained length */
+    int64_t clip_pairs;      /* 0 = those that make no whole revolution within the trained length */
     int64_t start_tokens;    /* 0 = none */
     gyre_longrope_start starts;
     double factor;            /* >= 1; rerope: the window; dca: the chunk; base: the base; 0 = follows the context */
@@ -89,7 +89,7 @@ gyre_status methods_parse(const char *list, method **out, int64_t *count, gyre_e
 /* After a measurement: names the method and the context where its numbers are not finite (EFORMAT).  out = status. */
 gyre_status method_name_failure(gyre_status status, const char *label, int64_t context, gyre_error *err);
 
-/* out = 1 for none without a modifier: the model as it is. */
+/* out = 1 for none without a modifier: the unchanged model. */
 int method_is_none(const method *m);
 /* out = 1 if the method takes a rotation of two pairs of channels or more. */
 int method_needs_two_pairs(const method *m);
@@ -121,7 +121,7 @@ static inline int far_is_chunked(const gyre_config *config) {
     return config->rope.far == GYRE_FAR_CHUNKED || config->rope.far == GYRE_FAR_CHUNKED_PAPER;
 }
 
-/* Up to distance `end`, distance d turns as offset + slope d does between near tokens. */
+/* Up to distance `end`, distance d rotates as offset + slope d does between near tokens. */
 typedef struct far_piece {
     double end, slope, offset;
 } far_piece;
@@ -129,9 +129,9 @@ typedef struct far_piece {
 /* out = the piece that distance d >= 0 is in; without the steps of Self-Extend's groups.  Under Dual Chunk Attention, where
  * it matters which token asks, that of the last token of a chunk. */
 far_piece far_piece_at(const gyre_config *config, double d);
-/* out = the first distance at which two tokens may turn otherwise than near ones; -1 = none. */
+/* out = the first distance at which two tokens may rotate otherwise than near ones; -1 = none. */
 int64_t far_first_change(const gyre_config *config);
-/* out = the distance between near tokens that turns as much. */
+/* out = the distance between near tokens that rotates as much. */
 double far_distance(const gyre_config *config, double d);
 
 #endif

@@ -59,7 +59,7 @@ gyre_status model_input_tokenizer(model_input *in, gyre_error *err) {
     if (status) return refuse_tokenizer(o, status, &why, err);
     const int64_t ids = tokenizer_info(in->tokenizer).vocab;
     if (ids > vocab)
-        return gyre_fail(err, GYRE_EINVAL, "tokenizer: of %lld tokens, the model's vocabulary is of %lld (%.300s)",
+        return gyre_fail(err, GYRE_EINVAL, "tokenizer: has %lld tokens, but the model's vocabulary has %lld (%.300s)",
                          (long long)ids, (long long)vocab, o->tokenizer ? o->tokenizer : o->path);
     if (!o->lists_notes) tokenizer_notes_warn(in->tokenizer, o->tokenizer ? o->tokenizer : o->path);
     return GYRE_OK;

@@ -42,7 +42,7 @@ enum { TOKENIZER_NOTE = 320 };
 /* out = the note at *at, which moves to the next.  Returns 0 where there is none.  Begins with *at =
  * gyre_tokenizer_info.notes. */
 int tokenizer_note_next(const char **at, char out[TOKENIZER_NOTE]);
-/* Warns of each note in a line of its own.  path: of the tokenizer's file or model. */
+/* Warns of each note in a separate line.  path: of the tokenizer's file or model. */
 void tokenizer_notes_warn(const gyre_tokenizer *tokenizer, const char *path);
 
 /* out = what gyre_tokenizer_get_info and gyre_model_get_source write. */

@@ -13,7 +13,7 @@ typedef struct run_card {
     char model_hash[32];      /* "fnv1a64:..." of its weight files */
     char config_hash[32];     /* of its config.json; "" = it has none, or it cannot be read */
     char command[4096];       /* from cli_command_line */
-    const char *methods;      /* "none, yarn:4"; NULL = the model as it is */
+    const char *methods;      /* "none, yarn:4"; NULL = the unchanged model */
     const char *prompts;      /* their format, of gyre passkey; NULL = the run has none */
 } run_card;
 

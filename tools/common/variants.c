@@ -30,7 +30,7 @@ static void resonance(gyre_config *c, const variant_params *s) {
     (void)s;
     c->rope.resonance = 1;
 }
-/* The pairs that make no whole turn within the trained length.  rope.dim and rope.base are set by then. */
+/* The pairs that make no whole revolution within the trained length.  rope.dim and rope.base are set by then. */
 static void clip(gyre_config *c, gyre_clip mode) {
     const method m = {.clip = mode, .keeps_model_scaling = 1, .label = "clipped"};
     gyre_config clipped;
@@ -152,7 +152,7 @@ static gyre_status parse_names(const char *list, variant found[MAX_VARIANTS], in
         const gyre_status status = variant_find(c, length, &v, err);
         if (status) return status;
         for (int i = 0; i < *count; i++)
-            if (strcmp(found[i].name, v.name) == 0) return gyre_fail(err, GYRE_EINVAL, "%s: stands twice", v.name);
+            if (strcmp(found[i].name, v.name) == 0) return gyre_fail(err, GYRE_EINVAL, "%s: is given twice", v.name);
         found[(*count)++] = v;
         c = c[length] ? c + length + 1 : NULL;
     }
@@ -235,8 +235,8 @@ static int find_name(const char *label, size_t length) {
     return i;
 }
 
-/* Behind a name stand a number and other words: ":16", "+logn", ", causal".  Each power of two and each length of the words
- * has the next dash. */
+/* A name is followed by a number and other words: ":16", "+logn", ", causal".  Each power of two and each length of the
+ * words has the next dash. */
 static int variant_dash(const char *behind) {
     char *words = (char *)behind;
     const double number = *behind == ':' ? strtod(behind + 1, &words) : 0;

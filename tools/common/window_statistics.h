@@ -1,4 +1,4 @@
-/* window_statistics.h: what the losses of windows tell about their mean. */
+/* window_statistics.h: the mean of the losses of windows, with its interval. */
 #ifndef GYRE_TOOLS_WINDOW_STATISTICS_H
 #define GYRE_TOOLS_WINDOW_STATISTICS_H
 #include <stdint.h>

@@ -79,7 +79,7 @@ static void read_options(int argc, char **argv, convert_options *o) {
     if (cli_given(&o->common, "layout")) o->convert.layout = &o->layout;
     if (cli_given(&o->common, "from-layout")) o->convert.source_layout = &o->source_layout;
     if (!o->model) cli_usage_error("MODEL: missing");
-    if (!o->output) cli_usage_error("-o: missing; where to?");
+    if (!o->output) cli_usage_error("-o: missing; name a folder or a file");
     if (!cli_given(&o->common, "to") && is_gguf_path(o->output)) o->convert.format = GYRE_MODEL_FORMAT_GGUF;
     if (o->convert.format == GYRE_MODEL_FORMAT_SAFETENSORS && o->convert.dtype && o->dtype == GYRE_DTYPE_Q8)
         cli_usage_error("--dtype q8: safetensors have no such type; --to gguf has");
@@ -168,8 +168,7 @@ static gyre_status take_target(const convert_options *o, cli_lock *lock, gyre_er
     if (status || o->replace) return status;
     if (snprintf(path, sizeof path, "%s/" GYRE_CONFIG_FILE, o->output) >= (int)sizeof path || gyre_is_absent(path))
         return GYRE_OK;
-    return gyre_fail(err, GYRE_EIO, "folder: a model is there already; --replace puts this one in its place (%s)",
-                     o->output);
+    return gyre_fail(err, GYRE_EIO, "folder: has a model already; --replace replaces it (%s)", o->output);
 }
 
 static gyre_status convert(convert_options *o, gyre_reading **after, gyre_error *err) {

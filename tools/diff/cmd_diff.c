@@ -93,7 +93,7 @@ static int is_read_twice(const diff_options *o) {
 
 /* out = 0 if there is something to compare, or CLI_FAILED with the error printed. */
 static int read_operands(const diff_options *o, diff_operand operand[2]) {
-    if (is_read_twice(o)) return cli_fail("A: no regular file, and it is read twice; save it first (%s)", o->path[0]);
+    if (is_read_twice(o)) return cli_fail("A: not a regular file, but it is read twice; save it first (%s)", o->path[0]);
     for (int s = 0; s < 2; s++) {
         operand[s].path = o->path[s] ? o->path[s] : o->path[0];
         operand[s].profile = s ? o->with : o->reading.profile;
@@ -129,7 +129,7 @@ int cmd_diff(int argc, char **argv) {
     diff_result result = {.count = 0};
     cli_parse(&command, argc, argv, &o);
     if (!o.path[0]) cli_usage_error("A: missing");
-    if (!o.path[1] && o.with == GYRE_PROFILE_DEFAULT) cli_usage_error("B: missing, and --with too");
+    if (!o.path[1] && o.with == GYRE_PROFILE_DEFAULT) cli_usage_error("B: missing; name it, or a program with --with");
     int status = read_operands(&o, result.operand);
     if (!status) {
         reading_check_layer_type(o.reading.layer_type, result.operand[0].reading, result.operand[1].reading);

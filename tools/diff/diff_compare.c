@@ -54,12 +54,12 @@ static void compare_frequencies(diff_layers *d) {
     d->first_position = d->same_frequencies ? -1 : diff_first_position(d->max_difference);
 }
 
-/* out = the tokens that turn as without a scaling. */
+/* out = the tokens that rotate as without a scaling. */
 static int64_t starts_in_use(const explain_stats *f) {
     return f->length > f->trained ? f->config->rope.longrope.start_tokens : 0;
 }
 
-/* Tokens that start in one reading alone turn as trained there, and by the scaled frequencies in the other. */
+/* Start tokens of only one reading rotate as trained there, and by the scaled frequencies in the other. */
 static void compare_starts(diff_layers *d) {
     const int64_t in_a = starts_in_use(&d->a), in_b = starts_in_use(&d->b), from = in_a < in_b ? in_a : in_b;
     const explain_stats *started = in_a > in_b ? &d->a : &d->b, *other = in_a > in_b ? &d->b : &d->a;

@@ -28,9 +28,9 @@ typedef struct diff_layers {
     int uniform_ratio;              /* 1: all pairs differ by the same ratio */
     double max_difference; /* largest |b - a| in radians per position; a pair that one side lacks has frequency 0 there */
     int64_t max_difference_pair; /* that pair; -1 if all are the same */
-    int64_t first_distance;      /* of two tokens that are turned otherwise, for one or both are far (rope.far); -1 = none */
+    int64_t first_distance;      /* of two tokens that rotate otherwise, as rope.far of one or both says; -1 = none */
     int64_t first_position;      /* first position where a pair is more than 0.01 rad off; -1 = none up to 2^31 */
-    int64_t start_tokens;        /* the first tokens, which turn as trained in a reading at least; 0 = none */
+    int64_t start_tokens;        /* the first tokens, which rotate as trained in at least one reading; 0 = none */
     int64_t length;              /* the length in use */
     double angle_difference;     /* of pair max_difference_pair at that position, in radians */
     double factor_ratio;         /* attention factors, b over a */

@@ -67,16 +67,16 @@ static void append_pair(diff_result *r, const diff_layers *d) {
     char which[EXPLAIN_TEXT_SIZE] = "every pair";
     if (!d->uniform_ratio) snprintf(which, sizeof which, "pair %" PRId64, d->pair);
     if (d->a.pairs != d->b.pairs)
-        append(r, "%" PRId64 " pairs turn under %s, %" PRId64 " under %s", d->a.pairs, r->operand[0].label, d->b.pairs,
+        append(r, "%" PRId64 " pairs rotate under %s, %" PRId64 " under %s", d->a.pairs, r->operand[0].label, d->b.pairs,
                label);
     else if (diff_stands_still(a) != diff_stands_still(b))
-        append(r, "%s stands still under %s alone", which, r->operand[diff_stands_still(a) ? 0 : 1].label);
+        append(r, "%s does not rotate, under %s only", which, r->operand[diff_stands_still(a) ? 0 : 1].label);
     else if (a == b)
-        append(r, "%s turns the other way under %s", which, label);
+        append(r, "%s rotates in the other direction under %s", which, label);
     else if (a / b > 1e6 || b / a > 1e6)
-        append(r, "%s turns %.1g times %s under %s", which, a > b ? a / b : b / a, way, label);
+        append(r, "%s rotates %.1g times %s under %s", which, a > b ? a / b : b / a, way, label);
     else if (a / b - 1 > 0.01 || b / a - 1 > 0.01)
-        append(r, "%s turns %.2f times %s under %s", which, a > b ? a / b : b / a, way, label);
+        append(r, "%s rotates %.2f times %s under %s", which, a > b ? a / b : b / a, way, label);
     else
         append(r, "%s turns %.2g%% %s under %s", which, 100 * fabs(b - a) / a, way, label);
 }
@@ -93,7 +93,7 @@ static void append_same(diff_result *r, const diff_layers *d, const char *same) 
         append(r, " at length %" PRId64 ", where %s and %s meet", d->length, d->a.label, d->b.label);
 }
 
-/* 1: distances of one length, or the first tokens, turn by more under one of the two, although no frequency differs. */
+/* 1: distances of one length, or the first tokens, rotate by more under one of the two, although no frequency differs. */
 static int far_differs(const diff_layers *d) {
     const gyre_config *a = d->a.config, *b = d->b.config;
     return a->rope.far != b->rope.far || a->rope.far_window != b->rope.far_window ||
@@ -101,12 +101,12 @@ static int far_differs(const diff_layers *d) {
            (d->same_frequencies && d->first_position >= 0); /* start tokens */
 }
 
-/* What is far turns otherwise.  out = 1 if that is said. */
+/* Appends that far keys rotate otherwise.  out = 1 if so. */
 static int append_distance(diff_result *r, const diff_layers *d, const char *opening) {
     if (d->first_distance < 0) return 0;
     const int chunks = far_is_chunked(d->a.config) || far_is_chunked(d->b.config);
-    append(r, "%skeys%s turn otherwise from a distance of %" PRId64 " tokens on", opening, chunks ? " of other chunks" : "",
-           d->first_distance);
+    append(r, "%skeys%s rotate otherwise from a distance of %" PRId64 " tokens on", opening,
+           chunks ? " of other chunks" : "", d->first_distance);
     return 1;
 }
 

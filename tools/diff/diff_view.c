@@ -86,7 +86,7 @@ static double wavelength_at(const explain_stats *f, int64_t pair) {
     return pair >= 0 && pair < f->pairs ? explain_wavelength(f->inv_freq[pair]) : INFINITY;
 }
 
-/* "none" for a pair that turns by nothing that counts at any position. */
+/* "none" for a pair with no rotation that counts at any position. */
 static void format_wavelength(const explain_stats *f, int64_t pair, char out[EXPLAIN_TEXT_SIZE]) {
     if (pair >= 0 && pair < f->pairs && diff_stands_still(f->inv_freq[pair]))
         snprintf(out, EXPLAIN_TEXT_SIZE, "none");
@@ -115,8 +115,8 @@ static void view_frequencies(const explain_terminal *page, const diff_layers *d)
         view_line(page, "frequencies", "up to %.3g times as fast: pair %" PRId64 ", wavelength %s against %s",
                   1 + d->max_relative_difference, d->pair, a, b);
     else
-        view_line(page, "frequencies", "pair %" PRId64 " stands still in the first alone; wavelength %s in the second",
-                  d->pair, b);
+        view_line(page, "frequencies", "pair %" PRId64 " does not rotate in the first; wavelength %s in the second", d->pair,
+                  b);
     if (d->first_position >= 0)
         view_line(page, "first position", "%" PRId64 ": pair %" PRId64 " is more than 0.01 rad off", d->first_position,
                   d->max_difference_pair);
@@ -175,7 +175,7 @@ static void view_layers(const explain_terminal *page, const diff_result *r, cons
     }
     if (d->rotates) view_frequencies(page, d);
     if (d->first_distance >= 0)
-        view_line(page, "first distance", "%" PRId64 ": from there on keys turn otherwise", d->first_distance);
+        view_line(page, "first distance", "%" PRId64 ": from there on keys rotate otherwise", d->first_distance);
     if (d->a.config->kind == d->b.config->kind) {
         view_ratio(page, r, "attention factor", d->factor_ratio);
         view_ratio(page, r, "softmax multiplier", d->softmax_ratio);

@@ -38,7 +38,7 @@ typedef struct eval_cell {
     gyre_scaling_parts parts;
     int rotates, out_of_range; /* out_of_range: the encoding ends before the context does */
     gyre_eval_result figures;
-    double bytes;    /* of text that the scored tokens stand for, at the mean of the whole text; 0 = not known */
+    double bytes;    /* of text in the scored tokens, at the mean of the whole text; 0 = not known */
     double variance; /* of the mean loss of a window, in nats^2; 0 with one window */
     gyre_passkey_result passkey;
     double *by_position; /* [buckets] nats; 0 for empty buckets */

@@ -137,8 +137,7 @@ static void view_accuracy(const explain_terminal *page, const explain_accuracy *
         return;
     }
     fputc('\n', page->file);
-    explain_print_wrapped(page, EXPLAIN_STYLE_PLAIN, 0, 2,
-                          "  --accuracy: nothing turns here, so there are no angles to be off");
+    explain_print_wrapped(page, EXPLAIN_STYLE_PLAIN, 0, 2, "  --accuracy: nothing rotates here, so there are no angles");
 }
 
 static int write_view(const explain_options *o, const gyre_reading *reading, const shown_groups *g, FILE *file) {

@@ -1,8 +1,8 @@
 /* explain_accuracy.c: the angles of each program against exact ones.
  *
- * A pair of a query at m turns by a complex number u, that of a key at n by v.  Scores of random channels are off by the
- * root mean square sqrt(sum |u v* - u0 v0*|^2) over all pairs, and are themselves sqrt(sum |u0 v0*|^2).  The ratio is by how
- * much a score moves. */
+ * A pair of a query at m is multiplied by a complex number u, that of a key at n by v.  Scores of random channels are
+ * off by the root mean square sqrt(sum |u v* - u0 v0*|^2) over all pairs, and are themselves sqrt(sum |u0 v0*|^2).  The
+ * ratio is by how much a score moves. */
 #include "tools/explain/explain_accuracy.h"
 #include "gyre/gyre_fields.h"
 #include "util/error.h"
@@ -95,11 +95,11 @@ static gyre_status program_rows(const angle_rows *r, int p, int64_t first, int64
     return rows_at(r, r->program[p], first, count, cosine, sine, err);
 }
 
-/* Exact rows of count <= BLOCK positions.  The first is computed, the others are its complex products with the steps, which
- * are off by some 2^-52.  Position 0 tells the attention factor, which a product would have twice. */
+/* Exact rows of count <= BLOCK positions.  The first is computed, the others are its complex products with the steps,
+ * which are off by some 2^-52.  Position 0 shows the attention factor, which a product would have twice. */
 static gyre_status exact_rows(const angle_rows *r, int64_t first, int64_t count, gyre_error *err) {
     const int64_t n = r->pairs;
-    if (r->config->rope.longrope.start_tokens > 0) /* they turn otherwise than the steps of later tokens */
+    if (r->config->rope.longrope.start_tokens > 0) /* they rotate otherwise than the steps of later tokens */
         return rows_at(r, r->exact, first, count, r->exact_cosine, r->exact_sine, err);
     const gyre_status status = rows_at(r, r->exact, first, 1, r->exact_cosine, r->exact_sine, err);
     for (int64_t t = 1; t < count && !status; t++)
@@ -318,7 +318,7 @@ static double movement(const angle_rows *r, int64_t count, const double *exact) 
     return whole > 0 ? sqrt(moved / whole) : 0;
 }
 
-/* Queries up to `position`, and where the keys stand: 1, distance_ratio ... tokens before it, and the first token. */
+/* Queries up to `position`, and the keys: 1, distance_ratio ... tokens before it, and the first token. */
 typedef struct scored {
     int64_t first, count, key[DISTANCES];
     int keys;
@@ -423,7 +423,7 @@ static gyre_status find_movements(explain_accuracy *out, angle_rows *r, gyre_err
 }
 
 /* -- the attention factor -- */
-/* Every cos and sin of a table has it, so those of pairs that do not turn are its rounding, and a score has it twice. */
+/* Every cos and sin of a table has it, so those of pairs that do not rotate are its rounding, and a score has it twice. */
 static void round_factors(explain_accuracy *out) {
     for (int p = 0; p < ACCURACY_PROGRAMS; p++) {
         const int bits = programs[p].fraction;
@@ -488,7 +488,7 @@ static void clear_caches(explain_accuracy *out, const angle_rows *r) {
 /* Reasons alone. */
 static gyre_status measure_nothing(explain_accuracy *out) {
     for (int p = 0; p < ACCURACY_PROGRAMS; p++)
-        snprintf(out->reason[p], ACCURACY_REASON, "the weights hold the turns");
+        snprintf(out->reason[p], ACCURACY_REASON, "the frequencies are in the weights");
     for (int c = 0; c < ACCURACY_CACHES; c++)
         clear_cache(out, c);
     out->rounding = NAN;
@@ -612,7 +612,7 @@ static int turn_alike(const explain_stats *a, const explain_stats *b) {
     return same_bytes(&x, &y, sizeof x);
 }
 
-/* out = the first group that turns as group i does. */
+/* out = the first group that rotates as group i does. */
 static int first_alike(const explain_stats *const *stats, int i) {
     int first = 0;
     while (first < i && (stats[first]->pairs == 0 || !turn_alike(stats[first], stats[i])))

@@ -5,7 +5,7 @@
 #include "tools/explain/explain_terminal.h"
 
 enum { ACCURACY_PROGRAMS = 8, ACCURACY_LENGTHS = 5, ACCURACY_CACHES = 6, ACCURACY_SHIFTS = 3, ACCURACY_REASON = 192 };
-/* Where the keys of caches stand before they are shifted, and by how much a shift moves them.  moves_from: numbers of so
+/* The position of cached keys before they are shifted, and by how much a shift moves them.  moves_from: numbers of so
  * many digits. */
 enum { ACCURACY_KEY_POSITION = 65536, ACCURACY_SHIFT = -64, ACCURACY_DIGITS = 2 };
 /* Pairs of a head, and of all heads that one command measures.  Heads of more than ACCURACY_USUAL_PAIRS are measured at
@@ -22,8 +22,8 @@ typedef struct explain_accuracy {
     int64_t every, of_octave, last;
     int64_t angles;           /* the work: pairs whose cos and sin were computed, over all positions and programs */
     int64_t largest_position; /* under dual chunks: of any angle that is made; 0 = each position has its own angle */
-    int follows_length;       /* 1: lengths[i] has frequencies of its own */
-    int turns_in_weights;     /* 1: layers trained what turns them, so nothing from `error` on is computed */
+    int follows_length;       /* 1: lengths[i] has its own frequencies */
+    int turns_in_weights;     /* 1: layers train their rotation, so nothing from `error` on is computed */
     /* Largest error of cos and sin over the pairs, among the measured positions of a context of lengths[i] tokens.  Never
      * falls with i, unless follows_length. */
     double error[ACCURACY_PROGRAMS][ACCURACY_LENGTHS];
@@ -35,7 +35,7 @@ typedef struct explain_accuracy {
     int64_t search_of_doubling, search_queries, distance_ratio;
     double attention_factor;
     /* The attention factor as a 16-bit table has it, and by how much that alone moves the score of a pair that does not
-     * turn, over its size.  0 for tables of floats. */
+     * rotate, over its size.  0 for tables of floats. */
     double table_factor[ACCURACY_PROGRAMS], factor_moves[ACCURACY_PROGRAMS];
     double rounding; /* root mean square of the change of a score, over the score's own, when query and key become bf16 */
     /* The same for a rotated key alone that a cache keeps, and after 1, 10, 100 shifts.  NAN: the cache takes no such
@@ -52,8 +52,8 @@ int64_t explain_accuracy_shifts(int s);
 
 /* out = 1 if all that is shown of a and b is the same. */
 int explain_accuracy_equal(const explain_accuracy *a, const explain_accuracy *b);
-/* made[i] = the accuracy of stats[i], NULL where it does not rotate.  Groups that turn alike are computed once and have the
- * same pointer.  More pairs in all than four usual heads share their work.  Errors: EUNSUPPORTED (more than
+/* made[i] = the accuracy of stats[i], NULL where it does not rotate.  Groups that rotate alike are computed once and
+ * have the same pointer.  More pairs in all than four usual heads share their work.  Errors: EUNSUPPORTED (more than
  * ACCURACY_MOST_PAIRS in all), ENOMEM, those of gyre_encoding_create; made[] is then to be freed too. */
 gyre_status explain_accuracy_compute(explain_accuracy **made, const explain_stats *const *stats, int count, gyre_error *err);
 void explain_accuracy_free(explain_accuracy **made, int count);

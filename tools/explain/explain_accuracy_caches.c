@@ -65,7 +65,7 @@ static float round_to_bits(float x, int bits) {
     uint32_t word;
     memcpy(&word, &x, sizeof word);
     const uint32_t last = UINT32_C(1) << (24 - bits), odd = (word & last) != 0;
-    word = (word + last / 2 - 1 + odd) & ~(last - 1); /* a carry goes to the exponent */
+    word = (word + last / 2 - 1 + odd) & ~(last - 1); /* a carry moves into the exponent */
     memcpy(&x, &word, sizeof x);
     return x;
 }
@@ -126,8 +126,8 @@ static gyre_status measure_rounding(const kept_keys *k, int rounding, double *ke
 }
 
 /* -- gyre_cache -- */
-/* Reads keys back by attention: the one token of each head has the score q . k, and queries are the unit vectors, turned for
- * the position of the keys.  So the scores are the raw channels, times the square of the attention factor. */
+/* Reads keys back by attention: the one token of each head has the score q . k, and queries are the unit vectors,
+ * rotated to the position of the keys.  So the scores are the raw channels, times the square of the attention factor. */
 typedef struct reader {
     const kept_keys *keys;
     gyre_cache *cache;

@@ -64,13 +64,12 @@ static void view_factor(const explain_terminal *page, const explain_accuracy *a)
     char text[384];
     for (int p = 0; p < ACCURACY_PROGRAMS; p++) {
         if (!strstr(explain_accuracy_program(p), "bfloat16") || !(a->factor_moves[p] > 0)) continue;
-        snprintf(
-            text, sizeof text,
-            "bfloat16: the table has the attention factor %.6g as %.6g, which alone moves the score of a pair that does "
-            "not turn by %.1e%s",
-            a->attention_factor, a->table_factor[p], a->factor_moves[p],
-            a->factor_moves[p] > a->rounding ? ": so scores move from the first positions on, and no angle is the cause"
-                                             : "");
+        snprintf(text, sizeof text,
+                 "bfloat16: the table has the attention factor %.6g as %.6g, which alone moves the score of a pair that "
+                 "does not rotate by %.1e%s",
+                 a->attention_factor, a->table_factor[p], a->factor_moves[p],
+                 a->factor_moves[p] > a->rounding ? ": so scores move from the first positions on, and no angle is the cause"
+                                                  : "");
         note(page, text);
         return;
     }
@@ -107,11 +106,11 @@ static void view_notes(const explain_terminal *page, const explain_accuracy *a) 
     }
     view_factor(page, a);
     if (a->follows_length)
-        note(page, "frequencies follow the context: each column has those of its own length, and \"moves from\" those of a "
+        note(page, "frequencies follow the context: each column has those of its length, and \"moves from\" those of a "
                    "context that ends there");
     if (a->largest_position > 0) {
         snprintf(text, sizeof text,
-                 "dual chunks: a query or key turns by at most %" PRId64 " positions, however long the context",
+                 "dual chunks: a query or key rotates by at most %" PRId64 " positions, however long the context",
                  a->largest_position);
         note(page, text);
     }

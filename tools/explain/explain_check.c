@@ -156,13 +156,13 @@ static gyre_status measure(explain_check *c, model_input *input, const char *pat
 static int has_pairs(explain_check *c, const gyre_config *config) {
     c->verdict = CHECK_NOT_APPLICABLE;
     if (!gyre_kind_has(config->kind, GYRE_TRAIT_ROTATES))
-        snprintf(c->why, sizeof c->why, "the model does not turn queries and keys (%s)", gyre_kind_name(config->kind));
+        snprintf(c->why, sizeof c->why, "the model does not rotate queries and keys (%s)", gyre_kind_name(config->kind));
     else if (config->rope.axes > 1)
-        snprintf(c->why, sizeof c->why, "the model turns along several axes, whose pairs are not looked for elsewhere");
+        snprintf(c->why, sizeof c->why, "the model rotates along several axes; the check is for one axis");
     else if (config->rope.layout != GYRE_LAYOUT_HALF && config->rope.layout != GYRE_LAYOUT_INTERLEAVED)
-        snprintf(c->why, sizeof c->why, "the model's pairs move from one layout to the other while they turn");
+        snprintf(c->why, sizeof c->why, "the model's rotation converts pairs from one layout to the other");
     else if (config->rope.dim < 4)
-        snprintf(c->why, sizeof c->why, "a head has a single pair, which lies alike in both layouts");
+        snprintf(c->why, sizeof c->why, "a head has a single pair, which is the same in both layouts");
     else
         return 1;
     return 0;

@@ -102,7 +102,7 @@ static void describe_nothing(const explain_stats *stats, char *out, size_t size)
     static const struct {
         const char *part, *says;
     } parts[] = {{"adaptive", "no positions; a network adapts the scores of all heads to each other"},
-                 {"contextual", "no positions of tokens: each query counts the keys that matter to it"},
+                 {"contextual", "no positions of tokens: each query counts keys by content"},
                  {"forget_gates", "no positions; gates of the tokens between lower a score"}};
     const char *beside = "no positions";
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
@@ -111,7 +111,8 @@ static void describe_nothing(const explain_stats *stats, char *out, size_t size)
 }
 
 static void describe_phases(const explain_stats *stats, char *out, size_t size) {
-    put(out, size, "%" PRId64 " of %" PRId64 " channels are amplitudes, the others turn them by distance^%g, at any length",
+    put(out, size,
+        "%" PRId64 " of %" PRId64 " channels are amplitudes, the others rotate them by distance^%g, at any length",
         stats->config->score.amplitudes, stats->config->head_dim, stats->config->score.exponent);
 }
 

@@ -41,7 +41,7 @@ static void view_field(const explain_terminal *page, const gyre_reading *reading
     explain_print_wrapped(page, EXPLAIN_STYLE_PLAIN, MARGIN + names + mark, MARGIN + names + mark, field->note);
 }
 
-/* The length that a scaling counts from is most often the trained one, which stands above it. */
+/* The length that a scaling counts from is most often the trained one, which is above it. */
 static int is_said_above(const gyre_layer_reading *group, int64_t i) {
     const gyre_reading_field *fields = group->fields;
     if (strcmp(fields[i].name, "original_length") != 0 || fields[i].note) return 0;

@@ -23,11 +23,11 @@ static const char place[] = "<!-- CONFIG -->";
 enum { MAX_CONFIG = 1 << 20, MAX_PAGE = 1 << 28 };
 
 static const char documentation[] =
-    "Opens the explorer in a browser and prints its path: a page that runs this library, with pictures of rotations, their "
-    "scalings and biases to turn, what explain, diff and extend print, and a model that reads a text."
-    "\vWith CONFIG, a config.json or a folder with one, the page explains that model: a copy of the page that holds the "
-    "config is opened. With --output the page, or that copy, is written to FILE and not opened. make explorer builds the "
-    "page; it needs no network. GYRE_EXPLORER in the environment names another page.\n\n"
+    "Opens the explorer in a browser and prints its path: a page that runs this library, with interactive pictures of "
+    "rotations, scalings and biases, the output of explain, diff and extend, and a model that reads a text.\vWith CONFIG, a "
+    "config.json or a folder with one, the page explains that model: a copy of the page that holds the config is opened. "
+    "With --output the page, or that copy, is written to FILE and not opened. make explorer builds the page; it needs no "
+    "network. GYRE_EXPLORER in the environment names another page.\n\n"
     "Examples:\n"
     "  gyre explore\n"
     "  gyre explore config.json\n"
@@ -93,7 +93,7 @@ static char *read_config(const char *model, size_t *size) {
 }
 
 /* -- writing -- */
-/* Percent-encoded, the config can stand in a page whatever is in it. */
+/* Percent-encoded, any config can be part of a page. */
 static void write_config(FILE *out, const char *text, size_t size) {
     fputs("<script type=\"text/plain\" id=\"given-config\">", out);
     for (size_t i = 0; i < size; i++) {
@@ -167,7 +167,7 @@ static void open_in_browser(const char *path) {
     }
 }
 
-/* path = where the copy with a config goes. */
+/* path = the path of the copy with a config. */
 static int temporary_page(char path[BUNDLED_PATH]) {
     temporary_folder folder; /* stays, for the browser */
     gyre_error err = {0, ""};

@@ -80,7 +80,7 @@ static void read_options(int argc, char **argv, extend_options *o) {
     if (!o->cost.model.path) cli_usage_error("MODEL: missing; name a config.json, a folder with one, or a GGUF file");
     stretch_options_check(&o->stretch);
     if (o->stretch.write && !o->method)
-        cli_usage_error("--write: missing what to write; name it with --method, such as yarn");
+        cli_usage_error("--method: missing; --write needs the method to write, such as yarn");
     if (o->cost.model.texts_count) {
         model_options_check(&o->cost.model, 1);
         if (o->stretch.write) cli_usage_error("--text: --write measures nothing; run it without");
@@ -130,7 +130,7 @@ static int open_model(const extend_options *o, extension *e) {
         return cli_fail_error(&err);
     struct stat info; /* a pipe is empty when it is read again */
     if (stat(e->reading->path, &info) == 0 && !S_ISREG(info.st_mode))
-        return cli_fail("model: no regular file, and it is read more than once; save it first (%s)", e->reading->path);
+        return cli_fail("model: not a regular file, but it is read more than once; save it first (%s)", e->reading->path);
     e->config = strcmp(e->reading->format, "GGUF") == 0 ? NULL : cli_json_load(e->reading->path);
     e->path = o->cost.model.path;
     e->profile = o->reading.profile;
@@ -253,7 +253,7 @@ static int extend(const extend_options *o, const extension *e, FILE *file) {
         return cli_fail("%s: what the model trained has taken the place of its rotation, and no scaling of it is read (%s)",
                         extend_part_in_place(e), e->reading->path);
     if (!gyre_kind_has(kind, GYRE_TRAIT_ROTATES)) return extend_print_other(e, o->common.json, file);
-    /* A length that the model reaches as it is needs a verdict, but nothing to write. */
+    /* A length that the unchanged model reaches needs a verdict, but nothing to write. */
     const int within = !o->stretch.write && e->trained >= STRETCH_MIN_TRAINED;
     const int status = within ? 0 : stretch_check_length(&o->stretch, e->trained, e->reading->path);
     if (status) return status;

@@ -130,7 +130,7 @@ static int64_t all_tokens(const measurement *m) {
     return tokens * m->cost->methods;
 }
 
-/* Row by row, so that what is known when Ctrl-C comes are whole rows; the model as it is comes first. */
+/* Row by row, so that Ctrl-C leaves whole rows; the unchanged model comes first. */
 static int measure_rows(measurement *m, const extend_method *methods) {
     gyre_error err = {0, ""};
     cli_progress_begin(&m->progress, "extend", "tokens", all_tokens(m));

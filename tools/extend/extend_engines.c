@@ -174,7 +174,7 @@ static double derived_length(const json_t *config) {
     return states * (factor > 1 ? factor : 1);
 }
 
-/* Leaves out of the overrides what vLLM needs not be told: the length, where its own derivation reaches far enough. */
+/* Omits from the overrides what vLLM does not need: the length, if its own derivation reaches far enough. */
 static gyre_status trim_overrides(const advice_source *s, extend_advice *out, gyre_error *err) {
     json_t *less = json_deep_copy(out->keys), *config;
     extend_support support = EXTEND_SUPPORT_NONE;

@@ -102,7 +102,8 @@ gyre_status extend_method_config(const extend_method *r, const extension *e, gyr
         /* Pairs that are not rotated must stay so. */
         if (r->longrope || r->method.scaling != GYRE_SCALING_LINEAR)
             return gyre_fail(err, GYRE_EUNSUPPORTED,
-                             "method %s: some pairs of this model stand still, and it turns all (%s)", r->label, e->path);
+                             "method %s: some pairs of this model do not rotate, but it rotates all (%s)", r->label,
+                             e->path);
         out->rope.scaling = GYRE_SCALING_PROPORTIONAL;
         out->rope.proportion = base->rope.proportion;
     }

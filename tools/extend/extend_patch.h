@@ -5,7 +5,7 @@
 #include <jansson.h>
 
 /* Makers return NULL if memory runs out. */
-/* out = what turns `before` into `after`. */
+/* out = the changes from `before` to `after`. */
 json_t *extend_patch_between(const json_t *before, const json_t *after);
 /* out = a copy without the keys to remove.  For vLLM: its overrides are set one by one, and in transformers 5 rope_scaling
  * is another name of rope_parameters, so a null there would undo the other. */

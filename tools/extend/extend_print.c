@@ -35,7 +35,7 @@ static int has_part(const extension *e, const char *name) {
 /* What layers of a model without an encoding do all the same; NULL = nothing. */
 static const char *part_note(const extension *e) {
     if (has_part(e, "forget_gates"))
-        return "its forget gates go on lowering the scores of what is far at any length: there is nothing to stretch";
+        return "its forget gates lower the scores of far tokens at any length: there is nothing to stretch";
     if (has_part(e, "contextual"))
         return "its queries count positions themselves, up to that of the last embedding, at any length: there is nothing "
                "to stretch";
@@ -67,7 +67,7 @@ static const char *scheme_note(const extension *e) {
     if (gyre_config_has(c, "score.max_distance"))
         return "distances past its last one are clipped to it at any length: there is nothing to stretch";
     if (gyre_kind_places(c->kind) & GYRE_PLACE_INPUT)
-        return "the sinusoid goes on at any length, but the model was not trained there, and no config stretches it";
+        return "the sinusoid continues at any length, but the model was not trained there, and no config stretches it";
     if (gyre_config_has(c, "score.amplitudes"))
         return "its phase is computed at any length, and its paper stretches nothing but trains a little at the new one";
     if (gyre_kind_places(c->kind) == 0) return of_part ? of_part : "it has no positions: there is nothing to stretch";
@@ -278,8 +278,8 @@ static int print_tables(const explain_terminal *page, const extension *e, const 
     if (strcmp(e->reading->format, "GGUF") != 0) return 0;
     fputc('\n', page->file);
     explain_print_wrapped(page, EXPLAIN_STYLE_PLAIN, 0, 0,
-                          "A GGUF is llama.cpp's alone.  untried: the file is large; --write reads back what it wrote, "
-                          "and keeps nothing that turns otherwise.");
+                          "A GGUF is llama.cpp's alone.  untried: the file is large; --write reads back what it wrote, and "
+                          "keeps nothing that rotates otherwise.");
     return 0;
 }
 

@@ -78,7 +78,7 @@ static int print_cost(const explain_terminal *page, const extend_method *methods
 /* -- what to write -- */
 enum { INDENT = 2 };
 
-/* Where in a shell's words a text stands. */
+/* The state of a text within a shell's words. */
 typedef struct command_place {
     int quoted, json, string; /* within '', within '{}', within a string of that JSON */
 } command_place;
@@ -93,7 +93,7 @@ static void move_past(command_place *at, const char *c) {
 }
 
 /* out = bytes up to the space that ends the line: the last one within `room`, else the first; all if there is none.  It
- * stands between words, or between the values of a JSON text; between an option and its value if there is no other within
+ * is between words, or between the values of a JSON text; between an option and its value if there is no other within
  * `room`.  *at moves there. */
 static size_t command_break(const char *text, size_t room, command_place *at) {
     command_place here = *at, there = *at;
@@ -114,8 +114,8 @@ static size_t command_break(const char *text, size_t room, command_place *at) {
     return found;
 }
 
-/* Prints a command to copy.  One that is wider than the page goes on in the next line: after a backslash, which quotes need
- * not. */
+/* Prints a command to copy.  One that is wider than the page continues in the next line: after a backslash, which quotes
+ * need not. */
 static void print_literal(const explain_terminal *page, const char *text) {
     const int backslash = 2;
     int indent = INDENT;
@@ -164,7 +164,7 @@ static void print_value(const explain_terminal *page, int indent, const char *ke
     free(text);
 }
 
-/* The keys as they stand in a config.json; keys to remove last. */
+/* The keys as in a config.json; keys to remove last. */
 static void print_keys(const explain_terminal *page, const json_t *keys) {
     const char *key;
     json_t *value;

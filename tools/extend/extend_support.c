@@ -145,7 +145,7 @@ json_t *extend_with_chunks(const json_t *config, const gyre_config *want) {
     return NULL;
 }
 
-/* What turns keys otherwise although all frequencies are the same; nothing where nothing does. */
+/* The reason why keys rotate otherwise although all frequencies are the same, if there is one. */
 static void compare_reach(const gyre_config *want, const gyre_config *got, int64_t length, char why[200]) {
     const int64_t starts[2] = {starts_in_use(want, length), starts_in_use(got, length)};
     const int far = want->rope.far != got->rope.far ||
@@ -153,7 +153,7 @@ static void compare_reach(const gyre_config *want, const gyre_config *got, int64
                      (want->rope.far_window != got->rope.far_window || want->rope.far_factor != got->rope.far_factor ||
                       want->rope.chunk.size != got->rope.chunk.size || want->rope.chunk.local != got->rope.chunk.local));
     if (far)
-        snprintf(why, 200, "keys further away turn otherwise");
+        snprintf(why, 200, "keys further away rotate otherwise");
     else if (starts[0] != starts[1])
         snprintf(why, 200, "%lld start tokens, not %lld", (long long)starts[1], (long long)starts[0]);
 }
@@ -166,7 +166,7 @@ gyre_status extend_compare_encodings(const extension *e, const gyre_encoding *wa
     if (!a) return gyre_fail(err, GYRE_ENOMEM, "frequencies: out of memory (extend)");
     if (!gyre_kind_has(gyre_encoding_get_config(got)->kind, GYRE_TRAIT_ROTATES) ||
         gyre_encoding_get_config(got)->rope.dim != 2 * pairs) {
-        snprintf(why, 200, "turns other channels");
+        snprintf(why, 200, "rotates other channels");
         free(a);
         return GYRE_OK;
     }
@@ -284,7 +284,7 @@ const char *extend_part_of_gyre(const extension *e, char why[200]) {
 
 /* -- the temporary folder -- */
 static void set_unsupported(const extension *e, extend_effect *out, const char *why) {
-    snprintf(out->config, sizeof out->config, "no config says it");
+    snprintf(out->config, sizeof out->config, "no config can state it");
     for (int i = 0; i < EXTEND_READERS; i++) {
         out->support[i] = EXTEND_SUPPORT_NONE;
         if (extend_is_gguf(e) && extend_readers[i] != GYRE_PROFILE_LLAMA_CPP) continue;

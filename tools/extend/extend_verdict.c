@@ -63,7 +63,7 @@ static int is_published_for(const extension *e, double factor) {
     return 0;
 }
 
-/* out = the name of the method that goes on as the model's own scaling does; NULL = none can. */
+/* out = the name of the method that continues the model's own scaling; NULL = none can. */
 static const char *same_family(gyre_scaling scaling) {
     switch (scaling) {
     case GYRE_SCALING_LINEAR:
@@ -91,7 +91,7 @@ typedef struct rule {
     int64_t count;
 } rule;
 
-/* The model as it is, where it reaches.  out = -1 if it does not. */
+/* The unchanged model, where it reaches.  out = -1 if it does not. */
 static int64_t keep_model(const rule *r, char *reason, size_t size) {
     const extension *e = r->e;
     const int64_t reach = reach_of_config(e), none = find_row(r->methods, r->count, "none");
@@ -166,7 +166,7 @@ static int64_t stretch_untuned(const rule *r, char *reason, size_t size) {
     if (is_yarn && is_published_for(e, factor))
         add(reason, size, "the model cards of this family give YaRN, with factors up to %d", MAX_UNTUNED_FACTOR);
     else if (is_yarn)
-        add(reason, size, "YaRN keeps the pairs that tell near positions apart");
+        add(reason, size, "YaRN keeps the pairs that distinguish near positions");
     if (is_read_by_all(effect)) add(reason, size, "transformers, vLLM and llama.cpp read it alike");
     if (none >= 0 && r->rows[none].unseen > 0)
         add(reason, size, "%lld pairs would meet angles they never met in training, with it %lld do",
@@ -191,7 +191,7 @@ static int has_rope_ratio(const gyre_layer_reading *group) {
     return 0;
 }
 
-/* The model as it is, where no program takes any of the methods from its config.  out = -1 if one takes one. */
+/* The unchanged model, where no program takes any of the methods from its config.  out = -1 if one takes one. */
 static int64_t give_up(const rule *r, char *reason, size_t size) {
     const int64_t none = find_row(r->methods, r->count, "none");
     char why[200];
@@ -245,7 +245,7 @@ static double near_nats(const void *of, int64_t row) {
     return is_equal ? rows->cost->losses[row].at[EXTEND_NEAR].nats : (double)NAN;
 }
 
-/* out = the model as it is, if chance alone may separate it from the best far off; else, among the rows of which that is
+/* out = the unchanged model, if only chance may separate it from the best far off; else, among the rows of which that is
  * true, the one that costs least near by. */
 static int64_t best_row(const extend_cost *cost) {
     const int64_t best = result_best_row(cost->methods, far_nats, cost);

@@ -12,7 +12,7 @@ typedef struct extend_mean {
 } extend_mean;
 
 enum { EXTEND_NEAR, EXTEND_FAR, EXTEND_RANGES, EXTEND_MIN_WINDOWS = 3 /* with an interval */ };
-/* One method.  over_none: its loss minus that of the model as it is, window by window. */
+/* One method.  over_none: its loss minus that of the unchanged model, window by window. */
 typedef struct extend_loss {
     extend_mean at[EXTEND_RANGES], over_none[EXTEND_RANGES];
     char note[160]; /* why it was not measured; "" = it was */
@@ -29,7 +29,7 @@ typedef struct extend_cost {
     extend_loss *losses;                /* [methods], for the rows of the table */
     double *by_window[EXTEND_RANGES];   /* [methods][windows] */
     int64_t windows[EXTEND_RANGES];     /* of all texts together */
-    int64_t max_windows, methods, none; /* none: the row of the model as it is */
+    int64_t max_windows, methods, none; /* none: the row of the unchanged model */
     int64_t vocab;                      /* of the model */
     int complete;                       /* 1: not stopped by Ctrl-C */
 } extend_cost;
@@ -45,7 +45,7 @@ extend_mean extend_cost_difference(const extend_cost *cost, int range, int64_t a
 enum { EXTEND_TRANSFORMERS, EXTEND_VLLM, EXTEND_LLAMA_CPP, EXTEND_ENGINES, EXTEND_COMMAND = 16384, EXTEND_NOTE = 400 };
 extern const char *const extend_engine_names[EXTEND_ENGINES];
 
-/* What to tell one engine, checked by reading it as the engine does. */
+/* The settings for one engine, checked by reading them as the engine does. */
 typedef struct extend_advice {
     extend_support support; /* what the engine then computes; SAME is the only one with something to write */
     char why[200];          /* unless SAME */

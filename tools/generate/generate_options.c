@@ -69,8 +69,8 @@ static const cli_option rows[] = {
      CLI_OTHER_OF_ALL(read_stream)},
     ROW_CACHE(method.cache, 5),
     {"order", "fast|fixed",
-     "How attention adds. fast: a single token reads the cache in an order of its own; fixed: a text read token by token "
-     "gets the same scores as a prompt, in more time (default: fast)",
+     "How attention adds. fast: a single token reads the cache in another order than a prompt; fixed: a text read token by "
+     "token gets the same scores as a prompt, in more time (default: fast)",
      5, CLI_CHOICE(gyre_order, order, 0)},
     {0}};
 

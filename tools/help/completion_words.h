@@ -4,8 +4,8 @@
  *     --as     word               hf-5 vllm ...  Read the model's positions as ...
  *     -        file                              (an argument)
  *
- * Each argument has a row of its own; a shell takes the first one of which no choice is on the line yet.
- * TAKES: none, file, folder, word (one of the choices, if there are any) or list (words between commas). */
+ * Each argument has its own row; a shell takes the first one of which no choice is on the line yet.  TAKES: none, file,
+ * folder, word (one of the choices, if there are any) or list (words between commas). */
 #ifndef GYRE_TOOLS_COMPLETION_WORDS_H
 #define GYRE_TOOLS_COMPLETION_WORDS_H
 #include "tools/cli/cli_parse.h"

@@ -29,7 +29,7 @@ static void print_text(const char *text, size_t length) {
     }
 }
 
-/* Prints a line of its own.  A dot at its start would be a request. */
+/* Prints a separate line.  A dot at its start would be a request. */
 static void print_line(const char *text, size_t length) {
     if (length && text[0] == '.') fputs("\\&", stdout);
     print_text(text, length);

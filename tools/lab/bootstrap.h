@@ -1,4 +1,4 @@
-/* bootstrap.h: how far a mean over seeds and windows may lie from that of other seeds and windows. */
+/* bootstrap.h: how far a mean over seeds and windows may be from that of other seeds and windows. */
 #ifndef GYRE_TOOLS_LAB_BOOTSTRAP_H
 #define GYRE_TOOLS_LAB_BOOTSTRAP_H
 #include <stdint.h>

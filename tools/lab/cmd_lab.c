@@ -80,7 +80,7 @@ static const cli_option rows[] = {
      "without --task: also measure the RoPE model, as it is, under this method, such as base:500000 (another base, ABF) or "
      "rerope; one of " METHOD_NAMES ". alibi-linear, alibi-ntk, alibi-ntk-past:4, alibi-dynamic and alibi-dynamic-linear "
      "stretch the slopes of the ALiBi model, in a table of their own; may be repeated, up to eight times",
-     1, CLI_OTHER_OF_ALL(read_added), .excludes = "task", .why = "a task has methods of its own"},
+     1, CLI_OTHER_OF_ALL(read_added), .excludes = "task", .why = "a task has its own methods"},
     ROW_REPORT(lab.run.report, "the HTML report (default: report.html)", 1),
     {0}};
 
@@ -105,8 +105,7 @@ static void set_default_report(lab *l) {
     l->run.report = "report.html";
     if (gyre_is_absent(l->run.report) || file_target_is_page(l->run.report)) return;
     cli_usage_error(
-        "report.html: it is there already and no report of Gyre; --report report.html replaces it, --report FILE "
-        "writes another");
+        "report.html: exists and is not a report of Gyre; --report report.html replaces it, --report FILE writes another");
 }
 
 static void finish_options(void *options) {
@@ -330,7 +329,7 @@ static int show(lab *l) {
 
 static int fail_stopped(const lab *l) {
     return cli_fail("stopped: %d of %d rows are complete, the others are missing here and in the report%s (%s)",
-                    lab_rows_done(l), lab_rows_count(l), l->work ? "; the same command goes on from here" : "",
+                    lab_rows_done(l), lab_rows_count(l), l->work ? "; the same command continues from here" : "",
                     l->work ? l->work : "gyre lab");
 }
 

@@ -104,7 +104,7 @@ int lab_is_bundled(const variant *encoding);
 int64_t lab_plan_windows(const lab_plan *plan, int c, int64_t tokens, int64_t *starts);
 
 /* -- the results -- */
-/* Answers of a cell about what stands further up, by window: the same windows for every row and seed. */
+/* Answers of a cell about earlier parts, by window: the same windows for every row and seed. */
 typedef struct lab_answers {
     double share;           /* right ones */
     int64_t asked, windows; /* asked / windows in each */

@@ -38,7 +38,7 @@ static double cost_of(const void *of, int64_t at) {
     return (c->measure == LAB_PERPLEXITY ? 1 : -1) * at_longest(c->l, row)->of[c->measure].mean;
 }
 
-/* The later of equal rows: a method that follows the context stands after the same one with a fixed factor. */
+/* The later of equal rows: a method that follows the context comes after the same one with a fixed factor. */
 static const lab_row *best_row(const compared_rows *c) {
     const int64_t best = result_best_row(c->count, cost_of, c);
     return best < 0 ? NULL : &c->rows[c->count - 1 - best];

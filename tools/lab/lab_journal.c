@@ -40,7 +40,7 @@ static int read_answers(const json_t *counts, json_int_t asked, lab_answers *out
     return 1;
 }
 
-/* A null stands for a number that was not finite. */
+/* A null means a number that was not finite. */
 static int read_numbers(const json_t *array, double *out, size_t count) {
     int numbers = json_array_size(array) == count;
     for (size_t i = 0; i < count; i++) {

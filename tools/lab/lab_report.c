@@ -47,7 +47,7 @@ static const char *panel_of(lab_part part, const char *name) {
 }
 
 /* -- charts by context -- */
-/* panel: where the line stands alone, or NULL. */
+/* panel: the panel of the line alone, or NULL. */
 static gyre_report_series *context_line(figures *f, const lab_row *row, lab_measure measure, const char *panel) {
     lines *l = f->lines;
     if (!lab_row_begun(row)) return NULL;
@@ -318,7 +318,7 @@ static void encoding_chart(figures *f, lab_measure measure) {
     context_chart(f, title, measure, captions[measure]);
 }
 
-/* What stands below the main figures. */
+/* The part below the main figures. */
 static const char *rest_title(const lab *l) {
     return l->plan.measures > LAB_COPIES ? "Copies, and loss by position" : "Loss by position";
 }

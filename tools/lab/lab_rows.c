@@ -100,7 +100,7 @@ static gyre_status print_rows(lab *l, lab_table *t, int64_t end, FILE *file, gyr
     return table_block_rows(&t->table, &(table_rows){l->printed.first, l->printed.next, end}, l->printed.width, file, err);
 }
 
-/* out = the end of a row that begins here: a heading goes with its first row. */
+/* out = the end of a row that begins here: a heading belongs to its first row. */
 static int64_t row_end(const lab *l, int64_t at) {
     return at + (row_at(l, current_table(l), at) ? 1 : 2);
 }

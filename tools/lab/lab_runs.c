@@ -106,7 +106,7 @@ static gyre_status check_new_work(const lab *l, gyre_error *err) {
     return status;
 }
 
-/* A report may lie in a work folder that is not there yet. */
+/* A report may be in a work folder that does not exist yet. */
 gyre_status lab_check_report(const lab *l, gyre_error *err) {
     const size_t length = l->work ? strlen(l->work) : 0;
     const int in_work = length && strncmp(l->run.report, l->work, length) == 0 && l->run.report[length] == '/';
@@ -143,7 +143,7 @@ static gyre_status train_on(lab *l, gyre_trainer *t, const char *path, const cha
         if (status || step == o->steps) break;
         if (team_leads() && (step % SAVE_EVERY == 0 || cli_interrupted())) status = gyre_trainer_save(t, path, err);
         if (!status && cli_interrupted())
-            status = gyre_fail(err, GYRE_EIO, "stopped: the same command goes on from here (%s)", path);
+            status = gyre_fail(err, GYRE_EIO, "stopped: the same command continues from here (%s)", path);
     }
     if (!status && team_leads()) status = gyre_trainer_export(t, path, GYRE_DTYPE_F32, err);
     return team_agree(status, err); /* the model is there for all to open */
@@ -240,7 +240,7 @@ gyre_status lab_train_model(lab *l, const char *name, const gyre_train_options *
     return status ? status : gyre_model_open_to_train(out, path, err);
 }
 
-/* All the bundled models, the tuned ones too, lie in one folder. */
+/* All the bundled models, the tuned ones too, are in one folder. */
 void lab_note_bundled(void) {
     static char folder[BUNDLED_PATH];
     header_corpus_note();

@@ -4,7 +4,8 @@
  * apart from them, windows, each as many as there are, with replacement, and takes the mean of the cells of both: the
  * interval covers other seeds and other windows of such a text.  With one seed it covers the windows only.  Windows are
  * stretches of the text for perplexity, and whole windows of keys or segments, because answers in one window are not
- * independent.  All cells draw alike, from a generator that starts anew, so output repeats and rows compare. */
+ * independent.  All cells use the same draws, from a generator that is seeded again, so output is reproducible and rows
+ * are comparable. */
 #include "tools/lab/bootstrap.h"
 #include "tools/lab/lab.h"
 #include <math.h>

@@ -30,8 +30,8 @@ void lab_table_encodings(const lab *l, lab_table *t);
 void lab_table_methods(const lab *l, lab_table *t);
 /* The ALiBi model under the methods for slopes. */
 void lab_table_slopes(const lab *l, lab_table *t);
-/* Makes a table of encodings, methods or slopes one for a page: contexts stand beside each other under their measure, so
- * that a row reads from short to long, and the pairs are left out. */
+/* Makes a table of encodings, methods or slopes one for a page: contexts are side by side under their measure, so that a
+ * row reads from short to long, and the pairs are left out. */
 void lab_table_for_page(const lab *l, lab_table *t);
 /* How each method treats the pairs. */
 void lab_table_pairs(const lab *l, lab_table *t);

@@ -160,7 +160,7 @@ static gyre_status measure(task_lab *t, const task_measurement *s, task_result *
     for (int p = 0; p < t->points; p++) {
         if (p && t->length[p] == t->length[p - 1]) continue;
         if (cli_interrupted())
-            return gyre_fail(err, GYRE_EIO, "stopped: the same command goes on from here (%s)", t->lab->work);
+            return gyre_fail(err, GYRE_EIO, "stopped: the same command continues from here (%s)", t->lab->work);
         gyre_status status = measure_length(t, s, t->length[p], out, err);
         if (status == GYRE_ERANGE) status = t->columns ? GYRE_OK : measure_length(t, s, t->lab->plan.trained, out, err);
         if (status) return status;

@@ -223,22 +223,21 @@ static void protocol(const task_lab *t, gyre_report_page *page) {
         page,
         t->columns
             ? "Symbols drawn at random, and after some tokens the same ones again: a start symbol says that the copy "
-              "begins. Whoever finds where it stood before knows every token that follows, however far that is."
+              "begins. A model that finds the earlier place can copy every token that follows, at any distance."
             : "PosGen (Resonance RoPE, arXiv 2403.00071): each symbol is the sum modulo 17 of four before it, three of "
               "them its neighbours. The fourth is the next one back (recursive), always the first (chain of thought), "
               "or half the way back (semi-recursive). The first four are drawn at random and not asked for. No "
               "position is harder than another, so what is lost outside is lost to the encoding. "
               "Neighbouring sums differ in two tokens, so `x[l] = 2 x[l-1] - x[l-5]` (recursive) or `- x[l-4]` (chain of "
               "thought, and every second token of the semi-recursive rule): models find that first.");
-    snprintf(
-        text, sizeof text,
-        "Trained for %lld steps of %lld sequences of %lld tokens, drawn anew each time; %lld layers of width %lld, heads "
-        "of %lld channels. Asked in %lld sequences of each length, the right tokens given before each. Methods are scaled "
-        "for the length of the sequence that is read%s; by-parts and YaRN keep pairs that make %g turns within the "
-        "trained length.",
-        (long long)p->run.steps, (long long)p->run.batch, (long long)p->run.context, (long long)m->layers,
-        (long long)m->model_dim, (long long)m->head_dim, (long long)t->sequences,
-        t->columns ? "" : ", and that is the longest for the tokens inside too", p->betas.fast);
+    snprintf(text, sizeof text,
+             "Trained for %lld steps of %lld sequences of %lld tokens, drawn again for each step; %lld layers of width "
+             "%lld, heads of %lld channels. Asked in %lld sequences of each length, the right tokens given before each. "
+             "Methods are scaled for the length of the sequence that is read%s; by-parts and YaRN keep pairs that make %g "
+             "turns within the trained length.",
+             (long long)p->run.steps, (long long)p->run.batch, (long long)p->run.context, (long long)m->layers,
+             (long long)m->model_dim, (long long)m->head_dim, (long long)t->sequences,
+             t->columns ? "" : ", and that is the longest for the tokens inside too", p->betas.fast);
     (void)gyre_report_page_paragraph(page, text);
 }
 

@@ -146,7 +146,7 @@ int passkey_cells_measure(passkey *p) {
     cli_progress_end(&p->progress);
     if (status && cli_interrupted())
         cli_warn("stopped: a dash stands for what was not measured%s (passkey)",
-                 o->run.journal ? "; the same command with --resume goes on from here" : "");
+                 o->run.journal ? "; the same command with --resume continues from here" : "");
     else if (status)
         return cli_fail_error(&err);
     return 0;
@@ -205,8 +205,8 @@ int passkey_verdict(const passkey *p, char out[PASSKEY_VERDICT]) {
         snprintf(out, PASSKEY_VERDICT, "%s; the model does find such keys within its trained length.", none);
     else if (passkey_found_none(p))
         snprintf(out, PASSKEY_VERDICT,
-                 "%s, and no length within the trained one was measured, so these results cannot tell a method that fails "
-                 "from a model that lacks the skill.",
+                 "%s, and no length within the trained one was measured, so these results cannot distinguish a method that "
+                 "fails from a model that lacks the skill.",
                  none);
     else if (best < enough)
         snprintf(out, PASSKEY_VERDICT,

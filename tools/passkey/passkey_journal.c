@@ -2,8 +2,8 @@
 #include "tools/passkey/passkey.h"
 #include <string.h>
 
-/* Everything that the trials depend on.  The tokenizer acts only through the tokens, so the tokens of one prompt stand for
- * it. */
+/* Everything that the trials depend on.  The tokenizer acts only through the tokens, so the tokens of one prompt
+ * represent it. */
 static json_t *cell_key(const passkey *p, const passkey_row *row, int64_t length, const passkey_cell *cell) {
     const passkey_options *o = &p->options;
     json_t *name =

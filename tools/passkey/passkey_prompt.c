@@ -139,7 +139,7 @@ static gyre_status try_sentences(prompt_fit *f, int64_t sentences, int *fits, gy
     return GYRE_OK;
 }
 
-/* Starts at the estimate and goes in one direction in doubling steps, then bisects. */
+/* Starts at the estimate, moves in one direction in doubling steps, then bisects. */
 static gyre_status fit_sentences(prompt_fit *f, gyre_error *err) {
     int64_t low = -1, high = -1; /* known to fit; known not to fit */
     for (int64_t step = 1, at = f->template->initial_sentences; low < 0 || high < 0; step *= 2) {

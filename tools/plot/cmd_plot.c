@@ -144,7 +144,7 @@ static const cli_option rows[] = {
     ROW_TOKENIZER(model.tokenizer, CLI_GROUP_OF(4, PLOT_OPTION_TEXT)),
     {0}};
 
-/* An option or a file that the kind would not look at is an error. */
+/* An option or a file that the kind would not read is an error. */
 static void check_given(const plot_options *o) {
     const cli_option *other = cli_given_of(&o->common, ~o->kind->options);
     if (other) cli_usage_error("--%s: %s does not take it", other->name, o->kind->name);
@@ -167,7 +167,7 @@ static void read_options(int argc, char **argv, plot_options *o) {
         cli_usage_error("--beta-fast: %g is below --beta-slow %g", o->method.betas.fast, o->method.betas.slow);
 }
 
-/* -- where the result goes -- */
+/* -- the target of the result -- */
 typedef enum plot_form { FORM_SVG, FORM_PNG, FORM_PDF, FORM_JSON, FORM_CSV } plot_form;
 enum { FORMS = 5 };
 static const char *const form_names[FORMS] = {"svg", "png", "pdf", "json", "csv"};
@@ -217,7 +217,7 @@ static int write_results(const plot_work *w) {
     if (!path && !isatty(STDOUT_FILENO)) return write_to(w, FORM_SVG, NULL);
     if (!path) snprintf(name, sizeof name, "%s.svg", o->kind->name);
     if (!path && !gyre_is_absent(name))
-        return cli_fail("%s: it is there already; -o %s replaces it, -o FILE writes another (plot)", name, name);
+        return cli_fail("%s: exists already; -o %s replaces it, -o FILE writes another (plot)", name, name);
     status = write_to(w, path ? form_of(path) : FORM_SVG, path ? path : name);
     if (!status && !path) fprintf(stderr, "gyre: the figure is in %s\n", name);
     return status;

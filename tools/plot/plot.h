@@ -55,7 +55,7 @@ double plot_table_number(const plot_table *t, int64_t row, int column);
 int64_t plot_table_group_end(const plot_table *t, int64_t first, int column);
 /* out = the number of such groups in the whole table. */
 int plot_table_groups(const plot_table *t, int column);
-/* The groups of a column, in turn: begin with all zeros.  out = 0 after the last. */
+/* The groups of a column, one by one: begin with all zeros.  out = 0 after the last. */
 typedef struct plot_group {
     int64_t first, end;
     int index, begun;
@@ -159,7 +159,7 @@ int64_t plot_pair_shown(int64_t pairs, int64_t i);
 const char *plot_pairs_text(int64_t pairs, char out[PLOT_PAIRS_TEXT]);
 /* out = the angle within -pi .. pi. */
 double plot_wrap(double angle);
-/* out = 1 if the pair reached the angle within the trained length, whole turns apart. */
+/* out = 1 if the pair reached the angle, up to whole revolutions, within the trained length. */
 int plot_is_seen(const plot_case *c, int64_t pair, double angle);
 
 /* -- the script: plot_script.c -- */
@@ -202,11 +202,11 @@ typedef struct plot_lines {
     int by_order; /* 1: looks in order, whatever the names */
 } plot_lines;
 void plot_put_lines(plot_script *s, const plot_table *t, const plot_lines *lines);
-/* Labels to the right of the panel, moved apart where they would lie on each other, and lines to them from the heights where
- * the lines end. */
+/* Labels to the right of the panel, moved apart where they would overlap, and lines to them from the heights where the
+ * lines end. */
 typedef struct plot_end {
     const char *text;
-    gyre_report_look look; /* its symbol stands before the text; zeros = none */
+    gyre_report_look look; /* its symbol is before the text; zeros = none */
     double at;             /* height, 0 .. 1 */
 } plot_end;
 /* count: at most PLOT_ENDS */

@@ -164,7 +164,7 @@ static void put_scale(plot_script *s, double left, double wide) {
             left / s->width, 30 / height, wide / s->width, 10 / height);
 }
 
-/* gnuplot's own label of an axis lies by the widest tick, and that of the lower panel outside the picture. */
+/* gnuplot's own label of an axis is beside the widest tick, and that of the lower panel outside the picture. */
 static void label_left(plot_script *s, const char *text, double left, double middle) {
     fprintf(s->file, "set label '%s' at screen %.4f, screen %.4f center rotate by 90 font ',12' textcolor rgb '#3c4043'\n",
             text, (left - 52) / s->width, 1 - middle / s->height);

@@ -111,7 +111,7 @@ static gyre_status check_layer(const plot_options *o, const source *s, gyre_erro
     if (s->model && o->layer >= layers)
         return gyre_fail(err, GYRE_EINVAL, "--layer: %lld, and the model has %lld, counted from 0 (%s)", (long long)o->layer,
                          (long long)layers, label);
-    return gyre_fail(err, GYRE_EINVAL, "--layer: no layer has trained numbers of its own (%s)", label);
+    return gyre_fail(err, GYRE_EINVAL, "--layer: the layers have no trained numbers (%s)", label);
 }
 
 static gyre_status make_encoding(const source *s, gyre_kind kind, gyre_encoding **out, gyre_error *err) {

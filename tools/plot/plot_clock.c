@@ -107,7 +107,7 @@ static void put_marks(plot_script *s, int with_names) {
 static void put_period(plot_script *s, double period) {
     const int digits = period < 10 ? 2 : period < 1000 ? 1 : 0;
     if (!isfinite(period)) {
-        fputs("set label 'does not turn'", s->file);
+        fputs("set label 'does not rotate'", s->file);
     } else if (period < 1e6) {
         fprintf(s->file, "set label '1 turn in %.*f tokens'", digits, period);
     } else {
@@ -140,7 +140,7 @@ static void draw_dial(const plot_table *t, plot_script *s, int64_t r, plot_box b
     fputs("plot NaN notitle\nset size noratio\nset border 3\n", s->file);
 }
 
-/* Text of the whole picture is drawn with a panel of its own, which shows nothing else. */
+/* Text of the whole picture is drawn with a separate panel, which shows nothing else. */
 static void put_texts(const plot_table *t, plot_script *s, const plot_group *g, plot_box row, int has_heading) {
     plot_box_begin(s, row);
     fputs("set label 1 ", s->file);

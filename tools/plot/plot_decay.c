@@ -30,9 +30,9 @@ static values at_distance(const double *inv_freq, int64_t pairs, double s) {
     return (values){re / (double)shown, bound / (double)shown * ((double)pairs / (double)shown)};
 }
 
-/* One point of the line: the distances of the octave around `at`, at most SAMPLES of them.  Neighbouring pairs, whose speeds
- * differ by a fixed ratio, ripple along the line with that ratio; an octave holds whole ripples.  Steps of the golden ratio
- * fall in with no pair's turn, as even steps would. */
+/* One point of the line: the distances of the octave around `at`, at most SAMPLES of them.  Neighbouring pairs, whose
+ * speeds differ by a fixed ratio, ripple along the line with that ratio; an octave holds whole ripples.  Steps of the
+ * golden ratio coincide with no pair's period, as even steps would. */
 static void add_point(plot_table *t, double name, const double *inv_freq, int64_t pairs, int64_t at) {
     const int64_t from = llround((double)at / sqrt(2)), to = at < 2 ? 1 : llround((double)at * sqrt(2));
     const int64_t range = to - from + 1, count = range < SAMPLES ? range : SAMPLES;

@@ -1,5 +1,5 @@
-/* plot_digits.c: a position written in three ways: one-hot, in binary digits, and as a sinusoid.  The sinusoid's pairs slow
- * down as digits do.  Positions run across and channels down: channels of all three stand below the same positions. */
+/* plot_digits.c: a position written in three ways: one-hot, in binary digits, and as a sinusoid.  The sinusoid's pairs
+ * slow down as digits do.  Positions run across and channels down: channels of all three are below the same positions. */
 #include "tools/common/variants.h"
 #include "tools/plot/plot.h"
 #include <math.h>
@@ -13,7 +13,7 @@ enum { POSITIONS = 32, MOST_POSITIONS = 256 };
 static const double TURN = 6.283185307179586;
 
 /* -- numbers -- */
-/* out = the least number of binary digits that tell `positions` positions apart. */
+/* out = the least number of binary digits that distinguish `positions` positions. */
 static int digits_of(int64_t positions) {
     int digits = 1;
     while (((int64_t)1 << digits) < positions)

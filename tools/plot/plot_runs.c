@@ -57,7 +57,7 @@ static double number_at(const json_t *object, const char *key) {
     return json_is_number(value) ? json_number_value(value) : (double)NAN;
 }
 
-/* A row of a length policy is a line of its own. */
+/* A row of a length policy is a separate line. */
 static double label_of(runs_reader *r, const json_t *result, const char *key, const char *policy) {
     char label[PLOT_LABEL];
     const char *name = json_string_value(json_object_get(result, key));
@@ -277,7 +277,7 @@ static int same_line(const plot_table *t, int64_t a, int64_t b) {
            plot_table_number(t, a, COLUMN_METHOD) == plot_table_number(t, b, COLUMN_METHOD);
 }
 
-/* The rows of the line that row `first` begins: other lines may lie between them. */
+/* The rows of the line that row `first` begins: other lines may be between them. */
 static void put_line(const plot_table *t, plot_script *s, int64_t first) {
     fprintf(s->file, "$line%lld << EOD\n", (long long)first);
     for (int64_t r = first; r < t->rows; r++) {
@@ -307,7 +307,7 @@ static void mark_trained(const plot_work *w, plot_script *s, double low, double 
 }
 
 /* -- panels -- */
-/* Few lines are told apart in one panel.  More methods stand in a panel for each family, with `none` in every one. */
+/* Only few lines can be distinguished in one panel.  More methods get a panel for each family, with `none` in every one. */
 enum {
     MOST_LINES = 8,
     MOST_PANELS = 96,
@@ -402,7 +402,7 @@ static runs_range range_of(const plot_table *t, const runs_panel *p) {
     return range;
 }
 
-/* Ticks at 1, 2, 3 and 5 times powers of ten, and between them where perplexities lie within half a decade. */
+/* Ticks at 1, 2, 3 and 5 times powers of ten, and between them where perplexities are within half a decade. */
 static void ticks_of_perplexity(plot_script *s, const runs_range *range) {
     static const double marks[] = {1, 2, 3, 5, 1.2, 1.5, 2.5, 3.5, 4, 6, 7, 8};
     const int count = range->high < 3 * range->low ? sizeof marks / sizeof *marks : 4;
@@ -476,7 +476,7 @@ static void draw_panel_lines(const plot_table *t, plot_script *s, const runs_pan
     fputc('\n', s->file);
 }
 
-/* Panels of families are narrow and stand in two columns: a page of 400 pixels still shows their words. */
+/* Panels of families are narrow and in two columns: a page of 400 pixels still shows their words. */
 enum { SPLIT_LEFT = 68, SPLIT_PANEL = 214, SPLIT_TOP = 90, SPLIT_HEIGHT = 316, SPLIT_FOOT = 30 };
 static plot_box split_box(const plot_script *s, const runs_layout *l, int slot, int is_alone) {
     const int row = slot / 2, column = slot % 2, width = s->width / (is_alone ? 1 : 2);

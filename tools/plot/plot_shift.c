@@ -6,7 +6,7 @@
 #include <string.h>
 
 enum { COLUMN_PART, COLUMN_POSITION, COLUMN_ROW, COLUMN_COLUMN, COLUMN_VALUE, COLUMNS };
-/* M_k has no position; a vector has no column, and lists the difference of M_k PE(p) from PE(p + k) as a part of its own. */
+/* M_k has no position; a vector has no column, and lists the difference of M_k PE(p) from PE(p + k) as a separate part. */
 static const plot_column columns[] = {{"part", NULL}, {"position", "tokens"}, {"row", ""},
                                       {"column", ""}, {"value", ""},          {NULL, NULL}};
 enum { VECTORS = 6, DIM = 8, SHIFT = 5, MANY = 12 };

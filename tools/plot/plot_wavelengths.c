@@ -53,7 +53,7 @@ static gyre_status compute_for(plot_work *w, const char *usual, const char *what
         for (int64_t k = 0; k < plot_pairs_shown(c->pairs); k++) {
             const int64_t p = plot_pair_shown(c->pairs, k);
             const double wavelength = TURN / c->inv_freq[p];
-            /* A ramp is set by the turns that training showed, so those of the pair before it is stretched. */
+            /* A ramp depends on the revolutions in training, so on those of the pair before it is stretched. */
             const double turns = (double)c->trained * c->original[p] / TURN;
             plot_table_add(t, (double[COLUMNS]){name, (double)p, wavelength, turns, c->original[p] / c->inv_freq[p]});
         }
@@ -72,8 +72,8 @@ typedef struct ramp {
     double from, to, divisor;
 } ramp;
 
-/* out = 1 if a line has a ramp: pairs that are kept, pairs between, and two or more that are divided alike.  Resonance moves
- * every pair a little, so its ends are not told. */
+/* out = 1 if a line has a ramp: pairs that are kept, pairs between, and two or more that are divided alike.  Resonance
+ * moves every pair a little, so its ends are not shown. */
 static int find_ramp(const plot_table *t, const plot_group *g, ramp *out) {
     const double most = plot_table_number(t, g->end - 1, COLUMN_DIVISOR);
     int64_t begins = g->first, full = g->first;
@@ -139,7 +139,7 @@ static size_t name_length(const plot_work *w, int of, char name[2 * PLOT_LABEL])
                                        at);
 }
 
-/* The lengths of the models, in the colours of their lines, named to the right: two may lie near each other. */
+/* The lengths of the models, in the colours of their lines, named to the right: two may be close. */
 static void mark_models(const plot_work *w, plot_script *s, double low, double high) {
     char names[2 * PLOT_SUBJECTS][2 * PLOT_LABEL];
     plot_end ends[2 * PLOT_SUBJECTS];
@@ -176,7 +176,7 @@ static double last_pair(const plot_table *t) {
     return last;
 }
 
-/* Of the pairs that turn; 1 where none does. */
+/* Of the pairs that rotate; 1 where none does. */
 static void range_of(const plot_table *t, double *low, double *high) {
     *low = INFINITY;
     *high = 0;
@@ -189,7 +189,7 @@ static void range_of(const plot_table *t, double *low, double *high) {
     if (!isfinite(*low)) *low = 1;
 }
 
-/* out = the room in pixels for names of lengths right of the panel: of two models, they would lie on the other's line. */
+/* out = the room in pixels for names of lengths right of the panel: of two models, they would cover the other's line. */
 static double room_for_lengths(const plot_work *w) {
     size_t longest = 0;
     char name[2 * PLOT_LABEL];

@@ -17,7 +17,7 @@ static int check_model(search_work *w) {
         return cli_fail("positions: %lld pairs, more than the %d of any known model (%s)", (long long)base->rope.dim / 2,
                         SEARCH_PAIRS, o->model.path);
     if (base->rope.scaling == GYRE_SCALING_PROPORTIONAL)
-        return cli_fail("positions: some pairs of this model stand still, and a search turns all (%s)", o->model.path);
+        return cli_fail("positions: some pairs of this model do not rotate, but a search rotates all (%s)", o->model.path);
     const int divides = base->rope.scaling == GYRE_SCALING_LINEAR && base->rope.factor > 1;
     w->trained = o->stretch.trained ? o->stretch.trained : base->trained_length;
     /* A linear scaling states the length that it reaches. */

@@ -61,7 +61,7 @@ gyre_status search_evaluate_windows(search_work *w, const search_evaluation *r, 
 /* The `prepare` of search_problem: several processes measure candidates at the same time.  search_measure then finds them in
  * the journal. */
 gyre_status search_prepare(void *ctx, const search_candidate *x, int64_t count, int64_t to, gyre_error *err);
-/* Fills the rows of the report: the model as it is, the known methods and the candidate found, on the held-out windows. */
+/* Fills the rows of the report: the unchanged model, the known methods and the candidate found, on the held-out windows. */
 gyre_status search_evaluate_held_out(search_work *w, gyre_error *err);
 
 /* -- search_pairs.c -- */

@@ -40,7 +40,7 @@ static gyre_status evaluate(search_work *w, const search_evaluation *r, const in
 static gyre_status fail_stopped(const search_work *w, gyre_error *err) {
     const char *journal = w->options->run.journal;
     return gyre_fail(err, GYRE_EIO, "stopped: %s (%s)",
-                     journal ? "the same command goes on from here" : "nothing is kept without --journal",
+                     journal ? "the same command continues from here" : "nothing is kept without --journal",
                      journal ? journal : "search");
 }
 
@@ -130,7 +130,7 @@ static void list_rows(search_work *w) {
     const search_rescale own = {.attention = 0};
     const search_initial *best = best_yarn(w);
     search_report *report = w->report;
-    /* A scaling of the model itself may lie outside the space, and then its candidate is another. */
+    /* A scaling of the model itself may be outside the space, and then its candidate differs. */
     const int unscaled = w->base.rope.scaling == GYRE_SCALING_NONE && w->space.attention_min <= 1;
     add_row(report, "none", &own, unscaled ? w->found.initial_mean[SEARCH_INITIAL_NONE] : (double)NAN);
     for (int i = SEARCH_INITIAL_NONE + 1; i < SEARCH_INITIAL_OTHERS; i++)

@@ -46,7 +46,7 @@ gyre_status search_initial_candidates(const search_space *space, const gyre_conf
     return status;
 }
 
-/* out = the first pair that makes less than one turn in the trained length; the number of pairs if all make one. */
+/* out = the first pair that makes less than one revolution in the trained length; the number of pairs if all make one. */
 static int64_t theoretical_critical_pair(const gyre_config *base, int64_t pairs, int64_t trained) {
     const double turn = 6.283185307179586, step = pow(base->rope.base, -1.0 / (double)pairs);
     double frequency = 1;

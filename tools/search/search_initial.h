@@ -18,9 +18,10 @@ enum {
 gyre_status search_initial_candidates(const search_space *space, const gyre_config *base, int64_t trained, int64_t to,
                                       search_initial initial[SEARCH_MAX_INITIAL], int64_t *count, gyre_error *err);
 
-/* Appends the candidates of LongRoPE2 (arXiv 2502.20082): from a critical pair on, every factor is to / trained, and before
- * it they rise to that as under an NTK base.  In theory the critical pair is the first that makes less than one turn in the
- * trained length; the paper finds that the real one comes earlier, so it is tried at 1, 0.9, 0.8 and 0.7 of that. */
+/* Appends the candidates of LongRoPE2 (arXiv 2502.20082): from a critical pair on, every factor is to / trained, and
+ * before it they rise to that as under an NTK base.  In theory the critical pair is the first that makes less than one
+ * revolution in the trained length; the paper finds that the real one comes earlier, so it is tried at 1, 0.9, 0.8 and
+ * 0.7 of that. */
 void search_initial_critical(const search_space *space, const gyre_config *base, int64_t trained, int64_t to,
                              search_initial initial[SEARCH_MAX_INITIAL], int64_t *count);
 

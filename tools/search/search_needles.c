@@ -42,7 +42,7 @@ static void put(const gyre_text *s, int32_t *ids, int64_t at) {
     memcpy(ids + at, s->ids, (size_t)s->count * sizeof *ids);
 }
 
-/* Sentence k goes anywhere into part k of what lies before the question. */
+/* Sentence k is placed anywhere in part k of the text before the question. */
 static gyre_status hide_one(hiding *h, int64_t k, const char *digits, int64_t room, int32_t *ids, gyre_error *err) {
     char text[SENTENCE];
     gyre_text s = {.ids = NULL};

@@ -1,6 +1,6 @@
 /* search_needles.h: windows with keys hidden in them, of which only the answers count: the needle-driven perplexity of
- * LongRoPE2 (Shang et al. 2025, arXiv 2502.20082).  Most tokens of a text can be told from the few before them, so its mean
- * loss hardly knows whether far tokens are found. */
+ * LongRoPE2 (Shang et al. 2025, arXiv 2502.20082).  Most tokens of a text can be predicted from the few before them, so
+ * its mean loss hardly depends on finding far tokens. */
 #ifndef GYRE_TOOLS_SEARCH_NEEDLES_H
 #define GYRE_TOOLS_SEARCH_NEEDLES_H
 #include "tools/search/search_windows.h"

@@ -63,7 +63,7 @@ static void factor_chart(const search_report *r, search_figures *f, gyre_report_
     int64_t lines = 0;
     for (int64_t p = 0; p < pairs; p++)
         f->pair[p] = (double)p;
-    for (int64_t i = 0; i < r->rows_count; i++) /* not of the model as it is */
+    for (int64_t i = 0; i < r->rows_count; i++) /* not of the unchanged model */
         if (r->rows[i].rescale.attention != 0)
             f->factors[lines++] = line_of(r, i, pairs, f->pair, r->rows[i].rescale.factor);
     gyre_report_chart chart = GYRE_REPORT_CHART_INIT;
@@ -74,8 +74,8 @@ static void factor_chart(const search_report *r, search_figures *f, gyre_report_
     chart.series_count = lines;
     if (lines)
         (void)gyre_report_page_chart(page, &chart,
-                                     "Pair 0 is the fastest. Factors that rise late keep fast pairs, which tell neighbours "
-                                     "apart, and stretch those that never finished a turn in training.");
+                                     "Pair 0 is the fastest. Factors that rise late keep fast pairs, which distinguish "
+                                     "neighbours, and stretch those that never finished a turn in training.");
 }
 
 /* --pairs. */

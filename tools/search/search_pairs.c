@@ -1,5 +1,5 @@
-/* search_pairs.c: gyre search --pairs: which pairs' factors matter.  On the held-out windows each pair alone goes back to
- * its trained frequency, and each pair alone is divided. */
+/* search_pairs.c: gyre search --pairs: which pairs' factors matter.  On the held-out windows each pair alone is set back
+ * to its trained frequency, and each pair alone is divided. */
 #include "tools/search/search.h"
 #include <stdlib.h>
 
@@ -23,7 +23,7 @@ static gyre_status measure_pair(search_work *w, int64_t pair, double *nats, gyre
     cli_progress_label(&w->progress, "pair %lld of %lld", (long long)pair + 1, (long long)w->space.pairs);
     gyre_status status = measure(w, "found, a pair as trained", &without, nats, err);
     if (!status) status = search_gain(nats, found->nats, windows, r->seed, &out->needed, err);
-    if (status || w->base.rope.scaling != GYRE_SCALING_NONE) return status; /* `none` has the factors of its own scaling */
+    if (status || w->base.rope.scaling != GYRE_SCALING_NONE) return status; /* none: its own scaling */
     out->has_alone = 1;
     status = measure(w, "a pair alone", &alone, nats, err);
     return status ? status : search_gain(none->nats, nats, windows, r->seed, &out->alone, err);

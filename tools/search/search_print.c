@@ -39,7 +39,7 @@ void search_verdict(const search_report *r, char out[SEARCH_VERDICT]) {
         snprintf(percent, sizeof percent, "%.2f %% (%.2f to %.2f)", search_increase_percent(-g->mean),
                  search_increase_percent(-g->high), search_increase_percent(-g->low));
     if (g->mean != 0 && g->low <= 0 && g->high >= 0)
-        snprintf(out, SEARCH_VERDICT, "this text cannot tell found from %s, which needs no search: found is %s by %s",
+        snprintf(out, SEARCH_VERDICT, "this text cannot distinguish found from %s, which needs no search: found is %s by %s",
                  simple->label, found ? "lower" : "higher", percent);
     else if (found)
         snprintf(out, SEARCH_VERDICT, "found is the best: lower than %s, the best that needs no search, by %s",

@@ -12,7 +12,7 @@ enum { SEARCH_ROWS = 8, SEARCH_VERDICT = 256 };
 /* One method on the held-out windows. */
 typedef struct search_row {
     char label[SEARCH_ORIGIN];
-    search_rescale rescale; /* attention 0: the model as it is */
+    search_rescale rescale; /* attention 0: the unchanged model */
     double *nats;           /* [held-out windows] */
     double mean, searched; /* nats on the held-out windows; on the windows searched on, NaN if not measured on all of them */
     search_interval gain;  /* of the factors found over this row; 0 for their own row */

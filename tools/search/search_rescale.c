@@ -1,6 +1,6 @@
 /* search_rescale.c: factors for the pairs: from known methods, and variations that keep them nondecreasing.
  *
- * No libm function lies between the seed and a child, so children are the same on every machine. */
+ * No libm function is between the seed and a child, so children are the same on every machine. */
 #include "tools/search/search_rescale.h"
 #include "gyre/gyre_fields.h"
 #include "util/random.h"
@@ -149,7 +149,7 @@ void search_rescale_config(const search_rescale *rescale, const double *ones, co
 }
 
 /* -- children -- */
-/* Goes from the first pair to the last.  Each new factor lies between its neighbours at that time. */
+/* Processes the first pair to the last.  Each new factor is between its neighbours at that time. */
 static void draw_between(const search_space *space, search_rescale *g, uint64_t *random) {
     for (int64_t i = 0; i < space->pairs; i++) {
         const double low = i > 0 ? g->factor[i - 1] : 1, high = i + 1 < space->pairs ? g->factor[i + 1] : space->max_factor;

@@ -18,7 +18,7 @@ typedef struct search_rescale {
 
 typedef struct search_space {
     int64_t pairs;
-    double max_factor;                   /* factors lie in 1 .. max_factor */
+    double max_factor;                   /* factors are in 1 .. max_factor */
     double attention_min, attention_max; /* equal = fixed */
     int64_t starts[SEARCH_STARTS];       /* [starts_count] numbers of start tokens to choose from, rising from 0 */
     int64_t starts_count;                /* 0 = none is chosen, there are no start tokens */
@@ -36,7 +36,7 @@ typedef struct search_rotation {
 search_space search_space_of(int64_t pairs, int64_t trained, int64_t to, double fixed);
 /* Adds numbers of start tokens to choose from, and 0; each once, in order.  count: at most SEARCH_STARTS - 1. */
 void search_space_add_starts(search_space *space, const int64_t *starts, int64_t count);
-/* out = 1 if the factors lie in the space and never fall. */
+/* out = 1 if the factors are in the space and never fall. */
 int search_is_valid(const search_space *space, const search_rescale *rescale);
 int search_equal(const search_space *space, const search_rescale *a, const search_rescale *b);
 
@@ -53,7 +53,7 @@ void search_rescale_config(const search_rescale *rescale, const double *ones, co
                            int64_t to, gyre_config *out);
 
 /* *out = a child of one parent: factors redrawn between their neighbours, as in the paper; or some of them, or a range,
- * changed.  Start tokens are drawn anew as often as a factor. */
+ * changed.  Start tokens are redrawn as often as a factor. */
 void search_mutate(const search_space *space, const search_rescale *parent, uint64_t *random, search_rescale *out);
 /* *out = a child of several parents: each factor from a or b at random; a point between a and b; the mean of a, b and c; or
  * a plus a multiple of b - c.  c may be a.  Start tokens are those of a or b. */

@@ -32,7 +32,7 @@ static double quantity(const char *option, const char *text, const char *unit) {
     end += prefix != NULL;
     const int bits = unit && strcmp(end, "bit") == 0, known = !*end || bits || (unit && strcmp(end, unit) == 0);
     if (end == text || !known || !(value >= 1) || !(value < 1e21))
-        cli_usage_error("%s: \"%s\" is no number such as %s", option, text, unit ? "100Gbit or 50GB" : "400T");
+        cli_usage_error("%s: \"%s\" is not a number such as %s", option, text, unit ? "100Gbit or 50GB" : "400T");
     return bits ? value / 8 : value;
 }
 

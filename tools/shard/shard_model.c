@@ -132,10 +132,10 @@ static gyre_status read_sizes(const json_t *config, const char *path, shard_mode
     const char *family = json_string_value(json_object_get(config, "model_type"));
     if (json_object_get(config, "adaptive"))
         return gyre_fail(err, GYRE_EUNSUPPORTED,
-                         "adaptive: a network reads the scores of all heads, which no ring does (%s)", path);
+                         "adaptive: a network reads the scores of all heads, which a ring does not support (%s)", path);
     if (json_is_true(json_object_get(config, "contextual")))
         return gyre_fail(err, GYRE_EUNSUPPORTED,
-                         "contextual: queries count positions over all keys, which no ring does (%s)", path);
+                         "contextual: queries count positions over all keys, which a ring does not support (%s)", path);
     snprintf(m->family, sizeof m->family, "%s", family ? family : "unknown");
     m->layers = size_of(config, "num_hidden_layers", "n_layer");
     m->width = size_of(config, "hidden_size", "n_embd");

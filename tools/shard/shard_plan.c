@@ -1,8 +1,8 @@
 /* shard_plan.c: the arithmetic of the plan.
  *
- * Keys of a layer that sees all of them go around a ring of `ranks` steps.  In each a rank computes with one block of keys
- * and values while that block goes on to the next rank, so a step takes the longer of the two.  The last block is not sent
- * on.  A layer with a window fetches the keys that its windows reach, from the ranks that have them. */
+ * Keys of a layer that sees all of them go around a ring of `ranks` steps.  In each a rank computes with one block of
+ * keys and values while that block moves to the next rank, so a step takes the longer of the two.  The last block is not
+ * sent on.  A layer with a window fetches the keys that its windows reach, from the ranks that have them. */
 #include "tools/shard/shard.h"
 #include <math.h>
 
@@ -35,7 +35,7 @@ static int parts_of(const shard_options *o, int64_t rank, token_part out[2]) {
     return halves;
 }
 
-/* Queries at rank, rank + ranks, ...: the first of them see as many keys as stand before them, the others a window. */
+/* Queries at rank, rank + ranks, ...: the first of them see all keys before them, the others a window. */
 static double striped_pairs(const shard_options *o, int64_t rank, int64_t window) {
     const int64_t count = (o->context - rank + o->ranks - 1) / o->ranks;
     int64_t growing = count;
@@ -113,7 +113,7 @@ static void add_work(chunk_work *sum, int64_t times, chunk_work work) {
     sum->fetched += times * work.fetched;
 }
 
-/* out = where the first token of a rank stands in a chunk that begins `begin` tokens after one of rank 0. */
+/* out = the place of the first token of a rank in a chunk that begins `begin` tokens after one of rank 0. */
 static int64_t offset_in(const shard_options *o, int64_t rank, int64_t begin) {
     return ((rank - begin) % o->ranks + o->ranks) % o->ranks;
 }
@@ -167,8 +167,8 @@ static void count_pairs(const shard_options *o, const shard_kind *kind, double t
     count_ranks(o, kind, p);
     p->step_pairs = p->pairs;
     if (kind->window == 0) p->fetched = (double)o->context - tokens;
-    /* Dealt out in contiguous parts, one rank has a whole block in every step but the first, and all wait for it.  Zigzag
-     * and striped ranks have half a block each.  Keys within a window are not passed on, and nobody waits. */
+    /* Dealt out in contiguous parts, one rank has a whole block in every step but the first, and all wait for it.
+     * Zigzag and striped ranks have half a block each.  Keys within a window are not passed on, and no rank waits. */
     if (o->layout == GYRE_SHARD_CONTIGUOUS && kind->window == 0)
         p->step_pairs = (double)(o->ranks - 1) * tokens * tokens + tokens * (tokens + 1) / 2;
 }

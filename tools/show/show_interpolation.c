@@ -1,8 +1,8 @@
 /* show_interpolation.c: the bounds of Chen et al. 2023 (arXiv 2306.15595), section 2.3, and what they bound.
  *
- * A score at distance s is a(s) = Re sum h_j e^(i s theta_j), h_j from the pairs of a query and a key.  Between two whole
- * distances it lies within d max|h| / (32 ln c) of the line between them (c: the base).  Past the trained distances all that
- * is known is 2 max|h| B(s), B(s) = sum over k of |A_k(s)|, A_k(s) = sum of the first k of e^(i s theta_j).
+ * A score at distance s is a(s) = Re sum h_j e^(i s theta_j), h_j from the pairs of a query and a key.  Between two
+ * whole distances it is within d max|h| / (32 ln c) of the line between them (c: the base).  Past the trained distances
+ * all that is known is 2 max|h| B(s), B(s) = sum over k of |A_k(s)|, A_k(s) = sum of the first k of e^(i s theta_j).
  *
  * Scores are computed by gyre_rotate with linear scaling by 2: its odd positions lie between whole ones. */
 #include "tools/show/show.h"

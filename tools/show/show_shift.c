@@ -27,7 +27,7 @@ static double error_of_sines(const double *rows, const double *later, int64_t co
     return most;
 }
 
-/* rows: PE(0) .. PE(ROWS - 1).  later, turned: memory as large. */
+/* rows: PE(0) .. PE(ROWS - 1).  later, turned: memory of the same size. */
 static gyre_status measure(const show_options *o, const gyre_encoding *pe, const gyre_encoding *turn, const double *rows,
                            double *later, double *turned, shift_result *r, gyre_error *err) {
     const gyre_cview in = gyre_cdense(rows, GYRE_DTYPE_F64, 1, ROWS, 1, o->dim);

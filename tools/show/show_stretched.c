@@ -81,11 +81,10 @@ static void print(const show_options *o, int64_t rows, const stretched_result *r
     for (int f = 0; f < FACTORS; f++)
         fprintf(text, "  %-10g   %.1e           %7.2f %%  %7.2f %%  %7.2f %%\n", r[f].factor, r[f].apart, 100 * r[f].same[0],
                 100 * r[f].same[1], 100 * r[f].same[2]);
-    fprintf(
-        text,
-        "\nA random key of %lld channels at positions 0 .. %lld, base %g. Step: from one position to the next, in double. "
-        "The same bits: no computation on stored keys can tell the two positions apart.\n",
-        (long long)o->dim, (long long)rows - 1, o->base);
+    fprintf(text,
+            "\nA random key of %lld channels at positions 0 .. %lld, base %g. Step: from one position to the next, in "
+            "double. The same bits: no computation on stored keys can distinguish the two positions.\n",
+            (long long)o->dim, (long long)rows - 1, o->base);
 }
 
 static json_t *json_of(const show_options *o, int64_t rows, const stretched_result *r) {

@@ -206,7 +206,7 @@ gyre_status team_share_json(gyre_status status, json_t **value, gyre_error *err)
     return team_agree(status, err);
 }
 
-/* -- who takes part -- */
+/* -- the processes that take part -- */
 const gyre_team *team_get(void) {
     return all.team.ranks ? &all.team : NULL;
 }
@@ -302,7 +302,7 @@ void team_join(const char *command, int shares, int argc, char **argv) {
     cli_never_color();
 }
 
-/* Rank 0 waits for the others; after a failure of its own only a while, because they may compute for hours before they hear
+/* Rank 0 waits for the others; after its own failure only a while, because they may compute for hours before they hear
  * of it. */
 int team_leave(int status) {
     enum { PATIENCE = 5 };

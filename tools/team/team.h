@@ -24,7 +24,7 @@ int64_t team_ranks(void);
 /* The progress callback of the library, ctx: a cli_progress.  A rank counts its own tokens; the others are as far. */
 void team_progress_step(void *progress, int64_t tokens, int64_t all);
 
-/* Every rank makes these calls at the same point.  After a failure no rank goes on. */
+/* Every rank makes these calls at the same point.  After a failure no rank continues. */
 /* out = the first failure of any rank. */
 gyre_status team_agree(gyre_status status, gyre_error *err);
 /* EINVAL, naming the rank and `what`, unless all ranks have the same hash. */

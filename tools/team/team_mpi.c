@@ -69,7 +69,7 @@ static void end_all(int status) {
     (void)MPI_Abort(mpi.work, status);
 }
 
-/* -- who is there -- */
+/* -- which ranks answer -- */
 static void announce(void) {
     static char here = 1;
     const int first = mpi.rank ? 0 : 1, end = mpi.rank ? 1 : mpi.ranks;
@@ -92,7 +92,7 @@ static void listen(void) {
     }
 }
 
-/* Rank 0 says who is missing.  Another rank ends later by itself, if it is rank 0 that does not answer. */
+/* Rank 0 names the missing rank.  Another rank ends later by itself, if it is rank 0 that does not answer. */
 static void judge(void) {
     const int first = mpi.rank ? 0 : 1, end = mpi.rank ? 1 : mpi.ranks;
     for (int r = first; r < end; r++) {
@@ -113,7 +113,7 @@ static void *watch(void *unused) {
         (void)pthread_cond_timedwait(&mpi.stop, &mpi.lock, &at);
         announce();
         listen();
-        /* If this process itself was stopped, the others get their time anew. */
+        /* If this process itself was stopped, the others get their full time again. */
         if (now() - before > 3)
             for (int r = 0; r < mpi.ranks; r++)
                 mpi.heard[r] = now();
@@ -258,7 +258,7 @@ static int first_of(int rank, int64_t count) {
     return (int)((rank * count + mpi.ranks - 1) / mpi.ranks);
 }
 
-/* Items of `bytes` bytes that lie `stride` apart, at `items`. */
+/* Items of `bytes` bytes that are `stride` apart, at `items`. */
 static int gather_part(char *items, int64_t count, size_t bytes, size_t stride) {
     MPI_Datatype part, item;
     MPI_Request request;

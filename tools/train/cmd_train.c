@@ -81,8 +81,7 @@ static const cli_option rows[] = {
                "and with this context extension, at --context: one of " METHOD_NAMES METHOD_NUMBERS_HELP
                ", followed by any of " METHOD_MODIFIERS ", as in yarn:4+resonance (default: none)",
                CLI_GROUP_OF(3, OF_RUN)),
-    {"drop-rope", NULL,
-     "and without its rotation from now on (DroPE); --context is best the length that the model was trained on", 3,
+    {"drop-rope", NULL, "and drop its rotation (DroPE); --context should be the length that the model was trained on", 3,
      CLI_FLAG(drops_rotation), .of = OF_RUN},
     ROW_BETA_FAST(method.betas.fast, "32", CLI_GROUP_OF(3, OF_RUN)),
     ROW_BETA_SLOW(method.betas.slow, "1", CLI_GROUP_OF(3, OF_RUN)),
@@ -142,7 +141,7 @@ static void finish_options(train_options *o) {
     if (o->resume && cli_given_of(&o->common, OF_MODEL | OF_RUN))
         cli_usage_error("--resume: model and run come from the checkpoint; give only the text, -o and threads");
     if (!o->from && (!method_is_none(o->method.list) || o->method.betas.fast > 0 || o->method.betas.slow > 0))
-        cli_usage_error("--method: extends a model that is there; name it with --from");
+        cli_usage_error("--method: extends an existing model; name it with --from");
     if (o->drops_rotation && !o->from) cli_usage_error("--drop-rope: needs a model that rotates; name it with --from");
     if (o->drops_rotation && !method_is_none(o->method.list))
         cli_usage_error("--drop-rope: leaves no rotation to extend with --method");
@@ -159,7 +158,7 @@ static void finish_options(train_options *o) {
     check_rotation(o, position);
     variant_model(&o->encoding, &r->model);
     if (variant_config(&o->encoding, r->context, r->context, &o->method.betas, position))
-        cli_usage_error("--encoding: %s cannot be set up for these sizes (a scaling stretches past them: gyre lab)",
+        cli_usage_error("--encoding: %s cannot be created for these sizes (for scalings past the trained length: gyre lab)",
                         o->encoding.name);
     const int64_t per_step = r->batch * r->context;
     r->steps = (o->tokens + per_step - 1) / per_step;
@@ -219,7 +218,7 @@ static gyre_status open_tokenizer(train_options *o, tokenizer_source *out, gyre_
     tokenizer_notes_warn(out->tokenizer, folder);
     if (o->from && (stat(folder, &is) != 0 || !S_ISDIR(is.st_mode)))
         return gyre_fail(err, GYRE_EUNSUPPORTED,
-                         "tokenizer: inside the file, where it cannot be copied from; gyre convert %s -o DIR first (--from)",
+                         "tokenizer: is inside the GGUF and cannot be copied; run gyre convert %s -o DIR first (--from)",
                          folder);
     if (o->headers || o->split != GYRE_TEXT_SPLIT_ALL)
         return gyre_fail(err, GYRE_EUNSUPPORTED, "%s: for models that read bytes, and this one reads tokens (%s)",
@@ -241,7 +240,7 @@ static gyre_status change_position(const train_options *o, gyre_config *position
     return status;
 }
 
-/* 1: the training context becomes the trained length.  A scaling has one of its own, and Fourier series have the terms that
+/* 1: the training context becomes the trained length.  A scaling has its own, and Fourier series have the terms that
  * theirs says. */
 static int follows_context(const gyre_model_config *model) {
     const gyre_config *p = &model->position;
@@ -292,7 +291,8 @@ static gyre_status take_folder(const train_options *o, cli_lock *lock, gyre_erro
     if (!o->resume) cli_lock_make_parents(o->common.output);
     const gyre_status status = cli_lock_acquire(lock, o->common.output, "folder", err);
     if (status || o->resume || o->replace || is_absent_or_empty(o->common.output)) return status;
-    return gyre_fail(err, GYRE_EIO, "folder: there already; --resume goes on, --replace begins anew (%s)", o->common.output);
+    return gyre_fail(err, GYRE_EIO, "folder: exists already; --resume continues, --replace starts again (%s)",
+                     o->common.output);
 }
 
 /* With several processes, the one that writes opens a checkpoint first: it may have to finish what a kill left. */
@@ -392,7 +392,7 @@ static void warn_of_rest(const train_options *o) {
 static int finish(const train_options *o, const tokenizer_source *source, const gyre_trainer *t, double loss,
                   gyre_error *err) {
     if (gyre_trainer_steps(t) < gyre_trainer_get_options(t)->steps)
-        return cli_fail("training: stopped at step %lld; --resume goes on (%s)", (long long)gyre_trainer_steps(t),
+        return cli_fail("training: stopped at step %lld; --resume continues (%s)", (long long)gyre_trainer_steps(t),
                         o->common.output);
     gyre_status status = team_leads() ? gyre_trainer_export(t, o->common.output, o->dtype, err) : GYRE_OK;
     if (!status && team_leads()) status = copy_tokenizer(source, o->common.output, err);

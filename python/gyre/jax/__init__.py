@@ -3,7 +3,7 @@
     q = gyre.jax.rotate(q, enc, positions)
     jax.grad(lambda q: gyre.jax.rotate(q, enc).sum())(q)
 
-Arrays lie in memory of the processor.  Outside of jit, every function of gyre takes arrays of JAX as they are (DLPack) and
+Arrays are in memory of the processor.  Outside of jit, every function of gyre takes arrays of JAX as they are (DLPack) and
 returns such.  Tested with jax 0.10.2.
 """
 

@@ -113,7 +113,7 @@ def _check(x: Any, positions: Any, layout: str, axes: int, channels: int) -> Non
 
 
 def _array(x: Any, name: str) -> Any:
-    """An array of JAX, none of whose numbers JAX has changed: without jax_enable_x64 it makes 32 bits of 64 in silence."""
+    """An array of JAX with unchanged numbers: without jax_enable_x64 JAX silently reduces 64 bits to 32."""
     if not isinstance(x, jax.Array):
         try:
             host = numpy.asarray(x)

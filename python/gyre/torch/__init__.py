@@ -1,11 +1,11 @@
-"""Gyre in PyTorch: operators with gradients that torch.compile keeps whole, and a look at the rotary buffers of a model.
+"""Gyre in PyTorch: operators with gradients that torch.compile keeps whole, and a check of the rotary buffers of a model.
 
     q = gyre.torch.rotate(q, enc, positions)                       # differentiable; no graph break
     out = gyre.torch.attention(q, k, v, encoding=enc, causal=True)
     print(gyre.torch.audit(model))                                 # a model of transformers: are its rotary buffers right?
     with gyre.torch.patch(model): ...                              # its rotations are Gyre's
 
-Tensors lie in memory of the processor.  Needs torch 2.4; audit and patch need transformers.
+Tensors are in memory of the processor.  Needs torch 2.4; audit and patch need transformers.
 """
 
 from __future__ import annotations

@@ -139,7 +139,7 @@ def _check(q: Tensor, k: Tensor, v: Tensor, rest: Sequence[Any]) -> None:
         if axis != channel and k.shape[axis] != v.shape[axis]:
             raise Error("ESHAPE", f"v: has shape {list(v.shape)}, but k has {list(k.shape)}", "v")
     if head >= 0 and (k.shape[head] == 0 or q.shape[head] % k.shape[head]):
-        raise Error("ESHAPE", f"q: {q.shape[head]} heads are no multiple of the {k.shape[head]} of k", "q")
+        raise Error("ESHAPE", f"q: {q.shape[head]} heads are not a multiple of the {k.shape[head]} of k", "q")
     _check_gates(q, k, layout, given["query_gate_sums"], given["key_gate_sums"])
 
 

@@ -85,7 +85,7 @@ class Audit:
         return bool(self.right) and not self.findings and not self.skipped
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON, which has no NaN: a difference that is no finite number is None."""
+        """For JSON, which has no NaN: a difference that is not finite is None."""
         told = asdict(self)
         for finding in told["findings"]:
             if finding["difference"] is not None and not math.isfinite(finding["difference"]):
@@ -292,7 +292,7 @@ class _Auditor:
             return
         for layers, targets in seen.items():
             if any(_other_order(getattr(module, "inv_freq", None), target) for target in targets):
-                self.report.skipped.append(f"{path}.forward(): its pairs are in an order of its own")
+                self.report.skipped.append(f"{path}.forward(): its pairs are in another order")
             elif any(target.encoding.config["rope.axes_layout"] == "axial" for target in targets):
                 self.report.skipped.append(f"{path}.forward(): is of images, whose positions are rows and columns")
             elif targets and (bool(layers) == ("layer_type" in parameters) or isinstance(module, RotaryEmbedding)):
@@ -428,14 +428,14 @@ def _probes(last: int) -> list[int]:
 
 
 def _run_at(module: nn.Module, target: _Target, wanted: Wanted, layers: str, others: list[Wanted]) -> Fault | None:
-    """Runs at positions up to the length, whose last is always the same: some modules look at it."""
+    """Runs at positions up to the length, whose last is always the same: some modules read it."""
     last = wanted.length - (2 if wanted is target.near else 1)  # transformers goes back to the short only below that length
     if not depends_on_length(target.encoding):
         last = max(last, _BEYOND)
     probes = _probes(last)
     fault = _run_once(module, target, wanted, layers, others, probes)
     first = fault.position if fault else None
-    while first in probes[1:]:  # the first wrong one lies after the probe before it
+    while first in probes[1:]:  # the first wrong one is after the probe before it
         right = probes[probes.index(first) - 1]
         between = range(right + 1, first, -(-(first - right) // _MOST))
         if not between:
@@ -461,7 +461,7 @@ def _check_run(module: nn.Module, target: _Target, layers: str) -> Fault | None:
 def audit(model: nn.Module, config: Any = None, *, profile: str = "hf-5") -> Audit:
     """Compares every live rotary buffer of a model with what its config means.
 
-    It looks at inv_freq, original_inv_freq, attention_scaling and tables of cos and sin in each module, and runs a copy of
+    It checks inv_freq, original_inv_freq, attention_scaling and tables of cos and sin in each module, and runs a copy of
     each rotary module, in and beyond the trained length where the two differ.  The model is not changed.
 
     Args:
@@ -469,8 +469,8 @@ def audit(model: nn.Module, config: Any = None, *, profile: str = "hf-5") -> Aud
         config: a config of transformers, a dict or a path, for a model that has no `config`.
         profile: the program whose reading of the config counts, as in Encoding.from_config.
 
-    Returns an Audit, which prints as a list.  Raises gyre.Error where `model` is no module, has a config and another is
-    given, or where there is no such profile.
+    Returns an Audit, which prints as a list.  Raises gyre.Error if `model` is not a module, has a config and another is
+    given, or if the profile does not exist.
     """
     if not isinstance(model, nn.Module):
         raise Error("EINVAL", f"model: is a {type(model).__name__}, not a torch.nn.Module", "model")

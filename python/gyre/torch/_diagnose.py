@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 Numbers = NDArray[numpy.float64]
 CLOSE = 1e-5  # relative: float32 arithmetic gives a frequency to about 1e-6
 ALIKE = 2e-4  # relative: what a guess at a cause may be off by, at most
-ROUNDING = 2e-6  # relative: what it may be off by in any case
+ROUNDING = 2e-6  # relative: an error that is always allowed
 TURN = 0.01  # radians: the difference of an angle that counts
 
 
@@ -136,7 +136,7 @@ def frequencies(live_tensor: torch.Tensor, accepted: Sequence[Wanted], others: S
         dtype = str(live_tensor.dtype).removeprefix("torch.")
         return Fault("dtype", f"is of type {dtype}, which holds no frequencies below 1", **found)  # type: ignore[arg-type]
     if numpy.max(relative(-live, wanted.inv_freq)) <= CLOSE:
-        return Fault("sign", "has the other sign: it turns the other way", **found)  # type: ignore[arg-type]
+        return Fault("sign", "has the other sign: it rotates in the other direction", **found)  # type: ignore[arg-type]
     text = _uninitialised(live, wanted.inv_freq)
     if text:
         return Fault("uninitialised", text, **found)  # type: ignore[arg-type]
@@ -186,7 +186,7 @@ def pairs_of(x: Numbers, pairs: int) -> Numbers | None:
     return x[..., 0::2] if interleaved and not halves else x[..., :pairs]
 
 
-_SIGNS = ((1, -1, "has sin with the other sign: it turns the other way"), (-1, 1, "has cos with the other sign"),
+_SIGNS = ((1, -1, "has sin with the other sign: it rotates in the other direction"), (-1, 1, "has cos with the other sign"),
           (-1, -1, "has cos and sin with the other sign"))  # fmt: skip
 
 
@@ -199,7 +199,7 @@ def _sign_fault(cosine: Numbers, sine: Numbers, angles: Numbers, factor: float, 
 
 
 def _offset_fault(cosine: Numbers, sine: Numbers, at: Numbers, wanted: Wanted, precision: float) -> str | None:
-    """Are these the numbers of positions a little before or behind?  A slow pair tells how far."""
+    """Are these the numbers of positions a little before or after?  A slow pair shows how far."""
     turning = numpy.flatnonzero(wanted.inv_freq >= 1e-4)
     if not turning.size:
         return None
@@ -225,7 +225,7 @@ def _allowed(angles: Numbers, factor: float, precision: float) -> Numbers:
 
 
 def _factor_fault(cosine: Numbers, sine: Numbers, at: Numbers, wanted: Wanted) -> Fault | None:
-    """Another factor, as the row of position 0 and the length of every pair tell it."""
+    """Another factor, from the row of position 0 and the length of every pair."""
     zero = numpy.flatnonzero(at == 0)
     if not zero.size:
         return None
@@ -239,7 +239,7 @@ def _factor_fault(cosine: Numbers, sine: Numbers, at: Numbers, wanted: Wanted) -
 
 
 def _angle_fault(cosine: Numbers, sine: Numbers, at: Numbers, wanted: Wanted, others: Sequence[Wanted]) -> Fault | None:
-    """The frequencies that the row of position 1 tells, if they are wrong."""
+    """The frequencies that follow from the row of position 1, if they are wrong."""
     one = numpy.flatnonzero(at == 1)
     if one.size:
         return frequencies(torch.from_numpy(numpy.arctan2(sine[one[0]], cosine[one[0]])), [wanted], others)
@@ -268,7 +268,7 @@ def table(
     if fault:
         return Fault(fault.cause, fault.text, fault.difference, position)
     if max(numpy.abs(cosine).max(), numpy.abs(sine).max()) > 1.01 * wanted.factor**2 or not cosine.any():
-        return Fault("uninitialised", "holds uninitialised memory: numbers that are no cos or sin", difference, position)
+        return Fault("uninitialised", "has uninitialised memory: numbers that are not cos or sin", difference, position)
     text = _sign_fault(cosine, sine, angles, wanted.factor, allowed)
     if text:
         return Fault("sign", text, difference, position)

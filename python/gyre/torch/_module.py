@@ -115,7 +115,7 @@ class RotaryEmbedding(nn.Module):
             text = "form: transformers has no rotary module of this model to see it by: pass form=, or use gyre.torch.patch"
             raise Error("EUNSUPPORTED", text, "form")
         if len(specs) > 1 and not own.layer_type:
-            text = f"config: {own.name} does not tell the layers {', '.join(groups)} apart: use gyre.torch.patch"
+            text = f"config: {own.name} does not distinguish the layers {', '.join(groups)}: use gyre.torch.patch"
             raise Error("EUNSUPPORTED", text, "config")
         pairs = one.config["rope.dim"] // 2
         if own.form is None or own.channels != pairs * (2 if own.form in ("half", "interleaved") else 1):
@@ -132,7 +132,7 @@ class RotaryEmbedding(nn.Module):
         return ", ".join(f"{name + '=' if name else ''}{encoding_of(spec)!r}" for name, spec in self._specs.items())
 
     def _length(self, name: str, positions: Tensor) -> int:
-        """The context length in use, which only some scalings look at, as the largest position tells it."""
+        """The context length in use, which only some scalings read, from the largest position."""
         if not self._long[name]:
             return 0
         return max(self._trained[name], int(positions.max()) + 1) if positions.numel() else self._trained[name]

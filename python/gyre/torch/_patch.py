@@ -223,7 +223,7 @@ def _difference(pairs: Any) -> float:
 def _check(path: str, original: nn.Module, patched: _PatchedRotary, functions: list[tuple[ModuleType, str]]) -> None:
     """Raises where both ways differ by more than rounding on a small example."""
     worst = 0.0
-    drawn = torch.Generator("cpu").manual_seed(0)  # of its own: that of the program stays as it is
+    drawn = torch.Generator("cpu").manual_seed(0)  # a separate one: that of the program is unchanged
     for name, encoding in patched.encodings.items():
         config = encoding.config
         closest = float("inf")  # of the functions and widths that a model may call, of which not all belong to these layers
@@ -246,7 +246,7 @@ def _check(path: str, original: nn.Module, patched: _PatchedRotary, functions: l
     if worst == float("inf"):
         raise Error("EUNSUPPORTED", f"model: {path} is not called as those of the models that patch knows", "model")
     if not worst <= 1e-4:
-        text = f"model: {path} rotates otherwise than its config means, by up to {worst:.2g} (gyre.torch.audit tells more)"
+        text = f"model: {path} rotates otherwise than its config says, by up to {worst:.2g} (gyre.torch.audit has details)"
         raise Error("EUNSUPPORTED", text, "model")
 
 
@@ -287,7 +287,7 @@ def _check_tables(layer: nn.Module, encoding: Encoding, original: Callable[..., 
     sine, cosine = table[_EXAMPLE].float().chunk(2, -1)
     off = float((original(x, sine, cosine) - _part(encoding).rotate(x, _EXAMPLE, layout="bshd")).abs().max())
     if off > 1e-4:
-        text = f"model: its tables are not what its config means, by up to {off:.2g} (gyre.torch.audit tells more)"
+        text = f"model: its tables differ from its config, by up to {off:.2g} (gyre.torch.audit has details)"
         raise Error("EUNSUPPORTED", text, "model")
 
 
@@ -311,7 +311,7 @@ def patch(model: nn.Module, *, profile: str = "hf-5", check: bool = True) -> Pat
 
     The rotary modules give positions in place of cos and sin, and apply_rotary_pos_emb of the model's file passes these on
     to gyre.torch.rotate_pair.  Other models of the same file are served as before.  Gradients, generation, KV caches and
-    torch.compile work as before; under a scaling that looks at the context length, torch.compile breaks its graph.
+    torch.compile work as before; under a scaling that reads the context length, torch.compile breaks its graph.
 
     Args:
         model: on the processor, one whose file has apply_rotary_pos_emb.

@@ -102,7 +102,7 @@ def no_tangent(**given: Any) -> None:
     for name, x in given.items():
         for one in x if isinstance(x, (list, tuple)) else [x]:
             if isinstance(one, torch.Tensor) and forward_ad.unpack_dual(one).tangent is not None:
-                text = f"{name}: has a forward-mode tangent (jvp, jacfwd), for which there is no rule here; use reverse mode"
+                text = f"{name}: has a forward-mode tangent (jvp, jacfwd), which is not supported; use reverse mode"
                 raise Error("EUNSUPPORTED", text, name)
 
 
@@ -128,7 +128,7 @@ WHOLE = (torch.int32, torch.int64)
 
 def check_device(**given: Any) -> None:
     """Refuses tensors of several devices.  For operators without memory: torch runs these where any tensor has none, and
-    what they return on the processor would be memory that nothing has written."""
+    on the processor they would return uninitialised memory."""
     first: tuple[str, torch.Tensor] | None = None
     for name, x in given.items():
         for one in x if isinstance(x, (list, tuple)) else [x]:

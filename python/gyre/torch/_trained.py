@@ -67,7 +67,7 @@ def _check_frequencies(
 
 
 def _check_channels(channels: Any, first: Any, pairs: Any) -> None:
-    """Pairs of channels from the first on lie within a head."""
+    """Pairs of channels from the first on are within a head."""
     if all(isinstance(n, int) for n in (first, pairs, channels)) and not 0 <= first <= channels - 2 * pairs:
         text = f"frequencies: {pairs} pairs from channel {first} on end past the {channels} channels of a head"
         raise Error("ESHAPE", text, "frequencies")

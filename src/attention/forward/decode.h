@@ -1,4 +1,4 @@
-/* decode.h: few queries with many keys, which are read once, where they lie, in whatever type they have. */
+/* decode.h: few queries with many keys, which are read once, in place and in their type. */
 #ifndef GYRE_ATTENTION_DECODE_H
 #define GYRE_ATTENTION_DECODE_H
 #include "attention/forward/partials.h"

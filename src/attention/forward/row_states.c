@@ -38,7 +38,7 @@ void gyre_row_state_add_row(double *to, const gyre_row_state *row, int64_t chann
         to[GYRE_STATE_VALUES + c] = add(f.to, to[GYRE_STATE_VALUES + c], f.from, (double)row->out[c]);
 }
 
-/* The largest score becomes a float; what that loses goes into the sums. */
+/* The largest score becomes a float; the sums take the rounding. */
 void gyre_row_state_load(const double *state, int64_t channels, gyre_row_state *row) {
     row->row_max = -INFINITY;
     row->row_sum = 0;

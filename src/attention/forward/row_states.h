@@ -1,8 +1,8 @@
 /* row_states.h: rows whose keys are not all in one call (gyre_attention_inputs.state).
  *
- * A state is doubles: the largest score, the sum of exp(score - largest), and for each channel the sum of values weighted by
- * exp(score - largest).  A sum of 0 means that no key was seen, whatever else stands there.  Two states of one row over
- * different keys are added by rescaling both to the larger of their largest scores. */
+ * A state is doubles: the largest score, the sum of exp(score - largest), and for each channel the sum of values
+ * weighted by exp(score - largest).  A sum of 0 means that no key was seen, whatever the other numbers are.  Two states
+ * of one row over different keys are added by rescaling both to the larger of their largest scores. */
 #ifndef GYRE_ATTENTION_ROW_STATES_H
 #define GYRE_ATTENTION_ROW_STATES_H
 #include "attention/terms/softmax.h"

@@ -19,7 +19,7 @@ static void run_items(void *arg, int64_t job) {
         gyre_gradient_of_item(call, item, &keys, &work);
 }
 
-/* One item for each job: then their parts of the table gradients lie side by side and can be added in the order of items. */
+/* One item for each job: then their parts of the table gradients are adjacent and can be added in the order of items. */
 static void run_wave(void *arg, int64_t job) {
     gyre_attention_call *call = arg;
     gyre_key_buffers keys;

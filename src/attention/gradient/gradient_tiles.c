@@ -189,7 +189,7 @@ static void add_to_queries(const gyre_attention_plan *plan, const gyre_key_buffe
             dq[i * plan->head_pad + c] += q->xpos.decay[c] * q->xpos.rows[i * plan->head_pad + c];
 }
 
-/* Adds to the gradients of the rotated keys and queries, the last variant first: what is left of dscores is of earlier
+/* Adds to the gradients of the rotated keys and queries, the last variant first: the rest of dscores belongs to earlier
  * ones. */
 static void add_dq_dk(const gyre_attention_plan *plan, gyre_key_buffers *keys, gyre_query_buffers *q,
                       const gyre_tile_pair *tile_pair) {
@@ -221,7 +221,7 @@ static void tile_pair_backward(const gyre_attention_plan *plan, gyre_key_buffers
     add_dq_dk(plan, keys, q, tile_pair);
 }
 
-/* Writes rows.  before: NULL, or memory for as many rows: they are added to what stands there, which are floats. */
+/* Writes rows.  before: NULL, or memory for as many rows: they are added to the floats there. */
 static void write_rows(const gyre_attention_plan *plan, const gyre_view *view, const gyre_row_range *rows,
                        float *restrict from, int64_t pad, float *restrict before) {
     const gyre_cview left = gyre_const(*view);

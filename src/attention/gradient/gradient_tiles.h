@@ -10,7 +10,7 @@ enum { TILES_AT_ONCE = 4 };
 
 /* What a job holds in addition to its key buffers. */
 typedef struct gyre_gradient_job {
-    gyre_query_buffers q[TILES_AT_ONCE]; /* each with rows of its own; they share the rest */
+    gyre_query_buffers q[TILES_AT_ONCE]; /* each with its own rows; they share the rest */
     gyre_query_gradient gradient[TILES_AT_ONCE];
     gyre_table_buffers tables;
 } gyre_gradient_job;

@@ -29,7 +29,7 @@ enum { MAX_DECODE_QUERIES = 8, KEYS_PER_SPLIT = 1024, MAX_HEADS_TOGETHER = 32 };
 
 typedef struct gyre_rotation_plan {
     int64_t pairs;         /* 0 = nothing is rotated */
-    int variants[2], xpos; /* variants: [gyre_role] as in core/rotation/far_variants.h.  xpos: magnitudes decay */
+    int variants[2], xpos; /* variants: [gyre_role] (far_variants.h).  xpos: magnitudes decay */
     int shared;            /* queries and keys have the same angles */
     int64_t sets[2];       /* [gyre_role]: batch rows with angles of their own; 0: none are needed */
     int64_t query_rows;    /* queries of a set whose angles are stored; those of the others are computed when used */

@@ -1,4 +1,4 @@
-/* buffers.h: the working memory of a job.  tiles/scratch.h says where in the scratch it lies. */
+/* buffers.h: the working memory of a job.  tiles/scratch.h has its place in the scratch. */
 #ifndef GYRE_ATTENTION_BUFFERS_H
 #define GYRE_ATTENTION_BUFFERS_H
 #include "attention/plan/attention_plan.h"

@@ -74,8 +74,8 @@ int64_t gyre_xpos_key_center(const gyre_attention_plan *plan, const int64_t *pos
     return center;
 }
 
-/* XPOS_QUERY_GRID: few enough positions that a magnitude relative to the multiple below is not small, and enough that a tile
- * has few multiples, each with factors of its own. */
+/* XPOS_QUERY_GRID: few enough positions that a magnitude relative to the multiple below is not small, and enough that a
+ * tile has few multiples, each with its own factors. */
 enum { XPOS_QUERY_GRID = 16 };
 
 /* out = the position that xPos magnitudes of a query are relative to, in a tile whose lowest is `low`. */
@@ -148,7 +148,7 @@ static void prepare_task(void *arg, int64_t task) {
         prepare_tile(plan, GYRE_ROLE_KEY, task - queries);
 }
 
-/* Positions mostly rise, so the last token tells whether the encoding's own table is long enough. */
+/* Positions mostly rise, so the last token shows whether the encoding's own table is long enough. */
 static void prepare_steps(gyre_attention_plan *plan) {
     gyre_rotation_plan *rotation = &plan->rotation;
     const gyre_positions *positions = &plan->args->k_pos;

@@ -20,8 +20,8 @@ int64_t gyre_xpos_key_center(const gyre_attention_plan *plan, const int64_t *pos
 /* Computes the angles. */
 void gyre_attention_rotation_prepare(gyre_attention_plan *plan, const gyre_exec *exec);
 
-/* x[i] = row i of `rows`, rotated by the angles of one of the variants of its role.  transpose: by the transposed
- * rotation (for gradients). */
+/* x[i] = row i of `rows`, rotated by the angles of a variant of its role.  transpose: by the transposed rotation (for
+ * gradients). */
 typedef struct gyre_attention_rotation {
     gyre_role role;
     int variant, transpose;

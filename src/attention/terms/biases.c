@@ -37,7 +37,7 @@ static int falls(const gyre_attention_plan *plan) {
     return plan->encoding && plan->encoding->scheme->decays;
 }
 
-/* A row that goes on from call to call is relative to itself, where a call may not have that key: here 1. */
+/* A row that continues from call to call is relative to itself, because a call may not have that key: here 1. */
 static void measure_candidate(const gyre_attention_plan *plan, const gyre_query_token *from, int here, candidate *c) {
     c->scheme_bias = c->gate_sum = c->bias = 0;
     if (falls(plan)) {
@@ -69,7 +69,7 @@ static void find_bias(const gyre_attention_plan *plan, const gyre_key_buffers *k
     const int64_t position = q->positions[i];
     const gyre_query_token from = {position, q->order[i], q->batch, q->first + i, q->head};
     candidate at[2] = {{.key = {position, 0}}, {.key = {position, 0}}};
-    /* A mask may exclude it.  A row that goes on from call to call keeps one reference, whichever keys a call has. */
+    /* A mask may exclude it.  A row that continues from call to call keeps one reference, whichever keys a call has. */
     int found = plan->continues;
     if (!found && !plan->args->mask.data) found = gyre_key_at(plan, keys, position, &at[0].key);
     if (!found) found = gyre_nearest_key(plan, keys, &from, GYRE_KEY_ANYWHERE, &at[0].key);
@@ -184,7 +184,7 @@ void gyre_gates_backward(const gyre_attention_plan *plan, const gyre_key_buffers
         to[j] -= (double)columns[j];
 }
 
-/* Stores a number, or adds it to what stands there. */
+/* Stores a number, or adds it to the stored one. */
 static void write_number(const gyre_view *view, const gyre_row_range *at, int add, double x) {
     void *to = gyre_view_at(view, at->batch, at->first, at->head, 0);
     double before = 0;

@@ -1,7 +1,7 @@
 /* biases.h: numbers that are added to scores: the bias b(head, m, n) of a scheme, and the difference c[m] - c[n] of gate
  * sums (gyre_attention_inputs.q_gate_sums).  ALiBi is the difference of c = -slope x position.
  *
- * Both fall without bound, so that a float cannot tell the biases of far keys apart.  The scores of a row are therefore
+ * Both fall without bound, so that a float cannot distinguish the biases of far keys.  The scores of a row are therefore
  * relative to its bias at one key, the nearest visible one, which has the largest bias of a row that falls:
  *
  *     score = scale q.k + (b(m, n) - b(m, nearest)) + (c[nearest] - c[n])

@@ -22,8 +22,8 @@ typedef struct gyre_dropout_block {
 /* x[i * ld + j] = 0 if it is dropped, else x / (1 - rate).  y: as x, the same choice; NULL = none. */
 void gyre_dropout_apply(const gyre_dropout *dropout, const gyre_dropout_block *block, float *x, float *y, int64_t ld);
 
-/* The same for one query (block->query; rows is 1) and block->count keys that stand at keys[j] in their sequence, in any
- * order; fastest where they rise by little.  block->key is not read. */
+/* The same for one query (block->query; rows is 1) and block->count keys at keys[j] in their sequence, in any order;
+ * fastest where they rise by little.  block->key is not read. */
 void gyre_dropout_apply_indexed(const gyre_dropout *dropout, const gyre_dropout_block *block, const int64_t *keys, float *x,
                                 float *y);
 

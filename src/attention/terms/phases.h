@@ -5,13 +5,13 @@
  *
  *     dA = dscore cos(2 pi t)                     d(q_P . k_P) = -dscore scale (q_A . k_A) 2 pi turns sin(2 pi t)
  *
- * Both products are tiles of their own.  Everything that comes after a score, from biases to sinks, is as elsewhere. */
+ * Each product has its own tiles.  All later terms, from biases to sinks, are as elsewhere. */
 #ifndef GYRE_ATTENTION_PHASES_H
 #define GYRE_ATTENTION_PHASES_H
 #include "attention/plan/buffers.h"
 
-/* The turns of a tile pair by distance: those of query i begin at entry k[0] - positions[i] - low.  distinct 0: its
- * positions are not close enough for one list, and rows are computed when they are needed. */
+/* The revolutions of a tile pair by distance: those of query i begin at entry k[0] - positions[i] - low.  distinct 0:
+ * its positions are not close enough for one list, and rows are computed when they are needed. */
 typedef struct gyre_phase_turns {
     int distinct;
     int64_t low;

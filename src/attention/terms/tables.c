@@ -387,8 +387,9 @@ static void add_rows(const gyre_attention_plan *plan, const gyre_query_buffers *
     gyre_weighted_product(plan->kernels, &product, packed->finite || packed->zero_nonfinite);
 }
 
-/* As product_by_key and gather_by_key, by key: key_products[j][r] = scale k[j] . table[r].  Each line of `by_key` is a key
- * with its entries for all queries; the transpose makes lines of queries.  A key uses few rows, so it goes by few keys. */
+/* As product_by_key and gather_by_key, by key: key_products[j][r] = scale k[j] . table[r].  Each line of `by_key` is a
+ * key with its entries for all queries; the transpose makes lines of queries.  A key uses few rows, so the loop takes
+ * few keys at a time. */
 static void gather_by_key_transposed(const gyre_attention_plan *plan, const gyre_key_buffers *keys, gyre_query_buffers *q,
                                      sub_tile p, row_block block, const gyre_tile_pair *tile_pair) {
     gyre_table_buffers *t = q->tables;

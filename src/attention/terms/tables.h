@@ -1,7 +1,7 @@
 /* tables.h: what an encoding adds by distance: a bias on each score, and vectors added to queries, keys and values.
  *
- * A tile of queries and a tile of keys have few distances, so they use few rows of a table.  Products with these rows make a
- * small block, and each score takes its entry from the block.  The gradient goes the same way back: the entries of a tile
+ * A tile of queries and a tile of keys have few distances, so they use few rows of a table.  Products with these rows
+ * make a small block, and each score takes its entry from the block.  The gradient reverses this: the entries of a tile
  * are summed by row, and the sums are multiplied with what the rows were multiplied with.
  *
  *     queries x table rows            scores
@@ -10,8 +10,8 @@
 #define GYRE_ATTENTION_TABLES_H
 #include "attention/plan/buffers.h"
 
-/* A tile of consecutive positions has QUERY_TILE + KEY_TILE - 1 distances, which fit one block.  KEY_BLOCK keys have only
- * QUERY_TILE + KEY_BLOCK - 1 distances (KEY_BLOCK_ROWS), so the key term goes by few keys at a time. */
+/* A tile of consecutive positions has QUERY_TILE + KEY_TILE - 1 distances, which fit one block.  KEY_BLOCK keys have
+ * only QUERY_TILE + KEY_BLOCK - 1 distances (KEY_BLOCK_ROWS), so the key term takes few keys at a time. */
 enum { ROW_BLOCK = 192, KEY_BLOCK = 16, KEY_BLOCK_ROWS = 80, QUERY_BLOCK = 16 };
 
 /* -- a tile of queries -- */

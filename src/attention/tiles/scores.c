@@ -37,7 +37,7 @@ static void scale_tile_scores(const gyre_attention_plan *plan, const gyre_key_bu
         gyre_row_multiply(scores + i * KEY_TILE, keys->k_scale + tile_pair->first, tile_pair->columns);
 }
 
-/* Scores of every variant in the tile pair; each pair takes that of its own. */
+/* Scores of every variant in the tile pair; each query-key pair takes the score of its variant. */
 static void score_variants(const gyre_attention_plan *plan, const gyre_key_buffers *keys, gyre_query_buffers *q,
                            const gyre_tile_pair *tile_pair, const int64_t *positions) {
     if (tile_pair->first_variant == 0) gyre_attention_near_queries(plan, q, tile_pair);

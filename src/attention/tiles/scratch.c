@@ -1,4 +1,4 @@
-/* scratch.c: where everything lies in the scratch of a call. */
+/* scratch.c: the layout of the scratch of a call. */
 #include "attention/tiles/scratch.h"
 #include "attention/terms/table_buffers.h"
 

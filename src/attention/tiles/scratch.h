@@ -1,4 +1,4 @@
-/* scratch.h: where everything lies in the scratch of a call.
+/* scratch.h: the layout of the scratch of a call.
  *
  *     0            angle_bytes    + info_bytes    + partial_bytes
  *     +------------+--------------+---------------+------------------------+---------------------+
@@ -11,8 +11,8 @@
  *     job memory, forward:   key tile | scores, tables | query buffers [job_query_tiles] | their rows | decoding
  *     job memory, gradient:  scores, tables | rows of each tile of queries
  *
- * Every size is a sum of products that only grow with the number of queries, keys and batch rows.  So the scratch for the
- * most of each serves every smaller call (gyre.h promises it). */
+ * Every size is a sum of products that only grow with the number of queries, keys and batch rows.  So the scratch for
+ * the most of each suffices for every smaller call, as gyre.h promises. */
 #ifndef GYRE_ATTENTION_SCRATCH_H
 #define GYRE_ATTENTION_SCRATCH_H
 #include "attention/plan/buffers.h"

@@ -152,7 +152,7 @@ static void fill_rows_by_steps(const gyre_angle_steps *steps, const block_target
     /* Steps have the frequencies of later tokens. */
     const int has_start = (double)(to->anchor + to->from) < steps->angles.start_below;
     if (has_start ||
-        encoding->config.rope.angles != GYRE_ANGLE_PATH_EXACT) { /* nor can a program's bits be made from them */
+        encoding->config.rope.angles != GYRE_ANGLE_PATH_EXACT) { /* nor can bits of other programs be computed */
         for (int64_t j = 0; j < to->rows; j++)
             fill_row_directly(steps, to, j);
         return;

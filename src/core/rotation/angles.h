@@ -11,7 +11,7 @@ enum { GYRE_PAIR_CHUNK = GYRE_ROTATE_MAX_PAIRS };
 /* *cosine, *sine of position * (high + low), within about an ulp of double for |position| <= 2^31. */
 void gyre_angle(gyre_frequency frequency, double position, double *cosine, double *sine);
 
-/* Where a walk over the pairs of one position stands.  llama.cpp makes an angle of the one before it. */
+/* The state of a walk over the pairs of one position.  llama.cpp computes an angle from the one before it. */
 typedef struct gyre_angle_walk {
     int64_t next; /* pair */
     float theta;  /* of it */

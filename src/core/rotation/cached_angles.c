@@ -19,7 +19,7 @@ static int same_on_all_axes(const gyre_angles *angles, const double *position) {
     return 1;
 }
 
-/* Axes with different positions: takes each pair from the table row of its own axis.  out = 1, or 0 if a row is missing. */
+/* Axes with different positions: takes each pair from the table row of its axis.  out = 1, or 0 if a row is missing. */
 static int gather_table_rows(const gyre_angles *angles, int64_t first, int64_t count, const double *position,
                              float *buffer) {
     const gyre_encoding *e = angles->encoding;

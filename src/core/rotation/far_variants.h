@@ -1,4 +1,4 @@
-/* far_variants.h: the variants of a rotation: by which angles a query and a key rotate depends on both.
+/* far_variants.h: the variants of a rotation: the angles by which a query and a key rotate depend on both.
  *
  *     rope.far              variants of a query        variants of a key
  *     AS_NEAR               1                       1

@@ -242,7 +242,7 @@ static long double mixed_divisor(const scaling_params *r, int64_t pair) {
     return powl(r->factor, powl(place, (long double)rope->mixed_exponent));
 }
 
-/* What clipping leaves of the frequency of a pair.  The last one stands still, whatever cosl makes of pi. */
+/* The frequency of a pair after clipping.  That of the last pair is exactly 0, whatever cosl returns for pi. */
 static long double clip_share(const gyre_config *config, int64_t pair) {
     const int64_t pairs = config->rope.dim / 2, n = config->rope.clip.pairs < pairs ? config->rope.clip.pairs : pairs;
     const int64_t j = pair - (pairs - n);

@@ -1,7 +1,7 @@
 /* rotate.c: gyre_rotate: rotates queries and keys by their positions.
  *
- * Work goes by blocks of tokens and, inside, by chunks of pairs, so that stack memory is bounded for any dimension.
- * Contiguous rows go straight to the kernels; others are gathered into the half layout first. */
+ * Work is divided into blocks of tokens and these into chunks of pairs, so that stack memory is bounded for any
+ * dimension.  Contiguous rows go straight to the kernels; others are gathered into the half layout first. */
 #include "core/convert.h"
 #include "core/encoding.h"
 #include "core/exec.h"
@@ -21,8 +21,9 @@
 #include <string.h>
 
 enum { TOKEN_BLOCK = 32, HEAD_TOKEN_BLOCK = 128, CHANNEL_CHUNK = 256 };
-/* Heads apart that go together, so that each angle is read once for all of them.  Heads often lie a power of two apart, and
- * then their rows compete for the ways of a first-level cache, 8 and more: one row a head in place, two otherwise. */
+/* Separate heads that are rotated together, so that each angle is read once for all of them.  Heads are often a power of
+ * two apart, and then their rows compete for the ways of a first-level cache, 8 and more: one row a head in place, two
+ * otherwise. */
 enum { HEADS_IN_PLACE = 8, HEADS_APART = 4 };
 static const int64_t PAST_CACHES_BYTES = 1 << 23;  /* of out: the caches of a core would not keep it for the reader */
 static const int64_t MIN_PARALLEL_BYTES = 1 << 20; /* below, waking another thread takes longer than the work */
@@ -37,7 +38,7 @@ typedef struct rotate_call {
     const gyre_cview *in;
     const gyre_view *out;
     int64_t first, dim;      /* the rotated channels; dim 0 where the scheme rotates nothing */
-    gyre_layout read, write; /* how pairs lie in `in` and `out`: HALF or INTERLEAVED */
+    gyre_layout read, write; /* the layout of pairs in `in` and `out`: HALF or INTERLEAVED */
     int64_t elements;
     int64_t block_tokens; /* at most HEAD_TOKEN_BLOCK */
     int64_t blocks;       /* blocks of tokens per batch row */
@@ -365,8 +366,7 @@ static int64_t head_groups(const rotate_call *r) {
     return (r->in->shape[2] + r->heads_at_once - 1) / r->heads_at_once;
 }
 
-/* A block of heads_at_once heads: neighbouring blocks lie beside each other in memory, which the processor then reads
- * ahead. */
+/* A block of heads_at_once heads: neighbouring blocks are adjacent in memory, which the processor then reads ahead. */
 static void rotate_head_block(void *arg, int64_t block) {
     const rotate_call *all = arg;
     const int64_t size = (int64_t)gyre_dtype_size(all->in->dtype), heads = all->in->shape[2];
@@ -387,7 +387,7 @@ static void rotate_head_block(void *arg, int64_t block) {
     rotate_token_block(&r, row / groups * all->blocks + block % all->blocks);
 }
 
-/* Whether groups of heads are gone through one after the other: the heads of a token lie further apart than the tokens of a
+/* Whether groups of heads are rotated one after the other: the heads of a token are further apart than the tokens of a
  * head, and every angle is in the table, because others would be computed again for each group. */
 static int goes_by_heads(const rotate_call *r) {
     const int64_t end = gyre_angle_table_length(r->angles.encoding);

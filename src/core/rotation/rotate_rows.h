@@ -22,7 +22,7 @@ void gyre_rotation_angles(const gyre_encoding *encoding, const gyre_rotation_spe
                           float *rows);
 /* out = the angle rows of all `count` tokens, adjacent in the encoding's own table; NULL if they are not there. */
 const float *gyre_rotation_cached_rows(const gyre_encoding *encoding, const gyre_rotation_spec *spec, int64_t count);
-/* 1 if a call over `tokens` tokens with highest position `highest` gains from steps of its own (gyre_angle_steps_make). */
+/* 1 if a call over `tokens` tokens with highest position `highest` gains from its own steps (gyre_angle_steps_make). */
 int gyre_rotation_steps_worthwhile(const gyre_encoding *encoding, int64_t length, int64_t highest, int64_t tokens);
 size_t gyre_rotation_steps_bytes(const gyre_encoding *encoding);
 

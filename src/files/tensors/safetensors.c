@@ -234,7 +234,7 @@ static gyre_status read_header_tensors(gyre_safetensors *file, json_t *header, g
     return check_tiling(file, err);
 }
 
-/* Files that are often taken for one: JSON, and what torch.save writes, a pickle by itself or in a zip. */
+/* Files that are often taken for one: JSON, and the output of torch.save, a pickle alone or in a zip. */
 static gyre_status refuse_header(const gyre_safetensors *file, uint64_t size, gyre_error *err) {
     const unsigned char *map = file->map.bytes;
     if (map[0] == '{')

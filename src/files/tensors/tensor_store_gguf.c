@@ -39,7 +39,7 @@ static gyre_status failed(const gyre_tensor_store *store, gyre_status status, ui
     return status;
 }
 
-/* *names = where the next string goes.  Stores the tensor's name there and, for a type without a name, "type N". */
+/* *names = the place of the next string.  Stores the tensor's name there and, for a type without a name, "type N". */
 static gyre_file_tensor stored_of(const gyre_tensor_store *store, const gyre_gguf_tensor *t, char **names) {
     gyre_file_tensor out = {.name = *names, .file = store->files->path, .rank = t->rank, .count = 1};
     memcpy(*names, t->name, t->name_bytes);

@@ -66,8 +66,8 @@ typedef struct gyre_architecture {
     double attn_softcap, logit_softcap;                /* 0 = none */
     double clip_qkv;                                   /* 0 = none; mpt */
     int64_t position_form, rotates_input, layer_parts; /* of gyre_model_config */
-    /* A llama's GGUF has the rows of query and key permuted for interleaved pairs.  Nothing is undone: the reading says
-     * so. */
+    /* A llama's GGUF has the rows of query and key permuted for interleaved pairs.  The permutation is not undone: the
+     * reading states it. */
 } gyre_architecture;
 
 /* *out = what a config.json describes.  Looks at every key that changes what is computed.  One that asks for

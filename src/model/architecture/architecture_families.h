@@ -14,7 +14,7 @@ enum {
     GYRE_TRAIT_MPT_KEYS = 32,          /* attn_config, expansion_ratio */
     GYRE_TRAIT_LOGIT_SCALE = 64,       /* logit_scale: cohere */
     GYRE_TRAIT_QK_NORM = 128,          /* queries and keys are normalized */
-    GYRE_TRAIT_PARALLEL_MLP_NORM = 256 /* the mlp has a norm of its own with a parallel residual too */
+    GYRE_TRAIT_PARALLEL_MLP_NORM = 256 /* the mlp has its own norm with a parallel residual too */
 };
 
 typedef struct gyre_family_row {

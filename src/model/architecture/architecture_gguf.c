@@ -27,7 +27,7 @@ static int64_t read_vocab(const gyre_gguf_source *s) {
     const gyre_gguf_tensor *embedding = gyre_gguf_find_tensor(s->file, "token_embd.weight");
     if (embedding && embedding->rank == 2 && embedding->dims[1] <= MAX_DIM && embedding->dims[1] > 0)
         return (int64_t)embedding->dims[1];
-    gyre_gguf_fail(s, GYRE_EFORMAT, "vocab_size", "no tensor token_embd.weight of two dimensions tells it");
+    gyre_gguf_fail(s, GYRE_EFORMAT, "vocab_size", "missing, and there is no two-dimensional tensor token_embd.weight");
     return 1;
 }
 
@@ -99,7 +99,7 @@ gyre_status gyre_architecture_from_gguf(gyre_architecture *out, const gyre_gguf 
     char name[64];
     const gyre_gguf_kv *pair = gyre_gguf_find_key(file, "general.architecture");
     if (!pair || pair->value.type != GYRE_GGUF_STRING || pair->value.count >= sizeof name)
-        return gyre_fail(err, GYRE_EFORMAT, "general.architecture: missing, or no name (%s)", path);
+        return gyre_fail(err, GYRE_EFORMAT, "general.architecture: missing, or not a name (%s)", path);
     snprintf(name, sizeof name, "%.*s", (int)pair->value.count, (const char *)pair->value.data);
     return read_architecture(out, file, name, path, err);
 }

@@ -1,4 +1,4 @@
-/* layer_part_keys.h: what layers train beside their encoding, as a config.json of Gyre's own says it. */
+/* layer_part_keys.h: the parts that layers train beside their encoding, in the keys of Gyre's config.json. */
 #ifndef GYRE_MODEL_LAYER_PART_KEYS_H
 #define GYRE_MODEL_LAYER_PART_KEYS_H
 #include "files/json_write.h"

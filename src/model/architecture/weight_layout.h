@@ -1,4 +1,4 @@
-/* weight_layout.h: where each tensor of a model made here lies in its one block of weights, and its name in files.
+/* weight_layout.h: the place of each tensor of Gyre's own models in the block of weights, and its name in files.
  *
  *     embedding | input table? | relative embedding? | layer 0 | layer 1 | ... | final norm
  *     layer: attn_norm | q k v | o | mlp_norm | gate up | down | layer parts? | position tables?
@@ -48,7 +48,7 @@ typedef enum gyre_tensor_purpose {
     GYRE_TENSOR_NETWORK_BIAS /* its biases, which begin as its weights; its name ends in .bias */
 } gyre_tensor_purpose;
 
-/* Parts that turn queries and keys themselves, before attention, which then has no encoding. */
+/* Parts that rotate queries and keys themselves, before attention, which then has no encoding. */
 enum { GYRE_LAYER_PARTS_ROTATED = GYRE_LAYER_PART_FREQUENCIES | GYRE_LAYER_PART_FOURIER };
 enum {
     GYRE_LAYER_PARTS_ADAPTIVE = GYRE_LAYER_PART_ADAPTIVE | GYRE_LAYER_PART_ADAPTIVE_CONCAT | GYRE_LAYER_PART_ADAPTIVE_ADD,
@@ -107,8 +107,8 @@ gyre_weight_layout gyre_weight_layout_of(const gyre_model_config *config, const 
 gyre_status gyre_weight_layout_check(const gyre_model_config *config, const gyre_encoding *encoding, gyre_error *err);
 
 int64_t gyre_tensor_count(const gyre_weight_layout *layout);
-/* out = 1 for numbers that turn queries and keys: frequencies, phases, coefficients of series.  A frequency of 8 bits is
- * radians off after some hundred positions, so they are stored in F32 whatever the others are. */
+/* out = 1 for numbers that rotate queries and keys: frequencies, phases, coefficients of series.  A frequency of 8 bits
+ * is radians off after some hundred positions, so they are stored in F32 whatever the others are. */
 int gyre_tensor_stays_float(const char *name);
 gyre_tensor gyre_tensor_at(const gyre_weight_layout *layout, int64_t index);
 /* out = offset into the weights of a tensor (GYRE_WEIGHT_...) that the layer has. */

@@ -56,7 +56,7 @@ gyre_status gyre_rotate_heads_gradient(const gyre_trained_heads *t, const gyre_p
 
 /* -- polar coordinates -- */
 
-/* Frequencies of 0: the encoding turns by the position. */
+/* Frequencies of 0: the encoding rotates by the position. */
 static gyre_trained_rotation phases_of(const gyre_trained_heads *t, int keys) {
     static const float still = 0;
     gyre_trained_rotation rotation = GYRE_INIT(gyre_trained_rotation);
@@ -107,7 +107,7 @@ static gyre_view fourier_part(const gyre_trained_heads *t, const gyre_view *view
     return fourier_calls(t, view) == 1 ? *view : heads_of(t, view, call);
 }
 
-/* out = where the numbers of a call lie in `data`, or in gradients to it; sines 1: those of the sines. */
+/* out = the place of the numbers of a call in `data`, or in gradients to it; sines 1: those of the sines. */
 static int64_t fourier_offset(const gyre_trained_heads *t, int64_t call, int sines) {
     return ((sines ? t->kv_heads : 0) + call) * t->numbers;
 }

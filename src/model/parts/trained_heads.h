@@ -1,4 +1,4 @@
-/* trained_heads.h: queries and keys of a layer that trains how they turn: frequencies or series of its rotation, phases of
+/* trained_heads.h: queries and keys of a layer with a trained rotation: frequencies or series of its rotation, phases of
  * polar coordinates. */
 #ifndef GYRE_MODEL_TRAINED_HEADS_H
 #define GYRE_MODEL_TRAINED_HEADS_H
@@ -20,8 +20,8 @@ typedef struct gyre_trained_heads {
     const gyre_fourier_terms *fourier; /* NULL = no series */
 } gyre_trained_heads;
 
-/* qk[0], qk[1] = queries and keys, turned in place by trained frequencies, or turned back (ADJOINT).  Views
- * [batch, token, heads, head_dim].  Errors: those of gyre_trained_rotate. */
+/* qk[0], qk[1] = queries and keys, rotated in place by trained frequencies, or rotated back (ADJOINT).  Views [batch,
+ * token, heads, head_dim].  Errors: those of gyre_trained_rotate. */
 gyre_status gyre_rotate_heads(const gyre_trained_heads *t, gyre_direction direction, const gyre_positions *positions,
                               const gyre_view qk[2], const gyre_exec *exec, gyre_error *err);
 /* gradient[kv_heads][numbers] += that of the frequencies, given what gyre_rotate_heads wrote and the gradient to it.

@@ -50,14 +50,14 @@ void gyre_gguf_warn(const gyre_gguf_source *s, const char *suffix, const char *f
 /* Only head counts may differ from layer to layer.  No reader uses any other array of sizes. */
 static void check_array(const gyre_gguf_source *s, const char *suffix, const gyre_gguf_value *array) {
     int64_t first, x;
-    if (array->count == 0) gyre_gguf_fail(s, GYRE_EFORMAT, suffix, "an array of nothing");
+    if (array->count == 0) gyre_gguf_fail(s, GYRE_EFORMAT, suffix, "an empty array");
     if (array->count > MAX_LAYERS)
-        gyre_gguf_fail(s, GYRE_EFORMAT, suffix, "an array of %" PRIu64 ", more than there are layers", array->count);
+        gyre_gguf_fail(s, GYRE_EFORMAT, suffix, "an array of %" PRIu64 " elements for fewer layers", array->count);
     if (gyre_build_status(s->build) || strcmp(suffix, "attention.head_count") == 0) return;
     for (uint64_t i = 1; i < array->count && gyre_gguf_integer(array, 0, &first); i++)
         if (gyre_gguf_integer(array, i, &x) && x != first) {
-            gyre_gguf_fail(s, GYRE_EUNSUPPORTED, suffix, "%" PRId64 " and %" PRId64 ": no reader lets layers differ in it",
-                           first, x);
+            gyre_gguf_fail(s, GYRE_EUNSUPPORTED, suffix,
+                           "%" PRId64 " and %" PRId64 ": no program reads different numbers for layers", first, x);
             return;
         }
 }
@@ -68,10 +68,10 @@ int64_t gyre_gguf_read_size(const gyre_gguf_source *s, const char *suffix, int64
     if (!pair && fallback < 0) gyre_gguf_fail(s, GYRE_EFORMAT, suffix, "missing");
     if (!pair) return fallback < 0 ? minimum : fallback;
     if (pair->value.type == GYRE_GGUF_ARRAY) check_array(s, suffix, &pair->value);
-    if (pair->value.type == GYRE_GGUF_STRING) gyre_gguf_fail(s, GYRE_EFORMAT, suffix, "no whole number");
+    if (pair->value.type == GYRE_GGUF_STRING) gyre_gguf_fail(s, GYRE_EFORMAT, suffix, "not a whole number");
     for (uint64_t i = 0; i < pair->value.count && !gyre_build_status(s->build); i++) {
         if (!gyre_gguf_integer(&pair->value, i, &x)) {
-            gyre_gguf_fail(s, GYRE_EFORMAT, suffix, "no whole number");
+            gyre_gguf_fail(s, GYRE_EFORMAT, suffix, "not a whole number");
             return minimum;
         }
         if (x > largest) largest = x;
@@ -86,7 +86,7 @@ double gyre_gguf_read_real(const gyre_gguf_source *s, const char *suffix, double
     double x;
     if (!pair) return fallback;
     if (pair->value.type == GYRE_GGUF_ARRAY || !gyre_gguf_number(&pair->value, 0, &x) || !isfinite(x)) {
-        gyre_gguf_fail(s, GYRE_EFORMAT, suffix, "no finite number");
+        gyre_gguf_fail(s, GYRE_EFORMAT, suffix, "not a finite number");
         return fallback;
     }
     return x;

@@ -87,9 +87,9 @@ static gyre_status check_rope(const edit_plan *p, const gyre_config *c) {
     if (c->rope.resonance) what = "resonance";
     if (c->rope.clip.mode != GYRE_CLIP_NONE) what = "clipped pairs";
     if (c->rope.longrope.start_tokens != 0) what = "LongRoPE's start tokens";
-    if (c->rope.far != GYRE_FAR_AS_NEAR) what = "turning far pairs less";
+    if (c->rope.far != GYRE_FAR_AS_NEAR) what = "rotating far pairs less";
     if (c->rope.xpos_base != 0) what = "xPos";
-    if (c->rope.clockwise) what = "turning clockwise";
+    if (c->rope.clockwise) what = "rotating clockwise";
     return what ? unsupported(p, what, "llama.cpp has no key for it") : GYRE_OK;
 }
 
@@ -137,10 +137,10 @@ static gyre_status set_scaling(edit_plan *p, const gyre_config *c) {
         remove_key(p, "rope.scale_linear");
         return rope->scaling == GYRE_SCALING_LINEAR ? GYRE_OK : set_ramp(p, c);
     case GYRE_SCALING_DYNAMIC_NTK:
-        return unsupported(p, "dynamic NTK", "llama.cpp has none; a fixed base (ntk) it has");
+        return unsupported(p, "dynamic NTK", "llama.cpp has none; it has a fixed base (ntk)");
     case GYRE_SCALING_LLAMA3:
     case GYRE_SCALING_LONGROPE:
-        return unsupported(p, gyre_rope_type(rope->scaling), "a GGUF keeps it in tensors, which stay as they are");
+        return unsupported(p, gyre_rope_type(rope->scaling), "a GGUF keeps it in tensors, which are not changed");
     default:
         return unsupported(p, gyre_rope_type(rope->scaling), "llama.cpp has no key for it");
     }
@@ -150,7 +150,7 @@ static gyre_status check_tensors(const edit_plan *p) {
     static const char *const names[] = {"rope_freqs.weight", "rope_factors_long.weight", "rope_factors_short.weight"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (gyre_gguf_find_tensor(p->file, names[i]))
-            return unsupported(p, names[i], "this tensor divides the frequencies too, and tensors stay as they are");
+            return unsupported(p, names[i], "this tensor also divides the frequencies, and tensors are not changed");
     return GYRE_OK;
 }
 
@@ -232,12 +232,12 @@ static gyre_status check_rotations(const gyre_reading *reading, const expected_r
         must_match |= group->window == 0 || reading->groups_count == 1;
         if (!must_match && !attention_is_kept(reading, group, w))
             return gyre_fail(err, GYRE_EUNSUPPORTED,
-                             "rope.scaling.attn_factor: llama.cpp would multiply cos and sin of layers with a window by it "
-                             "too, whose frequencies have no scaling (%s)",
+                             "rope.scaling.attn_factor: llama.cpp would also multiply cos and sin of layers with a window "
+                             "by it, whose frequencies have no scaling (%s)",
                              w->path);
     }
     if (matched && !must_match) return GYRE_OK;
-    return gyre_fail(err, GYRE_EUNSUPPORTED, "rotation: llama.cpp would not read from the keys what they are to say (%s)",
+    return gyre_fail(err, GYRE_EUNSUPPORTED, "rotation: llama.cpp would read another rotation from these keys (%s)",
                      w->path);
 }
 
@@ -245,7 +245,7 @@ static gyre_status check_rotations(const gyre_reading *reading, const expected_r
 static gyre_status read_back(gyre_reading **out, const char *written, const expected_rotation *w, gyre_error *err) {
     char name[MAX_PATH_BYTES];
     gyre_mapping map = {0};
-    snprintf(name, sizeof name, "%s as it would be written", w->path);
+    snprintf(name, sizeof name, "the rewritten %s", w->path);
     gyre_status status = gyre_mapping_open(&map, written, err);
     if (!status)
         status = gyre_reading_parse(
@@ -276,14 +276,14 @@ static gyre_status check_written(void *context, const char *written, gyre_error 
 static gyre_status read_architecture(edit_plan *p) {
     const gyre_gguf_kv *pair = gyre_gguf_find_key(p->file, "general.architecture");
     if (!pair || pair->value.type != GYRE_GGUF_STRING || pair->value.count == 0 || pair->value.count >= sizeof p->name)
-        return gyre_fail(p->err, GYRE_EFORMAT, "general.architecture: missing, or no word of up to 63 characters (%s)",
+        return gyre_fail(p->err, GYRE_EFORMAT, "general.architecture: missing, or not a word of up to 63 characters (%s)",
                          p->path);
     memcpy(p->name, pair->value.data, (size_t)pair->value.count);
     static const gyre_gguf_architecture unknown = {"", 0, GYRE_GGUF_NORM, 0};
     p->architecture = gyre_gguf_architecture_named(p->name);
     if (!p->architecture) p->architecture = &unknown;
     if (p->architecture->pairs > GYRE_GGUF_IMROPE)
-        return unsupported(p, p->name, "models of this architecture do not turn queries and keys");
+        return unsupported(p, p->name, "models of this architecture do not rotate queries and keys");
     return GYRE_OK;
 }
 
@@ -313,7 +313,7 @@ static gyre_status rewrite_mapped(const char *path, const gyre_encoding *encodin
                                                 "rope.scaling.original_context_length", path};
     gyre_status status = frequencies ? GYRE_OK : gyre_fail(err, GYRE_ENOMEM, "%s: no memory", path);
     if (!status) status = gyre_encoding_frequencies(encoding, length, frequencies, &w.attention);
-    /* What is wrong with the file is told of the copy. */
+    /* Faults of the file are reported for the copy. */
     if (!status && gyre_reading_open(
                        &w.before, path,
                        GYRE_ARGS(gyre_reading_options, .profile = GYRE_PROFILE_LLAMA_CPP, .context_length = length), NULL))
@@ -334,7 +334,7 @@ gyre_status gyre_gguf_rewrite_positions(const char *path, const gyre_config *pos
     if (length < 1 || length > INT32_MAX)
         return gyre_fail(err, GYRE_EINVAL, "length: %" PRId64 " is not from 1 to 2^31 - 1 (%s)", length, path);
     if (!gyre_kind_has(position->kind, GYRE_TRAIT_ROTATES))
-        return gyre_fail(err, GYRE_EUNSUPPORTED, "%s: only a rotation is written into a GGUF (%s)",
+        return gyre_fail(err, GYRE_EUNSUPPORTED, "%s: only rotations are written into a GGUF (%s)",
                          gyre_kind_name(position->kind) ? gyre_kind_name(position->kind) : "kind", path);
     gyre_status status = gyre_encoding_create(&encoding, position, NULL, err);
     if (!status) status = rewrite_mapped(path, encoding, length, target, err);

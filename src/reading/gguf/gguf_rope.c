@@ -63,8 +63,7 @@ static void read_dim(const gyre_gguf_source *s, gyre_layer_group *group, layer_r
     const int64_t head = config->head_dim;
     t->dim = gyre_gguf_read_size(s, key, 1, head);
     if (t->dim > head || t->dim % 2 != 0)
-        gyre_gguf_fail(s, GYRE_EFORMAT, key, "%" PRId64 " channels cannot turn in pairs in a head of %" PRId64, t->dim,
-                       head);
+        gyre_gguf_fail(s, GYRE_EFORMAT, key, "%" PRId64 " channels are not pairs of a head of %" PRId64, t->dim, head);
     if (has_trait(s, GYRE_GGUF_WHOLE_HEAD) && !s->reference && t->dim != head)
         gyre_gguf_fail(s, GYRE_EUNSUPPORTED, key, "%" PRId64 " of %" PRId64 " channels; llama.cpp refuses that of a %s",
                        t->dim, head, s->name);
@@ -72,7 +71,7 @@ static void read_dim(const gyre_gguf_source *s, gyre_layer_group *group, layer_r
     config->rope.first_channel = has_trait(s, GYRE_GGUF_ROTARY_LAST) && head > t->dim ? head - t->dim : 0;
     gyre_gguf_note_number(s, group, "rotary_dim", key, GYRE_ORIGIN_READER, (double)t->dim, NULL);
     if (config->rope.first_channel)
-        gyre_build_set_number(s->build, group, "rotary_first", GYRE_ORIGIN_FAMILY, NULL, "the last channels turn",
+        gyre_build_set_number(s->build, group, "rotary_first", GYRE_ORIGIN_FAMILY, NULL, "the last channels rotate",
                               (double)config->rope.first_channel);
 }
 
@@ -282,8 +281,8 @@ static void zero_fourth_axis(const gyre_gguf_source *s, layer_rotation *t, const
     t->divisors = divisors;
     t->fourth_axis = 1;
     gyre_gguf_warn(s, sections_key,
-                   "%" PRId64 " of %" PRId64 " pairs stand still: llama.cpp counts them to a fourth axis, whose position is "
-                   "always 0, where the model was trained with them on the first",
+                   "%" PRId64 " of %" PRId64 " pairs do not rotate: llama.cpp assigns them to a fourth axis, whose position "
+                   "is always 0; the model was trained with them on the first",
                    stopped, pairs);
 }
 
@@ -296,17 +295,18 @@ static void read_axes(const gyre_gguf_source *s, gyre_layer_group *group, layer_
     config->rope.layout = pairs == GYRE_GGUF_NORM && sum == 0 ? GYRE_LAYOUT_INTERLEAVED : GYRE_LAYOUT_HALF;
     gyre_build_set_field(s->build, group, "layout", GYRE_ORIGIN_FAMILY, NULL, NULL, "%s",
                          config->rope.layout == GYRE_LAYOUT_INTERLEAVED ? "interleaved" : "half");
-    if (several && sum == 0) gyre_gguf_fail(s, GYRE_EFORMAT, sections_key, "missing, or all 0, in a model of several axes");
+    if (several && sum == 0)
+        gyre_gguf_fail(s, GYRE_EFORMAT, sections_key, "missing or all 0, but the model has several axes");
     if (sum == 0 || gyre_build_status(s->build)) return;
     if (sum != t->dim / 2)
-        gyre_gguf_fail(s, GYRE_EUNSUPPORTED, sections_key, "%" PRId64 " pairs in all, where %" PRId64 " turn", sum,
+        gyre_gguf_fail(s, GYRE_EUNSUPPORTED, sections_key, "%" PRId64 " pairs in all, but %" PRId64 " rotate", sum,
                        t->dim / 2);
     if (pairs == GYRE_GGUF_IMROPE && section[3] > 0)
-        gyre_gguf_fail(s, GYRE_EUNSUPPORTED, sections_key, "a fourth axis among three that take turns");
+        gyre_gguf_fail(s, GYRE_EUNSUPPORTED, sections_key, "a fourth axis, but axes are interleaved by threes");
     for (int axis = 1; axis < 3 && pairs == GYRE_GGUF_IMROPE; axis++)
         if (section[axis] > 0 && axis + 3 * (section[axis] - 1) >= t->dim / 2)
             gyre_gguf_fail(s, GYRE_EUNSUPPORTED, sections_key,
-                           "section %d: takes every third of %" PRId64 " pairs, which is fewer than %" PRId64, axis,
+                           "section %d: it takes every third of %" PRId64 " pairs, which is fewer than %" PRId64, axis,
                            t->dim / 2, section[axis]);
     config->rope.axes = section[3] > 0 ? 4 : 3;
     config->rope.axes_layout = pairs == GYRE_GGUF_IMROPE ? GYRE_AXES_INTERLEAVED : GYRE_AXES_CHUNKED;
@@ -396,7 +396,7 @@ static void note_scaling(const gyre_gguf_source *s, gyre_layer_group *group, con
     if (t->divisors_tensor) {
         const gyre_place tensor = {t->divisors_tensor, 0, gyre_gguf_find_tensor(s->file, t->divisors_tensor)->info_offset};
         gyre_build_set_field(s->build, group, "scaling", GYRE_ORIGIN_FILE, &tensor,
-                             t->long_divisors ? "past the original length the long list, up to it the short one"
+                             t->long_divisors ? "the long list past the original length, the short one up to it"
                              : t->divisors_tensor == freqs_name ? "the tensor divides the frequencies"
                              : t->divisors_tensor == long_name
                                  ? "the long list at every position, by the context allocated"
@@ -417,7 +417,7 @@ static void note_ramp(const gyre_gguf_source *s, gyre_layer_group *group, const 
     gyre_gguf_note_number(s, group, "beta_slow", read ? "rope.scaling.yarn_beta_slow" : NULL, GYRE_ORIGIN_READER,
                           t->yarn_beta_slow, NULL);
     gyre_build_set_field(s->build, group, "truncate", GYRE_ORIGIN_READER, NULL,
-                         s->reference ? NULL : "llama.cpp rounds the ramp's ends, whatever the model was trained with", "%s",
+                         s->reference ? NULL : "llama.cpp always rounds the ramp's ends", "%s",
                          config_of(group)->rope.fractional_bounds ? "false" : "true");
     if (t->ext_factor != 1)
         gyre_gguf_note_number(s, group, "yarn_ext_factor", "rope.scaling.yarn_ext_factor", GYRE_ORIGIN_READER, t->ext_factor,
@@ -486,7 +486,7 @@ static void read_scale(const gyre_gguf_source *s, gyre_layer_group *group) {
 }
 
 /* -- warnings -- */
-/* Warns where llama.cpp is known to compute something that nobody intends. */
+/* Warns where llama.cpp is known to compute something unintended. */
 static void warn_known_bugs(const gyre_gguf_source *s, const layer_rotation *t) {
     if (s->reference) return;
     if (fabs(t->total_attention_factor - 1) > 1e-6) /* keys are floats: compensating YaRN's factor leaves 1.00000001 */
@@ -496,12 +496,11 @@ static void warn_known_bugs(const gyre_gguf_source *s, const layer_rotation *t) 
     if (t->divisors_tensor == long_name || t->divisors_tensor == short_name)
         gyre_gguf_warn(
             s, "rope.scaling.original_context_length",
-            "LongRoPE's list is chosen once, by the context allocated and not by the length in use: the %s one here",
+            "LongRoPE's list is chosen once, by the allocated context and not by the length in use: here the %s one",
             t->divisors_tensor == long_name ? "long" : "short");
     if (t->ext_factor != 0 && has_trait(s, GYRE_GGUF_TRUNCATE_FALSE))
-        gyre_gguf_warn(
-            s, "rope.scaling.type",
-            "the model was trained with a ramp whose ends are not rounded (truncate false); llama.cpp rounds them");
+        gyre_gguf_warn(s, "rope.scaling.type",
+                       "the model was trained without rounded ends of the ramp (truncate false); llama.cpp rounds them");
 }
 
 /* The converter writes these keys for every model. */
@@ -528,11 +527,11 @@ void gyre_gguf_warn_rotation(const gyre_gguf_source *s) {
         gyre_gguf_find_arch_key(s, "rope.scaling.original_context_length") && factor > 1)
         gyre_gguf_warn(s, "rope.scaling.type", "missing, so the factor of %g is linear", factor);
     if (type == NONE && factor > 1) gyre_gguf_warn(s, factor_key(s), "%g is ignored, because the type is none", factor);
-    if (factor > 0 && factor < 1) gyre_gguf_warn(s, factor_key(s), "%g is below 1: everything turns faster", factor);
+    if (factor > 0 && factor < 1) gyre_gguf_warn(s, factor_key(s), "%g is below 1: all pairs rotate faster", factor);
     if (gyre_gguf_find_arch_key(s, "rope.scaling.factor") && gyre_gguf_find_arch_key(s, "rope.scale_linear"))
-        gyre_gguf_warn(s, "rope.scale_linear", "the older name of rope.scaling.factor, which is there too, and is read");
+        gyre_gguf_warn(s, "rope.scale_linear", "the older name of rope.scaling.factor, which is also set and is read");
     if (gyre_gguf_find_arch_key(s, "rope.scaling.alpha"))
-        gyre_gguf_warn(s, "rope.scaling.alpha", "informative: the base is taken to have it in it already");
+        gyre_gguf_warn(s, "rope.scaling.alpha", "informative: the base is assumed to include it");
 }
 
 /* -- everything together -- */

@@ -78,7 +78,7 @@ const gyre_gguf_kv *gyre_gguf_find_arch_key(const gyre_gguf_source *s, const cha
 /* out = where the key is, or would be. */
 gyre_place gyre_gguf_place(const gyre_gguf_source *s, const char *suffix);
 /* out = an integer from `minimum` to 2^53, or the largest of an array with one per layer: head counts may differ,
- * everything else must agree.  fallback: if there is none; -1 = required. */
+ * everything else must agree.  fallback: without the key; -1 = required. */
 int64_t gyre_gguf_read_size(const gyre_gguf_source *s, const char *suffix, int64_t minimum, int64_t fallback);
 /* out = a finite number; fallback if there is none. */
 double gyre_gguf_read_real(const gyre_gguf_source *s, const char *suffix, double fallback);

@@ -46,7 +46,7 @@ static void use_unknown_architecture(gyre_gguf_source *s, const gyre_place *plac
         return;
     }
     s->architecture = (gyre_gguf_architecture){s->name, 0, GYRE_GGUF_NORM, 0};
-    gyre_build_warn(s->build, place, "general.architecture: \"%s\" is not known; read as if it turned pairs (2i, 2i + 1)",
+    gyre_build_warn(s->build, place, "general.architecture: \"%s\" is not known; read as a rotation of pairs (2i, 2i + 1)",
                     s->name);
 }
 
@@ -55,7 +55,7 @@ static void read_architecture(gyre_gguf_source *s) {
     const gyre_place place = {"general.architecture", 0, pair ? pair->offset : 0};
     if (!pair || pair->value.type != GYRE_GGUF_STRING || pair->value.count == 0 || pair->value.count >= sizeof s->name) {
         gyre_build_fail(s->build, GYRE_EFORMAT, &place, "general.architecture: %s",
-                        pair ? "no word of up to 63 characters" : "missing");
+                        pair ? "not a word of up to 63 characters" : "missing");
         return;
     }
     memcpy(s->name, pair->value.data, (size_t)pair->value.count);
@@ -157,7 +157,7 @@ static void read_t5_stack(const gyre_gguf_source *s, const char *name, int bidir
     group->scale = 1;
     if (s->heads == 0) gyre_gguf_fail(s, GYRE_EFORMAT, "attention.head_count", "missing");
     gyre_gguf_note_number(s, group, "buckets", key, GYRE_ORIGIN_READER, (double)score->buckets, NULL);
-    gyre_build_set_number(s->build, group, "max_distance", GYRE_ORIGIN_READER, NULL, "the file cannot say another",
+    gyre_build_set_number(s->build, group, "max_distance", GYRE_ORIGIN_READER, NULL, "a GGUF has no key for another value",
                           T5_MAX_DISTANCE);
     gyre_build_set_field(s->build, group, "bidirectional", GYRE_ORIGIN_FAMILY, NULL, NULL, "%s",
                          bidirectional ? "true" : "false");
@@ -188,7 +188,7 @@ static swa_pattern read_swa_pattern(const gyre_gguf_source *s) {
     const gyre_gguf_kv *pattern = gyre_gguf_find_arch_key(s, pattern_key);
     if (l.period == 0 || (has_trait(s, GYRE_GGUF_WINDOW_AT_64) && s->blocks != 64)) {
         if (l.window > 0 && !s->reference)
-            gyre_gguf_warn(s, window_key, "%" PRId64 " is not read: llama.cpp lets every layer of a %s see all", l.window,
+            gyre_gguf_warn(s, window_key, "%" PRId64 " is not read: in llama.cpp every layer of a %s sees all", l.window,
                            s->name);
         if (l.period == 0 && s->reference) return l; /* all layers have the window */
         l.window = 0;

@@ -47,16 +47,15 @@ static int64_t derived_head_dim(const gyre_rope_source *source, gyre_rope_proven
     *found = (gyre_rope_provenance){GYRE_ORIGIN_DERIVED, nowhere};
     if (!width_key || !heads_key) {
         gyre_scope_fail(root, GYRE_EFORMAT, width_key ? "num_attention_heads" : "hidden_size",
-                        "missing, and so is head_dim: the size of a head cannot be told");
+                        "missing, and head_dim too: the size of a head is unknown");
         return 2;
     }
     const int64_t width = gyre_scope_integer(root, width_key, 1, 1), heads = gyre_scope_integer(root, heads_key, 1, 1);
     if (width % heads != 0)
         gyre_scope_fail(root, GYRE_EFORMAT, heads_key,
-                        "%" PRId64 " heads do not divide %s, %" PRId64 ", and there is no head_dim", heads, width_key,
-                        width);
+                        "%" PRId64 " heads do not divide %s, %" PRId64 ", and head_dim is missing", heads, width_key, width);
     if (width / heads <= 65536) return width / heads;
-    gyre_scope_fail(root, GYRE_EFORMAT, width_key, "%" PRId64 " channels a head; it has 65536 at most", width / heads);
+    gyre_scope_fail(root, GYRE_EFORMAT, width_key, "%" PRId64 " channels per head; the most is 65536", width / heads);
     return 2;
 }
 
@@ -69,8 +68,8 @@ static int64_t old_llama_head_dim(const gyre_rope_source *source, const char *ke
     const int64_t stated = gyre_rope_read_channels(root, key, 1, 1), head = derived_head_dim(source, found);
     if (stated != head)
         gyre_scope_warn(root, key,
-                        "%s: transformers before 4.45 does not read it for a llama, and takes %" PRId64
-                        ", the width over the heads",
+                        "%s: transformers before 4.45 does not read it for a llama, but takes %" PRId64
+                        ", the width divided by the heads",
                         key, head);
     return head;
 }
@@ -118,8 +117,8 @@ static int64_t head_dim_of(const gyre_rope_source *source, int sliding, const gy
     }
     if (gyre_scope_has(&source->root, "head_dim"))
         gyre_scope_warn(&source->root, "head_dim",
-                        "head_dim: null; some classes of transformers fail on that with dynamic, "
-                        "yarn and longrope, where others divide the width by the heads");
+                        "head_dim: null; with dynamic, yarn and longrope some classes of transformers fail on that, others "
+                        "divide the width by the heads");
     else if (source->family->head_dim > 0) {
         *found = (gyre_rope_provenance){GYRE_ORIGIN_FAMILY, nowhere};
         return source->family->head_dim;
@@ -143,7 +142,7 @@ static void set_mla_head(const gyre_rope_source *source, gyre_layer_group *group
     const gyre_rope_provenance derived = {GYRE_ORIGIN_DERIVED, nowhere};
     const gyre_rope_provenance found =
         gyre_scope_value(root, turned) ? found_at(root, turned) : (gyre_rope_provenance){GYRE_ORIGIN_FAMILY, nowhere};
-    if (dim % 2 != 0) gyre_scope_fail(root, GYRE_EFORMAT, turned, "%" PRId64 " is odd; channels turn in pairs", dim);
+    if (dim % 2 != 0) gyre_scope_fail(root, GYRE_EFORMAT, turned, "%" PRId64 " is odd; channels rotate in pairs", dim);
     group->config.head_dim = first + dim;
     group->config.rope.first_channel = first;
     group->config.rope.dim = dim;
@@ -159,24 +158,24 @@ static double effective_partial_factor(const gyre_rope_source *source, gyre_rope
     const double fraction = gyre_rope_read_partial_factor(source, found);
     const char *family = source->family->model_type;
     if (profile == GYRE_PROFILE_HF_5 && fraction != 1.0 && strcmp(family, "recurrent_gemma") == 0) {
-        *why = "transformers 5 turns the whole head, which its own version 4 did not, nor do the weights expect it";
+        *why = "transformers 5 rotates the whole head; version 4 did not, and the weights were not trained so";
         gyre_build_warn(gyre_rope_build_of(source), &found->place, "partial_rotary_factor: %s", *why);
         return 1.0;
     }
     if (profile == GYRE_PROFILE_HF_5 && fraction != 1.0 && strcmp(family, "gpt_neox_japanese") == 0)
         gyre_build_fail(gyre_rope_build_of(source), GYRE_EUNSUPPORTED, &found->place,
-                        "%s: %g, with which this class stops in transformers 5", found->place.key, fraction);
+                        "%s: %g; this class of transformers 5 fails on it", found->place.key, fraction);
     const int ignores = (gyre_profile_is_hf(profile) || profile == GYRE_PROFILE_LLAMA_CPP) &&
                         (source->family->traits & GYRE_WHOLE_HEAD) && fraction != 1.0;
     if (!ignores) return fraction;
     if (gyre_profile_is_hf_4(profile) || (profile == GYRE_PROFILE_HF_5 && strcmp(source->type, "default") != 0)) {
         gyre_build_fail(
             gyre_rope_build_of(source), GYRE_EUNSUPPORTED, &found->place,
-            "%s: %g, where %s makes angles for a share of the head that its %s class turns as a whole, and stops",
+            "%s: %g; %s computes angles for that share of the head, but its %s class rotates the whole head and fails",
             found->place.key, fraction, gyre_profile_program(profile), source->family->model_type);
         return fraction;
     }
-    *why = gyre_build_format(gyre_rope_build_of(source), "%s turns whole heads of a %s, and does not look at it",
+    *why = gyre_build_format(gyre_rope_build_of(source), "%s rotates whole heads of a %s and does not read it",
                              gyre_profile_program(profile), source->family->model_type);
     gyre_build_warn(gyre_rope_build_of(source), &found->place, "%s: %s", found->place.key, *why);
     return 1.0;
@@ -215,7 +214,7 @@ static void set_rotary_dim(const gyre_rope_source *source, const gyre_rope_prove
     const gyre_place *place = found.place.key ? &found.place : of_head->place.key ? &of_head->place : &of_width;
     if (dim < 2 || dim % 2 != 0)
         gyre_build_fail(gyre_rope_build_of(source), GYRE_EFORMAT, place,
-                        "%s: %" PRId64 " channels of %" PRId64 " would turn, which makes no whole pairs",
+                        "%s: %" PRId64 " rotated channels of %" PRId64 " are not whole pairs",
                         place->key ? place->key : "head_dim", dim, head);
     group->config.rope.dim = dim;
     note_count(source, group, "rotary_dim", &found, NULL, dim);
@@ -257,7 +256,7 @@ static void set_layout(const gyre_rope_source *source, gyre_layer_group *group) 
     group->config.rope.layout = layout;
     gyre_build_set_field(gyre_rope_build_of(source), group, "layout", found.origin, &found.place, NULL, "%s", names[layout]);
     if (strcmp(source->family->model_type, "roformer") == 0 && gyre_scope_bool(&source->root, "rotary_value", 0))
-        gyre_scope_warn(&source->root, "rotary_value", "rotary_value: values turn too, by the same angles");
+        gyre_scope_warn(&source->root, "rotary_value", "rotary_value: values are rotated too, by the same angles");
     if (strcmp(source->family->model_type, "nanochat") != 0) return;
     group->config.rope.clockwise = 1;
     gyre_build_set_field(gyre_rope_build_of(source), group, "clockwise", GYRE_ORIGIN_FAMILY, NULL, NULL, "true");
@@ -300,7 +299,7 @@ static gyre_scope dict_for_kind(const gyre_family *family, const gyre_scope *roo
     if (!dict->nested) return kind->sliding && only_full ? none : dict->scope;
     const char *entry = gyre_rope_entry_of(dict, kind->type);
     if (!gyre_scope_has(&dict->scope, entry)) {
-        gyre_scope_fail(root, GYRE_EFORMAT, dict->key, "has nothing for \"%.60s\" layers", entry);
+        gyre_scope_fail(root, GYRE_EFORMAT, dict->key, "nothing for \"%.60s\" layers", entry);
         return none;
     }
     return gyre_scope_child(&dict->scope, entry);
@@ -351,7 +350,7 @@ void gyre_read_rope(const gyre_family *family, const gyre_scope *root) {
     const int is_read =
         gyre_build_profile(build) == GYRE_PROFILE_VLLM || gyre_build_profile(build) == GYRE_PROFILE_REFERENCE;
     if (gyre_scope_value(root, chunks) && !is_read)
-        gyre_scope_warn(root, chunks, "%s: %s knows no dual chunk attention", chunks,
+        gyre_scope_warn(root, chunks, "%s: %s has no dual chunk attention", chunks,
                         gyre_profile_program(gyre_build_profile(build)));
     if (gyre_build_profile(build) != GYRE_PROFILE_REFERENCE) gyre_rope_warn_clip(root);
     gyre_rope_group_layers(family, root, &dict, &division);
@@ -377,6 +376,6 @@ void gyre_read_nope(const gyre_family *family, const gyre_scope *root) {
     gyre_build *build = root->source->build;
     gyre_layer_group *all = gyre_build_add_group(build, "all");
     const char *key = gyre_scope_first(root, keys);
-    if (key) gyre_scope_warn(root, key, "%s: a %s has no positions, and nobody reads it", key, family->model_type);
+    if (key) gyre_scope_warn(root, key, "%s: a %s has no positions, and no program reads it", key, family->model_type);
     gyre_build_set_kind(build, all, "nope", NULL);
 }

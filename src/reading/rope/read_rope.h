@@ -36,7 +36,7 @@ gyre_rope_provenance gyre_rope_provenance_of(const gyre_rope_source *source, con
 int gyre_rope_is_layer_type(const char *name);
 /* Sets source->type and type_key from source->dict. */
 void gyre_rope_find_type(gyre_rope_source *source);
-/* out = 1 if transformers 5 turns the family's flat dict into one for each type of layers. */
+/* out = 1 if transformers 5 converts the family's flat dict to one for each type of layers. */
 int gyre_rope_becomes_nested(const gyre_family *family);
 /* out = 1 for classes whose code has a constant base and no scaling, in the profile's program: GPT-J, CodeGen and RoFormer
  * in transformers; ChatGLM, which multiplies the constant by rope_ratio, also in vLLM. */
@@ -77,7 +77,7 @@ int gyre_rope_read_chunks(const gyre_rope_source *source, gyre_layer_group *grou
 /* -- rope_clip.c -- */
 /* Sets and records clipped RoPE if the file asks for it, as its authors' class of Llama reads it. */
 void gyre_rope_read_clip(const gyre_rope_source *source, gyre_layer_group *group);
-/* Warns that the profile's program does not know it, if the file asks for it. */
+/* Warns that the profile's program does not support it, if the file asks for it. */
 void gyre_rope_warn_clip(const gyre_scope *root);
 
 /* -- rope_scalings.c: what transformers and the papers agree on -- */
@@ -104,7 +104,7 @@ void gyre_rope_read_proportion(const gyre_rope_source *source, gyre_layer_group 
 int gyre_rope_read_short_long_mscale(const gyre_rope_source *source, gyre_layer_group *group);
 /* HunYuan: alpha, a fixed NTK-aware base.  out = 1 if family and dict have it. */
 int gyre_rope_read_alpha(const gyre_rope_source *source, gyre_layer_group *group);
-/* out = the key that says how long the texts of training were; NULL if none does.  Qwen's first class says it in seq_length,
+/* out = the key with the length of the training texts; NULL if there is none.  Qwen's first class has it in seq_length,
  * from which it counts the steps of its base and its log-n, and serves max_position_embeddings. */
 const char *gyre_rope_trained_length_key(const gyre_rope_source *source);
 /* Qwen's first class (use_dynamic_ntk): beyond the trained length, the base doubles in steps. */

@@ -39,7 +39,7 @@ static void read_default(const gyre_rope_source *source, gyre_layer_group *group
     }
     const gyre_rope_provenance found = gyre_rope_provenance_of(source, &source->root, key);
     gyre_rope_set_trained_length(source, group, gyre_rope_read_length(&source->root, key, 0), &found,
-                                 "what the model was trained with, less than it serves");
+                                 "the trained length, less than the model serves");
 }
 
 static void read_linear(const gyre_rope_source *source, gyre_layer_group *group) {
@@ -56,18 +56,18 @@ static void read_dynamic(const gyre_rope_source *source, gyre_layer_group *group
         set_trained_if_known(source, group);
         if (is_long)
             gyre_scope_warn(&source->dict, "alpha",
-                            "alpha: transformers before 5.20 forgot it past max_position_embeddings");
+                            "alpha: transformers before 5.20 ignored it past max_position_embeddings");
         return;
     }
     if (gyre_scope_value(&source->dict, "alpha"))
         gyre_scope_warn(&source->dict, "alpha",
-                        is_dropped ? "alpha: transformers before 5.20 forgets it past max_position_embeddings"
-                                   : "alpha: only HunYuan's classes read it");
+                        is_dropped ? "alpha: transformers before 5.20 ignores it past max_position_embeddings"
+                                   : "alpha: only the classes of HunYuan read it");
     gyre_rope_read_factor(source, group, NAN);
     if (gyre_scope_value(&source->dict, original_length_key)) {
         why = "transformers counts dynamic NTK from max_position_embeddings, whatever the original length";
         gyre_scope_warn(&source->dict, original_length_key,
-                        "%s: dynamic NTK does not read it, and counts from max_position_embeddings", original_length_key);
+                        "%s: dynamic NTK does not read it, but counts from max_position_embeddings", original_length_key);
     }
     set_trained_to_max_positions(source, group, why);
 }
@@ -99,10 +99,10 @@ static void read_original_hf_5(const gyre_rope_source *source, gyre_layer_group 
     const int64_t inside = gyre_rope_read_length(&source->dict, original_length_key, 0);
     if (!looks_beside(source)) length = 0;
     if (length == 0 && !source->nested && gyre_scope_value(&source->root, original_length_key))
-        gyre_scope_warn(&source->root, original_length_key, "%s: transformers 5 looks for it in the object of a %s alone",
+        gyre_scope_warn(&source->root, original_length_key, "%s: transformers 5 reads it only in the object of a %s",
                         original_length_key, source->family->model_type);
     if (length > 0 && inside > 0 && inside != length)
-        gyre_scope_warn(&source->dict, original_length_key, "%s: transformers 5 takes the one beside the object, another",
+        gyre_scope_warn(&source->dict, original_length_key, "%s: transformers 5 takes the other value, beside the object",
                         original_length_key);
     if (length == 0 && inside > 0) {
         found = gyre_rope_provenance_of(source, &source->dict, original_length_key);
@@ -110,7 +110,7 @@ static void read_original_hf_5(const gyre_rope_source *source, gyre_layer_group 
     }
     if (length == 0) {
         set_trained_to_max_positions(source, group, "no original length is given");
-        if (strcmp(source->type, "llama3") != 0) /* llama3 has a message of its own */
+        if (strcmp(source->type, "llama3") != 0) /* llama3 has its own message */
             gyre_scope_warn(&source->dict, source->type_key,
                             "original_max_position_embeddings: missing; max_position_embeddings is taken for what the model "
                             "was trained with");
@@ -146,11 +146,10 @@ static void read_yarn_length(const gyre_rope_source *source, gyre_layer_group *g
         read_original_in_dict(source, group);
     } else if (gyre_scope_value(&source->dict, original_length_key)) {
         gyre_scope_warn(&source->dict, original_length_key,
-                        "%s: transformers before 4.51 does not read it: YaRN's ramp lies over "
-                        "max_position_embeddings",
+                        "%s: transformers before 4.51 does not read it; YaRN's ramp counts from max_position_embeddings",
                         original_length_key);
         set_trained_to_max_positions(source, group,
-                                     "transformers before 4.51 lays YaRN's ramp over max_position_embeddings");
+                                     "transformers before 4.51 counts YaRN's ramp from max_position_embeddings");
     } else {
         set_trained_to_max_positions(source, group, NULL);
     }
@@ -163,7 +162,7 @@ static void set_factor_to_length_ratio(const gyre_rope_source *source, gyre_laye
     const gyre_place place = given ? gyre_scope_place(&source->dict, "factor") : (gyre_place){NULL, 0, 0};
     if (ratio < 1.0)
         gyre_scope_fail(&source->root, GYRE_EFORMAT, "max_position_embeddings",
-                        "%g of the original length, where the factor is their ratio and cannot be below 1", ratio);
+                        "%g of the original length; the factor is their ratio and cannot be below 1", ratio);
     group->config.rope.factor = ratio;
     gyre_build_set_number(gyre_rope_build_of(source), group, "factor", GYRE_ORIGIN_DERIVED, &place, why, ratio);
 }
@@ -187,11 +186,11 @@ static void read_yarn_factor(const gyre_rope_source *source, gyre_layer_group *g
         set_factor_to_length_ratio(
             source, group, given != ratio ? "transformers 4.51 to 4.55 takes the ratio of the lengths instead" : NULL);
     } else if (!gyre_scope_value(dict, "factor") && !is_old) {
-        set_factor_to_length_ratio(source, group, "null stands for the ratio of the lengths");
+        set_factor_to_length_ratio(source, group, "null means the ratio of the lengths");
     } else {
         gyre_rope_read_factor(source, group, NAN);
         if (has_original && ratio != 1.0 && fabs(ratio - group->config.rope.factor) > 1e-9 * ratio && !is_old)
-            gyre_scope_warn(dict, "factor", "factor: %g, where the lengths have a ratio of %g; the factor is taken",
+            gyre_scope_warn(dict, "factor", "factor: %g, but the ratio of the lengths is %g; the factor is taken",
                             group->config.rope.factor, ratio);
     }
 }
@@ -204,7 +203,7 @@ static void yarn_attention(const gyre_rope_source *source, gyre_layer_group *gro
     if (mscale < 0.0) gyre_scope_fail(dict, GYRE_EFORMAT, "mscale", "%g is below 0", mscale);
     if (all < 0.0) gyre_scope_fail(dict, GYRE_EFORMAT, "mscale_all_dim", "%g is below 0", all);
     if (json_is_integer(gyre_scope_value(dict, "attention_factor")))
-        gyre_scope_warn(dict, "attention_factor", "attention_factor: transformers complains of a whole number, and goes on");
+        gyre_scope_warn(dict, "attention_factor", "attention_factor: transformers warns about a whole number and continues");
     const int given = gyre_rope_read_attention_factor(source, group);
     if (knows && !given && mscale != 0.0 && all != 0.0) {
         rope->mscale = mscale;
@@ -218,9 +217,9 @@ static void yarn_attention(const gyre_rope_source *source, gyre_layer_group *gro
     if (!given) gyre_rope_derive_attention_factor(source, group, gyre_rope_yarn_mscale(rope->factor, 1.0), 0);
     if (knows && (mscale != 0.0) != (all != 0.0) && !given)
         gyre_scope_warn(dict, mscale != 0.0 ? "mscale" : "mscale_all_dim",
-                        "%s: transformers looks at mscale and mscale_all_dim only where both are there, and not 0",
+                        "%s: transformers reads mscale and mscale_all_dim only if both are set and not 0",
                         mscale != 0.0 ? "mscale" : "mscale_all_dim");
-    if (knows && given && mscale != 0.0) gyre_scope_warn(dict, "mscale", "mscale: attention_factor takes its place");
+    if (knows && given && mscale != 0.0) gyre_scope_warn(dict, "mscale", "mscale: attention_factor replaces it");
 }
 
 /* Classes with latent attention that scale the softmax.  DeepSeek-V3's always did, by the factor in the file.  V2's and
@@ -233,7 +232,7 @@ static void yarn_softmax(const gyre_rope_source *source, gyre_layer_group *group
     if (is_late && version(source) != GYRE_PROFILE_HF_5 && !gyre_profile_before(version(source), 51)) {
         gyre_scope_warn(
             &source->dict, "mscale_all_dim",
-            "mscale_all_dim: %s does not multiply the softmax by its square here, which the model was trained with",
+            "mscale_all_dim: %s does not multiply the softmax by its square here, but the model was trained with that",
             gyre_profile_program(version(source)));
         return;
     }
@@ -248,7 +247,7 @@ static void yarn_softmax(const gyre_rope_source *source, gyre_layer_group *group
  * softmax by the square of the latter. */
 static void read_remote_code_yarn(const gyre_rope_source *source, gyre_layer_group *group) {
     const gyre_scope *dict = &source->dict;
-    gyre_scope_warn(dict, source->type_key, "%s: %s has no class for a %s; this is the code that came with the model",
+    gyre_scope_warn(dict, source->type_key, "%s: %s has no class for a %s; read as the model's own code does",
                     source->type_key, gyre_profile_program(version(source)), source->family->model_type);
     read_original_in_dict(source, group);
     gyre_rope_read_factor(source, group, NAN);
@@ -300,7 +299,7 @@ static void read_longrope_hf_4(const gyre_rope_source *source, gyre_layer_group 
         return;
     }
     if (gyre_scope_value(&source->dict, original_length_key))
-        gyre_scope_warn(&source->dict, original_length_key, "%s: transformers 4 reads the one beside rope_scaling alone",
+        gyre_scope_warn(&source->dict, original_length_key, "%s: transformers 4 reads only the one beside rope_scaling",
                         original_length_key);
     set_trained_to_max_positions(source, group, NULL);
     gyre_rope_read_factor(source, group, NAN);
@@ -323,7 +322,8 @@ static void keep_short_list(const gyre_rope_source *source, gyre_layer_group *gr
                             strncmp(type, "minicpm", 7) == 0;
     if (looks_again || !gyre_profile_before(version(source), 51)) return;
     gyre_scope_warn(&source->dict, "long_factor",
-                    "long_factor: transformers before 4.51 never takes it for a %s: short_factor serves every length", type);
+                    "long_factor: transformers before 4.51 never uses it for a %s; short_factor is used at every length",
+                    type);
     group->config.rope.long_factor = group->config.rope.short_factor;
 }
 
@@ -335,7 +335,7 @@ static void read_longrope(const gyre_rope_source *source, gyre_layer_group *grou
     gyre_rope_read_longrope_factors(source, group);
     keep_short_list(source, group);
     if (group->config.trained_length == 1)
-        gyre_scope_fail(&source->dict, GYRE_EFORMAT, original_length_key, "1 has logarithm 0, which longrope divides by");
+        gyre_scope_fail(&source->dict, GYRE_EFORMAT, original_length_key, "1; longrope divides by its logarithm, 0");
     if (gyre_rope_read_short_long_mscale(source, group)) return;
     if (!gyre_rope_read_attention_factor(source, group))
         gyre_rope_derive_attention_factor(
@@ -366,7 +366,7 @@ static void read_proportional(const gyre_rope_source *source, gyre_layer_group *
 /* -- Gyre's own names -- */
 static void read_native_scaling(const gyre_rope_source *source, gyre_layer_group *group) {
     const gyre_scaling scaling = group->config.rope.scaling;
-    gyre_scope_warn(&source->dict, source->type_key, "%s: a scaling of Gyre's, which transformers does not know",
+    gyre_scope_warn(&source->dict, source->type_key, "%s: a scaling of Gyre, which transformers does not have",
                     source->type);
     gyre_rope_read_factor(source, group, NAN);
     if (scaling == GYRE_SCALING_BY_PARTS || scaling == GYRE_SCALING_BY_PARTS_PAPER) {
@@ -415,7 +415,7 @@ static void note_ignored_attention(const gyre_rope_source *source, gyre_layer_gr
     if (scaling == GYRE_SCALING_YARN || scaling == GYRE_SCALING_LONGROPE || !gyre_scope_value(&source->dict, key)) return;
     const gyre_place place = gyre_scope_place(&source->dict, key);
     const char *why =
-        gyre_build_format(gyre_rope_build_of(source), "transformers does not read it where the type is %s", source->type);
+        gyre_build_format(gyre_rope_build_of(source), "transformers does not read it for type %s", source->type);
     gyre_build_set_number(gyre_rope_build_of(source), group, key, GYRE_ORIGIN_READER, &place, why, 1.0);
 }
 
@@ -425,14 +425,13 @@ static void check_class(const gyre_rope_source *source, gyre_scaling scaling) {
     const int is_ernie = (source->family->traits & GYRE_MROPE_ERNIE) != 0;
     const int is_mistral4 = strcmp(source->family->model_type, "mistral4") == 0;
     if (scaling == GYRE_SCALING_NONE && is_mistral4 && version(source) == GYRE_PROFILE_HF_5)
-        gyre_scope_fail(
-            &source->dict, GYRE_EUNSUPPORTED, source->type_key,
-            "\"default\", where transformers' mistral4 class makes angles for the whole head, of which it turns a "
-            "part, and stops");
+        gyre_scope_fail(&source->dict, GYRE_EUNSUPPORTED, source->type_key,
+                        "\"default\"; transformers' mistral4 class computes angles for the whole head, but rotates only a "
+                        "part of it and fails");
     if (scaling == GYRE_SCALING_NONE || !(is_phi || is_ernie)) return;
     gyre_scope_fail(&source->dict, GYRE_EUNSUPPORTED, source->type_key,
-                    "\"%.60s\", where transformers' %s class takes default%s alone", source->type,
-                    source->family->model_type, is_phi ? " and longrope" : "");
+                    "\"%.60s\"; transformers' %s class takes only default%s", source->type, source->family->model_type,
+                    is_phi ? " and longrope" : "");
 }
 
 /* Before transformers 5 the configuration of Phi-3 and Phi-4 refused an object of any other shape. */
@@ -459,7 +458,7 @@ static void warn_once_frozen(const gyre_rope_source *source, const gyre_layer_gr
     if (strncmp(type, "qwen2_vl", 8) != 0 && strncmp(type, "qwen2_5_vl", 10) != 0) return;
     if (scaling == GYRE_SCALING_DYNAMIC_NTK || scaling == GYRE_SCALING_LONGROPE)
         gyre_scope_warn(&source->dict, source->type_key,
-                        "%s: transformers 5.0 to 5.16 never computed the frequencies of a %s again for a longer sequence",
+                        "%s: transformers 5.0 to 5.16 did not recompute the frequencies of a %s for a longer sequence",
                         source->type, type);
 }
 

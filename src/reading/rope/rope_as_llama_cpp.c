@@ -1,5 +1,5 @@
-/* rope_as_llama_cpp.c: the scaling that remains when llama.cpp's converter turns a config.json into a GGUF, and what the
- * engine then computes (August 2026).
+/* rope_as_llama_cpp.c: the scaling that remains when llama.cpp's converter converts a config.json to a GGUF, and what
+ * the engine then computes (August 2026).
  *
  * The converter has a class for each architecture.  Most take base, linear and YaRN from shared code.  Only some classes
  * write llama3 factors and LongRoPE's lists.  What a class does not write is lost silently.  The converter reads the
@@ -126,8 +126,7 @@ static unsigned converter_traits_of(const gyre_rope_source *source) {
     for (size_t i = 0; i < sizeof unsupported_types / sizeof *unsupported_types; i++)
         if (is_model_type(type, unsupported_types[i])) {
             const int is_phi = strcmp(type, "phi3_v") == 0;
-            gyre_scope_warn(&source->root, "model_type",
-                            "llama.cpp's converter has no class for %s; read as if it took it for a %s", type,
+            gyre_scope_warn(&source->root, "model_type", "llama.cpp's converter has no class for %s; read as a %s", type,
                             is_phi ? "phi3" : "llama");
             return is_phi ? LONGROPE_LISTS : PERMUTED | LLAMA3_BAKED;
         }
@@ -151,7 +150,7 @@ static int is_mla(const gyre_rope_engine *e) {
 static void drop_scaling(const gyre_rope_engine *e, const char *why) {
     gyre_engine_set_scaling(e, GYRE_SCALING_NONE, why);
     gyre_scope_warn(&e->source->dict, e->source->type_key,
-                    "\"%.40s\" does not reach llama.cpp, which turns as without it: %s", e->source->type, why);
+                    "\"%.40s\" does not reach llama.cpp, which rotates as without it: %s", e->source->type, why);
 }
 
 static void drop_base(const gyre_rope_engine *e, unsigned converter_traits) {
@@ -168,7 +167,7 @@ static void note_permuted_layout(const gyre_rope_engine *e) {
     if (e->group->config.rope.layout != GYRE_LAYOUT_HALF) return;
     gyre_build_set_field(
         e->build, e->group, "layout", GYRE_ORIGIN_FAMILY, NULL,
-        "llama.cpp turns interleaved pairs; its converter reorders the rows of q and k so that scores stay the same",
+        "llama.cpp rotates interleaved pairs; its converter reorders the rows of q and k so that scores stay the same",
         "half");
 }
 
@@ -190,15 +189,14 @@ static void warn_context_shift(const gyre_rope_engine *e, double attention) {
     if (!failed(e) && attention != 1.0)
         gyre_scope_warn(
             &e->source->dict, e->source->type_key,
-            "every context shift of llama.cpp multiplies the cached keys by the attention factor, %.6g, once more: do "
-            "not shift",
+            "every context shift of llama.cpp multiplies the cached keys by the attention factor, %.6g, again: do not shift",
             attention);
 }
 
 /* -- types -- */
 static void linear(const gyre_rope_engine *e) {
     if (!has_key(e, "factor")) {
-        drop_scaling(e, "the converter takes linear for unknown where factor is missing");
+        drop_scaling(e, "the converter does not take linear if factor is missing");
         return;
     }
     gyre_engine_set_scaling(e, GYRE_SCALING_LINEAR, NULL);
@@ -217,8 +215,8 @@ static int64_t llama3_original_length(const gyre_rope_engine *e) {
     if (within && within != length)
         why = gyre_build_format(
             e->build,
-            "the converter reads original_max_position_embeddings beside the rotation's keys, not among them "
-            "(%" PRId64 "), and takes %" PRId64,
+            "the converter reads original_max_position_embeddings beside the rotation's keys, not among them (%" PRId64
+            "), so it takes %" PRId64,
             within, length);
     const gyre_place *at = beside || within ? &place : NULL;
     const gyre_origin origin = beside ? GYRE_ORIGIN_FILE : GYRE_ORIGIN_READER;
@@ -231,7 +229,7 @@ static int64_t llama3_original_length(const gyre_rope_engine *e) {
 static void llama3(const gyre_rope_engine *e, unsigned converter_traits) {
     struct gyre_rope_config *rope = &e->group->config.rope;
     if (!(converter_traits & LLAMA3_BAKED)) {
-        drop_scaling(e, "the converter writes llama3's factors for models made like Llama alone");
+        drop_scaling(e, "the converter writes llama3's factors only for models with Llama's structure");
         return;
     }
     gyre_engine_set_scaling(e, GYRE_SCALING_LLAMA3, NULL);
@@ -261,7 +259,7 @@ static void proportional(const gyre_rope_engine *e, unsigned converter_traits) {
     gyre_place place;
     const char *why = gyre_engine_ignored_keys(e, unread, &place);
     if (!(converter_traits & PROPORTIONAL)) {
-        drop_scaling(e, "the converter knows proportional for Gemma 4 alone");
+        drop_scaling(e, "the converter takes proportional only for Gemma 4");
         return;
     }
     gyre_engine_set_scaling(e, GYRE_SCALING_PROPORTIONAL, NULL);
@@ -277,7 +275,7 @@ static void longrope(const gyre_rope_engine *e, unsigned converter_traits) {
     const int64_t max_positions = e->source->max_positions, asked = gyre_build_length(e->build);
     gyre_place place;
     if (!(converter_traits & (LONGROPE_LISTS | LONGROPE_LISTS_ONLY))) {
-        drop_scaling(e, "the converter writes the lists for Phi-3 and MiniCPM alone");
+        drop_scaling(e, "the converter writes the lists only for Phi-3 and MiniCPM");
         return;
     }
     gyre_engine_set_scaling(e, GYRE_SCALING_LONGROPE, NULL);
@@ -329,9 +327,8 @@ static void ramp(const gyre_rope_engine *e, unsigned converter_traits) {
  * multiplied by (that times g(s, m))^2, so that without m the factor counts twice. */
 static void yarn_attention(const gyre_rope_engine *e, unsigned converter_traits, double s) {
     if (converter_traits & UNKNOWN_ATTENTION_FACTOR) {
-        gyre_scope_warn(
-            &e->source->dict, e->source->type_key,
-            "what llama.cpp multiplies cos and sin by in this architecture is not known here, and taken to be 1");
+        gyre_scope_warn(&e->source->dict, e->source->type_key,
+                        "the attention factor of llama.cpp in this architecture is not known; 1 is assumed");
         gyre_engine_set_attention_factor(e, 1.0, &(gyre_place){NULL, 0, 0}, NULL);
         return;
     }
@@ -354,14 +351,14 @@ static void yarn_attention(const gyre_rope_engine *e, unsigned converter_traits,
     const double of_scores = value * (s > 1.0 ? 1.0 + 0.1 * all * log(s) : 1.0);
     gyre_engine_set_softmax(
         e, of_scores * of_scores, "mscale_all_dim",
-        all == 0.0 ? "without mscale_all_dim llama.cpp counts 0.1 ln s + 1 on cos and sin and once more, squared, "
-                     "on all scores"
-                   : NULL);
+        all == 0.0
+            ? "without mscale_all_dim llama.cpp multiplies cos and sin by 0.1 ln s + 1, and all scores by its square again"
+            : NULL);
 }
 
 static void yarn(const gyre_rope_engine *e, unsigned converter_traits) {
     if (!has_key(e, "factor")) {
-        drop_scaling(e, "the converter takes yarn for unknown where factor is missing or null");
+        drop_scaling(e, "the converter does not take yarn if factor is missing or null");
         return;
     }
     static const char *const unread[] = {"extrapolation_factor", NULL};
@@ -409,8 +406,8 @@ static void zero_fourth_axis(const gyre_rope_engine *e) {
     const gyre_place place = gyre_scope_place(&e->source->dict, "mrope_section");
     const char *why =
         gyre_build_format(e->build,
-                          "%" PRId64 " of %" PRId64 " pairs stand still: llama.cpp counts them to a fourth axis, whose "
-                          "position is 0, where transformers has them on the first",
+                          "%" PRId64 " of %" PRId64 " pairs do not rotate: llama.cpp assigns them to a fourth axis, whose "
+                          "position is 0; transformers has them on the first",
                           stopped, pairs);
     gyre_build_set_field(e->build, e->group, "sections", GYRE_ORIGIN_FILE, &place, why, "%" PRId64 " %" PRId64 " %" PRId64,
                          rope->axis_pairs[0], rope->axis_pairs[1], rope->axis_pairs[2]);
@@ -423,7 +420,7 @@ static int drop_sliding_scaling(const gyre_rope_engine *e) {
     const char *layers = e->source->layer_type;
     if (!layers || strcmp(layers, "sliding_attention") != 0 || !has_key(e, e->source->type_key)) return 0;
     if (strcmp(e->source->type, "default") == 0) return 0;
-    drop_scaling(e, "of layers with a window the converter takes the base alone");
+    drop_scaling(e, "the converter takes only the base of layers with a window");
     return 1;
 }
 

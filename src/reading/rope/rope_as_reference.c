@@ -61,7 +61,7 @@ static void read_yarn(const gyre_rope_source *source, gyre_layer_group *group) {
     if (is_latent && source->max_positions > 0 && source->max_positions <= group->config.trained_length) {
         group->config.rope.factor = 1.0;
         gyre_rope_note_number(source, group, "factor", "factor", GYRE_ORIGIN_DERIVED,
-                              "DeepSeek's code leaves it out where the model serves no more than it was trained with", 1.0);
+                              "DeepSeek's code omits it if the model serves no more than the trained length", 1.0);
     }
     if (gyre_rope_read_attention_factor(source, group)) return;
     if (is_latent) {
@@ -83,8 +83,8 @@ static void read_dynamic_yarn(const gyre_rope_source *source, gyre_layer_group *
     const int64_t trained = group->config.trained_length, length = gyre_build_length(gyre_rope_build_of(source));
     if (source->max_positions > trained)
         gyre_scope_warn(&source->dict, original_length_key,
-                        "original_max_position_embeddings: below max_position_embeddings, up to which the released code has "
-                        "one factor for all lengths; read as the paper has it");
+                        "original_max_position_embeddings: below max_position_embeddings; the released code has one factor "
+                        "up to that, and it is read as in the paper");
     if (gyre_rope_read_attention_factor(source, group)) return;
     const double s = (double)length / fmax(1.0, (double)trained);
     gyre_rope_derive_attention_factor(source, group, gyre_rope_yarn_mscale(s, 1.0), 0);
@@ -110,7 +110,7 @@ static void read_longrope(const gyre_rope_source *source, gyre_layer_group *grou
     gyre_rope_read_longrope_factors(source, group);
     read_start_tokens(source, group);
     if (group->config.trained_length == 1)
-        gyre_scope_fail(&source->dict, GYRE_EFORMAT, original_length_key, "1 has logarithm 0, which longrope divides by");
+        gyre_scope_fail(&source->dict, GYRE_EFORMAT, original_length_key, "1; longrope divides by its logarithm, 0");
     if (gyre_rope_read_attention_factor(source, group)) return;
     if (gyre_rope_read_short_long_mscale(source, group)) return;
     gyre_rope_derive_attention_factor(

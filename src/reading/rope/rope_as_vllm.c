@@ -1,7 +1,7 @@
 /* rope_as_vllm.c: scalings as vLLM reads them (May 2026).
  *
  * vLLM builds one table of angles at the start, so nothing depends on the length of a sequence: dynamic NTK has one
- * base, LongRoPE one list.  The length that a reading is asked for stands for max_model_len. */
+ * base, LongRoPE one list.  The length of a reading is taken as max_model_len. */
 #include "reading/rope/rope_engine.h"
 #include "reading/scaling_traits.h"
 
@@ -35,7 +35,7 @@ static int describes_scaling(const gyre_rope_engine *e) {
     return gyre_scope_first(dict_of(e), keys) != NULL;
 }
 
-/* With latent attention, the model class turns every scaling into DeepSeek's, except in MiniCPM3. */
+/* With latent attention, the model class reads every scaling as DeepSeek's, except in MiniCPM3. */
 static int is_deepseek(const gyre_rope_engine *e) {
     const gyre_family *family = e->source->family;
     return (family->traits & GYRE_MLA) && strcmp(family->model_type, "minicpm3") != 0;
@@ -47,10 +47,10 @@ static const char *type_of(const gyre_rope_engine *e) {
     const char *modern = gyre_scope_string(dict, "rope_type", ""), *legacy = gyre_scope_string(dict, "type", "");
     if (failed(e)) return NULL;
     if (*modern && *legacy && !same_type(modern, legacy))
-        gyre_scope_fail(dict, GYRE_EUNSUPPORTED, "type", "\"%.40s\" contradicts rope_type \"%.40s\", and vLLM stops at that",
+        gyre_scope_fail(dict, GYRE_EUNSUPPORTED, "type", "\"%.40s\" contradicts rope_type \"%.40s\"; vLLM fails on that",
                         legacy, modern);
     if (!*modern && !*legacy && describes_scaling(e))
-        gyre_scope_fail(dict, GYRE_EFORMAT, "rope_type", "missing, and vLLM does not guess it");
+        gyre_scope_fail(dict, GYRE_EFORMAT, "rope_type", "missing; vLLM has no default for it");
     if (failed(e)) return NULL;
     const char *raw = *modern ? modern : legacy;
     if (strcmp(raw, "xdrope") == 0) return raw;
@@ -72,8 +72,7 @@ static void as_linear(const gyre_rope_engine *e) {
     if (json_is_integer(gyre_scope_value(dict_of(e), "factor")))
         gyre_scope_warn(
             dict_of(e), "factor",
-            "a whole number: vLLM takes it for a list of factors and stops with a TypeError; it wants one with a "
-            "point (8.0)");
+            "a whole number; vLLM takes it as a list of factors and fails with a TypeError; write it with a point (8.0)");
 }
 
 static void set_ntk_base(const gyre_rope_engine *e, const char *key, double growth, const char *scaling_why,
@@ -103,7 +102,7 @@ static void as_dynamic(const gyre_rope_engine *e) {
     set_ntk_base(
         e, "factor", s * s - s + 1.0,
         "vLLM computes the dynamic base once, for factor x max_position_embeddings tokens, and keeps it at every length",
-        gyre_build_format(e->build, "s^2 - s + 1 for the file's s = %g: transformers has 1 up to the trained length", s));
+        gyre_build_format(e->build, "s^2 - s + 1 for the file's s = %g; transformers has 1 up to the trained length", s));
 }
 
 /* omega_i = (base s)^(-2 i / d) / s^(2 / d); or divisors exp(a (i + 1)^b). */
@@ -155,7 +154,7 @@ static void yarn_attention(const gyre_rope_engine *e, double magnitude, const ch
     if (has_key(e, "attn_factor")) {
         const gyre_place own = gyre_scope_place(dict_of(e), "attn_factor");
         why = why ? gyre_build_format(e->build, "times %s; %s", own.key, why)
-                  : "0.1 ln s + 1 times attn_factor, a key of vLLM's own";
+                  : "0.1 ln s + 1 times attn_factor, a key of vLLM";
         if (!place.key) place = own;
     }
     gyre_engine_set_attention_factor(e, value, &place, why);
@@ -169,7 +168,7 @@ static void weaken_ramp(const gyre_rope_engine *e) {
     const gyre_place place = gyre_scope_place(dict_of(e), "extrapolation_factor");
     gyre_build_set_field(
         e->build, e->group, "scaling", GYRE_ORIGIN_FILE, &place,
-        "yarn whose ramp keeps only extrapolation_factor of what it would keep: written as divisors of each pair", "yarn");
+        "yarn whose ramp keeps only extrapolation_factor of each kept share: given as divisors of each pair", "yarn");
 }
 
 /* In transformers, 0 revolutions or null mean the default.  vLLM would divide by them. */
@@ -188,7 +187,7 @@ static void ramp(const gyre_rope_engine *e, int truncate_honoured) {
 static void set_table_length(const gyre_rope_engine *e, int64_t original) {
     e->group->config.trained_length = 4 * original;
     gyre_engine_note_number(e, "trained_length", "original_max_position_embeddings",
-                            "with several axes vLLM makes its table four times as long, and counts turns over that",
+                            "with several axes vLLM computes a table four times as long, and counts revolutions over that",
                             4.0 * (double)original);
 }
 
@@ -228,7 +227,7 @@ static void as_telechat3(const gyre_rope_engine *e) {
 static void set_deepseek_yarn(const gyre_rope_engine *e, int multiplies_scores) {
     static const char *const unread[] = {"attention_factor", NULL};
     gyre_engine_set_scaling(e, GYRE_SCALING_YARN,
-                            multiplies_scores ? "deepseek_yarn: both mscale keys count by themselves" : NULL);
+                            multiplies_scores ? "deepseek_yarn: each mscale key has an effect without the other" : NULL);
     const double s = gyre_engine_read_factor(e);
     (void)gyre_engine_read_original_length(e);
     ramp(e, 0);
@@ -266,10 +265,9 @@ static void as_longrope(const gyre_rope_engine *e) {
                   served = asked ? asked : original;
     if (original == 1)
         gyre_scope_fail(dict_of(e), GYRE_EFORMAT, "original_max_position_embeddings",
-                        "1 has logarithm 0, which longrope divides by");
+                        "1; longrope divides by its logarithm, 0");
     if (rope->layout != GYRE_LAYOUT_HALF)
-        gyre_scope_fail(dict_of(e), GYRE_EUNSUPPORTED, e->source->type_key,
-                        "vLLM has longrope for pairs (i, i + d/2) alone");
+        gyre_scope_fail(dict_of(e), GYRE_EUNSUPPORTED, e->source->type_key, "vLLM has longrope only for pairs (i, i + d/2)");
     if (failed(e)) return;
     const double ratio = (double)e->source->max_positions / (double)original;
     rope->factor = ratio > 1.0 ? ratio : 1.0;
@@ -295,15 +293,16 @@ static void read_rope_dim(const gyre_rope_engine *e) {
     if (failed(e)) return;
     const gyre_place place = gyre_scope_place(dict_of(e), key);
     if (dim % 2 != 0 || dim > config->head_dim)
-        gyre_build_fail(e->build, GYRE_EFORMAT, &place, "%s: %" PRId64 " channels of %" PRId64 " cannot turn in pairs",
-                        place.key, dim, config->head_dim);
+        gyre_build_fail(e->build, GYRE_EFORMAT, &place,
+                        "%s: %" PRId64 " rotated channels of %" PRId64 " are not whole pairs", place.key, dim,
+                        config->head_dim);
     if (dim > 0) {
         config->rope.dim = dim;
-        gyre_build_set_number(e->build, e->group, "rotary_dim", GYRE_ORIGIN_FILE, &place, "rope_dim, a key of vLLM's own",
+        gyre_build_set_number(e->build, e->group, "rotary_dim", GYRE_ORIGIN_FILE, &place, "rope_dim, a key of vLLM",
                               (double)dim);
     } else if ((e->source->family->traits & GYRE_WHOLE_HEAD) && config->rope.dim < config->head_dim) {
         gyre_build_set_number(e->build, e->group, "rotary_dim", GYRE_ORIGIN_DERIVED, NULL,
-                              "vLLM turns a share of the head in this class too, which transformers turns whole",
+                              "vLLM rotates a share of the head in this class too; transformers rotates the whole head",
                               (double)config->rope.dim);
     }
 }
@@ -315,7 +314,7 @@ static void temperature(const gyre_rope_engine *e) {
     if (is_hot || !(e->source->family->traits & GYRE_LLAMA4_SCALING_BETA) || !has_key(e, key)) return;
     const gyre_place place = gyre_scope_place(dict_of(e), key);
     gyre_build_set_field(e->build, e->group, "query_temperature", GYRE_ORIGIN_DERIVED, &place,
-                         "vLLM looks for it under llama_4_scaling, beside the rotation's keys, alone", "none");
+                         "vLLM reads it only under llama_4_scaling, beside the rotation's keys", "none");
 }
 
 /* max_model_len if the user gives none.  Gemma 3's max_position_embeddings includes the factor already. */
@@ -329,10 +328,10 @@ static void note_max_model_len(const gyre_rope_engine *e, const char *type) {
     const double length = factor * (yarn || longrope ? trained : (double)e->source->max_positions);
     if (failed(e) || length == (double)e->source->max_positions) return;
     const gyre_place place = gyre_scope_place(&e->source->root, "max_position_embeddings");
-    const char *why = longrope ? "max_model_len, where none is given: the original length"
-                      : yarn   ? "max_model_len, where none is given: the factor times the original length"
-                             : "max_model_len, where none is given: max_position_embeddings times the factor, even where it "
-                               "counts the factor in already";
+    const char *why =
+        longrope ? "max_model_len, if not given: the original length"
+        : yarn   ? "max_model_len, if not given: the factor times the original length"
+                 : "max_model_len, if not given: max_position_embeddings times the factor, even if it includes the factor";
     gyre_build_set_number(e->build, e->group, "max_length", GYRE_ORIGIN_DERIVED, &place, why, floor(length));
 }
 
@@ -343,12 +342,12 @@ static int uses_dual_chunk(const gyre_rope_engine *e) {
     const gyre_scope chunks = gyre_scope_child(&e->source->root, key);
     gyre_scope_warn(
         &e->source->root, key,
-        "Dual Chunk Attention, which vLLM runs up to 0.10; later versions have no backend for it and stop with a "
-        "TypeError");
+        "Dual Chunk Attention, which vLLM runs up to 0.10; later versions have no backend for it and fail with a TypeError");
     if (gyre_scope_value(&chunks, sparse) || gyre_scope_bool(&chunks, "sparse_attention_enabled", 0))
-        gyre_scope_warn(&chunks, gyre_scope_value(&chunks, sparse) ? sparse : "sparse_attention_enabled",
-                        "past 32768 tokens, or sparse_attention_threshold, vLLM leaves out keys of a prompt; not told here");
-    gyre_engine_set_scaling(e, GYRE_SCALING_NONE, "dual_chunk_attention_config goes before any scaling");
+        gyre_scope_warn(
+            &chunks, gyre_scope_value(&chunks, sparse) ? sparse : "sparse_attention_enabled",
+            "past 32768 tokens, or sparse_attention_threshold, vLLM omits keys of a prompt; Gyre does not describe that");
+    gyre_engine_set_scaling(e, GYRE_SCALING_NONE, "dual_chunk_attention_config has precedence over any scaling");
     return 1;
 }
 

@@ -32,7 +32,7 @@ static int read_sections(const gyre_rope_source *source, const char *key, struct
         sum += n;
     }
     if (sum != rope->dim / 2)
-        gyre_scope_fail(&source->dict, GYRE_EFORMAT, key, "%" PRId64 " pairs in all, where %" PRId64 " turn", sum,
+        gyre_scope_fail(&source->dict, GYRE_EFORMAT, key, "%" PRId64 " pairs in all, but %" PRId64 " rotate", sum,
                         rope->dim / 2);
     rope->axes = (int64_t)count;
     return 1;
@@ -58,10 +58,10 @@ void gyre_rope_read_axes(const gyre_rope_source *source, gyre_layer_group *group
     const char *key = sections_key(source);
     if (!key) return;
     if (traits & (GYRE_MROPE_ERNIE | GYRE_XDROPE)) {
-        gyre_scope_warn(&source->dict, key,
-                        "%s: how this family deals out pairs to axes is told of text alone, where all axes "
-                        "are one",
-                        key);
+        gyre_scope_warn(
+            &source->dict, key,
+            "%s: the distribution of this family's pairs over axes is described only for text, where all axes are equal",
+            key);
         return;
     }
     const gyre_profile profile = gyre_build_profile(gyre_rope_build_of(source));
@@ -73,8 +73,8 @@ void gyre_rope_read_axes(const gyre_rope_source *source, gyre_layer_group *group
     const int interleaved = is_known ? (traits & GYRE_MROPE_INTERLEAVED) != 0 : stated;
     group->config.rope.axes_layout = interleaved ? GYRE_AXES_INTERLEAVED : GYRE_AXES_CHUNKED;
     if (is_known && gyre_scope_value(&source->dict, "mrope_interleaved") && stated != interleaved)
-        gyre_scope_warn(&source->dict, "mrope_interleaved", "mrope_interleaved: a %s deals out pairs %s whatever this says",
-                        source->family->model_type, interleaved ? "in turn" : "in blocks");
+        gyre_scope_warn(&source->dict, "mrope_interleaved", "mrope_interleaved: ignored; a %s distributes pairs %s",
+                        source->family->model_type, interleaved ? "alternately" : "in blocks");
     note_axes(source, key, group);
 }
 
@@ -87,8 +87,7 @@ static void set_scale(const gyre_rope_source *source, gyre_layer_group *group, c
                           &place, NULL, scale);
 }
 
-/* Granite's classes multiply scores by 1 if no key is given.  llama.cpp, which is then told nothing, uses the usual
- * scale. */
+/* Granite's classes multiply scores by 1 if no key is given.  llama.cpp, which then gets no key, uses the usual scale. */
 static int granite_says(const gyre_rope_source *source) {
     return gyre_scope_value(&source->root, "attention_multiplier") ||
            gyre_build_profile(gyre_rope_build_of(source)) != GYRE_PROFILE_LLAMA_CPP;
@@ -202,7 +201,7 @@ void gyre_rope_read_temperature(const gyre_rope_source *source, int has_rope, gy
         const gyre_scope own = gyre_scope_child(&source->root, "llama_4_scaling");
         if (gyre_scope_value(&own, "beta")) read_beta(source, &own, "beta", group);
         if (gyre_scope_value(&source->dict, beta))
-            gyre_scope_warn(&source->dict, beta, "%s: vLLM looks for it under llama_4_scaling alone", beta);
+            gyre_scope_warn(&source->dict, beta, "%s: vLLM reads it only under llama_4_scaling", beta);
     } else if ((traits & GYRE_LLAMA4_SCALING_BETA) && gyre_scope_value(&source->dict, beta)) {
         read_beta(source, &source->dict, beta, group);
     }

@@ -25,11 +25,11 @@ static void read_original_length(const gyre_rope_source *source, const gyre_scop
     config->length_policy = GYRE_LENGTH_POLICY_PREFIX;
     gyre_build_set_field(
         gyre_rope_build_of(source), group, "length_policy", GYRE_ORIGIN_READER, &place,
-        is_vllm ? "at n tokens vLLM multiplies queries and keys by max(1, 0.1 ln(n / chunk_length) + 1); a key keeps the "
-                  "factor of the length at which it was stored"
-                : "at n tokens the fork of vLLM by the model's authors, which has this key, multiplies queries and keys by "
-                  "max(1, 0.1 ln(n / chunk_length) + 1); the paper of dual chunks has no such factor, and its code for "
-                  "Llama 0.05 for 0.1",
+        is_vllm
+            ? "at n tokens vLLM multiplies queries and keys by max(1, 0.1 ln(n / chunk_length) + 1); a key keeps the factor "
+              "of the length when it was stored"
+            : "at n tokens the authors' fork of vLLM, which reads this key, multiplies queries and keys by max(1, 0.1 ln(n "
+              "/ chunk_length) + 1); the paper of dual chunks has no such factor, and its code for Llama 0.05 for 0.1",
         "prefix");
 }
 
@@ -47,7 +47,7 @@ int gyre_rope_read_chunks(const gyre_rope_source *source, gyre_layer_group *grou
     chunk->local = read_tokens(source, &chunks, group, "chunk_local", "local_size", 1024);
     read_original_length(source, &chunks, group);
     if (!gyre_build_status(gyre_rope_build_of(source)) && chunk->local >= chunk->size)
-        gyre_scope_fail(&chunks, GYRE_EFORMAT, "local_size", "%" PRId64 " leaves nothing of a chunk of %" PRId64,
+        gyre_scope_fail(&chunks, GYRE_EFORMAT, "local_size", "%" PRId64 " leaves no token of a chunk of %" PRId64,
                         chunk->local, chunk->size);
     return 1;
 }

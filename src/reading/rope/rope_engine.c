@@ -83,10 +83,10 @@ int64_t gyre_engine_read_original_length(const gyre_rope_engine *e) {
         found = gyre_rope_provenance_of(s, scope, key);
         length = gyre_rope_read_length(scope, key, 0);
         if (scope == &s->root && gyre_scope_value(&s->dict, key))
-            why = "the key beside the rotation's own goes before the one within";
+            why = "the key beside the rotation's object has precedence over the one inside";
     } else if (!is_phi) {
         why = gyre_build_format(
-            e->build, "missing: transformers 5, which reads the file for %s, takes max_position_embeddings", e->program);
+            e->build, "missing; transformers 5, which reads the file for %s, takes max_position_embeddings", e->program);
     }
     gyre_rope_set_trained_length(s, e->group, length, &found, NULL);
     if (failed(e)) return 1;
@@ -201,7 +201,7 @@ void gyre_engine_apply_extrapolation_factor(const gyre_rope_engine *e, double ex
         const double frequency_ratio = (1.0 - extrapolated) / config->rope.factor + extrapolated;
         if (!(frequency_ratio > 0.0 && frequency_ratio <= 0x1p10))
             gyre_scope_fail(&e->source->dict, GYRE_EUNSUPPORTED, "extrapolation_factor",
-                            "pair %" PRId64 " would turn %g times as fast as trained", i, frequency_ratio);
+                            "pair %" PRId64 " would rotate %g times as fast as trained", i, frequency_ratio);
         divisors[i] = frequency_ratio > 0.0 ? 1.0 / frequency_ratio : 1.0;
     }
     gyre_engine_set_divisors(config, divisors);

@@ -27,7 +27,7 @@ const char *gyre_rope_length_key(const gyre_scope *root) {
 int64_t gyre_rope_read_channels(const gyre_scope *s, const char *key, int64_t minimum, int64_t fallback) {
     const int64_t maximum = 65536, channels = gyre_scope_integer(s, key, minimum, fallback);
     if (channels <= maximum) return channels;
-    gyre_scope_fail(s, GYRE_EFORMAT, key, "%" PRId64 " channels; a head has %" PRId64 " at most", channels, maximum);
+    gyre_scope_fail(s, GYRE_EFORMAT, key, "%" PRId64 " channels; the most of a head is %" PRId64, channels, maximum);
     return minimum > 0 ? minimum : 1;
 }
 
@@ -85,8 +85,8 @@ static int is_nested(const gyre_scope *root, const gyre_scope *dict) {
     if (keys > 0 && types == keys) return 1;
     if (object_key)
         gyre_scope_fail(dict, GYRE_EFORMAT, object_key,
-                        types > 0 ? "an object for one type of layers beside keys for all of them"
-                                  : "an object, where \"%.60s\" is not a type of layers",
+                        types > 0 ? "an object for one type of layers beside keys for all layers"
+                                  : "an object, but \"%.60s\" is not a type of layers",
                         object_key);
     return 0;
 }
@@ -98,15 +98,14 @@ static const char *dict_key(const gyre_scope *root, gyre_profile profile) {
     const int has_new = new && (!json_is_object(new) || json_object_size(new) > 0);
     if (gyre_profile_is_hf_4(profile)) {
         if (has_new)
-            gyre_scope_warn(
-                root, "rope_parameters",
-                "rope_parameters: transformers 4 does not read it: without rope_theta and rope_scaling beside it "
-                "the model gets its class's base and no scaling");
+            gyre_scope_warn(root, "rope_parameters",
+                            "rope_parameters: transformers 4 does not read it; without rope_theta and rope_scaling beside "
+                            "it the model gets its class's base and no scaling");
         return has_old ? "rope_scaling" : NULL;
     }
     if (has_old && has_new) {
         const int cpp = profile == GYRE_PROFILE_LLAMA_CPP;
-        gyre_scope_warn(root, cpp ? "rope_scaling" : "rope_parameters", "%s: %s puts %s in its place, as a whole",
+        gyre_scope_warn(root, cpp ? "rope_scaling" : "rope_parameters", "%s: %s replaces the whole object by %s",
                         cpp ? "rope_scaling" : "rope_parameters", gyre_profile_program(profile),
                         cpp ? "rope_parameters" : "rope_scaling");
         return cpp ? "rope_parameters" : "rope_scaling";
@@ -249,20 +248,19 @@ void gyre_rope_find_type(gyre_rope_source *source) {
         const int is_phi = (source->family->traits & GYRE_YARN_IS_LONGROPE) != 0;
         if (!is_same_type(type, other) &&
             !(is_phi && strcmp(resolve_alias(source, type), resolve_alias(source, other)) == 0))
-            gyre_scope_fail(dict, GYRE_EFORMAT, "type", "\"%.40s\", where rope_type says \"%.40s\"", other, type);
+            gyre_scope_fail(dict, GYRE_EFORMAT, "type", "\"%.40s\", but rope_type says \"%.40s\"", other, type);
     }
     source->type = resolve_alias(source, type);
     if (profile != GYRE_PROFILE_HF_5) return;
     if (!has_new && !source->nested && gyre_rope_becomes_nested(source->family)) {
-        gyre_scope_warn(dict, "type", "type: transformers 5 reads rope_type alone for this class, and scales nothing");
+        gyre_scope_warn(dict, "type", "type: transformers 5 reads only rope_type for this class, and scales nothing");
         source->type = "default";
     }
     if (strcmp(type, "su") == 0 && strcmp(source->type, "longrope") == 0 &&
         !gyre_scope_value(dict, "original_max_position_embeddings"))
         gyre_scope_warn(
             dict, source->type_key,
-            "%s: transformers 5 stops at \"su\" where original_max_position_embeddings is not beside it; read as "
-            "longrope, which it knows",
+            "%s: transformers 5 fails on \"su\" without original_max_position_embeddings beside it; read as longrope",
             source->type_key);
 }
 
@@ -295,7 +293,7 @@ gyre_rope_provenance gyre_rope_provenance_of(const gyre_rope_source *source, con
 static void warn_conflicting_key(const gyre_scope *used, const char *key, const gyre_scope *scope, const char *other) {
     if (!gyre_scope_value(scope, other) || (used->object == scope->object && strcmp(key, other) == 0)) return;
     if (gyre_scope_number(used, key, 0.0) != gyre_scope_number(scope, other, 0.0))
-        gyre_scope_warn(scope, other, "%s: %s%s goes before it, and says another number", other, used->prefix, key);
+        gyre_scope_warn(scope, other, "%s: %s%s has precedence over it, and has another number", other, used->prefix, key);
 }
 
 /* GPT-NeoX's classes know the older names of two keys alone. */
@@ -307,7 +305,7 @@ static void warn_not_read(const gyre_rope_source *source, const char *read, cons
     const gyre_scope *root = &source->root;
     if (!gyre_scope_value(root, key)) return;
     if (read && gyre_scope_number(root, key, 0.0) == gyre_scope_number(root, read, 0.0)) return;
-    gyre_scope_warn(root, key, "%s: the class of a %s reads %s alone", key, source->family->model_type, older);
+    gyre_scope_warn(root, key, "%s: the class of a %s reads only %s", key, source->family->model_type, older);
 }
 
 static double hf_5_base(const gyre_rope_source *source) {
@@ -321,7 +319,7 @@ static int is_base_of_full_layers(const gyre_rope_source *source, int sliding, c
     if (gyre_build_profile(source->root.source->build) != GYRE_PROFILE_HF_5) return 0;
     if (gyre_scope_number(&source->root, key, 0.0) != hf_5_base(source))
         gyre_scope_warn(&source->root, key,
-                        "%s: transformers 5 gives it to the full_attention layers of this class alone; the others have %g",
+                        "%s: transformers 5 uses it only for the full_attention layers of this class; the others have %g",
                         key, hf_5_base(source));
     return 1;
 }
@@ -371,7 +369,7 @@ static double fixed_base(const gyre_rope_source *source, gyre_rope_provenance *f
     const gyre_scope *scopes[] = {&source->root, &source->dict};
     for (int i = 0; i < 2; i++)
         if (gyre_scope_value(scopes[i], key) && gyre_scope_number(scopes[i], key, 0.0) != 10000.0)
-            gyre_scope_warn(scopes[i], key, "rope_theta: the class of a %s does not read it, and has 10000",
+            gyre_scope_warn(scopes[i], key, "rope_theta: the class of a %s does not read it; it has 10000",
                             source->family->model_type);
     *found = (gyre_rope_provenance){GYRE_ORIGIN_FAMILY, {NULL, 0, 0}};
     return 10000.0;
@@ -387,7 +385,7 @@ double gyre_rope_read_base(const gyre_rope_source *source, int sliding, gyre_rop
         *found = gyre_rope_provenance_of(source, &source->dict, key);
         base = gyre_scope_number(&source->dict, key, 0.0);
         if (!source->nested && gyre_scope_value(&source->root, key) && gyre_scope_number(&source->root, key, 0.0) != base)
-            gyre_scope_warn(&source->root, key, "rope_theta: %s takes the one in %.40s, another",
+            gyre_scope_warn(&source->root, key, "rope_theta: %s takes the other value, in %.40s",
                             gyre_profile_program(profile),
                             source->from_class ? "the class's own rope_parameters" : found->place.key);
     } else {
@@ -399,7 +397,7 @@ double gyre_rope_read_base(const gyre_rope_source *source, int sliding, gyre_rop
         base *= gyre_scope_number(&source->root, "rope_ratio", 1.0);
     }
     if (!(base > 1.0))
-        gyre_build_fail(source->root.source->build, GYRE_EFORMAT, &found->place, "%s: a base of %g, which is not above 1",
+        gyre_build_fail(source->root.source->build, GYRE_EFORMAT, &found->place, "%s: the base, %g, is not above 1",
                         found->place.key ? found->place.key : key, base);
     return base;
 }
@@ -429,7 +427,7 @@ double gyre_rope_read_partial_factor(const gyre_rope_source *source, gyre_rope_p
         *found = gyre_rope_provenance_of(source, &source->dict, names[0]);
         if (!gyre_profile_is_hf_4(profile)) return checked_partial_factor(&source->dict, names[0]);
         gyre_scope_warn(&source->dict, names[0],
-                        "partial_rotary_factor: transformers 4 reads the one beside rope_scaling alone");
+                        "partial_rotary_factor: transformers 4 reads only the one beside rope_scaling");
     }
     *found = (gyre_rope_provenance){source->family->partial_rotary_factor > 0.0 ? GYRE_ORIGIN_FAMILY : GYRE_ORIGIN_READER,
                                     {NULL, 0, 0}};

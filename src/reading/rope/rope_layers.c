@@ -91,8 +91,7 @@ static const json_t *list_at(const gyre_scope *root, const char *key, int64_t co
     }
     if (json_array_size(list) == 0) return NULL;
     if (count > 0 && (int64_t)json_array_size(list) != count) {
-        gyre_scope_fail(root, GYRE_EFORMAT, key, "%zu entries, where there are %" PRId64 " layers", json_array_size(list),
-                        count);
+        gyre_scope_fail(root, GYRE_EFORMAT, key, "%zu entries for %" PRId64 " layers", json_array_size(list), count);
         return NULL;
     }
     return list;

@@ -70,8 +70,8 @@ static gyre_status divisors(const gyre_encoding *encoding, int64_t length, doubl
     if (!status) status = gyre_encoding_frequencies(encoding, length, out, NULL);
     for (int64_t i = 0; i < pairs && !status; i++) {
         if (out[i] == 0.0)
-            status = gyre_fail(err, GYRE_EUNSUPPORTED, "scaling: pair %lld stands still, which no list says (config.json)",
-                               (long long)i);
+            status = gyre_fail(err, GYRE_EUNSUPPORTED,
+                               "scaling: pair %lld does not rotate, which a list cannot state (config.json)", (long long)i);
         else
             out[i] = theta[i] / out[i];
     }
@@ -171,7 +171,7 @@ gyre_status gyre_rope_parameters_of(const gyre_encoding *encoding, int64_t lengt
     json_keys p = {json_object(), 0};
     gyre_status status = GYRE_OK;
     if (c->rope.longrope.start_tokens > 0 && dialect != GYRE_DIALECT_NATIVE)
-        status = gyre_fail(err, GYRE_EUNSUPPORTED, "start tokens: no key of transformers says them (config.json)");
+        status = gyre_fail(err, GYRE_EUNSUPPORTED, "start tokens: transformers has no key for them (config.json)");
     *out = (gyre_rope_parameters){type_name(c, dialect), p.values, ntk_base(c, dialect), length, 0};
     if (is_ntk) out->length = c->trained_length;
     if (status) {
@@ -181,7 +181,7 @@ gyre_status gyre_rope_parameters_of(const gyre_encoding *encoding, int64_t lengt
         out->resonance = dialect == GYRE_DIALECT_NATIVE && c->rope.resonance;
     } else if (is_ntk || c->rope.scaling == GYRE_SCALING_DYNAMIC_YARN) {
         status = gyre_fail(err, GYRE_EUNSUPPORTED,
-                           "scaling: frequencies that follow the length, and more than \"dynamic\" says (config.json)");
+                           "scaling: frequencies follow the length otherwise than \"dynamic\" (config.json)");
     } else {
         out->type = "longrope";
         out->base = c->rope.base;

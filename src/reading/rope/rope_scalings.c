@@ -29,7 +29,7 @@ void gyre_rope_note_scaling(const gyre_rope_source *source, gyre_layer_group *gr
     group->config.rope.scaling = scaling;
     if ((scaling == GYRE_SCALING_NTK || scaling == GYRE_SCALING_DYNAMIC_NTK) && group->config.rope.dim == 2)
         gyre_scope_fail(&source->dict, GYRE_EFORMAT, source->type_key,
-                        "\"%.40s\" for a single pair, whose exponent divides by 0", written);
+                        "\"%.40s\" with a single pair: the exponent divides by 0", written);
     gyre_build_set_field(gyre_rope_build_of(source), group, "scaling", found.origin, &found.place, why, "%s", name);
 }
 
@@ -42,8 +42,7 @@ void gyre_rope_read_factor(const gyre_rope_source *source, gyre_layer_group *gro
     if (factor > 0x1p32) gyre_scope_fail(dict, GYRE_EFORMAT, "factor", "%g is above 2^32", factor);
     if (gyre_profile_is_hf_4(gyre_build_profile(gyre_rope_build_of(source))) &&
         json_is_integer(gyre_scope_value(dict, "factor")))
-        gyre_scope_warn(dict, "factor",
-                        "factor: transformers 4 complains of a whole number where it wants 8.0, and goes on");
+        gyre_scope_warn(dict, "factor", "factor: transformers 4 warns about a whole number, expects 8.0, and continues");
     group->config.rope.factor = factor;
     gyre_rope_note_number(source, group, "factor", "factor", GYRE_ORIGIN_READER, NULL, factor);
 }
@@ -52,7 +51,7 @@ int64_t gyre_rope_read_length(const gyre_scope *scope, const char *key, int64_t 
     const json_t *value = gyre_scope_value(scope, key);
     const int64_t length = gyre_scope_integer(scope, key, 1, fallback);
     if (json_is_real(value))
-        gyre_scope_warn(scope, key, "%s: a number with a fraction point, where transformers wants a whole one", key);
+        gyre_scope_warn(scope, key, "%s: a number with a decimal point; transformers expects a whole number", key);
     return length;
 }
 
@@ -71,7 +70,7 @@ static double read_ramp_beta(const gyre_rope_source *source, gyre_layer_group *g
     const double given = gyre_scope_number(&source->dict, key, 0.0);
     if (given < 0.0) gyre_scope_fail(&source->dict, GYRE_EFORMAT, key, "%g is below 0", given);
     const double value = given == 0.0 ? usual : given;
-    const char *why = given == 0.0 && gyre_scope_value(&source->dict, key) ? "0 stands for the default" : NULL;
+    const char *why = given == 0.0 && gyre_scope_value(&source->dict, key) ? "0 means the default" : NULL;
     gyre_rope_note_number(source, group, key, key, GYRE_ORIGIN_READER, why, value);
     return value;
 }
@@ -85,7 +84,7 @@ static void read_truncate(const gyre_rope_source *source, gyre_layer_group *grou
     if (given) found = gyre_rope_provenance_of(source, &source->dict, key);
     if (used != expected) {
         const char *program = gyre_profile_program(gyre_build_profile(gyre_rope_build_of(source)));
-        why = gyre_build_format(gyre_rope_build_of(source), "%s rounds the ramp's ends whatever the file says", program);
+        why = gyre_build_format(gyre_rope_build_of(source), "%s always rounds the ramp's ends", program);
         gyre_scope_warn(&source->dict, key, "truncate: %s does not read it%s", program,
                         source->nested ? " in an object for one type of layers" : "");
     }
@@ -99,7 +98,7 @@ void gyre_rope_read_ramp(const gyre_rope_source *source, gyre_layer_group *group
     rope->beta_fast = read_ramp_beta(source, group, "beta_fast", 32.0);
     rope->beta_slow = read_ramp_beta(source, group, "beta_slow", 1.0);
     if (rope->beta_fast < rope->beta_slow)
-        gyre_scope_fail(&source->dict, GYRE_EFORMAT, "beta_fast", "%g is below beta_slow, %g: the ramp would run backwards",
+        gyre_scope_fail(&source->dict, GYRE_EFORMAT, "beta_fast", "%g is below beta_slow, %g: the ramp would be reversed",
                         rope->beta_fast, rope->beta_slow);
     read_truncate(source, group, whole);
 }
@@ -126,7 +125,7 @@ static const double *read_list(const gyre_rope_source *source, gyre_layer_group 
     double minimum = list[0], maximum = list[0];
     for (int64_t i = 0; i < pairs; i++) {
         if (!(list[i] >= 0x1p-10 && isfinite(list[i])))
-            gyre_scope_fail(&source->dict, GYRE_EFORMAT, key, "entry %" PRId64 ", %g, is not a number from 2^-10 up", i,
+            gyre_scope_fail(&source->dict, GYRE_EFORMAT, key, "entry %" PRId64 ", %g, is not a number of at least 2^-10", i,
                             list[i]);
         minimum = fmin(minimum, list[i]);
         maximum = fmax(maximum, list[i]);
@@ -149,14 +148,14 @@ void gyre_rope_read_proportion(const gyre_rope_source *source, gyre_layer_group 
     const double fraction = gyre_rope_read_partial_factor(source, &found);
     struct gyre_rope_config *rope = &group->config.rope;
     if (found.origin != GYRE_ORIGIN_FILE && !source->from_class)
-        gyre_scope_warn(&source->dict, source->type_key,
-                        "partial_rotary_factor: missing; a proportional rotation takes %g for it", fraction);
+        gyre_scope_warn(&source->dict, source->type_key, "partial_rotary_factor: missing; a proportional rotation takes %g",
+                        fraction);
     rope->proportion = fraction;
     if (!(fraction * (double)rope->dim / 2.0 >= 1.0))
         gyre_build_fail(gyre_rope_build_of(source), GYRE_EFORMAT, &found.place,
-                        "partial_rotary_factor: %g leaves no pair to turn", fraction);
+                        "partial_rotary_factor: %g leaves no pair to rotate", fraction);
     gyre_build_set_number(gyre_rope_build_of(source), group, "partial", found.origin, &found.place,
-                          "the share of the pairs that turn", fraction);
+                          "the share of pairs that rotate", fraction);
 }
 
 /* -- attention -- */
@@ -221,7 +220,7 @@ int gyre_rope_read_alpha(const gyre_rope_source *source, gyre_layer_group *group
     if (strncmp(source->family->model_type, "hunyuan", 7) != 0 || alpha == 0.0) return 0;
     if (alpha < 1.0) gyre_scope_fail(&source->dict, GYRE_EFORMAT, "alpha", "%g is below 1", alpha);
     const gyre_rope_provenance found = gyre_rope_provenance_of(source, &source->dict, "alpha");
-    set_ntk(source, group, alpha, &found, "alpha makes a base for good, whatever the length");
+    set_ntk(source, group, alpha, &found, "alpha changes the base at every length");
     return 1;
 }
 
@@ -240,7 +239,7 @@ void gyre_rope_read_qwen_dynamic_ntk(const gyre_rope_source *source, gyre_layer_
     if (!gyre_scope_bool(&source->root, "use_dynamic_ntk", 1)) return;
     const gyre_rope_provenance found = {GYRE_ORIGIN_DERIVED, {NULL, 0, 0}};
     set_ntk(source, group, exp2(ceil(log2(length / trained) + 1.0)) - 1.0, &found,
-            "use_dynamic_ntk: the base grows in steps past what the model was trained with");
+            "use_dynamic_ntk: the base grows in steps past the trained length");
 }
 
 /* YaRN with 0.07 ln s + 1 instead of 0.1 ln s + 1, where s is the ratio of the lengths, whatever factor says. */
@@ -250,8 +249,7 @@ int gyre_rope_read_telechat3(const gyre_rope_source *source, gyre_layer_group *g
     const char *original = keys[1];
     const gyre_scope *dict = &source->dict;
     if (strcmp(source->type, "telechat3-yarn") != 0 || strcmp(source->family->model_type, "telechat3") != 0) return 0;
-    gyre_scope_warn(dict, source->type_key,
-                    "telechat3-yarn: %s has no such type; read as the code that comes with the model computes it",
+    gyre_scope_warn(dict, source->type_key, "telechat3-yarn: %s has no such type; read as the model's own code does",
                     gyre_profile_program(gyre_build_profile(gyre_rope_build_of(source))));
     gyre_rope_note_scaling(source, group, GYRE_SCALING_YARN);
     const int64_t length = gyre_rope_read_length(dict, original, 0);

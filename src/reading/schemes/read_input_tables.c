@@ -171,7 +171,7 @@ void gyre_read_whisper(const gyre_family *family, const gyre_scope *root) {
     learned_stack(&r, &stacks[1]);
 }
 
-/* -- MusicGen: a T5 encoder, and a decoder of its own -- */
+/* -- MusicGen: a T5 encoder, and its own decoder -- */
 void gyre_read_musicgen(const gyre_family *family, const gyre_scope *root) {
     gyre_config_reader r = gyre_reader_begin(family, root);
     const gyre_scope inside = gyre_scope_value(root, "decoder") ? gyre_scope_child(root, "decoder") : *root;
@@ -180,6 +180,5 @@ void gyre_read_musicgen(const gyre_family *family, const gyre_scope *root) {
     r.root = &inside;
     sinusoidal_stack(&r, &decoder, r.defaults->sinusoid);
     if (gyre_scope_value(root, "text_encoder"))
-        gyre_scope_warn(root, "text_encoder",
-                        "the encoder of its text is a model of its own: read its config.json for that");
+        gyre_scope_warn(root, "text_encoder", "its text encoder is a separate model; read that model's config.json");
 }

@@ -81,7 +81,7 @@ static void axial_rope(tower *t, gyre_layout layout, double base, const char *ke
     if (t->config.head_dim % 4 != 0) {
         gyre_scope_warn(t->scope, t->heads_key ? t->heads_key : "num_heads",
                         "the image tower (%.40s) is not described: heads of %" PRId64
-                        " channels are not dealt out to two axes",
+                        " channels are not divided between two axes",
                         t->type, t->config.head_dim);
         return;
     }
@@ -129,7 +129,7 @@ static void llama4_tower(tower *t) {
     if (!read_tower_sizes(t, model_dim_keys, 768, 16)) return;
     axial_rope(t, GYRE_LAYOUT_INTERLEAVED, base, key);
     gyre_scope_warn(t->scope, "model_type",
-                    "the image tower counts columns and rows from 1, in this order, and does not turn its class token");
+                    "the image tower counts columns and rows from 1, in this order, and does not rotate its class token");
 }
 
 /* -- tables -- */
@@ -161,13 +161,13 @@ static void patch_table(tower *t, int64_t width, int64_t heads, int64_t image, i
 static const struct {
     const char *prefix, *what;
 } undescribed_towers[] = {
-    {"pixtral", "even pairs turn by the row and odd ones by the column, over one run of frequencies"},
-    {"gemma4", "rows and columns turn a half of the head each, in pairs of its own, with base 100"},
+    {"pixtral", "even pairs rotate by the row and odd ones by the column, with one list of frequencies"},
+    {"gemma4", "rows and columns each rotate a half of the head, in separate pairs, with base 100"},
     {"mllama", "learned tables of patches and of tiles, opened by a trained gate"},
-    {"dinov3", "patch centres between -1 and 1 turn pairs, with base 100"},
+    {"dinov3", "patch centres between -1 and 1 rotate pairs, with base 100"},
     {"sam", "tables of rows and columns, or a rotation by both, with blocks that see windows"},
     {"siglip2", "a learned table, resized to each image"},
-    {"vjepa2", "the two channels of a pair turn by different angles, so it is not a rotation"},
+    {"vjepa2", "the two channels of a pair rotate by different angles, so it is not a rotation"},
     {"minimax", "three axes, over a part of the head"},
 };
 
