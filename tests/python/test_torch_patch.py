@@ -217,7 +217,7 @@ def test_patch_refuses_by_name() -> None:
     with pytest.raises(gyre.Error, match="not patched"):
         gt.unpatch(model)
     model.model.rotary_emb.inv_freq *= 1.5
-    with pytest.raises(gyre.Error, match="rotates otherwise than its config means.*audit"):
+    with pytest.raises(gyre.Error, match="rotates otherwise than its config says.*audit"):
         gt.patch(model)
 
 
@@ -272,7 +272,7 @@ def test_one_wrong_type_of_layers_is_enough() -> None:
     for name in ("sliding_attention", "full_attention"):
         model = model_of("gemma3")
         getattr(model.model.rotary_emb, f"{name}_inv_freq").mul_(0.5)
-        with pytest.raises(gyre.Error, match="rotates otherwise than its config means"):
+        with pytest.raises(gyre.Error, match="rotates otherwise than its config says"):
             gt.patch(model)
 
 
