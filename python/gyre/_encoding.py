@@ -26,7 +26,7 @@ _WITHOUT_LENGTH = ("default", "none", "linear", "proportional", "mrope", None)  
 def _loses_switch(name: str, changed: Mapping[str, Any]) -> bool:
     """Whether a field has no effect any more because the field that it needs was changed to its zero."""
     switch = FIELDS[name]["when"] if name in FIELDS else None
-    return switch in changed and changed[switch] in (FIELDS[switch]["zero"], 0, None)
+    return switch is not None and switch in changed and changed[switch] in (FIELDS[switch]["zero"], 0, None)
 
 
 def as_config(source: Any, name: str) -> Any:
