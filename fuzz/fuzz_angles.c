@@ -221,8 +221,11 @@ static void check_created(const call *c) {
         gyre_rope_create_scaled(&encoding, rope, plain.rope.scaling, plain.rope.factor, plain.trained_length, NULL);
     gyre_encoding_free(rope);
     const int is_ntk = plain.rope.scaling == GYRE_SCALING_NTK || plain.rope.scaling == GYRE_SCALING_DYNAMIC_NTK;
-    const int has_lists = plain.rope.scaling == GYRE_SCALING_LONGROPE;
-    fuzz_require(status == (has_lists || (is_ntk && plain.rope.dim == 2) ? GYRE_EINVAL : GYRE_OK), "RoPE, stretched");
+    const int is_dynamic = plain.rope.scaling == GYRE_SCALING_DYNAMIC_NTK || plain.rope.scaling == GYRE_SCALING_DYNAMIC_YARN,
+              has_lists = plain.rope.scaling == GYRE_SCALING_LONGROPE,
+              forgotten = plain.rope.factor == 0 && plain.rope.scaling != GYRE_SCALING_NONE && !is_dynamic;
+    const int refused = has_lists || forgotten || (is_ntk && plain.rope.dim == 2);
+    fuzz_require(status == (refused ? GYRE_EINVAL : GYRE_OK), "RoPE, stretched");
     if (status) return;
     require_frequencies(encoding, &plain);
     gyre_encoding_free(encoding);

@@ -476,8 +476,9 @@ gyre_status gyre_rope_create_scaled(gyre_encoding **out, const gyre_encoding *ro
     config.context_length = 0;
     if (trained_length) config.trained_length = trained_length;
     config.rope.scaling = scaling;
-    config.rope.factor = factor;
     if (config.rope.table_positions > 0) config.rope.table_positions = 0; /* as many as the new lengths ask for */
     config.length_policy = follows ? GYRE_LENGTH_POLICY_CAUSAL : GYRE_LENGTH_POLICY_DECLARED;
+    gyre_config_clear_unused(&config); /* fields of the scaling that rope has */
+    config.rope.factor = factor;
     return gyre_encoding_create(out, &config, rope->uses_malloc ? NULL : &rope->alloc, err);
 }

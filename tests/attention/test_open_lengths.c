@@ -440,6 +440,16 @@ static void stretched_by_nothing(void **state) {
     assert_int_equal(gyre_encoding_get_config(scaled)->length_policy, GYRE_LENGTH_POLICY_DECLARED);
     assert_int_equal(gyre_encoding_get_config(scaled)->rope.layout, GYRE_LAYOUT_INTERLEAVED);
     gyre_encoding_free(rope);
+    gyre_config yarn = plain; /* its beta_fast goes with its scaling */
+    yarn.trained_length = L;
+    yarn.rope.scaling = GYRE_SCALING_YARN;
+    yarn.rope.factor = 4;
+    yarn.rope.beta_fast = 8;
+    rope = test_encoding(&yarn);
+    gyre_encoding_free(scaled);
+    assert_ok(gyre_rope_create_scaled(&scaled, rope, GYRE_SCALING_NONE, 0, 0, NULL));
+    assert_int_equal(gyre_encoding_get_config(scaled)->rope.scaling, GYRE_SCALING_NONE);
+    gyre_encoding_free(rope);
     gyre_encoding_free(own);
     gyre_encoding_free(none);
     gyre_encoding_free(scaled);
