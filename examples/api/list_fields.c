@@ -26,6 +26,12 @@ static void by_name(void) {
     expect(gyre_config_get(&config, base).number == 500000 && config.rope.base == 500000);
     /* [end] */
 
+    /* [gyre_config_field_switch] */
+    const gyre_config_field *factor = gyre_config_find_field("rope.factor");
+    printf("%s needs %s\n", factor->name, gyre_config_field_switch(factor)->name); /* rope.scaling */
+    /* [end] */
+    expect(gyre_config_field_switch(base) == NULL);
+
     /* [gyre_config_unscale gyre_config_clear_unused] */
     gyre_config plain = config;
     gyre_config_unscale(&plain); /* the frequencies of the base */

@@ -59,6 +59,8 @@ typedef struct gyre_config_field {
 GYRE_API const gyre_config_field *gyre_config_field_at(int i);
 /* out = the field of that name, or NULL. */
 GYRE_API const gyre_config_field *gyre_config_find_field(const char *name);
+/* out = the field whose value enables this one, NULL = none: it always has an effect. */
+GYRE_API const gyre_config_field *gyre_config_field_switch(const gyre_config_field *field);
 /* out = 1 if the field has an effect on this config: its kind has it, and the member at `when` enables it, or for fields
  * with MARK_AXES the scaling of an axis. */
 GYRE_API int gyre_config_field_acts(const gyre_config *config, const gyre_config_field *field);

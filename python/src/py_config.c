@@ -219,14 +219,6 @@ static PyObject *names_of(const gyre_config_field *f, unsigned mask) {
     return list;
 }
 
-/* The field whose member lies at an offset. */
-static const gyre_config_field *field_at_offset(size_t offset) {
-    const gyre_config_field *f;
-    for (int i = 0; (f = gyre_config_field_at(i)); i++)
-        if (f->offset == offset) return f;
-    return NULL;
-}
-
 /* out = the spelled values of a field that has some: {"query": 1, "key": 2, ...} */
 static PyObject *numbers_of(const gyre_config_field *f) {
     PyObject *dict = PyDict_New();
@@ -244,7 +236,7 @@ static PyObject *numbers_of(const gyre_config_field *f) {
  * default alone. */
 static PyObject *field_row(const gyre_config_field *f) {
     static const char *const types[] = {"count", "length", "integer", "number", "flag", "choice", "set", "list"};
-    const gyre_config_field *when = f->when ? field_at_offset(f->when) : NULL;
+    const gyre_config_field *when = gyre_config_field_switch(f);
     return Py_BuildValue("{szszszsNsNsNszsNsdsdsOsdsOsO}", "name", f->name, "type", types[f->type], "zero",
                          f->names ? gyre_field_spelling(f, 0) : NULL, "kinds",
                          names_of(gyre_config_find_field("kind"), f->kinds), "names", names_of(f, ~0U), "numbers",

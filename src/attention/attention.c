@@ -7,7 +7,9 @@
 #include "attention/segments.h"
 #include "core/sized.h"
 
-gyre_status gyre_attention_run_plan(gyre_attention_run *run, const gyre_exec *exec, size_t *bytes) {
+/* The largest segment, which needs the most scratch. */
+static gyre_status plan(void *call, const gyre_exec *exec, size_t *bytes) {
+    gyre_attention_run *run = call;
     const gyre_attention_request *request = run->request;
     gyre_segments_largest(request->args, request->source, &run->segment);
     run->segment.head_first += request->head_first;
@@ -25,7 +27,8 @@ static void run_segment(const gyre_attention_request *request, gyre_attention_pl
         gyre_forward_run(plan, scratch, exec);
 }
 
-void gyre_attention_run_execute(gyre_attention_run *run, void *scratch, const gyre_exec *exec) {
+static void execute(void *call, char *scratch, const gyre_exec *exec) {
+    gyre_attention_run *run = call;
     const gyre_attention_request *request = run->request;
     const gyre_attention_inputs *args = request->args;
     gyre_segments segments;
@@ -64,14 +67,6 @@ static gyre_status check(const void *run, gyre_error *err) {
 
 static int is_empty(const void *run) {
     return gyre_attention_is_empty(((const gyre_attention_run *)run)->request);
-}
-
-static gyre_status plan(void *run, const gyre_exec *exec, size_t *bytes) {
-    return gyre_attention_run_plan(run, exec, bytes);
-}
-
-static void execute(void *run, char *scratch, const gyre_exec *exec) {
-    gyre_attention_run_execute(run, scratch, exec);
 }
 
 const gyre_call_steps gyre_attention_steps = {check_shapes, check, is_empty, plan, execute};

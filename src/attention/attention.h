@@ -5,7 +5,7 @@
 #include "attention/plan/attention_plan.h"
 #include "call/call_steps.h"
 
-/* A checked call and the plan of its largest segment.  plan points into segment: do not copy. */
+/* A call, and the plan of its largest segment.  plan points into segment: do not copy. */
 typedef struct gyre_attention_run {
     const gyre_attention_request *request;
     gyre_segment segment;
@@ -27,9 +27,6 @@ typedef struct gyre_gradients {
 /* *own, and what *args has for a gradient = the caller's.  Errors: EINVAL (gyre_sized_read). */
 gyre_status gyre_gradients_read(gyre_gradients *own, gyre_attention_inputs *args, const gyre_attention_gradients *given,
                                 gyre_error *err);
-/* run->segment, run->plan = those of a checked call, which run->request points to; *bytes = scratch, not 0.  Errors: ENOMEM
- * (more bytes than can be counted). */
-gyre_status gyre_attention_run_plan(gyre_attention_run *run, const gyre_exec *exec, size_t *bytes);
 /* The whole of a call, with what it checks.  Errors: those of gyre_attention. */
 gyre_status gyre_attention_perform(const gyre_attention_request *request, gyre_scratch scratch, const gyre_exec *exec,
                                    gyre_error *err);
@@ -37,7 +34,5 @@ gyre_status gyre_attention_perform(const gyre_attention_request *request, gyre_s
  * bytes NULL. */
 gyre_status gyre_attention_request_bytes(const gyre_attention_request *request, const gyre_exec *exec, size_t *bytes,
                                          gyre_error *err);
-/* Writes the outputs.  scratch: as planned, checked. */
-void gyre_attention_run_execute(gyre_attention_run *run, void *scratch, const gyre_exec *exec);
 
 #endif

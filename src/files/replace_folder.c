@@ -134,21 +134,6 @@ static gyre_status normalize(const char *final, char out[PATH_MAX], gyre_error *
     return GYRE_OK;
 }
 
-/* Cuts `path` at each slash, one after the other, and restores it. */
-static gyre_status make_parents(char *path, gyre_error *err) {
-    for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
-        gyre_status status = GYRE_OK;
-        *slash = '\0';
-        if (mkdir(path, 0777) == 0)
-            status = sync_parent(path, err);
-        else if (errno != EEXIST)
-            status = gyre_fail_errno(err, path, errno);
-        *slash = '/';
-        if (status) return status;
-    }
-    return GYRE_OK;
-}
-
 typedef struct folder_entries {
     int own;           /* files that no checkpoint has are taken too */
     int config, other; /* 1: it holds the config of a model, something else */
@@ -200,7 +185,8 @@ static gyre_status begin(gyre_folder_replacement *folder, const char *final, int
     int exists;
     volatile int made = 0;
     gyre_status status = normalize(final, f.final, err);
-    if (!status) status = make_parents(f.final, err);
+    const int code = !status ? gyre_make_parents(f.final) : 0;
+    if (code) status = gyre_fail_errno(err, f.final, code);
     if (!status) status = gyre_folder_recover(f.final, err);
     if (!status) status = check_replaceable(f.final, own, &exists, err);
     if (status) return status;

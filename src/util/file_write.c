@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 int gyre_write_all(int fd, const void *bytes, size_t count) {
@@ -46,6 +47,16 @@ int gyre_sync_parent(const char *path) {
     char folder[PATH_MAX];
     const int code = gyre_path_folder(path, folder, sizeof folder);
     return code ? code : gyre_sync_path(folder);
+}
+
+int gyre_make_parents(char *path) {
+    for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+        *slash = '\0';
+        const int code = mkdir(path, 0777) == 0 ? gyre_sync_parent(path) : errno == EEXIST ? 0 : errno;
+        if (code) return code;
+        *slash = '/';
+    }
+    return 0;
 }
 
 int gyre_file_write(const char *path, const void *bytes, size_t count) {

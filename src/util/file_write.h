@@ -13,6 +13,9 @@ int gyre_sync_data(int fd);
 int gyre_sync_path(const char *path);
 /* Syncs the folder that contains `path`, so that a rename within it survives a power cut. */
 int gyre_sync_parent(const char *path);
+/* Makes the missing folders above `path` and syncs the folders that hold them.  After an error `path` is cut behind the
+ * folder that failed. */
+int gyre_make_parents(char *path);
 /* Creates or truncates the file at `path`, writes the bytes, syncs and closes.  Not atomic: see atomic_file.h. */
 int gyre_file_write(const char *path, const void *bytes, size_t count);
 

@@ -298,11 +298,11 @@ static void run_args(const decode_problem *p, const attention_setup *setup, cons
     assert_ok(gyre_attention_check(&request, NULL));
     size_t bytes = 0;
     run.request = &request;
-    assert_ok(gyre_attention_run_plan(&run, exec, &bytes));
+    assert_ok(gyre_attention_steps.plan(&run, exec, &bytes));
     void *scratch = aligned_alloc(64, (bytes + 63) / 64 * 64);
     assert_true(bytes > 0 && scratch);
     memset(scratch, 0xFF, bytes); /* what is not written is a NaN */
-    gyre_attention_run_execute(&run, scratch, exec);
+    gyre_attention_steps.run(&run, scratch, exec);
     free(scratch);
 }
 

@@ -153,7 +153,7 @@ ssize_t write(int fd, const void *bytes, size_t count) {
     return fails(CALL_WRITE) ? -1 : syscall(SYS_write, fd, bytes, count);
 }
 
-/* Only EAGAIN tells of another run.  What this call made is gone after an error. */
+/* Only EAGAIN means that another run holds the lock.  After an error, the file that this call created is removed. */
 static void calls_that_fail(void **state) {
     (void)state;
     static const int codes[] = {ENOLCK, EIO, EAGAIN};

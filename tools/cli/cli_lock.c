@@ -109,11 +109,8 @@ static gyre_status take(cli_lock *lock, const char *path, const char *what, int 
 void cli_lock_make_parents(const char *path) {
     char parent[PATH_MAX];
     if (snprintf(parent, sizeof parent, "%s", path) >= (int)sizeof parent) return;
-    for (char *slash = strchr(parent + 1, '/'); slash && slash[strspn(slash, "/")]; slash = strchr(slash + 1, '/')) {
-        *slash = '\0';
-        (void)mkdir(parent, 0777);
-        *slash = '/';
-    }
+    parent[gyre_path_length(parent)] = 0;
+    (void)gyre_make_parents(parent);
 }
 
 gyre_status cli_lock_acquire(cli_lock *lock, const char *path, const char *what, gyre_error *err) {

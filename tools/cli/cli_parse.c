@@ -12,15 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-    MAX_THREADS = 1024,
-    MAX_OPTIONS = 96,
-    MAX_NAME = 40,
-    MAX_INTRO = 2048,
-    MAX_USAGE = 48,
-    MAX_WORDS = 256,
-    MAX_CHOICES = 16
-};
+enum { MAX_THREADS = 1024, MAX_NAME = 40, MAX_INTRO = 2048, MAX_USAGE = 48, MAX_WORDS = 256, MAX_CHOICES = 16 };
 
 /* -- options that commands share -- */
 static void read_threads(const char *option, const char *text, void *at) {
@@ -43,14 +35,14 @@ enum { FIRST_KEY = 0x100 };
 typedef struct parse_state {
     const cli_command *command;
     cli_options *options;
-    const char *epilog;                        /* help after the options; NULL = none */
-    const cli_option *rows[MAX_OPTIONS];       /* [count] the command's, then those that it shares */
-    struct argp_option table[MAX_OPTIONS + 1]; /* the same for argp, then hidden words; row i has key FIRST_KEY + i */
+    const char *epilog;                            /* help after the options; NULL = none */
+    const cli_option *rows[CLI_MAX_OPTIONS];       /* [count] the command's, then those that it shares */
+    struct argp_option table[CLI_MAX_OPTIONS + 1]; /* the same for argp, then hidden words; row i has key FIRST_KEY + i */
     int count;
 } parse_state;
 
 static void add_row(parse_state *p, const cli_option *o) {
-    if (p->count == MAX_OPTIONS) return;
+    if (p->count == CLI_MAX_OPTIONS) abort(); /* a table of this source is too long */
     const int key = !o->name ? 0 : o->letter ? o->letter : FIRST_KEY + p->count;
     p->table[p->count] = (struct argp_option){o->name, key, o->argument, 0, o->help, o->group};
     p->rows[p->count++] = o;
@@ -84,7 +76,7 @@ static void add_length_words(parse_state *p) {
     int length = -1, lengths = 0, end = p->count;
     for (int i = 0; i < p->count; i++)
         if (is_length_option(p->rows[i])) length = i, lengths++;
-    for (int i = 0; i < LENGTH_WORDS && lengths == 1 && end < MAX_OPTIONS; i++) {
+    for (int i = 0; i < LENGTH_WORDS && lengths == 1 && end < CLI_MAX_OPTIONS; i++) {
         if (has_option(p, length_words[i])) continue;
         p->table[end] = p->table[length];
         p->table[end].name = length_words[i];
@@ -122,7 +114,7 @@ static void print_help(const parse_state *p, struct argp_state *state) {
 static _Noreturn void option_error(const parse_state *p, const char *text) {
     if (strncmp(text, "--", 2) != 0) cli_usage_error("%s: no such option, or its value is missing", text);
     const struct argp_option *found = NULL;
-    const char *names[MAX_OPTIONS];
+    const char *names[CLI_MAX_OPTIONS];
     char name[MAX_NAME];
     const size_t length = strcspn(text + 2, "="), kept = length < sizeof name ? length : sizeof name - 1;
     int count = 0;
@@ -230,7 +222,7 @@ static void read_row(const cli_option *o, const char *text, cli_options *options
     cli_option_read(o, text, options);
     for (int i = 0; i < options->given_count; i++)
         if (options->given[i] == o) return;
-    if (options->given_count < CLI_MAX_GIVEN) options->given[options->given_count++] = o;
+    options->given[options->given_count++] = o;
 }
 
 static error_t parse(int key, char *text, struct argp_state *state) {

@@ -6,13 +6,13 @@
 #include <math.h>
 #include <stddef.h>
 
-enum { CLI_MAX_GIVEN = 64 };
+enum { CLI_MAX_OPTIONS = 96 };
 /* Values of the common options.  The options struct of a command begins with this struct. */
 typedef struct cli_options {
-    int threads;                                   /* --threads, else GYRE_THREADS, else 0 = one per processor */
-    int json;                                      /* --json */
-    const char *output;                            /* --output; NULL = standard output */
-    const struct cli_option *given[CLI_MAX_GIVEN]; /* [given_count] rows of the command's options, each once */
+    int threads;                                     /* --threads, else GYRE_THREADS, else 0 = one per processor */
+    int json;                                        /* --json */
+    const char *output;                              /* --output; NULL = standard output */
+    const struct cli_option *given[CLI_MAX_OPTIONS]; /* [given_count] rows of the command's options, each once */
     int given_count;
 } cli_options;
 enum { CLI_THREADS = 1, CLI_JSON = 2, CLI_OUTPUT = 4, CLI_ALL = 7 };

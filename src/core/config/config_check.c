@@ -67,20 +67,13 @@ static int is_standard(const gyre_config_field *f, gyre_field_value value) {
     return value.integer == 0 || (double)value.integer == f->standard;
 }
 
-static const gyre_config_field *switch_of(const gyre_config_field *f) {
-    const gyre_config_field *decider;
-    for (int i = 0; (decider = gyre_config_field_at(i)) && decider->offset != f->when; i++)
-        ;
-    return decider;
-}
-
 /* out = the switch that was left at 0, without which a field that is set changes nothing; NULL = none.  A switch that has
  * another value was chosen: what it does not use may stay for the next choice. */
 static const gyre_config_field *forgotten_switch(const gyre_config *config, const gyre_config_field *f) {
     if (f->when == 0 || (unsigned)config->kind >= 32 || !(f->kinds >> config->kind & 1) ||
         is_standard(f, gyre_config_get(config, f)) || gyre_config_field_acts(config, f))
         return NULL;
-    const gyre_config_field *decider = switch_of(f);
+    const gyre_config_field *decider = gyre_config_field_switch(f);
     return decider && gyre_config_get(config, decider).integer == 0 ? decider : NULL;
 }
 

@@ -111,6 +111,12 @@ const gyre_config_field *gyre_config_find_field(const char *name) {
     return NULL;
 }
 
+const gyre_config_field *gyre_config_field_switch(const gyre_config_field *field) {
+    for (int i = 0; field->when && i < FIELDS; i++)
+        if (fields[i].offset == field->when) return &fields[i];
+    return NULL;
+}
+
 static int allows(const gyre_config_field *field, int decider) {
     return decider >= 0 && decider < 32 && (field->when_values >> decider & 1);
 }
