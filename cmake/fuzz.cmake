@@ -67,7 +67,7 @@ list(APPEND with_schemes ${definitions} fuzz_positions.c fuzz_tables.c ../../tes
 foreach(name IN ITEMS fuzz_attention fuzz_distances)
     gyre_fuzz(${name} WITH ${with_schemes} fuzz_attention_call.c fuzz_attention_check.c fuzz_attention_packed.c
               fuzz_frequencies.c fuzz_phases.c
-              fuzz_turns.c LINKS gyre m)
+              fuzz_pair_rotation.c LINKS gyre m)
 endforeach()
 gyre_fuzz(fuzz_adaptive WITH ${with_schemes} fuzz_adaptive_call.c fuzz_network.c LINKS gyre m)
 gyre_fuzz(fuzz_batch WITH ../../tests/support/numbers.c LINKS gyre m)

@@ -40,10 +40,11 @@ static void bound_shape(call *c, fuzz_bytes *in) {
 
 /* out = 0 if the config was refused. */
 static int choose_encoding(call *c, fuzz_bytes *in, test_random *random) {
-    const fuzz_limits limits = {c->dim, c->heads, FUZZ_SCHEMES_ALL, c->keys + 10, c->turning ? fuzz_turns_choose : NULL};
+    const fuzz_limits limits = {c->dim, c->heads, FUZZ_SCHEMES_ALL, c->keys + 10,
+                                c->turning ? fuzz_pair_rotation_choose : NULL};
     fuzz_positions_make(&c->positions, in, &limits, random);
     if (!c->positions.encoding) return 0;
-    c->turns = (fuzz_turns){.config = &c->positions.config, .length = -1};
+    c->turns = (fuzz_pair_rotation){.config = &c->positions.config, .length = -1};
     if (c->queries > 90 && c->positions.config.length_policy == GYRE_LENGTH_POLICY_CAUSAL) c->queries = 90;
     if (gyre_encoding_places(c->positions.encoding) & GYRE_PLACE_VALUE) c->channels = c->dim; /* of its rows */
     c->args.encoding = c->positions.encoding;

@@ -2,8 +2,8 @@
 #ifndef GYRE_FUZZ_ATTENTION_CALL_H
 #define GYRE_FUZZ_ATTENTION_CALL_H
 #include "attention_setup.h"
+#include "fuzz_pair_rotation.h"
 #include "fuzz_positions.h"
-#include "fuzz_turns.h"
 
 enum { MOST_KEYS = 300, MOST_CHANNELS = 128, MOST_ROWS = 2 };
 /* Reads of q, k and v; writes of out, lse; gradients dout, dq, dk, dv. */
@@ -12,8 +12,8 @@ typedef enum part { Q, K, V, DOUT, OUT, LSE, DQ, DK, DV, MASK, WEIGHTS, PARTS } 
 typedef struct call {
     int64_t batch, queries, keys, heads, key_heads, dim, channels;
     fuzz_positions positions;
-    int turning; /* 1: RoPE by fuzz_turns.h */
-    fuzz_turns turns;
+    int turning; /* 1: RoPE by fuzz_pair_rotation.h */
+    fuzz_pair_rotation turns;
     fuzz_view part[PARTS];
     int64_t *at[2];            /* positions [batch][token][head][axis] of queries and keys */
     int64_t position_heads[2]; /* 1 = all heads share them */
@@ -30,7 +30,7 @@ typedef struct call {
     int is_vague;           /* 1: some score may be off so much that nothing can be said of weights */
 } call;
 
-/* turning: 1 = rotations of fuzz_turns.h in place of all schemes.  out = 0 if the config was refused. */
+/* turning: 1 = rotations of fuzz_pair_rotation.h in place of all schemes.  out = 0 if the config was refused. */
 int fuzz_attention_make(call *c, const uint8_t *data, size_t size, int turning);
 void fuzz_attention_free(call *c);
 

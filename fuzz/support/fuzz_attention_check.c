@@ -42,10 +42,10 @@ static fuzz_pair pair_of(const call *c, int64_t b, int64_t i, int64_t h, int64_t
     return (fuzz_pair){.head = h, .m = *m, .n = *n, .q = q, .k = k};
 }
 
-static fuzz_turned turned_of(const call *c, int64_t b, int64_t i, int64_t h, int64_t j, const fuzz_pair *pair) {
+static fuzz_rotated_pair turned_of(const call *c, int64_t b, int64_t i, int64_t h, int64_t j, const fuzz_pair *pair) {
     const int64_t *m = fuzz_attention_place(c, 0, b, i, h),
                   *n = fuzz_attention_place(c, 1, b, j, fuzz_attention_group(c, h));
-    return (fuzz_turned){m, n, pair->q, pair->k};
+    return (fuzz_rotated_pair){m, n, pair->q, pair->k};
 }
 
 /* out = what dropout makes of a weight of 1. */
@@ -71,8 +71,8 @@ static fuzz_number product_of(const call *c, const fuzz_pair *pair) {
 static double score_of(call *c, int64_t b, int64_t i, int64_t h, int64_t j, const double *q) {
     if (!fuzz_attention_visible(c, b, i, h, j)) return -INFINITY;
     const fuzz_pair pair = pair_of(c, b, i, h, j, q, row_at(c, K, b, j, fuzz_attention_group(c, h)));
-    const fuzz_turned turned = turned_of(c, b, i, h, j, &pair);
-    const fuzz_number product = c->turning ? fuzz_turns_product(&c->turns, &turned) : product_of(c, &pair);
+    const fuzz_rotated_pair turned = turned_of(c, b, i, h, j, &pair);
+    const fuzz_number product = c->turning ? fuzz_pair_rotation_product(&c->turns, &turned) : product_of(c, &pair);
     double sum = product.of, *off = &c->score_off[(b * c->queries + i) * c->heads + h];
     *off = fmax(*off, fabs(c->scale) * product.error);
     if (*off > 1) c->is_vague = 1;
@@ -88,7 +88,7 @@ static void define_row(call *c, int64_t b, int64_t i, int64_t h) {
     double *weight = c->weight + row * c->keys, *score = c->score + row * c->keys, *out = c->out + row * c->channels;
     double v[MOST_CHANNELS], most = c->args.sink_logits.data ? (double)c->sink[h] : -INFINITY;
     const double sink = most, *q = row_at(c, Q, b, i, h);
-    if (c->turning) fuzz_turns_at(&c->turns, fuzz_attention_length(c, b, i, h));
+    if (c->turning) fuzz_pair_rotation_at(&c->turns, fuzz_attention_length(c, b, i, h));
     for (int64_t j = 0; j < c->keys; j++)
         most = fmax(most, score[j] = score_of(c, b, i, h, j, q));
     double sum = most > -INFINITY ? exp(sink - most) : 0;
@@ -255,9 +255,9 @@ static void add_product_gradient(const call *c, const fuzz_pair *pair, fuzz_numb
 }
 
 /* The same where the rotation is of the pair. */
-static void add_turned_gradient(const call *c, const fuzz_turned *turned, fuzz_number ds, int64_t row, int64_t key) {
+static void add_turned_gradient(const call *c, const fuzz_rotated_pair *turned, fuzz_number ds, int64_t row, int64_t key) {
     const double size =
-        fuzz_turns_gradient(&c->turns, turned, c->scale * ds.of, found->q + row * c->dim, found->k + key * c->dim);
+        fuzz_pair_rotation_gradient(&c->turns, turned, c->scale * ds.of, found->q + row * c->dim, found->k + key * c->dim);
     const double off = fabs(c->scale) * size * (ds.error + 1e-5 * fabs(ds.of));
     found->of_q[2 * row] += off * c->most[K][key];
     found->of_k[2 * key] += off * c->most[Q][row];
@@ -269,7 +269,7 @@ static void define_gradient_row(call *c, int64_t b, int64_t i, int64_t h) {
     const double *q = row_at(c, Q, b, i, h), *dout = row_at(c, DOUT, b, i, h);
     double v[MOST_CHANNELS], total = 0, *dq = found->q + row * c->dim;
     fuzz_tables *tables = &c->positions.tables;
-    if (c->turning) fuzz_turns_at(&c->turns, fuzz_attention_length(c, b, i, h));
+    if (c->turning) fuzz_pair_rotation_at(&c->turns, fuzz_attention_length(c, b, i, h));
     for (int64_t n = 0; n < c->channels; n++)
         total += dout[n] * out[n];
     const double off = error_of_products(c, row, dout, out), rough = 1e-5 * (1 + c->largest) + weights_off(c, row);
@@ -293,7 +293,7 @@ static void define_gradient_row(call *c, int64_t b, int64_t i, int64_t h) {
         fuzz_tables_value_gradient(tables, &pair, (fuzz_number){share * weight, of_value}, dout);
         fuzz_tables_bias_gradient(tables, &pair, (fuzz_number){ds, error});
         fuzz_tables_product_gradient(tables, &pair, (fuzz_number){c->scale * ds, fabs(c->scale) * error}, dq, dk);
-        const fuzz_turned turned = turned_of(c, b, i, h, j, &pair);
+        const fuzz_rotated_pair turned = turned_of(c, b, i, h, j, &pair);
         if (c->turning)
             add_turned_gradient(c, &turned, (fuzz_number){ds, error}, row, key);
         else

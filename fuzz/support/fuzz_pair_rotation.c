@@ -1,5 +1,5 @@
-/* fuzz_turns.c: one pair of channels of one query and one key at a time. */
-#include "fuzz_turns.h"
+/* fuzz_pair_rotation.c: one pair of channels of one query and one key at a time. */
+#include "fuzz_pair_rotation.h"
 
 #include "fuzz_frequencies.h"
 
@@ -50,7 +50,7 @@ static void choose_scaling(gyre_config *c, fuzz_bytes *in) {
     c->context_length = fuzz_choice(in, 3) == 1 ? 1 + fuzz_between(in, 0, 600) : 0;
 }
 
-void fuzz_turns_choose(gyre_config *c, fuzz_bytes *in) {
+void fuzz_pair_rotation_choose(gyre_config *c, fuzz_bytes *in) {
     static const double bases[] = {10000, 100, 500000, 10};
     enum { FARS = 5 };
     const int64_t pairs = c->head_dim / 2;
@@ -77,7 +77,7 @@ void fuzz_turns_choose(gyre_config *c, fuzz_bytes *in) {
 }
 
 /* -- the definition -- */
-void fuzz_turns_at(fuzz_turns *t, int64_t length) {
+void fuzz_pair_rotation_at(fuzz_pair_rotation *t, int64_t length) {
     if (t->length == length) return;
     t->length = length;
     for (int64_t i = 0; i < t->config->rope.dim / 2; i++) {
@@ -103,7 +103,7 @@ static double chunked_distance(const gyre_config *c, int64_t m, int64_t n) {
     return (double)((between == 0 ? of_query : between == 1 ? next : last) - of_key);
 }
 
-double fuzz_turns_distance(const gyre_config *c, int64_t m, int64_t n) {
+double fuzz_pair_rotation_distance(const gyre_config *c, int64_t m, int64_t n) {
     const int64_t near = m - n, w = c->rope.far_window, group = (int64_t)c->rope.far_factor;
     if (c->rope.far == GYRE_FAR_CHUNKED || c->rope.far == GYRE_FAR_CHUNKED_PAPER) return chunked_distance(c, m, n);
     if (c->rope.far == GYRE_FAR_AS_NEAR || near < w) return (double)near;
@@ -119,13 +119,13 @@ typedef struct lane {
     double cosine, sine, magnitude;
 } lane;
 
-static lane lane_of(const fuzz_turns *t, const fuzz_turned *pair, int64_t i) {
+static lane lane_of(const fuzz_pair_rotation *t, const fuzz_rotated_pair *pair, int64_t i) {
     const gyre_config *c = t->config;
     const int64_t pairs = c->rope.dim / 2, axis = fuzz_axis_of(c, i), m = pair->m[axis], n = pair->n[axis];
     const int half = c->rope.layout == GYRE_LAYOUT_HALF;
     const int starts[2] = {t->has_starts && m < c->rope.longrope.start_tokens,
                            t->has_starts && n < c->rope.longrope.start_tokens};
-    double angle = t->rate[i] * fuzz_turns_distance(c, m, n), magnitude = 1;
+    double angle = t->rate[i] * fuzz_pair_rotation_distance(c, m, n), magnitude = 1;
     if (starts[0] || starts[1])
         angle = (double)m * (starts[0] ? t->start[i] : t->rate[i]) - (double)n * (starts[1] ? t->start[i] : t->rate[i]);
     for (int side = 0; side < 2; side++)
@@ -143,7 +143,7 @@ static int rotates(const gyre_config *c, int64_t channel) {
     return channel >= c->rope.first_channel && channel < c->rope.first_channel + c->rope.dim;
 }
 
-fuzz_number fuzz_turns_product(const fuzz_turns *t, const fuzz_turned *pair) {
+fuzz_number fuzz_pair_rotation_product(const fuzz_pair_rotation *t, const fuzz_rotated_pair *pair) {
     const double *q = pair->q, *k = pair->k, heat = fuzz_temperature(t->config, pair->m[0]);
     double sum = 0, size = 0;
     for (int64_t i = 0; i < t->config->rope.dim / 2; i++) {
@@ -159,7 +159,8 @@ fuzz_number fuzz_turns_product(const fuzz_turns *t, const fuzz_turned *pair) {
     return (fuzz_number){heat * sum, heat * size * (double)(t->config->head_dim + 12) * 0x1p-24};
 }
 
-double fuzz_turns_gradient(const fuzz_turns *t, const fuzz_turned *pair, double s, double *dq, double *dk) {
+double fuzz_pair_rotation_gradient(const fuzz_pair_rotation *t, const fuzz_rotated_pair *pair, double s, double *dq,
+                                   double *dk) {
     const double *q = pair->q, *k = pair->k, heat = fuzz_temperature(t->config, pair->m[0]), of = s * heat;
     double most = 1;
     for (int64_t i = 0; i < t->config->rope.dim / 2; i++) {
