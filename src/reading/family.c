@@ -35,3 +35,15 @@ double gyre_family_hf_5_base(const gyre_family *family) {
         if (strcmp(bases[i].family, family->model_type) == 0) return bases[i].base;
     return 0.0;
 }
+
+int gyre_family_hf_rotates_all(const gyre_family *family) {
+    static const char *const names[] = {"glm4v",     "glm4v_text",     "glm_ocr", "glm_ocr_text",
+                                        "glm_image", "glm_image_text", NULL};
+    for (int i = 0; names[i]; i++)
+        if (strcmp(names[i], family->model_type) == 0) return 1;
+    return 0;
+}
+
+int gyre_family_is_assumed(const gyre_family *family) {
+    return family != gyre_family_of(family->model_type);
+}

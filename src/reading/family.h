@@ -6,7 +6,7 @@
 /* Peculiarities of families that the readers handle.  Most families have none. */
 enum {
     GYRE_NO_ROPE_LAYERS = 1, /* some layers have no positions: llama4, smollm3 (no_rope_layers, no_rope_layer_interval) */
-    GYRE_SLIDING_ROPE = 2,   /* only sliding layers rotate: cohere2, exaone4 */
+    GYRE_SLIDING_ROPE = 2,   /* only sliding layers rotate: cohere2, exaone4, afmoe */
     GYRE_MLA = 4,            /* latent attention: qk_rope_head_dim channels rotate, YaRN also scales the softmax: deepseek */
     GYRE_DUAL_BASE = 8,      /* rope_local_base_freq for sliding layers: gemma3, modernbert */
     GYRE_MROPE_CHUNKED = 16, /* mrope_section assigns pairs to axes in blocks: qwen2_vl */
@@ -24,7 +24,14 @@ enum {
     GYRE_HF_PLAIN_ROPE = 65536,           /* base 10000 and no scalings in transformers, whatever the file says: gptj */
     GYRE_VLLM_PLAIN_ROPE = 131072,        /* ... in vLLM: chatglm */
     GYRE_HF_4_UNSCALED = 262144,          /* no scalings in transformers 4: nemotron */
-    GYRE_OLDER_NAMES = 524288             /* rotary_emb_base and rotary_pct, but not rope_theta and partial_rotary_factor */
+    GYRE_OLDER_NAMES = 524288,            /* rotary_emb_base and rotary_pct, but not rope_theta and partial_rotary_factor */
+    GYRE_LAYER_THETA = 1 << 20,           /* layer_rope_theta, where 0 = the layer does not rotate: muse, granite_swa */
+    GYRE_CROSS_LAYERS = 1 << 21,          /* cross_attention_layers, which do not rotate: mllama */
+    GYRE_NEVER_ROTATES = 1 << 22,         /* latent attention without positions, whatever the file says: kimi_linear */
+    GYRE_WIDE_FULL_LAYERS = 1 << 23,      /* full layers have heads of 512, and the last layer is full: gemma4 */
+    GYRE_INDEXER = 1 << 24,               /* an indexer rotates the first channels of its heads, paired as in attention */
+    GYRE_INDEXER_HALF = 1 << 25,          /* ... but pairs halves: deepseek_v32 */
+    GYRE_INDEXER_LAST = 1 << 26           /* ... the last channels: hy_v4, deepseek_v4 */
 };
 
 typedef struct gyre_family gyre_family;
@@ -48,6 +55,11 @@ const gyre_family *gyre_family_of(const char *model_type);
 const gyre_family *gyre_family_at(size_t i);
 /* out = the base of the class in transformers 5, where it is not that of version 4; else 0. */
 double gyre_family_hf_5_base(const gyre_family *family);
+/* out = 1 if the classes of transformers rotate the whole head where no file says otherwise, although the models' own code
+ * and other programs rotate the family's share. */
+int gyre_family_hf_rotates_all(const gyre_family *family);
+/* out = 1 for what stands in for a model_type that is not in the table.  All keys are read for it that any family has. */
+int gyre_family_is_assumed(const gyre_family *family);
 
 /* Readers, and the files they are in. */
 gyre_family_read gyre_read_rope;    /* read_rope.c: rotations, for every profile */

@@ -18,26 +18,45 @@ static const char *closest_model_type(const char *type) {
 
 /* Keys that only a model with a rotation has. */
 static const char *rotation_key(const gyre_scope *s) {
-    static const char *const keys[] = {
-        "rope_theta", "rope_scaling",     "rope_parameters",      "partial_rotary_factor", "rotary_pct", "rotary_emb_base",
-        "rotary_dim", "qk_rope_head_dim", "rope_local_base_freq", "global_rope_theta",     "rope_ratio", NULL};
+    static const char *const keys[] = {"rope_theta",
+                                       "rope_scaling",
+                                       "rope_parameters",
+                                       "partial_rotary_factor",
+                                       "rotary_pct",
+                                       "rotary_emb_base",
+                                       "rotary_dim",
+                                       "qk_rope_head_dim",
+                                       "rope_local_base_freq",
+                                       "global_rope_theta",
+                                       "rope_ratio",
+                                       "layer_rope_theta",
+                                       "partial_rotary_factors",
+                                       "no_rope_layers",
+                                       "mla_use_nope",
+                                       NULL};
     return gyre_scope_first(s, keys);
 }
 
 /* An unknown class is most likely modelled on Llama.  If only a fraction of the head rotates, the file says so. */
-static const gyre_family like_llama = {"llama", gyre_read_rope, GYRE_LAYOUT_HALF, 0, 0, 0, 0, 0};
+static const gyre_family like_llama = {"llama", gyre_read_rope, 0, 0, 0, 0, GYRE_LAYOUT_HALF, 0};
+/* One whose heads have a part that rotates and one that does not is most likely modelled on DeepSeek. */
+static const gyre_family like_deepseek = {"deepseek_v3", gyre_read_rope, 0, 0, 0, 0, GYRE_LAYOUT_INTERLEAVED_TO_HALF,
+                                          GYRE_MLA};
 
 static void read_unknown(const gyre_scope *s, const char *type) {
-    const char *key = rotation_key(s), *near = closest_model_type(type);
+    static const char part[] = "qk_rope_head_dim";
+    const int is_latent = gyre_scope_value(s, part) != NULL;
+    const gyre_family *like = is_latent ? &like_deepseek : &like_llama;
+    const char *key = is_latent ? part : rotation_key(s), *near = closest_model_type(type);
     char hint[100] = "";
     if (near && *type) snprintf(hint, sizeof hint, " (did you mean \"%s\"?)", near);
     if (key) {
         if (*type)
-            gyre_scope_warn(s, "model_type", "model_type: \"%.60s\" is not known%s; read as a llama, because of %s", type,
-                            hint, key);
+            gyre_scope_warn(s, "model_type", "model_type: \"%.60s\" is not known%s; read as a %s, because of %s", type, hint,
+                            like->model_type, key);
         else
-            gyre_scope_warn(s, key, "model_type: missing; read as a llama, because of %s", key);
-        gyre_read_rope(&like_llama, s);
+            gyre_scope_warn(s, key, "model_type: missing; read as a %s, because of %s", like->model_type, key);
+        gyre_read_rope(like, s);
         return;
     }
     gyre_scope_fail(s, *type ? GYRE_EUNSUPPORTED : GYRE_EFORMAT, "model_type",
@@ -49,7 +68,8 @@ static void read_unknown(const gyre_scope *s, const char *type) {
 /* -- models within models -- */
 /* Composite models describe their decoder in one of these objects.  The first one that exists is taken. */
 static int decoder_scope(const gyre_scope *root, gyre_scope *out) {
-    static const char *const keys[] = {"text_config", "llm_config", "language_config", "thinker_config", "decoder", NULL};
+    static const char *const keys[] = {"text_config",    "llm_config", "language_config", "thinker_config", "decoder",
+                                       "decoder_config", NULL};
     for (int i = 0; keys[i]; i++) {
         if (!json_is_object(gyre_scope_value(root, keys[i]))) continue;
         *out = gyre_scope_child(root, keys[i]);

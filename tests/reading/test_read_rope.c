@@ -402,8 +402,6 @@ static void test_refuses(void **state) {
          "layer_types: 1 entries for 2 layers (config.json, line 2)"},
         {"{'model_type':'llama','head_dim':64,'layer_types':[3]}", GYRE_EFORMAT, "layer_types: entry 0 is not a string"},
         {"{'model_type':'llama','head_dim':64,'layer_types':'full'}", GYRE_EFORMAT, "layer_types: not a list"},
-        {LLAMA("'rope_parameters':{'rope_type':'default',\n'full_attention':{'rope_type':'default'}}"), GYRE_EFORMAT,
-         "rope_parameters.full_attention: an object for one type of layers beside keys for all layers"},
         {LLAMA("'rope_parameters':{'upper':{'rope_type':'default'}}"), GYRE_EFORMAT,
          "rope_parameters.upper: an object, but \"upper\" is not a type of layers"},
         {"{'model_type':'gptj','n_embd':64,'n_head':1,'rotary_dim':65}", GYRE_EFORMAT,

@@ -222,8 +222,21 @@ static void test_heads_by_layer(void **state) {
     assert_int_equal(group_of(r, "sliding_attention")->config.head_dim, 64);
     assert_field(group_of(r, "full_attention"), "head_dim", "128", GYRE_ORIGIN_FILE, "per_layer_config.5.head_dim", 2);
     gyre_reading_free(r);
+    /* Layers of one type with heads of two sizes are two groups. */
     snprintf(text, sizeof text, file, ",'1':{'head_dim':32}");
-    refuse(text, GYRE_PROFILE_HF_5, GYRE_EUNSUPPORTED, "layers of one type (sliding_attention) with heads of several sizes");
+    r = read_rope(text, GYRE_PROFILE_HF_5, 0);
+    assert_int_equal(r->groups_count, 3);
+    assert_int_equal(group_of(r, "sliding_attention")->config.head_dim, 64);
+    assert_int_equal(group_of(r, "sliding_attention_2")->config.head_dim, 32);
+    assert_int_equal(group_of(r, "sliding_attention_2")->layers[0], 1);
+    gyre_reading_free(r);
+    /* In a deep model transformers saves the indices with zeros before them. */
+    r = read_rope("{'model_type':'gemma4_text','head_dim':64,'num_hidden_layers':12,"
+                  "\n'per_layer_config':{'05':{'head_dim':128},'11':{'head_dim':128}}}",
+                  GYRE_PROFILE_HF_5, 0);
+    assert_int_equal(group_of(r, "full_attention")->config.head_dim, 128);
+    assert_field(group_of(r, "full_attention"), "head_dim", "128", GYRE_ORIGIN_FILE, "per_layer_config.05.head_dim", 2);
+    gyre_reading_free(r);
     r = read_rope("{'model_type':'gemma4_text','head_dim':64,'num_hidden_layers':6}", GYRE_PROFILE_HF_5, 0);
     assert_int_equal(group_of(r, "full_attention")->config.head_dim, 512);
     gyre_reading_free(r);

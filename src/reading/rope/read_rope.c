@@ -74,37 +74,35 @@ static int64_t old_llama_head_dim(const gyre_rope_source *source, const char *ke
     return head;
 }
 
-/* transformers 5 saves what single layers have otherwise, such as the wider heads of Gemma 4's full layers, by their index:
- * "per_layer_config": {"5": {"head_dim": 512}}.  out = that head_dim of the group's layers, or 0. */
-static int64_t head_dim_by_layer(const gyre_rope_source *source, const gyre_layer_group *group,
-                                 gyre_rope_provenance *found) {
-    static const char by_layer[] = "per_layer_config", key[] = "head_dim";
-    const gyre_scope *root = &source->root;
-    int64_t head = 0;
-    if (!json_is_object(gyre_scope_value(root, by_layer))) return 0;
-    const gyre_scope all = gyre_scope_child(root, by_layer);
-    for (int64_t i = 0; i < group->layers_count; i++) {
-        char index[24];
-        snprintf(index, sizeof index, "%" PRId64, group->layers[i]);
-        const gyre_scope own = json_is_object(gyre_scope_value(&all, index)) ? gyre_scope_child(&all, index)
-                                                                             : (gyre_scope){root->source, NULL, ""};
-        const int64_t here = gyre_scope_value(&own, key) ? gyre_rope_read_channels(&own, key, 1, 1) : 0;
-        if (i > 0 && here != head)
-            gyre_scope_fail(&all, GYRE_EUNSUPPORTED, index, "head_dim: layers of one type (%s) with heads of several sizes",
-                            group->name);
-        if (i == 0 && here > 0) *found = found_at(&own, key);
-        head = here;
-    }
-    return head;
+/* out = the object of these layers in per_layer_config, for the places of its keys. */
+static gyre_scope own_scope(const gyre_rope_source *source) {
+    const gyre_scope all = gyre_scope_child(&source->root, "per_layer_config");
+    return gyre_scope_child(&all, source->own.config_key);
 }
 
-static int64_t head_dim_of(const gyre_rope_source *source, int sliding, const gyre_layer_group *group,
-                           gyre_rope_provenance *found) {
-    const int64_t of_layers = head_dim_by_layer(source, group, found);
-    if (of_layers > 0) return of_layers;
+/* Step's sliding layers may have heads of another size, in attention_other_setting.  transformers reads only their number.
+ * out = 0 if the file does not say so. */
+static int64_t head_dim_of_other(const gyre_rope_source *source, gyre_rope_provenance *found) {
+    static const char setting[] = "attention_other_setting", type[] = "attention_type", size[] = "head_dim";
+    if (!source->group_type || !json_is_object(gyre_scope_value(&source->root, setting))) return 0;
+    const gyre_scope other = gyre_scope_child(&source->root, setting);
+    if (strcmp(gyre_scope_string(&other, type, ""), source->group_type) != 0 || !gyre_scope_value(&other, size)) return 0;
+    if (gyre_profile_is_hf(gyre_build_profile(gyre_rope_build_of(source)))) return 0;
+    *found = found_at(&other, size);
+    return gyre_rope_read_channels(&other, size, 1, 1);
+}
+
+static int64_t head_dim_of(const gyre_rope_source *source, int sliding, gyre_rope_provenance *found) {
+    if (source->own.head_dim > 0) {
+        const gyre_scope own = own_scope(source);
+        *found = found_at(&own, "head_dim");
+        return source->own.head_dim;
+    }
+    const int64_t of_other = head_dim_of_other(source, found);
+    if (of_other > 0) return of_other;
     /* The class's default of global_head_dim. */
-    if (!sliding && strncmp(source->family->model_type, "gemma4", 6) == 0 &&
-        !gyre_scope_has(&source->root, "global_head_dim") && !gyre_scope_has(&source->root, "per_layer_config")) {
+    if (!sliding && source->family->traits & GYRE_WIDE_FULL_LAYERS && !gyre_scope_has(&source->root, "global_head_dim") &&
+        !gyre_scope_has(&source->root, "per_layer_config")) {
         *found = (gyre_rope_provenance){GYRE_ORIGIN_FAMILY, nowhere};
         return 512;
     }
@@ -131,24 +129,48 @@ static void note_count(const gyre_rope_source *source, gyre_layer_group *group, 
     gyre_build_set_number(gyre_rope_build_of(source), group, name, found->origin, &found->place, why, (double)value);
 }
 
-/* Latent attention: the first part of each head has no positions, the second part rotates. */
-static void set_mla_head(const gyre_rope_source *source, gyre_layer_group *group) {
-    const char *turned = "qk_rope_head_dim", *still = "qk_nope_head_dim";
+/* The sizes of the two parts of a head of latent attention.  head_dim in such a file may be either part or another size. */
+typedef struct mla_head {
+    int64_t still, turned;
+    gyre_rope_provenance turned_from;
+    int is_stated; /* both sizes are in the file */
+} mla_head;
+
+static mla_head read_mla_head(const gyre_rope_source *source) {
+    static const char turned[] = "qk_rope_head_dim",
+                      still[] = "qk_nope_head_dim", *const wholes[] = {"qk_head_dim", "q_head_dim", "head_dim", NULL};
     const gyre_scope *root = &source->root;
     const int64_t usual = source->family->head_dim > 0 ? source->family->head_dim : 64;
-    const int64_t dim = gyre_rope_read_channels(root, turned, 1, usual);
-    const int64_t whole = gyre_scope_value(root, still) ? 0 : gyre_rope_read_channels(root, "head_dim", 1, 0);
-    const int64_t first = gyre_rope_read_channels(root, still, 0, whole > dim ? whole - dim : 2 * usual);
+    mla_head head = {0, gyre_rope_read_channels(root, turned, 0, usual), {GYRE_ORIGIN_FAMILY, nowhere}, 0};
+    if (gyre_scope_value(root, turned)) head.turned_from = found_at(root, turned);
+    if (source->own.turned >= 0) {
+        const gyre_scope own = own_scope(source);
+        head.turned = source->own.turned;
+        head.turned_from = found_at(&own, turned);
+    }
+    const char *key = gyre_scope_first(root, wholes);
+    const int64_t whole = key && !gyre_scope_value(root, still) ? gyre_rope_read_channels(root, key, 0, 0) : 0;
+    head.still = gyre_rope_read_channels(root, still, 0, whole > head.turned ? whole - head.turned : 2 * usual);
+    if (source->own.still >= 0) head.still = source->own.still;
+    head.is_stated = gyre_scope_value(root, still) != NULL;
+    return head;
+}
+
+/* Latent attention: the first part of each head has no positions, the second part rotates. */
+static void set_mla_head(const gyre_rope_source *source, gyre_layer_group *group) {
+    const mla_head head = read_mla_head(source);
     const gyre_rope_provenance derived = {GYRE_ORIGIN_DERIVED, nowhere};
-    const gyre_rope_provenance found =
-        gyre_scope_value(root, turned) ? found_at(root, turned) : (gyre_rope_provenance){GYRE_ORIGIN_FAMILY, nowhere};
-    if (dim % 2 != 0) gyre_scope_fail(root, GYRE_EFORMAT, turned, "%" PRId64 " is odd; channels rotate in pairs", dim);
-    group->config.head_dim = first + dim;
-    group->config.rope.first_channel = first;
-    group->config.rope.dim = dim;
-    note_count(source, group, "head_dim", &derived,
-               gyre_scope_value(root, still) ? "qk_nope_head_dim and qk_rope_head_dim" : NULL, first + dim);
-    note_count(source, group, "rotary_dim", &found, first > 0 ? "the last channels of each head" : NULL, dim);
+    if (head.turned % 2 != 0)
+        gyre_build_fail(gyre_rope_build_of(source), GYRE_EFORMAT, &head.turned_from.place,
+                        "%s: %" PRId64 " is odd; channels rotate in pairs",
+                        head.turned_from.place.key ? head.turned_from.place.key : "qk_rope_head_dim", head.turned);
+    group->config.head_dim = head.still + head.turned;
+    group->config.rope.first_channel = head.still;
+    group->config.rope.dim = head.turned;
+    note_count(source, group, "head_dim", &derived, head.is_stated ? "qk_nope_head_dim and qk_rope_head_dim" : NULL,
+               head.still + head.turned);
+    note_count(source, group, "rotary_dim", &head.turned_from, head.still > 0 ? "the last channels of each head" : NULL,
+               head.turned);
 }
 
 /* Classes of transformers modelled on Llama rotate whole heads and ignore the factor: version 5 if nothing is scaled.
@@ -157,11 +179,6 @@ static double effective_partial_factor(const gyre_rope_source *source, gyre_rope
     const gyre_profile profile = gyre_build_profile(gyre_rope_build_of(source));
     const double fraction = gyre_rope_read_partial_factor(source, found);
     const char *family = source->family->model_type;
-    if (profile == GYRE_PROFILE_HF_5 && fraction != 1.0 && strcmp(family, "recurrent_gemma") == 0) {
-        *why = "transformers 5 rotates the whole head; version 4 did not, and the weights were not trained so";
-        gyre_build_warn(gyre_rope_build_of(source), &found->place, "partial_rotary_factor: %s", *why);
-        return 1.0;
-    }
     if (profile == GYRE_PROFILE_HF_5 && fraction != 1.0 && strcmp(family, "gpt_neox_japanese") == 0)
         gyre_build_fail(gyre_rope_build_of(source), GYRE_EUNSUPPORTED, &found->place,
                         "%s: %g; this class of transformers 5 fails on it", found->place.key, fraction);
@@ -183,10 +200,31 @@ static double effective_partial_factor(const gyre_rope_source *source, gyre_rope
 
 /* GPT-J's classes state how many channels rotate, not which fraction. */
 static int64_t class_rotary_dim(const gyre_rope_source *source, int64_t head) {
-    static const char *const families[] = {"gptj", "codegen", "minimax", "minimax_m2", NULL};
-    if (gyre_scope_has(&source->root, "rotary_dim") || gyre_scope_value(&source->root, "partial_rotary_factor")) return 0;
+    static const char *const families[] = {"gptj", "codegen", "minimax", "minimax_m2", "minimax_m3_vl", "minimax_m3_vl_text",
+                                           NULL};
+    if (gyre_scope_has(&source->root, "rotary_dim") || gyre_scope_value(&source->root, "partial_rotary_factor") ||
+        gyre_scope_value(&source->dict, "partial_rotary_factor"))
+        return 0;
     for (int i = 0; families[i]; i++)
         if (strcmp(families[i], source->family->model_type) == 0) return head < 64 ? head : 64;
+    return 0;
+}
+
+/* transformers' classes of MiniMax rotate whole heads where only rotary_dim says otherwise: a defect.  The weights were
+ * trained with rotary_dim, which other programs read. */
+static int ignores_rotary_dim(const gyre_rope_source *source) {
+    static const char key[] = "rotary_dim", *const families[] = {"minimax", "minimax_m3_vl", "minimax_m3_vl_text", NULL};
+    if (!gyre_profile_is_hf(gyre_build_profile(gyre_rope_build_of(source)))) return 0;
+    for (int i = 0; families[i]; i++) {
+        if (strcmp(families[i], source->family->model_type) != 0) continue;
+        if (gyre_scope_value(&source->root, key))
+            gyre_scope_warn(
+                &source->root, key,
+                "%s: transformers does not read it for a %s, which was trained with it; the share of the head is "
+                "partial_rotary_factor or all",
+                key, families[i]);
+        return 1;
+    }
     return 0;
 }
 
@@ -194,12 +232,13 @@ static void set_rotary_dim(const gyre_rope_source *source, const gyre_rope_prove
     gyre_rope_provenance found;
     const char *why = NULL, *dim_key = "rotary_dim";
     const int64_t head = group->config.head_dim;
+    const int is_ignored = ignores_rotary_dim(source);
     int64_t dim;
-    if (gyre_scope_value(&source->root, dim_key)) {
+    if (!is_ignored && gyre_scope_value(&source->root, dim_key)) {
         found = found_at(&source->root, dim_key);
         dim = gyre_scope_integer(&source->root, dim_key, 1, head);
         if (dim > head) gyre_scope_fail(&source->root, GYRE_EFORMAT, dim_key, "more than a head has, %" PRId64, head);
-    } else if (class_rotary_dim(source, head) > 0) {
+    } else if (!is_ignored && class_rotary_dim(source, head) > 0) {
         found = (gyre_rope_provenance){GYRE_ORIGIN_FAMILY, nowhere};
         dim = class_rotary_dim(source, head);
     } else {
@@ -226,7 +265,7 @@ static void set_head(const gyre_rope_source *source, int sliding, gyre_layer_gro
         set_mla_head(source, group);
         return;
     }
-    const int64_t head = head_dim_of(source, sliding, group, &found);
+    const int64_t head = head_dim_of(source, sliding, &found);
     group->config.head_dim = head;
     note_count(source, group, "head_dim", &found, NULL, head);
     if (strcmp(source->type, "proportional") != 0) {
@@ -257,6 +296,11 @@ static void set_layout(const gyre_rope_source *source, gyre_layer_group *group) 
     gyre_build_set_field(gyre_rope_build_of(source), group, "layout", found.origin, &found.place, NULL, "%s", names[layout]);
     if (strcmp(source->family->model_type, "roformer") == 0 && gyre_scope_bool(&source->root, "rotary_value", 0))
         gyre_scope_warn(&source->root, "rotary_value", "rotary_value: values are rotated too, by the same angles");
+    if (strncmp(source->family->model_type, "mistral_large4", 14) == 0)
+        gyre_scope_warn(&source->root, "model_type",
+                        "model_type: the weights of a %s multiply its frequencies by a learned factor, and its queries by "
+                        "factors that grow with the logarithm of the position; the config has neither",
+                        source->family->model_type);
     if (strcmp(source->family->model_type, "nanochat") != 0) return;
     group->config.rope.clockwise = 1;
     gyre_build_set_field(gyre_rope_build_of(source), group, "clockwise", GYRE_ORIGIN_FAMILY, NULL, NULL, "true");
@@ -288,6 +332,21 @@ static gyre_rope_profile_reader *profile_reader(gyre_profile profile) {
     return gyre_profile_is_hf(profile) ? gyre_rope_as_hf : NULL;
 }
 
+/* Step's files name the types of layers whose rotation is scaled.  transformers scales the full layers, whatever they
+ * name. */
+static int is_scaled_type(const gyre_family *family, const gyre_scope *root, const gyre_layer_kind *kind) {
+    static const char key[] = "yarn_only_types", full[] = "full_attention";
+    const json_t *names = gyre_scope_value(root, key), *name;
+    const int is_step = strncmp(family->model_type, "step3p", 6) == 0,
+              is_hf = gyre_profile_is_hf(gyre_build_profile(root->source->build));
+    size_t i;
+    if (is_step && (is_hf || !names)) return strcmp(kind->type, full) == 0;
+    if (!json_is_array(names) || (!is_step && !gyre_family_is_assumed(family))) return 1;
+    json_array_foreach((json_t *)names, i,
+                       name) if (json_is_string(name) && strcmp(json_string_value(name), kind->type) == 0) return 1;
+    return 0;
+}
+
 /* out = the part of the dict that applies to these layers. */
 static gyre_scope dict_for_kind(const gyre_family *family, const gyre_scope *root, const gyre_rope_dict *dict,
                                 const gyre_layer_kind *kind) {
@@ -296,7 +355,7 @@ static gyre_scope dict_for_kind(const gyre_family *family, const gyre_scope *roo
     const int only_full = (family->traits & (GYRE_DUAL_BASE | GYRE_SCALING_FULL_ONLY)) != 0 &&
                           strncmp(family->model_type, "modernbert", 10) != 0;
     if (!dict->key) return none;
-    if (!dict->nested) return kind->sliding && only_full ? none : dict->scope;
+    if (!dict->nested) return (kind->sliding && only_full) || !is_scaled_type(family, root, kind) ? none : dict->scope;
     const char *entry = gyre_rope_entry_of(dict, kind->type);
     if (!gyre_scope_has(&dict->scope, entry)) {
         gyre_scope_fail(root, GYRE_EFORMAT, dict->key, "nothing for \"%.60s\" layers", entry);
@@ -315,7 +374,9 @@ static void read_layer_kind(const gyre_family *family, const gyre_scope *root, c
                                "rope_type",
                                0,
                                dict->nested,
-                               dict->class_default != NULL};
+                               dict->class_default != NULL,
+                               kind->own,
+                               kind->type};
     gyre_layer_group *group = kind->group;
     gyre_rope_profile_reader *as = profile_reader(gyre_build_profile(root->source->build));
     gyre_rope_find_type(&source);
@@ -337,9 +398,29 @@ static void read_layer_kind(const gyre_family *family, const gyre_scope *root, c
 }
 
 static void read_nope_kind(const gyre_family *family, const gyre_scope *root, const gyre_layer_kind *kind) {
-    gyre_rope_source source = {family, *root, {root->source, NULL, ""}, NULL, "default", "rope_type", 0, 0, 0};
+    gyre_rope_source source = {family,    *root,     {root->source, NULL, ""}, NULL, "default", "rope_type", 0, 0, 0,
+                               kind->own, kind->type};
     gyre_build_set_kind(root->source->build, kind->group, "nope", NULL);
     gyre_rope_read_temperature(&source, 0, kind->group);
+    if (!kind->is_attention) return;
+    if (!(family->traits & GYRE_MLA)) {
+        gyre_rope_read_scale(&source, kind->group);
+        return;
+    }
+    const mla_head head = read_mla_head(&source);
+    if (head.still + head.turned > 0) gyre_rope_set_scale_of_head(&source, kind->group, head.still + head.turned);
+}
+
+/* The longest context is a fact of the rotation, if there is any. */
+static void note_length_of_nope(const gyre_family *family, const gyre_scope *root, const gyre_layer_kinds *division) {
+    int rotates = 0;
+    for (int i = 0; i < division->kinds; i++)
+        rotates |= division->kind[i].has_rope;
+    for (int i = 0; i < division->kinds && !rotates; i++) {
+        gyre_rope_source source = {.family = family, .root = *root};
+        if (division->kind[i].is_attention) set_max_positions(&source, division->kind[i].group);
+        division->kind[i].group->config.trained_length = 0;
+    }
 }
 
 void gyre_read_rope(const gyre_family *family, const gyre_scope *root) {
@@ -366,7 +447,9 @@ void gyre_read_rope(const gyre_family *family, const gyre_scope *root) {
                                   strcmp(kind->type, "chunked_attention") == 0 ? GYRE_CHUNK_NOTE : NULL,
                                   (double)kind->window);
     }
+    note_length_of_nope(family, root, &division);
     gyre_rope_free_dict(&dict);
+    gyre_rope_read_indexers(family, root, &division);
     gyre_build_sort_groups(build);
 }
 

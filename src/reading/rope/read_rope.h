@@ -52,6 +52,9 @@ typedef struct gyre_layer_kind {
     const char *type; /* as the file or the family names it; NULL if layers have no types */
     int has_rope;     /* 0 = these layers have no positions */
     int sliding;      /* these layers have a window */
+    int is_attention; /* 0 = they are recurrent, convolutions or the like */
+    int is_mtp;       /* they predict further tokens, and follow the decoder's layers */
+    gyre_layer_own own;
     int64_t window;
     gyre_rope_provenance window_from;
     gyre_layer_group *group;
@@ -59,15 +62,23 @@ typedef struct gyre_layer_kind {
 typedef struct gyre_layer_kinds {
     gyre_layer_kind kind[GYRE_MAX_LAYER_KINDS];
     int kinds;
+    const json_t *indexer_types; /* for each layer: "shared" = it has no indexer of its own; NULL = all have one */
 } gyre_layer_kinds;
 
 /* Makes a group for each kind of layer, and lists its layers if their number is known. */
 void gyre_rope_group_layers(const gyre_family *family, const gyre_scope *root, const gyre_rope_dict *dict,
                             gyre_layer_kinds *out);
 
+/* -- rope_indexer.c -- */
+/* Adds a group for the rotation of each kind of layer's indexer, a small attention that chooses the keys of the large one,
+ * if the file describes one. */
+void gyre_rope_read_indexers(const gyre_family *family, const gyre_scope *root, const gyre_layer_kinds *kinds);
+
 /* -- rope_axes_scale.c: axes, the scale of scores, a temperature of queries -- */
 void gyre_rope_read_axes(const gyre_rope_source *source, gyre_layer_group *group);
 void gyre_rope_read_scale(const gyre_rope_source *source, gyre_layer_group *group);
+/* Sets and records 1 / sqrt(head), for latent attention that does not rotate. */
+void gyre_rope_set_scale_of_head(const gyre_rope_source *source, gyre_layer_group *group, int64_t head);
 void gyre_rope_read_temperature(const gyre_rope_source *source, int has_rope, gyre_layer_group *group);
 
 /* -- rope_chunks.c -- */

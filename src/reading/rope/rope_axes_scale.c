@@ -93,9 +93,43 @@ static int granite_says(const gyre_rope_source *source) {
            gyre_build_profile(gyre_rope_build_of(source)) != GYRE_PROFILE_LLAMA_CPP;
 }
 
+void gyre_rope_set_scale_of_head(const gyre_rope_source *source, gyre_layer_group *group, int64_t head) {
+    group->scale = 1.0 / sqrt((double)head);
+    gyre_build_set_number(gyre_rope_build_of(source), group, "score_scale", GYRE_ORIGIN_DERIVED, NULL, NULL, group->scale);
+}
+
+/* Muse's queries are normalised and then multiplied by a number of the file. */
+static int set_scale_of_muse(const gyre_rope_source *source, gyre_layer_group *group) {
+    static const char key[] = "qk_scale_factor", *const families[] = {"muse_glimmer", "muse_spark"};
+    static const double usual[] = {3.87, 5.4730064863875};
+    for (int i = 0; i < 2; i++) {
+        if (strncmp(source->family->model_type, families[i], strlen(families[i])) != 0) continue;
+        const int64_t head = gyre_rope_read_channels(&source->root, "head_dim", 1, source->family->head_dim);
+        set_scale(source, group, key, gyre_scope_number(&source->root, key, usual[i]) / sqrt((double)head));
+        return 1;
+    }
+    return 0;
+}
+
+/* Step's and Hyperclova's classes use the usual scale if no key is given. */
+static int set_stated_scale(const gyre_rope_source *source, gyre_layer_group *group) {
+    static const char scalar[] = "query_pre_attn_scalar", multiplier[] = "attention_multiplier";
+    const char *type = source->family->model_type;
+    if (strncmp(type, "step3p", 6) == 0 && gyre_scope_value(&source->root, scalar)) {
+        const double by = gyre_scope_number(&source->root, scalar, 1.0);
+        if (!(by > 0.0)) gyre_scope_fail(&source->root, GYRE_EFORMAT, scalar, "%g is not above 0", by);
+        set_scale(source, group, scalar, 1.0 / sqrt(by));
+        return 1;
+    }
+    if (strcmp(type, "hyperclovax") != 0 || !gyre_scope_value(&source->root, multiplier)) return 0;
+    set_scale(source, group, multiplier, gyre_scope_number(&source->root, multiplier, 1.0));
+    return 1;
+}
+
 void gyre_rope_read_scale(const gyre_rope_source *source, gyre_layer_group *group) {
     const gyre_scope *root = &source->root;
     const unsigned traits = source->family->traits;
+    if (set_scale_of_muse(source, group) || set_stated_scale(source, group)) return;
     if (traits & GYRE_UNIT_SCALE) {
         set_scale(source, group, NULL, 1.0);
     } else if (traits & GYRE_QUERY_PRE_ATTN_SCALAR) {
@@ -103,11 +137,10 @@ void gyre_rope_read_scale(const gyre_rope_source *source, gyre_layer_group *grou
         if (!(scalar > 0.0)) gyre_scope_fail(root, GYRE_EFORMAT, "query_pre_attn_scalar", "%g is not above 0", scalar);
         set_scale(source, group, "query_pre_attn_scalar", 1.0 / sqrt(scalar));
     } else if (strncmp(source->family->model_type, "granite", 7) == 0 && granite_says(source)) {
-        set_scale(source, group, "attention_multiplier", gyre_scope_number(root, "attention_multiplier", 1.0));
+        const double usual = strncmp(source->family->model_type, "granite_docling", 15) == 0 ? 0.015625 : 1.0;
+        set_scale(source, group, "attention_multiplier", gyre_scope_number(root, "attention_multiplier", usual));
     } else if (traits & GYRE_MLA) {
-        group->scale = 1.0 / sqrt((double)group->config.head_dim);
-        gyre_build_set_number(gyre_rope_build_of(source), group, "score_scale", GYRE_ORIGIN_DERIVED, NULL, NULL,
-                              group->scale);
+        gyre_rope_set_scale_of_head(source, group, group->config.head_dim);
     }
 }
 

@@ -7,11 +7,13 @@
 
 /* -- names of sizes -- */
 const char *gyre_rope_heads_key(const gyre_scope *root) {
-    static const char *const names[] = {"num_attention_heads", "n_head", "n_heads", "num_heads", NULL};
+    static const char *const names[] = {"num_attention_heads",         "n_head", "n_heads", "num_heads",
+                                        "decoder_num_attention_heads", NULL};
     return gyre_scope_first(root, names);
 }
 const char *gyre_rope_layers_key(const gyre_scope *root) {
-    static const char *const names[] = {"num_hidden_layers", "n_layer", "n_layers", "num_layers", NULL};
+    static const char *const names[] = {"num_hidden_layers",         "n_layer", "n_layers", "num_layers",
+                                        "decoder_num_hidden_layers", NULL};
     return gyre_scope_first(root, names);
 }
 const char *gyre_rope_model_dim_key(const gyre_scope *root) {
@@ -32,7 +34,8 @@ int64_t gyre_rope_read_channels(const gyre_scope *s, const char *key, int64_t mi
 }
 
 /* -- which object -- */
-enum { MAX_ROPE_KEYS = 256 }; /* kinds of layers or members of a scaling; the largest that is known has 14 */
+enum { MAX_DROPPED_KEYS = 20 }; /* each with its own warning */
+enum { MAX_ROPE_KEYS = 256 };   /* kinds of layers or members of a scaling; the largest that is known has 14 */
 
 int gyre_rope_is_layer_type(const char *name) {
     static const char *const types[] = {"full_attention",
@@ -40,8 +43,15 @@ int gyre_rope_is_layer_type(const char *name) {
                                         "chunked_attention",
                                         "linear_attention",
                                         "local_attention",
+                                        "window_attention",
+                                        "indexed_attention",
+                                        "compressed_sparse_attention",
+                                        "heavily_compressed_attention",
+                                        "minimax_m3_sparse",
+                                        "reference_sliding_attention",
                                         "attention",
                                         "hybrid",
+                                        "hybrid_sliding",
                                         "main",
                                         "compress",
                                         NULL};
@@ -65,30 +75,55 @@ static json_t *listed_types(const gyre_scope *root) {
     return names;
 }
 
-/* transformers takes a dict as one per layer type if all of its keys are layer types.  A dict that also has other keys
- * is read as flat, and its entries for layer types are silently ignored. */
-static int is_nested(const gyre_scope *root, const gyre_scope *dict) {
+/* Keys for all layers beside the objects of a nested dict, and objects under names that no layer has.  transformers 5.24
+ * and vLLM drop them; 5.16 took such a dict as flat, and versions between stopped. */
+static void warn_dropped(const gyre_scope *dict, const json_t *listed) {
+    const char *key;
+    json_t *value;
+    int dropped = 0;
+    json_object_foreach((json_t *)dict->object, key, value) {
+        const int is_type = gyre_rope_is_layer_type(key) || json_object_get(listed, key);
+        if (is_type && (json_is_object(value) || json_is_null(value))) continue;
+        if (++dropped <= MAX_DROPPED_KEYS)
+            gyre_scope_warn(dict, key,
+                            "%.60s: not read beside the objects for each type of layers; transformers 5.16 took "
+                            "the whole as one rotation",
+                            key);
+    }
+}
+
+static int class_dict_named(const gyre_family *family);
+
+/* out = 1 if the file, or the class, names types of layers. */
+static int has_layer_types(const gyre_family *family, const gyre_scope *root) {
+    const unsigned by_type = GYRE_DUAL_BASE | GYRE_SCALING_FULL_ONLY | GYRE_SLIDING_ROPE | GYRE_LAYER_THETA;
+    return gyre_scope_value(root, "layer_types") || family->traits & by_type || gyre_family_is_assumed(family) ||
+           class_dict_named(family);
+}
+
+/* transformers takes a dict as one for each type of layers if one of its keys is such a type, and the class has types. */
+static int is_nested(const gyre_family *family, const gyre_scope *root, const gyre_scope *dict) {
     const char *key, *object_key = NULL;
     json_t *value, *listed = listed_types(root);
-    int types = 0, keys = 0;
+    size_t types = 0;
     if (!listed) {
         gyre_build_fail(root->source->build, GYRE_ENOMEM, NULL, "layer_types: no memory");
         return 0;
     }
     json_object_foreach((json_t *)dict->object, key, value) {
-        keys++;
         const int is_type = gyre_rope_is_layer_type(key) || json_object_get(listed, key);
         types += is_type && (json_is_object(value) || json_is_null(value));
         if (json_is_object(value)) object_key = key;
     }
+    const int nested = types > 0 && (types == json_object_size(dict->object) || has_layer_types(family, root));
+    if (nested) warn_dropped(dict, listed);
     json_decref(listed);
-    if (keys > 0 && types == keys) return 1;
-    if (object_key)
-        gyre_scope_fail(dict, GYRE_EFORMAT, object_key,
-                        types > 0 ? "an object for one type of layers beside keys for all layers"
-                                  : "an object, but \"%.60s\" is not a type of layers",
-                        object_key);
-    return 0;
+    if (types == 0 && object_key)
+        gyre_scope_fail(dict, GYRE_EFORMAT, object_key, "an object, but \"%.60s\" is not a type of layers", object_key);
+    else if (!nested && object_key)
+        gyre_scope_warn(dict, object_key, "%.60s: not read; the class of a %s has no types of layers", object_key,
+                        family->model_type);
+    return nested;
 }
 
 /* A rope_scaling with contents replaces rope_parameters entirely.  llama.cpp's converter prefers rope_parameters. */
@@ -139,6 +174,36 @@ static const class_dict class_dicts[] = {
      "{\"rope_type\": \"yarn\", \"rope_theta\": 10000.0, \"factor\": 128.0, \"beta_fast\": 32.0, \"beta_slow\": 1.0, "
      "\"mscale\": 1.0, \"mscale_all_dim\": 1.0, \"original_max_position_embeddings\": 8192, "
      "\"llama_4_scaling_beta\": 0.1}"},
+    {"mistral_large4", 0,
+     "{\"rope_type\": \"yarn\", \"rope_theta\": 10000.0, \"factor\": 2048.0, \"beta_fast\": 32.0, \"beta_slow\": 1.0, "
+     "\"attention_factor\": 1.0, \"original_max_position_embeddings\": 512}"},
+    {"openai_privacy_filter", 0,
+     "{\"rope_type\": \"yarn\", \"factor\": 32.0, \"beta_fast\": 32.0, \"beta_slow\": 1.0, \"truncate\": false, "
+     "\"original_max_position_embeddings\": 4096}"},
+    {"apertus1p5", 0,
+     "{\"rope_type\": \"llama3\", \"rope_theta\": 12000000.0, \"factor\": 8.0, \"low_freq_factor\": 1.0, "
+     "\"high_freq_factor\": 4.0, \"original_max_position_embeddings\": 8192}"},
+    {"dory", 0,
+     "{\"sliding_attention\": {\"rope_type\": \"default\", \"rope_theta\": 10000.0}, \"full_attention\": {\"rope_type\": "
+     "\"default\", \"rope_theta\": 10000000.0}}"},
+    {"lfm3", 0,
+     "{\"sliding_attention\": {\"rope_type\": \"default\", \"rope_theta\": 10000.0}, \"full_attention\": {\"rope_type\": "
+     "\"proportional\", \"partial_rotary_factor\": 0.5, \"rope_theta\": 1000000.0}}"},
+    {"mellum", 0,
+     "{\"sliding_attention\": {\"rope_type\": \"default\", \"rope_theta\": 10000.0}, \"full_attention\": {\"rope_type\": "
+     "\"default\", \"rope_theta\": 500000.0}}"},
+    {"neomme", 0,
+     "{\"sliding_attention\": {\"rope_type\": \"default\", \"rope_theta\": 10000.0}, \"full_attention\": {\"rope_type\": "
+     "\"default\", \"partial_rotary_factor\": 0.25, \"rope_theta\": 1000000.0}}"},
+    {"ultrabert", 0,
+     "{\"sliding_attention\": {\"rope_type\": \"default\", \"rope_theta\": 10000.0}, \"full_attention\": {\"rope_type\": "
+     "\"default\", \"rope_theta\": 2560000.0}}"},
+    {"gemma4_unified", 0,
+     "{\"sliding_attention\": {\"rope_type\": \"default\", \"rope_theta\": 10000.0}, \"full_attention\": {\"rope_type\": "
+     "\"proportional\", \"partial_rotary_factor\": 0.25, \"rope_theta\": 1000000.0}}"},
+    {"diffusion_gemma", 0,
+     "{\"sliding_attention\": {\"rope_type\": \"default\", \"rope_theta\": 10000.0}, \"full_attention\": {\"rope_type\": "
+     "\"proportional\", \"partial_rotary_factor\": 0.25, \"rope_theta\": 1000000.0}}"},
     {"gemma4", 0,
      "{\"sliding_attention\": {\"rope_type\": \"default\", \"rope_theta\": 10000.0}, \"full_attention\": {\"rope_type\": "
      "\"proportional\", \"partial_rotary_factor\": 0.25, \"rope_theta\": 1000000.0}}"}};
@@ -147,6 +212,8 @@ static const class_dict class_dicts[] = {
 static const class_dict *class_dict_of(const gyre_family *family, const gyre_scope *root, gyre_profile profile) {
     const int is_4 = gyre_profile_is_hf_4(profile);
     if (profile == GYRE_PROFILE_LLAMA_CPP || (is_4 && gyre_scope_has(root, "rope_scaling"))) return NULL;
+    /* A class that reads a list of bases makes its dict of that. */
+    if (json_is_array(gyre_scope_value(root, "rope_theta"))) return NULL;
     for (size_t i = 0; i < sizeof class_dicts / sizeof *class_dicts; i++) {
         const size_t length = strlen(class_dicts[i].family);
         const char *rest = family->model_type + length;
@@ -156,6 +223,13 @@ static const class_dict *class_dict_of(const gyre_family *family, const gyre_sco
         if (!is_4 || (since != 0 && !gyre_profile_before(profile, since))) return &class_dicts[i];
     }
     return NULL;
+}
+
+static int class_dict_named(const gyre_family *family) {
+    for (size_t i = 0; i < sizeof class_dicts / sizeof *class_dicts; i++)
+        if (strcmp(class_dicts[i].family, family->model_type) == 0)
+            return strstr(class_dicts[i].json, "full_attention") != NULL;
+    return 0;
 }
 
 static void read_class_dict(const gyre_family *family, const gyre_scope *root, gyre_rope_dict *out) {
@@ -192,7 +266,7 @@ gyre_rope_dict gyre_rope_find_dict(const gyre_family *family, const gyre_scope *
     /* Each is looked for in the text again and again. */
     if (json_object_size(out.scope.object) > MAX_ROPE_KEYS)
         gyre_scope_fail(root, GYRE_EFORMAT, out.key, "more than %d keys", MAX_ROPE_KEYS);
-    out.nested = is_nested(root, &out.scope);
+    out.nested = is_nested(family, root, &out.scope);
     if (out.nested && gyre_profile_is_hf_4(profile))
         gyre_scope_fail(root, GYRE_EUNSUPPORTED, out.key,
                         "an object for each type of layers, which transformers 5 reads first");
@@ -274,6 +348,7 @@ static const dual_base dual_bases[] = {{"gemma3", "rope_theta", "rope_local_base
                                        {"gemma4", "rope_theta", "rope_local_base_freq", 1e6, 1e4},
                                        {"modernbert", "global_rope_theta", "local_rope_theta", 160000.0, 1e4},
                                        {"mimo_v2_flash", "rope_theta", "swa_rope_theta", 5e6, 1e4},
+                                       {"dots3_note", "rope_theta", "swa_rope_theta", 8e7, 5e4},
                                        {"laguna", "rope_theta", "swa_rope_theta", 5e5, 1e4}};
 
 static const dual_base *dual_base_of(const gyre_family *family) {
@@ -375,12 +450,29 @@ static double fixed_base(const gyre_rope_source *source, gyre_rope_provenance *f
     return 10000.0;
 }
 
+/* Muse's classes take only from the list which layers do not rotate. */
+static int has_shared_base(const gyre_rope_source *source) {
+    static const char key[] = "rope_theta";
+    const int is_muse = strncmp(source->family->model_type, "muse_", 5) == 0;
+    if (!is_muse || !gyre_profile_is_hf(gyre_build_profile(source->root.source->build))) return 0;
+    const gyre_scope *scope = gyre_scope_value(&source->dict, key) ? &source->dict : &source->root;
+    if (!json_is_number(gyre_scope_value(scope, key))) return 0;
+    if (gyre_scope_number(scope, key, 0.0) != source->own.base)
+        gyre_scope_warn(&source->root, source->own.base_key,
+                        "%s: %g; transformers rotates by rope_theta, and reads of the list only where it is 0",
+                        source->own.base_key, source->own.base);
+    return 1;
+}
+
 double gyre_rope_read_base(const gyre_rope_source *source, int sliding, gyre_rope_provenance *found) {
     const gyre_profile profile = gyre_build_profile(source->root.source->build);
     const char *key = "rope_theta";
     double base;
     if (gyre_rope_is_plain(source)) {
         base = fixed_base(source, found);
+    } else if (source->own.base_key && !has_shared_base(source)) {
+        *found = gyre_rope_provenance_of(source, &source->root, source->own.base_key);
+        base = source->own.base;
     } else if (gyre_scope_value(&source->dict, key) && !gyre_profile_is_hf_4(profile)) {
         *found = gyre_rope_provenance_of(source, &source->dict, key);
         base = gyre_scope_number(&source->dict, key, 0.0);
@@ -414,6 +506,13 @@ double gyre_rope_read_partial_factor(const gyre_rope_source *source, gyre_rope_p
     static const char *const names[] = {"partial_rotary_factor", "rotary_pct", "rope_pct", "rotary_emb_fraction", NULL};
     const gyre_profile profile = gyre_build_profile(source->root.source->build);
     const int is_neox = has_older_names(source);
+    if (source->own.partial_key) {
+        *found = gyre_rope_provenance_of(source, &source->root, source->own.partial_key);
+        if (source->own.partial > 0.0 && source->own.partial <= 1.0) return source->own.partial;
+        gyre_scope_fail(&source->root, GYRE_EFORMAT, source->own.partial_key, "%g is not a share above 0 and up to 1",
+                        source->own.partial);
+        return 1.0;
+    }
     const char *root_key = gyre_scope_first(&source->root, names + is_neox);
     if (is_neox) warn_not_read(source, root_key, names[0], names[1]);
     if (root_key && !(source->nested && gyre_scope_value(&source->dict, names[0]))) {
@@ -429,7 +528,9 @@ double gyre_rope_read_partial_factor(const gyre_rope_source *source, gyre_rope_p
         gyre_scope_warn(&source->dict, names[0],
                         "partial_rotary_factor: transformers 4 reads only the one beside rope_scaling");
     }
-    *found = (gyre_rope_provenance){source->family->partial_rotary_factor > 0.0 ? GYRE_ORIGIN_FAMILY : GYRE_ORIGIN_READER,
-                                    {NULL, 0, 0}};
-    return source->family->partial_rotary_factor > 0.0 ? source->family->partial_rotary_factor : 1.0;
+    const double of_family = gyre_profile_is_hf(profile) && gyre_family_hf_rotates_all(source->family)
+                                 ? 1.0
+                                 : source->family->partial_rotary_factor;
+    *found = (gyre_rope_provenance){of_family > 0.0 ? GYRE_ORIGIN_FAMILY : GYRE_ORIGIN_READER, {NULL, 0, 0}};
+    return of_family > 0.0 ? of_family : 1.0;
 }

@@ -1,24 +1,27 @@
 /* rope_layers.c: groups the layers of a decoder, by the lists in the file or by the family's rule. */
 #include "reading/rope/read_rope.h"
+#include "reading/rope/rope_lists.h"
 
 #include <inttypes.h>
 #include <string.h>
 
-enum { MAX_LAYERS = 65536 };
-
 static const char full[] = "full_attention", sliding[] = "sliding_attention", chunked[] = "chunked_attention",
-                  linear[] = "linear_attention";
+                  linear[] = "linear_attention", cross[] = "cross_attention";
 
 /* How a family arranges its layers if the file does not list them. */
 typedef enum rule {
     NO_RULE,
-    ALL_SLIDING,        /* if there is a window, every layer has it */
-    FULL_EVERY_NTH,     /* layer i is full if (i + 1) % n == 0; the others slide */
-    FULL_FIRST_OF_N,    /* layer i is full if i % n == 0 */
-    SLIDING_FROM_LAYER, /* layers from max_window_layers on slide if use_sliding_window is set */
-    NOPE_SLIDING,       /* layers that do not rotate slide if use_sliding_window is set */
-    NOPE_EVERY_NTH,     /* layer i is full and does not rotate if (i + 1) % n == 0; the others see chunks */
-    LINEAR_EXCEPT_NTH   /* layer i is full if (i + 1) % n == 0; the others are linear attention */
+    ALL_SLIDING,          /* if there is a window, every layer has it */
+    FULL_EVERY_NTH,       /* layer i is full if (i + 1) % n == 0; the others slide */
+    FULL_FIRST_OF_N,      /* layer i is full if i % n == 0 */
+    SLIDING_FROM_LAYER,   /* layers from max_window_layers on slide if use_sliding_window is set */
+    NOPE_SLIDING,         /* layers that do not rotate slide if use_sliding_window is set */
+    NOPE_EVERY_NTH,       /* layer i is full and does not rotate if (i + 1) % n == 0; the others see chunks */
+    LINEAR_EXCEPT_NTH,    /* layer i is full if (i + 1) % n == 0; the others are linear attention */
+    LINEAR_EXCEPT_FIRST,  /* ... if i % n == 0 */
+    LINEAR_BUT_MULTIPLES, /* ... if i % n == 0 and i > 0 */
+    FULL_FROM_LAST,       /* layer i is full if it is a multiple of n before the last; the others slide */
+    FULL_ENDS             /* the first two layers, the last and those with i % n == 1 are full; the others slide */
 } rule;
 typedef struct layer_pattern {
     const char *family; /* model_type; a * at its end matches anything */
@@ -44,7 +47,11 @@ static const layer_pattern layer_patterns[] = {{"mistral", ALL_SLIDING, NULL, 0,
                                                {"gemma3n*", FULL_EVERY_NTH, NULL, 5, 512},
                                                {"gemma3*", FULL_EVERY_NTH, "sliding_window_pattern", 6, 4096},
                                                {"gemma4*", FULL_EVERY_NTH, "sliding_window_pattern", 6, 512},
+                                               {"embedding_gemma2*", FULL_EVERY_NTH, "sliding_window_pattern", 6, 512},
+                                               {"diffusion_gemma*", FULL_EVERY_NTH, NULL, 6, 512},
+                                               {"t5gemma2*", FULL_EVERY_NTH, "sliding_window_pattern", 6, 4096},
                                                {"t5gemma*", FULL_EVERY_NTH, NULL, 2, 4096},
+                                               {"t5_gemma_module", FULL_EVERY_NTH, NULL, 2, 4096},
                                                {"cohere2*", FULL_EVERY_NTH, "sliding_window_pattern", 4, 4096},
                                                {"exaone4*", FULL_EVERY_NTH, "sliding_window_pattern", 4, 4096},
                                                {"olmo3", FULL_EVERY_NTH, NULL, 4, 4096},
@@ -53,7 +60,25 @@ static const layer_pattern layer_patterns[] = {{"mistral", ALL_SLIDING, NULL, 0,
                                                {"modernbert", FULL_FIRST_OF_N, "global_attn_every_n_layers", 3, 65},
                                                {"cwm", FULL_FIRST_OF_N, "window_pattern", 4, 8192},
                                                {"llama4*", NOPE_EVERY_NTH, "no_rope_layer_interval", 4, 8192},
-                                               {"smollm3", NOPE_SLIDING, "no_rope_layer_interval", 4, 0}};
+                                               {"smollm3", NOPE_SLIDING, "no_rope_layer_interval", 4, 0},
+                                               {"afmoe", FULL_EVERY_NTH, "global_attn_every_n_layers", 4, 1024},
+                                               {"exaone_moe", FULL_EVERY_NTH, "sliding_window_pattern", 4, 4096},
+                                               {"kolibri1", FULL_EVERY_NTH, NULL, 5, 513},
+                                               {"dory", FULL_EVERY_NTH, NULL, 4, 1024},
+                                               {"ultrabert", FULL_EVERY_NTH, NULL, 3, 128},
+                                               {"openai_privacy_filter", ALL_SLIDING, NULL, 0, 128},
+                                               {"voxtral_realtime_text", ALL_SLIDING, NULL, 0, 4096},
+                                               {"flint", FULL_ENDS, NULL, 4, 513},
+                                               {"muse_*", FULL_FROM_LAST, NULL, 4, 2048},
+                                               {"granite_swa", FULL_FIRST_OF_N, NULL, 4, 128},
+                                               {"granitemoe_swa", FULL_FIRST_OF_N, NULL, 4, 128},
+                                               {"recurrent_gemma", LINEAR_EXCEPT_NTH, NULL, 3, 2048},
+                                               {"bailing_hybrid", LINEAR_EXCEPT_NTH, "layer_group_size", 6, 0},
+                                               {"qwen4_exp*", LINEAR_EXCEPT_NTH, "full_attention_interval", 4, 0},
+                                               {"glm5_next*", LINEAR_EXCEPT_NTH, NULL, 4, 0},
+                                               {"olmo_hybrid", LINEAR_EXCEPT_NTH, NULL, 4, 0},
+                                               {"minimax", LINEAR_EXCEPT_FIRST, NULL, 2, 0},
+                                               {"kimi_linear", LINEAR_BUT_MULTIPLES, NULL, 4, 0}};
 
 static int is_named(const char *pattern, const char *name) {
     const size_t length = strlen(pattern);
@@ -74,42 +99,13 @@ typedef struct layer_rules {
     const gyre_scope *root;
     const gyre_rope_dict *dict;
     const layer_pattern *layer_pattern;
-    const json_t *types;          /* layer_types */
+    gyre_layer_lists lists;
     const json_t *hybrid_pattern; /* hybrid_layer_pattern: 1 = slides */
-    const json_t *no_rope;        /* 1 = the layer rotates: the opposite of the key's name */
-    int64_t layers, full_interval, nope_interval, window, first_sliding;
+    int64_t layers, full_interval, window, first_sliding;
     gyre_rope_provenance window_from;
 } layer_rules;
 
-/* -- lists in the file -- */
-static const json_t *list_at(const gyre_scope *root, const char *key, int64_t count) {
-    const json_t *list = gyre_scope_value(root, key);
-    if (!list) return NULL;
-    if (!json_is_array(list)) {
-        gyre_scope_fail(root, GYRE_EFORMAT, key, "not a list");
-        return NULL;
-    }
-    if (json_array_size(list) == 0) return NULL;
-    if (count > 0 && (int64_t)json_array_size(list) != count) {
-        gyre_scope_fail(root, GYRE_EFORMAT, key, "%zu entries for %" PRId64 " layers", json_array_size(list), count);
-        return NULL;
-    }
-    return list;
-}
-
-/* list_at for flags: 0 and 1, true and false. */
-static const json_t *flags_at(const gyre_scope *root, const char *key, int64_t count) {
-    const json_t *list = list_at(root, key, count), *flag;
-    size_t i;
-    json_array_foreach((json_t *)list, i, flag) {
-        const json_int_t number = json_integer_value(flag);
-        if (json_is_boolean(flag) || (json_is_integer(flag) && (number == 0 || number == 1))) continue;
-        gyre_scope_fail(root, GYRE_EFORMAT, key, "entry %zu is neither 0 nor 1", i);
-        return NULL;
-    }
-    return list;
-}
-
+/* -- lists and windows of the file -- */
 static int needs_use_sliding_window(rule is) {
     return is == SLIDING_FROM_LAYER || is == NOPE_SLIDING;
 }
@@ -134,24 +130,16 @@ static void find_window(layer_rules *p) {
     p->window = p->window / 2 + (strcmp(p->family->model_type, "modernbert-decoder") != 0);
 }
 
-static int64_t interval_of(const layer_rules *p) {
-    return gyre_scope_integer(p->root, "no_rope_layer_interval", 1, 4);
-}
-
 static layer_rules read_layer_rules(const gyre_family *family, const gyre_scope *root, const gyre_rope_dict *dict) {
-    layer_rules p = {family, root, dict, layer_pattern_of(family),          NULL, NULL, NULL, 0, 0,
-                     0,      0,    0,    {GYRE_ORIGIN_FAMILY, {NULL, 0, 0}}};
+    layer_rules p = {.family = family, .root = root, .dict = dict, .layer_pattern = layer_pattern_of(family)};
     const char *key = gyre_rope_layers_key(root);
-    p.layers = key ? gyre_scope_integer(root, key, 1, 0) : 0;
-    p.types = list_at(root, "layer_types", p.layers);
-    p.hybrid_pattern = flags_at(root, "hybrid_layer_pattern", p.layers);
-    if (family->traits & GYRE_NO_ROPE_LAYERS) p.no_rope = flags_at(root, "no_rope_layers", p.layers);
-    if (p.layers == 0 && p.types) p.layers = (int64_t)json_array_size(p.types);
-    if (p.layers > MAX_LAYERS)
+    gyre_layer_lists_read(family, root, key ? gyre_scope_integer(root, key, 1, 0) : 0, &p.lists);
+    p.layers = p.lists.layers;
+    p.hybrid_pattern = gyre_layer_flags(root, "hybrid_layer_pattern", p.layers, p.lists.mtp);
+    if (p.layers > GYRE_MAX_LAYERS)
         gyre_scope_fail(root, GYRE_EFORMAT, key ? key : "layer_types", "%" PRId64 " layers; the most is %d", p.layers,
-                        MAX_LAYERS);
+                        (int)GYRE_MAX_LAYERS);
     find_window(&p);
-    p.nope_interval = interval_of(&p);
     p.full_interval = p.layer_pattern->count;
     /* EXAONE 4 may also give the pattern in letters, with L for a sliding layer. */
     const char *count_key = p.layer_pattern->count_key;
@@ -177,72 +165,126 @@ static const char *type_by_rule(const layer_rules *p, int64_t layer) {
         return p->window > 0 && layer >= p->first_sliding ? sliding : full;
     case LINEAR_EXCEPT_NTH:
         return (layer + 1) % p->full_interval == 0 ? full : linear;
+    case LINEAR_EXCEPT_FIRST:
+        return layer % p->full_interval == 0 ? full : linear;
+    case LINEAR_BUT_MULTIPLES:
+        return layer > 0 && layer % p->full_interval == 0 ? full : linear;
+    case FULL_FROM_LAST:
+        return p->window > 0 && (p->layers - 1 - layer) % p->full_interval != 0 ? sliding : full;
+    case FULL_ENDS:
+        return p->window > 0 && layer > 1 && layer % p->full_interval != 1 && layer != p->layers - 1 ? sliding : full;
     default:
         return full;
     }
 }
 
-static int has_rope_by_rule(const layer_rules *p, int64_t layer) {
-    if (!(p->family->traits & GYRE_NO_ROPE_LAYERS)) return 1;
-    if (!p->no_rope) return (layer + 1) % p->nope_interval != 0;
-    const json_t *entry = json_array_get(p->no_rope, (size_t)layer);
-    return json_is_true(entry) || json_integer_value(entry) != 0;
+/* The marks of a layer.  If the number of layers is unknown, of a model with many. */
+static int marks_of(const layer_rules *p, int64_t layer) {
+    if (p->lists.marks && layer < p->lists.layers + p->lists.mtp_listed) return p->lists.marks[layer];
+    if (p->layers > 0 || !(p->family->traits & GYRE_NO_ROPE_LAYERS)) return 0;
+    return (layer + 1) % gyre_scope_integer(p->root, "no_rope_layer_interval", 1, 4) == 0 ? GYRE_MARK_STILL : 0;
 }
 
 static const char *type_of(const layer_rules *p, int64_t layer) {
-    const json_t *listed = json_array_get(p->types, (size_t)layer);
+    const int marks = marks_of(p, layer), is_still = (marks & GYRE_MARK_STILL) != 0;
+    if (marks & GYRE_MARK_CROSS) return cross;
     /* Gemma 4's last layer is always full, whatever is listed. */
-    if (p->layers > 0 && layer == p->layers - 1 && strncmp(p->family->model_type, "gemma4", 6) == 0) return full;
-    if (p->types && json_is_string(listed)) return json_string_value(listed);
-    if (p->types) {
-        gyre_scope_fail(p->root, GYRE_EFORMAT, "layer_types", "entry %" PRId64 " is not a string", layer);
-        return full;
-    }
+    if (p->layers > 0 && layer == p->layers - 1 && p->family->traits & GYRE_WIDE_FULL_LAYERS) return full;
+    const char *listed = gyre_layer_lists_type(&p->lists, layer);
+    if (listed) return listed;
+    if (marks & GYRE_MARK_FULL) return full;
+    if (marks & GYRE_MARK_LINEAR) return linear;
     if (p->hybrid_pattern) {
         const json_t *entry = json_array_get(p->hybrid_pattern, (size_t)layer);
         return json_is_true(entry) || json_integer_value(entry) != 0 ? sliding : full;
     }
-    if (p->layer_pattern->rule == NOPE_EVERY_NTH) return has_rope_by_rule(p, layer) ? chunked : full;
-    if (p->layer_pattern->rule == NOPE_SLIDING) return p->window > 0 && !has_rope_by_rule(p, layer) ? sliding : full;
+    if (p->layer_pattern->rule == NOPE_EVERY_NTH) return is_still ? full : chunked;
+    if (p->layer_pattern->rule == NOPE_SLIDING) return p->window > 0 && is_still ? sliding : full;
     return type_by_rule(p, layer);
 }
 
 static int is_sliding(const char *type) {
-    return strcmp(type, sliding) == 0 || strcmp(type, chunked) == 0 || strcmp(type, "local_attention") == 0;
+    return strcmp(type, sliding) == 0 || strcmp(type, chunked) == 0 || strcmp(type, "local_attention") == 0 ||
+           strcmp(type, "hybrid_sliding") == 0;
 }
 
 /* Convolutions, state space layers and linear attention do not use positions. */
 static int is_attention(const char *type) {
-    static const char *const others[] = {"linear_attention", "conv", "mamba", "mamba2", "recurrent", "mlp", "moe", NULL};
+    static const char *const others[] = {
+        "linear_attention", "conv", "mamba", "mamba2",         "recurrent",           "mlp",   "moe",
+        "short_conv",       "kda",  "gdn",   "gated_deltanet", "lightning_attention", "rglru", NULL};
     for (int i = 0; others[i]; i++)
         if (strcmp(others[i], type) == 0) return 0;
     return 1;
 }
 
-static gyre_layer_kind kind_of(const layer_rules *p, int64_t layer) {
-    const char *type = type_of(p, layer);
-    gyre_layer_kind kind = {type, 1, is_sliding(type), 0, p->window_from, NULL};
-    if (kind.sliding) kind.window = p->window;
-    if (!is_attention(type)) kind.has_rope = 0;
-    if (!has_rope_by_rule(p, layer)) kind.has_rope = 0;
+/* What a dict for each type of layers has under a type: null = these layers do not rotate. */
+static int is_null_in_dict(const layer_rules *p, const char *type) {
+    const char *entry = p->dict->nested ? gyre_rope_entry_of(p->dict, type) : NULL;
+    return entry && gyre_scope_has(&p->dict->scope, entry) && !gyre_scope_value(&p->dict->scope, entry);
+}
+
+static int rotates(const layer_rules *p, const gyre_layer_kind *kind, int64_t layer) {
+    if (!kind->is_attention || marks_of(p, layer) & (GYRE_MARK_STILL | GYRE_MARK_CROSS)) return 0;
+    if (p->lists.base && !kind->own.base_key) return 0;
+    if (p->family->traits & GYRE_MLA && kind->own.turned == 0) return 0;
     if (strcmp(p->family->model_type, "granitemoehybrid") == 0 &&
         strcmp(gyre_scope_string(p->root, "position_embedding_type", ""), "rope") != 0)
-        kind.has_rope = 0;
-    if ((p->family->traits & GYRE_SLIDING_ROPE) && !kind.sliding && p->window > 0) kind.has_rope = 0;
-    const char *entry = p->dict->nested ? gyre_rope_entry_of(p->dict, type) : NULL;
-    if (entry && gyre_scope_has(&p->dict->scope, entry) && !gyre_scope_value(&p->dict->scope, entry)) kind.has_rope = 0;
+        return 0;
+    if ((p->family->traits & GYRE_SLIDING_ROPE) && !kind->sliding && p->window > 0) return 0;
+    return !is_null_in_dict(p, kind->type);
+}
+
+static gyre_layer_kind kind_of(const layer_rules *p, int64_t layer) {
+    const char *type = type_of(p, layer);
+    gyre_layer_kind kind = {.type = type, .sliding = is_sliding(type), .is_attention = is_attention(type)};
+    kind.own = gyre_layer_lists_of(&p->lists, layer);
+    kind.is_mtp = p->layers > 0 && layer >= p->layers;
+    kind.window_from = p->window_from;
+    /* All attention of RecurrentGemma has the window. */
+    if (strcmp(p->family->model_type, "recurrent_gemma") == 0) kind.sliding = kind.is_attention;
+    if (kind.sliding) kind.window = p->window;
+    if (kind.sliding && kind.own.window >= 0) {
+        const gyre_scope all = gyre_scope_child(p->root, "per_layer_config"),
+                         own = gyre_scope_child(&all, kind.own.config_key);
+        kind.window = kind.own.window;
+        kind.window_from = (gyre_rope_provenance){GYRE_ORIGIN_FILE, gyre_scope_place(&own, "sliding_window")};
+    }
+    kind.has_rope = rotates(p, &kind, layer);
     return kind;
 }
 
 /* -- all layers -- */
+static const char *type_name(const gyre_layer_kind *kind) {
+    if (kind->is_mtp) return "mtp";
+    if (kind->has_rope || !kind->is_attention || strcmp(kind->type, cross) == 0) return kind->type;
+    return "nope";
+}
+
+/* Groups that differ in more than their type are told apart by what differs. */
 static const char *group_name(gyre_build *build, const gyre_layer_kind *kind) {
-    if (kind->has_rope || !is_attention(kind->type)) return kind->type;
-    return gyre_build_find_group(build, "nope") ? gyre_build_format(build, "nope_%s", kind->type) : "nope";
+    const char *name = type_name(kind);
+    const int is_type = strcmp(name, kind->type) == 0;
+    if (!gyre_build_find_group(build, name)) return name;
+    if (!is_type) name = gyre_build_format(build, "%s_%s", name, kind->type);
+    if (is_type && kind->own.base_key) name = gyre_build_format(build, "%s_base_%g", name, kind->own.base);
+    for (int i = 2; gyre_build_find_group(build, name) && i <= GYRE_MAX_LAYER_KINDS; i++)
+        name = gyre_build_format(build, "%s_%d", is_type ? kind->type : name, i);
+    return name;
+}
+
+static int is_same_kind(const gyre_layer_kind *a, const gyre_layer_kind *b) {
+    const gyre_layer_own *p = &a->own, *q = &b->own;
+    if (strcmp(a->type, b->type) != 0 || a->has_rope != b->has_rope || a->is_mtp != b->is_mtp) return 0;
+    if (a->window != b->window) return 0;
+    if (!a->has_rope) return 1;
+    return p->base == q->base && p->partial == q->partial && p->head_dim == q->head_dim && p->turned == q->turned &&
+           p->still == q->still;
 }
 
 static gyre_layer_kind *add_layer_kind(gyre_build *build, gyre_layer_kinds *out, const gyre_layer_kind *kind) {
     for (int i = 0; i < out->kinds; i++)
-        if (strcmp(out->kind[i].type, kind->type) == 0 && out->kind[i].has_rope == kind->has_rope) return &out->kind[i];
+        if (is_same_kind(&out->kind[i], kind)) return &out->kind[i];
     if (out->kinds == GYRE_MAX_LAYER_KINDS) {
         gyre_build_fail(build, GYRE_EUNSUPPORTED, NULL, "layer_types: more than %d kinds of layers", GYRE_MAX_LAYER_KINDS);
         return &out->kind[0];
@@ -260,8 +302,14 @@ static void add_unlisted_kinds(const layer_rules *p, gyre_layer_kinds *out) {
     json_t *value;
     if (p->dict->nested) {
         json_object_foreach((json_t *)p->dict->scope.object, type, value) {
-            const gyre_layer_kind kind = {
-                type, json_is_object(value), is_sliding(type), is_sliding(type) ? p->window : 0, p->window_from, NULL};
+            if (!json_is_object(value) && !json_is_null(value)) continue; /* a key for all layers */
+            const gyre_layer_kind kind = {.type = type,
+                                          .has_rope = json_is_object(value),
+                                          .sliding = is_sliding(type),
+                                          .is_attention = is_attention(type),
+                                          .own = gyre_layer_lists_of(&p->lists, 0),
+                                          .window = is_sliding(type) ? p->window : 0,
+                                          .window_from = p->window_from};
             (void)add_layer_kind(build, out, &kind);
         }
         return;
@@ -272,15 +320,23 @@ static void add_unlisted_kinds(const layer_rules *p, gyre_layer_kinds *out) {
     }
 }
 
+/* out = 0 if nothing is said of how layers of multi-token prediction rotate. */
+static int is_described(const layer_rules *p, const gyre_layer_kind *kind) {
+    if (!kind->is_mtp || !kind->has_rope || !p->dict->nested) return 1;
+    return gyre_scope_has(&p->dict->scope, gyre_rope_entry_of(p->dict, kind->type));
+}
+
 void gyre_rope_group_layers(const gyre_family *family, const gyre_scope *root, const gyre_rope_dict *dict,
                             gyre_layer_kinds *out) {
     gyre_build *build = root->source->build;
     const layer_rules p = read_layer_rules(family, root, dict);
+    const int64_t count = p.layers > 0 ? p.layers + p.lists.mtp_listed : 0;
     out->kinds = 0;
+    out->indexer_types = gyre_layer_list(root, "indexer_types", p.layers, p.lists.mtp);
     if (p.layers == 0) add_unlisted_kinds(&p, out);
-    for (int64_t layer = 0; layer < p.layers && !gyre_build_status(build); layer++) {
+    for (int64_t layer = 0; layer < count && !gyre_build_status(build); layer++) {
         const gyre_layer_kind kind = kind_of(&p, layer);
-        gyre_build_add_layer(build, add_layer_kind(build, out, &kind)->group, layer);
+        if (is_described(&p, &kind)) gyre_build_add_layer(build, add_layer_kind(build, out, &kind)->group, layer);
     }
     if (out->kinds == 1) out->kind[0].group->name = "all";
 }

@@ -3,6 +3,17 @@
 #define GYRE_READING_ROPE_SOURCE_H
 #include "reading/family.h"
 
+/* What lists of the file give single layers, beside a type.  Layers with the same are one group.  0 = nothing. */
+typedef struct gyre_layer_own {
+    double base;
+    const char *base_key; /* of the list */
+    double partial;
+    const char *partial_key;
+    const json_t *config;                    /* the layer's object in per_layer_config; NULL = none */
+    char config_key[24];                     /* its key there: the layer, in some files with zeros before it */
+    int64_t head_dim, turned, still, window; /* what that object says of heads and window.  -1 = nothing; window 0 = none */
+} gyre_layer_own;
+
 /* read_rope.c fills it in for each kind of layer.  It also sets these fields of the group: config.kind, head_dim,
  * trained_length (L' until a scaling says otherwise), rope.dim, layout, base, axes and sections, clockwise, length,
  * query temperature, and records them. */
@@ -16,6 +27,8 @@ typedef struct gyre_rope_source {
     int64_t max_positions; /* L': max_position_embeddings, or the family's default; 0 = unknown */
     int nested;            /* the dict is one of several, by layer type */
     int from_class;        /* the dict is the class's default, so its keys are not in the file */
+    gyre_layer_own own;    /* what lists give these layers */
+    const char *group_type; /* the type of these layers */
 } gyre_rope_source;
 
 /* Sets scaling, factor, trained_length, attention factor, lists, scale and softmax_multiplier of the group, and records
