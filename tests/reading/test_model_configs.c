@@ -465,7 +465,7 @@ static void test_every_file_is_expected(void **state) {
         files++;
     }
     closedir(folder);
-    assert_int_equal(files, 129);
+    assert_int_equal(files, 149);
     assert_no_faults();
 }
 

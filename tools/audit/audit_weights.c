@@ -2,6 +2,7 @@
 #include "gyre/gyre_research.h"
 #include "tools/audit/audit.h"
 #include "tools/diff/diff_compare.h"
+#include "tools/options/reading_options.h"
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -20,16 +21,12 @@ static int has_layer(const gyre_layer_reading *group, int64_t layer) {
     return group->layers_count == 0;
 }
 
-static int is_tower(const gyre_layer_reading *group) {
-    return strcmp(group->name, "vision") == 0 || strcmp(group->name, "audio") == 0;
-}
-
 /* out = the group of the stack and layer that the tensor names; NULL = none is certain. */
 static const gyre_layer_reading *group_of(const gyre_reading *reading, const gyre_stored_position *tensor) {
     for (int64_t i = 0; i < reading->groups_count; i++) {
         const gyre_layer_reading *g = reading->groups[i];
         const int of_stack = strcmp(g->name, "encoder") == 0 || strcmp(g->name, "decoder") == 0;
-        if (is_tower(g) || (of_stack && !strstr(tensor->name, g->name))) continue;
+        if (reading_is_beside(g) || (of_stack && !strstr(tensor->name, g->name))) continue;
         if (tensor->layer < 0 || has_layer(g, tensor->layer)) return g;
     }
     return NULL;

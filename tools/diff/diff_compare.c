@@ -155,19 +155,15 @@ int diff_fields_compare(const gyre_layer_reading *a, const gyre_layer_reading *b
 }
 
 /* -- matching -- */
-static int is_tower(const char *name) {
-    return strcmp(name, "vision") == 0 || strcmp(name, "audio") == 0;
-}
-
 /* Matches groups of the same name.  "all" matches any group of a decoder.  Otherwise groups with a common layer match. */
 static const gyre_layer_reading *matching_group(const gyre_reading *other, const gyre_layer_reading *group) {
     const gyre_layer_reading *named = reading_find_group(other, group->name);
-    if (named || is_tower(group->name)) return named;
+    if (named || reading_is_beside(group)) return named;
     named = reading_find_group(other, "all");
     if (named) return named;
     for (int64_t i = 0; i < other->groups_count; i++) {
         const gyre_layer_reading *g = other->groups[i];
-        if (is_tower(g->name)) continue;
+        if (reading_is_beside(g)) continue;
         if (strcmp(group->name, "all") == 0 || explain_layers_overlap(g, group)) return g;
     }
     return NULL;

@@ -1,6 +1,7 @@
 /* explain_format.c: amounts, ranges, layers, and where a value comes from. */
 #include "tools/explain/explain_format.h"
 #include "tools/cli/cli_progress.h"
+#include "tools/options/reading_options.h"
 #include "util/plain_numbers.h"
 #include <inttypes.h>
 #include <math.h>
@@ -132,7 +133,8 @@ int explain_layers_overlap(const gyre_layer_reading *a, const gyre_layer_reading
 int64_t explain_layer_count(const gyre_reading *reading, const gyre_layer_reading *group) {
     int64_t count = group->layers_count;
     for (int64_t i = 0; count > 0 && i < reading->groups_count; i++)
-        if (reading->groups[i] != group && !explain_layers_overlap(reading->groups[i], group))
+        if (reading->groups[i] != group && !reading_is_beside(reading->groups[i]) &&
+            !explain_layers_overlap(reading->groups[i], group))
             count += reading->groups[i]->layers_count;
     return count;
 }

@@ -92,7 +92,7 @@ static void read_options(int argc, char **argv, extend_options *o) {
 
 /* -- the model -- */
 static int is_rotating(const gyre_layer_reading *group) {
-    return gyre_kind_has(group->config.kind, GYRE_TRAIT_ROTATES) && strcmp(group->name, "vision") != 0;
+    return gyre_kind_has(group->config.kind, GYRE_TRAIT_ROTATES) && !reading_is_beside(group);
 }
 
 /* out = the group called `name`, or NULL.  name NULL: the first group that rotates and sees all tokens, else the first that

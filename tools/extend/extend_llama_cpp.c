@@ -81,8 +81,8 @@ static void write_flags(const gyre_config *want, int64_t to, gyre_config *read, 
 static int64_t count_rotating(const gyre_reading *reading) {
     int64_t count = 0;
     for (int64_t i = 0; i < reading->groups_count; i++)
-        count += gyre_kind_has(reading->groups[i]->config.kind, GYRE_TRAIT_ROTATES) &&
-                 strcmp(reading->groups[i]->name, "vision") != 0;
+        count +=
+            gyre_kind_has(reading->groups[i]->config.kind, GYRE_TRAIT_ROTATES) && !reading_is_beside(reading->groups[i]);
     return count;
 }
 

@@ -14,6 +14,11 @@ const gyre_layer_reading *reading_find_group(const gyre_reading *reading, const 
     return NULL;
 }
 
+int reading_is_beside(const gyre_layer_reading *group) {
+    return strcmp(group->name, "vision") == 0 || strcmp(group->name, "audio") == 0 ||
+           strncmp(group->name, "indexer", 7) == 0 || strncmp(group->name, "mtp", 3) == 0;
+}
+
 void reading_check_layer_type(const char *layer_type, const gyre_reading *one, const gyre_reading *other) {
     char known[512] = "";
     size_t used = 0;

@@ -35,6 +35,9 @@ typedef struct reading_options {
 int reading_is_selected(const gyre_layer_reading *group, const char *layer_type);
 /* out = the group of that name, or NULL.  reading may be NULL. */
 const gyre_layer_reading *reading_find_group(const gyre_reading *reading, const char *name);
+/* out = 1 for rotations beside those of the decoder's layers: towers of images and sound, indexers, layers that predict
+ * further tokens. */
+int reading_is_beside(const gyre_layer_reading *group);
 /* Usage error that lists the known names if neither reading has a group of that name.  layer_type NULL: no check.  Either
  * reading may be NULL. */
 void reading_check_layer_type(const char *layer_type, const gyre_reading *one, const gyre_reading *other);

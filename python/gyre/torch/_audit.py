@@ -150,7 +150,7 @@ class _Meaning:
                 why = why or reading
                 continue
             ropes = [g for g in reading["groups"] if g["config"]["kind"] == "rope" and (g["name"] == "vision") == vision]
-            chosen = _choose(ropes, path, layers)
+            chosen = _choose([g for g in ropes if not g["name"].startswith("indexer")], path, layers)
             if chosen:
                 return chosen, config
         raise why or Error("EUNSUPPORTED", "no group of layers that rotates is known for it", "config")

@@ -53,10 +53,15 @@ def resolved(config: Any, layer_type: str) -> Any:
     return found if hasattr(found, "to_dict") else config
 
 
+def _is_beside(name: str) -> bool:
+    """Whether a group is of a tower, an indexer or layers that predict further tokens: not of the decoder's layers."""
+    return name == "vision" or name.startswith(("indexer", "mtp"))
+
+
 def groups_of(config: Any, profile: str | None) -> dict[str, Encoding]:
     """The encodings of a config that rotate, by the names of their layers; of a vision tower, none."""
     found = {}
-    for name in [group["name"] for group in _encoding.read(config, profile)["groups"] if group["name"] != "vision"]:
+    for name in [group["name"] for group in _encoding.read(config, profile)["groups"] if not _is_beside(group["name"])]:
         for group in _encoding.read(resolved(config, name), profile)["groups"]:
             if group["name"] == name and group["config"]["kind"] == "rope":
                 found[name] = Encoding(**group["config"])

@@ -120,6 +120,8 @@ static void find_window(layer_rules *p) {
     p->window_from = (gyre_rope_provenance){GYRE_ORIGIN_FAMILY, {NULL, 0, 0}};
     const int is_off =
         needs_use_sliding_window(p->layer_pattern->rule) && !gyre_scope_bool(p->root, "use_sliding_window", 0);
+    if (is_off && key && !gyre_scope_has(p->root, "use_sliding_window"))
+        gyre_scope_warn(p->root, key, "%s: not read without use_sliding_window", key);
     if (is_off || (!key && gyre_scope_has(p->root, keys[0]))) p->window = 0;
     if (is_off) return;
     if (!key || !gyre_scope_value(p->root, key)) return;
@@ -149,6 +151,11 @@ static layer_rules read_layer_rules(const gyre_family *family, const gyre_scope 
         p.full_interval = gyre_scope_integer(root, count_key, 1, p.full_interval);
     if (p.full_interval < 1) p.full_interval = 1;
     p.first_sliding = gyre_scope_integer(root, "max_window_layers", 0, p.layer_pattern->count);
+    if (p.layer_pattern->rule == SLIDING_FROM_LAYER && p.window > 0 && !p.lists.types && p.layers > 0 &&
+        p.first_sliding >= p.layers)
+        gyre_scope_warn(root, p.window_from.place.key ? "sliding_window" : "max_window_layers",
+                        "max_window_layers: %" PRId64 ", and there are %" PRId64 " layers; none slides", p.first_sliding,
+                        p.layers);
     return p;
 }
 
