@@ -50,7 +50,7 @@ def compare_all(reading, model, config):
     rotaries = rm.rotary_modules(model)
     out = []
     for groups in zip(reading[0]["groups"], reading[1]["groups"]):
-        if groups[0]["kind"] != "rope" or groups[0]["name"] == "vision":
+        if groups[0]["kind"] != "rope" or groups[0]["name"] == "vision" or groups[0]["name"].startswith("mtp"):
             continue
         rotary, layer_type = compare.module_for(rotaries, groups[0])
         assert rotary is not None, f"no rotary module for {groups[0]['name']}"
@@ -77,6 +77,11 @@ def test_rotary_module(path):
         compared = compare_all(reading, model, config)
     except rm.CannotBuild as why:
         record(path.stem, "not built", why=str(why))
+        pytest.skip(str(why))
+    except RuntimeError as why:  # GLM-4V's class, whose default sections are of half its own default heads
+        if "split_with_sizes" not in str(why):
+            raise
+        record(path.stem, "not built", why="the class fails on its own defaults")
         pytest.skip(str(why))
     for group, rotary, figures in compared:
         names = {"group": group["name"], "encoding": group["encoding"], "module": type(rotary.module).__name__}

@@ -242,14 +242,19 @@ static int rotates(const layer_rules *p, const gyre_layer_kind *kind, int64_t la
     return !is_null_in_dict(p, kind->type);
 }
 
-static gyre_layer_kind kind_of(const layer_rules *p, int64_t layer) {
+/* RecurrentGemma names its blocks otherwise, and all of its attention has the window. */
+static const char *common_type_of(const layer_rules *p, int64_t layer) {
     const char *type = type_of(p, layer);
+    if (strcmp(p->family->model_type, "recurrent_gemma") != 0) return type;
+    return is_attention(type) ? sliding : linear;
+}
+
+static gyre_layer_kind kind_of(const layer_rules *p, int64_t layer) {
+    const char *type = common_type_of(p, layer);
     gyre_layer_kind kind = {.type = type, .sliding = is_sliding(type), .is_attention = is_attention(type)};
     kind.own = gyre_layer_lists_of(&p->lists, layer);
     kind.is_mtp = p->layers > 0 && layer >= p->layers;
     kind.window_from = p->window_from;
-    /* All attention of RecurrentGemma has the window. */
-    if (strcmp(p->family->model_type, "recurrent_gemma") == 0) kind.sliding = kind.is_attention;
     if (kind.sliding) kind.window = p->window;
     if (kind.sliding && kind.own.window >= 0) {
         const gyre_scope all = gyre_scope_child(p->root, "per_layer_config"),

@@ -44,6 +44,11 @@ def axis_of_pairs(group, pairs):
     return axis
 
 
+def is_beside(group):
+    """Whether a group is not of the decoder's attention: a tower, an indexer, layers that predict further tokens."""
+    return group["name"] == "vision" or group["name"].startswith(("indexer", "mtp"))
+
+
 def module_for(rotaries, group):
     """(Rotary, layer type) that serve a group of layers."""
     text = [r for r in rotaries if not r.is_tower]
@@ -119,7 +124,7 @@ def compare_group(groups, rotary, layer_type, model, config):
         # The layout: random vectors through the function that transformers applies.
         if positions == POSITIONS[0] and axes == 1:
             x = rng.standard_normal((len(positions), 2 * exact.size))
-            turned = rm.rotate(model, config, rotary, x, positions, layer_type)
+            turned = rm.rotate(model, config, rotary, x, positions, layer_type, group["layout"] == "half")
             if turned is not None:
                 want = expected_rotation(group, x, cos, sin)
                 assert np.abs(turned - want).max() <= 1e-5, f"layout: {np.abs(turned - want).max():.3g}"
@@ -143,7 +148,7 @@ def compare_layers(reading, model, config):
     types = getattr(text, "layer_types", None)
     modules = attention_layers(model)
     for group in reading["groups"]:
-        if group["name"] == "vision" or not group["layers"]:
+        if is_beside(group) or not group["layers"]:
             continue
         for layer in group["layers"]:
             module = modules.get(layer)
@@ -161,8 +166,9 @@ def compare_layers(reading, model, config):
 def compare_scale(reading, modules):
     """The factor of the scores, where the attention classes keep it."""
     for group in reading["groups"]:
-        for layer in group["layers"]:
+        for layer in [] if is_beside(group) else group["layers"]:
             module = modules.get(layer)
             scaling = getattr(module, "scaling", None)
             if group["kind"] == "rope" and isinstance(scaling, float) and group["scale"]:
+                scaling *= getattr(module, "qk_scale_factor", 1.0)  # Muse multiplies its queries
                 assert math.isclose(scaling, group["scale"], rel_tol=1e-6), f"scale {group['scale']}, not {scaling}"

@@ -203,8 +203,9 @@ def run(module, positions, layer_type=None, axis=None):
     return frequencies, cos.double().numpy(), sin.double().numpy(), form
 
 
-def rotate(model, config, rotary, x, positions, layer_type=None):
-    """x [n, channels] rotated by the function that the module's own source file uses, or None where none is found."""
+def rotate(model, config, rotary, x, positions, layer_type=None, half=False):
+    """x [n, channels] rotated by the function that the module's own source file uses, or None where none is found.  half: the
+    one for halves, where a source file has two functions and its config does not choose: DeepSeek 3.2's indexer."""
     if isinstance(rotary.module, Table):
         return None
     source = importlib.import_module(type(rotary.module).__module__)
@@ -225,7 +226,8 @@ def rotate(model, config, rotary, x, positions, layer_type=None):
             turned = turned.transpose(1, 2) if swap else turned
         else:
             name = "apply_rotary_pos_emb"
-            if getattr(config.get_text_config(), "rope_interleave", False) and hasattr(source, name + "_interleave"):
+            beside = getattr(config.get_text_config(), "rope_interleave", not half)
+            if beside and hasattr(source, name + "_interleave"):
                 name += "_interleave"
             function = getattr(source, name, None)
             if function is None:
