@@ -118,8 +118,9 @@ static int says_nothing(const gyre_reading *reading, const gyre_layer_reading *g
 }
 
 static void check_other_programs(const char *copy, const gyre_config *position, int64_t length) {
-    static const gyre_profile profiles[] = {GYRE_PROFILE_HF_4_56,  GYRE_PROFILE_HF_4_55, GYRE_PROFILE_HF_4_51,
-                                            GYRE_PROFILE_HF_4_43,  GYRE_PROFILE_VLLM,    GYRE_PROFILE_LLAMA_CPP,
+    static const gyre_profile profiles[] = {GYRE_PROFILE_HF_4_56,  GYRE_PROFILE_HF_4_55,      GYRE_PROFILE_HF_4_51,
+                                            GYRE_PROFILE_HF_4_43,  GYRE_PROFILE_VLLM_2026_05, GYRE_PROFILE_VLLM_2026_09,
+                                            GYRE_PROFILE_SGLANG,   GYRE_PROFILE_MLX_LM,       GYRE_PROFILE_LLAMA_CPP,
                                             GYRE_PROFILE_REFERENCE};
     for (size_t p = 0; p < sizeof profiles / sizeof *profiles; p++) {
         gyre_reading *reading = NULL;

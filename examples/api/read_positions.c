@@ -72,5 +72,20 @@ int main(int argc, char **argv) {
     printf("\n");
     expect(strcmp(gyre_profile_name(GYRE_PROFILE_HF_5), "hf-5") == 0);
     /* [end] */
+
+    /* [gyre_profile_find] */
+    expect(gyre_profile_find("vllm-2026.05") == GYRE_PROFILE_VLLM_2026_05);
+    expect(gyre_profile_find("vllm") == GYRE_PROFILE_VLLM); /* the newest */
+    expect(gyre_profile_find("vllm-1999") == GYRE_PROFILE_DEFAULT);
+    /* [end] */
+
+    /* [gyre_profile_alias] */
+    expect(strcmp(gyre_profile_alias(GYRE_PROFILE_VLLM), "vllm") == 0);
+    expect(gyre_profile_alias(GYRE_PROFILE_VLLM_2026_05) == NULL);
+    /* [end] */
+
+    /* [gyre_profile_title] */
+    expect(strcmp(gyre_profile_title(GYRE_PROFILE_VLLM_2026_05), "vLLM of May 2026") == 0);
+    /* [end] */
     return 0;
 }

@@ -102,6 +102,6 @@ void fuzz_reading(const uint8_t *data, size_t size, const char *name) {
         read_as(data + 1, size - 1, name, (gyre_profile)(data[0] & 7), length);
         return;
     }
-    for (int profile = GYRE_PROFILE_DEFAULT; profile <= GYRE_PROFILE_HF_4_55; profile++)
+    for (int profile = GYRE_PROFILE_DEFAULT; !profile || gyre_profile_name((gyre_profile)profile); profile++)
         read_as(data + 1, size - 1, name, (gyre_profile)profile, length);
 }

@@ -15,19 +15,30 @@ extern "C" {
 /* -- profiles -- */
 /* The program whose reading is used: programs and versions derive different frequencies from one config. */
 typedef enum gyre_profile {
-    GYRE_PROFILE_DEFAULT,   /* HF_5 for a config.json, LLAMA_CPP for a GGUF */
-    GYRE_PROFILE_HF_5,      /* transformers 5 */
-    GYRE_PROFILE_HF_4_56,   /* transformers 4.56 and 4.57: only rope_scaling; YaRN reads truncate */
-    GYRE_PROFILE_HF_4_51,   /* 4.51 to 4.54: YaRN's factor is the ratio of the lengths if the original length is given */
-    GYRE_PROFILE_HF_4_43,   /* 4.43 to 4.50: YaRN's ramp spans max_position_embeddings; only Phi-3's classes use LongRoPE's
+    GYRE_PROFILE_DEFAULT, /* HF_5 for a config.json, LLAMA_CPP for a GGUF */
+    GYRE_PROFILE_HF_5,    /* transformers 5 */
+    GYRE_PROFILE_HF_4_56, /* transformers 4.56 and 4.57: only rope_scaling; YaRN reads truncate */
+    GYRE_PROFILE_HF_4_51, /* 4.51 to 4.54: YaRN's factor is the ratio of the lengths if the original length is given */
+    GYRE_PROFILE_HF_4_43, /* 4.43 to 4.50: YaRN's ramp spans max_position_embeddings; only Phi-3's classes use LongRoPE's
                              * long list */
-    GYRE_PROFILE_VLLM,      /* of May 2026 */
-    GYRE_PROFILE_LLAMA_CPP, /* of August 2026; for a config.json: its converter followed by its engine */
-    GYRE_PROFILE_REFERENCE, /* the papers and their authors' code, on every key in the file */
-    GYRE_PROFILE_HF_4_55    /* as 4.51, and YaRN reads truncate */
+    GYRE_PROFILE_VLLM_2026_05, /* vLLM before its YaRN became that of transformers */
+    GYRE_PROFILE_LLAMA_CPP,    /* of August 2026; for a config.json: its converter followed by its engine */
+    GYRE_PROFILE_REFERENCE,    /* the papers and their authors' code, on every key in the file */
+    GYRE_PROFILE_HF_4_55,      /* as 4.51, and YaRN reads truncate */
+    GYRE_PROFILE_VLLM_2026_09, /* vLLM of September 2026, which needs transformers 5 */
+    GYRE_PROFILE_SGLANG,       /* SGLang of September 2026 */
+    GYRE_PROFILE_MLX_LM,       /* mlx-lm of August 2026 */
+    GYRE_PROFILE_VLLM = GYRE_PROFILE_VLLM_2026_09 /* the newest */
 } gyre_profile;
-/* out = "hf-5", "vllm", ...: its name in the command; NULL for DEFAULT and past the last. */
+/* out = "hf-5", "vllm-2026.09", ...: its name in the command; NULL for DEFAULT and past the last. */
 GYRE_API const char *gyre_profile_name(gyre_profile profile);
+/* out = the name without a date, under which the command takes the newest profile of a program: "vllm"; NULL if there is
+ * none. */
+GYRE_API const char *gyre_profile_alias(gyre_profile profile);
+/* out = the program and its version in words, such as "vLLM of September 2026"; NULL for DEFAULT and past the last. */
+GYRE_API const char *gyre_profile_title(gyre_profile profile);
+/* out = the profile of this name or alias; GYRE_PROFILE_DEFAULT for any other text. */
+GYRE_API gyre_profile gyre_profile_find(const char *name);
 
 /* -- what was read -- */
 /* The origin of a value. */

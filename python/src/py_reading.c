@@ -9,13 +9,13 @@
 int gyre_py_profile(PyObject *object, gyre_profile *out) {
     *out = GYRE_PROFILE_DEFAULT;
     if (!object || object == Py_None) return 0;
-    char list[200] = "";
+    const char *text = PyUnicode_Check(object) ? PyUnicode_AsUTF8(object) : NULL;
+    PyErr_Clear(); /* a text that UTF-8 cannot hold is no name */
+    *out = gyre_profile_find(text);
+    if (*out != GYRE_PROFILE_DEFAULT) return 0;
+    char list[400] = "";
     for (int i = 1; gyre_profile_name((gyre_profile)i); i++) {
         const char *name = gyre_profile_name((gyre_profile)i);
-        if (PyUnicode_Check(object) && PyUnicode_CompareWithASCIIString(object, name) == 0) {
-            *out = (gyre_profile)i;
-            return 0;
-        }
         strncat(list, i > 1 ? ", " : "", sizeof list - strlen(list) - 1);
         strncat(list, name, sizeof list - strlen(list) - 1);
     }

@@ -478,7 +478,7 @@ static void errors_name_key_and_offset(void **state) {
     check_refused(model("t5", 64, 4096, 2), p, GYRE_EFORMAT, "t5.attention.relative_buckets_count: missing");
     check_refused(model("llama", 128, 4096, 1u << 20), p, GYRE_EFORMAT, "llama.block_count: more than 65536 layers");
     check_refused(model("llama", 128, 4096, 2), GYRE_PROFILE_VLLM, GYRE_EUNSUPPORTED,
-                  "vllm does not read it; llama.cpp and reference do");
+                  "vllm-2026.09 does not read it; llama.cpp and reference do");
     check_refused(made_begin(3), p, GYRE_EFORMAT, "general.architecture: missing");
     made_gguf *made = made_begin(3);
     made_string(made, "general.architecture", "llama");

@@ -3,7 +3,7 @@
 #include "check_engine_reading.h"
 
 static gyre_reading *read_file(const engine_file *file) {
-    return engine_read(gyre_rope_as_vllm, GYRE_PROFILE_VLLM, file);
+    return engine_read(gyre_rope_as_vllm, GYRE_PROFILE_VLLM_2026_05, file);
 }
 static gyre_reading *read_text(const char *text) {
     const engine_file file = {"llama", GYRE_WHOLE_HEAD, GYRE_LAYOUT_HALF, NULL, text, 0};
@@ -11,7 +11,7 @@ static gyre_reading *read_text(const char *text) {
 }
 static void refuses(const char *text, gyre_status status, const char *part) {
     const engine_file file = {"llama", GYRE_WHOLE_HEAD, GYRE_LAYOUT_HALF, NULL, text, 0};
-    engine_refuses(gyre_rope_as_vllm, GYRE_PROFILE_VLLM, &file, status, part);
+    engine_refuses(gyre_rope_as_vllm, GYRE_PROFILE_VLLM_2026_05, &file, status, part);
 }
 static engine_figures figures(const char *text) {
     gyre_reading *reading = read_text(text);
@@ -104,7 +104,7 @@ static void yarn_ignores_attention_factor(void **state) {
     test_close(got.attention, 1.4158883083L, 5e-11L, "attention factor");
     check_ramp(&got, 10000.0L, 64.0L, 20.0L, 46.0L, 1.0L); /* 20.944482 .. 45.026881, rounded outwards */
     const gyre_reading_field *field = engine_field(reading, "attention_factor");
-    assert_string_equal(field->note, "vLLM does not read rope_parameters.attention_factor (line 3: 1.0)");
+    assert_string_equal(field->note, "vLLM of May 2026 does not read rope_parameters.attention_factor (line 3: 1.0)");
     assert_int_equal(field->line, 3);
     assert_int_equal(field->origin, GYRE_ORIGIN_DERIVED);
     assert_int_equal(engine_field(reading, "beta_fast")->origin, GYRE_ORIGIN_READER);
@@ -112,9 +112,9 @@ static void yarn_ignores_attention_factor(void **state) {
     /* Where the class brings the keys there is no line to name. */
     static const char bare[] = "{\"model_type\": \"ministral3\", \"hidden_size\": 64}";
     assert_ok(gyre_reading_parse(&reading, bare, sizeof bare - 1,
-                                 GYRE_ARGS(gyre_reading_options, .profile = GYRE_PROFILE_VLLM), NULL));
+                                 GYRE_ARGS(gyre_reading_options, .profile = GYRE_PROFILE_VLLM_2026_05), NULL));
     assert_string_equal(engine_field(reading, "attention_factor")->note,
-                        "vLLM does not read rope_parameters.mscale (1.0), rope_parameters.mscale_all_dim (1.0)");
+                        "vLLM of May 2026 does not read rope_parameters.mscale (1.0), rope_parameters.mscale_all_dim (1.0)");
     gyre_reading_free(reading);
     /* Ministral 3: 1 in transformers. */
     got = figures("{\"rope_theta\": 1e6, \"rope_scaling\": {\"type\": \"yarn\", \"factor\": 16.0, \"mscale\": 1.0, "
@@ -267,7 +267,7 @@ static gyre_reading *longrope(int64_t length, const char *more, gyre_layout layo
     snprintf(text, sizeof text, long_file, more);
     const engine_file file = {"phi3", 0, layout, NULL, text, length};
     gyre_reading *reading = NULL;
-    return engine_try(gyre_rope_as_vllm, GYRE_PROFILE_VLLM, &file, &reading, err) == GYRE_OK ? reading : NULL;
+    return engine_try(gyre_rope_as_vllm, GYRE_PROFILE_VLLM_2026_05, &file, &reading, err) == GYRE_OK ? reading : NULL;
 }
 
 static void longrope_chooses_once(void **state) {
@@ -359,7 +359,7 @@ static void partial_in_every_class(void **state) {
     gyre_reading *reading = parse(text, GYRE_PROFILE_HF_5);
     assert_int_equal(engine_at(reading, 0).pairs, 64);
     gyre_reading_free(reading);
-    reading = parse(text, GYRE_PROFILE_VLLM);
+    reading = parse(text, GYRE_PROFILE_VLLM_2026_05);
     assert_int_equal(engine_at(reading, 0).pairs, 32);
     engine_says(reading, "rotary_dim", "64", "transformers rotates the whole");
     gyre_reading_free(reading);
@@ -379,7 +379,7 @@ static void types(void **state) {
             "rope_scaling.type: \"linear\" contradicts rope_type \"yarn\"");
     refuses("{\"rope_scaling\": {\"factor\": 2.0}}", GYRE_EFORMAT, "rope_scaling.rope_type: missing");
     refuses("{\"rope_scaling\": {\"type\": \"by-parts\", \"factor\": 2.0}}", GYRE_EUNSUPPORTED,
-            "\"by-parts\" is not a type that vLLM knows");
+            "\"by-parts\" is not a type that vLLM of May 2026 knows");
     refuses("{\"rope_scaling\": {\"type\": \"openpangu\"}}", GYRE_EUNSUPPORTED, "openpangu");
     refuses("{\"rope_parameters\": {\"rope_type\": \"default\", \"use_fope\": true}}", GYRE_EUNSUPPORTED, "use_fope");
     engine_figures got =
@@ -421,7 +421,7 @@ static void the_factor_is_of_the_program(void **state) {
     static const char text[] = "{\"model_type\": \"llama\", \"head_dim\": 128, \"max_position_embeddings\": 4096, "
                                "\"dual_chunk_attention_config\": {\"chunk_size\": 3072, \"local_size\": 512, "
                                "\"original_max_position_embeddings\": 4096}}";
-    static const gyre_profile profiles[] = {GYRE_PROFILE_VLLM, GYRE_PROFILE_REFERENCE};
+    static const gyre_profile profiles[] = {GYRE_PROFILE_VLLM_2026_05, GYRE_PROFILE_REFERENCE};
     static const char *const begins[] = {"at n tokens vLLM multiplies", "at n tokens the authors' fork of vLLM,"};
     for (int i = 0; i < 2; i++) {
         gyre_reading *reading = parse(text, profiles[i]);
@@ -484,7 +484,7 @@ static void temperature_outside_the_rotation(void **state) {
     reading =
         parse("{\"model_type\": \"llama\", \"head_dim\": 128, \"llama_4_scaling\": {\"original_max_position_embeddings\": "
               "8192, \"beta\": 0.2}}",
-              GYRE_PROFILE_VLLM);
+              GYRE_PROFILE_VLLM_2026_05);
     assert_int_equal(reading->groups[0]->config.query.temperature, GYRE_TEMPERATURE_MINISTRAL);
     assert_int_equal(reading->groups[0]->config.query.reference_length, 8192);
     assert_true(reading->groups[0]->config.query.slope == 0.2);
@@ -507,7 +507,7 @@ static void differs_from_transformers(void **state) {
         char text[400];
         snprintf(text, sizeof text, "{\"model_type\": \"llama\", \"head_dim\": 128, \"rope_scaling\": {%s}}",
                  files[i].scaling);
-        gyre_reading *theirs = parse(text, GYRE_PROFILE_HF_5), *ours = parse(text, GYRE_PROFILE_VLLM);
+        gyre_reading *theirs = parse(text, GYRE_PROFILE_HF_5), *ours = parse(text, GYRE_PROFILE_VLLM_2026_05);
         test_close(engine_at(theirs, 0).attention, files[i].theirs, 5e-11L, "transformers");
         test_close(engine_at(ours, 0).attention, files[i].ours, 5e-11L, "vLLM");
         gyre_reading_free(theirs);
@@ -515,7 +515,7 @@ static void differs_from_transformers(void **state) {
     }
     const char *text =
         "{\"model_type\": \"llama\", \"head_dim\": 128, \"rope_scaling\": {\"type\": \"dynamic\", \"factor\": 4.0}}";
-    gyre_reading *theirs = parse(text, GYRE_PROFILE_HF_5), *ours = parse(text, GYRE_PROFILE_VLLM);
+    gyre_reading *theirs = parse(text, GYRE_PROFILE_HF_5), *ours = parse(text, GYRE_PROFILE_VLLM_2026_05);
     const engine_figures short_theirs = engine_at(theirs, 2048), short_ours = engine_at(ours, 2048);
     const engine_figures long_theirs = engine_at(theirs, 8192), long_ours = engine_at(ours, 8192);
     check_base(&short_theirs, 10000.0L);

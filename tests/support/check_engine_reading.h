@@ -45,7 +45,8 @@ static inline gyre_status engine_try(gyre_rope_profile_reader *as, gyre_profile 
     config->rope.layout = file->layout;
     config->context_length = file->length;
     config->rope.base = gyre_scope_number(&dict, "rope_theta", gyre_scope_number(&top, "rope_theta", 10000.0));
-    if (profile != GYRE_PROFILE_VLLM && (file->traits & GYRE_LLAMA4_SCALING_BETA))
+    if (profile != GYRE_PROFILE_VLLM_2026_05 && profile != GYRE_PROFILE_VLLM_2026_09 &&
+        (file->traits & GYRE_LLAMA4_SCALING_BETA))
         config->query.temperature = GYRE_TEMPERATURE_MINISTRAL;
     const json_t *sections = gyre_scope_value(&dict, "mrope_section");
     if (sections && (file->traits & GYRE_MROPE_INTERLEAVED)) {

@@ -594,8 +594,9 @@ static void diff_merges_what_is_the_same(void **state) {
         const char *line, *a, *b; /* NULL: merged */
         int of_more;              /* with GYRE_TEST_ALL */
     } cases[] = {
-        {"diff " GYRE_TEST_DATA "/configs/phi-3.5-mini.json --with vllm --accuracy", "of hf-5", "of vllm", 1},
-        {"diff " GYRE_TEST_DATA "/configs/qwen2.5-7b-1m.json --as vllm --with hf-5 --accuracy", "of vllm", "of hf-5", 0},
+        {"diff " GYRE_TEST_DATA "/configs/phi-3.5-mini.json --with vllm --accuracy", "of hf-5", "of vllm-2026.09", 1},
+        {"diff " GYRE_TEST_DATA "/configs/qwen2.5-7b-1m.json --as vllm --with hf-5 --accuracy", "of vllm-2026.09", "of hf-5",
+         0},
         {"diff @own.json @trained.json --accuracy", "of A", "of B", 0},
         {"diff @own.json @pope.json --accuracy", "of A", "of B", 1},
         {"diff " GYRE_TEST_DATA "/configs/llama-3.1-8b.json --with vllm --accuracy", NULL, NULL, 0},

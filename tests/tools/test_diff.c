@@ -224,11 +224,12 @@ static void test_figures(void **state) {
 static void test_vllm(void **state) {
     (void)state;
     long double a[64], b[64];
-    /* It does not read attention_factor: its own is 0.1 ln 4 + 1 where the file says 1. */
+    /* In May 2026 it did not read attention_factor: its own is 0.1 ln 4 + 1 where the file says 1. */
     const long double factor = 0.1L * logl(4) + 1;
-    json_t *root = compare("diff @factor.json --with vllm --json", DIFFERENT);
+    json_t *root = compare("diff @factor.json --with vllm-2026.05 --json", DIFFERENT);
     const json_t *group = group_at(root, 0);
-    assert_string_equal(test_string(root, "verdict"), "Same rotations, but scores are 1.30 times larger under vllm.");
+    assert_string_equal(test_string(root, "verdict"),
+                        "Same rotations, but scores are 1.30 times larger under vllm-2026.05.");
     test_close(test_number(group, "max_relative_difference"), 0, 1e-12L, "frequencies");
     assert_true(json_is_null(json_object_get(group, "first_position")));
     test_close(test_number(group, "attention_factor_ratio"), factor, 1e-12L, "factor");
@@ -238,21 +239,22 @@ static void test_vllm(void **state) {
     assert_verdict(
         "diff @chunks.json --as vllm --with hf-5 --json", DIFFERENT,
         "Same frequencies, but keys of other chunks rotate otherwise from a distance of 514 tokens on; also far is chunked "
-        "under vllm, as-near under hf-5; chunk_size is 3072 under vllm, 0 under hf-5; chunk_local is 512 under vllm, 0 "
-        "under hf-5.");
+        "under vllm-2026.09, as-near under hf-5; chunk_size is 3072 under vllm-2026.09, 0 under hf-5; chunk_local is 512 "
+        "under vllm-2026.09, 0 under hf-5.");
     root = compare("diff @chunks.json --as vllm --with hf-5 --json", DIFFERENT);
     assert_int_equal(test_integer(group_at(root, 0), "first_distance"), 514); /* a query 513 past its chunk's start */
     json_decref(root);
-    assert_verdict("diff @factor.json --as vllm --with hf-5 --json", DIFFERENT,
+    assert_verdict("diff @factor.json --as vllm-2026.05 --with hf-5 --json", DIFFERENT,
                    "Same rotations, but scores are 1.30 times smaller under hf-5.");
-    /* Its dynamic base is that of 2 x 4096 tokens at every length: 10000 x 3^(128/126). */
+    assert_verdict("diff @factor.json --with vllm --json", SAME, "Same.");
+    /* Its dynamic base was that of 2 x 4096 tokens at every length: 10000 x 3^(128/126). */
     for (int i = 0; i < 64; i++) {
         a[i] = theta(10000, i);
         b[i] = theta(10000 * powl(3, 128.0L / 126), i);
     }
-    check_figures("diff @dynamic.json --with vllm --json --length 4096", a, b, 4096);
+    check_figures("diff @dynamic.json --with vllm-2026.05 --json --length 4096", a, b, 4096);
     /* There the other one gets at 8192: 2 x 8192 / 4096 - 1 is 3 too. */
-    assert_verdict("diff @dynamic.json --with vllm --json --length 8192", SAME,
+    assert_verdict("diff @dynamic.json --with vllm-2026.05 --json --length 8192", SAME,
                    "Same at length 8192, where rope+dynamic and rope+ntk meet.");
 }
 
@@ -504,9 +506,9 @@ static void test_refusals(void **state) {
     json_t *root = compare("diff @named.json --as hf-5 --with hf-4.43 --json", REFUSED);
     assert_non_null(strstr(test_string(root, "verdict"), "hf-4.43 refuses this config: "));
     json_decref(root);
-    /* A scaling without a type is none to transformers; vLLM raises an error. */
-    root = compare("diff @untyped.json --with vllm --json", REFUSED);
-    assert_non_null(strstr(test_string(root, "verdict"), "vllm refuses this config: "));
+    /* A scaling without a type is none to transformers; vLLM raised an error. */
+    root = compare("diff @untyped.json --with vllm-2026.05 --json", REFUSED);
+    assert_non_null(strstr(test_string(root, "verdict"), "vllm-2026.05 refuses this config: "));
     assert_true(json_is_null(json_object_get(json_object_get(root, "a"), "refused")));
     assert_non_null(strstr(test_string(json_object_get(root, "b"), "refused"), "type"));
     json_decref(root);
@@ -518,9 +520,9 @@ static void test_refusals(void **state) {
     assert_string_equal(test_string(json_object_get(root, "b"), "profile"), "llama.cpp");
     json_decref(root);
     assert_non_null(strstr(run("diff @dynamic-yarn.json --with llama.cpp")->out, "dynamic-yarn.json read as hf-5\n"));
-    const outcome *o = run("diff @untyped.json --as vllm --with hf-5");
+    const outcome *o = run("diff @untyped.json --as vllm-2026.05 --with hf-5");
     assert_int_equal(o->exit, REFUSED);
-    assert_non_null(strstr(o->out, "vllm refuses this config: "));
+    assert_non_null(strstr(o->out, "vllm-2026.05 refuses this config: "));
     write_llama("unknown.json", " \"max_position_embeddings\": 4096, \"rope_theta\": 10000.0,\n"
                                 " \"rope_scaling\": {\"rope_type\": \"ntk-by-tea-leaves\", \"factor\": 2.0}");
     assert_fails("diff @unknown.json --as hf-5 --with hf-4.56", FAILED, "ntk-by-tea-leaves"); /* nobody reads it */

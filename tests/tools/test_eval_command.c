@@ -413,7 +413,7 @@ static void cards(void **state) {
     assert_string_equal(test_string(of_model, "path"), in_folder("rope"));
     assert_string_equal(test_string(of_model, "hash"), model);
     assert_string_equal(test_string(of_model, "config_hash"), config);
-    assert_string_equal(test_string(card, "profile"), "vllm");
+    assert_string_equal(test_string(card, "profile"), "vllm-2026.09");
     assert_string_equal(test_string(card, "methods"), "none, yarn");
     assert_string_equal(test_string(card, "gyre"), gyre_version());
     assert_string_equal(test_string(of_model, "family"), "llama");

@@ -84,11 +84,11 @@ static void yarn_in_every_form(void **state) {
     /* 4.43 ramps over the new length. */
     assert_string_equal(test_string(hf, "read_so_by"), "hf-5, hf-4.56, hf-4.55, hf-4.51");
     char want[1024];
-    snprintf(
-        want, sizeof want,
-        "vllm serve %s --max-model-len 16384 --hf-overrides '{\"rope_parameters\": {\"rope_type\": \"yarn\", \"factor\": "
-        "4.0, \"original_max_position_embeddings\": 4096, \"rope_theta\": 10000.0}}'",
-        in_folder("llama2"));
+    snprintf(want, sizeof want,
+             "vllm serve %s --max-model-len 16384 --hf-overrides '{\"max_position_embeddings\": 16384, "
+             "\"rope_parameters\": {\"rope_type\": \"yarn\", \"factor\": 4.0, \"original_max_position_embeddings\": 4096, "
+             "\"rope_theta\": 10000.0}}'",
+             in_folder("llama2"));
     assert_string_equal(test_string(vllm, "command"), want);
     assert_string_equal(
         test_string(cpp, "command"),
@@ -145,8 +145,7 @@ static void keys_rotate_as_the_written_config(void **state) {
             check_same(models[m], labels[i], json_object_get(hf, "keys_4"), "hf-4.56");
             if (strcmp(models[m], "llama31") != 0) /* there its own rope_scaling is replaced in memory, not in the file */
                 check_same(models[m], labels[i], json_object_get(vllm, "keys"), "vllm");
-            assert_int_equal(strcmp(test_string(vllm, "says"), "same") == 0,
-                             strcmp(labels[i], "dynamic") != 0 && strcmp(labels[i], "by-parts") != 0);
+            assert_int_equal(strcmp(test_string(vllm, "says"), "same") == 0, strcmp(labels[i], "dynamic") != 0);
             json_decref(v);
         }
 }
@@ -247,7 +246,7 @@ static void vllm_is_told_the_length_where_it_has_to(void **state) {
     static const struct {
         const char *label;
         int states_length;
-    } cases[] = {{"yarn", 0}, {"linear", 0}, {"ntk", 1}, {"llama3", 1}};
+    } cases[] = {{"yarn", 1}, {"linear", 0}, {"ntk", 1}, {"llama3", 1}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char line[128];
         snprintf(line, sizeof line, "extend @llama2 --to 16k --methods %s --json", cases[i].label);
@@ -283,9 +282,9 @@ static void engines_that_cannot_say_it(void **state) {
     assert_non_null(strstr(test_string(engine_of(v, "llama.cpp"), "note"), "its flags are one for all layers"));
     json_decref(v);
     /* An engine that cannot do the method is told which of the others it reads as they are meant. */
-    v = verdict_of("extend rope --to 1k --methods by-parts,linear,llama3,none --json");
-    assert_string_equal(test_string(v, "method"), "by-parts");
-    assert_string_equal(test_string(engine_of(v, "vLLM"), "reads_as_meant"), "linear, llama3");
+    v = verdict_of("extend rope --to 1k --methods dynamic,linear,none --json");
+    assert_string_equal(test_string(v, "method"), "dynamic");
+    assert_string_equal(test_string(engine_of(v, "vLLM"), "reads_as_meant"), "linear");
     json_decref(v);
 }
 

@@ -195,7 +195,7 @@ static void list_choice(const diff_operand *operand, const gyre_layer_reading *g
         snprintf(tokens, sizeof tokens, ", %s here", most->value);
     if (reading->profile == GYRE_PROFILE_LLAMA_CPP)
         snprintf(out, size, "when it starts, by the context that it allocates (--ctx-size%s)", tokens);
-    else if (reading->profile == GYRE_PROFILE_VLLM)
+    else if (reading->profile == GYRE_PROFILE_VLLM_2026_05 || reading->profile == GYRE_PROFILE_VLLM_2026_09)
         snprintf(out, size, "when it starts, by --max-model-len%s", tokens);
     else
         snprintf(out, size, "in each call, by the tokens it holds: long past %" PRId64, group->config.trained_length);

@@ -46,24 +46,7 @@ const char *explain_format_number(double value, int digits, char out[EXPLAIN_TEX
 }
 
 const char *explain_profile_name(gyre_profile profile) {
-    switch (profile) {
-    case GYRE_PROFILE_HF_5:
-        return "transformers 5";
-    case GYRE_PROFILE_HF_4_56:
-        return "transformers 4.56";
-    case GYRE_PROFILE_HF_4_55:
-        return "transformers 4.55";
-    case GYRE_PROFILE_HF_4_51:
-        return "transformers 4.51";
-    case GYRE_PROFILE_HF_4_43:
-        return "transformers 4.43";
-    case GYRE_PROFILE_VLLM:
-        return "vLLM";
-    case GYRE_PROFILE_REFERENCE:
-        return "the papers";
-    default:
-        return gyre_profile_name(profile) ? gyre_profile_name(profile) : "usual";
-    }
+    return gyre_profile_title(profile) ? gyre_profile_title(profile) : "usual";
 }
 
 const char *explain_origin_name(gyre_origin origin) {

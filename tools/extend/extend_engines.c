@@ -159,8 +159,8 @@ static const json_t *text_config(const json_t *config) {
     return json_is_object(inner) ? inner : config;
 }
 
-/* out = the longest context that vLLM derives from a config: L s under YaRN, max_position_embeddings under llama3, longrope
- * and without scaling, else times the factor.  0 = not known. */
+/* out = the longest context that vLLM derives from a config: max_position_embeddings under YaRN (before September 2026 L s:
+ * the smaller one), llama3, longrope and without scaling, else times the factor.  0 = not known. */
 static double derived_length(const json_t *config) {
     const json_t *inner = text_config(config), *dict = json_object_get(inner, "rope_parameters");
     if (!json_is_object(dict)) dict = json_object_get(inner, "rope_scaling");
@@ -170,7 +170,7 @@ static double derived_length(const json_t *config) {
     const double original = json_number_value(json_object_get(dict, "original_max_position_embeddings"));
     if (!type) type = json_string_value(json_object_get(dict, "type"));
     if (!type || strcmp(type, "default") == 0 || strcmp(type, "llama3") == 0 || strcmp(type, "longrope") == 0) return states;
-    if (strcmp(type, "yarn") == 0 && original > 0) return original * factor;
+    if (strcmp(type, "yarn") == 0 && original > 0) return original * factor < states ? original * factor : states;
     return states * (factor > 1 ? factor : 1);
 }
 

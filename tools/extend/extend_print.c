@@ -240,6 +240,12 @@ static void print_needs(const explain_terminal *page, const extend_method *metho
     explain_print_wrapped(page, EXPLAIN_STYLE_PLAIN, 0, 2, need_legend);
 }
 
+/* out = the name of a column: that of the program without a date. */
+static const char *reader_name(int reader) {
+    const char *alias = gyre_profile_alias(extend_readers[reader]);
+    return alias ? alias : gyre_profile_name(extend_readers[reader]);
+}
+
 /* Prints why programs do not rotate as the method does, once per reason. */
 static void print_remarks(const explain_terminal *page, const extend_method *methods, const extend_effect *rows,
                           int64_t count) {
@@ -261,7 +267,7 @@ static void print_remarks(const explain_terminal *page, const extend_method *met
                                      j == k      ? ""
                                      : j == last ? " and "
                                                  : ", ",
-                                     gyre_profile_name(extend_readers[j]));
+                                     reader_name(j));
             snprintf(text + used, sizeof text - (size_t)used, ": %s", why);
             if (!some++) fputc('\n', page->file);
             explain_print_wrapped(page, EXPLAIN_STYLE_PLAIN, 0, 2, text);
@@ -307,7 +313,7 @@ static json_t *support_json(const extend_effect *f) {
     for (int i = 0; i < EXTEND_READERS; i++) {
         json_t *one = json_pack("{s:s}", "says", support_names[f->support[i]]);
         if (f->why[i][0]) json_object_set_new(one, "why", json_string(f->why[i]));
-        json_object_set_new(out, gyre_profile_name(extend_readers[i]), one);
+        json_object_set_new(out, reader_name(i), one);
     }
     return out;
 }

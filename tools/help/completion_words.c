@@ -35,8 +35,11 @@ static void print_split(const char *words, const char *separators) {
 }
 
 static void print_profiles(void) {
-    for (int i = GYRE_PROFILE_DEFAULT + 1; gyre_profile_name((gyre_profile)i); i++)
+    for (int i = GYRE_PROFILE_DEFAULT + 1; gyre_profile_name((gyre_profile)i); i++) {
+        const char *alias = gyre_profile_alias((gyre_profile)i);
         printf("%s%s", i > GYRE_PROFILE_DEFAULT + 1 ? " " : "", gyre_profile_name((gyre_profile)i));
+        if (alias) printf(" %s", alias);
+    }
 }
 
 static void print_encodings(int is_list) {

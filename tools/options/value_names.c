@@ -43,10 +43,12 @@ int is_gguf_path(const char *path) {
 }
 
 void profile_read(const char *option, const char *text, void *at) {
-    enum { FIRST = GYRE_PROFILE_DEFAULT + 1, MAX_PROFILES = 16 };
+    enum { FIRST = GYRE_PROFILE_DEFAULT + 1, MAX_PROFILES = 32 };
     const char *names[MAX_PROFILES];
+    const gyre_profile found = gyre_profile_find(text);
     int count = 0;
     for (; count < MAX_PROFILES && gyre_profile_name((gyre_profile)(FIRST + count)); count++)
         names[count] = gyre_profile_name((gyre_profile)(FIRST + count));
-    *(gyre_profile *)at = (gyre_profile)(FIRST + cli_choice(option, text, names, count));
+    *(gyre_profile *)at =
+        found != GYRE_PROFILE_DEFAULT ? found : (gyre_profile)(FIRST + cli_choice(option, text, names, count));
 }

@@ -327,7 +327,9 @@ static void set_max_positions(gyre_rope_source *source, gyre_layer_group *group)
 /* Readers of other profiles are added here. */
 static gyre_rope_profile_reader *profile_reader(gyre_profile profile) {
     if (profile == GYRE_PROFILE_REFERENCE) return gyre_rope_as_reference;
-    if (profile == GYRE_PROFILE_VLLM) return gyre_rope_as_vllm;
+    if (gyre_profile_is_vllm(profile)) return gyre_rope_as_vllm;
+    if (profile == GYRE_PROFILE_SGLANG) return gyre_rope_as_sglang;
+    if (profile == GYRE_PROFILE_MLX_LM) return gyre_rope_as_mlx_lm;
     if (profile == GYRE_PROFILE_LLAMA_CPP) return gyre_rope_as_llama_cpp;
     return gyre_profile_is_hf(profile) ? gyre_rope_as_hf : NULL;
 }
@@ -428,12 +430,11 @@ void gyre_read_rope(const gyre_family *family, const gyre_scope *root) {
     gyre_build *build = root->source->build;
     const char *chunks = "dual_chunk_attention_config";
     gyre_rope_dict dict = gyre_rope_find_dict(family, root);
-    const int is_read =
-        gyre_build_profile(build) == GYRE_PROFILE_VLLM || gyre_build_profile(build) == GYRE_PROFILE_REFERENCE;
+    const gyre_profile profile = gyre_build_profile(build);
+    const int is_read = gyre_profile_is_vllm(profile) || profile == GYRE_PROFILE_SGLANG || profile == GYRE_PROFILE_REFERENCE;
     if (gyre_scope_value(root, chunks) && !is_read)
-        gyre_scope_warn(root, chunks, "%s: %s has no dual chunk attention", chunks,
-                        gyre_profile_program(gyre_build_profile(build)));
-    if (gyre_build_profile(build) != GYRE_PROFILE_REFERENCE) gyre_rope_warn_clip(root);
+        gyre_scope_warn(root, chunks, "%s: %s has no dual chunk attention", chunks, gyre_profile_program(profile));
+    if (profile != GYRE_PROFILE_REFERENCE) gyre_rope_warn_clip(root);
     gyre_rope_group_layers(family, root, &dict, &division);
     for (int i = 0; i < division.kinds && !gyre_build_status(build); i++) {
         const gyre_layer_kind *kind = &division.kind[i];

@@ -1,8 +1,9 @@
-/* rope_as_vllm.c: scalings as vLLM reads them (May 2026).
+/* rope_as_vllm.c: scalings as vLLM reads them, in May and in September 2026.  Between the two, vllm#56446 made its YaRN that
+ * of transformers 5.
  *
  * vLLM builds one table of angles at the start, so nothing depends on the length of a sequence: dynamic NTK has one
  * base, LongRoPE one list.  The length of a reading is taken as max_model_len. */
-#include "reading/rope/rope_engine.h"
+#include "reading/rope/rope_vllm_shared.h"
 #include "reading/scaling_traits.h"
 
 #include <inttypes.h>
@@ -23,22 +24,20 @@ static int has_key(const gyre_rope_engine *e, const char *key) {
     return gyre_scope_value(dict_of(e), key) != NULL;
 }
 
+static int is_may(const gyre_rope_engine *e) {
+    return gyre_build_profile(e->build) == GYRE_PROFILE_VLLM_2026_05;
+}
+
 /* -- the type -- */
 static int same_type(const char *modern, const char *legacy) {
     return strcmp(modern, legacy) == 0 || (strcmp(legacy, "su") == 0 && strcmp(modern, "longrope") == 0) ||
            (strcmp(legacy, "mrope") == 0 && strcmp(modern, "default") == 0);
 }
 
-/* A dict with a scaling must name its type; a dict with only a base need not. */
+/* In May, a dict with a scaling had to name its type.  Later, transformers 5 takes it for "default". */
 static int describes_scaling(const gyre_rope_engine *e) {
     static const char *const keys[] = {"factor", "alpha", "short_factor", "long_factor", "low_freq_factor", "mixed_b", NULL};
     return gyre_scope_first(dict_of(e), keys) != NULL;
-}
-
-/* With latent attention, the model class reads every scaling as DeepSeek's, except in MiniCPM3. */
-static int is_deepseek(const gyre_rope_engine *e) {
-    const gyre_family *family = e->source->family;
-    return (family->traits & GYRE_MLA) && strcmp(family->model_type, "minicpm3") != 0;
 }
 
 /* out = the type; NULL if the build has failed. */
@@ -49,12 +48,14 @@ static const char *type_of(const gyre_rope_engine *e) {
     if (*modern && *legacy && !same_type(modern, legacy))
         gyre_scope_fail(dict, GYRE_EUNSUPPORTED, "type", "\"%.40s\" contradicts rope_type \"%.40s\"; vLLM fails on that",
                         legacy, modern);
-    if (!*modern && !*legacy && describes_scaling(e))
+    if (!*modern && !*legacy && is_may(e) && describes_scaling(e))
         gyre_scope_fail(dict, GYRE_EFORMAT, "rope_type", "missing; vLLM has no default for it");
     if (failed(e)) return NULL;
     const char *raw = *modern ? modern : legacy;
-    if (strcmp(raw, "xdrope") == 0) return raw;
-    if (strcmp(raw, "mrope") == 0) return "default";
+    if (strcmp(raw, "xdrope") == 0 && is_may(e)) return raw;
+    if (strcmp(raw, "mrope") == 0 && !is_may(e) && !has_key(e, "mrope_section"))
+        gyre_scope_fail(dict, GYRE_EFORMAT, "mrope_section", "missing; vLLM fails on \"mrope\" without it");
+    if (strcmp(raw, "mrope") == 0) return failed(e) ? NULL : "default";
     return strcmp(raw, "su") == 0 ? "longrope" : e->source->type;
 }
 
@@ -66,43 +67,28 @@ static void as_default(const gyre_rope_engine *e) {
                         "vLLM mixes sines of several frequencies by trained weights here, which is not a rotation");
 }
 
-static void as_linear(const gyre_rope_engine *e) {
-    gyre_engine_set_scaling(e, GYRE_SCALING_LINEAR, NULL);
-    (void)gyre_engine_read_factor(e);
-    if (json_is_integer(gyre_scope_value(dict_of(e), "factor")))
-        gyre_scope_warn(
-            dict_of(e), "factor",
-            "a whole number; vLLM takes it as a list of factors and fails with a TypeError; write it with a point (8.0)");
-}
-
-static void set_ntk_base(const gyre_rope_engine *e, const char *key, double growth, const char *scaling_why,
-                         const char *factor_why) {
-    gyre_engine_set_scaling(e, GYRE_SCALING_NTK, scaling_why);
-    gyre_engine_note_number(e, "factor", key, factor_why, growth);
-    e->group->config.rope.factor = growth;
-    if (growth < 1.0) gyre_scope_fail(dict_of(e), GYRE_EFORMAT, key, "gives %g times the base's growth, below 1", growth);
-}
-
-/* Base alpha^(d / (d - 2)) at every length. */
-static void as_alpha(const gyre_rope_engine *e) {
-    const double alpha = gyre_scope_number(dict_of(e), "alpha", NAN);
-    if (failed(e)) return;
-    set_ntk_base(e, "alpha", alpha, "vLLM grows the base once, by alpha, and keeps it at every length",
-                 "alpha: the base grows by alpha^(d / (d - 2))");
-}
-
-/* transformers' dynamic base for n = s L', at every n. */
+/* The base of dynamic NTK for n = max_position_embeddings and the trained length L, by default n itself: no change. */
 static void as_dynamic(const gyre_rope_engine *e) {
+    static const char key[] = "max_trained_positions";
     if (has_key(e, "alpha")) {
-        as_alpha(e);
+        gyre_vllm_read_alpha(e);
         return;
     }
-    const double s = gyre_engine_read_factor(e);
+    const double s = gyre_engine_read_factor(e), n = (double)e->source->max_positions;
+    const double trained = (double)gyre_rope_read_length(dict_of(e), key, e->source->max_positions);
     if (failed(e)) return;
-    set_ntk_base(
-        e, "factor", s * s - s + 1.0,
-        "vLLM computes the dynamic base once, for factor x max_position_embeddings tokens, and keeps it at every length",
-        gyre_build_format(e->build, "s^2 - s + 1 for the file's s = %g; transformers has 1 up to the trained length", s));
+    const double growth = trained > 0.0 ? s * n / trained - (s - 1.0) : 1.0;
+    if (growth != 1.0) {
+        gyre_vllm_set_ntk_base(
+            e, key, growth, "vLLM computes the dynamic base once, for max_position_embeddings tokens",
+            gyre_build_format(e->build, "s n / L - (s - 1) for the file's s = %g, n = %g and L = %g", s, n, trained));
+        return;
+    }
+    gyre_engine_set_scaling(e, GYRE_SCALING_NONE,
+                            "vLLM grows the base for max_position_embeddings tokens over max_trained_positions, which by "
+                            "default is the same: by nothing");
+    e->group->config.rope.factor = 1.0;
+    gyre_engine_note_number(e, "factor", "factor", "without effect", 1.0);
 }
 
 /* omega_i = (base s)^(-2 i / d) / s^(2 / d); or divisors exp(a (i + 1)^b). */
@@ -127,62 +113,7 @@ static void as_ntk(const gyre_rope_engine *e) {
     gyre_engine_note_number(e, "factor", "factor", gyre_build_format(e->build, "the file's %g^(2 / d)", s), rope->factor);
 }
 
-static void as_llama3(const gyre_rope_engine *e) {
-    gyre_engine_set_scaling(e, GYRE_SCALING_LLAMA3, NULL);
-    (void)gyre_engine_read_factor(e);
-    (void)gyre_engine_read_original_length(e);
-    gyre_rope_read_freq_factors(e->source, e->group);
-}
-
-/* Ignores the factor. */
-static void as_proportional(const gyre_rope_engine *e) {
-    static const char *const unread[] = {"factor", NULL};
-    gyre_place place;
-    const char *why = gyre_engine_ignored_keys(e, unread, &place);
-    gyre_engine_set_scaling(e, GYRE_SCALING_PROPORTIONAL, NULL);
-    gyre_rope_read_proportion(e->source, e->group);
-    e->group->config.rope.factor = 1.0;
-    if (why) gyre_engine_note_number(e, "factor", "factor", why, 1.0);
-}
-
 /* -- YaRN -- */
-/* The factor of cos and sin: g of the factor, times a key of vLLM's own. */
-static void yarn_attention(const gyre_rope_engine *e, double magnitude, const char *const *unread) {
-    gyre_place place;
-    const char *why = gyre_engine_ignored_keys(e, unread, &place);
-    double value = magnitude * gyre_scope_number(dict_of(e), "attn_factor", 1.0);
-    if (has_key(e, "attn_factor")) {
-        const gyre_place own = gyre_scope_place(dict_of(e), "attn_factor");
-        why = why ? gyre_build_format(e->build, "times %s; %s", own.key, why)
-                  : "0.1 ln s + 1 times attn_factor, a key of vLLM";
-        if (!place.key) place = own;
-    }
-    gyre_engine_set_attention_factor(e, value, &place, why);
-}
-
-static void weaken_ramp(const gyre_rope_engine *e) {
-    if (!has_key(e, "extrapolation_factor")) return;
-    const double extrapolation_factor = gyre_scope_number(dict_of(e), "extrapolation_factor", 1.0);
-    if (extrapolation_factor == 1.0 || failed(e)) return;
-    gyre_engine_apply_extrapolation_factor(e, extrapolation_factor);
-    const gyre_place place = gyre_scope_place(dict_of(e), "extrapolation_factor");
-    gyre_build_set_field(
-        e->build, e->group, "scaling", GYRE_ORIGIN_FILE, &place,
-        "yarn whose ramp keeps only extrapolation_factor of each kept share: given as divisors of each pair", "yarn");
-}
-
-/* In transformers, 0 revolutions or null mean the default.  vLLM would divide by them. */
-static void ramp(const gyre_rope_engine *e, int truncate_honoured) {
-    static const char *const keys[] = {"beta_fast", "beta_slow"};
-    for (int i = 0; i < 2; i++) {
-        const int is_null = gyre_scope_has(dict_of(e), keys[i]) && !has_key(e, keys[i]);
-        if (is_null || gyre_scope_number(dict_of(e), keys[i], 1.0) == 0.0)
-            gyre_scope_fail(dict_of(e), GYRE_EUNSUPPORTED, keys[i], "%s, by which vLLM would divide; leave the key out",
-                            is_null ? "null" : "0");
-    }
-    gyre_rope_read_ramp(e->source, e->group, !truncate_honoured);
-}
-
 /* With several axes, the table is built for 4 L tokens, and revolutions are counted over that length too. */
 static void set_table_length(const gyre_rope_engine *e, int64_t original) {
     e->group->config.trained_length = 4 * original;
@@ -191,27 +122,61 @@ static void set_table_length(const gyre_rope_engine *e, int64_t original) {
                             4.0 * (double)original);
 }
 
-static void as_yarn(const gyre_rope_engine *e) {
-    static const char *const unread[] = {"attention_factor", "mscale", "mscale_all_dim", NULL};
-    const int axes = has_key(e, "mrope_section");
-    gyre_engine_set_scaling(e, GYRE_SCALING_YARN, NULL);
+/* out = s.  What YaRN has at both dates. */
+static double begin_yarn(const gyre_rope_engine *e, const char *why) {
+    gyre_engine_set_scaling(e, GYRE_SCALING_YARN, why);
     const double s = gyre_engine_read_factor(e);
     const int64_t original = gyre_engine_read_original_length(e);
-    ramp(e, 1);
-    if (axes && original < INT64_MAX / 4) set_table_length(e, original);
+    gyre_vllm_read_ramp(e, 1);
+    if (has_key(e, "mrope_section") && original < INT64_MAX / 4) set_table_length(e, original);
+    return s;
+}
+
+/* As transformers: attention_factor, else the ratio of both mscale keys if neither is 0, else 0.1 ln s + 1. */
+static void transformers_attention(const gyre_rope_engine *e, double s) {
+    static const char *const dropped[] = {"attn_factor", NULL};
+    if (gyre_rope_read_attention_factor(e->source, e->group)) return;
+    const double mscale = gyre_scope_number(dict_of(e), "mscale", 0.0);
+    const double all = gyre_scope_number(dict_of(e), "mscale_all_dim", 0.0);
+    if (failed(e)) return;
+    if (mscale == 0.0 || all == 0.0) {
+        gyre_vllm_set_attention(e, gyre_rope_yarn_mscale(s, 1.0), 0, dropped);
+        return;
+    }
+    const gyre_place place = gyre_scope_place(dict_of(e), "mscale");
+    gyre_engine_set_attention_factor(e, gyre_rope_yarn_mscale(s, mscale) / gyre_rope_yarn_mscale(s, all), &place,
+                                     "the ratio of mscale and mscale_all_dim");
+}
+
+static void as_yarn(const gyre_rope_engine *e) {
+    const double s = begin_yarn(e, NULL);
+    if (!failed(e)) transformers_attention(e, s);
+}
+
+/* Becomes YaRN with an attention_factor when the config is loaded. */
+static void as_telechat3(const gyre_rope_engine *e) {
+    static const char *const unread[] = {"attention_factor", "mscale", "mscale_all_dim", "attn_factor", NULL};
+    const double s = begin_yarn(e, "telechat3-yarn: YaRN with 0.07 ln s + 1 for 0.1 ln s + 1");
+    if (!failed(e)) gyre_vllm_set_attention(e, 0.07 * log(s) + 1.0, 0, unread);
+}
+
+static void as_yarn_of_may(const gyre_rope_engine *e) {
+    static const char *const unread[] = {"attention_factor", "mscale", "mscale_all_dim", NULL};
+    const int axes = has_key(e, "mrope_section");
+    const double s = begin_yarn(e, NULL);
     const int applied = axes || gyre_scope_bool(dict_of(e), "apply_yarn_scaling", 1);
     if (failed(e)) return;
-    yarn_attention(e, applied ? gyre_rope_yarn_mscale(s, 1.0) : 1.0, unread);
-    weaken_ramp(e);
+    gyre_vllm_set_attention(e, applied ? gyre_rope_yarn_mscale(s, 1.0) : 1.0, 1, unread);
+    gyre_vllm_weaken_ramp(e);
 }
 
 /* 0.07 ln s + 1, where s is the ratio of the lengths. */
-static void as_telechat3(const gyre_rope_engine *e) {
+static void as_telechat3_of_may(const gyre_rope_engine *e) {
     static const char *const unread[] = {"attention_factor", "mscale", "mscale_all_dim", NULL};
     struct gyre_rope_config *rope = &e->group->config.rope;
     gyre_engine_set_scaling(e, GYRE_SCALING_YARN, "telechat3-yarn: YaRN with 0.07 ln s + 1 for 0.1 ln s + 1");
     const int64_t original = gyre_engine_read_original_length(e);
-    ramp(e, 1);
+    gyre_vllm_read_ramp(e, 1);
     if (failed(e)) return;
     rope->factor = (double)e->source->max_positions / (double)original;
     gyre_engine_note_number(e, "factor", "factor",
@@ -220,29 +185,8 @@ static void as_telechat3(const gyre_rope_engine *e) {
     if (rope->factor < 1.0)
         gyre_scope_fail(dict_of(e), GYRE_EFORMAT, "original_max_position_embeddings", "above max_position_embeddings");
     if (failed(e)) return;
-    yarn_attention(e, 0.07 * log(rope->factor) + 1.0, unread);
-    weaken_ramp(e);
-}
-
-static void set_deepseek_yarn(const gyre_rope_engine *e, int multiplies_scores) {
-    static const char *const unread[] = {"attention_factor", NULL};
-    gyre_engine_set_scaling(e, GYRE_SCALING_YARN,
-                            multiplies_scores ? "deepseek_yarn: each mscale key has an effect without the other" : NULL);
-    const double s = gyre_engine_read_factor(e);
-    (void)gyre_engine_read_original_length(e);
-    ramp(e, 0);
-    /* DeepSeek-V4's class sets both to 0. */
-    const int is_v4 = strcmp(e->source->family->model_type, "deepseek_v4") == 0;
-    const double mscale = is_v4 ? 0.0 : gyre_engine_read_number(e, "mscale", "mscale", 1.0);
-    const double all = is_v4 ? 0.0 : gyre_engine_read_number(e, "mscale_all_dim", "mscale_all_dim", 0.0);
-    if (failed(e)) return;
-    const double of_scores = gyre_rope_yarn_mscale(s, all);
-    yarn_attention(e, gyre_rope_yarn_mscale(s, mscale) / of_scores, unread);
-    if (multiplies_scores)
-        gyre_engine_set_softmax(e, of_scores * of_scores, "mscale_all_dim", NULL);
-    else
-        gyre_engine_set_softmax(e, 1.0, "apply_yarn_scaling", "apply_yarn_scaling is false: vLLM leaves the scores alone");
-    weaken_ramp(e);
+    gyre_vllm_set_attention(e, 0.07 * log(rope->factor) + 1.0, 1, unread);
+    gyre_vllm_weaken_ramp(e);
 }
 
 /* The class renames every type except default without looking at it. */
@@ -251,8 +195,8 @@ static void as_deepseek(const gyre_rope_engine *e) {
     if (strcmp(type, "yarn") != 0 && strcmp(type, "deepseek_yarn") != 0 && strcmp(type, "deepseek_llama_scaling") != 0)
         gyre_scope_warn(dict_of(e), e->source->type_key,
                         "vLLM reads \"%.40s\" as deepseek_yarn for models with latent attention", type);
-    set_deepseek_yarn(e,
-                      strcmp(type, "deepseek_llama_scaling") != 0 && gyre_scope_bool(dict_of(e), "apply_yarn_scaling", 1));
+    const int scores = strcmp(type, "deepseek_llama_scaling") != 0 && gyre_scope_bool(dict_of(e), "apply_yarn_scaling", 1);
+    gyre_vllm_read_latent_yarn(e, scores, is_may(e));
 }
 
 /* -- LongRoPE -- */
@@ -317,10 +261,12 @@ static void temperature(const gyre_rope_engine *e) {
                          "vLLM reads it only under llama_4_scaling, beside the rotation's keys", "none");
 }
 
-/* max_model_len if the user gives none.  Gemma 3's max_position_embeddings includes the factor already. */
+/* max_model_len if the user gives none.  Gemma 3's max_position_embeddings includes the factor already, and from September
+ * 2026 on that of every YaRN does. */
 static void note_max_model_len(const gyre_rope_engine *e, const char *type) {
     const int yarn = strstr(type, "yarn") != NULL, longrope = strcmp(type, "longrope") == 0;
     double factor = has_key(e, "factor") ? gyre_scope_number(dict_of(e), "factor", 1.0) : 1.0;
+    if (yarn && !is_may(e)) return;
     if (strcmp(type, "llama3") == 0 || longrope || strncmp(e->source->family->model_type, "gemma3", 6) == 0) factor = 1.0;
     if (failed(e) || e->source->max_positions <= 0) return;
     const int64_t counted = e->group->config.trained_length;
@@ -353,41 +299,51 @@ static int uses_dual_chunk(const gyre_rope_engine *e) {
 
 #define YARN_KEYS                                                                                                           \
     "factor", "original_max_position_embeddings", "beta_fast", "beta_slow", "attention_factor", "mscale", "mscale_all_dim", \
-        "attn_factor", "extrapolation_factor", "apply_yarn_scaling", "truncate"
+        "attn_factor", "truncate"
 #define AXES_KEYS "mrope_section", "mrope_interleaved", "rope_dim"
 /* Keys that are read, or that the note of another field mentions. */
 static const char *const plain_keys[] = {AXES_KEYS, "use_fope", NULL};
 static const char *const factor_keys[] = {AXES_KEYS, "factor", NULL};
 static const char *const ntk_keys[] = {AXES_KEYS, "factor", "mixed_b", NULL};
-static const char *const dynamic_keys[] = {AXES_KEYS, "factor", "alpha", "xdrope_section", NULL};
-static const char *const ramp_keys[] = {AXES_KEYS, YARN_KEYS, NULL};
+static const char *const dynamic_keys[] = {AXES_KEYS, "factor", "alpha", "max_trained_positions", "xdrope_section", NULL};
+static const char *const dynamic_keys_of_may[] = {AXES_KEYS, "factor", "alpha", "xdrope_section", NULL};
+static const char *const yarn_keys[] = {AXES_KEYS, YARN_KEYS, NULL};
+static const char *const latent_keys[] = {AXES_KEYS, YARN_KEYS, "apply_yarn_scaling", NULL};
+static const char *const ramp_keys_of_may[] = {AXES_KEYS, YARN_KEYS, "extrapolation_factor", "apply_yarn_scaling", NULL};
 static const char *const llama3_keys[] = {AXES_KEYS,         "factor",           "original_max_position_embeddings",
                                           "low_freq_factor", "high_freq_factor", NULL};
 static const char *const longrope_keys[] = {AXES_KEYS,          "factor",       "original_max_position_embeddings",
                                             "attention_factor", "short_factor", "long_factor",
                                             "long_mscale",      "short_mscale", NULL};
 
-static const struct reader {
+typedef struct reader {
     const char *type;
     scaling_reader *read;
     const char *const *keys;
-} readers[] = {{"deepseek_yarn", as_deepseek, ramp_keys},
-               {"deepseek_llama_scaling", as_deepseek, ramp_keys},
-               {"default", as_default, plain_keys},
-               {"linear", as_linear, factor_keys},
-               {"dynamic", as_dynamic, dynamic_keys},
-               {"xdrope", as_alpha, dynamic_keys},
-               {"ntk", as_ntk, ntk_keys},
-               {"yarn", as_yarn, ramp_keys},
-               {"llama3", as_llama3, llama3_keys},
-               {"longrope", as_longrope, longrope_keys},
-               {"proportional", as_proportional, factor_keys},
-               {"telechat3-yarn", as_telechat3, ramp_keys}};
+} reader;
+#define READERS_OF_BOTH                                                                                                     \
+    {"default", as_default, plain_keys}, {"linear", gyre_vllm_read_linear, factor_keys}, {"ntk", as_ntk, ntk_keys},         \
+        {"llama3", gyre_vllm_read_llama3, llama3_keys}, {"longrope", as_longrope, longrope_keys}, {                         \
+        "proportional", gyre_vllm_read_proportional, factor_keys                                                            \
+    }
+static const reader readers[] = {
+    {"deepseek_yarn", as_deepseek, latent_keys}, {"deepseek_llama_scaling", as_deepseek, latent_keys},
+    {"dynamic", as_dynamic, dynamic_keys},       {"yarn", as_yarn, yarn_keys},
+    {"telechat3-yarn", as_telechat3, yarn_keys}, READERS_OF_BOTH};
+static const reader readers_of_may[] = {{"deepseek_yarn", as_deepseek, ramp_keys_of_may},
+                                        {"deepseek_llama_scaling", as_deepseek, ramp_keys_of_may},
+                                        {"dynamic", gyre_vllm_read_dynamic, dynamic_keys_of_may},
+                                        {"xdrope", gyre_vllm_read_alpha, dynamic_keys_of_may},
+                                        {"yarn", as_yarn_of_may, ramp_keys_of_may},
+                                        {"telechat3-yarn", as_telechat3_of_may, ramp_keys_of_may},
+                                        READERS_OF_BOTH};
 
-static const struct reader *reader_of(const gyre_rope_engine *e, const char *type) {
-    if (is_deepseek(e) && strcmp(type, "default") != 0) return &readers[0];
-    for (size_t i = 0; i < sizeof readers / sizeof *readers; i++)
-        if (strcmp(readers[i].type, type) == 0) return &readers[i];
+static const reader *reader_of(const gyre_rope_engine *e, const char *type) {
+    const reader *rows = is_may(e) ? readers_of_may : readers;
+    const size_t count = is_may(e) ? sizeof readers_of_may / sizeof *readers_of_may : sizeof readers / sizeof *readers;
+    if (gyre_vllm_is_latent(e) && strcmp(type, "default") != 0) return &rows[0];
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(rows[i].type, type) == 0) return &rows[i];
     return NULL;
 }
 
@@ -395,8 +351,8 @@ void gyre_rope_as_vllm(const gyre_rope_source *source, gyre_layer_group *group) 
     const gyre_rope_engine engine = gyre_engine_begin(source, group), *e = &engine;
     const char *type = type_of(e);
     if (!type) return;
-    const struct reader *reader = reader_of(e, type);
-    if (!reader) {
+    const reader *found = reader_of(e, type);
+    if (!found) {
         gyre_rope_fail_unknown_type(source, "default, linear, dynamic, ntk, yarn, llama3, longrope, proportional");
         return;
     }
@@ -408,7 +364,7 @@ void gyre_rope_as_vllm(const gyre_rope_source *source, gyre_layer_group *group) 
         gyre_engine_set_scaling(e, GYRE_SCALING_NONE, "vLLM builds the rotation from rope_ratio alone");
         return;
     }
-    reader->read(e);
-    note_max_model_len(e, reader == &readers[0] ? "deepseek_yarn" : type);
-    gyre_rope_warn_unread_keys(source, reader->keys);
+    found->read(e);
+    note_max_model_len(e, found->read == as_deepseek ? "deepseek_yarn" : type);
+    gyre_rope_warn_unread_keys(source, found->keys);
 }

@@ -65,9 +65,14 @@ void gyre_rope_read_axes(const gyre_rope_source *source, gyre_layer_group *group
         return;
     }
     const gyre_profile profile = gyre_build_profile(gyre_rope_build_of(source));
+    if (profile == GYRE_PROFILE_MLX_LM) {
+        gyre_scope_warn(&source->dict, key, "%s: mlx-lm rotates by one position alone, which for text is that of every axis",
+                        key);
+        return;
+    }
     const int stated = gyre_scope_bool(&source->dict, "mrope_interleaved", 0);
     const int is_known = (traits & (GYRE_MROPE_CHUNKED | GYRE_MROPE_INTERLEAVED)) != 0;
-    if (!is_known && profile != GYRE_PROFILE_REFERENCE && profile != GYRE_PROFILE_VLLM)
+    if (!is_known && profile != GYRE_PROFILE_REFERENCE && !gyre_profile_is_vllm(profile) && profile != GYRE_PROFILE_SGLANG)
         return; /* reported as an unread key */
     if (!read_sections(source, key, &group->config.rope)) return;
     const int interleaved = is_known ? (traits & GYRE_MROPE_INTERLEAVED) != 0 : stated;
@@ -212,10 +217,11 @@ static void read_logn(const gyre_rope_source *source, gyre_layer_group *group) {
     const gyre_rope_provenance where = found_or_class(source, &source->root, "use_logn_attn");
     const gyre_rope_provenance length = found_or_class(source, &source->root, key);
     if (!gyre_scope_bool(&source->root, "use_logn_attn", 1) || trained < 2) return;
-    if (profile == GYRE_PROFILE_VLLM || profile == GYRE_PROFILE_LLAMA_CPP) {
-        gyre_build_set_field(gyre_rope_build_of(source), group, "query_temperature", GYRE_ORIGIN_DERIVED, &where.place,
-                             profile == GYRE_PROFILE_VLLM ? "vLLM does not scale the queries of this class"
-                                                          : "llama.cpp does not scale the queries of this class",
+    if (gyre_profile_is_engine(profile)) {
+        gyre_build *build = gyre_rope_build_of(source);
+        gyre_build_set_field(build, group, "query_temperature", GYRE_ORIGIN_DERIVED, &where.place,
+                             gyre_build_format(build, "%s does not scale the queries of this class",
+                                               gyre_profile_is_vllm(profile) ? "vLLM" : gyre_profile_program(profile)),
                              "none");
         return;
     }
@@ -230,7 +236,7 @@ void gyre_rope_read_temperature(const gyre_rope_source *source, int has_rope, gy
     const char *beta = "llama_4_scaling_beta";
     if ((traits & GYRE_ATTN_TEMPERATURE_TUNING) && !has_rope) read_tuning(source, group);
     if (strcmp(source->family->model_type, "qwen") == 0) read_logn(source, group);
-    if (profile == GYRE_PROFILE_VLLM) {
+    if (gyre_profile_is_vllm(profile)) {
         const gyre_scope own = gyre_scope_child(&source->root, "llama_4_scaling");
         if (gyre_scope_value(&own, "beta")) read_beta(source, &own, "beta", group);
         if (gyre_scope_value(&source->dict, beta))

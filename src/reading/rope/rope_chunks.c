@@ -21,13 +21,15 @@ static void read_original_length(const gyre_rope_source *source, const gyre_scop
     config->rope.chunk.original_length = read_tokens(source, chunks, group, "chunk_length", key, 0);
     if (config->rope.chunk.original_length == 0) return;
     const gyre_place place = gyre_scope_place(chunks, key);
-    const int is_vllm = gyre_build_profile(gyre_rope_build_of(source)) == GYRE_PROFILE_VLLM;
+    const gyre_profile profile = gyre_build_profile(gyre_rope_build_of(source));
     config->length_policy = GYRE_LENGTH_POLICY_PREFIX;
     gyre_build_set_field(
         gyre_rope_build_of(source), group, "length_policy", GYRE_ORIGIN_READER, &place,
-        is_vllm
-            ? "at n tokens vLLM multiplies queries and keys by max(1, 0.1 ln(n / chunk_length) + 1); a key keeps the factor "
-              "of the length when it was stored"
+        gyre_profile_is_engine(profile)
+            ? gyre_build_format(gyre_rope_build_of(source),
+                                "at n tokens %s multiplies queries and keys by max(1, 0.1 ln(n / chunk_length) + 1); a key "
+                                "keeps the factor of the length when it was stored",
+                                gyre_profile_is_vllm(profile) ? "vLLM" : gyre_profile_program(profile))
             : "at n tokens the authors' fork of vLLM, which reads this key, multiplies queries and keys by max(1, 0.1 ln(n "
               "/ chunk_length) + 1); the paper of dual chunks has no such factor, and its code for Llama 0.05 for 0.1",
         "prefix");

@@ -1,5 +1,5 @@
-/* rope_engine.h: shared by the readers for vLLM and llama.cpp: recording fields, and rules that both inherit from
- * transformers, whose configuration classes they use. */
+/* rope_engine.h: shared by the readers for vLLM, SGLang, mlx-lm and llama.cpp: recording fields, and rules that those which
+ * read with transformers' configuration classes inherit from it. */
 #ifndef GYRE_READING_ROPE_ENGINE_H
 #define GYRE_READING_ROPE_ENGINE_H
 #include "reading/rope/read_rope.h"

@@ -1,5 +1,5 @@
 /* rope_keys.c: the keys from which programs read the base, the rotating fraction of the head and the scaling. */
-#include "reading/rope/read_rope.h"
+#include "reading/rope/mlx_class.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -259,8 +259,10 @@ const char *gyre_rope_entry_of(const gyre_rope_dict *dict, const char *type) {
 
 gyre_rope_dict gyre_rope_find_dict(const gyre_family *family, const gyre_scope *root) {
     const gyre_profile profile = gyre_build_profile(root->source->build);
-    gyre_rope_dict out = {{root->source, NULL, ""}, dict_key(root, profile), 0, NULL};
-    if (!out.key) read_class_dict(family, root, &out);
+    const int is_mlx = profile == GYRE_PROFILE_MLX_LM;
+    gyre_rope_dict out = {
+        {root->source, NULL, ""}, is_mlx ? gyre_mlx_dict_key(family, root) : dict_key(root, profile), 0, NULL};
+    if (!out.key && !is_mlx) read_class_dict(family, root, &out);
     if (!out.key || out.class_default) return out;
     out.scope = gyre_scope_child(root, out.key);
     /* Each is looked for in the text again and again. */
@@ -436,7 +438,7 @@ int gyre_rope_is_plain(const gyre_rope_source *source) {
     const gyre_profile profile = gyre_build_profile(source->root.source->build);
     const unsigned traits = source->family->traits;
     return (gyre_profile_is_hf(profile) && (traits & GYRE_HF_PLAIN_ROPE)) ||
-           (profile == GYRE_PROFILE_VLLM && (traits & GYRE_VLLM_PLAIN_ROPE));
+           (gyre_profile_is_vllm(profile) && (traits & GYRE_VLLM_PLAIN_ROPE));
 }
 
 static double fixed_base(const gyre_rope_source *source, gyre_rope_provenance *found) {
@@ -468,7 +470,9 @@ double gyre_rope_read_base(const gyre_rope_source *source, int sliding, gyre_rop
     const gyre_profile profile = gyre_build_profile(source->root.source->build);
     const char *key = "rope_theta";
     double base;
-    if (gyre_rope_is_plain(source)) {
+    if (profile == GYRE_PROFILE_MLX_LM) {
+        base = gyre_mlx_read_base(source, sliding, found);
+    } else if (gyre_rope_is_plain(source)) {
         base = fixed_base(source, found);
     } else if (source->own.base_key && !has_shared_base(source)) {
         *found = gyre_rope_provenance_of(source, &source->root, source->own.base_key);

@@ -36,7 +36,9 @@ typedef struct gyre_rope_source {
 typedef void gyre_rope_profile_reader(const gyre_rope_source *source, gyre_layer_group *group);
 gyre_rope_profile_reader gyre_rope_as_hf;        /* rope_as_hf.c: all four versions */
 gyre_rope_profile_reader gyre_rope_as_reference; /* rope_as_reference.c */
-gyre_rope_profile_reader gyre_rope_as_vllm;      /* rope_as_vllm.c */
+gyre_rope_profile_reader gyre_rope_as_vllm;      /* rope_as_vllm.c: both dates */
+gyre_rope_profile_reader gyre_rope_as_sglang;    /* rope_as_sglang.c */
+gyre_rope_profile_reader gyre_rope_as_mlx_lm;    /* rope_as_mlx_lm.c */
 gyre_rope_profile_reader gyre_rope_as_llama_cpp; /* rope_as_llama_cpp.c */
 
 #endif

@@ -40,7 +40,11 @@ static const gyre_class_defaults *class_defaults_of(const char *model_type) {
 static void check_program(const gyre_config_reader *r) {
     const unsigned traits = r->defaults->traits;
     const char *type = r->family->model_type;
-    if (r->profile == GYRE_PROFILE_VLLM && !(traits & GYRE_IN_VLLM))
+    if (r->profile == GYRE_PROFILE_SGLANG || r->profile == GYRE_PROFILE_MLX_LM)
+        gyre_scope_fail(r->root, GYRE_EUNSUPPORTED, "model_type",
+                        "%s: for %s, Gyre reads only models that rotate queries and keys", type,
+                        gyre_profile_program(r->profile));
+    if (gyre_profile_is_vllm(r->profile) && !(traits & GYRE_IN_VLLM))
         gyre_scope_fail(r->root, GYRE_EUNSUPPORTED, "model_type", "vLLM has no class for %s", type);
     if (r->profile == GYRE_PROFILE_LLAMA_CPP && !(traits & GYRE_IN_LLAMA_CPP))
         gyre_scope_fail(r->root, GYRE_EUNSUPPORTED, "model_type", "llama.cpp's converter does not take %s", type);

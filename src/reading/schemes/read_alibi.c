@@ -32,7 +32,7 @@ static void jais_scaling(gyre_config_reader *r) {
     static const char key[] = "alibi_scaling", factor_key[] = "factor", length_key[] = "train_seq_len";
     const json_t *value = gyre_scope_value(r->root, key);
     if (!value) return;
-    if (r->profile == GYRE_PROFILE_VLLM || r->profile == GYRE_PROFILE_LLAMA_CPP) {
+    if (gyre_profile_is_vllm(r->profile) || r->profile == GYRE_PROFILE_LLAMA_CPP) {
         gyre_scope_warn(r->root, key, "is ignored: this program never stretches slopes, the model's own code does");
         return;
     }
@@ -98,7 +98,7 @@ static int mpt_without_alibi(gyre_config_reader *r, const gyre_scope *attention)
         gyre_scope_warn(attention, "alibi", "false, but transformers has slopes in every MPT, and no table");
         return 1;
     }
-    if (r->profile == GYRE_PROFILE_VLLM)
+    if (gyre_profile_is_vllm(r->profile))
         gyre_scope_fail(attention, GYRE_EUNSUPPORTED, "alibi", "vLLM runs MPT with ALiBi alone");
     const int rotates = gyre_scope_bool(attention, "rope", 0);
     if (rotates && r->profile == GYRE_PROFILE_LLAMA_CPP)

@@ -46,7 +46,7 @@ static const char *effective_type(const gyre_config_reader *r, const char *type,
     const int plain = strcmp(type, "absolute") == 0 || strcmp(type, "rotary") == 0 || strcmp(type, "alibi") == 0;
     *why = NULL;
     if (plain) return type;
-    if (r->profile == GYRE_PROFILE_VLLM)
+    if (gyre_profile_is_vllm(r->profile))
         gyre_scope_fail(r->root, GYRE_EUNSUPPORTED, "position_embedding_type", "vLLM runs \"absolute\" alone, not \"%.40s\"",
                         type);
     if (r->profile == GYRE_PROFILE_HF_5) {
