@@ -69,7 +69,19 @@ export const defaults: Readonly<State> = {
     theme: "auto",
 };
 
-const profiles = ["hf-5", "hf-4.56", "hf-4.55", "hf-4.51", "hf-4.43", "vllm", "llama.cpp", "reference"];
+const profiles = [
+    "hf-5",
+    "hf-4.56",
+    "hf-4.55",
+    "hf-4.51",
+    "hf-4.43",
+    "vllm",
+    "vllm-2026.05",
+    "sglang",
+    "mlx",
+    "llama.cpp",
+    "reference",
+];
 const choices: Partial<Record<keyof State, readonly string[]>> = {
     axis: ["position", "pair"],
     bias: ["alibi", "alibi-linear", "alibi-ntk", "t5", "kerple-log", "kerple-power", "fire", "sandwich", "deberta"],

@@ -8,7 +8,19 @@ import { t } from "./text";
 import { goTo } from "./tour";
 import { choice, frame, picker, type View } from "./view";
 
-const PROFILES: Profile[] = ["hf-5", "hf-4.56", "hf-4.55", "hf-4.51", "hf-4.43", "vllm", "llama.cpp", "reference"];
+const PROFILES: Profile[] = [
+    "hf-5",
+    "hf-4.56",
+    "hf-4.55",
+    "hf-4.51",
+    "hf-4.43",
+    "vllm",
+    "vllm-2026.05",
+    "sglang",
+    "mlx",
+    "llama.cpp",
+    "reference",
+];
 /** Of a GGUF the metadata is enough: it stands at the front. */
 const HEAD_BYTES = 48 << 20;
 /** Configs of published models are smaller than 0.1 MiB. */

@@ -156,7 +156,18 @@ export interface CommandResult {
     written: Map<string, Uint8Array>;
 }
 /** Names as `--as` takes them. */
-export type Profile = "hf-5" | "hf-4.56" | "hf-4.55" | "hf-4.51" | "hf-4.43" | "vllm" | "llama.cpp" | "reference";
+export type Profile =
+    | "hf-5"
+    | "hf-4.56"
+    | "hf-4.55"
+    | "hf-4.51"
+    | "hf-4.43"
+    | "vllm"
+    | "vllm-2026.05"
+    | "sglang"
+    | "mlx"
+    | "llama.cpp"
+    | "reference";
 /** A config.json or a GGUF under the name that the command prints, or "models/rope", which the page holds. */
 export type ModelFile = { name: string; data: string | Uint8Array } | "models/rope";
 
