@@ -49,6 +49,13 @@ static void take_row(void *call, int64_t b, const int64_t *positions) {
     if (args->k_end) args->k_end += b;
 }
 
+static int is_alike(const void *call, int64_t b) {
+    const cached *c = call;
+    const gyre_positions *given = c->args.q_pos;
+    if (!c->args.encoding) return 1;
+    return !(given && given->data) && gyre_cached_call_in_range(&c->cached, b, given ? given->context_length : 0);
+}
+
 static gyre_status check_options(const cached *c, gyre_error *err) {
     const gyre_adaptive_args *args = &c->args;
     const gyre_cache *cache = c->cached.cache;
@@ -66,7 +73,7 @@ static gyre_status begin(cached *c, const gyre_cache *cache, const int64_t *sequ
     c->cached = (gyre_cached_call){.where = call_name,
                                    .cache = cache,
                                    .sequences = sequences,
-                                   .rows = {.steps = &gyre_adaptive_steps, .row = &c->row, .call = c, .take = take_row}};
+                                   .rows = {&gyre_adaptive_steps, &c->row, c, take_row, is_alike, NULL, NULL}};
     gyre_status status = gyre_adaptive_args_read(args, given, err);
     if (!status) status = gyre_cached_call_begin(&c->cached, &args->q, measures, err);
     if (!status) status = check_options(c, err);

@@ -184,6 +184,19 @@ static void take_row(void *arg, int64_t b, const int64_t *positions) {
             gyre_dense(row->weights.data, row->weights.dtype, 1, row->weights.shape[1], row->weights.shape[2], tokens);
 }
 
+/* Of what differs by row, only positions of the cache are looked at here. */
+static int is_alike(const void *arg, int64_t b) {
+    const call *c = arg;
+    const gyre_attention_inputs *args = &c->args;
+    const gyre_cache *cache = c->cached.cache;
+    const gyre_encoding *encoding = cache->config.encoding;
+    if (args->q_pos.data || args->q_index || args->k_index || args->q_end || args->context_lengths || args->slopes.data)
+        return 0;
+    if (encoding && (encoding->xpos_log2_decay || encoding->config.length_policy != GYRE_LENGTH_POLICY_DECLARED)) return 0;
+    return gyre_cached_call_in_range(&c->cached, b,
+                                     cache->rotated ? cache->config.context_length : args->q_pos.context_length);
+}
+
 /* Zeros the weights of keys that only longer sequences have. */
 static void clear_missing_keys(const void *arg, int64_t b) {
     const call *c = arg;
@@ -209,7 +222,13 @@ static gyre_status begin(call *c, const gyre_cache *cache, const int64_t *sequen
     c->cached = (gyre_cached_call){.where = call_name,
                                    .cache = cache,
                                    .sequences = sequences,
-                                   .rows = {&gyre_attention_steps, &c->run, c, take_row, clear_missing_keys, check_overlap}};
+                                   .rows = {.steps = &gyre_attention_steps,
+                                            .row = &c->run,
+                                            .call = c,
+                                            .take = take_row,
+                                            .is_alike = is_alike,
+                                            .end = clear_missing_keys,
+                                            .check_batch = check_overlap}};
     c->measures = measures;
     gyre_status status = gyre_attention_args_read(&c->args, given, err);
     if (!status) status = gyre_cached_call_begin(&c->cached, &c->args.q, c->measures, err);

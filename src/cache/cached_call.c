@@ -1,5 +1,7 @@
 /* cached_call.c: the batch rows of a call over a cache. */
 #include "cache/cached_call.h"
+#include "core/encoding.h"
+#include "core/positions.h"
 #include "util/error.h"
 #include "util/integers.h"
 
@@ -82,6 +84,26 @@ static void read_positions(const gyre_cached_call *call, int64_t row, int64_t *p
     }
 }
 
+int gyre_cached_call_in_range(const gyre_cached_call *call, int64_t row, int64_t length) {
+    const gyre_encoding *encoding = call->cache->config.encoding;
+    const gyre_sequence *s = &call->cache->sequence[call->sequences[row]];
+    const int64_t axes = call->cache->axes;
+    int64_t low = s->tokens > 0 ? INT64_MAX : 0, high = INT64_MIN;
+    for (int64_t i = 0; i < s->count; i++) {
+        const gyre_slot_range *range = &s->ranges[i];
+        const int64_t *at = gyre_cache_position(call->cache, range->page, range->first);
+        for (int64_t t = 0; t < range->count; t++)
+            for (int64_t a = 0; a < axes; a++, at++) {
+                low = gyre_min_i64(low, *at + range->delta[a]);
+                high = gyre_max_i64(high, *at + range->delta[a]);
+            }
+    }
+    low = gyre_max_i64(call->lowest, low - call->queries); /* queries before the first token */
+    if (!encoding) return -GYRE_MAX_POSITION <= low && high <= GYRE_MAX_POSITION;
+    return encoding->first_position <= low && high <= encoding->last_position &&
+           (length != 0 || high <= encoding->last_scaled);
+}
+
 /* -- checks -- */
 
 gyre_status gyre_cached_call_check_options(const gyre_cached_call *call, const int64_t *q_starts, const int64_t *k_starts,
@@ -158,7 +180,9 @@ static int64_t row_at(const gyre_cached_call *c, int64_t i) {
 static gyre_status check_rows(const gyre_cached_call *c, int64_t *positions, gyre_error *err) {
     gyre_status status = GYRE_OK;
     for (int64_t i = 0; i < c->batch && !status; i++) {
-        take_row(c, row_at(c, i), positions);
+        const int64_t b = row_at(c, i);
+        if (b != c->longest_row && (!c->rows.is_alike || c->rows.is_alike(c->rows.call, b))) continue;
+        take_row(c, b, positions);
         status = c->rows.steps->check(c->rows.row, err);
     }
     return status || !c->rows.check_batch || c->batch < 2 || !positions ? status : c->rows.check_batch(c->rows.call, err);

@@ -11,6 +11,9 @@ typedef struct gyre_cached_rows {
     void *row, *call;             /* call: what the functions below get */
     /* row = batch row b.  positions: as in the scratch; NULL: those of shapes alone. */
     void (*take)(void *call, int64_t b, const int64_t *positions);
+    /* 1: nothing of batch row b can be refused that the longest row and the checks of the batch let pass, so that row b is
+     * not made for its check.  NULL = so it is for every row. */
+    int (*is_alike)(const void *call, int64_t b);
     /* What is left after a row has run; NULL = nothing. */
     void (*end)(const void *call, int64_t b);
     /* What no row alone shows: rows run one after the other, so the output of one may not be an input of the next.  After
@@ -46,6 +49,8 @@ gyre_key_source gyre_cached_call_source(const gyre_cached_call *call, int64_t ro
  * of token `end`.  positions: as in the scratch; NULL: none. */
 void gyre_cached_call_positions(const gyre_cached_call *call, const int64_t *positions, int64_t end, gyre_positions *q_pos,
                                 gyre_positions *k_pos);
+/* out = 1 if the encoding takes all positions that a row has from the cache, at that context length. */
+int gyre_cached_call_in_range(const gyre_cached_call *call, int64_t row, int64_t length);
 
 /* EINVAL: starts of packed sequences, which a cache does not take.  EUNSUPPORTED (without_gates): a cache that keeps gate
  * sums. */
@@ -58,8 +63,8 @@ gyre_status gyre_cached_call_check_padding(const gyre_cached_call *call, const i
 /* -- the rows -- */
 /* *bytes = scratch. */
 gyre_status gyre_cached_call_bytes(const gyre_cached_call *call, const gyre_exec *exec, size_t *bytes, gyre_error *err);
-/* Checks every row before it writes anything.  The row that is checked last runs first, so it is made once.  The others are
- * made for the checks and again to run: the scratch has the positions of one row, not of the batch. */
+/* Checks every row before it writes anything.  The longest row is checked last and runs first, so it is made once, and so is
+ * a row that is alike.  Others are made for the check and again to run: the scratch has the positions of one row. */
 gyre_status gyre_cached_call_perform(const gyre_cached_call *call, gyre_scratch scratch, const gyre_exec *exec,
                                      gyre_error *err);
 

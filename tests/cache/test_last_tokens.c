@@ -393,6 +393,54 @@ static void an_empty_row(void **state) {
     gyre_encoding_free(bert);
 }
 
+/* Each row is checked, not the longest alone: a token of a shorter row is past the trained length, and its queries come
+ * before the lowest position there is. */
+static void positions_of_every_row(void **state) {
+    (void)state;
+    static const int64_t first[2][ROWS] = {{0, 0, 60}, {0, 5, -((int64_t)1 << 31)}},
+                         count[2][ROWS] = {{40, 8, 5}, {9, 8, 1}};
+    static const float weights[HEADS * HEADS];
+    gyre_config ntk = test_rope_config(DIM, GYRE_LAYOUT_HALF), alibi = GYRE_INIT(gyre_config);
+    ntk.trained_length = 64;
+    ntk.rope.scaling = GYRE_SCALING_DYNAMIC_NTK, ntk.rope.factor = 2;
+    alibi.kind = GYRE_KIND_ALIBI, alibi.heads = HEADS;
+    gyre_encoding *encodings[2] = {test_encoding(&ntk), test_encoding(&alibi)};
+    gyre_cache *caches[2];
+    gyre_error err = {0, ""};
+    for (int i = 0; i < 2; i++) {
+        caches[i] = make_cache(encodings[i], GYRE_CACHE_KEYS_RAW);
+        for (int b = 0; b < ROWS; b++) {
+            const gyre_cview k = gyre_cdense(x, GYRE_DTYPE_F32, 1, count[i][b], KEY_HEADS, DIM);
+            const gyre_positions at = {.base = first[i][b]};
+            assert_ok(gyre_cache_append(
+                caches[i], GYRE_ARGS(gyre_cache_append_args, .sequence = b, .k = k, .v = k, .positions = &at), NULL, NULL));
+        }
+    }
+    attention_setup s = setup_of(1, out);
+    size_t bytes = cache_attention_scratch(caches[0], all, &s, NULL);
+    void *scratch = scratch_for(bytes);
+    assert_int_equal(run_cache_attention(caches[0], all, &s, (gyre_scratch){scratch, bytes}, NULL, &err), GYRE_EINVAL);
+    assert_non_null(strstr(err.text, "q_pos: 64 of token 0 is past the trained length, 64"));
+    s.q_pos.context_length = 128;
+    assert_ok(run_cache_attention(caches[0], all, &s, (gyre_scratch){scratch, bytes}, NULL, NULL));
+    free(scratch);
+    gyre_adaptive_args args = GYRE_INIT(gyre_adaptive_args);
+    args.q = gyre_cdense(q, GYRE_DTYPE_F32, ROWS, QUERIES, HEADS, DIM);
+    args.out = gyre_dense(out, GYRE_DTYPE_F32, ROWS, QUERIES, HEADS, DIM);
+    args.form = GYRE_ADAPTIVE_FORM_ADD_RESIDUAL;
+    args.network.hidden_weights = args.network.output_weights = gyre_cdense(weights, GYRE_DTYPE_F32, 1, 1, HEADS, HEADS);
+    assert_ok(gyre_cache_adaptive_scratch(caches[1], all, &args, NULL, &bytes, NULL));
+    scratch = scratch_for(bytes);
+    assert_int_equal(gyre_cache_adaptive_attention(caches[1], all, &args, (gyre_scratch){scratch, bytes}, NULL, &err),
+                     GYRE_ERANGE);
+    assert_non_null(strstr(err.text, "q_pos: -2147483652 of token 0 is past 2^31"));
+    free(scratch);
+    for (int i = 0; i < 2; i++) {
+        gyre_cache_free(caches[i]);
+        gyre_encoding_free(encodings[i]);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(forgotten_positions),
@@ -404,6 +452,7 @@ int main(void) {
         cmocka_unit_test(keys_by_default),
         cmocka_unit_test(padded_queries),
         cmocka_unit_test(an_empty_row),
+        cmocka_unit_test(positions_of_every_row),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
