@@ -6,22 +6,26 @@
 #if defined(__x86_64__) || defined(__i386__)
 #include <cpuid.h>
 
-/* __builtin_cpu_supports reads CPUID and, for AVX and later, checks that the system saves the registers (XCR0).  Clang's
- * does not know F16C before version 19.  F16C uses the registers of AVX, so its CPUID bit is all that remains to check. */
-static int runs_avx2(void) {
+/* __builtin_cpu_supports looks up what CPUID said when the program started, and for AVX and later also what the system
+ * saves of the registers (XCR0).  A plan without an encoding selects its kernels, and CPUID itself would cost it tens of
+ * microseconds in a virtual machine.  F16C uses the registers of AVX, so its CPUID bit is all that remains to check. */
+#if defined(__clang__) ? __clang_major__ >= 19 : __GNUC__ >= 11
+#define runs_f16c() __builtin_cpu_supports("f16c")
+#else
+static int runs_f16c(void) {
     unsigned eax, ebx, ecx, edx;
-    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __get_cpuid(1, &eax, &ebx, &ecx, &edx) &&
-           (ecx & bit_F16C);
+    return __get_cpuid(1, &eax, &ebx, &ecx, &edx) && (ecx & bit_F16C);
+}
+#endif
+static int runs_avx2(void) {
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && runs_f16c();
 }
 static int runs_avx512(void) {
     return runs_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
            __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
 }
-/* Uses the registers of AVX-512, so two CPUID bits are all that remains to check. */
 static int runs_avx512bf16(void) {
-    unsigned eax, ebx, ecx, edx;
-    if (!runs_avx512() || !__get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) || !(ecx & 1 << 11)) return 0; /* VNNI */
-    return __get_cpuid_count(7, 1, &eax, &ebx, &ecx, &edx) && (eax & 1 << 5);
+    return runs_avx512() && __builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512bf16");
 }
 #else
 #define runs_avx2()       0
