@@ -220,7 +220,7 @@ gyre_status gyre_cache_create(gyre_cache **out, const gyre_cache_config *given, 
     layout_cache(&blank, &all);
     if (all.total_bytes > (double)(SIZE_MAX / 4)) return no_memory(&all, err);
     const size_t bytes = all.used;
-    char *memory = blank.alloc.alloc(blank.alloc.ctx, bytes, ALIGNMENT);
+    char *memory = blank.alloc.alloc(blank.alloc.ctx, bytes, gyre_huge_pages_alignment(bytes, ALIGNMENT));
     if (!memory) return no_memory(&all, err);
     all = (block){memory, 0, 0};
     layout_cache(&blank, &all);
