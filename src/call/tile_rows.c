@@ -9,19 +9,19 @@
 /* -- rows in and out -- */
 
 void gyre_row_read(const gyre_kernels *kernels, const void *from, gyre_dtype dtype, int64_t step, int64_t n, float *to) {
-    if (step != 1 && dtype == GYRE_DTYPE_Q8)
+    if (step == 1 && dtype == GYRE_DTYPE_F32)
+        memcpy(to, from, (size_t)n * sizeof *to);
+    else if (step == 1 && dtype == GYRE_DTYPE_F16)
+        kernels->widen_f16(from, to, n);
+    else if (step == 1 && dtype == GYRE_DTYPE_BF16)
+        kernels->widen_bf16(from, to, n);
+    else if (step == 1 && dtype == GYRE_DTYPE_Q8)
+        kernels->widen_q8(from, to, n);
+    else if (dtype == GYRE_DTYPE_Q8)
         for (int64_t c = 0; c < n; c++)
             to[c] = ((const int8_t *)from)[c * step];
-    else if (step != 1 || dtype == GYRE_DTYPE_F64)
-        gyre_load_row(from, dtype, step, n, to);
-    else if (dtype == GYRE_DTYPE_F16)
-        kernels->widen_f16(from, to, n);
-    else if (dtype == GYRE_DTYPE_BF16)
-        kernels->widen_bf16(from, to, n);
-    else if (dtype == GYRE_DTYPE_Q8)
-        kernels->widen_q8(from, to, n);
     else
-        memcpy(to, from, (size_t)n * sizeof *to);
+        gyre_load_row(from, dtype, step, n, to);
 }
 
 void gyre_tile_read_row(const gyre_kernels *kernels, const void *from, const gyre_cview *view, float *to, int64_t pad) {
