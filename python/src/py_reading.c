@@ -9,7 +9,7 @@
 int gyre_py_profile(PyObject *object, gyre_profile *out) {
     *out = GYRE_PROFILE_DEFAULT;
     if (!object || object == Py_None) return 0;
-    const char *text = PyUnicode_Check(object) ? PyUnicode_AsUTF8(object) : NULL;
+    const char *text = PyUnicode_Check(object) ? PyUnicode_AsUTF8AndSize(object, NULL) : NULL;
     PyErr_Clear(); /* a text that UTF-8 cannot hold is no name */
     *out = gyre_profile_find(text);
     if (*out != GYRE_PROFILE_DEFAULT) return 0;
