@@ -25,6 +25,7 @@ static const struct {
     {"k-exaone-236b", "nope", 12, 3, 4, {0}},
     {"deepseek-v3.2-indexer", "indexer", 61, 0, 1, {0}},
     {"glm-5.1-indexer", "indexer", 78, 0, 1, {0}},
+    {"glm-5.1-indexer", "mtp", 1, 78, 1, {0}},
     {"gemma4-saved-by-transformers-5", "full_attention", 5, 5, 6, {0}},
     {"gemma4-shared-keys", "full_attention", 5, 5, 6, {0}},
     {"glm5-next-nope", "nope", 11, 3, 4, {0}},
@@ -362,6 +363,22 @@ static void test_mtp_layers(void **state) {
     gyre_reading_free(r);
 }
 
+/* Where no list has their types, they rotate as the full layers do. */
+static void test_unlisted_mtp_layers(void **state) {
+    (void)state;
+    gyre_reading *r =
+        read_quoted("'model_type':'qwen3_next'," SIZES "'rope_theta':1e7,'mtp_num_hidden_layers':2", GYRE_PROFILE_HF_5);
+    assert_int_equal(group_of(r, "mtp")->config.rope.dim, group_of(r, "full_attention")->config.rope.dim);
+    assert_int_equal(group_of(r, "mtp")->layers_count, 2);
+    assert_int_equal(group_of(r, "mtp")->layers[0], 8);
+    assert_string_equal(field_of(group_of(r, "mtp"), "mtp_layers")->value, "2");
+    gyre_reading_free(r);
+    /* Not a layer for each number that a file may state. */
+    r = read_quoted("'model_type':'deepseek_v3'," SIZES "'num_nextn_predict_layers':9007199254740991", GYRE_PROFILE_HF_5);
+    assert_int_equal(r->groups_count, 1);
+    gyre_reading_free(r);
+}
+
 /* Groups that no layer has, and keys beside the objects, are dropped.  A class without types of layers reads only the keys
  * for all layers. */
 static void test_nested_dicts(void **state) {
@@ -444,6 +461,7 @@ int main(void) {
         cmocka_unit_test(test_windows_by_layer),
         cmocka_unit_test(test_layouts_of_indexers),
         cmocka_unit_test(test_mtp_layers),
+        cmocka_unit_test(test_unlisted_mtp_layers),
         cmocka_unit_test(test_nested_dicts),
         cmocka_unit_test(test_refuses),
         cmocka_unit_test(test_many_layers),

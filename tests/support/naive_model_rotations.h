@@ -158,6 +158,7 @@ static const rotation rotations[] = {
     {"deepseek-v3.2-indexer", "indexer", GYRE_KIND_ROPE, GYRE_LAYOUT_HALF, 128, 64, 1e4, GYRE_SCALING_YARN, 40, 4096, 1, 0},
     {"glm-5.1-indexer", "all", GYRE_KIND_ROPE, GYRE_LAYOUT_INTERLEAVED_TO_HALF, 256, 64, 1e6, GYRE_SCALING_NONE, 1, 202752, 1, 0},
     {"glm-5.1-indexer", "indexer", GYRE_KIND_ROPE, GYRE_LAYOUT_INTERLEAVED_TO_HALF, 128, 64, 1e6, GYRE_SCALING_NONE, 1, 202752, 1, 0},
+    {"glm-5.1-indexer", "mtp", GYRE_KIND_ROPE, GYRE_LAYOUT_INTERLEAVED_TO_HALF, 256, 64, 1e6, GYRE_SCALING_NONE, 1, 202752, 1, 0},
     {"gemma4-saved-by-transformers-5", "sliding_attention", GYRE_KIND_ROPE, GYRE_LAYOUT_HALF, 256, 256, 1e4, GYRE_SCALING_NONE, 1, 131072, 1, 512},
     {"gemma4-saved-by-transformers-5", "full_attention", GYRE_KIND_ROPE, GYRE_LAYOUT_HALF, 512, 512, 1e6, GYRE_SCALING_PROPORTIONAL, 1, 131072, 1, 0},
     {"gemma4-shared-keys", "sliding_attention", GYRE_KIND_ROPE, GYRE_LAYOUT_HALF, 256, 256, 1e4, GYRE_SCALING_NONE, 1, 131072, 1, 512},

@@ -450,7 +450,7 @@ void gyre_read_rope(const gyre_family *family, const gyre_scope *root) {
     }
     note_length_of_nope(family, root, &division);
     gyre_rope_free_dict(&dict);
-    gyre_rope_read_indexers(family, root, &division);
+    gyre_rope_read_beside(family, root, &division);
     gyre_build_sort_groups(build);
 }
 
@@ -460,6 +460,14 @@ void gyre_read_nope(const gyre_family *family, const gyre_scope *root) {
     gyre_build *build = root->source->build;
     gyre_layer_group *all = gyre_build_add_group(build, "all");
     const char *key = gyre_scope_first(root, keys);
+    if (strncmp(family->model_type, "inkling", 7) == 0) {
+        gyre_scope_fail(
+            root, GYRE_EUNSUPPORTED, "model_type",
+            "an %s adds a bias to its scores that it computes from the query and the distance, up to rel_extent; "
+            "Gyre does not describe that, and nothing rotates",
+            family->model_type);
+        return;
+    }
     if (key) gyre_scope_warn(root, key, "%s: a %s has no positions, and no program reads it", key, family->model_type);
     gyre_build_set_kind(build, all, "nope", NULL);
 }

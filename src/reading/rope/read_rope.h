@@ -63,16 +63,17 @@ typedef struct gyre_layer_kinds {
     gyre_layer_kind kind[GYRE_MAX_LAYER_KINDS];
     int kinds;
     const json_t *indexer_types; /* for each layer: "shared" = it has no indexer of its own; NULL = all have one */
+    int64_t layers, mtp;         /* layers; those of multi-token prediction after them whose types are not listed */
 } gyre_layer_kinds;
 
 /* Makes a group for each kind of layer, and lists its layers if their number is known. */
 void gyre_rope_group_layers(const gyre_family *family, const gyre_scope *root, const gyre_rope_dict *dict,
                             gyre_layer_kinds *out);
 
-/* -- rope_indexer.c -- */
-/* Adds a group for the rotation of each kind of layer's indexer, a small attention that chooses the keys of the large one,
- * if the file describes one. */
-void gyre_rope_read_indexers(const gyre_family *family, const gyre_scope *root, const gyre_layer_kinds *kinds);
+/* -- rope_beside.c -- */
+/* Adds groups for rotations beside those of the decoder's layers, if the file describes them: of an indexer, a small
+ * attention that chooses the keys of the large one, and of layers of multi-token prediction. */
+void gyre_rope_read_beside(const gyre_family *family, const gyre_scope *root, const gyre_layer_kinds *kinds);
 
 /* -- rope_axes_scale.c: axes, the scale of scores, a temperature of queries -- */
 void gyre_rope_read_axes(const gyre_rope_source *source, gyre_layer_group *group);

@@ -107,7 +107,7 @@ void gyre_rope_set_scale_of_head(const gyre_rope_source *source, gyre_layer_grou
 static int set_scale_of_muse(const gyre_rope_source *source, gyre_layer_group *group) {
     static const char key[] = "qk_scale_factor", *const families[] = {"muse_glimmer", "muse_spark"};
     static const double usual[] = {3.87, 5.4730064863875};
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 2 && source->family->traits & GYRE_LAYER_THETA; i++) {
         if (strncmp(source->family->model_type, families[i], strlen(families[i])) != 0) continue;
         const int64_t head = gyre_rope_read_channels(&source->root, "head_dim", 1, source->family->head_dim);
         set_scale(source, group, key, gyre_scope_number(&source->root, key, usual[i]) / sqrt((double)head));

@@ -69,6 +69,7 @@ static const layer_pattern layer_patterns[] = {{"mistral", ALL_SLIDING, NULL, 0,
                                                {"openai_privacy_filter", ALL_SLIDING, NULL, 0, 128},
                                                {"voxtral_realtime_text", ALL_SLIDING, NULL, 0, 4096},
                                                {"flint", FULL_ENDS, NULL, 4, 513},
+                                               {"muse_glimmer_assistant", ALL_SLIDING, NULL, 0, 2048},
                                                {"muse_*", FULL_FROM_LAST, NULL, 4, 2048},
                                                {"granite_swa", FULL_FIRST_OF_N, NULL, 4, 128},
                                                {"granitemoe_swa", FULL_FIRST_OF_N, NULL, 4, 128},
@@ -345,6 +346,8 @@ void gyre_rope_group_layers(const gyre_family *family, const gyre_scope *root, c
     const int64_t count = p.layers > 0 ? p.layers + p.lists.mtp_listed : 0;
     out->kinds = 0;
     out->indexer_types = gyre_layer_list(root, "indexer_types", p.layers, p.lists.mtp);
+    out->layers = p.layers;
+    out->mtp = p.lists.mtp - p.lists.mtp_listed;
     if (p.layers == 0) add_unlisted_kinds(&p, out);
     for (int64_t layer = 0; layer < count && !gyre_build_status(build); layer++) {
         const gyre_layer_kind kind = kind_of(&p, layer);

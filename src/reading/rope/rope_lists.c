@@ -126,7 +126,7 @@ static void mark_by_interval(gyre_layer_lists *l) {
 
 /* Muse's classes without a list: every fourth layer, counted from the last. */
 static void mark_by_theta(gyre_layer_lists *l) {
-    if (l->base || strncmp(l->family->model_type, "muse_", 5) != 0) return;
+    if (l->base || !(l->family->traits & GYRE_LAYER_THETA) || strncmp(l->family->model_type, "muse_", 5) != 0) return;
     for (int64_t i = 0; i < l->layers; i++)
         if ((l->layers - 1 - i) % 4 == 0) mark(l, i, GYRE_MARK_STILL);
 }
@@ -220,6 +220,15 @@ static void read_marks(gyre_layer_lists *l) {
 }
 
 /* -- everything together -- */
+static int has_name(const json_t *names, const char *name) {
+    const json_t *entry;
+    size_t i;
+    json_array_foreach((json_t *)names, i,
+                       entry) if (json_is_string(entry) && strcmp(json_string_value(entry), name) == 0) return 1;
+    return 0;
+}
+
+/* Dory's files count the attention and the feed-forward part of a layer as two. */
 static void find_types(gyre_layer_lists *l) {
     static const char *const names[] = {"layer_types", "layers_block_type", NULL}, *const patterns[] = {
                                                                                        "block_types", "_block_types", NULL};
@@ -227,6 +236,10 @@ static void find_types(gyre_layer_lists *l) {
     l->types = l->types_key ? gyre_layer_list(l->root, l->types_key, l->layers, l->mtp) : NULL;
     const char *pattern = l->types ? NULL : gyre_scope_first(l->root, patterns);
     const int is_own = strcmp(l->family->model_type, "recurrent_gemma") == 0;
+    if (l->types && strcmp(l->family->model_type, "dory") == 0 && has_name(l->types, "mlp")) {
+        l->types_step = 2;
+        l->layers /= 2;
+    }
     if (!pattern || (!is_own && !is_assumed(l))) return;
     note_assumed(l, pattern, "types of layers, repeated to the last");
     l->types_key = pattern;
@@ -251,10 +264,13 @@ static void find_numbers(gyre_layer_lists *l) {
     l->partial_key = key;
 }
 
-/* out = how many layers of multi-token prediction follow the decoder's. */
-static int64_t count_mtp(const gyre_scope *root) {
+const char *gyre_layer_mtp_key(const gyre_scope *root) {
     static const char *const names[] = {"num_nextn_predict_layers", "num_mtp_layers", "mtp_num_hidden_layers", NULL};
-    const char *key = gyre_scope_first(root, names);
+    return gyre_scope_first(root, names);
+}
+
+static int64_t count_mtp(const gyre_scope *root) {
+    const char *key = gyre_layer_mtp_key(root);
     return key ? gyre_scope_integer(root, key, 0, 0) : 0;
 }
 
@@ -272,7 +288,7 @@ static int64_t longest_list(const gyre_scope *root) {
 
 void gyre_layer_lists_read(const gyre_family *family, const gyre_scope *root, int64_t layers, gyre_layer_lists *out) {
     static const char by_layer[] = "per_layer_config", mtp_types[] = "mtp_layer_types";
-    *out = (gyre_layer_lists){.family = family, .root = root, .layers = layers, .mtp = count_mtp(root)};
+    *out = (gyre_layer_lists){.family = family, .root = root, .layers = layers, .types_step = 1, .mtp = count_mtp(root)};
     if (layers == 0) out->layers = longest_list(root);
     find_types(out);
     find_numbers(out);
@@ -294,6 +310,8 @@ const char *gyre_layer_lists_type(const gyre_layer_lists *l, int64_t layer) {
         at = (size_t)(layer - l->layers);
     } else if (l->types_repeat && size > 0) {
         at %= size;
+    } else {
+        at *= (size_t)l->types_step;
     }
     const json_t *name = list ? json_array_get(list, at) : NULL;
     if (json_is_string(name)) return json_string_value(name);

@@ -20,6 +20,7 @@ typedef struct gyre_layer_lists {
     const json_t *types;     /* names of the layers' types */
     const char *types_key;   /* the key that gave them */
     int types_repeat;        /* the names are a pattern that repeats */
+    int types_step;          /* every n-th of them is of a layer; 1 but for Dory */
     const json_t *mtp_types; /* names of the types of the layers that follow */
     const json_t *base;      /* a base for each layer, 0 = it does not rotate */
     const char *base_key;
@@ -35,6 +36,8 @@ typedef struct gyre_layer_lists {
 const json_t *gyre_layer_list(const gyre_scope *root, const char *key, int64_t count, int64_t mtp);
 /* gyre_layer_list for flags: 0 and 1, true and false. */
 const json_t *gyre_layer_flags(const gyre_scope *root, const char *key, int64_t count, int64_t mtp);
+/* out = the key with the number of layers of multi-token prediction; NULL = none. */
+const char *gyre_layer_mtp_key(const gyre_scope *root);
 /* Reads all lists.  layers: as the file states them; 0 = the longest list counts. */
 void gyre_layer_lists_read(const gyre_family *family, const gyre_scope *root, int64_t layers, gyre_layer_lists *out);
 /* out = what the lists give the layer. */

@@ -55,8 +55,9 @@ def module_for(rotaries, group):
     sliding = "sliding" in group["name"] or bool(group["window"])
     for rotary in text:
         types = rm.layer_types_of(rotary.module)
-        if group["name"] in types:
-            return rotary, group["name"]
+        for name in types:  # "sliding_attention_2": layers of this type that differ in their windows
+            if name is not None and group["name"].startswith(name):
+                return rotary, name
         if set(types) == {"main", "compress"}:  # DeepSeek-V4
             return rotary, "main" if group["name"] == "sliding_attention" else "compress"
     named = [r for r in text if r.path.endswith(group["name"])]

@@ -1,11 +1,14 @@
-/* rope_indexer.c: the rotation of an indexer: a small attention that chooses the keys which the large one attends to. */
+/* rope_beside.c: rotations beside those of the decoder's layers: of an indexer, a small attention that chooses the keys of
+ * the large one, and of layers of multi-token prediction. */
 #include "reading/rope/read_rope.h"
 #include "reading/rope/rope_lists.h"
 
 #include <inttypes.h>
 #include <string.h>
 
-/* -- the size of its heads -- */
+enum { MAX_MTP_LAYERS = 64 }; /* more are not shown */
+
+/* -- the size of an indexer's heads -- */
 static const char *const sizes[] = {"index_head_dim", "indexer_head_dim", NULL};
 
 /* MiniMax M3 and Step 3.7 have the size in an object.  out = its key in *scope; NULL = the file has none. */
@@ -64,8 +67,26 @@ static gyre_layout read_layout(const gyre_family *family, const gyre_scope *root
 }
 
 /* -- a group -- */
-/* Copies what the indexer has in common with the attention. */
-static void copy_fields(gyre_build *build, gyre_layer_group *to, const gyre_layer_group *from) {
+static int is_in(const char *const *names, const char *name) {
+    for (; *names; names++)
+        if (strcmp(*names, name) == 0) return 1;
+    return 0;
+}
+
+/* Copies the fields of a group, but for some. */
+static void copy_fields(gyre_build *build, gyre_layer_group *to, const gyre_layer_group *from, const char *const *but) {
+    for (int64_t i = 0; i < from->fields_count; i++) {
+        const gyre_reading_field *field = &from->fields[i];
+        const gyre_place place = {field->key, field->line, field->offset};
+        if (!is_in(but, field->name))
+            gyre_build_set_field(build, to, field->name, field->origin, field->key ? &place : NULL, field->note, "%s",
+                                 field->value);
+    }
+}
+
+static void add_indexer(const gyre_family *family, const gyre_scope *root, const gyre_layer_kinds *kinds,
+                        const gyre_layer_kind *kind) {
+    static const char *const layouts[] = {"half", "interleaved", "interleaved-to-half"};
     static const char *const own[] = {"head_dim",
                                       "rotary_dim",
                                       "layout",
@@ -77,21 +98,6 @@ static void copy_fields(gyre_build *build, gyre_layer_group *to, const gyre_laye
                                       "temperature_length",
                                       "temperature_slope",
                                       NULL};
-    for (int64_t i = 0; i < from->fields_count; i++) {
-        const gyre_reading_field *field = &from->fields[i];
-        const gyre_place place = {field->key, field->line, field->offset};
-        int is_own = 0;
-        for (int k = 0; own[k]; k++)
-            is_own |= strcmp(own[k], field->name) == 0;
-        if (!is_own)
-            gyre_build_set_field(build, to, field->name, field->origin, field->key ? &place : NULL, field->note, "%s",
-                                 field->value);
-    }
-}
-
-static void add_indexer(const gyre_family *family, const gyre_scope *root, const gyre_layer_kinds *kinds,
-                        const gyre_layer_kind *kind) {
-    static const char *const layouts[] = {"half", "interleaved", "interleaved-to-half"};
     gyre_scope scope;
     gyre_build *build = root->source->build;
     const char *key = find_size(root, &scope);
@@ -111,7 +117,7 @@ static void add_indexer(const gyre_family *family, const gyre_scope *root, const
     group->config.rope.first_channel = is_last ? head - dim : 0;
     group->config.rope.layout = read_layout(family, root, kind->group->config.rope.layout, &layout_from);
     group->config.query = (struct gyre_query_config){GYRE_TEMPERATURE_NONE, 0, 0.0};
-    copy_fields(build, group, kind->group);
+    copy_fields(build, group, kind->group, own);
     gyre_build_set_number(build, group, "head_dim", GYRE_ORIGIN_FILE, &place, "of the indexer", (double)head);
     gyre_build_set_number(build, group, "rotary_dim", GYRE_ORIGIN_DERIVED, NULL,
                           is_last ? "the last channels of each head" : "the first channels of each head", (double)dim);
@@ -120,7 +126,7 @@ static void add_indexer(const gyre_family *family, const gyre_scope *root, const
     add_layers(build, group, kind->group, kinds->indexer_types);
 }
 
-void gyre_rope_read_indexers(const gyre_family *family, const gyre_scope *root, const gyre_layer_kinds *kinds) {
+static void read_indexers(const gyre_family *family, const gyre_scope *root, const gyre_layer_kinds *kinds) {
     gyre_scope scope;
     gyre_build *build = root->source->build;
     const char *key = gyre_build_status(build) ? NULL : find_size(root, &scope);
@@ -137,4 +143,33 @@ void gyre_rope_read_indexers(const gyre_family *family, const gyre_scope *root, 
                 key);
         add_indexer(family, root, kinds, &kinds->kind[i]);
     }
+}
+
+/* -- multi-token prediction -- */
+/* The layers follow those of the decoder.  Where no list has their types, they are taken for full layers. */
+static void read_mtp(const gyre_scope *root, const gyre_layer_kinds *kinds) {
+    static const char *const none[] = {NULL};
+    gyre_build *build = root->source->build;
+    const gyre_layer_kind *like = NULL;
+    const char *key = gyre_layer_mtp_key(root);
+    for (int i = 0; i < kinds->kinds; i++)
+        if (kinds->kind[i].has_rope && (!like || (like->sliding && !kinds->kind[i].sliding))) like = &kinds->kind[i];
+    if (!like || !key || kinds->mtp <= 0 || kinds->mtp > MAX_MTP_LAYERS || kinds->layers <= 0) return;
+    gyre_layer_group *group = gyre_build_add_group(build, "mtp");
+    const gyre_place place = gyre_scope_place(root, key);
+    group->config = like->group->config;
+    group->scale = like->group->scale;
+    group->softmax_multiplier = like->group->softmax_multiplier;
+    group->window = like->group->window;
+    copy_fields(build, group, like->group, none);
+    gyre_build_set_number(build, group, "mtp_layers", GYRE_ORIGIN_FILE, &place,
+                          "taken to rotate as the full layers of the decoder: the file does not list their types",
+                          (double)kinds->mtp);
+    for (int64_t i = 0; i < kinds->mtp; i++)
+        gyre_build_add_layer(build, group, kinds->layers + i);
+}
+
+void gyre_rope_read_beside(const gyre_family *family, const gyre_scope *root, const gyre_layer_kinds *kinds) {
+    read_indexers(family, root, kinds);
+    if (!gyre_build_status(root->source->build)) read_mtp(root, kinds);
 }
