@@ -219,6 +219,12 @@ static const struct {
      2,
      {2, 6},
      "is not known"},
+    {"'rope_theta':1e6,'layer_types':['rope_attention','nope_attention','rope_attention','nope_attention','rope_attention',"
+     "'nope_attention','rope_attention','nope_attention']",
+     "nope",
+     4,
+     {1, 3, 5, 7},
+     "is not known"},
 };
 
 static void test_unknown_types(void **state) {
@@ -261,6 +267,18 @@ static void test_known_classes_ignore_them(void **state) {
 }
 
 /* -- heads, shares and indexers -- */
+/* EXAONE's pattern in letters.  A list where a known class has a number is refused. */
+static void test_letters(void **state) {
+    (void)state;
+    gyre_reading *r = read_quoted("'model_type':'exaone_moe'," SIZES "'sliding_window':64,'sliding_window_pattern':'LGLL'",
+                                  GYRE_PROFILE_HF_5);
+    assert_int_equal(group_of(r, "nope")->layers_count, 2);
+    assert_int_equal(group_of(r, "nope")->layers[1], 5);
+    gyre_reading_free(r);
+    assert_refused("{\"model_type\":\"llama\",\"head_dim\":64,\"rope_theta\":[1e4,1e4]}", GYRE_PROFILE_HF_5, GYRE_EFORMAT,
+                   "rope_theta: not a number");
+}
+
 static void test_latent_heads(void **state) {
     (void)state;
     static const struct {
@@ -456,6 +474,7 @@ int main(void) {
         cmocka_unit_test(test_doubts_of_reports),
         cmocka_unit_test(test_unknown_types),
         cmocka_unit_test(test_known_classes_ignore_them),
+        cmocka_unit_test(test_letters),
         cmocka_unit_test(test_latent_heads),
         cmocka_unit_test(test_shares_by_layer),
         cmocka_unit_test(test_windows_by_layer),

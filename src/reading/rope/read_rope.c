@@ -15,7 +15,7 @@ static gyre_rope_provenance found_at(const gyre_scope *s, const char *key) {
 /* -- the size of a head -- */
 /* Families whose sliding or full layers have their own head size. */
 static const char *head_dim_key(const gyre_rope_source *source, int sliding) {
-    static const char *const names[] = {"head_dim", "kv_channels", "attention_head_dim", NULL};
+    static const char *const names[] = {"head_dim", "kv_channels", "attention_head_dim", "q_head_dim", NULL};
     const char *special = sliding ? "swa_head_dim" : "global_head_dim";
     if (gyre_scope_value(&source->root, special) && (source->family->traits & GYRE_DUAL_BASE)) return special;
     return gyre_scope_first(&source->root, names);

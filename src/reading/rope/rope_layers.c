@@ -103,6 +103,7 @@ typedef struct layer_rules {
     gyre_layer_lists lists;
     const json_t *hybrid_pattern; /* hybrid_layer_pattern: 1 = slides */
     int64_t layers, full_interval, window, first_sliding;
+    const char *letters; /* L for a sliding layer, repeated: a form of sliding_window_pattern; NULL = none */
     gyre_rope_provenance window_from;
 } layer_rules;
 
@@ -144,12 +145,12 @@ static layer_rules read_layer_rules(const gyre_family *family, const gyre_scope 
                         (int)GYRE_MAX_LAYERS);
     find_window(&p);
     p.full_interval = p.layer_pattern->count;
-    /* EXAONE 4 may also give the pattern in letters, with L for a sliding layer. */
     const char *count_key = p.layer_pattern->count_key;
     if (count_key && json_is_string(gyre_scope_value(root, count_key)))
-        p.full_interval = (int64_t)strlen(gyre_scope_string(root, count_key, ""));
+        p.letters = gyre_scope_string(root, count_key, "");
     else if (count_key)
         p.full_interval = gyre_scope_integer(root, count_key, 1, p.full_interval);
+    if (p.letters) p.full_interval = (int64_t)strlen(p.letters);
     if (p.full_interval < 1) p.full_interval = 1;
     p.first_sliding = gyre_scope_integer(root, "max_window_layers", 0, p.layer_pattern->count);
     if (p.layer_pattern->rule == SLIDING_FROM_LAYER && p.window > 0 && !p.lists.types && p.layers > 0 &&
@@ -166,6 +167,7 @@ static const char *type_by_rule(const layer_rules *p, int64_t layer) {
     case ALL_SLIDING:
         return p->window > 0 ? sliding : full;
     case FULL_EVERY_NTH:
+        if (p->letters && *p->letters) return p->window > 0 && p->letters[layer % p->full_interval] == 'L' ? sliding : full;
         return p->window > 0 && (layer + 1) % p->full_interval != 0 ? sliding : full;
     case FULL_FIRST_OF_N:
         return p->window > 0 && layer % p->full_interval != 0 ? sliding : full;
@@ -235,6 +237,7 @@ static int is_null_in_dict(const layer_rules *p, const char *type) {
 static int rotates(const layer_rules *p, const gyre_layer_kind *kind, int64_t layer) {
     if (!kind->is_attention || marks_of(p, layer) & (GYRE_MARK_STILL | GYRE_MARK_CROSS)) return 0;
     if (p->lists.base && !kind->own.base_key) return 0;
+    if (gyre_family_is_assumed(p->family) && strstr(kind->type, "nope")) return 0;
     if (p->family->traits & GYRE_MLA && kind->own.turned == 0) return 0;
     if (strcmp(p->family->model_type, "granitemoehybrid") == 0 &&
         strcmp(gyre_scope_string(p->root, "position_embedding_type", ""), "rope") != 0)
@@ -257,12 +260,7 @@ static gyre_layer_kind kind_of(const layer_rules *p, int64_t layer) {
     kind.is_mtp = p->layers > 0 && layer >= p->layers;
     kind.window_from = p->window_from;
     if (kind.sliding) kind.window = p->window;
-    if (kind.sliding && kind.own.window >= 0) {
-        const gyre_scope all = gyre_scope_child(p->root, "per_layer_config"),
-                         own = gyre_scope_child(&all, kind.own.config_key);
-        kind.window = kind.own.window;
-        kind.window_from = (gyre_rope_provenance){GYRE_ORIGIN_FILE, gyre_scope_place(&own, "sliding_window")};
-    }
+    if (kind.sliding && kind.own.window >= 0) kind.window = kind.own.window;
     kind.has_rope = rotates(p, &kind, layer);
     return kind;
 }
@@ -295,7 +293,8 @@ static int is_same_kind(const gyre_layer_kind *a, const gyre_layer_kind *b) {
            p->still == q->still;
 }
 
-static gyre_layer_kind *add_layer_kind(gyre_build *build, gyre_layer_kinds *out, const gyre_layer_kind *kind) {
+static gyre_layer_kind *add_layer_kind(const layer_rules *p, gyre_layer_kinds *out, const gyre_layer_kind *kind) {
+    gyre_build *build = p->root->source->build;
     for (int i = 0; i < out->kinds; i++)
         if (is_same_kind(&out->kind[i], kind)) return &out->kind[i];
     if (out->kinds == GYRE_MAX_LAYER_KINDS) {
@@ -305,12 +304,15 @@ static gyre_layer_kind *add_layer_kind(gyre_build *build, gyre_layer_kinds *out,
     gyre_layer_kind *fresh = &out->kind[out->kinds++];
     *fresh = *kind;
     fresh->group = gyre_build_add_group(build, group_name(build, kind));
+    if (!kind->sliding || kind->own.window < 0) return fresh;
+    /* Once for each kind: the place of a key is searched for in the text. */
+    const gyre_scope all = gyre_scope_child(p->root, "per_layer_config"), own = gyre_scope_child(&all, kind->own.config_key);
+    fresh->window_from = (gyre_rope_provenance){GYRE_ORIGIN_FILE, gyre_scope_place(&own, "sliding_window")};
     return fresh;
 }
 
 /* If the number of layers is unknown: one of each kind that the dict names, or that the rule produces first. */
 static void add_unlisted_kinds(const layer_rules *p, gyre_layer_kinds *out) {
-    gyre_build *build = p->root->source->build;
     const char *type;
     json_t *value;
     if (p->dict->nested) {
@@ -323,13 +325,13 @@ static void add_unlisted_kinds(const layer_rules *p, gyre_layer_kinds *out) {
                                           .own = gyre_layer_lists_of(&p->lists, 0),
                                           .window = is_sliding(type) ? p->window : 0,
                                           .window_from = p->window_from};
-            (void)add_layer_kind(build, out, &kind);
+            (void)add_layer_kind(p, out, &kind);
         }
         return;
     }
     for (int64_t layer = 0; layer < 12; layer++) {
         const gyre_layer_kind kind = kind_of(p, layer);
-        (void)add_layer_kind(build, out, &kind);
+        (void)add_layer_kind(p, out, &kind);
     }
 }
 
@@ -345,13 +347,16 @@ void gyre_rope_group_layers(const gyre_family *family, const gyre_scope *root, c
     const layer_rules p = read_layer_rules(family, root, dict);
     const int64_t count = p.layers > 0 ? p.layers + p.lists.mtp_listed : 0;
     out->kinds = 0;
-    out->indexer_types = gyre_layer_list(root, "indexer_types", p.layers, p.lists.mtp);
+    const unsigned indexers = GYRE_INDEXER | GYRE_INDEXER_HALF | GYRE_INDEXER_LAST;
+    out->indexer_types = NULL;
+    if (family->traits & indexers || gyre_family_is_assumed(family))
+        out->indexer_types = gyre_layer_list(root, "indexer_types", p.layers, p.lists.mtp);
     out->layers = p.layers;
     out->mtp = p.lists.mtp - p.lists.mtp_listed;
     if (p.layers == 0) add_unlisted_kinds(&p, out);
     for (int64_t layer = 0; layer < count && !gyre_build_status(build); layer++) {
         const gyre_layer_kind kind = kind_of(&p, layer);
-        if (is_described(&p, &kind)) gyre_build_add_layer(build, add_layer_kind(build, out, &kind)->group, layer);
+        if (is_described(&p, &kind)) gyre_build_add_layer(build, add_layer_kind(&p, out, &kind)->group, layer);
     }
     if (out->kinds == 1) out->kind[0].group->name = "all";
 }

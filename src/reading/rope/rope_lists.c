@@ -229,10 +229,18 @@ static int has_name(const json_t *names, const char *name) {
 }
 
 /* Dory's files count the attention and the feed-forward part of a layer as two. */
+/* Families whose classes have this name for layer_types. */
+static int has_block_types(const gyre_layer_lists *l) {
+    static const char *const families[] = {"granitemoehybrid", "falcon_h1", "zamba2", "bamba", "recurrent_gemma", NULL};
+    for (int i = 0; families[i]; i++)
+        if (strcmp(families[i], l->family->model_type) == 0) return 1;
+    return is_assumed(l);
+}
+
 static void find_types(gyre_layer_lists *l) {
     static const char *const names[] = {"layer_types", "layers_block_type", NULL}, *const patterns[] = {
                                                                                        "block_types", "_block_types", NULL};
-    l->types_key = gyre_scope_first(l->root, names);
+    l->types_key = has_block_types(l) ? gyre_scope_first(l->root, names) : names[0];
     l->types = l->types_key ? gyre_layer_list(l->root, l->types_key, l->layers, l->mtp) : NULL;
     const char *pattern = l->types ? NULL : gyre_scope_first(l->root, patterns);
     const int is_own = strcmp(l->family->model_type, "recurrent_gemma") == 0;
@@ -250,14 +258,17 @@ static void find_types(gyre_layer_lists *l) {
 static void find_numbers(gyre_layer_lists *l) {
     static const char theta[] = "layer_rope_theta", *const bases[] = {"rope_theta", NULL};
     static const char *const shares[] = {"partial_rotary_factors", "partial_rotary_factor", NULL};
+    const char *type = l->family->model_type;
     const int reads_theta = is_assumed(l) || l->family->traits & GYRE_LAYER_THETA;
-    const char *key = reads_theta && gyre_scope_value(l->root, theta) ? theta : gyre_scope_first(l->root, bases);
+    const int reads_lists = is_assumed(l) || strncmp(type, "step3p", 6) == 0 || strcmp(type, "ultrabert") == 0;
+    const char *key = reads_theta && gyre_scope_value(l->root, theta) ? theta : NULL;
+    if (!key && reads_lists) key = gyre_scope_first(l->root, bases);
     if (key && json_is_array(gyre_scope_value(l->root, key))) {
         note_assumed(l, key, "a base for each layer; 0 = the layer does not rotate");
         l->base = gyre_layer_list(l->root, key, l->layers, l->mtp);
         l->base_key = key;
     }
-    key = gyre_scope_first(l->root, shares);
+    key = reads_lists ? gyre_scope_first(l->root, shares) : NULL;
     if (!key || !json_is_array(gyre_scope_value(l->root, key))) return;
     note_assumed(l, key, "the rotating share of the heads of each layer");
     l->partial = gyre_layer_list(l->root, key, l->layers, l->mtp);
@@ -271,15 +282,17 @@ const char *gyre_layer_mtp_key(const gyre_scope *root) {
 
 static int64_t count_mtp(const gyre_scope *root) {
     const char *key = gyre_layer_mtp_key(root);
-    return key ? gyre_scope_integer(root, key, 0, 0) : 0;
+    const json_t *count = key ? gyre_scope_value(root, key) : NULL;
+    return json_is_integer(count) && json_integer_value(count) > 0 ? (int64_t)json_integer_value(count) : 0;
 }
 
-/* out = the longest of the lists, for a file that does not state its layers. */
-static int64_t longest_list(const gyre_scope *root) {
+/* out = the longest of the lists, for a file that does not state its layers.  A known class may not read all of them. */
+static int64_t longest_list(const gyre_family *family, const gyre_scope *root) {
     static const char *const names[] = {"layer_types",      "layers_block_type", "no_rope_layers",
                                         "layer_rope_theta", "rope_theta",        NULL};
     size_t longest = 0;
-    for (int i = 0; names[i]; i++) {
+    const int known = family->traits & (GYRE_NO_ROPE_LAYERS | GYRE_LAYER_THETA) ? 4 : 1;
+    for (int i = 0; names[i] && (i < known || gyre_family_is_assumed(family)); i++) {
         const size_t size = json_array_size(gyre_scope_value(root, names[i]));
         if (size > longest) longest = size;
     }
@@ -289,12 +302,13 @@ static int64_t longest_list(const gyre_scope *root) {
 void gyre_layer_lists_read(const gyre_family *family, const gyre_scope *root, int64_t layers, gyre_layer_lists *out) {
     static const char by_layer[] = "per_layer_config", mtp_types[] = "mtp_layer_types";
     *out = (gyre_layer_lists){.family = family, .root = root, .layers = layers, .types_step = 1, .mtp = count_mtp(root)};
-    if (layers == 0) out->layers = longest_list(root);
+    if (layers == 0) out->layers = longest_list(family, root);
     find_types(out);
     find_numbers(out);
-    out->mtp_types = out->mtp > 0 ? gyre_layer_list(root, mtp_types, out->mtp, 0) : NULL;
+    if (out->mtp > 0 && (int64_t)json_array_size(gyre_scope_value(root, mtp_types)) >= out->mtp)
+        out->mtp_types = gyre_layer_list(root, mtp_types, out->mtp, 0);
     const int64_t listed = out->types_repeat ? 0 : (int64_t)json_array_size(out->types);
-    if (out->mtp_types || listed == out->layers + out->mtp) out->mtp_listed = out->mtp;
+    if (out->mtp_types || (out->mtp <= GYRE_MAX_LAYERS && listed == out->layers + out->mtp)) out->mtp_listed = out->mtp;
     const json_t *object = gyre_scope_value(root, by_layer);
     out->by_layer = json_is_object(object) && json_object_size(object) > 0 ? object : NULL;
     if (out->layers <= GYRE_MAX_LAYERS && out->mtp_listed <= GYRE_MAX_LAYERS) read_marks(out);
