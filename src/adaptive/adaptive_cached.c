@@ -1,6 +1,5 @@
 /* adaptive_cached.c: adaptive attention over the sequences of a cache: gyre_cache_adaptive_attention. */
-#include "adaptive/adaptive_check.h"
-#include "adaptive/adaptive_run.h"
+#include "adaptive/adaptive_plan.h"
 #include "cache/cached_call.h"
 #include "core/positions.h"
 #include "core/view.h"
@@ -16,7 +15,6 @@ typedef struct cached {
     /* A batch row as a separate call; before the first, the batch. */
     gyre_adaptive_call row;
     gyre_positions q_pos, k_pos; /* what those of row point to */
-    gyre_key_source source;
 } cached;
 
 /* Positions of row b, which has `tokens` keys. */
@@ -25,7 +23,7 @@ static void take_positions(cached *c, int64_t b, int64_t tokens, const int64_t *
     const gyre_positions *given = c->args.q_pos;
     args->k_pos = args->q_pos = NULL;
     if (!args->encoding || !positions) return;
-    gyre_cached_call_positions(&c->cached, positions, args->k_end ? args->k_end[b] : tokens, &c->q_pos, &c->k_pos);
+    gyre_cached_call_positions(&c->cached, positions, args->k_end ? *args->k_end : tokens, &c->q_pos, &c->k_pos);
     args->k_pos = &c->k_pos;
     args->q_pos = &c->q_pos;
     if (given && (given->data || given->base != 0)) c->q_pos = gyre_positions_of_row(given, b);
@@ -37,16 +35,10 @@ static void take_row(void *call, int64_t b, const int64_t *positions) {
     gyre_adaptive_args *args = &c->row.args;
     const int64_t tokens = gyre_cached_call_tokens(&c->cached, b);
     *args = c->args;
-    c->source = gyre_cached_call_source(&c->cached, b);
-    gyre_cached_call_shapes(&c->cached, 1, tokens, &args->k, &args->v);
+    gyre_cached_call_narrow(&c->cached, b);
     take_positions(c, b, tokens, positions);
-    gyre_cview_narrow(&args->q, 0, b, 1);
     gyre_cview_narrow(&args->bias, 0, b, 1);
-    gyre_view_narrow(&args->out, 0, b, 1);
-    gyre_view_narrow(&args->lse, 0, b, 1);
     args->bias.shape[3] = tokens;
-    if (args->k_first) args->k_first += b;
-    if (args->k_end) args->k_end += b;
 }
 
 static int is_alike(const void *call, int64_t b) {
@@ -57,7 +49,7 @@ static int is_alike(const void *call, int64_t b) {
 }
 
 static gyre_status check_options(const cached *c, gyre_error *err) {
-    const gyre_adaptive_args *args = &c->args;
+    const gyre_adaptive_args *args = &c->row.args;
     const gyre_cache *cache = c->cached.cache;
     if (cache->axes != 1)
         return gyre_fail(err, GYRE_EUNSUPPORTED, "cache: positions have %" PRId64 " axes, not 1 (%s)", cache->axes,
@@ -69,21 +61,25 @@ static gyre_status check_options(const cached *c, gyre_error *err) {
 
 static gyre_status begin(cached *c, const gyre_cache *cache, const int64_t *sequences, int measures,
                          const gyre_adaptive_args *given, gyre_error *err) {
-    gyre_adaptive_args *args = &c->args;
+    gyre_adaptive_args *args = &c->row.args;
+    c->row = (gyre_adaptive_call){.common = {call_name, GYRE_CALL_CACHED, given, NULL, &c->cached.source, NULL}};
     c->cached = (gyre_cached_call){.where = call_name,
                                    .cache = cache,
                                    .sequences = sequences,
-                                   .rows = {&gyre_adaptive_steps, &c->row, c, take_row, is_alike, NULL, NULL}};
-    gyre_status status = gyre_adaptive_args_read(args, given, err);
-    if (!status) status = gyre_cached_call_begin(&c->cached, &args->q, measures, err);
+                                   .rows = {.steps = &gyre_adaptive_steps,
+                                            .row = &c->row,
+                                            .call = c,
+                                            .views = GYRE_CACHED_VIEWS(args),
+                                            .take = take_row,
+                                            .is_alike = is_alike}};
+    gyre_status status = gyre_cached_call_begin(&c->cached, measures, err);
     if (!status) status = check_options(c, err);
     if (status) return status;
     args->encoding = cache->config.encoding;
     if (!args->encoding) args->q_pos = NULL; /* positions are those of an encoding */
     args->k_pos = args->q_pos;               /* those of the cache take its place in every row */
-    gyre_cached_call_shapes(&c->cached, c->cached.batch, c->cached.longest, &args->k, &args->v);
-    c->row =
-        (gyre_adaptive_call){.common = {.where = call_name, .use = GYRE_CALL_CACHED, .source = &c->source}, .args = *args};
+    gyre_cached_call_shapes(&c->cached, c->cached.batch, c->cached.longest);
+    c->args = *args;
     status = gyre_adaptive_check_shapes(&c->row, err);
     return status || !args->encoding ? status : gyre_cached_call_take_positions(&c->cached, err);
 }

@@ -1,21 +1,18 @@
 /* adaptive_check.c: all that a call must satisfy. */
-#include "adaptive/adaptive_check.h"
+#include "adaptive/adaptive_plan.h"
 #include "call/call_views.h"
 #include "core/encoding.h"
 #include "core/positions.h"
-#include "core/sized.h"
 #include "core/table_view.h"
 #include "core/view.h"
 #include "util/error.h"
 
 #include <math.h>
 
-gyre_status gyre_adaptive_args_read(gyre_adaptive_args *args, const gyre_adaptive_args *given, gyre_error *err) {
-    const gyre_status status = gyre_sized_read(args, sizeof *args, given, "gyre_adaptive_args", err);
-    if (status) return status;
+void gyre_adaptive_set_defaults(void *call) {
+    gyre_adaptive_args *args = &((gyre_adaptive_call *)call)->args;
     if (args->scale == 0) args->scale = 1 / sqrt((double)(args->q.shape[3] > 0 ? args->q.shape[3] : 1));
     if (args->slope == 0) args->slope = 0.01;
-    return GYRE_OK;
 }
 
 /* -- types, shapes and numbers -- */

@@ -1,6 +1,5 @@
 /* adaptive_forward.c: attention by an online softmax over tiles of keys, all heads of a tile of queries at once. */
 #include "adaptive/adaptive_network.h"
-#include "adaptive/adaptive_run.h"
 #include "adaptive/adaptive_tiles.h"
 #include "call/online_softmax.h"
 #include "core/exec.h"
@@ -64,10 +63,6 @@ static void run_job(void *arg, int64_t job) {
 void gyre_adaptive_run(void *call, char *scratch, const gyre_exec *exec) {
     const gyre_adaptive_plan *plan = &((gyre_adaptive_call *)call)->plan;
     gyre_call_tasks forward = {.plan = plan, .scratch = scratch};
-    if (plan->dout) {
-        gyre_adaptive_gradient_run(plan, scratch, exec);
-        return;
-    }
     gyre_adaptive_weights_fill(plan, scratch);
     gyre_parallel(exec, run_job, &forward, plan->jobs);
 }

@@ -7,7 +7,6 @@
  * bits do not depend on threads. */
 #include "adaptive/adaptive_biases.h"
 #include "adaptive/adaptive_network.h"
-#include "adaptive/adaptive_run.h"
 #include "adaptive/adaptive_tiles.h"
 #include "call/online_softmax.h"
 #include "core/convert.h"
@@ -243,25 +242,26 @@ static int64_t list_tasks(const gyre_adaptive_plan *plan, cursor *next, gyre_ada
     return count;
 }
 
-void gyre_adaptive_gradient_run(const gyre_adaptive_plan *plan, char *scratch, const gyre_exec *exec) {
+void gyre_adaptive_gradient_run(void *call, char *scratch, const gyre_exec *exec) {
+    const gyre_adaptive_plan *plan = &((gyre_adaptive_call *)call)->plan;
     const gyre_adaptive_gradients *to = plan->gradients;
     const gyre_adaptive_args *args = plan->args;
     gyre_adaptive_weights weights;
-    gradient_call call = {.plan = plan, .scratch = scratch};
+    gradient_call run = {.plan = plan, .scratch = scratch};
     cursor next = {0, 0};
-    gyre_adaptive_shared(plan, scratch, &weights, &call.totals);
+    gyre_adaptive_shared(plan, scratch, &weights, &run.totals);
     gyre_adaptive_weights_fill(plan, scratch);
-    clear_sums(plan, &call.totals.sums);
+    clear_sums(plan, &run.totals.sums);
     if (args->k_first || args->k_end || args->q_starts || args->q.shape[1] == 0) {
         gyre_view_clear(&to->dk); /* of keys that are padding, and of sequences without a query */
         gyre_view_clear(&to->dv);
     }
-    while ((call.count = list_tasks(plan, &next, call.totals.tasks)) > 0) {
-        gyre_parallel(exec, run_task, &call, call.count);
-        gyre_parallel(exec, collect_keys, &call, plan->key_heads * plan->most_keys);
-        collect_sums(&call);
+    while ((run.count = list_tasks(plan, &next, run.totals.tasks)) > 0) {
+        gyre_parallel(exec, run_task, &run, run.count);
+        gyre_parallel(exec, collect_keys, &run, plan->key_heads * plan->most_keys);
+        collect_sums(&run);
     }
-    const gyre_adaptive_sums *sums = &call.totals.sums;
+    const gyre_adaptive_sums *sums = &run.totals.sums;
     add_sums(&to->dhidden_weights, sums->dhidden, plan->inputs, 1);
     add_sums(&to->dhidden_bias, sums->dhidden_bias, 0, 1);
     add_sums(&to->doutput_weights, sums->doutput, plan->width + 1, 1);

@@ -93,16 +93,8 @@ typedef struct gyre_adaptive_totals {
     gyre_adaptive_sums sums;   /* dk and dv: of the sequence that the last task is of */
 } gyre_adaptive_totals;
 
-/* A call, in the steps of call/call_steps.h. */
-typedef struct gyre_adaptive_call {
-    gyre_call common;
-    gyre_adaptive_args args; /* as gyre_adaptive_args_read leaves them */
-    gyre_adaptive_gradients gradients;
-    gyre_adaptive_plan plan;
-} gyre_adaptive_call;
+GYRE_CALL_KIND(adaptive);
 
-/* The step `plan` of a gyre_adaptive_call. */
-gyre_status gyre_adaptive_plan_make(void *call, const gyre_exec *exec, size_t *bytes);
 /* The parts of scratch. */
 void gyre_adaptive_shared(const gyre_adaptive_plan *plan, char *scratch, gyre_adaptive_weights *weights,
                           gyre_adaptive_totals *totals);

@@ -69,20 +69,23 @@ static int is_empty(const void *run) {
     return gyre_attention_is_empty(((const gyre_attention_run *)run)->request);
 }
 
-const gyre_call_steps gyre_attention_steps = {check_shapes, check, is_empty, plan, execute};
+const gyre_call_steps gyre_attention_steps = {
+    .check_shapes = check_shapes, .check = check, .is_empty = is_empty, .plan = plan, .run = execute};
 
 gyre_status gyre_attention_perform(const gyre_attention_request *request, gyre_scratch scratch, const gyre_exec *exec,
                                    gyre_error *err) {
     gyre_attention_run run;
+    run.common = (gyre_call){.where = request->name};
     run.request = request;
-    return gyre_call_perform(&gyre_attention_steps, &run, request->name, scratch, exec, err);
+    return gyre_call_perform(&gyre_attention_steps, &run, scratch, exec, err);
 }
 
 gyre_status gyre_attention_request_bytes(const gyre_attention_request *request, const gyre_exec *exec, size_t *bytes,
                                          gyre_error *err) {
     gyre_attention_run run;
+    run.common = (gyre_call){.where = request->name};
     run.request = request;
-    return gyre_call_bytes(&gyre_attention_steps, &run, request->name, exec, bytes, err);
+    return gyre_call_bytes(&gyre_attention_steps, &run, exec, bytes, err);
 }
 
 gyre_status gyre_attention_scratch(const gyre_attention_args *given, int gradient, const gyre_exec *exec, size_t *bytes,

@@ -7,6 +7,7 @@
 
 /* A call, and the plan of its largest segment.  plan points into segment: do not copy. */
 typedef struct gyre_attention_run {
+    gyre_call common;
     const gyre_attention_request *request;
     gyre_segment segment;
     gyre_attention_plan plan;

@@ -18,7 +18,6 @@ typedef struct call {
     /* A batch row as a separate call; before the first, the batch. */
     gyre_attention_inputs row;
     gyre_positions q_index, k_index; /* what those of row point to */
-    gyre_key_source source;
     gyre_attention_request request;
     gyre_attention_run run;
 } call;
@@ -140,7 +139,7 @@ static int queries_are_last(const call *c) {
 /* Positions of row b, which has `tokens` keys. */
 static void take_positions(call *c, int64_t b, int64_t tokens, const int64_t *positions) {
     gyre_attention_inputs *row = &c->row;
-    const int64_t queries = c->cached.queries, length = row->q_pos.context_length, end = row->k_end ? row->k_end[b] : tokens,
+    const int64_t queries = c->cached.queries, length = row->q_pos.context_length, end = row->k_end ? *row->k_end : tokens,
                   q_end = row->q_end && row->causal == GYRE_CAUSAL_BY_ORDER
                               ? gyre_max_i64(0, gyre_min_i64(row->q_end[b], queries))
                               : queries;
@@ -160,20 +159,14 @@ static void take_row(void *arg, int64_t b, const int64_t *positions) {
     *row = c->args;
     row->encoding = cache->config.encoding;
     if (cache->rotated) row->q_pos.context_length = cache->config.context_length;
-    c->source = gyre_cached_call_source(&c->cached, b);
-    gyre_cached_call_shapes(&c->cached, 1, tokens, &row->k, &row->v);
+    gyre_cached_call_narrow(&c->cached, b);
     take_positions(c, b, tokens, positions);
-    if (row->k_first) row->k_first += b;
-    if (row->k_end) row->k_end += b;
     if (row->q_end) row->q_end += b;
     if (row->context_lengths) row->context_lengths += b;
-    gyre_cview_narrow(&row->q, 0, b, 1);
     gyre_cview_narrow(&row->mask, 0, b, 1);
     gyre_cview_narrow(&row->slopes, 0, b, 1);
     gyre_cview_narrow(&row->q_gate_sums, 0, b, 1);
     row->k_gate_sums.data = NULL;
-    gyre_view_narrow(&row->out, 0, b, 1);
-    gyre_view_narrow(&row->lse, 0, b, 1);
     gyre_view_narrow(&row->state, 0, b, 1);
     gyre_view_narrow(&row->weights, 0, b, 1);
     if (row->mask.data) row->mask.shape[3] = tokens;
@@ -225,19 +218,23 @@ static gyre_status begin(call *c, const gyre_cache *cache, const int64_t *sequen
                                    .rows = {.steps = &gyre_attention_steps,
                                             .row = &c->run,
                                             .call = c,
+                                            .views = GYRE_CACHED_VIEWS(&c->row),
                                             .take = take_row,
                                             .is_alike = is_alike,
                                             .end = clear_missing_keys,
                                             .check_batch = check_overlap}};
     c->measures = measures;
     gyre_status status = gyre_attention_args_read(&c->args, given, err);
-    if (!status) status = gyre_cached_call_begin(&c->cached, &c->args.q, c->measures, err);
+    if (status) return status;
+    c->row = c->args;
+    status = gyre_cached_call_begin(&c->cached, c->measures, err);
     if (status) return status;
     const gyre_encoding *encoding = c->cached.cache->config.encoding;
     if (encoding) c->cached.lowest = encoding->first_position, c->cached.highest = encoding->last_position;
     if (c->args.state.data && !c->args.out.data) c->args.out.shape[3] = c->cached.cache->v.channels;
     c->row = c->args;
-    c->request = (gyre_attention_request){call_name, &c->row, &c->source, NULL, 0, 0, NULL};
+    c->request = (gyre_attention_request){call_name, &c->row, &c->cached.source, NULL, 0, 0, NULL};
+    c->run.common = (gyre_call){.where = call_name};
     c->run.request = &c->request;
     return check_batch(c, err);
 }

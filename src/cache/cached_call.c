@@ -2,6 +2,7 @@
 #include "cache/cached_call.h"
 #include "core/encoding.h"
 #include "core/positions.h"
+#include "core/view.h"
 #include "util/error.h"
 #include "util/integers.h"
 
@@ -9,12 +10,14 @@
 
 /* -- sequences -- */
 
-gyre_status gyre_cached_call_begin(gyre_cached_call *call, const gyre_cview *q, int measures, gyre_error *err) {
+gyre_status gyre_cached_call_begin(gyre_cached_call *call, int measures, gyre_error *err) {
     const gyre_cache *cache = call->cache;
-    const int64_t *sequences = call->sequences;
+    const int64_t *sequences = call->sequences, *q = call->rows.views.q->shape;
+    const gyre_status status = gyre_call_read(call->rows.steps, call->rows.row, err);
+    if (status) return status;
     if (!cache) return gyre_fail(err, GYRE_EINVAL, "cache: is NULL (%s)", call->where);
-    call->batch = q->shape[0];
-    call->queries = q->shape[1];
+    call->batch = q[0];
+    call->queries = q[1];
     call->lowest = INT64_MIN;
     call->highest = INT64_MAX;
     if (!sequences && !measures && call->batch > 0)
@@ -43,14 +46,21 @@ int64_t gyre_cached_call_tokens(const gyre_cached_call *call, int64_t row) {
     return call->sequences ? gyre_cache_tokens(call->cache, call->sequences[row]) : call->longest;
 }
 
-void gyre_cached_call_shapes(const gyre_cached_call *call, int64_t batch, int64_t tokens, gyre_cview *k, gyre_cview *v) {
+void gyre_cached_call_shapes(const gyre_cached_call *call, int64_t batch, int64_t tokens) {
     const gyre_cache *cache = call->cache;
-    *k = gyre_cdense(NULL, GYRE_DTYPE_F32, batch, tokens, cache->config.heads, cache->k.channels);
-    *v = gyre_cdense(NULL, GYRE_DTYPE_F32, batch, tokens, cache->config.heads, cache->v.channels);
+    *call->rows.views.k = gyre_cdense(NULL, GYRE_DTYPE_F32, batch, tokens, cache->config.heads, cache->k.channels);
+    *call->rows.views.v = gyre_cdense(NULL, GYRE_DTYPE_F32, batch, tokens, cache->config.heads, cache->v.channels);
 }
 
-gyre_key_source gyre_cached_call_source(const gyre_cached_call *call, int64_t row) {
-    return gyre_cache_source(call->cache, call->sequences ? call->sequences[row] : 0);
+void gyre_cached_call_narrow(gyre_cached_call *call, int64_t row) {
+    const gyre_cached_views *views = &call->rows.views;
+    call->source = gyre_cache_source(call->cache, call->sequences ? call->sequences[row] : 0);
+    gyre_cached_call_shapes(call, 1, gyre_cached_call_tokens(call, row));
+    gyre_cview_narrow(views->q, 0, row, 1);
+    gyre_view_narrow(views->out, 0, row, 1);
+    gyre_view_narrow(views->lse, 0, row, 1);
+    if (*views->k_first) *views->k_first += row;
+    if (*views->k_end) *views->k_end += row;
 }
 
 /* -- positions -- */
@@ -144,7 +154,7 @@ static gyre_status check_shapes(const gyre_cached_call *c, gyre_error *err) {
 /* *bytes = position_bytes and the scratch of c->rows.row: the longest needs the most. */
 static gyre_status plan(const gyre_cached_call *c, const gyre_exec *exec, size_t *bytes, gyre_error *err) {
     size_t needed = 0;
-    const gyre_status status = gyre_call_plan(c->rows.steps, c->rows.row, c->where, exec, &needed, err);
+    const gyre_status status = gyre_call_plan(c->rows.steps, c->rows.row, exec, &needed, err);
     if (!status && needed > SIZE_MAX - c->position_bytes)
         return gyre_fail(err, GYRE_ENOMEM, "scratch: more bytes than can be counted (%s)", c->where);
     *bytes = c->position_bytes + needed;

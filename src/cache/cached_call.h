@@ -5,10 +5,20 @@
 #include "cache/cache.h"
 #include "call/call_steps.h"
 
+/* Of the arguments of a row: what every kind of call has. */
+typedef struct gyre_cached_views {
+    gyre_cview *q, *k, *v;
+    gyre_view *out, *lse;
+    const int64_t **k_first, **k_end;
+} gyre_cached_views;
+#define GYRE_CACHED_VIEWS(args)                                                                                             \
+    { &(args)->q, &(args)->k, &(args)->v, &(args)->out, &(args)->lse, &(args)->k_first, &(args)->k_end }
+
 /* A batch row, as a call in steps. */
 typedef struct gyre_cached_rows {
     const gyre_call_steps *steps; /* of `row`: a batch row as a separate call; before the first, the batch */
     void *row, *call;             /* call: what the functions below get */
+    gyre_cached_views views;
     /* row = batch row b.  positions: as in the scratch; NULL: those of shapes alone. */
     void (*take)(void *call, int64_t b, const int64_t *positions);
     /* 1: nothing of batch row b can be refused that the longest row and the checks of the batch let pass, so that row b is
@@ -26,6 +36,7 @@ typedef struct gyre_cached_call {
     const gyre_cache *cache;
     const int64_t *sequences; /* [batch]; NULL: any sequences, as long as they may become, for scratch */
     gyre_cached_rows rows;
+    gyre_key_source source; /* of the row */
     int64_t batch, queries;
     int64_t longest, longest_row; /* tokens of the longest sequence, and a batch row that has it */
     /* At the front of the scratch: positions of one sequence, between one for each query before the first token and one
@@ -34,17 +45,18 @@ typedef struct gyre_cached_call {
     int64_t lowest, highest; /* of the positions of padding */
 } gyre_cached_call;
 
-/* *call = the sequences of `batch` rows of `queries` queries, without positions.  measures: 1 = for scratch alone.
+/* Reads the arguments, if they were not read, and counts rows, queries and tokens.  measures: 1 = for scratch alone.
  * Errors: EINVAL (cache NULL, sequences NULL without `measures`, no such sequence), ESHAPE. */
-gyre_status gyre_cached_call_begin(gyre_cached_call *call, const gyre_cview *q, int measures, gyre_error *err);
+gyre_status gyre_cached_call_begin(gyre_cached_call *call, int measures, gyre_error *err);
 /* call->position_bytes = those of a call whose rows need positions.  Errors: ESHAPE. */
 gyre_status gyre_cached_call_take_positions(gyre_cached_call *call, gyre_error *err);
 /* out = tokens of the sequence of a batch row. */
 int64_t gyre_cached_call_tokens(const gyre_cached_call *call, int64_t row);
-/* *k, *v = shapes of the keys and values of `batch` rows of `tokens` each, without memory.  F32: as what they are read. */
-void gyre_cached_call_shapes(const gyre_cached_call *call, int64_t batch, int64_t tokens, gyre_cview *k, gyre_cview *v);
-/* out = the key source of a batch row. */
-gyre_key_source gyre_cached_call_source(const gyre_cached_call *call, int64_t row);
+/* The k and v of the arguments = the shapes of `batch` rows of `tokens` each, without memory.  F32: as what they are
+ * read. */
+void gyre_cached_call_shapes(const gyre_cached_call *call, int64_t batch, int64_t tokens);
+/* The views of the arguments, which are those of the batch, and the source = those of a row. */
+void gyre_cached_call_narrow(gyre_cached_call *call, int64_t row);
 /* *k_pos, *q_pos = positions of the tokens of a row, and of its queries, the one past the last of which has the position
  * of token `end`.  positions: as in the scratch; NULL: none. */
 void gyre_cached_call_positions(const gyre_cached_call *call, const int64_t *positions, int64_t end, gyre_positions *q_pos,

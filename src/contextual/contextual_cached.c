@@ -1,7 +1,6 @@
 /* contextual_cached.c: contextual attention over the sequences of a cache: gyre_cache_contextual_attention. */
 #include "cache/cached_call.h"
-#include "contextual/contextual_check.h"
-#include "contextual/contextual_run.h"
+#include "contextual/contextual_plan.h"
 #include "core/view.h"
 #include "util/error.h"
 
@@ -11,45 +10,39 @@ typedef struct cached {
     gyre_cached_call cached;
     gyre_contextual_args args; /* of the whole batch, with keys as many as the longest sequence has */
     gyre_contextual_call row;  /* a batch row as a separate call; before the first, the batch */
-    gyre_key_source source;
 } cached;
 
 static void take_row(void *call, int64_t b, const int64_t *positions) {
     cached *c = call;
-    gyre_contextual_args *args = &c->row.args;
     (void)positions;
-    *args = c->args;
-    c->source = gyre_cached_call_source(&c->cached, b);
-    gyre_cached_call_shapes(&c->cached, 1, gyre_cached_call_tokens(&c->cached, b), &args->k, &args->v);
-    gyre_cview_narrow(&args->q, 0, b, 1);
-    gyre_view_narrow(&args->out, 0, b, 1);
-    gyre_view_narrow(&args->lse, 0, b, 1);
-    if (args->k_first) args->k_first += b;
-    if (args->k_end) args->k_end += b;
+    c->row.args = c->args;
+    gyre_cached_call_narrow(&c->cached, b);
 }
 
 static gyre_status check_options(const cached *c, gyre_error *err) {
     if (c->cached.cache->config.encoding)
         return gyre_fail(err, GYRE_EUNSUPPORTED, "cache: has an encoding, but queries count positions (%s)", call_name);
-    if (c->args.gate_keys.data)
+    if (c->row.args.gate_keys.data)
         return gyre_fail(err, GYRE_EUNSUPPORTED, "gate_keys: a cache keeps keys and values alone (%s)", call_name);
-    return gyre_cached_call_check_options(&c->cached, c->args.q_starts, c->args.k_starts, c->args.sequences, 1, err);
+    return gyre_cached_call_check_options(&c->cached, c->row.args.q_starts, c->row.args.k_starts, c->row.args.sequences, 1,
+                                          err);
 }
 
 static gyre_status begin(cached *c, const gyre_cache *cache, const int64_t *sequences, int measures,
                          const gyre_contextual_args *given, gyre_error *err) {
-    gyre_contextual_args *args = &c->args;
-    c->cached = (gyre_cached_call){.where = call_name,
-                                   .cache = cache,
-                                   .sequences = sequences,
-                                   .rows = {.steps = &gyre_contextual_steps, .row = &c->row, .call = c, .take = take_row}};
-    gyre_status status = gyre_contextual_args_read(args, given, err);
-    if (!status) status = gyre_cached_call_begin(&c->cached, &args->q, measures, err);
+    gyre_contextual_args *args = &c->row.args;
+    c->row = (gyre_contextual_call){.common = {call_name, GYRE_CALL_CACHED, given, NULL, &c->cached.source, NULL}};
+    c->cached = (gyre_cached_call){
+        .where = call_name,
+        .cache = cache,
+        .sequences = sequences,
+        .rows = {
+            .steps = &gyre_contextual_steps, .row = &c->row, .call = c, .views = GYRE_CACHED_VIEWS(args), .take = take_row}};
+    gyre_status status = gyre_cached_call_begin(&c->cached, measures, err);
     if (!status) status = check_options(c, err);
     if (status) return status;
-    gyre_cached_call_shapes(&c->cached, c->cached.batch, c->cached.longest, &args->k, &args->v);
-    c->row =
-        (gyre_contextual_call){.common = {.where = call_name, .use = GYRE_CALL_CACHED, .source = &c->source}, .args = *args};
+    gyre_cached_call_shapes(&c->cached, c->cached.batch, c->cached.longest);
+    c->args = *args;
     return gyre_contextual_check_shapes(&c->row, err);
 }
 

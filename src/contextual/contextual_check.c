@@ -1,7 +1,6 @@
 /* contextual_check.c: all that a call must satisfy. */
-#include "contextual/contextual_check.h"
 #include "call/call_views.h"
-#include "core/sized.h"
+#include "contextual/contextual_plan.h"
 #include "core/view.h"
 #include "util/error.h"
 
@@ -9,14 +8,12 @@
 
 enum { MAX_POSITIONS = 1 << 24 };
 
-gyre_status gyre_contextual_args_read(gyre_contextual_args *args, const gyre_contextual_args *given, gyre_error *err) {
-    const gyre_status status = gyre_sized_read(args, sizeof *args, given, "gyre_contextual_args", err);
-    if (status) return status;
+void gyre_contextual_set_defaults(void *call) {
+    gyre_contextual_args *args = &((gyre_contextual_call *)call)->args;
     const double usual = 1 / sqrt((double)(args->q.shape[3] > 0 ? args->q.shape[3] : 1));
     if (args->scale == 0) args->scale = usual;
     if (args->gate_scale == 0) args->gate_scale = usual;
     if (args->position_scale == 0) args->position_scale = 1;
-    return GYRE_OK;
 }
 
 /* -- types, shapes and numbers -- */

@@ -1,6 +1,5 @@
 /* contextual_forward.c: attention by an online softmax over tiles of keys, from the last one to the first. */
 #include "call/online_softmax.h"
-#include "contextual/contextual_run.h"
 #include "contextual/contextual_tiles.h"
 #include "core/exec.h"
 
@@ -72,10 +71,6 @@ static void run_job(void *arg, int64_t job) {
 void gyre_contextual_run(void *call, char *scratch, const gyre_exec *exec) {
     const gyre_contextual_plan *plan = &((gyre_contextual_call *)call)->plan;
     gyre_call_tasks forward = {.plan = plan, .scratch = scratch};
-    if (plan->dout) {
-        gyre_contextual_gradient_run(plan, scratch, exec);
-        return;
-    }
     gyre_contextual_embeddings_fill(plan, scratch, exec);
     gyre_parallel(exec, run_job, &forward, plan->jobs);
 }

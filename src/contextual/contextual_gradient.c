@@ -9,7 +9,6 @@
  * Positions are sums from the last key on, gradients of gates sums from the first on.  So a first pass goes from the
  * last tile to the first and keeps the position of each row at each tile; the second goes back. */
 #include "call/online_softmax.h"
-#include "contextual/contextual_run.h"
 #include "contextual/contextual_tiles.h"
 #include "core/convert.h"
 #include "core/exec.h"
@@ -246,18 +245,19 @@ static void run_item(void *arg, int64_t job) {
     write_keys(plan, item, b.dgate_keys, plan->head_pad, &plan->gradients->dgate_keys);
 }
 
-void gyre_contextual_gradient_run(const gyre_contextual_plan *plan, char *scratch, const gyre_exec *exec) {
+void gyre_contextual_gradient_run(void *call, char *scratch, const gyre_exec *exec) {
+    const gyre_contextual_plan *plan = &((gyre_contextual_call *)call)->plan;
     const gyre_contextual_gradients *to = plan->gradients;
     const int64_t positions = to->dembeddings.shape[1] < plan->z_pad ? to->dembeddings.shape[1] : plan->z_pad;
-    gradient_call call = {.plan = plan, .scratch = scratch};
+    gradient_call run = {.plan = plan, .scratch = scratch};
     if (plan->args->k_first || plan->args->k_end) {
         gyre_view_clear(&to->dk); /* of keys that are padding */
         gyre_view_clear(&to->dv);
         gyre_view_clear(&to->dgate_keys);
     }
     gyre_contextual_embeddings_fill(plan, scratch, exec);
-    for (; call.first_item < plan->items; call.first_item += plan->jobs) {
-        gyre_parallel(exec, run_item, &call, plan->jobs);
-        if (to->dembeddings.data) gyre_parallel(exec, collect_position, &call, positions);
+    for (; run.first_item < plan->items; run.first_item += plan->jobs) {
+        gyre_parallel(exec, run_item, &run, plan->jobs);
+        if (to->dembeddings.data) gyre_parallel(exec, collect_position, &run, positions);
     }
 }

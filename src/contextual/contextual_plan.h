@@ -70,16 +70,8 @@ typedef struct gyre_contextual_buffers {
     int q_finite, dout_finite;
 } gyre_contextual_buffers;
 
-/* A call, in the steps of call/call_steps.h. */
-typedef struct gyre_contextual_call {
-    gyre_call common;
-    gyre_contextual_args args; /* as gyre_contextual_args_read leaves them */
-    gyre_contextual_gradients gradients;
-    gyre_contextual_plan plan;
-} gyre_contextual_call;
+GYRE_CALL_KIND(contextual);
 
-/* The step `plan` of a gyre_contextual_call. */
-gyre_status gyre_contextual_plan_make(void *call, const gyre_exec *exec, size_t *bytes);
 /* The parts of scratch.  buffers[rows_at_once] */
 void gyre_contextual_shared(const gyre_contextual_plan *plan, char *scratch, gyre_contextual_embeddings *embeddings);
 void gyre_contextual_job(const gyre_contextual_plan *plan, char *scratch, int64_t job, gyre_contextual_keys *keys,
