@@ -226,6 +226,14 @@ static int64_t count_sweeps(const gyre_ring_call *r) {
     return (r->whole.k.shape[2] + r->transport.ranks - 1) / r->transport.ranks;
 }
 
+/* out = the exchange with the ranks `t` away, without bytes yet.  At 0 a rank gives to itself. */
+static gyre_exchange exchange_at(const head_call *c, int64_t t) {
+    return (gyre_exchange){.to = gyre_ring_peer(c->r, t),
+                           .from = gyre_ring_peer(c->r, -t),
+                           .send = c->sent,
+                           .receive = t == 0 ? c->sent : c->received};
+}
+
 static gyre_status exchange(head_call *c, gyre_ring_channel channel, const gyre_exchange *e, gyre_error *err) {
     if (e->sent == 0 && e->received == 0) return GYRE_OK;
     const gyre_status status = gyre_ring_begin(c->r, channel, e, err);
@@ -238,16 +246,16 @@ static gyre_status gather(head_call *c, int64_t sweep, gyre_error *err) {
     const int64_t mine = head_of(c, sweep, r->transport.rank);
     gyre_status status = GYRE_OK;
     for (int64_t t = 0; t < r->transport.ranks && !status; t++) {
-        const int64_t to = gyre_ring_peer(r, t), from = gyre_ring_peer(r, -t), theirs = head_of(c, sweep, to);
-        gyre_exchange e = {.to = to, .from = from, .send = c->sent, .receive = t == 0 ? c->sent : c->received};
+        gyre_exchange e = exchange_at(c, t);
+        const int64_t theirs = head_of(c, sweep, e.to);
         if (theirs >= 0) {
             enter_head(c, theirs);
             pack(c, c->sent);
             e.sent = message_bytes(c, r->transport.rank, FIELD_Q, OUTPUTS);
         }
-        if (mine >= 0) e.received = message_bytes(c, from, FIELD_Q, OUTPUTS);
+        if (mine >= 0) e.received = message_bytes(c, e.from, FIELD_Q, OUTPUTS);
         if (t > 0) status = exchange(c, GYRE_RING_INPUTS, &e, err);
-        if (!status && mine >= 0) move(c, from, FIELD_Q, OUTPUTS, e.receive, 1);
+        if (!status && mine >= 0) move(c, e.from, FIELD_Q, OUTPUTS, e.receive, 1);
     }
     return status;
 }
@@ -258,10 +266,10 @@ static gyre_status give(head_call *c, int64_t sweep, gyre_error *err) {
     const int64_t mine = head_of(c, sweep, r->transport.rank);
     gyre_status status = GYRE_OK;
     for (int64_t t = 0; t < r->transport.ranks && !status; t++) {
-        const int64_t to = gyre_ring_peer(r, t), from = gyre_ring_peer(r, -t), theirs = head_of(c, sweep, from);
-        gyre_exchange e = {.to = to, .from = from, .send = c->sent, .receive = t == 0 ? c->sent : c->received};
-        if (mine >= 0) move(c, to, OUTPUTS, FIELDS, c->sent, 0);
-        if (mine >= 0) e.sent = message_bytes(c, to, OUTPUTS, FIELDS);
+        gyre_exchange e = exchange_at(c, t);
+        const int64_t theirs = head_of(c, sweep, e.from);
+        if (mine >= 0) move(c, e.to, OUTPUTS, FIELDS, c->sent, 0);
+        if (mine >= 0) e.sent = message_bytes(c, e.to, OUTPUTS, FIELDS);
         if (theirs >= 0) e.received = message_bytes(c, r->transport.rank, OUTPUTS, FIELDS);
         if (t > 0) status = exchange(c, GYRE_RING_RESULTS, &e, err);
         if (status || theirs < 0) continue;

@@ -45,22 +45,15 @@ static size_t lay_out(gyre_ring_call *r, char *scratch, key_memory *m) {
                   queries = gyre_min_i64(r->split.queries, r->largest_queries);
     const int several = r->transport.ranks > 1;
     const size_t block = gyre_ring_block_bytes(r, keys, 0), floats = r->gradient ? gyre_ring_block_bytes(r, keys, 1) : 0;
-    char *numbers;
     const size_t bytes[] = {several ? block : 0,
                             block,
                             several ? block : 0,
                             floats,
                             several ? floats : 0,
                             several ? floats : 0,
-                            r->gradient ? 0 : gyre_ring_state_bytes(r, queries),
-                            gyre_ring_numbers_bytes(r)};
-    char **const parts[] = {&m->sent, &m->block[0], &m->block[1], &m->mine[0], &m->mine[1], &m->home, &m->state, &numbers};
-    size_t at = 0;
-    for (size_t i = 0; i < sizeof bytes / sizeof *bytes; at += bytes[i++])
-        *parts[i] = scratch ? scratch + at : NULL;
-    gyre_ring_use_numbers(r, numbers);
-    r->part = scratch ? scratch + at : NULL;
-    return at + gyre_ring_round_up(r->part_bytes);
+                            r->gradient ? 0 : gyre_ring_state_bytes(r, queries)};
+    char **const parts[] = {&m->sent, &m->block[0], &m->block[1], &m->mine[0], &m->mine[1], &m->home, &m->state};
+    return gyre_ring_lay_out(r, scratch, bytes, parts, sizeof bytes / sizeof *bytes);
 }
 
 static size_t memory(gyre_ring_call *r, char *scratch, int64_t *part_keys) {

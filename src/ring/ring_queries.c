@@ -37,24 +37,19 @@ static size_t lay_out(gyre_ring_call *r, char *scratch, query_memory *m) {
     const int64_t most = gyre_min_i64(r->split.queries, r->largest_queries);
     const size_t queries = gyre_ring_query_bytes(r, most);
     m->state_bytes = gyre_ring_state_bytes(r, most);
-    char *views, *numbers;
+    char *views;
     const size_t bytes[] = {queries,
                             queries,
                             queries,
                             m->state_bytes,
                             m->state_bytes,
                             ranks * m->state_bytes,
-                            gyre_ring_round_up(ranks * sizeof(gyre_cview)),
-                            gyre_ring_numbers_bytes(r)};
+                            gyre_ring_round_up(ranks * sizeof(gyre_cview))};
     char **const parts[] = {&m->queries[0], &m->queries[1], &m->queries[2], &m->partial[0],
-                            &m->partial[1], &m->states,     &views,         &numbers};
-    size_t at = 0;
-    for (size_t i = 0; i < sizeof bytes / sizeof *bytes; at += bytes[i++])
-        *parts[i] = scratch ? scratch + at : NULL;
+                            &m->partial[1], &m->states,     &views};
+    const size_t used = gyre_ring_lay_out(r, scratch, bytes, parts, sizeof bytes / sizeof *bytes);
     m->views = (gyre_cview *)(void *)views;
-    gyre_ring_use_numbers(r, numbers);
-    r->part = scratch ? scratch + at : NULL;
-    return at + gyre_ring_round_up(r->part_bytes);
+    return used;
 }
 
 static size_t memory(gyre_ring_call *r, char *scratch, int64_t *part_keys) {

@@ -30,9 +30,12 @@ typedef struct slab_call {
     const gyre_batch *batch;
     gyre_batch_info info;
     int64_t span, slabs, closing; /* closing: the last slab of the sweep that this rank sees */
-    int64_t gathering, round;     /* the slab that is on its way, counted over all sweeps; ranks: it is there */
     int64_t part_span, parts;     /* of the gradient of GATHER */
-    int64_t returning, back;      /* the part whose gradients are on their way; the round; ranks: they are home */
+    /* What is on its way: the slab, counted over all sweeps, or the part whose gradients return. */
+    int64_t gathering, returning;
+    int64_t round; /* transport.ranks: it has arrived */
+    gyre_ring_channel channel;
+    gyre_status (*end_round)(struct slab_call *c, gyre_error *err); /* it is done, or is waited for: the next one begins */
 } slab_call;
 
 /* -- slabs -- */
@@ -140,7 +143,7 @@ static size_t lay_out(slab_call *c, char *scratch) {
     const size_t moved = gyre_ring_block_bytes(r, largest, r->gradient), keys = gyre_ring_block_bytes(r, largest, 0);
     const size_t most = moved > keys ? moved : keys;
     const size_t numbers = gyre_ring_round_up((size_t)(sequences + 1) * sizeof(int64_t));
-    char *starts, *first, *end, *own;
+    char *starts, *first, *end;
     const size_t bytes[] = {slab_bytes,
                             c->slabs * gyre_ring_sweeps(r) > 1 ? slab_bytes : 0,
                             most,
@@ -150,19 +153,14 @@ static size_t lay_out(slab_call *c, char *scratch) {
                             r->gradient ? moved : 0,
                             numbers,
                             numbers,
-                            numbers,
-                            gyre_ring_numbers_bytes(r)};
-    char **const parts[] = {&m->slab[0], &m->slab[1], &m->sent, &m->received, &m->state, &m->sums,
-                            &m->mine,    &starts,     &first,   &end,         &own};
-    size_t at = 0;
-    for (size_t i = 0; i < sizeof bytes / sizeof *bytes; at += bytes[i++])
-        *parts[i] = scratch ? scratch + at : NULL;
-    gyre_ring_use_numbers(r, own);
+                            numbers};
+    char **const parts[] = {&m->slab[0], &m->slab[1], &m->sent, &m->received, &m->state,
+                            &m->sums,    &m->mine,    &starts,  &first,       &end};
+    const size_t used = gyre_ring_lay_out(r, scratch, bytes, parts, sizeof bytes / sizeof *bytes);
     m->starts = (int64_t *)(void *)starts;
     m->first = (int64_t *)(void *)first;
     m->end = (int64_t *)(void *)end;
-    r->part = scratch ? scratch + at : NULL;
-    return at + gyre_ring_round_up(r->part_bytes);
+    return used;
 }
 
 /* -- a part -- */
@@ -312,6 +310,29 @@ static gyre_status check(gyre_ring_call *r, char *scratch, const gyre_gradient_v
     return status;
 }
 
+/* -- rounds: what each rank has goes to the others, one after the other -- */
+
+static void begin_rounds(slab_call *c, gyre_ring_channel channel, gyre_status (*end_round)(slab_call *, gyre_error *)) {
+    c->round = 1;
+    c->channel = channel;
+    c->end_round = end_round;
+}
+
+static gyre_status advance(gyre_ring_call *r, gyre_error *err) {
+    slab_call *c = r->advance_arg;
+    int done = 0;
+    if (c->round >= r->transport.ranks) return GYRE_OK;
+    const gyre_status status = gyre_ring_poll(r, c->channel, &done, err);
+    return status || !done ? status : c->end_round(c, err);
+}
+
+static gyre_status finish_rounds(slab_call *c, gyre_error *err) {
+    gyre_status status = GYRE_OK;
+    while (!status && c->round < c->r->transport.ranks)
+        status = c->end_round(c, err);
+    return status;
+}
+
 /* -- gathering -- */
 
 /* Tokens of the piece of a rank, from dense memory to their places in the slab. */
@@ -339,20 +360,7 @@ static gyre_status begin_round(slab_call *c, gyre_error *err) {
     return e.sent > 0 || e.received > 0 ? gyre_ring_begin(r, GYRE_RING_INPUTS, &e, err) : GYRE_OK;
 }
 
-/* i: of the slabs of all sweeps. */
-static gyre_status begin_gathering(slab_call *c, int64_t i, gyre_error *err) {
-    gyre_ring_call *r = c->r;
-    c->gathering = i;
-    c->round = 1;
-    enter_slab(c, i);
-    const piece own = piece_of(c, r->transport.rank);
-    gyre_ring_pack_keys(r, own.first, own.count, c->m.sent);
-    place(c, r->transport.rank, c->m.sent);
-    return r->transport.ranks > 1 ? begin_round(c, err) : GYRE_OK;
-}
-
-/* The round is done, or is waited for: the next one begins. */
-static gyre_status end_round(slab_call *c, gyre_error *err) {
+static gyre_status end_gathering_round(slab_call *c, gyre_error *err) {
     gyre_ring_call *r = c->r;
     const int64_t i = enter_slab(c, c->gathering);
     const gyre_status status = r->exchanges[GYRE_RING_INPUTS].open ? gyre_ring_wait(r, GYRE_RING_INPUTS, err) : GYRE_OK;
@@ -361,19 +369,16 @@ static gyre_status end_round(slab_call *c, gyre_error *err) {
     return ++c->round < r->transport.ranks ? begin_round(c, err) : GYRE_OK;
 }
 
-static gyre_status advance(gyre_ring_call *r, gyre_error *err) {
-    slab_call *c = r->advance_arg;
-    int done = 0;
-    if (c->round >= r->transport.ranks) return GYRE_OK;
-    const gyre_status status = gyre_ring_poll(r, GYRE_RING_INPUTS, &done, err);
-    return status || !done ? status : end_round(c, err);
-}
-
-static gyre_status finish_gathering(slab_call *c, gyre_error *err) {
-    gyre_status status = GYRE_OK;
-    while (!status && c->round < c->r->transport.ranks)
-        status = end_round(c, err);
-    return status;
+/* i: of the slabs of all sweeps. */
+static gyre_status begin_gathering(slab_call *c, int64_t i, gyre_error *err) {
+    gyre_ring_call *r = c->r;
+    c->gathering = i;
+    begin_rounds(c, GYRE_RING_INPUTS, end_gathering_round);
+    enter_slab(c, i);
+    const piece own = piece_of(c, r->transport.rank);
+    gyre_ring_pack_keys(r, own.first, own.count, c->m.sent);
+    place(c, r->transport.rank, c->m.sent);
+    return r->transport.ranks > 1 ? begin_round(c, err) : GYRE_OK;
 }
 
 /* -- running -- */
@@ -406,7 +411,7 @@ static gyre_status run_forward(slab_call *c, const gyre_exec *exec, gyre_error *
     const int64_t all = gyre_ring_sweeps(c->r) * c->slabs;
     gyre_status status = begin_gathering(c, 0, err);
     for (int64_t i = 0; i < all && !status; i++) {
-        status = finish_gathering(c, err);
+        status = finish_rounds(c, err);
         if (!status && i + 1 < all) status = begin_gathering(c, i + 1, err);
         if (!status) status = forward_slab(c, i, exec, err);
     }
@@ -451,11 +456,11 @@ static piece returning_of(const slab_call *c, int64_t rank) {
 
 static gyre_status begin_return(slab_call *c, gyre_error *err) {
     gyre_ring_call *r = c->r;
-    const int64_t to = gyre_ring_peer(r, c->back);
+    const int64_t to = gyre_ring_peer(r, c->round);
     const piece theirs = returning_of(c, to), own = returning_of(c, r->transport.rank);
     take_gradients(c, to, &theirs, c->m.sent);
     const gyre_exchange e = {.to = to,
-                             .from = gyre_ring_peer(r, -c->back),
+                             .from = gyre_ring_peer(r, -c->round),
                              .send = c->m.sent,
                              .receive = c->m.received,
                              .sent = gyre_ring_block_bytes(r, theirs.count, 1),
@@ -463,38 +468,23 @@ static gyre_status begin_return(slab_call *c, gyre_error *err) {
     return gyre_ring_begin(r, GYRE_RING_RESULTS, &e, err);
 }
 
-/* Every rank has gradients of the keys of a part.  Those of a rank's keys go to it, and are added in the order in which they
- * come: its own, from the rank before, from that before it, ... */
-static gyre_status begin_returns(slab_call *c, int64_t part, gyre_error *err) {
-    c->returning = part;
-    c->back = 1;
-    const piece own = returning_of(c, c->r->transport.rank);
-    take_gradients(c, c->r->transport.rank, &own, c->m.received);
-    add_gradients(c, &own, c->m.received);
-    return c->r->transport.ranks > 1 ? begin_return(c, err) : GYRE_OK;
-}
-
 static gyre_status end_return(slab_call *c, gyre_error *err) {
     const gyre_status status = gyre_ring_wait(c->r, GYRE_RING_RESULTS, err);
     if (status) return status;
     const piece own = returning_of(c, c->r->transport.rank);
     add_gradients(c, &own, c->m.received);
-    return ++c->back < c->r->transport.ranks ? begin_return(c, err) : GYRE_OK;
+    return ++c->round < c->r->transport.ranks ? begin_return(c, err) : GYRE_OK;
 }
 
-static gyre_status advance_returns(gyre_ring_call *r, gyre_error *err) {
-    slab_call *c = r->advance_arg;
-    int done = 0;
-    if (c->back >= r->transport.ranks) return GYRE_OK;
-    const gyre_status status = gyre_ring_poll(r, GYRE_RING_RESULTS, &done, err);
-    return status || !done ? status : end_return(c, err);
-}
-
-static gyre_status finish_returns(slab_call *c, gyre_error *err) {
-    gyre_status status = GYRE_OK;
-    while (!status && c->back < c->r->transport.ranks)
-        status = end_return(c, err);
-    return status;
+/* Every rank has gradients of the keys of a part.  Those of a rank's keys go to it, and are added in the order in which they
+ * come: its own, from the rank before, from that before it, ... */
+static gyre_status begin_returns(slab_call *c, int64_t part, gyre_error *err) {
+    c->returning = part;
+    begin_rounds(c, GYRE_RING_RESULTS, end_return);
+    const piece own = returning_of(c, c->r->transport.rank);
+    take_gradients(c, c->r->transport.rank, &own, c->m.received);
+    add_gradients(c, &own, c->m.received);
+    return c->r->transport.ranks > 1 ? begin_return(c, err) : GYRE_OK;
 }
 
 static gyre_status compute_part(slab_call *c, int64_t i, const gyre_gradient_views *part, const gyre_exec *exec,
@@ -522,14 +512,13 @@ static gyre_status run_gradient(slab_call *c, const gyre_gradient_views *call, c
     memset(c->m.sums, 0, gyre_ring_block_bytes(r, c->batch->tokens, 1));
     memset(c->m.mine, 0, gyre_ring_block_bytes(r, tokens, 1));
     gyre_status status = begin_gathering(c, 0, err);
-    if (!status) status = finish_gathering(c, err);
-    r->advance = advance_returns;
+    if (!status) status = finish_rounds(c, err);
     for (int64_t i = 0; i < c->parts && !status; i++) {
         status = compute_part(c, i, &part, exec, err);
-        if (!status) status = finish_returns(c, err); /* of the part before */
+        if (!status) status = finish_rounds(c, err); /* of the part before */
         if (!status) status = begin_returns(c, i, err);
     }
-    if (!status) status = finish_returns(c, err);
+    if (!status) status = finish_rounds(c, err);
     if (!status) gyre_ring_give_gradients(r, c->m.mine, tokens, call);
     return status;
 }
@@ -541,7 +530,7 @@ static gyre_status run(gyre_ring_call *r, char *scratch, const gyre_gradient_vie
     lay_out(&c, scratch);
     r->advance_arg = &c;
     r->advance = advance;
-    c.round = c.back = r->transport.ranks;
+    c.round = r->transport.ranks;
     const gyre_status status = call ? run_gradient(&c, call, exec, err) : run_forward(&c, exec, err);
     r->advance = NULL;
     return status;

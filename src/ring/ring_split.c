@@ -122,14 +122,15 @@ void gyre_ring_enter(gyre_ring_call *r, int64_t sweep) {
 
 /* -- memory -- */
 
-size_t gyre_ring_numbers_bytes(const gyre_ring_call *r) {
-    return GYRE_RING_NUMBERS * gyre_ring_round_up((size_t)(r->own.sequences + 1) * sizeof(int64_t));
-}
-
-void gyre_ring_use_numbers(gyre_ring_call *r, char *memory) {
-    const size_t each = gyre_ring_numbers_bytes(r) / GYRE_RING_NUMBERS;
-    for (int i = 0; i < GYRE_RING_NUMBERS; i++)
-        r->numbers[i] = memory ? (int64_t *)(void *)(memory + (size_t)i * each) : NULL;
+size_t gyre_ring_lay_out(gyre_ring_call *r, char *scratch, const size_t *bytes, char **const *parts, size_t count) {
+    const size_t each = gyre_ring_round_up((size_t)(r->own.sequences + 1) * sizeof(int64_t));
+    size_t at = 0;
+    for (size_t i = 0; i < count; at += bytes[i++])
+        *parts[i] = scratch ? scratch + at : NULL;
+    for (int i = 0; i < GYRE_RING_NUMBERS; i++, at += each)
+        r->numbers[i] = scratch ? (int64_t *)(void *)(scratch + at) : NULL;
+    r->part = scratch ? scratch + at : NULL;
+    return at + gyre_ring_round_up(r->part_bytes);
 }
 
 /* Dense, by token or by head. */
