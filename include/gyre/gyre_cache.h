@@ -52,8 +52,8 @@ typedef struct gyre_cache_config {
 } gyre_cache_config;
 
 /* *out = an empty cache.  All memory is allocated here: the pages, and one more than max_tokens needs, so that a shared
- * page can be copied; a single contiguous sequence shares none.  With malloc, untouched pages cost nothing; on Linux,
- * huge pages of 2 MiB are requested.
+ * page can be copied; a single contiguous sequence shares none.  With malloc, untouched pages cost nothing.  On Linux,
+ * huge pages of 2 MiB are requested, and 4 MiB and more are aligned to one.
  * Errors: EINVAL, EDTYPE (another type), ESHAPE (head_dim is not that of the encoding; values_in_keys: it rotates channels
  * below value_dim), EUNSUPPORTED, ENOMEM. */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_cache_create(gyre_cache **out, const gyre_cache_config *config,
