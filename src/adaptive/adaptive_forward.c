@@ -37,13 +37,10 @@ static void attend_rows(gyre_adaptive_buffers *b, int64_t sequence, int64_t firs
     const gyre_adaptive_plan *plan = b->plan;
     const gyre_online_softmax softmax = softmax_of(b);
     gyre_adaptive_rows_begin(b, sequence, first);
-    gyre_softmax_begin(&softmax, plan->heads * b->rows);
+    gyre_softmax_begin(&softmax, b->all_rows.count);
     for (int64_t tile = 0; tile < gyre_adaptive_tiles_seen(b); tile++)
         attend_tile(b, tile);
-    for (int64_t r = 0; r < plan->heads * b->rows; r++) {
-        const gyre_tile_place place = {b->sequence.batch, b->sequence.query + first + r % b->rows, r / b->rows};
-        gyre_softmax_write(&softmax, r, &place, &plan->args->out, &plan->args->lse);
-    }
+    gyre_softmax_write(&softmax, &b->all_rows, &plan->args->out, &plan->args->lse);
 }
 
 static void run_job(void *arg, int64_t job) {

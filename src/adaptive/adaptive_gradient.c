@@ -27,32 +27,18 @@ typedef struct gradient_call {
 
 static void begin_rows(gyre_adaptive_buffers *b, int64_t sequence, int64_t first) {
     const gyre_adaptive_plan *plan = b->plan;
-    const gyre_cview out = gyre_const(plan->args->out), lse = gyre_const(plan->args->lse);
-    const int64_t pad = plan->value_pad;
+    const gyre_gradient_rows to = {b->dout_rows, b->out_rows, b->lse, b->delta, b->dq_rows, plan->value_pad, plan->head_pad};
     gyre_adaptive_rows_begin(b, sequence, first);
-    gyre_adaptive_read_rows(b, plan->dout, b->dout_rows, pad);
-    gyre_adaptive_read_rows(b, &out, b->out_rows, pad);
-    gyre_adaptive_read_rows(b, &lse, b->lse, 1);
-    const int64_t rows = plan->heads * b->rows;
-    gyre_softmax_deltas(plan->kernels, b->dout_rows, b->out_rows, rows, pad, b->delta);
-    for (int64_t r = 0; r < rows; r++)
-        b->lse[r] = gyre_softmax_shift(b->lse[r]);
-    b->q_finite = gyre_tile_finite(plan->kernels, b->q_rows, rows * plan->head_pad);
-    b->dout_finite = gyre_tile_finite(plan->kernels, b->dout_rows, rows * pad);
-    memset(b->dq_rows, 0, (size_t)(rows * plan->head_pad) * sizeof(float));
+    gyre_gradient_rows_begin(plan->kernels, &b->all_rows, plan->dout, &plan->args->out, &plan->args->lse, &to);
+    b->q_finite = gyre_tile_finite(plan->kernels, b->q_rows, b->all_rows.count * plan->head_pad);
+    b->dout_finite = gyre_tile_finite(plan->kernels, b->dout_rows, b->all_rows.count * plan->value_pad);
     gyre_adaptive_biases_clear(b);
 }
 
 static void write_queries(const gyre_adaptive_buffers *b) {
     const gyre_adaptive_plan *plan = b->plan;
-    const gyre_view *to = &plan->gradients->dq;
-    for (int64_t r = 0; to->data && r < plan->heads * b->rows; r++) {
-        float *row = b->dq_rows + r * plan->head_pad;
-        plan->kernels->scale_row_f32(row, plan->head_pad, (float)plan->args->scale);
-        gyre_store_row(row, to->shape[3],
-                       gyre_view_at(to, b->sequence.batch, b->sequence.query + b->first + r % b->rows, r / b->rows, 0),
-                       to->dtype, to->stride[3]);
-    }
+    plan->kernels->scale_row_f32(b->dq_rows, b->all_rows.count * plan->head_pad, (float)plan->args->scale);
+    gyre_query_rows_write(&b->all_rows, b->dq_rows, plan->head_pad, &plan->gradients->dq);
 }
 
 /* -- a tile -- */

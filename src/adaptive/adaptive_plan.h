@@ -66,6 +66,7 @@ typedef struct gyre_adaptive_buffers {
     /* the tile of rows */
     int64_t sequence_index, first, rows; /* queries first .. first + rows - 1 of the sequence */
     gyre_call_sequence sequence;
+    gyre_query_rows all_rows; /* of all heads */
     int64_t q_positions[ADAPTIVE_ROWS], k_positions[KEY_TILE];
     float *q_rows;   /* [heads][rows][head_pad]: queries times scale */
     float *out_rows; /* [heads][rows][value_pad] */

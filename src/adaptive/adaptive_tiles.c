@@ -10,14 +10,6 @@
 
 /* -- rows -- */
 
-void gyre_adaptive_read_rows(const gyre_adaptive_buffers *b, const gyre_cview *view, float *to, int64_t pad) {
-    const int64_t query = b->sequence.query + b->first;
-    for (int64_t h = 0; h < b->plan->heads; h++)
-        for (int64_t i = 0; i < b->rows; i++)
-            gyre_tile_read_row(b->plan->kernels, gyre_cview_at(view, b->sequence.batch, query + i, h, 0), view,
-                               to + (h * b->rows + i) * pad, pad);
-}
-
 void gyre_adaptive_rows_begin(gyre_adaptive_buffers *b, int64_t sequence, int64_t first) {
     const gyre_adaptive_plan *plan = b->plan;
     b->sequence_index = sequence;
@@ -25,8 +17,10 @@ void gyre_adaptive_rows_begin(gyre_adaptive_buffers *b, int64_t sequence, int64_
     b->first = first;
     const int64_t left = b->sequence.queries - first;
     b->rows = left < ADAPTIVE_ROWS ? left : ADAPTIVE_ROWS;
-    gyre_adaptive_read_rows(b, &plan->args->q, b->q_rows, plan->head_pad);
-    plan->kernels->scale_row_f32(b->q_rows, plan->heads * b->rows * plan->head_pad, (float)plan->args->scale);
+    b->all_rows = (gyre_query_rows){
+        .batch = b->sequence.batch, .query = b->sequence.query + first, .count = plan->heads * b->rows, .queries = b->rows};
+    gyre_query_rows_read(plan->kernels, &b->all_rows, &plan->args->q, b->q_rows, plan->head_pad);
+    plan->kernels->scale_row_f32(b->q_rows, b->all_rows.count * plan->head_pad, (float)plan->args->scale);
     gyre_adaptive_query_positions(b);
 }
 

@@ -5,8 +5,6 @@
 
 /* Reads queries first .. first + ADAPTIVE_ROWS - 1 of a sequence, or those that there are. */
 void gyre_adaptive_rows_begin(gyre_adaptive_buffers *b, int64_t sequence, int64_t first);
-/* to[head][row][pad] = the same rows of a view of queries. */
-void gyre_adaptive_read_rows(const gyre_adaptive_buffers *b, const gyre_cview *view, float *to, int64_t pad);
 /* key_rows, or value_rows, = a tile of a key head. */
 void gyre_adaptive_read_keys(gyre_adaptive_buffers *b, int64_t head, int64_t tile);
 void gyre_adaptive_read_values(gyre_adaptive_buffers *b, int64_t head, int64_t tile);

@@ -125,19 +125,19 @@ gyre_row_normalizer gyre_row_normalize(const gyre_row_state *state, double sink_
     return (gyre_row_normalizer){(float)(exp(row_max - most) / sum), state->bias + most + log(sum)};
 }
 
-void gyre_softmax_write(const gyre_online_softmax *softmax, int64_t r, const gyre_tile_place *place, const gyre_view *out,
+void gyre_softmax_write(const gyre_online_softmax *softmax, const gyre_query_rows *rows, const gyre_view *out,
                         const gyre_view *lse) {
-    float *row = softmax->out + r * softmax->pad;
-    const gyre_row_state state = {softmax->row_max[r], softmax->row_sum[r], 0, row};
-    const gyre_row_normalizer end = gyre_row_normalize(&state, (double)-INFINITY);
-    gyre_row_rescale(softmax->kernels, row, softmax->pad, end.out_scale);
-    for (int64_t c = 0; c < out->shape[3]; c++)
-        row[c] = gyre_canonical(row[c]);
-    gyre_store_row(row, out->shape[3], gyre_view_at(out, place->batch, place->query, place->head, 0), out->dtype,
-                   out->stride[3]);
-    if (!lse->data) return;
-    const double value = gyre_canonical_f64(end.lse);
-    gyre_store_row_f64(&value, 1, gyre_view_at(lse, place->batch, place->query, place->head, 0), lse->dtype, 1);
+    for (int64_t r = 0; r < rows->count; r++) {
+        float *row = softmax->out + r * softmax->pad;
+        const gyre_row_state state = {softmax->row_max[r], softmax->row_sum[r], 0, row};
+        const gyre_row_normalizer end = gyre_row_normalize(&state, (double)-INFINITY);
+        gyre_row_rescale(softmax->kernels, row, softmax->pad, end.out_scale);
+        for (int64_t c = 0; c < out->shape[3]; c++)
+            row[c] = gyre_canonical(row[c]);
+        softmax->row_sum[r] = gyre_canonical_f64(end.lse);
+    }
+    gyre_query_rows_write(rows, softmax->out, softmax->pad, out);
+    gyre_query_rows_write_f64(rows, softmax->row_sum, lse);
 }
 
 /* -- the gradient -- */
@@ -146,6 +146,18 @@ void gyre_softmax_deltas(const gyre_kernels *kernels, const float *dout, const f
                          float *delta) {
     for (int64_t r = 0; r < count; r++)
         kernels->dot_row_f32(dout + r * pad, out + r * pad, pad, &delta[r]);
+}
+
+void gyre_gradient_rows_begin(const gyre_kernels *kernels, const gyre_query_rows *rows, const gyre_cview *dout,
+                              const gyre_view *out, const gyre_view *lse, const gyre_gradient_rows *to) {
+    const gyre_cview outs = gyre_const(*out), sums = gyre_const(*lse);
+    gyre_query_rows_read(kernels, rows, dout, to->dout, to->value_pad);
+    gyre_query_rows_read(kernels, rows, &outs, to->out, to->value_pad);
+    gyre_query_rows_read(kernels, rows, &sums, to->lse, 1);
+    gyre_softmax_deltas(kernels, to->dout, to->out, rows->count, to->value_pad, to->delta);
+    for (int64_t r = 0; r < rows->count; r++)
+        to->lse[r] = gyre_softmax_shift(to->lse[r]);
+    memset(to->dq, 0, (size_t)(rows->count * to->head_pad) * sizeof *to->dq);
 }
 
 void gyre_softmax_weights(const gyre_kernels *kernels, float *scores, int64_t n, float lse) {

@@ -25,11 +25,8 @@ void gyre_softmax_update(const gyre_online_softmax *softmax, int64_t first, int6
  * such values. */
 int gyre_softmax_add_values(const gyre_online_softmax *softmax, int64_t first, int64_t count, const float *weights,
                             float *values);
-/* Row r after its last key, into out and lse (data NULL = not wanted) of a query and head. */
-typedef struct gyre_tile_place {
-    int64_t batch, query, head;
-} gyre_tile_place;
-void gyre_softmax_write(const gyre_online_softmax *softmax, int64_t r, const gyre_tile_place *place, const gyre_view *out,
+/* Rows after their last key, into out and lse (data NULL = not wanted).  Overwrites the rows and row_sum. */
+void gyre_softmax_write(const gyre_online_softmax *softmax, const gyre_query_rows *rows, const gyre_view *out,
                         const gyre_view *lse);
 
 /* row[n] *= factor.  A factor of 0 clears the row, even infinities and NaNs. */
@@ -70,6 +67,15 @@ static inline double gyre_canonical_f64(double x) {
 /* delta[r] = dout . out of rows [count][pad]. */
 void gyre_softmax_deltas(const gyre_kernels *kernels, const float *dout, const float *out, int64_t count, int64_t pad,
                          float *delta);
+/* What the gradient of a tile of rows begins with. */
+typedef struct gyre_gradient_rows {
+    float *dout, *out;  /* [count][value_pad]: the rows */
+    float *lse, *delta; /* [count]: as gyre_softmax_weights takes it; dout . out */
+    float *dq;          /* [count][head_pad]: zeros */
+    int64_t value_pad, head_pad;
+} gyre_gradient_rows;
+void gyre_gradient_rows_begin(const gyre_kernels *kernels, const gyre_query_rows *rows, const gyre_cview *dout,
+                              const gyre_view *out, const gyre_view *lse, const gyre_gradient_rows *to);
 /* scores[n] of a row with that log-sum-exp -> weights.  Where that is a NaN, the weights of visible keys are NaN and all
  * others are 0. */
 void gyre_softmax_weights(const gyre_kernels *kernels, float *scores, int64_t n, float lse);

@@ -29,6 +29,43 @@ void gyre_tile_read_row(const gyre_kernels *kernels, const void *from, const gyr
     gyre_row_clear_padding(to, view->shape[3], pad);
 }
 
+/* -- tiles of queries -- */
+
+typedef struct row_place {
+    int64_t query, head;
+} row_place;
+
+static row_place place_of(const gyre_query_rows *rows, int64_t r) {
+    const int64_t n = rows->first + r;
+    return rows->heads > 0 ? (row_place){rows->query + n / rows->heads, rows->head + n % rows->heads}
+                           : (row_place){rows->query + n % rows->queries, rows->head + n / rows->queries};
+}
+
+void gyre_query_rows_read(const gyre_kernels *kernels, const gyre_query_rows *rows, const gyre_cview *view, float *to,
+                          int64_t pad) {
+    for (int64_t r = 0; r < rows->count; r++) {
+        const row_place at = place_of(rows, r);
+        gyre_tile_read_row(kernels, gyre_cview_at(view, rows->batch, at.query, at.head, 0), view, to + r * pad, pad);
+    }
+}
+
+static void *row_at(const gyre_query_rows *rows, int64_t r, const gyre_view *view) {
+    const row_place at = place_of(rows, r);
+    return gyre_view_at(view, rows->batch, at.query, at.head, 0);
+}
+
+void gyre_query_rows_write(const gyre_query_rows *rows, const float *from, int64_t pad, const gyre_view *view) {
+    for (int64_t r = 0; view->data && r < rows->count; r++)
+        gyre_store_row(from + r * pad, view->shape[3], row_at(rows, r, view), view->dtype, view->stride[3]);
+}
+
+void gyre_query_rows_write_f64(const gyre_query_rows *rows, const double *from, const gyre_view *view) {
+    for (int64_t r = 0; view->data && r < rows->count; r++)
+        gyre_store_row_f64(from + r, 1, row_at(rows, r, view), view->dtype, 1);
+}
+
+/* -- finite and not -- */
+
 void gyre_row_zero_nonfinite(float *x, int64_t n) {
     for (int64_t i = 0; i < n; i++)
         x[i] = isfinite(x[i]) ? x[i] : 0;

@@ -31,6 +31,18 @@ static inline void gyre_row_clear_padding(float *row, int64_t from, int64_t to) 
     for (int64_t c = from; c < to; c++)
         row[c] = 0;
 }
+/* A tile of rows of several queries and heads. */
+typedef struct gyre_query_rows {
+    int64_t batch, query, head; /* of row 0 */
+    int64_t first, count;       /* the tile has rows first .. first + count - 1 */
+    int64_t heads, queries;     /* rows are so many heads of a query, then of the next; heads 0: so many queries of a head */
+} gyre_query_rows;
+/* to[count][pad] = those rows of a view, and zeros. */
+void gyre_query_rows_read(const gyre_kernels *kernels, const gyre_query_rows *rows, const gyre_cview *view, float *to,
+                          int64_t pad);
+/* Those rows of a view = from[count][pad], or a number each = from[count]; nothing without memory. */
+void gyre_query_rows_write(const gyre_query_rows *rows, const float *from, int64_t pad, const gyre_view *view);
+void gyre_query_rows_write_f64(const gyre_query_rows *rows, const double *from, const gyre_view *view);
 /* x[i] = 0 where it is infinite or NaN. */
 void gyre_row_zero_nonfinite(float *x, int64_t n);
 /* out = 1 if all of x[n] are finite. */

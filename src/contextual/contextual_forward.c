@@ -25,16 +25,6 @@ static void attend_tile(gyre_contextual_buffers *b, int64_t tile) {
         keys->has_v = 0; /* the next tile of rows reads them again */
 }
 
-static void write_rows(gyre_contextual_buffers *b) {
-    const gyre_contextual_plan *plan = b->plan;
-    const gyre_online_softmax softmax = softmax_of(b);
-    for (int64_t r = 0; r < b->rows; r++) {
-        const gyre_tile_place place = {b->sequence.batch, b->sequence.query + (b->first_row + r) / plan->group,
-                                       b->key_head * plan->group + (b->first_row + r) % plan->group};
-        gyre_softmax_write(&softmax, r, &place, &plan->args->out, &plan->args->lse);
-    }
-}
-
 static void begin_rows(gyre_contextual_buffers *b, int64_t item, int64_t first_row) {
     gyre_contextual_rows_begin(b, item, first_row);
     const gyre_online_softmax softmax = softmax_of(b);
@@ -48,8 +38,10 @@ static void attend_rows(gyre_contextual_buffers *b, int64_t count, int64_t item,
     for (int64_t tile = gyre_contextual_tiles_seen(&b[count - 1]) - 1; tile >= 0; tile--)
         for (int64_t i = 0; i < count; i++)
             if (tile < gyre_contextual_tiles_seen(&b[i])) attend_tile(&b[i], tile);
-    for (int64_t i = 0; i < count; i++)
-        write_rows(&b[i]);
+    for (int64_t i = 0; i < count; i++) {
+        const gyre_online_softmax softmax = softmax_of(&b[i]);
+        gyre_softmax_write(&softmax, &b[i].all_rows, &b[i].plan->args->out, &b[i].plan->args->lse);
+    }
 }
 
 static void run_job(void *arg, int64_t job) {

@@ -31,18 +31,12 @@ static int64_t embedding_heads_of_item(const gyre_contextual_plan *plan) {
 
 static void begin_rows(gyre_contextual_buffers *b, int64_t item, int64_t first_row) {
     const gyre_contextual_plan *plan = b->plan;
-    const gyre_cview out = gyre_const(plan->args->out), lse = gyre_const(plan->args->lse);
-    const int64_t pad = plan->value_pad;
+    const gyre_gradient_rows to = {b->dout_rows, b->out_rows, b->lse, b->delta, b->dq_rows, plan->value_pad, plan->head_pad};
     gyre_contextual_rows_begin(b, item, first_row);
-    gyre_contextual_read_rows(b, plan->dout, b->dout_rows, pad);
-    gyre_contextual_read_rows(b, &out, b->out_rows, pad);
-    gyre_contextual_read_rows(b, &lse, b->lse, 1);
-    gyre_softmax_deltas(plan->kernels, b->dout_rows, b->out_rows, b->rows, pad, b->delta);
-    for (int64_t r = 0; r < b->rows; r++)
-        b->lse[r] = gyre_softmax_shift(b->lse[r]), b->carry[r] = 0;
+    gyre_gradient_rows_begin(plan->kernels, &b->all_rows, plan->dout, &plan->args->out, &plan->args->lse, &to);
     b->q_finite = gyre_tile_finite(plan->kernels, b->q_rows, b->rows * plan->head_pad);
-    b->dout_finite = gyre_tile_finite(plan->kernels, b->dout_rows, b->rows * pad);
-    memset(b->dq_rows, 0, (size_t)(b->rows * plan->head_pad) * sizeof(float));
+    b->dout_finite = gyre_tile_finite(plan->kernels, b->dout_rows, b->rows * plan->value_pad);
+    memset(b->carry, 0, sizeof b->carry);
     memset(b->dz, 0, (size_t)(b->rows * plan->z_pad) * sizeof(float));
 }
 
@@ -201,17 +195,6 @@ static void collect_position(void *arg, int64_t position) {
 
 /* -- an item -- */
 
-static void write_queries(const gyre_contextual_buffers *b) {
-    const gyre_contextual_plan *plan = b->plan;
-    const gyre_view *to = &plan->gradients->dq;
-    for (int64_t r = 0; to->data && r < b->rows; r++) {
-        const int64_t query = b->sequence.query + (b->first_row + r) / plan->group;
-        const int64_t head = b->key_head * plan->group + (b->first_row + r) % plan->group;
-        gyre_store_row(b->dq_rows + r * plan->head_pad, to->shape[3], gyre_view_at(to, b->sequence.batch, query, head, 0),
-                       to->dtype, to->stride[3]);
-    }
-}
-
 static void write_keys(const gyre_contextual_plan *plan, int64_t item, const float *from, int64_t pad, const gyre_view *to) {
     const gyre_call_sequence s = gyre_contextual_sequence_of(plan, item);
     for (int64_t j = 0; to->data && j < s.keys; j++)
@@ -238,7 +221,7 @@ static void run_item(void *arg, int64_t job) {
         for (int64_t tile = 0; tile < gyre_contextual_tiles_seen(&b); tile++)
             tile_backward(&b, tile);
         embeddings_backward(&b);
-        write_queries(&b);
+        gyre_query_rows_write(&b.all_rows, b.dq_rows, plan->head_pad, &plan->gradients->dq);
     }
     write_keys(plan, item, b.dk, plan->head_pad, &plan->gradients->dk);
     write_keys(plan, item, b.dv, plan->value_pad, &plan->gradients->dv);

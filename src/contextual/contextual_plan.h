@@ -52,6 +52,7 @@ typedef struct gyre_contextual_buffers {
     int64_t item;
     /* the rows of a tile */
     gyre_call_sequence sequence;
+    gyre_query_rows all_rows;
     int64_t key_head, first_row, rows, z_columns; /* z_columns: those that these rows reach */
     int64_t visible[QUERY_TILE];                  /* each row sees keys 0 .. visible - 1.  Not falling */
     double position[QUERY_TILE];                  /* where each row has counted to, from its last key on */

@@ -48,15 +48,6 @@ void gyre_contextual_embeddings_fill(const gyre_contextual_plan *plan, char *scr
 
 /* -- rows -- */
 
-void gyre_contextual_read_rows(const gyre_contextual_buffers *b, const gyre_cview *view, float *to, int64_t pad) {
-    const gyre_contextual_plan *plan = b->plan;
-    for (int64_t r = 0; r < b->rows; r++) {
-        const int64_t query = b->sequence.query + (b->first_row + r) / plan->group;
-        const int64_t head = b->key_head * plan->group + (b->first_row + r) % plan->group;
-        gyre_tile_read_row(plan->kernels, gyre_cview_at(view, b->sequence.batch, query, head, 0), view, to + r * pad, pad);
-    }
-}
-
 /* z = products with the embeddings that these rows can reach: a row that sees n keys counts to n at most. */
 static void multiply_embeddings(gyre_contextual_buffers *b) {
     const gyre_contextual_plan *plan = b->plan;
@@ -93,7 +84,13 @@ void gyre_contextual_rows_begin(gyre_contextual_buffers *b, int64_t item, int64_
         b->visible[r] = sees > 0 ? sees : 0;
         b->position[r] = 0;
     }
-    gyre_contextual_read_rows(b, &plan->args->q, b->q_rows, plan->head_pad);
+    b->all_rows = (gyre_query_rows){.batch = b->sequence.batch,
+                                    .query = b->sequence.query,
+                                    .head = b->key_head * plan->group,
+                                    .first = first_row,
+                                    .count = b->rows,
+                                    .heads = plan->group};
+    gyre_query_rows_read(plan->kernels, &b->all_rows, &plan->args->q, b->q_rows, plan->head_pad);
     multiply_embeddings(b);
 }
 

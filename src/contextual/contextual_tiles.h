@@ -19,9 +19,6 @@ int64_t gyre_contextual_first_row(const gyre_contextual_buffers *b, int64_t tile
 /* out = keys of the tile that a row sees, the first ones. */
 int64_t gyre_contextual_seen(const gyre_contextual_buffers *b, int64_t row, int64_t tile);
 
-/* to[r * pad + c] = rows of a view of queries. */
-void gyre_contextual_read_rows(const gyre_contextual_buffers *b, const gyre_cview *view, float *to, int64_t pad);
-
 /* out = 1 if some row from first_row on has not counted to the last position yet. */
 int gyre_contextual_counts(const gyre_contextual_buffers *b, int64_t first_row);
 /* Reads keys of a tile, unless they were; scores = products of rows from first_row on.  gate_logits too, unless no row
