@@ -6,6 +6,7 @@
 #include "util/json_load.h"
 #include <errno.h>
 #include <math.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -95,6 +96,17 @@ json_t *cli_json_text(const char *text) {
     string = plain ? json_string(plain) : NULL;
     free(plain);
     return string;
+}
+
+json_t *cli_json_add(json_t *object, ...) {
+    va_list pairs;
+    va_start(pairs, object);
+    for (const char *key; (key = va_arg(pairs, const char *));) {
+        json_t *value = va_arg(pairs, json_t *);
+        if (value) (void)json_object_set_new(object, key, value);
+    }
+    va_end(pairs);
+    return object;
 }
 
 int cli_json_set(json_t *object, const char *key, json_t *value) {

@@ -25,6 +25,22 @@ json_t *cli_json_hash(uint64_t hash);                          /* "fnv1a64:01234
 json_t *cli_json_numbers(const double *values, int64_t count); /* NULL too if one is not finite */
 json_t *cli_json_integers(const int64_t *values, int64_t count);
 
+/* out = an object of keys and values, which it takes over; a value that is NULL leaves its key out. */
+#define JSON_OBJECT(...) cli_json_add(json_object(), __VA_ARGS__, (const char *)NULL)
+/* Adds keys and values to an object. */
+#define JSON_ADD(object, ...) (void)cli_json_add(object, __VA_ARGS__, (const char *)NULL)
+/* out = value as JSON: a number, null if it is not finite; an integer; a text, null for NULL. */
+#define JSON(value)                                                                                                         \
+    _Generic((value),                                                                                                       \
+        double: cli_json_number,                                                                                            \
+        int: json_integer,                                                                                                  \
+        long: json_integer,                                                                                                 \
+        long long: json_integer,                                                                                            \
+        unsigned long: json_integer,                                                                                        \
+        char *: cli_json_text,                                                                                              \
+        const char *: cli_json_text)(value)
+json_t *cli_json_add(json_t *object, ...) __attribute__((sentinel));
+
 /* object[key] = value, releasing value.  out = 1 if memory ran out. */
 int cli_json_set(json_t *object, const char *key, json_t *value);
 /* Appends value, releasing it.  out = list; NULL, with list released, if list or value is NULL or memory ran out. */

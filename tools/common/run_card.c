@@ -163,22 +163,24 @@ static const char *close_value(line *l, size_t begun) {
     return l->out + begun;
 }
 
-int64_t run_card_key_values(const run_card *card, gyre_report_key_value facts[RUN_CARD_MAX_KEY_VALUES],
-                            char room[RUN_CARD_LINE]) {
-    line l = {room, RUN_CARD_LINE - 1, 0};
-    int64_t count = 0;
-    room[RUN_CARD_LINE - 1] = 0;
+void run_card_foot(const run_card *card, const char *date, gyre_report_page *page) {
+    char room[RUN_CARD_LINE] = "";
+    line l = {room, sizeof room - 1, 0};
     add_model(&l, card);
-    facts[count++] = (gyre_report_key_value){"model", close_value(&l, 0)};
-    facts[count++] = (gyre_report_key_value){"read as", run_card_profile(card)};
-    if (card->methods) facts[count++] = (gyre_report_key_value){"methods", card->methods};
-    if (card->prompts) facts[count++] = (gyre_report_key_value){"prompts", card->prompts};
-    if (card->input->texts_count) {
-        const size_t begun = l.used;
-        add_texts(&l, card->input);
-        facts[count++] = (gyre_report_key_value){"text", close_value(&l, begun)};
-    }
-    facts[count++] = (gyre_report_key_value){"gyre", gyre_version()};
-    facts[count++] = (gyre_report_key_value){"command", card->command};
-    return count;
+    const char *model = close_value(&l, 0);
+    const size_t begun = l.used;
+    add_texts(&l, card->input);
+    const gyre_report_key_value all[] = {{"model", model},
+                                         {"read as", run_card_profile(card)},
+                                         {"methods", card->methods},
+                                         {"prompts", card->prompts},
+                                         {"text", card->input->texts_count ? close_value(&l, begun) : NULL},
+                                         {"gyre", gyre_version()},
+                                         {"command", card->command},
+                                         {"date", date}};
+    gyre_report_key_value known[sizeof all / sizeof *all];
+    int64_t count = 0;
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (all[i].value) known[count++] = all[i];
+    (void)gyre_report_page_footer(page, known, count); /* the page keeps the first error */
 }

@@ -6,7 +6,7 @@
 #include "tools/common/model_input.h"
 #include <jansson.h>
 
-enum { RUN_CARD_MAX_KEY_VALUES = 8, RUN_CARD_LINE = 8192, RUN_CARD_INDENT = 6 /* "card: " */ };
+enum { RUN_CARD_LINE = 8192, RUN_CARD_INDENT = 6 /* "card: " */ };
 
 typedef struct run_card {
     const model_input *input; /* borrowed, as are its model and texts */
@@ -35,8 +35,7 @@ void run_card_print(const run_card *card, FILE *file);
  * "methods", "prompts", "texts": [{"path", "hash", "tokens", "bytes"}], "gyre", "command"}; NULL = out of memory.
  * config_hash, methods and bytes are null if there are none; prompts is left out. */
 json_t *run_card_json(const run_card *card);
-/* facts[0 .. out - 1] = the card for a page.  The values point into `room` and the card. */
-int64_t run_card_key_values(const run_card *card, gyre_report_key_value facts[RUN_CARD_MAX_KEY_VALUES],
-                            char room[RUN_CARD_LINE]);
+/* The card as the foot of a page.  date: of the run; NULL leaves it out. */
+void run_card_foot(const run_card *card, const char *date, gyre_report_page *page);
 
 #endif

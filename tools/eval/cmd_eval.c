@@ -1,4 +1,5 @@
 /* cmd_eval.c: gyre eval: perplexity by context length, one row per method. */
+#include "tools/cli/cli_memory.h"
 #include "tools/eval/eval.h"
 #include "tools/subcommands.h"
 #include "tools/team/team.h"
@@ -62,8 +63,8 @@ static int evaluate_and_print(evaluation *e, const cli_output *output) {
     const eval_options *o = &e->options;
     gyre_error err = {0, ""};
     if (eval_journal_open(e, &err)) return cli_fail_error(&err);
-    int status = eval_cells_make(e);
-    if (!status) status = cli_pool_open(&o->common, &e->pool, &e->exec);
+    eval_cells_make(e);
+    int status = cli_pool_open(&o->common, &e->pool, &e->exec);
     if (!status) status = eval_cells_measure(e, o->run.json_lines ? eval_print_cell_line : NULL);
     if (!status && journal_finish(&e->journal.lines.lines, &err)) status = cli_fail_error(&err);
     if (status) return status;
@@ -89,10 +90,8 @@ static int run(evaluation *e, int argc, char **argv) {
 }
 
 int cmd_eval(int argc, char **argv) {
-    evaluation *e = calloc(1, sizeof *e);
-    if (!e) return cli_fail("eval: out of memory (gyre eval)");
-    char **words = calloc((size_t)argc + 1, sizeof *words);
-    if (!words) exit(cli_fail("arguments: out of memory (gyre)"));
+    evaluation *e = cli_alloc(1, sizeof *e);
+    char **words = cli_alloc(argc + 1, sizeof *words);
     const int count = run_card_argv(argc, argv, words);
     eval_options_read(argc, argv, &e->options);
     const int status = run(e, count, words);

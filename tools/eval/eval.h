@@ -75,8 +75,8 @@ void eval_options_read(int argc, char **argv, eval_options *o);
 void eval_options_free(eval_options *o);
 
 /* -- eval_cells.c -- */
-/* Allocates the rows and their empty cells.  out = 0, or CLI_FAILED with the error printed. */
-int eval_cells_make(evaluation *e);
+/* Allocates the rows and their empty cells. */
+void eval_cells_make(evaluation *e);
 /* Measures the cells that are not in the journal.  measured: called after each cell, in order; a result other than 0 stops
  * the work.  NULL = no call.  out = 0, that result, or CLI_FAILED with the error printed. */
 int eval_cells_measure(evaluation *e, int (*measured)(const evaluation *e, int64_t set, int64_t row, int64_t column));
@@ -112,12 +112,12 @@ int eval_print_last_line(const evaluation *e);
 const char *eval_protocol_description(const eval_options *o);
 
 /* -- eval_table.c, eval_report.c -- */
-/* All results: a group of rows for each set of texts.  Errors: ENOMEM. */
-gyre_status eval_table_figures(const evaluation *e, result_table *out, gyre_error *err);
-/* The 95 % intervals of the perplexities: a row for each method, a column for each context.  Errors: ENOMEM. */
-gyre_status eval_table_intervals(const evaluation *e, int64_t set, result_table *out, gyre_error *err);
-/* Loss by position at one context: a row for each part of the window, a column for each method.  Errors: ENOMEM. */
-gyre_status eval_table_positions(const evaluation *e, int64_t set, int64_t column, result_table *out, gyre_error *err);
+/* All results: a group of rows for each set of texts. */
+result_table eval_table_figures(const evaluation *e);
+/* The 95 % intervals of the perplexities: a row for each method, a column for each context. */
+result_table eval_table_intervals(const evaluation *e, int64_t set);
+/* Loss by position at one context: a row for each part of the window, a column for each method. */
+result_table eval_table_positions(const evaluation *e, int64_t set, int64_t column);
 int eval_print_tables(const evaluation *e, FILE *file);
 gyre_status eval_write_report(const evaluation *e, gyre_error *err);
 

@@ -1,4 +1,5 @@
 /* eval_cells.c: measures the cells of gyre eval. */
+#include "tools/cli/cli_memory.h"
 #include "tools/common/methods.h"
 #include "tools/common/window_statistics.h"
 #include "tools/eval/eval.h"
@@ -97,19 +98,16 @@ static void make_rows(evaluation *e) {
     }
 }
 
-int eval_cells_make(evaluation *e) {
+void eval_cells_make(evaluation *e) {
     const eval_options *o = &e->options;
     e->sets = e->input.texts_count + (e->input.texts_count > 1);
-    e->rows = calloc((size_t)(o->method.count * LENGTH_POLICIES), sizeof *e->rows);
-    if (!e->rows) return cli_fail("results: out of memory (eval)");
+    e->rows = cli_alloc(o->method.count * LENGTH_POLICIES, sizeof *e->rows);
     make_rows(e);
-    const size_t cells = (size_t)(e->sets * e->rows_count * o->contexts.count);
-    e->cells = calloc(cells, sizeof *e->cells);
-    e->by_position = calloc(cells * (size_t)o->buckets + 1, sizeof *e->by_position);
-    if (!e->cells || !e->by_position) return cli_fail("results: out of memory (eval)");
-    for (size_t i = 0; i < cells; i++)
-        e->cells[i].by_position = e->by_position + i * (size_t)o->buckets;
-    return 0;
+    const int64_t cells = e->sets * e->rows_count * o->contexts.count;
+    e->cells = cli_alloc(cells, sizeof *e->cells);
+    e->by_position = cli_alloc(cells * o->buckets, sizeof *e->by_position);
+    for (int64_t i = 0; i < cells; i++)
+        e->cells[i].by_position = e->by_position + i * o->buckets;
 }
 
 void eval_cells_free(evaluation *e) {
@@ -153,8 +151,7 @@ static gyre_status evaluate(evaluation *e, const gyre_encoding *encoding, int64_
     eval.team = team_get();
     eval.buckets = e->options.buckets;
     eval.by_position = eval.buckets ? c->by_position : NULL;
-    eval.by_window = calloc((size_t)(part.count / stride_at(e, context)) + 2, sizeof *eval.by_window);
-    if (!eval.by_window) return gyre_fail(err, GYRE_ENOMEM, "windows: out of memory (eval)");
+    eval.by_window = cli_alloc(part.count / stride_at(e, context) + 2, sizeof *eval.by_window);
     gyre_status status = gyre_evaluate(e->input.model, &part, &eval, &c->figures, &e->exec, err);
     if (!status && eval.buckets && uses_prefix_length(encoding)) {
         eval.by_position = NULL;

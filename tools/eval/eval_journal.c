@@ -1,6 +1,7 @@
 /* eval_journal.c: cells that earlier runs of gyre eval measured.
  *
  * The key of a cell holds everything that its results depend on; files are in it by their hash. */
+#include "tools/cli/cli_memory.h"
 #include "tools/eval/eval.h"
 #include <math.h>
 #include <stdlib.h>
@@ -59,8 +60,7 @@ static int read_figures(const evaluation *e, json_t *line, eval_cell *c) {
 /* -- the journal -- */
 gyre_status eval_journal_open(evaluation *e, gyre_error *err) {
     const eval_options *o = &e->options;
-    e->journal.ids = calloc((size_t)e->input.texts_count + 1, sizeof *e->journal.ids);
-    if (!e->journal.ids) return gyre_fail(err, GYRE_ENOMEM, "journal: out of memory (eval)");
+    e->journal.ids = cli_alloc(e->input.texts_count, sizeof *e->journal.ids);
     /* The hash of a text covers its bytes.  What the model reads also depends on the tokenizer. */
     for (int64_t t = 0; o->run.journal && t < e->input.texts_count; t++)
         e->journal.ids[t] = hash_token_ids(e->input.texts[t].ids, e->input.texts[t].count);

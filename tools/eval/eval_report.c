@@ -1,8 +1,9 @@
 /* eval_report.c: the HTML report of gyre eval: charts by context and by position, tables, what the methods do, and the run
  * card. */
 #include "gyre/gyre_fields.h"
+#include "tools/cli/cli_memory.h"
 #include "tools/common/method_figures.h"
-#include "tools/common/variants.h"
+#include "tools/common/result_table.h"
 #include "tools/eval/eval.h"
 #include "util/plain_numbers.h"
 #include <math.h>
@@ -11,28 +12,18 @@
 
 enum { MANY_ROWS = 8, MAP_COLUMNS = 256, MAX_MAPS = 8 };
 
-typedef struct lines {
-    gyre_report_series *series; /* [rows] */
-    double *x, *y, *low, *high; /* [rows][points] */
-    char (*names)[METHOD_LABEL + 16];
-    int64_t count, points; /* lines in use; capacity of each */
-} lines;
-
 typedef struct figures {
     const evaluation *e;
     gyre_report_page *page;
     gyre_report_marker trained;
-    lines lines;
+    chart_lines lines;
 } figures;
 
 /* from, to: range of the x axis.  A trained length outside it is not marked. */
 static void draw(figures *f, gyre_report_chart *chart, double from, double to, const char *caption) {
-    chart->series = f->lines.series;
-    chart->series_count = f->lines.count;
     chart->markers = &f->trained;
     chart->markers_count = f->trained.at > 0 && f->trained.at >= from && f->trained.at <= to;
-    (void)gyre_report_page_chart(f->page, chart, caption); /* the page keeps the first error */
-    f->lines.count = 0;
+    chart_lines_draw(&f->lines, f->page, chart, caption);
 }
 
 /* Texts have the names that other readers know them by. */
@@ -45,32 +36,25 @@ static const char *panel_of(const evaluation *e, const eval_row *r) {
     return e->rows_count <= MANY_ROWS || method_is_none(r->method) ? NULL : r->method->name;
 }
 
-/* out = a new line without points, or NULL if nothing was measured. */
-static gyre_report_series *new_line(figures *f, int64_t set, int64_t row, double **x, double **y) {
+/* out = 1 with a new line without points; 0 if nothing was measured. */
+static int begin_line(figures *f, int64_t set, int64_t row) {
     const evaluation *e = f->e;
-    lines *l = &f->lines;
+    const eval_row *r = &e->rows[row];
     int64_t measured = 0;
     for (int64_t c = 0; c < e->options.contexts.count; c++)
         measured += !eval_cell_at(e, set, row, c)->out_of_range;
-    if (!measured) return NULL;
-    const int64_t i = l->count++;
-    const eval_row *r = &e->rows[row];
-    snprintf(l->names[i], sizeof l->names[i], eval_shows_policies(e) && r->depends_on_length ? "%s, %s" : "%s",
-             r->method->label, gyre_length_policy_name(r->policy));
-    *x = l->x + i * l->points;
-    *y = l->y + i * l->points;
-    l->series[i] = (gyre_report_series){
-        .name = l->names[i], .x = *x, .y = *y, .panel = panel_of(e, r), .look = subject_look(l->names[i])};
-    return &l->series[i];
+    if (!measured) return 0;
+    (void)chart_line(&f->lines, panel_of(e, r), eval_shows_policies(e) && r->depends_on_length ? "%s, %s" : "%s",
+                     r->method->label, gyre_length_policy_name(r->policy));
+    return 1;
 }
 
 /* -- charts -- */
-/* The band around point c.  A cell of few windows has none. */
-static void add_interval(figures *f, gyre_report_series *line, int64_t c, const eval_cell *cell) {
-    const int64_t at = (line->x - f->lines.x) + c;
-    if (!eval_interval(cell, &f->lines.low[at], &f->lines.high[at])) f->lines.low[at] = f->lines.high[at] = NAN;
-    line->low = f->lines.low + (line->x - f->lines.x);
-    line->high = f->lines.high + (line->x - f->lines.x);
+/* With its interval as band; a cell of few windows has none. */
+static void add_perplexity(figures *f, double context, const eval_cell *cell) {
+    double low = NAN, high = NAN;
+    if (!eval_interval(cell, &low, &high)) low = high = NAN;
+    chart_banded_point(&f->lines, context, cell->out_of_range ? NAN : exp(cell->figures.nats), low, high);
 }
 
 static void context_chart(figures *f, int64_t set, int passkey) {
@@ -78,18 +62,17 @@ static void context_chart(figures *f, int64_t set, int passkey) {
     char title[160];
     if (e->options.contexts.count < 2) return; /* one point makes no line */
     for (int64_t r = 0; r < e->rows_count; r++) {
-        double *x, *y;
-        gyre_report_series *line = new_line(f, set, r, &x, &y);
-        for (int64_t c = 0; line && c < e->options.contexts.count; c++, line->count++) {
+        const int is_drawn = begin_line(f, set, r);
+        for (int64_t c = 0; is_drawn && c < e->options.contexts.count; c++) {
             const eval_cell *cell = eval_cell_at(e, set, r, c);
-            x[c] = (double)e->options.contexts.values[c];
-            y[c] = cell->out_of_range ? NAN
-                   : passkey          ? 100 * (double)cell->passkey.right / (double)cell->passkey.trials
-                                      : exp(cell->figures.nats);
-            if (!passkey) add_interval(f, line, c, cell);
+            const double context = (double)e->options.contexts.values[c];
+            if (passkey)
+                chart_point(&f->lines, context,
+                            cell->out_of_range ? NAN : 100 * (double)cell->passkey.right / (double)cell->passkey.trials);
+            else
+                add_perplexity(f, context, cell);
         }
     }
-    if (!f->lines.count) return;
     gyre_report_chart chart = GYRE_REPORT_CHART_INIT;
     gyre_plain_snprintf(title, sizeof title, "%s by context%s%.100s", passkey ? "Passkeys found" : "Perplexity",
                         e->sets > 1 ? ": " : "", e->sets > 1 ? set_name(e, set) : "");
@@ -109,8 +92,8 @@ static gyre_report_axis loss_axis(const figures *f, int64_t set, double *clip) {
     const int64_t contexts = e->options.contexts.count;
     double low = INFINITY, high = -INFINITY;
     *clip = 0;
-    gyre_report_series *rows = calloc((size_t)(e->rows_count * contexts), sizeof *rows);
-    for (int64_t r = 0, n = 0; rows && r < e->rows_count; r++)
+    gyre_report_series *rows = cli_alloc(e->rows_count * contexts, sizeof *rows);
+    for (int64_t r = 0, n = 0; r < e->rows_count; r++)
         for (int64_t c = 0; c < contexts; c++, n++) {
             const eval_cell *cell = eval_cell_at(e, set, r, c);
             rows[n] = (gyre_report_series){.count = cell->out_of_range ? 0 : e->options.buckets, .y = cell->by_position};
@@ -120,7 +103,7 @@ static gyre_report_axis loss_axis(const figures *f, int64_t set, double *clip) {
                 high = fmax(high, cell->by_position[b]);
             }
         }
-    if (rows) *clip = gyre_report_far_above(rows, e->rows_count * contexts);
+    *clip = gyre_report_far_above(rows, e->rows_count * contexts);
     free(rows);
     if (*clip > 0) high = *clip;
     const double room = 0.04 * (high - low);
@@ -134,14 +117,10 @@ static void position_chart(figures *f, int64_t set, int64_t column) {
     char title[160];
     for (int64_t r = 0; r < e->rows_count; r++) {
         const eval_cell *cell = eval_cell_at(e, set, r, column);
-        double *x, *y;
-        gyre_report_series *line = cell->out_of_range ? NULL : new_line(f, set, r, &x, &y);
-        for (int64_t b = 0; line && b < buckets; b++, line->count++) {
-            x[b] = ((double)b + 0.5) * (double)context / (double)buckets;
-            y[b] = cell->by_position[b];
-        }
+        if (buckets < 2 || cell->out_of_range || !begin_line(f, set, r)) continue;
+        for (int64_t b = 0; b < buckets; b++)
+            chart_point(&f->lines, ((double)b + 0.5) * (double)context / (double)buckets, cell->by_position[b]);
     }
-    if (!f->lines.count || buckets < 2) return;
     gyre_report_chart chart = GYRE_REPORT_CHART_INIT;
     gyre_plain_snprintf(title, sizeof title, "Loss by position at %lld%s%.100s", (long long)context, e->sets > 1 ? ": " : "",
                         e->sets > 1 ? set_name(e, set) : "");
@@ -288,22 +267,13 @@ static void out_of_range_notes(const figures *f) {
             }
 }
 
-static gyre_status add_table(const figures *f, result_table *t, gyre_status status) {
-    if (!status) (void)gyre_report_page_table(f->page, &t->table);
-    result_table_free(t);
-    return status;
-}
-
-static gyre_status position_part(figures *f, int64_t set, gyre_error *err) {
-    gyre_status status = GYRE_OK;
-    result_table t;
+static void position_part(figures *f, int64_t set) {
     for (int64_t c = 0; c < f->e->options.contexts.count; c++)
         position_chart(f, set, c);
     (void)gyre_report_page_details_begin(f->page, "Loss by position in figures");
-    for (int64_t c = 0; c < f->e->options.contexts.count && !status; c++)
-        status = add_table(f, &t, eval_table_positions(f->e, set, c, &t, err));
+    for (int64_t c = 0; c < f->e->options.contexts.count; c++)
+        result_table_add(eval_table_positions(f->e, set, c), f->page);
     (void)gyre_report_page_details_end(f->page);
-    return status;
 }
 
 /* -- what the methods do -- */
@@ -360,67 +330,43 @@ static gyre_status methods_part(const figures *f, gyre_error *err) {
 
 /* -- all of it -- */
 /* One text, or all of them together, comes first as a figure: most readers want that. */
-static gyre_status perplexity_part(figures *f, gyre_error *err) {
+static void perplexity_part(figures *f) {
     const evaluation *e = f->e;
-    result_table t;
-    for (int passkey = 0; passkey < 1 + (e->options.passkey > 0); passkey++)
+    const int figures_of_cell = 1 + (e->options.passkey > 0);
+    for (int passkey = 0; passkey < figures_of_cell; passkey++)
         context_chart(f, e->sets - 1, passkey);
     (void)gyre_report_page_section(f->page, "Perplexity");
-    gyre_status status = add_table(f, &t, eval_table_figures(e, &t, err));
+    result_table_add(eval_table_figures(e), f->page);
     out_of_range_notes(f);
     if (e->sets > 1) (void)gyre_report_page_details_begin(f->page, "Each text by itself");
-    for (int64_t s = e->sets - 1; s-- > 0 && !status;)
-        for (int passkey = 0; passkey < 1 + (e->options.passkey > 0); passkey++)
+    for (int64_t s = e->sets - 1; s-- > 0;)
+        for (int passkey = 0; passkey < figures_of_cell; passkey++)
             context_chart(f, s, passkey);
     if (e->sets > 1) (void)gyre_report_page_details_end(f->page);
     (void)gyre_report_page_details_begin(f->page, "Intervals");
-    for (int64_t s = e->sets; s-- > 0 && !status;) {
+    for (int64_t s = e->sets; s-- > 0;) {
         if (e->sets > 1) (void)gyre_report_page_paragraph(f->page, set_name(e, s));
-        status = add_table(f, &t, eval_table_intervals(e, s, &t, err));
+        result_table_add(eval_table_intervals(e, s), f->page);
     }
     (void)gyre_report_page_details_end(f->page);
-    return status;
 }
 
 static gyre_status fill(figures *f, gyre_error *err) {
     const evaluation *e = f->e;
-    gyre_report_key_value facts[RUN_CARD_MAX_KEY_VALUES];
-    char room[RUN_CARD_LINE];
     answer(f);
-    gyre_status status = perplexity_part(f, err);
+    perplexity_part(f);
     if (e->options.buckets) (void)gyre_report_page_section(f->page, "Loss by position");
-    for (int64_t s = e->sets; e->options.buckets && s-- > 0 && !status;)
-        status = position_part(f, s, err);
-    if (!status) status = methods_part(f, err);
+    for (int64_t s = e->sets; e->options.buckets && s-- > 0;)
+        position_part(f, s);
+    const gyre_status status = methods_part(f, err);
     protocol(f);
-    (void)gyre_report_page_footer(f->page, facts, run_card_key_values(&e->card, facts, room));
+    run_card_foot(&e->card, NULL, f->page);
     return status;
 }
 
 gyre_status eval_write_report(const evaluation *e, gyre_error *err) {
     const double trained = (double)gyre_model_get_config(e->input.model)->position.trained_length;
-    const int64_t buckets = e->options.buckets, columns = e->options.contexts.count;
     figures f = {.e = e, .trained = {trained, "trained length", 0}};
-    f.lines.points = buckets > columns ? buckets : columns;
-    const size_t rows = (size_t)e->rows_count, points = rows * (size_t)f.lines.points;
-    f.lines.series = calloc(rows, sizeof *f.lines.series);
-    f.lines.names = calloc(rows, sizeof *f.lines.names);
-    f.lines.x = calloc(points, sizeof *f.lines.x);
-    f.lines.y = calloc(points, sizeof *f.lines.y);
-    f.lines.low = calloc(points, sizeof *f.lines.low);
-    f.lines.high = calloc(points, sizeof *f.lines.high);
-    gyre_status status = gyre_report_page_create(&f.page, "gyre eval: perplexity against context", err);
-    if (!status && (!f.lines.series || !f.lines.names || !f.lines.x || !f.lines.y || !f.lines.low || !f.lines.high))
-        status = gyre_fail(err, GYRE_ENOMEM, "report: out of memory (%s)", e->options.run.report);
-    if (!status) status = fill(&f, err);
-    if (!status) status = cli_signals_before_pipe(e->options.run.report, err);
-    if (!status) status = gyre_report_page_write(f.page, e->options.run.report, err);
-    free(f.lines.series);
-    free(f.lines.names);
-    free(f.lines.x);
-    free(f.lines.y);
-    free(f.lines.low);
-    free(f.lines.high);
-    gyre_report_page_free(f.page);
-    return status;
+    const gyre_status status = gyre_report_page_create(&f.page, "gyre eval: perplexity against context", err);
+    return status ? status : report_page_end(f.page, fill(&f, err), e->options.run.report, err);
 }

@@ -6,11 +6,9 @@
 #include "tools/cli/plain_stream.h"
 #include "tools/common/result_table.h"
 
-#include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
-static const char *const support_names[] = {[EXTEND_SUPPORT_NONE] = "no",
+const char *const extend_support_names[] = {[EXTEND_SUPPORT_NONE] = "no",
                                             [EXTEND_SUPPORT_DIFFERENT] = "differs",
                                             [EXTEND_SUPPORT_SAME] = "same",
                                             [EXTEND_SUPPORT_UNKNOWN] = "untried"};
@@ -77,10 +75,9 @@ static const char *scheme_note(const extension *e) {
 static int print_other_json(const extension *e, const char *kind, const char *why, const char *measure, FILE *file) {
     char note[EXTEND_MEASURE + 512];
     snprintf(note, sizeof note, "%s%s%s", why, *measure ? "; to measure it: " : "", measure);
-    return cli_json_write(file, json_pack("{s:o, s:o, s:o, s:s, s:I, s:o, s:[]}", "path", cli_json_text(e->reading->path),
-                                          "model_type", cli_json_text(e->reading->model_type), "layers",
-                                          cli_json_text(e->group->name), "kind", kind, "length", (json_int_t)e->to, "note",
-                                          cli_json_text(note), "methods"));
+    return cli_json_write(file, JSON_OBJECT("path", JSON(e->reading->path), "model_type", JSON(e->reading->model_type),
+                                            "layers", JSON(e->group->name), "kind", JSON(kind), "length", JSON(e->to),
+                                            "note", JSON(note), "methods", json_array()));
 }
 
 int extend_print_other(const extension *e, int json, FILE *file) {
@@ -96,30 +93,6 @@ int extend_print_other(const extension *e, int json, FILE *file) {
 }
 
 /* -- the tables -- */
-/* What a method does. */
-enum {
-    COLUMN_METHOD,
-    COLUMN_UNSCALED,
-    COLUMN_BLENDED,
-    COLUMN_INTERPOLATED,
-    COLUMN_LOST,
-    COLUMN_MAX_LOST,
-    COLUMN_UNSEEN,
-    COLUMN_MAX_WAVELENGTH,
-    COLUMN_CHANGED_FROM,
-    COLUMN_SCORES,
-    COLUMN_COUNT
-};
-static const gyre_report_column columns[COLUMN_COUNT] = {{.title = "method"},
-                                                         {.title = "kept", .group = "pairs"},
-                                                         {.title = "blended", .group = "pairs"},
-                                                         {.title = "divided", .group = "pairs"},
-                                                         {.title = "all", .group = "turns lost", .decimals = 1},
-                                                         {.title = "most", .group = "turns lost", .decimals = 1},
-                                                         {.title = "unseen"},
-                                                         {.title = "slowest"},
-                                                         {.title = "from", .group = "short contexts"},
-                                                         {.title = "scores", .group = "short contexts"}};
 static const char changes_legend[] = "short contexts, up to the trained length: the first position that stands elsewhere "
                                      "than in training (by over 0.01 rad), "
                                      "and what the scores of channels that turn are multiplied by.";
@@ -131,28 +104,6 @@ static const char *const legend[] = {"pairs: how the method treats them at the n
 static const char need_legend[] =
     "config: what the model's own would say of the method.  hf, vllm, llama.cpp: what transformers 5, vLLM and llama.cpp "
     "make of it at the new length: the same rotation, one that differs, or no (refused, or it cannot be said).";
-
-typedef struct texts {
-    char wavelength[24], from[24], scores[24];
-} texts;
-
-static void fill_row(const extend_method *r, const extend_effect *f, texts *t, gyre_report_cell cells[COLUMN_COUNT]) {
-    char amount[16];
-    snprintf(t->wavelength, sizeof t->wavelength, "%s",
-             f->max_wavelength > 0 ? cli_format_count(f->max_wavelength, amount) : "still");
-    snprintf(t->from, sizeof t->from, "%lld", (long long)f->changed_from);
-    snprintf(t->scores, sizeof t->scores, "x %.3g", f->near_factor * f->near_factor);
-    cells[COLUMN_METHOD] = gyre_report_cell_text(r->label);
-    cells[COLUMN_UNSCALED] = gyre_report_cell_number((double)f->parts.kept);
-    cells[COLUMN_BLENDED] = gyre_report_cell_number((double)f->parts.blended);
-    cells[COLUMN_INTERPOLATED] = gyre_report_cell_number((double)f->parts.divided);
-    cells[COLUMN_LOST] = gyre_report_cell_number(f->revolutions_lost);
-    cells[COLUMN_MAX_LOST] = gyre_report_cell_number(f->max_revolutions_lost);
-    cells[COLUMN_UNSEEN] = gyre_report_cell_number((double)f->unseen);
-    cells[COLUMN_MAX_WAVELENGTH] = gyre_report_cell_text(t->wavelength);
-    cells[COLUMN_CHANGED_FROM] = gyre_report_cell_text(f->changed_from < 0 ? "never" : t->from);
-    cells[COLUMN_SCORES] = gyre_report_cell_text(t->scores);
-}
 
 /* One line, or several if the page is narrow: the label, then the text beside it. */
 static void print_labelled(const explain_terminal *page, const char *label, const char *text) {
@@ -197,22 +148,65 @@ static void print_header(const explain_terminal *page, const extension *e, const
     }
 }
 
+/* out = the name of a column: that of the program without a date. */
+static const char *reader_name(int reader) {
+    const char *alias = gyre_profile_alias(extend_readers[reader]);
+    return alias ? alias : gyre_profile_name(extend_readers[reader]);
+}
+
+static json_t *support_json(const extend_effect *f) {
+    json_t *out = json_object();
+    for (int i = 0; i < EXTEND_READERS; i++)
+        JSON_ADD(
+            out, reader_name(i),
+            JSON_OBJECT("says", JSON(extend_support_names[f->support[i]]), "why", f->why[i][0] ? JSON(f->why[i]) : NULL));
+    return out;
+}
+
+static json_t *rows_json(const extend_method *methods, const extend_effect *rows, int64_t count) {
+    json_t *list = json_array();
+    for (int64_t i = 0; i < count; i++) {
+        const extend_effect *f = &rows[i];
+        json_t *pairs =
+            JSON_OBJECT("kept", JSON(f->parts.kept), "blended", JSON(f->parts.blended), "divided", JSON(f->parts.divided));
+        json_array_append_new(
+            list, JSON_OBJECT("method", JSON(methods[i].label), "config", JSON(f->config), "factor", JSON(f->factor),
+                              "attention_factor", JSON(f->attention_factor), "pairs", pairs, "turns_lost",
+                              JSON(f->revolutions_lost), "most_turns_lost", JSON(f->max_revolutions_lost),
+                              "unfinished_pairs", JSON(f->incomplete), "unseen_pairs", JSON(f->unseen), "slowest_turn",
+                              f->max_wavelength > 0 ? JSON(f->max_wavelength) : json_null(), "changed_from",
+                              f->changed_from < 0 ? json_null() : JSON(f->changed_from), "scores",
+                              JSON(f->near_factor * f->near_factor), "readers", support_json(f)));
+    }
+    return list;
+}
+
+static const char *slowest_turn(result_table *t, const json_t *tokens) {
+    char amount[16];
+    return json_is_null(tokens) ? "still" : result_text(t, "%s", cli_format_count(json_number_value(tokens), amount));
+}
+static const char *changed_from(result_table *t, const json_t *position) {
+    return json_is_null(position) ? "never" : result_text(t, "%lld", (long long)json_integer_value(position));
+}
+static const char *scores(result_table *t, const json_t *factor) {
+    return result_text(t, "x %.3g", json_number_value(factor));
+}
+
+/* What each method does. */
 static int print_effects(const explain_terminal *page, const extend_method *methods, const extend_effect *rows,
                          int64_t count) {
-    gyre_error err = {0, ""};
-    gyre_report_cell *cells = calloc((size_t)count, COLUMN_COUNT * sizeof *cells);
-    texts *t = calloc((size_t)count, sizeof *t);
-    int status = cells && t ? 0 : cli_fail("table: out of memory (extend)");
-    for (int64_t i = 0; cells && t && i < count; i++)
-        fill_row(&methods[i], &rows[i], &t[i], &cells[i * COLUMN_COUNT]);
-    gyre_report_table table = GYRE_REPORT_TABLE_INIT;
-    table.columns = columns;
-    table.columns_count = COLUMN_COUNT;
-    table.cells = cells;
-    table.rows = count;
-    if (!status && result_table_print(&table, page->file, &err)) status = cli_fail_error(&err);
-    free(cells);
-    free(t);
+    static const result_field fields[] = {{"method", {.title = "method"}, NULL},
+                                          {"pairs.kept", {.title = "kept", .group = "pairs"}, NULL},
+                                          {"pairs.blended", {.title = "blended", .group = "pairs"}, NULL},
+                                          {"pairs.divided", {.title = "divided", .group = "pairs"}, NULL},
+                                          {"turns_lost", {.title = "all", .group = "turns lost", .decimals = 1}, NULL},
+                                          {"most_turns_lost", {.title = "most", .group = "turns lost", .decimals = 1}, NULL},
+                                          {"unseen_pairs", {.title = "unseen"}, NULL},
+                                          {"slowest_turn", {.title = "slowest"}, slowest_turn},
+                                          {"changed_from", {.title = "from", .group = "short contexts"}, changed_from},
+                                          {"scores", {.title = "scores", .group = "short contexts"}, scores}};
+    result_table t = result_table_of(rows_json(methods, rows, count), fields, sizeof fields / sizeof *fields);
+    const int status = result_table_show(t, page->file);
     fputc('\n', page->file);
     for (size_t i = 0; i < sizeof legend / sizeof *legend && !status; i++)
         explain_print_wrapped(page, EXPLAIN_STYLE_PLAIN, 0, 2, legend[i]);
@@ -233,17 +227,11 @@ static void print_needs(const explain_terminal *page, const extend_method *metho
         const explain_style style = i < 0 ? EXPLAIN_STYLE_BOLD : EXPLAIN_STYLE_PLAIN;
         explain_print_padded(page, style, widest + GAP, i < 0 ? "method" : methods[i].label);
         for (int k = 0; k < EXTEND_READERS; k++)
-            explain_print_padded(page, style, READER, i < 0 ? titles[k] : support_names[rows[i].support[k]]);
+            explain_print_padded(page, style, READER, i < 0 ? titles[k] : extend_support_names[rows[i].support[k]]);
         explain_print_wrapped(page, style, config, config, i < 0 ? "config" : rows[i].config);
     }
     fputc('\n', page->file);
     explain_print_wrapped(page, EXPLAIN_STYLE_PLAIN, 0, 2, need_legend);
-}
-
-/* out = the name of a column: that of the program without a date. */
-static const char *reader_name(int reader) {
-    const char *alias = gyre_profile_alias(extend_readers[reader]);
-    return alias ? alias : gyre_profile_name(extend_readers[reader]);
 }
 
 /* Prints why programs do not rotate as the method does, once per reason. */
@@ -308,49 +296,20 @@ int extend_print_page(const extension *e, const extend_method *methods, const ex
 }
 
 /* -- JSON -- */
-static json_t *support_json(const extend_effect *f) {
-    json_t *out = json_object();
-    for (int i = 0; i < EXTEND_READERS; i++) {
-        json_t *one = json_pack("{s:s}", "says", support_names[f->support[i]]);
-        if (f->why[i][0]) json_object_set_new(one, "why", json_string(f->why[i]));
-        json_object_set_new(out, reader_name(i), one);
-    }
-    return out;
-}
-
-static json_t *row_json(const extend_method *r, const extend_effect *f) {
-    return json_pack(
-        "{s:s, s:s, s:f, s:f, s:{s:I, s:I, s:I}, s:f, s:f, s:I, s:I, s:o, s:o, s:f, s:o}", "method", r->label, "config",
-        f->config, "factor", f->factor, "attention_factor", f->attention_factor, "pairs", "kept", (json_int_t)f->parts.kept,
-        "blended", (json_int_t)f->parts.blended, "divided", (json_int_t)f->parts.divided, "turns_lost", f->revolutions_lost,
-        "most_turns_lost", f->max_revolutions_lost, "unfinished_pairs", (json_int_t)f->incomplete, "unseen_pairs",
-        (json_int_t)f->unseen, "slowest_turn", f->max_wavelength > 0 ? json_real(f->max_wavelength) : json_null(),
-        "changed_from", f->changed_from < 0 ? json_null() : json_integer(f->changed_from), "scores",
-        f->near_factor * f->near_factor, "readers", support_json(f));
-}
-
 static json_t *model_json(const extension *e) {
     const gyre_config *c = &e->group->config;
-    const char *scaling = current_scaling(e);
-    return json_pack("{s:o, s:o, s:s, s:o, s:I, s:I, s:f, s:I, s:o}", "path", cli_json_text(e->reading->path), "model_type",
-                     cli_json_text(e->reading->model_type), "profile", gyre_profile_name(e->reading->profile), "layers",
-                     cli_json_text(e->group->name), "head_dim", (json_int_t)c->head_dim, "rotary_dim",
-                     (json_int_t)(c->rope.dim ? c->rope.dim : c->head_dim - c->rope.first_channel), "base", c->rope.base,
-                     "trained_length", (json_int_t)e->trained, "scaling", scaling ? json_string(scaling) : json_null());
+    return JSON_OBJECT("path", JSON(e->reading->path), "model_type", JSON(e->reading->model_type), "profile",
+                       JSON(gyre_profile_name(e->reading->profile)), "layers", JSON(e->group->name), "head_dim",
+                       JSON(c->head_dim), "rotary_dim",
+                       JSON(c->rope.dim ? c->rope.dim : c->head_dim - c->rope.first_channel), "base", JSON(c->rope.base),
+                       "trained_length", JSON(e->trained), "scaling", JSON(current_scaling(e)));
 }
 
 int extend_print_json(const extension *e, const extend_method *methods, const extend_effect *rows, int64_t count,
                       const extend_verdict *verdict, FILE *file) {
-    json_t *list = json_array(), *root = model_json(e);
-    for (int64_t i = 0; i < count; i++)
-        json_array_append_new(list, row_json(&methods[i], &rows[i]));
-    int bad = json_object_set_new(root, "length", json_integer(e->to)) || json_object_set_new(root, "methods", list);
-    bad |= cli_json_set(root, "verdict", extend_verdict_json(methods, verdict));
-    if (bad) {
-        json_decref(root);
-        root = NULL;
-    }
-    return cli_json_write(file, root);
+    return cli_json_write(file,
+                          cli_json_add(model_json(e), "length", JSON(e->to), "methods", rows_json(methods, rows, count),
+                                       "verdict", extend_verdict_json(methods, verdict), NULL));
 }
 
 /* -- what was written -- */
@@ -376,15 +335,10 @@ int extend_print_written(const extension *e, const extend_method *r, const char 
 
 int extend_print_written_json(const extension *e, const extend_method *r, const char *path, const extend_key_change *changes,
                               int count, FILE *file) {
-    json_t *list = json_array(), *root = model_json(e);
+    json_t *list = json_array();
     for (int i = 0; i < count; i++)
-        json_array_append_new(list, json_pack("{s:o, s:o, s:o}", "key", cli_json_text(changes[i].key), "before",
-                                              cli_json_text(changes[i].before), "after", cli_json_text(changes[i].after)));
-    if (json_object_set_new(root, "length", json_integer(e->to)) ||
-        json_object_set_new(root, "method", json_string(r->label)) ||
-        json_object_set_new(root, "written", cli_json_text(path)) || json_object_set_new(root, "changes", list)) {
-        json_decref(root);
-        root = NULL;
-    }
-    return cli_json_write(file, root);
+        json_array_append_new(list, JSON_OBJECT("key", JSON(changes[i].key), "before", JSON(changes[i].before), "after",
+                                                JSON(changes[i].after)));
+    return cli_json_write(file, cli_json_add(model_json(e), "length", JSON(e->to), "method", JSON(r->label), "written",
+                                             JSON(path), "changes", list, NULL));
 }

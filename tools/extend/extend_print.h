@@ -6,6 +6,8 @@
 
 #include <stdio.h>
 
+extern const char *const extend_support_names[]; /* by extend_support: "no", "differs", "same", "untried" */
+
 /* Each returns the exit status, with errors printed.  rows: [count], one for each method.  The page begins with what is
  * recommended; tables 1: it ends with those of all methods. */
 int extend_print_page(const extension *e, const extend_method *methods, const extend_effect *rows, int64_t count,
@@ -22,7 +24,6 @@ int extend_print_steps(const explain_terminal *page, const extension *e, const e
                        const extend_verdict *verdict);
 /* The command to run next if nothing was measured. */
 void extend_print_measure(const explain_terminal *page, const extension *e, const char *command);
-/* out = NULL if memory ran out. */
 json_t *extend_verdict_json(const extend_method *methods, const extend_verdict *verdict);
 
 /* The config that was written to `path`. */

@@ -7,59 +7,46 @@
 #include <string.h>
 
 /* -- what was measured -- */
-enum { COST_METHOD, COST_NEAR, COST_NEAR_CHANGE, COST_FAR, COST_FAR_CHANGE, COST_COLUMNS, COST_TEXT = 48 };
-typedef char cost_text[COST_TEXT];
-
-static gyre_report_cell perplexity_cell(extend_mean m, cost_text text) {
-    if (m.windows == 0) return gyre_report_cell_missing();
-    if (m.half < 0)
-        snprintf(text, COST_TEXT, "%.4g", exp(m.nats));
+static void add_perplexity(result_table *t, extend_mean m) {
+    const double p = exp(m.nats);
+    if (m.windows == 0 || m.half < 0)
+        result_name(t, m.windows ? result_text(t, "%.4g", p) : NULL);
     else
-        snprintf(text, COST_TEXT, "%.4g (%.4g to %.4g)", exp(m.nats), exp(m.nats - m.half), exp(m.nats + m.half));
-    return gyre_report_cell_text(text);
+        result_name(t, result_text(t, "%.4g (%.4g to %.4g)", p, exp(m.nats - m.half), exp(m.nats + m.half)));
 }
 
-static gyre_report_cell change_cell(extend_mean m, cost_text text) {
-    if (m.windows == 0) return gyre_report_cell_missing();
-    if (m.half < 0)
-        snprintf(text, COST_TEXT, "%+.3f", m.nats);
+static void add_change(result_table *t, extend_mean m) {
+    if (m.windows == 0 || m.half < 0)
+        result_name(t, m.windows ? result_text(t, "%+.3f", m.nats) : NULL);
     else
-        snprintf(text, COST_TEXT, "%+.3f +- %.3f", m.nats, m.half);
-    return gyre_report_cell_text(text);
+        result_name(t, result_text(t, "%+.3f +- %.3f", m.nats, m.half));
+}
+
+static result_table cost_table(const extend_method *methods, const extend_cost *cost) {
+    result_table t = RESULT_TABLE_INIT;
+    result_column(&t, (gyre_report_column){.title = "method"});
+    for (int range = EXTEND_NEAR; range <= EXTEND_FAR; range++) {
+        const char *group = result_text(&t, "%lld tokens", (long long)cost->context[range]);
+        result_column(&t, (gyre_report_column){.title = "perplexity", .group = group});
+        result_column(&t, (gyre_report_column){.title = "nats over none", .group = group});
+    }
+    for (int64_t i = 0; i < cost->methods; i++) {
+        result_name(&t, methods[i].label);
+        for (int range = EXTEND_NEAR; range <= EXTEND_FAR; range++) {
+            add_perplexity(&t, cost->losses[i].at[range]);
+            if (i == cost->none)
+                result_name(&t, NULL);
+            else
+                add_change(&t, cost->losses[i].over_none[range]);
+        }
+    }
+    return t;
 }
 
 static int print_cost(const explain_terminal *page, const extend_method *methods, const extend_cost *cost) {
-    gyre_error err = {0, ""};
-    char near[40], far[40], text[400];
-    snprintf(near, sizeof near, "%lld tokens", (long long)cost->context[EXTEND_NEAR]);
-    snprintf(far, sizeof far, "%lld tokens", (long long)cost->context[EXTEND_FAR]);
-    const gyre_report_column head[COST_COLUMNS] = {{.title = "method"},
-                                                   {.title = "perplexity", .group = near},
-                                                   {.title = "nats over none", .group = near},
-                                                   {.title = "perplexity", .group = far},
-                                                   {.title = "nats over none", .group = far}};
-    gyre_report_cell *cells = calloc((size_t)cost->methods, COST_COLUMNS * sizeof *cells);
-    cost_text *texts = calloc((size_t)cost->methods, COST_COLUMNS * sizeof *texts);
-    int status = cells && texts ? 0 : cli_fail("table: out of memory (extend)");
-    for (int64_t i = 0; cells && texts && i < cost->methods; i++) {
-        const extend_loss *loss = &cost->losses[i];
-        cells[i * COST_COLUMNS] = gyre_report_cell_text(methods[i].label);
-        for (int range = 0; range < EXTEND_RANGES; range++) {
-            const int64_t at = i * COST_COLUMNS + 1 + 2 * range;
-            cells[at] = perplexity_cell(loss->at[range], texts[at]);
-            cells[at + 1] =
-                i == cost->none ? gyre_report_cell_missing() : change_cell(loss->over_none[range], texts[at + 1]);
-        }
-    }
-    gyre_report_table table = GYRE_REPORT_TABLE_INIT;
-    table.columns = head;
-    table.columns_count = COST_COLUMNS;
-    table.cells = cells;
-    table.rows = cost->methods;
+    char text[400];
     fputc('\n', page->file);
-    if (!status && result_table_print(&table, page->file, &err)) status = cli_fail_error(&err);
-    free(cells);
-    free(texts);
+    const int status = result_table_show(cost_table(methods, cost), page->file);
     snprintf(text, sizeof text,
              "Measured with the factor that %lld tokens need, on the same windows of the text (%lld near, %lld far).%s",
              (long long)cost->context[EXTEND_FAR], (long long)cost->windows[EXTEND_NEAR],
@@ -267,56 +254,43 @@ int extend_print_steps(const explain_terminal *page, const extension *e, const e
 /* -- JSON -- */
 static json_t *mean_json(extend_mean m) {
     if (m.windows == 0) return json_null();
-    return json_pack("{s:f, s:o, s:I}", "nats", m.nats, "half_interval", m.half < 0 ? json_null() : json_real(m.half),
-                     "windows", (json_int_t)m.windows);
-}
-
-static json_t *cost_json(const extend_method *methods, const extend_cost *cost) {
-    json_t *list = json_array();
-    if (!cost->losses) {
-        json_decref(list);
-        return json_null();
-    }
-    for (int64_t i = 0; i < cost->methods; i++) {
-        const extend_loss *loss = &cost->losses[i];
-        list = cli_json_append(list, json_pack("{s:s, s:o, s:o, s:o, s:o, s:o}", "method", methods[i].label, "near",
-                                               mean_json(loss->at[EXTEND_NEAR]), "far", mean_json(loss->at[EXTEND_FAR]),
-                                               "near_over_none", mean_json(loss->over_none[EXTEND_NEAR]), "far_over_none",
-                                               mean_json(loss->over_none[EXTEND_FAR]), "note",
-                                               *loss->note ? json_string(loss->note) : json_null()));
-    }
-    return json_pack("{s:I, s:I, s:b, s:o}", "near", (json_int_t)cost->context[EXTEND_NEAR], "far",
-                     (json_int_t)cost->context[EXTEND_FAR], "complete", cost->complete, "methods", list);
+    return JSON_OBJECT("nats", JSON(m.nats), "half_interval", m.half < 0 ? json_null() : JSON(m.half), "windows",
+                       JSON(m.windows));
 }
 
 static json_t *text_or_null(const char *text) {
-    return text && *text ? cli_json_text(text) : json_null();
+    return cli_json_text(text && *text ? text : NULL);
+}
+
+static json_t *cost_json(const extend_method *methods, const extend_cost *cost) {
+    if (!cost->losses) return json_null();
+    json_t *list = json_array();
+    for (int64_t i = 0; i < cost->methods; i++) {
+        const extend_loss *loss = &cost->losses[i];
+        (void)json_array_append_new(
+            list, JSON_OBJECT("method", JSON(methods[i].label), "near", mean_json(loss->at[EXTEND_NEAR]), "far",
+                              mean_json(loss->at[EXTEND_FAR]), "near_over_none", mean_json(loss->over_none[EXTEND_NEAR]),
+                              "far_over_none", mean_json(loss->over_none[EXTEND_FAR]), "note", text_or_null(loss->note)));
+    }
+    return JSON_OBJECT("near", JSON(cost->context[EXTEND_NEAR]), "far", JSON(cost->context[EXTEND_FAR]), "complete",
+                       json_boolean(cost->complete), "methods", list);
 }
 
 static json_t *advice_json(const extend_verdict *v, int engine) {
-    static const char *const says[] = {[EXTEND_SUPPORT_NONE] = "no",
-                                       [EXTEND_SUPPORT_DIFFERENT] = "differs",
-                                       [EXTEND_SUPPORT_SAME] = "same",
-                                       [EXTEND_SUPPORT_UNKNOWN] = "untried"};
     const extend_advice *a = &v->advice[engine];
     const int same = a->support == EXTEND_SUPPORT_SAME;
-    return json_pack("{s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "says", says[a->support], "why", text_or_null(a->why),
-                     "keys", same && a->keys ? json_deep_copy(a->keys) : json_null(), "keys_4",
-                     same && a->old_keys ? json_deep_copy(a->old_keys) : json_null(), "read_so_by",
-                     text_or_null(same ? a->readers : ""), "command", text_or_null(a->command), "note",
-                     text_or_null(a->note), "reads_as_meant", text_or_null(v->alike[engine]));
+    return JSON_OBJECT("says", JSON(extend_support_names[a->support]), "why", text_or_null(a->why), "keys",
+                       same && a->keys ? json_deep_copy(a->keys) : json_null(), "keys_4",
+                       same && a->old_keys ? json_deep_copy(a->old_keys) : json_null(), "read_so_by",
+                       text_or_null(same ? a->readers : ""), "command", text_or_null(a->command), "note",
+                       text_or_null(a->note), "reads_as_meant", text_or_null(v->alike[engine]));
 }
 
 json_t *extend_verdict_json(const extend_method *methods, const extend_verdict *v) {
     json_t *engines = json_object();
-    int bad = !engines;
-    for (int i = 0; i < EXTEND_ENGINES && !bad; i++)
-        bad |= cli_json_set(engines, extend_engine_names[i], advice_json(v, i));
-    if (bad) {
-        json_decref(engines);
-        return NULL;
-    }
-    return json_pack("{s:s, s:s, s:s, s:o, s:o, s:o, s:o}", "method", methods[v->method].label, "basis",
-                     *v->measure ? "rule" : "measured", "reason", v->reason, "measure", text_or_null(v->measure), "warning",
-                     text_or_null(v->warning), "cost", cost_json(methods, &v->cost), "engines", engines);
+    for (int i = 0; i < EXTEND_ENGINES; i++)
+        JSON_ADD(engines, extend_engine_names[i], advice_json(v, i));
+    return JSON_OBJECT("method", JSON(methods[v->method].label), "basis", JSON(*v->measure ? "rule" : "measured"), "reason",
+                       JSON(v->reason), "measure", text_or_null(v->measure), "warning", text_or_null(v->warning), "cost",
+                       cost_json(methods, &v->cost), "engines", engines);
 }

@@ -212,7 +212,7 @@ static gyre_status measure_row(lab *l, const lab_measurement *subject, lab_row *
     lab_row_label(l, subject, row->name, label);
     cli_progress_label(&l->progress, "%s", label);
     cli_progress_mark(&l->progress);
-    return l->common.json ? GYRE_OK : lab_print_rows(l, cli_stdout(), err);
+    return l->common.json || !lab_print_rows(l, cli_stdout()) ? GYRE_OK : GYRE_EIO; /* its error is printed */
 }
 
 /* rope: that model, begun.  alibi = that one.  Methods are measured on them; the caller ends both. */
@@ -315,13 +315,8 @@ static gyre_status work(lab *l, gyre_error *err) {
 static int show(lab *l) {
     gyre_error err = {0};
     if (l->plan.details && lab_rank_rows(l, &err)) return cli_fail_error(&err);
-    if (l->common.json) {
-        if (lab_print_json(l, cli_stdout())) return CLI_FAILED;
-    } else if (lab_print_rows(l, cli_stdout(), &err)) {
-        return cli_fail_error(&err);
-    } else if (lab_print_end(l, cli_stdout())) {
+    if (l->common.json ? lab_print_json(l, cli_stdout()) : lab_print_rows(l, cli_stdout()) || lab_print_end(l, cli_stdout()))
         return CLI_FAILED;
-    }
     if (team_leads() && lab_write_report(l, &err)) return cli_fail_error(&err);
     if (!l->common.json) fprintf(cli_stdout(), "report: %s\n", plain_line(l->run.report));
     return 0;
@@ -355,7 +350,11 @@ static int run(lab *l) {
     if (!status) status = journal_finish(&l->memo, &err);
     l->seconds = cli_seconds() - started;
     l->stopped = status && cli_interrupted();
-    int exit_status = status && !(l->stopped && lab_has_rows(l)) ? cli_fail_error(&err) : show(l);
+    int exit_status = CLI_FAILED;
+    if (!status || (l->stopped && lab_has_rows(l)))
+        exit_status = show(l);
+    else if (err.text[0])
+        exit_status = cli_fail_error(&err);
     if (!exit_status && l->stopped) exit_status = fail_stopped(l);
     for (int m = 0; m < l->plan.methods_count; m++)
         gyre_encoding_free(l->maps[m]);

@@ -296,7 +296,7 @@ gyre_status lab_say_duration(lab *l, int64_t cost, gyre_error *err);
 
 /* -- the output -- */
 /* Prints the rows that are complete and not printed yet; of a stopped run, every row that was begun. */
-gyre_status lab_print_rows(lab *l, FILE *file, gyre_error *err);
+int lab_print_rows(lab *l, FILE *file);
 /* Prints what follows the rows. */
 int lab_print_end(const lab *l, FILE *file);
 int lab_print_json(const lab *l, FILE *file);

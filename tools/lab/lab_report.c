@@ -1,29 +1,19 @@
 /* lab_report.c: report.html: the tables and the figures. */
 #include "tools/common/method_figures.h"
 #include "tools/common/result_table.h"
-#include "tools/common/variants.h"
 #include "tools/lab/lab_findings.h"
 #include "tools/lab/lab_tables.h"
 #include <inttypes.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
-enum { MAP_COLUMNS = 256, MAPS = 4, MAX_SERIES = MAX_VARIANTS, POINTS = LAB_BUCKETS };
-
-/* The lines of one chart. */
-typedef struct lines {
-    gyre_report_series series[MAX_SERIES];
-    double x[MAX_SERIES][POINTS], y[MAX_SERIES][POINTS], low[MAX_SERIES][POINTS], high[MAX_SERIES][POINTS];
-    int64_t count;
-} lines;
+enum { MAP_COLUMNS = 256, MAPS = 4 };
 
 typedef struct figures {
     const lab *lab;
     gyre_report_page *page;
     gyre_report_marker trained;
-    lines *lines;
-    lab_table *table;
+    chart_lines lines;
 } figures;
 
 /* -- panels -- */
@@ -47,38 +37,18 @@ static const char *panel_of(lab_part part, const char *name) {
 }
 
 /* -- charts by context -- */
-/* panel: the panel of the line alone, or NULL. */
+/* panel: the panel of the line alone, or NULL.  out = NULL if the row was not begun. */
 static gyre_report_series *context_line(figures *f, const lab_row *row, lab_measure measure, const char *panel) {
-    lines *l = f->lines;
     if (!lab_row_begun(row)) return NULL;
-    const int64_t i = l->count++;
+    gyre_report_series *line = chart_line(&f->lines, panel, "%s", row->name);
     for (int c = 0; c < f->lab->plan.contexts_count; c++) {
         const lab_spread *s = &row->spread[c];
         const lab_figure *figure = &s->of[measure];
         const double unit = !s->known || !s->measured ? NAN : measure == LAB_PERPLEXITY ? 1 : 100;
-        l->x[i][c] = (double)f->lab->plan.contexts[c];
-        l->y[i][c] = unit * figure->mean;
-        l->low[i][c] = unit * figure->low;
-        l->high[i][c] = unit * figure->high;
+        chart_banded_point(&f->lines, (double)f->lab->plan.contexts[c], unit * figure->mean, unit * figure->low,
+                           unit * figure->high);
     }
-    l->series[i] = (gyre_report_series){.name = row->name,
-                                        .count = f->lab->plan.contexts_count,
-                                        .x = l->x[i],
-                                        .y = l->y[i],
-                                        .low = l->low[i],
-                                        .high = l->high[i],
-                                        .look = subject_look(row->name),
-                                        .panel = panel};
-    return &l->series[i];
-}
-
-/* Draws nothing if no row was begun: the run was stopped. */
-static void draw(figures *f, gyre_report_chart *chart, const char *caption) {
-    if (!f->lines->count) return;
-    chart->series = f->lines->series;
-    chart->series_count = f->lines->count;
-    (void)gyre_report_page_chart(f->page, chart, caption); /* the page keeps the first error */
-    f->lines->count = 0;
+    return line;
 }
 
 static void context_chart(figures *f, const char *title, lab_measure measure, const char *caption) {
@@ -91,7 +61,7 @@ static void context_chart(figures *f, const char *title, lab_measure measure, co
     chart.y = axes[measure];
     chart.markers = &f->trained;
     chart.markers_count = 1;
-    draw(f, &chart, caption);
+    chart_lines_draw(&f->lines, f->page, &chart, caption);
 }
 
 /* out = 0 for rows that only the table shows: they would crowd the figures. */
@@ -103,10 +73,10 @@ static const char *const MEASURE_TITLES[LAB_MEASURES] = {"Perplexity", "Passkeys
 
 /* Says of the lines of a chart, and of the rows without one, only what holds for these. */
 static void describe_lines(const figures *f, const lab_row *rows, int count, char *out, size_t size) {
-    const gyre_report_series *series = f->lines->series;
+    const gyre_report_series *series = f->lines.series;
     const char *first = NULL;
     int fixed = 0, panels = 0, dynamic = 0, ntk = 0;
-    for (int64_t i = 0; i < f->lines->count; i++) {
+    for (int64_t i = 0; i < f->lines.count; i++) {
         fixed += strchr(series[i].name, ':') != NULL;
         ntk += strcmp(series[i].name, "ntk") == 0;
         if (!series[i].panel) continue;
@@ -132,8 +102,8 @@ static void method_chart(figures *f, lab_part part, lab_measure measure, const c
     if ((int)measure >= f->lab->plan.measures) return;
     for (int i = 0; i < count; i++)
         if (is_drawn(&rows[i])) (void)context_line(f, &rows[i], measure, panel_of(part, rows[i].name));
-    if (f->lines->count < 2) {
-        f->lines->count = 0;
+    if (f->lines.count < 2) {
+        chart_lines_clear(&f->lines);
         return;
     }
     describe_lines(f, rows, count, described, sizeof described);
@@ -149,7 +119,7 @@ static void hero(figures *f) {
     char name[METHOD_LABEL + 16];
     if (l->plan.rope < 0 || !lab_row_begun(&l->methods[0])) return;
     (void)context_line(f, &l->methods[0], LAB_PERPLEXITY, NULL);
-    f->lines->series[0].name = "none: as it is";
+    f->lines.series[0].name = "none: as it is";
     for (size_t u = 0; u < sizeof usual / sizeof *usual; u++)
         for (int i = 0; i < l->plan.methods_count; i++)
             if (strcmp(l->methods[i].name, usual[u]) == 0) (void)context_line(f, &l->methods[i], LAB_PERPLEXITY, NULL);
@@ -166,34 +136,25 @@ static void hero(figures *f) {
 }
 
 static void position_chart(figures *f, lab_part part, const char *title) {
-    lines *l = f->lines;
     int count;
     const lab_row *rows = lab_part_rows(f->lab, part, &count);
     for (int r = 0; r < count; r++) {
         if (!rows[r].positions || !is_drawn(&rows[r])) continue;
-        const int64_t i = l->count++;
-        int points = 0;
-        for (int b = 0; b < LAB_BUCKETS; b++) {
-            if (rows[r].by_position[b] == 0) continue; /* a context of fewer positions leaves parts empty */
-            l->x[i][points] = ((double)b + 0.5) * (double)rows[r].positions / LAB_BUCKETS;
-            l->y[i][points++] = rows[r].by_position[b];
-        }
-        l->series[i] = (gyre_report_series){.name = rows[r].name,
-                                            .count = points,
-                                            .x = l->x[i],
-                                            .y = l->y[i],
-                                            .look = subject_look(rows[r].name),
-                                            .panel = panel_of(part, rows[r].name)};
+        (void)chart_line(&f->lines, panel_of(part, rows[r].name), "%s", rows[r].name);
+        for (int b = 0; b < LAB_BUCKETS; b++)
+            if (rows[r].by_position[b] != 0) /* a context of fewer positions leaves parts empty */
+                chart_point(&f->lines, ((double)b + 0.5) * (double)rows[r].positions / LAB_BUCKETS, rows[r].by_position[b]);
     }
     gyre_report_chart chart = GYRE_REPORT_CHART_INIT;
     chart.title = title;
     chart.x = (gyre_report_axis){"position in the window (bytes)", GYRE_REPORT_SCALE_LINEAR, 0, 0};
     chart.y = (gyre_report_axis){"loss (nats per byte)", GYRE_REPORT_SCALE_LINEAR, 0, 0};
-    chart.clip = gyre_report_far_above(l->series, l->count);
+    chart.clip = gyre_report_far_above(f->lines.series, f->lines.count);
     chart.markers = &f->trained;
     chart.markers_count = 1;
-    draw(f, &chart,
-         "Mean loss of each prediction by where in the window it is made, at the longest context an encoding has.");
+    chart_lines_draw(
+        &f->lines, f->page, &chart,
+        "Mean loss of each prediction by where in the window it is made, at the longest context an encoding has.");
 }
 
 /* -- effects of the methods -- */
@@ -277,10 +238,8 @@ static void protocol(figures *f) {
 
 static void intervals_part(figures *f) {
     (void)gyre_report_page_details_begin(f->page, "Intervals");
-    for (int m = 0; m < f->lab->plan.measures; m++) {
-        lab_table_intervals(f->lab, f->table, (lab_measure)m);
-        (void)gyre_report_page_table(f->page, &f->table->table);
-    }
+    for (int m = 0; m < f->lab->plan.measures; m++)
+        result_table_add(lab_table_intervals(f->lab, (lab_measure)m), f->page);
     (void)gyre_report_page_details_end(f->page);
 }
 
@@ -298,11 +257,6 @@ static void answers(figures *f) {
         (void)gyre_report_page_paragraph(f->page, sentences[i]);
     if (f->lab->stopped) stopped_note(f);
     hero(f);
-}
-
-static void page_table(figures *f) {
-    lab_table_for_page(f->lab, f->table);
-    (void)gyre_report_page_table(f->page, &f->table->table);
 }
 
 static void encoding_chart(figures *f, lab_measure measure) {
@@ -327,8 +281,7 @@ static void encodings_part(figures *f) {
     const lab *l = f->lab;
     (void)gyre_report_page_section(f->page, "Train short, test long");
     encoding_chart(f, LAB_PERPLEXITY);
-    lab_table_encodings(l, f->table);
-    page_table(f);
+    result_table_add(lab_table_encodings(l, LAB_ON_PAGE), f->page);
     encoding_chart(f, LAB_KEYS);
     (void)gyre_report_page_details_begin(f->page, rest_title(l));
     encoding_chart(f, LAB_COPIES);
@@ -339,8 +292,7 @@ static void encodings_part(figures *f) {
 static gyre_status methods_part(figures *f, gyre_error *err) {
     const lab *l = f->lab;
     (void)gyre_report_page_section(f->page, "Extending the RoPE model");
-    lab_table_methods(l, f->table);
-    page_table(f);
+    result_table_add(lab_table_methods(l, LAB_ON_PAGE), f->page);
     for (int m = LAB_PERPLEXITY; m <= LAB_KEYS; m++) {
         method_chart(f, LAB_METHODS_AS_THEY_ARE, (lab_measure)m, "as it is");
         method_chart(f, LAB_FINE_TUNED, (lab_measure)m, "fine-tuned");
@@ -353,8 +305,7 @@ static gyre_status methods_part(figures *f, gyre_error *err) {
     (void)gyre_report_page_section(f->page, "What the methods do");
     const gyre_status status = effects(f, err);
     (void)gyre_report_page_details_begin(f->page, "Pairs kept, blended and divided");
-    lab_table_pairs(l, f->table);
-    (void)gyre_report_page_table(f->page, &f->table->table);
+    result_table_add(lab_table_pairs(l), f->page);
     (void)gyre_report_page_details_end(f->page);
     return status;
 }
@@ -362,16 +313,14 @@ static gyre_status methods_part(figures *f, gyre_error *err) {
 static void slopes_part(figures *f) {
     const lab *l = f->lab;
     (void)gyre_report_page_section(f->page, "Extending the ALiBi model");
-    lab_table_slopes(l, f->table);
-    page_table(f);
+    result_table_add(lab_table_slopes(l, LAB_ON_PAGE), f->page);
     for (int m = 0; m < LAB_MEASURES; m++)
         method_chart(f, LAB_SLOPES, (lab_measure)m, "the ALiBi model");
 }
 
 static void ranks_part(figures *f) {
     (void)gyre_report_page_section(f->page, "Do the measures rank alike?");
-    lab_table_ranks(f->lab, f->table);
-    (void)gyre_report_page_table(f->page, &f->table->table);
+    result_table_add(lab_table_ranks(f->lab), f->page);
     intervals_part(f);
 }
 
@@ -389,23 +338,12 @@ gyre_status lab_write_report(const lab *l, gyre_error *err) {
     figures f = {.lab = l, .trained = {(double)l->plan.trained, "trained length", 0}};
     gyre_status status = gyre_report_page_create(&f.page, "gyre lab: train short, test long", err);
     if (status) return status;
-    f.lines = calloc(1, sizeof *f.lines);
-    f.table = calloc(1, sizeof *f.table);
-    if (f.lines && f.table) {
-        answers(&f);
-        encodings_part(&f);
-        if (l->maps[l->plan.methods_count - 1]) status = methods_part(&f, err);
-        if (l->plan.stretched_count) slopes_part(&f);
-        if (l->plan.details) ranks_part(&f);
-        protocol(&f);
-        footer(&f);
-        if (!status) status = cli_signals_before_pipe(l->run.report, err);
-        if (!status) status = gyre_report_page_write(f.page, l->run.report, err);
-    } else {
-        status = gyre_fail(err, GYRE_ENOMEM, "report: out of memory (gyre lab)");
-    }
-    free(f.lines);
-    free(f.table);
-    gyre_report_page_free(f.page);
-    return status;
+    answers(&f);
+    encodings_part(&f);
+    if (l->maps[l->plan.methods_count - 1]) status = methods_part(&f, err);
+    if (l->plan.stretched_count) slopes_part(&f);
+    if (l->plan.details) ranks_part(&f);
+    protocol(&f);
+    footer(&f);
+    return report_page_end(f.page, status, l->run.report, err);
 }

@@ -3,7 +3,6 @@
 #include "tools/cli/cli_page.h"
 #include "tools/lab/lab_findings.h"
 #include "tools/lab/lab_tables.h"
-#include <stdlib.h>
 #include <string.h>
 
 enum { ENCODINGS, METHODS, SLOPES, TABLES, HEADINGS = 2 /* of the table of methods */ };
@@ -61,43 +60,48 @@ int lab_rows_done(const lab *l) {
 }
 
 /* What is best is not known before the last row. */
-static void make_table(const lab *l, lab_table *t) {
-    if (current_table(l) == ENCODINGS)
-        lab_table_encodings(l, t);
-    else if (current_table(l) == SLOPES)
-        lab_table_slopes(l, t);
-    else
-        lab_table_methods(l, t);
-    for (int64_t c = 0; c < t->table.columns_count; c++)
-        t->columns[c].emphasis = GYRE_REPORT_EMPHASIS_NONE;
+static result_table make_table(const lab *l) {
+    static result_table (*const make[TABLES])(const lab *l, lab_layout layout) = {lab_table_encodings, lab_table_methods,
+                                                                                  lab_table_slopes};
+    result_table t = make[current_table(l)](l, LAB_ON_TERMINAL);
+    for (int64_t c = 0; c < t.table.columns_count; c++)
+        t.columns[c].emphasis = GYRE_REPORT_EMPHASIS_NONE;
+    return t;
 }
 
 /* Samples in place of all numbers: the columns must fit rows that are not known yet.  The pairs are known. */
-static void fill_samples(const lab *l, lab_table *t) {
-    make_table(l, t);
-    for (int64_t r = 0; r < t->table.rows; r++)
-        for (int64_t c = 1; c < lab_column(t, l->plan.contexts_count, 0); c++)
-            t->cells[r * t->table.columns_count + c] = gyre_report_cell_number(t->columns[c].decimals ? 100.25 : 100);
+static result_table make_samples(const lab *l) {
+    result_table t = make_table(l);
+    for (int64_t i = 0; i < t.cells_count; i++) {
+        const int64_t column = i % t.table.columns_count;
+        if (column && column <= (int64_t)l->plan.contexts_count * l->plan.measures)
+            t.cells[i] = gyre_report_cell_number(t.columns[column].decimals ? 100.25 : 100);
+    }
+    return t;
 }
 
 /* Prints the titles of the table and of its first block. */
-static gyre_status print_head(lab *l, lab_table *t, FILE *file, gyre_error *err) {
+static int print_head(lab *l, FILE *file) {
     lab_printed *p = &l->printed;
-    fill_samples(l, t);
-    const gyre_status status = table_block_next(&t->table, file, &p->first, err);
-    if (status) return status;
-    cli_page_paragraph(file, "1", t->table.caption);
+    result_table t = make_samples(l);
+    table_block_next(&t.table, file, &p->first);
+    cli_page_paragraph(file, "1", t.table.caption);
     fputc('\n', file);
     p->has_head = 1;
-    return table_block_head(&t->table, p->first, p->width, file, err);
+    const int status = table_block_head(&t.table, p->first, p->width, file);
+    result_table_free(&t);
+    return status;
 }
 
 /* Prints the rows next .. end - 1 of the first block, after the titles if they are the first. */
-static gyre_status print_rows(lab *l, lab_table *t, int64_t end, FILE *file, gyre_error *err) {
-    const gyre_status status = l->printed.has_head ? GYRE_OK : print_head(l, t, file, err);
+static int print_rows(lab *l, int64_t end, FILE *file) {
+    const lab_printed *p = &l->printed;
+    int status = p->has_head ? 0 : print_head(l, file);
     if (status) return status;
-    make_table(l, t);
-    return table_block_rows(&t->table, &(table_rows){l->printed.first, l->printed.next, end}, l->printed.width, file, err);
+    result_table t = make_table(l);
+    status = table_block_rows(&t.table, &(table_rows){p->first, p->next, end}, p->width, file);
+    result_table_free(&t);
+    return status;
 }
 
 /* out = the end of a row that begins here: a heading belongs to its first row. */
@@ -106,31 +110,31 @@ static int64_t row_end(const lab *l, int64_t at) {
 }
 
 /* The rows that were begun, in the block after *block. */
-static gyre_status print_block(lab *l, lab_table *t, table_block *block, FILE *file, gyre_error *err) {
+static int print_block(lab *l, const result_table *t, table_block *block, FILE *file) {
     int64_t width[LAB_COLUMNS];
+    result_table samples = make_samples(l);
     fputc('\n', file);
-    fill_samples(l, t);
-    gyre_status status = table_block_next(&t->table, file, block, err);
-    if (!status) status = table_block_head(&t->table, *block, width, file, err);
-    make_table(l, t);
+    table_block_next(&samples.table, file, block);
+    int status = table_block_head(&samples.table, *block, width, file);
+    result_table_free(&samples);
     for (int64_t at = 0, end; at < t->table.rows && !status; at = end) {
         end = row_end(l, at);
         if (lab_row_begun(row_at(l, current_table(l), end - 1)))
-            status = table_block_rows(&t->table, &(table_rows){*block, at, end}, width, file, err);
+            status = table_block_rows(&t->table, &(table_rows){*block, at, end}, width, file);
     }
     return status;
 }
 
-static gyre_status end_table(lab *l, lab_table *t, FILE *file, gyre_error *err) {
+static int end_table(lab *l, FILE *file) {
     const int table = current_table(l);
     char finding[LAB_FINDING];
-    gyre_status status = GYRE_OK;
-    make_table(l, t);
-    for (table_block block = l->printed.first; l->printed.has_head && block.end < t->table.columns_count && !status;)
-        status = print_block(l, t, &block, file, err);
+    int status = 0;
+    result_table t = make_table(l);
+    for (table_block block = l->printed.first; l->printed.has_head && block.end < t.table.columns_count && !status;)
+        status = print_block(l, &t, &block, file);
     if (l->printed.has_head && !status) {
         fputc('\n', file);
-        if (t->table.note) cli_page_paragraph(file, "2", t->table.note);
+        if (t.table.note) cli_page_paragraph(file, "2", t.table.note);
         if (table != SLOPES && lab_finding(l, table == METHODS, finding)) {
             fputc('\n', file);
             for (char *mark; (mark = strchr(finding, '`'));) /* the markup of a page */
@@ -139,33 +143,31 @@ static gyre_status end_table(lab *l, lab_table *t, FILE *file, gyre_error *err) 
         }
         fputc('\n', file);
     }
+    result_table_free(&t);
     l->printed = (lab_printed){.tables = l->printed.tables + 1};
     return status;
 }
 
 /* out = 0 if there is nothing more to print for now. */
-static int advance(lab *l, lab_table *t, FILE *file, gyre_status *status, gyre_error *err) {
+static int advance(lab *l, FILE *file, int *status) {
     lab_printed *p = &l->printed;
     if (p->tables == TABLES) return 0;
     if (p->next == rows_of(l, current_table(l))) {
-        *status = end_table(l, t, file, err);
+        *status = end_table(l, file);
         return !*status;
     }
     const int64_t end = row_end(l, p->next);
     const lab_row *row = row_at(l, current_table(l), end - 1);
     if (row->seeds_done < l->plan.seeds && !l->stopped) return 0;
-    if (lab_row_begun(row)) *status = print_rows(l, t, end, file, err);
+    if (lab_row_begun(row)) *status = print_rows(l, end, file);
     p->next = end;
     return !*status;
 }
 
-gyre_status lab_print_rows(lab *l, FILE *file, gyre_error *err) {
-    gyre_status status = GYRE_OK;
-    lab_table *t = malloc(sizeof *t);
-    if (!t) return gyre_fail(err, GYRE_ENOMEM, "tables: out of memory (gyre lab)");
+int lab_print_rows(lab *l, FILE *file) {
+    int status = 0;
     cli_progress_erase();
-    while (advance(l, t, file, &status, err)) {
+    while (advance(l, file, &status)) {
     }
-    free(t);
     return status;
 }

@@ -4,95 +4,109 @@
 #include "tools/lab/bootstrap.h"
 #include <inttypes.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 static const char *const PART_NAMES[LAB_PARTS] = {"encodings", "the RoPE model as it is", "fine-tuned",
                                                   "the ALiBi model as it is"};
-enum { PARTS = 3, HEAT_DOUBLINGS = 4 };
+enum { HEAT_DOUBLINGS = 4, NOTE = 320 };
 #define HEAT_RULE "Colour: the perplexity over the lowest of the table, none at equal, full at 16 times it."
 static const char NOT_MEASURED[] = ".";
-static const char *const PAIR_PARTS[PARTS] = {"kept", "blended", "divided"};
 
 /* -- tables -- */
+static int cells_count(const lab *l) {
+    return l->plan.contexts_count * l->plan.measures;
+}
+
+/* out = the context of cell i of a row; *measure = its measure. */
+static int context_of(const lab *l, lab_layout layout, int i, int *measure) {
+    const int contexts = l->plan.contexts_count, measures = l->plan.measures;
+    *measure = layout == LAB_ON_PAGE ? i / contexts : i % measures;
+    return layout == LAB_ON_PAGE ? i % contexts : i / measures;
+}
+
+static const char *context_name(const lab *l, result_table *t, int c) {
+    return result_text(t, "%lld%s", (long long)l->plan.contexts[c], c ? "" : " (trained)");
+}
+
+static int has_pairs(const lab *l, lab_layout layout) {
+    return l->plan.details && layout == LAB_ON_TERMINAL;
+}
+
+static result_table begin(const lab *l, const char *first, lab_layout layout) {
+    static const char *const titles[LAB_MEASURES] = {"ppl", "key", "copy"};
+    static const char *const groups[LAB_MEASURES] = {"perplexity", "keys (%)", "copies (%)"};
+    result_table t = RESULT_TABLE_INIT;
+    const char *group = NULL;
+    t.table.colors = HEAT_RULE;
+    result_column(&t, (gyre_report_column){.title = first});
+    for (int i = 0; i < cells_count(l); i++) {
+        int m;
+        const int c = context_of(l, layout, i, &m), is_share = m != LAB_PERPLEXITY, is_page = layout == LAB_ON_PAGE;
+        if (m == 0 && !is_page) group = context_name(l, &t, c);
+        result_column(
+            &t, (gyre_report_column){.title = is_page ? result_text(&t, "%lld", (long long)l->plan.contexts[c]) : titles[m],
+                                     .group = is_page ? groups[m] : group,
+                                     .decimals = is_share ? 0 : 2,
+                                     .unit = is_share && !is_page ? "%" : NULL,
+                                     .emphasis = is_share ? GYRE_REPORT_EMPHASIS_HIGHEST : GYRE_REPORT_EMPHASIS_LOWEST});
+    }
+    return t;
+}
+
 static gyre_report_cell cell_of(const lab_spread *s, int measure) {
     if (!s->measured) return gyre_report_cell_text(NOT_MEASURED);
     if (!s->known) return gyre_report_cell_missing();
     return gyre_report_cell_number((measure == LAB_PERPLEXITY ? 1 : 100) * s->of[measure].mean);
 }
 
-static void add_row(const lab *l, lab_table *t, const lab_row *row) {
-    gyre_report_cell *cells = &t->cells[t->table.rows * t->table.columns_count];
-    cells[0] = gyre_report_cell_text(row->name);
-    for (int c = 0; c < l->plan.contexts_count; c++)
-        for (int m = 0; m < l->plan.measures; m++)
-            cells[lab_column(t, c, m)] = cell_of(&row->spread[c], m);
-    if (t->has_parts && row->rotates) {
-        char *text = t->texts[t->table.rows][0];
-        snprintf(text, sizeof t->texts[0][0], "%lld/%lld/%lld", (long long)row->parts.kept, (long long)row->parts.blended,
-                 (long long)row->parts.divided);
-        cells[lab_column(t, l->plan.contexts_count, 0)] = gyre_report_cell_text(text);
+static void add_cells(const lab *l, result_table *t, const lab_row *row, lab_layout layout) {
+    result_name(t, row->name);
+    for (int i = 0, m; i < cells_count(l); i++) {
+        const lab_spread *s = &row->spread[context_of(l, layout, i, &m)];
+        result_cell(t, cell_of(s, m));
     }
-    t->table.rows++;
+}
+
+static void add_row_of_method(const lab *l, result_table *t, const lab_row *row, lab_layout layout) {
+    const gyre_scaling_parts *p = &row->parts;
+    add_cells(l, t, row, layout);
+    if (has_pairs(l, layout))
+        result_name(t, row->rotates ? result_text(t, "%lld/%lld/%lld", (long long)p->kept, (long long)p->blended,
+                                                  (long long)p->divided)
+                                    : NULL);
 }
 
 /* Colours the perplexities of all rows by one rule, the one of HEAT_RULE. */
-static void add_heat(const lab *l, lab_table *t) {
+static void add_heat(result_table *t) {
     double lowest = INFINITY;
     for (int pass = 0; pass < 2; pass++)
-        for (int64_t r = 0; r < t->table.rows; r++)
-            for (int c = 0; c < l->plan.contexts_count; c++) {
-                gyre_report_cell *cell = &t->cells[r * t->table.columns_count + lab_column(t, c, LAB_PERPLEXITY)];
-                if (cell->kind != GYRE_REPORT_CELL_NUMBER) continue;
-                if (pass == 0)
-                    lowest = fmin(lowest, cell->value);
-                else
-                    cell->heat = fmin(1, fmax(0, log2(cell->value / lowest) / HEAT_DOUBLINGS));
-            }
-}
-
-static void add_heading(lab_table *t, const char *text) {
-    t->cells[t->table.rows++ * t->table.columns_count] = gyre_report_cell_heading(text);
-}
-
-static void begin(const lab *l, lab_table *t, const char *first, int has_parts) {
-    *t = (lab_table){.has_parts = has_parts, .measures = l->plan.measures, .table = GYRE_REPORT_TABLE_INIT};
-    t->columns[0] = (gyre_report_column){.title = first};
-    for (int c = 0; c < l->plan.contexts_count; c++) {
-        snprintf(t->groups[c], sizeof t->groups[c], "%lld%s", (long long)l->plan.contexts[c], c ? "" : " (trained)");
-        for (int m = 0; m < l->plan.measures; m++) {
-            static const char *const titles[LAB_MEASURES] = {"ppl", "key", "copy"};
-            const int is_share = m != LAB_PERPLEXITY;
-            t->columns[lab_column(t, c, m)] =
-                (gyre_report_column){.title = titles[m],
-                                     .group = t->groups[c],
-                                     .decimals = is_share ? 0 : 2,
-                                     .unit = is_share ? "%" : NULL,
-                                     .emphasis = is_share ? GYRE_REPORT_EMPHASIS_HIGHEST : GYRE_REPORT_EMPHASIS_LOWEST};
+        for (int64_t i = 0; i < t->cells_count; i++) {
+            gyre_report_cell *cell = &t->cells[i];
+            const int is_perplexity = t->columns[i % t->table.columns_count].emphasis == GYRE_REPORT_EMPHASIS_LOWEST;
+            if (!is_perplexity || cell->kind != GYRE_REPORT_CELL_NUMBER) continue;
+            if (pass == 0)
+                lowest = fmin(lowest, cell->value);
+            else
+                cell->heat = fmin(1, fmax(0, log2(cell->value / lowest) / HEAT_DOUBLINGS));
         }
-    }
-    t->columns[lab_column(t, l->plan.contexts_count, 0)] = (gyre_report_column){.title = "pairs"};
-    t->table.columns = t->columns;
-    t->table.columns_count = lab_column(t, l->plan.contexts_count, has_parts);
-    t->table.cells = t->cells;
 }
 
-static void put_note(const lab *l, lab_table *t, const char *note) {
-    snprintf(t->note, sizeof t->note, "%s%s", note, l->stopped ? "  A dot: not measured, because the run was stopped." : "");
-    t->table.note = t->note;
+static const char *note_of(const lab *l, result_table *t, const char *note) {
+    return l->stopped ? result_text(t, "%s  A dot: not measured, because the run was stopped.", note)
+                      : result_text(t, "%s", note);
 }
 
-void lab_table_encodings(const lab *l, lab_table *t) {
-    begin(l, t, "encoding", 0);
-    t->table.caption =
+result_table lab_table_encodings(const lab *l, lab_layout layout) {
+    result_table t = begin(l, "encoding", layout);
+    t.table.caption =
         l->plan.measures > LAB_COPIES
             ? "Train short, test long: perplexity per byte, passkeys found and copied bytes right, by context in bytes"
             : "Train short, test long: perplexity per byte and passkeys found, by context in bytes";
-    t->table.colors = HEAT_RULE;
-    put_note(l, t, "A dash: the encoding ends before that context (a learned table has no rows there).");
+    t.table.note = note_of(l, &t, "A dash: the encoding ends before that context (a learned table has no rows there).");
     for (int i = 0; i < l->plan.encodings_count; i++)
-        add_row(l, t, &l->encodings[i]);
-    add_heat(l, t);
+        add_cells(l, &t, &l->encodings[i], layout);
+    add_heat(&t);
+    return t;
 }
 
 static int has_static(const lab_plan *p) {
@@ -101,117 +115,70 @@ static int has_static(const lab_plan *p) {
     return 0;
 }
 
-static void describe_methods(const lab *l, lab_table *t) {
-    char factors[120] = "name:factor is static, a bare name follows the context.";
+static const char *describe_methods(const lab *l, result_table *t, int pairs) {
+    char factors[120] = "name:factor is static, a bare name follows the context.", note[NOTE];
     if (!has_static(&l->plan))
         snprintf(factors, sizeof factors, "Each method but none stretches by context / %lld: by %lld at %lld bytes.",
                  (long long)l->plan.trained, (long long)(l->plan.contexts[1] / l->plan.trained),
                  (long long)l->plan.contexts[1]);
-    char note[LAB_NOTE];
     snprintf(note, sizeof note, "%s%s%s", factors,
              l->plan.tuned_rows > l->plan.tuned_methods
                  ? "  drope: without rotation, fine-tuned at the trained length on as many tokens."
                  : "",
-             t->has_parts ? "  pairs: of channels that the method keeps/blends/divides at the longest context." : "");
-    put_note(l, t, note);
+             pairs ? "  pairs: of channels that the method keeps/blends/divides at the longest context." : "");
+    return note_of(l, t, note);
 }
 
-void lab_table_methods(const lab *l, lab_table *t) {
-    begin(l, t, "method", l->plan.details);
-    t->table.caption = l->plan.methods_caption;
-    t->table.colors = HEAT_RULE;
-    describe_methods(l, t);
-    add_heading(t, "as it is");
+result_table lab_table_methods(const lab *l, lab_layout layout) {
+    result_table t = begin(l, "method", layout);
+    if (has_pairs(l, layout)) result_column(&t, (gyre_report_column){.title = "pairs"});
+    t.table.caption = l->plan.methods_caption;
+    t.table.note = describe_methods(l, &t, has_pairs(l, layout));
+    result_heading(&t, "as it is");
     for (int i = 0; i < l->plan.methods_count; i++)
-        add_row(l, t, &l->methods[i]);
-    add_heading(t, "fine-tuned");
+        add_row_of_method(l, &t, &l->methods[i], layout);
+    result_heading(&t, "fine-tuned");
     for (int i = 0; i < l->plan.tuned_rows; i++)
-        add_row(l, t, &l->tuned[i]);
-    add_heat(l, t);
+        add_row_of_method(l, &t, &l->tuned[i], layout);
+    add_heat(&t);
+    return t;
 }
 
-void lab_table_slopes(const lab *l, lab_table *t) {
-    begin(l, t, "method", 0);
-    t->table.caption = "The ALiBi model, as it is, under methods that stretch its slopes";
-    t->table.colors = HEAT_RULE;
-    put_note(l, t, "name:factor is static, a bare name follows the context.");
+result_table lab_table_slopes(const lab *l, lab_layout layout) {
+    result_table t = begin(l, "method", layout);
+    t.table.caption = "The ALiBi model, as it is, under methods that stretch its slopes";
+    t.table.note = note_of(l, &t, "name:factor is static, a bare name follows the context.");
     for (int i = 0; i < l->plan.stretched_count; i++)
-        add_row(l, t, &l->stretched[i]);
-    add_heat(l, t);
+        add_cells(l, &t, &l->stretched[i], layout);
+    add_heat(&t);
+    return t;
 }
 
-/* -- for a page -- */
-void lab_table_for_page(const lab *l, lab_table *t) {
-    static const char *const groups[LAB_MEASURES] = {"perplexity", "keys (%)", "copies (%)"};
-    gyre_report_column columns[LAB_COLUMNS] = {t->columns[0]};
-    const int contexts = l->plan.contexts_count;
-    const int64_t held = t->table.columns_count, count = 1 + contexts * t->measures;
-    for (int c = 0; c < contexts; c++)
-        snprintf(t->titles[c], sizeof t->titles[c], "%lld", (long long)l->plan.contexts[c]);
-    /* Rows become shorter, so no cell is overwritten before it is read. */
-    for (int64_t r = 0; r < t->table.rows; r++) {
-        gyre_report_cell cells[LAB_COLUMNS] = {t->cells[r * held]};
-        for (int c = 0; c < contexts; c++)
-            for (int m = 0; m < t->measures; m++)
-                cells[1 + contexts * m + c] = t->cells[r * held + lab_column(t, c, m)];
-        memcpy(&t->cells[r * count], cells, (size_t)count * sizeof *cells);
-    }
-    for (int m = 0; m < t->measures; m++)
-        for (int c = 0; c < contexts; c++) {
-            gyre_report_column *column = &columns[1 + contexts * m + c];
-            *column = t->columns[lab_column(t, c, m)];
-            column->title = t->titles[c];
-            column->group = groups[m];
-            column->unit = NULL;
-        }
-    memcpy(t->columns, columns, sizeof columns);
-    t->table.columns_count = count;
-    if (!t->has_parts) return;
-    t->has_parts = 0;
-    describe_methods(l, t);
-}
-
-void lab_table_pairs(const lab *l, lab_table *t) {
-    begin(l, t, "method", 0);
-    snprintf(t->caption, sizeof t->caption, "How each method treats the pairs of channels at %lld bytes",
-             (long long)l->plan.longest);
-    t->table.caption = t->caption;
-    t->table.columns_count = 1 + PARTS;
-    for (int i = 0; i < PARTS; i++)
-        t->columns[1 + i] = (gyre_report_column){.title = PAIR_PARTS[i]};
+result_table lab_table_pairs(const lab *l) {
+    static const char *const titles[] = {"method", "kept", "blended", "divided"};
+    result_table t = RESULT_TABLE_INIT;
+    t.table.caption =
+        result_text(&t, "How each method treats the pairs of channels at %lld bytes", (long long)l->plan.longest);
+    for (size_t i = 0; i < sizeof titles / sizeof *titles; i++)
+        result_column(&t, (gyre_report_column){.title = titles[i]});
     for (int i = 0; i < l->plan.methods_count; i++) {
         const lab_row *row = &l->methods[i];
-        const int64_t parts[PARTS] = {row->parts.kept, row->parts.blended, row->parts.divided};
-        gyre_report_cell *cells = &t->cells[t->table.rows * t->table.columns_count];
         if (!row->rotates) continue;
-        cells[0] = gyre_report_cell_text(row->name);
-        for (int k = 0; k < PARTS; k++)
-            cells[1 + k] = gyre_report_cell_number((double)parts[k]);
-        t->table.rows++;
+        result_name(&t, row->name);
+        result_number(&t, (double)row->parts.kept);
+        result_number(&t, (double)row->parts.blended);
+        result_number(&t, (double)row->parts.divided);
     }
+    return t;
 }
 
 /* -- intervals -- */
-static void interval_text(const lab_spread *s, int measure, char *out, size_t size) {
+static const char *interval_text(result_table *t, const lab_spread *s, int measure) {
     const lab_figure *f = &s->of[measure];
-    if (!s->measured)
-        snprintf(out, size, "%s", NOT_MEASURED);
-    else if (!s->known)
-        snprintf(out, size, "-");
-    else if (measure == LAB_PERPLEXITY)
-        snprintf(out, size, "%.2f (%.2f to %.2f)", f->mean, f->low, f->high);
-    else
-        snprintf(out, size, "%.0f (%.0f to %.0f)", 100 * f->mean, 100 * f->low, 100 * f->high);
-}
-
-static void add_intervals(const lab *l, lab_table *t, const lab_row *row, int measure) {
-    const int64_t at = t->table.rows++;
-    gyre_report_cell *cells = &t->cells[at * t->table.columns_count];
-    cells[0] = gyre_report_cell_text(row->name);
-    for (int c = 0; c < l->plan.contexts_count; c++) {
-        interval_text(&row->spread[c], measure, t->texts[at][c], sizeof t->texts[0][0]);
-        cells[1 + c] = gyre_report_cell_text(t->texts[at][c]);
-    }
+    if (!s->measured) return NOT_MEASURED;
+    if (!s->known) return "-";
+    return measure == LAB_PERPLEXITY ? result_text(t, "%.2f (%.2f to %.2f)", f->mean, f->low, f->high)
+                                     : result_text(t, "%.0f (%.0f to %.0f)", 100 * f->mean, 100 * f->low, 100 * f->high);
 }
 
 void lab_describe_interval(const lab *l, char *out, size_t size) {
@@ -220,58 +187,55 @@ void lab_describe_interval(const lab *l, char *out, size_t size) {
 }
 
 /* One column for each context, whose cells have an interval in brackets. */
-static void begin_brackets(const lab *l, lab_table *t, const char *more) {
+static result_table begin_brackets(const lab *l, const char *first, const char *more) {
+    result_table t = RESULT_TABLE_INIT;
     char interval[128];
     lab_describe_interval(l, interval, sizeof interval);
-    snprintf(t->note, sizeof t->note, "In brackets: %s%s.", interval, more);
-    t->table.note = t->note;
-    t->table.columns_count = 1 + l->plan.contexts_count;
-    t->measures = 1;
+    t.table.note = result_text(&t, "In brackets: %s%s.", interval, more);
+    result_column(&t, (gyre_report_column){.title = first});
     for (int c = 0; c < l->plan.contexts_count; c++)
-        t->columns[1 + c] = (gyre_report_column){.title = t->groups[c]};
+        result_column(&t, (gyre_report_column){.title = context_name(l, &t, c)});
+    return t;
 }
 
-void lab_table_intervals(const lab *l, lab_table *t, lab_measure measure) {
+result_table lab_table_intervals(const lab *l, lab_measure measure) {
     static const char *const captions[LAB_MEASURES] = {"Perplexity per byte", "Passkeys found, in percent",
                                                        "Copied bytes right, in percent"};
-    begin(l, t, "encoding or method", 0);
-    snprintf(t->caption, sizeof t->caption, "%s: mean over %lld seed%s, and interval", captions[measure],
-             (long long)l->plan.seeds, l->plan.seeds > 1 ? "s" : "");
-    t->table.caption = t->caption;
-    begin_brackets(l, t, "");
+    result_table t = begin_brackets(l, "encoding or method", "");
+    t.table.caption = result_text(&t, "%s: mean over %lld seed%s, and interval", captions[measure], (long long)l->plan.seeds,
+                                  l->plan.seeds > 1 ? "s" : "");
     for (int part = 0; part < LAB_PARTS; part++) {
         int count;
         const lab_row *rows = lab_part_rows(l, (lab_part)part, &count);
-        if (count) add_heading(t, PART_NAMES[part]);
-        for (int i = 0; i < count; i++)
-            add_intervals(l, t, &rows[i], measure);
+        if (count) result_heading(&t, PART_NAMES[part]);
+        for (int i = 0; i < count; i++) {
+            result_name(&t, rows[i].name);
+            for (int c = 0; c < l->plan.contexts_count; c++)
+                result_name(&t, interval_text(&t, &rows[i].spread[c], measure));
+        }
     }
+    return t;
 }
 
 /* -- ranks -- */
-static const char *const PAIR_NAMES[LAB_PAIRS] = {"perplexity and keys", "perplexity and copies", "keys and copies"};
-
-void lab_table_ranks(const lab *l, lab_table *t) {
-    begin(l, t, "rows, and measures", 0);
-    t->table.caption = "Do the measures rank the rows alike?  Kendall's tau: 1 in the same order, 0 unrelated, -1 opposite";
-    begin_brackets(l, t, ", the same for all rows.  Equal rows count once");
+result_table lab_table_ranks(const lab *l) {
+    static const char *const pairs[LAB_PAIRS] = {"perplexity and keys", "perplexity and copies", "keys and copies"};
+    result_table t = begin_brackets(l, "rows, and measures", ", the same for all rows.  Equal rows count once");
+    t.table.caption = "Do the measures rank the rows alike?  Kendall's tau: 1 in the same order, 0 unrelated, -1 opposite";
     for (int part = 0; part < LAB_PARTS; part++) {
         int count;
         const lab_row *rows = lab_part_rows(l, (lab_part)part, &count);
         if (!count || !lab_row_begun(rows)) continue;
-        add_heading(t, PART_NAMES[part]);
+        result_heading(&t, PART_NAMES[part]);
         for (int p = 0; p < LAB_PAIRS; p++) {
-            const int64_t at = t->table.rows++;
-            gyre_report_cell *cells = &t->cells[at * t->table.columns_count];
-            cells[0] = gyre_report_cell_text(PAIR_NAMES[p]);
+            result_name(&t, pairs[p]);
             for (int c = 0; c < l->plan.contexts_count; c++) {
                 const lab_rank *r = &l->ranks[part][p][c];
-                snprintf(t->texts[at][c], sizeof t->texts[0][0], r->known ? "%.2f (%.2f to %.2f)" : "-", r->tau, r->low,
-                         r->high);
-                cells[1 + c] = gyre_report_cell_text(t->texts[at][c]);
+                result_name(&t, r->known ? result_text(&t, "%.2f (%.2f to %.2f)", r->tau, r->low, r->high) : "-");
             }
         }
     }
+    return t;
 }
 
 void lab_describe_text(const lab *l, char *out, size_t size) {
@@ -284,41 +248,32 @@ void lab_describe_text(const lab *l, char *out, size_t size) {
 }
 
 /* -- text -- */
-static gyre_status print_whole(const lab_table *t, FILE *file, gyre_error *err) {
-    const gyre_status status = result_table_print(&t->table, file, err);
+static int print_whole(result_table t, FILE *file) {
+    const int status = result_table_show(t, file);
     fputc('\n', file);
     return status;
 }
 
 int lab_print_end(const lab *l, FILE *file) {
-    gyre_error err = {0};
-    lab_table *t = malloc(sizeof *t);
-    if (!t) return cli_fail("tables: out of memory (gyre lab)");
-    gyre_status status = GYRE_OK;
-    for (int m = 0; m < l->plan.measures && l->plan.seeds > 1 && !status; m++) {
-        lab_table_intervals(l, t, (lab_measure)m);
-        status = print_whole(t, file, &err);
-    }
-    if (!status && l->plan.details) {
-        lab_table_ranks(l, t);
-        status = print_whole(t, file, &err);
-    }
-    free(t);
-    if (status) return cli_fail_error(&err);
-    char text[160];
+    char text[160], line[256];
+    int status = 0;
+    for (int m = 0; m < l->plan.measures && l->plan.seeds > 1 && !status; m++)
+        status = print_whole(lab_table_intervals(l, (lab_measure)m), file);
+    if (!status && l->plan.details) status = print_whole(lab_table_ranks(l), file);
+    if (status) return status;
     lab_describe_text(l, text, sizeof text);
-    char line[256];
     snprintf(line, sizeof line, "%s models, measured on %s; %.0f s", l->work ? l->plan.preset : "bundled", text, l->seconds);
     cli_page_paragraph(file, NULL, line);
     return 0;
 }
 
 /* -- JSON -- */
-static const double NONE = NAN;
+static json_t *if_known(int known, double value) {
+    return JSON(known ? value : (double)NAN);
+}
 
-static json_t *interval_json(const lab *l, const lab_spread *s, lab_measure measure) {
-    const double ends[2] = {s->of[measure].low, s->of[measure].high};
-    return s->known && s->measured && (int)measure < l->plan.measures ? cli_json_numbers(ends, 2) : json_null();
+static json_t *interval_json(int known, double low, double high) {
+    return known ? json_pack("[f, f]", low, high) : json_null();
 }
 
 /* The figures of each seed that is measured. */
@@ -326,47 +281,49 @@ static json_t *seeds_json(const lab *l, const lab_row *row, int context) {
     json_t *list = json_array();
     for (int s = 0; s < row->spread[context].measured; s++) {
         const lab_cell *c = &row->cells[s][context];
-        json_array_append_new(
-            list, json_pack("{s:o, s:o, s:o}", "perplexity", cli_json_number(c->known ? exp(c->nats) : NONE), "passkey",
-                            cli_json_number(c->known ? c->keys.share : NONE), "copied",
-                            cli_json_number(c->known && l->plan.measures > LAB_COPIES ? c->copies.share : NONE)));
+        json_array_append_new(list, JSON_OBJECT("perplexity", if_known(c->known, exp(c->nats)), "passkey",
+                                                if_known(c->known, c->keys.share), "copied",
+                                                if_known(c->known && l->plan.measures > LAB_COPIES, c->copies.share)));
     }
     return list;
 }
 
 static json_t *cell_json(const lab *l, const lab_row *row, int c) {
+    static const char *const names[LAB_MEASURES][2] = {
+        {"perplexity", "perplexity_interval"}, {"passkey", "passkey_interval"}, {"copied", "copied_interval"}};
     const lab_spread *s = &row->spread[c];
     const lab_cell *first = &row->cells[0][c];
     const lab_figure *ppl = &s->of[LAB_PERPLEXITY];
-    return json_pack(
-        "{s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:I, s:I, s:I, s:o}", "context", (json_int_t)l->plan.contexts[c],
-        "perplexity", cli_json_number(s->known ? ppl->mean : NONE), "perplexity_interval",
-        interval_json(l, s, LAB_PERPLEXITY), "perplexity_least", cli_json_number(s->known ? ppl->least : NONE),
-        "perplexity_greatest", cli_json_number(s->known ? ppl->greatest : NONE), "bits_per_byte",
-        cli_json_number(s->known ? log2(ppl->mean) : NONE), "passkey",
-        cli_json_number(s->known ? s->of[LAB_KEYS].mean : NONE), "passkey_interval", interval_json(l, s, LAB_KEYS), "copied",
-        cli_json_number(s->known && l->plan.measures > LAB_COPIES ? s->of[LAB_COPIES].mean : NONE), "copied_interval",
-        interval_json(l, s, LAB_COPIES), "scored", (json_int_t)first->scored, "trials", (json_int_t)first->keys.asked,
-        "copied_asked", (json_int_t)first->copies.asked, "seeds", seeds_json(l, row, c));
-}
-
-static json_t *row_json(const lab *l, const lab_row *row) {
-    json_t *cells = json_array();
-    for (int c = 0; c < l->plan.contexts_count; c++)
-        json_array_append_new(cells, cell_json(l, row, c));
-    json_t *json = json_pack("{s:s, s:o}", "name", row->name, "cells", cells);
-    if (json && row->rotates)
-        json_object_set_new(json, "pairs",
-                            json_pack("{s:I, s:I, s:I}", "kept", (json_int_t)row->parts.kept, "blended",
-                                      (json_int_t)row->parts.blended, "divided", (json_int_t)row->parts.divided));
-    return json;
+    json_t *out = JSON_OBJECT("context", JSON(l->plan.contexts[c]));
+    for (int m = 0; m < LAB_MEASURES; m++) {
+        const lab_figure *f = &s->of[m];
+        const int is_taken = m < l->plan.measures;
+        JSON_ADD(out, names[m][0], if_known(s->known && is_taken, f->mean), names[m][1],
+                 interval_json(s->known && s->measured && is_taken, f->low, f->high));
+        if (m == LAB_PERPLEXITY)
+            JSON_ADD(out, "perplexity_least", if_known(s->known, ppl->least), "perplexity_greatest",
+                     if_known(s->known, ppl->greatest), "bits_per_byte", if_known(s->known, log2(ppl->mean)));
+    }
+    JSON_ADD(out, "scored", JSON(first->scored), "trials", JSON(first->keys.asked), "copied_asked",
+             JSON(first->copies.asked), "seeds", seeds_json(l, row, c));
+    return out;
 }
 
 /* The rows that were begun. */
 static json_t *rows_json(const lab *l, const lab_row *rows, int count) {
     json_t *array = json_array();
-    for (int i = 0; i < count; i++)
-        if (lab_row_begun(&rows[i])) json_array_append_new(array, row_json(l, &rows[i]));
+    for (int i = 0; i < count; i++) {
+        const lab_row *row = &rows[i];
+        const gyre_scaling_parts *p = &row->parts;
+        if (!lab_row_begun(row)) continue;
+        json_t *cells = json_array();
+        for (int c = 0; c < l->plan.contexts_count; c++)
+            json_array_append_new(cells, cell_json(l, row, c));
+        json_t *pairs = row->rotates
+                            ? JSON_OBJECT("kept", JSON(p->kept), "blended", JSON(p->blended), "divided", JSON(p->divided))
+                            : NULL;
+        json_array_append_new(array, JSON_OBJECT("name", JSON(row->name), "cells", cells, "pairs", pairs));
+    }
     return array;
 }
 
@@ -380,11 +337,9 @@ static json_t *ranks_json(const lab *l) {
             json_t *cells = json_array();
             for (int c = 0; c < l->plan.contexts_count; c++) {
                 const lab_rank *r = &l->ranks[part][p][c];
-                const double ends[2] = {r->low, r->high};
-                json_array_append_new(cells, json_pack("{s:I, s:o, s:o, s:I}", "context", (json_int_t)l->plan.contexts[c],
-                                                       "tau", cli_json_number(r->known ? r->tau : NONE), "interval",
-                                                       r->known ? cli_json_numbers(ends, 2) : json_null(), "rows",
-                                                       (json_int_t)r->rows));
+                json_array_append_new(cells, JSON_OBJECT("context", JSON(l->plan.contexts[c]), "tau",
+                                                         if_known(r->known, r->tau), "interval",
+                                                         interval_json(r->known, r->low, r->high), "rows", JSON(r->rows)));
             }
             json_array_append_new(array,
                                   json_pack("{s:s, s:[s, s], s:o}", "part", parts[part], "measures",
@@ -394,19 +349,19 @@ static json_t *ranks_json(const lab *l) {
 }
 
 int lab_print_json(const lab *l, FILE *file) {
-    const int methods = l->plan.rope >= 0 ? l->plan.methods_count : 0, tuned = l->plan.rope >= 0 ? l->plan.tuned_rows : 0;
+    const lab_plan *p = &l->plan;
+    const int methods = p->rope >= 0 ? p->methods_count : 0, tuned = p->rope >= 0 ? p->tuned_rows : 0;
     char interval[128];
     lab_describe_interval(l, interval, sizeof interval);
-    json_t *root = json_pack(
-        "{s:s, s:I, s:I, s:s, s:{s:o, s:I, s:I}, s:f, s:o, s:o, s:o, s:o, s:o}", "preset", l->plan.preset, "trained_length",
-        (json_int_t)l->plan.trained, "seeds", (json_int_t)l->plan.seeds, "interval", interval, "text", "hash",
-        cli_json_hash(l->all.hash), "bytes", (json_int_t)l->all.count, "held_out", (json_int_t)l->held_out.count, "seconds",
-        l->seconds, "report", cli_json_text(l->run.report), "encodings", rows_json(l, l->encodings, l->plan.encodings_count),
-        "methods", rows_json(l, l->methods, methods), "fine_tuned", rows_json(l, l->tuned, tuned), "ranks", ranks_json(l));
-    if (root && l->plan.stretched_count)
-        json_object_set_new(root, "alibi_methods", rows_json(l, l->stretched, l->plan.stretched_count));
-    if (root && l->stopped)
-        json_object_set_new(root, "stopped",
-                            json_pack("{s:i, s:i}", "rows_complete", lab_rows_done(l), "rows", lab_rows_count(l)));
-    return cli_json_write(file, root);
+    json_t *text =
+        JSON_OBJECT("hash", cli_json_hash(l->all.hash), "bytes", JSON(l->all.count), "held_out", JSON(l->held_out.count));
+    return cli_json_write(
+        file,
+        JSON_OBJECT("preset", JSON(p->preset), "trained_length", JSON(p->trained), "seeds", JSON(p->seeds), "interval",
+                    JSON(interval), "text", text, "seconds", JSON(l->seconds), "report", JSON(l->run.report), "encodings",
+                    rows_json(l, l->encodings, p->encodings_count), "methods", rows_json(l, l->methods, methods),
+                    "fine_tuned", rows_json(l, l->tuned, tuned), "ranks", ranks_json(l), "alibi_methods",
+                    p->stretched_count ? rows_json(l, l->stretched, p->stretched_count) : NULL, "stopped",
+                    l->stopped ? JSON_OBJECT("rows_complete", JSON(lab_rows_done(l)), "rows", JSON(lab_rows_count(l)))
+                               : NULL));
 }

@@ -1,24 +1,8 @@
 /* lab_task_report.c: the results of a task as table, as JSON and as a report with figures. */
 #include "tools/common/result_table.h"
-#include "tools/common/variants.h"
 #include "tools/lab/lab_task.h"
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
-
-enum { COLUMNS = 1 + 2 * TASK_RULES + TASK_POINTS, HEADINGS = 2, ROWS = TASK_ROWS + HEADINGS };
-
-typedef struct task_table {
-    gyre_report_table table;
-    gyre_report_column columns[COLUMNS];
-    int rule[COLUMNS], point[COLUMNS];
-    char heads[COLUMNS][24], caption[256], note[512], texts[ROWS][COLUMNS][32];
-    gyre_report_cell cells[ROWS * COLUMNS];
-    int intervals; /* 1: the mean and its interval */
-} task_table;
-
-static const char HEADING_ENCODINGS[] = "trained with", HEADING_METHODS[] = "the RoPE model, as it is, under";
 
 /* -- the table -- */
 static int64_t trials(const task_lab *t, int rule, int point) {
@@ -30,117 +14,100 @@ static int64_t trials(const task_lab *t, int rule, int point) {
     return max;
 }
 
-static void add_column(const task_lab *t, task_table *out, const char *group, int rule, int point) {
-    const int64_t i = out->table.columns_count++;
-    if (point < 0)
-        snprintf(out->heads[i], sizeof out->heads[i], "%s", point == TASK_INSIDE ? "inside" : "outside");
-    else
-        snprintf(out->heads[i], sizeof out->heads[i], "%.0f", t->at[point]);
-    out->columns[i] =
-        (gyre_report_column){.title = out->heads[i],
-                             .group = group,
-                             .unit = out->intervals ? NULL : "%",
-                             .decimals = 1,
-                             .emphasis = out->intervals ? GYRE_REPORT_EMPHASIS_NONE : GYRE_REPORT_EMPHASIS_HIGHEST};
-    out->rule[i] = rule;
-    out->point[i] = point;
+/* What a column holds: a rule, and a point of it. */
+typedef struct task_column {
+    int rule, point;
+} task_column;
+
+static int columns_of(const task_lab *t) {
+    return 2 * t->rules + (t->columns ? t->points : 0);
 }
 
-static void add_columns(const task_lab *t, task_table *out) {
-    out->columns[out->table.columns_count++] = (gyre_report_column){.title = "encoding or method"};
-    for (int r = 0; r < t->rules; r++) {
-        add_column(t, out, t->rule[r].description, r, TASK_INSIDE);
-        add_column(t, out, t->rule[r].description, r, TASK_OUTSIDE);
-    }
-    for (int p = 0; t->columns && p < t->points; p++)
-        add_column(t, out, "distance", 0, p);
+static task_column column_at(const task_lab *t, int i) {
+    if (i >= 2 * t->rules) return (task_column){0, i - 2 * t->rules};
+    return (task_column){i / 2, i % 2 ? TASK_OUTSIDE : TASK_INSIDE};
 }
 
-static void add_row(const task_lab *t, task_table *out, const task_row *row) {
-    const int64_t at = out->table.rows++;
-    gyre_report_cell *cells = &out->cells[at * out->table.columns_count];
-    cells[0] = gyre_report_cell_text(row->name);
-    for (int64_t c = 1; c < out->table.columns_count; c++) {
-        const task_accuracy s = task_accuracy_of(t, row, out->rule[c], out->point[c]);
-        cells[c] = s.known ? gyre_report_cell_number(100 * s.mean) : gyre_report_cell_missing();
-        if (!out->intervals || !s.known) continue;
-        snprintf(out->texts[at][c], sizeof out->texts[at][c], "%.1f (%.1f to %.1f)", 100 * s.mean, 100 * s.low,
-                 100 * s.high);
-        cells[c] = gyre_report_cell_text(out->texts[at][c]);
+static void add_columns(const task_lab *t, int intervals, result_table *out) {
+    result_column(out, (gyre_report_column){.title = "encoding or method"});
+    for (int i = 0; i < columns_of(t); i++) {
+        const task_column c = column_at(t, i);
+        const char *title = c.point == TASK_INSIDE    ? "inside"
+                            : c.point == TASK_OUTSIDE ? "outside"
+                                                      : result_text(out, "%.0f", t->at[c.point]);
+        result_column(
+            out, (gyre_report_column){.title = title,
+                                      .group = c.point < 0 ? t->rule[c.rule].description : "distance",
+                                      .unit = intervals ? NULL : "%",
+                                      .decimals = 1,
+                                      .emphasis = intervals ? GYRE_REPORT_EMPHASIS_NONE : GYRE_REPORT_EMPHASIS_HIGHEST});
     }
 }
 
-static void add_heading(task_table *out, const char *text) {
-    out->cells[out->table.rows++ * out->table.columns_count] = gyre_report_cell_heading(text);
+static void add_row(const task_lab *t, const task_row *row, int intervals, result_table *out) {
+    result_name(out, row->name);
+    for (int i = 0; i < columns_of(t); i++) {
+        const task_accuracy s = task_accuracy_of(t, row, column_at(t, i).rule, column_at(t, i).point);
+        if (!intervals || !s.known)
+            result_number(out, s.known ? 100 * s.mean : NAN);
+        else
+            result_name(out, result_text(out, "%.1f (%.1f to %.1f)", 100 * s.mean, 100 * s.low, 100 * s.high));
+    }
 }
 
-static void describe(const task_lab *t, task_table *out) {
+/* intervals: 1: the mean and its interval. */
+static result_table make_table(const task_lab *t, int intervals) {
     const lab_plan *p = &t->lab->plan;
-    char counts[256] = "";
+    result_table out = RESULT_TABLE_INIT;
+    char counts[200] = "";
     for (int r = 0, used = 0; r < t->rules; r++)
         used +=
             snprintf(counts + used, sizeof counts - (size_t)used, "%s%s %lld inside and %lld outside", r ? "; " : "",
                      t->rule[r].description, (long long)trials(t, r, TASK_INSIDE), (long long)trials(t, r, TASK_OUTSIDE));
-    snprintf(out->caption, sizeof out->caption, "%s: %s, in percent; trained on %lld tokens, asked to %lld", t->title,
-             out->intervals ? "mean and, in brackets, 95 % of a bootstrap over the seeds"
-                            : "determined tokens that are the likeliest",
-             (long long)p->trained, (long long)p->longest);
-    snprintf(out->note, sizeof out->note, "Tokens asked for, of each row: %s.  A dash: the encoding ends before.", counts);
-    out->table.caption = out->caption;
-    out->table.note = out->note;
-}
-
-static void make_table(const task_lab *t, task_table *out, int intervals) {
-    *out = (task_table){.table = GYRE_REPORT_TABLE_INIT, .intervals = intervals};
-    out->table.columns = out->columns;
-    out->table.cells = out->cells;
-    add_columns(t, out);
-    describe(t, out);
-    add_heading(out, HEADING_ENCODINGS);
+    out.table.caption = result_text(&out, "%s: %s, in percent; trained on %lld tokens, asked to %lld", t->title,
+                                    intervals ? "mean and, in brackets, 95 % of a bootstrap over the seeds"
+                                              : "determined tokens that are the likeliest",
+                                    (long long)p->trained, (long long)p->longest);
+    out.table.note = result_text(&out, "Tokens asked for, of each row: %s.  A dash: the encoding ends before.", counts);
+    add_columns(t, intervals, &out);
+    result_heading(&out, "trained with");
     for (int r = 0; r < t->rows_count; r++) {
-        if (t->rows[r].method == 0) add_heading(out, HEADING_METHODS);
-        add_row(t, out, &t->rows[r]);
+        if (t->rows[r].method == 0) result_heading(&out, "the RoPE model, as it is, under");
+        add_row(t, &t->rows[r], intervals, &out);
     }
+    return out;
 }
 
 int task_print(const task_lab *t, FILE *file) {
-    gyre_error err = {0};
-    gyre_status status = GYRE_OK;
-    task_table *table = malloc(sizeof *table);
-    if (!table) return cli_fail("tables: out of memory (gyre lab)");
+    int status = 0;
     for (int intervals = 0; intervals <= (t->lab->plan.seeds > 1) && !status; intervals++) {
-        make_table(t, table, intervals);
-        status = result_table_print(&table->table, file, &err);
+        status = result_table_show(make_table(t, intervals), file);
         fputc('\n', file);
     }
-    free(table);
-    if (status) return cli_fail_error(&err);
-    fprintf(file, "%s models, seeds: %lld; %.0f s\n", t->lab->plan.preset, (long long)t->lab->plan.seeds, t->lab->seconds);
-    return 0;
+    if (!status)
+        fprintf(file, "%s models, seeds: %lld; %.0f s\n", t->lab->plan.preset, (long long)t->lab->plan.seeds,
+                t->lab->seconds);
+    return status;
 }
 
 /* -- JSON -- */
 static json_t *accuracy_json(const task_lab *t, const task_row *row, int rule, int point) {
     const task_accuracy s = task_accuracy_of(t, row, rule, point);
     const double none = NAN;
-    const double ends[2] = {s.low, s.high};
-    return json_pack("{s:o, s:o, s:o, s:o, s:I}", "accuracy", cli_json_number(s.known ? s.mean : none), "interval",
-                     s.known && t->lab->plan.seeds > 1 ? cli_json_numbers(ends, 2) : json_null(), "least",
-                     cli_json_number(s.known ? s.min : none), "greatest", cli_json_number(s.known ? s.max : none), "asked",
-                     (json_int_t)s.asked);
+    return JSON_OBJECT("accuracy", JSON(s.known ? s.mean : none), "interval",
+                       s.known && t->lab->plan.seeds > 1 ? json_pack("[f, f]", s.low, s.high) : json_null(), "least",
+                       JSON(s.known ? s.min : none), "greatest", JSON(s.known ? s.max : none), "asked", JSON(s.asked));
 }
 
 static json_t *rule_json(const task_lab *t, const task_row *row, int rule) {
     json_t *points = json_array();
     for (int p = 0; p < t->points; p++) {
         json_t *point = accuracy_json(t, row, rule, p);
-        if (!point) continue;
-        json_object_set_new(point, "at", json_real(t->at[p]));
-        json_object_set_new(point, "length", json_integer((json_int_t)t->length[p]));
+        JSON_ADD(point, "at", JSON(t->at[p]), "length", JSON(t->length[p]));
         json_array_append_new(points, point);
     }
-    return json_pack("{s:s, s:o, s:o, s:o}", "rule", t->rule[rule].name, "inside", accuracy_json(t, row, rule, TASK_INSIDE),
-                     "outside", accuracy_json(t, row, rule, TASK_OUTSIDE), "points", points);
+    return JSON_OBJECT("rule", JSON(t->rule[rule].name), "inside", accuracy_json(t, row, rule, TASK_INSIDE), "outside",
+                       accuracy_json(t, row, rule, TASK_OUTSIDE), "points", points);
 }
 
 static json_t *rows_json(const task_lab *t, int methods) {
@@ -150,56 +117,41 @@ static json_t *rows_json(const task_lab *t, int methods) {
         json_t *rules = json_array();
         for (int rule = 0; rule < t->rules; rule++)
             json_array_append_new(rules, rule_json(t, &t->rows[r], rule));
-        json_array_append_new(rows, json_pack("{s:s, s:o}", "name", t->rows[r].name, "results", rules));
+        json_array_append_new(rows, JSON_OBJECT("name", JSON(t->rows[r].name), "results", rules));
     }
     return rows;
 }
 
 int task_print_json(const task_lab *t, FILE *file) {
     const lab_plan *p = &t->lab->plan;
-    return cli_json_write(file, json_pack("{s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:f, s:o, s:o, s:o}", "task", t->lab->task,
-                                          "preset", p->preset, "trained_length", (json_int_t)p->trained, "longest",
-                                          (json_int_t)p->longest, "seeds", (json_int_t)p->seeds, "sequences",
-                                          (json_int_t)t->sequences, "steps", (json_int_t)p->run.steps, "seconds",
-                                          t->lab->seconds, "report", cli_json_text(t->lab->run.report), "encodings",
-                                          rows_json(t, 0), "methods", rows_json(t, 1)));
+    return cli_json_write(file, JSON_OBJECT("task", JSON(t->lab->task), "preset", JSON(p->preset), "trained_length",
+                                            JSON(p->trained), "longest", JSON(p->longest), "seeds", JSON(p->seeds),
+                                            "sequences", JSON(t->sequences), "steps", JSON(p->run.steps), "seconds",
+                                            JSON(t->lab->seconds), "report", JSON(t->lab->run.report), "encodings",
+                                            rows_json(t, 0), "methods", rows_json(t, 1)));
 }
 
 /* -- the report -- */
-typedef struct curves {
-    gyre_report_series series[TASK_ROWS];
-    double y[TASK_ROWS][TASK_POINTS], low[TASK_ROWS][TASK_POINTS], high[TASK_ROWS][TASK_POINTS];
-    int64_t count;
-} curves;
-
 /* methods: each kind of method in a panel, with the model as it is in every panel. */
-static void add_curve(const task_lab *t, curves *c, const task_row *row, int rule, int methods) {
-    const int64_t i = c->count++;
-    const int bands = t->lab->plan.seeds > 1;
+static void add_curve(const task_lab *t, chart_lines *lines, const task_row *row, int rule, int methods) {
+    (void)chart_line(lines, methods && row->method >= 0 ? t->methods[row->method].name : NULL, "%s", row->name);
     for (int p = 0; p < t->points; p++) {
         const task_accuracy s = task_accuracy_of(t, row, rule, p);
-        c->y[i][p] = s.known ? 100 * s.mean : (double)NAN;
-        c->low[i][p] = s.known ? 100 * s.low : (double)NAN;
-        c->high[i][p] = s.known ? 100 * s.high : (double)NAN;
+        const double unit = s.known ? 100 : NAN;
+        if (t->lab->plan.seeds > 1)
+            chart_banded_point(lines, t->at[p], unit * s.mean, unit * s.low, unit * s.high);
+        else
+            chart_point(lines, t->at[p], unit * s.mean);
     }
-    c->series[i] = (gyre_report_series){.name = row->name,
-                                        .count = t->points,
-                                        .x = t->at,
-                                        .y = c->y[i],
-                                        .low = bands ? c->low[i] : NULL,
-                                        .high = bands ? c->high[i] : NULL,
-                                        .look = subject_look(row->name),
-                                        .panel = methods && row->method >= 0 ? t->methods[row->method].name : NULL};
 }
 
-/* The page keeps the first error, so the results of its calls are ignored. */
-static void add_chart(const task_lab *t, gyre_report_page *page, curves *c, int rule, int methods) {
+static void add_chart(const task_lab *t, gyre_report_page *page, int rule, int methods) {
     const lab_plan *p = &t->lab->plan;
+    chart_lines lines = {.count = 0};
     char title[128];
-    c->count = 0;
     for (int r = 0; r < t->rows_count; r++)
         if (methods ? t->rows[r].method >= 0 || r == p->rope : t->rows[r].method < 0)
-            add_curve(t, c, &t->rows[r], rule, methods);
+            add_curve(t, &lines, &t->rows[r], rule, methods);
     snprintf(title, sizeof title, "%s%s%s, %s", t->title, t->rules > 1 ? ", " : "",
              t->rules > 1 ? t->rule[rule].description : "", methods ? "the RoPE model under every method" : "by encoding");
     const gyre_report_marker trained = {(double)(t->columns ? p->trained - GYRE_TASK_COPY_SPAN : p->trained), "trained", 0};
@@ -207,11 +159,9 @@ static void add_chart(const task_lab *t, gyre_report_page *page, curves *c, int 
     chart.title = title;
     chart.x = (gyre_report_axis){t->axis, t->scale, 0, 0};
     chart.y = (gyre_report_axis){"right (%)", GYRE_REPORT_SCALE_LINEAR, 0, 100};
-    chart.series = c->series;
-    chart.series_count = c->count;
     chart.markers = &trained;
     chart.markers_count = 1;
-    (void)gyre_report_page_chart(page, &chart, NULL);
+    chart_lines_draw(&lines, page, &chart, NULL);
 }
 
 static void protocol(const task_lab *t, gyre_report_page *page) {
@@ -272,36 +222,25 @@ static void footer(const task_lab *t, gyre_report_page *page) {
     (void)gyre_report_page_footer(page, facts, sizeof facts / sizeof *facts);
 }
 
-static void fill_page(const task_lab *t, gyre_report_page *page, curves *c, task_table *table) {
+static void fill_page(const task_lab *t, gyre_report_page *page) {
     answer(t, page);
     (void)gyre_report_page_section(page, "Inside and outside");
-    for (int intervals = 0; intervals <= (t->lab->plan.seeds > 1); intervals++) {
-        make_table(t, table, intervals);
-        (void)gyre_report_page_table(page, &table->table);
-    }
+    for (int intervals = 0; intervals <= (t->lab->plan.seeds > 1); intervals++)
+        result_table_add(make_table(t, intervals), page);
     (void)gyre_report_page_section(page, t->columns ? "By distance" : "By position");
     for (int rule = 0; rule < t->rules; rule++)
         for (int methods = 0; methods <= (t->methods_count > 0); methods++)
-            add_chart(t, page, c, rule, methods);
+            add_chart(t, page, rule, methods);
     protocol(t, page);
     footer(t, page);
 }
 
 gyre_status task_write_report(const task_lab *t, gyre_error *err) {
     gyre_report_page *page = NULL;
-    curves *c = malloc(sizeof *c);
-    task_table *table = malloc(sizeof *table);
     char title[64];
     snprintf(title, sizeof title, "gyre lab: %s", t->title);
-    gyre_status status = c && table ? gyre_report_page_create(&page, title, err)
-                                    : gyre_fail(err, GYRE_ENOMEM, "report: out of memory (%s)", "gyre lab");
-    if (!status) {
-        fill_page(t, page, c, table);
-        status = cli_signals_before_pipe(t->lab->run.report, err);
-        if (!status) status = gyre_report_page_write(page, t->lab->run.report, err);
-    }
-    gyre_report_page_free(page);
-    free(c);
-    free(table);
-    return status;
+    const gyre_status status = gyre_report_page_create(&page, title, err);
+    if (status) return status;
+    fill_page(t, page);
+    return report_page_end(page, status, t->lab->run.report, err);
 }

@@ -1,4 +1,5 @@
 /* cmd_passkey.c: gyre passkey: whether a model finds a key that it read earlier, by length and depth. */
+#include "tools/cli/cli_memory.h"
 #include "tools/passkey/passkey.h"
 #include "tools/subcommands.h"
 #include "tools/team/team.h"
@@ -56,8 +57,7 @@ static int measure_and_print(passkey *p, const cli_output *output) {
 
 int cmd_passkey(int argc, char **argv) {
     passkey p = {.pool = NULL};
-    char **words = calloc((size_t)argc + 1, sizeof *words);
-    if (!words) exit(cli_fail("arguments: out of memory (gyre)"));
+    char **words = cli_alloc(argc + 1, sizeof *words);
     const int count = run_card_argv(argc, argv, words);
     passkey_options_read(argc, argv, &p.options);
     int status = open_input(&p, count, words);

@@ -98,9 +98,9 @@ gyre_status passkey_journal_add(passkey *p, const passkey_row *row, int64_t leng
 
 /* -- passkey_print.c -- */
 /* A row for each method, a column for each length. */
-gyre_status passkey_table_methods(const passkey *p, result_table *out, gyre_error *err);
+result_table passkey_table_methods(const passkey *p);
 /* A row for each depth, grouped by method. */
-gyre_status passkey_table_depths(const passkey *p, result_table *out, gyre_error *err);
+result_table passkey_table_depths(const passkey *p);
 int passkey_print_tables(const passkey *p, FILE *file);
 int passkey_print_json(const passkey *p, FILE *file);
 int passkey_print_cell_line(const passkey *p, const passkey_row *row, int64_t length, const passkey_cell *cell);

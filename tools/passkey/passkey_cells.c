@@ -1,4 +1,5 @@
 /* passkey_cells.c: fills the cells of gyre passkey, from the journal or by asking the model. */
+#include "tools/cli/cli_memory.h"
 #include "tools/passkey/passkey.h"
 #include "tools/team/team.h"
 #include <math.h>
@@ -9,8 +10,7 @@
 static int make_templates(passkey *p) {
     const passkey_options *o = &p->options;
     gyre_error err = {0, ""};
-    p->templates = calloc((size_t)o->lengths.count, sizeof *p->templates);
-    if (!p->templates) return cli_fail("lengths: out of memory (passkey)");
+    p->templates = cli_alloc(o->lengths.count, sizeof *p->templates);
     for (int64_t l = 0; l < o->lengths.count; l++)
         if (passkey_template_init(&p->templates[l], p->input.tokenizer, &o->phrases, o->lengths.values[l], o->answer_tokens,
                                   &err))
@@ -42,12 +42,11 @@ int passkey_cells_make(passkey *p) {
     int status = length_list_default(&p->options.lengths, "--lengths", trained, o->model.path);
     if (!status) status = make_templates(p);
     if (status) return status;
-    const size_t columns = (size_t)(o->method.count * o->lengths.count), cells = columns * (size_t)o->depths_count;
-    p->rows = calloc((size_t)o->method.count, sizeof *p->rows);
-    p->columns = calloc(columns, sizeof *p->columns);
-    p->cells = calloc(cells, sizeof *p->cells);
-    p->trials = calloc(cells * (size_t)o->trials, sizeof *p->trials);
-    if (!p->rows || !p->columns || !p->cells || !p->trials) return cli_fail("results: out of memory (passkey)");
+    const int64_t columns = o->method.count * o->lengths.count, cells = columns * o->depths_count;
+    p->rows = cli_alloc(o->method.count, sizeof *p->rows);
+    p->columns = cli_alloc(columns, sizeof *p->columns);
+    p->cells = cli_alloc(cells, sizeof *p->cells);
+    p->trials = cli_alloc(cells * o->trials, sizeof *p->trials);
     link_cells(p);
     return 0;
 }

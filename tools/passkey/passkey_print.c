@@ -2,69 +2,54 @@
 #include "tools/cli/plain_stream.h"
 #include "tools/common/model_path.h"
 #include "tools/passkey/passkey.h"
-#include <stdlib.h>
 #include <string.h>
 
 /* -- tables -- */
-/* texts: the lengths, then the depths. */
-static gyre_status make_table(const passkey *p, result_table *t, const char *first, int64_t rows, gyre_error *err) {
-    const passkey_options *o = &p->options;
-    const int64_t lengths = o->lengths.count;
-    const gyre_status status = result_table_create(t, 1 + lengths, rows, lengths + o->depths_count, err);
-    if (status) return status;
-    t->table.colors = "Colour: the share of keys found, none at 0%, full at 100%.";
-    t->columns[0] = (gyre_report_column){.title = first};
-    for (int64_t l = 0; l < lengths; l++) {
-        snprintf(t->texts[l], sizeof t->texts[l], "%lld", (long long)o->lengths.values[l]);
-        t->columns[1 + l] = (gyre_report_column){.title = t->texts[l], .group = "right at length", .unit = "%"};
-    }
-    for (int64_t d = 0; d < o->depths_count; d++)
-        snprintf(t->texts[lengths + d], sizeof t->texts[0], "%.4g%%", 100 * o->depths[d]);
-    return GYRE_OK;
+static result_table begin_table(const passkey *p, const char *first, gyre_report_emphasis emphasis) {
+    result_table t = RESULT_TABLE_INIT;
+    t.table.colors = "Colour: the share of keys found, none at 0%, full at 100%.";
+    result_column(&t, (gyre_report_column){.title = first});
+    for (int64_t l = 0; l < p->options.lengths.count; l++)
+        result_column(&t, (gyre_report_column){.title = result_text(&t, "%lld", (long long)p->options.lengths.values[l]),
+                                               .group = "right at length",
+                                               .unit = "%",
+                                               .emphasis = emphasis});
+    return t;
 }
 
 /* accuracy NaN: nothing was measured, printed as a dash. */
-static gyre_report_cell accuracy_cell(double accuracy) {
+static void add_accuracy(result_table *t, double accuracy) {
     gyre_report_cell cell = gyre_report_cell_number(100 * accuracy);
     cell.heat = accuracy > 0 ? accuracy : 0;
-    return cell;
+    result_cell(t, cell);
 }
 
-gyre_status passkey_table_methods(const passkey *p, result_table *out, gyre_error *err) {
+result_table passkey_table_methods(const passkey *p) {
     const passkey_options *o = &p->options;
-    const gyre_status status = make_table(p, out, "method", o->method.count, err);
-    if (status) return status;
-    gyre_report_cell *cell = out->cells;
-    for (int64_t l = 0; l < o->lengths.count; l++)
-        out->columns[1 + l].emphasis = o->method.count > 1 ? GYRE_REPORT_EMPHASIS_HIGHEST : GYRE_REPORT_EMPHASIS_NONE;
+    result_table t =
+        begin_table(p, "method", o->method.count > 1 ? GYRE_REPORT_EMPHASIS_HIGHEST : GYRE_REPORT_EMPHASIS_NONE);
     for (int64_t m = 0; m < o->method.count; m++) {
-        *cell++ = gyre_report_cell_text(p->rows[m].method->label);
+        result_name(&t, p->rows[m].method->label);
         for (int64_t l = 0; l < o->lengths.count; l++) {
-            *cell++ = accuracy_cell(passkey_column_accuracy(p, &p->rows[m].columns[l]));
-            if (p->rows[m].columns[l].out_of_range) out->table.note = "-: the encoding ends before that length does";
+            add_accuracy(&t, passkey_column_accuracy(p, &p->rows[m].columns[l]));
+            if (p->rows[m].columns[l].out_of_range) t.table.note = "-: the encoding ends before that length does";
         }
     }
-    return GYRE_OK;
+    return t;
 }
 
-gyre_status passkey_table_depths(const passkey *p, result_table *out, gyre_error *err) {
+result_table passkey_table_depths(const passkey *p) {
     const passkey_options *o = &p->options;
-    const int64_t each = o->depths_count + (o->method.count > 1);
-    const gyre_status status = make_table(p, out, "depth", each * o->method.count, err);
-    if (status) return status;
-    gyre_report_cell *cell = out->cells;
+    result_table t = begin_table(p, "depth", GYRE_REPORT_EMPHASIS_NONE);
     for (int64_t m = 0; m < o->method.count; m++) {
-        if (o->method.count > 1) {
-            *cell = gyre_report_cell_heading(p->rows[m].method->label);
-            cell += 1 + o->lengths.count;
-        }
+        if (o->method.count > 1) result_heading(&t, p->rows[m].method->label);
         for (int64_t d = 0; d < o->depths_count; d++) {
-            *cell++ = gyre_report_cell_text(out->texts[o->lengths.count + d]);
+            result_name(&t, result_text(&t, "%.4g%%", 100 * o->depths[d]));
             for (int64_t l = 0; l < o->lengths.count; l++)
-                *cell++ = accuracy_cell(passkey_accuracy(p, &p->rows[m].columns[l].cells[d]));
+                add_accuracy(&t, passkey_accuracy(p, &p->rows[m].columns[l].cells[d]));
         }
     }
-    return GYRE_OK;
+    return t;
 }
 
 static void print_header(const passkey *p, FILE *out) {
@@ -89,27 +74,16 @@ static void print_header(const passkey *p, FILE *out) {
     cli_page_end(&page);
 }
 
-/* Tables of nothing but zeros say no more than the verdict. */
-static gyre_status print_tables(const passkey *p, FILE *file, gyre_error *err) {
-    result_table methods = {.columns = NULL}, depths = {.columns = NULL};
-    gyre_status status = passkey_table_methods(p, &methods, err);
-    if (!status) status = passkey_table_depths(p, &depths, err);
-    if (!status) status = result_table_print(&methods.table, file, err);
-    if (!status) {
-        fputc('\n', file);
-        status = result_table_print(&depths.table, file, err);
-    }
-    result_table_free(&methods);
-    result_table_free(&depths);
-    if (!status) fputc('\n', file);
-    return status;
-}
-
 int passkey_print_tables(const passkey *p, FILE *file) {
-    gyre_error err = {0, ""};
     char verdict[PASSKEY_VERDICT];
     print_header(p, file);
-    if (!passkey_found_none(p) && print_tables(p, file, &err)) return cli_fail_error(&err);
+    if (!passkey_found_none(p)) { /* tables of nothing but zeros say no more than the verdict */
+        int status = result_table_show(passkey_table_methods(p), file);
+        fputc('\n', file);
+        if (!status) status = result_table_show(passkey_table_depths(p), file);
+        fputc('\n', file);
+        if (status) return status;
+    }
     if (passkey_verdict(p, verdict)) cli_page_printf(file, "%s\n\n", verdict);
     run_card_print(&p->card, file);
     return 0;
@@ -120,9 +94,9 @@ static json_t *json_of_trials(const passkey *p, const passkey_cell *cell) {
     json_t *trials = json_array();
     for (int64_t t = 0; cell->done && t < p->options.trials; t++) {
         const passkey_trial *r = &cell->trials[t];
-        (void)json_array_append_new(trials, json_pack("{s:i, s:s, s:s, s:b, s:I, s:f}", "key", r->key, "answer", r->answer,
-                                                      "said", r->output, "right", r->right, "prompt_tokens",
-                                                      (json_int_t)r->tokens, "depth", r->depth));
+        (void)json_array_append_new(trials, JSON_OBJECT("key", JSON(r->key), "answer", JSON(r->answer), "said",
+                                                        JSON(r->output), "right", json_boolean(r->right), "prompt_tokens",
+                                                        JSON(r->tokens), "depth", JSON(r->depth)));
     }
     return trials;
 }
@@ -130,14 +104,12 @@ static json_t *json_of_trials(const passkey *p, const passkey_cell *cell) {
 static json_t *json_of_cell(const passkey *p, const passkey_row *row, int64_t length, const passkey_cell *cell) {
     const passkey_column *column = &row->columns[length];
     const method *m = row->method;
-    json_t *out = json_pack("{s:s, s:s, s:o, s:o, s:I, s:f, s:o, s:o}", "method", m->name, "label", m->label, "factor",
-                            m->factor != 0 ? cli_json_number(m->factor) : json_null(), "length_policy",
-                            row->depends_on_length ? json_string(gyre_length_policy_name(row->policy)) : json_null(),
-                            "length", (json_int_t)p->options.lengths.values[length], "depth", cell->depth, "right",
-                            cli_json_number(passkey_accuracy(p, cell)), "trials", json_of_trials(p, cell));
-    if (out && column->out_of_range && !cell->done)
-        (void)json_object_set_new(out, "error", cli_json_text(column->note.text));
-    return out;
+    return JSON_OBJECT("method", JSON(m->name), "label", JSON(m->label), "factor",
+                       m->factor != 0 ? JSON(m->factor) : json_null(), "length_policy",
+                       cli_json_text(row->depends_on_length ? gyre_length_policy_name(row->policy) : NULL), "length",
+                       JSON(p->options.lengths.values[length]), "depth", JSON(cell->depth), "right",
+                       JSON(passkey_accuracy(p, cell)), "trials", json_of_trials(p, cell), "error",
+                       column->out_of_range && !cell->done ? cli_json_text(column->note.text) : NULL);
 }
 
 static json_t *json_of_totals(const passkey *p) {
@@ -145,10 +117,9 @@ static json_t *json_of_totals(const passkey *p) {
     json_t *totals = json_array();
     for (int64_t m = 0; m < o->method.count; m++)
         for (int64_t l = 0; l < o->lengths.count; l++)
-            (void)json_array_append_new(totals,
-                                        json_pack("{s:s, s:I, s:o}", "label", o->method.list[m].label, "length",
-                                                  (json_int_t)o->lengths.values[l], "right",
-                                                  cli_json_number(passkey_column_accuracy(p, &p->rows[m].columns[l]))));
+            (void)json_array_append_new(totals, JSON_OBJECT("label", JSON(o->method.list[m].label), "length",
+                                                            JSON(o->lengths.values[l]), "right",
+                                                            JSON(passkey_column_accuracy(p, &p->rows[m].columns[l]))));
     return totals;
 }
 
@@ -158,35 +129,31 @@ static json_t *json_of_run(const passkey *p) {
     const gyre_config *position = gyre_encoding_get_config(gyre_model_get_encoding(p->input.model));
     char verdict[PASSKEY_VERDICT];
     const int unfit = passkey_verdict(p, verdict), marks = o->phrases.marks;
-    return json_pack("{s:o, s:s, s:I, s:I, s:I, s:I, s:s, s:{s:s, s:s, s:o, s:o, s:o, s:s}, s:o, s:o, s:o}", "model",
-                     cli_json_text(model_path_as_given(o->model.path)), "kind", gyre_kind_name(position->kind),
-                     "trained_length", (json_int_t)position->trained_length, "parameters",
-                     (json_int_t)gyre_model_parameters(p->input.model), "trials", (json_int_t)o->trials, "seed",
-                     (json_int_t)o->seed, "cache", dtype_name(o->method.cache), "prompt", "format", passkey_format_name(p),
-                     "chosen", p->choice, "needle", cli_json_text(marks ? NULL : o->phrases.needle), "question",
-                     cli_json_text(marks ? NULL : o->phrases.question), "answer", cli_json_text(o->phrases.answer), "match",
-                     o->contains ? "contains" : "exact", "card", run_card_json(&p->card), "totals", json_of_totals(p),
-                     "verdict", cli_json_text(unfit ? verdict : NULL));
+    json_t *prompt = JSON_OBJECT("format", JSON(passkey_format_name(p)), "chosen", JSON(p->choice), "needle",
+                                 cli_json_text(marks ? NULL : o->phrases.needle), "question",
+                                 cli_json_text(marks ? NULL : o->phrases.question), "answer", JSON(o->phrases.answer),
+                                 "match", JSON(o->contains ? "contains" : "exact"));
+    return JSON_OBJECT("model", JSON(model_path_as_given(o->model.path)), "kind", JSON(gyre_kind_name(position->kind)),
+                       "trained_length", JSON(position->trained_length), "parameters",
+                       JSON(gyre_model_parameters(p->input.model)), "trials", JSON(o->trials), "seed", JSON(o->seed),
+                       "cache", JSON(dtype_name(o->method.cache)), "prompt", prompt, "card", run_card_json(&p->card),
+                       "totals", json_of_totals(p), "verdict", cli_json_text(unfit ? verdict : NULL));
 }
 
 int passkey_print_json(const passkey *p, FILE *file) {
     const passkey_options *o = &p->options;
-    json_t *run = json_of_run(p), *results = json_array();
+    json_t *results = json_array();
     for (int64_t m = 0; m < o->method.count; m++)
         for (int64_t l = 0; l < o->lengths.count; l++)
             for (int64_t d = 0; d < o->depths_count; d++)
                 (void)json_array_append_new(results, json_of_cell(p, &p->rows[m], l, &p->rows[m].columns[l].cells[d]));
-    if (run)
-        (void)json_object_set_new(run, "results", results);
-    else
-        json_decref(results);
-    return cli_json_write(file, run);
+    return cli_json_write(file, cli_json_add(json_of_run(p), "results", results, NULL));
 }
 
 int passkey_print_cell_line(const passkey *p, const passkey_row *row, int64_t length, const passkey_cell *cell) {
-    return cli_json_line(json_pack("{s:o}", "result", json_of_cell(p, row, length, cell)));
+    return cli_json_line(JSON_OBJECT("result", json_of_cell(p, row, length, cell)));
 }
 
 int passkey_print_last_line(const passkey *p) {
-    return cli_json_line(json_pack("{s:o}", "run", json_of_run(p)));
+    return cli_json_line(JSON_OBJECT("run", json_of_run(p)));
 }

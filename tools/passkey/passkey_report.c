@@ -1,4 +1,5 @@
 /* passkey_report.c: the HTML report of gyre passkey: heat maps of length and depth, and tables. */
+#include "tools/cli/cli_memory.h"
 #include "tools/common/result_table.h"
 #include "tools/passkey/passkey.h"
 #include "util/plain_numbers.h"
@@ -19,40 +20,39 @@ static void free_picture(picture *f) {
     free(f->axis);
 }
 
-static gyre_status make_picture(const passkey *p, picture *f, gyre_error *err) {
+static picture make_picture(const passkey *p) {
     const passkey_options *o = &p->options;
     const int64_t cells = o->lengths.count * o->depths_count;
-    *f = (picture){.panels = GYRE_REPORT_HEATMAP_GRID_INIT};
-    f->maps = calloc((size_t)o->method.count, sizeof *f->maps);
-    f->z = calloc((size_t)(o->method.count * cells), sizeof *f->z);
-    f->axis = calloc((size_t)(o->lengths.count + o->depths_count), sizeof *f->axis);
-    if (!f->maps || !f->z || !f->axis) return gyre_fail(err, GYRE_ENOMEM, "figure: out of memory (passkey)");
+    picture f = {.panels = GYRE_REPORT_HEATMAP_GRID_INIT,
+                 .maps = cli_alloc(o->method.count, sizeof *f.maps),
+                 .z = cli_alloc(o->method.count * cells, sizeof *f.z),
+                 .axis = cli_alloc(o->lengths.count + o->depths_count, sizeof *f.axis)};
     for (int64_t m = 0; m < o->method.count; m++) {
-        double *z = f->z + m * cells;
+        double *z = f.z + m * cells;
         for (int64_t d = 0; d < o->depths_count; d++)
             for (int64_t l = 0; l < o->lengths.count; l++)
                 z[(o->depths_count - 1 - d) * o->lengths.count + l] =
                     100 * passkey_accuracy(p, &p->rows[m].columns[l].cells[d]);
-        f->maps[m] = (gyre_report_heatmap){p->rows[m].method->label, o->lengths.count, o->depths_count, z};
+        f.maps[m] = (gyre_report_heatmap){p->rows[m].method->label, o->lengths.count, o->depths_count, z};
     }
-    double *lengths = f->axis, *depths = f->axis + o->lengths.count;
+    double *lengths = f.axis, *depths = f.axis + o->lengths.count;
     for (int64_t l = 0; l < o->lengths.count; l++)
         lengths[l] = (double)o->lengths.values[l];
     for (int64_t d = 0; d < o->depths_count; d++)
         depths[o->depths_count - 1 - d] = 100 * o->depths[d];
-    f->panels.title = "Keys found, by length and depth";
+    f.panels.title = "Keys found, by length and depth";
     /* The first depth is at the top, as in the tables: rows of a map begin at the bottom. */
     /* Every length and depth has its own column or row: a doubling takes as much room as the one before. */
-    f->panels.x.label = "length (tokens)";
-    f->panels.x_values = lengths;
-    f->panels.y.label = "depth";
-    f->panels.y_values = depths;
-    f->panels.y_unit = "%";
-    f->panels.z = (gyre_report_axis){"right (%)", GYRE_REPORT_SCALE_LINEAR, 0, 100};
-    f->panels.palette = GYRE_REPORT_PALETTE_SEQUENTIAL;
-    f->panels.maps = f->maps;
-    f->panels.maps_count = o->method.count;
-    return GYRE_OK;
+    f.panels.x.label = "length (tokens)";
+    f.panels.x_values = lengths;
+    f.panels.y.label = "depth";
+    f.panels.y_values = depths;
+    f.panels.y_unit = "%";
+    f.panels.z = (gyre_report_axis){"right (%)", GYRE_REPORT_SCALE_LINEAR, 0, 100};
+    f.panels.palette = GYRE_REPORT_PALETTE_SEQUENTIAL;
+    f.panels.maps = f.maps;
+    f.panels.maps_count = o->method.count;
+    return f;
 }
 
 /* A map needs two lengths, two depths and one measured cell. */
@@ -66,11 +66,10 @@ static int has_picture(const passkey *p) {
 }
 
 gyre_status passkey_write_figure(const passkey *p, gyre_error *err) {
-    picture f;
     char *svg = NULL;
     if (!has_picture(p)) return gyre_fail(err, GYRE_EINVAL, "figure: nothing to draw (%s)", p->options.run.figure);
-    gyre_status status = make_picture(p, &f, err);
-    if (!status) status = gyre_report_heatmap_grid_svg(&f.panels, &svg, err);
+    picture f = make_picture(p);
+    gyre_status status = gyre_report_heatmap_grid_svg(&f.panels, &svg, err);
     if (!status) status = cli_signals_before_pipe(p->options.run.figure, err);
     if (!status) {
         cli_output output;
@@ -183,47 +182,29 @@ static void lengths_note(const passkey *p, gyre_report_page *page) {
     (void)gyre_report_page_paragraph(page, text);
 }
 
-static gyre_status tables(const passkey *p, gyre_report_page *page, gyre_error *err) {
-    result_table methods = {.columns = NULL}, depths = {.columns = NULL};
-    picture f = {.maps = NULL};
-    gyre_status status = passkey_table_methods(p, &methods, err);
-    if (!status) status = passkey_table_depths(p, &depths, err);
-    if (!status && has_picture(p)) status = make_picture(p, &f, err);
-    if (!status) {
-        answer(p, page);
-        if (f.maps)
-            (void)gyre_report_page_heatmap_grid(
-                page, &f.panels, "At the bottom the key stands just before the question. Grey was not measured.");
-        (void)gyre_report_page_section(page, "By method and length");
-        (void)gyre_report_page_table(page, &methods.table);
-        (void)gyre_report_page_section(page, "By depth");
-        (void)gyre_report_page_table(page, &depths.table);
-        protocol(p, page);
-        lengths_note(p, page);
+static void tables(const passkey *p, gyre_report_page *page) {
+    if (has_picture(p)) {
+        picture f = make_picture(p);
+        (void)gyre_report_page_heatmap_grid(page, &f.panels,
+                                            "At the bottom the key stands just before the question. Grey was not measured.");
+        free_picture(&f);
     }
-    result_table_free(&methods);
-    result_table_free(&depths);
-    free_picture(&f);
-    return status;
+    (void)gyre_report_page_section(page, "By method and length");
+    result_table_add(passkey_table_methods(p), page);
+    (void)gyre_report_page_section(page, "By depth");
+    result_table_add(passkey_table_depths(p), page);
 }
 
 gyre_status passkey_write_report(const passkey *p, gyre_error *err) {
     gyre_report_page *page = NULL;
-    gyre_report_key_value facts[RUN_CARD_MAX_KEY_VALUES + 1];
-    char room[RUN_CARD_LINE], date[REPORT_DATE];
-    gyre_status status = gyre_report_page_create(&page, "gyre passkey: what is remembered, by length and depth", err);
+    char date[REPORT_DATE];
+    const gyre_status status = gyre_report_page_create(&page, "gyre passkey: what is remembered, by length and depth", err);
+    const int has_tables = !passkey_found_none(p); /* no table or map of nothing but zeros */
     if (status) return status;
-    if (passkey_found_none(p)) { /* no table or map of nothing but zeros */
-        answer(p, page);
-        protocol(p, page);
-    } else {
-        status = tables(p, page, err);
-    }
-    int64_t count = run_card_key_values(&p->card, facts, room);
-    facts[count++] = (gyre_report_key_value){"date", report_date(date)};
-    (void)gyre_report_page_footer(page, facts, count);
-    if (!status) status = cli_signals_before_pipe(p->options.run.report, err);
-    if (!status) status = gyre_report_page_write(page, p->options.run.report, err);
-    gyre_report_page_free(page);
-    return status;
+    answer(p, page);
+    if (has_tables) tables(p, page);
+    protocol(p, page);
+    if (has_tables) lengths_note(p, page);
+    run_card_foot(&p->card, report_date(date), page);
+    return report_page_end(page, status, p->options.run.report, err);
 }

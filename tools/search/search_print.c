@@ -94,98 +94,95 @@ static void print_end(const search_report *r, FILE *file) {
     run_card_print(r->card, file);
 }
 
-void search_table_make(const search_report *r, search_table *out) {
-    static const gyre_report_column columns[SEARCH_COLUMNS] = {
-        {"method", NULL, NULL, 0, GYRE_REPORT_ALIGN_AUTO, GYRE_REPORT_EMPHASIS_NONE},
-        {"searched", "perplexity", NULL, 4, GYRE_REPORT_ALIGN_AUTO, GYRE_REPORT_EMPHASIS_LOWEST},
-        {"held out", "perplexity", NULL, 4, GYRE_REPORT_ALIGN_AUTO, GYRE_REPORT_EMPHASIS_LOWEST},
-        {"mean", "found is lower by", "%", 2, GYRE_REPORT_ALIGN_AUTO, GYRE_REPORT_EMPHASIS_NONE},
-        {"from", "found is lower by", "%", 2, GYRE_REPORT_ALIGN_AUTO, GYRE_REPORT_EMPHASIS_NONE},
-        {"to", "found is lower by", "%", 2, GYRE_REPORT_ALIGN_AUTO, GYRE_REPORT_EMPHASIS_NONE}};
-    *out = (search_table){.table = GYRE_REPORT_TABLE_INIT};
-    for (int64_t i = 0; i < r->rows_count; i++) {
-        const search_row *row = &r->rows[i];
-        const int itself = i + 1 == r->rows_count;
-        gyre_report_cell *c = &out->cells[i * SEARCH_COLUMNS];
-        c[0] = gyre_report_cell_text(row->label);
-        c[1] = gyre_report_cell_number(exp(row->searched));
-        c[2] = gyre_report_cell_number(exp(row->mean));
-        c[3] = itself ? gyre_report_cell_missing() : gyre_report_cell_number(search_gain_percent(row->gain.mean));
-        c[4] = itself ? gyre_report_cell_missing() : gyre_report_cell_number(search_gain_percent(row->gain.low));
-        c[5] = itself ? gyre_report_cell_missing() : gyre_report_cell_number(search_gain_percent(row->gain.high));
-    }
-    out->table.columns = columns;
-    out->table.columns_count = SEARCH_COLUMNS;
-    out->table.cells = out->cells;
-    out->table.rows = r->rows_count;
-    out->table.note = "lower by: on the held-out windows; from, to: 95 % of a paired bootstrap over them";
+/* -- the tree of results -- */
+static json_t *json_of_gain(double mean, double low, double high) {
+    return JSON_OBJECT("percent", JSON(mean), "percent_interval", json_pack("[f, f]", low, high));
 }
 
-int search_print_table(const search_report *r, FILE *file) {
-    search_table t;
-    gyre_error err = {0, ""};
-    search_table_make(r, &t);
-    print_header(r, file);
-    if (result_table_print(&t.table, file, &err)) return cli_fail_error(&err);
-    if (search_print_pairs(r, file)) return CLI_FAILED;
-    print_end(r, file);
-    return 0;
+json_t *search_json_of_gain(const search_interval *g) {
+    return json_of_gain(search_gain_percent(g->mean), search_gain_percent(g->low), search_gain_percent(g->high));
 }
 
-/* -- JSON -- */
+json_t *search_json_of_increase(const search_interval *g) {
+    return json_of_gain(search_increase_percent(g->mean), search_increase_percent(g->low), search_increase_percent(g->high));
+}
+
 static json_t *json_of_factors(const search_report *r, const search_rescale *rescale) {
     return cli_json_numbers(rescale->factor, r->problem->space.pairs);
 }
 
 json_t *search_json_of_starts(const search_space *space) {
-    json_t *list = space->starts_count ? json_array() : NULL;
-    for (int64_t i = 0; i < space->starts_count; i++)
-        json_array_append_new(list, json_integer((json_int_t)space->starts[i]));
-    return list;
+    return space->starts_count ? cli_json_integers(space->starts, space->starts_count) : NULL;
 }
 
 static json_t *json_of_verdict(const search_report *r) {
     const search_row *simple = search_best_simple(r);
     char text[SEARCH_VERDICT];
     search_verdict(r, text);
-    return json_pack("{s:s, s:s, s:f, s:[f, f], s:s}", "best", simple->gain.mean > 0 ? "found" : simple->label, "simple",
-                     simple->label, "percent", search_gain_percent(simple->gain.mean), "percent_interval",
-                     search_gain_percent(simple->gain.low), search_gain_percent(simple->gain.high), "text", text);
+    json_t *out = JSON_OBJECT("best", JSON(simple->gain.mean > 0 ? "found" : simple->label), "simple", JSON(simple->label));
+    (void)json_object_update_new(out, search_json_of_gain(&simple->gain));
+    JSON_ADD(out, "text", JSON(text));
+    return out;
 }
 
-static json_t *json_of_row(const search_report *r, const search_row *row, int itself) {
-    const int own = row->rescale.attention == 0;
-    json_t *out = json_pack("{s:s, s:f, s:f, s:o, s:o, s:o}", "method", row->label, "perplexity", exp(row->mean), "nats",
-                            row->mean, "searched_perplexity", cli_json_number(exp(row->searched)), "attention_factor",
-                            own ? json_null() : json_real(row->rescale.attention), "factors",
-                            own ? json_null() : json_of_factors(r, &row->rescale));
-    if (out && !itself)
-        (void)json_object_set_new(out, "gain",
-                                  json_pack("{s:f, s:[f, f], s:f, s:[f, f]}", "nats", row->gain.mean, "nats_interval",
-                                            row->gain.low, row->gain.high, "percent", search_gain_percent(row->gain.mean),
-                                            "percent_interval", search_gain_percent(row->gain.low),
-                                            search_gain_percent(row->gain.high)));
-    return out;
+static json_t *json_of_rows(const search_report *r) {
+    json_t *rows = json_array();
+    for (int64_t i = 0; i < r->rows_count; i++) {
+        const search_row *row = &r->rows[i];
+        const int own = row->rescale.attention == 0;
+        json_t *out = JSON_OBJECT("method", JSON(row->label), "perplexity", JSON(exp(row->mean)), "nats", JSON(row->mean),
+                                  "searched_perplexity", JSON(exp(row->searched)), "attention_factor",
+                                  JSON(own ? (double)NAN : row->rescale.attention), "factors",
+                                  own ? json_null() : json_of_factors(r, &row->rescale));
+        if (i + 1 < r->rows_count) {
+            json_t *gain = JSON_OBJECT("nats", JSON(row->gain.mean), "nats_interval",
+                                       json_pack("[f, f]", row->gain.low, row->gain.high));
+            (void)json_object_update_new(gain, search_json_of_gain(&row->gain));
+            JSON_ADD(out, "gain", gain);
+        }
+        (void)json_array_append_new(rows, out);
+    }
+    return rows;
 }
 
 int search_print_json(const search_report *r, FILE *file) {
     const search_windows *w = r->windows;
-    json_t *rows = json_array();
-    for (int64_t i = 0; i < r->rows_count; i++)
-        (void)json_array_append_new(rows, json_of_row(r, &r->rows[i], i + 1 == r->rows_count));
+    const search_result *f = r->found;
     json_t *search =
-        json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o*}", "seed", (json_int_t)r->seed, "budget", (json_int_t)r->budget,
-                  "windows", (json_int_t)w->searched_count, "windows_read", (json_int_t)r->found->spent, "individuals",
-                  (json_int_t)r->found->candidates, "generations", (json_int_t)r->found->generations, "resamples",
-                  (json_int_t)SEARCH_RESAMPLES, "start_tokens", search_json_of_starts(&r->problem->space));
-    json_t *found = json_pack("{s:s, s:o, s:f, s:I, s:f, s:o}", "origin", r->found->origin, "factors",
-                              json_of_factors(r, &r->found->rescale), "attention_factor", r->found->rescale.attention,
-                              "start_tokens", (json_int_t)r->found->rescale.start_tokens, "searched_nats", r->found->mean,
-                              "written", cli_json_text(r->written));
-    return cli_json_write(
-        file, json_pack("{s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:o*}", "card", run_card_json(r->card),
-                        "trained_length", (json_int_t)r->trained, "to", (json_int_t)w->context, "stride",
-                        (json_int_t)w->stride, "needles", (json_int_t)r->needles, "tokens", (json_int_t)w->tokens,
-                        "held_out_windows", (json_int_t)w->held_out_count, "search", search, "found", found, "verdict",
-                        json_of_verdict(r), "results", rows, "pairs", r->pairs_count ? search_json_of_pairs(r) : NULL));
+        JSON_OBJECT("seed", JSON(r->seed), "budget", JSON(r->budget), "windows", JSON(w->searched_count), "windows_read",
+                    JSON(f->spent), "individuals", JSON(f->candidates), "generations", JSON(f->generations), "resamples",
+                    JSON(SEARCH_RESAMPLES), "start_tokens", search_json_of_starts(&r->problem->space));
+    json_t *found = JSON_OBJECT("origin", JSON(f->origin), "factors", json_of_factors(r, &f->rescale), "attention_factor",
+                                JSON(f->rescale.attention), "start_tokens", JSON(f->rescale.start_tokens), "searched_nats",
+                                JSON(f->mean), "written", JSON(r->written));
+    return cli_json_write(file, JSON_OBJECT("card", run_card_json(r->card), "trained_length", JSON(r->trained), "to",
+                                            JSON(w->context), "stride", JSON(w->stride), "needles", JSON(r->needles),
+                                            "tokens", JSON(w->tokens), "held_out_windows", JSON(w->held_out_count), "search",
+                                            search, "found", found, "verdict", json_of_verdict(r), "results",
+                                            json_of_rows(r), "pairs", r->pairs_count ? search_json_of_pairs(r) : NULL));
+}
+
+/* -- as a table -- */
+result_table search_table(const search_report *r) {
+    static const char lower[] = "found is lower by", of[] = "perplexity";
+    static const result_field fields[] = {
+        {"method", {.title = "method"}, NULL},
+        {"searched_perplexity",
+         {.title = "searched", .group = of, .decimals = 4, .emphasis = GYRE_REPORT_EMPHASIS_LOWEST},
+         NULL},
+        {"perplexity", {.title = "held out", .group = of, .decimals = 4, .emphasis = GYRE_REPORT_EMPHASIS_LOWEST}, NULL},
+        {"gain.percent", {.title = "mean", .group = lower, .unit = "%", .decimals = 2}, NULL},
+        {"gain.percent_interval.0", {.title = "from", .group = lower, .unit = "%", .decimals = 2}, NULL},
+        {"gain.percent_interval.1", {.title = "to", .group = lower, .unit = "%", .decimals = 2}, NULL}};
+    result_table t = result_table_of(json_of_rows(r), fields, sizeof fields / sizeof *fields);
+    t.table.note = "lower by: on the held-out windows; from, to: 95 % of a paired bootstrap over them";
+    return t;
+}
+
+int search_print_table(const search_report *r, FILE *file) {
+    print_header(r, file);
+    int status = result_table_show(search_table(r), file);
+    if (!status && r->pairs_count) status = search_print_pairs(r, file);
+    if (!status) print_end(r, file);
+    return status;
 }

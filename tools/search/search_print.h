@@ -1,7 +1,7 @@
 /* search_print.h: the result of a search as text and as JSON. */
 #ifndef GYRE_TOOLS_SEARCH_PRINT_H
 #define GYRE_TOOLS_SEARCH_PRINT_H
-#include "report/report.h"
+#include "tools/common/result_table.h"
 #include "tools/common/run_card.h"
 #include "tools/search/search_evolve.h"
 #include "tools/search/search_gain.h"
@@ -51,17 +51,15 @@ const search_row *search_best_simple(const search_report *r);
 int search_loses(const search_report *r);
 /* Writes which method is the best, and by how much, with the interval. */
 void search_verdict(const search_report *r, char out[SEARCH_VERDICT]);
-enum { SEARCH_COLUMNS = 6 };
-/* The rows of the report as a table; borrows it. */
-typedef struct search_table {
-    gyre_report_table table;
-    gyre_report_cell cells[SEARCH_ROWS * SEARCH_COLUMNS];
-} search_table;
-void search_table_make(const search_report *r, search_table *out);
+/* The rows of the report as a table. */
+result_table search_table(const search_report *r);
 int search_print_table(const search_report *r, FILE *file);
 int search_print_json(const search_report *r, FILE *file);
 /* out = the numbers of start tokens that are searched; NULL for none. */
 json_t *search_json_of_starts(const search_space *space);
+/* out = {"percent", "percent_interval"} of a gain, and of a loss. */
+json_t *search_json_of_gain(const search_interval *g);
+json_t *search_json_of_increase(const search_interval *g);
 /* --pairs (search_pairs.c). */
 int search_print_pairs(const search_report *r, FILE *file);
 json_t *search_json_of_pairs(const search_report *r);

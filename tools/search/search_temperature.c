@@ -1,6 +1,6 @@
 /* search_temperature.c: gyre search --temperature: YaRN divides scores by a temperature t, and its authors fitted
  * sqrt(1/t) = 0.1 ln s + 1 on Llama models.  This fits the same number, the attention factor, on the model at hand. */
-#include "report/report.h"
+#include "tools/cli/cli_memory.h"
 #include "tools/cli/plain_stream.h"
 #include "tools/common/model_path.h"
 #include "tools/search/search.h"
@@ -44,11 +44,10 @@ static int by_value(const void *a, const void *b) {
 }
 
 /* Repeats the fit on windows drawn with replacement.  All factors take the same windows. */
-static gyre_status find_interval(const search_work *w, temperature_fit *f, gyre_error *err) {
+static void find_interval(const search_work *w, temperature_fit *f) {
     const int64_t windows = w->windows.searched_count;
-    double *best = malloc(FIT_RESAMPLES * sizeof *best);
+    double best[FIT_RESAMPLES];
     uint64_t random = w->options->seed;
-    if (!best) return gyre_fail(err, GYRE_ENOMEM, "bootstrap: out of memory (search)");
     for (int r = 0; r < FIT_RESAMPLES; r++) {
         double mean[POINTS] = {0};
         for (int64_t i = 0; i < windows; i++) {
@@ -61,8 +60,6 @@ static gyre_status find_interval(const search_work *w, temperature_fit *f, gyre_
     qsort(best, FIT_RESAMPLES, sizeof *best, by_value);
     f->low = best[FIT_RESAMPLES / 40];
     f->high = best[FIT_RESAMPLES - 1 - FIT_RESAMPLES / 40];
-    free(best);
-    return GYRE_OK;
 }
 
 /* nats[count] = losses under YaRN's frequencies with this attention factor. */
@@ -88,14 +85,15 @@ static gyre_status measure_curve(search_work *w, temperature_fit *f, gyre_error 
     }
     f->best = lowest(f->mean);
     f->at_end = f->best == factor_at(0) || f->best == factor_at(POINTS - 1);
-    return status ? status : find_interval(w, f, err);
+    if (!status) find_interval(w, f);
+    return status;
 }
 
 static gyre_status judge(search_work *w, temperature_fit *f, gyre_error *err) {
     const int64_t windows = w->windows.held_out_count;
     const double factors[HELD] = {1, f->formula, f->best};
-    double *nats = calloc((size_t)(HELD * windows), sizeof *nats);
-    gyre_status status = nats ? GYRE_OK : gyre_fail(err, GYRE_ENOMEM, "windows: out of memory (search)");
+    double *nats = cli_alloc(HELD * windows, sizeof *nats);
+    gyre_status status = GYRE_OK;
     for (int i = 0; i < HELD && !status; i++) {
         status = measure_factor(w, f, "held-out", factors[i], nats + i * windows, err);
         for (int64_t j = 0; j < windows && !status; j++)
@@ -124,8 +122,7 @@ static gyre_status fit(search_work *w, temperature_fit *f, gyre_error *err) {
     const search_windows *s = &w->windows;
     json_t *header = search_identity(w);
     gyre_status status = header ? GYRE_OK : gyre_fail(err, GYRE_ENOMEM, "journal: out of memory (search)");
-    f->nats = calloc((size_t)(POINTS * s->searched_count), sizeof *f->nats);
-    if (!status && !f->nats) status = gyre_fail(err, GYRE_ENOMEM, "windows: out of memory (search)");
+    f->nats = cli_alloc(POINTS * s->searched_count, sizeof *f->nats);
     if (!status) status = take_yarn(w, f, err);
     if (!status) status = search_journal_open(&w->journal, w->options->run.journal, header, err);
     cli_defer_signals(); /* from here on, a stopped fit leaves a journal */
@@ -142,29 +139,31 @@ static gyre_status fit(search_work *w, temperature_fit *f, gyre_error *err) {
 
 /* -- the result -- */
 
+static json_t *json_of_curve(const temperature_fit *f) {
+    json_t *curve = json_array();
+    for (int p = 0; p < POINTS; p++)
+        (void)json_array_append_new(
+            curve, JSON_OBJECT("attention_factor", JSON(factor_at(p)), "perplexity", JSON(exp(f->mean[p]))));
+    return curve;
+}
+
+static const char *temperature_of(result_table *t, const json_t *factor) {
+    return result_text(t, "%.3f", 1 / (json_number_value(factor) * json_number_value(factor)));
+}
+
 static int print_text(const search_work *w, const temperature_fit *f, FILE *file) {
-    enum { COLUMNS = 3 };
-    static const gyre_report_column columns[COLUMNS] = {
-        {"sqrt(1/t)", NULL, NULL, 3, GYRE_REPORT_ALIGN_AUTO, GYRE_REPORT_EMPHASIS_NONE},
-        {"t", NULL, NULL, 3, GYRE_REPORT_ALIGN_AUTO, GYRE_REPORT_EMPHASIS_NONE},
-        {"perplexity", NULL, NULL, 4, GYRE_REPORT_ALIGN_AUTO, GYRE_REPORT_EMPHASIS_LOWEST}};
-    gyre_report_cell cells[POINTS * COLUMNS];
-    gyre_report_table table = GYRE_REPORT_TABLE_INIT;
-    gyre_error err = {0, ""};
-    for (int p = 0; p < POINTS; p++) {
-        cells[p * COLUMNS] = gyre_report_cell_number(factor_at(p));
-        cells[p * COLUMNS + 1] = gyre_report_cell_number(1 / (factor_at(p) * factor_at(p)));
-        cells[p * COLUMNS + 2] = gyre_report_cell_number(exp(f->mean[p]));
-    }
-    table.columns = columns, table.columns_count = COLUMNS;
-    table.cells = cells, table.rows = POINTS;
+    static const result_field fields[] = {
+        {"attention_factor", {.title = "sqrt(1/t)", .decimals = 3}, NULL},
+        {"attention_factor", {.title = "t", .decimals = 3, .align = GYRE_REPORT_ALIGN_RIGHT}, temperature_of},
+        {"perplexity", {.title = "perplexity", .decimals = 4, .emphasis = GYRE_REPORT_EMPHASIS_LOWEST}, NULL}};
     cli_page_printf(file, "model     %s, trained on %lld tokens, read at %lld: s = %.4g\n",
                     plain_line(model_path_as_given(w->options->model.path)), (long long)w->trained,
                     (long long)w->windows.context, f->factor);
     cli_page_printf(file, "windows   of %lld tokens, the last %lld predictions scored; %lld to fit, %lld held out\n\n",
                     (long long)w->windows.context, (long long)w->windows.stride, (long long)w->windows.searched_count,
                     (long long)w->windows.held_out_count);
-    if (result_table_print(&table, file, &err)) return cli_fail_error(&err);
+    const int status = result_table_show(result_table_of(json_of_curve(f), fields, sizeof fields / sizeof *fields), file);
+    if (status) return status;
     cli_page_printf(file, "\nfitted    sqrt(1/t) = %.3f (%.3f to %.3f), t = %.3f%s\n", f->best, f->low, f->high,
                     1 / (f->best * f->best), f->at_end ? "; the end of the range, the lowest point may lie past it" : "");
     cli_page_printf(file, "YaRN      sqrt(1/t) = 0.1 ln s + 1 = %.3f, t = %.3f; %s the interval\n", f->formula,
@@ -180,21 +179,17 @@ static int print_text(const search_work *w, const temperature_fit *f, FILE *file
 }
 
 static int print_json(const search_work *w, const temperature_fit *f, FILE *file) {
-    json_t *curve = json_array();
-    for (int p = 0; p < POINTS; p++)
-        (void)json_array_append_new(
-            curve, json_pack("{s:f, s:f}", "attention_factor", factor_at(p), "perplexity", exp(f->mean[p])));
-    json_t *held = json_pack("{s:f, s:f, s:f, s:f, s:[f, f]}", "at_1", exp(f->held[0]), "at_formula", exp(f->held[1]),
-                             "at_fitted", exp(f->held[2]), "percent", search_gain_percent(f->gain.mean), "percent_interval",
-                             search_gain_percent(f->gain.low), search_gain_percent(f->gain.high));
+    json_t *held =
+        JSON_OBJECT("at_1", JSON(exp(f->held[0])), "at_formula", JSON(exp(f->held[1])), "at_fitted", JSON(exp(f->held[2])));
+    (void)json_object_update_new(held, search_json_of_gain(&f->gain));
     return cli_json_write(file,
-                          json_pack("{s:o, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:f, s:[f, f], s:f, s:b, s:o, s:o}", "card",
-                                    run_card_json(&w->card), "trained_length", (json_int_t)w->trained, "to",
-                                    (json_int_t)w->windows.context, "stride", (json_int_t)w->windows.stride, "windows",
-                                    (json_int_t)w->windows.searched_count, "held_out_windows",
-                                    (json_int_t)w->windows.held_out_count, "factor", f->factor, "formula", f->formula,
-                                    "attention_factor", f->best, "attention_factor_interval", f->low, f->high, "temperature",
-                                    1 / (f->best * f->best), "at_end", f->at_end, "curve", curve, "held_out", held));
+                          JSON_OBJECT("card", run_card_json(&w->card), "trained_length", JSON(w->trained), "to",
+                                      JSON(w->windows.context), "stride", JSON(w->windows.stride), "windows",
+                                      JSON(w->windows.searched_count), "held_out_windows", JSON(w->windows.held_out_count),
+                                      "factor", JSON(f->factor), "formula", JSON(f->formula), "attention_factor",
+                                      JSON(f->best), "attention_factor_interval", json_pack("[f, f]", f->low, f->high),
+                                      "temperature", JSON(1 / (f->best * f->best)), "at_end", json_boolean(f->at_end),
+                                      "curve", json_of_curve(f), "held_out", held));
 }
 
 int search_temperature(search_work *w, FILE *file) {
