@@ -62,15 +62,37 @@ void *bench_alloc_huge(size_t bytes);
 extern const gyre_alloc bench_huge_alloc; /* takes such memory */
 /* out = a random number 0 <= x < 1 in steps of 2^-24, the same on every machine.  Advances *seed. */
 double bench_random(uint64_t *seed);
+
+/* -- a result: a JSON object, which is a line of --json or a row of a table -- */
+/* A column of the table, and the key whose value it shows: a text; a number, times `unit` unless that is 0; for a
+ * boolean the key or "none"; "-" for null. */
+typedef struct bench_column {
+    const char *key, *title;
+    int width, decimals; /* width: < 0 = to the left; decimals: BENCH_EXPONENT = as 1.2e-03 */
+    double unit;
+} bench_column;
+enum { BENCH_EXPONENT = -1 };
+/* end: a last title, which stands over the notes of rows; NULL = none. */
+void bench_print_titles(const bench_column *columns, int count, const char *end);
+/* Prints the row and releases it.  note: at the end of a row of the table; NULL = none.  out = the exit status. */
+int bench_print_row(const bench_options *o, json_t *row, const bench_column *columns, int count, const char *note);
+/* A goal for the number of a row that `of` names: at most `value` for "ratio", else at least.  of NULL: null. */
+json_t *bench_goal(const char *of, double value);
+/* out = the goal of a row as a note: "of_peak >= 0.80", with ", missed" if it is. */
+const char *bench_goal_note(const json_t *row, char out[48]);
 /* out = 0, or CLI_FAILED with the error printed, if standard output cannot be written. */
 int bench_flush(void);
 
-/* -- a result -- */
-/* out = x with `digits` decimals; "-" for NAN, a number that does not apply. */
-const char *bench_number(double x, int digits, char out[16]);
-/* Prints the object as one line, with numbers[i] as names[i] (NAN as null) and the goal.  Takes over both; one that is NULL
- * is an allocation that failed.  out = the exit status. */
-int bench_json_line(json_t *line, const char *const names[], const double numbers[], int count, json_t *goal);
+/* Pools of --threads threads, or of one and of two. */
+enum { BENCH_MAX_EXECS = 2 };
+typedef struct bench_execs {
+    int count;
+    gyre_pool *pools[BENCH_MAX_EXECS];
+    gyre_exec of[BENCH_MAX_EXECS];
+} bench_execs;
+/* threads 0: one and two.  On failure nothing is allocated. */
+gyre_status bench_execs_open(bench_execs *execs, int threads, gyre_error *err);
+void bench_execs_close(bench_execs *execs);
 
 /* -- the schemes compared -- */
 /* What is combined with a scheme: forget gates; positions that queries count, with BENCH_POSITIONS embeddings; a Fourier

@@ -27,16 +27,19 @@ static double time_writing(const angle_run *r, int round) {
     return cli_seconds() - started;
 }
 
+static const bench_column columns[] = {{"path", "path", -6, 0, 0}, {"threads", "threads", 7, 0, 0},
+                                       {"ns", "ms", 12, 1, 1e-6},  {"mpairs_per_s", "M pairs a second", 16, 0, 0},
+                                       {"gbps", "GB/s", 8, 1, 0},  {"write_gbps", "memset GB/s", 12, 1, 0}};
+enum { COLUMNS = sizeof columns / sizeof *columns };
+
 static int print(const bench_options *o, const char *path, int64_t threads, double seconds, double writing) {
     const double pairs = (double)POSITIONS * PAIRS, bytes = 2 * pairs * sizeof(float);
-    if (o->common.json)
-        return cli_json_line(json_pack("{s:s, s:s, s:i, s:i, s:I, s:f, s:f, s:f, s:f}", "bench", "angles", "path", path,
-                                       "positions", POSITIONS, "pairs", PAIRS, "threads", (json_int_t)threads, "ns",
-                                       1e9 * seconds, "mpairs_per_s", 1e-6 * pairs / seconds, "gbps", 1e-9 * bytes / seconds,
-                                       "write_gbps", 1e-9 * bytes / writing));
-    fprintf(cli_stdout(), "%-6s %7lld %12.1f %16.0f %8.1f %12.1f\n", path, (long long)threads, 1e3 * seconds,
-            1e-6 * pairs / seconds, 1e-9 * bytes / seconds, 1e-9 * bytes / writing);
-    return bench_flush();
+    return bench_print_row(o,
+                           JSON_OBJECT("bench", JSON("angles"), "path", JSON(path), "positions", JSON(POSITIONS), "pairs",
+                                       JSON(PAIRS), "threads", JSON(threads), "ns", JSON(1e9 * seconds), "mpairs_per_s",
+                                       JSON(1e-6 * pairs / seconds), "gbps", JSON(1e-9 * bytes / seconds), "write_gbps",
+                                       JSON(1e-9 * bytes / writing)),
+                           columns, COLUMNS, NULL);
 }
 
 static int run_path(const bench_options *o, angle_run *r, gyre_angle_path path, int64_t threads) {
@@ -77,9 +80,10 @@ int bench_angles(const bench_options *o) {
     int status = cosine && sine ? 0 : cli_fail("memory: out of it (gyre bench)");
     shared_views.cosine = gyre_dense(cosine, GYRE_DTYPE_F32, 1, POSITIONS, 1, PAIRS);
     shared_views.sine = gyre_dense(sine, GYRE_DTYPE_F32, 1, POSITIONS, 1, PAIRS);
-    if (!status && !o->common.json)
-        fprintf(cli_stdout(), "cos and sin of %d positions x %d frequencies, in float\n\n%-6s %7s %12s %16s %8s %12s\n",
-                POSITIONS, PAIRS, "path", "threads", "ms", "M pairs a second", "GB/s", "memset GB/s");
+    if (!status && !o->common.json) {
+        fprintf(cli_stdout(), "cos and sin of %d positions x %d frequencies, in float\n\n", POSITIONS, PAIRS);
+        bench_print_titles(columns, COLUMNS, NULL);
+    }
     if (!status) status = bench_for_threads(o, run);
     free(cosine);
     free(sine);

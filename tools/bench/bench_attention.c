@@ -10,20 +10,9 @@
 #include <string.h>
 
 /* -- cases -- */
-/* What a goal measures. */
-typedef enum attn_metric {
-    METRIC_NONE,
-    METRIC_OF_PEAK,
-    METRIC_OF_ROOFLINE,
-    METRIC_OF_READ,
-    METRIC_RATIO,
-    METRIC_SPEEDUP
-} attn_metric;
-static const char *const metric_names[] = {NULL, "of_peak", "of_roofline", "of_read", "ratio", "speedup"};
-
 typedef struct attn_goal {
-    attn_metric of;
-    double value; /* minimum; for METRIC_RATIO, maximum */
+    const char *of; /* the number that it is for (bench_goal); NULL = none */
+    double value;
 } attn_goal;
 #define SPEEDUP_GOAL 1.8 /* of two threads */
 
@@ -55,41 +44,41 @@ static void add_cached_cases(case_list *list, int64_t n) {
     static const char *const keys[] = {"rotated", "raw"};
     for (int k = 0; k < 2; k++)
         for (int t = 0; t < 4; t++) {
-            attn_goal goal = {METRIC_NONE, 0};
-            if (types[t] == GYRE_DTYPE_Q8) goal = (attn_goal){METRIC_RATIO, 1};
+            attn_goal goal = {NULL, 0};
+            if (types[t] == GYRE_DTYPE_Q8) goal = (attn_goal){"ratio", 1};
             if (k == 0 && (types[t] == GYRE_DTYPE_F16 || types[t] == GYRE_DTYPE_BF16))
-                goal = (attn_goal){METRIC_OF_ROOFLINE, 0.60};
+                goal = (attn_goal){"of_roofline", 0.60};
             add_case(list, "decode", n, types[t], keys[k], goal);
         }
     for (int t = 0; t < 4; t++)
-        add_case(list, "decode", n, types[t], "fixed", (attn_goal){METRIC_NONE, 0});
-    add_case(list, "decode", n, GYRE_DTYPE_F16, "raw-fixed", (attn_goal){METRIC_NONE, 0});
+        add_case(list, "decode", n, types[t], "fixed", (attn_goal){NULL, 0});
+    add_case(list, "decode", n, GYRE_DTYPE_F16, "raw-fixed", (attn_goal){NULL, 0});
 }
 
 static case_list list_all_cases(void) {
     static const gyre_dtype types[] = {GYRE_DTYPE_F32, GYRE_DTYPE_F16, GYRE_DTYPE_BF16};
     static const int64_t prefills[] = {512, 2048, 8192}, decodes[] = {4096, 32768};
     static const double of_peak[] = {0.65, 0.72, 0.78};
-    static const attn_goal none = {METRIC_NONE, 0}, roofline = {METRIC_OF_ROOFLINE, 0.60};
+    static const attn_goal none = {NULL, 0}, roofline = {"of_roofline", 0.60};
     case_list list = {.count = 0};
     for (int i = 0; i < 3; i++)
         for (int t = 0; t < 3; t++)
-            add_case(&list, "prefill", prefills[i], types[t], NULL, t ? none : (attn_goal){METRIC_OF_PEAK, of_peak[i]});
+            add_case(&list, "prefill", prefills[i], types[t], NULL, t ? none : (attn_goal){"of_peak", of_peak[i]});
     for (int i = 0; i < 3; i++) {
-        add_case(&list, "prefill", prefills[i], GYRE_DTYPE_F32, "alibi", (attn_goal){METRIC_RATIO, 1.05});
-        add_case(&list, "prefill", prefills[i], GYRE_DTYPE_F32, "rope", (attn_goal){METRIC_RATIO, 1.05});
-        add_case(&list, "prefill", prefills[i], GYRE_DTYPE_F32, "t5", (attn_goal){METRIC_RATIO, 1.10});
+        add_case(&list, "prefill", prefills[i], GYRE_DTYPE_F32, "alibi", (attn_goal){"ratio", 1.05});
+        add_case(&list, "prefill", prefills[i], GYRE_DTYPE_F32, "rope", (attn_goal){"ratio", 1.05});
+        add_case(&list, "prefill", prefills[i], GYRE_DTYPE_F32, "t5", (attn_goal){"ratio", 1.10});
     }
     for (int i = 0; i < 2; i++) /* 8192 would take minutes */
         add_case(&list, "prefill", prefills[i], GYRE_DTYPE_F32, "fixed", none);
     for (int i = 0; i < 2; i++) {
         for (int t = 0; t < 3; t++)
             add_case(&list, "decode", decodes[i], types[t], NULL, t ? roofline : none);
-        add_case(&list, "decode", decodes[i], GYRE_DTYPE_F32, "per-head", (attn_goal){METRIC_OF_READ, 0.85});
+        add_case(&list, "decode", decodes[i], GYRE_DTYPE_F32, "per-head", (attn_goal){"of_read", 0.85});
         add_cached_cases(&list, decodes[i]);
     }
-    add_case(&list, "gradient", 2048, GYRE_DTYPE_F32, NULL, (attn_goal){METRIC_RATIO, 3.6});
-    add_case(&list, "policy", 8192, GYRE_DTYPE_F32, "causal", (attn_goal){METRIC_RATIO, 1.15});
+    add_case(&list, "gradient", 2048, GYRE_DTYPE_F32, NULL, (attn_goal){"ratio", 3.6});
+    add_case(&list, "policy", 8192, GYRE_DTYPE_F32, "causal", (attn_goal){"ratio", 1.15});
     add_case(&list, "memory", MEMORY_TOKENS, GYRE_DTYPE_F32, NULL, none);
     return list;
 }
@@ -117,13 +106,6 @@ static case_list choose_cases(const bench_options *o) {
 }
 
 /* -- a case, ready to run -- */
-enum { MAX_EXECS = 2 };
-typedef struct bench_machine {
-    int execs_count;
-    gyre_pool *pools[MAX_EXECS];
-    gyre_exec execs[MAX_EXECS];
-} bench_machine;
-
 typedef struct prepared_case {
     attn_data data;
     attn_call call, baseline; /* baseline: what the call is compared with, if has_baseline */
@@ -162,15 +144,15 @@ static int is_fixed(const attn_case *c) {
 
 /* out = the call, and its baseline. */
 static gyre_status open_pair(prepared_case *s, const gyre_config *const configs[2], const attn_options options[2],
-                             const bench_machine *m, gyre_error *err) {
-    gyre_status status = attn_call_create(&s->call, configs[0], &options[0], &s->data, m->execs, m->execs_count, err);
+                             const bench_execs *m, gyre_error *err) {
+    gyre_status status = attn_call_create(&s->call, configs[0], &options[0], &s->data, m->of, m->count, err);
     if (!status && s->has_baseline)
-        status = attn_call_create(&s->baseline, configs[1], &options[1], &s->data, m->execs, m->execs_count, err);
+        status = attn_call_create(&s->baseline, configs[1], &options[1], &s->data, m->of, m->count, err);
     return status;
 }
 
 /* The baseline of the fixed order is the fast one, that of q8 otherwise f16. */
-static gyre_status open_caches(prepared_case *s, const attn_case *c, const bench_machine *m, gyre_error *err) {
+static gyre_status open_caches(prepared_case *s, const attn_case *c, const bench_execs *m, gyre_error *err) {
     const gyre_config config = rope_config(c->n);
     const gyre_config *const configs[] = {&config, &config};
     const int fixed = is_fixed(c);
@@ -181,7 +163,7 @@ static gyre_status open_caches(prepared_case *s, const attn_case *c, const bench
     return open_pair(s, configs, options, m, err);
 }
 
-static gyre_status open_calls(prepared_case *s, const attn_case *c, const bench_machine *m, gyre_error *err) {
+static gyre_status open_calls(prepared_case *s, const attn_case *c, const bench_execs *m, gyre_error *err) {
     const int gradient = strcmp(c->kind, "gradient") == 0, policy = strcmp(c->kind, "policy") == 0;
     const int fixed = is_fixed(c), scheme = strcmp(c->kind, "prefill") == 0 && c->with && !fixed;
     const attn_options options[] = {{.gradient = gradient, .order = fixed ? GYRE_ORDER_FIXED : GYRE_ORDER_FAST}, {0}};
@@ -202,7 +184,7 @@ static void prepared_case_close(prepared_case *s) {
     attn_data_free(&s->data);
 }
 
-static gyre_status prepared_case_open(prepared_case *s, const attn_case *c, const bench_machine *m, gyre_error *err) {
+static gyre_status prepared_case_open(prepared_case *s, const attn_case *c, const bench_execs *m, gyre_error *err) {
     const int decode = strcmp(c->kind, "decode") == 0, gradient = strcmp(c->kind, "gradient") == 0;
     const int per_head = c->with && strcmp(c->with, "per-head") == 0;
     *s = (prepared_case){.data = {.queries = decode ? 1 : c->n,
@@ -256,8 +238,8 @@ typedef struct series_set {
     bench_series of[SERIES_COUNT];
 } series_set;
 
-static void set_up_series(series_set *set, prepared_case *s, bench_machine *m, int index) {
-    const gyre_exec *exec = &m->execs[index];
+static void set_up_series(series_set *set, prepared_case *s, bench_execs *m, int index) {
+    const gyre_exec *exec = &m->of[index];
     const double bytes = (double)s->memory_read.bytes;
     set->of[SERIES_BASELINE] = (bench_series){s->has_baseline ? attn_run : NULL, &s->baseline, exec, 0, 0, {0}};
     set->of[SERIES_CALL] = (bench_series){attn_run, &s->call, exec, s->flops, 0, {0}};
@@ -293,24 +275,24 @@ static attn_result summarise(const series_set *set, const series_set *alone, int
     return r;
 }
 
-static gyre_status measure(const attn_case *c, int64_t rounds, bench_machine *m, cli_progress *progress,
-                           attn_result *results, gyre_error *err) {
+static gyre_status measure(const attn_case *c, int64_t rounds, bench_execs *m, cli_progress *progress, attn_result *results,
+                           gyre_error *err) {
     prepared_case s;
-    series_set sets[MAX_EXECS];
-    bench_series *all[MAX_EXECS * SERIES_COUNT];
+    series_set sets[BENCH_MAX_EXECS];
+    bench_series *all[BENCH_MAX_EXECS * SERIES_COUNT];
     int count = 0;
-    const bench_part part = {progress, case_cost(c, rounds, m->execs_count)};
+    const bench_part part = {progress, case_cost(c, rounds, m->count)};
     gyre_status status = prepared_case_open(&s, c, m, err);
     if (status) return status;
-    for (int w = 0; w < m->execs_count; w++) {
+    for (int w = 0; w < m->count; w++) {
         set_up_series(&sets[w], &s, m, w);
         for (int i = 0; i < SERIES_COUNT; i++)
             if (sets[w].of[i].run) all[count++] = &sets[w].of[i];
     }
     status = bench_run_interleaved(all, count, &rounds, &part);
     if (status) (void)gyre_fail(err, status, "%s: %s (gyre bench)", c->name, gyre_status_text(status));
-    for (int w = 0; w < m->execs_count && !status; w++)
-        results[w] = summarise(&sets[w], &sets[0], s.call.gradient, m->execs[w].concurrency, rounds);
+    for (int w = 0; w < m->count && !status; w++)
+        results[w] = summarise(&sets[w], &sets[0], s.call.gradient, m->of[w].concurrency, rounds);
     prepared_case_close(&s);
     return status;
 }
@@ -320,78 +302,46 @@ static gyre_status measure(const attn_case *c, int64_t rounds, bench_machine *m,
 static attn_goal goal_of(const attn_case *c, const attn_result *r) {
     if (r->threads == 1) return c->goal;
     const int faster = r->threads == 2 && !isnan(r->speedup);
-    return faster ? (attn_goal){METRIC_SPEEDUP, SPEEDUP_GOAL} : (attn_goal){METRIC_NONE, 0};
+    return faster ? (attn_goal){"speedup", SPEEDUP_GOAL} : (attn_goal){NULL, 0};
 }
 
-static double metric_value(const attn_result *r, attn_metric of) {
-    switch (of) {
-    case METRIC_OF_PEAK:
-        return r->of_peak;
-    case METRIC_OF_ROOFLINE:
-        return r->of_roofline;
-    case METRIC_OF_READ:
-        return r->of_read;
-    case METRIC_RATIO:
-        return r->ratio;
-    case METRIC_SPEEDUP:
-        return r->speedup;
-    default:
-        return NAN;
-    }
-}
+static const bench_column columns[] = {{"name", "case", -26, 0, 0},     {"threads", "threads", 7, 0, 0},
+                                       {"ns", "ms", 10, 3, 1e-6},       {"gflops", "GFLOP/s", 8, 1, 0},
+                                       {"of_peak", "of peak", 8, 2, 0}, {"of_roofline", "of roof", 7, 2, 0},
+                                       {"gbps", "GB/s", 7, 1, 0},       {"of_read", "of read", 7, 2, 0},
+                                       {"ratio", "ratio", 7, 3, 0},     {"speedup", "speedup", 7, 2, 0}};
+enum { COLUMNS = sizeof columns / sizeof *columns };
 
-static int print_json(const attn_case *c, const attn_result *r) {
+static int print_row(const bench_options *o, const attn_case *c, const attn_result *r) {
     const attn_goal goal = goal_of(c, r);
-    const double numbers[] = {r->ns,        r->gflops,  r->peak_gflops, r->of_peak, r->of_roofline, r->gbps,
-                              r->read_gbps, r->of_read, r->base_ns,     r->ratio,   r->speedup};
-    static const char *const names[] = {"ns",        "gflops",  "peak_gflops", "of_peak", "of_roofline", "gbps",
-                                        "read_gbps", "of_read", "base_ns",     "ratio",   "speedup"};
-    json_t *line = json_pack("{s:s, s:s, s:s, s:s, s:s?, s:I, s:I, s:I}", "bench", "attention", "name", c->name, "case",
-                             c->kind, "dtype", dtype_name(c->dtype), "with", c->with, "n", (json_int_t)c->n, "threads",
-                             (json_int_t)r->threads, "rounds", (json_int_t)r->rounds);
-    json_t *aim = goal.of ? json_pack("{s:s, s:f}", "of", metric_names[goal.of], goal.of == METRIC_RATIO ? "most" : "least",
-                                      goal.value)
-                          : json_null();
-    return bench_json_line(line, names, numbers, (int)(sizeof names / sizeof *names), aim);
+    char note[48];
+    json_t *row = JSON_OBJECT(
+        "bench", JSON("attention"), "name", JSON(c->name), "case", JSON(c->kind), "dtype", JSON(dtype_name(c->dtype)),
+        "with", JSON(c->with), "n", JSON(c->n), "threads", JSON(r->threads), "rounds", JSON(r->rounds), "ns", JSON(r->ns),
+        "gflops", JSON(r->gflops), "peak_gflops", JSON(r->peak_gflops), "of_peak", JSON(r->of_peak), "of_roofline",
+        JSON(r->of_roofline), "gbps", JSON(r->gbps), "read_gbps", JSON(r->read_gbps), "of_read", JSON(r->of_read), "base_ns",
+        JSON(r->base_ns), "ratio", JSON(r->ratio), "speedup", JSON(r->speedup), "goal", bench_goal(goal.of, goal.value));
+    return bench_print_row(o, row, columns, COLUMNS, bench_goal_note(row, note));
 }
 
-static void print_head(const bench_machine *m) {
+static void print_head(const bench_execs *m) {
     cli_page_printf(cli_stdout(), "Causal attention, head dim %d, %d query heads, %d key heads; one call at a time%s.\n",
-                    ATTN_HEAD_DIM, ATTN_HEADS, ATTN_KV_HEADS, m->execs_count > 1 ? ", on one thread and on two" : "");
+                    ATTN_HEAD_DIM, ATTN_HEADS, ATTN_KV_HEADS, m->count > 1 ? ", on one thread and on two" : "");
     cli_page_printf(
         cli_stdout(),
         "GFLOP/s: of the pairs that are seen; of peak: of fused multiply-adds in registers; of roof: least time of flops "
         "and bytes over the time; of read: rate of keys and values over that of reading them in a loop; ratio: to the call "
         "without (decoding with q8: to f16; fixed: to the fast order; gradient: both over the forward)\n\n");
-    fprintf(cli_stdout(), "%-26s %7s %10s %8s %8s %7s %7s %7s %7s %7s  %s\n", "case", "threads", "ms", "GFLOP/s", "of peak",
-            "of roof", "GB/s", "of read", "ratio", "speedup", "goal");
-}
-
-static int print_row(const attn_case *c, const attn_result *r) {
-    char text[7][16], goal[48] = "";
-    const attn_goal g = goal_of(c, r);
-    if (g.of) {
-        const double x = metric_value(r, g.of);
-        const int met = g.of == METRIC_RATIO ? x <= g.value : x >= g.value;
-        snprintf(goal, sizeof goal, "%s %s %.2f%s", metric_names[g.of], g.of == METRIC_RATIO ? "<=" : ">=", g.value,
-                 met ? "" : ", missed");
-    }
-    fprintf(cli_stdout(), "%-26s %7lld %10.3f %8s %8s %7s %7s %7s %7s %7s  %s\n", c->name, (long long)r->threads,
-            1e-6 * r->ns, bench_number(r->gflops, 1, text[0]), bench_number(r->of_peak, 2, text[1]),
-            bench_number(r->of_roofline, 2, text[2]), bench_number(r->gbps, 1, text[3]),
-            bench_number(r->of_read, 2, text[4]), bench_number(r->ratio, 3, text[5]), bench_number(r->speedup, 2, text[6]),
-            goal);
-    return bench_flush();
+    bench_print_titles(columns, COLUMNS, "goal");
 }
 
 /* -- memory -- */
 static int print_memory(const bench_options *o, const attn_memory *m) {
     if (o->common.json)
-        return cli_json_line(json_pack(
-            "{s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:o, s:I}", "bench", "attention", "case", "memory", "dtype", "f32",
-            "n", (json_int_t)m->tokens, "threads", (json_int_t)m->threads, "heads", (json_int_t)m->heads, "key_heads",
-            (json_int_t)m->key_heads, "scratch_bytes", (json_int_t)m->scratch, "peak_bytes",
-            m->peak < 0 ? json_null() : json_integer((json_int_t)m->peak), "goal_bytes", (json_int_t)MEMORY_LIMIT));
+        return cli_json_line(JSON_OBJECT("bench", JSON("attention"), "case", JSON("memory"), "dtype", JSON("f32"), "n",
+                                         JSON(m->tokens), "threads", JSON(m->threads), "heads", JSON(m->heads), "key_heads",
+                                         JSON(m->key_heads), "scratch_bytes", JSON(m->scratch), "peak_bytes",
+                                         m->peak < 0 ? json_null() : JSON(m->peak), "goal_bytes", JSON(MEMORY_LIMIT)));
     char peak[48] = "";
     if (m->peak >= 0) snprintf(peak, sizeof peak, ", resident memory grew by %.2f MiB", (double)m->peak / 1048576);
     fprintf(cli_stdout(),
@@ -413,31 +363,13 @@ static int measure_memory_case(const bench_options *o, int64_t threads) {
 }
 
 /* -- the benchmark -- */
-static void machine_close(bench_machine *m) {
-    for (int i = 0; i < m->execs_count; i++)
-        gyre_pool_free(m->pools[i]);
-}
-
-static gyre_status machine_open(bench_machine *m, const int threads[], int execs_count, gyre_error *err) {
-    *m = (bench_machine){.execs_count = 0};
-    gyre_status status = GYRE_OK;
-    for (int i = 0; i < execs_count && !status; i++) {
-        status = gyre_pool_create(&m->pools[i], threads[i], err);
-        if (status) break;
-        m->execs[i] = gyre_pool_exec(m->pools[i]);
-        m->execs_count++;
-    }
-    if (status) machine_close(m);
-    return status;
-}
-
-static int run_cases(const bench_options *o, const case_list *list, bench_machine *m) {
+static int run_cases(const bench_options *o, const case_list *list, bench_execs *m) {
     gyre_error err = {0, ""};
-    attn_result results[MAX_EXECS];
+    attn_result results[BENCH_MAX_EXECS];
     cli_progress progress;
     int failed = 0, rows = 0;
     int64_t done = 0;
-    cli_progress_begin(&progress, "attention", NULL, cases_cost(list, o->rounds, m->execs_count));
+    cli_progress_begin(&progress, "attention", NULL, cases_cost(list, o->rounds, m->count));
     for (int i = 0; i < list->count && !failed; i++) {
         const attn_case *c = &list->cases[i];
         if (strcmp(c->kind, "memory") == 0) continue;
@@ -446,12 +378,12 @@ static int run_cases(const bench_options *o, const case_list *list, bench_machin
             failed = cli_fail_error(&err);
             break;
         }
-        cli_progress_set(&progress, done += case_cost(c, o->rounds, m->execs_count));
+        cli_progress_set(&progress, done += case_cost(c, o->rounds, m->count));
         cli_progress_mark(&progress);
         cli_progress_erase();
         if (!o->common.json && rows++ == 0) print_head(m);
-        for (int w = 0; w < m->execs_count && !failed; w++)
-            failed = o->common.json ? print_json(c, &results[w]) : print_row(c, &results[w]);
+        for (int w = 0; w < m->count && !failed; w++)
+            failed = print_row(o, c, &results[w]);
     }
     cli_progress_end(&progress);
     return failed;
@@ -463,17 +395,16 @@ int bench_attention(const bench_options *options) {
     if (own.quick && own.attention.memory) cli_usage_error("--memory: contradicts --quick");
     if (own.quick && own.rounds > BENCH_QUICK_ROUNDS) own.rounds = BENCH_QUICK_ROUNDS;
     const case_list list = choose_cases(o);
-    const int threads[MAX_EXECS] = {o->common.threads ? o->common.threads : 1, 2};
-    const int execs_count = o->common.threads ? 1 : MAX_EXECS;
+    const int threads = o->common.threads, execs_count = threads ? 1 : BENCH_MAX_EXECS;
     const int memory = list.count > 0 && strcmp(list.cases[list.count - 1].kind, "memory") == 0;
     gyre_error err = {0, ""};
-    bench_machine m;
+    bench_execs m;
     int failed = 0;
     for (int i = 0; memory && i < execs_count && !failed; i++) /* while there is one thread */
-        failed = measure_memory_case(o, threads[i]);
+        failed = measure_memory_case(o, threads ? threads : i + 1);
     if (failed || list.count == memory) return failed;
-    if (machine_open(&m, threads, execs_count, &err)) return cli_fail_error(&err);
+    if (bench_execs_open(&m, threads, &err)) return cli_fail_error(&err);
     failed = run_cases(o, &list, &m);
-    machine_close(&m);
+    bench_execs_close(&m);
     return failed;
 }

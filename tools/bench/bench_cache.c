@@ -240,8 +240,8 @@ static gyre_status refill(cache_bench *b) {
 
 static int print_call(const bench_options *o, const char *name, double seconds, int64_t threads) {
     if (o->common.json)
-        return cli_json_line(json_pack("{s:s, s:s, s:I, s:f}", "bench", "cache", "call", name, "threads",
-                                       (json_int_t)threads, "us", seconds * 1e6));
+        return cli_json_line(
+            JSON_OBJECT("bench", JSON("cache"), "call", JSON(name), "threads", JSON(threads), "us", JSON(seconds * 1e6)));
     fprintf(cli_stdout(), "  %-15s %10.1f\n", name, seconds * 1e6);
     return 0;
 }
@@ -279,8 +279,8 @@ static int print_type(const bench_options *o, int type, double error) {
     const gyre_dtype dtype = TYPES[type];
     const size_t row = HEAD_DIM * gyre_dtype_size(dtype) + (dtype == GYRE_DTYPE_Q8 ? sizeof(float) : 0);
     if (o->common.json)
-        return cli_json_line(json_pack("{s:s, s:s, s:f, s:I}", "bench", "cache", "type", dtype_name(dtype), "error", error,
-                                       "token_bytes", (json_int_t)(2 * HEADS * row)));
+        return cli_json_line(JSON_OBJECT("bench", JSON("cache"), "type", JSON(dtype_name(dtype)), "error", JSON(error),
+                                         "token_bytes", JSON(2 * HEADS * row)));
     fprintf(cli_stdout(), "  %-15s %10.1e %8zu\n", dtype_name(dtype), error, 2 * HEADS * row);
     return 0;
 }

@@ -1,7 +1,6 @@
 /* bench_encodings.c: gyre bench encodings: what positions cost attention, in time and in memory.  Each scheme alternates
  * with attention without positions, round by round, so that a slow moment of the machine affects both. */
 #include "tools/bench/bench.h"
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -129,15 +128,24 @@ static double matrix_bytes(const bench_shape *s) {
     return 4.0 * (double)s->heads * (double)s->tokens * (double)s->tokens;
 }
 
-static int print_json(const bench_options *o, const bench_scheme *scheme, const bench_shape *s, const bench_result *r) {
-    json_t *line = json_pack(
-        "{s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:b, s:b, s:f, s:f, s:f, s:o, s:I, s:o, s:I}", "bench", "encodings", "scheme",
-        scheme->name, "tokens", (json_int_t)s->tokens, "heads", (json_int_t)s->heads, "head_dim", (json_int_t)s->head_dim,
-        "threads", (json_int_t)o->common.threads, "rounds", (json_int_t)o->rounds, "causal", scheme->causal, "gradient",
-        s->gradient, "ms", r->ms, "base_ms", r->base_ms, "ratio", r->ratio, "goal",
-        cli_json_number(r->goal > 0 ? r->goal : NAN), "scratch_bytes", (json_int_t)r->scratch, "peak_bytes",
-        r->peak < 0 ? json_null() : json_integer((json_int_t)r->peak), "matrix_bytes", (json_int_t)matrix_bytes(s));
-    return cli_json_line(line);
+static const bench_column columns[] = {{"scheme", "scheme", -24, 0, 0},
+                                       {"causal", "mask", -6, 0, 0},
+                                       {"ms", "ms", 10, 2, 0},
+                                       {"base_ms", "none ms", 10, 2, 0},
+                                       {"ratio", "ratio", 7, 2, 0},
+                                       {"goal", "goal", 6, 2, 0},
+                                       {"scratch_bytes", "scratch MiB", 12, 2, 1 / MEBIBYTE},
+                                       {"peak_bytes", "peak MiB", 10, 2, 1 / MEBIBYTE}};
+enum { COLUMNS = sizeof columns / sizeof *columns };
+
+static int print_row(const bench_options *o, const bench_scheme *scheme, const bench_shape *s, const bench_result *r) {
+    json_t *row = JSON_OBJECT("bench", JSON("encodings"), "scheme", JSON(scheme->name), "tokens", JSON(s->tokens), "heads",
+                              JSON(s->heads), "head_dim", JSON(s->head_dim), "threads", JSON(o->common.threads), "rounds",
+                              JSON(o->rounds), "causal", json_boolean(scheme->causal), "gradient", json_boolean(s->gradient),
+                              "ms", JSON(r->ms), "base_ms", JSON(r->base_ms), "ratio", JSON(r->ratio), "goal",
+                              r->goal > 0 ? JSON(r->goal) : json_null(), "scratch_bytes", JSON(r->scratch), "peak_bytes",
+                              r->peak < 0 ? json_null() : JSON(r->peak), "matrix_bytes", JSON((int64_t)matrix_bytes(s)));
+    return bench_print_row(o, row, columns, COLUMNS, r->goal > 0 && r->ratio > r->goal ? "above the goal" : NULL);
 }
 
 static void print_head(const bench_options *o, const bench_shape *s) {
@@ -146,18 +154,7 @@ static void print_head(const bench_options *o, const bench_shape *s) {
             s->tokens == o->encodings.tokens[0] ? "" : "\n", (long long)s->tokens, (long long)s->heads,
             (long long)s->head_dim, s->gradient ? "gradient" : "forward", o->common.threads,
             o->common.threads == 1 ? "" : "s", (long long)o->rounds, matrix_bytes(s) / MEBIBYTE);
-    fprintf(cli_stdout(), "%-24s %-6s %10s %10s %7s %6s %12s %10s\n", "scheme", "mask", "ms", "none ms", "ratio", "goal",
-            "scratch MiB", "peak MiB");
-}
-
-static int print_row(const bench_scheme *scheme, const bench_result *r) {
-    char goal[16] = "-", peak[32] = "-";
-    if (r->goal > 0) snprintf(goal, sizeof goal, "%.2f", r->goal);
-    if (r->peak >= 0) snprintf(peak, sizeof peak, "%.2f", (double)r->peak / MEBIBYTE);
-    fprintf(cli_stdout(), "%-24s %-6s %10.2f %10.2f %7.2f %6s %12.2f %10s%s\n", scheme->name,
-            scheme->causal ? "causal" : "none", r->ms, r->base_ms, r->ratio, goal, (double)r->scratch / MEBIBYTE, peak,
-            r->goal > 0 && r->ratio > r->goal ? "  above the goal" : "");
-    return bench_flush();
+    bench_print_titles(columns, COLUMNS, NULL);
 }
 
 static int bench_tokens(const bench_options *o, const bench_scheme *schemes, int count, int64_t tokens) {
@@ -168,14 +165,9 @@ static int bench_tokens(const bench_options *o, const bench_scheme *schemes, int
     if (bench_data_create(&data, &shape, &err)) return cli_fail_error(&err);
     for (int i = 0; i < count && !failed; i++) {
         bench_result result = {0};
-        if (measure_scheme(o, &schemes[i], &data, &result, &err))
-            failed = cli_fail_error(&err);
-        else if (o->common.json)
-            failed = print_json(o, &schemes[i], &shape, &result);
-        else {
-            if (i == 0) print_head(o, &shape);
-            failed = print_row(&schemes[i], &result);
-        }
+        failed = measure_scheme(o, &schemes[i], &data, &result, &err) ? cli_fail_error(&err) : 0;
+        if (!failed && !o->common.json && i == 0) print_head(o, &shape);
+        if (!failed) failed = print_row(o, &schemes[i], &shape, &result);
     }
     bench_data_free(&data);
     return failed;

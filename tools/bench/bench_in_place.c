@@ -109,27 +109,31 @@ gyre_status bench_measure_in_place(bench_in_place *run, int64_t rounds, bench_in
 }
 
 /* -- results -- */
+enum { COLUMNS = 10 };
+static bench_column columns[COLUMNS] = {
+    {"dtype", "type", -5, 0, 0},      {NULL, NULL, -20, 0, 0}, /* the second is the benchmark's own */
+    {"tokens", "tokens", 6, 0, 0},    {"threads", "threads", 7, 0, 0},  {"ns", "ns a call", 12, 0, 0},
+    {"gbps", "GB/s", 9, 1, 0},        {"limit_gbps", "limit", 9, 1, 0}, {"of_limit", "of limit", 9, 2, 0},
+    {"bytes_gbps", "bytes", 9, 1, 0}, {"of_bytes", "of bytes", 9, 2, 0}};
+
 void bench_in_place_head(const char *column) {
     cli_page_printf(
         cli_stdout(),
         "limit: the same numbers multiplied by a constant in place, in their type; bytes: the same bytes multiplied as if "
         "they were floats. GB/s read and written together\n\n");
-    fprintf(cli_stdout(), "%-5s %-20s %6s %7s %12s %9s %9s %9s %9s %9s\n", "type", column, "tokens", "threads", "ns a call",
-            "GB/s", "limit", "of limit", "bytes", "of bytes");
+    columns[1].key = columns[1].title = column;
+    bench_print_titles(columns, COLUMNS, NULL);
 }
 
 int bench_in_place_print(const bench_options *o, const bench_in_place_row *row, const bench_in_place_result *r) {
     const double moved = 2 * (double)r->bytes; /* read and written */
-    if (o->common.json)
-        return cli_json_line(json_pack("{s:s, s:s, s:s, s:I, s:I, s:f, s:f, s:f, s:f, s:f, s:f}", "bench", row->bench,
-                                       "dtype", dtype_name(bench_types[row->type]), row->column, row->what, "tokens",
-                                       (json_int_t)row->tokens, "threads", (json_int_t)row->threads, "ns", r->ns, "gbps",
-                                       moved / r->ns, "limit_gbps", moved / r->limit_ns, "of_limit", r->of_limit,
-                                       "bytes_gbps", moved / r->bytes_ns, "of_bytes", r->of_bytes));
-    fprintf(cli_stdout(), "%-5s %-20s %6lld %7lld %12.0f %9.1f %9.1f %9.2f %9.1f %9.2f\n",
-            dtype_name(bench_types[row->type]), row->what, (long long)row->tokens, (long long)row->threads, r->ns,
-            moved / r->ns, moved / r->limit_ns, r->of_limit, moved / r->bytes_ns, r->of_bytes);
-    return bench_flush();
+    return bench_print_row(o,
+                           JSON_OBJECT("bench", JSON(row->bench), "dtype", JSON(dtype_name(bench_types[row->type])),
+                                       row->column, JSON(row->what), "tokens", JSON(row->tokens), "threads",
+                                       JSON(row->threads), "ns", JSON(r->ns), "gbps", JSON(moved / r->ns), "limit_gbps",
+                                       JSON(moved / r->limit_ns), "of_limit", JSON(r->of_limit), "bytes_gbps",
+                                       JSON(moved / r->bytes_ns), "of_bytes", JSON(r->of_bytes)),
+                           columns, COLUMNS, NULL);
 }
 
 static int run_with_threads(const bench_options *o, int64_t threads,

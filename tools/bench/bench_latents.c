@@ -226,22 +226,25 @@ static gyre_status measure(const bench_options *o, const latent_case *c, const g
 
 /* -- results -- */
 
+static const bench_column columns[] = {{"name", "case", -16, 0, 0},
+                                       {"threads", "threads", 7, 0, 0},
+                                       {"ms", "ms", 9, 3, 0},
+                                       {"of_read", "of read", 8, 3, 0},
+                                       {"of_peak", "of peak", 8, 2, 0},
+                                       {"plain_ms", "plain ms", 9, 3, 0},
+                                       {"ratio", "ratio", 7, 3, 0},
+                                       {"error", "error", 9, BENCH_EXPONENT, 0},
+                                       {"token_bytes", "bytes", 7, 0, 0},
+                                       {"plain_token_bytes", "plain", 7, 0, 0}};
+enum { COLUMNS = sizeof columns / sizeof *columns };
+
 static int print_row(const bench_options *o, const latent_case *c, const latent_result *r, int64_t threads) {
-    char text[5][16];
-    if (!o->common.json) {
-        fprintf(cli_stdout(), "%-16s %7lld %9s %8s %8s %9s %7s %9.1e %7zu %7zu\n", c->name, (long long)threads,
-                bench_number(r->ms, 3, text[0]), bench_number(r->of_read, 3, text[1]), bench_number(r->of_peak, 2, text[2]),
-                bench_number(r->plain_ms, 3, text[3]), bench_number(r->ratio, 3, text[4]), r->error, r->bytes,
-                r->plain_bytes);
-        return bench_flush();
-    }
-    static const char *const names[] = {"ms", "of_read", "of_peak", "plain_ms", "ratio", "error"};
-    const double numbers[] = {r->ms, r->of_read, r->of_peak, r->plain_ms, r->ratio, r->error};
-    json_t *line = json_pack("{s:s, s:s, s:I, s:s, s:I, s:I, s:I, s:I, s:I}", "bench", "latents", "name", c->name, "heads",
-                             (json_int_t)c->heads, "dtype", dtype_name(c->dtype), "tokens", (json_int_t)TOKENS, "threads",
-                             (json_int_t)threads, "rounds", (json_int_t)r->rounds, "token_bytes", (json_int_t)r->bytes,
-                             "plain_token_bytes", (json_int_t)r->plain_bytes);
-    return bench_json_line(line, names, numbers, (int)(sizeof names / sizeof *names), json_null());
+    json_t *row = JSON_OBJECT("bench", JSON("latents"), "name", JSON(c->name), "heads", JSON(c->heads), "dtype",
+                              JSON(dtype_name(c->dtype)), "tokens", JSON(TOKENS), "threads", JSON(threads), "rounds",
+                              JSON(r->rounds), "token_bytes", JSON(r->bytes), "plain_token_bytes", JSON(r->plain_bytes),
+                              "ms", JSON(r->ms), "of_read", JSON(r->of_read), "of_peak", JSON(r->of_peak), "plain_ms",
+                              JSON(r->plain_ms), "ratio", JSON(r->ratio), "error", JSON(r->error), "goal", json_null());
+    return bench_print_row(o, row, columns, COLUMNS, NULL);
 }
 
 static void print_head(void) {
@@ -253,8 +256,7 @@ static void print_head(void) {
         "Least processor times of the rounds. of read: reading the latents once, over the call; of peak: of fused "
         "multiply-adds in registers; ratio: to the plain form; error: of the output, to f32; bytes: of keys and values "
         "of a token. Multiplying queries and outputs by the up-projections is not timed.\n\n");
-    fprintf(cli_stdout(), "%-16s %7s %9s %8s %8s %9s %7s %9s %7s %7s\n", "case", "threads", "ms", "of read", "of peak",
-            "plain ms", "ratio", "error", "bytes", "plain");
+    bench_print_titles(columns, COLUMNS, NULL);
 }
 
 static int run(const bench_options *o, const gyre_exec *exec, int64_t threads) {

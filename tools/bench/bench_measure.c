@@ -2,7 +2,6 @@
 #define _DEFAULT_SOURCE // NOLINT(bugprone-reserved-identifier): for MAP_ANONYMOUS and madvise; glibc defines this name
 #include "tools/bench/bench.h"
 #include <errno.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -102,19 +101,65 @@ int bench_flush(void) {
     return fflush(cli_stdout()) ? cli_fail("standard output: %s (writing the result)", strerror(errno)) : 0;
 }
 
-const char *bench_number(double x, int digits, char out[16]) {
-    if (isnan(x))
-        snprintf(out, 16, "-");
+/* -- rows -- */
+static const char *text_of(const json_t *row, const bench_column *c, char out[32]) {
+    const json_t *value = json_object_get(row, c->key);
+    if (json_is_boolean(value)) return json_is_true(value) ? c->key : "none";
+    if (!json_is_number(value)) return json_is_string(value) ? json_string_value(value) : "-";
+    const double x = json_number_value(value) * (c->unit != 0 ? c->unit : 1);
+    if (c->decimals == BENCH_EXPONENT)
+        snprintf(out, 32, "%.1e", x);
     else
-        snprintf(out, 16, "%.*f", digits, x);
+        snprintf(out, 32, "%.*f", c->decimals, x);
     return out;
 }
 
-int bench_json_line(json_t *line, const char *const names[], const double numbers[], int count, json_t *goal) {
-    int failed = 0;
-    for (int i = 0; i < count; i++) /* jansson refuses a NULL object, and takes the value over all the same */
-        failed |= json_object_set_new(line, names[i], cli_json_number(numbers[i]));
-    failed |= json_object_set_new(line, "goal", goal);
-    if (failed) json_decref(line);
-    return cli_json_line(failed ? NULL : line);
+void bench_print_titles(const bench_column *columns, int count, const char *end) {
+    for (int i = 0; i < count; i++)
+        fprintf(cli_stdout(), "%s%*s", i ? " " : "", columns[i].width, columns[i].title);
+    fprintf(cli_stdout(), "%s%s\n", end ? "  " : "", end ? end : "");
+}
+
+int bench_print_row(const bench_options *o, json_t *row, const bench_column *columns, int count, const char *note) {
+    char text[32];
+    if (o->common.json) return cli_json_line(row);
+    for (int i = 0; i < count; i++)
+        fprintf(cli_stdout(), "%s%*s", i ? " " : "", columns[i].width, text_of(row, &columns[i], text));
+    fprintf(cli_stdout(), "%s%s\n", note ? "  " : "", note ? note : "");
+    json_decref(row);
+    return bench_flush();
+}
+
+json_t *bench_goal(const char *of, double value) {
+    if (!of) return json_null();
+    return JSON_OBJECT("of", JSON(of), strcmp(of, "ratio") == 0 ? "most" : "least", JSON(value));
+}
+
+const char *bench_goal_note(const json_t *row, char out[48]) {
+    const json_t *goal = json_object_get(row, "goal"), *most = json_object_get(goal, "most");
+    const char *of = json_string_value(json_object_get(goal, "of"));
+    if (!of) return "";
+    const double value = json_number_value(most ? most : json_object_get(goal, "least"));
+    const double x = json_number_value(json_object_get(row, of));
+    snprintf(out, 48, "%s %s %.2f%s", of, most ? "<=" : ">=", value, (most ? x <= value : x >= value) ? "" : ", missed");
+    return out;
+}
+
+/* -- threads -- */
+void bench_execs_close(bench_execs *execs) {
+    for (int i = 0; i < execs->count; i++)
+        gyre_pool_free(execs->pools[i]);
+}
+
+gyre_status bench_execs_open(bench_execs *execs, int threads, gyre_error *err) {
+    *execs = (bench_execs){.count = 0};
+    for (int i = 0; i < (threads ? 1 : BENCH_MAX_EXECS); i++) {
+        const gyre_status status = gyre_pool_create(&execs->pools[i], threads ? threads : i + 1, err);
+        if (status) {
+            bench_execs_close(execs);
+            return status;
+        }
+        execs->of[execs->count++] = gyre_pool_exec(execs->pools[i]);
+    }
+    return GYRE_OK;
 }

@@ -185,21 +185,29 @@ typedef struct model_row {
     double ns, rate, limit, of_limit, goal;         /* of_limit: median over rounds; goal: its minimum, 0 = none */
 } model_row;
 
+static const bench_column columns[] = {{"case", "case", -9, 0, 0},
+                                       {"dtype", "type", -5, 0, 0},
+                                       {"threads", "threads", 7, 0, 0},
+                                       {"ns", "ms", 10, 2, 1e-6},
+                                       {"tokens_per_s", "tokens/s", 10, 1, 0},
+                                       {"rate", "rate", 9, 1, 0},
+                                       {"limit", "limit", 9, 1, 0},
+                                       {"unit", "in", -8, 0, 0},
+                                       {"share", "share", -10, 0, 0},
+                                       {"value", "", 5, 2, 0}};
+enum { COLUMNS = sizeof columns / sizeof *columns };
+
 static int print_row(const bench_options *o, const model_row *r) {
-    const double per_second = (double)r->tokens / r->ns * 1e9;
-    if (o->common.json)
-        return cli_json_line(json_pack("{s:s, s:s, s:s, s:I, s:I, s:I, s:f, s:f, s:s, s:f, s:f, s:s, s:f, s:o}", "bench",
-                                       "model", "case", r->name, "dtype", r->type, "threads", (json_int_t)r->threads,
-                                       "rounds", (json_int_t)r->rounds, "tokens", (json_int_t)r->tokens, "ns", r->ns,
-                                       "tokens_per_s", per_second, "unit", r->unit, "rate", r->rate, "limit", r->limit,
-                                       "share", r->fraction_name, "value", r->of_limit, "goal",
-                                       cli_json_number(r->goal > 0 ? r->goal : NAN)));
     char goal[32] = "";
     if (r->goal > 0) snprintf(goal, sizeof goal, "%.2f%s", r->goal, r->of_limit < r->goal ? ", missed" : "");
-    fprintf(cli_stdout(), "%-9s %-5s %7lld %10.2f %10.1f %9.1f %9.1f %-8s %-10s %5.2f  %s\n", r->name, r->type,
-            (long long)r->threads, 1e-6 * r->ns, per_second, r->rate, r->limit, r->unit, r->fraction_name, r->of_limit,
-            goal);
-    return bench_flush();
+    return bench_print_row(o,
+                           JSON_OBJECT("bench", JSON("model"), "case", JSON(r->name), "dtype", JSON(r->type), "threads",
+                                       JSON(r->threads), "rounds", JSON(r->rounds), "tokens", JSON(r->tokens), "ns",
+                                       JSON(r->ns), "tokens_per_s", JSON((double)r->tokens / r->ns * 1e9), "unit",
+                                       JSON(r->unit), "rate", JSON(r->rate), "limit", JSON(r->limit), "share",
+                                       JSON(r->fraction_name), "value", JSON(r->of_limit), "goal",
+                                       r->goal > 0 ? JSON(r->goal) : json_null()),
+                           columns, COLUMNS, goal);
 }
 
 /* Compares a run with its limit: the median over rounds of the ratio of their rates. */
@@ -297,30 +305,23 @@ static void print_head(const gyre_model *model) {
         "prefill: %d tokens, of fused multiply-adds in registers; decode: one token after %d, of reading as many "
         "bytes as the weights have; eval: windows of %d, of reading them and no more. Ratios: medians of the rounds'.\n\n",
         PREFILL, PROMPT, WINDOW);
-    fprintf(cli_stdout(), "%-9s %-5s %7s %10s %10s %9s %9s %-8s %-10s %5s  %s\n", "case", "type", "threads", "ms",
-            "tokens/s", "rate", "limit", "in", "share", "", "goal");
+    bench_print_titles(columns, COLUMNS, "goal");
 }
 
 int bench_model(const bench_options *o) {
-    const int threads[] = {o->common.threads ? o->common.threads : 1, 2}, counts = o->common.threads ? 1 : 2;
     gyre_model *models[TYPE_COUNT] = {NULL};
     gyre_error err = {0, ""};
     cli_progress progress;
+    bench_execs execs = {.count = 0};
     cli_defer_signals_to_window();
     int failed = open_models(o, models, &err) ? cli_fail_error(&err) : cli_interrupted() ? CLI_FAILED : 0;
     if (!failed && !o->common.json) print_head(models[0]);
-    cli_progress_begin(&progress, "model", NULL, counts * TYPE_COUNT * (int64_t)PART);
-    for (int w = 0; w < counts && !failed; w++) {
-        gyre_pool *pool;
-        if (gyre_pool_create(&pool, threads[w], &err)) {
-            failed = cli_fail_error(&err);
-            break;
-        }
-        const gyre_exec exec = gyre_pool_exec(pool);
-        failed = measure_all(o, models, &exec, &progress);
-        gyre_pool_free(pool);
-    }
+    if (!failed && bench_execs_open(&execs, o->common.threads, &err)) failed = cli_fail_error(&err);
+    cli_progress_begin(&progress, "model", NULL, execs.count * TYPE_COUNT * (int64_t)PART);
+    for (int i = 0; i < execs.count && !failed; i++)
+        failed = measure_all(o, models, &execs.of[i], &progress);
     cli_progress_end(&progress);
+    bench_execs_close(&execs);
     close_models(models);
     return failed;
 }

@@ -26,7 +26,7 @@ typedef struct product_case {
     gyre_stored_type type; /* of the weights */
 } product_case;
 
-enum { MAX_CASES = 64, ROW_IN = 4096, ROW_BYTES = 128 << 20, MAX_EXECS = 2 };
+enum { MAX_CASES = 64, ROW_IN = 4096, ROW_BYTES = 128 << 20 };
 #define PEAK_GOAL    0.80 /* of the arithmetic peak */
 #define READ_GOAL    0.80 /* of reading the weights, f32 */
 #define SAVED_GOAL   0.80 /* of the bytes saved, bf16 and Q8_0 */
@@ -159,9 +159,7 @@ static double bytes_of(const product_case *c) {
 /* -- measuring -- */
 /* The numbers of threads.  Gradients run on one thread, because the trainer splits the work itself. */
 typedef struct product_execs {
-    gyre_pool *pools[MAX_EXECS], *alone;
-    gyre_exec of[MAX_EXECS], one;
-    int count;
+    bench_execs all, one;
 } product_execs;
 
 typedef struct product_result {
@@ -201,13 +199,13 @@ static int64_t case_cost(const product_case *c, int64_t rounds) {
 }
 
 /* out = the sets in use. */
-static int set_up_series(series_set sets[MAX_EXECS], const product_case *c, product *p, product *f32,
+static int set_up_series(series_set sets[BENCH_MAX_EXECS], const product_case *c, product *p, product *f32,
                          bench_memory_read *reading, const product_execs *execs) {
-    const int serial = c->kind == KIND_NN || c->kind == KIND_TN, count = serial ? 1 : execs->count;
+    const int serial = c->kind == KIND_NN || c->kind == KIND_TN, count = serial ? 1 : execs->all.count;
     const int row = c->kind == KIND_ROW;
     const double f32_bytes = (double)f32->matrix.out * (double)f32->matrix.row_bytes;
     for (int i = 0; i < count; i++) {
-        const gyre_exec *exec = serial ? &execs->one : &execs->of[i];
+        const gyre_exec *exec = serial ? &execs->one.of[0] : &execs->all.of[i];
         sets[i].call = (bench_series){product_run, p, exec, row ? bytes_of(c) : flops_of(c), 0, {0}};
         sets[i].f32 = (bench_series){f32->memory ? product_run : NULL, f32, exec, f32_bytes, 0, {0}};
         sets[i].limit = row ? (bench_series){bench_run_memory_read, reading, exec, (double)reading->bytes, 0, {0}}
@@ -218,12 +216,12 @@ static int set_up_series(series_set sets[MAX_EXECS], const product_case *c, prod
 
 /* out = the results, one for each number of threads; -1 with *err set. */
 static int measure(const product_case *c, const product_case *as_f32, int64_t rounds, const product_execs *execs,
-                   cli_progress *progress, product_result results[MAX_EXECS], gyre_error *err) {
+                   cli_progress *progress, product_result results[BENCH_MAX_EXECS], gyre_error *err) {
     product p, f32 = {.memory = NULL};
-    series_set sets[MAX_EXECS];
-    bench_series *all[3 * MAX_EXECS];
+    series_set sets[BENCH_MAX_EXECS];
+    bench_series *all[3 * BENCH_MAX_EXECS];
     const bench_part part = {progress, case_cost(c, rounds)};
-    const int threads = execs->of[execs->count - 1].concurrency;
+    const int threads = execs->all.of[execs->all.count - 1].concurrency;
     int count = 0;
     if (product_open(&p, c, threads, err)) return -1;
     gyre_status status =
@@ -244,31 +242,29 @@ static int measure(const product_case *c, const product_case *as_f32, int64_t ro
 }
 
 /* -- results -- */
-typedef struct product_goal {
-    const char *of; /* NULL = none */
-    double value, least;
-} product_goal;
-
-static product_goal goal_of(const product_case *c, const product_result *r) {
+static json_t *goal_of(const product_case *c, const product_result *r) {
     const int saved = c->type == GYRE_STORED_BF16 || c->type == GYRE_STORED_Q8_0;
-    if (c->kind == KIND_ROW && c->type == GYRE_STORED_F32) return (product_goal){"of_read", r->of_read, READ_GOAL};
-    if (c->kind == KIND_ROW) return (product_goal){saved ? "of_saved" : NULL, r->of_saved, SAVED_GOAL};
-    if (r->threads == 1) return (product_goal){"of_peak", r->of_peak, PEAK_GOAL};
-    return (product_goal){r->threads == 2 && !isnan(r->speedup) ? "speedup" : NULL, r->speedup, SPEEDUP_GOAL};
+    if (c->kind == KIND_ROW && c->type == GYRE_STORED_F32) return bench_goal("of_read", READ_GOAL);
+    if (c->kind == KIND_ROW) return bench_goal(saved ? "of_saved" : NULL, SAVED_GOAL);
+    if (r->threads == 1) return bench_goal("of_peak", PEAK_GOAL);
+    return bench_goal(r->threads == 2 && !isnan(r->speedup) ? "speedup" : NULL, SPEEDUP_GOAL);
 }
 
-static int print_json(const product_case *c, const product_result *r) {
-    const product_goal goal = goal_of(c, r);
-    const double numbers[] = {r->ns,        r->gflops,  r->peak_gflops, r->of_peak, r->gbps,
-                              r->read_gbps, r->of_read, r->of_saved,    r->speedup};
-    static const char *const names[] = {"ns",        "gflops",  "peak_gflops", "of_peak", "gbps",
-                                        "read_gbps", "of_read", "of_saved",    "speedup"};
-    json_t *line =
-        json_pack("{s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I}", "bench", "products", "name", c->name, "case",
-                  kind_names[c->kind], "dtype", type_name(c->type), "rows", (json_int_t)c->rows, "out", (json_int_t)c->out,
-                  "in", (json_int_t)c->in, "threads", (json_int_t)r->threads, "rounds", (json_int_t)r->rounds);
-    return bench_json_line(line, names, numbers, (int)(sizeof names / sizeof *names),
-                           goal.of ? json_pack("{s:s, s:f}", "of", goal.of, "least", goal.least) : json_null());
+static const bench_column columns[] = {
+    {"name", "case", -20, 0, 0},     {"threads", "threads", 7, 0, 0},   {"ns", "ms", 10, 3, 1e-6},
+    {"gflops", "GFLOP/s", 8, 1, 0},  {"of_peak", "of peak", 8, 2, 0},   {"gbps", "GB/s", 7, 1, 0},
+    {"of_read", "of read", 7, 2, 0}, {"of_saved", "of saved", 8, 2, 0}, {"speedup", "speedup", 7, 2, 0}};
+enum { COLUMNS = sizeof columns / sizeof *columns };
+
+static int print_row(const bench_options *o, const product_case *c, const product_result *r) {
+    char note[48];
+    json_t *row = JSON_OBJECT("bench", JSON("products"), "name", JSON(c->name), "case", JSON(kind_names[c->kind]), "dtype",
+                              JSON(type_name(c->type)), "rows", JSON(c->rows), "out", JSON(c->out), "in", JSON(c->in),
+                              "threads", JSON(r->threads), "rounds", JSON(r->rounds), "ns", JSON(r->ns), "gflops",
+                              JSON(r->gflops), "peak_gflops", JSON(r->peak_gflops), "of_peak", JSON(r->of_peak), "gbps",
+                              JSON(r->gbps), "read_gbps", JSON(r->read_gbps), "of_read", JSON(r->of_read), "of_saved",
+                              JSON(r->of_saved), "speedup", JSON(r->speedup), "goal", goal_of(c, r));
+    return bench_print_row(o, row, columns, COLUMNS, bench_goal_note(row, note));
 }
 
 static void print_head(void) {
@@ -277,25 +273,13 @@ static void print_head(void) {
         "nt: rows of x times weights [out x in]; nn, tn: its gradients for x and for the weights; row: one row of x times "
         "128 MiB of weights. of peak: of fused multiply-adds in registers; of read: rate of the weights over that of "
         "reading them in a loop; of saved: speed relative to f32 over the bytes saved. Ratios: medians of the rounds'.\n\n");
-    fprintf(cli_stdout(), "%-20s %7s %10s %8s %8s %7s %7s %8s %7s  %s\n", "case", "threads", "ms", "GFLOP/s", "of peak",
-            "GB/s", "of read", "of saved", "speedup", "goal");
-}
-
-static int print_row(const product_case *c, const product_result *r) {
-    char text[5][16], goal[48] = "";
-    const product_goal g = goal_of(c, r);
-    if (g.of) snprintf(goal, sizeof goal, "%s >= %.2f%s", g.of, g.least, g.value >= g.least ? "" : ", missed");
-    fprintf(cli_stdout(), "%-20s %7lld %10.3f %8.1f %8s %7s %7s %8s %7s  %s\n", c->name, (long long)r->threads, 1e-6 * r->ns,
-            r->gflops, bench_number(r->of_peak, 2, text[0]), bench_number(r->gbps, 1, text[1]),
-            bench_number(r->of_read, 2, text[2]), bench_number(r->of_saved, 2, text[3]),
-            bench_number(r->speedup, 2, text[4]), goal);
-    return bench_flush();
+    bench_print_titles(columns, COLUMNS, "goal");
 }
 
 /* -- the benchmark -- */
 static int run_cases(const bench_options *o, int64_t rounds, const case_list *list, const product_execs *execs) {
     gyre_error err = {0, ""};
-    product_result results[MAX_EXECS];
+    product_result results[BENCH_MAX_EXECS];
     cli_progress progress;
     const case_list all = list_all_cases();
     const product_case *as_f32 = all.cases;
@@ -319,31 +303,10 @@ static int run_cases(const bench_options *o, int64_t rounds, const case_list *li
         cli_progress_erase();
         if (!o->common.json && i == 0) print_head();
         for (int r = 0; r < count && !failed; r++)
-            failed = o->common.json ? print_json(c, &results[r]) : print_row(c, &results[r]);
+            failed = print_row(o, c, &results[r]);
     }
     cli_progress_end(&progress);
     return failed;
-}
-
-static void execs_close(product_execs *execs) {
-    for (int i = 0; i < execs->count; i++)
-        gyre_pool_free(execs->pools[i]);
-    gyre_pool_free(execs->alone);
-}
-
-static gyre_status execs_open(product_execs *execs, int threads, gyre_error *err) {
-    const int threads_of[MAX_EXECS] = {threads ? threads : 1, 2}, count = threads ? 1 : MAX_EXECS;
-    *execs = (product_execs){.count = 0};
-    gyre_status status = gyre_pool_create(&execs->alone, 1, err);
-    if (!status) execs->one = gyre_pool_exec(execs->alone);
-    for (int i = 0; i < count && !status; i++) {
-        status = gyre_pool_create(&execs->pools[i], threads_of[i], err);
-        if (status) break;
-        execs->of[i] = gyre_pool_exec(execs->pools[i]);
-        execs->count++;
-    }
-    if (status) execs_close(execs);
-    return status;
 }
 
 int bench_products(const bench_options *o) {
@@ -351,8 +314,10 @@ int bench_products(const bench_options *o) {
     const case_list list = choose_cases(o);
     gyre_error err = {0, ""};
     product_execs execs;
-    if (execs_open(&execs, o->common.threads, &err)) return cli_fail_error(&err);
-    const int failed = run_cases(o, rounds, &list, &execs);
-    execs_close(&execs);
+    if (bench_execs_open(&execs.one, 1, &err)) return cli_fail_error(&err);
+    int failed = bench_execs_open(&execs.all, o->common.threads, &err) ? cli_fail_error(&err) : 0;
+    if (!failed) failed = run_cases(o, rounds, &list, &execs);
+    bench_execs_close(&execs.all);
+    bench_execs_close(&execs.one);
     return failed;
 }
