@@ -34,8 +34,7 @@ int bench_fourier_fits(const bench_shape *s) {
 
 bench_fourier *bench_fourier_create(const bench_shape *s) {
     const int64_t terms = count_terms(s), most = s->head_dim / 4, series = terms < most ? terms : most;
-    bench_fourier *out = calloc(1, sizeof *out);
-    if (!out) return NULL;
+    bench_fourier *out = cli_alloc(1, sizeof *out);
     out->tokens = s->tokens;
     out->numbers = s->heads * terms * series;
     out->frequencies = malloc((size_t)terms * sizeof *out->frequencies);

@@ -79,8 +79,7 @@ static int train(const bench_options *o, const gyre_exec *exec) {
         return cli_fail("--encoding: %s cannot be set up for %lld tokens (gyre bench)", o->train.encoding.name,
                         (long long)o->train.context);
     const int64_t count = 64 * (o->train.context + 1);
-    int32_t *ids = malloc((size_t)count * sizeof *ids);
-    if (!ids) return cli_fail("text: out of memory (gyre bench)");
+    int32_t *ids = cli_alloc(count, sizeof *ids);
     const gyre_text text = random_text(ids, count);
     gyre_error err = {0};
     gyre_trainer *t = NULL;

@@ -34,8 +34,7 @@ static void describe(bench_trained *t, int64_t pairs) {
 
 bench_trained *bench_trained_create(const bench_shape *s, int is_polar) {
     const int64_t pairs = is_polar ? s->head_dim : s->head_dim / 2;
-    bench_trained *t = calloc(1, sizeof *t);
-    if (!t) return NULL;
+    bench_trained *t = cli_alloc(1, sizeof *t);
     t->is_polar = is_polar;
     t->tokens = s->tokens;
     t->heads = s->heads;

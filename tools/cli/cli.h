@@ -4,6 +4,7 @@
 #include "tools/cli/cli_error.h"
 #include "tools/cli/cli_json.h"
 #include "tools/cli/cli_lock.h"
+#include "tools/cli/cli_memory.h"
 #include "tools/cli/cli_output.h"
 #include "tools/cli/cli_page.h"
 #include "tools/cli/cli_parse.h"

@@ -12,8 +12,8 @@ typedef struct method_figures {
     const char *unit;        /* of positions: "tokens" */
 } method_figures;
 
-/* Adds a heat map of cos(angle) for each map, and a chart of the wavelengths of their pairs.  Errors: those of
- * gyre_report_page_heatmap_grid and gyre_report_page_chart, which the page keeps; ENOMEM. */
-gyre_status method_figures_add(const method_figures *f, gyre_report_page *page, gyre_error *err);
+/* Adds a heat map of cos(angle) for each map, and a chart of the wavelengths of their pairs.  The page keeps the first
+ * error. */
+void method_figures_add(const method_figures *f, gyre_report_page *page);
 
 #endif

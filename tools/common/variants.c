@@ -197,6 +197,40 @@ gyre_status sinusoid_create(gyre_encoding **out, int64_t dim, double base, gyre_
     return gyre_encoding_create(out, &config, NULL, err);
 }
 
+gyre_status sinusoid_rows(const gyre_encoding *sinusoid, int64_t first, int64_t count, double *rows, const gyre_exec *exec,
+                          gyre_error *err) {
+    const int64_t dim = gyre_encoding_get_config(sinusoid)->input.dim;
+    const gyre_positions positions = {.base = first};
+    const gyre_view out = gyre_dense(rows, GYRE_DTYPE_F64, 1, count, 1, dim);
+    const gyre_cview in = gyre_const(out);
+    memset(rows, 0, (size_t)(count * dim) * sizeof *rows);
+    return gyre_add_input(sinusoid, GYRE_ARGS(gyre_add_input_args, .positions = &positions, .in = in, .out = out), exec,
+                          err);
+}
+
+gyre_status shift_create(gyre_encoding **out, int64_t dim, double base, int clockwise, double factor, gyre_error *err) {
+    gyre_config config = GYRE_INIT(gyre_config);
+    config.kind = gyre_kind_find("rope");
+    config.head_dim = dim;
+    config.rope.base = base;
+    config.rope.layout = GYRE_LAYOUT_INTERLEAVED;
+    config.rope.clockwise = clockwise;
+    config.rope.scaling = GYRE_SCALING_LINEAR;
+    config.rope.factor = factor;
+    config.rope.table_positions = GYRE_NO_TABLE;
+    return gyre_encoding_create(out, &config, NULL, err);
+}
+
+gyre_status shift_rows(const gyre_encoding *shift, int64_t k, const double *rows, int64_t count, double *out,
+                       const gyre_exec *exec, gyre_error *err) {
+    const int64_t dim = gyre_encoding_get_config(shift)->head_dim;
+    const gyre_positions all_at_k = {.data = &k, .dtype = GYRE_DTYPE_I64, .one_position = 1};
+    const gyre_cview in = gyre_cdense(rows, GYRE_DTYPE_F64, 1, count, 1, dim);
+    const gyre_view to = gyre_dense(out, GYRE_DTYPE_F64, 1, count, 1, dim);
+    return gyre_rotate(
+        shift, GYRE_ARGS(gyre_rotate_args, .role = GYRE_ROLE_KEY, .positions = &all_at_k, .in = in, .out = to), exec, err);
+}
+
 void variant_model(const variant *v, gyre_model_config *model) {
     const changed_scheme *c = changed_of(v);
     if (!c) return;

@@ -40,6 +40,16 @@ void variant_model(const variant *v, gyre_model_config *model);
 /* *out = the sinusoid of the paper, whose rows have dim channels.  Errors: those of gyre_encoding_create. */
 gyre_status sinusoid_create(gyre_encoding **out, int64_t dim, double base, gyre_sinusoid layout, gyre_error *err);
 
+/* rows[count][dim] = its rows of positions first .. first + count - 1, in double. */
+gyre_status sinusoid_rows(const gyre_encoding *sinusoid, int64_t first, int64_t count, double *rows, const gyre_exec *exec,
+                          gyre_error *err);
+/* PE(p + k) = M_k PE(p), with one matrix M_k for all p: a rotation of each pair [sin cos] by k theta. */
+/* *out = the rotation in pairs [x y x y ...] that applies M_k at position k / factor.  clockwise 0: the inverse. */
+gyre_status shift_create(gyre_encoding **out, int64_t dim, double base, int clockwise, double factor, gyre_error *err);
+/* out[count][dim] = M_k times each of rows[count][dim]. */
+gyre_status shift_rows(const gyre_encoding *shift, int64_t k, const double *rows, int64_t count, double *out,
+                       const gyre_exec *exec, gyre_error *err);
+
 /* out = the look of the method or encoding that a label names or begins with ("rope+yarn", "ntk:4", "yarn, causal"), in
  * every figure: the plain name is solid; its variants have hollow symbols and dashes, which differ from one power of two to
  * the next; zeros for another label. */

@@ -1,5 +1,4 @@
 /* cmd_eval.c: gyre eval: perplexity by context length, one row per method. */
-#include "tools/cli/cli_memory.h"
 #include "tools/eval/eval.h"
 #include "tools/subcommands.h"
 #include "tools/team/team.h"

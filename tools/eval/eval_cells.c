@@ -1,5 +1,4 @@
 /* eval_cells.c: measures the cells of gyre eval. */
-#include "tools/cli/cli_memory.h"
 #include "tools/common/methods.h"
 #include "tools/common/window_statistics.h"
 #include "tools/eval/eval.h"

@@ -1,7 +1,6 @@
 /* eval_journal.c: cells that earlier runs of gyre eval measured.
  *
  * The key of a cell holds everything that its results depend on; files are in it by their hash. */
-#include "tools/cli/cli_memory.h"
 #include "tools/eval/eval.h"
 #include <math.h>
 #include <stdlib.h>

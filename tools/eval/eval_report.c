@@ -1,7 +1,6 @@
 /* eval_report.c: the HTML report of gyre eval: charts by context and by position, tables, what the methods do, and the run
  * card. */
 #include "gyre/gyre_fields.h"
-#include "tools/cli/cli_memory.h"
 #include "tools/common/method_figures.h"
 #include "tools/common/result_table.h"
 #include "tools/eval/eval.h"
@@ -320,7 +319,7 @@ static gyre_status methods_part(const figures *f, gyre_error *err) {
     }
     if (drawn.count && !status) {
         (void)gyre_report_page_section(f->page, "What the methods do");
-        status = method_figures_add(&drawn, f->page, err);
+        method_figures_add(&drawn, f->page);
     }
     for (int64_t i = 0; i < drawn.count; i++)
         method_map_free(&list[i]);

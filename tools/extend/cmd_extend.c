@@ -160,9 +160,9 @@ static int list_methods(const extend_options *o, const extension *e, extend_meth
     for (int64_t i = 0; i < *count; i++)
         has_none |= method_is_none(&(*methods)[i].method);
     if (has_none) return 0;
-    extend_method *more = realloc(*methods, (size_t)(*count + 1) * sizeof *more);
-    if (!more) return cli_fail("methods: out of memory (extend)");
-    memmove(more + 1, more, (size_t)*count * sizeof *more);
+    extend_method *more = cli_alloc(*count + 1, sizeof *more);
+    memcpy(more + 1, *methods, (size_t)*count * sizeof *more);
+    free(*methods);
     *methods = more;
     ++*count;
     return extend_method_parse("none", &more[0], &err) ? cli_fail_error(&err) : 0;
@@ -184,10 +184,9 @@ static int print_methods(const extend_options *o, const extension *e, FILE *file
     gyre_error err = {0, ""};
     extend_method *methods = NULL;
     int64_t count = 0;
-    extend_verdict *verdict = calloc(1, sizeof *verdict);
-    int status = verdict ? list_methods(o, e, &methods, &count) : cli_fail("results: out of memory (extend)");
-    extend_effect *rows = status ? NULL : calloc((size_t)count, sizeof *rows);
-    if (!status && !rows) status = cli_fail("results: out of memory (extend)");
+    extend_verdict *verdict = cli_alloc(1, sizeof *verdict);
+    int status = list_methods(o, e, &methods, &count);
+    extend_effect *rows = cli_alloc(count, sizeof *rows);
     if (!status) status = compute_rows(e, methods, count, rows);
     if (!status && o->cost.model.texts_count)
         status = extend_cost_measure(e, &o->cost, &o->common, methods, count, &verdict->cost);

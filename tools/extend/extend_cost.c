@@ -159,18 +159,15 @@ static int open_measurement(measurement *m, const cli_options *common) {
     if (model_input_read(&m->input, m->e->to + 1, &err)) return cli_fail_error(&err);
     cost->max_windows = o->windows * m->input.texts_count;
     cost->vocab = gyre_model_get_config(m->input.model)->vocab;
-    cost->losses = calloc((size_t)cost->methods, sizeof *cost->losses);
+    cost->losses = cli_alloc(cost->methods, sizeof *cost->losses);
     for (int range = 0; range < EXTEND_RANGES; range++)
-        cost->by_window[range] = calloc((size_t)(cost->methods * cost->max_windows), sizeof *cost->by_window[range]);
-    if (!cost->losses || !cost->by_window[EXTEND_NEAR] || !cost->by_window[EXTEND_FAR])
-        return cli_fail("results: out of memory (extend)");
+        cost->by_window[range] = cli_alloc(cost->methods * cost->max_windows, sizeof *cost->by_window[range]);
     return cli_pool_open(common, &m->pool, &m->exec);
 }
 
 int extend_cost_measure(const extension *e, const extend_cost_options *o, const cli_options *common,
                         const extend_method *methods, int64_t count, extend_cost *out) {
-    measurement *m = calloc(1, sizeof *m);
-    if (!m) return cli_fail("results: out of memory (extend)");
+    measurement *m = cli_alloc(1, sizeof *m);
     *out = (extend_cost){.methods = count};
     *m = (measurement){.e = e, .options = o, .cost = out};
     for (int64_t i = count - 1; i >= 0; i--)

@@ -190,8 +190,8 @@ int64_t lab_values(const lab_plan *plan, const lab_row *row, int context, lab_me
                    double values[LAB_SEEDS * LAB_WINDOWS]);
 /* out = the rows of a part, *count of them. */
 const lab_row *lab_part_rows(const lab *l, lab_part part, int *count);
-/* Fills in l->ranks from the rows that are complete.  Errors: ENOMEM. */
-gyre_status lab_rank_rows(lab *l, gyre_error *err);
+/* Fills in l->ranks from the rows that are complete. */
+void lab_rank_rows(lab *l);
 /* out = the two measures of a pair. */
 lab_measure lab_pair_first(int pair);
 lab_measure lab_pair_second(int pair);

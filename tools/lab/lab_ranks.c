@@ -139,9 +139,8 @@ static void rank_context(ranked *r, lab_rank out[LAB_PAIRS]) {
     }
 }
 
-gyre_status lab_rank_rows(lab *l, gyre_error *err) {
-    ranked *r = calloc(1, sizeof *r);
-    if (!r) return gyre_fail(err, GYRE_ENOMEM, "ranks: out of memory (gyre lab)");
+void lab_rank_rows(lab *l) {
+    ranked *r = cli_alloc(1, sizeof *r);
     for (int part = 0; part < LAB_PARTS; part++)
         for (int c = 0; c < l->plan.contexts_count; c++) {
             lab_rank found[LAB_PAIRS] = {{.known = 0}};
@@ -151,5 +150,4 @@ gyre_status lab_rank_rows(lab *l, gyre_error *err) {
                 l->ranks[part][p][c] = found[p];
         }
     free(r);
-    return GYRE_OK;
 }

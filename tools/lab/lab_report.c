@@ -181,7 +181,7 @@ static gyre_status effects(figures *f, gyre_error *err) {
         status = method_map_of_encoding(encoding_of(l, label), label, &range, &map, err);
         if (!status) method_maps_add(maps, &drawn.count, &map);
     }
-    if (!status) status = method_figures_add(&drawn, f->page, err);
+    if (!status) method_figures_add(&drawn, f->page);
     for (int i = 0; i < MAPS; i++)
         method_map_free(&maps[i]);
     return status;

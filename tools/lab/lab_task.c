@@ -128,16 +128,15 @@ static gyre_status measure_length(task_lab *t, const task_measurement *s, int64_
     const gyre_config *position = &gyre_model_get_config(s->model)->position;
     gyre_task_options o = GYRE_INIT(gyre_task_options);
     gyre_encoding *encoding = NULL;
-    int64_t *right = calloc((size_t)length, 2 * sizeof *right), *asked = right ? right + length : NULL;
+    int64_t *right = cli_alloc(2 * length, sizeof *right), *asked = right + length;
     o.task = t->rule[s->rule].task;
     o.length = length;
     o.sequences = t->sequences;
     o.seed = (uint64_t)length; /* every row gets the same sequences */
     o.watcher = (gyre_watcher){team_progress_step, NULL, &t->lab->progress};
     o.team = team_get();
-    gyre_status status = right ? GYRE_OK : gyre_fail(err, GYRE_ENOMEM, "results: out of memory (%s)", "gyre lab");
-    if (!status)
-        status = method_encoding(s->method, position, t->lab->plan.trained, length, &t->lab->plan.betas, &encoding, err);
+    gyre_status status =
+        method_encoding(s->method, position, t->lab->plan.trained, length, &t->lab->plan.betas, &encoding, err);
     o.encoding = encoding;
     if (!status)
         status =
@@ -235,8 +234,7 @@ static gyre_status work(task_lab *t, gyre_error *err) {
 int lab_task_run(lab *l) {
     gyre_error err = {0};
     const double started = cli_seconds();
-    task_lab *t = calloc(1, sizeof *t);
-    if (!t) return cli_fail("lab: out of memory (gyre lab)");
+    task_lab *t = cli_alloc(1, sizeof *t);
     t->lab = l;
     gyre_status status = make_plan(t, &err);
     if (!status && team_leads()) status = lab_check_report(l, &err);

@@ -1,5 +1,4 @@
 /* cmd_passkey.c: gyre passkey: whether a model finds a key that it read earlier, by length and depth. */
-#include "tools/cli/cli_memory.h"
 #include "tools/passkey/passkey.h"
 #include "tools/subcommands.h"
 #include "tools/team/team.h"

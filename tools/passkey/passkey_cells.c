@@ -1,5 +1,4 @@
 /* passkey_cells.c: fills the cells of gyre passkey, from the journal or by asking the model. */
-#include "tools/cli/cli_memory.h"
 #include "tools/passkey/passkey.h"
 #include "tools/team/team.h"
 #include <math.h>

@@ -13,8 +13,7 @@ static void read_depths(const char *option, const char *text, void *at) {
     const int64_t count = spread ? list[0] : values;
     cli_check_rising(option, list, values);
     free(o->depths);
-    o->depths = calloc((size_t)count, sizeof *o->depths);
-    if (!o->depths) exit(cli_fail("%s: out of memory (options)", option));
+    o->depths = cli_alloc(count, sizeof *o->depths);
     for (int64_t i = 0; i < count; i++)
         o->depths[i] = !spread ? (double)list[i] / 100 : count == 1 ? 0.5 : (double)i / (double)(count - 1);
     o->depths_count = count;

@@ -1,5 +1,4 @@
 /* passkey_report.c: the HTML report of gyre passkey: heat maps of length and depth, and tables. */
-#include "tools/cli/cli_memory.h"
 #include "tools/common/result_table.h"
 #include "tools/passkey/passkey.h"
 #include "util/plain_numbers.h"

@@ -231,9 +231,7 @@ static int compute(plot_work *w) {
         o->kind->takes == PLOT_TAKES_SUBJECT || (o->kind->takes == PLOT_TAKES_MODEL && (o->files_count || o->compare));
     int status = reads ? plot_subjects_read(o, w->subjects, &w->subjects_count) : 0;
     if (status) return status;
-    gyre_status computed = o->kind->compute(w, &err);
-    if (!computed && w->table.status) computed = gyre_fail(&err, GYRE_ENOMEM, "numbers: out of memory (plot)");
-    return computed ? cli_fail_error(&err) : 0;
+    return o->kind->compute(w, &err) ? cli_fail_error(&err) : 0;
 }
 
 int cmd_plot(int argc, char **argv) {
@@ -241,8 +239,7 @@ int cmd_plot(int argc, char **argv) {
     gyre_pool *pool = NULL;
     read_options(argc, argv, &o);
     if (o.common.output) (void)form_of(o.common.output);
-    plot_work *w = calloc(1, sizeof *w);
-    if (!w) return cli_fail("plot: out of memory (plot)");
+    plot_work *w = cli_alloc(1, sizeof *w);
     w->options = &o;
     int status = cli_pool_open(&o.common, &pool, &o.exec);
     if (!status) status = compute(w);

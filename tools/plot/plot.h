@@ -30,16 +30,15 @@ typedef struct plot_column {
     const char *unit; /* NULL: a text */
 } plot_column;
 
-/* Rows of numbers.  A cell of a text column is the index of a label.  After the first failure further calls do nothing. */
+/* Rows of numbers.  A cell of a text column is the index of a label. */
 typedef struct plot_table {
     char title[256];
     const plot_column *columns; /* [columns_count] */
     int columns_count;
     double *cells; /* [rows][columns_count] */
-    int64_t rows, capacity;
+    int64_t rows;
     char (*labels)[PLOT_LABEL];
     int labels_count;
-    gyre_status status;
 } plot_table;
 
 /* Sets the columns, which are static; the last one has a NULL name. */

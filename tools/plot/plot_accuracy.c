@@ -114,10 +114,10 @@ static gyre_status compute(plot_work *w, gyre_error *err) {
                          gyre_kind_name(config->kind), w->subjects[0].label);
     const int64_t pairs = r.dim / 2;
     r.around = positions_around(pairs);
-    r.cosine = calloc((size_t)r.dim, sizeof *r.cosine);
-    r.theta = calloc((size_t)plot_pairs_shown(pairs), sizeof *r.theta);
-    gyre_status status = r.cosine && r.theta ? GYRE_OK : gyre_fail(err, GYRE_ENOMEM, "angles: out of memory (plot)");
-    r.sine = r.cosine + (r.cosine ? pairs : 0);
+    r.cosine = cli_alloc(r.dim, sizeof *r.cosine);
+    r.theta = cli_alloc(plot_pairs_shown(pairs), sizeof *r.theta);
+    gyre_status status = GYRE_OK;
+    r.sine = r.cosine + pairs;
     for (int64_t k = 0; k < plot_pairs_shown(pairs) && !status; k++)
         r.theta[k] = powl((long double)r.base, -2.0L * (long double)plot_pair_shown(pairs, k) / (long double)r.dim);
     for (int i = 0; i < RECIPES && !status; i++)

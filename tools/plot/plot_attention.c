@@ -40,8 +40,7 @@ static gyre_status add_case(attention_work *a, const method *m, gyre_error *err)
                                                           : heads < MOST_HEADS ? heads
                                                                                : MOST_HEADS;
     gyre_encoding *encoding = NULL;
-    float *weights = calloc((size_t)(n * heads * n), sizeof *weights);
-    if (!weights) return gyre_fail(err, GYRE_ENOMEM, "weights: out of memory (plot)");
+    float *weights = cli_alloc(n * heads * n, sizeof *weights);
     gyre_status status = method_is_none(m)
                              ? GYRE_OK
                              : model_input_encoding(&a->input, m, -1, n, &a->w->options->method.betas, &encoding, err);

@@ -51,14 +51,13 @@ typedef struct source {
 
 /* -- numbers -- */
 /* *table = the bias table at its initial draw; the caller frees its data. */
-static gyre_status initial_table(const gyre_encoding *encoding, gyre_tables *tables, double **memory, gyre_error *err) {
+static gyre_status initial_table(const gyre_encoding *encoding, gyre_tables *tables, double **memory) {
     int64_t shape[4];
     uint64_t state = 1;
     gyre_table_entry entry;
     gyre_status status = gyre_encoding_table_shape(encoding, GYRE_TABLE_BIAS, shape);
     if (status || !shape[2] || !shape[3]) return status;
-    double *values = *memory = calloc((size_t)(shape[2] * shape[3]), sizeof *values);
-    if (!values) return gyre_fail(err, GYRE_ENOMEM, "table: out of memory (plot)");
+    double *values = *memory = cli_alloc(shape[2] * shape[3], sizeof *values);
     for (int64_t r = 0; r < shape[2] && !status; r++)
         for (int64_t h = 0; h < shape[3] && !status; h++) {
             status = gyre_encoding_table_entry(encoding, GYRE_TABLE_BIAS, 0, r, h, &entry);
@@ -83,8 +82,7 @@ static gyre_status read_checkpoint(const plot_options *o, source *s, gyre_error 
     const int64_t rows = config->score.buckets, heads = config->heads;
     if (!gyre_config_has(config, "score.buckets") || rows < 1 || heads < 1) return GYRE_OK;
     if (is_folder && !is_in_folder(path, GYRE_WEIGHTS_FILE) && !is_in_folder(path, GYRE_WEIGHTS_INDEX_FILE)) return GYRE_OK;
-    if (!(s->learned = calloc((size_t)(rows * heads), sizeof *s->learned)))
-        return gyre_fail(err, GYRE_ENOMEM, "table: out of memory (plot)");
+    s->learned = cli_alloc(rows * heads, sizeof *s->learned);
     const gyre_view table = gyre_dense(s->learned, GYRE_DTYPE_F32, 1, 1, rows, heads);
     const gyre_status status = gyre_checkpoint_bias(path, s->subject->group, o->layer >= 0 ? o->layer : 0, &table, err);
     if (!status) s->table = gyre_const(table);
@@ -163,9 +161,8 @@ static gyre_status add_numbers(plot_table *t, const source *from, const gyre_enc
     if (heads > MOST_HEADS) /* a config of a few bytes would take gigabytes */
         return gyre_fail(err, GYRE_EUNSUPPORTED, "heads: %lld, and a figure computes the biases of %d at most (bias)",
                          (long long)heads, MOST_HEADS);
-    double *memory = NULL, *scores = calloc((size_t)(tokens * tokens * heads), sizeof *scores);
-    gyre_status status = scores ? from->table.data ? GYRE_OK : initial_table(encoding, &tables, &memory, err)
-                                : gyre_fail(err, GYRE_ENOMEM, "scores: out of memory (plot)");
+    double *memory = NULL, *scores = cli_alloc(tokens * tokens * heads, sizeof *scores);
+    gyre_status status = from->table.data ? GYRE_OK : initial_table(encoding, &tables, &memory);
     if (!status && shown[0] >= heads)
         status = gyre_fail(err, GYRE_EINVAL, "--head: %lld of %lld heads (bias)", (long long)head, (long long)heads);
     const gyre_view view = gyre_dense(scores, GYRE_DTYPE_F64, 1, tokens, heads, tokens);

@@ -68,8 +68,7 @@ static gyre_status add_bases(plot_work *w, gyre_error *err) {
     const int count = o->bases_count ? o->bases_count : o->base > 0 ? 1 : 3;
     const double *bases = o->bases_count ? o->bases : o->base > 0 ? &o->base : usual;
     const int64_t dim = w->subjects[0].config.head_dim, longest = o->stretch.to ? o->stretch.to : 131072;
-    double *inv_freq = calloc((size_t)dim, sizeof *inv_freq);
-    if (!inv_freq) return gyre_fail(err, GYRE_ENOMEM, "pairs: out of memory (plot)");
+    double *inv_freq = cli_alloc(dim, sizeof *inv_freq);
     for (int b = 0; b < count; b++) {
         char label[PLOT_LABEL];
         gyre_encoding *rope = NULL;

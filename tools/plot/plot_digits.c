@@ -36,24 +36,13 @@ static void add_digits(plot_table *t, int64_t positions) {
             plot_table_add(t, (double[COLUMNS]){name, (double)p, c, (double)((int64_t)2 << c), (double)(p >> c & 1)});
 }
 
-static gyre_status sinusoid_rows(double *rows, double base, int64_t positions, int64_t channels, gyre_error *err) {
-    gyre_encoding *encoding = NULL;
-    gyre_status status = sinusoid_create(&encoding, channels, base, GYRE_SINUSOID_INTERLEAVED, err);
-    for (int64_t p = 0; p < positions && !status; p++) {
-        const gyre_positions at = {.base = p};
-        const gyre_view out = gyre_dense(rows + p * channels, GYRE_DTYPE_F64, 1, 1, 1, channels);
-        const gyre_cview in = gyre_const(out);
-        status = gyre_add_input(encoding, GYRE_ARGS(gyre_add_input_args, .positions = &at, .in = in, .out = out), NULL, err);
-    }
-    gyre_encoding_free(encoding);
-    return status;
-}
-
 static gyre_status add_sinusoid(plot_table *t, double base, int64_t positions, int64_t channels, gyre_error *err) {
     const double name = plot_table_label(t, "sinusoid");
-    double *rows = calloc((size_t)(positions * channels), sizeof *rows);
-    gyre_status status = rows ? GYRE_OK : gyre_fail(err, GYRE_ENOMEM, "rows: out of memory (plot)");
-    if (!status) status = sinusoid_rows(rows, base, positions, channels, err);
+    double *rows = cli_alloc(positions * channels, sizeof *rows);
+    gyre_encoding *encoding = NULL;
+    gyre_status status = sinusoid_create(&encoding, channels, base, GYRE_SINUSOID_INTERLEAVED, err);
+    if (!status) status = sinusoid_rows(encoding, 0, positions, rows, NULL, err);
+    gyre_encoding_free(encoding);
     for (int64_t c = 0; c < channels && !status; c++) {
         const int64_t pair = c / 2;
         const double period = TURN * pow(base, 2 * (double)pair / (double)channels);

@@ -35,9 +35,8 @@ static gyre_status column_frequencies(const plot_case *c, int64_t points, double
 static gyre_status add_case(plot_table *t, const plot_case *c, int64_t points, gyre_error *err) {
     const double step = (double)(c->to - 1) / (double)(points - 1), name = plot_table_label(t, c->label);
     const int64_t shown = plot_pairs_shown(c->pairs);
-    double *all = calloc((size_t)(c->pairs + shown * points), sizeof *all), *inv_freq = all ? all + c->pairs : NULL;
-    gyre_status status =
-        all ? column_frequencies(c, points, all, inv_freq, err) : gyre_fail(err, GYRE_ENOMEM, "map: out of memory (plot)");
+    double *all = cli_alloc(c->pairs + shown * points, sizeof *all), *inv_freq = all + c->pairs;
+    const gyre_status status = column_frequencies(c, points, all, inv_freq, err);
     for (int64_t i = 0; i < shown && !status; i++)
         for (int64_t k = 0; k < points; k++) {
             const int64_t p = plot_pair_shown(c->pairs, i);

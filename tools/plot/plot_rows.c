@@ -19,8 +19,8 @@ static gyre_status add_rows(plot_table *t, const char *label, const gyre_encodin
     const int64_t row_step = (rows + MOST_POSITIONS - 1) / MOST_POSITIONS;
     const int64_t channel_step = (channels + MOST_CHANNELS - 1) / MOST_CHANNELS;
     const double name = plot_table_label(t, label);
-    double *row = calloc((size_t)channels, sizeof *row);
-    gyre_status status = row ? GYRE_OK : gyre_fail(err, GYRE_ENOMEM, "row: out of memory (plot)");
+    double *row = cli_alloc(channels, sizeof *row);
+    gyre_status status = GYRE_OK;
     for (int64_t p = 0; p < rows && !status; p += row_step) {
         const gyre_positions at = {.base = p};
         const gyre_view out = gyre_dense(row, GYRE_DTYPE_F64, 1, 1, 1, channels);

@@ -12,58 +12,51 @@ static const plot_column columns[] = {{"part", NULL}, {"position", "tokens"}, {"
 enum { VECTORS = 6, DIM = 8, SHIFT = 5, MANY = 12 };
 static const int64_t positions[VECTORS] = {0, 1, 2, 3, 10, 100};
 
-static gyre_status row_of(const gyre_encoding *pe, int64_t position, int64_t dim, double *row, gyre_error *err) {
-    const gyre_positions at = {.base = position};
-    const gyre_view out = gyre_dense(row, GYRE_DTYPE_F64, 1, 1, 1, dim);
-    const gyre_cview in = gyre_const(out);
+/* matrix = the columns of M_k, which are what it makes of the unit vectors. */
+static gyre_status columns_of(const gyre_encoding *shift, int64_t k, int64_t dim, double *matrix, gyre_error *err) {
+    double *units = cli_alloc(dim * dim, sizeof *units);
     for (int64_t c = 0; c < dim; c++)
-        row[c] = 0;
-    return gyre_add_input(pe, GYRE_ARGS(gyre_add_input_args, .positions = &at, .in = in, .out = out), NULL, err);
-}
-
-/* M_k of the layout [sin cos sin cos ...]: for each pair [[c, s], [-s, c]] of k theta. */
-static double matrix_entry(int64_t row, int64_t column, int64_t dim, double base, double k) {
-    if (row / 2 != column / 2) return 0;
-    const int64_t pair = row / 2;
-    const double angle = k * pow(base, -2.0 * (double)pair / (double)dim);
-    return row == column ? cos(angle) : row < column ? sin(angle) : -sin(angle);
+        units[c * dim + c] = 1;
+    const gyre_status status = shift_rows(shift, k, units, dim, matrix, NULL, err);
+    free(units);
+    return status;
 }
 
 static gyre_status compute(plot_work *w, gyre_error *err) {
     const plot_options *o = w->options;
-    const int64_t dim = o->head_dim ? o->head_dim : DIM;
-    const double base = o->base > 0 ? o->base : 10000, k = o->position >= 0 ? (double)o->position : SHIFT;
+    const int64_t dim = o->head_dim ? o->head_dim : DIM, k = o->position >= 0 ? o->position : SHIFT;
+    const double base = o->base > 0 ? o->base : 10000;
     plot_table *t = &w->table;
-    gyre_encoding *pe = NULL;
-    double *rows = calloc((size_t)(2 * dim), sizeof *rows);
+    gyre_encoding *pe = NULL, *shift = NULL;
+    double *matrix = cli_alloc((dim + 3) * dim, sizeof *matrix), worst = 0;
+    double *const row = matrix + dim * dim, *const later = row + dim, *const product = later + dim;
     plot_table_columns(t, columns);
-    gyre_status status = rows ? sinusoid_create(&pe, dim, base, GYRE_SINUSOID_INTERLEAVED, err)
-                              : gyre_fail(err, GYRE_ENOMEM, "rows: out of memory (plot)");
-    const double matrix = plot_table_label(t, "M_k"), before = plot_table_label(t, "PE(p)");
+    const double part = plot_table_label(t, "M_k"), before = plot_table_label(t, "PE(p)");
     const double after = plot_table_label(t, "PE(p + k)"), off = plot_table_label(t, "M_k PE(p) - PE(p + k)");
-    double worst = 0;
-    for (int64_t r = 0; r < dim; r++)
+    gyre_status status = sinusoid_create(&pe, dim, base, GYRE_SINUSOID_INTERLEAVED, err);
+    if (!status) status = shift_create(&shift, dim, base, 1, 1, err);
+    if (!status) status = columns_of(shift, k, dim, matrix, err);
+    for (int64_t r = 0; r < dim && !status; r++)
         for (int64_t c = 0; c < dim; c++)
-            plot_table_add(t,
-                           (double[COLUMNS]){matrix, (double)NAN, (double)r, (double)c, matrix_entry(r, c, dim, base, k)});
+            plot_table_add(
+                t, (double[COLUMNS]){part, (double)NAN, (double)r, (double)c, matrix[c * dim + r] + 0.0}); /* no -0 */
     for (int v = 0; v < VECTORS && !status; v++) {
-        status = row_of(pe, positions[v], dim, rows, err);
-        if (!status) status = row_of(pe, positions[v] + (int64_t)k, dim, rows + dim, err);
+        status = sinusoid_rows(pe, positions[v], 1, row, NULL, err);
+        if (!status) status = sinusoid_rows(pe, positions[v] + k, 1, later, NULL, err);
+        if (!status) status = shift_rows(shift, k, row, 1, product, NULL, err);
         for (int64_t r = 0; r < dim && !status; r++) {
-            double product = 0;
-            for (int64_t c = 0; c < dim; c++)
-                product += matrix_entry(r, c, dim, base, k) * rows[c];
-            const double p = (double)positions[v], row = (double)r, difference = product - rows[dim + r];
-            plot_table_add(t, (double[COLUMNS]){before, p, row, (double)v, rows[r]});
-            plot_table_add(t, (double[COLUMNS]){after, p, row, (double)v, rows[dim + r]});
-            plot_table_add(t, (double[COLUMNS]){off, p, row, (double)v, difference});
+            const double p = (double)positions[v], difference = product[r] - later[r];
+            plot_table_add(t, (double[COLUMNS]){before, p, (double)r, (double)v, row[r]});
+            plot_table_add(t, (double[COLUMNS]){after, p, (double)r, (double)v, later[r]});
+            plot_table_add(t, (double[COLUMNS]){off, p, (double)r, (double)v, difference});
             worst = fmax(worst, fabs(difference));
         }
     }
-    snprintf(t->title, sizeof t->title, "One matrix moves every row of a sinusoid by k = %.0f; largest difference %.1g", k,
-             worst);
+    snprintf(t->title, sizeof t->title, "One matrix moves every row of a sinusoid by k = %lld; largest difference %.1g",
+             (long long)k, worst);
     gyre_encoding_free(pe);
-    free(rows);
+    gyre_encoding_free(shift);
+    free(matrix);
     return status;
 }
 

@@ -199,9 +199,8 @@ static gyre_status make_case(const plot_options *o, const plot_subject *s, const
     if (status) return status;
     c->pairs = gyre_encoding_get_config(c->encoding)->rope.dim / 2;
     c->follows_length = config_depends_on_length(&config);
-    c->inv_freq = calloc((size_t)c->pairs, sizeof *c->inv_freq);
-    c->original = calloc((size_t)c->pairs, sizeof *c->original);
-    if (!c->inv_freq || !c->original) return gyre_fail(err, GYRE_ENOMEM, "pairs: out of memory (plot)");
+    c->inv_freq = cli_alloc(c->pairs, sizeof *c->inv_freq);
+    c->original = cli_alloc(c->pairs, sizeof *c->original);
     status = gyre_encoding_frequencies(c->encoding, c->to, c->inv_freq, &c->attention);
     return status ? status : original_frequencies(c, err);
 }

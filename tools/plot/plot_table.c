@@ -19,30 +19,15 @@ void plot_table_free(plot_table *t) {
 }
 
 void plot_table_add(plot_table *t, const double *cells) {
-    if (t->status) return;
-    if (t->rows == t->capacity) {
-        const int64_t capacity = t->capacity ? 2 * t->capacity : 256;
-        double *grown = realloc(t->cells, (size_t)(capacity * t->columns_count) * sizeof *grown);
-        if (!grown) {
-            t->status = GYRE_ENOMEM;
-            return;
-        }
-        t->cells = grown;
-        t->capacity = capacity;
-    }
+    t->cells = cli_grow(t->cells, t->rows, (size_t)t->columns_count * sizeof *t->cells);
     memcpy(t->cells + t->rows++ * t->columns_count, cells, (size_t)t->columns_count * sizeof *cells);
 }
 
 double plot_table_label(plot_table *t, const char *text) {
     for (int i = 0; i < t->labels_count; i++)
         if (strcmp(t->labels[i], text) == 0) return i;
-    char(*grown)[PLOT_LABEL] = t->status ? NULL : realloc(t->labels, ((size_t)t->labels_count + 1) * sizeof *grown);
-    if (!grown) {
-        t->status = GYRE_ENOMEM;
-        return 0;
-    }
-    t->labels = grown;
-    char *label = grown[t->labels_count];
+    t->labels = cli_grow(t->labels, t->labels_count, sizeof *t->labels);
+    char *label = t->labels[t->labels_count];
     snprintf(label, PLOT_LABEL, "%s", text);
     label[utf8_complete_prefix(label, strlen(label))] = 0; /* cut after a whole character */
     return t->labels_count++;
@@ -81,24 +66,21 @@ int plot_group_next(const plot_table *t, int column, plot_group *g) {
 }
 
 /* -- printing -- */
-static json_t *row_json(const plot_table *t, int64_t row) {
-    json_t *cells = json_array();
-    for (int c = 0; cells && c < t->columns_count; c++)
-        cells = cli_json_append(cells, t->columns[c].unit ? cli_json_number(plot_table_number(t, row, c))
-                                                          : cli_json_text(plot_table_text(t, row, c)));
-    return cells;
-}
-
 int plot_table_json(const plot_table *t, const char *kind, FILE *file) {
     json_t *columns = json_array(), *rows = json_array();
-    for (int c = 0; columns && c < t->columns_count; c++)
-        columns = cli_json_append(
-            columns, json_pack("{s:s, s:o}", "name", t->columns[c].name, "unit",
-                               t->columns[c].unit && *t->columns[c].unit ? json_string(t->columns[c].unit) : json_null()));
-    for (int64_t r = 0; rows && r < t->rows; r++)
-        rows = cli_json_append(rows, row_json(t, r));
-    return cli_json_write(file, json_pack("{s:s, s:o, s:o, s:o}", "kind", kind, "title", cli_json_text(t->title), "columns",
-                                          columns, "rows", rows));
+    for (int c = 0; c < t->columns_count; c++) {
+        const char *unit = t->columns[c].unit;
+        (void)json_array_append_new(
+            columns, JSON_OBJECT("name", JSON(t->columns[c].name), "unit", cli_json_text(unit && *unit ? unit : NULL)));
+    }
+    for (int64_t r = 0; r < t->rows; r++) {
+        json_t *cells = json_array();
+        for (int c = 0; c < t->columns_count; c++)
+            (void)json_array_append_new(cells, t->columns[c].unit ? JSON(plot_table_number(t, r, c))
+                                                                  : JSON(plot_table_text(t, r, c)));
+        (void)json_array_append_new(rows, cells);
+    }
+    return cli_json_write(file, JSON_OBJECT("kind", JSON(kind), "title", JSON(t->title), "columns", columns, "rows", rows));
 }
 
 /* As in RFC 4180, quotes around what holds a comma or a quote.  A line break of a name is spelt, as in any text here:

@@ -187,8 +187,7 @@ int cmd_search(int argc, char **argv) {
     search_options options;
     search_options_read(argc, argv, &options);
     search_report report = {.rows_count = 0};
-    search_work *w = calloc(1, sizeof *w);
-    if (!w) return cli_fail("search: out of memory (search)");
+    search_work *w = cli_alloc(1, sizeof *w);
     w->options = &options;
     w->report = &report;
     const int status = run(w, argc, argv);

@@ -149,8 +149,7 @@ static void list_rows(search_work *w) {
 static gyre_status evaluate_row(search_work *w, search_row *row, gyre_error *err) {
     const int64_t count = w->windows.held_out_count;
     const search_evaluation r = {"held-out", row->label, &row->rescale, w->space.pairs, -1, 0, count};
-    row->nats = calloc((size_t)count, sizeof *row->nats);
-    if (!row->nats) return gyre_fail(err, GYRE_ENOMEM, "windows: out of memory (search)");
+    row->nats = cli_alloc(count, sizeof *row->nats);
     cli_progress_label(&w->progress, "held out: %s", row->label);
     const gyre_status status = search_evaluate_windows(w, &r, w->windows.held_out, row->nats, err);
     for (int64_t i = 0; i < count; i++)

@@ -1,6 +1,5 @@
 /* search_pairs.c: gyre search --pairs: which pairs' factors matter.  On the held-out windows each pair alone is set back
  * to its trained frequency, and each pair alone is divided. */
-#include "tools/cli/cli_memory.h"
 #include "tools/search/search.h"
 #include <stdlib.h>
 

@@ -1,6 +1,5 @@
 /* search_temperature.c: gyre search --temperature: YaRN divides scores by a temperature t, and its authors fitted
  * sqrt(1/t) = 0.1 ln s + 1 on Llama models.  This fits the same number, the attention factor, on the model at hand. */
-#include "tools/cli/cli_memory.h"
 #include "tools/cli/plain_stream.h"
 #include "tools/common/model_path.h"
 #include "tools/search/search.h"

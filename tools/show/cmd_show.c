@@ -1,6 +1,7 @@
 /* cmd_show.c: gyre show: properties of position encodings, computed with the library. */
 #include "tools/show/show.h"
 #include "tools/subcommands.h"
+#include "util/random.h"
 
 enum { MAX_POSITIONS = 1 << 24, QUESTIONS = 4 };
 #define CLI_STRUCT show_options
@@ -27,6 +28,11 @@ static const char documentation[] =
     "Examples:\n"
     "  gyre show shift --dim 8\n"
     "  gyre show repeats --positions 1M\n";
+
+/* out = a multiple of 2^-63 in [-1, 1). */
+double show_random(uint64_t *state) {
+    return (double)(int64_t)gyre_random_next(state) * 0x1p-63;
+}
 
 static int read_argument(void *options, char *text) {
     show_options *o = options;

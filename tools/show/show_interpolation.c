@@ -5,6 +5,7 @@
  * all that is known is 2 max|h| B(s), B(s) = sum over k of |A_k(s)|, A_k(s) = sum of the first k of e^(i s theta_j).
  *
  * Scores are computed by gyre_rotate with linear scaling by 2: its odd positions lie between whole ones. */
+#include "tools/common/variants.h"
 #include "tools/show/show.h"
 #include <math.h>
 #include <stdlib.h>
@@ -22,10 +23,10 @@ typedef struct interpolation_result {
 static gyre_status extrapolate(const show_options *o, const gyre_encoding *rope, int64_t distances, interpolation_result *r,
                                gyre_error *err) {
     const int64_t pairs = o->dim / 2;
-    double *c = malloc((size_t)o->dim * sizeof *c);
+    double *c = cli_alloc(o->dim, sizeof *c);
     const gyre_view cosine = gyre_dense(c, GYRE_DTYPE_F64, 1, 1, 1, pairs),
-                    sine = gyre_dense(c ? c + pairs : NULL, GYRE_DTYPE_F64, 1, 1, 1, pairs);
-    gyre_status status = c ? GYRE_OK : gyre_fail(err, GYRE_ENOMEM, "pairs: out of memory (show)");
+                    sine = gyre_dense(c + pairs, GYRE_DTYPE_F64, 1, 1, 1, pairs);
+    gyre_status status = GYRE_OK;
     r->least_b = INFINITY;
     for (int64_t s = 1; s <= distances && !status; s++) {
         const gyre_positions at = {.base = 2 * s}; /* the scaling halves it */
@@ -96,12 +97,11 @@ static void print(const show_options *o, int64_t distances, const interpolation_
 
 gyre_status show_interpolation(const show_options *o, FILE *text, json_t **out, gyre_error *err) {
     const int64_t distances = o->positions ? o->positions : DISTANCES, rows = 2 * distances + 1;
-    double *x = malloc((size_t)((rows + 1) * o->dim + rows) * sizeof *x);
+    double *x = cli_alloc((rows + 1) * o->dim + rows, sizeof *x);
     gyre_encoding *rope = NULL;
     interpolation_result r = {.bound = (double)o->dim / (32 * log(o->base))};
     uint64_t random = 1;
-    gyre_status status =
-        x ? show_rotation(o, 0, 2, &rope, err) : gyre_fail(err, GYRE_ENOMEM, "scores: out of memory (show)");
+    gyre_status status = shift_create(&rope, o->dim, o->base, 0, 2, err);
     if (!status) status = extrapolate(o, rope, distances, &r, err);
     for (int i = 0; i < SCORES && !status; i++)
         status = score(o, rope, distances, &random, x, &r, err);
@@ -109,10 +109,10 @@ gyre_status show_interpolation(const show_options *o, FILE *text, json_t **out, 
     if (!status && text)
         print(o, distances, &r, text);
     else if (!status)
-        *out = json_pack("{s:s, s:I, s:f, s:I, s:f, s:f, s:I, s:f, s:f, s:f}", "question", "interpolation-error", "dim",
-                         (json_int_t)o->dim, "base", o->base, "distances", (json_int_t)distances, "interpolation_bound",
-                         r.bound, "least_b", r.least_b, "least_b_at", (json_int_t)r.least_at, "bounds_ratio", r.ratio,
-                         "interpolation_error", r.error, "largest_score", r.value);
+        *out = JSON_OBJECT("question", JSON("interpolation-error"), "dim", JSON(o->dim), "base", JSON(o->base), "distances",
+                           JSON(distances), "interpolation_bound", JSON(r.bound), "least_b", JSON(r.least_b), "least_b_at",
+                           JSON(r.least_at), "bounds_ratio", JSON(r.ratio), "interpolation_error", JSON(r.error),
+                           "largest_score", JSON(r.value));
     gyre_encoding_free(rope);
     free(x);
     return status;

@@ -1,5 +1,6 @@
 /* show_repeats.c: whether rows of a sinusoid repeat.  By PE(p + k) = M_k PE(p) with M_k orthogonal, the distance of two rows
  * depends on k alone, so the distances from row 0 are those of all pairs of rows.  A sample of pairs confirms it. */
+#include "tools/common/variants.h"
 #include "tools/show/show.h"
 #include <math.h>
 #include <stdlib.h>
@@ -24,13 +25,13 @@ static gyre_status measure(const show_options *o, const gyre_encoding *pe, int64
                            repeats_result *r, gyre_error *err) {
     double *const zero = rows + CHUNK * o->dim;
     cli_progress progress;
-    gyre_status status = show_rows(o, pe, 0, 1, zero, err);
+    gyre_status status = sinusoid_rows(pe, 0, 1, zero, &o->exec, err);
     cli_progress_begin(&progress, "repeats", "positions", positions);
     for (int f = 0; f < FROMS; f++)
         r->least[f] = INFINITY;
     for (int64_t first = 1; first < positions && !status; first += CHUNK) {
         const int64_t count = positions - first < CHUNK ? positions - first : CHUNK;
-        status = show_rows(o, pe, first, count, rows, err);
+        status = sinusoid_rows(pe, first, count, rows, &o->exec, err);
         for (int64_t i = 0; i < count && !status; i++) {
             const double d = distance(zero, rows + i * o->dim, o->dim);
             for (int f = 0; f < FROMS && first + i >= froms[f]; f++)
@@ -51,7 +52,7 @@ static gyre_status sample(const show_options *o, const gyre_encoding *pe, int64_
                       q = (int64_t)(fabs(show_random(&random)) * (double)positions), low = p < q ? p : q;
         const int64_t at[4] = {p, q, 0, p + q - 2 * low};
         for (int j = 0; j < 4 && !status; j++)
-            status = show_rows(o, pe, at[j], 1, rows + j * o->dim, err);
+            status = sinusoid_rows(pe, at[j], 1, rows + j * o->dim, &o->exec, err);
         if (!status)
             r->off = fmax(r->off, fabs(distance(rows, rows + o->dim, o->dim) -
                                        distance(rows + 2 * o->dim, rows + 3 * o->dim, o->dim)));
@@ -82,11 +83,11 @@ static void print(const show_options *o, int64_t positions, const repeats_result
 
 gyre_status show_repeats(const show_options *o, FILE *text, json_t **out, gyre_error *err) {
     const int64_t positions = o->positions ? o->positions : POSITIONS;
-    double *rows = malloc((size_t)((CHUNK + 1) * o->dim) * sizeof *rows);
+    double *rows = cli_alloc((CHUNK + 1) * o->dim, sizeof *rows);
     gyre_encoding *pe = NULL;
     repeats_result r = {.off = 0};
     int count = 0;
-    gyre_status status = rows ? show_sinusoid(o, &pe, err) : gyre_fail(err, GYRE_ENOMEM, "rows: out of memory (show)");
+    gyre_status status = sinusoid_create(&pe, o->dim, o->base, GYRE_SINUSOID_INTERLEAVED, err);
     if (!status) status = measure(o, pe, positions, rows, &r, err);
     if (!status) status = sample(o, pe, positions, rows, &r, err);
     while (count < FROMS && froms[count] < positions)
@@ -94,10 +95,10 @@ gyre_status show_repeats(const show_options *o, FILE *text, json_t **out, gyre_e
     if (!status && text)
         print(o, positions, &r, text);
     else if (!status)
-        *out = json_pack("{s:s, s:I, s:f, s:I, s:o, s:o, s:o, s:f}", "question", "repeats", "dim", (json_int_t)o->dim,
-                         "base", o->base, "positions", (json_int_t)positions, "apart", cli_json_integers(froms, count),
-                         "least_distance", cli_json_numbers(r.least, count), "at", cli_json_integers(r.at, count),
-                         "sample_off_by", r.off);
+        *out = JSON_OBJECT("question", JSON("repeats"), "dim", JSON(o->dim), "base", JSON(o->base), "positions",
+                           JSON(positions), "apart", cli_json_integers(froms, count), "least_distance",
+                           cli_json_numbers(r.least, count), "at", cli_json_integers(r.at, count), "sample_off_by",
+                           JSON(r.off));
     gyre_encoding_free(pe);
     free(rows);
     return status;

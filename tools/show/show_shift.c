@@ -1,5 +1,5 @@
-/* show_shift.c: PE(p + k) = M_k PE(p), with one matrix M_k for all p: a rotation of each pair (sin, cos) by k theta.  So M_k
- * is applied here by gyre_rotate, at position k. */
+/* show_shift.c: PE(p + k) = M_k PE(p), with one matrix M_k for all p, which shift_rows applies. */
+#include "tools/common/variants.h"
 #include "tools/show/show.h"
 #include <math.h>
 #include <stdlib.h>
@@ -30,16 +30,10 @@ static double error_of_sines(const double *rows, const double *later, int64_t co
 /* rows: PE(0) .. PE(ROWS - 1).  later, turned: memory of the same size. */
 static gyre_status measure(const show_options *o, const gyre_encoding *pe, const gyre_encoding *turn, const double *rows,
                            double *later, double *turned, shift_result *r, gyre_error *err) {
-    const gyre_cview in = gyre_cdense(rows, GYRE_DTYPE_F64, 1, ROWS, 1, o->dim);
-    const gyre_view out = gyre_dense(turned, GYRE_DTYPE_F64, 1, ROWS, 1, o->dim);
     gyre_status status = GYRE_OK;
     for (int i = 0; i < SHIFTS && !status; i++) {
-        const gyre_positions all_at_k = {.data = &shifts[i], .dtype = GYRE_DTYPE_I64, .one_position = 1};
-        status = show_rows(o, pe, shifts[i], ROWS, later, err);
-        if (!status)
-            status = gyre_rotate(
-                turn, GYRE_ARGS(gyre_rotate_args, .role = GYRE_ROLE_KEY, .positions = &all_at_k, .in = in, .out = out),
-                &o->exec, err);
+        status = sinusoid_rows(pe, shifts[i], ROWS, later, &o->exec, err);
+        if (!status) status = shift_rows(turn, shifts[i], rows, ROWS, turned, &o->exec, err);
         for (int64_t c = 0; c < ROWS * o->dim && !status; c++)
             r->error[i] = fmax(r->error[i], fabs(later[c] - turned[c]));
         if (!status) r->alone[i] = error_of_sines(rows, later, ROWS, o->dim);
@@ -65,21 +59,21 @@ static void print(const show_options *o, const double *cosine, const double *sin
 }
 
 static json_t *json_of(const show_options *o, const shift_result *r) {
-    return json_pack("{s:s, s:I, s:f, s:I, s:o, s:o, s:o}", "question", "shift", "dim", (json_int_t)o->dim, "base", o->base,
-                     "positions", (json_int_t)ROWS, "k", cli_json_integers(shifts, SHIFTS), "error",
-                     cli_json_numbers(r->error, SHIFTS), "sines_alone", cli_json_numbers(r->alone, SHIFTS));
+    return JSON_OBJECT("question", JSON("shift"), "dim", JSON(o->dim), "base", JSON(o->base), "positions", JSON(ROWS), "k",
+                       cli_json_integers(shifts, SHIFTS), "error", cli_json_numbers(r->error, SHIFTS), "sines_alone",
+                       cli_json_numbers(r->alone, SHIFTS));
 }
 
 gyre_status show_shift(const show_options *o, FILE *text, json_t **out, gyre_error *err) {
-    const size_t size = (size_t)(ROWS * o->dim);
-    double *memory = malloc((3 * size + (size_t)o->dim) * sizeof *memory);
+    const int64_t size = ROWS * o->dim;
+    double *memory = cli_alloc(3 * size + o->dim, sizeof *memory);
     double *const rows = memory, *const later = rows + size, *const turned = later + size, *const cosine = turned + size;
     gyre_encoding *pe = NULL, *turn = NULL;
     shift_result r = {{0}, {0}};
     const gyre_positions one = {.base = 1};
-    gyre_status status = memory ? show_sinusoid(o, &pe, err) : gyre_fail(err, GYRE_ENOMEM, "rows: out of memory (show)");
-    if (!status) status = show_rotation(o, 1, 1, &turn, err);
-    if (!status) status = show_rows(o, pe, 0, ROWS, rows, err);
+    gyre_status status = sinusoid_create(&pe, o->dim, o->base, GYRE_SINUSOID_INTERLEAVED, err);
+    if (!status) status = shift_create(&turn, o->dim, o->base, 1, 1, err);
+    if (!status) status = sinusoid_rows(pe, 0, ROWS, rows, &o->exec, err);
     if (!status) status = measure(o, pe, turn, rows, later, turned, &r, err);
     if (!status) {
         const gyre_view c = gyre_dense(cosine, GYRE_DTYPE_F64, 1, 1, 1, o->dim / 2),

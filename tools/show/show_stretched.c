@@ -1,5 +1,6 @@
 /* show_stretched.c: positions divided by s: how far apart are the rotated keys of neighbours, and how many of them are the
  * same in the type that a model stores them in? */
+#include "tools/common/variants.h"
 #include "tools/show/show.h"
 #include <math.h>
 #include <stdlib.h>
@@ -57,7 +58,7 @@ static double least_step(const double *x, int64_t rows, int64_t dim) {
 
 static gyre_status measure(const show_options *o, int64_t rows, void *x, stretched_result *r, gyre_error *err) {
     gyre_encoding *rope = NULL;
-    gyre_status status = show_rotation(o, 0, r->factor, &rope, err);
+    gyre_status status = shift_create(&rope, o->dim, o->base, 0, r->factor, err);
     if (!status) status = rotate_rows(o, rope, rows, GYRE_DTYPE_F64, x, err);
     if (!status) r->apart = least_step(x, rows, o->dim);
     for (int t = 0; t < TYPES && !status; t++) {
@@ -90,18 +91,18 @@ static void print(const show_options *o, int64_t rows, const stretched_result *r
 static json_t *json_of(const show_options *o, int64_t rows, const stretched_result *r) {
     json_t *list = json_array();
     for (int f = 0; f < FACTORS; f++)
-        list =
-            cli_json_append(list, json_pack("{s:f, s:f, s:f, s:f, s:f}", "factor", r[f].factor, "least_step", r[f].apart,
-                                            "same_f32", r[f].same[0], "same_f16", r[f].same[1], "same_bf16", r[f].same[2]));
-    return json_pack("{s:s, s:I, s:f, s:I, s:o}", "question", "stretched", "dim", (json_int_t)o->dim, "base", o->base,
-                     "positions", (json_int_t)rows, "factors", list);
+        (void)json_array_append_new(list, JSON_OBJECT("factor", JSON(r[f].factor), "least_step", JSON(r[f].apart),
+                                                      "same_f32", JSON(r[f].same[0]), "same_f16", JSON(r[f].same[1]),
+                                                      "same_bf16", JSON(r[f].same[2])));
+    return JSON_OBJECT("question", JSON("stretched"), "dim", JSON(o->dim), "base", JSON(o->base), "positions", JSON(rows),
+                       "factors", list);
 }
 
 gyre_status show_stretched(const show_options *o, FILE *text, json_t **out, gyre_error *err) {
     const int64_t rows = o->positions ? o->positions : POSITIONS;
-    void *x = malloc((size_t)(rows * o->dim) * sizeof(double));
+    void *x = cli_alloc(rows * o->dim, sizeof(double));
     stretched_result r[FACTORS];
-    gyre_status status = x ? GYRE_OK : gyre_fail(err, GYRE_ENOMEM, "rows: out of memory (show)");
+    gyre_status status = GYRE_OK;
     for (int f = 0; f < FACTORS && !status; f++) {
         r[f].factor = f ? 10 * r[f - 1].factor : 1;
         status = measure(o, rows, x, &r[f], err);
