@@ -57,12 +57,19 @@ typedef struct gyre_reading_field {
     uint64_t offset;  /* of the key, in bytes; 0 = none */
     const char *note; /* how and why the program departs from the key; NULL = it does not */
 } gyre_reading_field;
-/* A warning for the user: a key that no program reads, a value that makes no sense, a known trap. */
+/* What a warning is about. */
+typedef enum gyre_warning_kind {
+    GYRE_WARNING_OTHER,      /* a value that makes no sense, a known trap, a program that departs from the file */
+    GYRE_WARNING_UNREAD_KEY, /* a key with the name of a position's, from which nothing was read */
+    GYRE_WARNING_ASSUMED     /* something that the file does not state and that was assumed, such as the layout of pairs */
+} gyre_warning_kind;
+/* A warning for the user. */
 typedef struct gyre_reading_warning {
     const char *text; /* "what: why", without the place */
     const char *key;  /* as in gyre_reading_field */
     int64_t line;
     uint64_t offset;
+    gyre_warning_kind kind;
 } gyre_reading_warning;
 
 /* The positions of one group of layers. */

@@ -58,7 +58,9 @@ static PyObject *reading_dict(const gyre_reading *r) {
         append(&groups, group_dict(r->groups[i]));
     for (int64_t i = 0; i < r->warnings_count; i++) {
         const gyre_reading_warning *w = &r->warnings[i];
-        append(&warnings, Py_BuildValue("{szszsL}", "text", w->text, "key", w->key, "line", (long long)w->line));
+        static const char *const kinds[] = {"other", "unread_key", "assumed"};
+        append(&warnings, Py_BuildValue("{szszsLss}", "text", w->text, "key", w->key, "line", (long long)w->line, "kind",
+                                        kinds[w->kind]));
     }
     if (groups && warnings)
         return Py_BuildValue("{sNszszszsLsNsN}", "path", r->path ? PyUnicode_DecodeFSDefault(r->path) : Py_NewRef(Py_None),

@@ -86,6 +86,10 @@ gyre_family_read gyre_read_xlnet;
 /* read_vision.c: reads the tower under vision_config into a group "vision".  Warns about an unknown tower.  Never fails. */
 void gyre_read_vision(const gyre_scope *vision);
 
+/* unread_keys.c: after the readers: warns about each key that has the name of a position's and that none looked up. */
+void gyre_warn_unread_keys(const gyre_json_source *source, const json_t *root);
+/* out = 1 if the name of a key has a word of positions. */
+int gyre_is_position_name(const char *key);
 /* Reads a config.json: finds the family, descends into text_config and vision_config, and calls the reader. */
 void gyre_read_config_json(const gyre_json_source *source, const json_t *root);
 /* read_gguf.c: reads a GGUF file in memory. */

@@ -15,12 +15,20 @@ static gyre_build *build_of(const gyre_scope *s) {
 }
 
 const json_t *gyre_scope_value(const gyre_scope *s, const char *key) {
-    const json_t *value = !gyre_build_status(build_of(s)) ? json_object_get(s->object, key) : NULL;
+    const json_t *value = !gyre_build_status(build_of(s)) ? gyre_key_marks_get(s->source->marks, s->object, key) : NULL;
     return json_is_null(value) ? NULL : value;
 }
 
 int gyre_scope_has(const gyre_scope *s, const char *key) {
-    return json_object_get(s->object, key) != NULL;
+    return gyre_key_marks_get(s->source->marks, s->object, key) != NULL;
+}
+
+const char *gyre_scope_sees(const gyre_scope *s, const char *const *names) {
+    for (; *names; names++) {
+        const json_t *value = json_object_get(s->object, *names);
+        if (value && !json_is_null(value)) return *names;
+    }
+    return NULL;
 }
 
 const char *gyre_scope_first(const gyre_scope *s, const char *const *names) {
@@ -74,6 +82,17 @@ void gyre_scope_warn(const gyre_scope *s, const char *key, const char *format, .
     if (gyre_build_status(build_of(s))) return;
     const gyre_place place = gyre_scope_place(s, key);
     gyre_build_warn(build_of(s), &place, "%s", text);
+}
+
+void gyre_scope_doubt(const gyre_scope *s, gyre_warning_kind kind, const char *key, const char *format, ...) {
+    char text[400];
+    va_list arguments;
+    va_start(arguments, format);
+    (void)gyre_plain_vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    if (gyre_build_status(build_of(s))) return;
+    const gyre_place place = gyre_scope_place(s, key);
+    gyre_build_doubt(build_of(s), kind, &place, "%s", text);
 }
 
 /* -- values -- */

@@ -34,7 +34,7 @@ static const char *rotation_key(const gyre_scope *s) {
                                        "no_rope_layers",
                                        "mla_use_nope",
                                        NULL};
-    return gyre_scope_first(s, keys);
+    return gyre_scope_sees(s, keys);
 }
 
 /* An unknown class is most likely modelled on Llama.  If only a fraction of the head rotates, the file says so. */
@@ -44,18 +44,24 @@ static const gyre_family like_deepseek = {"deepseek_v3", gyre_read_rope, 0, 0, 0
                                           GYRE_MLA};
 
 static void read_unknown(const gyre_scope *s, const char *type) {
-    static const char part[] = "qk_rope_head_dim";
-    const int is_latent = gyre_scope_value(s, part) != NULL;
+    static const char *const layout_keys[] = {"rope_interleave", "rope_interleaved", "rotary_emb_interleaved", NULL};
+    static const char *const part[] = {"qk_rope_head_dim", NULL};
+    const int is_latent = gyre_scope_sees(s, part) != NULL;
     const gyre_family *like = is_latent ? &like_deepseek : &like_llama;
-    const char *key = is_latent ? part : rotation_key(s), *near = closest_model_type(type);
+    const char *key = is_latent ? part[0] : rotation_key(s), *near = closest_model_type(type);
+    const char *layout = gyre_scope_sees(s, layout_keys) ? ""
+                         : is_latent                     ? "; its layout of pairs, interleaved-to-half, is assumed"
+                                                         : "; its layout of pairs, half, is assumed";
     char hint[100] = "";
     if (near && *type) snprintf(hint, sizeof hint, " (did you mean \"%s\"?)", near);
     if (key) {
         if (*type)
-            gyre_scope_warn(s, "model_type", "model_type: \"%.60s\" is not known%s; read as a %s, because of %s", type, hint,
-                            like->model_type, key);
+            gyre_scope_doubt(s, GYRE_WARNING_ASSUMED, "model_type",
+                             "model_type: \"%.60s\" is not known%s; read as a %s, because of %s%s", type, hint,
+                             like->model_type, key, layout);
         else
-            gyre_scope_warn(s, key, "model_type: missing; read as a %s, because of %s", like->model_type, key);
+            gyre_scope_doubt(s, GYRE_WARNING_ASSUMED, key, "model_type: missing; read as a %s, because of %s%s",
+                             like->model_type, key, layout);
         gyre_read_rope(like, s);
         return;
     }

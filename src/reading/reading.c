@@ -30,8 +30,10 @@ gyre_status gyre_reading_from_document(gyre_reading **out, const gyre_config_doc
     if (profile == GYRE_PROFILE_DEFAULT) profile = GYRE_PROFILE_HF_5;
     gyre_build *build = gyre_build_begin(document->path, "config.json", profile, length, err);
     if (!build) return GYRE_ENOMEM;
-    const gyre_json_source source = {build, document->text, document->bytes};
+    const gyre_json_source source = {build, document->text, document->bytes, gyre_key_marks_new()};
     gyre_read_config_json(&source, document->root);
+    gyre_warn_unread_keys(&source, document->root);
+    gyre_key_marks_free(source.marks);
     return gyre_build_finish(build, out);
 }
 

@@ -310,12 +310,7 @@ void gyre_build_set_number(gyre_build *build, gyre_layer_group *group, const cha
 }
 
 /* -- warnings and failures -- */
-void gyre_build_warn(gyre_build *build, const gyre_place *place, const char *format, ...) {
-    if (build->status) return;
-    va_list arguments;
-    va_start(arguments, format);
-    const char *text = format_text(build, format, arguments);
-    va_end(arguments);
+static void add_warning(gyre_build *build, gyre_warning_kind kind, const gyre_place *place, const char *text) {
     const gyre_place nowhere = {NULL, 0, 0}, at = place ? *place : nowhere;
     gyre_reading *reading = &build->reading;
     for (int64_t i = 0; i < reading->warnings_count; i++)
@@ -325,7 +320,29 @@ void gyre_build_warn(gyre_build *build, const gyre_place *place, const char *for
     if (!warnings) return;
     reading->warnings = build->warnings = warnings;
     warnings[reading->warnings_count++] =
-        (gyre_reading_warning){text, at.key ? gyre_build_format(build, "%s", at.key) : NULL, at.line, at.offset};
+        (gyre_reading_warning){text, at.key ? gyre_build_format(build, "%s", at.key) : NULL, at.line, at.offset, kind};
+}
+
+void gyre_build_warn(gyre_build *build, const gyre_place *place, const char *format, ...) {
+    if (build->status) return;
+    va_list arguments;
+    va_start(arguments, format);
+    const char *text = format_text(build, format, arguments);
+    va_end(arguments);
+    add_warning(build, GYRE_WARNING_OTHER, place, text);
+}
+
+void gyre_build_doubt(gyre_build *build, gyre_warning_kind kind, const gyre_place *place, const char *format, ...) {
+    if (build->status) return;
+    va_list arguments;
+    va_start(arguments, format);
+    const char *text = format_text(build, format, arguments);
+    va_end(arguments);
+    add_warning(build, kind, place, text);
+}
+
+const gyre_reading *gyre_build_so_far(const gyre_build *build) {
+    return &build->reading;
 }
 
 void gyre_build_fail(gyre_build *build, gyre_status status, const gyre_place *place, const char *format, ...) {

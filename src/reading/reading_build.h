@@ -65,6 +65,11 @@ void gyre_build_set_number(gyre_build *build, gyre_layer_group *group, const cha
 /* place: NULL = the whole file.  One text at one place is recorded once. */
 void gyre_build_warn(gyre_build *build, const gyre_place *place, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+/* gyre_build_warn of another kind than GYRE_WARNING_OTHER. */
+void gyre_build_doubt(gyre_build *build, gyre_warning_kind kind, const gyre_place *place, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+/* out = the reading as far as it is built. */
+const gyre_reading *gyre_build_so_far(const gyre_build *build);
 /* The text reads "what: why".  Place and path are added: "factor: below 1 (config.json, line 14, rope_scaling.factor)".
  * Only the first failure counts. */
 void gyre_build_fail(gyre_build *build, gyre_status status, const gyre_place *place, const char *format, ...)

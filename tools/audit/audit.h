@@ -110,6 +110,8 @@ gyre_status audit_config(audit *a, gyre_error *err); /* audit_config.c: errors a
 void audit_keys(audit *a);                           /* audit_keys.c: misspelt keys; may add nothing */
 /* out = the key of positions that one such as "rope_scaling.beta_fst" is a misspelling of; NULL = none. */
 const char *audit_key_meant(const char *whole);
+/* out = 1 for a key within rope_scaling or rope_parameters. */
+int audit_key_is_in_dict(const char *whole);
 gyre_status audit_programs(audit *a, gyre_error *err); /* audit_programs.c: transformers, vLLM, llama.cpp */
 gyre_status audit_lengths(audit *a, gyre_error *err);  /* audit_lengths.c: what scalings reach, and what is stated */
 gyre_status audit_limits(audit *a, gyre_error *err);   /* audit_limits.c: limits of the tokenizer and of generation */

@@ -15,6 +15,8 @@ gyre_status audit_config(audit *a, gyre_error *err) {
         char place[AUDIT_PLACE];
         const gyre_reading_warning *w = &r->warnings[i];
         const char *meant = w->key ? audit_key_meant(w->key) : NULL;
+        /* audit_keys says so of a misspelt key, with what to do. */
+        if (w->kind == GYRE_WARNING_UNREAD_KEY && meant && a->config.root && !audit_key_is_in_dict(w->key)) continue;
         audit_finding *f = audit_add(a, AUDIT_DOUBT, "config", "%s%s%s%s", w->text, meant ? "; did you mean " : "",
                                      meant ? meant : "", meant ? "?" : "");
         explain_format_location(w->key, w->line, place, sizeof place);

@@ -131,7 +131,11 @@ static const char *meant(const char *key, int in_dict) {
 
 const char *audit_key_meant(const char *whole) {
     const char *dot = strrchr(whole, '.');
-    return meant(dot ? dot + 1 : whole, strstr(whole, "rope_scaling.") || strstr(whole, "rope_parameters."));
+    return meant(dot ? dot + 1 : whole, audit_key_is_in_dict(whole));
+}
+
+int audit_key_is_in_dict(const char *whole) {
+    return strstr(whole, "rope_scaling.") || strstr(whole, "rope_parameters.");
 }
 
 /* -- what was read -- */
@@ -140,10 +144,19 @@ static int is_within(const char *key, const char *whole) {
     return key && strncmp(key, whole, length) == 0 && (key[length] == 0 || key[length] == '.');
 }
 
-/* out = 1 if a value or a warning of the reading comes from the key, or from one within it. */
-static int is_used(const gyre_reading *reading, const char *whole) {
+/* out = 1 if a warning of the reading says that the key, or one within it, is unread. */
+static int is_said_unread(const gyre_reading *reading, const char *whole) {
     for (int64_t i = 0; i < reading->warnings_count; i++)
-        if (is_within(reading->warnings[i].key, whole)) return 1;
+        if (reading->warnings[i].kind == GYRE_WARNING_UNREAD_KEY && is_within(reading->warnings[i].key, whole)) return 1;
+    return 0;
+}
+
+/* out = 1 if a value or another warning of the reading comes from the key, or from one within it.  A key within a rotation
+ * that its type does not read is known to the reader. */
+static int is_used(const gyre_reading *reading, const char *whole, int in_dict) {
+    for (int64_t i = 0; i < reading->warnings_count; i++)
+        if ((in_dict || reading->warnings[i].kind != GYRE_WARNING_UNREAD_KEY) && is_within(reading->warnings[i].key, whole))
+            return 1;
     for (int64_t g = 0; g < reading->groups_count; g++)
         for (int64_t i = 0; i < reading->groups[g]->fields_count; i++)
             if (is_within(reading->groups[g]->fields[i].key, whole)) return 1;
@@ -187,14 +200,14 @@ static void judge_key(const walk *w, const char *key, const json_t *value) {
     const gyre_reading *reading = w->a->reading;
     if (snprintf(whole, sizeof whole, "%s%s", w->prefix, key) >= (int)sizeof whole) return;
     const char *name = meant(key, w->in_dict);
-    const int used = reading && is_used(reading, whole), is_native = strcmp(w->a->model_type, "gyre") == 0;
+    const int used = reading && is_used(reading, whole, w->in_dict), is_native = strcmp(w->a->model_type, "gyre") == 0;
     if (name && !used) {
         add_misspelt(w, whole, key, name);
         return;
     }
     /* A false or a null says nothing; a reader that refuses the config may have stopped before the key. */
     const int says = !json_is_null(value) && !json_is_false(value) && json_object_size(value) + !json_is_object(value) > 0;
-    if (!reading || used || !says || w->of_tower || is_native || !is_about_rotation(key, w->in_dict) ||
+    if (!reading || used || is_said_unread(reading, whole) || !says || w->of_tower || is_native || !is_about_rotation(key, w->in_dict) ||
         is_one_of(key, other_keys, COUNT(other_keys)))
         return;
     set_place(w,

@@ -1,5 +1,6 @@
 /* diff_view.c: two readings side by side, for a terminal: the fields that differ, the effect, and the verdict. */
 #include "tools/diff/diff_compare.h"
+#include "tools/explain/explain_view.h"
 #include <inttypes.h>
 #include <math.h>
 #include <stdarg.h>
@@ -198,6 +199,8 @@ void diff_view(const explain_terminal *page, const diff_result *r) {
             explain_print(page, EXPLAIN_STYLE_PLAIN, "  known to %s alone", r->operand[s].label);
             fputc('\n', page->file);
         }
+    for (int s = 0; s < 2; s++)
+        if (r->operand[s].reading) explain_view_doubts(page, r->operand[s].reading, r->operand[s].label);
     fputc('\n', page->file);
     explain_print_wrapped(page, r->same ? EXPLAIN_STYLE_GREEN : EXPLAIN_STYLE_YELLOW, 0, 0, r->verdict);
 }

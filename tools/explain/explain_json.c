@@ -167,6 +167,11 @@ int explain_group_json(json_t *object, const gyre_reading *reading, const explai
     return bad | cli_json_set(object, "fields", fields_json(group));
 }
 
+const char *explain_warning_kind(const gyre_reading_warning *warning) {
+    static const char *const names[] = {"other", "unread_key", "assumed"};
+    return names[warning->kind];
+}
+
 json_t *explain_warnings_json(const gyre_reading *reading) {
     json_t *list = json_array();
     for (int64_t i = 0; i < reading->warnings_count; i++) {
@@ -174,7 +179,8 @@ json_t *explain_warnings_json(const gyre_reading *reading) {
         json_t *object = json_object();
         const int bad = cli_json_set(object, "text", cli_json_text(w->text)) |
                         cli_json_set(object, "key", cli_json_text(w->key)) |
-                        cli_json_set(object, "line", cli_json_nonzero(w->line));
+                        cli_json_set(object, "line", cli_json_nonzero(w->line)) |
+                        cli_json_set(object, "kind", json_string(explain_warning_kind(w)));
         list = cli_json_append(list, cli_json_checked(object, bad));
     }
     return list;

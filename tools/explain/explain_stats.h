@@ -53,6 +53,8 @@ void explain_describe_scheme(const explain_stats *stats, char *out, size_t size)
 int explain_group_json(json_t *object, const gyre_reading *reading, const explain_stats *stats);
 /* out = [{text, key, line}], one per warning. */
 json_t *explain_warnings_json(const gyre_reading *reading);
+/* out = "unread_key", "assumed" or "other". */
+const char *explain_warning_kind(const gyre_reading_warning *warning);
 /* out = {value, from, key, line, why}; named: also its name. */
 json_t *explain_field_json(const gyre_reading_field *field, int named);
 

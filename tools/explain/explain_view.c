@@ -184,14 +184,24 @@ void explain_view_group(const explain_terminal *page, const gyre_reading *readin
 }
 
 /* -- warnings -- */
+static void view_warning(const explain_terminal *page, const gyre_reading_warning *w, const char *label, int is_first) {
+    char place[480], text[2048];
+    if (is_first) fputc('\n', page->file);
+    explain_format_location(w->key, w->line, place, sizeof place);
+    snprintf(text, sizeof text, "%s%s%s%s%s%s", label ? label : "", label ? ": " : "", w->text, *place ? " (" : "", place,
+             *place ? ")" : "");
+    const int mark = explain_print(page, EXPLAIN_STYLE_YELLOW, "! ");
+    explain_print_wrapped(page, EXPLAIN_STYLE_PLAIN, mark, mark, text);
+}
+
 void explain_view_warnings(const explain_terminal *page, const gyre_reading *reading) {
-    for (int64_t i = 0; i < reading->warnings_count; i++) {
-        const gyre_reading_warning *w = &reading->warnings[i];
-        char place[480], text[2048];
-        if (i == 0) fputc('\n', page->file);
-        explain_format_location(w->key, w->line, place, sizeof place);
-        snprintf(text, sizeof text, "%s%s%s%s", w->text, *place ? " (" : "", place, *place ? ")" : "");
-        const int mark = explain_print(page, EXPLAIN_STYLE_YELLOW, "! ");
-        explain_print_wrapped(page, EXPLAIN_STYLE_PLAIN, mark, mark, text);
-    }
+    for (int64_t i = 0; i < reading->warnings_count; i++)
+        view_warning(page, &reading->warnings[i], NULL, i == 0);
+}
+
+void explain_view_doubts(const explain_terminal *page, const gyre_reading *reading, const char *label) {
+    int count = 0;
+    for (int64_t i = 0; i < reading->warnings_count; i++)
+        if (reading->warnings[i].kind != GYRE_WARNING_OTHER)
+            view_warning(page, &reading->warnings[i], label, count++ == 0);
 }

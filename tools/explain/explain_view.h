@@ -12,5 +12,7 @@ void explain_view_group(const explain_terminal *page, const gyre_reading *readin
 /* explain_pairs.c: the pairs of a rotation in at most 16 rows; each row holds neighbours that are treated alike. */
 void explain_view_pairs(const explain_terminal *page, const explain_stats *stats);
 void explain_view_warnings(const explain_terminal *page, const gyre_reading *reading);
+/* The same of unread keys and of what was assumed alone.  label: what the reading is called before each; NULL = nothing. */
+void explain_view_doubts(const explain_terminal *page, const gyre_reading *reading, const char *label);
 
 #endif

@@ -5,6 +5,8 @@
 #include "tools/cli/cli_page.h"
 #include "tools/cli/plain_stream.h"
 #include "tools/common/result_table.h"
+#include "tools/explain/explain_stats.h"
+#include "tools/explain/explain_view.h"
 
 #include <string.h>
 
@@ -285,6 +287,7 @@ int extend_print_page(const extension *e, const extend_method *methods, const ex
     print_header(&page, e, &methods[verdict->method]);
     const int status = extend_print_steps(&page, e, methods, verdict);
     if (status) return status;
+    explain_view_doubts(&page, e->reading, NULL);
     if (tables) return print_tables(&page, e, methods, rows, count);
     if (count > 1)
         snprintf(more, sizeof more,
@@ -309,7 +312,8 @@ int extend_print_json(const extension *e, const extend_method *methods, const ex
                       const extend_verdict *verdict, FILE *file) {
     return cli_json_write(file,
                           cli_json_add(model_json(e), "length", JSON(e->to), "methods", rows_json(methods, rows, count),
-                                       "verdict", extend_verdict_json(methods, verdict), NULL));
+                                       "verdict", extend_verdict_json(methods, verdict), "warnings",
+                                       explain_warnings_json(e->reading), NULL));
 }
 
 /* -- what was written -- */

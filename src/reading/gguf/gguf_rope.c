@@ -61,7 +61,9 @@ static void read_dim(const gyre_gguf_source *s, gyre_layer_group *group, layer_r
     gyre_config *config = config_of(group);
     const char *key = first_key(s, t->sliding ? "rope.dimension_count_swa" : NULL, "rope.dimension_count");
     const int64_t head = config->head_dim;
+    const int halved = !t->sliding && has_trait(s, GYRE_GGUF_HALF_WHERE_FULL);
     t->dim = gyre_gguf_read_size(s, key, 1, head);
+    if (halved) t->dim /= 2;
     if (t->dim > head || t->dim % 2 != 0)
         gyre_gguf_fail(s, GYRE_EFORMAT, key, "%" PRId64 " channels are not pairs of a head of %" PRId64, t->dim, head);
     if (has_trait(s, GYRE_GGUF_WHOLE_HEAD) && !s->reference && t->dim != head)
@@ -69,7 +71,11 @@ static void read_dim(const gyre_gguf_source *s, gyre_layer_group *group, layer_r
                        t->dim, head, s->name);
     config->rope.dim = t->dim;
     config->rope.first_channel = has_trait(s, GYRE_GGUF_ROTARY_LAST) && head > t->dim ? head - t->dim : 0;
-    gyre_gguf_note_number(s, group, "rotary_dim", key, GYRE_ORIGIN_READER, (double)t->dim, NULL);
+    if (halved)
+        gyre_build_set_number(s->build, group, "rotary_dim", GYRE_ORIGIN_FAMILY, NULL,
+                              "layers without a window rotate half of rope.dimension_count", (double)t->dim);
+    else
+        gyre_gguf_note_number(s, group, "rotary_dim", key, GYRE_ORIGIN_READER, (double)t->dim, NULL);
     if (config->rope.first_channel)
         gyre_build_set_number(s->build, group, "rotary_first", GYRE_ORIGIN_FAMILY, NULL, "the last channels rotate",
                               (double)config->rope.first_channel);

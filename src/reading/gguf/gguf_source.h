@@ -47,6 +47,8 @@ enum {
     GYRE_GGUF_READS_MAX_BIAS = 1 << 26,              /* attention.max_alibi_bias, else 8 */
     GYRE_GGUF_ENCODER_DECODER = 1 << 27,
     GYRE_GGUF_ATTENTION_EVERY_FOURTH = 1 << 28, /* layers 3, 7, 11, ... attend, the others are recurrent */
+    GYRE_GGUF_HALF_WHERE_FULL = 1 << 29,        /* layers without a window rotate half of rope.dimension_count */
+    GYRE_GGUF_LAYOUT_ONLY = 1 << 30,            /* of its code, only the layout of pairs is known here */
     GYRE_GGUF_MLA_YARN = GYRE_GGUF_ROTARY_LAST | GYRE_GGUF_SCALES_SOFTMAX | GYRE_GGUF_READS_LOG_MULTIPLIER |
                          GYRE_GGUF_LOG_MULTIPLIER_TENTH /* DeepSeek-V2 and later */
 };
@@ -57,7 +59,7 @@ typedef struct gyre_gguf_architecture {
     unsigned traits;
 } gyre_gguf_architecture;
 
-/* read_gguf.c.  out = NULL for an unknown architecture. */
+/* read_gguf.c.  out = NULL for an unknown architecture.  - and _ are alike: programs and papers write either. */
 const gyre_gguf_architecture *gyre_gguf_architecture_named(const char *name);
 
 typedef struct gyre_gguf_source {

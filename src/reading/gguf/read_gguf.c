@@ -22,9 +22,15 @@ static const gyre_gguf_architecture architectures[] = {
 };
 #undef ARCHITECTURE
 
+static int is_same_name(const char *a, const char *b) {
+    while (*a && (*a == *b || ((*a == '-' || *a == '_') && (*b == '-' || *b == '_'))))
+        a++, b++;
+    return *a == *b;
+}
+
 const gyre_gguf_architecture *gyre_gguf_architecture_named(const char *name) {
     for (size_t i = 0; i < sizeof architectures / sizeof *architectures; i++)
-        if (strcmp(architectures[i].name, name) == 0) return &architectures[i];
+        if (is_same_name(architectures[i].name, name)) return &architectures[i];
     return NULL;
 }
 
@@ -46,8 +52,10 @@ static void use_unknown_architecture(gyre_gguf_source *s, const gyre_place *plac
         return;
     }
     s->architecture = (gyre_gguf_architecture){s->name, 0, GYRE_GGUF_NORM, 0};
-    gyre_build_warn(s->build, place, "general.architecture: \"%s\" is not known; read as a rotation of pairs (2i, 2i + 1)",
-                    s->name);
+    gyre_build_doubt(s->build, GYRE_WARNING_ASSUMED, place,
+                     "general.architecture: \"%s\" is not known; read as a rotation of pairs (2i, 2i + 1), layout "
+                     "interleaved, in all layers: what llama.cpp does is in its code and not in the file",
+                     s->name);
 }
 
 static void read_architecture(gyre_gguf_source *s) {
@@ -67,10 +75,16 @@ static void read_architecture(gyre_gguf_source *s) {
         }
     gyre_build_set_model_type(s->build, s->name);
     const gyre_gguf_architecture *known = gyre_gguf_architecture_named(s->name);
-    if (known)
-        s->architecture = *known;
-    else
+    if (!known) {
         use_unknown_architecture(s, &place);
+        return;
+    }
+    s->architecture = *known;
+    if (has_trait(s, GYRE_GGUF_LAYOUT_ONLY))
+        gyre_build_doubt(s->build, GYRE_WARNING_ASSUMED, &place,
+                         "general.architecture: of \"%s\" only llama.cpp's layout of pairs is known; all layers are assumed "
+                         "to rotate alike and without a window",
+                         s->name);
 }
 
 /* -- fields of any kind -- */
@@ -235,6 +249,18 @@ static int64_t read_attention_interval(const gyre_gguf_source *s) {
     return every;
 }
 
+/* Granite's converter lists which layers rotate. */
+static const char rope_pattern_key[] = "attention.rope_pattern";
+
+static int rotates_by_list(const gyre_gguf_source *s, int64_t layer) {
+    const gyre_gguf_kv *listed = gyre_gguf_find_arch_key(s, rope_pattern_key);
+    int64_t x = 1;
+    if (!listed || listed->value.type != GYRE_GGUF_ARRAY || (uint64_t)layer >= listed->value.count) return 1;
+    if (gyre_gguf_integer(&listed->value, (uint64_t)layer, &x)) return x != 0;
+    gyre_gguf_fail(s, GYRE_EFORMAT, rope_pattern_key, "element %" PRId64 " is not a whole number", layer);
+    return 1;
+}
+
 /* At most four kinds of layers, numbered by the sum of these. */
 enum { SLIDING = 1, NO_ROPE = 2, LAYER_KINDS = 4 };
 
@@ -245,6 +271,7 @@ static int layer_kind_of(const gyre_gguf_source *s, const swa_pattern *l, int64_
     /* Llama 4 without a window rotates in all layers. */
     if (has_trait(s, GYRE_GGUF_NOPE_EVERY_FOURTH))
         no_rope = layer % 4 == 3 && !(has_trait(s, GYRE_GGUF_CHUNKED) && l->window == 0);
+    no_rope |= !rotates_by_list(s, layer);
     return (slides ? SLIDING : 0) | (no_rope ? NO_ROPE : 0);
 }
 

@@ -35,7 +35,8 @@ void gyre_rope_warn_unread_keys(const gyre_rope_source *source, const char *cons
     json_object_foreach((json_t *)source->dict.object, key, value) {
         if (is_in(keys, key) || is_common(source, key) || json_is_object(value)) continue;
         if (++unknown <= MAX_UNKNOWN_KEYS)
-            gyre_scope_warn(&source->dict, key, "%.60s: %s does not read it for type %s", key, program, source->type);
+            gyre_scope_doubt(&source->dict, GYRE_WARNING_UNREAD_KEY, key, "%.60s: %s does not read it for type %s", key,
+                             program, source->type);
     }
     if (unknown > MAX_UNKNOWN_KEYS)
         gyre_scope_warn(&source->dict, source->type_key, "%d more keys that %s does not read", unknown - MAX_UNKNOWN_KEYS,
