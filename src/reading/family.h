@@ -85,6 +85,11 @@ gyre_family_read gyre_read_transformer_xl;
 gyre_family_read gyre_read_xlnet;
 /* read_vision.c: reads the tower under vision_config into a group "vision".  Warns about an unknown tower.  Never fails. */
 void gyre_read_vision(const gyre_scope *vision);
+/* A file that describes a tower alone, or a model with a scheme that Gyre does not have.  out = 0 if it is neither.  Fails
+ * with what the model does, if Gyre cannot compute it. */
+int gyre_read_tower_alone(const gyre_scope *s);
+/* read_diffusers.c: the config of a transformer of diffusers, which states a _class_name.  out = 0 if there is none. */
+int gyre_read_diffusers(const gyre_scope *s);
 
 /* unread_keys.c: after the readers: warns about each key that has the name of a position's and that none looked up. */
 void gyre_warn_unread_keys(const gyre_json_source *source, const json_t *root);

@@ -44,6 +44,7 @@ static const gyre_family like_deepseek = {"deepseek_v3", gyre_read_rope, 0, 0, 0
                                           GYRE_MLA};
 
 static void read_unknown(const gyre_scope *s, const char *type) {
+    if (*type && gyre_read_tower_alone(s)) return;
     static const char *const layout_keys[] = {"rope_interleave", "rope_interleaved", "rotary_emb_interleaved", NULL};
     static const char *const part[] = {"qk_rope_head_dim", NULL};
     const int is_latent = gyre_scope_sees(s, part) != NULL;
@@ -121,6 +122,7 @@ void gyre_read_config_json(const gyre_json_source *source, const json_t *root) {
     const char *type = gyre_scope_string(&s, "model_type", "");
     const gyre_family *family = gyre_family_of(type);
     gyre_scope text;
+    if (!*type && gyre_read_diffusers(&s)) return;
     gyre_build_set_model_type(source->build, type);
     if (gyre_scope_value(&s, "text_config")) (void)gyre_scope_child(&s, "text_config"); /* fails if it is not an object */
     const int is_whole = family && !(family->traits & GYRE_TEXT_CONFIG) && family->read != gyre_read_rope;

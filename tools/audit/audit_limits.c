@@ -5,7 +5,9 @@
 #include "util/checkpoint_files.h"
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define GENERATION_FILE "generation_config.json"
 /* Above this a tokenizer means "no limit": transformers writes 10^30. */
@@ -22,6 +24,16 @@ static int64_t last_length(const gyre_layer_reading *group) {
     if (!group || !gyre_config_has(&group->config, "input.positions")) return 0;
     const gyre_reading_field *offset = explain_find_field(group, "offset");
     return group->config.input.positions - (offset ? strtoll(offset->value, NULL, 10) : 0);
+}
+
+/* -- a scaling that was lost -- */
+/* LongLoRA and its like train with a linear factor that some scripts do not save. */
+static double lost_factor(const audit *a, const limit *l, double length) {
+    const gyre_layer_reading *group = a->reading ? a->reading->groups[0] : NULL;
+    if (!group || !l->cuts || !gyre_kind_has(group->config.kind, GYRE_TRAIT_ROTATES)) return 0;
+    if (group->config.rope.scaling != GYRE_SCALING_NONE || group->config.trained_length < 1) return 0;
+    const double factor = length / (double)group->config.trained_length;
+    return length < NO_LIMIT && factor >= 2 && factor == floor(factor) && factor <= 512 ? factor : 0;
 }
 
 /* -- against what the model serves -- */
@@ -46,7 +58,19 @@ static void compare(audit *a, const audit_file *file, const limit *l, double len
     else
         f = audit_add(a, AUDIT_OK, "lengths", "%s is %.16g, within what the model serves", l->key, length);
     audit_set_place(f, "%s, line %" PRId64, file->name, audit_file_line(file, l->key));
-    if (f->status >= AUDIT_DOUBT) audit_set_remedy(f, "set %s to at most %" PRId64, l->key, end > 0 ? end : context);
+    const double lost = f->status == AUDIT_DOUBT ? lost_factor(a, l, length) : 0;
+    if (lost > 0) {
+        const size_t used = strlen(f->text);
+        snprintf(f->text + used, sizeof f->text - used,
+                 ", and no scaling reaches further: %.0f is %.0f times that, as of a model that was trained with a scaling "
+                 "which its config has lost",
+                 length, lost);
+        audit_set_remedy(f,
+                         "if it was trained with one (LongLoRA: linear), write it: \"rope_scaling\": {\"rope_type\": "
+                         "\"linear\", \"factor\": %.1f}, with max_position_embeddings %.0f; if not, set %s to at most %" PRId64,
+                         lost, length, l->key, context);
+    } else if (f->status >= AUDIT_DOUBT)
+        audit_set_remedy(f, "set %s to at most %" PRId64, l->key, end > 0 ? end : context);
 }
 
 /* -- by itself -- */

@@ -3,7 +3,7 @@
 #include "tools/diff/diff_compare.h"
 #include <string.h>
 
-static const gyre_profile programs[] = {GYRE_PROFILE_HF_5, GYRE_PROFILE_VLLM, GYRE_PROFILE_LLAMA_CPP};
+static const gyre_profile programs[] = {GYRE_PROFILE_HF_5, GYRE_PROFILE_HF_4_56, GYRE_PROFILE_VLLM, GYRE_PROFILE_LLAMA_CPP};
 
 /* *from = the first position at which a pair rotates otherwise; 0 if something differs from the first token on. */
 static void place_of_difference(const diff_result *r, int64_t *from) {

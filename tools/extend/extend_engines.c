@@ -194,10 +194,46 @@ static gyre_status trim_overrides(const advice_source *s, extend_advice *out, gy
     return status;
 }
 
+/* vLLM counts the ramp of a rotation with several axes from four times the original length.  out = the keys with a quarter of
+ * it, wherever it stands in them; NULL if there is none. */
+static json_t *with_quarter_length(const json_t *keys) {
+    static const char original[] = "original_max_position_embeddings";
+    json_t *copy = json_deep_copy(keys), *outer = json_object_get(copy, "text_config"), *dict;
+    dict = json_object_get(outer ? outer : copy, "rope_parameters");
+    if (!dict) dict = json_object_get(outer ? outer : copy, "rope_scaling");
+    const json_int_t length = json_integer_value(json_object_get(dict, original));
+    if (copy && length >= 4 && length % 4 == 0 && !json_object_set_new(dict, original, json_integer(length / 4))) return copy;
+    json_decref(copy);
+    return NULL;
+}
+
+static gyre_status quarter_length(const advice_source *s, extend_advice *out, gyre_error *err) {
+    const struct gyre_rope_config *rope = &gyre_encoding_get_config(s->want.encoding)->rope;
+    extend_support support = EXTEND_SUPPORT_NONE;
+    char why[200];
+    json_t *keys = rope->axes > 1 && rope->scaling == GYRE_SCALING_YARN ? with_quarter_length(out->keys) : NULL;
+    if (!keys) return GYRE_OK;
+    const gyre_status status = check_config(s, keys, GYRE_PROFILE_VLLM, &support, why, err);
+    if (!status && support == EXTEND_SUPPORT_SAME) {
+        json_t *old = out->keys;
+        out->keys = json_incref(keys);
+        json_decref(old);
+        out->support = EXTEND_SUPPORT_SAME;
+        out->why[0] = 0;
+    }
+    json_decref(keys);
+    return status;
+}
+
 static gyre_status advise_vllm(const advice_source *s, extend_advice *out, gyre_error *err) {
+    int is_quarter = 0;
     gyre_status status = choose_form(s, 0, GYRE_PROFILE_VLLM, &out->keys, &out->support, out->why, err);
+    if (!status && out->support == EXTEND_SUPPORT_DIFFERENT) {
+        status = quarter_length(s, out, err);
+        is_quarter = out->support == EXTEND_SUPPORT_SAME;
+    }
     if (status || out->support != EXTEND_SUPPORT_SAME) return status;
-    status = trim_overrides(s, out, err);
+    if (!is_quarter) status = trim_overrides(s, out, err);
     if (status) return status;
     json_t *config = extend_patch_apply(s->before, out->keys), *overrides_only = extend_patch_without_nulls(out->keys);
     char serve[] = "vllm serve", allowed[] = "VLLM_ALLOW_LONG_MAX_MODEL_LEN=1 vllm serve", model[4200], length[24];
@@ -219,6 +255,11 @@ static gyre_status advise_vllm(const advice_source *s, extend_advice *out, gyre_
     if (json_object_get(out->keys, "dual_chunk_attention_config"))
         snprintf(out->note, sizeof out->note,
                  "vLLM runs dual chunks up to 0.10; later versions have no backend for them and stop with a TypeError");
+    else if (is_quarter)
+        snprintf(out->note, sizeof out->note,
+                 "original_max_position_embeddings is a quarter of the real one: vLLM counts YaRN's ramp of a model with "
+                 "several axes from four times the number. The keys belong under text_config where the model has one; at the "
+                 "top level they have no effect");
     else if (type && strcmp(type, "default") != 0)
         snprintf(out->note, sizeof out->note,
                  "vLLM before 0.11.1: --rope-scaling with the object of rope_scaling above, in place of --hf-overrides%s",
@@ -229,6 +270,18 @@ static gyre_status advise_vllm(const advice_source *s, extend_advice *out, gyre_
 }
 
 /* -- llama.cpp -- */
+static int is_yarn(const advice_source *s) {
+    return gyre_encoding_get_config(s->want.encoding)->rope.scaling == GYRE_SCALING_YARN;
+}
+
+/* out = the converter's name of the model's architecture, where it is that of its type. */
+static const char *architecture_word(const extension *e) {
+    static const char *const same[] = {"llama", "qwen2", "qwen3", "gemma2", "gemma3", "phi3", "olmo2", "granite", NULL};
+    for (int i = 0; same[i]; i++)
+        if (strcmp(same[i], e->reading->model_type) == 0) return same[i];
+    return strcmp(e->reading->model_type, "mistral") == 0 ? "llama" : "ARCHITECTURE";
+}
+
 static gyre_status advise_llama_cpp(const advice_source *s, const extend_method *r, extend_advice *out, gyre_error *err) {
     const extension *e = s->e;
     const int gguf = extend_is_gguf(e);
@@ -245,9 +298,12 @@ static gyre_status advise_llama_cpp(const advice_source *s, const extend_method 
             words[2 + i] = flags.word[i];
         if (e->to > extend_stated_length(e))
             snprintf(out->note, sizeof out->note,
-                     "a server that caps the context at the length in the file needs --override-kv "
-                     "%s.context_length=int:%lld too",
-                     gguf ? e->reading->model_type : "ARCHITECTURE", (long long)e->to);
+                     "%s--override-kv %s.context_length=int:%lld too, because the server caps the context at the length in "
+                     "the file",
+                     is_yarn(s) ? "llama.cpp of September 2026 or later (with #28030) lifts the context by these flags alone; "
+                                  "an older server needs "
+                                : "the server needs ",
+                     gguf ? e->reading->model_type : architecture_word(e), (long long)e->to);
         return set_command(out, 2 + flags.count, words, err);
     }
     if (s->is_none && out->support == EXTEND_SUPPORT_DIFFERENT) {

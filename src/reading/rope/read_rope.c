@@ -392,6 +392,7 @@ static void read_layer_kind(const gyre_family *family, const gyre_scope *root, c
     gyre_rope_read_scale(&source, group);
     gyre_rope_read_axes(&source, group);
     gyre_rope_read_temperature(&source, 1, group);
+    if (gyre_rope_read_nomic(&source, group)) return;
     if (as)
         as(&source, group);
     else

@@ -135,6 +135,10 @@ double gyre_rope_longrope_attention_factor(double factor, int64_t length);
 /* Multiplies the scale of scores. */
 void gyre_rope_scale_softmax(const gyre_rope_source *source, gyre_layer_group *group, double multiplier, const char *key);
 
+/* -- rope_nomic.c -- */
+/* The keys of Nomic's own class: dynamic NTK beyond max_trained_positions.  out = 1 if it is read from them. */
+int gyre_rope_read_nomic(const gyre_rope_source *source, gyre_layer_group *group);
+
 /* -- rope_check.c -- */
 /* Warns about each key of the dict that is neither in `keys` (ended by NULL) nor common to all types. */
 void gyre_rope_warn_unread_keys(const gyre_rope_source *source, const char *const *keys);

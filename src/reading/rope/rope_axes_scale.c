@@ -38,10 +38,11 @@ static int read_sections(const gyre_rope_source *source, const char *key, struct
     return 1;
 }
 
+/* key NULL: the class's own. */
 static void note_axes(const gyre_rope_source *source, const char *key, gyre_layer_group *group) {
     static const char *const names[] = {"chunked", "interleaved", "axial"};
     const struct gyre_rope_config *rope = &group->config.rope;
-    const gyre_place place = gyre_scope_place(&source->dict, key);
+    const gyre_place place = key ? gyre_scope_place(&source->dict, key) : (gyre_place){NULL, 0, 0};
     char text[120] = "";
     for (int64_t a = 0; a < rope->axes; a++) {
         const size_t end = strlen(text);
@@ -50,12 +51,38 @@ static void note_axes(const gyre_rope_source *source, const char *key, gyre_laye
     gyre_build_set_number(gyre_rope_build_of(source), group, "axes", GYRE_ORIGIN_DERIVED, NULL, NULL, (double)rope->axes);
     gyre_build_set_field(gyre_rope_build_of(source), group, "axes_layout", GYRE_ORIGIN_FAMILY, NULL, NULL, "%s",
                          names[rope->axes_layout]);
-    gyre_build_set_field(gyre_rope_build_of(source), group, "sections", GYRE_ORIGIN_FILE, &place, NULL, "%s", text);
+    gyre_build_set_field(gyre_rope_build_of(source), group, "sections", key ? GYRE_ORIGIN_FILE : GYRE_ORIGIN_FAMILY, &place,
+                         NULL, "%s", text);
+}
+
+/* The sections that classes of transformers 5 take if no file states them.  They fit the class's own size of a head. */
+static void use_class_sections(const gyre_rope_source *source, gyre_layer_group *group) {
+    static const struct {
+        const char *prefix;
+        int64_t pairs[3];
+    } classes[] = {{"qwen2_vl", {16, 24, 24}},    {"qwen2_5_vl", {16, 24, 24}},     {"qwen2_5_omni", {16, 24, 24}},
+                   {"glm4v", {8, 12, 12}},        {"glm_ocr", {8, 12, 12}},         {"glm_image", {8, 12, 12}},
+                   {"qwen3_vl", {24, 20, 20}},    {"qwen3_omni_moe", {24, 20, 20}}, {"qwen3_5", {11, 11, 10}},
+                   {"qwen4_exp", {11, 11, 10}},   {"hy_v4_vl", {12, 10, 10}},       {"cosmos3_edge", {24, 20, 20}},
+                   {"paddleocr_vl", {16, 24, 24}}};
+    struct gyre_rope_config *rope = &group->config.rope;
+    for (size_t i = 0; i < sizeof classes / sizeof *classes; i++) {
+        const int64_t *pairs = classes[i].pairs;
+        if (strncmp(classes[i].prefix, source->family->model_type, strlen(classes[i].prefix)) != 0) continue;
+        if (pairs[0] + pairs[1] + pairs[2] != rope->dim / 2) return;
+        rope->axes = 3;
+        memcpy(rope->axis_pairs, pairs, 3 * sizeof *pairs);
+        rope->axes_layout = source->family->traits & GYRE_MROPE_INTERLEAVED ? GYRE_AXES_INTERLEAVED : GYRE_AXES_CHUNKED;
+        note_axes(source, NULL, group);
+        return;
+    }
 }
 
 void gyre_rope_read_axes(const gyre_rope_source *source, gyre_layer_group *group) {
     const unsigned traits = source->family->traits;
     const char *key = sections_key(source);
+    const gyre_profile of = gyre_build_profile(gyre_rope_build_of(source));
+    if (!key && (of == GYRE_PROFILE_HF_5 || of == GYRE_PROFILE_REFERENCE)) use_class_sections(source, group);
     if (!key) return;
     if (traits & (GYRE_MROPE_ERNIE | GYRE_XDROPE)) {
         gyre_scope_warn(
@@ -72,11 +99,15 @@ void gyre_rope_read_axes(const gyre_rope_source *source, gyre_layer_group *group
     }
     const int stated = gyre_scope_bool(&source->dict, "mrope_interleaved", 0);
     const int is_known = (traits & (GYRE_MROPE_CHUNKED | GYRE_MROPE_INTERLEAVED)) != 0;
-    if (!is_known && profile != GYRE_PROFILE_REFERENCE && !gyre_profile_is_vllm(profile) && profile != GYRE_PROFILE_SGLANG)
+    if (!is_known && !gyre_family_is_assumed(source->family) && profile != GYRE_PROFILE_REFERENCE && !gyre_profile_is_vllm(profile) && profile != GYRE_PROFILE_SGLANG)
         return; /* reported as an unread key */
     if (!read_sections(source, key, &group->config.rope)) return;
     const int interleaved = is_known ? (traits & GYRE_MROPE_INTERLEAVED) != 0 : stated;
     group->config.rope.axes_layout = interleaved ? GYRE_AXES_INTERLEAVED : GYRE_AXES_CHUNKED;
+    if (!is_known && gyre_family_is_assumed(source->family))
+        gyre_scope_doubt(&source->dict, GYRE_WARNING_ASSUMED, key, "%s: its axes are assumed to be %s", key,
+                         interleaved ? "interleaved, as mrope_interleaved says"
+                                     : "in blocks, because mrope_interleaved does not say otherwise");
     if (is_known && gyre_scope_value(&source->dict, "mrope_interleaved") && stated != interleaved)
         gyre_scope_warn(&source->dict, "mrope_interleaved", "mrope_interleaved: ignored; a %s distributes pairs %s",
                         source->family->model_type, interleaved ? "alternately" : "in blocks");

@@ -292,8 +292,11 @@ static const char *resolve_alias(const gyre_rope_source *source, const char *typ
     const gyre_profile profile = gyre_build_profile(source->root.source->build);
     const int is_phi = (source->family->traits & GYRE_YARN_IS_LONGROPE) != 0;
     if (is_phi && (strcmp(type, "su") == 0 || strcmp(type, "yarn") == 0)) return "longrope";
-    if (strcmp(type, "mrope") == 0 && ((source->family->traits & axes) || profile == GYRE_PROFILE_REFERENCE))
-        return "default";
+    const int is_open = profile == GYRE_PROFILE_REFERENCE || gyre_family_is_assumed(source->family);
+    if (strcmp(type, "mrope") == 0 && ((source->family->traits & axes) || is_open)) return "default";
+    /* Engines have it or drop it. */
+    if (strcmp(type, "deepseek_yarn") == 0 && is_open && !gyre_profile_is_engine(profile))
+        return "yarn";
     if (strcmp(type, "xdrope") == 0 && (source->family->traits & GYRE_XDROPE)) return "dynamic";
     if (strcmp(type, "su") == 0 && profile == GYRE_PROFILE_REFERENCE) return "longrope";
     return type;
@@ -327,6 +330,9 @@ void gyre_rope_find_type(gyre_rope_source *source) {
             gyre_scope_fail(dict, GYRE_EFORMAT, "type", "\"%.40s\", but rope_type says \"%.40s\"", other, type);
     }
     source->type = resolve_alias(source, type);
+    if (strcmp(type, "deepseek_yarn") == 0 && strcmp(source->type, "yarn") == 0)
+        gyre_scope_warn(dict, source->type_key, "%s: \"deepseek_yarn\" is vLLM's name of yarn, which transformers does not have",
+                        source->type_key);
     if (profile != GYRE_PROFILE_HF_5) return;
     if (!has_new && !source->nested && gyre_rope_becomes_nested(source->family)) {
         gyre_scope_warn(dict, "type", "type: transformers 5 reads only rope_type for this class, and scales nothing");

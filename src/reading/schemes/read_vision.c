@@ -3,6 +3,7 @@
 #include "reading/family.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -76,7 +77,9 @@ static gyre_layer_group *add_vision_group(tower *t) {
 }
 
 /* -- rotations over rows and columns -- */
-static void axial_rope(tower *t, gyre_layout layout, double base, const char *key_of_base) {
+/* columns: the scaling of the second axis; NULL = none. */
+static void axial_rope_with(tower *t, gyre_layout layout, double base, const char *key_of_base,
+                            const struct gyre_axis_config *columns) {
     struct gyre_rope_config *rope = &t->config.rope;
     if (t->config.head_dim % 4 != 0) {
         gyre_scope_warn(t->scope, t->heads_key ? t->heads_key : "num_heads",
@@ -89,6 +92,7 @@ static void axial_rope(tower *t, gyre_layout layout, double base, const char *ke
     t->config.kind = gyre_kind_find("rope");
     *rope = (struct gyre_rope_config){.layout = layout, .base = base, .axes = 2, .axes_layout = GYRE_AXES_AXIAL};
     rope->axis_pairs[0] = rope->axis_pairs[1] = each;
+    if (columns) rope->axis[1] = *columns;
     gyre_layer_group *group = add_vision_group(t);
     if (!group) return;
     const gyre_place place = gyre_scope_place(t->scope, key_of_base ? key_of_base : "model_type");
@@ -102,16 +106,25 @@ static void axial_rope(tower *t, gyre_layout layout, double base, const char *ke
     gyre_build_set_field(t->build, group, "sections", GYRE_ORIGIN_DERIVED, NULL, NULL, "%" PRId64 " %" PRId64, each, each);
 }
 
+static void axial_rope(tower *t, gyre_layout layout, double base, const char *key_of_base) {
+    axial_rope_with(t, layout, base, key_of_base, NULL);
+}
+
 /* Qwen2-VL's tower, which many models adopted: rows, then columns. */
 static void qwen_tower(tower *t) {
     static const char *const embed[] = {"embed_dim", "hidden_size", "vt_hidden_size", NULL};
     /* transformers writes qwen2_vl_vision since version 5. */
     const int is_first = strncmp(t->type, "qwen2_vl", 8) == 0;
     const int is_second = strncmp(t->type, "qwen2_5_vl", 10) == 0, is_third = strncmp(t->type, "qwen3", 5) == 0;
-    const int64_t width = is_first || is_second ? 1280 : is_third ? 1152 : strncmp(t->type, "glm", 3) == 0 ? 1536 : 0;
+    const int is_mlcd = strncmp(t->type, "mlcd", 4) == 0;
+    const int64_t width = is_first || is_second             ? 1280
+                          : is_third                        ? 1152
+                          : strncmp(t->type, "glm", 3) == 0 ? 1536
+                          : is_mlcd                         ? 1664
+                                                            : 0;
     /* In Qwen2-VL hidden_size is that of the language model. */
     if (!read_tower_sizes(t, is_first ? embed : model_dim_keys, width,
-                          is_first || is_second || is_third ? 16
+                          is_first || is_second || is_third || is_mlcd ? 16
                           : width                           ? 12
                                                             : 0))
         return;
@@ -119,6 +132,21 @@ static void qwen_tower(tower *t) {
     if (is_third || strncmp(t->type, "glm", 3) == 0 || strncmp(t->type, "kimi", 4) == 0)
         gyre_scope_warn(t->scope, "model_type",
                         "the image tower adds a learned table too, resized to each image, which is not described");
+}
+
+/* Rows take the even entries of one list of frequencies, columns the odd ones: those of an axis with half of the pairs, which
+ * are base^(2 / head_dim) slower along columns. */
+static void pixtral_tower(tower *t) {
+    static const char *const names[] = {"rope_theta", NULL}, *const head_names[] = {"head_dim", NULL};
+    const char *key = NULL, *head_key = NULL;
+    const json_t *dict = json_object_get(t->scope->object, "rope_parameters"), *inside = json_object_get(dict, "rope_theta");
+    const json_t *value = value_of(t->scope, names, &key);
+    const double stated = json_number_value(inside ? inside : value), base = stated > 1.0 ? stated : 10000.0;
+    if (!read_tower_sizes(t, model_dim_keys, 1024, 16)) return;
+    t->config.head_dim = size_of(t->scope, head_names, t->config.head_dim, &head_key);
+    const struct gyre_axis_config own = {
+        .own = 1, .scaling = GYRE_SCALING_LINEAR, .factor = pow(base, 2.0 / (double)t->config.head_dim)};
+    axial_rope_with(t, GYRE_LAYOUT_HALF, base, inside ? "rope_parameters.rope_theta" : key, &own);
 }
 
 static void llama4_tower(tower *t) {
@@ -161,7 +189,6 @@ static void patch_table(tower *t, int64_t width, int64_t heads, int64_t image, i
 static const struct {
     const char *prefix, *what;
 } undescribed_towers[] = {
-    {"pixtral", "even pairs rotate by the row and odd ones by the column, with one list of frequencies"},
     {"gemma4", "rows and columns each rotate a half of the head, in separate pairs, with base 100"},
     {"mllama", "learned tables of patches and of tiles, opened by a trained gate"},
     {"dinov3", "patch centres between -1 and 1 rotate pairs, with base 100"},
@@ -169,6 +196,8 @@ static const struct {
     {"siglip2", "a learned table, resized to each image"},
     {"vjepa2", "the two channels of a pair rotate by different angles, so it is not a rotation"},
     {"minimax", "three axes, over a part of the head"},
+    {"wav2vec2-bert", "relative keys, a rotation or Transformer-XL's scores, by position_embeddings_type"},
+    {"inkling", "its layers add a learned bias by distance to the scores, W h . P[distance] for each head, and rotate nothing"},
 };
 
 static int has_prefix(const char *type, const char *prefix) {
@@ -198,14 +227,16 @@ static void warn_undescribed_tower(const tower *t) {
 void gyre_read_vision(const gyre_scope *vision) {
     tower t = {vision, vision->source->build, type_of(vision), GYRE_INIT(gyre_config), NULL, NULL};
     static const char *const like_qwen[] = {"qwen2_vl", "qwen2_5_vl", "qwen3_vl", "qwen3_5",  "qwen3_omni",
-                                            "glm4v",    "glm4v_moe",  "kimi_k25", "paddleocr"};
+                                            "glm4v",    "glm4v_moe",  "kimi_k25", "paddleocr",  "mlcd"};
     if (!vision->object || gyre_build_status(t.build)) return;
     for (size_t i = 0; i < sizeof like_qwen / sizeof *like_qwen; i++)
         if (has_prefix(t.type, like_qwen[i])) {
             qwen_tower(&t);
             return;
         }
-    if (has_prefix(t.type, "llama4"))
+    if (has_prefix(t.type, "pixtral"))
+        pixtral_tower(&t);
+    else if (has_prefix(t.type, "llama4"))
         llama4_tower(&t);
     else if (strcmp(t.type, "clip_vision_model") == 0)
         patch_table(&t, 768, 12, 224, 32, 1);
@@ -213,4 +244,27 @@ void gyre_read_vision(const gyre_scope *vision) {
         patch_table(&t, 768, 12, 224, 16, 0);
     else
         warn_undescribed_tower(&t);
+}
+
+int gyre_read_tower_alone(const gyre_scope *s) {
+    static const char *const described[] = {"clip_vision_model", "siglip_vision_model", "pixtral", "mlcd"};
+    const char *type = text_of(s, "model_type");
+    gyre_build *build = s->source->build;
+    for (size_t i = 0; i < sizeof undescribed_towers / sizeof *undescribed_towers; i++) {
+        const char *prefix = undescribed_towers[i].prefix;
+        const int is_whole = strcmp(prefix, "inkling") == 0 || strcmp(prefix, "wav2vec2-bert") == 0 ||
+                             has_prefix(prefix, "dinov3") || strcmp(prefix, "vjepa2") == 0 || strcmp(prefix, "sam") == 0;
+        if (!has_prefix(type, prefix) || !(is_whole || strstr(type, "vision"))) continue;
+        gyre_scope_fail(s, GYRE_EUNSUPPORTED, "model_type", "\"%.60s\" is not described: %s", type,
+                        undescribed_towers[i].what);
+        return 1;
+    }
+    int known = strstr(type, "_vision") != NULL;
+    for (size_t i = 0; i < sizeof described / sizeof *described && !known; i++)
+        known = has_prefix(type, described[i]);
+    if (!known) return 0;
+    gyre_read_vision(s);
+    if (gyre_build_so_far(build)->groups_count == 0)
+        gyre_scope_fail(s, GYRE_EUNSUPPORTED, "model_type", "\"%.60s\": a tower for images that is not described", type);
+    return 1;
 }
