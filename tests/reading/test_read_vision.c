@@ -127,7 +127,7 @@ static void test_others_are_warned_of(void **state) {
     static const struct {
         const char *text, *words;
     } cases[] = {
-        {"{\"vision_config\": {\"model_type\": \"pixtral\", \"head_dim\": 64}}", "(pixtral) is not described: even pairs"},
+        {"{\"vision_config\": {\"model_type\": \"dinov3_vit\"}}", "(dinov3_vit) is not described: patch centres"},
         {"{\"vision_config\": {\"model_type\": \"gemma4_vision\"}}", "base 100"},
         {"{\"vision_config\": {\"model_type\": \"mllama_vision_model\"}}", "trained gate"},
         {"{\"vision_config\": {\"model_type\": \"something new\"}}", "(something new) is not described"},
@@ -189,9 +189,9 @@ static void test_follows_the_text_model(void **state) {
     assert_int_equal(group_of(reading, "vision")->config.input.positions, 50);
     gyre_reading_free(reading);
     reading = read_text("{\"model_type\": \"llama\", \"hidden_size\": 64, \"num_attention_heads\": 2,\n"
-                        "\"vision_config\": {\"model_type\": \"pixtral\"}}");
+                        "\"vision_config\": {\"model_type\": \"dinov3_vit\"}}");
     assert_int_equal(reading->groups_count, 1);
-    assert_warns(reading, "(pixtral) is not described", "vision_config.model_type", 2);
+    assert_warns(reading, "(dinov3_vit) is not described", "vision_config.model_type", 2);
     gyre_reading_free(reading);
 }
 

@@ -41,7 +41,7 @@ static void gguf(void **state) {
     json_t *root = audited("@whole.gguf", RIGHT);
     assert_string_equal(test_string(root, "profile"), "llama.cpp");
     assert_int_equal(count_findings(root, "weights", "ok", "shapes that the config says"), 1);
-    assert_int_equal(count_findings(root, "programs", "note", "does not run it"), 2);
+    assert_int_equal(count_findings(root, "programs", "note", "does not run it"), 3);
     json_decref(root);
 }
 

@@ -282,12 +282,16 @@ static int print_tables(const explain_terminal *page, const extension *e, const 
 int extend_print_page(const extension *e, const extend_method *methods, const extend_effect *rows, int64_t count,
                       const extend_verdict *verdict, int tables, FILE *file) {
     const explain_terminal page = explain_terminal_open(file);
-    char more[128] = "--all adds the figures of this rotation, and which programs read it so.";
+    char lost[700], more[128] = "--all adds the figures of this rotation, and which programs read it so.";
     extend_print_answer(&page, methods, rows, verdict);
     print_header(&page, e, &methods[verdict->method]);
     const int status = extend_print_steps(&page, e, methods, verdict);
     if (status) return status;
     explain_view_doubts(&page, e->reading, NULL);
+    if (extend_lost_scaling(e, lost, sizeof lost)) {
+        fprintf(file, "\n");
+        explain_print_wrapped(&page, EXPLAIN_STYLE_BOLD, 0, 0, lost);
+    }
     if (tables) return print_tables(&page, e, methods, rows, count);
     if (count > 1)
         snprintf(more, sizeof more,
