@@ -22,7 +22,7 @@ static const struct position_word {
 #include "reading/position_words.def"
 };
 #undef WORD
-#define HARMLESS(key, value) {key, value, NULL},
+#define HARMLESS(key, value)        {key, value, NULL},
 #define HARMLESS_BESIDE(key, other) {key, NULL, other},
 static const struct harmless_key {
     const char *key, *value; /* value NULL = any */
@@ -79,8 +79,7 @@ static int says_nothing(const json_t *value, int depth) {
 
 static int was_read_in(const gyre_scope *s, const char *key) {
     void *at = json_object_iter_at((json_t *)s->object, key);
-    return at && !json_is_null(json_object_iter_value(at)) &&
-           gyre_key_marks_has(s->source->marks, json_object_iter_key(at));
+    return at && !json_is_null(json_object_iter_value(at)) && gyre_key_marks_has(s->source->marks, json_object_iter_key(at));
 }
 
 static int is_harmless(const gyre_scope *s, const char *key, const json_t *value) {
@@ -143,8 +142,8 @@ static int is_warned_by(const walk *w, const gyre_scope *s, const char *key) {
 
 static void add_doubt(walk *w, const gyre_scope *s, const char *key) {
     if (++w->doubts <= MAX_DOUBTS) {
-        gyre_scope_doubt(s, GYRE_WARNING_UNREAD_KEY, key, "%.60s: its name is that of a position's key, and nothing reads it",
-                         key);
+        gyre_scope_doubt(s, GYRE_WARNING_UNREAD_KEY, key,
+                         "%.60s: its name is that of a position's key, and nothing reads it", key);
     } else if (w->doubts == MAX_DOUBTS + 1) {
         w->more = *s;
         w->more_key = key;
@@ -218,7 +217,6 @@ void gyre_warn_unread_keys(const gyre_json_source *source, const json_t *root) {
     walk_object(&w, &s, MAX_DEPTH);
     if (w.more_key)
         gyre_scope_doubt(&w.more, GYRE_WARNING_UNREAD_KEY, w.more_key,
-                         "%lld more keys with names of positions that nothing reads",
-                         (long long)(w.doubts - MAX_DOUBTS));
+                         "%lld more keys with names of positions that nothing reads", (long long)(w.doubts - MAX_DOUBTS));
     json_decref(w.warned);
 }

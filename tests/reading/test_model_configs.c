@@ -445,10 +445,9 @@ static void test_slopes(void **state) {
 
 /* -- all of them -- */
 /* test_reports.c has what is expected of these. */
-static const char *const of_reports[] = {"kimi-k3-dspark-yarn",     "nomic-embed-v1.5-original-keys",
-                                         "protein-llama-v5-only",   "qwen3-8b",
-                                         "qwen3.8-flash-next",      "qwen3.8-flash-next-yarn",
-                                         "wan2.1-transformer",      "longlora-32k-missing-scaling"};
+static const char *const of_reports[] = {
+    "kimi-k3-dspark-yarn", "nomic-embed-v1.5-original-keys", "protein-llama-v5-only", "qwen3-8b",
+    "qwen3.8-flash-next",  "qwen3.8-flash-next-yarn",        "wan2.1-transformer",    "longlora-32k-missing-scaling"};
 
 static int is_expected(const char *file, size_t length) {
     for (size_t i = 0; i < ROTATIONS; i++)

@@ -43,32 +43,140 @@ typedef struct report {
     } given[MAX_GIVEN]; /* ended by a frequency of 0 */
 } report;
 static const report reports[] = {
-    {"kimi-k3-dspark-yarn", GYRE_PROFILE_HF_5, 0, GYRE_LAYOUT_INTERLEAVED_TO_HALF, 192, 64, 0, "1048576", 1, 1.81326043,
+    {"kimi-k3-dspark-yarn",
+     GYRE_PROFILE_HF_5,
+     0,
+     GYRE_LAYOUT_INTERLEAVED_TO_HALF,
+     192,
+     64,
+     0,
+     "1048576",
+     1,
+     1.81326043,
      {{0, 1}, {31, 4.16725448e-06}}},
-    {"kimi-k3-dspark-yarn", GYRE_PROFILE_REFERENCE, 0, GYRE_LAYOUT_INTERLEAVED_TO_HALF, 192, 64, 0, "1048576", 1, 1.81326043,
+    {"kimi-k3-dspark-yarn",
+     GYRE_PROFILE_REFERENCE,
+     0,
+     GYRE_LAYOUT_INTERLEAVED_TO_HALF,
+     192,
+     64,
+     0,
+     "1048576",
+     1,
+     1.81326043,
      {{31, 4.16725448e-06}}},
-    {"../files/deepseek-yarn-type-on-v3", GYRE_PROFILE_VLLM, 0, GYRE_LAYOUT_INTERLEAVED_TO_HALF, 192, 64, 0, "1048576", 1, 1.81326043,
+    {"../files/deepseek-yarn-type-on-v3",
+     GYRE_PROFILE_VLLM,
+     0,
+     GYRE_LAYOUT_INTERLEAVED_TO_HALF,
+     192,
+     64,
+     0,
+     "1048576",
+     1,
+     1.81326043,
      {{31, 4.16725448e-06}}},
-    {"../files/deepseek-yarn-type-on-v3", GYRE_PROFILE_REFERENCE, 0, GYRE_LAYOUT_INTERLEAVED_TO_HALF, 192, 64, 0, "1048576", 1,
-     1.81326043, {{31, 4.16725448e-06}}},
-    {"nomic-embed-v1.5-original-keys", GYRE_PROFILE_HF_5, 2048, GYRE_LAYOUT_HALF, 64, 64, 0, "8192", 1, 1,
+    {"../files/deepseek-yarn-type-on-v3",
+     GYRE_PROFILE_REFERENCE,
+     0,
+     GYRE_LAYOUT_INTERLEAVED_TO_HALF,
+     192,
+     64,
+     0,
+     "1048576",
+     1,
+     1.81326043,
+     {{31, 4.16725448e-06}}},
+    {"nomic-embed-v1.5-original-keys",
+     GYRE_PROFILE_HF_5,
+     2048,
+     GYRE_LAYOUT_HALF,
+     64,
+     64,
+     0,
+     "8192",
+     1,
+     1,
      {{1, 0.805842188}, {31, 0.00124093776}}},
-    {"nomic-embed-v1.5-original-keys", GYRE_PROFILE_HF_5, 512, GYRE_LAYOUT_HALF, 64, 64, 0, "8192", 1, 1,
+    {"nomic-embed-v1.5-original-keys",
+     GYRE_PROFILE_HF_5,
+     512,
+     GYRE_LAYOUT_HALF,
+     64,
+     64,
+     0,
+     "8192",
+     1,
+     1,
      {{1, 0.805842188}, {31, 0.00124093776}}},
-    {"nomic-embed-v1.5-original-keys", GYRE_PROFILE_REFERENCE, 8192, GYRE_LAYOUT_HALF, 64, 64, 0, "8192", 1, 1,
+    {"nomic-embed-v1.5-original-keys",
+     GYRE_PROFILE_REFERENCE,
+     8192,
+     GYRE_LAYOUT_HALF,
+     64,
+     64,
+     0,
+     "8192",
+     1,
+     1,
      {{1, 0.75681333}, {31, 0.000177276823}}},
-    {"nomic-embed-v1.5-original-keys", GYRE_PROFILE_VLLM, 8192, GYRE_LAYOUT_HALF, 64, 64, 0, "8192", 1, 1,
+    {"nomic-embed-v1.5-original-keys",
+     GYRE_PROFILE_VLLM,
+     8192,
+     GYRE_LAYOUT_HALF,
+     64,
+     64,
+     0,
+     "8192",
+     1,
+     1,
      {{1, 0.805842188}, {31, 0.00124093776}}},
     {"protein-llama-v5-only", GYRE_PROFILE_HF_5, 0, GYRE_LAYOUT_HALF, 64, 64, 0, "8192", 1, 1, {{31, 3.76732269e-07}}},
     {"protein-llama-v5-only", GYRE_PROFILE_HF_4_56, 0, GYRE_LAYOUT_HALF, 64, 64, 0, "8192", 1, 1, {{31, 0.000133352143}}},
-    {"qwen3.8-flash-next", GYRE_PROFILE_HF_5, 0, GYRE_LAYOUT_HALF, 256, 64, 3, "262144", 1, 1,
+    {"qwen3.8-flash-next",
+     GYRE_PROFILE_HF_5,
+     0,
+     GYRE_LAYOUT_HALF,
+     256,
+     64,
+     3,
+     "262144",
+     1,
+     1,
      {{1, 0.60429639}, {31, 1.6548171e-07}}},
-    {"qwen3.8-flash-next", GYRE_PROFILE_LLAMA_CPP, 0, GYRE_LAYOUT_HALF, 256, 64, 3, "262144", 1, 1,
+    {"qwen3.8-flash-next",
+     GYRE_PROFILE_LLAMA_CPP,
+     0,
+     GYRE_LAYOUT_HALF,
+     256,
+     64,
+     3,
+     "262144",
+     1,
+     1,
      {{1, 0.60429639}, {31, 1.6548171e-07}}},
     {"qwen3.8-flash-next", GYRE_PROFILE_VLLM, 0, GYRE_LAYOUT_HALF, 256, 64, 3, "262144", 1, 1, {{31, 1.6548171e-07}}},
-    {"qwen3.8-flash-next-yarn", GYRE_PROFILE_HF_5, 0, GYRE_LAYOUT_HALF, 256, 64, 3, "1048576", 1.13862944, 1,
+    {"qwen3.8-flash-next-yarn",
+     GYRE_PROFILE_HF_5,
+     0,
+     GYRE_LAYOUT_HALF,
+     256,
+     64,
+     3,
+     "1048576",
+     1.13862944,
+     1,
      {{0, 1}, {14, 0.000865964323}, {18, 7.2173874e-05}, {31, 4.13704275e-08}}},
-    {"wan2.1-transformer", GYRE_PROFILE_HF_5, 0, GYRE_LAYOUT_INTERLEAVED, 64, 64, 3, "1024", 1, 1,
+    {"wan2.1-transformer",
+     GYRE_PROFILE_HF_5,
+     0,
+     GYRE_LAYOUT_INTERLEAVED,
+     64,
+     64,
+     3,
+     "1024",
+     1,
+     1,
      {{0, 1}, {1, 0.464158883}, {12, 1}, {13, 0.398107171}, {22, 1}, {23, 0.398107171}}},
     {"longlora-32k-missing-scaling", GYRE_PROFILE_HF_5, 0, GYRE_LAYOUT_HALF, 128, 128, 0, NULL, 1, 1, {{0, 1}}},
     {"qwen3-8b", GYRE_PROFILE_HF_5, 0, GYRE_LAYOUT_HALF, 128, 128, 0, "40960", 1, 1, {{0, 1}}},
@@ -151,8 +259,8 @@ static void axes_of_classes(void **state) {
         {"'model_type':'novel_vl','rope_parameters':{'rope_type':'default','mrope_section':[24,20,20],"
          "'mrope_interleaved':true}",
          GYRE_PROFILE_HF_5, GYRE_AXES_INTERLEAVED, 24, 3, "mrope_section: its axes are assumed to be interleaved"},
-        {"'model_type':'novel_vl','rope_parameters':{'rope_type':'mrope','mrope_section':[24,20,20]}", GYRE_PROFILE_LLAMA_CPP,
-         GYRE_AXES_CHUNKED, 24, 3, "mrope_section: its axes are assumed to be in blocks"},
+        {"'model_type':'novel_vl','rope_parameters':{'rope_type':'mrope','mrope_section':[24,20,20]}",
+         GYRE_PROFILE_LLAMA_CPP, GYRE_AXES_CHUNKED, 24, 3, "mrope_section: its axes are assumed to be in blocks"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         char text[1024];
@@ -181,9 +289,9 @@ static gyre_reading *llama_with(const char *more) {
 
 static void unread_keys(void **state) {
     (void)state;
-    static const char *const keys[] = {"rotary_scaling_factor", "max_trained_positions", "indexer_rope_interleave",
-                                       "nope_every",            "use_yarn",              "swa_window",
-                                       "partial_rotary_factors", "chunked_span",         "alibi_slope_max"};
+    static const char *const keys[] = {
+        "rotary_scaling_factor",  "max_trained_positions", "indexer_rope_interleave", "nope_every", "use_yarn", "swa_window",
+        "partial_rotary_factors", "chunked_span",          "alibi_slope_max"};
     char more[200];
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
         snprintf(more, sizeof more, "\"%s\": 3", keys[i]);
@@ -200,15 +308,22 @@ static void unread_keys(void **state) {
 /* Values that ask for nothing, names without a word of positions, keys of other things, and numbers that say the same. */
 static void keys_without_doubt(void **state) {
     (void)state;
-    static const char *const mores[] = {
-        "\"use_yarn\": false",          "\"rotary_scaling_factor\": null", "\"nope_every\": 0",
-        "\"xpos_list\": [0, 0, null]",  "\"properties\": 3",               "\"europe\": \"yes\"",
-        "\"routed_scaling_factor\": 2.5", "\"rope_theta_of_all\": 10000.0", "\"partial_factor\": 1.0",
-        "\"vision_config\": {\"rope_theta\": 5}", "\"quantization_config\": {\"window_size\": 5}"};
+    static const char *const mores[] = {"\"use_yarn\": false",
+                                        "\"rotary_scaling_factor\": null",
+                                        "\"nope_every\": 0",
+                                        "\"xpos_list\": [0, 0, null]",
+                                        "\"properties\": 3",
+                                        "\"europe\": \"yes\"",
+                                        "\"routed_scaling_factor\": 2.5",
+                                        "\"rope_theta_of_all\": 10000.0",
+                                        "\"partial_factor\": 1.0",
+                                        "\"vision_config\": {\"rope_theta\": 5}",
+                                        "\"quantization_config\": {\"window_size\": 5}"};
     for (size_t i = 0; i < sizeof mores / sizeof *mores; i++) {
         gyre_reading *reading = llama_with(mores[i]);
         for (int64_t w = 0; w < reading->warnings_count; w++)
-            if (reading->warnings[w].kind == GYRE_WARNING_UNREAD_KEY) fail_msg("%s: %s", mores[i], reading->warnings[w].text);
+            if (reading->warnings[w].kind == GYRE_WARNING_UNREAD_KEY)
+                fail_msg("%s: %s", mores[i], reading->warnings[w].text);
         gyre_reading_free(reading);
     }
 }
@@ -218,8 +333,9 @@ static void doubts_have_an_end(void **state) {
     (void)state;
     enum { KEYS = 20000 };
     static char text[KEYS * 24 + 256];
-    size_t used = (size_t)snprintf(text, sizeof text, "{\"model_type\": \"llama\", \"hidden_size\": 64, "
-                                                      "\"num_attention_heads\": 4, \"max_position_embeddings\": 64");
+    size_t used = (size_t)snprintf(text, sizeof text,
+                                   "{\"model_type\": \"llama\", \"hidden_size\": 64, "
+                                   "\"num_attention_heads\": 4, \"max_position_embeddings\": 64");
     for (int i = 0; i < KEYS; i++)
         used += (size_t)snprintf(text + used, sizeof text - used, ",\n\"rope_k%d\": 7", i);
     snprintf(text + used, sizeof text - used, "}");
@@ -254,13 +370,20 @@ static void layouts_of_architectures(void **state) {
     static const struct {
         const char *architecture;
         gyre_layout layout;
-    } rows[] = {{"hy_v3", GYRE_LAYOUT_HALF},          {"minimax-m3", GYRE_LAYOUT_HALF},
-                {"step35", GYRE_LAYOUT_HALF},         {"mellum", GYRE_LAYOUT_HALF},
-                {"talkie", GYRE_LAYOUT_HALF},         {"gemma4-assistant", GYRE_LAYOUT_HALF},
-                {"deepseek4", GYRE_LAYOUT_INTERLEAVED}, {"eagle3", GYRE_LAYOUT_INTERLEAVED},
-                {"muse-glimmer", GYRE_LAYOUT_INTERLEAVED}, {"muse_glimmer", GYRE_LAYOUT_INTERLEAVED},
-                {"granite-switch", GYRE_LAYOUT_INTERLEAVED}, {"nanbeige", GYRE_LAYOUT_INTERLEAVED},
-                {"hy_v4", GYRE_LAYOUT_INTERLEAVED},   {"dots3note", GYRE_LAYOUT_INTERLEAVED}};
+    } rows[] = {{"hy_v3", GYRE_LAYOUT_HALF},
+                {"minimax-m3", GYRE_LAYOUT_HALF},
+                {"step35", GYRE_LAYOUT_HALF},
+                {"mellum", GYRE_LAYOUT_HALF},
+                {"talkie", GYRE_LAYOUT_HALF},
+                {"gemma4-assistant", GYRE_LAYOUT_HALF},
+                {"deepseek4", GYRE_LAYOUT_INTERLEAVED},
+                {"eagle3", GYRE_LAYOUT_INTERLEAVED},
+                {"muse-glimmer", GYRE_LAYOUT_INTERLEAVED},
+                {"muse_glimmer", GYRE_LAYOUT_INTERLEAVED},
+                {"granite-switch", GYRE_LAYOUT_INTERLEAVED},
+                {"nanbeige", GYRE_LAYOUT_INTERLEAVED},
+                {"hy_v4", GYRE_LAYOUT_INTERLEAVED},
+                {"dots3note", GYRE_LAYOUT_INTERLEAVED}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         made_gguf *made = model(rows[i].architecture, 128, 4096, 4);
         gyre_reading *reading = read_made(made);
@@ -313,7 +436,9 @@ static void transformers_of_diffusers(void **state) {
         {"{\"_class_name\": \"QwenImageTransformer2DModel\", \"axes_dims_rope\": [16, 56, 56]}", 3, {8, 28, 28, 0}, 10000},
         {"{\"_class_name\": \"HunyuanVideoTransformer3DModel\", \"rope_theta\": 512}", 3, {8, 28, 28, 0}, 512},
         {"{\"_class_name\": \"WanTransformer3DModel\", \"attention_head_dim\": 128}", 3, {22, 21, 21, 0}, 10000},
-        {"{\"_class_name\": \"CogVideoXTransformer3DModel\", \"use_rotary_positional_embeddings\": true}", 3, {8, 12, 12, 0},
+        {"{\"_class_name\": \"CogVideoXTransformer3DModel\", \"use_rotary_positional_embeddings\": true}",
+         3,
+         {8, 12, 12, 0},
          10000},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -348,8 +473,7 @@ static void refused_in_exact_words(void **state) {
         gyre_reading *reading = NULL;
         gyre_error err = {0, ""};
         const gyre_status status = gyre_reading_parse(&reading, rows[i].text, strlen(rows[i].text), NULL, &err);
-        if (!status || !strstr(err.text, rows[i].says))
-            fail_msg("%s: %s", rows[i].text, err.text);
+        if (!status || !strstr(err.text, rows[i].says)) fail_msg("%s: %s", rows[i].text, err.text);
     }
 }
 
@@ -374,13 +498,20 @@ static void pixtral_tower_alone(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(frequencies_of_reports),    cmocka_unit_test(refuses_a_name_of_vllm),
-        cmocka_unit_test(axes_of_reports),           cmocka_unit_test(axes_of_classes),
-        cmocka_unit_test(unread_keys),               cmocka_unit_test(keys_without_doubt),
-        cmocka_unit_test(doubts_have_an_end),        cmocka_unit_test(unread_keys_within),
-        cmocka_unit_test(layouts_of_architectures),  cmocka_unit_test(step35_rotates_half_where_full),
-        cmocka_unit_test(assumed_layouts),           cmocka_unit_test(transformers_of_diffusers),
-        cmocka_unit_test(refused_in_exact_words),    cmocka_unit_test(pixtral_tower_alone),
+        cmocka_unit_test(frequencies_of_reports),
+        cmocka_unit_test(refuses_a_name_of_vllm),
+        cmocka_unit_test(axes_of_reports),
+        cmocka_unit_test(axes_of_classes),
+        cmocka_unit_test(unread_keys),
+        cmocka_unit_test(keys_without_doubt),
+        cmocka_unit_test(doubts_have_an_end),
+        cmocka_unit_test(unread_keys_within),
+        cmocka_unit_test(layouts_of_architectures),
+        cmocka_unit_test(step35_rotates_half_where_full),
+        cmocka_unit_test(assumed_layouts),
+        cmocka_unit_test(transformers_of_diffusers),
+        cmocka_unit_test(refused_in_exact_words),
+        cmocka_unit_test(pixtral_tower_alone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,5 @@
 /* audit_keys.c: keys about positions that no reader takes a position from: misspelt ones, and those of other families. */
+#include "gyre/gyre_fields.h"
 #include "tools/audit/audit.h"
 #include "tools/explain/explain_format.h"
 #include "util/path.h"
@@ -88,6 +89,8 @@ static const char *const dict_keys[] = {"alpha",
 static const char *const other_keys[] = {"alibi",
                                          "apply_yarn_scaling",
                                          "finetuned",
+                                         "indexer_rope_interleave",
+                                         "layer_rope_theta",
                                          "layer_type",
                                          "max_relative_position",
                                          "mrope_interleaved",
@@ -98,6 +101,7 @@ static const char *const other_keys[] = {"alibi",
                                          "partial_rotary_factor",
                                          "partial_rotary_factors",
                                          "position_embeddings_type",
+                                         "qk_rope_head_dim",
                                          "rope_axes",
                                          "rope_first",
                                          "rope_interleave",
@@ -163,6 +167,13 @@ static int is_used(const gyre_reading *reading, const char *whole, int in_dict) 
     return 0;
 }
 
+/* In a model without any, keys of a rotation say nothing, and the reading shows it. */
+static int rotates(const gyre_reading *reading) {
+    for (int64_t g = 0; g < reading->groups_count; g++)
+        if (gyre_kind_has(reading->groups[g]->config.kind, GYRE_TRAIT_ROTATES)) return 1;
+    return 0;
+}
+
 /* Only a rotation has a key for each of its values; other schemes read some in silence.  Of those in a dict some are only
  * held against another (a factor that is the ratio of two lengths). */
 static int is_about_rotation(const char *key, int in_dict) {
@@ -207,8 +218,8 @@ static void judge_key(const walk *w, const char *key, const json_t *value) {
     }
     /* A false or a null says nothing; a reader that refuses the config may have stopped before the key. */
     const int says = !json_is_null(value) && !json_is_false(value) && json_object_size(value) + !json_is_object(value) > 0;
-    if (!reading || used || is_said_unread(reading, whole) || !says || w->of_tower || is_native || !is_about_rotation(key, w->in_dict) ||
-        is_one_of(key, other_keys, COUNT(other_keys)))
+    if (!reading || !rotates(reading) || used || is_said_unread(reading, whole) || !says || w->of_tower || is_native ||
+        !is_about_rotation(key, w->in_dict) || is_one_of(key, other_keys, COUNT(other_keys)))
         return;
     set_place(w,
               audit_add(w->a, AUDIT_NOTE, "config", "%s: no value of the positions comes from it, as %s reads the file",

@@ -65,10 +65,11 @@ static void compare(audit *a, const audit_file *file, const limit *l, double len
                  ", and no scaling reaches further: %.0f is %.0f times that, as of a model that was trained with a scaling "
                  "which its config has lost",
                  length, lost);
-        audit_set_remedy(f,
-                         "if it was trained with one (LongLoRA: linear), write it: \"rope_scaling\": {\"rope_type\": "
-                         "\"linear\", \"factor\": %.1f}, with max_position_embeddings %.0f; if not, set %s to at most %" PRId64,
-                         lost, length, l->key, context);
+        audit_set_remedy(
+            f,
+            "if it was trained with one (LongLoRA: linear), write it: \"rope_scaling\": {\"rope_type\": "
+            "\"linear\", \"factor\": %.1f}, with max_position_embeddings %.0f; if not, set %s to at most %" PRId64,
+            lost, length, l->key, context);
     } else if (f->status >= AUDIT_DOUBT)
         audit_set_remedy(f, "set %s to at most %" PRId64, l->key, end > 0 ? end : context);
 }

@@ -202,6 +202,5 @@ void explain_view_warnings(const explain_terminal *page, const gyre_reading *rea
 void explain_view_doubts(const explain_terminal *page, const gyre_reading *reading, const char *label) {
     int count = 0;
     for (int64_t i = 0; i < reading->warnings_count; i++)
-        if (reading->warnings[i].kind != GYRE_WARNING_OTHER)
-            view_warning(page, &reading->warnings[i], label, count++ == 0);
+        if (reading->warnings[i].kind != GYRE_WARNING_OTHER) view_warning(page, &reading->warnings[i], label, count++ == 0);
 }

@@ -194,15 +194,16 @@ static gyre_status trim_overrides(const advice_source *s, extend_advice *out, gy
     return status;
 }
 
-/* vLLM counts the ramp of a rotation with several axes from four times the original length.  out = the keys with a quarter of
- * it, wherever it stands in them; NULL if there is none. */
+/* vLLM counts the ramp of a rotation with several axes from four times the original length.  out = the keys with a quarter
+ * of it, wherever it stands in them; NULL if there is none. */
 static json_t *with_quarter_length(const json_t *keys) {
     static const char original[] = "original_max_position_embeddings";
     json_t *copy = json_deep_copy(keys), *outer = json_object_get(copy, "text_config"), *dict;
     dict = json_object_get(outer ? outer : copy, "rope_parameters");
     if (!dict) dict = json_object_get(outer ? outer : copy, "rope_scaling");
     const json_int_t length = json_integer_value(json_object_get(dict, original));
-    if (copy && length >= 4 && length % 4 == 0 && !json_object_set_new(dict, original, json_integer(length / 4))) return copy;
+    if (copy && length >= 4 && length % 4 == 0 && !json_object_set_new(dict, original, json_integer(length / 4)))
+        return copy;
     json_decref(copy);
     return NULL;
 }
@@ -256,10 +257,11 @@ static gyre_status advise_vllm(const advice_source *s, extend_advice *out, gyre_
         snprintf(out->note, sizeof out->note,
                  "vLLM runs dual chunks up to 0.10; later versions have no backend for them and stop with a TypeError");
     else if (is_quarter)
-        snprintf(out->note, sizeof out->note,
-                 "original_max_position_embeddings is a quarter of the real one: vLLM counts YaRN's ramp of a model with "
-                 "several axes from four times the number. The keys belong under text_config where the model has one; at the "
-                 "top level they have no effect");
+        snprintf(
+            out->note, sizeof out->note,
+            "original_max_position_embeddings is a quarter of the real one: vLLM counts YaRN's ramp of a model with "
+            "several axes from four times the number. The keys belong under text_config where the model has one; at the "
+            "top level they have no effect");
     else if (type && strcmp(type, "default") != 0)
         snprintf(out->note, sizeof out->note,
                  "vLLM before 0.11.1: --rope-scaling with the object of rope_scaling above, in place of --hf-overrides%s",
@@ -300,9 +302,10 @@ static gyre_status advise_llama_cpp(const advice_source *s, const extend_method 
             snprintf(out->note, sizeof out->note,
                      "%s--override-kv %s.context_length=int:%lld too, because the server caps the context at the length in "
                      "the file",
-                     is_yarn(s) ? "llama.cpp of September 2026 or later (with #28030) lifts the context by these flags alone; "
-                                  "an older server needs "
-                                : "the server needs ",
+                     is_yarn(s)
+                         ? "llama.cpp of September 2026 or later (with #28030) lifts the context by these flags alone; "
+                           "an older server needs "
+                         : "the server needs ",
                      gguf ? e->reading->model_type : architecture_word(e), (long long)e->to);
         return set_command(out, 2 + flags.count, words, err);
     }

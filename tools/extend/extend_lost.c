@@ -18,7 +18,8 @@ static double length_in_name(const char *name) {
         char *end;
         if (!isdigit((unsigned char)*c) || (c > name && c[-1] != '-' && c[-1] != '_')) continue;
         const long number = strtol(c, &end, 10);
-        if ((*end == 'k' || *end == 'K') && !isalnum((unsigned char)end[1]) && number < 100000) return 1024.0 * (double)number;
+        if ((*end == 'k' || *end == 'K') && !isalnum((unsigned char)end[1]) && number < 100000)
+            return 1024.0 * (double)number;
     }
     return 0;
 }

@@ -99,7 +99,8 @@ void gyre_rope_read_axes(const gyre_rope_source *source, gyre_layer_group *group
     }
     const int stated = gyre_scope_bool(&source->dict, "mrope_interleaved", 0);
     const int is_known = (traits & (GYRE_MROPE_CHUNKED | GYRE_MROPE_INTERLEAVED)) != 0;
-    if (!is_known && !gyre_family_is_assumed(source->family) && profile != GYRE_PROFILE_REFERENCE && !gyre_profile_is_vllm(profile) && profile != GYRE_PROFILE_SGLANG)
+    if (!is_known && !gyre_family_is_assumed(source->family) && profile != GYRE_PROFILE_REFERENCE &&
+        !gyre_profile_is_vllm(profile) && profile != GYRE_PROFILE_SGLANG)
         return; /* reported as an unread key */
     if (!read_sections(source, key, &group->config.rope)) return;
     const int interleaved = is_known ? (traits & GYRE_MROPE_INTERLEAVED) != 0 : stated;

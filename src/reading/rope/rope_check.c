@@ -21,7 +21,8 @@ static int is_common(const gyre_rope_source *source, const char *key) {
     if (is_in(always, key)) return 1;
     if (is_in(since_5, key)) return !gyre_profile_is_hf_4(profile);
     if (is_in(axes, key))
-        return (source->family->traits & with_axes) || profile == GYRE_PROFILE_REFERENCE || gyre_family_is_assumed(source->family);
+        return (source->family->traits & with_axes) || profile == GYRE_PROFILE_REFERENCE ||
+               gyre_family_is_assumed(source->family);
     if (strcmp(key, "llama_4_scaling_beta") == 0) return (source->family->traits & GYRE_LLAMA4_SCALING_BETA) != 0;
     /* These keys only say how layers differ: gpt-oss, Gemma 3, ... */
     return strcmp(key, "xdrope_section") == 0 && (source->family->traits & GYRE_XDROPE);
@@ -48,9 +49,9 @@ void gyre_rope_fail_unknown_type(const gyre_rope_source *source, const char *typ
     const gyre_profile profile = gyre_build_profile(source->root.source->build);
     const char *program = gyre_profile_program(profile);
     if (strcmp(source->type, "deepseek_yarn") == 0)
-        gyre_scope_fail(&source->dict, GYRE_EUNSUPPORTED, source->type_key,
-                        "\"deepseek_yarn\" is vLLM's name of yarn; %s has no function of that name and stops; write \"yarn\"",
-                        program);
+        gyre_scope_fail(
+            &source->dict, GYRE_EUNSUPPORTED, source->type_key,
+            "\"deepseek_yarn\" is vLLM's name of yarn; %s has no function of that name and stops; write \"yarn\"", program);
     gyre_scope_fail(&source->dict, GYRE_EUNSUPPORTED, source->type_key, "\"%.60s\" is not a type that %s knows (%s)",
                     source->type, program, types);
 }

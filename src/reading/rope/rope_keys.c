@@ -295,8 +295,7 @@ static const char *resolve_alias(const gyre_rope_source *source, const char *typ
     const int is_open = profile == GYRE_PROFILE_REFERENCE || gyre_family_is_assumed(source->family);
     if (strcmp(type, "mrope") == 0 && ((source->family->traits & axes) || is_open)) return "default";
     /* Engines have it or drop it. */
-    if (strcmp(type, "deepseek_yarn") == 0 && is_open && !gyre_profile_is_engine(profile))
-        return "yarn";
+    if (strcmp(type, "deepseek_yarn") == 0 && is_open && !gyre_profile_is_engine(profile)) return "yarn";
     if (strcmp(type, "xdrope") == 0 && (source->family->traits & GYRE_XDROPE)) return "dynamic";
     if (strcmp(type, "su") == 0 && profile == GYRE_PROFILE_REFERENCE) return "longrope";
     return type;
@@ -331,8 +330,8 @@ void gyre_rope_find_type(gyre_rope_source *source) {
     }
     source->type = resolve_alias(source, type);
     if (strcmp(type, "deepseek_yarn") == 0 && strcmp(source->type, "yarn") == 0)
-        gyre_scope_warn(dict, source->type_key, "%s: \"deepseek_yarn\" is vLLM's name of yarn, which transformers does not have",
-                        source->type_key);
+        gyre_scope_warn(dict, source->type_key,
+                        "%s: \"deepseek_yarn\" is vLLM's name of yarn, which transformers does not have", source->type_key);
     if (profile != GYRE_PROFILE_HF_5) return;
     if (!has_new && !source->nested && gyre_rope_becomes_nested(source->family)) {
         gyre_scope_warn(dict, "type", "type: transformers 5 reads only rope_type for this class, and scales nothing");

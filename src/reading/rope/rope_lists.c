@@ -148,7 +148,10 @@ static int has_no_rotation(const gyre_layer_lists *l) {
     const json_t *stated = gyre_scope_value(l->root, size);
     const char *type = l->family->model_type;
     const int is_latent = (l->family->traits & GYRE_MLA) != 0;
-    if (l->family->traits & GYRE_NEVER_ROTATES) return 1;
+    if (l->family->traits & GYRE_NEVER_ROTATES) {
+        (void)gyre_scope_bool(l->root, none, 1); /* true in every file */
+        return 1;
+    }
     if (is_latent && json_is_integer(stated) && json_integer_value(stated) == 0) return 1;
     if (is_latent && is_assumed(l) && gyre_scope_bool(l->root, none, 0)) {
         note_assumed(l, none, "no layer rotates");
@@ -242,7 +245,7 @@ static void find_types(gyre_layer_lists *l) {
                                                                                        "block_types", "_block_types", NULL};
     l->types_key = has_block_types(l) ? gyre_scope_first(l->root, names) : names[0];
     l->types = l->types_key ? gyre_layer_list(l->root, l->types_key, l->layers, l->mtp) : NULL;
-    const char *pattern = l->types ? NULL : gyre_scope_first(l->root, patterns);
+    const char *pattern = l->types ? NULL : gyre_scope_sees(l->root, patterns);
     const int is_own = strcmp(l->family->model_type, "recurrent_gemma") == 0;
     if (l->types && strcmp(l->family->model_type, "dory") == 0 && has_name(l->types, "mlp")) {
         l->types_step = 2;
@@ -262,14 +265,14 @@ static void find_numbers(gyre_layer_lists *l) {
     const int reads_theta = is_assumed(l) || l->family->traits & GYRE_LAYER_THETA;
     const int reads_lists = is_assumed(l) || strncmp(type, "step3p", 6) == 0 || strcmp(type, "ultrabert") == 0;
     const char *key = reads_theta && gyre_scope_value(l->root, theta) ? theta : NULL;
-    if (!key && reads_lists) key = gyre_scope_first(l->root, bases);
-    if (key && json_is_array(gyre_scope_value(l->root, key))) {
+    if (!key && reads_lists) key = gyre_scope_sees(l->root, bases);
+    if (key && json_is_array(json_object_get(l->root->object, key))) {
         note_assumed(l, key, "a base for each layer; 0 = the layer does not rotate");
         l->base = gyre_layer_list(l->root, key, l->layers, l->mtp);
         l->base_key = key;
     }
-    key = reads_lists ? gyre_scope_first(l->root, shares) : NULL;
-    if (!key || !json_is_array(gyre_scope_value(l->root, key))) return;
+    key = reads_lists ? gyre_scope_sees(l->root, shares) : NULL;
+    if (!key || !json_is_array(json_object_get(l->root->object, key))) return;
     note_assumed(l, key, "the rotating share of the heads of each layer");
     l->partial = gyre_layer_list(l->root, key, l->layers, l->mtp);
     l->partial_key = key;
@@ -293,7 +296,7 @@ static int64_t longest_list(const gyre_family *family, const gyre_scope *root) {
     size_t longest = 0;
     const int known = family->traits & (GYRE_NO_ROPE_LAYERS | GYRE_LAYER_THETA) ? 4 : 1;
     for (int i = 0; names[i] && (i < known || gyre_family_is_assumed(family)); i++) {
-        const size_t size = json_array_size(gyre_scope_value(root, names[i]));
+        const size_t size = json_array_size(json_object_get(root->object, names[i]));
         if (size > longest) longest = size;
     }
     return (int64_t)longest;

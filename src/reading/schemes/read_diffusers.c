@@ -35,7 +35,8 @@ static const struct undescribed {
 static const char class_key[] = "_class_name", head_key[] = "attention_head_dim";
 
 /* *from = the key that gave the channels; NULL = the class.  out = the number of axes; 0 after a failure. */
-static int64_t read_listed(const struct diffuser *d, const gyre_scope *s, int64_t channels[GYRE_MAX_AXES], const char **from) {
+static int64_t read_listed(const struct diffuser *d, const gyre_scope *s, int64_t channels[GYRE_MAX_AXES],
+                           const char **from) {
     const json_t *list = gyre_scope_value(s, d->list_key);
     int64_t axes = 0;
     memcpy(channels, d->channels, sizeof d->channels);

@@ -125,8 +125,8 @@ static void qwen_tower(tower *t) {
     /* In Qwen2-VL hidden_size is that of the language model. */
     if (!read_tower_sizes(t, is_first ? embed : model_dim_keys, width,
                           is_first || is_second || is_third || is_mlcd ? 16
-                          : width                           ? 12
-                                                            : 0))
+                          : width                                      ? 12
+                                                                       : 0))
         return;
     axial_rope(t, GYRE_LAYOUT_HALF, 10000.0, NULL);
     if (is_third || strncmp(t->type, "glm", 3) == 0 || strncmp(t->type, "kimi", 4) == 0)
@@ -134,8 +134,8 @@ static void qwen_tower(tower *t) {
                         "the image tower adds a learned table too, resized to each image, which is not described");
 }
 
-/* Rows take the even entries of one list of frequencies, columns the odd ones: those of an axis with half of the pairs, which
- * are base^(2 / head_dim) slower along columns. */
+/* Rows take the even entries of one list of frequencies, columns the odd ones.  Both are the frequencies of an axis with
+ * half of the pairs, divided by base^(2 / head_dim) along columns. */
 static void pixtral_tower(tower *t) {
     static const char *const names[] = {"rope_theta", NULL}, *const head_names[] = {"head_dim", NULL};
     const char *key = NULL, *head_key = NULL;
@@ -197,7 +197,8 @@ static const struct {
     {"vjepa2", "the two channels of a pair rotate by different angles, so it is not a rotation"},
     {"minimax", "three axes, over a part of the head"},
     {"wav2vec2-bert", "relative keys, a rotation or Transformer-XL's scores, by position_embeddings_type"},
-    {"inkling", "its layers add a learned bias by distance to the scores, W h . P[distance] for each head, and rotate nothing"},
+    {"inkling",
+     "its layers add a learned bias by distance to the scores, W h . P[distance] for each head, and rotate nothing"},
 };
 
 static int has_prefix(const char *type, const char *prefix) {
@@ -226,8 +227,8 @@ static void warn_undescribed_tower(const tower *t) {
 
 void gyre_read_vision(const gyre_scope *vision) {
     tower t = {vision, vision->source->build, type_of(vision), GYRE_INIT(gyre_config), NULL, NULL};
-    static const char *const like_qwen[] = {"qwen2_vl", "qwen2_5_vl", "qwen3_vl", "qwen3_5",  "qwen3_omni",
-                                            "glm4v",    "glm4v_moe",  "kimi_k25", "paddleocr",  "mlcd"};
+    static const char *const like_qwen[] = {"qwen2_vl", "qwen2_5_vl", "qwen3_vl", "qwen3_5",   "qwen3_omni",
+                                            "glm4v",    "glm4v_moe",  "kimi_k25", "paddleocr", "mlcd"};
     if (!vision->object || gyre_build_status(t.build)) return;
     for (size_t i = 0; i < sizeof like_qwen / sizeof *like_qwen; i++)
         if (has_prefix(t.type, like_qwen[i])) {
