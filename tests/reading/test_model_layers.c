@@ -161,6 +161,26 @@ static void test_lengths_without_rotation(void **state) {
     }
 }
 
+/* A group that does not rotate names the key that says so. */
+static void test_keys_of_reports(void **state) {
+    (void)state;
+    static const struct {
+        const char *file, *group, *key; /* NULL = the class */
+    } rows[] = {{"muse-glimmer", "nope", "layer_rope_theta"},
+                {"mistral-large-4", "nope", "no_rope_layers"},
+                {"llama-3.2-11b-vision", "cross_attention", "text_config.cross_attention_layers"},
+                {"kimi-linear-48b", "nope", "mla_use_nope"},
+                {"kimi-linear-transformers", "nope", NULL},
+                {"afmoe-nope-full", "nope", NULL}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        gyre_reading *r = open_config(rows[i].file, GYRE_PROFILE_HF_5);
+        const gyre_reading_field *field = field_of(group_of(r, rows[i].group), "encoding");
+        assert_int_equal(field->origin, rows[i].key ? GYRE_ORIGIN_FILE : GYRE_ORIGIN_FAMILY);
+        if (rows[i].key) assert_string_equal(field->key, rows[i].key);
+        gyre_reading_free(r);
+    }
+}
+
 static void test_doubts_of_reports(void **state) {
     (void)state;
     gyre_reading *r = open_config("minimax-text-01", GYRE_PROFILE_HF_5);
@@ -471,6 +491,7 @@ int main(void) {
         cmocka_unit_test(test_frequencies_of_reports),
         cmocka_unit_test(test_scales_of_reports),
         cmocka_unit_test(test_lengths_without_rotation),
+        cmocka_unit_test(test_keys_of_reports),
         cmocka_unit_test(test_doubts_of_reports),
         cmocka_unit_test(test_unknown_types),
         cmocka_unit_test(test_known_classes_ignore_them),

@@ -404,6 +404,10 @@ static void read_nope_kind(const gyre_family *family, const gyre_scope *root, co
     gyre_rope_source source = {family,    *root,     {root->source, NULL, ""}, NULL, "default", "rope_type", 0, 0, 0,
                                kind->own, kind->type};
     gyre_build_set_kind(root->source->build, kind->group, "nope", NULL);
+    if (kind->still_key) {
+        const gyre_place place = gyre_scope_place(root, kind->still_key);
+        gyre_build_set_field(root->source->build, kind->group, "encoding", GYRE_ORIGIN_FILE, &place, NULL, "nope");
+    }
     gyre_rope_read_temperature(&source, 0, kind->group);
     if (!kind->is_attention) return;
     if (!(family->traits & GYRE_MLA)) {
@@ -461,14 +465,6 @@ void gyre_read_nope(const gyre_family *family, const gyre_scope *root) {
     gyre_build *build = root->source->build;
     gyre_layer_group *all = gyre_build_add_group(build, "all");
     const char *key = gyre_scope_first(root, keys);
-    if (strncmp(family->model_type, "inkling", 7) == 0) {
-        gyre_scope_fail(
-            root, GYRE_EUNSUPPORTED, "model_type",
-            "an %s adds a bias to its scores that it computes from the query and the distance, up to rel_extent; "
-            "Gyre does not describe that, and nothing rotates",
-            family->model_type);
-        return;
-    }
     if (key) gyre_scope_warn(root, key, "%s: a %s has no positions, and no program reads it", key, family->model_type);
     gyre_build_set_kind(build, all, "nope", NULL);
 }

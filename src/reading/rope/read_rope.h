@@ -54,6 +54,7 @@ typedef struct gyre_layer_kind {
     int sliding;      /* these layers have a window */
     int is_attention; /* 0 = they are recurrent, convolutions or the like */
     int is_mtp;       /* they predict further tokens, and follow the decoder's layers */
+    const char *still_key; /* the key by which they do not rotate; NULL = none */
     gyre_layer_own own;
     int64_t window;
     gyre_rope_provenance window_from;

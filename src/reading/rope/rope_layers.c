@@ -246,6 +246,15 @@ static int rotates(const layer_rules *p, const gyre_layer_kind *kind, int64_t la
     return !is_null_in_dict(p, kind->type);
 }
 
+/* out = the key of the file by which an attention layer does not rotate; NULL = none. */
+static const char *still_key_of(const layer_rules *p, const gyre_layer_kind *kind, int64_t layer) {
+    static const char cross_key[] = "cross_attention_layers";
+    const int marks = marks_of(p, layer);
+    if (marks & GYRE_MARK_CROSS) return gyre_scope_value(p->root, cross_key) ? cross_key : NULL;
+    if (marks & GYRE_MARK_STILL) return p->lists.still_key;
+    return p->lists.base && !kind->own.base_key ? p->lists.base_key : NULL;
+}
+
 /* RecurrentGemma names its blocks otherwise, and all of its attention has the window. */
 static const char *common_type_of(const layer_rules *p, int64_t layer) {
     const char *type = type_of(p, layer);
@@ -262,6 +271,7 @@ static gyre_layer_kind kind_of(const layer_rules *p, int64_t layer) {
     if (kind.sliding) kind.window = p->window;
     if (kind.sliding && kind.own.window >= 0) kind.window = kind.own.window;
     kind.has_rope = rotates(p, &kind, layer);
+    if (!kind.has_rope && kind.is_attention) kind.still_key = still_key_of(p, &kind, layer);
     return kind;
 }
 

@@ -106,11 +106,13 @@ static int mark_by_flags(gyre_layer_lists *l) {
         if (is_flag(entry) || !is_assumed(l)) continue;
         note_assumed(l, key, "indices of layers that do not rotate");
         mark_indices(l, l->root, key, 0, GYRE_MARK_STILL);
+        l->still_key = key;
         return 1;
     }
     list = gyre_layer_flags(l->root, key, l->layers, l->mtp);
     if (list) note_assumed(l, key, "1 = the layer rotates, 0 = it does not");
     mark_flags(l, list, 0, GYRE_MARK_STILL);
+    if (list) l->still_key = key;
     return list != NULL;
 }
 
@@ -121,6 +123,7 @@ static void mark_by_interval(gyre_layer_lists *l) {
     const char *key = is_known ? names[0] : gyre_scope_first(l->root, names);
     if (!key) return;
     note_assumed(l, key, "every n-th layer, counted from 1, does not rotate");
+    if (gyre_scope_value(l->root, key)) l->still_key = key;
     mark_every(l, gyre_scope_integer(l->root, key, is_known, is_known ? 4 : 0), GYRE_MARK_STILL);
 }
 
@@ -143,18 +146,23 @@ static void mark_cross_attention(gyre_layer_lists *l) {
 }
 
 /* Latent attention whose heads have no rotating part, or none that is used. */
-static int has_no_rotation(const gyre_layer_lists *l) {
+static int has_no_rotation(gyre_layer_lists *l) {
     static const char none[] = "mla_use_nope", size[] = "qk_rope_head_dim", memory[] = "use_mem_rope";
     const json_t *stated = gyre_scope_value(l->root, size);
     const char *type = l->family->model_type;
     const int is_latent = (l->family->traits & GYRE_MLA) != 0;
     if (l->family->traits & GYRE_NEVER_ROTATES) {
         (void)gyre_scope_bool(l->root, none, 1); /* true in every file */
+        l->still_key = gyre_scope_value(l->root, none) ? none : NULL;
         return 1;
     }
-    if (is_latent && json_is_integer(stated) && json_integer_value(stated) == 0) return 1;
+    if (is_latent && json_is_integer(stated) && json_integer_value(stated) == 0) {
+        l->still_key = size;
+        return 1;
+    }
     if (is_latent && is_assumed(l) && gyre_scope_bool(l->root, none, 0)) {
         note_assumed(l, none, "no layer rotates");
+        l->still_key = none;
         return 1;
     }
     return strcmp(type, "zamba2") == 0 && !gyre_scope_bool(l->root, memory, 0);
