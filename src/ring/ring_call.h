@@ -140,8 +140,8 @@ void gyre_ring_narrow_queries(gyre_ring_call *r, const gyre_ring_range *range, g
 void gyre_ring_narrow_heads(const gyre_ring_call *r, int64_t key_heads, gyre_attention_inputs *args);
 void gyre_ring_narrow_positions(gyre_positions *positions, int64_t first);
 void gyre_ring_narrow_views(const gyre_ring_call *r, const gyre_gradient_views *call, gyre_ring_views *out);
-/* *parts[i] = bytes[i] bytes of scratch, for each of `count`; then r's numbers and part have theirs.  scratch NULL: only counts.
- * out = all bytes. */
+/* *parts[i] = bytes[i] bytes of scratch, for each of `count`; then r's numbers and part have theirs.  scratch NULL: only
+ * counts.  out = all bytes. */
 size_t gyre_ring_lay_out(gyre_ring_call *r, char *scratch, const size_t *bytes, char **const *parts, size_t count);
 
 /* -- what is seen (ring_seen.c) -- */
