@@ -139,16 +139,9 @@ typedef struct folder_entries {
     int config, other; /* 1: it holds the config of a model, something else */
 } folder_entries;
 
-static const gyre_checkpoint_file *find_file(const char *name) {
-    const gyre_checkpoint_file *file;
-    for (size_t i = 0; (file = gyre_checkpoint_file_at(i)) != NULL; i++)
-        if (strcmp(file->name, name) == 0) return file;
-    return NULL;
-}
-
 static gyre_status check_entry(const char *folder, const char *name, void *arg, gyre_error *err) {
     folder_entries *found = arg;
-    const gyre_checkpoint_file *file = find_file(name);
+    const gyre_checkpoint_file *file = gyre_checkpoint_file_of(name);
     const int config = strcmp(name, GYRE_CONFIG_FILE) == 0;
     found->config |= config;
     found->other |= !config;
@@ -246,7 +239,7 @@ static void unlock(gyre_folder_replacement *folder) {
 /* out = 1 for what stays in place when the rest is replaced: notes, in a folder of one's own the tokenizer, and what no
  * checkpoint has.  In another folder that came in the moment before. */
 static int is_kept(const gyre_folder_replacement *folder, const char *name) {
-    const gyre_checkpoint_file *file = find_file(name);
+    const gyre_checkpoint_file *file = gyre_checkpoint_file_of(name);
     return !file || file->role == GYRE_CHECKPOINT_NOTES || (folder->own && file->role == GYRE_CHECKPOINT_TOKENIZER);
 }
 

@@ -1,6 +1,8 @@
 /* checkpoint_files.c: the list of a checkpoint's files. */
 #include "util/checkpoint_files.h"
 
+#include <string.h>
+
 static const gyre_checkpoint_file files[] = {
     {GYRE_CONFIG_FILE, GYRE_CHECKPOINT_MODEL},
     {GYRE_WEIGHTS_FILE, GYRE_CHECKPOINT_MODEL},
@@ -21,4 +23,10 @@ static const gyre_checkpoint_file files[] = {
 
 const gyre_checkpoint_file *gyre_checkpoint_file_at(size_t index) {
     return index < sizeof files / sizeof *files ? &files[index] : NULL;
+}
+
+const gyre_checkpoint_file *gyre_checkpoint_file_of(const char *name) {
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++)
+        if (strcmp(files[i].name, name) == 0) return &files[i];
+    return NULL;
 }

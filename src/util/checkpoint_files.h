@@ -28,5 +28,7 @@ typedef struct gyre_checkpoint_file {
 /* The files that a folder written by Gyre may hold, index = 0, 1, ...; NULL past the last.  A folder that holds any other
  * file is somebody else's and is never replaced. */
 const gyre_checkpoint_file *gyre_checkpoint_file_at(size_t index);
+/* The one of that name; NULL = none. */
+const gyre_checkpoint_file *gyre_checkpoint_file_of(const char *name);
 
 #endif

@@ -3,6 +3,7 @@
 
 #include "util/error.h"
 #include "util/file_lock.h"
+#include "util/fnv1a.h"
 #include "util/signal_mask.h"
 
 #include <dirent.h>
@@ -14,14 +15,26 @@
 /* -- names -- */
 static const char mark[] = ".gyre-", unfinished[] = ".tmp", moved[] = ".old";
 
+/* The check of a name's `length` bytes before it. */
+static unsigned check_of(const char *name, size_t length) {
+    return (unsigned)(gyre_fnv1a(GYRE_FNV1A_OFFSET_BASIS, name, length) >> 32 & 0xffffffffu);
+}
+
+int gyre_temporary_name_by(char out[GYRE_TEMPORARY_PATH_BYTES], const char *target, long pid, int attempt) {
+    const int used = snprintf(out, GYRE_TEMPORARY_PATH_BYTES, "%s%s%ld-%d", target, mark, pid, attempt);
+    if (used >= GYRE_TEMPORARY_PATH_BYTES) return 0;
+    const char *name = gyre_path_name(out);
+    const unsigned check = check_of(name, strlen(name));
+    const size_t room = (size_t)(GYRE_TEMPORARY_PATH_BYTES - used);
+    return snprintf(out + used, room, "-%08x%s", check, unfinished) < (int)room;
+}
+
 int gyre_temporary_name(char out[GYRE_TEMPORARY_PATH_BYTES], const char *target, int attempt) {
 #if defined(__wasi__) /* which has no processes */
-    const long pid = 0;
+    return gyre_temporary_name_by(out, target, 0, attempt);
 #else
-    const long pid = (long)getpid();
+    return gyre_temporary_name_by(out, target, (long)getpid(), attempt);
 #endif
-    return snprintf(out, GYRE_TEMPORARY_PATH_BYTES, "%s%s%ld-%d%s", target, mark, pid, attempt, unfinished) <
-           GYRE_TEMPORARY_PATH_BYTES;
 }
 
 void gyre_temporary_name_aside(char out[GYRE_TEMPORARY_PATH_BYTES], const char *temporary) {
@@ -30,13 +43,17 @@ void gyre_temporary_name_aside(char out[GYRE_TEMPORARY_PATH_BYTES], const char *
 }
 
 long gyre_temporary_pid(const char *entry, const char *name, int *aside) {
-    enum { MOST_DIGITS = 10 };
+    enum { MOST_DIGITS = 10, CHECK = 9 }; /* with its dash */
+    char check[CHECK + 1];
     const size_t length = strlen(name);
     if (strncmp(entry, name, length) != 0 || strncmp(entry + length, mark, sizeof mark - 1) != 0) return 0;
     const char *pid = entry + length + sizeof mark - 1;
     const size_t digits = strspn(pid, "0123456789"), more = pid[digits] == '-' ? strspn(pid + digits + 1, "0123456789") : 0;
     if (digits == 0 || digits > MOST_DIGITS || more == 0) return 0;
-    const char *end = pid + digits + 1 + more;
+    const size_t before = (size_t)(pid - entry) + digits + 1 + more;
+    snprintf(check, sizeof check, "-%08x", check_of(entry, before));
+    if (strncmp(entry + before, check, CHECK) != 0) return 0;
+    const char *end = entry + before + CHECK;
     *aside = strcmp(end, moved) == 0;
     return *aside || strcmp(end, unfinished) == 0 ? strtol(pid, NULL, 10) : 0;
 }

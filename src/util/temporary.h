@@ -1,7 +1,9 @@
 /* temporary.h: unfinished files and folders beside their target.
  *
- *   TARGET.gyre-PID-N.tmp   is being written; locked while its writer lives
- *   TARGET.gyre-PID-N.old   a folder that was moved aside, to make place for a new one */
+ *   TARGET.gyre-PID-N-CHECK.tmp   is being written; locked while its writer lives
+ *   TARGET.gyre-PID-N-CHECK.old   a folder that was moved aside, to make place for a new one
+ *
+ * CHECK is a hash of what is before it, in hexadecimal digits: a user's file whose name has the same form is not one. */
 #ifndef GYRE_UTIL_TEMPORARY_H
 #define GYRE_UTIL_TEMPORARY_H
 #include "gyre/gyre.h"
@@ -13,10 +15,12 @@ enum { GYRE_TEMPORARY_PATH_BYTES = PATH_MAX + 48 };
 
 /* out = the name of this process's temporary number `attempt`; out = 1 if it fits. */
 int gyre_temporary_name(char out[GYRE_TEMPORARY_PATH_BYTES], const char *target, int attempt);
+/* The same of the process of that number. */
+int gyre_temporary_name_by(char out[GYRE_TEMPORARY_PATH_BYTES], const char *target, long pid, int attempt);
 /* out = the name of what is moved aside for the temporary. */
 void gyre_temporary_name_aside(char out[GYRE_TEMPORARY_PATH_BYTES], const char *temporary);
 /* out = the process number in `entry`, the name of a temporary of a target called `name`, or of one moved aside, and then
- * *aside = 1; 0 for another name.  Nobody else gives a file such a name. */
+ * *aside = 1; 0 for another name. */
 long gyre_temporary_pid(const char *entry, const char *name, int *aside);
 
 /* Makes a file, or a folder, of the first name that is free, and locks it.  out = a descriptor, of a file for writing, which

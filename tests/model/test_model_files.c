@@ -3,6 +3,7 @@
 #include "files/file_read.h"
 #include "files/replace_folder.h"
 #include "files/tensors/safetensors.h"
+#include "left_names.h"
 #include "make_small_model.h"
 #include "model/model.h"
 #include "naive_positions.h"
@@ -552,10 +553,8 @@ static pid_t die_before_commit(void) {
 
 static void test_survives_a_kill(void **state) {
     (void)state;
-    char name[64];
     assert_ok(commit(in_folder("a"), "whole", NULL));
-    const pid_t dead = die_before_commit();
-    snprintf(name, sizeof name, "a.gyre-%ld-0.tmp", (long)dead);
+    const char *name = left_by("a", (long)die_before_commit(), 0);
     assert_holds("a/config.json", "whole");
     assert_true(exists(name));
     assert_ok(commit(in_folder("a"), "next", NULL));
@@ -567,7 +566,8 @@ static void test_survives_a_kill(void **state) {
 static void test_other_leftovers_are_kept(void **state) {
     (void)state;
     static const char *const others[] = {"a.tmp-4194305", "a.gyre-x-0.tmp",     "a.gyre-.tmp",     "a.gyre-5.tmp",
-                                         "a.gyre-5-.tmp", "a.gyre-5-0.tmp.bak", "ab.gyre-5-0.tmp", "a.old-4194305"};
+                                         "a.gyre-5-.tmp", "a.gyre-5-0.tmp.bak", "ab.gyre-5-0.tmp", "a.old-4194305",
+                                         "a.gyre-4194305-0.tmp", "a.gyre-4194305-0-01234567.tmp"};
     enum { OTHERS = sizeof others / sizeof *others };
     char file[64];
     for (int i = 0; i < OTHERS; i++) {
@@ -575,30 +575,35 @@ static void test_other_leftovers_are_kept(void **state) {
         assert_int_equal(mkdir(in_folder(others[i]), 0755), 0);
         write_text(file, "mine");
     }
-    assert_int_equal(mkdir(in_folder("a.gyre-4194305-0.tmp"), 0755), 0); /* beyond the largest process number */
-    write_text("a.gyre-4194305-0.tmp/thesis.tex", "mine");
-    assert_int_equal(mkdir(in_folder("a.gyre-4194306-0.tmp"), 0755), 0);
-    write_text("a.gyre-4194306-0.tmp/config.json", "half");
-    write_text("a.gyre-4194306-0.tmp/model.safetensors.gyre-7-0.tmp", "half");
-    assert_int_equal(symlink("ab.gyre-5-0.tmp", in_folder("a.gyre-4194307-0.tmp")), 0);
+    const char *const left[] = {left_by("a", DEAD, 0), left_by("a", DEAD + 1, 0), left_by("a", DEAD + 2, 0)};
+    char below[128];
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(mkdir(in_folder(left[i]), 0755), 0);
+    snprintf(below, sizeof below, "%.64s/thesis.tex", left[0]);
+    write_text(below, "mine");
+    snprintf(below, sizeof below, "%.64s/config.json", left[1]);
+    write_text(below, "half");
+    snprintf(below, sizeof below, "%.64s/model.safetensors", left[1]);
+    write_text(left_by(below, 7, 0), "half");
+    assert_int_equal(symlink("ab.gyre-5-0.tmp", in_folder(left[2])), 0);
     assert_ok(commit(in_folder("a"), "new", NULL));
     for (int i = 0; i < OTHERS; i++) {
         snprintf(file, sizeof file, "%s/config.json", others[i]);
         assert_holds(file, "mine");
     }
-    assert_holds("a.gyre-4194305-0.tmp/thesis.tex", "mine");
-    assert_int_equal(exists("a.gyre-4194306-0.tmp"), 0);
-    assert_true(exists("a.gyre-4194307-0.tmp"));
+    snprintf(below, sizeof below, "%.64s/thesis.tex", left[0]);
+    assert_holds(below, "mine");
+    assert_int_equal(exists(left[1]), 0);
+    assert_true(exists(left[2]));
 }
 
 /* A folder that a living process writes stays, whatever number its name has. */
 static void test_a_living_writer_keeps_its_folder(void **state) {
     (void)state;
     gyre_folder_replacement f;
-    char path[PATH_MAX];
     assert_ok(gyre_folder_begin(&f, in_folder("a"), NULL));
     assert_ok(gyre_folder_write(&f, "config.json", "slow", NULL));
-    snprintf(path, sizeof path, "%s", in_folder("a.gyre-4194305-0.tmp"));
+    const char *path = left_by(in_folder("a"), DEAD, 0);
     assert_int_equal(rename(f.temporary, path), 0);
     snprintf(f.temporary, sizeof f.temporary, "%s", path);
     assert_ok(commit(in_folder("a"), "quick", NULL));
@@ -611,20 +616,20 @@ static void test_a_living_writer_keeps_its_folder(void **state) {
 /* Where two renames replace an exchange, a kill between them leaves the old model under a backup name. */
 static void test_recovers_from_a_kill_between_renames(void **state) {
     (void)state;
-    char aside[64], temporary[64];
+    char aside[GYRE_TEMPORARY_PATH_BYTES];
     const pid_t child = fork();
     assert_true(child >= 0);
     if (child == 0) _exit(0);
     assert_int_equal(waitpid(child, NULL, 0), child);
-    snprintf(aside, sizeof aside, "a.gyre-%ld-0.old", (long)child);
-    snprintf(temporary, sizeof temporary, "a.gyre-%ld-0.tmp", (long)child);
+    const char *temporary = left_by("a", (long)child, 0);
+    gyre_temporary_name_aside(aside, in_folder(temporary));
     assert_ok(commit(in_folder("a"), "old", NULL));
-    assert_int_equal(rename(in_folder("a"), in_folder(aside)), 0);
+    assert_int_equal(rename(in_folder("a"), aside), 0);
     assert_int_equal(mkdir(in_folder(temporary), 0755), 0);
     assert_ok(gyre_folder_recover(in_folder("a"), NULL));
     assert_holds("a/config.json", "old");
     assert_int_equal(count_entries(folder), 1);
-    assert_int_equal(mkdir(in_folder(aside), 0755), 0);
+    assert_int_equal(mkdir(aside, 0755), 0);
     assert_ok(gyre_folder_recover(in_folder("a"), NULL));
     assert_int_equal(count_entries(folder), 1);
     assert_ok(gyre_folder_recover(in_folder("no/such/parent"), NULL));

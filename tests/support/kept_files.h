@@ -30,4 +30,26 @@ static inline void assert_kept(const char *line, const char *name, const char *s
     if (before != after || memcmp(kept, now, before) != 0) fail_msg("gyre %s: %s was changed", line, name);
 }
 
+/* The same with --force. */
+static inline void assert_never_written(const char *line, const char *name, const char *says) {
+    char forced[512];
+    snprintf(forced, sizeof forced, "%s --force", line);
+    assert_kept(line, name, says);
+    assert_kept(forced, name, says);
+}
+
+/* Fails unless the command keeps the file and names --force, with which it replaces it.  The file is then put back. */
+static inline void assert_asks(const char *line, const char *name) {
+    static char before[sizeof kept];
+    char forced[512];
+    assert_kept(line, name, "exists; --force replaces it");
+    const size_t count = read_bytes(name, before);
+    snprintf(forced, sizeof forced, "%s --force", line);
+    const outcome *o = run(forced);
+    if (o->exit) fail_msg("gyre %s: exit %d: %s", forced, o->exit, o->err);
+    const size_t after = read_bytes(name, now);
+    if (after == count && memcmp(before, now, count) == 0) fail_msg("gyre %s: %s is the old one", forced, name);
+    write_file(name, before, count);
+}
+
 #endif

@@ -15,7 +15,7 @@ static inline table table_of(const char *arguments) {
     char line[512];
     json_error_t error;
     outcome *o;
-    snprintf(line, sizeof line, "plot %s -o @numbers.json", arguments);
+    snprintf(line, sizeof line, "plot %s -o @numbers.json --force", arguments);
     o = run(line);
     if (o->exit) fail_msg("gyre %s: exit %d: %s", line, o->exit, o->err);
     table t = {.root = json_load_file(in_folder("numbers.json"), 0, &error)};

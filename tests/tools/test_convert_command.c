@@ -59,14 +59,14 @@ static void test_replace(void **state) {
     assert_int_equal(run("convert @rope -o @taken")->exit, 0);
     write_file("taken/tokenizer.json", "{}", 2);
     read_whole(in_folder("taken/config.json"), before, sizeof before);
-    assert_fails("convert @alibi -o @taken", 1, "folder: has a model already; --replace replaces it");
-    assert_fails("convert @alibi -o @taken/", 1, "--replace");
+    assert_fails("convert @alibi -o @taken", 1, "folder: exists and is not empty; --force replaces it");
+    assert_fails("convert @alibi -o @taken/", 1, "--force");
     read_whole(in_folder("taken/config.json"), after, sizeof after);
     assert_string_equal(before, after);
-    assert_int_equal(run("convert @alibi -o @taken --replace")->exit, 0);
+    assert_int_equal(run("convert @alibi -o @taken --force")->exit, 0);
     read_whole(in_folder("taken/config.json"), after, sizeof after);
     assert_non_null(strstr(after, "alibi"));
-    assert_int_equal(run("convert @rope -o @fresh --replace")->exit, 0);
+    assert_int_equal(run("convert @rope -o @fresh --force")->exit, 0);
     assert_int_equal(mkdir(in_folder("void"), 0777), 0);
     assert_int_equal(run("convert @rope -o @void")->exit, 0); /* an empty folder holds nothing to lose */
 }
@@ -87,7 +87,7 @@ static void test_wrong_use(void **state) {
     assert_fails("convert @alibi -o @x.gguf", CLI_FAILED, "positions");
     assert_fails("convert @rope -o @text", CLI_FAILED, "a file has that name");
     assert_fails("convert @texts -o @x", CLI_FAILED, "texts");
-    assert_fails("convert @rope -o @rope", CLI_USAGE, "the model itself");
+    assert_fails("convert @rope -o @rope", CLI_USAGE, "is read by this run");
     assert_int_equal(access(in_folder("x"), F_OK), -1);
     assert_int_equal(access(in_folder("x.gguf"), F_OK), -1);
 }

@@ -19,7 +19,7 @@ static void answers(void **state) {
     for (size_t i = 0; i < sizeof runs / sizeof *runs; i++) {
         char line[512];
         snprintf(line, sizeof line,
-                 "eval %s --text " GYRE_TEST_DATA "/../LICENSE --windows 3 --by-position 0 --report @answer.html",
+                 "eval %s --text " GYRE_TEST_DATA "/../LICENSE --windows 3 --by-position 0 --force --report @answer.html",
                  runs[i].run);
         const outcome *o = run(line);
         if (o->exit) fail_msg("%s: %s", line, o->err);

@@ -95,7 +95,7 @@ static void input_files_are_not_overwritten(void **state) {
     assert_string_equal(after, before);
     free(before);
     free(after);
-    assert_fails(EVAL " -o @rope/eval", 2, "this run reads"); /* the next run would count it among the model's */
+    assert_fails(EVAL " -o @rope/tokenizer.json", 2, "would be a file of the model"); /* for the next run */
 }
 
 /* -- journals -- */
@@ -200,8 +200,20 @@ static void journals_are_not_overwritten(void **state) {
     (void)state;
     json_decref(run_json(EVAL " --json --journal @mine"));
     char *before = file_text("mine");
-    assert_fails(EVAL " --journal @mine", 1, "continue from them with --resume");
+    assert_fails(EVAL " --journal @mine", 1, "--resume continues from them, --force replaces them");
     char *after = file_text("mine");
+    assert_string_equal(after, before);
+    free(after);
+    write_file("notes", "my notes\n", 9);
+    assert_fails(EVAL " --journal @notes", 1, "journal: its content is not a journal of Gyre");
+    assert_fails(EVAL " --journal @notes --resume --force", 1, "journal: its content is not a journal of Gyre");
+    assert_int_equal(run(EVAL " --journal @notes --force")->exit, 0); /* nothing of before */
+    after = file_text("notes");
+    assert_string_equal(after, before);
+    write_file("mine", "{\"cell\":{},\"figures\":{}}\n", 26);
+    assert_int_equal(run(EVAL " --journal @mine --force")->exit, 0); /* results of another run go too */
+    free(after);
+    after = file_text("mine");
     assert_string_equal(after, before);
     free(before);
     free(after);
@@ -237,7 +249,7 @@ static void journals_are_not_overwritten(void **state) {
     json_decref(run_json(EVAL " --json --journal @lines --resume"));
     assert_fails(EVAL " --journal @missing/j", 1, "journal");
     assert_fails(EVAL " --resume", 2, "--resume: ");
-    assert_int_not_equal(access(in_folder("mine.lock"), F_OK), 0);
+    assert_int_not_equal(access(in_folder("mine.gyre-lock"), F_OK), 0);
 }
 
 /* The limit of an encoding is a result, also in a journal. */
@@ -478,7 +490,7 @@ static void positions_in_the_report(void **state) {
     char *page = file_text("where.html");
     assert_contains(page, "loss by position at 64");
     free(page);
-    o = run(EVAL " --report @where.html --by-position 4");
+    o = run(EVAL " --report @where.html --by-position 4 --force");
     assert_contains(o->out, "loss by position at 64");
 }
 

@@ -66,7 +66,9 @@ static void writes(void **state) {
     assert_int_equal(o->exit, 0);
     assert_string_equal(o->out, "");
     assert_string_equal(content(in_folder("copy.html")), page);
-    assert_int_equal(run("explore @config.json -o @copy.html")->exit, 0);
+    assert_int_equal(run("explore @config.json -o @copy.html")->exit, CLI_USAGE);
+    assert_string_equal(content(in_folder("copy.html")), page);
+    assert_int_equal(run("explore @config.json -o @copy.html --force")->exit, 0);
     assert_non_null(strstr(content(in_folder("copy.html")), "%7B%22a%22"));
 }
 
@@ -84,7 +86,7 @@ static void without_a_browser(void **state) {
 static void failures(void **state) {
     (void)state;
     use_page("<body>a page of another version</body>");
-    assert_fails("explore @config.json -o @copy.html", CLI_FAILED, "no place for a config");
+    assert_fails("explore @config.json -o @copy.html --force", CLI_FAILED, "no place for a config");
     use_page(page);
     assert_fails("explore @nowhere.json", CLI_FAILED, "No such file");
     assert_fails("explore @config.json @config.json", CLI_USAGE, "one argument too many");

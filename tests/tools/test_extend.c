@@ -386,8 +386,8 @@ static void clips_and_start_tokens_are_taken_away(void **state) {
                              "\"original_max_position_embeddings\": 256}, \"rope_start_tokens\": 4}");
     for (int i = 0; i < 2; i++) {
         json_error_t error;
-        if (run(i ? "extend @starts --to 4k --method yarn --write @taken.json"
-                  : "extend @clips --to 4k --method clipped --write @taken.json")
+        if (run(i ? "extend @starts --to 4k --method yarn --force --write @taken.json"
+                  : "extend @clips --to 4k --method clipped --force --write @taken.json")
                 ->exit)
             fail_msg("%s", run("explain @taken.json")->err);
         json_t *root = json_load_file(in_folder("taken.json"), 0, &error);
@@ -413,7 +413,7 @@ static void explicit_factor(void **state) {
     const outcome *o = run("extend @llama2 --to 64k --method yarn:8 --write @short.json");
     assert_int_equal(o->exit, 0);
     assert_non_null(strstr(o->err, "reaches 32768 tokens of the 65536"));
-    assert_string_equal(run("extend @llama2 --to 64k --method yarn:16 --write @short.json")->err, "");
+    assert_string_equal(run("extend @llama2 --to 64k --method yarn:16 --write @short.json --force")->err, "");
 }
 
 /* A name that is no file's means a folder, with or without the slash, and it is made. */
@@ -510,7 +510,7 @@ static void gguf_changed_keys_are_reported(void **state) {
     assert_null(strstr(o->out, "do not shift"));
     struct stat info;
     assert_int_equal(chmod(in_folder("parts-out.gguf"), 0600), 0);
-    assert_int_equal(run("extend @parts.gguf --to 16k --method yarn --write @parts-out.gguf")->exit, 0);
+    assert_int_equal(run("extend @parts.gguf --to 16k --method yarn --write @parts-out.gguf --force")->exit, 0);
     assert_int_equal(stat(in_folder("parts-out.gguf"), &info), 0);
     assert_int_equal(info.st_mode & 0777, 0600); /* same mode as the file it replaces */
 }
@@ -638,7 +638,7 @@ static void wrong_use(void **state) {
     assert_fails("extend @llama2 --to 16k --method yarn --write @llama2", 2, "read by this run");
     assert_fails("extend @llama2 --to 16k --method yarn --write @missing/out", 1, "missing");
     assert_fails("extend @llama2 --to 16k --method rerope --write @new", 1, "far positions");
-    assert_fails("extend @llama2 --to 16k --method yarn --write @old", 2, "exists and is not a config");
+    assert_fails("extend @llama2 --to 16k --method yarn --write @old", 2, "exists; --force replaces it");
     /* All that there are. */
     assert_fails("extend @llama2 --to 16k --methods wavelets", 2, "dca, dca-paper, clipped, clipped-hard, longrope");
     assert_fails("extend @llama2 --to 16k -o @llama2", 2, "read by this run");

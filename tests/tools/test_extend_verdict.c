@@ -121,7 +121,7 @@ static void check_same(const char *model, const char *label, const json_t *keys,
     char line[512];
     if (json_is_null(keys)) return;
     write_patched(model, keys, "patched.json");
-    snprintf(line, sizeof line, "extend @%s --to 131072 --method %s --write @written.json", model, label);
+    snprintf(line, sizeof line, "extend @%s --to 131072 --method %s --force --write @written.json", model, label);
     if (run(line)->exit) fail_msg("%s", line);
     snprintf(line, sizeof line, "diff @patched.json @written.json --as %s --with hf-5 --length 131072", profile);
     const outcome *o = run(line);
@@ -325,7 +325,7 @@ static void flags_rotate_as_the_written_config(void **state) {
         json_t *v = verdict_of(line);
         put_flagged_gguf("flagged.gguf", test_string(engine_of(v, "llama.cpp"), "command"));
         json_decref(v);
-        snprintf(line, sizeof line, "extend @llama2 --to 16k --method %s --write @flags.json", labels[i]);
+        snprintf(line, sizeof line, "extend @llama2 --to 16k --method %s --force --write @flags.json", labels[i]);
         assert_int_equal(run(line)->exit, 0);
         json_t *got = run_json("explain @flagged.gguf --length 16k --json"),
                *want = run_json("explain @flags.json --length 16k --json");

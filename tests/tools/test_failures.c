@@ -164,7 +164,7 @@ static ended rerun_job(const job *j, const char *fail) {
 }
 
 static ended run_job(const job *j, const char *fail) {
-    static const char *const left[] = {"result", "result.gguf", "result.csv", "result.html", "result.lock"};
+    static const char *const left[] = {"result", "result.gguf", "result.csv", "result.html", "result.gyre-lock"};
     for (size_t i = 0; i < sizeof left / sizeof *left; i++)
         remove_tree(in_folder(left[i]));
     return rerun_job(j, fail);
@@ -297,7 +297,7 @@ static void what_cannot_be_removed(void **state) {
         char fail[40];
         snprintf(fail, sizeof fail, n > last ? "unlink:1+" : "unlink:%ld", n);
         ended e = run_job(&j, fail);
-        const int lock = access(in_folder("result.lock"), F_OK) == 0, rest = count_entries(folder) - lock > entries;
+        const int lock = access(in_folder("result.gyre-lock"), F_OK) == 0, rest = count_entries(folder) - lock > entries;
         if (e.exit || !same_files(&e, &whole, 0)) fail_msg("%s: exit %d: %s", fail, e.exit, e.err);
         if (rest != (n > last) || rest != (strstr(e.err, "could not be removed") != NULL))
             fail_msg("%s: %d left: %s", fail, rest, e.err);
@@ -307,7 +307,7 @@ static void what_cannot_be_removed(void **state) {
     assert_int_equal(next.exit, 1);
     free_ended(&next);
     assert_int_equal(
-        run("train --replace --text @text -o @result --tokens 32 --context 16 --batch 1 --layers 1 --width 16")->exit, 0);
+        run("train --force --text @text -o @result --tokens 32 --context 16 --batch 1 --layers 1 --width 16")->exit, 0);
     assert_int_equal(count_entries(folder), entries); /* the lock too */
     free_ended(&whole);
 }

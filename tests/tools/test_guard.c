@@ -1,4 +1,4 @@
-/* test_guard.c: no command writes over a file that it reads, or over a file of the model's folder. */
+/* test_guard.c: no command replaces a file without --force, and none writes over what it reads. */
 #include "kept_files.h"
 
 static void files_of_the_model(void **state) {
@@ -22,24 +22,23 @@ static void files_of_the_model(void **state) {
     for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
         for (size_t k = 0; k < 2; k++) {
             snprintf(line, sizeof line, "%s @%s", commands[i], files[k]);
-            assert_kept(line, files[k], "this run");
+            assert_never_written(line, files[k], "this run");
         }
 }
 
-/* The same file by another name: a link, a hard link, a spelling with dots; any file of the folder, not only those that
- * Gyre knows. */
+/* The same file by another name: a link, a hard link, a spelling with dots; and a file of the folder that is not read. */
 static void other_names(void **state) {
     (void)state;
     write_file("rope/modeling.py", "pass", 4);
     assert_int_equal(symlink("rope/model.safetensors", in_folder("link")), 0);
     assert_int_equal(link(in_folder("rope/model.safetensors"), in_folder("hard")), 0);
-    assert_kept("explain @rope -o @link", "rope/model.safetensors", "--output");
-    assert_kept("explain @rope -o @hard", "rope/model.safetensors", "--output");
-    assert_kept("explain @rope -o @texts/../rope/model.safetensors", "rope/model.safetensors", "--output");
-    assert_kept("explain @rope -o @rope/modeling.py", "rope/modeling.py", "--output");
-    assert_kept("extend @rope --to 1k --method yarn --write @rope", "rope/config.json", "--write");
+    assert_never_written("explain @rope -o @link", "rope/model.safetensors", "this run");
+    assert_never_written("explain @rope -o @hard", "rope/model.safetensors", "this run");
+    assert_never_written("explain @rope -o @texts/../rope/model.safetensors", "rope/model.safetensors", "this run");
+    assert_asks("explain @rope -o @rope/modeling.py", "rope/modeling.py");
+    assert_never_written("extend @rope --to 1k --method yarn --write @rope", "rope/config.json", "this run");
     assert_int_equal(symlink("rope", in_folder("folder-link")), 0);
-    assert_kept("explain @folder-link -o @rope/model.safetensors", "rope/model.safetensors", "--output");
+    assert_never_written("explain @folder-link -o @rope/model.safetensors", "rope/model.safetensors", "this run");
     assert_int_equal(unlink(in_folder("hard")), 0);
     assert_int_equal(unlink(in_folder("rope/modeling.py")), 0);
 }
@@ -47,23 +46,23 @@ static void other_names(void **state) {
 static void texts_and_tokenizers(void **state) {
     (void)state;
     write_file("tokens.json", "{}", 2);
-    assert_kept("eval @rope --text @text --context 16 -o @text", "text", "--output");
-    assert_kept("eval @rope --text @text --context 16 --report @text", "text", "--report");
-    assert_kept("eval @rope --text @texts --context 16 -o @texts/a", "texts/a", "--output");
-    assert_kept("eval @rope --ids @ids --context 16 -o @ids", "ids", "--output");
-    assert_kept("eval @rope --text @text --tokenizer @tokens.json --context 16 -o @tokens.json", "tokens.json", "--output");
-    assert_kept("lab --text @text --report @text", "text", "--report");
-    assert_kept("generate @rope --prompt-file @text -o @text", "text", "--output");
-    assert_kept("explain @rope --check @text -o @text", "text", "--output");
+    assert_never_written("eval @rope --text @text --context 16 -o @text", "text", "--output");
+    assert_never_written("eval @rope --text @text --context 16 --report @text", "text", "--report");
+    assert_never_written("eval @rope --text @texts --context 16 -o @texts/a", "texts/a", "--output");
+    assert_never_written("eval @rope --ids @ids --context 16 -o @ids", "ids", "--output");
+    assert_never_written("eval @rope --text @text --tokenizer @tokens.json --context 16 -o @tokens.json", "tokens.json", "--output");
+    assert_never_written("lab --text @text --report @text", "text", "--report");
+    assert_never_written("generate @rope --prompt-file @text -o @text", "text", "--output");
+    assert_never_written("explain @rope --check @text -o @text", "text", "--output");
 }
 
 /* A config.json among texts makes no model of them. */
 static void texts_with_a_config(void **state) {
     (void)state;
     assert_int_equal(shell("mkdir site && cp text site/page.txt && cp rope/config.json site"), 0);
-    assert_kept("eval @rope --text @site --context 16 -o @site/page.txt", "site/page.txt", "--output");
-    assert_fails("eval @rope --text @site --context 16 -o @site/new.txt", 2, "would be a file of");
-    assert_fails("eval @rope --text @site --context 16 --journal @site/journal", 2, "would be a file of");
+    assert_never_written("eval @rope --text @site --context 16 -o @site/page.txt", "site/page.txt", "this run");
+    assert_fails("eval @rope --text @site --context 16 -o @site/new.txt", 2, "would be a part of");
+    assert_fails("eval @rope --text @site --context 16 --journal @site/journal", 2, "would be a part of");
     assert_fails("train --text @site --tokens 64 --context 16 --batch 1 -o @site/new", 2, "would be a part of");
     assert_int_equal(shell("$G eval rope --text site --contexts 16 --windows 1 >>site/page.txt 2>err"), 2);
     remove_tree(in_folder("site"));
@@ -80,28 +79,31 @@ static void links_below_texts(void **state) {
     assert_int_equal(symlink("../../../behind", in_folder("texts/one/two/soft")), 0);
     assert_int_equal(symlink("..", in_folder("texts/one/two/up")), 0); /* no endless walk */
     assert_int_equal(symlink("texts", in_folder("texts-link")), 0);
-    assert_kept("eval @rope --text @texts --context 16 -o @elsewhere", "elsewhere", "--output");
-    assert_kept("eval @rope --text @texts --context 16 -o @behind", "behind", "--output");
-    assert_kept("eval @rope --text @texts-link --context 16 --report @elsewhere", "elsewhere", "--report");
+    assert_never_written("eval @rope --text @texts --context 16 -o @elsewhere", "elsewhere", "this run");
+    assert_never_written("eval @rope --text @texts --context 16 -o @behind", "behind", "this run");
+    assert_never_written("eval @rope --text @texts-link --context 16 --report @elsewhere", "elsewhere", "this run");
     assert_int_equal(run("eval @rope --text @texts --context 16 -o @other")->exit, 0);
     remove_tree(in_folder("texts/one"));
 }
 
-/* What the second run would refuse, the first one does, before the file is there. */
+/* A new file that the next run would read: a model's by its name, or one among texts. */
 static void new_files(void **state) {
     (void)state;
     static const struct {
-        const char *line, *name;
-    } cases[] = {{"explain @rope -o @rope/new", "rope/new"},
-                 {"explain @rope -o @texts/../rope/new", "rope/new"},
-                 {"explain @rope/config.json -o @rope/tokenizer.json", "rope/tokenizer.json"},
-                 {"extend @rope --to 1k --method yarn --write @rope/tokenizer.json", "rope/tokenizer.json"},
-                 {"eval @rope --text @text --context 16 --journal @rope/vocab.json", "rope/vocab.json"},
-                 {"convert @rope --to gguf -o @rope/vocab.txt", "rope/vocab.txt"},
-                 {"eval @rope --text @texts --context 16 -o @texts/result", "texts/result"},
-                 {"eval @rope --text @texts --context 16 --journal @texts/journal", "texts/journal"}};
+        const char *line, *name, *says;
+    } cases[] = {
+        {"explain @rope/config.json -o @rope/tokenizer.json", "rope/tokenizer.json", "would be a file of"},
+        {"explain @rope -o @texts/../rope/vocab.txt", "rope/vocab.txt", "would be a file of"},
+        {"extend @rope --to 1k --method yarn --write @rope/tokenizer.json", "rope/tokenizer.json", "would be a file of"},
+        {"eval @rope --text @text --context 16 --journal @rope/vocab.json", "rope/vocab.json", "would be a file of"},
+        {"convert @rope --to gguf -o @rope/vocab.txt", "rope/vocab.txt", "would be a file of"},
+        {"eval @rope --text @texts --context 16 -o @texts/result", "texts/result", "would be a part of"},
+        {"eval @rope --text @texts --context 16 --journal @texts/journal", "texts/journal", "would be a part of"}};
+    char forced[256];
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        assert_fails(cases[i].line, 2, "would be a file of");
+        snprintf(forced, sizeof forced, "%s --force", cases[i].line);
+        assert_fails(cases[i].line, 2, cases[i].says);
+        assert_fails(forced, 2, cases[i].says);
         assert_int_equal(access(in_folder(cases[i].name), F_OK), -1);
     }
 }
@@ -133,17 +135,17 @@ static void one_file_twice(void **state) {
     assert_fails("eval @rope --text @text --context 16 -o @both --report @./both", 2, "too");
     assert_int_equal(access(in_folder("both"), F_OK), -1);
     /* Of an option that is given often, the last value counts, and is looked at. */
-    assert_kept("explain @rope -o @1 -o @2 -o @3 -o @4 -o @5 -o @6 -o @7 -o @8 -o @rope/config.json", "rope/config.json",
-                "this run");
+    assert_never_written("explain @rope -o @1 -o @2 -o @3 -o @4 -o @5 -o @6 -o @7 -o @8 -o @rope/config.json",
+                         "rope/config.json", "this run");
 }
 
 /* Models that are named in a list, and the model of gyre explore. */
 static void other_models(void **state) {
     (void)state;
-    assert_kept("plot wavelengths --compare @rope,@alibi -o @rope/config.json", "rope/config.json", "this run");
-    assert_kept("plot wavelengths @rope -o @rope/config.json", "rope/config.json", "this run");
-    assert_kept("explore @rope -o @rope/config.json", "rope/config.json", "this run");
-    assert_kept("train --from @rope --text @text -o @rope --replace", "rope/model.safetensors", "this run");
+    assert_never_written("plot wavelengths --compare @rope,@alibi -o @rope/config.json", "rope/config.json", "this run");
+    assert_never_written("plot wavelengths @rope -o @rope/config.json", "rope/config.json", "this run");
+    assert_never_written("explore @rope -o @rope/config.json", "rope/config.json", "this run");
+    assert_never_written("train --from @rope --text @text -o @rope", "rope/model.safetensors", "this run");
 }
 
 /* What no option names: the models and headers of a lab without a text.  The files are new ones, so that a failing test
@@ -152,10 +154,10 @@ static void what_lab_reads_itself(void **state) {
     (void)state;
     static const char *const headers = "/usr/include/linux/gyre-guard";
     alarm(60);
-    assert_fails("lab --report " GYRE_BUNDLED_MODELS "/rope/gyre-guard", 2, "would be a file of");
+    assert_fails("lab --report " GYRE_BUNDLED_MODELS "/rope/gyre-guard", 2, "would be a part of");
     assert_int_equal(unlink(GYRE_BUNDLED_MODELS "/rope/gyre-guard"), -1);
     if (access("/usr/include/linux", F_OK) == 0) {
-        assert_fails("lab --report /usr/include/linux/gyre-guard", 2, "would be a file of");
+        assert_fails("lab --report /usr/include/linux/gyre-guard", 2, "would be a part of");
         assert_int_equal(unlink(headers), -1);
         assert_fails("train --headers --tokens 64 -o /usr/include/linux/gyre-guard", 2, "would be a part of");
         assert_int_equal(access(headers, F_OK), -1);
@@ -172,14 +174,15 @@ static void texts_in_the_work_folder(void **state) {
     write_text("work/alibi-s1/training.json", 4000);
     write_text("work/book", 4000);
     assert_int_equal(link(in_folder("work/cells.jsonl"), in_folder("cells")), 0);
-    assert_kept("lab --text @work/cells.jsonl --work @work --report @r.html", "work/cells.jsonl", "--work");
-    assert_kept("lab --text @cells --work @work --report @r.html", "work/cells.jsonl", "--work");
-    assert_kept("lab --text @work --work @work --report @r.html", "work/cells.jsonl", "--work");
-    assert_kept("lab --text @work/alibi-s1/training.json --work @work --report @r.html", "work/alibi-s1/training.json",
+    assert_never_written("lab --text @work/cells.jsonl --work @work --report @r.html", "work/cells.jsonl", "--work");
+    assert_never_written("lab --text @cells --work @work --report @r.html", "work/cells.jsonl", "--work");
+    assert_never_written("lab --text @work --work @work --report @r.html", "work/cells.jsonl", "--work");
+    assert_never_written("lab --text @work/alibi-s1/training.json --work @work --report @r.html", "work/alibi-s1/training.json",
                 "--work");
-    assert_kept("lab --text @text --text @work/alibi-s1 --work @work --report @r.html", "work/cells.jsonl", "--work");
-    assert_kept("lab --text @text --work @work --report @work/cells.jsonl", "work/cells.jsonl", "of the work folder");
-    assert_kept("lab --text @text --work @work --report @work/alibi-s1/training.json", "work/alibi-s1/training.json",
+    assert_never_written("lab --text @text --text @work/alibi-s1 --work @work --report @r.html", "work/cells.jsonl", "--work");
+    assert_never_written("lab --text @text --work @work --report @work/cells.jsonl", "work/cells.jsonl",
+                         "of the work folder");
+    assert_never_written("lab --text @text --work @work --report @work/alibi-s1/training.json", "work/alibi-s1/training.json",
                 "of the work folder");
     assert_fails("lab --text @text --work @work --report @work/results.jsonl", 2, "of the work folder");
     assert_fails("lab --text @short --work @work --report @work/report.html", 1, "text: 10 bytes"); /* a place for it */
@@ -243,8 +246,12 @@ static void streams_to_inputs(void **state) {
     assert_untouched("$G eval rope --text text --contexts 16 --windows 1 >>text 2>err", "text",
                      "standard output: it is text");
     assert_untouched("$G eval rope --text texts --contexts 16 --windows 1 >>texts/a 2>err", "texts/a", "a file of texts");
-    assert_int_equal(shell("mkdir gg && $G convert rope -o gg/a.gguf && cp gg/a.gguf gg/b.gguf"), 0);
-    assert_untouched("$G explain gg/a.gguf >>gg/b.gguf 2>err", "gg/b.gguf", "is a file of gg/a.gguf");
+    assert_int_equal(shell("a=gg/a-00001-of-00002.gguf; mkdir gg && $G convert rope -o $a && "
+                           "cp $a gg/a-00002-of-00002.gguf && echo >gg/a-00002-of-00003.gguf"),
+                     0);
+    assert_untouched("$G explain gg/a-00001-of-00002.gguf >>gg/a-00002-of-00002.gguf 2>err", "gg/a-00002-of-00002.gguf",
+                     "is a file of gg/a-00001-of-00002.gguf");
+    assert_int_equal(shell("$G explain gg/a-00001-of-00002.gguf >>gg/a-00002-of-00003.gguf"), 0); /* of another model */
     remove_tree(in_folder("gg"));
     /* The message cannot go there. */
     assert_untouched("$G explain c.json 2>>c.json", "c.json", NULL);
@@ -262,76 +269,83 @@ static void streams_to_inputs(void **state) {
     unlink(in_folder("c.json"));
 }
 
-/* A model's file that is named itself stands for its folder. */
+/* A model's file that is named itself stands for its folder: what readers of models open there is never written. */
 static void neighbours_of_a_named_file(void **state) {
     (void)state;
-    static const char *const files[] = {"pytorch_model.bin", "chat_template.jinja",   "vocab.txt", "model.onnx", "README.md",
-                                        "sub.gguf",          "processor_config.json", "LICENSE"};
+    static const struct {
+        const char *name;
+        int is_read;
+    } files[] = {{"pytorch_model.bin", 1}, {"chat_template.jinja", 1},      {"vocab.txt", 1}, {"model.onnx", 1},
+                 {"tokenizer.model", 1},   {"processor_config.json", 1},    {"README.md", 0}, {"sub.gguf", 0},
+                 {"LICENSE", 0},           {"model-00001.safetensors", 1}};
+    void (*const check[])(const char *line, const char *name, const char *says) = {assert_kept, assert_never_written};
     char line[256], name[64];
     write_file("rope/tokenizer.json", "{}", 2);
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
-        snprintf(name, sizeof name, "rope/%s", files[i]);
+        const char *says = files[i].is_read ? "which this run reads" : "exists; --force replaces it";
+        snprintf(name, sizeof name, "rope/%s", files[i].name);
         write_file(name, "{}", 2);
         snprintf(line, sizeof line, "explain @rope/config.json -o @%s", name);
-        assert_kept(line, name, "--output");
+        check[files[i].is_read](line, name, says);
+        if (!files[i].is_read) assert_asks(line, name);
         snprintf(line, sizeof line, "eval @alibi --tokenizer @rope/tokenizer.json --text @text --context 16 --report @%s",
                  name);
-        assert_kept(line, name, "--report");
+        check[files[i].is_read](line, name, says);
         unlink(in_folder("soft"));
         assert_int_equal(symlink(name, in_folder("soft")), 0);
-        assert_kept("explain @rope/config.json -o @soft", name, "--output");
+        check[files[i].is_read]("explain @rope/config.json -o @soft", name, says);
         unlink(in_folder(name));
     }
     unlink(in_folder("rope/tokenizer.json"));
-    for (int again = 0; again < 2; again++) { /* results, new and replaced */
-        assert_int_equal(run("explain @rope/config.json -o @rope/r.txt")->exit, 0);
-        assert_int_equal(run("explain @rope/config.json --json -o @rope/r.json")->exit, 0);
-        assert_int_equal(run("extend @rope/config.json --to 1k --method yarn --write @rope/far.json")->exit, 0);
+    static const char *const lines[] = {"explain @rope/config.json -o @rope/r.txt",
+                                        "explain @rope/config.json --json -o @rope/r.json",
+                                        "extend @rope/config.json --to 1k --method yarn --write @rope/far.json"};
+    static const char *const results[] = {"rope/r.txt", "rope/r.json", "rope/far.json"};
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(run(lines[i])->exit, 0);
+        write_file(results[i], "old", 3);
+        assert_asks(lines[i], results[i]);
+        unlink(in_folder(results[i]));
     }
-    write_file("rope/adapter_config.json", "{\"peft_type\": \"LORA\"}", 21); /* JSON, and no config */
-    assert_kept("extend @rope/config.json --to 1k --method yarn --write @rope/adapter_config.json",
-                "rope/adapter_config.json", "a file of the model");
-    unlink(in_folder("rope/adapter_config.json"));
-    unlink(in_folder("rope/r.txt"));
-    unlink(in_folder("rope/r.json"));
-    unlink(in_folder("rope/far.json"));
 }
 
-/* Beside a GGUF that is alone in its folder lie its other parts, and other models. */
+/* Beside a GGUF lie other models, and, of a split one, its other parts. */
 static void neighbours_of_a_gguf(void **state) {
     (void)state;
-    static const char *const lines[] = {"explain @gg/a.gguf -o", "extend @gg/a.gguf --to 1k --method yarn --write",
-                                        "eval @gg/a.gguf --text @text --context 16 --journal", "convert @gg/a.gguf -o"};
-    char line[256];
-    assert_int_equal(mkdir(in_folder("gg"), 0777), 0);
-    assert_int_equal(run("convert @rope -o @gg/a.gguf")->exit, 0);
-    write_file("gg/a-00002-of-00003.gguf", "GGUF", 4);
+    static const char *const lines[] = {"explain @gg/a%s.gguf -o", "extend @gg/a%s.gguf --to 1k --method yarn --write",
+                                        "convert @gg/a%s.gguf -o"};
+    char line[256], whole[256];
+    assert_int_equal(shell("mkdir gg && $G convert rope -o gg/a.gguf && cp gg/a.gguf gg/a-00001-of-00003.gguf && "
+                           "cp gg/a.gguf gg/a-00002-of-00003.gguf && echo more >>gg/a-00002-of-00003.gguf"),
+                     0);
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
-        snprintf(line, sizeof line, "%s @gg/a-00002-of-00003.gguf", lines[i]);
-        assert_kept(line, "gg/a-00002-of-00003.gguf", "a model's file beside");
+        snprintf(whole, sizeof whole, "%s @gg/a-00002-of-00003.gguf", lines[i]);
+        snprintf(line, sizeof line, whole, "");
+        assert_asks(line, "gg/a-00002-of-00003.gguf");
+        snprintf(line, sizeof line, whole, "-00001-of-00003");
+        assert_never_written(line, "gg/a-00002-of-00003.gguf", "which this run reads");
     }
-    for (int again = 0; again < 2; again++)
-        assert_int_equal(run("explain @gg/a.gguf -o @gg/result")->exit, 0);
-    for (int again = 0; again < 2; again++)
-        assert_int_equal(run("extend @gg/a.gguf --to 1k --method yarn --write @gg/far.gguf")->exit, 0);
-    assert_kept("explain @gg/a.gguf -o @gg/far.gguf", "gg/far.gguf", "a model's file beside");
+    assert_fails("eval @gg/a.gguf --text @text --context 16 --journal @gg/a-00002-of-00003.gguf", 1, "not a journal");
+    assert_int_equal(run("extend @gg/a.gguf --to 1k --method yarn --write @gg/far.gguf")->exit, 0);
+    assert_int_equal(run("extend @gg/a.gguf --to 1k --method yarn --write @gg/far.gguf --force")->exit, 0);
+    assert_asks("explain @gg/a.gguf -o @gg/far.gguf", "gg/far.gguf");
+    assert_never_written("explain @gg/a.gguf -o @gg/a.gguf", "gg/a.gguf", "is read by this run");
     remove_tree(in_folder("gg"));
 }
 
-/* The lock of a folder is removed at the end: a result of its name would go with it, and a text would be locked. */
+/* A file of a user that has the name of a folder's lock stays, whether it is a result, or read by the run. */
 static void locks_of_folders(void **state) {
     (void)state;
-    static const char *const lines[] = {"lab --text @text --preset smoke --encodings nope --work @./j --report @j.lock",
-                                        "lab --text @text --preset smoke --encodings nope --report @./j.lock --work @j/",
-                                        "lab --text @text --preset smoke --encodings nope --work @j --report @j.lock"};
-    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
-        assert_fails(lines[i], 2, "is the lock of");
-        assert_int_equal(access(in_folder("j.lock"), F_OK), -1);
-    }
-    write_text("j.lock", 400);
-    assert_kept("lab --text @j.lock --preset smoke --encodings nope --report @r.html --work @j", "j.lock", "its lock");
-    assert_kept("train --text @j.lock --tokens 64 --context 16 -o @j", "j.lock", "its lock");
-    unlink(in_folder("j.lock"));
+    assert_int_equal(
+        run("lab --text @text --preset smoke --encodings nope --work @./j --report @j.gyre-lock")->exit, 0);
+    assert_true(read_bytes("j.gyre-lock", now) > 1000); /* the report */
+    assert_fails("lab --text @text --preset smoke --encodings nope --work @j --report @r.html", 1, "is not a lock");
+    assert_true(read_bytes("j.gyre-lock", now) > 1000);
+    write_text("j.gyre-lock", 400);
+    assert_fails("train --text @j.gyre-lock --tokens 64 --context 16 -o @j --force", 1, "is not a lock");
+    assert_int_equal(read_bytes("j.gyre-lock", now), 400);
+    unlink(in_folder("j.gyre-lock"));
+    remove_tree(in_folder("j"));
     assert_int_equal(shell("$G eval rope --text text --context 16 --journal /dev/fd/3 3>>log 2>err"), 1);
     assert_int_equal(shell("grep -q 'journal: is an open descriptor' err"), 0);
     assert_int_equal(shell("$G search rope --text text --to 64 --journal /dev/fd/3 3>>log 2>err"), 1);
@@ -359,7 +373,7 @@ static void links_to_nothing_yet(void **state) {
     unlink(in_folder("way"));
 }
 
-/* References and blobs of a model in a Hugging Face cache are read as its snapshot is. */
+/* References and blobs of a model that is named in a Hugging Face cache are read as its snapshot is. */
 static void references_of_a_cache(void **state) {
     (void)state;
     assert_int_equal(shell("mkdir -p hub/models--o--n/refs hub/models--o--n/blobs hub/models--o--n/snapshots/c && "
@@ -368,10 +382,10 @@ static void references_of_a_cache(void **state) {
                      0);
     setenv("HF_HUB_CACHE", in_folder("hub"), 1);
     assert_int_equal(run("explain o/n -o @elsewhere.txt")->exit, 0);
-    assert_kept("explain o/n -o @hub/models--o--n/refs/main", "hub/models--o--n/refs/main", "--output");
-    assert_kept("explain o/n -o @hub/models--o--n/blobs/b", "hub/models--o--n/blobs/b", "--output");
-    assert_kept("explain o/n -o @hub/models--o--n/snapshots/c/config.json", "hub/models--o--n/snapshots/c/config.json",
-                "--output");
+    assert_never_written("explain o/n -o @hub/models--o--n/refs/main", "hub/models--o--n/refs/main", "this run");
+    assert_never_written("explain o/n -o @hub/models--o--n/blobs/b", "hub/models--o--n/blobs/b", "this run");
+    assert_never_written("explain o/n -o @hub/models--o--n/snapshots/c/config.json", "hub/models--o--n/snapshots/c/config.json",
+                         "this run");
     unsetenv("HF_HUB_CACHE"); /* by its path too */
     static const char *const paths[] = {"@hub/models--o--n/snapshots/c", "@hub/models--o--n/snapshots/c/config.json"};
     static const char *const others[] = {"refs/main", "blobs/b"};
@@ -379,7 +393,7 @@ static void references_of_a_cache(void **state) {
         char line[256], name[64];
         snprintf(name, sizeof name, "hub/models--o--n/%s", others[i % 2]);
         snprintf(line, sizeof line, "explain %s -o @%s", paths[i / 2], name);
-        assert_kept(line, name, "--output");
+        assert_asks(line, name); /* they are not read then */
     }
     remove_tree(in_folder("hub"));
 }
@@ -387,18 +401,18 @@ static void references_of_a_cache(void **state) {
 /* Files that stand where a run would put its own beside a result. */
 static void neighbours(void **state) {
     (void)state;
-    write_file("j.lock", "mine", 4);
-    write_file("k.lock", "mine", 4);
-    write_file("out.2024-01.tmp", "mine", 4);
+    static const char *const names[] = {"j.lock", "j.gyre-lock", "k.gyre-lock", "out.2024-01.tmp", "out.gyre-1234-0.tmp",
+                                        "out.gyre-1234-0-0123abcd.tmp"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        write_file(names[i], "mine", 4);
     assert_fails("lab --text @text --preset smoke --encodings nope --report @r.html --work @j", 1, "is not a lock");
     assert_int_equal(run("eval @rope --text @text --context 16 --windows 1 --journal @k")->exit, 0); /* which has none */
     assert_int_equal(run("explain @rope -o @out")->exit, 0);
-    read_bytes("j.lock", kept);
-    assert_memory_equal(kept, "mine", 4);
-    read_bytes("k.lock", kept);
-    assert_memory_equal(kept, "mine", 4);
-    read_bytes("out.2024-01.tmp", kept);
-    assert_memory_equal(kept, "mine", 4);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        assert_int_equal(read_bytes(names[i], kept), 4);
+        assert_memory_equal(kept, "mine", 4);
+        unlink(in_folder(names[i]));
+    }
 }
 
 static void pipes(void **state) {
@@ -416,39 +430,44 @@ static void pipes(void **state) {
     alarm(0);
 }
 
-/* A config that --write was not told of: that of another model, or an earlier result. */
+/* A config in the folder of --write: that of another model, or an earlier result. */
 static void folder_with_a_config(void **state) {
     (void)state;
     static const char *const lines[] = {
         "extend @my.json --to 1k --method yarn --write @twin", "extend @rope --to 1k --method yarn --write @twin/",
-        "search @rope --text @text --to 64 --budget 20 --windows 2 --held-out 2 --write @twin"};
+        "search @rope --text @text --to 64 --budget 20 --windows 2 --held-out 2 --even-if-worse --write @twin",
+        "extend @my.json --to 1k --method yarn --write @twin/config.json"};
     assert_int_equal(mkdir(in_folder("twin"), 0777), 0);
     const size_t count = read_bytes("rope/config.json", kept);
     write_file("my.json", kept, count);
     write_file("twin/config.json", kept, count);
-    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
-        assert_fails(lines[i], 1, "twin/config.json");
-        assert_int_equal(read_bytes("twin/config.json", now), count);
-        assert_memory_equal(now, kept, count);
-    }
-    assert_int_equal(run("extend @my.json --to 1k --method yarn --write @twin/config.json")->exit, 0);
-    assert_true(read_bytes("twin/config.json", now) > count);
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
+        assert_asks(lines[i], "twin/config.json");
     write_file("twin/config.json", "mine", 4);
-    assert_kept("extend @my.json --to 1k --method yarn --write @twin/config.json", "twin/config.json", "is not a config");
+    assert_asks(lines[0], "twin/config.json");
     remove_tree(in_folder("twin"));
 }
 
-/* What may be replaced: an earlier result, a file beside the model's folder, a journal in it. */
+/* An earlier result with --force, a file beside the model's folder, a checkpoint and a journal in it; devices. */
 static void what_is_allowed(void **state) {
     (void)state;
     write_file("old", "an earlier result", 17);
-    assert_int_equal(run("explain @rope -o @old")->exit, 0);
+    assert_asks("explain @rope -o @old", "old");
+    char message[256]; /* one line, with the name and what to do */
+    snprintf(message, sizeof message, "gyre: --output: %s exists; --force replaces it (", in_folder("old"));
+    assert_fails("explain @rope -o @old", 2, message);
+    write_file("old", "", 0);
+    assert_fails("explain @rope -o @old", 2, "exists; --force replaces it"); /* empty files exist too */
+    assert_int_equal(run("explain @rope -o @old --force")->exit, 0);
+    assert_int_equal(run("explain @rope -o /dev/null")->exit, 0);
+    assert_int_equal(run("explain @rope -o @rope/new")->exit, 0);
+    assert_int_equal(unlink(in_folder("rope/new")), 0);
     assert_int_equal(run("explain @rope -o @beside.txt")->exit, 0);
     assert_int_equal(run("convert @rope -o @rope/nested")->exit, 0); /* a checkpoint in a checkpoint */
     remove_tree(in_folder("rope/nested"));
     assert_int_equal(run("eval @rope --text @text --context 16 --journal @rope/journal")->exit, 0);
     assert_int_equal(run("eval @rope --text @text --context 16 --journal @rope/journal --resume")->exit, 0);
-    assert_kept("extend @rope --to 1k --method yarn --write @old", "old", "is not a config");
+    assert_asks("extend @rope --to 1k --method yarn --write @old", "old");
 }
 
 /* out = how many names in the folder begin so. */

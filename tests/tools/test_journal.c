@@ -39,7 +39,7 @@ static void lines_without_memory(void **state) {
         lines_left = -1;
         assert_int_equal(status, GYRE_EIO);
         assert_non_null(strstr(err.text, "journal: cannot be read to its end ("));
-        assert_int_equal(access(in_folder("journal.lock"), F_OK), -1);
+        assert_int_equal(access(in_folder("journal.gyre-lock"), F_OK), -1);
         keyed_journal_close(&j);
         read_whole(in_folder("journal"), after, sizeof after);
         assert_string_equal(after, before);

@@ -10,14 +10,14 @@ static int make_text(void **state) {
 /* What is still to be done is said before it begins, and how long that takes here. */
 static void duration(void **state) {
     (void)state;
-    const outcome *o = run("lab --text @text --preset smoke --work @timed --encodings nope --report @report.html");
+    const outcome *o = run("lab --text @text --preset smoke --work @timed --encodings nope --force --report @report.html");
     assert_int_equal(o->exit, 0);
     const char *said = strstr(o->err, "gyre lab: 1 row to measure at 32 to 512 bytes, about ");
     assert_non_null(said);
     double number = 0;
     assert_int_equal(sscanf(strstr(said, "about "), "about %lf ", &number), 1);
     assert_true(number >= 1);
-    o = run("lab --text @text --preset smoke --work @timed --encodings nope --report @report.html");
+    o = run("lab --text @text --preset smoke --work @timed --encodings nope --force --report @report.html");
     assert_int_equal(o->exit, 0);
     assert_null(strstr(o->err, "about "));
 }

@@ -5,7 +5,7 @@
 
 static json_t *task_json(const char *more) {
     char line[256];
-    snprintf(line, sizeof line, "lab --preset smoke --json --report @report.html %s", more);
+    snprintf(line, sizeof line, "lab --preset smoke --json --force --report @report.html %s", more);
     const outcome *o = run(line);
     if (o->exit) fail_msg("gyre %s: exit %d (signal %d): %s", line, o->exit, o->signal, o->err);
     json_t *root = json_load_file(in_folder(".out"), 0, NULL); /* more than an outcome can store */
@@ -97,7 +97,7 @@ static void copy(void **state) {
 static void page(void **state) {
     (void)state;
     static char text[1 << 23];
-    const outcome *o = run("lab --task posgen --preset smoke --work @posgen --report @report.html");
+    const outcome *o = run("lab --task posgen --preset smoke --work @posgen --force --report @report.html");
     assert_int_equal(o->exit, 0);
     assert_non_null(strstr(o->out, "chain of thought"));
     assert_non_null(strstr(o->out, "yarn+resonance"));
@@ -114,7 +114,7 @@ static void killed(void **state) {
     outcome o;
     for (int i = 1; i <= 6; i++) {
         const pid_t child =
-            start("lab --task posgen --preset smoke --json --report @report.html --work @killed", in_folder("out"));
+            start("lab --task posgen --preset smoke --json --force --report @report.html --work @killed", in_folder("out"));
         nanosleep(&(struct timespec){.tv_nsec = i * 40000000}, NULL);
         (void)kill(child, SIGKILL);
         finish(child, &o);

@@ -2,6 +2,7 @@
  * and its lock, as by another run that takes it for one of a killed process. */
 #define _GNU_SOURCE /* SYS_mkdirat */
 #include "files/replace_folder.h"
+#include "left_names.h"
 #include "run_command.h"
 #include "tools/cli/cli_lock.h"
 #include "tools/cli/temporary_folder.h"
@@ -27,9 +28,9 @@ static void link_as_lock(void **state) {
     static const struct {
         const char *lock, *line;
     } cases[] = {
-        {"work.lock", "lab --text @text --preset smoke --encodings nope --report @r.html --work @work"},
-        {"work.lock", "lab --text @text --preset smoke --encodings nope --report @r.html --work @work/"},
-        {"trained.lock", "train --text @text -o @trained --tokens 1k --context 16 --batch 1 --layers 1 --width 16"}};
+        {"work.gyre-lock", "lab --text @text --preset smoke --encodings nope --report @r.html --work @work"},
+        {"work.gyre-lock", "lab --text @text --preset smoke --encodings nope --report @r.html --work @work/"},
+        {"trained.gyre-lock", "train --text @text -o @trained --tokens 1k --context 16 --batch 1 --layers 1 --width 16"}};
     write_file("victim", "mine", 4);
     for (size_t t = 0; t < 2; t++)
         for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -47,14 +48,14 @@ static void another_file_of_its_name(void **state) {
     (void)state;
     cli_lock lock;
     write_file("other", "mine", 4);
-    assert_int_equal(cli_lock_acquire(&lock, in_folder("run"), "journal", NULL), GYRE_OK);
-    assert_int_equal(rename(in_folder("other"), in_folder("run.lock")), 0);
+    assert_int_equal(cli_lock_acquire(&lock, in_folder("run"), NULL), GYRE_OK);
+    assert_int_equal(rename(in_folder("other"), in_folder("run.gyre-lock")), 0);
     cli_lock_release(&lock);
-    assert_int_equal(access(in_folder("run.lock"), F_OK), 0);
-    assert_int_equal(unlink(in_folder("run.lock")), 0);
-    assert_int_equal(cli_lock_acquire(&lock, in_folder("run"), "journal", NULL), GYRE_OK);
+    assert_int_equal(access(in_folder("run.gyre-lock"), F_OK), 0);
+    assert_int_equal(unlink(in_folder("run.gyre-lock")), 0);
+    assert_int_equal(cli_lock_acquire(&lock, in_folder("run"), NULL), GYRE_OK);
     cli_lock_release(&lock);
-    assert_int_equal(access(in_folder("run.lock"), F_OK), -1);
+    assert_int_equal(access(in_folder("run.gyre-lock"), F_OK), -1);
 }
 
 /* -- names of one file -- */
@@ -63,28 +64,28 @@ static void another_file_of_its_name(void **state) {
 /* Links, with a slash behind them, in a chain and through other folders, have the lock of what they lead to. */
 static void links_have_one_lock(void **state) {
     (void)state;
-    static const char *const lines[] = {"train " TRAIN "-o @l --replace",
-                                        "train " TRAIN "-o @l/ --replace",
-                                        "train " TRAIN "-o @chain --replace",
-                                        "train " TRAIN "-o @below/../l --replace",
-                                        "train " TRAIN "-o @m/below/.. --replace",
-                                        "convert " ROPE " -o @l --replace",
+    static const char *const lines[] = {"train " TRAIN "-o @l --force",
+                                        "train " TRAIN "-o @l/ --force",
+                                        "train " TRAIN "-o @chain --force",
+                                        "train " TRAIN "-o @below/../l --force",
+                                        "train " TRAIN "-o @m/below/.. --force",
+                                        "convert " ROPE " -o @l --force",
                                         "convert " ROPE " -o @m",
                                         "lab --text @text --preset smoke --encodings nope --report @r.html --work @l"};
     cli_lock held;
     gyre_error err = {0, ""};
     assert_int_equal(mkdir(in_folder("m"), 0700) | mkdir(in_folder("below"), 0700) | mkdir(in_folder("m/below"), 0700), 0);
     assert_int_equal(symlink("m/", in_folder("l")) | symlink("l/", in_folder("chain")), 0);
-    assert_ok(cli_lock_acquire(&held, in_folder("m"), "folder", &err));
+    assert_ok(cli_lock_acquire(&held, in_folder("m"), &err));
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
         assert_fails(lines[i], 1, "folder: another run is writing it");
     cli_lock_release(&held);
-    assert_int_equal(access(in_folder("m.lock"), F_OK), -1);
-    assert_ok(cli_lock_acquire(&held, in_folder("chain"), "folder", &err)); /* and the other way round */
-    assert_int_equal(access(in_folder("m.lock"), F_OK), 0);
+    assert_int_equal(access(in_folder("m.gyre-lock"), F_OK), -1);
+    assert_ok(cli_lock_acquire(&held, in_folder("chain"), &err)); /* and the other way round */
+    assert_int_equal(access(in_folder("m.gyre-lock"), F_OK), 0);
     cli_lock_release(&held);
     assert_int_equal(symlink("loop", in_folder("loop")), 0);
-    assert_int_equal(cli_lock_acquire(&held, in_folder("loop"), "folder", &err), GYRE_EIO);
+    assert_int_equal(cli_lock_acquire(&held, in_folder("loop"), &err), GYRE_EIO);
     assert_int_equal(count_entries(in_folder("m")), 1);
 }
 
@@ -107,28 +108,28 @@ static void names_of_a_journal(void **state) {
     assert_int_equal(count_entries(folder), entries); /* nothing is made */
     keyed_journal_close(&held);
     assert_int_equal(run(lines[0])->exit, 0);
-    assert_int_equal(access(in_folder("j.lock"), F_OK), -1);
+    assert_int_equal(access(in_folder("j.gyre-lock"), F_OK), -1);
 }
 
 /* -- somebody's own file, and calls that fail -- */
-/* An empty file of the lock's name, which no run made, serves as a lock and stays; that of a killed run goes. */
+/* An empty file of the lock's name is that of a killed run, and goes; any other is somebody's own. */
 static void own_and_foreign(void **state) {
     (void)state;
     static const struct {
         const char *text;
         int status, stays;
-    } cases[] = {{"", 0, 1}, {"gyre lock\n", 0, 0}, {"gyre lock\nmine", GYRE_EIO, 1}, {"mine", GYRE_EIO, 1}};
+    } cases[] = {{"", 0, 0}, {"gyre lock\n", GYRE_EIO, 1}, {"mine", GYRE_EIO, 1}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         cli_lock lock;
-        write_file("own.lock", cases[i].text, strlen(cases[i].text));
-        assert_int_equal(cli_lock_acquire(&lock, in_folder("own"), "journal", NULL), cases[i].status);
+        write_file("own.gyre-lock", cases[i].text, strlen(cases[i].text));
+        assert_int_equal(cli_lock_acquire(&lock, in_folder("own"), NULL), cases[i].status);
         cli_lock_release(&lock);
-        assert_int_equal(access(in_folder("own.lock"), F_OK) == 0, cases[i].stays);
+        assert_int_equal(access(in_folder("own.gyre-lock"), F_OK) == 0, cases[i].stays);
     }
-    assert_int_equal(unlink(in_folder("own.lock")), 0);
+    assert_int_equal(unlink(in_folder("own.gyre-lock")), 0);
 }
 
-enum { NO_CALL, CALL_FLOCK, CALL_FSTAT, CALL_LSTAT, CALL_WRITE, CALLS };
+enum { NO_CALL, CALL_FLOCK, CALL_FSTAT, CALL_LSTAT, CALLS };
 static int failing, code_of_call;
 
 static int fails(int call) {
@@ -149,37 +150,25 @@ int lstat(const char *path, struct stat *out) {
     return fails(CALL_LSTAT) ? -1 : fstatat(AT_FDCWD, path, out, AT_SYMLINK_NOFOLLOW);
 }
 
-ssize_t write(int fd, const void *bytes, size_t count) {
-    return fails(CALL_WRITE) ? -1 : syscall(SYS_write, fd, bytes, count);
-}
-
 /* Only EAGAIN means that another run holds the lock.  After an error, the file that this call created is removed. */
 static void calls_that_fail(void **state) {
     (void)state;
     static const int codes[] = {ENOLCK, EIO, EAGAIN};
-    for (int call = CALL_FLOCK; call < CALL_WRITE; call++)
+    for (int call = CALL_FLOCK; call < CALLS; call++)
         for (size_t i = 0; i < sizeof codes / sizeof *codes; i++) {
             cli_lock lock;
             gyre_error err = {0, ""};
             const int is_held = call == CALL_FLOCK && codes[i] == EAGAIN;
             failing = call;
             code_of_call = codes[i];
-            const gyre_status status = cli_lock_acquire(&lock, in_folder("failed"), "journal", &err);
+            const gyre_status status = cli_lock_acquire(&lock, in_folder("failed"), &err);
             failing = NO_CALL;
             assert_int_equal(status, GYRE_EIO);
             if (!strstr(err.text, is_held ? "another run is writing it" : strerror(codes[i])))
                 fail_msg("call %d, %s: %s", call, strerror(codes[i]), err.text);
-            assert_int_equal(access(in_folder("failed.lock"), F_OK) == 0, is_held);
-            if (is_held) assert_int_equal(unlink(in_folder("failed.lock")), 0);
+            assert_int_equal(access(in_folder("failed.gyre-lock"), F_OK) == 0, is_held);
+            if (is_held) assert_int_equal(unlink(in_folder("failed.gyre-lock")), 0);
         }
-    cli_lock lock;
-    failing = CALL_WRITE; /* without its mark the lock is still this run's */
-    code_of_call = ENOSPC;
-    const gyre_status status = cli_lock_acquire(&lock, in_folder("failed"), "journal", NULL);
-    failing = NO_CALL;
-    assert_int_equal(status, GYRE_OK);
-    cli_lock_release(&lock);
-    assert_int_equal(access(in_folder("failed.lock"), F_OK), -1);
 }
 
 /* A link of the name of an abandoned folder, through which that of somebody else would be emptied. */
@@ -187,11 +176,12 @@ static void link_as_a_temporary_folder(void **state) {
     (void)state;
     assert_int_equal(mkdir(in_folder("temporary"), 0700) | mkdir(in_folder("somebodys"), 0700), 0);
     write_file("somebodys/victim", "", 0);
-    assert_int_equal(symlink("../somebodys", in_folder("temporary/gyre.gyre-4194305-0.tmp")), 0);
+    const char *name = left_by("temporary/gyre", DEAD, 0);
+    assert_int_equal(symlink("../somebodys", in_folder(name)), 0);
     assert_int_equal(setenv("TMPDIR", in_folder("temporary"), 1), 0);
     assert_int_equal(run("extend @rope --to 1k")->exit, 0);
     assert_int_equal(unsetenv("TMPDIR"), 0);
-    assert_int_equal(access(in_folder("temporary/gyre.gyre-4194305-0.tmp"), F_OK), 0);
+    assert_int_equal(access(in_folder(name), F_OK), 0);
     assert_int_equal(access(in_folder("somebodys/victim"), F_OK), 0);
     remove_tree(in_folder("temporary"));
     remove_tree(in_folder("somebodys"));

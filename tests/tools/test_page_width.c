@@ -134,7 +134,7 @@ static void first_screens_fit(void **state) {
         "extend " GYRE_TEST_DATA "/configs/deberta-base.json --to 256k",
         "extend " GYRE_TEST_DATA "/configs/xlnet-base.json --to 256k",
         "extend " GYRE_TEST_DATA "/configs/llama-3.1-8b.json --to 4k",
-        "extend " MODELS "rope --to 1k --method dynamic --write @dynamic.json",
+        "extend " MODELS "rope --to 1k --method dynamic --force --write @dynamic.json",
         "eval " MODELS
         "rope --text @text --contexts 64,96,128,160,192,224,256 --windows 3 --methods none,yarn --by-position 4",
         "passkey " MODELS "rope --lengths 64,96,128,160,192,224,256 --depths 2 --trials 1",

@@ -495,7 +495,7 @@ static void test_threads(void **state) {
     static outcome one;
     const char *line =
         "passkey @rope --lengths 320,400 --depths 3 --trials 2 --methods none,dynamic --length-policy %s --json "
-        "--threads %d -o %s";
+        "--force --threads %d -o %s";
     static const char *const policies[] = {"declared", "causal", "prefix"};
     for (int p = 0; p < 3; p++) {
         char command[512], path[256];
@@ -534,7 +534,7 @@ static void test_resume(void **state) {
     assert_int_equal(o->exit, 0);
     memcpy(whole, o->out, sizeof whole);
     assert_int_equal(count_lines("j"), 12);
-    assert_fails(line, 1, "continue from them with --resume");
+    assert_fails(line, 1, "--resume continues from them, --force replaces them");
     read_whole(in_folder("j"), journal, sizeof journal);
     char *cut = journal;
     for (int i = 0; i < 5; i++)
@@ -630,7 +630,7 @@ static void test_answer_of_the_page(void **state) {
     };
     for (size_t i = 0; i < sizeof pages / sizeof *pages; i++) {
         char line[512];
-        snprintf(line, sizeof line, "%s %s", grid, pages[i].rest);
+        snprintf(line, sizeof line, "%s %s --force", grid, pages[i].rest);
         const outcome *o = run(line);
         if (o->exit) fail_msg("%s: %s", line, o->err);
         read_whole(in_folder("a.html"), page, sizeof page);

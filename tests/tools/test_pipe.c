@@ -1,5 +1,6 @@
 /* test_pipe.c: a reader that leaves early, as in `gyre ... | head -1`, and what killed runs leave in /tmp. */
 #include "run_command.h"
+#include "left_names.h"
 
 #include <errno.h>
 #include <sys/file.h>
@@ -85,7 +86,7 @@ static void files_are_whole(void **state) {
     (void)run_into_closed_pipe("eval @rope --text @text --contexts 16,32 --windows 2 --journal @journal --json-lines");
     assert_int_equal(run("eval @rope --text @text --contexts 16,32 --windows 2 --journal @journal --resume")->exit, 0);
     assert_int_equal(count_names(folder, ".gyre-"), 0);
-    assert_int_equal(count_names(folder, ".lock"), 0);
+    assert_int_equal(count_names(folder, ".gyre-lock"), 0);
 }
 
 /* A pipe that the caller ignores is an error like any other. */
@@ -112,38 +113,45 @@ static int make_left(const char *name, int files) {
 static void abandoned_folders(void **state) {
     (void)state;
     static const struct {
-        const char *name;
-        int files, is_held, is_old, goes;
-    } cases[] = {{"temporary/gyre.gyre-4194305-0.tmp", 1, 0, 0, 1},
-                 {"temporary/gyre.gyre-4194305-1.tmp", 0, 0, 0, 1},
-                 {"temporary/gyre.gyre-4194306-0.tmp", 1, 1, 0, 0}, /* of a living one */
-                 {"temporary/gyre.gyre-4194306-1.tmp", 0, 1, 0, 0},
-                 {"temporary/gyre-explore.gyre-4194305-0.tmp", 1, 0, 0, 0}, /* a browser is about to read it */
-                 {"temporary/gyre-explore.gyre-4194305-1.tmp", 1, 0, 1, 1},
-                 {"temporary/gyre.gyre-4194305-0.old", 1, 0, 1, 0}, /* somebody's own */
-                 {"temporary/gyre.gyre-backup-0.tmp", 1, 0, 1, 0},
-                 {"temporary/gyre-extend.gyre-4194305-0.tmp", 1, 0, 1, 0},
-                 {"temporary/gyre-extend-backup", 1, 0, 1, 0}};
+        const char *of; /* of a temporary of this target; else the name itself */
+        long pid;
+        int attempt, files, is_held, is_old, goes;
+    } cases[] = {{"temporary/gyre", DEAD, 0, 1, 0, 0, 1},
+                 {"temporary/gyre", DEAD, 1, 0, 0, 0, 1},
+                 {"temporary/gyre", DEAD + 1, 0, 1, 1, 0, 0}, /* of a living one */
+                 {"temporary/gyre", DEAD + 1, 1, 0, 1, 0, 0},
+                 {"temporary/gyre-explore", DEAD, 0, 1, 0, 0, 0}, /* a browser is about to read it */
+                 {"temporary/gyre-explore", DEAD, 1, 1, 0, 1, 1},
+                 {"temporary/gyre-extend", DEAD, 0, 1, 0, 1, 0}, /* somebody's own */
+                 {"temporary/gyre.gyre-4194305-0.tmp", 0, 0, 1, 0, 1, 0},
+                 {"temporary/gyre.gyre-4194305-0.old", 0, 0, 1, 0, 1, 0},
+                 {"temporary/gyre.gyre-backup-0.tmp", 0, 0, 1, 0, 1, 0},
+                 {"temporary/gyre-extend-backup", 0, 0, 1, 0, 1, 0}};
     enum { CASES = sizeof cases / sizeof *cases };
+    const char *names[CASES];
+    char below[128];
     const struct utimbuf old = {1000000000, 1000000000};
     int folders[CASES], kept = 0;
     assert_int_equal(mkdir(in_folder("temporary"), 0700), 0);
     for (int i = 0; i < CASES; i++) {
-        folders[i] = make_left(cases[i].name, cases[i].files);
+        names[i] = cases[i].pid ? left_by(cases[i].of, cases[i].pid, cases[i].attempt) : cases[i].of;
+        folders[i] = make_left(names[i], cases[i].files);
         if (cases[i].is_held) assert_int_equal(flock(folders[i], LOCK_EX), 0);
         kept += !cases[i].goes;
     }
-    assert_int_equal(mkdir(in_folder("temporary/gyre-explore.gyre-4194305-1.tmp/below"), 0700), 0);
-    assert_int_equal(symlink("../gyre-extend-backup", in_folder("temporary/gyre-explore.gyre-4194305-1.tmp/link")), 0);
-    assert_int_equal(symlink("gyre-extend-backup", in_folder("temporary/gyre.gyre-4194307-0.tmp")), 0);
+    snprintf(below, sizeof below, "%.100s/below", names[5]);
+    assert_int_equal(mkdir(in_folder(below), 0700), 0);
+    snprintf(below, sizeof below, "%.100s/link", names[5]);
+    assert_int_equal(symlink("../gyre-extend-backup", in_folder(below)), 0);
+    assert_int_equal(symlink("gyre-extend-backup", in_folder(left_by("temporary/gyre", DEAD + 2, 0))), 0);
     for (int i = 0; i < CASES; i++)
-        if (cases[i].is_old) assert_int_equal(utime(in_folder(cases[i].name), &old), 0);
+        if (cases[i].is_old) assert_int_equal(utime(in_folder(names[i]), &old), 0);
     assert_int_equal(setenv("TMPDIR", in_folder("temporary"), 1), 0);
     assert_int_equal(run("extend @rope --to 1k")->exit, 0);
     assert_int_equal(unsetenv("TMPDIR"), 0);
     for (int i = 0; i < CASES; i++) {
         close(folders[i]);
-        if ((access(in_folder(cases[i].name), F_OK) != 0) != cases[i].goes) fail_msg("%s", cases[i].name);
+        if ((access(in_folder(names[i]), F_OK) != 0) != cases[i].goes) fail_msg("%s", names[i]);
     }
     assert_int_equal(access(in_folder("temporary/gyre-extend-backup/config.json"), F_OK), 0);
     assert_int_equal(count_names(in_folder("temporary"), "gyre"), kept + 1); /* these and the link: the run left none */

@@ -572,7 +572,7 @@ static void on_a_terminal(void **state) {
     write_file("nothing/shift.svg", "mine", 4);
     assert_int_equal(plot_on_terminal(), CLI_FAILED);
     check_begins("nothing/shift.svg", "mine", NULL);
-    check_begins("terminal.err", "gyre: shift.svg: exists already; -o shift.svg replaces it", NULL);
+    check_begins("terminal.err", "gyre: shift.svg: exists; --force replaces it", NULL);
     unlink(in_folder("nothing/shift.svg"));
     unlink(in_folder("terminal.err"));
 }

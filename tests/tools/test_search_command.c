@@ -95,7 +95,7 @@ static void figures_and_config(void **state) {
     (void)state;
     double factors[PAIRS];
     int64_t starts[HELD];
-    json_t *root = run_json(SEARCH " --write @found.json --force --json");
+    json_t *root = run_json(SEARCH " --write @found.json --even-if-worse --json");
     json_t *found = json_object_get(root, "found"), *last = result_called(root, "found");
     held_out(starts);
     gyre_model *model = NULL;
@@ -243,7 +243,7 @@ static void losing_factors_are_not_written(void **state) {
         if (loses) {
             assert_string_equal(test_string(verdict, "best"), test_string(verdict, "simple"));
             assert_non_null(strstr(o->err, "needs no search and is better on the held-out text"));
-            strcat(line, " --force");
+            strcat(line, " --even-if-worse");
             o = run(line);
             assert_int_equal(o->exit, 0);
             assert_int_equal(access(in_folder(written), F_OK), 0);
@@ -251,7 +251,7 @@ static void losing_factors_are_not_written(void **state) {
         json_decref(root);
     }
     assert_true(losses > 0);
-    assert_fails(SEARCH " --force", CLI_USAGE, "--force: nothing is written without --write");
+    assert_fails(SEARCH " --even-if-worse", CLI_USAGE, "--even-if-worse: nothing is written without --write");
 }
 
 static void text_output(void **state) {
@@ -292,7 +292,7 @@ static void assert_same_file(const char *a, const char *b) {
 static void interrupted_search_gives_the_same_result(void **state) {
     (void)state;
     static const double cuts[] = {0.003, 0.2, 0.5, 0.93, 1};
-#define JOURNALED SEARCH " --json --journal @journal --write @cut.json --force"
+#define JOURNALED SEARCH " --json --journal @journal --write @cut.json --even-if-worse --force"
     outcome *o = run(JOURNALED " -o @whole.txt");
     if (o->exit) fail_msg("%s", o->err);
     copy_file("cut.json", "whole.json", 1 << 20);
@@ -318,7 +318,7 @@ static void ctrl_c_keeps_the_journal(void **state) {
     (void)state;
 #define LONG_SEARCH "search @rope --text @text --to 1k --stride 512 --windows 2 --held-out 2 --budget 30 --threads 1 --json"
     outcome o;
-    pid_t child = start(LONG_SEARCH " --journal @stopped -o @stopped.txt --write @stopped.json --force", in_folder(".out"));
+    pid_t child = start(LONG_SEARCH " --journal @stopped -o @stopped.txt --write @stopped.json --even-if-worse", in_folder(".out"));
     if (!wait_for_text("stopped", "\"nats\":", child)) fail_msg("nothing measured");
     assert_int_equal(kill(child, SIGINT), 0);
     finish(child, &o);
@@ -388,6 +388,15 @@ static void journal_of_another_search_is_refused(void **state) {
     const size_t before = size_of("short");
     assert_fails(SEARCH " --journal @short", 1, "journal: its content is not a journal of Gyre");
     assert_int_equal(size_of("short"), before);
+    copy_file("other", "kept", 1 << 20);
+    json_decref(run_json(SEARCH " --json --journal @other --force")); /* its own is continued */
+    assert_same_file("other", "kept");
+    json_decref(run_json(SEARCH " --json --journal @fresh --seed 2"));
+    json_decref(run_json(SEARCH " --json --journal @other --seed 2 --force")); /* another's is replaced */
+    assert_same_file("other", "fresh");
+    copy_file("short", "notes", 1 << 20);
+    json_decref(run_json(SEARCH " --json --journal @notes --seed 2 --force"));
+    assert_same_file("notes", "fresh");
     assert_fails(SEARCH " --journal @rope/config.json", CLI_USAGE, "this run reads");
     assert_fails(SEARCH " --journal @nowhere/journal", 1, "journal: No such file or directory");
 }
@@ -564,7 +573,7 @@ static void start_tokens_in_a_config(void **state) {
     for (int seed = 1; seed <= 8 && n == 0; seed++) {
         snprintf(line, sizeof line,
                  "search @native --text @text --to 64 --windows 4 --held-out 6 --budget 80 --start-tokens 16,40 --seed %d "
-                 "--write @starts.json --force --json",
+                 "--write @starts.json --even-if-worse --json",
                  seed);
         json_t *root = run_json(line);
         const json_t *found = json_object_get(root, "found");
@@ -589,7 +598,7 @@ static void start_tokens_in_a_config(void **state) {
     assert_null(strstr(text, "rope_clip")); /* the model's own, which the result has not */
     copy_file("starts.json", "native/config.json", sizeof text);
     json_decref(
-        run_json("search @native --text @text --to 64 --windows 4 --held-out 6 --budget 40 --write @plain.json --force "
+        run_json("search @native --text @text --to 64 --windows 4 --held-out 6 --budget 40 --write @plain.json --even-if-worse "
                  "--json"));
     read_whole(in_folder("plain.json"), text, sizeof text);
     assert_null(strstr(text, "rope_start")); /* and now its start tokens */

@@ -22,24 +22,24 @@ typedef struct job {
 } job;
 
 static const job jobs[] = {
-    {"eval @rope --text @text --contexts 32,64,128 --windows 16 --methods none,yarn --journal @result.log -o @result.txt",
-     "eval @rope --text @text --contexts 32,64,128 --windows 16 --methods none,yarn --journal @result.log -o @result.txt "
+    {"eval @rope --text @text --contexts 32,64,128 --windows 16 --methods none,yarn --journal @result.log --force -o @result.txt",
+     "eval @rope --text @text --contexts 32,64,128 --windows 16 --methods none,yarn --journal @result.log --force -o @result.txt "
      "--resume",
      {"result.log", "result.txt"}},
-    {"passkey @rope --lengths 300,600 --depths 2 --trials 4 --journal @result.log -o @result.txt",
-     "passkey @rope --lengths 300,600 --depths 2 --trials 4 --journal @result.log -o @result.txt --resume",
+    {"passkey @rope --lengths 300,600 --depths 2 --trials 4 --journal @result.log --force -o @result.txt",
+     "passkey @rope --lengths 300,600 --depths 2 --trials 4 --journal @result.log --force -o @result.txt --resume",
      {"result.log", "result.txt"}},
-    {"search @rope --text @text --to 64 --budget 60 --windows 4 --held-out 6 --journal @result.log -o @result.txt --write "
+    {"search @rope --text @text --to 64 --budget 60 --windows 4 --held-out 6 --journal @result.log --force -o @result.txt --write "
      "@result.json",
      NULL,
      {"result.log", "result.txt", "result.json"}},
     {"train " TINY "--tokens 64k --text @text -o @result --save-every 10",
      "train --resume --text @text -o @result --threads 1",
      {"result/config.json", "result/model.safetensors"}},
-    {"lab --text @text --preset smoke --encodings rope,alibi --work @result --report @result.html --json", NULL, {".out"}},
-    {"generate @rope --prompt abc --tokens 3000 --temperature 0 -o @result.txt", NULL, {"result.txt"}},
-    {"convert @wide -o @result.gguf", NULL, {"result.gguf"}},
-    {"convert @wide -o @result --replace", NULL, {"result/config.json", "result/model.safetensors"}},
+    {"lab --text @text --preset smoke --encodings rope,alibi --work @result --force --report @result.html --json", NULL, {".out"}},
+    {"generate @rope --prompt abc --tokens 3000 --temperature 0 --force -o @result.txt", NULL, {"result.txt"}},
+    {"convert @wide -o @result.gguf --force", NULL, {"result.gguf"}},
+    {"convert @wide -o @result --force", NULL, {"result/config.json", "result/model.safetensors"}},
 };
 enum { JOBS = sizeof jobs / sizeof *jobs };
 
@@ -204,7 +204,7 @@ static void temporary_behind_a_link(void **state) {
         write_file(".err", "", 0);
         finish(child, &o);
         assert_int_equal(o.signal, SIGTERM);
-        snprintf(temporary, sizeof temporary, "%s.gyre-%ld-0.tmp", in_folder(targets[i]), (long)child);
+        assert_true(gyre_temporary_name_by(temporary, in_folder(targets[i]), (long)child, 0));
         assert_int_equal(access(temporary, F_OK), -1);
         assert_int_equal(unlink(in_folder("link")), 0);
     }
@@ -284,8 +284,8 @@ static void pipes_in_folders(void **state) {
     for (int i = 0; i < 2; i++)
         assert_int_equal(mkfifo(in_folder(kept[i]), 0600), 0);
     alarm(60);
-    o = run("train --replace " TINY "--tokens 128 --text @text -o @result");
-    if (o->exit || o->signal) fail_msg("train --replace: exit %d, signal %d: %s", o->exit, o->signal, o->err);
+    o = run("train --force " TINY "--tokens 128 --text @text -o @result");
+    if (o->exit || o->signal) fail_msg("train --force: exit %d, signal %d: %s", o->exit, o->signal, o->err);
     struct stat info;
     for (int i = 0; i < 2; i++)
         assert_true(lstat(in_folder(kept[i]), &info) == 0 && S_ISFIFO(info.st_mode));

@@ -45,7 +45,7 @@ static void killed_and_resumed(void **state) {
     same_files("whole/model.safetensors", "killed/model.safetensors");
     same_files("whole/config.json", "killed/config.json");
     assert_int_not_equal(access(in_folder("killed/optimizer.safetensors"), F_OK), 0);
-    assert_int_not_equal(access(in_folder("killed.lock"), F_OK), 0);
+    assert_int_not_equal(access(in_folder("killed.gyre-lock"), F_OK), 0);
     assert_fails("train --resume --text @text -o @killed", 1, "complete");
     static char training[4096];
     read_whole(in_folder("killed/training.json"), training, sizeof training);
@@ -152,7 +152,7 @@ static void saves_keep_the_rest(void **state) {
     /* A run on other tokens does not get the tokenizer. */
     assert_int_equal(unlink(in_folder("cut/figure.html")) | unlink(in_folder("cut/figures/a")), 0);
     assert_int_equal(rmdir(in_folder("cut/figures")), 0);
-    assert_int_equal(exit_of("train " TINY "--tokens 1k --text @text -o @cut --replace"), 0);
+    assert_int_equal(exit_of("train " TINY "--tokens 1k --text @text -o @cut --force"), 0);
     assert_int_equal(access(in_folder("cut/tokenizer.json"), F_OK), -1);
 }
 
@@ -162,7 +162,7 @@ static void new_folders(void **state) {
     assert_int_equal(exit_of("train " TINY "--tokens 1k --text @text -o @runs/of/a/"), 0);
     assert_int_equal(mkdir(in_folder("hollow"), 0777), 0);
     assert_int_equal(exit_of("train " TINY "--tokens 1k --text @text -o @hollow"), 0);
-    assert_fails("train " TINY "--tokens 1k --text @text -o @hollow", 1, "exists already");
+    assert_fails("train " TINY "--tokens 1k --text @text -o @hollow", 1, "exists and is not empty");
     assert_fails("train " TINY "--tokens 1k --text @text -o @text/a", 1, "Not a directory");
 }
 
@@ -287,7 +287,7 @@ static void wrong_training(void **state) {
     assert_fails("train --from @base --width 8 --text @text -o @none", 2, "--from");
     assert_fails("train --text @text -o @none --resume", 1, "none");
     assert_fails("train --text @text -o @texts", 1, "texts");
-    assert_fails("train " TINY "--tokens 1k --text @text -o @texts --replace", 1, "texts"); /* it holds other files */
+    assert_fails("train " TINY "--tokens 1k --text @text -o @texts --force", 1, "texts"); /* it holds other files */
     assert_int_equal(access(in_folder("texts/a"), F_OK), 0);
     assert_int_not_equal(access(in_folder("none"), F_OK), 0);
 }

@@ -99,7 +99,7 @@ static void two_writers(void **state) {
 static void killed_writers(void **state) {
     (void)state;
     static const char *const others[] = {"a.gyre-1-0.tmp.txt", "a.gyre-x-0.tmp", "ab.gyre-1-0.tmp", "a.gyre-1-.tmp",
-                                         "a.2024-01.tmp"};
+                                         "a.2024-01.tmp", "a.gyre-4194305-0.tmp", "a.gyre-4194305-0-89abcdef.tmp"};
     gyre_atomic_file living;
     const pid_t child = fork();
     if (child == 0) {
@@ -112,7 +112,7 @@ static void killed_writers(void **state) {
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_int_equal(status, 0);
     char left[GYRE_TEMPORARY_PATH_BYTES];
-    snprintf(left, sizeof left, "%s.gyre-%ld-0.tmp", in_folder("a"), (long)child);
+    assert_true(gyre_temporary_name_by(left, in_folder("a"), (long)child, 0));
     assert_int_equal(access(left, F_OK), 0);
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         assert_int_equal(gyre_file_write(in_folder(others[i]), "", 0), 0);

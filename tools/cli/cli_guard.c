@@ -1,52 +1,62 @@
-/* cli_guard.c: refuses to write over what a run reads, or to append to it. */
+/* cli_guard.c: refuses to replace a file unasked, and to write over what a run reads. */
+#define _XOPEN_SOURCE 700 /* realpath, nftw; NOLINT(bugprone-reserved-identifier): POSIX names this macro */
 #include "tools/cli/cli_guard.h"
 #include "tools/cli/cli_error.h"
-#include "tools/cli/cli_guard_files.h"
-#include "tools/cli/cli_lock.h"
 #include "tools/cli/write_target.h"
+#include "util/absent_path.h"
 #include "util/atomic_file.h"
 #include "util/checkpoint_files.h"
 #include "util/path.h"
 #include "util/temporary.h"
+#include <dirent.h>
+#include <errno.h>
 #if !defined(__wasi__)
 #include <fcntl.h>
+#include <ftw.h>
 #endif
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
+#if defined(__wasi__)
+char *realpath(const char *path, char *out); /* wasi-libc has none; explorer/wasm/platform/absent.c does */
+#endif
 
 enum { MAX_WRITES = 8 };
-static const char **reads, *model_read; /* model_read: NULL, or one of reads */
-static unsigned char *are_texts;        /* [reads_count] */
-static char written_model[PATH_MAX];    /* the file of --write */
+typedef enum reading_as { AS_FILES, AS_MODEL, AS_TOKENIZER } reading_as; /* a tokenizer: another model's, or one of its files */
+typedef struct input {
+    const char *path;
+    reading_as as;
+} input;
 typedef struct output {
     const char *option, *path;
     cli_guard_kind kind;
 } output;
+static input *reads; /* [reads_count] */
 static output writes[MAX_WRITES];
 static int reads_count, writes_count;
+static char written_config[PATH_MAX]; /* the file in the folder of --write */
 
-void cli_guard_read(const char *path) {
+/* -- notes -- */
+static void note(const char *path, reading_as as) {
     if (!path || !*path) return;
-    const char **more = realloc(reads, ((size_t)reads_count + 1) * sizeof *more);
-    if (more) reads = more;
-    unsigned char *more_texts = realloc(are_texts, (size_t)reads_count + 1);
-    if (more_texts) are_texts = more_texts;
-    if (!more || !more_texts) exit(cli_fail("%s: out of memory (names of files)", path));
-    are_texts[reads_count] = 0;
-    reads[reads_count++] = path;
+    input *more = realloc(reads, ((size_t)reads_count + 1) * sizeof *more);
+    if (!more) exit(cli_fail("%s: out of memory (names of files)", path));
+    reads = more;
+    reads[reads_count++] = (input){path, as};
 }
 
-void cli_guard_read_text(const char *path) {
-    const int count = reads_count;
-    cli_guard_read(path);
-    if (reads_count > count) are_texts[count] = 1;
+void cli_guard_read(const char *path) {
+    note(path, AS_FILES);
 }
 
 void cli_guard_read_model(const char *path) {
-    cli_guard_read(path);
-    model_read = path;
+    note(path, AS_MODEL);
+}
+
+void cli_guard_read_tokenizer(const char *path) {
+    note(path, AS_TOKENIZER);
 }
 
 void cli_guard_write(const char *option, const char *path, cli_guard_kind kind) {
@@ -59,437 +69,287 @@ void cli_guard_write(const char *option, const char *path, cli_guard_kind kind) 
     while (i < writes_count && strcmp(writes[i].option, option) != 0)
         i++;
     if (i == MAX_WRITES) cli_usage_error("--%s: one result too many", option);
-    writes[i].option = option; /* given twice: the last one counts */
-    writes[i].path = path;
-    writes[i].kind = kind;
+    writes[i] = (output){option, path, kind}; /* given twice: the last one counts */
     if (i == writes_count) writes_count++;
 }
 
-/* -- one file that is read, and the files beside it -- */
-/* out = 1 for a folder that is read as a model.  One of texts may have a config.json too.  input: one of reads, or behind
- * their links. */
-static int is_model_folder(const char *input) {
-    for (int k = 0; k < reads_count; k++)
-        if (reads[k] == input && are_texts[k]) return 0;
-    return guard_is_model_folder(input);
+void cli_guard_forget(void) {
+    free(reads);
+    reads = NULL;
+    reads_count = writes_count = 0;
 }
 
-/* The role in its folder of a file that is read. */
-typedef enum standing {
-    STANDS_ALONE,
-    STANDS_FOR_WEIGHTS, /* a model's file: others there, such as the parts of a GGUF, are kept */
-    STANDS_FOR_MODEL    /* it is beside a config.json: all is kept but what is plainly a result */
-} standing;
-
-static int writes_model(const output *w) {
-    return w->kind == CLI_GUARD_MODEL;
+/* -- paths -- */
+/* A file that exists but cannot be examined may be one that is read. */
+_Noreturn static void fail(const char *path, int code) {
+    exit(cli_fail("%s: %s (is it a file that this run reads?)", path, strerror(code)));
 }
 
-static int is_journal(const output *w) {
-    return strcmp(w->option, "journal") == 0;
+/* Nothing can be read or written at a name that is too long, or in a circle of links. */
+static int is_absence(int code) {
+    return gyre_is_absence(code) || code == ENAMETOOLONG || code == ELOOP;
 }
 
-static standing standing_of(const char *input, const char *folder) {
-    if (!guard_is_model_file(input)) return STANDS_ALONE;
-    return guard_is_model_folder(folder) ? STANDS_FOR_MODEL : STANDS_FOR_WEIGHTS;
+/* out = 1, and *is, if there is such a file or folder. */
+static int look(const char *path, struct stat *is) {
+    if (stat(path, is) == 0) return 1;
+    if (!is_absence(errno)) fail(path, errno);
+    return 0;
 }
 
-/* out = 1 for a file beside one that is read that w may not replace. */
-static int is_kept(const output *w, const char *path, standing of) {
-    if (of == STANDS_FOR_MODEL && !is_journal(w)) return !guard_is_result(path, writes_model(w));
-    return guard_is_model_file(path) && !(writes_model(w) && guard_is_result(path, 1));
+static int is_same(const struct stat *a, const char *path) {
+    struct stat b;
+    return look(path, &b) && a->st_dev == b.st_dev && a->st_ino == b.st_ino;
 }
 
-typedef struct search {
-    const struct stat *file;
-    const output *w;
-    standing of;
-} search;
-
-static int is_kept_name(const char *path, void *arg) {
-    const search *s = arg;
-    return guard_is_same(s->file, path) && is_kept(s->w, path, s->of);
-}
-
-/* out = 1 if a name of the file in the folder is one that w may not replace.  Where the folder may not be listed, the
- * name that w has there is looked at, and a file with several names counts as kept. */
-static int is_neighbour(const output *w, const struct stat *file, const char *folder, standing of) {
-    char path[PATH_MAX], own[PATH_MAX], home[PATH_MAX];
+static int is_folder(const char *path) {
     struct stat is;
-    search s = {file, w, of};
-    const int found = guard_any_entry(folder, is_kept_name, &s);
-    if (found >= 0 || !guard_real(w->path, own)) return found > 0;
-    guard_folder_of(own, home);
-    if (!guard_look(home, &is) || !guard_is_same(&is, folder)) return file->st_nlink > 1;
-    return snprintf(path, sizeof path, "%s/%s", folder, gyre_path_name(own)) >= (int)sizeof path || is_kept(w, path, of);
+    return look(path, &is) && S_ISDIR(is.st_mode);
 }
 
-/* The name of a file that is read, and the one behind its links: both have neighbours. */
-static int is_beside(const output *w, const struct stat *file, const char *input, standing *of) {
-    char folder[PATH_MAX], real[PATH_MAX];
-    guard_folder_of(input, folder);
-    *of = standing_of(input, folder);
-    if (*of != STANDS_ALONE && is_neighbour(w, file, folder, *of)) return 1;
-    if (!guard_real(input, real)) return 0;
-    guard_folder_of(real, folder);
-    *of = standing_of(real, folder);
-    return *of != STANDS_ALONE && is_neighbour(w, file, folder, *of);
+/* real = the path without links; out = 0 if there is nothing at it. */
+static int find_real(const char *path, char real[PATH_MAX]) {
+    char *found = realpath(path, NULL);
+    if (!found && !is_absence(errno)) fail(path, errno);
+    snprintf(real, PATH_MAX, "%s", found ? found : "");
+    free(found);
+    return *real != '\0';
+}
+
+/* end = the path behind its links, without slashes at its end, or the path itself. */
+static void find_end(const char *path, char end[PATH_MAX]) {
+    char plain[PATH_MAX];
+    snprintf(plain, sizeof plain, "%.*s", (int)gyre_path_length(path), path);
+    if (gyre_link_end(plain, end) != 0) memcpy(end, plain, sizeof plain);
+    end[gyre_path_length(end)] = '\0';
+}
+
+static void folder_of(const char *path, char folder[PATH_MAX]) {
+    (void)gyre_path_folder(path, folder, PATH_MAX);
+}
+
+/* out = 1 if `path`, or what will be made there, is the folder or in it at any depth. */
+static int is_inside(const char *path, const char *folder) {
+    char at[PATH_MAX], above[PATH_MAX], real[PATH_MAX], top[PATH_MAX];
+    if (!find_real(folder, top)) return 0;
+    find_end(path, at);
+    while (!find_real(at, real) && strcmp(at, ".") != 0) { /* to the first folder above that exists */
+        folder_of(at, above);
+        memcpy(at, above, sizeof at);
+    }
+    const size_t length = strlen(top);
+    return strncmp(real, top, length) == 0 && (!real[length] || real[length] == '/' || top[length - 1] == '/');
+}
+
+/* out = 1 for one name in one folder, of files that need not exist yet. */
+static int is_same_name(const char *a, const char *b) {
+    char folder_a[PATH_MAX], folder_b[PATH_MAX];
+    struct stat is;
+    if (strcmp(gyre_path_name(a), gyre_path_name(b)) != 0) return 0;
+    folder_of(a, folder_a);
+    folder_of(b, folder_b);
+    return look(folder_a, &is) && is_same(&is, folder_b);
+}
+
+/* -- the files of a folder -- */
+#if defined(__wasi__) /* which has no nftw, and no links: is_inside finds a file by its name */
+static int is_in_tree(const struct stat *file, const char *folder) {
+    (void)file, (void)folder;
+    return 0;
+}
+#else
+static const struct stat *sought; /* nftw hands nothing through to its callback */
+
+static int is_sought(const char *path, const struct stat *is, int kind, struct FTW *where) {
+    (void)where;
+    if (kind == FTW_SL || kind == FTW_NS) return is_same(sought, path);
+    return is->st_dev == sought->st_dev && is->st_ino == sought->st_ino;
+}
+
+/* out = 1 if a name anywhere below the folder is the file's: its own, a hard link's, or that of a link to it. */
+static int is_in_tree(const struct stat *file, const char *folder) {
+    enum { DESCRIPTORS = 16 };
+    char top[PATH_MAX]; /* of a link, the folder behind it is walked */
+    if (snprintf(top, sizeof top, "%s/.", folder) >= (int)sizeof top) return 0;
+    sought = file;
+    const int found = nftw(top, is_sought, DESCRIPTORS, FTW_PHYS);
+    if (found < 0 && !is_absence(errno)) fail(folder, errno);
+    return found == 1;
+}
+#endif
+
+/* out = 1 if readers of models look for a file of this name. */
+static int is_model_name(const char *name) {
+    static const char *const names[] = {"vocab.txt", "preprocessor_config.json", "processor_config.json",
+                                        "adapter_config.json"};
+    static const char *const endings[] = {".safetensors", ".index.json", ".model", ".jinja", ".bin", ".pt", ".pth", ".onnx"};
+    const gyre_checkpoint_file *file = gyre_checkpoint_file_of(name);
+    int found = file && file->role != GYRE_CHECKPOINT_NOTES;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        found |= strcmp(name, names[i]) == 0;
+    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++)
+        found |= gyre_ends_with(name, endings[i]);
+    return found;
+}
+
+/* out = 1 for another part of the split GGUF `first`: NAME-00002-of-00003.gguf. */
+static int is_part_beside(const char *name, const char *first) {
+    enum { NUMBER = 5, TAIL = sizeof "00000-of-00000.gguf" - 1 };
+    const size_t length = strlen(first), stem = length > TAIL ? length - TAIL : 0;
+    return stem && strlen(name) == length && memcmp(name, first, stem) == 0 && strcmp(name, first) != 0 &&
+           strncmp(name + stem + NUMBER, "-of-", 4) == 0 && strcmp(name + stem + NUMBER, first + stem + NUMBER) == 0;
+}
+
+/* Judges the files of the model at `path`: those in its folder, or beside it.  Of a folder that may not be listed, only the
+ * one called `name`; NULL = none.  out = 1 if `judge` is for one of them. */
+static int any_model_file(const char *path, const char *name, int (*judge)(const char *file, const char *with),
+                          const char *with) {
+    char folder[PATH_MAX], file[PATH_MAX];
+    if (is_folder(path))
+        snprintf(folder, sizeof folder, "%s", path);
+    else
+        folder_of(path, folder);
+    DIR *entries = opendir(folder);
+    const int listed = entries != NULL, code = listed ? 0 : errno;
+    int found = 0;
+    if (code && code != EACCES && code != EPERM && !is_absence(code)) fail(folder, code);
+    while (!found && (listed || name)) {
+        errno = 0;
+        const struct dirent *entry = listed ? readdir(entries) : NULL;
+        if (listed && !entry && errno) fail(folder, errno);
+        if (listed && !entry) break;
+        const char *is = listed ? entry->d_name : name;
+        if (is_model_name(is) || is_part_beside(is, gyre_path_name(path)))
+            found = snprintf(file, sizeof file, "%s/%s", folder, is) < (int)sizeof file && judge(file, with);
+        if (!listed) break;
+    }
+    if (listed) closedir(entries);
+    return found;
+}
+
+/* -- what is read -- */
+static const struct stat *compared;
+
+static int is_compared(const char *file, const char *with) {
+    (void)with;
+    return is_same(compared, file);
+}
+
+/* out = 1 if the run reads the file as, or for, this input.  name: see any_model_file. */
+static int reads_file(const input *in, const struct stat *file, const char *name) {
+    char real[PATH_MAX];
+    if (is_same(file, in->path)) return 1;
+    if (in->as == AS_FILES) return is_folder(in->path) && is_in_tree(file, in->path);
+    compared = file;
+    return any_model_file(in->path, name, is_compared, NULL) ||
+           (find_real(in->path, real) && any_model_file(real, name, is_compared, NULL));
+}
+
+/* out = the input that the file is, or is read for; NULL = none. */
+static const char *find_reader(const struct stat *file, const char *name) {
+    for (const input *in = reads; in < reads + reads_count; in++)
+        if (reads_file(in, file, name)) return in->path;
+    return NULL;
+}
+
+static int is_held(const char *file, const char *folder) {
+    struct stat is;
+    return look(file, &is) && is_in_tree(&is, folder);
 }
 
 /* -- the rules -- */
-static int is_file_of(const char *path, void *arg) {
-    return guard_is_same(arg, path);
+static void check_file(const output *w, const struct stat *is, int force) {
+    char end[PATH_MAX];
+    find_end(w->path, end);
+    const char *reader = find_reader(is, gyre_path_name(end));
+    if (reader && is_same(is, reader))
+        cli_usage_error("--%s: %s is read by this run; name another file", w->option, w->path);
+    if (reader)
+        cli_usage_error("--%s: %s is a file of %s, which this run reads; name another file", w->option, w->path, reader);
+    if (!force && (w->kind == CLI_GUARD_FILE || w->kind == CLI_GUARD_CONFIG) && gyre_descriptor_of(w->path) < 0)
+        cli_usage_error("--%s: %s exists; --force replaces it", w->option, w->path);
 }
 
-static int is_model_file_of(const char *path, void *arg) {
-    return (guard_is_model_name(gyre_path_name(path)) || gyre_ends_with(path, ".gguf")) && guard_is_same(arg, path);
-}
-
-/* out = 1 if the file is one of the folder's own, under any name; of model files alone, if asked. */
-static int is_entry_of(const struct stat *file, const char *folder, int model_files) {
-    struct stat is = *file;
-    const int found = guard_any_entry(folder, model_files ? is_model_file_of : is_file_of, &is);
-    return found > 0 || (found < 0 && file->st_nlink > 1);
-}
-
-static int is_file_with_weights(const char *path, void *arg) {
-    (void)arg;
-    const char *name = gyre_path_name(path);
-    return gyre_ends_with(name, ".gguf") || (guard_is_model_name(name) && strcmp(name, GYRE_CONFIG_FILE) != 0);
-}
-
-/* out = 1 for the config of --write below the model's folder, in a separate folder without other files of a model. */
-static int is_config_apart(const output *w, const char *path, const char *model) {
-    char folder[PATH_MAX];
-    struct stat is;
-    guard_folder_of(path, folder);
-    return writes_model(w) && strcmp(gyre_path_name(path), GYRE_CONFIG_FILE) == 0 && guard_look(folder, &is) &&
-           !guard_is_same(&is, model) && guard_any_entry(folder, is_file_with_weights, NULL) == 0;
-}
-
-/* The folder of a model stands for its config.json.  Files below it are kept by the same rule. */
-static int is_kept_in_model(const output *w, const struct stat *is, const char *model) {
-    char real[PATH_MAX];
-    if (is_neighbour(w, is, model, STANDS_FOR_MODEL)) return 1;
-    if (is_journal(w) || !guard_is_below(w->path, model) || !guard_real(w->path, real)) return 0;
-    return is_kept(w, real, STANDS_FOR_MODEL) && !is_config_apart(w, real, model);
-}
-
-static void check_file(const output *w, const struct stat *is, const char *input) {
-    const char *option = w->option, *path = w->path;
-    standing of;
-    if (guard_is_same(is, input)) cli_usage_error("--%s: %s is read by this run; name another file", option, path);
-    if (guard_is_folder(input)) {
-        if (is_model_folder(input) ? is_kept_in_model(w, is, input)
-                                   : is_entry_of(is, input, 0) || guard_is_below(path, input) || guard_is_in_tree(is, input))
-            cli_usage_error("--%s: %s is a file of %s, which this run reads; name another file", option, path, input);
-        return;
-    }
-    if (!is_beside(w, is, input, &of)) return;
-    if (of == STANDS_FOR_WEIGHTS)
-        cli_usage_error("--%s: %s is a model's file beside %s, which this run reads; name another file", option, path,
-                        input);
-    cli_usage_error("--%s: %s is a file of the model of %s, which this run reads; name another file", option, path, input);
-}
-
-/* out = 1 if w is a GGUF and no config: convert's, and what extend writes for a GGUF. */
-static int writes_gguf(const output *w) {
-    return strcmp(w->option, "output") == 0 || (model_read && guard_is_gguf(model_read));
-}
-
-/* Other programs have a config.json too.  The working folder, or one above it, would lose its name to a new one. */
-static void check_replaced_folder(const output *w) {
-    char path[PATH_MAX], real[PATH_MAX];
-    if (w->kind != CLI_GUARD_FOLDER || strcmp(w->option, "output") != 0) return;
-    if (guard_real(".", real) && (strcmp(real, guard_real(w->path, path) ? path : "") == 0 || guard_is_below(".", w->path)))
-        cli_usage_error("--output: the working folder is %s, which would be replaced; change to another folder first",
+/* train, convert and lab replace or fill a folder, or files in it. */
+static void check_folder(const output *w, const struct stat *is) {
+    if (w->kind != CLI_GUARD_FOLDER) return;
+    if (strcmp(w->option, "work") != 0 && is_inside(".", w->path))
+        cli_usage_error("--%s: the working folder is %s, which would be replaced; change to another folder first", w->option,
                         w->path);
-    if (guard_is_model_folder(w->path) && snprintf(path, sizeof path, "%s/" GYRE_CONFIG_FILE, w->path) < (int)sizeof path &&
-        !guard_is_whole_model(path, 0))
-        cli_usage_error("--output: %s exists and is not a model's config; name another folder, or remove it first", path);
-}
-
-/* A text result never replaces a model's file, in any folder.  A config replaces only a config, and a GGUF only a GGUF. */
-static void check_any_model(const output *w, const struct stat *is) {
-    const char *option = w->option, *path = w->path;
-    if (S_ISDIR(is->st_mode)) check_replaced_folder(w);
-    if (!S_ISREG(is->st_mode) || is->st_size == 0 || is_journal(w)) return; /* a journal is read before lines are added */
-    if (writes_model(w)) {
-        if (gyre_descriptor_of(path) >= 0) return; /* which its writer refuses */
-        const int gguf = writes_gguf(w);
-        if (guard_is_whole_model(path, gguf)) return;
-        cli_usage_error("--%s: %s exists and is not a %s, which this run writes; name another file, or remove it first",
-                        option, path, gguf ? "GGUF of a whole model" : "config");
+    for (const input *in = reads; in < reads + reads_count; in++) {
+        if (is_same(is, in->path))
+            cli_usage_error("--%s: %s is read by this run; name another folder", w->option, w->path);
+        if (is_held(in->path, w->path) || is_inside(in->path, w->path) ||
+            (in->as != AS_FILES && any_model_file(in->path, NULL, is_held, w->path)))
+            cli_usage_error("--%s: %s holds %s, which this run reads; name another folder", w->option, w->path, in->path);
     }
-    if (guard_holds_model(path) || guard_has_name_of_model(path))
-        cli_usage_error("--%s: %s is a model's file; name another file, or remove it first", option, path);
 }
 
-/* A file of that name beside a config would be read with the model. */
-static void check_new_of_model(const output *w) {
-    if (w->kind != CLI_GUARD_FOLDER && guard_is_file_of_model(w->path))
+/* A new file in a folder of texts is one of them for the next run, and one of such a name is a part of the model beside
+ * it. */
+static void check_place(const output *w) {
+    char end[PATH_MAX], config[PATH_MAX];
+    struct stat is;
+    for (const input *in = reads; in < reads + reads_count; in++)
+        if (in->as == AS_FILES && is_folder(in->path) && is_inside(w->path, in->path))
+            cli_usage_error("--%s: %s would be a part of %s, whose files this run reads; name one elsewhere", w->option,
+                            w->path, in->path);
+    find_end(w->path, end);
+    folder_of(end, config);
+    const size_t length = strlen(config);
+    if (w->kind == CLI_GUARD_FOLDER || !is_model_name(gyre_path_name(end)) || look(end, &is)) return;
+    if (snprintf(config + length, sizeof config - length, "/" GYRE_CONFIG_FILE) < (int)(sizeof config - length) &&
+        look(config, &is))
         cli_usage_error("--%s: %s would be a file of the model beside it; name another file", w->option, w->path);
 }
 
-static int may_be_new(const output *w, const char *name, standing of) {
-    if (of == STANDS_FOR_MODEL && !is_journal(w)) return guard_is_result_name(name, writes_model(w));
-    return of == STANDS_ALONE || !guard_is_model_name(name);
-}
-
-/* A name that the folder of a model may get. */
-static const char *advice_on(const output *w) {
-    if (!writes_model(w)) return ", or choose another name, such as result.txt";
-    return writes_gguf(w) ? ", or choose another name, such as new.gguf" : ", or choose another name, such as new.json";
-}
-
-/* A file that is not there yet would be refused by the next run, so this one refuses it too.  path: behind links. */
-static void check_new_file(const output *w, const char *path, const char *input) {
-    const char *option = w->option, *name = gyre_path_name(path);
-    char folder[PATH_MAX], of_input[PATH_MAX], real[PATH_MAX];
-    struct stat is;
-    guard_folder_of(path, folder);
-    if (!guard_look(folder, &is)) return;
-    if (guard_is_folder(input)) {
-        const int inside = guard_is_same(&is, input) || guard_is_below(folder, input);
-        const int allowed =
-            is_model_folder(input) && (may_be_new(w, name, STANDS_FOR_MODEL) || is_config_apart(w, path, input));
-        if (inside && !allowed)
-            cli_usage_error("--%s: %s would be a file of %s, which this run reads; name a file elsewhere%s", option, path,
-                            input, is_model_folder(input) ? advice_on(w) : "");
-        return;
-    }
-    for (int behind = 0; behind < 2; behind++) { /* the folder of the name, and of the file behind its links */
-        if (behind && !guard_real(input, real)) return;
-        guard_folder_of(behind ? real : input, of_input);
-        if (guard_is_same(&is, of_input) && !may_be_new(w, name, standing_of(behind ? real : input, of_input)))
-            cli_usage_error("--%s: %s would be a file of the model of %s, which this run reads; name a file elsewhere%s",
-                            option, path, input, advice_on(w));
+/* What a killed run left is removed by the next, but not if it is what the next one reads: TARGET.gyre-1234-0-...tmp. */
+static void check_temporary(const output *w, const input *in) {
+    char end[PATH_MAX], left[PATH_MAX], beside[PATH_MAX];
+    int aside;
+    find_end(w->path, end);
+    find_end(in->path, left);
+    for (int above = 0; above < 2; above++) { /* the input, or the folder that it is in */
+        const int length = (int)(gyre_path_name(left) - left);
+        if (gyre_temporary_pid(gyre_path_name(left), gyre_path_name(end), &aside) &&
+            snprintf(beside, sizeof beside, "%.*s%s", length, left, gyre_path_name(end)) < (int)sizeof beside &&
+            is_same_name(beside, end))
+            cli_usage_error("--%s: %s, which this run reads, has the name of a temporary of %s, which it removes; rename it "
+                            "first",
+                            w->option, in->path, w->path);
+        folder_of(left, beside);
+        memcpy(left, beside, sizeof left);
     }
 }
 
-/* A checkpoint, or a folder of --write, below a folder of texts becomes one of them, and the next run reads another text. */
-static void check_folder_in_texts(const output *w, const char *input) {
-    char name[PATH_MAX], above[PATH_MAX];
+static void check_pair(const output *first, const output *second) {
     struct stat is;
-    int there;
-    if (!guard_is_folder(input) || is_model_folder(input)) return;
-    snprintf(name, sizeof name, "%s", w->path);
-    do { /* to the first folder above that is there: the others are made */
-        name[gyre_path_length(name)] = '\0';
-        guard_folder_of(name, above);
-        memcpy(name, above, sizeof name);
-        there = guard_look(above, &is);
-    } while (!there && strchr(above, '/'));
-    if (there && (guard_is_same(&is, input) || guard_is_below(above, input)))
-        cli_usage_error("--%s: %s would be a part of %s, whose files this run reads; name one elsewhere", w->option, w->path,
-                        input);
+    char end_a[PATH_MAX], end_b[PATH_MAX];
+    const int exists = look(first->path, &is);
+    if (exists && !S_ISREG(is.st_mode) && !S_ISDIR(is.st_mode)) return; /* /dev/null takes any number */
+    find_end(first->path, end_a);
+    find_end(second->path, end_b);
+    if (is_same_name(end_a, end_b) || (exists && S_ISREG(is.st_mode) && is_same(&is, second->path)))
+        cli_usage_error("--%s: %s is the file of --%s too", second->option, second->path, first->option);
 }
 
-static int is_lab_name(const char *path) {
-    static const char *const names[] = {"lab.json", "cells.jsonl", "results.jsonl"};
-    int written = 0;
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        written |= strcmp(gyre_path_name(path), names[i]) == 0;
-    return written;
-}
-
-static int is_written_by_lab(const char *path, void *arg) {
-    const struct stat *input = arg;
-    if (guard_is_folder(path))
-        return (guard_is_model_folder(path) || guard_has_file(path, GYRE_TRAINING_FILE)) &&
-               (guard_is_same(input, path) || is_entry_of(input, path, 0));
-    return is_lab_name(path) && guard_is_same(input, path);
-}
+/* -- the work folder of gyre lab -- */
+static const char *const work_files[] = {"lab.json", "cells.jsonl", "results.jsonl"};
+enum { WORK_FILES = sizeof work_files / sizeof *work_files };
 
 /* A report may be in the work folder, but not in place of a journal there, nor in the folder of one of its models. */
 static void check_beside_work(const output *work, const output *other) {
     char folder[PATH_MAX];
     struct stat is;
     if (strcmp(work->option, "work") != 0 || other == work) return;
-    guard_folder_of(other->path, folder);
-    if (guard_is_below(folder, work->path) ||
-        (is_lab_name(other->path) && guard_look(folder, &is) && guard_is_same(&is, work->path)))
+    folder_of(other->path, folder);
+    const int is_in_work = look(folder, &is) && is_same(&is, work->path);
+    int taken = !is_in_work && is_folder(work->path) && is_inside(folder, work->path);
+    for (int i = 0; i < WORK_FILES && is_in_work; i++)
+        taken |= strcmp(gyre_path_name(other->path), work_files[i]) == 0;
+    if (taken)
         cli_usage_error("--%s: %s has the place of a file of the work folder %s; name another file", other->option,
                         other->path, work->path);
-}
-
-/* gyre lab adds to the journals of its work folder, and replaces files of the models in it. */
-static void check_work(const output *w, const char *input) {
-    struct stat is;
-    if (!guard_look(input, &is)) return;
-    if (guard_is_same(&is, w->path) || guard_any_entry(w->path, is_written_by_lab, &is) > 0)
-        cli_usage_error("--%s: %s is read by this run, which writes it in %s; name another folder", w->option, input,
-                        w->path);
-}
-
-/* train, convert and extend replace or fill a folder. */
-static void check_folder(const output *w, const char *input) {
-    char folder[PATH_MAX];
-    struct stat is;
-    if (strcmp(w->option, "output") != 0) return;
-    if (guard_is_folder(input) && guard_look(w->path, &is) && guard_is_same(&is, input))
-        cli_usage_error("--%s: %s is the model itself, which this run reads; name another folder", w->option, w->path);
-    guard_folder_of(input, folder);
-    const int inside = guard_is_below(input, w->path) || guard_is_below(folder, w->path) ||
-                       (guard_look(folder, &is) && guard_is_same(&is, w->path));
-    if (inside) cli_usage_error("--%s: %s holds %s, which this run reads; name another folder", w->option, w->path, input);
-}
-
-/* out = 1 for one name in one folder, of files that need not be there yet. */
-static int is_same_name(const char *a, const char *b) {
-    char folder_a[PATH_MAX], folder_b[PATH_MAX];
-    struct stat is;
-    if (strcmp(gyre_path_name(a), gyre_path_name(b)) != 0) return 0;
-    guard_folder_of(a, folder_a);
-    guard_folder_of(b, folder_b);
-    return guard_look(folder_a, &is) && guard_is_same(&is, folder_b);
-}
-
-static void check_pair(const output *first, const output *second) {
-    struct stat is;
-    const char *a = first->path, *b = second->path;
-    char end_a[PATH_MAX], end_b[PATH_MAX];
-    const int linked = !gyre_link_end(a, end_a) && !gyre_link_end(b, end_b) && is_same_name(end_a, end_b);
-    if (guard_look(a, &is) && !S_ISREG(is.st_mode) && !S_ISDIR(is.st_mode)) return; /* /dev/null takes any number */
-    if (linked || is_same_name(a, b) || (guard_look(a, &is) && S_ISREG(is.st_mode) && guard_is_same(&is, b)))
-        cli_usage_error("--%s: %s is the file of --%s too", second->option, b, first->option);
-}
-
-/* out = the path behind links, without slashes at its end, or the path itself. */
-static void end_of(const char *path, char end[PATH_MAX]) {
-    char plain[PATH_MAX];
-    snprintf(plain, sizeof plain, "%.*s", (int)gyre_path_length(path), path);
-    if (gyre_link_end(plain, end) != 0) memcpy(end, plain, sizeof plain);
-}
-
-/* A folder has a lock beside it, which the run removes at its end. */
-static void check_lock(const output *w) {
-    char lock[PATH_MAX], end[PATH_MAX];
-    struct stat is;
-    if (w->kind != CLI_GUARD_FOLDER || cli_lock_name(w->path, lock) != 0) return;
-    for (const output *other = writes; other < writes + writes_count; other++)
-        if (other != w && !gyre_link_end(other->path, end) && is_same_name(lock, end))
-            cli_usage_error("--%s: %s is the lock of --%s %s; name another file", other->option, other->path, w->option,
-                            w->path);
-    for (int k = 0; k < reads_count && guard_look(lock, &is); k++)
-        if (guard_is_same(&is, reads[k]))
-            cli_usage_error("--%s: its lock, %s, is read by this run; name another", w->option, lock);
-}
-
-/* out = 1 for the name of a temporary of the output `end`, which a run removes: NAME.gyre-1234-0.tmp, or .old. */
-static int is_temporary_of(const char *path, const char *end) {
-    char beside[PATH_MAX], plain[PATH_MAX];
-    const char *name = gyre_path_name(path), *of = gyre_path_name(end);
-    int aside;
-    if (!gyre_temporary_pid(name, of, &aside)) return 0;
-    guard_folder_of(path, beside);
-    if (snprintf(plain, sizeof plain, "%s/%s", beside, of) >= (int)sizeof plain) return 0;
-    return is_same_name(plain, end);
-}
-
-/* What a killed run left is removed by the next, but not if it is what the next one reads. */
-static void check_temporary(const output *w, const char *input) {
-    char end[PATH_MAX], of_input[PATH_MAX], folder[PATH_MAX];
-    end_of(w->path, end);
-    for (int behind = 0; behind < 2; behind++) {
-        if (behind && !guard_real(input, of_input)) return;
-        if (!behind) end_of(input, of_input);
-        guard_folder_of(of_input, folder);
-        folder[strlen(folder) > 1 ? strlen(folder) - 1 : 1] = '\0'; /* without its slash */
-        if (is_temporary_of(of_input, end) || is_temporary_of(folder, end))
-            cli_usage_error("--%s: %s, which this run reads, has the name of a temporary of %s, which it removes; rename it "
-                            "first",
-                            w->option, input, w->path);
-    }
-}
-
-/* out = 1, and the folder of the model, for a real path in a Hugging Face cache: .../models--ORG--NAME/snapshots/... */
-static int is_in_cache(const char *real, char model[PATH_MAX]) {
-    const char *at = real;
-    int found = 0;
-    while (at && !found && (at = strstr(at, "/models--"))) {
-        at += strcspn(at + 1, "/") + 1;
-        found = strncmp(at, "/snapshots", 10) == 0 || strncmp(at, "/blobs", 6) == 0 || strncmp(at, "/refs", 5) == 0;
-    }
-    if (found) snprintf(model, PATH_MAX, "%.*s", (int)(at - real), real);
-    return found;
-}
-
-/* However a model of a cache was named: by the folder of its snapshot, by one of the links in that, or by another link. */
-static int cache_of(const char *path, char model[PATH_MAX]) {
-    char folder[PATH_MAX], real[PATH_MAX];
-    guard_folder_of(path, folder);
-    return (guard_real(path, real) && is_in_cache(real, model)) || (guard_real(folder, real) && is_in_cache(real, model));
-}
-
-/* Every file in a Hugging Face cache is a model's. */
-static void check_cache(const output *w) {
-    char end[PATH_MAX], folder[PATH_MAX], real[PATH_MAX], model[PATH_MAX];
-    end_of(w->path, end);
-    guard_folder_of(end, folder);
-    if (guard_real(folder, real) && is_in_cache(real, model))
-        cli_usage_error("--%s: %s is in the cache of a model, %s; name a file elsewhere", w->option, w->path, model);
-}
-
-static void check_read(const output *w, const struct stat *is, const char *input) {
-    char room[PATH_MAX];
-    const int folder = is && S_ISDIR(is->st_mode);
-    if (folder && strcmp(w->option, "work") == 0) check_work(w, input);
-    if (is ? w->kind == CLI_GUARD_FOLDER && folder : w->kind != CLI_GUARD_FILE) check_folder_in_texts(w, input);
-    check_temporary(w, input);
-    if (folder)
-        check_folder(w, input);
-    else if (is && S_ISREG(is->st_mode))
-        check_file(w, is, input);
-    else if (!is && (w->kind != CLI_GUARD_FOLDER || guard_is_model_name(gyre_path_name(w->path)))) /* which is no folder's */
-        check_new_file(w, gyre_link_end(w->path, room) ? w->path : room, input);
-}
-
-typedef struct link_check {
-    const output *w;
-    const struct stat *is;
-} link_check;
-
-/* Every name on the way of a link: to replace a folder that holds one of them would lead it elsewhere. */
-static int check_link(const char *path, void *arg) {
-    const link_check *check = arg;
-    enum { MOST_LINKS = 40 };
-    char at[PATH_MAX], next[PATH_MAX], real[PATH_MAX], model[PATH_MAX];
-    struct stat info;
-    if (lstat(path, &info) != 0 || !S_ISLNK(info.st_mode) || guard_is_folder(path) || !guard_real(path, real)) return 0;
-    snprintf(at, sizeof at, "%s", path);
-    for (int i = 0; i < MOST_LINKS && gyre_link_step(at, next) == 0; i++) {
-        check_read(check->w, check->is, next);
-        memcpy(at, next, sizeof at);
-    }
-    check_read(check->w, check->is, real);
-    if (cache_of(real, model)) check_read(check->w, check->is, model);
-    return 0;
-}
-
-/* A model's folder may hold links: the files behind them are read, wherever they are. */
-static void check_links(const output *w, const struct stat *is, const char *input) {
-    link_check check = {w, is};
-    if (guard_is_folder(input) && is_model_folder(input)) (void)guard_any_entry(input, check_link, &check);
-}
-
-/* --write DIR writes DIR/config.json, or in it a GGUF of the name of the one that is read. */
-static void find_written_model(output *w) {
-    const char *name = GYRE_CONFIG_FILE;
-    struct stat is;
-    if (strcmp(w->option, "write") != 0) return;
-    if (!file_target_is_folder(w->path, guard_look(w->path, &is) ? &is : NULL)) return;
-    if (model_read && guard_is_gguf(model_read)) name = gyre_path_name(model_read);
-    if (snprintf(written_model, PATH_MAX, "%s/%s", w->path, name) < PATH_MAX) w->path = written_model;
-}
-
-void cli_guard_forget(void) {
-    free(reads);
-    free(are_texts);
-    reads = NULL;
-    are_texts = NULL;
-    model_read = NULL;
-    reads_count = writes_count = 0;
 }
 
 /* -- what a shell appends to: gyre ... >>FILE, 2>>FILE -- */
@@ -498,27 +358,19 @@ static void check_stream(int descriptor) {
     (void)descriptor;
 }
 #else
-/* out = 1 if the file is the input, a file of its model, or one of the texts in it.  A new file among texts is empty. */
-static int is_input_of_run(const struct stat *file, const char *input) {
-    char folder[PATH_MAX];
-    if (guard_is_same(file, input)) return 1;
-    if (guard_is_folder(input))
-        return is_model_folder(input) ? is_entry_of(file, input, 1) : file->st_size > 0 && guard_is_in_tree(file, input);
-    guard_folder_of(input, folder);
-    return standing_of(input, folder) != STANDS_ALONE && is_entry_of(file, folder, 1);
-}
-
 /* out = 1 if the run writes the file by its name, as a result, a journal, or one of a work folder. */
-static int is_file_of_output(const struct stat *file, const output *w) {
-    struct stat is = *file;
-    if (gyre_descriptor_of(w->path) >= 0) return 0; /* -o /dev/stdout is the stream itself */
-    if (strcmp(w->option, "work") == 0 && guard_any_entry(w->path, is_written_by_lab, &is) > 0) return 1;
-    return guard_is_same(file, w->path);
+static int is_written(const struct stat *file, const output *w) {
+    char path[PATH_MAX];
+    int found = gyre_descriptor_of(w->path) < 0 && is_same(file, w->path); /* -o /dev/stdout is the stream itself */
+    for (int i = 0; i < WORK_FILES && strcmp(w->option, "work") == 0; i++)
+        found |= snprintf(path, sizeof path, "%s/%s", w->path, work_files[i]) < (int)sizeof path && is_same(file, path);
+    return found;
 }
 
 /* Standard error that is such a file cannot take the message that says so: standard output does, unless it is a file too. */
-static void leave_standard_error(void) {
+static void leave_standard_error(int descriptor) {
     struct stat out;
+    if (descriptor != STDERR_FILENO) return;
     const int taken = fstat(STDOUT_FILENO, &out) != 0 || S_ISREG(out.st_mode);
     const int other = taken ? open("/dev/null", O_WRONLY | O_CLOEXEC) : STDOUT_FILENO;
     if (other < 0 || dup2(other, STDERR_FILENO) < 0) exit(CLI_USAGE);
@@ -528,45 +380,57 @@ static void check_stream(int descriptor) {
     const char *name = descriptor == STDOUT_FILENO ? "standard output" : "standard error";
     struct stat is;
     if (fstat(descriptor, &is) != 0 || !S_ISREG(is.st_mode)) return;
-    for (int k = 0; k < reads_count; k++)
-        if (is_input_of_run(&is, reads[k])) {
-            if (descriptor == STDERR_FILENO) leave_standard_error();
-            cli_usage_error("%s: it is %s%s, which this run reads; name another file", name,
-                            guard_is_same(&is, reads[k]) ? "" : "a file of ", reads[k]);
-        }
+    const char *reader = find_reader(&is, NULL);
+    if (reader) {
+        leave_standard_error(descriptor);
+        cli_usage_error("%s: it is %s%s, which this run reads; name another file", name,
+                        is_same(&is, reader) ? "" : "a file of ", reader);
+    }
     for (const output *w = writes; w < writes + writes_count; w++)
-        if (is_file_of_output(&is, w)) {
-            if (descriptor == STDERR_FILENO) leave_standard_error();
+        if (is_written(&is, w)) {
+            leave_standard_error(descriptor);
             cli_usage_error("%s: it is the file of --%s %s too; name another file", name, w->option, w->path);
         }
 }
 #endif
 
-void cli_guard_check(void) {
-    char model[PATH_MAX];
+/* -- all of them -- */
+static int is_gguf(const char *path) {
+    char head[4] = "";
+    FILE *file = is_folder(path) ? NULL : fopen(path, "rb");
+    const int found = file && fread(head, 1, sizeof head, file) == sizeof head && memcmp(head, "GGUF", sizeof head) == 0;
+    if (file) (void)fclose(file);
+    return found;
+}
+
+/* --write DIR writes DIR/config.json, or in it a GGUF of the name of the one that is read. */
+static void find_written_config(output *w) {
+    const char *name = GYRE_CONFIG_FILE;
+    struct stat is;
+    if (w->kind != CLI_GUARD_CONFIG || !file_target_is_folder(w->path, look(w->path, &is) ? &is : NULL)) return;
+    for (const input *in = reads; in < reads + reads_count; in++)
+        if (in->as == AS_MODEL && is_gguf(in->path)) name = gyre_path_name(in->path);
+    if (snprintf(written_config, PATH_MAX, "%.*s/%s", (int)gyre_path_length(w->path), w->path, name) < PATH_MAX)
+        w->path = written_config;
+}
+
+void cli_guard_check(int force) {
     struct stat is;
     check_stream(STDERR_FILENO); /* first: it takes the messages of the others */
     check_stream(STDOUT_FILENO);
     for (output *w = writes; w < writes + writes_count; w++)
-        find_written_model(w);
+        find_written_config(w);
     for (const output *w = writes; w < writes + writes_count; w++) {
-        const int exists = guard_look(w->path, &is);
-        for (int k = 0; k < reads_count; k++) {
-            check_read(w, exists ? &is : NULL, reads[k]);
-            check_links(w, exists ? &is : NULL, reads[k]);
-            /* Its references, blobs and snapshots are read too. */
-            if (cache_of(reads[k], model)) check_read(w, exists ? &is : NULL, model);
-        }
-        if (exists)
-            check_any_model(w, &is);
-        else
-            check_new_of_model(w);
-        check_cache(w);
-        for (const output *other = w + 1; other < writes + writes_count; other++)
-            check_pair(w, other);
-        for (const output *other = writes; other < writes + writes_count; other++)
+        const int exists = look(w->path, &is);
+        for (int k = 0; k < reads_count; k++)
+            check_temporary(w, &reads[k]);
+        for (const output *other = writes; other < writes + writes_count; other++) {
+            if (other > w) check_pair(w, other);
             check_beside_work(w, other);
-        check_lock(w);
+        }
+        if (exists && S_ISREG(is.st_mode)) check_file(w, &is, force);
+        if (exists && S_ISDIR(is.st_mode)) check_folder(w, &is);
+        if (!exists || S_ISREG(is.st_mode) || S_ISDIR(is.st_mode)) check_place(w);
     }
     cli_guard_forget();
 }

@@ -20,14 +20,15 @@ static void read_threads(const char *option, const char *text, void *at) {
 }
 
 #define CLI_STRUCT cli_options
-enum { HELP = 3, COMMON_ROWS };
-/* Row i is bit i of cli_command.common; every command has --help.  Negative groups come after the command's own. */
+enum { OUTPUT = 2, FORCE, HELP, COMMON_ROWS };
+/* Row i is bit i of cli_command.common; every command has --help, and one that writes a file --force.  Negative groups come after the command's own. */
 static const cli_option common_rows[COMMON_ROWS] = {
     {"threads", "N", "Threads to compute with; 0 = one per processor (default: GYRE_THREADS, else 0)", -2,
      CLI_OTHER(int, threads, read_threads)},
     {"json", NULL, "Print JSON for machines", -2, CLI_FLAG(json)},
     {"output", "FILE", "Write the result to FILE, whole or not at all (default: standard output)", -2, CLI_TEXT(output),
      .letter = 'o', .file = CLI_FILE_WRITTEN},
+    {"force", NULL, "Replace files that exist", -2, CLI_FLAG(force)},
     {"help", NULL, "Print this help", -1, CLI_NONE, .letter = 'h'}};
 
 /* -- the table -- */
@@ -85,10 +86,13 @@ static void add_length_words(parse_state *p) {
 }
 
 static void make_table(parse_state *p) {
-    for (const cli_option *o = p->command->options; o && o->help; o++)
+    int writes = (p->command->common & 1U << OUTPUT) != 0;
+    for (const cli_option *o = p->command->options; o && o->help; o++) {
         add_row(p, o);
+        writes |= o->file >= CLI_FILE_WRITTEN;
+    }
     for (int i = 0; i < COMMON_ROWS; i++)
-        if (i == HELP || (p->command->common & 1U << i)) add_row(p, &common_rows[i]);
+        if (i == HELP || (i == FORCE ? writes : (p->command->common & 1U << i) != 0)) add_row(p, &common_rows[i]);
     add_length_words(p);
 }
 
@@ -209,12 +213,7 @@ static void check_given(const cli_options *options) {
 /* Notes the file that an option names.  The code that knows an argument is a file notes it: model_path_find for a model. */
 static void note_file(const cli_option *o, const char *text) {
     if (o->file == CLI_FILE_READ) cli_guard_read(text);
-    if (o->file == CLI_FILE_READ_TEXT) cli_guard_read_text(text);
-    if (o->file < CLI_FILE_WRITTEN) return;
-    cli_guard_write(o->name, text,
-                    o->file == CLI_FILE_FOLDER  ? CLI_GUARD_FOLDER
-                    : o->file == CLI_FILE_MODEL ? CLI_GUARD_MODEL
-                                                : CLI_GUARD_FILE);
+    if (o->file >= CLI_FILE_WRITTEN) cli_guard_write(o->name, text, CLI_GUARD_FILE + (o->file - CLI_FILE_WRITTEN));
 }
 
 static void read_row(const cli_option *o, const char *text, cli_options *options) {
@@ -309,7 +308,7 @@ void cli_parse(const cli_command *command, int argc, char **argv, void *options)
     if (next < argc) cli_usage_error("%s: one argument too many", argv[next]);
     threads_from_environment(p.options);
     check_processor();
-    cli_guard_check();
+    cli_guard_check(p.options->force);
 }
 
 int cli_pool_open(const cli_options *options, gyre_pool **pool, gyre_exec *exec) {

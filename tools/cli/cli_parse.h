@@ -1,5 +1,5 @@
-/* cli_parse.h: the options of a subcommand: its own table plus --threads, --json, --output and --help; and that table for
- * man pages and completion. */
+/* cli_parse.h: the options of a subcommand: its own table plus --threads, --json, --output, --force (of a command that
+ * writes files) and --help; and that table for man pages and completion. */
 #ifndef GYRE_TOOLS_CLI_PARSE_H
 #define GYRE_TOOLS_CLI_PARSE_H
 #include "gyre/gyre.h"
@@ -12,6 +12,7 @@ typedef struct cli_options {
     int threads;                                     /* --threads, else GYRE_THREADS, else 0 = one per processor */
     int json;                                        /* --json */
     const char *output;                              /* --output; NULL = standard output */
+    int force;                                       /* --force */
     const struct cli_option *given[CLI_MAX_OPTIONS]; /* [given_count] rows of the command's options, each once */
     int given_count;
 } cli_options;
@@ -33,9 +34,9 @@ typedef enum cli_type {
 typedef enum cli_file {
     CLI_FILE_NONE,
     CLI_FILE_READ,
-    CLI_FILE_READ_TEXT,
     CLI_FILE_WRITTEN, /* a result */
-    CLI_FILE_MODEL,   /* a config or a GGUF, written */
+    CLI_FILE_CONFIG,  /* a config or a GGUF, written to this file, or into this folder */
+    CLI_FILE_JOURNAL, /* results are added to it */
     CLI_FILE_FOLDER   /* the command fills it */
 } cli_file;
 

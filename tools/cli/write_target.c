@@ -2,7 +2,6 @@
 #include "tools/cli/write_target.h"
 #include "util/atomic_file.h"
 #include "util/error.h"
-#include "util/open_regular.h"
 #include "util/path.h"
 #include <errno.h>
 #include <stdio.h>
@@ -39,17 +38,6 @@ gyre_status file_target_check(const char *what, const char *path, gyre_error *er
         return gyre_fail(err, GYRE_EINVAL, "%s: too long a name (%s)", what, path);
     if (access(folder, W_OK) != 0) return gyre_fail(err, GYRE_EIO, "%s: %s (%s)", what, strerror(errno), path);
     return GYRE_OK;
-}
-
-int file_target_is_page(const char *path) {
-    static const char mark[] = "<meta name=\"generator\" content=\"gyre\">"; /* of report_page.c */
-    char head[512] = "";
-    FILE *file = gyre_open_regular(path);
-    if (!file) return 0;
-    const size_t length = fread(head, 1, sizeof head - 1, file);
-    const int page = !ferror(file) && (length == 0 || strstr(head, mark) != NULL);
-    (void)fclose(file);
-    return page;
 }
 
 gyre_status report_target_check(const char *path, gyre_error *err) {

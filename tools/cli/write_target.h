@@ -10,8 +10,6 @@ gyre_status file_target_check(const char *what, const char *path, gyre_error *er
 /* out = 1 if --write puts its file into a folder of this name: one that is there, or a name without .json or .gguf.
  * is: what is there; NULL = nothing. */
 int file_target_is_folder(const char *path, const struct stat *is);
-/* out = 1 for a page that Gyre wrote, recognised by its mark, and for an empty file. */
-int file_target_is_page(const char *path);
 /* file_target_check for an HTML report.  EIO too: gnuplot, which draws the figures, is not in PATH. */
 gyre_status report_target_check(const char *path, gyre_error *err);
 

@@ -71,6 +71,8 @@ static gyre_status open_file(line_journal *j, gyre_error *err) {
     if (!j->file) return gyre_fail(err, GYRE_EIO, "journal: %s (%s)", strerror(errno), j->path);
     gyre_status status = lock_file(j, err);
     if (!status && is_new) status = sync_folder(j, err);
+    if (!status && j->format.replace && ftruncate(fileno(j->file), 0) != 0)
+        status = gyre_fail(err, GYRE_EIO, "journal: %s (%s)", strerror(errno), j->path);
     if (!status) status = read_lines(j, &cut, err);
     if (!status && cut) fputc('\n', j->file);
     return status;
@@ -110,7 +112,7 @@ static int is_own_line(const char *line, size_t length, const char *const *begin
 gyre_status journal_check_file(const char *path, const char *const *begins, int *empty, gyre_error *err) {
     *empty = 1;
     gyre_status status = check_name(path, err);
-    if (status) return status;
+    if (status || !begins) return status;
     FILE *file = gyre_open_regular(path);
     if (!file) return errno == ENOENT ? GYRE_OK : gyre_fail(err, GYRE_EIO, "journal: %s (%s)", strerror(errno), path);
     char *line = NULL;

@@ -18,6 +18,7 @@ typedef struct journal_format {
     char *(*read_line)(void *ctx, json_t *line, json_t **result, gyre_status *status, gyre_error *err);
     void *ctx;
     size_t flags; /* of json_dumpf, besides JSON_COMPACT */
+    int replace;  /* 1: what the file holds is dropped, once it is locked */
 } journal_format;
 
 typedef struct line_journal {
@@ -30,8 +31,8 @@ typedef struct line_journal {
 } line_journal;
 
 /* EINVAL for a descriptor (/dev/stdout), for what is no regular file, and for a file with a line that is not this journal's:
- * it begins with none of `begins` (up to a NULL), nor is it as much of one as a kill left.  *empty = 1: there is no line, or
- * no file.  Errors: EINVAL, EIO, ENOMEM. */
+ * it begins with none of `begins` (up to a NULL), nor is it as much of one as a kill left.  begins NULL: for any content.
+ * *empty = 1: there is no line, or no file.  Errors: EINVAL, EIO, ENOMEM. */
 gyre_status journal_check_file(const char *path, const char *const *begins, int *empty, gyre_error *err);
 /* Reads the lines of the file at `path`, if it exists, and opens it for more.  Lines that are not JSON are ignored: a kill
  * may have cut one off, and its result is then measured again.  path NULL: in memory only.  Errors: EIO, ENOMEM, those of

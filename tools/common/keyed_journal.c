@@ -24,20 +24,20 @@ static char *read_line(void *ctx, json_t *line, json_t **result, gyre_status *st
     return key;
 }
 
-static gyre_status check_file(const char *path, int resume, gyre_error *err) {
+static gyre_status check_file(const char *path, journal_mode mode, gyre_error *err) {
     static const char *const begins[] = {"{\"cell\":", NULL};
     int empty;
-    const gyre_status status = journal_check_file(path, begins, &empty, err);
-    if (status || empty || resume) return status;
-    return gyre_fail(err, GYRE_EINVAL, "journal: has results of an earlier run; continue from them with --resume (%s)",
+    const gyre_status status = journal_check_file(path, mode == JOURNAL_REPLACE ? NULL : begins, &empty, err);
+    if (status || empty || mode != JOURNAL_NEW) return status;
+    return gyre_fail(err, GYRE_EINVAL, "journal: has results of an earlier run; --resume continues from them, --force replaces them (%s)",
                      path);
 }
 
-gyre_status keyed_journal_open(keyed_journal *j, const char *path, int resume, gyre_error *err) {
-    const journal_format format = {.read_line = read_line, .ctx = (void *)path, .flags = DUMP_FLAGS};
+gyre_status keyed_journal_open(keyed_journal *j, const char *path, journal_mode mode, gyre_error *err) {
+    const journal_format format = {.read_line = read_line, .ctx = (void *)path, .flags = DUMP_FLAGS, .replace = mode == JOURNAL_REPLACE};
     *j = (keyed_journal){0};
     if (!path) return GYRE_OK;
-    gyre_status status = team_agree(team_leads() ? check_file(path, resume, err) : GYRE_OK, err);
+    gyre_status status = team_agree(team_leads() ? check_file(path, mode, err) : GYRE_OK, err);
     if (!status) status = journal_open(&j->lines, path, &format, err);
     if (status) journal_close(&j->lines);
     return status;

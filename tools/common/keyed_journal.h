@@ -10,9 +10,14 @@ typedef struct keyed_journal {
     line_journal lines; /* lines.file NULL: there is no journal, and nothing is remembered */
 } keyed_journal;
 
-/* Locks, reads and opens the journal.  path: borrowed; NULL = no journal.  resume 0: it is an error if the file already
- * holds results.  A file that is not a journal is not changed.  Errors: EINVAL, EIO, ENOMEM. */
-gyre_status keyed_journal_open(keyed_journal *journal, const char *path, int resume, gyre_error *err);
+typedef enum journal_mode {
+    JOURNAL_NEW,    /* it is an error if the file already holds results */
+    JOURNAL_RESUME, /* they are continued */
+    JOURNAL_REPLACE /* they are dropped, and so is what is not a journal */
+} journal_mode;
+
+/* Locks, reads and opens the journal.  path: borrowed; NULL = no journal.  Errors: EINVAL, EIO, ENOMEM. */
+gyre_status keyed_journal_open(keyed_journal *journal, const char *path, journal_mode mode, gyre_error *err);
 void keyed_journal_close(keyed_journal *journal); /* also for one that is zeroed or failed to open */
 /* out = 1 if the journal holds any result. */
 int keyed_journal_has_results(const keyed_journal *journal);

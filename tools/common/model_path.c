@@ -71,7 +71,7 @@ int model_path_argument(void *at, char *text) {
 }
 
 const char *model_path_find_tokenizer(const char *model) {
-    return find_and_note(model, cli_guard_read);
+    return find_and_note(model, cli_guard_read_tokenizer);
 }
 
 void model_path_forget(void) {

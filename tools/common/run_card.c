@@ -39,7 +39,8 @@ int run_card_argv(int argc, char **argv, char **out) {
     for (int i = 0; i < argc; i++) {
         const size_t length = strlen(argv[i]);
         const int is_resume = length > strlen("--re") && strncmp(argv[i], "--resume", length) == 0;
-        if (!is_resume) out[count++] = argv[i];
+        const int is_force = length > strlen("--") && strncmp(argv[i], "--force", length) == 0;
+        if (!is_resume && !is_force) out[count++] = argv[i];
     }
     return count;
 }

@@ -17,8 +17,8 @@ typedef struct run_card {
     const char *prompts;      /* their format, of gyre passkey; NULL = the run has none */
 } run_card;
 
-/* out[0 .. argc - 1] = argv without --resume, because a resumed run prints the same as a run in one piece.  Call it before
- * the options are parsed, which reorders argv.  Returns the number of arguments. */
+/* out[0 .. argc - 1] = argv without --resume and --force, because a resumed run prints the same as a run in one piece.  Call
+ * it before the options are parsed, which reorders argv.  Returns the number of arguments. */
 int run_card_argv(int argc, char **argv, char **out);
 /* *out = the card of a run on `input`.  Reads all of the model's files.  methods: borrowed.  Errors: those of
  * gyre_model_hash. */

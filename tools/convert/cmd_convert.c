@@ -9,19 +9,11 @@
 #include "tools/common/model_path.h"
 #include "tools/options/value_names.h"
 #include "tools/subcommands.h"
-#include "util/absent_path.h"
-#include "util/checkpoint_files.h"
-#include "util/error.h"
-#include "util/path.h"
-#include <errno.h>
-#include <limits.h>
 #include <string.h>
-#include <sys/stat.h>
 
 typedef struct convert_options {
     cli_options common; /* first */
-    const char *model, *output;
-    int replace;
+    const char *model;
     gyre_dtype dtype; /* what convert points to */
     gyre_layout layout, source_layout;
     gyre_convert_options convert;
@@ -29,9 +21,8 @@ typedef struct convert_options {
 
 #define CLI_STRUCT convert_options
 static const cli_option rows[] = {
-    {"output", "PATH", "a folder for safetensors, a file for GGUF; the GGUF of a model is replaced, anything else is not", 0,
-     CLI_TEXT(output), .letter = 'o'},
-    {"replace", NULL, "replace PATH even if it is a folder with a model, tokenizer included", 0, CLI_FLAG(replace)},
+    {"output", "PATH", "a folder for safetensors, a file for GGUF", 0, CLI_TEXT(common.output), .letter = 'o',
+     .file = CLI_FILE_FOLDER},
     {"to", "safetensors|gguf", "safetensors or gguf (default: gguf if PATH ends in .gguf, else safetensors)", 0,
      CLI_CHOICE(gyre_model_format, convert.format, GYRE_MODEL_FORMAT_SAFETENSORS)},
     {"dtype", "f32|f16|bf16|q8",
@@ -48,10 +39,10 @@ static const cli_option rows[] = {
 
 /* A GGUF or a folder: --to says it, else the name. */
 static void note_output(void *options) {
-    const convert_options *o = options;
-    const int is_gguf = o->output && cli_given(&o->common, "to") ? o->convert.format == GYRE_MODEL_FORMAT_GGUF
-                                                                 : o->output && is_gguf_path(o->output);
-    if (o->output) cli_guard_write("output", o->output, is_gguf ? CLI_GUARD_MODEL : CLI_GUARD_FOLDER);
+    convert_options *o = options;
+    const char *output = o->common.output;
+    if (output && !cli_given(&o->common, "to") && is_gguf_path(output)) o->convert.format = GYRE_MODEL_FORMAT_GGUF;
+    if (output && o->convert.format == GYRE_MODEL_FORMAT_GGUF) cli_guard_write("output", output, CLI_GUARD_FILE);
 }
 
 static const char DOC[] =
@@ -79,8 +70,7 @@ static void read_options(int argc, char **argv, convert_options *o) {
     if (cli_given(&o->common, "layout")) o->convert.layout = &o->layout;
     if (cli_given(&o->common, "from-layout")) o->convert.source_layout = &o->source_layout;
     if (!o->model) cli_usage_error("MODEL: missing");
-    if (!o->output) cli_usage_error("-o: missing; name a folder or a file");
-    if (!cli_given(&o->common, "to") && is_gguf_path(o->output)) o->convert.format = GYRE_MODEL_FORMAT_GGUF;
+    if (!o->common.output) cli_usage_error("-o: missing; name a folder or a file");
     if (o->convert.format == GYRE_MODEL_FORMAT_SAFETENSORS && o->convert.dtype && o->dtype == GYRE_DTYPE_Q8)
         cli_usage_error("--dtype q8: safetensors have no such type; --to gguf has");
 }
@@ -105,9 +95,9 @@ static void warn(const convert_options *o, const losses *lost, const gyre_readin
         cli_warn(
             "%s: its pairs are interleaved, which its config.json says in a key of Gyre's own: other programs refuse it, "
             "and would read it wrong",
-            o->output);
+            o->common.output);
     for (int i = 0; i < lost->count; i++)
-        cli_warn("%s goes without something of the model: %s", o->output, lost->list[i].text);
+        cli_warn("%s goes without something of the model: %s", o->common.output, lost->list[i].text);
 }
 
 /* Of a source that has a tokenizer. */
@@ -134,13 +124,13 @@ static int print_summary(const convert_options *o, const losses *lost, const gyr
     const int rotates = gyre_kind_has(config->kind, GYRE_TRAIT_ROTATES);
     char amount[16];
     if (!o->common.json) {
-        fprintf(cli_stdout(), "%s: %s, %s, %sB%s%s\n", plain_line(o->output),
+        fprintf(cli_stdout(), "%s: %s, %s, %sB%s%s\n", plain_line(o->common.output),
                 after->format[0] == 'G' ? "GGUF" : "safetensors", plain_line(after->model_type),
                 cli_format_count((double)bytes, amount), rotates ? ", pairs " : "",
                 rotates ? gyre_layout_name(config->rope.layout) : "");
         return 0;
     }
-    json_t *root = json_pack("{s:o, s:s, s:o, s:I, s:o, s:o}", "path", cli_json_text(o->output), "format",
+    json_t *root = json_pack("{s:o, s:s, s:o, s:I, s:o, s:o}", "path", cli_json_text(o->common.output), "format",
                              after->format[0] == 'G' ? "GGUF" : "safetensors", "model_type",
                              cli_json_text(after->model_type), "bytes", (json_int_t)bytes, "losses", losses_json(lost),
                              "layout", rotates ? json_string(gyre_layout_name(config->rope.layout)) : json_null());
@@ -158,17 +148,10 @@ static int is_interrupted(void *progress) {
     return cli_interrupted();
 }
 
-/* Keeps other runs from the folder, and does not write over a model.  A folder that holds other things is refused by
- * gyre_convert. */
+/* Keeps other runs from the folder. */
 static gyre_status take_target(const convert_options *o, cli_lock *lock, gyre_error *err) {
-    char path[PATH_MAX];
     if (o->convert.format != GYRE_MODEL_FORMAT_SAFETENSORS) return GYRE_OK;
-    cli_lock_make_parents(o->output);
-    const gyre_status status = cli_lock_acquire(lock, o->output, "folder", err);
-    if (status || o->replace) return status;
-    if (snprintf(path, sizeof path, "%s/" GYRE_CONFIG_FILE, o->output) >= (int)sizeof path || gyre_is_absent(path))
-        return GYRE_OK;
-    return gyre_fail(err, GYRE_EIO, "folder: has a model already; --replace replaces it (%s)", o->output);
+    return cli_lock_new_folder(lock, o->common.output, o->common.force, "", err);
 }
 
 static gyre_status convert(convert_options *o, gyre_reading **after, gyre_error *err) {
@@ -176,9 +159,9 @@ static gyre_status convert(convert_options *o, gyre_reading **after, gyre_error 
     cli_progress_begin(&progress, "converting", "bytes", 0);
     o->convert.watcher = (gyre_watcher){advance, is_interrupted, &progress};
     cli_defer_signals(); /* gyre_convert removes an unfinished model */
-    const gyre_status status = gyre_convert(o->model, o->output, &o->convert, err);
+    const gyre_status status = gyre_convert(o->model, o->common.output, &o->convert, err);
     cli_progress_end(&progress);
-    return status ? status : gyre_reading_open(after, o->output, NULL, err);
+    return status ? status : gyre_reading_open(after, o->common.output, NULL, err);
 }
 
 int cmd_convert(int argc, char **argv) {

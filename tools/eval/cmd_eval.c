@@ -69,7 +69,7 @@ static int evaluate_and_print(evaluation *e, const cli_output *output) {
     if (status) return status;
     if (e->stopped)
         cli_warn("stopped: a dash stands for what was not measured%s (eval)",
-                 o->run.journal ? "; the same command with --resume continues from here" : "");
+                 run_options_how_to_continue(&o->run, &o->common));
     else
         warn_out_of_range(e);
     status = print_results(e, output->file);

@@ -63,7 +63,7 @@ gyre_status eval_journal_open(evaluation *e, gyre_error *err) {
     /* The hash of a text covers its bytes.  What the model reads also depends on the tokenizer. */
     for (int64_t t = 0; o->run.journal && t < e->input.texts_count; t++)
         e->journal.ids[t] = hash_token_ids(e->input.texts[t].ids, e->input.texts[t].count);
-    return keyed_journal_open(&e->journal.lines, o->run.journal, o->run.resume, err);
+    return keyed_journal_open(&e->journal.lines, o->run.journal, run_options_journal_mode(&o->run, &o->common), err);
 }
 
 void eval_journal_close(eval_journal *journal) {

@@ -43,7 +43,7 @@ enum { OF_TRAINING = 1 }; /* cli_option.of */
 static const cli_option rows[] = {
     {"text", "PATH",
      "train on this text and test on its last tenth; a file, or a folder with all files under it; may be repeated", 1,
-     CLI_OTHER(training_texts, lab.texts, training_texts_read), .file = CLI_FILE_READ_TEXT},
+     CLI_OTHER(training_texts, lab.texts, training_texts_read), .file = CLI_FILE_READ},
     {"task", "posgen|copy",
      "use generated sequences instead of a text and ask only for tokens that are determined. posgen: sums modulo 17 of near "
      "and far tokens, no position harder than another. copy: a span seen some tokens before; a little harder from further "
@@ -100,14 +100,6 @@ static void finish_encodings(lab_options *o) {
     lab_plan_encodings(&l->plan, encodings, count);
 }
 
-/* Other programs, pytest among them, write a page of this name too. */
-static void set_default_report(lab *l) {
-    l->run.report = "report.html";
-    if (gyre_is_absent(l->run.report) || file_target_is_page(l->run.report)) return;
-    cli_usage_error(
-        "report.html: exists and is not a report of Gyre; --report report.html replaces it, --report FILE writes another");
-}
-
 static void finish_options(void *options) {
     lab_options *o = options;
     lab *l = &o->lab;
@@ -120,7 +112,7 @@ static void finish_options(void *options) {
     const lab_preset preset = !trains     ? o->preset ? LAB_BUNDLED_QUICK : LAB_BUNDLED
                               : o->preset ? (lab_preset)(o->preset - 1)
                                           : LAB_QUICK;
-    if (!l->run.report) set_default_report(l);
+    if (!l->run.report) l->run.report = "report.html";
     if (l->task)
         lab_task_plan(&l->plan, l->task, preset);
     else
@@ -324,7 +316,7 @@ static int show(lab *l) {
 
 static int fail_stopped(const lab *l) {
     return cli_fail("stopped: %d of %d rows are complete, the others are missing here and in the report%s (%s)",
-                    lab_rows_done(l), lab_rows_count(l), l->work ? "; the same command continues from here" : "",
+                    lab_rows_done(l), lab_rows_count(l), l->work ? "; the same command with --force continues from here" : "",
                     l->work ? l->work : "gyre lab");
 }
 

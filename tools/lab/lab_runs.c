@@ -123,7 +123,7 @@ gyre_status lab_work_open(lab *l, gyre_error *err) {
     if (mkdir(l->work, 0777) != 0 && errno != EEXIST)
         return gyre_fail(err, GYRE_EIO, "work folder: %s (%s)", strerror(errno), l->work);
     snprintf(path, sizeof path, "%s/lab.json", l->work);
-    gyre_status status = cli_lock_acquire(&l->lock, l->work, "folder", err);
+    gyre_status status = cli_lock_acquire(&l->lock, l->work, err);
     if (!status && gyre_is_absent(path)) status = check_new_work(l, err);
     if (!status) status = check_plan(l, path, err);
     return team_agree(status, err);

@@ -8,13 +8,13 @@
 #define ROW_TOKENIZER(member, group)                                                                                        \
     {                                                                                                                       \
         "tokenizer", "PATH", "A tokenizer.json, or a model whose tokenizer is used (default: the model's own)", group,      \
-            CLI_OTHER(const char *, member, model_read_tokenizer), .file = CLI_FILE_READ                                    \
+            CLI_OTHER(const char *, member, model_read_tokenizer)                                                           \
     }
 /* member: a model_options. */
 #define ROW_TEXT(member, group)                                                                                             \
     {                                                                                                                       \
         "text", "PATH", "A text to read; a folder means all files under it. Repeat for more texts", group,                  \
-            CLI_OTHER(model_options, member, model_read_text), .file = CLI_FILE_READ_TEXT                                   \
+            CLI_OTHER(model_options, member, model_read_text), .file = CLI_FILE_READ                                   \
     }
 #define ROW_IDS(member, group)                                                                                              \
     {                                                                                                                       \

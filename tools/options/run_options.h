@@ -2,9 +2,10 @@
 #ifndef GYRE_TOOLS_RUN_OPTIONS_H
 #define GYRE_TOOLS_RUN_OPTIONS_H
 #include "tools/cli/cli_parse.h"
+#include "tools/common/keyed_journal.h"
 
 #define ROW_JOURNAL(member, help, group)                                                                                    \
-    { "journal", "FILE", help, group, CLI_TEXT(member), .file = CLI_FILE_WRITTEN }
+    { "journal", "FILE", help, group, CLI_TEXT(member), .file = CLI_FILE_JOURNAL }
 /* result: what one line of the journal holds, such as "figure". */
 #define ROW_JOURNAL_OF(member, result, group)                                                                               \
     ROW_JOURNAL(member, "Add a line to FILE for each " result " as soon as it is measured", group)
@@ -31,6 +32,10 @@ typedef struct run_options {
 
 /* Called after parsing.  Usage error for options that contradict each other. */
 void run_options_check(const run_options *o, const cli_options *common);
+/* out = the end of a message about a run that was stopped and keeps its journal, "" without one. */
+const char *run_options_how_to_continue(const run_options *o, const cli_options *common);
+/* --resume continues a journal; --force alone replaces it. */
+journal_mode run_options_journal_mode(const run_options *o, const cli_options *common);
 /* Called before the work: whether the report and the figure can be written.  Errors: those of report_target_check. */
 gyre_status run_options_check_targets(const run_options *o, gyre_error *err);
 

@@ -22,10 +22,6 @@ gyre_status stretch_target_find(const char *write, const char *name, stretch_tar
     const int written = in_folder ? snprintf(target.path, STRETCH_PATH, "%.*s/%s", (int)length, write, name)
                                   : snprintf(target.path, STRETCH_PATH, "%s", write);
     if (written >= STRETCH_PATH) return gyre_fail(err, GYRE_EINVAL, "--write: too long a name (%s)", write);
-    /* The folder may be that of a model of which --write knows only another file. */
-    if (in_folder && exists && lstat(target.path, &is) == 0)
-        return gyre_fail(err, GYRE_EINVAL, "--write: the folder has a %s; name that file to replace it, or another (%.380s)",
-                         name, target.path);
     if (in_folder && !exists) snprintf(target.folder, STRETCH_PATH, "%.*s", (int)length, write);
     *out = target;
     return GYRE_OK;

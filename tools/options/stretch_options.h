@@ -24,8 +24,8 @@ enum { STRETCH_MIN_TRAINED = 4 };
             "Write the model's config, changed for " change                                                                 \
             ", to this file, or into this folder under its own name. A name that ends in .json or .gguf is a file, "        \
             "another that does not exist a folder, which is made. Everything else in the config stays byte for byte. "      \
-            "Never the model's own file, nor one that the folder has already",                                              \
-            group, CLI_TEXT(member), .file = CLI_FILE_MODEL                                                                 \
+            "Never the model's own file",                                                                                   \
+            group, CLI_TEXT(member), .file = CLI_FILE_CONFIG                                                                 \
     }
 
 typedef struct stretch_options {
@@ -43,8 +43,7 @@ typedef struct stretch_target {
     char folder[STRETCH_PATH]; /* of a folder that has to be made first; "" = none */
 } stretch_target;
 /* *out = the file that --write `write` means.  name: of the file in a folder.  A folder that exists, a name with a slash at
- * its end, and a name that neither exists nor ends in .json or .gguf mean a folder.  EINVAL: too long; the folder has a file
- * of that name, which is replaced only where `write` names it. */
+ * its end, and a name that neither exists nor ends in .json or .gguf mean a folder.  EINVAL: too long. */
 gyre_status stretch_target_find(const char *write, const char *name, stretch_target *out, gyre_error *err);
 /* Makes the folder, if there is one to make.  Errors: EIO. */
 gyre_status stretch_target_make_folder(const stretch_target *target, gyre_error *err);

@@ -144,7 +144,7 @@ int passkey_cells_measure(passkey *p) {
     cli_progress_end(&p->progress);
     if (status && cli_interrupted())
         cli_warn("stopped: a dash stands for what was not measured%s (passkey)",
-                 o->run.journal ? "; the same command with --resume continues from here" : "");
+                 run_options_how_to_continue(&o->run, &o->common));
     else if (status)
         return cli_fail_error(&err);
     return 0;

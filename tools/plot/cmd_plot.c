@@ -1,5 +1,4 @@
 /* cmd_plot.c: gyre plot: figures of position encodings, and the numbers in them. */
-#include "tools/cli/cli_guard.h"
 #include "tools/common/model_path.h"
 #include "tools/plot/plot.h"
 #include "tools/subcommands.h"
@@ -92,11 +91,7 @@ static int read_argument(void *options, char *text) {
         cli_usage_error("%s: more than %d files", text, PLOT_FILES);
     else
         o->files[o->files_count++] = text;
-    /* The parser's guard keeps what is read from being written over; a model's name is looked up for it. */
-    if (o->files_count && access(text, F_OK) == 0)
-        cli_guard_read(text);
-    else if (o->files_count)
-        (void)model_path_find(text);
+    if (o->files_count) (void)model_path_find(text); /* notes what is read, for the parser's guard */
     return 0;
 }
 
@@ -216,8 +211,8 @@ static int write_results(const plot_work *w) {
     if (status || (prints && !path)) return status;
     if (!path && !isatty(STDOUT_FILENO)) return write_to(w, FORM_SVG, NULL);
     if (!path) snprintf(name, sizeof name, "%s.svg", o->kind->name);
-    if (!path && !gyre_is_absent(name))
-        return cli_fail("%s: exists already; -o %s replaces it, -o FILE writes another (plot)", name, name);
+    if (!path && !o->common.force && !gyre_is_absent(name))
+        return cli_fail("%s: exists; --force replaces it, -o FILE writes another (plot)", name);
     status = write_to(w, path ? form_of(path) : FORM_SVG, path ? path : name);
     if (!status && !path) fprintf(stderr, "gyre: the figure is in %s\n", name);
     return status;

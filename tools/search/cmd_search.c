@@ -117,7 +117,7 @@ static gyre_status search(search_work *w, gyre_error *err) {
     const search_options *o = w->options;
     json_t *header = search_identity(w);
     gyre_status status = header ? GYRE_OK : gyre_fail(err, GYRE_ENOMEM, "journal: out of memory (search)");
-    if (!status) status = search_journal_open(&w->journal, o->run.journal, header, err);
+    if (!status) status = search_journal_open(&w->journal, o->run.journal, header, o->common.force, err);
     cli_defer_signals(); /* from here on, a stopped search leaves a journal */
     cli_progress_begin(
         &w->progress, "seeds", "tokens",
@@ -140,7 +140,7 @@ static int search_and_print(search_work *w, const cli_output *output) {
     const int status = cli_pool_open(&o->common, &w->pool, &w->exec);
     if (status) return status;
     if (search(w, &err)) return cli_fail_error(&err);
-    w->report->refused = write && !o->force && search_loses(w->report);
+    w->report->refused = write && !o->even_if_worse && search_loses(w->report);
     if (write && !w->report->refused && team_leads()) {
         if (search_write_result(w, &w->found.rescale, &err)) return cli_fail_error(&err);
         w->report->written = w->target.path;
@@ -177,8 +177,8 @@ static int run(search_work *w, int argc, char **argv) {
         status =
             cli_output_close(&output, o->temperature ? search_temperature(w, output.file) : search_and_print(w, &output));
     if (!status && w->report->refused)
-        status = cli_fail("--write: nothing written, %s needs no search and is better on the held-out text; --force writes "
-                          "the factors (%s)",
+        status = cli_fail("--write: nothing written, %s needs no search and is better on the held-out text; "
+                          "--even-if-worse writes the factors (%s)",
                           search_best_simple(w->report)->label, o->stretch.write);
     return status;
 }

@@ -22,7 +22,7 @@ typedef struct search_options {
     uint64_t seed;
     double attention;                                /* 0 = searched */
     int64_t starts[SEARCH_STARTS - 1], starts_count; /* of start tokens; 0 of them = not searched */
-    int force;                                       /* 1: written even if a method that needs no search is better */
+    int even_if_worse;                               /* 1: written even if a method that needs no search is better */
     int pairs;                                       /* 1: after the search, each pair alone */
     int temperature;                                 /* 1: fits the temperature of YaRN instead of searching for factors */
 } search_options;

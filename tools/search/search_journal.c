@@ -109,17 +109,28 @@ gyre_status search_journal_add(search_journal *j, const search_evaluation *r, co
 }
 
 /* -- the file -- */
-gyre_status search_journal_open(search_journal **out, const char *path, const json_t *search_identity, gyre_error *err) {
+static gyre_status open_lines(search_journal *j, int replace, gyre_error *err) {
     static const char *const begins[] = {"{\"gyre_search\":", "{\"part\":", NULL};
+    const journal_format format = {read_line, j, JSON_REAL_PRECISION(17), replace};
     int empty;
+    gyre_status status =
+        j->path && team_leads() ? journal_check_file(j->path, replace ? NULL : begins, &empty, err) : GYRE_OK;
+    status = team_agree(status, err);
+    return status ? status : journal_open(&j->lines, j->path, &format, err);
+}
+
+gyre_status search_journal_open(search_journal **out, const char *path, const json_t *search_identity, int replace,
+                                gyre_error *err) {
     search_journal *j = calloc(1, sizeof *j);
     if (!j) return gyre_fail(err, GYRE_ENOMEM, "journal: out of memory (search)");
-    const journal_format format = {read_line, j, JSON_REAL_PRECISION(17)};
     j->path = path;
     j->search_identity = search_identity;
-    gyre_status status = path && team_leads() ? journal_check_file(path, begins, &empty, err) : GYRE_OK;
-    status = team_agree(status, err);
-    if (!status) status = journal_open(&j->lines, path, &format, err);
+    gyre_status status = open_lines(j, 0, err);
+    if (status == GYRE_EINVAL && replace) { /* it is not this search's */
+        journal_close(&j->lines);
+        j->has_header = 0;
+        status = open_lines(j, 1, err);
+    }
     if (!status && path && team_leads() && !j->has_header)
         status = journal_write(&j->lines, json_deep_copy(search_identity), err);
     if (status)

@@ -90,7 +90,7 @@ static void print_end(const search_report *r, FILE *file) {
     fputc('\n', lines);
     cli_page_end(&page);
     if (r->written) fprintf(file, "written   %s\n", plain_line(r->written));
-    if (r->refused) fprintf(file, "written   nothing; --force writes the factors all the same\n");
+    if (r->refused) fprintf(file, "written   nothing; --even-if-worse writes the factors all the same\n");
     run_card_print(r->card, file);
 }
 

@@ -123,7 +123,7 @@ static gyre_status fit(search_work *w, temperature_fit *f, gyre_error *err) {
     gyre_status status = header ? GYRE_OK : gyre_fail(err, GYRE_ENOMEM, "journal: out of memory (search)");
     f->nats = cli_alloc(POINTS * s->searched_count, sizeof *f->nats);
     if (!status) status = take_yarn(w, f, err);
-    if (!status) status = search_journal_open(&w->journal, w->options->run.journal, header, err);
+    if (!status) status = search_journal_open(&w->journal, w->options->run.journal, header, w->options->common.force, err);
     cli_defer_signals(); /* from here on, a stopped fit leaves a journal */
     cli_progress_begin(&w->progress, "temperature", "tokens",
                        (POINTS * s->searched_count + HELD * s->held_out_count) * s->context);

@@ -16,7 +16,6 @@
 #include "util/open_regular.h"
 #include "util/path.h"
 #include "util/temporary.h"
-#include <dirent.h>
 #include <errno.h>
 #include <limits.h>
 #include <math.h>
@@ -34,7 +33,7 @@ typedef struct tokenizer_source {
 typedef struct train_options {
     cli_options common; /* first; its output is the folder */
     training_texts texts;
-    int headers, resume, replace;
+    int headers, resume;
     gyre_text_split split;
     int64_t tokens, save_every;
     gyre_dtype dtype;
@@ -57,7 +56,7 @@ enum { OF_MODEL = 1, OF_RUN = 2 };
 static const cli_option rows[] = {
     {NULL, NULL, "The text:", 1, CLI_NONE},
     {"text", "PATH", "a file, or a folder with all files under it; may be repeated", 1,
-     CLI_OTHER(training_texts, texts, training_texts_read), .file = CLI_FILE_READ_TEXT},
+     CLI_OTHER(training_texts, texts, training_texts_read), .file = CLI_FILE_READ},
     {"headers", NULL, "the C library's and the kernel's headers under /usr/include", 1, CLI_FLAG(headers),
      .excludes = "text", .why = "contradicts --text"},
     {"split", "all|train", "train: leave out the files that are held out for evaluation (default: all)", 1,
@@ -103,9 +102,7 @@ static const cli_option rows[] = {
     {"dtype", "f32|f16|bf16", "data type of the finished weights (default: f32)", 5, CLI_CHOICE(gyre_dtype, dtype, 0)},
     {"save-every", "N", "steps between checkpoints (default: 200)", 5, CLI_INTEGER(save_every, 1, INFINITY)},
     {"resume", NULL, "continue from the checkpoint in DIR, with the same result as a run that was not stopped", 5,
-     CLI_FLAG(resume)},
-    {"replace", NULL, "start again even if DIR holds a model", 5, CLI_FLAG(replace), .excludes = "resume",
-     .why = "contradicts --resume"},
+     CLI_FLAG(resume), .excludes = "force", .why = "continues what --force would replace"},
     {0}};
 
 static void note_headers(void *options) {
@@ -274,25 +271,10 @@ static gyre_status open_trainer(const train_options *o, const gyre_text *text, c
     return o->from ? create_finetuning(o, text, exec, out, err) : gyre_trainer_create(out, &o->run, NULL, text, exec, err);
 }
 
-static int is_absent_or_empty(const char *folder) {
-    DIR *entries = opendir(folder);
-    int count = 0;
-    if (!entries) return gyre_is_absent(folder);
-    errno = 0;
-    while (count < 3 && readdir(entries)) /* "." and ".." */
-        count++;
-    const int code = errno;
-    closedir(entries);
-    return count < 3 && code == 0;
-}
-
 /* The process that writes: keeps other runs away, and does not write over a model. */
 static gyre_status take_folder(const train_options *o, cli_lock *lock, gyre_error *err) {
-    if (!o->resume) cli_lock_make_parents(o->common.output);
-    const gyre_status status = cli_lock_acquire(lock, o->common.output, "folder", err);
-    if (status || o->resume || o->replace || is_absent_or_empty(o->common.output)) return status;
-    return gyre_fail(err, GYRE_EIO, "folder: exists already; --resume continues, --replace starts again (%s)",
-                     o->common.output);
+    if (o->resume) return cli_lock_acquire(lock, o->common.output, err);
+    return cli_lock_new_folder(lock, o->common.output, o->common.force, "--resume continues, ", err);
 }
 
 /* With several processes, the one that writes opens a checkpoint first: it may have to finish what a kill left. */

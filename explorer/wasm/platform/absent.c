@@ -66,11 +66,8 @@ gyre_status cli_signals_before_pipe(const char *path, gyre_error *err) {
 }
 
 /* -- cli_lock.c: every run has files of its own -- */
-int cli_lock_name(const char *path, char out[4096]) {
-    return snprintf(out, 4096, "%s.lock", path) < 4096 ? 0 : ENAMETOOLONG;
-}
-gyre_status cli_lock_acquire(cli_lock *lock, const char *path, const char *what, gyre_error *err) {
-    (void)path, (void)what, (void)err;
+gyre_status cli_lock_acquire(cli_lock *lock, const char *path, gyre_error *err) {
+    (void)path, (void)err;
     lock->file = -1;
     return GYRE_OK;
 }
