@@ -565,34 +565,26 @@ static void test_survives_a_kill(void **state) {
 /* Folders of other names, or with other files, are nobody's leftovers, whether a process has that number or not. */
 static void test_other_leftovers_are_kept(void **state) {
     (void)state;
-    static const char *const others[] = {"a.tmp-4194305", "a.gyre-x-0.tmp",     "a.gyre-.tmp",     "a.gyre-5.tmp",
-                                         "a.gyre-5-.tmp", "a.gyre-5-0.tmp.bak", "ab.gyre-5-0.tmp", "a.old-4194305",
-                                         "a.gyre-4194305-0.tmp", "a.gyre-4194305-0-01234567.tmp"};
+    static const char *const others[] = {
+        "a.tmp-4194305",      "a.gyre-x-0.tmp",  "a.gyre-.tmp",   "a.gyre-5.tmp",         "a.gyre-5-.tmp",
+        "a.gyre-5-0.tmp.bak", "ab.gyre-5-0.tmp", "a.old-4194305", "a.gyre-4194305-0.tmp", "a.gyre-4194305-0-01234567.tmp"};
     enum { OTHERS = sizeof others / sizeof *others };
-    char file[64];
-    for (int i = 0; i < OTHERS; i++) {
-        snprintf(file, sizeof file, "%s/config.json", others[i]);
-        assert_int_equal(mkdir(in_folder(others[i]), 0755), 0);
-        write_text(file, "mine");
-    }
     const char *const left[] = {left_by("a", DEAD, 0), left_by("a", DEAD + 1, 0), left_by("a", DEAD + 2, 0)};
-    char below[128];
-    for (int i = 0; i < 2; i++)
-        assert_int_equal(mkdir(in_folder(left[i]), 0755), 0);
-    snprintf(below, sizeof below, "%.64s/thesis.tex", left[0]);
-    write_text(below, "mine");
-    snprintf(below, sizeof below, "%.64s/config.json", left[1]);
-    write_text(below, "half");
-    snprintf(below, sizeof below, "%.64s/model.safetensors", left[1]);
-    write_text(left_by(below, 7, 0), "half");
+    char files[OTHERS + 1][128]; /* the last: a file that no checkpoint has, in a folder of a killed run */
+    for (int i = 0; i <= OTHERS; i++) {
+        snprintf(files[i], sizeof files[i], "%.100s/%s", i < OTHERS ? others[i] : left[0], i < OTHERS ? "config.json" : "x");
+        assert_int_equal(mkdir(in_folder(i < OTHERS ? others[i] : left[0]), 0755), 0);
+        write_text(files[i], "mine");
+    }
+    char half[128];
+    assert_int_equal(mkdir(in_folder(left[1]), 0755), 0);
+    snprintf(half, sizeof half, "%.100s/model.safetensors", left[1]);
+    write_text(half, "half");
+    write_text(left_by(half, 7, 0), "half");
     assert_int_equal(symlink("ab.gyre-5-0.tmp", in_folder(left[2])), 0);
     assert_ok(commit(in_folder("a"), "new", NULL));
-    for (int i = 0; i < OTHERS; i++) {
-        snprintf(file, sizeof file, "%s/config.json", others[i]);
-        assert_holds(file, "mine");
-    }
-    snprintf(below, sizeof below, "%.64s/thesis.tex", left[0]);
-    assert_holds(below, "mine");
+    for (int i = 0; i <= OTHERS; i++)
+        assert_holds(files[i], "mine");
     assert_int_equal(exists(left[1]), 0);
     assert_true(exists(left[2]));
 }

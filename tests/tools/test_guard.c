@@ -50,7 +50,8 @@ static void texts_and_tokenizers(void **state) {
     assert_never_written("eval @rope --text @text --context 16 --report @text", "text", "--report");
     assert_never_written("eval @rope --text @texts --context 16 -o @texts/a", "texts/a", "--output");
     assert_never_written("eval @rope --ids @ids --context 16 -o @ids", "ids", "--output");
-    assert_never_written("eval @rope --text @text --tokenizer @tokens.json --context 16 -o @tokens.json", "tokens.json", "--output");
+    assert_never_written("eval @rope --text @text --tokenizer @tokens.json --context 16 -o @tokens.json", "tokens.json",
+                         "--output");
     assert_never_written("lab --text @text --report @text", "text", "--report");
     assert_never_written("generate @rope --prompt-file @text -o @text", "text", "--output");
     assert_never_written("explain @rope --check @text -o @text", "text", "--output");
@@ -177,13 +178,14 @@ static void texts_in_the_work_folder(void **state) {
     assert_never_written("lab --text @work/cells.jsonl --work @work --report @r.html", "work/cells.jsonl", "--work");
     assert_never_written("lab --text @cells --work @work --report @r.html", "work/cells.jsonl", "--work");
     assert_never_written("lab --text @work --work @work --report @r.html", "work/cells.jsonl", "--work");
-    assert_never_written("lab --text @work/alibi-s1/training.json --work @work --report @r.html", "work/alibi-s1/training.json",
-                "--work");
-    assert_never_written("lab --text @text --text @work/alibi-s1 --work @work --report @r.html", "work/cells.jsonl", "--work");
+    assert_never_written("lab --text @work/alibi-s1/training.json --work @work --report @r.html",
+                         "work/alibi-s1/training.json", "--work");
+    assert_never_written("lab --text @text --text @work/alibi-s1 --work @work --report @r.html", "work/cells.jsonl",
+                         "--work");
     assert_never_written("lab --text @text --work @work --report @work/cells.jsonl", "work/cells.jsonl",
                          "of the work folder");
-    assert_never_written("lab --text @text --work @work --report @work/alibi-s1/training.json", "work/alibi-s1/training.json",
-                "of the work folder");
+    assert_never_written("lab --text @text --work @work --report @work/alibi-s1/training.json",
+                         "work/alibi-s1/training.json", "of the work folder");
     assert_fails("lab --text @text --work @work --report @work/results.jsonl", 2, "of the work folder");
     assert_fails("lab --text @short --work @work --report @work/report.html", 1, "text: 10 bytes"); /* a place for it */
     alarm(0);
@@ -275,8 +277,8 @@ static void neighbours_of_a_named_file(void **state) {
     static const struct {
         const char *name;
         int is_read;
-    } files[] = {{"pytorch_model.bin", 1}, {"chat_template.jinja", 1},      {"vocab.txt", 1}, {"model.onnx", 1},
-                 {"tokenizer.model", 1},   {"processor_config.json", 1},    {"README.md", 0}, {"sub.gguf", 0},
+    } files[] = {{"pytorch_model.bin", 1}, {"chat_template.jinja", 1},    {"vocab.txt", 1}, {"model.onnx", 1},
+                 {"tokenizer.model", 1},   {"processor_config.json", 1},  {"README.md", 0}, {"sub.gguf", 0},
                  {"LICENSE", 0},           {"model-00001.safetensors", 1}};
     void (*const check[])(const char *line, const char *name, const char *says) = {assert_kept, assert_never_written};
     char line[256], name[64];
@@ -336,8 +338,7 @@ static void neighbours_of_a_gguf(void **state) {
 /* A file of a user that has the name of a folder's lock stays, whether it is a result, or read by the run. */
 static void locks_of_folders(void **state) {
     (void)state;
-    assert_int_equal(
-        run("lab --text @text --preset smoke --encodings nope --work @./j --report @j.gyre-lock")->exit, 0);
+    assert_int_equal(run("lab --text @text --preset smoke --encodings nope --work @./j --report @j.gyre-lock")->exit, 0);
     assert_true(read_bytes("j.gyre-lock", now) > 1000); /* the report */
     assert_fails("lab --text @text --preset smoke --encodings nope --work @j --report @r.html", 1, "is not a lock");
     assert_true(read_bytes("j.gyre-lock", now) > 1000);
@@ -384,8 +385,8 @@ static void references_of_a_cache(void **state) {
     assert_int_equal(run("explain o/n -o @elsewhere.txt")->exit, 0);
     assert_never_written("explain o/n -o @hub/models--o--n/refs/main", "hub/models--o--n/refs/main", "this run");
     assert_never_written("explain o/n -o @hub/models--o--n/blobs/b", "hub/models--o--n/blobs/b", "this run");
-    assert_never_written("explain o/n -o @hub/models--o--n/snapshots/c/config.json", "hub/models--o--n/snapshots/c/config.json",
-                         "this run");
+    assert_never_written("explain o/n -o @hub/models--o--n/snapshots/c/config.json",
+                         "hub/models--o--n/snapshots/c/config.json", "this run");
     unsetenv("HF_HUB_CACHE"); /* by its path too */
     static const char *const paths[] = {"@hub/models--o--n/snapshots/c", "@hub/models--o--n/snapshots/c/config.json"};
     static const char *const others[] = {"refs/main", "blobs/b"};
@@ -401,8 +402,8 @@ static void references_of_a_cache(void **state) {
 /* Files that stand where a run would put its own beside a result. */
 static void neighbours(void **state) {
     (void)state;
-    static const char *const names[] = {"j.lock", "j.gyre-lock", "k.gyre-lock", "out.2024-01.tmp", "out.gyre-1234-0.tmp",
-                                        "out.gyre-1234-0-0123abcd.tmp"};
+    static const char *const names[] = {"j.lock",          "j.gyre-lock",         "k.gyre-lock",
+                                        "out.2024-01.tmp", "out.gyre-1234-0.tmp", "out.gyre-1234-0-0123abcd.tmp"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         write_file(names[i], "mine", 4);
     assert_fails("lab --text @text --preset smoke --encodings nope --report @r.html --work @j", 1, "is not a lock");

@@ -84,17 +84,16 @@ static void files_of_others(void **state) {
         {"explain @rope/config.json --json -o @app/pod.json", "app/pod.json"},
         {"plot wavelengths @rope/config.json --json -o @app/pod.json", "app/pod.json"},
         {"explain @rope -o @hub/models--o--n/refs/main", "hub/models--o--n/refs/main"}};
-    assert_int_equal(
-        shell("cp -r alibi other && cp rope/config.json my.json && $G convert rope -o w.gguf && "
-              "cp w.gguf w-00001-of-00003.gguf && cp w.gguf sha256-aa && cp alibi/config.json plain && "
-              "echo '{}' >other/tokenizer.json && echo a >other/vocab.txt && echo b >other/stories15M.bin && "
-              "ln -s other/tokenizer.json soft.json && ln -s w-00001-of-00003.gguf soft.gguf && mkdir app && "
-              "echo '{\"port\": 80}' >app/config.json && echo text >app/diary.json && "
-              "sed '1s/{/{\"x\": Infinity,/' rope/config.json >app/far.cfg && "
-              "echo '{\"max_position_embeddings\": 4}' >app/keys.json && "
-              "echo '{\"kind\": \"Pod\"}' >app/pod.json && "
-              "h=hub/models--o--n && mkdir -p $h/refs && echo c >$h/refs/main"),
-        0);
+    assert_int_equal(shell("cp -r alibi other && cp rope/config.json my.json && $G convert rope -o w.gguf && "
+                           "cp w.gguf w-00001-of-00003.gguf && cp w.gguf sha256-aa && cp alibi/config.json plain && "
+                           "echo '{}' >other/tokenizer.json && echo a >other/vocab.txt && echo b >other/stories15M.bin && "
+                           "ln -s other/tokenizer.json soft.json && ln -s w-00001-of-00003.gguf soft.gguf && mkdir app && "
+                           "echo '{\"port\": 80}' >app/config.json && echo text >app/diary.json && "
+                           "sed '1s/{/{\"x\": Infinity,/' rope/config.json >app/far.cfg && "
+                           "echo '{\"max_position_embeddings\": 4}' >app/keys.json && "
+                           "echo '{\"kind\": \"Pod\"}' >app/pod.json && "
+                           "h=hub/models--o--n && mkdir -p $h/refs && echo c >$h/refs/main"),
+                     0);
     assert_all_ask(cases, COUNT(cases));
     assert_runs("convert @w.gguf -o @half.gguf --dtype bf16");
     assert_runs("explain @rope --json -o @found.json");
@@ -319,7 +318,8 @@ static void folder_that_cannot_be_listed(void **state) {
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
         snprintf(name, sizeof name, "n/%s", files[i]);
         const size_t before = read_bytes(name, kept);
-        snprintf(line, sizeof line, "setpriv --reuid=65534 --clear-groups $G explain n/config.json -o %s --force >/dev/null", name);
+        snprintf(line, sizeof line, "setpriv --reuid=65534 --clear-groups $G explain n/config.json -o %s --force >/dev/null",
+                 name);
         if (shell("command -v setpriv >/dev/null") != 0) skip();
         assert_int_not_equal(shell(line), 0);
         assert_int_equal(read_bytes(name, now), before);
@@ -358,7 +358,8 @@ static void failures_of_looking(void **state) {
     enum { MOST = 40 };
     char line[1024];
     assert_int_equal(shell("cp -r rope f && echo t >f/chat_template.jinja && ln -s f/config.json soft && "
-                           "$G convert rope -o f.gguf && cp f.gguf g.gguf && cp f.gguf f-00001-of-00002.gguf && cp f.gguf f-00002-of-00002.gguf && ln text hard2"),
+                           "$G convert rope -o f.gguf && cp f.gguf g.gguf && cp f.gguf f-00001-of-00002.gguf && cp f.gguf "
+                           "f-00002-of-00002.gguf && ln text hard2"),
                      0);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const size_t before = read_bytes(cases[i].kept, kept);

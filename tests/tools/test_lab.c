@@ -141,7 +141,8 @@ static char *print_at(int columns) {
     static char text[1 << 16];
     char line[200];
     snprintf(line, sizeof line,
-             "COLUMNS=%d $G lab --text text --preset smoke --work lab --force --report report.html >printed 2>said", columns);
+             "COLUMNS=%d $G lab --text text --preset smoke --work lab --force --report report.html >printed 2>said",
+             columns);
     assert_int_equal(shell(line), 0);
     read_whole(in_folder("printed"), text, sizeof text);
     return text;
@@ -372,7 +373,8 @@ static void seeds(void **state) {
     }
     json_decref(root);
     snprintf(text, sizeof text,
-             "lab --text @text --preset smoke --work @lab-seeds --force --report @report.html --encodings %s --seeds 3", first);
+             "lab --text @text --preset smoke --work @lab-seeds --force --report @report.html --encodings %s --seeds 3",
+             first);
     const outcome *o = run(text);
     assert_int_equal(o->exit, 0);
     assert_non_null(strstr(o->out, "Copied bytes right, in percent: mean over 3 seeds, and interval"));
@@ -497,7 +499,8 @@ static void stretched_slopes(void **state) {
     json_decref(plain);
     json_decref(root);
     static char page[1 << 23];
-    const outcome *o = run("lab --text @text --preset smoke --work @lab --force --report @report.html --add-method alibi-ntk");
+    const outcome *o =
+        run("lab --text @text --preset smoke --work @lab --force --report @report.html --add-method alibi-ntk");
     assert_int_equal(o->exit, 0);
     const char *table = strstr(o->out, "The ALiBi model, as it is, under methods that stretch its slopes");
     assert_non_null(table);
@@ -517,8 +520,8 @@ static void killed(void **state) {
     (void)state;
     outcome o;
     for (int i = 1; i <= 6; i += test_all() ? 1 : 2) {
-        const pid_t child =
-            start("lab --text @text --preset smoke --json --force --report @report.html --work @lab-killed", in_folder("out"));
+        const pid_t child = start("lab --text @text --preset smoke --json --force --report @report.html --work @lab-killed",
+                                  in_folder("out"));
         nanosleep(&(struct timespec){.tv_nsec = i * 60000000}, NULL);
         (void)kill(child, SIGKILL);
         finish(child, &o);

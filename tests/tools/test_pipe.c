@@ -1,6 +1,6 @@
 /* test_pipe.c: a reader that leaves early, as in `gyre ... | head -1`, and what killed runs leave in /tmp. */
-#include "run_command.h"
 #include "left_names.h"
+#include "run_command.h"
 
 #include <errno.h>
 #include <sys/file.h>

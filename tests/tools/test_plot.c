@@ -527,7 +527,7 @@ static void figures(void **state) {
                                         "clock --compare linear,yarn:8"};
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
         char line[256];
-        snprintf(line, sizeof line, "plot %s -o @figure.svg", lines[i]);
+        snprintf(line, sizeof line, "plot %s -o @figure.svg --force", lines[i]);
         const outcome *o = run(line);
         if (o->exit || o->err[0] || o->out[0]) fail_msg("%s: exit %d: %s%s", lines[i], o->exit, o->err, o->out);
         check_begins("figure.svg", "<svg", "</svg>");

@@ -318,7 +318,8 @@ static void ctrl_c_keeps_the_journal(void **state) {
     (void)state;
 #define LONG_SEARCH "search @rope --text @text --to 1k --stride 512 --windows 2 --held-out 2 --budget 30 --threads 1 --json"
     outcome o;
-    pid_t child = start(LONG_SEARCH " --journal @stopped -o @stopped.txt --write @stopped.json --even-if-worse", in_folder(".out"));
+    pid_t child =
+        start(LONG_SEARCH " --journal @stopped -o @stopped.txt --write @stopped.json --even-if-worse", in_folder(".out"));
     if (!wait_for_text("stopped", "\"nats\":", child)) fail_msg("nothing measured");
     assert_int_equal(kill(child, SIGINT), 0);
     finish(child, &o);
@@ -597,9 +598,9 @@ static void start_tokens_in_a_config(void **state) {
     read_whole(in_folder("starts.json"), text, sizeof text);
     assert_null(strstr(text, "rope_clip")); /* the model's own, which the result has not */
     copy_file("starts.json", "native/config.json", sizeof text);
-    json_decref(
-        run_json("search @native --text @text --to 64 --windows 4 --held-out 6 --budget 40 --write @plain.json --even-if-worse "
-                 "--json"));
+    json_decref(run_json(
+        "search @native --text @text --to 64 --windows 4 --held-out 6 --budget 40 --write @plain.json --even-if-worse "
+        "--json"));
     read_whole(in_folder("plain.json"), text, sizeof text);
     assert_null(strstr(text, "rope_start")); /* and now its start tokens */
 }

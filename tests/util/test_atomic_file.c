@@ -98,8 +98,13 @@ static void two_writers(void **state) {
 /* What a killed writer left is removed by the next one; what a living writer has, and files of other names, are not. */
 static void killed_writers(void **state) {
     (void)state;
-    static const char *const others[] = {"a.gyre-1-0.tmp.txt", "a.gyre-x-0.tmp", "ab.gyre-1-0.tmp", "a.gyre-1-.tmp",
-                                         "a.2024-01.tmp", "a.gyre-4194305-0.tmp", "a.gyre-4194305-0-89abcdef.tmp"};
+    static const char *const others[] = {"a.gyre-1-0.tmp.txt",
+                                         "a.gyre-x-0.tmp",
+                                         "ab.gyre-1-0.tmp",
+                                         "a.gyre-1-.tmp",
+                                         "a.2024-01.tmp",
+                                         "a.gyre-4194305-0.tmp",
+                                         "a.gyre-4194305-0-89abcdef.tmp"};
     gyre_atomic_file living;
     const pid_t child = fork();
     if (child == 0) {

@@ -24,7 +24,7 @@ char *realpath(const char *path, char *out); /* wasi-libc has none; explorer/was
 #endif
 
 enum { MAX_WRITES = 8 };
-typedef enum reading_as { AS_FILES, AS_MODEL, AS_TOKENIZER } reading_as; /* a tokenizer: another model's, or one of its files */
+typedef enum reading_as { AS_FILES, AS_MODEL, AS_TOKENIZER } reading_as;
 typedef struct input {
     const char *path;
     reading_as as;
@@ -277,8 +277,7 @@ static void check_folder(const output *w, const struct stat *is) {
         cli_usage_error("--%s: the working folder is %s, which would be replaced; change to another folder first", w->option,
                         w->path);
     for (const input *in = reads; in < reads + reads_count; in++) {
-        if (is_same(is, in->path))
-            cli_usage_error("--%s: %s is read by this run; name another folder", w->option, w->path);
+        if (is_same(is, in->path)) cli_usage_error("--%s: %s is read by this run; name another folder", w->option, w->path);
         if (is_held(in->path, w->path) || is_inside(in->path, w->path) ||
             (in->as != AS_FILES && any_model_file(in->path, NULL, is_held, w->path)))
             cli_usage_error("--%s: %s holds %s, which this run reads; name another folder", w->option, w->path, in->path);

@@ -1,5 +1,5 @@
-/* cli_guard.h: no command replaces a file unasked, and none writes over what it reads, --force or not.  Files are compared by
- * device and inode, so links and other spellings of a name count too. */
+/* cli_guard.h: no command replaces a file unasked, and none writes over what it reads, --force or not.  Files are compared
+ * by device and inode, so links and other spellings of a name count too. */
 #ifndef GYRE_TOOLS_CLI_GUARD_H
 #define GYRE_TOOLS_CLI_GUARD_H
 

@@ -21,7 +21,8 @@ static void read_threads(const char *option, const char *text, void *at) {
 
 #define CLI_STRUCT cli_options
 enum { OUTPUT = 2, FORCE, HELP, COMMON_ROWS };
-/* Row i is bit i of cli_command.common; every command has --help, and one that writes a file --force.  Negative groups come after the command's own. */
+/* Row i is bit i of cli_command.common; every command has --help, and one that writes a file --force.  Negative groups come
+ * after the command's own. */
 static const cli_option common_rows[COMMON_ROWS] = {
     {"threads", "N", "Threads to compute with; 0 = one per processor (default: GYRE_THREADS, else 0)", -2,
      CLI_OTHER(int, threads, read_threads)},

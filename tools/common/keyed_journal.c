@@ -29,12 +29,14 @@ static gyre_status check_file(const char *path, journal_mode mode, gyre_error *e
     int empty;
     const gyre_status status = journal_check_file(path, mode == JOURNAL_REPLACE ? NULL : begins, &empty, err);
     if (status || empty || mode != JOURNAL_NEW) return status;
-    return gyre_fail(err, GYRE_EINVAL, "journal: has results of an earlier run; --resume continues from them, --force replaces them (%s)",
+    return gyre_fail(err, GYRE_EINVAL,
+                     "journal: has results of an earlier run; --resume continues from them, --force replaces them (%s)",
                      path);
 }
 
 gyre_status keyed_journal_open(keyed_journal *j, const char *path, journal_mode mode, gyre_error *err) {
-    const journal_format format = {.read_line = read_line, .ctx = (void *)path, .flags = DUMP_FLAGS, .replace = mode == JOURNAL_REPLACE};
+    const journal_format format = {
+        .read_line = read_line, .ctx = (void *)path, .flags = DUMP_FLAGS, .replace = mode == JOURNAL_REPLACE};
     *j = (keyed_journal){0};
     if (!path) return GYRE_OK;
     gyre_status status = team_agree(team_leads() ? check_file(path, mode, err) : GYRE_OK, err);

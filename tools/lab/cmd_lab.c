@@ -316,8 +316,8 @@ static int show(lab *l) {
 
 static int fail_stopped(const lab *l) {
     return cli_fail("stopped: %d of %d rows are complete, the others are missing here and in the report%s (%s)",
-                    lab_rows_done(l), lab_rows_count(l), l->work ? "; the same command with --force continues from here" : "",
-                    l->work ? l->work : "gyre lab");
+                    lab_rows_done(l), lab_rows_count(l),
+                    l->work ? "; the same command with --force continues from here" : "", l->work ? l->work : "gyre lab");
 }
 
 static int run(lab *l) {

@@ -14,7 +14,7 @@
 #define ROW_TEXT(member, group)                                                                                             \
     {                                                                                                                       \
         "text", "PATH", "A text to read; a folder means all files under it. Repeat for more texts", group,                  \
-            CLI_OTHER(model_options, member, model_read_text), .file = CLI_FILE_READ                                   \
+            CLI_OTHER(model_options, member, model_read_text), .file = CLI_FILE_READ                                        \
     }
 #define ROW_IDS(member, group)                                                                                              \
     {                                                                                                                       \

@@ -25,7 +25,7 @@ enum { STRETCH_MIN_TRAINED = 4 };
             ", to this file, or into this folder under its own name. A name that ends in .json or .gguf is a file, "        \
             "another that does not exist a folder, which is made. Everything else in the config stays byte for byte. "      \
             "Never the model's own file",                                                                                   \
-            group, CLI_TEXT(member), .file = CLI_FILE_CONFIG                                                                 \
+            group, CLI_TEXT(member), .file = CLI_FILE_CONFIG                                                                \
     }
 
 typedef struct stretch_options {

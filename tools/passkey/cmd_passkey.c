@@ -23,7 +23,9 @@ static int open_input(passkey *p, int argc, char **argv) {
     for (int64_t l = 0; l < o->lengths.count; l++)
         hash = gyre_fnv1a(hash, &p->templates[l].hash, sizeof p->templates[l].hash);
     if (team_same("tokenizer", hash, &err)) return cli_fail_error(&err);
-    return keyed_journal_open(&p->journal, o->run.journal, run_options_journal_mode(&o->run, &o->common), &err) ? cli_fail_error(&err) : 0;
+    return keyed_journal_open(&p->journal, o->run.journal, run_options_journal_mode(&o->run, &o->common), &err)
+               ? cli_fail_error(&err)
+               : 0;
 }
 
 /* Explains the dashes of the table. */

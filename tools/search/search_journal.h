@@ -19,7 +19,8 @@ typedef struct search_evaluation {
 /* *out = the journal at path (NULL = in memory only).  search_identity: the first line of the file, which defines the
  * search.
  * Errors: EINVAL (the file is of another search; err says how it differs), EIO, ENOMEM. */
-gyre_status search_journal_open(search_journal **out, const char *path, const json_t *search_identity, int replace, gyre_error *err);
+gyre_status search_journal_open(search_journal **out, const char *path, const json_t *search_identity, int replace,
+                                gyre_error *err);
 /* out = 1 if the evaluation is known; nats[0 .. count - 1] then get its losses. */
 int search_journal_find(const search_journal *journal, const search_evaluation *r, double *nats);
 gyre_status search_journal_add(search_journal *journal, const search_evaluation *r, const double *nats, gyre_error *err);

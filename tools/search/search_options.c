@@ -62,7 +62,8 @@ static const cli_option rows[] = {
      "that "
      "pair alone keeps its trained frequency, and what the model as it is wins if that pair alone is divided",
      3, CLI_FLAG(pairs), .excludes = "temperature", .why = "shows factors, which --temperature does not search for"},
-    {"even-if-worse", NULL, "Write the factors found even if a method that needs no search predicts the held-out text better", 4,
+    {"even-if-worse", NULL,
+     "Write the factors found even if a method that needs no search predicts the held-out text better", 4,
      CLI_FLAG(even_if_worse), .needs = "write", .why = "nothing is written without --write"},
     {0}};
 
