@@ -1,5 +1,5 @@
 /* replace_folder.c: writes a checkpoint into a folder beside its target, and puts it in place by one rename. */
-#define _DEFAULT_SOURCE /* syscall and realpath */
+#define _DEFAULT_SOURCE /* syscall */
 #include "files/replace_folder.h"
 
 #include "files/file_read.h"
@@ -115,21 +115,13 @@ static gyre_status recover_entry(const char *path, int aside, void *arg, gyre_er
 }
 
 /* -- beginning -- */
-/* out = `final` without trailing slashes.  A link or "." is resolved, because its own name cannot be exchanged. */
+/* out = the folder's own name, since that of a link or "." cannot be exchanged. */
 static gyre_status normalize(const char *final, char out[PATH_MAX], gyre_error *err) {
-    struct stat info;
-    size_t length = strlen(final);
-    if (length == 0) return gyre_fail(err, GYRE_EINVAL, "folder: an empty name");
-    if (length >= PATH_MAX - 32) return gyre_fail(err, GYRE_EIO, "folder: path too long (%.200s...)", final);
-    memcpy(out, final, length + 1);
-    out[length = gyre_path_length(out)] = '\0';
-    const int is_link = lstat(out, &info) == 0 && S_ISLNK(info.st_mode);
-    if (is_link || is_dot_entry(gyre_path_name(out))) {
-        char given[PATH_MAX];
-        memcpy(given, out, length + 1);
-        if (!realpath(given, out)) return gyre_fail_errno(err, given, errno);
-        if (strlen(out) >= PATH_MAX - 32) return gyre_fail(err, GYRE_EIO, "folder: path too long (%.200s...)", out);
-    }
+    if (!*final) return gyre_fail(err, GYRE_EINVAL, "folder: an empty name");
+    const int code = gyre_folder_end(final, out);
+    if (code == ENAMETOOLONG || (!code && strlen(out) >= PATH_MAX - 48))
+        return gyre_fail(err, GYRE_EIO, "folder: path too long (%.200s...)", final);
+    if (code) return gyre_fail_errno(err, final, code);
     if (strcmp(out, "/") == 0) return gyre_fail(err, GYRE_EINVAL, "folder: / cannot be replaced");
     return GYRE_OK;
 }

@@ -13,22 +13,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* file->target = `path`, or the name that it links to, of a file that need not be there yet. */
-static int resolve(gyre_atomic_file *file, const char *path, int exists) {
-#if defined(__wasi__) /* which has no realpath */
-    char *real = NULL;
-    (void)exists;
-#else
-    char *real = exists ? realpath(path, NULL) : NULL;
-    if (exists && !real) return errno;
-#endif
-    char end[PATH_MAX];
-    const int code = real ? 0 : gyre_link_end(path, end);
-    const int length = code ? 0 : snprintf(file->target, sizeof file->target, "%s", real ? real : end);
-    free(real);
-    return code ? code : length < (int)sizeof file->target ? 0 : ENAMETOOLONG;
-}
-
 /* -- descriptors -- */
 #if !defined(__wasi__)
 /* out = 1 for a folder whose names are the descriptors of this process: /proc/PID/fd, /proc/PID/task/TID/fd, /dev/fd. */
@@ -149,7 +133,7 @@ int gyre_atomic_open(gyre_atomic_file *file, const char *path) {
         return file->fd < 0 ? errno : 0;
     }
     int code = exists ? check_writable(path) : 0;
-    if (!code) code = resolve(file, path, exists);
+    if (!code) code = gyre_link_end(path, file->target);
     if (!code) code = create_temporary(file);
     if (!code && exists) copy_mode(file, &old);
     return code;

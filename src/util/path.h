@@ -43,5 +43,8 @@ int gyre_link_step(const char *path, char out[PATH_MAX]);
 /* out = the name that is made when `path` is opened for writing: that behind its links, whether or not a file is there; path
  * itself if it is no link.  Returns 0, or the errno value of looking at a link, ELOOP or ENAMETOOLONG among them. */
 int gyre_link_end(const char *path, char out[PATH_MAX]);
+/* The same for a folder: slashes at the end are cut off, behind links too, and "." and ".." get the folder's own name.
+ * Returns that of realpath too. */
+int gyre_folder_end(const char *path, char out[PATH_MAX]);
 
 #endif

@@ -118,10 +118,7 @@ static int find_real(const char *path, char real[PATH_MAX]) {
 
 /* end = the path behind its links, without slashes at its end, or the path itself. */
 static void find_end(const char *path, char end[PATH_MAX]) {
-    char plain[PATH_MAX];
-    snprintf(plain, sizeof plain, "%.*s", (int)gyre_path_length(path), path);
-    if (gyre_link_end(plain, end) != 0) memcpy(end, plain, sizeof plain);
-    end[gyre_path_length(end)] = '\0';
+    if (gyre_folder_end(path, end) != 0) snprintf(end, PATH_MAX, "%s", path);
 }
 
 static void folder_of(const char *path, char folder[PATH_MAX]) {

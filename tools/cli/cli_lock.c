@@ -1,6 +1,4 @@
 /* cli_lock.c: lock files. */
-/* For realpath. */
-#define _XOPEN_SOURCE 700 // NOLINT(bugprone-reserved-identifier): POSIX defines this name
 #include "tools/cli/cli_lock.h"
 #include "tools/cli/cli_error.h"
 #include "util/absent_path.h"
@@ -12,46 +10,10 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* -- the name -- */
-/* out = 1 if there was a slash at the end; it is cut off. */
-static int cut_slashes(char *path) {
-    const size_t length = gyre_path_length(path);
-    const int cut = path[length] != 0;
-    path[length] = 0;
-    return cut;
-}
-
-/* "." and "..", which name a folder that also has its own name. */
-static int is_dots(const char *path) {
-    const char *name = gyre_path_name(path);
-    return strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
-}
-
-/* out = the name of the lock of `path`.  Returns 0, or an errno value of following its links. */
-static int find_name(const char *path, char out[4096]) {
-    enum { MOST_LINKS = 40 };
-    char from[PATH_MAX], end[PATH_MAX];
-    if (snprintf(from, sizeof from, "%s", path) >= (int)sizeof from) return ENAMETOOLONG;
-    (void)cut_slashes(from);
-    for (int i = 0;; i++) {
-        const int code = i < MOST_LINKS ? gyre_link_end(from, end) : ELOOP;
-        if (code) return code;
-        if (!cut_slashes(end)) break; /* a link to "folder/" may lead to a link again */
-        memcpy(from, end, sizeof from);
-    }
-    char *real = is_dots(end) ? realpath(end, NULL) : NULL;
-    if (is_dots(end) && !real) return errno;
-    const int length = snprintf(out, 4096, "%s.gyre-lock", real ? real : end);
-    free(real);
-    return length < 4096 ? 0 : ENAMETOOLONG;
-}
-
-/* -- the lock -- */
 enum { TAKEN = -1, LOST = -2 };
 /* Locks the open file.  out = 0; TAKEN: another run has it; LOST: it lost its name meanwhile, to a run that ended, and the
  * next one may be free; an errno value. */
@@ -87,7 +49,9 @@ static int open_and_take(cli_lock *lock) {
 
 gyre_status cli_lock_acquire(cli_lock *lock, const char *path, gyre_error *err) {
     *lock = (cli_lock){.file = -1};
-    int code = find_name(path, lock->path);
+    char end[PATH_MAX];
+    int code = gyre_folder_end(path, end);
+    if (!code && snprintf(lock->path, sizeof lock->path, "%s.gyre-lock", end) >= (int)sizeof lock->path) code = ENAMETOOLONG;
     if (code == ENAMETOOLONG) return gyre_fail(err, GYRE_EINVAL, "folder: too long a name (%.200s...)", path);
     if (code) return gyre_fail(err, GYRE_EIO, "folder: %s (%s)", strerror(code), path);
     code = open_and_take(lock);

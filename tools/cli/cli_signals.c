@@ -1,5 +1,5 @@
 /* cli_signals.c: Ctrl-C, and the unfinished files that it removes. */
-/* For realpath. */
+/* For SIGXFSZ. */
 #define _XOPEN_SOURCE 700 // NOLINT(bugprone-reserved-identifier): POSIX defines this name
 #include "tools/cli/cli_signals.h"
 #include "tools/cli/cli_error.h"
@@ -12,7 +12,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -92,11 +91,9 @@ void cli_install_signal_handlers(void) {
 void cli_set_pending_copy(const char *target) {
     copy_pending = 0;
     if (!target) return;
-    char end[PATH_MAX], *real = realpath(target, NULL); /* of a link, the file behind it is replaced, or made */
-    const int found = real || gyre_link_end(target, end) == 0;
-    const int fits = found && gyre_temporary_name(pending_copy, real ? real : end, 0);
-    free(real);
-    copy_pending = fits && access(pending_copy, F_OK) != 0;
+    char end[PATH_MAX]; /* of a link, the file behind it is replaced, or made */
+    copy_pending =
+        gyre_link_end(target, end) == 0 && gyre_temporary_name(pending_copy, end, 0) && access(pending_copy, F_OK) != 0;
 }
 
 void cli_defer_signals(void) {

@@ -364,8 +364,7 @@ static int report(const train_options *o, const gyre_trainer *t, double loss) {
 /* The model is whole.  Beside it the checkpoint before it may be left, under the name of util/temporary.h. */
 static void warn_of_rest(const train_options *o) {
     char end[PATH_MAX], rest[GYRE_TEMPORARY_PATH_BYTES];
-    if (gyre_link_end(o->common.output, end)) return;
-    end[gyre_path_length(end)] = '\0';
+    if (gyre_folder_end(o->common.output, end)) return;
     if (gyre_temporary_name(rest, end, 0) && !gyre_is_absent(rest))
         cli_warn("%s: the checkpoint before the last could not be removed; the next run does it (%s)", rest,
                  o->common.output);
