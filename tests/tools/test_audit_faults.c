@@ -307,8 +307,8 @@ static void notes_without_end(void **state) {
         assert_string_equal(test_string(finding, "place"), place);
     }
     json_decref(root);
-    assert_int_equal(run("audit @endless -o @endless.out")->exit, FOUND);
-    assert_int_equal(run("audit @endless/config.json -o @endless.out")->exit, FOUND);
+    assert_int_equal(run("audit @endless -o @endless.out --force")->exit, FOUND);
+    assert_int_equal(run("audit @endless/config.json -o @endless.out --force")->exit, FOUND);
 }
 
 static void frequencies_of_many_layers(void **state) {

@@ -146,7 +146,8 @@ static void older_journals(void **state) {
 
 /* The same of the lab's cells. */
 static void older_labs(void **state) {
-    static const char line[] = "lab --text @text --preset smoke --encodings alibi --work @lab --report @lab.html --json";
+    static const char line[] =
+        "lab --text @text --preset smoke --encodings alibi --work @lab --force --report @lab.html --json";
     static char journal[1 << 16], first[4096], spoilt[1 << 16];
     (void)state;
     if (run(line)->exit) fail_msg("gyre %s", line);

@@ -145,7 +145,7 @@ static void families_of_methods(void **state) {
                      3 + i * k);
         }
     write_file("many.jsonl", lines, strlen(lines));
-    assert_int_equal(run("plot perplexity @many.jsonl -o @figure.svg")->exit, 0);
+    assert_int_equal(run("plot perplexity @many.jsonl -o @figure.svg --force")->exit, 0);
     read_figure(svg, sizeof svg);
     for (int i = 0; i < 4; i++)
         if (!strstr(svg, titles[i])) fail_msg("no panel %s", titles[i]);
@@ -154,7 +154,7 @@ static void families_of_methods(void **state) {
         references++;
     assert_int_equal(references, 4);
     assert_null(strstr(svg, "(others)"));
-    assert_int_equal(run("plot perplexity @many.jsonl --methods none,ntk,ntk:2,yarn -o @figure.svg")->exit, 0);
+    assert_int_equal(run("plot perplexity @many.jsonl --methods none,ntk,ntk:2,yarn -o @figure.svg --force")->exit, 0);
     read_figure(svg, sizeof svg);
     assert_null(strstr(svg, "(NTK)")); /* few lines stay together */
     unlink(in_folder("many.jsonl"));
@@ -173,7 +173,7 @@ static void names_of_any_bytes(void **state) {
     assert_int_equal(chdir(folder), 0); /* so short that the label is the whole name */
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         char line[256];
-        snprintf(line, sizeof line, "plot %s --compare %s,%s -o @figure.svg", kinds[i], names[0], names[1]);
+        snprintf(line, sizeof line, "plot %s --compare %s,%s -o @figure.svg --force", kinds[i], names[0], names[1]);
         const outcome *o = run(line);
         if (o->exit) fail_msg("%s: exit %d: %s", kinds[i], o->exit, o->err);
         read_figure(svg, sizeof svg);
@@ -205,8 +205,8 @@ static void pairs_that_do_not_turn(void **state) {
     write_file("huge.json", huge, sizeof huge - 1);
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         char line[160];
-        snprintf(line, sizeof line, "plot %s @still.json --methods none,linear --to 64k -o @figure.svg", kinds[i]);
-        if (strcmp(kinds[i], "helix") == 0) snprintf(line, sizeof line, "plot helix @still.json -o @figure.svg");
+        snprintf(line, sizeof line, "plot %s @still.json --methods none,linear --to 64k -o @figure.svg --force", kinds[i]);
+        if (strcmp(kinds[i], "helix") == 0) snprintf(line, sizeof line, "plot helix @still.json -o @figure.svg --force");
         const outcome *o = run(line);
         if (o->exit) fail_msg("gyre %s: exit %d, signal %d: %s", line, o->exit, o->signal, o->err);
         read_figure(svg, sizeof svg);
@@ -214,9 +214,10 @@ static void pairs_that_do_not_turn(void **state) {
         if (i == 0) assert_non_null(strstr(svg, "does not rotate"));
     }
     /* A factor so large that no pair turns in any number of tokens, and a base whose powers have three digits. */
-    static const char *const lines[] = {
-        "plot wavelengths --methods linear:1e308 -o @figure.svg", "plot wavelengths --methods linear:2e307 -o @figure.svg",
-        "plot ramp --methods linear:1e308 -o @figure.svg", "plot wavelengths @huge.json --to 64k -o @figure.svg"};
+    static const char *const lines[] = {"plot wavelengths --methods linear:1e308 -o @figure.svg --force",
+                                        "plot wavelengths --methods linear:2e307 -o @figure.svg --force",
+                                        "plot ramp --methods linear:1e308 -o @figure.svg --force",
+                                        "plot wavelengths @huge.json --to 64k -o @figure.svg --force"};
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
         const outcome *o = run(lines[i]);
         if (o->exit) fail_msg("gyre %s: exit %d, signal %d: %s", lines[i], o->exit, o->signal, o->err);

@@ -115,7 +115,7 @@ static void lab(void **state) {
         assert_true(number(&t, 0, column_of(&t, "low", kinds[k].unit)) == kinds[k].low);
         assert_true(number(&t, 0, column_of(&t, "high", kinds[k].unit)) == kinds[k].high);
         table_free(&t);
-        snprintf(line, sizeof line, "plot %s @new.json -o @band.svg", kinds[k].kind);
+        snprintf(line, sizeof line, "plot %s @new.json -o @band.svg --force", kinds[k].kind);
         assert_int_equal(run(line)->exit, 0);
     }
 }
@@ -152,9 +152,9 @@ static void results_without_end(void **state) {
         const int64_t count = (int64_t)rows[i].methods * rows[i].lengths * rows[i].depths;
         write_keys("many.json", rows[i].methods, rows[i].lengths, rows[i].depths);
         if (rows[i].says)
-            assert_fails("plot passkey @many.json -o @many.svg", CLI_FAILED, rows[i].says);
+            assert_fails("plot passkey @many.json -o @many.svg --force", CLI_FAILED, rows[i].says);
         else
-            assert_int_equal(run("plot passkey @many.json -o @many.svg")->exit, 0);
+            assert_int_equal(run("plot passkey @many.json -o @many.svg --force")->exit, 0);
         table t = table_of("passkey @many.json");
         assert_int_equal(rows_of(&t), count);
         table_free(&t);
