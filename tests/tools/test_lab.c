@@ -396,7 +396,7 @@ static void added_methods(void **state) {
                 perplexity_at(root, "methods", 0, 0)); /* ntk-past:16 there is none */
     assert_true(perplexity_at(root, "methods", 9, 4) == perplexity_at(root, "methods", 6, 4)); /* and past it ntk:16 */
     json_decref(root);
-    assert_fails("lab --text @text --preset smoke --work @early --encodings rope --add-method none+start:4", 1,
+    assert_fails("lab --force --text @text --preset smoke --work @early --encodings rope --add-method none+start:4", 1,
                  "--add-method none+start:4: at 32 tokens: ");
     assert_int_equal(access(in_folder("early/rope-s1"), F_OK), -1); /* nothing was trained */
     assert_fails("lab --add-method yran", 2, "--add-method: method \"yran\": no such method; did you mean yarn?");
@@ -631,7 +631,7 @@ static void rows_of_layer_parts(void **state) {
 
 static void refused_rows(void **state) {
     (void)state;
-    assert_fails("lab --text @text --preset smoke --work @wide --encodings rope-dim-32", 1, "rope-dim-32: ");
+    assert_fails("lab --force --text @text --preset smoke --work @wide --encodings rope-dim-32", 1, "rope-dim-32: ");
     assert_fails("lab --task posgen --preset questions", 2, "--preset questions: needs --text");
     assert_fails("lab --task posgen --preset small", 2, "--preset small: needs --text");
 }
@@ -639,11 +639,11 @@ static void refused_rows(void **state) {
 static void wrong_work(void **state) {
     (void)state;
     write_text("other", 21000);
-    assert_fails("lab --text @other --preset smoke --work @lab", 1, "another text");
-    assert_fails("lab --text @text --preset smoke --mix 0.5 --work @lab", 1, "another text, preset, mix");
+    assert_fails("lab --force --text @other --preset smoke --work @lab", 1, "another text");
+    assert_fails("lab --force --text @text --preset smoke --mix 0.5 --work @lab", 1, "another text, preset, mix");
     write_file("lab/lab.json", "{", 1);
-    assert_fails("lab --text @text --preset smoke --work @lab", 1, "not JSON");
-    assert_fails("lab --text @text --preset smoke --work @absent/lab", 1, "work folder");
+    assert_fails("lab --force --text @text --preset smoke --work @lab", 1, "not JSON");
+    assert_fails("lab --force --text @text --preset smoke --work @absent/lab", 1, "work folder");
 }
 
 /* A page of that name by another program, which nobody named. */

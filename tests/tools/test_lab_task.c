@@ -184,8 +184,8 @@ static void wrong_lists(void **state) {
     assert_fails("lab --task sorting", 2, "one of posgen, copy");
     assert_fails("lab --task copy --seeds 0", 2, "--seeds: 0 is below 1");
     assert_fails("lab --seeds 2", 2, "nothing is trained without");
-    assert_fails("lab --task copy --preset smoke --work @posgen", 1, "another text, preset, mix, task");
-    assert_fails("lab --task posgen --work @posgen", 1, "another text, preset");
+    assert_fails("lab --force --task copy --preset smoke --work @posgen", 1, "another text, preset, mix, task");
+    assert_fails("lab --force --task posgen --work @posgen", 1, "another text, preset");
     assert_fails("lab --task posgen --preset smoke --work @w --report @absent/r.html", 1, "report");
     assert_fails("train --text @text -o @none --encoding kerpel", 2, "kerple-power");
 }

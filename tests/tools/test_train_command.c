@@ -295,8 +295,8 @@ static void wrong_training(void **state) {
 static void wrong_lab(void **state) {
     (void)state;
     assert_fails("lab --preset full", 2, "--text");
-    assert_fails("lab --text @absent", 1, "absent");
-    assert_fails("lab --text @text --work @w", 1, "text");
+    assert_fails("lab --force --text @absent", 1, "absent");
+    assert_fails("lab --force --text @text --work @w", 1, "text");
     assert_fails("lab --text @text --report @nothing --work @w", 1, "nothing");
     assert_fails("lab --text @text --report @absent/report.html --work @w", 1, "report");
     assert_fails("lab --preset slow --text @text", 2, "slow");
