@@ -49,7 +49,7 @@ static lab *make(const made_row *rows, int turn) {
         lab_summarise(&l->plan, row, 0);
         row->seeds_done = SEEDS;
     }
-    assert_int_equal(lab_rank_rows(l, NULL), GYRE_OK);
+    lab_rank_rows(l);
     return l;
 }
 
@@ -94,7 +94,7 @@ static void equal_totals_tie(void **state) {
             }
             lab_summarise(&l->plan, &l->encodings[i], 0);
         }
-        assert_int_equal(lab_rank_rows(l, NULL), GYRE_OK);
+        lab_rank_rows(l);
         const double tau = l->ranks[LAB_ENCODINGS][1][0].tau, tied = 5 / sqrt(6 * 5.0);
         if (fabs(tau - tied) > 1e-12) fail_msg("tau %.17g, with a tie %.17g", tau, tied);
         free(l);

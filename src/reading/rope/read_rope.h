@@ -49,11 +49,11 @@ double gyre_rope_read_partial_factor(const gyre_rope_source *source, gyre_rope_p
 /* -- rope_layers.c: groups of equal layers -- */
 enum { GYRE_MAX_LAYER_KINDS = 12 };
 typedef struct gyre_layer_kind {
-    const char *type; /* as the file or the family names it; NULL if layers have no types */
-    int has_rope;     /* 0 = these layers have no positions */
-    int sliding;      /* these layers have a window */
-    int is_attention; /* 0 = they are recurrent, convolutions or the like */
-    int is_mtp;       /* they predict further tokens, and follow the decoder's layers */
+    const char *type;      /* as the file or the family names it; NULL if layers have no types */
+    int has_rope;          /* 0 = these layers have no positions */
+    int sliding;           /* these layers have a window */
+    int is_attention;      /* 0 = they are recurrent, convolutions or the like */
+    int is_mtp;            /* they predict further tokens, and follow the decoder's layers */
     const char *still_key; /* the key by which they do not rotate; NULL = none */
     gyre_layer_own own;
     int64_t window;

@@ -27,7 +27,7 @@ typedef struct gyre_layer_lists {
     const json_t *partial; /* a rotating share of the head for each */
     const char *partial_key;
     const json_t *by_layer; /* per_layer_config */
-    const char *still_key;    /* the key by which layers are marked as not rotating; NULL = the class */
+    const char *still_key;  /* the key by which layers are marked as not rotating; NULL = the class */
     unsigned char *marks;   /* [layers + mtp_listed] of GYRE_MARK_ */
 } gyre_layer_lists;
 
