@@ -136,16 +136,17 @@ static void take_heads(const gyre_segments *segments, gyre_segment *out) {
     gyre_attention_inputs *args = &out->args;
     const int64_t heads = gyre_segment_heads(segments->args), group = args->q.shape[2] / args->k.shape[2];
     const int64_t first = segments->head, key_first = first / group, key_heads = heads < group ? 1 : heads / group;
-    gyre_cview *const read[] = {&args->q, &args->mask, &args->q_gate_sums, &args->k_gate_sums};
-    gyre_view *const written[] = {&args->dq_gate_sums, &args->dk_gate_sums, &args->out,
-                                  &args->lse,          &args->state,        &args->weights};
+    enum { READ = 4, WRITTEN = 6 };
+    gyre_cview *const read[READ] = {&args->q, &args->mask, &args->q_gate_sums, &args->k_gate_sums};
+    gyre_view *const written[WRITTEN] = {&args->dq_gate_sums, &args->dk_gate_sums, &args->out,
+                                         &args->lse,          &args->state,        &args->weights};
     out->view_head = first;
     out->head_first = segments->head_first + first;
     out->source.head_first += key_first;
     out->accumulate_dkv |= first % group != 0;
-    for (size_t i = 0; i < sizeof read / sizeof *read; i++)
+    for (int i = 0; i < READ; i++)
         gyre_cview_narrow(read[i], 2, first, heads);
-    for (size_t i = 0; i < sizeof written / sizeof *written; i++)
+    for (int i = 0; i < WRITTEN; i++)
         gyre_view_narrow(written[i], 2, first, heads);
     gyre_cview_narrow(&args->k, 2, key_first, key_heads);
     gyre_cview_narrow(&args->v, 2, key_first, key_heads);

@@ -155,12 +155,12 @@ static int is_in_tree(const struct stat *file, const char *folder) {
     return 0;
 }
 #else
-static const struct stat *sought; /* nftw hands nothing through to its callback */
+static struct stat sought; /* nftw hands nothing through to its callback */
 
 static int is_sought(const char *path, const struct stat *is, int kind, struct FTW *where) {
     (void)where;
-    if (kind == FTW_SL || kind == FTW_NS) return is_same(sought, path);
-    return is->st_dev == sought->st_dev && is->st_ino == sought->st_ino;
+    if (kind == FTW_SL || kind == FTW_NS) return is_same(&sought, path);
+    return is->st_dev == sought.st_dev && is->st_ino == sought.st_ino;
 }
 
 /* out = 1 if a name anywhere below the folder is the file's: its own, a hard link's, or that of a link to it. */
@@ -168,7 +168,7 @@ static int is_in_tree(const struct stat *file, const char *folder) {
     enum { DESCRIPTORS = 16 };
     char top[PATH_MAX]; /* of a link, the folder behind it is walked */
     if (snprintf(top, sizeof top, "%s/.", folder) >= (int)sizeof top) return 0;
-    sought = file;
+    sought = *file;
     const int found = nftw(top, is_sought, DESCRIPTORS, FTW_PHYS);
     if (found < 0 && !is_absence(errno)) fail(folder, errno);
     return found == 1;
@@ -225,11 +225,11 @@ static int any_model_file(const char *path, const char *name, int (*judge)(const
 }
 
 /* -- what is read -- */
-static const struct stat *compared;
+static struct stat compared;
 
 static int is_compared(const char *file, const char *with) {
     (void)with;
-    return is_same(compared, file);
+    return is_same(&compared, file);
 }
 
 /* out = 1 if the run reads the file as, or for, this input.  name: see any_model_file. */
@@ -237,7 +237,7 @@ static int reads_file(const input *in, const struct stat *file, const char *name
     char real[PATH_MAX];
     if (is_same(file, in->path)) return 1;
     if (in->as == AS_FILES) return is_folder(in->path) && is_in_tree(file, in->path);
-    compared = file;
+    compared = *file;
     return any_model_file(in->path, name, is_compared, NULL) ||
            (find_real(in->path, real) && any_model_file(real, name, is_compared, NULL));
 }

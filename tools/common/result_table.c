@@ -17,10 +17,11 @@
 enum { MAX_TEXT = 256 };
 
 static const char *own(result_table *t, const char *text) {
-    char *copy = cli_alloc((int64_t)strlen(text) + 1, 1);
+    const size_t size = strlen(text) + 1;
+    char *copy = cli_alloc((int64_t)size, 1);
     t->texts = cli_grow(t->texts, t->texts_count, sizeof *t->texts);
     t->texts[t->texts_count++] = copy;
-    return strcpy(copy, text);
+    return memcpy(copy, text, size);
 }
 
 const char *result_text(result_table *t, const char *format, ...) {

@@ -9,16 +9,16 @@ enum { MAX_LAYERS = 65536, MAX_CHANNELS = 65536 };
 typedef enum rule { LISTED, WAN, COGVIDEOX } rule;
 
 #define DIFFUSER(class, rule, list_key, a, b, c, d, base_key, base, layout)                                                 \
-    {class, rule, list_key, {a, b, c, d}, base_key, base, layout},
+    {class, rule, layout, list_key, {a, b, c, d}, base_key, base},
 #define UNDESCRIBED(class, what)
 static const struct diffuser {
     const char *class;
     rule rule;
+    gyre_layout layout;
     const char *list_key;
     int64_t channels[GYRE_MAX_AXES]; /* of each axis; with a rule, channels[0] of a head */
     const char *base_key;            /* NULL = the class has a constant */
     double base;
-    gyre_layout layout;
 } diffusers[] = {
 #include "reading/schemes/diffusers.def"
 };
