@@ -35,7 +35,9 @@ int gyre_link_end(const char *path, char out[PATH_MAX]) {
 
 /* out = the name of the folder "." or "..".  Returns 0 or an errno value. */
 static int name_dots(char out[PATH_MAX]) {
-#if !defined(__wasi__) /* which has no realpath */
+#if defined(__wasi__) /* which has no realpath */
+    (void)out;
+#else
     const char *name = gyre_path_name(out);
     if (strcmp(name, ".") != 0 && strcmp(name, "..") != 0) return 0;
     char *real = realpath(out, NULL);

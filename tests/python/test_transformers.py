@@ -78,11 +78,6 @@ def test_rotary_module(path):
     except rm.CannotBuild as why:
         record(path.stem, "not built", why=str(why))
         pytest.skip(str(why))
-    except RuntimeError as why:  # GLM-4V's class, whose default sections are of half its own default heads
-        if "split_with_sizes" not in str(why):
-            raise
-        record(path.stem, "not built", why="the class fails on its own defaults")
-        pytest.skip(str(why))
     for group, rotary, figures in compared:
         names = {"group": group["name"], "encoding": group["encoding"], "module": type(rotary.module).__name__}
         record(path.stem, "agrees", **names, **figures)
