@@ -17,8 +17,9 @@ gyre_status gyre_sized_read(void *own, size_t own_size, const void *given, const
                 err, GYRE_EINVAL,
                 "size: byte %zu is set, but the struct of gyre %s has %zu bytes; the caller's header is newer (%s)", i,
                 gyre_version(), own_size, name);
-    memset(own, 0, own_size);
-    memcpy(own, given, size < own_size ? size : own_size);
+    const size_t common = size < own_size ? size : own_size;
+    memcpy(own, given, common);
+    memset((unsigned char *)own + common, 0, own_size - common);
     memcpy(own, &own_size, sizeof own_size);
     return GYRE_OK;
 }
