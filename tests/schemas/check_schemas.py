@@ -17,9 +17,11 @@ import tempfile
 from collections.abc import Iterator
 
 import jsonschema
+import referencing
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SCHEMAS = ROOT / "docs" / "schemas"
+NAMES = SCHEMAS / "names.json"
 # Keys whose values are of a set that the command knows.
 NAMED = {"profile", "kind", "layout", "length_policy", "says", "basis", "clip", "match", "side", "stored", "format", "from"}
 
@@ -120,13 +122,17 @@ SPOILS = {"strings": ("zzz", None), "integers": (None, -77), "strings and intege
 def main() -> None:
     gyre = str(pathlib.Path(sys.argv[1]).resolve())
     saved = pathlib.Path(sys.argv[3]) if len(sys.argv) > 3 else None
+    names = referencing.Resource.from_contents(json.loads(NAMES.read_text()))
+    registry = referencing.Registry().with_resource(NAMES.name, names)
     validators = {}
     for path in sorted(SCHEMAS.glob("*.json")):
+        if path == NAMES:
+            continue
         schema = json.loads(path.read_text())
         check_is_closed(path.stem, schema)
         check_is_bounded(path.stem, schema)
         jsonschema.Draft202012Validator.check_schema(schema)
-        validators[path.stem] = jsonschema.Draft202012Validator(schema)
+        validators[path.stem] = jsonschema.Draft202012Validator(schema, registry=registry)
     valid = failed = 0
     used = set()
     tested = set()
