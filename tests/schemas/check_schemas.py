@@ -8,9 +8,11 @@ says what values can be: an output whose strings and integers are replaced by no
 """
 
 import json
+import math
 import pathlib
 import re
 import shlex
+import struct
 import subprocess
 import sys
 import tempfile
@@ -24,6 +26,16 @@ SCHEMAS = ROOT / "docs" / "schemas"
 NAMES = SCHEMAS / "names.json"
 # Keys whose values are of a set that the command knows.
 NAMED = {"profile", "kind", "layout", "length_policy", "says", "basis", "clip", "match", "side", "stored", "format", "from"}
+
+def npy(shape: tuple[int, ...], numbers: list[float]) -> bytes:
+    """A .npy of float32."""
+    header = f"{{'descr': '<f4', 'fortran_order': False, 'shape': {shape}, }}\n".encode()
+    return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header + struct.pack(f"<{len(numbers)}f", *numbers)
+
+
+# Base 10000, 64 pairs.
+FREQUENCIES = [10000 ** (-i / 64) for i in range(64)]
+ANGLES = [part(m * f) for m in range(32) for part in (math.cos, math.sin) for f in FREQUENCIES]
 
 # What no file of tests/configs has: a family that a config alone names, and a scaling that transformers 5 refuses.
 CONFIGS = {
@@ -141,6 +153,8 @@ def main() -> None:
         pathlib.Path(tmp, "text").write_bytes((ROOT / "include" / "gyre" / "gyre.h").read_bytes()[:60000])
         for name, config in CONFIGS.items():
             pathlib.Path(tmp, f"{name}.json").write_text(json.dumps(config))
+        pathlib.Path(tmp, "angles.npy").write_bytes(npy((32, 128), ANGLES))
+        pathlib.Path(tmp, "frequencies.npy").write_bytes(npy((64,), FREQUENCIES))
         pathlib.Path(tmp, "ids").write_text(" ".join(str(i * 37 % 256) for i in range(200)))
         for schema, arguments, statuses in read_cases(tmp):
             run = subprocess.run([gyre, *arguments], cwd=ROOT, capture_output=True, text=True, timeout=300)

@@ -1,5 +1,6 @@
 /* cmd_audit.c: gyre audit: everything that the files of a model say about positions, held against each other. */
 #include "tools/audit/audit.h"
+#include "tools/audit/audit_cache.h"
 #include "tools/cli/cli.h"
 #include "tools/subcommands.h"
 #include "util/checkpoint_files.h"
@@ -17,6 +18,7 @@ typedef struct audit_options {
     cli_options common;      /* first */
     model_options model;     /* texts: for the layout of pairs */
     reading_options reading; /* --length */
+    const char *cache;
 } audit_options;
 
 static void refuse_buffers(const char *option, const char *text, void *at) {
@@ -30,6 +32,10 @@ static const cli_option rows[] = {
     ROW_LENGTH(reading.length, 0),
     ROW_TOKENIZER(model.tokenizer, 0),
     ROW_TEXT(model, 0),
+    {"cache", "FILE",
+     "Instead, compare a table of angles that a program keeps (cos_sin_cache, cos, sin or inv_freq, in a .npy or "
+     ".safetensors) with the config as each program reads it, or as --as says",
+     0, CLI_TEXT(cache), .file = CLI_FILE_READ, .excludes = "text", .why = "reads a table, and runs no model"},
     {"buffers", NULL,
      "Instead, load the model with transformers and compare its rotary buffers; needs the Python package and torch", 0,
      CLI_OTHER_OF_ALL(refuse_buffers)},
@@ -39,11 +45,15 @@ static const char DOC[] =
     "Compares what the files of a model state about positions: config, weights, tokenizer, limits of generation, and the "
     "programs that read them.\vMODEL is a config.json, a folder with one, or a GGUF file; or " MODEL_PATH_HELP
     " The exit status is 0 if nothing is wrong, 3 if something is wrong or in doubt.\n\n"
+    "With --cache the exit status is 0 if each table is that of a program, 3 if not. The page says in which precision it "
+    "was "
+    "computed, and from which position and pair on it is off.\n\n"
     "With --text the layout of pairs is checked too: the text is read under both layouts.\n\n"
     "Examples:\n"
     "  gyre audit models/rope\n"
     "  gyre audit models/rope --text /usr/share/common-licenses/GPL-3\n"
-    "  gyre audit config.json --as vllm --json\n";
+    "  gyre audit config.json --as vllm --json\n"
+    "  gyre audit config.json --cache cos_sin_cache.npy\n";
 
 /* -- the file that describes the model -- */
 /* Sets path, folder and described.  Paths of files are printed as path + '/' + name. */
@@ -158,6 +168,12 @@ int cmd_audit(int argc, char **argv) {
     model_options_init(&o.model, argc);
     cli_parse(&command, argc, argv, &o);
     model_options_check(&o.model, 0);
+    if (o.cache) {
+        const audit_cache_request request = {o.cache, o.model.path, o.model.profile, o.reading.length};
+        const int found = audit_cache(&request, &o.common);
+        model_options_free(&o.model);
+        return found;
+    }
     audit a = {.length = o.reading.length, .findings = calloc(AUDIT_MAX_FINDINGS, sizeof(audit_finding))};
     int status = a.findings ? 0 : cli_fail("MODEL: out of memory (%s)", o.model.path);
     if (!status) status = find_files(&a, o.model.path);
