@@ -16,7 +16,7 @@ from typing import Any as _Any
 
 from gyre import _gyre
 from gyre._command import Interrupted, diff, explain, extend
-from gyre._encoding import Encoding, fields
+from gyre._encoding import Encoding, audit_cache, fields
 from gyre._errors import Error, FileError, OutOfMemory
 from gyre._gyre import (
     Cache,
@@ -59,7 +59,7 @@ from gyre._kinds import (
 from gyre._model import Context, Model, Tokenizer, open
 from gyre._options import of_kind as _of_kind
 from gyre._positions import Batch, Grid, Shard, Shards
-from gyre._results import Difference, Explanation, Extensions, Measurement, Result
+from gyre._results import Difference, Explanation, Extensions, Measurement, Result, TableAudit
 from gyre._scalings import (
     ByParts,
     ByPartsPaper,
@@ -112,6 +112,7 @@ __all__ = [
     "Scaling",
     "Shard",
     "Shards",
+    "TableAudit",
     "Tokenizer",
     "Yarn",
     "adaptive_attention",
@@ -119,6 +120,7 @@ __all__ = [
     "alibi",
     "attention",
     "attention_gradient",
+    "audit_cache",
     "bert",
     "contextual_attention",
     "contextual_gradient",

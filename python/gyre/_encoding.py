@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from gyre import _gyre
 from gyre._errors import Error, calling, path_text
-from gyre._results import Explanation
+from gyre._results import Explanation, TableAudit
 
 FIELDS: dict[str, dict[str, Any]] = {field["name"]: field for field in _gyre.config_fields()}
 A = TypeVar("A")
@@ -102,6 +102,34 @@ def read(
     _refuse_lone(head_dim, trained_length)
     with calling(path="source"):
         return _gyre.read(path=path_text(source, "source"), profile=profile, length=length)
+
+
+def audit_cache(
+    table: Any, source: Source | Any, *, profile: str | None = None, length: int | None = None
+) -> TableAudit:
+    """Which program's table of cos and sin, or of frequencies, an array is.
+
+    Args:
+        table: an engine's cos_sin_cache, cos, sin or inv_freq, as an array of numpy, torch on the CPU or others; it is read
+            where it is.  [positions, columns], [positions, pairs, 2], [positions, 2, pairs], [2, positions, pairs] or
+            [pairs]; extents of 1 do not count, and the numbers say what the columns are.
+        source: the path of a config.json, of a folder with one or of a GGUF; a config as a dict, or as an object of
+            transformers.
+        profile: the only program whose reading counts; None = every one.  length: the context length in use.
+
+    Returns a dict: "ok" where the table is a program's, "verdict" in sentences, "matches" of each program and group of layers
+    with "same", "precision", "first_position" and "first_pair" that are off, and what the numbers say: "form", "columns",
+    "rounded", "factor", "base", "frequencies".
+    """
+    source = as_config(source, "source")
+    if isinstance(source, Mapping):
+        text = json_text(source, "source")
+        return TableAudit(_gyre.audit_angles(table, path="config", text=text, profile=profile, length=length))
+    if not isinstance(source, (str, os.PathLike)):
+        raise Error("EINVAL", f"source: is a {type(source).__name__}, neither a path nor a config", "source")
+    with calling(path="source"):
+        path = path_text(source, "source")
+        return TableAudit(_gyre.audit_angles(table, path=path, profile=profile, length=length))
 
 
 def _choose_group(reading: dict[str, Any], layer_type: str | None) -> dict[str, Any]:

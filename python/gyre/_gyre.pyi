@@ -530,6 +530,15 @@ def attention_gradient(
     Returns (dq, dk, dv, {table: float32 gradient}), the dict also with "sink_logits", "query_gate_sums"
     and "key_gate_sums" where those were given, the latter in their type.
     """
+def audit_angles(
+    table: Any,
+    *,
+    path: str | os.PathLike[str] | None = None,
+    text: str | None = None,
+    profile: str | None = None,
+    length: int | None = None,
+) -> dict[str, Any]:
+    """What a table of angles is, against a config."""
 def check_array(*args: Any) -> None:
     """Refuses what cannot be read, by the name of the argument."""
 def config_fields(*args: Any) -> list[dict[str, Any]]:

@@ -90,6 +90,17 @@ class Difference(Result):
         return _html.page(str(self["verdict"]), drawn, read)
 
 
+class TableAudit(Result):
+    """What a table of angles is: see gyre.audit_cache.  frame() has a row for each group of layers of each profile."""
+
+    def rows(self) -> list[dict[str, Any]]:
+        return [dict(match) for match in self["matches"]]
+
+    def _repr_html_(self) -> str:
+        keys = ("profile", "group", "same", "precision", "first_position", "first_pair", "largest_error")
+        return _html.page(str(self["verdict"]), _html.table([[row[k] for k in keys] for row in self.rows()], keys))
+
+
 class Extensions(Result):
     """Ways to a longer context: see gyre.extend.  frame() has a row for each method."""
 

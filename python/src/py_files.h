@@ -9,5 +9,7 @@
 int gyre_py_profile(PyObject *object, gyre_profile *out);
 /* read(path, text, profile, length): a reading as a dict. */
 GYRE_PY_METHOD(gyre_py_read);
+/* audit_angles(table, path, text, profile, length): what a table of angles is, as a dict. */
+GYRE_PY_METHOD(gyre_py_audit_angles);
 
 #endif

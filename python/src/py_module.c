@@ -78,6 +78,7 @@ static PyMethodDef functions[] = {
     GYRE_PY_FAST("fourier_gradient", gyre_py_fourier_gradient, 0),
     GYRE_PY_FAST("rerotate", gyre_py_rerotate, 0),
     GYRE_PY_FAST("read", gyre_py_read, 0),
+    GYRE_PY_FAST("audit_angles", gyre_py_audit_angles, 0),
     {NULL, NULL, 0, NULL}};
 
 static int module_exec(PyObject *module) {

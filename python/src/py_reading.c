@@ -1,8 +1,9 @@
-/* py_reading.c: gyre_reading as dicts: which positions a file describes. */
+/* py_reading.c: gyre_reading as dicts: which positions a file describes, and which table of angles an array is. */
+#include "py_array.h"
 #include "py_encoding.h"
 #include "py_files.h"
 
-#include "gyre/gyre_reading.h"
+#include "gyre/gyre_angles.h"
 
 #include <string.h>
 
@@ -105,4 +106,146 @@ PyObject *gyre_py_read(PyObject *module, PyObject *const *args, Py_ssize_t count
     gyre_reading_free(reading);
     if (!dict) gyre_py_fail(GYRE_EFORMAT, "source", "source: its file has text that is not UTF-8");
     return dict;
+}
+
+/* -- tables of angles -- */
+enum { PROFILES = 32 };
+
+/* A config as every profile reads it, and the table. */
+typedef struct call {
+    const char *path, *text; /* text NULL: the file at path */
+    Py_ssize_t size;
+    gyre_profile profile; /* DEFAULT = each */
+    int64_t length;
+    gyre_reading *readings[PROFILES];
+    int64_t count;
+    gyre_profile refused[PROFILES];
+    gyre_error reasons[PROFILES];
+    int refused_count;
+    gyre_angle_audit *audit;
+} call;
+
+static gyre_status read_one(call *c, gyre_profile profile, gyre_error *err) {
+    gyre_reading **out = &c->readings[c->count];
+    return c->text
+               ? gyre_reading_parse(
+                     out, c->text, (size_t)c->size,
+                     GYRE_ARGS(gyre_reading_options, .profile = profile, .context_length = c->length, .name = c->path), err)
+               : gyre_reading_open(out, c->path,
+                                   GYRE_ARGS(gyre_reading_options, .profile = profile, .context_length = c->length), err);
+}
+
+/* A refusal is no failure unless all profiles refuse. */
+static gyre_status read_all(call *c, gyre_error *err) {
+    gyre_status first = GYRE_OK;
+    for (int p = 1; gyre_profile_name((gyre_profile)p) && p < PROFILES; p++) {
+        if (c->profile != GYRE_PROFILE_DEFAULT && c->profile != (gyre_profile)p) continue;
+        const gyre_status status = read_one(c, (gyre_profile)p, err);
+        if (!status) {
+            c->count++;
+            continue;
+        }
+        if (status != GYRE_EFORMAT && status != GYRE_EUNSUPPORTED) return status;
+        if (!first) first = status;
+        c->refused[c->refused_count] = (gyre_profile)p;
+        c->reasons[c->refused_count++] = *err;
+    }
+    if (c->count) return GYRE_OK;
+    *err = c->reasons[0];
+    return first;
+}
+
+static void close_call(call *c) {
+    gyre_angle_audit_free(c->audit);
+    for (int64_t i = 0; i < c->count; i++)
+        gyre_reading_free(c->readings[i]);
+}
+
+/* None below 0 and past 2^31. */
+static PyObject *place(int64_t position) {
+    if (position < 0 || position == INT64_MAX) return Py_NewRef(Py_None);
+    return PyLong_FromLongLong(position);
+}
+
+static PyObject *match_dict(const gyre_angle_match *m) {
+    return Py_BuildValue("{szszsNszsNsdsNsNsLsdsN}", "profile", gyre_profile_name(m->reading->profile), "group",
+                         m->group->name, "same", PyBool_FromLong(m->first_position < 0), "precision",
+                         gyre_angle_precision_name(m->precision), "length", place(m->length ? m->length : -1), "factor",
+                         m->factor, "first_position", place(m->first_position), "first_pair", place(m->first_pair),
+                         "positions_off", (long long)m->positions_off, "largest_error", m->largest_error, "inexact_from",
+                         place(m->inexact_from));
+}
+
+static const char *type_name(gyre_dtype dtype) {
+    return dtype == GYRE_DTYPE_BF16 ? "bf16" : dtype == GYRE_DTYPE_F16 ? "f16" : dtype == GYRE_DTYPE_F32 ? "f32" : "f64";
+}
+
+static PyObject *audit_dict(const call *c) {
+    const gyre_angle_audit *a = c->audit;
+    PyObject *matches = PyList_New(0), *frequencies = PyList_New(0), *refused = PyList_New(0);
+    for (int64_t i = 0; i < a->count; i++)
+        append(&matches, match_dict(&a->matches[i]));
+    for (int64_t i = 0; i < a->pairs; i++)
+        append(&frequencies, PyFloat_FromDouble(a->frequencies[i]));
+    for (int i = 0; i < c->refused_count; i++)
+        append(&refused, Py_BuildValue("{szsz}", "profile", gyre_profile_name(c->refused[i]), "text", c->reasons[i].text));
+    const int ok = a->count > 0 && a->matches[0].first_position < 0 && a->matches[0].inexact_from < 0;
+    PyObject *base = a->base > 0 ? PyFloat_FromDouble(a->base) : Py_NewRef(Py_None);
+    if (matches && frequencies && refused && base)
+        return Py_BuildValue("{sNszszszszsNsLsdsNsNsNsNsN}", "ok", PyBool_FromLong(ok), "verdict", a->verdict, "form",
+                             gyre_angle_form_name(a->form), "columns", gyre_angle_columns_name(a->columns), "rounded",
+                             type_name(a->rounded), "positions", place(a->positions ? a->positions : -1), "pairs",
+                             (long long)a->pairs, "factor", a->factor, "base", base, "restarts",
+                             PyBool_FromLong(a->restarts), "frequencies", frequencies, "matches", matches, "refused",
+                             refused);
+    Py_XDECREF(matches);
+    Py_XDECREF(frequencies);
+    Py_XDECREF(refused);
+    Py_XDECREF(base);
+    return NULL;
+}
+
+/* *out = the array as a view whose last extents are the array's. */
+static int view_of(const gyre_py_array *array, gyre_cview *out) {
+    if (gyre_py_array_is(array, GYRE_PY_REAL, "float16, bfloat16, float32 or float64") < 0) return -1;
+    if (array->ndim > 4) {
+        gyre_py_fail(GYRE_ESHAPE, "table", "table: has %d axes, more than four", array->ndim);
+        return -1;
+    }
+    *out = (gyre_cview){array->data, (gyre_dtype)array->dtype, {1, 1, 1, 1}, {0, 0, 0, 0}};
+    for (int i = 0; i < array->ndim; i++)
+        out->shape[4 - array->ndim + i] = array->shape[i], out->stride[4 - array->ndim + i] = array->stride[i];
+    return 0;
+}
+
+const char gyre_py_audit_angles_doc[] = "audit_angles($module, table, *, path=None, text=None, profile=None, length=None"
+                                        ")\n--\n\n"
+                                        "What a table of angles is, against a config.";
+PyObject *gyre_py_audit_angles(PyObject *module, PyObject *const *args, Py_ssize_t count, PyObject *keywords) {
+    PyObject *a[5], *named = NULL, *result = NULL;
+    gyre_py_array array = {0};
+    gyre_cview view;
+    call c = {.text = NULL};
+    gyre_error err = {0, ""};
+    (void)module;
+    if (gyre_py_arguments(gyre_py_audit_angles_doc, args, count, keywords, a) < 0 || gyre_py_profile(a[3], &c.profile) < 0 ||
+        gyre_py_integer(a[4], "length", &c.length) < 0)
+        return NULL;
+    if (!a[1]) return gyre_py_fail(GYRE_EINVAL, "path", "path: is missing");
+    c.text = a[2] ? PyUnicode_AsUTF8AndSize(a[2], &c.size) : NULL;
+    if (a[2] && !c.text) return gyre_py_fail(GYRE_EINVAL, "source", "source: has text that UTF-8 cannot encode");
+    if (gyre_py_path(a[1], "source", &named) < 0) return NULL;
+    c.path = PyBytes_AsString(named);
+    if (gyre_py_array_open(&array, a[0], "table") == 0 && view_of(&array, &view) == 0) {
+        gyre_status status;
+        Py_BEGIN_ALLOW_THREADS
+        status = read_all(&c, &err);
+        if (!status) status = gyre_angles_audit(&c.audit, &view, (const gyre_reading *const *)c.readings, c.count, &err);
+        Py_END_ALLOW_THREADS
+        result = status ? gyre_py_raise(status, &err) : audit_dict(&c);
+    }
+    gyre_py_array_close(&array);
+    close_call(&c);
+    Py_DECREF(named);
+    return result;
 }
