@@ -2,6 +2,7 @@
 #include "tools/cli/cli.h"
 #include "tools/common/model_path.h"
 #include "tools/diff/diff_compare.h"
+#include "tools/diff/diff_draft.h"
 #include "tools/options/reading_options.h"
 #include "tools/subcommands.h"
 #include <string.h>
@@ -15,6 +16,7 @@ typedef struct diff_options {
     const char *path[2];
     gyre_profile with; /* for B */
     int accuracy;
+    diff_draft_kind draft;
 } diff_options;
 
 #define CLI_STRUCT diff_options
@@ -26,6 +28,10 @@ static const cli_option rows[] = {
     {"accuracy", NULL,
      "Also how wrong the angles of each program are in contexts of 4k to 1M tokens, and from where on scores feel it", 0,
      CLI_FLAG(accuracy)},
+    {"draft", "auto|head|cache|model",
+     "Whether A, a draft for speculative decoding, rotates as its target B: auto finds its kind", 0,
+     CLI_CHOICE(diff_draft_kind, draft, DIFF_DRAFT_AUTO), .excludes = "layer-type",
+     .why = "compares all layers of the draft"},
     {0}};
 
 static int read_argument(void *options, char *text) {
@@ -43,10 +49,15 @@ static const char DOC[] =
     " Without B, A is compared with itself as another "
     "program reads it (--as for A, --with for B).  The exit status is 0 if both give the same positions, 3 if they "
     "differ, 4 if one of the two programs refuses the model.\n\n"
+    "With --draft, what must agree depends on what the two share: a draft that reads the target's keys (cache) rotates as "
+    "they do, a head of EAGLE or MTP (head) as it was trained, which is as its target, and an independent model (model) "
+    "only "
+    "needs the target's length. The exit status is 0 if all of that agrees, else 3.\n\n"
     "Examples:\n"
     "  gyre diff config.json --with vllm\n"
     "  gyre diff config.json --as hf-4.51 --with hf-5 --length 128k\n"
-    "  gyre diff config.json model.gguf\n";
+    "  gyre diff config.json model.gguf\n"
+    "  gyre diff eagle3/config.json target/config.json --draft auto\n";
 
 /* -- the two operands -- */
 static void read_operand(diff_operand *operand, int64_t length) {
@@ -107,18 +118,23 @@ static int read_operands(const diff_options *o, diff_operand operand[2]) {
 }
 
 /* -- the command -- */
-static int write_result(const diff_options *o, diff_result *result) {
+static int write_result(const diff_options *o, diff_result *result, diff_draft *draft) {
     gyre_error err = {0, ""};
     cli_output output;
     if (diff_compare(result, o->reading.layer_type, &err)) return cli_fail_error(&err);
     if (o->accuracy && diff_measure_accuracy(result, &err)) return cli_fail_error(&err);
-    int status = cli_output_open(&output, o->common.output);
+    if (draft && diff_draft_compare(draft, result->operand, o->draft, o->reading.length, &err)) return cli_fail_error(&err);
+    int status = cli_json_check(0);
+    if (!status) status = cli_output_open(&output, o->common.output);
     if (status) return status;
     if (o->common.json) {
-        status = diff_write_json(result, output.file);
+        status = diff_write_json(result, draft, output.file);
     } else {
         const explain_terminal page = explain_terminal_open(output.file);
-        diff_view(&page, result);
+        if (draft)
+            diff_draft_view(&page, draft, result->operand);
+        else
+            diff_view(&page, result);
     }
     return cli_output_close(&output, status);
 }
@@ -127,16 +143,21 @@ int cmd_diff(int argc, char **argv) {
     static const cli_command command = {rows, CLI_JSON | CLI_OUTPUT, "A [B]", DOC, read_argument, 0, NULL};
     diff_options o = {.with = GYRE_PROFILE_DEFAULT, .reading = {.profile = GYRE_PROFILE_DEFAULT}};
     diff_result result = {.count = 0};
+    diff_draft draft = {.count = 0};
     cli_parse(&command, argc, argv, &o);
     if (!o.path[0]) cli_usage_error("A: missing");
     if (!o.path[1] && o.with == GYRE_PROFILE_DEFAULT) cli_usage_error("B: missing; name it, or a program with --with");
     int status = read_operands(&o, result.operand);
     if (!status) {
         reading_check_layer_type(o.reading.layer_type, result.operand[0].reading, result.operand[1].reading);
-        status = write_result(&o, &result);
+        status =
+            write_result(&o, &result, o.draft && result.operand[0].reading && result.operand[1].reading ? &draft : NULL);
     }
     const int refused = result.operand[0].status || result.operand[1].status;
-    if (!status && !result.same) status = refused ? EXIT_REFUSED : EXIT_DIFFERENT;
+    if (!refused && o.draft)
+        status = !status && !draft.agrees ? EXIT_DIFFERENT : status;
+    else if (!status && !result.same)
+        status = refused ? EXIT_REFUSED : EXIT_DIFFERENT;
     diff_result_free(&result);
     return status;
 }

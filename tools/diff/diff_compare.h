@@ -98,6 +98,8 @@ void diff_verdict(diff_result *result);
 
 /* diff_view.c and diff_json.c */
 void diff_view(const explain_terminal *page, const diff_result *result);
-int diff_write_json(const diff_result *result, FILE *file);
+struct diff_draft;
+/* draft: with --draft; NULL = without. */
+int diff_write_json(const diff_result *result, const struct diff_draft *draft, FILE *file);
 
 #endif

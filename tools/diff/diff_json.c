@@ -1,6 +1,6 @@
 /* diff_json.c: a comparison as JSON. */
 #include "tools/cli/cli_json.h"
-#include "tools/diff/diff_compare.h"
+#include "tools/diff/diff_draft.h"
 #include "tools/options/value_names.h"
 #include <math.h>
 
@@ -113,7 +113,7 @@ static json_t *unmatched_json(const diff_result *r) {
     return list;
 }
 
-int diff_write_json(const diff_result *r, FILE *file) {
+int diff_write_json(const diff_result *r, const diff_draft *draft, FILE *file) {
     json_t *root = json_object(), *groups = json_array();
     for (int i = 0; i < r->count; i++)
         groups = cli_json_append(groups, layers_json(&r->layers[i]));
@@ -123,5 +123,6 @@ int diff_write_json(const diff_result *r, FILE *file) {
     bad |= cli_json_set(root, "verdict", cli_json_text(r->verdict));
     bad |= cli_json_set(root, "groups", groups);
     bad |= cli_json_set(root, "alone", unmatched_json(r));
+    if (draft) bad |= cli_json_set(root, "draft", diff_draft_json(draft));
     return cli_json_write(file, cli_json_checked(root, bad));
 }
