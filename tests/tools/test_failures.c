@@ -31,6 +31,7 @@ typedef struct job {
 static const job jobs[] = {
     {.line = "explain @llama.json --json"},
     {.line = "explain @rope"},
+    {.line = "explain @llama.json --timeline --json"},
     {.line = "diff @llama.json --with vllm --json"},
     {.line = "audit @learned --json"},
     {.line = "audit @model.gguf", .runs = EVERY},

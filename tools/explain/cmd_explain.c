@@ -7,6 +7,7 @@
 #include "tools/explain/explain_view.h"
 #include "tools/options/reading_options.h"
 #include "tools/subcommands.h"
+#include "tools/timeline/timeline.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,7 +15,7 @@ typedef struct explain_options {
     cli_options common; /* first */
     reading_options reading;
     const char *model, *check; /* check: a text, or NULL */
-    int accuracy;
+    int accuracy, timeline;
     explain_check checked; /* its result, if check is set */
 } explain_options;
 
@@ -30,6 +31,8 @@ static const cli_option rows[] = {
      "How wrong the angles of each program are in contexts of 4k to 1M tokens, from where on scores feel it, and what a "
      "cache in few bits and 1, 10 and 100 shifts do to them",
      0, CLI_FLAG(accuracy)},
+    {"timeline", NULL, "How each version of each program read this config, in the order of time, and what changed", 0,
+     CLI_FLAG(timeline), .excludes = "as", .why = "reads as every program"},
     {0}};
 
 static int read_argument(void *options, char *text) {
@@ -52,7 +55,8 @@ static const char DOC[] =
     "  gyre explain model.gguf --json\n"
     "  gyre explain gemma-3/config.json --layer-type full_attention\n"
     "  gyre explain models/rope --check /usr/share/common-licenses/GPL-3\n"
-    "  gyre explain config.json --accuracy\n";
+    "  gyre explain config.json --accuracy\n"
+    "  gyre explain config.json --timeline\n";
 
 /* -- what is shown -- */
 /* The groups that --layer-type selects. */
@@ -179,6 +183,36 @@ static int check(explain_options *o, int argc, char **argv) {
     return status;
 }
 
+/* -- the timeline -- */
+static int write_timeline(const explain_options *o, const timeline *t) {
+    cli_output output;
+    int status = cli_output_open(&output, o->common.output);
+    if (status) return status;
+    if (o->common.json) {
+        status = timeline_write_json(t, output.file);
+    } else {
+        const explain_terminal page = explain_terminal_open(output.file);
+        timeline_view(&page, t);
+    }
+    return cli_output_close(&output, status);
+}
+
+static int show_timeline(const explain_options *o) {
+    gyre_error err = {0, ""};
+    timeline *t = calloc(1, sizeof *t);
+    if (!t) return cli_fail("timeline: out of memory (%.200s)", o->model);
+    t->path = o->model;
+    t->length = o->reading.length;
+    t->layer_type = o->reading.layer_type;
+    const gyre_status failed = timeline_read(t, &err);
+    if (!failed && cli_json_check(0)) exit(CLI_FAILED); /* a file that memory cut short would have no versions */
+    if (!failed) reading_check_layer_type(t->layer_type, t->rows[t->default_row].reading, NULL);
+    const int status = failed ? cli_fail_error(&err) : write_timeline(o, t);
+    timeline_free(t);
+    free(t);
+    return status;
+}
+
 int cmd_explain(int argc, char **argv) {
     static const cli_command command = {rows, CLI_ALL, "MODEL", DOC, read_argument, 0, NULL};
     explain_options o = {.reading = {.profile = GYRE_PROFILE_DEFAULT}};
@@ -186,6 +220,8 @@ int cmd_explain(int argc, char **argv) {
     gyre_error err = {0, ""};
     cli_parse(&command, argc, argv, &o);
     if (!o.model) cli_usage_error("MODEL: missing");
+    if (o.timeline && (o.check || o.accuracy)) cli_usage_error("--timeline: it has no --%s", o.check ? "check" : "accuracy");
+    if (o.timeline) return show_timeline(&o);
     if (gyre_reading_open(&reading, o.model,
                           GYRE_ARGS(gyre_reading_options, .profile = o.reading.profile, .context_length = o.reading.length),
                           &err))
