@@ -1,6 +1,7 @@
 /* audit_config.c: what the reader of the config refuses or warns of. */
 #include "tools/audit/audit.h"
 #include "tools/explain/explain_format.h"
+#include "tools/explain/glossary.h"
 
 gyre_status audit_config(audit *a, gyre_error *err) {
     const gyre_reading *r = a->reading;
@@ -12,13 +13,14 @@ gyre_status audit_config(audit *a, gyre_error *err) {
         status = audit_read_again(a, err);
     }
     for (int64_t i = 0; r && i < r->warnings_count; i++) {
-        char place[AUDIT_PLACE];
+        char place[AUDIT_PLACE], entry[GLOSSARY_PLACE];
         const gyre_reading_warning *w = &r->warnings[i];
         const char *meant = w->key ? audit_key_meant(w->key) : NULL;
         /* audit_keys says so of a misspelt key, with what to do. */
         if (w->kind == GYRE_WARNING_UNREAD_KEY && meant && a->config.root && !audit_key_is_in_dict(w->key)) continue;
-        audit_finding *f = audit_add(a, AUDIT_DOUBT, "config", "%s%s%s%s", w->text, meant ? "; did you mean " : "",
-                                     meant ? meant : "", meant ? "?" : "");
+        const char *see = glossary_place(w->key, entry);
+        audit_finding *f = audit_add(a, AUDIT_DOUBT, "config", "%s%s%s%s%s%s", w->text, meant ? "; did you mean " : "",
+                                     meant ? meant : "", meant ? "?" : "", see ? "; see " : "", see ? see : "");
         explain_format_location(w->key, w->line, place, sizeof place);
         audit_set_place(f, "%s", place);
     }

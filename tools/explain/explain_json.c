@@ -3,6 +3,7 @@
 #include "tools/cli/cli_json.h"
 #include "tools/explain/explain_format.h"
 #include "tools/explain/explain_stats.h"
+#include "tools/explain/glossary.h"
 #include "tools/options/value_names.h"
 
 static json_t *known_number(double value) {
@@ -176,8 +177,10 @@ json_t *explain_warnings_json(const gyre_reading *reading) {
     json_t *list = json_array();
     for (int64_t i = 0; i < reading->warnings_count; i++) {
         const gyre_reading_warning *w = &reading->warnings[i];
+        char entry[GLOSSARY_PLACE];
         json_t *object = json_object();
         const int bad = cli_json_set(object, "text", cli_json_text(w->text)) |
+                        cli_json_set(object, "see", cli_json_text(glossary_place(w->key, entry))) |
                         cli_json_set(object, "key", cli_json_text(w->key)) |
                         cli_json_set(object, "line", cli_json_nonzero(w->line)) |
                         cli_json_set(object, "kind", json_string(explain_warning_kind(w)));

@@ -51,7 +51,7 @@ void explain_describe_scheme(const explain_stats *stats, char *out, size_t size)
 
 /* explain_json.c: sets the keys that describe a group.  out = 0, or 1 if memory runs out. */
 int explain_group_json(json_t *object, const gyre_reading *reading, const explain_stats *stats);
-/* out = [{text, key, line}], one per warning. */
+/* out = [{text, see, key, line, kind}], one per warning. */
 json_t *explain_warnings_json(const gyre_reading *reading);
 /* out = "unread_key", "assumed" or "other". */
 const char *explain_warning_kind(const gyre_reading_warning *warning);

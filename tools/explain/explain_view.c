@@ -1,5 +1,6 @@
 /* explain_view.c: the head, fields, summaries and warnings of a reading, for a terminal. */
 #include "tools/explain/explain_view.h"
+#include "tools/explain/glossary.h"
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -185,11 +186,12 @@ void explain_view_group(const explain_terminal *page, const gyre_reading *readin
 
 /* -- warnings -- */
 static void view_warning(const explain_terminal *page, const gyre_reading_warning *w, const char *label, int is_first) {
-    char place[480], text[2048];
+    char place[480], entry[GLOSSARY_PLACE], text[2048];
+    const char *see = glossary_place(w->key, entry);
     if (is_first) fputc('\n', page->file);
     explain_format_location(w->key, w->line, place, sizeof place);
-    snprintf(text, sizeof text, "%s%s%s%s%s%s", label ? label : "", label ? ": " : "", w->text, *place ? " (" : "", place,
-             *place ? ")" : "");
+    snprintf(text, sizeof text, "%s%s%s%s%s%s%s%s", label ? label : "", label ? ": " : "", w->text, *place ? " (" : "",
+             place, see ? "; see " : "", see ? see : "", *place ? ")" : "");
     const int mark = explain_print(page, EXPLAIN_STYLE_YELLOW, "! ");
     explain_print_wrapped(page, EXPLAIN_STYLE_PLAIN, mark, mark, text);
 }
