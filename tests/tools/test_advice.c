@@ -62,6 +62,27 @@ static void lost_scalings(void **state) {
     assert_null(strstr(unwrapped(run("audit @uneven")->out), "has lost"));
 }
 
+/* What the page says, as JSON: 32768 tokens are 8 times 4096. */
+static void lost_scalings_as_json(void **state) {
+    (void)state;
+    static const char *const lines[] = {"extend @lost --to 8192 --json", "extend @llama-longlora-32k --to 8192 --json"};
+    static const char *const stated_by[] = {"tokenizer_config.json", "the model's name"};
+    for (int i = 0; i < 2; i++) {
+        json_t *root = run_json(lines[i]);
+        const json_t *lost = json_object_get(root, "lost_scaling"), *keys = json_object_get(lost, "keys");
+        assert_string_equal(test_string(lost, "stated_by"), stated_by[i]);
+        assert_int_equal(test_integer(lost, "length"), 32768);
+        assert_true(test_number(lost, "factor") == 8.0);
+        assert_int_equal(test_integer(keys, "max_position_embeddings"), 32768);
+        assert_string_equal(test_string(json_object_get(keys, "rope_scaling"), "rope_type"), "linear");
+        assert_true(test_number(json_object_get(keys, "rope_scaling"), "factor") == 8.0);
+        json_decref(root);
+    }
+    json_t *root = run_json("extend @uneven --to 8192 --json");
+    assert_true(json_is_null(json_object_get(root, "lost_scaling")));
+    json_decref(root);
+}
+
 /* transformers 4 does not read rope_parameters: another base, 354 times as fast in the slowest pair. */
 static void transformers_4_is_compared(void **state) {
     (void)state;
@@ -86,8 +107,11 @@ static void doubts_on_every_page(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(several_axes_in_vllm), cmocka_unit_test(dates_of_llama_cpp),
-        cmocka_unit_test(lost_scalings),        cmocka_unit_test(transformers_4_is_compared),
+        cmocka_unit_test(several_axes_in_vllm),
+        cmocka_unit_test(dates_of_llama_cpp),
+        cmocka_unit_test(lost_scalings),
+        cmocka_unit_test(lost_scalings_as_json),
+        cmocka_unit_test(transformers_4_is_compared),
         cmocka_unit_test(doubts_on_every_page),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);

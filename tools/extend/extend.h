@@ -88,6 +88,8 @@ const char *extend_part_of_gyre(const extension *e, char why[200]);
 /* extend_lost.c.  out = 1 if a file or a name beside the config states a multiple of its length, and no scaling reaches it:
  * then out says what was lost and what to write. */
 int extend_lost_scaling(const extension *e, char *out, size_t size);
+/* out = {stated_by, length, factor, keys}, or null. */
+json_t *extend_lost_json(const extension *e);
 
 /* out = a copy of a config.json with dual_chunk_attention_config, of want->chunk; NULL = out of memory. */
 json_t *extend_with_chunks(const json_t *config, const gyre_config *want);

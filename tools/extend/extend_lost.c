@@ -12,6 +12,11 @@
 
 enum { LARGEST_FACTOR = 512 };
 
+typedef struct extend_lost {
+    const char *stated_by; /* "the model's name" */
+    double length, factor; /* tokens; over the trained length */
+} extend_lost;
+
 /* out = tokens that a name such as "Llama-2-7b-longlora-32k-ft" states; 0 = none. */
 static double length_in_name(const char *name) {
     for (const char *c = name; *c; c++) {
@@ -43,23 +48,37 @@ static double factor_of(const extension *e, double length) {
     return factor >= 2 && factor <= LARGEST_FACTOR && factor == floor(factor) ? factor : 0;
 }
 
-int extend_lost_scaling(const extension *e, char *out, size_t size) {
+/* out = 0 if nothing states such a length. */
+static int find_lost(const extension *e, extend_lost *out) {
     const gyre_config *config = &e->group->config;
     if (extend_is_gguf(e) || e->trained < 1 || config->rope.scaling != GYRE_SCALING_NONE) return 0;
     const char *named = json_string_value(json_object_get(e->config, "_name_or_path"));
     const double of_tokenizer = factor_of(e, length_of_tokenizer(e));
     const double of_path = factor_of(e, length_in_name(e->reading->path));
     const double of_name = factor_of(e, named ? length_in_name(named) : 0);
-    const double factor = of_tokenizer > 0 ? of_tokenizer : of_path > 0 ? of_path : of_name;
-    if (!(factor > 0)) return 0;
+    out->factor = of_tokenizer > 0 ? of_tokenizer : of_path > 0 ? of_path : of_name;
+    out->length = out->factor * (double)e->trained;
+    out->stated_by = of_tokenizer > 0 ? GYRE_TOKENIZER_CONFIG_FILE : of_path > 0 ? "the model's name" : "_name_or_path";
+    return out->factor > 0;
+}
+
+int extend_lost_scaling(const extension *e, char *out, size_t size) {
+    extend_lost lost;
+    if (!find_lost(e, &lost)) return 0;
     snprintf(out, size,
              "%s says %.0f tokens, %.0f times what the config does, and no scaling reaches them: the model may have been "
              "trained with one that its config has lost, as LongLoRA's were. Then it needs no stretching but that scaling: "
              "\"max_position_embeddings\": %.0f, \"rope_scaling\": {\"rope_type\": \"linear\", \"factor\": %.1f}; what is "
              "recommended above is for a model that was trained without",
-             of_tokenizer > 0 ? GYRE_TOKENIZER_CONFIG_FILE
-             : of_path > 0    ? "the model's name"
-                              : "_name_or_path",
-             factor * (double)e->trained, factor, factor * (double)e->trained, factor);
+             lost.stated_by, lost.length, lost.factor, lost.length, lost.factor);
     return 1;
+}
+
+json_t *extend_lost_json(const extension *e) {
+    extend_lost lost;
+    if (!find_lost(e, &lost)) return json_null();
+    return JSON_OBJECT("stated_by", JSON(lost.stated_by), "length", JSON((long long)lost.length), "factor",
+                       JSON(lost.factor), "keys",
+                       JSON_OBJECT("max_position_embeddings", JSON((long long)lost.length), "rope_scaling",
+                                   JSON_OBJECT("rope_type", JSON("linear"), "factor", JSON(lost.factor))));
 }

@@ -314,9 +314,10 @@ static json_t *model_json(const extension *e) {
 
 int extend_print_json(const extension *e, const extend_method *methods, const extend_effect *rows, int64_t count,
                       const extend_verdict *verdict, FILE *file) {
-    return cli_json_write(
-        file, cli_json_add(model_json(e), "length", JSON(e->to), "methods", rows_json(methods, rows, count), "verdict",
-                           extend_verdict_json(methods, verdict), "warnings", explain_warnings_json(e->reading), NULL));
+    return cli_json_write(file,
+                          cli_json_add(model_json(e), "length", JSON(e->to), "methods", rows_json(methods, rows, count),
+                                       "verdict", extend_verdict_json(methods, verdict), "lost_scaling", extend_lost_json(e),
+                                       "warnings", explain_warnings_json(e->reading), NULL));
 }
 
 /* -- what was written -- */
