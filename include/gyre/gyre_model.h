@@ -119,7 +119,7 @@ typedef struct gyre_model gyre_model;
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_model_create(gyre_model **out, const gyre_model_config *config, uint64_t seed,
                                                        gyre_error *err);
 /* *out = the model in a Hugging Face folder (config.json; model.safetensors whole or in shards with an index: F32, F16,
- * BF16) or in a GGUF (those types, Q8_0, Q4_0, Q4_K, Q5_K, Q6_K), of a family in docs/models.md.  Files are mapped, and
+ * BF16, F64) or in a GGUF (those types and ggml's blocks), of a family in docs/models.md.  Files are mapped, and
  * matrices stay in their stored type: the files must not change while the model is open.  Every offset and size is
  * checked; NaN and infinite weights are refused.
  * options: how positions are read (gyre_reading_open); NULL = zeros.  Without a context_length, dynamic NTK and LongRoPE

@@ -142,7 +142,7 @@ static gyre_status write_gguf_tensors(gyre_conversion *c, gguf_sink *sink, gyre_
 static gyre_status write_gguf_file(gyre_conversion *c, gguf_sink *sink, gyre_error *err) {
     unsigned char *head;
     size_t bytes;
-    gyre_gguf_write_u32(&c->keys, "general.file_type", gyre_ggml_ftype(gyre_convert_main_type(c)));
+    gyre_gguf_write_u32(&c->keys, "general.file_type", gyre_stored_ggml_file_type(gyre_convert_main_type(c)));
     for (int64_t i = 0; i < c->count; i++) {
         const gyre_file_tensor *s = c->tensors[i].source ? c->tensors[i].source : &c->tensors[i].generated;
         gyre_gguf_write_tensor_info(&c->keys, c->tensors[i].name, c->tensors[i].type, s->rank, s->shape);

@@ -97,6 +97,7 @@ static gyre_stored_type type_for(const gyre_conversion *c, const gyre_file_tenso
     const gyre_stored_type asked = stored_type_of(c->options->dtype ? *c->options->dtype : GYRE_DTYPE_F32);
     if (of_gguf && s->rank < 2) return GYRE_STORED_F32; /* llama.cpp needs vectors as floats */
     if (gyre_tensor_stays_float(s->name)) return GYRE_STORED_F32;
+    if (!c->options->dtype && s->type == GYRE_STORED_F64) return GYRE_STORED_F32; /* what Gyre reads of it */
     if (!c->options->dtype) return of_gguf || gyre_stored_block_size(s->type) == 1 ? s->type : GYRE_STORED_F16;
     if (asked == GYRE_STORED_Q8_0 && s->shape[s->rank - 1] % Q8_BLOCK != 0) return GYRE_STORED_F16;
     return asked;
@@ -142,9 +143,8 @@ static gyre_status set_permutation(const gyre_conversion *c, const parsed_name *
 
 /* -- the list -- */
 static gyre_status check_type(const gyre_file_tensor *s, const gyre_convert_tensor *t, gyre_error *err) {
-    if (s->type == GYRE_STORED_OTHER)
-        return gyre_fail(err, GYRE_EUNSUPPORTED, "%s: of a type that is not read (%s, byte %llu)", s->name, s->file,
-                         (unsigned long long)s->offset);
+    const gyre_status status = gyre_stored_check_read(s, err);
+    if (status) return status;
     if (t->type != s->type && s->rank > 0 && s->shape[s->rank - 1] % gyre_stored_block_size(s->type) != 0)
         return gyre_fail(err, GYRE_EFORMAT, "%s: its rows are not whole blocks (%s)", s->name, s->file);
     return GYRE_OK;

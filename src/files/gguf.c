@@ -252,15 +252,16 @@ static gyre_status read_kv(cursor *c, gyre_gguf_kv *pair) {
 }
 
 /* -- tensors -- */
-/* Numbers per block and bytes per block of each ggml type.  Zero numbers: this number does not name a type, or names a
- * removed one. */
+/* Sizes of ggml's types by number.  Zero numbers: this number does not name a type, or names a removed one. */
 static const struct {
     unsigned elements, bytes;
-} blocks[] = {{1, 4},    {1, 2},    {32, 18},   {32, 20},   {0, 0},     {0, 0},     {32, 22},   {32, 24},  {32, 34},
-              {32, 36},  {256, 84}, {256, 110}, {256, 144}, {256, 176}, {256, 210}, {256, 292}, {256, 66}, {256, 74},
-              {256, 98}, {256, 50}, {32, 18},   {256, 110}, {256, 82},  {256, 136}, {1, 1},     {1, 2},    {1, 4},
-              {1, 8},    {1, 8},    {256, 56},  {1, 2},     {0, 0},     {0, 0},     {0, 0},     {256, 54}, {256, 66},
-              {0, 0},    {0, 0},    {0, 0},     {32, 17},   {64, 36},   {128, 18},  {64, 18}};
+} blocks[] = {
+#define GYRE_STORED_PLAIN(NAME, number, file_type, bytes)                            [number] = {1, bytes},
+#define GYRE_STORED_BLOCK(NAME, name, number, file_type, count, bytes, scale, least) [number] = {count, bytes},
+#define GYRE_STORED_RARE                                                             GYRE_STORED_BLOCK
+#define GYRE_STORED_UNREAD(NAME, number, count, bytes)                               [number] = {count, bytes},
+#include "kernels/quants/stored_types.def"
+};
 
 static gyre_status read_dims(cursor *c, const char *name, gyre_gguf_tensor *t, uint64_t *elements) {
     uint64_t rank = 0;

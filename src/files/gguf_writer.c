@@ -10,24 +10,6 @@
 enum { VERSION = 3 };
 static const unsigned char magic[4] = {'G', 'G', 'U', 'F'};
 
-static const struct {
-    gyre_stored_type type;
-    uint32_t ggml, file_type;
-} numbers[] = {{GYRE_STORED_F32, 0, 0},  {GYRE_STORED_F16, 1, 1},    {GYRE_STORED_BF16, 30, 32}, {GYRE_STORED_Q8_0, 8, 7},
-               {GYRE_STORED_Q4_0, 2, 2}, {GYRE_STORED_Q4_K, 12, 15}, {GYRE_STORED_Q5_K, 13, 17}, {GYRE_STORED_Q6_K, 14, 18}};
-
-uint32_t gyre_ggml_type(gyre_stored_type type) {
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-        if (numbers[i].type == type) return numbers[i].ggml;
-    return 0;
-}
-
-uint32_t gyre_ggml_ftype(gyre_stored_type type) {
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-        if (numbers[i].type == type) return numbers[i].file_type;
-    return 0;
-}
-
 void gyre_gguf_writer_free(gyre_gguf_writer *maker) {
     free(maker->keys);
     free(maker->infos);
@@ -139,7 +121,7 @@ void gyre_gguf_write_tensor_info(gyre_gguf_writer *m, const char *name, gyre_sto
     put_number(m, infos(m), (uint64_t)rank, 4);
     for (int i = rank - 1; i >= 0; i--)
         put_number(m, infos(m), (uint64_t)shape[i], 8);
-    put_number(m, infos(m), gyre_ggml_type(type), 4);
+    put_number(m, infos(m), gyre_stored_ggml_type(type), 4);
     put_number(m, infos(m), m->data_bytes, 8);
     for (int i = 0; i < rank - 1; i++)
         rows *= shape[i];

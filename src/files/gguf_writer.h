@@ -34,8 +34,4 @@ uint64_t gyre_gguf_pad(uint64_t bytes);
 /* *out = everything up to the tensor data, *bytes long; the caller frees it.  ENOMEM. */
 gyre_status gyre_gguf_write_metadata(const gyre_gguf_writer *maker, unsigned char **out, size_t *bytes, gyre_error *err);
 
-/* out = ggml's number of the type; the value of general.file_type for a file whose matrices are mostly of this type. */
-uint32_t gyre_ggml_type(gyre_stored_type type);
-uint32_t gyre_ggml_ftype(gyre_stored_type type);
-
 #endif

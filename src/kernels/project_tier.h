@@ -5,7 +5,7 @@
 #ifndef GYRE_KERNELS_PROJECT_TIER_H
 #define GYRE_KERNELS_PROJECT_TIER_H
 #include "kernels/decode_tier.h"
-#include "kernels/quant_blocks.h"
+#include "kernels/quants/quant_blocks.h"
 
 enum { PROJECT_ROWS = 4 };
 
@@ -62,7 +62,7 @@ TIER_INLINE void sums_of_q8_0(const project_rows *p, int64_t first, int64_t n, v
     const char *block = p->w + first / GYRE_Q_BLOCK * GYRE_Q8_0_BYTES;
     project_clear(p, sum);
     for (int64_t b = first; b < first + n; b += GYRE_Q_BLOCK, block += GYRE_Q8_0_BYTES) {
-        const vec scale = vec_broadcast_f16(block + GYRE_Q_SCALE);
+        const vec scale = vec_broadcast_f16(block + GYRE_Q8_0_SCALE);
         DECODE_UNROLL
         for (int c = 0; c < GYRE_Q_BLOCK; c += LANES)
             project_add(p, b + c, vec_in_register(vec_mul(vec_load_q8((const int8_t *)block + 2 + c), scale)), sum);

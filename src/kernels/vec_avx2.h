@@ -271,5 +271,11 @@ static inline vecu vecu_shift_left(vecu a, int bits) {
 static inline vec vec_from_vecu(vecu a) {
     return _mm256_cvtepi32_ps(a);
 }
+/* Entries of a table of 16. */
+static inline vec vec_lookup(const float table[16], vecu i) {
+    const __m256 low = _mm256_permutevar8x32_ps(_mm256_loadu_ps(table), i);
+    const __m256 high = _mm256_permutevar8x32_ps(_mm256_loadu_ps(table + 8), i);
+    return _mm256_blendv_ps(low, high, _mm256_castsi256_ps(_mm256_slli_epi32(i, 28))); /* by bit 3 of i */
+}
 
 #endif

@@ -301,5 +301,9 @@ static inline vecu vecu_shift_left(vecu a, int bits) {
 static inline vec vec_from_vecu(vecu a) {
     return _mm512_cvtepi32_ps(a);
 }
+/* Entries of a table of 16. */
+static inline vec vec_lookup(const float table[16], vecu i) {
+    return _mm512_permutexvar_ps(i, _mm512_loadu_ps(table));
+}
 
 #endif

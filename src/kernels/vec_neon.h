@@ -244,5 +244,12 @@ static inline vecu vecu_shift_left(vecu a, int bits) {
 static inline vec vec_from_vecu(vecu a) {
     return vcvtq_f32_u32(a);
 }
+/* Entries of a table of 16: their bytes by the places 4 i to 4 i + 3. */
+static inline vec vec_lookup(const float table[16], vecu i) {
+    const uint8_t *bytes = (const uint8_t *)table;
+    const uint8x16x4_t all = {{vld1q_u8(bytes), vld1q_u8(bytes + 16), vld1q_u8(bytes + 32), vld1q_u8(bytes + 48)}};
+    const uint32x4_t places = vaddq_u32(vmulq_n_u32(i, 0x04040404u), vdupq_n_u32(0x03020100u));
+    return vreinterpretq_f32_u8(vqtbl4q_u8(all, vreinterpretq_u8_u32(places)));
+}
 
 #endif

@@ -198,5 +198,9 @@ static inline vecu vecu_shift_left(vecu a, int bits) {
 static inline vec vec_from_vecu(vecu a) {
     return (float)a;
 }
+/* Entries of a table of 16. */
+static inline vec vec_lookup(const float table[16], vecu i) {
+    return table[i];
+}
 
 #endif

@@ -266,5 +266,10 @@ static inline vecu vecu_shift_left(vecu a, int bits) {
 static inline vec vec_from_vecu(vecu a) {
     return wasm_f32x4_convert_i32x4(a);
 }
+/* Entries of a table of 16. */
+static inline vec vec_lookup(const float table[16], vecu i) {
+    return wasm_f32x4_make(table[wasm_u32x4_extract_lane(i, 0)], table[wasm_u32x4_extract_lane(i, 1)],
+                           table[wasm_u32x4_extract_lane(i, 2)], table[wasm_u32x4_extract_lane(i, 3)]);
+}
 
 #endif

@@ -1,6 +1,8 @@
 /* test_quants.c: ggml's block formats against blocks computed by hand, and against their description bit by bit. */
 #include "files/tensors/tensor_store.h"
+#include "run_each_tier.h"
 #include "support.h"
+#include "util/fnv1a.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -215,6 +217,100 @@ static void test_every_scale(void **state) {
     }
 }
 
+/* -- all types, against the gguf package of llama.cpp -- */
+static unsigned char nibble_of(char hex) {
+    return (unsigned char)(hex <= '9' ? hex - '0' : hex - 'a' + 10);
+}
+
+/* The bytes that tests/reference/gguf_blocks.py makes. */
+static void fill_reference_bytes(const json_t *type, unsigned char *bytes, int64_t count) {
+    const int64_t block = test_integer(type, "bytes");
+    const json_t *cleared = json_object_get(type, "cleared");
+    uint64_t x = 0;
+    for (int64_t i = 0; i < count; i++) {
+        x = 6364136223846793005u * x + 1442695040888963407u;
+        bytes[i] = (unsigned char)(x >> 56);
+    }
+    for (size_t c = 0; c < json_array_size(cleared); c++)
+        for (int64_t at = json_integer_value(json_array_get(cleared, c)); at < count; at += block)
+            bytes[at] &= 0xbf;
+}
+
+/* The numbers of the first block one by one, and a hash over all bits. */
+static void check_numbers_of(const json_t *type, const float *numbers, int64_t count) {
+    const char *first = test_string(type, "first"), *name = test_string(type, "name");
+    char hash[20];
+    for (int64_t i = 0; i < test_integer(type, "numbers"); i++) {
+        uint32_t want = 0, got;
+        for (int digit = 0; digit < 8; digit++)
+            want = want << 4 | nibble_of(first[8 * i + digit]);
+        memcpy(&got, &numbers[i], sizeof got);
+        if (got != want) fail_msg("%s, number %d: bits %08x, not %08x", name, (int)i, got, want);
+    }
+    snprintf(hash, sizeof hash, "%016llx",
+             (unsigned long long)gyre_fnv1a(GYRE_FNV1A_OFFSET_BASIS, numbers, (size_t)count * sizeof *numbers));
+    if (strcmp(hash, test_string(type, "hash")) != 0) fail_msg("%s: other bits past the first block", name);
+}
+
+static void agrees_with_reference(void **state) {
+    const gyre_kernels *kernels = tier_or_skip(*state);
+    json_t *types = test_reference("gguf_blocks.json"), *type;
+    size_t i;
+    int checked[GYRE_STORED_OTHER] = {[GYRE_STORED_F32] = 1};
+    json_array_foreach(types, i, type) {
+        const int64_t blocks = test_integer(type, "blocks");
+        const gyre_stored_type stored = gyre_stored_type_named(test_string(type, "name"));
+        const int64_t numbers = blocks * test_integer(type, "numbers"), bytes = blocks * test_integer(type, "bytes");
+        assert_int_not_equal(stored, GYRE_STORED_OTHER);
+        assert_int_equal(gyre_stored_ggml_type(stored), test_integer(type, "ggml"));
+        assert_int_equal(gyre_stored_block_size(stored), test_integer(type, "numbers"));
+        assert_int_equal(gyre_stored_row_bytes(stored, numbers), bytes);
+        unsigned char *row = malloc((size_t)bytes + 1);
+        float *out = malloc((size_t)(numbers + 1) * sizeof *out);
+        assert_true(row && out);
+        for (int odd = 0; odd < 2; odd++) { /* aligned to nothing */
+            fill_reference_bytes(type, row + odd, bytes);
+            out[numbers] = 777;
+            gyre_stored_dequantize(kernels, stored, row + odd, out, numbers);
+            assert_true(out[numbers] == 777);
+            check_numbers_of(type, out, numbers);
+        }
+        free(row);
+        free(out);
+        checked[stored] = 1;
+    }
+    for (int t = 0; t < GYRE_STORED_OTHER; t++)
+        if (!checked[t]) fail_msg("no reference of %s", gyre_stored_type_name((gyre_stored_type)t));
+    json_decref(types);
+}
+
+/* Between commas or at the end of a cell: Q2_K, and not IQ2_K. */
+static int names_type(const char *text, const char *name) {
+    const size_t length = strlen(name);
+    for (const char *at = strstr(text, name); at; at = strstr(at + 1, name))
+        if (at[-1] == ' ' && (at[length] == ',' || at[length] == ' ')) return 1;
+    return 0;
+}
+
+static void documents_list_every_type(void **state) {
+    static const char *const names[] = {
+#define GYRE_STORED_BLOCK(NAME, ...) #NAME,
+#define GYRE_STORED_RARE(NAME, ...)  #NAME,
+#include "kernels/quants/stored_types.def"
+    };
+    static char page[1 << 17];
+    (void)state;
+    FILE *file = fopen(GYRE_TEST_DATA "/../docs/models.md", "rb");
+    assert_non_null(file);
+    page[fread(page, 1, sizeof page - 1, file)] = '\0';
+    fclose(file);
+    char *table = strstr(page, "| stored types |"), *end = table ? strstr(table, "\n\n") : NULL;
+    assert_non_null(end);
+    *end = '\0';
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (!names_type(table, names[i])) fail_msg("docs/models.md: no %s", names[i]);
+}
+
 /* -- sizes and plain types -- */
 static void test_sizes(void **state) {
     (void)state;
@@ -265,9 +361,17 @@ static void test_plain_types(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_q8_0_by_hand), cmocka_unit_test(test_q4_0_by_hand), cmocka_unit_test(test_q4_k_by_hand),
-        cmocka_unit_test(test_q5_k_by_hand), cmocka_unit_test(test_q6_k_by_hand), cmocka_unit_test(test_random_rows),
-        cmocka_unit_test(test_every_scale),  cmocka_unit_test(test_sizes),        cmocka_unit_test(test_plain_types),
+        cmocka_unit_test(test_q8_0_by_hand),
+        cmocka_unit_test(test_q4_0_by_hand),
+        cmocka_unit_test(test_q4_k_by_hand),
+        cmocka_unit_test(test_q5_k_by_hand),
+        cmocka_unit_test(test_q6_k_by_hand),
+        cmocka_unit_test(test_random_rows),
+        FOR_TIERS(agrees_with_reference),
+        cmocka_unit_test(test_every_scale),
+        cmocka_unit_test(documents_list_every_type),
+        cmocka_unit_test(test_sizes),
+        cmocka_unit_test(test_plain_types),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -189,6 +189,7 @@ static void test_gguf(void **state) {
     put_bytes(made, "brain", 1, one, 30, three_bytes + 20, 2);
     put_bytes(made, "whole", 1, one, 26, blocks, 4);
     put_bytes(made, "deep", 4, deep, 0, three_bytes, 24);
+    put_bytes(made, "one", 1, (const uint64_t[]){128}, 41, blocks, 18);
     put_bytes(made, "iq", 1, (const uint64_t[]){256}, 17, blocks, 74);
     put_bytes(made, "later", 1, one, 4000000000u, blocks, 0);
     stored_gguf("model.bin", made);
@@ -204,6 +205,7 @@ static void test_gguf(void **state) {
                 {"k4", GYRE_STORED_Q4_K, 512},
                 {"k5", GYRE_STORED_Q5_K, 512},
                 {"k6", GYRE_STORED_Q6_K, 512},
+                {"iq", GYRE_STORED_IQ2_XS, 256},
                 {"brain", GYRE_STORED_BF16, 1}};
     for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
         const gyre_file_tensor t = stored_named(store, good[i].name);
@@ -223,7 +225,7 @@ static void test_gguf(void **state) {
     const gyre_file_tensor turned = stored_named(store, "deep");
     check_shape(&turned, 4, 1, 3, 1, 2);
     check_unreadable(store, "whole", "I32");
-    check_unreadable(store, "iq", "IQ2_XS");
+    check_unreadable(store, "one", "Q1_0");
     check_unreadable(store, "later", "type 4000000000");
     assert_non_null(gyre_tensor_store_gguf(store));
     assert_non_null(gyre_gguf_find_key(gyre_tensor_store_gguf(store), "general.architecture"));

@@ -198,12 +198,11 @@ static void converted_weights(void **state) {
 }
 
 static void blocks_of_ggml(void **state) {
-    static const char *const names[QUANT_FORMATS] = {"q8_0", "q4_0", "q4_k", "q5_k", "q6_k"};
     (void)state;
     for (int i = 0; i < QUANT_FORMATS; i++) {
         write_quantized_model(&quant_formats[i], in_folder("blocks.gguf"));
         gyre_model *model = open_model(in_folder("blocks.gguf"));
-        reader r = begin_reader(model, names[i], usual_tokens());
+        reader r = begin_reader(model, quant_formats[i].name, usual_tokens());
         check_cuts(&r, GYRE_DTYPE_F16);
         end_reader(&r);
         gyre_model_free(model);

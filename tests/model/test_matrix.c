@@ -1,5 +1,6 @@
 /* test_matrix.c: products with stored weights against double, on every tier, for every type, from one row to many. */
 #include "guarded_memory.h"
+#include "make_quant_blocks.h"
 
 #include "run_each_tier.h"
 
@@ -25,28 +26,6 @@ static gyre_dtype dtype_of(gyre_stored_type type) {
     return type == GYRE_STORED_F32 ? GYRE_DTYPE_F32 : type == GYRE_STORED_F16 ? GYRE_DTYPE_F16 : GYRE_DTYPE_BF16;
 }
 
-/* Random bytes. Block scales are small finite halves. */
-static void fill_blocks(test_random *random, const gyre_matrix *w, unsigned char *data) {
-    static const struct {
-        int64_t bytes;
-        int first, second; /* offsets of the scales; -1 = only one */
-    } blocks[] = {[GYRE_STORED_Q8_0] = {34, 0, -1},
-                  [GYRE_STORED_Q4_0] = {18, 0, -1},
-                  [GYRE_STORED_Q4_K] = {144, 0, 2},
-                  [GYRE_STORED_Q5_K] = {176, 0, 2},
-                  [GYRE_STORED_Q6_K] = {210, 208, -1}};
-    const int64_t size = blocks[w->type].bytes;
-    for (int64_t i = 0; i < w->out * w->row_bytes; i++)
-        data[i] = (unsigned char)(test_next(random) >> 32);
-    for (int64_t at = 0; at < w->out * w->row_bytes; at += size)
-        for (int s = 0; s < 2; s++) {
-            const int place = s ? blocks[w->type].second : blocks[w->type].first;
-            unsigned char half[2] __attribute__((aligned(2)));
-            test_put(half, GYRE_DTYPE_F16, 0, test_uniform(random) / 64);
-            if (place >= 0) memcpy(data + at + place, half, sizeof half);
-        }
-}
-
 /* A matrix that ends at a page without access. The values of blocks come from the library's widening, which has its own
  * tests; other types are read by test code. */
 static weights make_weights(test_random *random, gyre_stored_type type, int64_t out, int64_t in) {
@@ -56,7 +35,10 @@ static weights make_weights(test_random *random, gyre_stored_type type, int64_t 
     m.w.data = data;
     m.numbers = malloc((size_t)(out * in) * sizeof(float));
     assert_non_null(m.numbers);
-    if (!is_plain(type)) fill_blocks(random, &m.w, data);
+    if (!is_plain(type)) {
+        const quant_format *format = &quant_formats[type - GYRE_STORED_Q8_0];
+        fill_quant_blocks(random, format, 1.0 / 64, (int64_t)m.bytes / format->bytes, data);
+    }
     for (int64_t o = 0; o < out; o++)
         for (int64_t i = 0; is_plain(type) && i < in; i++) {
             test_put(data, dtype_of(type), (size_t)(o * in + i), test_uniform(random));
@@ -175,6 +157,10 @@ static const product_case cases[] = {
     {GYRE_STORED_BF16, 50, 2000, 0, 1, 0, 1}, {GYRE_STORED_Q8_0, 26, 1568, 0, 0, 1, 0},
     {GYRE_STORED_Q4_0, 9, 800, 0, 0, 0, 0},   {GYRE_STORED_Q4_K, 13, 1792, 0, 2, 1, 1},
     {GYRE_STORED_Q5_K, 4, 1024, 0, 0, 0, 1},  {GYRE_STORED_Q6_K, 25, 1024, 1, 0, 0, 0},
+    {GYRE_STORED_Q4_1, 70, 96, 0, 1, 0, 0},   {GYRE_STORED_Q5_0, 35, 832, 1, 0, 1, 1},
+    {GYRE_STORED_Q5_1, 67, 64, 0, 0, 0, 1},   {GYRE_STORED_Q2_K, 9, 1024, 2, 0, 1, 0},
+    {GYRE_STORED_Q3_K, 66, 256, 0, 3, 0, 0},  {GYRE_STORED_IQ4_NL, 33, 160, 0, 0, 1, 1},
+    {GYRE_STORED_IQ4_XS, 5, 768, 1, 1, 0, 0}, {GYRE_STORED_MXFP4, 68, 800, 0, 0, 1, 0},
 };
 enum { CASES = sizeof cases / sizeof *cases };
 
@@ -349,7 +335,7 @@ static void scratch_is_bounded(void **state) {
     static const int64_t sizes[][2] = {{32000, 768},  {768, 2048},   {151936, 896},
                                        {4096, 14336}, {8192, 28672}, {262144, 2304}};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
-        for (int type = GYRE_STORED_F32; type <= GYRE_STORED_Q6_K; type++) {
+        for (int type = GYRE_STORED_F32; type < GYRE_STORED_OTHER; type++) {
             const gyre_matrix w = {(gyre_stored_type)type, NULL, sizes[i][0], sizes[i][1],
                                    gyre_stored_row_bytes((gyre_stored_type)type, sizes[i][1])};
             assert_true(gyre_gemm_scratch(&w, 2048, 1) * 4 <= 4 << 20);

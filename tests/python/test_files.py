@@ -2,7 +2,9 @@
 
 import json
 import os
+import pathlib
 import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -17,6 +19,8 @@ safetensors = pytest.importorskip("safetensors")
 
 from safetensors.torch import load_file, save_file  # noqa: E402
 
+sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "reference"))
+import gguf_blocks  # noqa: E402
 from judges import tokenizer_files  # noqa: E402
 from judges.gyre_command import GYRE, gyre  # noqa: E402
 from test_families import LLAMA3, make_model  # noqa: E402
@@ -120,6 +124,54 @@ def test_gguf(name, dtype, tmp_path):
     if keys["tokenizer.ggml.model"] == "gpt2":
         merges = json.loads(tokenizer.to_str())["model"]["merges"]
         assert keys["tokenizer.ggml.merges"] == [" ".join(pair) for pair in merges]
+
+
+def random_blocks(rng, name, rows, columns):
+    """[rows][bytes of a row], of finite scales."""
+    count, size = gguf_blocks.sizes(name)
+    blocks = rng.integers(0, 256, (rows * columns // count, size), dtype=np.uint8)
+    for byte in gguf_blocks.CLEARED[name]:
+        blocks[:, byte] &= 0xBF
+    return blocks.reshape(rows, -1)
+
+
+def write_blocks(source, path, name):
+    """A copy of a GGUF whose matrices are random blocks.  Returns their names and numbers."""
+    reader, rng, wanted = gguf.GGUFReader(source), np.random.default_rng(len(name)), {}
+    writer = gguf.GGUFWriter(path, arch="llama")
+    for key, field in reader.fields.items():
+        if not key.startswith("GGUF.") and key != "general.architecture":
+            kinds = field.types + [None]
+            writer.add_key_value(key, field.contents(), kinds[0], kinds[1] if kinds[0] == gguf.GGUFValueType.ARRAY else None)
+    for tensor in reader.tensors:
+        shape = tensor.data.shape
+        if len(shape) != 2:
+            writer.add_tensor(tensor.name, np.array(tensor.data))
+            continue
+        blocks = random_blocks(rng, name, *shape)
+        numbers = gguf_blocks.dequantize(name, blocks.reshape(-1, gguf_blocks.sizes(name)[1])).reshape(shape)
+        wanted[tensor.name] = numbers
+        writer.add_tensor(tensor.name, blocks, raw_dtype=gguf.GGMLQuantizationType[name])
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    return wanted
+
+
+@pytest.mark.parametrize("name", sorted(set(gguf_blocks.CLEARED) - set(gguf_blocks.OTHER_SIZES)))
+def test_blocks(name, tmp_path):
+    """Random blocks of every stored type, in files of the gguf package, become the floats of its dequantize to the bit."""
+    model = make_model("llama", {"hidden_size": 256, "intermediate_size": 512, "vocab_size": 64})
+    model.save_pretrained(tmp_path / "hf")
+    gyre("convert", tmp_path / "hf", "-o", tmp_path / "f32.gguf", "--dtype", "f32")
+    wanted = write_blocks(tmp_path / "f32.gguf", tmp_path / "blocks.gguf", name)
+    gyre("convert", tmp_path / "blocks.gguf", "-o", tmp_path / "floats.gguf", "--dtype", "f32")
+    for tensor in gguf.GGUFReader(tmp_path / "floats.gguf").tensors:
+        if tensor.name in wanted:
+            want = wanted.pop(tensor.name)
+            assert np.array_equal(np.array(tensor.data).view(np.uint32), want.view(np.uint32)), tensor.name
+    assert not wanted
 
 
 def test_llama3_factors_in_a_gguf(tmp_path):

@@ -121,12 +121,13 @@ static inline const char *check_row_products(const gyre_kernels *k) {
 /* Every tier gives the numbers of the scalar one to the bit, and the sums over Q8_0 are those over its numbers. */
 static inline const char *check_quant_blocks(const gyre_kernels *k, const gyre_kernels *scalar) {
     enum { COUNT = 4, NUMBERS = COUNT * GYRE_QK_K };
-    void (*const of_tier[])(const void *, float *, int64_t) = {k->dequantize_q8_0, k->dequantize_q4_0, k->dequantize_q4_k,
-                                                               k->dequantize_q5_k, k->dequantize_q6_k};
-    void (*const of_scalar[])(const void *, float *, int64_t) = {scalar->dequantize_q8_0, scalar->dequantize_q4_0,
-                                                                 scalar->dequantize_q4_k, scalar->dequantize_q5_k,
-                                                                 scalar->dequantize_q6_k};
-    static unsigned char blocks[COUNT * GYRE_Q6_K_BYTES];
+#define GYRE_STORED_BLOCK(NAME, name, ...) {k->dequantize_##name, scalar->dequantize_##name},
+    const struct {
+        void (*of_tier)(const void *, float *, int64_t), (*of_scalar)(const void *, float *, int64_t);
+    } kernels[] = {
+#include "kernels/quants/stored_types.def"
+    };
+    static unsigned char blocks[COUNT * QUANT_MOST_BYTES];
     static float got[NUMBERS], want[NUMBERS], x[NUMBERS];
     float sum, of_blocks;
     test_random random = {78};
@@ -134,8 +135,8 @@ static inline const char *check_quant_blocks(const gyre_kernels *k, const gyre_k
         for (int round = 0; round < 50; round++) {
             const int64_t n = COUNT * quant_formats[type].numbers;
             fill_quant_blocks(&random, &quant_formats[type], 1.0 / 64, COUNT, blocks);
-            of_tier[type](blocks, got, n);
-            of_scalar[type](blocks, want, n);
+            kernels[type].of_tier(blocks, got, n);
+            kernels[type].of_scalar(blocks, want, n);
             if (memcmp(got, want, (size_t)n * sizeof *got) != 0) return "dequantize: not the bits of the scalar tier";
             if (type > 0) continue;
             test_fill(&random, x, (size_t)n);

@@ -1,11 +1,11 @@
 /* bench_products.c: gyre bench products: the matrix products of models: many rows, forward and gradients, against the
  * arithmetic peak; one row, from every type of stored weights, against reading them. */
-#include "kernels/quant_blocks.h"
 #include "model/ops/float_buffer.h"
 #include "model/ops/linear.h"
 #include "model/ops/matrix.h"
 #include "tools/bench/bench_only.h"
 #include "tools/bench/bench_roofline.h"
+#include <ctype.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,10 +37,13 @@ typedef struct case_list {
     int count;
 } case_list;
 
-static const char *type_name(gyre_stored_type type) {
-    static const char *const names[] = {"f32", "f16", "bf16", "q8_0", "q4_0", "q4_k", "q5_k", "q6_k"};
-    return names[type];
-}
+/* Types with kernels. */
+static const gyre_stored_type row_types[] = {
+#define GYRE_STORED_PLAIN(NAME, ...) GYRE_STORED_##NAME,
+#define GYRE_STORED_BLOCK            GYRE_STORED_PLAIN
+#include "kernels/quants/stored_types.def"
+};
+enum { ROW_TYPES = sizeof row_types / sizeof *row_types };
 
 static case_list list_all_cases(void) {
     static const int64_t rows[] = {64, 128, 512};
@@ -54,11 +57,13 @@ static case_list list_all_cases(void) {
                 snprintf(c->name, sizeof c->name, "%s-%lld-%lldx%lld", kind_names[kind], (long long)c->rows,
                          (long long)c->out, (long long)c->in);
             }
-    for (int type = GYRE_STORED_F32; type < GYRE_STORED_OTHER; type++) {
+    for (int i = 0; i < ROW_TYPES; i++) {
         product_case *c = &list.cases[list.count++];
-        const int64_t out = ROW_BYTES / gyre_stored_row_bytes((gyre_stored_type)type, ROW_IN);
-        *c = (product_case){"", KIND_ROW, 1, out, ROW_IN, (gyre_stored_type)type};
-        snprintf(c->name, sizeof c->name, "row-%s", type_name(c->type));
+        const int64_t out = ROW_BYTES / gyre_stored_row_bytes(row_types[i], ROW_IN);
+        *c = (product_case){"", KIND_ROW, 1, out, ROW_IN, row_types[i]};
+        snprintf(c->name, sizeof c->name, "row-%s", gyre_stored_type_name(c->type));
+        for (char *letter = c->name; *letter; letter++)
+            *letter = (char)tolower((unsigned char)*letter);
     }
     return list;
 }
@@ -101,11 +106,13 @@ static void fill_weights(gyre_stored_type type, void *weights, int64_t bytes) {
             at[i] = (unsigned char)((at[i] & 0x80) | (type == GYRE_STORED_F16 ? 0x20 : 0x3c)); /* sign, exponent */
     if (type < GYRE_STORED_Q8_0) return;
     const int64_t block = gyre_stored_row_bytes(type, gyre_stored_block_size(type));
-    const int minima = type == GYRE_STORED_Q4_K || type == GYRE_STORED_Q5_K;
     const unsigned char scale[] = {0, 0x04}; /* 2^-14 */
+    int64_t places[2];
+    const int scales = gyre_stored_scales(type, places);
     for (int64_t i = 0; i + block <= bytes; i += block) {
-        memcpy(at + i + (type == GYRE_STORED_Q6_K ? GYRE_Q6_K_SCALE : GYRE_Q_SCALE), scale, 2);
-        if (minima) memcpy(at + i + GYRE_K_DMIN, scale, 2);
+        for (int s = 0; s < scales; s++)
+            memcpy(at + i + places[s], scale, 2);
+        if (scales == 0) at[i] = 113; /* MXFP4: 2^-14 */
     }
 }
 
@@ -258,12 +265,13 @@ enum { COLUMNS = sizeof columns / sizeof *columns };
 
 static int print_row(const bench_options *o, const product_case *c, const product_result *r) {
     char note[48];
-    json_t *row = JSON_OBJECT("bench", JSON("products"), "name", JSON(c->name), "case", JSON(kind_names[c->kind]), "dtype",
-                              JSON(type_name(c->type)), "rows", JSON(c->rows), "out", JSON(c->out), "in", JSON(c->in),
-                              "threads", JSON(r->threads), "rounds", JSON(r->rounds), "ns", JSON(r->ns), "gflops",
-                              JSON(r->gflops), "peak_gflops", JSON(r->peak_gflops), "of_peak", JSON(r->of_peak), "gbps",
-                              JSON(r->gbps), "read_gbps", JSON(r->read_gbps), "of_read", JSON(r->of_read), "of_saved",
-                              JSON(r->of_saved), "speedup", JSON(r->speedup), "goal", goal_of(c, r));
+    json_t *row =
+        JSON_OBJECT("bench", JSON("products"), "name", JSON(c->name), "case", JSON(kind_names[c->kind]), "dtype",
+                    JSON(c->kind == KIND_ROW ? c->name + strlen("row-") : "f32"), "rows", JSON(c->rows), "out", JSON(c->out),
+                    "in", JSON(c->in), "threads", JSON(r->threads), "rounds", JSON(r->rounds), "ns", JSON(r->ns), "gflops",
+                    JSON(r->gflops), "peak_gflops", JSON(r->peak_gflops), "of_peak", JSON(r->of_peak), "gbps", JSON(r->gbps),
+                    "read_gbps", JSON(r->read_gbps), "of_read", JSON(r->of_read), "of_saved", JSON(r->of_saved), "speedup",
+                    JSON(r->speedup), "goal", goal_of(c, r));
     return bench_print_row(o, row, columns, COLUMNS, bench_goal_note(row, note));
 }
 

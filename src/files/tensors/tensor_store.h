@@ -5,17 +5,14 @@
 #include "gyre/gyre.h"
 #include "kernels/kernels.h"
 
-/* How numbers are stored.  ggml's block types group numbers along a row: 32 for Q8_0 and Q4_0, 256 for the others. */
+/* How numbers are stored (kernels/quants/stored_types.def).  ggml's block types group numbers along a row.  Products read
+ * types up to BF16 in place. */
 typedef enum gyre_stored_type {
-    GYRE_STORED_F32,
-    GYRE_STORED_F16,
-    GYRE_STORED_BF16,
-    GYRE_STORED_Q8_0,
-    GYRE_STORED_Q4_0,
-    GYRE_STORED_Q4_K,
-    GYRE_STORED_Q5_K,
-    GYRE_STORED_Q6_K,
-    GYRE_STORED_OTHER /* checked but not read: F64, I32, ... */
+#define GYRE_STORED_PLAIN(NAME, ...) GYRE_STORED_##NAME,
+#define GYRE_STORED_BLOCK(NAME, ...) GYRE_STORED_##NAME,
+#define GYRE_STORED_RARE(NAME, ...)  GYRE_STORED_##NAME,
+#include "kernels/quants/stored_types.def"
+    GYRE_STORED_OTHER /* checked but not read: I32, F8_E4M3, ... */
 } gyre_stored_type;
 
 /* A tensor in a mapped file. */
@@ -32,7 +29,12 @@ typedef struct gyre_file_tensor {
 
 /* out = "F32", "Q4_K", ... */
 const char *gyre_stored_type_name(gyre_stored_type type);
-/* out = numbers per block: 1, 32 or 256. */
+/* out = the type of that name, or OTHER. */
+gyre_stored_type gyre_stored_type_named(const char *name);
+/* out = its number in a GGUF, and that of a model whose matrices are mostly of it (general.file_type). */
+uint32_t gyre_stored_ggml_type(gyre_stored_type type);
+uint32_t gyre_stored_ggml_file_type(gyre_stored_type type);
+/* out = numbers per block: 1, 32, 64 or 256. */
 int64_t gyre_stored_block_size(gyre_stored_type type);
 /* out = bytes of a row of n numbers, n a multiple of the block. */
 int64_t gyre_stored_row_bytes(gyre_stored_type type, int64_t n);
@@ -65,6 +67,10 @@ gyre_status gyre_tensor_store_check(const gyre_tensor_store *store, gyre_error *
 /* out[0 .. count - 1] = the whole tensor in float.  EFORMAT, with the offset, if a number is not finite.  EUNSUPPORTED
  * for a type that is not read. */
 gyre_status gyre_stored_read(const gyre_kernels *kernels, const gyre_file_tensor *tensor, float *out, gyre_error *err);
+/* at[0 .. count - 1] = where in a block its f16 scales are.  out = count: 0, 1 or 2. */
+int gyre_stored_scales(gyre_stored_type type, int64_t at[2]);
+/* EUNSUPPORTED, "NAME: Gyre does not read ... yet", for type OTHER. */
+gyre_status gyre_stored_check_read(const gyre_file_tensor *tensor, gyre_error *err);
 /* The check of gyre_stored_read alone: looks at every number, or at every scale of a block type. */
 gyre_status gyre_stored_check_finite(const gyre_kernels *kernels, const gyre_file_tensor *tensor, gyre_error *err);
 /* out = the largest magnitude of a tensor of a type that is read, or a NaN if it holds one; *index = its first element. */

@@ -36,9 +36,8 @@ gyre_status gyre_tensor_store_add_safetensors(gyre_tensor_store *store, const ch
 
 static gyre_stored_type type_of(const gyre_safetensors_info *t) {
     if (t->rank > 4) return GYRE_STORED_OTHER;
-    for (gyre_stored_type type = GYRE_STORED_F32; type <= GYRE_STORED_BF16; type++)
-        if (strcmp(t->type, gyre_stored_type_name(type)) == 0) return type;
-    return GYRE_STORED_OTHER;
+    const gyre_stored_type type = gyre_stored_type_named(t->type);
+    return gyre_stored_block_size(type) == 1 ? type : GYRE_STORED_OTHER; /* the format has no blocks */
 }
 
 static gyre_file_tensor stored_of(const gyre_tensor_store_file *file, int64_t index) {

@@ -8,23 +8,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Names of ggml's types by number.  NULL: no type, or a removed one. */
+/* ggml's types by number.  A name of NULL: no type, or a removed one. */
 static const struct {
     const char *name;
     gyre_stored_type type;
 } types[] = {
-    [0] = {"F32", GYRE_STORED_F32},       [1] = {"F16", GYRE_STORED_F16},        [2] = {"Q4_0", GYRE_STORED_Q4_0},
-    [3] = {"Q4_1", GYRE_STORED_OTHER},    [6] = {"Q5_0", GYRE_STORED_OTHER},     [7] = {"Q5_1", GYRE_STORED_OTHER},
-    [8] = {"Q8_0", GYRE_STORED_Q8_0},     [9] = {"Q8_1", GYRE_STORED_OTHER},     [10] = {"Q2_K", GYRE_STORED_OTHER},
-    [11] = {"Q3_K", GYRE_STORED_OTHER},   [12] = {"Q4_K", GYRE_STORED_Q4_K},     [13] = {"Q5_K", GYRE_STORED_Q5_K},
-    [14] = {"Q6_K", GYRE_STORED_Q6_K},    [15] = {"Q8_K", GYRE_STORED_OTHER},    [16] = {"IQ2_XXS", GYRE_STORED_OTHER},
-    [17] = {"IQ2_XS", GYRE_STORED_OTHER}, [18] = {"IQ3_XXS", GYRE_STORED_OTHER}, [19] = {"IQ1_S", GYRE_STORED_OTHER},
-    [20] = {"IQ4_NL", GYRE_STORED_OTHER}, [21] = {"IQ3_S", GYRE_STORED_OTHER},   [22] = {"IQ2_S", GYRE_STORED_OTHER},
-    [23] = {"IQ4_XS", GYRE_STORED_OTHER}, [24] = {"I8", GYRE_STORED_OTHER},      [25] = {"I16", GYRE_STORED_OTHER},
-    [26] = {"I32", GYRE_STORED_OTHER},    [27] = {"I64", GYRE_STORED_OTHER},     [28] = {"F64", GYRE_STORED_OTHER},
-    [29] = {"IQ1_M", GYRE_STORED_OTHER},  [30] = {"BF16", GYRE_STORED_BF16},     [34] = {"TQ1_0", GYRE_STORED_OTHER},
-    [35] = {"TQ2_0", GYRE_STORED_OTHER},  [39] = {"MXFP4", GYRE_STORED_OTHER},   [40] = {"NVFP4", GYRE_STORED_OTHER},
-    [41] = {"Q1_0", GYRE_STORED_OTHER},   [42] = {"Q2_0", GYRE_STORED_OTHER},
+#define GYRE_STORED_PLAIN(NAME, number, ...)       [number] = {#NAME, GYRE_STORED_##NAME},
+#define GYRE_STORED_BLOCK(NAME, name, number, ...) [number] = {#NAME, GYRE_STORED_##NAME},
+#define GYRE_STORED_RARE(NAME, name, number, ...)  [number] = {#NAME, GYRE_STORED_##NAME},
+#define GYRE_STORED_UNREAD(NAME, number, ...)      [number] = {#NAME, GYRE_STORED_OTHER},
+#include "kernels/quants/stored_types.def"
 };
 enum { TYPES = sizeof types / sizeof *types, UNKNOWN_TYPE_BYTES = sizeof "type 4294967295" };
 

@@ -3,36 +3,53 @@
 
 #include "files/file_read.h"
 #include "files/printable_name.h"
-#include "kernels/quant_blocks.h"
+#include "kernels/quants/quants_rare.h"
 #include "util/error.h"
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 enum { CHUNK_NUMBERS = 2048 /* numbers converted at a time while checking */ };
 
 /* -- types -- */
-static const struct {
+typedef struct stored_type_info {
     const char *name;
+    uint32_t number, file_type;
     int64_t block, bytes;
-} types[] = {
-    [GYRE_STORED_F32] = {"F32", 1, 4},
-    [GYRE_STORED_F16] = {"F16", 1, 2},
-    [GYRE_STORED_BF16] = {"BF16", 1, 2},
-    [GYRE_STORED_Q8_0] = {"Q8_0", GYRE_Q_BLOCK, GYRE_Q8_0_BYTES},
-    [GYRE_STORED_Q4_0] = {"Q4_0", GYRE_Q_BLOCK, GYRE_Q4_0_BYTES},
-    [GYRE_STORED_Q4_K] = {"Q4_K", GYRE_QK_K, GYRE_Q4_K_BYTES},
-    [GYRE_STORED_Q5_K] = {"Q5_K", GYRE_QK_K, GYRE_Q5_K_BYTES},
-    [GYRE_STORED_Q6_K] = {"Q6_K", GYRE_QK_K, GYRE_Q6_K_BYTES},
-    [GYRE_STORED_OTHER] = {"another type", 1, 0},
-};
+    int64_t scale, least; /* where the f16 of a block are; -1 = it has none */
+} stored_type_info;
+
+static const stored_type_info types[] = {
+#define GYRE_STORED_PLAIN(NAME, number, file_type, bytes) {#NAME, number, file_type, 1, bytes, -1, -1},
+#define GYRE_STORED_BLOCK(NAME, name, number, file_type, count, bytes, scale, least)                                        \
+    {#NAME, number, file_type, count, bytes, scale, least},
+#define GYRE_STORED_RARE GYRE_STORED_BLOCK
+#include "kernels/quants/stored_types.def"
+    {"another type", 0, 0, 1, 0, -1, -1}};
 
 const char *gyre_stored_type_name(gyre_stored_type type) {
     return types[type].name;
 }
+gyre_stored_type gyre_stored_type_named(const char *name) {
+    int type = 0;
+    while (type < GYRE_STORED_OTHER && strcmp(types[type].name, name) != 0)
+        type++;
+    return (gyre_stored_type)type;
+}
+uint32_t gyre_stored_ggml_type(gyre_stored_type type) {
+    return types[type].number;
+}
+uint32_t gyre_stored_ggml_file_type(gyre_stored_type type) {
+    return types[type].file_type;
+}
 int64_t gyre_stored_block_size(gyre_stored_type type) {
     return types[type].block;
+}
+int gyre_stored_scales(gyre_stored_type type, int64_t at[2]) {
+    at[0] = types[type].scale, at[1] = types[type].least;
+    return (at[0] >= 0) + (at[1] >= 0);
 }
 int64_t gyre_stored_row_bytes(gyre_stored_type type, int64_t n) {
     return n / types[type].block * types[type].bytes;
@@ -63,21 +80,15 @@ void gyre_stored_dequantize(const gyre_kernels *kernels, gyre_stored_type type, 
     case GYRE_STORED_BF16:
         widen_halves(kernels->widen_bf16, row, out, n);
         return;
-    case GYRE_STORED_Q8_0:
-        kernels->dequantize_q8_0(row, out, n);
+#define GYRE_STORED_BLOCK(NAME, name, ...)                                                                                  \
+    case GYRE_STORED_##NAME:                                                                                                \
+        kernels->dequantize_##name(row, out, n);                                                                            \
         return;
-    case GYRE_STORED_Q4_0:
-        kernels->dequantize_q4_0(row, out, n);
+#define GYRE_STORED_RARE(NAME, name, ...)                                                                                   \
+    case GYRE_STORED_##NAME:                                                                                                \
+        gyre_dequantize_##name(row, out, n);                                                                                \
         return;
-    case GYRE_STORED_Q4_K:
-        kernels->dequantize_q4_k(row, out, n);
-        return;
-    case GYRE_STORED_Q5_K:
-        kernels->dequantize_q5_k(row, out, n);
-        return;
-    case GYRE_STORED_Q6_K:
-        kernels->dequantize_q6_k(row, out, n);
-        return;
+#include "kernels/quants/stored_types.def"
     case GYRE_STORED_OTHER:
         return;
     }
@@ -95,17 +106,17 @@ static gyre_status refuse(const gyre_file_tensor *t, const char *what, int64_t i
 }
 
 static gyre_status check_numbers(const gyre_kernels *kernels, const gyre_file_tensor *t, gyre_error *err) {
-    const int64_t bytes = types[t->type].bytes;
     float numbers[CHUNK_NUMBERS];
     for (int64_t at = 0; at < t->count; at += CHUNK_NUMBERS) {
         const int64_t n = t->count - at < CHUNK_NUMBERS ? t->count - at : CHUNK_NUMBERS;
         int finite;
-        gyre_stored_dequantize(kernels, t->type, t->data + at * bytes, numbers, n);
+        gyre_stored_dequantize(kernels, t->type, t->data + gyre_stored_row_bytes(t->type, at), numbers, n);
         for (int64_t i = n; i % 16 != 0; i++)
             numbers[i] = 0.0f;
         kernels->finite_row_f32(numbers, (n + 15) / 16 * 16, &finite);
         for (int64_t i = 0; i < n && !finite; i++)
-            if (!isfinite(numbers[i])) return refuse(t, "element", at + i, numbers[i], (uint64_t)((at + i) * bytes), err);
+            if (!isfinite(numbers[i]))
+                return refuse(t, "element", at + i, numbers[i], (uint64_t)gyre_stored_row_bytes(t->type, at + i), err);
     }
     return GYRE_OK;
 }
@@ -117,12 +128,11 @@ static int is_finite_half(const unsigned char *bytes) {
 /* Integers times a finite f16 are finite, so checking the scales is enough. */
 static gyre_status check_scales(const gyre_kernels *kernels, const gyre_file_tensor *t, gyre_error *err) {
     const int64_t bytes = types[t->type].bytes, blocks = t->count / types[t->type].block;
-    const int64_t scale = t->type == GYRE_STORED_Q6_K ? GYRE_Q6_K_SCALE : GYRE_Q_SCALE;
-    const int has_minima = t->type == GYRE_STORED_Q4_K || t->type == GYRE_STORED_Q5_K;
+    const int64_t scale = types[t->type].scale, least = types[t->type].least;
     for (int64_t i = 0; i < blocks; i++) {
         const unsigned char *block = t->data + i * bytes;
-        const int64_t at = !is_finite_half(block + scale) ? scale : GYRE_K_DMIN;
-        if (at != scale && !(has_minima && !is_finite_half(block + GYRE_K_DMIN))) continue;
+        const int64_t at = !is_finite_half(block + scale) ? scale : least;
+        if (at != scale && (least < 0 || is_finite_half(block + least))) continue;
         float value;
         widen_halves(kernels->widen_f16, block + at, &value, 1);
         return refuse(t, at == scale ? "the scale of block" : "the least of block", i, value, (uint64_t)(i * bytes + at),
@@ -131,15 +141,40 @@ static gyre_status check_scales(const gyre_kernels *kernels, const gyre_file_ten
     return GYRE_OK;
 }
 
+/* A type of blocks, or one that is newer than Gyre. */
+static int is_unread_block(const char *file_dtype) {
+    static const struct {
+        const char *name;
+        int count;
+    } unread[] = {
+#define GYRE_STORED_UNREAD(NAME, number, count, bytes) {#NAME, count},
+#include "kernels/quants/stored_types.def"
+    };
+    for (size_t i = 0; i < sizeof unread / sizeof *unread; i++)
+        if (strcmp(unread[i].name, file_dtype) == 0) return unread[i].count > 1;
+    return strncmp(file_dtype, "type ", 5) == 0;
+}
+
+/* The file may well be right, so the words are about Gyre. */
+gyre_status gyre_stored_check_read(const gyre_file_tensor *t, gyre_error *err) {
+    if (t->type != GYRE_STORED_OTHER) return GYRE_OK;
+    const int has_number = strncmp(t->file_dtype, "type ", 5) == 0;
+    char what[48];
+    if (t->rank > 4)
+        snprintf(what, sizeof what, "%.16s of %d dimensions", t->file_dtype, t->rank);
+    else
+        snprintf(what, sizeof what, "%s of type %.24s", is_unread_block(t->file_dtype) ? "blocks" : "numbers",
+                 t->file_dtype + (has_number ? 5 : 0));
+    (void)gyre_fail(err, GYRE_EUNSUPPORTED, "%s: Gyre does not read %s yet (%s, byte %" PRIu64 ")",
+                    gyre_make_printable(t->name, strlen(t->name)).text, what, t->file, t->offset);
+    if (err) err->offset = t->offset;
+    return GYRE_EUNSUPPORTED;
+}
+
 gyre_status gyre_stored_check_finite(const gyre_kernels *kernels, const gyre_file_tensor *tensor, gyre_error *err) {
-    if (tensor->type == GYRE_STORED_OTHER) {
-        (void)gyre_fail(err, GYRE_EUNSUPPORTED, "%s: %s of %d dimensions is not read (%s, byte %" PRIu64 ")",
-                        gyre_make_printable(tensor->name, strlen(tensor->name)).text, tensor->file_dtype, tensor->rank,
-                        tensor->file, tensor->offset);
-        if (err) err->offset = tensor->offset;
-        return GYRE_EUNSUPPORTED;
-    }
-    return types[tensor->type].block == 1 ? check_numbers(kernels, tensor, err) : check_scales(kernels, tensor, err);
+    const gyre_status status = gyre_stored_check_read(tensor, err);
+    if (status) return status;
+    return types[tensor->type].scale < 0 ? check_numbers(kernels, tensor, err) : check_scales(kernels, tensor, err);
 }
 
 gyre_status gyre_stored_read(const gyre_kernels *kernels, const gyre_file_tensor *tensor, float *out, gyre_error *err) {
