@@ -20,10 +20,12 @@ typedef struct gyre_weight_faults {
     const char *why;          /* the text of `unchecked`; "" = none */
     int64_t parameters;       /* of the tensors that the config describes; 0 = it describes none */
     int64_t vocab;            /* rows of the embedding; 0 = not found */
+    int64_t unread;           /* tensors of types that Gyre does not read yet: their numbers are not checked */
+    const char *unread_text;  /* why, of the first of them; "" = none */
 } gyre_weight_faults;
-/* *out = the faults of the files that gyre_model_open would open; it succeeds if and only if there are none and
- * `unchecked` is GYRE_OK.  A config that Gyre does not run, or that makes no sense, is not an error: numbers are still
- * checked, and shapes as far as it describes them.  most: texts that are kept, at least 1.
+/* *out = the faults of the files that gyre_model_open would open; it succeeds if and only if there are none,
+ * `unchecked` is GYRE_OK and `unread` is 0.  A config that Gyre does not run, or that makes no sense, is not an error:
+ * numbers are still checked, and shapes as far as it describes them.  most: texts that are kept, at least 1.
  * Errors: EINVAL; EIO; ENOMEM; EFORMAT and EUNSUPPORTED (a config or a file of weights that cannot be read at all). */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_weight_faults_open(gyre_weight_faults **out, const char *path,
                                                              const gyre_reading_options *options, int64_t most,

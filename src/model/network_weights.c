@@ -92,16 +92,10 @@ static void fail_missing(loader *o, gyre_tensor_role role, int64_t layer, const 
 }
 
 /* -- vectors -- */
-static void fail_unread(loader *o, const gyre_file_tensor *tensor) {
-    gyre_error why = {0, ""};
-    const gyre_status status = gyre_stored_check_finite(o->kernels, tensor, &why);
-    if (status) fail(o, status, "%s", why.text);
-}
-
 /* Where all faults are listed no number is used, and those that are not finite are listed by the caller. */
 static float *load_floats(loader *o, const gyre_file_tensor *tensor) {
     if (o->faults) {
-        if (tensor->type == GYRE_STORED_OTHER) fail_unread(o, tensor);
+        if (tensor->type == GYRE_STORED_OTHER) gyre_fault_list_add_unread(o->faults, tensor);
         return NULL;
     }
     float *out = gyre_network_alloc(o->net, (size_t)tensor->count * sizeof *out);
@@ -199,7 +193,7 @@ static gyre_matrix load_matrix(loader *o, const gyre_file_tensor *tensor, int64_
         fail(o, GYRE_EUNSUPPORTED, "%s: %s, stored with its rows for columns (%s)", tensor->name,
              gyre_stored_type_name(tensor->type), tensor->file);
     else if (o->faults && tensor->type == GYRE_STORED_OTHER)
-        fail_unread(o, tensor);
+        gyre_fault_list_add_unread(o->faults, tensor);
     if (o->faults) return (gyre_matrix){GYRE_STORED_F32, NULL, 0, 0, 0};
     if (!o->status) o->status = gyre_stored_check_finite(o->kernels, tensor, o->err);
     const void *data = o->status ? NULL : map_or_copy(o, tensor, transposed);

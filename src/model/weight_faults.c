@@ -33,6 +33,10 @@ gyre_status gyre_fault_list_add(gyre_fault_list *list, const char *text, gyre_er
     return GYRE_OK;
 }
 
+void gyre_fault_list_add_unread(gyre_fault_list *list, const gyre_file_tensor *tensor) {
+    (void)gyre_stored_check_read(tensor, list->unread++ ? NULL : &list->unread_why);
+}
+
 static gyre_status add(gyre_fault_list *list, gyre_error *err, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 static gyre_status add(gyre_fault_list *list, gyre_error *err, const char *format, ...) {
@@ -118,8 +122,7 @@ static gyre_status check_unknown(check *c, const unsigned char *known, const gyr
 }
 
 static gyre_status check_tensor(check *c, const gyre_tensor *want, const gyre_file_tensor *got, gyre_error *err) {
-    if (got->type == GYRE_STORED_OTHER)
-        return add(&c->list, err, "%s: %s is not read (%s)", want->name, got->file_dtype, got->file);
+    if (got->type == GYRE_STORED_OTHER) gyre_fault_list_add_unread(&c->list, got);
     if (got->rank == want->rank && got->shape[0] == want->shape[0] && (want->rank < 2 || got->shape[1] == want->shape[1]))
         return GYRE_OK;
     return add(&c->list, err,
@@ -202,6 +205,7 @@ static gyre_weight_faults *publish(check *c) {
     c->faults.texts = (const char *const *)c->list.texts;
     c->faults.count = c->list.count, c->faults.in_all = c->list.in_all, c->faults.vocab = c->list.vocab;
     c->faults.why = c->why;
+    c->faults.unread = c->list.unread, c->faults.unread_text = c->list.unread_why.text;
     return &c->faults;
 }
 

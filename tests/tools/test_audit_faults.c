@@ -350,6 +350,41 @@ static void shards_that_are_missing(void **state) {
     expect("@shards", FOUND, "weights", "wrong", "empty");
 }
 
+/* The type of a tensor in a GGUF becomes another number. */
+static void set_tensor_type(const char *file, const char *name, unsigned char type) {
+    static unsigned char bytes[1 << 20];
+    FILE *f = fopen(in_folder(file), "r+b");
+    assert_non_null(f);
+    const size_t size = fread(bytes, 1, sizeof bytes, f), length = strlen(name);
+    size_t at = 0;
+    while (at + length < size && memcmp(bytes + at, name, length) != 0)
+        at++;
+    assert_true(at + length < size);
+    at += length + 4 + 8 * (size_t)bytes[at + length]; /* the rank, and the dimensions */
+    assert_int_equal(fseek(f, (long)at, SEEK_SET), 0);
+    assert_int_equal(fputc(type, f), type);
+    assert_int_equal(fclose(f), 0);
+}
+
+/* What Gyre cannot read is not what is wrong. */
+static void types_that_are_not_read(void **state) {
+    (void)state;
+    static const char unread[] = "blk.0.attn_q.weight: Gyre does not read blocks of type 200 yet";
+    assert_int_equal(run("convert " ROPE " -o @types.gguf")->exit, 0);
+    set_tensor_type("types.gguf", "blk.0.attn_q.weight", 200);
+    json_t *root = audited("@types.gguf", RIGHT);
+    expect_count(root, 1, "weights", "left_out", unread);
+    expect_count(root, 1, "weights", "ok", "all that Gyre reads are finite");
+    json_decref(root);
+    assert_fails("eval @types.gguf --text @rope", FAILED, unread);
+    assert_fails("convert @types.gguf -o @types_floats --dtype f32", FAILED, unread);
+    set_tensor_type("types.gguf", "blk.1.attn_q.weight", 200);
+    root = audited("@types.gguf", RIGHT);
+    expect_count(root, 1, "weights", "left_out", "type 200 yet");
+    expect_count(root, 1, "weights", "left_out", "; and 1 more");
+    json_decref(root);
+}
+
 static void gguf_that_is_cut(void **state) {
     (void)state;
     struct stat info;
@@ -589,6 +624,7 @@ int main(void) {
                                               cmocka_unit_test(notes_without_end),
                                               cmocka_unit_test(frequencies_of_many_layers),
                                               cmocka_unit_test(shards_that_are_missing),
+                                              cmocka_unit_test(types_that_are_not_read),
                                               cmocka_unit_test(gguf_that_is_cut),
                                               cmocka_unit_test(limits),
                                               cmocka_unit_test(ids),

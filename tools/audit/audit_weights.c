@@ -272,10 +272,15 @@ static void add_rest(audit *a, const gyre_weight_faults *faults) {
     else if (faults->unchecked) /* the config part has said why a config is refused */
         audit_add_error(a, faults->unchecked == GYRE_EUNSUPPORTED || !a->reading ? AUDIT_LEFT_OUT : AUDIT_WRONG, "weights",
                         why);
+    if (faults->unread > 1)
+        audit_add(a, AUDIT_LEFT_OUT, "weights", "%s; and %" PRId64 " more such tensors", faults->unread_text,
+                  faults->unread - 1);
+    else if (faults->unread)
+        audit_add_error(a, AUDIT_LEFT_OUT, "weights", faults->unread_text);
     if (faults->in_all == 0 && faults->parameters > 0)
-        audit_add(a, AUDIT_OK, "weights", "%" PRId64 " weights, of the shapes that the config says; all are finite",
-                  faults->parameters);
-    else if (faults->in_all == 0)
+        audit_add(a, AUDIT_OK, "weights", "%" PRId64 " weights, of the shapes that the config says; all %sare finite",
+                  faults->parameters, faults->unread ? "that Gyre reads " : "");
+    else if (faults->in_all == 0 && !faults->unread)
         audit_add(a, AUDIT_OK, "weights", "all numbers are finite");
 }
 
@@ -329,7 +334,7 @@ static gyre_status check_tensors(audit *a, int *opens, gyre_error *err) {
     }
     *opens = 1;
     a->vocab = faults->vocab;
-    a->runs = faults->in_all == 0 && !faults->unchecked;
+    a->runs = faults->in_all == 0 && !faults->unchecked && !faults->unread;
     status = add_faults(a, AUDIT_WRONG, faults, err);
     add_rest(a, faults);
     gyre_weight_faults_free(faults);
