@@ -61,7 +61,8 @@ static const float sixteen_of_bit[16] = {0x1p4f,  0x1p3f,  0x1p2f,  0x1p1f,  0x1
 /* q + base + 16 times bit i + lane of the 16 bits: integers, so every step is exact. */
 TIER_INLINE vec with_fifth_bit(vecu q, uint32_t bits, int i, float base) {
     const vecu fifth = vecu_and(vecu_set1(bits), vecu_load(bit_of_lane + i));
-    return vec_fma(vec_from_vecu(fifth), vec_load(sixteen_of_bit + i), vec_add(vec_from_vecu(q), vec_set1(base)));
+    const vec low = base != 0 ? vec_add(vec_from_vecu(q), vec_set1(base)) : vec_from_vecu(q);
+    return vec_fma(vec_from_vecu(fifth), vec_load(sixteen_of_bit + i), low);
 }
 
 /* 16 bytes as of Q4_0 with a fifth bit on top, in four bytes: bit i belongs to number i.  out = (q + base) d + m; no sum for
@@ -166,10 +167,10 @@ TIER_INLINE void store_scaled(float *out, vecu q, float scale, float min) {
     vec_store(out, vec_sub(vec_mul(vec_set1(scale), vec_from_vecu(q)), vec_set1(min)));
 }
 
-/* Two bits of four numbers in a byte, 64 bytes: numbers 32 k + i of each half of 128 are bits 2 k and 2 k + 1 of byte i of
- * its 32.  LANES numbers from at + i on, i < 32. */
-TIER_INLINE vecu load_two_bits(const unsigned char *bytes, int at, int i) {
-    return vecu_and(vecu_shift_right(vecu_load_u8(bytes + at / 128 * 32 + i), at / 32 % 4 * 2), vecu_set1(3));
+/* Types of two bits have 64 bytes: numbers 32 k + i of each half of 128 are bits 2 k and 2 k + 1 of byte i of its 32.  Each
+ * LANES bytes are read once, for four groups of numbers. */
+TIER_INLINE vecu two_bits(vecu bytes, int k) {
+    return vecu_and(vecu_shift_right(bytes, 2 * k), vecu_set1(3));
 }
 
 /* Block: 16 bytes, each with a scale s in its low half and a minimum l, for 16 numbers; 64 bytes of two bits; d, m.  Number
@@ -185,12 +186,15 @@ KERNEL(dequantize_q2_k)(const void *row, float *out, int64_t n) {
             vec_store(scale + g, vec_mul(d, vec_from_vecu(vecu_and(both, vecu_set1(15)))));
             vec_store(mins + g, vec_mul(m, vec_from_vecu(vecu_shift_right(both, 4))));
         }
-        for (int at = 0; at < GYRE_QK_K; at += 32)
-            DECODE_UNROLL
-        for (int i = 0; i < 32; i += LANES) {
-            const int g = (at + i) / 16;
-            store_scaled(out + at + i, load_two_bits(block + 16, at, i), scale[g], mins[g]);
-        }
+        for (int half = 0; half < 2; half++)
+            for (int i = 0; i < 32; i += LANES) {
+                const vecu bytes = vecu_load_u8(block + 16 + 32 * half + i);
+                const int group = 8 * half + i / 16;
+                DECODE_UNROLL
+                for (int k = 0; k < 4; k++)
+                    store_scaled(out + 128 * half + 32 * k + i, two_bits(bytes, k), scale[group + 2 * k],
+                                 mins[group + 2 * k]);
+            }
     }
 }
 
@@ -216,13 +220,18 @@ KERNEL(dequantize_q3_k)(const void *row, float *out, int64_t n) {
     for (; n > 0; n -= GYRE_QK_K, block += GYRE_Q3_K_BYTES, out += GYRE_QK_K) {
         float scale[16];
         unpack_scales(block + 96, vec_broadcast_f16(block + GYRE_Q3_K_SCALE), scale);
-        for (int at = 0; at < GYRE_QK_K; at += 32)
-            DECODE_UNROLL
-        for (int i = 0; i < 32; i += LANES) {
-            const vecu third = vecu_and(vecu_shift_right(vecu_load_u8(block + i), at / 32), vecu_set1(1));
-            const vecu q = vecu_or(load_two_bits(block + 32, at, i), vecu_shift_left(third, 2));
-            vec_store(out + at + i, vec_mul(vec_set1(scale[(at + i) / 16]), vec_sub(vec_from_vecu(q), vec_set1(4))));
-        }
+        for (int half = 0; half < 2; half++)
+            for (int i = 0; i < 32; i += LANES) {
+                const vecu bytes = vecu_load_u8(block + 32 + 32 * half + i);
+                const vecu thirds = vecu_shift_left(vecu_shift_right(vecu_load_u8(block + i), 4 * half), 2);
+                const int group = 8 * half + i / 16;
+                DECODE_UNROLL
+                for (int k = 0; k < 4; k++) {
+                    const vecu third = vecu_and(vecu_shift_right(thirds, k), vecu_set1(4));
+                    const vec q = vec_sub(vec_from_vecu(vecu_or(two_bits(bytes, k), third)), vec_set1(4));
+                    vec_store(out + 128 * half + 32 * k + i, vec_mul(vec_set1(scale[group + 2 * k]), q));
+                }
+            }
     }
 }
 
