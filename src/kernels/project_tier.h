@@ -7,7 +7,7 @@
 #include "kernels/decode_tier.h"
 #include "kernels/quants/quant_blocks.h"
 
-enum { PROJECT_ROWS = 4 };
+enum { PROJECT_ROWS = 4, CACHED_SUMS = 8 };
 
 /* A few rows of x and one row of the matrix.  The number of rows is a constant after inlining. */
 typedef struct project_rows {
@@ -133,6 +133,65 @@ KERNEL(project_bf16)(const gyre_projection *p) {
 }
 KERNEL(project_q8_0)(const gyre_projection *p) {
     project(sums_of_q8_0, p, p->w_row_stride);
+}
+
+/* -- a matrix in the caches -- */
+/* Adds the channels of `sums` after the last whole vector, then its lanes.  Not inlined, so that the loop of the products
+ * has all registers. */
+__attribute__((noinline)) static void project_cached_end(const gyre_projection *p, const float *sums, int64_t row, int rows,
+                                                         int64_t out, int outs, int add) {
+    const elem_type table = {load_f32, store_f32, sizeof(float)};
+    const int64_t whole = p->in / LANES * LANES, left = p->in - whole;
+    for (int i = 0; i < rows * outs; i++) {
+        const int64_t r = row + i / outs, o = out + i % outs;
+        const char *x = (const char *)(p->x + r * p->x_row_stride + whole);
+        const char *w = (const char *)((const float *)p->w + o * p->w_row_stride + whole);
+        vec sum = vec_load(sums + i * LANES);
+        if (left > 0) sum = vec_fma(load_partial(table, x, left), load_partial(table, w, left), sum);
+        float *y = p->y + r * p->y_row_stride + o;
+        *y = add ? *y + vec_reduce_add(sum) : vec_reduce_add(sum);
+    }
+}
+
+/* The sums of `rows` rows of x and `outs` of the matrix, both constants after inlining: each vector of either is loaded once
+ * for all, and no sum waits for another. */
+TIER_INLINE void project_cached_tile(const gyre_projection *p, int64_t row, int rows, int64_t out, int outs, int add) {
+    const float *x = p->x + row * p->x_row_stride, *w = (const float *)p->w + out * p->w_row_stride;
+    float sums[CACHED_SUMS * LANES];
+    vec sum[CACHED_SUMS];
+    DECODE_UNROLL
+    for (int i = 0; i < rows * outs; i++)
+        sum[i] = vec_set1(0);
+    for (int64_t c = 0; c + LANES <= p->in; c += LANES) {
+        DECODE_UNROLL
+        for (int o = 0; o < outs; o++) {
+            const vec b = vec_in_register(vec_load(w + o * p->w_row_stride + c));
+            DECODE_UNROLL
+            for (int r = 0; r < rows; r++)
+                sum[r * outs + o] = vec_fma(vec_load(x + r * p->x_row_stride + c), b, sum[r * outs + o]);
+        }
+    }
+    DECODE_UNROLL
+    for (int i = 0; i < rows * outs; i++)
+        vec_store(sums + i * LANES, sum[i]);
+    project_cached_end(p, sums, row, rows, out, outs, add);
+}
+
+TIER_INLINE void project_cached_rows(const gyre_projection *p, int64_t row, int rows, int add) {
+    const int outs = rows * 4 <= CACHED_SUMS ? 4 : CACHED_SUMS / rows;
+    int64_t o = 0;
+    for (; o + outs <= p->outs; o += outs)
+        project_cached_tile(p, row, rows, o, outs, add);
+    for (; o < p->outs; o++)
+        project_cached_tile(p, row, rows, o, 1, add);
+}
+
+KERNEL(project_cached_f32)(const gyre_projection *p, int add) {
+    int64_t r = 0;
+    for (; r + 4 <= p->rows; r += 4)
+        project_cached_rows(p, r, 4, add);
+    if (r + 2 <= p->rows) project_cached_rows(p, r, 2, add), r += 2;
+    if (r < p->rows) project_cached_rows(p, r, 1, add);
 }
 
 #endif

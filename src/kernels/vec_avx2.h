@@ -271,6 +271,12 @@ static inline vecu vecu_shift_left(vecu a, int bits) {
 static inline vec vec_from_vecu(vecu a) {
     return _mm256_cvtepi32_ps(a);
 }
+/* Lane l = 16 if bit i + l of the 16 bits is set, else 0.  i: a multiple of LANES. */
+static inline vecu vecu_sixteens(uint32_t bits, int i) {
+    static const int32_t places[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+    const __m256i by = _mm256_loadu_si256((const __m256i *)(const void *)(places + i));
+    return _mm256_and_si256(_mm256_srlv_epi32(_mm256_set1_epi32((int)(bits << 4)), by), _mm256_set1_epi32(16));
+}
 /* Entries of a table of 16. */
 static inline vec vec_lookup(const float table[16], vecu i) {
     const __m256 low = _mm256_permutevar8x32_ps(_mm256_loadu_ps(table), i);

@@ -301,6 +301,10 @@ static inline vecu vecu_shift_left(vecu a, int bits) {
 static inline vec vec_from_vecu(vecu a) {
     return _mm512_cvtepi32_ps(a);
 }
+/* Lane l = 16 if bit i + l of the 16 bits is set, else 0.  i: a multiple of LANES. */
+static inline vecu vecu_sixteens(uint32_t bits, int i) {
+    return _mm512_maskz_set1_epi32((__mmask16)(bits >> i), 16);
+}
 /* Entries of a table of 16. */
 static inline vec vec_lookup(const float table[16], vecu i) {
     return _mm512_permutexvar_ps(i, _mm512_loadu_ps(table));

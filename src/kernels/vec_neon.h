@@ -244,6 +244,11 @@ static inline vecu vecu_shift_left(vecu a, int bits) {
 static inline vec vec_from_vecu(vecu a) {
     return vcvtq_f32_u32(a);
 }
+/* Lane l = 16 if bit i + l of the 16 bits is set, else 0.  i: a multiple of LANES. */
+static inline vecu vecu_sixteens(uint32_t bits, int i) {
+    static const int32_t by[16] = {0, -1, -2, -3, -4, -5, -6, -7, -8, -9, -10, -11, -12, -13, -14, -15};
+    return vandq_u32(vshlq_u32(vdupq_n_u32(bits << 4), vld1q_s32(by + i)), vdupq_n_u32(16));
+}
 /* Entries of a table of 16: their bytes by the places 4 i to 4 i + 3. */
 static inline vec vec_lookup(const float table[16], vecu i) {
     const uint8_t *bytes = (const uint8_t *)table;

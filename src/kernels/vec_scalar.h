@@ -195,8 +195,13 @@ static inline vecu vecu_shift_right(vecu a, int bits) {
 static inline vecu vecu_shift_left(vecu a, int bits) {
     return a << bits;
 }
+/* Integers below 2^24 as floats.  An x86 converts signed ones at once. */
 static inline vec vec_from_vecu(vecu a) {
-    return (float)a;
+    return (float)(int32_t)a;
+}
+/* Lane l = 16 if bit i + l of the 16 bits is set, else 0.  i: a multiple of LANES. */
+static inline vecu vecu_sixteens(uint32_t bits, int i) {
+    return bits << 4 >> i & 16;
 }
 /* Entries of a table of 16. */
 static inline vec vec_lookup(const float table[16], vecu i) {

@@ -266,6 +266,11 @@ static inline vecu vecu_shift_left(vecu a, int bits) {
 static inline vec vec_from_vecu(vecu a) {
     return wasm_f32x4_convert_i32x4(a);
 }
+/* Lane l = 16 if bit i + l of the 16 bits is set, else 0.  i: a multiple of LANES. */
+static inline vecu vecu_sixteens(uint32_t bits, int i) {
+    const v128_t one_each = wasm_i32x4_const(1, 2, 4, 8), set = wasm_v128_and(wasm_i32x4_splat((int)(bits >> i)), one_each);
+    return wasm_v128_and(wasm_i32x4_eq(set, one_each), wasm_i32x4_const_splat(16));
+}
 /* Entries of a table of 16. */
 static inline vec vec_lookup(const float table[16], vecu i) {
     return wasm_f32x4_make(table[wasm_u32x4_extract_lane(i, 0)], table[wasm_u32x4_extract_lane(i, 1)],

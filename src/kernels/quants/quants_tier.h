@@ -52,17 +52,10 @@ KERNEL(dequantize_q4_1)(const void *row, float *out, int64_t n) {
     }
 }
 
-/* Values 2^i and 16 / 2^i, which make 16 of bit i of a word. */
-static const uint32_t bit_of_lane[16] = {1,      1 << 1, 1 << 2,  1 << 3,  1 << 4,  1 << 5,  1 << 6,  1 << 7,
-                                         1 << 8, 1 << 9, 1 << 10, 1 << 11, 1 << 12, 1 << 13, 1 << 14, 1 << 15};
-static const float sixteen_of_bit[16] = {0x1p4f,  0x1p3f,  0x1p2f,  0x1p1f,  0x1p0f,  0x1p-1f, 0x1p-2f,  0x1p-3f,
-                                         0x1p-4f, 0x1p-5f, 0x1p-6f, 0x1p-7f, 0x1p-8f, 0x1p-9f, 0x1p-10f, 0x1p-11f};
-
-/* q + base + 16 times bit i + lane of the 16 bits: integers, so every step is exact. */
+/* q + base, with 16 added where bit i + lane of the 16 bits is set: integers, so every step is exact. */
 TIER_INLINE vec with_fifth_bit(vecu q, uint32_t bits, int i, float base) {
-    const vecu fifth = vecu_and(vecu_set1(bits), vecu_load(bit_of_lane + i));
-    const vec low = base != 0 ? vec_add(vec_from_vecu(q), vec_set1(base)) : vec_from_vecu(q);
-    return vec_fma(vec_from_vecu(fifth), vec_load(sixteen_of_bit + i), low);
+    const vec number = vec_from_vecu(vecu_or(q, vecu_sixteens(bits, i)));
+    return base != 0 ? vec_add(number, vec_set1(base)) : number;
 }
 
 /* 16 bytes as of Q4_0 with a fifth bit on top, in four bytes: bit i belongs to number i.  out = (q + base) d + m; no sum for

@@ -39,7 +39,7 @@ static int is_multiplied_as_stored(gyre_stored_type type) {
 
 /* Floats of scratch for one thread. */
 static int64_t thread_scratch(const gyre_matrix *w, int64_t rows) {
-    const int64_t gemv = is_multiplied_as_stored(w->type) ? 0 : DEQUANTIZED_ROWS * gyre_round_up_floats(w->in);
+    const int64_t gemv = is_multiplied_as_stored(w->type) ? 0 : DEQUANTIZED_ROWS * GYRE_PRODUCT_BLOCK;
     const int64_t gemm = rows > GEMV_ROWS ? gyre_product_scratch(rows, w->in) : 0;
     return gyre_round_up_floats(gemv > gemm ? gemv : gemm);
 }
@@ -49,16 +49,24 @@ int64_t gyre_gemm_scratch(const gyre_matrix *w, int64_t rows, int concurrency) {
 }
 
 /* -- up to GEMV_ROWS rows -- */
-static void project_dequantized(const gyre_kernels *kernels, gyre_projection job, const gyre_matrix *w, int64_t first,
+/* A block of channels of a few rows at a time, which stay in the first-level cache. */
+static void project_dequantized(const gyre_kernels *kernels, const gyre_projection *all, const gyre_matrix *w, int64_t first,
                                 float *rows) {
-    const int64_t end = first + job.outs;
+    gyre_projection job = *all;
     job.w = rows;
-    job.w_row_stride = gyre_round_up_floats(w->in);
-    for (; first < end; first += job.outs, job.y += job.outs) {
-        job.outs = end - first < DEQUANTIZED_ROWS ? end - first : DEQUANTIZED_ROWS;
-        for (int64_t i = 0; i < job.outs; i++)
-            gyre_matrix_row(w, kernels, first + i, rows + i * job.w_row_stride);
-        kernels->project_f32(&job);
+    job.w_row_stride = GYRE_PRODUCT_BLOCK;
+    for (int64_t at = 0; at < all->outs; at += DEQUANTIZED_ROWS) {
+        const unsigned char *stored = (const unsigned char *)w->data + (first + at) * w->row_bytes;
+        job.outs = gyre_min_i64(DEQUANTIZED_ROWS, all->outs - at);
+        job.y = all->y + at;
+        for (int64_t c = 0; c < w->in; c += GYRE_PRODUCT_BLOCK) {
+            job.in = gyre_min_i64(GYRE_PRODUCT_BLOCK, w->in - c);
+            job.x = all->x + c;
+            for (int64_t i = 0; i < job.outs; i++)
+                gyre_stored_dequantize(kernels, w->type, stored + i * w->row_bytes + gyre_stored_row_bytes(w->type, c),
+                                       rows + i * GYRE_PRODUCT_BLOCK, job.in);
+            kernels->project_cached_f32(&job, c > 0);
+        }
     }
 }
 
@@ -88,7 +96,7 @@ static void gemv_task(const gyre_gemm *p, const gyre_kernels *kernels, int64_t f
     else if (w->type == GYRE_STORED_Q8_0)
         kernels->project_q8_0(&job);
     else
-        project_dequantized(kernels, job, w, first, scratch);
+        project_dequantized(kernels, &job, w, first, scratch);
     store_outputs(p, first, n, sums);
 }
 
