@@ -278,9 +278,9 @@ static inline vecu vecu_sixteens(uint32_t bits, int i) {
     return _mm256_and_si256(_mm256_srlv_epi32(_mm256_set1_epi32((int)(bits << 4)), by), _mm256_set1_epi32(16));
 }
 /* Entries of a table of 16. */
-static inline vec vec_lookup(const float table[16], vecu i) {
-    const __m256 low = _mm256_permutevar8x32_ps(_mm256_loadu_ps(table), i);
-    const __m256 high = _mm256_permutevar8x32_ps(_mm256_loadu_ps(table + 8), i);
+static inline vec vec_lookup(const int8_t table[16], vecu i) {
+    const __m256 low = _mm256_permutevar8x32_ps(vec_load_q8(table), i);
+    const __m256 high = _mm256_permutevar8x32_ps(vec_load_q8(table + 8), i);
     return _mm256_blendv_ps(low, high, _mm256_castsi256_ps(_mm256_slli_epi32(i, 28))); /* by bit 3 of i */
 }
 

@@ -306,8 +306,8 @@ static inline vecu vecu_sixteens(uint32_t bits, int i) {
     return _mm512_maskz_set1_epi32((__mmask16)(bits >> i), 16);
 }
 /* Entries of a table of 16. */
-static inline vec vec_lookup(const float table[16], vecu i) {
-    return _mm512_permutexvar_ps(i, _mm512_loadu_ps(table));
+static inline vec vec_lookup(const int8_t table[16], vecu i) {
+    return _mm512_permutexvar_ps(i, vec_load_q8(table));
 }
 
 #endif

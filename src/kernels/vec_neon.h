@@ -249,12 +249,10 @@ static inline vecu vecu_sixteens(uint32_t bits, int i) {
     static const int32_t by[16] = {0, -1, -2, -3, -4, -5, -6, -7, -8, -9, -10, -11, -12, -13, -14, -15};
     return vandq_u32(vshlq_u32(vdupq_n_u32(bits << 4), vld1q_s32(by + i)), vdupq_n_u32(16));
 }
-/* Entries of a table of 16: their bytes by the places 4 i to 4 i + 3. */
-static inline vec vec_lookup(const float table[16], vecu i) {
-    const uint8_t *bytes = (const uint8_t *)table;
-    const uint8x16x4_t all = {{vld1q_u8(bytes), vld1q_u8(bytes + 16), vld1q_u8(bytes + 32), vld1q_u8(bytes + 48)}};
-    const uint32x4_t places = vaddq_u32(vmulq_n_u32(i, 0x04040404u), vdupq_n_u32(0x03020100u));
-    return vreinterpretq_f32_u8(vqtbl4q_u8(all, vreinterpretq_u8_u32(places)));
+/* Entries of a table of 16.  The three upper bytes of a lane become the entry of place 0 and are shifted out. */
+static inline vec vec_lookup(const int8_t table[16], vecu i) {
+    const int8x16_t entries = vqtbl1q_s8(vld1q_s8(table), vreinterpretq_u8_u32(i));
+    return vcvtq_f32_s32(vshrq_n_s32(vshlq_n_s32(vreinterpretq_s32_s8(entries), 24), 24));
 }
 
 #endif

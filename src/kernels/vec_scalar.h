@@ -204,7 +204,7 @@ static inline vecu vecu_sixteens(uint32_t bits, int i) {
     return bits << 4 >> i & 16;
 }
 /* Entries of a table of 16. */
-static inline vec vec_lookup(const float table[16], vecu i) {
+static inline vec vec_lookup(const int8_t table[16], vecu i) {
     return table[i];
 }
 

@@ -172,7 +172,10 @@ static inline void vec_store_even_odd_bf16(uint16_t *p, vec even, vec odd) {
     wasm_v128_store(p, wasm_v128_or(high, wasm_u32x4_shr(bf16_round(even), 16)));
 }
 static inline vec vec_load_q8(const int8_t *p) {
-    return wasm_f32x4_convert_i32x4(wasm_i32x4_extend_low_i16x8(wasm_i16x8_extend_low_i8x16(wasm_v128_load32_zero(p))));
+    /* the bytes as if they had no sign, 128 more: clang would convert signed ones lane by lane */
+    const v128_t bytes = wasm_v128_xor(wasm_v128_load32_zero(p), wasm_i8x16_const_splat(-128));
+    const v128_t wide = wasm_u32x4_extend_low_u16x8(wasm_u16x8_extend_low_u8x16(bytes));
+    return wasm_f32x4_convert_i32x4(wasm_i32x4_sub(wide, wasm_i32x4_const_splat(128)));
 }
 /* Swaps neighbours: lanes 1, 0, 3, 2. */
 static inline vec vec_swap_pairs(vec a) {
@@ -268,13 +271,13 @@ static inline vec vec_from_vecu(vecu a) {
 }
 /* Lane l = 16 if bit i + l of the 16 bits is set, else 0.  i: a multiple of LANES. */
 static inline vecu vecu_sixteens(uint32_t bits, int i) {
-    const v128_t one_each = wasm_i32x4_const(1, 2, 4, 8), set = wasm_v128_and(wasm_i32x4_splat((int)(bits >> i)), one_each);
-    return wasm_v128_and(wasm_i32x4_eq(set, one_each), wasm_i32x4_const_splat(16));
+    const v128_t set = wasm_v128_and(wasm_i32x4_splat((int)(bits >> i)), wasm_i32x4_const(1, 2, 4, 8));
+    return wasm_i32x4_dot_i16x8(set, wasm_i32x4_const(16, 8, 4, 2)); /* the product that is one instruction of an x86 */
 }
-/* Entries of a table of 16. */
-static inline vec vec_lookup(const float table[16], vecu i) {
-    return wasm_f32x4_make(table[wasm_u32x4_extract_lane(i, 0)], table[wasm_u32x4_extract_lane(i, 1)],
-                           table[wasm_u32x4_extract_lane(i, 2)], table[wasm_u32x4_extract_lane(i, 3)]);
+/* Entries of a table of 16.  The three upper bytes of a lane become the entry of place 0 and are shifted out. */
+static inline vec vec_lookup(const int8_t table[16], vecu i) {
+    const v128_t entries = wasm_i8x16_swizzle(wasm_v128_load(table), i);
+    return wasm_f32x4_convert_i32x4(wasm_i32x4_shr(wasm_i32x4_shl(entries, 24), 24));
 }
 
 #endif

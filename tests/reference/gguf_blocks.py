@@ -69,8 +69,8 @@ HEAD = '''/* quant_grids.c: the codebooks of ggml's IQ types, facts of the forma
  * tests/reference/gguf_blocks.py grids. */
 #include "kernels/quants/quant_grids.h"
 
-const float gyre_iq4_values[16] = {%s};
-const float gyre_e2m1_values[16] = {%s};
+const int8_t gyre_iq4_values[16] = {%s};
+const int8_t gyre_e2m1_values[16] = {%s};
 '''
 GRIDS = {"iq3_s": "IQ3_S", "iq3_xxs": "IQ3_XXS", "iq2_s": "IQ2_S", "iq2_xs": "IQ2_XS", "iq2_xxs": "IQ2_XXS", "iq1": "IQ1_S"}
 

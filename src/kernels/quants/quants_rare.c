@@ -100,7 +100,7 @@ void gyre_dequantize_nvfp4(const void *row, float *out, int64_t n) {
     FOR_BLOCKS(NVFP4) {
         for (int i = 0; i < GYRE_NVFP4_COUNT; i++) {
             const unsigned byte = block[4 + i / 16 * 8 + i % 8];
-            out[i] = half_of_e4m3(block[i / 16]) * gyre_e2m1_values[byte >> (i / 8 % 2 * 4) & 15];
+            out[i] = half_of_e4m3(block[i / 16]) * (float)gyre_e2m1_values[byte >> (i / 8 % 2 * 4) & 15];
         }
     }
 }

@@ -89,7 +89,7 @@ KERNEL(dequantize_q5_1)(const void *row, float *out, int64_t n) {
 }
 
 /* 16 bytes as of Q4_0, whose halves are places in a table of values.  out = d value. */
-TIER_INLINE void store_looked_up(const unsigned char *bytes, const float values[16], vec d, float *out) {
+TIER_INLINE void store_looked_up(const unsigned char *bytes, const int8_t values[16], vec d, float *out) {
     DECODE_UNROLL
     for (int i = 0; i < 16; i += LANES) {
         const vecu q = vecu_load_u8(bytes + i);
