@@ -10,7 +10,8 @@ enum {
     MIN_OUT = 24,         /* outputs of a task of more rows, at least */
     TASKS_PER_THREAD = 3, /* so that threads end together */
     DEQUANTIZED_ROWS = 4, /* quantized weight rows converted before they are multiplied */
-    MAX_GEMMS = 8
+    MAX_GEMMS = 8,
+    CACHE_LINE_BYTES = 64
 };
 
 void gyre_matrix_row(const gyre_matrix *w, const gyre_kernels *kernels, int64_t row, float *out) {
@@ -49,6 +50,16 @@ int64_t gyre_gemm_scratch(const gyre_matrix *w, int64_t rows, int concurrency) {
 }
 
 /* -- up to GEMV_ROWS rows -- */
+/* Hardware prefetches a single stream best, and the blocks of several rows are several streams. */
+static void prefetch_block(const unsigned char *from, int64_t bytes) {
+#ifdef __GNUC__
+    for (int64_t i = 0; i < bytes + CACHE_LINE_BYTES; i += CACHE_LINE_BYTES)
+        __builtin_prefetch(from + i);
+#else
+    (void)from, (void)bytes;
+#endif
+}
+
 /* A block of channels of a few rows at a time, which stay in the first-level cache. */
 static void project_dequantized(const gyre_kernels *kernels, const gyre_projection *all, const gyre_matrix *w, int64_t first,
                                 float *rows) {
@@ -62,9 +73,15 @@ static void project_dequantized(const gyre_kernels *kernels, const gyre_projecti
         for (int64_t c = 0; c < w->in; c += GYRE_PRODUCT_BLOCK) {
             job.in = gyre_min_i64(GYRE_PRODUCT_BLOCK, w->in - c);
             job.x = all->x + c;
-            for (int64_t i = 0; i < job.outs; i++)
-                gyre_stored_dequantize(kernels, w->type, stored + i * w->row_bytes + gyre_stored_row_bytes(w->type, c),
-                                       rows + i * GYRE_PRODUCT_BLOCK, job.in);
+            const int64_t from = gyre_stored_row_bytes(w->type, c), bytes = gyre_stored_row_bytes(w->type, job.in);
+            for (int64_t i = 0; i < job.outs; i++) {
+                const unsigned char *block = stored + i * w->row_bytes + from;
+                if (c + job.in < w->in)
+                    prefetch_block(block + bytes, bytes);
+                else if (at + DEQUANTIZED_ROWS + i < all->outs)
+                    prefetch_block(block - from + DEQUANTIZED_ROWS * w->row_bytes, bytes);
+                gyre_stored_dequantize(kernels, w->type, block, rows + i * GYRE_PRODUCT_BLOCK, job.in);
+            }
             kernels->project_cached_f32(&job, c > 0);
         }
     }
