@@ -1,0 +1,121 @@
+/* test_plot_table.c: gyre plot table at the widths of real models: the numbers that it writes, and which of them the figure
+ * shows. */
+#define _XOPEN_SOURCE 700 /* open_memstream, mkdtemp */
+#include "read_plot_table.h"
+#include "tools/plot/plot.h"
+
+enum { POSITIONS = 128, MIDDLE = 64, LAYOUTS = 2 };
+
+static double angle_of(double position, int64_t pair, int64_t channels) {
+    return position * pow(10000, -2 * (double)pair / (double)channels);
+}
+
+/* Every channel is in the numbers, each with its pair. */
+static void every_channel(void **state) {
+    (void)state;
+    static const int64_t widths[] = {512, 1024};
+    for (int i = 0; i < 2; i++) {
+        const int64_t n = widths[i];
+        char line[64];
+        snprintf(line, sizeof line, "table --head-dim %lld --tokens 16", (long long)n);
+        table t = table_of(line);
+        const int at = column_of(&t, "position", "tokens"), channel = column_of(&t, "channel", ""),
+                  pair = column_of(&t, "pair", ""), value = column_of(&t, "value", "");
+        assert_int_equal(rows_of(&t), LAYOUTS * 16 * n);
+        for (int64_t r = 0; r < rows_of(&t); r++) {
+            const int64_t c = r % n, in_turn = r < 16 * n, its = in_turn ? c / 2 : c % (n / 2);
+            const double angle = angle_of((double)(r / n % 16), its, n);
+            assert_true(number(&t, r, channel) == (double)c && number(&t, r, pair) == (double)its);
+            assert_true(number(&t, r, at) == (double)(r / n % 16));
+            test_close(number(&t, r, value), (in_turn ? c % 2 : c >= n / 2) ? cos(angle) : sin(angle), 1e-9, "value");
+        }
+        table_free(&t);
+    }
+}
+
+/* out = the figure's script, which the caller frees. */
+static char *script_of(int64_t channels) {
+    plot_options options = {.kind = &plot_rows, .head_dim = channels};
+    plot_work work = {.options = &options};
+    gyre_error err = {0, ""};
+    plot_script s;
+    assert_int_equal(plot_rows.compute(&work, &err), GYRE_OK);
+    assert_true(plot_script_begin(&s));
+    plot_rows.draw(&work, &s);
+    assert_int_equal(fclose(s.file), 0);
+    plot_table_free(&work.table);
+    return s.text;
+}
+
+/* out = the next data block of that name, after its first line. */
+static const char *block(const char *script, const char *name) {
+    const char *at = strstr(script, name);
+    assert_non_null(at);
+    return strchr(at, '\n') + 1;
+}
+
+/* The figure of a wide table has as many sines as cosines, each pair with both, at even steps over all channels. */
+static void pairs_drawn(void **state) {
+    (void)state;
+    static const int64_t widths[] = {64, 512, 1000, 1024};
+    for (int i = 0; i < 4; i++) {
+        const int64_t n = widths[i], step = (n + 255) / 256, drawn = 2 * ((n / 2 + step - 1) / step);
+        char *script = script_of(n);
+        const char *at = script;
+        for (int layout = 0; layout < LAYOUTS; layout++) {
+            at = block(at, "$map << EOD");
+            for (int64_t cell = 0; cell < POSITIONS * drawn; cell++) {
+                const int64_t k = cell % drawn, half = drawn / 2, pair = step * (layout ? k % half : k / 2);
+                const int cosine = layout ? k >= half : k % 2 == 1;
+                const double angle = angle_of((double)(cell / drawn), pair, n), width = (double)n / (double)drawn;
+                double x = 0, y = 0, value = 0;
+                assert_int_equal(sscanf(at, "%lf %lf %lf", &x, &y, &value), 3);
+                test_close(x, ((double)k + 0.5) * width - 0.5, 1e-5, "channel");
+                test_close(value, cosine ? cos(angle) : sin(angle), 1e-7, "value");
+                assert_true(y == (double)(cell / drawn));
+                at = strchr(at, '\n') + 1;
+            }
+            assert_int_equal(strncmp(at, "EOD", 3), 0);
+        }
+        free(script);
+    }
+}
+
+/* Two rows are as alike as the mean of cos over the angles of all pairs between them: 0.485 at position 0 of 512 channels,
+ * and the same on both sides of the middle. */
+static void likeness(void **state) {
+    (void)state;
+    static const int64_t widths[] = {64, 512, 1024};
+    static const double at_zero[] = {0.4346, 0.4854, 0.4866};
+    for (int i = 0; i < 3; i++) {
+        char *script = script_of(widths[i]);
+        const char *at = script;
+        for (int layout = 0; layout < LAYOUTS; layout++) {
+            double found[POSITIONS];
+            at = block(at, "$alike << EOD");
+            for (int p = 0; p < POSITIONS; p++, at = strchr(at, '\n') + 1) {
+                double position = 0, want = 0;
+                assert_int_equal(sscanf(at, "%lf %lf", &position, &found[p]), 2);
+                assert_true(position == p);
+                for (int64_t pair = 0; pair < widths[i] / 2; pair++)
+                    want += cos(angle_of(MIDDLE - p, pair, widths[i])) / (double)(widths[i] / 2);
+                test_close(found[p], want, 1e-7, "likeness");
+                if (p > MIDDLE) test_close(found[p], found[2 * MIDDLE - p], 1e-7, "the other side");
+            }
+            test_close(found[0], at_zero[i], 1e-4, "at position 0");
+            test_close(found[MIDDLE], 1, 1e-7, "itself");
+        }
+        free(script);
+    }
+}
+
+static int clean(void **state) {
+    unlink(in_folder("numbers.json"));
+    return remove_folder(state);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(every_channel), cmocka_unit_test(pairs_drawn),
+                                       cmocka_unit_test(likeness)};
+    return cmocka_run_group_tests(tests, make_empty_folder, clean);
+}
