@@ -34,7 +34,7 @@ SCALINGS = {
         "high_freq_factor": 4.0,
         "original_max_position_embeddings": 4096,
     },
-    "dynamic": {"rope_type": "dynamic", "factor": 1.0},
+    "dynamic": {"rope_type": "dynamic", "factor": 4.0},
 }
 
 

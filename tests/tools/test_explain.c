@@ -156,6 +156,35 @@ static void test_length_policies(void **state) {
     assert_non_null(strstr(run("explain @declared.json --length 16384")->out, "11 kept, 12 blended, 9 interpolated"));
 }
 
+/* Under dynamic NTK the base follows the length: base (s n / L - (s - 1))^(d / (d - 2)). */
+static void test_base_in_use(void **state) {
+    (void)state;
+    write_config("dynamic.json", "{\"model_type\": \"llama\", \"hidden_size\": 256, \"num_attention_heads\": 4,\n"
+                                 " \"max_position_embeddings\": 4096, \"rope_theta\": 10000.0,\n"
+                                 " \"rope_scaling\": {\"type\": \"dynamic\", \"factor\": 4.0}}\n");
+    static const struct {
+        const char *length;
+        double grown;
+    } cases[] = {{"2048", 1}, {"4096", 1}, {"8192", 4 * 2 - 3}, {"16384", 4 * 4 - 3}};
+    for (int i = 0; i < 4; i++) {
+        char line[96];
+        snprintf(line, sizeof line, "explain @dynamic.json --json --length %s", cases[i].length);
+        json_t *root = run_json(line);
+        const json_t *group = json_array_get(json_object_get(root, "groups"), 0);
+        const long double want = 10000 * powl(cases[i].grown, 64.0L / 62);
+        test_close(test_number(group, "base_in_use"), want, 1e-9L * want, "base in use");
+        assert_true(test_number(group, "base") == 10000);
+        test_close(test_number(group, "base_in_use"),
+                   powl(json_real_value(json_array_get(json_object_get(group, "inv_freq"), 1)), -32), 1e-9L * want,
+                   "that of the frequencies");
+        json_decref(root);
+    }
+    assert_non_null(
+        strstr(run("explain @dynamic.json --length 16384")->out, "base 141214 in use at 16384 tokens, in place"));
+    assert_null(strstr(run("explain @dynamic.json --length 4096")->out, "in use at"));
+    unlink(in_folder("dynamic.json"));
+}
+
 static void test_parts(void **state) {
     (void)state;
     const counts c = count_llama3();
@@ -530,6 +559,7 @@ static void test_failures(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_references),
+                                       cmocka_unit_test(test_base_in_use),
                                        cmocka_unit_test(test_parts),
                                        cmocka_unit_test(test_length_policies),
                                        cmocka_unit_test(test_keys),

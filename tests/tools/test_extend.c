@@ -54,6 +54,13 @@ static long double linear(const stretch *s, int pair, long double theta) {
 static long double ntk(const stretch *s, int pair, long double theta) {
     return theta * powl(s->factor, -(long double)pair / (s->pairs - 1));
 }
+/* With the scale that the length needs. */
+static long double grown(const stretch *s) {
+    return s->factor * s->factor - (s->factor - 1);
+}
+static long double dynamic(const stretch *s, int pair, long double theta) {
+    return theta * powl(grown(s), -(long double)pair / (s->pairs - 1));
+}
 static long double by_parts(const stretch *s, int pair, long double theta) {
     const long double ramp = fminl(1, fmaxl(0, (long double)(pair - s->low) / (s->high - s->low)));
     return theta * (1 - ramp) + theta / s->factor * ramp;
@@ -68,7 +75,7 @@ static const struct {
     const char *name;
     bending *bend;
     int follows; /* short contexts are unchanged */
-} methods[] = {{"none", as_it_is, 0}, {"linear", linear, 0},     {"ntk", ntk, 0},      {"dynamic", ntk, 1},
+} methods[] = {{"none", as_it_is, 0}, {"linear", linear, 0},     {"ntk", ntk, 0},      {"dynamic", dynamic, 1},
                {"llama3", llama3, 0}, {"by-parts", by_parts, 0}, {"yarn", by_parts, 0}};
 
 static const json_t *row_of(const json_t *root, const char *method) {
@@ -95,6 +102,7 @@ static void check_row(const json_t *root, const stretch *s, size_t which) {
     const json_t *row = row_of(root, methods[which].name), *pairs = json_object_get(row, "pairs");
     long double lost = 0, most = 0, slowest = 1;
     int64_t kept = 0, divided = 0, unfinished = 0, unseen = 0;
+    const long double by = methods[which].bend == dynamic ? grown(s) : s->factor;
     for (int i = 0; i < s->pairs; i++) {
         const long double theta = powl(s->base, -(long double)i / s->pairs), omega = methods[which].bend(s, i, theta);
         const long double turns = s->length * (theta - omega) / two_pi;
@@ -102,7 +110,7 @@ static void check_row(const json_t *root, const stretch *s, size_t which) {
         most = fmaxl(most, turns);
         slowest = fminl(slowest, omega);
         kept += fabsl(omega - theta) < 1e-9L * theta;
-        divided += omega != theta && fabsl(omega * s->factor - theta) < 1e-9L * theta;
+        divided += omega != theta && fabsl(omega * by - theta) < 1e-9L * theta;
         unfinished += s->length * theta < two_pi;
         unseen += s->length * theta < two_pi && s->factor * omega > theta * (1 + 1e-9L);
     }

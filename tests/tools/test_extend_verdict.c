@@ -260,6 +260,24 @@ static void vllm_is_told_the_length_where_it_has_to(void **state) {
     json_decref(v);
 }
 
+/* The scale of dynamic NTK is the factor by which a model is to be stretched, as without a number of other methods. */
+static void scale_of_dynamic(void **state) {
+    (void)state;
+    static const char config[] = "{\"model_type\": \"llama\", \"hidden_size\": 256, \"num_attention_heads\": 4, "
+                                 "\"max_position_embeddings\": 4096, \"rope_theta\": 10000.0, \"rope_scaling\": {\"type\": "
+                                 "\"dynamic\", \"factor\": 2.0}}";
+    write_file("scaled.json", config, sizeof config - 1);
+    json_t *v = verdict_of("extend @scaled.json --to 8k --json");
+    assert_string_equal(test_string(v, "method"), "none"); /* its scale is for that length */
+    json_decref(v);
+    v = verdict_of("extend @scaled.json --to 16k --json");
+    assert_string_equal(test_string(v, "method"), "dynamic");
+    json_decref(v);
+    assert_non_null(strstr(run("extend @scaled.json --to 16k")->out, "\"rope_type\": \"dynamic\", \"factor\": 4.0"));
+    assert_non_null(strstr(run("extend @llama2 --to 16k --methods dynamic:3")->out, "\"factor\": 3.0"));
+    unlink(in_folder("scaled.json"));
+}
+
 static void engines_that_cannot_say_it(void **state) {
     (void)state;
     json_t *v = verdict_of("extend @llama2 --to 16k --methods dynamic --json");
@@ -676,6 +694,7 @@ int main(void) {
                                        cmocka_unit_test(phi3_has_three_fields),
                                        cmocka_unit_test(old_forms_are_removed),
                                        cmocka_unit_test(vllm_is_told_the_length_where_it_has_to),
+                                       cmocka_unit_test(scale_of_dynamic),
                                        cmocka_unit_test(engines_that_cannot_say_it),
                                        cmocka_unit_test(flags_rotate_as_the_written_config),
                                        cmocka_unit_test(gguf_gets_flags_or_a_file),

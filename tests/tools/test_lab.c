@@ -85,8 +85,8 @@ static void tables(void **state) {
     (void)state;
     json_t *root = lab_json("--work @lab --threads 2");
     check_rows(json_object_get(root, "encodings"), 5);
-    check_rows(json_object_get(root, "methods"), 14);
-    check_rows(json_object_get(root, "fine_tuned"), 16);
+    check_rows(json_object_get(root, "methods"), 15);
+    check_rows(json_object_get(root, "fine_tuned"), 15);
     const json_t *learned = json_array_get(json_object_get(root, "encodings"), 1);
     assert_string_equal(json_string_value(json_object_get(learned, "name")), "learned");
     const json_t *beyond = json_array_get(json_object_get(learned, "cells"), 1);
@@ -119,12 +119,11 @@ static void report_file(void **state) {
                                         "Loss by position",
                                         "<svg",
                                         "</html>",
-                                        "is static (dashed)",
-                                        "</code> is the line of <code>ntk</code>",
+                                        "is fixed (dashed)",
                                         "Grey: the methods",
                                         "Copies, and loss by position",
                                         "5 position encodings trained at 32 bytes",
-                                        "under 14 methods"};
+                                        "under 15 methods"};
     for (size_t i = 0; i < sizeof holds / sizeof *holds; i++)
         if (!strstr(page, holds[i])) fail_msg("report.html lacks \"%s\"", holds[i]);
     assert_null(strstr(page, "<script src"));
@@ -283,13 +282,13 @@ static void dropped_rotation(void **state) {
     (void)state;
     char text[4096];
     json_t *root = whole_lab(), *tuned = json_object_get(root, "fine_tuned");
-    const json_t *drope = json_array_get(tuned, 14), *logn = json_array_get(tuned, 15);
+    const json_t *drope = json_array_get(tuned, 13), *logn = json_array_get(tuned, 14);
     assert_string_equal(json_string_value(json_object_get(drope, "name")), "drope");
     assert_string_equal(json_string_value(json_object_get(logn, "name")), "drope+logn");
     assert_null(json_object_get(drope, "pairs"));
-    assert_true(perplexity_at(root, "fine_tuned", 14, 0) == perplexity_at(root, "fine_tuned", 15, 0)); /* 1 to 32 tokens */
-    assert_true(perplexity_at(root, "fine_tuned", 14, 4) != perplexity_at(root, "fine_tuned", 15, 4));
-    assert_true(perplexity_at(root, "fine_tuned", 14, 0) !=
+    assert_true(perplexity_at(root, "fine_tuned", 13, 0) == perplexity_at(root, "fine_tuned", 14, 0)); /* 1 to 32 tokens */
+    assert_true(perplexity_at(root, "fine_tuned", 13, 4) != perplexity_at(root, "fine_tuned", 14, 4));
+    assert_true(perplexity_at(root, "fine_tuned", 13, 0) !=
                 perplexity_at(root, "encodings", 0, 0)); /* nope from the start */
     read_whole(in_folder("lab/rope-tuned-drope-s1/config.json"), text, sizeof text);
     assert_non_null(strstr(text, "\"position_embedding_type\": \"nope\""));
@@ -386,15 +385,23 @@ static void seeds(void **state) {
 static void added_methods(void **state) {
     (void)state;
     json_t *root = lab_json("--work @lab --add-method base:500000 --add-method rerope");
-    check_rows(json_object_get(root, "methods"), 16);
-    check_rows(json_object_get(root, "fine_tuned"), 16);
-    assert_string_equal(json_string_value(json_object_get(json_array_get(json_object_get(root, "methods"), 14), "name")),
+    check_rows(json_object_get(root, "methods"), 17);
+    check_rows(json_object_get(root, "fine_tuned"), 15);
+    assert_string_equal(json_string_value(json_object_get(json_array_get(json_object_get(root, "methods"), 15), "name")),
                         "base:500000");
-    assert_true(perplexity_at(root, "methods", 14, 0) != perplexity_at(root, "methods", 0, 0));
-    assert_true(perplexity_at(root, "methods", 15, 0) == perplexity_at(root, "methods", 0, 0));
-    assert_true(perplexity_at(root, "methods", 9, 0) ==
+    assert_true(perplexity_at(root, "methods", 15, 0) != perplexity_at(root, "methods", 0, 0));
+    assert_true(perplexity_at(root, "methods", 16, 0) == perplexity_at(root, "methods", 0, 0));
+    assert_true(perplexity_at(root, "methods", 10, 0) ==
                 perplexity_at(root, "methods", 0, 0)); /* ntk-past:16 there is none */
-    assert_true(perplexity_at(root, "methods", 9, 4) == perplexity_at(root, "methods", 6, 4)); /* and past it ntk:16 */
+    assert_true(perplexity_at(root, "methods", 10, 4) == perplexity_at(root, "methods", 6, 4)); /* and past it ntk:16 */
+    /* dynamic:16 and dynamic: none at the trained length, one rotation at 16 times it, and no name of ntk. */
+    for (size_t r = 8; r < 10; r++) {
+        assert_true(perplexity_at(root, "methods", r, 0) == perplexity_at(root, "methods", 0, 0));
+        assert_true(perplexity_at(root, "methods", r, 4) == perplexity_at(root, "methods", 8, 4));
+        for (size_t c = 1; c < 5; c++)
+            assert_true(perplexity_at(root, "methods", r, c) != perplexity_at(root, "methods", 7, c));
+    }
+    assert_true(perplexity_at(root, "methods", 8, 2) != perplexity_at(root, "methods", 9, 2));
     json_decref(root);
     assert_fails("lab --force --text @text --preset smoke --work @early --encodings rope --add-method none+start:4", 1,
                  "--add-method none+start:4: at 32 tokens: ");

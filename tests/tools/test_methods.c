@@ -210,7 +210,7 @@ static void test_dynamic(void **state) {
     static const struct {
         const char *text;
         double alpha;
-    } cases[] = {{"dynamic", 4}, {"dynamic:1", 4}, {"dynamic:2", 2 * 4 - 1}};
+    } cases[] = {{"dynamic", 4 * 4 - 3}, {"dynamic:1", 4}, {"dynamic:2", 2 * 4 - 1}, {"dynamic:4", 4 * 4 - 3}};
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
         frequencies(cases[c].text, &base, 4 * TRAINED, inv_freq, NULL);
         const double widened = base_of_model * pow(cases[c].alpha, (double)DIM / (DIM - 2));

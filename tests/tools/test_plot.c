@@ -28,7 +28,8 @@ static double frequency(const rotation *r, const char *name, double pair, double
     const double exponent = r->dim / (r->dim - 2);
     if (strcmp(name, "linear") == 0) return theta(r, pair) / r->factor;
     if (strcmp(name, "ntk") == 0 || strcmp(name, "dynamic") == 0) {
-        const double s = strcmp(name, "ntk") == 0 ? r->factor : fmax(length, r->trained) / r->trained;
+        const double grown = r->factor * fmax(length, r->trained) / r->trained - (r->factor - 1);
+        const double s = strcmp(name, "ntk") == 0 ? r->factor : grown;
         return pow(r->base * pow(s, exponent), -2 * pair / r->dim);
     }
     if (strcmp(name, "yarn") == 0 || strcmp(name, "by-parts") == 0)

@@ -273,7 +273,7 @@ double method_factor(const method *m, int64_t trained, int64_t context) {
     if (is_chunked(m)) return 1;
     if (m->number == METHOD_NUMBER_PAST && context <= trained) return 1;
     if (m->factor != 0) return m->factor;
-    if (m->scaling == GYRE_SCALING_DYNAMIC_NTK || context <= trained) return 1;
+    if (context <= trained) return 1;
     if (m->far == GYRE_FAR_AS_NEAR) return (double)context / (double)trained;
     return m->far == GYRE_FAR_LEAKY ? fit_leaky_factor(trained, context) : fit_group_size(trained, context);
 }

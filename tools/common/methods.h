@@ -10,9 +10,12 @@
  *
  * `llama3` has the ramp of Llama 3.1: pairs of fewer than 1 turn over the trained length are divided, of more than 4 kept.
  *
- * `dynamic` follows the context with and without a factor: transformers' formula, factor 1 if omitted.  `dynamic-yarn`
- * follows it as well and takes no factor.  Every method but none replaces a scaling of the model; the trained length counts
- * as the original one.
+ * `dynamic:s` has transformers' formula at every length in use n past the trained length L: d channels have the base
+ *     base (s n / L - (s - 1))^(d / (d - 2)).
+ * The scale s is the factor of a config, {"rope_type": "dynamic", "factor": s}; without one, `dynamic` has the scale that
+ * its context needs, max(1, context / L), as other methods have.  dynamic:1 is ntk with the factor of the length in use.
+ * `dynamic-yarn` takes no factor.  Every method but none replaces a scaling of the model; the trained length counts as the
+ * original one.
  *
  * ALiBi's slopes are stretched by linear, ntk, ntk-past, dynamic (ntk that follows the context) and dynamic-linear, which is
  * for slopes alone.  Neither of the last two takes a factor there.

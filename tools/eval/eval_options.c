@@ -21,8 +21,10 @@ static const cli_option rows[] = {
         method,
         "Any of " METHOD_NAMES METHOD_NUMBERS_HELP
         ". Alone, a method is scaled for every context L by max(1, L / trained length); a factor, as in ntk:4, "
-        "applies to every context. dynamic is transformers' formula at length L, its factor 1 unless given; "
-        "dynamic-yarn is yarn with the factor of length L. linear, ntk, ntk-past, dynamic and dynamic-linear also stretch "
+        "applies to every context. dynamic:4 is transformers' dynamic NTK with a factor of 4: its base follows the length "
+        "in "
+        "use; dynamic-yarn is yarn with the factor of length L. linear, ntk, ntk-past, dynamic and dynamic-linear also "
+        "stretch "
         "ALiBi's slopes. none is the model as its config says; the other "
         "methods replace a scaling in the config (default: none). rerope:WINDOW, leaky:FACTOR and "
         "self-extend:GROUP reduce the rotation of pairs further apart than half the trained length; dca:CHUNK and "

@@ -98,6 +98,7 @@ static int set_rotation(json_t *object, const explain_stats *stats) {
                         rotates                                 ? cli_json_number(config->rope.base)
                         : gyre_config_has(config, "input.base") ? cli_json_number(config->input.base)
                                                                 : json_null());
+    bad |= cli_json_set(object, "base_in_use", rotates ? cli_json_number(explain_base_in_use(stats)) : json_null());
     bad |= cli_json_set(object, "scaling", rotates ? scaling_json(stats) : json_null());
     bad |= cli_json_set(object, "trained_length", cli_json_nonzero(stats->trained));
     bad |= cli_json_set(object, "length", cli_json_nonzero(stats->length));

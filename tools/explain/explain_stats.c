@@ -88,6 +88,14 @@ static double effective_factor(const explain_stats *stats) {
     return stats->length > stats->trained ? s * (double)stats->length / (double)stats->trained - (s - 1) : 1;
 }
 
+double explain_base_in_use(const explain_stats *stats) {
+    const struct gyre_rope_config *rope = &stats->config->rope;
+    const double channels = (double)rope->dim;
+    if (rope->axes > 1 || (rope->scaling != GYRE_SCALING_NTK && rope->scaling != GYRE_SCALING_DYNAMIC_NTK))
+        return rope->base;
+    return rope->base * pow(effective_factor(stats), channels / (channels - 2));
+}
+
 int explain_depends_on_length(const explain_stats *stats) {
     return config_depends_on_length(stats->config);
 }

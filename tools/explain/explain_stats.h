@@ -41,6 +41,8 @@ void explain_stats_free(explain_stats *stats);
 const gyre_reading_field *explain_find_field(const gyre_layer_reading *group, const char *name);
 /* out = 1 if frequencies depend on the length in use, so that gyre_length_policy matters. */
 int explain_depends_on_length(const explain_stats *stats);
+/* out = the base after NTK or dynamic NTK changed it at `length`; the config's own under other scalings. */
+double explain_base_in_use(const explain_stats *stats);
 /* out = tokens per revolution; infinite for a pair that is not rotated. */
 double explain_wavelength(double inv_freq);
 /* out = 1 if a pair of that frequency makes less than one revolution in `tokens` tokens; 0 for 0 tokens. */

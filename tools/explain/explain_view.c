@@ -86,6 +86,15 @@ static void summarize_pairs(const explain_stats *stats, char *text, size_t size)
         }
 }
 
+static void summarize_base(const explain_stats *stats, char *text, size_t size) {
+    const double base = explain_base_in_use(stats);
+    char part[200], a[EXPLAIN_TEXT_SIZE], b[EXPLAIN_TEXT_SIZE];
+    if (base == stats->config->rope.base) return;
+    snprintf(part, sizeof part, "base %s in use at %" PRId64 " tokens, in place of %s", explain_format_number(base, 6, a),
+             stats->length, explain_format_number(stats->config->rope.base, 6, b));
+    add(text, size, part);
+}
+
 static void summarize_revolutions(const explain_stats *stats, char *text, size_t size) {
     if (stats->trained == 0) return;
     if (stats->incomplete == 0)
@@ -167,6 +176,9 @@ void explain_view_group(const explain_terminal *page, const gyre_reading *readin
         fputc('\n', page->file);
         text[0] = 0;
         summarize_pairs(stats, text, sizeof text);
+        view_line(page, EXPLAIN_STYLE_PLAIN, text);
+        text[0] = 0;
+        summarize_base(stats, text, sizeof text);
         view_line(page, EXPLAIN_STYLE_PLAIN, text);
         text[0] = 0;
         summarize_revolutions(stats, text, sizeof text);

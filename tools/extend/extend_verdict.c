@@ -33,7 +33,8 @@ static int64_t reach_of_config(const extension *e) {
     const struct gyre_rope_config *rope = &e->group->config.rope;
     if (!is_scaled(rope)) return e->trained;
     const int64_t stated = extend_stated_length(e), stretched = (int64_t)llround(rope->factor * (double)e->trained);
-    const int counts_from_original = rope->scaling == GYRE_SCALING_YARN || rope->scaling == GYRE_SCALING_BY_PARTS;
+    const int counts_from_original = rope->scaling == GYRE_SCALING_YARN || rope->scaling == GYRE_SCALING_BY_PARTS ||
+                                     rope->scaling == GYRE_SCALING_DYNAMIC_NTK;
     return counts_from_original && stretched > stated ? stretched : stated > e->trained ? stated : e->trained;
 }
 

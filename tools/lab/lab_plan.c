@@ -8,14 +8,24 @@
 typedef struct method_row {
     const char *text, *tuned;
 } method_row;
-/* Static methods at each ratio, methods that follow the length, and transformers' dynamic.  Methods that agree at the
- * longest context share fine-tuned weights: a static method at the largest ratio, the same method following the length,
- * dynamic with ntk, and ntk-past with it too. */
-static const method_row METHODS[LAB_TUNED_METHODS] = {
-    {"none", "none"},       {"linear:16", "linear:16"}, {"linear", "linear:16"},        {"ntk:2", "ntk:2"},
-    {"ntk:4", "ntk:4"},     {"ntk:8", "ntk:8"},         {"ntk:16", "ntk:16"},           {"ntk", "ntk:16"},
-    {"dynamic", "ntk:16"},  {"ntk-past:16", "ntk:16"},  {"by-parts:16", "by-parts:16"}, {"by-parts", "by-parts:16"},
-    {"yarn:16", "yarn:16"}, {"yarn", "yarn:16"}};
+/* Static methods at each ratio, methods that follow the length, and transformers' dynamic with the scale of the longest
+ * context and of each.  Methods that agree at the longest context share fine-tuned weights: a static method at the largest
+ * ratio, the same method following the length, and ntk-past with ntk. */
+static const method_row METHODS[LAB_TUNED_METHODS] = {{"none", "none"},
+                                                      {"linear:16", "linear:16"},
+                                                      {"linear", "linear:16"},
+                                                      {"ntk:2", "ntk:2"},
+                                                      {"ntk:4", "ntk:4"},
+                                                      {"ntk:8", "ntk:8"},
+                                                      {"ntk:16", "ntk:16"},
+                                                      {"ntk", "ntk:16"},
+                                                      {"dynamic:16", NULL},
+                                                      {"dynamic", NULL},
+                                                      {"ntk-past:16", "ntk:16"},
+                                                      {"by-parts:16", "by-parts:16"},
+                                                      {"by-parts", "by-parts:16"},
+                                                      {"yarn:16", "yarn:16"},
+                                                      {"yarn", "yarn:16"}};
 /* Methods that follow the context, and the best one fine-tuned. */
 static const method_row QUICK_METHODS[] = {{"none", NULL}, {"linear", NULL}, {"ntk", NULL}, {"yarn", "yarn:16"}};
 
@@ -87,7 +97,7 @@ static void list_dropped(lab_plan *p, int count) {
 
 static void list_methods(lab_plan *p, const method_row *rows, int count) {
     for (int i = 0, weights = 0; i < LAB_TUNED_METHODS; i++) {
-        const int made_here = strcmp(METHODS[i].text, METHODS[i].tuned) == 0;
+        const int made_here = METHODS[i].tuned && strcmp(METHODS[i].text, METHODS[i].tuned) == 0;
         if (made_here && method_parse(METHODS[i].text, &p->tuned[weights++], NULL)) abort(); /* the table above is wrong */
     }
     for (int i = 0; i < count; i++) {

@@ -1,7 +1,7 @@
 /* lab_ranks.c: do perplexity, keys and copies rank the rows alike?  Kendall's tau-b, with an interval.
  *
  * A bootstrap sample draws seeds once, and windows of each measure, for all rows: rows are compared on the same draws.  A
- * row that equals an earlier one in all three measures is another name of it (ntk and dynamic) and counts once. */
+ * row that equals an earlier one in all three measures is another name of it (ntk and ntk-past:16) and counts once. */
 #include "tools/lab/bootstrap.h"
 #include "tools/lab/lab.h"
 #include <math.h>

@@ -66,28 +66,25 @@ static void context_chart(figures *f, const char *title, lab_measure measure, co
 
 /* out = 0 for rows that only the table shows: they would crowd the figures. */
 static int is_drawn(const lab_row *row) {
-    return strcmp(row->name, "dynamic") != 0 && strcmp(row->name, "ntk:2") != 0 && strcmp(row->name, "ntk:8") != 0;
+    return strcmp(row->name, "ntk:2") != 0 && strcmp(row->name, "ntk:8") != 0;
 }
 
 static const char *const MEASURE_TITLES[LAB_MEASURES] = {"Perplexity", "Passkeys found", "Copied bytes right"};
 
-/* Says of the lines of a chart, and of the rows without one, only what holds for these. */
-static void describe_lines(const figures *f, const lab_row *rows, int count, char *out, size_t size) {
+/* Says of the lines of a chart only what holds for these. */
+static void describe_lines(const figures *f, char *out, size_t size) {
     const gyre_report_series *series = f->lines.series;
     const char *first = NULL;
-    int fixed = 0, panels = 0, dynamic = 0, ntk = 0;
+    int fixed = 0, panels = 0;
     for (int64_t i = 0; i < f->lines.count; i++) {
         fixed += strchr(series[i].name, ':') != NULL;
-        ntk += strcmp(series[i].name, "ntk") == 0;
         if (!series[i].panel) continue;
         if (!first) first = series[i].panel;
         panels = strcmp(first, series[i].panel) != 0 ? 2 : panels ? panels : 1;
     }
-    for (int i = 0; i < count; i++)
-        dynamic += strcmp(rows[i].name, "dynamic") == 0;
-    snprintf(out, size, "%s%s%s",
-             fixed ? "`name:16` is static (dashed), a bare name follows the context." : "Each method follows the context.",
-             dynamic && ntk ? " `dynamic` is the line of `ntk`." : "",
+    snprintf(out, size, "%s%s",
+             fixed ? "The factor of `name:16` is fixed (dashed), that of a bare name follows the context."
+                   : "Each method follows the context.",
              panels > 1 ? " Grey: the methods of the other pictures, for comparison." : "");
 }
 
@@ -106,7 +103,7 @@ static void method_chart(figures *f, lab_part part, lab_measure measure, const c
         chart_lines_clear(&f->lines);
         return;
     }
-    describe_lines(f, rows, count, described, sizeof described);
+    describe_lines(f, described, sizeof described);
     snprintf(title, sizeof title, "%s by method, %s", MEASURE_TITLES[measure], what);
     context_chart(f, title, measure, captions[measure] ? captions[measure] : described);
 }

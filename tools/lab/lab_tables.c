@@ -116,7 +116,7 @@ static int has_static(const lab_plan *p) {
 }
 
 static const char *describe_methods(const lab *l, result_table *t, int pairs) {
-    char factors[120] = "name:factor is static, a bare name follows the context.", note[NOTE];
+    char factors[120] = "The factor of name:factor is fixed, that of a bare name follows the context.", note[NOTE];
     if (!has_static(&l->plan))
         snprintf(factors, sizeof factors, "Each method but none stretches by context / %lld: by %lld at %lld bytes.",
                  (long long)l->plan.trained, (long long)(l->plan.contexts[1] / l->plan.trained),
@@ -147,7 +147,7 @@ result_table lab_table_methods(const lab *l, lab_layout layout) {
 result_table lab_table_slopes(const lab *l, lab_layout layout) {
     result_table t = begin(l, "method", layout);
     t.table.caption = "The ALiBi model, as it is, under methods that stretch its slopes";
-    t.table.note = note_of(l, &t, "name:factor is static, a bare name follows the context.");
+    t.table.note = note_of(l, &t, "The factor of name:factor is fixed, that of a bare name follows the context.");
     for (int i = 0; i < l->plan.stretched_count; i++)
         add_cells(l, &t, &l->stretched[i], layout);
     add_heat(&t);
