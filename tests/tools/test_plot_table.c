@@ -1,5 +1,5 @@
-/* test_plot_table.c: gyre plot table at the widths of real models: the numbers that it writes, and which of them the figure
- * shows. */
+/* test_plot_table.c: gyre plot table and shift at the widths of real models, and clock at any: what the figure shows of the
+ * numbers, and that its words fit. */
 #define _XOPEN_SOURCE 700 /* open_memstream, mkdtemp */
 #include "read_plot_table.h"
 #include "tools/plot/plot.h"
@@ -34,17 +34,25 @@ static void every_channel(void **state) {
 }
 
 /* out = the figure's script, which the caller frees. */
-static char *script_of(int64_t channels) {
-    plot_options options = {.kind = &plot_rows, .head_dim = channels};
+static char *script_of_kind(const plot_kind *kind, int64_t channels, int *width) {
+    plot_options options = {.kind = kind, .head_dim = channels};
     plot_work work = {.options = &options};
     gyre_error err = {0, ""};
     plot_script s;
-    assert_int_equal(plot_rows.compute(&work, &err), GYRE_OK);
+    if (kind->takes == PLOT_TAKES_SUBJECT)
+        assert_int_equal(plot_subjects_read(&options, work.subjects, &work.subjects_count), 0);
+    assert_int_equal(kind->compute(&work, &err), GYRE_OK);
     assert_true(plot_script_begin(&s));
-    plot_rows.draw(&work, &s);
+    kind->draw(&work, &s);
+    plot_subjects_free(work.subjects, work.subjects_count);
     assert_int_equal(fclose(s.file), 0);
     plot_table_free(&work.table);
+    if (width) *width = s.width;
     return s.text;
+}
+
+static char *script_of(int64_t channels) {
+    return script_of_kind(&plot_rows, channels, NULL);
 }
 
 /* out = the next data block of that name, after its first line. */
@@ -109,6 +117,42 @@ static void likeness(void **state) {
     }
 }
 
+/* No more numbers at an axis than fit: every channel up to 16, then every second, fourth and so on. */
+static void channels_named(void **state) {
+    (void)state;
+    static const int64_t widths[] = {8, 16, 18, 128, 512}, steps[] = {1, 1, 2, 8, 32};
+    for (int i = 0; i < 5; i++) {
+        char line[32];
+        char *script = script_of_kind(&plot_shift, widths[i], NULL);
+        snprintf(line, sizeof line, "set ytics %lld\n", (long long)steps[i]);
+        assert_non_null(strstr(script, line));
+        line[4] = 'x';
+        assert_non_null(strstr(script, line));
+        free(script);
+    }
+}
+
+/* Captions are whole in a picture of two dials and in one of six: no line is wider than the picture. */
+static void captions_fit(void **state) {
+    (void)state;
+    static const int64_t channels[] = {4, 8, 128};
+    for (int i = 0; i < 3; i++) {
+        int width = 0;
+        char *script = script_of_kind(&plot_clock, channels[i], &width), words[512] = "";
+        for (const char *at = script; (at = strstr(at, "set label '"));) {
+            at += strlen("set label '");
+            const size_t length = strcspn(at, "'");
+            if (strncmp(at + length, "' at screen 0.5,", 16) != 0) continue;
+            assert_true((int)length * 7 <= width);
+            snprintf(words + strlen(words), sizeof words - strlen(words), "%.*s ", (int)length, at);
+        }
+        assert_non_null(strstr(words, "A dial is one turn, "));
+        assert_non_null(strstr(words, "that training never showed. "));
+        assert_null(strstr(words, "Dashed"));
+        free(script);
+    }
+}
+
 static int clean(void **state) {
     unlink(in_folder("numbers.json"));
     return remove_folder(state);
@@ -116,6 +160,7 @@ static int clean(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(every_channel), cmocka_unit_test(pairs_drawn),
-                                       cmocka_unit_test(likeness)};
+                                       cmocka_unit_test(likeness), cmocka_unit_test(channels_named),
+                                       cmocka_unit_test(captions_fit)};
     return cmocka_run_group_tests(tests, make_empty_folder, clean);
 }

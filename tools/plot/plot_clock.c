@@ -79,7 +79,23 @@ static gyre_status compute(plot_work *w, gyre_error *err) {
 }
 
 /* -- the figure -- */
-enum { SIDE = 140, TOP = 62, HEADING = 26, FOOT = 62, NAME_CHARACTER = 7, MIN_NAMES = 150, MARKS = 8 };
+enum {
+    SIDE = 140,
+    TOP = 62,
+    HEADING = 26,
+    FOOT = 22,
+    FOOT_LINE = 20,
+    FOOT_CHARACTER = 7, /* at most, in the mean of a line */
+    NAME_CHARACTER = 7,
+    TITLE_CHARACTER = 8,
+    MOST_TITLE = 960,
+    MIN_NAMES = 150,
+    MARKS = 8
+};
+static const char *const captions[] = {
+    "A dial is one turn, clockwise from the top; its marks are eighths of a turn, 0, ¼, ½, ¾.  Grey: the hand one token "
+    "before.",
+    "Blue: the part of the dial that the pair showed in training.  Orange hand: an angle that training never showed."};
 
 /* Clockwise from the top, as a clock. */
 static void put_hand(plot_script *s, double angle, double length, const char *style) {
@@ -129,7 +145,7 @@ static void draw_dial(const plot_table *t, plot_script *s, int64_t r, plot_box b
             "set object 2 circle at 0,0 size 1 fillstyle empty border linecolor rgb '#5f6368' linewidth 1.2\n",
             reached >= TURN ? 0.0 : 90 - reached * 360 / TURN, reached >= TURN ? 360 : 90);
     put_marks(s, r == 0);
-    put_hand(s, angle - step, 0.78, "nohead linewidth 1.4 linecolor rgb '#80868b' dashtype (4,3)");
+    put_hand(s, angle - step, 0.78, "nohead linewidth 1.4 linecolor rgb '#80868b'");
     put_hand(s, angle, 0.95,
              seen ? "head filled size 0.16,22 linewidth 3 linecolor rgb '#202124'"
                   : "head filled size 0.16,22 linewidth 3 linecolor rgb '#d55e00'");
@@ -138,6 +154,32 @@ static void draw_dial(const plot_table *t, plot_script *s, int64_t r, plot_box b
     fprintf(s->file, " at 0,-1.42 center font ',11' textcolor rgb '%s'\n", seen ? "#3c4043" : "#b34700");
     put_period(s, TURN / step);
     fputs("plot NaN notitle\nset size noratio\nset border 3\n", s->file);
+}
+
+/* out = the bytes of the next line of a text: whole words, no wider than the picture. */
+static size_t caption_line(const char *text, int width) {
+    size_t end = 0, word = strcspn(text, " ");
+    while (word > 0 && (end == 0 || (int)word * FOOT_CHARACTER <= width)) {
+        end = word;
+        word += strspn(text + word, " ");
+        word = text[word] ? word + strcspn(text + word, " ") : 0;
+    }
+    return end;
+}
+
+/* Writes the captions below the dials, `count` lines in all; NULL: counts the lines.  out = lines. */
+static int put_captions(plot_script *s, int width, int count) {
+    int line = 0;
+    for (int i = 0; i < 2; i++)
+        for (const char *at = captions[i]; *at; line++) {
+            const size_t length = caption_line(at, width);
+            if (s)
+                fprintf(s->file, "set label '%.*s' at screen 0.5, screen %.4f center font ',12' textcolor rgb '#3c4043'\n",
+                        (int)length, at, (16.0 + FOOT_LINE * (count - 1 - line)) / s->height);
+            at += length;
+            at += strspn(at, " ");
+        }
+    return line;
 }
 
 /* Text of the whole picture is drawn with a separate panel, which shows nothing else. */
@@ -151,14 +193,7 @@ static void put_texts(const plot_table *t, plot_script *s, const plot_group *g, 
         fprintf(s->file, "set label 'pair %.0f' at screen %.4f, screen %.4f center font ',13' textcolor rgb '#202124'\n",
                 plot_table_number(t, r, COLUMN_PAIR), row.left + ((double)(r - g->first) + 0.5) * SIDE / s->width,
                 row.top + 10.0 / s->height);
-    if (g->end == t->rows)
-        fprintf(
-            s->file,
-            "set label 'A dial is one turn, clockwise from the top; its marks are eighths of a turn, 0, ¼, ½, ¾.  Dashed: "
-            "the hand one token before.' at screen 0.5, screen %.4f center font ',12' textcolor rgb '#3c4043'\n"
-            "set label 'Blue: the part of the dial that the pair showed in training.  Orange hand: an angle that "
-            "training never showed.' at screen 0.5, screen %.4f center font ',12' textcolor rgb '#3c4043'\n",
-            36.0 / s->height, 16.0 / s->height);
+    if (g->end == t->rows) (void)put_captions(s, s->width, put_captions(NULL, s->width, 0));
     fputs("set border 0\nunset xtics\nunset ytics\nset xrange [0:1]\nset yrange [0:1]\nplot NaN notitle\nset border 3\n",
           s->file);
 }
@@ -184,7 +219,10 @@ static void draw(const plot_work *w, plot_script *s) {
     }
     const double left = fmax(MIN_NAMES, 12 + (double)longest * NAME_CHARACTER);
     int y = TOP;
-    plot_script_start(s, (int)(left + (double)(SIDE * most) + 16), TOP + SIDE * rows + HEADING * headings + FOOT, t->title);
+    const double of_title = fmin(24 + (double)strlen(t->title) * TITLE_CHARACTER, MOST_TITLE);
+    const int width = (int)fmax(left + (double)(SIDE * most) + 16, of_title),
+              foot = FOOT + FOOT_LINE * put_captions(NULL, width, 0);
+    plot_script_start(s, width, TOP + SIDE * rows + HEADING * headings + foot, t->title);
     before = dials_before = 0;
     for (plot_group g = {0}; plot_group_next(t, COLUMN_METHOD, &g); y += SIDE) {
         const int64_t dials = g.end - g.first;

@@ -9,7 +9,7 @@ enum { COLUMN_PART, COLUMN_POSITION, COLUMN_ROW, COLUMN_COLUMN, COLUMN_VALUE, CO
 /* M_k has no position; a vector has no column, and lists the difference of M_k PE(p) from PE(p + k) as a separate part. */
 static const plot_column columns[] = {{"part", NULL}, {"position", "tokens"}, {"row", ""},
                                       {"column", ""}, {"value", ""},          {NULL, NULL}};
-enum { VECTORS = 6, DIM = 8, SHIFT = 5, MANY = 12 };
+enum { VECTORS = 6, DIM = 8, SHIFT = 5, MANY = 12, MOST_NAMED = 16 };
 static const int64_t positions[VECTORS] = {0, 1, 2, 3, 10, 100};
 
 /* matrix = the columns of M_k, which are what it makes of the unit vectors. */
@@ -61,14 +61,23 @@ static gyre_status compute(plot_work *w, gyre_error *err) {
 }
 
 /* -- the figure -- */
+/* out = the step between the channels that are named, so that their numbers do not overlap. */
+static int named_every(double channels) {
+    int step = 1;
+    while (channels / step > MOST_NAMED)
+        step *= 2;
+    return step;
+}
+
 static void draw_part(const plot_table *t, plot_script *s, const char *part, plot_box box, double across, double down) {
+    const int step = named_every(down);
     plot_box_begin(s, box);
     plot_panel_title(s, part);
     fprintf(s->file,
             "unset grid\nset xtics textcolor rgb '#3c4043' font ',12'\nset border 15\nset xrange [-0.5:%g]\nset yrange "
             "[%g:-0.5]\nset cbrange [-1:1]\n"
-            "set palette defined (-1 '#5fa8d9', 0 '#ffffff', 1 '#f2a266')\nset ytics 1\n",
-            across - 0.5, down - 0.5);
+            "set palette defined (-1 '#5fa8d9', 0 '#ffffff', 1 '#f2a266')\nset ytics %d\n",
+            across - 0.5, down - 0.5, step);
     if (part[0] == 'P') {
         fputs("set xtics font ',11' (", s->file);
         for (int v = 0; v < VECTORS; v++)
@@ -76,7 +85,7 @@ static void draw_part(const plot_table *t, plot_script *s, const char *part, plo
         fputs(")\n", s->file);
         plot_label(s, 'x', part[4] == ' ' ? "position p + k" : "position p");
     } else {
-        fputs("set xtics 1\n", s->file);
+        fprintf(s->file, "set xtics %d\n", step);
         plot_label(s, 'x', "channel");
         plot_label(s, 'y', "channel");
     }
