@@ -136,11 +136,24 @@ static size_t base_length(const char *text) {
     return n;
 }
 
+/* What papers and programs call a method.  A near spelling would suggest another one. */
+static const struct {
+    const char *said, *name;
+} other_names[] = {{"abf", "base:NUMBER, as in base:500000"},
+                   {"pi", "linear"},
+                   {"position-interpolation", "linear"},
+                   {"ntk-aware", "ntk"},
+                   {"ntk-by-parts", "by-parts"},
+                   {"dynamic-ntk", "dynamic"}};
+
 gyre_status method_fail_unknown(const char *text, const char *names, gyre_error *err) {
     char given[METHOD_LABEL], known[2][METHOD_LABEL];
     gyre_suggestion nearest = {NULL, GYRE_SUGGEST_LIMIT};
     int other = 0; /* of known[]: nearest.name is the one before */
     snprintf(given, sizeof given, "%.*s", (int)strcspn(text, ":+"), text);
+    for (size_t i = 0; i < sizeof other_names / sizeof *other_names; i++)
+        if (strcmp(given, other_names[i].said) == 0)
+            return gyre_fail(err, GYRE_EINVAL, "method \"%s\": no such method; did you mean %s?", text, other_names[i].name);
     for (const char *name = names; *name; name += strspn(name, ", ")) {
         const size_t length = strcspn(name, ",");
         snprintf(known[other], sizeof known[other], "%.*s", (int)length, name);
