@@ -23,10 +23,10 @@ static void every_channel(void **state) {
                   pair = column_of(&t, "pair", ""), value = column_of(&t, "value", "");
         assert_int_equal(rows_of(&t), LAYOUTS * 16 * n);
         for (int64_t r = 0; r < rows_of(&t); r++) {
-            const int64_t c = r % n, in_turn = r < 16 * n, its = in_turn ? c / 2 : c % (n / 2);
-            const double angle = angle_of((double)(r / n % 16), its, n);
+            const int64_t c = r % n, in_turn = r < 16 * n, its = in_turn ? c / 2 : c % (n / 2), position = r / n % 16;
+            const double angle = angle_of((double)position, its, n);
             assert_true(number(&t, r, channel) == (double)c && number(&t, r, pair) == (double)its);
-            assert_true(number(&t, r, at) == (double)(r / n % 16));
+            assert_true(number(&t, r, at) == (double)position);
             test_close(number(&t, r, value), (in_turn ? c % 2 : c >= n / 2) ? cos(angle) : sin(angle), 1e-9, "value");
         }
         table_free(&t);
@@ -62,6 +62,18 @@ static const char *block(const char *script, const char *name) {
     return strchr(at, '\n') + 1;
 }
 
+/* Reads `count` numbers of a line.  out = the next line. */
+static const char *read_line(const char *at, int count, double *numbers) {
+    for (int i = 0; i < count; i++) {
+        char *end = NULL;
+        numbers[i] = strtod(at, &end);
+        assert_true(end != at);
+        at = end;
+    }
+    assert_true(*at == '\n');
+    return at + 1;
+}
+
 /* The figure of a wide table has as many sines as cosines, each pair with both, at even steps over all channels. */
 static void pairs_drawn(void **state) {
     (void)state;
@@ -75,13 +87,13 @@ static void pairs_drawn(void **state) {
             for (int64_t cell = 0; cell < POSITIONS * drawn; cell++) {
                 const int64_t k = cell % drawn, half = drawn / 2, pair = step * (layout ? k % half : k / 2);
                 const int cosine = layout ? k >= half : k % 2 == 1;
-                const double angle = angle_of((double)(cell / drawn), pair, n), width = (double)n / (double)drawn;
-                double x = 0, y = 0, value = 0;
-                assert_int_equal(sscanf(at, "%lf %lf %lf", &x, &y, &value), 3);
-                test_close(x, ((double)k + 0.5) * width - 0.5, 1e-5, "channel");
-                test_close(value, cosine ? cos(angle) : sin(angle), 1e-7, "value");
-                assert_true(y == (double)(cell / drawn));
-                at = strchr(at, '\n') + 1;
+                const int64_t position = cell / drawn;
+                const double angle = angle_of((double)position, pair, n), width = (double)n / (double)drawn;
+                double got[3]; /* channel, position, value */
+                at = read_line(at, 3, got);
+                test_close(got[0], ((double)k + 0.5) * width - 0.5, 1e-5, "channel");
+                test_close(got[2], cosine ? cos(angle) : sin(angle), 1e-7, "value");
+                assert_true(got[1] == (double)position);
             }
             assert_int_equal(strncmp(at, "EOD", 3), 0);
         }
@@ -101,13 +113,14 @@ static void likeness(void **state) {
         for (int layout = 0; layout < LAYOUTS; layout++) {
             double found[POSITIONS];
             at = block(at, "$alike << EOD");
-            for (int p = 0; p < POSITIONS; p++, at = strchr(at, '\n') + 1) {
-                double position = 0, want = 0;
-                assert_int_equal(sscanf(at, "%lf %lf", &position, &found[p]), 2);
-                assert_true(position == p);
+            for (int p = 0; p < POSITIONS; p++) {
+                double got[2], sum = 0; /* position, likeness */
+                at = read_line(at, 2, got);
+                assert_true(got[0] == p);
+                found[p] = got[1];
                 for (int64_t pair = 0; pair < widths[i] / 2; pair++)
-                    want += cos(angle_of(MIDDLE - p, pair, widths[i])) / (double)(widths[i] / 2);
-                test_close(found[p], want, 1e-7, "likeness");
+                    sum += cos(angle_of(MIDDLE - p, pair, widths[i]));
+                test_close(found[p], 2 * sum / (double)widths[i], 1e-7, "likeness");
                 if (p > MIDDLE) test_close(found[p], found[2 * MIDDLE - p], 1e-7, "the other side");
             }
             test_close(found[0], at_zero[i], 1e-4, "at position 0");

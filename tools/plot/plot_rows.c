@@ -126,7 +126,7 @@ static table_part part_of(const plot_table *t, int64_t first, int64_t end) {
     int64_t row_end = first;
     while (row_end < end && plot_table_number(t, row_end, COLUMN_POSITION) == plot_table_number(t, first, COLUMN_POSITION))
         row_end++;
-    const int64_t channels = row_end - first, positions = (end - first) / channels;
+    const int64_t channels = row_end > first ? row_end - first : 1, positions = (end - first) / channels;
     return (table_part){first, end, channels, positions, first + positions / 2 * channels};
 }
 
