@@ -79,7 +79,7 @@ static const cli_option rows[] = {
     {"add-method", "NAME",
      "without --task: also measure the RoPE model, as it is, under this method, such as base:500000 (another base, ABF) or "
      "rerope; one of " METHOD_NAMES ". alibi-linear, alibi-ntk, alibi-ntk-past:4, alibi-dynamic and alibi-dynamic-linear "
-     "stretch the slopes of the ALiBi model, in a table of their own; may be repeated, up to eight times",
+     "stretch the slopes of the ALiBi model, in a table of their own; may be repeated, up to twelve times",
      1, CLI_OTHER_OF_ALL(read_added), .excludes = "task", .why = "a task has its own methods"},
     ROW_REPORT(lab.run.report, "the HTML report (default: report.html)", 1),
     {0}};

@@ -27,7 +27,7 @@
 enum {
     LAB_CONTEXTS = 5,
     LAB_TUNED_METHODS = 15, /* at most; measured as they are and with fine-tuned weights */
-    LAB_ADDED_METHODS = 8,  /* at most; as they are only */
+    LAB_ADDED_METHODS = 12, /* at most; as they are only */
     LAB_METHODS = LAB_TUNED_METHODS + LAB_ADDED_METHODS,
     LAB_STRETCHED = 1 + LAB_ADDED_METHODS, /* of slopes: none, and those that are added */
     LAB_TUNED = 8,                         /* weights */
