@@ -289,6 +289,7 @@ typedef struct gyre_tokenizer_info {
     int32_t begin, end, unknown, pad; /* special tokens; -1 = none */
     int adds_begin;                   /* 1 = texts of this model start with `begin` */
     const char *notes; /* settings that Gyre handles differently ("normalizer NFC: ..."), separated by "; "; "" = none */
+    const char *chat_template; /* of the model's files: a program in Jinja that writes the turns of a chat; "" = none */
 } gyre_tokenizer_info;
 typedef enum gyre_tokenize_flags {
     GYRE_TOKENIZE_BEGIN = 1,   /* the begin token first, if the model's texts have one */
@@ -303,7 +304,7 @@ GYRE_API GYRE_MUST_CHECK gyre_status gyre_tokenizer_open(gyre_tokenizer **out, c
 /* *out = a tokenizer whose ids are bytes.  Errors: ENOMEM. */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_tokenizer_create_bytes(gyre_tokenizer **out, gyre_error *err);
 GYRE_API void gyre_tokenizer_free(gyre_tokenizer *tokenizer); /* NULL is fine */
-/* *out = its properties; notes valid as long as the tokenizer.  Errors: EINVAL (out without its size). */
+/* *out = its properties; notes and chat_template valid as long as the tokenizer.  Errors: EINVAL (out without its size). */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_tokenizer_get_info(const gyre_tokenizer *tokenizer, gyre_tokenizer_info *out);
 /* *out = the tokens of any bytes, text[0 .. bytes - 1], with their hash and count.  flags: a set of gyre_tokenize_flags.
  * gyre_detokenize with the same flags returns the same bytes, except white space consumed by a special token and, with

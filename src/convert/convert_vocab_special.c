@@ -41,42 +41,12 @@ static int is_token(const gyre_vocab_reader *r, int64_t id) {
 }
 
 /* -- chat template -- */
-static gyre_status set_chat_template(const gyre_vocab_reader *r, const char *text) {
-    r->out->chat_template = strdup(text);
-    return r->out->chat_template ? GYRE_OK : gyre_vocab_fail(r, GYRE_ENOMEM, "chat_template", "no memory");
-}
-
-/* The separate file, which has precedence in transformers over the one in tokenizer_config.json.  *there = 1 if there is
- * one. */
-static gyre_status read_template_file(const gyre_vocab_reader *r, int *there) {
-    char path[PATH_MAX], *text;
-    struct stat info;
-    size_t bytes;
-    *there = snprintf(path, sizeof path, "%s/" GYRE_CHAT_TEMPLATE_FILE, r->path) < PATH_MAX && stat(path, &info) == 0;
-    if (!*there) return GYRE_OK;
-    gyre_status status = gyre_document_read(path, &text, &bytes, r->err);
-    if (status) return status;
-    json_t *valid = memchr(text, 0, bytes) ? NULL : json_stringn(text, bytes); /* jansson checks UTF-8 */
-    status = valid ? set_chat_template(r, json_string_value(valid))
-                   : gyre_fail(r->err, GYRE_EFORMAT, GYRE_CHAT_TEMPLATE_FILE ": no UTF-8 (%s)", path);
-    json_decref(valid);
-    free(text);
-    return status;
-}
-
-/* A string, or a list of templates with names, of which transformers uses "default" unless it is asked for another. */
 static gyre_status read_chat_template(const gyre_vocab_reader *r) {
-    const json_t *value = json_object_get(r->settings, "chat_template"), *named;
-    const char *chosen = json_string_value(value);
-    size_t i;
-    int there;
-    gyre_status status = read_template_file(r, &there);
-    if (status || there || !value || json_is_null(value)) return status;
-    json_array_foreach(value, i, named) if (strcmp(gyre_vocab_text(named, "name"), "default") == 0) chosen =
-        json_string_value(json_object_get(named, "template"));
-    if (!json_is_string(value) && (!chosen || json_array_size(value) > 1))
-        status = gyre_vocab_lose(r, "chat_template of tokenizer_config.json", "a GGUF gets the one named default, if any");
-    return !status && chosen && *chosen ? set_chat_template(r, chosen) : status;
+    int several;
+    const gyre_status status =
+        gyre_tokenizer_json_chat_template(r->path, r->settings, &r->out->chat_template, &several, r->err);
+    if (status || !several) return status;
+    return gyre_vocab_lose(r, "chat_template of tokenizer_config.json", "a GGUF gets the one named default, if any");
 }
 
 gyre_status gyre_vocab_read_special(const gyre_vocab_reader *r) {

@@ -38,6 +38,7 @@ void gyre_tokenizer_free(gyre_tokenizer *t) {
     gyre_pre_tokenizer_free(&t->steps);
     free(t->ranks);
     free(t->path);
+    free(t->chat_template);
     free(t);
 }
 
@@ -153,6 +154,7 @@ gyre_status gyre_tokenizer_get_info(const gyre_tokenizer *tokenizer, gyre_tokeni
     const size_t size = info.size;
     info = tokenizer->info;
     info.size = size;
+    info.chat_template = tokenizer->chat_template ? tokenizer->chat_template : "";
     gyre_sized_write(out, &info);
     return GYRE_OK;
 }

@@ -44,6 +44,7 @@ struct gyre_tokenizer {
     gyre_prepend_scheme prepend_scheme;
     gyre_pre_tokenizer steps; /* how text is cut into words; no steps: the text is one word */
     char *path;               /* for messages */
+    char *chat_template;      /* NULL = none */
     char notes[GYRE_TOKENIZER_NOTES_BYTES];
 };
 

@@ -317,6 +317,15 @@ static gyre_status read_special_tokens(const gguf_reader *r) {
     return GYRE_OK;
 }
 
+/* -- chat template -- */
+/* One that is no text is ignored, as one is that holds a NUL. */
+static gyre_status read_chat_template(const gguf_reader *r) {
+    const gyre_gguf_kv *pair = gyre_gguf_find_key(r->file, "tokenizer.chat_template");
+    if (!pair || pair->value.type != GYRE_GGUF_STRING || memchr(pair->value.data, 0, pair->value.count)) return GYRE_OK;
+    r->t->chat_template = strndup((const char *)pair->value.data, pair->value.count);
+    return r->t->chat_template ? GYRE_OK : gyre_fail(r->err, GYRE_ENOMEM, "tokenizer: no memory (%s)", r->path);
+}
+
 static gyre_status read_all(const gguf_reader *r) {
     const gyre_gguf_value *tokens;
     gyre_status status = array_of(r, "tokenizer.ggml.tokens", GYRE_GGUF_STRING, 1, 0, &tokens);
@@ -328,6 +337,7 @@ static gyre_status read_all(const gguf_reader *r) {
     if (!status) status = r->is_llama ? put_scores(r) : put_merges(r);
     if (!status && !r->is_llama) status = set_pre_tokenizer(r);
     if (!status && !r->is_llama) status = put_other_words(r, tokens);
+    if (!status) status = read_chat_template(r);
     return !status ? read_special_tokens(r) : status;
 }
 

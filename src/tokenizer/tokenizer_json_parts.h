@@ -1,4 +1,5 @@
-/* tokenizer_json_parts.h: the decoder and the post_processor of a tokenizer.json, also for src/convert. */
+/* tokenizer_json_parts.h: the decoder and the post_processor of a tokenizer.json, and the chat template beside it, also for
+ * src/convert. */
 #ifndef GYRE_TOKENIZER_JSON_PARTS_H
 #define GYRE_TOKENIZER_JSON_PARTS_H
 #include "gyre/gyre.h"
@@ -31,5 +32,12 @@ typedef struct gyre_json_template {
 
 /* *out = that of a parsed tokenizer.json.  Errors: ENOMEM. */
 gyre_status gyre_tokenizer_json_template(const json_t *root, gyre_json_template *out, gyre_error *err);
+
+/* -- chat template (tokenizer_json_special.c) -- */
+/* *out = the chat template of a folder, which the caller frees, or NULL: its chat_template.jinja, else the one of settings,
+ * its parsed tokenizer_config.json, which may be NULL.  *several = 1 if that has templates with names, of which *out is the
+ * one named default, if any.  Errors: EFORMAT (no UTF-8), those of gyre_document_read, ENOMEM. */
+gyre_status gyre_tokenizer_json_chat_template(const char *folder, const json_t *settings, char **out, int *several,
+                                              gyre_error *err);
 
 #endif

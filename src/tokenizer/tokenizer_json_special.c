@@ -1,13 +1,71 @@
 /* tokenizer_json_special.c: the special tokens of a tokenizer.json and of the files beside it. */
+#include "files/file_read.h"
 #include "files/json_file.h"
 #include "tokenizer/tokenizer_json.h"
 #include "tokenizer/tokenizer_json_parts.h"
+#include "util/checkpoint_files.h"
 #include "util/error.h"
+#include "util/path.h"
 
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 static int32_t id_of(const gyre_tokenizer *t, const char *content) {
     return content && *content ? gyre_vocabulary_find(&t->vocabulary, content, strlen(content)) : -1;
+}
+
+/* -- chat template -- */
+static gyre_status copy_template(const char *text, char **out, gyre_error *err) {
+    *out = strdup(text);
+    return *out ? GYRE_OK : gyre_fail(err, GYRE_ENOMEM, "chat_template: no memory");
+}
+
+/* The separate file, which has precedence in transformers over the one in tokenizer_config.json.  *there = 1 if there is
+ * one. */
+static gyre_status read_template_file(const char *folder, char **out, int *there, gyre_error *err) {
+    char path[PATH_MAX], *text;
+    struct stat info;
+    size_t bytes;
+    *there = snprintf(path, sizeof path, "%s/" GYRE_CHAT_TEMPLATE_FILE, folder) < PATH_MAX && stat(path, &info) == 0;
+    if (!*there) return GYRE_OK;
+    gyre_status status = gyre_document_read(path, &text, &bytes, err);
+    if (status) return status;
+    json_t *valid = memchr(text, 0, bytes) ? NULL : json_stringn(text, bytes); /* jansson checks UTF-8 */
+    status = valid ? copy_template(json_string_value(valid), out, err)
+                   : gyre_fail(err, GYRE_EFORMAT, GYRE_CHAT_TEMPLATE_FILE ": no UTF-8 (%s)", path);
+    json_decref(valid);
+    free(text);
+    return status;
+}
+
+/* In settings a string, or a list of templates with names, of which transformers uses "default" unless it is asked for
+ * another. */
+gyre_status gyre_tokenizer_json_chat_template(const char *folder, const json_t *settings, char **out, int *several,
+                                              gyre_error *err) {
+    const json_t *value = json_object_get(settings, "chat_template"), *named;
+    const char *chosen = json_string_value(value);
+    size_t i;
+    int there;
+    *out = NULL;
+    *several = 0;
+    const gyre_status status = read_template_file(folder, out, &there, err);
+    if (status || there || !value || json_is_null(value)) return status;
+    json_array_foreach(value, i, named) if (strcmp(gyre_tokenizer_json_string(named, "name"), "default") == 0) chosen =
+        json_string_value(json_object_get(named, "template"));
+    *several = !json_is_string(value) && (!chosen || json_array_size(value) > 1);
+    return chosen && *chosen ? copy_template(chosen, out, err) : GYRE_OK;
+}
+
+/* A template that cannot be read is no reason to refuse a tokenizer. */
+static gyre_status add_chat_template(gyre_tokenizer *t, const char *folder, const json_t *settings, gyre_error *err) {
+    int several;
+    gyre_error why = {0};
+    const gyre_status status = gyre_tokenizer_json_chat_template(folder, settings, &t->chat_template, &several, &why);
+    if (status == GYRE_ENOMEM) return gyre_fail(err, status, "%s", why.text);
+    if (status) gyre_tokenizer_add_note(t, "%.200s", why.text);
+    return GYRE_OK;
 }
 
 /* -- sibling files -- */
@@ -45,6 +103,7 @@ static gyre_status read_sibling_files(gyre_tokenizer *t, const char *folder, int
         t->info.adds_begin = 1;
     if (!has_template && t->info.end >= 0 && json_is_true(json_object_get(settings, "add_eos_token")))
         gyre_tokenizer_add_note(t, GYRE_NO_END_TOKEN_NOTE, "tokenizer_config.json add_eos_token");
+    if (!status) status = add_chat_template(t, folder, settings, err);
     json_decref(settings);
     json_decref(config);
     return status;

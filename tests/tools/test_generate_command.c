@@ -1,5 +1,6 @@
 /* test_generate_command.c: gyre generate: its output, when it stops, and how bytes become characters. */
 #include "run_command.h"
+#include "tools/chat/chat_forms.h"
 #include "tools/common/utf8_text.h"
 #include <math.h>
 
@@ -154,6 +155,75 @@ static void test_end(void **state) {
     json_decref(root);
 }
 
+/* -- chats -- */
+/* What stands in Jinja is written as the model expects it; the ids of this tokenizer are bytes. */
+static void test_chat(void **state) {
+    (void)state;
+    static const char mistral[] =
+        "{% for message in messages %}{{ '[INST] ' + message['content'] + ' [/INST]' }}{% endfor %}",
+                      wanted[] = "[INST] Hi! [/INST]";
+    char path[512];
+    int32_t ids[3], plain[3];
+    write_ended("chat", 0);
+    snprintf(path, sizeof path, "%s/tokenizer_config.json", in_folder("chat"));
+    json_t *root = json_pack("{s:s}", "chat_template", mistral);
+    assert_int_equal(json_dump_file(root, path, 0), 0);
+    json_decref(root);
+    root = run_json("generate @chat --chat --prompt Hi! --tokens 3 --json");
+    assert_string_equal(test_string(root, "chat_template"), "mistral-v1");
+    assert_string_equal(test_string(root, "prompt"), "Hi!");
+    const json_t *prompt = json_object_get(root, "prompt_ids");
+    assert_int_equal(json_array_size(prompt), sizeof wanted - 1);
+    for (size_t i = 0; i < sizeof wanted - 1; i++)
+        assert_int_equal(json_integer_value(json_array_get(prompt, i)), wanted[i]);
+    ids_of(root, ids, 3);
+    greedy(bundled, wanted, 3, plain);
+    assert_memory_equal(ids, plain, sizeof ids);
+    json_decref(root);
+    assert_fails("generate @chat --chat --system S --prompt Hi", 1, "template mistral-v1: takes no system message");
+    assert_fails("generate @chat --chat-template chatml --prompt Hi", 1, "has no token <|im_end|>, which ends a turn");
+    assert_fails("generate @chat --chat-template jinja --prompt Hi", 2, "\"jinja\" is not one of chatml, phi-4");
+    assert_fails("generate @chat --system S --prompt Hi", 2, "--system: goes with --chat");
+    root = json_pack("{s:s}", "chat_template", "{{ messages }}");
+    assert_int_equal(json_dump_file(root, path, 0), 0);
+    json_decref(root);
+    assert_fails("generate @chat --chat --prompt Hi", 1, "not among those that Gyre knows, and Gyre runs no Jinja; name");
+    assert_fails("generate @rope --chat --prompt Hi", 1, "chat template: the model's files have none; name");
+}
+
+/* The same template in the spellings of Jinja, and the system message that one has for a chat without. */
+static void test_templates_are_recognised(void **state) {
+    (void)state;
+    static const struct {
+        const char *template, *name, *system;
+    } cases[] = {
+        {"{{'<|user|>\n' + message['content'] + '<|end|>\n'}}{{'<|system|>\n' + message['content'] + '<|end|>\n'}}", "phi-3",
+         NULL},
+        {"{{\"<|user|>\\n\" + message.content + \"<|end|>\" + \"\\n\"}}{{'<|system|>\n' + message.content + '<|end|>\n'}}",
+         "phi-3", NULL},
+        {"{{'<|user|>\n' + message['content'] + '<|end|>\n'}}", NULL, NULL},
+        {"'<|im_start|>system\\nBe kind.<|im_end|>\\n'", "chatml", "Be kind."},
+        {"'<|im_start|>system\\n' + x + '<|im_end|>\\n'", "chatml", NULL},
+        {"'<|im_start|>system\\nToday is ' + date + '<|im_end|>\\n'", NULL, NULL},
+        {"'<|im_start|>assistant\\n<think>\\n'", NULL, NULL},
+        {"", NULL, NULL}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const chat_form *form;
+        char *system;
+        assert_int_equal(chat_form_of(cases[i].template, &form, &system), 1);
+        if (!!form != !!cases[i].name) fail_msg("case %zu: %s", i, form ? form->name : "not recognised");
+        if (form) assert_string_equal(form->name, cases[i].name);
+        assert_int_equal(!!system, !!cases[i].system);
+        if (system) assert_string_equal(system, cases[i].system);
+        free(system);
+    }
+    char names[] = CHAT_FORM_NAMES;
+    int count = 0;
+    for (char *name = strtok(names, ", "); name; name = strtok(NULL, ", "), count++)
+        if (strcmp(name, "or") != 0) assert_string_equal(chat_form_named(name)->name, name);
+    assert_int_equal(count, 15);
+}
+
 /* Standard output has the text and nothing else; the speed goes to standard error. */
 static void test_text(void **state) {
     (void)state;
@@ -303,6 +373,8 @@ int main(void) {
                                        cmocka_unit_test(test_plain_text),
                                        cmocka_unit_test(test_greedy),
                                        cmocka_unit_test(test_end),
+                                       cmocka_unit_test(test_chat),
+                                       cmocka_unit_test(test_templates_are_recognised),
                                        cmocka_unit_test(test_text),
                                        cmocka_unit_test(test_seeds),
                                        cmocka_unit_test(test_context_ends),

@@ -5,7 +5,7 @@
 #include "tools/common/utf8_text.h"
 #include "tools/passkey/passkey_run.h"
 
-static const passkey_phrases published = {PASSKEY_NEEDLE, PASSKEY_QUESTION, PASSKEY_ANSWER, 0};
+static const passkey_phrases published = {PASSKEY_NEEDLE, PASSKEY_QUESTION, PASSKEY_ANSWER, 0, NULL, NULL};
 enum { LONGEST_SENTENCE = 22 }; /* "There and back again." and the space before it */
 
 static gyre_tokenizer *bytes(void) {
@@ -91,7 +91,7 @@ static void test_text(void **state) {
         "The grass is green. The sky is blue. The sun is yellow. Here we go. There and back again.\n"
         "What is the pass key? The pass key is");
     free(text);
-    const passkey_phrases other = {"{key}{key} sun {keys}", "{key}?", "a{key}b", 0};
+    const passkey_phrases other = {"{key}{key} sun {keys}", "{key}?", "a{key}b", 0, NULL, NULL};
     text = passkey_prompt_text(&other, 0, 0, 12345);
     assert_non_null(strstr(text, "there.\n\n1234512345 sun {keys}\n\n12345?"));
     free(text);

@@ -34,16 +34,17 @@ static int print_json(const generation *g, FILE *file) {
     const gyre_config *config = gyre_encoding_get_config(g->encoding);
     const int depends = method_depends_on_length(o->method.list, config);
     return cli_json_write(
-        file, json_pack("{s:o, s:s, s:o, s:I, s:s, s:{s:f, s:f, s:I, s:I}, s:o, s:o, s:o, s:o, s:s, s:{s:f, s:f}, s:o}",
-                        "model", cli_json_text(model_path_as_given(o->model.path)), "method", o->method.list->label,
-                        "length_policy", depends ? json_string(gyre_length_policy_name(config->length_policy)) : json_null(),
-                        "context", (json_int_t)g->length, "cache", dtype_name(o->method.cache), "sampling", "temperature",
-                        o->sampling.temperature, "top_p", o->sampling.top_p, "top_k", (json_int_t)o->sampling.top_k, "seed",
-                        (json_int_t)o->seed, "prompt", json_of_text(g->prompt, g->prompt_bytes), "prompt_ids",
-                        json_of_ids(g->prompt_ids, g->prompt_count), "text", json_of_text(g->text, g->bytes), "ids",
-                        json_of_ids(g->ids, g->count), "stopped", stops[g->stop], "speed", "prompt_tokens_per_second",
-                        rate(g->prompt_count, g->prompt_seconds), "tokens_per_second", rate(g->count, g->seconds), "card",
-                        run_card_json(&g->card)));
+        file,
+        json_pack("{s:o, s:s, s:o, s:I, s:s, s:{s:f, s:f, s:I, s:I}, s:o, s:o, s:o, s:o, s:o, s:s, s:{s:f, s:f}, s:o}",
+                  "model", cli_json_text(model_path_as_given(o->model.path)), "method", o->method.list->label,
+                  "length_policy", depends ? json_string(gyre_length_policy_name(config->length_policy)) : json_null(),
+                  "context", (json_int_t)g->length, "cache", dtype_name(o->method.cache), "sampling", "temperature",
+                  o->sampling.temperature, "top_p", o->sampling.top_p, "top_k", (json_int_t)o->sampling.top_k, "seed",
+                  (json_int_t)o->seed, "chat_template", o->chat ? json_string(g->chat.form->name) : json_null(), "prompt",
+                  json_of_text(g->prompt, g->prompt_bytes), "prompt_ids", json_of_ids(g->prompt_ids, g->prompt_count),
+                  "text", json_of_text(g->text, g->bytes), "ids", json_of_ids(g->ids, g->count), "stopped", stops[g->stop],
+                  "speed", "prompt_tokens_per_second", rate(g->prompt_count, g->prompt_seconds), "tokens_per_second",
+                  rate(g->count, g->seconds), "card", run_card_json(&g->card)));
 }
 
 static void print_speed(const generation *g) {

@@ -1,6 +1,7 @@
 /* generate.h: the parts of gyre generate: its options and the generated text. */
 #ifndef GYRE_TOOLS_GENERATE_H
 #define GYRE_TOOLS_GENERATE_H
+#include "tools/chat/chat_prompt.h"
 #include "tools/cli/cli.h"
 #include "tools/common/run_card.h"
 #include "tools/options/method_options.h"
@@ -11,6 +12,9 @@ typedef struct generate_options {
     method_options method;            /* one method */
     const char *prompt, *prompt_file; /* at most one is set; neither: an empty prompt */
     int special;                      /* 1: names of added tokens in the prompt are read as those tokens */
+    int chat;                         /* 1: the prompt is a question, written as the chat template does */
+    const chat_form *chat_form;       /* NULL = that of the model's files */
+    const char *system;               /* a message before the question; NULL = the template's own, if it has one */
     int64_t tokens;                   /* maximum to write; 0 = without end */
     int64_t context;                  /* 0 = as many as prompt and text need */
     int64_t sinks, window;            /* --stream; window 0 = none */
@@ -30,6 +34,7 @@ typedef enum generate_stop {
 typedef struct generation {
     generate_options options;
     model_input input;
+    chat chat; /* with --chat */
     run_card card;
     gyre_pool *pool;
     gyre_exec exec;

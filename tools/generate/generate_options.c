@@ -9,7 +9,8 @@ static const char documentation[] =
     "Continues a prompt. " MODEL_HELP "\v"
     "Text is printed as it is generated, in whole characters; the speed is printed on standard error. The same seed gives "
     "the same text for any --threads.\n"
-    "Example: gyre generate llama --prompt 'Once upon a time' --tokens 200 --temperature 0.8 --top-p 0.95";
+    "Example: gyre generate llama --prompt 'Once upon a time' --tokens 200 --temperature 0.8 --top-p 0.95\n"
+    "Example: gyre generate SmolLM2-135M-Instruct.gguf --chat --prompt 'What is the capital of France?'";
 
 static void read_stream(const char *option, const char *text, void *at) {
     generate_options *o = at;
@@ -35,6 +36,14 @@ static const cli_option rows[] = {
     {"prompt-file", "FILE", "The same from a file, byte for byte", 1, CLI_TEXT(prompt_file), .file = CLI_FILE_READ,
      .excludes = "prompt", .why = "takes the place of --prompt; give one of them"},
     {"special", NULL, "Read names of added tokens in the prompt, such as <|user|>, as those tokens", 1, CLI_FLAG(special)},
+    {"chat", NULL,
+     "The prompt is a question to an instruct model: write it with the chat template of the model's files, and end where "
+     "the "
+     "model ends its turn",
+     1, CLI_FLAG(chat)},
+    ROW_CHAT_TEMPLATE(chat_form, 1),
+    {"system", "TEXT", "With --chat: the system message before the question (default: the template's own, if it has one)", 1,
+     CLI_TEXT(system)},
     {"tokens", "N", "Maximum number of tokens to write; 0 = without end, with --stream (default: 128)", 1,
      CLI_INTEGER(tokens, 0, CLI_MAX_TOKENS)},
     {"echo", NULL, "Print the prompt first", 1, CLI_FLAG(echo)},
@@ -77,6 +86,7 @@ static const cli_option rows[] = {
 /* Finds errors that do not depend on the model. */
 static void check_options(const generate_options *o) {
     model_options_check(&o->model, 0);
+    if (o->system && !o->chat) cli_usage_error("--system: goes with --chat");
     if (!o->tokens && !o->window) cli_usage_error("--tokens: 0, without end, takes --stream");
 }
 
@@ -88,6 +98,7 @@ void generate_options_read(int argc, char **argv, generate_options *o) {
     model_options_init(&o->model, argc);
     method_options_init(&o->method);
     cli_parse(&command, argc, argv, o);
+    if (o->chat_form) o->chat = 1;
     check_options(o);
     method_options_finish(&o->method);
 }

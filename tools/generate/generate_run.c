@@ -42,6 +42,7 @@ static gyre_status read_all(FILE *file, const char *path, char **out, size_t *by
     }
     *out = text;
     *bytes = used;
+    if (text) text[used] = 0;
     return GYRE_OK;
 }
 
@@ -55,6 +56,19 @@ static gyre_status read_file(const char *path, char **out, size_t *bytes, gyre_e
     return status;
 }
 
+static gyre_status tokenize_text(const generation *g, gyre_text *out, gyre_error *err) {
+    const unsigned flags = GYRE_TOKENIZE_BEGIN | (g->options.special ? GYRE_TOKENIZE_SPECIAL : 0);
+    return gyre_tokenize(g->input.tokenizer, g->prompt, g->prompt_bytes, flags, out, err);
+}
+
+static gyre_status tokenize_question(generation *g, gyre_text *out, gyre_error *err) {
+    const generate_options *o = &g->options;
+    if (memchr(g->prompt, 0, g->prompt_bytes))
+        return gyre_fail(err, GYRE_EINVAL, "prompt: a question holds no NUL (--chat)");
+    const gyre_status status = chat_open(&g->chat, g->input.tokenizer, o->chat_form, err);
+    return status ? status : chat_tokenize(&g->chat, &(chat_question){o->system, g->prompt, NULL, o->special}, out, err);
+}
+
 static gyre_status open_prompt(generation *g, gyre_error *err) {
     const generate_options *o = &g->options;
     gyre_status status = GYRE_OK;
@@ -65,10 +79,9 @@ static gyre_status open_prompt(generation *g, gyre_error *err) {
         if (!g->prompt) return gyre_fail(err, GYRE_ENOMEM, "prompt: out of memory (generate)");
         g->prompt_bytes = strlen(g->prompt);
     }
-    if (status) return status;
-    const unsigned flags = GYRE_TOKENIZE_BEGIN | (o->special ? GYRE_TOKENIZE_SPECIAL : 0);
     gyre_text prompt = {.ids = NULL};
-    status = gyre_tokenize(g->input.tokenizer, g->prompt, g->prompt_bytes, flags, &prompt, err);
+    if (!status) status = o->chat ? tokenize_question(g, &prompt, err) : tokenize_text(g, &prompt, err);
+    if (status) return status;
     g->prompt_ids = prompt.ids;
     g->prompt_count = prompt.count;
     if (!status && !g->prompt_count)
@@ -122,6 +135,7 @@ void generate_close(generation *g) {
     gyre_context_free(g->context);
     gyre_encoding_free(g->encoding);
     gyre_pool_free(g->pool);
+    chat_close(&g->chat);
     free(g->prompt);
     free(g->prompt_ids);
     free(g->logits);
@@ -227,7 +241,8 @@ static gyre_status generate_tokens(generation *g, gyre_error *err) {
     const generate_options *o = &g->options;
     const int64_t vocab = gyre_model_get_config(g->input.model)->vocab,
                   max_tokens = o->window ? INT64_MAX : required_length(g);
-    const int32_t end = o->ignore_end ? -1 : tokenizer_info(g->input.tokenizer).end;
+    const int32_t end = o->ignore_end ? -1 : tokenizer_info(g->input.tokenizer).end,
+                  turn_end = o->chat && !o->ignore_end ? g->chat.end : -1;
     uint64_t state = o->seed;
     for (;;) {
         g->stop = GENERATE_STOP_INTERRUPTED;
@@ -236,7 +251,7 @@ static gyre_status generate_tokens(generation *g, gyre_error *err) {
         if (g->prompt_count + g->count >= max_tokens) return GYRE_OK;
         const int32_t token = gyre_sample(g->logits, vocab, &o->sampling, &state);
         g->stop = GENERATE_STOP_END;
-        if (token == end) return GYRE_OK;
+        if (token == end || token == turn_end) return GYRE_OK;
         gyre_status status = append_token(g, token, err);
         if (status) return status;
         g->stop = GENERATE_STOP_TOKENS;

@@ -70,6 +70,7 @@ int cmd_passkey(int argc, char **argv) {
     keyed_journal_close(&p.journal);
     gyre_pool_free(p.pool);
     passkey_cells_free(&p);
+    chat_close(&p.chat);
     model_input_free(&p.input);
     passkey_options_free(&p.options);
     free(words);

@@ -10,8 +10,13 @@
 #include "tools/options/run_options.h"
 #include "tools/passkey/passkey_run.h"
 
-enum { PASSKEY_VERDICT = 256, PASSKEY_CHOICE = 128 };
-typedef enum passkey_format { PASSKEY_FORMAT_AUTO, PASSKEY_FORMAT_WORDS, PASSKEY_FORMAT_MARKS } passkey_format;
+enum { PASSKEY_VERDICT = 256, PASSKEY_CHOICE = 160 };
+typedef enum passkey_format {
+    PASSKEY_FORMAT_AUTO,
+    PASSKEY_FORMAT_WORDS,
+    PASSKEY_FORMAT_MARKS,
+    PASSKEY_FORMAT_CHAT
+} passkey_format;
 
 typedef struct passkey_options {
     cli_options common; /* first */
@@ -23,10 +28,11 @@ typedef struct passkey_options {
     int64_t depths_count, trials;
     uint64_t seed;
     passkey_format format;
-    passkey_phrases phrases; /* of the format once it is chosen */
-    int given;               /* 1: some of the phrases are the user's */
-    int contains;            /* 1: --match contains */
-    int64_t answer_tokens;   /* 0 = as many as the answer needs */
+    const chat_form *chat_form; /* --chat-template; NULL = that of the model's files */
+    passkey_phrases phrases;    /* of the format once it is chosen */
+    int given, asks;            /* 1: some of the phrases are the user's; the question is */
+    int contains;               /* 1: --match contains */
+    int64_t answer_tokens;      /* 0 = as many as the answer needs */
 } passkey_options;
 
 /* A method at one length. */
@@ -46,6 +52,7 @@ typedef struct passkey_row {
 typedef struct passkey {
     passkey_options options;
     model_input input;
+    chat chat; /* of PASSKEY_FORMAT_CHAT */
     run_card card;
     int knows_format;                                         /* 1: a trial within the trained length found its keys */
     char methods_text[METHOD_LABELS], choice[PASSKEY_CHOICE]; /* choice: why the format is what it is */
@@ -65,10 +72,10 @@ void passkey_options_read(int argc, char **argv, passkey_options *o);
 void passkey_options_free(passkey_options *o);
 
 /* -- passkey_format.c -- */
-/* Chooses the format that no option names: a model of bytes is asked for a few marked keys.  Errors: those of
- * passkey_run. */
+/* Chooses the format that no option names: a model of bytes is asked for a few marked keys, and one whose files have a chat
+ * template that Gyre knows is asked in a chat.  Errors: those of passkey_run and chat_open. */
 gyre_status passkey_choose_format(passkey *p, gyre_error *err);
-/* out = "words", "marks". */
+/* out = "words", "marks", "chat". */
 const char *passkey_format_name(const passkey *p);
 
 /* -- passkey_cells.c -- */

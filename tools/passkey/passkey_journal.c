@@ -17,7 +17,7 @@ static json_t *cell_key(const passkey *p, const passkey_row *row, int64_t length
     if (!name) return NULL;
     (void)json_object_set_new(name, "answer", cli_json_text(o->phrases.answer));
     (void)json_object_set_new(name, "match", json_string(o->contains ? "contains" : "exact"));
-    if (o->phrases.marks) (void)json_object_set_new(name, "format", json_string(passkey_format_name(p)));
+    if (o->phrases.marks || o->phrases.chat) (void)json_object_set_new(name, "format", json_string(passkey_format_name(p)));
     (void)json_object_set_new(name, "answer_tokens", json_integer(o->answer_tokens));
     return name;
 }

@@ -48,14 +48,19 @@ static const cli_option rows[] = {
     ROW_BETA_FAST(method.betas.fast, "32", 3),
     ROW_BETA_SLOW(method.betas.slow, "1", 3),
     ROW_CACHE(method.cache, 3),
-    {"format", "words|marks",
+    {"format", "words|marks|chat",
      "words: sentences with a key of five digits, as published; marks: four digits between bytes that no text has, which "
-     "models of gyre train know (default: marks for a model of bytes that finds such keys in a short trial, else words)",
+     "models of gyre train know; chat: the sentences as the question of a chat, for an instruct model (default: marks for a "
+     "model of bytes that finds such keys in a short trial; chat for one whose files have a chat template that Gyre knows; "
+     "else words)",
      4, CLI_CHOICE(passkey_format, format, PASSKEY_FORMAT_WORDS)},
+    ROW_CHAT_TEMPLATE(chat_form, 4),
     {"needle", "TEXT", "The text that is hidden; {key} stands for the key of a trial (default: \"" PASSKEY_NEEDLE "\")", 4,
      CLI_TEXT(phrases.needle), .of = OF_PHRASES},
-    {"question", "TEXT", "The question at the end (default: \"" PASSKEY_QUESTION "\")", 4, CLI_TEXT(phrases.question),
-     .of = OF_PHRASES},
+    {"question", "TEXT",
+     "The question at the end (default: \"" PASSKEY_QUESTION "\"; in a chat \"" PASSKEY_CHAT_QUESTION
+     "\", and the model's turn begins with \"" PASSKEY_CHAT_REPLY "\")",
+     4, CLI_TEXT(phrases.question), .of = OF_PHRASES},
     {"answer", "TEXT", "The expected answer (default: \"" PASSKEY_ANSWER "\")", 4, CLI_TEXT(phrases.answer),
      .of = OF_PHRASES},
     {"match", "exact|contains",
@@ -85,6 +90,7 @@ static void check_options(const passkey_options *o) {
     if (o->run.figure && (o->depths_count < 2 || o->lengths.count == 1))
         cli_usage_error("--figure: a heat map takes two lengths and two depths");
     if (!*o->phrases.answer) cli_usage_error("--answer: is empty");
+    if (o->chat_form && o->format != PASSKEY_FORMAT_CHAT) cli_usage_error("--chat-template: goes with --format chat");
     if (o->given && o->format == PASSKEY_FORMAT_MARKS)
         cli_usage_error("--format: marks have no phrases; leave out --needle, --question and --answer");
     if (strcmp(o->phrases.needle, PASSKEY_NEEDLE) != 0 && strstr(o->phrases.answer, "{key}") &&
@@ -96,11 +102,14 @@ void passkey_options_read(int argc, char **argv, passkey_options *o) {
     enum { CONTAINS_TOKENS = 32 };
     static const cli_command command = {
         rows, CLI_ALL, "MODEL", documentation, model_options_argument, offsetof(passkey_options, model), NULL};
-    *o = (passkey_options){.trials = 10, .seed = 1, .phrases = {PASSKEY_NEEDLE, PASSKEY_QUESTION, PASSKEY_ANSWER, 0}};
+    *o = (passkey_options){
+        .trials = 10, .seed = 1, .phrases = {PASSKEY_NEEDLE, PASSKEY_QUESTION, PASSKEY_ANSWER, 0, NULL, NULL}};
     model_options_init(&o->model, argc);
     method_options_init(&o->method);
     cli_parse(&command, argc, argv, o);
     o->given = cli_given_of(&o->common, OF_PHRASES) != NULL;
+    o->asks = cli_given(&o->common, "question");
+    if (o->chat_form && o->format == PASSKEY_FORMAT_AUTO) o->format = PASSKEY_FORMAT_CHAT;
     if (!o->depths) read_depths("--depths", "11", o);
     if (o->contains && !o->answer_tokens) o->answer_tokens = CONTAINS_TOKENS;
     check_options(o);

@@ -59,7 +59,9 @@ static void print_header(const passkey *p, FILE *out) {
     char model[4400];
     model_input_describe(&p->input, model, sizeof model);
     fprintf(file, "model    %s\n", plain_line(model));
-    fprintf(file, "format   %s, %s\n", passkey_format_name(p), p->choice);
+    fprintf(file, "format   %s", passkey_format_name(p));
+    if (o->phrases.chat) fprintf(file, " (%s)", o->phrases.chat->form->name);
+    fprintf(file, ", %s\n", p->choice);
     fprintf(file, "trials   %lld for each length and depth, seed %lld, cache %s; the answer %s\n", (long long)o->trials,
             (long long)o->seed, dtype_name(o->method.cache),
             o->contains ? "stands in what is generated" : "begins what is generated");
@@ -129,7 +131,8 @@ static json_t *json_of_run(const passkey *p) {
     const gyre_config *position = gyre_encoding_get_config(gyre_model_get_encoding(p->input.model));
     char verdict[PASSKEY_VERDICT];
     const int unfit = passkey_verdict(p, verdict), marks = o->phrases.marks;
-    json_t *prompt = JSON_OBJECT("format", JSON(passkey_format_name(p)), "chosen", JSON(p->choice), "needle",
+    json_t *prompt = JSON_OBJECT("format", JSON(passkey_format_name(p)), "chosen", JSON(p->choice), "chat_template",
+                                 cli_json_text(o->phrases.chat ? o->phrases.chat->form->name : NULL), "needle",
                                  cli_json_text(marks ? NULL : o->phrases.needle), "question",
                                  cli_json_text(marks ? NULL : o->phrases.question), "answer", JSON(o->phrases.answer),
                                  "match", JSON(o->contains ? "contains" : "exact"));

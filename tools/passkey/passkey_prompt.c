@@ -18,7 +18,7 @@ static const char key_placeholder[] = "{key}";
 passkey_phrases passkey_marks(void) {
     static const char needle[] = {(char)GYRE_PASSKEY_MARK, '{', 'k', 'e', 'y', '}', (char)END_MARK, 0};
     static const char question[] = {(char)GYRE_PASSKEY_MARK, 0};
-    return (passkey_phrases){needle, question, PASSKEY_ANSWER, 1};
+    return (passkey_phrases){needle, question, PASSKEY_ANSWER, 1, NULL, NULL};
 }
 
 /* -- text -- */
@@ -100,7 +100,10 @@ static gyre_status tokens_of(const passkey_template *m, double depth, int key, i
     char *text = passkey_prompt_text(&m->phrases, sentences, place(sentences, depth), key);
     if (!text) return gyre_fail(err, GYRE_ENOMEM, "prompt: out of memory (passkey)");
     gyre_text tokens = {.ids = NULL};
-    const gyre_status status = gyre_tokenize(m->tokenizer, text, strlen(text), GYRE_TOKENIZE_BEGIN, &tokens, err);
+    const chat *form = m->phrases.chat;
+    const gyre_status status =
+        form ? chat_tokenize(form, &(chat_question){.user = text, .reply = m->phrases.reply}, &tokens, err)
+             : gyre_tokenize(m->tokenizer, text, strlen(text), GYRE_TOKENIZE_BEGIN, &tokens, err);
     *ids = tokens.ids;
     *count = tokens.count;
     free(text);

@@ -6,19 +6,30 @@
  *     The grass is green. ...                    filler after the key
  *     What is the pass key? The pass key is      the question
  *
+ * In a chat the model's turn begins with the words that stand before the key in the question:
+ *
+ *     [the user's turn]    ... What is the pass key?
+ *     [the model's turn]   The pass key is
+ *
  * The filler consists of whole sentences, as many as fit so that prompt and answer stay within a length in tokens.  Needle,
  * question and answer can be replaced; "{key}" in them stands for the key of a trial. */
 #ifndef GYRE_TOOLS_PASSKEY_PROMPT_H
 #define GYRE_TOOLS_PASSKEY_PROMPT_H
 #include "gyre/gyre_model.h"
+#include "tools/chat/chat_prompt.h"
 
 #define PASSKEY_NEEDLE   "The pass key is {key}. Remember it. {key} is the pass key."
 #define PASSKEY_QUESTION "What is the pass key? The pass key is"
 #define PASSKEY_ANSWER   "{key}"
+/* The question in a chat. */
+#define PASSKEY_CHAT_QUESTION "What is the pass key?"
+#define PASSKEY_CHAT_REPLY    "The pass key is"
 
 typedef struct passkey_phrases {
     const char *needle, *question, *answer; /* borrowed */
     int marks;                              /* 1: those of passkey_marks, without the task */
+    const chat *chat;                       /* how a prompt is written as a chat; NULL = as plain text */
+    const char *reply;                      /* of a chat: the first words of the model's turn; NULL = none */
 } passkey_phrases;
 
 /* out = the phrases of gyre_passkey, which models of gyre train know: MARK d d d d END in the filler, MARK at the end. */

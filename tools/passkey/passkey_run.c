@@ -88,11 +88,12 @@ static gyre_status generate_answer(worker *w, answer_state *s, gyre_error *err) 
     const passkey_job *job = w->all->job;
     const int64_t vocab = gyre_model_get_config(job->model)->vocab;
     const int32_t end = tokenizer_info(job->template->tokenizer).end;
+    const int32_t turn_end = job->template->phrases.chat ? job->template->phrases.chat->end : end;
     const gyre_sampling greedy = GYRE_INIT(gyre_sampling);
     uint64_t state = 0;
     for (;;) {
         const int32_t token = gyre_sample(w->logits, vocab, &greedy, &state);
-        if (token == end) return s->count ? GYRE_OK : check_answer(s, job, err);
+        if (token == end || token == turn_end) return s->count ? GYRE_OK : check_answer(s, job, err);
         s->ids[s->count++] = token;
         gyre_status status = check_answer(s, job, err);
         if (status || s->right || s->count == s->prompt->steps) return status;
