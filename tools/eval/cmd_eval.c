@@ -62,9 +62,12 @@ static int evaluate_and_print(evaluation *e, const cli_output *output) {
     const eval_options *o = &e->options;
     gyre_error err = {0, ""};
     if (eval_journal_open(e, &err)) return cli_fail_error(&err);
-    eval_cells_make(e);
+    eval_rows_make(e);
     int status = cli_pool_open(&o->common, &e->pool, &e->exec);
-    if (!status) status = eval_cells_measure(e, o->run.json_lines ? eval_print_cell_line : NULL);
+    if (!status) status = eval_budget_plan(e);
+    if (status) return status;
+    eval_cells_make(e);
+    status = eval_cells_measure(e, o->run.json_lines ? eval_print_cell_line : NULL);
     if (!status && journal_finish(&e->journal.lines.lines, &err)) status = cli_fail_error(&err);
     if (status) return status;
     if (e->stopped)

@@ -22,6 +22,7 @@ typedef struct eval_options {
     int64_t buckets;                  /* of the loss by position; 0 = none */
     int prints_positions;             /* 1: the terminal shows it too, because --by-position was given */
     gyre_eval_protocol protocol;
+    double budget; /* seconds; 0 = none */
 } eval_options;
 
 /* A method.  If its rotation depends on the length in use, also a length policy. */
@@ -75,7 +76,9 @@ void eval_options_read(int argc, char **argv, eval_options *o);
 void eval_options_free(eval_options *o);
 
 /* -- eval_cells.c -- */
-/* Allocates the rows and their empty cells. */
+/* Allocates the rows. */
+void eval_rows_make(evaluation *e);
+/* Allocates the empty cells of the rows. */
 void eval_cells_make(evaluation *e);
 /* Measures the cells that are not in the journal.  measured: called after each cell, in order; a result other than 0 stops
  * the work.  NULL = no call.  out = 0, that result, or CLI_FAILED with the error printed. */
@@ -93,6 +96,15 @@ double eval_bits_per_byte(const eval_cell *c);
 int eval_interval(const eval_cell *c, double *low, double *high);
 int eval_has_bytes(const evaluation *e); /* 1: known for every text */
 gyre_eval_options eval_options_at(const evaluation *e, int64_t context);
+
+/* out = windows of a text at a context, without --windows. */
+int64_t eval_windows_of(const evaluation *e, int64_t text, int64_t context);
+
+/* -- eval_budget.c -- */
+/* Says how long the run will take here, by a short trial, if that is long; with --budget lowers the windows and leaves out
+ * the longest contexts until it fits, and says so.  Called after the rows are made and before the cells are.  out = 0, or
+ * CLI_FAILED with the error printed. */
+int eval_budget_plan(evaluation *e);
 
 /* -- eval_journal.c -- */
 /* Opens and reads --journal, if given. */

@@ -76,17 +76,22 @@ static gyre_passkey_options passkey_options_at(const evaluation *e, int64_t cont
     return out;
 }
 
+int64_t eval_windows_of(const evaluation *e, int64_t text, int64_t context) {
+    return (e->input.texts[text].count - 1 - context) / stride_at(e, context) + 1;
+}
+
 /* Tokens of a text that one method reads at a context; only for the progress bar. */
 static int64_t planned_tokens(const evaluation *e, int64_t text, int64_t context) {
-    int64_t windows = (e->input.texts[text].count - 1 - context) / stride_at(e, context) + 1;
+    int64_t windows = eval_windows_of(e, text, context);
     if (e->options.windows && e->options.windows < windows) windows = e->options.windows;
     const int64_t keys = passkey_options_at(e, context).keys;
     return (windows + (e->options.passkey + keys - 1) / keys) * context;
 }
 
 /* One row per method; one per policy too if the method depends on the length in use. */
-static void make_rows(evaluation *e) {
+void eval_rows_make(evaluation *e) {
     const eval_options *o = &e->options;
+    e->rows = cli_alloc(o->method.count * LENGTH_POLICIES, sizeof *e->rows);
     const gyre_config *base = gyre_encoding_get_config(gyre_model_get_encoding(e->input.model));
     for (int64_t m = 0; m < o->method.count; m++) {
         const int depends = method_depends_on_length(&o->method.list[m], base);
@@ -100,8 +105,6 @@ static void make_rows(evaluation *e) {
 void eval_cells_make(evaluation *e) {
     const eval_options *o = &e->options;
     e->sets = e->input.texts_count + (e->input.texts_count > 1);
-    e->rows = cli_alloc(o->method.count * LENGTH_POLICIES, sizeof *e->rows);
-    make_rows(e);
     const int64_t cells = e->sets * e->rows_count * o->contexts.count;
     e->cells = cli_alloc(cells, sizeof *e->cells);
     e->by_position = cli_alloc(cells * o->buckets, sizeof *e->by_position);
