@@ -3,7 +3,7 @@ PRESET ?= release
 BUILD := build/$(PRESET)
 PREFIX ?= /usr/local
 
-.PHONY: all build deps configure demo test bench docs explorer check dist format install clean
+.PHONY: all build deps configure demo test real bench docs explorer check dist format install clean
 all: build
 
 deps:
@@ -28,6 +28,10 @@ test:
 	@cmake --build --preset $(PRESET)
 	@scripts/run-tests $(BUILD)
 	@scripts/test-python $(BUILD)
+
+# The commands on models that nobody here trained, which are fetched once into a cache.
+real:
+	@ci/run real
 
 bench: build
 	$(BUILD)/gyre bench train
