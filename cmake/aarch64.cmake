@@ -1,6 +1,6 @@
 # aarch64.cmake: toolchain file for 64-bit ARM with Debian's cross compiler; programs run under qemu.
 #   cmake --toolchain cmake/aarch64.cmake -DGYRE_ARM64_ROOT=DIR
-# scripts/arm64-root DIR puts the ARM libraries of the tests there: cmocka, jansson, PCRE2.
+# scripts/arm64-root DIR puts the ARM libraries of the tests there: cmocka, jansson, libyaml, PCRE2.
 set(CMAKE_SYSTEM_NAME Linux)
 set(CMAKE_SYSTEM_PROCESSOR aarch64)
 set(CMAKE_C_COMPILER aarch64-linux-gnu-gcc)

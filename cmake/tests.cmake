@@ -25,7 +25,10 @@ if(GYRE_MODEL)
     target_sources(gyre_inside PRIVATE
         $<TARGET_OBJECTS:gyre_reading_objects> $<TARGET_OBJECTS:gyre_model_objects> $<TARGET_OBJECTS:gyre_train_objects>
         tests/support/make_synthetic_model.c)
-    target_link_libraries(gyre_inside PUBLIC PkgConfig::PCRE2)
+    target_link_libraries(gyre_inside PUBLIC PkgConfig::PCRE2 ${GYRE_YAML_TARGET})
+    if(GYRE_YAML_TARGET)
+        target_compile_definitions(gyre_inside PUBLIC GYRE_HAVE_YAML)
+    endif()
 endif()
 if(GYRE_COMMAND)
     target_sources(gyre_inside PRIVATE $<TARGET_OBJECTS:gyre_command_objects>)

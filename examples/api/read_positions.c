@@ -84,6 +84,10 @@ int main(int argc, char **argv) {
     expect(gyre_profile_alias(GYRE_PROFILE_VLLM_2026_05) == NULL);
     /* [end] */
 
+    /* [gyre_profile_is_trainer] */
+    expect(gyre_profile_is_trainer(GYRE_PROFILE_AXOLOTL) && !gyre_profile_is_trainer(GYRE_PROFILE_HF_5));
+    /* [end] */
+
     /* [gyre_profile_title] */
     expect(strcmp(gyre_profile_title(GYRE_PROFILE_VLLM_2026_05), "vLLM of May 2026") == 0);
     /* [end] */

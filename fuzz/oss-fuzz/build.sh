@@ -19,5 +19,5 @@ for target in build/oss-fuzz/fuzz_*; do
     done
     case $name in fuzz_edit | fuzz_commands) cp build/oss-fuzz/config.dict "$OUT/$name.dict" ;; esac
     # The machine that runs the targets has not these libraries.
-    ldd "$target" | sed -n 's/.*=> \(.*\(jansson\|pcre2\)[^ ]*\) .*/\1/p' | xargs -r cp -t "$OUT/lib"
+    ldd "$target" | sed -n 's/.*=> \(.*\(jansson\|pcre2\|yaml\)[^ ]*\) .*/\1/p' | xargs -r cp -t "$OUT/lib"
 done

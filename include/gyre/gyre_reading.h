@@ -28,6 +28,12 @@ typedef enum gyre_profile {
     GYRE_PROFILE_VLLM_2026_09, /* vLLM of September 2026, which needs transformers 5 */
     GYRE_PROFILE_SGLANG,       /* SGLang of September 2026 */
     GYRE_PROFILE_MLX_LM,       /* mlx-lm of August 2026 */
+    /* Trainers, whose settings are read instead of a model's files: the rotation only. */
+    GYRE_PROFILE_MEGATRON,      /* arguments, a script with them, or YAML; August 2026 */
+    GYRE_PROFILE_TORCHTITAN,    /* Python with calls of ComplexRoPE.Config or CosSinRoPE.Config; August 2026 */
+    GYRE_PROFILE_AXOLOTL,       /* YAML, and the config.json that it names; July 2026 */
+    GYRE_PROFILE_LLAMA_FACTORY, /* YAML, and the config.json that it names; August 2026 */
+    GYRE_PROFILE_NANOTRON,      /* YAML; April 2026 */
     GYRE_PROFILE_VLLM = GYRE_PROFILE_VLLM_2026_09 /* the newest */
 } gyre_profile;
 /* out = "hf-5", "vllm-2026.09", ...: its name in the command; NULL for DEFAULT and past the last. */
@@ -37,6 +43,8 @@ GYRE_API const char *gyre_profile_name(gyre_profile profile);
 GYRE_API const char *gyre_profile_alias(gyre_profile profile);
 /* out = the program and its version in words, such as "vLLM of September 2026"; NULL for DEFAULT and past the last. */
 GYRE_API const char *gyre_profile_title(gyre_profile profile);
+/* out = 1 for a trainer, whose settings are read instead of a model's files. */
+GYRE_API int gyre_profile_is_trainer(gyre_profile profile);
 /* out = the profile of this name or alias; GYRE_PROFILE_DEFAULT for any other text. */
 GYRE_API gyre_profile gyre_profile_find(const char *name);
 
@@ -88,7 +96,7 @@ typedef struct gyre_layer_reading {
 /* A file, read.  Never changes; threads may share it.  The library owns it and all it points to. */
 typedef struct gyre_reading {
     const char *path;                        /* as given, or of the config.json in the given folder */
-    const char *format;                      /* "config.json" or "GGUF" */
+    const char *format;                      /* "config.json", "GGUF", or "settings" of a trainer */
     const char *model_type;                  /* or general.architecture; "" if there is none */
     gyre_profile profile;                    /* never DEFAULT */
     int64_t context_length;                  /* as requested; 0 = none */
@@ -108,6 +116,7 @@ typedef struct gyre_reading_options {
     const char *name;       /* gyre_reading_parse: for messages; NULL = "memory" */
 } gyre_reading_options;
 /* *out = the positions that a config.json, a folder with one, or a GGUF describes, as the profile reads them.
+ * A profile of a trainer reads the trainer's settings instead.
  * Of a GGUF, only the metadata and the small tensors of the rotation are read, through a mapping.  An unknown model_type
  * with any key of a rotation is read as a llama, with a warning.  A GGUF that ends within its tensor data is read with a
  * warning too. err->offset = the key at fault.

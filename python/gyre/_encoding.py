@@ -174,7 +174,8 @@ class Encoding(_gyre.Encoding):
                 transformers; or a rope_parameters (rope_scaling) dict, which needs head_dim.
             profile: the program that reads: "hf-5" (the default for a config), "hf-4.56", "hf-4.55", "hf-4.51", "hf-4.43",
                 "vllm" (the newest, "vllm-2026.09"), "vllm-2026.05", "sglang", "mlx-lm", "llama.cpp" (the default for a
-                GGUF) or "reference".
+                GGUF) or "reference"; or a trainer, whose settings `source` then is: "megatron", "torchtitan", "axolotl",
+                "llama-factory" or "nanotron".
             length: the context length in use, in tokens, for programs and scalings that depend on it.
             layer_type: the layers meant, such as "full_attention", where layers differ.  None = the first group with
                 positions that has the most layers.

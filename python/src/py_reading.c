@@ -139,7 +139,9 @@ static gyre_status read_one(call *c, gyre_profile profile, gyre_error *err) {
 static gyre_status read_all(call *c, gyre_error *err) {
     gyre_status first = GYRE_OK;
     for (int p = 1; gyre_profile_name((gyre_profile)p) && p < PROFILES; p++) {
-        if (c->profile != GYRE_PROFILE_DEFAULT && c->profile != (gyre_profile)p) continue;
+        const int is_meant =
+            c->profile == GYRE_PROFILE_DEFAULT ? !gyre_profile_is_trainer((gyre_profile)p) : c->profile == (gyre_profile)p;
+        if (!is_meant) continue;
         const gyre_status status = read_one(c, (gyre_profile)p, err);
         if (!status) {
             c->count++;

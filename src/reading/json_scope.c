@@ -48,10 +48,26 @@ gyre_scope gyre_scope_child(const gyre_scope *s, const char *key) {
 }
 
 /* -- places -- */
+/* out = the line of the key, or of the closest object around it that has one; 0 = none. */
+static int64_t line_of_path(const json_t *lines, const char *path) {
+    char above[sizeof((gyre_scope *)0)->prefix + 200];
+    snprintf(above, sizeof above, "%s", path);
+    for (;;) {
+        const json_t *line = json_object_get(lines, above);
+        char *dot = strrchr(above, '.');
+        if (line || !dot) return line ? (int64_t)json_integer_value(line) : 0;
+        *dot = '\0';
+    }
+}
+
 gyre_place gyre_scope_place(const gyre_scope *s, const char *key) {
     gyre_json_member member = {0, 0, 0, 0};
     gyre_place place = {gyre_build_format(build_of(s), "%s%s", s->prefix, key), 0, 0};
     char parent[sizeof s->prefix];
+    if (s->source->lines) {
+        place.line = line_of_path(s->source->lines, place.key);
+        return place;
+    }
     snprintf(parent, sizeof parent, "%s", s->prefix);
     if (!gyre_json_locate(s->source->text, s->source->bytes, place.key, &member) && *parent) {
         parent[strlen(parent) - 1] = '\0';

@@ -12,6 +12,7 @@ typedef struct gyre_json_source {
     const char *text;
     size_t bytes;
     gyre_key_marks *marks; /* of each key that gyre_scope_ functions look up; NULL = not kept */
+    const json_t *lines;   /* the line of each key by its path, of a text that is not JSON; NULL = found in `text` */
 } gyre_json_source;
 /* An object in the file, and the prefix of its keys in messages: "" or "text_config.rope_parameters.".  Copy it freely. */
 typedef struct gyre_scope {

@@ -6,16 +6,19 @@
 typedef struct profile_row {
     const char *name, *alias, *program, *title;
     int minor; /* of transformers 4, the first version that reads so; 0 = another program */
+    int is_trainer;
 } profile_row;
-#define PROFILE(enumerator, ...) [GYRE_PROFILE_##enumerator] = {__VA_ARGS__},
+#define PROFILE(enumerator, ...)                  [GYRE_PROFILE_##enumerator] = {__VA_ARGS__, 0},
+#define TRAINER(enumerator, name, program, title) [GYRE_PROFILE_##enumerator] = {name, NULL, program, title, 0, 1},
 static const profile_row profiles[] = {
 #include "reading/profiles.def"
 };
 #undef PROFILE
+#undef TRAINER
 enum { PROFILES = sizeof profiles / sizeof *profiles };
 
 static const profile_row *row_of(gyre_profile profile) {
-    static const profile_row none = {NULL, NULL, "the reference", NULL, 0};
+    static const profile_row none = {NULL, NULL, "the reference", NULL, 0, 0};
     return (unsigned)profile < PROFILES && profiles[profile].name ? &profiles[profile] : &none;
 }
 
@@ -61,4 +64,8 @@ int gyre_profile_is_vllm(gyre_profile profile) {
 int gyre_profile_is_engine(gyre_profile profile) {
     return gyre_profile_is_vllm(profile) || profile == GYRE_PROFILE_SGLANG || profile == GYRE_PROFILE_MLX_LM ||
            profile == GYRE_PROFILE_LLAMA_CPP;
+}
+
+int gyre_profile_is_trainer(gyre_profile profile) {
+    return row_of(profile)->is_trainer;
 }

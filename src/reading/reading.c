@@ -4,7 +4,10 @@
 #include "files/gguf.h"
 #include "reading/config_document.h"
 #include "reading/family.h"
+#include "reading/trainers/trainer_settings.h"
 #include "util/error.h"
+
+#include <stdlib.h>
 
 static gyre_status check_arguments(gyre_profile profile, int64_t length, gyre_error *err) {
     if (profile != GYRE_PROFILE_DEFAULT && !gyre_profile_name(profile))
@@ -28,9 +31,12 @@ gyre_status gyre_reading_from_document(gyre_reading **out, const gyre_config_doc
     gyre_status status = check_arguments(profile, length, err);
     if (status) return status;
     if (profile == GYRE_PROFILE_DEFAULT) profile = GYRE_PROFILE_HF_5;
+    if (gyre_profile_is_trainer(profile))
+        return gyre_fail(err, GYRE_EUNSUPPORTED, "profile: %s reads the settings of a trainer, not a config.json (%.300s)",
+                         gyre_profile_name(profile), document->path);
     gyre_build *build = gyre_build_begin(document->path, "config.json", profile, length, err);
     if (!build) return GYRE_ENOMEM;
-    const gyre_json_source source = {build, document->text, document->bytes, gyre_key_marks_new()};
+    const gyre_json_source source = {build, document->text, document->bytes, gyre_key_marks_new(), NULL};
     gyre_read_config_json(&source, document->root);
     gyre_warn_unread_keys(&source, document->root);
     gyre_key_marks_free(source.marks);
@@ -54,6 +60,8 @@ gyre_status gyre_reading_parse(gyre_reading **out, const void *bytes, size_t siz
     const gyre_profile profile = read.profile;
     const int64_t length = read.context_length;
     const char *name = read.name ? read.name : "memory";
+    if (gyre_profile_is_trainer(profile))
+        return gyre_read_settings(out, bytes ? bytes : "", size, name, 0, profile, length, err);
     if (gyre_gguf_has_magic(bytes, size)) return read_gguf(out, bytes, size, 0, name, profile, length, err);
     status = gyre_config_document_parse(&document, bytes, size, name, err);
     if (status) return status;
@@ -62,10 +70,22 @@ gyre_status gyre_reading_parse(gyre_reading **out, const void *bytes, size_t siz
     return status;
 }
 
+static gyre_status open_settings(gyre_reading **out, const char *path, gyre_profile profile, int64_t length,
+                                 gyre_error *err) {
+    char *text;
+    size_t bytes;
+    gyre_status status = gyre_file_read(path, GYRE_SETTINGS_MAX_BYTES, &text, &bytes, err);
+    if (status) return status;
+    status = gyre_read_settings(out, text, bytes, path, 1, profile, length, err);
+    free(text);
+    return status;
+}
+
 static gyre_status open_file(gyre_reading **out, const char *path, gyre_profile profile, int64_t length, gyre_error *err) {
     gyre_mapping map = {0};
     gyre_config_document document;
     int is_gguf;
+    if (gyre_profile_is_trainer(profile)) return open_settings(out, path, profile, length, err);
     gyre_status status = gyre_gguf_is_file(path, &is_gguf, err);
     if (status) return status;
     if (is_gguf) {

@@ -202,6 +202,10 @@ gyre_profile gyre_build_profile(const gyre_build *build) {
 int64_t gyre_build_length(const gyre_build *build) {
     return build->reading.context_length;
 }
+void gyre_build_set_profile(gyre_build *build, gyre_profile profile) {
+    build->reading.profile = profile;
+}
+
 void gyre_build_set_model_type(gyre_build *build, const char *model_type) {
     build->reading.model_type = gyre_build_format(build, "%s", model_type);
 }

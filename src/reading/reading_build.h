@@ -32,6 +32,8 @@ void gyre_build_discard(gyre_build *build);
 gyre_status gyre_build_status(const gyre_build *build);
 gyre_profile gyre_build_profile(const gyre_build *build);
 int64_t gyre_build_length(const gyre_build *build);
+/* Changes whose reading it is called, not how it is read. */
+void gyre_build_set_profile(gyre_build *build, gyre_profile profile);
 void gyre_build_set_model_type(gyre_build *build, const char *model_type);
 
 /* out = a new group, never NULL: GYRE_INIT(gyre_config), softmax_multiplier 1, no layers.  Its address does not change. */

@@ -176,7 +176,7 @@ static void open_bench(bench *b, const char *text) {
     assert_non_null(b->build);
     b->root = json_loads(text, 0, NULL);
     assert_non_null(b->root);
-    b->source = (gyre_json_source){b->build, text, strlen(text), NULL};
+    b->source = (gyre_json_source){b->build, text, strlen(text), NULL, NULL};
     b->scope = (gyre_scope){&b->source, b->root, ""};
 }
 /* The error text, or "" if nothing failed. */

@@ -114,11 +114,12 @@ typedef struct readings {
     int64_t count;
 } readings;
 
-/* Of every profile that takes the text. */
+/* Of every profile of a program that runs models and takes the text. */
 static readings read_all(const char *text, int64_t length) {
     readings r = {.count = 0};
     for (int p = 1; gyre_profile_name((gyre_profile)p); p++) {
         gyre_error err;
+        if (gyre_profile_is_trainer((gyre_profile)p)) continue;
         assert_true(r.count < PROFILES);
         if (!gyre_reading_parse(&r.list[r.count], text, strlen(text),
                                 GYRE_ARGS(gyre_reading_options, .profile = (gyre_profile)p, .context_length = length), &err))

@@ -11,7 +11,7 @@ static gyre_reading *read_tower(const char *text) {
     gyre_build *build = gyre_build_begin("config.json", "config.json", GYRE_PROFILE_HF_5, 0, &err);
     json_t *root = json_loads(text, 0, NULL);
     assert_non_null(root);
-    const gyre_json_source source = {build, text, strlen(text), NULL};
+    const gyre_json_source source = {build, text, strlen(text), NULL, NULL};
     const gyre_scope vision = {&source, json_object_get(root, "vision_config"), "vision_config."};
     (void)gyre_build_add_group(build, "all");
     gyre_read_vision(&vision);

@@ -23,7 +23,7 @@ static inline gyre_status engine_try(gyre_rope_profile_reader *as, gyre_profile 
     json_t *root = json_loads(file->text, 0, NULL);
     assert_non_null(root);
     gyre_build *build = gyre_build_begin("config.json", "config.json", profile, file->length, err);
-    const gyre_json_source source = {build, file->text, strlen(file->text), NULL};
+    const gyre_json_source source = {build, file->text, strlen(file->text), NULL, NULL};
     const gyre_family family = {.model_type = file->model_type, .layout = file->layout, .traits = file->traits};
     const gyre_scope top = {&source, root, ""};
     gyre_scope dict = gyre_scope_child(&top, gyre_scope_value(&top, "rope_parameters") ? "rope_parameters" : "rope_scaling");

@@ -44,7 +44,9 @@ static int read_profiles(cache *c) {
     const audit_cache_request *r = c->request;
     read_config *o = &c->config;
     for (int p = 1; gyre_profile_name((gyre_profile)p) && p < PROFILES; p++) {
-        if (r->profile != GYRE_PROFILE_DEFAULT && r->profile != (gyre_profile)p) continue;
+        const int is_meant =
+            r->profile == GYRE_PROFILE_DEFAULT ? !gyre_profile_is_trainer((gyre_profile)p) : r->profile == (gyre_profile)p;
+        if (!is_meant) continue;
         gyre_error err = {0, ""};
         const gyre_status status = gyre_reading_open(
             &o->readings[o->count], r->model,

@@ -19,7 +19,7 @@ int is_gguf_path(const char *path);
 /* For help texts. */
 #define PROFILE_NAMES                                                                                                       \
     "hf-5, hf-4.56, hf-4.55, hf-4.51, hf-4.43, vllm-2026.09 (vllm), vllm-2026.05, sglang, mlx-lm (mlx), "                   \
-    "llama.cpp or reference"
+    "llama.cpp, reference, megatron, torchtitan, axolotl, llama-factory or nanotron"
 /* *at = the gyre_profile of that name or alias.  Another text is a usage error. */
 void profile_read(const char *option, const char *text, void *at);
 

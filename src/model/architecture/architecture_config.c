@@ -275,7 +275,7 @@ gyre_status gyre_architecture_from_config(gyre_architecture *out, const gyre_con
     gyre_architecture a;
     gyre_build *build = gyre_build_begin(config->path, "config.json", GYRE_PROFILE_HF_5, 0, err);
     if (!build) return GYRE_ENOMEM;
-    const gyre_json_source source = {build, config->text, config->bytes, NULL};
+    const gyre_json_source source = {build, config->text, config->bytes, NULL, NULL};
     const gyre_scope s = {&source, config->root, ""};
     read_root(&s, &a);
     const gyre_status status = gyre_build_status(build);

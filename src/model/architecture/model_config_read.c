@@ -125,7 +125,7 @@ gyre_status gyre_model_config_read(const gyre_config_document *config, gyre_mode
     if (!build) return GYRE_ENOMEM;
     gyre_model_config read = gyre_model_config_default();
     gyre_config_arrays lists = {NULL, NULL, NULL, NULL};
-    const gyre_json_source source = {build, config->text, config->bytes, NULL};
+    const gyre_json_source source = {build, config->text, config->bytes, NULL, NULL};
     const gyre_scope s = {&source, config->root, ""};
     read_model(&s, &read, &lists);
     const gyre_status status = gyre_build_status(build);
