@@ -17,6 +17,7 @@ static void options_that_need_or_exclude_others(void **state) {
         {"extend @rope --to 64 --method yarn", "--method: nothing is written without --write"},
         {"extend @rope --to 64 --all --method yarn", "--method: nothing is written without --write"},
         {"extend @rope --to 64 --all --method yarn --write x.json", "--all: adds tables"},
+        {"extend @rope --to 64 --all --write-for megatron", "--all: adds tables"},
         {"extend @rope --to 64 --methods ntk --method yarn --write x.json", "--methods: picks rows of the table"},
         {"search @rope --text @text --to 64 --even-if-worse", "--even-if-worse: nothing is written without --write"},
         {"search @rope --text @text --to 64 --stride 8 --needles 2", "--stride: with --needles only answers are scored"},

@@ -200,13 +200,24 @@ const cli_option *cli_given_of(const cli_options *options, unsigned bits) {
     return NULL;
 }
 
+/* out = 1 if one of "a|b" was on the command line. */
+static int is_one_given(const cli_options *options, const char *names) {
+    for (int i = 0; i < options->given_count; i++) {
+        const char *name = options->given[i]->name;
+        const size_t length = strlen(name);
+        for (const char *one = names; one; one = strchr(one, '|') ? strchr(one, '|') + 1 : NULL)
+            if (strncmp(one, name, length) == 0 && (one[length] == '|' || !one[length])) return 1;
+    }
+    return 0;
+}
+
 /* What is missing first: with it, the command line may mean something else. */
 static void check_given(const cli_options *options) {
     for (int pass = 0; pass < 2; pass++)
         for (int i = 0; i < options->given_count; i++) {
             const cli_option *o = options->given[i];
             const int is_wrong =
-                pass ? o->excludes && cli_given(options, o->excludes) : o->needs && !cli_given(options, o->needs);
+                pass ? o->excludes && cli_given(options, o->excludes) : o->needs && !is_one_given(options, o->needs);
             if (is_wrong) cli_usage_error("--%s: %s", o->name, o->why);
         }
 }

@@ -57,7 +57,7 @@ typedef struct cli_option {
     cli_file file;
     unsigned of; /* bits that only the command knows: see cli_given_of */
     /* Another option of the command, or of the common ones, without which or with which this one is a usage error: its text
-     * is "--name: why". */
+     * is "--name: why".  needs: "a|b" = one of them. */
     const char *needs, *excludes, *why;
 } cli_option;
 

@@ -4,6 +4,7 @@
 #include "tools/cli/cli_json.h"
 #include "tools/extend/extend.h"
 #include "tools/extend/extend_print.h"
+#include "tools/extend/extend_trainers.h"
 #include "tools/extend/extend_verdict.h"
 #include "tools/options/method_options.h"
 #include "tools/options/model_options.h"
@@ -25,6 +26,7 @@ typedef struct extend_options {
     extend_cost_options cost;     /* MODEL is in its model options */
     const char *methods, *method; /* methods, method: as given, because extend knows more methods than methods.h */
     int all;                      /* 1: prints the tables */
+    gyre_profile write_for;       /* DEFAULT without the option */
     method_options betas;         /* only the betas; 0 = the model's own, or 32 and 1 */
 } extend_options;
 
@@ -41,9 +43,16 @@ static const cli_option option_rows[] = {
      ", each alone (its factor is N over the trained length) or with a factor, as in yarn:8; followed by any "
      "of " METHOD_MODIFIERS " (default: all that rotate near and far pairs alike)",
      2, CLI_TEXT(methods), .excludes = "method", .why = "picks rows of the table, which --write does not print"},
-    {"method", "M", "The method to write", 3, CLI_TEXT(method), .needs = "write",
-     .why = "nothing is written without --write; --methods picks rows of the table"},
+    {"method", "M", "The method to write (default of --write-for: the one that is recommended)", 3, CLI_TEXT(method),
+     .needs = "write|write-for",
+     .why = "nothing is written without --write or --write-for; --methods picks rows of the table"},
     ROW_WRITE(stretch.write, "--method and N", 3),
+    {"write-for", EXTEND_TRAINERS,
+     "Print the settings of this trainer that rotate as the method does; a trainer that has no such settings is refused, "
+     "with "
+     "the reason",
+     3, CLI_CHOICE(gyre_profile, write_for, EXTEND_FIRST_TRAINER), .excludes = "write",
+     .why = "prints settings, and --write changes a config"},
     ROW_AS(reading.profile, 4),
     ROW_LAYER_TYPE(reading.layer_type, "The layers to look at, if they differ (default: the first that see all tokens)", 4),
     ROW_TRAINED(stretch.trained, 4),
@@ -70,10 +79,16 @@ static const char documentation[] =
     "Example: gyre extend models/rope --to 1k --text /usr/share/common-licenses/GPL-3\n"
     "Example: gyre extend models/rope --to 1k --method yarn --write stretched.json";
 
+static int is_for_trainer(const extend_options *o) {
+    return o->write_for != GYRE_PROFILE_DEFAULT;
+}
+
 static void read_options(int argc, char **argv, extend_options *o) {
     static const cli_command command = {
         option_rows, CLI_ALL, "MODEL", documentation, model_options_argument, offsetof(extend_options, cost.model), NULL};
-    *o = (extend_options){.reading = {.profile = GYRE_PROFILE_DEFAULT}, .cost = {.windows = DEFAULT_WINDOWS}};
+    *o = (extend_options){.reading = {.profile = GYRE_PROFILE_DEFAULT},
+                          .write_for = GYRE_PROFILE_DEFAULT,
+                          .cost = {.windows = DEFAULT_WINDOWS}};
     model_options_init(&o->cost.model, argc);
     cli_parse(&command, argc, argv, o);
     o->cost.model.profile = o->reading.profile;
@@ -81,6 +96,9 @@ static void read_options(int argc, char **argv, extend_options *o) {
     stretch_options_check(&o->stretch);
     if (o->stretch.write && !o->method)
         cli_usage_error("--method: missing; --write needs the method to write, such as yarn");
+    if (is_for_trainer(o) && o->all) cli_usage_error("--all: adds tables, which --write-for does not print");
+    if (is_for_trainer(o) && o->cost.model.texts_count)
+        cli_usage_error("--text: --write-for measures nothing; run it without");
     if (o->cost.model.texts_count) {
         model_options_check(&o->cost.model, 1);
         if (o->stretch.write) cli_usage_error("--text: --write measures nothing; run it without");
@@ -128,6 +146,9 @@ static int open_model(const extend_options *o, extension *e) {
                           GYRE_ARGS(gyre_reading_options, .profile = o->reading.profile, .context_length = o->stretch.to),
                           &err))
         return cli_fail_error(&err);
+    if (strcmp(e->reading->format, "settings") == 0)
+        return cli_fail("--as %s: a trainer's settings are read, not changed; name a model, with --write-for %s (%s)",
+                        gyre_profile_name(o->reading.profile), gyre_profile_name(o->reading.profile), e->reading->path);
     struct stat info; /* a pipe is empty when it is read again */
     if (stat(e->reading->path, &info) == 0 && !S_ISREG(info.st_mode))
         return cli_fail("model: not a regular file, but it is read more than once; save it first (%s)", e->reading->path);
@@ -236,6 +257,48 @@ static int write_model(const extend_options *o, const extension *e, FILE *file) 
                           : extend_print_written(e, &r, target.path, changes, count, file);
 }
 
+/* *out = the method of --method, else the one that is recommended. */
+static int find_method(const extend_options *o, const extension *e, extend_method *out) {
+    gyre_error err = {0, ""};
+    extend_method *methods = NULL;
+    int64_t count = 0;
+    if (o->method) {
+        if (extend_method_parse(o->method, out, &err)) cli_usage_error("%s", err.text);
+        return 0;
+    }
+    int status = list_methods(o, e, &methods, &count);
+    extend_effect *rows = cli_alloc(count, sizeof *rows);
+    extend_verdict *verdict = cli_alloc(1, sizeof *verdict);
+    if (!status) status = compute_rows(e, methods, count, rows);
+    if (!status && extend_verdict_make(e, methods, rows, count, verdict, &err)) status = cli_fail_error(&err);
+    if (!status) *out = methods[verdict->method];
+    extend_verdict_free(verdict);
+    free(verdict);
+    free(rows);
+    free(methods);
+    return status;
+}
+
+static int write_settings(const extend_options *o, const extension *e, FILE *file) {
+    gyre_error err = {0, ""};
+    extend_method r;
+    char *text;
+    const int status = find_method(o, e, &r);
+    if (status) return status;
+    cli_defer_signals(); /* the settings are read back from a temporary folder */
+    if (extend_trainer_settings(&r, e, o->write_for, &text, &err)) return cli_fail_error(&err);
+    cli_stop_deferring_signals();
+    if (cli_interrupted()) return cli_fail("interrupted (extend)");
+    if (o->common.json) {
+        const int written = extend_print_settings_json(e, &r, o->write_for, text, file);
+        free(text);
+        return written;
+    }
+    fputs(text, file);
+    free(text);
+    return 0;
+}
+
 static int extend(const extend_options *o, const extension *e, FILE *file) {
     const gyre_kind kind = e->group->config.kind;
     if (gyre_kind_has(kind, GYRE_TRAIT_ENDS))
@@ -261,6 +324,7 @@ static int extend(const extend_options *o, const extension *e, FILE *file) {
                         (long long)e->trained, e->reading->path);
     if (o->cost.model.texts_count && extend_is_config_alone(e))
         return cli_fail("--text: measuring needs weights; name the folder with config.json and the weights (%s)", e->path);
+    if (is_for_trainer(o)) return write_settings(o, e, file);
     return o->stretch.write ? write_model(o, e, file) : print_methods(o, e, file);
 }
 

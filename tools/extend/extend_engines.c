@@ -28,7 +28,7 @@ typedef struct advice_source {
 } advice_source;
 
 /* -- the changed config -- */
-static gyre_status load_written(const extension *e, const gyre_config *config, json_t **after, gyre_error *err) {
+gyre_status extend_changed_config(const extension *e, const gyre_config *config, json_t **after, gyre_error *err) {
     temporary_folder folder;
     char path[4200];
     gyre_error refusal = {0, ""};
@@ -363,7 +363,7 @@ static gyre_status load_configs(advice_source *s, const gyre_config *config, gyr
     if (s->is_none)
         s->after = json_incref(s->before);
     else
-        status = load_written(s->e, config, &s->after, err);
+        status = extend_changed_config(s->e, config, &s->after, err);
     if (status || !s->after) return status;
     char *text = json_dumps(s->after, JSON_REAL_PRECISION(17));
     if (!text) return gyre_fail(err, GYRE_ENOMEM, "config: out of memory (extend)");

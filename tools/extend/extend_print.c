@@ -341,6 +341,12 @@ int extend_print_written(const extension *e, const extend_method *r, const char 
     return 0;
 }
 
+int extend_print_settings_json(const extension *e, const extend_method *r, gyre_profile trainer, const char *text,
+                               FILE *file) {
+    return cli_json_write(file, cli_json_add(model_json(e), "length", JSON(e->to), "method", JSON(r->label), "trainer",
+                                             JSON(gyre_profile_name(trainer)), "settings", JSON(text), NULL));
+}
+
 int extend_print_written_json(const extension *e, const extend_method *r, const char *path, const extend_key_change *changes,
                               int count, FILE *file) {
     json_t *list = json_array();

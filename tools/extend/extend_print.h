@@ -31,6 +31,9 @@ int extend_print_written(const extension *e, const extend_method *r, const char 
                          int count, FILE *file);
 int extend_print_written_json(const extension *e, const extend_method *r, const char *path, const extend_key_change *changes,
                               int count, FILE *file);
+/* The settings of a trainer. */
+int extend_print_settings_json(const extension *e, const extend_method *r, gyre_profile trainer, const char *text,
+                               FILE *file);
 
 /* What a scheme without rotation does at a longer length: most have nothing to stretch. */
 int extend_print_other(const extension *e, int json, FILE *file);

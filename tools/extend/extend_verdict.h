@@ -59,6 +59,9 @@ typedef struct extend_advice {
 /* out[EXTEND_ENGINES] = the advice for a row.  Errors: EIO, ENOMEM. */
 gyre_status extend_advice_make(const extend_method *r, const extend_effect *effect, const extension *e,
                                extend_advice out[EXTEND_ENGINES], gyre_error *err);
+/* *after = the model's config.json changed for the method; it stays as it is if no config.json states it.  Errors: EIO,
+ * ENOMEM. */
+gyre_status extend_changed_config(const extension *e, const gyre_config *config, json_t **after, gyre_error *err);
 void extend_advice_free(extend_advice advice[EXTEND_ENGINES]);
 
 /* -- the verdict: extend_verdict.c -- */
