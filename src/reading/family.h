@@ -95,6 +95,8 @@ int gyre_read_diffusers(const gyre_scope *s);
 void gyre_warn_unread_keys(const gyre_json_source *source, const json_t *root);
 /* out = 1 if the name of a key has a word of positions. */
 int gyre_is_position_name(const char *key);
+/* out = 1 if the number of a key was read from another key, or is the default anyway: the key says the same again. */
+int gyre_is_said_elsewhere(const gyre_reading *reading, const char *key, double number);
 /* Reads a config.json: finds the family, descends into text_config and vision_config, and calls the reader. */
 void gyre_read_config_json(const gyre_json_source *source, const json_t *root);
 /* read_gguf.c: reads a GGUF file in memory. */

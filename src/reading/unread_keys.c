@@ -97,10 +97,7 @@ static int is_field(const gyre_layer_reading *group, const char *name, double nu
     return 0;
 }
 
-/* out = 1 for a number that was read from another key, or is the default anyway: it says the same again. */
-static int is_said_elsewhere(const gyre_reading *reading, const char *key, const json_t *value) {
-    const double number = json_number_value(value);
-    if (!json_is_number(value)) return 0;
+int gyre_is_said_elsewhere(const gyre_reading *reading, const char *key, double number) {
     for (int64_t g = 0; g < reading->groups_count; g++) {
         const gyre_layer_reading *group = reading->groups[g];
         const double dim = (double)group->config.rope.dim, head = (double)group->config.head_dim;
@@ -109,7 +106,7 @@ static int is_said_elsewhere(const gyre_reading *reading, const char *key, const
         if (strstr(key, "window") && number == (double)group->window) return 1;
         if (strstr(key, "rope") && strstr(key, "dim") && number == dim) return 1;
         if (strstr(key, "nope") && strstr(key, "dim") && dim > 0 && number == head - dim) return 1;
-        if (strstr(key, "position") &&
+        if ((strstr(key, "position") || strstr(key, "context")) &&
             (number == (double)group->config.trained_length || is_field(group, "max_length", number)))
             return 1;
     }
@@ -184,8 +181,11 @@ static void walk_object(walk *w, const gyre_scope *s, int depth) {
             continue;
         }
         if (was_read || !gyre_is_position_name(key) || says_nothing(value, 2) || is_harmless(s, key, value)) continue;
-        if (!is_warned(w, s, key) && !is_said_elsewhere(gyre_build_so_far(w->source->build), key, value))
-            add_doubt(w, s, key);
+        if (is_warned(w, s, key)) continue;
+        if (json_is_number(value) &&
+            gyre_is_said_elsewhere(gyre_build_so_far(w->source->build), key, json_number_value(value)))
+            continue;
+        add_doubt(w, s, key);
     }
 }
 

@@ -18,7 +18,9 @@ static const char *prefixed_key(const gyre_gguf_source *s, const char *suffix, c
 
 const gyre_gguf_kv *gyre_gguf_find_arch_key(const gyre_gguf_source *s, const char *suffix) {
     char key[MAX_KEY_BYTES];
-    return gyre_gguf_find_key(s->file, prefixed_key(s, suffix, key));
+    const gyre_gguf_kv *pair = gyre_gguf_find_key(s->file, prefixed_key(s, suffix, key));
+    if (pair && s->was_read) s->was_read[pair - s->file->kvs] = 1;
+    return pair;
 }
 
 gyre_place gyre_gguf_place(const gyre_gguf_source *s, const char *suffix) {

@@ -523,7 +523,7 @@ void gyre_gguf_warn_rotation(const gyre_gguf_source *s) {
     const double factor = gyre_gguf_read_real(s, factor_key(s), 0);
     warn_unread_key(s, "rope.scaling.yarn_beta_fast", betas, 32);
     warn_unread_key(s, "rope.scaling.yarn_beta_slow", betas, 1);
-    if (type == YARN) warn_unread_key(s, "rope.scaling.yarn_ext_factor", ext, 1);
+    warn_unread_key(s, "rope.scaling.yarn_ext_factor", ext || type != YARN, 1);
     warn_unread_key(s, "rope.scaling.yarn_attn_factor", s->reference || (ext && type != YARN), 1);
     warn_unread_key(s, "rope.scaling.yarn_log_multiplier", has_trait(s, GYRE_GGUF_READS_LOG_MULTIPLIER) || s->reference, 0);
     warn_unread_key(s, "attention.temperature_scale",

@@ -72,10 +72,12 @@ typedef struct gyre_gguf_source {
     int64_t context;         /* context_length */
     int64_t original_length; /* rope.scaling.original_context_length, else context */
     int64_t embedding, heads;
+    unsigned char *was_read; /* [file->kv_count], 1 for keys that were looked up; NULL = not wanted */
+    int rotates_nothing;     /* by its architecture: keys of a rotation are about nothing */
 } gyre_gguf_source;
 
 /* -- gguf_keys.c: suffix = what follows "ARCHITECTURE." -- */
-/* out = the key, or NULL. */
+/* out = the key, or NULL.  It counts as read. */
 const gyre_gguf_kv *gyre_gguf_find_arch_key(const gyre_gguf_source *s, const char *suffix);
 /* out = where the key is, or would be. */
 gyre_place gyre_gguf_place(const gyre_gguf_source *s, const char *suffix);
@@ -98,7 +100,11 @@ void gyre_gguf_note_number(const gyre_gguf_source *s, gyre_layer_group *group, c
 /* Sets the group's config to the rotation of layers with a window (sliding = 1) or of the others, and records its
  * fields. */
 void gyre_gguf_read_rotation(const gyre_gguf_source *s, gyre_layer_group *group, int sliding);
-/* Warns about rotation keys that nothing reads. */
+/* Warns about rotation keys that some other architectures read. */
 void gyre_gguf_warn_rotation(const gyre_gguf_source *s);
+
+/* -- gguf_unread_keys.c -- */
+/* After the readers: warns about each key of the architecture that has the name of a position's and that none looked up. */
+void gyre_gguf_warn_unread_keys(const gyre_gguf_source *s);
 
 #endif

@@ -4,6 +4,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { MAX_LAYERS = 1 << 16, MAX_HEADS = 1 << 16, LLAMA4_WINDOW = 8192, T5_MAX_DISTANCE = 128 };
@@ -349,12 +350,15 @@ static void read_sizes(gyre_gguf_source *s) {
         gyre_gguf_fail(s, GYRE_EFORMAT, "rope.scaling.original_context_length", "more than 2^31 - 1 tokens");
 }
 
-static void read_positions(const gyre_gguf_source *s) {
+static void read_positions(gyre_gguf_source *s) {
+    s->rotates_nothing = s->architecture.pairs == GYRE_GGUF_NONE;
     if (has_trait(s, GYRE_GGUF_READS_FINETUNED) && !gyre_gguf_read_flag(s, "rope.scaling.finetuned", 1)) {
+        s->rotates_nothing = 1;
         read_nope(s, "all");
         return;
     }
     if (has_trait(s, GYRE_GGUF_ALIBI_AT_40) && s->blocks == 40) {
+        s->rotates_nothing = 1;
         read_alibi(s);
         return;
     }
@@ -401,9 +405,13 @@ void gyre_read_gguf(gyre_build *build, const unsigned char *bytes, size_t size, 
         return;
     }
     gyre_gguf_source s = {.build = build, .file = file, .reference = profile == GYRE_PROFILE_REFERENCE};
-    read_architecture(&s);
+    s.was_read = calloc((size_t)file->kv_count + 1, 1);
+    if (!s.was_read) gyre_build_fail(build, GYRE_ENOMEM, NULL, "GGUF: no memory for %" PRId64 " keys", file->kv_count);
+    if (!failed(&s)) read_architecture(&s);
     if (!failed(&s)) read_sizes(&s);
     if (!failed(&s)) read_positions(&s);
+    if (!failed(&s)) gyre_gguf_warn_unread_keys(&s);
     if (!failed(&s)) warn_if_cut(&s);
+    free(s.was_read);
     gyre_gguf_free(file);
 }
