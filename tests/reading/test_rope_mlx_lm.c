@@ -112,6 +112,8 @@ static void longrope_is_always_long(void **state) {
             engine_is(got.omega[p], paper_theta(10000.0L, 8, p) / far[p], "longrope");
         test_close(got.attention, 1.1902380714L, 5e-11L, "attention factor"); /* of s = 32, L = 4096 */
     }
+    assert_string_equal(field_of(reading->groups[0], "long_factor")->note, "used at every length: mlx-lm has no choice");
+    assert_string_equal(field_of(reading->groups[0], "short_factor")->note, "not used: mlx-lm has no choice");
     gyre_reading_free(reading);
     refuses("{\"head_dim\": 8, \"rope_scaling\": {\"type\": \"longrope\", \"short_factor\": [1, 1.5, 2, 3], "
             "\"long_factor\": [4, 8, 16, 32]}}",

@@ -119,7 +119,7 @@ static void as_longrope(const gyre_rope_engine *e) {
     if (rope->layout != GYRE_LAYOUT_HALF)
         gyre_scope_fail(dict_of(e), GYRE_EUNSUPPORTED, e->source->type_key,
                         "mlx-lm has longrope only for pairs (i, i + d/2)");
-    gyre_engine_choose_longrope_list(e, INT64_MAX, original);
+    gyre_engine_choose_longrope_list(e, GYRE_ENGINE_ANY_LENGTH, original);
     if (failed(e)) return;
     const double ratio = (double)e->source->max_positions / (double)original;
     rope->factor = ratio > 1.0 ? ratio : 1.0;

@@ -157,6 +157,10 @@ void gyre_engine_choose_longrope_list(const gyre_rope_engine *e, int64_t served,
                           e->program, served, is_long ? "above" : "not above", switch_length);
     const char *chosen = gyre_build_format(
         e->build, "used at every length: %s chooses once, for the %" PRId64 " tokens that it serves", e->program, served);
+    if (served == GYRE_ENGINE_ANY_LENGTH) {
+        rest = gyre_build_format(e->build, "not used: %s has no choice", e->program);
+        chosen = gyre_build_format(e->build, "used at every length: %s has no choice", e->program);
+    }
     note_list(e, "short_factor", is_long ? rest : chosen);
     note_list(e, "long_factor", is_long ? chosen : rest);
 }

@@ -38,8 +38,10 @@ void gyre_engine_set_attention_factor(const gyre_rope_engine *e, double value, c
 /* Sets and records what a scaling multiplies all scores by, beside the usual 1 / sqrt(head_dim). */
 void gyre_engine_set_softmax(const gyre_rope_engine *e, double multiplier, const char *key, const char *why);
 
-/* LongRoPE in a program that chooses one list at the start: the long list if `served` is above `switched`.  The chosen
- * list applies at every length.  Scaling, factor and trained length are set before. */
+#define GYRE_ENGINE_ANY_LENGTH INT64_MAX
+/* LongRoPE in a program that chooses one list at the start: the long list if `served` is above `switch_length`, as
+ * GYRE_ENGINE_ANY_LENGTH is of a program with the long list alone.  The chosen list applies at every length.  Scaling,
+ * factor and trained length are set before. */
 void gyre_engine_choose_longrope_list(const gyre_rope_engine *e, int64_t served, int64_t switch_length);
 /* Replaces config->scaling by a list with a divisor for each pair. */
 void gyre_engine_set_divisors(gyre_config *config, const double *divisors);
