@@ -106,6 +106,42 @@ static void assert_verdict(const char *line, int status, const char *verdict) {
     json_decref(root);
 }
 
+/* -- which layers -- */
+/* A Gemma 3 with a window in the layers of an "s". */
+static void write_pattern(const char *name, const char *pattern) {
+    char text[4096];
+    int used = snprintf(text, sizeof text,
+                        "{\"model_type\": \"gemma3_text\", \"head_dim\": 64, \"hidden_size\": 256, \"num_attention_heads\": 4,\n"
+                        "\"num_hidden_layers\": %zu, \"max_position_embeddings\": 4096, \"sliding_window\": 512,\n"
+                        "\"layer_types\": [",
+                        strlen(pattern));
+    for (int i = 0; pattern[i]; i++)
+        used += snprintf(text + used, sizeof text - (size_t)used, "%s\"%s_attention\"", i ? ", " : "",
+                         pattern[i] == 's' ? "sliding" : "full");
+    used += snprintf(text + used, sizeof text - (size_t)used, "]}\n");
+    write_file(name, text, (size_t)used);
+}
+
+/* Groups of one name rotate alike but hold other layers.  A larger model may have more of them. */
+static void test_lists_of_layers(void **state) {
+    (void)state;
+    write_pattern("sssf.json", "sssf");
+    write_pattern("sfss.json", "sfss");
+    write_pattern("sssfsssf.json", "sssfsssf");
+    assert_verdict("diff @sssf.json @sssfsssf.json --json", SAME, "Same.");
+    json_t *root = compare("diff @sssf.json @sfss.json --json", DIFFERENT);
+    assert_non_null(strstr(test_string(root, "verdict"), "the list of layers is 0-2 under "));
+    assert_non_null(strstr(test_string(root, "verdict"), ", 0, 2-3 under "));
+    assert_non_null(strstr(test_string(root, "verdict"), "the list of layers is 3 under "));
+    json_decref(root);
+    write_pattern("long-a.json", "sfsfsfsfsfsfsfsfsfsfsfsfsfsfsfsfsfsfsfsf");
+    write_pattern("long-b.json", "sfsfsfsfsfsfsfsfsfsfsfsfsfsfsfsfsfsfsfss");
+    root = compare("diff @long-a.json @long-b.json --json", DIFFERENT);
+    assert_non_null(strstr(test_string(root, "verdict"), "the list of layers is without layer 39 under "));
+    assert_non_null(strstr(test_string(root, "verdict"), "the list of layers is with layer 39 under "));
+    json_decref(root);
+}
+
 /* -- the first position that differs -- */
 static void check_first(double gap) {
     const int64_t m = diff_first_position(gap);
@@ -557,6 +593,6 @@ int main(void) {
                                        cmocka_unit_test(test_groups),          cmocka_unit_test(test_fields),
                                        cmocka_unit_test(test_formats),         cmocka_unit_test(test_choice_of_list),
                                        cmocka_unit_test(test_start_tokens),    cmocka_unit_test(test_refusals),
-                                       cmocka_unit_test(test_failures)};
+                                       cmocka_unit_test(test_failures),        cmocka_unit_test(test_lists_of_layers)};
     return cmocka_run_group_tests(tests, write_configs, remove_folder);
 }

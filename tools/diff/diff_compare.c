@@ -119,6 +119,7 @@ gyre_status diff_layers_compare(diff_layers *out, const gyre_reading *a, const g
     out->softmax_ratio = ratio(group_b->softmax_multiplier, group_a->softmax_multiplier);
     out->score_ratio = out->factor_ratio * out->factor_ratio * out->scale_ratio;
     diff_settings_compare(out);
+    diff_layer_lists_compare(out, a, b);
     out->same = out->same_frequencies && out->settings_count == 0 && is_one(out->factor_ratio) && is_one(out->scale_ratio);
     return GYRE_OK;
 }

@@ -62,6 +62,8 @@ gyre_status diff_layers_compare(diff_layers *out, const gyre_reading *a, const g
 void diff_layers_free(diff_layers *layers);
 /* diff_settings.c: fills in `settings`. */
 void diff_settings_compare(diff_layers *layers);
+/* Adds a setting if groups of one name hold other layers of those that both models have. */
+void diff_layer_lists_compare(diff_layers *layers, const gyre_reading *a, const gyre_reading *b);
 /* out[0 .. returned - 1] = the fields whose values differ, at most `max`; and the lists of LongRoPE where a program says
  * which of them it uses. */
 int diff_fields_compare(const gyre_layer_reading *a, const gyre_layer_reading *b, diff_field *out, int max);

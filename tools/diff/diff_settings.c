@@ -2,6 +2,7 @@
  * effect. */
 #include "gyre/gyre_fields.h"
 #include "tools/diff/diff_compare.h"
+#include "tools/options/reading_options.h"
 #include <inttypes.h>
 #include <math.h>
 #include <stddef.h>
@@ -151,6 +152,48 @@ static void compare_windows(diff_layers *layers, int64_t a, int64_t b) {
     diff_setting *out = add_setting(layers, "window");
     window_text(a, out->a);
     window_text(b, out->b);
+}
+
+/* -- which layers -- */
+/* out = the layers of the decoder. */
+static int64_t layers_of(const gyre_reading *reading) {
+    int64_t count = 0;
+    for (int64_t g = 0; g < reading->groups_count; g++) {
+        const gyre_layer_reading *group = reading->groups[g];
+        if (reading_is_beside(group) || group->layers_count == 0) continue;
+        const int64_t end = group->layers[group->layers_count - 1] + 1;
+        if (end > count) count = end;
+    }
+    return count;
+}
+
+/* out = the first layer before `end` that only one of the two has; -1 = none. */
+static int64_t first_of_one(const gyre_layer_reading *a, const gyre_layer_reading *b, int64_t end) {
+    for (int64_t i = 0; i < a->layers_count || i < b->layers_count; i++) {
+        const int64_t x = i < a->layers_count ? a->layers[i] : end, y = i < b->layers_count ? b->layers[i] : end;
+        const int64_t first = x < y ? x : y;
+        if (first >= end) return -1;
+        if (x != y) return first;
+    }
+    return -1;
+}
+
+/* Layers that only the larger model has are no difference between groups of one name. */
+void diff_layer_lists_compare(diff_layers *layers, const gyre_reading *a, const gyre_reading *b) {
+    const gyre_layer_reading *x = layers->a.group, *y = layers->b.group;
+    const int64_t in_a = layers_of(a), in_b = layers_of(b);
+    if (strcmp(x->name, y->name) != 0 || reading_is_beside(x) || x->layers_count == 0 || y->layers_count == 0) return;
+    const int64_t first = first_of_one(x, y, in_a < in_b ? in_a : in_b);
+    if (first < 0) return;
+    diff_setting *out = add_setting(layers, "the list of layers");
+    explain_format_layers(x, out->a, sizeof out->a);
+    explain_format_layers(y, out->b, sizeof out->b);
+    if (strcmp(out->a, out->b) != 0) return; /* the first of many layers are the same */
+    int has = 0;
+    for (int64_t i = 0; i < x->layers_count; i++)
+        has |= x->layers[i] == first;
+    snprintf(out->a, sizeof out->a, "%s layer %" PRId64, has ? "with" : "without", first);
+    snprintf(out->b, sizeof out->b, "%s layer %" PRId64, has ? "without" : "with", first);
 }
 
 void diff_settings_compare(diff_layers *layers) {
