@@ -459,7 +459,7 @@ static void refused_in_exact_words(void **state) {
     static const struct {
         const char *text, *says;
     } rows[] = {
-        {"{\"_class_name\": \"LTXVideoTransformer3DModel\"}", "multiply pi / 2"},
+        {"{\"_class_name\": \"LTXVideoTransformer3DModel\"}", "rise from pi / 2"},
         {"{\"_class_name\": \"Unheard\"}", "\"Unheard\" of diffusers is not known"},
         {"{\"_class_name\": \"CogVideoXTransformer3DModel\"}", "a table of sinusoids"},
         {"{\"_class_name\": \"FluxTransformer2DModel\", \"axes_dims_rope\": [15, 1]}", "entry 0 is not an even number"},

@@ -110,11 +110,12 @@ static void assert_verdict(const char *line, int status, const char *verdict) {
 /* A Gemma 3 with a window in the layers of an "s". */
 static void write_pattern(const char *name, const char *pattern) {
     char text[4096];
-    int used = snprintf(text, sizeof text,
-                        "{\"model_type\": \"gemma3_text\", \"head_dim\": 64, \"hidden_size\": 256, \"num_attention_heads\": 4,\n"
-                        "\"num_hidden_layers\": %zu, \"max_position_embeddings\": 4096, \"sliding_window\": 512,\n"
-                        "\"layer_types\": [",
-                        strlen(pattern));
+    int used =
+        snprintf(text, sizeof text,
+                 "{\"model_type\": \"gemma3_text\", \"head_dim\": 64, \"hidden_size\": 256, \"num_attention_heads\": 4,\n"
+                 "\"num_hidden_layers\": %zu, \"max_position_embeddings\": 4096, \"sliding_window\": 512,\n"
+                 "\"layer_types\": [",
+                 strlen(pattern));
     for (int i = 0; pattern[i]; i++)
         used += snprintf(text + used, sizeof text - (size_t)used, "%s\"%s_attention\"", i ? ", " : "",
                          pattern[i] == 's' ? "sliding" : "full");
