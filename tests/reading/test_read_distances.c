@@ -187,6 +187,43 @@ static void test_transformer_xl(void **state) {
                    "attn_type: \"tri\" is neither");
 }
 
+/* The first two types of a Wav2Vec2-BERT, and what it does otherwise; the keys of the other types are in every file. */
+static void test_conformers(void **state) {
+    (void)state;
+#define BERT                                                                                                                \
+    "{\"model_type\": \"wav2vec2-bert\", \"rotary_embedding_base\": 10000, \"max_source_positions\": 5000,\n"               \
+    "\"left_max_position_embeddings\": 64,\n\"right_max_position_embeddings\": 8"
+    gyre_reading *reading = read_text(BERT "}");
+    const gyre_layer_reading *all = group_of(reading, "all");
+    assert_int_equal(all->config.kind, GYRE_KIND_SHAW);
+    assert_int_equal(all->config.score.terms, GYRE_TERM_QUERY);
+    assert_int_equal(all->config.head_dim, 64);
+    assert_field(all, "max_distance", "64", GYRE_ORIGIN_FILE, "left_max_position_embeddings", 2);
+    assert_warns(reading, "keys more than 8 tokens after the query have one vector", "right_max_position_embeddings", 3);
+    assert_int_equal(reading->warnings_count, 1);
+    gyre_encoding_free(test_encoding(&all->config));
+    gyre_reading_free(reading);
+    reading = read_text("{\"model_type\": \"wav2vec2-bert\", \"left_max_position_embeddings\": 8}");
+    assert_int_equal(reading->warnings_count, 0);
+    gyre_reading_free(reading);
+    reading = read_text("{\"model_type\": \"wav2vec2-conformer\",\n\"max_source_positions\": 3000}");
+    all = group_of(reading, "all");
+    assert_int_equal(all->config.kind, GYRE_KIND_TRANSFORMER_XL);
+    assert_int_equal(all->config.score.bidirectional, 1);
+    assert_field(all, "max_distance", "3000", GYRE_ORIGIN_FILE, "max_source_positions", 2);
+    gyre_encoding_free(test_encoding(&all->config));
+    gyre_reading_free(reading);
+    reading = read_text(BERT ", \"position_embeddings_type\": null}");
+    assert_int_equal(group_of(reading, "all")->config.kind, GYRE_KIND_NOPE);
+    assert_int_equal(reading->warnings_count, 0);
+    gyre_reading_free(reading);
+    assert_refused(BERT ", \"position_embeddings_type\": \"rotary\"}", GYRE_PROFILE_DEFAULT, GYRE_EUNSUPPORTED,
+                   "rotates the input of a layer");
+    assert_refused("{\"model_type\": \"wav2vec2-conformer\", \"position_embeddings_type\": \"relative_key\"}",
+                   GYRE_PROFILE_DEFAULT, GYRE_EFORMAT, "is not one of rotary, relative (");
+#undef BERT
+}
+
 /* Without a clamp the table is as long as the requested context, and no file can request one that fills the memory. */
 static void test_no_clamp_follows_the_length(void **state) {
     (void)state;
@@ -211,6 +248,7 @@ int main(void) {
         cmocka_unit_test(test_deberta_edges),
         cmocka_unit_test(test_nezha),
         cmocka_unit_test(test_transformer_xl),
+        cmocka_unit_test(test_conformers),
         cmocka_unit_test(test_no_clamp_follows_the_length),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -454,6 +454,24 @@ static void transformers_of_diffusers(void **state) {
     }
 }
 
+/* moonshine_streaming of transformers 5.24: 0.8 of the decoder's head rotates, in neighbours; the rest is named. */
+static void streaming_moonshine(void **state) {
+    (void)state;
+    gyre_reading *reading =
+        parse_as("{\"model_type\": \"moonshine_streaming\", \"hidden_size\": 320, \"num_hidden_layers\": 6,\n"
+                 "\"num_attention_heads\": 8, \"max_position_embeddings\": 4096,\n"
+                 "\"encoder_config\": {\"sliding_windows\": [[16, 4], [16, 0]]}}",
+                 GYRE_PROFILE_DEFAULT);
+    const struct gyre_rope_config *rope = &reading->groups[0]->config.rope;
+    assert_int_equal(rope->dim, 32);
+    assert_int_equal(rope->layout, GYRE_LAYOUT_INTERLEAVED);
+    const gyre_reading_warning *warning = find_warning(reading, "a learned table of max_position_embeddings rows");
+    assert_non_null(warning);
+    assert_string_equal(warning->key, "encoder_config");
+    assert_int_equal(warning->line, 3);
+    gyre_reading_free(reading);
+}
+
 static void refused_in_exact_words(void **state) {
     (void)state;
     static const struct {
@@ -510,6 +528,7 @@ int main(void) {
         cmocka_unit_test(step35_rotates_half_where_full),
         cmocka_unit_test(assumed_layouts),
         cmocka_unit_test(transformers_of_diffusers),
+        cmocka_unit_test(streaming_moonshine),
         cmocka_unit_test(refused_in_exact_words),
         cmocka_unit_test(pixtral_tower_alone),
     };

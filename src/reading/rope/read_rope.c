@@ -430,6 +430,15 @@ static void note_length_of_nope(const gyre_family *family, const gyre_scope *roo
     }
 }
 
+/* The decoder of a streaming Moonshine sees the encoder's output with a table of its own. */
+static void note_cross_attention(const gyre_family *family, const gyre_scope *root) {
+    if (strcmp(family->model_type, "moonshine_streaming") != 0) return;
+    gyre_scope_warn(
+        root, gyre_scope_value(root, "encoder_config") ? "encoder_config" : "model_type",
+        "the encoder's layers have windows and no positions, and a learned table of max_position_embeddings rows is "
+        "added to its output; neither is described");
+}
+
 void gyre_read_rope(const gyre_family *family, const gyre_scope *root) {
     gyre_layer_kinds division;
     gyre_build *build = root->source->build;
@@ -456,6 +465,7 @@ void gyre_read_rope(const gyre_family *family, const gyre_scope *root) {
     note_length_of_nope(family, root, &division);
     gyre_rope_free_dict(&dict);
     gyre_rope_read_beside(family, root, &division);
+    note_cross_attention(family, root);
     gyre_build_sort_groups(build);
 }
 

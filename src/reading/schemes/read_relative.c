@@ -233,3 +233,55 @@ void gyre_read_xlnet(const gyre_family *family, const gyre_scope *root) {
     r.group->config.score.bidirectional = both;
     gyre_reader_note_flag(&r, "bidirectional", "attn_type", both);
 }
+
+/* -- Wav2Vec2-BERT, Wav2Vec2-Conformer -- */
+static const char type_key[] = "position_embeddings_type";
+
+/* Vectors for distances that are clipped at other lengths before the query than after it. */
+static void read_clipped_keys(gyre_config_reader *r) {
+    static const char left_key[] = "left_max_position_embeddings", right_key[] = "right_max_position_embeddings";
+    const int64_t left = gyre_scope_integer(r->root, left_key, 1, 64), right = gyre_scope_integer(r->root, right_key, 1, 8);
+    gyre_reader_add_group(r, "all", "shaw");
+    gyre_reader_read_head_sizes(r, gyre_heads_keys);
+    gyre_reader_set_max_distance(r, left > right ? left_key : right_key, left > right ? left : right);
+    gyre_reader_note_number(r, "max_distance", left > right ? left_key : right_key, (double)(left > right ? left : right));
+    r->group->config.score.terms = GYRE_TERM_QUERY;
+    gyre_build_set_field(r->build, r->group, "terms", GYRE_ORIGIN_FAMILY, NULL, NULL, "query");
+    if (left != right)
+        gyre_scope_warn(r->root, left < right ? left_key : right_key,
+                        "keys more than %" PRId64 " tokens %s the query have one vector, so rows of the table repeat it",
+                        left < right ? left : right, left < right ? "before" : "after");
+}
+
+void gyre_read_conformer(const gyre_family *family, const gyre_scope *root) {
+    static const char *const positions[] = {"max_source_positions", NULL};
+    gyre_config_reader r = gyre_reader_begin(family, root);
+    const int is_bert = strcmp(family->model_type, "wav2vec2-bert") == 0;
+    const json_t *given = json_object_get(root->object, type_key);
+    const char *type = gyre_scope_string(root, type_key, is_bert ? "relative_key" : "relative");
+    /* Files have the keys of all types, of which one counts. */
+    static const char *const keys[] = {"rotary_embedding_base", "left_max_position_embeddings",
+                                       "right_max_position_embeddings", "max_source_positions", NULL};
+    for (int i = 0; keys[i]; i++)
+        (void)gyre_scope_value(root, keys[i]);
+    if (json_is_null(given)) {
+        gyre_reader_add_group(&r, "all", "nope");
+        gyre_reader_read_head_sizes(&r, gyre_heads_keys);
+    } else if (strcmp(type, "relative") == 0) {
+        gyre_reader_add_group(&r, "all", "transformer-xl");
+        gyre_reader_read_head_sizes(&r, gyre_heads_keys);
+        gyre_reader_set_max_distance(&r, positions[0], gyre_reader_read_size(&r, "max_distance", positions, 5000));
+        r.group->config.score.bidirectional = 1;
+        gyre_reader_note_flag(&r, "bidirectional", NULL, 1);
+    } else if (is_bert && strcmp(type, "relative_key") == 0) {
+        read_clipped_keys(&r);
+    } else if (strcmp(type, "rotary") == 0) {
+        gyre_scope_fail(
+            root, GYRE_EUNSUPPORTED, type_key,
+            "\"rotary\" rotates the input of a layer, before queries and keys are projected from it; Gyre rotates "
+            "queries and keys");
+    } else {
+        gyre_scope_fail(root, GYRE_EFORMAT, type_key, "\"%.40s\" is not one of rotary, relative%s", type,
+                        is_bert ? ", relative_key" : "");
+    }
+}

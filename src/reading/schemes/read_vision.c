@@ -196,7 +196,6 @@ static const struct {
     {"siglip2", "a learned table, resized to each image"},
     {"vjepa2", "the two channels of a pair rotate by different angles, so it is not a rotation"},
     {"minimax", "three axes, over a part of the head"},
-    {"wav2vec2-bert", "relative keys, a rotation or Transformer-XL's scores, by position_embeddings_type"},
     {"inkling",
      "its layers add a learned bias by distance to the scores, W h . P[distance] for each head, and rotate nothing"},
 };
@@ -253,8 +252,8 @@ int gyre_read_tower_alone(const gyre_scope *s) {
     gyre_build *build = s->source->build;
     for (size_t i = 0; i < sizeof undescribed_towers / sizeof *undescribed_towers; i++) {
         const char *prefix = undescribed_towers[i].prefix;
-        const int is_whole = strcmp(prefix, "inkling") == 0 || strcmp(prefix, "wav2vec2-bert") == 0 ||
-                             has_prefix(prefix, "dinov3") || strcmp(prefix, "vjepa2") == 0 || strcmp(prefix, "sam") == 0;
+        const int is_whole = strcmp(prefix, "inkling") == 0 || has_prefix(prefix, "dinov3") ||
+                             strcmp(prefix, "vjepa2") == 0 || strcmp(prefix, "sam") == 0;
         if (!has_prefix(type, prefix) || !(is_whole || strstr(type, "vision"))) continue;
         gyre_scope_fail(s, GYRE_EUNSUPPORTED, "model_type", "\"%.60s\" is not described: %s", type,
                         undescribed_towers[i].what);
