@@ -238,6 +238,9 @@ static void refused_in_exact_words(void **state) {
         {CLASS("CogView4Transformer2DModel", ", \"attention_head_dim\": 42"), "do not divide into pairs of two axes"},
         {CLASS("Ideogram4Transformer2DModel", ", \"mrope_section\": [2, 100, 20]"), "among every third of 128"},
         {CLASS("Ideogram4Transformer2DModel", ", \"mrope_section\": [2, 3]"), "not three axes"},
+        {CLASS("Ideogram4Transformer2DModel", ", \"attention_head_dim\": 1000000"), "the most is 65536"},
+        {CLASS("FluxTransformer2DModel", ", \"attention_head_dim\": 1000000"), "the most is 65536"},
+        {CLASS("StableAudio3DiTModel", ", \"embed_dim\": 3, \"num_heads\": 12"), "0 channels are not pairs"},
         {CLASS("MiniMaxH3Transformer3DModel", ", \"rope_freq_dim\": 24"), "144 channels rotate of a head of 128"},
         {CLASS("MiniMaxMusic3Transformer1DModel", ", \"rotary_dim\": 15"), "15 channels are not pairs"},
     };

@@ -147,6 +147,12 @@ static void read_line(axial_class *c) {
                         c->channels[0]);
 }
 
+static void check_head(const axial_class *c) {
+    if (c->head > MAX_CHANNELS)
+        gyre_scope_fail(c->s, GYRE_EFORMAT, class_key, "a head of %" PRId64 " channels; the most is %d", c->head,
+                        MAX_CHANNELS);
+}
+
 static void read_channels(axial_class *c) {
     const struct diffuser *d = c->d;
     int64_t sum = 0;
@@ -178,6 +184,7 @@ static void read_channels(axial_class *c) {
         c->head = read_head(c->s, d->channels[0]);
         split_head(c);
     }
+    check_head(c);
 }
 
 /* -- the group -- */
