@@ -49,6 +49,25 @@ def test_a_right_model_is_right(name: str, dtype: torch.dtype, tmp_path: Path) -
         assert len(report.right) >= (2 if name in ("gpt-j", "codegen") else 4)
 
 
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"global_head_dim": 32},
+        {"head_dim": 32, "global_head_dim": 16},
+        {"global_head_dim": 32, "num_hidden_layers": 12, "layer_types": (["sliding_attention"] * 5 + ["full_attention"]) * 2},
+    ],
+)
+def test_heads_of_two_sizes(changes: dict[str, Any]) -> None:
+    """Gemma 4's full layers have heads of global_head_dim channels, whatever it is."""
+    model = model_of("gemma4", **changes)
+    report = gt.audit(model)
+    assert report.ok, str(report)
+    for module in model.modules():
+        if hasattr(module, "full_attention_inv_freq"):
+            module.full_attention_inv_freq.mul_(1.5)
+    assert causes(gt.audit(model)) == {"model.rotary_emb.full_attention_inv_freq": "other"}
+
+
 def test_a_right_model_stays_right_when_used() -> None:
     """Frequencies that are computed again for a long context are right too, and so is the way back."""
     for name in ("llama-dynamic", "phi3-longrope"):

@@ -22,7 +22,7 @@ from gyre._encoding import Encoding
 from gyre._errors import Error
 from gyre.torch import _diagnose
 from gyre.torch._diagnose import Fault, Wanted
-from gyre.torch._module import RotaryEmbedding, depends_on_length, resolved
+from gyre.torch._module import RotaryEmbedding, depends_on_length
 from gyre.torch._own import TOLD, own_module
 from gyre.torch._patch import Positions
 
@@ -116,16 +116,15 @@ class _Meaning:
 
     def __init__(self, model: nn.Module, config: Any, profile: str) -> None:
         self.model, self.config, self.profile = model, config, profile
-        self.readings: dict[tuple[int, str], dict[str, Any] | Error] = {}
+        self.readings: dict[int, dict[str, Any] | Error] = {}
 
-    def reading(self, config: Any, layers: str) -> dict[str, Any] | Error:
-        key = (id(config), layers)
-        if key not in self.readings:
+    def reading(self, config: Any) -> dict[str, Any] | Error:
+        if id(config) not in self.readings:
             try:
-                self.readings[key] = _encoding.read(resolved(config, layers), self.profile)
+                self.readings[id(config)] = _encoding.read(config, self.profile)
             except Error as why:
-                self.readings[key] = why
-        return self.readings[key]
+                self.readings[id(config)] = why
+        return self.readings[id(config)]
 
     def configs(self, path: str) -> list[Any]:
         """The configs of a module and of those around it, inmost first."""
@@ -145,7 +144,7 @@ class _Meaning:
         vision = bool(re.search(r"visual|vision|image", path))
         configs = self.configs(path)
         for config in reversed(configs) if vision else configs:  # a vision_config alone does not say what model it is of
-            reading = self.reading(config, layers)
+            reading = self.reading(config)
             if isinstance(reading, Error):
                 why = why or reading
                 continue

@@ -42,17 +42,6 @@ def depends_on_length(encoding: Encoding) -> bool:
     return encoding.config["rope.scaling"] in ("dynamic", "dynamic-yarn", "longrope")
 
 
-def resolved(config: Any, layer_type: str) -> Any:
-    """The config of one type of layers, for a config that says what differs in them (Gemma 4's per_layer_config)."""
-    if layer_type not in (getattr(config, "layer_types", None) or ()):
-        return config
-    try:
-        found = config.per_layer_config[layer_type]
-    except (AttributeError, KeyError, TypeError, ValueError):  # the last: a type whose layers differ among themselves
-        return config
-    return found if hasattr(found, "to_dict") else config
-
-
 def _is_beside(name: str) -> bool:
     """Whether a group is of a tower, an indexer or layers that predict further tokens: not of the decoder's layers."""
     return name == "vision" or name.startswith(("indexer", "mtp"))
@@ -61,10 +50,9 @@ def _is_beside(name: str) -> bool:
 def groups_of(config: Any, profile: str | None) -> dict[str, Encoding]:
     """The encodings of a config that rotate, by the names of their layers; of a vision tower, none."""
     found = {}
-    for name in [group["name"] for group in _encoding.read(config, profile)["groups"] if not _is_beside(group["name"])]:
-        for group in _encoding.read(resolved(config, name), profile)["groups"]:
-            if group["name"] == name and group["config"]["kind"] == "rope":
-                found[name] = Encoding(**group["config"])
+    for group in _encoding.read(config, profile)["groups"]:
+        if not _is_beside(group["name"]) and group["config"].get("kind") == "rope":
+            found[group["name"]] = Encoding(**group["config"])
     return found
 
 
