@@ -30,12 +30,13 @@ def test_logits_are_equal_to_rounding(name: str) -> None:
     before = logits(model)
     turned: list[int] = []
     with gt.patch(model) as patched:
-        assert patched.functions and bool(patched.hooks) == (name in WITH_TABLES)
+        assert patched.functions and (patched.hooks or patched.modules)
+        patched_in_layers = bool(patched.hooks)
         for path in patched.modules:
             model.get_submodule(path).register_forward_hook(lambda *_: turned.append(1))
         after = logits(model)
         assert [n for n, _ in model.named_modules()] == names
-    assert turned or name in WITH_TABLES, "the patched module was not called"
+    assert turned or patched_in_layers, "the patched module was not called"
     torch.testing.assert_close(after, before, rtol=1e-4, atol=1e-5)
     assert torch.equal(logits(model), before), "unpatched, the model is as it was"
 
@@ -81,16 +82,17 @@ def test_layers_with_tables(name: str) -> None:
     before, long = logits(model, position_ids=uneven), logits(model, torch.arange(300)[None] * 37 % 128)
     options: dict[str, Any] = {"max_new_tokens": 8, "do_sample": False, "eos_token_id": None}
     text = model.generate(IDS, **options)
+    tables = [module.embed_positions for module in model.modules() if hasattr(module, "embed_positions")]
+    assert tables
     with gt.patch(model):
         torch.testing.assert_close(logits(model, position_ids=uneven), before, rtol=1e-4, atol=1e-5)
         torch.testing.assert_close(logits(model, torch.arange(300)[None] * 37 % 128), long, rtol=1e-4, atol=1e-5)
         assert torch.equal(model.generate(IDS, **options), text)
-        for _, module in model.named_modules():
-            if hasattr(module, "embed_positions"):
-                module.embed_positions.zero_()  # Gyre does not look at it
+        for table in tables:
+            table.zero_()  # Gyre does not look at it
         torch.testing.assert_close(logits(model, position_ids=uneven), before, rtol=1e-4, atol=1e-5)
         assert torch.equal(logits(other, position_ids=uneven), before), "other models of the file are served as before"
-    with pytest.raises(gyre.Error, match="tables differ from its config,"):
+    with pytest.raises(gyre.Error, match="tables differ from its config,|rotates otherwise than its config says"):
         gt.patch(model)
 
 
@@ -251,7 +253,7 @@ def test_a_form_that_the_model_does_not_take() -> None:
     model.model.rotary_emb = gt.RotaryEmbedding({"sliding_attention": encoding, "full_attention": encoding})
     assert [f.buffer for f in gt.audit(model).findings] == ["form"]
     for name in WITH_TABLES:
-        with pytest.raises(gyre.Error, match="has no rotary module.*gyre.torch.patch"):
+        with pytest.raises(gyre.Error, match="(has no rotary module|returns the sine before the cosine).*gyre.torch.patch"):
             gt.RotaryEmbedding.from_config(config_of(name))
     assert gt.RotaryEmbedding.from_config(config_of("cohere").to_dict()).form == "interleaved"
     with pytest.raises(gyre.Error, match="returns 64 channels for 8 pairs: use gyre.torch.patch"):

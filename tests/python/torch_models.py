@@ -103,7 +103,7 @@ FAMILIES |= {
 }
 AXES = ("qwen2-vl", "qwen2.5-vl", "qwen3-vl")  # positions of three axes; decoders without a head
 NOT_PATCHED = {"gpt2": ("GPT2Config", {})}  # does not rotate
-WITH_TABLES = ("gpt-j", "codegen")  # no rotary module, but a table in each layer
+WITH_TABLES = ("gpt-j", "codegen")  # a table of angles: of each layer, since transformers 5.24 of a rotary module
 
 
 def config_of(name: str, **changes: Any) -> Any:

@@ -112,7 +112,10 @@ class RotaryEmbedding(nn.Module):
             raise Error("EUNSUPPORTED", text, "config")
         pairs = one.config["rope.dim"] // 2
         if own.form is None or own.channels != pairs * (2 if own.form in ("half", "interleaved") else 1):
-            text = f"config: {own.name} returns {own.channels} channels for {pairs} pairs: use gyre.torch.patch"
+            what = f"{own.channels} channels for {pairs} pairs"
+            if own.sine_first:
+                what = "the sine before the cosine"
+            text = f"config: {own.name} returns {what}: use gyre.torch.patch"
             raise Error("EUNSUPPORTED", text, "config")
         return cls(one if len(specs) == 1 else groups, form=own.form)
 

@@ -27,12 +27,13 @@ TOLD = {  # the forms, for messages
 @dataclass(frozen=True)
 class Own:
     """form: of its results' last axis, as in RotaryEmbedding; None where it is none of these.  channels: of that axis.
-    layer_type: is the type of layers an argument of its forward?"""
+    layer_type: is the type of layers an argument of its forward?  sine_first: it returns (sin, cos), as GPT-J's does."""
 
     name: str
     form: str | None
     channels: int
     layer_type: bool
+    sine_first: bool
 
 
 def config_object(config: Any) -> Any:
@@ -71,11 +72,18 @@ def _form_of(out: Any) -> tuple[str | None, int]:
     sine = out[1]
     channels = int(sine.shape[-1])
     pairs = channels // 2
+    if _sine_first(out):
+        return None, channels
     if channels % 2 == 0 and torch.equal(sine[..., :pairs], sine[..., pairs:]):
         return "half", channels
     if channels % 2 == 0 and torch.equal(sine[..., 0::2], sine[..., 1::2]):
         return "interleaved", channels
     return "pairs", channels
+
+
+def _sine_first(out: Any) -> bool:
+    """Whether the first of two tables is that of the sine, which is 0 at position 0."""
+    return not isinstance(out, Tensor) and not out[0][..., 0, :].any() and bool(out[1][..., 0, :].all())
 
 
 def _probe(kind: type[nn.Module], config: Any) -> Own:
@@ -92,7 +100,7 @@ def _probe(kind: type[nn.Module], config: Any) -> Own:
         except (IndexError, RuntimeError):  # positions of several axes
             out = module(x, at.expand(3, 1, -1), *more)
     form, channels = _form_of(out)
-    return Own(kind.__name__, form, channels, typed)
+    return Own(kind.__name__, form, channels, typed, _sine_first(out))
 
 
 def own_module(config: Any) -> Own | None:

@@ -24,6 +24,7 @@ from gyre.torch._specs import encoding_of, spec_of
 _NAMES = ("apply_rotary_pos_emb", "apply_rotary_pos_emb_interleave", "apply_rotary_emb")
 _COMPLEX = "apply_rotary_emb"  # takes one complex tensor in place of cos and sin
 _EXAMPLE = torch.tensor([[0, 1, 5, 2, 40]], device="cpu")  # positions of the check
+CLOSE = 1e-4  # what rounding may change of the numbers of the check
 
 # Positions of the attention layer that is running, where layers keep tables and get no cos and sin (GPT-J, CodeGen).
 _running = threading.local()
@@ -64,7 +65,8 @@ class _PatchedRotary(RotaryEmbedding):
         self._wholes = {name: spec_of(whole(encoding_of(spec))) for name, spec in self._specs.items()}
         self._kept = (original,)  # in a tuple: not a submodule, so that parameters, buffers and names are as before
         name = next(iter(self._specs))
-        self._complex = isinstance(original(torch.zeros(1, device="cpu"), self.example(name), *([name] if name else [])), Tensor)
+        made = original(torch.zeros(1, device="cpu"), self.example(name), *([name] if name else []))
+        self._complex = isinstance(made, Tensor)
 
     def example(self, name: str) -> Tensor:
         """Positions to compare by; on each axis others."""
@@ -88,11 +90,27 @@ def _rotated(found: Positions, tensors: tuple[Tensor, ...], layout: str) -> Any:
     return _rotate_pair(tensors[0], tensors[1], found.positions, 0, spec, layout, "forward", found.length)
 
 
-def _layout_of_complex(function: Any) -> str:
-    """The layout of the tensors that a function of complex numbers takes: other shapes do not fit together."""
+def _parameters(function: Any) -> list[str]:
+    return list(inspect.signature(function).parameters)
+
+
+def _takes_both(function: Any) -> bool:
+    """Whether it rotates queries and keys in one call."""
+    names = _parameters(function)
+    return function.__name__ == _COMPLEX or "k" in names[:2] or "key" in names[:2]
+
+
+def _layout_of(function: Any) -> str | None:
+    """The layout of the tensors of a function that has one only: other shapes do not fit together.  None: its unsqueeze_dim
+    says it."""
+    is_complex = function.__name__ == _COMPLEX
+    if not is_complex and (_takes_both(function) or "unsqueeze_dim" in _parameters(function)):
+        return None
+    x = torch.zeros(1, 2, 5, 4, device="cpu")
+    pairs = torch.ones(1, 5, 2, device="cpu")
     try:
         with torch.device("cpu"):
-            function(torch.zeros(1, 2, 5, 4), torch.zeros(1, 1, 5, 4), torch.ones(1, 5, 2, dtype=torch.complex64))
+            function(x, x[:, :1], torch.complex(pairs, pairs)) if is_complex else function(x, pairs, pairs)
     except RuntimeError:
         return "bshd"
     return "bhsd"
@@ -100,7 +118,7 @@ def _layout_of_complex(function: Any) -> str:
 
 def _fused(original: Any) -> Any:
     """apply_rotary_pos_emb for pairs of a patched module; others go to the function of transformers."""
-    of_complex = _layout_of_complex(original) if original.__name__ == _COMPLEX else None
+    only = _layout_of(original)
 
     @functools.wraps(original)
     def apply(*args: Any, **kwargs: Any) -> Any:
@@ -112,7 +130,7 @@ def _fused(original: Any) -> Any:
         tensors = args[:at] if at is not None else args
         rest = args[at + 2 :] if at is not None else ()
         axis = kwargs.get("unsqueeze_dim", next((x for x in rest if isinstance(x, int)), 1))
-        return _rotated(found, tensors, of_complex or ("bhsd" if axis == 1 else "bshd"))
+        return _rotated(found, tensors, only or ("bhsd" if axis == 1 else "bshd"))
 
     apply.gyre_original = original  # type: ignore[attr-defined]
     apply.gyre_users = 0  # type: ignore[attr-defined]
@@ -208,11 +226,11 @@ def _functions(model: nn.Module) -> list[tuple[ModuleType, str]]:
 
 
 def _arguments(function: Any, q: Tensor, k: Tensor, pair: Any) -> tuple[Any, ...]:
-    names = list(inspect.signature(function).parameters)
+    if _layout_of(function) == "bshd":
+        q, k = q.transpose(1, 2), k.transpose(1, 2)
     if function.__name__ == _COMPLEX:
-        each = (q, k) if _layout_of_complex(function) == "bhsd" else (q.transpose(1, 2), k.transpose(1, 2))
-        return (*each, pair)
-    return (q, k, *pair) if "k" in names[:2] or "key" in names[:2] else (q, *pair)
+        return (q, k, pair)
+    return (q, k, *pair) if _takes_both(function) else (q, *pair)
 
 
 def _difference(pairs: Any) -> float:
@@ -220,8 +238,8 @@ def _difference(pairs: Any) -> float:
     return max(float((a - b).abs().nan_to_num(1e30, 1e30).max()) for a, b in pairs)
 
 
-def _check(path: str, original: nn.Module, patched: _PatchedRotary, functions: list[tuple[ModuleType, str]]) -> None:
-    """Raises where both ways differ by more than rounding on a small example."""
+def difference(original: nn.Module, patched: _PatchedRotary, functions: list[tuple[ModuleType, str]]) -> float:
+    """How far both ways differ on a small example; infinite where no function takes what the module gives."""
     worst = 0.0
     drawn = torch.Generator("cpu").manual_seed(0)  # a separate one: that of the program is unchanged
     for name, encoding in patched.encodings.items():
@@ -243,9 +261,15 @@ def _check(path: str, original: nn.Module, patched: _PatchedRotary, functions: l
                 both = ((got, wanted),) if isinstance(got, Tensor) else zip(got, wanted, strict=True)
                 closest = min(closest, _difference(both))
         worst = max(worst, closest)
+    return worst
+
+
+def _check(path: str, original: nn.Module, patched: _PatchedRotary, functions: list[tuple[ModuleType, str]]) -> None:
+    """Raises where both ways differ by more than rounding."""
+    worst = difference(original, patched, functions)
     if worst == float("inf"):
         raise Error("EUNSUPPORTED", f"model: {path} is not called as those of the models that patch knows", "model")
-    if not worst <= 1e-4:
+    if not worst <= CLOSE:
         text = f"model: {path} rotates otherwise than its config says, by up to {worst:.2g} (gyre.torch.audit has details)"
         raise Error("EUNSUPPORTED", text, "model")
 
@@ -286,7 +310,7 @@ def _check_tables(layer: nn.Module, encoding: Encoding, original: Callable[..., 
     x = torch.randn(1, 5, 2, int(encoding.config["rope.dim"]), generator=drawn, device="cpu")
     sine, cosine = table[_EXAMPLE].float().chunk(2, -1)
     off = float((original(x, sine, cosine) - _part(encoding).rotate(x, _EXAMPLE, layout="bshd")).abs().max())
-    if off > 1e-4:
+    if off > CLOSE:
         text = f"model: its tables differ from its config, by up to {off:.2g} (gyre.torch.audit has details)"
         raise Error("EUNSUPPORTED", text, "model")
 
