@@ -51,6 +51,22 @@ def test_a_context_beyond_the_trained_one(name: str) -> None:
         torch.testing.assert_close(logits(model, ids), before, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("trained", [16, 32, 64])
+def test_a_dynamic_model_that_has_read_a_long_text(trained: int) -> None:
+    """Its module keeps the frequencies of the longest text so far, which the check looks past and leaves as they are."""
+    model = model_of("llama-dynamic", max_position_embeddings=trained)
+    ids = torch.arange(200)[None] * 37 % 128
+    before = logits(model, ids)
+    kept = model.model.rotary_emb.inv_freq.clone()
+    with gt.patch(model):
+        torch.testing.assert_close(logits(model, ids), before, rtol=1e-4, atol=1e-5)
+    assert torch.equal(model.model.rotary_emb.inv_freq, kept)
+    if trained > 40:  # the positions of the check are those of a short text, which the original frequencies are for
+        model.model.rotary_emb.original_inv_freq.mul_(1.5)
+        with pytest.raises(gyre.Error, match="rotates otherwise than its config says"):
+            gt.patch(model)
+
+
 @pytest.mark.parametrize("name", ["llama-3.1", "gemma3", "gpt-neox", "cohere"])
 def test_a_wrong_position_would_show(name: str) -> None:
     model = model_of(name)

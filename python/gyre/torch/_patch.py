@@ -55,6 +55,19 @@ def whole(encoding: Encoding) -> Encoding:
     return encoding.replace(query__temperature="none") if encoding.config["query.temperature"] != "none" else encoding
 
 
+def at_rest(module: nn.Module) -> nn.Module:
+    """A copy of a rotary module; of dynamic NTK, which keeps the frequencies of the longest text so far, as before that text."""
+    copied = copy.deepcopy(module)
+    trained = getattr(copied, "original_max_seq_len", 0)
+    for name in [name for name in vars(copied) if name.endswith("max_seq_len_cached")]:
+        prefix = name.removesuffix("max_seq_len_cached")
+        original = getattr(copied, f"{prefix}original_inv_freq", None)
+        if isinstance(original, Tensor) and getattr(copied, name) > trained:
+            setattr(copied, f"{prefix}inv_freq", original.clone())
+            setattr(copied, name, trained)
+    return copied
+
+
 class _PatchedRotary(RotaryEmbedding):
     """Stands for a rotary module of transformers, which it keeps."""
 
@@ -65,7 +78,7 @@ class _PatchedRotary(RotaryEmbedding):
         self._wholes = {name: spec_of(whole(encoding_of(spec))) for name, spec in self._specs.items()}
         self._kept = (original,)  # in a tuple: not a submodule, so that parameters, buffers and names are as before
         name = next(iter(self._specs))
-        made = original(torch.zeros(1, device="cpu"), self.example(name), *([name] if name else []))
+        made = at_rest(original)(torch.zeros(1, device="cpu"), self.example(name), *([name] if name else []))
         self._complex = isinstance(made, Tensor)
 
     def example(self, name: str) -> Tensor:
@@ -242,13 +255,14 @@ def difference(original: nn.Module, patched: _PatchedRotary, functions: list[tup
     """How far both ways differ on a small example; infinite where no function takes what the module gives."""
     worst = 0.0
     drawn = torch.Generator("cpu").manual_seed(0)  # a separate one: that of the program is unchanged
+    own = at_rest(original)
     for name, encoding in patched.encodings.items():
         config = encoding.config
         closest = float("inf")  # of the functions and widths that a model may call, of which not all belong to these layers
         at = patched.example(name)
         more = (name,) if name else ()
         x = torch.zeros(1, device="cpu")
-        pair, found = original(x, at, *more), patched(x, at, *more)
+        pair, found = own(x, at, *more), patched(x, at, *more)
         for file, function_name in functions:
             function = getattr(getattr(file, function_name), "gyre_original", getattr(file, function_name))
             for channels in {config["head_dim"], config["rope.dim"]}:
