@@ -23,8 +23,8 @@ from gyre._errors import Error
 from gyre.torch import _diagnose
 from gyre.torch._diagnose import Fault, Wanted
 from gyre.torch._module import RotaryEmbedding, depends_on_length
-from gyre.torch._own import TOLD, own_module
-from gyre.torch._patch import Positions
+from gyre.torch._own import TOLD, form_of, own_module
+from gyre.torch._patch import Positions, turning
 
 _FREQUENCIES = re.compile(r"^(?P<layers>.*?)_?(?P<kind>original_inv_freq|inv_freq)$")
 _FACTOR = re.compile(r"^(?P<layers>.*?)_?attention_scaling$")
@@ -33,6 +33,7 @@ _JOINED = ("freqs_cis", "embed_positions")  # complex, [positions, pairs, 2], or
 _POSITIONS = re.compile(r"pos|_ids$")  # in the name of an argument that is positions
 _DENSE = 1024  # a module is run at every position below this, and about each power of two
 _BEYOND = 4098  # and up to here, where the context length changes nothing
+_SAME_FORM = 0.02  # of queries of about 1: what frequencies within their tolerance change is less, another form changes more
 _MOST = 4096  # positions of one run that looks for the first wrong one
 
 
@@ -263,8 +264,8 @@ class _Auditor:
                 good &= self.note(path, name, self.best(targets, lambda t: _check_table(cosine, sine, t))[1])
         if isinstance(module, RotaryEmbedding):
             seen = {name: self.targets(path, "forward", name) for name in module.encodings}
-        if good and seen and not tables:
-            self.run(path, module, seen)
+        if good and seen and not tables and self.run(path, module, seen) and not isinstance(module, RotaryEmbedding):
+            self.turn(path, module, list(seen))
         if isinstance(module, RotaryEmbedding):
             self.order(path, module)
 
@@ -281,8 +282,35 @@ class _Auditor:
         else:
             self.note(path, "form", None)
 
-    def run(self, path: str, module: nn.Module, seen: dict[str, list[_Target]]) -> None:
-        """Runs a copy of a module whose buffers are right: does it give the cos and sin that the config means?"""
+    def turn(self, path: str, module: nn.Module, layers: list[str]) -> None:
+        """Do the functions of the model's file rotate as the config means by what a module returns?  Its numbers may be right
+        and in another form.  Nothing is noted where it is right, or where no such function takes what the model's own class
+        returns either."""
+        try:
+            off = turning(self.meaning.model, path, module, self.meaning.profile)
+        except Exception:  # a module that patch does not know
+            return
+        if off <= _SAME_FORM:
+            return
+        has = form_of(module, layers[0])
+        own = next((one for one in map(own_module, self.meaning.configs(path)) if one is not None), None)
+        if math.isinf(off) and (own is None or own.form == has or own.name not in [kind.__name__ for kind in type(module).__mro__]):
+            return
+        text = f"returns {TOLD[has]}" if has in TOLD else "returns cos and sin in a form"
+        if own is not None and own.form in TOLD and own.form != has:
+            text += f"; the model takes {TOLD[own.form]}"
+        else:
+            text += ", by which the model does not rotate as its config says"
+        self.note(path, "form", Fault("order", text, off if math.isfinite(off) else None, 0))
+
+    def run(self, path: str, module: nn.Module, seen: dict[str, list[_Target]]) -> bool:
+        """Runs a copy of a module whose buffers are right: does it give the cos and sin that the config means?  Returns False
+        where it does not, or where that cannot be said."""
+        before = len(self.report.findings), len(self.report.skipped)
+        self.run_each(path, module, seen)
+        return before == (len(self.report.findings), len(self.report.skipped))
+
+    def run_each(self, path: str, module: nn.Module, seen: dict[str, list[_Target]]) -> None:
         parameters = inspect.signature(module.forward).parameters
         named = _second(parameters)
         if named is None:

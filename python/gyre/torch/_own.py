@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import importlib
 import inspect
 import os
@@ -86,19 +87,28 @@ def _sine_first(out: Any) -> bool:
     return not isinstance(out, Tensor) and not out[0][..., 0, :].any() and bool(out[1][..., 0, :].all())
 
 
+def form_of(module: nn.Module, layer_type: str) -> str | None:
+    """The form in which a copy of a rotary module returns cos and sin; None where it is none of these."""
+    with torch.device("cpu"), torch.no_grad():
+        return _form_of(_run(copy.deepcopy(module).to("cpu"), [layer_type] if layer_type else []))[0]
+
+
+def _run(module: nn.Module, more: list[Any]) -> Any:
+    at = torch.tensor([_PROBE])
+    x = torch.zeros(1, len(_PROBE), 1)
+    try:
+        return module(x, at, *more)
+    except (IndexError, RuntimeError):  # positions of several axes
+        return module(x, at.expand(3, 1, -1), *more)
+
+
 def _probe(kind: type[nn.Module], config: Any) -> Own:
     parameters = inspect.signature(kind.forward).parameters
     typed = "layer_type" in parameters
     with torch.device("cpu"), torch.no_grad():
         module = kind(config)
         types = list(getattr(config, "layer_types", None) or ()) if typed else [None]
-        at = torch.tensor([_PROBE])
-        more = [types[0]] if typed else []
-        x = torch.zeros(1, len(_PROBE), 1)
-        try:
-            out = module(x, at, *more)
-        except (IndexError, RuntimeError):  # positions of several axes
-            out = module(x, at.expand(3, 1, -1), *more)
+        out = _run(module, [types[0]] if typed else [])
     form, channels = _form_of(out)
     return Own(kind.__name__, form, channels, typed, _sine_first(out))
 

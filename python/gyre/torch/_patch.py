@@ -278,6 +278,12 @@ def difference(original: nn.Module, patched: _PatchedRotary, functions: list[tup
     return worst
 
 
+def turning(model: nn.Module, path: str, module: nn.Module, profile: str) -> float:
+    """How far rotations by what a module returns are from those of the config, as `difference`.  Raises gyre.Error."""
+    own = copy.deepcopy(module).to("cpu")
+    return difference(own, _PatchedRotary(_encodings(model, path, module, profile), own), _functions(model))
+
+
 def _check(path: str, original: nn.Module, patched: _PatchedRotary, functions: list[tuple[ModuleType, str]]) -> None:
     """Raises where both ways differ by more than rounding."""
     worst = difference(original, patched, functions)
