@@ -325,7 +325,8 @@ class Encoding(_gyre.Encoding):
             tables: where the scheme trains one: an array shaped as :attr:`table_shapes` says (T5: [buckets, heads]).
             double: True = float64, else float32.
 
-        Raises gyre.Error where the scheme puts no number on scores.
+        Returns an array of the kind of the positions; where these are numbers of tokens, of the kind of the table; numpy's
+        without a table.  Raises gyre.Error where the scheme puts no number on scores.
         """
         return self._bias(queries, keys, tables=tables, double=double, length=length or 0)
 

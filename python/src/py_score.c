@@ -120,6 +120,15 @@ static PyObject *add_bias(score_call *c, gyre_py_result *result, int is_new) {
     return !status ? gyre_py_result_finish(result) : gyre_py_raise(status, &err);
 }
 
+/* out = the array whose kind a result has: positions, or a table where these are numbers of tokens.  NULL = none. */
+static const gyre_py_array *kind_of(const score_call *c) {
+    if (c->query_array.object) return &c->query_array;
+    if (c->key_array.object) return &c->key_array;
+    for (int i = 0; i < GYRE_PY_TABLES; i++)
+        if (c->tables.arrays[i].object) return &c->tables.arrays[i];
+    return NULL;
+}
+
 const char gyre_py_bias_doc[] = "_bias($self, queries, keys=None, *, tables=None, double=False, length=0, scores=None"
                                 ")\n--\n\n"
                                 "The bias of scores.";
@@ -133,10 +142,9 @@ PyObject *gyre_py_bias(PyObject *self, PyObject *const *args, Py_ssize_t count, 
     if (open_scores(&c, a[0], a[1], a[2], a[4]) == 0) {
         const int64_t heads = gyre_encoding_get_config(c.encoding->encoding)->heads;
         const int64_t shape[4] = {c.batch, heads > 0 ? heads : 1, c.query_count, c.key_count};
-        const gyre_py_array *like = c.query_array.object ? &c.query_array : c.key_array.object ? &c.key_array : NULL;
         if (a[5] ? gyre_py_result_given(&result, a[5], "scores") == 0 &&
                        gyre_py_array_is(&result.array, GYRE_PY_REAL, "float16, bfloat16, float32 or float64") == 0
-                 : gyre_py_result_new(&result, like, wide ? GYRE_DTYPE_F64 : GYRE_DTYPE_F32, 3 + c.has_batch,
+                 : gyre_py_result_new(&result, kind_of(&c), wide ? GYRE_DTYPE_F64 : GYRE_DTYPE_F32, 3 + c.has_batch,
                                       shape + !c.has_batch) == 0)
             finished = add_bias(&c, &result, !a[5]);
     }

@@ -8,6 +8,7 @@ from typing import Any
 
 import gyre
 import gyre.torch as gt
+import numpy
 import pytest
 import torch
 
@@ -212,6 +213,32 @@ def test_opcheck_tables_and_bias() -> None:
     at = torch.arange(6)
     torch.library.opcheck(torch.ops.gyre.bias.default, (at, at, [table], encoding._spec, '{"tables": [""]}', False, 0))
     torch.library.opcheck(torch.ops.gyre.bias.default, (at, at, [], gyre.alibi(4)._spec, '{"tables": []}', True, 0))
+
+
+def test_whole_numbers_of_numpy() -> None:
+    """What numpy counts is a number of tokens or a first position, as an int is."""
+    rope, t5, table, x = gyre.rope(8), gyre.t5(4), torch.randn(32, 4), torch.randn(1, 2, 3, 8)
+    for kind in (numpy.int64, numpy.int32, numpy.uint8):
+        assert torch.equal(gt.rotate(x, rope, kind(3)), gt.rotate(x, rope, 3))
+        assert torch.equal(gt.rotate_pair(x, x, rope, kind(3))[1], gt.rotate(x, rope, 3))
+        assert torch.equal(gt.bias(t5, kind(5), kind(9), tables=table), gt.bias(t5, 5, 9, tables=table))
+        assert torch.equal(
+            gt.attention(x, x, x, encoding=rope, positions=kind(3), key_positions=kind(2)),
+            gt.attention(x, x, x, encoding=rope, positions=3, key_positions=2),
+        )
+    for wrong in (numpy.float64(3), numpy.arange(3), numpy.bool_(True), "3", True):
+        with pytest.raises(gyre.Error, match="positions: is "):
+            gt.rotate(x, rope, wrong)
+
+
+def test_a_bias_is_of_the_kind_of_its_table() -> None:
+    t5, table = gyre.t5(4), torch.randn(32, 4)
+    for keys in (None, 9):
+        found = t5.bias(5, keys, tables=table)
+        assert isinstance(found, torch.Tensor) and torch.equal(found, gt.bias(t5, 5, keys, tables=table))
+        assert isinstance(t5.bias(5, keys, tables=table.numpy()), numpy.ndarray)
+    assert isinstance(t5.bias(numpy.arange(5), tables=table), numpy.ndarray)  # positions come first
+    assert isinstance(gyre.alibi(4).bias(5), numpy.ndarray)
 
 
 def test_bias() -> None:

@@ -22,6 +22,7 @@ from gyre.torch._specs import (
     check_tensor,
     dtype_text,
     encoding_of,
+    is_whole,
     length_of,
     no_tangent,
     options_of,
@@ -448,11 +449,11 @@ def bias(
     keys = queries if keys is None else keys
     each, names = _split_tables(tables)
     device = "meta" if each and all(table.is_meta for table in each) else "cpu"  # of positions that are counted here
-    if isinstance(keys, int):
-        first = keys - queries if isinstance(queries, int) else 0
+    if is_whole(keys):
+        first = keys - queries if is_whole(queries) else 0
         last, keys = keys, torch.arange(_count(keys, "keys"), device=device)
-        queries = torch.arange(first, last, device=device) if isinstance(queries, int) and _count(queries, "queries") >= 0 else queries
-    elif isinstance(queries, int):
+        queries = torch.arange(first, last, device=device) if is_whole(queries) and _count(queries, "queries") >= 0 else queries
+    elif is_whole(queries):
         if not 0 <= queries <= tensor(keys, "keys").shape[-1]:
             text = f"queries: is {queries}, but there are positions of {keys.shape[-1]} keys: pass those of the queries"
             raise Error("EINVAL", text, "queries")

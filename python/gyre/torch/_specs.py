@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
+import numpy
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.autograd import forward_ad as untyped
@@ -30,6 +31,7 @@ __all__ = [
     "dtype_text",
     "encoding_of",
     "forward_ad",
+    "is_whole",
     "length_of",
     "no_tangent",
     "options_of",
@@ -54,9 +56,14 @@ def split_positions(positions: Any, name: str = "positions") -> tuple[torch.Tens
     """(a tensor, 0) or (None, the first position)."""
     if positions is None or isinstance(positions, torch.Tensor):
         return positions, 0
-    if isinstance(positions, int):
+    if is_whole(positions):
         return None, whole(positions, name)
     raise Error("EINVAL", f"{name}: is a {type(positions).__name__}, not a tensor or an int", name)
+
+
+def is_whole(value: Any) -> bool:
+    """Whether a value is one whole number: an int, or numpy's."""
+    return isinstance(value, (int, torch.SymInt, numpy.integer))
 
 
 def whole(value: Any, name: str) -> Any:
