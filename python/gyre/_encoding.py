@@ -132,12 +132,28 @@ def audit_cache(
         return TableAudit(_gyre.audit_angles(table, path=path, profile=profile, length=length))
 
 
+def is_beside(name: str) -> bool:
+    """Whether a group is of a tower, an indexer or layers that predict further tokens: not of the decoder's layers."""
+    return name in ("vision", "audio") or name.startswith(("indexer", "mtp"))
+
+
+def _is_of(group: Mapping[str, Any], layer_type: str) -> bool:
+    """Whether layers are of a type.  Where all layers are alike, a config need not name their type: their window says it."""
+    alike = "sliding_attention" if group["window"] else "full_attention"
+    return bool(group["name"] == layer_type or (group["name"] == "all" and layer_type == alike))
+
+
 def _choose_group(reading: dict[str, Any], layer_type: str | None) -> dict[str, Any]:
     groups: list[dict[str, Any]] = reading["groups"]
     if layer_type is None:
-        return groups[0]
+        placed = [group for group in groups if group["config"]["kind"] != "nope" and not is_beside(group["name"])]
+        others = [group for group in placed if group["config"] != placed[0]["config"]]
+        if not others:
+            return groups[0]
+        names = ", ".join(f"{group['name']!r} ({len(group['layers'])} layers)" if group["layers"] else repr(group["name"]) for group in placed)
+        raise Error("EINVAL", f"layer_type: missing; the positions of layers differ: pass one of {names}", "layer_type")
     for group in groups:
-        if group["name"] == layer_type:
+        if _is_of(group, layer_type):
             return group
     names = ", ".join(repr(group["name"]) for group in groups)
     raise Error("EINVAL", f"layer_type: {layer_type!r} is not among {names}", "layer_type")
@@ -177,8 +193,8 @@ class Encoding(_gyre.Encoding):
                 GGUF) or "reference"; or a trainer, whose settings `source` then is: "megatron", "torchtitan", "axolotl",
                 "llama-factory" or "nanotron".
             length: the context length in use, in tokens, for programs and scalings that depend on it.
-            layer_type: the layers meant, such as "full_attention", where layers differ.  None = the first group with
-                positions that has the most layers.
+            layer_type: the layers meant, such as "full_attention"; needed where their positions differ, as in Gemma 3.
+                Layers without positions, and those of a vision tower, an indexer or MTP, need a name only if they are meant.
             head_dim: channels of a head, for a rope_parameters dict alone.
             trained_length: tokens, for a rope_parameters dict alone; needed where its scaling depends on them and it has
                 no original_max_position_embeddings.

@@ -244,6 +244,28 @@ def test_profiles_lengths_and_layers(configs) -> None:
     assert local.config["rope.base"] != gyre.Encoding.from_config(gemma, layer_type="full_attention").config["rope.base"]
 
 
+def test_layers_that_differ_need_a_name(configs) -> None:
+    for name in ("gemma-3-4b", "t5-base"):
+        with pytest.raises(gyre.Error, match="layer_type: missing; the positions of layers differ: pass one of '") as why:
+            gyre.Encoding.from_config(configs / f"{name}.json")
+        assert why.value.field == "layer_type"
+    assert gyre.Encoding.from_config(configs / "gpt-oss-20b.json").kind == "rope"  # two types with the same positions
+    assert gyre.Encoding.from_config(configs / "smollm3-3b.json").kind == "rope"  # the other layers have no positions
+
+
+def test_layers_that_are_all_alike_have_a_type(configs) -> None:
+    llama = configs / "llama-3.1-8b.json"
+    assert gyre.Encoding.from_config(llama, layer_type="full_attention") == gyre.Encoding.from_config(llama)
+    assert len(gyre.explain(llama, layer_type="full_attention")["groups"]) == 1
+    windowed = {"model_type": "mistral", "hidden_size": 64, "num_attention_heads": 4, "sliding_window": 32}
+    assert gyre.Encoding.from_config(windowed, layer_type="sliding_attention").kind == "rope"
+    for source, name in ((llama, "sliding_attention"), (windowed, "full_attention"), (llama, "linear_attention")):
+        with pytest.raises(gyre.Error, match=f"layer_type: '{name}' is not among 'all'"):
+            gyre.Encoding.from_config(source, layer_type=name)
+        with pytest.raises(gyre.Error, match=f'"{name}" is not one of all'):
+            gyre.explain(source, layer_type=name)
+
+
 def test_explanations_become_frames() -> None:
     pytest.importorskip("pandas")
     frame = gyre.rope(16).explain().frame()
@@ -261,7 +283,7 @@ def test_figures_are_well_formed(configs) -> None:
     import re
     import xml.etree.ElementTree as ElementTree
 
-    shown = [gyre.rope(16, trained_length=512), gyre.alibi(8), gyre.Encoding.from_config(configs / "gemma-3-4b.json")]
+    shown = [gyre.rope(16, trained_length=512), gyre.alibi(8), gyre.Encoding.from_config(configs / "gemma-3-4b.json", layer_type="full_attention")]
     shown.append(gyre.diff(gyre.rope(16), gyre.rope(16, base=2e4)))
     shown.append(gyre.rope(16, scaling="proportional", proportion=0.5))  # pairs that never turn have no point
     for thing in shown:

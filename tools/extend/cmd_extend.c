@@ -119,7 +119,7 @@ static const gyre_layer_reading *find_layers(const gyre_reading *reading, const 
     const gyre_layer_reading *rotating = NULL;
     for (int64_t i = 0; i < reading->groups_count; i++) {
         const gyre_layer_reading *group = reading->groups[i];
-        if (name && strcmp(group->name, name) == 0) return group;
+        if (name && reading_is_selected(group, name)) return group;
         if (!name && is_rotating(group) && group->window == 0) return group;
         if (!rotating && is_rotating(group)) rotating = group;
     }

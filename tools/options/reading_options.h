@@ -31,8 +31,10 @@ typedef struct reading_options {
 } reading_options;
 
 /* -- the layers that --layer-type names -- */
-/* out = 1 if the group has this name, or if layer_type is NULL. */
+/* out = 1 if the group has this name or is of layers of this type, or if layer_type is NULL. */
 int reading_is_selected(const gyre_layer_reading *group, const char *layer_type);
+/* out = the first group that is selected, or NULL.  reading may be NULL. */
+const gyre_layer_reading *reading_find_layers(const gyre_reading *reading, const char *layer_type);
 /* out = the group of that name, or NULL.  reading may be NULL. */
 const gyre_layer_reading *reading_find_group(const gyre_reading *reading, const char *name);
 /* out = 1 for rotations beside those of the decoder's layers: towers of images and sound, indexers, layers that predict

@@ -55,8 +55,7 @@ static int of_model(const plot_options *o, const char *given, plot_subject *s) {
             GYRE_ARGS(gyre_reading_options, .profile = o->reading.profile, .context_length = o->reading.length), &err))
         return cli_fail_error(&err);
     reading_check_layer_type(o->reading.layer_type, s->reading, NULL);
-    const gyre_layer_reading *group =
-        o->reading.layer_type ? reading_find_group(s->reading, o->reading.layer_type) : s->reading->groups[0];
+    const gyre_layer_reading *group = reading_find_layers(s->reading, o->reading.layer_type);
     s->group = group->name;
     s->config = group->config;
     s->trained = s->config.trained_length;

@@ -42,16 +42,11 @@ def depends_on_length(encoding: Encoding) -> bool:
     return encoding.config["rope.scaling"] in ("dynamic", "dynamic-yarn", "longrope")
 
 
-def _is_beside(name: str) -> bool:
-    """Whether a group is of a tower, an indexer or layers that predict further tokens: not of the decoder's layers."""
-    return name == "vision" or name.startswith(("indexer", "mtp"))
-
-
 def groups_of(config: Any, profile: str | None) -> dict[str, Encoding]:
     """The encodings of a config that rotate, by the names of their layers; of a vision tower, none."""
     found = {}
     for group in _encoding.read(config, profile)["groups"]:
-        if not _is_beside(group["name"]) and group["config"].get("kind") == "rope":
+        if not _encoding.is_beside(group["name"]) and group["config"].get("kind") == "rope":
             found[group["name"]] = Encoding(**group["config"])
     return found
 
