@@ -101,7 +101,16 @@ FAMILIES |= {
         ("qwen3-vl", "Qwen3VLTextConfig", [4, 2, 2], {"head_dim": 16}),
     )
 }
-AXES = ("qwen2-vl", "qwen2.5-vl", "qwen3-vl")  # positions of three axes; decoders without a head
+# The sections are those of the class, which are of heads of another size.
+FAMILIES |= {
+    "qwen3-vl-own-sections": ("Qwen3VLTextConfig", {"head_dim": 64}),
+    "qwen3.5": (
+        "Qwen3_5TextConfig",
+        {"head_dim": 64, "layer_types": ["linear_attention", "full_attention"], "linear_num_value_heads": 4}
+        | {"linear_num_key_heads": 2, "linear_key_head_dim": 16, "linear_value_head_dim": 16},
+    ),
+}
+AXES = ("qwen3-vl-own-sections", "qwen3.5", "qwen2-vl", "qwen2.5-vl", "qwen3-vl")  # positions of three axes; decoders without a head
 NOT_PATCHED = {"gpt2": ("GPT2Config", {})}  # does not rotate
 WITH_TABLES = ("gpt-j", "codegen")  # a table of angles: of each layer, since transformers 5.24 of a rotary module
 

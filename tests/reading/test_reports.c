@@ -256,6 +256,10 @@ static void axes_of_classes(void **state) {
          GYRE_PROFILE_HF_5, GYRE_AXES_INTERLEAVED, 12, 3, NULL},
         {"'model_type':'qwen2_vl_text','rope_parameters':{'rope_type':'default'}", GYRE_PROFILE_HF_5, GYRE_AXES_CHUNKED, 16,
          3, NULL},
+        /* Sections of the class for heads of another size. */
+        {"'model_type':'qwen3_vl_text','head_dim':64", GYRE_PROFILE_HF_5, GYRE_AXES_INTERLEAVED, 11, 3, NULL},
+        {"'model_type':'qwen3_5_text','head_dim':64", GYRE_PROFILE_HF_5, GYRE_AXES_INTERLEAVED, 3, 3, NULL},
+        {"'model_type':'qwen2_vl_text','head_dim':64", GYRE_PROFILE_HF_5, GYRE_AXES_CHUNKED, 0, 0, NULL},
         {"'model_type':'novel_vl','rope_parameters':{'rope_type':'default','mrope_section':[24,20,20],"
          "'mrope_interleaved':true}",
          GYRE_PROFILE_HF_5, GYRE_AXES_INTERLEAVED, 24, 3, "mrope_section: its axes are assumed to be interleaved"},

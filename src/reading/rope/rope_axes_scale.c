@@ -55,7 +55,17 @@ static void note_axes(const gyre_rope_source *source, const char *key, gyre_laye
                          NULL, "%s", text);
 }
 
-/* The sections that classes of transformers 5 take if no file states them.  They fit the class's own size of a head. */
+/* Interleaved, pair i is of axis i % 3 up to three times the axis's section, and of the first axis past it: any number of
+ * pairs has axes.  out = how many each axis has. */
+static void fit_interleaved(const int64_t *sections, int64_t pairs, int64_t *out) {
+    const int64_t second = (pairs + 1) / 3, third = pairs / 3;
+    out[1] = sections[1] < second ? sections[1] : second;
+    out[2] = sections[2] < third ? sections[2] : third;
+    out[0] = pairs - out[1] - out[2];
+}
+
+/* The sections that classes of transformers 5 take if no file states them.  In blocks, they fit the class's own size of a
+ * head alone; the class fails on others. */
 static void use_class_sections(const gyre_rope_source *source, gyre_layer_group *group) {
     static const struct {
         const char *prefix;
@@ -69,10 +79,14 @@ static void use_class_sections(const gyre_rope_source *source, gyre_layer_group 
     for (size_t i = 0; i < sizeof classes / sizeof *classes; i++) {
         const int64_t *pairs = classes[i].pairs;
         if (strncmp(classes[i].prefix, source->family->model_type, strlen(classes[i].prefix)) != 0) continue;
-        if (pairs[0] + pairs[1] + pairs[2] != rope->dim / 2) return;
+        const int interleaved = (source->family->traits & GYRE_MROPE_INTERLEAVED) != 0;
+        if (!interleaved && pairs[0] + pairs[1] + pairs[2] != rope->dim / 2) return;
         rope->axes = 3;
-        memcpy(rope->axis_pairs, pairs, 3 * sizeof *pairs);
-        rope->axes_layout = source->family->traits & GYRE_MROPE_INTERLEAVED ? GYRE_AXES_INTERLEAVED : GYRE_AXES_CHUNKED;
+        rope->axes_layout = interleaved ? GYRE_AXES_INTERLEAVED : GYRE_AXES_CHUNKED;
+        if (interleaved)
+            fit_interleaved(pairs, rope->dim / 2, rope->axis_pairs);
+        else
+            memcpy(rope->axis_pairs, pairs, 3 * sizeof *pairs);
         note_axes(source, NULL, group);
         return;
     }
