@@ -40,6 +40,7 @@ _ARGUMENTS = {
     "new_positions.context_length": "new_length",
     "lengths": "documents",
 }
+_LENGTH = "pass length=, or set context_length or length_policy of the encoding"
 _FILE_WORDS = ("opening", "writing", "reading", "closing")  # what the library was doing to a file
 
 
@@ -108,6 +109,7 @@ def make(status: int, text: str, field: str | None) -> Error:
     text = re.sub(r"channels a head, (before|after) has", lambda found: f"channels a head, {_ARGUMENTS[found[1]]} has", text)
     text = re.sub(r"(\d+ queries have no) q_pos,", r"\1 positions,", text)
     text = re.sub(r"(tokens before) k_end$", r"\1 key_end", text)
+    text = text.replace("set context_length in the call or the config, or length_policy in the config", _LENGTH)
     if name == "EIO" and (field is None or field in _FILE_WORDS):
         text = text.removeprefix(f"{field}: ")
         text, field = f"path: {text}", "path"

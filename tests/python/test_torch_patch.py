@@ -51,6 +51,32 @@ def test_a_context_beyond_the_trained_one(name: str) -> None:
         torch.testing.assert_close(logits(model, ids), before, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("name", ["phi3-longrope", "llama-dynamic"])
+def test_a_context_beyond_the_trained_one_states_its_length(name: str, tmp_path: Path) -> None:
+    """Frequencies of a short context would be wrong without a word; with length=, logits are those of transformers."""
+    model = model_of(name, **({"max_position_embeddings": 64} if name == "llama-dynamic" else {}))
+    model.save_pretrained(tmp_path)
+    ids = torch.arange(200)[None] * 37 % 128
+    opened = gyre.open(tmp_path)
+    found = torch.from_numpy(opened.context(200, length=200).read(ids[0].tolist()))
+    torch.testing.assert_close(found[None], logits(model, ids), rtol=1e-4, atol=1e-5)
+    short = torch.from_numpy(opened.context(200).read(ids[0, :60].tolist()))
+    torch.testing.assert_close(short[None], logits(model, ids[:, :60]), rtol=1e-4, atol=1e-5)
+    encoding = opened.encoding()
+    x = torch.zeros(1, 1, 200, encoding.head_dim)
+    for call in (
+        lambda: opened.context(200).read(ids[0].tolist()),
+        lambda: encoding.rotate(x),
+        lambda: encoding.rotate_pair(x, x, torch.arange(200)),
+        lambda: encoding.cos_sin(200),
+        lambda: gt.rotate(x, encoding),
+        lambda: gt.rotate_pair(x, x, encoding, torch.arange(200)),
+        lambda: gt.attention(x, x, x, encoding=encoding),
+    ):
+        with pytest.raises(gyre.Error, match="is past the trained length, .*: pass length=, or set"):
+            call()
+
+
 @pytest.mark.parametrize("trained", [16, 32, 64])
 def test_a_dynamic_model_that_has_read_a_long_text(trained: int) -> None:
     """Its module keeps the frequencies of the longest text so far, which the check looks past and leaves as they are."""
