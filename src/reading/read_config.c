@@ -87,6 +87,25 @@ static int decoder_scope(const gyre_scope *root, gyre_scope *out) {
     return 0;
 }
 
+/* Models without a decoder, whose outer object has no rotation, describe their encoder in one of these objects. */
+static int encoder_scope(const gyre_scope *root, gyre_scope *out) {
+    static const char *const keys[] = {"encoder_config", "audio_config", "asr_config", NULL};
+    const char *key = rotation_key(root) ? NULL : gyre_scope_first(root, keys);
+    if (!key || !json_is_object(gyre_scope_value(root, key))) return 0;
+    *out = gyre_scope_child(root, key);
+    return gyre_family_of(gyre_scope_string(out, "model_type", "")) || rotation_key(out);
+}
+
+/* The parts of a BLT are four models of different sizes. */
+static void warn_of_other_parts(const gyre_scope *root) {
+    static const char *const keys[] = {"global_config", "encoder_config", "patcher_config", NULL};
+    if (strcmp(gyre_scope_string(root, "model_type", ""), "blt") != 0) return;
+    for (int i = 0; keys[i]; i++)
+        if (gyre_scope_value(root, keys[i]))
+            gyre_scope_warn(root, keys[i], "%s: rotates too, with layers and heads of its own, which are not described",
+                            keys[i]);
+}
+
 /* The decoder's own type; else "OUTER_text"; else the outer type. */
 static const gyre_family *decoder_family(const gyre_scope *root, const gyre_scope *text, const char **type) {
     char name[100];
@@ -126,7 +145,8 @@ void gyre_read_config_json(const gyre_json_source *source, const json_t *root) {
     gyre_build_set_model_type(source->build, type);
     if (gyre_scope_value(&s, "text_config")) (void)gyre_scope_child(&s, "text_config"); /* fails if it is not an object */
     const int is_whole = family && !(family->traits & GYRE_TEXT_CONFIG) && family->read != gyre_read_rope;
-    if (!is_whole && decoder_scope(&s, &text)) {
+    if (!is_whole && (decoder_scope(&s, &text) || (!family && encoder_scope(&s, &text)))) {
+        warn_of_other_parts(&s);
         family = decoder_family(&s, &text, &type);
         warn_of_outer_keys(&s, &text);
         if (!*gyre_scope_string(&s, "model_type", "")) gyre_build_set_model_type(source->build, type);

@@ -337,6 +337,48 @@ static void test_shares_by_layer(void **state) {
     gyre_reading_free(r);
 }
 
+/* The values are those that ci/run census traced. */
+static void test_types_of_the_census(void **state) {
+    (void)state;
+    gyre_reading *r = read_quoted("'model_type':'minimax_m2'," SIZES "'head_dim':128", GYRE_PROFILE_HF_5);
+    assert_int_equal(r->groups[0]->config.rope.dim, 128);
+    gyre_reading_free(r);
+    r = read_quoted("'model_type':'minimax_m2'," SIZES "'head_dim':128", GYRE_PROFILE_VLLM);
+    assert_int_equal(r->groups[0]->config.rope.dim, 64);
+    gyre_reading_free(r);
+    r = read_quoted("'model_type':'bamba'," SIZES "'attn_layer_indices':[3]", GYRE_PROFILE_HF_5);
+    assert_int_equal(r->groups[0]->config.kind, GYRE_KIND_ROPE);
+    assert_int_equal(r->groups[0]->layers[0], 3);
+    gyre_reading_free(r);
+    r = read_quoted("'model_type':'bamba'," SIZES "'attn_layer_indices':null", GYRE_PROFILE_HF_5);
+    assert_int_equal(r->groups_count, 1);
+    assert_int_equal(r->groups[0]->config.kind, GYRE_KIND_NOPE);
+    gyre_reading_free(r);
+    r = read_quoted("'model_type':'lasr_ctc','encoder_config':{'model_type':'lasr_encoder'," SIZES
+                    "'rope_parameters':{'rope_type':'default','rope_theta':2e4}}",
+                    GYRE_PROFILE_HF_5);
+    assert_true(r->groups[0]->config.rope.base == 2e4);
+    gyre_reading_free(r);
+    r = read_quoted("'model_type':'blt','decoder_config':{'model_type':'blt_local_decoder'," SIZES
+                    "'rope_theta':5e5},\n'global_config':{'model_type':'blt_global_transformer'}",
+                    GYRE_PROFILE_HF_5);
+    assert_int_equal(r->groups[0]->config.rope.layout, GYRE_LAYOUT_INTERLEAVED);
+    assert_warns(r, "global_config: rotates too", "global_config", 2);
+    gyre_reading_free(r);
+    r = read_quoted("'model_type':'cohere_compass_text'," SIZES "'rope_theta':1e4", GYRE_PROFILE_HF_5);
+    assert_int_equal(r->groups[0]->config.rope.axis_pairs[0], 24);
+    gyre_reading_free(r);
+    static const char *const alternate[] = {"ernie4_5_vl_moe_text", "neomme"};
+    for (int i = 0; i < 2; i++) {
+        char keys[200];
+        snprintf(keys, sizeof keys, "'model_type':'%s'," SIZES "'rope_theta':1e4", alternate[i]);
+        r = read_quoted(keys, GYRE_PROFILE_HF_5);
+        assert_int_equal(r->groups[0]->config.rope.axes, 0);
+        assert_non_null(find_warning(r, "axes is described only for text"));
+        gyre_reading_free(r);
+    }
+}
+
 static void test_windows_by_layer(void **state) {
     (void)state;
     gyre_reading *r = read_quoted("'model_type':'neomme'," SIZES
@@ -487,23 +529,15 @@ static void test_many_layers(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_layers_of_reports),
-        cmocka_unit_test(test_frequencies_of_reports),
-        cmocka_unit_test(test_scales_of_reports),
-        cmocka_unit_test(test_lengths_without_rotation),
-        cmocka_unit_test(test_keys_of_reports),
-        cmocka_unit_test(test_doubts_of_reports),
-        cmocka_unit_test(test_unknown_types),
-        cmocka_unit_test(test_known_classes_ignore_them),
-        cmocka_unit_test(test_letters),
-        cmocka_unit_test(test_latent_heads),
-        cmocka_unit_test(test_shares_by_layer),
-        cmocka_unit_test(test_windows_by_layer),
-        cmocka_unit_test(test_layouts_of_indexers),
-        cmocka_unit_test(test_mtp_layers),
-        cmocka_unit_test(test_unlisted_mtp_layers),
-        cmocka_unit_test(test_nested_dicts),
-        cmocka_unit_test(test_refuses),
+        cmocka_unit_test(test_layers_of_reports), cmocka_unit_test(test_frequencies_of_reports),
+        cmocka_unit_test(test_scales_of_reports), cmocka_unit_test(test_lengths_without_rotation),
+        cmocka_unit_test(test_keys_of_reports),   cmocka_unit_test(test_doubts_of_reports),
+        cmocka_unit_test(test_unknown_types),     cmocka_unit_test(test_known_classes_ignore_them),
+        cmocka_unit_test(test_letters),           cmocka_unit_test(test_latent_heads),
+        cmocka_unit_test(test_shares_by_layer),   cmocka_unit_test(test_types_of_the_census),
+        cmocka_unit_test(test_windows_by_layer),  cmocka_unit_test(test_layouts_of_indexers),
+        cmocka_unit_test(test_mtp_layers),        cmocka_unit_test(test_unlisted_mtp_layers),
+        cmocka_unit_test(test_nested_dicts),      cmocka_unit_test(test_refuses),
         cmocka_unit_test(test_many_layers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

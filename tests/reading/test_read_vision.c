@@ -121,6 +121,31 @@ static void test_tables_of_patches(void **state) {
     gyre_reading_free(reading);
 }
 
+/* transformers 5 names the rotation of a tower in its config; layers of convolutions have none. */
+static void test_rotations_named_axial(void **state) {
+    (void)state;
+    gyre_reading *reading =
+        read_tower("{\"vision_config\": {\"model_type\": \"new_vision\",\n\"hidden_size\": 768, \"num_heads\": "
+                   "12, \"rope_parameters\": {\n\"rope_type\": \"axial\", \"rope_theta\": 500}}}");
+    const gyre_layer_reading *vision = group_of(reading, "vision");
+    assert_field(vision, "base", "500", GYRE_ORIGIN_FILE, "vision_config.rope_parameters.rope_theta", 3);
+    assert_field(vision, "sections", "16 16", GYRE_ORIGIN_DERIVED, NULL, 0);
+    assert_field(vision, "layout", "half", GYRE_ORIGIN_FAMILY, NULL, 0);
+    assert_warns(reading, "its layout of pairs, half, is assumed", "vision_config.model_type", 1);
+    gyre_reading_free(reading);
+    reading = read_tower("{\"vision_config\": {\"model_type\": \"new_vision\", \"hidden_size\": 768, \"num_heads\": 12, "
+                         "\"rope_parameters\": {\"rope_type\": \"default\"}}}");
+    assert_null(find_group(reading, "vision"));
+    gyre_reading_free(reading);
+    reading = read_tower("{\"vision_config\": {\"model_type\": \"lfm3_vl_vision\", \"layer_types\": [\"conv\", "
+                         "\"full_attention\", \"conv\", \"full_attention\"], \"rope_parameters\": {\"rope_theta\": 1e6}}}");
+    vision = group_of(reading, "vision");
+    assert_int_equal(vision->layers_count, 2);
+    assert_int_equal(vision->layers[0], 1);
+    assert_int_equal(vision->layers[1], 3);
+    gyre_reading_free(reading);
+}
+
 /* -- what is not described -- */
 static void test_others_are_warned_of(void **state) {
     (void)state;
@@ -199,6 +224,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_rotations_over_rows_and_columns),
         cmocka_unit_test(test_fields_of_a_rotation),
+        cmocka_unit_test(test_rotations_named_axial),
         cmocka_unit_test(test_tables_of_patches),
         cmocka_unit_test(test_others_are_warned_of),
         cmocka_unit_test(test_wrong_values_do_not_fail),

@@ -202,6 +202,10 @@ static double effective_partial_factor(const gyre_rope_source *source, gyre_rope
 static int64_t class_rotary_dim(const gyre_rope_source *source, int64_t head) {
     static const char *const families[] = {"gptj", "codegen", "minimax", "minimax_m2", "minimax_m3_vl", "minimax_m3_vl_text",
                                            NULL};
+    /* The class of MiniMax-M2 in transformers rotates all. */
+    if (gyre_profile_is_hf(gyre_build_profile(gyre_rope_build_of(source))) &&
+        strcmp(source->family->model_type, "minimax_m2") == 0)
+        return 0;
     if (gyre_scope_has(&source->root, "rotary_dim") || gyre_scope_value(&source->root, "partial_rotary_factor") ||
         gyre_scope_value(&source->dict, "partial_rotary_factor"))
         return 0;

@@ -70,12 +70,16 @@ static void use_class_sections(const gyre_rope_source *source, gyre_layer_group 
     static const struct {
         const char *prefix;
         int64_t pairs[3];
-    } classes[] = {{"qwen2_vl", {16, 24, 24}},    {"qwen2_5_vl", {16, 24, 24}},     {"qwen2_5_omni", {16, 24, 24}},
-                   {"glm4v", {8, 12, 12}},        {"glm_ocr", {8, 12, 12}},         {"glm_image", {8, 12, 12}},
-                   {"qwen3_vl", {24, 20, 20}},    {"qwen3_omni_moe", {24, 20, 20}}, {"qwen3_5", {11, 11, 10}},
-                   {"qwen4_exp", {11, 11, 10}},   {"hy_v4_vl", {12, 10, 10}},       {"cosmos3_edge", {24, 20, 20}},
-                   {"paddleocr_vl", {16, 24, 24}}};
+    } classes[] = {{"qwen2_vl", {16, 24, 24}},       {"qwen2_5_vl", {16, 24, 24}},
+                   {"qwen2_5_omni", {16, 24, 24}},   {"glm4v", {8, 12, 12}},
+                   {"glm_ocr", {8, 12, 12}},         {"glm_image", {8, 12, 12}},
+                   {"qwen3_vl", {24, 20, 20}},       {"qwen3_omni_moe_talker_text", {11, 11, 10}},
+                   {"qwen3_omni_moe", {24, 20, 20}}, {"qwen3_5", {11, 11, 10}},
+                   {"qwen4_exp", {11, 11, 10}},      {"hy_v4_vl", {12, 10, 10}},
+                   {"cosmos3_edge", {24, 20, 20}},   {"paddleocr_vl", {16, 24, 24}},
+                   {"cohere_compass", {24, 20, 20}}};
     struct gyre_rope_config *rope = &group->config.rope;
+    if (!(source->family->traits & (GYRE_MROPE_CHUNKED | GYRE_MROPE_INTERLEAVED))) return;
     for (size_t i = 0; i < sizeof classes / sizeof *classes; i++) {
         const int64_t *pairs = classes[i].pairs;
         if (strncmp(classes[i].prefix, source->family->model_type, strlen(classes[i].prefix)) != 0) continue;
@@ -92,10 +96,21 @@ static void use_class_sections(const gyre_rope_source *source, gyre_layer_group 
     }
 }
 
+/* Axes of a class that states none, which no layout here has: pairs alternate between two axes, or all but the last. */
+static void note_undescribed_axes(const gyre_rope_source *source) {
+    const int is_ernie = (source->family->traits & GYRE_MROPE_ERNIE) != 0;
+    if (!is_ernie && strcmp(source->family->model_type, "neomme") != 0) return;
+    gyre_scope_warn(&source->root, "model_type",
+                    "model_type: the distribution of this family's pairs over %s axes is described only for text, where all "
+                    "axes are equal",
+                    is_ernie ? "three" : "two");
+}
+
 void gyre_rope_read_axes(const gyre_rope_source *source, gyre_layer_group *group) {
     const unsigned traits = source->family->traits;
     const char *key = sections_key(source);
     const gyre_profile of = gyre_build_profile(gyre_rope_build_of(source));
+    if (!key) note_undescribed_axes(source);
     if (!key && (of == GYRE_PROFILE_HF_5 || of == GYRE_PROFILE_REFERENCE)) use_class_sections(source, group);
     if (!key) return;
     if (traits & (GYRE_MROPE_ERNIE | GYRE_XDROPE)) {

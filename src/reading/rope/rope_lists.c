@@ -203,6 +203,8 @@ static void mark_recurrent(gyre_layer_lists *l) {
             mark_indices(l, l->root, key, 0, GYRE_MARK_FULL);
         return;
     }
+    /* The class of Bamba lists no layer by default. */
+    if (strcmp(l->family->model_type, "bamba") == 0) mark_all(l, GYRE_MARK_LINEAR);
 }
 
 /* The layers with attention of an unknown model.  Known ones have a rule in rope_layers.c. */

@@ -31,6 +31,14 @@ static const char *text_of(const gyre_scope *s, const char *key) {
     return text ? text : "";
 }
 
+static int has_prefix(const char *type, const char *prefix) {
+    return strncmp(type, prefix, strlen(prefix)) == 0;
+}
+
+static int text_is(const json_t *value, const char *text) {
+    return json_is_string(value) && strcmp(json_string_value(value), text) == 0;
+}
+
 static const char *const model_dim_keys[] = {"hidden_size", "embed_dim", "vt_hidden_size", NULL};
 static const char *const heads_keys[] = {"num_heads", "num_attention_heads", "vt_num_attention_heads", NULL};
 
@@ -110,43 +118,101 @@ static void axial_rope(tower *t, gyre_layout layout, double base, const char *ke
     axial_rope_with(t, layout, base, key_of_base, NULL);
 }
 
-/* Qwen2-VL's tower, which many models adopted: rows, then columns. */
-static void qwen_tower(tower *t) {
+/* out = a key of rope_parameters; NULL if that is no object or does not have it. */
+static const json_t *rope_parameter(const gyre_scope *s, const char *key) {
+    static const char dict[] = "rope_parameters";
+    if (!json_is_object(json_object_get(s->object, dict))) return NULL;
+    const gyre_scope inside = gyre_scope_child(s, dict);
+    return gyre_scope_value(&inside, key);
+}
+
+/* out = the base of the tower's own keys. */
+static double base_of(const tower *t, const char **key) {
+    static const char *const names[] = {"rope_theta", NULL};
+    const json_t *inside = rope_parameter(t->scope, names[0]), *value = value_of(t->scope, names, key);
+    if (inside) *key = "rope_parameters.rope_theta";
+    const double stated = json_number_value(inside ? inside : value);
+    if (stated > 1.0) return stated;
+    *key = NULL;
+    return 10000.0;
+}
+
+/* out = 1 for the name that transformers gives to a rotation by row and column since version 5. */
+static int is_axial(const gyre_scope *s) {
+    return text_is(rope_parameter(s, "rope_type"), "axial");
+}
+
+enum { MAX_TOWER_LAYERS = 1024 };
+
+/* Of a tower with convolutions only the layers of attention rotate. */
+static void add_attention_layers(tower *t) {
+    const json_t *types = json_object_get(t->scope->object, "layer_types");
+    gyre_layer_group *group = gyre_build_find_group(t->build, "vision");
+    size_t convolutions = 0;
+    for (size_t i = 0; i < json_array_size(types); i++)
+        convolutions += text_is(json_array_get(types, i), "conv");
+    for (size_t i = 0; group && convolutions && i < json_array_size(types) && i < MAX_TOWER_LAYERS; i++)
+        if (!text_is(json_array_get(types, i), "conv")) gyre_build_add_layer(t->build, group, (int64_t)i);
+}
+
+typedef struct tower_class {
+    const char *prefix;
+    int64_t width, heads;
+    int adds_table;
+} tower_class;
+
+static const tower_class tower_classes[] = {
+#define TOWER(prefix, width, heads, adds_table) {prefix, width, heads, adds_table},
+#include "reading/schemes/towers.def"
+};
+
+static const tower_class *tower_class_of(const char *type) {
+    for (size_t i = 0; i < sizeof tower_classes / sizeof *tower_classes; i++)
+        if (has_prefix(type, tower_classes[i].prefix)) return &tower_classes[i];
+    return NULL;
+}
+
+/* Rows, then columns, as in Qwen2-VL's tower. */
+static void rows_and_columns(tower *t, const tower_class *class) {
     static const char *const embed[] = {"embed_dim", "hidden_size", "vt_hidden_size", NULL};
-    /* transformers writes qwen2_vl_vision since version 5. */
-    const int is_first = strncmp(t->type, "qwen2_vl", 8) == 0;
-    const int is_second = strncmp(t->type, "qwen2_5_vl", 10) == 0, is_third = strncmp(t->type, "qwen3", 5) == 0;
-    const int is_mlcd = strncmp(t->type, "mlcd", 4) == 0;
-    const int64_t width = is_first || is_second             ? 1280
-                          : is_third                        ? 1152
-                          : strncmp(t->type, "glm", 3) == 0 ? 1536
-                          : is_mlcd                         ? 1664
-                                                            : 0;
     /* In Qwen2-VL hidden_size is that of the language model. */
-    if (!read_tower_sizes(t, is_first ? embed : model_dim_keys, width,
-                          is_first || is_second || is_third || is_mlcd ? 16
-                          : width                                      ? 12
-                                                                       : 0))
-        return;
-    axial_rope(t, GYRE_LAYOUT_HALF, 10000.0, NULL);
-    if (is_third || strncmp(t->type, "glm", 3) == 0 || strncmp(t->type, "kimi", 4) == 0)
+    const int is_first = has_prefix(class->prefix, "qwen2_vl");
+    const char *key = NULL;
+    const double base = base_of(t, &key);
+    (void)rope_parameter(t->scope, "rope_type"); /* axial, or it would be another class */
+    if (!read_tower_sizes(t, is_first ? embed : model_dim_keys, class->width, class->heads)) return;
+    axial_rope(t, GYRE_LAYOUT_HALF, base, key);
+    add_attention_layers(t);
+    if (has_prefix(class->prefix, "kimi"))
+        gyre_scope_warn(t->scope, "model_type",
+                        "the image tower's pairs alternate between columns and rows, in this order; "
+                        "they are described in another order, rows first");
+    if (class->adds_table)
         gyre_scope_warn(t->scope, "model_type",
                         "the image tower adds a learned table too, resized to each image, which is not described");
+}
+
+/* A tower whose type is not known, but whose file names its rotation. */
+static void unknown_rows_and_columns(tower *t) {
+    static const tower_class class = {"", 0, 0, 0};
+    gyre_scope_doubt(t->scope, GYRE_WARNING_ASSUMED, "model_type",
+                     "model_type: \"%.60s\" is not known; its patches rotate by row and column because rope_parameters "
+                     "says axial; its layout of pairs, half, is assumed",
+                     t->type);
+    rows_and_columns(t, &class);
 }
 
 /* Rows take the even entries of one list of frequencies, columns the odd ones.  Both are the frequencies of an axis with
  * half of the pairs, divided by base^(2 / head_dim) along columns. */
 static void pixtral_tower(tower *t) {
-    static const char *const names[] = {"rope_theta", NULL}, *const head_names[] = {"head_dim", NULL};
+    static const char *const head_names[] = {"head_dim", NULL};
     const char *key = NULL, *head_key = NULL;
-    const json_t *dict = json_object_get(t->scope->object, "rope_parameters"), *inside = json_object_get(dict, "rope_theta");
-    const json_t *value = value_of(t->scope, names, &key);
-    const double stated = json_number_value(inside ? inside : value), base = stated > 1.0 ? stated : 10000.0;
+    const double base = base_of(t, &key);
     if (!read_tower_sizes(t, model_dim_keys, 1024, 16)) return;
     t->config.head_dim = size_of(t->scope, head_names, t->config.head_dim, &head_key);
     const struct gyre_axis_config own = {
         .own = 1, .scaling = GYRE_SCALING_LINEAR, .factor = pow(base, 2.0 / (double)t->config.head_dim)};
-    axial_rope_with(t, GYRE_LAYOUT_HALF, base, inside ? "rope_parameters.rope_theta" : key, &own);
+    axial_rope_with(t, GYRE_LAYOUT_HALF, base, key, &own);
 }
 
 static void llama4_tower(tower *t) {
@@ -192,6 +258,8 @@ static const struct {
     {"gemma4", "rows and columns each rotate a half of the head, in separate pairs, with base 100"},
     {"mllama", "learned tables of patches and of tiles, opened by a trained gate"},
     {"dinov3", "patch centres between -1 and 1 rotate pairs, with base 100"},
+    {"eomt_dinov3", "patch centres between -1 and 1 rotate pairs, with base 100"},
+    {"sapiens2", "patch centres between -1 and 1 rotate pairs, with base 100"},
     {"sam", "tables of rows and columns, or a rotation by both, with blocks that see windows"},
     {"siglip2", "a learned table, resized to each image"},
     {"vjepa2", "the two channels of a pair rotate by different angles, so it is not a rotation"},
@@ -199,10 +267,6 @@ static const struct {
     {"inkling",
      "its layers add a learned bias by distance to the scores, W h . P[distance] for each head, and rotate nothing"},
 };
-
-static int has_prefix(const char *type, const char *prefix) {
-    return strncmp(type, prefix, strlen(prefix)) == 0;
-}
 
 /* Configs of the first Qwen2-VL models do not name the type of their tower. */
 static const char *type_of(const gyre_scope *vision) {
@@ -213,28 +277,26 @@ static const char *type_of(const gyre_scope *vision) {
                                                                       : "";
 }
 
-static void warn_undescribed_tower(const tower *t) {
-    const char *type = *t->type ? t->type : "no model_type";
+/* out = what such a tower does, or NULL. */
+static const char *undescribed(const char *type) {
     for (size_t i = 0; i < sizeof undescribed_towers / sizeof *undescribed_towers; i++)
-        if (has_prefix(t->type, undescribed_towers[i].prefix)) {
-            gyre_scope_warn(t->scope, "model_type", "the image tower (%.40s) is not described: %s", type,
-                            undescribed_towers[i].what);
-            return;
-        }
-    gyre_scope_warn(t->scope, "model_type", "the image tower (%.40s) is not described", type);
+        if (has_prefix(type, undescribed_towers[i].prefix)) return undescribed_towers[i].what;
+    return NULL;
+}
+
+static void warn_undescribed_tower(const tower *t) {
+    const char *type = *t->type ? t->type : "no model_type", *what = undescribed(t->type);
+    gyre_scope_warn(t->scope, "model_type", "the image tower (%.40s) is not described%s%s", type, what ? ": " : "",
+                    what ? what : "");
 }
 
 void gyre_read_vision(const gyre_scope *vision) {
     tower t = {vision, vision->source->build, type_of(vision), GYRE_INIT(gyre_config), NULL, NULL};
-    static const char *const like_qwen[] = {"qwen2_vl", "qwen2_5_vl", "qwen3_vl", "qwen3_5",   "qwen3_omni",
-                                            "glm4v",    "glm4v_moe",  "kimi_k25", "paddleocr", "mlcd"};
     if (!vision->object || gyre_build_status(t.build)) return;
-    for (size_t i = 0; i < sizeof like_qwen / sizeof *like_qwen; i++)
-        if (has_prefix(t.type, like_qwen[i])) {
-            qwen_tower(&t);
-            return;
-        }
-    if (has_prefix(t.type, "pixtral"))
+    const tower_class *class = tower_class_of(t.type);
+    if (class)
+        rows_and_columns(&t, class);
+    else if (has_prefix(t.type, "pixtral"))
         pixtral_tower(&t);
     else if (has_prefix(t.type, "llama4"))
         llama4_tower(&t);
@@ -242,29 +304,33 @@ void gyre_read_vision(const gyre_scope *vision) {
         patch_table(&t, 768, 12, 224, 32, 1);
     else if (strcmp(t.type, "siglip_vision_model") == 0)
         patch_table(&t, 768, 12, 224, 16, 0);
+    else if (is_axial(vision) && !undescribed(t.type))
+        unknown_rows_and_columns(&t);
     else
         warn_undescribed_tower(&t);
 }
 
+/* out = 1 for types of whole models; the others are towers only if their type says so. */
+static int is_whole(const char *type) {
+    static const char *const prefixes[] = {"inkling", "dinov3", "eomt_dinov3", "sapiens2", "vjepa2", "sam"};
+    for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++)
+        if (has_prefix(type, prefixes[i])) return 1;
+    return 0;
+}
+
 int gyre_read_tower_alone(const gyre_scope *s) {
     static const char *const described[] = {"clip_vision_model", "siglip_vision_model", "pixtral", "mlcd"};
-    const char *type = text_of(s, "model_type");
-    gyre_build *build = s->source->build;
-    for (size_t i = 0; i < sizeof undescribed_towers / sizeof *undescribed_towers; i++) {
-        const char *prefix = undescribed_towers[i].prefix;
-        const int is_whole = strcmp(prefix, "inkling") == 0 || has_prefix(prefix, "dinov3") ||
-                             strcmp(prefix, "vjepa2") == 0 || strcmp(prefix, "sam") == 0;
-        if (!has_prefix(type, prefix) || !(is_whole || strstr(type, "vision"))) continue;
-        gyre_scope_fail(s, GYRE_EUNSUPPORTED, "model_type", "\"%.60s\" is not described: %s", type,
-                        undescribed_towers[i].what);
+    const char *type = text_of(s, "model_type"), *what = undescribed(type);
+    int is_tower = strstr(type, "_vision") != NULL || is_axial(s);
+    if (what && (is_tower || is_whole(type))) {
+        gyre_scope_fail(s, GYRE_EUNSUPPORTED, "model_type", "\"%.60s\" is not described: %s", type, what);
         return 1;
     }
-    int known = strstr(type, "_vision") != NULL;
-    for (size_t i = 0; i < sizeof described / sizeof *described && !known; i++)
-        known = has_prefix(type, described[i]);
-    if (!known) return 0;
+    for (size_t i = 0; i < sizeof described / sizeof *described; i++)
+        is_tower = is_tower || has_prefix(type, described[i]);
+    if (!is_tower) return 0;
     gyre_read_vision(s);
-    if (gyre_build_so_far(build)->groups_count == 0)
+    if (gyre_build_so_far(s->source->build)->groups_count == 0)
         gyre_scope_fail(s, GYRE_EUNSUPPORTED, "model_type", "\"%.60s\": a tower for images that is not described", type);
     return 1;
 }
