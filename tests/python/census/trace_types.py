@@ -216,7 +216,7 @@ def main():
     left = [name for name in names if not is_there(folder, name, source)]
     warm_up()
     trace_all(folder, left, source)
-    about = {"transformers": transformers.__version__, "torch": torch.__version__, "types": len(CONFIG_MAPPING), "traced": names}
+    about = {"transformers": transformers.__version__, "torch": torch.__version__, "types": len(list(CONFIG_MAPPING)), "traced": names}
     (folder / "about.json").write_text(json.dumps(about))
 
 
