@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-#define TEXT_FILE GYRE_TEST_DATA "/../include/gyre/gyre_reading.h"
+#define TEXT_FILE GYRE_TEST_DATA "/texts/header.txt"
 enum { PAIRS = 4 };
 
 /* -- models -- */

@@ -158,7 +158,7 @@ static void encodings(void **state) {
     json_decref(plan);
     json_t *other = task_json("--text @text --encodings nope,rope --work @lab"); /* one of them is trained already */
     assert_true(json_equal(row_at(root, "encodings", 1), row_at(other, "encodings", 0)));
-    assert_int_equal(json_array_size(json_object_get(other, "methods")), 14);
+    assert_int_equal(json_array_size(json_object_get(other, "methods")), 15);
     json_decref(other);
     json_decref(root);
     static char text[1 << 23];

@@ -184,7 +184,7 @@ gyre_status chat_tokenize(const chat *c, const chat_question *question, gyre_tex
     if (system && !c->form->with_system)
         return gyre_fail(err, GYRE_EUNSUPPORTED, "chat template %s: takes no system message (chat)", c->form->name);
     gyre_status status = put(&w, c->begin, strlen(c->begin), err);
-    if (!status) status = put_form(&w, system ? c->form->with_system : c->form->plain, system, err);
+    if (!status) status = put_form(&w, system ? c->form->with_system : c->form->plain, system ? system : "", err);
     if (!status && question->reply) status = put(&w, question->reply, strlen(question->reply), err);
     if (!status) status = flush(&w, GYRE_TOKENIZE_SPECIAL, err);
     free(w.text);

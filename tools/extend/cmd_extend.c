@@ -113,7 +113,16 @@ static int is_rotating(const gyre_layer_reading *group) {
     return gyre_kind_has(group->config.kind, GYRE_TRAIT_ROTATES) && !reading_is_beside(group);
 }
 
-/* out = the group called `name`, or NULL.  name NULL: the first group that rotates and sees all tokens, else the first that
+static _Noreturn void unknown_layers(const gyre_reading *reading, const char *name) {
+    char list[400] = "";
+    for (int64_t i = 0; i < reading->groups_count; i++) {
+        const size_t used = strlen(list);
+        snprintf(list + used, sizeof list - used, "%s%s", i ? ", " : "", reading->groups[i]->name);
+    }
+    cli_usage_error("--layer-type: \"%s\" is not one of this model's: %s", name, list);
+}
+
+/* out = the group called `name`.  name NULL: the first group that rotates and sees all tokens, else the first that
  * rotates, else the first. */
 static const gyre_layer_reading *find_layers(const gyre_reading *reading, const char *name) {
     const gyre_layer_reading *rotating = NULL;
@@ -123,17 +132,8 @@ static const gyre_layer_reading *find_layers(const gyre_reading *reading, const 
         if (!name && is_rotating(group) && group->window == 0) return group;
         if (!rotating && is_rotating(group)) rotating = group;
     }
-    if (name) return NULL;
+    if (name) unknown_layers(reading, name);
     return rotating ? rotating : reading->groups[0];
-}
-
-static _Noreturn void unknown_layers(const gyre_reading *reading, const char *name) {
-    char list[400] = "";
-    for (int64_t i = 0; i < reading->groups_count; i++) {
-        const size_t used = strlen(list);
-        snprintf(list + used, sizeof list - used, "%s%s", i ? ", " : "", reading->groups[i]->name);
-    }
-    cli_usage_error("--layer-type: \"%s\" is not one of this model's: %s", name, list);
 }
 
 static double first_nonzero(double a, double b, double c) {
@@ -157,7 +157,6 @@ static int open_model(const extend_options *o, extension *e) {
     e->profile = o->reading.profile;
     e->to = o->stretch.to;
     e->group = find_layers(e->reading, o->reading.layer_type);
-    if (!e->group) unknown_layers(e->reading, o->reading.layer_type);
     const gyre_config *c = &e->group->config;
     const int ramps = c->rope.scaling == GYRE_SCALING_YARN || c->rope.scaling == GYRE_SCALING_BY_PARTS;
     const int native = strcmp(e->reading->model_type, "gyre") == 0; /* states the trained length under any scaling */

@@ -31,7 +31,7 @@ static const char *panel_of(lab_part part, const char *name) {
         {"linear", "all slopes alike"}, {"dynamic-linear", "all slopes alike"}, {"", "steep slopes less than gentle ones"}};
     const char *const(*panel)[2] = part == LAB_SLOPES ? slopes : rotations;
     if (part == LAB_ENCODINGS || strcmp(name, "none") == 0) return NULL;
-    while (strncmp(name, (*panel)[0], strlen((*panel)[0])) != 0)
+    while (*(*panel)[0] && strncmp(name, (*panel)[0], strlen((*panel)[0])) != 0)
         panel++;
     return (*panel)[1];
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy
 import torch
@@ -14,6 +14,9 @@ from torch.autograd import forward_ad as untyped
 
 from gyre._errors import Error
 from gyre._specs import encoding_of, spec_of
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeIs
 
 __all__ = [
     "LONG_REAL",
@@ -61,7 +64,7 @@ def split_positions(positions: Any, name: str = "positions") -> tuple[torch.Tens
     raise Error("EINVAL", f"{name}: is a {type(positions).__name__}, not a tensor or an int", name)
 
 
-def is_whole(value: Any) -> bool:
+def is_whole(value: Any) -> TypeIs[int]:
     """Whether a value is one whole number: an int, or numpy's."""
     return isinstance(value, (int, torch.SymInt, numpy.integer))
 

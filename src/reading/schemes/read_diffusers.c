@@ -230,7 +230,7 @@ static void scale_axes(const axial_class *c, gyre_layer_group *group) {
     gyre_build *build = c->s->source->build;
     const json_t *list = gyre_scope_value(c->s, key);
     const gyre_place place = gyre_scope_place(c->s, list ? key : class_key);
-    double s[3];
+    double s[3] = {1, 1, 1};
     if (c->d->rule != COSMOS) return;
     if (list && json_array_size(list) != 3) gyre_scope_fail(c->s, GYRE_EFORMAT, key, "not a list of three numbers");
     for (size_t a = 0; a < 3 && !gyre_build_status(build); a++) {
