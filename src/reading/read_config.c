@@ -102,8 +102,7 @@ static void warn_of_other_parts(const gyre_scope *root) {
     if (strcmp(gyre_scope_string(root, "model_type", ""), "blt") != 0) return;
     for (int i = 0; keys[i]; i++)
         if (gyre_scope_value(root, keys[i]))
-            gyre_scope_warn(root, keys[i], "%s: rotates too, with layers and heads of its own, which are not described",
-                            keys[i]);
+            gyre_scope_warn(root, keys[i], "%s: rotates too, and its layers and heads are not described", keys[i]);
 }
 
 /* The decoder's own type; else "OUTER_text"; else the outer type. */

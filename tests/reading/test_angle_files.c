@@ -178,7 +178,7 @@ static void test_open_safetensors(void **state) {
     static const char integers[] =
         "\x44\0\0\0\0\0\0\0{\"cos\":{\"dtype\":\"I64\",\"shape\":[1],\"data_offsets\":[0,8]}}            12345678";
     write_file("integers.safetensors", integers, sizeof integers - 1);
-    expect_unopened("integers.safetensors", GYRE_EUNSUPPORTED, "I64 of 1 extents is no table");
+    expect_unopened("integers.safetensors", GYRE_EUNSUPPORTED, "I64 of 1 extents is not a table");
 }
 
 int main(void) {

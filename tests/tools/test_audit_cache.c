@@ -118,7 +118,7 @@ static void test_off_position(void **state) {
     assert_non_null(strstr(o->out, "1 of 512 positions are off."));
 }
 
-/* A tensor that is no table of angles is left out, unless it is the only one. */
+/* A tensor that is not a table of angles is left out, unless it is the only one. */
 static void test_several_tensors(void **state) {
     (void)state;
     json_t *root = audited("audit @config.json --cache @engine.safetensors --json", RIGHT);

@@ -1,17 +1,8 @@
 /* test_extend_verdict.c: how gyre extend ends: the recommendation, what to write for each engine, and measured costs. */
+#include "extend_models.h"
 #include "make_gguf.h"
-#include "run_command.h"
 
 #include <math.h>
-
-static void put_config(const char *name, const char *text) {
-    char path[64];
-    snprintf(path, sizeof path, "%s/config.json", name);
-    assert_int_equal(mkdir(in_folder(name), 0777), 0);
-    write_file(path, text, strlen(text));
-}
-
-#define LLAMA "{\"model_type\": \"llama\", \"hidden_size\": 4096, \"num_attention_heads\": 32, \"num_hidden_layers\": 2, "
 
 #define PHI3                                                                                                                \
     "{\"model_type\": \"phi3\", \"hidden_size\": 8, \"num_attention_heads\": 2, \"num_hidden_layers\": 2, "                 \
@@ -19,13 +10,9 @@ static void put_config(const char *name, const char *text) {
 
 static int make_models(void **state) {
     if (make_folder(state)) return -1;
-    put_config("llama2", LLAMA "\"max_position_embeddings\": 4096, \"rope_theta\": 10000.0, \"rope_scaling\": null}");
+    put_llamas();
     put_config("new", LLAMA "\"max_position_embeddings\": 4096, \"rope_parameters\": {\"rope_type\": \"default\", "
                             "\"rope_theta\": 500000.0}}");
-    put_config("llama31",
-               LLAMA "\"max_position_embeddings\": 131072, \"rope_theta\": 500000.0, \"rope_scaling\": {\"factor\": "
-                     "8.0, \"low_freq_factor\": 1.0, \"high_freq_factor\": 4.0, "
-                     "\"original_max_position_embeddings\": 8192, \"rope_type\": \"llama3\"}}");
     put_config("qwen", "{\"model_type\": \"qwen2\", \"hidden_size\": 3584, \"num_attention_heads\": 28, "
                        "\"num_hidden_layers\": 2, \"max_position_embeddings\": 32768, \"rope_theta\": 1000000.0}");
     put_config("gptj", "{\"model_type\": \"gptj\", \"n_embd\": 4096, \"n_head\": 16, \"n_layer\": 2, \"n_positions\": 2048, "
@@ -45,17 +32,6 @@ static int make_models(void **state) {
                       "256, \"num_hidden_layers\": 12, \"sliding_window\": 1024, \"sliding_window_pattern\": 6, "
                       "\"max_position_embeddings\": 32768, \"rope_theta\": 1000000.0, \"rope_local_base_freq\": 10000.0}");
     return 0;
-}
-
-static json_t *verdict_of(const char *line) {
-    json_t *root = run_json(line), *verdict = json_incref(json_object_get(root, "verdict"));
-    json_decref(root);
-    assert_non_null(verdict);
-    return verdict;
-}
-
-static const json_t *engine_of(const json_t *verdict, const char *engine) {
-    return json_object_get(json_object_get(verdict, "engines"), engine);
 }
 
 /* -- what to write -- */

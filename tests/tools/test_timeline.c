@@ -221,8 +221,8 @@ static void test_code_beside_the_file(void **state) {
     assert_true(json_is_false(json_object_get(root, "class_in_transformers")));
     (void)find_row(root, "transformers", "4.43 to 5");
     json_decref(root);
-    assert_non_null(strstr(run("explain @own.json --timeline")->out, "no class of its own for this model_type"));
-    assert_null(strstr(run("explain @qwen3.json --timeline")->out, "no class of its own for this model_type"));
+    assert_non_null(strstr(run("explain @own.json --timeline")->out, "no class for this model_type"));
+    assert_null(strstr(run("explain @qwen3.json --timeline")->out, "no class for this model_type"));
 }
 
 /* -- the page -- */

@@ -27,7 +27,7 @@ typedef struct read_config {
 /* A table and what it is. */
 typedef struct audited {
     const gyre_angle_table *table;
-    gyre_angle_audit *audit; /* NULL: it is no table of angles, and err says why */
+    gyre_angle_audit *audit; /* NULL: it is not a table of angles, and err says why */
     gyre_error err;
 } audited;
 

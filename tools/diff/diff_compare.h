@@ -97,6 +97,8 @@ gyre_status diff_measure_accuracy(diff_result *result, gyre_error *err);
 void diff_result_free(diff_result *result);
 /* diff_verdict.c: writes the verdict, one sentence. */
 void diff_verdict(diff_result *result);
+/* Appends to a text of `size` bytes, cut at its end. */
+void diff_append(char *text, size_t size, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
 /* diff_view.c and diff_json.c */
 void diff_view(const explain_terminal *page, const diff_result *result);

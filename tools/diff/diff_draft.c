@@ -6,7 +6,6 @@
 #include "tools/options/value_names.h"
 #include <inttypes.h>
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -214,17 +213,8 @@ static gyre_status choose_target(diff_draft_layers *l, const diff_operand operan
 }
 
 /* -- the verdict -- */
-static void append(diff_draft *d, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static void append(diff_draft *d, const char *format, ...) {
-    const size_t used = strlen(d->verdict);
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(d->verdict + used, sizeof d->verdict - used, format, arguments);
-    va_end(arguments);
-}
-
 static void append_group(diff_draft *d, const diff_draft_layers *l) {
-    if (strcmp(l->draft->name, "all") != 0) append(d, " in %s", l->draft->name);
+    if (strcmp(l->draft->name, "all") != 0) diff_append(d->verdict, sizeof d->verdict, " in %s", l->draft->name);
 }
 
 static int is_plural(const char *name) {
@@ -232,15 +222,18 @@ static int is_plural(const char *name) {
 }
 
 static void append_faults(diff_draft *d, const diff_draft_layers *l) {
-    if (!l->target) append(d, " The target has no %s layers whose keys could be read.", l->draft->name);
+    if (!l->target)
+        diff_append(d->verdict, sizeof d->verdict, " The target has no %s layers whose keys could be read.", l->draft->name);
     for (int i = 0; i < l->count; i++) {
         const diff_draft_check *c = &l->checks[i];
         if (c->agrees || c->need == DIFF_NEED_OWN) continue;
-        append(d, " The %s%s: %s, and %s of the target", c->name, is_plural(c->name) ? " differ" : " differs", c->draft,
-               c->target);
+        diff_append(d->verdict, sizeof d->verdict, " The %s%s: %s, and %s of the target", c->name,
+                    is_plural(c->name) ? " differ" : " differs", c->draft, c->target);
         append_group(d, l);
-        if (c->first_position >= 0) append(d, "; angles are 0.01 rad apart from position %" PRId64 " on", c->first_position);
-        append(d, " (%s).", c->note);
+        if (c->first_position >= 0)
+            diff_append(d->verdict, sizeof d->verdict, "; angles are 0.01 rad apart from position %" PRId64 " on",
+                        c->first_position);
+        diff_append(d->verdict, sizeof d->verdict, " (%s).", c->note);
     }
 }
 
@@ -248,7 +241,7 @@ static void append_faults(diff_draft *d, const diff_draft_layers *l) {
 static void append_condition(diff_draft *d, const diff_draft_layers *l) {
     for (int k = 0; k < l->count; k++)
         if (strcmp(l->checks[k].name, "axes") == 0 && strcmp(l->checks[k].draft, l->checks[k].target) != 0)
-            append(d, " Its positions have one axis: that is right %s.", l->checks[k].note);
+            diff_append(d->verdict, sizeof d->verdict, " Its positions have one axis: that is right %s.", l->checks[k].note);
 }
 
 static void write_verdict(diff_draft *d) {
@@ -260,7 +253,7 @@ static void write_verdict(diff_draft *d) {
                                         [DIFF_DRAFT_CACHE] = "The draft does not rotate as the layers whose keys it reads.",
                                         [DIFF_DRAFT_MODEL] =
                                             "An independent draft that does not take all that its target takes."};
-    append(d, "%s", d->agrees ? right[d->kind] : wrong[d->kind]);
+    diff_append(d->verdict, sizeof d->verdict, "%s", d->agrees ? right[d->kind] : wrong[d->kind]);
     for (int i = 0; i < d->count; i++)
         append_faults(d, &d->layers[i]);
     for (int i = 0; i < d->count && d->agrees; i++)

@@ -1,10 +1,10 @@
 /* diff_draft.h: gyre diff --draft: whether a draft of speculative decoding rotates as its target needs it to.
  *
  * What must agree depends on what the two share (vLLM and SGLang, September 2026):
- *   cache   The draft has no keys of its own and reads those of the target (Gemma 4's assistant).  Its queries are scored
+ *   cache   The draft has no keys and reads those of the target (Gemma 4's assistant).  Its queries are scored
  *           against keys that the target rotated: channels, layout, frequencies, axes and attention factor are the target's.
- *   head    EAGLE, MTP, DFlash, DSpark: the draft reads hidden states of the target at the target's positions, with keys and
- *           values of its own.  Its rotation is the one it was trained with, which trainers take from the target's config;
+ *   head    EAGLE, MTP, DFlash, DSpark: the draft reads hidden states of the target at the target's positions, with its own
+ *           keys and values.  Its rotation is the one it was trained with, which trainers take from the target's config;
  *           head size, layout and layers are its own.
  *   model   An independent small model: the two share tokens and positions, so only the length is common. */
 #ifndef GYRE_TOOLS_DIFF_DRAFT_H

@@ -33,7 +33,7 @@ static void view_operand(const explain_terminal *page, const char *role, const d
 void diff_draft_view(const explain_terminal *page, const diff_draft *draft, const diff_operand operand[2]) {
     static const char *const shares[] = {
         [DIFF_DRAFT_HEAD] =
-            "A draft head: it reads the target's hidden states at the target's positions, and has keys of its own",
+            "A draft head: it reads the target's hidden states at the target's positions, and has its own keys",
         [DIFF_DRAFT_CACHE] = "A draft without keys: its queries read the target's cache",
         [DIFF_DRAFT_MODEL] = "An independent model: it shares tokens and positions with its target"};
     char text[2 * DIFF_DRAFT_TEXT + 128];

@@ -8,12 +8,11 @@
 #include <stdio.h>
 #include <string.h>
 
-static void append(diff_result *r, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static void append(diff_result *r, const char *format, ...) {
-    const size_t used = strlen(r->verdict);
+void diff_append(char *text, size_t size, const char *format, ...) {
+    const size_t used = strlen(text);
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(r->verdict + used, sizeof r->verdict - used, format, arguments);
+    vsnprintf(text + used, size - used, format, arguments);
     va_end(arguments);
 }
 
@@ -35,7 +34,7 @@ static int scores_differ(const diff_layers *d) {
 static void append_scores(diff_result *r, const diff_layers *d) {
     char text[EXPLAIN_TEXT_SIZE];
     format_ratio(d->score_ratio, text);
-    append(r, "scores are %s", text);
+    diff_append(r->verdict, sizeof r->verdict, "scores are %s", text);
 }
 
 /* out = 1 if the setting only repeats that the numbers of pairs differ. */
@@ -53,11 +52,11 @@ static void append_settings(diff_result *r, const diff_layers *d, const char *op
             more++;
             continue;
         }
-        append(r, "%s%s is %s under %s, %s under %s", listed ? "; " : opening, s->name, s->a, r->operand[0].label, s->b,
-               r->operand[1].label);
+        diff_append(r->verdict, sizeof r->verdict, "%s%s is %s under %s, %s under %s", listed ? "; " : opening, s->name,
+                    s->a, r->operand[0].label, s->b, r->operand[1].label);
         listed++;
     }
-    if (more) append(r, "; and %d more", more);
+    if (more) diff_append(r->verdict, sizeof r->verdict, "; and %d more", more);
 }
 
 static void append_pair(diff_result *r, const diff_layers *d) {
@@ -67,30 +66,35 @@ static void append_pair(diff_result *r, const diff_layers *d) {
     char which[EXPLAIN_TEXT_SIZE] = "every pair";
     if (!d->uniform_ratio) snprintf(which, sizeof which, "pair %" PRId64, d->pair);
     if (d->a.pairs != d->b.pairs)
-        append(r, "%" PRId64 " pairs rotate under %s, %" PRId64 " under %s", d->a.pairs, r->operand[0].label, d->b.pairs,
-               label);
+        diff_append(r->verdict, sizeof r->verdict, "%" PRId64 " pairs rotate under %s, %" PRId64 " under %s", d->a.pairs,
+                    r->operand[0].label, d->b.pairs, label);
     else if (diff_stands_still(a) != diff_stands_still(b))
-        append(r, "%s does not rotate, under %s only", which, r->operand[diff_stands_still(a) ? 0 : 1].label);
+        diff_append(r->verdict, sizeof r->verdict, "%s does not rotate, under %s only", which,
+                    r->operand[diff_stands_still(a) ? 0 : 1].label);
     else if (a == b)
-        append(r, "%s rotates in the other direction under %s", which, label);
+        diff_append(r->verdict, sizeof r->verdict, "%s rotates in the other direction under %s", which, label);
     else if (a / b > 1e6 || b / a > 1e6)
-        append(r, "%s rotates %.1g times %s under %s", which, a > b ? a / b : b / a, way, label);
+        diff_append(r->verdict, sizeof r->verdict, "%s rotates %.1g times %s under %s", which, a > b ? a / b : b / a, way,
+                    label);
     else if (a / b - 1 > 0.01 || b / a - 1 > 0.01)
-        append(r, "%s rotates %.2f times %s under %s", which, a > b ? a / b : b / a, way, label);
+        diff_append(r->verdict, sizeof r->verdict, "%s rotates %.2f times %s under %s", which, a > b ? a / b : b / a, way,
+                    label);
     else
-        append(r, "%s turns %.2g%% %s under %s", which, 100 * fabs(b - a) / a, way, label);
+        diff_append(r->verdict, sizeof r->verdict, "%s turns %.2g%% %s under %s", which, 100 * fabs(b - a) / a, way, label);
 }
 
 /* If one scaling follows the length, two scalings may agree at one length and differ at the next. */
 static void append_same(diff_result *r, const diff_layers *d, const char *same) {
-    append(r, "%s", same);
+    diff_append(r->verdict, sizeof r->verdict, "%s", same);
     if (d->reordered)
-        append(r, " but for the order of channels, which follows that of the weights (%s under %s, %s under %s)",
-               gyre_layout_name(d->a.config->rope.layout), r->operand[0].label, gyre_layout_name(d->b.config->rope.layout),
-               r->operand[1].label);
+        diff_append(r->verdict, sizeof r->verdict,
+                    " but for the order of channels, which follows that of the weights (%s under %s, %s under %s)",
+                    gyre_layout_name(d->a.config->rope.layout), r->operand[0].label,
+                    gyre_layout_name(d->b.config->rope.layout), r->operand[1].label);
     if (d->rotates && d->a.config->rope.scaling != d->b.config->rope.scaling &&
         (explain_depends_on_length(&d->a) || explain_depends_on_length(&d->b)))
-        append(r, " at length %" PRId64 ", where %s and %s meet", d->length, d->a.label, d->b.label);
+        diff_append(r->verdict, sizeof r->verdict, " at length %" PRId64 ", where %s and %s meet", d->length, d->a.label,
+                    d->b.label);
 }
 
 /* 1: distances of one length, or the first tokens, rotate by more under one of the two, although no frequency differs. */
@@ -105,8 +109,8 @@ static int far_differs(const diff_layers *d) {
 static int append_distance(diff_result *r, const diff_layers *d, const char *opening) {
     if (d->first_distance < 0) return 0;
     const int chunks = far_is_chunked(d->a.config) || far_is_chunked(d->b.config);
-    append(r, "%skeys%s rotate otherwise from a distance of %" PRId64 " tokens on", opening,
-           chunks ? " of other chunks" : "", d->first_distance);
+    diff_append(r->verdict, sizeof r->verdict, "%skeys%s rotate otherwise from a distance of %" PRId64 " tokens on", opening,
+                chunks ? " of other chunks" : "", d->first_distance);
     return 1;
 }
 
@@ -116,27 +120,29 @@ static void append_layers(diff_result *r, const diff_layers *d, int opens) {
     if (d->same) {
         append_same(r, d, opens ? "Same" : "the same");
     } else if (d->a.config->kind != d->b.config->kind) {
-        append(r, "%sifferent schemes: %s under %s, %s under %s", first, d->a.label, r->operand[0].label, d->b.label,
-               r->operand[1].label);
+        diff_append(r->verdict, sizeof r->verdict, "%sifferent schemes: %s under %s, %s under %s", first, d->a.label,
+                    r->operand[0].label, d->b.label, r->operand[1].label);
     } else if (!d->same_frequencies) {
         if (d->first_position >= 0)
-            append(r, "%sifferent from position %" PRId64 " on: ", first, d->first_position);
+            diff_append(r->verdict, sizeof r->verdict, "%sifferent from position %" PRId64 " on: ", first,
+                        d->first_position);
         else
-            append(r, "%sifferent, but by less than 0.01 rad up to position 2^31: ", first);
+            diff_append(r->verdict, sizeof r->verdict, "%sifferent, but by less than 0.01 rad up to position 2^31: ", first);
         append_pair(r, d);
-        if (scores_differ(d)) append(r, ", and ");
+        if (scores_differ(d)) diff_append(r->verdict, sizeof r->verdict, ", and ");
         if (scores_differ(d)) append_scores(r, d);
         append_distance(r, d, ", and ");
         append_settings(r, d, "; also ");
     } else {
         if (d->rotates)
-            append(r, "%same %s, but ", opens ? "S" : "the s", far_differs(d) ? "frequencies" : "rotations");
+            diff_append(r->verdict, sizeof r->verdict, "%same %s, but ", opens ? "S" : "the s",
+                        far_differs(d) ? "frequencies" : "rotations");
         else
-            append(r, "%sifferent: ", first);
+            diff_append(r->verdict, sizeof r->verdict, "%sifferent: ", first);
         const int far = append_distance(r, d, "");
-        if (far && scores_differ(d)) append(r, ", and ");
+        if (far && scores_differ(d)) diff_append(r->verdict, sizeof r->verdict, ", and ");
         if (scores_differ(d)) append_scores(r, d);
-        if (scores_differ(d)) append(r, " under %s", r->operand[1].label);
+        if (scores_differ(d)) diff_append(r->verdict, sizeof r->verdict, " under %s", r->operand[1].label);
         append_settings(r, d, far || scores_differ(d) ? "; also " : "");
     }
 }
@@ -164,22 +170,22 @@ static void append_groups(diff_result *r) {
         if (r->layers[i].same) continue;
         sentence(r, &r->layers[i], 0, next);
         if (listed && strcmp(previous, next) == 0) {
-            append(r, " and %s", name_of(&r->layers[i]));
+            diff_append(r->verdict, sizeof r->verdict, " and %s", name_of(&r->layers[i]));
             continue;
         }
-        if (listed) append(r, ": %s; ", previous);
-        append(r, "%s %s", listed ? "in" : "In", name_of(&r->layers[i]));
+        if (listed) diff_append(r->verdict, sizeof r->verdict, ": %s; ", previous);
+        diff_append(r->verdict, sizeof r->verdict, "%s %s", listed ? "in" : "In", name_of(&r->layers[i]));
         memcpy(previous, next, sizeof previous);
         listed++;
     }
-    append(r, ": %s", previous);
+    diff_append(r->verdict, sizeof r->verdict, ": %s", previous);
 }
 
 static void append_unmatched(diff_result *r) {
     for (int s = 0; s < 2; s++)
         for (int i = 0; i < r->unmatched_count[s]; i++)
-            append(r, "%s%s layers are known to %s alone", *r->verdict ? "; " : "", r->unmatched[s][i]->name,
-                   r->operand[s].label);
+            diff_append(r->verdict, sizeof r->verdict, "%s%s layers are known to %s alone", *r->verdict ? "; " : "",
+                        r->unmatched[s][i]->name, r->operand[s].label);
 }
 
 /* out = how a program chooses between the two lists of LongRoPE, as the end of a sentence; "" if it has none. */
@@ -212,8 +218,8 @@ static void append_list_choice(diff_result *r) {
         if (!*choice[0] || !*choice[1] || r->operand[0].reading->profile == r->operand[1].reading->profile) continue;
         const int engines[2] = {strncmp(choice[0], "when", 4) == 0, strncmp(choice[1], "when", 4) == 0};
         if (!engines[0] && !engines[1]) continue;
-        append(r, " %s chooses between the short and the long list %s; %s %s.", r->operand[0].label, choice[0],
-               r->operand[1].label, choice[1]);
+        diff_append(r->verdict, sizeof r->verdict, " %s chooses between the short and the long list %s; %s %s.",
+                    r->operand[0].label, choice[0], r->operand[1].label, choice[1]);
         return;
     }
 }
@@ -223,7 +229,8 @@ void diff_verdict(diff_result *r) {
     r->verdict[0] = 0;
     for (int s = 0; s < 2; s++)
         if (!r->operand[s].reading) {
-            append(r, "%s refuses this config: %s", r->operand[s].label, r->operand[s].err.text);
+            diff_append(r->verdict, sizeof r->verdict, "%s refuses this config: %s", r->operand[s].label,
+                        r->operand[s].err.text);
             return;
         }
     for (int i = 0; i < r->count; i++)
@@ -232,9 +239,9 @@ void diff_verdict(diff_result *r) {
         append_layers(r, &r->layers[0], 1);
     } else if (differing > 0) {
         append_groups(r);
-        if (differing < r->count) append(r, "; the same elsewhere");
+        if (differing < r->count) diff_append(r->verdict, sizeof r->verdict, "; the same elsewhere");
     }
     append_unmatched(r);
-    if (*r->verdict) append(r, ".");
+    if (*r->verdict) diff_append(r->verdict, sizeof r->verdict, ".");
     append_list_choice(r);
 }

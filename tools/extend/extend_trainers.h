@@ -3,7 +3,7 @@
 #define GYRE_TOOLS_EXTEND_TRAINERS_H
 #include "tools/extend/extend.h"
 
-/* The values of --write-for, in the order of their profiles. */
+/* The values of --write-for, in the order of their profiles, written by scripts/profile-lists. */
 #define EXTEND_TRAINERS "megatron|torchtitan|axolotl|llama-factory|nanotron"
 enum { EXTEND_FIRST_TRAINER = GYRE_PROFILE_MEGATRON };
 

@@ -137,7 +137,7 @@ static void view_foot(const explain_terminal *page, const timeline *t) {
                           "follows, and a row holds for how the program reads the file, not for whether it runs the model.");
     if (!t->has_class)
         explain_print_wrapped(page, EXPLAIN_STYLE_DIM, 0, 0,
-                              "transformers has no class of its own for this model_type: its rows hold for code beside the "
+                              "transformers has no class for this model_type: its rows hold for code beside the "
                               "file that builds on the rotations of transformers.");
 }
 

@@ -434,7 +434,7 @@ static void note_length_of_nope(const gyre_family *family, const gyre_scope *roo
     }
 }
 
-/* The decoder of a streaming Moonshine sees the encoder's output with a table of its own. */
+/* The decoder of a streaming Moonshine adds a learned table to the encoder's output. */
 static void note_cross_attention(const gyre_family *family, const gyre_scope *root) {
     if (strcmp(family->model_type, "moonshine_streaming") != 0) return;
     gyre_scope_warn(

@@ -1,4 +1,4 @@
-/* read_diffusers.c: transformers of diffusers: rotations along time, rows and columns, each with frequencies of its own. */
+/* read_diffusers.c: transformers of diffusers: rotations along time, rows and columns, each with its own frequencies. */
 #include "reading/family.h"
 
 #include <inttypes.h>
@@ -312,7 +312,7 @@ static void set_sizes(const axial_class *c, gyre_layer_group *group, const gyre_
     gyre_build_set_number(build, group, "rotary_dim", GYRE_ORIGIN_DERIVED, NULL, NULL, (double)dim);
 }
 
-/* Kandinsky's text has layers of its own, which rotate the whole head by one position. */
+/* Kandinsky has separate layers for text, which rotate the whole head by one position. */
 static void add_text_layers(const axial_class *c) {
     static const char *const keys[] = {"num_text_blocks", NULL};
     axial_class text = *c;
