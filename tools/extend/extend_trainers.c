@@ -344,11 +344,12 @@ static gyre_status write_and_check(writing *w, gyre_profile trainer) {
     size_t i = 0;
     snprintf(config, sizeof config, "%s/" GYRE_CONFIG_FILE, w->folder);
     snprintf(path, sizeof path, "%s/settings", w->folder);
+    while (i < sizeof writers / sizeof *writers && writers[i].profile != trainer)
+        i++;
+    if (i == sizeof writers / sizeof *writers) return refuse(w, "its settings are read, and not written");
     if (w->e->config && json_dump_file(w->e->config, config, JSON_REAL_PRECISION(17)))
         return gyre_fail(w->err, GYRE_EIO, "config: cannot be written (%.300s)", config);
     if (!(w->checked = fopen(path, "w"))) return gyre_fail(w->err, GYRE_EIO, "settings: cannot be written (%.300s)", path);
-    while (writers[i].profile != trainer)
-        i++;
     gyre_status status = writers[i].write(w);
     const int failed = ferror(w->checked);
     if ((fclose(w->checked) || failed) && !status)
