@@ -86,8 +86,8 @@ static gyre_status add_tensor(own_tables *own, const gyre_safetensors_info *info
     for (size_t i = 0; i < sizeof types / sizeof *types; i++)
         if (strcmp(types[i].name, info->type) == 0) table.view.dtype = types[i].dtype, known = 1;
     if (!known || info->rank > 4)
-        return gyre_fail(err, GYRE_EUNSUPPORTED, "%s: %s of %d extents is not a table of angles (tensor %s)", path, info->type,
-                         info->rank, gyre_make_printable(info->name, strlen(info->name)).text);
+        return gyre_fail(err, GYRE_EUNSUPPORTED, "%s: %s of %d extents is not a table of angles (tensor %s)", path,
+                         info->type, info->rank, gyre_make_printable(info->name, strlen(info->name)).text);
     int64_t step = 1;
     for (int i = 3; i >= 0; i--) {
         table.view.shape[i] = info->shape[i];
