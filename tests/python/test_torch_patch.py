@@ -265,6 +265,24 @@ def test_patch_refuses_by_name() -> None:
         gt.patch(model)
 
 
+@pytest.mark.parametrize(
+    ("kind", "share"),
+    [("recurrent_gemma", 0.5), ("phi", 0.5), ("stablelm", 0.25), ("glm", 0.5), ("eurobert", 1), ("jina_embeddings_v3", 1)]
+    + [("llama", 1), ("minimax", 1), ("nomic_bert", 1), ("phimoe", 1)],
+)
+def test_which_classes_read_a_share_of_the_head(kind: str, share: float) -> None:
+    """partial_rotary_factor, which some classes of transformers do not look at where nothing is scaled."""
+    from gyre.torch._own import own_module
+    from transformers import AutoConfig
+
+    given = 0.5 if share == 1 else share
+    config = AutoConfig.for_model(kind, partial_rotary_factor=given, hidden_size=256, num_attention_heads=4, head_dim=64)
+    own = own_module(config)
+    assert own is not None
+    pairs = own.channels // 2 if own.form in ("half", "interleaved") else own.channels
+    assert pairs == gyre.Encoding.from_config(config).config["rope.dim"] // 2 == 32 * share
+
+
 # -- RotaryEmbedding --
 
 

@@ -292,13 +292,40 @@ static void test_vllm_ramp_counts_revolutions(void **state) {
     }
 }
 
+/* Classes of transformers 5 that rotate whole heads although their weights were trained with a share, which other programs
+ * rotate. */
+static void test_partial_factor_that_classes_of_5_ignore(void **state) {
+    (void)state;
+    static const char *const families[] = {"eurobert", "jina_embeddings_v3", "minimax", "nomic_bert", "phimoe"};
+    for (size_t i = 0; i < sizeof families / sizeof *families; i++) {
+        char file[300];
+        snprintf(file, sizeof file,
+                 "{'model_type':'%s','hidden_size':512,'num_attention_heads':4,'num_hidden_layers':1,'head_dim':128,"
+                 "\n'partial_rotary_factor':0.5}",
+                 families[i]);
+        gyre_reading *r = read_rope(file, GYRE_PROFILE_HF_5, 0);
+        assert_int_equal(r->groups[0]->config.rope.dim, 128);
+        assert_warns(r, "partial_rotary_factor: transformers 5 rotates whole heads of a ", "partial_rotary_factor", 2);
+        gyre_reading_free(r);
+        r = read_rope(file, GYRE_PROFILE_REFERENCE, 0);
+        assert_int_equal(r->groups[0]->config.rope.dim, 64);
+        gyre_reading_free(r);
+    }
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_telechat3_uses_remote_code), cmocka_unit_test(test_keys_beside_objects),
-        cmocka_unit_test(test_size_of_heads_in_4_43),      cmocka_unit_test(test_qwen2_vl_follows_the_length),
-        cmocka_unit_test(test_bases_of_classes),           cmocka_unit_test(test_olmo3_in_the_old_form),
-        cmocka_unit_test(test_su_without_a_length),        cmocka_unit_test(test_which_layers_scale),
-        cmocka_unit_test(test_classes_without_scaling),    cmocka_unit_test(test_heads_by_layer),
-        cmocka_unit_test(test_modernbert_decoder_in_4),    cmocka_unit_test(test_vllm_ramp_counts_revolutions)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_telechat3_uses_remote_code),
+                                       cmocka_unit_test(test_keys_beside_objects),
+                                       cmocka_unit_test(test_size_of_heads_in_4_43),
+                                       cmocka_unit_test(test_qwen2_vl_follows_the_length),
+                                       cmocka_unit_test(test_bases_of_classes),
+                                       cmocka_unit_test(test_olmo3_in_the_old_form),
+                                       cmocka_unit_test(test_su_without_a_length),
+                                       cmocka_unit_test(test_which_layers_scale),
+                                       cmocka_unit_test(test_classes_without_scaling),
+                                       cmocka_unit_test(test_heads_by_layer),
+                                       cmocka_unit_test(test_modernbert_decoder_in_4),
+                                       cmocka_unit_test(test_vllm_ramp_counts_revolutions),
+                                       cmocka_unit_test(test_partial_factor_that_classes_of_5_ignore)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
