@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from gyre._encoding import FIELDS, Encoding
+from gyre._guesses import hint
 
 # Options whose name is not the last part of their member's.
 MEMBERS = {
@@ -128,7 +129,8 @@ def function(
         try:
             bound = signature.bind(*args, **kwargs)
         except TypeError as why:
-            raise TypeError(f"{make.__name__}() {why}") from None
+            unknown = next((name for name in kwargs if name not in signature.parameters), "")
+            raise TypeError(f"{make.__name__}() {why}{hint(unknown, signature.parameters)}") from None
         bound.apply_defaults()
         return build(bound.arguments) if build else encoding_of(kind, members, bound.arguments)
 
@@ -149,4 +151,4 @@ def of_kind(name: str) -> Callable[..., Encoding]:
     for kind in FIELDS["kind"]["names"]:
         if kind.replace("-", "_") == name:
             return function(kind, f"The scheme {kind!r} of docs/encodings.md.", members_of(kind, ["heads"]))
-    raise AttributeError(f"module 'gyre' has no attribute {name!r}", name=name, obj=None)
+    raise AttributeError(f"module 'gyre' has no attribute {name!r}{hint(name)}", name=name, obj=None)

@@ -133,6 +133,26 @@ static void read_signature(const char *doc, parameters *out) {
     if (out->positional < 0) out->positional = out->count;
 }
 
+/* Writes what gyre._guesses says of a name that no parameter has: "; did you mean causal?", or nothing. */
+static void write_hint(const char *name, char *out, size_t size) {
+    PyObject *module = PyImport_ImportModule("gyre._guesses");
+    PyObject *found = module ? PyObject_CallMethod(module, "hint", "s", name) : NULL;
+    const char *text = found ? PyUnicode_AsUTF8AndSize(found, NULL) : NULL;
+    snprintf(out, size, "%s", text ? text : "");
+    if (!text) PyErr_Clear();
+    Py_XDECREF(found);
+    Py_XDECREF(module);
+}
+
+static int unexpected(const char *doc, const char *name) {
+    char text[240], hint[100];
+    write_hint(name, hint, sizeof hint);
+    snprintf(text, sizeof text, "%.*s() got an unexpected keyword argument '%.*s'%s", (int)strcspn(doc, "("), doc,
+             MOST_SHOWN, name, hint);
+    PyErr_SetString(PyExc_TypeError, text);
+    return -1;
+}
+
 static int type_error(const char *doc, const char *what, const char *name, int length) {
     char text[160];
     snprintf(text, sizeof text, "%.*s() %s '%.*s'", (int)strcspn(doc, "("), doc, what, length, name);
@@ -149,7 +169,7 @@ static int take_keywords(const char *doc, const parameters *p, PyObject *const *
         if (!name) return -1;
         while (i < p->count && (p->all[i].length != length || memcmp(p->all[i].name, name, (size_t)length) != 0))
             i++;
-        if (i == p->count) return type_error(doc, "got an unexpected keyword argument", name, MOST_SHOWN);
+        if (i == p->count) return unexpected(doc, name);
         if (out[i]) return type_error(doc, "got multiple values for argument", name, MOST_SHOWN);
         out[i] = values[k];
     }

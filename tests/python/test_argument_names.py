@@ -185,3 +185,27 @@ def test_a_cache_takes_no_options_of_arrays() -> None:
         for call in (cache.attention, cache.adaptive_attention, cache.contextual_attention):
             with pytest.raises(TypeError, match=f"unexpected keyword argument '{name}'"):
                 call(x, **{name: None})
+
+
+@pytest.mark.parametrize(
+    ("call", "meant"),
+    [
+        (lambda x: gyre.attention(x, x, x, is_causal=True), "causal"),
+        (lambda x: gyre.attention(x, x, x, attn_mask=x), "mask"),
+        (lambda x: gyre.attention(x, x, x, cu_seqlens=[0, 4]), "query_starts and key_starts"),
+        (lambda x: gyre.rope(64, theta=1e6), "base"),
+        (lambda x: gyre.rope(64, rope_theta=1e6), "base"),
+        (lambda x: gyre.rope(64, rotary_dim=32), "dim"),
+        (lambda x: gyre.rope(64, partial_rotary_factor=0.5), "dim, a number of channels"),
+        (lambda x: gyre.rope(64, layuot="half"), "layout"),
+    ],
+)
+def test_names_from_elsewhere(call, meant) -> None:
+    x = np.zeros((1, 1, 4, 8), np.float32)
+    with pytest.raises(TypeError, match=f"; did you mean {meant}"):
+        call(x)
+    with pytest.raises(TypeError, match="unexpected keyword argument 'nonsense'$"):
+        gyre.attention(x, x, x, nonsense=1)
+    for name in ("from_pretrained", "inv_freq", "profiles", "kinds"):
+        with pytest.raises(AttributeError, match="; did you mean "):
+            getattr(gyre, name)
