@@ -31,7 +31,8 @@ enum {
     GYRE_WIDE_FULL_LAYERS = 1 << 23,      /* full layers have heads of 512, and the last layer is full: gemma4 */
     GYRE_INDEXER = 1 << 24,               /* an indexer rotates the first channels of its heads, paired as in attention */
     GYRE_INDEXER_HALF = 1 << 25,          /* ... but pairs halves: deepseek_v32 */
-    GYRE_INDEXER_LAST = 1 << 26           /* ... the last channels: hy_v4, deepseek_v4 */
+    GYRE_INDEXER_LAST = 1 << 26,          /* ... the last channels: hy_v4, deepseek_v4 */
+    GYRE_WHOLE_HEAD_UNSCALED = 1 << 27    /* transformers 5 ignores partial_rotary_factor if nothing is scaled: minimax */
 };
 
 typedef struct gyre_family gyre_family;

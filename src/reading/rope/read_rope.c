@@ -173,17 +173,6 @@ static void set_mla_head(const gyre_rope_source *source, gyre_layer_group *group
                head.turned);
 }
 
-/* out = 1 for classes of transformers 5 that rotate whole heads if nothing is scaled.  Other programs, and the code that
- * comes with the models, rotate a share. */
-static int ignores_share_unscaled(const gyre_rope_source *source) {
-    static const char *const families[] = {"eurobert", "jina_embeddings_v3", "minimax", "nomic_bert", "phimoe", NULL};
-    if (gyre_build_profile(gyre_rope_build_of(source)) != GYRE_PROFILE_HF_5 || strcmp(source->type, "default") != 0)
-        return 0;
-    for (int i = 0; families[i]; i++)
-        if (strcmp(families[i], source->family->model_type) == 0) return 1;
-    return 0;
-}
-
 /* Classes of transformers modelled on Llama rotate whole heads and ignore the factor: version 5 if nothing is scaled.
  * The others compute too few angles for a head and stop. */
 static double effective_partial_factor(const gyre_rope_source *source, gyre_rope_provenance *found, const char **why) {
@@ -195,7 +184,9 @@ static double effective_partial_factor(const gyre_rope_source *source, gyre_rope
                         "%s: %g; this class of transformers 5 fails on it", found->place.key, fraction);
     const int is_whole =
         (gyre_profile_is_hf(profile) || profile == GYRE_PROFILE_LLAMA_CPP) && (source->family->traits & GYRE_WHOLE_HEAD);
-    if (fraction == 1.0 || !(is_whole || ignores_share_unscaled(source))) return fraction;
+    const int is_whole_unscaled = profile == GYRE_PROFILE_HF_5 && strcmp(source->type, "default") == 0 &&
+                                  (source->family->traits & GYRE_WHOLE_HEAD_UNSCALED);
+    if (fraction == 1.0 || !(is_whole || is_whole_unscaled)) return fraction;
     if (gyre_profile_is_hf_4(profile) || (profile == GYRE_PROFILE_HF_5 && strcmp(source->type, "default") != 0)) {
         gyre_build_fail(
             gyre_rope_build_of(source), GYRE_EUNSUPPORTED, &found->place,
