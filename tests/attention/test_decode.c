@@ -290,6 +290,18 @@ static void assert_served(const attention_setup *setup, const gyre_key_source *s
     assert_true(gyre_decode_bytes(&plan) > 0);
 }
 
+/* out = 1 if the call is computed without splits. */
+static int is_straight(const attention_setup *setup) {
+    const gyre_attention_inputs inputs = inputs_of(setup);
+    gyre_attention_plan plan;
+    gyre_segments segments;
+    gyre_segment segment;
+    gyre_segments_begin(&segments, &inputs, NULL, 0);
+    assert_int_equal(gyre_segments_next(&segments, &segment), 1);
+    assert_ok(gyre_attention_plan_make(&plan, &segment, 0, NULL));
+    return gyre_decode_is_straight(&plan);
+}
+
 static void run_args(const decode_problem *p, const attention_setup *setup, const gyre_exec *exec) {
     const gyre_key_source pages = source_of(p), *source = p->c.page ? &pages : NULL;
     const gyre_attention_inputs inputs = inputs_of(setup), *args = &inputs;
@@ -613,6 +625,58 @@ static void heads_in_any_layout(void **state) {
     free(numbers);
 }
 
+/* A call with few keys goes straight.  One that also wants the weights does not, and gives the same bits. */
+static void straight_calls_have_the_bits_of_splits(void **state) {
+    (void)state;
+    enum { MOST_KEYS = 300, MOST = 2 * MOST_KEYS * 3 * 80 };
+    static const gyre_dtype types[] = {GYRE_DTYPE_F32, GYRE_DTYPE_F16, GYRE_DTYPE_BF16};
+    static const int64_t dims[] = {8, 16, 22, 64, 80};
+    static const int schemes[] = {SCHEME_none, SCHEME_rope, SCHEME_yarn};
+    test_random r = {4711};
+    float *numbers = room(3 * MOST, sizeof *numbers), *weights = room(2 * 9 * MOST_KEYS, sizeof *weights);
+    char *typed = room(2 * MOST, sizeof(float));
+    for (int64_t i = 0; i < 3 * MOST; i++)
+        numbers[i] = (float)(2 * test_uniform(&r));
+    int straight = 0;
+    for (int c = 0; c < 240; c++) {
+        const gyre_dtype type = types[c % 3];
+        const int64_t dim = dims[c / 3 % 5], batch = 1 + c % 2, heads = 1 + c / 2 % 3, group = 1 + c / 7 % 3;
+        const int64_t keys = 1 + (int64_t)(fabs(test_uniform(&r)) * (c % 4 ? 40 : MOST_KEYS - 1)),
+                      queries = batch * heads * group;
+        const gyre_config config = test_scheme_config(schemes[c % 11 % 3], heads * group, dim, MOST_KEYS);
+        gyre_encoding *encoding = test_encoding(&config);
+        for (int64_t i = 0; i < 2 * MOST; i++)
+            test_put(typed, type, i, (double)numbers[MOST + i]);
+        float out[2][2 * 9 * 80], lse[2][2 * 9];
+        for (int way = 0; way < 2; way++) {
+            attention_setup args = GYRE_INIT(attention_setup);
+            args.encoding = encoding;
+            args.q = gyre_cdense(numbers, GYRE_DTYPE_F32, batch, 1, heads * group, dim);
+            args.k = gyre_cdense(typed, type, batch, keys, heads, dim);
+            args.v = gyre_cdense(typed + MOST * gyre_dtype_size(type), type, batch, keys, heads, dim);
+            args.causal = c % 5 ? GYRE_CAUSAL_BY_POSITION : GYRE_CAUSAL_BY_ORDER;
+            args.window = c % 9 == 0 ? MOST_KEYS : 0;
+            args.q_pos.base = c % 5 ? 100000 + keys - 1 : keys - 1;
+            args.k_pos.base = c % 5 ? 100000 : 0;
+            args.out = gyre_dense(out[way], GYRE_DTYPE_F32, batch, 1, heads * group, dim);
+            args.lse = gyre_dense(lse[way], GYRE_DTYPE_F32, batch, 1, heads * group, 1);
+            if (way) args.weights = gyre_dense(weights, GYRE_DTYPE_F32, batch, 1, heads * group, keys);
+            straight += !way && is_straight(&args);
+            assert_false(way && is_straight(&args));
+            const size_t bytes = attention_scratch(&args, 0, NULL);
+            void *scratch = aligned_alloc(64, (bytes + 63) / 64 * 64);
+            memset(scratch, 0xFF, bytes);
+            assert_ok(run_attention(&args, (gyre_scratch){scratch, bytes}, NULL, NULL));
+            free(scratch);
+        }
+        assert_memory_equal(out[0], out[1], (size_t)(queries * dim) * sizeof(float));
+        assert_memory_equal(lse[0], lse[1], (size_t)queries * sizeof(float));
+        gyre_encoding_free(encoding);
+    }
+    assert_in_range(straight, 150, 240);
+    free(numbers), free(weights), free(typed);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(parts_mask_like_the_whole),
@@ -625,6 +689,7 @@ int main(void) {
         cmocka_unit_test(large_biases_keep_their_differences),
         cmocka_unit_test(other_calls_use_tiles),
         cmocka_unit_test(heads_in_any_layout),
+        cmocka_unit_test(straight_calls_have_the_bits_of_splits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -11,20 +11,23 @@
 #include "attention/tiles/rows.h"
 #include "attention/tiles/scores.h"
 #include "attention/tiles/tiles.h"
+#include "core/positions.h"
 #include "core/rotation/rotate_rows.h"
+#include "core/rotation/temperature.h"
 #include "core/scheme.h"
 #include <math.h>
 #include <string.h>
 
 /* STAGING_ROWS: rows copied into `staging` at a time, few enough to stay in the first-level cache.
- * PIECE: keys that one head reads before the next head does, if the heads of a token are adjacent, as a model's projections
- * leave them.  Memory is slowest at single rows far apart.  So the piece of all heads, which is contiguous, is prefetched in
- * order while the piece before it is read from the cache, head by head.
+ * PIECE: keys that one head reads before the next head does, at least, if the heads of a token are adjacent, as a model's
+ * projections leave them.  Memory is slowest at single rows far apart.  So the piece of all heads, which is contiguous, is
+ * prefetched in order while the piece before it is read from the cache, head by head.  A piece of short rows has more keys,
+ * while all heads have at most PIECE_BYTES.
  *
  *     memory:    token 0: head 0 1 2 ... | token 1: head 0 1 2 ... | ...
  *     prefetch:  piece p + 1, all heads in memory order
  *     compute:   piece p of head 0, piece p of head 1, ... */
-enum { STAGING_ROWS = 32, PIECE = 16, LINE = 64, TRANSPOSED_ROWS = 16, PREFETCHED_ROWS = 64 };
+enum { STAGING_ROWS = 32, PIECE = 16, PIECE_BYTES = 1 << 14, LINE = 64, TRANSPOSED_ROWS = 16, PREFETCHED_ROWS = 64 };
 
 /* One item of a task. */
 typedef struct decode_state {
@@ -434,13 +437,23 @@ static void weighted_sum_piece(decode_state *d, int64_t from, int64_t piece) {
     }
 }
 
+/* out = keys of a piece of so many adjacent heads. */
+static int64_t piece_of(const gyre_attention_plan *plan, int64_t heads) {
+    const int64_t row = plan->head_dim > plan->value_dim ? plan->head_dim : plan->value_dim;
+    int64_t piece = PIECE;
+    if (heads == 1) return KEY_TILE;
+    while (piece < KEY_TILE && 2 * piece * heads * row * (int64_t)gyre_dtype_size(plan->source->k_dtype) <= PIECE_BYTES)
+        piece *= 2;
+    return piece;
+}
+
 /* Prefetches fraction h of `heads` of the piece at key `first`, of all adjacent heads, in memory order.  values: 1 = values,
  * 0 = keys. */
 static void prefetch_fraction(const decode_state *d, int values, int64_t first, int64_t h, int64_t heads) {
     const gyre_attention_plan *plan = d->plan;
     if (first >= plan->keys) return;
     gyre_key_run run;
-    gyre_key_run_at(plan->source, d->batch, d->head, first, PIECE, &run);
+    gyre_key_run_at(plan->source, d->batch, d->head, first, piece_of(plan, heads), &run);
     const int64_t size = (int64_t)gyre_dtype_size(values ? plan->source->v_dtype : plan->source->k_dtype);
     const int64_t bytes = heads * size * (values ? plan->value_dim : plan->head_dim), lines = (bytes + LINE - 1) / LINE;
     const int64_t step = size * (values ? run.v_row_stride : run.k_row_stride);
@@ -455,7 +468,7 @@ static void prefetch_fraction(const decode_state *d, int values, int64_t first, 
 /* Reads the keys or values of a tile, piece by piece, each piece for all heads.  Each head prefetches its fraction of the
  * next piece.  After the keys come the values, after the values the keys of the next tile. */
 static void read_tile(decode_state *d, int64_t heads, int64_t tile, int values) {
-    const int64_t piece = heads > 1 ? PIECE : KEY_TILE;
+    const int64_t piece = piece_of(d->plan, heads);
     for (int64_t from = 0; from < KEY_TILE; from += piece)
         for (int64_t h = 0; h < heads; h++) {
             const int last = from + piece == KEY_TILE;
@@ -508,4 +521,81 @@ void gyre_decode_split(const gyre_attention_plan *plan, const gyre_key_buffers *
         attend_tile(d, task->items, t);
     for (int64_t h = 0; h < task->items; h++)
         nonfinite[h] = !all_finite(&d[h]);
+}
+
+/* -- one query with few keys: neither splits nor positions of keys in memory -- */
+
+/* STRAIGHT_BYTES: keys and values of a call that one thread reads sooner than others wake up, and that need no prefetch in
+ * the order of memory. */
+enum { STRAIGHT_BYTES = 1 << 18 };
+
+/* 1: each query sees all keys, whose positions are consecutive. */
+static int sees_all_keys(const gyre_attention_plan *plan) {
+    const gyre_positions *keys = &plan->args->k_pos;
+    if (!plan->args->causal && plan->window == 0 && plan->window_after == 0) return 1;
+    if (plan->segment->indexed || (!plan->by_order && keys->data)) return 0;
+    const int64_t first = plan->by_order ? plan->segment->key_first : keys->base, last = first + plan->keys - 1;
+    for (int64_t batch = 0; batch < plan->items / plan->key_heads; batch++) {
+        const gyre_row_range query = {batch, 0, 0, 1};
+        int64_t order;
+        gyre_order_read(plan, GYRE_ROLE_QUERY, &query, &order);
+        const gyre_visible_range visible = gyre_visible_to_query(plan, order);
+        if (first < visible.low || last > visible.high) return 0;
+        if (plan->by_order && !plan->segment->indexed) break; /* the same in each row */
+    }
+    return 1;
+}
+
+int gyre_decode_is_straight(const gyre_attention_plan *plan) {
+    const gyre_attention_inputs *args = plan->args;
+    const gyre_scheme *scheme = plan->encoding ? plan->encoding->scheme : NULL;
+    const size_t row = (size_t)plan->head_dim * gyre_dtype_size(plan->source->k_dtype) +
+                       (size_t)plan->value_dim * gyre_dtype_size(plan->source->v_dtype);
+    const int is_small = plan->split_keys && plan->queries == 1 && plan->keys > 0 && plan->key_splits == 1 &&
+                         (size_t)(plan->items * plan->keys) <= STRAIGHT_BYTES / row;
+    return is_small && !plan->fixed_order && plan->parts == 1 && !args->state.data && !args->mask.data &&
+           !args->weights.data && !plan->gated && !(plan->softcap > 0) && !plan->table.has_score_bias &&
+           !(scheme && (scheme->decays || scheme->bias_tile)) && gyre_decode_supported(plan) && sees_all_keys(plan);
+}
+
+/* The rows of queries as gyre_query_buffers_fill makes them. */
+static void read_straight_queries(const decode_state *d) {
+    const gyre_attention_plan *plan = d->plan;
+    const gyre_attention_rotation how = {.role = GYRE_ROLE_QUERY};
+    float scale = plan->scale;
+    if (plan->encoding)
+        scale *= (float)gyre_temperature_at(plan->encoding, gyre_position_at(&plan->args->q_pos, d->batch, 0, 0));
+    for (int64_t g = 0; g < plan->group; g++) {
+        const gyre_row_range query = {d->batch, d->head * plan->group + g, 0, 1};
+        float *q = d->q_rows + g * plan->head_pad;
+        gyre_rows_read(plan, &plan->args->q, &query, q, plan->head_pad);
+        gyre_attention_rotate(plan, &query, &how, q);
+        plan->kernels->scale_row_f32(q, plan->part[0].pad, scale);
+    }
+}
+
+int gyre_decode_straight(const gyre_attention_plan *plan, int64_t item, char *memory, const gyre_partial *to) {
+    decode_state d = {
+        .plan = plan, .to = to, .batch = item / plan->key_heads, .head = item % plan->key_heads, .rows = plan->group};
+    /* As many keys at a time as gyre_decode_split reads, so that sums round alike. */
+    const int64_t left_heads = plan->key_heads - d.head / plan->heads_together * plan->heads_together;
+    const int64_t piece = piece_of(plan, left_heads < plan->heads_together ? left_heads : plan->heads_together);
+    const gyre_online_softmax softmax = {plan->kernels, plan->value_pad, to->out, to->row_max, to->row_sum};
+    layout_decode(plan, memory, &d);
+    gyre_softmax_begin(&softmax, d.rows);
+    read_straight_queries(&d);
+    for (int64_t tile = 0; tile < plan->key_tiles; tile++) {
+        const int64_t left = plan->keys - tile * KEY_TILE, count = left < KEY_TILE ? left : KEY_TILE;
+        const int64_t columns = gyre_pad16(count);
+        d.tile_pair = (gyre_tile_pair){.tile = tile, .count = count, .columns = columns};
+        for (int64_t from = 0; from < count; from += piece)
+            score_piece(&d, from, piece);
+        for (int64_t r = 0; r < d.rows; r++)
+            for (int64_t j = count; j < columns; j++)
+                d.scores[r * KEY_TILE + j] = -INFINITY;
+        gyre_softmax_update(&softmax, 0, d.rows, columns, d.scores);
+        for (int64_t from = 0; from < count; from += piece)
+            weighted_sum_piece(&d, from, piece);
+    }
+    return all_finite(&d);
 }

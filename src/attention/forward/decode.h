@@ -22,4 +22,10 @@ typedef struct gyre_decode_task {
 void gyre_decode_split(const gyre_attention_plan *plan, const gyre_key_buffers *keys, const gyre_decode_task *task,
                        char *memory, const gyre_partial *out, int *nonfinite);
 
+/* 1: gyre_decode_straight gives the bits of gyre_decode_split: one query for each head sees all its keys, which are few, and
+ * nothing is added to scores. */
+int gyre_decode_is_straight(const gyre_attention_plan *plan);
+/* *to = partial of an item over all its keys.  memory: as gyre_decode_split takes it.  out = 0 where that says nonfinite. */
+int gyre_decode_straight(const gyre_attention_plan *plan, int64_t item, char *memory, const gyre_partial *to);
+
 #endif

@@ -455,12 +455,33 @@ static void run_split_keys(gyre_attention_call *call, const gyre_exec *exec) {
     run_tasks(call, exec, combine_key_splits, plan->items);
 }
 
+/* One query with few keys, in the caller's thread.  out = 0: a value is infinite or NaN, and all is to be computed again. */
+static int run_straight(const gyre_attention_call *call) {
+    const gyre_attention_plan *plan = call->plan;
+    char *memory = gyre_job_memory(call, 0) + plan->job_bytes - gyre_arena_round_up(gyre_decode_bytes(plan));
+    gyre_partial part;
+    gyre_partials_layout(plan, gyre_partial_memory(call), 0, 0, &part);
+    for (int64_t item = 0; item < plan->items; item++) {
+        if (!gyre_decode_straight(plan, item, memory, &part)) return 0;
+        for (int64_t i = 0; i < plan->group; i++) {
+            gyre_row_state state = {part.row_max[i], part.row_sum[i], 0, part.out + i * plan->value_pad};
+            const gyre_row_range row = {item / plan->key_heads, item % plan->key_heads * plan->group + i, 0, 1};
+            for (int64_t c = 0; c < plan->value_pad; c++)
+                state.out[c] += 0.0F; /* as the sum of partials leaves a negative zero */
+            finish_out(plan, &row, &state);
+            if (plan->args->out.data) gyre_rows_write(plan, &plan->args->out, &row, state.out, plan->value_pad);
+        }
+    }
+    return 1;
+}
+
 void gyre_forward_run(gyre_attention_plan *plan, char *scratch, const gyre_exec *exec) {
     gyre_attention_call call = {.plan = plan, .scratch = scratch};
     const int64_t groups = plan->items * plan->group / plan->heads_at_once;
     int64_t first;
     gyre_attention_rotation_layout(plan, scratch);
     gyre_attention_rotation_prepare(plan, exec);
+    if (gyre_decode_is_straight(plan) && run_straight(&call)) return;
     gyre_parallel(exec, fill_info, &call, plan->key_info_sets);
     if (plan->split_keys)
         run_split_keys(&call, exec);
