@@ -3,7 +3,7 @@
 file(GLOB explorer_sources CONFIGURE_DEPENDS
     ${PROJECT_SOURCE_DIR}/explorer/wasm/*.c ${PROJECT_SOURCE_DIR}/explorer/wasm/platform/*.c)
 file(GLOB explorer_tools CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/report/*.c)
-foreach(room IN ITEMS cli common options team explain timeline diff extend eval show)
+foreach(room IN ITEMS cli common measuring options team explain timeline diff extend eval show)
     file(GLOB found CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tools/${room}/*.c)
     list(APPEND explorer_tools ${found})
 endforeach()

@@ -69,7 +69,7 @@ const char *plain_line(const char *text) {
 /* -- the stream -- */
 typedef struct plain_stream {
     FILE *stream;
-    int fd, error;
+    int fd, error, lines;
     int colors;         /* 1: a terminal, where the command itself prints codes of colour */
     char rest[LONGEST]; /* a character or a code that the next write may complete */
     size_t rest_bytes;
@@ -116,6 +116,8 @@ static int put(plain_stream *s, const char *text, size_t bytes, int at_end) {
 static ssize_t write_stream(void *cookie, const char *text, size_t bytes) {
     plain_stream *s = cookie;
     size_t taken = 0;
+    for (size_t i = 0; i < bytes; i++)
+        s->lines += text[i] == '\n';
     while (s->rest_bytes && taken < bytes && !s->error) {
         char joined[LONGEST + 1];
         const size_t count = s->rest_bytes;
@@ -171,6 +173,12 @@ int plain_stream_close(FILE *stream) {
     *place = NULL;
     free(s);
     return error;
+}
+
+int plain_stream_lines(FILE *stream) {
+    plain_stream **place = find(stream);
+    (void)fflush(stream);
+    return place && stream ? (*place)->lines : 0;
 }
 
 int plain_stream_descriptor(FILE *stream) {

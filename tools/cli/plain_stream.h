@@ -14,6 +14,8 @@ FILE *plain_stream_open(int fd);
 void plain_stream_drop_colors(FILE *stream);
 /* Closes it.  out = 0, or the errno of the first write that failed. */
 int plain_stream_close(FILE *stream);
+/* out = the lines that were written to a stream of plain_stream_open, after it is flushed. */
+int plain_stream_lines(FILE *stream);
 /* out = the descriptor below a stream of plain_stream_open, or fileno. */
 int plain_stream_descriptor(FILE *stream);
 

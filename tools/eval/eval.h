@@ -5,11 +5,13 @@
 #include "tools/common/keyed_journal.h"
 #include "tools/common/result_table.h"
 #include "tools/common/run_card.h"
+#include "tools/measuring/live_table.h"
+#include "tools/measuring/same_encoding.h"
 #include "tools/options/length_list.h"
 #include "tools/options/method_options.h"
 #include "tools/options/run_options.h"
 
-enum { EVAL_MAX_BUCKETS = 256 };
+enum { EVAL_MAX_BUCKETS = 256, EVAL_POLICY_NAME = 16 };
 
 typedef struct eval_options {
     cli_options common; /* first */
@@ -22,14 +24,14 @@ typedef struct eval_options {
     int64_t buckets;                  /* of the loss by position; 0 = none */
     int prints_positions;             /* 1: the terminal shows it too, because --by-position was given */
     gyre_eval_protocol protocol;
-    double budget; /* seconds; 0 = none */
 } eval_options;
 
 /* A method.  If its rotation depends on the length in use, also a length policy. */
 typedef struct eval_row {
     const method *method;
     gyre_length_policy policy;
-    int depends_on_length; /* 1: the policy matters */
+    int depends_on_length;                      /* 1: the policy matters */
+    char name[METHOD_LABEL + EVAL_POLICY_NAME]; /* the method, and the policy if the rows show theirs */
 } eval_row;
 
 /* One method at one context, on one text or on all texts. */
@@ -63,8 +65,10 @@ typedef struct evaluation {
     eval_cell *cells; /* [sets][rows_count][contexts_count] */
     int64_t sets;     /* one per text; if there are several, also one for all texts together, the last */
     double *by_position;
+    same_rows same; /* rows whose cells another row measures too */
     eval_journal journal;
     cli_progress progress;
+    live_table live;
     int stopped;     /* 1: Ctrl-C, and cells are missing */
     int64_t planned; /* tokens of the cells up to and including the current one */
 } evaluation;
@@ -76,7 +80,7 @@ void eval_options_read(int argc, char **argv, eval_options *o);
 void eval_options_free(eval_options *o);
 
 /* -- eval_cells.c -- */
-/* Allocates the rows. */
+/* Allocates the rows, and finds those that share their cells. */
 void eval_rows_make(evaluation *e);
 /* Allocates the empty cells of the rows. */
 void eval_cells_make(evaluation *e);
@@ -84,6 +88,12 @@ void eval_cells_make(evaluation *e);
  * the work.  NULL = no call.  out = 0, that result, or CLI_FAILED with the error printed. */
 int eval_cells_measure(evaluation *e, int (*measured)(const evaluation *e, int64_t set, int64_t row, int64_t column));
 void eval_cells_free(evaluation *e);
+/* out = 1 if the cell has to be measured: it is not in the journal, and no row before has the same encoding. */
+int eval_cell_is_open(const evaluation *e, int64_t text, int64_t row, int64_t column);
+/* out = 1 if the cell has its figures. */
+int eval_cell_is_known(const eval_cell *c);
+/* out = eval_row.name; of: the evaluation. */
+const char *eval_row_name(const void *of, int64_t row);
 eval_cell *eval_cell_at(const evaluation *e, int64_t set, int64_t row, int64_t column);
 /* out = the name of a set of texts. */
 const char *eval_set_name(const evaluation *e, int64_t set);
@@ -105,6 +115,10 @@ int64_t eval_windows_of(const evaluation *e, int64_t text, int64_t context);
  * the longest contexts until it fits, and says so.  Called after the rows are made and before the cells are.  out = 0, or
  * CLI_FAILED with the error printed. */
 int eval_budget_plan(evaluation *e);
+
+/* -- eval_watch.c -- */
+/* Shows a cell that is finished. */
+void eval_watch_cell(evaluation *e, int64_t set, int64_t row, int64_t column);
 
 /* -- eval_journal.c -- */
 /* Opens and reads --journal, if given. */

@@ -80,12 +80,35 @@ int64_t eval_windows_of(const evaluation *e, int64_t text, int64_t context) {
     return (e->input.texts[text].count - 1 - context) / stride_at(e, context) + 1;
 }
 
+int eval_cell_is_known(const eval_cell *c) {
+    return !c->out_of_range && c->figures.scored > 0;
+}
+
+int eval_cell_is_open(const evaluation *e, int64_t text, int64_t row, int64_t column) {
+    return same_rows_of(&e->same, row, column) < 0 && !eval_journal_find(e, text, row, column, NULL);
+}
+
 /* Tokens of a text that one method reads at a context; only for the progress bar. */
 static int64_t planned_tokens(const evaluation *e, int64_t text, int64_t context) {
     int64_t windows = eval_windows_of(e, text, context);
     if (e->options.windows && e->options.windows < windows) windows = e->options.windows;
     const int64_t keys = passkey_options_at(e, context).keys;
     return (windows + (e->options.passkey + keys - 1) / keys) * context;
+}
+
+const char *eval_row_name(const void *of, int64_t row) {
+    return ((const evaluation *)of)->rows[row].name;
+}
+
+/* NULL: what the layers train beside the encoding may take none but the model's own. */
+static gyre_encoding *encoding_of_row(void *ctx, int64_t row, int64_t length) {
+    const evaluation *e = ctx;
+    gyre_encoding *encoding = NULL;
+    if (gyre_model_get_config(e->input.model)->layer_parts) return NULL;
+    return model_input_encoding(&e->input, e->rows[row].method, (int)e->rows[row].policy, length, &e->options.method.betas,
+                                &encoding, NULL)
+               ? NULL
+               : encoding;
 }
 
 /* One row per method; one per policy too if the method depends on the length in use. */
@@ -98,8 +121,15 @@ void eval_rows_make(evaluation *e) {
         const int64_t policies = depends ? o->method.policies_count : 0;
         for (int64_t p = 0; p < policies || p == 0; p++)
             e->rows[e->rows_count++] =
-                (eval_row){&o->method.list[m], policies ? o->method.policies[p] : base->length_policy, depends};
+                (eval_row){&o->method.list[m], policies ? o->method.policies[p] : base->length_policy, depends, ""};
     }
+    for (int64_t r = 0; r < e->rows_count; r++) {
+        eval_row *row = &e->rows[r];
+        const int shows = eval_shows_policies(e) && row->depends_on_length;
+        snprintf(row->name, sizeof row->name, "%s%s%s", row->method->label, shows ? " " : "",
+                 shows ? gyre_length_policy_name(row->policy) : "");
+    }
+    same_rows_find(&e->same, e->rows_count, o->contexts.values, o->contexts.count, encoding_of_row, e);
 }
 
 void eval_cells_make(evaluation *e) {
@@ -113,6 +143,7 @@ void eval_cells_make(evaluation *e) {
 }
 
 void eval_cells_free(evaluation *e) {
+    same_rows_free(&e->same);
     free(e->rows);
     free(e->cells);
     free(e->by_position);
@@ -169,6 +200,19 @@ static gyre_status evaluate(evaluation *e, const gyre_encoding *encoding, int64_
     return gyre_passkey(e->input.model, &e->input.texts[text], &passkey, &c->passkey, &e->exec, err);
 }
 
+/* Takes the figures of the row with the same encoding.  out = 1, or 0 if that has none. */
+static int take_same(evaluation *e, int64_t text, int64_t row, int64_t column, eval_cell *c) {
+    const int64_t first = same_rows_of(&e->same, row, column);
+    const eval_cell *of = first < 0 ? NULL : eval_cell_at(e, text, first, column);
+    if (!of || !eval_cell_is_known(of)) return 0;
+    c->figures = of->figures;
+    c->variance = of->variance;
+    c->passkey = of->passkey;
+    for (int64_t b = 0; b < e->options.buckets; b++)
+        c->by_position[b] = of->by_position[b];
+    return 1;
+}
+
 static gyre_status measure_under(evaluation *e, const gyre_encoding *encoding, int64_t text, int64_t row, int64_t column,
                                  gyre_error *err) {
     eval_cell *c = eval_cell_at(e, text, row, column);
@@ -176,6 +220,7 @@ static gyre_status measure_under(evaluation *e, const gyre_encoding *encoding, i
     gyre_status status = describe(encoding, context, c);
     if (status) return gyre_fail(err, status, "%s: %s (eval)", e->rows[row].method->label, gyre_status_text(status));
     if (eval_journal_find(e, text, row, column, c)) return GYRE_OK;
+    if (take_same(e, text, row, column, c)) return eval_journal_add(e, text, row, column, err);
     status = method_name_failure(evaluate(e, encoding, text, context, c, err), e->rows[row].method->label, context, err);
     if (status == GYRE_ERANGE) { /* a table that ends is a result, not a failure */
         c->out_of_range = 1;
@@ -270,8 +315,15 @@ static int64_t tokens_left(evaluation *e) {
     for (int64_t t = 0; t < e->input.texts_count; t++)
         for (int64_t r = 0; r < e->rows_count; r++)
             for (int64_t l = 0; l < e->options.contexts.count; l++)
-                if (!eval_journal_find(e, t, r, l, NULL)) all += planned_tokens(e, t, e->options.contexts.values[l]);
+                if (eval_cell_is_open(e, t, r, l)) all += planned_tokens(e, t, e->options.contexts.values[l]);
     return all;
+}
+
+/* out = 1 if the figures of a cell are known without reading a window. */
+static int is_at_hand(const evaluation *e, int64_t text, int64_t row, int64_t column) {
+    const int64_t first = same_rows_of(&e->same, row, column);
+    return eval_journal_find(e, text, row, column, NULL) ||
+           (first >= 0 && eval_cell_is_known(eval_cell_at(e, text, first, column)));
 }
 
 /* Ctrl-C: what is not measured yet is marked as missing, and the texts are combined without it. */
@@ -279,7 +331,9 @@ static void mark_missing(evaluation *e, int64_t from) {
     const int64_t columns = e->options.contexts.count, of_text = e->rows_count * columns;
     e->stopped = 1;
     for (int64_t i = from; i < e->input.texts_count * of_text; i++) {
-        eval_cell *c = eval_cell_at(e, i / of_text, i / columns % e->rows_count, i % columns);
+        const int64_t text = i / of_text, row = i / columns % e->rows_count, column = i % columns;
+        eval_cell *c = eval_cell_at(e, text, row, column);
+        if (is_at_hand(e, text, row, column) && !measure(e, text, row, column, NULL)) continue;
         c->out_of_range = 1;
         c->figures = (gyre_eval_result){0}; /* of a cell that was being measured */
         c->bytes = c->variance = 0;
@@ -295,10 +349,12 @@ int eval_cells_measure(evaluation *e, int (*measured)(const evaluation *e, int64
     gyre_error err = {0, ""};
     gyre_status status = GYRE_OK;
     int stopped = 0;
+    live_table_begin(&e->live, e->options.run.watch);
     cli_progress_begin(&e->progress, "eval", "tokens", tokens_left(e));
     for (int64_t i = 0; i < cells && !status && !stopped; i++) {
         const int64_t set = i / columns / e->rows_count, row = i / columns % e->rows_count, column = i % columns;
         status = measure_cell(e, set, row, column, &err);
+        if (!status) eval_watch_cell(e, set, row, column);
         if (!status && measured) stopped = measured(e, set, row, column);
         cli_defer_signals_to_window(); /* from here on there is something to print */
         const int64_t missing = status ? i : i + 1;
@@ -309,5 +365,6 @@ int eval_cells_measure(evaluation *e, int (*measured)(const evaluation *e, int64
         }
     }
     cli_progress_end(&e->progress);
+    live_table_end(&e->live);
     return status ? cli_fail_error(&err) : stopped;
 }

@@ -42,6 +42,7 @@ static json_t *json_of_cell(const evaluation *e, int64_t set, int64_t row, int64
     const gyre_scaling_parts *p = &c->parts;
     const int measured = !c->out_of_range, has_passkey = measured && e->options.passkey;
     double low = 0, high = 0;
+    const int64_t same = same_rows_of(&e->same, row, column);
     const int has_interval = eval_interval(c, &low, &high);
     return JSON_OBJECT(
         "text", name_of_set(e, set), "method", JSON(m->name), "factor", number_or_null(m->factor != 0, m->factor),
@@ -57,7 +58,8 @@ static json_t *json_of_cell(const evaluation *e, int64_t set, int64_t row, int64
         "clip_pairs", cli_json_nonzero(c->clip_pairs), "window", cli_json_nonzero(c->window), "far_factor",
         number_or_null(c->far_factor != 0, c->far_factor), "length_policy",
         eval_shows_policies(e) ? cli_json_text(r->depends_on_length ? gyre_length_policy_name(r->policy) : NULL) : NULL,
-        "by_position", json_of_positions(e, c), "error", c->out_of_range ? cli_json_text(c->note.text) : NULL);
+        "by_position", json_of_positions(e, c), "same_as", same < 0 ? NULL : JSON(eval_row_name(e, same)), "error",
+        c->out_of_range ? cli_json_text(c->note.text) : NULL);
 }
 
 static json_t *json_of_text(const evaluation *e, int64_t i) {

@@ -9,19 +9,6 @@ const char *const eval_protocol_names[] = {[GYRE_EVAL_PROTOCOL_SLIDING] = "slidi
                                            [GYRE_EVAL_PROTOCOL_TRUNCATE] = "truncate",
                                            [GYRE_EVAL_PROTOCOL_LAST] = "last"};
 
-static void read_budget(const char *option, const char *text, void *at) {
-    static const struct {
-        const char *unit;
-        double seconds;
-    } units[] = {{"s", 1}, {"min", 60}, {"h", 3600}};
-    char *unit;
-    const double number = strtod(text, &unit);
-    *(double *)at = 0;
-    for (size_t i = 0; i < sizeof units / sizeof *units && number > 0 && number < 1e6; i++)
-        if (strcmp(unit, units[i].unit) == 0) *(double *)at = number * units[i].seconds;
-    if (*(double *)at <= 0) cli_usage_error("%s: \"%s\" is not a time such as 30s, 5min or 2h", option, text);
-}
-
 #define CLI_STRUCT eval_options
 static const cli_option rows[] = {
     ROW_TEXT(model, 1),
@@ -63,11 +50,7 @@ static const cli_option rows[] = {
      CLI_INTEGER(stride, 1, CLI_MAX_TOKENS)},
     {"windows", "N", "Maximum number of windows per context, spread over the text; 0 = all (default: 0)", 6,
      CLI_INTEGER(windows, 0, CLI_MAX_TOKENS)},
-    {"budget", "TIME",
-     "At most about so long on this machine, such as 30s, 5min or 2h: a short trial decides how many windows fit, and "
-     "leaves "
-     "out the longest contexts if three do not",
-     6, CLI_OTHER(double, budget, read_budget)},
+    ROW_BUDGET(run.budget, "how many windows fit, and leaves out the longest contexts if three do not", 6),
     {"first", NULL, "Read the first --windows windows of a text instead of spreading them over it", 6, CLI_FLAG(first)},
     ROW_BETA_FAST(method.betas.fast, "32", 4),
     ROW_BETA_SLOW(method.betas.slow, "1", 4),
@@ -83,6 +66,7 @@ static const cli_option rows[] = {
     ROW_JOURNAL_OF(run.journal, "figure", 8),
     ROW_RESUME(run.resume, "files, texts", 8),
     ROW_JSON_LINES(run.json_lines, "figure", 9),
+    ROW_WATCH(run.watch, "figure", 9),
     ROW_REPORT(run.report, "Also write an HTML page with figures", 9),
     {0}};
 

@@ -336,6 +336,9 @@ static void perplexity_part(figures *f) {
         context_chart(f, e->sets - 1, passkey);
     (void)gyre_report_page_section(f->page, "Perplexity");
     result_table_add(eval_table_figures(e), f->page);
+    char same[SAME_ROWS_TEXT];
+    same_rows_describe(&e->same, e->options.contexts.values, e->options.contexts.count, eval_row_name, e, same);
+    if (*same) (void)gyre_report_page_paragraph(f->page, same);
     out_of_range_notes(f);
     if (e->sets > 1) (void)gyre_report_page_details_begin(f->page, "Each text by itself");
     for (int64_t s = e->sets - 1; s-- > 0;)

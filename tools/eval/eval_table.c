@@ -8,7 +8,7 @@
 enum { PERPLEXITY, BITS, PASSKEY };
 
 static double figure_of(const evaluation *e, const eval_cell *c, int figure) {
-    if (c->out_of_range) return NAN;
+    if (!eval_cell_is_known(c)) return NAN;
     if (figure == PERPLEXITY) return exp(c->figures.nats);
     if (figure == PASSKEY) return 100 * (double)c->passkey.right / (double)c->passkey.trials;
     return eval_has_bytes(e) ? eval_bits_per_byte(c) : c->figures.nats / log(2);
@@ -67,12 +67,6 @@ result_table eval_table_figures(const evaluation *e) {
     return t;
 }
 
-/* out = the method, and its length policy if the rows show them. */
-static const char *name_of_row(const evaluation *e, const eval_row *row, result_table *t) {
-    if (!eval_shows_policies(e) || !row->depends_on_length) return row->method->label;
-    return result_text(t, "%s %s", row->method->label, gyre_length_policy_name(row->policy));
-}
-
 /* -- intervals -- */
 result_table eval_table_intervals(const evaluation *e, int64_t set) {
     result_table t = RESULT_TABLE_INIT;
@@ -83,7 +77,7 @@ result_table eval_table_intervals(const evaluation *e, int64_t set) {
                                                .group = "perplexity, 95 % interval",
                                                .align = GYRE_REPORT_ALIGN_RIGHT});
     for (int64_t r = 0; r < e->rows_count; r++) {
-        result_name(&t, name_of_row(e, &e->rows[r], &t));
+        result_name(&t, eval_row_name(e, r));
         for (int64_t l = 0; l < contexts; l++) {
             double low, high;
             const int known = eval_interval(eval_cell_at(e, set, r, l), &low, &high);
@@ -100,7 +94,7 @@ result_table eval_table_positions(const evaluation *e, int64_t set, int64_t colu
     const int64_t buckets = e->options.buckets, context = e->options.contexts.values[column];
     result_column(&t, (gyre_report_column){.title = "positions"});
     for (int64_t r = 0; r < e->rows_count; r++)
-        result_column(&t, (gyre_report_column){.title = name_of_row(e, &e->rows[r], &t), .decimals = 3});
+        result_column(&t, (gyre_report_column){.title = eval_row_name(e, r), .decimals = 3});
     for (int64_t b = 0; b < buckets; b++) {
         /* Position i is in part i * buckets / context. */
         result_name(&t, result_text(&t, "%lld-%lld", (long long)((b * context + buckets - 1) / buckets),
@@ -157,6 +151,9 @@ static int has_intervals(const evaluation *e, int64_t set) {
 int eval_print_tables(const evaluation *e, FILE *file) {
     print_header(e, file);
     int status = result_table_show(eval_table_figures(e), file);
+    char same[SAME_ROWS_TEXT];
+    same_rows_describe(&e->same, e->options.contexts.values, e->options.contexts.count, eval_row_name, e, same);
+    if (*same) cli_page_printf(file, "\n%s\n", same);
     fputc('\n', file);
     if (!has_intervals(e, e->sets - 1))
         cli_page_printf(file, "No intervals: a context takes three windows for one.\n");

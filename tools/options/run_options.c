@@ -1,8 +1,23 @@
-/* run_options.c: --journal, --resume, --json-lines, --report and --figure. */
+/* run_options.c: --journal, --resume, --json-lines, --watch, --budget, --report and --figure. */
 #include "tools/options/run_options.h"
 #include "tools/cli/cli_error.h"
 #include "tools/cli/write_target.h"
 #include "tools/team/team.h"
+#include <stdlib.h>
+#include <string.h>
+
+void budget_read(const char *option, const char *text, void *at) {
+    static const struct {
+        const char *unit;
+        double seconds;
+    } units[] = {{"s", 1}, {"min", 60}, {"h", 3600}};
+    char *unit;
+    const double number = strtod(text, &unit);
+    *(double *)at = 0;
+    for (size_t i = 0; i < sizeof units / sizeof *units && number > 0 && number < 1e6; i++)
+        if (strcmp(unit, units[i].unit) == 0) *(double *)at = number * units[i].seconds;
+    if (*(double *)at <= 0) cli_usage_error("%s: \"%s\" is not a time such as 30s, 5min or 2h", option, text);
+}
 
 void run_options_check(const run_options *o, const cli_options *common) {
     if (o->json_lines && common->output)

@@ -1,4 +1,5 @@
-/* run_options.h: options for the results of a long run: --journal, --resume, --json-lines, --report and --figure. */
+/* run_options.h: options for the results of a long run: --journal, --resume, --json-lines, --watch, --budget,
+ * --report and --figure. */
 #ifndef GYRE_TOOLS_RUN_OPTIONS_H
 #define GYRE_TOOLS_RUN_OPTIONS_H
 #include "tools/cli/cli_parse.h"
@@ -20,6 +21,19 @@
         "json-lines", NULL, "Print a line of JSON for each " result " as it is measured, and one for the run", group,       \
             CLI_FLAG(member), .excludes = "json", .why = "contradicts --json"                                               \
     }
+/* what: that the trial chooses, such as "how many windows fit, and leaves out the longest contexts if three do not". */
+#define ROW_BUDGET(member, what, group)                                                                                     \
+    {                                                                                                                       \
+        "budget", "TIME", "At most about so long on this machine, such as 30s, 5min or 2h: a short trial decides " what,    \
+            group, CLI_OTHER(double, member, budget_read)                                                                   \
+    }
+#define ROW_WATCH(member, result, group)                                                                                    \
+    {                                                                                                                       \
+        "watch", NULL,                                                                                                      \
+            "Show the results so far on stderr: on a terminal the table, drawn again after each " result                    \
+            "; elsewhere a line for each",                                                                                  \
+            group, CLI_FLAG(member)                                                                                         \
+    }
 #define ROW_REPORT(member, help, group)                                                                                     \
     { "report", "FILE", help, group, CLI_TEXT(member), .file = CLI_FILE_WRITTEN }
 #define ROW_FIGURE(member, help, group)                                                                                     \
@@ -27,8 +41,12 @@
 
 typedef struct run_options {
     const char *journal, *report, *figure; /* NULL without the option */
-    int resume, json_lines;
+    int resume, json_lines, watch;
+    double budget; /* seconds; 0 = none */
 } run_options;
+
+/* Of ROW_BUDGET.  at: a double, seconds.  A wrong value is a usage error. */
+void budget_read(const char *option, const char *text, void *at);
 
 /* Called after parsing.  Usage error for options that contradict each other. */
 void run_options_check(const run_options *o, const cli_options *common);

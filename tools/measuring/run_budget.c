@@ -1,0 +1,104 @@
+/* run_budget.c: the trial, and the choice of what fits. */
+#include "tools/measuring/run_budget.h"
+#include "tools/cli/cli_error.h"
+#include "tools/cli/cli_progress.h"
+#include <math.h>
+#include <stdio.h>
+
+/* -- the trial -- */
+enum { SHORT_TRIAL = 128, LONG_TRIAL = 512, LONGEST_TRIAL = 2048, SHARE = 16 };
+
+static gyre_status time_window(run_trial *trial, void *ctx, int64_t tokens, double *seconds, gyre_error *err) {
+    const double started = cli_seconds();
+    const gyre_status status = trial(ctx, tokens, err);
+    *seconds = cli_seconds() - started;
+    return status;
+}
+
+/* out = tokens of the longer window: attention to 16k tokens is not seen in 512. */
+static int64_t trial_tokens(int64_t longest) {
+    const int64_t share = longest / SHARE < LONGEST_TRIAL ? longest / SHARE : LONGEST_TRIAL;
+    return longest < LONG_TRIAL ? longest : share < LONG_TRIAL ? LONG_TRIAL : share;
+}
+
+/* The first window touches the weights and is not counted. */
+gyre_status run_cost_try(run_cost *out, int64_t longest, run_trial *trial, void *ctx, gyre_error *err) {
+    const int64_t many = trial_tokens(longest), few = many < 4 * SHORT_TRIAL ? many : many / 4;
+    double first, short_time, long_time;
+    gyre_status status = time_window(trial, ctx, few < SHORT_TRIAL ? few : SHORT_TRIAL, &first, err);
+    if (!status) status = time_window(trial, ctx, few, &short_time, err);
+    if (!status) status = time_window(trial, ctx, many, &long_time, err);
+    if (status) return status;
+    const double n = (double)few, m = (double)many;
+    *out = (run_cost){.trial = many};
+    out->per_pair = m > n ? fmax((long_time / m - short_time / n) / (m - n), 0) : 0;
+    out->per_token = long_time / m - out->per_pair * m;
+    return GYRE_OK;
+}
+
+double run_cost_seconds(const run_cost *cost, int64_t from, int64_t to) {
+    const double n = (double)from, m = (double)to;
+    return cost->per_token * (m - n) + cost->per_pair * (m * m - n * n);
+}
+
+int run_is_long(double products) {
+    return products >= 1e12;
+}
+
+/* -- the plan -- */
+enum { SPAN = 48, FEW = 3 /* the fewest units that give an interval */ };
+
+static const char *span_text(double seconds, char out[SPAN]) {
+    if (seconds < 100)
+        snprintf(out, SPAN, "%.2g s", seconds);
+    else if (seconds < 5400)
+        snprintf(out, SPAN, "%.0f min", seconds / 60);
+    else
+        snprintf(out, SPAN, "%.1f h", seconds / 3600);
+    return out;
+}
+
+static void say_time(const run_plan *p, double seconds) {
+    char span[SPAN];
+    cli_warn("about %s here, by a trial of %lld tokens (%s)", span_text(seconds, span), (long long)p->trial, p->command);
+}
+
+/* Says what is left, with the options that do the same again: another trial may choose otherwise. */
+static void say_choice(const run_plan *p, double seconds) {
+    char took[SPAN], of_all[80], up_to[80] = "", left_out[96] = "";
+    const long long last = (long long)p->lengths[p->kept - 1];
+    snprintf(of_all, sizeof of_all, "%s %lld%s", p->before_all, (long long)p->all, p->after_all);
+    if (p->lengths_of) snprintf(up_to, sizeof up_to, " and %s up to %lld", p->lengths_of, last);
+    if (p->kept + 1 == p->count)
+        snprintf(left_out, sizeof left_out, "; %lld tokens are left out", (long long)p->lengths[p->kept]);
+    else if (p->kept < p->count)
+        snprintf(left_out, sizeof left_out, "; %lld tokens and longer %s are left out", (long long)p->lengths[p->kept],
+                 p->lengths_of);
+    cli_warn("--budget: %s %lld (%s)%s take about %s here%s (%s)", p->option, (long long)p->units, of_all, up_to,
+             span_text(seconds, took), left_out, p->command);
+}
+
+int run_plan_fit(run_plan *p, double budget) {
+    char span[SPAN], allowed[SPAN];
+    const int64_t few = p->all < FEW ? p->all : FEW;
+    p->kept = p->count;
+    p->units = p->all;
+    while (p->lengths_of && p->kept > 1 && p->seconds(p->ctx, few, p->kept) > budget)
+        p->kept--;
+    while (p->units > 1 && p->seconds(p->ctx, p->units, p->kept) > budget)
+        p->units = p->units > 64 ? p->units - p->units / 16 : p->units - 1;
+    const double seconds = p->seconds(p->ctx, p->units, p->kept);
+    if (seconds > budget)
+        return cli_fail("--budget: %s are too few for one %s of %lld tokens under each method, which take about %s (%s)",
+                        span_text(budget, allowed), p->unit, (long long)p->lengths[0], span_text(seconds, span), p->command);
+    if (p->kept == p->count && p->units == p->all)
+        say_time(p, seconds); /* the run stays what it is without --budget */
+    else
+        say_choice(p, seconds);
+    return 0;
+}
+
+void run_plan_say(run_plan *p) {
+    const double seconds = p->seconds(p->ctx, p->all, p->count);
+    if (seconds > 0) say_time(p, seconds);
+}

@@ -1,0 +1,29 @@
+/* same_encoding.h: whether two methods make the same encoding, to the bit, so that what is measured under one holds for
+ * both: none, linear, ntk and yarn within the trained length; ntk:4 and dynamic:1 at four times it. */
+#ifndef GYRE_TOOLS_SAME_ENCODING_H
+#define GYRE_TOOLS_SAME_ENCODING_H
+#include "gyre/gyre.h"
+
+/* out = 1 if tokens in a window of `length` tokens get the same numbers from both, to the bit; 0 if they may differ, or
+ * memory ran out. */
+int encodings_are_same(const gyre_encoding *a, const gyre_encoding *b, int64_t length);
+
+/* A table of rows of one encoding each, at several lengths: the row that is measured in place of another. */
+typedef struct same_rows {
+    int64_t *first; /* [lengths][rows] the first row with the same encoding, a row itself if it has its own */
+    int64_t rows, lengths;
+} same_rows;
+
+/* *out = the encoding of a row at a length; on failure NULL, and the row shares with none. */
+typedef gyre_encoding *same_rows_encoding(void *ctx, int64_t row, int64_t length);
+void same_rows_find(same_rows *out, int64_t rows, const int64_t *lengths, int64_t count, same_rows_encoding *make,
+                    void *ctx);
+void same_rows_free(same_rows *same); /* also for one that is zeroed */
+/* out = the row whose result the row shares at lengths[at]; -1 = it has its own. */
+int64_t same_rows_of(const same_rows *same, int64_t row, int64_t at);
+enum { SAME_ROWS_TEXT = 2048 };
+/* out = one sentence that says which rows share at which of the first `count` lengths, "" if none do.  name: of a row. */
+void same_rows_describe(const same_rows *same, const int64_t *lengths, int64_t count,
+                        const char *(*name)(const void *of, int64_t row), const void *of, char out[SAME_ROWS_TEXT]);
+
+#endif
