@@ -46,6 +46,7 @@ static int print(const passkey *p, FILE *file) {
 static int measure_and_print(passkey *p, const cli_output *output) {
     gyre_error err = {0, ""};
     int status = cli_pool_open(&p->options.common, &p->pool, &p->exec);
+    if (!status) status = passkey_budget_plan(p);
     if (!status) status = passkey_cells_measure(p);
     if (!status && journal_finish(&p->journal.lines, &err)) status = cli_fail_error(&err);
     if (status) return status;

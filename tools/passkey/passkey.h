@@ -5,6 +5,8 @@
 #include "tools/common/keyed_journal.h"
 #include "tools/common/result_table.h"
 #include "tools/common/run_card.h"
+#include "tools/measuring/live_table.h"
+#include "tools/measuring/same_encoding.h"
 #include "tools/options/length_list.h"
 #include "tools/options/method_options.h"
 #include "tools/options/run_options.h"
@@ -63,8 +65,10 @@ typedef struct passkey {
     passkey_column *columns;
     passkey_cell *cells;
     passkey_trial *trials;
+    same_rows same; /* rows whose cells another row measures too */
     keyed_journal journal;
     cli_progress progress;
+    live_table live;
 } passkey;
 
 /* -- passkey_options.c -- */
@@ -82,6 +86,10 @@ const char *passkey_format_name(const passkey *p);
 /* Allocates empty cells and checks that the prompt fits into every length.  out = 0, or CLI_FAILED with the error
  * printed. */
 int passkey_cells_make(passkey *p);
+/* out = 1 if the cell has to be measured: it is not in the journal, and no row before has the same encoding. */
+int passkey_cell_is_open(const passkey *p, int64_t row, int64_t length, int64_t depth);
+/* out = the label of a row; of: the passkey. */
+const char *passkey_row_name(const void *of, int64_t row);
 /* Measures the cells that are not in the journal.  With --json-lines, prints each cell when it is done.  out = as above. */
 int passkey_cells_measure(passkey *p);
 void passkey_cells_free(passkey *p);
@@ -96,6 +104,12 @@ int passkey_verdict(const passkey *p, char out[PASSKEY_VERDICT]);
 enum { PASSKEY_TOKENS = 48 };
 /* out = tokens of the prompts of one length, over everything measured: "245", "245 to 260", or "none" if nothing was. */
 void passkey_prompt_tokens(const passkey *p, int64_t length, char out[PASSKEY_TOKENS]);
+
+/* -- passkey_budget.c -- */
+/* Says how long the run will take here, by a short trial, if that is long; with --budget lowers the trials and leaves out
+ * the longest lengths until it fits, and says so.  Called once the journal is open.  out = 0, or CLI_FAILED with the error
+ * printed. */
+int passkey_budget_plan(passkey *p);
 
 /* -- passkey_journal.c -- */
 /* out = 1 if the journal has the cell; cell->trials then gets its trials. */

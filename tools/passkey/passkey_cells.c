@@ -35,6 +35,21 @@ static void link_cells(passkey *p) {
     }
 }
 
+const char *passkey_row_name(const void *of, int64_t row) {
+    return ((const passkey *)of)->rows[row].method->label;
+}
+
+/* NULL: what the layers train beside the encoding may take none but the model's own. */
+static gyre_encoding *encoding_of_row(void *ctx, int64_t row, int64_t length) {
+    const passkey *p = ctx;
+    gyre_encoding *encoding = NULL;
+    if (gyre_model_get_config(p->input.model)->layer_parts) return NULL;
+    return model_input_encoding(&p->input, p->rows[row].method, (int)p->rows[row].policy, length, &p->options.method.betas,
+                                &encoding, NULL)
+               ? NULL
+               : encoding;
+}
+
 int passkey_cells_make(passkey *p) {
     const passkey_options *o = &p->options;
     const int64_t trained = gyre_encoding_get_config(gyre_model_get_encoding(p->input.model))->trained_length;
@@ -47,10 +62,12 @@ int passkey_cells_make(passkey *p) {
     p->cells = cli_alloc(cells, sizeof *p->cells);
     p->trials = cli_alloc(cells * o->trials, sizeof *p->trials);
     link_cells(p);
+    same_rows_find(&p->same, o->method.count, o->lengths.values, o->lengths.count, encoding_of_row, p);
     return 0;
 }
 
 void passkey_cells_free(passkey *p) {
+    same_rows_free(&p->same);
     free(p->templates);
     free(p->rows);
     free(p->columns);
@@ -65,7 +82,27 @@ typedef struct reporting {
     int64_t length;
 } reporting;
 
+/* By depth where that is not long. */
+static result_table table_so_far(const void *of) {
+    enum { FEW_ROWS = 24 };
+    const passkey *p = of;
+    const int64_t rows = p->options.method.count * (p->options.depths_count + 1);
+    result_table t = rows > FEW_ROWS ? passkey_table_methods(p) : passkey_table_depths(p);
+    if (!t.table.note) t.table.note = "-: not measured yet";
+    return t;
+}
+
+static void watch(const reporting *r, const passkey_cell *cell) {
+    int64_t right = 0;
+    for (int64_t t = 0; t < r->p->options.trials; t++)
+        right += cell->trials[t].right;
+    live_table_show(&r->p->live, table_so_far, r->p, "%s at %lld, depth %.4g%%: %lld of %lld right", r->row->method->label,
+                    (long long)r->p->options.lengths.values[r->length], 100 * cell->depth, (long long)right,
+                    (long long)r->p->options.trials);
+}
+
 static gyre_status print_line(const reporting *r, const passkey_cell *cell, gyre_error *err) {
+    watch(r, cell);
     if (!r->p->options.run.json_lines) return GYRE_OK;
     return passkey_print_cell_line(r->p, r->row, r->length, cell)
                ? gyre_fail(err, GYRE_EIO, "standard output: cannot be written (passkey)")
@@ -111,43 +148,100 @@ static gyre_status measure(passkey *p, const passkey_row *row, int64_t length, g
     return GYRE_OK;
 }
 
-/* Takes what the journal has first, so that all remaining trials are distributed over the threads. */
-static gyre_status fill(passkey *p, const passkey_row *row, int64_t length, gyre_error *err) {
-    const passkey_options *o = &p->options;
+/* Takes the trials of the row with the same encoding.  out = 1, or 0 if that has none. */
+static int take_same(const passkey *p, const passkey_row *row, int64_t length, int64_t depth) {
+    const int64_t first = same_rows_of(&p->same, row - p->rows, length);
+    const passkey_cell *of = first < 0 ? NULL : &p->rows[first].columns[length].cells[depth];
+    passkey_cell *cell = &row->columns[length].cells[depth];
+    if (!of || !of->done) return 0;
+    memcpy(cell->trials, of->trials, (size_t)p->options.trials * sizeof *cell->trials);
+    return 1;
+}
+
+/* Takes what the journal and other rows have.  *left = how many cells are then open. */
+static gyre_status take_known(passkey *p, const passkey_row *row, int64_t length, int64_t *left, gyre_error *err) {
     passkey_cell *cells = row->columns[length].cells;
     const reporting r = {p, row, length};
-    int64_t left = 0;
-    for (int64_t d = 0; d < o->depths_count; d++) {
+    *left = 0;
+    for (int64_t d = 0; d < p->options.depths_count; d++) {
+        gyre_status status = GYRE_OK;
+        if (cells[d].done) continue;
         cells[d].done = passkey_journal_find(p, row, length, &cells[d]);
-        left += !cells[d].done;
-        const gyre_status status = cells[d].done ? print_line(&r, &cells[d], err) : GYRE_OK;
+        if (!cells[d].done && take_same(p, row, length, d)) {
+            cells[d].done = 1;
+            status = passkey_journal_add(p, row, length, &cells[d], err);
+        }
+        *left += !cells[d].done;
+        if (!status && cells[d].done) status = print_line(&r, &cells[d], err);
         if (status) return status;
     }
-    return left ? measure(p, row, length, err) : GYRE_OK;
+    return GYRE_OK;
+}
+
+int passkey_cell_is_open(const passkey *p, int64_t row, int64_t length, int64_t depth) {
+    passkey_cell *cell = &p->rows[row].columns[length].cells[depth];
+    return same_rows_of(&p->same, row, length) < 0 && !passkey_journal_find(p, &p->rows[row], length, cell);
+}
+
+/* Takes what is known first, so that all remaining trials are distributed over the threads. */
+static gyre_status fill(passkey *p, const passkey_row *row, int64_t length, gyre_error *err) {
+    int64_t left;
+    const gyre_status status = take_known(p, row, length, &left, err);
+    return status || !left ? status : measure(p, row, length, err);
+}
+
+/* out = tokens of the prompts of a row at a length that have to be read. */
+static int64_t open_tokens(const passkey *p, int64_t row, int64_t length) {
+    int64_t open = 0;
+    for (int64_t d = 0; d < p->options.depths_count; d++)
+        open += passkey_cell_is_open(p, row, length, d);
+    return open * p->options.trials * p->options.lengths.values[length];
+}
+
+static gyre_status fill_all(passkey *p, gyre_error *err) {
+    const passkey_options *o = &p->options;
+    gyre_status status = GYRE_OK;
+    int64_t done = 0;
+    for (int64_t m = 0; m < o->method.count && !status; m++)
+        for (int64_t l = 0; l < o->lengths.count && !status; l++) {
+            const int64_t tokens = open_tokens(p, m, l);
+            cli_progress_label(&p->progress, "%s at %lld", o->method.list[m].label, (long long)o->lengths.values[l]);
+            status = fill(p, &p->rows[m], l, err);
+            done += tokens;
+            cli_progress_set(&p->progress, done);
+        }
+    return status;
+}
+
+/* Ctrl-C: what needs no prompt is shown all the same. */
+static gyre_status fill_known(passkey *p, gyre_error *err) {
+    const passkey_options *o = &p->options;
+    int64_t left;
+    gyre_status status = GYRE_OK;
+    for (int64_t m = 0; m < o->method.count && !status; m++)
+        for (int64_t l = 0; l < o->lengths.count && !status; l++)
+            status = take_known(p, &p->rows[m], l, &left, err);
+    return status;
 }
 
 int passkey_cells_measure(passkey *p) {
     const passkey_options *o = &p->options;
     gyre_error err = {0, ""};
-    gyre_status status = GYRE_OK;
-    int64_t all = 0, done = 0;
-    for (int64_t l = 0; l < o->lengths.count; l++)
-        all += o->method.count * o->depths_count * o->trials * o->lengths.values[l];
+    int64_t all = 0;
+    for (int64_t m = 0; m < o->method.count; m++)
+        for (int64_t l = 0; l < o->lengths.count; l++)
+            all += open_tokens(p, m, l);
+    live_table_begin(&p->live, o->run.watch);
     cli_progress_begin(&p->progress, "passkey", "tokens", all);
-    for (int64_t m = 0; m < o->method.count && !status; m++)
-        for (int64_t l = 0; l < o->lengths.count && !status; l++) {
-            cli_progress_label(&p->progress, "%s at %lld", o->method.list[m].label, (long long)o->lengths.values[l]);
-            status = fill(p, &p->rows[m], l, &err);
-            done += o->depths_count * o->trials * o->lengths.values[l];
-            cli_progress_set(&p->progress, done);
-        }
+    gyre_status status = fill_all(p, &err);
     cli_progress_end(&p->progress);
-    if (status && cli_interrupted())
+    live_table_end(&p->live);
+    const int stopped = status && cli_interrupted();
+    if (stopped) status = fill_known(p, &err);
+    if (stopped && !status)
         cli_warn("stopped: a dash stands for what was not measured%s (passkey)",
                  run_options_how_to_continue(&o->run, &o->common));
-    else if (status)
-        return cli_fail_error(&err);
-    return 0;
+    return status ? cli_fail_error(&err) : 0;
 }
 
 /* -- results -- */

@@ -30,6 +30,7 @@ static const cli_option rows[] = {
      "(default: 11)",
      1, CLI_OTHER_OF_ALL(read_depths)},
     {"trials", "N", "Keys asked for at each length and depth (default: 10)", 1, CLI_INTEGER(trials, 1, 100000)},
+    ROW_BUDGET(run.budget, "how many trials fit, and leaves out the longest lengths if three do not", 1),
     {"seed", "N", "Chooses other keys (default: 1)", 1, CLI_SEED(seed)},
     ROW_AS(model.profile, 2),
     ROW_TOKENIZER(model.tokenizer, 2),
@@ -72,6 +73,7 @@ static const cli_option rows[] = {
     ROW_JOURNAL_OF(run.journal, "length and depth", 5),
     ROW_RESUME(run.resume, "model, prompt", 5),
     ROW_JSON_LINES(run.json_lines, "length and depth", 6),
+    ROW_WATCH(run.watch, "length and depth", 6),
     ROW_REPORT(run.report, "Also write an HTML page with heat maps", 6),
     ROW_FIGURE(run.figure, "Also write the heat maps as SVG; needs two lengths and two depths", 6),
     {0}};

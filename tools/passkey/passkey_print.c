@@ -77,7 +77,7 @@ static void print_header(const passkey *p, FILE *out) {
 }
 
 int passkey_print_tables(const passkey *p, FILE *file) {
-    char verdict[PASSKEY_VERDICT];
+    char verdict[PASSKEY_VERDICT], same[SAME_ROWS_TEXT];
     print_header(p, file);
     if (!passkey_found_none(p)) { /* tables of nothing but zeros say no more than the verdict */
         int status = result_table_show(passkey_table_methods(p), file);
@@ -86,6 +86,8 @@ int passkey_print_tables(const passkey *p, FILE *file) {
         fputc('\n', file);
         if (status) return status;
     }
+    same_rows_describe(&p->same, p->options.lengths.values, p->options.lengths.count, passkey_row_name, p, same);
+    if (*same) cli_page_printf(file, "%s\n\n", same);
     if (passkey_verdict(p, verdict)) cli_page_printf(file, "%s\n\n", verdict);
     run_card_print(&p->card, file);
     return 0;
@@ -106,12 +108,13 @@ static json_t *json_of_trials(const passkey *p, const passkey_cell *cell) {
 static json_t *json_of_cell(const passkey *p, const passkey_row *row, int64_t length, const passkey_cell *cell) {
     const passkey_column *column = &row->columns[length];
     const method *m = row->method;
-    return JSON_OBJECT("method", JSON(m->name), "label", JSON(m->label), "factor",
-                       m->factor != 0 ? JSON(m->factor) : json_null(), "length_policy",
-                       cli_json_text(row->depends_on_length ? gyre_length_policy_name(row->policy) : NULL), "length",
-                       JSON(p->options.lengths.values[length]), "depth", JSON(cell->depth), "right",
-                       JSON(passkey_accuracy(p, cell)), "trials", json_of_trials(p, cell), "error",
-                       column->out_of_range && !cell->done ? cli_json_text(column->note.text) : NULL);
+    const int64_t same = same_rows_of(&p->same, row - p->rows, length);
+    return JSON_OBJECT(
+        "method", JSON(m->name), "label", JSON(m->label), "factor", m->factor != 0 ? JSON(m->factor) : json_null(),
+        "length_policy", cli_json_text(row->depends_on_length ? gyre_length_policy_name(row->policy) : NULL), "length",
+        JSON(p->options.lengths.values[length]), "depth", JSON(cell->depth), "right", JSON(passkey_accuracy(p, cell)),
+        "trials", json_of_trials(p, cell), "same_as", same < 0 ? NULL : JSON(passkey_row_name(p, same)), "error",
+        column->out_of_range && !cell->done ? cli_json_text(column->note.text) : NULL);
 }
 
 static json_t *json_of_totals(const passkey *p) {
