@@ -9,6 +9,7 @@
 #include "tools/options/method_options.h"
 #include "tools/options/model_options.h"
 #include "tools/options/reading_options.h"
+#include "tools/options/run_options.h"
 #include "tools/options/stretch_options.h"
 #include "tools/subcommands.h"
 #include "util/checkpoint_files.h"
@@ -67,6 +68,8 @@ static const cli_option option_rows[] = {
      7, CLI_INTEGER(cost.near, 2, CLI_MAX_TOKENS)},
     {"windows", "N", "With a text: maximum number of windows per context, spread over it (default: 16)", 7,
      CLI_INTEGER(cost.windows, 1, MAX_WINDOWS)},
+    ROW_BUDGET(cost.budget, "how many of these windows fit", 7),
+    ROW_WATCH(cost.watch, "method and length", 7),
     {0}};
 
 static const char documentation[] =
@@ -103,9 +106,14 @@ static void read_options(int argc, char **argv, extend_options *o) {
         model_options_check(&o->cost.model, 1);
         if (o->stretch.write) cli_usage_error("--text: --write measures nothing; run it without");
         if (o->reading.layer_type) cli_usage_error("--text: the layers that see all tokens are measured, not --layer-type");
-    } else if (o->cost.near || o->cost.model.tokenizer) {
-        cli_usage_error("%s: nothing is measured without --text", o->cost.near ? "--near" : "--tokenizer");
+        return;
     }
+    const char *of_text = o->cost.near              ? "--near"
+                          : o->cost.model.tokenizer ? "--tokenizer"
+                          : o->cost.budget > 0      ? "--budget"
+                          : o->cost.watch           ? "--watch"
+                                                    : NULL;
+    if (of_text) cli_usage_error("%s: nothing is measured without --text", of_text);
 }
 
 /* -- the model -- */

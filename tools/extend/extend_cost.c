@@ -3,6 +3,8 @@
 #include "tools/common/model_input.h"
 #include "tools/common/window_statistics.h"
 #include "tools/extend/extend_verdict.h"
+#include "tools/measuring/live_table.h"
+#include "tools/measuring/run_budget.h"
 #include "util/plain_numbers.h"
 #include <math.h>
 #include <stdlib.h>
@@ -12,11 +14,15 @@
 typedef struct measurement {
     const extension *e;
     const extend_cost_options *options;
+    const extend_method *methods;
     extend_cost *cost;
+    int64_t windows; /* of each text, at most; fewer than the options say if --budget holds no more */
     model_input input;
     gyre_pool *pool;
     gyre_exec exec;
     cli_progress progress;
+    live_table live;
+    run_cost seconds;
     int64_t done; /* tokens of the cells before the current one */
 } measurement;
 
@@ -46,14 +52,14 @@ static gyre_status make_encoding(const measurement *m, const extend_method *r, i
 
 static int64_t planned_windows(const measurement *m, const gyre_text *text, int64_t context) {
     const int64_t all = (text->count - 1 - context) / (context / 2 > 0 ? context / 2 : 1) + 1;
-    return all < m->options->windows ? all : m->options->windows;
+    return all < m->windows ? all : m->windows;
 }
 
 static gyre_status read_texts(measurement *m, const gyre_encoding *encoding, int range, int64_t row, gyre_error *err) {
     int64_t read = 0;
     gyre_eval_options eval = GYRE_INIT(gyre_eval_options);
     eval.context = m->cost->context[range];
-    eval.windows = m->options->windows;
+    eval.windows = m->windows;
     eval.encoding = encoding;
     eval.watcher = (gyre_watcher){cli_progress_step, cli_stops, &m->progress};
     for (int64_t t = 0; t < m->input.texts_count; t++) {
@@ -67,9 +73,31 @@ static gyre_status read_texts(measurement *m, const gyre_encoding *encoding, int
     return GYRE_OK;
 }
 
+static int64_t cell_tokens(const measurement *m, int range) {
+    int64_t windows = 0;
+    for (int64_t t = 0; t < m->input.texts_count; t++)
+        windows += planned_windows(m, &m->input.texts[t], m->cost->context[range]);
+    return windows * m->cost->context[range];
+}
+
+/* Takes the losses of a row with the same encoding.  out = 1, or 0 if none is measured. */
+static int take_same(extend_cost *cost, int range, int64_t row) {
+    const int64_t *first = cost->same.first + range * cost->methods;
+    for (int64_t k = 0; k < cost->methods; k++) {
+        if (k == row || first[k] != first[row] || !cost->losses[k].at[range].windows) continue;
+        memcpy(losses_at(cost, range, row), losses_at(cost, range, k),
+               (size_t)cost->losses[k].at[range].windows * sizeof(double));
+        cost->losses[row].at[range].windows = cost->losses[k].at[range].windows;
+        return 1;
+    }
+    return 0;
+}
+
 /* A method that this model cannot take is noted in its row. */
-static gyre_status measure_cell(measurement *m, const extend_method *r, int range, int64_t row, gyre_error *err) {
+static gyre_status measure_cell(measurement *m, int range, int64_t row, gyre_error *err) {
+    const extend_method *r = &m->methods[row];
     extend_loss *loss = &m->cost->losses[row];
+    if (take_same(m->cost, range, row)) return GYRE_OK;
     gyre_encoding *encoding = NULL;
     gyre_error why = {0, ""};
     cli_progress_label(&m->progress, "%s at %lld", r->label, (long long)m->cost->context[range]);
@@ -77,8 +105,7 @@ static gyre_status measure_cell(measurement *m, const extend_method *r, int rang
     if (!status) status = read_texts(m, encoding, range, row, &why);
     if (encoding) failed = method_name_failure(status, r->label, m->cost->context[range], &why);
     gyre_encoding_free(encoding);
-    for (int64_t t = 0; t < m->input.texts_count; t++)
-        m->done += planned_windows(m, &m->input.texts[t], m->cost->context[range]) * m->cost->context[range];
+    m->done += cell_tokens(m, range);
     cli_progress_set(&m->progress, m->done);
     if (status && cli_interrupted()) { /* in the middle of its windows: no figure */
         m->cost->complete = 0;
@@ -122,17 +149,111 @@ static void summarize(extend_cost *cost) {
         }
 }
 
+/* -- showing -- */
+static result_table table_so_far(const void *of) {
+    const measurement *m = of;
+    summarize(m->cost);
+    result_table t = extend_cost_table(m->methods, m->cost);
+    t.table.note = "-: not measured yet";
+    return t;
+}
+
+static void watch(measurement *m, int range, int64_t row) {
+    const extend_loss *loss = &m->cost->losses[row];
+    char figure[160];
+    summarize(m->cost);
+    const extend_mean at = loss->at[range];
+    if (!at.windows)
+        snprintf(figure, sizeof figure, "not measured: %.130s", loss->note);
+    else if (at.half < 0)
+        snprintf(figure, sizeof figure, "perplexity %.4g", exp(at.nats));
+    else
+        snprintf(figure, sizeof figure, "perplexity %.4g (%.4g to %.4g)", exp(at.nats), exp(at.nats - at.half),
+                 exp(at.nats + at.half));
+    live_table_show(&m->live, table_so_far, m, "%s at %lld: %s", m->methods[row].label, (long long)m->cost->context[range],
+                    figure);
+}
+
+/* -- planning -- */
+static gyre_encoding *encoding_of_row(void *ctx, int64_t row, int64_t length) {
+    const measurement *m = ctx;
+    gyre_encoding *encoding = NULL;
+    return make_encoding(m, &m->methods[row], length, &encoding, NULL) ? NULL : encoding;
+}
+
+/* out = how many rows have their own cell near or far. */
+static int64_t own_rows(const measurement *m, int range) {
+    int64_t rows = 0;
+    for (int64_t i = 0; i < m->cost->methods; i++)
+        rows += same_rows_of(&m->cost->same, i, range) < 0;
+    return rows;
+}
+
 static int64_t all_tokens(const measurement *m) {
     int64_t tokens = 0;
-    for (int64_t t = 0; t < m->input.texts_count; t++)
-        for (int range = 0; range < EXTEND_RANGES; range++)
-            tokens += planned_windows(m, &m->input.texts[t], m->cost->context[range]) * m->cost->context[range];
-    return tokens * m->cost->methods;
+    for (int range = 0; range < EXTEND_RANGES; range++)
+        tokens += own_rows(m, range) * cell_tokens(m, range);
+    return tokens;
+}
+
+static gyre_status read_window(void *ctx, int64_t tokens, gyre_error *err) {
+    const measurement *m = ctx;
+    gyre_eval_options eval = GYRE_INIT(gyre_eval_options);
+    gyre_eval_result result;
+    eval.context = tokens;
+    eval.windows = 1;
+    return gyre_evaluate(m->input.model, &m->input.texts[0], &eval, &result, &m->exec, err);
+}
+
+static double run_seconds(void *ctx, int64_t units, int64_t lengths) {
+    measurement *m = ctx;
+    double sum = 0;
+    const int64_t windows = m->windows;
+    m->windows = units;
+    for (int range = 0; range < EXTEND_RANGES && lengths; range++) {
+        const int64_t context = m->cost->context[range];
+        sum += (double)(own_rows(m, range) * cell_tokens(m, range) / context) * run_cost_seconds(&m->seconds, 0, context);
+    }
+    m->windows = windows;
+    return sum;
+}
+
+/* Says how long the run will take, if that is long; --budget lowers the windows.  out = 0, or CLI_FAILED with the error
+ * printed. */
+static int plan_windows(measurement *m) {
+    gyre_error err = {0, ""};
+    const double budget = m->options->budget;
+    int64_t most = 0;
+    if (!(budget > 0) && !run_is_long((double)gyre_model_parameters(m->input.model) * (double)all_tokens(m))) return 0;
+    if (run_cost_try(&m->seconds, m->cost->context[EXTEND_FAR], read_window, m, &err)) return cli_fail_error(&err);
+    for (int64_t t = 0; t < m->input.texts_count; t++) {
+        const int64_t windows = planned_windows(m, &m->input.texts[t], m->cost->context[EXTEND_NEAR]);
+        if (windows > most) most = windows;
+    }
+    run_plan plan = {.command = "extend",
+                     .option = "--windows",
+                     .unit = "window",
+                     .before_all = "of",
+                     .after_all = "",
+                     .lengths = &m->cost->context[EXTEND_FAR],
+                     .count = 1,
+                     .all = most,
+                     .trial = m->seconds.trial,
+                     .seconds = run_seconds,
+                     .ctx = m};
+    if (!(budget > 0)) {
+        run_plan_say(&plan);
+        return 0;
+    }
+    const int status = run_plan_fit(&plan, budget);
+    if (!status && plan.units < most) m->windows = plan.units;
+    return status;
 }
 
 /* Row by row, so that Ctrl-C leaves whole rows; the unchanged model comes first. */
-static int measure_rows(measurement *m, const extend_method *methods) {
+static int measure_rows(measurement *m) {
     gyre_error err = {0, ""};
+    live_table_begin(&m->live, m->options->watch);
     cli_progress_begin(&m->progress, "extend", "tokens", all_tokens(m));
     cli_defer_signals_to_window();
     int status = 0;
@@ -140,11 +261,16 @@ static int measure_rows(measurement *m, const extend_method *methods) {
     for (int64_t i = 0; i < m->cost->methods && !status && m->cost->complete; i++) {
         const int64_t row = i == 0 ? m->cost->none : i <= m->cost->none ? i - 1 : i;
         for (int range = 0; range < EXTEND_RANGES && !status && m->cost->complete; range++) {
-            if (measure_cell(m, &methods[row], range, row, &err)) status = cli_fail_error(&err);
+            if (measure_cell(m, range, row, &err)) status = cli_fail_error(&err);
+            if (!status) watch(m, range, row);
             if (cli_interrupted() && (i + 1 < m->cost->methods || range == EXTEND_NEAR)) m->cost->complete = 0;
         }
     }
+    for (int64_t row = 0; row < m->cost->methods && !m->cost->complete; row++) /* what needs no window */
+        for (int range = 0; range < EXTEND_RANGES; range++)
+            if (!m->cost->losses[row].at[range].windows) (void)take_same(m->cost, range, row);
     cli_progress_end(&m->progress);
+    live_table_end(&m->live);
     if (!m->cost->complete && !status) cli_warn("stopped: a dash stands for what was not measured (extend)");
     return status;
 }
@@ -169,11 +295,13 @@ int extend_cost_measure(const extension *e, const extend_cost_options *o, const 
                         const extend_method *methods, int64_t count, extend_cost *out) {
     measurement *m = cli_alloc(1, sizeof *m);
     *out = (extend_cost){.methods = count};
-    *m = (measurement){.e = e, .options = o, .cost = out};
+    *m = (measurement){.e = e, .options = o, .methods = methods, .cost = out, .windows = o->windows};
     for (int64_t i = count - 1; i >= 0; i--)
         if (method_is_none(&methods[i].method)) out->none = i;
     int status = open_measurement(m, common);
-    if (!status) status = measure_rows(m, methods);
+    if (!status) same_rows_find(&out->same, count, out->context, EXTEND_RANGES, encoding_of_row, m);
+    if (!status) status = plan_windows(m);
+    if (!status) status = measure_rows(m);
     if (!status) summarize(out);
     gyre_pool_free(m->pool);
     model_input_free(&m->input);
@@ -185,5 +313,6 @@ void extend_cost_free(extend_cost *cost) {
     free(cost->losses);
     free(cost->by_window[EXTEND_NEAR]);
     free(cost->by_window[EXTEND_FAR]);
+    same_rows_free(&cost->same);
     *cost = (extend_cost){.methods = 0};
 }

@@ -22,7 +22,7 @@ static void add_change(result_table *t, extend_mean m) {
         result_name(t, result_text(t, "%+.3f +- %.3f", m.nats, m.half));
 }
 
-static result_table cost_table(const extend_method *methods, const extend_cost *cost) {
+result_table extend_cost_table(const extend_method *methods, const extend_cost *cost) {
     result_table t = RESULT_TABLE_INIT;
     result_column(&t, (gyre_report_column){.title = "method"});
     for (int range = EXTEND_NEAR; range <= EXTEND_FAR; range++) {
@@ -43,10 +43,18 @@ static result_table cost_table(const extend_method *methods, const extend_cost *
     return t;
 }
 
+typedef struct named_methods {
+    const extend_method *list;
+} named_methods;
+
+static const char *row_name(const void *of, int64_t row) {
+    return ((const named_methods *)of)->list[row].label;
+}
+
 static int print_cost(const explain_terminal *page, const extend_method *methods, const extend_cost *cost) {
-    char text[400];
+    char text[400], same[SAME_ROWS_TEXT];
     fputc('\n', page->file);
-    const int status = result_table_show(cost_table(methods, cost), page->file);
+    const int status = result_table_show(extend_cost_table(methods, cost), page->file);
     snprintf(text, sizeof text,
              "Measured with the factor that %lld tokens need, on the same windows of the text (%lld near, %lld far).%s",
              (long long)cost->context[EXTEND_FAR], (long long)cost->windows[EXTEND_NEAR],
@@ -54,6 +62,8 @@ static int print_cost(const explain_terminal *page, const extend_method *methods
              cost->windows[EXTEND_NEAR] < EXTEND_MIN_WINDOWS ? "" : " In parentheses and after +-: the 95 % interval.");
     fputc('\n', page->file);
     explain_print_wrapped(page, EXPLAIN_STYLE_PLAIN, 0, 0, text);
+    same_rows_describe(&cost->same, cost->context, EXTEND_RANGES, row_name, &(named_methods){methods}, same);
+    if (*same) explain_print_wrapped(page, EXPLAIN_STYLE_PLAIN, 0, 0, same);
     for (int64_t i = 0; i < cost->methods && !status; i++) {
         if (!cost->losses[i].note[0]) continue;
         snprintf(text, sizeof text, "%s: not measured: %s", methods[i].label, cost->losses[i].note);
@@ -252,6 +262,11 @@ int extend_print_steps(const explain_terminal *page, const extension *e, const e
 }
 
 /* -- JSON -- */
+static json_t *same_json(const extend_method *methods, const extend_cost *cost, int64_t row, int range) {
+    const int64_t same = same_rows_of(&cost->same, row, range);
+    return same < 0 ? NULL : JSON(methods[same].label);
+}
+
 static json_t *mean_json(extend_mean m) {
     if (m.windows == 0) return json_null();
     return JSON_OBJECT("nats", JSON(m.nats), "half_interval", m.half < 0 ? json_null() : JSON(m.half), "windows",
@@ -270,7 +285,9 @@ static json_t *cost_json(const extend_method *methods, const extend_cost *cost) 
         (void)json_array_append_new(
             list, JSON_OBJECT("method", JSON(methods[i].label), "near", mean_json(loss->at[EXTEND_NEAR]), "far",
                               mean_json(loss->at[EXTEND_FAR]), "near_over_none", mean_json(loss->over_none[EXTEND_NEAR]),
-                              "far_over_none", mean_json(loss->over_none[EXTEND_FAR]), "note", text_or_null(loss->note)));
+                              "far_over_none", mean_json(loss->over_none[EXTEND_FAR]), "note", text_or_null(loss->note),
+                              "near_same_as", same_json(methods, cost, i, EXTEND_NEAR), "far_same_as",
+                              same_json(methods, cost, i, EXTEND_FAR)));
     }
     return JSON_OBJECT("near", JSON(cost->context[EXTEND_NEAR]), "far", JSON(cost->context[EXTEND_FAR]), "complete",
                        json_boolean(cost->complete), "methods", list);

@@ -1,7 +1,9 @@
 /* extend_verdict.h: how gyre extend ends: the method it would take, what to write for each engine, and what it costs. */
 #ifndef GYRE_TOOLS_EXTEND_VERDICT_H
 #define GYRE_TOOLS_EXTEND_VERDICT_H
+#include "tools/common/result_table.h"
 #include "tools/extend/extend.h"
+#include "tools/measuring/same_encoding.h"
 #include "tools/options/model_options.h"
 
 /* -- what a method costs, measured: extend_cost.c -- */
@@ -22,6 +24,8 @@ typedef struct extend_cost_options {
     model_options model; /* texts_count 0 = nothing is measured */
     int64_t near;        /* context within the trained length; 0 = the trained length */
     int64_t windows;     /* of each text, at most */
+    double budget;       /* seconds; 0 = none */
+    int watch;           /* 1: the table so far is shown */
 } extend_cost_options;
 
 typedef struct extend_cost {
@@ -31,6 +35,7 @@ typedef struct extend_cost {
     int64_t windows[EXTEND_RANGES];     /* of all texts together */
     int64_t max_windows, methods, none; /* none: the row of the unchanged model */
     int64_t vocab;                      /* of the model */
+    same_rows same;                     /* rows whose cells another row measures too */
     int complete;                       /* 1: not stopped by Ctrl-C */
 } extend_cost;
 
@@ -38,6 +43,8 @@ typedef struct extend_cost {
 int extend_cost_measure(const extension *e, const extend_cost_options *o, const cli_options *common,
                         const extend_method *methods, int64_t count, extend_cost *out);
 void extend_cost_free(extend_cost *cost); /* also of one that is zeroed */
+/* out = perplexities and differences, a row for each method: extend_print_verdict.c. */
+result_table extend_cost_table(const extend_method *methods, const extend_cost *cost);
 /* out = the mean of row a minus row b over the windows that both read. */
 extend_mean extend_cost_difference(const extend_cost *cost, int range, int64_t a, int64_t b);
 
