@@ -103,8 +103,8 @@ static inline void read_whole(const char *path, char *out, size_t room) {
     fclose(file);
 }
 
-/* Splits arguments at spaces. "@name" is replaced by a path in the folder, "@@" by "@". */
-static inline pid_t start(const char *line, const char *out) {
+/* Splits arguments at spaces. "@name" is replaced by a path in the folder, "@@" by "@".  err: of stderr. */
+static inline pid_t start_with_stderr(const char *line, const char *out, const char *err) {
     static char texts[ARGUMENTS][256];
     char *arguments[ARGUMENTS + 1], copy[1024], *rest = copy;
     int count = 0;
@@ -127,10 +127,14 @@ static inline pid_t start(const char *line, const char *out) {
     assert_int_equal(posix_spawn_file_actions_init(&files), 0);
     posix_spawn_file_actions_addopen(&files, 0, "/dev/null", O_RDONLY, 0);
     posix_spawn_file_actions_addopen(&files, 1, out, O_WRONLY | O_CREAT | O_TRUNC, 0666);
-    posix_spawn_file_actions_addopen(&files, 2, in_folder(".err"), O_WRONLY | O_CREAT | O_TRUNC, 0666);
+    posix_spawn_file_actions_addopen(&files, 2, err, O_WRONLY | O_CREAT | O_TRUNC | O_NOCTTY, 0666);
     assert_int_equal(posix_spawn(&child, GYRE_COMMAND, &files, NULL, arguments, environ), 0);
     posix_spawn_file_actions_destroy(&files);
     return child;
+}
+
+static inline pid_t start(const char *line, const char *out) {
+    return start_with_stderr(line, out, in_folder(".err"));
 }
 
 static inline void finish(pid_t child, outcome *o) {

@@ -1,0 +1,538 @@
+/* test_measuring.c: what gyre eval, passkey and extend --text share: one measurement for equal encodings, the table so far
+ * (--watch), and what fits into a time (--budget). */
+#define _XOPEN_SOURCE   700 /* posix_openpt */
+#define _DEFAULT_SOURCE     /* winsize */
+#include "run_command.h"
+#include "tools/common/methods.h"
+#include "tools/measuring/run_budget.h"
+#include "tools/measuring/same_encoding.h"
+#include "util/error.h"
+
+#include <math.h>
+#include <sys/ioctl.h>
+
+/* -- equal encodings -- */
+static gyre_config rope(void) {
+    gyre_config config = GYRE_INIT(gyre_config);
+    config.kind = GYRE_KIND_ROPE;
+    config.head_dim = 64;
+    config.trained_length = 256;
+    return config;
+}
+
+static gyre_encoding *encoding_of(const char *text, const gyre_config *base, int64_t length) {
+    gyre_error err = {0, ""};
+    gyre_encoding *out = NULL;
+    method m;
+    assert_int_equal(method_parse(text, &m, &err), GYRE_OK);
+    if (method_encoding(&m, base, base->trained_length, length, &(method_betas){0, 0}, &out, &err)) fail_msg("%s", err.text);
+    return out;
+}
+
+static int are_same(const char *a, const char *b, const gyre_config *base, int64_t length) {
+    gyre_encoding *x = encoding_of(a, base, length), *y = encoding_of(b, base, length);
+    const int same = encodings_are_same(x, y, length);
+    assert_int_equal(encodings_are_same(y, x, length), same);
+    gyre_encoding_free(x);
+    gyre_encoding_free(y);
+    return same;
+}
+
+/* Within the trained length every method that follows the context has a factor of 1.  Past it, dynamic:1 is ntk with the
+ * factor of the length in use (methods.h). */
+static void methods_that_are_one(void **state) {
+    (void)state;
+    static const char *const within[] = {"linear", "ntk",    "dynamic", "dynamic:1", "by-parts",
+                                         "yarn",   "llama3", "rerope",  "dca",       "ntk-past:4"};
+    gyre_config base = rope();
+    for (size_t i = 0; i < sizeof within / sizeof *within; i++)
+        if (!are_same("none", within[i], &base, 256)) fail_msg("none and %s differ at 256", within[i]);
+    for (size_t i = 0; i < sizeof within / sizeof *within; i++)
+        if (are_same("none", within[i], &base, 512)) fail_msg("none and %s are the same at 512", within[i]);
+    assert_true(are_same("ntk", "dynamic:1", &base, 1024));
+    assert_true(are_same("ntk:4", "ntk", &base, 1024));
+    assert_false(are_same("ntk:4", "ntk", &base, 512));
+    assert_false(are_same("by-parts", "yarn", &base, 512)); /* their attention factors differ */
+    assert_false(are_same("none", "none+logn", &base, 512));
+    assert_true(are_same("rerope", "rerope:128", &base, 512));
+    assert_false(are_same("rerope", "rerope:129", &base, 512));
+}
+
+/* A length in use that grows with the text says nothing of the numbers at its end. */
+static void lengths_in_use_are_not_one(void **state) {
+    (void)state;
+    gyre_config base = rope();
+    base.length_policy = GYRE_LENGTH_POLICY_CAUSAL;
+    assert_false(are_same("ntk", "dynamic:1", &base, 1024));
+    assert_true(are_same("dynamic", "dynamic:4", &base, 1024)); /* one config under two names */
+    base.length_policy = GYRE_LENGTH_POLICY_DECLARED;
+    base.kind = GYRE_KIND_ALIBI;
+    base.heads = 8;
+    assert_true(are_same("none", "linear", &base, 256));
+    assert_false(are_same("none", "linear", &base, 512));
+    assert_true(are_same("ntk", "dynamic", &base, 512));
+}
+
+/* One bit of one number is a difference: the next base, a layout, the direction. */
+static void a_bit_is_a_difference(void **state) {
+    (void)state;
+    gyre_config base = rope(), other = rope();
+    base.rope.base = other.rope.base = 10000;
+    for (int change = 0; change < 4; change++) {
+        gyre_encoding *a = NULL, *b = NULL;
+        other = base;
+        if (change == 1) other.rope.base = nextafter(10000, 20000) * (1 + 1e-9);
+        if (change == 2) other.rope.clockwise = 1;
+        if (change == 3) other.rope.layout = GYRE_LAYOUT_INTERLEAVED;
+        assert_int_equal(gyre_encoding_create(&a, &base, NULL, NULL), GYRE_OK);
+        assert_int_equal(gyre_encoding_create(&b, &other, NULL, NULL), GYRE_OK);
+        assert_int_equal(encodings_are_same(a, b, 100000), change == 0);
+        gyre_encoding_free(a);
+        gyre_encoding_free(b);
+    }
+}
+
+static gyre_encoding *nth_encoding(void *ctx, int64_t row, int64_t length) {
+    static const char *const names[] = {"none", "yarn", "ntk:2", "nothing", "ntk", "dynamic:1"};
+    return row == 3 ? NULL : encoding_of(names[row], ctx, length);
+}
+
+static const char *nth_name(const void *of, int64_t row) {
+    (void)of;
+    static const char *const names[] = {"none", "yarn", "ntk:2", "nothing", "ntk", "dynamic:1"};
+    return names[row];
+}
+
+static void rows_that_share(void **state) {
+    (void)state;
+    static const int64_t lengths[] = {128, 256, 512};
+    static const int64_t expected[3][6] = {{-1, 0, -1, -1, 0, 0}, {-1, 0, -1, -1, 0, 0}, {-1, -1, -1, -1, 2, 2}};
+    gyre_config base = rope();
+    same_rows same;
+    char text[SAME_ROWS_TEXT];
+    same_rows_find(&same, 6, lengths, 3, nth_encoding, &base);
+    for (int64_t at = 0; at < 3; at++)
+        for (int64_t r = 0; r < 6; r++)
+            if (same_rows_of(&same, r, at) != expected[at][r])
+                fail_msg("row %d at %d: %d", (int)r, (int)lengths[at], (int)same_rows_of(&same, r, at));
+    same_rows_describe(&same, lengths, 3, nth_name, NULL, text);
+    assert_string_equal(text, "Measured once, because the encoding is the same to the bit: none, yarn, ntk and dynamic:1 at "
+                              "128 and 256; ntk:2, ntk and dynamic:1 at 512.");
+    same_rows_describe(&same, lengths, 1, nth_name, NULL, text);
+    assert_string_equal(text, "Measured once, because the encoding is the same to the bit: none, yarn, ntk and dynamic:1 at "
+                              "128.");
+    same_rows_free(&same);
+    same_rows_find(&same, 1, lengths, 3, nth_encoding, &base);
+    same_rows_describe(&same, lengths, 3, nth_name, NULL, text);
+    assert_string_equal(text, "");
+    same_rows_free(&same);
+    assert_int_equal(same_rows_of(&same, 0, 0), -1);
+}
+
+/* -- one measurement -- */
+/* out = the results of a row; of: "methods.label" is at `key`. */
+static json_t *rows_of(const json_t *list, const char *key, const char *label) {
+    json_t *out = json_array(), *row;
+    size_t i;
+    json_array_foreach((json_t *)list, i, row) {
+        if (strcmp(json_string_value(json_object_get(row, key)), label) != 0) continue;
+        json_t *copy = json_deep_copy(row);
+        json_object_del(copy, "same_as");
+        json_object_del(copy, "near_same_as");
+        json_object_del(copy, "far_same_as");
+        (void)json_array_append_new(out, copy);
+    }
+    return out;
+}
+
+static const json_t *at_path(const json_t *root, const char *path) {
+    char copy[64], *rest = copy;
+    snprintf(copy, sizeof copy, "%s", path);
+    for (char *name; (name = strtok_r(rest, ".", &rest));)
+        root = json_object_get(root, name);
+    return root;
+}
+
+/* Each method alone, which shares nothing, has the figures of its row among others. */
+static void each_row_as_alone(void **state) {
+    (void)state;
+    static const struct {
+        const char *line, *path, *key;
+    } commands[] = {{"eval @rope --text @text --text @texts/a --contexts 16,32,64 --windows 4 --by-position 2 --json",
+                     "results", "label"},
+                    {"eval @rope --text @text --contexts 64,256 --windows 2 --passkey 3 --json", "results", "label"},
+                    {"passkey @rope --lengths 32,64 --depths 2 --trials 2 --format marks --json", "results", "label"},
+                    {"extend @rope --to 128 --text @text --windows 3 --json", "verdict.cost.methods", "method"}};
+    static const char *const methods[] = {"none", "linear", "ntk", "dynamic:1", "yarn", "rerope"};
+    for (size_t c = 0; c < sizeof commands / sizeof *commands; c++) {
+        char line[400];
+        snprintf(line, sizeof line, "%s --methods none,linear,ntk,dynamic:1,yarn,rerope", commands[c].line);
+        json_t *all = run_json(line);
+        for (size_t m = 0; m < sizeof methods / sizeof *methods; m++) {
+            snprintf(line, sizeof line, "%s --methods %s", commands[c].line, methods[m]);
+            json_t *alone = run_json(line);
+            json_t *a = rows_of(at_path(all, commands[c].path), commands[c].key, methods[m]);
+            json_t *b = rows_of(at_path(alone, commands[c].path), commands[c].key, methods[m]);
+            assert_true(json_array_size(a) > 0);
+            if (!json_equal(a, b)) fail_msg("%s: %s", line, json_dumps(a, 0));
+            json_decref(a);
+            json_decref(b);
+            json_decref(alone);
+        }
+        json_decref(all);
+    }
+}
+
+/* Changes a number of the only line of a journal. */
+static void forge(const char *name, const char *nats) {
+    static char text[1 << 16];
+    read_whole(in_folder(name), text, sizeof text);
+    char *at = strstr(text, "\"nats\":");
+    assert_non_null(at);
+    char changed[1 << 12];
+    const char *rest = at + strcspn(at, ",");
+    const int bytes = snprintf(changed, sizeof changed, "%.*s\"nats\":%s%s", (int)(at - text), text, nats, rest);
+    write_file(name, changed, (size_t)bytes);
+}
+
+static double perplexity_of(const json_t *root, size_t i) {
+    return json_number_value(json_object_get(json_array_get(json_object_get(root, "results"), i), "perplexity"));
+}
+
+/* A number that only the journal's row of none holds appears in the row that shares its cell, and in no other.  A row that
+ * has a line, as older journals have for each row, keeps it. */
+static void journals_and_shared_cells(void **state) {
+    (void)state;
+    json_decref(run_json("eval @rope --text @text --contexts 32 --windows 2 --methods none --json --journal @one"));
+    forge("one", "2.5");
+    json_t *root =
+        run_json("eval @rope --text @text --contexts 32 --windows 2 --methods none,ntk,ntk:2 --json --journal @one "
+                 "--resume");
+    test_close(perplexity_of(root, 0), exp(2.5), 1e-12, "none");
+    test_close(perplexity_of(root, 1), exp(2.5), 1e-12, "ntk");
+    assert_true(fabs(perplexity_of(root, 2) - exp(2.5)) > 1e-6);
+    json_t *results = json_object_get(root, "results");
+    assert_string_equal(json_string_value(json_object_get(json_array_get(results, 1), "same_as")), "none");
+    assert_null(json_object_get(json_array_get(results, 0), "same_as"));
+    assert_null(json_object_get(json_array_get(results, 2), "same_as"));
+    json_decref(root);
+    json_decref(run_json("eval @rope --text @text --contexts 32 --windows 2 --methods ntk --json --journal @two"));
+    forge("two", "2.25");
+    root = run_json("eval @rope --text @text --contexts 32 --windows 2 --methods none,ntk --json --journal @two --resume");
+    test_close(perplexity_of(root, 1), exp(2.25), 1e-12, "ntk of the journal");
+    assert_true(fabs(perplexity_of(root, 0) - exp(2.25)) > 1e-6);
+    json_decref(root);
+}
+
+/* What the layers train beside the encoding takes no method, also where the method changes nothing. */
+static void refusals_stay(void **state) {
+    (void)state;
+    write_model_with("frequencies", GYRE_KIND_ROPE, GYRE_LAYER_PART_FREQUENCIES);
+    const outcome *o = run("eval @frequencies --text @text --contexts 32 --windows 2 --methods ntk");
+    const int status = o->exit;
+    assert_int_equal(run("eval @frequencies --text @text --contexts 32 --windows 2 --methods none,ntk")->exit, status);
+}
+
+static void one_sentence(void **state) {
+    (void)state;
+    static const char sentence[] = "Measured once, because the encoding is the same to the bit: ";
+    static const char *const lines[] = {
+        "eval @rope --text @text --contexts 32,64 --windows 2 --methods none,ntk",
+        "passkey @rope --lengths 32,64 --depths 1 --trials 1 --format marks --methods none,ntk",
+        "extend @rope --to 128 --text @text --windows 3 --methods ntk,ntk:4"};
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+        const outcome *o = run(lines[i]);
+        const char *found = strstr(o->out, sentence);
+        if (o->exit || !found) fail_msg("%s: %s%s", lines[i], o->out, o->err);
+        assert_null(strstr(found + 1, sentence));
+    }
+    assert_null(strstr(run("eval @rope --text @text --contexts 64 --windows 2 --methods none,ntk")->out, "Measured once"));
+}
+
+/* -- the table so far -- */
+static const char *const watched[] = {
+    "eval @rope --text @text --contexts 32,64 --windows 4 --methods none,ntk",
+    "passkey @rope --lengths 32,64 --depths 2 --trials 2 --format marks --methods none,ntk",
+    "extend @rope --to 128 --text @text --windows 3 --methods none,ntk"};
+enum { WATCHED = sizeof watched / sizeof *watched };
+
+/* Where stderr is no terminal, a line for each cell; standard output stays as it is. */
+static void a_line_for_each_cell(void **state) {
+    (void)state;
+    static const char *const first[] = {"gyre: none at 32: perplexity ",
+                                        "gyre: none at 32, depth 0%: ", "gyre: none at 32: perplexity "};
+    static const char *const last[] = {"gyre: ntk at 64: perplexity ",
+                                       "gyre: ntk at 64, depth 100%: ", "gyre: ntk at 128: perplexity "};
+    static const int cells[] = {4, 8, 4};
+    for (int i = 0; i < WATCHED; i++) {
+        char line[300];
+        snprintf(line, sizeof line, "%s --json", watched[i]);
+        json_t *plain = run_json(line);
+        snprintf(line, sizeof line, "%s --json --watch", watched[i]);
+        json_t *shown = run_json(line);
+        const outcome *o = run(line);
+        json_object_del(plain, "card");
+        json_object_del(shown, "card"); /* it holds the command */
+        assert_true(json_equal(plain, shown));
+        json_decref(plain);
+        json_decref(shown);
+        int lines = 0;
+        for (const char *c = o->err; (c = strstr(c, " at ")); c++)
+            lines++;
+        if (lines != cells[i] || strncmp(o->err, first[i], strlen(first[i])) != 0 || !strstr(o->err, last[i]))
+            fail_msg("%s: %s", line, o->err);
+    }
+    assert_fails("extend @rope --to 128 --watch", 2, "--watch: nothing is measured without --text");
+}
+
+/* A terminal of ROWS lines, as far as the command moves about on it. */
+enum { ROWS = 40, COLUMNS = 100, BYTES = 1 << 18 };
+typedef struct screen {
+    char cell[ROWS][COLUMNS + 1];
+    int row, column, drawn; /* drawn: how often a part of the screen was erased to draw a table */
+} screen;
+
+static void erase_from(screen *s, int row, int column) {
+    for (int r = row; r < ROWS; r++)
+        memset(s->cell[r] + (r == row ? column : 0), ' ', (size_t)(COLUMNS - (r == row ? column : 0)));
+}
+
+/* out = the bytes of an escape that begins here. */
+static size_t obey(screen *s, const char *text) {
+    int number = 0, bytes = 0;
+    char what = 0;
+    if (sscanf(text, "\033[%d%c%n", &number, &what, &bytes) < 2 && sscanf(text, "\033[%c%n", &what, &bytes) < 1)
+        fail_msg("an escape that is none: %.8s", text + 1);
+    if (what == 'A') s->row -= number;
+    if (what == 'J') {
+        erase_from(s, s->row, s->column);
+        s->drawn++;
+    }
+    if (what == 'K') memset(s->cell[s->row] + s->column, ' ', (size_t)(COLUMNS - s->column));
+    assert_true(s->row >= 0 && strchr("AJKm", what));
+    return (size_t)bytes;
+}
+
+static void show(screen *s, const char *text) {
+    *s = (screen){.row = 0};
+    erase_from(s, 0, 0);
+    while (*text) {
+        if (*text == '\033') {
+            text += obey(s, text);
+            continue;
+        }
+        if (*text == '\n') {
+            assert_true(++s->row < ROWS);
+        } else if (*text == '\r') {
+            s->column = 0;
+        } else {
+            assert_true(s->column < COLUMNS);
+            s->cell[s->row][s->column++] = *text;
+        }
+        text++;
+    }
+}
+
+/* Runs a command whose stderr is a terminal of so many rows.  out = what it wrote there; skips without terminals. */
+static char *on_terminal(const char *line, int rows) {
+    static char text[BYTES];
+    const int master = posix_openpt(O_RDWR | O_NOCTTY);
+    if (master < 0 || grantpt(master) || unlockpt(master)) skip();
+    const struct winsize size = {.ws_row = (unsigned short)rows, .ws_col = COLUMNS};
+    char slave[64];
+    snprintf(slave, sizeof slave, "%s", ptsname(master));
+    const int terminal = open(slave, O_RDWR | O_NOCTTY);
+    assert_true(terminal >= 0 && ioctl(terminal, TIOCSWINSZ, &size) == 0);
+    const pid_t child = start_with_stderr(line, in_folder(".out"), slave);
+    close(terminal);
+    size_t used = 0;
+    for (ssize_t n; (n = read(master, text + used, sizeof text - 1 - used)) > 0;)
+        used += (size_t)n;
+    text[used] = 0;
+    close(master);
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    if (!WIFEXITED(status) || WEXITSTATUS(status)) fail_msg("%s: %s", line, text);
+    return text;
+}
+
+/* After all cells the screen holds the table once, with every row, whichever tables were drawn before. */
+static void a_table_is_drawn_again(void **state) {
+    (void)state;
+    static const int cells[] = {4, 8, 4};
+    for (int i = 0; i < WATCHED; i++) {
+        char line[300], all[ROWS * (COLUMNS + 1) + 1] = "";
+        screen s;
+        snprintf(line, sizeof line, "%s --watch", watched[i]);
+        show(&s, on_terminal(line, ROWS));
+        for (int r = 0; r < ROWS; r++) {
+            strcat(all, s.cell[r]);
+            strcat(all, "\n");
+        }
+        assert_int_equal(s.drawn, cells[i] - 1);
+        const char *head = strstr(all, i == 1 ? "depth" : "method");
+        if (!head || strstr(head + 1, i == 1 ? "depth" : "method") || !strstr(head, "\nnone ") || !strstr(head, "\nntk "))
+            fail_msg("%s: %s", line, all);
+    }
+    const char *low = on_terminal("eval @rope --text @text --contexts 32,64 --windows 4 --methods none,ntk --watch", 4);
+    assert_non_null(strstr(low, "gyre: ntk at 64: perplexity ")); /* the table does not fit */
+}
+
+/* -- Ctrl-C -- */
+/* The figures of a row that shares a cell are known with that cell, also where the run did not come to the row. */
+static void a_stop_keeps_shared_cells(void **state) {
+    (void)state;
+    static outcome o;
+    write_text("long", 1 << 20);
+    static const char line[] = "eval @rope --text @long --contexts 32,4096 --windows 100 --methods none,linear --threads 1 "
+                               "--json-lines --journal @stopped";
+    const pid_t child = start(line, in_folder(".out"));
+    (void)wait_for_text("stopped", "figures", child);
+    (void)kill(child, SIGINT);
+    finish(child, &o);
+    read_whole(in_folder("stopped"), o.out, sizeof o.out);
+    if (!o.out[0]) return; /* it came before the first cell */
+    if (o.exit != 130 && o.exit != 0) fail_msg("exit %d, signal %d: %s", o.exit, o.signal, o.err);
+    assert_non_null(strstr(o.out, "\"method\":\"linear\""));
+    if (o.exit == 130) assert_non_null(strstr(o.err, "stopped: a dash stands for what was not measured"));
+}
+
+/* -- what fits -- */
+typedef struct table {
+    int64_t lengths[3];
+    int calls;
+} table;
+
+/* A unit takes a second per token. */
+static double seconds_of(void *ctx, int64_t units, int64_t lengths) {
+    table *t = ctx;
+    double sum = 0;
+    t->calls++;
+    for (int64_t l = 0; l < lengths; l++)
+        sum += (double)(units * t->lengths[l]);
+    return sum;
+}
+
+static void assert_fits(double budget, int64_t units, int64_t kept) {
+    table t = {{10, 20, 40}, 0};
+    run_plan plan = {.command = "eval",
+                     .option = "--windows",
+                     .unit = "window",
+                     .before_all = "of",
+                     .after_all = "",
+                     .lengths_of = "contexts",
+                     .lengths = t.lengths,
+                     .count = 3,
+                     .all = 8,
+                     .seconds = seconds_of,
+                     .ctx = &t};
+    const int status = run_plan_fit(&plan, budget);
+    assert_int_equal(status, kept ? 0 : 1);
+    if (!kept) return;
+    if (plan.units != units || plan.kept != kept)
+        fail_msg("%g s: %d units, %d lengths", budget, (int)plan.units, (int)plan.kept);
+}
+
+/* 70 seconds for one unit of all three lengths: three are kept as long as they fit, then the longest length goes. */
+static void what_fits(void **state) {
+    (void)state;
+    assert_fits(560, 8, 3);
+    assert_fits(559, 7, 3);
+    assert_fits(210, 3, 3);
+    assert_fits(209, 6, 2); /* 30 for one unit of two lengths */
+    assert_fits(90, 3, 2);
+    assert_fits(89, 8, 1);
+    assert_fits(29, 2, 1); /* of the shortest alone fewer than three are better than none */
+    assert_fits(10, 1, 1);
+    assert_fits(9, 0, 0);
+}
+
+/* The parts of a window cost what the window does. */
+static void costs_add_up(void **state) {
+    (void)state;
+    const run_cost cost = {.per_token = 3, .per_pair = 0.5};
+    test_close(run_cost_seconds(&cost, 0, 10), 80, 1e-15, "a window");
+    test_close(run_cost_seconds(&cost, 0, 4) + run_cost_seconds(&cost, 4, 10), 80, 1e-15, "its parts");
+}
+
+static gyre_status no_work(void *ctx, int64_t tokens, gyre_error *err) {
+    int64_t *most = ctx;
+    if (tokens > *most) *most = tokens;
+    return tokens > 4096 ? gyre_fail(err, GYRE_EIO, "too long (test)") : GYRE_OK;
+}
+
+/* The trial is never longer than the run's windows, nor than two thousand tokens. */
+static void the_trial_is_short(void **state) {
+    (void)state;
+    static const int64_t cases[][2] = {{16, 16}, {300, 300}, {512, 512}, {8192, 512}, {16384, 1024}, {1 << 20, 2048}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        run_cost cost;
+        int64_t most = 0;
+        assert_int_equal(run_cost_try(&cost, cases[i][0], no_work, &most, NULL), GYRE_OK);
+        assert_int_equal(most, cases[i][1]);
+        assert_int_equal(cost.trial, cases[i][1]);
+        assert_true(cost.per_token >= 0 || cost.per_pair > 0);
+    }
+}
+
+/* A budget in which all fits changes nothing, and one in which nothing fits is an error.  What lies between depends on the
+ * clock. */
+static void budgets(void **state) {
+    (void)state;
+    static const char *const few[] = {"are too few for one window of 32 tokens under each method",
+                                      "are too few for one trial at each depth of 32 tokens under each method",
+                                      "are too few for one window of 128 tokens under each method"};
+    for (int i = 0; i < WATCHED; i++) {
+        char line[300];
+        snprintf(line, sizeof line, "%s --json", watched[i]);
+        json_t *plain = run_json(line);
+        snprintf(line, sizeof line, "%s --json --budget 100h", watched[i]);
+        json_t *ample = run_json(line);
+        assert_non_null(strstr(run(line)->err, " here, by a trial of "));
+        json_object_del(plain, "card");
+        json_object_del(ample, "card");
+        assert_true(json_equal(plain, ample));
+        json_decref(plain);
+        json_decref(ample);
+        snprintf(line, sizeof line, "%s --budget 0.000000001s", watched[i]);
+        assert_fails(line, 1, few[i]);
+        snprintf(line, sizeof line, "%s --budget 5", watched[i]);
+        assert_fails(line, 2, "--budget: \"5\" is not a time such as 30s, 5min or 2h");
+        snprintf(line, sizeof line, "%s --budget -5s", watched[i]);
+        assert_fails(line, 2, "is not a time");
+    }
+    assert_fails("extend @rope --to 128 --budget 5s", 2, "--budget: nothing is measured without --text");
+}
+
+/* Cells that a journal holds take no time, so any budget holds them. */
+static void known_cells_take_no_time(void **state) {
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        char line[300];
+        snprintf(line, sizeof line, "%s --journal @known%d", watched[i], i);
+        assert_int_equal(run(line)->exit, 0);
+        snprintf(line, sizeof line, "%s --journal @known%d --resume --budget 0.000000001s", watched[i], i);
+        const outcome *o = run(line);
+        if (o->exit) fail_msg("%s: %s", line, o->err);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(methods_that_are_one),
+                                       cmocka_unit_test(lengths_in_use_are_not_one),
+                                       cmocka_unit_test(a_bit_is_a_difference),
+                                       cmocka_unit_test(rows_that_share),
+                                       cmocka_unit_test(each_row_as_alone),
+                                       cmocka_unit_test(journals_and_shared_cells),
+                                       cmocka_unit_test(refusals_stay),
+                                       cmocka_unit_test(one_sentence),
+                                       cmocka_unit_test(a_line_for_each_cell),
+                                       cmocka_unit_test(a_table_is_drawn_again),
+                                       cmocka_unit_test(a_stop_keeps_shared_cells),
+                                       cmocka_unit_test(what_fits),
+                                       cmocka_unit_test(costs_add_up),
+                                       cmocka_unit_test(the_trial_is_short),
+                                       cmocka_unit_test(budgets),
+                                       cmocka_unit_test(known_cells_take_no_time)};
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}
