@@ -614,16 +614,17 @@ static void test_interrupt_leaves_dashes(void **state) {
     (void)state;
     outcome o;
     static char table[1 << 14];
-    const pid_t child = start(
-        "eval @rope --text @long --contexts 32,8k --methods none,yarn --journal @dash.log -o @dash.txt", in_folder(".out"));
+    const pid_t child =
+        start("eval @rope --text @long --contexts 32,8k --methods none,yarn:2 --journal @dash.log -o @dash.txt",
+              in_folder(".out"));
     if (!wait_for_text("dash.log", "\"nats\"", child)) fail_msg("measured nothing");
     assert_int_equal(kill(child, SIGINT), 0);
     finish(child, &o);
     assert_int_equal(o.exit, 130);
     read_whole(in_folder("dash.txt"), table, sizeof table);
-    const char *yarn = strstr(table, "\nyarn");
+    const char *yarn = strstr(table, "\nyarn:2");
     assert_non_null(yarn);
-    for (const char *c = yarn + 5; *c && *c != '\n'; c++)
+    for (const char *c = yarn + 7; *c && *c != '\n'; c++)
         if (*c >= '0' && *c <= '9') fail_msg("%.120s", yarn + 1);
 }
 

@@ -220,7 +220,8 @@ static gyre_status measure_under(evaluation *e, const gyre_encoding *encoding, i
     gyre_status status = describe(encoding, context, c);
     if (status) return gyre_fail(err, status, "%s: %s (eval)", e->rows[row].method->label, gyre_status_text(status));
     if (eval_journal_find(e, text, row, column, c)) return GYRE_OK;
-    if (take_same(e, text, row, column, c)) return eval_journal_add(e, text, row, column, err);
+    if (take_same(e, text, row, column, c)) /* a run that goes on later writes it where it belongs */
+        return e->stopped ? GYRE_OK : eval_journal_add(e, text, row, column, err);
     status = method_name_failure(evaluate(e, encoding, text, context, c, err), e->rows[row].method->label, context, err);
     if (status == GYRE_ERANGE) { /* a table that ends is a result, not a failure */
         c->out_of_range = 1;

@@ -168,8 +168,8 @@ static gyre_status take_known(passkey *p, const passkey_row *row, int64_t length
         if (cells[d].done) continue;
         cells[d].done = passkey_journal_find(p, row, length, &cells[d]);
         if (!cells[d].done && take_same(p, row, length, d)) {
-            cells[d].done = 1;
-            status = passkey_journal_add(p, row, length, &cells[d], err);
+            cells[d].done = 1; /* a run that goes on later writes it where it belongs */
+            status = cli_interrupted() ? GYRE_OK : passkey_journal_add(p, row, length, &cells[d], err);
         }
         *left += !cells[d].done;
         if (!status && cells[d].done) status = print_line(&r, &cells[d], err);
