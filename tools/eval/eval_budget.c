@@ -71,7 +71,8 @@ int eval_budget_plan(evaluation *e) {
     gyre_error err = {0, ""};
     if (team_get()) return o->run.budget > 0 ? cli_fail("--budget: is for one process, and here are several (mpirun)") : 0;
     if (!(o->run.budget > 0) && !run_is_long(run_products(&p))) return 0;
-    if (run_cost_try(&p.cost, o->contexts.values[o->contexts.count - 1], read_window, &p, &err)) return cli_fail_error(&err);
+    if (run_cost_try(&p.cost, e->input.model, o->contexts.values[o->contexts.count - 1], read_window, &p, &err))
+        return cli_fail_error(&err);
     run_plan plan = {.command = "eval",
                      .option = "--windows",
                      .unit = "window",

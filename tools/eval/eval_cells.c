@@ -330,11 +330,12 @@ static int is_at_hand(const evaluation *e, int64_t text, int64_t row, int64_t co
 /* Ctrl-C: what is not measured yet is marked as missing, and the texts are combined without it. */
 static void mark_missing(evaluation *e, int64_t from) {
     const int64_t columns = e->options.contexts.count, of_text = e->rows_count * columns;
+    gyre_error unused = {0, ""};
     e->stopped = 1;
     for (int64_t i = from; i < e->input.texts_count * of_text; i++) {
         const int64_t text = i / of_text, row = i / columns % e->rows_count, column = i % columns;
         eval_cell *c = eval_cell_at(e, text, row, column);
-        if (is_at_hand(e, text, row, column) && !measure(e, text, row, column, NULL)) continue;
+        if (is_at_hand(e, text, row, column) && !measure(e, text, row, column, &unused)) continue;
         c->out_of_range = 1;
         c->figures = (gyre_eval_result){0}; /* of a cell that was being measured */
         c->bytes = c->variance = 0;

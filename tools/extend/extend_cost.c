@@ -225,7 +225,8 @@ static int plan_windows(measurement *m) {
     const double budget = m->options->budget;
     int64_t most = 0;
     if (!(budget > 0) && !run_is_long((double)gyre_model_parameters(m->input.model) * (double)all_tokens(m))) return 0;
-    if (run_cost_try(&m->seconds, m->cost->context[EXTEND_FAR], read_window, m, &err)) return cli_fail_error(&err);
+    if (run_cost_try(&m->seconds, m->input.model, m->cost->context[EXTEND_FAR], read_window, m, &err))
+        return cli_fail_error(&err);
     for (int64_t t = 0; t < m->input.texts_count; t++) {
         const int64_t windows = planned_windows(m, &m->input.texts[t], m->cost->context[EXTEND_NEAR]);
         if (windows > most) most = windows;

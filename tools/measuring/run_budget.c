@@ -6,12 +6,19 @@
 #include <stdio.h>
 
 /* -- the trial -- */
-enum { SHORT_TRIAL = 128, LONG_TRIAL = 512, LONGEST_TRIAL = 2048, SHARE = 16 };
+enum { SHORT_TRIAL = 128, LONG_TRIAL = 512, LONGEST_TRIAL = 2048, SHARE = 16, MOST_ROUNDS = 64 };
+static const double ENOUGH = 0.2; /* seconds: other programs share the processor in slices of some milliseconds */
 
+/* *seconds = of one window, the mean of several if they are short. */
 static gyre_status time_window(run_trial *trial, void *ctx, int64_t tokens, double *seconds, gyre_error *err) {
     const double started = cli_seconds();
-    const gyre_status status = trial(ctx, tokens, err);
-    *seconds = cli_seconds() - started;
+    gyre_status status = GYRE_OK;
+    int rounds = 0;
+    for (double passed = 0; rounds < MOST_ROUNDS && passed < ENOUGH && !status; passed = cli_seconds() - started) {
+        status = trial(ctx, tokens, err);
+        rounds++;
+    }
+    *seconds = (cli_seconds() - started) / rounds;
     return status;
 }
 
@@ -21,18 +28,36 @@ static int64_t trial_tokens(int64_t longest) {
     return longest < LONG_TRIAL ? longest : share < LONG_TRIAL ? LONG_TRIAL : share;
 }
 
+/* out = what a pair of tokens in a window costs of what a token does, counted in products: n tokens take n P products with
+ * weights and n^2 / 2 times two products of every head channel of every layer. */
+static double pair_share(const gyre_model *model) {
+    const gyre_model_config *c = gyre_model_get_config(model);
+    return (double)c->layers * (double)c->heads * (double)c->head_dim / (double)gyre_model_parameters(model);
+}
+
+/* What two times say of the share of pairs, within what the model allows: layers may see few tokens, experts may rest, and
+ * products and attention do not run at one rate. */
+static double share_of_pairs(double few, double few_time, double many, double many_time, double counted) {
+    enum { LEAST = 4, MOST = 8 };
+    if (many <= few) return counted;
+    const double per_pair = (many_time / many - few_time / few) / (many - few), per_token = few_time / few - per_pair * few;
+    const double share = per_token > 0 ? per_pair / per_token : per_pair > 0 ? INFINITY : 0;
+    return fmin(fmax(share, counted / LEAST), counted * MOST);
+}
+
 /* The first window touches the weights and is not counted. */
-gyre_status run_cost_try(run_cost *out, int64_t longest, run_trial *trial, void *ctx, gyre_error *err) {
+gyre_status run_cost_try(run_cost *out, const gyre_model *model, int64_t longest, run_trial *trial, void *ctx,
+                         gyre_error *err) {
     const int64_t many = trial_tokens(longest), few = many < 4 * SHORT_TRIAL ? many : many / 4;
-    double first, short_time, long_time;
-    gyre_status status = time_window(trial, ctx, few < SHORT_TRIAL ? few : SHORT_TRIAL, &first, err);
-    if (!status) status = time_window(trial, ctx, few, &short_time, err);
-    if (!status) status = time_window(trial, ctx, many, &long_time, err);
+    double few_time = 0, many_time = 0;
+    gyre_status status = trial(ctx, few < SHORT_TRIAL ? few : SHORT_TRIAL, err);
+    if (!status) status = time_window(trial, ctx, few, &few_time, err);
+    if (!status) status = time_window(trial, ctx, many, &many_time, err);
     if (status) return status;
-    const double n = (double)few, m = (double)many;
+    const double n = (double)few, m = (double)many, share = share_of_pairs(n, few_time, m, many_time, pair_share(model));
     *out = (run_cost){.trial = many};
-    out->per_pair = m > n ? fmax((long_time / m - short_time / n) / (m - n), 0) : 0;
-    out->per_token = long_time / m - out->per_pair * m;
+    out->per_token = (few_time + many_time) / (n + m + share * (n * n + m * m));
+    out->per_pair = share * out->per_token;
     return GYRE_OK;
 }
 

@@ -4,7 +4,7 @@
  * With a budget the units of every length are reduced; where not even a few fit, the longest lengths are left out. */
 #ifndef GYRE_TOOLS_RUN_BUDGET_H
 #define GYRE_TOOLS_RUN_BUDGET_H
-#include "gyre/gyre.h"
+#include "gyre/gyre_model.h"
 
 /* What reading costs, in seconds: products cost the same for every token, attention more with each. */
 typedef struct run_cost {
@@ -16,7 +16,8 @@ typedef struct run_cost {
 /* Reads one window of so many tokens. */
 typedef gyre_status run_trial(void *ctx, int64_t tokens, gyre_error *err);
 /* Times windows of at most a sixteenth of a run's longest length, or 512 tokens.  Errors: those of the trial. */
-gyre_status run_cost_try(run_cost *out, int64_t longest, run_trial *trial, void *ctx, gyre_error *err);
+gyre_status run_cost_try(run_cost *out, const gyre_model *model, int64_t longest, run_trial *trial, void *ctx,
+                         gyre_error *err);
 /* out = seconds of tokens from .. to - 1 of a window. */
 double run_cost_seconds(const run_cost *cost, int64_t from, int64_t to);
 /* out = 1 if a run of so many products of a weight and a token takes more than seconds. */

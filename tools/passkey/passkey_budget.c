@@ -51,7 +51,8 @@ static gyre_status try_cost(planning *plan, gyre_error *err) {
     const length_list *lengths = &p->options.lengths;
     double steps = 0;
     gyre_status status = passkey_prompt_make(&plan->prompt, &p->templates[0], 0.5, passkey_key(1, 1, 0, 0), err);
-    if (!status) status = run_cost_try(&plan->cost, lengths->values[lengths->count - 1], read_window, plan, err);
+    if (!status)
+        status = run_cost_try(&plan->cost, p->input.model, lengths->values[lengths->count - 1], read_window, plan, err);
     if (!status) status = read_prompt(plan, CHUNK < lengths->values[0] ? CHUNK : lengths->values[0] / 2, &steps, err);
     plan->cost.per_step = steps / STEPS;
     passkey_prompt_free(&plan->prompt);
