@@ -62,7 +62,7 @@ static int evaluate_and_print(evaluation *e, const cli_output *output) {
     const eval_options *o = &e->options;
     gyre_error err = {0, ""};
     if (eval_journal_open(e, &err)) return cli_fail_error(&err);
-    eval_rows_make(e);
+    if (eval_rows_make(e, &err)) return cli_fail_error(&err);
     int status = cli_pool_open(&o->common, &e->pool, &e->exec);
     if (!status) status = eval_budget_plan(e);
     if (status) return status;

@@ -80,8 +80,8 @@ void eval_options_read(int argc, char **argv, eval_options *o);
 void eval_options_free(eval_options *o);
 
 /* -- eval_cells.c -- */
-/* Allocates the rows, and finds those that share their cells. */
-void eval_rows_make(evaluation *e);
+/* Allocates the rows, and finds those that share their cells.  Errors: those of same_rows_find. */
+gyre_status eval_rows_make(evaluation *e, gyre_error *err);
 /* Allocates the empty cells of the rows. */
 void eval_cells_make(evaluation *e);
 /* Measures the cells that are not in the journal.  measured: called after each cell, in order; a result other than 0 stops

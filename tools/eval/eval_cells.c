@@ -101,18 +101,15 @@ const char *eval_row_name(const void *of, int64_t row) {
 }
 
 /* NULL: what the layers train beside the encoding may take none but the model's own. */
-static gyre_encoding *encoding_of_row(void *ctx, int64_t row, int64_t length) {
+static gyre_status encoding_of_row(void *ctx, int64_t row, int64_t length, gyre_encoding **out, gyre_error *err) {
     const evaluation *e = ctx;
-    gyre_encoding *encoding = NULL;
-    if (gyre_model_get_config(e->input.model)->layer_parts) return NULL;
+    if (gyre_model_get_config(e->input.model)->layer_parts) return GYRE_OK;
     return model_input_encoding(&e->input, e->rows[row].method, (int)e->rows[row].policy, length, &e->options.method.betas,
-                                &encoding, NULL)
-               ? NULL
-               : encoding;
+                                out, err);
 }
 
 /* One row per method; one per policy too if the method depends on the length in use. */
-void eval_rows_make(evaluation *e) {
+gyre_status eval_rows_make(evaluation *e, gyre_error *err) {
     const eval_options *o = &e->options;
     e->rows = cli_alloc(o->method.count * LENGTH_POLICIES, sizeof *e->rows);
     const gyre_config *base = gyre_encoding_get_config(gyre_model_get_encoding(e->input.model));
@@ -129,7 +126,7 @@ void eval_rows_make(evaluation *e) {
         snprintf(row->name, sizeof row->name, "%s%s%s", row->method->label, shows ? " " : "",
                  shows ? gyre_length_policy_name(row->policy) : "");
     }
-    same_rows_find(&e->same, e->rows_count, o->contexts.values, o->contexts.count, encoding_of_row, e);
+    return same_rows_find(&e->same, e->rows_count, o->contexts.values, o->contexts.count, encoding_of_row, e, err);
 }
 
 void eval_cells_make(evaluation *e) {

@@ -175,10 +175,17 @@ static void watch(measurement *m, int range, int64_t row) {
 }
 
 /* -- planning -- */
-static gyre_encoding *encoding_of_row(void *ctx, int64_t row, int64_t length) {
+static gyre_status encoding_of_row(void *ctx, int64_t row, int64_t length, gyre_encoding **out, gyre_error *err) {
     const measurement *m = ctx;
-    gyre_encoding *encoding = NULL;
-    return make_encoding(m, &m->methods[row], length, &encoding, NULL) ? NULL : encoding;
+    return make_encoding(m, &m->methods[row], length, out, err);
+}
+
+static int find_same(measurement *m) {
+    gyre_error err = {0, ""};
+    extend_cost *cost = m->cost;
+    return same_rows_find(&cost->same, cost->methods, cost->context, EXTEND_RANGES, encoding_of_row, m, &err)
+               ? cli_fail_error(&err)
+               : 0;
 }
 
 /* out = how many rows have their own cell near or far. */
@@ -212,7 +219,8 @@ static double run_seconds(void *ctx, int64_t units, int64_t lengths) {
     m->windows = units;
     for (int range = 0; range < EXTEND_RANGES && lengths; range++) {
         const int64_t context = m->cost->context[range];
-        sum += (double)(own_rows(m, range) * cell_tokens(m, range) / context) * run_cost_seconds(&m->seconds, 0, context);
+        const int64_t read = own_rows(m, range) * cell_tokens(m, range) / context; /* windows */
+        sum += (double)read * run_cost_seconds(&m->seconds, 0, context);
     }
     m->windows = windows;
     return sum;
@@ -300,7 +308,7 @@ int extend_cost_measure(const extension *e, const extend_cost_options *o, const 
     for (int64_t i = count - 1; i >= 0; i--)
         if (method_is_none(&methods[i].method)) out->none = i;
     int status = open_measurement(m, common);
-    if (!status) same_rows_find(&out->same, count, out->context, EXTEND_RANGES, encoding_of_row, m);
+    if (!status) status = find_same(m);
     if (!status) status = plan_windows(m);
     if (!status) status = measure_rows(m);
     if (!status) summarize(out);

@@ -14,11 +14,11 @@ static gyre_status time_window(run_trial *trial, void *ctx, int64_t tokens, doub
     const double started = cli_seconds();
     gyre_status status = GYRE_OK;
     int rounds = 0;
-    for (double passed = 0; rounds < MOST_ROUNDS && passed < ENOUGH && !status; passed = cli_seconds() - started) {
+    do {
         status = trial(ctx, tokens, err);
-        rounds++;
-    }
-    *seconds = (cli_seconds() - started) / rounds;
+        *seconds = cli_seconds() - started;
+    } while (++rounds < MOST_ROUNDS && *seconds < ENOUGH && !status);
+    *seconds /= rounds;
     return status;
 }
 

@@ -41,8 +41,8 @@ static gyre_status turns(const gyre_encoding *encoding, int64_t first, int64_t c
 /* Frequencies hold less than angles are computed from, so the numbers that rotate are compared. */
 static int same_turns(const gyre_encoding *a, const gyre_encoding *b, int64_t length) {
     const int64_t pairs = gyre_encoding_get_config(a)->rope.dim / 2, numbers = 2 * POSITIONS * pairs;
-    float *of_a = calloc((size_t)numbers, sizeof *of_a), *of_b = calloc((size_t)numbers, sizeof *of_b);
-    int same = of_a && of_b && gyre_encoding_get_config(b)->rope.dim / 2 == pairs;
+    float *of_a = cli_alloc(numbers, sizeof *of_a), *of_b = cli_alloc(numbers, sizeof *of_b);
+    int same = gyre_encoding_get_config(b)->rope.dim / 2 == pairs;
     for (int64_t at = 0; at < length && same; at += POSITIONS) {
         const int64_t count = length - at < POSITIONS ? length - at : POSITIONS;
         same = !turns(a, at, count, of_a) && !turns(b, at, count, of_b) &&
@@ -55,8 +55,8 @@ static int same_turns(const gyre_encoding *a, const gyre_encoding *b, int64_t le
 
 static int same_slopes(const gyre_encoding *a, const gyre_encoding *b, int64_t length) {
     const int64_t heads = gyre_encoding_get_config(a)->heads;
-    double *of_a = calloc((size_t)heads, sizeof *of_a), *of_b = calloc((size_t)heads, sizeof *of_b);
-    const int same = of_a && of_b && gyre_encoding_get_config(b)->heads == heads && !gyre_encoding_slopes(a, length, of_a) &&
+    double *of_a = cli_alloc(heads, sizeof *of_a), *of_b = cli_alloc(heads, sizeof *of_b);
+    const int same = gyre_encoding_get_config(b)->heads == heads && !gyre_encoding_slopes(a, length, of_a) &&
                      !gyre_encoding_slopes(b, length, of_b) && memcmp(of_a, of_b, (size_t)heads * sizeof *of_a) == 0;
     free(of_a);
     free(of_b);
@@ -89,18 +89,24 @@ static void find_at(same_rows *s, int64_t at, int64_t length, gyre_encoding *con
     }
 }
 
-void same_rows_find(same_rows *out, int64_t rows, const int64_t *lengths, int64_t count, same_rows_encoding *make,
-                    void *ctx) {
+gyre_status same_rows_find(same_rows *out, int64_t rows, const int64_t *lengths, int64_t count, same_rows_encoding *make,
+                           void *ctx, gyre_error *err) {
     gyre_encoding **encodings = cli_alloc(rows, sizeof *encodings);
+    gyre_status status = GYRE_OK;
     *out = (same_rows){cli_alloc(rows * count, sizeof *out->first), rows, count};
-    for (int64_t at = 0; at < count; at++) {
-        for (int64_t r = 0; r < rows; r++)
-            encodings[r] = rows > 1 ? make(ctx, r, lengths[at]) : NULL;
-        find_at(out, at, lengths[at], encodings);
-        for (int64_t r = 0; r < rows; r++)
+    for (int64_t at = 0; at < count && !status; at++) {
+        for (int64_t r = 0; r < rows && rows > 1 && !status; r++) {
+            status = make(ctx, r, lengths[at], &encodings[r], err);
+            if (status != GYRE_ENOMEM && status != GYRE_EIO) status = GYRE_OK;
+        }
+        if (!status) find_at(out, at, lengths[at], encodings);
+        for (int64_t r = 0; r < rows; r++) {
             gyre_encoding_free(encodings[r]);
+            encodings[r] = NULL;
+        }
     }
     free(encodings);
+    return status;
 }
 
 void same_rows_free(same_rows *same) {

@@ -4,8 +4,7 @@
 #define GYRE_TOOLS_SAME_ENCODING_H
 #include "gyre/gyre.h"
 
-/* out = 1 if tokens in a window of `length` tokens get the same numbers from both, to the bit; 0 if they may differ, or
- * memory ran out. */
+/* out = 1 if tokens in a window of `length` tokens get the same numbers from both, to the bit; 0 if they may differ. */
 int encodings_are_same(const gyre_encoding *a, const gyre_encoding *b, int64_t length);
 
 /* A table of rows of one encoding each, at several lengths: the row that is measured in place of another. */
@@ -14,10 +13,11 @@ typedef struct same_rows {
     int64_t rows, lengths;
 } same_rows;
 
-/* *out = the encoding of a row at a length; on failure NULL, and the row shares with none. */
-typedef gyre_encoding *same_rows_encoding(void *ctx, int64_t row, int64_t length);
-void same_rows_find(same_rows *out, int64_t rows, const int64_t *lengths, int64_t count, same_rows_encoding *make,
-                    void *ctx);
+/* *out = the encoding of a row at a length; NULL = the row shares with none. */
+typedef gyre_status same_rows_encoding(void *ctx, int64_t row, int64_t length, gyre_encoding **out, gyre_error *err);
+/* A row whose encoding cannot be made shares with none.  Errors: EIO and ENOMEM of `make`. */
+gyre_status same_rows_find(same_rows *out, int64_t rows, const int64_t *lengths, int64_t count, same_rows_encoding *make,
+                           void *ctx, gyre_error *err);
 void same_rows_free(same_rows *same); /* also for one that is zeroed */
 /* out = the row whose result the row shares at lengths[at]; -1 = it has its own. */
 int64_t same_rows_of(const same_rows *same, int64_t row, int64_t at);

@@ -40,14 +40,11 @@ const char *passkey_row_name(const void *of, int64_t row) {
 }
 
 /* NULL: what the layers train beside the encoding may take none but the model's own. */
-static gyre_encoding *encoding_of_row(void *ctx, int64_t row, int64_t length) {
+static gyre_status encoding_of_row(void *ctx, int64_t row, int64_t length, gyre_encoding **out, gyre_error *err) {
     const passkey *p = ctx;
-    gyre_encoding *encoding = NULL;
-    if (gyre_model_get_config(p->input.model)->layer_parts) return NULL;
+    if (gyre_model_get_config(p->input.model)->layer_parts) return GYRE_OK;
     return model_input_encoding(&p->input, p->rows[row].method, (int)p->rows[row].policy, length, &p->options.method.betas,
-                                &encoding, NULL)
-               ? NULL
-               : encoding;
+                                out, err);
 }
 
 int passkey_cells_make(passkey *p) {
@@ -62,8 +59,10 @@ int passkey_cells_make(passkey *p) {
     p->cells = cli_alloc(cells, sizeof *p->cells);
     p->trials = cli_alloc(cells * o->trials, sizeof *p->trials);
     link_cells(p);
-    same_rows_find(&p->same, o->method.count, o->lengths.values, o->lengths.count, encoding_of_row, p);
-    return 0;
+    gyre_error err = {0, ""};
+    return same_rows_find(&p->same, o->method.count, o->lengths.values, o->lengths.count, encoding_of_row, p, &err)
+               ? cli_fail_error(&err)
+               : 0;
 }
 
 void passkey_cells_free(passkey *p) {
