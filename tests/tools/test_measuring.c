@@ -358,6 +358,16 @@ static char *on_terminal(const char *line, int rows) {
     return text;
 }
 
+/* out = 1 if a row of the screen without figures is there twice: what is left of a table that was drawn before. */
+static int has_title_twice(const screen *s) {
+    for (int r = 0; r < ROWS; r++)
+        for (int k = 0; k < r; k++)
+            if (strspn(s->cell[r], " ") < COLUMNS && !strpbrk(s->cell[r], "0123456789") &&
+                strcmp(s->cell[r], s->cell[k]) == 0)
+                return 1;
+    return 0;
+}
+
 /* After all cells the screen holds the table once, with every row, whichever tables were drawn before. */
 static void a_table_is_drawn_again(void **state) {
     (void)state;
@@ -373,7 +383,7 @@ static void a_table_is_drawn_again(void **state) {
         }
         assert_int_equal(s.drawn, cells[i] - 1);
         const char *head = strstr(all, i == 1 ? "depth" : "method");
-        if (!head || strstr(head + 1, i == 1 ? "depth" : "method") || !strstr(head, "\nnone ") || !strstr(head, "\nntk "))
+        if (!head || !strstr(head, "\nnone ") || !strstr(head, "\nntk ") || has_title_twice(&s))
             fail_msg("%s: %s", line, all);
     }
     const char *low = on_terminal("eval @rope --text @text --contexts 32,64 --windows 4 --methods none,ntk --watch", 4);
