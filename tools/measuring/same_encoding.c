@@ -79,33 +79,38 @@ int encodings_are_same(const gyre_encoding *a, const gyre_encoding *b, int64_t l
 }
 
 /* -- rows -- */
+typedef struct row_encoding {
+    gyre_encoding *encoding; /* NULL: the row shares with none */
+} row_encoding;
+
 /* The rows at one length. */
-static void find_at(same_rows *s, int64_t at, int64_t length, gyre_encoding *const *encodings) {
+static void find_at(same_rows *s, int64_t at, int64_t length, const row_encoding *made) {
     int64_t *first = s->first + at * s->rows;
     for (int64_t r = 0; r < s->rows; r++) {
         first[r] = r;
-        for (int64_t k = 0; k < r && first[r] == r && encodings[r]; k++)
-            if (first[k] == k && encodings[k] && encodings_are_same(encodings[k], encodings[r], length)) first[r] = k;
+        for (int64_t k = 0; k < r && first[r] == r && made[r].encoding; k++)
+            if (first[k] == k && made[k].encoding && encodings_are_same(made[k].encoding, made[r].encoding, length))
+                first[r] = k;
     }
 }
 
 gyre_status same_rows_find(same_rows *out, int64_t rows, const int64_t *lengths, int64_t count, same_rows_encoding *make,
                            void *ctx, gyre_error *err) {
-    gyre_encoding **encodings = cli_alloc(rows, sizeof *encodings);
+    row_encoding *made = cli_alloc(rows, sizeof *made);
     gyre_status status = GYRE_OK;
     *out = (same_rows){cli_alloc(rows * count, sizeof *out->first), rows, count};
     for (int64_t at = 0; at < count && !status; at++) {
         for (int64_t r = 0; r < rows && rows > 1 && !status; r++) {
-            status = make(ctx, r, lengths[at], &encodings[r], err);
+            status = make(ctx, r, lengths[at], &made[r].encoding, err);
             if (status != GYRE_ENOMEM && status != GYRE_EIO) status = GYRE_OK;
         }
-        if (!status) find_at(out, at, lengths[at], encodings);
+        if (!status) find_at(out, at, lengths[at], made);
         for (int64_t r = 0; r < rows; r++) {
-            gyre_encoding_free(encodings[r]);
-            encodings[r] = NULL;
+            gyre_encoding_free(made[r].encoding);
+            made[r].encoding = NULL;
         }
     }
-    free(encodings);
+    free(made);
     return status;
 }
 
