@@ -139,6 +139,7 @@ static void first_screens_fit(void **state) {
         "rope --text @text --contexts 64,96,128,160,192,224,256 --windows 3 --methods none,yarn --by-position 4",
         "passkey " MODELS "rope --lengths 64,96,128,160,192,224,256 --depths 2 --trials 1",
         "shard " GYRE_TEST_DATA "/configs/llama-3.1-8b.json --context 128k --ranks 8",
+        "show rotation",
         "show shift",
         "show repeats --positions 1000",
         "show interpolation-error --positions 64",

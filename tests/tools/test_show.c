@@ -8,6 +8,55 @@ static double theta(int64_t pair, int64_t dim, double base) {
     return pow(base, -2.0 * (double)pair / (double)dim);
 }
 
+/* The two members of a pair, in the layout of its name. */
+static void members(const char *layout, int64_t dim, int64_t pair, int64_t at[2]) {
+    at[0] = strcmp(layout, "half") == 0 ? pair : 2 * pair;
+    at[1] = strcmp(layout, "half") == 0 ? pair + dim / 2 : 2 * pair + 1;
+}
+
+static void rotation(void **state) {
+    (void)state;
+    enum { DIM = 6, POSITION = 7 };
+    static const char *const layouts[] = {"half", "interleaved"};
+    json_t *root = run_json("show rotation --dim 6 --base 50 --position 7 --json");
+    test_close(test_number(root, "length"), sqrt(91), 1e-14, "length"); /* 1 + 4 + 9 + 16 + 25 + 36 */
+    for (int l = 0; l < 2; l++) {
+        const json_t *of = json_object_get(root, layouts[l]), *scores = json_object_get(of, "scores");
+        double companion[DIM], rotated[DIM], first[3];
+        assert_int_equal(test_numbers(of, "companion", companion, DIM), DIM);
+        assert_int_equal(test_numbers(of, "rotated", rotated, DIM), DIM);
+        test_close(test_number(of, "length"), sqrt(91), 1e-12, "length after the rotation");
+        for (int64_t i = 0; i < DIM / 2; i++) {
+            int64_t at[2];
+            members(layouts[l], DIM, i, at);
+            const double x = (double)at[0] + 1, y = (double)at[1] + 1, angle = POSITION * theta(i, DIM, 50);
+            assert_true(companion[at[0]] == -y && companion[at[1]] == x);
+            test_close(rotated[at[0]], x * cos(angle) - y * sin(angle), 1e-12, "first of a pair");
+            test_close(rotated[at[1]], x * sin(angle) + y * cos(angle), 1e-12, "second of a pair");
+        }
+        assert_int_equal(json_array_size(scores), 5);
+        for (int d = 0; d < 5; d++) {
+            const json_t *row = json_array_get(scores, (size_t)d);
+            const double one = json_number_value(json_array_get(row, 0)), far = json_number_value(json_array_get(row, 2));
+            test_close(far, one, 1e-12, "a score a million positions further");
+            first[d < 3 ? d : 2] = one;
+        }
+        assert_true(fabs(first[0] - first[1]) > 1e-3 && fabs(first[1] - first[2]) > 1e-3); /* distances differ */
+    }
+    assert_true(test_number(root, "score_spread") < 1e-12 && test_number(root, "permuted_difference") < 1e-12);
+    json_decref(root);
+}
+
+/* A pair past the fourth is computed and not printed. */
+static void rotation_of_a_head(void **state) {
+    (void)state;
+    const outcome *o = run("show rotation --dim 64");
+    assert_int_equal(o->exit, 0);
+    assert_non_null(strstr(o->out, "32 pairs (four shown), base 10000"));
+    assert_non_null(strstr(o->out, "channels  3, 35 "));
+    assert_null(strstr(o->out, "channels  4, 36"));
+}
+
 static void shift(void **state) {
     (void)state;
     double error[4], alone[4];
@@ -85,9 +134,9 @@ static void stretched(void **state) {
 
 static void text_and_refusals(void **state) {
     (void)state;
-    static const char *const lines[] = {"show shift --dim 8", "show repeats --positions 3000",
+    static const char *const lines[] = {"show rotation", "show shift --dim 8", "show repeats --positions 3000",
                                         "show stretched --positions 50", "show interpolation-error --positions 20"};
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < 5; i++) {
         const outcome *o = run(lines[i]);
         assert_int_equal(o->exit, 0);
         assert_true(strlen(o->out) > 200);
@@ -99,6 +148,8 @@ static void text_and_refusals(void **state) {
     assert_null(strstr(o->out, "the others"));
     assert_non_null(strstr(o->out, "once in 6.28 positions, and"));
     assert_fails("show shift --positions 3", CLI_USAGE, "--positions: shift has its own positions");
+    assert_fails("show rotation --positions 3", CLI_USAGE, "--positions: rotation has its own positions");
+    assert_fails("show shift --position 3", CLI_USAGE, "--position: only rotation has one vector");
     assert_fails("show", CLI_USAGE, "QUESTION: missing");
     assert_fails("show shift repeats", CLI_USAGE, "one question at a time");
     assert_fails("show shift --dim 7", CLI_USAGE, "--dim: 7 is odd");
@@ -106,7 +157,9 @@ static void text_and_refusals(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(shift), cmocka_unit_test(repeats), cmocka_unit_test(interpolation),
-                                       cmocka_unit_test(stretched), cmocka_unit_test(text_and_refusals)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rotation),         cmocka_unit_test(rotation_of_a_head), cmocka_unit_test(shift),
+        cmocka_unit_test(repeats),          cmocka_unit_test(interpolation),      cmocka_unit_test(stretched),
+        cmocka_unit_test(text_and_refusals)};
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }
