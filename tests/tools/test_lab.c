@@ -241,7 +241,7 @@ static void quick_of_bundled(void **state) {
     assert_int_equal(o.exit, 130);
     assert_null(strstr(o.out, "encoding  "));
     assert_non_null(strstr(o.err, "gyre lab: 9 rows to measure at 256 to 2048 bytes, about "));
-    assert_fails("lab --preset small", 2, "only quick measures the bundled models");
+    assert_fails("lab --preset small", 2, "only quick and methods measure the bundled models");
 }
 
 /* One rule colours the perplexities of all rows: the caption says it, and every cell follows it. */

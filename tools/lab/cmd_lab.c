@@ -53,14 +53,14 @@ static const cli_option rows[] = {
      "with --text or --task: the encodings to train, by name, or all; a wrong name lists them (default: nope, learned, "
      "sinusoidal, rope, alibi; with --task also rope+resonance)",
      1, CLI_TEXT(encodings)},
-    {"preset", "quick|full|smoke|questions|small",
-     "quick without --text and --task measures fewer rows of the bundled models, without copies, in half a minute. With "
-     "--text "
-     "or --task: quick takes less than ten minutes on two cores for the default encodings and one seed; small, "
-     "with --text, takes less than half of that for smaller models; full trains three seeds for as long as needed; smoke "
-     "checks "
-     "in "
-     "seconds that everything works; questions, with --text, trains the rows of docs/questions.md (default with --text or "
+    {"preset", "quick|full|smoke|questions|small|methods",
+     "without --text and --task: quick measures fewer rows of the bundled models, without copies, in half a minute; "
+     "methods measures the bundled RoPE model under linear, NTK, dynamic NTK, NTK-mixed and YaRN, in less than a minute. "
+     "With "
+     "--text or --task: quick takes less than ten minutes on two cores for the default encodings and one seed; small, with "
+     "--text, takes less than half of that for smaller models; full trains three seeds for as long as needed; smoke checks "
+     "in seconds that everything works; questions, with --text, trains the rows of docs/questions.md (default with --text "
+     "or "
      "--task: quick)",
      1, CLI_CHOICE(int, preset, 1)},
     {"seeds", "N",
@@ -104,12 +104,15 @@ static void finish_options(void *options) {
     lab_options *o = options;
     lab *l = &o->lab;
     const int trains = l->texts.count || l->task;
-    if (!trains && ((o->preset && o->preset - 1 != LAB_QUICK) || cli_given_of(&l->common, OF_TRAINING)))
+    const int alone = o->preset - 1 == LAB_METHODS_ALONE;
+    if (!trains && ((o->preset && o->preset - 1 != LAB_QUICK && !alone) || cli_given_of(&l->common, OF_TRAINING)))
         cli_usage_error("--preset, --work, --mix, --seeds, --base, --rope-dim: nothing is trained without --text or --task, "
-                        "and of the presets only quick measures the bundled models");
+                        "and of the presets only quick and methods measure the bundled models");
+    if (trains && alone) cli_usage_error("--preset methods: measures a bundled model, and takes no --text and no --task");
     if (l->task && (o->preset - 1 == LAB_QUESTIONS || o->preset - 1 == LAB_SMALL))
         cli_usage_error("--preset %s: needs --text", o->preset - 1 == LAB_SMALL ? "small" : "questions");
-    const lab_preset preset = !trains     ? o->preset ? LAB_BUNDLED_QUICK : LAB_BUNDLED
+    const lab_preset preset = alone       ? LAB_METHODS_ALONE
+                              : !trains   ? o->preset ? LAB_BUNDLED_QUICK : LAB_BUNDLED
                               : o->preset ? (lab_preset)(o->preset - 1)
                                           : LAB_QUICK;
     if (!l->run.report) l->run.report = "report.html";
@@ -150,6 +153,7 @@ static const char DOC[] =
     "that were left out of training.\n\n"
     "Example:\n"
     "  gyre lab --preset quick\n"
+    "  gyre lab --preset methods\n"
     "  gyre lab\n"
     "  gyre lab --text book.txt --preset quick --report book.html\n"
     "  gyre lab --text book.txt --encodings all\n"

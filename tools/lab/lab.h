@@ -47,7 +47,7 @@ typedef enum lab_measure { LAB_PERPLEXITY, LAB_KEYS, LAB_COPIES, LAB_MEASURES } 
 
 /* -- the plan -- */
 typedef struct lab_plan {
-    const char *preset;             /* "bundled", "bundled-quick", "small", "quick", "full", "smoke" or "questions" */
+    const char *preset;             /* "bundled", "bundled-quick", or one of --preset */
     int64_t trained;                /* tokens of a training sequence */
     int64_t contexts[LAB_CONTEXTS]; /* 1, 2, 4, 8, 16 times it; in bundled-quick without the last */
     int contexts_count;
@@ -80,13 +80,15 @@ typedef struct lab_plan {
     method stretched[LAB_STRETCHED];
 } lab_plan;
 
-/* Rows of a table in lab_plan.c: the values of --preset, and the plans of the bundled models, without one and with quick. */
+/* Rows of a table in lab_plan.c: the values of --preset, and the plans of the bundled models, without one and with quick;
+ * methods measures one of them. */
 typedef enum lab_preset {
     LAB_QUICK,
     LAB_FULL,
     LAB_SMOKE,
     LAB_QUESTIONS,
     LAB_SMALL,
+    LAB_METHODS_ALONE,
     LAB_BUNDLED,
     LAB_BUNDLED_QUICK
 } lab_preset;

@@ -29,6 +29,11 @@ static const method_row METHODS[LAB_TUNED_METHODS] = {{"none", "none"},
 /* Methods that follow the context, and the best one fine-tuned. */
 static const method_row QUICK_METHODS[] = {{"none", NULL}, {"linear", NULL}, {"ntk", NULL}, {"yarn", "yarn:16"}};
 
+/* The methods that articles compare, by perplexity against context. */
+static const method_row SHOWN_METHODS[] = {{"none", NULL},      {"linear", NULL}, {"ntk:2", NULL}, {"ntk:4", NULL},
+                                           {"ntk:8", NULL},     {"ntk:16", NULL}, {"ntk", NULL},   {"dynamic", NULL},
+                                           {"ntk-mixed", NULL}, {"yarn", NULL}};
+
 /* The rows of --preset questions.  Plain rope is not among them, so that no method is measured. */
 #define QUESTION_ROWS                                                                                                       \
     "nope,rope-dim-2,rope-dim-4,rope-dim-8,rope-dim-16,rope-dim-32,rope-dim-64,rope-before,sinusoidal,sinusoidal-product,"  \
@@ -57,6 +62,7 @@ typedef struct preset_plan {
 #define ALL_COLUMNS  LAB_CONTEXTS, LAB_MEASURES
 #define ALL_ROWS     LAB_TUNED_METHODS, METHODS
 #define QUICK_ROWS   sizeof QUICK_METHODS / sizeof *QUICK_METHODS, QUICK_METHODS
+#define SHOWN_ROWS   sizeof SHOWN_METHODS / sizeof *SHOWN_METHODS, SHOWN_METHODS
 #define EVERY_METHOD "The RoPE model under every method, as it is and after a short fine-tuning at the longest context"
 #define PAST_LENGTH  "The RoPE model past its trained length: perplexity per byte and passkeys found, by context in bytes"
 /* quick takes less than ten minutes on two cores.  small takes less than half of that: half the width and context, and as
@@ -82,6 +88,8 @@ static const preset_plan PRESETS[] = {
     [LAB_BUNDLED_QUICK] =
         {"bundled-quick", {0}, 1, 8, 100, LAB_CONTEXTS - 1, LAB_COPIES, 1, 0, 0,
          QUICK_ROWS, PAST_LENGTH, BUNDLED_ROWS, 0.8},
+    [LAB_METHODS_ALONE] =
+        {"methods", {0}, 1, 8, 20, LAB_CONTEXTS, LAB_COPIES, 1, 0, 0, SHOWN_ROWS, PAST_LENGTH, "rope", 0.8},
 };
 /* clang-format on */
 
