@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Checks the documents and the built site; prints each fault and exits with 1 if there is one.
 
-    site/check.py sources      links and anchors of every Markdown file; the same sections in the English and Chinese guide
+    site/check.py sources      links and anchors of every Markdown file; the same sections in the English and Chinese guide, and
+                               the same commands, output and numbers of tables in the pages of WHOLE
     site/check.py site         build/site: every link, anchor and picture is there, and no page asks another host for anything
     site/check.py requests     build/site in Chromium: no request leaves this machine
 """
@@ -26,6 +27,7 @@ SITE = ROOT / "build/site"
 LINK = re.compile(r"\[(?:[^\[\]]|\[[^\[\]]*\])*\]\(([^()\s]+)\)")
 HEADING = re.compile(r"^(#{1,6}) (.+?)\s*$")
 POLICY = "default-src 'self'"
+WHOLE = ("questions.md", "figures.md")  # pages of docs/ whose Chinese is complete
 faults: list[str] = []
 
 
@@ -105,7 +107,31 @@ def shape(path: Path) -> list[str]:
     return parts
 
 
+def printed(path: Path) -> list[str]:
+    """What two languages of a page show of runs: each line of a block of code, the numbers of each row of a table."""
+    parts, in_block = [], False
+    for line in path.read_text(encoding="utf-8").split("\n"):
+        if line.startswith("```"):
+            in_block = not in_block
+        elif in_block:
+            parts.append(line)
+        elif line.startswith("| "):
+            parts.append(" ".join(re.findall(r"\d+(?:\.\d+)?", line)))
+    return parts
+
+
+def first_difference(page: str, ours: list[str], theirs: list[str]) -> None:
+    for number, (a, b) in enumerate(zip(ours + ["the end"], theirs + ["the end"])):
+        if a != b:
+            fault(page, f'part {number}: English has "{a}", Chinese has "{b}"')
+            return
+
+
 def check_languages() -> None:
+    for name in WHOLE:
+        english, chinese = ROOT / "docs" / name, ROOT / "docs/zh" / name
+        first_difference(name, shape(english), shape(chinese))
+        first_difference(name, printed(english), printed(chinese))
     for folder in ("guide", "how-to"):
         english = {path.name for path in (ROOT / "docs" / folder).glob("*.md")}
         chinese = {path.name for path in (ROOT / "docs/zh" / folder).glob("*.md")}
@@ -113,10 +139,7 @@ def check_languages() -> None:
             fault(f"{folder}/{name}", "is there in one language only")
         for name in sorted(english & chinese):
             ours, theirs = shape(ROOT / "docs" / folder / name), shape(ROOT / "docs/zh" / folder / name)
-            for number, (a, b) in enumerate(zip(ours + ["the end"], theirs + ["the end"])):
-                if a != b:
-                    fault(f"{folder}/{name}", f'part {number}: English has "{a}", Chinese has "{b}"')
-                    break
+            first_difference(f"{folder}/{name}", ours, theirs)
 
 
 def check_readmes() -> None:
