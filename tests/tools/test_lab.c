@@ -680,6 +680,7 @@ int main(void) {
                                        cmocka_unit_test(blocks),
                                        cmocka_unit_test(findings),
                                        cmocka_unit_test(quick_of_bundled),
+
                                        cmocka_unit_test(added_methods),
                                        cmocka_unit_test(stretched_slopes),
                                        cmocka_unit_test(seeds),

@@ -63,8 +63,25 @@ static void caption_of_two_lines(void **state) {
     assert_null(strstr(figure, "dynamic"));
 }
 
+/* --preset methods: one model, at every context of the lab, and nothing is trained. */
+static void methods_of_bundled(void **state) {
+    (void)state;
+    outcome o;
+    const pid_t child = start("lab --preset methods --force --report @methods.html", in_folder("methods"));
+    if (!wait_for_text("methods", "\nnone ", child)) fail_msg("no method first");
+    assert_int_equal(kill(child, SIGINT), 0);
+    finish(child, &o);
+    read_whole(in_folder("methods"), o.out, sizeof o.out);
+    assert_int_equal(o.exit, 130);
+    assert_non_null(strstr(o.err, "gyre lab: 9 rows to measure at 256 to 4096 bytes, about ")); /* ntk:16 is ntk's last */
+    assert_null(strstr(o.out, "encoding  "));
+    assert_non_null(strstr(o.out, "4096"));
+    assert_fails("lab --preset methods --text @text", 2, "--preset methods: measures a bundled model");
+    assert_fails("lab --preset methods --task copy", 2, "--preset methods: measures a bundled model");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(duration), cmocka_unit_test(progress_lines),
-                                       cmocka_unit_test(caption_of_two_lines)};
+                                       cmocka_unit_test(caption_of_two_lines), cmocka_unit_test(methods_of_bundled)};
     return cmocka_run_group_tests(tests, make_text, remove_folder);
 }
