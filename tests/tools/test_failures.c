@@ -60,6 +60,7 @@ static const job jobs[] = {
     {.line = "generate @contextual --prompt abc --tokens 3 --temperature 0"},
     {.line = "generate @adaptive --prompt abc --tokens 3 --temperature 0"},
     {.line = "show shift"},
+    {.line = "show rotation --json"},
     {.line = "shard @rope --context 1024 --ranks 2 --json"},
     {.line = "plot wavelengths @llama.json -o @result.csv", .results = {"result.csv"}},
     {.line = "plot perplexity @perplexity.json --csv", .runs = EVERY},
