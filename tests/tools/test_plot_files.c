@@ -60,6 +60,27 @@ static void t5_of_transformers(void **state) {
     table_free(&t);
 }
 
+/* Methods of a RoPE that is the only encoding: the row of none stands for it, unless --methods leaves none out. */
+static void lab_of_one_encoding(void **state) {
+    (void)state;
+    static const char cells[] = "\"cells\": [{\"context\": 256, \"perplexity\": 4, \"passkey\": 1}]}";
+    char written[512];
+    snprintf(written, sizeof written,
+             "{\"trained_length\": 256, \"encodings\": [{\"name\": \"rope\", %s], "
+             "\"methods\": [{\"name\": \"none\", %s, {\"name\": \"yarn\", %s]}",
+             cells, cells, cells);
+    write_file("one.json", written, strlen(written));
+    table t = table_of("perplexity @one.json");
+    const int method = column_of(&t, "method", "");
+    assert_int_equal(rows_of(&t), 2);
+    assert_string_equal(text(&t, 0, method), "none");
+    table_free(&t);
+    t = table_of("perplexity @one.json --methods yarn");
+    assert_int_equal(rows_of(&t), 2);
+    assert_string_equal(text(&t, 0, method), "rope");
+    table_free(&t);
+}
+
 /* What the lab wrote: encodings, methods as they are and fine-tuned are runs; --methods picks among the methods. */
 static void lab(void **state) {
     (void)state;
@@ -200,6 +221,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(biases_of_too_many_heads),
                                        cmocka_unit_test(t5_of_transformers),
                                        cmocka_unit_test(lab),
+                                       cmocka_unit_test(lab_of_one_encoding),
                                        cmocka_unit_test(results_without_end),
                                        cmocka_unit_test(trained_past_integers),
                                        cmocka_unit_test(factor_past_integers)};

@@ -89,7 +89,7 @@ static const preset_plan PRESETS[] = {
         {"bundled-quick", {0}, 1, 8, 100, LAB_CONTEXTS - 1, LAB_COPIES, 1, 0, 0,
          QUICK_ROWS, PAST_LENGTH, BUNDLED_ROWS, 0.8},
     [LAB_METHODS_ALONE] =
-        {"methods", {0}, 1, 8, 20, LAB_CONTEXTS, LAB_COPIES, 1, 0, 0, SHOWN_ROWS, PAST_LENGTH, "rope", 0.8},
+        {"methods", {0}, 1, 8, 24, LAB_CONTEXTS, LAB_COPIES, 1, 0, 0, SHOWN_ROWS, PAST_LENGTH, "rope", 0.8},
 };
 /* clang-format on */
 
