@@ -132,10 +132,11 @@ def first_difference(page: str, ours: list[str], theirs: list[str]) -> None:
 
 
 def check_languages() -> None:
-    for name in WHOLE:
+    for name in (*WHOLE, "articles.md"):  # rows of the articles' list are words, and its numbers are not those of runs
         english, chinese = ROOT / "docs" / name, ROOT / "docs/zh" / name
         first_difference(name, shape(english), shape(chinese))
-        first_difference(name, printed(english), printed(chinese))
+        if name in WHOLE:
+            first_difference(name, printed(english), printed(chinese))
     for folder in ("guide", "how-to"):
         english = {path.name for path in (ROOT / "docs" / folder).glob("*.md")}
         chinese = {path.name for path in (ROOT / "docs/zh" / folder).glob("*.md")}
