@@ -1,5 +1,6 @@
 /* describe_encoding.c: a scheme from a config, and everything that an encoding tells about itself. */
 #include "example.h"
+#include "gyre/gyre_device.h"
 #include "gyre/gyre_fields.h"
 
 static void scaled_rope(void) {
@@ -22,6 +23,14 @@ static void scaled_rope(void) {
     expect(inv_freq[0] == 1);                                         /* the fastest pair, as trained */
     expect(near(inv_freq[63], pow(10000, -126.0 / 128) / 16, 1e-12)); /* the slowest, divided by the factor */
     expect(near(attention_factor, 0.1 * log(16) + 1, 1e-12));
+    /* [end] */
+
+    /* [gyre_encoding_phases] */
+    uint64_t increments[64];
+    check(gyre_encoding_phases(yarn, 0, increments, NULL, &attention_factor, &err));
+    /* What a kernel computes of a position and an increment, without doubles: gyre_device.h. */
+    const gyre_device_angle at = gyre_device_cos_sin(gyre_device_phase(increments[0], 1000000), (float)attention_factor);
+    expect(near((double)at.cosine, cos(1000000) * attention_factor, 1e-6));
     /* [end] */
 
     /* [gyre_encoding_scaling_parts] */

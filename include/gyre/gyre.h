@@ -441,6 +441,17 @@ GYRE_API unsigned gyre_encoding_places(const gyre_encoding *encoding);
  * Errors: EINVAL (context_length < 0), EUNSUPPORTED (the encoding does not rotate). */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_encoding_frequencies(const gyre_encoding *encoding, int64_t context_length,
                                                                double *inv_freq, double *attention_factor);
+/* increments[i] = turns per position of pair i, modulo 1, in units of 2^-64, i < rope.dim / 2: what the functions of
+ * gyre_device.h rotate by on a device.  Negative, modulo 2^64, if the rotation is clockwise.  axes[i] = the axis whose
+ * position rotates pair i, or NULL.  *attention_factor = factor of cos and sin, or NULL.  All at context_length (0 = the
+ * encoding's own).  Without temperature, far distances and xPos's magnitudes, as gyre_cos_sin.
+ * An increment is rounded once: its error is below 2^-64 for up to 1 rad per position if long double has 64 bits (x86); if
+ * it is double, 2^-54.
+ * Errors: EINVAL (also context_length 0 if the scaling follows a length that the encoding leaves open), EUNSUPPORTED (the
+ * encoding does not rotate, its angles are those of another program, or LongRoPE's first tokens rotate otherwise). */
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_encoding_phases(const gyre_encoding *encoding, int64_t context_length,
+                                                          uint64_t *increments, unsigned char *axes,
+                                                          double *attention_factor, gyre_error *err);
 /* Numbers of pairs that a scaling keeps as trained, blends, or divides by the factor (or stops). */
 typedef struct gyre_scaling_parts {
     int64_t kept, blended, divided;
