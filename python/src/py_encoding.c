@@ -87,6 +87,32 @@ static PyObject *encoding_frequencies(PyObject *self, PyObject *length) {
                 : NULL;
 }
 
+/* Increments as Python's whole numbers, which lose none of their 64 bits. */
+static PyObject *increments_list(const uint64_t *increments, const unsigned char *axes, int64_t pairs) {
+    PyObject *list = PyList_New(pairs);
+    for (int64_t i = 0; list && i < pairs; i++) {
+        PyObject *one = Py_BuildValue("(Ki)", (unsigned long long)increments[i], (int)axes[i]);
+        if (!one || PyList_SetItem(list, i, one) < 0) Py_CLEAR(list);
+    }
+    return list;
+}
+
+static PyObject *encoding_phases(PyObject *self, PyObject *length) {
+    int64_t in_use = 0;
+    if (gyre_py_integer(length == Py_None ? NULL : length, "length", &in_use) < 0) return NULL;
+    const int64_t pairs = gyre_encoding_get_config(of(self))->rope.dim / 2;
+    const size_t bytes = (size_t)(pairs > 0 ? pairs : 1) * (sizeof(uint64_t) + 1);
+    uint64_t *increments = PyMem_Calloc(bytes, 1);
+    if (!increments) return PyErr_NoMemory();
+    unsigned char *axes = (unsigned char *)(increments + pairs);
+    gyre_error err;
+    double factor = 1;
+    const gyre_status status = gyre_encoding_phases(of(self), in_use, increments, axes, &factor, &err);
+    PyObject *list = status ? gyre_py_raise(status, &err) : increments_list(increments, axes, pairs);
+    PyMem_Free(increments);
+    return list ? Py_BuildValue("(Nd)", list, factor) : NULL;
+}
+
 static PyObject *encoding_slopes(PyObject *self, PyObject *length) {
     int64_t in_use = 0;
     if (gyre_py_integer(length == Py_None ? NULL : length, "length", &in_use) < 0) return NULL;
@@ -150,6 +176,7 @@ static PyMethodDef methods[] = {
     GYRE_PY_FAST("add_gradient", gyre_py_add_gradient, 0),
     {"_config", encoding_config, METH_O, "the config as a dict"},
     {"_frequencies", encoding_frequencies, METH_O, "(inv_freq, attention factor, parts)"},
+    {"_phases", encoding_phases, METH_O, "([(increment, axis) of each pair], attention factor)"},
     {"_slopes", encoding_slopes, METH_O, "slopes"},
     {"_places", encoding_places, METH_NOARGS, "places"},
     {"_table_shapes", encoding_table_shapes, METH_NOARGS, "shapes of tables"},

@@ -12,6 +12,7 @@ from torch import Tensor
 from gyre import _gyre as core
 from gyre._encoding import Encoding
 from gyre._errors import Error
+from gyre.torch import _device
 from gyre.torch._specs import (
     LONG_REAL,
     SHORT_REAL,
@@ -448,7 +449,7 @@ def bias(
     """
     keys = queries if keys is None else keys
     each, names = _split_tables(tables)
-    device = "meta" if each and all(table.is_meta for table in each) else "cpu"  # of positions that are counted here
+    device = each[0].device if each else torch.device("cpu")  # of positions that are counted here
     if is_whole(keys):
         first = keys - queries if is_whole(queries) else 0
         last, keys = keys, torch.arange(_count(keys, "keys"), device=device)
@@ -460,8 +461,10 @@ def bias(
         queries = keys[..., keys.shape[-1] - queries :]
     if not isinstance(double, bool):
         raise Error("EINVAL", f"double: is {double!r}, not True or False", "double")
-    no_tangent(tables=each)
     at, to = tensor(queries, "queries"), tensor(keys, "keys")
     check_fake(queries=at, keys=to, tables=each)
+    if _device.takes(to):
+        return _device.bias(at, to, each, spec_of(encoding), double, length_of(length))
+    no_tangent(tables=each)
     result: Tensor = _bias(at, to, each, spec_of(encoding), _text(tables=names), double, length_of(length))
     return result

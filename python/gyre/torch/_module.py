@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from gyre import _encoding
 from gyre._encoding import Encoding
 from gyre._errors import Error
+from gyre.torch import _device
 from gyre.torch._own import own_module
 from gyre.torch._specs import check_device, check_fake, check_positions, dtype_text, encoding_of, spec_of, tensor
 
@@ -153,9 +154,9 @@ class RotaryEmbedding(nn.Module):
                 text = "position_ids: is on meta: its largest number, which this scaling depends on, is not known"
                 raise Error("EUNSUPPORTED", text, "position_ids")
         check_fake(x=x, position_ids=position_ids)
-        positions = position_ids.to("cpu") if position_ids.device.type not in ("cpu", "meta") else position_ids
-        length = self._length(name, positions)
-        cosine, sine = _cos_sin(positions, self._specs[name], length)
+        length = self._length(name, position_ids)
+        angles = _device.cos_sin if _device.takes(position_ids) else _cos_sin
+        cosine, sine = angles(position_ids, self._specs[name], length)
         if self.form == "complex":
             return torch.complex(cosine, sine).to(x.device)
         if self.form == "half":

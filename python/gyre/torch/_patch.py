@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from gyre._encoding import Encoding
 from gyre._errors import Error
+from gyre.torch import _device
 from gyre.torch._module import RotaryEmbedding, groups_of
 from gyre.torch._rotate import _rotate, _rotate_pair
 from gyre.torch._specs import encoding_of, spec_of
@@ -97,10 +98,12 @@ class _PatchedRotary(RotaryEmbedding):
 
 
 def _rotated(found: Positions, tensors: tuple[Tensor, ...], layout: str) -> Any:
-    spec = found.spec_for(tensors[0].shape[-1])
+    spec, on_device = found.spec_for(tensors[0].shape[-1]), _device.takes(tensors[0])
     if len(tensors) == 1:
-        return _rotate(tensors[0], found.positions, 0, spec, layout, "query", "forward", found.length)
-    return _rotate_pair(tensors[0], tensors[1], found.positions, 0, spec, layout, "forward", found.length)
+        one = _device.rotate if on_device else _rotate
+        return one(tensors[0], found.positions, 0, spec, layout, "query", "forward", found.length)
+    both = _device.rotate_pair if on_device else _rotate_pair
+    return both(tensors[0], tensors[1], found.positions, 0, spec, layout, "forward", found.length)
 
 
 def _parameters(function: Any) -> list[str]:

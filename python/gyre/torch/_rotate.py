@@ -10,6 +10,7 @@ from torch import Tensor
 
 from gyre._encoding import Encoding
 from gyre._errors import Error
+from gyre.torch import _device
 from gyre.torch._specs import (
     check_device,
     check_fake,
@@ -188,6 +189,8 @@ def rotate(
     chosen = check_layout(tensor(x, "x"), layout)
     check_fake(x=x, positions=at)
     rest = (at, first, spec_of(encoding), chosen, role, direction, length_of(length))
+    if _device.takes(x):
+        return _device.rotate(x, *rest)
     return _linear(lambda x: (_rotate(x, *rest),), x)[0]
 
 
@@ -206,5 +209,7 @@ def rotate_pair(
     check_layout(tensor(k, "k"), layout, "k")
     check_fake(q=q, k=k, positions=at)
     rest = (at, first, spec_of(encoding), chosen, "forward", length_of(length))
+    if _device.takes(q):
+        return _device.rotate_pair(q, k, *rest)
     both = _linear(lambda q, k: _rotate_pair(q, k, *rest), q, k)
     return both[0], both[1]

@@ -1,0 +1,419 @@
+"""Rotation and biases on any device: exact angles from 64-bit phases, in operations of torch alone.
+
+A position times an increment of Encoding._phases, modulo a turn, is exact in whole numbers (docs/devices.md).  So nothing is
+copied from the device or waited for, and autograd, torch.compile, export, fake tensors and torch.func see plain operations.
+Encodings whose angles are no multiples of a phase (xPos, angles as another program computes them, LongRoPE's start tokens)
+read a table that the core makes once for a device and a length; a position outside of it gives NaN.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensor
+
+from gyre._errors import Error
+from gyre.torch._specs import REAL, WHOLE, check_device, check_positions, check_tensor, dtype_text, encoding_of
+
+# True: also tensors of the processor, whose operators otherwise call the core.  For tests.
+forced = False
+
+
+def takes(x: Tensor) -> bool:
+    """Whether the operators of the core do not reach the memory of x."""
+    return forced or x.device.type not in ("cpu", "meta")
+
+
+# -- what is known before any tensor is: constants of a graph --
+
+
+class _Plan(NamedTuple):
+    """A rotation at a context length."""
+
+    kind: str
+    channels: int
+    first: int
+    pairs: int
+    read: str  # "half" or "interleaved"; the layout of pairs in x
+    write: str
+    axes: int
+    axis: tuple[int, ...]  # of each pair; () = all of axis 0
+    high: tuple[int, ...]  # 32 bits each of the increments; () = a table has the angles
+    low: tuple[int, ...]
+    factor: float
+    rows: int  # of the table
+    by_role: bool  # the table of keys is another one (xPos)
+    temperature: tuple[str, int, float] | None
+
+
+def _temperature_of(config: dict[str, Any]) -> tuple[str, int, float] | None:
+    kind = config["query.temperature"]
+    if kind == "none":
+        return None
+    return kind, int(config["query.reference_length"]), float(config["query.slope"])
+
+
+def _rows_of(config: dict[str, Any], length: int) -> int:
+    rows = max(length, int(config["context_length"]), int(config["trained_length"]))
+    if rows == 0:
+        text = "length: is needed here: the angles of this encoding come from a table of that many positions"
+        raise Error("EINVAL", text, "length")
+    if config["rope.axes"] > 1:
+        raise Error("EUNSUPPORTED", "encoding: angles of several axes from a table are supported on the processor alone", "encoding")
+    return rows
+
+
+@lru_cache(maxsize=1024)
+def _plan_of(spec: str, length: int) -> _Plan:
+    encoding = encoding_of(spec)
+    config = encoding.config
+    if "query and key" not in encoding.places or encoding.kind == "tapa":
+        where = "does not rotate" if "query and key" not in encoding.places else "is supported on the processor alone"
+        raise Error("EUNSUPPORTED", f"encoding: {encoding.kind} {where}", "encoding")
+    if encoding.kind != "rope":
+        return _Plan(encoding.kind, 0, 0, 0, "half", "half", 1, (), (), (), 1.0, 0, False, _temperature_of(config))
+    layout = config["rope.layout"]
+    read, write = ("interleaved", "half") if layout == "interleaved-to-half" else (layout, layout)
+    is_xpos = config["rope.xpos_base"] > 0
+    numbers: list[tuple[int, int]] = []
+    factor, rows = 1.0, 0
+    try:
+        numbers, factor = encoding._phases(length)
+    except Error as error:
+        if error.status == "EINVAL" and length == 0:
+            text = "length: is needed here: the scaling follows the length in use, and positions on a device are not looked at"
+            raise Error("EINVAL", text, "length") from None
+        if error.status != "EUNSUPPORTED":
+            raise
+    if is_xpos or not numbers:
+        numbers, factor, rows = [], 1.0, _rows_of(config, length)
+    axes = max(1, config["rope.axes"])
+    return _Plan(
+        "rope", config["head_dim"], config["rope.first_channel"], config["rope.dim"] // 2, read, write, axes,
+        tuple(axis for _, axis in numbers) if axes > 1 else (),
+        tuple(one >> 32 for one, _ in numbers), tuple(one & 0xFFFFFFFF for one, _ in numbers),
+        factor, rows, is_xpos, _temperature_of(config),
+    )  # fmt: skip
+
+
+@torch.compiler.assume_constant_result
+def _plan(spec: str, length: int) -> _Plan:
+    return _plan_of(spec, length)
+
+
+# What was made once for a device: the last few tables, and short lists of numbers.  Fake tensors, of a trace, are not kept.
+_made_tables: dict[Any, tuple[Tensor, Tensor]] = {}
+_made: dict[Any, Tensor] = {}
+
+
+def _keep(kept: dict[Any, Any], key: Any, one: Any, most: int) -> None:
+    while len(kept) >= most:
+        kept.pop(next(iter(kept)), None)
+    kept[key] = one
+
+
+def _make_table(spec: str, length: int, role: str, dtype: torch.dtype, device: torch.device) -> tuple[Tensor, Tensor]:
+    """Cosines and sines as the core rotates by them, [rows + 1, pairs]; the last row is NaN."""
+    plan, encoding = _plan_of(spec, length), encoding_of(spec)
+    if encoding.config["query.temperature"] != "none":
+        encoding = encoding.replace(query__temperature="none")
+    with torch.device("cpu"), torch.inference_mode(False), torch.no_grad():
+        basis = torch.zeros(1, 1, plan.rows, plan.channels, dtype=dtype)
+        _pairs_of(basis, plan, plan.read)[0].fill_(1)
+        rotated = encoding.rotate(basis, 0, layout="bhsd", role=role, length=length)
+        end = torch.full((1, plan.pairs), float("nan"), dtype=dtype)
+        cosine, sine = (torch.cat((one[0, 0], end)).to(device) for one in _pairs_of(rotated, plan, plan.write))
+    return cosine, sine
+
+
+@torch.compiler.assume_constant_result
+def _table(which: int, spec: str, length: int, role: str, dtype: torch.dtype, device: torch.device) -> Tensor:
+    """The cosines (0) or the sines (1)."""
+    key = spec, length, role, dtype, device
+    found = _made_tables.get(key)
+    if found is None:
+        found = _make_table(*key)
+        _keep(_made_tables, key, found, 16)
+    return found[which]
+
+
+def _tables(spec: str, length: int, role: str, dtype: torch.dtype, like: Tensor) -> tuple[Tensor, Tensor]:
+    if isinstance(like, FakeTensor) and not torch.compiler.is_compiling():
+        plan, mode = _plan_of(spec, length), like.fake_mode
+        with mode:
+            shape = plan.rows + 1, plan.pairs
+            return torch.empty(shape, dtype=dtype, device=like.device), torch.empty(shape, dtype=dtype, device=like.device)
+    return _table(0, spec, length, role, dtype, like.device), _table(1, spec, length, role, dtype, like.device)
+
+
+def _constant(numbers: tuple[float, ...], dtype: torch.dtype, like: Tensor) -> Tensor:
+    """Numbers on the device of a tensor, copied there once."""
+    if torch.compiler.is_compiling():
+        return torch.tensor(numbers, dtype=dtype, device=like.device)
+    if isinstance(like, FakeTensor):
+        with like.fake_mode:
+            return torch.tensor(numbers, dtype=dtype, device=like.device)
+    key = numbers, dtype, like.device
+    found = _made.get(key)
+    if found is None:
+        with torch.inference_mode(False):
+            found = torch.tensor(numbers, dtype=dtype, device=like.device)
+        if not isinstance(found, FakeTensor):
+            _keep(_made, key, found, 256)
+    return found
+
+
+def _rows(table: Tensor, at: Tensor) -> Tensor:
+    """table[at]."""
+    return table.index_select(0, at.reshape(-1)).unflatten(0, at.shape)
+
+
+# -- angles --
+
+
+def _positions_of_pairs(positions: Tensor, plan: _Plan) -> Tensor:
+    """[..., tokens, 1], or [..., tokens, pairs] where pairs have different axes; int64."""
+    at = positions.long()
+    if not plan.axis or at.dim() == 1:
+        return at.unsqueeze(-1)
+    return at.index_select(0, _constant(plan.axis, torch.int64, at)).movedim(0, -1)
+
+
+def _phase_angles(at: Tensor, plan: _Plan, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    """The phase in two halves, 2^-32 and 2^-64 turns; neither product leaves 64 bits for positions up to 2^31."""
+    high, low = (_constant(part, torch.int64, at) for part in (plan.high, plan.low))
+    product = at * low
+    top = (at * high + (product >> 32)) & 0xFFFFFFFF
+    quarter = (top + (1 << 29)) >> 30
+    rest, below = top - (quarter << 30), product & 0xFFFFFFFF
+    if dtype == torch.float64:
+        angle = (rest.double() + below.double() * 2.0**-32) * (torch.pi / 2 * 2.0**-30)
+        cosine, sine = angle.cos(), angle.sin()
+    else:
+        cosine, sine = _polynomials(((rest << 16) + (below >> 16)).float() * 2.0**-45)
+    swap = (quarter & 1) != 0
+    across, along = torch.where(swap, sine, cosine), torch.where(swap, cosine, sine)
+    negative = ((quarter + 1) & 2) != 0
+    return torch.where(negative, -across, across), torch.where((quarter & 2) != 0, -along, along)
+
+
+def _polynomials(y: Tensor) -> tuple[Tensor, Tensor]:
+    """cos and sin of y eighths of a turn, as gyre_device.h computes them."""
+    z = y * y
+    c = ((z * 3.5313346e-6 - 3.2594200e-4) * z + 1.5854327e-2) * z - 3.0842513e-1
+    s = ((z * -3.5877260e-5 + 2.4898720e-3) * z - 8.0745369e-2) * z + 2.6894206e-8
+    return z * c + 1.0, y * 7.8539813e-1 + y * s
+
+
+def _angles(
+    positions: Tensor, spec: str, plan: _Plan, length: int, role: str, dtype: torch.dtype
+) -> tuple[Tensor, Tensor]:
+    """cos and sin, attention factor and xPos's magnitude included: [tokens, pairs] or [batch, tokens, pairs]."""
+    if plan.high:
+        cosine, sine = _phase_angles(_positions_of_pairs(positions, plan), plan, dtype)
+        return (cosine, sine) if plan.factor == 1 else (cosine * plan.factor, sine * plan.factor)
+    at = positions.long()
+    row = torch.where((at < 0) | (at >= plan.rows), plan.rows, at)
+    of = role if plan.by_role else "query"
+    cosines, sines = _tables(spec, length, of, dtype, at)
+    return _rows(cosines, row), _rows(sines, row)
+
+
+def _temperature_at(positions: Tensor, plan: _Plan, dtype: torch.dtype) -> Tensor:
+    """[tokens] or [batch, tokens]."""
+    assert plan.temperature is not None
+    kind, reference, slope = plan.temperature
+    at = positions.long()
+    at = at.select(0, 0) if plan.axes > 1 and at.dim() > 1 else at
+    if kind == "log":
+        grown = (at + 1).clamp(min=1).to(dtype).log() / math.log(reference)
+        return torch.where(at < reference, torch.ones_like(grown), grown)
+    steps = torch.div((at + 1 if kind == "llama4" else at).clamp(min=0), reference, rounding_mode="floor")
+    return steps.to(dtype).log1p() * slope + 1.0
+
+
+def cos_sin(positions: Tensor, spec: str, length: int) -> tuple[Tensor, Tensor]:
+    """As the operator gyre::cos_sin; float32 [..., tokens, pairs]."""
+    return _angles(positions, spec, _plan(spec, length), length, "query", torch.float32)
+
+
+# -- rotation --
+
+
+def _pairs_of(x: Tensor, plan: _Plan, layout: str) -> tuple[Tensor, Tensor]:
+    """Views of both members of the pairs of the last axis."""
+    part = x.narrow(-1, plan.first, 2 * plan.pairs)
+    two = part.unflatten(-1, (2, plan.pairs)).unbind(-2) if layout == "half" else part.unflatten(-1, (plan.pairs, 2)).unbind(-1)
+    return two[0], two[1]
+
+
+def _joined(x: Tensor, first: Tensor, second: Tensor, plan: _Plan, layout: str) -> Tensor:
+    """Those members, with the channels of x that are in no pair."""
+    turned = torch.stack((first, second), -2 if layout == "half" else -1).flatten(-2)
+    after = plan.channels - plan.first - 2 * plan.pairs
+    if plan.first == 0 and after == 0:
+        return turned
+    return torch.cat((x.narrow(-1, 0, plan.first), turned, x.narrow(-1, plan.channels - after, after)), -1)
+
+
+def _beside(numbers: Tensor, letters: str, trailing: int) -> Tensor:
+    """Numbers of tokens, [tokens, ...] or [batch, tokens, ...], with the axes that x has without its channels."""
+    has_batch = numbers.dim() - trailing == 2 and "b" in letters
+    if numbers.dim() - trailing == 2 and not has_batch:
+        numbers = numbers.select(0, 0)
+    if has_batch and letters.index("s") < letters.index("b"):
+        numbers = numbers.transpose(0, 1)
+    for i, letter in enumerate(letters):
+        if letter == "h" or (letter == "b" and not has_batch):
+            numbers = numbers.unsqueeze(i)
+    return numbers
+
+
+def _check(x: Tensor, name: str, positions: Tensor | None, plan: _Plan, letters: str) -> None:
+    """Refuses what check_rotation refuses, of what is known before a graph runs."""
+    check_tensor(x, name, letters, REAL)
+    check_device(**{name: x}, positions=positions)
+    channels = x.shape[letters.index("d")]
+    if plan.kind == "rope" and channels != plan.channels:
+        raise Error("ESHAPE", f"{name}: {channels} channels a head, the encoding has {plan.channels}", name)
+    if positions is not None:
+        batch = x.shape[letters.index("b")] if "b" in letters else 1
+        check_positions(positions, plan.axes, batch, x.shape[letters.index("s")])
+
+
+def _turn(x: Tensor, angles: tuple[Tensor, Tensor], heat: Tensor | None, plan: _Plan, letters: str, back: bool) -> Tensor:
+    channel = letters.index("d")
+    rest = letters.replace("d", "")
+    given = x.movedim(channel, -1)
+    work = given if given.dtype in (torch.float32, torch.float64) else given.float()
+    if heat is not None:
+        work = work * _beside(heat, rest, 0).unsqueeze(-1)
+    if plan.pairs:
+        cosine, sine = (_beside(one, rest, 1) for one in angles)
+        a, b = _pairs_of(work, plan, plan.write if back else plan.read)
+        sine = -sine if back else sine
+        work = _joined(work, a * cosine - b * sine, a * sine + b * cosine, plan, plan.read if back else plan.write)
+    return work.to(x.dtype).movedim(-1, channel)
+
+
+def _each(
+    tensors: tuple[tuple[str, Tensor, str], ...], positions: Tensor | None, first: int, spec: str, layout: str, back: bool, length: int
+) -> list[Tensor]:
+    """Tensors by name and role, rotated at the same positions."""
+    plan, letters = _plan(spec, length), layout.replace("t", "s")
+    for name, x, _ in tensors:
+        _check(x, name, positions, plan, letters)
+    _, lead, _ = tensors[0]
+    if positions is None:
+        positions = torch.arange(lead.shape[letters.index("s")], device=lead.device) + first
+    found: list[Tensor] = []
+    angles: dict[tuple[str, torch.dtype], tuple[Tensor, Tensor]] = {}
+    for _, x, role in tensors:
+        dtype = torch.float64 if x.dtype == torch.float64 else torch.float32
+        key = role if plan.by_role else "", dtype
+        if plan.pairs and key not in angles:
+            angles[key] = _angles(positions, spec, plan, length, role, dtype)
+        heat = _temperature_at(positions, plan, dtype) if plan.temperature and role == "query" else None
+        both = angles[key] if plan.pairs else (x, x)
+        found.append(_turn(x, both, heat, plan, letters, back))
+    return found
+
+
+def rotate(
+    x: Tensor, positions: Tensor | None, first: int, spec: str, layout: str, role: str, direction: str, length: int
+) -> Tensor:
+    """As the operator gyre::rotate."""
+    return _each((("x", x, role),), positions, first, spec, layout, direction != "forward", length)[0]
+
+
+def rotate_pair(
+    q: Tensor, k: Tensor, positions: Tensor | None, first: int, spec: str, layout: str, direction: str, length: int
+) -> tuple[Tensor, Tensor]:
+    """As the operator gyre::rotate_pair."""
+    check_device(q=q, k=k)
+    if any(q.shape[i] != k.shape[i] for i in range(q.dim()) if layout[i] != "h"):
+        text = f"k: has shape {list(k.shape)}, but q has {list(q.shape)}: they may differ in their heads alone"
+        raise Error("ESHAPE", text, "k")
+    both = (("q", q, "query"), ("k", k, "key"))
+    found = _each(both, positions, first, spec, layout, direction != "forward", length)
+    return found[0], found[1]
+
+
+# -- biases --
+
+
+@lru_cache(maxsize=256)
+def _bias_plan_of(spec: str, length: int) -> tuple[str, tuple[float, ...], int]:
+    """(kind, slopes or rows by distance, the largest distance)."""
+    encoding = encoding_of(spec)
+    config, kind = encoding.config, encoding.kind
+    if kind == "alibi" and not config.get("score.slopes_after"):
+        if config["score.slope_scaling"] != "none" and not length and not config["context_length"] and not config["score.slope_factor"]:
+            text = "length: is needed here: the slopes follow the length in use, and positions on a device are not looked at"
+            raise Error("EINVAL", text, "length")
+        return kind, tuple(float(one) for one in encoding.slopes(length or None)), 0
+    if kind == "t5":
+        most = int(config["score.max_distance"])
+        return kind, tuple(encoding.row(most, most + d) for d in range(-most, most + 1)), most
+    if kind == "kerple":
+        return f"kerple {config['score.decay']}", (), 0
+    if "score" not in encoding.places:
+        raise Error("EUNSUPPORTED", f"encoding: {kind} puts no number on scores", "encoding")
+    text = f"encoding: the bias of this {kind} is computed on the processor alone: pass positions and tables there"
+    raise Error("EUNSUPPORTED", text, "encoding")
+
+
+@torch.compiler.assume_constant_result
+def _bias_plan(spec: str, length: int) -> tuple[str, tuple[float, ...], int]:
+    return _bias_plan_of(spec, length)
+
+
+def _check_bias(queries: Tensor, keys: Tensor, tables: list[Tensor], rows: int) -> None:
+    check_device(queries=queries, keys=keys, tables=tables)
+    for x, name in ((queries, "queries"), (keys, "keys")):
+        if x.dim() not in (1, 2):
+            raise Error("ESHAPE", f"{name}: has {x.dim()} axes, not [tokens] or [batch, tokens]", name)
+        if x.dtype not in WHOLE:
+            raise Error("EDTYPE", f"{name}: is of type {dtype_text(x)}, not int32 or int64", name)
+    if rows and len(tables) != 1:
+        raise Error("EINVAL", "tables: the encoding trains one table, bias", "tables")
+    if not rows and tables:
+        raise Error("EINVAL", "tables: the encoding trains none", "tables")
+
+
+def bias(queries: Tensor, keys: Tensor, tables: list[Tensor], spec: str, double: bool, length: int) -> Tensor:
+    """As the operator gyre::bias, for ALiBi, T5 and KERPLE."""
+    kind, numbers, most = _bias_plan(spec, length)
+    _check_bias(queries, keys, tables, 0 if kind == "alibi" else 2)
+    dtype = torch.float64 if double else torch.float32
+    apart = keys.long().unsqueeze(-2) - queries.long().unsqueeze(-1)  # [..., queries, keys]
+    if kind == "alibi":
+        slopes = _constant(numbers, dtype, apart)
+        return apart.abs().to(dtype).unsqueeze(-3) * -slopes.reshape(-1, 1, 1)
+    table = tables[0].reshape(-1, tables[0].shape[-1])  # [rows, heads]
+    if kind == "t5":
+        rows = _rows(_constant(numbers, torch.int64, apart), apart.clamp(-most, most) + most)
+        return _rows(table, rows).movedim(-1, -3).to(dtype)
+    r1, r2 = (table.select(0, i).to(dtype).reshape(-1, 1, 1) for i in range(2))
+    distance = apart.abs().to(dtype).unsqueeze(-3)
+    if kind == "kerple log":
+        return -r1 * torch.log1p(r2 * distance)
+    power = torch.where(distance == 0, 0.0, torch.where(distance == 0, 1.0, distance) ** r2)
+    return -r1 * power
+
+
+@contextlib.contextmanager
+def forcing() -> Iterator[None]:
+    """Has tensors of the processor take this way, for tests."""
+    global forced
+    before, forced = forced, True
+    try:
+        yield
+    finally:
+        forced = before
