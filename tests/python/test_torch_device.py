@@ -160,6 +160,9 @@ def test_function_transforms(forced: None) -> None:
     torch.testing.assert_close(many, torch.stack([gt.rotate(one, encoding, 9) for one in x]))
     back = torch.func.grad(lambda one: gt.rotate(one, encoding, 9).square().sum() / 2)(x[0])
     torch.testing.assert_close(back, x[0], rtol=1e-5, atol=1e-5)  # a rotation keeps lengths
+    xpos, rows = TABLES["xpos"][0], torch.arange(20).reshape(4, 5)
+    each = torch.func.vmap(lambda one, at: gt.rotate(one, xpos, at))(x, rows)
+    torch.testing.assert_close(each, torch.stack([gt.rotate(x[i], xpos, rows[i]) for i in range(4)]))
     tangent = torch.func.jvp(lambda one: gt.rotate(one, encoding, 9), (x[0],), (x[1],))[1]
     torch.testing.assert_close(tangent, gt.rotate(x[1], encoding, 9))
 
@@ -262,6 +265,20 @@ def test_rotary_embedding_reads_nothing() -> None:
         x = torch.empty(1, dtype=torch.bfloat16, device="cuda")
         cosine, sine = gt.RotaryEmbedding(gyre.rope(32))(x, torch.empty(2, 6, dtype=torch.int64, device="cuda"))
         assert cosine.shape == sine.shape == (2, 6, 32) and cosine.device.type == "cuda" and sine.dtype == torch.bfloat16
+
+
+@pytest.mark.parametrize("name", ["llama-3.1", "gemma3", "cohere", "phi3-longrope", "llama4", "qwen2-vl", "gpt-j"])
+def test_patched_models(name: str) -> None:
+    pytest.importorskip("transformers")
+    from torch_models import FAMILIES, model_of
+
+    assert name in FAMILIES
+    model, ids = model_of(name), torch.arange(38).reshape(2, 19) * 37 % 128
+    with torch.no_grad():
+        wanted = model(ids)[0]
+        with gt.patch(model), _device.forcing():
+            got = model(ids)[0]
+    torch.testing.assert_close(got, wanted, rtol=1e-4, atol=1e-5)
 
 
 # -- biases --

@@ -5,7 +5,8 @@
     print(gyre.torch.audit(model))                                 # a model of transformers: are its rotary buffers right?
     with gyre.torch.patch(model): ...                              # its rotations are Gyre's
 
-Tensors are in memory of the processor.  Needs torch 2.4; audit and patch need transformers.
+rotate, rotate_pair, bias, RotaryEmbedding and patch take tensors of any device, the others those of the processor.  Needs
+torch 2.4; audit and patch need transformers.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -102,13 +102,18 @@ def _plan_of(spec: str, length: int) -> _Plan:
     )  # fmt: skip
 
 
-@torch.compiler.assume_constant_result
-def _plan(spec: str, length: int) -> _Plan:
+_untyped: Any = torch.compiler  # its functions have no types
+
+
+def _plan_constant(spec: str, length: int) -> _Plan:
     return _plan_of(spec, length)
 
 
+_plan: Callable[[str, int], _Plan] = _untyped.assume_constant_result(_plan_constant)
+
+
 # What was made once for a device: the last few tables, and short lists of numbers.  Fake tensors, of a trace, are not kept.
-_made_tables: dict[Any, tuple[Tensor, Tensor]] = {}
+_made_tables: dict[Any, Tensor] = {}
 _made: dict[Any, Tensor] = {}
 
 
@@ -118,8 +123,8 @@ def _keep(kept: dict[Any, Any], key: Any, one: Any, most: int) -> None:
     kept[key] = one
 
 
-def _make_table(spec: str, length: int, role: str, dtype: torch.dtype, device: torch.device) -> tuple[Tensor, Tensor]:
-    """Cosines and sines as the core rotates by them, [rows + 1, pairs]; the last row is NaN."""
+def _make_table(spec: str, length: int, role: str, dtype: torch.dtype, device: torch.device) -> Tensor:
+    """cos and sin as the core rotates by them, [rows + 1, 2, pairs]; the last row is NaN."""
     plan, encoding = _plan_of(spec, length), encoding_of(spec)
     if encoding.config["query.temperature"] != "none":
         encoding = encoding.replace(query__temperature="none")
@@ -127,29 +132,37 @@ def _make_table(spec: str, length: int, role: str, dtype: torch.dtype, device: t
         basis = torch.zeros(1, 1, plan.rows, plan.channels, dtype=dtype)
         _pairs_of(basis, plan, plan.read)[0].fill_(1)
         rotated = encoding.rotate(basis, 0, layout="bhsd", role=role, length=length)
-        end = torch.full((1, plan.pairs), float("nan"), dtype=dtype)
-        cosine, sine = (torch.cat((one[0, 0], end)).to(device) for one in _pairs_of(rotated, plan, plan.write))
-    return cosine, sine
+        both = torch.stack([one[0, 0] for one in _pairs_of(rotated, plan, plan.write)], 1)
+        return torch.cat((both, torch.full_like(both[:1], float("nan")))).to(device)
 
 
-@torch.compiler.assume_constant_result
-def _table(which: int, spec: str, length: int, role: str, dtype: torch.dtype, device: torch.device) -> Tensor:
-    """The cosines (0) or the sines (1)."""
-    key = spec, length, role, dtype, device
-    found = _made_tables.get(key)
-    if found is None:
-        found = _make_table(*key)
-        _keep(_made_tables, key, found, 16)
-    return found[which]
+@torch.library.custom_op(
+    "gyre::table_rows",
+    mutates_args=(),
+    schema="(Tensor rows, str encoding, SymInt length, str role, bool double) -> Tensor",
+)
+def _table_rows(rows: Tensor, encoding: str, length: int, role: str, double: bool) -> Tensor:
+    """[..., 2, pairs]: cos and sin.  An operator, because a graph would otherwise hold the table."""
+    dtype = torch.float64 if double else torch.float32
+    key = encoding, length, role, dtype, rows.device
+    table = _made_tables.get(key)
+    if table is None:
+        table = _make_table(*key)
+        _keep(_made_tables, key, table, 16)
+    return _rows(table, rows)
 
 
-def _tables(spec: str, length: int, role: str, dtype: torch.dtype, like: Tensor) -> tuple[Tensor, Tensor]:
-    if isinstance(like, FakeTensor) and not torch.compiler.is_compiling():
-        plan, mode = _plan_of(spec, length), like.fake_mode
-        with mode:
-            shape = plan.rows + 1, plan.pairs
-            return torch.empty(shape, dtype=dtype, device=like.device), torch.empty(shape, dtype=dtype, device=like.device)
-    return _table(0, spec, length, role, dtype, like.device), _table(1, spec, length, role, dtype, like.device)
+@_table_rows.register_fake
+def _(rows: Tensor, encoding: str, length: int, role: str, double: bool) -> Tensor:
+    shape = (*rows.shape, 2, _plan_of(encoding, length).pairs)
+    return rows.new_empty(shape, dtype=torch.float64 if double else torch.float32)
+
+
+def _table_rows_of_each(info: Any, in_dims: Any, rows: Tensor, *rest: Any) -> tuple[Tensor, int]:
+    return _table_rows(rows.movedim(in_dims[0], 0), *rest), 0
+
+
+torch.library.register_vmap("gyre::table_rows", _table_rows_of_each)
 
 
 def _constant(numbers: tuple[float, ...], dtype: torch.dtype, like: Tensor) -> Tensor:
@@ -171,7 +184,7 @@ def _constant(numbers: tuple[float, ...], dtype: torch.dtype, like: Tensor) -> T
 
 def _rows(table: Tensor, at: Tensor) -> Tensor:
     """table[at]."""
-    return table.index_select(0, at.reshape(-1)).unflatten(0, at.shape)
+    return table.index_select(0, at.reshape(-1)).reshape(*at.shape, *table.shape[1:])
 
 
 # -- angles --
@@ -221,8 +234,8 @@ def _angles(
     at = positions.long()
     row = torch.where((at < 0) | (at >= plan.rows), plan.rows, at)
     of = role if plan.by_role else "query"
-    cosines, sines = _tables(spec, length, of, dtype, at)
-    return _rows(cosines, row), _rows(sines, row)
+    both = _table_rows(row, spec, length, of, dtype == torch.float64).unbind(-2)
+    return both[0], both[1]
 
 
 def _temperature_at(positions: Tensor, plan: _Plan, dtype: torch.dtype) -> Tensor:
@@ -248,8 +261,9 @@ def cos_sin(positions: Tensor, spec: str, length: int) -> tuple[Tensor, Tensor]:
 
 def _pairs_of(x: Tensor, plan: _Plan, layout: str) -> tuple[Tensor, Tensor]:
     """Views of both members of the pairs of the last axis."""
-    part = x.narrow(-1, plan.first, 2 * plan.pairs)
-    two = part.unflatten(-1, (2, plan.pairs)).unbind(-2) if layout == "half" else part.unflatten(-1, (plan.pairs, 2)).unbind(-1)
+    part, pairs = x.narrow(-1, plan.first, 2 * plan.pairs), plan.pairs
+    half = layout == "half"
+    two = part.view(*part.shape[:-1], *((2, pairs) if half else (pairs, 2))).unbind(-2 if half else -1)
     return two[0], two[1]
 
 
@@ -348,9 +362,12 @@ def rotate_pair(
 # -- biases --
 
 
+# (kind, slopes or rows by distance, the largest distance)
+_BiasPlan = tuple[str, tuple[float, ...], int]
+
+
 @lru_cache(maxsize=256)
-def _bias_plan_of(spec: str, length: int) -> tuple[str, tuple[float, ...], int]:
-    """(kind, slopes or rows by distance, the largest distance)."""
+def _bias_plan_of(spec: str, length: int) -> _BiasPlan:
     encoding = encoding_of(spec)
     config, kind = encoding.config, encoding.kind
     if kind == "alibi" and not config.get("score.slopes_after"):
@@ -369,9 +386,11 @@ def _bias_plan_of(spec: str, length: int) -> tuple[str, tuple[float, ...], int]:
     raise Error("EUNSUPPORTED", text, "encoding")
 
 
-@torch.compiler.assume_constant_result
-def _bias_plan(spec: str, length: int) -> tuple[str, tuple[float, ...], int]:
+def _bias_plan_constant(spec: str, length: int) -> _BiasPlan:
     return _bias_plan_of(spec, length)
+
+
+_bias_plan: Callable[[str, int], _BiasPlan] = _untyped.assume_constant_result(_bias_plan_constant)
 
 
 def _check_bias(queries: Tensor, keys: Tensor, tables: list[Tensor], rows: int) -> None:

@@ -79,7 +79,7 @@ class _PatchedRotary(RotaryEmbedding):
         self._wholes = {name: spec_of(whole(encoding_of(spec))) for name, spec in self._specs.items()}
         self._kept = (original,)  # in a tuple: not a submodule, so that parameters, buffers and names are as before
         name = next(iter(self._specs))
-        made = at_rest(original)(torch.zeros(1, device="cpu"), self.example(name), *([name] if name else []))
+        made = at_rest(original).to("cpu")(torch.zeros(1, device="cpu"), self.example(name), *([name] if name else []))
         self._complex = isinstance(made, Tensor)
 
     def example(self, name: str) -> Tensor:
@@ -258,7 +258,7 @@ def difference(original: nn.Module, patched: _PatchedRotary, functions: list[tup
     """How far both ways differ on a small example; infinite where no function takes what the module gives."""
     worst = 0.0
     drawn = torch.Generator("cpu").manual_seed(0)  # a separate one: that of the program is unchanged
-    own = at_rest(original)
+    own = at_rest(original).to("cpu")
     for name, encoding in patched.encodings.items():
         config = encoding.config
         closest = float("inf")  # of the functions and widths that a model may call, of which not all belong to these layers
@@ -328,7 +328,7 @@ def _hook(layer: nn.Module, encoding: Encoding) -> list[Any]:
 def _check_tables(layer: nn.Module, encoding: Encoding, original: Callable[..., Tensor]) -> None:
     """Raises where a layer's tables are not those of the encoding."""
     buffer = layer.get_buffer("embed_positions")
-    table = buffer.reshape(-1, buffer.shape[-1])
+    table = buffer.reshape(-1, buffer.shape[-1]).cpu()
     drawn = torch.Generator("cpu").manual_seed(0)
     x = torch.randn(1, 5, 2, int(encoding.config["rope.dim"]), generator=drawn, device="cpu")
     sine, cosine = table[_EXAMPLE].float().chunk(2, -1)
@@ -361,7 +361,7 @@ def patch(model: nn.Module, *, profile: str = "hf-5", check: bool = True) -> Pat
     torch.compile work as before; under a scaling that reads the context length, torch.compile breaks its graph.
 
     Args:
-        model: on the processor, one whose file has apply_rotary_pos_emb.
+        model: on any device, one whose file has apply_rotary_pos_emb.
         profile: the program whose reading of the config counts.
         check: True = compare both ways on a small example first.
 

@@ -175,7 +175,10 @@ def rotate(
         direction: "forward", or "adjoint": the transpose, which gradients go through.
         length: the context length in use, in tokens; None = the encoding's own.
 
-    Returns a tensor with the shape, the type and the order of strides of x.  Raises gyre.Error.
+    Returns a tensor with the shape and the type of x, and on the processor with its order of strides.  On other devices
+    float32 angles are within 1.26e-7 at any position up to 2^31; xPos, LongRoPE's start tokens and angles of other programs
+    come from a table of length, context length or trained length positions, past which results are NaN.
+    Raises gyre.Error.
     """
     if direction not in _ADJOINT:
         raise Error(
