@@ -69,7 +69,7 @@ def positions_of(encoding: gyre.Encoding, tokens: int, *, far: bool) -> torch.Te
 def close(got: torch.Tensor, wanted: torch.Tensor, x: torch.Tensor) -> None:
     """Within the bound of the type, of the largest number of x and of the result, which a temperature may have grown."""
     assert got.dtype == wanted.dtype and got.shape == wanted.shape
-    bound = BOUNDS[x.dtype] * 2 * max(float(one.double().abs().max()) if one.numel() else 0.0 for one in (x, wanted))
+    bound = BOUNDS[x.dtype] * 2 * max(float(one.detach().double().abs().max()) if one.numel() else 0.0 for one in (x, wanted))
     assert float((got.double() - wanted.double()).abs().max()) <= bound
 
 

@@ -19,6 +19,7 @@ from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensor
 
 from gyre._errors import Error
+from gyre.torch import _fused
 from gyre.torch._specs import REAL, WHOLE, check_device, check_positions, check_tensor, dtype_text, encoding_of
 
 # True: also tensors of the processor, whose operators otherwise call the core.  For tests.
@@ -46,6 +47,7 @@ class _Plan(NamedTuple):
     axis: tuple[int, ...]  # of each pair; () = all of axis 0
     high: tuple[int, ...]  # 32 bits each of the increments; () = a table has the angles
     low: tuple[int, ...]
+    whole: tuple[int, ...]  # both, with a sign
     factor: float
     rows: int  # of the table
     by_role: bool  # the table of keys is another one (xPos)
@@ -77,7 +79,7 @@ def _plan_of(spec: str, length: int) -> _Plan:
         where = "does not rotate" if "query and key" not in encoding.places else "is supported on the processor alone"
         raise Error("EUNSUPPORTED", f"encoding: {encoding.kind} {where}", "encoding")
     if encoding.kind != "rope":
-        return _Plan(encoding.kind, 0, 0, 0, "half", "half", 1, (), (), (), 1.0, 0, False, _temperature_of(config))
+        return _Plan(encoding.kind, 0, 0, 0, "half", "half", 1, (), (), (), (), 1.0, 0, False, _temperature_of(config))
     layout = config["rope.layout"]
     read, write = ("interleaved", "half") if layout == "interleaved-to-half" else (layout, layout)
     is_xpos = config["rope.xpos_base"] > 0
@@ -98,7 +100,7 @@ def _plan_of(spec: str, length: int) -> _Plan:
         "rope", config["head_dim"], config["rope.first_channel"], config["rope.dim"] // 2, read, write, axes,
         tuple(axis for _, axis in numbers) if axes > 1 else (),
         tuple(one >> 32 for one, _ in numbers), tuple(one & 0xFFFFFFFF for one, _ in numbers),
-        factor, rows, is_xpos, _temperature_of(config),
+        tuple(one - (one >> 63 << 64) for one, _ in numbers), factor, rows, is_xpos, _temperature_of(config),
     )  # fmt: skip
 
 
@@ -326,6 +328,11 @@ def _each(
     _, lead, _ = tensors[0]
     if positions is None:
         positions = torch.arange(lead.shape[letters.index("s")], device=lead.device) + first
+    given = tuple(x for _, x, _ in tensors)
+    if _fused.takes(plan, *given):
+        axis = plan.axis or (0,) * plan.pairs
+        constants = _constant(plan.whole, torch.int64, lead), _constant(axis, torch.int64, lead)
+        return list(_fused.rotate(given, positions, constants, plan, letters, back))
     found: list[Tensor] = []
     angles: dict[tuple[str, torch.dtype], tuple[Tensor, Tensor]] = {}
     for _, x, role in tensors:
