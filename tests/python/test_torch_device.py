@@ -377,6 +377,10 @@ def test_the_bound_holds_up_to_2_31(forced: None) -> None:
     ones = torch.zeros(1, 1, 4000, 128, dtype=torch.float64)
     ones[..., :64] = 1
     exact = encoding.rotate(ones, at)[0, 0]
-    for got, wanted in zip(_device.cos_sin(at, encoding._spec, 0), (exact[:, :64], exact[:, 64:]), strict=True):
-        assert float((got.double() - wanted).abs().max()) <= 1.26e-7 + 2e-10
+    plan = _device._plan(encoding._spec, 0)
+    for polynomials, bound in ((True, 1.26e-7), (False, 3.3e-8)):
+        both = _device._phase_angles(at[:, None], plan, torch.float32, polynomials=polynomials)
+        for got, wanted in zip(both, (exact[:, :64], exact[:, 64:]), strict=True):
+            assert got.dtype == torch.float32
+            assert float((got.double() - wanted).abs().max()) <= bound + 2e-10
     assert math.isclose(float(_device.cos_sin(at[:1], encoding._spec, 0)[0][0, 0]), 1.0)

@@ -200,11 +200,17 @@ def _positions_of_pairs(positions: Tensor, plan: _Plan) -> Tensor:
     return at.index_select(0, _constant(plan.axis, torch.int64, at)).movedim(0, -1)
 
 
-def _phase_angles(at: Tensor, plan: _Plan, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-    """The phase in two halves, 2^-32 and 2^-64 turns; neither product leaves 64 bits for positions up to 2^31."""
+def _phase_angles(at: Tensor, plan: _Plan, dtype: torch.dtype, *, polynomials: bool) -> tuple[Tensor, Tensor]:
+    """The phase in two halves, 2^-32 and 2^-64 turns; neither product leaves 64 bits for positions up to 2^31.
+
+    polynomials: of floats, 46 operations that a compiler makes one of; else cos and sin of doubles, 13 that are launched.
+    """
     high, low = (_constant(part, torch.int64, at) for part in (plan.high, plan.low))
     product = at * low
     top = (at * high + (product >> 32)) & 0xFFFFFFFF
+    if dtype != torch.float64 and not polynomials:
+        turned = top.double() * (torch.pi * 2.0**-31)
+        return (turned.cos() * plan.factor).to(dtype), (turned.sin() * plan.factor).to(dtype)
     quarter = (top + (1 << 29)) >> 30
     rest, below = top - (quarter << 30), product & 0xFFFFFFFF
     if dtype == torch.float64:
@@ -215,7 +221,8 @@ def _phase_angles(at: Tensor, plan: _Plan, dtype: torch.dtype) -> tuple[Tensor, 
     swap = (quarter & 1) != 0
     across, along = torch.where(swap, sine, cosine), torch.where(swap, cosine, sine)
     negative = ((quarter + 1) & 2) != 0
-    return torch.where(negative, -across, across), torch.where((quarter & 2) != 0, -along, along)
+    cosine, sine = torch.where(negative, -across, across), torch.where((quarter & 2) != 0, -along, along)
+    return (cosine, sine) if plan.factor == 1 else (cosine * plan.factor, sine * plan.factor)
 
 
 def _polynomials(y: Tensor) -> tuple[Tensor, Tensor]:
@@ -231,8 +238,8 @@ def _angles(
 ) -> tuple[Tensor, Tensor]:
     """cos and sin, attention factor and xPos's magnitude included: [tokens, pairs] or [batch, tokens, pairs]."""
     if plan.high:
-        cosine, sine = _phase_angles(_positions_of_pairs(positions, plan), plan, dtype)
-        return (cosine, sine) if plan.factor == 1 else (cosine * plan.factor, sine * plan.factor)
+        fused = torch.compiler.is_compiling() or positions.device.type == "mps"  # which has no doubles
+        return _phase_angles(_positions_of_pairs(positions, plan), plan, dtype, polynomials=fused)
     at = positions.long()
     row = torch.where((at < 0) | (at >= plan.rows), plan.rows, at)
     of = role if plan.by_role else "query"
