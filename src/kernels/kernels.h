@@ -124,7 +124,7 @@ typedef struct gyre_weighted_values {
 } gyre_weighted_values;
 
 /* y[r * y_row_stride + o] = sum over i < in of x[r * x_row_stride + i] w[o * w_row_stride + i], r < rows, o < outs.  Nothing
- * is read past `in`.  w_row_stride is in elements, for Q8_0 in bytes. */
+ * is read past `in`.  w_row_stride is in elements, of blocks in bytes. */
 typedef struct gyre_projection {
     int64_t rows, outs, in;
     const float *x;

@@ -5,7 +5,6 @@
 #ifndef GYRE_KERNELS_PROJECT_TIER_H
 #define GYRE_KERNELS_PROJECT_TIER_H
 #include "kernels/decode_tier.h"
-#include "kernels/quants/quant_blocks.h"
 
 enum { PROJECT_ROWS = 4, CACHED_SUMS = 8 };
 
@@ -54,19 +53,6 @@ TIER_INLINE void sums_of_f16(const project_rows *p, int64_t first, int64_t n, ve
 }
 TIER_INLINE void sums_of_bf16(const project_rows *p, int64_t first, int64_t n, vec *sum) {
     sums_of((elem_type){load_bf16, store_bf16, 2}, p, first, n, sum);
-}
-
-/* Q8_0: 32 integers and their scale.  An integer of 8 bits times a scale of 11 is exact in float, so the weights are those
- * of dequantize_q8_0. */
-TIER_INLINE void sums_of_q8_0(const project_rows *p, int64_t first, int64_t n, vec *sum) {
-    const char *block = p->w + first / GYRE_Q_BLOCK * GYRE_Q8_0_BYTES;
-    project_clear(p, sum);
-    for (int64_t b = first; b < first + n; b += GYRE_Q_BLOCK, block += GYRE_Q8_0_BYTES) {
-        const vec scale = vec_broadcast_f16(block + GYRE_Q8_0_SCALE);
-        DECODE_UNROLL
-        for (int c = 0; c < GYRE_Q_BLOCK; c += LANES)
-            project_add(p, b + c, vec_in_register(vec_mul(vec_load_q8((const int8_t *)block + 2 + c), scale)), sum);
-    }
 }
 
 /* y[r * y_row_stride] = the product of row r of x and one row of the matrix. */
@@ -130,9 +116,6 @@ KERNEL(project_f16)(const gyre_projection *p) {
 }
 KERNEL(project_bf16)(const gyre_projection *p) {
     project(sums_of_bf16, p, p->w_row_stride * 2);
-}
-KERNEL(project_q8_0)(const gyre_projection *p) {
-    project(sums_of_q8_0, p, p->w_row_stride);
 }
 
 /* -- a matrix in the caches -- */

@@ -9,6 +9,7 @@
 #include "kernels/dropout_tier.h"
 #include "kernels/product_tier.h"
 #include "kernels/project_tier.h"
+#include "kernels/quants/project_quants_tier.h"
 #include "kernels/quants/quants_tier.h"
 #include "kernels/rotate_tier.h"
 #include "kernels/tier_kernels.h"

@@ -128,6 +128,11 @@ static inline vec vec_broadcast_f16(const void *p) {
     memcpy(&bits, p, sizeof bits);
     return _mm256_cvtph_ps(_mm_set1_epi16(bits));
 }
+/* All lanes of *a and *b = the two f16 at p. */
+static inline void vec_broadcast_two_f16(const void *p, vec *a, vec *b) {
+    *a = vec_broadcast_f16(p);
+    *b = vec_broadcast_f16((const char *)p + 2);
+}
 static inline void vec_stream_f16(uint16_t *p, vec a) {
     _mm_stream_si128((__m128i *)(void *)p, _mm256_cvtps_ph(a, _MM_FROUND_TO_NEAREST_INT));
 }
@@ -262,10 +267,10 @@ static inline vecu vecu_or(vecu a, vecu b) {
     return _mm256_or_si256(a, b);
 }
 static inline vecu vecu_shift_right(vecu a, int bits) {
-    return _mm256_srl_epi32(a, _mm_cvtsi32_si128(bits));
+    return _mm256_srli_epi32(a, bits);
 }
 static inline vecu vecu_shift_left(vecu a, int bits) {
-    return _mm256_sll_epi32(a, _mm_cvtsi32_si128(bits));
+    return _mm256_slli_epi32(a, bits);
 }
 /* Integers below 2^24 as floats. */
 static inline vec vec_from_vecu(vecu a) {

@@ -128,6 +128,16 @@ static inline vec vec_broadcast_f16(const void *p) {
     memcpy(&bits, p, sizeof bits);
     return _mm512_cvtph_ps(_mm256_set1_epi16(bits));
 }
+/* All lanes of *a and *b = the two f16 at p.  The floats are read back from memory, where a broadcast costs no shuffle. */
+static inline void vec_broadcast_two_f16(const void *p, vec *a, vec *b) {
+    float both[2];
+    int32_t bits;
+    memcpy(&bits, p, sizeof bits);
+    _mm_storel_pi((__m64 *)(void *)both, _mm_cvtph_ps(_mm_cvtsi32_si128(bits)));
+    __asm__("" : "+m"(both));
+    *a = _mm512_set1_ps(both[0]);
+    *b = _mm512_set1_ps(both[1]);
+}
 static inline void vec_stream_f16(uint16_t *p, vec a) {
     _mm256_stream_si256((__m256i *)(void *)p, _mm512_cvtps_ph(a, _MM_FROUND_TO_NEAREST_INT));
 }
@@ -292,10 +302,10 @@ static inline vecu vecu_or(vecu a, vecu b) {
     return _mm512_or_si512(a, b);
 }
 static inline vecu vecu_shift_right(vecu a, int bits) {
-    return _mm512_srl_epi32(a, _mm_cvtsi32_si128(bits));
+    return _mm512_srli_epi32(a, (unsigned)bits);
 }
 static inline vecu vecu_shift_left(vecu a, int bits) {
-    return _mm512_sll_epi32(a, _mm_cvtsi32_si128(bits));
+    return _mm512_slli_epi32(a, (unsigned)bits);
 }
 /* Integers below 2^24 as floats. */
 static inline vec vec_from_vecu(vecu a) {
@@ -304,6 +314,11 @@ static inline vec vec_from_vecu(vecu a) {
 /* Lane l = 16 if bit i + l of the 16 bits is set, else 0.  i: a multiple of LANES. */
 static inline vecu vecu_sixteens(uint32_t bits, int i) {
     return _mm512_maskz_set1_epi32((__mmask16)(bits >> i), 16);
+}
+/* Lane l of the result = the entry at the low four bits of lane l of i.  The other bits are not used. */
+#define VEC_ENTRIES 1
+static inline vec vec_entry(vec entries, vecu i) {
+    return _mm512_permutexvar_ps(i, entries);
 }
 /* Entries of a table of 16. */
 static inline vec vec_lookup(const int8_t table[16], vecu i) {

@@ -117,6 +117,11 @@ static inline vec vec_broadcast_f16(const void *p) {
     memcpy(&bits, p, sizeof bits);
     return vec_set1(gyre_f16_widen(bits));
 }
+/* All lanes of *a and *b = the two f16 at p. */
+static inline void vec_broadcast_two_f16(const void *p, vec *a, vec *b) {
+    *a = vec_broadcast_f16(p);
+    *b = vec_broadcast_f16((const char *)p + 2);
+}
 static inline void vec_store_f16(uint16_t *p, vec a) {
     vst1_u16(p, vreinterpret_u16_f16(vcvt_f16_f32(a)));
 }

@@ -138,32 +138,57 @@ static inline const char *check_row_products(const gyre_kernels *k) {
     return NULL;
 }
 
-/* Every tier gives the numbers of the scalar one to the bit, and the sums over Q8_0 are those over its numbers. */
+typedef void block_projection(const gyre_projection *);
+
+/* Sums over blocks in place are those over their numbers, for rows and outputs in any groups.  out = NULL or what is
+ * wrong. */
+static inline const char *check_block_projection(const gyre_kernels *k, const quant_format *format,
+                                                 block_projection *project,
+                                                 void (*dequantize)(const void *, float *, int64_t), test_random *random) {
+    enum { ROWS = 7, OUTS = 39, MOST_IN = 1024 };
+    static unsigned char blocks[OUTS * MOST_IN / 32 * 36];
+    static float x[ROWS * MOST_IN], w[OUTS * MOST_IN], in_place[ROWS * OUTS], of_floats[ROWS * OUTS];
+    for (int64_t in = format->numbers; in <= MOST_IN; in *= 2) {
+        const int64_t row_bytes = in / format->numbers * format->bytes;
+        fill_quant_blocks(random, format, 1.0 / 64, OUTS * in / format->numbers, blocks);
+        test_fill(random, x, ROWS * (size_t)in);
+        dequantize(blocks, w, OUTS * in);
+        k->project_f32(&(gyre_projection){ROWS, OUTS, in, x, in, w, in, of_floats, OUTS});
+        for (int rows = 1; rows <= ROWS; rows++) {
+            memset(in_place, 0xFF, sizeof in_place);
+            project(&(gyre_projection){rows, OUTS, in, x, in, blocks, row_bytes, in_place, OUTS});
+            if (memcmp(in_place, of_floats, (size_t)(rows * OUTS) * sizeof *in_place) != 0)
+                return "a product with blocks: not the bits of project_f32";
+        }
+    }
+    return NULL;
+}
+
+/* Every tier gives the numbers of the scalar one to the bit, and multiplies them as stored. */
 static inline const char *check_quant_blocks(const gyre_kernels *k, const gyre_kernels *scalar) {
     enum { COUNT = 4, NUMBERS = COUNT * GYRE_QK_K };
-#define GYRE_STORED_BLOCK(NAME, name, ...) {k->dequantize_##name, scalar->dequantize_##name},
+#define GYRE_STORED_BLOCK(NAME, name, ...) {k->dequantize_##name, scalar->dequantize_##name, k->project_##name},
     const struct {
         void (*of_tier)(const void *, float *, int64_t), (*of_scalar)(const void *, float *, int64_t);
+        block_projection *project;
     } kernels[] = {
 #include "kernels/quants/stored_types.def"
     };
     static unsigned char blocks[COUNT * QUANT_MOST_BYTES];
-    static float got[NUMBERS], want[NUMBERS], x[NUMBERS];
-    float sum, of_blocks;
+    static float got[NUMBERS], want[NUMBERS];
     test_random random = {78};
-    for (int type = 0; type < QUANT_FORMATS; type++)
+    for (int type = 0; type < QUANT_FORMATS; type++) {
         for (int round = 0; round < 50; round++) {
             const int64_t n = COUNT * quant_formats[type].numbers;
             fill_quant_blocks(&random, &quant_formats[type], 1.0 / 64, COUNT, blocks);
             kernels[type].of_tier(blocks, got, n);
             kernels[type].of_scalar(blocks, want, n);
             if (memcmp(got, want, (size_t)n * sizeof *got) != 0) return "dequantize: not the bits of the scalar tier";
-            if (type > 0) continue;
-            test_fill(&random, x, (size_t)n);
-            k->project_q8_0(&(gyre_projection){1, 1, n, x, n, blocks, GYRE_Q8_0_BYTES * COUNT, &of_blocks, 1});
-            k->project_f32(&(gyre_projection){1, 1, n, x, n, got, n, &sum, 1});
-            if (memcmp(&sum, &of_blocks, sizeof sum) != 0) return "project_q8_0: not the bits of project_f32";
         }
+        const char *wrong =
+            check_block_projection(k, &quant_formats[type], kernels[type].project, kernels[type].of_tier, &random);
+        if (wrong) return wrong;
+    }
     return NULL;
 }
 

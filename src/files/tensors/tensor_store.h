@@ -5,8 +5,7 @@
 #include "gyre/gyre.h"
 #include "kernels/kernels.h"
 
-/* How numbers are stored (kernels/quants/stored_types.def).  ggml's block types group numbers along a row.  Products read
- * types up to BF16 in place. */
+/* How numbers are stored (kernels/quants/stored_types.def).  ggml's block types group numbers along a row. */
 typedef enum gyre_stored_type {
 #define GYRE_STORED_PLAIN(NAME, ...) GYRE_STORED_##NAME,
 #define GYRE_STORED_BLOCK(NAME, ...) GYRE_STORED_##NAME,

@@ -35,7 +35,31 @@ static int64_t task_count(const gyre_gemm *p, int64_t threads) {
 
 /* Types that the kernels multiply as stored. */
 static int is_multiplied_as_stored(gyre_stored_type type) {
-    return type == GYRE_STORED_F32 || type == GYRE_STORED_F16 || type == GYRE_STORED_BF16 || type == GYRE_STORED_Q8_0;
+    switch (type) {
+#define GYRE_STORED_RARE(NAME, ...) case GYRE_STORED_##NAME:
+#include "kernels/quants/stored_types.def"
+        return 0;
+    default:
+        return 1;
+    }
+}
+
+/* out = the kernel for one of them. */
+static void (*projection_of(const gyre_kernels *kernels, gyre_stored_type type))(const gyre_projection *) {
+    switch (type) {
+    case GYRE_STORED_F32:
+        return kernels->project_f32;
+    case GYRE_STORED_F16:
+        return kernels->project_f16;
+    case GYRE_STORED_BF16:
+        return kernels->project_bf16;
+#define GYRE_STORED_BLOCK(NAME, name, ...)                                                                                  \
+    case GYRE_STORED_##NAME:                                                                                                \
+        return kernels->project_##name;
+#include "kernels/quants/stored_types.def"
+    default:
+        return NULL;
+    }
 }
 
 /* Floats of scratch for one thread. */
@@ -102,16 +126,10 @@ static void gemv_task(const gyre_gemm *p, const gyre_kernels *kernels, int64_t f
     const gyre_matrix *w = p->w;
     float sums[GEMV_ROWS * GEMV_OUT];
     const void *rows = (const unsigned char *)w->data + first * w->row_bytes;
-    const int64_t element = w->type == GYRE_STORED_F32 ? 4 : w->type == GYRE_STORED_Q8_0 ? 1 : 2;
+    const int64_t element = gyre_stored_block_size(w->type) > 1 ? 1 : gyre_stored_row_bytes(w->type, 1);
     const gyre_projection job = {p->rows, n, w->in, p->x, p->x_row_stride, rows, w->row_bytes / element, sums, GEMV_OUT};
-    if (w->type == GYRE_STORED_F32)
-        kernels->project_f32(&job);
-    else if (w->type == GYRE_STORED_F16)
-        kernels->project_f16(&job);
-    else if (w->type == GYRE_STORED_BF16)
-        kernels->project_bf16(&job);
-    else if (w->type == GYRE_STORED_Q8_0)
-        kernels->project_q8_0(&job);
+    if (is_multiplied_as_stored(w->type))
+        projection_of(kernels, w->type)(&job);
     else
         project_dequantized(kernels, &job, w, first, scratch);
     store_outputs(p, first, n, sums);
