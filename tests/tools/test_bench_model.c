@@ -63,9 +63,52 @@ static void table_for_people(void **state) {
     assert_null(strstr(o->out, "missed"));
 }
 
+/* Of smollm2: width 576, 9 heads on 3 of 64, hidden 1536.  In a pass of `rows` tokens the last layer computes one row after
+ * its keys, and attends with one. */
+enum { QKV = 576 * 960, AFTER = 576 * 576 + 3 * 576 * 1536 };
+
+static void check_shape_row(const json_t *row, const char *name, int64_t tokens) {
+    const int decodes = !strcmp(name, "decode");
+    const double ns = test_number(row, "ns"), layers = 3, passes = tokens > 512 ? 3 : 1, n = (double)tokens;
+    const double flops =
+        2 * (layers * n * QKV + (2 * n + passes) * AFTER + passes * VOCAB * 576) + 2 * n * (n + 1) * 576 * 2;
+    const double bytes = 2 * (layers * (QKV + AFTER) + VOCAB * 576) + 8 * n * layers * 192;
+    assert_string_equal(test_string(row, "bench"), "model-shape");
+    assert_string_equal(test_string(row, "case"), name);
+    assert_int_equal(test_integer(row, "tokens"), tokens);
+    assert_int_equal(test_integer(row, "layers"), 3);
+    close_to(row, "rate", (decodes ? bytes : flops) / ns);
+    close_to(row, "tokens_per_s", (decodes ? 1 : n) * 1e9 / ns);
+    close_to(row, "value", test_number(row, "rate") / test_number(row, "limit"));
+    const double parts = test_number(row, "products") + test_number(row, "attention") + test_number(row, "rotation");
+    test_close(parts + test_number(row, "rest"), 1, 1e-9, "parts");
+    assert_true(test_number(row, "products") > 0 && test_number(row, "attention") > 0);
+}
+
+static void a_shape_at_lengths(void **state) {
+    (void)state;
+    const outcome *o = run("bench model --shape smollm2 --layers 3 --vocab 64 --tokens 300,813 --threads 1 --json");
+    if (o->exit) fail_msg("%s", o->err);
+    const char *at = o->out;
+    for (int i = 0; i < 4; i++) {
+        json_error_t error;
+        json_t *row = json_loads(at, JSON_DISABLE_EOF_CHECK, &error);
+        if (!row) fail_msg("%s: %s", error.text, at);
+        check_shape_row(row, i % 2 ? "decode" : "prefill", i < 2 ? 300 : 813);
+        json_decref(row);
+        at = strchr(at, '\n') + 1;
+    }
+    assert_string_equal(at, "");
+    assert_non_null(strstr(run("bench model --shape smollm2 --layers 2 --vocab 64 --tokens 64 --threads 2")->out,
+                           "2 layers, width 576, 9 heads on 3 of 64"));
+}
+
 static void wrong_use(void **state) {
     (void)state;
     assert_fails("bench model --layers 0", 2, "--layers: 0 is below 1");
+    assert_fails("bench model --shape large", 2, "--shape: large is none of 100m, smollm2, smollm2-360m");
+    assert_fails("bench model --tokens 64", 2, "--tokens: gyre bench model needs --shape with it");
+    assert_fails("bench model --shape smollm2 --tokens 64,32", 2, "--tokens");
     assert_fails("bench train --vocab 64", 2, "--vocab: not an option of gyre bench train");
     assert_int_equal(setenv("TMPDIR", "/no/such/folder", 1), 0);
     assert_fails("bench model --layers 1", 1, "/no/such/folder: no temporary folder can be made there");
@@ -74,6 +117,6 @@ static void wrong_use(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(rows_fit_the_model), cmocka_unit_test(table_for_people),
-                                       cmocka_unit_test(wrong_use)};
+                                       cmocka_unit_test(a_shape_at_lengths), cmocka_unit_test(wrong_use)};
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

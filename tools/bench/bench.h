@@ -26,13 +26,10 @@ typedef struct bench_options {
         int memory;
     } attention;
     struct bench_model_options {
-        int64_t layers, vocab;
+        const char *shape;     /* NULL = the usual measurements of a llama of a hundred million parameters */
+        int64_t layers, vocab; /* 0 = those of the shape; goals hold for these only */
     } model;
 } bench_options;
-enum {
-    BENCH_MODEL_LAYERS = 12,
-    BENCH_MODEL_VOCAB = 32000
-}; /* about a hundred million parameters; goals hold for this size only */
 
 /* One function per benchmark.  out = the exit status. */
 int bench_train(const bench_options *options);

@@ -2,6 +2,7 @@
  * peak, decoding against reading the same number of bytes, evaluation against the forward pass alone. */
 #include "gyre/gyre_model.h"
 #include "tools/bench/bench_roofline.h"
+#include "tools/bench/bench_shapes.h"
 #include "tools/cli/temporary_folder.h"
 #include "tools/common/model_input.h"
 #include "tools/options/value_names.h"
@@ -11,7 +12,6 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { MODEL_DIM = 768, HEADS = 12, KEY_HEADS = 4, HEAD_DIM = 64, MLP_DIM = 2048 };
 enum { PREFILL = 512, PROMPT = 128, WINDOW = 512, MOST_THREADS = 1024 };
 #define PREFILL_GOAL 0.70 /* of the arithmetic peak */
 #define DECODE_GOAL  0.70 /* of reading memory */
@@ -19,6 +19,40 @@ enum { PREFILL = 512, PROMPT = 128, WINDOW = 512, MOST_THREADS = 1024 };
 
 static const gyre_dtype TYPES[] = {GYRE_DTYPE_F32, GYRE_DTYPE_BF16};
 enum { TYPE_COUNT = sizeof TYPES / sizeof *TYPES };
+
+/* -- shapes -- */
+const bench_model_shape bench_shapes[BENCH_SHAPES] = {
+    {"100m", 32000, 12, 768, 12, 4, 64, 2048, 10000},
+    {"smollm2", 49152, 30, 576, 9, 3, 64, 1536, 100000},
+    {"smollm2-360m", 49152, 32, 960, 15, 5, 64, 2560, 100000},
+};
+
+/* The shape of --shape, with the layers and the vocabulary that are asked for. */
+static bench_model_shape chosen_shape(const bench_options *o) {
+    const char *name = o->model.shape ? o->model.shape : bench_shapes[0].name;
+    bench_model_shape shape = {.name = NULL};
+    for (int i = 0; i < BENCH_SHAPES; i++)
+        if (strcmp(bench_shapes[i].name, name) == 0) shape = bench_shapes[i];
+    if (!shape.name) cli_usage_error("--shape: %s is none of " BENCH_SHAPE_NAMES, name);
+    if (o->model.layers) shape.layers = o->model.layers;
+    if (o->model.vocab) shape.vocab = o->model.vocab;
+    return shape;
+}
+
+gyre_model_config bench_shape_config(const bench_model_shape *shape) {
+    gyre_model_config config = GYRE_INIT(gyre_model_config);
+    config.vocab = shape->vocab;
+    config.layers = shape->layers;
+    config.model_dim = shape->model_dim;
+    config.heads = shape->heads;
+    config.kv_heads = shape->kv_heads;
+    config.head_dim = shape->head_dim;
+    config.mlp_dim = shape->mlp_dim;
+    config.position.kind = gyre_kind_find("rope");
+    config.position.rope.dim = shape->head_dim;
+    config.position.rope.base = shape->base;
+    return config;
+}
 
 /* -- the models -- */
 typedef struct model_files {
@@ -34,17 +68,9 @@ static gyre_status make_folder(model_files *files, gyre_error *err) {
 }
 
 static gyre_status write_models(const bench_options *o, const model_files *files, gyre_error *err) {
-    gyre_model_config config = GYRE_INIT(gyre_model_config);
+    const bench_model_shape shape = chosen_shape(o);
+    const gyre_model_config config = bench_shape_config(&shape);
     gyre_model *model;
-    config.vocab = o->model.vocab;
-    config.layers = o->model.layers;
-    config.model_dim = MODEL_DIM;
-    config.heads = HEADS;
-    config.kv_heads = KEY_HEADS;
-    config.head_dim = HEAD_DIM;
-    config.mlp_dim = MLP_DIM;
-    config.position.kind = gyre_kind_find("rope");
-    config.position.rope.dim = HEAD_DIM;
     gyre_status status = gyre_model_create(&model, &config, 1, err);
     if (status) return status;
     for (int t = 0; t < TYPE_COUNT && !status && !cli_interrupted(); t++)
@@ -212,7 +238,7 @@ static int print_row(const bench_options *o, const model_row *r) {
 
 /* Compares a run with its limit: the median over rounds of the ratio of their rates. */
 static int report(const bench_options *o, model_row row, const bench_series *run, const bench_series *limit) {
-    const int whole = o->model.layers == BENCH_MODEL_LAYERS && o->model.vocab == BENCH_MODEL_VOCAB;
+    const int whole = !o->model.layers && !o->model.vocab;
     row.ns = 1e9 * bench_series_seconds(run, row.rounds);
     row.rate = 1e-9 * bench_series_rate(run, row.rounds);
     row.limit = 1e-9 * bench_series_rate(limit, row.rounds);
@@ -309,6 +335,11 @@ static void print_head(const gyre_model *model) {
 }
 
 int bench_model(const bench_options *o) {
+    if (o->model.shape) {
+        const bench_model_shape shape = chosen_shape(o);
+        return bench_shape_measure(o, &shape);
+    }
+    if (o->encodings.tokens) cli_usage_error("--tokens: gyre bench model needs --shape with it");
     gyre_model *models[TYPE_COUNT] = {NULL};
     gyre_error err = {0, ""};
     cli_progress progress;

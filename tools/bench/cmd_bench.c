@@ -1,11 +1,11 @@
 /* cmd_bench.c: gyre bench: benchmarks on this machine, each beside a reference measured in the same run. */
-#include "tools/bench/bench.h"
+#include "tools/bench/bench_shapes.h"
 #include "tools/subcommands.h"
 #include <stdlib.h>
 #include <string.h>
 
 /* Options that only some benchmarks have: those of one benchmark, and the choice of cases (cli_option.of). */
-enum { OF_TRAIN = 1, OF_ENCODINGS = 2, OF_ATTENTION = 4, OF_MODEL = 8, OF_CASES = 16 };
+enum { OF_TRAIN = 1, OF_ENCODINGS = 2, OF_ATTENTION = 4, OF_MODEL = 8, OF_CASES = 16, OF_LENGTHS = 32 };
 
 static void read_tokens(const char *option, const char *text, void *at) {
     struct bench_encodings_options *o = at;
@@ -16,9 +16,9 @@ static void read_tokens(const char *option, const char *text, void *at) {
 static const cli_option rows[] = {
     {NULL, NULL, "Of all:", 1, CLI_NONE},
     {"rounds", "N", "number of rounds; medians are printed (default: 7)", 1, CLI_INTEGER(rounds, 1, BENCH_MAX_ROUNDS)},
-    {NULL, NULL, "Of encodings:", 2, CLI_NONE},
-    {"tokens", "LIST", "input lengths (default: 512,2048,8192)", 2,
-     CLI_OTHER(struct bench_encodings_options, encodings, read_tokens), .of = OF_ENCODINGS},
+    {NULL, NULL, "Of encodings (--tokens also of model):", 2, CLI_NONE},
+    {"tokens", "LIST", "input lengths (default: 512,2048,8192; of model with --shape 2048,8192,16384)", 2,
+     CLI_OTHER(struct bench_encodings_options, encodings, read_tokens), .of = OF_LENGTHS},
     {"heads", "N", "number of heads (default: 12)", 2, CLI_INTEGER(encodings.heads, 1, 1 << 10), .of = OF_ENCODINGS},
     {"head-dim", "N", "channels per head (default: 64)", 2, CLI_INTEGER(encodings.head_dim, 1, 1 << 10), .of = OF_ENCODINGS},
     {"schemes", "LIST", "schemes or kinds, such as alibi-causal,deberta,rope-table; a wrong name lists them (default: all)",
@@ -38,8 +38,12 @@ static const cli_option rows[] = {
     {"context", "N", "tokens per sequence (default: 256)", 4, CLI_INTEGER(train.context, 16, 1 << 16), .of = OF_TRAIN},
     {"batch", "N", "sequences per step (default: 8)", 4, CLI_INTEGER(train.batch, 1, 1 << 12), .of = OF_TRAIN},
     {NULL, NULL, "Of model:", 5, CLI_NONE},
-    {"layers", "N", "number of layers (default: 12)", 5, CLI_INTEGER(model.layers, 1, 1 << 7), .of = OF_MODEL},
-    {"vocab", "N", "size of the vocabulary (default: 32000)", 5, CLI_INTEGER(model.vocab, 2, 1 << 18), .of = OF_MODEL},
+    {"shape", "NAME", "a prefill and decoding at long lengths, and where their time goes: " BENCH_SHAPE_NAMES, 5,
+     CLI_TEXT(model.shape), .of = OF_MODEL},
+    {"layers", "N", "number of layers (default: 12, or the shape's)", 5, CLI_INTEGER(model.layers, 1, 1 << 7),
+     .of = OF_MODEL},
+    {"vocab", "N", "size of the vocabulary (default: 32000, or the shape's)", 5, CLI_INTEGER(model.vocab, 2, 1 << 18),
+     .of = OF_MODEL},
     {0}};
 
 static int read_argument(void *options, char *text) {
@@ -57,13 +61,13 @@ typedef struct benchmark {
 static const benchmark benchmarks[] = {{"rotate", bench_rotate, 0},
                                        {"angles", bench_angles, 0},
                                        {"add", bench_add, 0},
-                                       {"encodings", bench_encodings, OF_ENCODINGS},
+                                       {"encodings", bench_encodings, OF_ENCODINGS | OF_LENGTHS},
                                        {"attention", bench_attention, OF_ATTENTION | OF_CASES},
                                        {"cache", bench_cache, 0},
                                        {"latents", bench_latents, OF_CASES},
                                        {"products", bench_products, OF_CASES},
                                        {"train", bench_train, OF_TRAIN},
-                                       {"model", bench_model, OF_MODEL}};
+                                       {"model", bench_model, OF_MODEL | OF_LENGTHS}};
 enum { BENCHMARKS = sizeof benchmarks / sizeof *benchmarks };
 #define BENCHMARK_NAMES "rotate, angles, add, encodings, attention, cache, latents, products, train, model"
 
@@ -102,7 +106,12 @@ static const char DOC[] =
     "decoding a "
     "token against reading the same number of bytes; an evaluation against the forward pass of its windows.  Goals are for "
     "the "
-    "full model.  With --json one line for each row.\n\n"
+    "full model.  With --shape, one model in f16 reads one text up to each length of --tokens, and then decodes; its "
+    "products, "
+    "and attention of a layer with and without positions, are run alone after each pass of 512, so that the time is split.  "
+    "All layers of smollm2 over 16384 tokens take three minutes on a quiet core; --layers 4 has nearly the same shares.  "
+    "With "
+    "--json one line for each row.\n\n"
     "Nothing else should run at the same time.\n\n"
     "Examples:\n"
     "  gyre bench rotate\n"
@@ -113,7 +122,8 @@ static const char DOC[] =
     "  gyre bench attention --only prefill-512,decode --threads 1\n"
     "  gyre bench products --only nt-512,row-q8_0\n"
     "  gyre bench train --rounds 9\n"
-    "  gyre bench model --rounds 9 --threads 1\n";
+    "  gyre bench model --rounds 9 --threads 1\n"
+    "  gyre bench model --shape smollm2 --threads 1\n";
 
 int cmd_bench(int argc, char **argv) {
     static const cli_command command = {
@@ -122,7 +132,6 @@ int cmd_bench(int argc, char **argv) {
         NULL};
     bench_options o = {.rounds = 7,
                        .train = {.context = 256, .batch = 8},
-                       .model = {BENCH_MODEL_LAYERS, BENCH_MODEL_VOCAB},
                        .encodings = {.heads = BENCH_GOAL_HEADS, .head_dim = BENCH_GOAL_CHANNELS}};
     variant_read("--encoding", "rope", &o.train.encoding);
     cli_parse(&command, argc, argv, &o);
