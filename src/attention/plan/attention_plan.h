@@ -20,8 +20,9 @@
 #include "core/rotation/far_variants.h"
 #include "core/view.h"
 
-/* Short causal calls take smaller tiles of queries, which keeps the half-empty tiles on the diagonal small. */
-enum { SHORT_QUERY_TILE = 32, SHORT_QUERIES = 512 };
+/* Short causal calls take smaller tiles of queries, which keeps the half-empty tiles on the diagonal small.  Among many keys
+ * the diagonal counts for little, and each key read serves more queries of a larger tile. */
+enum { SHORT_QUERY_TILE = 32, SHORT_QUERIES = 512, SHORT_KEYS = 2048 };
 
 /* The decoding path serves up to MAX_DECODE_QUERIES queries.  It splits the keys into parts of KEYS_PER_SPLIT, a multiple of
  * KEY_TILE, and reads at most MAX_HEADS_TOGETHER key heads together. */
@@ -127,7 +128,8 @@ static inline const float *gyre_slope_of_call(const gyre_attention_plan *plan, i
 
 /* out = rows of a query tile. */
 static inline int64_t gyre_query_tile_rows(const gyre_attention_inputs *args) {
-    return args->causal && args->q.shape[1] <= SHORT_QUERIES ? SHORT_QUERY_TILE : QUERY_TILE;
+    const int is_short = args->q.shape[1] <= SHORT_QUERIES && args->k.shape[1] <= SHORT_KEYS;
+    return args->causal && is_short ? SHORT_QUERY_TILE : QUERY_TILE;
 }
 
 #endif
