@@ -131,6 +131,22 @@ static gyre_status run_plain(shape_bench *b, int64_t from, int64_t rows) {
     return run_attention(b, &b->plain, from, rows);
 }
 
+/* Fills the encoding's table of angles, as the layers of a model share one. */
+static gyre_status fill_angles(const shape_bench *b, const gyre_encoding *encoding, int64_t tokens, gyre_error *err) {
+    gyre_status status = GYRE_OK;
+    for (int64_t at = 0; at < tokens && !status; at += PASS) {
+        const int64_t rows = tokens - at < PASS ? tokens - at : PASS;
+        const gyre_positions positions = {.base = at};
+        const gyre_view view = gyre_dense(b->out, GYRE_DTYPE_F32, 1, rows, 1, b->shape->head_dim);
+        gyre_rotate_args args = GYRE_INIT(gyre_rotate_args);
+        args.positions = &positions;
+        args.in = gyre_const(view);
+        args.out = view;
+        status = gyre_rotate(encoding, &args, b->exec, err);
+    }
+    return status;
+}
+
 static gyre_status attention_open(shape_bench *b, one_layer_attention *a, const char *kind, int64_t tokens,
                                   gyre_error *err) {
     const bench_model_shape *s = b->shape;
@@ -142,6 +158,7 @@ static gyre_status attention_open(shape_bench *b, one_layer_attention *a, const 
         position.head_dim = s->head_dim;
         position.rope.base = s->base;
         status = gyre_encoding_create(&a->encoding, &position, NULL, err);
+        if (!status) status = fill_angles(b, a->encoding, tokens, err);
     }
     config.keys = GYRE_CACHE_KEYS_RAW;
     config.encoding = a->encoding;
@@ -369,7 +386,7 @@ static int report_decoding(const bench_options *o, const shape_bench *b, int64_t
                        (double)b->weight_bytes / t->read * threads);
 }
 
-/* An untimed pass, after which memory has pages and the encoding its tables. */
+/* An untimed pass, after which memory has pages. */
 static gyre_status warm_up(shape_bench *b, int64_t rows) {
     const one_layer_attention *const attention[] = {&b->rotated, &b->plain};
     shape_times unused;
