@@ -389,7 +389,7 @@ static int report_decoding(const bench_options *o, const shape_bench *b, int64_t
 /* An untimed pass, after which memory has pages. */
 static gyre_status warm_up(shape_bench *b, int64_t rows) {
     const one_layer_attention *const attention[] = {&b->rotated, &b->plain};
-    shape_times unused;
+    shape_times unused = {0};
     gyre_status status = time_pass(b, 0, rows, &unused);
     gyre_context_reset(b->context);
     for (int i = 0; i < 2 && !status; i++)
@@ -403,7 +403,7 @@ static int measure_lengths(const bench_options *o, shape_bench *b, const int64_t
     int64_t read = 0;
     gyre_status status = warm_up(b, lengths[0] < PASS ? lengths[0] : PASS);
     for (int64_t i = 0; i < count; i++) {
-        shape_times decoding;
+        shape_times decoding = {0};
         while (read < lengths[i] && !status && !cli_interrupted()) {
             const int64_t rows = lengths[i] - read < PASS ? lengths[i] - read : PASS;
             shape_times t = {0};
