@@ -83,6 +83,8 @@ typedef struct gyre_attention_weights {
                     * [1, n, query heads, keys of the longest sequence], queries counted within the call, keys within their
                     * sequence, 0 past its last.  data NULL = not wanted */
     int64_t first; /* 0 = from the first query on */
+    int scores;    /* 1 = scores in place of weights: what the softmax reads, with biases, softcap and mask; -infinity where
+                    * a key is masked or past the last of its sequence */
 } gyre_attention_weights;
 
 /* Some queries of a sequence with some of its keys, for keys that are split over calls or machines (docs/sharding.md). */

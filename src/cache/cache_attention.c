@@ -1,5 +1,6 @@
 /* cache_attention.c: attention over the sequences of a cache: gyre_cache_attention. */
 #include "attention/attention.h"
+#include "attention/forward/attention_weights.h"
 #include "cache/cached_call.h"
 #include "call/tile_rows.h"
 #include "core/positions.h"
@@ -190,14 +191,14 @@ static int is_alike(const void *arg, int64_t b) {
                                      cache->rotated ? cache->config.context_length : args->q_pos.context_length);
 }
 
-/* Zeros the weights of keys that only longer sequences have. */
+/* Clears the weights of keys that only longer sequences have. */
 static void clear_missing_keys(const void *arg, int64_t b) {
     const call *c = arg;
     const int64_t tokens = gyre_cached_call_tokens(&c->cached, b);
-    gyre_view missing = c->args.weights;
-    gyre_view_narrow(&missing, 0, b, 1);
-    gyre_view_narrow(&missing, 3, tokens, c->cached.longest - tokens);
-    gyre_view_clear(&missing);
+    gyre_attention_inputs missing = c->args;
+    gyre_view_narrow(&missing.weights, 0, b, 1);
+    gyre_view_narrow(&missing.weights, 3, tokens, c->cached.longest - tokens);
+    gyre_weights_clear(&missing, NULL);
 }
 
 /* -- the calls -- */

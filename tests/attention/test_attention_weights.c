@@ -113,6 +113,37 @@ static void weights_change_no_other_output(void **state) {
     gyre_pool_free(pool);
 }
 
+/* Scores are what the softmax reads, by the definition's weights and log-sum-exp; of a masked key -infinity. */
+static void scores_agree_with_definition(void **state) {
+    static const layout layouts_of_scores[] = {{2, 9, 30, 2, 2, 8, 8, 1, 0, -4, 1}, {1, 100, 290, 2, 1, 8, 8, 1, 60, 0, 0}};
+    const char *tier = *state;
+    tier_or_skip(tier);
+    assert_int_equal(setenv("GYRE_CPU", tier, 1), 0);
+    for (int scheme = 0; scheme < SCHEMES; scheme++)
+        for (int all = 0; all < 2; all++) {
+            const options o = {.softcap = 1.5 * all, .sinks = 5 * all, .mask = all, .sink_logits = all};
+            if (!test_scheme_attends(scheme, GYRE_CAUSAL_BY_POSITION)) continue;
+            trial t = scheme_trial(scheme, &layouts_of_scores[all], &o, 40);
+            const layout *s = &t.p.s;
+            const gyre_tables tables = problem_tables(&t.p);
+            attention_setup args = trial_args(&t, &tables);
+            define(&t);
+            args.weights = gyre_dense(t.weights, GYRE_DTYPE_F32, s->batch, s->queries, s->heads, s->keys);
+            args.weights_are_scores = 1;
+            attend(&args, NULL);
+            for (int64_t e = 0; e < t.pairs; e++) {
+                const double lse = t.lse64[e / s->keys], weight = t.weights64[e], score = log(weight) + lse;
+                if (weight == 0)
+                    assert_true(t.weights[e] == -INFINITY);
+                else
+                    test_close((long double)t.weights[e], score, 2e-5L * (1 + fabsl(score)), "score");
+            }
+            check_trial(&t);
+            free_trial(&t);
+        }
+    unsetenv("GYRE_CPU");
+}
+
 /* Rows with a NaN are NaN for visible keys and 0 for masked ones. */
 static void weights_of_nan(void **state) {
     (void)state;
@@ -182,6 +213,7 @@ static void packed_sequences_are_separate(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         FOR_TIERS(agrees_with_definition),
+        FOR_TIERS(scores_agree_with_definition),
         cmocka_unit_test(weights_change_no_other_output),
         cmocka_unit_test(weights_of_nan),
         cmocka_unit_test(packed_sequences_are_separate),

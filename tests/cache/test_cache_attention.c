@@ -283,6 +283,21 @@ static void weights(void **state) {
             test_close((long double)p.weights[row * p.longest + k], (long double)want, 1e-5L, "weight");
         }
     }
+    p.args.weights_are_scores = 1;
+    run(f.cache, &a, &p, NULL);
+    for (int64_t row = 0; row < a.batch * wanted * heads; row++) {
+        const place at = {row / heads / wanted, 1 + row / heads % wanted, row % heads};
+        const model_sequence *of = &f.s[a.sequences[at.b]];
+        double scores[MOST_TOKENS], out[VALUES];
+        naive_row(f.c, &a, &p, of, &at, scores, out);
+        for (int64_t k = 0; k < p.longest; k++) {
+            const float got = p.weights[row * p.longest + k];
+            if (k >= of->count || scores[k] == -INFINITY)
+                assert_true(got == -INFINITY);
+            else
+                test_close((long double)got, (long double)scores[k], 1e-5L * (1 + fabsl((long double)scores[k])), "score");
+        }
+    }
     free_problem(&p);
     free_fixture(&f);
 }

@@ -28,6 +28,7 @@ typedef struct attention_setup {
     uint64_t seed;
     gyre_view weights;
     int64_t weights_first;
+    int weights_are_scores;
     gyre_view state;
     const gyre_positions *q_index, *k_index;
     gyre_view dq_gate_sums, dk_gate_sums;
@@ -58,7 +59,8 @@ static inline void attention_setup_options(const attention_setup *s, attention_s
                                        .k_pos_head_stride = s->k_pos_head_stride};
     to->gates = (gyre_attention_gates){.size = sizeof to->gates, .q = s->q_gate_sums, .k = s->k_gate_sums};
     to->dropout = (gyre_attention_dropout){.size = sizeof to->dropout, .rate = s->dropout, .seed = s->seed};
-    to->weights = (gyre_attention_weights){.size = sizeof to->weights, .out = s->weights, .first = s->weights_first};
+    to->weights = (gyre_attention_weights){
+        .size = sizeof to->weights, .out = s->weights, .first = s->weights_first, .scores = s->weights_are_scores};
     to->part =
         (gyre_attention_part){.size = sizeof to->part, .state = s->state, .q_index = s->q_index, .k_index = s->k_index};
 }

@@ -68,6 +68,7 @@ gyre_status gyre_attention_inputs_read(gyre_attention_inputs *inputs, const gyre
                                       .seed = o.dropout.seed,
                                       .weights = o.weights.out,
                                       .weights_first = o.weights.first,
+                                      .weights_are_scores = o.weights.scores,
                                       .state = o.part.state,
                                       .q_index = o.part.q_index,
                                       .k_index = o.part.k_index};

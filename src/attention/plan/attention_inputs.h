@@ -30,6 +30,7 @@ typedef struct gyre_attention_inputs {
     /* gyre_attention_weights */
     gyre_view weights;
     int64_t weights_first;
+    int weights_are_scores;
     /* gyre_attention_part */
     gyre_view state;
     const gyre_positions *q_index, *k_index;
