@@ -508,6 +508,8 @@ static void figures(void **state) {
                                         "ramp",
                                         "clock",
                                         "helix",
+                                        "helix --axis position",
+                                        "hands",
                                         "decay",
                                         "table",
                                         "digits",

@@ -12,11 +12,11 @@ enum { MAX_POINTS = 4096, NAMES = 256, NUMBER = 64 };
 
 #define LEAST_BASE 1.001
 #define MOST_BASE  1e18
-enum { KINDS = 15 };
+enum { KINDS = 16 };
 static const plot_kind *const kinds[KINDS] = {&plot_methods, &plot_wavelengths, &plot_ramp,       &plot_clock,
                                               &plot_helix,   &plot_decay,       &plot_rows,       &plot_digits,
                                               &plot_shift,   &plot_bias,        &plot_perplexity, &plot_passkey,
-                                              &plot_copying, &plot_accuracy,    &plot_attention};
+                                              &plot_copying, &plot_accuracy,    &plot_attention,  &plot_hands};
 
 static const char documentation[] =
     "Draws a figure of position encodings, as SVG, PNG or PDF, and prints the numbers in it."
@@ -27,7 +27,8 @@ static const char documentation[] =
     "  wavelengths  tokens that each pair takes for a turn, against the lengths; the ramp shaded\n"
     "  ramp         what each method divides the frequency of each pair by\n"
     "  clock        pairs as hands of a clock, and what each method does to them\n"
-    "  helix        e^(i m theta) in space, the pair as third axis, and its projections\n"
+    "  hands        a wall clock with three hands, read past the 12 hours that it shows, under linear and NTK\n"
+    "  helix        e^(i m theta) in space, the pair or the position as third axis, and its projections\n"
     "  decay        mean and bound of the rotated inner product against distance\n"
     "  table        tables of positions: the sinusoid, and what MODEL learned\n"
     "  digits       positions as one-hot, as binary digits, and as a sinusoid\n"
@@ -122,7 +123,10 @@ static const cli_option rows[] = {
      .of = PLOT_OPTION_HEAD_DIM},
     ROW_BETA_FAST(method.betas.fast, "32", CLI_GROUP_OF(2, PLOT_OPTION_BETAS)),
     ROW_BETA_SLOW(method.betas.slow, "1", CLI_GROUP_OF(2, PLOT_OPTION_BETAS)),
-    {"position", "N", "clock, helix and shift: the position shown", 3, CLI_INTEGER(position, 0, CLI_MAX_TOKENS),
+    {"axis", "pair|position",
+     "helix: the third axis: all pairs at one position, or some pairs at the positions to --position (default: pair)", 3,
+     CLI_CHOICE(plot_axis, axis, PLOT_AXIS_PAIR), .of = PLOT_OPTION_AXIS},
+    {"position", "N", "clock, hands, helix and shift: the position shown", 3, CLI_INTEGER(position, 0, CLI_MAX_TOKENS),
      .of = PLOT_OPTION_POSITION},
     {"points", "N", "Columns of a map, points of a line", 3, CLI_INTEGER(points, 8, MAX_POINTS), .of = PLOT_OPTION_POINTS},
     {"layer", "N", "attention and bias: the layer, counted from 0 (default: the last; of bias the first)", 3,

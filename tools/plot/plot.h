@@ -107,11 +107,15 @@ enum {
     PLOT_OPTION_AS = 1 << 14,
     PLOT_OPTION_LAYER_TYPE = 1 << 15,
     PLOT_OPTION_TEXT = 1 << 16, /* --text, --ids, --tokenizer */
+    PLOT_OPTION_AXIS = 1 << 17,
     /* Of a rotation without methods, and of one that methods stretch. */
     PLOT_OPTIONS_ROTATION = PLOT_OPTION_BASE | PLOT_OPTION_HEAD_DIM | PLOT_OPTION_AS | PLOT_OPTION_LAYER_TYPE,
     PLOT_OPTIONS_STRETCH = PLOT_OPTIONS_ROTATION | PLOT_OPTION_COMPARE | PLOT_OPTION_METHODS | PLOT_OPTION_TO |
                            PLOT_OPTION_FACTOR | PLOT_OPTION_TRAINED | PLOT_OPTION_BETAS
 };
+
+/* The third axis of a helix. */
+typedef enum plot_axis { PLOT_AXIS_PAIR, PLOT_AXIS_POSITION } plot_axis;
 
 typedef struct plot_kind plot_kind;
 typedef struct plot_options {
@@ -128,6 +132,7 @@ typedef struct plot_options {
     int64_t head_dim, position, layer, head, points, tokens;
     double bases[PLOT_BASES];
     int bases_count;
+    plot_axis axis;
     gyre_exec exec;
 } plot_options;
 
@@ -238,10 +243,13 @@ struct plot_kind {
     gyre_status (*compute)(plot_work *w, gyre_error *err);
     void (*draw)(const plot_work *w, plot_script *s);
 };
+/* plot_turns.c: a helix by position. */
+gyre_status plot_turns_compute(plot_work *w, gyre_error *err);
+void plot_turns_draw(const plot_work *w, plot_script *s);
 /* plot_runs.c.  out = 0, or CLI_FAILED with the error printed: one figure cannot hold so many results.  Tables of other
  * kinds of figures fit. */
 int plot_runs_fit(const plot_table *t);
-extern const plot_kind plot_methods, plot_wavelengths, plot_decay, plot_ramp, plot_clock, plot_helix, plot_rows, plot_digits,
-    plot_shift, plot_bias, plot_attention, plot_perplexity, plot_passkey, plot_copying, plot_accuracy;
+extern const plot_kind plot_methods, plot_wavelengths, plot_decay, plot_ramp, plot_clock, plot_hands, plot_helix, plot_rows,
+    plot_digits, plot_shift, plot_bias, plot_attention, plot_perplexity, plot_passkey, plot_copying, plot_accuracy;
 
 #endif

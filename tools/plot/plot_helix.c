@@ -20,6 +20,7 @@ static double pair_at(int64_t pairs, int64_t step) {
 static gyre_status compute(plot_work *w, gyre_error *err) {
     static const double usual[] = {1e4, 5e5, 1e6};
     const plot_options *o = w->options;
+    if (o->axis == PLOT_AXIS_POSITION) return plot_turns_compute(w, err);
     const gyre_config *config = &w->subjects[0].config;
     const int own = o->files_count > 0 || o->base > 0;
     const double base_of_model = config->rope.base > 0 ? config->rope.base : 10000;
@@ -101,6 +102,10 @@ static void draw_row(const plot_table *t, plot_script *s, int index, int count, 
 
 static void draw(const plot_work *w, plot_script *s) {
     const plot_table *t = &w->table;
+    if (w->options->axis == PLOT_AXIS_POSITION) {
+        plot_turns_draw(w, s);
+        return;
+    }
     const int count = plot_table_groups(t, COLUMN_BASE);
     plot_script_start(s, 1120, 52 + 250 * count, t->title);
     plot_data(s, t, "all", 0, t->rows);
@@ -111,10 +116,7 @@ static void draw(const plot_work *w, plot_script *s) {
     }
 }
 
-const plot_kind plot_helix = {"helix",
-                              "e^(i m theta) in space, the pair as third axis, and its projections, for each base",
-                              PLOT_TAKES_SUBJECT,
-                              1,
-                              PLOT_OPTIONS_ROTATION | PLOT_OPTION_BASES | PLOT_OPTION_POSITION,
-                              compute,
-                              draw};
+const plot_kind plot_helix = {
+    "helix", "e^(i m theta) in space, the pair or the position as third axis, and its projections", PLOT_TAKES_SUBJECT,
+    1,       PLOT_OPTIONS_ROTATION | PLOT_OPTION_BASES | PLOT_OPTION_POSITION | PLOT_OPTION_AXIS,   compute,
+    draw};
