@@ -26,7 +26,8 @@ void fuzz_tables_choose(gyre_config *c, fuzz_bytes *in, int64_t positions) {
     if (c->kind == GYRE_KIND_SHAW || c->kind == GYRE_KIND_NEZHA) s->terms = terms[fuzz_choice(in, 3)];
     if (c->kind == GYRE_KIND_BERT) s->terms = fuzz_choice(in, 2) ? GYRE_TERM_QUERY | GYRE_TERM_KEY : 0;
     if (c->kind == GYRE_KIND_BERT) s->max_positions = positions;
-    if (c->kind == GYRE_KIND_SHAW || c->kind == GYRE_KIND_NEZHA || c->kind == GYRE_KIND_TRANSFORMER_XL)
+    if (c->kind == GYRE_KIND_SHAW || c->kind == GYRE_KIND_NEZHA || c->kind == GYRE_KIND_TRANSFORMER_XL ||
+        c->kind == GYRE_KIND_MULTIPLICATIVE)
         s->max_distance = 1 + fuzz_choice(in, 40);
     if (c->kind == GYRE_KIND_TRANSFORMER_XL) s->bidirectional = fuzz_choice(in, 2);
     if (c->kind == GYRE_KIND_DEBERTA) {

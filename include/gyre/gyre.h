@@ -176,7 +176,8 @@ typedef enum gyre_kind {
     GYRE_KIND_TRANSFORMER_XL, /* score: (q + u) . k + (q + v) . r, Dai 2019, arXiv 1901.02860; the caller projects r */
     GYRE_KIND_FIRE,           /* score: a small network of distance over position, Li 2023, arXiv 2310.04418 */
     GYRE_KIND_SANDWICH,       /* score: the product of two sinusoids, not trained, Chi 2022, arXiv 2212.10356 */
-    GYRE_KIND_TAPA            /* score: a product times the cosine of another, Wang 2025, arXiv 2509.12635 */
+    GYRE_KIND_TAPA,           /* score: a product times the cosine of another, Wang 2025, arXiv 2509.12635 */
+    GYRE_KIND_MULTIPLICATIVE  /* score: q, k and a trained vector by distance, Huang 2020, arXiv 2009.13658, method 3 */
 } gyre_kind;
 /* A set of places where an encoding acts. */
 typedef enum gyre_places {
@@ -403,7 +404,7 @@ typedef struct gyre_config {
         int64_t buckets;  /* T5: rows of the table, even; needed */
         int64_t position_buckets; /* DEBERTA: log buckets on each side, even; 0 = none (v1) */
         int64_t max_distance;     /* this and larger distances count as one.  T5: 0 = 128.  NEZHA: 0 = 64.  SHAW, DEBERTA,
-                                   * TRANSFORMER_XL (clamp_len): needed */
+                                   * TRANSFORMER_XL (clamp_len), MULTIPLICATIVE: needed */
         int64_t max_positions;    /* BERT: positions 0 .. this - 1; needed */
         int bidirectional;        /* T5: 1 = half the buckets for keys after the query; TRANSFORMER_XL: rows for them */
         int64_t hidden_units;     /* FIRE: of each head's network, at most 256; 0 = 32 */
@@ -467,7 +468,8 @@ GYRE_API GYRE_MUST_CHECK gyre_status gyre_encoding_slopes(const gyre_encoding *e
 /* The tables that a scheme trains: memory of the caller, F32 or F64.  data NULL if the scheme has none. */
 typedef enum gyre_table {
     GYRE_TABLE_INPUT,        /* [1, 1, positions, dim]: added at the input.  With input.trained_scale [1, 1, 1, 1] */
-    GYRE_TABLE_QUERY,        /* A, [1, 1 or heads, rows, head_dim]: s += scale q . A[r] */
+    GYRE_TABLE_QUERY,        /* A, [1, 1 or heads, rows, head_dim]: s += scale q . A[r].  MULTIPLICATIVE:
+                              * s = scale sum over c of q_c A[r]_c k_c */
     GYRE_TABLE_KEY,          /* B, shaped as A: s += scale k . B[r].  May be the same memory as A (BERT) */
     GYRE_TABLE_VALUE,        /* V, shaped as A: o += sum of a V[r]; values have head_dim channels too */
     GYRE_TABLE_BIAS,         /* [1, 1, rows, heads].  T5: s += row r(m, n).  KERPLE: rows r1, r2.

@@ -302,6 +302,16 @@ Tables "query" (the paper's keys, which are multiplied with queries) and "value"
     "max_distance",
     terms=("query", "value"),
 )
+multiplicative = _of_vectors(
+    "multiplicative",
+    """The product of three vectors (Huang 2020, arXiv 2009.13658, method 3): q, k and a trained one of their distance.
+
+The score is scale sum over channels of q k A[r], r the distance clipped to max_distance.  Its table "query" is A,
+[2 max_distance + 1, head_dim]; all ones leave q . k.""",
+    "head_dim",
+    "max_distance",
+    terms=None,
+)
 nezha = _of_vectors(
     "nezha",
     "NeZha (Wei 2019, arXiv 1909.00204): Shaw's two terms with a fixed sinusoid.",

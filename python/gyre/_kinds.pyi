@@ -299,6 +299,17 @@ def shaw(
         terms: a set of terms
         heads: a whole number
     """
+def multiplicative(head_dim: int, *, max_distance: int, heads: int | None = None) -> Encoding:
+    """The product of three vectors (Huang 2020, arXiv 2009.13658, method 3): q, k and a trained one of their distance.
+
+    The score is scale sum over channels of q k A[r], r the distance clipped to max_distance.  Its table "query" is A,
+    [2 max_distance + 1, head_dim]; all ones leave q . k.
+
+    Values:
+        head_dim: a whole number
+        max_distance: a whole number
+        heads: a whole number
+    """
 def nezha(
     head_dim: int,
     *,

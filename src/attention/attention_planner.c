@@ -53,7 +53,8 @@ static void measure(gyre_attention_plan *plan, const gyre_attention_inputs *args
     measure_window(plan, args);
     gyre_attention_rotation_measure(plan);
     gyre_tables_measure(plan);
-    plan->key_scales_apart = plan->fixed_order && plan->source->k_dtype == GYRE_DTYPE_Q8 && !plan->table.key;
+    plan->key_scales_apart =
+        plan->fixed_order && plan->source->k_dtype == GYRE_DTYPE_Q8 && !plan->table.key && !plan->table.factors;
     plan->value_scales_apart = plan->fixed_order && plan->source->v_dtype == GYRE_DTYPE_Q8 && !plan->table.value;
     plan->sinks = args->sinks;
     plan->softcap = (float)args->softcap;

@@ -47,7 +47,9 @@ struct gyre_encoding {
     unsigned fixed_terms;       /* GYRE_TERM_*: sides whose vectors are in fixed_table, not trained */
     int64_t amplitude_channels; /* the first of queries and keys, whose product is multiplied by the cosine of that of the
                                  * others (gyre_scheme.phase_row); 0 = scores are one product */
-    double score_terms;         /* the default scale is 1 / sqrt(channels score_terms), channels those of the product
+    int query_factors;  /* 1: rows of the query table multiply the products of queries and keys, channel by channel; 0:
+                                 * they are multiplied with queries, and the products added to scores */
+    double score_terms; /* the default scale is 1 / sqrt(channels score_terms), channels those of the product
                                       * that is scaled: amplitude_channels or head_dim */
     struct gyre_angle_table *angles; /* cos and sin of positions 0 .. rope.table_positions - 1, or NULL */
 };

@@ -204,6 +204,27 @@ typedef struct gyre_phase_row {
     float *cosine;
 } gyre_phase_row;
 
+/* out[j] = sum over c < channels of (a[c] factors[c * factor_stride + j]) b[c * b_stride + j], j < n, a multiple of 16: the
+ * bits of matmul_f32 with the products of a and the factors as a row. */
+typedef struct gyre_factored_product {
+    int64_t n, channels;
+    const float *a, *factors;
+    int64_t factor_stride;
+    const float *b;
+    int64_t b_stride;
+    float *out;
+} gyre_factored_product;
+
+/* Its gradient, with lines of `channels`, a multiple of 16: for each j < n whose dout is not 0, with f = factors[row[j]],
+ *     da += dout[j] f b[j],   db[j] += dout[j] f a,   dfactors[row[j]] += dout[j] a b[j]. */
+typedef struct gyre_factored_gradient {
+    int64_t n, channels;
+    const float *dout;
+    const int32_t *row;
+    const float *a, *factors, *b;
+    float *da, *dfactors, *db;
+} gyre_factored_gradient;
+
 typedef struct gyre_kernels {
     const char *tier;                /* the name in GYRE_TIERS (tier_list.h) */
     int lanes;                       /* floats of a vector */

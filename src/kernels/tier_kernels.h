@@ -224,6 +224,59 @@ KERNEL(phase_gradient_row_f32)(float *dx, float *slope, const float *cosine, int
     }
 }
 
+INLINE void factored_columns(const gyre_factored_product *p, int64_t j, int vecs) {
+    vec sum[GEMV_VECS];
+    UNROLL
+    for (int v = 0; v < vecs; v++)
+        sum[v] = vec_set1(0);
+    for (int64_t c = 0; c < p->channels; c++) {
+        const float *factors = p->factors + c * p->factor_stride + j, *b = p->b + c * p->b_stride + j;
+        const vec a = vec_set1(p->a[c]);
+        UNROLL
+        for (int v = 0; v < vecs; v++)
+            sum[v] = vec_fma(vec_mul(a, vec_load(factors + v * LANES)), vec_load(b + v * LANES), sum[v]);
+    }
+    UNROLL
+    for (int v = 0; v < vecs; v++)
+        vec_store(p->out + j + v * LANES, sum[v]);
+}
+
+KERNEL(factored_product_f32)(const gyre_factored_product *p) {
+    int64_t j = 0;
+    for (; j + GEMV_VECS * LANES <= p->n; j += GEMV_VECS * LANES)
+        factored_columns(p, j, GEMV_VECS);
+    for (; j < p->n; j += LANES)
+        factored_columns(p, j, 1);
+}
+
+/* One vector of channels.  Keys in a run that share a row add up before their sum goes to it, so that a row with many pairs
+ * keeps its digits. */
+INLINE void factored_gradient_channels(const gyre_factored_gradient *p, int64_t c) {
+    const vec a = vec_load(p->a + c);
+    vec da = vec_load(p->da + c);
+    for (int64_t j = 0; j < p->n;) {
+        const int32_t row = p->row[j];
+        const int64_t of_row = row * p->channels + c;
+        const vec f = vec_load(p->factors + of_row);
+        vec df = vec_set1(0);
+        for (; j < p->n && p->row[j] == row; j++) {
+            if (p->dout[j] == 0) continue;
+            const int64_t of_b = j * p->channels + c;
+            const vec d = vec_set1(p->dout[j]), by_a = vec_mul(d, a), b = vec_load(p->b + of_b);
+            da = vec_fma(vec_mul(d, f), b, da);
+            df = vec_fma(by_a, b, df);
+            vec_store(p->db + of_b, vec_fma(by_a, f, vec_load(p->db + of_b)));
+        }
+        vec_store(p->dfactors + of_row, vec_add(vec_load(p->dfactors + of_row), df));
+    }
+    vec_store(p->da + c, da);
+}
+
+KERNEL(factored_gradient_f32)(const gyre_factored_gradient *p) {
+    for (int64_t c = 0; c < p->channels; c += LANES)
+        factored_gradient_channels(p, c);
+}
+
 KERNEL(alibi_row_f32)(float *x, int64_t n, float slope, float distance) {
     static const float count[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
     const vec by = vec_set1(slope), first = vec_load(count), zero = vec_set1(0);

@@ -24,6 +24,7 @@ EVERY_KIND = {
     "fire": lambda: gyre.fire(4),
     "sandwich": lambda: gyre.sandwich(4),
     "tapa": lambda: gyre.tapa(16),
+    "multiplicative": lambda: gyre.multiplicative(16, max_distance=8),
 }
 
 

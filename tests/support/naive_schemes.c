@@ -188,6 +188,16 @@ static void shaw(const scheme_context *of, const scheme_pair *at, scheme_terms *
 }
 static const scheme_oracle naive_shaw = {.pair = shaw};
 
+/* Huang 2020, method 3: the product of three vectors, channel by channel. */
+static void multiplicative(const scheme_context *of, const scheme_pair *at, scheme_terms *out) {
+    const int64_t most = of->config.score.max_distance;
+    const double *a = row_of(of, GYRE_TABLE_QUERY, at->head, clip(at->n - at->m, -most, most) + most);
+    out->product = 0;
+    for (int64_t c = 0; c < of->dim; c++)
+        out->product += at->q[c] * at->k[c] * a[c];
+}
+static const scheme_oracle naive_multiplicative = {.pair = multiplicative};
+
 /* Wei 2019: alternating sine and cosine of the clipped distance, counted from 0. */
 static void nezha(const scheme_context *of, const scheme_pair *at, scheme_terms *out) {
     const struct gyre_score_config *s = &of->config.score;

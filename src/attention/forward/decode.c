@@ -53,7 +53,7 @@ typedef struct decode_state {
 
 static int scheme_supported(const gyre_attention_plan *plan) {
     const struct gyre_table_plan *table = &plan->table;
-    const int vectors = table->query || table->key || table->value || table->content || table->position;
+    const int vectors = table->factors || table->query || table->key || table->value || table->content || table->position;
     return !plan->gradient && !plan->rotation.xpos && plan->rotation.variants[GYRE_ROLE_QUERY] == 1 && !vectors &&
            plan->args->dropout == 0;
 }

@@ -11,6 +11,7 @@
 #include "attention/terms/attention_rotation.h"
 #include "attention/terms/biases.h"
 #include "attention/terms/dropout.h"
+#include "attention/terms/factors.h"
 #include "attention/terms/phases.h"
 #include "attention/terms/softmax.h"
 #include "attention/terms/table_buffers.h"
@@ -218,7 +219,10 @@ static void tile_pair_backward(const gyre_attention_plan *plan, gyre_key_buffers
     if (plan->gated) gyre_gates_backward(plan, keys, q, tile_pair);
     if (plan->uses_tables) gyre_tables_backward(plan, keys, q, tile_pair);
     if (plan->parts > 1) gyre_phases_backward(plan, q, tile_pair);
-    add_dq_dk(plan, keys, q, tile_pair);
+    if (plan->table.factors)
+        gyre_factors_backward(plan, keys, q, tile_pair);
+    else
+        add_dq_dk(plan, keys, q, tile_pair);
 }
 
 /* Writes rows.  before: NULL, or memory for as many rows: they are added to the floats there. */

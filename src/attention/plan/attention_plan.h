@@ -50,6 +50,7 @@ enum { MAX_PARTS = 2 };
 
 typedef struct gyre_table_plan {
     int query, key, value, has_score_bias;  /* terms of the encoding; has_score_bias: b depends on distance alone */
+    int factors;                            /* instead of query: the query table multiplies (terms/factors.h) */
     int content, position;                  /* biases of the query: before the keys, before the query table */
     int trains_pair_bias;                   /* a bias that depends on more than distance is trained */
     int64_t rows, row_pad;                  /* of the vector tables; row_pad leaves room to read 15 past any row */

@@ -58,6 +58,8 @@ typedef struct gyre_table_buffers {
     int64_t cached_bias_head;     /* -1 = none yet */
     float *query_products;        /* [QUERY_TILE][ROW_BLOCK]: queries times a block of table rows */
     float *key_products;          /* [ROW_BLOCK][KEY_BLOCK]: a block of table rows times keys */
+    float *factor_columns;        /* with factors: [head_pad][FACTOR_COLUMNS]: rows of the query table by distance */
+    float *factored_rows;         /* with factors: [QUERY_TILE][head_pad]: queries times one row */
     double *dbias;                /* gradient: [bias_rows][heads of an item] */
     int q_finite;                 /* gradient: of table_rows of the query tile */
     float *dq_rows;               /* gradient: of table_rows */

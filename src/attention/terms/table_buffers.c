@@ -1,5 +1,6 @@
 /* table_buffers.c: what an encoding adds by distance, as decided for a segment, and the memory it takes. */
 #include "attention/terms/table_buffers.h"
+#include "attention/terms/factors.h"
 #include "attention/terms/tables.h"
 #include "core/positions.h"
 #include "core/scheme.h"
@@ -54,7 +55,8 @@ void gyre_tables_measure(gyre_attention_plan *plan) {
     plan->table = (gyre_table_plan){0};
     plan->uses_tables = 0;
     if (!encoding) return;
-    plan->table.query = gyre_has_vector_table(encoding, GYRE_TABLE_QUERY, GYRE_TERM_QUERY);
+    plan->table.factors = encoding->query_factors;
+    plan->table.query = !plan->table.factors && gyre_has_vector_table(encoding, GYRE_TABLE_QUERY, GYRE_TERM_QUERY);
     plan->table.key = gyre_has_vector_table(encoding, GYRE_TABLE_KEY, GYRE_TERM_KEY);
     plan->table.value = gyre_has_vector_table(encoding, GYRE_TABLE_VALUE, GYRE_TERM_VALUE);
     plan->table.has_score_bias = encoding->scheme->bias_row && !encoding->scheme->bias_tile;
@@ -107,7 +109,8 @@ static void layout_biases(const gyre_attention_plan *plan, gyre_arena *a, gyre_t
 
 void gyre_tables_layout(const gyre_attention_plan *plan, gyre_arena *a, gyre_table_buffers *buffers) {
     const int64_t pairs = QUERY_TILE * KEY_TILE;
-    const packing query = {GYRE_TABLE_QUERY, plan->table.query, plan->gradient, 1, plan->head_pad};
+    const int factors = plan->table.factors;
+    const packing query = {GYRE_TABLE_QUERY, plan->table.query || factors, plan->gradient || factors, 1, plan->head_pad};
     const packing key = {GYRE_TABLE_KEY, plan->table.key, 1, 1, plan->head_pad};
     const packing value = {GYRE_TABLE_VALUE, plan->table.value, !plan->gradient, plan->gradient, plan->value_pad};
     buffers->distance = gyre_arena_alloc(a, pairs, sizeof *buffers->distance);
@@ -124,6 +127,10 @@ void gyre_tables_layout(const gyre_attention_plan *plan, gyre_arena *a, gyre_tab
     if (plan->table.rows > 0) {
         buffers->row = gyre_arena_alloc(a, pairs, sizeof *buffers->row);
         buffers->query_products = gyre_arena_alloc(a, QUERY_TILE * ROW_BLOCK + 16, sizeof *buffers->query_products);
+    }
+    if (factors) {
+        buffers->factor_columns = gyre_arena_floats(a, FACTOR_COLUMNS, plan->head_pad);
+        buffers->factored_rows = gyre_arena_floats(a, QUERY_TILE, plan->head_pad);
     }
     if (plan->table.key) buffers->row_reversed = gyre_arena_alloc(a, pairs, sizeof *buffers->row_reversed);
     if (plan->table.key)

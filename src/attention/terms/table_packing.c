@@ -50,7 +50,8 @@ void gyre_tables_pack(const gyre_attention_plan *plan, gyre_query_buffers *q) {
     const gyre_tables *tables = plan->args->tables;
     const int64_t head = gyre_head_in_call(plan, q->head);
     gyre_cview view;
-    if (plan->table.query && gyre_vector_table_view(plan->encoding, tables, GYRE_TABLE_QUERY, &view))
+    if ((plan->table.query || plan->table.factors) &&
+        gyre_vector_table_view(plan->encoding, tables, GYRE_TABLE_QUERY, &view))
         pack(plan, &t->query, &view, head, 1, plan->head_pad);
     if (plan->table.key && gyre_vector_table_view(plan->encoding, tables, GYRE_TABLE_KEY, &view))
         pack(plan, &t->key, &view, head, plan->scale, plan->head_pad); /* queries are scaled already, keys are not */

@@ -490,15 +490,18 @@ static void score_by_key(const gyre_attention_plan *plan, const gyre_key_buffers
     }
 }
 
-void gyre_tables_score(const gyre_attention_plan *plan, const gyre_key_buffers *keys, gyre_query_buffers *queries,
-                       const gyre_tile_pair *tile_pair) {
-    gyre_table_buffers *t = queries->tables;
+void gyre_tables_list(const gyre_attention_plan *plan, const gyre_key_buffers *keys, gyre_query_buffers *queries,
+                      const gyre_tile_pair *tile_pair) {
     if (!plan->table.has_score_bias && plan->table.rows == 0) return;
     gyre_tables_pack(plan, queries);
     list_distances(queries, tile_pair, keys->positions + tile_pair->tile * KEY_TILE + tile_pair->first);
+    if (plan->table.rows > 0) look_up_rows(&plan->encoding->distance_map, queries);
+}
+
+void gyre_tables_score(const gyre_attention_plan *plan, const gyre_key_buffers *keys, gyre_query_buffers *queries,
+                       const gyre_tile_pair *tile_pair) {
+    gyre_table_buffers *t = queries->tables;
     if (plan->table.has_score_bias) add_score_biases(plan, queries, tile_pair);
-    if (plan->table.rows == 0) return;
-    look_up_rows(&plan->encoding->distance_map, queries);
     if (plan->table.query) score_by_query(plan, queries, tile_pair, queries->table_rows, &t->query, queries->scores);
     if (plan->table.key) score_by_key(plan, keys, queries, tile_pair);
 }

@@ -24,6 +24,9 @@ void gyre_tables_begin_queries(const gyre_attention_plan *plan, gyre_query_buffe
 void gyre_tables_end_queries(const gyre_attention_plan *plan, gyre_query_buffers *queries);
 
 /* -- a tile pair -- */
+/* The distances of the pairs and their rows, which the functions below read. */
+void gyre_tables_list(const gyre_attention_plan *plan, const gyre_key_buffers *keys, gyre_query_buffers *queries,
+                      const gyre_tile_pair *tile_pair);
 /* scores += the biases, relative to the rows' biases, and scale (q . A[r] + k . B[r]). */
 void gyre_tables_score(const gyre_attention_plan *plan, const gyre_key_buffers *keys, gyre_query_buffers *queries,
                        const gyre_tile_pair *tile_pair);

@@ -2,6 +2,7 @@
 #include "attention/tiles/scores.h"
 #include "attention/terms/attention_rotation.h"
 #include "attention/terms/biases.h"
+#include "attention/terms/factors.h"
 #include "attention/terms/mask.h"
 #include "attention/terms/phases.h"
 #include "attention/terms/softmax.h"
@@ -70,7 +71,11 @@ void gyre_tile_pair_score(const gyre_attention_plan *plan, const gyre_key_buffer
                           const gyre_tile_pair *tile_pair) {
     const int64_t at = tile_pair->tile * KEY_TILE + tile_pair->first;
     const int64_t *positions = keys->positions + at;
-    score_variants(plan, keys, queries, tile_pair, positions);
+    if (plan->uses_tables) gyre_tables_list(plan, keys, queries, tile_pair);
+    if (plan->table.factors)
+        gyre_factors_score(plan, keys, queries, tile_pair);
+    else
+        score_variants(plan, keys, queries, tile_pair, positions);
     if (plan->parts > 1) {
         gyre_phase_turns turns;
         gyre_phases_list(plan, keys, queries, tile_pair, &turns);
