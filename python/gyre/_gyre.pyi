@@ -101,6 +101,8 @@ class Cache:
         *,
         out: Any = None,
         lse: bool = False,
+        weights: bool = False,
+        scores: bool = False,
         order: str | None = None,
         causal: bool | str = True,
         layout: str | None = None,
@@ -434,6 +436,8 @@ def attention(
     encoding: Encoding | None = None,
     out: Any = None,
     lse: bool = False,
+    weights: bool = False,
+    scores: bool = False,
     order: str | None = None,
     causal: bool | str = False,
     layout: str | None = None,
@@ -485,6 +489,9 @@ def attention(
             log forget gates (Forgetting Transformer, arXiv 2503.02130).  numpy.cumsum in float64 makes them.
         out: memory for the result, shaped as q with the channels of v.
         lse: True = return (out, lse), lse float32 without the axis of channels: the log-sum-exp of each row.
+        weights, scores: True = return them too, after lse, float32 [batch, heads, queries, keys of the longest
+            sequence] in any layout: the softmax without dropout, and what it reads, after biases, softcap and mask.
+            They are computed again, key by key, and have no gradient.
 
     Returns an array of the kind and type of q.  A row that sees no key is zeros.  Sums are of floats.
 

@@ -7,12 +7,23 @@ static gyre_status attend(gyre_py_attention_call *c, const gyre_exec *exec, gyre
     size_t bytes = 0;
     gyre_status status = gyre_attention_scratch(&c->args, 0, exec, &bytes, err);
     if (!status) status = gyre_py_take_scratch(bytes, &c->scratch, err);
-    return status ? status : gyre_attention(&c->args, c->scratch, exec, err);
+    for (int more = 1; more && !status; more = gyre_py_next_picture(c))
+        status = gyre_attention(&c->args, c->scratch, exec, err);
+    return status;
+}
+
+/* out = keys of the longest sequence. */
+static int64_t longest(const gyre_py_attention_call *c) {
+    const int64_t *starts = c->batch.k_starts;
+    int64_t most = starts ? 0 : c->args.k.shape[1];
+    for (int64_t s = 0; starts && s < c->batch.sequences; s++)
+        most = starts[s + 1] - starts[s] > most ? starts[s + 1] - starts[s] : most;
+    return most;
 }
 
 const char gyre_py_attention_doc[] =
-    "attention($module, q, k, v, *, encoding=None, out=None, lse=False, order=None, causal=False" GYRE_PY_OPTIONS
-        GYRE_PY_OF_ARRAYS ")\n--\n\n"
+    "attention($module, q, k, v, *, encoding=None, out=None, lse=False, weights=False, scores=False, order=None, "
+    "causal=False" GYRE_PY_OPTIONS GYRE_PY_OF_ARRAYS ")\n--\n\n"
     "softmax(scale q . k) v with positions applied to raw q, k and v, in one pass and without an n x n matrix.\n"
     "\n"
     "Args:\n"
@@ -42,20 +53,23 @@ const char gyre_py_attention_doc[] =
     "        log forget gates (Forgetting Transformer, arXiv 2503.02130).  numpy.cumsum in float64 makes them.\n"
     "    out: memory for the result, shaped as q with the channels of v.\n"
     "    lse: True = return (out, lse), lse float32 without the axis of channels: the log-sum-exp of each row.\n"
+    "    weights, scores: True = return them too, after lse, float32 [batch, heads, queries, keys of the longest\n"
+    "        sequence] in any layout: the softmax without dropout, and what it reads, after biases, softcap and mask.\n"
+    "        They are computed again, key by key, and have no gradient.\n"
     "\n"
     "Returns an array of the kind and type of q.  A row that sees no key is zeros.  Sums are of floats.\n"
     "\n"
     "Raises:\n"
     "    gyre.Error: it names the argument, what it is and what would be right.";
 PyObject *gyre_py_attention(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *keywords) {
-    enum { ENCODING = 3, OUT, LSE, ORDER, FIRST };
+    enum { ENCODING = 3, OUT, MORE, ORDER = MORE + GYRE_PY_MORE, FIRST };
     PyObject *a[FIRST + OPTIONS], *finished = NULL;
     gyre_py_attention_call c = {0};
     gyre_py_attention_results results = {0};
     gyre_py_attention_inputs in = {0};
     (void)self;
     if (gyre_py_arguments(gyre_py_attention_doc, args, count, keywords, a) < 0 ||
-        gyre_py_truth(a[LSE], "lse", &results.wants_lse) < 0 ||
+        gyre_py_attention_results_read(&results, a + MORE) < 0 ||
         gyre_py_encoding_of(a[ENCODING], "encoding", &in.encoding) < 0)
         return NULL;
     in.q = a[0];
@@ -65,7 +79,7 @@ PyObject *gyre_py_attention(PyObject *self, PyObject *const *args, Py_ssize_t co
     in.options = a + FIRST;
     gyre_py_threads threads = gyre_py_threads_begin(0);
     if (gyre_py_attention_open(&c, &in) == 0 &&
-        gyre_py_attention_results_make(&c, &results, a[OUT], c.args.v.shape[3]) == 0) {
+        gyre_py_attention_results_make(&c, &results, a[OUT], c.args.v.shape[3], longest(&c)) == 0) {
         gyre_error err = {0};
         gyre_status status;
         Py_BEGIN_ALLOW_THREADS

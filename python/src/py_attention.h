@@ -45,6 +45,8 @@ typedef struct gyre_py_attention_call {
     gyre_attention_batch batch;
     gyre_attention_gates gates;
     gyre_attention_dropout dropout;
+    gyre_attention_weights picture; /* weights or scores, as gyre_py_next_picture left it */
+    gyre_view pictures[2];          /* weights, scores; data NULL = not wanted, or done */
     gyre_py_layout layout;
     gyre_py_array q, k, v, q_positions, k_positions, mask, sink_logits, gate_sums[2]; /* gate_sums: of queries, keys */
     gyre_py_tables tables;
@@ -66,14 +68,20 @@ void gyre_py_attention_close(gyre_py_attention_call *call);
 /* -1 with an exception that shows extents in the caller's order, unless an array has this shape. */
 int gyre_py_attention_shape_is(const gyre_py_array *array, const int64_t *wanted, int ndim);
 
-/* Memory for out and, if wanted, lse; sets them in the args.  values: channels of v.  out NULL = new memory. */
+/* Memory for out and, if wanted, lse, weights and scores; sets them in the args.  values: channels of v.  keys: of the
+ * longest sequence.  out NULL = new memory. */
+enum { GYRE_PY_LSE, GYRE_PY_WEIGHTS, GYRE_PY_SCORES, GYRE_PY_MORE };
 typedef struct gyre_py_attention_results {
-    gyre_py_result out, lse;
-    int wants_lse;
+    gyre_py_result out, more[GYRE_PY_MORE];
+    int wants[GYRE_PY_MORE];
 } gyre_py_attention_results;
+/* Reads the truth values of those that are not out, in the order of the list above. */
+int gyre_py_attention_results_read(gyre_py_attention_results *results, PyObject *const *wanted);
 int gyre_py_attention_results_make(gyre_py_attention_call *call, gyre_py_attention_results *results, PyObject *out,
-                                   int64_t values);
-/* out, or (out, lse). */
+                                   int64_t values, int64_t keys);
+/* A call writes weights or scores.  out = 1 if args have the next of them, for which it is to be made again. */
+int gyre_py_next_picture(gyre_py_attention_call *call);
+/* out, or a tuple of out and what else was wanted. */
 PyObject *gyre_py_attention_results_finish(gyre_py_attention_results *results);
 void gyre_py_attention_results_drop(gyre_py_attention_results *results);
 /* *out = scratch memory, which free() gives back, with or without the GIL.  GYRE_ENOMEM, and err says so. */

@@ -357,7 +357,40 @@ int gyre_py_attention_open(gyre_py_attention_call *c, const gyre_py_attention_in
 
 /* -- results -- */
 
-int gyre_py_attention_results_make(gyre_py_attention_call *c, gyre_py_attention_results *r, PyObject *out, int64_t values) {
+int gyre_py_attention_results_read(gyre_py_attention_results *r, PyObject *const *wanted) {
+    static const char *const names[GYRE_PY_MORE] = {"lse", "weights", "scores"};
+    for (int i = 0; i < GYRE_PY_MORE; i++)
+        if (gyre_py_truth(wanted[i], names[i], &r->wants[i]) < 0) return -1;
+    return 0;
+}
+
+int gyre_py_next_picture(gyre_py_attention_call *c) {
+    const int which = !c->pictures[0].data;
+    if (!c->pictures[which].data) return 0;
+    c->picture = (gyre_attention_weights){.size = sizeof c->picture, .out = c->pictures[which], .scores = which};
+    c->pictures[which].data = NULL;
+    c->args.weights = &c->picture;
+    return 1;
+}
+
+/* Memory [batch, heads, queries, keys], without batch and heads where the layout has none. */
+static int make_picture(gyre_py_attention_call *c, gyre_py_result *to, int64_t keys, gyre_view *view) {
+    const int64_t *q = c->args.q.shape, all[4] = {q[0], q[2], q[1], keys};
+    const int has[4] = {c->layout.axis[0] >= 0, c->layout.axis[2] >= 0, 1, 1};
+    int64_t shape[4];
+    int n = 0;
+    for (int i = 0; i < 4; i++)
+        if (has[i]) shape[n++] = all[i];
+    if (gyre_py_result_new(to, &c->q, GYRE_DTYPE_F32, n, shape) < 0) return -1;
+    *view = gyre_dense(to->array.data, GYRE_DTYPE_F32, q[0], q[1], q[2], keys);
+    view->stride[0] = q[2] * q[1] * keys;
+    view->stride[1] = keys;
+    view->stride[2] = q[1] * keys;
+    return 0;
+}
+
+int gyre_py_attention_results_make(gyre_py_attention_call *c, gyre_py_attention_results *r, PyObject *out, int64_t values,
+                                   int64_t keys) {
     int64_t shape[GYRE_PY_MAX_DIMS], rows[GYRE_PY_MAX_DIMS];
     int n = 0;
     memcpy(shape, c->q.shape, sizeof shape);
@@ -372,23 +405,32 @@ int gyre_py_attention_results_make(gyre_py_attention_call *c, gyre_py_attention_
         gyre_py_array_view(&r->out.array, &c->layout, &c->args.out) < 0 ||
         gyre_py_attention_shape_is(&r->out.array, shape, c->q.ndim) < 0)
         return -1;
-    if (!r->wants_lse) return 0;
-    if (gyre_py_result_new(&r->lse, &c->q, GYRE_DTYPE_F32, n, rows) < 0) return -1;
-    return gyre_py_rows_view(&c->layout, &r->lse.array, &c->args.lse);
+    if (r->wants[GYRE_PY_LSE] && (gyre_py_result_new(&r->more[GYRE_PY_LSE], &c->q, GYRE_DTYPE_F32, n, rows) < 0 ||
+                                  gyre_py_rows_view(&c->layout, &r->more[GYRE_PY_LSE].array, &c->args.lse) < 0))
+        return -1;
+    for (int i = GYRE_PY_WEIGHTS; i < GYRE_PY_MORE; i++)
+        if (r->wants[i] && make_picture(c, &r->more[i], keys, &c->pictures[i - GYRE_PY_WEIGHTS]) < 0) return -1;
+    gyre_py_next_picture(c);
+    return 0;
 }
 
 PyObject *gyre_py_attention_results_finish(gyre_py_attention_results *r) {
-    PyObject *out = gyre_py_result_finish(&r->out);
-    if (!out || !r->wants_lse) return out;
-    PyObject *lse = gyre_py_result_finish(&r->lse), *both = lse ? PyTuple_Pack(2, out, lse) : NULL;
-    Py_DECREF(out);
-    Py_XDECREF(lse);
-    return both;
+    int count = 1;
+    for (int i = 0; i < GYRE_PY_MORE; i++)
+        count += r->wants[i];
+    PyObject *all = count > 1 ? PyTuple_New(count) : gyre_py_result_finish(&r->out);
+    for (int i = -1, at = 0; count > 1 && all && i < GYRE_PY_MORE; i++) {
+        if (i >= 0 && !r->wants[i]) continue;
+        PyObject *one = gyre_py_result_finish(i < 0 ? &r->out : &r->more[i]);
+        if (!one || PyTuple_SetItem(all, at++, one) < 0) Py_CLEAR(all);
+    }
+    return all;
 }
 
 void gyre_py_attention_results_drop(gyre_py_attention_results *r) {
     gyre_py_result_drop(&r->out);
-    gyre_py_result_drop(&r->lse);
+    for (int i = 0; i < GYRE_PY_MORE; i++)
+        gyre_py_result_drop(&r->more[i]);
 }
 
 gyre_status gyre_py_take_scratch(size_t bytes, gyre_scratch *out, gyre_error *err) {

@@ -362,23 +362,36 @@ static gyre_status attend(const gyre_cache *cache, const int64_t *sequences, voi
     size_t bytes = 0;
     gyre_status status = gyre_cache_attention_scratch(cache, sequences, &c->args, exec, &bytes, err);
     if (!status) status = gyre_py_take_scratch(bytes, &c->scratch, err);
-    return status ? status : gyre_cache_attention(cache, sequences, &c->args, c->scratch, exec, err);
+    for (int more = 1; more && !status; more = gyre_py_next_picture(c))
+        status = gyre_cache_attention(cache, sequences, &c->args, c->scratch, exec, err);
+    return status;
+}
+
+/* out = tokens of the longest of the sequences of a call. */
+static int64_t longest(const gyre_py_cached *of, int64_t count) {
+    int64_t most = 0;
+    for (int64_t b = 0; b < count; b++) {
+        const int64_t tokens = gyre_cache_tokens(((cache_object *)of->cache)->cache, of->sequences[b]);
+        most = tokens > most ? tokens : most;
+    }
+    return most;
 }
 
 static const char cache_attention_doc[] =
-    "attention($self, q, sequences=None, *, out=None, lse=False, order=None, causal=True" GYRE_PY_OPTIONS ")\n--\n\n"
+    "attention($self, q, sequences=None, *, out=None, lse=False, weights=False, scores=False, order=None, "
+    "causal=True" GYRE_PY_OPTIONS ")\n--\n\n"
     "gyre.attention over the tokens of sequences[b] for batch row b; None = 0, 1, 2, ...\n"
     "\n"
     "Append the tokens of the queries first.  positions None = the last tokens of each sequence, or the last\n"
     "before key_end, at the positions that these have.";
 static PyObject *cache_attention(PyObject *object, PyObject *const *args, Py_ssize_t count, PyObject *keywords) {
-    enum { OUT = 2, LSE, ORDER, FIRST };
+    enum { OUT = 2, MORE, ORDER = MORE + GYRE_PY_MORE, FIRST };
     PyObject *a[FIRST + OPTIONS] = {NULL}, *finished = NULL;
     gyre_py_attention_call c = {0};
     gyre_py_cached of = {0};
     gyre_py_attention_results results = {0};
     if (gyre_py_arguments(cache_attention_doc, args, count, keywords, a) < 0 ||
-        gyre_py_truth(a[LSE], "lse", &results.wants_lse) < 0 || gyre_py_cached_begin(&of, object) < 0)
+        gyre_py_attention_results_read(&results, a + MORE) < 0 || gyre_py_cached_begin(&of, object) < 0)
         return NULL;
     const gyre_py_attention_inputs in = {.q = a[0],
                                          .order = a[ORDER],
@@ -386,7 +399,7 @@ static PyObject *cache_attention(PyObject *object, PyObject *const *args, Py_ssi
                                          .options = a + FIRST,
                                          .causal = GYRE_CAUSAL_BY_POSITION};
     if (gyre_py_attention_open(&c, &in) == 0 && gyre_py_cached_open(&of, &c.args.q, a[1]) == 0 &&
-        gyre_py_attention_results_make(&c, &results, a[OUT], of.config->value_dim) == 0 &&
+        gyre_py_attention_results_make(&c, &results, a[OUT], of.config->value_dim, longest(&of, c.args.q.shape[0])) == 0 &&
         gyre_py_cached_run(&of, attend, &c) == 0)
         finished = gyre_py_attention_results_finish(&results);
     gyre_py_attention_results_drop(&results);

@@ -417,3 +417,64 @@ def test_one_position_of_all_tokens_is_a_stride_of_zero() -> None:
     np.testing.assert_array_equal(rope.rotate(x, same), rope.rotate(x, same.copy()))
     each = np.broadcast_to(np.array([[3], [8]]), (2, x.shape[2]))
     np.testing.assert_array_equal(rope.rotate(x, each), rope.rotate(x, each.copy()))
+
+
+@pytest.mark.parametrize("layout", ["bhsd", "bshd"])
+def test_weights_and_scores(layout) -> None:
+    """The softmax and what it reads, [batch, heads, queries, keys] in any layout."""
+    q, k, v = operands()
+    moved = [x.transpose(["bhsd".index(c) for c in layout]) for x in (q, k, v)]
+    bias = RNG.standard_normal((6, 9)).astype("f4")
+    out, lse, weights, scores = gyre.attention(*moved, layout=layout, causal=True, mask=bias, lse=True, weights=True, scores=True)
+    want = q.astype("f8") @ np.repeat(k, 2, 1).swapaxes(-1, -2) / 4 + bias
+    want = np.where(causal(6, 9), want, -np.inf)
+    assert weights.dtype == scores.dtype == np.float32 and weights.shape == scores.shape == (2, 4, 6, 9)
+    np.testing.assert_allclose(scores, want, atol=2e-6)
+    soft = np.exp(want) / np.exp(want).sum(-1, keepdims=True)
+    np.testing.assert_allclose(weights, soft, atol=1e-6)
+    np.testing.assert_allclose(out.transpose(["bhsd".index(c) for c in layout]), soft @ np.repeat(v, 2, 1), atol=2e-6)
+    plain, only = gyre.attention(*moved, layout=layout, causal=True, mask=bias, scores=True)
+    np.testing.assert_array_equal(only, scores)
+    np.testing.assert_array_equal(plain, out)
+    _, dropped = gyre.attention(*moved, layout=layout, causal=True, mask=bias, weights=True, dropout=0.5)
+    np.testing.assert_array_equal(dropped, weights)
+
+
+def test_weights_of_packed_sequences() -> None:
+    q, k, v = (RNG.standard_normal((7, h, 8)).astype("f4") for h in (4, 2, 2))
+    starts = np.array([0, 3, 7])
+    _, weights, scores = gyre.attention(q, k, v, query_starts=starts, key_starts=starts, causal=True, weights=True, scores=True)
+    assert weights.shape == scores.shape == (4, 7, 4)
+    for first, end in ((0, 3), (3, 7)):
+        alone = [x[first:end] for x in (q, k, v)]
+        _, w, s = gyre.attention(*alone, causal=True, weights=True, scores=True)
+        np.testing.assert_array_equal(weights[:, first:end, : end - first], w)
+        np.testing.assert_array_equal(scores[:, first:end, : end - first], s)
+    assert (weights[:, :3, 3] == 0).all() and (scores[:, :3, 3] == -np.inf).all()
+
+
+def test_weights_over_a_cache() -> None:
+    q, k, v = operands(queries=2)
+    cache = gyre.Cache(encoding=gyre.rope(16), sequences=2, heads=2, head_dim=16, max_tokens=512)
+    for sequence in range(2):
+        cache.append(k[sequence : sequence + 1], v[sequence : sequence + 1], sequence=sequence)
+    out, weights, scores = cache.attention(q, weights=True, scores=True)
+    same, w, s = gyre.attention(q, k, v, encoding=gyre.rope(16), causal=True, weights=True, scores=True)
+    np.testing.assert_allclose(out, same, atol=1e-6)
+    np.testing.assert_allclose(weights, w, atol=1e-6)
+    np.testing.assert_allclose(scores, s, atol=2e-6)
+
+
+def test_the_product_of_three_vectors() -> None:
+    q, k, v = operands(queries=9)
+    table = RNG.standard_normal((7, 16)).astype("f4")
+    encoding = gyre.multiplicative(16, max_distance=3)
+    assert encoding.table_shapes == {"query": (1, 1, 7, 16)}
+    row = np.clip(np.arange(9) - np.arange(9)[:, None], -3, 3) + 3
+    want = np.einsum("bhqc,bhkc,qkc->bhqk", q.astype("f8"), np.repeat(k, 2, 1), table[row]) / 4
+    out, scores = gyre.attention(q, k, v, encoding=encoding, tables=table, scores=True)
+    np.testing.assert_allclose(scores, want, atol=5e-6)
+    weights = np.exp(want) / np.exp(want).sum(-1, keepdims=True)
+    np.testing.assert_allclose(out, weights @ np.repeat(v, 2, 1), atol=5e-6)
+    ones = gyre.attention(q, k, v, encoding=encoding, tables=np.ones_like(table))
+    np.testing.assert_allclose(ones, gyre.attention(q, k, v), atol=1e-6)

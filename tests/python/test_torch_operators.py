@@ -160,6 +160,33 @@ def test_attention_gradients_of_tapa(amplitudes: int | None, exponent: float | N
     compare(out, reference(*doubles, tapa=(amplitudes or 16, exponent or 0.1)), qkv, doubles)
 
 
+def test_attention_gradients_of_three_vectors() -> None:
+    encoding = gyre.multiplicative(32, max_distance=3)
+    qkv = [*inputs(), torch.randn(7, 32, requires_grad=True)]
+    doubles = [x.detach().double().requires_grad_() for x in qkv]
+    out = gt.attention(*qkv[:3], encoding=encoding, causal=True, tables=qkv[3])
+    q, k, v, table = doubles
+    row = (torch.arange(9)[None] - torch.arange(9)[:, None]).clamp(-3, 3) + 3
+    scores = torch.einsum("bhqc,bhkc,qkc->bhqk", q, k.repeat_interleave(2, 1), table[row]) / math.sqrt(32)
+    scores = scores.masked_fill(torch.ones(9, 9, dtype=torch.bool).triu(1), -math.inf)
+    compare(out, scores.softmax(-1) @ v.repeat_interleave(2, 1), qkv, doubles)
+
+
+def test_weights_and_scores() -> None:
+    q, k, v = inputs()
+    out, lse, weights, scores = gt.attention(q, k, v, encoding=YARN, causal=True, lse=True, weights=True, scores=True)
+    assert out.requires_grad and not any(x.requires_grad for x in (lse, weights, scores))
+    torch.testing.assert_close(out, weights @ v.repeat_interleave(2, 1), rtol=1e-5, atol=2e-6)
+    torch.testing.assert_close(scores.softmax(-1), weights, rtol=1e-5, atol=1e-6)
+    torch.testing.assert_close(scores.logsumexp(-1), lse, rtol=1e-5, atol=1e-5)
+    plain = gt.attention(q, k, v, causal=True, scores=True)[1]
+    want = q.double() @ k.double().repeat_interleave(2, 1).transpose(-1, -2) / math.sqrt(32)
+    want = want.masked_fill(torch.ones(9, 9, dtype=torch.bool).triu(1), -math.inf)
+    torch.testing.assert_close(plain.double(), want.detach(), rtol=1e-5, atol=2e-6)
+    compiled = torch.compile(lambda q, k, v: gt.attention(q, k, v, causal=True, weights=True)[1], backend="eager", fullgraph=True)
+    torch.testing.assert_close(compiled(q, k, v), plain.softmax(-1), rtol=1e-5, atol=1e-6)
+
+
 @pytest.mark.parametrize("as_dict", [False, True])
 def test_attention_gradients_of_a_t5_table(as_dict: bool) -> None:
     encoding = gyre.t5(4)

@@ -123,6 +123,28 @@ def _attention(q: Tensor, k: Tensor, v: Tensor, *rest: Any) -> tuple[Tensor, Ten
     return out, lse.contiguous()
 
 
+@torch.library.custom_op(
+    "gyre::attention_weights",
+    mutates_args=(),
+    schema="(Tensor q, Tensor k, Tensor v, bool scores, " + _REST + " -> Tensor",
+)
+def _attention_weights(q: Tensor, k: Tensor, v: Tensor, scores: bool, *rest: Any) -> Tensor:
+    """The weights, or the scores."""
+    _, found = core.attention(q, k, v, weights=not scores, scores=scores, **_call(rest))
+    return found.contiguous()
+
+
+@_attention_weights.register_fake
+def _(q: Tensor, k: Tensor, v: Tensor, scores: bool, *rest: Any) -> Tensor:
+    _check(q, k, v, rest)
+    layout = options_of(rest[-1])["layout"]
+    extents = [q.shape[layout.index(letter)] for letter in "bhs" if letter in layout]
+    extents += [q.shape[layout.index("t")]] if "t" in layout else []
+    packed = rest[1 + _NAMES.index("key_starts")] is not None
+    keys = torch.library.get_ctx().new_dynamic_size() if packed else k.shape[layout.index("t" if "t" in layout else "s")]
+    return q.new_empty([*extents, keys], dtype=torch.float32)
+
+
 def _check(q: Tensor, k: Tensor, v: Tensor, rest: Sequence[Any]) -> None:
     """What the core refuses of shapes and types, for tensors without memory."""
     given = dict(zip(_NAMES, rest[1:], strict=False))
@@ -303,13 +325,15 @@ def attention(
     query_gate_sums: Tensor | None = None,
     key_gate_sums: Tensor | None = None,
     lse: bool = False,
+    weights: bool = False,
+    scores: bool = False,
 ) -> Any:
     """gyre.attention with gradients to q, k, v, to trained tables, to sink logits and to gate sums, under torch.compile too.
 
     q, k and v are not rotated before: the encoding is applied inside.  They are float16, bfloat16 or float32; sums are of
     floats, so a gradient has the precision of float32.  Arguments, shapes and errors as in gyre.attention; a mask gets no
     gradient.  dropout drops the same weights in each call with one seed, None = 0: pass another in each step of a training.
-    lse: True = return (out, lse), lse float32 without a gradient.
+    lse: True = return (out, lse), lse float32 without a gradient.  weights, scores: likewise, after lse.
     """
     for name, one in (
         ("mask", mask),
@@ -351,8 +375,12 @@ def attention(
         whole(seed or 0, "seed"),
     )
     check_fake(q=q, k=tensor(k, "k"), v=tensor(v, "v"), tables=each, **dict(zip(_NAMES, given, strict=True)))
-    both = _attention(q, k, v, each, *given, *counts, spec, text)
-    return both if lse else both[0]
+    found = list(_attention(q, k, v, each, *given, *counts, spec, text))[: 2 if lse else 1]
+    for of_scores, wanted in ((False, weights), (True, scores)):
+        if wanted:
+            plain = [x.detach() for x in (q, k, v)]
+            found.append(_attention_weights(*plain, of_scores, each, *given, *counts, spec, text))
+    return tuple(found) if len(found) > 1 else found[0]
 
 
 # -- the numbers that are added to scores --
