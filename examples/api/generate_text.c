@@ -49,6 +49,21 @@ static void watch(const gyre_model *model, gyre_context *context, const int32_t 
     /* [end] */
     free(weights);
     gyre_context_reset(context);
+
+    /* [gyre_context_watch_heads] */
+    const int64_t kv_heads = gyre_model_get_config(model)->kv_heads, dim = gyre_model_get_config(model)->head_dim;
+    float *q = calloc((size_t)(max_tokens * heads * dim), sizeof *q);
+    float *k = calloc((size_t)(max_tokens * kv_heads * dim), sizeof *k);
+    expect(q && k);
+    check(gyre_context_watch_heads(context, 0, q, k, &err)); /* the first layer, before the rotation */
+    check(gyre_context_forward(context, ids, 5, 0, NULL, &err));
+    const float *query = q + 4 * heads * dim; /* token 4, head 0: its channels */
+    expect(query[0] != 0);
+    check(gyre_context_watch_heads(context, 0, NULL, NULL, &err));
+    /* [end] */
+    free(q);
+    free(k);
+    gyre_context_reset(context);
 }
 
 static void generate(gyre_context *context, const gyre_tokenizer *tokenizer, const int32_t *ids, int64_t count) {

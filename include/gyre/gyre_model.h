@@ -225,8 +225,11 @@ typedef struct gyre_context_options {
     gyre_dtype cache_dtype;        /* of keys and values: F32, F16, BF16 or Q8 */
     const gyre_exec *exec;         /* runs the tasks of every forward pass; same bits; borrowed; NULL = this thread */
     gyre_order order;              /* of attention; FIXED: the same order of sums for any split of the tokens into reads */
+    int64_t first_position;        /* of the first token; 0 .. 2^31 - max_tokens.  Scores that see only distances stay, up
+                                    * to rounding */
 } gyre_context_options;
-/* *out = an empty sequence.  Errors: EINVAL, ESHAPE (an encoding of other heads), EDTYPE (cache_dtype), ENOMEM. */
+/* *out = an empty sequence.  Errors: EINVAL, ESHAPE (an encoding of other heads), EDTYPE (cache_dtype), EUNSUPPORTED
+ * (first_position of a model whose layers have their own attention), ENOMEM. */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_context_create(gyre_context **out, const gyre_model *model,
                                                          const gyre_context_options *options, gyre_error *err);
 GYRE_API void gyre_context_free(gyre_context *context); /* NULL is fine */
@@ -251,7 +254,8 @@ GYRE_API void gyre_context_reset(gyre_context *context);
  * sees the first `sinks` and the last window - sinks, itself included, at positions 0 .. window - 1; tokens are then read
  * one by one.  sinks + 2 <= window <= max_tokens; max_tokens of several windows avoids moving the cache at every token.
  * 0, 0: no window.  A read that fails after the window has moved drops all tokens.
- * Errors: EINVAL (also a context that is not empty); EUNSUPPORTED (positions added at the input, watched weights). */
+ * Errors: EINVAL (also a context that is not empty); EUNSUPPORTED (positions added at the input, watched weights or heads,
+ * a first_position). */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_context_stream(gyre_context *context, int64_t sinks, int64_t window,
                                                          gyre_error *err);
 /* Every later read also writes the attention weights of one layer, for pictures: weights[t][h][n] = softmax of query t at
@@ -261,6 +265,13 @@ GYRE_API GYRE_MUST_CHECK gyre_status gyre_context_stream(gyre_context *context, 
  * Errors: EINVAL (no such layer), EUNSUPPORTED (a window of gyre_context_stream is set). */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_context_watch(gyre_context *context, int64_t layer, float *weights,
                                                         gyre_error *err);
+/* Every later read also writes the queries and keys of one layer as they are before they rotate, t counted from the first
+ * token: queries[t][heads][head_dim], keys[t][kv_heads][head_dim], with room for max_tokens, until the context is freed or
+ * watching ends; NULL, NULL = stop watching.
+ * Errors: EINVAL (no such layer, one of the two is NULL), EUNSUPPORTED (a window of gyre_context_stream is set; a model
+ * that rotates keys before they are cached). */
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_context_watch_heads(gyre_context *context, int64_t layer, float *queries,
+                                                              float *keys, gyre_error *err);
 /* out = bytes of keys, values, activations and scratch.  Half of a cache is address space that is never written. */
 GYRE_API int64_t gyre_context_bytes(const gyre_context *context);
 
@@ -405,6 +416,7 @@ typedef struct gyre_eval_options {
     const gyre_team *team;        /* processes that share the windows; NULL = this one reads all */
     const unsigned char *counted; /* [text.count] of the scored predictions, only those of tokens with a 1 count, at least
                                    * one in each window; NULL = all */
+    int64_t first_position;       /* of the first token of every window */
 } gyre_eval_options;
 typedef struct gyre_eval_result {
     double nats; /* per token: perplexity is exp(nats), bits per token nats / ln 2 */

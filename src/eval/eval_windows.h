@@ -12,8 +12,9 @@ typedef struct gyre_eval_windows {
     /* Reads window `index`.  reader is empty.  logits has GYRE_EVAL_WINDOW_CHUNK rows. */
     gyre_status (*fn)(void *ctx, gyre_context *reader, float *logits, int64_t index, gyre_error *err);
     void *ctx;
-    gyre_dtype cache;      /* type of the workers' caches */
-    const gyre_team *team; /* NULL = this process reads all windows */
+    gyre_dtype cache;       /* type of the workers' caches */
+    const gyre_team *team;  /* NULL = this process reads all windows */
+    int64_t first_position; /* of the first token of a window */
 } gyre_eval_windows;
 
 /* out = how many tokens of a window to read next, after the first `from`, if logits are needed from token `wanted` on.

@@ -151,8 +151,15 @@ static gyre_status evaluate(const gyre_model *model, const gyre_encoding *encodi
     if (by_position) e.bucket_nats = calloc((size_t)(e.windows * options->buckets), sizeof *e.bucket_nats);
     if (!e.nats || !e.scored || (by_position && !e.bucket_nats))
         status = gyre_fail(err, GYRE_ENOMEM, "windows: out of memory for %lld (eval)", (long long)e.windows);
-    const gyre_eval_windows windows = {model,        encoding, e.context, e.windows, read_window, &e, options->cache_dtype,
-                                       options->team};
+    const gyre_eval_windows windows = {model,
+                                       encoding,
+                                       e.context,
+                                       e.windows,
+                                       read_window,
+                                       &e,
+                                       options->cache_dtype,
+                                       options->team,
+                                       options->first_position};
     e.eval_windows = &windows;
     if (!status) status = count_scored(&e, err);
     if (!status) status = gyre_eval_windows_run(&windows, exec, err);

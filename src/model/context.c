@@ -23,12 +23,19 @@ gyre_status gyre_context_create(gyre_context **out, const gyre_model *model, con
     if (options->max_tokens < 1 || options->max_tokens > (int64_t)1 << 31)
         return gyre_fail(err, GYRE_EINVAL, "max_tokens: %lld is not in 1 .. 2^31 (gyre_context_create)",
                          (long long)options->max_tokens);
+    if (options->first_position < 0 || options->first_position > ((int64_t)1 << 31) - options->max_tokens)
+        return gyre_fail(err, GYRE_EINVAL, "first_position: %lld is not in 0 .. 2^31 - max_tokens (gyre_context_create)",
+                         (long long)options->first_position);
     if (options->order != GYRE_ORDER_FAST && options->order != GYRE_ORDER_FIXED)
         return gyre_fail(err, GYRE_EINVAL, "order: %d is not a gyre_order (gyre_context_create)", (int)options->order);
     gyre_context *x = calloc(1, sizeof *x);
     if (!x) return gyre_fail(err, GYRE_ENOMEM, "context: out of memory (gyre_context_create)");
     x->max_tokens = options->max_tokens;
-    const gyre_status status = gyre_decoder_create(&x->decoder, model, options, err);
+    gyre_status status = gyre_decoder_create(&x->decoder, model, options, err);
+    x->decoder.first = options->first_position;
+    if (!status && options->first_position && gyre_decoder_has_own_attention(&x->decoder))
+        status = gyre_fail(err, GYRE_EUNSUPPORTED, "first_position: %s (gyre_context_create)",
+                           gyre_own_attention_says(x->decoder.net->arch.layer_parts));
     if (status)
         gyre_context_free(x);
     else
@@ -88,8 +95,11 @@ gyre_status gyre_context_stream(gyre_context *context, int64_t sinks, int64_t wi
                              "window: %lld with %lld sinks is not in sinks + 2 .. %lld, the most tokens "
                              "(gyre_context_stream)",
                              (long long)window, (long long)sinks, (long long)context->max_tokens);
-        if (context->decoder.watched)
+        if (context->decoder.watched || context->decoder.watched_queries)
             return gyre_fail(err, GYRE_EUNSUPPORTED, "weights: are being recorded, by token (gyre_context_stream)");
+        if (context->decoder.first)
+            return gyre_fail(err, GYRE_EUNSUPPORTED, "first_position: %lld; a window counts from 0 (gyre_context_stream)",
+                             (long long)context->decoder.first);
         if (gyre_decoder_rotates_before(&context->decoder))
             return gyre_fail(err, GYRE_EUNSUPPORTED, "keys: are rotated before they are cached (gyre_context_stream)");
         if (gyre_encoding_places(encoding) & GYRE_PLACE_INPUT)
@@ -119,6 +129,24 @@ gyre_status gyre_context_watch(gyre_context *context, int64_t layer, float *weig
     return GYRE_OK;
 }
 
+gyre_status gyre_context_watch_heads(gyre_context *context, int64_t layer, float *queries, float *keys, gyre_error *err) {
+    gyre_decoder *d = &context->decoder;
+    if (layer < 0 || layer >= d->net->arch.layers)
+        return gyre_fail(err, GYRE_EINVAL, "layer: %lld is not in 0 .. %lld (gyre_context_watch_heads)", (long long)layer,
+                         (long long)d->net->arch.layers - 1);
+    if (!queries != !keys)
+        return gyre_fail(err, GYRE_EINVAL, "%s: is NULL (gyre_context_watch_heads)", queries ? "keys" : "queries");
+    if (context->window)
+        return gyre_fail(err, GYRE_EUNSUPPORTED, "window: one of %lld tokens moves the keys (gyre_context_watch_heads)",
+                         (long long)context->window);
+    if (gyre_decoder_rotates_before(d) && queries)
+        return gyre_fail(err, GYRE_EUNSUPPORTED, "keys: are rotated before they are cached (gyre_context_watch_heads)");
+    d->watched_queries = queries;
+    d->watched_keys = keys;
+    d->watched_heads_layer = layer;
+    return GYRE_OK;
+}
+
 /* *rows = how many of the next n tokens to read in one pass.  Once the window is full it is one token, for which the
  * oldest token that is not a sink is dropped. */
 static gyre_status make_room(gyre_context *x, int64_t n, int64_t *rows, gyre_error *err) {
@@ -140,8 +168,8 @@ static gyre_status make_room(gyre_context *x, int64_t n, int64_t *rows, gyre_err
 /* -- reading -- */
 /* out = the position after the last of n more tokens. */
 static int64_t read_end(const gyre_context *x, int64_t n) {
-    const int64_t cached = x->decoder.cached;
-    return x->window && n > x->window - cached ? x->window : cached + n;
+    const int64_t next = x->decoder.first + x->decoder.cached; /* with a window, first is 0 */
+    return x->window && n > x->window - next ? x->window : next + n;
 }
 
 /* out = the context length in use for a read of n tokens.  Under GYRE_LENGTH_POLICY_PREFIX it is the same for all chunks
@@ -154,7 +182,8 @@ static int64_t read_length_in_use(const gyre_context *x, int64_t n) {
 static gyre_status check_positions(const gyre_context *x, int64_t n, gyre_error *err) {
     const gyre_decoder *d = &x->decoder;
     const int64_t end = read_end(x, n);
-    gyre_positions positions = {.base = d->cached < end ? d->cached : end - 1};
+    const int64_t next = d->first + d->cached;
+    gyre_positions positions = {.base = next < end ? next : end - 1};
     for (int group = 0; group < d->net->groups && n > 0; group++) {
         const gyre_encoding *encoding = gyre_decoder_encoding(d, group);
         const int declared = gyre_encoding_get_config(encoding)->length_policy == GYRE_LENGTH_POLICY_DECLARED;

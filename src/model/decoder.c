@@ -68,7 +68,7 @@ gyre_status gyre_decoder_embed(gyre_decoder *d, const int32_t *tokens, int64_t r
     look(d, -1, GYRE_STEP_EMBEDDING, rows);
     if (!(gyre_encoding_places(d->encoding) & GYRE_PLACE_INPUT)) return GYRE_OK;
     const gyre_tables tables = {.input = n->input};
-    const gyre_positions positions = {.base = d->cached};
+    const gyre_positions positions = {.base = d->first + d->cached};
     const gyre_view view = gyre_dense(d->buffers.x, GYRE_DTYPE_F32, 1, rows, 1, model_dim);
     const gyre_status status = gyre_input_positions(d->encoding, n->arch.position_form, &tables, &positions, &view, err);
     look(d, -1, GYRE_STEP_POSITIONS, rows);
@@ -125,7 +125,7 @@ gyre_attention_args gyre_decoder_attention_args(const gyre_decoder *d, int64_t l
     query_key_views(d, rows, views);
     args.tables = d->tables.layer ? &d->tables.layer[layer] : NULL;
     args.q = gyre_const(views[0]);
-    args.q_pos.base = tokens - rows;
+    args.q_pos.base = d->first + tokens - rows;
     args.q_pos.context_length = d->net->group[group].shares_main ? d->length : 0;
     args.scale = d->net->group[group].scale;
     args.window = d->net->group[group].window;
@@ -155,7 +155,7 @@ gyre_own_call gyre_decoder_own_call(const gyre_decoder *d, int64_t layer, int64_
 /* rotates_input: the queries and keys of E(m) norm in place of those of norm. */
 static gyre_status project_rotated(gyre_decoder *d, const gyre_network_layer *l, int64_t rows, gyre_error *err) {
     const gyre_architecture *a = &d->net->arch;
-    const gyre_positions positions = {.base = d->cached, .context_length = d->length};
+    const gyre_positions positions = {.base = d->first + d->cached, .context_length = d->length};
     const int64_t heads = a->model_dim / a->head_dim;
     const gyre_cview in = gyre_cdense(d->buffers.norm, GYRE_DTYPE_F32, 1, rows, heads, a->head_dim);
     const gyre_view out = gyre_dense(d->buffers.block_out, GYRE_DTYPE_F32, 1, rows, heads, a->head_dim);
@@ -189,7 +189,7 @@ static gyre_status apply_trained(gyre_decoder *d, int64_t layer, int64_t rows, g
     const gyre_architecture *a = &d->net->arch;
     const gyre_trained_heads heads = gyre_network_trained_heads(d->net, layer);
     const gyre_view qk[2] = {gyre_decoder_heads(d, &d->net->q, rows), gyre_decoder_heads(d, &d->net->k, rows)};
-    const gyre_positions positions = {.base = d->cached};
+    const gyre_positions positions = {.base = d->first + d->cached};
     gyre_view polar[2];
     query_key_views(d, rows, polar);
     if (a->layer_parts & GYRE_LAYER_PART_POLAR) return gyre_polar_heads(&heads, qk, polar, d->exec, err);
@@ -197,9 +197,22 @@ static gyre_status apply_trained(gyre_decoder *d, int64_t layer, int64_t rows, g
     return gyre_rotate_heads(&heads, GYRE_DIRECTION_FORWARD, &positions, qk, d->exec, err);
 }
 
+/* Queries and keys as they are before they rotate. */
+static void write_watched_heads(const gyre_decoder *d, int64_t rows) {
+    const gyre_architecture *a = &d->net->arch;
+    const gyre_head_layout *from[2] = {&d->net->q, &d->net->k};
+    float *const to[2] = {d->watched_queries, d->watched_keys};
+    for (int i = 0; i < 2; i++)
+        for (int64_t r = 0; r < rows; r++)
+            for (int64_t head = 0; head < from[i]->count; head++)
+                memcpy(to[i] + ((d->cached + r) * from[i]->count + head) * a->head_dim,
+                       d->buffers.qkv + r * d->qkv_dim + from[i]->offset + head * from[i]->stride,
+                       (size_t)a->head_dim * sizeof **to);
+}
+
 static gyre_status append_keys(gyre_decoder *d, int64_t layer, int64_t rows, gyre_error *err) {
     gyre_cache_append_args args = GYRE_INIT(gyre_cache_append_args);
-    const gyre_positions positions = {.base = d->cached};
+    const gyre_positions positions = {.base = d->first + d->cached};
     gyre_view views[2];
     query_key_views(d, rows, views);
     args.k = gyre_const(views[1]);
@@ -242,6 +255,7 @@ static gyre_status attention(gyre_decoder *d, int64_t layer, int64_t rows, int64
     if (d->net->arch.clip_qkv > 0) clamp(d->buffers.qkv, rows * d->qkv_dim, (float)d->net->arch.clip_qkv);
     normalize_heads(d, &l->query_norm, &d->net->q, rows);
     normalize_heads(d, &l->key_norm, &d->net->k, rows);
+    if (d->watched_queries && layer == d->watched_heads_layer) write_watched_heads(d, rows);
     gyre_status status = l->trained ? apply_trained(d, layer, rows, err) : GYRE_OK;
     look(d, layer, GYRE_STEP_HEAD_NORMS, rows);
     if (!status) status = append_keys(d, layer, rows, err);

@@ -46,12 +46,15 @@ typedef struct gyre_decoder {
     const gyre_encoding *encoding; /* of the main group and groups that share it; other groups use the network's */
     gyre_layer_tables tables;      /* of a model made here; otherwise empty */
     gyre_cache **cache;            /* [layers], one sequence each; keys are raw and rotated when read, at any length */
-    int64_t cached;                /* tokens in the cache = position of the next token */
+    int64_t cached;                /* tokens in the cache */
+    int64_t first;                 /* position of the first token; first + cached = that of the next one */
     int64_t length;                /* context length in use for this pass; 0 = the encoding's own, or each token's */
     int64_t qkv_dim;               /* channels of a row of qkv */
     gyre_order order;              /* of attention */
     float *watched;                /* [watched_tokens][heads][watched_tokens] of gyre_context_watch; NULL = none */
     int64_t watched_layer, watched_tokens;
+    float *watched_queries, *watched_keys; /* of gyre_context_watch_heads; NULL = none */
+    int64_t watched_heads_layer;
     struct gyre_overflow *overflow; /* looks after each step; NULL = an ordinary pass */
     gyre_decoder_gates gates;
     gyre_decoder_buffers buffers;

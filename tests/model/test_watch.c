@@ -91,6 +91,100 @@ static void weights(void **state) {
     gyre_model_free(model);
 }
 
+/* Weights that are computed in double from watched queries and keys, rotated here, are those that are watched. */
+static void heads_before_rotation(void **state) {
+    (void)state;
+    gyre_model *model = model_of(GYRE_KIND_ROPE);
+    const gyre_model_config *c = gyre_model_get_config(model);
+    const int64_t heads = c->heads, kv = c->kv_heads, group = heads / kv;
+    double *w = naive_weights(model);
+    const naive d = {model, gyre_model_get_encoding(model), w, TOKENS, 0, NULL};
+    float *got = calloc((size_t)(ROOM * heads * ROOM), sizeof *got), q[ROOM * 16 * HEAD], k[ROOM * 16 * HEAD];
+    gyre_context_options options = GYRE_INIT(gyre_context_options);
+    gyre_context *context = NULL;
+    gyre_error err = {0, ""};
+    int32_t tokens[TOKENS];
+    assert_true(heads <= 16 && kv <= 16);
+    naive_draw_tokens(tokens, TOKENS);
+    options.max_tokens = ROOM;
+    options.first_position = 1000; /* a score sees only the distance, and so does this test */
+    assert_int_equal(gyre_context_create(&context, model, &options, &err), GYRE_OK);
+    assert_int_equal(gyre_context_watch(context, 1, got, &err), GYRE_OK);
+    assert_int_equal(gyre_context_watch_heads(context, 1, q, k, &err), GYRE_OK);
+    assert_int_equal(gyre_context_forward(context, tokens, 7, 0, NULL, &err), GYRE_OK);
+    assert_int_equal(gyre_context_forward(context, tokens + 7, TOKENS - 7, 0, NULL, &err), GYRE_OK);
+    for (int64_t h = 0; h < heads; h++) {
+        double query[HEAD], key[HEAD], score[TOKENS], sum = 0;
+        for (int64_t i = 0; i < HEAD; i++)
+            query[i] = (double)q[((TOKENS - 1) * heads + h) * HEAD + i];
+        naive_rotate(&d, TOKENS - 1, query);
+        for (int64_t n = 0; n < TOKENS; n++) {
+            for (int64_t i = 0; i < HEAD; i++)
+                key[i] = (double)k[(n * kv + h / group) * HEAD + i];
+            naive_rotate(&d, (double)n, key);
+            sum += score[n] = exp(scheme_dot(query, key, HEAD) / sqrt(HEAD));
+        }
+        for (int64_t n = 0; n < TOKENS; n++)
+            test_close((double)got[((TOKENS - 1) * heads + h) * ROOM + n], score[n] / sum, 1e-4, "weight");
+    }
+    assert_int_equal(gyre_context_watch_heads(context, c->layers, q, k, &err), GYRE_EINVAL);
+    assert_int_equal(gyre_context_watch_heads(context, 0, q, NULL, &err), GYRE_EINVAL);
+    gyre_context_reset(context);
+    assert_int_equal(gyre_context_stream(context, 2, 8, &err), GYRE_EUNSUPPORTED);
+    assert_int_equal(gyre_context_watch_heads(context, 0, NULL, NULL, &err), GYRE_OK);
+    gyre_context_free(context);
+    free(got);
+    free(w);
+    gyre_model_free(model);
+}
+
+/* Logits at positions from elsewhere: the same for a rotation, others for a code of each position. */
+static void first_position(void **state) {
+    (void)state;
+    static const gyre_kind kinds[] = {GYRE_KIND_ROPE, GYRE_KIND_ALIBI, GYRE_KIND_NOPE, GYRE_KIND_SINUSOIDAL};
+    static float logits[2][512];
+    gyre_error err = {0, ""};
+    int32_t tokens[TOKENS];
+    naive_draw_tokens(tokens, TOKENS);
+    for (int i = 0; i < 4; i++) {
+        gyre_model *model = model_of(kinds[i]);
+        const int64_t vocab = gyre_model_get_config(model)->vocab;
+        double most = 0;
+        assert_true(vocab <= 512);
+        for (int there = 0; there < 2; there++) {
+            gyre_context_options options = GYRE_INIT(gyre_context_options);
+            gyre_context *context = NULL;
+            options.max_tokens = ROOM;
+            options.first_position = there ? 100000 : 0;
+            assert_int_equal(gyre_context_create(&context, model, &options, &err), GYRE_OK);
+            assert_int_equal(gyre_context_forward(context, tokens, TOKENS, 1, logits[there], &err), GYRE_OK);
+            if (there) assert_int_equal(gyre_context_tokens(context), TOKENS);
+            gyre_context_reset(context);
+            assert_int_equal(gyre_context_stream(context, 2, 8, &err),
+                             there || i == 3 ? GYRE_EUNSUPPORTED : GYRE_OK); /* a window counts from 0 */
+            gyre_context_free(context);
+        }
+        for (int64_t v = 0; v < vocab; v++)
+            most = fmax(most, fabs((double)logits[1][v] - (double)logits[0][v]));
+        if (i < 3 ? most > 1e-3 : most < 1e-2) fail_msg("%s: %g", gyre_kind_name(kinds[i]), most);
+        gyre_model_free(model);
+    }
+    gyre_model *learned = model_of(GYRE_KIND_LEARNED);
+    gyre_context_options options = GYRE_INIT(gyre_context_options);
+    gyre_context *context = NULL;
+    options.max_tokens = ROOM;
+    for (int i = 0; i < 2; i++) {
+        options.first_position = i ? -1 : ((int64_t)1 << 31) - ROOM + 1;
+        assert_int_equal(gyre_context_create(&context, learned, &options, &err), GYRE_EINVAL);
+    }
+    options.first_position = 20;
+    assert_int_equal(gyre_context_create(&context, learned, &options, &err), GYRE_OK);
+    assert_int_equal(gyre_context_forward(context, tokens, ROOM - 20, 0, NULL, &err), GYRE_OK);
+    assert_int_equal(gyre_context_forward(context, tokens, 1, 0, NULL, &err), GYRE_ERANGE); /* past its table */
+    gyre_context_free(context);
+    gyre_model_free(learned);
+}
+
 static void refusals(void **state) {
     (void)state;
     gyre_model *model = model_of(GYRE_KIND_ROPE);
@@ -143,7 +237,8 @@ static void bias_table(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(weights), cmocka_unit_test(refusals), cmocka_unit_test(input_table),
-                                       cmocka_unit_test(bias_table)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(weights),        cmocka_unit_test(heads_before_rotation),
+                                       cmocka_unit_test(first_position), cmocka_unit_test(refusals),
+                                       cmocka_unit_test(input_table),    cmocka_unit_test(bias_table)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

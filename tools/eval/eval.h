@@ -21,6 +21,7 @@ typedef struct eval_options {
     length_list contexts;
     int64_t stride, windows, passkey; /* 0 = half the context, all, none */
     int first;                        /* 1: the first windows, not spread over the text */
+    int64_t first_position;           /* of the first token of every window */
     int64_t buckets;                  /* of the loss by position; 0 = none */
     int prints_positions;             /* 1: the terminal shows it too, because --by-position was given */
     gyre_eval_protocol protocol;

@@ -47,6 +47,7 @@ gyre_eval_options eval_options_at(const evaluation *e, int64_t context) {
     gyre_eval_options out = GYRE_INIT(gyre_eval_options);
     out.context = context;
     out.stride = e->options.stride;
+    out.first_position = e->options.first_position;
     out.windows = e->options.windows;
     out.protocol = e->options.protocol;
     out.cache_dtype = e->options.method.cache;

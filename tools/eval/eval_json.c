@@ -79,8 +79,8 @@ static json_t *json_of_run(const evaluation *e) {
     for (int64_t i = 0; i < e->input.texts_count; i++)
         (void)json_array_append_new(texts, json_of_text(e, i));
     json_t *protocol = JSON_OBJECT("name", JSON(eval_protocol_names[o->protocol]), "stride", cli_json_nonzero(o->stride),
-                                   "windows", cli_json_nonzero(o->windows), "first", json_boolean(o->first), "scored",
-                                   JSON(eval_protocol_description(o)));
+                                   "windows", cli_json_nonzero(o->windows), "first", json_boolean(o->first),
+                                   "first_position", JSON(o->first_position), "scored", JSON(eval_protocol_description(o)));
     return JSON_OBJECT("model", JSON(model_path_as_given(o->model.path)), "kind", JSON(gyre_kind_name(position->kind)),
                        "trained_length", JSON(position->trained_length), "parameters",
                        JSON(gyre_model_parameters(e->input.model)), "protocol", protocol, "cache",

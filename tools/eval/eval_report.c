@@ -248,6 +248,9 @@ static void protocol(const figures *f) {
              "same windows%s.",
              eval_protocol_names[o->protocol], stride, windows, eval_protocol_description(o),
              e->sets > 1 ? "; of all texts together, every scored prediction counts alike" : "");
+    if (o->first_position)
+        snprintf(text + strlen(text), sizeof text - strlen(text), " Positions begin at %lld in every window.",
+                 (long long)o->first_position);
     (void)gyre_report_page_paragraph(f->page, text);
 }
 

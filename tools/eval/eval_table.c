@@ -136,8 +136,10 @@ static void print_header(const evaluation *e, FILE *file) {
     model_input_describe(&e->input, model, sizeof model);
     cli_page_printf(file, "model     %s\n", plain_line(model));
     print_texts(e, file);
-    cli_page_printf(file, "protocol  %s: windows of L tokens, stride %s, %s; scored: %s\n\n",
-                    eval_protocol_names[o->protocol], stride, windows, eval_protocol_description(o));
+    cli_page_printf(file, "protocol  %s: windows of L tokens, stride %s, %s; scored: %s\n", eval_protocol_names[o->protocol],
+                    stride, windows, eval_protocol_description(o));
+    if (o->first_position) cli_page_printf(file, "positions from %lld in every window\n", (long long)o->first_position);
+    cli_page_printf(file, "\n");
 }
 
 static int has_intervals(const evaluation *e, int64_t set) {
