@@ -203,7 +203,11 @@ typedef struct gyre_report_heatmap {
 } gyre_report_heatmap;
 
 /* DIVERGING: blue, white, red, for values on both sides of a middle.  SEQUENTIAL: light to dark. */
-typedef enum gyre_report_palette { GYRE_REPORT_PALETTE_DIVERGING, GYRE_REPORT_PALETTE_SEQUENTIAL } gyre_report_palette;
+typedef enum gyre_report_palette {
+    GYRE_REPORT_PALETTE_DIVERGING,
+    GYRE_REPORT_PALETTE_SEQUENTIAL,
+    GYRE_REPORT_PALETTE_COSINE /* of an angle: light where nothing turned, dark at half a turn, grey between */
+} gyre_report_palette;
 typedef struct gyre_report_heatmap_grid {
     size_t size; /* set by GYRE_REPORT_HEATMAP_GRID_INIT */
     const char *title;
@@ -276,6 +280,15 @@ GYRE_API gyre_report_style gyre_report_look_style(gyre_report_look look);
 /* out = a colour of the charts as #rrggbb, on a light or a dark ground; static.  A number past the last begins again. */
 GYRE_API const char *gyre_report_color(int paint);
 GYRE_API const char *gyre_report_dark_color(int paint);
+
+/* -- angles -- */
+/* out = the colour of an angle, 0xRRGGBB: lightness is the cosine, orange to blue the sine, so it is read in grey too.
+ * resultant: the length of the mean of e^(i angle) over what a cell shows; towards 0 the colour is grey. */
+GYRE_API int gyre_report_angle_color(double angle, double resultant);
+/* out = the colour of an angle that is so many trained arcs past the arc that training showed: from yellow just past it to
+ * red a whole arc past.  Its strength: 0 within the arc, 1 a whole arc past. */
+GYRE_API int gyre_report_excess_color(double excess);
+GYRE_API double gyre_report_excess_strength(double excess);
 
 /* -- the page -- */
 /* One HTML file that needs no network, with light and dark colours, suited to paper and small screens.

@@ -17,10 +17,12 @@ enum {
     MAX_SPOTS = 16  /* columns and rows of a map that answer the pointer */
 };
 
-/* Diverging: ColorBrewer's RdBu reversed, white in the middle, safe for colour-blind readers.  Sequential: its YlGnBu. */
+/* Diverging: ColorBrewer's RdBu reversed, white in the middle, safe for colour-blind readers.  Sequential: its YlGnBu.
+ * Cosine: the lightness of the angles of gyre plot and of the explorer. */
 static const char *const palettes[] = {
     "(0 '#2166ac', 1 '#67a9cf', 2 '#d1e5f0', 3 '#f7f7f7', 4 '#fddbc7', 5 '#ef8a62', 6 '#b2182b')",
-    "(0 '#ffffd9', 1 '#c7e9b4', 2 '#7fcdbb', 3 '#41b6c4', 4 '#1d91c0', 5 '#225ea8', 6 '#0c2c84')"};
+    "(0 '#ffffd9', 1 '#c7e9b4', 2 '#7fcdbb', 3 '#41b6c4', 4 '#1d91c0', 5 '#225ea8', 6 '#0c2c84')",
+    "(-1 '#261836', 0 '#b0b2b5', 1 '#fcfcfa')"};
 
 static gyre_status check_axis(const gyre_report_axis *axis, const char *name, gyre_error *err) {
     if (axis->scale != GYRE_REPORT_SCALE_LINEAR)
@@ -33,7 +35,7 @@ gyre_status gyre_report_heatmap_check(const gyre_report_heatmap_grid *panels, gy
         return gyre_fail(err, GYRE_EINVAL, "panels: their size is not set by GYRE_REPORT_HEATMAP_GRID_INIT (figure)");
     if (panels->maps_count < 1 || !panels->maps) return gyre_fail(err, GYRE_EINVAL, "panels: no maps to draw (figure)");
     if (panels->maps_count > 100 || panels->columns < 0 || panels->columns > 10 ||
-        (unsigned)panels->palette > GYRE_REPORT_PALETTE_SEQUENTIAL)
+        (unsigned)panels->palette > GYRE_REPORT_PALETTE_COSINE)
         return gyre_fail(err, GYRE_EINVAL,
                          "panels: %lld maps (at most 100), columns %lld (10) or palette %d is out of range (figure)",
                          (long long)panels->maps_count, (long long)panels->columns, (int)panels->palette);

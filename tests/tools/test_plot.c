@@ -47,8 +47,8 @@ static void methods(void **state) {
     char line[256];
     snprintf(line, sizeof line, "methods %s --points 32", SMALL_OPTIONS);
     table t = table_of(line);
-    const int name = column_of(&t, "method", ""), pair = column_of(&t, "pair", ""), at = column_of(&t, "position", "tokens"),
-              angle = column_of(&t, "angle", "rad"), seen = column_of(&t, "is_seen", "");
+    const int name = column_of(&t, "method", ""), pair = column_of(&t, "pair", ""), at = column_of(&t, "distance", "tokens"),
+              angle = column_of(&t, "angle", "rad"), excess = column_of(&t, "excess", "arc");
     int64_t unseen = 0;
     assert_int_equal(rows_of(&t), 6 * 8 * 32);
     for (int64_t r = 0; r < rows_of(&t); r++) {
@@ -57,11 +57,14 @@ static void methods(void **state) {
         test_close(cos(number(&t, r, angle)), cos(want), 1e-9, "cos of the angle");
         test_close(sin(number(&t, r, angle)), sin(want), 1e-9, "sin of the angle");
         assert_true(fabs(number(&t, r, angle)) <= PI + 1e-12);
-        /* Seen: some trained position had this angle or a larger one, whole turns apart. */
+        /* Seen: some trained distance had this angle or a larger one, whole turns apart. */
         const double reached = theta(&SMALL, p) * SMALL.trained, within = want - 2 * PI * floor(want / (2 * PI));
         const int is_seen = reached >= 2 * PI || within <= reached;
-        if (fabs(within - reached) > 1e-9) assert_int_equal((int)number(&t, r, seen), is_seen);
-        if (m < SMALL.trained) assert_int_equal((int)number(&t, r, seen), 1);
+        const double past = fmin(fabs(remainder(want - reached, 2 * PI)), fabs(remainder(want, 2 * PI))) / reached;
+        if (fabs(within - reached) > 1e-9) test_close(number(&t, r, excess), is_seen ? 0 : past, 1e-9, "excess");
+        if (m < SMALL.trained) assert_true(number(&t, r, excess) == 0);
+        if (strcmp(text(&t, r, name), "none") == 0 && reached < 0.5 && m == 255)
+            test_close(number(&t, r, excess), 255.0 / 64 - 1, 1e-9, "nearly three arcs past");
         unseen += !is_seen;
     }
     assert_true(unseen > 0);
@@ -81,7 +84,7 @@ static void pairs_of_a_wide_head(void **state) {
         write_file("wide.json", config, (size_t)length);
         snprintf(line, sizeof line, "methods %s --to 1k --points 8 --methods none,dynamic", in_folder("wide.json"));
         table t = table_of(line);
-        const int pair = column_of(&t, "pair", ""), at = column_of(&t, "position", "tokens");
+        const int pair = column_of(&t, "pair", ""), at = column_of(&t, "distance", "tokens");
         const int angle = column_of(&t, "angle", "rad");
         assert_int_equal(rows_of(&t), 2 * 8 * pairs_shown[i]);
         assert_true(number(&t, 0, pair) == 0);
@@ -173,7 +176,7 @@ static void clocks(void **state) {
     char line[256];
     snprintf(line, sizeof line, "clock %s --methods linear,ntk --position 200", SMALL_OPTIONS);
     table t = table_of(line);
-    const int name = column_of(&t, "method", ""), pair = column_of(&t, "pair", ""), at = column_of(&t, "position", "tokens"),
+    const int name = column_of(&t, "method", ""), pair = column_of(&t, "pair", ""), at = column_of(&t, "distance", "tokens"),
               step = column_of(&t, "step", "rad/token"), turns = column_of(&t, "turns", "turns"),
               reached = column_of(&t, "reached_in_training", "rad");
     assert_int_equal(rows_of(&t), 3 * 6);

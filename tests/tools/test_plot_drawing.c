@@ -63,7 +63,7 @@ static void two_models(void **state) {
     snprintf(pair, sizeof pair, "--compare @a.json,%s", in_folder("b.json"));
     snprintf(line, sizeof line, "clock %s", pair);
     table t = table_of(line);
-    const int name = column_of(&t, "method", ""), at = column_of(&t, "position", "tokens");
+    const int name = column_of(&t, "method", ""), at = column_of(&t, "distance", "tokens");
     assert_non_null(strstr(title_of(&t), "256"));
     assert_non_null(strstr(title_of(&t), "512"));
     assert_int_equal(rows_of(&t), 2 * 6 + 2 * 4); /* eight pairs, of which six are shown, and four */
@@ -89,6 +89,51 @@ static void two_models(void **state) {
     table_free(&t);
     unlink(in_folder("a.json"));
     unlink(in_folder("b.json"));
+}
+
+/* A leader to a label is not a part of its line: it has neither the colour nor a mark, and begins off the axes. */
+static void leaders(void **state) {
+    (void)state;
+    plot_script s;
+    plot_end ends[] = {{"alibi", subject_look("alibi"), 0.99}, {"yarn", subject_look("yarn"), 0.98}};
+    assert_true(plot_script_begin(&s));
+    plot_box_begin(&s, (plot_box){0, 1, 0, 1});
+    plot_end_labels(&s, ends, 2);
+    fclose(s.file);
+    int arrows = 0;
+    for (const char *at = s.text; (at = strstr(at, "set arrow from graph ")); arrows++) {
+        char line[200];
+        double from;
+        snprintf(line, sizeof line, "%.*s", (int)strcspn(at, "\n"), at);
+        at += strlen(line);
+        assert_int_equal(sscanf(line, "set arrow from graph %lf", &from), 1);
+        assert_true(from > 1);
+        assert_null(strstr(line, plot_color(ends[0].look)));
+        assert_null(strstr(line, plot_color(ends[1].look)));
+        assert_non_null(strstr(line, "dashtype"));
+    }
+    assert_int_equal(arrows, 2);
+    free(s.text);
+}
+
+/* Of many points the first are on one position, which has one row. */
+static void points_of_accuracy(void **state) {
+    (void)state;
+    table t = table_of("accuracy --head-dim 32 --to 65536");
+    const int name = column_of(&t, "recipe", ""), at = column_of(&t, "position", "tokens");
+    for (int64_t r = 1; r < rows_of(&t); r++)
+        assert_true(number(&t, r, at) > number(&t, r - 1, at) || strcmp(text(&t, r, name), text(&t, r - 1, name)) != 0);
+    table_free(&t);
+}
+
+/* A row of a trained table is not what is added to a score. */
+static void titles_of_biases(void **state) {
+    (void)state;
+    table t = table_of("bias --tokens 8");
+    assert_string_equal(title_of(&t),
+                        "What is added to a score, and of trained tables which row a distance takes: 8 queries and "
+                        "keys; the number at a line is its head");
+    table_free(&t);
 }
 
 /* Variants of a method have its colour, and differ in dash; each looks as it does alone. */
@@ -320,6 +365,9 @@ int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(digits),
                                        cmocka_unit_test(two_models),
                                        cmocka_unit_test(variants),
+                                       cmocka_unit_test(leaders),
+                                       cmocka_unit_test(points_of_accuracy),
+                                       cmocka_unit_test(titles_of_biases),
                                        cmocka_unit_test(families_of_methods),
                                        cmocka_unit_test(names_of_any_bytes),
                                        cmocka_unit_test(pairs_that_do_not_turn),

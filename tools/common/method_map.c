@@ -97,6 +97,19 @@ void method_maps_add(method_map *maps, int64_t *count, method_map *added) {
     *added = (method_map){.pairs = 0};
 }
 
+double method_map_excess(double arc, double angle) {
+    static const double TURN = 6.283185307179586;
+    if (arc >= TURN) return 0;
+    const double turns = angle / TURN, at = (turns - floor(turns)) * TURN;
+    if (at <= arc * (1 + 1e-12)) return 0;
+    return fmin(at - arc, TURN - at) / arc;
+}
+
+double method_map_resultant(double inv_freq, double width) {
+    const double half = inv_freq * width / 2;
+    return half > 1e-8 ? fabs(sin(half) / half) : 1;
+}
+
 void method_map_free(method_map *map) {
     free(map->inv_freq);
     free(map->angle);

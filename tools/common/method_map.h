@@ -33,6 +33,12 @@ gyre_status method_map_of_method(const method *m, const gyre_config *base, int64
 int method_map_equals(const method_map *a, const method_map *b);
 /* Adds the map to maps[0 .. *count - 1]: its label to an equal map's, and then it is freed, or itself. */
 void method_maps_add(method_map *maps, int64_t *count, method_map *added);
+/* out = how far an angle is past the arc 0 .. `arc` that training showed, up to whole turns and from the nearer end, in
+ * shares of the arc; 0 within it.  arc: radians, below a whole turn, else 0 for every angle. */
+double method_map_excess(double arc, double angle);
+/* out = the length of the mean of e^(i angle) over distances `width` apart in all: 1 where they point alike, 0 where they
+ * point all ways. */
+double method_map_resultant(double inv_freq, double width);
 void method_map_free(method_map *map); /* also for one that is zeroed */
 
 #endif

@@ -23,10 +23,10 @@ static const char documentation[] =
     "\vMODEL is a config.json, a folder with one, or a GGUF file; or " MODEL_PATH_HELP
     "  Without MODEL the options describe a rotation.\n\n"
     "KIND is one of:\n"
-    "  methods      the angle of each pair at each position under each method, unseen angles marked\n"
+    "  methods      the angle of each pair over each distance under each method, and how far past training\n"
     "  wavelengths  tokens that each pair takes for a turn, against the lengths; the ramp shaded\n"
     "  ramp         what each method divides the frequency of each pair by\n"
-    "  clock        pairs as hands of a clock, and what each method does to them\n"
+    "  clock        pairs as hands of a clock: the angle between query and key at a distance\n"
     "  hands        a wall clock with three hands, read past the 12 hours that it shows, under linear and NTK\n"
     "  helix        e^(i m theta) in space, the pair or the position as third axis, and its projections\n"
     "  decay        mean and bound of the rotated inner product against distance\n"
@@ -126,8 +126,8 @@ static const cli_option rows[] = {
     {"axis", "pair|position",
      "helix: the third axis: all pairs at one position, or some pairs at the positions to --position (default: pair)", 3,
      CLI_CHOICE(plot_axis, axis, PLOT_AXIS_PAIR), .of = PLOT_OPTION_AXIS},
-    {"position", "N", "clock, hands, helix and shift: the position shown", 3, CLI_INTEGER(position, 0, CLI_MAX_TOKENS),
-     .of = PLOT_OPTION_POSITION},
+    {"position", "N", "clock: the distance from query to key; hands, helix and shift: the position", 3,
+     CLI_INTEGER(position, 0, CLI_MAX_TOKENS), .of = PLOT_OPTION_POSITION},
     {"points", "N", "Columns of a map, points of a line", 3, CLI_INTEGER(points, 8, MAX_POINTS), .of = PLOT_OPTION_POINTS},
     {"layer", "N", "attention and bias: the layer, counted from 0 (default: the last; of bias the first)", 3,
      CLI_INTEGER(layer, 0, 1 << 20), .of = PLOT_OPTION_LAYER},

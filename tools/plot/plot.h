@@ -163,8 +163,8 @@ int64_t plot_pair_shown(int64_t pairs, int64_t i);
 const char *plot_pairs_text(int64_t pairs, char out[PLOT_PAIRS_TEXT]);
 /* out = the angle within -pi .. pi. */
 double plot_wrap(double angle);
-/* out = 1 if the pair reached the angle, up to whole revolutions, within the trained length. */
-int plot_is_seen(const plot_case *c, int64_t pair, double angle);
+/* out = how far the angle is past the arc that the pair reached within the trained length (method_map_excess). */
+double plot_excess(const plot_case *c, int64_t pair, double angle);
 
 /* -- the script: plot_script.c -- */
 typedef struct plot_script {

@@ -63,9 +63,12 @@ static void add_errors(const recipe_work *r, int64_t position, double *largest, 
 static gyre_status add_recipe(plot_table *t, const recipe_work *r, int index, int64_t longest, int64_t points,
                               gyre_error *err) {
     const double name = plot_table_label(t, recipes[index].name);
+    int64_t last = 0;
     for (int64_t k = 0; k < points; k++) {
         /* Some neighbours too: a single position may be a lucky one.  At least 1. */
         const int64_t at = llround(pow((double)longest, (double)k / (double)(points - 1)));
+        if (k > 0 && at == last) continue; /* the first points are closer than positions are */
+        last = at;
         const int64_t first = at > r->around ? at - r->around + 1 : 1, count = at - first + 1;
         double largest = 0, sum = 0;
         for (int64_t p = first; p <= at; p++) {

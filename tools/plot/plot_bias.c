@@ -16,6 +16,7 @@
 enum { COLUMN_ENCODING, COLUMN_HEAD, COLUMN_QUERY, COLUMN_KEY, COLUMN_VALUE, COLUMNS };
 static const plot_column columns[] = {{"encoding", NULL}, {"head", ""},  {"query", "tokens"},
                                       {"key", "tokens"},  {"value", ""}, {NULL, NULL}};
+static const char ROWS_NOTE[] = ", row of the table";
 enum { TOKENS = 128, HEADS = 8, SHOWN_HEADS = 3, MOST_HEADS = 1024 };
 
 /* The order of the panels, and how papers spell a scheme.  Others that put a number on a score follow under their own names.
@@ -187,7 +188,7 @@ static gyre_status draw_untrained(const gyre_encoding *encoding, const char **no
     int64_t shape[4], row;
     *rows = !gyre_encoding_row(encoding, 0, 0, &row);
     const gyre_status status = gyre_encoding_table_shape(encoding, GYRE_TABLE_BIAS, shape);
-    *note = *rows ? ", row of the table" : shape[2] > 0 ? ", before training" : "";
+    *note = *rows ? ROWS_NOTE : shape[2] > 0 ? ", before training" : "";
     return status;
 }
 
@@ -233,15 +234,33 @@ static gyre_status add_source(plot_work *w, const plot_subject *subject, int64_t
     return status;
 }
 
+static int shows_rows(const plot_table *t, int64_t row) {
+    return strstr(plot_table_text(t, row, COLUMN_ENCODING), ROWS_NOTE) != NULL;
+}
+
+/* A row of a table is not what is added: the number in it is trained. */
+static void set_title(plot_table *t, int64_t tokens) {
+    int numbers = 0, rows = 0;
+    for (plot_group g = {0}; plot_group_next(t, COLUMN_ENCODING, &g);) {
+        rows += shows_rows(t, g.first);
+        numbers += !shows_rows(t, g.first);
+    }
+    snprintf(t->title, sizeof t->title, "%s%s%s: %lld queries and keys%s", numbers ? "What is added to a score" : "",
+             numbers && rows ? ", and " : "",
+             !rows     ? ""
+             : numbers ? "of trained tables which row a distance takes"
+                       : "Which row of a trained table a distance takes",
+             (long long)tokens, numbers ? "; the number at a line is its head" : "");
+}
+
 static gyre_status compute(plot_work *w, gyre_error *err) {
     const int64_t tokens = w->options->tokens ? w->options->tokens : TOKENS;
     gyre_status status = GYRE_OK;
     plot_table_columns(&w->table, columns);
-    snprintf(w->table.title, sizeof w->table.title,
-             "What is added to a score: %lld queries and keys; the number at a line is its head", (long long)tokens);
-    if (!w->subjects_count) return add_source(w, NULL, tokens, err);
+    if (!w->subjects_count) status = add_source(w, NULL, tokens, err);
     for (int i = 0; i < w->subjects_count && !status; i++)
         status = add_source(w, &w->subjects[i], tokens, err);
+    set_title(&w->table, tokens);
     return status;
 }
 
@@ -343,8 +362,10 @@ static void draw_map(const plot_table *t, plot_script *s, const places *at, int6
             "ytics %g font ',11'\nset colorbox horizontal user origin screen %.4f, screen %.3g size "
             "screen %.4f, screen 0.022\nset cbtics font ',10'\n",
             tokens - 0.5, tokens - 0.5, tokens / 2, tokens / 2, at->map.left, at->scale, at->map.right - at->map.left);
-    /* Light to dark: the most favoured keys are light. */
-    fputs("set palette defined (0 '#0b2545', 0.35 '#0072b2', 0.7 '#9ecae1', 1 '#fff8e1')\n", s->file);
+    /* Light to dark: the most favoured keys are light.  Rows of a table favour none: grey. */
+    fputs(shows_rows(t, first) ? "set palette defined (0 '#3c4043', 1 '#f1f3f4')\n"
+                               : "set palette defined (0 '#0b2545', 0.35 '#0072b2', 0.7 '#9ecae1', 1 '#fff8e1')\n",
+          s->file);
     plot_label(s, 'x', "key (tokens)");
     if (at->is_first) plot_label(s, 'y', "query (tokens)");
     put_map(t, s, first, end, (int)tokens);
@@ -360,8 +381,8 @@ static void draw_scheme(const plot_table *t, plot_script *s, int i, int count, i
     plot_box_begin(s, at.curves);
     plot_panel_title(s, plot_table_text(t, first, COLUMN_ENCODING));
     plot_label(s, 'x', e.query + 1 < e.tokens ? "query - key (tokens)" : "distance (tokens)");
-    const int is_row = strstr(plot_table_text(t, first, COLUMN_ENCODING), "row of the table") != NULL;
-    if (at.is_first || is_row) plot_label(s, 'y', is_row ? "row" : "added to the score");
+    const int is_row = shows_rows(t, first);
+    if (at.is_first || is_row) plot_label(s, 'y', is_row ? "row of the table" : "added to the score");
     fprintf(s->file, "set grid xtics ytics\nset xtics %g font ',12'\nset ytics font ',11'\nset xrange [%g:%g]\n",
             e.tokens / 2, e.query + 1 < e.tokens ? e.query - e.tokens : 0, e.query + 1);
     draw_curves(t, s, &e);

@@ -1,5 +1,6 @@
-/* plot_clock.c: pairs as hands of a clock.  A row is a method, a column a pair: where the hand points at one position, how
- * far it moves with a token, and which part of the dial training showed. */
+/* plot_clock.c: pairs as hands of a clock.  A row is a method, a column a pair: the angle between query and key at one
+ * distance, how far it grows with a token, and which part of the dial training showed.  A score sees no other angle: both
+ * hands may be anywhere. */
 #include "tools/plot/plot.h"
 #include "util/plain_numbers.h"
 #include <math.h>
@@ -8,61 +9,62 @@
 enum {
     COLUMN_METHOD,
     COLUMN_PAIR,
-    COLUMN_POSITION,
+    COLUMN_DISTANCE,
     COLUMN_STEP,
     COLUMN_TURNS,
     COLUMN_ANGLE,
     COLUMN_REACHED,
-    COLUMN_SEEN,
+    COLUMN_EXCESS,
     COLUMNS
 };
 static const plot_column columns[] = {
-    {"method", NULL},   {"pair", ""},     {"position", "tokens"},         {"step", "rad/token"},
-    {"turns", "turns"}, {"angle", "rad"}, {"reached_in_training", "rad"}, {"is_seen", ""},
+    {"method", NULL},   {"pair", ""},     {"distance", "tokens"},         {"step", "rad/token"},
+    {"turns", "turns"}, {"angle", "rad"}, {"reached_in_training", "rad"}, {"excess", "arc"},
     {NULL, NULL}};
 enum { DIALS = 6 };
 static const double TURN = 6.283185307179586;
 
 /* -- numbers -- */
-static void add_hand(plot_table *t, const plot_case *c, double name, const double *inv_freq, int64_t pair, double position) {
-    const double angle = position * inv_freq[pair];
+static void add_hand(plot_table *t, const plot_case *c, double name, const double *inv_freq, int64_t pair, double distance) {
+    const double angle = distance * inv_freq[pair];
     const double reached = fmin(TURN, c->original[pair] * (double)c->trained);
     const double wrapped = plot_wrap(angle);
-    plot_table_add(t, (double[COLUMNS]){name, (double)pair, position, inv_freq[pair], angle / TURN,
-                                        wrapped < 0 ? wrapped + TURN : wrapped, reached, plot_is_seen(c, pair, angle)});
+    plot_table_add(t, (double[COLUMNS]){name, (double)pair, distance, inv_freq[pair], angle / TURN,
+                                        wrapped < 0 ? wrapped + TURN : wrapped, reached, plot_excess(c, pair, angle)});
 }
 
-static void add_hands(plot_table *t, const plot_case *c, const char *label, const double *inv_freq, double position) {
+static void add_hands(plot_table *t, const plot_case *c, const char *label, const double *inv_freq, double distance) {
     const double name = plot_table_label(t, label);
     const int64_t dials = c->pairs < DIALS ? c->pairs : DIALS;
     for (int64_t d = 0; d < dials; d++)
-        add_hand(t, c, name, inv_freq, dials > 1 ? (d * (c->pairs - 1) + (dials - 1) / 2) / (dials - 1) : 0, position);
+        add_hand(t, c, name, inv_freq, dials > 1 ? (d * (c->pairs - 1) + (dials - 1) / 2) / (dials - 1) : 0, distance);
 }
 
 /* Of two models, each has its own trained length; its row says it. */
-static void set_title(plot_work *w, double position) {
+static void set_title(plot_work *w, double distance) {
     const plot_subject *a = &w->subjects[0], *b = &w->subjects[w->subjects_count - 1];
     plot_table *t = &w->table;
     if (w->subjects_count == 1)
-        snprintf(t->title, sizeof t->title, "Pairs as hands: trained on %lld tokens, now at position %.0f",
-                 (long long)a->trained, position);
+        snprintf(t->title, sizeof t->title, "Query and key %.0f tokens apart, pair by pair: trained on %lld tokens",
+                 distance, (long long)a->trained);
     else
-        gyre_plain_snprintf(t->title, sizeof t->title, "Pairs as hands: %.60s, trained on %lld tokens, and %.60s, on %lld",
-                            a->label, (long long)a->trained, b->label, (long long)b->trained);
+        gyre_plain_snprintf(t->title, sizeof t->title,
+                            "Query and key, pair by pair: %.60s, trained on %lld tokens, and %.60s, on %lld", a->label,
+                            (long long)a->trained, b->label, (long long)b->trained);
 }
 
 /* The first case of a model shows how it was trained; each is shown at the length that it is stretched to. */
 static void add_case(plot_work *w, const plot_case *c, int is_first) {
-    const double asked = (double)w->options->position, position = asked >= 0 ? asked : (double)(c->to - 1);
+    const double asked = (double)w->options->position, distance = asked >= 0 ? asked : (double)(c->to - 1);
     char label[PLOT_LABEL];
     if (is_first && w->subjects_count > 1)
         gyre_plain_snprintf(label, sizeof label, "%.50s as trained, at %lld", c->subject->label, (long long)c->trained - 1);
     else if (is_first)
         snprintf(label, sizeof label, "as trained, at %lld", (long long)c->trained - 1);
     if (is_first) add_hands(&w->table, c, label, c->original, (double)(c->trained - 1));
-    gyre_plain_snprintf(label, sizeof label, "%.60s, at %.0f", c->label, position);
-    add_hands(&w->table, c, label, c->inv_freq, position);
-    if (is_first && c->subject == w->subjects) set_title(w, position);
+    gyre_plain_snprintf(label, sizeof label, "%.60s, at %.0f", c->label, distance);
+    add_hands(&w->table, c, label, c->inv_freq, distance);
+    if (is_first && c->subject == w->subjects) set_title(w, distance);
 }
 
 static gyre_status compute(plot_work *w, gyre_error *err) {
@@ -93,9 +95,10 @@ enum {
     MARKS = 8
 };
 static const char *const captions[] = {
-    "A dial is one turn, clockwise from the top; its marks are eighths of a turn, 0, ¼, ½, ¾.  Grey: the hand one token "
-    "before.",
-    "Blue: the part of the dial that the pair showed in training.  Orange hand: an angle that training never showed."};
+    "The key is at the top.  The hand is the query, so many tokens later: a score sees the angle between the two, wherever "
+    "both stand.  Grey: one token nearer.",
+    "Blue: the angles between query and key that training showed.  A hand past them is coloured, from yellow just past to "
+    "red a whole arc past."};
 
 /* Clockwise from the top, as a clock. */
 static void put_hand(plot_script *s, double angle, double length, const char *style) {
@@ -136,7 +139,10 @@ static void put_period(plot_script *s, double period) {
 static void draw_dial(const plot_table *t, plot_script *s, int64_t r, plot_box box) {
     const double angle = plot_table_number(t, r, COLUMN_ANGLE), step = plot_table_number(t, r, COLUMN_STEP);
     const double reached = plot_table_number(t, r, COLUMN_REACHED), turns = plot_table_number(t, r, COLUMN_TURNS);
-    const int seen = plot_table_number(t, r, COLUMN_SEEN) != 0;
+    const double excess = plot_table_number(t, r, COLUMN_EXCESS);
+    char style[96];
+    snprintf(style, sizeof style, "head filled size 0.16,22 linewidth 3 linecolor rgb %d",
+             excess > 0 ? gyre_report_excess_color(excess) : 0x202124);
     plot_box_begin(s, box);
     fputs("unset border\nunset xtics\nunset ytics\nset size ratio -1\nset xrange [-1.55:1.55]\nset yrange [-1.85:1.25]\n",
           s->file);
@@ -146,12 +152,10 @@ static void draw_dial(const plot_table *t, plot_script *s, int64_t r, plot_box b
             reached >= TURN ? 0.0 : 90 - reached * 360 / TURN, reached >= TURN ? 360 : 90);
     put_marks(s, r == 0);
     put_hand(s, angle - step, 0.78, "nohead linewidth 1.4 linecolor rgb '#80868b'");
-    put_hand(s, angle, 0.95,
-             seen ? "head filled size 0.16,22 linewidth 3 linecolor rgb '#202124'"
-                  : "head filled size 0.16,22 linewidth 3 linecolor rgb '#d55e00'");
-    fprintf(s->file, turns < 1000 ? "set label '%.4g turn%s%s'" : "set label '%.0f turn%s%s'", turns, turns == 1 ? "" : "s",
-            seen ? "" : ", unseen");
-    fprintf(s->file, " at 0,-1.42 center font ',11' textcolor rgb '%s'\n", seen ? "#3c4043" : "#b34700");
+    put_hand(s, angle, 0.95, style);
+    fprintf(s->file, turns < 1000 ? "set label '%.4g turn%s" : "set label '%.0f turn%s", turns, turns == 1 ? "" : "s");
+    if (excess > 0) fprintf(s->file, excess < 0.1 ? ", %.1f %% past" : ", %.0f %% past", 100 * excess);
+    fprintf(s->file, "' at 0,-1.42 center font ',11' textcolor rgb '%s'\n", excess > 0 ? "#8a2300" : "#3c4043");
     put_period(s, TURN / step);
     fputs("plot NaN notitle\nset size noratio\nset border 3\n", s->file);
 }
@@ -243,7 +247,7 @@ static void draw(const plot_work *w, plot_script *s) {
 }
 
 const plot_kind plot_clock = {"clock",
-                              "pairs as hands of a clock, and what each method does to them",
+                              "pairs as hands of a clock: the angle between query and key at a distance, under each method",
                               PLOT_TAKES_SUBJECT,
                               1,
                               PLOT_OPTIONS_STRETCH | PLOT_OPTION_POSITION,

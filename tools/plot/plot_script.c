@@ -8,7 +8,7 @@
 #include <string.h>
 
 /* Room in characters and fractions of the picture. */
-static const double TITLE = 44, GAP_X = 86, GAP_Y = 74, MARGIN = 18, LINE = 15, LEADER = 22;
+static const double TITLE = 44, GAP_X = 86, GAP_Y = 74, MARGIN = 18, LINE = 15, LEADER = 22, CHARACTER = 7, SYMBOL_GAP = 8;
 
 int plot_script_begin(plot_script *s) {
     *s = (plot_script){.width = 960, .height = 600};
@@ -143,21 +143,30 @@ void plot_put_lines(plot_script *s, const plot_table *t, const plot_lines *l) {
     fputc('\n', s->file);
 }
 
-/* A label where it found room, and a thin line to it from the end of its line. */
+static int characters(const char *text) {
+    int count = 0;
+    for (; *text; text++)
+        count += (*text & 0xc0) != 0x80; /* of UTF-8 the first byte of each */
+    return count;
+}
+
+/* A label where it found room, and a leader to it from the end of its line: dotted, grey and off the axes, so that it does
+ * not continue the line. */
 static void put_end_label(plot_script *s, const plot_end *end, double at) {
-    const double leader = fmin(LEADER / s->panel_width, 0.08);
-    const char *color = end->look.color ? plot_color(end->look) : "#5f6368";
+    const double leader = fmin(LEADER / s->panel_width, 0.08), gap = leader / 5;
     fprintf(s->file,
-            "set arrow from graph 1, graph %.4f to graph %.4f, graph %.4f nohead linewidth 0.9 linecolor rgb '%s'\n",
-            end->at, 1 + leader, at, color);
+            "set arrow from graph %.4f, graph %.4f to graph %.4f, graph %.4f nohead linewidth 0.7 linecolor rgb '#9aa0a6' "
+            "dashtype (2,4)\n",
+            1 + gap, end->at, 1 + leader - gap, at);
     fputs("set label ", s->file);
     plot_text(s, end->text);
     /* The text is dark: the lighter colours cannot be read as text. */
-    fprintf(s->file, " at graph %.4f, graph %.4f left offset 0.8,-0.35 textcolor rgb '#202124'", 1 + leader, at);
+    fprintf(s->file, " at graph %.4f, graph %.4f left textcolor rgb '#202124'\n", 1 + leader, at);
+    /* The symbol is behind the name: before it, it would look like a point of the line. */
     if (end->look.color)
-        fprintf(s->file, " point pointtype %d pointsize 0.8 linecolor rgb '%s'", gyre_report_look_style(end->look).shape,
-                color);
-    fputc('\n', s->file);
+        fprintf(s->file, "set label '' at graph %.4f, graph %.4f point pointtype %d pointsize 0.8 linecolor rgb '%s'\n",
+                1 + leader + (SYMBOL_GAP + CHARACTER * (double)characters(end->text)) / s->panel_width, at,
+                gyre_report_look_style(end->look).shape, plot_color(end->look));
 }
 
 void plot_end_labels(plot_script *s, plot_end *ends, int count) {

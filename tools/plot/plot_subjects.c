@@ -1,5 +1,6 @@
 /* plot_subjects.c: what is drawn: models, or a rotation that options describe, under methods. */
 #include "gyre/gyre_fields.h"
+#include "tools/common/method_map.h"
 #include "tools/common/model_path.h"
 #include "tools/plot/plot.h"
 #include "util/plain_numbers.h"
@@ -310,9 +311,6 @@ double plot_wrap(double angle) {
     return (turns - floor(turns + 0.5)) * TURN;
 }
 
-int plot_is_seen(const plot_case *c, int64_t pair, double angle) {
-    const double reached = c->original[pair] * (double)c->trained;
-    if (reached >= TURN) return 1;
-    const double turns = angle / TURN;
-    return (turns - floor(turns)) * TURN <= reached * (1 + 1e-12);
+double plot_excess(const plot_case *c, int64_t pair, double angle) {
+    return method_map_excess(c->original[pair] * (double)c->trained, angle);
 }
