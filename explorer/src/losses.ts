@@ -18,6 +18,8 @@ export interface Session {
     error: string;
     /** Window of the losses, bytes. */
     window: number;
+    /** Perplexities of the same text, window and methods with all positions moved by `by`. */
+    moved: { by: number; perplexity: Map<string, number> };
 }
 
 const SAMPLE_BYTES = 4096;
@@ -51,6 +53,7 @@ export const session: Session = {
     busy: false,
     error: "",
     window: 0,
+    moved: { by: 0, perplexity: new Map() },
 };
 
 let model: Promise<Model> | null = null;
@@ -91,11 +94,34 @@ async function task(work: (open: Model, current: () => boolean) => Promise<void>
     changed();
 }
 
+/* The same windows with the first byte of each at another position. */
+async function measureMoved(open: Model, current: () => boolean): Promise<void> {
+    const by = get().first;
+    session.moved = { by, perplexity: new Map() };
+    if (!by) return;
+    await open.lossByPosition(
+        session.text,
+        { methods: session.methods, context: session.window, buckets: BUCKETS, first: by },
+        undefined,
+        (loss) => {
+            if (!current()) return;
+            session.moved.perplexity.set(loss.method, loss.perplexity);
+            changed();
+        },
+    );
+}
+
+/** Measures what is there again, with all positions moved as the state says. */
+export function move(): Promise<void> {
+    return task(measureMoved);
+}
+
 /** Measures the text anew. */
 export function measure(window: number): Promise<void> {
     return task(async (open, current) => {
         session.window = Math.min(window, bytesOf(session.text) - 1);
         session.losses.clear();
+        session.moved = { by: 0, perplexity: new Map() };
         await open.lossByPosition(
             session.text,
             { methods: session.methods, context: session.window, buckets: BUCKETS },
@@ -110,6 +136,7 @@ export function measure(window: number): Promise<void> {
                 changed();
             },
         );
+        if (current()) await measureMoved(open, current);
     });
 }
 

@@ -5,7 +5,7 @@ import "./charts.css";
 import "./panels.css";
 import "./figures.css";
 import { loadCore } from "./core";
-import { forgetPalette, paintMethods } from "./colour";
+import { forgetPalette, paintMethods, takeColours } from "./colour";
 import { h, onResize } from "./dom";
 import { type Knobs, knobs } from "./knobs";
 import { theCore, useCore } from "./scene";
@@ -188,6 +188,7 @@ async function start(): Promise<void> {
     place().append(h("p", { class: "loading", role: "status" }, "Gyre …"));
     try {
         useCore(await loadCore());
+        takeColours(theCore());
         paintMethods(theCore().methods());
     } catch (error) {
         place().replaceChildren(h("p", { class: "alert", role: "alert" }, String((error as Error).message)));

@@ -45,10 +45,10 @@ function remember<T>(f: (of: Setup) => T, most = 16): (of: Setup) => T {
 
 export const frequencies: (of: Setup) => Frequencies = remember((of) => core.frequencies(of));
 export const ramp: (of: Setup) => Ramp = remember((of) => core.ramp(of));
-/** out = [pairs] the first position with an angle that training did not have. */
+/** out = [pairs] the first distance at which the angle between query and key is one that training did not have. */
 export const unseenFrom: (of: Setup) => Float64Array = remember((of) => core.angles(of, 0, 1).unseenFrom.slice());
-/** out = the stretches [from, to) of positions below the target at which pair i stands at an angle that training did
- * not have. A pair that goes on past a whole turn comes back to angles that it knows. */
+/** out = the stretches [from, to) of distances below the target at which the angle of pair i is one that training did not
+ * have. A pair that goes on past a whole turn comes back to angles that it knows. */
 export function unseenStretches(of: Setup, i: number): [number, number][] {
     const first = unseenFrom(of)[i]!;
     const turn = frequencies(of).wavelengths[i]!;
@@ -59,14 +59,22 @@ export function unseenStretches(of: Setup, i: number): [number, number][] {
     }
     return found;
 }
-/** out = whether pair i stands at such an angle at a position. */
-export function isUnseen(of: Setup, i: number, position: number): boolean {
+/** out = whether the angle of pair i over a distance is one that training did not have.  A key after the query is masked. */
+export function isUnseen(of: Setup, i: number, distance: number): boolean {
     const first = unseenFrom(of)[i]!;
-    if (position < first) return false;
+    if (distance < first) return false;
     const turn = frequencies(of).wavelengths[i]!;
-    return !Number.isFinite(turn) || position - turn * Math.floor(position / turn) >= first;
+    return !Number.isFinite(turn) || distance - turn * Math.floor(distance / turn) >= first;
 }
-/** out = pairs that meet unseen angles below the target length. */
+/** out = [pairs] how far past the arc that training showed the angles over a distance are, in arcs. */
+export function excessAt(of: Setup, distance: number): Float32Array {
+    return core.excess(of, distance, 1).slice();
+}
+/** out = tokens from the key to the query; below 0 the key comes after it, and a causal model masks it. */
+export function distance(): number {
+    return get().m - get().n;
+}
+/** out = pairs that meet unseen angles at distances below the target length. */
 export function unseenPairs(of: Setup): number {
     return unseenFrom(of).reduce((sum, from) => sum + (from < of.target ? 1 : 0), 0);
 }

@@ -1,5 +1,6 @@
 /* state.ts: what the page shows, in one object that all views share and the address carries. */
 import type { BiasKind, Profile } from "./core";
+import { STEPS } from "./steps";
 
 export type Theme = "auto" | "light" | "dark";
 export type Task = "explain" | "diff" | "extend";
@@ -30,6 +31,9 @@ export interface State {
     window: number; // the model: bytes
     text: string; // that the model reads; "" = the page's own
     reads: string; // methods that it reads it under, with commas between; "" = those of papers
+    first: number; // position of the first byte of a window
+    layer: number; // of the attention that is shown
+    attends: number; // its head
     seed: number;
     step: number; // of the tour; 0 = not on it
     lang: "" | "en" | "zh"; // "" = the browser's
@@ -63,6 +67,9 @@ export const defaults: Readonly<State> = {
     window: 1024,
     text: "",
     reads: "",
+    first: 0,
+    layer: 3,
+    attends: 3,
     seed: 1,
     step: 0,
     lang: "",
@@ -108,6 +115,9 @@ export const limits: Partial<Record<keyof State, readonly [number, number]>> = {
     span: [16, 512],
     to: [0, 1 << 24],
     window: [64, 4096],
+    first: [0, 1 << 30],
+    layer: [0, 31],
+    attends: [0, 31],
     seed: [1, 999999],
     step: [0, 6],
 };
@@ -135,10 +145,16 @@ function fit(state: State): State {
     return fitted;
 }
 
-/** out = the state that an address carries; keys that it leaves out are the defaults. */
+/* What an address leaves out: the defaults, and on a step of the tour what the step shows. */
+function startOf(step: number): State {
+    return { ...defaults, ...STEPS[step - 1]?.state };
+}
+
+/** out = the state that an address carries; keys that it leaves out are those of its step, or the defaults. */
 export function parseHash(hash: string): State {
-    const state: Record<string, unknown> = { ...defaults };
-    for (const [name, text] of new URLSearchParams(hash.replace(/^#/, ""))) {
+    const given = new URLSearchParams(hash.replace(/^#/, ""));
+    const state: Record<string, unknown> = { ...startOf(Number(given.get("step"))) };
+    for (const [name, text] of given) {
         if (!Object.keys(defaults).includes(name)) continue; /* not what every object has, such as constructor */
         const key = name as keyof State;
         const like = defaults[key];
@@ -153,9 +169,10 @@ export function parseHash(hash: string): State {
 
 export function formatHash(state: State): string {
     const parts = new URLSearchParams();
+    const start = startOf(state.step);
     for (const key of Object.keys(defaults) as (keyof State)[]) {
         const value = state[key];
-        if (value === defaults[key]) continue;
+        if (value === (key === "step" ? defaults : start)[key]) continue;
         if (long.has(key) && String(value).length > LONGEST_CONFIG) continue;
         parts.set(key, typeof value === "boolean" ? (value ? "1" : "0") : String(value));
     }

@@ -1,9 +1,10 @@
-/* view_clock.ts: pairs of channels as the hands of clocks, at the positions of a query and a key. */
+/* view_clock.ts: pairs of channels as clocks with two hands, of a query and a key.  A score sees the angle between them, so
+ * the arc that training showed begins at the key's hand, and goes round with it. */
 import type { Setup } from "./core";
-import { colours, type Palette } from "./colour";
+import { colours, excessColour, type Palette } from "./colour";
 import { h, onPointer, pointerAt, reducedMotion, say, setHeight, sizeOf, surface } from "./dom";
 import { count, fixed, short } from "./numbers";
-import { anglesAt, frequencies, isUnseen, ramp, setup, unseenFrom } from "./scene";
+import { anglesAt, distance, excessAt, frequencies, isUnseen, ramp, setup, unseenFrom } from "./scene";
 import { get, set } from "./state";
 import { t } from "./text";
 import { frame, onArrows, type Sheet, type View } from "./view";
@@ -13,7 +14,9 @@ interface Hands {
     query: Float32Array;
     key: Float32Array;
     plainQuery: Float32Array; // under "none"
-    end: Float32Array; // at the last trained position, under "none"
+    arc: Float32Array; // from the least to the greatest trained distance, under "none"
+    between: Float32Array; // from key to query
+    excess: Float32Array; // of `between`, in arcs
     revolutions: Float64Array;
     unseenFrom: Float64Array;
 }
@@ -27,7 +30,9 @@ function hands(): Hands {
         query: anglesAt(now, m),
         key: anglesAt(now, n),
         plainQuery: anglesAt(none, m),
-        end: anglesAt(none, trained - 1),
+        arc: anglesAt(none, trained - 1),
+        between: anglesAt(now, m - n),
+        excess: excessAt(now, Math.max(0, m - n)),
         revolutions: ramp(now).revolutions,
         unseenFrom: unseenFrom(now),
     };
@@ -58,19 +63,19 @@ function face(pen: CanvasRenderingContext2D, at: Dial, i: number, of: Hands, ink
     pen.arc(at.x, at.y, at.r, 0, 2 * Math.PI);
     pen.fill();
     pen.stroke();
-    /* The angles that training had: a band along the rim. */
+    /* The angles to a query that training had: a band along the rim, from the key's hand on. */
     const whole = of.revolutions[i]! >= 1;
     const rim = big ? 7 : Math.max(2, at.r * 0.13);
     pen.lineWidth = rim;
     pen.strokeStyle = ink.trained;
     pen.beginPath();
-    pen.arc(at.x, at.y, at.r - rim / 2, turn(0), turn(whole ? 2 * Math.PI : positive(of.end[i]!)));
+    const start = of.key[i]!;
+    pen.arc(at.x, at.y, at.r - rim / 2, turn(start), turn(start + (whole ? 2 * Math.PI : positive(of.arc[i]!))));
     pen.stroke();
-    const { m, n, method } = get();
-    const unseen = isUnseen(of.setup, i, m);
-    const hue = unseen ? ink.unseen : ink.ink;
+    const unseen = isUnseen(of.setup, i, distance());
+    const hue = unseen ? excessColour(of.excess[i]!).colour : ink.ink;
     pen.lineCap = "round";
-    if (big && method !== "none") {
+    if (big && get().method !== "none") {
         pen.setLineDash([2, 4]);
         pen.lineWidth = 1.5;
         pen.strokeStyle = ink.quiet;
@@ -78,7 +83,7 @@ function face(pen: CanvasRenderingContext2D, at: Dial, i: number, of: Hands, ink
         pen.setLineDash([]);
     }
     pen.lineWidth = big ? 2 : 1;
-    pen.strokeStyle = isUnseen(of.setup, i, n) ? ink.unseen : ink.quiet;
+    pen.strokeStyle = ink.quiet;
     if (big) pen.setLineDash([6, 4]);
     hand(pen, at, of.key[i]!, big ? 0.84 : 0.8);
     pen.setLineDash([]);
@@ -114,6 +119,12 @@ function degrees(angle: number): string {
     return `${fixed((positive(angle) * 180) / Math.PI, 0)}°`;
 }
 
+/* out = how far the angle between the hands is past what training showed, in words. */
+function past(of: Hands, i: number): string {
+    if (distance() < 0) return t("clock.masked");
+    return isUnseen(of.setup, i, distance()) ? t("excess", { p: short(100 * of.excess[i]!, 2) }) : t("clock.seen");
+}
+
 function sheet(): Sheet {
     const of = hands();
     const { wavelengths } = frequencies(setup());
@@ -124,6 +135,8 @@ function sheet(): Sheet {
             t("col.wavelength"),
             t("col.angle.at", { m: count(m) }),
             t("col.angle.at", { m: count(n) }),
+            t("col.angle.between", { d: m - n }),
+            t("col.excess"),
             t("col.turns.trained"),
             t("col.unseen"),
         ],
@@ -132,6 +145,8 @@ function sheet(): Sheet {
             short(wavelengths[i]!),
             fixed(angle, 3),
             fixed(of.key[i]!, 3),
+            fixed(of.between[i]!, 3),
+            past(of, i),
             short(of.revolutions[i]!),
             Number.isFinite(of.unseenFrom[i]!) ? of.unseenFrom[i]! : t("never"),
         ]),
@@ -255,16 +270,17 @@ export function clockView(): View {
             }
             face(context, dial, i, of, ink, false);
         });
-        const unseen = isUnseen(of.setup, pair, m);
+        const d = distance();
+        const unseen = isUnseen(of.setup, pair, d);
         const turns = of.revolutions[pair]!;
-        const text = unseen ? t("clock.unseen") : t("clock.seen");
+        const text = past(of, pair);
         facts.replaceChildren(
             ...fact(t("col.pair"), `${pair} / ${dim / 2 - 1}`),
             ...fact(t("clock.wavelength"), t("unit.tokens", { n: short(frequencies(setup()).wavelengths[pair]!) })),
             ...fact(t("clock.trained"), t("unit.turns", { n: short(turns) })),
             ...fact(
-                t("clock.relative", { d: count(m - n) }),
-                degrees(of.query[pair]! - of.key[pair]! + (of.query[pair]! < of.key[pair]! ? 2 * Math.PI : 0)),
+                t("clock.relative", { d: count(d) }),
+                degrees(of.between[pair]!),
             ),
             ...fact(t("clock.state"), text, unseen ? "unseen" : ""),
         );
@@ -280,8 +296,12 @@ export function clockView(): View {
         small.setAttribute("aria-valuemax", String(dim / 2 - 1));
         small.setAttribute("aria-valuenow", String(pair));
         small.setAttribute("aria-valuetext", at);
-        const strange = Array.from(of.query).filter((_, i) => isUnseen(of.setup, i, m)).length;
-        view.readout(t("clock.readout", { m: count(m), unseen: strange, pairs: dim / 2 }));
+        const strange = Array.from(of.query).filter((_, i) => isUnseen(of.setup, i, d)).length;
+        view.readout(
+            d < 0
+                ? t("clock.readout.masked", { d: count(-d) })
+                : t("clock.readout", { d: count(d), unseen: strange, pairs: dim / 2 }),
+        );
         view.refresh();
     }
     return { id: "clock", element: view.element, draw };

@@ -1,30 +1,32 @@
-/* view_helix.ts: e^(i m theta) in three dimensions, turned by hand, and its three projections. */
+/* view_helix.ts: e^(i d theta), the angle over a distance d, in three dimensions, turned by hand, and its three projections. */
 import { colours, type Palette } from "./colour";
 import { h, pointerAt, surface } from "./dom";
 import { count, fixed, short } from "./numbers";
-import { anglesAt, frequencies, isUnseen, setup, theCore } from "./scene";
+import { anglesAt, distance, frequencies, isUnseen, setup, theCore } from "./scene";
 import { get, set } from "./state";
 import { t } from "./text";
 import { choice, frame, onArrows, type Sheet, type View } from "./view";
 
-/* Points of the curve: along positions for one pair, or along pairs at one position. */
+/* Points of the curve: along distances for one pair; or one for each pair at one distance, with no curve between them. */
 interface Curve {
     cos: Float64Array;
     sin: Float64Array;
     along: Float64Array; // 0 .. 1
-    at: Float64Array; // position or pair
+    at: Float64Array; // distance or pair
     unseen: boolean[];
     end: number; // of the axis
-    here: number; // index of the state's position or pair
+    here: number; // index of the state's distance or pair; -1 = not on it
     dots: boolean;
+    joined: boolean;
 }
 
 const MOST_POINTS = 1500;
 const TURNS = 6;
 
-function alongPositions(): Curve {
+function alongDistances(): Curve {
     const of = setup();
-    const { pair, m } = get();
+    const { pair } = get();
+    const d = distance();
     const wavelength = frequencies(of).wavelengths[pair]!;
     /* A fast pair would be a solid tube: its first turns are enough. */
     const end = Math.min(of.target, Math.max(16, Math.ceil(TURNS * wavelength)));
@@ -36,33 +38,36 @@ function alongPositions(): Curve {
     return {
         cos: Float64Array.from(row, Math.cos),
         sin: Float64Array.from(row, Math.sin),
-        along: at.map((position) => position / (end - 1 || 1)),
+        along: at.map((far) => far / (end - 1 || 1)),
         at,
-        unseen: Array.from(at, (position) => isUnseen(of, pair, position)),
+        unseen: Array.from(at, (far) => isUnseen(of, pair, far)),
         end,
-        here: m < end ? Math.round(m / step) : -1,
+        here: d >= 0 && d < end ? Math.round(d / step) : -1,
         dots: points < 140,
+        joined: true,
     };
 }
 
 function alongPairs(): Curve {
     const of = setup();
-    const { m, pair } = get();
-    const row = anglesAt(of, m);
+    const { pair } = get();
+    const d = distance();
+    const row = anglesAt(of, d);
     const at = Float64Array.from(row, (_, i) => i);
     return {
         cos: Float64Array.from(row, Math.cos),
         sin: Float64Array.from(row, Math.sin),
         along: at.map((i) => i / Math.max(1, row.length - 1)),
         at,
-        unseen: Array.from(row, (_, i) => isUnseen(of, i, m)),
+        unseen: Array.from(row, (_, i) => isUnseen(of, i, d)),
         end: row.length,
         here: pair,
         dots: true,
+        joined: false,
     };
 }
 
-const curve = (): Curve => (get().axis === "pair" ? alongPairs() : alongPositions());
+const curve = (): Curve => (get().axis === "pair" ? alongPairs() : alongDistances());
 
 type Project = (cos: number, sin: number, along: number) => [number, number, number]; // x, y on the screen; depth
 
@@ -125,10 +130,13 @@ function drawSpace(canvas: HTMLCanvasElement, of: Curve, ink: Palette): void {
     };
     name("cos", [1.16, 0, 0]);
     name("sin", [0, 1.2, 0]);
-    name(get().axis === "pair" ? t("axis.pair") : t("axis.position"), [-0.25, 0, 1.14]);
+    name(get().axis === "pair" ? t("axis.pair") : t("axis.distance"), [-0.25, 0, 1.14]);
     const n = of.cos.length;
-    for (let k = 1; k < n; k++) {
-        const [x0, y0] = place(of.cos[k - 1]!, of.sin[k - 1]!, of.along[k - 1]!);
+    for (let k = of.joined ? 1 : 0; k < n; k++) {
+        /* A pair is a hand of its own: it stands on the axis. */
+        const [x0, y0] = of.joined
+            ? place(of.cos[k - 1]!, of.sin[k - 1]!, of.along[k - 1]!)
+            : place(0, 0, of.along[k]!);
         const [x1, y1, depth] = place(of.cos[k]!, of.sin[k]!, of.along[k]!);
         const near = (depth + 2) / 4; // what is far is thin
         pen.strokeStyle = of.unseen[k] ? ink.unseen : ink.accent;
@@ -180,12 +188,15 @@ function drawPlane(canvas: HTMLCanvasElement, of: Curve, plane: Plane, ink: Pale
         pen.lineTo(width - 8, height / 2);
     }
     pen.stroke();
-    for (let k = 1; k < of.cos.length; k++) {
+    /* Where the hand of a pair begins: on the axis. */
+    const foot = (k: number): [number, number] =>
+        plane === "front" ? [width / 2, height / 2] : [8 + of.along[k]! * (width - 16), height / 2];
+    for (let k = of.joined ? 1 : 0; k < of.cos.length; k++) {
         pen.strokeStyle = of.unseen[k] ? ink.unseen : ink.accent;
         pen.lineWidth = 1.4;
         pen.globalAlpha = plane === "front" && of.dots ? 0.35 : 0.9;
         pen.beginPath();
-        pen.moveTo(...place(k - 1));
+        pen.moveTo(...(of.joined ? place(k - 1) : foot(k)));
         pen.lineTo(...place(k));
         pen.stroke();
     }
@@ -208,7 +219,7 @@ function drawPlane(canvas: HTMLCanvasElement, of: Curve, plane: Plane, ink: Pale
 function sheet(): Sheet {
     const of = curve();
     return {
-        head: [get().axis === "pair" ? t("col.pair") : t("col.position"), "cos", "sin", t("col.unseen.now")],
+        head: [get().axis === "pair" ? t("col.pair") : t("col.distance"), "cos", "sin", t("col.unseen.now")],
         rows: Array.from(
             of.cos,
             (cos, k) => [of.at[k]!, fixed(cos, 4), fixed(of.sin[k]!, 4), of.unseen[k] ? t("yes") : t("no")],
@@ -269,13 +280,13 @@ export function helixView(): View {
         axis.update();
         drawSpace(space, of, ink);
         for (const [plane, canvas] of planes) drawPlane(canvas, of, plane, ink);
-        const { pair, m, yaw, pitch } = get();
+        const { pair, yaw, pitch } = get();
         space.setAttribute("aria-valuenow", String(yaw));
         space.setAttribute("aria-valuetext", t("helix.angles", { yaw, pitch }));
         const wavelength = short(frequencies(setup()).wavelengths[pair]!);
         view.readout(
             get().axis === "pair"
-                ? t("helix.readout.pair", { m: count(m), n: of.end })
+                ? t("helix.readout.pair", { d: count(distance()), n: of.end })
                 : t("helix.readout.position", { pair, end: count(of.end), wavelength }),
         );
         view.refresh();

@@ -1,10 +1,12 @@
-/* view_map.ts: the angle of every pair at every position, and the same under each method side by side. */
-import { angleColour, colours, hatch, paintAngles } from "./colour";
+/* view_map.ts: the angle of every pair over every distance, and the same under each method side by side. */
+import { angleColour, colours, excessColour, hatch, paintAngles, paintExcess } from "./colour";
 import { h, onPointer, pointerAt, say, sizeOf, surface } from "./dom";
 import { methodName } from "./knobs";
 import { count, fixed, short, tokens, tokenTicks } from "./numbers";
 import {
     anglesAt,
+    distance,
+    excessAt,
     FAMILY,
     frequencies,
     isUnseen,
@@ -26,19 +28,35 @@ const BOTTOM = 34;
 const TOP = 18;
 const MOST_COLUMNS = 4096;
 
-/* Paints pairs x positions into the canvas, one pixel each; it is stretched when it is shown. */
-function paint(canvas: HTMLCanvasElement, of: Setup, most: number): void {
-    const step = Math.ceil(of.target / most);
-    const columns = Math.ceil(of.target / step);
-    const angles = theCore().angles(of, 0, columns, step);
-    if (canvas.width !== columns || canvas.height !== angles.pairs) {
+/* Pairs x distances, one pixel each; they are stretched when they are shown. */
+interface Painted {
+    angles: HTMLCanvasElement;
+    past: HTMLCanvasElement; // how far past the trained arc, as opacity
+}
+
+const canvases = (): Painted => ({ angles: h("canvas"), past: h("canvas") });
+
+function put(canvas: HTMLCanvasElement, columns: number, pairs: number, fill: (pixels: Uint32Array) => void): void {
+    if (canvas.width !== columns || canvas.height !== pairs) {
         canvas.width = columns;
-        canvas.height = angles.pairs;
+        canvas.height = pairs;
     }
     const context = canvas.getContext("2d")!;
-    const image = context.createImageData(columns, angles.pairs);
-    paintAngles(angles.angle, new Uint32Array(image.data.buffer));
+    const image = context.createImageData(columns, pairs);
+    fill(new Uint32Array(image.data.buffer));
     context.putImageData(image, 0, 0);
+}
+
+/* Where a pixel is several distances wide, it has their mean: grey for a pair that goes round within it. */
+function paint(into: Painted, of: Setup, most: number): void {
+    const step = Math.ceil(of.target / most);
+    const columns = Math.ceil(of.target / step);
+    const core = theCore();
+    const resultants = core.resultant(of, step > 1 ? step : 0);
+    const { angle, pairs } = core.angles(of, (step - 1) / 2, columns, step);
+    put(into.angles, columns, pairs, (pixels) => paintAngles(angle, resultants, pixels));
+    const excess = core.excess(of, (step - 1) / 2, columns, step);
+    put(into.past, columns, pairs, (pixels) => paintExcess(excess, pixels));
 }
 
 interface Box {
@@ -63,16 +81,31 @@ function stretch(pen: CanvasRenderingContext2D, pixels: HTMLCanvasElement, acros
     pen.drawImage(across, box.x, box.y, box.width, box.height);
 }
 
-/* Strokes over the angles that training never had. */
-function hatchUnseen(pen: CanvasRenderingContext2D, of: Setup, box: Box): void {
+/* Strokes over the angles that training never had, in the colour of how far past its arc they are. */
+function hatchUnseen(pen: CanvasRenderingContext2D, of: Setup, painted: Painted, box: Box): void {
+    const ratio = Math.max(1, window.devicePixelRatio || 1);
+    const wide = Math.max(1, Math.round(box.width * ratio));
+    const high = Math.max(1, Math.round(box.height * ratio));
+    if (strokes.width !== wide || strokes.height !== high) {
+        strokes.width = wide;
+        strokes.height = high;
+    }
+    const ink = strokes.getContext("2d")!;
+    ink.globalCompositeOperation = "source-over";
+    ink.setTransform(ratio, 0, 0, ratio, 0, 0);
+    ink.clearRect(0, 0, box.width, box.height);
     const row = (box.height * 2) / of.headDim;
-    pen.fillStyle = hatch(pen, colours().unseen);
+    ink.fillStyle = hatch(ink, "#000");
     for (let i = 0; i < of.headDim / 2; i++) {
         for (const [from, to] of unseenStretches(of, i)) {
             const x = (box.width * from) / of.target;
-            pen.fillRect(box.x + x, box.y + i * row, (box.width * to) / of.target - x, row + 0.5);
+            ink.fillRect(x, i * row, (box.width * to) / of.target - x, row + 0.5);
         }
     }
+    ink.globalCompositeOperation = "source-in";
+    ink.imageSmoothingEnabled = false;
+    ink.drawImage(painted.past, 0, 0, box.width, box.height);
+    pen.drawImage(strokes, box.x, box.y, box.width, box.height);
 }
 
 function wheelLegend(): HTMLCanvasElement {
@@ -96,24 +129,35 @@ function drawWheel(canvas: HTMLCanvasElement): void {
     pen.fill();
 }
 
+/* out = positions of query and key that are so far apart: the key stays where it can. */
+function apart(far: number): { m: number; n: number } {
+    const { n, target } = get();
+    const d = Math.min(target - 1, Math.max(0, far));
+    const key = Math.min(n, target - 1 - d);
+    return { m: key + d, n: key };
+}
+
 function sheet(): Sheet {
     const of = setup();
     const step = of.target / 8;
     const at = Array.from({ length: 8 }, (_, k) => Math.min(of.target - 1, Math.round((k + 1) * step) - 1));
     const angles = at.map((m) => anglesAt(of, m));
     const from = unseenFrom(of);
+    const far = excessAt(of, of.target - 1);
     const { wavelengths } = frequencies(of);
     return {
         head: [
             t("col.pair"),
             t("col.wavelength"),
-            ...at.map((m) => t("col.angle.at", { m: count(m) })),
+            ...at.map((d) => t("col.angle.between", { d: count(d) })),
+            t("col.excess.at", { d: count(of.target - 1) }),
             t("col.unseen"),
         ],
         rows: Array.from(from, (first, i) => [
             i,
             short(wavelengths[i]!),
             ...angles.map((row) => fixed(row[i]!, 3)),
+            `${short(100 * far[i]!, 3)} %`,
             Number.isFinite(first) ? first : t("never"),
         ]),
     };
@@ -142,7 +186,9 @@ function thumbs(): Thumb[] {
     });
 }
 
-const scratch = { pixels: h("canvas"), across: h("canvas") };
+/* Where the strokes are drawn before they get their colours. */
+const strokes = h("canvas");
+const scratch = { painted: canvases(), across: h("canvas") };
 
 function drawThumb(thumb: Thumb): void {
     const of = setup(thumb.method);
@@ -150,17 +196,29 @@ function drawThumb(thumb: Thumb): void {
     const key = `${keyOf(of)} ${place.width}`;
     if (thumb.drawn === key || !place.width) return;
     thumb.drawn = key;
-    paint(scratch.pixels, of, 1024);
+    paint(scratch.painted, of, 1024);
     const { context, width, height } = surface(thumb.canvas);
     const box = { x: 0, y: 0, width, height };
-    stretch(context, scratch.pixels, scratch.across, box);
-    hatchUnseen(context, of, box);
+    stretch(context, scratch.painted.angles, scratch.across, box);
+    hatchUnseen(context, of, scratch.painted, box);
     const unseen = unseenPairs(of);
-    say(thumb.note, unseen ? t("map.thumb", { n: unseen, pairs: of.headDim / 2 }) : t("map.thumb.none"));
+    const most = Math.max(...excessAt(of, of.target - 1));
+    say(
+        thumb.note,
+        unseen
+            ? t("map.thumb", { n: unseen, pairs: of.headDim / 2, p: short(100 * most, 2) })
+            : t("map.thumb.none"),
+    );
+}
+
+function pastSwatch(excess: number): HTMLElement {
+    const { colour } = excessColour(excess);
+    const title = t("excess", { p: short(100 * excess) });
+    return h("i", { class: "swatch hatched", style: `--past:${colour}`, title });
 }
 
 export function mapView(): View {
-    const pixels = h("canvas"); /* pairs x positions, one pixel each */
+    const painted = canvases();
     const across = h("canvas"); /* the same, as wide as on the screen */
     const over = h("canvas", {
         class: "map-over",
@@ -175,7 +233,7 @@ export function mapView(): View {
         "ul",
         { class: "legend" },
         h("li", {}, wheel, t("map.wheel")),
-        h("li", {}, h("i", { class: "swatch hatched" }), t("legend.unseen")),
+        h("li", {}, ...[0.05, 0.25, 1].map((excess) => pastSwatch(excess)), t("legend.past")),
     );
     const family = h(
         "div",
@@ -183,7 +241,7 @@ export function mapView(): View {
         ...small.map((one) => one.element),
     );
     const view = frame("map", "map.title", "map.lead", sheet, h("div", { class: "map" }, over), legend, family);
-    let painted = "";
+    let shown = "";
     let resting = 0;
     const place = (): { width: number; height: number } => ({
         width: sizeOf(over).width - LEFT - 8,
@@ -194,16 +252,15 @@ export function mapView(): View {
         const { x, y } = pointerAt(event, over);
         const { width, height } = place();
         const { target, dim } = get();
-        const m = Math.min(target - 1, Math.max(0, Math.floor(((x - LEFT) / width) * target)));
         const pair = Math.min(dim / 2 - 1, Math.max(0, Math.floor(((y - TOP) / height) * (dim / 2))));
-        set({ m, pair });
+        set({ ...apart(Math.floor(((x - LEFT) / width) * target)), pair });
     });
     onArrows(over, (dx, dy, end) => {
-        const { target, dim, m, pair } = get();
+        const { target, dim, pair } = get();
         const step = Math.max(1, Math.round(target / 256));
-        const next = end ? (end < 0 ? 0 : target - 1) : m + dx * step;
+        const next = end ? (end < 0 ? 0 : target - 1) : distance() + dx * step;
         set({
-            m: Math.min(target - 1, Math.max(0, next)),
+            ...apart(next),
             pair: Math.min(dim / 2 - 1, Math.max(0, pair + Math.sign(dy))),
         });
     });
@@ -215,8 +272,8 @@ export function mapView(): View {
         const pairs = of.headDim / 2;
         const row = height / pairs;
         const box = { x: LEFT, y: TOP, width, height };
-        stretch(pen, pixels, across, box);
-        hatchUnseen(pen, of, box);
+        stretch(pen, painted.angles, across, box);
+        hatchUnseen(pen, of, painted, box);
         const x = (position: number): number => LEFT + (position / of.target) * width;
         const from = unseenFrom(of);
         /* The border between seen and unseen, as steps. */
@@ -253,8 +310,8 @@ export function mapView(): View {
         }
         pen.textAlign = "right";
         const step = Math.ceil(of.target / MOST_COLUMNS);
-        const sampled = step > 1 ? ` ${t("map.sampled", { k: step })}` : "";
-        pen.fillText(t("axis.position") + sampled, LEFT + width, TOP + height + 27);
+        const meant = step > 1 ? ` ${t("map.mean", { k: step })}` : "";
+        pen.fillText(t("axis.distance") + meant, LEFT + width, TOP + height + 27);
         if (of.trained < of.target) {
             pen.strokeStyle = ink.ground;
             pen.lineWidth = 3;
@@ -271,21 +328,22 @@ export function mapView(): View {
             pen.textAlign = x(of.trained) > LEFT + width * 0.7 ? "right" : "left";
             pen.fillText(t("mark.trained", { n: tokens(of.trained) }), x(of.trained), 8);
         }
-        const { m, pair } = get();
+        const { pair } = get();
+        const d = Math.max(0, distance());
         pen.strokeStyle = ink.ground;
         pen.lineWidth = 3;
-        pen.strokeRect(x(m) - 5, TOP + pair * row - 2, 10, row + 4);
+        pen.strokeRect(x(d) - 5, TOP + pair * row - 2, 10, row + 4);
         pen.strokeStyle = ink.ink;
         pen.lineWidth = 1.5;
-        pen.strokeRect(x(m) - 5, TOP + pair * row - 2, 10, row + 4);
+        pen.strokeRect(x(d) - 5, TOP + pair * row - 2, 10, row + 4);
     }
 
     function draw(): void {
         const of = setup();
         const start = performance.now();
-        if (painted !== keyOf(of)) {
-            paint(pixels, of, MOST_COLUMNS);
-            painted = keyOf(of);
+        if (shown !== keyOf(of)) {
+            paint(painted, of, MOST_COLUMNS);
+            shown = keyOf(of);
             performance.measure("explorer:angles", { start, end: performance.now() });
         }
         drawOver(of);
@@ -294,17 +352,19 @@ export function mapView(): View {
         /* The small maps wait until a knob rests: the large one has to follow it within a frame. */
         clearTimeout(resting);
         resting = window.setTimeout(() => small.forEach(drawThumb), small[0]!.drawn ? 50 : 0);
-        const { m, pair, target } = get();
-        const angle = anglesAt(of, m)[pair]!;
+        const { pair, target } = get();
+        const d = Math.max(0, distance());
+        const angle = anglesAt(of, d)[pair]!;
         const first = unseenFrom(of)[pair]!;
-        const text = t(isUnseen(of, pair, m) ? "map.unseen" : "map.seen", {
-            m: count(m),
+        const text = t(isUnseen(of, pair, d) ? "map.unseen" : "map.seen", {
+            d: count(d),
             pair,
             angle: fixed(angle, 2),
             from: count(first),
+            p: short(100 * excessAt(of, d)[pair]!, 2),
         });
         over.setAttribute("aria-valuemax", String(target - 1));
-        over.setAttribute("aria-valuenow", String(m));
+        over.setAttribute("aria-valuenow", String(d));
         over.setAttribute("aria-valuetext", text);
         const follows = methods().some((known) => known.followsLength && known.name === of.method);
         view.readout(follows ? sentences(text, t("map.follows", { target: count(target) })) : text);

@@ -9,6 +9,7 @@ import {
     measure,
     METHODS,
     methodsAsked,
+    move,
     nameMethods,
     SAMPLE,
     session,
@@ -20,7 +21,7 @@ import { count, fixed, short, ticks, tokens } from "./numbers";
 import { drawChart, type Line, sampleOf } from "./plot";
 import { theCore } from "./scene";
 import { get, set } from "./state";
-import { t } from "./text";
+import { sentences, t } from "./text";
 import { frame, picker, type Sheet, type View } from "./view";
 
 const TRAINED = 256;
@@ -126,14 +127,20 @@ function answers(): Node {
     );
 }
 
+/* The distance by which the page moves all positions. */
+const FAR = 100000;
+
 function perplexities(): Node {
+    const { moved } = session;
     const rows = session.methods.map((method) => {
         const loss = session.losses.get(method);
+        const other = moved.perplexity.get(method);
         return h(
             "tr",
             {},
             h("th", { scope: "row" }, sampleOf(lookOf(method)), methodName(method)),
             h("td", { "data-perplexity": method }, loss ? fixed(loss.perplexity, 3) : "…"),
+            moved.by > 0 && h("td", { "data-moved": method }, other === undefined ? "…" : fixed(other, 3)),
             h("td", {}, loss ? fixed(loss.nats / Math.LN2, 3) : "…"),
         );
     });
@@ -147,7 +154,12 @@ function perplexities(): Node {
             h(
                 "tr",
                 {},
-                ...[t("col.method"), t("col.perplexity"), t("col.bits")].map((text) => h("th", { scope: "col" }, text)),
+                ...[
+                    t("col.method"),
+                    t("col.perplexity"),
+                    ...(moved.by > 0 ? [t("col.moved", { n: count(moved.by) })] : []),
+                    t("col.bits"),
+                ].map((text) => h("th", { scope: "col" }, text)),
             ),
         ),
         h("tbody", {}, ...rows),
@@ -173,7 +185,6 @@ export function modelView(): View {
         ["256", "512", "1024", "2048"].map((n) => [n, tokens(Number(n))]),
         (value) => {
             set({ window: Number(value) });
-            later();
         },
     );
     const boxes = METHODS.map((method) => {
@@ -203,6 +214,12 @@ export function modelView(): View {
         id: "model-run",
         click: () => (session.busy ? void stop() : void measure(get().window)),
     });
+    const shift = h("button", {
+        type: "button",
+        id: "model-shift",
+        "aria-pressed": "false",
+        click: () => set({ first: get().first ? 0 : FAR }),
+    }, t("model.shift", { n: count(FAR) }));
     const bar = h("progress", { max: 1, "aria-label": t("model.progress") });
     const alert = h("p", { class: "alert", role: "alert" });
     const chart = s("svg", { id: "model-chart", class: "chart", role: "img", "aria-label": t("model.chart") });
@@ -233,7 +250,7 @@ export function modelView(): View {
                 size,
                 window_.element,
                 which,
-                h("div", { class: "buttons" }, start, bar),
+                h("div", { class: "buttons" }, start, shift, bar),
                 alert,
             ),
             h("div", { class: "model-out" }, chart, table),
@@ -252,12 +269,22 @@ export function modelView(): View {
     function later(): void {
         clearTimeout(timer);
         timer = window.setTimeout(() => void measure(get().window), 700);
-        draw();
+        if (!drawing) draw();
     }
 
-    /* A link was opened in this page, or its address was edited. */
+    /* A link was opened in this page, its address was edited, or a step of the tour was taken. */
+    let window_asked = get().window;
+    let first_asked = get().first;
     function follow(): void {
+        const { window, first } = get();
         const methods = methodsAsked();
+        const is_other = window !== window_asked;
+        const is_moved = first !== first_asked;
+        window_asked = window;
+        first_asked = first;
+        if (is_other) later();
+        else if (is_moved && session.losses.size && !session.busy) void move();
+        else if (is_moved) later();
         const is_same = textAsked() === session.text && nameMethods(methods) === nameMethods(session.methods);
         if (is_same || document.activeElement === area) return;
         Object.assign(session, { text: textAsked(), methods });
@@ -292,11 +319,15 @@ export function modelView(): View {
         });
     }
 
+    let drawing = false;
     function draw(): void {
+        drawing = true;
         follow();
+        drawing = false;
         window_.list.value = String(get().window);
         say(size, t("unit.bytes", { n: count(bytesOf(session.text)) }));
         say(start, session.busy ? t("model.stop") : t("model.run"));
+        shift.setAttribute("aria-pressed", String(get().first > 0));
         say(another, session.keys.length ? t("model.key.another") : t("model.key.hide"));
         bar.value = session.progress;
         bar.hidden = !session.busy;
@@ -309,13 +340,20 @@ export function modelView(): View {
         }
         const best = [...session.losses.values()].sort((a, b) => a.perplexity - b.perplexity)[0];
         if (best && !session.busy) {
+            const words = t("model.readout", {
+                method: methodName(best.method),
+                p: fixed(best.perplexity, 2),
+                n: count(session.window),
+                k: short(session.window / TRAINED),
+            });
+            const { moved } = session;
+            const apart = Math.max(
+                ...[...moved.perplexity].map(([method, p]) => Math.abs(p / session.losses.get(method)!.perplexity - 1)),
+            );
             view.readout(
-                t("model.readout", {
-                    method: methodName(best.method),
-                    p: fixed(best.perplexity, 2),
-                    n: count(session.window),
-                    k: short(session.window / TRAINED),
-                }),
+                moved.perplexity.size
+                    ? sentences(words, t("model.moved", { n: count(moved.by), p: short(100 * apart, 2) }))
+                    : words,
             );
         }
         view.refresh();

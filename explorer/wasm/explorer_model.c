@@ -77,12 +77,13 @@ static void progress(void *ctx, int64_t done, int64_t all) {
 }
 
 /* -- measurements -- */
-int explorer_evaluate(const char *text, int bytes, const char *method, int context, int windows, int buckets,
+int explorer_evaluate(const char *text, int bytes, const char *method, int context, int windows, double first, int buckets,
                       double *by_position, double *out) {
     job j;
     gyre_eval_options options = GYRE_INIT(gyre_eval_options);
     options.context = context;
     options.windows = windows;
+    options.first_position = (int64_t)first;
     options.by_position = buckets > 0 ? by_position : NULL;
     options.buckets = buckets;
     options.watcher.progress = progress;
@@ -97,6 +98,53 @@ int explorer_evaluate(const char *text, int bytes, const char *method, int conte
     out[2] = (double)result.scored;
     out[3] = exp(result.nats);
     return GYRE_OK;
+}
+
+/* One head of what a whole layer wrote: rows of `heads` blocks of `width` floats. */
+static void copy_head(const float *all, int64_t rows, int64_t heads, int64_t head, int64_t width, float *out) {
+    for (int64_t r = 0; r < rows; r++)
+        memcpy(out + r * width, all + (r * heads + head) * width, (size_t)width * sizeof *out);
+}
+
+int explorer_attention(const char *text, int bytes, const char *method, int layer, int head, float *weights, float *q,
+                       float *k) {
+    job j;
+    gyre_status status = job_begin(&j, text, bytes, method, bytes, &explorer_failure);
+    if (status) {
+        job_end(&j);
+        return status;
+    }
+    const gyre_model_config *c = gyre_model_get_config(model);
+    const int64_t n = bytes, group = c->heads / c->kv_heads;
+    if (head < 0 || head >= c->heads)
+        status = gyre_fail(&explorer_failure, GYRE_EINVAL, "head: %d of %lld (explorer)", head, (long long)c->heads);
+    float *all = status ? NULL : calloc((size_t)(n * c->heads * n), sizeof *all);
+    float *queries = malloc((size_t)(n * c->heads * c->head_dim) * sizeof *queries);
+    float *keys = malloc((size_t)(n * c->kv_heads * c->head_dim) * sizeof *keys);
+    gyre_context_options options = GYRE_INIT(gyre_context_options);
+    gyre_context *reader = NULL;
+    options.encoding = j.encoding;
+    options.max_tokens = n;
+    options.order = GYRE_ORDER_FIXED;
+    if (!status && (!all || !queries || !keys))
+        status =
+            gyre_fail(&explorer_failure, GYRE_ENOMEM, "weights: out of memory for %lld tokens (explorer)", (long long)n);
+    if (!status) status = gyre_context_create(&reader, model, &options, &explorer_failure);
+    if (!status) status = gyre_context_watch(reader, layer, all, &explorer_failure);
+    if (!status) status = gyre_context_watch_heads(reader, layer, queries, keys, &explorer_failure);
+    if (!status) status = gyre_context_forward(reader, j.text.ids, n, 0, NULL, &explorer_failure);
+    if (!status) {
+        copy_head(all, n, c->heads, head, n, weights);
+        copy_head(queries, n, c->heads, head, c->head_dim, q);
+        copy_head(keys, n, c->kv_heads, head / group, c->head_dim, k);
+    }
+    explorer_progress((double)n);
+    gyre_context_free(reader);
+    free(all);
+    free(queries);
+    free(keys);
+    job_end(&j);
+    return status;
 }
 
 int explorer_passkey(const char *text, int bytes, const char *method, int context, int trials, double seed, double *out) {

@@ -9,10 +9,16 @@ EXPLORER_EXPORT(explorer_model_open) int explorer_model_open(const char *folder)
 EXPLORER_EXPORT(explorer_model_number) double explorer_model_number(int which);
 
 /* out[0 .. 3] = nats per predicted byte, windows, scored predictions, perplexity, as `gyre eval --context` has them;
- * by_position[buckets] = nats by place in the window.  windows: at most; 0 = all. */
+ * by_position[buckets] = nats by place in the window.  windows: at most; 0 = all.  first: the position of the first byte of
+ * every window. */
 EXPLORER_EXPORT(explorer_evaluate)
-int explorer_evaluate(const char *text, int bytes, const char *method, int context, int windows, int buckets,
+int explorer_evaluate(const char *text, int bytes, const char *method, int context, int windows, double first, int buckets,
                       double *by_position, double *out);
+/* What a head of a layer does with the text, read as one window: weights[query][key] [bytes][bytes], 0 for keys after the
+ * query; q, k [bytes][head_dim] before they rotate. */
+EXPLORER_EXPORT(explorer_attention)
+int explorer_attention(const char *text, int bytes, const char *method, int layer, int head, float *weights, float *q,
+                       float *k);
 /* out[0 .. 1] = trials and right answers, as `gyre eval --passkey` counts them. */
 EXPLORER_EXPORT(explorer_passkey)
 int explorer_passkey(const char *text, int bytes, const char *method, int context, int trials, double seed, double *out);

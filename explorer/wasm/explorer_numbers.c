@@ -1,5 +1,6 @@
 /* explorer_numbers.c: one rotation as numbers: frequencies, angles, decay, ramp. */
 #include "explorer/wasm/explorer_numbers.h"
+#include "tools/common/method_map.h"
 #include "tools/common/methods.h"
 #include "tools/common/variants.h"
 #include "util/error.h"
@@ -24,9 +25,9 @@ static rotation used, plain; /* under the method; under "none" */
 static method chosen;
 static int64_t pairs, trained_length;
 static double factor_used;
-static double *unseen, *kept; /* [pairs] */
-static float *angles;         /* grown as needed */
-static size_t angles_bytes;
+static double *unseen, *kept, *resultants; /* [pairs] */
+static float *angles, *excesses;           /* grown as needed */
+static size_t angles_bytes, excesses_bytes;
 
 const char *explorer_error(void) {
     return explorer_failure.text;
@@ -161,7 +162,8 @@ static gyre_status remake(const gyre_config *base, int64_t target, const method_
     factor_used = method_factor(&chosen, trained_length, target);
     unseen = calloc((size_t)pairs, sizeof *unseen);
     kept = calloc((size_t)pairs, sizeof *kept);
-    if (!unseen || !kept) return gyre_fail(err, GYRE_ENOMEM, "setup: out of memory (explorer)");
+    resultants = calloc((size_t)pairs, sizeof *resultants);
+    if (!unseen || !kept || !resultants) return gyre_fail(err, GYRE_ENOMEM, "setup: out of memory (explorer)");
     fill_unseen();
     fill_kept();
     return GYRE_OK;
@@ -172,7 +174,8 @@ static void forget(void) {
     rotation_free(&plain);
     free(unseen);
     free(kept);
-    unseen = kept = NULL;
+    free(resultants);
+    unseen = kept = resultants = NULL;
     pairs = 0;
 }
 
@@ -228,17 +231,23 @@ int explorer_part(int which) {
     return (int)(which == 0 ? parts.kept : which == 1 ? parts.blended : parts.divided);
 }
 
+/* out = *memory with room for [pairs][count] floats; NULL and explorer_failure for wrong arguments. */
+static float *grid_of(const char *name, float *grid, size_t *bytes, double from, int count, double step) {
+    void *memory = grid;
+    if (count < 1 || !isfinite(from) || !isfinite(step) || pairs < 1) {
+        (void)gyre_fail(&explorer_failure, GYRE_EINVAL, "%s: %d distances from %g by %g (explorer)", name, count, from,
+                        step);
+        return NULL;
+    }
+    return explorer_grow(&memory, bytes, (size_t)pairs * (size_t)count * sizeof *grid);
+}
+
 /* A product and a remainder, not gyre_cos_sin and an arc tangent: several times as fast, and a page redraws 60 times a
  * second. */
 const float *explorer_angles(double from, int count, double step) {
-    if (count < 1 || !isfinite(from) || !isfinite(step) || pairs < 1) {
-        (void)gyre_fail(&explorer_failure, GYRE_EINVAL, "angles: %d positions from %g by %g (explorer)", count, from, step);
-        return NULL;
-    }
-    const size_t bytes = (size_t)pairs * (size_t)count * sizeof *angles;
-    void *memory = angles;
-    angles = explorer_grow(&memory, &angles_bytes, bytes);
-    if (!angles) return NULL;
+    float *grid = grid_of("angles", angles, &angles_bytes, from, count, step);
+    if (!grid) return NULL;
+    angles = grid;
     for (int64_t i = 0; i < pairs; i++) {
         float *row = angles + (size_t)i * (size_t)count;
         const double rate = used.inv_freq[i];
@@ -248,6 +257,25 @@ const float *explorer_angles(double from, int count, double step) {
         }
     }
     return angles;
+}
+
+const float *explorer_excess(double from, int count, double step) {
+    float *grid = grid_of("excess", excesses, &excesses_bytes, from, count, step);
+    if (!grid) return NULL;
+    excesses = grid;
+    for (int64_t i = 0; i < pairs; i++) {
+        float *row = excesses + (size_t)i * (size_t)count;
+        const double arc = plain.inv_freq[i] * (double)trained_length, rate = used.inv_freq[i];
+        for (int c = 0; c < count; c++)
+            row[c] = (float)method_map_excess(arc, rate * reduced(used.config, fabs(from + (double)c * step)));
+    }
+    return excesses;
+}
+
+const double *explorer_resultant(double width) {
+    for (int64_t i = 0; i < pairs; i++)
+        resultants[i] = method_map_resultant(used.inv_freq[i], width);
+    return resultants;
 }
 
 void explorer_decay(const double *distances, int n, double *mean, double *bound) {
@@ -269,6 +297,44 @@ int explorer_rotate(float *vector, double position) {
     if (!whole("position", position, -2147483648.0, 2147483648.0, &at)) return GYRE_EINVAL;
     const gyre_view x = gyre_dense(vector, GYRE_DTYPE_F32, 1, 1, 1, used.config ? used.config->head_dim : 0);
     return gyre_rotate_dense(used.encoding, GYRE_ROLE_KEY, x, at, 0, &explorer_failure);
+}
+
+/* -- a score -- */
+/* Rotates query and key each at its position, and multiplies pair by pair: that only the distance counts is a result. */
+int explorer_score(const float *q, const float *k, double m, double n, double *bars, double *amplitude, double *phase) {
+    const int64_t dim = used.config ? used.config->head_dim : 0, half = dim / 2;
+    const double scale = 1 / sqrt((double)dim), factor = used.attention_factor * used.attention_factor;
+    float turned[2][MAX_HEAD_DIM];
+    if (dim != 2 * pairs || dim > MAX_HEAD_DIM)
+        return gyre_fail(&explorer_failure, GYRE_EINVAL, "head: %lld channels in %lld pairs (explorer)", (long long)dim,
+                         (long long)pairs);
+    memcpy(turned[0], q, (size_t)dim * sizeof *q);
+    memcpy(turned[1], k, (size_t)dim * sizeof *k);
+    if (explorer_rotate(turned[0], m) || explorer_rotate(turned[1], n)) return GYRE_EINVAL;
+    for (int64_t i = 0; i < half; i++) {
+        const double q_size = hypot((double)q[i], (double)q[i + half]), k_size = hypot((double)k[i], (double)k[i + half]);
+        bars[i] = scale *
+                  ((double)turned[0][i] * (double)turned[1][i] + (double)turned[0][i + half] * (double)turned[1][i + half]);
+        amplitude[i] = scale * factor * q_size * k_size;
+        phase[i] = atan2((double)q[i + half], (double)q[i]) - atan2((double)k[i + half], (double)k[i]);
+    }
+    return GYRE_OK;
+}
+
+/* -- colours -- */
+void explorer_wheel(double resultant, int n, uint32_t *pixels) {
+    for (int i = 0; i < n; i++) {
+        const unsigned color = (unsigned)gyre_report_angle_color((i + 0.5) * two_pi / n - two_pi / 2, resultant);
+        pixels[i] = 0xff000000u | (color & 255) << 16 | (color & 0xff00) | color >> 16;
+    }
+}
+
+int explorer_excess_color(double excess) {
+    return gyre_report_excess_color(excess);
+}
+
+double explorer_excess_strength(double excess) {
+    return gyre_report_excess_strength(excess);
 }
 
 /* -- methods -- */

@@ -38,6 +38,12 @@ EXPLORER_EXPORT(explorer_factor) double explorer_factor(void);
 EXPLORER_EXPORT(explorer_part) int explorer_part(int which);
 /* out = [pairs][count] angles in -pi .. pi at positions from + c step; NULL after an error; until the next call. */
 EXPLORER_EXPORT(explorer_angles) const float *explorer_angles(double from, int count, double step);
+/* out = [pairs][count] how far the angle at distances |from + c step| is past the arc that training showed, in shares of
+ * the arc (method_map_excess); NULL after an error; until the next call. */
+EXPLORER_EXPORT(explorer_excess) const float *explorer_excess(double from, int count, double step);
+/* out = [pairs] how alike the angles of `width` neighbouring distances point: 1 = alike, 0 = all ways; until the next
+ * call. */
+EXPLORER_EXPORT(explorer_resultant) const double *explorer_resultant(double width);
 /* out = [pairs] first position with an angle past those of positions 0 .. trained under "none"; INFINITY if training showed
  * a whole revolution, or no position gets there. */
 EXPLORER_EXPORT(explorer_unseen) const double *explorer_unseen(void);
@@ -48,11 +54,25 @@ EXPLORER_EXPORT(explorer_decay) void explorer_decay(const double *distances, int
 /* vector[head_dim], rotated in place.  out = GYRE_OK, or a status with explorer_failure set. */
 EXPLORER_EXPORT(explorer_rotate) int explorer_rotate(float *vector, double position);
 
+/* -- a score -- */
+/* The score of a query q[head_dim] at position m and a key k[head_dim] at n, as a sum over pairs, before the softmax:
+ * bars[i] = amplitude[i] cos((m - n) theta_i + phase[i]), computed from both rotated vectors.  out = GYRE_OK, or a status
+ * with explorer_failure set. */
+EXPLORER_EXPORT(explorer_score)
+int explorer_score(const float *q, const float *k, double m, double n, double *bars, double *amplitude, double *phase);
+
 /* -- methods -- */
 /* out = name of method `index`, then what its number is ("factor", "base", "past", "window", "pairs", "none"; "slopes" = for
  * ALiBi alone), then flags: 1 follows the length, 2 far pairs only; then its colour on a light and on a dark ground, and the
  * path of its symbol; separated by spaces; NULL past the last; until the next call. */
 EXPLORER_EXPORT(explorer_method) const char *explorer_method(int index);
+
+/* -- colours -- */
+/* pixels[n] = the colours of angles -pi .. pi as bytes red, green, blue, opaque (gyre_report_angle_color). */
+EXPLORER_EXPORT(explorer_wheel) void explorer_wheel(double resultant, int n, uint32_t *pixels);
+/* out = the colour of an excess, 0xRRGGBB, and its strength (gyre_report_excess_color). */
+EXPLORER_EXPORT(explorer_excess_color) int explorer_excess_color(double excess);
+EXPLORER_EXPORT(explorer_excess_strength) double explorer_excess_strength(double excess);
 
 /* -- biases -- */
 typedef struct explorer_bias_params {

@@ -51,6 +51,38 @@ test('gyre eval as a command prints the same losses', async () => {
     assert.equal((await inPage(argv, [path])).out, native(argv).out, 'the table, which is rounded');
 });
 
+test('with all positions moved the losses stay', () => {
+    const options = { methods: ['none', 'yarn'], context: 256, windows: 2 };
+    const here_ = model.lossByPosition(text, options), moved = model.lossByPosition(text, { ...options, first: 100000 });
+    const there = JSON.parse(native(['eval', 'models/rope', `--text=${path}`, '--contexts=256', '--methods=none,yarn',
+        '--windows=2', '--first-position=100000', '--json']).out).results;
+    moved.forEach((loss, i) => {
+        near(loss.perplexity, there[i].perplexity, `${loss.method}, as the command`);
+        assert.ok(Math.abs(loss.nats - here_[i].nats) < 1e-4, `${loss.method} moved by ${loss.nats - here_[i].nats}`);
+    });
+});
+
+test('weights of a head are those of gyre plot attention', () => {
+    const part = text.subarray(0, 48);
+    writeFileSync(join(temporary, 'part.txt'), part);
+    const rows = native(['plot', 'attention', 'models/rope', `--text=${join(temporary, 'part.txt')}`, '--tokens=48', '--layer=3',
+        '--head=2', '--methods=none,yarn:4', '--csv']).out.trim().split('\n').slice(1).map((line) => line.split(','));
+    const heads = model.attention(part, ['none', 'yarn:4'], 3, 2);
+    assert.equal(rows.length, 2 * 48 * 49 / 2);
+    for (const [method, , query, key, weight] of rows) {
+        const got = heads[method === 'none' ? 0 : 1].weights[query * 48 + +key];
+        assert.ok(Math.abs(got - weight) < 1e-5, `${method}: query ${query}, key ${key}: ${got}, ${weight}`);
+    }
+    const { q, k, weights } = heads[0], setup = { method: 'none', factor: 0, base: 10000, headDim: 32, trained: 256, target: 256 };
+    return core.loadCore().then((page) => {
+        const score = (m, n) => page.score(setup, q.subarray(32 * m, 32 * m + 32), k.subarray(32 * n, 32 * n + 32), m, n)
+            .bars.reduce((a, b) => a + b);
+        const sum = Array.from({ length: 48 }, (_, n) => Math.exp(score(47, n))).reduce((a, b) => a + b);
+        for (const n of [0, 20, 47])
+            assert.ok(Math.abs(Math.exp(score(47, n)) / sum - weights[47 * 48 + n]) < 1e-4, `softmax of the sums at key ${n}`);
+    });
+});
+
 test('keys found, as gyre eval counts them', () => {
     const rates = model.passkey(text, { methods, context: 512, trials: 16 });
     rates.forEach((rate, i) => near(rate.right / rate.trials, here[i].passkey, `keys under ${methods[i]}`));

@@ -35,7 +35,7 @@ for (const s of setups)
 test('a method without a number takes the factor', () => {
     assert.deepEqual(page.frequencies(setup('yarn', { factor: 8 })), page.frequencies(setup('yarn:8')));
     assert.equal(page.frequencies(setup('linear')).factor, 4);
-    assert.equal(page.frequencies(setup('dynamic')).factor, 1);
+    assert.equal(page.frequencies(setup('dynamic')).factor, 4);
     assert.equal(page.frequencies(setup('linear:2', { factor: 8 })).factor, 2);
 });
 
@@ -48,6 +48,69 @@ test('the first unseen position', () => {
     for (const method of ['rerope', 'leaky', 'self-extend', 'dca', 'dca-paper'])
         assert.ok(first(setup(method)).every((at) => at >= 16384), `${method} fits the target`);
     assert.ok(first(setup('self-extend:2')).some((at) => at < 16384), 'a group that is too small');
+});
+
+test('how far past the trained arc: the nearer end of it, in arcs', () => {
+    for (const s of [setup('none'), setup('dynamic'), setup('ntk')]) {
+        const trained = page.frequencies(s).trainedInvFreq, now = page.frequencies(s).invFreq, turn = 2 * Math.PI;
+        const first = page.angles(s, 0, 1).unseenFrom;
+        for (const d of [100, 4095, 5000, 9000, 16383]) {
+            const got = page.excess(s, d, 1).slice();
+            trained.forEach((rate, i) => {
+                const arc = rate * s.trained, at = (d * now[i]) % turn;
+                const want = arc >= turn || at <= arc ? 0 : Math.min(at - arc, turn - at) / arc;
+                assert.ok(Math.abs(got[i] - want) < 1e-5 * Math.max(1, want), `${s.method}, pair ${i} at ${d}: ${got[i]}, ${want}`);
+                if (d < Math.min(first[i], s.trained)) assert.equal(got[i], 0);
+            });
+        }
+    }
+    const worst = (method) => Math.max(...page.excess(setup(method, { headDim: 32, trained: 256, target: 1024 }), 1023, 1));
+    assert.ok(worst('none') > 2.9 && worst('dynamic') < 1 && worst('linear') === 0, 'none is past it by three arcs');
+    assert.deepEqual(page.excess(setup('none'), -5000, 1).slice(), page.excess(setup('none'), 5000, 1).slice());
+});
+
+test('pixels of several distances have their mean', () => {
+    const s = setup('none'), rates = page.frequencies(s).invFreq;
+    page.resultant(s, 8).forEach((got, i) => {
+        let real = 0, imaginary = 0;
+        for (let k = 0; k < 4096; k++) {
+            const x = ((k + 0.5) / 4096 - 0.5) * 8;
+            real += Math.cos(rates[i] * x) / 4096;
+            imaginary += Math.sin(rates[i] * x) / 4096;
+        }
+        near(got, Math.hypot(real, imaginary), 1e-4, `pair ${i}`);
+    });
+    assert.ok(page.resultant(s, 0).every((r) => r === 1));
+});
+
+test('a score is a sum of one bar for each pair, which only the distance moves', () => {
+    const vector = (seed) => Float32Array.from({ length: 128 }, (_, i) => Math.sin(seed * (i + 1)));
+    const q = vector(1.7), k = vector(0.6);
+    for (const s of [setup('none'), setup('yarn')]) {
+        const { bars, amplitude, phase } = page.score(s, q, k, 700, 450);
+        const { invFreq } = page.frequencies(s);
+        const rotated = [page.rotate(s, q, 700), page.rotate(s, k, 450)];
+        let dot = 0;
+        for (let i = 0; i < 128; i++) dot += rotated[0][i] * rotated[1][i];
+        near(bars.reduce((a, b) => a + b), dot / Math.sqrt(128), 1e-4, 'the sum is the score');
+        bars.forEach((bar, i) =>
+            assert.ok(Math.abs(bar - amplitude[i] * Math.cos(250 * invFreq[i] + phase[i])) < 1e-5, `${s.method}, bar ${i}`));
+        page.score(s, q, k, 700 + 100000, 450 + 100000).bars.forEach((bar, i) =>
+            assert.ok(Math.abs(bar - bars[i]) < 1e-5, `bar ${i} stands still`));
+        assert.ok(page.score(s, q, k, 701, 450).bars.some((bar, i) => Math.abs(bar - bars[i]) > 1e-2), 'and moves with the distance');
+    }
+    assert.throws(() => page.score(setup('none'), q.slice(1), k, 1, 0), core.CoreError);
+});
+
+test('colours of angles are those of the figures', () => {
+    const of = (argv) => native(argv).out;
+    const wheel = page.wheel(1, 4), grey = page.wheel(0, 4), part = (pixel, k) => (pixel >>> (8 * k)) & 255;
+    assert.ok(grey.every((pixel) => pixel === grey[0]) && part(grey[0], 0) === part(grey[0], 2), 'no resultant is grey');
+    const light = (pixel) => part(pixel, 0) + part(pixel, 1) + part(pixel, 2);
+    assert.ok(light(wheel[1]) > light(wheel[0]) && light(wheel[2]) > light(wheel[3]), 'light near 0, dark near half a turn');
+    assert.ok(part(wheel[2], 0) > part(wheel[2], 2) && part(wheel[1], 0) < part(wheel[1], 2), 'orange for positive angles');
+    assert.equal(page.excessColour(0).strength, 0);
+    assert.equal(page.excessColour(1).colour, '#b20020');
 });
 
 test('the angles of far pairs follow their rules', () => {

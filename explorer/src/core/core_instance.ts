@@ -20,16 +20,24 @@ export interface Exports {
     explorer_part(which: number): number;
     explorer_angles(from: number, count: number, step: number): number;
     explorer_unseen(): number;
+    explorer_excess(from: number, count: number, step: number): number;
+    explorer_resultant(width: number): number;
+    explorer_score(q: number, k: number, m: number, n: number, bars: number, amplitude: number, phase: number): number;
     explorer_kept(): number;
     explorer_decay(distances: number, n: number, mean: number, bound: number): void;
     explorer_rotate(vector: number, position: number): number;
     explorer_method(index: number): number;
+    explorer_wheel(resultant: number, n: number, pixels: number): void;
+    explorer_excess_color(excess: number): number;
+    explorer_excess_strength(excess: number): number;
     explorer_bias(kind: number, params: number, table: number, n: number, map: number, bucket: number): number;
     explorer_command(argc: number, argv: number): void;
     explorer_model_open(folder: number): number;
     explorer_model_number(which: number): number;
-    explorer_evaluate(text: number, bytes: number, method: number, context: number, windows: number, buckets: number,
-        byPosition: number, out: number): number;
+    explorer_evaluate(text: number, bytes: number, method: number, context: number, windows: number, first: number,
+        buckets: number, byPosition: number, out: number): number;
+    explorer_attention(text: number, bytes: number, method: number, layer: number, head: number, weights: number, q: number,
+        k: number): number;
     explorer_passkey(text: number, bytes: number, method: number, context: number, trials: number, seed: number,
         out: number): number;
     explorer_hide_key(text: number, bytes: number, method: number, context: number, seed: number, window: number,

@@ -1,9 +1,9 @@
 /* core_model.ts: the bundled model, in a worker made from the page's own text, so that it also works from file://. */
 import { loadAssets, workerSource } from "./assets";
 import { CoreError } from "./core_error";
-import type { HiddenKey, LossOptions, MethodLoss, Model, ModelInfo, PasskeyRate, Progress } from "./index";
+import type { HeadWeights, HiddenKey, LossOptions, MethodLoss, Model, ModelInfo, PasskeyRate, Progress } from "./index";
 import type { Assets } from "./core_instance";
-import type { Reply, Request } from "./worker";
+import type { CallName, Reply, Request } from "./worker";
 
 interface Call {
     resolve(result: unknown): void;
@@ -34,6 +34,10 @@ class WorkerModel implements Model {
 
     async hideKey(text: string | Uint8Array, methods: string[], context: number, seed: number): Promise<HiddenKey[]> {
         return (await this.call("hideKey", [text, methods, context, seed], {})) as HiddenKey[];
+    }
+
+    async attention(text: string | Uint8Array, methods: string[], layer: number, head: number): Promise<HeadWeights[]> {
+        return (await this.call("attention", [text, methods, layer, head], {})) as HeadWeights[];
     }
 
     async passkey(text: string | Uint8Array,
@@ -76,7 +80,7 @@ class WorkerModel implements Model {
         this.worker.postMessage(request);
     }
 
-    private async call(name: "lossByPosition" | "hideKey" | "passkey", args: unknown[],
+    private async call(name: CallName, args: unknown[],
         listeners: Pick<Call, "onProgress" | "onMethod">): Promise<unknown> {
         const id = this.next++;
         return new Promise((resolve, reject) => {

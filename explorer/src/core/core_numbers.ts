@@ -2,7 +2,7 @@
 import { loadAssets } from "./assets";
 import { CoreError } from "./core_error";
 import { instantiate, Instance } from "./core_instance";
-import type { Angles, Bias, BiasKind, BiasParams, Core, Decay, Frequencies, MethodInfo, Ramp, Setup } from "./index";
+import type { Angles, Bias, BiasKind, BiasParams, Core, Decay, Frequencies, MethodInfo, Ramp, Score, Setup } from "./index";
 
 const DOUBLE = 8, FLOAT = 4, MAX_BIAS_TOKENS = 512, MAX_BIAS_HEADS = 64;
 
@@ -31,6 +31,22 @@ class Numbers implements Core {
         return found;
     }
 
+    wheel(resultant: number, n: number): Uint32Array {
+        return this.scratch(() => {
+            const at = this.core.hold(n * FLOAT);
+            this.core.c.explorer_wheel(resultant, n, at);
+            return new Uint32Array(this.core.integers(at, n).slice().buffer);
+        });
+    }
+
+    excessColour(excess: number): { colour: string; strength: number } {
+        const colour = this.core.c.explorer_excess_color(excess);
+        return {
+            colour: `#${colour.toString(16).padStart(6, "0")}`,
+            strength: this.core.c.explorer_excess_strength(excess),
+        };
+    }
+
     frequencies(setup: Setup): Frequencies {
         const pairs = this.use(setup), c = this.core.c;
         const invFreq = this.core.doubles(c.explorer_inv_freq(0), pairs).slice();
@@ -52,6 +68,35 @@ class Numbers implements Core {
         if (!at) throw new CoreError(this.core.text(c.explorer_error()));
         const unseenFrom = this.core.doubles(c.explorer_unseen(), pairs).slice();
         return { angle: this.core.floats(at, pairs * count), unseenFrom, pairs, count, from, step };
+    }
+
+    excess(setup: Setup, from: number, count: number, step = 1): Float32Array {
+        const pairs = this.use(setup), c = this.core.c;
+        const at = c.explorer_excess(from, count, step);
+        if (!at) throw new CoreError(this.core.text(c.explorer_error()));
+        return this.core.floats(at, pairs * count);
+    }
+
+    resultant(setup: Setup, width: number): Float64Array {
+        const pairs = this.use(setup);
+        return this.core.doubles(this.core.c.explorer_resultant(width), pairs).slice();
+    }
+
+    score(setup: Setup, q: ArrayLike<number>, k: ArrayLike<number>, m: number, n: number): Score {
+        const pairs = this.use(setup);
+        if (q.length !== setup.headDim || k.length !== setup.headDim)
+            throw new CoreError(`vectors: ${q.length} and ${k.length} channels where the head has ${setup.headDim}`);
+        return this.scratch(() => {
+            const [query, key] = [q, k].map((vector) => {
+                const at = this.core.hold(vector.length * FLOAT);
+                this.core.floats(at, vector.length).set(vector);
+                return at;
+            });
+            const [bars, amplitude, phase] = [0, 1, 2].map(() => this.core.hold(pairs * DOUBLE));
+            this.core.check(this.core.c.explorer_score(query, key, m, n, bars, amplitude, phase));
+            const copy = (at: number) => this.core.doubles(at, pairs).slice();
+            return { bars: copy(bars), amplitude: copy(amplitude), phase: copy(phase) };
+        });
     }
 
     decay(setup: Setup, distances: ArrayLike<number>): Decay {

@@ -19,8 +19,8 @@ export interface Setup {
     /** A method as `gyre eval --methods` takes it, with or without a number and modifiers: "none", "linear", "ntk:4",
      * "dynamic", "by-parts", "yarn+logn", "base:500000".  Names without a number take `factor`. */
     method: string;
-    /** How far a method without its own number stretches, at least 1; 0 = as `gyre eval`: target / trained, at least 1, and 1
-     * for "dynamic".  Methods for far pairs and dynamic-yarn fit themselves to `target` and ignore it. */
+    /** How far a method without its own number stretches, at least 1; 0 = as `gyre eval`: target / trained, at least 1.
+     * Methods for far pairs and dynamic-yarn fit themselves to `target` and ignore it. */
     factor: number;
     /** Of the frequencies, above 1; theta[i] = base^(-2 i / headDim). */
     base: number;
@@ -75,6 +75,15 @@ export interface Angles {
     count: number;
     from: number;
     step: number;
+}
+
+/** A score as a sum of bars, one for each pair: bars[i] = amplitude[i] cos((m - n) theta_i + phase[i]). */
+export interface Score {
+    /** [pairs] of the two vectors, each rotated at its position; scaled as attention scales scores. */
+    bars: Float64Array;
+    amplitude: Float64Array;
+    /** radians */
+    phase: Float64Array;
 }
 
 export interface Decay {
@@ -135,9 +144,20 @@ export interface Bias {
 export interface Core {
     version(): string;
     methods(): MethodInfo[];
+    /** [n] the colours of angles -pi .. pi as pixels of a canvas; resultant: as of `resultant` below. */
+    wheel(resultant: number, n: number): Uint32Array;
+    /** The colour of an angle so far past the trained arc, and how strongly it is shown, 0 .. 1. */
+    excessColour(excess: number): { colour: string; strength: number };
     frequencies(setup: Setup): Frequencies;
     /** Angles of all pairs at positions from, from + step, ... (count of them); step defaults to 1. */
     angles(setup: Setup, from: number, count: number, step?: number): Angles;
+    /** [pairs][count] how far the angle at each distance is past the arc that training showed, in shares of the arc; 0 where
+     * training showed it.  view. */
+    excess(setup: Setup, from: number, count: number, step?: number): Float32Array;
+    /** [pairs] how alike the angles of `width` neighbouring distances point: 1 = alike, 0 = all ways. */
+    resultant(setup: Setup, width: number): Float64Array;
+    /** The score of a query [headDim] at position m with a key [headDim] at n. */
+    score(setup: Setup, q: ArrayLike<number>, k: ArrayLike<number>, m: number, n: number): Score;
     decay(setup: Setup, distances: ArrayLike<number>): Decay;
     ramp(setup: Setup): Ramp;
     /** kind of bias over queries 0 .. n - 1 and keys 0 .. n - 1; n at most 512. */
@@ -206,6 +226,19 @@ export interface LossOptions {
     buckets?: number;
     /** Windows at most, spread over the text; absent = all. */
     windows?: number;
+    /** The position of the first byte of every window; absent = 0. */
+    first?: number;
+}
+/** What one head does with a text that is read as one window. */
+export interface HeadWeights {
+    method: string;
+    /** Bytes of the text. */
+    n: number;
+    /** [n][n] weight of each query (row) on each key. */
+    weights: Float32Array;
+    /** [n][headDim] queries and keys before they rotate. */
+    q: Float32Array;
+    k: Float32Array;
 }
 export interface MethodLoss {
     method: string;
@@ -248,6 +281,8 @@ export interface Model {
     ): Promise<MethodLoss[]>;
     /** Hides one key in a window of `context` bytes of the text and asks for it at the end, under each method. */
     hideKey(text: string | Uint8Array, methods: string[], context: number, seed: number): Promise<HiddenKey[]>;
+    /** The attention weights of a head, under each method. */
+    attention(text: string | Uint8Array, methods: string[], layer: number, head: number): Promise<HeadWeights[]>;
     /** Share of keys found, as `gyre passkey` counts them. */
     passkey(
         text: string | Uint8Array,

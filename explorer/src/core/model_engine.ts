@@ -1,9 +1,9 @@
 /* model_engine.ts: the bundled model in one instance of the module: opens it, measures it.  It runs in a worker. */
 import { CoreError } from "./core_error";
 import { Assets, instantiate, Instance } from "./core_instance";
-import type { HiddenKey, LossOptions, MethodLoss, ModelInfo, PasskeyRate, Progress } from "./index";
+import type { HeadWeights, HiddenKey, LossOptions, MethodLoss, ModelInfo, PasskeyRate, Progress } from "./index";
 
-const NAME = "models/rope", DOUBLE = 8, DEFAULT_BUCKETS = 16, DEFAULT_TRIALS = 104, DIGITS = 4;
+const NAME = "models/rope", DOUBLE = 8, FLOAT = 4, DEFAULT_BUCKETS = 16, DEFAULT_TRIALS = 104, DIGITS = 4;
 
 /** out = text as bytes; the model reads bytes. */
 function bytesOf(text: string | Uint8Array): Uint8Array {
@@ -42,7 +42,7 @@ export class ModelEngine {
         return this.scratch(() => {
             const text = this.core.holdBytes(bytes), by = this.core.hold(buckets * DOUBLE), out = this.core.hold(4 * DOUBLE);
             this.core.check(this.core.c.explorer_evaluate(text, bytes.length, this.core.holdText(method), context,
-                options.windows ?? 0, buckets, by, out));
+                options.windows ?? 0, options.first ?? 0, buckets, by, out));
             const [nats, windows, scored, perplexity] = this.core.doubles(out, 4);
             return { method, byPosition: this.core.doubles(by, buckets).slice(), nats, windows, scored, perplexity };
         });
@@ -61,6 +61,17 @@ export class ModelEngine {
             const key = String.fromCharCode(...window.subarray(askedAt, askedAt + DIGITS));
             const answer = String.fromCharCode(...digits);
             return { method, window, keyAt, askedAt, key, answer, found: key === answer };
+        }));
+    }
+
+    attention(text: string | Uint8Array, methods: string[], layer: number, head: number): HeadWeights[] {
+        const bytes = bytesOf(text), n = bytes.length, dim = this.info.headDim;
+        return methods.map((method) => this.scratch(() => {
+            const at = this.core.holdBytes(bytes), weights = this.core.hold(n * n * FLOAT);
+            const q = this.core.hold(n * dim * FLOAT), k = this.core.hold(n * dim * FLOAT);
+            this.core.check(this.core.c.explorer_attention(at, n, this.core.holdText(method), layer, head, weights, q, k));
+            const copy = (from: number, count: number) => this.core.floats(from, count).slice();
+            return { method, n, weights: copy(weights, n * n), q: copy(q, n * dim), k: copy(k, n * dim) };
         }));
     }
 

@@ -168,6 +168,7 @@ export class Wasi {
             fd_fdstat_get: (fd: number, out: number) => this.descriptorStatus(fd, out),
             fd_fdstat_set_flags: (fd: number) => (this.open.has(fd) ? SUCCESS : BADF),
             fd_filestat_get: (fd: number, out: number) => this.status(this.open.get(fd), out),
+            fd_filestat_set_size: (fd: number, size: bigint) => this.resize(fd, Number(size)),
             fd_read: (fd: number, vectors: number, count: number, out: number) => this.read(fd, vectors, count, null, out),
             fd_pread: (fd: number, vectors: number, count: number, offset: bigint, out: number) =>
                 this.read(fd, vectors, count, Number(offset), out),
@@ -303,6 +304,17 @@ export class Wasi {
         while (this.open.has(fd)) fd++;
         this.open.set(fd, { path, node, offset: 0, append: (options & APPEND) !== 0 });
         this.view().setUint32(out, fd, true);
+        return SUCCESS;
+    }
+
+    private resize(fd: number, size: number): number {
+        const node = this.open.get(fd)?.node;
+        if (!node) return BADF;
+        const bytes = new Uint8Array(size);
+        bytes.set(node.bytes.subarray(0, Math.min(size, node.size)));
+        node.bytes = bytes;
+        node.size = size;
+        this.files.written.add(this.open.get(fd)!.path);
         return SUCCESS;
     }
 

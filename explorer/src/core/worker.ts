@@ -1,10 +1,11 @@
 /* worker.ts: the model's thread: makes a ModelEngine from the assets that the page sends, then answers calls in order. */
 import { ModelEngine } from "./model_engine";
 
+export type CallName = "lossByPosition" | "hideKey" | "attention" | "passkey";
 /** To the worker: first the assets, then calls. */
 export type Request =
     | { kind: "assets"; bytes: Uint8Array; files: Map<string, Uint8Array> }
-    | { kind: "call"; id: number; name: "lossByPosition" | "hideKey" | "passkey"; args: unknown[] };
+    | { kind: "call"; id: number; name: CallName; args: unknown[] };
 /** From the worker. */
 export type Reply =
     | { kind: "ready"; info: ModelEngine["info"] }
