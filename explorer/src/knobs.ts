@@ -1,4 +1,5 @@
 /* knobs.ts: the bar of knobs that all views share. */
+import { onlyViews } from "./chapters";
 import { h, say } from "./dom";
 import { count, short, tokens, typed } from "./numbers";
 import { frequencies, methods, MODIFIERS, setup, splitMethod } from "./scene";
@@ -229,11 +230,11 @@ export function knobs(): Knobs {
     const narrow = matchMedia("(max-width: 760px)");
     const panel = h(
         "details",
-        { open: !narrow.matches, class: "knob-panel" },
+        { open: !narrow.matches && !onlyViews(), class: "knob-panel" },
         summary,
         h("div", { class: "knob-grid" }, shape.element, method.element, modifier.element, ...all.map((one) => one.element), dim.element),
     );
-    narrow.addEventListener("change", () => (panel.open = !narrow.matches));
+    narrow.addEventListener("change", () => (panel.open = !narrow.matches && !onlyViews()));
     const element = h("div", { class: "knobs", role: "region", "aria-label": t("knob.bar") }, panel, alert);
 
     function keep(list: HTMLSelectElement, value: string, name: string): void {

@@ -5,6 +5,7 @@ import "./charts.css";
 import "./panels.css";
 import "./figures.css";
 import { loadCore } from "./core";
+import { onlyViews } from "./chapters";
 import { forgetPalette, paintMethods, takeColours } from "./colour";
 import { h, onResize } from "./dom";
 import { type Knobs, knobs } from "./knobs";
@@ -13,6 +14,7 @@ import { get, set, subscribe, type Theme } from "./state";
 import { type Key, setLanguage, t } from "./text";
 import { goTo, type Tour, tour, touredViews } from "./tour";
 import { choice, type View } from "./view";
+import { attentionView } from "./view_attention";
 import { biasView } from "./view_bias";
 import { clockView } from "./view_clock";
 import { decayView } from "./view_decay";
@@ -58,11 +60,13 @@ function schedule(): void {
     });
 }
 
-/* While the tour is on, only the views that a step looks at are there. */
+/* While the tour is on, only the views that a step looks at are there; in a page of the guide, those that it names. */
 function arrange(): void {
-    const shown = touredViews();
+    const only = onlyViews();
+    const shown = touredViews() ?? only;
     everything = true;
     document.body.classList.toggle("touring", shown !== null);
+    document.body.classList.toggle("alone", only !== null);
     for (const view of views) {
         view.element.hidden = shown !== null && !shown.includes(view.id);
         view.element.style.order = shown ? String(shown.indexOf(view.id)) : "";
@@ -78,6 +82,7 @@ const VIEW_NAMES: [string, Key][] = [
     ["bias", "bias.title"],
     ["yours", "yours.title"],
     ["model", "model.title"],
+    ["attention", "attention.title"],
 ];
 
 function header(): HTMLElement {
@@ -155,7 +160,7 @@ function mount(): void {
     visible.clear();
     bar = knobs();
     guide = tour();
-    views = [clockView(), mapView(), wavesView(), helixView(), decayView(), biasView(), yoursView(), modelView()];
+    views = [clockView(), mapView(), wavesView(), helixView(), decayView(), biasView(), yoursView(), modelView(), attentionView()];
     const main = h("main", {}, ...views.map((view) => view.element));
     const footer = h("footer", {}, h("p", {}, t("footer.core", { version: theCore().version() })));
     place().replaceChildren(
@@ -201,6 +206,7 @@ async function start(): Promise<void> {
     if (given) requestAnimationFrame(() => document.getElementById("yours")?.scrollIntoView());
     subscribe((_, changed) => {
         if (changed.has("lang") || changed.has("theme")) return mount();
+        if (changed.has("only")) arrange();
         if (changed.has("step")) {
             arrange();
             guide.update(true);

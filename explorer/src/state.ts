@@ -34,6 +34,10 @@ export interface State {
     first: number; // position of the first byte of a window
     layer: number; // of the attention that is shown
     attends: number; // its head
+    query: number; // byte of the text whose weights are shown
+    key: number; // byte whose score with it is shown
+    only: string; // views that are shown, with commas between, and nothing else; "" = the whole page
+    play: boolean; // the clock's hands move from the start
     seed: number;
     step: number; // of the tour; 0 = not on it
     lang: "" | "en" | "zh"; // "" = the browser's
@@ -50,7 +54,7 @@ export const defaults: Readonly<State> = {
     target: 1024,
     pair: 7,
     m: 680,
-    n: 620,
+    n: 333,
     axis: "position",
     yaw: 28,
     pitch: 18,
@@ -68,8 +72,12 @@ export const defaults: Readonly<State> = {
     text: "",
     reads: "",
     first: 0,
-    layer: 3,
+    layer: 4,
     attends: 3,
+    query: 350,
+    key: 3,
+    only: "",
+    play: false,
     seed: 1,
     step: 0,
     lang: "",
@@ -118,6 +126,8 @@ export const limits: Partial<Record<keyof State, readonly [number, number]>> = {
     first: [0, 1 << 30],
     layer: [0, 31],
     attends: [0, 31],
+    query: [0, 4095],
+    key: [0, 4095],
     seed: [1, 999999],
     step: [0, 6],
 };

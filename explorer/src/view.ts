@@ -1,4 +1,5 @@
 /* view.ts: the frame that every view shares: a heading, what one sees, the figure, its numbers in words and in a table. */
+import { chapterOf } from "./chapters";
 import { h, say } from "./dom";
 import { type Key, t } from "./text";
 
@@ -84,6 +85,7 @@ export function frame(id: string, title: Key, lead: Key, sheet: (() => Sheet) | 
         body,
         output,
         sheet && details,
+        chapterOf(id),
     );
     return { element, body, readout: (text) => say(output, text), refresh };
 }

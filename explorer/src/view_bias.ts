@@ -60,6 +60,10 @@ function drawMap(canvas: HTMLCanvasElement, pixels: HTMLCanvasElement, of: Bias,
         : Float64Array.from(of.map.subarray(head * side * side, (head + 1) * side * side));
     let low = Infinity;
     let high = -Infinity;
+    /* A causal model looks at no key after the query. */
+    if (get().bias !== "deberta") {
+        for (let m = 0; m < side; m++) values.fill(NaN, m * side + m + 1, (m + 1) * side);
+    }
     for (const v of values) {
         if (!Number.isFinite(v)) continue;
         low = Math.min(low, v);
@@ -205,7 +209,8 @@ export function biasView(): View {
         });
         drawMap(map, pixels, of, cell);
         const at = cell.m * of.n + cell.n;
-        const value = of.map[chosen * of.n * of.n + at]!;
+        const masked = kind !== "deberta" && cell.n > cell.m;
+        const value = masked ? NaN : of.map[chosen * of.n * of.n + at]!;
         const words = {
             m: cell.m,
             n: cell.n,
@@ -216,7 +221,7 @@ export function biasView(): View {
         };
         const text = sentences(
             Number.isNaN(value) ? "" : t("bias.readout", words),
-            of.bucket ? t("bias.bucket", words) : "",
+            of.bucket && !masked ? t("bias.bucket", words) : "",
         );
         chart.setAttribute("aria-label", t("bias.chart"));
         map.setAttribute("aria-valuemax", String(of.n - 1));

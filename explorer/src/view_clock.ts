@@ -69,8 +69,8 @@ function face(pen: CanvasRenderingContext2D, at: Dial, i: number, of: Hands, ink
     pen.lineWidth = rim;
     pen.strokeStyle = ink.trained;
     pen.beginPath();
-    const start = of.key[i]!;
-    pen.arc(at.x, at.y, at.r - rim / 2, turn(start), turn(start + (whole ? 2 * Math.PI : positive(of.arc[i]!))));
+    const start = whole ? 0 : of.key[i]!; /* a sum with a whole turn may round to nothing */
+    pen.arc(at.x, at.y, at.r - rim / 2, turn(start), whole ? turn(2 * Math.PI) : turn(start + positive(of.arc[i]!)));
     pen.stroke();
     const unseen = isUnseen(of.setup, i, distance());
     const hue = unseen ? excessColour(of.excess[i]!).colour : ink.ink;
@@ -194,6 +194,7 @@ function positions(): { element: HTMLElement; update(): void } {
         say(play, t("clock.pause"));
     }
     say(play, t("clock.play"));
+    if (get().play && !reducedMotion()) requestAnimationFrame(start);
     return {
         element: h("div", { class: "slides" }, ...rows.map((row) => row.element), play),
         update() {
@@ -215,6 +216,8 @@ export function clockView(): View {
         "aria-label": t("clock.dials"),
         "aria-valuemin": 0,
     });
+    const ends = [0.05, 1].map((excess) => excessColour(excess).colour);
+    const tip = h("i", { class: "swatch tip", style: `background:linear-gradient(90deg,${ends.join()})` });
     const facts = h("dl", { class: "facts" });
     const slides = positions();
     const legend = h(
@@ -224,7 +227,7 @@ export function clockView(): View {
         h("li", {}, h("i", { class: "swatch hand-n" }), t("clock.n")),
         h("li", {}, h("i", { class: "swatch ghost" }), t("clock.plain")),
         h("li", {}, h("i", { class: "swatch rim" }), t("legend.seen")),
-        h("li", {}, h("i", { class: "swatch tip" }), t("legend.unseen")),
+        h("li", {}, tip, t("legend.unseen")),
     );
     const top = h("div", { class: "clock-top" }, large, facts);
     const view = frame("clock", "clock.title", "clock.lead", sheet, top, slides.element, small, legend);

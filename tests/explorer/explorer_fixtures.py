@@ -17,7 +17,7 @@ import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
 
 ROOT = Path(__file__).resolve().parents[2]
-VIEWS = ("clock", "map", "waves", "helix", "decay", "bias", "yours", "model")
+VIEWS = ("clock", "map", "waves", "helix", "decay", "bias", "yours", "model", "attention")
 # A model reads a window under one method in seconds; a busy machine needs more.
 PATIENCE = 180_000
 

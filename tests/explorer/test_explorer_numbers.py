@@ -170,7 +170,7 @@ def test_a_gguf_dropped_anywhere(open_page, gyre, tmp_path):
     """The head of a file is enough; a second file of the same name is read anew; the picker names the program that reads."""
     page = open_page()
     for model in ("rope", "rope-tuned-yarn-16"):
-        assert gyre("convert", f"models/{model}", "-o", str(tmp_path / "small.gguf")).returncode == 0
+        assert gyre("convert", f"models/{model}", "-o", str(tmp_path / "small.gguf"), "--force").returncode == 0
         whole = (tmp_path / "small.gguf").read_bytes()
         dropped(page, "small.gguf", whole[: len(whole) // 2], "#map" if model == "rope" else "h1")
         want = printed(gyre, tmp_path, "explain small.gguf")

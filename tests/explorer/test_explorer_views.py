@@ -278,7 +278,7 @@ def test_axe_finds_nothing_on_the_tour(open_page, step):
 def test_keyboard_reaches_and_turns_everything(open_page):
     page = open_page("method=none")
     reached = []
-    for _ in range(140):
+    for _ in range(200):
         page.keyboard.press("Tab")
         reached.append(
             page.evaluate(
@@ -301,7 +301,11 @@ def test_keyboard_reaches_and_turns_everything(open_page):
         "config",
         "model-text",
         "model-run",
+        "model-shift",
         "model-hide",
+        "attention-layer",
+        "attention-none",
+        "score-both",
     ):
         assert wanted in reached, wanted
     for selector, key, value in (

@@ -1,0 +1,204 @@
+"""What the page teaches: that a score sees distances, how far past training an angle is, and what a sum of pairs does."""
+
+import re
+import shutil
+
+import pytest
+from explorer_fixtures import VIEWS, model_ready, number, settle, show, table
+
+pytest_plugins = "explorer_fixtures"
+SHAPE = "trained=256&target=1024&dim=32"
+
+
+def clock(page) -> tuple[int, str]:
+    """out = pairs that the clock calls unseen, and what it says about the chosen pair."""
+    show(page, "clock")
+    found = re.search(r"(\d+) of 16 pairs", page.locator("#clock .readout").inner_text())
+    assert found
+    return int(found[1]), page.locator("#clock .facts dd").last.inner_text()
+
+
+@pytest.mark.parametrize(
+    ("m", "n", "unseen"), [(680, 620, False), (60, 0, False), (400, 60, True), (1000, 660, True), (340, 0, True)]
+)
+def test_the_clock_judges_the_distance(open_page, m, n, unseen):
+    """60 tokens apart everything is seen, wherever both are; 340 apart pair 7 is past its arc, though both are near."""
+    strange, chosen = clock(open_page(f"method=none&{SHAPE}&pair=7&m={m}&n={n}"))
+    assert (strange > 0) == unseen
+    assert ("past the trained arc" in chosen) == unseen
+
+
+def test_moving_both_changes_nothing(open_page):
+    told = {clock(open_page(f"method=none&{SHAPE}&pair=9&m={300 + by}&n={by}")) for by in (0, 200, 500, 700)}
+    assert len(told) == 1
+
+
+def test_a_key_after_the_query_is_masked(open_page):
+    page = open_page(f"method=none&{SHAPE}&m=100&n=400")
+    show(page, "clock")
+    assert "does not look at it" in page.locator("#clock .readout").inner_text()
+    assert "after the query" in page.locator("#clock .facts dd").last.inner_text()
+
+
+def test_the_map_is_over_distances(open_page):
+    """The cursor is the distance; moving it keeps the key where it is."""
+    page = open_page(f"method=none&{SHAPE}&m=400&n=60&pair=7")
+    show(page, "map")
+    over = page.locator(".map-over")
+    assert over.get_attribute("aria-valuenow") == "340"
+    assert "past the arc" in page.locator("#map .readout").inner_text()
+    over.focus()
+    page.keyboard.press("ArrowRight")
+    settle(page)
+    assert page.input_value("#clock-n") == "60" and page.input_value("#clock-m") == "404"
+
+
+def test_how_far_past_the_arc(open_page):
+    """Dynamic NTK is a little past it, the unchanged model three arcs: not the same mark for both."""
+    most = {}
+    for method in ("none", "ntk", "dynamic", "linear"):
+        rows = table(open_page(f"method={method}&{SHAPE}"), "map")[1:]
+        most[method] = max(number(row[-2].removesuffix(" %")) for row in rows)
+    assert most["none"] == pytest.approx(100 * (1023 / 256 - 1), rel=0.02)
+    assert most["linear"] == 0 and 0 < most["dynamic"] < most["ntk"] < 100
+
+
+def test_a_step_in_an_address_sets_its_knobs(open_page):
+    page = open_page("step=6")
+    assert page.input_value("#knob-method") == "yarn" and page.input_value("#knob-target") == "512"
+    page.wait_for_function("() => document.querySelector('#model .perplexities caption')?.textContent === 'Windows of 512 tokens'")
+    page = open_page("step=4&method=linear")
+    assert page.input_value("#knob-method") == "linear", "what the address says itself stays"
+
+
+def test_the_last_step_measures_its_window(open_page):
+    """Though the model had read another one before."""
+    page = open_page("window=1024&reads=none")
+    model_ready(page)
+    assert page.locator("#model .perplexities caption").inner_text() == "Windows of 1k tokens"
+    page.evaluate("() => scrollTo(0, 0)")
+    page.click("#tour-start")
+    for _ in range(5):
+        page.click("#tour-next")
+    page.wait_for_function("() => document.querySelector('#model .perplexities caption').textContent === 'Windows of 512 tokens'")
+    model_ready(page)
+
+
+def test_the_loss_stays_when_all_positions_move(open_page):
+    page = open_page("window=256&reads=none%2Cyarn")
+    model_ready(page)
+    page.click("#model-shift")
+    page.wait_for_function("() => document.querySelectorAll('#model [data-moved]').length === 2")
+    model_ready(page)
+    for method in ("none", "yarn"):
+        here = number(page.locator(f"#model [data-perplexity={method}]").inner_text())
+        page.wait_for_function("m => document.querySelector(`#model [data-moved=${m}]`).textContent !== '…'", arg=method)
+        assert number(page.locator(f"#model [data-moved={method}]").inner_text()) == pytest.approx(here, rel=1e-3)
+    page.wait_for_function("() => location.hash.includes('first=100000')")
+    assert "a score sees no position" in page.locator("#model .readout").inner_text()
+
+
+def attention(page) -> None:
+    show(page, "attention")
+    page.wait_for_function("() => document.querySelectorAll('#attention-yarn span').length > 300")
+    settle(page)
+
+
+def test_where_a_head_looks(open_page):
+    """Without a method, past the trained length, far keys take the weight; under YaRN they do not."""
+    page = open_page()
+    attention(page)
+    share = {name: page.locator(f"[data-far={name}]").inner_text().split(" %")[0] for name in ("none", "yarn")}
+    assert number(share["none"]) > 90 and number(share["yarn"]) < 5
+    assert page.locator("#attention-none .is-query").count() == 1
+    assert page.locator("#attention-none span.masked").count() == 384 - 351
+    page.locator("#attention-none").focus()
+    page.keyboard.press("Home")
+    settle(page)
+    assert page.locator("#attention-none span.masked").count() == 383
+    assert page.locator("[data-far=none]").inner_text().startswith("0 %")
+
+
+def bars(page) -> list[float]:
+    return [number(cell) for row in table(page, "attention")[1:] for cell in (row[3], row[6])]
+
+
+def test_bars_stand_still_together_and_swing_apart(open_page):
+    page = open_page("target=4096")
+    attention(page)
+    before = bars(page)
+    for name, column in (("none", 0), ("yarn", 1)):
+        assert number(page.locator(f"[data-score={name}]").inner_text()) == pytest.approx(sum(before[column::2]), abs=2e-3)
+    rows = table(page, "attention")[1:]
+    for row in rows:
+        assert abs(number(row[3])) <= number(row[1]) + 1e-4
+    page.locator("#score-both").fill("3000")
+    settle(page)
+    page.wait_for_function("() => location.hash.includes('n=3000') && location.hash.includes('m=3347')")
+    assert bars(page) == pytest.approx(before, abs=2e-3)
+    page.locator("#score-key").fill("20")
+    settle(page)
+    assert max(abs(a - b) for a, b in zip(bars(page), before, strict=True)) > 0.1
+
+
+def test_keys_after_the_query_are_masked_in_biases(open_page):
+    page = open_page("bias=alibi&span=64")
+    show(page, "bias")
+    canvas = page.locator(".bias-map")
+    alpha = """([m, n]) => {
+        const canvas = document.querySelector('.bias-map');
+        const copy = new OffscreenCanvas(canvas.width, canvas.height).getContext('2d', { willReadFrequently: true });
+        copy.drawImage(canvas, 0, 0);
+        return copy.getImageData((n + 0.5) * canvas.width / 64, (m + 0.5) * canvas.height / 64, 1, 1).data[3];
+    }"""
+    assert canvas.evaluate("c => c.width") > 64
+    assert page.evaluate(alpha, [40, 10]) == 255 and page.evaluate(alpha, [10, 40]) == 0
+    page.select_option("#bias-kind", "deberta")
+    settle(page)
+    assert page.evaluate(alpha, [10, 40]) == 255, "an encoder looks both ways"
+
+
+def test_the_summary_of_the_knobs_shows_that_it_opens(open_page):
+    page = open_page("", width=390, height=800)
+    sign = "() => getComputedStyle(document.querySelector('.knob-summary'), '::after').content"
+    closed = page.evaluate(sign)
+    page.locator(".knob-summary").click()
+    assert closed not in ("none", "normal", '""') and page.evaluate(sign) != closed
+
+
+def test_a_view_alone(open_page):
+    """What a page of the guide shows: one view in a state, its knobs closed, nothing around it."""
+    page = open_page("only=clock&method=yarn&m=400&n=60")
+    assert [view for view in VIEWS if page.locator(f"#{view}").is_visible()] == ["clock"]
+    assert not page.locator("h1").is_visible() and not page.locator("#knob-method").is_visible()
+    assert page.locator(".knob-summary").is_visible() and "YaRN" in page.locator(".knob-summary").inner_text()
+    page = open_page("only=nonsense")
+    assert all(page.locator(f"#{view}").is_visible() for view in VIEWS)
+
+
+def test_a_clock_that_runs_from_the_start(open_page):
+    page = open_page("only=clock&play=1&m=400&n=60")
+    page.wait_for_function("() => document.querySelector('#clock-m').value !== '400'")
+    m, n = (int(page.input_value(f"#clock-{which}")) for which in "mn")
+    assert m - n == 340
+    still = open_page("only=clock&play=1&m=400&n=60", reduced_motion="reduce")
+    still.wait_for_timeout(400)
+    assert still.input_value("#clock-m") == "400"
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_views_lead_to_their_chapters(open_page, page_file, tmp_path, language):
+    """On the site by a link; from disk by the name of the file."""
+    root = page_file.parents[2]
+    page = open_page(f"lang={language}")
+    for view in VIEWS:
+        name = page.locator(f"#{view} .chapter code").inner_text()
+        assert ("docs/zh/guide/" in name) == (language == "zh")
+        if (root / "docs").is_dir():
+            assert (root / name).is_file(), name
+    (tmp_path / "explorer").mkdir()
+    shutil.copyfile(page_file, tmp_path / "explorer/app.html")
+    page = open_page(f"lang={language}", path=tmp_path / "explorer/app.html")
+    for view in VIEWS:
+        link = page.locator(f"#{view} .chapter a").get_attribute("href")
+        assert link.startswith("../zh/guide/" if language == "zh" else "../guide/"), link
