@@ -30,6 +30,14 @@ EXPLORER_HERE = {
     "en": '<iframe class="gyre-explorer" src="{}" title="Gyre explorer" loading="lazy"></iframe>\n\n[In a window of its own]({})',
     "zh": '<iframe class="gyre-explorer" src="{}" title="Gyre 交互演示" loading="lazy"></iframe>\n\n[在单独的窗口中打开]({})',
 }
+EXPLORER_PLACE = re.compile(r"<!-- the explorer(?:: (\S+))? -->")
+# A view of it in the state that a paragraph describes; the link shows the same with everything around it.
+EXPLORER_VIEW = {
+    "en": '<iframe class="gyre-live" src="{}" title="Gyre explorer" loading="lazy"></iframe>\n\n'
+    "[The same in the explorer]({}){{ .gyre-live-link }}",
+    "zh": '<iframe class="gyre-live" src="{}" title="Gyre 交互演示" loading="lazy"></iframe>\n\n'
+    "[在交互演示中打开]({}){{ .gyre-live-link }}",
+}
 EXPLORER_MISSING = {
     "en": "This build of the site has no explorer: `make explorer docs` builds both.",
     "zh": "这次构建的网站没有包含交互演示：`make explorer docs` 会把两者一起构建。",
@@ -163,8 +171,17 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     text = "\n".join(lines)
     language = config.theme["language"]
     app = f"{SITE}explorer/app.html#lang={language}"
-    explorer = EXPLORER_HERE[language].format(app, app) if EXPLORER.exists() else EXPLORER_MISSING[language]
-    return text.replace("<!-- the explorer -->", explorer)
+
+    def explorer(found: re.Match[str]) -> str:
+        state = found[1]
+        if not EXPLORER.exists():
+            return "" if state else EXPLORER_MISSING[language]
+        if not state:
+            return EXPLORER_HERE[language].format(app, app)
+        whole = "&".join(part for part in state.split("&") if not part.startswith(("only=", "play=")))
+        return EXPLORER_VIEW[language].format(f"{app}&{state}", f"{app}&{whole}" if whole else app)
+
+    return EXPLORER_PLACE.sub(explorer, text)
 
 
 def _root_of(page: Page, config: MkDocsConfig) -> str:
@@ -176,10 +193,12 @@ def _root_of(page: Page, config: MkDocsConfig) -> str:
 def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     def formula(found: re.Match[str]) -> str:
         text = found[2].replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")
-        display = "inline" if found[1] == "span" else "block"
-        return convert(text, display=display)
+        if found[1] == "span":
+            return convert(text, display="inline")
+        return f'<div class="gyre-formula" tabindex="0">{convert(text, display="block")}</div>'
 
     html = re.sub(r'<(span|div) class="arithmatex">\\[(\[](.*?)\\[)\]]</\1>', formula, html, flags=re.DOTALL)
+    html = re.sub(r'<img [^>]*src="([^"]+\.svg)"[^>]*>', r'<a class="gyre-figure" href="\1">\g<0></a>', html)
     html = re.sub(r":(?:meth|func|class|attr):(?=<code>)", "", html)  # roles that help() shows and a page need not
     return html.replace(SITE, _root_of(page, config))
 
