@@ -153,7 +153,7 @@ static void test_length_policies(void **state) {
     assert_non_null(strstr(run("explain @causal.json")->out, causal));
     assert_non_null(strstr(run("explain @prefix.json")->out, prefix));
     assert_null(strstr(run("explain @declared.json")->out, "the length in use is"));
-    assert_non_null(strstr(run("explain @declared.json --length 16384")->out, "11 kept, 12 blended, 9 interpolated"));
+    assert_non_null(strstr(run("explain @declared.json --length 16384")->out, "11 kept, 12 blended, 9 divided"));
 }
 
 /* Under dynamic NTK the base follows the length: base (s n / L - (s - 1))^(d / (d - 2)). */
@@ -366,8 +366,8 @@ static void test_view(void **state) {
     assert_string_equal(line_of(o->out, "pairs "), "pairs wavelength turns in 8192");
     /* Pairs 0 to 3 of base 500000: wavelengths 2 pi to 2 pi 500000^(3/64), revolutions are 8192 over that. */
     assert_string_equal(line_of(o->out, "0-3 "), "0-3 6.28-11.6 1.3k-705 ############################### kept");
-    assert_non_null(strstr(line_of(o->out, "35-38 "), "interpolated (/ 8)"));
-    snprintf(want, sizeof want, "64 pairs: %d kept, %d blended, %d interpolated", c.kept, c.blended, c.divided);
+    assert_non_null(strstr(line_of(o->out, "35-38 "), "divided (/ 8)"));
+    snprintf(want, sizeof want, "64 pairs: %d kept, %d blended, %d divided", c.kept, c.blended, c.divided);
     assert_string_equal(line_of(o->out, "64 pairs"), want);
     snprintf(want, sizeof want, "%d never finish a turn within 8192 tokens, %d within 131072", c.unfinished,
              c.incomplete_max_length);
@@ -457,7 +457,7 @@ static void test_width_and_locale(void **state) {
     assert_null(strstr(run("explain @llama3.json")->out, "\xe2"));
     assert_int_equal(setenv("LC_ALL", "C.UTF-8", 1), 0);
     assert_non_null(strstr(run("explain @llama3.json")->out, "\xe2\x96\x88"));
-    assert_non_null(strstr(run("explain @llama3.json")->out, "interpolated (\xc3\xb7"
+    assert_non_null(strstr(run("explain @llama3.json")->out, "divided (\xc3\xb7"
                                                              "8)"));
     assert_int_equal(setenv("LC_ALL", "C", 1), 0);
 }

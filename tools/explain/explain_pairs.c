@@ -94,7 +94,7 @@ static row row_of(const explain_stats *stats, int64_t first, int64_t end) {
 }
 
 static void format_state(const explain_terminal *page, const row *r, char *out, size_t size) {
-    static const char *const names[] = {"kept", "blended", "interpolated", "still"};
+    static const char *const names[] = {"kept", "blended", "divided", "still"};
     char by[EXPLAIN_TEXT_SIZE];
     const int state = r->flags & MIXED ? EXPLAIN_PAIR_BLENDED : r->flags & STATE_MASK;
     if (state == EXPLAIN_PAIR_UNSCALED || state == EXPLAIN_PAIR_NOT_ROTATED)

@@ -76,7 +76,7 @@ static void add_count(char *text, size_t size, const char *before, int64_t count
 }
 
 static void summarize_pairs(const explain_stats *stats, char *text, size_t size) {
-    static const char *const names[] = {" kept", " blended", " interpolated", " still"};
+    static const char *const names[] = {" kept", " blended", " divided", " still"};
     const char *comma = ": ";
     add_count(text, size, "", stats->pairs, stats->pairs == 1 ? " pair" : " pairs");
     for (int s = 0; s < EXPLAIN_PAIR_STATES; s++)
