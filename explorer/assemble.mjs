@@ -11,7 +11,13 @@ const target = process.argv[2];
 const built = dirname(target);
 const model = ['models/rope/config.json', 'models/rope/model.safetensors'];
 
-const packed = (path) => gzipSync(readFileSync(path), { level: 9 }).toString('base64');
+const pack = (bytes) => gzipSync(bytes, { level: 9 }).toString('base64');
+const packed = (path) => pack(readFileSync(path));
+/** The configs of configs.txt: a file of tests/configs and a name in each line. */
+const configs = readFileSync(join(explorer, 'configs.txt'), 'utf8').trim().split('\n').map((line) => {
+    const [file, ...name] = line.split(' ');
+    return [name.join(' '), JSON.parse(readFileSync(join(root, 'tests/configs', `${file}.json`), 'utf8'))];
+});
 /** Text that may stand inside a <script>. */
 const inert = (text) => text.replaceAll('</script', '<\\/script').replaceAll('<!--', '<\\!--');
 const script = (attributes, content) => `<script type="text/plain" ${attributes}>${content}</script>`;
@@ -19,6 +25,7 @@ const script = (attributes, content) => `<script type="text/plain" ${attributes}
 const assets = [
     '<!-- CONFIG -->', // gyre explore CONFIG puts it here
     script('id="asset-module"', packed(join(built, 'module/explorer.wasm'))),
+    script('id="asset-configs"', pack(JSON.stringify(configs))),
     script('id="asset-worker"', inert(readFileSync(join(built, 'worker.js'), 'utf8'))),
     ...model.map((path) => script(`data-path="${path}"`, packed(join(root, path)))),
 ];

@@ -1,6 +1,6 @@
 /* colour.ts: the colours of canvases, which follow the style sheet, and of angles, which are the same on every ground. */
 
-import type { Core, MethodInfo } from "./core";
+import type { Core, Look } from "./core";
 import { h } from "./dom";
 
 export interface Palette {
@@ -40,9 +40,10 @@ export function colours(): Palette {
     return palette;
 }
 
-/** Gives every method its colour, which the core names: elements of class "of-yarn" have it as --own, in either theme. */
-export function paintMethods(methods: MethodInfo[]): void {
-    const rules = methods.map(({ name, colour }) =>
+/** Gives each method and encoding its colour, which the core names: elements of class "of-yarn" have it as --own, in either
+ * theme. */
+export function paintLooks(looks: Look[]): void {
+    const rules = looks.map(({ name, colour }) =>
         `.of-${name}{--own:${colour.light}}:root[data-theme="dark"] .of-${name}{--own:${colour.dark}}`
     );
     document.head.append(h("style", {}, rules.join("\n")));

@@ -1,17 +1,14 @@
-/* examples.ts: configs to begin with, from the tests of the library. */
-import deepseek from "../../tests/configs/deepseek-v3.json";
-import gemma from "../../tests/configs/gemma-3-4b.json";
-import gptOss from "../../tests/configs/gpt-oss-20b.json";
-import llama from "../../tests/configs/llama-3.1-8b.json";
-import qwen from "../../tests/configs/qwen2.5-7b.json";
+/* examples.ts: configs to begin with, from the tests of the library (configs.txt lists them). */
+import { loadConfigs } from "./core";
 
-const configs: [string, object][] = [
-    ["Llama 3.1 8B", llama],
-    ["Qwen2.5 7B", qwen],
-    ["gpt-oss 20B", gptOss],
-    ["Gemma 3 4B", gemma],
-    ["DeepSeek-V3", deepseek],
-];
+let known: [string, string][] = [];
 
-/** Names, and texts of config.json. */
-export const examples: [string, string][] = configs.map(([name, config]) => [name, JSON.stringify(config, null, 2)]);
+/** Unpacks the configs, before the page is built. */
+export async function loadExamples(): Promise<void> {
+    known = (await loadConfigs()).map(([name, config]) => [name, JSON.stringify(config, null, 2)]);
+}
+
+/** out = names, and texts of config.json; those that most people look for first. */
+export function examples(): [string, string][] {
+    return known;
+}

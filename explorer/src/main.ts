@@ -6,8 +6,9 @@ import "./panels.css";
 import "./figures.css";
 import { loadCore } from "./core";
 import { onlyViews } from "./chapters";
-import { forgetPalette, paintMethods, takeColours } from "./colour";
+import { forgetPalette, paintLooks, takeColours } from "./colour";
 import { h, onResize } from "./dom";
+import { loadExamples } from "./examples";
 import { type Knobs, knobs } from "./knobs";
 import { theCore, useCore } from "./scene";
 import { get, set, subscribe, type Theme } from "./state";
@@ -15,7 +16,7 @@ import { type Key, setLanguage, t } from "./text";
 import { goTo, type Tour, tour, touredViews } from "./tour";
 import { choice, type View } from "./view";
 import { attentionView } from "./view_attention";
-import { biasView } from "./view_bias";
+import { BIAS_LOOKS, biasView } from "./view_bias";
 import { clockView } from "./view_clock";
 import { decayView } from "./view_decay";
 import { helixView } from "./view_helix";
@@ -193,8 +194,9 @@ async function start(): Promise<void> {
     place().append(h("p", { class: "loading", role: "status" }, "Gyre …"));
     try {
         useCore(await loadCore());
+        await loadExamples();
         takeColours(theCore());
-        paintMethods(theCore().methods());
+        paintLooks([...theCore().methods(), ...BIAS_LOOKS.map((name) => theCore().look(name))]);
     } catch (error) {
         place().replaceChildren(h("p", { class: "alert", role: "alert" }, String((error as Error).message)));
         return;

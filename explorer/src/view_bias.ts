@@ -9,6 +9,8 @@ import { get, set } from "./state";
 import { type Key, sentences, t } from "./text";
 import { frame, onArrows, picker, type Sheet, type View } from "./view";
 
+/** The names by which the kinds have their looks. */
+const lookName = (kind: BiasKind): string => (kind === "kerple-log" ? "kerple" : kind);
 const KINDS: [BiasKind, string, Key][] = [
     ["alibi", "ALiBi", "bias.alibi"],
     ["alibi-linear", "ALiBi, linear", "bias.alibi-linear"],
@@ -20,6 +22,8 @@ const KINDS: [BiasKind, string, Key][] = [
     ["sandwich", "Sandwich", "bias.sandwich"],
     ["deberta", "DeBERTa", "bias.deberta"],
 ];
+
+export const BIAS_LOOKS: readonly string[] = KINDS.map(([kind]) => lookName(kind));
 
 /* Of stretched slopes: the knob's, or as far as the target. */
 function factor(): number {
@@ -188,7 +192,7 @@ export function biasView(): View {
         lines.push({
             x,
             y: main.y,
-            class: "main",
+            class: `main of-${lookName(kind)}`,
             label: showsBuckets() ? t("col.bucket") : t("col.head", { h: chosen }),
         });
         const values = all.flatMap(({ y }) => Array.from(y)).filter(Number.isFinite);

@@ -21,6 +21,8 @@ const PROFILES: Profile[] = [
     "llama.cpp",
     "reference",
 ];
+/** Names that have a button of their own. */
+const FIRST = 5;
 /** Of a GGUF the metadata is enough: it stands at the front. */
 const HEAD_BYTES = 48 << 20;
 /** Configs of published models are smaller than 0.1 MiB. */
@@ -117,9 +119,18 @@ export function yoursView(): View {
         "div",
         { class: "samples", role: "group", "aria-label": t("yours.examples") },
         h("span", { class: "quiet" }, t("yours.examples")),
-        ...examples.map(([name, text]) =>
+        ...examples().slice(0, FIRST).map(([name, text]) =>
             h("button", { type: "button", class: "link", click: () => show(text) }, name)
         ),
+    );
+    const named = picker(
+        t("yours.named"),
+        "yours-named",
+        [["", t("yours.named.none", { n: examples().length })], ...examples().map(([name]): [string, string] => [name, name])],
+        (name) => {
+            const found = examples().find(([known]) => known === name);
+            if (found) show(found[1]);
+        },
     );
     const refusal = h("p", { class: "alert", role: "alert" });
     const drop = h(
@@ -134,6 +145,7 @@ export function yoursView(): View {
             upload,
         ),
         refusal,
+        named.element,
         samples,
     );
     const tasks = choice<Task>(
@@ -161,6 +173,14 @@ export function yoursView(): View {
         },
     });
     const toField = h("label", { class: "field" }, h("span", {}, t("yours.to")), to);
+    /* What to do is the first question; the tasks below say why. */
+    const answer = h("pre", { class: "answer", tabindex: 0, role: "region", "aria-label": t("yours.answer") });
+    const answerTitle = h("h3", {});
+    const sides = [0, 1].map(() => ({
+        name: h("h3", {}),
+        out: h("pre", { class: "terminal-side", tabindex: 0, role: "region", "aria-label": t("yours.side") }),
+    }));
+    const beside = h("div", { class: "sides" }, ...sides.map((side) => h("div", {}, side.name, side.out)));
     const line = h("code", { class: "command" });
     const out = h("pre", { class: "terminal", tabindex: 0, role: "region", "aria-label": t("yours.output") });
     const note = h("span", { class: "quiet", role: "status" });
@@ -169,9 +189,12 @@ export function yoursView(): View {
     const result = h(
         "div",
         { class: "result" },
+        answerTitle,
+        answer,
         h("div", { class: "fields" }, tasks.element, as.element, other.element, toField),
         line,
         out,
+        beside,
         h("div", { class: "buttons" }, apply, link, note),
     );
     const view = frame("yours", "yours.title", "yours.lead", null, h("div", { class: "yours-grid" }, drop, result));
@@ -256,6 +279,27 @@ export function yoursView(): View {
         if (key !== asked) return;
         out.textContent = text + (err ? `${text ? "\n" : ""}${err}` : "");
         view.element.removeAttribute("aria-busy");
+        await runBeside(given, key);
+    }
+    /* The answer of extend, and of a comparison what each program makes of the config. */
+    async function runBeside(given: Given, key: string): Promise<void> {
+        const files = (): Map<string, Uint8Array> => new Map([[given.name, given.bytes]]);
+        const as_ = dropped && !programs ? [] : ["--as", get().as];
+        const told = await runCommand(["extend", given.name, "--to", String(reach()), ...as_], files());
+        if (key !== asked) return;
+        answer.hidden = answerTitle.hidden = told.status !== 0;
+        say(answerTitle, t("yours.answer.to", { n: tokens(reach()) }));
+        say(answer, told.out.trimEnd());
+        const compares = get().task === "diff";
+        beside.hidden = !compares;
+        if (!compares) return;
+        const programs_ = [dropped && !programs ? "llama.cpp" : get().as, get().with];
+        for (const [k, program] of programs_.entries()) {
+            const read = await runCommand(["explain", given.name, "--as", program], files());
+            if (key !== asked) return;
+            say(sides[k]!.name, program);
+            say(sides[k]!.out, read.out + read.err);
+        }
     }
 
     function draw(): void {
@@ -265,6 +309,7 @@ export function yoursView(): View {
         tasks.update();
         as.list.value = dropped && !programs ? "llama.cpp" : state.as;
         other.list.value = state.with;
+        named.list.value = examples().find(([, text]) => text === state.config)?.[0] ?? "";
         other.element.hidden = state.task !== "diff";
         toField.hidden = state.task !== "extend";
         if (document.activeElement !== to) to.value = tokens(reach());

@@ -347,6 +347,14 @@ static const char *number_of(const method *m) {
     return m->far == GYRE_FAR_CLAMPED ? "window" : "factor";
 }
 
+const char *explorer_look(const char *name) {
+    static char line[128];
+    const gyre_report_look look = subject_look(name);
+    snprintf(line, sizeof line, "%s %s %s", gyre_report_color((int)look.color), gyre_report_dark_color((int)look.color),
+             gyre_report_look_style(look).path);
+    return line;
+}
+
 const char *explorer_method(int index) {
     static const char names[] = METHOD_NAMES;
     static char line[METHOD_LABEL + 128];
@@ -361,8 +369,7 @@ const char *explorer_method(int index) {
     snprintf(with_number, sizeof with_number, "%s:4", name);
     if (method_parse(name, &m, NULL) && method_parse(with_number, &m, NULL)) return NULL;
     const int follows = m.scaling == GYRE_SCALING_DYNAMIC_NTK || m.scaling == GYRE_SCALING_DYNAMIC_YARN;
-    const gyre_report_look look = subject_look(name);
-    snprintf(line, sizeof line, "%s %s %d %s %s %s", name, number_of(&m), follows + 2 * (m.far != GYRE_FAR_AS_NEAR),
-             gyre_report_color((int)look.color), gyre_report_dark_color((int)look.color), gyre_report_look_style(look).path);
+    snprintf(line, sizeof line, "%s %s %d %s", name, number_of(&m), follows + 2 * (m.far != GYRE_FAR_AS_NEAR),
+             explorer_look(name));
     return line;
 }

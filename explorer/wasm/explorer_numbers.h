@@ -66,6 +66,9 @@ int explorer_score(const float *q, const float *k, double m, double n, double *b
  * ALiBi alone), then flags: 1 follows the length, 2 far pairs only; then its colour on a light and on a dark ground, and the
  * path of its symbol; separated by spaces; NULL past the last; until the next call. */
 EXPLORER_EXPORT(explorer_method) const char *explorer_method(int index);
+/* out = the colour of an encoding or method on a light and on a dark ground, and the path of its symbol, as in every figure
+ * (subject_looks.def); until the next call. */
+EXPLORER_EXPORT(explorer_look) const char *explorer_look(const char *name);
 
 /* -- colours -- */
 /* pixels[n] = the colours of angles -pi .. pi as bytes red, green, blue, opaque (gyre_report_angle_color). */

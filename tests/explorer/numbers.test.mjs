@@ -212,8 +212,10 @@ test('methods have the colours and symbols of reports and figures', () => {
     const paints = table('src/report/report_palette.def', /^GYRE_REPORT_PAINT\((\w+), "(#\w+)", "(#\w+)"\)$/gm);
     const subjects = table('tools/common/subject_looks.def', /^METHOD_LOOK\("([^"]+)", (\w+), (\w+)\)$/gm);
     const marks = table('src/report/report_marks.def', /^GYRE_REPORT_MARK\((\w+), \d+, \d+, "([^"]+)"\)$/gm);
-    for (const { name, colour, symbol } of page.methods()) {
-        const [paint, mark] = subjects[name];
+    const encodings = table('tools/common/subject_looks.def', /^ENCODING_LOOK\("([^"]+)", (\w+), (\w+)\)$/gm);
+    const biases = ['alibi', 't5', 'kerple', 'kerple-power', 'fire', 'sandwich', 'deberta', 'rope'].map((name) => page.look(name));
+    for (const { name, colour, symbol } of [...page.methods(), ...biases]) {
+        const [paint, mark] = subjects[name] ?? encodings[name];
         assert.deepEqual([colour.light, colour.dark, symbol], [...paints[paint], ...marks[mark]], name);
     }
 });

@@ -179,8 +179,8 @@ def test_a_view_alone(open_page):
 def test_a_clock_that_runs_from_the_start(open_page):
     page = open_page("only=clock&play=1&m=400&n=60")
     page.wait_for_function("() => document.querySelector('#clock-m').value !== '400'")
-    m, n = (int(page.input_value(f"#clock-{which}")) for which in "mn")
-    assert m - n == 340
+    told = page.evaluate("() => ['m', 'n'].map(which => Number(document.querySelector(`#clock-${which}`).value))")
+    assert told[0] - told[1] == 340
     still = open_page("only=clock&play=1&m=400&n=60", reduced_motion="reduce")
     still.wait_for_timeout(400)
     assert still.input_value("#clock-m") == "400"
@@ -202,3 +202,34 @@ def test_views_lead_to_their_chapters(open_page, page_file, tmp_path, language):
     for view in VIEWS:
         link = page.locator(f"#{view} .chapter a").get_attribute("href")
         assert link.startswith("../zh/guide/" if language == "zh" else "../guide/"), link
+
+
+def test_a_model_by_name(open_page, gyre, tmp_path):
+    """The answer of extend comes first, and a comparison shows what each program reads."""
+    page = open_page()
+    show(page, "yours")
+    names = page.locator("#yours-named option").all_inner_texts()
+    assert len(names) > 40 and {"Llama 3.1 8B", "GPT-2", "Qwen3 8B"} <= set(names)
+    page.select_option("#yours-named", "Llama 2 7B")
+    page.wait_for_function("() => document.querySelector('#yours .answer').textContent.length > 40")
+    (tmp_path / "config.json").write_text(page.input_value("#config"))
+    told = gyre("extend", "config.json", "--to", "16384", "--as", "hf-5", cwd=tmp_path).stdout
+    assert page.locator("#yours .answer").evaluate("node => node.textContent") == told.rstrip()
+    page.click("#yours button[data-value=diff]")
+    page.wait_for_function("() => [...document.querySelectorAll('.terminal-side')].every(side => side.textContent.length > 40)")
+    settle(page)
+    sides = page.locator(".terminal-side").evaluate_all("all => all.map(one => one.textContent)")
+    for side, program in zip(sides, ("hf-5", "llama.cpp"), strict=True):
+        assert side == gyre("explain", "config.json", "--as", program, cwd=tmp_path).stdout
+
+
+def test_lines_of_biases_have_the_colours_of_their_encodings(open_page):
+    page = open_page("bias=alibi")
+    show(page, "bias")
+    seen = {}
+    for kind in ("alibi", "t5", "fire", "sandwich"):
+        page.select_option("#bias-kind", kind)
+        settle(page)
+        seen[kind] = page.locator("#bias-chart .line.main").evaluate("node => getComputedStyle(node).stroke")
+    assert len(set(seen.values())) == 4
+    assert seen["alibi"] == "rgb(213, 94, 0)", "VERMILLION of report_palette.def"

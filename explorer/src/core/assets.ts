@@ -48,6 +48,11 @@ export function loadAssets(): Promise<Assets> {
     return given;
 }
 
+/** out = names of models that people know, and what their config.json says. */
+export async function loadConfigs(): Promise<[string, object][]> {
+    return JSON.parse(new TextDecoder().decode(await unpack(element("asset-configs")))) as [string, object][];
+}
+
 /** out = the worker's script. */
 export function workerSource(): string {
     return element("asset-worker").replace(/<\\\/script/g, "</script");

@@ -27,6 +27,7 @@ export interface Exports {
     explorer_decay(distances: number, n: number, mean: number, bound: number): void;
     explorer_rotate(vector: number, position: number): number;
     explorer_method(index: number): number;
+    explorer_look(name: number): number;
     explorer_wheel(resultant: number, n: number, pixels: number): void;
     explorer_excess_color(excess: number): number;
     explorer_excess_strength(excess: number): number;

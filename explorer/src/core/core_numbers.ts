@@ -2,7 +2,7 @@
 import { loadAssets } from "./assets";
 import { CoreError } from "./core_error";
 import { instantiate, Instance } from "./core_instance";
-import type { Angles, Bias, BiasKind, BiasParams, Core, Decay, Frequencies, MethodInfo, Ramp, Score, Setup } from "./index";
+import type { Angles, Bias, BiasKind, BiasParams, Core, Decay, Frequencies, Look, MethodInfo, Ramp, Score, Setup } from "./index";
 
 const DOUBLE = 8, FLOAT = 4, MAX_BIAS_TOKENS = 512, MAX_BIAS_HEADS = 64;
 
@@ -29,6 +29,13 @@ class Numbers implements Core {
             });
         }
         return found;
+    }
+
+    look(name: string): Look {
+        return this.scratch(() => {
+            const [light, dark, ...symbol] = this.core.text(this.core.c.explorer_look(this.core.holdText(name))).split(" ");
+            return { name, colour: { light, dark }, symbol: symbol.join(" ") };
+        });
     }
 
     wheel(resultant: number, n: number): Uint32Array {

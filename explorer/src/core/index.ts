@@ -13,6 +13,7 @@ export { CoreError } from "./core_error";
 export { loadCore } from "./core_numbers";
 export { runCommand, explain, diff, extend } from "./core_command";
 export { openModel } from "./core_model";
+export { loadConfigs } from "./assets";
 
 /** A rotation and how it is stretched; all views share one. */
 export interface Setup {
@@ -35,7 +36,16 @@ export interface Setup {
     betaSlow?: number;
 }
 
-export interface MethodInfo {
+/** How an encoding or a method looks in every figure of Gyre. */
+export interface Look {
+    name: string;
+    /** #rrggbb, on a light and on a dark ground. */
+    colour: { light: string; dark: string };
+    /** An SVG path from -1 to 1. */
+    symbol: string;
+}
+
+export interface MethodInfo extends Look {
     /** As in Setup.method, without a number: "ntk". */
     name: string;
     /** What the number after the colon is: "factor" may be left out, "base" and "past" may not, "window" is in tokens,
@@ -45,10 +55,6 @@ export interface MethodInfo {
     followsLength: boolean;
     /** Only far pairs rotate less (rerope, leaky, self-extend, dca): frequencies are those of "none". */
     far: boolean;
-    /** Its colour in every figure of Gyre, #rrggbb, on a light and on a dark ground. */
-    colour: { light: string; dark: string };
-    /** Its symbol there, an SVG path from -1 to 1. */
-    symbol: string;
 }
 
 export interface Frequencies {
@@ -144,6 +150,7 @@ export interface Bias {
 export interface Core {
     version(): string;
     methods(): MethodInfo[];
+    look(name: string): Look;
     /** [n] the colours of angles -pi .. pi as pixels of a canvas; resultant: as of `resultant` below. */
     wheel(resultant: number, n: number): Uint32Array;
     /** The colour of an angle so far past the trained arc, and how strongly it is shown, 0 .. 1. */
