@@ -19,6 +19,7 @@ static void explorer_progress(double tokens) {
 enum { DIGITS = 4 };
 
 static gyre_model *model;
+static int64_t first_position; /* of the windows of explorer_evaluate */
 
 int explorer_model_open(const char *folder) {
     if (model) return GYRE_OK;
@@ -77,13 +78,17 @@ static void progress(void *ctx, int64_t done, int64_t all) {
 }
 
 /* -- measurements -- */
-int explorer_evaluate(const char *text, int bytes, const char *method, int context, int windows, double first, int buckets,
+void explorer_move(double first) {
+    first_position = (int64_t)first;
+}
+
+int explorer_evaluate(const char *text, int bytes, const char *method, int context, int windows, int buckets,
                       double *by_position, double *out) {
     job j;
     gyre_eval_options options = GYRE_INIT(gyre_eval_options);
     options.context = context;
     options.windows = windows;
-    options.first_position = (int64_t)first;
+    options.first_position = first_position;
     options.by_position = buckets > 0 ? by_position : NULL;
     options.buckets = buckets;
     options.watcher.progress = progress;

@@ -8,11 +8,12 @@ EXPLORER_EXPORT(explorer_model_open) int explorer_model_open(const char *folder)
 /* out = a number of the open model: 0 parameters, 1 layers, 2 heads, 3 head_dim, 4 base, 5 trained length. */
 EXPLORER_EXPORT(explorer_model_number) double explorer_model_number(int which);
 
+/* The position of the first byte of every window that explorer_evaluate reads from now on; 0 at the start. */
+EXPLORER_EXPORT(explorer_move) void explorer_move(double first);
 /* out[0 .. 3] = nats per predicted byte, windows, scored predictions, perplexity, as `gyre eval --context` has them;
- * by_position[buckets] = nats by place in the window.  windows: at most; 0 = all.  first: the position of the first byte of
- * every window. */
+ * by_position[buckets] = nats by place in the window.  windows: at most; 0 = all. */
 EXPLORER_EXPORT(explorer_evaluate)
-int explorer_evaluate(const char *text, int bytes, const char *method, int context, int windows, double first, int buckets,
+int explorer_evaluate(const char *text, int bytes, const char *method, int context, int windows, int buckets,
                       double *by_position, double *out);
 /* What a head of a layer does with the text, read as one window: weights[query][key] [bytes][bytes], 0 for keys after the
  * query; q, k [bytes][head_dim] before they rotate. */

@@ -122,7 +122,7 @@ def test_the_model_reads_under_methods_that_are_not_read_at_first(open_page):
 
 def test_redraw_time(open_page, capsys):
     """64 pairs x 4096 positions; the time is printed, not judged."""
-    page = open_page("dim=128&trained=1024&target=4096&method=yarn")
+    page = open_page("dim=128&trained=1024&target=4096&method=yarn", height=1500)
     page.evaluate("() => performance.clearMeasures()")
     for base in range(20, 60):
         page.locator(".knob-base input[type=range]").fill(str(base))

@@ -35,8 +35,9 @@ export interface Exports {
     explorer_command(argc: number, argv: number): void;
     explorer_model_open(folder: number): number;
     explorer_model_number(which: number): number;
-    explorer_evaluate(text: number, bytes: number, method: number, context: number, windows: number, first: number,
-        buckets: number, byPosition: number, out: number): number;
+    explorer_move(first: number): void;
+    explorer_evaluate(text: number, bytes: number, method: number, context: number, windows: number, buckets: number,
+        byPosition: number, out: number): number;
     explorer_attention(text: number, bytes: number, method: number, layer: number, head: number, weights: number, q: number,
         k: number): number;
     explorer_passkey(text: number, bytes: number, method: number, context: number, trials: number, seed: number,

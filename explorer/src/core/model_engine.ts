@@ -41,8 +41,9 @@ export class ModelEngine {
         const buckets = options.buckets ?? DEFAULT_BUCKETS;
         return this.scratch(() => {
             const text = this.core.holdBytes(bytes), by = this.core.hold(buckets * DOUBLE), out = this.core.hold(4 * DOUBLE);
+            this.core.c.explorer_move(options.first ?? 0);
             this.core.check(this.core.c.explorer_evaluate(text, bytes.length, this.core.holdText(method), context,
-                options.windows ?? 0, options.first ?? 0, buckets, by, out));
+                options.windows ?? 0, buckets, by, out));
             const [nats, windows, scored, perplexity] = this.core.doubles(out, 4);
             return { method, byPosition: this.core.doubles(by, buckets).slice(), nats, windows, scored, perplexity };
         });
