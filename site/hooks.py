@@ -12,6 +12,7 @@ import os
 import posixpath
 import re
 import shutil
+import sys
 from pathlib import Path
 
 import jieba
@@ -20,11 +21,15 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files, InclusionLevel
 from mkdocs.structure.pages import Page
 
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+from figure_words import translate  # noqa: E402
+
 ROOT = Path(__file__).resolve().parent.parent
 EXPLORER = ROOT / "build/explorer/explorer.html"
 LINK = re.compile(r"(!?\[(?:[^\[\]]|\[[^\[\]]*\])*\])\(([^()\s]+)\)")
 FENCE = re.compile(r"^\s*(`{3,}|~{3,})")
 SITE = "gyre-site:"  # stands for the root of the English site until a page knows where it lies
+FIGURE = re.compile(re.escape(SITE) + r"figures/([\w-]+\.svg)")
 LANGUAGES = {".c": "c", ".h": "c", ".py": "python", ".pyi": "python", ".json": "json", ".sh": "sh", ".yml": "yaml"}
 EXPLORER_HERE = {
     "en": '<iframe class="gyre-explorer" src="{}" title="Gyre explorer" loading="lazy"></iframe>\n\n[In a window of its own]({})',
@@ -198,6 +203,8 @@ def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -
         return f'<div class="gyre-formula" tabindex="0">{convert(text, display="block")}</div>'
 
     html = re.sub(r'<(span|div) class="arithmatex">\\[(\[](.*?)\\[)\]]</\1>', formula, html, flags=re.DOTALL)
+    if _chinese(config):
+        html = FIGURE.sub(SITE + r"zh/figures/\1", html)
     html = re.sub(r'<img [^>]*src="([^"]+\.svg)"[^>]*>', r'<a class="gyre-figure" href="\1">\g<0></a>', html)
     html = re.sub(r":(?:meth|func|class|attr):(?=<code>)", "", html)  # roles that help() shows and a page need not
     return html.replace(SITE, _root_of(page, config))
@@ -213,8 +220,21 @@ def on_page_context(context: dict, page: Page, config: MkDocsConfig, nav) -> dic
     return context
 
 
+def _translate_figures(site: Path) -> None:
+    """The figures that Chinese pages show, with their texts in Chinese."""
+    pages = "\n".join(page.read_text(encoding="utf-8") for page in (ROOT / "docs/zh").rglob("*.md"))
+    (site / "figures").mkdir(parents=True, exist_ok=True)
+    for name in sorted(set(re.findall(r"figures/([\w-]+\.svg)\)", pages))):
+        svg, missing = translate((ROOT / "docs/figures" / name).read_text(encoding="utf-8"))
+        for text in missing:
+            log.warning('docs/figures/%s: site/figure_words.py has no Chinese for "%s"', name, text)
+        (site / "figures" / name).write_text(svg, encoding="utf-8")
+
+
 def on_post_build(config: MkDocsConfig) -> None:
     site = Path(config.site_dir)
+    if _chinese(config):
+        _translate_figures(site)
     if not _chinese(config) and EXPLORER.exists():
         os.makedirs(site / "explorer", exist_ok=True)
         shutil.copyfile(EXPLORER, site / "explorer/app.html")
