@@ -12,6 +12,8 @@ const built = dirname(target);
 const model = ['models/rope/config.json', 'models/rope/model.safetensors'];
 
 const pack = (bytes) => gzipSync(bytes, { level: 9 }).toString('base64');
+/** Of the text that the model reads first: more would take longer to read than people wait. */
+const SAMPLE_BYTES = 4096;
 const packed = (path) => pack(readFileSync(path));
 /** The configs of configs.txt: a file of tests/configs and a name in each line. */
 const configs = readFileSync(join(explorer, 'configs.txt'), 'utf8').trim().split('\n').map((line) => {
@@ -25,6 +27,7 @@ const script = (attributes, content) => `<script type="text/plain" ${attributes}
 const assets = [
     '<!-- CONFIG -->', // gyre explore CONFIG puts it here
     script('id="asset-module"', packed(join(built, 'module/explorer.wasm'))),
+    script('id="asset-sample"', inert(readFileSync(join(root, 'include/gyre/gyre.h'), 'utf8').slice(0, SAMPLE_BYTES))),
     script('id="asset-configs"', pack(JSON.stringify(configs))),
     script('id="asset-worker"', inert(readFileSync(join(built, 'worker.js'), 'utf8'))),
     ...model.map((path) => script(`data-path="${path}"`, packed(join(root, path)))),

@@ -1,7 +1,6 @@
 /* losses.ts: what the page's model said about the text: kept when the page is built anew in another language. */
-import { type HiddenKey, type MethodLoss, type Model, openModel } from "./core";
+import { type HiddenKey, type MethodLoss, type Model, openModel, sampleText } from "./core";
 import { get } from "./state";
-import sample from "../../include/gyre/gyre.h";
 
 /** Those that the model may read under; the first are read where nobody chose. */
 export const METHODS = ["none", "linear", "ntk", "by-parts", "yarn", "clipped", "dca"];
@@ -22,11 +21,8 @@ export interface Session {
     moved: { by: number; perplexity: Map<string, number> };
 }
 
-const SAMPLE_BYTES = 4096;
-
-/* The text begins where the prose of the header has ended: declarations are what the model was trained on. */
-const from = Math.max(0, sample.indexOf("typedef enum gyre_status"));
-export const SAMPLE = sample.slice(from, from + SAMPLE_BYTES);
+/** What is read where nobody gave a text: the beginning of a header of the library. */
+export const SAMPLE = sampleText();
 
 const NONE = "-";
 /** out = the methods that the state asks for; the usual ones if it names none that is known. */

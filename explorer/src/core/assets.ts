@@ -53,6 +53,11 @@ export async function loadConfigs(): Promise<[string, object][]> {
     return JSON.parse(new TextDecoder().decode(await unpack(element("asset-configs")))) as [string, object][];
 }
 
+/** out = the text that the model reads until somebody gives another. */
+export function sampleText(): string {
+    return element("asset-sample");
+}
+
 /** out = the worker's script. */
 export function workerSource(): string {
     return element("asset-worker").replace(/<\\\/script/g, "</script");

@@ -13,7 +13,7 @@ export { CoreError } from "./core_error";
 export { loadCore } from "./core_numbers";
 export { runCommand, explain, diff, extend } from "./core_command";
 export { openModel } from "./core_model";
-export { loadConfigs } from "./assets";
+export { loadConfigs, sampleText } from "./assets";
 
 /** A rotation and how it is stretched; all views share one. */
 export interface Setup {
