@@ -48,6 +48,12 @@ WORDS = {
     "Perplexity by context length": "困惑度随上下文长度的变化",
     "trained": "训练长度",
     "perplexity (log); band: 95 %": "困惑度（对数）；色带：95 %",
+    "perplexity (log)": "困惑度（对数）",
+    "Keys found, by length": "找到的密钥，按长度",
+    "keys found (%)": "找到的密钥（%）",
+    "lab-bundled: encodings": "lab-bundled：各种编码",
+    "lab-bundled: methods, as it is": "lab-bundled：各种方法，不训练",
+    "lab-bundled: methods, fine-tuned": "lab-bundled：各种方法，微调",
     "What is added to a token at each position": "每个位置上加到词元里的向量",
     "channel": "维度",
     "sinusoid, sin and cos in turn": "正弦编码，sin 与 cos 交替",
@@ -105,6 +111,7 @@ PATTERNS = [
 SAME = re.compile(
     r"[^A-Za-z]*|[-+]?[\d.]+[kMe]?[-+\d]*|cos|sin|(?:cos|sin) \d+|M_k|PE\(p(?: \+ k)?\)|[-\d.]*π(?:/2)?|ALiBi|Sandwich|none|linear|ntk"
     r"|\d+\+k|dynamic|by-parts|by-parts-paper|yarn|llama3|rerope|self-extend"
+    r"|ntk-mixed|alibi|learned|nope|rope|sinusoidal"
 )
 TEXT = re.compile(r"(<text\b[^>]*>)(.*?)(</text>)", re.DOTALL)
 
