@@ -657,8 +657,7 @@ static void not_taken(void **state) {
 
 static void without_gnuplot(void **state) {
     (void)state;
-    const char *old = getenv("PATH");
-    char *path = strdup(old ? old : "/usr/bin:/bin");
+    char *path = strdup(getenv("PATH") ? getenv("PATH") : "/usr/bin:/bin");
     assert_non_null(path);
     setenv("PATH", in_folder("nothing"), 1);
     assert_fails("plot shift", CLI_FAILED, "gnuplot: not found in PATH");
