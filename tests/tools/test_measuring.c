@@ -335,8 +335,9 @@ static void show(screen *s, const char *text) {
     }
 }
 
-/* Runs a command whose stderr is a terminal of so many rows.  out = what it wrote there; skips without terminals. */
-static char *on_terminal(const char *line, int rows) {
+/* Runs a command whose stderr, with both also its standard output, is a terminal of so many rows.  out = what it wrote
+ * there; skips without terminals. */
+static char *on_terminal(const char *line, int rows, int both) {
     static char text[BYTES];
     const int master = posix_openpt(O_RDWR | O_NOCTTY);
     if (master < 0 || grantpt(master) || unlockpt(master)) skip();
@@ -345,7 +346,7 @@ static char *on_terminal(const char *line, int rows) {
     snprintf(slave, sizeof slave, "%s", ptsname(master));
     const int terminal = open(slave, O_RDWR | O_NOCTTY);
     assert_true(terminal >= 0 && ioctl(terminal, TIOCSWINSZ, &size) == 0);
-    const pid_t child = start_with_stderr(line, in_folder(".out"), slave);
+    const pid_t child = start_with_stderr(line, both ? slave : in_folder(".out"), slave);
     close(terminal);
     size_t used = 0;
     for (ssize_t n; (n = read(master, text + used, sizeof text - 1 - used)) > 0;)
@@ -376,7 +377,7 @@ static void a_table_is_drawn_again(void **state) {
         char line[300], all[ROWS * (COLUMNS + 1) + 1] = "";
         screen s;
         snprintf(line, sizeof line, "%s --watch", watched[i]);
-        show(&s, on_terminal(line, ROWS));
+        show(&s, on_terminal(line, ROWS, 0));
         for (int r = 0; r < ROWS; r++) {
             strcat(all, s.cell[r]);
             strcat(all, "\n");
@@ -386,8 +387,21 @@ static void a_table_is_drawn_again(void **state) {
         if (!head || !strstr(head, "\nnone ") || !strstr(head, "\nntk ") || has_title_twice(&s))
             fail_msg("%s: %s", line, all);
     }
-    const char *low = on_terminal("eval @rope --text @text --contexts 32,64 --windows 4 --methods none,ntk --watch", 4);
+    const char *low = on_terminal("eval @rope --text @text --contexts 32,64 --windows 4 --methods none,ntk --watch", 4, 0);
     assert_non_null(strstr(low, "gyre: ntk at 64: perplexity ")); /* the table does not fit */
+}
+
+/* A table that is drawn again would erase lines of standard output on the same terminal. */
+static void lines_stay_on_the_terminal(void **state) {
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        char line[300];
+        snprintf(line, sizeof line, "%s --watch --json-lines", watched[i]);
+        const char *shown = on_terminal(line, ROWS, 1);
+        assert_non_null(strstr(shown, "{\"result\""));
+        assert_null(strstr(shown, "\033[J"));
+        assert_non_null(strstr(shown, "gyre: ntk at 64"));
+    }
 }
 
 /* -- Ctrl-C -- */
@@ -414,6 +428,42 @@ static void a_stop_keeps_shared_cells(void **state) {
     json_decref(root);
     read_whole(in_folder("stopped"), o.out, sizeof o.out);
     assert_null(strstr(o.out, "\"method\":\"linear\""));
+}
+
+/* Cells of the journal and what is made of them keep their figures where the run stops before it comes to them. */
+static void a_stop_keeps_journaled_cells(void **state) {
+    (void)state;
+    static outcome o;
+    static const char cells[] = "eval @rope --text @long --text @longer --windows 40 --methods none,linear --threads 1 "
+                                "--journal @cells";
+    char line[300];
+    size_t found = 0;
+    write_text("long", 1 << 20);
+    write_text("longer", 3 << 19);
+    snprintf(line, sizeof line, "%s --contexts 32 --json", cells);
+    json_t *whole = run_json(line);
+    const json_t *results = json_object_get(whole, "results");
+    assert_int_equal(json_array_size(results), 6); /* of two texts and of both together */
+    snprintf(line, sizeof line, "%s --contexts 32,8192 --json-lines --resume", cells);
+    const pid_t child = start(line, in_folder(".out"));
+    const int begun = wait_for_text(".out", "\"result\"", child);
+    (void)kill(child, SIGINT);
+    finish(child, &o);
+    assert_true(begun);
+    assert_int_equal(o.exit, 130);
+    read_whole(in_folder(".out"), o.out, sizeof o.out);
+    for (const char *at = o.out; *at; at = strchr(at, '\n') + 1) {
+        json_t *root = json_loads(at, JSON_DISABLE_EOF_CHECK, NULL);
+        const json_t *row = json_object_get(root, "result");
+        if (json_integer_value(json_object_get(row, "context")) == 32) {
+            const json_t *bits = json_object_get(row, "bits_per_byte");
+            assert_true(json_is_number(bits));
+            assert_true(json_equal(bits, json_object_get(json_array_get(results, found++), "bits_per_byte")));
+        }
+        json_decref(root);
+    }
+    assert_int_equal(found, 6);
+    json_decref(whole);
 }
 
 /* -- what fits -- */
@@ -501,6 +551,47 @@ static void the_trial_is_short(void **state) {
     gyre_model_free(model);
 }
 
+/* A window past the table of a model is no failure of the trial: a shorter one is tried. */
+static gyre_status up_to_100(void *ctx, int64_t tokens, gyre_error *err) {
+    int64_t *most = ctx;
+    if (tokens > 100) return gyre_fail(err, GYRE_ERANGE, "too long (test)");
+    if (tokens > *most) *most = tokens;
+    return GYRE_OK;
+}
+
+static void the_trial_fits_the_table(void **state) {
+    (void)state;
+    gyre_model_config config = small_config(GYRE_KIND_LEARNED, 1, TRAINED);
+    config.position.input.positions = TRAINED;
+    gyre_model *model = create_model(&config, 1);
+    run_cost cost;
+    int64_t most = 0;
+    assert_int_equal(run_positions(model), TRAINED);
+    assert_int_equal(run_cost_try(&cost, model, 1024, up_to_100, &most, NULL), GYRE_OK);
+    assert_int_equal(most, 64);
+    assert_int_equal(cost.trial, 64);
+    gyre_model_free(model);
+    const outcome *o = run("eval @learned --text @text --contexts 16,32,512 --windows 2 --budget 100h --json");
+    if (o->exit) fail_msg("%s", o->err);
+    assert_non_null(strstr(o->err, "by a trial of"));
+    assert_null(strstr(o->err, "left out"));
+    assert_int_equal(run("eval @learned --text @text --contexts 512,1024 --windows 2 --budget 0.000000001s --json")->exit,
+                     0);
+    o = run("passkey @learned --lengths 32,512 --depths 1 --trials 1 --format marks --budget 100h");
+    if (o->exit) fail_msg("%s", o->err);
+}
+
+/* Attention to many tokens is long where the weights are few: 2 heads of 16 channels in one layer. */
+static void attention_counts(void **state) {
+    (void)state;
+    const gyre_model_config config = small_config(GYRE_KIND_ROPE, 1, TRAINED);
+    gyre_model *model = create_model(&config, 1);
+    const double parameters = (double)gyre_model_parameters(model);
+    const run_cost counted = run_products(model);
+    test_close(run_cost_seconds(&counted, 0, 1000), 1000 * parameters + 32e6, 1e-12, "products of a window");
+    gyre_model_free(model);
+}
+
 /* A budget in which all fits changes nothing, and one in which nothing fits is an error.  What lies between depends on the
  * clock. */
 static void budgets(void **state) {
@@ -554,10 +645,14 @@ int main(void) {
                                        cmocka_unit_test(one_sentence),
                                        cmocka_unit_test(a_line_for_each_cell),
                                        cmocka_unit_test(a_table_is_drawn_again),
+                                       cmocka_unit_test(lines_stay_on_the_terminal),
                                        cmocka_unit_test(a_stop_keeps_shared_cells),
+                                       cmocka_unit_test(a_stop_keeps_journaled_cells),
                                        cmocka_unit_test(what_fits),
                                        cmocka_unit_test(costs_add_up),
                                        cmocka_unit_test(the_trial_is_short),
+                                       cmocka_unit_test(the_trial_fits_the_table),
+                                       cmocka_unit_test(attention_counts),
                                        cmocka_unit_test(budgets),
                                        cmocka_unit_test(known_cells_take_no_time)};
     return cmocka_run_group_tests(tests, make_folder, remove_folder);

@@ -85,9 +85,11 @@ void eval_options_free(eval_options *o);
 gyre_status eval_rows_make(evaluation *e, gyre_error *err);
 /* Allocates the empty cells of the rows. */
 void eval_cells_make(evaluation *e);
-/* Measures the cells that are not in the journal.  measured: called after each cell, in order; a result other than 0 stops
- * the work.  NULL = no call.  out = 0, that result, or CLI_FAILED with the error printed. */
-int eval_cells_measure(evaluation *e, int (*measured)(const evaluation *e, int64_t set, int64_t row, int64_t column));
+/* A cell has its figures.  out = 0; another result stops the work. */
+typedef int eval_measured(const evaluation *e, int64_t set, int64_t row, int64_t column);
+/* Measures the cells that are not in the journal.  measured: called after each cell, in order; NULL = no call.  out = 0, its
+ * result, or CLI_FAILED with the error printed. */
+int eval_cells_measure(evaluation *e, eval_measured *measured);
 void eval_cells_free(evaluation *e);
 /* out = 1 if the cell has to be measured: it is not in the journal, and no row before has the same encoding. */
 int eval_cell_is_open(const evaluation *e, int64_t text, int64_t row, int64_t column);

@@ -7,6 +7,7 @@ typedef struct planning {
     evaluation *e;
     run_cost cost;
     int64_t given, all; /* given: --windows; all: the most that a context reads of a text */
+    int64_t positions;  /* of the encoding: no longer context is read */
 } planning;
 
 /* -- the trial -- */
@@ -38,7 +39,8 @@ static double run_sum(planning *p, const run_cost *cost, int64_t windows, int64_
     for (int64_t t = 0; t < e->input.texts_count; t++)
         for (int64_t l = 0; l < contexts; l++) {
             const int64_t context = e->options.contexts.values[l], read = windows_read(e, t, context, windows);
-            for (int64_t r = 0; r < e->rows_count; r++)
+            const int reaches = context <= p->positions - e->options.first_position;
+            for (int64_t r = 0; r < e->rows_count && reaches; r++)
                 if (eval_cell_is_open(e, t, r, l)) sum += (double)read * run_cost_seconds(cost, 0, context);
         }
     e->options.windows = p->given;
@@ -51,8 +53,8 @@ static double run_seconds(void *ctx, int64_t units, int64_t lengths) {
     return run_sum(p, &p->cost, units == p->all ? p->given : units, lengths);
 }
 
-static double run_products(planning *p) {
-    const run_cost each = {.per_token = (double)gyre_model_parameters(p->e->input.model)};
+static double all_products(planning *p) {
+    const run_cost each = run_products(p->e->input.model);
     return run_sum(p, &each, p->given, p->e->options.contexts.count);
 }
 
@@ -67,10 +69,11 @@ static int64_t most_windows(const evaluation *e) {
 
 int eval_budget_plan(evaluation *e) {
     eval_options *o = &e->options;
-    planning p = {.e = e, .given = o->windows, .all = most_windows(e)};
+    planning p = {.e = e, .given = o->windows, .all = most_windows(e), .positions = run_positions(e->input.model)};
     gyre_error err = {0, ""};
     if (team_get()) return o->run.budget > 0 ? cli_fail("--budget: is for one process, and here are several (mpirun)") : 0;
-    if (!(o->run.budget > 0) && !run_is_long(run_products(&p))) return 0;
+    const double products = all_products(&p);
+    if (!(products > 0) || (!(o->run.budget > 0) && !run_is_long(products))) return 0;
     if (run_cost_try(&p.cost, e->input.model, o->contexts.values[o->contexts.count - 1], read_window, &p, &err))
         return cli_fail_error(&err);
     run_plan plan = {.command = "eval",

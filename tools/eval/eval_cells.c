@@ -240,8 +240,9 @@ static gyre_status measure(evaluation *e, int64_t text, int64_t row, int64_t col
                                               &e->options.method.betas, &encoding, err);
     if (!status) status = measure_under(e, encoding, text, row, column, err);
     gyre_encoding_free(encoding);
+    eval_cell *c = eval_cell_at(e, text, row, column);
+    c->bytes = model_input_bytes_per_token(&e->input, text) * (double)c->figures.scored;
     if (status == GYRE_ERANGE) {
-        eval_cell *c = eval_cell_at(e, text, row, column);
         c->out_of_range = 1;
         c->note = *err;
         return GYRE_OK;
@@ -297,15 +298,12 @@ static gyre_status measure_cell(evaluation *e, int64_t set, int64_t row, int64_t
         combine_texts(e, row, column);
         return GYRE_OK;
     }
-    eval_cell *c = eval_cell_at(e, set, row, column);
     const long long context = (long long)e->options.contexts.values[column];
     if (e->input.texts_count > 1)
         cli_progress_label(&e->progress, "text %lld, %s at %lld", (long long)set + 1, e->rows[row].method->label, context);
     else
         cli_progress_label(&e->progress, "%s at %lld", e->rows[row].method->label, context);
-    const gyre_status status = measure(e, set, row, column, err);
-    c->bytes = model_input_bytes_per_token(&e->input, set) * (double)c->figures.scored;
-    return status;
+    return measure(e, set, row, column, err);
 }
 
 /* Tokens of the cells that are not in the journal, so that the bar estimates the remaining work only. */
@@ -325,31 +323,41 @@ static int is_at_hand(const evaluation *e, int64_t text, int64_t row, int64_t co
            (first >= 0 && eval_cell_is_known(eval_cell_at(e, text, first, column)));
 }
 
-/* Ctrl-C: what is not measured yet is marked as missing, and the texts are combined without it. */
-static void mark_missing(evaluation *e, int64_t from) {
+/* Ctrl-C: what is not measured yet is marked as missing, and the texts are combined without it.  out = 0, or what `measured`
+ * says of a cell that needs no window. */
+static int mark_missing(evaluation *e, int64_t from, eval_measured *measured) {
     const int64_t columns = e->options.contexts.count, of_text = e->rows_count * columns;
     gyre_error unused = {0, ""};
+    int stopped = 0;
     e->stopped = 1;
     for (int64_t i = from; i < e->input.texts_count * of_text; i++) {
         const int64_t text = i / of_text, row = i / columns % e->rows_count, column = i % columns;
         eval_cell *c = eval_cell_at(e, text, row, column);
-        if (is_at_hand(e, text, row, column) && !measure(e, text, row, column, &unused)) continue;
+        if (is_at_hand(e, text, row, column) && !measure(e, text, row, column, &unused)) {
+            if (measured && !stopped) stopped = measured(e, text, row, column);
+            continue;
+        }
         c->out_of_range = 1;
         c->figures = (gyre_eval_result){0}; /* of a cell that was being measured */
         c->bytes = c->variance = 0;
         c->passkey = (gyre_passkey_result){0};
         (void)gyre_fail(&c->note, GYRE_EIO, "not measured: the run was stopped (eval)");
     }
-    for (int64_t i = 0; e->sets > e->input.texts_count && i < of_text; i++)
-        combine_texts(e, i / columns, i % columns);
+    for (int64_t i = e->input.texts_count * of_text; i < e->sets * of_text; i++) {
+        const int64_t set = e->sets - 1, row = i / columns % e->rows_count, column = i % columns;
+        combine_texts(e, row, column);
+        const int shows = measured && i >= from && !stopped && eval_cell_is_known(eval_cell_at(e, set, row, column));
+        if (shows) stopped = measured(e, set, row, column);
+    }
+    return stopped;
 }
 
-int eval_cells_measure(evaluation *e, int (*measured)(const evaluation *e, int64_t set, int64_t row, int64_t column)) {
+int eval_cells_measure(evaluation *e, eval_measured *measured) {
     const int64_t columns = e->options.contexts.count, cells = e->sets * e->rows_count * columns;
     gyre_error err = {0, ""};
     gyre_status status = GYRE_OK;
     int stopped = 0;
-    live_table_begin(&e->live, e->options.run.watch);
+    live_table_begin(&e->live, e->options.run.watch, e->options.run.json_lines);
     cli_progress_begin(&e->progress, "eval", "tokens", tokens_left(e));
     for (int64_t i = 0; i < cells && !status && !stopped; i++) {
         const int64_t set = i / columns / e->rows_count, row = i / columns % e->rows_count, column = i % columns;
@@ -359,7 +367,7 @@ int eval_cells_measure(evaluation *e, int (*measured)(const evaluation *e, int64
         cli_defer_signals_to_window(); /* from here on there is something to print */
         const int64_t missing = status ? i : i + 1;
         if (cli_interrupted() && missing < cells) {
-            mark_missing(e, missing);
+            stopped = mark_missing(e, missing, measured);
             status = GYRE_OK;
             break;
         }

@@ -212,18 +212,23 @@ static gyre_status read_window(void *ctx, int64_t tokens, gyre_error *err) {
     return gyre_evaluate(m->input.model, &m->input.texts[0], &eval, &result, &m->exec, err);
 }
 
-static double run_seconds(void *ctx, int64_t units, int64_t lengths) {
-    measurement *m = ctx;
+/* out = what all rows cost with at most so many windows of each text. */
+static double run_sum(measurement *m, const run_cost *cost, int64_t units) {
     double sum = 0;
     const int64_t windows = m->windows;
     m->windows = units;
-    for (int range = 0; range < EXTEND_RANGES && lengths; range++) {
+    for (int range = 0; range < EXTEND_RANGES; range++) {
         const int64_t context = m->cost->context[range];
         const int64_t read = own_rows(m, range) * cell_tokens(m, range) / context; /* windows */
-        sum += (double)read * run_cost_seconds(&m->seconds, 0, context);
+        sum += (double)read * run_cost_seconds(cost, 0, context);
     }
     m->windows = windows;
     return sum;
+}
+
+static double run_seconds(void *ctx, int64_t units, int64_t lengths) {
+    measurement *m = ctx;
+    return lengths ? run_sum(m, &m->seconds, units) : 0;
 }
 
 /* Says how long the run will take, if that is long; --budget lowers the windows.  out = 0, or CLI_FAILED with the error
@@ -232,7 +237,8 @@ static int plan_windows(measurement *m) {
     gyre_error err = {0, ""};
     const double budget = m->options->budget;
     int64_t most = 0;
-    if (!(budget > 0) && !run_is_long((double)gyre_model_parameters(m->input.model) * (double)all_tokens(m))) return 0;
+    const run_cost products = run_products(m->input.model);
+    if (!(budget > 0) && !run_is_long(run_sum(m, &products, m->windows))) return 0;
     if (run_cost_try(&m->seconds, m->input.model, m->cost->context[EXTEND_FAR], read_window, m, &err))
         return cli_fail_error(&err);
     for (int64_t t = 0; t < m->input.texts_count; t++) {
@@ -262,7 +268,7 @@ static int plan_windows(measurement *m) {
 /* Row by row, so that Ctrl-C leaves whole rows; the unchanged model comes first. */
 static int measure_rows(measurement *m) {
     gyre_error err = {0, ""};
-    live_table_begin(&m->live, m->options->watch);
+    live_table_begin(&m->live, m->options->watch, 0);
     cli_progress_begin(&m->progress, "extend", "tokens", all_tokens(m));
     cli_defer_signals_to_window();
     int status = 0;

@@ -11,8 +11,9 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-void live_table_begin(live_table *live, int watch) {
-    *live = (live_table){.on = watch && !cli_is_silent(), .redraw = isatty(STDERR_FILENO)};
+void live_table_begin(live_table *live, int watch, int prints_lines) {
+    const int shares = prints_lines && isatty(STDOUT_FILENO);
+    *live = (live_table){.on = watch && !cli_is_silent(), .redraw = isatty(STDERR_FILENO) && !shares};
 }
 
 /* out = 1 if the terminal has more rows than the table, and is as wide as the narrowest page. */

@@ -28,11 +28,11 @@ static int64_t trial_tokens(int64_t longest) {
     return longest < LONG_TRIAL ? longest : share < LONG_TRIAL ? LONG_TRIAL : share;
 }
 
-/* out = what a pair of tokens in a window costs of what a token does, counted in products: n tokens take n P products with
- * weights and n^2 / 2 times two products of every head channel of every layer. */
-static double pair_share(const gyre_model *model) {
+/* n tokens take n P products with weights and n^2 / 2 times two products of every head channel of every layer. */
+run_cost run_products(const gyre_model *model) {
     const gyre_model_config *c = gyre_model_get_config(model);
-    return (double)c->layers * (double)c->heads * (double)c->head_dim / (double)gyre_model_parameters(model);
+    const double per_pair = (double)c->layers * (double)c->heads * (double)c->head_dim;
+    return (run_cost){.per_token = (double)gyre_model_parameters(model), .per_pair = per_pair};
 }
 
 /* What two times say of the share of pairs, within what the model allows: layers may see few tokens, experts may rest, and
@@ -46,19 +46,30 @@ static double share_of_pairs(double few, double few_time, double many, double ma
 }
 
 /* The first window touches the weights and is not counted. */
-gyre_status run_cost_try(run_cost *out, const gyre_model *model, int64_t longest, run_trial *trial, void *ctx,
-                         gyre_error *err) {
-    const int64_t many = trial_tokens(longest), few = many < 4 * SHORT_TRIAL ? many : many / 4;
+static gyre_status try_windows(run_cost *out, const run_cost *counted, int64_t many, run_trial *trial, void *ctx,
+                               gyre_error *err) {
+    const int64_t few = many < 4 * SHORT_TRIAL ? many : many / 4;
     double few_time = 0, many_time = 0;
     gyre_status status = trial(ctx, few < SHORT_TRIAL ? few : SHORT_TRIAL, err);
     if (!status) status = time_window(trial, ctx, few, &few_time, err);
     if (!status) status = time_window(trial, ctx, many, &many_time, err);
     if (status) return status;
-    const double n = (double)few, m = (double)many, share = share_of_pairs(n, few_time, m, many_time, pair_share(model));
+    const double n = (double)few, m = (double)many;
+    const double share = share_of_pairs(n, few_time, m, many_time, counted->per_pair / counted->per_token);
     *out = (run_cost){.trial = many};
     out->per_token = (few_time + many_time) / (n + m + share * (n * n + m * m));
     out->per_pair = share * out->per_token;
     return GYRE_OK;
+}
+
+gyre_status run_cost_try(run_cost *out, const gyre_model *model, int64_t longest, run_trial *trial, void *ctx,
+                         gyre_error *err) {
+    const run_cost counted = run_products(model);
+    int64_t many = trial_tokens(longest);
+    gyre_status status = try_windows(out, &counted, many, trial, ctx, err);
+    while (status == GYRE_ERANGE && (many /= 2) >= 1) /* a table of positions ends before */
+        status = try_windows(out, &counted, many, trial, ctx, err);
+    return status;
 }
 
 double run_cost_seconds(const run_cost *cost, int64_t from, int64_t to) {
@@ -68,6 +79,15 @@ double run_cost_seconds(const run_cost *cost, int64_t from, int64_t to) {
 
 int run_is_long(double products) {
     return products >= 1e12;
+}
+
+int64_t run_positions(const gyre_model *model) {
+    const gyre_config *c = gyre_encoding_get_config(gyre_model_get_encoding(model));
+    const int64_t rows = c->input.positions - c->input.offset;
+    if (c->kind == GYRE_KIND_BERT) return c->score.max_positions;
+    if (c->kind != GYRE_KIND_LEARNED) return INT64_MAX;
+    if (c->input.resized_length > 0) return c->input.resized_length;
+    return c->input.hierarchy != 0 ? rows * rows : rows;
 }
 
 /* -- the plan -- */

@@ -15,13 +15,18 @@ typedef struct run_cost {
 
 /* Reads one window of so many tokens. */
 typedef gyre_status run_trial(void *ctx, int64_t tokens, gyre_error *err);
-/* Times windows of at most a sixteenth of a run's longest length, or 512 tokens.  Errors: those of the trial. */
+/* Times windows of at most a sixteenth of a run's longest length, or 512 tokens, and shorter ones where the encoding ends
+ * before.  Errors: those of the trial. */
 gyre_status run_cost_try(run_cost *out, const gyre_model *model, int64_t longest, run_trial *trial, void *ctx,
                          gyre_error *err);
 /* out = seconds of tokens from .. to - 1 of a window. */
 double run_cost_seconds(const run_cost *cost, int64_t from, int64_t to);
-/* out = 1 if a run of so many products of a weight and a token takes more than seconds. */
+/* out = what reading costs in products of two numbers, of weights and of attention. */
+run_cost run_products(const gyre_model *model);
+/* out = 1 if a run of so many products takes more than seconds. */
 int run_is_long(double products);
+/* out = how many positions the model's encoding has; INT64_MAX if no table ends it. */
+int64_t run_positions(const gyre_model *model);
 
 typedef struct run_plan {
     const char *command;                /* "eval" */

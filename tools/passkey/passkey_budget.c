@@ -49,11 +49,12 @@ static gyre_status read_window(void *ctx, int64_t tokens, gyre_error *err) {
 static gyre_status try_cost(planning *plan, gyre_error *err) {
     const passkey *p = plan->p;
     const length_list *lengths = &p->options.lengths;
+    const int64_t half = lengths->values[0] / 2; /* leaves room for the steps */
     double steps = 0;
     gyre_status status = passkey_prompt_make(&plan->prompt, &p->templates[0], 0.5, passkey_key(1, 1, 0, 0), err);
     if (!status)
         status = run_cost_try(&plan->cost, p->input.model, lengths->values[lengths->count - 1], read_window, plan, err);
-    if (!status) status = read_prompt(plan, CHUNK < lengths->values[0] ? CHUNK : lengths->values[0] / 2, &steps, err);
+    if (!status) status = read_prompt(plan, CHUNK < half ? CHUNK : half, &steps, err);
     plan->cost.per_step = steps / STEPS;
     passkey_prompt_free(&plan->prompt);
     return status;
@@ -71,6 +72,7 @@ static double column_seconds(const planning *plan, const run_cost *cost, int64_t
     const int64_t threads = p->exec.concurrency > 1 ? p->exec.concurrency : 1;
     double sum = 0, deepest = 0;
     int64_t trials = 0;
+    if (tokens > run_positions(p->input.model)) return 0; /* no prompt is read */
     for (int64_t d = 0; d < o->depths_count; d++) {
         if (!passkey_cell_is_open(p, row, length, d)) continue;
         const int64_t from = shares ? (int64_t)(o->depths[d] * (double)tokens) : 0;
@@ -98,9 +100,9 @@ static double run_seconds(void *ctx, int64_t units, int64_t lengths) {
     return run_sum(plan, &plan->cost, units, lengths);
 }
 
-static double run_products(planning *plan) {
-    const double parameters = (double)gyre_model_parameters(plan->p->input.model);
-    const run_cost each = {.per_token = parameters, .per_step = parameters};
+static double all_products(planning *plan) {
+    run_cost each = run_products(plan->p->input.model);
+    each.per_step = each.per_token;
     return run_sum(plan, &each, plan->all, plan->p->options.lengths.count);
 }
 
@@ -109,7 +111,8 @@ int passkey_budget_plan(passkey *p) {
     planning of = {.p = p, .all = o->trials};
     gyre_error err = {0, ""};
     if (team_get()) return o->run.budget > 0 ? cli_fail("--budget: is for one process, and here are several (mpirun)") : 0;
-    if (!(o->run.budget > 0) && !run_is_long(run_products(&of))) return 0;
+    const double products = all_products(&of);
+    if (!(products > 0) || (!(o->run.budget > 0) && !run_is_long(products))) return 0;
     if (try_cost(&of, &err)) return cli_fail_error(&err);
     run_plan plan = {.command = "passkey",
                      .option = "--trials",

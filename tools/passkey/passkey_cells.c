@@ -230,7 +230,7 @@ int passkey_cells_measure(passkey *p) {
     for (int64_t m = 0; m < o->method.count; m++)
         for (int64_t l = 0; l < o->lengths.count; l++)
             all += open_tokens(p, m, l);
-    live_table_begin(&p->live, o->run.watch);
+    live_table_begin(&p->live, o->run.watch, o->run.json_lines);
     cli_progress_begin(&p->progress, "passkey", "tokens", all);
     gyre_status status = fill_all(p, &err);
     cli_progress_end(&p->progress);
