@@ -226,7 +226,7 @@ typedef struct gyre_context_options {
     const gyre_exec *exec;         /* runs the tasks of every forward pass; same bits; borrowed; NULL = this thread */
     gyre_order order;              /* of attention; FIXED: the same order of sums for any split of the tokens into reads */
     int64_t first_position;        /* of the first token, at most 2^31 - max_tokens; scores that see only distances stay, up
-                                    * to rounding; 0 = positions from 0 */
+                                    * to rounding; a length in use is the last position + 1; 0 = positions from 0 */
 } gyre_context_options;
 /* *out = an empty sequence.  Errors: EINVAL, ESHAPE (an encoding of other heads), EDTYPE (cache_dtype), EUNSUPPORTED
  * (first_position of a model whose layers have their own attention), ENOMEM. */
@@ -416,7 +416,7 @@ typedef struct gyre_eval_options {
     const gyre_team *team;        /* processes that share the windows; NULL = this one reads all */
     const unsigned char *counted; /* [text.count] of the scored predictions, only those of tokens with a 1 count, at least
                                    * one in each window; NULL = all */
-    int64_t first_position;       /* of the first token of every window; 0 = positions from 0 */
+    int64_t first_position;       /* of the first token of every window, as gyre_context_options.first_position */
 } gyre_eval_options;
 typedef struct gyre_eval_result {
     double nats; /* per token: perplexity is exp(nats), bits per token nats / ln 2 */

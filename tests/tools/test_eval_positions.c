@@ -35,7 +35,35 @@ static void positions_from_elsewhere(void **state) {
     assert_fails("eval @rope --text @text --first-position 4 --passkey 8", 2, "--first-position: ");
 }
 
+/* A length in use is the last position + 1 under every policy.  causal rounds up to 64 tokens, so that all of a window of 64
+ * have the length that is declared; the length of the first 32 under prefix is shorter by 32. */
+static void lengths_count_from_zero(void **state) {
+    (void)state;
+    static const int64_t firsts[] = {0, 4096};
+    double declared[2];
+    for (int i = 0; i < 2; i++) {
+        char line[200];
+        snprintf(line, sizeof line,
+                 "eval @rope --text @text --contexts 64 --windows 4 --methods dynamic --length-policy declared,causal,prefix "
+                 "--first-position %d --json",
+                 (int)firsts[i]);
+        json_t *root = run_json(line), *results = json_object_get(root, "results");
+        double found[3];
+        for (size_t r = 0; r < 3; r++)
+            found[r] = json_number_value(json_object_get(json_array_get(results, r), "perplexity"));
+        test_close(found[1], found[0], 1e-6, "causal");
+        if (i) test_close(found[2], found[0], 1e-3, "prefix");
+        declared[i] = found[0];
+        json_decref(root);
+    }
+    assert_true(fabs(declared[1] / declared[0] - 1) > 1e-4);
+    assert_fails("eval @rope --text @text --contexts 64 --first-position 2147483647", 1,
+                 "--first-position: 2147483647 and a context of 64 go past 2^31");
+    assert_int_equal(run("eval @rope --text @text --contexts 64 --windows 1 --first-position 2147483584")->exit, 0);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(positions_from_elsewhere)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(lengths_count_from_zero),
+                                       cmocka_unit_test(positions_from_elsewhere)};
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

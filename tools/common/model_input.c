@@ -20,16 +20,26 @@ gyre_status model_input_open(model_input *out, const model_options *o, int64_t l
     return status;
 }
 
-gyre_status model_input_encoding(const model_input *in, const method *m, int policy, int64_t length,
-                                 const method_betas *betas, gyre_encoding **out, gyre_error *err) {
+gyre_status model_input_encoding_from(const model_input *in, const method *m, int policy, int64_t first, int64_t length,
+                                      const method_betas *betas, gyre_encoding **out, gyre_error *err) {
     gyre_reading *reading;
-    gyre_config base = GYRE_INIT(gyre_config);
-    gyre_status status = gyre_model_position_for_length(in->model, length, &base, &reading, err);
+    gyre_config base = GYRE_INIT(gyre_config), config;
+    gyre_status status = gyre_model_position_for_length(in->model, first + length, &base, &reading, err);
     if (status) return status;
     if (policy >= 0) base.length_policy = (gyre_length_policy)policy;
-    status = method_encoding(m, &base, base.trained_length, length, betas, out, err);
+    status = method_config(m, &base, base.trained_length, length, betas, &config, err);
+    if (!status) {
+        if (config.context_length == length) config.context_length = first + length;
+        if (gyre_kind_has(config.kind, GYRE_TRAIT_ROTATES)) config.rope.table_positions = length;
+        status = gyre_encoding_create(out, &config, NULL, err);
+    }
     gyre_reading_free(reading);
     return status;
+}
+
+gyre_status model_input_encoding(const model_input *in, const method *m, int policy, int64_t length,
+                                 const method_betas *betas, gyre_encoding **out, gyre_error *err) {
+    return model_input_encoding_from(in, m, policy, 0, length, betas, out, err);
 }
 
 /* Adds to the reason what the user can do about it. */

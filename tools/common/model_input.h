@@ -21,6 +21,10 @@ gyre_status model_input_open(model_input *out, const model_options *o, int64_t l
  * gyre_model_position_for_length and method_encoding. */
 gyre_status model_input_encoding(const model_input *in, const method *m, int policy, int64_t length,
                                  const method_betas *betas, gyre_encoding **out, gyre_error *err);
+/* As above, for `length` tokens at the positions from `first` on: the method is scaled for the length, and the length in use
+ * is first + length, the last position + 1, as in an engine that is given such positions. */
+gyre_status model_input_encoding_from(const model_input *in, const method *m, int policy, int64_t first, int64_t length,
+                                      const method_betas *betas, gyre_encoding **out, gyre_error *err);
 /* Opens the tokenizer of --tokenizer, else the model's own, and warns of its notes.  Errors: those of gyre_tokenizer_open,
  * with a hint at the options; EINVAL (it has more tokens than the model's vocabulary). */
 gyre_status model_input_tokenizer(model_input *in, gyre_error *err);

@@ -6,6 +6,14 @@
 #include <string.h>
 
 /* -- input -- */
+/* A position is below 2^31. */
+static int check_positions(const eval_options *o) {
+    const int64_t longest = o->contexts.values[o->contexts.count - 1];
+    if (o->first_position <= ((int64_t)1 << 31) - longest) return 0;
+    return cli_fail("--first-position: %lld and a context of %lld go past 2^31 (eval)", (long long)o->first_position,
+                    (long long)longest);
+}
+
 /* 1, 2 and 4 times the trained length, unless --contexts was given. */
 static int set_contexts(eval_options *o, int64_t trained) {
     const int too_long = o->stride > trained ? 1 : o->buckets > trained ? 2 : 0;
@@ -21,7 +29,8 @@ static int open_input(evaluation *e) {
     gyre_error err = {0, ""};
     if (model_input_open(&e->input, &o->model, 0, &err)) return cli_fail_error(&err);
     const gyre_model_config *config = gyre_model_get_config(e->input.model);
-    const int status = set_contexts(o, config->position.trained_length);
+    int status = set_contexts(o, config->position.trained_length);
+    if (!status) status = check_positions(o);
     if (status) return status;
     if (o->passkey && config->vocab != 256)
         return cli_fail("--passkey: hides keys among bytes, and this model's vocabulary is of %lld (%s)",

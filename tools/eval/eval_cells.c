@@ -101,12 +101,11 @@ const char *eval_row_name(const void *of, int64_t row) {
     return ((const evaluation *)of)->rows[row].name;
 }
 
-/* NULL: what the layers train beside the encoding may take none but the model's own. */
 static gyre_status encoding_of_row(void *ctx, int64_t row, int64_t length, gyre_encoding **out, gyre_error *err) {
     const evaluation *e = ctx;
-    if (gyre_model_get_config(e->input.model)->layer_parts) return GYRE_OK;
-    return model_input_encoding(&e->input, e->rows[row].method, (int)e->rows[row].policy, length, &e->options.method.betas,
-                                out, err);
+    const eval_row *r = &e->rows[row];
+    return model_input_encoding_from(&e->input, r->method, (int)r->policy, e->options.first_position, length,
+                                     &e->options.method.betas, out, err);
 }
 
 /* One row per method; one per policy too if the method depends on the length in use. */
@@ -127,7 +126,14 @@ gyre_status eval_rows_make(evaluation *e, gyre_error *err) {
         snprintf(row->name, sizeof row->name, "%s%s%s", row->method->label, shows ? " " : "",
                  shows ? gyre_length_policy_name(row->policy) : "");
     }
-    return same_rows_find(&e->same, e->rows_count, o->contexts.values, o->contexts.count, encoding_of_row, e, err);
+    const same_rows_search search = {.model = e->input.model,
+                                     .rows = e->rows_count,
+                                     .first_position = o->first_position,
+                                     .lengths = o->contexts.values,
+                                     .count = o->contexts.count,
+                                     .make = encoding_of_row,
+                                     .ctx = e};
+    return same_rows_find(&e->same, &search, err);
 }
 
 void eval_cells_make(evaluation *e) {
@@ -148,11 +154,11 @@ void eval_cells_free(evaluation *e) {
 }
 
 /* -- one cell -- */
-/* Describes the encoding, whether or not it reaches the context. */
-static gyre_status describe(const gyre_encoding *encoding, int64_t context, eval_cell *c) {
+/* Describes the encoding at a length in use, whether or not it reaches it. */
+static gyre_status describe(const gyre_encoding *encoding, int64_t length, eval_cell *c) {
     const gyre_config *config = gyre_encoding_get_config(encoding);
     const struct gyre_rope_config *rope = &config->rope;
-    const gyre_status status = gyre_encoding_scaling_parts(encoding, context, &c->parts);
+    const gyre_status status = gyre_encoding_scaling_parts(encoding, length, &c->parts);
     c->rotates = status != GYRE_EUNSUPPORTED; /* a temperature alone scales queries and rotates nothing */
     if (!c->rotates) return GYRE_OK;
     c->factor = rope->factor;
@@ -163,7 +169,7 @@ static gyre_status describe(const gyre_encoding *encoding, int64_t context, eval
         c->window = config->rope.chunk.local;
         c->far_factor = (double)config->rope.chunk.size;
     }
-    return status ? status : gyre_encoding_frequencies(encoding, context, NULL, &c->attention_factor);
+    return status ? status : gyre_encoding_frequencies(encoding, length, NULL, &c->attention_factor);
 }
 
 /* Under prefix, the lengths in use depend on the first prediction that is asked for.  The loss by position asks for every
@@ -215,7 +221,7 @@ static gyre_status measure_under(evaluation *e, const gyre_encoding *encoding, i
                                  gyre_error *err) {
     eval_cell *c = eval_cell_at(e, text, row, column);
     const int64_t context = e->options.contexts.values[column];
-    gyre_status status = describe(encoding, context, c);
+    gyre_status status = describe(encoding, e->options.first_position + context, c);
     if (status) return gyre_fail(err, status, "%s: %s (eval)", e->rows[row].method->label, gyre_status_text(status));
     if (eval_journal_find(e, text, row, column, c)) return GYRE_OK;
     if (take_same(e, text, row, column, c)) /* a run that goes on later writes it where it belongs */
@@ -235,9 +241,7 @@ static gyre_status measure_under(evaluation *e, const gyre_encoding *encoding, i
 
 static gyre_status measure(evaluation *e, int64_t text, int64_t row, int64_t column, gyre_error *err) {
     gyre_encoding *encoding = NULL;
-    const eval_row *r = &e->rows[row];
-    gyre_status status = model_input_encoding(&e->input, r->method, (int)r->policy, e->options.contexts.values[column],
-                                              &e->options.method.betas, &encoding, err);
+    gyre_status status = encoding_of_row(e, row, e->options.contexts.values[column], &encoding, err);
     if (!status) status = measure_under(e, encoding, text, row, column, err);
     gyre_encoding_free(encoding);
     eval_cell *c = eval_cell_at(e, text, row, column);

@@ -7,7 +7,10 @@
 static result_table table_so_far(const void *of) {
     const evaluation *e = of;
     result_table t = eval_table_figures(e);
-    if (!t.table.note) t.table.note = "-: not measured yet";
+    int open = 0;
+    for (int64_t i = 0; i < e->sets * e->rows_count * e->options.contexts.count; i++)
+        open |= !e->cells[i].out_of_range && !eval_cell_is_known(&e->cells[i]);
+    if (open) live_table_note_open(&t);
     return t;
 }
 

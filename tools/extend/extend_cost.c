@@ -82,9 +82,8 @@ static int64_t cell_tokens(const measurement *m, int range) {
 
 /* Takes the losses of a row with the same encoding.  out = 1, or 0 if none is measured. */
 static int take_same(extend_cost *cost, int range, int64_t row) {
-    const int64_t *first = cost->same.first + range * cost->methods;
-    for (int64_t k = 0; k < cost->methods; k++) {
-        if (k == row || first[k] != first[row] || !cost->losses[k].at[range].windows) continue;
+    for (int64_t k = -1; (k = same_rows_next(&cost->same, row, range, k)) >= 0;) {
+        if (!cost->losses[k].at[range].windows) continue;
         memcpy(losses_at(cost, range, row), losses_at(cost, range, k),
                (size_t)cost->losses[k].at[range].windows * sizeof(double));
         cost->losses[row].at[range].windows = cost->losses[k].at[range].windows;
@@ -154,7 +153,11 @@ static result_table table_so_far(const void *of) {
     const measurement *m = of;
     summarize(m->cost);
     result_table t = extend_cost_table(m->methods, m->cost);
-    t.table.note = "-: not measured yet";
+    int open = 0;
+    for (int64_t i = 0; i < m->cost->methods; i++)
+        for (int range = 0; range < EXTEND_RANGES; range++)
+            open |= !m->cost->losses[i].at[range].windows && !*m->cost->losses[i].note;
+    if (open) live_table_note_open(&t);
     return t;
 }
 
@@ -183,9 +186,13 @@ static gyre_status encoding_of_row(void *ctx, int64_t row, int64_t length, gyre_
 static int find_same(measurement *m) {
     gyre_error err = {0, ""};
     extend_cost *cost = m->cost;
-    return same_rows_find(&cost->same, cost->methods, cost->context, EXTEND_RANGES, encoding_of_row, m, &err)
-               ? cli_fail_error(&err)
-               : 0;
+    const same_rows_search search = {.model = m->input.model,
+                                     .rows = cost->methods,
+                                     .lengths = cost->context,
+                                     .count = EXTEND_RANGES,
+                                     .make = encoding_of_row,
+                                     .ctx = m};
+    return same_rows_find(&cost->same, &search, &err) ? cli_fail_error(&err) : 0;
 }
 
 /* out = how many rows have their own cell near or far. */

@@ -55,6 +55,11 @@ void live_table_show(live_table *live, result_table (*table)(const void *of), co
     va_end(arguments);
 }
 
+void live_table_note_open(result_table *table) {
+    const char *note = table->table.note;
+    table->table.note = note ? result_text(table, "%s, or is not measured yet", note) : "-: not measured yet";
+}
+
 void live_table_end(live_table *live) {
     if (live->redraw && live->lines && isatty(STDOUT_FILENO) && !cli_interrupted()) erase(live);
 }

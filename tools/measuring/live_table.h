@@ -17,6 +17,8 @@ void live_table_begin(live_table *live, int watch, int prints_lines);
 /* A cell is measured.  table: makes the table so far, if it is drawn; the line says what was measured. */
 void live_table_show(live_table *live, result_table (*table)(const void *of), const void *of, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
+/* Adds to the note of a table so far that a dash may stand for a cell that is still to come. */
+void live_table_note_open(result_table *table);
 /* Erases a table that the final one on the same terminal replaces. */
 void live_table_end(live_table *live);
 

@@ -39,18 +39,24 @@ static gyre_status turns(const gyre_encoding *encoding, int64_t first, int64_t c
 }
 
 /* Frequencies hold less than angles are computed from, so the numbers that rotate are compared. */
-static int same_turns(const gyre_encoding *a, const gyre_encoding *b, int64_t length) {
+static int same_turns(const gyre_encoding *a, const gyre_encoding *b, int64_t first, int64_t length) {
     const int64_t pairs = gyre_encoding_get_config(a)->rope.dim / 2, numbers = 2 * POSITIONS * pairs;
     float *of_a = cli_alloc(numbers, sizeof *of_a), *of_b = cli_alloc(numbers, sizeof *of_b);
     int same = gyre_encoding_get_config(b)->rope.dim / 2 == pairs;
     for (int64_t at = 0; at < length && same; at += POSITIONS) {
         const int64_t count = length - at < POSITIONS ? length - at : POSITIONS;
-        same = !turns(a, at, count, of_a) && !turns(b, at, count, of_b) &&
+        same = !turns(a, first + at, count, of_a) && !turns(b, first + at, count, of_b) &&
                memcmp(of_a, of_b, (size_t)(2 * count * pairs) * sizeof *of_a) == 0;
     }
     free(of_a);
     free(of_b);
     return same;
+}
+
+/* Slopes of keys after the query, before they are divided as the others are. */
+static int same_slopes_after(const gyre_config *a, const gyre_config *b) {
+    const double *x = a->score.slopes_after, *y = b->score.slopes_after;
+    return !x || !y ? x == y : memcmp(x, y, (size_t)a->heads * sizeof *x) == 0;
 }
 
 static int same_slopes(const gyre_encoding *a, const gyre_encoding *b, int64_t length) {
@@ -69,13 +75,13 @@ static int is_one_table(const gyre_config *c) {
            c->rope.far == GYRE_FAR_AS_NEAR && c->rope.longrope.start_tokens == 0;
 }
 
-int encodings_are_same(const gyre_encoding *a, const gyre_encoding *b, int64_t length) {
+int encodings_are_same(const gyre_encoding *a, const gyre_encoding *b, int64_t first, int64_t length) {
     const gyre_config *x = gyre_encoding_get_config(a), *y = gyre_encoding_get_config(b);
     if (same_fields(x, y, GYRE_FIELD_MARK_MEMORY)) return 1;
     if (!same_fields(x, y, GYRE_FIELD_MARK_MEMORY | GYRE_FIELD_MARK_FREQUENCIES | GYRE_FIELD_MARK_SLOPES)) return 0;
     if (!is_one_table(x) || !is_one_table(y)) return 0;
-    if (gyre_kind_has(x->kind, GYRE_TRAIT_ROTATES)) return same_turns(a, b, length);
-    return gyre_kind_has(x->kind, GYRE_TRAIT_SLOPES) && same_slopes(a, b, length);
+    if (gyre_kind_has(x->kind, GYRE_TRAIT_ROTATES)) return same_turns(a, b, first, length);
+    return gyre_kind_has(x->kind, GYRE_TRAIT_SLOPES) && same_slopes(a, b, first + length) && same_slopes_after(x, y);
 }
 
 /* -- rows -- */
@@ -84,27 +90,29 @@ typedef struct row_encoding {
 } row_encoding;
 
 /* The rows at one length. */
-static void find_at(same_rows *s, int64_t at, int64_t length, const row_encoding *made) {
+static void find_at(same_rows *s, int64_t at, const same_rows_search *of, const row_encoding *made) {
     int64_t *first = s->first + at * s->rows;
     for (int64_t r = 0; r < s->rows; r++) {
         first[r] = r;
         for (int64_t k = 0; k < r && first[r] == r && made[r].encoding; k++)
-            if (first[k] == k && made[k].encoding && encodings_are_same(made[k].encoding, made[r].encoding, length))
+            if (first[k] == k && made[k].encoding &&
+                encodings_are_same(made[k].encoding, made[r].encoding, of->first_position, of->lengths[at]))
                 first[r] = k;
     }
 }
 
-gyre_status same_rows_find(same_rows *out, int64_t rows, const int64_t *lengths, int64_t count, same_rows_encoding *make,
-                           void *ctx, gyre_error *err) {
+gyre_status same_rows_find(same_rows *out, const same_rows_search *of, gyre_error *err) {
+    const int64_t rows = of->rows;
+    const int trains_more = of->model && gyre_model_get_config(of->model)->layer_parts;
     row_encoding *made = cli_alloc(rows, sizeof *made);
     gyre_status status = GYRE_OK;
-    *out = (same_rows){cli_alloc(rows * count, sizeof *out->first), rows, count};
-    for (int64_t at = 0; at < count && !status; at++) {
-        for (int64_t r = 0; r < rows && rows > 1 && !status; r++) {
-            status = make(ctx, r, lengths[at], &made[r].encoding, err);
+    *out = (same_rows){cli_alloc(rows * of->count, sizeof *out->first), rows, of->count};
+    for (int64_t at = 0; at < of->count && !status; at++) {
+        for (int64_t r = 0; r < rows && rows > 1 && !trains_more && !status; r++) {
+            status = of->make(of->ctx, r, of->lengths[at], &made[r].encoding, err);
             if (status != GYRE_ENOMEM && status != GYRE_EIO) status = GYRE_OK;
         }
-        if (!status) find_at(out, at, lengths[at], made);
+        if (!status) find_at(out, at, of, made);
         for (int64_t r = 0; r < rows; r++) {
             gyre_encoding_free(made[r].encoding);
             made[r].encoding = NULL;
@@ -122,6 +130,13 @@ void same_rows_free(same_rows *same) {
 int64_t same_rows_of(const same_rows *same, int64_t row, int64_t at) {
     const int64_t first = same->first ? same->first[at * same->rows + row] : row;
     return first == row ? -1 : first;
+}
+
+int64_t same_rows_next(const same_rows *same, int64_t row, int64_t at, int64_t after) {
+    const int64_t *first = same->first ? same->first + at * same->rows : NULL;
+    for (int64_t k = after + 1; first && k < same->rows; k++)
+        if (k != row && first[k] == first[row]) return k;
+    return -1;
 }
 
 /* -- the sentence -- */
@@ -192,7 +207,7 @@ static void add_group(sentence *s, const description *d, int64_t root, int64_t a
 void same_rows_describe(const same_rows *same, const int64_t *lengths, int64_t count,
                         const char *(*name)(const void *of, int64_t row), const void *of, char out[SAME_ROWS_TEXT]) {
     sentence s = {out, SAME_ROWS_TEXT, 0};
-    snprintf(out, SAME_ROWS_TEXT, "Measured once, because the encoding is the same to the bit: ");
+    snprintf(out, SAME_ROWS_TEXT, "The same encoding to the bit, so one result: ");
     const description d = {same, lengths, count, name, of};
     for (int64_t at = 0; at < count; at++)
         for (int64_t r = 0; r < same->rows; r++)

@@ -39,10 +39,8 @@ const char *passkey_row_name(const void *of, int64_t row) {
     return ((const passkey *)of)->rows[row].method->label;
 }
 
-/* NULL: what the layers train beside the encoding may take none but the model's own. */
 static gyre_status encoding_of_row(void *ctx, int64_t row, int64_t length, gyre_encoding **out, gyre_error *err) {
     const passkey *p = ctx;
-    if (gyre_model_get_config(p->input.model)->layer_parts) return GYRE_OK;
     return model_input_encoding(&p->input, p->rows[row].method, (int)p->rows[row].policy, length, &p->options.method.betas,
                                 out, err);
 }
@@ -60,9 +58,13 @@ int passkey_cells_make(passkey *p) {
     p->trials = cli_alloc(cells * o->trials, sizeof *p->trials);
     link_cells(p);
     gyre_error err = {0, ""};
-    return same_rows_find(&p->same, o->method.count, o->lengths.values, o->lengths.count, encoding_of_row, p, &err)
-               ? cli_fail_error(&err)
-               : 0;
+    const same_rows_search search = {.model = p->input.model,
+                                     .rows = o->method.count,
+                                     .lengths = o->lengths.values,
+                                     .count = o->lengths.count,
+                                     .make = encoding_of_row,
+                                     .ctx = p};
+    return same_rows_find(&p->same, &search, &err) ? cli_fail_error(&err) : 0;
 }
 
 void passkey_cells_free(passkey *p) {
@@ -87,7 +89,11 @@ static result_table table_so_far(const void *of) {
     const passkey *p = of;
     const int64_t rows = p->options.method.count * (p->options.depths_count + 1);
     result_table t = rows > FEW_ROWS ? passkey_table_methods(p) : passkey_table_depths(p);
-    if (!t.table.note) t.table.note = "-: not measured yet";
+    int open = 0;
+    for (int64_t c = 0; c < p->options.method.count * p->options.lengths.count; c++)
+        for (int64_t d = 0; d < p->options.depths_count; d++)
+            open |= !p->columns[c].cells[d].done && !p->columns[c].out_of_range;
+    if (open) live_table_note_open(&t);
     return t;
 }
 
