@@ -54,7 +54,7 @@ static void table_for_people(void **state) {
     (void)state;
     const outcome *o = run("bench model --layers 1 --vocab 64 --rounds 1 --threads 2");
     if (o->exit) fail_msg("%s", o->err);
-    assert_non_null(strstr(o->out, "6.3M parameters: 1 layers, width 768, 12 heads on 4 of 64"));
+    assert_non_null(strstr(o->out, "6.3M parameters: 1 layer, width 768, 12 heads on 4 of 64"));
     static const char *const rows[] = {"\nprefill   ", "\ndecode    ", "\neval      "};
     for (int i = 0; i < 3; i++) { /* f32 and bf16 */
         const char *first = strstr(o->out, rows[i]), *second = first ? strstr(first + 1, rows[i]) : NULL;
@@ -77,6 +77,7 @@ static void check_shape_row(const json_t *row, const char *name, int64_t tokens)
     assert_string_equal(test_string(row, "case"), name);
     assert_int_equal(test_integer(row, "tokens"), tokens);
     assert_int_equal(test_integer(row, "layers"), 3);
+    assert_int_equal(test_integer(row, "rounds"), decodes ? 2 : 1);
     close_to(row, "rate", (decodes ? bytes : flops) / ns);
     close_to(row, "tokens_per_s", (decodes ? 1 : n) * 1e9 / ns);
     close_to(row, "value", test_number(row, "rate") / test_number(row, "limit"));
@@ -87,7 +88,8 @@ static void check_shape_row(const json_t *row, const char *name, int64_t tokens)
 
 static void a_shape_at_lengths(void **state) {
     (void)state;
-    const outcome *o = run("bench model --shape smollm2 --layers 3 --vocab 64 --tokens 300,813 --threads 1 --json");
+    const outcome *o =
+        run("bench model --shape smollm2 --layers 3 --vocab 64 --tokens 300,813 --rounds 2 --threads 1 --json");
     if (o->exit) fail_msg("%s", o->err);
     const char *at = o->out;
     for (int i = 0; i < 4; i++) {

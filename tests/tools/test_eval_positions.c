@@ -43,10 +43,11 @@ static void lengths_count_from_zero(void **state) {
     double declared[2];
     for (int i = 0; i < 2; i++) {
         char line[200];
-        snprintf(line, sizeof line,
-                 "eval @rope --text @text --contexts 64 --windows 4 --methods dynamic --length-policy declared,causal,prefix "
-                 "--first-position %d --json",
-                 (int)firsts[i]);
+        snprintf(
+            line, sizeof line,
+            "eval @rope --text @text --contexts 64 --windows 4 --methods dynamic --length-policy declared,causal,prefix "
+            "--first-position %d --json",
+            (int)firsts[i]);
         json_t *root = run_json(line), *results = json_object_get(root, "results");
         double found[3];
         for (size_t r = 0; r < 3; r++)

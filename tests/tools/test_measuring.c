@@ -271,7 +271,8 @@ static void one_sentence(void **state) {
         if (o->exit || !found) fail_msg("%s: %s%s", lines[i], o->out, o->err);
         assert_null(strstr(found + 1, sentence));
     }
-    assert_null(strstr(run("eval @rope --text @text --contexts 64 --windows 2 --methods none,ntk")->out, "The same encoding"));
+    assert_null(
+        strstr(run("eval @rope --text @text --contexts 64 --windows 2 --methods none,ntk")->out, "The same encoding"));
 }
 
 /* -- the table so far -- */
@@ -641,6 +642,12 @@ static void budgets(void **state) {
         assert_fails(line, 2, "--budget: \"5\" is not a time such as 30s, 5min or 2h");
         snprintf(line, sizeof line, "%s --budget -5s", watched[i]);
         assert_fails(line, 2, "is not a time");
+        snprintf(line, sizeof line, "%s --budget 1e9s", watched[i]);
+        assert_fails(line, 2, "--budget: \"1e9s\" is above 10000h");
+        snprintf(line, sizeof line, "%s --budget 2000000s --json", watched[i]);
+        assert_int_equal(run(line)->exit, 0);
+        snprintf(line, sizeof line, "%s --budget 500m --json", watched[i]);
+        assert_int_equal(run(line)->exit, 0);
     }
     assert_fails("extend @rope --to 128 --budget 5s", 2, "--budget: nothing is measured without --text");
 }

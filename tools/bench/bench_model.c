@@ -238,7 +238,8 @@ static int print_row(const bench_options *o, const model_row *r) {
 
 /* Compares a run with its limit: the median over rounds of the ratio of their rates. */
 static int report(const bench_options *o, model_row row, const bench_series *run, const bench_series *limit) {
-    const int whole = !o->model.layers && !o->model.vocab;
+    const bench_model_shape shape = chosen_shape(o);
+    const int whole = shape.layers == bench_shapes[0].layers && shape.vocab == bench_shapes[0].vocab;
     row.ns = 1e9 * bench_series_seconds(run, row.rounds);
     row.rate = 1e-9 * bench_series_rate(run, row.rounds);
     row.limit = 1e-9 * bench_series_rate(limit, row.rounds);
@@ -322,10 +323,11 @@ static void print_head(const gyre_model *model) {
     const gyre_model_config *c = gyre_model_get_config(model);
     cli_page_printf(
         cli_stdout(),
-        "A llama of %.1fM parameters: %lld layers, width %lld, %lld heads on %lld of %lld, hidden %lld, a vocabulary of "
+        "A llama of %.1fM parameters: %lld layer%s, width %lld, %lld heads on %lld of %lld, hidden %lld, a vocabulary of "
         "%lld, tied.\n",
-        1e-6 * (double)gyre_model_parameters(model), (long long)c->layers, (long long)c->model_dim, (long long)c->heads,
-        (long long)c->kv_heads, (long long)c->head_dim, (long long)c->mlp_dim, (long long)c->vocab);
+        1e-6 * (double)gyre_model_parameters(model), (long long)c->layers, c->layers == 1 ? "" : "s",
+        (long long)c->model_dim, (long long)c->heads, (long long)c->kv_heads, (long long)c->head_dim, (long long)c->mlp_dim,
+        (long long)c->vocab);
     cli_page_printf(
         cli_stdout(),
         "prefill: %d tokens, of fused multiply-adds in registers; decode: one token after %d, of reading as many "

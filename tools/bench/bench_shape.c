@@ -14,7 +14,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { PASS = 512, DECODE_TRIES = 5, MATRICES = 7 };
+enum { PASS = 512, MATRICES = 7 };
 enum { QUERY, KEY, VALUE, GATE, UP, OUT, DOWN };
 
 /* -- the parts -- */
@@ -307,10 +307,10 @@ static void add_times(shape_times *sum, const shape_times *t) {
 }
 
 /* The least times of several tries to decode a token after `tokens`, and of reading the weights. */
-static gyre_status time_decoding(shape_bench *b, int64_t tokens, shape_times *least) {
+static gyre_status time_decoding(shape_bench *b, int64_t tries, int64_t tokens, shape_times *least) {
     const bench_memory_read reading = {(const float *)(const void *)b->weights, b->weight_bytes};
     b->decodes = 1;
-    for (int i = 0; i < DECODE_TRIES; i++) {
+    for (int64_t i = 0; i < tries; i++) {
         shape_times t = {0};
         bench_memory_read read = reading;
         const gyre_status status = time_pass(b, tokens, 1, &t);
@@ -361,13 +361,14 @@ static int print_times(const bench_options *o, const shape_bench *b, const char 
                        const shape_times *t, double amount, double limit) {
     const double threads = (double)(b->exec->concurrency > 1 ? b->exec->concurrency : 1), seconds = t->whole / threads;
     const int decodes = read == 1;
-    json_t *row = JSON_OBJECT(
-        "bench", JSON("model-shape"), "shape", JSON(b->shape->name), "layers", JSON(b->shape->layers), "case", JSON(name),
-        "dtype", JSON("f16"), "tokens", JSON(tokens), "threads", JSON((int64_t)threads), "ns", JSON(1e9 * seconds),
-        "tokens_per_s", JSON((double)read / seconds), "unit", JSON(decodes ? "GB/s" : "GFLOP/s"), "rate",
-        JSON(1e-9 * amount / seconds), "limit", JSON(1e-9 * limit), "value", JSON(amount / seconds / limit), "products",
-        JSON(t->products / t->whole), "attention", JSON(t->plain / t->whole), "rotation",
-        JSON((t->attention - t->plain) / t->whole), "rest", JSON(1 - (t->products + t->attention) / t->whole));
+    json_t *row =
+        JSON_OBJECT("bench", JSON("model-shape"), "shape", JSON(b->shape->name), "layers", JSON(b->shape->layers), "case",
+                    JSON(name), "dtype", JSON("f16"), "tokens", JSON(tokens), "threads", JSON((int64_t)threads), "rounds",
+                    JSON(decodes ? o->rounds : (int64_t)1), "ns", JSON(1e9 * seconds), "tokens_per_s",
+                    JSON((double)read / seconds), "unit", JSON(decodes ? "GB/s" : "GFLOP/s"), "rate",
+                    JSON(1e-9 * amount / seconds), "limit", JSON(1e-9 * limit), "value", JSON(amount / seconds / limit),
+                    "products", JSON(t->products / t->whole), "attention", JSON(t->plain / t->whole), "rotation",
+                    JSON((t->attention - t->plain) / t->whole), "rest", JSON(1 - (t->products + t->attention) / t->whole));
     return bench_print_row(o, row, columns, COLUMNS, NULL);
 }
 
@@ -411,7 +412,7 @@ static int measure_lengths(const bench_options *o, shape_bench *b, const int64_t
             add_times(&sum, &t);
             cli_progress_set(progress, read += rows);
         }
-        if (!status && !cli_interrupted()) status = time_decoding(b, read, &decoding);
+        if (!status && !cli_interrupted()) status = time_decoding(b, o->rounds, read, &decoding);
         cli_progress_erase();
         if (cli_interrupted()) return CLI_FAILED;
         if (status) return cli_fail("%s: %s (gyre bench model)", b->shape->name, gyre_status_text(status));
@@ -440,12 +441,13 @@ static gyre_status open_model(gyre_model **out, const bench_model_shape *shape, 
 
 static void print_head(const shape_bench *b, const gyre_model *model) {
     const bench_model_shape *s = b->shape;
-    cli_page_printf(cli_stdout(),
-                    "A llama of the shape %s in f16: %.1fM parameters, %lld layers, width %lld, %lld heads on %lld of %lld, "
-                    "hidden %lld, a vocabulary of %lld, tied.\n",
-                    s->name, 1e-6 * (double)gyre_model_parameters(model), (long long)s->layers, (long long)s->model_dim,
-                    (long long)s->heads, (long long)s->kv_heads, (long long)s->head_dim, (long long)s->mlp_dim,
-                    (long long)s->vocab);
+    cli_page_printf(
+        cli_stdout(),
+        "A llama of the shape %s in f16: %.1fM parameters, %lld layer%s, width %lld, %lld heads on %lld of %lld, "
+        "hidden %lld, a vocabulary of %lld, tied.\n",
+        s->name, 1e-6 * (double)gyre_model_parameters(model), (long long)s->layers, s->layers == 1 ? "" : "s",
+        (long long)s->model_dim, (long long)s->heads, (long long)s->kv_heads, (long long)s->head_dim, (long long)s->mlp_dim,
+        (long long)s->vocab);
     cli_page_printf(cli_stdout(),
                     "prefill: the first tokens of a text, in passes of %d; decode: one more token. Processor time, over the "
                     "threads. share: of fused multiply-adds in registers, or of reading the bytes of the weights. The last "

@@ -54,8 +54,9 @@ static const cli_option rows[] = {
     {"first", NULL, "Read the first --windows windows of a text instead of spreading them over it", 6, CLI_FLAG(first)},
     {"first-position", "N",
      "The position of the first token of every window: a score that sees only distances stays the same. A length in use is "
-     "the last position + 1, as in an engine: N + L for a whole window (default: 0)", 6,
-     CLI_INTEGER(first_position, 0, CLI_MAX_TOKENS), .excludes = "passkey", .why = "keys are asked for at positions from 0"},
+     "the last position + 1, as in an engine: N + L for a whole window (default: 0)",
+     6, CLI_INTEGER(first_position, 0, CLI_MAX_TOKENS), .excludes = "passkey",
+     .why = "keys are asked for at positions from 0"},
     ROW_BETA_FAST(method.betas.fast, "32", 4),
     ROW_BETA_SLOW(method.betas.slow, "1", 4),
     {"by-position", "N",

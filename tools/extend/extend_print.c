@@ -90,7 +90,7 @@ int extend_print_other(const extension *e, int json, FILE *file) {
     if (json) return print_other_json(e, kind, why, measure, file);
     snprintf(text, sizeof text, "%s: %s: %s.", e->reading->path, kind, why);
     explain_print_wrapped(&page, EXPLAIN_STYLE_PLAIN, 0, 0, text);
-    if (*measure) extend_print_measure(&page, e, measure);
+    if (*measure) extend_print_measure(&page, e, 0, measure);
     return 0;
 }
 

@@ -23,7 +23,7 @@ void extend_print_answer(const explain_terminal *page, const extend_method *meth
 int extend_print_steps(const explain_terminal *page, const extension *e, const extend_method *methods,
                        const extend_verdict *verdict);
 /* The command to run next if nothing was measured. */
-void extend_print_measure(const explain_terminal *page, const extension *e, const char *command);
+void extend_print_measure(const explain_terminal *page, const extension *e, int stopped, const char *command);
 json_t *extend_verdict_json(const extend_method *methods, const extend_verdict *verdict);
 
 /* The config that was written to `path`. */

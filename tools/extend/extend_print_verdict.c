@@ -227,10 +227,11 @@ static void print_engines(const explain_terminal *page, const extend_verdict *v,
     }
 }
 
-void extend_print_measure(const explain_terminal *page, const extension *e, const char *command) {
+void extend_print_measure(const explain_terminal *page, const extension *e, int stopped, const char *command) {
     fputc('\n', page->file);
     explain_print_wrapped(page, EXPLAIN_STYLE_PLAIN, 0, 0,
-                          extend_is_config_alone(e)
+                          stopped ? "The measurement was stopped, so the recommendation is by rules. This measures it whole:"
+                          : extend_is_config_alone(e)
                               ? "What it costs near by and far off is not known without weights and a text. This "
                                 "measures it, where FOLDER "
                                 "has config.json and the weights:"
@@ -257,7 +258,7 @@ int extend_print_steps(const explain_terminal *page, const extension *e, const e
     const extend_method *r = &methods[v->method];
     const int is_none = method_is_none(&r->method);
     if (e->to > 0) print_engines(page, v, r->label, is_none);
-    if (*v->measure && !*v->warning && !is_none) extend_print_measure(page, e, v->measure);
+    if (*v->measure && !*v->warning && !is_none) extend_print_measure(page, e, v->cost.losses != NULL, v->measure);
     return v->cost.losses ? print_cost(page, methods, &v->cost) : 0;
 }
 

@@ -10,12 +10,14 @@ void budget_read(const char *option, const char *text, void *at) {
     static const struct {
         const char *unit;
         double seconds;
-    } units[] = {{"s", 1}, {"min", 60}, {"h", 3600}};
+    } units[] = {{"s", 1}, {"m", 60}, {"min", 60}, {"h", 3600}};
+    static const double most = 1e4 * 3600;
     char *unit;
     const double number = strtod(text, &unit);
     *(double *)at = 0;
-    for (size_t i = 0; i < sizeof units / sizeof *units && number > 0 && number < 1e6; i++)
+    for (size_t i = 0; i < sizeof units / sizeof *units && number > 0; i++)
         if (strcmp(unit, units[i].unit) == 0) *(double *)at = number * units[i].seconds;
+    if (*(double *)at > most) cli_usage_error("%s: \"%s\" is above 10000h", option, text);
     if (*(double *)at <= 0) cli_usage_error("%s: \"%s\" is not a time such as 30s, 5min or 2h", option, text);
 }
 

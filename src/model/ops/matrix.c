@@ -36,11 +36,12 @@ static int64_t task_count(const gyre_gemm *p, int64_t threads) {
 /* Types that the kernels multiply as stored. */
 static int is_multiplied_as_stored(gyre_stored_type type) {
     switch (type) {
-#define GYRE_STORED_RARE(NAME, ...) case GYRE_STORED_##NAME:
+#define GYRE_STORED_PLAIN(NAME, ...) case GYRE_STORED_##NAME:
+#define GYRE_STORED_BLOCK(NAME, ...) case GYRE_STORED_##NAME:
 #include "kernels/quants/stored_types.def"
-        return 0;
-    default:
         return 1;
+    default:
+        return 0;
     }
 }
 
