@@ -498,6 +498,8 @@ static void interrupt_keeps_rows(void **state) {
     static char page[1 << 15];
     read_whole(in_folder("partial"), page, sizeof page);
     assert_non_null(strstr(page, "Reason, by rules and not measured"));
+    assert_non_null(strstr(page, "The measurement was stopped, so the recommendation is by rules."));
+    assert_null(strstr(page, "without a text"));
 }
 
 static void wrong_use(void **state) {

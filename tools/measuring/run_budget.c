@@ -1,5 +1,6 @@
 /* run_budget.c: the trial, and the choice of what fits. */
 #include "tools/measuring/run_budget.h"
+#include "gyre/gyre_fields.h"
 #include "tools/cli/cli_error.h"
 #include "tools/cli/cli_progress.h"
 #include <math.h>
@@ -84,8 +85,8 @@ int run_is_long(double products) {
 int64_t run_positions(const gyre_model *model) {
     const gyre_config *c = gyre_encoding_get_config(gyre_model_get_encoding(model));
     const int64_t rows = c->input.positions - c->input.offset;
-    if (c->kind == GYRE_KIND_BERT) return c->score.max_positions;
-    if (c->kind != GYRE_KIND_LEARNED) return INT64_MAX;
+    if (!gyre_kind_has(c->kind, GYRE_TRAIT_ENDS)) return INT64_MAX;
+    if (!(gyre_kind_places(c->kind) & GYRE_PLACE_INPUT)) return c->score.max_positions;
     if (c->input.resized_length > 0) return c->input.resized_length;
     return c->input.hierarchy != 0 ? rows * rows : rows;
 }
