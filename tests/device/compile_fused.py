@@ -1,8 +1,9 @@
-"""Compiles gyre.torch's Triton kernel for devices that need not be there: each layout, back and forth, in bfloat16 and
-float32."""
+"""Compiles gyre.torch's Triton kernel for devices that need not be there: each layout that is read and written, back and
+forth, in bfloat16 and float32."""
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
 import triton
@@ -24,11 +25,14 @@ def type_of(name: str, kind: str, constants: dict[str, Any]) -> str:
     return "fp32" if name == "factor" else "i32" if name in ("tokens", "q_heads", "k_heads") else "i64"
 
 
+# (READ_HALF, WRITE_HALF, BACK): half and interleaved each way, and interleaved-to-half, which the adjoint writes the other way.
+CASES = [(half, half, back) for half, back in product((True, False), repeat=2)] + [(False, True, False), (True, False, True)]
+
 for target, form in TARGETS:
     sizes = []
-    for half, back, kind in ((True, False, "*bf16"), (False, True, "*fp32")):
-        constants = {**SHAPE, "READ_HALF": half, "WRITE_HALF": not half or not back, "BACK": back}
+    for (read, write, back), kind in product(CASES, ("*bf16", "*fp32")):
+        constants = {**SHAPE, "READ_HALF": read, "WRITE_HALF": write, "BACK": back}
         signature = {name: type_of(name, kind, constants) for name in rotate_heads.arg_names}
         compiled = triton.compile(ASTSource(rotate_heads, signature, constexprs=constants), target=target)
         sizes.append(len(compiled.asm[form]))
-    print(f"{target.backend} {target.arch}: {form} of {' and '.join(map(str, sizes))} bytes, not run")
+    print(f"{target.backend} {target.arch}: {len(sizes)} of {form}, {min(sizes)} to {max(sizes)} bytes, not run")
