@@ -355,10 +355,89 @@ def test_refusals(forced: None) -> None:
     refused("EDTYPE", "x: is of type int64", lambda: gt.rotate(x.long(), gyre.rope(32), at))
     refused("ESHAPE", "k: has shape", lambda: gt.rotate_pair(x, x[:, :, :3], gyre.rope(32)))
     refused("EUNSUPPORTED", "encoding: the bias of this fire", lambda: gt.bias(gyre.fire(4), at, tables=torch.zeros(3, 4)))
-    refused("EUNSUPPORTED", "encoding: rope puts no number on scores", lambda: gt.bias(gyre.rope(32), at))
-    refused("EINVAL", "tables: the encoding trains one table", lambda: gt.bias(T5, at))
+    refused("EUNSUPPORTED", "encoding: rope adds no bias to scores", lambda: gt.bias(gyre.rope(32), at))
+    refused("EINVAL", "tables.bias: missing; the encoding trains one", lambda: gt.bias(T5, at))
     refused("EINVAL", "length: is needed here: the slopes follow", lambda: gt.bias(stretched, at))
-    refused("EINVAL", "tables: the encoding trains none", lambda: gt.bias(gyre.alibi(4), at, tables=torch.zeros(2, 4)))
+    refused("EINVAL", "tables: alibi has 0 tables", lambda: gt.bias(gyre.alibi(4), at, tables=torch.zeros(2, 4)))
+
+
+AT, X = torch.arange(4), torch.zeros(1, 2, 4, 32)
+SMALL, M_ROPE, ALIBI, ROPE = gyre.t5(4, buckets=8), ROPES["m-rope"][0], gyre.alibi(4), gyre.rope(32)
+SAME_REFUSALS: dict[str, Any] = {
+    "32 rows for 8": lambda: gt.bias(SMALL, AT, tables=torch.zeros(32, 4)),
+    "6 heads for 4": lambda: gt.bias(T5, AT, tables=torch.zeros(32, 6)),
+    "two tables in one": lambda: gt.bias(SMALL, AT, tables=torch.zeros(2, 8, 4)),
+    "float16": lambda: gt.bias(T5, AT, tables=torch.zeros(32, 4).half()),
+    "int32": lambda: gt.bias(T5, AT, tables=torch.zeros(32, 4).int()),
+    "query": lambda: gt.bias(T5, AT, tables={"query": torch.zeros(32, 4)}),
+    "no table's name": lambda: gt.bias(T5, AT, tables={"rows": torch.zeros(32, 4)}),
+    "a second table": lambda: gt.bias(T5, AT, tables={"bias": torch.zeros(32, 4), "query": torch.zeros(32, 4)}),
+    "3 rows for KERPLE": lambda: gt.bias(gyre.kerple(4), AT, tables=torch.zeros(3, 4)),
+    "5 rows": lambda: gt.bias(T5, AT, tables=torch.zeros(5, 4)),
+    "transposed": lambda: gt.bias(T5, AT, tables=torch.zeros(4, 32)),
+    "no table": lambda: gt.bias(T5, AT),
+    "table of ALiBi": lambda: gt.bias(ALIBI, AT, tables=torch.zeros(2, 4)),
+    "named table of ALiBi": lambda: gt.bias(ALIBI, AT, tables={"bias": torch.zeros(2, 4)}),
+    "batches": lambda: gt.bias(ALIBI, torch.zeros(3, 2).long(), torch.zeros(2, 3).long()),
+    "axes of queries": lambda: gt.bias(ALIBI, torch.zeros(1, 3, 2).long(), AT),
+    "float queries": lambda: gt.bias(ALIBI, AT.float(), AT),
+    "no bias": lambda: gt.bias(ROPE, AT),
+    "int32 x": lambda: gt.rotate(X.int(), ROPE, AT),
+    "int32 q": lambda: gt.rotate_pair(X.int(), X, ROPE, AT),
+    "no rotation": lambda: gt.rotate(X, ALIBI, AT),
+    "channels": lambda: gt.rotate(X, gyre.rope(64), AT),
+    "tokens": lambda: gt.rotate(X, ROPE, torch.arange(5)),
+    "axes of positions": lambda: gt.rotate(X, M_ROPE, torch.arange(10).reshape(2, 5)),
+    "float positions": lambda: gt.rotate(X, ROPE, AT.float()),
+    "first position": lambda: gt.rotate(X, ROPE, 2**33),
+    "first position below": lambda: gt.rotate(X, ROPE, -(2**33)),
+    "third position": lambda: gt.rotate(X, ROPE, 2**31 - 2),
+    "first position of both": lambda: gt.rotate_pair(X, X, ROPE, 2**33),
+    "module, float": lambda: gt.RotaryEmbedding(ROPE)(X, AT.float()[None]),
+    "module, int16": lambda: gt.RotaryEmbedding(ROPE)(X, AT.short()[None]),
+    "module, [1, 1, 4]": lambda: gt.RotaryEmbedding(ROPE)(X, AT[None, None]),
+    "module, [2, 5] for three axes": lambda: gt.RotaryEmbedding(M_ROPE)(X, torch.arange(10).reshape(2, 5)),
+    "module, no axes": lambda: gt.RotaryEmbedding(ROPE)(X, AT[0]),
+}
+
+
+@pytest.mark.parametrize("name", list(SAME_REFUSALS))
+def test_refusals_are_those_of_the_processor(name: str) -> None:
+    found = []
+    for forced in (False, True):
+        with _device.forcing(forced), pytest.raises(gyre.Error) as caught:
+            SAME_REFUSALS[name]()
+        found.append((caught.value.status, str(caught.value)))
+    assert found[0] == found[1]
+
+
+def test_the_last_first_position(forced: None) -> None:
+    assert gt.rotate(X, ROPE, 2**31 - 3).shape == gt.rotate(X, ROPE, -(2**31)).shape == X.shape
+
+
+def test_tables_are_checked_without_their_numbers() -> None:
+    with FakeTensorMode():
+        at, table = torch.empty(4, dtype=torch.int64, device="cuda"), torch.empty(5, 4, device="cuda")
+        refused("ESHAPE", "tables: 'bias' is not of shape", lambda: gt.bias(T5, at, tables=table))
+        refused("ESHAPE", "keys: has shape", lambda: gt.bias(ALIBI, at.expand(3, 4), at.expand(2, 4)))
+
+
+def test_other_operators_refuse_devices() -> None:
+    with FakeTensorMode():
+        q = torch.empty(1, 2, 4, 32, device="cuda")
+        refused("EUNSUPPORTED", "q: is on cuda:0, but Gyre computes on the processor", lambda: gt.attention(q, q, q))
+        gates = torch.empty(1, 2, 4, device="cuda")
+        refused("EUNSUPPORTED", "log_gates: is on cuda:0, but Gyre", lambda: gt.gate_sums(gates))
+        q = q.cpu()
+        assert gt.attention(q, q, q).shape == q.shape
+
+
+def test_infinite_numbers_at_position_0() -> None:
+    """docs/torch.md: the core copies what position 0 does not turn, and a device multiplies an infinity by a sine of 0."""
+    x = torch.full((1, 1, 1, 32), math.inf)
+    assert torch.equal(gt.rotate(x, ROPE, 0), x)
+    with _device.forcing():
+        assert gt.rotate(x, ROPE, 0).isnan().all()
 
 
 def test_tensors_of_two_devices() -> None:

@@ -13,7 +13,7 @@ from gyre._encoding import Encoding
 from gyre._errors import Error
 from gyre.torch._specs import (
     REAL,
-    check_device,
+    check_core_device,
     check_fake,
     check_layout,
     check_tensor,
@@ -75,7 +75,7 @@ def _attention(q: Tensor, k: Tensor, v: Tensor, hidden: Tensor, output: Tensor, 
 def _(q: Tensor, k: Tensor, v: Tensor, hidden: Tensor, output: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:
     layout = rest[-1]
     named = dict(zip(_TRAINED + _LISTS, rest, strict=False))
-    check_device(q=q, k=k, v=v, hidden_weights=hidden, output_weights=output, **named)
+    check_core_device(q=q, k=k, v=v, hidden_weights=hidden, output_weights=output, **named)
     for x, name in ((q, "q"), (k, "k"), (v, "v")):
         check_tensor(x, name, layout, REAL)
     heads = q.shape[layout.index("h")] if "h" in layout else 1

@@ -16,12 +16,12 @@ from gyre.torch import _device
 from gyre.torch._specs import (
     LONG_REAL,
     SHORT_REAL,
-    WHOLE,
-    check_device,
+    check_core_device,
     check_fake,
     check_rows,
+    check_score_positions,
+    check_tables,
     check_tensor,
-    dtype_text,
     encoding_of,
     is_whole,
     length_of,
@@ -148,7 +148,7 @@ def _(q: Tensor, k: Tensor, v: Tensor, scores: bool, *rest: Any) -> Tensor:
 def _check(q: Tensor, k: Tensor, v: Tensor, rest: Sequence[Any]) -> None:
     """What the core refuses of shapes and types, for tensors without memory."""
     given = dict(zip(_NAMES, rest[1:], strict=False))
-    check_device(q=q, k=k, v=v, tables=rest[0], **given)
+    check_core_device(q=q, k=k, v=v, tables=rest[0], **given)
     layout = options_of(rest[-1])["layout"]
     channel, head, encoding = layout.index("d"), layout.find("h"), rest[-2]
     for x, name in ((q, "q"), (k, "k"), (v, "v")):
@@ -212,7 +212,7 @@ def _attention_gradient(
 @_attention_gradient.register_fake
 def _(dout: Tensor, out: Tensor, lse: Tensor, q: Tensor, k: Tensor, v: Tensor, *rest: Any) -> list[Tensor]:
     given = dict(zip(_NAMES, rest[1:], strict=False))
-    check_device(q=q, k=k, v=v, dout=dout, out=out, lse=lse, tables=rest[0], **given)
+    check_core_device(q=q, k=k, v=v, dout=dout, out=out, lse=lse, tables=rest[0], **given)
     like = [q, k, v, *rest[0], *(rest[place] for place in _PLACES)]
     return [x.new_empty(x.shape) for x in like if x is not None]
 
@@ -411,14 +411,10 @@ def _bias(
 
 @_bias.register_fake
 def _(queries: Tensor, keys: Tensor, tables: Sequence[Tensor], encoding: str, names: str, double: bool, *_: Any) -> Tensor:
-    check_device(queries=queries, keys=keys, tables=tables)
-    for x, name in ((queries, "queries"), (keys, "keys")):
-        if x.dim() not in (1, 2):
-            raise Error("ESHAPE", f"{name}: has {x.dim()} axes, not [tokens] or [batch, tokens]", name)
-        if x.dtype not in WHOLE:
-            raise Error("EDTYPE", f"{name}: is of type {dtype_text(x)}, not int32 or int64", name)
-    batch = list(queries.shape[:-1]) or list(keys.shape[:-1])
-    shape = [*batch, encoding_of(encoding).config["heads"], queries.shape[-1], keys.shape[-1]]
+    check_core_device(queries=queries, keys=keys, tables=tables)
+    batch, e = check_score_positions(queries, keys), encoding_of(encoding)
+    check_tables(tables, options_of(names)["tables"], e.kind, list(e.table_shapes.items()))
+    shape = [*batch, e.config["heads"], queries.shape[-1], keys.shape[-1]]
     return queries.new_empty(shape, dtype=torch.float64 if double else torch.float32)
 
 
@@ -440,7 +436,7 @@ def _bias_gradient(
 
 @_bias_gradient.register_fake
 def _(dscores: Tensor, queries: Tensor, keys: Tensor, tables: Sequence[Tensor], *rest: Any) -> list[Tensor]:
-    check_device(dscores=dscores, queries=queries, keys=keys, tables=tables)
+    check_core_device(dscores=dscores, queries=queries, keys=keys, tables=tables)
     return [table.new_empty(table.shape) for table in tables]
 
 
@@ -492,7 +488,7 @@ def bias(
     at, to = tensor(queries, "queries"), tensor(keys, "keys")
     check_fake(queries=at, keys=to, tables=each)
     if _device.takes(to):
-        return _device.bias(at, to, each, spec_of(encoding), double, length_of(length))
+        return _device.bias(at, to, each, spec_of(encoding), names, double, length_of(length))
     no_tangent(tables=each)
     result: Tensor = _bias(at, to, each, spec_of(encoding), _text(tables=names), double, length_of(length))
     return result

@@ -22,7 +22,8 @@ from gyre._encoding import Encoding
 from gyre._errors import Error
 from gyre.torch import _diagnose
 from gyre.torch._diagnose import Fault, Wanted
-from gyre.torch._module import RotaryEmbedding, depends_on_length
+from gyre.torch._module import RotaryEmbedding
+from gyre.torch._specs import depends_on_length
 from gyre.torch._own import TOLD, form_of, own_module
 from gyre.torch._patch import Positions, turning
 

@@ -12,7 +12,7 @@ from gyre import _gyre as core
 from gyre._errors import Error
 from gyre.torch._specs import (
     REAL,
-    check_device,
+    check_core_device,
     check_fake,
     check_layout,
     check_tensor,
@@ -58,7 +58,7 @@ def _attention(q: Tensor, k: Tensor, v: Tensor, embeddings: Tensor, *rest: Any) 
 @_attention.register_fake
 def _(q: Tensor, k: Tensor, v: Tensor, embeddings: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:
     layout = rest[-1]
-    check_device(q=q, k=k, v=v, embeddings=embeddings, **dict(zip(_NAMES, rest, strict=False)))
+    check_core_device(q=q, k=k, v=v, embeddings=embeddings, **dict(zip(_NAMES, rest, strict=False)))
     for x, name in ((q, "q"), (k, "k"), (v, "v")):
         check_tensor(x, name, layout, REAL)
     if embeddings.ndim not in (2, 3) or embeddings.shape[-1] != q.shape[layout.index("d")]:

@@ -18,9 +18,21 @@ import torch
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensor
 
+from gyre._encoding import Encoding
 from gyre._errors import Error
 from gyre.torch import _fused
-from gyre.torch._specs import REAL, WHOLE, check_device, check_positions, check_tensor, dtype_text, encoding_of
+from gyre.torch._specs import (
+    REAL,
+    check_device,
+    check_first,
+    check_positions,
+    check_score_positions,
+    check_tables,
+    check_tensor,
+    depends_on_length,
+    encoding_of,
+    not_rotating,
+)
 
 # True: also tensors of the processor, whose operators otherwise call the core.  For tests.
 forced = False
@@ -75,9 +87,10 @@ def _rows_of(config: dict[str, Any], length: int) -> int:
 def _plan_of(spec: str, length: int) -> _Plan:
     encoding = encoding_of(spec)
     config = encoding.config
-    if "query and key" not in encoding.places or encoding.kind == "tapa":
-        where = "does not rotate" if "query and key" not in encoding.places else "is supported on the processor alone"
-        raise Error("EUNSUPPORTED", f"encoding: {encoding.kind} {where}", "encoding")
+    if "query and key" not in encoding.places:
+        raise not_rotating(encoding.kind)
+    if encoding.kind == "tapa":
+        raise Error("EUNSUPPORTED", "encoding: tapa is supported on the processor alone", "encoding")
     if encoding.kind != "rope":
         return _Plan(encoding.kind, 0, 0, 0, "half", "half", 1, (), (), (), (), 1.0, 0, False, _temperature_of(config))
     layout = config["rope.layout"]
@@ -334,6 +347,7 @@ def _each(
         _check(x, name, positions, plan, letters)
     _, lead, _ = tensors[0]
     if positions is None:
+        check_first(first, lead.shape[letters.index("s")])
         positions = torch.arange(lead.shape[letters.index("s")], device=lead.device) + first
     given = tuple(x for _, x, _ in tensors)
     if _fused.takes(plan, *given):
@@ -376,26 +390,33 @@ def rotate_pair(
 # -- biases --
 
 
-# (kind, slopes or rows by distance, the largest distance)
-_BiasPlan = tuple[str, tuple[float, ...], int]
+class _BiasPlan(NamedTuple):
+    """A number for each score."""
+
+    form: str
+    numbers: tuple[float, ...]  # slopes, or rows by distance
+    most: int  # the largest distance
+    kind: str
+    tables: tuple[tuple[str, tuple[int, ...]], ...]  # Encoding.table_shapes
 
 
 @lru_cache(maxsize=256)
 def _bias_plan_of(spec: str, length: int) -> _BiasPlan:
     encoding = encoding_of(spec)
-    config, kind = encoding.config, encoding.kind
+    config, kind, tables = encoding.config, encoding.kind, tuple(encoding.table_shapes.items())
     if kind == "alibi" and not config.get("score.slopes_after"):
         if config["score.slope_scaling"] != "none" and not length and not config["context_length"] and not config["score.slope_factor"]:
             text = "length: is needed here: the slopes follow the length in use, and positions on a device are not looked at"
             raise Error("EINVAL", text, "length")
-        return kind, tuple(float(one) for one in encoding.slopes(length or None)), 0
+        return _BiasPlan(kind, tuple(float(one) for one in encoding.slopes(length or None)), 0, kind, tables)
     if kind == "t5":
         most = int(config["score.max_distance"])
-        return kind, tuple(encoding.row(most, most + d) for d in range(-most, most + 1)), most
+        rows = tuple(encoding.row(most, most + d) for d in range(-most, most + 1))
+        return _BiasPlan(kind, rows, most, kind, tables)
     if kind == "kerple":
-        return f"kerple {config['score.decay']}", (), 0
+        return _BiasPlan(f"kerple {config['score.decay']}", (), 0, kind, tables)
     if "score" not in encoding.places:
-        raise Error("EUNSUPPORTED", f"encoding: {kind} puts no number on scores", "encoding")
+        raise Error("EUNSUPPORTED", f"encoding: {kind} adds no bias to scores", "encoding")
     text = f"encoding: the bias of this {kind} is computed on the processor alone: pass positions and tables there"
     raise Error("EUNSUPPORTED", text, "encoding")
 
@@ -407,29 +428,21 @@ def _bias_plan_constant(spec: str, length: int) -> _BiasPlan:
 _bias_plan: Callable[[str, int], _BiasPlan] = _untyped.assume_constant_result(_bias_plan_constant)
 
 
-def _check_bias(queries: Tensor, keys: Tensor, tables: list[Tensor], rows: int) -> None:
-    check_device(queries=queries, keys=keys, tables=tables)
-    for x, name in ((queries, "queries"), (keys, "keys")):
-        if x.dim() not in (1, 2):
-            raise Error("ESHAPE", f"{name}: has {x.dim()} axes, not [tokens] or [batch, tokens]", name)
-        if x.dtype not in WHOLE:
-            raise Error("EDTYPE", f"{name}: is of type {dtype_text(x)}, not int32 or int64", name)
-    if rows and len(tables) != 1:
-        raise Error("EINVAL", "tables: the encoding trains one table, bias", "tables")
-    if not rows and tables:
-        raise Error("EINVAL", "tables: the encoding trains none", "tables")
-
-
-def bias(queries: Tensor, keys: Tensor, tables: list[Tensor], spec: str, double: bool, length: int) -> Tensor:
+def bias(queries: Tensor, keys: Tensor, tables: list[Tensor], spec: str, names: list[str], double: bool, length: int) -> Tensor:
     """As the operator gyre::bias, for ALiBi, T5 and KERPLE."""
-    kind, numbers, most = _bias_plan(spec, length)
-    _check_bias(queries, keys, tables, 0 if kind == "alibi" else 2)
+    plan = _bias_plan(spec, length)
+    kind, numbers, most = plan.form, plan.numbers, plan.most
+    check_device(queries=queries, keys=keys, tables=tables)
+    check_score_positions(queries, keys)
+    check_tables(tables, names, plan.kind, plan.tables)
+    if plan.tables and not tables:
+        raise Error("EINVAL", "tables.bias: missing; the encoding trains one", "tables")
     dtype = torch.float64 if double else torch.float32
     apart = keys.long().unsqueeze(-2) - queries.long().unsqueeze(-1)  # [..., queries, keys]
     if kind == "alibi":
         slopes = _constant(numbers, dtype, apart)
         return apart.abs().to(dtype).unsqueeze(-3) * -slopes.reshape(-1, 1, 1)
-    table = tables[0].reshape(-1, tables[0].shape[-1])  # [rows, heads]
+    table = tables[0].reshape(plan.tables[0][1][2:])  # [rows, heads]
     if kind == "t5":
         rows = _rows(_constant(numbers, torch.int64, apart), apart.clamp(-most, most) + most)
         return _rows(table, rows).movedim(-1, -3).to(dtype)
@@ -442,10 +455,10 @@ def bias(queries: Tensor, keys: Tensor, tables: list[Tensor], spec: str, double:
 
 
 @contextlib.contextmanager
-def forcing() -> Iterator[None]:
-    """Has tensors of the processor take this way, for tests."""
+def forcing(wanted: bool = True) -> Iterator[None]:
+    """Has tensors of the processor take this way, or not, for tests."""
     global forced
-    before, forced = forced, True
+    before, forced = forced, wanted
     try:
         yield
     finally:

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from gyre import _gyre as core
 from gyre._errors import Error
-from gyre.torch._specs import REAL, check_device, check_fake, check_rows, no_tangent, tensor
+from gyre.torch._specs import REAL, check_core_device, check_fake, check_rows, no_tangent, tensor
 
 _DOUBLES = {True: torch.float64, False: torch.float32}
 
@@ -26,7 +26,7 @@ def _sums(log_gates: Tensor, starts: Tensor | None, initial: Tensor | None, layo
 
 @_sums.register_fake
 def _(log_gates: Tensor, starts: Tensor | None, initial: Tensor | None, layout: str, double: bool) -> Tensor:
-    check_device(log_gates=log_gates, starts=starts, initial=initial)
+    check_core_device(log_gates=log_gates, starts=starts, initial=initial)
     check_rows(log_gates, "log_gates", layout, REAL)
     return log_gates.new_empty(log_gates.shape, dtype=_DOUBLES[double])
 
@@ -43,7 +43,7 @@ def _gradient(dsums: Tensor, starts: Tensor | None, layout: str, dtype: torch.dt
 
 @_gradient.register_fake
 def _(dsums: Tensor, starts: Tensor | None, layout: str, dtype: torch.dtype) -> Tensor:
-    check_device(dsums=dsums, starts=starts)
+    check_core_device(dsums=dsums, starts=starts)
     return dsums.new_empty(dsums.shape, dtype=dtype)
 
 

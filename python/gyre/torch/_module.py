@@ -13,7 +13,16 @@ from gyre._encoding import Encoding
 from gyre._errors import Error
 from gyre.torch import _device
 from gyre.torch._own import own_module
-from gyre.torch._specs import check_device, check_fake, check_positions, dtype_text, encoding_of, spec_of, tensor
+from gyre.torch._specs import (
+    check_angle_positions,
+    check_device,
+    check_fake,
+    depends_on_length,
+    dtype_text,
+    encoding_of,
+    spec_of,
+    tensor,
+)
 
 FORMS = ("half", "interleaved", "pairs", "complex")
 
@@ -29,18 +38,10 @@ def _cos_sin(positions: Tensor, encoding: str, length: int) -> tuple[Tensor, Ten
 @_cos_sin.register_fake
 def _(positions: Tensor, encoding: str, length: int) -> tuple[Tensor, Tensor]:
     config = encoding_of(encoding).config
-    several = config["rope.axes"] > 1
-    if positions.dim() < 1 or positions.dim() > 2 + several:
-        raise Error("ESHAPE", f"positions: has {positions.dim()} axes, not 1 .. {2 + several}", "positions")
-    check_positions(positions, max(1, config["rope.axes"]), positions.shape[-2] if positions.dim() > 1 + several else 1, positions.shape[-1])
+    check_angle_positions(positions, max(1, config["rope.axes"]))
     shape = positions.shape[1:] if config["rope.axes"] > 1 else positions.shape
     like = positions.new_empty((*shape, config["rope.dim"] // 2), dtype=torch.float32)
     return like, torch.empty_like(like)
-
-
-def depends_on_length(encoding: Encoding) -> bool:
-    """Does the context length in use change its frequencies?"""
-    return encoding.config["rope.scaling"] in ("dynamic", "dynamic-yarn", "longrope")
 
 
 def groups_of(config: Any, profile: str | None) -> dict[str, Encoding]:
@@ -154,6 +155,7 @@ class RotaryEmbedding(nn.Module):
                 text = "position_ids: is on meta: its largest number, which this scaling depends on, is not known"
                 raise Error("EUNSUPPORTED", text, "position_ids")
         check_fake(x=x, position_ids=position_ids)
+        check_angle_positions(position_ids, max(1, self._axes[name]))
         length = self._length(name, position_ids)
         angles = _device.cos_sin if _device.takes(position_ids) else _cos_sin
         cosine, sine = angles(position_ids, self._specs[name], length)

@@ -12,6 +12,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.autograd import forward_ad as untyped
 
+from gyre._encoding import Encoding
 from gyre._errors import Error
 from gyre._specs import encoding_of, spec_of
 
@@ -23,20 +24,27 @@ __all__ = [
     "REAL",
     "SHORT_REAL",
     "WHOLE",
+    "check_angle_positions",
+    "check_core_device",
     "check_device",
     "check_fake",
+    "check_first",
     "check_layout",
     "check_numbers",
     "check_positions",
     "check_rotation",
     "check_rows",
+    "check_score_positions",
+    "check_tables",
     "check_tensor",
+    "depends_on_length",
     "dtype_text",
     "encoding_of",
     "forward_ad",
     "is_whole",
     "length_of",
     "no_tangent",
+    "not_rotating",
     "options_of",
     "spec_of",
     "split_positions",
@@ -134,6 +142,8 @@ forward_ad: Any = untyped  # its functions have no types
 REAL = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 SHORT_REAL, LONG_REAL = REAL[:3], REAL[2:]
 WHOLE = (torch.int32, torch.int64)
+MOST_POSITION = 2**31
+_TABLES = ("input", "query", "key", "value", "bias", "content_bias", "position_bias")
 
 
 def check_device(**given: Any) -> None:
@@ -150,6 +160,16 @@ def check_device(**given: Any) -> None:
             odd, other = ((name, one), first) if one.device.type != "cpu" else (first, (name, one))
             text = f"{odd[0]}: is on {odd[1].device}, but {other[0]} is on {other[1].device}: pass both on one device"
             raise Error("EUNSUPPORTED", text, odd[0])
+
+
+def check_core_device(**given: Any) -> None:
+    """The same for operators that compute on the processor alone: refuses other devices, as the core does real tensors there."""
+    check_device(**given)
+    for name, x in given.items():
+        for one in x if isinstance(x, (list, tuple)) else [x]:
+            if isinstance(one, torch.Tensor) and one.device.type not in ("cpu", "meta"):
+                text = f"{name}: is on {one.device}, but Gyre computes on the processor: pass a copy in its memory"
+                raise Error("EUNSUPPORTED", text, name)
 
 
 def check_fake(**given: Any) -> None:
@@ -171,6 +191,11 @@ def check_fake(**given: Any) -> None:
             raise Error("EINVAL", text, name)
 
 
+def depends_on_length(encoding: Encoding) -> bool:
+    """Does the context length in use change its frequencies?"""
+    return encoding.config["rope.scaling"] in ("dynamic", "dynamic-yarn", "longrope")
+
+
 def dtype_text(x: torch.Tensor) -> str:
     """ "float32", ..."""
     return str(x.dtype).removeprefix("torch.")
@@ -189,8 +214,8 @@ def check_layout(x: torch.Tensor, layout: str | None, name: str = "x") -> str:
 def _check_type(x: torch.Tensor, name: str, types: tuple[torch.dtype, ...]) -> None:
     """Refuses other types."""
     if x.dtype not in types:
-        names = ", ".join(str(one).removeprefix("torch.") for one in types)
-        raise Error("EDTYPE", f"{name}: is of type {dtype_text(x)}, not one of {names}", name)
+        *most, last = (str(one).removeprefix("torch.") for one in types)
+        raise Error("EDTYPE", f"{name}: is of type {dtype_text(x)}, not {', '.join(most)} or {last}", name)
 
 
 def _check_axes(x: torch.Tensor, name: str, layout: str, axes: int) -> None:
@@ -226,10 +251,10 @@ def check_numbers(x: torch.Tensor, name: str, form: str, wanted: Sequence[Any]) 
             raise Error("ESHAPE", f"{name}: has shape {list(x.shape)}, not {form} with {' or '.join(map(str, allowed))}", name)
 
 
-def check_positions(positions: torch.Tensor, axes: int, batch: Any, tokens: Any) -> None:
+def check_positions(positions: torch.Tensor, axes: int, batch: Any, tokens: Any, name: str = "positions") -> None:
     """Refuses what the core refuses of positions; extents that torch.compile keeps open are not looked at."""
     if positions.dtype not in WHOLE:
-        raise Error("EDTYPE", f"positions: is of type {dtype_text(positions)}, not int32 or int64", "positions")
+        raise Error("EDTYPE", f"{name}: is of type {dtype_text(positions)}, not int32 or int64", name)
     shape, several = list(positions.shape), axes > 1
     wanted: list[Any] = [axes, batch, tokens] if several else [batch, tokens]
     lead = wanted[:-1] if len(shape) == len(wanted) else wanted[:1] if several and len(shape) == 2 else []
@@ -238,9 +263,82 @@ def check_positions(positions: torch.Tensor, axes: int, batch: Any, tokens: Any)
         if isinstance(extent, int) and isinstance(right, int) and extent != right:
             good = good and extent == 1 and i == len(lead) - 1 and not (several and i == 0)
     if not good:
-        forms = "[tokens], [axes, tokens] or [axes, batch, tokens]" if several else "[tokens] or [batch, tokens]"
-        text = f"positions: has shape {shape}, not {forms} with batch {batch} and {tokens} tokens"
-        raise Error("ESHAPE", text, "positions")
+        forms = f"[tokens] or [batch, tokens] with batch {batch} and"
+        if several:
+            forms = f"[tokens], [axes, tokens] or [axes, batch, tokens] with {axes} axes, batch {batch},"
+        raise Error("ESHAPE", f"{name}: has shape {shape}, not {forms} {tokens} tokens", name)
+
+
+def check_first(first: Any, tokens: Any) -> None:
+    """Refuses a first position from which some token is past 2^31; what torch.compile keeps open is not looked at."""
+    if not isinstance(first, int):
+        return
+    past = 0 if abs(first) > MOST_POSITION else MOST_POSITION + 1 - first
+    if past == 0 or (isinstance(tokens, int) and tokens > past):
+        raise Error("ERANGE", f"positions: {first + past} of token {past} is past 2^31", "positions")
+
+
+def check_angle_positions(positions: torch.Tensor, axes: int) -> None:
+    """Refuses what the core refuses of positions whose own shape gives the rows and the tokens."""
+    several = axes > 1
+    if positions.dim() < 1 or positions.dim() > 2 + several:
+        raise Error("ESHAPE", f"positions: has {positions.dim()} axes, not 1 .. {2 + several}", "positions")
+    batch = positions.shape[-2] if positions.dim() > 1 + several else 1
+    check_positions(positions, axes, batch, positions.shape[-1])
+
+
+def check_score_positions(queries: torch.Tensor, keys: torch.Tensor) -> list[Any]:
+    """Refuses what the core refuses of the positions of scores.  Returns [the batch], or [] where neither has one."""
+    both = (("queries", queries), ("keys", keys))
+    for name, x in both:
+        if x.dim() not in (1, 2):
+            raise Error("ESHAPE", f"{name}: has {x.dim()} axes, not [tokens] or [batch, tokens]", name)
+    rows = [x.shape[0] for _, x in both if x.dim() == 2]
+    known = [one for one in rows if isinstance(one, int)]
+    batch = max([1, *known]) if len(known) == len(rows) else next(one for one in rows if not isinstance(one, int))
+    for name, x in both:
+        check_positions(x, 1, batch, x.shape[-1], name)
+    return [batch] if rows else []
+
+
+def _fits(shape: Sequence[Any], wanted: Sequence[int]) -> bool:
+    """Whether a table has a shape of four axes, of which those of extent 1 may be left out."""
+    at = 0
+    for i, extent in enumerate(wanted):
+        if extent == 1 and len(shape) - at < len(wanted) - i:
+            continue
+        if at >= len(shape) or (isinstance(shape[at], int) and shape[at] != extent):
+            return False
+        at += 1
+    return at == len(shape)
+
+
+def check_tables(
+    tables: Sequence[torch.Tensor], names: Sequence[str], kind: str, shapes: Sequence[tuple[str, tuple[int, ...]]]
+) -> None:
+    """Refuses what the core refuses of tables, from what is known without their numbers.  shapes: Encoding.table_shapes."""
+    each = dict(shapes)
+    if tables and names[0] == "":
+        if len(each) != 1:
+            raise Error("EINVAL", f"tables: {kind} has {len(each)} tables: pass a dict of arrays by name", "tables")
+        names = list(each)
+    for name, table in zip(names, tables, strict=True):
+        if name not in _TABLES:
+            known = ", ".join([f"'{one}'" for one in _TABLES])
+            raise Error("EINVAL", f"tables: a key is none of {known}", "tables")
+        if name not in each:
+            raise Error("EINVAL", f"tables: {kind} has no table '{name}'", "tables")
+        if table.dtype not in LONG_REAL:
+            raise Error("EDTYPE", f"{name}: is of type {dtype_text(table)}, not float32 or float64", name)
+        if not _fits(table.shape, each[name]):
+            text = f"tables: '{name}' is not of shape {list(each[name])} (axes of extent 1 may be left out)"
+            raise Error("ESHAPE", text, "tables")
+
+
+def not_rotating(kind: str) -> Error:
+    """The core's refusal of an encoding that does not rotate."""
+    text = f"encoding: {kind} does not rotate: Encoding.places says where it acts, and gyre.attention applies it"
+    return Error("EUNSUPPORTED", text, "encoding")
 
 
 def check_rotation(x: torch.Tensor, name: str, positions: torch.Tensor | None, encoding: str, layout: str) -> None:
@@ -248,9 +346,7 @@ def check_rotation(x: torch.Tensor, name: str, positions: torch.Tensor | None, e
     check_tensor(x, name, layout, REAL)
     check_device(**{name: x}, positions=positions)
     if "query and key" not in encoding_of(encoding).places:
-        kind = encoding_of(encoding).kind
-        text = f"encoding: {kind} does not rotate: Encoding.places says where it acts, and attention applies it"
-        raise Error("EUNSUPPORTED", text, "encoding")
+        raise not_rotating(encoding_of(encoding).kind)
     config = encoding_of(encoding).config
     channels = x.shape[layout.index("d")]
     if config["kind"] == "rope" and channels != config["head_dim"]:

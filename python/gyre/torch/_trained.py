@@ -11,7 +11,7 @@ from gyre import _gyre as core
 from gyre._errors import Error
 from gyre.torch._specs import (
     REAL,
-    check_device,
+    check_core_device,
     check_fake,
     check_layout,
     check_numbers,
@@ -50,7 +50,7 @@ def _check_frequencies(
 ) -> None:
     """first_channel: of the pairs; None = a frequency for each channel."""
     check_tensor(x, "x", layout, REAL)
-    check_device(x=x, positions=positions, frequencies=frequencies, phases=phases)
+    check_core_device(x=x, positions=positions, frequencies=frequencies, phases=phases)
     heads, channels = _extents(x, layout)[2:]
     check_numbers(
         frequencies,
@@ -154,7 +154,7 @@ def _like(frequencies: Tensor, phases: Tensor | None) -> tuple[Tensor, Tensor]:
 
 @_gradient.register_fake
 def _(rotated: Tensor, dout: Tensor, frequencies: Tensor, phases: Tensor | None, *rest: Any) -> tuple[Tensor, Tensor]:
-    check_device(rotated=rotated, dout=dout, frequencies=frequencies, phases=phases, positions=rest[0])
+    check_core_device(rotated=rotated, dout=dout, frequencies=frequencies, phases=phases, positions=rest[0])
     return _like(frequencies, phases)
 
 
@@ -250,7 +250,7 @@ def _polar_gradient(
 
 @_polar_gradient.register_fake
 def _(x: Tensor, dout: Tensor, frequencies: Tensor, phases: Tensor | None, *rest: Any) -> tuple[Tensor, Tensor, Tensor]:
-    check_device(x=x, dout=dout, frequencies=frequencies, phases=phases, positions=rest[0])
+    check_core_device(x=x, dout=dout, frequencies=frequencies, phases=phases, positions=rest[0])
     return (x.new_empty(x.shape), *_like(frequencies, phases))
 
 
@@ -318,7 +318,7 @@ def _fourier(x: Tensor, *rest: Any) -> Tensor:
 def _check_series(x: Tensor, *rest: Any) -> None:
     frequencies, cosines, sines, positions, _, _, all_pairs, _, first_channel, layout = rest
     check_tensor(x, "x", layout, REAL)
-    check_device(x=x, positions=positions, frequencies=frequencies, cosines=cosines, sines=sines)
+    check_core_device(x=x, positions=positions, frequencies=frequencies, cosines=cosines, sines=sines)
     heads, channels = _extents(x, layout)[2:]
     form = "[heads or 1, terms, pairs]"
     check_numbers(frequencies, "frequencies", "[terms]", (None,))
@@ -348,7 +348,7 @@ def _fourier_gradient(x: Tensor, dout: Tensor, *rest: Any) -> tuple[Tensor, Tens
 @_fourier_gradient.register_fake
 def _(x: Tensor, dout: Tensor, *rest: Any) -> tuple[Tensor, Tensor, Tensor]:
     frequencies, cosines, sines, positions = rest[:4]
-    check_device(x=x, dout=dout, frequencies=frequencies, cosines=cosines, sines=sines, positions=positions)
+    check_core_device(x=x, dout=dout, frequencies=frequencies, cosines=cosines, sines=sines, positions=positions)
     return frequencies.new_empty(frequencies.shape), cosines.new_empty(cosines.shape), sines.new_empty(sines.shape)
 
 
