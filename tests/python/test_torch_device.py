@@ -250,7 +250,7 @@ def test_autocast_changes_nothing(forced: None) -> None:
 
 
 @pytest.mark.parametrize("form", ["half", "interleaved", "pairs", "complex"])
-@pytest.mark.parametrize("name", ["plain", "yarn", "clockwise", "m-rope", "longrope", "llama.cpp"])
+@pytest.mark.parametrize("name", ["plain", "yarn", "clockwise", "m-rope", "longrope", "llama.cpp", "xpos", "xpos-log", "start"])
 def test_rotary_embedding(name: str, form: str) -> None:
     module = gt.RotaryEmbedding(EACH[name][0], form=form)
     at, x = positions_of(EACH[name][0], 6, far=False), torch.zeros(1)
@@ -258,6 +258,15 @@ def test_rotary_embedding(name: str, form: str) -> None:
     with _device.forcing():
         got = module(x, at)
     torch.testing.assert_close(got, wanted, rtol=0, atol=2e-7)
+
+
+def test_rotary_embedding_leaves_magnitudes_out(forced: None) -> None:
+    """Those of xPos differ by role; also where angles come from a table."""
+    plain = gt.RotaryEmbedding(gyre.rope(32, angles="llama.cpp", trained_length=64), form="pairs")
+    xpos = gt.RotaryEmbedding(gyre.xpos(32, angles="llama.cpp", trained_length=64, xpos_center=7), form="pairs")
+    at = torch.arange(64)[None]
+    for got, wanted in zip(xpos(torch.zeros(1), at), plain(torch.zeros(1), at), strict=True):
+        assert torch.equal(got, wanted)
 
 
 def test_rotary_embedding_reads_nothing() -> None:
@@ -327,6 +336,28 @@ def test_bias_compiled_and_fake() -> None:
     with FakeTensorMode():
         out = gt.bias(T5, 3, 9, tables=torch.empty(32, 4, device="cuda"))
         assert out.shape == (4, 3, 9) and out.device.type == "cuda"
+
+
+def test_kerple_power_of_exponent_0() -> None:
+    """0^0 = 1, as in the core."""
+    encoding, table = gyre.kerple(2, decay="power"), torch.tensor([[1.5, 2.0], [0.0, 1.0]])
+    with _device.forcing():
+        trained = table.clone().requires_grad_()
+        got = gt.bias(encoding, 3, tables=trained)
+        got.sum().backward()
+    assert torch.equal(got.detach(), gt.bias(encoding, 3, tables=table)) and float(got[0, 0, 0].detach()) == -1.5
+    plain = table.clone().requires_grad_()
+    gt.bias(encoding, 3, tables=plain).sum().backward()
+    torch.testing.assert_close(trained.grad, plain.grad)
+
+
+def test_bias_of_one_head() -> None:
+    """Axes of extent 1 of a table may be left out."""
+    table = torch.rand(32)
+    for given in (table, table[:, None], table[None, :, None], table[None, None, :, None]):
+        with _device.forcing():
+            got = gt.bias(gyre.t5(1), 5, tables=given)
+        assert torch.equal(got, gt.bias(gyre.t5(1), 5, tables=given))
 
 
 # -- refusals --

@@ -260,6 +260,22 @@ def _angles(
     return both[0], both[1]
 
 
+@lru_cache(maxsize=1024)
+def _angles_alone_of(spec: str) -> str:
+    """The encoding without xPos's magnitudes, which differ by role."""
+    encoding = encoding_of(spec)
+    if not encoding.config["rope.xpos_base"]:
+        return spec
+    return encoding.replace(rope__xpos_base=0, rope__xpos_center=0)._spec
+
+
+def _angles_alone_constant(spec: str) -> str:
+    return _angles_alone_of(spec)
+
+
+_angles_alone: Callable[[str], str] = _untyped.assume_constant_result(_angles_alone_constant)
+
+
 def _temperature_at(positions: Tensor, plan: _Plan, dtype: torch.dtype) -> Tensor:
     """[tokens] or [batch, tokens]."""
     assert plan.temperature is not None
@@ -274,8 +290,10 @@ def _temperature_at(positions: Tensor, plan: _Plan, dtype: torch.dtype) -> Tenso
 
 
 def cos_sin(positions: Tensor, spec: str, length: int) -> tuple[Tensor, Tensor]:
-    """As the operator gyre::cos_sin; float32 [..., tokens, pairs]."""
-    return _angles(positions, spec, _plan(spec, length), length, "query", torch.float32)
+    """As the operator gyre::cos_sin, without xPos's magnitudes; float32 [..., tokens, pairs]."""
+    spec = _angles_alone(spec)
+    plan = _plan(spec, length)
+    return _angles(positions, spec, plan, length, "query", torch.float32)
 
 
 # -- rotation --
@@ -450,8 +468,8 @@ def bias(queries: Tensor, keys: Tensor, tables: list[Tensor], spec: str, names: 
     distance = apart.abs().to(dtype).unsqueeze(-3)
     if kind == "kerple log":
         return -r1 * torch.log1p(r2 * distance)
-    power = torch.where(distance == 0, 0.0, torch.where(distance == 0, 1.0, distance) ** r2)
-    return -r1 * power
+    at_0 = torch.zeros_like(r2) ** r2.detach()  # 1 for an exponent of 0; without the gradient 0 x log 0
+    return -r1 * torch.where(distance == 0, at_0, torch.where(distance == 0, 1.0, distance) ** r2)
 
 
 @contextlib.contextmanager
