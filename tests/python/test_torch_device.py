@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import gyre
@@ -14,6 +15,7 @@ import torch
 import torch._dynamo.testing
 from gyre.torch import _device
 from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.utils._python_dispatch import TorchDispatchMode
 
 LONG = {"short_factor": [1 + i / 20 for i in range(16)], "long_factor": [0.5 + i for i in range(16)]}
 # Encodings of 32 channels by name, with the context length of a call.
@@ -288,6 +290,82 @@ def test_patched_models(name: str) -> None:
         with gt.patch(model), _device.forcing():
             got = model(ids)[0]
     torch.testing.assert_close(got, wanted, rtol=1e-4, atol=1e-5)
+
+
+# -- devices without doubles, and tables --
+
+
+class Doubles(TorchDispatchMode):
+    """Counts operations that return doubles."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.count = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        out = func(*args, **(kwargs or {}))
+        self.count += sum(isinstance(one, torch.Tensor) and one.dtype == torch.float64 for one in (out if isinstance(out, tuple) else (out,)))
+        return out
+
+
+def test_no_doubles_where_a_device_has_none(forced: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    x, at = torch.randn(1, 2, 4, 32), torch.tensor([0, 5, 70000, 2**31])
+    wanted = gt.rotate(x, gyre.rope(32), at)
+    with Doubles() as before:
+        gt.rotate(x, gyre.rope(32), at)
+    monkeypatch.setattr(_device, "_has_doubles", lambda device: False)
+    with Doubles() as after:
+        got = gt.rotate(x, gyre.rope(32), at)
+    assert before.count > 0 and after.count == 0
+    close(got, wanted, x)
+
+
+def test_which_devices_have_doubles(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert _device._has_doubles(torch.device("cpu")) and _device._has_doubles(torch.device("cuda", 0))
+    assert not _device._has_doubles(torch.device("mps"))
+    monkeypatch.setattr(torch.xpu, "is_available", lambda: True)
+    for has in (False, True):
+        monkeypatch.setattr(torch.xpu, "get_device_properties", lambda device, has=has: SimpleNamespace(has_fp64=int(has)))
+        assert _device._has_doubles(torch.device("xpu", 0)) is has
+
+
+@pytest.mark.parametrize("name", ["start", "xpos", "llama.cpp"])
+def test_few_tables_while_a_context_grows(name: str, forced: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each decoded token has another length; tables are made for powers of two."""
+    made: list[int] = []
+    make = _device._make_table
+    monkeypatch.setattr(_device, "_made_tables", {})
+    monkeypatch.setattr(_device, "_make_table", lambda *args: made.append(1) or make(*args))
+    encoding = TABLES[name][0].replace(trained_length=64)
+    x = torch.randn(1, 1, 1, 32)
+    for length in range(50, 300, 3):
+        for at in (0, length - 1):
+            got = gt.rotate(x, encoding, at, length=length)
+            with _device.forcing(False):
+                close(got, gt.rotate(x, encoding, at, length=length), x)
+        if length > 64:
+            assert gt.rotate(x, encoding, length, length=length).isnan().all()
+    assert len(made) <= 5  # 64, where the scaling changes once more, 128, 256, 512
+
+
+def test_a_table_ends_where_magnitudes_do(forced: None) -> None:
+    """Those of xPos leave their range at position 222, within a table of 256 rows."""
+    steep, x = gyre.xpos(8, xpos_base=4.0), torch.ones(1, 1, 1, 8)
+    for length in (200, 222):
+        for role in ("query", "key"):
+            with _device.forcing(False):
+                wanted = gt.rotate(x, steep, length - 1, length=length, role=role)
+            torch.testing.assert_close(gt.rotate(x, steep, length - 1, length=length, role=role), wanted)
+    refused("ERANGE", "too far from rope.xpos_center", lambda: gt.rotate(x, steep, 0, length=223))
+
+
+def test_a_table_for_each_length_where_frequencies_follow_it(forced: None) -> None:
+    dynamic = gyre.xpos(32, scaling="dynamic", factor=2.0, trained_length=64)
+    x = torch.randn(1, 1, 8, 32)
+    for length in (50, 64, 65, 100, 101, 128):
+        with _device.forcing(False):
+            wanted = gt.rotate(x, dynamic, 3, length=length)
+        close(gt.rotate(x, dynamic, 3, length=length), wanted, x)
 
 
 # -- biases --

@@ -3,7 +3,7 @@
 A position times an increment of Encoding._phases, modulo a turn, is exact in whole numbers (docs/devices.md).  So nothing is
 copied from the device or waited for, and autograd, torch.compile, export, fake tensors and torch.func see plain operations.
 Encodings whose angles are no multiples of a phase (xPos, angles as another program computes them, LongRoPE's start tokens)
-read a table that the core makes once for a device and a length; a position outside of it gives NaN.
+read a table that the core makes for a device, which longer contexts share; a position past the length gives NaN.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+import numpy
 import torch
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensor
@@ -61,7 +62,9 @@ class _Plan(NamedTuple):
     low: tuple[int, ...]
     whole: tuple[int, ...]  # both, with a sign
     factor: float
-    rows: int  # of the table
+    rows: int  # of the table that positions may read; 0 = phases
+    made_rows: int  # of the table that is made, which serves longer contexts too
+    variant: int  # what else a context length decides of the table
     by_role: bool  # the table of keys is another one (xPos)
     temperature: tuple[str, int, float] | None
 
@@ -83,6 +86,30 @@ def _rows_of(config: dict[str, Any], length: int) -> int:
     return rows
 
 
+def _variant_of(encoding: Encoding, length: int) -> int:
+    """What a context length decides of a table, but for its rows."""
+    config = encoding.config
+    if config["rope.scaling"] == "longrope":  # two lists of factors
+        return int(length > int(config["trained_length"])) if length else -1
+    return length if depends_on_length(encoding) else 0
+
+
+def _made_rows_of(encoding: Encoding, rows: int, length: int) -> int:
+    """Rows up to a power of two, so that few tables are made while a context grows.  Not where a scaling follows the length
+    and each length has a table, or none is given: the core then reads it from the largest position.  Nor where xPos's
+    magnitude at the last row is out of range."""
+    if depends_on_length(encoding) and (not length or encoding.config["rope.scaling"] != "longrope"):
+        return rows
+    made = 1 << (rows - 1).bit_length()
+    try:
+        encoding.rotate(numpy.zeros((1, 1, 1, encoding.config["head_dim"]), numpy.float32), made - 1, length=length)
+    except Error as error:
+        if error.status != "ERANGE":
+            raise
+        return rows
+    return made
+
+
 @lru_cache(maxsize=1024)
 def _plan_of(spec: str, length: int) -> _Plan:
     encoding = encoding_of(spec)
@@ -92,7 +119,7 @@ def _plan_of(spec: str, length: int) -> _Plan:
     if encoding.kind == "tapa":
         raise Error("EUNSUPPORTED", "encoding: tapa is supported on the processor alone", "encoding")
     if encoding.kind != "rope":
-        return _Plan(encoding.kind, 0, 0, 0, "half", "half", 1, (), (), (), (), 1.0, 0, False, _temperature_of(config))
+        return _Plan(encoding.kind, 0, 0, 0, "half", "half", 1, (), (), (), (), 1.0, 0, 0, 0, False, _temperature_of(config))
     layout = config["rope.layout"]
     read, write = ("interleaved", "half") if layout == "interleaved-to-half" else (layout, layout)
     is_xpos = config["rope.xpos_base"] > 0
@@ -113,7 +140,8 @@ def _plan_of(spec: str, length: int) -> _Plan:
         "rope", config["head_dim"], config["rope.first_channel"], config["rope.dim"] // 2, read, write, axes,
         tuple(axis for _, axis in numbers) if axes > 1 else (),
         tuple(one >> 32 for one, _ in numbers), tuple(one & 0xFFFFFFFF for one, _ in numbers),
-        tuple(one - (one >> 63 << 64) for one, _ in numbers), factor, rows, is_xpos, _temperature_of(config),
+        tuple(one - (one >> 63 << 64) for one, _ in numbers), factor, rows,
+        _made_rows_of(encoding, rows, length) if rows else 0, _variant_of(encoding, length), is_xpos, _temperature_of(config),
     )  # fmt: skip
 
 
@@ -144,7 +172,7 @@ def _make_table(spec: str, length: int, role: str, dtype: torch.dtype, device: t
     if encoding.config["query.temperature"] != "none":
         encoding = encoding.replace(query__temperature="none")
     with torch.device("cpu"), torch.inference_mode(False), torch.no_grad():
-        basis = torch.zeros(1, 1, plan.rows, plan.channels, dtype=dtype)
+        basis = torch.zeros(1, 1, plan.made_rows, plan.channels, dtype=dtype)
         _pairs_of(basis, plan, plan.read)[0].fill_(1)
         rotated = encoding.rotate(basis, 0, layout="bhsd", role=role, length=length)
         both = torch.stack([one[0, 0] for one in _pairs_of(rotated, plan, plan.write)], 1)
@@ -159,10 +187,11 @@ def _make_table(spec: str, length: int, role: str, dtype: torch.dtype, device: t
 def _table_rows(rows: Tensor, encoding: str, length: int, role: str, double: bool) -> Tensor:
     """[..., 2, pairs]: cos and sin.  An operator, because a graph would otherwise hold the table."""
     dtype = torch.float64 if double else torch.float32
-    key = encoding, length, role, dtype, rows.device
+    plan = _plan_of(encoding, length)
+    key = encoding, plan.made_rows, plan.variant, role, dtype, rows.device
     table = _made_tables.get(key)
     if table is None:
-        table = _make_table(*key)
+        table = _make_table(encoding, length, role, dtype, rows.device)
         _keep(_made_tables, key, table, 16)
     return _rows(table, rows)
 
@@ -246,15 +275,22 @@ def _polynomials(y: Tensor) -> tuple[Tensor, Tensor]:
     return z * c + 1.0, y * 7.8539813e-1 + y * s
 
 
+def _has_doubles(device: torch.device) -> bool:
+    """MPS has none, nor have some GPUs of Intel."""
+    if device.type == "xpu" and torch.xpu.is_available():
+        return bool(torch.xpu.get_device_properties(device).has_fp64)
+    return device.type != "mps"
+
+
 def _angles(
     positions: Tensor, spec: str, plan: _Plan, length: int, role: str, dtype: torch.dtype
 ) -> tuple[Tensor, Tensor]:
     """cos and sin, attention factor and xPos's magnitude included: [tokens, pairs] or [batch, tokens, pairs]."""
     if plan.high:
-        fused = torch.compiler.is_compiling() or positions.device.type == "mps"  # which has no doubles
+        fused = torch.compiler.is_compiling() or not _has_doubles(positions.device)
         return _phase_angles(_positions_of_pairs(positions, plan), plan, dtype, polynomials=fused)
     at = positions.long()
-    row = torch.where((at < 0) | (at >= plan.rows), plan.rows, at)
+    row = torch.where((at < 0) | (at >= plan.rows), plan.made_rows, at)
     of = role if plan.by_role else "query"
     both = _table_rows(row, spec, length, of, dtype == torch.float64).unbind(-2)
     return both[0], both[1]

@@ -176,9 +176,9 @@ def rotate(
         length: the context length in use, in tokens; None = the encoding's own.
 
     Returns a tensor with the shape and the type of x, and on the processor with its order of strides.  On other devices
-    float32 angles are within 3.3e-8 up to position 2^31, in graphs and on MPS 1.26e-7; xPos, LongRoPE's start tokens and
-    angles of other programs come from a table of length, context length or trained length positions, past which results
-    are NaN.
+    float32 angles are within 3.3e-8 up to position 2^31; in graphs, under GYRE_TRITON=1 and without doubles (MPS, some of
+    Intel) 1.26e-7.  xPos, LongRoPE's start tokens and angles of other programs come from a table: results past length,
+    context length or trained length positions are NaN.
     Raises gyre.Error.
     """
     if direction not in _ADJOINT:
