@@ -57,6 +57,14 @@ static void rotation_of_a_head(void **state) {
     assert_null(strstr(o->out, "channels  4, 36"));
 }
 
+/* A vector is written out where it is short. */
+static void rotation_of_a_pair(void **state) {
+    (void)state;
+    assert_non_null(strstr(run("show rotation --dim 2")->out, "x = (1, 2) at position m = 3: 1 pair, base 10000"));
+    assert_non_null(strstr(run("show rotation --dim 4")->out, "x = (1, 2, 3, 4) at position m = 3: 2 pairs, base 10000"));
+    assert_non_null(strstr(run("show rotation --dim 6")->out, "x = (1, 2, ..., 6) at position m = 3: 3 pairs, base 10000"));
+}
+
 static void shift(void **state) {
     (void)state;
     double error[4], alone[4];
@@ -157,9 +165,13 @@ static void text_and_refusals(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rotation),         cmocka_unit_test(rotation_of_a_head), cmocka_unit_test(shift),
-        cmocka_unit_test(repeats),          cmocka_unit_test(interpolation),      cmocka_unit_test(stretched),
-        cmocka_unit_test(text_and_refusals)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(rotation),
+                                       cmocka_unit_test(rotation_of_a_head),
+                                       cmocka_unit_test(rotation_of_a_pair),
+                                       cmocka_unit_test(shift),
+                                       cmocka_unit_test(repeats),
+                                       cmocka_unit_test(interpolation),
+                                       cmocka_unit_test(stretched),
+                                       cmocka_unit_test(text_and_refusals)};
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

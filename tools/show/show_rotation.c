@@ -117,8 +117,12 @@ static void print_pairs(const show_options *o, const rotation_result *r, FILE *t
 }
 
 static void print(const show_options *o, const rotation_result *r, FILE *text) {
-    fprintf(text, "RoPE turns x = (1, 2, ..., %lld) at position m = %lld: %lld pairs%s, base %g.\n\n", (long long)o->dim,
-            (long long)o->position, (long long)o->dim / 2, o->dim / 2 > SHOWN_PAIRS ? " (four shown)" : "", o->base);
+    const long long pairs = o->dim / 2;
+    fprintf(text, "RoPE turns x = (1, 2");
+    if (o->dim == 4) fprintf(text, ", 3, 4");
+    if (o->dim > 4) fprintf(text, ", ..., %lld", (long long)o->dim);
+    fprintf(text, ") at position m = %lld: %lld pair%s%s, base %g.\n\n", (long long)o->position, pairs,
+            pairs == 1 ? "" : "s", pairs > SHOWN_PAIRS ? " (four shown)" : "", o->base);
     print_pairs(o, r, text);
     fprintf(text, "\n  length          |x| %.4f      |R_m x| %.4f half, %.4f interleaved\n", r->length, r->lengths[0],
             r->lengths[1]);
