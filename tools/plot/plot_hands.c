@@ -62,7 +62,7 @@ enum { SIDE = 300, HEAD = 60, TEXT = 115, LINE = 20 };
 
 static void put_dial(plot_script *s) {
     fputs("unset border\nunset xtics\nunset ytics\nset size ratio -1\nset xrange [-1.1:1.1]\nset yrange [-1.1:1.1]\n"
-          "set object 1 circle at 0,0 size 1 fillstyle empty border linecolor rgb '#5f6368' linewidth 1.4\n",
+          "set object 1 circle at 0,0 size 1 fillcolor rgb '#5f6368' fillstyle empty border rgb '#5f6368' linewidth 1.4\n",
           s->file);
     for (int i = 0; i < 60; i++) {
         const double angle = i * TURN / 60, from = i % 5 ? 0.96 : 0.89;
@@ -77,11 +77,11 @@ static void put_text(const plot_table *t, plot_script *s, int64_t first, plot_bo
     double y = box.bottom - 14.0 / s->height;
     for (int h = 0; h < HANDS; h++) {
         const int64_t r = first + h;
-        fprintf(s->file,
-                "set label '%s: %.3g° a second, %.4g turns in all, slowed by %.3g' at screen %.4f, screen %.4f center font "
-                "',11' textcolor rgb '#3c4043'\n",
-                plot_table_text(t, r, COLUMN_HAND), plot_table_number(t, r, COLUMN_STEP) * 360 / TURN,
-                plot_table_number(t, r, COLUMN_END_TURNS), plot_table_number(t, r, COLUMN_DIVISOR), middle, y);
+        const double turns = plot_table_number(t, r, COLUMN_END_TURNS), by = plot_table_number(t, r, COLUMN_DIVISOR);
+        fprintf(s->file, "set label '%s: %.3g°/s, %.4g turn%s in all", plot_table_text(t, r, COLUMN_HAND),
+                plot_table_number(t, r, COLUMN_STEP) * 360 / TURN, turns, fabs(turns - 1) < 1e-9 ? "" : "s");
+        if (by > 1) fprintf(s->file, ", slowed by %.3g", by);
+        fprintf(s->file, "' at screen %.4f, screen %.4f center font ',11' textcolor rgb '#3c4043'\n", middle, y);
         y -= LINE / (double)s->height;
     }
     const double hour = plot_table_number(t, first + HANDS - 1, COLUMN_END_TURNS);

@@ -8,7 +8,7 @@ enum { COLUMN_PAIR, COLUMN_POSITION, COLUMN_ANGLE, COLUMN_COSINE, COLUMN_SINE, C
 /* Between the positions m is continued, so that the curve can be followed. */
 static const plot_column columns[] = {{"pair", ""}, {"position", "tokens"}, {"angle", "rad"}, {"cos", ""},
                                       {"sin", ""},  {"is_token", ""},       {NULL, NULL}};
-enum { STEPS = 12, POSITIONS = 64, MOST_POSITIONS = 512, ROWS = 4, ROW_HEIGHT = 230, HEAD = 52, WIDTH = 1120 };
+enum { STEPS = 12, POSITIONS = 64, MOST_POSITIONS = 512, ROWS = 4, ROW_HEIGHT = 230, HEAD = 52, FOOT = 26, WIDTH = 1120 };
 static const double TURN = 6.283185307179586;
 
 gyre_status plot_turns_compute(plot_work *w, gyre_error *err) {
@@ -64,10 +64,20 @@ static void draw_space(plot_script *s, const char *rows, double bottom, double h
     fputs("set border 3 linecolor rgb '#5f6368'\nset origin 0,0\nset size 1,1\n", s->file);
 }
 
+/* Whether a row of panels is the first, which has titles, and the last, which has the name of the axis. */
+typedef struct row_place {
+    int first, last;
+} row_place;
+
+static void put_words(plot_script *s, row_place place, const char *title) {
+    if (place.first) fprintf(s->file, "set title '%s' offset 0,-0.4 font ',11' textcolor rgb '#202124'\n", title);
+    if (place.last) fputs("set xlabel 'position (tokens)' textcolor rgb '#3c4043' font ',12' offset 0,-0.1\n", s->file);
+}
+
 /* Cosine and sine by position, the sine dashed. */
-static void draw_waves(plot_script *s, const char *rows, plot_box box, int is_first, const char *color) {
+static void draw_waves(plot_script *s, const char *rows, plot_box box, row_place place, const char *color) {
     plot_box_begin(s, box);
-    if (is_first) plot_panel_title(s, "above: cos, side: sin (- -)");
+    put_words(s, place, "cos, from above; sin, from the side (dashed)");
     fprintf(s->file,
             "set yrange [-1.1:1.1]\nset ytics (-1,0,1)\nplot $all every %s using 2:4 with lines linewidth 1.4 linecolor rgb "
             "'%s' notitle, $all every %s using 2:5 with lines dashtype 2 linewidth 1.4 linecolor rgb '%s' notitle\n",
@@ -75,9 +85,9 @@ static void draw_waves(plot_script *s, const char *rows, plot_box box, int is_fi
 }
 
 /* The angle as it grows, and within one turn, where it begins again. */
-static void draw_angle(plot_script *s, const char *rows, plot_box box, int is_first, const char *color) {
+static void draw_angle(plot_script *s, const char *rows, plot_box box, row_place place, const char *color) {
     plot_box_begin(s, box);
-    if (is_first) plot_panel_title(s, "turns; the last one, grey");
+    put_words(s, place, "turns (grey: without whole turns)");
     fprintf(s->file,
             "set yrange [0:*]\nplot $all every %s using 2:($6 == 1 ? $3 / %.15g - floor($3 / %.15g) : NaN) with points "
             "pointtype "
@@ -87,11 +97,12 @@ static void draw_angle(plot_script *s, const char *rows, plot_box box, int is_fi
 }
 
 static void draw_row(const plot_table *t, plot_script *s, const plot_group *g, int count) {
-    const double height = (1.0 - (double)HEAD / s->height) / count;
+    const double height = (1.0 - (double)(HEAD + FOOT) / s->height) / count;
     const double top = 1 - (double)HEAD / s->height - g->index * height, bottom = top - height + 44.0 / s->height;
     const double pair = plot_table_number(t, g->first, COLUMN_PAIR),
                  theta = plot_table_number(t, g->first + STEPS, COLUMN_ANGLE);
     const char *color = plot_color(gyre_report_look_at(g->index));
+    const row_place place = {g->index == 0, g->index == count - 1};
     char rows[64];
     snprintf(rows, sizeof rows, "::%lld::%lld", (long long)g->first, (long long)g->end - 1);
     draw_space(s, rows, bottom, height, plot_table_number(t, g->end - 1, COLUMN_POSITION), color);
@@ -100,21 +111,23 @@ static void draw_row(const plot_table *t, plot_script *s, const plot_group *g, i
     fprintf(s->file,
             "set label 'pair %.0f' at screen 0.012, screen %.4f left font ',14' textcolor rgb '%s'\n"
             "set label 'θ = %.3g' at screen 0.012, screen %.4f left font ',12' textcolor rgb '#3c4043'\n"
-            "set label 'a turn in %.3g tokens' at screen 0.012, screen %.4f left font ',12' textcolor rgb '#3c4043'\n",
-            pair, top - 26.0 / s->height, color, theta, top - 48.0 / s->height, TURN / theta, top - 66.0 / s->height);
+            "set label 'a turn in' at screen 0.012, screen %.4f left font ',12' textcolor rgb '#3c4043'\n"
+            "set label '%.3g tokens' at screen 0.012, screen %.4f left font ',12' textcolor rgb '#3c4043'\n",
+            pair, top - 26.0 / s->height, color, theta, top - 48.0 / s->height, top - 66.0 / s->height, TURN / theta,
+            top - 84.0 / s->height);
     if (g->index == 0) plot_panel_title(s, "from the end");
     fputs("set xrange [-1.1:1.1]\nset yrange [-1.1:1.1]\nset xtics (-1,0,1)\nset ytics (-1,0,1)\nset size ratio -1\n",
           s->file);
     put_curve(s, rows, "4", "5", NULL, color);
     fputs("set size noratio\n", s->file);
-    draw_waves(s, rows, (plot_box){0.61, 0.79, circle.bottom, circle.top}, g->index == 0, color);
-    draw_angle(s, rows, (plot_box){0.835, 0.985, circle.bottom, circle.top}, g->index == 0, color);
+    draw_waves(s, rows, (plot_box){0.61, 0.79, circle.bottom, circle.top}, place, color);
+    draw_angle(s, rows, (plot_box){0.835, 0.985, circle.bottom, circle.top}, place, color);
 }
 
 void plot_turns_draw(const plot_work *w, plot_script *s) {
     const plot_table *t = &w->table;
     const int count = plot_table_groups(t, COLUMN_PAIR);
-    plot_script_start(s, WIDTH, HEAD + ROW_HEIGHT * count, t->title);
+    plot_script_start(s, WIDTH, HEAD + ROW_HEIGHT * count + FOOT, t->title);
     plot_data(s, t, "all", 0, t->rows);
     for (plot_group g = {0}; plot_group_next(t, COLUMN_PAIR, &g);)
         draw_row(t, s, &g, count);
