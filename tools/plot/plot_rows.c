@@ -160,6 +160,10 @@ static double put_map(const plot_table *t, plot_script *s, const table_part *par
 static void draw_map(const plot_table *t, plot_script *s, const table_part *part, plot_box box) {
     double most = 1e-12;
     const double width = put_map(t, s, part, &most), last = plot_table_number(t, part->end - 1, COLUMN_POSITION);
+    /* A sinusoid has what nothing turned, cos 1, in the lightest colour; the numbers of a trained table lie around 0. */
+    const char *palette = isnan(plot_table_number(t, part->first, COLUMN_PAIR))
+                              ? "-1 '#0b3a66', -0.5 '#4a97cd', 0 '#fdfdfb', 0.5 '#ec9a52', 1 '#7a3300'"
+                              : "-1 '#0b3a66', 0 '#4a97cd', 1 '#fdfdfb'";
     const double half = part->positions > 1 ? last / (double)(part->positions - 1) / 2 : 0.5; /* of a cell */
     plot_box_begin(s, box);
     plot_panel_title(s, plot_table_text(t, part->first, COLUMN_TABLE));
@@ -167,10 +171,10 @@ static void draw_map(const plot_table *t, plot_script *s, const table_part *part
     plot_label(s, 'y', "position (tokens)");
     fprintf(s->file,
             "unset grid\nset border 15\nset xrange [-0.5:%.9g]\nset yrange [%.9g:%.9g]\nset cbrange [%.9g:%.9g]\n"
-            "set palette defined (-1 '#0b3a66', -0.5 '#4a97cd', 0 '#fdfdfb', 0.5 '#ec9a52', 1 '#7a3300')\n"
+            "set palette defined (%s)\n"
             "set colorbox user origin screen 0.545, screen %.4f size screen 0.014, screen %.4f\nset cbtics font ',11'\n"
             "plot $map using 1:2:3 %s notitle\n",
-            (double)part->channels - 0.5, -half, last + half, -most, most, box.bottom, box.top - box.bottom,
+            (double)part->channels - 0.5, -half, last + half, -most, most, palette, box.bottom, box.top - box.bottom,
             plot_image((double)part->channels / width * (double)part->positions));
 }
 
