@@ -53,7 +53,7 @@ enum {
     MOST_PANELS = 96,
     FAMILIES = 6,
     NAME_ROOM = 40,
-    NAME_CHARACTER = 7,
+    NAME_CHARACTER = 9,
     LEAST_ROOM = 110,
     ALL_FAMILIES = -1,
     OTHER_FAMILY = FAMILIES - 1,

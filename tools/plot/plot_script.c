@@ -8,7 +8,7 @@
 #include <string.h>
 
 /* Room in characters and fractions of the picture. */
-static const double TITLE = 44, GAP_X = 86, GAP_Y = 74, MARGIN = 18, LINE = 15, LEADER = 22, CHARACTER = 7, SYMBOL_GAP = 8;
+static const double TITLE = 44, GAP_X = 86, GAP_Y = 74, MARGIN = 18, LINE = 15, LEADER = 22, CHARACTER = 8.5, SYMBOL_GAP = 8;
 
 int plot_script_begin(plot_script *s) {
     *s = (plot_script){.width = 960, .height = 600};
