@@ -130,9 +130,9 @@ static void points_of_accuracy(void **state) {
 static void titles_of_biases(void **state) {
     (void)state;
     table t = table_of("bias --tokens 8");
-    assert_string_equal(title_of(&t),
-                        "What is added to a score, and of trained tables which row a distance takes: 8 queries and "
-                        "keys; the number at a line is its head");
+    assert_string_equal(
+        title_of(&t), "What is added to a score, or which row of a trained table: 8 queries and keys; the number at a line "
+                      "is its head");
     table_free(&t);
 }
 

@@ -246,9 +246,9 @@ static void set_title(plot_table *t, int64_t tokens) {
         numbers += !shows_rows(t, g.first);
     }
     snprintf(t->title, sizeof t->title, "%s%s%s: %lld queries and keys%s", numbers ? "What is added to a score" : "",
-             numbers && rows ? ", and " : "",
+             numbers && rows ? ", or " : "",
              !rows     ? ""
-             : numbers ? "of trained tables which row a distance takes"
+             : numbers ? "which row of a trained table"
                        : "Which row of a trained table a distance takes",
              (long long)tokens, numbers ? "; the number at a line is its head" : "");
 }
