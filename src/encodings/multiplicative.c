@@ -2,7 +2,8 @@
  *
  *     scale sum over c of q_c k_c A[r]_c,    r the row of the clipped distance,
  *
- * with A trained.  Attention computes the product (attention/terms/factors.h). */
+ * with A trained.  Attention computes the product (attention/terms/factors.h).  The name is Gyre's, and so are the clip of
+ * 16, the start at 1 and a table that all heads share: the text of the paper could not be read whole. */
 #include "core/encoding.h"
 #include "core/relative_table.h"
 #include "encodings/schemes.h"
@@ -26,7 +27,7 @@ static gyre_status init(gyre_encoding *encoding, gyre_error *err) {
     return gyre_distance_map_make(encoding, most, row_of_distance, err);
 }
 
-/* As Shaw's, whose clip the paper takes over. */
+/* As Shaw's. */
 static void suggest(gyre_config *config) {
     if (config->score.max_distance == 0) config->score.max_distance = 16;
 }
