@@ -6,20 +6,41 @@ import { type Key, t } from "./text";
 interface Chapter {
     title: Key;
     page: string;
-    anchor: string; // of the English page
+    anchor: string; // of the English page; "" = its top
+    anchorZh: string; // of the Chinese page
 }
-const rope: Chapter = { title: "chapter.rope", page: "guide/rope", anchor: "why-so-many-pairs" };
-const far: Chapter = { title: "chapter.far", page: "guide/far-end", anchor: "which-angles-has-training-shown" };
+const rope: Chapter = { title: "chapter.rope", page: "guide/rope", anchor: "why-so-many-pairs", anchorZh: "为什么要这么多对" };
+const far: Chapter = {
+    title: "chapter.far",
+    page: "guide/far-end",
+    anchor: "which-angles-has-training-shown",
+    anchorZh: "训练时见过哪些角度",
+};
+const reading: Chapter = {
+    ...far,
+    anchor: "what-does-a-model-do-at-an-angle-it-has-not-met",
+    anchorZh: "遇到没见过的角度模型会怎样",
+};
 const CHAPTERS: Record<string, Chapter> = {
     clock: far,
     map: far,
-    waves: { title: "chapter.extension", page: "guide/extension", anchor: "" },
+    waves: { title: "chapter.extension", page: "guide/extension", anchor: "", anchorZh: "" },
     helix: rope,
-    decay: { title: "chapter.rope", page: "guide/rope", anchor: "" },
-    bias: { title: "chapter.relative", page: "guide/relative", anchor: "what-can-one-number-do" },
-    yours: { title: "chapter.choosing", page: "guide/choosing", anchor: "" },
-    model: { ...far, anchor: "what-does-a-model-do-at-an-angle-it-has-not-met" },
-    attention: { ...far, anchor: "what-does-a-model-do-at-an-angle-it-has-not-met" },
+    decay: {
+        title: "chapter.rope",
+        page: "guide/rope",
+        anchor: "does-the-score-fall-with-the-distance",
+        anchorZh: "得分会随距离衰减吗",
+    },
+    bias: {
+        title: "chapter.relative",
+        page: "guide/relative",
+        anchor: "what-can-one-number-do",
+        anchorZh: "一个数能做什么",
+    },
+    yours: { title: "chapter.choosing", page: "guide/choosing", anchor: "", anchorZh: "" },
+    model: reading,
+    attention: reading,
 };
 
 /* The site has the page at explorer/app.html, beside guide/ and zh/guide/. */
@@ -35,8 +56,8 @@ export function chapterOf(view: string): HTMLElement | null {
         const file = `docs/${chinese ? "zh/" : ""}${chapter.page}.md`;
         return h("p", { class: "chapter" }, t("chapter.file", { title }), " ", h("code", {}, file));
     }
-    const anchor = chapter.anchor && !chinese ? `#${chapter.anchor}` : "";
-    const href = `../${chinese ? "zh/" : ""}${chapter.page}/${anchor}`;
+    const anchor = chinese ? chapter.anchorZh : chapter.anchor;
+    const href = `../${chinese ? "zh/" : ""}${chapter.page}/${anchor && `#${anchor}`}`;
     return h("p", { class: "chapter" }, h("a", { href, target: "_top" }, t("chapter.link", { title })));
 }
 
