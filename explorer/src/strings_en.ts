@@ -113,6 +113,8 @@ export const en = {
     "clock.dials": "All pairs; arrows choose one",
     "clock.trained": "Turns in training",
     "clock.relative": "Angle over {d} tokens",
+    "clock.unwrapped": "Before whole turns are taken off",
+    "clock.unwrapped.value": "{angle} rad, {turns} turns",
     "clock.state": "Angle between them",
     "clock.seen": "seen in training",
     "clock.masked": "not computed: the key comes after the query",
@@ -273,6 +275,7 @@ export const en = {
     "attention.distance": "distance",
     "attention.both": "both: key at",
     "attention.readout": "Query “{q}” is byte {i}, key “{k}” byte {j}.",
+    "attention.bars.at": "The bars are those of a query and a key {d} tokens apart.",
     "attention.weights": "The key gets {none} % of the weight without a method, and {yarn} % under YaRN.",
 
     "chapter.rope": "RoPE",

@@ -172,9 +172,19 @@ export function attentionView(): View {
     });
 
     let drawn = "";
+    let read = "";
+    /* The bars of a new text begin at the bytes that are chosen in it, wherever another view has moved m and n. */
+    function takePositions(of: Attending): void {
+        const text = of.letters.join("");
+        if (read === text) return;
+        read = text;
+        const { i, j } = chosen(of);
+        if (get().m - get().n !== i - j) pick(i, j);
+    }
     function drawLetters(of: Attending): void {
         if (drawn === of.key) return;
         drawn = of.key;
+        takePositions(of);
         for (const strip of strips) {
             strip.letters = of.letters.map((letter) => h("span", {}, shown(letter)));
             strip.element.replaceChildren(...strip.letters);
@@ -227,6 +237,7 @@ export function attentionView(): View {
             sentences(
                 t("attention.readout", { q: shown(of.letters[i]!), i: count(i), k: shown(of.letters[j]!), j: count(j) }),
                 t("attention.weights", { none: short(100 * weights[0]!, 2), yarn: short(100 * weights[1]!, 2) }),
+                t("attention.bars.at", { d: count(m - n) }),
             ),
         );
         view.refresh();

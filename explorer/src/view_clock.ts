@@ -276,14 +276,23 @@ export function clockView(): View {
         const d = distance();
         const unseen = isUnseen(of.setup, pair, d);
         const turns = of.revolutions[pair]!;
+        const wavelength = frequencies(setup()).wavelengths[pair]!;
+        const frequency = (2 * Math.PI) / wavelength;
         const text = past(of, pair);
         facts.replaceChildren(
             ...fact(t("col.pair"), `${pair} / ${dim / 2 - 1}`),
-            ...fact(t("clock.wavelength"), t("unit.tokens", { n: short(frequencies(setup()).wavelengths[pair]!) })),
+            ...fact(t("clock.wavelength"), t("unit.tokens", { n: short(wavelength) })),
             ...fact(t("clock.trained"), t("unit.turns", { n: short(turns) })),
             ...fact(
                 t("clock.relative", { d: count(d) }),
                 degrees(of.between[pair]!),
+            ),
+            ...fact(
+                t("clock.unwrapped"),
+                t("clock.unwrapped.value", {
+                    angle: short(d * frequency),
+                    turns: short((d * frequency) / (2 * Math.PI)),
+                }),
             ),
             ...fact(t("clock.state"), text, unseen ? "unseen" : ""),
         );

@@ -2,6 +2,7 @@
 
 import re
 import shutil
+from pathlib import Path
 
 import pytest
 from explorer_fixtures import VIEWS, model_ready, number, settle, show, table
@@ -119,6 +120,17 @@ def test_where_a_head_looks(open_page):
     assert page.locator("[data-far=none]").inner_text().startswith("0 %")
 
 
+def test_the_bars_begin_at_the_chosen_letters(open_page):
+    """Though another view has put query and key elsewhere; then both views move together."""
+    page = open_page("m=120&n=100&query=350&key=3")
+    attention(page)
+    page.wait_for_function("() => location.hash.includes('m=350') && location.hash.includes('n=3')")
+    assert "347 tokens apart" in page.locator("#attention .readout").inner_text()
+    page.locator("#score-key").fill("20")
+    settle(page)
+    assert "20 tokens apart" in page.locator("#attention .readout").inner_text()
+
+
 def bars(page) -> list[float]:
     return [number(cell) for row in table(page, "attention")[1:] for cell in (row[3], row[6])]
 
@@ -186,6 +198,12 @@ def test_a_clock_that_runs_from_the_start(open_page):
     assert still.input_value("#clock-m") == "400"
 
 
+def headings(chapter: Path) -> set[str]:
+    """The anchors that the site gives the headings of a chapter."""
+    lines = re.findall(r"^## (.+)$", chapter.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", line.lower()).replace(" ", "-") for line in lines}
+
+
 @pytest.mark.parametrize("language", ["en", "zh"])
 def test_views_lead_to_their_chapters(open_page, page_file, tmp_path, language):
     """On the site by a link; from disk by the name of the file."""
@@ -202,6 +220,10 @@ def test_views_lead_to_their_chapters(open_page, page_file, tmp_path, language):
     for view in VIEWS:
         link = page.locator(f"#{view} .chapter a").get_attribute("href")
         assert link.startswith("../zh/guide/" if language == "zh" else "../guide/"), link
+        chapter, _, anchor = link.removeprefix("../").partition("/#")
+        if anchor and (root / "docs").is_dir():
+            assert anchor in headings(root / "docs" / f"{chapter}.md"), link
+        assert anchor or view in ("waves", "yours"), "another view has a section of its own"
 
 
 def test_a_model_by_name(open_page, gyre, tmp_path):

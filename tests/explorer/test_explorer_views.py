@@ -9,6 +9,9 @@ pytest_plugins = "explorer_fixtures"
 # A picture is more than its ground: this share of pixels at least differs from the most frequent colour.
 INKED = 0.002
 
+# Bytes that a reader loads at most.
+LARGEST_PAGE = 3_500_000
+
 # The second place to look is the first again if the view has one picture.
 PICTURES = {
     "clock": [".clock-large", ".clock-small"],
@@ -30,6 +33,11 @@ SHARE_OF_INK = """canvas => {
     }
     return 1 - Math.max(...seen.values()) / (data.length / 4);
 }"""
+
+
+def test_the_page_stays_small(page_file):
+    """docs/explorer.md states its size."""
+    assert page_file.stat().st_size <= LARGEST_PAGE
 
 
 @pytest.mark.parametrize("view", PICTURES)
