@@ -15,6 +15,7 @@ export interface State {
     pair: number;
     m: number; // position of the query
     n: number; // position of the key
+    seconds: number; // that the wall clock shows
     axis: "position" | "pair"; // of the helix
     yaw: number; // degrees
     pitch: number;
@@ -55,6 +56,7 @@ export const defaults: Readonly<State> = {
     pair: 7,
     m: 680,
     n: 333,
+    seconds: 100000,
     axis: "position",
     yaw: 28,
     pitch: 18,
@@ -116,6 +118,7 @@ export const limits: Partial<Record<keyof State, readonly [number, number]>> = {
     pair: [0, 127],
     m: [0, (1 << 21) - 1],
     n: [0, (1 << 21) - 1],
+    seconds: [0, 129600],
     yaw: [-180, 180],
     pitch: [-90, 90],
     heads: [1, 32],

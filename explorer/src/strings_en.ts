@@ -123,6 +123,17 @@ export const en = {
         "Over {d} tokens, {unseen} of {pairs} pairs of hands are apart by an angle that training never had.",
     "clock.readout.masked": "The key comes {d} tokens after the query, so a causal model does not look at it.",
 
+    "wall.title": "A wall clock, read past its twelve hours",
+    "wall.lead":
+        "Three hands are three pairs. The clock shows 43200 s and here has to show 129600 s. Linear slows every hand down by 3; NTK leaves the second hand as it is, and slows the others the more, the slower they are.",
+    "wall.seconds": "seconds",
+    "wall.second": "Second hand",
+    "wall.minute": "Minute hand",
+    "wall.hour": "Hour hand",
+    "wall.hand": "{name}: frequency divided by {by}, {turns} turns.",
+    "wall.again": "Past 12 hours the clock looks the same again.",
+    "wall.unlike": "No two moments look alike.",
+
     "map.title": "Angle map",
     "map.lead":
         "The angle between query and key in every pair (fast at the top), over every distance. Fast pairs go round and round; slow pairs meet new angles past the trained length, and the colour of the strokes says how far past.",

@@ -123,6 +123,17 @@ export const zh: Record<keyof typeof en, string> = {
     "clock.readout": "相距 {d} 个词元时，{pairs} 对指针中有 {unseen} 对的夹角是训练时没见过的。",
     "clock.readout.masked": "键在查询之后 {d} 个词元，因果模型不看它。",
 
+    "wall.title": "挂钟，读到十二小时以外",
+    "wall.lead":
+        "三根针就是三个维度对。这口钟能表示 43200 秒，现在要表示 129600 秒。线性把每根针都放慢到三分之一；NTK 不动秒针，其余的越慢放慢得越多。",
+    "wall.seconds": "秒数",
+    "wall.second": "秒针",
+    "wall.minute": "分针",
+    "wall.hour": "时针",
+    "wall.hand": "{name}：频率除以 {by}，转了 {turns} 圈。",
+    "wall.again": "过了 12 小时，钟又和先前一样。",
+    "wall.unlike": "没有两个时刻看上去相同。",
+
     "map.title": "角度图",
     "map.lead": "每个维度对（上面转得快）在每个相对距离上，查询与键的夹角。快的一圈又一圈，早就转遍了；慢的过了训练长度，就走进从没到过的角度，斜线的颜色表示超出了多少。",
     "map.aria": "相对距离；上下键选择维度对",

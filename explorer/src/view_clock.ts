@@ -8,6 +8,7 @@ import { anglesAt, distance, excessAt, frequencies, isUnseen, ramp, setup, unsee
 import { get, set } from "./state";
 import { t } from "./text";
 import { frame, onArrows, type Sheet, type View } from "./view";
+import { wallClock } from "./wall_clock";
 
 interface Hands {
     setup: Setup;
@@ -230,7 +231,8 @@ export function clockView(): View {
         h("li", {}, tip, t("legend.unseen")),
     );
     const top = h("div", { class: "clock-top" }, large, facts);
-    const view = frame("clock", "clock.title", "clock.lead", sheet, top, slides.element, small, legend);
+    const wall = wallClock();
+    const view = frame("clock", "clock.title", "clock.lead", sheet, top, slides.element, small, legend, wall.element);
     let layout = grid(300, 180, 16);
 
     onPointer(small, (event) => {
@@ -258,6 +260,7 @@ export function clockView(): View {
         const of = hands();
         const ink = colours();
         slides.update();
+        wall.draw();
         const big = surface(large);
         const r = Math.min(big.width, big.height) / 2 - 3;
         face(big.context, { x: big.width / 2, y: big.height / 2, r }, pair, of, ink, true);

@@ -1,5 +1,6 @@
 """What the page teaches: that a score sees distances, how far past training an angle is, and what a sum of pairs does."""
 
+import math
 import re
 import shutil
 from pathlib import Path
@@ -118,6 +119,35 @@ def test_where_a_head_looks(open_page):
     settle(page)
     assert page.locator("#attention-none span.masked").count() == 383
     assert page.locator("[data-far=none]").inner_text().startswith("0 %")
+
+
+def wall(page, seconds: int) -> dict[str, list[tuple[float, float]]]:
+    """out = the tips of the second, the minute and the hour hand under each method."""
+    show(page, "clock")
+    page.locator("#wall-seconds").fill(str(seconds))
+    settle(page)
+    tips = """nodes => Object.fromEntries(nodes.map(node => [node.dataset.wall, ['second', 'minute', 'hour'].map(name => {
+        const hand = node.querySelector(`.wall-${name}`);
+        return [Number(hand.getAttribute('x2')), Number(hand.getAttribute('y2'))];
+    })]))"""
+    return page.locator("[data-wall]").evaluate_all(tips)
+
+
+def test_the_wall_clock_past_its_hours(open_page):
+    """Unchanged it shows twelve hours later what it showed; a slowed hour hand does not, and NTK keeps the second hand."""
+    page = open_page()
+    at, later = wall(page, 10000), wall(page, 10000 + 43200)
+    for name in ("none", "linear", "ntk"):
+        for hand in range(3):
+            period = (60, 3600, 43200)[hand] * {"none": 1, "linear": 3, "ntk": 3 ** (hand / 2)}[name]
+            for tips, seconds in ((at, 10000), (later, 53200)):
+                x, y = tips[name][hand]
+                angle = 2 * math.pi * seconds / period
+                assert x * math.cos(angle) + y * math.sin(angle) == pytest.approx(0, abs=1e-3), (name, hand)
+                assert x * math.sin(angle) - y * math.cos(angle) > 0.5
+    assert later["none"] == at["none"] and later["linear"][2] != at["linear"][2] and later["ntk"][0] == at["none"][0]
+    told = page.locator(".wall figure").all_inner_texts()
+    assert "the same again" in told[0] and "No two moments" in told[1] and "divided by 1.73" in told[2]
 
 
 def test_the_bars_begin_at_the_chosen_letters(open_page):
