@@ -113,7 +113,7 @@ export const en = {
     "clock.dials": "All pairs; arrows choose one",
     "clock.trained": "Turns in training",
     "clock.relative": "Angle over {d} tokens",
-    "clock.unwrapped": "Before whole turns are taken off",
+    "clock.unwrapped": "Unwrapped",
     "clock.unwrapped.value": "{angle} rad, {turns} turns",
     "clock.state": "Angle between them",
     "clock.seen": "seen in training",

@@ -114,7 +114,7 @@ export const zh: Record<keyof typeof en, string> = {
     "clock.dials": "全部维度对，用方向键选择",
     "clock.trained": "训练时转过",
     "clock.relative": "相距 {d} 词元的夹角",
-    "clock.unwrapped": "去掉整圈之前",
+    "clock.unwrapped": "不折回的夹角",
     "clock.unwrapped.value": "{angle} 弧度，{turns} 圈",
     "clock.state": "两针的夹角",
     "clock.seen": "训练时见过",

@@ -72,19 +72,18 @@ export function wallClock(): { element: HTMLElement; draw(): void } {
     const value = h("output", { for: "wall-seconds", class: "number" });
     const label = h("label", { for: "wall-seconds" }, t("wall.seconds"));
     const element = h(
-        "div",
-        { class: "wall" },
-        h("h3", {}, t("wall.title")),
+        "details",
+        { class: "wall", toggle: () => draw() },
+        h("summary", {}, t("wall.title")),
         h("p", { class: "lead" }, t("wall.lead")),
         h("div", { class: "slide" }, label, slider, value),
         h("div", { class: "wall-dials" }, ...dials.map((one) => one.figure)),
     );
-    return {
-        element,
-        draw() {
-            slider.value = String(get().seconds);
-            say(value, count(get().seconds));
-            for (const one of dials) one.draw();
-        },
-    };
+    function draw(): void {
+        if (!element.open) return;
+        slider.value = String(get().seconds);
+        say(value, count(get().seconds));
+        for (const one of dials) one.draw();
+    }
+    return { element, draw };
 }

@@ -124,6 +124,8 @@ def test_where_a_head_looks(open_page):
 def wall(page, seconds: int) -> dict[str, list[tuple[float, float]]]:
     """out = the tips of the second, the minute and the hour hand under each method."""
     show(page, "clock")
+    if page.locator(".wall").get_attribute("open") is None:
+        page.locator(".wall summary").click()
     page.locator("#wall-seconds").fill(str(seconds))
     settle(page)
     tips = """nodes => Object.fromEntries(nodes.map(node => [node.dataset.wall, ['second', 'minute', 'hour'].map(name => {
