@@ -130,7 +130,7 @@ def _attention(q: Tensor, k: Tensor, v: Tensor, *rest: Any) -> tuple[Tensor, Ten
 )
 def _attention_weights(q: Tensor, k: Tensor, v: Tensor, scores: bool, *rest: Any) -> Tensor:
     """The weights, or the scores."""
-    _, found = core.attention(q, k, v, weights=not scores, scores=scores, **_call(rest))
+    found: Tensor = core.attention(q, k, v, weights=not scores, scores=scores, **_call(rest))[1]
     return found.contiguous()
 
 
