@@ -467,8 +467,8 @@ static void prefetch_fraction(const decode_state *d, int values, int64_t first, 
 
 /* Reads the keys or values of a tile, piece by piece, each piece for all heads.  Each head prefetches its fraction of the
  * next piece.  After the keys come the values, after the values the keys of the next tile. */
-static void read_tile(decode_state *d, int64_t heads, int64_t tile, int values) {
-    const int64_t piece = piece_of(d->plan, heads);
+static void read_tile(const gyre_attention_plan *plan, decode_state *d, int64_t heads, int64_t tile, int values) {
+    const int64_t piece = piece_of(plan, heads);
     for (int64_t from = 0; from < KEY_TILE; from += piece)
         for (int64_t h = 0; h < heads; h++) {
             const int last = from + piece == KEY_TILE;
@@ -482,15 +482,15 @@ static void read_tile(decode_state *d, int64_t heads, int64_t tile, int values) 
         }
 }
 
-static void attend_tile(decode_state *d, int64_t heads, int64_t tile) {
+static void attend_tile(const gyre_attention_plan *plan, decode_state *d, int64_t heads, int64_t tile) {
     for (int64_t h = 0; h < heads; h++)
         d[h].visible_to_any = visible_to_any(&d[h], tile, &d[h].tile_pair);
-    read_tile(d, heads, tile, 0);
+    read_tile(plan, d, heads, tile, 0);
     for (int64_t h = 0; h < heads; h++) {
         if (d[h].visible_to_any) softmax_tile(&d[h]);
         if (d[h].sums) memset(d[h].sums, 0, (size_t)(d[h].rows * d[h].plan->value_pad) * sizeof(float));
     }
-    read_tile(d, heads, tile, 1);
+    read_tile(plan, d, heads, tile, 1);
     for (int64_t h = 0; h < heads; h++)
         if (d[h].sums && d[h].visible_to_any) add_sums(&d[h]);
 }
@@ -518,7 +518,7 @@ void gyre_decode_split(const gyre_attention_plan *plan, const gyre_key_buffers *
         begin_split(&d[h]);
     }
     for (int64_t t = task->first / KEY_TILE; t * KEY_TILE < task->first + task->count; t++)
-        attend_tile(d, task->items, t);
+        attend_tile(plan, d, task->items, t);
     for (int64_t h = 0; h < task->items; h++)
         nonfinite[h] = !all_finite(&d[h]);
 }
