@@ -416,7 +416,8 @@ typedef struct gyre_eval_options {
     const gyre_team *team;        /* processes that share the windows; NULL = this one reads all */
     const unsigned char *counted; /* [text.count] of the scored predictions, only those of tokens with a 1 count, at least
                                    * one in each window; NULL = all */
-    int64_t first_position;       /* of the first token of every window, as gyre_context_options.first_position */
+    int64_t first_position;       /* of the first token of every window, as gyre_context_options.first_position; 0 =
+                                   * positions from 0 */
 } gyre_eval_options;
 typedef struct gyre_eval_result {
     double nats; /* per token: perplexity is exp(nats), bits per token nats / ln 2 */
