@@ -244,6 +244,12 @@ struct plot_kind {
     void (*draw)(const plot_work *w, plot_script *s);
 };
 /* plot_turns.c: a helix by position. */
+/* Columns of the data, by number; z NULL = flat. */
+typedef struct plot_helix_columns {
+    const char *x, *y, *z;
+} plot_helix_columns;
+/* A line over the rows ("::FIRST::LAST"), and a point where column 6 is 1. */
+void plot_helix_curve(plot_script *s, const char *rows, const plot_helix_columns *of, double point_size, const char *color);
 gyre_status plot_turns_compute(plot_work *w, gyre_error *err);
 void plot_turns_draw(const plot_work *w, plot_script *s);
 /* plot_runs.c.  out = 0, or CLI_FAILED with the error printed: one figure cannot hold so many results.  Tables of other

@@ -49,14 +49,14 @@ static gyre_status compute(plot_work *w, gyre_error *err) {
 }
 
 /* -- the figure -- */
-/* A line, and a point at each pair.  x, y, z: columns of the data; z NULL = flat. */
-static void put_curve(plot_script *s, const char *rows, const char *x, const char *y, const char *z, const char *color) {
+void plot_helix_curve(plot_script *s, const char *rows, const plot_helix_columns *of, double point_size, const char *color) {
+    const char *x = of->x, *y = of->y, *z = of->z;
     fprintf(s->file, "%s $all every %s using %s:%s", z ? "splot" : "plot", rows, x, y);
     if (z) fprintf(s->file, ":%s", z);
     fprintf(s->file, " with lines linewidth 1.1 linecolor rgb '%s' notitle, $all every %s using %s:($6 == 1 ? $%s : NaN)",
             color, rows, x, y);
     if (z) fprintf(s->file, ":%s", z);
-    fprintf(s->file, " with points pointtype 7 pointsize 0.5 linecolor rgb '%s' notitle\n", color);
+    fprintf(s->file, " with points pointtype 7 pointsize %g linecolor rgb '%s' notitle\n", point_size, color);
 }
 
 static void draw_row(const plot_table *t, plot_script *s, int index, int count, int64_t first, int64_t end) {
@@ -79,7 +79,7 @@ static void draw_row(const plot_table *t, plot_script *s, int index, int count, 
             "set label 'sin' at screen 0.008, screen %.4f left font ',12' textcolor rgb '#3c4043'\n",
             bottom - 40.0 / s->height, height + 10.0 / s->height, last, bottom - 28.0 / s->height, bottom - 4.0 / s->height,
             (bottom + top) / 2);
-    put_curve(s, rows, "2", "4", "5", color);
+    plot_helix_curve(s, rows, &(plot_helix_columns){"2", "4", "5"}, 0.5, color);
     fputs("set border 3 linecolor rgb '#5f6368'\nset zlabel ''\nset origin 0,0\nset size 1,1\n", s->file);
     static const struct {
         double left, right;
@@ -95,7 +95,7 @@ static void draw_row(const plot_table *t, plot_script *s, int index, int count, 
         fprintf(s->file, "set yrange [-1.1:1.1]\nset ytics (-1,0,1)\n%s\n",
                 v == 0 ? "set xrange [-1.1:1.1]\nset xtics (-1,0,1)\nset size ratio -1" : "set size noratio\nset xtics 16");
         if (v) fprintf(s->file, "set xrange [0:%.9g]\n", last);
-        put_curve(s, rows, views[v].column_x, views[v].column_y, NULL, color);
+        plot_helix_curve(s, rows, &(plot_helix_columns){views[v].column_x, views[v].column_y, NULL}, 0.5, color);
         fputs("set size noratio\n", s->file);
     }
 }

@@ -9,7 +9,7 @@ enum { COLUMN_PAIR, COLUMN_POSITION, COLUMN_ANGLE, COLUMN_COSINE, COLUMN_SINE, C
 static const plot_column columns[] = {{"pair", ""}, {"position", "tokens"}, {"angle", "rad"}, {"cos", ""},
                                       {"sin", ""},  {"is_token", ""},       {NULL, NULL}};
 enum { STEPS = 12, POSITIONS = 64, MOST_POSITIONS = 512, ROWS = 4, ROW_HEIGHT = 230, HEAD = 52, FOOT = 26, WIDTH = 1120 };
-static const double TURN = 6.283185307179586;
+static const double TURN = 6.283185307179586, POINT_SIZE = 0.35;
 
 gyre_status plot_turns_compute(plot_work *w, gyre_error *err) {
     const plot_options *o = w->options;
@@ -41,16 +41,6 @@ gyre_status plot_turns_compute(plot_work *w, gyre_error *err) {
 }
 
 /* -- the figure -- */
-/* A line, and a point at each token.  x, y, z: columns of the data; z NULL = flat. */
-static void put_curve(plot_script *s, const char *rows, const char *x, const char *y, const char *z, const char *color) {
-    fprintf(s->file, "%s $all every %s using %s:%s", z ? "splot" : "plot", rows, x, y);
-    if (z) fprintf(s->file, ":%s", z);
-    fprintf(s->file, " with lines linewidth 1.1 linecolor rgb '%s' notitle, $all every %s using %s:($6 == 1 ? $%s : NaN)",
-            color, rows, x, y);
-    if (z) fprintf(s->file, ":%s", z);
-    fprintf(s->file, " with points pointtype 7 pointsize 0.35 linecolor rgb '%s' notitle\n", color);
-}
-
 static void draw_space(plot_script *s, const char *rows, double bottom, double height, double last, const char *color) {
     plot_box_begin(s, (plot_box){0, 1, 0, 1});
     fprintf(s->file,
@@ -60,7 +50,7 @@ static void draw_space(plot_script *s, const char *rows, double bottom, double h
             "-0.2,-0.3\n"
             "set ztics (-1,1)\n",
             bottom - 40.0 / s->height, height + 10.0 / s->height, last);
-    put_curve(s, rows, "2", "4", "5", color);
+    plot_helix_curve(s, rows, &(plot_helix_columns){"2", "4", "5"}, POINT_SIZE, color);
     fputs("set border 3 linecolor rgb '#5f6368'\nset origin 0,0\nset size 1,1\n", s->file);
 }
 
@@ -118,7 +108,7 @@ static void draw_row(const plot_table *t, plot_script *s, const plot_group *g, i
     if (g->index == 0) plot_panel_title(s, "from the end");
     fputs("set xrange [-1.1:1.1]\nset yrange [-1.1:1.1]\nset xtics (-1,0,1)\nset ytics (-1,0,1)\nset size ratio -1\n",
           s->file);
-    put_curve(s, rows, "4", "5", NULL, color);
+    plot_helix_curve(s, rows, &(plot_helix_columns){"4", "5", NULL}, POINT_SIZE, color);
     fputs("set size noratio\n", s->file);
     draw_waves(s, rows, (plot_box){0.61, 0.79, circle.bottom, circle.top}, place, color);
     draw_angle(s, rows, (plot_box){0.835, 0.985, circle.bottom, circle.top}, place, color);

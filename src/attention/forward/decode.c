@@ -437,23 +437,23 @@ static void weighted_sum_piece(decode_state *d, int64_t from, int64_t piece) {
     }
 }
 
-/* out = keys of a piece of so many adjacent heads. */
+/* out = keys of a piece of so many adjacent heads: less than a tile, because the kernels prefetch whole tiles themselves. */
 static int64_t piece_of(const gyre_attention_plan *plan, int64_t heads) {
     const int64_t row = plan->head_dim > plan->value_dim ? plan->head_dim : plan->value_dim;
     int64_t piece = PIECE;
     if (heads == 1) return KEY_TILE;
-    while (piece < KEY_TILE && 2 * piece * heads * row * (int64_t)gyre_dtype_size(plan->source->k_dtype) <= PIECE_BYTES)
+    while (piece < KEY_TILE / 2 && 2 * piece * heads * row * (int64_t)gyre_dtype_size(plan->source->k_dtype) <= PIECE_BYTES)
         piece *= 2;
     return piece;
 }
 
-/* Prefetches fraction h of `heads` of the piece at key `first`, of all adjacent heads, in memory order.  values: 1 = values,
- * 0 = keys. */
-static void prefetch_fraction(const decode_state *d, int values, int64_t first, int64_t h, int64_t heads) {
+/* Prefetches fraction h of `heads` of the `piece` keys from `first` on, of all adjacent heads, in memory order.
+ * values: 1 = values, 0 = keys. */
+static void prefetch_fraction(const decode_state *d, int values, int64_t first, int64_t piece, int64_t h, int64_t heads) {
     const gyre_attention_plan *plan = d->plan;
     if (first >= plan->keys) return;
     gyre_key_run run;
-    gyre_key_run_at(plan->source, d->batch, d->head, first, piece_of(plan, heads), &run);
+    gyre_key_run_at(plan->source, d->batch, d->head, first, piece, &run);
     const int64_t size = (int64_t)gyre_dtype_size(values ? plan->source->v_dtype : plan->source->k_dtype);
     const int64_t bytes = heads * size * (values ? plan->value_dim : plan->head_dim), lines = (bytes + LINE - 1) / LINE;
     const int64_t step = size * (values ? run.v_row_stride : run.k_row_stride);
@@ -473,7 +473,7 @@ static void read_tile(const gyre_attention_plan *plan, decode_state *d, int64_t 
         for (int64_t h = 0; h < heads; h++) {
             const int last = from + piece == KEY_TILE;
             const int64_t next = tile * KEY_TILE + (last ? (values ? KEY_TILE : 0) : from + piece);
-            if (heads > 1) prefetch_fraction(d, values != last, next, h, heads);
+            if (heads > 1) prefetch_fraction(d, values != last, next, piece, h, heads);
             if (!d[h].visible_to_any || from >= d[h].tile_pair.count) continue;
             if (values)
                 weighted_sum_piece(&d[h], from, piece);
@@ -541,7 +541,7 @@ static int sees_all_keys(const gyre_attention_plan *plan) {
         gyre_order_read(plan, GYRE_ROLE_QUERY, &query, &order);
         const gyre_visible_range visible = gyre_visible_to_query(plan, order);
         if (first < visible.low || last > visible.high) return 0;
-        if (plan->by_order && !plan->segment->indexed) break; /* the same in each row */
+        if (plan->by_order) break; /* the same in each row */
     }
     return 1;
 }
