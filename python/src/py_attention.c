@@ -44,6 +44,7 @@ const char gyre_py_attention_doc[] =
     "    sink_logits: float32 [heads]: a score without a key in each softmax (gpt-oss).\n"
     "    dropout: probability of a weight to become 0, drawn from `seed`.\n"
     "    query_starts, key_starts: a packed batch, \"thd\": sequence s is tokens starts[s] .. starts[s + 1] - 1.\n"
+    "        Positions None then begin at 0 in each, of queries too.\n"
     "    key_first, key_end: padding: row b has keys key_first[b] .. key_end[b] - 1.  query_end: see q_end in "
     "gyre_attention.h.\n"
     "    order: \"fixed\" = the bits of a query do not depend on how its sequence is cut into calls.\n"

@@ -378,6 +378,8 @@ BIASES = {
     "bloom": (gyre.alibi(4, before_scale=True, head_dim=64), None),
     "t5": (T5, (32, 4)),
     "t5-both": (gyre.t5(4, bidirectional=True, max_distance=40), (32, 4)),
+    "two slopes": (gyre.alibi(4, slopes=[0.5, 0.1, 0.0, 0.2], slopes_after=[0.1, 1.0, 0.3, 0.2]), None),
+    "fire": (gyre.fire(4, hidden_units=6), (21, 4)),
     "kerple": (gyre.kerple(4), (2, 4)),
     "kerple-power": (gyre.kerple(4, decay="power"), (2, 4)),
 }
@@ -463,7 +465,7 @@ def test_refusals(forced: None) -> None:
     refused("EDTYPE", "positions: is of type float32", lambda: gt.rotate(x, gyre.rope(32), at.float()))
     refused("EDTYPE", "x: is of type int64", lambda: gt.rotate(x.long(), gyre.rope(32), at))
     refused("ESHAPE", "k: has shape", lambda: gt.rotate_pair(x, x[:, :, :3], gyre.rope(32)))
-    refused("EUNSUPPORTED", "encoding: the bias of this fire", lambda: gt.bias(gyre.fire(4), at, tables=torch.zeros(3, 4)))
+    refused("EUNSUPPORTED", "encoding: the bias of this sandwich", lambda: gt.bias(gyre.sandwich(4), at))
     refused("EUNSUPPORTED", "encoding: rope adds no bias to scores", lambda: gt.bias(gyre.rope(32), at))
     refused("EINVAL", "tables.bias: missing; the encoding trains one", lambda: gt.bias(T5, at))
     refused("EINVAL", "length: is needed here: the slopes follow", lambda: gt.bias(stretched, at))

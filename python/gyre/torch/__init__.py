@@ -5,8 +5,8 @@
     print(gyre.torch.audit(model))                                 # a model of transformers: are its rotary buffers right?
     with gyre.torch.patch(model): ...                              # its rotations are Gyre's
 
-rotate, rotate_pair, bias, RotaryEmbedding and patch take tensors of any device, the others those of the processor.  Needs
-torch 2.4; audit and patch need transformers.
+rotate, rotate_pair, bias, score_mod, mask_mod, RotaryEmbedding and patch take tensors of any device, the others those of
+the processor.  Needs torch 2.4; audit, patch and register_attention need transformers.
 """
 
 from __future__ import annotations
@@ -15,7 +15,9 @@ from gyre.torch._adaptive import adaptive_attention
 from gyre.torch._attention import attention, bias
 from gyre.torch._audit import Audit, Finding, audit
 from gyre.torch._contextual import contextual_attention
+from gyre.torch._flex import mask_mod, score_mod
 from gyre.torch._gates import gate_sums
+from gyre.torch._interface import register_attention
 from gyre.torch._module import RotaryEmbedding
 from gyre.torch._patch import Patch, patch, unpatch
 from gyre.torch._rotate import rotate, rotate_pair
@@ -33,10 +35,13 @@ __all__ = [
     "contextual_attention",
     "fourier_rotate",
     "gate_sums",
+    "mask_mod",
     "patch",
     "polar_rotate",
+    "register_attention",
     "rotate",
     "rotate_pair",
+    "score_mod",
     "trained_rotate",
     "unpatch",
 ]

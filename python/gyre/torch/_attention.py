@@ -12,7 +12,7 @@ from torch import Tensor
 from gyre import _gyre as core
 from gyre._encoding import Encoding
 from gyre._errors import Error
-from gyre.torch import _device
+from gyre.torch import _device, _scores
 from gyre.torch._specs import (
     LONG_REAL,
     SHORT_REAL,
@@ -272,6 +272,16 @@ def _window(value: Any) -> Any:
     return numbers if sides[0] is not value else numbers[0]
 
 
+def sides_of(window: Any) -> tuple[int, int]:
+    """Keys before and after a query that it sees; 0 = all."""
+    given = _window(window)
+    sides = given if isinstance(given, tuple) else (given, given)
+    numbers = int(sides[0] or 0), int(sides[1] or 0)
+    if min(numbers) < 0:
+        raise Error("EINVAL", f"window: is {window!r}, below 0", "window")
+    return numbers
+
+
 def _word(value: Any, name: str) -> Any:
     if value is not None and not isinstance(value, str):
         raise Error("EINVAL", f"{name}: is {value!r}, not a word", name)
@@ -285,7 +295,7 @@ def _additive(mask: Tensor | None) -> Tensor | None:
     return torch.zeros_like(mask, dtype=torch.float32).masked_fill(~mask, -math.inf)
 
 
-def _split_tables(tables: Any) -> tuple[list[Tensor], list[str]]:
+def split_tables(tables: Any) -> tuple[list[Tensor], list[str]]:
     if tables is None:
         return [], []
     if isinstance(tables, Mapping):
@@ -352,7 +362,7 @@ def attention(
         raise Error("EUNSUPPORTED", "mask: requires a gradient, which attention does not compute; use mask.detach()", "mask")
     at, first = split_positions(positions)
     key_at, key_first_position = split_positions(key_positions, "key_positions")
-    each, names = _split_tables(tables)
+    each, names = split_tables(tables)
     gates = {"query_gate_sums": query_gate_sums, "key_gate_sums": key_gate_sums}
     no_tangent(q=q, k=k, v=v, tables=each, sink_logits=sink_logits, **gates)
     text = _text(
@@ -472,7 +482,7 @@ def bias(
     scores.  A gradient is computed in float32 and has the type of the table.
     """
     keys = queries if keys is None else keys
-    each, names = _split_tables(tables)
+    each, names = split_tables(tables)
     device = each[0].device if each else torch.device("cpu")  # of positions that are counted here
     if is_whole(keys):
         first = keys - queries if is_whole(queries) else 0
@@ -488,7 +498,7 @@ def bias(
     at, to = tensor(queries, "queries"), tensor(keys, "keys")
     check_fake(queries=at, keys=to, tables=each)
     if _device.takes(to):
-        return _device.bias(at, to, each, spec_of(encoding), names, double, length_of(length))
+        return _scores.bias(at, to, each, spec_of(encoding), names, double, length_of(length))
     no_tangent(tables=each)
     result: Tensor = _bias(at, to, each, spec_of(encoding), _text(tables=names), double, length_of(length))
     return result

@@ -1,4 +1,4 @@
-"""Rotation and biases on any device: exact angles from 64-bit phases, in operations of torch alone.
+"""Rotation on any device: exact angles from 64-bit phases, in operations of torch alone.
 
 A position times an increment of Encoding._phases, modulo a turn, is exact in whole numbers (docs/devices.md).  So nothing is
 copied from the device or waited for, and autograd, torch.compile, export, fake tensors and torch.func see plain operations.
@@ -27,8 +27,6 @@ from gyre.torch._specs import (
     check_device,
     check_first,
     check_positions,
-    check_score_positions,
-    check_tables,
     check_tensor,
     depends_on_length,
     encoding_of,
@@ -209,7 +207,7 @@ def _table_rows_of_each(info: Any, in_dims: Any, rows: Tensor, *rest: Any) -> tu
 torch.library.register_vmap("gyre::table_rows", _table_rows_of_each)
 
 
-def _constant(numbers: tuple[float, ...], dtype: torch.dtype, like: Tensor) -> Tensor:
+def constant(numbers: tuple[float, ...], dtype: torch.dtype, like: Tensor) -> Tensor:
     """Numbers on the device of a tensor, copied there once."""
     if torch.compiler.is_compiling():
         return torch.tensor(numbers, dtype=dtype, device=like.device)
@@ -239,7 +237,7 @@ def _positions_of_pairs(positions: Tensor, plan: _Plan) -> Tensor:
     at = positions.long()
     if not plan.axis or at.dim() == 1:
         return at.unsqueeze(-1)
-    return at.index_select(0, _constant(plan.axis, torch.int64, at)).movedim(0, -1)
+    return at.index_select(0, constant(plan.axis, torch.int64, at)).movedim(0, -1)
 
 
 def _phase_angles(at: Tensor, plan: _Plan, dtype: torch.dtype, *, polynomials: bool) -> tuple[Tensor, Tensor]:
@@ -247,7 +245,7 @@ def _phase_angles(at: Tensor, plan: _Plan, dtype: torch.dtype, *, polynomials: b
 
     polynomials: of floats, 46 operations that a compiler makes one of; else cos and sin of doubles, 13 that are launched.
     """
-    high, low = (_constant(part, torch.int64, at) for part in (plan.high, plan.low))
+    high, low = (constant(part, torch.int64, at) for part in (plan.high, plan.low))
     product = at * low
     top = (at * high + (product >> 32)) & 0xFFFFFFFF
     if dtype != torch.float64 and not polynomials:
@@ -406,7 +404,7 @@ def _each(
     given = tuple(x for _, x, _ in tensors)
     if _fused.takes(plan, *given):
         axis = plan.axis or (0,) * plan.pairs
-        constants = _constant(plan.whole, torch.int64, lead), _constant(axis, torch.int64, lead)
+        constants = constant(plan.whole, torch.int64, lead), constant(axis, torch.int64, lead)
         return list(_fused.rotate(given, positions, constants, plan, letters, back))
     found: list[Tensor] = []
     angles: dict[tuple[str, torch.dtype], tuple[Tensor, Tensor]] = {}
@@ -439,73 +437,6 @@ def rotate_pair(
     both = (("q", q, "query"), ("k", k, "key"))
     found = _each(both, positions, first, spec, layout, direction != "forward", length)
     return found[0], found[1]
-
-
-# -- biases --
-
-
-class _BiasPlan(NamedTuple):
-    """A number for each score."""
-
-    form: str
-    numbers: tuple[float, ...]  # slopes, or rows by distance
-    most: int  # the largest distance
-    kind: str
-    tables: tuple[tuple[str, tuple[int, ...]], ...]  # Encoding.table_shapes
-
-
-@lru_cache(maxsize=256)
-def _bias_plan_of(spec: str, length: int) -> _BiasPlan:
-    encoding = encoding_of(spec)
-    config, kind, tables = encoding.config, encoding.kind, tuple(encoding.table_shapes.items())
-    if kind == "alibi" and not config.get("score.slopes_after"):
-        if config["score.slope_scaling"] != "none" and not length and not config["context_length"] and not config["score.slope_factor"]:
-            text = "length: is needed here: the slopes follow the length in use, and positions on a device are not looked at"
-            raise Error("EINVAL", text, "length")
-        return _BiasPlan(kind, tuple(float(one) for one in encoding.slopes(length or None)), 0, kind, tables)
-    if kind == "t5":
-        most = int(config["score.max_distance"])
-        rows = tuple(encoding.row(most, most + d) for d in range(-most, most + 1))
-        return _BiasPlan(kind, rows, most, kind, tables)
-    if kind == "kerple":
-        return _BiasPlan(f"kerple {config['score.decay']}", (), 0, kind, tables)
-    if "score" not in encoding.places:
-        raise Error("EUNSUPPORTED", f"encoding: {kind} adds no bias to scores", "encoding")
-    text = f"encoding: the bias of this {kind} is computed on the processor alone: pass positions and tables there"
-    raise Error("EUNSUPPORTED", text, "encoding")
-
-
-def _bias_plan_constant(spec: str, length: int) -> _BiasPlan:
-    return _bias_plan_of(spec, length)
-
-
-_bias_plan: Callable[[str, int], _BiasPlan] = _untyped.assume_constant_result(_bias_plan_constant)
-
-
-def bias(queries: Tensor, keys: Tensor, tables: list[Tensor], spec: str, names: list[str], double: bool, length: int) -> Tensor:
-    """As the operator gyre::bias, for ALiBi, T5 and KERPLE."""
-    plan = _bias_plan(spec, length)
-    kind, numbers, most = plan.form, plan.numbers, plan.most
-    check_device(queries=queries, keys=keys, tables=tables)
-    check_score_positions(queries, keys)
-    check_tables(tables, names, plan.kind, plan.tables)
-    if plan.tables and not tables:
-        raise Error("EINVAL", "tables.bias: missing; the encoding trains one", "tables")
-    dtype = torch.float64 if double else torch.float32
-    apart = keys.long().unsqueeze(-2) - queries.long().unsqueeze(-1)  # [..., queries, keys]
-    if kind == "alibi":
-        slopes = _constant(numbers, dtype, apart)
-        return apart.abs().to(dtype).unsqueeze(-3) * -slopes.reshape(-1, 1, 1)
-    table = tables[0].reshape(plan.tables[0][1][2:])  # [rows, heads]
-    if kind == "t5":
-        rows = _rows(_constant(numbers, torch.int64, apart), apart.clamp(-most, most) + most)
-        return _rows(table, rows).movedim(-1, -3).to(dtype)
-    r1, r2 = (table.select(0, i).to(dtype).reshape(-1, 1, 1) for i in range(2))
-    distance = apart.abs().to(dtype).unsqueeze(-3)
-    if kind == "kerple log":
-        return -r1 * torch.log1p(r2 * distance)
-    at_0 = torch.zeros_like(r2) ** r2.detach()  # 1 for an exponent of 0; without the gradient 0 x log 0
-    return -r1 * torch.where(distance == 0, at_0, torch.where(distance == 0, 1.0, distance) ** r2)
 
 
 @contextlib.contextmanager
