@@ -14,6 +14,7 @@ static void files_of_the_model(void **state) {
                                            "eval @rope --text @text --context 16 -o",
                                            "eval @rope --text @text --context 16 --report",
                                            "eval @rope --text @text --context 16 --journal",
+                                           "extend @rope --text @text --to 64 --journal",
                                            "passkey @rope --lengths 16 --figure",
                                            "search @rope --text @text --to 64 --write",
                                            "generate @rope --prompt a -o"};

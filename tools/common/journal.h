@@ -3,7 +3,7 @@
  * A result is found again by its key, a text that holds everything the result depends on.  The format says how a line holds
  * key and result:
  *
- *     eval, passkey   {"cell": what defines the result, "figures": the result}      keyed_journal.h
+ *     eval, passkey, extend   {"cell": what defines the result, "figures": the result}      keyed_journal.h
  *     search          first line: the search itself; then one line per reading     search_journal.h
  *     lab             {"key": text, ...: the result}                               lab_cells.c, lab_task_cells.c */
 #ifndef GYRE_TOOLS_JOURNAL_H

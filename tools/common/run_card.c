@@ -1,6 +1,7 @@
 /* run_card.c: the run card as a line of text, as JSON and as key-value pairs of a page. */
 #include "tools/common/run_card.h"
 #include "tools/cli/cli.h"
+#include "tools/cli/cli_json.h"
 #include "tools/common/model_path.h"
 #include "tools/team/team.h"
 #include "util/absent_path.h"
@@ -88,6 +89,14 @@ static void add(line *l, const char *format, ...) {
 
 const char *run_card_profile(const run_card *card) {
     return gyre_profile_name(model_source(card->input->model).profile);
+}
+
+json_t *run_card_key(const run_card *card, json_t *key) {
+    json_t *model = json_pack("{s:s, s:s, s:s, s:s}", "gyre", gyre_version(), "model", card->model_hash, "config",
+                              card->config_hash, "profile", run_card_profile(card));
+    const int failed = !key || !model || json_object_update(key, model);
+    json_decref(model);
+    return cli_json_checked(key, failed);
 }
 
 static void add_model(line *l, const run_card *card) {

@@ -24,6 +24,9 @@ int run_card_argv(int argc, char **argv, char **out);
  * gyre_model_hash. */
 gyre_status run_card_make(run_card *out, const model_input *input, const char *methods, int argc, char **argv,
                           gyre_error *err);
+/* Adds to the key of a journal's cell what every result of this model depends on: "gyre", "model", "config", "profile".
+ * out = key; NULL, with key released, if key is NULL or memory runs out. */
+json_t *run_card_key(const run_card *card, json_t *key);
 /* out = the profile that the model's positions were read with: "hf-5". */
 const char *run_card_profile(const run_card *card);
 /* Writes the card on one line, without a newline: "card: model stories260K fnv1a64:... (llama, safetensors); methods

@@ -9,14 +9,14 @@
 static json_t *cell_key(const evaluation *e, int64_t text, int64_t row, int64_t column) {
     const eval_options *o = &e->options;
     const eval_row *r = &e->rows[row];
-    json_t *key = json_pack("{s:s, s:s, s:s, s:s, s:o, s:s, s:i, s:I, s:s, s:I, s:I, s:b, s:I, s:I, s:s, s:f, s:f}", "gyre",
-                            gyre_version(), "model", e->card.model_hash, "config", e->card.config_hash, "profile",
-                            run_card_profile(&e->card), "tokens", cli_json_hash(e->journal.ids[text]), "method",
-                            r->method->label, "policy", r->depends_on_length ? (int)r->policy : -1, "context",
-                            (json_int_t)o->contexts.values[column], "protocol", eval_protocol_names[o->protocol], "stride",
-                            (json_int_t)o->stride, "windows", (json_int_t)o->windows, "first", o->first, "by_position",
-                            (json_int_t)o->buckets, "passkey", (json_int_t)o->passkey, "cache", dtype_name(o->method.cache),
-                            "beta_fast", o->method.betas.fast, "beta_slow", o->method.betas.slow);
+    json_t *key =
+        json_pack("{s:o, s:s, s:i, s:I, s:s, s:I, s:I, s:b, s:I, s:I, s:s, s:f, s:f}", "tokens",
+                  cli_json_hash(e->journal.ids[text]), "method", r->method->label, "policy",
+                  r->depends_on_length ? (int)r->policy : -1, "context", (json_int_t)o->contexts.values[column], "protocol",
+                  eval_protocol_names[o->protocol], "stride", (json_int_t)o->stride, "windows", (json_int_t)o->windows,
+                  "first", o->first, "by_position", (json_int_t)o->buckets, "passkey", (json_int_t)o->passkey, "cache",
+                  dtype_name(o->method.cache), "beta_fast", o->method.betas.fast, "beta_slow", o->method.betas.slow);
+    key = run_card_key(&e->card, key);
     /* Absent where it is 0, so that journals from before the option are found. */
     return o->first_position ? cli_json_add(key, "first_position", JSON(o->first_position), NULL) : key;
 }

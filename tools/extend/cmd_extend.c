@@ -68,8 +68,10 @@ static const cli_option option_rows[] = {
      7, CLI_INTEGER(cost.near, 2, CLI_MAX_TOKENS)},
     {"windows", "N", "With a text: maximum number of windows per context, spread over it (default: 16)", 7,
      CLI_INTEGER(cost.windows, 1, MAX_WINDOWS)},
-    ROW_BUDGET(cost.budget, "how many of these windows fit", 7),
-    ROW_WATCH(cost.watch, "method and length", 7),
+    ROW_BUDGET(cost.run.budget, "how many of these windows fit", 7),
+    ROW_WATCH(cost.run.watch, "method and length", 7),
+    ROW_JOURNAL_OF(cost.run.journal, "method and length", 7),
+    ROW_RESUME(cost.run.resume, "files, texts", 7),
     {0}};
 
 static const char documentation[] =
@@ -110,8 +112,9 @@ static void read_options(int argc, char **argv, extend_options *o) {
     }
     const char *of_text = o->cost.near              ? "--near"
                           : o->cost.model.tokenizer ? "--tokenizer"
-                          : o->cost.budget > 0      ? "--budget"
-                          : o->cost.watch           ? "--watch"
+                          : o->cost.run.budget > 0  ? "--budget"
+                          : o->cost.run.watch       ? "--watch"
+                          : o->cost.run.journal     ? "--journal"
                                                     : NULL;
     if (of_text) cli_usage_error("%s: nothing is measured without --text", of_text);
 }

@@ -2,6 +2,7 @@
 #include "tools/cli/cli.h"
 #include "tools/common/model_input.h"
 #include "tools/common/window_statistics.h"
+#include "tools/extend/extend_journal.h"
 #include "tools/extend/extend_verdict.h"
 #include "tools/measuring/live_table.h"
 #include "tools/measuring/run_budget.h"
@@ -14,6 +15,8 @@
 typedef struct measurement {
     const extension *e;
     const extend_cost_options *options;
+    const cli_options *common;
+    extend_journal journal;
     const extend_method *methods;
     extend_cost *cost;
     int64_t windows; /* of each text, at most; fewer than the options say if --budget holds no more */
@@ -73,11 +76,51 @@ static gyre_status read_texts(measurement *m, const gyre_encoding *encoding, int
     return GYRE_OK;
 }
 
-static int64_t cell_tokens(const measurement *m, int range) {
+static int64_t cell_windows(const measurement *m, int range) {
     int64_t windows = 0;
     for (int64_t t = 0; t < m->input.texts_count; t++)
         windows += planned_windows(m, &m->input.texts[t], m->cost->context[range]);
-    return windows * m->cost->context[range];
+    return windows;
+}
+
+static int64_t cell_tokens(const measurement *m, int range) {
+    return cell_windows(m, range) * m->cost->context[range];
+}
+
+/* -- the journal -- */
+static extend_cell cell_of(const measurement *m, int range, int64_t row) {
+    return (extend_cell){m->methods[row].label, m->cost->context[range], m->windows};
+}
+
+static int is_known(const measurement *m, int range, int64_t row) {
+    const extend_cell cell = cell_of(m, range, row);
+    return extend_journal_find(&m->journal, &cell, NULL, cell_windows(m, range));
+}
+
+static gyre_status keep_cell(measurement *m, int range, int64_t row, gyre_error *err) {
+    const extend_cell cell = cell_of(m, range, row);
+    return extend_journal_add(&m->journal, &cell, losses_at(m->cost, range, row), m->cost->losses[row].at[range].windows,
+                              err);
+}
+
+/* Takes all cells that the journal has, so that the others can share them. */
+static void take_known(measurement *m) {
+    for (int64_t row = 0; row < m->cost->methods; row++)
+        for (int range = 0; range < EXTEND_RANGES; range++) {
+            const extend_cell cell = cell_of(m, range, row);
+            const int64_t windows = cell_windows(m, range);
+            if (!extend_journal_find(&m->journal, &cell, losses_at(m->cost, range, row), windows)) continue;
+            m->cost->losses[row].at[range].windows = m->cost->windows[range] = windows;
+        }
+}
+
+/* out = 1 if the cell has to be measured: the journal has neither it nor one with the same encoding, and no row before has
+ * that. */
+static int is_open(const measurement *m, int range, int64_t row) {
+    if (same_rows_of(&m->cost->same, row, range) >= 0) return 0;
+    for (int64_t k = -1; (k = same_rows_next(&m->cost->same, row, range, k)) >= 0;)
+        if (is_known(m, range, k)) return 0;
+    return !is_known(m, range, row);
 }
 
 /* Takes the losses of a row with the same encoding.  out = 1, or 0 if none is measured. */
@@ -96,7 +139,8 @@ static int take_same(extend_cost *cost, int range, int64_t row) {
 static gyre_status measure_cell(measurement *m, int range, int64_t row, gyre_error *err) {
     const extend_method *r = &m->methods[row];
     extend_loss *loss = &m->cost->losses[row];
-    if (take_same(m->cost, range, row)) return GYRE_OK;
+    if (loss->at[range].windows) return GYRE_OK;
+    if (take_same(m->cost, range, row)) return keep_cell(m, range, row, err);
     gyre_encoding *encoding = NULL;
     gyre_error why = {0, ""};
     cli_progress_label(&m->progress, "%s at %lld", r->label, (long long)m->cost->context[range]);
@@ -112,8 +156,9 @@ static gyre_status measure_cell(measurement *m, int range, int64_t row, gyre_err
     }
     if (status == GYRE_ENOMEM || status == GYRE_EIO || failed == GYRE_EFORMAT) return gyre_fail(err, status, "%s", why.text);
     if (status) gyre_plain_snprintf(loss->note, sizeof loss->note, "%.159s", why.text);
-    if (!status) loss->at[range].windows = m->cost->windows[range];
-    return GYRE_OK;
+    if (status) return GYRE_OK;
+    loss->at[range].windows = m->cost->windows[range];
+    return keep_cell(m, range, row, err);
 }
 
 /* -- all of them -- */
@@ -195,18 +240,18 @@ static int find_same(measurement *m) {
     return same_rows_find(&cost->same, &search, &err) ? cli_fail_error(&err) : 0;
 }
 
-/* out = how many rows have their own cell near or far. */
-static int64_t own_rows(const measurement *m, int range) {
+/* out = how many rows have a cell near or far that is to be measured. */
+static int64_t open_rows(const measurement *m, int range) {
     int64_t rows = 0;
     for (int64_t i = 0; i < m->cost->methods; i++)
-        rows += same_rows_of(&m->cost->same, i, range) < 0;
+        rows += is_open(m, range, i);
     return rows;
 }
 
 static int64_t all_tokens(const measurement *m) {
     int64_t tokens = 0;
     for (int range = 0; range < EXTEND_RANGES; range++)
-        tokens += own_rows(m, range) * cell_tokens(m, range);
+        tokens += open_rows(m, range) * cell_tokens(m, range);
     return tokens;
 }
 
@@ -226,8 +271,7 @@ static double run_sum(measurement *m, const run_cost *cost, int64_t units) {
     m->windows = units;
     for (int range = 0; range < EXTEND_RANGES; range++) {
         const int64_t context = m->cost->context[range];
-        const int64_t read = own_rows(m, range) * cell_tokens(m, range) / context; /* windows */
-        sum += (double)read * run_cost_seconds(cost, 0, context);
+        sum += (double)(open_rows(m, range) * cell_windows(m, range)) * run_cost_seconds(cost, 0, context);
     }
     m->windows = windows;
     return sum;
@@ -242,10 +286,11 @@ static double run_seconds(void *ctx, int64_t units, int64_t lengths) {
  * printed. */
 static int plan_windows(measurement *m) {
     gyre_error err = {0, ""};
-    const double budget = m->options->budget;
+    const double budget = m->options->run.budget;
     int64_t most = 0;
-    const run_cost products = run_products(m->input.model);
-    if (!(budget > 0) && !run_is_long(run_sum(m, &products, m->windows))) return 0;
+    const run_cost each = run_products(m->input.model);
+    const double products = run_sum(m, &each, m->windows);
+    if (!(products > 0) || (!(budget > 0) && !run_is_long(products))) return 0;
     if (run_cost_try(&m->seconds, m->input.model, m->cost->context[EXTEND_FAR], read_window, m, &err))
         return cli_fail_error(&err);
     for (int64_t t = 0; t < m->input.texts_count; t++) {
@@ -275,7 +320,8 @@ static int plan_windows(measurement *m) {
 /* Row by row, so that Ctrl-C leaves whole rows; the unchanged model comes first. */
 static int measure_rows(measurement *m) {
     gyre_error err = {0, ""};
-    live_table_begin(&m->live, m->options->watch, 0);
+    take_known(m);
+    live_table_begin(&m->live, m->options->run.watch, 0);
     cli_progress_begin(&m->progress, "extend", "tokens", all_tokens(m));
     cli_defer_signals_to_window();
     int status = 0;
@@ -293,11 +339,14 @@ static int measure_rows(measurement *m) {
             if (!m->cost->losses[row].at[range].windows) (void)take_same(m->cost, range, row);
     cli_progress_end(&m->progress);
     live_table_end(&m->live);
-    if (!m->cost->complete && !status) cli_warn("stopped: a dash stands for what was not measured (extend)");
+    if (!status && journal_finish(&m->journal.lines.lines, &err)) status = cli_fail_error(&err);
+    if (!m->cost->complete && !status)
+        cli_warn("stopped: a dash stands for what was not measured%s (extend)",
+                 run_options_how_to_continue(&m->options->run, m->common));
     return status;
 }
 
-static int open_measurement(measurement *m, const cli_options *common) {
+static int open_measurement(measurement *m) {
     gyre_error err = {0, ""};
     const extend_cost_options *o = m->options;
     extend_cost *cost = m->cost;
@@ -310,21 +359,23 @@ static int open_measurement(measurement *m, const cli_options *common) {
     cost->losses = cli_alloc(cost->methods, sizeof *cost->losses);
     for (int range = 0; range < EXTEND_RANGES; range++)
         cost->by_window[range] = cli_alloc(cost->methods * cost->max_windows, sizeof *cost->by_window[range]);
-    return cli_pool_open(common, &m->pool, &m->exec);
+    if (extend_journal_open(&m->journal, m->e, &m->input, &o->run, m->common, &err)) return cli_fail_error(&err);
+    return cli_pool_open(m->common, &m->pool, &m->exec);
 }
 
 int extend_cost_measure(const extension *e, const extend_cost_options *o, const cli_options *common,
                         const extend_method *methods, int64_t count, extend_cost *out) {
     measurement *m = cli_alloc(1, sizeof *m);
     *out = (extend_cost){.methods = count};
-    *m = (measurement){.e = e, .options = o, .methods = methods, .cost = out, .windows = o->windows};
+    *m = (measurement){.e = e, .options = o, .common = common, .methods = methods, .cost = out, .windows = o->windows};
     for (int64_t i = count - 1; i >= 0; i--)
         if (method_is_none(&methods[i].method)) out->none = i;
-    int status = open_measurement(m, common);
+    int status = open_measurement(m);
     if (!status) status = find_same(m);
     if (!status) status = plan_windows(m);
     if (!status) status = measure_rows(m);
     if (!status) summarize(out);
+    extend_journal_close(&m->journal);
     gyre_pool_free(m->pool);
     model_input_free(&m->input);
     free(m);

@@ -5,6 +5,7 @@
 #include "tools/extend/extend.h"
 #include "tools/measuring/same_encoding.h"
 #include "tools/options/model_options.h"
+#include "tools/options/run_options.h"
 
 /* -- what a method costs, measured: extend_cost.c -- */
 /* A mean over windows of a text, in nats per token. */
@@ -24,8 +25,7 @@ typedef struct extend_cost_options {
     model_options model; /* texts_count 0 = nothing is measured */
     int64_t near;        /* context within the trained length; 0 = the trained length */
     int64_t windows;     /* of each text, at most */
-    double budget;       /* seconds; 0 = none */
-    int watch;           /* 1: the table so far is shown */
+    run_options run;     /* of its members journal, resume, budget and watch */
 } extend_cost_options;
 
 typedef struct extend_cost {

@@ -6,14 +6,13 @@
  * represent it. */
 static json_t *cell_key(const passkey *p, const passkey_row *row, int64_t length, const passkey_cell *cell) {
     const passkey_options *o = &p->options;
-    json_t *name =
-        json_pack("{s:s, s:s, s:s, s:s, s:s, s:o, s:s, s:s, s:I, s:f, s:I, s:I, s:s, s:f, s:f}", "command", "passkey",
-                  "gyre", gyre_version(), "model", p->card.model_hash, "config", p->card.config_hash, "profile",
-                  run_card_profile(&p->card), "tokens", cli_json_hash(p->templates[length].hash), "method",
-                  row->method->label, "policy", row->depends_on_length ? gyre_length_policy_name(row->policy) : "any",
-                  "length", (json_int_t)o->lengths.values[length], "depth", cell->depth, "trials", (json_int_t)o->trials,
-                  "seed", (json_int_t)o->seed, "cache", dtype_name(o->method.cache), "beta_fast", o->method.betas.fast,
-                  "beta_slow", o->method.betas.slow);
+    json_t *name = json_pack("{s:s, s:o, s:s, s:s, s:I, s:f, s:I, s:I, s:s, s:f, s:f}", "command", "passkey", "tokens",
+                             cli_json_hash(p->templates[length].hash), "method", row->method->label, "policy",
+                             row->depends_on_length ? gyre_length_policy_name(row->policy) : "any", "length",
+                             (json_int_t)o->lengths.values[length], "depth", cell->depth, "trials", (json_int_t)o->trials,
+                             "seed", (json_int_t)o->seed, "cache", dtype_name(o->method.cache), "beta_fast",
+                             o->method.betas.fast, "beta_slow", o->method.betas.slow);
+    name = run_card_key(&p->card, name);
     if (!name) return NULL;
     (void)json_object_set_new(name, "answer", cli_json_text(o->phrases.answer));
     (void)json_object_set_new(name, "match", json_string(o->contains ? "contains" : "exact"));
