@@ -343,7 +343,7 @@ static void gguf_gets_flags_or_a_file(void **state) {
     snprintf(want, sizeof want, "llama-server -m %s --ctx-size 128 --rope-scaling yarn --rope-scale 4 --yarn-orig-ctx 32",
              in_folder("rope.gguf"));
     assert_string_equal(test_string(engine_of(v, "llama.cpp"), "command"), want);
-    assert_string_equal(test_string(engine_of(v, "vLLM"), "why"), "a GGUF is llama.cpp's alone");
+    assert_string_equal(test_string(engine_of(v, "vLLM"), "why"), "its settings go into a config.json, and this is a GGUF");
     json_decref(v);
     v = verdict_of("extend @rope.gguf --to 128 --methods by-parts --json");
     assert_non_null(strstr(test_string(engine_of(v, "llama.cpp"), "command"), "--method by-parts --write STRETCHED.gguf"));

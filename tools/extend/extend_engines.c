@@ -350,7 +350,8 @@ static gyre_status advise(const advice_source *s, const extend_method *r, extend
     } else {
         for (int i = EXTEND_TRANSFORMERS; i <= EXTEND_VLLM; i++)
             snprintf(out[i].why, sizeof out[i].why, "%s",
-                     extend_is_gguf(s->e) ? "a GGUF is llama.cpp's alone" : "no config.json can state it");
+                     extend_is_gguf(s->e) ? "its settings go into a config.json, and this is a GGUF"
+                                          : "no config.json can state it");
     }
     return status ? status : advise_llama_cpp(s, r, &out[EXTEND_LLAMA_CPP], err);
 }

@@ -274,8 +274,9 @@ static int print_tables(const explain_terminal *page, const extension *e, const 
     if (strcmp(e->reading->format, "GGUF") != 0) return 0;
     fputc('\n', page->file);
     explain_print_wrapped(page, EXPLAIN_STYLE_PLAIN, 0, 0,
-                          "A GGUF is llama.cpp's alone.  untried: the file is large; --write reads back what it wrote, and "
-                          "keeps nothing that rotates otherwise.");
+                          "The settings of transformers and vLLM go into a config.json, so a GGUF is judged for llama.cpp "
+                          "alone.  untried: the file is large; --write reads back what it wrote, and keeps nothing that "
+                          "rotates otherwise.");
     return 0;
 }
 
