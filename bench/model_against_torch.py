@@ -12,7 +12,7 @@ import subprocess
 import sys
 import time
 
-# Those of gyre bench model --shape.
+# Those of gyre bench model --shape, whose number of parameters is compared.
 SHAPES = {
     "smollm2": {"vocab_size": 49152, "num_hidden_layers": 30, "hidden_size": 576, "num_attention_heads": 9,
                 "num_key_value_heads": 3, "intermediate_size": 1536},
@@ -78,7 +78,7 @@ class Torch:
 
 
 # -- the rounds ---------------------------------------------------------------------------------------------------------
-def gyre_round(options, tokens):
+def gyre_round(options, tokens, parameters):
     """ns of `gyre bench model` is processor time over the threads."""
     command = [options.gyre, "bench", "model", "--shape", options.shape, "--tokens", str(tokens), "--threads",
                str(options.threads), "--rounds", str(DECODES), "--json"]
@@ -86,6 +86,8 @@ def gyre_round(options, tokens):
     if done.returncode:
         sys.exit(f"model_against_torch.py: {' '.join(command)}: exit status {done.returncode}")
     rows = [json.loads(line) for line in done.stdout.splitlines()]
+    if rows[0]["parameters"] != parameters:
+        sys.exit(f"model_against_torch.py: gyre's {options.shape} has {rows[0]['parameters']} parameters, torch's {parameters}")
     return {row["case"]: 1e-9 * row["ns"] * row["threads"] for row in rows if row["threads"] == options.threads}
 
 
@@ -94,7 +96,7 @@ def compare(options, tokens):
     theirs, mine = [], []
     for _ in range(options.rounds):
         theirs.append(torch.round())
-        mine.append(gyre_round(options, tokens))
+        mine.append(gyre_round(options, tokens, torch.said["parameters"]))
     torch.end()
     for case, goal in GOALS.items():
         seconds = [min(one[case] for one in rounds) for rounds in (theirs, mine)]

@@ -77,6 +77,7 @@ static void check_shape_row(const json_t *row, const char *name, int64_t tokens)
     assert_string_equal(test_string(row, "case"), name);
     assert_int_equal(test_integer(row, "tokens"), tokens);
     assert_int_equal(test_integer(row, "layers"), 3);
+    assert_int_equal(test_integer(row, "parameters"), 3 * (QKV + AFTER + 2 * 576) + VOCAB * 576 + 576);
     assert_int_equal(test_integer(row, "rounds"), decodes ? 2 : 1);
     close_to(row, "rate", (decodes ? bytes : flops) / ns);
     close_to(row, "tokens_per_s", (decodes ? 1 : n) * 1e9 / ns);

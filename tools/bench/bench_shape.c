@@ -27,6 +27,7 @@ typedef struct one_layer_attention {
 
 typedef struct shape_bench {
     const bench_model_shape *shape;
+    int64_t parameters;
     const gyre_exec *exec;
     const gyre_kernels *kernels;
     gyre_context *context;
@@ -250,7 +251,8 @@ static gyre_status allocate(shape_bench *b) {
 static gyre_status shape_bench_open(shape_bench *b, const gyre_model *model, const bench_model_shape *shape, int64_t tokens,
                                     const gyre_exec *exec, gyre_error *err) {
     gyre_context_options options = GYRE_INIT(gyre_context_options);
-    *b = (shape_bench){.shape = shape, .exec = exec, .kernels = gyre_kernels_select()};
+    *b = (shape_bench){
+        .shape = shape, .parameters = gyre_model_parameters(model), .exec = exec, .kernels = gyre_kernels_select()};
     options.max_tokens = tokens + 1;
     options.exec = exec;
     gyre_status status = allocate(b);
@@ -361,14 +363,14 @@ static int print_times(const bench_options *o, const shape_bench *b, const char 
                        const shape_times *t, double amount, double limit) {
     const double threads = (double)(b->exec->concurrency > 1 ? b->exec->concurrency : 1), seconds = t->whole / threads;
     const int decodes = read == 1;
-    json_t *row =
-        JSON_OBJECT("bench", JSON("model-shape"), "shape", JSON(b->shape->name), "layers", JSON(b->shape->layers), "case",
-                    JSON(name), "dtype", JSON("f16"), "tokens", JSON(tokens), "threads", JSON((int64_t)threads), "rounds",
-                    JSON(decodes ? o->rounds : (int64_t)1), "ns", JSON(1e9 * seconds), "tokens_per_s",
-                    JSON((double)read / seconds), "unit", JSON(decodes ? "GB/s" : "GFLOP/s"), "rate",
-                    JSON(1e-9 * amount / seconds), "limit", JSON(1e-9 * limit), "value", JSON(amount / seconds / limit),
-                    "products", JSON(t->products / t->whole), "attention", JSON(t->plain / t->whole), "rotation",
-                    JSON((t->attention - t->plain) / t->whole), "rest", JSON(1 - (t->products + t->attention) / t->whole));
+    json_t *row = JSON_OBJECT(
+        "bench", JSON("model-shape"), "shape", JSON(b->shape->name), "layers", JSON(b->shape->layers), "parameters",
+        JSON(b->parameters), "case", JSON(name), "dtype", JSON("f16"), "tokens", JSON(tokens), "threads",
+        JSON((int64_t)threads), "rounds", JSON(decodes ? o->rounds : (int64_t)1), "ns", JSON(1e9 * seconds), "tokens_per_s",
+        JSON((double)read / seconds), "unit", JSON(decodes ? "GB/s" : "GFLOP/s"), "rate", JSON(1e-9 * amount / seconds),
+        "limit", JSON(1e-9 * limit), "value", JSON(amount / seconds / limit), "products", JSON(t->products / t->whole),
+        "attention", JSON(t->plain / t->whole), "rotation", JSON((t->attention - t->plain) / t->whole), "rest",
+        JSON(1 - (t->products + t->attention) / t->whole));
     return bench_print_row(o, row, columns, COLUMNS, NULL);
 }
 
