@@ -311,14 +311,33 @@ static inline vecu vecu_shift_left(vecu a, int bits) {
 static inline vec vec_from_vecu(vecu a) {
     return _mm512_cvtepi32_ps(a);
 }
-/* Lane l = 16 if bit i + l of the 16 bits is set, else 0.  i: a multiple of LANES. */
-static inline vecu vecu_sixteens(uint32_t bits, int i) {
-    return _mm512_maskz_set1_epi32((__mmask16)(bits >> i), 16);
-}
 /* Lane l of the result = the entry at the low four bits of lane l of i.  The other bits are not used. */
 #define VEC_ENTRIES 1
 static inline vec vec_entry(vec entries, vecu i) {
     return _mm512_permutexvar_ps(i, entries);
+}
+/* The entry of `upper` instead where bit l of `tops` is set. */
+static inline vec vec_entry_of_two(vec entries, vec upper, uint32_t tops, vecu i) {
+    return _mm512_mask_permutexvar_ps(_mm512_permutexvar_ps(i, entries), (__mmask16)tops, i, upper);
+}
+/* 32 bytes.  A shift moves the bits of two bytes together: of each, those at its end come from the other. */
+typedef __m256i bytes32;
+static inline bytes32 bytes32_load(const unsigned char *p) {
+    return _mm256_loadu_si256((const __m256i *)(const void *)p);
+}
+static inline bytes32 bytes32_shift_right(bytes32 a, int bits) {
+    return _mm256_srl_epi16(a, _mm_cvtsi32_si128(bits));
+}
+static inline bytes32 bytes32_shift_left(bytes32 a, int bits) {
+    return _mm256_sll_epi16(a, _mm_cvtsi32_si128(bits));
+}
+/* The low two bits of each byte of a, and the others of b. */
+static inline bytes32 bytes32_low_two(bytes32 a, bytes32 b) {
+    return _mm256_ternarylogic_epi32(_mm256_set1_epi8(3), a, b, 0xCA);
+}
+/* Bytes 0 .. 15, or 16 .. 31 with half 1, each in a lane. */
+static inline vecu bytes32_half(bytes32 a, int half) {
+    return _mm512_cvtepu8_epi32(half ? _mm256_extracti128_si256(a, 1) : _mm256_castsi256_si128(a));
 }
 /* Entries of a table of 16. */
 static inline vec vec_lookup(const int8_t table[16], vecu i) {

@@ -62,7 +62,7 @@ TIER_INLINE vec sixteen_at(sixteen_kind kind, sixteen numbers, vecu bits) {
 /* -- formats -- */
 /* What the numbers of a block have in common. */
 typedef struct block_scales {
-    sixteen numbers;
+    sixteen numbers, upper; /* upper: of integers with a fifth bit */
     vec d, m;
     float scale[16], least[16]; /* of each group of channels */
 } block_scales;
@@ -125,31 +125,64 @@ TIER_INLINE void q4_1_numbers(const unsigned char *block, const block_scales *s,
 
 /* Q5_0, Q5_1: 16 bytes as of Q4_0 with a fifth bit on top, in four bytes before them: bit i belongs to number i.  Number =
  * (q + from) d + m.  All integers, so q + from is exact. */
-TIER_INLINE vec five_bit_number(vecu q, uint32_t fifths, int i, int from, const block_scales *s, least_use least) {
-    const vec number = vec_from_vecu(vecu_or(q, vecu_sixteens(fifths, i)));
-    return number_of(from ? vec_add(number, vec_set1((float)from)) : number, s->d, s->m, least);
+typedef struct five_bit_kind {
+    sixteen_kind low, upper; /* without and with the fifth bit */
+} five_bit_kind;
+
+TIER_INLINE void five_bit_scales(five_bit_kind kind, vec d, vec m, block_scales *s) {
+    s->numbers = sixteen_of(kind.low, d, m);
+#ifdef VEC_ENTRIES
+    s->upper = sixteen_of(kind.upper, d, m);
+#endif
 }
-TIER_INLINE void five_bit_numbers(const unsigned char *fifths, int from, const block_scales *s, least_use least, vec *out) {
+/* An entry of a table is found by the low four bits alone. */
+TIER_INLINE vecu low_half(vecu q) {
+#ifdef VEC_ENTRIES
+    return q;
+#else
+    return vecu_and(q, vecu_set1(15));
+#endif
+}
+/* tops: fifth bits; those of the lanes are bits i .. i + LANES - 1. */
+TIER_INLINE vec five_bit_number(five_bit_kind kind, vecu q, uint32_t tops, int i, const block_scales *s) {
+#ifdef VEC_ENTRIES
+    (void)kind;
+    return vec_entry_of_two(s->numbers.entries, s->upper.entries, tops >> i, q);
+#else
+    const vec number = vec_from_vecu(vecu_or(q, vecu_sixteens(tops, i)));
+    const vec from = vec_set1((float)kind.low.from);
+    return number_of(kind.low.from ? vec_add(number, from) : number, s->numbers.d, s->numbers.m, kind.low.least);
+#endif
+}
+TIER_INLINE void five_bit_numbers(five_bit_kind kind, const unsigned char *fifths, const block_scales *s, vec *out) {
     const uint32_t low = (uint32_t)(fifths[0] | fifths[1] << 8), high = (uint32_t)(fifths[2] | fifths[3] << 8);
     DECODE_UNROLL
     for (int i = 0; i < 16; i += LANES) {
         const vecu q = vecu_load_u8(fifths + 4 + i);
-        out[i / LANES] = five_bit_number(vecu_and(q, vecu_set1(15)), low, i, from, s, least);
-        out[(i + 16) / LANES] = five_bit_number(vecu_shift_right(q, 4), high, i, from, s, least);
+        out[i / LANES] = five_bit_number(kind, low_half(q), low, i, s);
+        out[(i + 16) / LANES] = five_bit_number(kind, vecu_shift_right(q, 4), high, i, s);
     }
 }
 
 /* Q5_0.  Block: d, four bytes of fifth bits, 16 bytes.  Number = (q - 16) d. */
+static const five_bit_kind q5_0_kind = {{-16, NULL, NO_LEAST}, {0, NULL, NO_LEAST}};
+TIER_INLINE void q5_0_scales(const unsigned char *block, block_scales *s) {
+    const vec d = vec_broadcast_f16(block);
+    five_bit_scales(q5_0_kind, d, d, s);
+}
 TIER_INLINE void q5_0_numbers(const unsigned char *block, const block_scales *s, int first, vec *out) {
-    five_bit_numbers(block + 2 + first, -16, s, NO_LEAST, out);
+    five_bit_numbers(q5_0_kind, block + 2 + first, s, out);
 }
 
 /* Q5_1.  Block: d, m, four bytes of fifth bits, 16 bytes.  Number = q d + m. */
+static const five_bit_kind q5_1_kind = {{0, NULL, ADD_LEAST}, {16, NULL, ADD_LEAST}};
 TIER_INLINE void q5_1_scales(const unsigned char *block, block_scales *s) {
-    vec_broadcast_two_f16(block, &s->d, &s->m);
+    vec d, m;
+    vec_broadcast_two_f16(block, &d, &m);
+    five_bit_scales(q5_1_kind, d, m, s);
 }
 TIER_INLINE void q5_1_numbers(const unsigned char *block, const block_scales *s, int first, vec *out) {
-    five_bit_numbers(block + 4 + first, 0, s, ADD_LEAST, out);
+    five_bit_numbers(q5_1_kind, block + 4 + first, s, out);
 }
 
 /* IQ4_NL.  Block: d, 16 bytes as of Q4_0, whose halves are places in a table of values.  Number = d value. */
@@ -296,6 +329,24 @@ TIER_INLINE void q3_k_scales(const unsigned char *block, block_scales *s) {
         vec_store(s->scale + g, vec_mul(d, vec_sub(of_group, vec_set1(32))));
     }
 }
+#ifdef VEC_ENTRIES
+/* 32 bytes are put together at once, each a place in a table of eight numbers for its scale; the bits above are any. */
+TIER_INLINE void q3_k_numbers(const unsigned char *block, const block_scales *s, int first, vec *out) {
+    static const int8_t values[16] = {-4, -3, -2, -1, 0, 1, 2, 3, -4, -3, -2, -1, 0, 1, 2, 3};
+    const sixteen_kind kind = {0, values, NO_LEAST};
+    const bytes32 twos = bytes32_load(block + 32 + first / 4);
+    const bytes32 thirds = bytes32_shift_left(bytes32_shift_right(bytes32_load(block), first / 32), 2);
+    DECODE_UNROLL
+    for (int k = 0; k < 4; k++) {
+        const bytes32 places = bytes32_low_two(bytes32_shift_right(twos, 2 * k), bytes32_shift_right(thirds, k));
+        DECODE_UNROLL
+        for (int half = 0; half < 2; half++) {
+            const vec scale = vec_set1(s->scale[first / 16 + half + 2 * k]);
+            out[2 * k + half] = vec_entry(sixteen_of(kind, scale, scale).entries, bytes32_half(places, half));
+        }
+    }
+}
+#else
 TIER_INLINE void q3_k_numbers(const unsigned char *block, const block_scales *s, int first, vec *out) {
     DECODE_UNROLL
     for (int i = 0; i < 32; i += LANES) {
@@ -309,6 +360,7 @@ TIER_INLINE void q3_k_numbers(const unsigned char *block, const block_scales *s,
         }
     }
 }
+#endif
 
 /* Q6_K.  Two halves of 128 numbers; 16 signed 8-bit scales s, each of 16 numbers; d.  In each half, 64 bytes hold the low
  * four bits and 32 bytes the upper two.  Number 32 k + i has its low bits in byte i + 32 (k & 1), in the low half of the
@@ -339,7 +391,7 @@ TIER_INLINE void q6_k_numbers(const unsigned char *block, const block_scales *s,
     FORMAT(Q8_0, q8_0, leading_scale, q8_0_numbers, 32)                                                                     \
     FORMAT(Q4_0, q4_0, q4_0_scales, q4_0_numbers, 32)                                                                       \
     FORMAT(Q4_1, q4_1, q4_1_scales, q4_1_numbers, 32)                                                                       \
-    FORMAT(Q5_0, q5_0, leading_scale, q5_0_numbers, 32)                                                                     \
+    FORMAT(Q5_0, q5_0, q5_0_scales, q5_0_numbers, 32)                                                                       \
     FORMAT(Q5_1, q5_1, q5_1_scales, q5_1_numbers, 32)                                                                       \
     FORMAT(Q2_K, q2_k, q2_k_scales, q2_k_numbers, 128)                                                                      \
     FORMAT(Q3_K, q3_k, q3_k_scales, q3_k_numbers, 128)                                                                      \
