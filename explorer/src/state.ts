@@ -53,7 +53,7 @@ export const defaults: Readonly<State> = {
     dim: 32,
     trained: 256,
     target: 1024,
-    pair: 7,
+    pair: 8,
     m: 680,
     n: 333,
     seconds: 100000,

@@ -99,7 +99,7 @@ export const en = {
     "legend.seen": "angles to the key that training had",
     "legend.unseen": "angle that training never had",
     "legend.past": "past the trained arc, by a twentieth, a quarter and a whole of it",
-    excess: "{p} % past the trained arc",
+    excess: "{p} % past the trained arc",
 
     "clock.title": "Clock",
     "clock.lead":
@@ -216,7 +216,7 @@ export const en = {
 
     "yours.title": "Your model",
     "yours.lead":
-        "Drop or paste a config.json, or the head of a GGUF: what it says about positions, as the gyre command prints it. The file stays in this page.",
+        "Choose a model by name, or drop or paste its config.json or the head of a GGUF: what it says about positions, as the gyre command prints it. The file stays in this page.",
     "yours.config": "config.json",
     "yours.placeholder": "Paste a config.json here, or drop a file",
     "yours.gguf": "{name}: the head of a GGUF was read",

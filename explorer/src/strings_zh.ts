@@ -101,7 +101,7 @@ export const zh: Record<keyof typeof en, string> = {
     "legend.seen": "训练时见过的夹角（从键算起）",
     "legend.unseen": "训练时没见过的角度",
     "legend.past": "超出训练弧：二十分之一、四分之一、整整一段",
-    excess: "超出训练弧 {p} %",
+    excess: "超出训练弧 {p} %",
 
     "clock.title": "时钟",
     "clock.lead": "旋转位置编码把每个维度对当成一根指针来转。注意力得分看到的，只是查询与键两根指针之间的夹角：两根一起挪，训练见过的那段弧也跟着一起挪。",
@@ -205,7 +205,7 @@ export const zh: Record<keyof typeof en, string> = {
 
     "yours.title": "你的模型",
     "yours.lead":
-        "把 config.json 或 GGUF 的开头拖进来或粘贴进来，看它对位置是怎么规定的，输出与 gyre 命令一字不差。文件不会离开本页。",
+        "按名字选一个模型，或把它的 config.json、GGUF 的开头拖进来或粘贴进来，看它对位置是怎么规定的，输出与 gyre 命令一字不差。文件不会离开本页。",
     "yours.config": "config.json",
     "yours.placeholder": "在这里粘贴 config.json，或拖入文件",
     "yours.gguf": "已读取 {name} 的开头（GGUF）",

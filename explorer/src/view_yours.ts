@@ -33,8 +33,8 @@ interface Given {
     bytes: Uint8Array;
 }
 
-/** A GGUF that was dropped: it is too large for the address. */
-let dropped: Given | null = null;
+/** A GGUF that was dropped: it is too large for the address.  drop: its number among what was given. */
+let dropped: (Given & { drop: number }) | null = null;
 /* What was given so far: files, links and texts.  Two files may have one name, and a large one may be read while another thing
  * takes its place. */
 let drops = 0;
@@ -92,7 +92,7 @@ window.addEventListener("drop", (event) => {
 export function yoursView(): View {
     const area = h("textarea", {
         id: "config",
-        rows: 16,
+        rows: 14,
         spellcheck: "false",
         autocomplete: "off",
         placeholder: t("yours.placeholder"),
@@ -136,6 +136,8 @@ export function yoursView(): View {
     const drop = h(
         "div",
         { class: "drop" },
+        named.element,
+        samples,
         h("label", { for: "config" }, t("yours.config")),
         area,
         h(
@@ -145,8 +147,6 @@ export function yoursView(): View {
             upload,
         ),
         refusal,
-        named.element,
-        samples,
     );
     const tasks = choice<Task>(
         t("yours.task"),
@@ -218,7 +218,7 @@ export function yoursView(): View {
             if (mine !== drops) return;
             say(refusal, "");
             if (!gguf) return show(new TextDecoder().decode(bytes));
-            dropped = { name, bytes };
+            dropped = { name, bytes, drop: mine };
             area.value = "";
             set({ config: "" });
             draw();
@@ -325,7 +325,8 @@ export function yoursView(): View {
         }
         const argv = argumentsOf(state, given.name, dropped !== null);
         say(line, `gyre ${argv.join(" ")}`);
-        const key = JSON.stringify(argv) + (dropped ? drops : state.config);
+        /* Not `drops`, which counts a file before it is read. */
+        const key = JSON.stringify(argv) + (dropped ? dropped.drop : state.config);
         if (key === asked) return;
         asked = key;
         clearTimeout(timer);

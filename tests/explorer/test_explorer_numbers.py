@@ -178,6 +178,26 @@ def test_a_gguf_dropped_anywhere(open_page, gyre, tmp_path):
     assert page.input_value("#yours-as") == "llama.cpp"
 
 
+def test_a_file_is_shown_though_the_page_draws_while_it_is_read(open_page, gyre, tmp_path):
+    page = open_page()
+    for model in ("rope", "rope-tuned-yarn-16"):
+        assert gyre("convert", f"models/{model}", "-o", str(tmp_path / "small.gguf"), "--force").returncode == 0
+        whole = (tmp_path / "small.gguf").read_bytes()
+        want = printed(gyre, tmp_path, "explain small.gguf")
+        dropped(page, "small.gguf", whole[: len(whole) // 2], "#yours")
+        page.evaluate("pair => void (location.hash = `pair=${pair}`)", 3 if model == "rope" else 5)
+        page.wait_for_function("want => document.querySelector('.terminal').textContent === want", arg=want, timeout=60_000)
+        page.evaluate(
+            """() => {
+                const whole = Blob.prototype.arrayBuffer;
+                Blob.prototype.arrayBuffer = async function () {
+                    await new Promise(done => setTimeout(done, 500));
+                    return whole.call(this);
+                };
+            }"""
+        )
+
+
 DROP_LARGE = """([name, head, size]) => {
     window.reads = [];
     const whole = Blob.prototype.arrayBuffer;
