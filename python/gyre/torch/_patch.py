@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import importlib
 import inspect
 import sys
 import threading
@@ -153,6 +154,16 @@ def _fused(original: Any) -> Any:
     return apply
 
 
+def _install(functions: list[tuple[ModuleType, str]]) -> None:
+    """Has the files of a model call Gyre, for one patch more."""
+    for file, name in functions:
+        function = getattr(file, name)
+        if not hasattr(function, "gyre_original"):
+            function = _fused(function)
+            setattr(file, name, function)
+        function.gyre_users += 1
+
+
 @dataclass
 class Patch:
     """A patched model; also a context manager, which ends the patch."""
@@ -186,12 +197,18 @@ class Patch:
         other.modules = copy.deepcopy(self.modules, memo)
         other.hooks = copy.deepcopy(self.hooks, memo)
         other.functions = list(self.functions)
-        for module, name in other.functions:
-            getattr(module, name).gyre_users += 1
+        _install(other.functions)
         return other
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        raise Error("EUNSUPPORTED", "model: is patched, and a patch is of this process: end it before the model is saved", "model")
+    def __getstate__(self) -> dict[str, Any]:
+        """Files by name, because a module cannot be pickled."""
+        return {**vars(self), "functions": [(file.__name__, name) for file, name in self.functions]}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """A loaded model is patched, also in another process."""
+        functions = [(importlib.import_module(file), name) for file, name in state["functions"]]
+        vars(self).update({**state, "functions": functions})
+        _install(functions)
 
     def __enter__(self) -> Self:
         return self
@@ -306,22 +323,22 @@ def _with_tables(model: nn.Module) -> list[nn.Module]:
     return [layer for layer in layers if "position_ids" in inspect.signature(layer.forward).parameters]
 
 
+def _begin(spec: str, part_spec: str, dim: int, _: nn.Module, args: Any, kwargs: Any) -> None:
+    at = kwargs.get("position_ids")
+    if at is not None:
+        _running.positions = Positions(at[0] if at.shape[0] == 1 else at, spec, part_spec, dim, 0)
+
+
+def _end(*_: Any) -> None:
+    _running.positions = None
+
+
 def _hook(layer: nn.Module, encoding: Encoding) -> list[Any]:
     """Has a layer leave its positions to apply_rotary_pos_emb while it runs."""
-    part, all_of_it = spec_of(_part(encoding)), spec_of(whole(encoding))
-    dim = int(encoding.config["rope.dim"])
-
-    def begin(_: nn.Module, args: Any, kwargs: Any) -> None:
-        at = kwargs.get("position_ids")
-        if at is not None:
-            _running.positions = Positions(at[0] if at.shape[0] == 1 else at, all_of_it, part, dim, 0)
-
-    def end(*_: Any) -> None:
-        _running.positions = None
-
+    begin = functools.partial(_begin, spec_of(whole(encoding)), spec_of(_part(encoding)), int(encoding.config["rope.dim"]))
     return [
         layer.register_forward_pre_hook(begin, with_kwargs=True),
-        layer.register_forward_hook(end, always_call=True),
+        layer.register_forward_hook(_end, always_call=True),
     ]
 
 
@@ -386,12 +403,7 @@ def patch(model: nn.Module, *, profile: str = "hf-5", check: bool = True) -> Pat
         if check:
             _check(path, module, replaced[path], functions)
     done = Patch(model, dict(rotaries), functions, _patch_tables(model, layers, profile, check) if layers else [])
-    for file, name in functions:
-        function = getattr(file, name)
-        if not hasattr(function, "gyre_original"):
-            function = _fused(function)
-            setattr(file, name, function)
-        function.gyre_users += 1
+    _install(functions)
     for path, new in replaced.items():
         parent, _, name = path.rpartition(".")
         setattr(model.get_submodule(parent), name, new)
