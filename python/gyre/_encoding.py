@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import math
 import os
@@ -20,6 +21,7 @@ A = TypeVar("A")
 Source = str | os.PathLike[str] | Mapping[str, Any]
 _PLACES = ((1, "input"), (2, "query and key"), (4, "score"), (8, "value"))
 _ROPE_KEYS = ("rope_type", "rope_theta", "type", "factor")
+BY_LENGTH = ("dynamic", "dynamic-yarn", "longrope")  # scalings whose frequencies follow the context length in use
 _WITHOUT_LENGTH = ("default", "none", "linear", "proportional", "mrope", None)  # scalings whose angles do not depend on it
 
 
@@ -159,6 +161,25 @@ def _choose_group(reading: dict[str, Any], layer_type: str | None) -> dict[str, 
     raise Error("EINVAL", f"layer_type: {layer_type!r} is not among {names}", "layer_type")
 
 
+# What a repr shows even where it is the default.
+_SIZES = ("kind", "head_dim", "heads", "rope.base", "input.dim", "input.positions", "score.max_positions")
+
+
+@functools.lru_cache(maxsize=64)
+def _usual(sizes: tuple[tuple[str, Any], ...]) -> dict[str, Any]:
+    """The config of an encoding of these sizes without any option; nothing where its kind needs more than sizes."""
+    try:
+        return _gyre.Encoding(**dict(sizes))._config(False)
+    except Error:
+        return {}
+
+
+def _brief(value: Any) -> str:
+    if isinstance(value, tuple) and len(value) > 4:
+        return f"[{len(value)} numbers]"
+    return f"{value:g}" if isinstance(value, float) and float(f"{value:g}") == value else repr(value)
+
+
 class Encoding(_gyre.Encoding):
     """A position encoding, completely described.  It never changes; threads may share it.
 
@@ -249,8 +270,14 @@ class Encoding(_gyre.Encoding):
         return self._row_source()
 
     def __repr__(self) -> str:
-        shown = {k: v for k, v in self._config(False).items() if k != "kind" and not isinstance(v, tuple)}
-        return f"<gyre.Encoding {self.kind} {', '.join(f'{k}={v!r}' for k, v in shown.items())}>"
+        config = self._config(False)
+        usual = _usual(tuple((key, config[key]) for key in _SIZES if key in config))
+        shown = {key: value for key, value in config.items() if key in _SIZES or usual.get(key) != value}
+        shown.pop("kind")
+        if shown.get("rope.dim") == config.get("head_dim"):
+            shown.pop("rope.dim", None)
+        names = [f"{key.removeprefix('rope.')}={_brief(value)}" for key, value in shown.items()]
+        return f"<gyre.Encoding {' '.join([self.kind, *names])}>"
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, _gyre.Encoding) and self._config(True) == other._config(True)

@@ -47,6 +47,24 @@ def _whole(values: Any, name: str) -> Any:
     return array.astype("i8", copy=False)
 
 
+def _lengths_of(sums: Any, name: str) -> Any:
+    """The lengths of documents from their running sums."""
+    ends = _whole(sums, name)
+    if ends.ndim != 1 or len(ends) < 2 or ends[0] != 0:
+        begins = f"begins with {int(ends[0])}" if ends.ndim == 1 and len(ends) > 1 else f"has shape {list(ends.shape)}"
+        raise Error("ESHAPE", f"{name}: {begins}, not [documents + 1] running sums from 0", name)
+    lengths = numpy.diff(ends)
+    if (lengths < 0).any():
+        at = int((lengths < 0).argmax())
+        raise Error("EINVAL", f"{name}: falls from {int(ends[at])} to {int(ends[at + 1])}, but the sum of lengths rises", name)
+    return lengths
+
+
+def _shown(numbers: Any) -> str:
+    """At most six numbers."""
+    return f"[{', '.join(str(n) for n in numbers[:6])}{', ...' if len(numbers) > 6 else ''}]"
+
+
 def _span(span: Any, document: int) -> tuple[tuple[int, ...], float]:
     """(tokens, frames, rows, columns, merge) and frame_step of a span."""
     try:
@@ -181,6 +199,62 @@ class Batch(_gyre.Batch):
         )
         self.rows, self.tokens, self.axes, self.documents, self.sequences = self._shape()
         return self
+
+    @classmethod
+    def from_cu_seqlens(cls, queries: Any, keys: Any = None, *, row_tokens: int | None = None) -> Self:
+        """A packed row from running sums of lengths, as variable-length calls of flash-attention take them.
+
+        Args:
+            queries, keys: cu_seqlens_q and cu_seqlens_k, [documents + 1]: 0, then the end of each document.  keys None = as
+                queries.  Keys that a document has more than queries are cached tokens, before the new ones.
+            row_tokens: of the row with its padding; None = the last of `queries`.
+
+        Raises:
+            gyre.Error: EINVAL, ESHAPE or EDTYPE, with the argument at fault.
+        """
+        lengths = _lengths_of(queries, "queries")
+        if keys is None:
+            return cls(lengths, row_tokens=row_tokens)
+        cached = _lengths_of(keys, "keys")
+        if len(cached) != len(lengths):
+            message = f"keys: has {len(cached)} documents, but queries has {len(lengths)}"
+            raise Error("ESHAPE", message, "keys")
+        cached = cached - lengths
+        if (cached < 0).any():
+            at = int((cached < 0).argmax())
+            message = f"keys: document {at} has {int(-cached[at])} keys fewer than queries"
+            raise Error("EINVAL", message, "keys")
+        return cls(lengths, row_tokens=row_tokens, cached=cached)
+
+    @classmethod
+    def from_position_ids(cls, position_ids: Any) -> Self:
+        """A packed row from the positions of its tokens, as transformers packs: 0 1 2 0 1 is two documents.
+
+        A document ends where the next position is not one more.  Padding with zeros is a document for each token.
+
+        Args:
+            position_ids: whole numbers, [tokens] or [1, tokens].  Documents in rows of their own are
+                Batch(lengths, form="padded_right"), or Batch(mask=attention_mask).
+
+        Raises:
+            gyre.Error: EINVAL, ESHAPE or EDTYPE, with the argument at fault.
+        """
+        at = _whole(position_ids, "position_ids")
+        if at.ndim not in (1, 2) or (at.ndim == 2 and len(at) != 1):
+            message = f"position_ids: has shape {list(at.shape)}, not [tokens] or [1, tokens]: reshape(1, -1) packs rows"
+            raise Error("ESHAPE", message, "position_ids")
+        at = at.reshape(-1)
+        starts = numpy.flatnonzero(numpy.diff(at, prepend=at[:1] - 2) != 1)
+        return cls(numpy.diff(starts, append=len(at)), first_positions=at[starts])
+
+    def __repr__(self) -> str:
+        shown = {"row": self.rows, "token": self.tokens, "document": self.documents}
+        counted = [f"{n} {name}{'s' if n != 1 else ''}" for name, n in shown.items()]
+        padding = int((self.order < 0).sum())
+        kind = "packed" if self.query_starts is not None else "in rows"
+        more = [f"{self.axes} axes"] if self.axes > 1 else []
+        more += [f"{padding} of padding"] if padding else []
+        return f"<gyre.Batch {kind}: {counted[0]} of {', '.join(counted[1:] + more)}, lengths {_shown(self.lengths)}>"
 
     @cached_property
     def positions(self) -> Any:
@@ -339,6 +413,7 @@ class Shards(_gyre.Shards):
 
     batch: Batch
     _ranks: int
+    _layout: str
 
     def __new__(
         cls,
@@ -380,8 +455,13 @@ class Shards(_gyre.Shards):
             sinks=sinks or 0,
         )
         self.batch = whole
-        self._ranks = operator.index(ranks)
+        self._ranks, self._layout = operator.index(ranks), layout
         return self
+
+    def __repr__(self) -> str:
+        tokens = sorted({shard.tokens for shard in self})
+        each = f"{tokens[0]}" if len(tokens) == 1 else f"{tokens[0]} to {tokens[-1]}"
+        return f"<gyre.Shards {self._layout}: {self._ranks} ranks, {each} tokens of each row, imbalance {self.imbalance:.4g}>"
 
     @property
     def imbalance(self) -> float:

@@ -3,6 +3,7 @@
 import json
 import math
 import pickle
+from pathlib import Path
 
 import gyre
 import numpy as np
@@ -38,6 +39,17 @@ def test_every_kind_survives_a_copy_and_shows_itself(kind: str) -> None:
     assert page.startswith("<div>") and kind in page
     assert encoding.explain()["places"] == list(encoding.places)
     assert set(encoding.config) == set(gyre.fields())
+
+
+def test_an_encoding_shows_what_is_not_usual(configs: Path) -> None:
+    """Sizes and the base always; of the other fields those that were set to another number than the default."""
+    assert repr(gyre.rope(64)) == "<gyre.Encoding rope head_dim=64 base=10000>"
+    yarn = gyre.rope(64, scaling=gyre.Yarn(factor=4, trained_length=4096, beta_fast=16))
+    assert repr(yarn) == "<gyre.Encoding rope head_dim=64 trained_length=4096 scaling='yarn' base=10000 factor=4 beta_fast=16>"
+    assert "dim=32" in repr(gyre.rope(64, dim=32)) and "base=1234567.5" in repr(gyre.rope(64, base=1234567.5))
+    phi = gyre.Encoding.from_config(configs / "phi-3-mini-128k.json")
+    assert "scaling='longrope'" in repr(phi) and "long_factor=[48 numbers]" in repr(phi)
+    assert repr(gyre.learned(512, 64)) == "<gyre.Encoding learned input.dim=64 input.positions=512>"
 
 
 def test_every_kind_of_the_library_has_a_function() -> None:

@@ -54,6 +54,49 @@ def test_rows_with_padding_and_cached_tokens() -> None:
     assert none.positions.shape == (1, 0) and none.query_starts.tolist() == [0]
 
 
+def test_a_packed_row_from_running_sums_of_lengths() -> None:
+    """A document with more keys than queries has its first keys in the cache."""
+    plain = gyre.Batch.from_cu_seqlens(np.array([0, 3, 3, 5], "i4"), row_tokens=7)
+    assert plain.lengths.tolist() == [3, 0, 2] and plain.positions.tolist() == [[0, 1, 2, 0, 1, 0, 0]]
+    cached = gyre.Batch.from_cu_seqlens([0, 1, 3], [0, 5, 7])
+    assert cached.positions.tolist() == [[4, 0, 1]] and cached.key_starts.tolist() == [0, 5, 7]
+    assert cached.key_positions.tolist() == [[0, 1, 2, 3, 4, 0, 1]]
+    for arguments, text in (
+        (([0],), r"queries: has shape \[1\], not \[documents \+ 1\]"),
+        (([1, 2],), "queries: begins with 1, not"),
+        (([0, 3, 2],), "queries: falls from 3 to 2"),
+        (([0, 2], [0, 2, 3]), "keys: has 2 documents, but queries has 1"),
+        (([0, 1, 3], [0, 1, 2]), "keys: document 1 has 1 keys fewer than queries"),
+    ):
+        with pytest.raises(gyre.Error, match=text):
+            gyre.Batch.from_cu_seqlens(*arguments)
+
+
+def test_a_packed_row_from_positions() -> None:
+    batch = gyre.Batch.from_position_ids([[0, 1, 2, 0, 1, 0, 7, 8]])
+    assert batch.positions.tolist() == [[0, 1, 2, 0, 1, 0, 7, 8]] and batch.lengths.tolist() == [3, 2, 1, 2]
+    assert batch.query_starts.tolist() == batch.key_starts.tolist() == [0, 3, 5, 6, 8]
+    assert gyre.Batch.from_position_ids([]).documents == 0
+    with pytest.raises(gyre.Error, match=r"position_ids: has shape \[2, 2\], not \[tokens\]"):
+        gyre.Batch.from_position_ids([[0, 1], [0, 1]])
+    q, k, v = (RNG.standard_normal((8, heads, 8), dtype="f4") for heads in (2, 1, 1))
+    packed = gyre.attention(q, k, v, encoding=gyre.rope(8), causal=True, **batch.arguments)
+    for first, end in ((0, 3), (3, 5), (5, 6), (6, 8)):  # a score sees distances, so the last document may count from 0
+        alone = gyre.attention(q[first:end], k[first:end], v[first:end], encoding=gyre.rope(8), causal=True)
+        np.testing.assert_allclose(packed[first:end], alone, rtol=1e-5, atol=1e-6)
+
+
+def test_batches_and_shards_show_what_they_are() -> None:
+    batch = gyre.Batch([5, 3], row_tokens=10)
+    assert repr(batch) == "<gyre.Batch packed: 1 row of 10 tokens, 2 documents, 2 of padding, lengths [5, 3]>"
+    padded = gyre.Batch([[2, gyre.Grid(1, 1, 2)], [7]], form="padded_left", axes=3)
+    assert repr(padded) == "<gyre.Batch in rows: 2 rows of 7 tokens, 2 documents, 3 axes, 3 of padding, lengths [4, 7]>"
+    assert repr(gyre.Batch([1] * 9)).endswith("lengths [1, 1, 1, 1, 1, 1, ...]>")
+    assert repr(gyre.Shards(batch, 2)) == "<gyre.Shards zigzag: 2 ranks, 5 tokens of each row, imbalance 1.429>"
+    uneven = gyre.Shards(gyre.Batch([5]), 2, layout="contiguous")
+    assert "2 to 3 tokens" in repr(uneven)
+
+
 @pytest.mark.parametrize("file", ["mrope_5.json", "mrope_4.json"])
 def test_images_and_videos_stand_where_transformers_puts_them(file) -> None:
     forms = {"left": "padded_left", "right": "padded_right", "masked": "masked"}

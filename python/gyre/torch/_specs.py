@@ -12,7 +12,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.autograd import forward_ad as untyped
 
-from gyre._encoding import Encoding
+from gyre._encoding import BY_LENGTH, Encoding
 from gyre._errors import Error
 from gyre._specs import encoding_of, spec_of
 
@@ -193,7 +193,7 @@ def check_fake(**given: Any) -> None:
 
 def depends_on_length(encoding: Encoding) -> bool:
     """Does the context length in use change its frequencies?"""
-    return encoding.config["rope.scaling"] in ("dynamic", "dynamic-yarn", "longrope")
+    return encoding.config["rope.scaling"] in BY_LENGTH
 
 
 def dtype_text(x: torch.Tensor) -> str:
