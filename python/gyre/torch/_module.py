@@ -7,6 +7,7 @@ from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
+from torch.utils._python_dispatch import is_in_torch_dispatch_mode
 
 from gyre import _encoding
 from gyre._encoding import Encoding
@@ -22,6 +23,7 @@ from gyre.torch._specs import (
     encoding_of,
     spec_of,
     tensor,
+    whole,
 )
 
 FORMS = ("half", "interleaved", "pairs", "complex")
@@ -63,12 +65,16 @@ class RotaryEmbedding(nn.Module):
         model.model.rotary_emb = gyre.torch.RotaryEmbedding.from_config(model.config)
     """
 
-    def __init__(self, encoding: Encoding | Mapping[str, Encoding], *, form: str = "half") -> None:
+    def __init__(self, encoding: Encoding | Mapping[str, Encoding], *, form: str = "half", cached: int = 0) -> None:
         """
         Args:
             encoding: a RoPE, or one for each type of layers where these differ: {"full_attention": ..., ...}.
             form: of the results' last axis, dim numbers: "half" [c0 c1 .. c0 c1 ..] or "interleaved" [c0 c0 c1 c1 ..];
                 "pairs": dim / 2 numbers; "complex": one tensor of cos + i sin, dim / 2 numbers.
+            cached: calls on the processor whose positions are all below it look cos and sin up in a table, which grows
+                with the positions that were asked for; the same bits.  The table is no buffer, and is left out of copies
+                and pickles.  A scaling that depends on the length has one within the trained length, several axes where
+                all have the same positions.  torch.compile computes.  0 = no table.
         """
         super().__init__()
         if form not in FORMS:
@@ -80,17 +86,20 @@ class RotaryEmbedding(nn.Module):
             spec_of(one)
             if one.kind != "rope":
                 raise Error("EUNSUPPORTED", f"encoding: {name or one.kind} does not rotate", "encoding")
-        self.form = form
+        self.form, self.cached = form, whole(cached, "cached")
+        if not 0 <= self.cached <= 1 << 31:
+            raise Error("EINVAL", f"cached: is {cached}, not a number of positions, 0 .. 2^31", "cached")
+        self._tables: dict[tuple[str, torch.dtype], tuple[Tensor, ...]] = {}
         self._specs = {name: spec_of(one) for name, one in each.items()}
         self._long = {name: depends_on_length(one) for name, one in each.items()}
         self._axes = {name: int(one.config["rope.axes"]) for name, one in each.items()}
         self._trained = {name: int(one.config["trained_length"]) for name, one in each.items()}
 
     @classmethod
-    def from_config(cls, config: Any, *, profile: str | None = None, form: str | None = None) -> Self:
+    def from_config(cls, config: Any, *, profile: str | None = None, form: str | None = None, cached: int = 0) -> Self:
         """The module of a model's config: a path, a dict or an object of transformers, as in Encoding.from_config.
 
-        form: None = that in which the model's own module in transformers returns cos and sin, which is made from the config
+        cached: as above.  form: None = that in which the model's own module in transformers returns cos and sin, which is made from the config
         and run to see.  Raises gyre.Error where the model has no such module, or one whose results are in another form.
         """
         groups = groups_of(config, profile)
@@ -99,7 +108,7 @@ class RotaryEmbedding(nn.Module):
         specs = {spec_of(encoding) for encoding in groups.values()}
         one = next(iter(groups.values()))
         if form is not None:
-            return cls(one if len(specs) == 1 else groups, form=form)
+            return cls(one if len(specs) == 1 else groups, form=form, cached=cached)
         own = own_module(config)
         if own is None:
             text = "form: transformers has no rotary module of this model to see it by: pass form=, or use gyre.torch.patch"
@@ -114,7 +123,7 @@ class RotaryEmbedding(nn.Module):
                 what = "the sine before the cosine"
             text = f"config: {own.name} returns {what}: use gyre.torch.patch"
             raise Error("EUNSUPPORTED", text, "config")
-        return cls(one if len(specs) == 1 else groups, form=own.form)
+        return cls(one if len(specs) == 1 else groups, form=own.form, cached=cached)
 
     @property
     def encodings(self) -> dict[str, Encoding]:
@@ -122,7 +131,11 @@ class RotaryEmbedding(nn.Module):
         return {name: encoding_of(spec) for name, spec in self._specs.items()}
 
     def extra_repr(self) -> str:
-        return ", ".join(f"{name + '=' if name else ''}{encoding_of(spec)!r}" for name, spec in self._specs.items())
+        shown = [f"{name + '=' if name else ''}{encoding_of(spec)!r}" for name, spec in self._specs.items()]
+        return ", ".join(shown + ([f"cached={self.cached}"] if self.cached else []))
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_tables": {}}
 
     def _length(self, name: str, positions: Tensor) -> int:
         """The context length in use, which only some scalings read, from the largest position."""
@@ -156,13 +169,48 @@ class RotaryEmbedding(nn.Module):
                 raise Error("EUNSUPPORTED", text, "position_ids")
         check_fake(x=x, position_ids=position_ids)
         check_angle_positions(position_ids, max(1, self._axes[name]))
-        length = self._length(name, position_ids)
-        angles = _device.cos_sin if _device.takes(position_ids) else _cos_sin
-        cosine, sine = angles(position_ids, self._specs[name], length)
+        on_device = _device.takes(position_ids)
+        found = None
+        if self.cached and not (on_device or torch.compiler.is_compiling() or is_in_torch_dispatch_mode()):
+            found = self._looked_up(name, position_ids, x.dtype)
+        if found is None:
+            angles = _device.cos_sin if on_device else _cos_sin
+            cosine, sine = angles(position_ids, self._specs[name], self._length(name, position_ids))
+            found = self._formed(cosine, sine, x.dtype)
+        moved = tuple(one.to(x.device) for one in found)
+        return moved[0] if self.form == "complex" else moved
+
+    def _formed(self, cosine: Tensor, sine: Tensor, dtype: torch.dtype) -> tuple[Tensor, ...]:
+        """The results, of one number for each pair."""
         if self.form == "complex":
-            return torch.complex(cosine, sine).to(x.device)
+            return (torch.complex(cosine, sine),)
         if self.form == "half":
             cosine, sine = (torch.cat((one, one), -1) for one in (cosine, sine))
         elif self.form == "interleaved":
             cosine, sine = (one.repeat_interleave(2, -1) for one in (cosine, sine))
-        return cosine.to(x.device, x.dtype), sine.to(x.device, x.dtype)
+        return cosine.to(dtype), sine.to(dtype)
+
+    def _looked_up(self, name: str, positions: Tensor, dtype: torch.dtype) -> tuple[Tensor, ...] | None:
+        """The results by the table; None where it does not have them."""
+        axes = self._axes[name]
+        if type(positions) is not Tensor or positions.is_meta:
+            return None
+        if axes > 1:
+            if not (positions[1:] == positions[:1]).all():
+                return None
+            positions = positions[0]
+        if positions.numel() == 0:
+            return None
+        least, most = (int(one) for one in torch.aminmax(positions))
+        end = min(self.cached, self._trained[name]) if self._long[name] else self.cached
+        if least < 0 or most >= end:
+            return None
+        table = self._tables.get((name, dtype))
+        if table is None or len(table[0]) <= most:
+            with torch.inference_mode(False):
+                at = torch.arange(min(end, 1 << max(8, most.bit_length())), device="cpu")
+                each = at.expand(axes, 1, -1) if axes > 1 else at[None]
+                cosine, sine = _cos_sin(each, self._specs[name], self._trained[name] if self._long[name] else 0)
+                table = tuple(one[0] for one in self._formed(cosine, sine, dtype))
+                self._tables[name, dtype] = table
+        return tuple(one.index_select(0, positions.reshape(-1)).view(*positions.shape, -1) for one in table)
