@@ -34,6 +34,27 @@ static void read_tokens(gyre_context *context, const int32_t *ids, int64_t count
     /* [end] */
 }
 
+/* A vector of a text: the mean of those of its tokens. */
+static void embed(const gyre_model *model, gyre_context *context, const int32_t *ids, int64_t count) {
+    const int64_t dim = gyre_model_get_config(model)->model_dim;
+    float *states = calloc((size_t)(count * dim), sizeof *states), *mean = calloc((size_t)dim, sizeof *mean);
+    expect(states && mean);
+
+    /* [gyre_context_embed] */
+    check(gyre_context_embed(context, ids, count, count, states, &err)); /* of every token, without its logits */
+    for (int64_t i = 0; i < count; i++)
+        for (int64_t c = 0; c < dim; c++)
+            mean[c] += states[i * dim + c] / (float)count;
+    gyre_context_reset(context);
+    /* [end] */
+    double length = 0; /* RMSNorm with gains of 1: each vector has length sqrt(dim) */
+    for (int64_t c = 0; c < dim; c++)
+        length += (double)states[c] * (double)states[c];
+    expect(fabs(length - (double)dim) < 1e-2 * (double)dim);
+    free(states);
+    free(mean);
+}
+
 /* What the last query looks at. */
 static void watch(const gyre_model *model, gyre_context *context, const int32_t *ids, int64_t max_tokens) {
     const int64_t heads = gyre_model_get_config(model)->heads;
@@ -145,6 +166,7 @@ int main(int argc, char **argv) {
 
     gyre_context *context = begin(model, 64);
     read_tokens(context, text.ids, text.count);
+    embed(model, context, text.ids, text.count);
     watch(model, context, text.ids, 64);
     generate(context, tokenizer, text.ids, text.count);
     gyre_context_reset(context);

@@ -90,6 +90,10 @@ static void ask_checkpoint(const char *folder) {
 }
 
 static void open_saved(const char *folder, int64_t parameters) {
+    /* [gyre_model_check] */
+    check(gyre_model_check(folder, &err)); /* its config is of a family that runs; weights are not read */
+    /* [end] */
+
     /* [gyre_model_open gyre_model_free] */
     gyre_model *model = NULL;
     check(gyre_model_open(&model, folder, NULL, &err)); /* or a GGUF */

@@ -128,6 +128,10 @@ GYRE_API GYRE_MUST_CHECK gyre_status gyre_model_create(gyre_model **out, const g
  * Errors: EIO, EFORMAT, EUNSUPPORTED, ENOMEM, EINVAL (options). */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_model_open(gyre_model **out, const char *path, const gyre_reading_options *options,
                                                      gyre_error *err);
+/* out = GYRE_OK if a model's config.json, or the metadata of its GGUF, is one that gyre_model_open runs; no weight is read.
+ * path: as for gyre_model_open.
+ * Errors: EUNSUPPORTED (a family or a setting, with its line), EFORMAT, EIO, EINVAL, ENOMEM. */
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_model_check(const char *path, gyre_error *err);
 /* *out = a model for training, its weights floats in memory, from a folder of gyre_model_save or of a llama with tied
  * embeddings and no biases.  Errors: as gyre_model_open. */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_model_open_to_train(gyre_model **out, const char *folder, gyre_error *err);
@@ -244,6 +248,10 @@ GYRE_API void gyre_context_free(gyre_context *context); /* NULL is fine */
  * invalid. */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_context_forward(gyre_context *context, const int32_t *tokens, int64_t n,
                                                           int64_t rows, float *logits, gyre_error *err);
+/* As gyre_context_forward, with the vectors that logits are computed from: states[i * model_dim + c] = channel c after the
+ * last norm, of token n - rows + i of these.  No logits are computed.  Errors: as gyre_context_forward. */
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_context_embed(gyre_context *context, const int32_t *tokens, int64_t n,
+                                                        int64_t rows, float *states, gyre_error *err);
 /* out = tokens read so far. */
 GYRE_API int64_t gyre_context_tokens(const gyre_context *context);
 /* Keeps only the first `tokens`.  Errors: EINVAL (more than were read, or a window is set). */

@@ -166,6 +166,14 @@ static gyre_status make_room(gyre_context *x, int64_t n, int64_t *rows, gyre_err
 }
 
 /* -- reading -- */
+/* What a read leaves of its last `rows` tokens. */
+typedef struct read_output {
+    const char *what, *call; /* "logits", "gyre_context_forward" */
+    void (*write)(gyre_decoder *d, int64_t rows, int64_t wanted, float *to);
+    float *to;     /* [rows][width] */
+    int64_t width; /* numbers of a token */
+} read_output;
+
 /* out = the position after the last of n more tokens. */
 static int64_t read_end(const gyre_context *x, int64_t n) {
     const int64_t next = x->decoder.first + x->decoder.cached; /* with a window, first is 0 */
@@ -179,7 +187,7 @@ static int64_t read_length_in_use(const gyre_context *x, int64_t n) {
     return config->length_policy == GYRE_LENGTH_POLICY_PREFIX ? read_end(x, n) : 0;
 }
 
-static gyre_status check_positions(const gyre_context *x, int64_t n, gyre_error *err) {
+static gyre_status check_positions(const gyre_context *x, int64_t n, const char *call, gyre_error *err) {
     const gyre_decoder *d = &x->decoder;
     const int64_t end = read_end(x, n);
     const int64_t next = d->first + d->cached;
@@ -189,32 +197,32 @@ static gyre_status check_positions(const gyre_context *x, int64_t n, gyre_error 
         const int declared = gyre_encoding_get_config(encoding)->length_policy == GYRE_LENGTH_POLICY_DECLARED;
         positions.context_length = declared ? 0 : end; /* a policy gives each query a length */
         const gyre_status status =
-            gyre_positions_check(encoding, &positions, 1, end - positions.base, "position", "gyre_context_forward", err);
+            gyre_positions_check(encoding, &positions, 1, end - positions.base, "position", call, err);
         if (status == GYRE_EINVAL) return status;
         if (status)
-            return gyre_fail(err, status, "position %lld: the encoding (%s) ends before it (gyre_context_forward)",
-                             (long long)(end - 1), gyre_kind_name(gyre_encoding_get_config(encoding)->kind));
+            return gyre_fail(err, status, "position %lld: the encoding (%s) ends before it (%s)", (long long)(end - 1),
+                             gyre_kind_name(gyre_encoding_get_config(encoding)->kind), call);
     }
     return GYRE_OK;
 }
 
-static gyre_status check_read(const gyre_context *x, const int32_t *tokens, int64_t n, int64_t rows, const float *logits,
+static gyre_status check_read(const gyre_context *x, const int32_t *tokens, int64_t n, int64_t rows, const read_output *out,
                               gyre_error *err) {
     const int64_t vocab = x->decoder.net->arch.vocab;
     if (n < 0 || rows < 0 || rows > n)
-        return gyre_fail(err, GYRE_EINVAL, "tokens: %lld read and logits of %lld wanted (gyre_context_forward)",
-                         (long long)n, (long long)rows);
-    if (rows > 0 && !logits)
-        return gyre_fail(err, GYRE_EINVAL, "logits: is NULL, but those of %lld tokens are wanted (gyre_context_forward)",
-                         (long long)rows);
+        return gyre_fail(err, GYRE_EINVAL, "tokens: %lld read and %s of %lld wanted (%s)", (long long)n, out->what,
+                         (long long)rows, out->call);
+    if (rows > 0 && !out->to)
+        return gyre_fail(err, GYRE_EINVAL, "%s: is NULL, but those of %lld tokens are wanted (%s)", out->what,
+                         (long long)rows, out->call);
     if (!x->window && n > x->max_tokens - x->tokens)
-        return gyre_fail(err, GYRE_EINVAL, "tokens: no room for %lld more after %lld of %lld (gyre_context_forward)",
-                         (long long)n, (long long)x->tokens, (long long)x->max_tokens);
+        return gyre_fail(err, GYRE_EINVAL, "tokens: no room for %lld more after %lld of %lld (%s)", (long long)n,
+                         (long long)x->tokens, (long long)x->max_tokens, out->call);
     for (int64_t i = 0; i < n; i++)
         if (tokens[i] < 0 || tokens[i] >= vocab)
-            return gyre_fail(err, GYRE_EINVAL, "token %lld: %d is outside the vocabulary of %lld (gyre_context_forward)",
-                             (long long)i, tokens[i], (long long)vocab);
-    return check_positions(x, n, err);
+            return gyre_fail(err, GYRE_EINVAL, "token %lld: %d is outside the vocabulary of %lld (%s)", (long long)i,
+                             tokens[i], (long long)vocab, out->call);
+    return check_positions(x, n, out->call, err);
 }
 
 /* After a failed read: drops the tokens of it that were stored.  If the window has moved, the sequence cannot be
@@ -228,60 +236,75 @@ static void rollback(gyre_context *x, int64_t cached_before, int64_t read) {
     x->tokens -= read;
 }
 
-/* Reads `rows` tokens in one pass, after those in the cache, and the logits of the last `wanted` of them. */
-static gyre_status read_pass(gyre_context *x, const int32_t *tokens, int64_t rows, int64_t wanted, float *logits,
+/* Reads `rows` tokens in one pass, after those in the cache, and the results of the last `wanted` of them. */
+static gyre_status read_pass(gyre_context *x, const int32_t *tokens, int64_t rows, int64_t wanted, const read_output *out,
                              gyre_error *err) {
     gyre_decoder *d = &x->decoder;
     gyre_status status = gyre_decoder_embed(d, tokens, rows, err);
     const int64_t kept = d->watched ? rows : wanted; /* rows of the last layer */
     if (!status) status = gyre_decoder_forward(d, rows, kept, err);
-    if (!status && wanted) gyre_decoder_logits(d, kept, wanted, logits);
+    if (!status && wanted) out->write(d, kept, wanted, out->to);
     return status;
 }
 
 /* After a pass with numbers that are not finite, or that a cache refused: the same pass again, with a look after each
  * step. */
-static gyre_status fail_overflow(gyre_context *x, const int32_t *tokens, int64_t rows, int64_t wanted, float *logits,
-                                 gyre_error *err) {
+static gyre_status fail_overflow(gyre_context *x, const int32_t *tokens, int64_t rows, int64_t wanted,
+                                 const read_output *out, gyre_error *err) {
     gyre_decoder *d = &x->decoder;
     gyre_overflow found = {.what = NULL};
     truncate_caches(d, d->cached);
     d->overflow = &found;
-    const gyre_status status = read_pass(x, tokens, rows, wanted, logits, err);
+    const gyre_status status = read_pass(x, tokens, rows, wanted, out, err);
     d->overflow = NULL;
     if (status && !found.what && found.refused) return gyre_overflow_refused(found.refused - 1, x->tokens, err);
     return status && !found.what ? status : gyre_overflow_fail(d, &found, x->tokens, err);
 }
 
 /* Positions and shapes were checked before, so a cache that refuses a layer refuses its numbers. */
-static gyre_status read_finite(gyre_context *x, const int32_t *tokens, int64_t rows, int64_t wanted, float *logits,
+static gyre_status read_finite(gyre_context *x, const int32_t *tokens, int64_t rows, int64_t wanted, const read_output *out,
                                gyre_error *err) {
-    const gyre_status status = read_pass(x, tokens, rows, wanted, logits, err);
-    const int sound = status ? status != GYRE_EINVAL : gyre_decoder_is_finite(&x->decoder, rows, wanted, logits);
-    return sound ? status : fail_overflow(x, tokens, rows, wanted, logits, err);
+    const gyre_status status = read_pass(x, tokens, rows, wanted, out, err);
+    const int sound =
+        status ? status != GYRE_EINVAL : gyre_decoder_is_finite(&x->decoder, rows, out->to, wanted * out->width);
+    return sound ? status : fail_overflow(x, tokens, rows, wanted, out, err);
 }
 
-gyre_status gyre_context_forward(gyre_context *context, const int32_t *tokens, int64_t n, int64_t rows, float *logits,
-                                 gyre_error *err) {
+static gyre_status read_tokens(gyre_context *context, const int32_t *tokens, int64_t n, int64_t rows, read_output out,
+                               gyre_error *err) {
     gyre_decoder *d = &context->decoder;
-    gyre_status status = check_read(context, tokens, n, rows, logits, err);
+    gyre_status status = check_read(context, tokens, n, rows, &out, err);
     if (status) return status;
     const int64_t cached_before = d->cached;
     d->length = read_length_in_use(context, n);
     for (int64_t from = 0, chunk; from < n; from += chunk) {
         status = make_room(context, n - from, &chunk, err);
-        int64_t wanted = from + chunk - (n - rows); /* logits of this chunk */
+        int64_t wanted = from + chunk - (n - rows); /* results of this chunk */
         wanted = wanted < 0 ? 0 : wanted > chunk ? chunk : wanted;
-        if (!status) status = read_finite(context, tokens + from, chunk, wanted, logits, err);
+        if (!status) status = read_finite(context, tokens + from, chunk, wanted, &out, err);
         if (status) {
             rollback(context, cached_before, from);
             return status;
         }
-        if (wanted) logits += wanted * d->net->arch.vocab;
+        if (wanted) out.to += wanted * out.width;
         context->tokens += chunk;
         d->cached += chunk;
     }
     if (d->net->mapped) status = gyre_tensor_store_check(d->net->mapped, err);
     if (status) rollback(context, cached_before, n);
     return status;
+}
+
+gyre_status gyre_context_forward(gyre_context *context, const int32_t *tokens, int64_t n, int64_t rows, float *logits,
+                                 gyre_error *err) {
+    const read_output out = {"logits", "gyre_context_forward", gyre_decoder_logits, logits,
+                             context->decoder.net->arch.vocab};
+    return read_tokens(context, tokens, n, rows, out, err);
+}
+
+gyre_status gyre_context_embed(gyre_context *context, const int32_t *tokens, int64_t n, int64_t rows, float *states,
+                               gyre_error *err) {
+    const read_output out = {"states", "gyre_context_embed", gyre_decoder_states, states,
+                             context->decoder.net->arch.model_dim};
+    return read_tokens(context, tokens, n, rows, out, err);
 }

@@ -345,13 +345,23 @@ gyre_status gyre_decoder_forward(gyre_decoder *d, int64_t rows, int64_t wanted, 
     return GYRE_OK;
 }
 
-/* -- logits -- */
+/* -- results -- */
+/* buffers.norm = the final norm of the last `wanted` of `rows` rows. */
+static void final_norm(gyre_decoder *d, int64_t rows, int64_t wanted) {
+    if (d->overflow) d->overflow->first += rows - wanted;
+    normalize(d, &d->net->final_norm, wanted, d->buffers.x + (rows - wanted) * d->net->arch.model_dim, d->buffers.norm);
+    look(d, -1, GYRE_STEP_FINAL_NORM, wanted);
+}
+
+void gyre_decoder_states(gyre_decoder *d, int64_t rows, int64_t wanted, float *states) {
+    final_norm(d, rows, wanted);
+    memcpy(states, d->buffers.norm, (size_t)(wanted * d->net->arch.model_dim) * sizeof *states);
+}
+
 void gyre_decoder_logits(gyre_decoder *d, int64_t rows, int64_t wanted, float *logits) {
     const gyre_architecture *a = &d->net->arch;
     const float scale = (float)a->logit_scale;
-    if (d->overflow) d->overflow->first += rows - wanted;
-    normalize(d, &d->net->final_norm, wanted, d->buffers.x + (rows - wanted) * a->model_dim, d->buffers.norm);
-    look(d, -1, GYRE_STEP_FINAL_NORM, wanted);
+    final_norm(d, rows, wanted);
     linear(d, &d->net->lm_head, (row_block){d->buffers.norm, wanted}, logits, a->vocab, 0);
     for (int64_t i = 0; scale != 1 && i < wanted * a->vocab; i++)
         logits[i] *= scale;

@@ -85,6 +85,8 @@ gyre_status gyre_decoder_embed(gyre_decoder *d, const int32_t *tokens, int64_t r
 gyre_status gyre_decoder_forward(gyre_decoder *d, int64_t rows, int64_t wanted, gyre_error *err);
 /* logits[wanted][vocab] of the last `wanted` of `rows` rows of buffers.x. */
 void gyre_decoder_logits(gyre_decoder *d, int64_t rows, int64_t wanted, float *logits);
+/* states[wanted][model_dim] = the last `wanted` of `rows` rows of buffers.x after the final norm. */
+void gyre_decoder_states(gyre_decoder *d, int64_t rows, int64_t wanted, float *states);
 /* out = heads of buffers.qkv: queries, keys or values, [1, rows, heads, head_dim]. */
 gyre_view gyre_decoder_heads(const gyre_decoder *d, const gyre_head_layout *heads, int64_t rows);
 /* out = the attention of a layer over `rows` queries, the last of `tokens` tokens. */

@@ -60,6 +60,13 @@ static gyre_status open_network(gyre_model **out, const char *path, const gyre_c
     return GYRE_OK;
 }
 
+/* *config = that of a model that is no GGUF; described = its path, which *config refers to. */
+static gyre_status open_document(gyre_config_document *config, const char *path, char described[PATH_MAX], gyre_error *err) {
+    gyre_status status = gyre_model_path_check(path, err);
+    if (!status) status = gyre_model_config_path(path, described, err);
+    return status ? status : gyre_config_document_open(config, described, err);
+}
+
 gyre_status gyre_model_open(gyre_model **out, const char *path, const gyre_reading_options *options, gyre_error *err) {
     char described[PATH_MAX];
     gyre_config_document config;
@@ -70,12 +77,35 @@ gyre_status gyre_model_open(gyre_model **out, const char *path, const gyre_readi
     if (!status) status = gyre_gguf_is_file(path, &is_gguf, err);
     if (status) return status;
     if (is_gguf) return open_network(out, path, NULL, read.profile, read.context_length, err);
-    status = gyre_model_path_check(path, err);
-    if (!status) status = gyre_model_config_path(path, described, err);
-    if (!status) status = gyre_config_document_open(&config, described, err);
+    status = open_document(&config, path, described, err);
     if (status) return status;
     status = gyre_model_is_native(path, &config) ? gyre_model_open_native(out, path, &config, 1, err)
                                                  : open_network(out, path, &config, read.profile, read.context_length, err);
+    gyre_config_document_free(&config);
+    return status;
+}
+
+static gyre_status check_gguf(const char *path, gyre_error *err) {
+    gyre_architecture arch;
+    gyre_tensor_store *store;
+    gyre_status status = gyre_tensor_store_open(&store, path, err);
+    if (status) return status;
+    status = gyre_architecture_from_gguf(&arch, gyre_tensor_store_gguf(store), path, err);
+    gyre_tensor_store_free(store);
+    return status;
+}
+
+gyre_status gyre_model_check(const char *path, gyre_error *err) {
+    char described[PATH_MAX];
+    gyre_config_document config;
+    gyre_architecture arch;
+    int is_gguf;
+    if (!path) return gyre_fail(err, GYRE_EINVAL, "path: is NULL (gyre_model_check)");
+    gyre_status status = gyre_gguf_is_file(path, &is_gguf, err);
+    if (!status && is_gguf) return check_gguf(path, err);
+    if (!status) status = open_document(&config, path, described, err);
+    if (status) return status;
+    if (!gyre_model_is_native(path, &config)) status = gyre_architecture_from_config(&arch, &config, err);
     gyre_config_document_free(&config);
     return status;
 }

@@ -18,10 +18,10 @@ static int is_finite(const gyre_kernels *kernels, const float *x, int64_t n) {
     return finite;
 }
 
-int gyre_decoder_is_finite(const gyre_decoder *d, int64_t rows, int64_t wanted, const float *logits) {
+int gyre_decoder_is_finite(const gyre_decoder *d, int64_t rows, const float *results, int64_t count) {
     const gyre_architecture *a = &d->net->arch;
     return is_finite(d->kernels, d->buffers.x, rows * a->model_dim) &&
-           is_finite(d->kernels, d->buffers.qkv, rows * d->qkv_dim) && is_finite(d->kernels, logits, wanted * a->vocab);
+           is_finite(d->kernels, d->buffers.qkv, rows * d->qkv_dim) && is_finite(d->kernels, results, count);
 }
 
 /* -- the pass that looks after each step -- */

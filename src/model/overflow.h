@@ -39,8 +39,8 @@ gyre_status gyre_overflow_refused(int64_t layer, int64_t tokens, gyre_error *err
 /* Looks at what a step left in the buffers; of LOGITS at `logits`, else NULL.  A step outside of the layers has layer -1. */
 void gyre_overflow_look(gyre_decoder *d, int64_t layer, gyre_decoder_step step, int64_t rows, const float *logits);
 /* out = 1 if what a pass over `rows` tokens left is finite: the residual stream, the queries, keys and values of the last
- * layer, and the logits of the last `wanted` tokens. */
-int gyre_decoder_is_finite(const gyre_decoder *d, int64_t rows, int64_t wanted, const float *logits);
+ * layer, and the `count` results. */
+int gyre_decoder_is_finite(const gyre_decoder *d, int64_t rows, const float *results, int64_t count);
 /* Writes what was found in a pass after `tokens` tokens.  out = GYRE_EFORMAT. */
 gyre_status gyre_overflow_fail(const gyre_decoder *d, const gyre_overflow *found, int64_t tokens, gyre_error *err);
 

@@ -99,6 +99,62 @@ static void pieces_and_threads(void **state) {
     }
 }
 
+/* The vectors of tokens, times the output matrix, are the logits; for any split, and beside logits of the same sequence. */
+static void vectors_of_tokens(void **state) {
+    static float states[TOKENS * 64];
+    (void)state;
+    for (int m = 0; m < MODELS; m++) {
+        json_t *fixture = synthetic_fixture(names[m]);
+        const int tied = !json_object_get(json_object_get(fixture, "tensors"), "lm_head.weight");
+        const int is_plain = strcmp(names[m], "llama") == 0 || strcmp(names[m], "olmo2") == 0;
+        gyre_model *model = open_model(names[m]);
+        gyre_context *context = open_context(model, NULL);
+        gyre_error err = {0, ""};
+        const int64_t dim = gyre_model_get_config(model)->model_dim;
+        assert_true(dim <= 64);
+        if (gyre_context_embed(context, tokens, TOKENS, TOKENS, states, &err)) fail_msg("%s: %s", names[m], err.text);
+        assert_int_equal(gyre_context_tokens(context), TOKENS);
+        gyre_context_reset(context);
+        read_some(context, 0, 500, 500, whole);
+        for (int64_t at = 500; at < TOKENS; at++) { /* token by token, after a read of logits */
+            if (gyre_context_embed(context, tokens + at, 1, 1, other, &err)) fail_msg("%s: %s", names[m], err.text);
+            check_close(other, states + at * dim, dim, names[m]);
+        }
+        if (is_plain) {
+            int64_t count;
+            float *head = synthetic_tensor(fixture, tied ? "model.embed_tokens.weight" : "lm_head.weight", &count);
+            for (int64_t i = 0; i < 500 * VOCAB; i++) {
+                double sum = 0;
+                for (int64_t c = 0; c < dim; c++)
+                    sum += (double)states[i / VOCAB * dim + c] * (double)head[i % VOCAB * dim + c];
+                other[i] = (float)sum;
+            }
+            check_close(other, whole, 500 * VOCAB, names[m]);
+            free(head);
+        }
+        gyre_context_free(context);
+        gyre_model_free(model);
+        json_decref(fixture);
+    }
+}
+
+/* The errors are those of a read of logits, and name this call. */
+static void vectors_that_are_refused(void **state) {
+    const int32_t bad[2] = {1, VOCAB};
+    gyre_error err = {0, ""};
+    (void)state;
+    gyre_model *model = open_model("llama");
+    gyre_context *context = open_context(model, NULL);
+    assert_int_equal(gyre_context_embed(context, tokens, 2, 1, NULL, &err), GYRE_EINVAL);
+    assert_string_equal(err.text, "states: is NULL, but those of 1 tokens are wanted (gyre_context_embed)");
+    assert_int_equal(gyre_context_embed(context, bad, 2, 0, NULL, &err), GYRE_EINVAL);
+    assert_non_null(strstr(err.text, "(gyre_context_embed)"));
+    assert_int_equal(gyre_context_embed(context, tokens, TOKENS + 1, 0, NULL, &err), GYRE_EINVAL);
+    assert_int_equal(gyre_context_tokens(context), 0);
+    gyre_context_free(context);
+    gyre_model_free(model);
+}
+
 /* After an error the next read gives what it would have given without it. */
 static void cuts_and_errors(void **state) {
     const int32_t bad[3] = {1, VOCAB, 2};
@@ -181,7 +237,11 @@ static void contexts_that_do_not_fit(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(pieces_and_threads), cmocka_unit_test(cuts_and_errors),
-                                       cmocka_unit_test(streams), cmocka_unit_test(contexts_that_do_not_fit)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(pieces_and_threads),
+                                       cmocka_unit_test(cuts_and_errors),
+                                       cmocka_unit_test(vectors_of_tokens),
+                                       cmocka_unit_test(vectors_that_are_refused),
+                                       cmocka_unit_test(streams),
+                                       cmocka_unit_test(contexts_that_do_not_fit)};
     return cmocka_run_group_tests(tests, make_folder, remove_files);
 }

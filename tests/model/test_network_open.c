@@ -41,7 +41,7 @@ static void refuses(const char *path, gyre_status status, const char *const says
 static void opens(const char *path, const char *what) {
     gyre_model *model = NULL;
     gyre_error err = {0, ""};
-    if (gyre_model_open(&model, path, NULL, &err) != GYRE_OK) fail_msg("%s: %s", what, err.text);
+    if (gyre_model_check(path, &err) || gyre_model_open(&model, path, NULL, &err)) fail_msg("%s: %s", what, err.text);
     gyre_model_free(model);
 }
 
@@ -382,6 +382,35 @@ typedef struct config_case {
     gyre_status status;
 } config_case;
 
+/* The check says what opening says, without the weights. */
+static void refuses_without_weights(gyre_status wanted) {
+    gyre_error opened = {0, ""}, checked = {0, ""};
+    gyre_model *model = NULL;
+    assert_int_equal(gyre_model_open(&model, folder, NULL, &opened), wanted);
+    assert_int_equal(unlink(in_folder("model.safetensors")), 0);
+    assert_int_equal(gyre_model_check(folder, &checked), wanted);
+    assert_string_equal(checked.text, opened.text);
+}
+
+/* Families that run, as folders without weights; `opens` checks what has them. */
+static void test_check_without_weights(void **state) {
+    static const char *const runs[] = {"llama", "gemma3", "gpt2_plain", "mpt", "phi3", "bloom"};
+    gyre_error err = {0, ""};
+    (void)state;
+    for (size_t i = 0; i < sizeof runs / sizeof *runs; i++) {
+        json_t *fixture = synthetic_fixture(runs[i]);
+        synthetic_write_folder(fixture, folder);
+        assert_int_equal(unlink(in_folder("model.safetensors")), 0);
+        if (gyre_model_check(folder, &err)) fail_msg("%s: %s", runs[i], err.text);
+        gyre_model *model = NULL;
+        assert_int_equal(gyre_model_open(&model, folder, NULL, &err), GYRE_EIO);
+        json_decref(fixture);
+    }
+    assert_int_equal(gyre_model_check(NULL, &err), GYRE_EINVAL);
+    assert_int_equal(gyre_model_check("/nowhere", &err), GYRE_EIO);
+    assert_int_equal(gyre_model_check(in_folder("config.json"), &err), GYRE_EIO);
+}
+
 static void check_configs(const config_case *cases, size_t count) {
     for (size_t i = 0; i < count; i++) {
         json_t *fixture = synthetic_fixture(cases[i].fixture);
@@ -390,6 +419,7 @@ static void check_configs(const config_case *cases, size_t count) {
         synthetic_write_folder(fixture, folder);
         const char *place = line_of(cases[i].key, line);
         refuses(folder, cases[i].status, (const char *const[4]){cases[i].key, in_folder("config.json"), place, NULL});
+        refuses_without_weights(cases[i].status);
         json_decref(fixture);
     }
 }
@@ -641,6 +671,7 @@ static void test_keys_of_ggufs(void **state) {
         write_gguf(NULL, cases[i].key, cases[i].value);
         refuses(in_folder("model.gguf"), cases[i].status,
                 (const char *const[4]){cases[i].key, in_folder("model.gguf"), "byte ", NULL});
+        assert_int_equal(gyre_model_check(in_folder("model.gguf"), NULL), cases[i].status);
     }
     assert_true(peak_kilobytes() - before < 128L << 10);
 }
@@ -654,6 +685,7 @@ int main(void) {
                                        cmocka_unit_test(test_unaligned_data),
                                        cmocka_unit_test(test_decoder_with_a_vision_tower),
                                        cmocka_unit_test(test_unsupported_keys),
+                                       cmocka_unit_test(test_check_without_weights),
                                        cmocka_unit_test(test_invalid_keys),
                                        cmocka_unit_test(test_biases_of_mpt),
                                        cmocka_unit_test(test_own_models_open),
