@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import json
+import operator
 import os
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Self, TextIO
+from typing import Any, Self, TextIO, overload
 
 import numpy
 from numpy.typing import NDArray
 
 from gyre import _command, _gyre
-from gyre._encoding import Encoding
+from gyre._encoding import BY_LENGTH, Encoding, read
 from gyre._errors import Error, FileError, path_text
 from gyre._results import Measurement, Result
 
 Text = str | os.PathLike[str] | Sequence[os.PathLike[str]]
+Ids = Sequence[int] | NDArray[numpy.integer[Any]]
+INSIDE = 4  # flag of a piece of a text: no space before it
 
 
 class Bar:
@@ -85,6 +89,10 @@ def _truth(value: Any, name: str) -> bool:
     return bool(value)
 
 
+def _or_none(token: int) -> int | None:
+    return None if token < 0 else token
+
+
 class Tokenizer(_gyre.Tokenizer):
     """Text to ids and back, as the tokenizer.json of a model or its GGUF says.  Never changes."""
 
@@ -103,9 +111,32 @@ class Tokenizer(_gyre.Tokenizer):
         return self._decode(ids, 2 * _truth(special, "special")).decode("utf-8", "replace")
 
     @property
+    def begin(self) -> int | None:
+        """The token that begins a text; None = the model has none."""
+        return _or_none(self._special()[0])
+
+    @property
+    def end(self) -> int | None:
+        """The token that ends a text; None = the model has none."""
+        return _or_none(self._special()[1])
+
+    @property
     def notes(self) -> str:
         """What the file asks for and Gyre does otherwise, such as a normalizer; "" = nothing."""
         return self._notes()
+
+
+@contextlib.contextmanager
+def _naming(name: str) -> Iterator[None]:
+    """Errors of the library name tokens; here they are the argument `name`."""
+    try:
+        yield
+    except Error as why:
+        if why.field is None and why.text.startswith("token "):
+            raise Error(why.status, f"{name}: {why.text}", name) from None
+        if why.field in ("tokens", "ids", "text"):
+            raise Error(why.status, f"{name}{why.text.removeprefix(why.field)}", name) from None
+        raise
 
 
 class Context(_gyre.Context):
@@ -114,15 +145,16 @@ class Context(_gyre.Context):
     def read(self, ids: Any, rows: int | None = None) -> NDArray[numpy.float32]:
         """Reads more tokens.  Returns log-odds of the next token after each of the last `rows` of them, None = after all:
         [rows, vocab].  However the tokens are cut into calls, the numbers are the same."""
-        try:
-            logits: NDArray[numpy.float32] = self._read(ids, rows)
-        except Error as why:
-            if why.field is None and why.text.startswith("token "):
-                raise Error(why.status, f"ids: {why.text}", "ids") from None
-            if why.field == "tokens":
-                raise Error(why.status, f"ids{why.text.removeprefix('tokens')}", "ids") from None
-            raise
+        with _naming("ids"):
+            logits: NDArray[numpy.float32] = self._read(ids, rows, False)
         return logits
+
+    def embed(self, ids: Any, rows: int | None = None) -> NDArray[numpy.float32]:
+        """Reads more tokens, as `read`.  Returns the vectors that logits are computed from, after the last norm:
+        [rows, channels]."""
+        with _naming("ids"):
+            vectors: NDArray[numpy.float32] = self._read(ids, rows, True)
+        return vectors
 
     @property
     def tokens(self) -> int:
@@ -144,12 +176,44 @@ def _found(path: str) -> str:
     raise FileError("EIO", f"path: {path} does not exist" + (f"; the package has {names}" if names else ""), "path")
 
 
+def _check_runs(path: str) -> None:
+    """Raises where Gyre cannot run a model, before its weights are read."""
+    alone = "gyre.explain and gyre.Encoding.from_config read its positions"
+    if path.endswith(".json") and os.path.isfile(path):
+        raise Error("EINVAL", f"path: {path} is a config without weights: pass the folder of the model; {alone}", "path")
+    try:
+        _gyre.Model._check(path)
+    except Error as why:
+        if why.status != "EUNSUPPORTED":
+            raise
+        raise Error(why.status, f"path: {why.text}; {alone}", "path") from None
+
+
+def _number(value: Any, name: str, most: float, what: str) -> float:
+    real = isinstance(value, (int, float, numpy.integer, numpy.floating)) and not isinstance(value, bool)
+    if not real or not 0 <= value <= most:
+        raise Error("EINVAL", f"{name}: is {value!r}, not {what}", name)
+    return float(value)
+
+
+def _count(value: Any, name: str, least: int, most: int, what: str) -> int:
+    whole = isinstance(value, (int, numpy.integer)) and not isinstance(value, bool)
+    if not whole or not least <= int(value) <= most:
+        raise Error("EINVAL", f"{name}: is {value!r}, not {what}", name)
+    return int(value)
+
+
+PREFILL = 512  # tokens of a prompt between two looks for Ctrl-C
+
+
 class Model:
-    """A model's files: what its positions are, and how well it predicts a text."""
+    """A model's files: what its positions are, what it computes from tokens, and how well it predicts a text."""
 
     def __init__(self, path: str | os.PathLike[str], profile: str | None = None) -> None:
         self.path = _found(path_text(path, "path"))
         self.profile = profile
+        _check_runs(self.path)
+        self._mapped: tuple[int, _gyre.Model] | None = None
 
     def __repr__(self) -> str:
         return f"<gyre.Model {self.path}>"
@@ -181,6 +245,122 @@ class Model:
     def tokenizer(self) -> Tokenizer:
         """Its tokenizer."""
         return Tokenizer.open(self.path)
+
+    def _context_for(self, tokens: int, cache: str, order: str) -> Context:
+        """An empty sequence of so many tokens; scalings that depend on the length in use are those of that length."""
+        groups = read(self.path, self.profile, None, None, None)["groups"]
+        depends = any(group["config"].get("rope.scaling") in BY_LENGTH for group in groups)
+        length = tokens if depends else 0
+        if self._mapped is None or self._mapped[0] != length:
+            self._mapped = length, self.load(length)
+        if order not in ("fixed", "fast"):
+            raise Error("EINVAL", f"order: is {order!r}, not 'fixed' or 'fast'", "order")
+        return Context._create(self._mapped[1], tokens, cache, order == "fixed")
+
+    def _ids(self, tokens: Any, name: str = "tokens") -> list[int]:
+        """The ids of a text, or those that were given."""
+        if isinstance(tokens, str):
+            with _naming(name):
+                return self.tokenizer().encode(tokens)
+        try:
+            ids = [operator.index(one) for one in tokens]
+        except TypeError:
+            raise Error("EINVAL", f"{name}: is neither a text nor a list or array of whole numbers", name) from None
+        return ids
+
+    def logits(self, tokens: str | Ids, rows: int | None = None, *, cache: str = "float32") -> NDArray[numpy.float32]:
+        """Log-odds of the next token after each of the last `rows` tokens, None = after all: [rows, vocab].
+
+        Args:
+            tokens: ids, or a text, which its tokenizer makes ids of.
+            cache: the type of keys and values, "float32", "float16", "bfloat16" or "q8".
+
+        Raises gyre.Error.
+        """
+        ids = self._ids(tokens)
+        with _naming("tokens"):
+            return self._context_for(max(len(ids), 1), cache, "fixed").read(ids, rows)
+
+    def embeddings(self, tokens: str | Ids, rows: int | None = None, *, cache: str = "float32") -> NDArray[numpy.float32]:
+        """The vectors of the last `rows` tokens after the last norm, None = of all: [rows, channels].
+
+        These are what logits are computed from, hidden_states[-1] of transformers.  The mean over tokens is a vector of the
+        text; the arguments are those of `logits`.
+        """
+        ids = self._ids(tokens)
+        with _naming("tokens"):
+            return self._context_for(max(len(ids), 1), cache, "fixed").embed(ids, rows)
+
+    @overload
+    def generate(
+        self,
+        prompt: str,
+        *,
+        max_tokens: int = ...,
+        temperature: float = ...,
+        top_p: float = ...,
+        top_k: int = ...,
+        seed: int = ...,
+        ignore_end: bool = ...,
+        cache: str = ...,
+        order: str = ...,
+    ) -> Iterator[str]: ...
+    @overload
+    def generate(
+        self,
+        prompt: Ids,
+        *,
+        max_tokens: int = ...,
+        temperature: float = ...,
+        top_p: float = ...,
+        top_k: int = ...,
+        seed: int = ...,
+        ignore_end: bool = ...,
+        cache: str = ...,
+        order: str = ...,
+    ) -> Iterator[int]: ...
+    def generate(
+        self,
+        prompt: str | Ids,
+        *,
+        max_tokens: int = 128,
+        temperature: float = 0.0,
+        top_p: float = 0.0,
+        top_k: int = 0,
+        seed: int = 1,
+        ignore_end: bool = False,
+        cache: str = "float32",
+        order: str = "fast",
+    ) -> Iterator[str] | Iterator[int]:
+        """What follows a prompt, token by token, as it is computed: as `gyre generate`.
+
+        Args:
+            prompt: a text, whose continuation comes in pieces of text; or ids, and ids come.
+            max_tokens: at most so many tokens.
+            temperature: 0 = the likeliest token.  top_p: sample from the likeliest tokens with this total probability; 0 =
+                all.  top_k: from at most so many; 0 = all.
+            seed: the same seed gives the same tokens on every machine.
+            ignore_end: True = go on after the token that ends a text; False = stop before it.
+            cache, order: as of `context`.
+
+        Raises gyre.Error, before the first token where an argument is wrong.
+        """
+        ids = self._ids(prompt, "prompt")
+        if not ids:
+            raise Error("EINVAL", "prompt: has no token, and the model none that begins a text", "prompt")
+        most = _count(max_tokens, "max_tokens", 1, 1 << 30, "a number of tokens, 1 .. 2^30")
+        heat = _number(temperature, "temperature", sys.float_info.max, "0 or more")
+        share = _number(top_p, "top_p", 1, "between 0 and 1")
+        kept = _count(top_k, "top_k", 0, 1 << 31, "a number of tokens, 0 or more")
+        state = _count(seed, "seed", 0, (1 << 64) - 1, "a whole number, 0 .. 2^64 - 1")
+        is_text = isinstance(prompt, str)
+        tokenizer = None
+        with contextlib.nullcontext() if is_text else contextlib.suppress(Error):  # ids need no tokenizer
+            tokenizer = self.tokenizer()
+        end = tokenizer.end if tokenizer and not _truth(ignore_end, "ignore_end") else None
+        context = self._context_for(len(ids) + most, cache, order)
+        stream = _stream(context, ids, most, (heat, share, kept), state, end)
+        return _pieces(tokenizer, stream) if tokenizer and is_text else stream
 
     def perplexity(
         self,
@@ -254,9 +434,38 @@ class Model:
         return Measurement({**about, "results": results})
 
 
+def _stream(
+    context: Context, ids: list[int], most: int, sampling: tuple[float, float, int], state: int, end: int | None
+) -> Iterator[int]:
+    """Tokens after ids, until `end` or so many."""
+    read = 0
+    while len(ids) - read > PREFILL:
+        with _naming("prompt"):
+            context.read(ids[read : read + PREFILL], 0)
+        read += PREFILL
+    pending = ids[read:]
+    for _ in range(most):
+        with _naming("prompt"):
+            token, state = context._next(pending, *sampling, state)
+        if token == end:
+            return
+        yield token
+        pending = [token]
+
+
+def _pieces(tokenizer: Tokenizer, stream: Iterator[int]) -> Iterator[str]:
+    """Text of tokens, a character when all its bytes are there."""
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    for token in stream:
+        if piece := decoder.decode(tokenizer._decode([token], INSIDE)):
+            yield piece
+    if rest := decoder.decode(b"", True):
+        yield rest
+
+
 def open(path: str | os.PathLike[str], *, profile: str | None = None) -> Model:
     """The model in a folder or a GGUF, or one that comes with the package: "rope", "alibi", "learned", "sinusoidal", "nope".
 
-    profile: the program as which its positions are read.
+    profile: the program as which its positions are read.  Raises gyre.Error for a family that Gyre does not run.
     """
     return Model(path, profile)

@@ -56,6 +56,20 @@ static PyObject *model_open(PyObject *type, PyObject *args) {
     return (PyObject *)self;
 }
 
+static PyObject *model_check(PyObject *type, PyObject *named) {
+    PyObject *path;
+    gyre_error err = {0};
+    gyre_status status;
+    (void)type;
+    if (gyre_py_path(named, "path", &path) < 0) return NULL;
+    Py_BEGIN_ALLOW_THREADS
+    status = gyre_model_check(PyBytes_AsString(path), &err);
+    Py_END_ALLOW_THREADS
+    Py_DECREF(path);
+    if (status) return gyre_py_raise(status, &err);
+    Py_RETURN_NONE;
+}
+
 static PyObject *model_about(PyObject *self, PyObject *unused) {
     const gyre_model *model = ((model_object *)self)->model;
     const gyre_model_config *c = gyre_model_get_config(model);
@@ -69,6 +83,7 @@ static PyObject *model_about(PyObject *self, PyObject *unused) {
 }
 
 static PyMethodDef model_methods[] = {{"_open", model_open, METH_VARARGS | METH_CLASS, "a model in a folder or a GGUF"},
+                                      {"_check", model_check, METH_O | METH_CLASS, "raises for one that is not run"},
                                       {"about", model_about, METH_NOARGS, "what it is"},
                                       {NULL, NULL, 0, NULL}};
 static PyType_Slot model_slots[] = {{Py_tp_dealloc, (void *)model_dealloc},
@@ -85,7 +100,7 @@ typedef struct context_object {
     gyre_context *context;
     PyObject *model; /* kept as long as the context borrows it */
     gyre_py_threads threads;
-    int64_t vocab;
+    int64_t vocab, model_dim;
     PyThread_type_lock lock;
     int forks;
 } context_object;
@@ -114,6 +129,7 @@ static PyObject *context_create(PyObject *type, PyObject *args) {
     self->model = Py_NewRef(model);
     self->threads = gyre_py_threads_begin(0);
     self->vocab = gyre_model_get_config(((model_object *)model)->model)->vocab;
+    self->model_dim = gyre_model_get_config(((model_object *)model)->model)->model_dim;
     gyre_context_options options = GYRE_INIT(gyre_context_options);
     options.max_tokens = max_tokens;
     options.cache_dtype = stored;
@@ -159,37 +175,80 @@ static int check_fork(context_object *self) {
     return gyre_py_check_fork(self->lock, &self->forks, "context");
 }
 
-static gyre_status forward(context_object *self, const int32_t *ids, int64_t count, int64_t rows, float *logits,
+typedef gyre_status reading(gyre_context *, const int32_t *, int64_t, int64_t, float *, gyre_error *);
+
+static gyre_status forward(context_object *self, reading *read, const int32_t *ids, int64_t count, int64_t rows, float *out,
                            gyre_error *err) {
     PyThread_acquire_lock(self->lock, WAIT_LOCK);
-    const gyre_status status = gyre_context_forward(self->context, ids, count, rows, logits, err);
+    const gyre_status status = read(self->context, ids, count, rows, out, err);
     PyThread_release_lock(self->lock);
     return status;
 }
 
+/* (ids, rows, whether vectors are wanted instead of logits) */
 static PyObject *context_read(PyObject *object, PyObject *args) {
     context_object *self = (context_object *)object;
     PyObject *given, *last, *finished = NULL;
     int64_t count, rows = INT64_MAX;
-    if (check_fork(self) < 0 || !PyArg_ParseTuple(args, "OO", &given, &last) ||
+    int vectors = 0;
+    if (check_fork(self) < 0 || !PyArg_ParseTuple(args, "OOp", &given, &last, &vectors) ||
         gyre_py_integer(last == Py_None ? NULL : last, "rows", &rows) < 0)
         return NULL;
     if (rows < 0) return gyre_py_fail(GYRE_EINVAL, "rows", "rows: is %lld, not 0 or more; None = all", (long long)rows);
     int32_t *ids = read_ids(given, &count);
     if (!ids) return NULL;
-    const int64_t shape[2] = {rows > count ? count : rows, self->vocab};
+    const int64_t shape[2] = {rows > count ? count : rows, vectors ? self->model_dim : self->vocab};
     gyre_py_result result = {0};
     if (gyre_py_result_new(&result, NULL, GYRE_DTYPE_F32, 2, shape) == 0) {
         gyre_error err = {0};
         gyre_status status;
         Py_BEGIN_ALLOW_THREADS
-        status = forward(self, ids, count, shape[0], result.array.data, &err);
+        status = forward(self, vectors ? gyre_context_embed : gyre_context_forward, ids, count, shape[0], result.array.data,
+                         &err);
         Py_END_ALLOW_THREADS
         finished = !status ? gyre_py_result_finish(&result) : gyre_py_raise(status, &err);
     }
     gyre_py_result_drop(&result);
     free(ids);
     return finished;
+}
+
+/* The token after some tokens, and the state of the generator behind it.  *logits: numbers of the vocabulary. */
+static PyObject *sample_next(context_object *self, const int32_t *ids, int64_t count, const gyre_sampling *sampling,
+                             unsigned long long state) {
+    uint64_t after = state;
+    int32_t token = -1;
+    gyre_error err = {0};
+    gyre_status status;
+    float *logits = malloc((size_t)self->vocab * sizeof *logits);
+    if (!logits) return PyErr_NoMemory();
+    Py_BEGIN_ALLOW_THREADS
+    status = forward(self, gyre_context_forward, ids, count, 1, logits, &err);
+    if (!status) token = gyre_sample(logits, self->vocab, sampling, &after);
+    Py_END_ALLOW_THREADS
+    free(logits);
+    if (status) return gyre_py_raise(status, &err);
+    if (token < 0) return gyre_py_fail(GYRE_EINVAL, "temperature", "temperature: with top_p and top_k, chooses no token");
+    return Py_BuildValue("(iK)", (int)token, (unsigned long long)after);
+}
+
+/* (ids, temperature, top_p, top_k, state) -> (token, state) */
+static PyObject *context_next(PyObject *object, PyObject *args) {
+    context_object *self = (context_object *)object;
+    PyObject *given;
+    gyre_sampling sampling = GYRE_INIT(gyre_sampling);
+    long long top_k;
+    unsigned long long state;
+    int64_t count;
+    if (check_fork(self) < 0 ||
+        !PyArg_ParseTuple(args, "OddLK", &given, &sampling.temperature, &sampling.top_p, &top_k, &state))
+        return NULL;
+    sampling.top_k = top_k;
+    int32_t *ids = read_ids(given, &count);
+    if (!ids) return NULL;
+    PyObject *next = sample_next(self, ids, count, &sampling, state);
+    free(ids);
+    return next;
 }
 
 static PyObject *context_tokens(PyObject *object, PyObject *unused) {
@@ -218,6 +277,7 @@ static PyObject *context_truncate(PyObject *object, PyObject *tokens) {
 static PyMethodDef context_methods[] = {
     {"_create", context_create, METH_VARARGS | METH_CLASS, "an empty sequence"},
     {"_read", context_read, METH_VARARGS, "reads tokens"},
+    {"_next", context_next, METH_VARARGS, "reads tokens and samples the next"},
     {"_tokens", context_tokens, METH_NOARGS, "tokens read so far"},
     {"truncate", context_truncate, METH_O, "truncate($self, tokens, /)\n--\n\nForgets all but the first `tokens`."},
     {NULL, NULL, 0, NULL}};
@@ -295,6 +355,13 @@ static PyObject *tokenizer_decode(PyObject *self, PyObject *args) {
     return object;
 }
 
+static PyObject *tokenizer_special(PyObject *self, PyObject *unused) {
+    (void)unused;
+    gyre_tokenizer_info info = GYRE_INIT(gyre_tokenizer_info);
+    if (gyre_tokenizer_get_info(((tokenizer_object *)self)->tokenizer, &info)) return PyTuple_New(0);
+    return Py_BuildValue("(ii)", (int)info.begin, (int)info.end);
+}
+
 static PyObject *tokenizer_notes(PyObject *self, PyObject *unused) {
     (void)unused;
     gyre_tokenizer_info info = GYRE_INIT(gyre_tokenizer_info);
@@ -305,6 +372,7 @@ static PyObject *tokenizer_notes(PyObject *self, PyObject *unused) {
 static PyMethodDef tokenizer_methods[] = {{"_open", tokenizer_open, METH_O | METH_CLASS, "the tokenizer of a model"},
                                           {"_encode", tokenizer_encode, METH_VARARGS, "ids of a text"},
                                           {"_decode", tokenizer_decode, METH_VARARGS, "bytes of ids"},
+                                          {"_special", tokenizer_special, METH_NOARGS, "(begin, end), -1 = none"},
                                           {"_notes", tokenizer_notes, METH_NOARGS, "what Gyre does otherwise"},
                                           {NULL, NULL, 0, NULL}};
 static PyType_Slot tokenizer_slots[] = {{Py_tp_dealloc, (void *)tokenizer_dealloc},

@@ -1,6 +1,12 @@
 """Models that run: logits, tokens one by one, tokenizers."""
 
+import json
+from pathlib import Path
+from typing import Any
+
 import gyre
+import gyre._command
+import gyre._model
 import numpy as np
 import pytest
 
@@ -21,6 +27,113 @@ def test_logits_do_not_depend_on_the_cut(bundled_model) -> None:
     np.testing.assert_array_equal(context.read(np.array(ids[5:9]), rows=1)[0], whole[8])
     nats = np.log(np.exp(whole.astype("f8")).sum(-1))[:-1] - whole[np.arange(len(ids) - 1), ids[1:]]
     assert nats.mean() < 4  # far below log 256
+
+
+def test_a_model_reads_a_text_or_ids(bundled_model) -> None:
+    model = gyre.open(bundled_model)
+    ids = model.tokenizer().encode(TEXT)
+    whole = model.context(64).read(ids)
+    for given in (TEXT, ids, np.array(ids, "i4"), tuple(ids)):
+        np.testing.assert_array_equal(model.logits(given), whole)
+    np.testing.assert_array_equal(model.logits(ids, rows=2), whole[-2:])
+    assert model.logits([]).shape == (0, 256)
+    vectors = model.embeddings(TEXT)
+    assert vectors.shape == (len(ids), 128) and vectors.dtype == np.float32
+    np.testing.assert_array_equal(model.context(64).embed(ids), vectors)
+    np.testing.assert_array_equal(model.embeddings(ids, rows=1), vectors[-1:])
+    tied = np.linalg.lstsq(vectors.astype("f8"), whole.astype("f8"), rcond=None)[0]  # logits are a matrix of them
+    np.testing.assert_allclose(vectors @ tied, whole, atol=2e-2)
+
+
+def generated(bundled_model: Path, *more: str) -> dict[str, Any]:
+    """What `gyre generate --json` says."""
+    out: dict[str, Any] = {}
+    arguments = ["generate", str(bundled_model), "--prompt", "static int", "--tokens", "40", "--json", *more]
+    out.update(json.loads(gyre._command.run(arguments)))
+    return out
+
+
+@pytest.mark.parametrize(
+    ("options", "flags"),
+    [
+        ({}, []),
+        ({"temperature": 0.9, "top_p": 0.95, "seed": 5}, ["--temperature", "0.9", "--top-p", "0.95", "--seed", "5"]),
+        ({"temperature": 1.5, "top_k": 7}, ["--temperature", "1.5", "--top-k", "7"]),
+        ({"cache": "q8", "order": "fixed"}, ["--cache", "q8", "--order", "fixed"]),
+    ],
+)
+def test_a_model_generates_what_the_command_does(bundled_model, options, flags) -> None:
+    model = gyre.open(bundled_model)
+    wanted = generated(bundled_model, *flags)
+    assert "".join(model.generate("static int", max_tokens=40, **options)) == wanted["text"]
+    ids = model.tokenizer().encode("static int")
+    assert list(model.generate(ids, max_tokens=40, **options)) == wanted["ids"]
+
+
+def test_generation_is_a_stream(bundled_model) -> None:
+    """A piece comes before the next token is computed, and characters are whole."""
+    model = gyre.open(bundled_model)
+    stream = model.generate("static int", max_tokens=1 << 20)
+    assert [next(stream) for _ in range(9)] == list("erface in"), "a million tokens were not computed"
+    long = TEXT * 30  # more than one read of the prompt
+    ids = model.tokenizer().encode(long)
+    assert next(model.generate(ids, max_tokens=1)) == int(model.logits(ids, rows=1)[0].argmax())
+    tokens = iter([0xE2, 0x82, 0xAC, 0x21, 0xE2])
+    assert list(gyre._model._pieces(model.tokenizer(), tokens)) == ["€", "!", "\ufffd"]
+
+
+def test_the_token_that_ends_a_text_ends_it(bundled_model, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The model has none; a letter takes its place here."""
+    model = gyre.open(bundled_model)
+    assert model.tokenizer().begin is None and model.tokenizer().end is None
+    whole = "".join(model.generate("static int", max_tokens=40))
+    monkeypatch.setattr(gyre.Tokenizer, "end", ord(" "))
+    assert "".join(model.generate("static int", max_tokens=40)) == whole.split(" ")[0] == "erface"
+    assert bytes(model.generate(b"static int", max_tokens=40)) == b"erface", "bytes are ids here"
+    assert "".join(model.generate("static int", max_tokens=40, ignore_end=True)) == whole
+
+
+def test_errors_of_generation(bundled_model) -> None:
+    model = gyre.open(bundled_model)
+    for options, text in (
+        ({"max_tokens": 0}, "max_tokens: is 0, not a number of tokens"),
+        ({"max_tokens": 1.5}, "max_tokens: is 1.5, not a number of tokens"),
+        ({"temperature": -1}, "temperature: is -1, not 0 or more"),
+        ({"temperature": float("nan")}, "temperature: is nan, not 0 or more"),
+        ({"top_p": 1.5}, "top_p: is 1.5, not between 0 and 1"),
+        ({"top_k": -1}, "top_k: is -1, not a number of tokens"),
+        ({"seed": 1 << 64}, "seed: is 18446744073709551616, not a whole number"),
+        ({"order": "quick"}, "order: is 'quick', not 'fixed' or 'fast'"),
+        ({"cache": "int4"}, "cache: is 'int4'"),
+        ({"ignore_end": "no"}, "ignore_end: is 'no', not True or False"),
+    ):
+        with pytest.raises(gyre.Error, match=text) as caught:
+            model.generate("a", **options)
+        assert caught.value.field == next(iter(options))
+    for prompt, text in (("", "has no token"), (3, "is neither a text nor"), ([1.5], "is neither a text nor"), ("\ud800", "is not a str")):
+        with pytest.raises(gyre.Error, match=f"prompt: {text}"):
+            model.generate(prompt)
+    with pytest.raises(gyre.Error, match="prompt: token 0: 300 is outside the vocabulary"):
+        next(model.generate([300]))
+    with pytest.raises(gyre.Error, match="tokens: token 1: 300 is outside the vocabulary"):
+        model.logits([1, 300])
+
+
+def test_a_model_that_does_not_run_is_refused_at_once(tmp_path, configs, bundled_model) -> None:
+    """By its config, without weights; a config alone is no model."""
+    config = configs / "gpt-oss-20b.json"
+    with pytest.raises(gyre.Error, match="gpt-oss-20b.json is a config without weights: pass the folder") as caught:
+        gyre.open(config)
+    assert (caught.value.status, caught.value.field) == ("EINVAL", "path")
+    (tmp_path / "config.json").write_text(config.read_text())
+    with pytest.raises(gyre.Error, match='path: model_type: "gpt_oss" is not run, but these are: .*llama.*read its positions') as caught:
+        gyre.open(tmp_path)
+    assert (caught.value.status, caught.value.field) == ("EUNSUPPORTED", "path")
+    (tmp_path / "config.json").write_text((bundled_model / "config.json").read_text())
+    opened = gyre.open(tmp_path)
+    assert opened.encoding().head_dim == 32, "weights are read when they are needed"
+    with pytest.raises(gyre.FileError, match="safetensors"):
+        opened.logits([1])
 
 
 def test_errors_of_models(bundled_model, configs) -> None:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import copy
 import io
+import pickle
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -75,6 +78,23 @@ def test_a_context_beyond_the_trained_one_states_its_length(name: str, tmp_path:
     ):
         with pytest.raises(gyre.Error, match="is past the trained length, .*: pass length=, or set"):
             call()
+
+
+@pytest.mark.parametrize("name", ["llama", "qwen3", "gemma", "phi3-longrope", "llama-dynamic", "olmo2", "cohere"])
+def test_a_saved_model_computes_what_transformers_does(name: str, tmp_path: Path) -> None:
+    """Logits, the vectors behind them, and the likeliest continuation; past the trained length too."""
+    model = model_of(name, **({"max_position_embeddings": 64} if name == "llama-dynamic" else {}))
+    model.save_pretrained(tmp_path)
+    ids = torch.arange(100)[None] * 37 % 128
+    with torch.no_grad():
+        wanted = model(ids, output_hidden_states=True)
+    opened = gyre.open(tmp_path)
+    torch.testing.assert_close(torch.from_numpy(opened.logits(ids[0]))[None], wanted.logits, rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(torch.from_numpy(opened.embeddings(ids[0]))[None], wanted.hidden_states[-1], rtol=1e-4, atol=1e-4)
+    more = list(opened.generate(ids[0], max_tokens=9))
+    if name != "llama-dynamic":  # transformers changes the frequencies with every token
+        seen = logits(model, torch.cat([ids, torch.tensor([more])], 1))[0, 99:-1]
+        assert len(more) == 9 and (seen[torch.arange(9), more] > seen.max(-1).values - 1e-4).all(), "each is the likeliest"
 
 
 @pytest.mark.parametrize("trained", [16, 32, 64])
@@ -225,13 +245,58 @@ def test_a_copy_of_a_patched_model_is_patched(name: str) -> None:
                 module.embed_positions.div_(2)
     with pytest.raises(gyre.Error, match="patched already"):
         gt.patch(other)
-    if name != "gpt-j":  # its hooks are functions, which torch.save refuses first
-        with pytest.raises(gyre.Error, match="is patched, and a patch is of this process"):
-            torch.save(other, io.BytesIO())
     gt.unpatch(other)
     assert torch.equal(logits(other), right)
     file = __import__(type(model).__module__, fromlist=["x"])
     assert not hasattr(file.apply_rotary_pos_emb, "gyre_original")
+
+
+LOAD = """
+import sys, torch
+model, ids, right = torch.load(sys.argv[1], weights_only=False)
+with torch.no_grad():
+    torch.testing.assert_close(model(ids).logits, right, rtol=0, atol=0)
+assert hasattr(sys.modules[type(model).__module__].apply_rotary_pos_emb, "gyre_original")
+import gyre.torch
+gyre.torch.unpatch(model)
+assert not hasattr(sys.modules[type(model).__module__].apply_rotary_pos_emb, "gyre_original")
+"""
+
+
+@pytest.mark.parametrize("name", ["llama", "gemma3", "gpt-j"])
+def test_a_saved_patched_model_is_patched_where_it_is_loaded(name: str, tmp_path: Path) -> None:
+    """In this process, where its file is patched only by it, and in another."""
+    model = model_of(name)
+    file = sys.modules[type(model).__module__]
+    right = logits(model)
+    handle = gt.patch(model)
+    patched = logits(model)
+    torch.save((model, IDS, patched), tmp_path / "model.pt")
+    handle.remove()
+    other = torch.load(tmp_path / "model.pt", weights_only=False)[0]
+    assert hasattr(file.apply_rotary_pos_emb, "gyre_original")
+    assert torch.equal(logits(other), patched) and torch.equal(logits(model), right)
+    sent = pickle.loads(pickle.dumps(other))
+    gt.unpatch(other)
+    assert torch.equal(logits(sent), patched) and torch.equal(logits(other), right)
+    gt.unpatch(sent)
+    assert torch.equal(logits(sent), right)
+    assert not hasattr(file.apply_rotary_pos_emb, "gyre_original")
+    told = subprocess.run([sys.executable, "-c", LOAD, tmp_path / "model.pt"], capture_output=True, text=True)
+    assert told.returncode == 0, told.stderr
+
+
+def test_packed_documents_are_those_of_transformers() -> None:
+    """Its variable-length attention finds documents in position_ids, and these in Gyre's positions."""
+    from transformers.modeling_flash_attention_utils import prepare_fa_kwargs_from_position_ids
+
+    for lengths in ([5, 1, 1, 7], [3], [1, 1], [2, 9, 4]):
+        ids = torch.cat([torch.arange(n) for n in lengths])[None]
+        batch = gyre.Batch.from_position_ids(ids)
+        (queries, keys), _ = prepare_fa_kwargs_from_position_ids(torch.from_numpy(batch.positions))
+        assert batch.query_starts.tolist() == queries.tolist() and batch.key_starts.tolist() == keys.tolist()
+        again = gyre.Batch.from_cu_seqlens(queries, keys)
+        assert again.positions.tolist() == ids.tolist() and again.lengths.tolist() == lengths
 
 
 def test_other_models_of_the_file_are_served_as_before() -> None:
@@ -378,6 +443,70 @@ def test_forms() -> None:
         gt.RotaryEmbedding(gyre.alibi(4))
     with pytest.raises(gyre.Error, match="not a gyre.Encoding"):
         gt.RotaryEmbedding("rope")  # type: ignore[arg-type]
+
+
+TABLES = {
+    "plain": gyre.rope(16),
+    "yarn": gyre.rope(16, scaling=gyre.Yarn(factor=4, trained_length=64)),
+    "dynamic": gyre.rope(16, scaling=gyre.DynamicNtk(factor=4, trained_length=300)),
+    "axes": gyre.rope(16, axis_pairs=(4, 2, 2)),
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("form", ["half", "interleaved", "pairs", "complex"])
+@pytest.mark.parametrize("name", TABLES)
+def test_a_table_has_the_same_bits(name: str, form: str, dtype: torch.dtype) -> None:
+    """Within it, past it, below 0, past the trained length, and where axes differ."""
+    plain, cached = gt.RotaryEmbedding(TABLES[name], form=form), gt.RotaryEmbedding(TABLES[name], form=form, cached=1000)
+    x = torch.zeros(1, dtype=dtype)
+    several = [[3]], [[0, 1, 2], [5, 255, 256]], [[299, 7]], [[998, 999]], [[999, 1000]], [[-1, 2]], [[1 << 20]], [[]]
+    for at in [torch.tensor(one, dtype=whole) for one in several for whole in (torch.int64, torch.int32)]:
+        for positions in (at.expand(3, *at.shape), torch.stack([at, at + 1, at])) if name == "axes" else (at,):
+            a, b = plain(x, positions), cached(x, positions)
+            for one, other in zip(*([[y] if form == "complex" else y for y in (a, b)]), strict=True):
+                assert one.dtype == other.dtype and torch.equal(one, other), (positions, one, other)
+    cached(x, torch.zeros((3, 1, 1) if name == "axes" else (1, 1), dtype=torch.int64))[0].zero_()
+    again = torch.arange(4)[None].expand(3, 1, 4) if name == "axes" else torch.arange(4)[None]
+    assert torch.equal(cached(x, again)[0], plain(x, again)[0]), "a result is no part of the table"
+
+
+def test_a_table_is_looked_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Angles are computed once for each doubling, past the trained length of a dynamic scaling in each call, and not kept."""
+    from gyre.torch import _module
+
+    computed: list[int] = []
+    right = _module._cos_sin
+
+    def count(at: torch.Tensor, *more: Any) -> Any:
+        computed.append(at.shape[-1])
+        return right(at, *more)
+
+    monkeypatch.setattr(_module, "_cos_sin", count)
+    module, x = gt.RotaryEmbedding(gyre.rope(16), cached=600), torch.zeros(1)
+    for token in range(700):
+        module(x, torch.tensor([[token]]))
+    assert computed == [256, 512, 600] + [1] * 100
+    for kept in (copy.deepcopy(module), pickle.loads(pickle.dumps(module))):
+        assert kept.cached == 600 and not kept._tables and module._tables and not module.state_dict()
+    computed.clear()
+    dynamic = gt.RotaryEmbedding(TABLES["dynamic"], cached=1000)
+    for token in (3, 299, 300, 301):
+        dynamic(x, torch.tensor([[token]]))
+    assert computed == [256, 300, 1, 1]
+    for wrong in (-1, 1.5, True, "x"):
+        with pytest.raises(gyre.Error, match="cached: is "):
+            gt.RotaryEmbedding(gyre.rope(16), cached=wrong)  # type: ignore[arg-type]
+
+
+def test_a_model_with_a_table_generates_the_same(tmp_path: Path) -> None:
+    model = model_of("llama-3.1")
+    wanted = model.generate(IDS, max_new_tokens=9, do_sample=False)
+    model.model.rotary_emb = gt.RotaryEmbedding.from_config(model.config, cached=64)
+    assert torch.equal(model.generate(IDS, max_new_tokens=9, do_sample=False), wanted) and model.model.rotary_emb._tables
+    compiled = torch.compile(model.model.rotary_emb, fullgraph=True, backend="aot_eager")
+    at = torch.arange(7)[None]
+    assert torch.equal(compiled(torch.zeros(1), at)[0], model.model.rotary_emb(torch.zeros(1), at)[0])
 
 
 def test_nothing_spoils_the_module() -> None:
