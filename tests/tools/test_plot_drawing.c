@@ -205,6 +205,34 @@ static void families_of_methods(void **state) {
     unlink(in_folder("many.jsonl"));
 }
 
+/* On a dark page every text has a colour for it: the style of the file maps each that is used. */
+static void colours_of_texts(void **state) {
+    (void)state;
+    static const char *const kinds[] = {"digits",  "table", "shift", "clock",       "helix",   "helix --axis position",
+                                        "hands",   "decay", "ramp",  "wavelengths", "methods", "bias",
+                                        "accuracy"};
+    static char svg[1 << 21];
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        char line[128];
+        int texts = 0;
+        snprintf(line, sizeof line, "plot %s -o @figure.svg --force", kinds[i]);
+        const outcome *o = run(line);
+        if (o->exit) fail_msg("%s: exit %d: %s", kinds[i], o->exit, o->err);
+        read_figure(svg, sizeof svg);
+        for (const char *at = svg; (at = strstr(at, "\" font-family=")); at++, texts++) {
+            char colour[24], rule[40];
+            const char *from = at;
+            while (from > svg && from[-1] != '"')
+                from--;
+            snprintf(colour, sizeof colour, "%.*s", (int)(at - from), from);
+            snprintf(rule, sizeof rule, "[fill=\"%s\"]{fill:", colour);
+            const int is_shown = strncmp(strstr(at, "<text>"), "<text></text>", 13) != 0;
+            if (is_shown && !strstr(svg, rule)) fail_msg("%s: no dark form of %s at %.160s", kinds[i], colour, at);
+        }
+        assert_true(texts > 5);
+    }
+}
+
 /* Bytes that are no character, marks of direction and codes of terminals in the names of files: the figure is XML. */
 static void names_of_any_bytes(void **state) {
     (void)state;
@@ -369,6 +397,7 @@ int main(void) {
                                        cmocka_unit_test(points_of_accuracy),
                                        cmocka_unit_test(titles_of_biases),
                                        cmocka_unit_test(families_of_methods),
+                                       cmocka_unit_test(colours_of_texts),
                                        cmocka_unit_test(names_of_any_bytes),
                                        cmocka_unit_test(pairs_that_do_not_turn),
                                        cmocka_unit_test(test_looks),

@@ -153,9 +153,14 @@ static void draw_dial(const plot_table *t, plot_script *s, int64_t r, plot_box b
     put_marks(s, r == 0);
     put_hand(s, angle - step, 0.78, "nohead linewidth 1.4 linecolor rgb '#80868b'");
     put_hand(s, angle, 0.95, style);
-    fprintf(s->file, turns < 1000 ? "set label '%.4g turn%s" : "set label '%.0f turn%s", turns, turns == 1 ? "" : "s");
-    if (excess > 0) fprintf(s->file, excess < 0.1 ? ", %.1f %% past" : ", %.0f %% past", 100 * excess);
-    fprintf(s->file, "' at 0,-1.42 center font ',11' textcolor rgb '%s'\n", excess > 0 ? "#8a2300" : "#3c4043");
+    /* With a word on the excess a number has a digit less and smaller letters: dials stand close together. */
+    const int past = excess > 0;
+    if (turns < 1000)
+        fprintf(s->file, "set label '%.*g turn%s", past ? 3 : 4, turns, turns == 1 ? "" : "s");
+    else
+        fprintf(s->file, "set label '%.0f turns", turns);
+    if (past) fprintf(s->file, excess < 0.1 ? ", %.1f %% past" : ", %.0f %% past", 100 * excess);
+    fprintf(s->file, "' at 0,-1.42 center font ',%d' textcolor rgb '%s'\n", past ? 10 : 11, past ? "#b34700" : "#3c4043");
     put_period(s, TURN / step);
     fputs("plot NaN notitle\nset size noratio\nset border 3\n", s->file);
 }
@@ -191,7 +196,7 @@ static void put_texts(const plot_table *t, plot_script *s, const plot_group *g, 
     plot_box_begin(s, row);
     fputs("set label 1 ", s->file);
     plot_text(s, g->name);
-    fprintf(s->file, " at screen %.4f, screen %.4f left font ',13'\n", 12.0 / s->width,
+    fprintf(s->file, " at screen %.4f, screen %.4f left font ',13' textcolor rgb '#202124'\n", 12.0 / s->width,
             row.bottom + (row.top - row.bottom) * 1.85 / 3.1);
     for (int64_t r = g->first; r < g->end && has_heading; r++)
         fprintf(s->file, "set label 'pair %.0f' at screen %.4f, screen %.4f center font ',13' textcolor rgb '#202124'\n",
