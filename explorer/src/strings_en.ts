@@ -114,7 +114,7 @@ export const en = {
     "clock.trained": "Turns in training",
     "clock.relative": "Angle over {d} tokens",
     "clock.unwrapped": "Unwrapped",
-    "clock.unwrapped.value": "{angle} rad, {turns} turns",
+    "clock.unwrapped.value": "{angle} rad, {turns} turns",
     "clock.state": "Angle between them",
     "clock.seen": "seen in training",
     "clock.masked": "not computed: the key comes after the query",

@@ -115,7 +115,7 @@ export const zh: Record<keyof typeof en, string> = {
     "clock.trained": "训练时转过",
     "clock.relative": "相距 {d} 词元的夹角",
     "clock.unwrapped": "不折回的夹角",
-    "clock.unwrapped.value": "{angle} 弧度，{turns} 圈",
+    "clock.unwrapped.value": "{angle} 弧度，{turns} 圈",
     "clock.state": "两针的夹角",
     "clock.seen": "训练时见过",
     "clock.masked": "不计算：键在查询之后",
