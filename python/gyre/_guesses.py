@@ -7,7 +7,9 @@ from collections.abc import Iterable
 _NAMES = {
     "attn_mask": "mask",
     "attention_mask": "mask",
-    "cu_seqlens": "query_starts and key_starts",
+    **dict.fromkeys(
+        ("cu_seqlens", "cu_seqlens_q", "cu_seqlens_k"), "query_starts and key_starts, which gyre.Batch.from_cu_seqlens has in its arguments"
+    ),
     "from_pretrained": "gyre.open for a model, gyre.Encoding.from_config for its positions",
     "inv_freq": "frequencies()",
     "is_causal": "causal",
@@ -15,6 +17,7 @@ _NAMES = {
     "max_position_embeddings": "trained_length",
     "original_max_position_embeddings": "trained_length",
     "partial_rotary_factor": "dim, a number of channels: the factor times head_dim",
+    "position_ids": "positions",
     "profiles": "profile= of Encoding.from_config, whose help lists them",
     "rope_scaling": "scaling",
     "rope_theta": "base",

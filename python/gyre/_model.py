@@ -207,7 +207,10 @@ PREFILL = 512  # tokens of a prompt between two looks for Ctrl-C
 
 
 class Model:
-    """A model's files: what its positions are, what it computes from tokens, and how well it predicts a text."""
+    """A model's files: what its positions are, what it computes from tokens, and how well it predicts a text.
+
+    Weights are mapped when they are first needed, and stay so as long as the object.
+    """
 
     def __init__(self, path: str | os.PathLike[str], profile: str | None = None) -> None:
         self.path = _found(path_text(path, "path"))

@@ -192,7 +192,9 @@ def test_a_cache_takes_no_options_of_arrays() -> None:
     [
         (lambda x: gyre.attention(x, x, x, is_causal=True), "causal"),
         (lambda x: gyre.attention(x, x, x, attn_mask=x), "mask"),
-        (lambda x: gyre.attention(x, x, x, cu_seqlens=[0, 4]), "query_starts and key_starts"),
+        (lambda x: gyre.attention(x, x, x, cu_seqlens=[0, 4]), "query_starts and key_starts, which gyre.Batch.from_cu_seqlens has"),
+        (lambda x: gyre.attention(x, x, x, cu_seqlens_q=[0, 4]), "query_starts and key_starts, which gyre.Batch"),
+        (lambda x: gyre.attention(x, x, x, position_ids=[0, 4]), "positions"),
         (lambda x: gyre.rope(64, theta=1e6), "base"),
         (lambda x: gyre.rope(64, rope_theta=1e6), "base"),
         (lambda x: gyre.rope(64, rotary_dim=32), "dim"),
