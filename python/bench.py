@@ -95,6 +95,24 @@ def rotations(tokens: int, dtype: torch.dtype, turns: int, compiled: Any) -> Non
         )
 
 
+def angles(tokens: int, turns: int) -> None:
+    """cos and sin of a rotary module: looked up, computed exactly, and by the formula of transformers."""
+    import gyre.torch
+
+    encoding = gyre.rope(DIM, base=BASE)
+    exact, cached = gyre.torch.RotaryEmbedding(encoding), gyre.torch.RotaryEmbedding(encoding, cached=1 << 17)
+    frequencies = torch.from_numpy(encoding.frequencies()).float()[None, :, None]
+    x, at = torch.zeros(1), torch.arange(100, 100 + tokens)[None]
+
+    def formula() -> Any:
+        both = (frequencies @ at[:, None, :].float()).transpose(1, 2)
+        both = torch.cat((both, both), -1)
+        return both.cos(), both.sin()
+
+    with torch.no_grad():
+        compare(f"cos and sin of {tokens} tokens, table", lambda: cached(x, at), {"exact": lambda: exact(x, at), "transformers": formula}, turns)
+
+
 def latency(turns: int) -> None:
     encoding = gyre.rope(DIM, base=BASE)
     q, k = torch.randn(1, HEADS, 1, DIM), torch.randn(1, KV_HEADS, 1, DIM)
@@ -158,7 +176,7 @@ def imports() -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="fewer repetitions")
-    parser.add_argument("--only", choices=["rotations", "attention"], help="one part of it")
+    parser.add_argument("--only", choices=["rotations", "angles", "attention"], help="one part of it")
     parser.add_argument("--no-compile", action="store_true", help="without torch.compile")
     parser.add_argument("--threads", type=int, nargs="*", default=[1, 2])
     options = parser.parse_args()
@@ -179,10 +197,12 @@ def main() -> None:
         torch.set_num_threads(threads)
         gyre.set_threads(threads)
         compiled = None if options.no_compile else torch.compile(transformers_formula, dynamic=False)
-        for dtype in (torch.float32, torch.bfloat16) if options.only != "attention" else ():
+        for tokens in (1, 32768) if options.only in (None, "angles") else ():
+            angles(tokens, turns)
+        for dtype in (torch.float32, torch.bfloat16) if options.only in (None, "rotations") else ():
             for tokens in (1, 512, 4096):
                 rotations(tokens, dtype, turns, compiled)
-        if options.only != "rotations":
+        if options.only in (None, "attention"):
             attentions(2048, max(3, turns // 4))
     print(f"largest resident set: {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f} MiB")
 
