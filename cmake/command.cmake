@@ -18,6 +18,9 @@ target_link_libraries(gyre_command_objects PRIVATE gyre_flags gyre_train PkgConf
 set(command_without_bench ${command_sources})
 list(FILTER command_without_bench EXCLUDE REGEX "/tools/bench/")
 set_property(SOURCE ${command_without_bench} APPEND PROPERTY COMPILE_OPTIONS $<$<CONFIG:Release>:-O1>)
+# A plain loop may fuse products and sums: it is what the library is measured against.
+set_property(SOURCE ${PROJECT_SOURCE_DIR}/tools/bench/small/bench_plain_loop.c APPEND PROPERTY COMPILE_OPTIONS -ffp-contract=fast
+    $<$<CONFIG:Release>:-O3>)
 # Where the bundled checkpoints are: of an installed command in share/ as seen from its own folder, of one that was only built
 # in the source tree, behind a link beside it, which is not installed.  The command itself names neither its prefix nor its
 # sources, so a new prefix compiles nothing again.

@@ -535,6 +535,22 @@ typedef struct gyre_rotate_args {
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_rotate(const gyre_encoding *encoding, const gyre_rotate_args *args,
                                                  const gyre_exec *exec, gyre_error *err);
 
+/* A rotation that is checked once, for many runs: of one token it takes less time than its checks. */
+typedef struct gyre_prepared_rotation gyre_prepared_rotation;
+/* *out = gyre_rotate with these arguments.  encoding is borrowed and must outlive it, and so is the data of positions, which
+ * each run reads.  The data of in and out may be NULL, and is then needed in each run.  exec is copied, and used in each
+ * run.  Errors: those of gyre_rotate; ENOMEM. */
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_prepared_rotation_create(gyre_prepared_rotation **out,
+                                                                   const gyre_encoding *encoding,
+                                                                   const gyre_rotate_args *args, const gyre_exec *exec,
+                                                                   const gyre_alloc *alloc, gyre_error *err);
+GYRE_API void gyre_prepared_rotation_free(gyre_prepared_rotation *prepared); /* NULL is fine */
+/* gyre_rotate of this memory, and its bits: in, out: the data of the views, NULL = that of creation; base: the position of
+ * token 0, ignored if the positions of creation have data.  Allocates nothing.  Several threads may run it at once.
+ * Errors: those of gyre_rotate; EINVAL (prepared NULL). */
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_prepared_rotation_run(const gyre_prepared_rotation *prepared, const void *in,
+                                                                void *out, int64_t base, gyre_error *err);
+
 /* cosine[b][t][0][i], sine[b][t][0][i] = cos and sin that rotate pair i of token t, attention factor included, for
  * programs with their own rotation.  At the context length in use; clockwise as the encoding.  Without temperature, far
  * distances and xPos's magnitudes.  Views [batch, token, 1, rope.dim / 2], both F32 or both F64.  No overlap (EINVAL).

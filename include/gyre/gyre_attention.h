@@ -174,6 +174,36 @@ GYRE_API GYRE_MUST_CHECK gyre_status gyre_attention_scratch(const gyre_attention
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_attention(const gyre_attention_args *args, gyre_scratch scratch,
                                                     const gyre_exec *exec, gyre_error *err);
 
+/* -- a call that is prepared once, for many runs -- */
+
+/* A call of gyre_attention with its checks, its plan and its scratch memory: for a loop of many small calls, each of which
+ * would take longer to check and plan than to compute. */
+typedef struct gyre_prepared_attention gyre_prepared_attention;
+/* *out = that call.  args: as of gyre_attention.  The data of q, k, v and out may be NULL, and is then needed in each run.  An
+ * lse is written if it has data here.  All else that args point to is borrowed, must outlive the object, and is read in each
+ * run.  exec is copied, and used in each run.
+ * Errors: those of gyre_attention_scratch; ENOMEM. */
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_prepared_attention_create(gyre_prepared_attention **out,
+                                                                    const gyre_attention_args *args, const gyre_exec *exec,
+                                                                    const gyre_alloc *alloc, gyre_error *err);
+GYRE_API void gyre_prepared_attention_free(gyre_prepared_attention *prepared); /* NULL is fine */
+/* What differs from run to run.  A pointer of NULL = that of the last run, or of creation. */
+typedef struct gyre_attention_memory {
+    size_t size;             /* set by GYRE_INIT */
+    const void *q, *k, *v;   /* the data of the views; NULL = as before */
+    void *out, *lse;         /* lse: only if it had data at creation; NULL = as before */
+    int64_t keys;            /* the run has the first `keys` keys of k, v, the mask and the gates; 0 = as many as at creation,
+                              * which is the most */
+    int64_t q_base, k_base;  /* positions without data: those of token 0; 0 = position 0 */
+} gyre_attention_memory;
+/* gyre_attention with this memory, and its bits.  It allocates nothing.  Positions with data are read where creation had them.
+ * The first run makes every check.  Later ones of a call without batch, gates, weights, part, mask and tables check only
+ * addresses, overlap and positions; one query over few keys (256 KB of keys and values) then costs a fraction of a microsecond
+ * beside its work.  One run at a time.
+ * Errors: those of gyre_attention; EINVAL (prepared NULL, keys). */
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_prepared_attention_run(gyre_prepared_attention *prepared,
+                                                                 const gyre_attention_memory *memory, gyre_error *err);
+
 /* States of rows whose keys were split over several calls. */
 typedef struct gyre_attention_merge_args {
     size_t size; /* set by GYRE_INIT */

@@ -11,7 +11,7 @@
 static gyre_status plan(void *call, const gyre_exec *exec, size_t *bytes) {
     gyre_attention_run *run = call;
     const gyre_attention_request *request = run->request;
-    gyre_segments_largest(request->args, request->source, &run->segment);
+    run->split = gyre_segments_largest(request->args, request->source, &run->segment);
     run->segment.head_first += request->head_first;
     const gyre_status status = gyre_attention_plan_make(&run->plan, &run->segment, request->gradient != NULL, exec);
     *bytes = run->plan.bytes > 0 ? run->plan.bytes : ALIGNMENT;
@@ -32,14 +32,14 @@ static void execute(void *call, char *scratch, const gyre_exec *exec) {
     const gyre_attention_request *request = run->request;
     const gyre_attention_inputs *args = request->args;
     gyre_segments segments;
-    if (!request->gradient) gyre_weights_clear(args, exec);
+    if (!request->gradient && args->weights.data) gyre_weights_clear(args, exec);
     if (request->gradient && !args->accumulate && (args->k_first || args->k_end))
         gyre_gradient_clear_padding(args, request->gradient);
-    gyre_segments_begin(&segments, args, request->source, request->head_first);
-    if (!segments.split) { /* the largest segment is the call */
+    if (!run->split) { /* the largest segment is the call */
         run_segment(request, &run->plan, scratch, exec);
         return;
     }
+    gyre_segments_begin(&segments, args, request->source, request->head_first);
     while (gyre_segments_next(&segments, &run->segment)) {
         /* Cannot fail: the plan of the largest segment did not. */
         const gyre_status status = gyre_attention_plan_make(&run->plan, &run->segment, request->gradient != NULL, exec);

@@ -10,6 +10,7 @@ typedef struct gyre_attention_run {
     gyre_call common;
     const gyre_attention_request *request;
     gyre_segment segment;
+    int split; /* 1: the call has more segments than that one */
     gyre_attention_plan plan;
 } gyre_attention_run;
 

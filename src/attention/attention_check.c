@@ -423,7 +423,7 @@ static gyre_status check_xpos_range(const request *call, gyre_error *err, const 
     return GYRE_OK;
 }
 
-static gyre_status check_segment(const request *call, gyre_error *err, const gyre_segment *segment) {
+gyre_status gyre_attention_check_segment(const request *call, const gyre_segment *segment, gyre_error *err) {
     const gyre_attention_inputs *args = &segment->args;
     const int64_t *q = args->q.shape, *k = args->k.shape;
     gyre_status status = check_scaled(call, err, "q_pos", args, &args->q_pos, q);
@@ -544,6 +544,6 @@ gyre_status gyre_attention_check(const gyre_attention_request *call, gyre_error 
     if (!status) status = check_slope_values(call, err);
     gyre_segments_begin(&segments, call->args, call->source, call->head_first);
     while (!status && gyre_segments_next(&segments, &segment))
-        status = check_segment(call, err, &segment);
+        status = gyre_attention_check_segment(call, &segment, err);
     return status;
 }

@@ -22,6 +22,8 @@ gyre_status gyre_attention_check_views(const gyre_attention_request *call, gyre_
 gyre_status gyre_attention_check_shapes(const gyre_attention_request *call, gyre_error *err);
 /* All of the above, and memory, tables and positions.  After GYRE_OK nothing but a lack of scratch can fail. */
 gyre_status gyre_attention_check(const gyre_attention_request *call, gyre_error *err);
+/* What a segment of a checked call has apart from the call: its positions.  Errors: EINVAL, EDTYPE, ERANGE. */
+gyre_status gyre_attention_check_segment(const gyre_attention_request *call, const gyre_segment *segment, gyre_error *err);
 /* 1: the call has nothing to write. */
 int gyre_attention_is_empty(const gyre_attention_request *call);
 

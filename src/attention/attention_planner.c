@@ -3,6 +3,7 @@
 #include "attention/forward/decode.h"
 #include "attention/forward/forward.h"
 #include "attention/forward/partials.h"
+#include "attention/forward/straight.h"
 #include "attention/gradient/gradient_tiles.h"
 #include "attention/terms/attention_rotation.h"
 #include "attention/terms/phases.h"
@@ -84,6 +85,8 @@ static void schedule_forward(gyre_attention_plan *plan, int64_t concurrency) {
     plan->chunks = (plan->query_tiles + plan->chunk_tiles - 1) / plan->chunk_tiles;
     plan->split_keys_each = plan->fixed_order ? gyre_max_i64(1, plan->keys) : KEYS_PER_SPLIT;
     plan->key_splits = gyre_max_i64(1, (plan->keys + plan->split_keys_each - 1) / plan->split_keys_each);
+    plan->straight_kernel = plan->queries == 1 && gyre_straight_suits(plan);
+    plan->most_straight_keys = gyre_decode_most_straight_keys(plan, concurrency == 1);
     plan->heads_together = gyre_decode_heads_together(plan);
     if (plan->fixed_order) /* heads are all there is to share among jobs */
         plan->heads_together = gyre_min_i64(plan->heads_together, gyre_max_i64(1, plan->items / concurrency));
@@ -133,4 +136,12 @@ gyre_status gyre_attention_plan_make(gyre_attention_plan *plan, const gyre_segme
                add_product(&plan->bytes, plan->jobs, plan->key_buffer_bytes) &&
                add_product(&plan->bytes, plan->jobs, plan->job_bytes);
     return counted ? GYRE_OK : GYRE_ENOMEM;
+}
+
+void gyre_attention_plan_set_keys(gyre_attention_plan *plan, gyre_segment *segment, int64_t keys) {
+    segment->args.k.shape[1] = segment->args.v.shape[1] = keys;
+    segment->query_order = keys - plan->queries;
+    plan->keys = keys;
+    plan->key_tiles = gyre_tiles_of(keys, KEY_TILE);
+    plan->rotation.shared = 0; /* the queries have memory for their angles */
 }

@@ -7,5 +7,8 @@
  * scratch do not fit a size_t. */
 gyre_status gyre_attention_plan_make(gyre_attention_plan *plan, const gyre_segment *segment, int gradient,
                                      const gyre_exec *exec);
+/* *plan = that of its segment with `keys` keys instead, if both numbers are at most plan->most_straight_keys; the
+ * scratch stays laid out for those that the plan was made for, which are at least as many. */
+void gyre_attention_plan_set_keys(gyre_attention_plan *plan, gyre_segment *segment, int64_t keys);
 
 #endif

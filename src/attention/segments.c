@@ -249,11 +249,11 @@ int gyre_segments_next(gyre_segments *segments, gyre_segment *out) {
     return 0;
 }
 
-void gyre_segments_largest(const gyre_attention_inputs *args, const gyre_key_source *source, gyre_segment *out) {
+int gyre_segments_largest(const gyre_attention_inputs *args, const gyre_key_source *source, gyre_segment *out) {
     gyre_segments segments;
     gyre_segments_begin(&segments, args, source, 0);
     whole_call(&segments, out);
-    if (!segments.split) return;
+    if (!segments.split) return 0;
     gyre_attention_inputs *all = &out->args;
     all->q.shape[0] = all->k.shape[0] = all->v.shape[0] = all->out.shape[0] = all->lse.shape[0] =
         args->q.shape[0] > 0 ? 1 : 0;
@@ -261,4 +261,5 @@ void gyre_segments_largest(const gyre_attention_inputs *args, const gyre_key_sou
     all->q_starts = all->k_starts = all->k_first = all->k_end = all->q_end = all->context_lengths = NULL;
     all->sequences = 0;
     take_heads(&segments, out);
+    return 1;
 }

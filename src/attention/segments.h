@@ -35,8 +35,8 @@ void gyre_segments_begin(gyre_segments *segments, const gyre_attention_inputs *a
                          int64_t head_first);
 /* 1: *out = the next segment.  0: there is none. */
 int gyre_segments_next(gyre_segments *segments, gyre_segment *out);
-/* *out = a segment that none of the call's is larger than.  If the call is one segment, *out is that segment.  Reads no
- * position and no start. */
-void gyre_segments_largest(const gyre_attention_inputs *args, const gyre_key_source *source, gyre_segment *out);
+/* *out = a segment that none of the call's is larger than; returns 0 if the call is that segment.  Reads no position and no
+ * start. */
+int gyre_segments_largest(const gyre_attention_inputs *args, const gyre_key_source *source, gyre_segment *out);
 
 #endif

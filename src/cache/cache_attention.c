@@ -31,6 +31,17 @@ static gyre_status check_batch_extent(const call *c, const char *field, int64_t 
                      c->cached.batch, call_name);
 }
 
+/* Batch rows and queries of a view of all queries. */
+static gyre_status check_rows(const call *c, const char *field, const int64_t *shape, gyre_error *err) {
+    if (!c->cached.q_starts) return check_batch_extent(c, field, shape[0], err);
+    const int64_t tokens = c->args.q.shape[1];
+    if (shape[0] != 1)
+        return gyre_fail(err, GYRE_ESHAPE, "%s: %" PRId64 " batch rows, but q has 1 (%s)", field, shape[0], call_name);
+    if (shape[1] == tokens) return GYRE_OK;
+    return gyre_fail(err, GYRE_ESHAPE, "%s: %" PRId64 " tokens, but q has %" PRId64 " (%s)", field, shape[1], tokens,
+                     call_name);
+}
+
 /* Keys of mask and weights: those of the longest sequence. */
 static gyre_status check_keys(const call *c, const char *field, int64_t keys, gyre_error *err) {
     if (keys == c->cached.longest) return GYRE_OK;
@@ -43,7 +54,7 @@ static gyre_status check_masks(const call *c, gyre_error *err) {
     const gyre_view *weights = &c->args.weights;
     gyre_status status = GYRE_OK;
     if (!c->cached.sequences) return GYRE_OK; /* the number of keys is not known yet */
-    if (mask->data) status = check_batch_extent(c, "mask", mask->shape[0], err);
+    if (mask->data) status = check_rows(c, "mask", mask->shape, err);
     if (mask->data && !status) status = check_keys(c, "mask", mask->shape[3], err);
     if (status || !weights->data) return status;
     if (weights->dtype != GYRE_DTYPE_F32)
@@ -68,6 +79,10 @@ static gyre_status check_options(const call *c, gyre_error *err) {
         return gyre_fail(err, GYRE_EUNSUPPORTED,
                          "%s_pos_head_stride: a cache keeps one position for each token, which all heads share (%s)",
                          args->k_pos_head_stride != 0 ? "k" : "q", call_name);
+    if (args->q_starts && args->weights.data)
+        return gyre_fail(err, GYRE_EUNSUPPORTED, "weights: of a batch with q_starts, over a cache (%s)", call_name);
+    if (args->q_starts && args->q_index)
+        return gyre_fail(err, GYRE_EUNSUPPORTED, "q_index: of a batch with q_starts, over a cache (%s)", call_name);
     if (args->dropout != 0) return gyre_fail(err, GYRE_EINVAL, "dropout: %g is not 0 (%s)", args->dropout, call_name);
     if (cache->rotated && args->context_lengths)
         return gyre_fail(err, GYRE_EINVAL, "context_lengths: are set, but keys are stored rotated (%s)", call_name);
@@ -84,7 +99,7 @@ static gyre_status check_gate_heads(const call *c, gyre_error *err) {
     if (heads > 0 && sums->shape[2] != heads)
         return gyre_fail(err, GYRE_ESHAPE, "gates.q: %" PRId64 " heads, but the cache keeps those of %" PRId64 " (%s)",
                          sums->shape[2], heads, call_name);
-    return check_batch_extent(c, "gates.q", sums->shape[0], err);
+    return check_rows(c, "gates.q", sums->shape, err);
 }
 
 /* What rows are cut from. */
@@ -98,7 +113,7 @@ static gyre_status check_inputs(const call *c, gyre_error *err) {
         const char *name;
         const gyre_positions *positions;
         gyre_positions_extent extent;
-    } positions[] = {{"q_pos", &args->q_pos, {c->cached.batch, args->q.shape[1], c->cached.cache->axes, 1, 0}},
+    } positions[] = {{"q_pos", &args->q_pos, {args->q.shape[0], args->q.shape[1], c->cached.cache->axes, 1, 0}},
                      {"q_index", args->q_index, {c->cached.batch, args->q.shape[1], 1, 1, 0}},
                      {"k_index", args->k_index, {c->cached.batch, c->cached.longest, 1, 1, 0}}};
     gyre_status status = GYRE_OK;
@@ -115,11 +130,11 @@ static gyre_status check_inputs(const call *c, gyre_error *err) {
 static gyre_status check_batch(call *c, gyre_error *err) {
     const gyre_attention_inputs *args = &c->args;
     gyre_status status = check_options(c, err);
-    if (!status) status = check_batch_extent(c, "out", args->out.shape[0], err);
-    if (!status && args->lse.data) status = check_batch_extent(c, "lse", args->lse.shape[0], err);
+    if (!status) status = check_rows(c, "out", args->out.shape, err);
+    if (!status && args->lse.data) status = check_rows(c, "lse", args->lse.shape, err);
     if (!status && args->slopes.data) status = check_batch_extent(c, "slopes", args->slopes.shape[0], err);
     if (!status && args->q_gate_sums.data) status = check_gate_heads(c, err);
-    if (!status && args->state.data) status = check_batch_extent(c, "state", args->state.shape[0], err);
+    if (!status && args->state.data) status = check_rows(c, "state", args->state.shape, err);
     if (!status && args->state.data) status = gyre_output_check(&args->state, "state", call_name, err);
     if (!status && (args->out.data || (!args->state.data && !c->measures)))
         status = gyre_output_check(&args->out, "out", call_name, err);
@@ -140,13 +155,14 @@ static int queries_are_last(const call *c) {
 /* Positions of row b, which has `tokens` keys. */
 static void take_positions(call *c, int64_t b, int64_t tokens, const int64_t *positions) {
     gyre_attention_inputs *row = &c->row;
-    const int64_t queries = c->cached.queries, length = row->q_pos.context_length, end = row->k_end ? *row->k_end : tokens,
+    const int64_t queries = gyre_cached_call_queries(&c->cached, b), length = row->q_pos.context_length,
+                  end = row->k_end ? *row->k_end : tokens,
                   q_end = row->q_end && row->causal == GYRE_CAUSAL_BY_ORDER
                               ? gyre_max_i64(0, gyre_min_i64(row->q_end[b], queries))
                               : queries;
     gyre_positions q_pos;
-    gyre_cached_call_positions(&c->cached, positions, end + queries - q_end, &q_pos, &row->k_pos);
-    row->q_pos = queries_are_last(c) && positions ? q_pos : gyre_positions_of_row(&row->q_pos, b);
+    gyre_cached_call_positions(&c->cached, positions, end + c->cached.queries - q_end, &q_pos, &row->k_pos);
+    row->q_pos = queries_are_last(c) && positions ? q_pos : gyre_cached_call_row_positions(&c->cached, b, &row->q_pos);
     row->q_pos.context_length = length;
     if (row->q_index) c->q_index = gyre_positions_of_row(row->q_index, b), row->q_index = &c->q_index;
     if (row->k_index) c->k_index = gyre_positions_of_row(row->k_index, b), row->k_index = &c->k_index;
@@ -164,11 +180,13 @@ static void take_row(void *arg, int64_t b, const int64_t *positions) {
     take_positions(c, b, tokens, positions);
     if (row->q_end) row->q_end += b;
     if (row->context_lengths) row->context_lengths += b;
-    gyre_cview_narrow(&row->mask, 0, b, 1);
+    row->q_starts = NULL;
+    row->sequences = 0;
+    gyre_cached_call_take_queries(&c->cached, b, &row->mask);
     gyre_cview_narrow(&row->slopes, 0, b, 1);
-    gyre_cview_narrow(&row->q_gate_sums, 0, b, 1);
+    gyre_cached_call_take_queries(&c->cached, b, &row->q_gate_sums);
     row->k_gate_sums.data = NULL;
-    gyre_view_narrow(&row->state, 0, b, 1);
+    gyre_cached_call_take_results(&c->cached, b, &row->state);
     gyre_view_narrow(&row->weights, 0, b, 1);
     if (row->mask.data) row->mask.shape[3] = tokens;
     if (row->weights.data) row->weights.shape[3] = tokens;
@@ -210,6 +228,23 @@ static gyre_status check_overlap(const void *arg, gyre_error *err) {
     return gyre_attention_check_overlap(&batch, err);
 }
 
+/* What points to parts of the call itself. */
+static void point_inward(call *c) {
+    c->cached.rows.row = &c->run;
+    c->cached.rows.call = c;
+    c->cached.rows.views = (gyre_cached_views)GYRE_CACHED_VIEWS(&c->row);
+    c->request.args = &c->row;
+    c->request.source = &c->cached.source;
+    c->run.request = &c->request;
+}
+
+static gyre_cached_call *copy_call(const void *from, void *memory) {
+    call *c = memory;
+    *c = *(const call *)from;
+    point_inward(c);
+    return &c->cached;
+}
+
 /* Reads the arguments; encoding, k, v and k_pos are replaced in every row. */
 static gyre_status begin(call *c, const gyre_cache *cache, const int64_t *sequences, int measures,
                          const gyre_attention_args *given, gyre_error *err) {
@@ -217,26 +252,27 @@ static gyre_status begin(call *c, const gyre_cache *cache, const int64_t *sequen
                                    .cache = cache,
                                    .sequences = sequences,
                                    .rows = {.steps = &gyre_attention_steps,
-                                            .row = &c->run,
-                                            .call = c,
-                                            .views = GYRE_CACHED_VIEWS(&c->row),
+                                            .copy = copy_call,
+                                            .size = sizeof *c,
                                             .take = take_row,
                                             .is_alike = is_alike,
                                             .end = clear_missing_keys,
                                             .check_batch = check_overlap}};
     c->measures = measures;
+    c->request = (gyre_attention_request){.name = call_name};
+    c->run.common = (gyre_call){.where = call_name};
+    point_inward(c);
     gyre_status status = gyre_attention_args_read(&c->args, given, err);
     if (status) return status;
     c->row = c->args;
+    c->cached.q_starts = c->args.q_starts;
+    c->cached.q_rows = c->args.sequences;
     status = gyre_cached_call_begin(&c->cached, c->measures, err);
     if (status) return status;
     const gyre_encoding *encoding = c->cached.cache->config.encoding;
     if (encoding) c->cached.lowest = encoding->first_position, c->cached.highest = encoding->last_position;
     if (c->args.state.data && !c->args.out.data) c->args.out.shape[3] = c->cached.cache->v.channels;
     c->row = c->args;
-    c->request = (gyre_attention_request){call_name, &c->row, &c->cached.source, NULL, 0, 0, NULL};
-    c->run.common = (gyre_call){.where = call_name};
-    c->run.request = &c->request;
     return check_batch(c, err);
 }
 

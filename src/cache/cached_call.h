@@ -26,6 +26,10 @@ typedef struct gyre_cached_rows {
     int (*is_alike)(const void *call, int64_t b);
     /* What is left after a row has run; NULL = nothing. */
     void (*end)(const void *call, int64_t b);
+    /* The call for another thread: a copy in `size` bytes of memory, with pointers of its own; out = its gyre_cached_call.
+     * NULL = rows run one after the other. */
+    struct gyre_cached_call *(*copy)(const void *call, void *memory);
+    size_t size;
     /* What no row alone shows: rows run one after the other, so the output of one may not be an input of the next.  After
      * the rows are checked; NULL = nothing. */
     gyre_status (*check_batch)(const void *call, gyre_error *err);
@@ -35,10 +39,14 @@ typedef struct gyre_cached_call {
     const char *where; /* the function called, for messages */
     const gyre_cache *cache;
     const int64_t *sequences; /* [batch]; NULL: any sequences, as long as they may become, for scratch */
+    /* A ragged batch: row b has queries q_starts[b] .. q_starts[b + 1] - 1 of views of one batch row; q_rows of them.
+     * NULL = row b is batch row b of the views. */
+    const int64_t *q_starts;
+    int64_t q_rows;
     gyre_cached_rows rows;
     gyre_key_source source; /* of the row */
-    int64_t batch, queries;
-    int64_t longest, longest_row; /* tokens of the longest sequence, and a batch row that has it */
+    int64_t batch, queries;       /* queries: of a row, at most */
+    int64_t longest, longest_row; /* tokens of the longest sequence, and a row that has it; ragged: of those with queries */
     /* At the front of the scratch: positions of one sequence, between one for each query before the first token and one
      * for each after the last: padding.  0: no row needs positions. */
     size_t position_bytes;
@@ -50,6 +58,13 @@ typedef struct gyre_cached_call {
 gyre_status gyre_cached_call_begin(gyre_cached_call *call, int measures, gyre_error *err);
 /* call->position_bytes = those of a call whose rows need positions.  Errors: ESHAPE. */
 gyre_status gyre_cached_call_take_positions(gyre_cached_call *call, gyre_error *err);
+/* out = queries of a row. */
+int64_t gyre_cached_call_queries(const gyre_cached_call *call, int64_t row);
+/* A view of all queries = that of the queries of a row. */
+void gyre_cached_call_take_queries(const gyre_cached_call *call, int64_t row, gyre_cview *view);
+void gyre_cached_call_take_results(const gyre_cached_call *call, int64_t row, gyre_view *view);
+/* out = positions of the queries of a row, as those of all queries say. */
+gyre_positions gyre_cached_call_row_positions(const gyre_cached_call *call, int64_t row, const gyre_positions *positions);
 /* out = tokens of the sequence of a batch row. */
 int64_t gyre_cached_call_tokens(const gyre_cached_call *call, int64_t row);
 /* The k and v of the arguments = the shapes of `batch` rows of `tokens` each, without memory.  F32: as what they are
@@ -76,7 +91,9 @@ gyre_status gyre_cached_call_check_padding(const gyre_cached_call *call, const i
 /* *bytes = scratch. */
 gyre_status gyre_cached_call_bytes(const gyre_cached_call *call, const gyre_exec *exec, size_t *bytes, gyre_error *err);
 /* Checks every row before it writes anything.  The longest row is checked last and runs first, so it is made once, and so is
- * a row that is alike.  Others are made for the check and again to run: the scratch has the positions of one row. */
+ * a row that is alike.  Others are made for the check and again to run: the scratch has the positions of one row.
+ * Rows that are large beside the batch, as queries times keys, run one after the other, with all threads.  The others are
+ * dealt out to threads, which have the memory for one row each. */
 gyre_status gyre_cached_call_perform(const gyre_cached_call *call, gyre_scratch scratch, const gyre_exec *exec,
                                      gyre_error *err);
 

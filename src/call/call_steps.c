@@ -34,16 +34,22 @@ gyre_status gyre_call_bytes(const gyre_call_steps *steps, void *call, const gyre
     return status;
 }
 
+gyre_status gyre_call_prepare(const gyre_call_steps *steps, void *call, const gyre_exec *exec, size_t *bytes,
+                              gyre_error *err) {
+    *bytes = 0;
+    gyre_status status = gyre_call_read(steps, call, err);
+    if (!status) status = steps->check(call, err);
+    return status || steps->is_empty(call) ? status : gyre_call_plan(steps, call, exec, bytes, err);
+}
+
 gyre_status gyre_call_perform(const gyre_call_steps *steps, void *call, gyre_scratch scratch, const gyre_exec *exec,
                               gyre_error *err) {
     const gyre_call *common = call;
     const int gradient = common->use == GYRE_CALL_GRADIENT && steps->run_gradient;
     size_t needed = 0;
-    gyre_status status = gyre_call_read(steps, call, err);
-    if (!status) status = steps->check(call, err);
-    if (status || steps->is_empty(call)) return status;
-    status = gyre_call_plan(steps, call, exec, &needed, err);
-    if (!status) status = gyre_scratch_check(common->where, scratch, needed, err);
+    gyre_status status = gyre_call_prepare(steps, call, exec, &needed, err);
+    if (status || needed == 0) return status;
+    status = gyre_scratch_check(common->where, scratch, needed, err);
     if (!status) (gradient ? steps->run_gradient : steps->run)(call, scratch.memory, exec);
     return status;
 }

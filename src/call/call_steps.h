@@ -80,7 +80,11 @@ gyre_status gyre_call_read(const gyre_call_steps *steps, void *call, gyre_error 
 gyre_status gyre_call_plan(const gyre_call_steps *steps, void *call, const gyre_exec *exec, size_t *bytes, gyre_error *err);
 /* *bytes = scratch that a call needs.  EINVAL: bytes is NULL. */
 gyre_status gyre_call_bytes(const gyre_call_steps *steps, void *call, const gyre_exec *exec, size_t *bytes, gyre_error *err);
-/* The whole of a call. */
+/* All of a call but its run: reads, checks and plans.  *bytes = the scratch that `run` needs; 0 = there is nothing to
+ * write. */
+gyre_status gyre_call_prepare(const gyre_call_steps *steps, void *call, const gyre_exec *exec, size_t *bytes,
+                              gyre_error *err);
+/* The whole of a call: prepares it where the caller has its struct, and runs it. */
 gyre_status gyre_call_perform(const gyre_call_steps *steps, void *call, gyre_scratch scratch, const gyre_exec *exec,
                               gyre_error *err);
 

@@ -224,3 +224,43 @@ gyre_status gyre_in_out_apart_check(const gyre_cview *in, const gyre_view *out, 
     if (gyre_same_memory(in, out) || !gyre_views_overlap(in, &written)) return GYRE_OK;
     return gyre_fail(err, GYRE_EINVAL, "out: overlaps in, and is not in itself with the same strides (%s)", where);
 }
+
+/* -- views with other memory -- */
+
+void gyre_bound_views_add(gyre_bound_views *views, const char *name, const gyre_cview *view, int written) {
+    const size_t size = gyre_dtype_size(view->dtype);
+    gyre_reach reach = {0, 0};
+    const int empty = gyre_view_elements(view->shape) <= 0 || !gyre_view_reach(view, &reach);
+    views->at[views->count++] = (gyre_bound_view){.name = name,
+                                                  .dtype = view->dtype,
+                                                  .written = written,
+                                                  .empty = empty,
+                                                  .alignment = size - 1,
+                                                  .below = reach.below,
+                                                  .above = reach.above + (int64_t)size};
+}
+
+static gyre_status refuse(const gyre_bound_view *view, const void *data, const char *where, gyre_error *err) {
+    if (!data) return gyre_fail(err, GYRE_EINVAL, "%s: data is NULL (%s)", view->name, where);
+    return gyre_alignment_check(data, view->dtype, view->name, where, err);
+}
+
+/* Addresses wrap, so their difference decides. */
+static inline int are_apart(const gyre_bound_view *a, const void *at_a, const gyre_bound_view *b, const void *at_b) {
+    const int64_t apart = (int64_t)((uintptr_t)at_b - (uintptr_t)at_a); /* from the first element of a to that of b */
+    return apart - b->below >= a->above || apart + b->above <= -a->below;
+}
+
+gyre_status gyre_bound_views_check(const gyre_bound_views *views, const void *const *data, int *apart, const char *where,
+                                   gyre_error *err) {
+    int all_apart = 1;
+    for (int i = 0; i < views->count; i++) {
+        const gyre_bound_view *view = &views->at[i];
+        if (view->empty) continue;
+        if (!data[i] || ((uintptr_t)data[i] & view->alignment)) return refuse(view, data[i], where, err);
+        for (int j = 0; view->written && j < views->count; j++)
+            if (j != i && !views->at[j].empty) all_apart &= are_apart(view, data[i], &views->at[j], data[j]);
+    }
+    *apart = all_apart;
+    return GYRE_OK;
+}

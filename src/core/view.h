@@ -66,4 +66,27 @@ gyre_status gyre_apart_check(const gyre_cview *written, const char *name, const 
 /* EINVAL unless both are the same memory with the same strides, or memory that shares no byte. */
 gyre_status gyre_in_out_apart_check(const gyre_cview *in, const gyre_view *out, const char *where, gyre_error *err);
 
+/* -- views of a call that is prepared: shapes and strides were checked, and memory changes from run to run -- */
+
+/* The bytes before the first element and past the last, counted from the first.  empty: the view has no element. */
+typedef struct gyre_bound_view {
+    const char *name;
+    gyre_dtype dtype;
+    int written, empty;
+    uintptr_t alignment; /* a power of two less 1 */
+    int64_t below, above;
+} gyre_bound_view;
+enum { GYRE_MOST_BOUND_VIEWS = 16 };
+typedef struct gyre_bound_views {
+    int count;
+    gyre_bound_view at[GYRE_MOST_BOUND_VIEWS];
+} gyre_bound_views;
+
+/* Adds a checked view; written: 1 = the call writes it. */
+void gyre_bound_views_add(gyre_bound_views *views, const char *name, const gyre_cview *view, int written);
+/* *apart = 1: no view that is written shares a byte with another of them, as data[i] is the memory of view i; 0: it is not
+ * known.  Errors: EINVAL (memory that is missing or misaligned). */
+gyre_status gyre_bound_views_check(const gyre_bound_views *views, const void *const *data, int *apart, const char *where,
+                                   gyre_error *err);
+
 #endif

@@ -263,7 +263,7 @@ TIER_INLINE void deinterleave_queries(const query_group *q, int64_t channels, fl
 /* The queries from `first` on: four of them, or two, or one.  ahead: how far keys are prefetched, in bytes. */
 TIER_INLINE query_group query_group_at(const gyre_key_scores *p, int64_t first, int64_t size, int64_t ahead) {
     const int64_t left = p->rows - first;
-    const int64_t away = prefetch_distance(ahead, p->channels * size, p->k_row_stride * size);
+    const int64_t away = p->prefetched ? 0 : prefetch_distance(ahead, p->channels * size, p->k_row_stride * size);
     return (query_group){p->q + first * p->q_row_stride,
                          p->q_row_stride,
                          first,
@@ -333,7 +333,8 @@ TIER_INLINE void weighted_sum_block(elem_type type, int deinterleaved, const gyr
     const float *weights = p->weights + r0 * p->weight_row_stride;
     float *out = p->out + r0 * p->out_row_stride + c0;
     const int64_t bytes = vecs * LANES * type.size,
-                  away = prefetch_distance(p->rows == 1 ? PREFETCH_BYTES_ONE_ROW : PREFETCH_BYTES, bytes, step);
+                  ahead = p->rows == 1 ? PREFETCH_BYTES_ONE_ROW : PREFETCH_BYTES,
+                  away = p->prefetched ? 0 : prefetch_distance(ahead, bytes, step);
     vec sum[DECODE_ACCUMULATORS];
     DECODE_UNROLL
     for (int i = 0; i < rows * vecs; i++)

@@ -123,6 +123,27 @@ typedef struct gyre_weighted_values {
     int prefetched; /* 1: the caller has prefetched v already */
 } gyre_weighted_values;
 
+/* One query of each query head, and few keys: out of query head r = softmax over j < keys of (scale q . k[j]), times v[j];
+ * key head r / group, in tiles of 128 keys.  The bits of score_rows, max_row, weights_row and weighted_sum one after the
+ * other, then of x + 0 times the factor 1 / row_sum.  channels and value_channels: at most GYRE_MAX_QUERY_CHANNELS.
+ * Channels are adjacent; strides are in elements.  angles, pairs: as in gyre_key_scores; NULL = keys are not rotated. */
+enum { GYRE_MAX_QUERY_CHANNELS = 256 };
+typedef struct gyre_query_attention {
+    int64_t heads, group; /* key heads, and query heads of each */
+    int64_t keys, channels, value_channels;
+    const float *q;
+    int64_t q_head_stride;
+    float scale;
+    const void *k, *v;
+    int64_t k_row_stride, k_head_stride, v_row_stride, v_head_stride;
+    const float *angles;
+    int64_t pairs;
+    float *out;
+    int64_t out_head_stride;
+    float *row_max; /* [heads * group]: the largest score; NULL = not wanted */
+    double *row_sum; /* [heads * group]: the sum of exp(score - row_max); NULL = not wanted */
+} gyre_query_attention;
+
 /* y[r * y_row_stride + o] = sum over i < in of x[r * x_row_stride + i] w[o * w_row_stride + i], r < rows, o < outs.  Nothing
  * is read past `in`.  w_row_stride is in elements, of blocks in bytes. */
 typedef struct gyre_projection {

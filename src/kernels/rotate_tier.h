@@ -65,11 +65,24 @@ static inline void store_bf16(void *p, vec a) {
 
 /* The first n < LANES elements at p, zeros after them. */
 TIER_INLINE vec load_partial(elem_type type, const char *p, int64_t n) {
+#ifdef VEC_LOAD_FIRST /* the copy below would be read before it is written through */
+    if (type.load == load_f32) return n > 0 ? vec_load_first(p, n) : vec_set1(0);
+#endif
+#ifdef VEC_LOAD_FIRST_16
+    if (type.load == load_f16) return n > 0 ? vec_load_first_f16(p, n) : vec_set1(0);
+    if (type.load == load_bf16) return n > 0 ? vec_load_first_bf16(p, n) : vec_set1(0);
+#endif
     float some[LANES] = {0};
     if (n > 0) memcpy(some, p, (size_t)(n * type.size));
     return type.load(some);
 }
 TIER_INLINE void store_partial(elem_type type, char *p, vec a, int64_t n) {
+#ifdef VEC_LOAD_FIRST
+    if (type.store == store_f32) {
+        if (n > 0) vec_store_first(p, a, n);
+        return;
+    }
+#endif
     float some[LANES];
     type.store(some, a);
     if (n > 0) memcpy(p, some, (size_t)(n * type.size));

@@ -11,6 +11,7 @@
 #define VNNI_INSTRUCTIONS
 #include "kernels/vec_avx512.h"
 
+#include "kernels/attend_tier.h"
 #include "kernels/decode_rotated_tier.h"
 #include "kernels/decode_tier.h"
 #include "kernels/dropout_tier.h"

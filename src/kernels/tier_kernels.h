@@ -414,7 +414,7 @@ KERNEL(angle_rows)(const gyre_angle_block *job) {
 #define TEXT2(a) #a
 #define TEXT(a)  TEXT2(a)
 
-static const gyre_kernels table = {
+static const gyre_kernels all_kernels = {
     .tier = TEXT(TIER),
     .lanes = LANES,
     .product_rows = PRODUCT_ROWS,
@@ -430,6 +430,6 @@ static const gyre_kernels table = {
 #include "kernels/kernels.def"
 #undef GYRE_KERNEL
 };
-const gyre_kernels *const NAME_IN(tier, TIER) = &table;
+const gyre_kernels *const NAME_IN(tier, TIER) = &all_kernels;
 
 #endif

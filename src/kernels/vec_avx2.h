@@ -32,6 +32,18 @@ static inline vec vec_in_register(vec a) {
 static inline void vec_store(float *p, vec a) {
     _mm256_storeu_ps(p, a);
 }
+/* The first n elements, 0 < n < LANES, and zeros after them. */
+#define VEC_LOAD_FIRST
+static inline __m256i vec_first(int64_t n) {
+    static const int32_t lanes[16] = {-1, -1, -1, -1, -1, -1, -1, -1};
+    return _mm256_loadu_si256((const __m256i *)(const void *)(lanes + 8 - n));
+}
+static inline vec vec_load_first(const void *p, int64_t n) {
+    return _mm256_maskload_ps(p, vec_first(n));
+}
+static inline void vec_store_first(void *p, vec a, int64_t n) {
+    _mm256_maskstore_ps(p, vec_first(n), a);
+}
 /* Past the caches: a whole line is written without being read first.  p is a multiple of the bytes written.  Another thread
  * may read them after vec_stream_end. */
 #define VEC_STREAM 1

@@ -34,6 +34,22 @@ static inline vec vec_in_register(vec a) {
 static inline void vec_store(float *p, vec a) {
     _mm512_storeu_ps(p, a);
 }
+/* The first n elements, 0 < n < LANES, and zeros after them. */
+#define VEC_LOAD_FIRST
+static inline vec vec_load_first(const void *p, int64_t n) {
+    return _mm512_maskz_loadu_ps((__mmask16)((1U << n) - 1), p);
+}
+static inline void vec_store_first(void *p, vec a, int64_t n) {
+    _mm512_mask_storeu_ps(p, (__mmask16)((1U << n) - 1), a);
+}
+#define VEC_LOAD_FIRST_16
+static inline vec vec_load_first_f16(const void *p, int64_t n) {
+    return _mm512_cvtph_ps(_mm256_maskz_loadu_epi16((__mmask16)((1U << n) - 1), p));
+}
+static inline vec vec_load_first_bf16(const void *p, int64_t n) {
+    const __m512i wide = _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16((__mmask16)((1U << n) - 1), p));
+    return _mm512_castsi512_ps(_mm512_slli_epi32(wide, 16));
+}
 /* Past the caches: a whole line is written without being read first.  p is a multiple of the bytes written.  Another thread
  * may read them after vec_stream_end. */
 #define VEC_STREAM 1

@@ -296,11 +296,34 @@ static void latents_of_a_cache(void **state) {
     assert_fails("bench latents --only decode-16", 2, "--only: \"decode-16\" is not one of decode-16h-f16, ");
 }
 
+/* A row for each size, and the same of a rotation. */
+static void calls_beside_loops(void **state) {
+    (void)state;
+    const outcome *o = run("bench call --rounds 1 --json");
+    if (o->exit) fail_msg("%s", o->err);
+    static char text[1 << 16];
+    memcpy(text, o->out, sizeof text);
+    int attention = 0, rotations = 0;
+    for (line l = next_line(text); l.root; l = next_line(l.next)) {
+        const int rotates = strcmp(test_string(l.root, "operation"), "rotate") == 0;
+        assert_string_equal(test_string(l.root, "bench"), "call");
+        assert_true(test_integer(l.root, "head_dim") >= 8 && (test_integer(l.root, "keys") > 0) == !rotates);
+        assert_true(test_number(l.root, "loop_ns") > 0 && test_number(l.root, "call_ns") > 0);
+        test_close((long double)test_number(l.root, "ratio"),
+                   (long double)(test_number(l.root, "prepared_ns") / test_number(l.root, "loop_ns")), 1e-9L, "ratio");
+        rotations += rotates;
+        attention += !rotates;
+        json_decref(l.root);
+    }
+    assert_int_equal(attention, 42);
+    assert_int_equal(rotations, 6);
+}
+
 static void wrong_use(void **state) {
     (void)state;
-    assert_fails("bench", 2, "known are: rotate, angles, add, encodings, attention, cache, latents, products, train, model");
+    assert_fails("bench", 2, "known are: rotate, angles, add, encodings, attention, cache, call, latents, products, train, model");
     assert_fails("bench encoding", 2,
-                 "known are: rotate, angles, add, encodings, attention, cache, latents, products, train, model");
+                 "known are: rotate, angles, add, encodings, attention, cache, call, latents, products, train, model");
     assert_fails("bench encodings train", 2, "one benchmark at a time");
     assert_fails("bench encodings --schemes albi", 2, "did you mean alibi?");
     assert_fails("bench encodings --schemes something", 2, "one of nope, ");
@@ -329,6 +352,7 @@ int main(void) {
                                        cmocka_unit_test(cache_is_saved_under_tmpdir),
                                        cmocka_unit_test(cache_is_saved_under_tmpdir),
                                        cmocka_unit_test(latents_of_a_cache),
+                                       cmocka_unit_test(calls_beside_loops),
                                        cmocka_unit_test(wrong_use)};
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -39,6 +39,7 @@ int bench_rotate(const bench_options *options);
 int bench_angles(const bench_options *options);
 int bench_add(const bench_options *options);
 int bench_cache(const bench_options *options);
+int bench_small_calls(const bench_options *options);
 int bench_latents(const bench_options *options);
 int bench_model(const bench_options *options);
 int bench_products(const bench_options *options);

@@ -64,12 +64,13 @@ static const benchmark benchmarks[] = {{"rotate", bench_rotate, 0},
                                        {"encodings", bench_encodings, OF_ENCODINGS | OF_LENGTHS},
                                        {"attention", bench_attention, OF_ATTENTION | OF_CASES},
                                        {"cache", bench_cache, 0},
+                                       {"call", bench_small_calls, 0},
                                        {"latents", bench_latents, OF_CASES},
                                        {"products", bench_products, OF_CASES},
                                        {"train", bench_train, OF_TRAIN},
                                        {"model", bench_model, OF_MODEL | OF_LENGTHS}};
 enum { BENCHMARKS = sizeof benchmarks / sizeof *benchmarks };
-#define BENCHMARK_NAMES "rotate, angles, add, encodings, attention, cache, latents, products, train, model"
+#define BENCHMARK_NAMES "rotate, angles, add, encodings, attention, cache, call, latents, products, train, model"
 
 static const char DOC[] =
     "Measures what positions cost attention, or the speed of training, on this machine."
@@ -93,6 +94,9 @@ static const char DOC[] =
     "--quick under two.  A line on stderr says how far it is.  With --json one line for each row.\n\n"
     "cache: each call of a cache of 4096 tokens, 8 key heads of 128, and attention of one query over it, before and after a "
     "shift; save and load under TMPDIR, else /tmp.\n\n"
+    "call: one query of 8 heads over 1 to 1024 keys, and the rotation of one token, in heads of 8 to 256 channels: as a plain "
+    "call, as a prepared one, and as a loop in plain C that is compiled for the vectors of the processor; least processor "
+    "times of the rounds, and the ratio of the prepared call to the loop.  With --json one line for each row.\n\n"
     "latents: decoding over a cache of 4096 latents (multi-head latent attention, absorbed) in 16 and 128 heads, against "
     "reading each latent once, the arithmetic peak, and the plain form over a cache of the keys and values of every head: "
     "least processor times of the rounds.  With --json one line for each row.\n\n"
@@ -122,6 +126,7 @@ static const char DOC[] =
     "  gyre bench encodings --tokens 512 --gradient --json\n"
     "  gyre bench attention --quick\n"
     "  gyre bench attention --only prefill-512,decode --threads 1\n"
+    "  gyre bench call --rounds 15\n"
     "  gyre bench products --only nt-512,row-q8_0\n"
     "  gyre bench train --rounds 9\n"
     "  gyre bench model --rounds 9 --threads 1\n"
@@ -129,7 +134,7 @@ static const char DOC[] =
 
 int cmd_bench(int argc, char **argv) {
     static const cli_command command = {
-        rows, CLI_THREADS | CLI_JSON, "rotate|angles|add|encodings|attention|cache|latents|products|train|model",
+        rows, CLI_THREADS | CLI_JSON, "rotate|angles|add|encodings|attention|cache|call|latents|products|train|model",
         DOC,  read_argument,          0,
         NULL};
     bench_options o = {.rounds = 7,

@@ -526,8 +526,8 @@ void gyre_decode_split(const gyre_attention_plan *plan, const gyre_key_buffers *
 /* -- one query with few keys: neither splits nor positions of keys in memory -- */
 
 /* STRAIGHT_BYTES: keys and values of a call that one thread reads sooner than others wake up, and that need no prefetch in
- * the order of memory. */
-enum { STRAIGHT_BYTES = 1 << 18 };
+ * the order of memory.  STRAIGHT_BYTES_ALONE: with one thread, what a second-level cache holds. */
+enum { STRAIGHT_BYTES = 1 << 18, STRAIGHT_BYTES_ALONE = 1 << 20 };
 
 /* 1: each query sees all keys, whose positions are consecutive. */
 static int sees_all_keys(const gyre_attention_plan *plan) {
@@ -546,16 +546,22 @@ static int sees_all_keys(const gyre_attention_plan *plan) {
     return 1;
 }
 
-int gyre_decode_is_straight(const gyre_attention_plan *plan) {
+int64_t gyre_decode_most_straight_keys(const gyre_attention_plan *plan, int alone) {
     const gyre_attention_inputs *args = plan->args;
     const gyre_scheme *scheme = plan->encoding ? plan->encoding->scheme : NULL;
     const size_t row = (size_t)plan->head_dim * gyre_dtype_size(plan->source->k_dtype) +
                        (size_t)plan->value_dim * gyre_dtype_size(plan->source->v_dtype);
-    const int is_small = plan->split_keys && plan->queries == 1 && plan->keys > 0 && plan->key_splits == 1 &&
-                         (size_t)(plan->items * plan->keys) <= STRAIGHT_BYTES / row;
-    return is_small && !plan->fixed_order && plan->parts == 1 && !args->state.data && !args->mask.data &&
-           !args->weights.data && !plan->gated && !(plan->softcap > 0) && !plan->table.has_score_bias &&
-           !(scheme && (scheme->decays || scheme->bias_tile)) && gyre_decode_supported(plan) && sees_all_keys(plan);
+    if (plan->queries != 1 || plan->items == 0 || !plan->split_keys || plan->fixed_order || plan->parts != 1 ||
+        args->state.data || args->mask.data || args->weights.data || plan->gated || plan->softcap > 0 ||
+        plan->table.has_score_bias || (scheme && (scheme->decays || scheme->bias_tile)) || !gyre_decode_supported(plan))
+        return 0;
+    const size_t bytes = alone && plan->straight_kernel ? STRAIGHT_BYTES_ALONE : STRAIGHT_BYTES;
+    const int64_t most = (int64_t)(bytes / row) / plan->items;
+    return most < plan->split_keys_each ? most : plan->split_keys_each;
+}
+
+int gyre_decode_is_straight(const gyre_attention_plan *plan) {
+    return plan->keys > 0 && plan->keys <= plan->most_straight_keys && sees_all_keys(plan);
 }
 
 /* The rows of queries as gyre_query_buffers_fill makes them. */

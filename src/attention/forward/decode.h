@@ -22,6 +22,9 @@ typedef struct gyre_decode_task {
 void gyre_decode_split(const gyre_attention_plan *plan, const gyre_key_buffers *keys, const gyre_decode_task *task,
                        char *memory, const gyre_partial *out, int *nonfinite);
 
+/* out = keys of a segment of this kind up to which gyre_decode_is_straight may hold; 0: it never does.  alone: 1 = the call
+ * has one thread. */
+int64_t gyre_decode_most_straight_keys(const gyre_attention_plan *plan, int alone);
 /* 1: gyre_decode_straight gives the bits of gyre_decode_split: one query for each head sees all its keys, which are few, and
  * nothing is added to scores. */
 int gyre_decode_is_straight(const gyre_attention_plan *plan);

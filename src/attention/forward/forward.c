@@ -7,6 +7,7 @@
 #include "attention/forward/attention_weights.h"
 #include "attention/forward/decode.h"
 #include "attention/forward/row_states.h"
+#include "attention/forward/straight.h"
 #include "attention/terms/attention_rotation.h"
 #include "attention/terms/dropout.h"
 #include "attention/terms/tables.h"
@@ -458,8 +459,11 @@ static void run_split_keys(gyre_attention_call *call, const gyre_exec *exec) {
 /* One query with few keys, in the caller's thread.  out = 0: a value is infinite or NaN, and all is to be computed again. */
 static int run_straight(const gyre_attention_call *call) {
     const gyre_attention_plan *plan = call->plan;
-    char *memory = gyre_job_memory(call, 0) + plan->job_bytes - gyre_arena_round_up(gyre_decode_bytes(plan));
+    char *memory;
+    int finite;
     gyre_partial part;
+    if (gyre_straight_run(plan, &finite)) return finite;
+    memory = gyre_job_memory(call, 0) + plan->job_bytes - gyre_arena_round_up(gyre_decode_bytes(plan));
     gyre_partials_layout(plan, gyre_partial_memory(call), 0, 0, &part);
     for (int64_t item = 0; item < plan->items; item++) {
         if (!gyre_decode_straight(plan, item, memory, &part)) return 0;

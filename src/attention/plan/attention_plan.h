@@ -94,6 +94,8 @@ typedef struct gyre_attention_plan {
     int64_t job_query_tiles;     /* query buffers of a job, at most */
     int64_t split_keys_each;     /* keys of a split: KEYS_PER_SPLIT; all of them in the fixed order */
     int64_t key_splits;          /* such parts, at least 1 */
+    int64_t most_straight_keys;  /* gyre_decode_most_straight_keys */
+    int straight_kernel;         /* gyre_straight_suits */
     int64_t partial_rows;        /* rows of a partial, at most */
     int64_t heads_together;      /* key heads that a decoding task reads together, at most */
     int64_t key_info_sets;       /* batch rows whose keys have positions of their own */

@@ -12,6 +12,7 @@
 #include "core/rotation/temperature.h"
 #include "core/scheme.h"
 #include "core/sized.h"
+#include "core/system_alloc.h"
 #include "core/view.h"
 #include "kernels/kernels.h"
 #include "util/error.h"
@@ -495,40 +496,124 @@ static gyre_status check_choices(gyre_direction direction, gyre_role role, gyre_
     return gyre_fail(err, GYRE_EINVAL, "role: %d is neither QUERY nor KEY (gyre_rotate)", (int)role);
 }
 
-gyre_status gyre_rotate(const gyre_encoding *encoding, const gyre_rotate_args *given, const gyre_exec *exec,
-                        gyre_error *err) {
-    gyre_rotate_args args;
-    if (gyre_sized_read(&args, sizeof args, given, "gyre_rotate_args", err)) return GYRE_EINVAL;
-    const gyre_direction direction = args.direction;
-    const gyre_positions *positions = args.positions;
-    const gyre_cview *in = &args.in;
-    const gyre_view *out = &args.out;
-    if (!encoding || !positions)
+/* All that does not depend on memory and positions. */
+static gyre_status check_rotation(const gyre_encoding *encoding, const gyre_rotate_args *args, gyre_error *err) {
+    if (!encoding || !args->positions)
         return gyre_fail(err, GYRE_EINVAL, "%s: is NULL (gyre_rotate)", encoding ? "positions" : "encoding");
-    const int rotates = (encoding->scheme->places & GYRE_PLACE_QUERY_KEY) != 0;
-    gyre_status status = check_choices(direction, args.role, err);
-    if (!status) status = gyre_in_out_check(in, out, "gyre_rotate", err);
-    if (status) return status;
-    if (rotates && in->shape[3] != encoding->config.head_dim)
-        return gyre_fail(err, GYRE_ESHAPE, "in: %" PRId64 " channels a head, the encoding has %" PRId64 " (gyre_rotate)",
-                         in->shape[3], encoding->config.head_dim);
-    const int64_t elements = gyre_view_elements(in->shape);
-    if (elements == 0) return GYRE_OK;
-    status = gyre_positions_check(encoding, positions, in->shape[0], in->shape[1], "positions", "gyre_rotate", err);
-    if (!status) status = gyre_in_out_apart_check(in, out, "gyre_rotate", err);
-    if (status) return status;
-    if (rotates && rotate_single_token(encoding, direction, args.role, positions, in, out)) return GYRE_OK;
+    return check_choices(args->direction, args->role, err);
+}
 
-    rotate_call r = {.elements = elements,
-                     .angles = {.encoding = encoding, .direction = direction, .factor = 1},
-                     .role = args.role,
-                     .positions = positions,
-                     .in = in,
-                     .out = out};
+static gyre_status check_channels(const gyre_encoding *encoding, const gyre_cview *in, gyre_error *err) {
+    if (!(encoding->scheme->places & GYRE_PLACE_QUERY_KEY) || in->shape[3] == encoding->config.head_dim) return GYRE_OK;
+    return gyre_fail(err, GYRE_ESHAPE, "in: %" PRId64 " channels a head, the encoding has %" PRId64 " (gyre_rotate)",
+                     in->shape[3], encoding->config.head_dim);
+}
+
+static gyre_status check_positions(const gyre_encoding *encoding, const gyre_rotate_args *args, gyre_error *err) {
+    return gyre_positions_check(encoding, args->positions, args->in.shape[0], args->in.shape[1], "positions", "gyre_rotate",
+                                err);
+}
+
+/* Rotates what is checked. */
+static gyre_status rotate(const gyre_encoding *encoding, const gyre_rotate_args *args, const gyre_exec *exec,
+                          gyre_error *err) {
+    const int rotates = (encoding->scheme->places & GYRE_PLACE_QUERY_KEY) != 0;
+    if (rotates && rotate_single_token(encoding, args->direction, args->role, args->positions, &args->in, &args->out))
+        return GYRE_OK;
+    rotate_call r = {.elements = gyre_view_elements(args->in.shape),
+                     .angles = {.encoding = encoding, .direction = args->direction, .factor = 1},
+                     .role = args->role,
+                     .positions = args->positions,
+                     .in = &args->in,
+                     .out = &args->out};
     if (rotates) {
-        r.angles = gyre_angles_of(encoding, direction, positions->context_length);
+        r.angles = gyre_angles_of(encoding, args->direction, args->positions->context_length);
         r.first = encoding->config.rope.first_channel;
         r.dim = encoding->config.rope.dim;
     }
     return run(&r, exec, err);
+}
+
+gyre_status gyre_rotate(const gyre_encoding *encoding, const gyre_rotate_args *given, const gyre_exec *exec,
+                        gyre_error *err) {
+    gyre_rotate_args args;
+    if (gyre_sized_read(&args, sizeof args, given, "gyre_rotate_args", err)) return GYRE_EINVAL;
+    gyre_status status = check_rotation(encoding, &args, err);
+    if (!status) status = gyre_in_out_check(&args.in, &args.out, "gyre_rotate", err);
+    if (!status) status = check_channels(encoding, &args.in, err);
+    if (status || gyre_view_elements(args.in.shape) == 0) return status;
+    status = check_positions(encoding, &args, err);
+    if (!status) status = gyre_in_out_apart_check(&args.in, &args.out, "gyre_rotate", err);
+    return status ? status : rotate(encoding, &args, exec, err);
+}
+
+/* -- a rotation that is kept between runs -- */
+
+struct gyre_prepared_rotation {
+    gyre_alloc alloc;
+    const gyre_encoding *encoding;
+    gyre_rotate_args args; /* its positions are those below */
+    gyre_positions positions;
+    gyre_exec exec; /* run NULL = the calling thread */
+    gyre_bound_views views;
+    int empty;
+};
+
+/* Memory that is not given yet is checked in each run. */
+static gyre_status check_without_memory(const gyre_rotate_args *args, gyre_error *err) {
+    static const _Alignas(16) char memory[16];
+    gyre_rotate_args own = *args;
+    own.in.data = memory;
+    own.out.data = (void *)(uintptr_t)memory;
+    return gyre_in_out_check(&own.in, &own.out, "gyre_rotate", err);
+}
+
+gyre_status gyre_prepared_rotation_create(gyre_prepared_rotation **out, const gyre_encoding *encoding,
+                                          const gyre_rotate_args *given, const gyre_exec *exec, const gyre_alloc *alloc,
+                                          gyre_error *err) {
+    static const char name[] = "gyre_prepared_rotation_create";
+    gyre_rotate_args args;
+    gyre_alloc own;
+    if (!out) return gyre_fail(err, GYRE_EINVAL, "out: is NULL (%s)", name);
+    gyre_status status = gyre_alloc_read(&own, alloc, name, err);
+    if (!status) status = gyre_sized_read(&args, sizeof args, given, "gyre_rotate_args", err);
+    if (!status) status = check_rotation(encoding, &args, err);
+    if (!status) status = check_without_memory(&args, err);
+    if (!status) status = check_channels(encoding, &args.in, err);
+    if (status) return status;
+    gyre_prepared_rotation *p = own.alloc(own.ctx, sizeof *p, _Alignof(gyre_prepared_rotation));
+    if (!p) return gyre_fail(err, GYRE_ENOMEM, "memory: %zu bytes cannot be allocated (%s)", sizeof *p, name);
+    const gyre_cview written = gyre_const(args.out);
+    *p = (gyre_prepared_rotation){.alloc = own, .encoding = encoding, .args = args, .positions = *args.positions};
+    p->args.positions = &p->positions;
+    p->empty = gyre_view_elements(args.in.shape) == 0;
+    if (exec) p->exec = *exec;
+    gyre_bound_views_add(&p->views, "in", &args.in, 0);
+    gyre_bound_views_add(&p->views, "out", &written, 1);
+    *out = p;
+    return GYRE_OK;
+}
+
+void gyre_prepared_rotation_free(gyre_prepared_rotation *p) {
+    if (!p) return;
+    const gyre_alloc alloc = p->alloc;
+    alloc.free(alloc.ctx, p);
+}
+
+gyre_status gyre_prepared_rotation_run(const gyre_prepared_rotation *p, const void *in, void *out, int64_t base,
+                                       gyre_error *err) {
+    int apart;
+    if (!p) return gyre_fail(err, GYRE_EINVAL, "prepared: is NULL (gyre_prepared_rotation_run)");
+    if (p->empty) return GYRE_OK;
+    gyre_rotate_args args = p->args;
+    gyre_positions positions = p->positions;
+    args.positions = &positions;
+    if (in) args.in.data = in;
+    if (out) args.out.data = out;
+    positions.base = base;
+    const void *const data[2] = {args.in.data, args.out.data};
+    gyre_status status = gyre_bound_views_check(&p->views, data, &apart, "gyre_rotate", err);
+    if (!status && !apart) status = gyre_in_out_apart_check(&args.in, &args.out, "gyre_rotate", err);
+    if (!status) status = check_positions(p->encoding, &args, err);
+    return status ? status : rotate(p->encoding, &args, p->exec.run ? &p->exec : NULL, err);
 }
