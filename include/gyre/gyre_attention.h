@@ -179,7 +179,7 @@ GYRE_API GYRE_MUST_CHECK gyre_status gyre_attention(const gyre_attention_args *a
 /* A call of gyre_attention with its checks, its plan and its scratch memory: for a loop of many small calls, each of which
  * would take longer to check and plan than to compute. */
 typedef struct gyre_prepared_attention gyre_prepared_attention;
-/* *out = that call.  args: as of gyre_attention.  The data of q, k, v and out may be NULL, and is then needed in each run.  An
+/* *out = that call.  args: as of gyre_attention.  The data of q, k, v and out may be NULL, and is then needed in each run.
  * lse is written if it has data here.  All else that args point to is borrowed, must outlive the object, and is read in each
  * run.  exec is copied, and used in each run.
  * Errors: those of gyre_attention_scratch; ENOMEM. */
@@ -196,9 +196,9 @@ typedef struct gyre_attention_memory {
                               * which is the most */
     int64_t q_base, k_base;  /* positions without data: those of token 0; 0 = position 0 */
 } gyre_attention_memory;
-/* gyre_attention with this memory, and its bits.  It allocates nothing.  Positions with data are read where creation had them.
+/* gyre_attention with this memory, and its bits.  It allocates nothing.  Positions with data are read where they were.
  * The first run makes every check.  Later ones of a call without batch, gates, weights, part, mask and tables check only
- * addresses, overlap and positions; one query over few keys (256 KB of keys and values) then costs a fraction of a microsecond
+ * addresses, overlap and positions; one query over few keys (256 KB with values) then costs a fraction of a microsecond
  * beside its work.  One run at a time.
  * Errors: those of gyre_attention; EINVAL (prepared NULL, keys). */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_prepared_attention_run(gyre_prepared_attention *prepared,

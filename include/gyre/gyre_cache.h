@@ -85,6 +85,24 @@ typedef struct gyre_cache_append_args {
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_cache_append(gyre_cache *cache, const gyre_cache_append_args *args,
                                                        const gyre_exec *exec, gyre_error *err);
 
+/* The same for many sequences at once. */
+typedef struct gyre_cache_append_batch_args {
+    size_t size;              /* set by GYRE_INIT */
+    const int64_t *sequences; /* [count], each once; needed */
+    /* [count + 1]: tokens starts[i] .. starts[i + 1] - 1 of k, v and gates are those of sequences[i]; from 0 to all tokens,
+     * not decreasing.  NULL = one token each */
+    const int64_t *starts;
+    int64_t count;                   /* 0 = nothing to append */
+    gyre_cview k, v;                 /* as in gyre_cache_append_args, with the tokens of all sequences */
+    const gyre_positions *positions; /* of all these tokens; without data, those of each sequence begin at base.  NULL = each
+                                      * sequence goes on after the position (axis 0) of its last token, or begins at 0 */
+    gyre_cview gates;                /* as in gyre_cache_append_args */
+} gyre_cache_append_batch_args;
+/* gyre_cache_append for each sequence in order, as one call: all or nothing, and the tokens are dealt out to threads
+ * whichever their sequence.  Errors: those of gyre_cache_append; EINVAL (a sequence that is in the list twice, starts). */
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_cache_append_batch(gyre_cache *cache, const gyre_cache_append_batch_args *args,
+                                                             const gyre_exec *exec, gyre_error *err);
+
 /* gyre_attention over the keys, values and positions of sequences[b] for batch row b.  args->k, v, k_pos and gates->k are
  * ignored; args->encoding is NULL or the cache's (else EINVAL).  Append the tokens of the queries first, so that they are
  * among the keys.  q_pos.data NULL and base 0: the queries are the last tokens of their sequences, or the last before
@@ -94,8 +112,13 @@ GYRE_API GYRE_MUST_CHECK gyre_status gyre_cache_append(gyre_cache *cache, const 
  * sequences; for a shorter one, entries past its end are not read, and weights there are 0.  Up to 8 queries a row read
  * each key and value once for all heads that share them, split over the keys, so that all threads help one sequence.
  * ORDER_FIXED does not split them: at most as many threads help as there are key heads.
- * Errors: as gyre_attention; EINVAL (a packed batch, dropout, ROTATED keys under another context length than theirs);
- * EUNSUPPORTED (positions of each head: a cached token has one position). */
+ * A ragged batch, any mix of prompts and single tokens: batch->q_starts [batch->sequences + 1], and q, out, lse, mask, gates
+ * and state of one batch row with the queries of all sequences.  Queries q_starts[b] .. q_starts[b + 1] - 1 see
+ * sequences[b]; without data, q_pos begins at base in each; k_starts is NULL.  The bits are those of a call for each.
+ * Sequences with little work, as queries times keys, are dealt out to threads; the others have all threads one after the
+ * other.
+ * Errors: as gyre_attention; EINVAL (k_starts, dropout, ROTATED keys under another context length than theirs); EUNSUPPORTED
+ * (positions of each head: a cached token has one position; q_starts with weights or part indices). */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_cache_attention(const gyre_cache *cache, const int64_t *sequences,
                                                           const gyre_attention_args *args, gyre_scratch scratch,
                                                           const gyre_exec *exec, gyre_error *err);

@@ -30,6 +30,7 @@ typedef struct gyre_sequence {
     const gyre_cache *cache;
     gyre_slot_range *ranges; /* [capacity], a region of gyre_cache.pool */
     int64_t count, capacity, tokens;
+    int in_list; /* 1 while a call has met it in its list of sequences */
 } gyre_sequence;
 
 typedef struct gyre_page {

@@ -1,5 +1,6 @@
 /* cache_append.c: appends tokens.  Keys are rotated if the cache stores them so; both are rounded once to its types. */
 #include "cache/cache.h"
+#include "call/call_sequences.h"
 
 #include "core/convert.h"
 #include "core/exec.h"
@@ -71,11 +72,13 @@ static void load(const gyre_kernels *kernels, const gyre_cview *view, int64_t to
 
 /* -- storing -- */
 
+/* first: index in the sequence of the token that comes first in the views, whose tokens before those of the sequence are of
+ * others. */
 typedef struct append {
     const gyre_cache *cache;
     const gyre_sequence *sequence;
     const gyre_cview *k, *v, *gate_sums; /* v: NULL = values are in keys */
-    int64_t first, tokens;               /* the new tokens of the sequence */
+    int64_t first;
 } append;
 
 /* New tokens in adjacent slots. */
@@ -141,12 +144,11 @@ static void put_gate_sums(const append *a, const token_run *b) {
                           gyre_cache_gate_sum(a->cache, b->page, h, b->slot));
 }
 
-static void put_block(void *arg, int64_t block) {
-    const append *a = arg;
+/* Tokens token .. end - 1 of the views, all of one sequence. */
+static void put_tokens(const append *a, int64_t token, int64_t end) {
     const int64_t floats = a->cache->rotated ? a->cache->config.encoding->config.rope.dim : 1, fit = ANGLES / floats,
                   most = fit < BLOCK ? fit : BLOCK;
-    const int64_t end = (block + 1) * BLOCK < a->tokens ? (block + 1) * BLOCK : a->tokens;
-    for (token_run b = {.token = block * BLOCK}; b.token < end; b.token += b.count) {
+    for (token_run b = {.token = token}; b.token < end; b.token += b.count) {
         const int64_t at = a->first + b.token;
         const gyre_slot_range *range = &a->sequence->ranges[gyre_slot_range_find(a->sequence, at)];
         const int64_t adjacent = range->first_token + range->count - at, left = end - b.token;
@@ -167,8 +169,33 @@ typedef struct append_call {
     const char *name;
     gyre_cache *cache;
     const gyre_cview *k, *v, *gate_sums; /* v: NULL = none; gate_sums: NULL or [1, tokens, gate_heads, 1] */
-    const gyre_positions *positions;
+    const gyre_positions *positions;     /* NULL = each sequence goes on from its last position */
+    const int64_t *sequences, *starts;   /* sequences[i] has tokens starts[i] .. starts[i + 1] - 1; NULL = one each */
+    int64_t count;                       /* of sequences */
 } append_call;
+
+static int64_t start_of(const append_call *c, int64_t i) {
+    return c->starts ? c->starts[i] : i;
+}
+
+static gyre_sequence *sequence_of(const append_call *c, int64_t i) {
+    return &c->cache->sequence[c->sequences[i]];
+}
+
+/* out = positions of the tokens of sequences[i], which has them not yet. */
+static gyre_positions positions_of(const append_call *c, int64_t i) {
+    const gyre_sequence *s = sequence_of(c, i);
+    gyre_positions out = {.base = 0};
+    if (c->positions) {
+        out = *c->positions;
+        if (out.data)
+            out.data = (const char *)out.data + start_of(c, i) * out.stride_token * (int64_t)gyre_dtype_size(out.dtype);
+    } else if (s->count > 0) {
+        const gyre_slot_range *last = &s->ranges[s->count - 1];
+        out.base = *gyre_cache_position(c->cache, last->page, last->first + last->count - 1) + last->delta[0] + 1;
+    }
+    return out;
+}
 
 static gyre_status check_shape(const append_call *c, const char *field, const int64_t is[4], int64_t heads, int64_t channels,
                                gyre_error *err) {
@@ -231,14 +258,14 @@ static gyre_status check_finite(const append_call *c, const char *field, const g
     return GYRE_OK;
 }
 
-static gyre_status check_positions(const append_call *c, gyre_error *err) {
+static gyre_status check_positions(const append_call *c, int64_t i, gyre_error *err) {
     const gyre_cache *cache = c->cache;
-    const int64_t length = c->positions->context_length;
-    gyre_positions positions = *c->positions;
+    gyre_positions positions = positions_of(c, i);
+    const int64_t length = positions.context_length, tokens = start_of(c, i + 1) - start_of(c, i);
     if (positions.context_length == 0) positions.context_length = cache->config.context_length;
     if (positions.context_length == 0 && !cache->rotated) positions.context_length = INT64_MAX; /* attention has one */
     const gyre_status status =
-        gyre_positions_check(cache->config.encoding, &positions, 1, c->k->shape[1], "positions", c->name, err);
+        gyre_positions_check(cache->config.encoding, &positions, 1, tokens, "positions", c->name, err);
     if (status || !cache->rotated || length == 0 || gyre_cache_same_length(cache, length)) return status;
     return gyre_fail(err, GYRE_EINVAL,
                      "positions.context_length: %" PRId64 ", but keys are stored rotated for %" PRId64 " (%s)", length,
@@ -261,16 +288,17 @@ static gyre_status check(const append_call *c, gyre_error *err) {
     gyre_status status = check_view(c, "k", c->k, cache->k.channels, err);
     if (!status) status = check_values(c, err);
     if (!status) status = check_gate_sums(c, err);
-    if (!status) status = check_positions(c, err);
+    for (int64_t i = 0; i < c->count && !status; i++)
+        status = check_positions(c, i, err);
     if (!status) status = check_finite(c, "k", c->k, &cache->k, err);
     return !status && c->v ? check_finite(c, "v", c->v, &cache->v, err) : status;
 }
 
-static gyre_status no_room(const append_call *c, const gyre_sequence *s, gyre_error *err) {
+static gyre_status no_room(const append_call *c, int64_t tokens, const gyre_sequence *s, gyre_error *err) {
     return gyre_fail(err, GYRE_ENOMEM,
                      "cache: no room for %" PRId64 " more tokens in a sequence of %" PRId64 ", with %" PRId64 " of %" PRId64
                      " tokens in use (%s)",
-                     c->k->shape[1], s->tokens, c->cache->live, c->cache->config.max_tokens, c->name);
+                     tokens, s->tokens, c->cache->live, c->cache->config.max_tokens, c->name);
 }
 
 /* -- the call -- */
@@ -301,19 +329,61 @@ static void put_positions(const gyre_cache *cache, const gyre_sequence *s, const
     }
 }
 
-static gyre_status run(const append_call *c, gyre_sequence *s, const gyre_exec *exec, gyre_error *err) {
+/* Gives sequences[i] slots for its tokens, and their positions. */
+static gyre_status extend(const append_call *c, int64_t i, gyre_error *err) {
     gyre_cache *cache = c->cache;
-    const int64_t tokens = c->k->shape[1];
-    gyre_status status = check(c, err);
-    if (status || tokens == 0) return status;
-    status = gyre_page_reserve(cache, s, tokens);
-    if (status) return no_room(c, s, err);
+    gyre_sequence *s = sequence_of(c, i);
+    const int64_t tokens = start_of(c, i + 1) - start_of(c, i), first = s->tokens;
+    const gyre_positions positions = positions_of(c, i);
     int64_t delta[GYRE_MAX_AXES];
-    append a = {cache, s, c->k, c->v, c->gate_sums, s->tokens, tokens};
-    choose_delta(cache, s, c->positions, tokens, delta);
+    if (tokens == 0) return GYRE_OK;
+    if (gyre_page_reserve(cache, s, tokens)) return no_room(c, tokens, s, err);
+    choose_delta(cache, s, &positions, tokens, delta);
     gyre_page_extend(cache, s, tokens, delta);
-    put_positions(cache, s, c->positions, a.first);
-    gyre_parallel(exec, put_block, &a, (tokens + BLOCK - 1) / BLOCK);
+    put_positions(cache, s, &positions, first);
+    return GYRE_OK;
+}
+
+/* Takes the tokens of the first `count` sequences away again: they have no keys yet. */
+static void take_back(const append_call *c, int64_t count) {
+    for (int64_t i = 0; i < count; i++) {
+        const int64_t tokens = start_of(c, i + 1) - start_of(c, i);
+        const gyre_cache_range last = {c->sequences[i], sequence_of(c, i)->tokens - tokens, tokens};
+        (void)!gyre_cache_remove(c->cache, last, NULL); /* cannot fail: the last tokens leave no hole */
+    }
+}
+
+/* Tokens block * BLOCK .. of the views, which may be of several sequences. */
+static void put_block(void *arg, int64_t block) {
+    const append_call *c = arg;
+    const int64_t tokens = c->k->shape[1], first = block * BLOCK, end = first + BLOCK < tokens ? first + BLOCK : tokens;
+    int64_t low = 0, high = c->count - 1; /* the last sequence that begins at or before the first token */
+    while (low < high) {
+        const int64_t middle = low + (high - low + 1) / 2;
+        if (start_of(c, middle) <= first)
+            low = middle;
+        else
+            high = middle - 1;
+    }
+    for (int64_t i = low, token = first; token < end; i++) {
+        const int64_t next = start_of(c, i + 1) < end ? start_of(c, i + 1) : end;
+        const gyre_sequence *s = sequence_of(c, i);
+        const append a = {c->cache, s, c->k, c->v, c->gate_sums, s->tokens - start_of(c, i + 1)};
+        if (token < next) put_tokens(&a, token, next);
+        token = next > token ? next : token;
+    }
+}
+
+static gyre_status run(append_call *c, const gyre_exec *exec, gyre_error *err) {
+    gyre_status status = check(c, err);
+    if (status || c->k->shape[1] == 0) return status;
+    for (int64_t i = 0; i < c->count; i++) {
+        status = extend(c, i, err);
+        if (!status) continue;
+        take_back(c, i);
+        return status;
+    }
+    gyre_parallel(exec, put_block, c, (c->k->shape[1] + BLOCK - 1) / BLOCK);
     return GYRE_OK;
 }
 
@@ -327,6 +397,48 @@ gyre_status gyre_cache_append(gyre_cache *cache, const gyre_cache_append_args *g
     if (status) return status;
     if (!args.positions) return gyre_fail(err, GYRE_EINVAL, "positions: is NULL (%s)", name);
     const gyre_cview *v = cache->config.values_in_keys && !args.v.data ? NULL : &args.v;
-    const append_call c = {name, cache, &args.k, v, args.gates.data ? &args.gates : NULL, args.positions};
-    return run(&c, s, exec, err);
+    const int64_t starts[2] = {0, args.k.shape[1]};
+    append_call c = {name,           cache,          &args.k, v, args.gates.data ? &args.gates : NULL,
+                     args.positions, &args.sequence, starts,  1};
+    return run(&c, exec, err);
+}
+
+/* Each sequence of the list exists, and is there once: marks it with its place in the list. */
+static gyre_status check_sequences(const append_call *c, gyre_error *err) {
+    gyre_status status = GYRE_OK;
+    gyre_sequence *s;
+    int64_t marked = 0;
+    for (; marked < c->count && !status; marked++) {
+        status = gyre_cache_find(c->cache, c->sequences[marked], (gyre_cache_argument){"sequences", c->name}, &s, err);
+        if (status) break;
+        if (s->in_list)
+            status = gyre_fail(err, GYRE_EINVAL, "sequences[%" PRId64 "]: %" PRId64 " is in the list before (%s)", marked,
+                               c->sequences[marked], c->name);
+        s->in_list = 1;
+    }
+    for (int64_t i = 0; i < marked; i++)
+        sequence_of(c, i)->in_list = 0;
+    return status;
+}
+
+gyre_status gyre_cache_append_batch(gyre_cache *cache, const gyre_cache_append_batch_args *given, const gyre_exec *exec,
+                                    gyre_error *err) {
+    static const char name[] = "gyre_cache_append_batch";
+    gyre_cache_append_batch_args args;
+    const gyre_status status = gyre_sized_read(&args, sizeof args, given, "gyre_cache_append_batch_args", err);
+    if (status) return status;
+    if (!cache) return gyre_fail(err, GYRE_EINVAL, "cache: is NULL (%s)", name);
+    if (args.count < 0) return gyre_fail(err, GYRE_EINVAL, "count: %" PRId64 " is below 0 (%s)", args.count, name);
+    if (!args.sequences && args.count > 0) return gyre_fail(err, GYRE_EINVAL, "sequences: is NULL (%s)", name);
+    const gyre_cview *v = cache->config.values_in_keys && !args.v.data ? NULL : &args.v;
+    append_call c = {name,           cache,          &args.k,     v, args.gates.data ? &args.gates : NULL,
+                     args.positions, args.sequences, args.starts, args.count};
+    gyre_status checked = check_sequences(&c, err);
+    if (checked) return checked;
+    if (args.starts)
+        checked = gyre_call_check_starts(args.starts, args.count, args.k.shape[1], "starts", name, err);
+    else if (args.k.shape[1] != args.count)
+        checked = gyre_fail(err, GYRE_ESHAPE, "k: %" PRId64 " tokens of %" PRId64 " sequences, and no starts (%s)",
+                            args.k.shape[1], args.count, name);
+    return checked ? checked : run(&c, exec, err);
 }

@@ -536,7 +536,8 @@ static void cache_attention_says_why(void **state) {
     } while (0)
     CACHE_SAYS(GYRE_EINVAL, "sequences: is NULL", NULL, (void)0);
     CACHE_SAYS(GYRE_EINVAL, "sequences[1]: 9 is not in 0 .. 1", wrong, (void)0);
-    CACHE_SAYS(GYRE_EINVAL, "q_starts, k_starts: a cache takes no packed batch", both, a->q_starts = starts);
+    CACHE_SAYS(GYRE_EINVAL, "q_starts, k_starts: a cache takes no packed batch", both, a->k_starts = starts);
+    CACHE_SAYS(GYRE_ESHAPE, "q: 2 batch rows, but with q_starts it has 1", both, a->q_starts = starts);
     CACHE_SAYS(GYRE_EINVAL, "dropout: 0.5 is not 0", both, a->dropout = 0.5);
     CACHE_SAYS(GYRE_EUNSUPPORTED, "q_pos_head_stride: a cache keeps one position for each token", both,
                a->q_pos_head_stride = 1);

@@ -371,7 +371,7 @@ static void refused(void **state) {
     const int64_t starts[] = {0, 1}, none[] = {0, 1, 2, 4}, negative[] = {0, -1, 2, 3}, past[] = {0, 0, 34, 0};
     int64_t far[8] = {0, 0, 0, 0, 0, 0, INT64_C(1) << 32, 0};
     attention_setup wrong[16];
-    const gyre_status expected[16] = {GYRE_EINVAL, GYRE_EINVAL, GYRE_EINVAL, GYRE_EINVAL, GYRE_EINVAL, GYRE_ESHAPE,
+    const gyre_status expected[16] = {GYRE_ESHAPE, GYRE_EINVAL, GYRE_EINVAL, GYRE_EINVAL, GYRE_EINVAL, GYRE_ESHAPE,
                                       GYRE_ESHAPE, GYRE_ESHAPE, GYRE_ERANGE, GYRE_EINVAL, GYRE_EDTYPE, GYRE_ESHAPE,
                                       GYRE_EINVAL, GYRE_ESHAPE, GYRE_EINVAL, GYRE_EINVAL};
     for (int i = 0; i < 16; i++)

@@ -6,7 +6,7 @@
 /* 1: types, channels and rotation are those that the kernel serves. */
 int gyre_straight_suits(const gyre_attention_plan *plan);
 /* For a segment for which gyre_decode_is_straight holds, with its angles prepared.  out = 0: the kernel does not serve it,
- * and nothing was written.  Otherwise *finite = 1: out and lse are written, with the bits of gyre_decode_split; 0: a value is
+ * and nothing was written.  Otherwise *finite = 1: out and lse are written, as by gyre_decode_split; 0: a value is
  * infinite or NaN, and all is to be computed again. */
 int gyre_straight_run(const gyre_attention_plan *plan, int *finite);
 
