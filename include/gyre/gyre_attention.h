@@ -204,6 +204,48 @@ typedef struct gyre_attention_memory {
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_prepared_attention_run(gyre_prepared_attention *prepared,
                                                                  const gyre_attention_memory *memory, gyre_error *err);
 
+/* -- keys and values in pages of your own -- */
+
+/* Keys and values of sequences in pages, and the table of pages of FlashInfer (indptr) or of vLLM (lengths). */
+typedef struct gyre_pages {
+    size_t size; /* set by GYRE_INIT */
+    gyre_cview k, v;        /* [pages, tokens of a page, key heads, channels], F32, F16 or BF16, any strides: NHD and HND */
+    const int32_t *indices; /* the pages of each sequence, in order; needed */
+    /* FlashInfer: sequence s has pages indices[indptr[s]] .. indices[indptr[s + 1] - 1], the last of which has
+     * last_page_len[s] tokens, 1 .. tokens of a page.  [sequences + 1] and [sequences]; needed without lengths. */
+    const int32_t *indptr, *last_page_len;
+    /* vLLM: sequence s has lengths[s] tokens, in pages from indices[s * row_stride] on.  [sequences]; NULL = FlashInfer's */
+    const int32_t *lengths;
+    int64_t row_stride; /* needed with lengths; ignored without */
+    int64_t sequences;  /* 0 = none */
+} gyre_pages;
+/* gyre_attention over keys and values in pages: batch row s, or with batch->q_starts queries q_starts[s] ..
+ * q_starts[s + 1] - 1, see the tokens of sequence s.  The bits are those of a call over dense keys.  args->k and v are
+ * ignored.  Keys are at positions k_pos.base, + 1, ...; q_pos.data NULL and base 0: the queries are the last tokens.  An
+ * encoding rotates raw keys as they are read; NULL = they are rotated, as is q.
+ * Errors: as gyre_attention; EINVAL (a page that is not there); EUNSUPPORTED (mask, gates, dropout, weights, part, k_pos.data,
+ * and of batch all but q_starts and sequences). */
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_paged_attention(const gyre_attention_args *args, const gyre_pages *pages,
+                                                          gyre_scratch scratch, const gyre_exec *exec, gyre_error *err);
+/* *bytes = scratch for gyre_paged_attention, not 0.  That for some queries and tokens of a sequence suffices for fewer. */
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_paged_attention_scratch(const gyre_attention_args *args, const gyre_pages *pages,
+                                                                  const gyre_exec *exec, size_t *bytes, gyre_error *err);
+
+/* Keys in pages, rotated in place. */
+typedef struct gyre_rotate_pages_args {
+    size_t size;             /* set by GYRE_INIT */
+    const gyre_pages *pages; /* the table; its k and v are ignored; needed */
+    gyre_view k;             /* as k of gyre_pages, to be written */
+    const int64_t *firsts;   /* [sequences]: tokens firsts[s] .. the last of sequence s are rotated; NULL = all */
+    int64_t base;            /* position of token 0 of each sequence; 0 = position 0 */
+    int64_t context_length;  /* as in gyre_positions; 0 = the encoding's own */
+} gyre_rotate_pages_args;
+/* gyre_rotate of keys at positions base + firsts[s], ..., in place, and its bits: of the tokens that came last.  Pages
+ * that sequences share are rotated once for each sequence whose tokens they are, so pass only those that are new.
+ * Errors: as gyre_rotate; EINVAL (a page that is not there, firsts outside the sequence). */
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_rotate_pages(const gyre_encoding *encoding, const gyre_rotate_pages_args *args,
+                                                       const gyre_exec *exec, gyre_error *err);
+
 /* States of rows whose keys were split over several calls. */
 typedef struct gyre_attention_merge_args {
     size_t size; /* set by GYRE_INIT */

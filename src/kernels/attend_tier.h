@@ -101,6 +101,16 @@ TIER_INLINE gyre_weighted_values attend_values_job(const attend_type *t, const g
                                   .prefetched = 1};
 }
 
+/* A row with one key, whose score is finite: its weight is exp(0).  out = 0 for other rows. */
+TIER_INLINE int attend_only_key(attend_rows *s, int64_t r) {
+    float *score = s->scores + r * ATTEND_KEYS;
+    if (!isfinite(*score)) return 0;
+    s->row_max[r] = *score;
+    s->row_sum[r] = 1;
+    *score = 1;
+    return 1;
+}
+
 /* Adds keys first .. first + keys - 1 to `rows` rows: those of a group, or of as many key heads (group 1), whose steps
  * alternate, because each has to wait for its own one before. */
 TIER_INLINE void attend_keys(const attend_type *t, const gyre_query_attention *p, const char *k, const char *v,
@@ -121,7 +131,7 @@ TIER_INLINE void attend_keys(const attend_type *t, const gyre_query_attention *p
             t->score(&job);
     }
     for (int64_t r = 0; r < rows; r++)
-        attend_softmax(s, r, columns, value_pad);
+        if (p->keys > 1 || !attend_only_key(s, r)) attend_softmax(s, r, columns, value_pad);
     for (int64_t r = 0; r < rows; r += each) {
         const gyre_weighted_values job = attend_values_job(t, p, v + r * v_step, first, keys, r, each, s);
         if (each == 1)

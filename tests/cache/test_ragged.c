@@ -1,5 +1,5 @@
-/* test_ragged.c: many sequences of a cache in one call: attention of any mix of prompts and single tokens, with the bits of a
- * call for each sequence, and appending. */
+/* test_ragged.c: many sequences of a cache in one call: attention of any mix of prompts and single tokens, with the bits of
+ * a call for each sequence, and appending. */
 #include "gyre/gyre_cache.h"
 #include "support.h"
 

@@ -43,9 +43,11 @@ ALWAYS_INLINE void attend(const bench_plain_attention *p) {
         }
         for (int64_t c = 0; c < dim; c++)
             out[c] = 0;
-        for (int64_t j = 0; j < n; j++)
+        for (int64_t j = 0; j < n; j++) {
+            const float weight = weights[j] * (1 / sum);
             for (int64_t c = 0; c < dim; c++)
-                out[c] += weights[j] / sum * v[j * row + c];
+                out[c] += weight * v[j * row + c];
+        }
     }
 }
 
@@ -64,14 +66,14 @@ ALWAYS_INLINE void rotate(float *x, int64_t heads, int64_t dim, const float *res
 /* -- for each processor -- */
 
 #if defined(__GNUC__) && defined(__x86_64__)
-#define FOR(name) __attribute__((target("arch=" name)))
-FOR("skylake-avx512") static void attend_avx512(const bench_plain_attention *p) {
+#define FOR(names) __attribute__((target(names)))
+FOR("avx512f,avx512bw,avx512dq,avx512vl,fma") static void attend_avx512(const bench_plain_attention *p) {
     attend(p);
 }
-FOR("haswell") static void attend_avx2(const bench_plain_attention *p) {
+FOR("avx2,fma") static void attend_avx2(const bench_plain_attention *p) {
     attend(p);
 }
-FOR("haswell") static void rotate_avx2(float *x, int64_t heads, int64_t dim, const float *cosine, const float *sine) {
+FOR("avx2,fma") static void rotate_avx2(float *x, int64_t heads, int64_t dim, const float *cosine, const float *sine) {
     rotate(x, heads, dim, cosine, sine);
 }
 #endif
