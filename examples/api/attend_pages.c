@@ -27,9 +27,8 @@ int main(void) {
     const int64_t at[2] = {9, 0}; /* the queries are the last tokens */
     const gyre_positions positions = {.data = at, .dtype = GYRE_DTYPE_I64, .stride_batch = 1};
     const gyre_view queries = gyre_dense(q, GYRE_DTYPE_F32, 2, 1, HEADS, DIM);
-    check(gyre_rotate(rope,
-                      GYRE_ARGS(gyre_rotate_args, .positions = &positions, .in = gyre_const(queries), .out = queries), NULL,
-                      &err));
+    check(gyre_rotate(rope, GYRE_ARGS(gyre_rotate_args, .positions = &positions, .in = gyre_const(queries), .out = queries),
+                      NULL, &err));
 
     gyre_attention_args args = GYRE_INIT(gyre_attention_args); /* without an encoding: all is rotated */
     args.q = gyre_const(queries);

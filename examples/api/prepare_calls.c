@@ -15,9 +15,9 @@ int main(void) {
     const gyre_positions at = {.base = 0};
     const gyre_view token = gyre_dense(NULL, GYRE_DTYPE_F32, 1, 1, HEADS, DIM); /* memory comes with each run */
     gyre_prepared_rotation *rotation;
-    check(gyre_prepared_rotation_create(
-        &rotation, rope, GYRE_ARGS(gyre_rotate_args, .positions = &at, .in = gyre_const(token), .out = token), NULL, NULL,
-        &err));
+    check(gyre_prepared_rotation_create(&rotation, rope,
+                                        GYRE_ARGS(gyre_rotate_args, .positions = &at, .in = gyre_const(token), .out = token),
+                                        NULL, NULL, &err));
     for (int t = 0; t < MOST; t++)
         check(gyre_prepared_rotation_run(rotation, k[t], k[t], t, &err)); /* the key of token t, in place */
     gyre_prepared_rotation_free(rotation);

@@ -535,6 +535,11 @@ typedef struct gyre_rotate_args {
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_rotate(const gyre_encoding *encoding, const gyre_rotate_args *args,
                                                  const gyre_exec *exec, gyre_error *err);
 
+/* Slice index of count of gyre_rotate: some of the tokens, or of the heads if there are fewer tokens than slices.  All
+ * slices together are the call, with its bits, and all fail if it does.  Errors: those of gyre_rotate; EINVAL (slice). */
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_rotate_slice(const gyre_encoding *encoding, const gyre_rotate_args *args,
+                                                       gyre_slice slice, gyre_error *err);
+
 /* A rotation that is checked once, for many runs: of one token it takes less time than its checks. */
 typedef struct gyre_prepared_rotation gyre_prepared_rotation;
 /* *out = gyre_rotate with these arguments.  encoding is borrowed and must outlive it, and so is the data of positions, which

@@ -189,12 +189,12 @@ GYRE_API GYRE_MUST_CHECK gyre_status gyre_prepared_attention_create(gyre_prepare
 GYRE_API void gyre_prepared_attention_free(gyre_prepared_attention *prepared); /* NULL is fine */
 /* What differs from run to run.  A pointer of NULL = that of the last run, or of creation. */
 typedef struct gyre_attention_memory {
-    size_t size;             /* set by GYRE_INIT */
-    const void *q, *k, *v;   /* the data of the views; NULL = as before */
-    void *out, *lse;         /* lse: only if it had data at creation; NULL = as before */
-    int64_t keys;            /* the run has the first `keys` keys of k, v, the mask and the gates; 0 = as many as at creation,
+    size_t size;            /* set by GYRE_INIT */
+    const void *q, *k, *v;  /* the data of the views; NULL = as before */
+    void *out, *lse;        /* lse: only if it had data at creation; NULL = as before */
+    int64_t keys;           /* the run has the first `keys` keys of k, v, the mask and the gates; 0 = as many as at creation,
                               * which is the most */
-    int64_t q_base, k_base;  /* positions without data: those of token 0; 0 = position 0 */
+    int64_t q_base, k_base; /* positions without data: those of token 0; 0 = position 0 */
 } gyre_attention_memory;
 /* gyre_attention with this memory, and its bits.  It allocates nothing.  Positions with data are read where they were.
  * The first run makes every check.  Later ones of a call without batch, gates, weights, part, mask and tables check only
@@ -208,7 +208,7 @@ GYRE_API GYRE_MUST_CHECK gyre_status gyre_prepared_attention_run(gyre_prepared_a
 
 /* Keys and values of sequences in pages, and the table of pages of FlashInfer (indptr) or of vLLM (lengths). */
 typedef struct gyre_pages {
-    size_t size; /* set by GYRE_INIT */
+    size_t size;            /* set by GYRE_INIT */
     gyre_cview k, v;        /* [pages, tokens of a page, key heads, channels], F32, F16 or BF16, any strides: NHD and HND */
     const int32_t *indices; /* the pages of each sequence, in order; needed */
     /* FlashInfer: sequence s has pages indices[indptr[s]] .. indices[indptr[s + 1] - 1], the last of which has
@@ -223,8 +223,8 @@ typedef struct gyre_pages {
  * q_starts[s + 1] - 1, see the tokens of sequence s.  The bits are those of a call over dense keys.  args->k and v are
  * ignored.  Keys are at positions k_pos.base, + 1, ...; q_pos.data NULL and base 0: the queries are the last tokens.  An
  * encoding rotates raw keys as they are read; NULL = they are rotated, as is q.
- * Errors: as gyre_attention; EINVAL (a page that is not there); EUNSUPPORTED (mask, gates, dropout, weights, part, k_pos.data,
- * and of batch all but q_starts and sequences). */
+ * Errors: as gyre_attention; EINVAL (a page that is not there); EUNSUPPORTED (mask, gates, dropout, weights, part,
+ * k_pos.data, and of batch all but q_starts and sequences). */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_paged_attention(const gyre_attention_args *args, const gyre_pages *pages,
                                                           gyre_scratch scratch, const gyre_exec *exec, gyre_error *err);
 /* *bytes = scratch for gyre_paged_attention, not 0.  That for some queries and tokens of a sequence suffices for fewer. */
@@ -245,6 +245,13 @@ typedef struct gyre_rotate_pages_args {
  * Errors: as gyre_rotate; EINVAL (a page that is not there, firsts outside the sequence). */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_rotate_pages(const gyre_encoding *encoding, const gyre_rotate_pages_args *args,
                                                        const gyre_exec *exec, gyre_error *err);
+
+/* Slice index of count of gyre_attention: some of the key heads with their query heads, and with more slices than key heads
+ * some of the batch rows.  All slices together are the call, with its bits, and all fail if it does.  Each has its scratch
+ * memory, of the size that gyre_attention_scratch returns with exec NULL.
+ * Errors: those of gyre_attention; EINVAL (slice), EUNSUPPORTED (dropout). */
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_attention_slice(const gyre_attention_args *args, gyre_slice slice,
+                                                          gyre_scratch scratch, gyre_error *err);
 
 /* States of rows whose keys were split over several calls. */
 typedef struct gyre_attention_merge_args {

@@ -103,6 +103,14 @@ typedef struct gyre_cache_append_batch_args {
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_cache_append_batch(gyre_cache *cache, const gyre_cache_append_batch_args *args,
                                                              const gyre_exec *exec, gyre_error *err);
 
+/* The same in slices: gyre_cache_append_reserve, once, then gyre_cache_append_slice with the same args for each slice.
+ * Between them the new tokens have positions and no keys, so no other call may use their sequences.
+ * Errors: those of gyre_cache_append_batch, all of the first; the second: EINVAL (slice, a sequence with fewer tokens). */
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_cache_append_reserve(gyre_cache *cache, const gyre_cache_append_batch_args *args,
+                                                               gyre_error *err);
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_cache_append_slice(gyre_cache *cache, const gyre_cache_append_batch_args *args,
+                                                             gyre_slice slice, gyre_error *err);
+
 /* gyre_attention over the keys, values and positions of sequences[b] for batch row b.  args->k, v, k_pos and gates->k are
  * ignored; args->encoding is NULL or the cache's (else EINVAL).  Append the tokens of the queries first, so that they are
  * among the keys.  q_pos.data NULL and base 0: the queries are the last tokens of their sequences, or the last before

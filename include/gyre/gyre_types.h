@@ -150,6 +150,13 @@ typedef struct gyre_exec {
     int64_t concurrency;                                                            /* 0 = 1 */
 } gyre_exec;
 
+/* One of several calls that together are one: for a program that runs each operation on all of its threads, as (ith, nth).
+ * A slice runs on the calling thread.  Slices may run at once and in any order, and no two share what they write. */
+typedef struct gyre_slice {
+    int64_t index; /* 0 .. count - 1; 0 = the first */
+    int64_t count; /* needed */
+} gyre_slice;
+
 /* Memory for the duration of a call: 64-byte aligned, disjoint from everything that the call reads and writes.  The call
  * of the same name with _scratch returns its size. */
 typedef struct gyre_scratch {

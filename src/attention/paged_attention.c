@@ -15,7 +15,7 @@
 typedef struct paged_call {
     const char *where;
     gyre_pages pages;
-    gyre_attention_inputs args; /* as the caller gave them */
+    gyre_attention_inputs args;  /* as the caller gave them */
     int64_t rows, queries, keys; /* sequences; queries and keys of one of them, at most */
     /* One sequence. */
     const int32_t *table;
@@ -79,8 +79,8 @@ static gyre_status check_counts(const paged_call *c, int64_t s, gyre_error *err)
     const int64_t count = pages_of(pages, s, &first);
     if (pages->lengths && count > pages->row_stride)
         return gyre_fail(err, GYRE_EINVAL,
-                         "pages.lengths[%" PRId64 "]: %d tokens take %" PRId64 " pages, but row_stride is %" PRId64 " (%s)", s,
-                         (int)pages->lengths[s], count, pages->row_stride, c->where);
+                         "pages.lengths[%" PRId64 "]: %d tokens take %" PRId64 " pages, but row_stride is %" PRId64 " (%s)",
+                         s, (int)pages->lengths[s], count, pages->row_stride, c->where);
     if (!pages->lengths && count > 0 && (pages->last_page_len[s] < 1 || pages->last_page_len[s] > page_tokens(pages)))
         return gyre_fail(err, GYRE_EINVAL, "pages.last_page_len[%" PRId64 "]: %d is not in 1 .. %" PRId64 " (%s)", s,
                          (int)pages->last_page_len[s], page_tokens(pages), c->where);
@@ -153,8 +153,8 @@ static gyre_status check_rows(paged_call *c, gyre_error *err) {
         return gyre_fail(err, GYRE_ESHAPE, "sequences: %" PRId64 ", but the pages are of %" PRId64 " (%s)", args->sequences,
                          c->rows, c->where);
     if (!args->q_starts && q[0] != c->rows)
-        return gyre_fail(err, GYRE_ESHAPE, "q: %" PRId64 " batch rows, but the pages are of %" PRId64 " sequences (%s)", q[0],
-                         c->rows, c->where);
+        return gyre_fail(err, GYRE_ESHAPE, "q: %" PRId64 " batch rows, but the pages are of %" PRId64 " sequences (%s)",
+                         q[0], c->rows, c->where);
     if (args->q_starts && c->rows > 0)
         status = gyre_call_check_starts(args->q_starts, c->rows, q[1], "q_starts", c->where, err);
     if (!status) status = gyre_shape_check(args->out.shape, out, "out", c->where, err);
@@ -315,8 +315,9 @@ static gyre_status rotate_rows(const paged_call *c, const gyre_encoding *encodin
         gyre_view_narrow(&keys, 0, c->pages.indices[first + t / size], 1);
         gyre_view_narrow(&keys, 1, t % size, count);
         const gyre_status status = gyre_rotate(
-            encoding, GYRE_ARGS(gyre_rotate_args, .role = GYRE_ROLE_KEY, .positions = &at, .in = gyre_const(keys), .out = keys),
-            exec, err);
+            encoding,
+            GYRE_ARGS(gyre_rotate_args, .role = GYRE_ROLE_KEY, .positions = &at, .in = gyre_const(keys), .out = keys), exec,
+            err);
         if (status) return status;
     }
     return GYRE_OK;

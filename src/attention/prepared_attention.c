@@ -84,8 +84,10 @@ static gyre_status allocate(const gyre_alloc *alloc, size_t scratch, gyre_prepar
     const size_t own = gyre_arena_round_up(sizeof **out);
     char *memory = scratch <= SIZE_MAX - own ? alloc->alloc(alloc->ctx, own + scratch, ALIGNMENT) : NULL;
     if (!memory)
-        return gyre_fail(err, GYRE_ENOMEM, "memory: %zu bytes of scratch cannot be allocated "
-                         "(gyre_prepared_attention_create)", scratch);
+        return gyre_fail(err, GYRE_ENOMEM,
+                         "memory: %zu bytes of scratch cannot be allocated "
+                         "(gyre_prepared_attention_create)",
+                         scratch);
     *out = (gyre_prepared_attention *)(void *)memory;
     **out = (gyre_prepared_attention){.alloc = *alloc, .scratch = {memory + own, scratch}};
     return GYRE_OK;

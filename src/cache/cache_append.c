@@ -353,10 +353,8 @@ static void take_back(const append_call *c, int64_t count) {
     }
 }
 
-/* Tokens block * BLOCK .. of the views, which may be of several sequences. */
-static void put_block(void *arg, int64_t block) {
-    const append_call *c = arg;
-    const int64_t tokens = c->k->shape[1], first = block * BLOCK, end = first + BLOCK < tokens ? first + BLOCK : tokens;
+/* Tokens first .. end - 1 of the views, which may be of several sequences. */
+static void put_span(const append_call *c, int64_t first, int64_t end) {
     int64_t low = 0, high = c->count - 1; /* the last sequence that begins at or before the first token */
     while (low < high) {
         const int64_t middle = low + (high - low + 1) / 2;
@@ -374,17 +372,26 @@ static void put_block(void *arg, int64_t block) {
     }
 }
 
-static gyre_status run(append_call *c, const gyre_exec *exec, gyre_error *err) {
+static void put_block(void *arg, int64_t block) {
+    const append_call *c = arg;
+    const int64_t tokens = c->k->shape[1], first = block * BLOCK;
+    put_span(c, first, first + BLOCK < tokens ? first + BLOCK : tokens);
+}
+
+/* Checks, and gives each sequence its slots and positions. */
+static gyre_status reserve(const append_call *c, gyre_error *err) {
     gyre_status status = check(c, err);
-    if (status || c->k->shape[1] == 0) return status;
-    for (int64_t i = 0; i < c->count; i++) {
+    for (int64_t i = 0; i < c->count && !status; i++) {
         status = extend(c, i, err);
-        if (!status) continue;
-        take_back(c, i);
-        return status;
+        if (status) take_back(c, i);
     }
-    gyre_parallel(exec, put_block, c, (c->k->shape[1] + BLOCK - 1) / BLOCK);
-    return GYRE_OK;
+    return status;
+}
+
+static gyre_status run(append_call *c, const gyre_exec *exec, gyre_error *err) {
+    const gyre_status status = reserve(c, err);
+    if (!status) gyre_parallel(exec, put_block, c, (c->k->shape[1] + BLOCK - 1) / BLOCK);
+    return status;
 }
 
 gyre_status gyre_cache_append(gyre_cache *cache, const gyre_cache_append_args *given, const gyre_exec *exec,
@@ -421,24 +428,72 @@ static gyre_status check_sequences(const append_call *c, gyre_error *err) {
     return status;
 }
 
-gyre_status gyre_cache_append_batch(gyre_cache *cache, const gyre_cache_append_batch_args *given, const gyre_exec *exec,
-                                    gyre_error *err) {
-    static const char name[] = "gyre_cache_append_batch";
-    gyre_cache_append_batch_args args;
-    const gyre_status status = gyre_sized_read(&args, sizeof args, given, "gyre_cache_append_batch_args", err);
+/* *c = a call of the names and sequences of args, which it points to. */
+static gyre_status read_batch(append_call *c, gyre_cache *cache, gyre_cache_append_batch_args *args,
+                              const gyre_cache_append_batch_args *given, gyre_error *err) {
+    const char *name = c->name;
+    gyre_status status = gyre_sized_read(args, sizeof *args, given, "gyre_cache_append_batch_args", err);
     if (status) return status;
     if (!cache) return gyre_fail(err, GYRE_EINVAL, "cache: is NULL (%s)", name);
-    if (args.count < 0) return gyre_fail(err, GYRE_EINVAL, "count: %" PRId64 " is below 0 (%s)", args.count, name);
-    if (!args.sequences && args.count > 0) return gyre_fail(err, GYRE_EINVAL, "sequences: is NULL (%s)", name);
+    if (args->count < 0) return gyre_fail(err, GYRE_EINVAL, "count: %" PRId64 " is below 0 (%s)", args->count, name);
+    if (!args->sequences && args->count > 0) return gyre_fail(err, GYRE_EINVAL, "sequences: is NULL (%s)", name);
+    const gyre_cview *v = cache->config.values_in_keys && !args->v.data ? NULL : &args->v;
+    *c = (append_call){
+        name,         cache,      &args->k, v, args->gates.data ? &args->gates : NULL, args->positions, args->sequences,
+        args->starts, args->count};
+    status = check_sequences(c, err);
+    if (status) return status;
+    if (args->starts) return gyre_call_check_starts(args->starts, args->count, args->k.shape[1], "starts", name, err);
+    if (args->k.shape[1] == args->count) return GYRE_OK;
+    return gyre_fail(err, GYRE_ESHAPE, "k: %" PRId64 " tokens of %" PRId64 " sequences, and no starts (%s)",
+                     args->k.shape[1], args->count, name);
+}
+
+gyre_status gyre_cache_append_batch(gyre_cache *cache, const gyre_cache_append_batch_args *given, const gyre_exec *exec,
+                                    gyre_error *err) {
+    gyre_cache_append_batch_args args;
+    append_call c = {.name = "gyre_cache_append_batch"};
+    const gyre_status status = read_batch(&c, cache, &args, given, err);
+    return status ? status : run(&c, exec, err);
+}
+
+gyre_status gyre_cache_append_reserve(gyre_cache *cache, const gyre_cache_append_batch_args *given, gyre_error *err) {
+    gyre_cache_append_batch_args args;
+    append_call c = {.name = "gyre_cache_append_reserve"};
+    const gyre_status status = read_batch(&c, cache, &args, given, err);
+    return status ? status : reserve(&c, err);
+}
+
+/* The tokens are there, since gyre_cache_append_reserve.  Sequences are not marked, because slices run at once. */
+static gyre_status check_reserved(const append_call *c, gyre_error *err) {
+    gyre_sequence *s;
+    gyre_status status = check_view(c, "k", c->k, c->cache->k.channels, err);
+    if (!status) status = check_values(c, err);
+    if (!status && c->starts) status = gyre_call_check_starts(c->starts, c->count, c->k->shape[1], "starts", c->name, err);
+    for (int64_t i = 0; i < c->count && !status; i++) {
+        status = gyre_cache_find(c->cache, c->sequences[i], (gyre_cache_argument){"sequences", c->name}, &s, err);
+        if (status) return status;
+        if (s->tokens < start_of(c, i + 1) - start_of(c, i))
+            return gyre_fail(err, GYRE_EINVAL,
+                             "sequences[%" PRId64 "]: has %" PRId64 " tokens, and %" PRId64 " are to be stored (%s)", i,
+                             s->tokens, start_of(c, i + 1) - start_of(c, i), c->name);
+    }
+    return status;
+}
+
+gyre_status gyre_cache_append_slice(gyre_cache *cache, const gyre_cache_append_batch_args *given, gyre_slice slice,
+                                    gyre_error *err) {
+    gyre_cache_append_batch_args args;
+    static const char name[] = "gyre_cache_append_slice";
+    gyre_status status = gyre_slice_check(slice, name, err);
+    if (!status) status = gyre_sized_read(&args, sizeof args, given, "gyre_cache_append_batch_args", err);
+    if (status) return status;
+    if (!cache) return gyre_fail(err, GYRE_EINVAL, "cache: is NULL (%s)", name);
     const gyre_cview *v = cache->config.values_in_keys && !args.v.data ? NULL : &args.v;
-    append_call c = {name,           cache,          &args.k,     v, args.gates.data ? &args.gates : NULL,
+    append_call c = {name,           cache,          &args.k,     v,         args.gates.data ? &args.gates : NULL,
                      args.positions, args.sequences, args.starts, args.count};
-    gyre_status checked = check_sequences(&c, err);
-    if (checked) return checked;
-    if (args.starts)
-        checked = gyre_call_check_starts(args.starts, args.count, args.k.shape[1], "starts", name, err);
-    else if (args.k.shape[1] != args.count)
-        checked = gyre_fail(err, GYRE_ESHAPE, "k: %" PRId64 " tokens of %" PRId64 " sequences, and no starts (%s)",
-                            args.k.shape[1], args.count, name);
-    return checked ? checked : run(&c, exec, err);
+    status = check_reserved(&c, err);
+    const int64_t tokens = args.k.shape[1];
+    if (!status) put_span(&c, tokens * slice.index / slice.count, tokens * (slice.index + 1) / slice.count);
+    return status;
 }

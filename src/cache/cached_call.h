@@ -44,7 +44,7 @@ typedef struct gyre_cached_call {
     const int64_t *q_starts;
     int64_t q_rows;
     gyre_cached_rows rows;
-    gyre_key_source source; /* of the row */
+    gyre_key_source source;       /* of the row */
     int64_t batch, queries;       /* queries: of a row, at most */
     int64_t longest, longest_row; /* tokens of the longest sequence, and a row that has it; ragged: of those with queries */
     /* At the front of the scratch: positions of one sequence, between one for each query before the first token and one

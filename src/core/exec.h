@@ -14,5 +14,7 @@
 void gyre_parallel(const gyre_exec *exec, void (*fn)(void *arg, int64_t i), void *arg, int64_t n);
 /* out = the most calls that exec may run at once, at least 1. */
 int64_t gyre_exec_concurrency(const gyre_exec *exec);
+/* Errors: EINVAL (an index outside 0 .. count - 1). */
+gyre_status gyre_slice_check(gyre_slice slice, const char *where, gyre_error *err);
 
 #endif

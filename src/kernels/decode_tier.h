@@ -332,8 +332,7 @@ TIER_INLINE void weighted_sum_block(elem_type type, int deinterleaved, const gyr
     const char *v = (const char *)p->v + c0 * type.size;
     const float *weights = p->weights + r0 * p->weight_row_stride;
     float *out = p->out + r0 * p->out_row_stride + c0;
-    const int64_t bytes = vecs * LANES * type.size,
-                  ahead = p->rows == 1 ? PREFETCH_BYTES_ONE_ROW : PREFETCH_BYTES,
+    const int64_t bytes = vecs * LANES * type.size, ahead = p->rows == 1 ? PREFETCH_BYTES_ONE_ROW : PREFETCH_BYTES,
                   away = p->prefetched ? 0 : prefetch_distance(ahead, bytes, step);
     vec sum[DECODE_ACCUMULATORS];
     DECODE_UNROLL

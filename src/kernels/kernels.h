@@ -140,7 +140,7 @@ typedef struct gyre_query_attention {
     int64_t pairs;
     float *out;
     int64_t out_head_stride;
-    float *row_max; /* [heads * group]: the largest score; NULL = not wanted */
+    float *row_max;  /* [heads * group]: the largest score; NULL = not wanted */
     double *row_sum; /* [heads * group]: the sum of exp(score - row_max); NULL = not wanted */
 } gyre_query_attention;
 

@@ -53,8 +53,8 @@ static int64_t page_element(const gyre_cview *view, int64_t page, int64_t token,
 static void put_row(const paged_case *c, const gyre_cview *view, void *pages, int64_t page, int64_t token, int64_t head,
                     const void *dense, int64_t row) {
     const size_t size = gyre_dtype_size(c->kv), dim = (size_t)view->shape[3];
-    memcpy((char *)pages + (size_t)page_element(view, page, token, head, 0) * size, (const char *)dense + (size_t)row * dim * size,
-           dim * size);
+    memcpy((char *)pages + (size_t)page_element(view, page, token, head, 0) * size,
+           (const char *)dense + (size_t)row * dim * size, dim * size);
 }
 
 /* Pages in an order that is not that of memory. */
@@ -98,7 +98,8 @@ static void fill_all(const paged_case *c) {
         test_put(v, BF16, i, (double)(&v[0][0][0][0])[i]);
 }
 
-static gyre_attention_args args_of(const paged_case *c, const gyre_encoding *rope, int64_t first, int64_t queries, int wanted) {
+static gyre_attention_args args_of(const paged_case *c, const gyre_encoding *rope, int64_t first, int64_t queries,
+                                   int wanted) {
     gyre_attention_args args = GYRE_INIT(gyre_attention_args);
     args.encoding = c->rotates ? rope : NULL;
     args.q = gyre_cdense(q[first], F32, 1, queries, HEADS, DIM);
@@ -116,7 +117,8 @@ static void attend_dense(const paged_case *c, const gyre_encoding *rope, int64_t
     gyre_error err;
     gyre_attention_args args = args_of(c, rope, first, queries_of[s], 1);
     const int64_t row = s * MOST * KV_HEADS;
-    args.k = gyre_cdense((const char *)k + (size_t)(row * DIM) * gyre_dtype_size(c->kv), c->kv, 1, tokens_of[s], KV_HEADS, DIM);
+    args.k =
+        gyre_cdense((const char *)k + (size_t)(row * DIM) * gyre_dtype_size(c->kv), c->kv, 1, tokens_of[s], KV_HEADS, DIM);
     args.v = gyre_cdense((const char *)v + (size_t)(row * VALUE_DIM) * gyre_dtype_size(c->kv), c->kv, 1, tokens_of[s],
                          KV_HEADS, VALUE_DIM);
     args.q_pos.base = 1000 + tokens_of[s] - queries_of[s];
@@ -188,7 +190,8 @@ static void rows_are_sequences(void **state) {
     const paged_case *c = &cases[0];
     const int64_t positions[2] = {1000, 1299};
     gyre_attention_args args;
-    paged_k = calloc(PAGES * 16 * KV_HEADS * DIM, sizeof(float)), paged_v = calloc(PAGES * 16 * KV_HEADS * DIM, sizeof(float));
+    paged_k = calloc(PAGES * 16 * KV_HEADS * DIM, sizeof(float)),
+    paged_v = calloc(PAGES * 16 * KV_HEADS * DIM, sizeof(float));
     assert_true(paged_k && paged_v);
     fill_all(c);
     gyre_pages pages = make_pages(c);
@@ -223,17 +226,18 @@ static void keys_are_rotated_in_their_pages(void **state) {
         assert_ok(gyre_rotate_pages(rope, &args, NULL, &err));
         for (int64_t s = 0; s < SEQUENCES; s++) { /* the same of dense keys */
             const gyre_positions at = {.base = 5 + firsts[s]};
-            const gyre_view keys = gyre_dense((char *)k + (size_t)((s * MOST + firsts[s]) * KV_HEADS * DIM) * gyre_dtype_size(c->kv),
-                                              c->kv, 1, tokens_of[s] - firsts[s], KV_HEADS, DIM);
-            assert_ok(gyre_rotate(rope,
-                                  GYRE_ARGS(gyre_rotate_args, .role = GYRE_ROLE_KEY, .positions = &at, .in = gyre_const(keys),
-                                            .out = keys),
-                                  NULL, &err));
+            const gyre_view keys =
+                gyre_dense((char *)k + (size_t)((s * MOST + firsts[s]) * KV_HEADS * DIM) * gyre_dtype_size(c->kv), c->kv, 1,
+                           tokens_of[s] - firsts[s], KV_HEADS, DIM);
+            assert_ok(gyre_rotate(
+                rope,
+                GYRE_ARGS(gyre_rotate_args, .role = GYRE_ROLE_KEY, .positions = &at, .in = gyre_const(keys), .out = keys),
+                NULL, &err));
             for (int64_t t = 0; t < tokens_of[s]; t++)
                 for (int64_t h = 0; h < KV_HEADS; h++) {
                     const int64_t stride = (MOST + c->page - 1) / c->page, first = c->is_vllm ? s * stride : indptr[s];
-                    const size_t size = gyre_dtype_size(c->kv), at_page = (size_t)page_element(
-                                     &pages.k, indices[first + t / c->page], t % c->page, h, 0);
+                    const size_t size = gyre_dtype_size(c->kv),
+                                 at_page = (size_t)page_element(&pages.k, indices[first + t / c->page], t % c->page, h, 0);
                     assert_memory_equal((char *)paged_k + at_page * size,
                                         (char *)k + (size_t)(((s * MOST + t) * KV_HEADS + h) * DIM) * size, DIM * size);
                 }
@@ -255,7 +259,7 @@ static void keys_are_rotated_in_their_pages(void **state) {
     }
 }
 
-#define REFUSED(want_status, message, ...)                                                                                    \
+#define REFUSED(want_status, message, ...)                                                                                  \
     do {                                                                                                                    \
         gyre_pages pages = good;                                                                                            \
         gyre_attention_args args = good_args;                                                                               \
@@ -263,7 +267,7 @@ static void keys_are_rotated_in_their_pages(void **state) {
         __VA_ARGS__;                                                                                                        \
         assert_int_equal(gyre_paged_attention(&args, &pages, (gyre_scratch){scratch, sizeof scratch}, NULL, &err),          \
                          want_status);                                                                                      \
-        assert_string_equal(err.text, message);                                                                              \
+        assert_string_equal(err.text, message);                                                                             \
     } while (0)
 
 static void what_pages_refuse(void **state) {
@@ -272,7 +276,8 @@ static void what_pages_refuse(void **state) {
     const paged_case *c = &cases[0];
     const int32_t outside[] = {0, PAGES}, falling[] = {0, 2, 1}, none[] = {0, 0}, negative[] = {-1, 1}, long_one[] = {40, 1};
     static float mask[4];
-    paged_k = calloc(PAGES * 16 * KV_HEADS * DIM, sizeof(float)), paged_v = calloc(PAGES * 16 * KV_HEADS * DIM, sizeof(float));
+    paged_k = calloc(PAGES * 16 * KV_HEADS * DIM, sizeof(float)),
+    paged_v = calloc(PAGES * 16 * KV_HEADS * DIM, sizeof(float));
     assert_true(paged_k && paged_v);
     gyre_pages good = make_pages(c);
     gyre_attention_args good_args = args_of(c, NULL, 0, 1, 0);

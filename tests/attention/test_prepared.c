@@ -147,11 +147,11 @@ static void check_case(const prepared_case *c, const gyre_exec *exec) {
         run_plain(&plain, exec);
         memset(m->out, 0xff, out);
         memset(m->lse, 0xff, sizeof m->lse);
-        assert_ok(gyre_prepared_attention_run(prepared,
-                                              GYRE_ARGS(gyre_attention_memory, .q = m->q, .k = m->k, .v = m->v,
-                                                        .out = m->out, .lse = c->lse ? m->lse : NULL, .keys = keys,
-                                                        .q_base = keys - c->queries),
-                                              &err));
+        assert_ok(
+            gyre_prepared_attention_run(prepared,
+                                        GYRE_ARGS(gyre_attention_memory, .q = m->q, .k = m->k, .v = m->v, .out = m->out,
+                                                  .lse = c->lse ? m->lse : NULL, .keys = keys, .q_base = keys - c->queries),
+                                        &err));
         if (memcmp(m->out, m->want, out) != 0) fail_msg("%s, %d keys: out differs", c->name, (int)keys);
         if (c->lse && memcmp(m->lse, m->want_lse, lse) != 0) fail_msg("%s, %d keys: lse differs", c->name, (int)keys);
     }

@@ -10,8 +10,8 @@
 enum { SEQUENCES = 9, HEADS = 6, KV_HEADS = 2, DIM = 32, MOST_TOKENS = 420, ALL_TOKENS = SEQUENCES * MOST_TOKENS };
 
 /* Tokens of each sequence, and how many of the last are its queries. */
-static const int64_t tokens_of[SEQUENCES] = {130, 1, 300, 17, 0, 64, 128, 420, 5}, queries_of[SEQUENCES] = {1, 1, 40, 0, 0,
-                                                                                                           9, 128, 1, 5};
+static const int64_t tokens_of[SEQUENCES] = {130, 1, 300, 17, 0, 64, 128, 420, 5},
+                     queries_of[SEQUENCES] = {1, 1, 40, 0, 0, 9, 128, 1, 5};
 
 typedef struct ragged_case {
     const char *name;

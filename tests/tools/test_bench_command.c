@@ -321,7 +321,8 @@ static void calls_beside_loops(void **state) {
 
 static void wrong_use(void **state) {
     (void)state;
-    assert_fails("bench", 2, "known are: rotate, angles, add, encodings, attention, cache, call, latents, products, train, model");
+    assert_fails("bench", 2,
+                 "known are: rotate, angles, add, encodings, attention, cache, call, latents, products, train, model");
     assert_fails("bench encoding", 2,
                  "known are: rotate, angles, add, encodings, attention, cache, call, latents, products, train, model");
     assert_fails("bench encodings train", 2, "one benchmark at a time");

@@ -29,7 +29,8 @@ static int rotates_keys(const gyre_attention_plan *plan) {
 /* Keys as gyre_decode_split rotates them in its kernels. */
 static int rotation_suits(const gyre_attention_plan *plan) {
     const struct gyre_rope_config *rope = plan->encoding ? &plan->encoding->config.rope : NULL;
-    return !rotates_keys(plan) || (plan->rotation.pairs % 16 == 0 && rope->layout == GYRE_LAYOUT_HALF && rope->first_channel == 0);
+    return !rotates_keys(plan) ||
+           (plan->rotation.pairs % 16 == 0 && rope->layout == GYRE_LAYOUT_HALF && rope->first_channel == 0);
 }
 
 static int views_suit(const gyre_cview *k, const gyre_cview *v) {

@@ -514,37 +514,94 @@ static gyre_status check_positions(const gyre_encoding *encoding, const gyre_rot
                                 err);
 }
 
-/* Rotates what is checked. */
-static gyre_status rotate(const gyre_encoding *encoding, const gyre_rotate_args *args, const gyre_exec *exec,
-                          gyre_error *err) {
-    const int rotates = (encoding->scheme->places & GYRE_PLACE_QUERY_KEY) != 0;
-    if (rotates && rotate_single_token(encoding, args->direction, args->role, args->positions, &args->in, &args->out))
-        return GYRE_OK;
+static rotate_call call_of(const gyre_encoding *encoding, const gyre_rotate_args *args) {
     rotate_call r = {.elements = gyre_view_elements(args->in.shape),
                      .angles = {.encoding = encoding, .direction = args->direction, .factor = 1},
                      .role = args->role,
                      .positions = args->positions,
                      .in = &args->in,
                      .out = &args->out};
-    if (rotates) {
-        r.angles = gyre_angles_of(encoding, args->direction, args->positions->context_length);
-        r.first = encoding->config.rope.first_channel;
-        r.dim = encoding->config.rope.dim;
-    }
+    if (!(encoding->scheme->places & GYRE_PLACE_QUERY_KEY)) return r;
+    r.angles = gyre_angles_of(encoding, args->direction, args->positions->context_length);
+    r.first = encoding->config.rope.first_channel;
+    r.dim = encoding->config.rope.dim;
+    return r;
+}
+
+/* Rotates what is checked. */
+static gyre_status rotate(const gyre_encoding *encoding, const gyre_rotate_args *args, const gyre_exec *exec,
+                          gyre_error *err) {
+    const int rotates = (encoding->scheme->places & GYRE_PLACE_QUERY_KEY) != 0;
+    if (rotates && rotate_single_token(encoding, args->direction, args->role, args->positions, &args->in, &args->out))
+        return GYRE_OK;
+    rotate_call r = call_of(encoding, args);
     return run(&r, exec, err);
+}
+
+/* All checks of a call; *empty = 1: there is nothing to rotate. */
+static gyre_status check_call(const gyre_encoding *encoding, const gyre_rotate_args *args, int *empty, gyre_error *err) {
+    gyre_status status = check_rotation(encoding, args, err);
+    if (!status) status = gyre_in_out_check(&args->in, &args->out, "gyre_rotate", err);
+    if (!status) status = check_channels(encoding, &args->in, err);
+    *empty = gyre_view_elements(args->in.shape) == 0;
+    if (status || *empty) return status;
+    status = check_positions(encoding, args, err);
+    return status ? status : gyre_in_out_apart_check(&args->in, &args->out, "gyre_rotate", err);
 }
 
 gyre_status gyre_rotate(const gyre_encoding *encoding, const gyre_rotate_args *given, const gyre_exec *exec,
                         gyre_error *err) {
     gyre_rotate_args args;
+    int empty;
     if (gyre_sized_read(&args, sizeof args, given, "gyre_rotate_args", err)) return GYRE_EINVAL;
-    gyre_status status = check_rotation(encoding, &args, err);
-    if (!status) status = gyre_in_out_check(&args.in, &args.out, "gyre_rotate", err);
-    if (!status) status = check_channels(encoding, &args.in, err);
-    if (status || gyre_view_elements(args.in.shape) == 0) return status;
-    status = check_positions(encoding, &args, err);
-    if (!status) status = gyre_in_out_apart_check(&args.in, &args.out, "gyre_rotate", err);
-    return status ? status : rotate(encoding, &args, exec, err);
+    const gyre_status status = check_call(encoding, &args, &empty, err);
+    return status || empty ? status : rotate(encoding, &args, exec, err);
+}
+
+/* -- slices -- */
+
+/* Some tokens of a batch row, and some of their heads. */
+typedef struct slice_part {
+    int64_t b, first, tokens, head, heads;
+} slice_part;
+
+static gyre_status rotate_part(const gyre_encoding *encoding, const gyre_rotate_args *args, const slice_part *part,
+                               gyre_error *err) {
+    gyre_rotate_args own = *args;
+    gyre_positions at = gyre_positions_of_row(args->positions, part->b);
+    if (at.data)
+        at.data = (const char *)at.data + part->first * at.stride_token * (int64_t)gyre_dtype_size(at.dtype);
+    else
+        at.base += part->first;
+    own.positions = &at;
+    gyre_cview_narrow(&own.in, 0, part->b, 1), gyre_view_narrow(&own.out, 0, part->b, 1);
+    gyre_cview_narrow(&own.in, 1, part->first, part->tokens), gyre_view_narrow(&own.out, 1, part->first, part->tokens);
+    gyre_cview_narrow(&own.in, 2, part->head, part->heads), gyre_view_narrow(&own.out, 2, part->head, part->heads);
+    return rotate(encoding, &own, NULL, err);
+}
+
+gyre_status gyre_rotate_slice(const gyre_encoding *encoding, const gyre_rotate_args *given, gyre_slice slice,
+                              gyre_error *err) {
+    gyre_rotate_args args;
+    int empty;
+    gyre_status status = gyre_slice_check(slice, "gyre_rotate_slice", err);
+    if (status || gyre_sized_read(&args, sizeof args, given, "gyre_rotate_args", err)) return GYRE_EINVAL;
+    status = check_call(encoding, &args, &empty, err);
+    if (status || empty) return status;
+    const rotate_call whole = call_of(encoding, &args);
+    status = check_magnitudes(&whole, err); /* so that all slices fail, or none */
+    const int64_t tokens = args.in.shape[1], all = args.in.shape[0] * tokens, heads = args.in.shape[2];
+    const int by_heads = all < slice.count;
+    const int64_t end = by_heads ? all : all * (slice.index + 1) / slice.count,
+                  head = by_heads ? heads * slice.index / slice.count : 0,
+                  head_end = by_heads ? heads * (slice.index + 1) / slice.count : heads;
+    for (int64_t t = by_heads ? 0 : all * slice.index / slice.count; t < end && head < head_end && !status;) {
+        slice_part part = {t / tokens, t % tokens, tokens - t % tokens, head, head_end - head};
+        if (part.tokens > end - t) part.tokens = end - t;
+        status = rotate_part(encoding, &args, &part, err);
+        t += part.tokens;
+    }
+    return status;
 }
 
 /* -- a rotation that is kept between runs -- */

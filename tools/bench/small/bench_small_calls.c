@@ -51,7 +51,8 @@ static gyre_status run_rotation(const small_call *c, int way) {
     const int64_t dim = c->loop.dim;
     const gyre_view x = gyre_dense(c->loop.out, GYRE_DTYPE_F32, 1, 1, HEADS, dim);
     if (way == PLAIN_CALL)
-        return gyre_rotate(c->rope, GYRE_ARGS(gyre_rotate_args, .positions = &at, .in = gyre_const(x), .out = x), NULL, NULL);
+        return gyre_rotate(c->rope, GYRE_ARGS(gyre_rotate_args, .positions = &at, .in = gyre_const(x), .out = x), NULL,
+                           NULL);
     if (way == PREPARED) return gyre_prepared_rotation_run(c->rotation, c->loop.out, c->loop.out, POSITION, NULL);
     bench_plain_rotate(c->loop.out, HEADS, dim, c->cosine, c->sine);
     return GYRE_OK;
@@ -102,8 +103,9 @@ static gyre_status open_rotation(small_call *c, gyre_error *err) {
     for (int64_t i = 0; i < c->loop.dim / 2; i++)
         c->cosine[i] = (float)cos(0.1 * (double)i), c->sine[i] = (float)sin(0.1 * (double)i);
     if (status) return status;
-    return gyre_prepared_rotation_create(
-        &c->rotation, c->rope, GYRE_ARGS(gyre_rotate_args, .positions = &at, .in = gyre_const(x), .out = x), NULL, NULL, err);
+    return gyre_prepared_rotation_create(&c->rotation, c->rope,
+                                         GYRE_ARGS(gyre_rotate_args, .positions = &at, .in = gyre_const(x), .out = x), NULL,
+                                         NULL, err);
 }
 
 static void close_call(small_call *c) {
@@ -114,19 +116,22 @@ static void close_call(small_call *c) {
 
 /* -- rows -- */
 
-static const bench_column columns[] = {
-    {"operation", "operation", -10, 0, 0},     {"head_dim", "channels", 8, 0, 0},   {"keys", "keys", 6, 0, 0},
-    {"loop_ns", "loop ns", 10, 0, 0}, {"prepared_ns", "prepared", 10, 0, 0}, {"call_ns", "plain call", 10, 0, 0},
-    {"ratio", "ratio", 7, 2, 0}};
+static const bench_column columns[] = {{"operation", "operation", -10, 0, 0},
+                                       {"head_dim", "channels", 8, 0, 0},
+                                       {"keys", "keys", 6, 0, 0},
+                                       {"loop_ns", "loop ns", 10, 0, 0},
+                                       {"prepared_ns", "prepared", 10, 0, 0},
+                                       {"call_ns", "plain call", 10, 0, 0},
+                                       {"ratio", "ratio", 7, 2, 0}};
 enum { COLUMNS = sizeof columns / sizeof *columns };
 
 static int print(const bench_options *o, const small_call *c, const double best[WAYS]) {
     char note[48];
-    json_t *row = json_pack("{s:s, s:s, s:I, s:I, s:f, s:f, s:f, s:f, s:o}", "bench", "call", "operation",
-                            c->rope ? "rotate" : "attention", "head_dim", (json_int_t)c->loop.dim, "keys",
-                            (json_int_t)(c->rope ? 0 : c->loop.keys), "loop_ns", best[LOOP], "prepared_ns", best[PREPARED],
-                            "call_ns", best[PLAIN_CALL], "ratio", best[PREPARED] / best[LOOP], "goal",
-                            bench_goal("ratio", 1.2));
+    json_t *row =
+        json_pack("{s:s, s:s, s:I, s:I, s:f, s:f, s:f, s:f, s:o}", "bench", "call", "operation",
+                  c->rope ? "rotate" : "attention", "head_dim", (json_int_t)c->loop.dim, "keys",
+                  (json_int_t)(c->rope ? 0 : c->loop.keys), "loop_ns", best[LOOP], "prepared_ns", best[PREPARED], "call_ns",
+                  best[PLAIN_CALL], "ratio", best[PREPARED] / best[LOOP], "goal", bench_goal("ratio", 1.2));
     return bench_print_row(o, row, columns, COLUMNS, bench_goal_note(row, note));
 }
 
