@@ -44,6 +44,7 @@ static const prepared_case cases[] = {
     {"rope in pairs", GYRE_KIND_ROPE, PAIR, F32, F32, F32, 1, 1, 4, 2, 48, 48, GYRE_CAUSAL_BY_ORDER, 0, 0, 1, 1},
     {"rope of odd halves", GYRE_KIND_ROPE, HALF, F32, F32, F32, 1, 1, 4, 4, 24, 24, GYRE_CAUSAL_BY_POSITION, 0, 0, 1, 1},
     {"a window", GYRE_KIND_ROPE, HALF, F32, F32, F32, 1, 1, 4, 4, 32, 32, GYRE_CAUSAL_BY_POSITION, 40, 0, 1, 1},
+    {"a window by order", GYRE_KIND_ROPE, HALF, F32, F32, F32, 1, 1, 4, 4, 32, 32, GYRE_CAUSAL_BY_ORDER, 40, 0, 1, 1},
     {"sink logits", 0, HALF, F32, F32, F32, 1, 1, 8, 2, 32, 32, 0, 0, 1, 1, 1},
     {"alibi", GYRE_KIND_ALIBI, HALF, F32, F32, F32, 1, 1, 8, 8, 32, 32, GYRE_CAUSAL_BY_POSITION, 0, 0, 1, 1},
     {"five queries", GYRE_KIND_ROPE, HALF, F32, F32, F32, 1, 5, 8, 2, 32, 32, GYRE_CAUSAL_BY_ORDER, 0, 0, 1, 1},
