@@ -28,9 +28,10 @@ static int rotates_keys(const gyre_attention_plan *plan) {
 
 /* Keys as gyre_decode_split rotates them in its kernels. */
 static int rotation_suits(const gyre_attention_plan *plan) {
-    const struct gyre_rope_config *rope = plan->encoding ? &plan->encoding->config.rope : NULL;
-    return !rotates_keys(plan) ||
-           (plan->rotation.pairs % 16 == 0 && rope->layout == GYRE_LAYOUT_HALF && rope->first_channel == 0);
+    const gyre_encoding *encoding = plan->encoding;
+    if (!encoding || !rotates_keys(plan)) return 1;
+    const struct gyre_rope_config *rope = &encoding->config.rope;
+    return plan->rotation.pairs % 16 == 0 && rope->layout == GYRE_LAYOUT_HALF && rope->first_channel == 0;
 }
 
 static int views_suit(const gyre_cview *k, const gyre_cview *v) {
@@ -66,7 +67,8 @@ static int runs_suit(const gyre_attention_plan *plan) {
 static void rotate_queries(straight_chunk *c, const float *angles, int64_t rows) {
     const gyre_attention_plan *plan = c->plan;
     const gyre_cview *q = &plan->args->q;
-    const int half = plan->encoding->config.rope.layout == GYRE_LAYOUT_HALF;
+    const gyre_encoding *encoding = plan->encoding;
+    const int half = encoding && encoding->config.rope.layout == GYRE_LAYOUT_HALF; /* (without one there are no angles) */
     const gyre_rotate_job job = {.in = gyre_cview_at(q, c->batch, 0, c->head * plan->group, 0),
                                  .out = c->q,
                                  .heads = rows,
