@@ -419,11 +419,122 @@ static void caps_at_the_edges(void **state) {
         assert_true(x[i] == 0 && slope[i] == 1);
 }
 
+/* -- one query, from its products to its row -- */
+
+static void (*query_of(const gyre_kernels *kernels, int type))(const gyre_query_attention *, int *) {
+    void (*const all[])(const gyre_query_attention *, int *) = {kernels->attend_query_f32, kernels->attend_query_f16,
+                                                                kernels->attend_query_bf16};
+    return all[type];
+}
+
+enum { TILE = 128, MOST_CHANNELS = 256 };
+
+/* The row of a query by the kernels for each step, which are tested above. */
+static void attend_in_steps(const gyre_kernels *kernels, int type, const gyre_query_attention *p, int64_t head, float *out) {
+    float q[MOST_CHANNELS] = {0}, sums[MOST_CHANNELS] = {0}, scores[TILE], row_max = -INFINITY, tile_max, sum;
+    double row_sum = 0;
+    const char *k = (const char *)p->k + head / p->group * p->k_head_stride * (int64_t)types[type].size,
+               *v = (const char *)p->v + head / p->group * p->v_head_stride * (int64_t)types[type].size;
+    for (int64_t c = 0; c < p->channels; c++)
+        q[c] = p->q[head * p->q_head_stride + c] * p->scale;
+    for (int64_t first = 0; first < p->keys; first += TILE) {
+        const int64_t keys = gyre_min_i64(TILE, p->keys - first), columns = gyre_round_up_i64(keys, 16);
+        const gyre_key_scores score = {.rows = 1,
+                                       .keys = keys,
+                                       .channels = p->channels,
+                                       .q = q,
+                                       .k = k + first * p->k_row_stride * (int64_t)types[type].size,
+                                       .k_row_stride = p->k_row_stride,
+                                       .scores = scores};
+        const gyre_weighted_values value = {.rows = 1,
+                                            .keys = keys,
+                                            .channels = p->value_channels,
+                                            .weights = scores,
+                                            .v = v + first * p->v_row_stride * (int64_t)types[type].size,
+                                            .v_row_stride = p->v_row_stride,
+                                            .out = sums};
+        scores_of(kernels, type)(&score);
+        for (int64_t j = keys; j < columns; j++)
+            scores[j] = -INFINITY;
+        kernels->max_row_f32(scores, columns, &tile_max);
+        if (tile_max > row_max) {
+            const float change = row_max - tile_max, shrink = change < GYRE_SMALLEST_WEIGHT_LOG ? 0 : expf(change);
+            for (int64_t c = 0; c < MOST_CHANNELS; c++)
+                sums[c] *= shrink;
+            row_sum *= (double)shrink;
+            row_max = tile_max;
+        }
+        kernels->weights_row_f32(scores, columns, row_max, &sum);
+        row_sum += (double)sum;
+        sums_of(kernels, type)(&value);
+    }
+    for (int64_t c = 0; c < p->value_channels; c++)
+        out[c] = (sums[c] + 0.0F) * (float)(1 / row_sum);
+}
+
+static void one_query_has_the_bits_of_its_steps(void **state) {
+    static const struct {
+        int64_t heads, group, keys, channels, value_channels;
+    } queries[] = {{1, 1, 1, 64, 64},  {5, 1, 3, 8, 8},      {4, 1, 16, 33, 7},   {2, 3, 17, 40, 24}, {3, 1, 128, 16, 80},
+                   {1, 6, 129, 80, 1}, {9, 1, 300, 20, 256}, {2, 4, 31, 256, 16}, {8, 1, 5, 1, 15},   {2, 5, 1, 24, 24}};
+    const gyre_kernels *kernels = tier_or_skip(*state);
+    test_random random = {41};
+    for (int type = 0; type < 3; type++)
+        for (size_t i = 0; i < sizeof queries / sizeof *queries; i++) {
+            const int64_t heads = queries[i].heads, rows = heads * queries[i].group, channels = queries[i].channels,
+                          values = queries[i].value_channels, keys = queries[i].keys;
+            float *q = elements(&random, 0, rows * channels), want[MOST_CHANNELS], row_max[64];
+            void *k = elements(&random, type, keys * heads * channels), *v = elements(&random, type, keys * heads * values);
+            float *out = guarded((size_t)(rows * values) * sizeof *out);
+            double row_sum[64];
+            int finite = 0;
+            const gyre_query_attention job = {.heads = heads,
+                                              .group = queries[i].group,
+                                              .keys = keys,
+                                              .channels = channels,
+                                              .value_channels = values,
+                                              .q = q,
+                                              .q_head_stride = channels,
+                                              .scale = 2.5F,
+                                              .k = k,
+                                              .v = v,
+                                              .k_row_stride = heads * channels,
+                                              .k_head_stride = channels,
+                                              .v_row_stride = heads * values,
+                                              .v_head_stride = values,
+                                              .out = out,
+                                              .out_head_stride = values,
+                                              .row_max = row_max,
+                                              .row_sum = row_sum};
+            query_of(kernels, type)(&job, &finite);
+            assert_int_equal(finite, 1);
+            for (int64_t h = 0; h < rows; h++) {
+                attend_in_steps(kernels, type, &job, h, want);
+                assert_memory_equal(out + h * values, want, (size_t)values * sizeof *want);
+                assert_true(row_sum[h] >= 1 && row_sum[h] <= (double)keys && isfinite(row_max[h]));
+            }
+            test_put(v, types[type].dtype, (size_t)(keys * heads * values - 1), (double)INFINITY); /* of the last head */
+            query_of(kernels, type)(&job, &finite);
+            assert_int_equal(finite, 0);
+            unguard(q, (size_t)(rows * channels) * sizeof *q);
+            unguard(k, (size_t)(keys * heads * channels) * types[type].size);
+            unguard(v, (size_t)(keys * heads * values) * types[type].size);
+            unguard(out, (size_t)(rows * values) * sizeof *out);
+        }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        FOR_TIERS(scores_within_bound), FOR_TIERS(scores_same_for_any_split), FOR_TIERS(rotated_scores_within_bound),
-        FOR_TIERS(sums_within_bound),   FOR_TIERS(sums_same_for_any_split),   FOR_TIERS(nonfinite_elements_do_not_spread),
-        FOR_TIERS(widens_int8),         FOR_TIERS(caps_within_bound),         FOR_TIERS(caps_at_the_edges),
+        FOR_TIERS(one_query_has_the_bits_of_its_steps),
+        FOR_TIERS(scores_within_bound),
+        FOR_TIERS(scores_same_for_any_split),
+        FOR_TIERS(rotated_scores_within_bound),
+        FOR_TIERS(sums_within_bound),
+        FOR_TIERS(sums_same_for_any_split),
+        FOR_TIERS(nonfinite_elements_do_not_spread),
+        FOR_TIERS(widens_int8),
+        FOR_TIERS(caps_within_bound),
+        FOR_TIERS(caps_at_the_edges),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
