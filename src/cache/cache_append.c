@@ -275,10 +275,10 @@ static gyre_status check_positions(const append_call *c, int64_t i, gyre_error *
 /* Values come with keys, or are a part of them. */
 static gyre_status check_values(const append_call *c, gyre_error *err) {
     const gyre_cache *cache = c->cache;
-    if (!cache->config.values_in_keys && !c->v->data && c->k->shape[1] > 0)
+    if (!cache->config.values_in_keys && (!c->v || !c->v->data) && c->k->shape[1] > 0)
         return gyre_fail(err, GYRE_EINVAL, "v: has no memory, and the cache has no values_in_keys (%s)", c->name);
-    if (!cache->config.values_in_keys) return check_view(c, "v", c->v, cache->v.channels, err);
     if (!c->v) return GYRE_OK;
+    if (!cache->config.values_in_keys) return check_view(c, "v", c->v, cache->v.channels, err);
     return gyre_fail(err, GYRE_EINVAL, "v: is set, but the first %" PRId64 " channels of a key are its value (%s)",
                      cache->v.channels, c->name);
 }

@@ -137,7 +137,7 @@ static int print(const bench_options *o, const small_call *c, const double best[
 
 static int run_case(const bench_options *o, const small_memory *m, int rotates, int64_t dim, int64_t keys) {
     gyre_error err = {0, ""};
-    double best[WAYS];
+    double best[WAYS] = {0};
     small_call c = {.loop = {keys, HEADS, dim, m->q, m->k, m->v, m->out, m->weights}, .scratch = {m->scratch, m->bytes}};
     gyre_status status = rotates ? open_rotation(&c, &err) : open_attention(&c, &err);
     memcpy(m->out, m->q, (size_t)(HEADS * dim) * sizeof *m->q);
