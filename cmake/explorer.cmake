@@ -21,7 +21,8 @@ target_compile_options(explorer PRIVATE -msimd128)
 # a browser with these instructions does not run, are compiled for size.
 set(explorer_small ${explorer_libraries})
 list(FILTER explorer_small INCLUDE REGEX "/src/(reading|files)/")
-set_property(SOURCE ${explorer_small} ${explorer_tools} ${PROJECT_SOURCE_DIR}/src/kernels/tier_scalar.c APPEND PROPERTY COMPILE_OPTIONS -Os)
+set_property(SOURCE ${explorer_small} ${explorer_tools} 
+    ${PROJECT_SOURCE_DIR}/src/kernels/tier_scalar.c ${PROJECT_SOURCE_DIR}/src/kernels/places/place_scalar.c APPEND PROPERTY COMPILE_OPTIONS -Os)
 target_compile_definitions(explorer PRIVATE
     _WASI_EMULATED_MMAN _WASI_EMULATED_SIGNAL _WASI_EMULATED_GETPID _WASI_EMULATED_PROCESS_CLOCKS PCRE2_STATIC GYRE_GGUF_HEADS)
 set_source_files_properties(${PROJECT_SOURCE_DIR}/tools/common/bundled_models.c PROPERTIES COMPILE_DEFINITIONS

@@ -11,12 +11,14 @@ target_compile_options(gyre_flags INTERFACE -fsanitize=fuzzer-no-link -Wno-pass-
 
 # Checks of addresses inline, or those of UndefinedBehaviorSanitizer, would take clang minutes for each of the vector kernels.
 # With calls in place of inline checks, and AddressSanitizer alone, they take twenty seconds.
-file(GLOB kernels ${PROJECT_SOURCE_DIR}/src/kernels/tier_avx*.c ${PROJECT_SOURCE_DIR}/src/kernels/tier_neon.c)
+file(GLOB kernels ${PROJECT_SOURCE_DIR}/src/kernels/tier_avx*.c ${PROJECT_SOURCE_DIR}/src/kernels/tier_neon.c
+    ${PROJECT_SOURCE_DIR}/src/kernels/places/place_avx*.c ${PROJECT_SOURCE_DIR}/src/kernels/places/place_neon.c)
 set_property(SOURCE ${kernels} APPEND PROPERTY COMPILE_OPTIONS
     -fno-sanitize=undefined -mllvm -asan-instrumentation-with-call-threshold=0
     -fno-profile-instr-generate -fno-coverage-mapping) # coverage is measured on the scalar tier
 # The scalar kernels would take as long with UndefinedBehaviorSanitizer.  With AddressSanitizer alone they take five seconds.
-set_property(SOURCE ${PROJECT_SOURCE_DIR}/src/kernels/tier_scalar.c APPEND PROPERTY COMPILE_OPTIONS -fno-sanitize=undefined)
+set_property(SOURCE ${PROJECT_SOURCE_DIR}/src/kernels/tier_scalar.c ${PROJECT_SOURCE_DIR}/src/kernels/places/place_scalar.c
+    APPEND PROPERTY COMPILE_OPTIONS -fno-sanitize=undefined)
 
 set(GYRE_FUZZ_ENGINE -fsanitize=fuzzer CACHE STRING "What links the engine: libFuzzer here; OSS-Fuzz names its own")
 

@@ -1,11 +1,16 @@
 # library.cmake: makes one library from folders under src/, with everything an installed library needs.
 set(GYRE_PACKAGE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/gyre)
 
-# out = the .c files under the given folders of src/.  Files named after an instruction set get its compile flags.
+# out = the given files of src/ and the .c files under its given folders.  Files named after an instruction set get its
+# compile flags.
 function(gyre_sources out)
     set(sources "")
-    foreach(dir IN LISTS ARGN)
-        file(GLOB_RECURSE found CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/${dir}/*.c)
+    foreach(path IN LISTS ARGN)
+        if(path MATCHES "\\.c$")
+            set(found ${PROJECT_SOURCE_DIR}/src/${path})
+        else()
+            file(GLOB_RECURSE found CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/${path}/*.c)
+        endif()
         list(APPEND sources ${found})
     endforeach()
     foreach(tier IN LISTS GYRE_TIERS)
@@ -16,7 +21,7 @@ function(gyre_sources out)
     set(${out} ${sources} PARENT_SCOPE)
 endfunction()
 
-# gyre_library(NAME DIRS folders HEADERS public headers NEEDS libraries of Gyre
+# gyre_library(NAME DIRS folders or files HEADERS public headers NEEDS libraries of Gyre
 #              SYSTEM other targets MODULES their pkg-config names)
 #
 # The objects are a target of their own, used by the library and by the tests.  Tests call private functions, which a shared
@@ -84,14 +89,24 @@ function(gyre_pkgconfig name needs modules)
     set(PC_NAME ${name})
     # Relative to the .pc file, because cmake --install --prefix may choose another prefix than the configured one.
     file(RELATIVE_PATH PC_PREFIX ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_PREFIX})
+    set(system " -lm -pthread")
+    if(name STREQUAL "gyre_rope") # no threads
+        set(system " -lm")
+    endif()
     if(BUILD_SHARED_LIBS)
         set(PC_LIBS "")
-        set(PC_LIBS_PRIVATE " -lm -pthread")
+        set(PC_LIBS_PRIVATE "${system}")
     else()
-        set(PC_LIBS " -lm -pthread")
+        set(PC_LIBS "${system}")
         set(PC_LIBS_PRIVATE "")
         list(APPEND needs ${modules})
         set(modules "")
+    endif()
+    if(name STREQUAL "gyre" AND modules STREQUAL "" AND GYRE_SLEEF_MODULE AND NOT BUILD_SHARED_LIBS)
+        set(PC_NOTE "# A program linked with -static needs libsleef.a, which some distributions lack (Debian's libsleef-dev does).\n\
+# A libgyre built with -DGYRE_SLEEF=OFF, and libgyre_rope, need the C library alone.\n")
+    else()
+        set(PC_NOTE "")
     endif()
     list(JOIN needs ", " PC_REQUIRES)
     list(JOIN modules ", " PC_REQUIRES_PRIVATE)

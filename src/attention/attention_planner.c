@@ -119,7 +119,7 @@ gyre_status gyre_attention_plan_make(gyre_attention_plan *plan, const gyre_segme
                                   .source = &segment->source,
                                   .encoding = segment->args.encoding,
                                   .gradient = gradient};
-    plan->kernels = plan->encoding ? plan->encoding->kernels : gyre_kernels_select();
+    plan->kernels = plan->encoding ? gyre_kernels_beside(plan->encoding->kernels) : gyre_kernels_select();
     measure(plan, &segment->args);
     plan->angle_bytes = gyre_attention_rotation_layout(plan, NULL);
     int counted = 1;

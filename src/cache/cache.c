@@ -226,7 +226,7 @@ gyre_status gyre_cache_create(gyre_cache **out, const gyre_cache_config *given, 
     layout_cache(&blank, &all);
     gyre_huge_pages_advise(memory, bytes);
     blank.bytes = bytes;
-    blank.kernels = blank.config.encoding ? blank.config.encoding->kernels : gyre_kernels_select();
+    blank.kernels = blank.config.encoding ? gyre_kernels_beside(blank.config.encoding->kernels) : gyre_kernels_select();
     gyre_cache *cache = (gyre_cache *)(void *)memory;
     *cache = blank;
     for (int64_t i = 0; i < cache->config.sequences; i++)

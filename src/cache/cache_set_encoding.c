@@ -180,6 +180,6 @@ gyre_status gyre_cache_set_encoding(gyre_cache *cache, const gyre_encoding *enco
     }
     cache->config.encoding = encoding;
     cache->config.context_length = length;
-    cache->kernels = encoding->kernels;
+    cache->kernels = gyre_kernels_beside(encoding->kernels);
     return GYRE_OK;
 }

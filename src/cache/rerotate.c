@@ -2,15 +2,15 @@
  *
  * E'(p') E(p)^-1 of a pair is the quotient of two complex numbers, factors included, so factors that both encodings have
  * cancel.  It is formed in double, and each key is rounded once. */
-#include "cache/cache.h"
-#include "core/sized.h"
-
 #include "core/convert.h"
 #include "core/encoding.h"
 #include "core/exec.h"
 #include "core/positions.h"
 #include "core/rotation/angles.h"
+#include "core/sized.h"
 #include "core/view.h"
+#include "gyre/gyre_cache.h"
+#include "util/error.h"
 
 #include <string.h>
 

@@ -10,7 +10,7 @@
 #include "core/sized.h"
 #include "core/table_view.h"
 #include "core/view.h"
-#include "kernels/kernels.h"
+#include "kernels/places/place_kernels.h"
 #include "util/error.h"
 
 #include <inttypes.h>
@@ -133,7 +133,7 @@ static const float *float_row(const add_call *a, int64_t position, float *buffer
 static int add_contiguous(const add_call *a, int64_t b, int64_t t, int64_t position) {
     float buffer[MAX_KERNEL_CHANNELS];
     if (!row_is_float(a, position)) return 0;
-    const gyre_kernels *kernels = a->encoding->kernels;
+    const gyre_place_kernels *kernels = a->encoding->kernels;
     const float *row = float_row(a, position, buffer);
     const void *in = gyre_cview_at(a->in, b, t, 0, 0);
     void *out = gyre_view_at(a->out, b, t, 0, 0);

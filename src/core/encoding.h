@@ -8,12 +8,11 @@
 #include "core/rotation/frequency.h"
 #include "core/scheme.h"
 #include "gyre/gyre.h"
-#include "kernels/kernels.h"
+#include "kernels/places/place_kernels.h"
 #include "util/error.h"
 
 struct gyre_angle_table; /* core/rotation/angle_table.h */
 struct gyre_frequency;   /* core/rotation/frequency.h */
-struct gyre_kernels;     /* kernels/kernels.h */
 struct gyre_scheme;      /* core/scheme.h */
 
 /* Shape of a trained table (gyre_encoding_table_shape); rows 0 = no such table. */
@@ -25,7 +24,7 @@ enum { GYRE_TABLE_COUNT = GYRE_TABLE_POSITION_BIAS + 1 };
 struct gyre_encoding {
     gyre_config config; /* all defaults filled in; its pointers point to the arrays below */
     const struct gyre_scheme *scheme;
-    const struct gyre_kernels *kernels;
+    const gyre_place_kernels *kernels;
     gyre_alloc alloc;
     int uses_malloc;                       /* 1: alloc is malloc, so pages cost nothing until they are touched */
     unsigned places;                       /* GYRE_PLACE_*: the scheme's, unless init found fewer or more */

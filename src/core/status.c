@@ -49,11 +49,11 @@ gyre_status gyre_cpu_check(gyre_error *err) {
     const char *asked = getenv("GYRE_CPU");
     char all[128] = "", here[128] = "";
     int known = 0;
-    if (!asked || !*asked || gyre_kernels_tier(asked)) return GYRE_OK;
+    if (!asked || !*asked || gyre_place_kernels_tier(asked)) return GYRE_OK;
     for (size_t i = 0; i < sizeof tiers / sizeof *tiers; i++) {
         known |= strcmp(asked, tiers[i]) == 0;
         add_word(all, sizeof all, tiers[i]);
-        if (gyre_kernels_tier(tiers[i])) add_word(here, sizeof here, tiers[i]);
+        if (gyre_place_kernels_tier(tiers[i])) add_word(here, sizeof here, tiers[i]);
     }
     return known
                ? gyre_fail(err, GYRE_EUNSUPPORTED, "GYRE_CPU: this processor or this build has no %s; it has %s", asked,

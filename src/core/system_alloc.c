@@ -7,7 +7,12 @@
 static void *allocate(void *ctx, size_t bytes, size_t align) {
     (void)ctx;
     if (bytes > SIZE_MAX - align) return NULL;
+#if __STDC_VERSION__ >= 201112L
     return aligned_alloc(align, (bytes + align - 1) / align * align);
+#else
+    void *memory;
+    return posix_memalign(&memory, align < sizeof memory ? sizeof memory : align, bytes) ? NULL : memory;
+#endif
 }
 
 static void release(void *ctx, void *memory) {

@@ -3,7 +3,7 @@
 #include "core/relative_table.h"
 #include "core/rotation/frequency.h"
 #include "encodings/schemes.h"
-#include "kernels/kernels.h"
+#include "kernels/places/place_kernels.h"
 #include "util/error.h"
 
 #include <inttypes.h>
@@ -179,7 +179,7 @@ static tile_shape shape_of(const gyre_bias_tile *tile) {
 
 /* One row of a tile.  The kernel and the loops round the distance to float, then the product, so they give the same bits.
  * The nearest key is usually the query itself (self-attention), so that nearest_distance is 0. */
-static void add_one_slope(const gyre_kernels *kernels, const gyre_bias_tile *tile, int64_t i, float slope,
+static void add_one_slope(const gyre_place_kernels *kernels, const gyre_bias_tile *tile, int64_t i, float slope,
                           tile_shape shape) {
     float *restrict row = tile->scores + i * tile->ld;
     const int64_t *restrict k = tile->k;
@@ -244,5 +244,5 @@ gyre_status gyre_alibi_create(gyre_encoding **out, int64_t heads, gyre_error *er
     gyre_config config = GYRE_INIT(gyre_config);
     config.kind = GYRE_KIND_ALIBI;
     config.heads = heads;
-    return gyre_encoding_create(out, &config, NULL, err);
+    return gyre_encoding_make(out, &gyre_scheme_alibi, &config, NULL, err);
 }

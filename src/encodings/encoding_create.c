@@ -1,4 +1,4 @@
-/* encoding_create.c: from a config to an encoding. */
+/* encoding_create.c: from a config to an encoding of a scheme. */
 #include "core/config/config_check.h"
 #include "core/encoding.h"
 #include "core/positions.h"
@@ -7,7 +7,7 @@
 #include "core/system_alloc.h"
 #include "encodings/schemes.h"
 #include "gyre/gyre_fields.h"
-#include "kernels/kernels.h"
+#include "kernels/places/place_kernels.h"
 #include "util/error.h"
 
 /* out = the shortest length that some scaling counts from; 0 = none. */
@@ -30,14 +30,11 @@ static void find_last_scaled(gyre_encoding *encoding) {
         encoding->last_scaled = length - 1;
 }
 
-gyre_status gyre_encoding_create(gyre_encoding **out, const gyre_config *given, const gyre_alloc *alloc, gyre_error *err) {
+gyre_status gyre_encoding_make(gyre_encoding **out, const gyre_scheme *scheme, const gyre_config *given,
+                               const gyre_alloc *alloc, gyre_error *err) {
     gyre_config own, *config = &own;
-    if (!out || !given) return gyre_fail(err, GYRE_EINVAL, "arguments: out or config is NULL (gyre_encoding_create)");
+    if (!out) return gyre_fail(err, GYRE_EINVAL, "arguments: out or config is NULL (gyre_encoding_create)");
     if (gyre_sized_read(&own, sizeof own, given, "gyre_config", err)) return GYRE_EINVAL;
-    const gyre_scheme *scheme = gyre_scheme_find(config->kind);
-    if (!config->kind)
-        return gyre_fail(err, GYRE_EINVAL, "kind: not set; GYRE_KIND_NOPE is an encoding without positions (gyre_config)");
-    if (!scheme) return gyre_fail(err, GYRE_EINVAL, "kind: %d names no scheme (gyre_config)", (int)config->kind);
     gyre_alloc memory;
     gyre_status status = gyre_alloc_read(&memory, alloc, "gyre_encoding_create", err);
     if (!status) status = gyre_config_check(config, err);
@@ -46,7 +43,7 @@ gyre_status gyre_encoding_create(gyre_encoding **out, const gyre_config *given, 
 
     const gyre_encoding blank = {.config = *config,
                                  .scheme = scheme,
-                                 .kernels = gyre_kernels_select(),
+                                 .kernels = gyre_place_kernels_select(),
                                  .alloc = memory,
                                  .uses_malloc = !alloc,
                                  .first_position = -GYRE_MAX_POSITION,

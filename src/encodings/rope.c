@@ -355,6 +355,8 @@ static gyre_status refuse_torch(const gyre_config *config, gyre_error *err) {
 
 static gyre_status check_angles(const gyre_config *config, gyre_error *err) {
     if (config->rope.angles == GYRE_ANGLE_PATH_EXACT) return GYRE_OK;
+    if (!gyre_has_program_angles())
+        return gyre_fail(err, GYRE_EUNSUPPORTED, "rope.angles: libgyre_rope has exact angles alone (gyre_config)");
     if (config->rope.angles == GYRE_ANGLE_PATH_LLAMA_CPP)
         return gyre_llama_cpp_supports(config) ? GYRE_OK : refuse_llama_cpp(config, err);
     if (config->rope.angles == GYRE_ANGLE_PATH_TENSORRT_LLM)
@@ -459,7 +461,7 @@ gyre_status gyre_rope_create(gyre_encoding **out, int64_t head_dim, double base,
     config.head_dim = head_dim;
     config.rope.base = base;
     config.rope.layout = layout;
-    return gyre_encoding_create(out, &config, NULL, err);
+    return gyre_encoding_make(out, &gyre_scheme_rope, &config, NULL, err);
 }
 
 gyre_status gyre_rope_create_scaled(gyre_encoding **out, const gyre_encoding *rope, gyre_scaling scaling, double factor,
@@ -480,5 +482,5 @@ gyre_status gyre_rope_create_scaled(gyre_encoding **out, const gyre_encoding *ro
     config.length_policy = follows ? GYRE_LENGTH_POLICY_CAUSAL : GYRE_LENGTH_POLICY_DECLARED;
     gyre_config_clear_unused(&config); /* fields of the scaling that rope has */
     config.rope.factor = factor;
-    return gyre_encoding_create(out, &config, rope->uses_malloc ? NULL : &rope->alloc, err);
+    return gyre_encoding_make(out, &gyre_scheme_rope, &config, rope->uses_malloc ? NULL : &rope->alloc, err);
 }

@@ -35,7 +35,7 @@ static int is_scored(const evaluation *e, int64_t index, int64_t i) {
 static void score_rows(const evaluation *e, int64_t index, int64_t from, int64_t rows, float *logits) {
     const int64_t vocab = gyre_model_get_config(e->model)->vocab;
     const int32_t *ids = e->text->ids + window_start(e, index);
-    const gyre_kernels *kernels = gyre_model_get_encoding(e->model)->kernels;
+    const gyre_kernels *kernels = gyre_kernels_beside(gyre_model_get_encoding(e->model)->kernels);
     for (int64_t i = from; i < from + rows; i++, logits += vocab) {
         const double nats = gyre_cross_entropy(kernels, logits, vocab, ids[i + 1]);
         if (is_scored(e, index, i)) e->nats[index] += nats;

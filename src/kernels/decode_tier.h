@@ -2,7 +2,8 @@
  * in place. */
 #ifndef GYRE_KERNELS_DECODE_TIER_H
 #define GYRE_KERNELS_DECODE_TIER_H
-#include "kernels/rotate_tier.h"
+#include "kernels/kernel_names.h"
+#include "kernels/row_tier.h"
 #include <stddef.h>
 
 /* With sanitizers, which check every access, a compiler takes minutes for unrolled loops. */
@@ -40,7 +41,7 @@ KERNEL(widen_bf16)(const void *in, float *out, int64_t n) {
 KERNEL(narrow_f16)(const float *in, void *out, int64_t n) {
     narrow_row((elem_type){load_f16, store_f16, 2}, in, out, n);
 }
-KERNEL(narrow_bf16)(const float *in, void *out, int64_t n) {
+KERNEL_OWN(narrow_bf16)(const float *in, void *out, int64_t n) {
     narrow_row((elem_type){load_bf16, store_bf16, 2}, in, out, n);
 }
 KERNEL(widen_q8)(const void *in, float *out, int64_t n) {

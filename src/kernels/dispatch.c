@@ -20,6 +20,7 @@ static int runs_f16c(void) {
 static int runs_avx2(void) {
     return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && runs_f16c();
 }
+#ifndef GYRE_ROPE_ALONE
 static int runs_avx512(void) {
     return runs_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
            __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
@@ -27,6 +28,7 @@ static int runs_avx512(void) {
 static int runs_avx512bf16(void) {
     return runs_avx512() && __builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512bf16");
 }
+#endif
 #else
 #define runs_avx2()       0
 #define runs_avx512()     0
@@ -38,22 +40,22 @@ static int runs_avx512bf16(void) {
 #define runs_wasm()   1
 #define runs_scalar() 1
 
-const gyre_kernels *gyre_kernels_tier(const char *tier) {
+const gyre_place_kernels *gyre_place_kernels_tier(const char *tier) {
 #define TABLE_OF(wanted, name)                                                                                              \
-    if (strcmp(wanted, #name) == 0) return gyre_tier_##name && runs_##name() ? gyre_tier_##name : NULL;
+    if (strcmp(wanted, #name) == 0) return gyre_place_tier_##name && runs_##name() ? gyre_place_tier_##name : NULL;
     GYRE_TIERS(TABLE_OF, tier)
 #undef TABLE_OF
     return NULL;
 }
 
 /* A GYRE_CPU that is unknown, or that the processor cannot run, is ignored here; gyre_cpu_check refuses it. */
-const gyre_kernels *gyre_kernels_select(void) {
+const gyre_place_kernels *gyre_place_kernels_select(void) {
 #define NAME_OF(unused, name) #name,
     static const char *const best_first[] = {GYRE_TIERS(NAME_OF, )};
 #undef NAME_OF
     const char *requested_tier = getenv("GYRE_CPU");
-    const gyre_kernels *kernels = requested_tier ? gyre_kernels_tier(requested_tier) : NULL;
+    const gyre_place_kernels *kernels = requested_tier ? gyre_place_kernels_tier(requested_tier) : NULL;
     for (size_t i = 0; !kernels && i < sizeof best_first / sizeof *best_first; i++)
-        kernels = gyre_kernels_tier(best_first[i]);
+        kernels = gyre_place_kernels_tier(best_first[i]);
     return kernels;
 }

@@ -2,7 +2,7 @@
  * counters at a time, and the dropout of weights by its numbers. */
 #ifndef GYRE_KERNELS_DROPOUT_TIER_H
 #define GYRE_KERNELS_DROPOUT_TIER_H
-#include "kernels/tier_names.h"
+#include "kernels/kernel_names.h"
 
 /* PHILOX_UNROLL: vectors of counters processed together, to hide the latency of the products.  PHILOX_UNROLL LANES must not
  * exceed PHILOX_COUNTERS. */

@@ -116,7 +116,7 @@ TIER_INLINE void score_q8_group(const gyre_key_scores *p, int64_t r0, int rows) 
     }
 }
 
-KERNEL(score_rows_q8)(const gyre_key_scores *p) {
+KERNEL_OWN(score_rows_q8)(const gyre_key_scores *p) {
     int64_t r = 0;
     if (p->channels > Q8_MAX_CHANNELS) {
         NAME_IN(TIER_BASE, score_rows_q8)(p);
@@ -210,7 +210,7 @@ TIER_INLINE void sum_q8_group(const gyre_weighted_values *p, int64_t r0, int row
     }
 }
 
-KERNEL(weighted_sum_q8)(const gyre_weighted_values *all) {
+KERNEL_OWN(weighted_sum_q8)(const gyre_weighted_values *all) {
     for (int64_t first = 0; first < all->keys; first += Q8_KEYS) {
         gyre_weighted_values p = *all;
         int64_t r = 0;

@@ -1,5 +1,5 @@
 /* tier_avx2.c: the kernels for AVX2 with FMA and F16C.  Built with -mavx2 -mfma -mf16c. */
-#include "kernels/tier_list.h"
+#include "kernels/kernels.h"
 
 #if defined(__AVX2__) && defined(__FMA__) && defined(__F16C__)
 #include "kernels/vec_avx2.h"
@@ -12,7 +12,6 @@
 #include "kernels/project_tier.h"
 #include "kernels/quants/project_quants_tier.h"
 #include "kernels/quants/quants_tier.h"
-#include "kernels/rotate_tier.h"
 #include "kernels/tier_kernels.h"
 #else
 const gyre_kernels *const gyre_tier_avx2 = 0;

@@ -1,5 +1,5 @@
 /* tier_avx512.c: the kernels for AVX-512.  Built with -mavx512f -mavx512bw -mavx512vl -mavx512dq -mfma -mf16c. */
-#include "kernels/tier_list.h"
+#include "kernels/kernels.h"
 
 #if defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512VL__) && defined(__AVX512DQ__)
 #include "kernels/vec_avx512.h"
@@ -12,7 +12,6 @@
 #include "kernels/project_tier.h"
 #include "kernels/quants/project_quants_tier.h"
 #include "kernels/quants/quants_tier.h"
-#include "kernels/rotate_tier.h"
 #include "kernels/tier_kernels.h"
 #else
 const gyre_kernels *const gyre_tier_avx512 = 0;

@@ -1,7 +1,7 @@
 /* tier_avx512bf16.c: the kernels for AVX-512 with its instructions for bf16 and for dot products of integers, which every
  * processor with the former has.  Kernels that need neither are those of tier_avx512.c.  Built with its flags, -mavx512bf16
  * and -mavx512vnni. */
-#include "kernels/tier_list.h"
+#include "kernels/kernels.h"
 
 #if defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512VL__) && defined(__AVX512DQ__) &&                      \
     defined(__AVX512BF16__) && defined(__AVX512VNNI__)
@@ -19,7 +19,6 @@
 #include "kernels/project_tier.h"
 #include "kernels/quants/project_quants_tier.h"
 #include "kernels/quants/quants_tier.h"
-#include "kernels/rotate_tier.h"
 #include "kernels/tier_kernels.h"
 #else
 const gyre_kernels *const gyre_tier_avx512bf16 = 0;

@@ -6,7 +6,7 @@
  * vec_max(a, b) and vec_min(a, b) give b if either is a NaN. */
 #ifndef GYRE_KERNELS_TIER_KERNELS_H
 #define GYRE_KERNELS_TIER_KERNELS_H
-#include "kernels/tier_names.h"
+#include "kernels/kernel_names.h"
 
 #define INLINE static inline __attribute__((always_inline))
 #if defined(__clang__)
@@ -277,15 +277,6 @@ KERNEL(factored_gradient_f32)(const gyre_factored_gradient *p) {
         factored_gradient_channels(p, c);
 }
 
-KERNEL(alibi_row_f32)(float *x, int64_t n, float slope, float distance) {
-    static const float count[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
-    const vec by = vec_set1(slope), first = vec_load(count), zero = vec_set1(0);
-    for (int64_t i = 0; i < n; i += LANES) {
-        const vec d = vec_sub(vec_set1(distance - (float)i), first);
-        vec_store(x + i, vec_sub(vec_load(x + i), vec_mul(by, vec_max(d, vec_sub(zero, d)))));
-    }
-}
-
 /* Plain C: compilers vectorize the inner loop, whose length they know. */
 KERNEL(split_row_f64)(const double *x, double base, int64_t n, float *high, float *low) {
     for (int64_t i = 0; i < n; i += 16) {
@@ -382,38 +373,7 @@ KERNEL(transpose_f32)(const gyre_transpose *t) {
                              t->out_row_stride);
 }
 
-/* -- angles -- */
-/* *out = factor (first + second), rounded to float; out = 1 if the rounding is in doubt.  Anchor, step, products, sum and
- * factor each have an error of about 2^-52 of the larger product.  2^-49 covers all of them and the error of a direct
- * computation. */
-INLINE int angle_pair(float *out, double first, double second, double factor) {
-    const double value = factor * (first + second),
-                 margin = 0x1p-49 * factor * (__builtin_fabs(first) + __builtin_fabs(second));
-    const float low = (float)(value - margin), high = (float)(value + margin);
-    *out = high;
-    return low != high;
-}
-
-KERNEL(angle_rows)(const gyre_angle_block *job) {
-    const double *restrict c = job->cosine, *restrict s = job->sine;
-    for (int64_t j = 0; j < job->rows; j++) {
-        const double *restrict sc = job->step_cosine + j * job->step_row_stride, *restrict ss = job->step_sine +
-                                                                                                j * job->step_row_stride;
-        float *restrict low = job->cosine_out + j * job->out_row_stride, *restrict high =
-                                                                             job->sine_out + j * job->out_row_stride;
-        int doubtful = 0;
-        for (int64_t i = 0; i < job->pairs; i++) {
-            doubtful |= angle_pair(&low[i], c[i] * sc[i], -(s[i] * ss[i]), job->factor);
-            doubtful |= angle_pair(&high[i], s[i] * sc[i], c[i] * ss[i], job->sine_factor);
-        }
-        if (doubtful) job->doubtful[j] = 1;
-    }
-}
-
 /* -- the tier's table -- */
-#define TEXT2(a) #a
-#define TEXT(a)  TEXT2(a)
-
 static const gyre_kernels all_kernels = {
     .tier = TEXT(TIER),
     .lanes = LANES,

@@ -1,5 +1,5 @@
 /* tier_neon.c: the kernels for the Advanced SIMD of AArch64, which every such processor has. */
-#include "kernels/tier_list.h"
+#include "kernels/kernels.h"
 
 #if defined(__aarch64__) && defined(__ARM_NEON) && !defined(__ARM_BIG_ENDIAN)
 #include "kernels/vec_neon.h"
@@ -12,7 +12,6 @@
 #include "kernels/project_tier.h"
 #include "kernels/quants/project_quants_tier.h"
 #include "kernels/quants/quants_tier.h"
-#include "kernels/rotate_tier.h"
 #include "kernels/tier_kernels.h"
 #else
 const gyre_kernels *const gyre_tier_neon = 0;

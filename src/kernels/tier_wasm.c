@@ -1,5 +1,5 @@
 /* tier_wasm.c: the kernels for the SIMD of WebAssembly.  Built with -msimd128. */
-#include "kernels/tier_list.h"
+#include "kernels/kernels.h"
 
 #if defined(__wasm_simd128__)
 #include "kernels/vec_wasm.h"
@@ -12,7 +12,6 @@
 #include "kernels/project_tier.h"
 #include "kernels/quants/project_quants_tier.h"
 #include "kernels/quants/quants_tier.h"
-#include "kernels/rotate_tier.h"
 #include "kernels/tier_kernels.h"
 #else
 const gyre_kernels *const gyre_tier_wasm = 0;

@@ -96,14 +96,18 @@ static inline vec vec_permute(const float *from, const int32_t *row, int32_t low
 }
 
 /* -- other types, and pairs of elements -- */
+/* By memcpy: row_tier.h reads and writes parts of rows in memory that holds floats. */
+static inline uint16_t vec_bits16(const void *p) {
+    uint16_t bits;
+    memcpy(&bits, p, sizeof bits);
+    return bits;
+}
 static inline vec vec_load_f16(const uint16_t *p) {
-    return gyre_f16_widen(*p);
+    return gyre_f16_widen(vec_bits16(p));
 }
 /* All lanes = the f16 at p, which needs no alignment. */
 static inline vec vec_broadcast_f16(const void *p) {
-    uint16_t bits;
-    memcpy(&bits, p, sizeof bits);
-    return vec_set1(gyre_f16_widen(bits));
+    return vec_set1(gyre_f16_widen(vec_bits16(p)));
 }
 /* All lanes of *a and *b = the two f16 at p. */
 static inline void vec_broadcast_two_f16(const void *p, vec *a, vec *b) {
@@ -111,13 +115,15 @@ static inline void vec_broadcast_two_f16(const void *p, vec *a, vec *b) {
     *b = vec_broadcast_f16((const char *)p + 2);
 }
 static inline void vec_store_f16(uint16_t *p, vec a) {
-    *p = gyre_f16_round(a);
+    const uint16_t bits = gyre_f16_round(a);
+    memcpy(p, &bits, sizeof bits);
 }
 static inline vec vec_load_bf16(const uint16_t *p) {
-    return gyre_bf16_widen(*p);
+    return gyre_bf16_widen(vec_bits16(p));
 }
 static inline void vec_store_bf16(uint16_t *p, vec a) {
-    *p = gyre_bf16_round(a);
+    const uint16_t bits = gyre_bf16_round(a);
+    memcpy(p, &bits, sizeof bits);
 }
 static inline void vec_load_even_odd_bf16(const uint16_t *p, vec *even, vec *odd) {
     *even = gyre_bf16_widen(p[0]);

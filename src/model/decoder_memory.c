@@ -156,7 +156,7 @@ gyre_status gyre_decoder_create(gyre_decoder *d, const gyre_model *model, const 
     const gyre_encoding *encoding = options->encoding ? options->encoding : model->encoding;
     *d = (gyre_decoder){.net = model->network,
                         .encoding = encoding,
-                        .kernels = encoding->kernels,
+                        .kernels = gyre_kernels_beside(encoding->kernels),
                         .exec = options->exec,
                         .qkv_dim = (a->heads + 2 * a->kv_heads) * a->head_dim,
                         .order = options->order};

@@ -116,7 +116,7 @@ static void refresh_layer(const gyre_layer_tables *t, const gyre_linear_work *wo
 /* Layers job, job + jobs, ... */
 static void refresh_layers(void *arg, int64_t job) {
     const gyre_layer_tables *t = arg;
-    const gyre_linear_work work = {t->encoding->kernels, t->scratch + job * t->scratch_floats};
+    const gyre_linear_work work = {gyre_kernels_beside(t->encoding->kernels), t->scratch + job * t->scratch_floats};
     for (int64_t layer = job; layer < t->model->config.layers; layer += t->jobs)
         refresh_layer(t, &work, layer);
 }

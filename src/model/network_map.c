@@ -44,7 +44,7 @@ static gyre_status map_matrix(gyre_network *n, const gyre_kernels *kernels, cons
 
 gyre_status gyre_model_map_weights(gyre_model *model, const char *folder, gyre_error *err) {
     gyre_network *n = model->network;
-    const gyre_kernels *kernels = model->encoding->kernels;
+    const gyre_kernels *kernels = gyre_kernels_beside(model->encoding->kernels);
     gyre_status status = gyre_tensor_store_open(&model->store, folder, err);
     n->weight_bytes = 0;
     n->mapped = model->store;

@@ -116,7 +116,8 @@ gyre_status gyre_backprop_create(gyre_backprop *b, const gyre_layer_tables *tabl
     if (!forward || !gradient) return GYRE_EINVAL;
     b->scratch_bytes = forward > gradient ? forward : gradient;
     b->scratch = gyre_alloc_floats((int64_t)(b->scratch_bytes / sizeof(float)) + 1);
-    b->work = (gyre_linear_work){tables->model->encoding->kernels, gyre_alloc_floats(linear_scratch(b))};
+    b->work =
+        (gyre_linear_work){gyre_kernels_beside(tables->model->encoding->kernels), gyre_alloc_floats(linear_scratch(b))};
     return b->scratch && b->work.scratch ? GYRE_OK : GYRE_ENOMEM;
 }
 
@@ -196,7 +197,8 @@ static double lm_head_loss(gyre_backprop *b, const gyre_microbatch *microbatch) 
             const int64_t target = s * (b->length + 1) + t + 1;
             const float scale = (float)microbatch->grad_scale * microbatch->loss_weights[target];
             loss += (double)microbatch->loss_weights[target] *
-                    gyre_cross_entropy(b->model->encoding->kernels, logits, c->vocab, microbatch->tokens[target]);
+                    gyre_cross_entropy(gyre_kernels_beside(b->model->encoding->kernels), logits, c->vocab,
+                                       microbatch->tokens[target]);
             logits[microbatch->tokens[target]] -= 1;
             for (int64_t i = 0; i < c->vocab; i++)
                 logits[i] *= scale;
@@ -247,7 +249,8 @@ static void mlp_gradient(gyre_backprop *b, int64_t layer, float *gradient) {
     const gyre_norm_args norm = gyre_model_norm_args(b->model, &w.mlp_norm, b->rows);
     gyre_linear_weight_gradient(&w.down, &b->work, block->mlp_act, b->dx, gradient_of(b, gradient, w.down.w));
     gyre_linear_input_gradient(&w.down, &b->work, b->dx, 0, b->dmlp_act);
-    gyre_swiglu_gradient(b->model->encoding->kernels, b->rows, b->model->config.mlp_dim, block->gate_up, b->dmlp_act);
+    gyre_swiglu_gradient(gyre_kernels_beside(b->model->encoding->kernels), b->rows, b->model->config.mlp_dim, block->gate_up,
+                         b->dmlp_act);
     gyre_linear_weight_gradient(&w.gate_up, &b->work, block->mlp_norm, block->gate_up,
                                 gradient_of(b, gradient, w.gate_up.w));
     gyre_linear_input_gradient(&w.gate_up, &b->work, block->gate_up, 0, b->dnorm);

@@ -186,8 +186,8 @@ void gyre_block_forward_output(const gyre_model *model, const gyre_linear_work *
     gyre_linear_forward(&w.o, work, block->attn_out, 1, block->attn_residual);
     gyre_normalize_rows(&norm, block->attn_residual, block->mlp_norm, w.mlp_norm.dim, block->mlp_rstd);
     gyre_linear_forward(&w.gate_up, work, block->mlp_norm, 0, block->gate_up);
-    gyre_activate(model->encoding->kernels, GYRE_ACTIVATION_SILU, 1, block->rows, c->mlp_dim, block->gate_up,
-                  block->mlp_act);
+    gyre_activate(gyre_kernels_beside(model->encoding->kernels), GYRE_ACTIVATION_SILU, 1, block->rows, c->mlp_dim,
+                  block->gate_up, block->mlp_act);
     memcpy(out, block->attn_residual, bytes);
     gyre_linear_forward(&w.down, work, block->mlp_act, 1, out);
 }

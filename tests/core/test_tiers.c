@@ -1,5 +1,5 @@
 /* test_tiers.c: which tier of kernels runs: the best, or what GYRE_CPU asks for. */
-#include "kernels/tier_list.h"
+#include "kernels/kernels.h"
 #include "support.h"
 
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* list_tiers.c: prints the tiers that this build has and this processor runs, best first, one a line (ci/run tiers). */
-#include "kernels/tier_list.h"
+#include "kernels/kernels.h"
 
 #include <stdio.h>
 

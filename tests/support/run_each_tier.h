@@ -1,7 +1,7 @@
 /* run_each_tier.h: runs a test once per tier. Tiers that this build or this processor does not have are skipped. */
 #ifndef GYRE_TESTS_RUN_EACH_TIER_H
 #define GYRE_TESTS_RUN_EACH_TIER_H
-#include "kernels/tier_list.h"
+#include "kernels/kernels.h"
 #include "support.h"
 
 #include <math.h>

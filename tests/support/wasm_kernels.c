@@ -3,7 +3,7 @@
 #include "attention_setup.h"
 #include "check_product_kernels.h"
 #include "check_rotation_kernels.h"
-#include "kernels/tier_list.h"
+#include "kernels/kernels.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -83,11 +83,16 @@ int gyre_field_find_value(const gyre_config_field *field, const char *text, int 
 #define ABOVE(a)             .minimum = (a), .maximum = INFINITY, .above_minimum = 1
 #define BETWEEN(a, b)        .minimum = (a), .maximum = (b)
 #define MARK(mark)           GYRE_FIELD_MARK_##mark
+#ifdef GYRE_ROPE_ALONE /* reads and prints no config */
+#define IN_FILES(text) NULL
+#else
+#define IN_FILES(text) (text)
+#endif
 /* `list` and `of` have other names than the members that they initialise. */
 #define GYRE_FIELD(member, field_type, list, of, condition, range, number, file_key, table_label, set)                      \
     {.name = #member,                                                                                                       \
-     .key = file_key,                                                                                                       \
-     .label = table_label,                                                                                                  \
+     .key = IN_FILES(file_key),                                                                                             \
+     .label = IN_FILES(table_label),                                                                                        \
      .type = GYRE_FIELD_##field_type,                                                                                       \
      .names = list,                                                                                                         \
      .kinds = of,                                                                                                           \

@@ -8,26 +8,24 @@
  * rounds to a different float than the directly computed cos and sin.  Rows where it might are computed directly. */
 #include "core/rotation/angle_table.h"
 #include "core/encoding.h"
-#include "kernels/kernels.h"
+#include "kernels/places/place_kernels.h"
 #include "util/error.h"
 
 #include "core/huge_pages.h"
 #include "core/rotation/angles.h"
+#include "core/rotation/block_state.h"
 
-#include <stdatomic.h>
 #include <stdint.h>
 #include <string.h>
 
 enum { BLOCK = 64 };
-enum { EMPTY, FILLING, READY };
-typedef _Atomic unsigned char block_state;
 
 typedef struct gyre_angle_table {
     int64_t rows, pairs;
-    double *step;       /* [2][BLOCK][pairs]: cos, then sin of j x f */
-    block_state *state; /* [1 + 2 blocks]: of the steps, of each block in `row`, of each block in `rows_f64` */
-    float *row;         /* [rows][2][pairs] */
-    double *rows_f64;   /* the same in double, or NULL */
+    double *step;            /* [2][BLOCK][pairs]: cos, then sin of j x f */
+    gyre_block_state *state; /* [1 + 2 blocks]: of the steps, of each block in `row`, of each block in `rows_f64` */
+    float *row;              /* [rows][2][pairs] */
+    double *rows_f64;        /* the same in double, or NULL */
 } gyre_angle_table;
 
 static size_t blocks_of(int64_t rows) {
@@ -50,12 +48,12 @@ gyre_status gyre_angle_table_make(gyre_encoding *encoding, int64_t pairs, int64_
     *table = (gyre_angle_table){rows,
                                 pairs,
                                 (double *)(void *)(memory + head),
-                                (block_state *)(memory + head + steps),
+                                (gyre_block_state *)(memory + head + steps),
                                 (float *)(void *)(memory + head + steps + states),
                                 NULL};
     if (encoding->uses_malloc) table->rows_f64 = (double *)(void *)(memory + head + steps + states + (size_t)rows * row);
     for (size_t i = 0; i <= 2 * blocks_of(rows); i++)
-        atomic_init(&table->state[i], EMPTY);
+        gyre_block_init(&table->state[i]);
     gyre_huge_pages_advise(table->row, (size_t)rows * all);
     encoding->angles = table;
     return GYRE_OK;
@@ -66,16 +64,6 @@ void gyre_angle_table_make_default(gyre_encoding *encoding, int64_t pairs, int64
     int64_t rows = length == 0 ? default_rows : length;
     if (rows > max_bytes / row) rows = max_bytes / row;
     if (rows > 0 && encoding->uses_malloc) (void)gyre_angle_table_make(encoding, pairs, rows, NULL);
-}
-
-/* 1 if the caller now owns the block: it fills it in and sets it to READY. */
-static int claim_block(block_state *state) {
-    unsigned char empty = EMPTY;
-    return atomic_compare_exchange_strong_explicit(state, &empty, FILLING, memory_order_acquire, memory_order_relaxed);
-}
-
-static int block_is_ready(const block_state *state) {
-    return atomic_load_explicit((block_state *)state, memory_order_acquire) == READY;
 }
 
 /* -- steps -- */
@@ -194,26 +182,26 @@ static gyre_angle_steps steps_of(const gyre_encoding *encoding) {
 /* 1 if the steps are ready; 0 while another thread is filling them in. */
 static int ensure_steps(const gyre_encoding *encoding) {
     const gyre_angle_table *t = encoding->angles;
-    if (encoding->config.rope.angles != GYRE_ANGLE_PATH_EXACT || block_is_ready(&t->state[0]))
+    if (encoding->config.rope.angles != GYRE_ANGLE_PATH_EXACT || gyre_block_is_ready(&t->state[0]))
         return 1; /* only exact rows are made from steps */
-    if (!claim_block(&t->state[0])) return 0;
+    if (!gyre_block_claim(&t->state[0])) return 0;
     fill_steps(encoding->frequency, t->pairs, t->step);
-    atomic_store_explicit(&t->state[0], READY, memory_order_release);
+    gyre_block_publish(&t->state[0]);
     return 1;
 }
 
 const float *gyre_angle_table_row(const gyre_encoding *encoding, int64_t m) {
     const gyre_angle_table *t = encoding->angles;
     if (!t || m < 0 || m >= t->rows) return NULL;
-    block_state *state = &t->state[1 + m / BLOCK];
-    if (!block_is_ready(state)) {
+    gyre_block_state *state = &t->state[1 + m / BLOCK];
+    if (!gyre_block_is_ready(state)) {
         const int64_t anchor = m / BLOCK * BLOCK, left = t->rows - anchor;
         float *row = t->row + 2 * t->pairs * anchor;
         const block_target all = {anchor, 0, left < BLOCK ? left : BLOCK, 2 * t->pairs, row, row + t->pairs};
-        if (!ensure_steps(encoding) || !claim_block(state)) return NULL;
+        if (!ensure_steps(encoding) || !gyre_block_claim(state)) return NULL;
         const gyre_angle_steps steps = steps_of(encoding);
         fill_rows_by_steps(&steps, &all);
-        atomic_store_explicit(state, READY, memory_order_release);
+        gyre_block_publish(state);
     }
     return t->row + 2 * t->pairs * m;
 }
@@ -229,13 +217,13 @@ const double *gyre_angle_table_row_f64(const gyre_encoding *encoding, int64_t m)
     const gyre_angle_table *t = encoding->angles;
     if (!t || !t->rows_f64 || m < 0 || m >= t->rows) return NULL;
     const int64_t anchor = m / BLOCK * BLOCK, end = t->rows - anchor < BLOCK ? t->rows : anchor + BLOCK;
-    block_state *state = &t->state[1 + (int64_t)blocks_of(t->rows) + m / BLOCK];
-    if (!block_is_ready(state)) {
-        if (!claim_block(state)) return NULL;
+    gyre_block_state *state = &t->state[1 + (int64_t)blocks_of(t->rows) + m / BLOCK];
+    if (!gyre_block_is_ready(state)) {
+        if (!gyre_block_claim(state)) return NULL;
         for (int64_t n = anchor; n < end; n++)
             compute_row_f64(encoding, n, 0, t->pairs, t->rows_f64 + 2 * t->pairs * n,
                             t->rows_f64 + 2 * t->pairs * n + t->pairs);
-        atomic_store_explicit(state, READY, memory_order_release);
+        gyre_block_publish(state);
     }
     return t->rows_f64 + 2 * t->pairs * m;
 }
@@ -255,7 +243,7 @@ size_t gyre_angle_table_bytes(const gyre_encoding *encoding) {
     const gyre_angle_table *t = encoding->angles;
     size_t bytes = 0;
     for (size_t i = 0; t && i <= 2 * blocks_of(t->rows); i++)
-        if (block_is_ready(&t->state[i]))
+        if (gyre_block_is_ready(&t->state[i]))
             bytes +=
                 2 * (size_t)BLOCK * (size_t)t->pairs * (i > 0 && i <= blocks_of(t->rows) ? sizeof(float) : sizeof(double));
     return bytes;

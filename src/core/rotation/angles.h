@@ -3,10 +3,13 @@
 #define GYRE_CORE_ANGLES_H
 #include "core/rotation/frequency.h"
 #include "gyre/gyre.h"
-#include "kernels/kernels.h"
+#include "kernels/places/place_kernels.h"
 
 /* Pairs processed at a time, so that stack memory does not depend on the dimension. */
 enum { GYRE_PAIR_CHUNK = GYRE_ROTATE_MAX_PAIRS };
+
+/* 0 in libgyre_rope, which has exact angles alone (rope.angles). */
+int gyre_has_program_angles(void);
 
 /* *cosine, *sine of position * (high + low), within about an ulp of double for |position| <= 2^31. */
 void gyre_angle(gyre_frequency frequency, double position, double *cosine, double *sine);

@@ -14,7 +14,7 @@
 #include "core/sized.h"
 #include "core/system_alloc.h"
 #include "core/view.h"
-#include "kernels/kernels.h"
+#include "kernels/places/place_kernels.h"
 #include "util/error.h"
 
 #include <math.h>
@@ -98,7 +98,7 @@ static int is_contiguous_row(const rotate_call *r, const chunk *c) {
 
 typedef void (*rotate_kernel)(const gyre_rotate_job *job);
 
-static inline rotate_kernel kernel_of(const gyre_kernels *kernels, gyre_dtype dtype) {
+static inline rotate_kernel kernel_of(const gyre_place_kernels *kernels, gyre_dtype dtype) {
     return dtype == GYRE_DTYPE_F16    ? kernels->rotate_f16
            : dtype == GYRE_DTYPE_BF16 ? kernels->rotate_bf16
            : dtype == GYRE_DTYPE_F64  ? kernels->rotate_f64
@@ -137,7 +137,8 @@ static int64_t step_out(const rotate_call *r) {
 static void rotate_gathered(const rotate_call *r, const chunk *c, const token *k, const void *cosine, const void *sine,
                             int negate_sine) {
     const int64_t n = c->count, size = (int64_t)gyre_dtype_size(r->in->dtype);
-    _Alignas(double) char x[2 * GYRE_PAIR_CHUNK * sizeof(double)];
+    double memory[2 * GYRE_PAIR_CHUNK];
+    char *const x = (char *)memory;
     const gyre_rotate_job job = {x, x, 1, n, 0, 0, 1, 1, negate_sine, cosine, sine, 0, 0};
     for (int64_t h = 0; h < r->in->shape[2]; h++) {
         for (int m = 0; m < 2; m++)
@@ -282,7 +283,7 @@ static const void *table_row_of(const rotate_call *r, int64_t b, int64_t t) {
 
 typedef void (*rotate_tokens_kernel)(const gyre_rotate_tokens_job *job);
 
-static rotate_tokens_kernel tokens_kernel_of(const gyre_kernels *kernels, gyre_dtype dtype) {
+static rotate_tokens_kernel tokens_kernel_of(const gyre_place_kernels *kernels, gyre_dtype dtype) {
     return dtype == GYRE_DTYPE_F16    ? kernels->rotate_tokens_f16
            : dtype == GYRE_DTYPE_BF16 ? kernels->rotate_tokens_bf16
            : dtype == GYRE_DTYPE_F64  ? kernels->rotate_tokens_f64

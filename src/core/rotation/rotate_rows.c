@@ -5,7 +5,7 @@
 #include "core/rotation/angle_table.h"
 #include "core/rotation/cached_angles.h"
 #include "core/rotation/far_variants.h"
-#include "kernels/kernels.h"
+#include "kernels/places/place_kernels.h"
 
 #include <math.h>
 #include <string.h>

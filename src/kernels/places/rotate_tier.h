@@ -7,96 +7,12 @@
  *     half -> half                  rotate_half_blocks          then rotate_rest for the remaining pairs
  *     interleaved -> interleaved    rotate_interleaved_blocks   then rotate_rest
  *     half <-> interleaved          rotate_cross_blocks         then rotate_cross_rest
- * bf16 has rotate_bf16_blocks for all of them, and f64 its own functions at the end. */
+ * bf16 has rotate_bf16_blocks for all of them, and f64 its own functions at the end.
+ *
+ * libgyre_rope (GYRE_ROPE_ALONE) has fewer copies of these loops: the same operations in a third of the code. */
 #ifndef GYRE_KERNELS_ROTATE_TIER_H
 #define GYRE_KERNELS_ROTATE_TIER_H
-#include "kernels/tier_names.h"
-
-#include <string.h>
-
-#define TIER_INLINE static inline __attribute__((always_inline))
-
-#if defined(__clang__)
-#define TIER_UNROLL _Pragma("unroll")
-#else
-#define TIER_UNROLL _Pragma("GCC unroll 16")
-#endif
-
-/* -- types -- */
-typedef vec load_function(const void *p);
-typedef void store_function(void *p, vec a);
-/* Always passed as a constant, so that the calls are inlined. */
-typedef struct elem_type {
-    load_function *load;
-    store_function *store;
-    int64_t size; /* bytes of an element */
-} elem_type;
-
-static inline vec load_f32(const void *p) {
-    return vec_load(p);
-}
-static inline void store_f32(void *p, vec a) {
-    vec_store(p, a);
-}
-#ifndef VEC_STREAM /* no such store, or not measured */
-#define VEC_STREAM     0
-#define vec_stream     vec_store
-#define vec_stream_f16 vec_store_f16
-static inline void vec_stream_end(void) {}
-#endif
-static inline void stream_f32(void *p, vec a) {
-    vec_stream(p, a);
-}
-static inline void stream_f16(void *p, vec a) {
-    vec_stream_f16(p, a);
-}
-static inline vec load_f16(const void *p) {
-    return vec_load_f16(p);
-}
-static inline void store_f16(void *p, vec a) {
-    vec_store_f16(p, a);
-}
-static inline vec load_bf16(const void *p) {
-    return vec_load_bf16(p);
-}
-static inline void store_bf16(void *p, vec a) {
-    vec_store_bf16(p, a);
-}
-
-/* The first n < LANES elements at p, zeros after them. */
-TIER_INLINE vec load_partial(elem_type type, const char *p, int64_t n) {
-#ifdef VEC_LOAD_FIRST /* the copy below would be read before it is written through */
-    if (type.load == load_f32) return n > 0 ? vec_load_first(p, n) : vec_set1(0);
-#endif
-#ifdef VEC_LOAD_FIRST_16
-    if (type.load == load_f16) return n > 0 ? vec_load_first_f16(p, n) : vec_set1(0);
-    if (type.load == load_bf16) return n > 0 ? vec_load_first_bf16(p, n) : vec_set1(0);
-#endif
-    float some[LANES] = {0};
-    if (n > 0) memcpy(some, p, (size_t)(n * type.size));
-    return type.load(some);
-}
-TIER_INLINE void store_partial(elem_type type, char *p, vec a, int64_t n) {
-#ifdef VEC_LOAD_FIRST
-    if (type.store == store_f32) {
-        if (n > 0) vec_store_first(p, a, n);
-        return;
-    }
-#endif
-    float some[LANES];
-    type.store(some, a);
-    if (n > 0) memcpy(p, some, (size_t)(n * type.size));
-}
-/* load_partial and store_partial for any n: whole vectors if n >= LANES. */
-TIER_INLINE vec load_up_to(elem_type type, const char *p, int64_t n) {
-    return n >= LANES ? type.load(p) : load_partial(type, p, n);
-}
-TIER_INLINE void store_up_to(elem_type type, char *p, vec a, int64_t n) {
-    if (n >= LANES)
-        type.store(p, a);
-    else if (n > 0)
-        store_partial(type, p, a, n);
-}
+#include "kernels/row_tier.h"
 
 /* -- rotation -- */
 /* cos, sin and -sin of LANES pairs.  An inverse rotation swaps s and minus_s. */
@@ -377,13 +293,37 @@ KERNEL(rotate_f32)(const gyre_rotate_job *t) {
 KERNEL(rotate_f16)(const gyre_rotate_job *t) {
     rotate_heads((elem_type){load_f16, store_f16, 2}, 0, t);
 }
-KERNEL(rotate_bf16)(const gyre_rotate_job *t) {
+KERNEL_OWN(rotate_bf16)(const gyre_rotate_job *t) {
     gyre_rotate_job cached = *t;
     cached.past_caches = 0;
     rotate_heads((elem_type){load_bf16, store_bf16, 2}, 1, &cached);
 }
 
 /* -- several tokens -- */
+/* Calls the kernel of a token.  size: bytes of an element. */
+static void rotate_one_by_one(void (*rotate)(const gyre_rotate_job *job), int64_t size, const gyre_rotate_tokens_job *job) {
+    const int64_t number = size == 8 ? 8 : 4; /* bytes of an angle */
+    gyre_rotate_job t = job->one;
+    for (int64_t k = 0; k < job->tokens; k++) {
+        t.in = (const char *)job->one.in + k * job->in_token_stride * size;
+        t.out = (char *)job->one.out + k * job->out_token_stride * size;
+        t.cosine = job->rows[k];
+        t.sine = (const char *)job->rows[k] + t.pairs * number;
+        rotate(&t);
+    }
+}
+
+#ifdef GYRE_ROPE_ALONE
+KERNEL(rotate_tokens_f32)(const gyre_rotate_tokens_job *job) {
+    rotate_one_by_one(OF_TIER(rotate_f32), 4, job);
+}
+KERNEL(rotate_tokens_f16)(const gyre_rotate_tokens_job *job) {
+    rotate_one_by_one(OF_TIER(rotate_f16), 2, job);
+}
+KERNEL_OWN(rotate_tokens_bf16)(const gyre_rotate_tokens_job *job) {
+    rotate_one_by_one(OF_TIER(rotate_bf16), 2, job);
+}
+#else
 /* out = 1 if the rows of the job may be written past the caches: they are whole lines, and so are their halves. */
 TIER_INLINE int writes_lines(const gyre_rotate_tokens_job *job, int64_t size) {
 #if VEC_STREAM
@@ -423,7 +363,7 @@ KERNEL(rotate_tokens_f16)(const gyre_rotate_tokens_job *job) {
     rotate_tokens((elem_type){load_f16, stream_f16, 2}, 0, 1, job);
     vec_stream_end();
 }
-KERNEL(rotate_tokens_bf16)(const gyre_rotate_tokens_job *job) {
+KERNEL_OWN(rotate_tokens_bf16)(const gyre_rotate_tokens_job *job) {
     if (!writes_lines(job, 2)) {
         rotate_tokens((elem_type){load_bf16, store_bf16, 2}, 1, 0, job);
         return;
@@ -431,7 +371,9 @@ KERNEL(rotate_tokens_bf16)(const gyre_rotate_tokens_job *job) {
     rotate_tokens((elem_type){load_bf16, store_bf16, 2}, 1, 1, job);
     vec_stream_end();
 }
+#endif
 
+#ifndef GYRE_ROPE_ALONE
 TIER_INLINE void rotate_rows_as(const gyre_rotate_rows_job *job, int half) {
     const elem_type type = {load_f32, store_f32, 4};
     gyre_rotate_job t = {
@@ -477,23 +419,29 @@ KERNEL(add_f32)(const void *in, void *out, const float *row, int64_t n) {
 KERNEL(add_f16)(const void *in, void *out, const float *row, int64_t n) {
     add_row((elem_type){load_f16, store_f16, 2}, in, out, row, n);
 }
-KERNEL(add_bf16)(const void *in, void *out, const float *row, int64_t n) {
+KERNEL_OWN(add_bf16)(const void *in, void *out, const float *row, int64_t n) {
     add_row((elem_type){load_bf16, store_bf16, 2}, in, out, row, n);
 }
+
+#endif
 
 /* -- f64 -- */
 /* Rotation by vectors of VECD_LANES doubles.  (From plain C, GCC 12 fuses some of the products and not others, whatever
  * -ffp-contract says.) */
+/* Bytes of n doubles, n below VECD_LANES.  GCC without optimisation warns of a larger n unless it sees the bound. */
+TIER_INLINE size_t vecd_bytes(int64_t n) {
+    return (size_t)(n < VECD_LANES ? n : VECD_LANES) * sizeof(double);
+}
 TIER_INLINE vecd vecd_load_up_to(const double *p, int64_t n) {
     double some[VECD_LANES] = {0};
     if (n >= VECD_LANES) return vecd_load(p);
-    if (n > 0) memcpy(some, p, (size_t)n * sizeof *p);
+    if (n > 0) memcpy(some, p, vecd_bytes(n));
     return vecd_load(some);
 }
 TIER_INLINE void vecd_store_up_to(double *p, vecd a, int64_t n) {
     double some[VECD_LANES];
     vecd_store(n >= VECD_LANES ? p : some, a);
-    if (n > 0 && n < VECD_LANES) memcpy(p, some, (size_t)n * sizeof *p);
+    if (n > 0 && n < VECD_LANES) memcpy(p, some, vecd_bytes(n));
 }
 
 typedef struct vecd_angles {
@@ -564,6 +512,7 @@ TIER_INLINE void rotate_f64_blocks(const gyre_rotate_job *t, int at_once, int64_
     }
 }
 
+#ifndef GYRE_ROPE_ALONE
 #if VECD_LANES > 1
 /* Interleaved to interleaved, like rotate_interleaved_blocks.  out = pairs done. */
 TIER_INLINE int64_t rotate_f64_interleaved(const gyre_rotate_job *t) {
@@ -615,6 +564,7 @@ TIER_INLINE void rotate_f64_cross_registers(const gyre_rotate_job *t) {
             vecd_write(t, (double *)t->out + h * t->out_head_stride, v * VECD_LANES, VECD_LANES, a[v], b[v]);
     }
 }
+#endif
 TIER_INLINE void rotate_f64_cross_copy(const gyre_rotate_job *t) {
     double copy[2 * GYRE_ROTATE_MAX_PAIRS];
     for (int64_t h = 0; h < t->heads; h++) {
@@ -630,6 +580,7 @@ TIER_INLINE void rotate_f64_cross_copy(const gyre_rotate_job *t) {
         rotate_doubles(t, in, head, i, t->pairs - i, &k);
     }
 }
+#ifndef GYRE_ROPE_ALONE
 TIER_INLINE void rotate_f64_cross(const gyre_rotate_job *t) {
     if (t->in != t->out && t->exceeds_cache)
         rotate_f64_blocks(t, 8, 0);
@@ -675,16 +626,17 @@ KERNEL(rotate_f64)(const gyre_rotate_job *t) {
         rotate_f64_to_half(t);
     }
 }
+#else
+KERNEL(rotate_f64)(const gyre_rotate_job *t) {
+    if (t->from_half != t->to_half && t->in == t->out)
+        rotate_f64_cross_copy(t);
+    else
+        rotate_f64_blocks(t, 2, 0);
+}
+#endif
 
 KERNEL(rotate_tokens_f64)(const gyre_rotate_tokens_job *job) {
-    gyre_rotate_job t = job->one;
-    for (int64_t k = 0; k < job->tokens; k++) {
-        t.in = (const double *)job->one.in + k * job->in_token_stride;
-        t.out = (double *)job->one.out + k * job->out_token_stride;
-        t.cosine = job->rows[k];
-        t.sine = (const double *)job->rows[k] + t.pairs;
-        OF_TIER(rotate_f64)(&t);
-    }
+    rotate_one_by_one(OF_TIER(rotate_f64), 8, job);
 }
 
 #endif

@@ -1,0 +1,94 @@
+/* row_tier.h: rows of f32, f16 and bf16 as vectors of a tier's vocabulary (vec_*.h), whole or in part.
+ *
+ * The rest of a row past its last whole vector goes through a vector on the stack and the same operations. */
+#ifndef GYRE_KERNELS_ROW_TIER_H
+#define GYRE_KERNELS_ROW_TIER_H
+#include "kernels/tier_names.h"
+
+#include <string.h>
+
+#define TIER_INLINE static inline __attribute__((always_inline))
+
+#if defined(__clang__)
+#define TIER_UNROLL _Pragma("unroll")
+#else
+#define TIER_UNROLL _Pragma("GCC unroll 16")
+#endif
+
+/* -- types -- */
+typedef vec load_function(const void *p);
+typedef void store_function(void *p, vec a);
+/* Always passed as a constant, so that the calls are inlined. */
+typedef struct elem_type {
+    load_function *load;
+    store_function *store;
+    int64_t size; /* bytes of an element */
+} elem_type;
+
+static inline vec load_f32(const void *p) {
+    return vec_load(p);
+}
+static inline void store_f32(void *p, vec a) {
+    vec_store(p, a);
+}
+#ifndef VEC_STREAM /* no such store, or not measured */
+#define VEC_STREAM     0
+#define vec_stream     vec_store
+#define vec_stream_f16 vec_store_f16
+static inline void vec_stream_end(void) {}
+#endif
+static inline void stream_f32(void *p, vec a) {
+    vec_stream(p, a);
+}
+static inline void stream_f16(void *p, vec a) {
+    vec_stream_f16(p, a);
+}
+static inline vec load_f16(const void *p) {
+    return vec_load_f16(p);
+}
+static inline void store_f16(void *p, vec a) {
+    vec_store_f16(p, a);
+}
+static inline vec load_bf16(const void *p) {
+    return vec_load_bf16(p);
+}
+static inline void store_bf16(void *p, vec a) {
+    vec_store_bf16(p, a);
+}
+
+/* The first n < LANES elements at p, zeros after them. */
+TIER_INLINE vec load_partial(elem_type type, const char *p, int64_t n) {
+#ifdef VEC_LOAD_FIRST /* the copy below would be read before it is written through */
+    if (type.load == load_f32) return n > 0 ? vec_load_first(p, n) : vec_set1(0);
+#endif
+#ifdef VEC_LOAD_FIRST_16
+    if (type.load == load_f16) return n > 0 ? vec_load_first_f16(p, n) : vec_set1(0);
+    if (type.load == load_bf16) return n > 0 ? vec_load_first_bf16(p, n) : vec_set1(0);
+#endif
+    float some[LANES] = {0};
+    if (n > 0) memcpy(some, p, (size_t)(n * type.size));
+    return type.load(some);
+}
+TIER_INLINE void store_partial(elem_type type, char *p, vec a, int64_t n) {
+#ifdef VEC_LOAD_FIRST
+    if (type.store == store_f32) {
+        if (n > 0) vec_store_first(p, a, n);
+        return;
+    }
+#endif
+    float some[LANES];
+    type.store(some, a);
+    if (n > 0) memcpy(p, some, (size_t)(n * type.size));
+}
+/* load_partial and store_partial for any n: whole vectors if n >= LANES. */
+TIER_INLINE vec load_up_to(elem_type type, const char *p, int64_t n) {
+    return n >= LANES ? type.load(p) : load_partial(type, p, n);
+}
+TIER_INLINE void store_up_to(elem_type type, char *p, vec a, int64_t n) {
+    if (n >= LANES)
+        type.store(p, a);
+    else if (n > 0)
+        store_partial(type, p, a, n);
+}
+
+#endif
