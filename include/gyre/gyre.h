@@ -337,7 +337,12 @@ typedef struct gyre_config {
         int resonance;         /* 1 = every scaled wavelength is rounded to a whole number of positions: arXiv 2403.00071 */
         int fractional_bounds; /* YARN, BY_PARTS: 1 = do not round the ramp's ends ("truncate": false) */
         const double *short_factor, *long_factor; /* LONGROPE: [dim / 2] each, at least 2^-10; needed; copied */
-        double xpos_base;                         /* xPos (Sun 2022, arXiv 2212.10554: 512), at least 4; 0 = none.  q times
+        const double *frequencies; /* [dim / 2], 0 .. 1024 radians a position each: theta[i] of a model whose frequencies
+                                    * follow no base; copied.  base is not used then.  Scalings that act on theta[i]
+                                    * alone may follow: LINEAR, LLAMA3, BY_PARTS_PAPER, PROPORTIONAL, NTK_MIXED,
+                                    * LONGROPE.  Exact angles, and no axis with its own scaling.  NULL =
+                                    * base^(-2 i / dim) */
+        double xpos_base;          /* xPos (Sun 2022, arXiv 2212.10554: 512), at least 4; 0 = none.  q times
                               * zeta^((m - xpos_center) / xpos_base), k divided by it, zeta[i] = (2 i + 0.4 dim) / (1.4 dim).
                               * Causal attention and one axis only */
         int64_t xpos_center; /* the position where those factors are 1, within 2^31 of 0; scores do not depend on it; 0 =

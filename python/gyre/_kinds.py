@@ -134,6 +134,8 @@ Args:
     layout: "half" (Hugging Face's Llama), "interleaved" (GPT-J) or "interleaved-to-half" (DeepSeek-V3).
     truncate: False = do not round the ends of YaRN's ramp.
     short_factor, long_factor: LongRoPE's lists, [dim / 2] each.
+    frequencies: theta[i] itself, [dim / 2], of a model whose frequencies follow no base.  base is not used then, and
+        scalings that are defined by one (NTK, YaRN, by parts) are refused.
     axis_pairs: pairs of each axis, dim / 2 in all, for several axes (M-RoPE); axes_layout: "chunked",
         "interleaved" or "axial".
     far: "clamped" (ReRoPE), "leaky" or "grouped" (Self-Extend), from far_window positions on; in attention only.

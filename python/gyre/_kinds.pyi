@@ -32,6 +32,7 @@ def rope(
     truncate: bool = True,
     short_factor: Sequence[float] | None = None,
     long_factor: Sequence[float] | None = None,
+    frequencies: Sequence[float] | None = None,
     xpos_base: float | None = None,
     xpos_center: int | None = None,
     axes_layout: str = "chunked",
@@ -66,6 +67,8 @@ def rope(
         layout: "half" (Hugging Face's Llama), "interleaved" (GPT-J) or "interleaved-to-half" (DeepSeek-V3).
         truncate: False = do not round the ends of YaRN's ramp.
         short_factor, long_factor: LongRoPE's lists, [dim / 2] each.
+        frequencies: theta[i] itself, [dim / 2], of a model whose frequencies follow no base.  base is not used then, and
+            scalings that are defined by one (NTK, YaRN, by parts) are refused.
         axis_pairs: pairs of each axis, dim / 2 in all, for several axes (M-RoPE); axes_layout: "chunked",
             "interleaved" or "axial".
         far: "clamped" (ReRoPE), "leaky" or "grouped" (Self-Extend), from far_window positions on; in attention only.
@@ -124,6 +127,7 @@ def rope(
         truncate: True or False, with scaling "by-parts" or "by-parts-paper" or "yarn" or "dynamic-yarn"
         short_factor: a list of numbers from 2^-10 on, with scaling "longrope"
         long_factor: a list of numbers from 2^-10 on, with scaling "longrope"
+        frequencies: a list of numbers from 0 to 1024
         xpos_base: a number from 4 on
         xpos_center: a whole number from -2^31 to 2^31
         axes_layout: "chunked", "interleaved", "axial"

@@ -110,6 +110,7 @@ static gyre_status put_rotation(gyre_conversion *c, gyre_error *err) {
     if (status) return status;
     put_size(c, "rope.dimension_count", config->rope.dim);
     put_real(c, "rope.freq_base", config->rope.base);
+    if (config->rope.frequencies && config->rope.scaling != GYRE_SCALING_LONGROPE) return put_rope_freqs(c, attention, err);
     switch (config->rope.scaling) {
     case GYRE_SCALING_LINEAR:
         put_key_string(c, "rope.scaling.type", "linear");

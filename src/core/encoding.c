@@ -30,6 +30,7 @@ void gyre_encoding_free(gyre_encoding *encoding) {
     release(&alloc, encoding->xpos_log2_decay);
     release(&alloc, encoding->short_factor);
     release(&alloc, encoding->long_factor);
+    release(&alloc, encoding->given_frequencies);
     release(&alloc, encoding->frequency);
     release(&alloc, encoding->start_frequency);
     release(&alloc, encoding->angles);

@@ -34,6 +34,7 @@ struct gyre_encoding {
     double slope_divisor;          /* slopes are divided by this when used */
     double *slope_exponents;       /* [heads], and by a^this, a the factor at a length; NULL = none */
     double *short_factor, *long_factor;     /* [rope.dim / 2] */
+    double *given_frequencies;              /* [rope.dim / 2] or NULL: config.rope.frequencies */
     struct gyre_frequency *frequency;       /* [rope.dim / 2] at the default context length; sinusoid: [input.dim / 2] */
     struct gyre_frequency *start_frequency; /* [rope.dim / 2], LongRoPE's start tokens: without a scaling; NULL = none */
     double attention_factor;                /* multiplies cos and sin at that length; 1 where nothing rotates */

@@ -60,6 +60,7 @@ gyre_status gyre_encoding_make(gyre_encoding **out, const gyre_scheme *scheme, c
     /* The caller may free its arrays: config now points to the encoding's own copies. */
     encoding->config.rope.short_factor = encoding->short_factor;
     encoding->config.rope.long_factor = encoding->long_factor;
+    encoding->config.rope.frequencies = encoding->given_frequencies;
     if (config->score.slopes) encoding->config.score.slopes = encoding->slopes; /* NULL stays NULL: slopes are derived */
     encoding->config.score.slopes_after = encoding->slopes_after;
     if (status) {

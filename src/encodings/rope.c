@@ -254,6 +254,14 @@ static gyre_status fill_xpos_decay(gyre_encoding *encoding, gyre_error *err) {
 
 /* -- creation -- */
 
+static gyre_status copy_numbers(gyre_encoding *encoding, const double *given, double **own, gyre_error *err) {
+    const int64_t pairs = encoding->config.rope.dim / 2;
+    *own = gyre_encoding_allocate(encoding, pairs, sizeof **own, err);
+    if (!*own) return GYRE_ENOMEM;
+    memcpy(*own, given, (size_t)pairs * sizeof **own);
+    return GYRE_OK;
+}
+
 static gyre_status copy_factors(gyre_encoding *encoding, const double *given, const char *name, double **own,
                                 gyre_error *err) {
     const int64_t pairs = encoding->config.rope.dim / 2;
@@ -263,10 +271,30 @@ static gyre_status copy_factors(gyre_encoding *encoding, const double *given, co
         if (!isfinite(given[i]) || given[i] < 0x1p-10) /* the angle of a faster pair has no correct digits at 2^31 */
             return gyre_fail(err, GYRE_EINVAL, "rope.%s[%" PRId64 "]: %g is not a number of at least 2^-10 (gyre_config)",
                              name, i, given[i]);
-    *own = gyre_encoding_allocate(encoding, pairs, sizeof **own, err);
-    if (!*own) return GYRE_ENOMEM;
-    memcpy(*own, given, (size_t)pairs * sizeof **own);
-    return GYRE_OK;
+    return copy_numbers(encoding, given, own, err);
+}
+
+/* 1 if a scaling reads rope.base, not the frequencies alone. */
+static int scaling_needs_base(gyre_scaling scaling) {
+    return scaling == GYRE_SCALING_NTK || scaling == GYRE_SCALING_DYNAMIC_NTK || scaling == GYRE_SCALING_BY_PARTS ||
+           scaling == GYRE_SCALING_YARN || scaling == GYRE_SCALING_DYNAMIC_YARN;
+}
+
+/* The bound is that of the slowest divisor of LongRoPE, by which a pair would rotate as fast. */
+static gyre_status copy_frequencies(gyre_encoding *encoding, gyre_error *err) {
+    const rope_config *rope = &encoding->config.rope;
+    if (!rope->frequencies) return GYRE_OK;
+    if (scaling_needs_base(rope->scaling))
+        return gyre_fail(err, GYRE_EINVAL, "rope.frequencies: %s is defined by a base, not by frequencies (gyre_config)",
+                         gyre_scaling_name(rope->scaling));
+    for (int64_t a = 0; a < rope->axes; a++)
+        if (rope->axis[a].own)
+            return gyre_fail(err, GYRE_EINVAL, "rope.frequencies: axis %" PRId64 " has its own scaling (gyre_config)", a);
+    for (int64_t i = 0; i < rope->dim / 2; i++)
+        if (!(rope->frequencies[i] >= 0 && rope->frequencies[i] <= 1024))
+            return gyre_fail(err, GYRE_EINVAL, "rope.frequencies[%" PRId64 "]: %g is not within 0 .. 1024 (gyre_config)", i,
+                             rope->frequencies[i]);
+    return copy_numbers(encoding, rope->frequencies, &encoding->given_frequencies, err);
 }
 
 /* The factor is given or derived.  Outside these bounds scores, which contain its square, and inverses leave the range of
@@ -295,12 +323,13 @@ static gyre_status make_angle_table(gyre_encoding *encoding, gyre_error *err) {
 
 /* out = what the config asks for and no program but Gyre has; otherwise `other`. */
 static const char *unknown_to_programs(const gyre_config *config, const char *other) {
-    return config->rope.clip.mode != GYRE_CLIP_NONE ? "clipped pairs (rope.clip.mode)"
-           : config->rope.longrope.start_tokens > 0 ? "start tokens (rope.longrope.start_tokens)"
-           : config->rope.diffusion.timed           ? "scaling that fades (rope.diffusion.timed)"
-           : config->rope.resonance                 ? "whole wavelengths (rope.resonance)"
-           : config->rope.axis[0].own               ? "scaling of an axis (rope.axis[0].own)"
-                                                    : other;
+    return config->rope.frequencies                   ? "frequencies that are given (rope.frequencies)"
+           : config->rope.clip.mode != GYRE_CLIP_NONE ? "clipped pairs (rope.clip.mode)"
+           : config->rope.longrope.start_tokens > 0   ? "start tokens (rope.longrope.start_tokens)"
+           : config->rope.diffusion.timed             ? "scaling that fades (rope.diffusion.timed)"
+           : config->rope.resonance                   ? "whole wavelengths (rope.resonance)"
+           : config->rope.axis[0].own                 ? "scaling of an axis (rope.axis[0].own)"
+                                                      : other;
 }
 
 /* Why a program's angles are refused: the program has no such thing, or Gyre does not know how the program computes it. */
@@ -358,10 +387,10 @@ static gyre_status check_angles(const gyre_config *config, gyre_error *err) {
     if (!gyre_has_program_angles())
         return gyre_fail(err, GYRE_EUNSUPPORTED, "rope.angles: libgyre_rope has exact angles alone (gyre_config)");
     if (config->rope.angles == GYRE_ANGLE_PATH_LLAMA_CPP)
-        return gyre_llama_cpp_supports(config) ? GYRE_OK : refuse_llama_cpp(config, err);
+        return gyre_llama_cpp_supports(config) && !config->rope.frequencies ? GYRE_OK : refuse_llama_cpp(config, err);
     if (config->rope.angles == GYRE_ANGLE_PATH_TENSORRT_LLM)
-        return gyre_numpy_supports(config) ? GYRE_OK : refuse_tensorrt_llm(config, err);
-    return gyre_torch_supports(config) ? GYRE_OK : refuse_torch(config, err);
+        return gyre_numpy_supports(config) && !config->rope.frequencies ? GYRE_OK : refuse_tensorrt_llm(config, err);
+    return gyre_torch_supports(config) && !config->rope.frequencies ? GYRE_OK : refuse_torch(config, err);
 }
 
 static gyre_status check(const gyre_config *config, gyre_error *err) {
@@ -404,6 +433,7 @@ static gyre_status init(gyre_encoding *encoding, gyre_error *err) {
         status = copy_factors(encoding, config->rope.short_factor, "short_factor", &encoding->short_factor, err);
         if (!status) status = copy_factors(encoding, config->rope.long_factor, "long_factor", &encoding->long_factor, err);
     }
+    if (!status) status = copy_frequencies(encoding, err);
     if (!status) status = set_attention_factor(encoding, err);
     if (!status) status = fill_axes(encoding, err);
     if (!status) status = fill_xpos_decay(encoding, err);

@@ -44,7 +44,7 @@ static int set_at(const gyre_scope *s, const gyre_config_field *f) {
 }
 
 /* A count or number of 0 would mean the default, so a file may not state it. */
-static gyre_field_value value_at(const gyre_scope *s, const gyre_config_field *f) {
+static gyre_field_value value_at(const gyre_scope *s, const gyre_config *config, const gyre_config_field *f) {
     gyre_field_value value = {0, 0, NULL};
     switch (f->type) {
     case GYRE_FIELD_COUNT:
@@ -66,7 +66,8 @@ static gyre_field_value value_at(const gyre_scope *s, const gyre_config_field *f
     case GYRE_FIELD_SET:
         value.integer = set_at(s, f);
         break;
-    case GYRE_FIELD_LIST: /* has no key */
+    case GYRE_FIELD_LIST:
+        value.list = gyre_scope_numbers(s, f->key, gyre_config_list_length(config, f));
         break;
     }
     return value;
@@ -93,7 +94,7 @@ static void read_fields(const gyre_scope *s, const char *place, gyre_layer_group
     const gyre_config_field *f;
     for (int i = 0; (f = gyre_config_field_at(i)); i++) {
         if (!f->key || strncmp(f->name, place, strlen(place)) != 0 || !gyre_scope_value(s, f->key)) continue;
-        gyre_config_set(&group->config, f, value_at(s, f));
+        gyre_config_set(&group->config, f, value_at(s, &group->config, f));
         note_field(s, f->key, f->label, group);
     }
 }

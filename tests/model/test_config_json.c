@@ -421,6 +421,19 @@ static void test_writes_fields_of_yarn(void **state) {
     json_decref(there_and_back(&c));
 }
 
+static void test_writes_given_frequencies(void **state) {
+    (void)state;
+    static const double list[10] = {3, 1.0 / 3, 0.1, 0.01, 1e-3, 1e-5, 0x1p-40, 1e-300, 0, 1024};
+    gyre_config c = with_scaling(GYRE_SCALING_LINEAR);
+    c.rope.frequencies = list;
+    json_t *root = there_and_back(&c);
+    double back[10];
+    assert_int_equal(test_numbers(root, "rope_frequencies", back, 10), 10);
+    assert_memory_equal(back, list, sizeof list);
+    assert_string_equal(test_string(root, "model_type"), "gyre");
+    json_decref(root);
+}
+
 /* Every rotated fraction of a head survives the truncation on reading. */
 static void test_writes_every_share(void **state) {
     (void)state;
@@ -525,6 +538,7 @@ int main(void) {
         cmocka_unit_test(test_writes_every_scaling),
         cmocka_unit_test(test_writes_fields_of_yarn),
         cmocka_unit_test(test_writes_every_share),
+        cmocka_unit_test(test_writes_given_frequencies),
         cmocka_unit_test(test_writes_every_kind),
         cmocka_unit_test(test_writes_a_llama),
     };

@@ -183,6 +183,22 @@ def test_what_the_scaling_of_one_axis_reads() -> None:
         gyre.rope(64, **axes, axis_scalings=[{"scaling": "yarn", "factor": 4, "trained_length": 64, "beta_fast": 8.0}])
 
 
+def test_given_frequencies() -> None:
+    given = [3.0 / (1 + i * i) for i in range(8)]
+    enc = gyre.rope(16, frequencies=given, layout="interleaved")
+    assert enc.frequencies().tolist() == given and list(enc.config["rope.frequencies"]) == given
+    assert pickle.loads(pickle.dumps(enc)) == enc and enc != gyre.rope(16, layout="interleaved")
+    rows = enc.rotate(np.tile([1.0, 0.0], 8).reshape(1, 1, 1, 16), [1000])[0, 0, 0]
+    assert np.allclose(rows[0::2], np.cos(1000 * np.array(given)), rtol=0, atol=1e-12)
+    assert np.allclose(gyre.rope(16, frequencies=given, scaling="linear", factor=4).frequencies(), np.array(given) / 4, rtol=1e-15)
+    for wrong in ({"scaling": "ntk", "factor": 4}, {"scaling": "yarn", "factor": 4, "trained_length": 8}, {"angles": "llama.cpp"}):
+        with pytest.raises(gyre.Error, match="rope.(frequencies|angles)"):
+            gyre.rope(16, frequencies=given, **wrong)
+    for bad in ([1.0] * 7, [-1.0] + given[1:], [2000.0] + given[1:]):
+        with pytest.raises(gyre.Error, match="frequencies"):
+            gyre.rope(16, frequencies=bad)
+
+
 def test_clipped_rope() -> None:
     plain = gyre.rope(64, scaling="yarn", factor=4, trained_length=512).frequencies()
     window = np.ones(32)

@@ -44,6 +44,7 @@ static gyre_config complete(gyre_kind kind) {
 }
 /* out = a value that is no default: of a choice the n-th, of a set n as bits.  0 when there is no n-th. */
 static int sample(const gyre_config_field *f, int n, gyre_field_value *out) {
+    static const double numbers[64] = {3, 0.1, 1e-9}; /* more than a list of the default model has */
     int choices = 0;
     *out = (gyre_field_value){0, 0, NULL};
     switch (f->type) {
@@ -63,6 +64,9 @@ static int sample(const gyre_config_field *f, int n, gyre_field_value *out) {
         return n < 8;
     case GYRE_FIELD_INTEGER:
         out->integer = -7;
+        return n == 1;
+    case GYRE_FIELD_LIST:
+        out->list = numbers;
         return n == 1;
     default:
         out->integer = 3;

@@ -604,9 +604,11 @@ static int turn_alike(const explain_stats *a, const explain_stats *b) {
     if (a->pairs != b->pairs || a->trained != b->trained || a->max_length != b->max_length ||
         turns_in_weights(a) != turns_in_weights(b) || lack_of_others(a) != lack_of_others(b))
         return 0;
-    if (!same_numbers(x.rope.short_factor, y.rope.short_factor, a->pairs) ||
+    if (!same_numbers(x.rope.frequencies, y.rope.frequencies, a->pairs) ||
+        !same_numbers(x.rope.short_factor, y.rope.short_factor, a->pairs) ||
         !same_numbers(x.rope.long_factor, y.rope.long_factor, a->pairs))
         return 0;
+    x.rope.frequencies = y.rope.frequencies = NULL;
     x.rope.short_factor = x.rope.long_factor = y.rope.short_factor = y.rope.long_factor = NULL;
     x.heads = y.heads = 0;
     return same_bytes(&x, &y, sizeof x);

@@ -40,6 +40,7 @@ gyre_config gyre_axis_scaling(const gyre_config *config, int64_t axis, int64_t *
     out.rope.dim = 2 * rope->axis_pairs[axis];
     if (rope->short_factor) out.rope.short_factor = rope->short_factor + *first;
     if (rope->long_factor) out.rope.long_factor = rope->long_factor + *first;
+    if (rope->frequencies) out.rope.frequencies = rope->frequencies + *first;
     return out;
 }
 
@@ -74,6 +75,7 @@ static long double theta_of(scaling_params *r, int64_t pair) {
     const struct gyre_rope_config *rope = &r->config->rope;
     pair_powers *p = &r->powers;
     const int64_t begin = pair / RUN * RUN;
+    if (rope->frequencies) return (long double)rope->frequencies[pair];
     if (rope->dim <= USUAL_DIM) return power_of(rope, r->base, pair);
     for (int64_t i = 0; !p->made && i < RUN; i++)
         p->after[i] = power_of(rope, r->base, i);
@@ -431,7 +433,8 @@ gyre_scaling_parts gyre_rope_parts(const gyre_config *config, int64_t length) {
             trained = (scaling_params){.config = &group, .base = (long double)group.rope.base};
         }
         before = axis;
-        const long double ratio = scaled_frequency(&r, i - begin) / theta_of(&trained, i - begin);
+        const long double theta = theta_of(&trained, i - begin);
+        const long double ratio = theta == 0.0L ? 1.0L : scaled_frequency(&r, i - begin) / theta; /* a given 0 stays */
         if (fabsl(ratio - 1.0L) <= tolerance)
             parts.kept++;
         else if (ratio == 0.0L || fabsl(ratio * r.factor - 1.0L) <= tolerance)

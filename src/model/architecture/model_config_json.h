@@ -4,9 +4,9 @@
 #include "gyre/gyre_model.h"
 #include "reading/config_document.h"
 
-/* Owns the arrays that config->position points to: longrope factors and slopes. */
+/* Owns the arrays that config->position points to. */
 typedef struct gyre_config_arrays {
-    double *short_factor, *long_factor, *slopes, *slopes_after;
+    double *short_factor, *long_factor, *frequencies, *slopes, *slopes_after;
 } gyre_config_arrays;
 void gyre_config_arrays_free(gyre_config_arrays *arrays);
 

@@ -16,9 +16,10 @@ typedef struct gyre_config position_config;
 void gyre_config_arrays_free(gyre_config_arrays *arrays) {
     free(arrays->short_factor);
     free(arrays->long_factor);
+    free(arrays->frequencies);
     free(arrays->slopes);
     free(arrays->slopes_after);
-    *arrays = (gyre_config_arrays){NULL, NULL, NULL, NULL};
+    *arrays = (gyre_config_arrays){NULL, NULL, NULL, NULL, NULL};
 }
 
 /* -- the model -- */
@@ -92,6 +93,7 @@ static void read_position(const gyre_scope *s, const gyre_family *family, gyre_m
     struct gyre_rope_config *rope = &c->position.rope;
     rope->short_factor = copy_array(s, rope->short_factor, rope->dim / 2, &arrays->short_factor);
     rope->long_factor = copy_array(s, rope->long_factor, rope->dim / 2, &arrays->long_factor);
+    rope->frequencies = copy_array(s, rope->frequencies, rope->dim / 2, &arrays->frequencies);
     c->position.score.slopes = copy_array(s, c->position.score.slopes, c->heads, &arrays->slopes);
     c->position.score.slopes_after = copy_array(s, c->position.score.slopes_after, c->heads, &arrays->slopes_after);
 }

@@ -52,6 +52,7 @@ static position_config default_config(const position_config *c) {
 static int is_default(const gyre_config_field *f, const position_config *c, const position_config *plain) {
     const gyre_field_value a = gyre_config_get(c, f), b = gyre_config_get(plain, f);
     const int standard = f->standard != 0 && (f->type == GYRE_FIELD_NUMBER ? a.number : (double)a.integer) == f->standard;
+    if (f->type == GYRE_FIELD_LIST) return !a.list;
     return (a.integer == b.integer && a.number == b.number) || standard;
 }
 
@@ -75,7 +76,8 @@ static void put_field(gyre_json_writer *w, const gyre_config_field *f, const pos
     case GYRE_FIELD_SET:
         put_set(w, f, (unsigned)value.integer);
         break;
-    case GYRE_FIELD_LIST: /* has no key */
+    case GYRE_FIELD_LIST:
+        put_numbers(w, f->key, value.list, gyre_config_list_length(c, f));
         break;
     }
 }

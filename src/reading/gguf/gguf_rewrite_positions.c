@@ -86,6 +86,7 @@ static gyre_status check_rope(const edit_plan *p, const gyre_config *c) {
     const char *what = NULL;
     if (c->rope.resonance) what = "resonance";
     if (c->rope.clip.mode != GYRE_CLIP_NONE) what = "clipped pairs";
+    if (c->rope.frequencies) what = "frequencies that are given";
     if (c->rope.longrope.start_tokens != 0) what = "LongRoPE's start tokens";
     if (c->rope.far != GYRE_FAR_AS_NEAR) what = "rotating far pairs less";
     if (c->rope.xpos_base != 0) what = "xPos";
