@@ -10,7 +10,7 @@
 /* out = the scheme of a kind, or NULL. */
 const gyre_scheme *gyre_scheme_find(gyre_kind kind);
 /* gyre_encoding_create for a scheme that the caller knows, so that a program is linked without the others. */
-gyre_status gyre_encoding_make(gyre_encoding **out, const gyre_scheme *scheme, const gyre_config *config,
+gyre_status gyre_encoding_make(gyre_encoding **out, const gyre_scheme *scheme, const gyre_config *given,
                                const gyre_alloc *alloc, gyre_error *err);
 
 #endif
