@@ -64,7 +64,8 @@ endfunction()
 
 # Exported symbols of a shared library: the functions of its public headers as GYRE_<version>, and the functions that Gyre's
 # libraries call in each other as GYRE_PRIVATE_<version>.  Libraries of different versions then refuse to load together, and a
-# program that uses a private function can be recognised.
+# program that uses a private function can be recognised.  libgyre_rope has nodes of its own, GYRE_ROPE_..., so that it never
+# takes the place of libgyre in a process that has both.
 function(gyre_symbols name)
     set(public "")
     foreach(header IN LISTS ARGN)
@@ -78,8 +79,12 @@ function(gyre_symbols name)
     endforeach()
     set(map ${PROJECT_BINARY_DIR}/${name}.map)
     set(version ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
+    set(node GYRE)
+    if(name STREQUAL "gyre_rope")
+        set(node GYRE_ROPE)
+    endif()
     file(CONFIGURE OUTPUT ${name}.map @ONLY CONTENT
-"GYRE_${version} { global:${public} local: *; };\nGYRE_PRIVATE_${PROJECT_VERSION} { global: gyre_*; };\n")
+"${node}_${version} { global:${public} local: *; };\n${node}_PRIVATE_${PROJECT_VERSION} { global: gyre_*; };\n")
     target_link_options(${name} PRIVATE -Wl,-z,defs -Wl,--version-script=${map})
     set_property(TARGET ${name} APPEND PROPERTY LINK_DEPENDS ${map})
 endfunction()
