@@ -210,6 +210,7 @@ static void check_same_config(const gyre_config *a, const gyre_config *b) {
     fuzz_require(a->trained_length == b->trained_length, "the same trained length");
     fuzz_require(same_numbers(a->rope.short_factor, b->rope.short_factor, a->rope.dim / 2), "the same short factors");
     fuzz_require(same_numbers(a->rope.long_factor, b->rope.long_factor, a->rope.dim / 2), "the same long factors");
+    fuzz_require(same_numbers(a->rope.frequencies, b->rope.frequencies, a->rope.dim / 2), "the same frequencies");
     fuzz_require(same_numbers(a->score.slopes, b->score.slopes, a->heads), "the same slopes");
     const size_t first = offsetof(struct gyre_rope_config, base), end = offsetof(struct gyre_rope_config, resonance);
     fuzz_require(memcmp((const char *)&a->rope + first, (const char *)&b->rope + first, end - first) == 0,
