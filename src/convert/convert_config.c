@@ -161,7 +161,7 @@ static gyre_status write_all(gyre_json_writer *w, gyre_conversion *c, gyre_error
 /* A "gyre" config is only useful if Gyre can read it, so it is read back. */
 static gyre_status check_native(const gyre_conversion *c, gyre_error *err) {
     gyre_model_config model = gyre_model_config_default();
-    gyre_config_arrays arrays = {NULL, NULL, NULL, NULL};
+    gyre_config_arrays arrays = {.slopes = NULL};
     gyre_architecture arch;
     gyre_config_document config;
     gyre_error why = {0, ""};

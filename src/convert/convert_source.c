@@ -120,7 +120,7 @@ static gyre_status check_experiments(const gyre_model_config *config, const char
 /* A model that Gyre wrote is a llama except for its positions. */
 static gyre_status native_architecture(gyre_convert_source *s, gyre_error *err) {
     gyre_model_config config = gyre_model_config_default();
-    gyre_config_arrays arrays = {NULL, NULL, NULL, NULL};
+    gyre_config_arrays arrays = {.slopes = NULL};
     const gyre_status status = gyre_model_config_read(&s->config, &config, &arrays, err);
     gyre_config_arrays_free(&arrays);
     if (status) return status;

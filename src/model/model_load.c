@@ -80,7 +80,7 @@ static gyre_status load_folder(gyre_model *model, const char *folder, const gyre
                                gyre_error *err) {
     char weights[PATH_MAX];
     gyre_model_config config;
-    gyre_config_arrays arrays = {NULL, NULL, NULL, NULL};
+    gyre_config_arrays arrays = {.slopes = NULL};
     gyre_safetensors *file = NULL;
     gyre_error why = {0, ""};
     gyre_status status = gyre_file_path(folder, GYRE_WEIGHTS_FILE, weights, err);

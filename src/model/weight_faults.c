@@ -155,7 +155,7 @@ static gyre_status check_layout(check *c, const gyre_weight_layout *layout, cons
 static gyre_status check_native(check *c, const gyre_tensor_store *store, const gyre_config_document *document,
                                 gyre_error *err) {
     gyre_model_config config;
-    gyre_config_arrays arrays = {NULL, NULL, NULL, NULL};
+    gyre_config_arrays arrays = {.slopes = NULL};
     gyre_error why = {0, ""};
     gyre_model *model = calloc(1, sizeof *model);
     if (!model) return gyre_fail(err, GYRE_ENOMEM, "model: no memory (%zu bytes)", sizeof *model);

@@ -279,7 +279,7 @@ static void test_refuses_changed_keys(void **state) {
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         gyre_model_config config = {.vocab = 77};
-        gyre_config_arrays arrays = {NULL, NULL, NULL, NULL};
+        gyre_config_arrays arrays = {.slopes = NULL};
         gyre_error err = {0, ""};
         json_t *root = changed(cases[i].changes);
         const gyre_status status = parse(root, &config, &arrays, &err);

@@ -19,7 +19,7 @@ void gyre_config_arrays_free(gyre_config_arrays *arrays) {
     free(arrays->frequencies);
     free(arrays->slopes);
     free(arrays->slopes_after);
-    *arrays = (gyre_config_arrays){NULL, NULL, NULL, NULL, NULL};
+    *arrays = (gyre_config_arrays){.slopes = NULL};
 }
 
 /* -- the model -- */
@@ -126,7 +126,7 @@ gyre_status gyre_model_config_read(const gyre_config_document *config, gyre_mode
     gyre_build *build = gyre_build_begin(config->path, "config.json", GYRE_PROFILE_HF_5, 0, err);
     if (!build) return GYRE_ENOMEM;
     gyre_model_config read = gyre_model_config_default();
-    gyre_config_arrays lists = {NULL, NULL, NULL, NULL};
+    gyre_config_arrays lists = {.slopes = NULL};
     const gyre_json_source source = {build, config->text, config->bytes, NULL, NULL};
     const gyre_scope s = {&source, config->root, ""};
     read_model(&s, &read, &lists);
