@@ -188,7 +188,7 @@ def test_given_frequencies() -> None:
     enc = gyre.rope(16, frequencies=given, layout="interleaved")
     assert enc.frequencies().tolist() == given and list(enc.config["rope.frequencies"]) == given
     assert pickle.loads(pickle.dumps(enc)) == enc and enc != gyre.rope(16, layout="interleaved")
-    rows = enc.rotate(np.tile([1.0, 0.0], 8).reshape(1, 1, 1, 16), [1000])[0, 0, 0]
+    rows = enc.rotate(np.tile([1.0, 0.0], 8).reshape(1, 1, 1, 16), np.array([1000]))[0, 0, 0]
     assert np.allclose(rows[0::2], np.cos(1000 * np.array(given)), rtol=0, atol=1e-12)
     assert np.allclose(gyre.rope(16, frequencies=given, scaling="linear", factor=4).frequencies(), np.array(given) / 4, rtol=1e-15)
     for wrong in ({"scaling": "ntk", "factor": 4}, {"scaling": "yarn", "factor": 4, "trained_length": 8}, {"angles": "llama.cpp"}):
