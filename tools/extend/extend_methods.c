@@ -74,6 +74,7 @@ gyre_status extend_methods_parse(const char *list, extend_method **out, int64_t 
 }
 
 const char *extend_methods_for(const extension *e) {
+    if (e->group->config.rope.frequencies) return "none,linear,ntk-mixed,llama3"; /* the others are defined by a base */
     switch (e->group->config.rope.scaling) {
     case GYRE_SCALING_PROPORTIONAL:
         return "none,linear";
