@@ -39,7 +39,8 @@ if(BUILD_SHARED_LIBS) # in the build tree the libraries lie beside it
     set_target_properties(gyre_command PROPERTIES INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR};$ORIGIN")
 endif()
 install(TARGETS gyre_command RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
-# The page of gyre explore, where make explorer built it.
-install(FILES ${PROJECT_SOURCE_DIR}/build/explorer/explorer.html DESTINATION ${CMAKE_INSTALL_DATADIR}/gyre OPTIONAL)
+# The page of gyre explore, where make explorer built it or another page is named.
+set(GYRE_EXPLORER_PAGE ${PROJECT_SOURCE_DIR}/build/explorer/explorer.html CACHE FILEPATH "explorer.html, which is installed if it is there")
+install(FILES ${GYRE_EXPLORER_PAGE} DESTINATION ${CMAKE_INSTALL_DATADIR}/gyre RENAME explorer.html OPTIONAL)
 install(DIRECTORY models/ DESTINATION ${CMAKE_INSTALL_DATADIR}/gyre/models)
 include(cmake/manual.cmake)

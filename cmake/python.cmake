@@ -41,5 +41,5 @@ install(TARGETS gyre_command RUNTIME DESTINATION gyre/bin COMPONENT python EXCLU
 # Where the command looks, as seen from its folder.  Without those that only `gyre lab` reads: they are 16 MB.
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/models/ DESTINATION gyre/share/gyre/models COMPONENT python EXCLUDE_FROM_ALL
         PATTERN "rope-tuned-*" EXCLUDE)
-install(FILES ${PROJECT_SOURCE_DIR}/build/explorer/explorer.html DESTINATION gyre/share/gyre COMPONENT python
+install(FILES ${GYRE_EXPLORER_PAGE} DESTINATION gyre/share/gyre COMPONENT python RENAME explorer.html
         EXCLUDE_FROM_ALL OPTIONAL)
