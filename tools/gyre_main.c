@@ -129,9 +129,19 @@ static int words_of(const cli_description *description, const void *command) {
     return end_help();
 }
 
+/* `gyre help --parse SUBCOMMAND ...` runs nothing: out = the exit status of wrong usage, or 0.  For checks of documents. */
+static int parse_alone(int argc, char **argv) {
+    if (argc < 1) cli_usage_error("help --parse: needs a subcommand");
+    const subcommand *command = find(argv[0]);
+    if (!command) unknown(argv[0]);
+    cli_parse_alone();
+    return run(command, argc, argv);
+}
+
 /* `gyre help --man [SUBCOMMAND]` prints a man page, `gyre help --words [SUBCOMMAND]` what a shell completes.  For the build
  * and for the completion scripts. */
 static int describe(int argc, char **argv) {
+    if (strcmp(argv[1], "--parse") == 0) return parse_alone(argc - 2, argv + 2);
     const int man = strcmp(argv[1], "--man") == 0;
     if (!man && strcmp(argv[1], "--words") != 0) cli_usage_error("help %s: no such option", argv[1]);
     if (argc < 3) return man ? print_man_page() : print_words();

@@ -74,11 +74,33 @@ static void the_last_value_counts(void **state) {
     json_decref(plan);
 }
 
+/* Options are read, files are not: none of these is there. */
+static void options_alone_are_read(void **state) {
+    (void)state;
+    static const char *const right[] = {"eval nowhere --text nowhere.txt --contexts 1k --methods yarn:4 -o @parsed --force",
+                                        "train --text nowhere -o @parsed", "plot clock nowhere.json", "show shift"};
+    char line[200];
+    for (size_t i = 0; i < sizeof right / sizeof *right; i++) {
+        snprintf(line, sizeof line, "help --parse %s", right[i]);
+        const outcome *o = run(line);
+        assert_int_equal(o->exit, 0);
+        assert_string_equal(o->out, "");
+        assert_string_equal(o->err, "");
+    }
+    assert_int_equal(access(in_folder("parsed"), F_OK), -1);
+    assert_fails("help --parse", 2, "needs a subcommand");
+    assert_fails("help --parse evl", 2, "did you mean eval?");
+    assert_fails("help --parse eval --contxts 1k", 2, "did you mean --contexts?");
+    assert_fails("help --parse eval rope --methods yearn", 2, "yearn");
+    assert_fails("help --parse show shift repeats", 2, "one question at a time");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(options_that_need_or_exclude_others),
         cmocka_unit_test(values_outside_their_range),
         cmocka_unit_test(the_last_value_counts),
+        cmocka_unit_test(options_alone_are_read),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

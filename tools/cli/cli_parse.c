@@ -281,6 +281,12 @@ void cli_parse_describe(int (*describe)(const cli_description *description, cons
     describing.context = context;
 }
 
+static int is_alone;
+
+void cli_parse_alone(void) {
+    is_alone = 1;
+}
+
 /* As argp's help does. */
 static int order(const void *left, const void *right) {
     const cli_option *a = *(const cli_option *const *)left, *b = *(const cli_option *const *)right;
@@ -318,6 +324,7 @@ void cli_parse(const cli_command *command, int argc, char **argv, void *options)
     if (failed == ENOMEM) exit(cli_fail("options: out of memory (%s)", argv[0]));
     if (failed) cli_usage_error("options: %s", strerror(failed));
     if (next < argc) cli_usage_error("%s: one argument too many", argv[next]);
+    if (is_alone) exit(0);
     threads_from_environment(p.options);
     check_processor();
     cli_guard_check(p.options->force);

@@ -112,6 +112,8 @@ typedef struct cli_description {
 /* From now on cli_parse does not parse: it passes the table of its command to `describe` and exits with the result.
  * context: passed on; borrowed. */
 void cli_parse_describe(int (*describe)(const cli_description *description, const void *context), const void *context);
+/* From now on cli_parse exits with 0 once a command line is valid, before any file is looked at. */
+void cli_parse_alone(void);
 
 /* Creates the thread pool of a command; *exec is valid as long as the pool.  out = 0, or CLI_FAILED with the error
  * printed. */
