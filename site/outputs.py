@@ -1,49 +1,34 @@
 #!/usr/bin/env python3
-"""Runs the commands in the documents and compares what they print with what the page shows.
+"""Checks every command in the documents, in both languages, and compares what it prints with what the page shows.
 
-    site/outputs.py [--all] GYRE [FILE.md...]     GYRE: the command, such as build/release/gyre
+    site/outputs.py [--all] [--list] GYRE [FILE.md...]     GYRE: the command, such as build/release/gyre
 
-A block that begins with "$ gyre" or "$ build/release/gyre" is a command and the beginning of its output.  "..." stands for any lines; a line may end
-early where columns are left out.  Numbers may differ by half a percent, and errors of rounding (1.1e-14) by a factor of three,
-because processors round differently.  A block after
-<!-- slow --> takes minutes and runs with --all alone.  Without files: the pages under docs/guide and docs/how-to, in both
-languages, docs/index.md and docs/questions.md.
+site/command_rules.py finds the commands, and has the rules by which each is run, compared or only parsed.  --list prints the
+commands with the way each is checked, and the reason of those that are not run.  --all also runs the long ones
+that need nothing but this machine, for minutes.
+
+A block that begins with "$" is a command and the beginning of its output.  "..." stands for any lines; a line may end early where
+columns are left out.  Numbers may differ by half a percent, and errors of rounding (1.1e-14) by a factor of three, because
+processors round differently.  Where a block has no "$", and a blank line between a command and its output, columns may be left out
+anywhere.  Of a table after <!-- of the command above -->, the numbers of each row have to be in the output.
+Without files: all pages.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import re
-import shlex
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
-PAGES = ("docs/index.md", "docs/questions.md", "docs/guide/*.md", "docs/how-to/*.md", "docs/zh/index.md",
-         "docs/zh/questions.md", "docs/zh/guide/*.md", "docs/zh/how-to/*.md")
-COMMAND = re.compile(r"\$ (build/release/)?gyre ")
-ran: dict[str, list[str]] = {}
+from command_rules import COPIES, GPL, ROOT, VARIES, Command, commands, make_files, pages
 
-
-def blocks(text: str):
-    """Each block of a command: the line it begins on, the command, the expected lines, whether it is slow."""
-    slow = False
-    lines = text.split("\n")
-    number = 0
-    while number < len(lines):
-        line = lines[number]
-        if line.strip() and not line.startswith("```"):
-            slow = line.strip() == "<!-- slow -->"
-        if line.startswith("```") and number + 1 < len(lines) and COMMAND.match(lines[number + 1]):
-            end = lines.index("```", number + 1)
-            body = lines[number + 1 : end]
-            command = body.pop(0)[2:]
-            while command.endswith("\\"):
-                command = command[:-1] + body.pop(0).strip()
-            yield number + 2, command, body, slow
-            number, slow = end, False
-        number += 1
+NUMBER = re.compile(r"(?<![\w.:])[-+]?\d+(?:\.\d+)?(?:e-?\d+)?")
+ENVIRONMENT = {**os.environ, "COLUMNS": "100", "NO_COLOR": "1", "OPENBLAS_NUM_THREADS": "1"}
+TEXT_BYTES = 8192  # of a text that stands in for a book
 
 
 def same_token(shown: str, real: str) -> bool:
@@ -81,38 +66,156 @@ def matches(shown: list[str], real: list[str]) -> str:
     return ""
 
 
-def run(gyre: str, command: str) -> list[str]:
-    if command not in ran:
-        words = shlex.split(command)
-        environment = {**os.environ, "COLUMNS": "100", "NO_COLOR": "1"}
-        done = subprocess.run([gyre, *words[1:]], cwd=ROOT, env=environment, capture_output=True, text=True)
-        if done.returncode not in (0, 3):
-            return [f"(exit status {done.returncode}: {done.stderr.strip()})"]
-        ran[command] = done.stdout.split("\n")
-    return ran[command]
+def close(shown: str, real: str) -> bool:
+    """As many digits as are shown, or half a percent."""
+    digits = len(shown.partition(".")[2]) if "e" not in shown else 0
+    a, b = float(shown), float(real)
+    return same_token(shown, real) or abs(a - b) <= max(0.505 * 10**-digits, 0.005 * abs(b))
+
+
+def missing_row(table: list[str], real: list[str]) -> str:
+    """Empty, or the first row of the table whose numbers were not printed: those outside of brackets in one line, in their order,
+    and those inside, which gyre prints in a table of intervals, likewise.  Lines that begin with the row's name are looked at,
+    if there are any."""
+
+    def is_in(numbers: list[str], line: str) -> bool:
+        printed = iter(NUMBER.findall(line))
+        return all(any(close(number, one) for one in printed) for number in numbers)
+
+    for row in table:
+        _, first, rest = row.split("|", 2) if row.startswith("|") else ("", *re.match(r"(\S*)(.*)", row).groups())
+        name = re.match(r"[\s`]*([\w:-]*)", first)[1]
+        lines = [line for line in real if name and line.split()[:1] == [name]] or real
+        inside = NUMBER.findall(" ".join(re.findall(r"[(（](.*?)[)）]", rest)))
+        outside = NUMBER.findall(re.sub(r"[(（].*?[)）]|`[^`]*`", "", rest))
+        if not any(is_in(outside, line) for line in lines) or not any(is_in(inside, line) for line in lines):
+            return row
+    return ""
+
+
+class Runner:
+    def __init__(self, gyre: str, scratch: Path) -> None:
+        self.gyre, self.scratch = gyre, scratch
+        self.printed: dict[tuple[str, bool], tuple[int, str, str]] = {}
+        for name, source in COPIES.items():
+            if source == GPL:
+                (scratch / name).write_bytes(GPL.read_bytes()[:TEXT_BYTES])
+            else:
+                (scratch / name).symlink_to(ROOT / source)
+        make_files(scratch)
+        self.process([gyre, "convert", "models/rope", "-o", str(scratch / "model.gguf")], ROOT)
+
+    def process(self, words: list[str], folder: Path) -> tuple[int, str, str]:
+        done = subprocess.run(words, cwd=folder, env={**ENVIRONMENT, "GYRE": self.gyre}, capture_output=True, text=True)
+        return done.returncode, done.stdout, done.stderr.strip()
+
+    def run(self, command: Command, here: bool) -> tuple[int, str, str]:
+        """here: in the repository, as printed; else in the folder of stand-ins."""
+        key = (command.plain, here)
+        if key not in self.printed:
+            if command.plain.startswith("evidence/"):
+                self.printed[key] = self.process(command.words, ROOT)
+            else:
+                words = command.words[1:] if here else [*command.parsed(), *self.forced(command)]
+                self.printed[key] = self.process([self.gyre, *words], ROOT if here else self.scratch)
+        return self.printed[key]
+
+    def forced(self, command: Command) -> list[str]:
+        """A page's file may be there from another page."""
+        words = command.words
+        return ["--force"] if {"-o", "--output", "--write", "--report"} & set(words) and "--force" not in words else []
+
+    def parse(self, command: Command) -> str:
+        """Empty, or what is wrong with the options.  In a sentence a value may be left out."""
+        if command.plain.startswith("evidence/"):
+            return "" if (ROOT / command.words[0]).exists() else "no such script"
+        if command.parsed()[:1] in (["help"], ["version"]):
+            return ""
+        status, _, error = self.process([self.gyre, "help", "--parse", *command.parsed()], ROOT)
+        left_out = command.way == "sentence" and "is missing (try" in error
+        return "" if status == 0 or left_out else error
+
+
+def stored_lines(path: Path) -> list[str]:
+    """What a stored run printed.  Of the JSON of gyre eval, its table of perplexities."""
+    text = path.read_text(encoding="utf-8")
+    if path.suffix != ".json":
+        return text.split("\n")
+    results = json.loads(text)["results"]
+    rows: dict[str, dict[int, str]] = {}
+    for result in results:
+        rows.setdefault(result["label"], {})[result["context"]] = f"{result['perplexity']:.3f}"
+    head = "method " + " ".join(map(str, next(iter(rows.values()))))
+    return ["", head, *(" ".join([name, *row.values()]) for name, row in rows.items())]
+
+
+def is_part(shown: str, real: list[str]) -> bool:
+    """Whether the words of a line are in one line of the output, in their order."""
+    for line in real:
+        words = iter(line.split())
+        if all(any(same_token(word, one) for one in words) for word in shown.split()):
+            return True
+    return False
+
+
+def compare(command: Command, lines: list[str]) -> str:
+    pattern = next((varies for of, varies in VARIES.items() if re.match(of, command.plain)), None)
+
+    def steady(text: list[str]) -> list[str]:
+        return [re.sub(pattern, "", line) for line in text] if pattern else text
+
+    if command.leaves_out:
+        missing = next((line for line in command.shown if line.strip() and not is_part(line, lines)), "")
+    else:
+        missing = matches(steady(command.shown), steady(lines)) if command.shown else ""
+    return missing or missing_row(command.table, lines)
+
+
+def check(command: Command, runner: Runner, everything: bool) -> tuple[str, str]:
+    """The way a command is checked, and what is wrong; empty if nothing is."""
+    rule = command.long()
+    if rule and not (everything and rule.runs):
+        wrong = runner.parse(command) if rule.parses else ""
+        if not wrong and (command.shown or command.table):
+            if not rule.stored:
+                return "parsed without a stored output", ""
+            stored = ROOT / rule.stored
+            wrong = compare(command, stored_lines(stored)) if stored.exists() else f"{rule.stored} is not there"
+        return f"parsed: {rule.why}", wrong
+    if command.way == "sentence" and not command.is_run():
+        return "parsed", runner.parse(command)
+    if " -o docs/figures/" in command.plain and "/docs/" in str(command.page):
+        return "drawn by scripts/figures", ""
+    shows = bool(command.shown or command.table)
+    status, out, error = runner.run(command, here=shows)
+    if status not in command.statuses():
+        return "run", f"exit status {status}: {error}"
+    return ("compared", compare(command, out.split("\n"))) if shows else ("run", "")
 
 
 def main() -> int:
-    arguments = sys.argv[1:]
-    everything = "--all" in arguments
-    arguments = [argument for argument in arguments if argument != "--all"]
-    if not arguments:
+    options = {word for word in sys.argv[1:] if word.startswith("--")}
+    arguments = [word for word in sys.argv[1:] if not word.startswith("--")]
+    if not arguments or options - {"--all", "--list"}:
         print(__doc__)
         return 2
     gyre = str(Path(arguments[0]).resolve())
-    files = [Path(name) for name in arguments[1:]] or [path for page in PAGES for path in sorted(ROOT.glob(page))]
-    wrong, checked = 0, 0
-    for path in files:
-        for number, command, shown, slow in blocks(path.read_text(encoding="utf-8")):
-            if slow and not everything:
-                continue
-            checked += 1
-            missing = matches(shown, run(gyre, command))
-            if missing:
-                wrong += 1
-                print(f"{path.relative_to(ROOT) if path.is_absolute() else path}:{number}: {command}\n  does not print: {missing}")
-    print(f"{checked - wrong} passed, {wrong} failed")
-    return 1 if wrong or not checked else 0
+    counts: dict[str, int] = {}
+    wrong = 0
+    with tempfile.TemporaryDirectory() as folder:
+        runner = Runner(gyre, Path(folder))
+        for page in [Path(name).resolve() for name in arguments[1:]] or pages():
+            for command in commands(page):
+                way, fault = check(command, runner, "--all" in options)
+                place = f"{page.relative_to(ROOT)}:{command.line}: {command.text}"
+                if "--list" in options:
+                    print(f"{place}\n  {way}")
+                if fault:
+                    wrong += 1
+                    print(f"{place}\n  {way}: {fault}")
+                counts[way.partition(":")[0]] = counts.get(way.partition(":")[0], 0) + 1
+    print(", ".join(f"{count} {way}" for way, count in sorted(counts.items())) + f"; {wrong} wrong")
+    return 1 if wrong or not counts else 0
 
 
 if __name__ == "__main__":
