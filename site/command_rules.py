@@ -67,7 +67,7 @@ VARIES = {r"evidence/exp-and-pow": r" +\d+\.\d(?=( +\d+){3}$)"}  # nanoseconds
 
 # What stands in for a name in a command that is an example: another word, or a file of the folder in which it runs.
 NAMES = {"MODEL": "rope", "FOLDER": "folder", "KIND": "clock", "[MODEL]": "", "QUESTION": "shift", "NAME": "rotate", "x": "rope",
-         "SUBCOMMAND": "eval", "N": "4k", "F": "book.txt", "none+start:n": "none+start:4", "$SLURM_CPUS_PER_TASK": "4"}  # fmt: skip
+         "SUBCOMMAND": "eval", "N": "4k", "B": "500000", "F": "book.txt", "none+start:n": "none+start:4", "$SLURM_CPUS_PER_TASK": "4"}  # fmt: skip
 KINDS = {"--draft": "auto"}  # of KIND, after an option
 COPIES = {
     "book.txt": GPL,
