@@ -51,6 +51,7 @@ WORDS = {
     "perplexity (log)": "困惑度（对数）",
     "Keys found, by length": "找到的密钥，按长度",
     "keys found (%)": "找到的密钥（%）",
+    "keys found (%); band: 95 %": "找到的密钥（%）；色带：95 %",
     "lab-bundled: encodings": "lab-bundled：各种编码",
     "lab-bundled: methods, as it is": "lab-bundled：各种方法，不训练",
     "lab-bundled: methods, fine-tuned": "lab-bundled：各种方法，微调",
