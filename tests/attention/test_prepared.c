@@ -248,10 +248,10 @@ static void a_mask_is_read_in_each_run(void **state) {
     free_memory(&m);
 }
 
-static void assert_refused(gyre_prepared_attention *prepared, const gyre_attention_memory *memory, gyre_status status,
+static void assert_refused(gyre_prepared_attention *prepared, const gyre_attention_memory *given, gyre_status status,
                            const char *text) {
     gyre_error err = {0, ""};
-    assert_int_equal(gyre_prepared_attention_run(prepared, memory, &err), status);
+    assert_int_equal(gyre_prepared_attention_run(prepared, given, &err), status);
     assert_string_equal(err.text, text);
 }
 
