@@ -187,7 +187,7 @@ GYRE_API GYRE_MUST_CHECK gyre_status gyre_prepared_attention_create(gyre_prepare
                                                                     const gyre_attention_args *args, const gyre_exec *exec,
                                                                     const gyre_alloc *alloc, gyre_error *err);
 GYRE_API void gyre_prepared_attention_free(gyre_prepared_attention *prepared); /* NULL is fine */
-/* What differs from run to run.  A pointer of NULL = that of the last run, or of creation. */
+/* What differs from run to run.  A pointer of NULL = that of the last run, refused or not, or of creation. */
 typedef struct gyre_attention_memory {
     size_t size;            /* set by GYRE_INIT */
     const void *q, *k, *v;  /* the data of the views; NULL = as before */
@@ -197,10 +197,10 @@ typedef struct gyre_attention_memory {
     int64_t q_base, k_base; /* positions without data: those of token 0; 0 = position 0 */
 } gyre_attention_memory;
 /* gyre_attention with this memory, and its bits.  It allocates nothing.  Positions with data are read where they were.
- * The first run makes every check.  Later ones of a call without batch, gates, weights, part, mask and tables check only
- * addresses, overlap and positions; one query over few keys (256 KB with values) then costs a fraction of a microsecond
- * beside its work.  One run at a time.
- * Errors: those of gyre_attention; EINVAL (prepared NULL, keys). */
+ * The first run makes every check.  Later ones of a call without batch, length policy, gates, weights, part, mask and
+ * tables check only addresses, overlap and positions; one query over few keys (256 KB with values) then costs a fraction of
+ * a microsecond beside its work.  One run at a time.
+ * Errors: those of gyre_attention; EINVAL (prepared NULL, keys, an lse that was NULL at creation). */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_prepared_attention_run(gyre_prepared_attention *prepared,
                                                                  const gyre_attention_memory *memory, gyre_error *err);
 
@@ -217,7 +217,7 @@ typedef struct gyre_pages {
     /* vLLM: sequence s has lengths[s] tokens, in pages from indices[s * row_stride] on.  [sequences]; NULL = FlashInfer's */
     const int32_t *lengths;
     int64_t row_stride; /* needed with lengths; ignored without */
-    int64_t sequences;  /* 0 = none */
+    int64_t sequences;  /* 0 = none; with q_starts, batch->sequences of the call */
 } gyre_pages;
 /* gyre_attention over keys and values in pages: batch row s, or with batch->q_starts queries q_starts[s] ..
  * q_starts[s + 1] - 1, see the tokens of sequence s.  The bits are those of a call over dense keys.  args->k and v are

@@ -9,6 +9,7 @@
 #include "core/sized.h"
 #include "core/view.h"
 #include "util/error.h"
+#include "util/integers.h"
 
 #include <inttypes.h>
 
@@ -183,7 +184,7 @@ static void take_results(const paged_call *c, int64_t s, gyre_view *view) {
 /* Without data and base the queries are the last tokens. */
 static gyre_positions query_positions(const paged_call *c, int64_t s) {
     gyre_positions out = c->args.q_pos;
-    if (!out.data && out.base == 0) out.base = c->args.k_pos.base + c->tokens - queries_of(c, s);
+    if (!out.data && out.base == 0) out.base = gyre_wrapping_add_i64(c->args.k_pos.base, c->tokens - queries_of(c, s));
     const int64_t step = c->args.q_starts ? first_query(c, s) * out.stride_token : s * out.stride_batch;
     if (out.data) out.data = (const char *)out.data + step * (int64_t)gyre_dtype_size(out.dtype);
     return out;
@@ -341,7 +342,7 @@ static gyre_status check_rotation(const paged_call *c, const gyre_encoding *enco
         if (first < 0 || first > tokens)
             return gyre_fail(err, GYRE_EINVAL, "firsts[%" PRId64 "]: %" PRId64 " is not in 0 .. %" PRId64 " (%s)", s, first,
                              tokens, c->where);
-        const gyre_positions at = {.base = args->base + first, .context_length = args->context_length};
+        const gyre_positions at = {.base = gyre_wrapping_add_i64(args->base, first), .context_length = args->context_length};
         status = gyre_positions_check(encoding, &at, 1, tokens - first, "base", c->where, err);
     }
     return status;

@@ -29,6 +29,7 @@ struct gyre_prepared_attention {
     gyre_attention_run run;
     gyre_bound_views views;
     const void *data[GYRE_MOST_BOUND_VIEWS];
+    int has_lse;          /* 1: the call had memory of an lse at creation */
     int is_plain;         /* 1: runs differ in addresses, positions and keys alone */
     int is_checked;       /* 1: a run has made every check */
     int64_t planned_keys; /* of run.plan; 0 = none */
@@ -73,11 +74,13 @@ static gyre_status make_plan(gyre_prepared_attention *p, int64_t keys, gyre_erro
     size_t bytes = 0;
     const int64_t planned = p->is_plain && keys <= p->most_keys ? p->most_keys : keys;
     set_keys(p, planned);
-    const gyre_status status = gyre_call_plan(&gyre_attention_steps, &p->run, exec_of(p), &bytes, err);
-    p->planned_keys = status ? 0 : planned;
+    gyre_status status = gyre_call_plan(&gyre_attention_steps, &p->run, exec_of(p), &bytes, err);
+    p->planned_keys = 0;
     if (!status && planned != keys) gyre_attention_plan_set_keys(&p->run.plan, &p->run.segment, keys);
     set_keys(p, keys);
-    return status ? status : gyre_scratch_check(run_name, p->scratch, bytes, err);
+    if (!status) status = gyre_scratch_check(run_name, p->scratch, bytes, err);
+    if (!status) p->planned_keys = planned;
+    return status;
 }
 
 static gyre_status allocate(const gyre_alloc *alloc, size_t scratch, gyre_prepared_attention **out, gyre_error *err) {
@@ -104,9 +107,9 @@ gyre_status gyre_prepared_attention_create(gyre_prepared_attention **out, const 
     if (!status) status = gyre_attention_args_read(&args, given, err);
     const gyre_attention_request request = {name, &args, NULL, NULL, 0, 0, NULL};
     if (!status) status = gyre_attention_request_bytes(&request, exec, &bytes, err);
-    if (!status) status = allocate(&own, bytes, out, err);
+    gyre_prepared_attention *p = NULL;
+    if (!status) status = allocate(&own, bytes, &p, err);
     if (status) return status;
-    gyre_prepared_attention *p = *out;
     if (exec) p->exec = *exec;
     p->args = args;
     p->keys = args.k.shape[1];
@@ -114,9 +117,16 @@ gyre_status gyre_prepared_attention_create(gyre_prepared_attention **out, const 
     p->run.common = (gyre_call){.where = run_name};
     p->run.request = &p->request;
     p->is_plain = is_plain(&args);
+    p->has_lse = args.lse.data != NULL;
     bind_views(p);
+    status = gyre_bound_views_reach(&p->views, name, err);
+    if (status) {
+        gyre_prepared_attention_free(p);
+        return status;
+    }
     if (!gyre_call_plan(&gyre_attention_steps, &p->run, exec_of(p), &bytes, NULL))
         p->most_keys = gyre_min_i64(p->keys, p->run.plan.most_straight_keys);
+    *out = p;
     return GYRE_OK;
 }
 
@@ -157,6 +167,14 @@ static void take_segment(gyre_prepared_attention *p) {
     own->k_pos.base = args->k_pos.base;
 }
 
+/* 1: the plan of the last run serves this one, whose keys may be fewer.  Keys that had the positions of the queries, and so
+ * their angles, may have others now. */
+static int fits_plan(const gyre_prepared_attention *p, int64_t keys) {
+    const gyre_attention_inputs *args = &p->args;
+    const int differ = !args->q_pos.data && args->q_pos.base != args->k_pos.base;
+    return p->planned_keys == keys && !(p->run.plan.rotation.shared && differ);
+}
+
 /* A run of a call that is checked and plain. */
 static gyre_status prepare_plain(gyre_prepared_attention *p, int64_t keys, gyre_error *err) {
     int apart;
@@ -165,7 +183,7 @@ static gyre_status prepare_plain(gyre_prepared_attention *p, int64_t keys, gyre_
     if (status) return status;
     if (p->planned_keys > 0 && keys <= p->most_keys && p->planned_keys == p->most_keys)
         gyre_attention_plan_set_keys(&p->run.plan, &p->run.segment, keys);
-    else if (p->planned_keys != keys)
+    else if (!fits_plan(p, keys))
         status = make_plan(p, keys, err);
     if (status) return status;
     take_segment(p);
@@ -187,6 +205,7 @@ gyre_status gyre_prepared_attention_run(gyre_prepared_attention *p, const gyre_a
     if (memory.keys < 0 || memory.keys > p->keys)
         return gyre_fail(err, GYRE_EINVAL, "keys: %" PRId64 " is not in 0 .. %" PRId64 " (%s)", memory.keys, p->keys,
                          run_name);
+    if (memory.lse && !p->has_lse) return gyre_fail(err, GYRE_EINVAL, "lse: was NULL at creation (%s)", run_name);
     const int64_t keys = memory.keys > 0 ? memory.keys : p->keys;
     take_memory(p, &memory);
     set_keys(p, keys);

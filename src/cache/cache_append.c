@@ -212,8 +212,8 @@ static gyre_status check_view(const append_call *c, const char *field, const gyr
     return status ? status : gyre_cview_check(view, field, c->name, err);
 }
 
-/* A sum that is not finite would spoil every query after it. */
-static gyre_status check_gate_sums(const append_call *c, gyre_error *err) {
+/* The view of the sums is there where the cache keeps them. */
+static gyre_status check_gates(const append_call *c, gyre_error *err) {
     const gyre_cview *sums = c->gate_sums;
     const int64_t heads = c->cache->config.gate_heads;
     if (!sums && heads == 0) return GYRE_OK;
@@ -221,9 +221,17 @@ static gyre_status check_gate_sums(const append_call *c, gyre_error *err) {
     if (heads == 0) return gyre_fail(err, GYRE_EINVAL, "gates: the cache has no gate_heads (%s)", c->name);
     if (sums->dtype != GYRE_DTYPE_F32 && sums->dtype != GYRE_DTYPE_F64)
         return gyre_fail(err, GYRE_EDTYPE, "gates: element type %d is not F32 or F64 (%s)", (int)sums->dtype, c->name);
-    gyre_status status = check_shape(c, "gates", sums->shape, heads, 1, err);
-    if (!status) status = gyre_cview_check(sums, "gates", c->name, err);
-    for (int64_t t = 0; t < sums->shape[1] && !status; t++)
+    const gyre_status status = check_shape(c, "gates", sums->shape, heads, 1, err);
+    return status ? status : gyre_cview_check(sums, "gates", c->name, err);
+}
+
+/* A sum that is not finite would spoil every query after it. */
+static gyre_status check_gate_sums(const append_call *c, gyre_error *err) {
+    const gyre_cview *sums = c->gate_sums;
+    const int64_t heads = c->cache->config.gate_heads;
+    const gyre_status status = check_gates(c, err);
+    if (!sums || status) return status;
+    for (int64_t t = 0; t < sums->shape[1]; t++)
         for (int64_t h = 0; h < heads; h++) {
             double sum;
             gyre_load_row_f64(gyre_cview_at(sums, 0, t, h, 0), sums->dtype, 1, 1, &sum);
@@ -441,8 +449,6 @@ static gyre_status read_batch(append_call *c, gyre_cache *cache, gyre_cache_appe
     *c = (append_call){
         name,         cache,      &args->k, v, args->gates.data ? &args->gates : NULL, args->positions, args->sequences,
         args->starts, args->count};
-    status = check_sequences(c, err);
-    if (status) return status;
     if (args->starts) return gyre_call_check_starts(args->starts, args->count, args->k.shape[1], "starts", name, err);
     if (args->k.shape[1] == args->count) return GYRE_OK;
     return gyre_fail(err, GYRE_ESHAPE, "k: %" PRId64 " tokens of %" PRId64 " sequences, and no starts (%s)",
@@ -453,14 +459,16 @@ gyre_status gyre_cache_append_batch(gyre_cache *cache, const gyre_cache_append_b
                                     gyre_error *err) {
     gyre_cache_append_batch_args args;
     append_call c = {.name = "gyre_cache_append_batch"};
-    const gyre_status status = read_batch(&c, cache, &args, given, err);
+    gyre_status status = read_batch(&c, cache, &args, given, err);
+    if (!status) status = check_sequences(&c, err);
     return status ? status : run(&c, exec, err);
 }
 
 gyre_status gyre_cache_append_reserve(gyre_cache *cache, const gyre_cache_append_batch_args *given, gyre_error *err) {
     gyre_cache_append_batch_args args;
     append_call c = {.name = "gyre_cache_append_reserve"};
-    const gyre_status status = read_batch(&c, cache, &args, given, err);
+    gyre_status status = read_batch(&c, cache, &args, given, err);
+    if (!status) status = check_sequences(&c, err);
     return status ? status : reserve(&c, err);
 }
 
@@ -469,7 +477,7 @@ static gyre_status check_reserved(const append_call *c, gyre_error *err) {
     gyre_sequence *s;
     gyre_status status = check_view(c, "k", c->k, c->cache->k.channels, err);
     if (!status) status = check_values(c, err);
-    if (!status && c->starts) status = gyre_call_check_starts(c->starts, c->count, c->k->shape[1], "starts", c->name, err);
+    if (!status) status = check_gates(c, err);
     for (int64_t i = 0; i < c->count && !status; i++) {
         status = gyre_cache_find(c->cache, c->sequences[i], (gyre_cache_argument){"sequences", c->name}, &s, err);
         if (status) return status;
@@ -484,16 +492,12 @@ static gyre_status check_reserved(const append_call *c, gyre_error *err) {
 gyre_status gyre_cache_append_slice(gyre_cache *cache, const gyre_cache_append_batch_args *given, gyre_slice slice,
                                     gyre_error *err) {
     gyre_cache_append_batch_args args;
-    static const char name[] = "gyre_cache_append_slice";
-    gyre_status status = gyre_slice_check(slice, name, err);
-    if (!status) status = gyre_sized_read(&args, sizeof args, given, "gyre_cache_append_batch_args", err);
+    append_call c = {.name = "gyre_cache_append_slice"};
+    gyre_status status = gyre_slice_check(slice, c.name, err);
+    if (!status) status = read_batch(&c, cache, &args, given, err);
+    if (!status) status = check_reserved(&c, err);
     if (status) return status;
-    if (!cache) return gyre_fail(err, GYRE_EINVAL, "cache: is NULL (%s)", name);
-    const gyre_cview *v = cache->config.values_in_keys && !args.v.data ? NULL : &args.v;
-    append_call c = {name,           cache,          &args.k,     v,         args.gates.data ? &args.gates : NULL,
-                     args.positions, args.sequences, args.starts, args.count};
-    status = check_reserved(&c, err);
     const int64_t tokens = args.k.shape[1];
-    if (!status) put_span(&c, tokens * slice.index / slice.count, tokens * (slice.index + 1) / slice.count);
-    return status;
+    put_span(&c, tokens * slice.index / slice.count, tokens * (slice.index + 1) / slice.count);
+    return GYRE_OK;
 }

@@ -204,6 +204,7 @@ static int is_alike(const void *arg, int64_t b) {
     const gyre_encoding *encoding = cache->config.encoding;
     if (args->q_pos.data || args->q_index || args->k_index || args->q_end || args->context_lengths || args->slopes.data)
         return 0;
+    if (c->cached.q_starts && !queries_are_last(c)) return 0; /* a row may have more positions than the longest */
     if (encoding && (encoding->xpos_log2_decay || encoding->config.length_policy != GYRE_LENGTH_POLICY_DECLARED)) return 0;
     return gyre_cached_call_in_range(&c->cached, b,
                                      cache->rotated ? cache->config.context_length : args->q_pos.context_length);

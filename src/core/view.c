@@ -230,14 +230,23 @@ gyre_status gyre_in_out_apart_check(const gyre_cview *in, const gyre_view *out, 
 void gyre_bound_views_add(gyre_bound_views *views, const char *name, const gyre_cview *view, int written) {
     const size_t size = gyre_dtype_size(view->dtype);
     gyre_reach reach = {0, 0};
-    const int empty = gyre_view_elements(view->shape) <= 0 || !gyre_view_reach(view, &reach);
+    const int empty = gyre_view_elements(view->shape) <= 0, endless = !empty && !gyre_view_reach(view, &reach);
     views->at[views->count++] = (gyre_bound_view){.name = name,
                                                   .dtype = view->dtype,
                                                   .written = written,
-                                                  .empty = empty,
+                                                  .empty = empty || endless,
+                                                  .endless = endless,
                                                   .alignment = size - 1,
                                                   .below = reach.below,
                                                   .above = reach.above + (int64_t)size};
+}
+
+gyre_status gyre_bound_views_reach(const gyre_bound_views *views, const char *where, gyre_error *err) {
+    for (int i = 0; i < views->count; i++)
+        if (views->at[i].endless)
+            return gyre_fail(err, GYRE_EINVAL, "%s: its strides reach further than memory does (%s)", views->at[i].name,
+                             where);
+    return GYRE_OK;
 }
 
 static gyre_status refuse(const gyre_bound_view *view, const void *data, const char *where, gyre_error *err) {

@@ -72,8 +72,8 @@ gyre_status gyre_in_out_apart_check(const gyre_cview *in, const gyre_view *out, 
 typedef struct gyre_bound_view {
     const char *name;
     gyre_dtype dtype;
-    int written, empty;
-    uintptr_t alignment; /* a power of two less 1 */
+    int written, empty, endless; /* endless: its strides reach past any memory */
+    uintptr_t alignment;         /* a power of two less 1 */
     int64_t below, above;
 } gyre_bound_view;
 enum { GYRE_MOST_BOUND_VIEWS = 16 };
@@ -84,6 +84,8 @@ typedef struct gyre_bound_views {
 
 /* Adds a checked view; written: 1 = the call writes it. */
 void gyre_bound_views_add(gyre_bound_views *views, const char *name, const gyre_cview *view, int written);
+/* EINVAL for strides that reach past any memory. */
+gyre_status gyre_bound_views_reach(const gyre_bound_views *views, const char *where, gyre_error *err);
 /* *apart = 1: no view that is written shares a byte with another of them, as data[i] is the memory of view i; 0: it is not
  * known.  Errors: EINVAL (memory that is missing or misaligned). */
 gyre_status gyre_bound_views_check(const gyre_bound_views *views, const void *const *data, int *apart, const char *where,

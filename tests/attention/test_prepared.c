@@ -225,6 +225,32 @@ static void infinite_values_go_the_way_of_plain_calls(void **state) {
     free_memory(&m);
 }
 
+/* Keys that had the positions of as many queries, and so their angles, get others in a later run.  Past 32768 and below 0
+ * angles come from no table. */
+static void bases_change_between_runs(void **state) {
+    (void)state;
+    static const int64_t bases[][2] = {{0, 0},    {100, 90},      {1000000, 1000000}, {1000003, 1000000}, {-40, -40},
+                                       {-4, -40}, {40000, 40000}, {40000, 39990},     {40000, 40000},     {70000, 70000}};
+    const prepared_case *c = &cases[19];
+    gyre_prepared_attention *prepared = NULL;
+    gyre_encoding *encoding = encoding_of(c);
+    memory m = make_memory(c, 8);
+    gyre_attention_args args = args_of(c, encoding, &m, c->queries);
+    args.lse.data = NULL;
+    args.causal = 0;
+    assert_ok(gyre_prepared_attention_create(&prepared, &args, NULL, NULL, NULL));
+    for (size_t i = 0; i < sizeof bases / sizeof *bases; i++) {
+        args.q_pos.base = bases[i][0], args.k_pos.base = bases[i][1];
+        run_plain(&args, NULL);
+        assert_ok(gyre_prepared_attention_run(
+            prepared, GYRE_ARGS(gyre_attention_memory, .out = m.out, .q_base = bases[i][0], .k_base = bases[i][1]), NULL));
+        assert_memory_equal(m.out, m.want, (size_t)(c->queries * c->heads * c->value_dim) * 4);
+    }
+    gyre_prepared_attention_free(prepared);
+    gyre_encoding_free(encoding);
+    free_memory(&m);
+}
+
 /* A call with a mask is checked in each run, and the mask has the keys of the run. */
 static void a_mask_is_read_in_each_run(void **state) {
     (void)state;
@@ -263,12 +289,15 @@ static void runs_refuse_what_plain_calls_refuse(void **state) {
     memory m = make_memory(c, 6);
     gyre_attention_args args = args_of(c, encoding, &m, 4);
     args.out.data = NULL;
+    args.lse.data = NULL;
     assert_ok(gyre_prepared_attention_create(&prepared, &args, NULL, NULL, NULL));
     for (int run = 0; run < 2; run++) { /* before the checks of a first run, and after */
         assert_refused(NULL, GYRE_ARGS(gyre_attention_memory, .out = m.out), GYRE_EINVAL,
                        "prepared: is NULL (gyre_prepared_attention_run)");
         assert_refused(prepared, GYRE_ARGS(gyre_attention_memory, .out = m.out, .keys = 5), GYRE_EINVAL,
                        "keys: 5 is not in 0 .. 4 (gyre_prepared_attention_run)");
+        assert_refused(prepared, GYRE_ARGS(gyre_attention_memory, .out = m.out, .lse = m.lse), GYRE_EINVAL,
+                       "lse: was NULL at creation (gyre_prepared_attention_run)");
         assert_refused(prepared, GYRE_ARGS(gyre_attention_memory, .out = m.k), GYRE_EINVAL,
                        "out: overlaps k (gyre_prepared_attention_run)");
         assert_refused(prepared, GYRE_ARGS(gyre_attention_memory, .out = m.out, .q_base = (int64_t)1 << 40), GYRE_ERANGE,
@@ -316,8 +345,13 @@ static void creation_allocates_once_and_runs_never(void **state) {
     gyre_prepared_attention_free(NULL);
     assert_int_equal(budget.live, 0);
     assert_int_equal(gyre_prepared_attention_create(NULL, &args, NULL, NULL, &err), GYRE_EINVAL);
+    prepared = NULL;
+    args.k.stride[1] = (int64_t)1 << 60;
+    assert_int_equal(gyre_prepared_attention_create(&prepared, &args, NULL, NULL, &err), GYRE_EINVAL);
+    assert_string_equal(err.text, "k: its strides reach further than memory does (gyre_prepared_attention_create)");
     args.out.shape[3] = 5;
     assert_int_equal(gyre_prepared_attention_create(&prepared, &args, NULL, NULL, &err), GYRE_ESHAPE);
+    assert_ptr_equal(prepared, none);
     free_memory(&m);
 }
 
@@ -383,10 +417,11 @@ static void rotations_refuse_what_plain_calls_refuse(void **state) {
     assert_int_equal(gyre_prepared_rotation_run(NULL, x, x, 0, &err), GYRE_EINVAL);
     assert_string_equal(err.text, "prepared: is NULL (gyre_prepared_rotation_run)");
     assert_int_equal(gyre_prepared_rotation_run(prepared, NULL, x, 0, &err), GYRE_EINVAL);
-    assert_string_equal(err.text, "in: data is NULL (gyre_rotate)");
+    assert_string_equal(err.text, "in: data is NULL (gyre_prepared_rotation_run)");
     assert_int_equal(gyre_prepared_rotation_run(prepared, x, (char *)x + 1, 0, &err), GYRE_EINVAL);
     assert_int_equal(gyre_prepared_rotation_run(prepared, x, x + 1, 0, &err), GYRE_EINVAL);
-    assert_string_equal(err.text, "out: overlaps in, and is not in itself with the same strides (gyre_rotate)");
+    assert_string_equal(err.text,
+                        "out: overlaps in, and is not in itself with the same strides (gyre_prepared_rotation_run)");
     assert_int_equal(gyre_prepared_rotation_run(prepared, x, x, (int64_t)1 << 40, &err), GYRE_ERANGE);
     gyre_prepared_rotation_free(prepared);
     gyre_prepared_rotation_free(NULL);
@@ -408,6 +443,7 @@ int main(void) {
         cmocka_unit_test(runs_have_the_bits_of_plain_calls_with_threads),
         cmocka_unit_test(threads_change_no_bit),
         cmocka_unit_test(infinite_values_go_the_way_of_plain_calls),
+        cmocka_unit_test(bases_change_between_runs),
         cmocka_unit_test(a_mask_is_read_in_each_run),
         cmocka_unit_test(runs_refuse_what_plain_calls_refuse),
         cmocka_unit_test(out_is_needed_by_a_run),

@@ -197,12 +197,51 @@ static void slices_of_an_append_are_the_call(void **state) {
     gyre_encoding_free(rope);
 }
 
+/* The arguments are those of the reserve; others are refused as by a batch. */
+static void a_slice_of_an_append_refuses_what_a_batch_refuses(void **state) {
+    (void)state;
+    const int64_t sequences[] = {0, 1}, starts[] = {0, 3, 5};
+    gyre_cache *cache = NULL;
+    gyre_error err = {0, ""};
+    gyre_cache_config config = GYRE_INIT(gyre_cache_config);
+    config.key_dtype = config.value_dtype = GYRE_DTYPE_F32;
+    config.heads = KV_HEADS, config.head_dim = DIM, config.sequences = 2, config.max_tokens = 20;
+    config.gate_heads = HEADS;
+    assert_ok(gyre_cache_create(&cache, &config, NULL, NULL));
+    gyre_cache_append_batch_args args = GYRE_INIT(gyre_cache_append_batch_args);
+    args.sequences = sequences, args.starts = starts, args.count = 2;
+    args.k = gyre_cdense(k, GYRE_DTYPE_F32, 1, 5, KV_HEADS, DIM);
+    args.v = gyre_cdense(v, GYRE_DTYPE_F32, 1, 5, KV_HEADS, DIM);
+    args.gates = gyre_cdense(q, GYRE_DTYPE_F32, 1, 5, HEADS, 1);
+    assert_ok(gyre_cache_append_reserve(cache, &args, &err));
+    const gyre_cache_append_batch_args right = args;
+    const gyre_slice all = {0, 1};
+    args.sequences = NULL;
+    assert_int_equal(gyre_cache_append_slice(cache, &args, all, &err), GYRE_EINVAL);
+    assert_string_equal(err.text, "sequences: is NULL (gyre_cache_append_slice)");
+    args = right;
+    args.count = -1;
+    assert_int_equal(gyre_cache_append_slice(cache, &args, all, &err), GYRE_EINVAL);
+    assert_string_equal(err.text, "count: -1 is below 0 (gyre_cache_append_slice)");
+    args = right;
+    args.starts = NULL;
+    assert_int_equal(gyre_cache_append_slice(cache, &args, all, &err), GYRE_ESHAPE);
+    assert_string_equal(err.text, "k: 5 tokens of 2 sequences, and no starts (gyre_cache_append_slice)");
+    args = right;
+    args.gates.data = NULL;
+    assert_int_equal(gyre_cache_append_slice(cache, &args, all, &err), GYRE_EINVAL);
+    assert_string_equal(err.text, "gates: missing; the cache keeps gate sums (gyre_cache_append_slice)");
+    assert_ok(gyre_cache_append_slice(cache, &right, all, &err));
+    gyre_cache_free(cache);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(slices_of_attention_are_the_call),
         cmocka_unit_test(a_slice_refuses_what_the_call_refuses),
         cmocka_unit_test(slices_of_rotation_are_the_call),
         cmocka_unit_test(slices_of_an_append_are_the_call),
+        cmocka_unit_test(a_slice_of_an_append_refuses_what_a_batch_refuses),
     };
     return cmocka_run_group_tests_name("test_slices", tests, NULL, NULL);
 }

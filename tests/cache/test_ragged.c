@@ -260,6 +260,9 @@ static void what_a_ragged_batch_refuses(void **state) {
     assert_refused(cache, sequences, &args, GYRE_EINVAL,
                    "q_starts[2]: 2 is not the number of tokens, 3 (gyre_cache_attention)");
     batch.q_starts = starts;
+    args.q_pos.base = (int64_t)1 << 31; /* past by the second query of row 0, which has the most queries and few keys */
+    assert_refused(cache, sequences, &args, GYRE_ERANGE, "q_pos: 2147483649 of token 1 is past 2^31 (gyre_cache_attention)");
+    args.q_pos.base = 0;
     args.out.shape[1] = 2;
     assert_refused(cache, sequences, &args, GYRE_ESHAPE, "out: 2 tokens, but q has 3 (gyre_cache_attention)");
     args.out.shape[1] = 3;

@@ -619,9 +619,9 @@ struct gyre_prepared_rotation {
 
 /* Memory that is not given yet is checked in each run. */
 static gyre_status check_without_memory(const gyre_rotate_args *args, gyre_error *err) {
-    _Alignas(16) char memory[16] = {0}; /* of which only the address is looked at */
+    double memory = 0; /* of which only the address is looked at; no element type is aligned more strictly */
     gyre_rotate_args own = *args;
-    own.in.data = own.out.data = memory;
+    own.in.data = own.out.data = &memory;
     return gyre_in_out_check(&own.in, &own.out, "gyre_rotate", err);
 }
 
@@ -638,7 +638,7 @@ gyre_status gyre_prepared_rotation_create(gyre_prepared_rotation **out, const gy
     if (!status) status = check_without_memory(&args, err);
     if (!status) status = check_channels(encoding, &args.in, err);
     if (status) return status;
-    gyre_prepared_rotation *p = own.alloc(own.ctx, sizeof *p, _Alignof(gyre_prepared_rotation));
+    gyre_prepared_rotation *p = own.alloc(own.ctx, sizeof *p, 64);
     if (!p) return gyre_fail(err, GYRE_ENOMEM, "memory: %zu bytes cannot be allocated (%s)", sizeof *p, name);
     const gyre_cview written = gyre_const(args.out);
     *p = (gyre_prepared_rotation){.alloc = own, .encoding = encoding, .args = args, .positions = *args.positions};
@@ -659,8 +659,9 @@ void gyre_prepared_rotation_free(gyre_prepared_rotation *p) {
 
 gyre_status gyre_prepared_rotation_run(const gyre_prepared_rotation *p, const void *in, void *out, int64_t base,
                                        gyre_error *err) {
+    static const char name[] = "gyre_prepared_rotation_run";
     int apart;
-    if (!p) return gyre_fail(err, GYRE_EINVAL, "prepared: is NULL (gyre_prepared_rotation_run)");
+    if (!p) return gyre_fail(err, GYRE_EINVAL, "prepared: is NULL (%s)", name);
     if (p->empty) return GYRE_OK;
     gyre_rotate_args args = p->args;
     gyre_positions positions = p->positions;
@@ -669,8 +670,8 @@ gyre_status gyre_prepared_rotation_run(const gyre_prepared_rotation *p, const vo
     if (out) args.out.data = out;
     positions.base = base;
     const void *const data[2] = {args.in.data, args.out.data};
-    gyre_status status = gyre_bound_views_check(&p->views, data, &apart, "gyre_rotate", err);
-    if (!status && !apart) status = gyre_in_out_apart_check(&args.in, &args.out, "gyre_rotate", err);
+    gyre_status status = gyre_bound_views_check(&p->views, data, &apart, name, err);
+    if (!status && !apart) status = gyre_in_out_apart_check(&args.in, &args.out, name, err);
     if (!status) status = check_positions(p->encoding, &args, err);
     return status ? status : rotate(p->encoding, &args, p->exec.run ? &p->exec : NULL, err);
 }
