@@ -119,7 +119,11 @@ class Command:
     def is_run(self) -> bool:
         """Whether a command in a sentence runs, too."""
         whole = r"gyre (show|plot) (?!attention|perplexity|passkey|copying|QUESTION|KIND)"
-        return self.page.name == "articles.md" and bool(re.match(whole, self.plain)) and not self.plain.endswith("--position")
+        return self.page.name == "articles.md" and bool(re.match(whole, self.plain))
+
+    def names_option(self) -> bool:
+        """Whether a sentence names an option of a subcommand, or of one of its kinds, and is no command to type."""
+        return self.way == "sentence" and bool(re.fullmatch(r"gyre ((bench|plot) )?[a-z]+ --[a-z-]+", self.plain))
 
     def statuses(self) -> tuple[int, ...]:
         """Exit statuses of a command that is right; 3 and 4 say what diff and audit find."""

@@ -126,14 +126,14 @@ class Runner:
         return ["--force"] if {"-o", "--output", "--write", "--report"} & set(words) and "--force" not in words else []
 
     def parse(self, command: Command) -> str:
-        """Empty, or what is wrong with the options.  In a sentence a value may be left out."""
+        """Empty, or what is wrong with the options.  A sentence that only names an option leaves out its value."""
         if command.plain.startswith("evidence/"):
             return "" if (ROOT / command.words[0]).exists() else "no such script"
         if command.parsed()[:1] in (["help"], ["version"]):
             return ""
         status, _, error = self.process([self.gyre, "help", "--parse", *command.parsed()], ROOT)
-        left_out = command.way == "sentence" and "is missing (try" in error
-        return "" if status == 0 or left_out else error
+        names = command.names_option() and re.search(r": its value \S+ is missing \(try", error)
+        return "" if status == 0 or names else error
 
 
 def stored_lines(path: Path) -> list[str]:
