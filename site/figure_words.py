@@ -53,7 +53,7 @@ WORDS = {
     "keys found (%)": "找到的密钥（%）",
     "keys found (%); band: 95 %": "找到的密钥（%）；色带：95 %",
     "lab-bundled: encodings": "lab-bundled：各种编码",
-    "lab-bundled: methods, as it is": "lab-bundled：各种方法，不训练",
+    "lab-bundled: methods, not fine-tuned": "lab-bundled：各种方法，不训练",
     "lab-bundled: methods, fine-tuned": "lab-bundled：各种方法，微调",
     "What is added to a token at each position": "每个位置上加到词元里的向量",
     "channel": "维度",

@@ -99,7 +99,7 @@ static void lab(void **state) {
     assert_string_equal(text(&t, 0, name), "lab: encodings");
     assert_string_equal(text(&t, 0, method), "alibi");
     assert_true(number(&t, 0, column_of(&t, "low", "")) == 3.5 && number(&t, 0, column_of(&t, "high", "")) == 4.5);
-    assert_string_equal(text(&t, 2, name), "lab: methods, as it is");
+    assert_string_equal(text(&t, 2, name), "lab: methods, not fine-tuned");
     assert_true(number(&t, 2, value) == 6);
     assert_string_equal(text(&t, 3, name), "lab: methods, fine-tuned");
     assert_string_equal(text(&t, 4, name), "lab: methods, ALiBi");

@@ -130,16 +130,18 @@ static void likeness(void **state) {
     }
 }
 
-/* No more numbers at an axis than fit: every channel up to 16, then every second, fourth and so on. */
+/* No more numbers at an axis than fit: every channel up to 16, then every second, fourth and so on.  Below the matrix, 336
+ * pixels wide, twelve numbers of three digits have room. */
 static void channels_named(void **state) {
     (void)state;
-    static const int64_t widths[] = {8, 16, 18, 128, 512}, steps[] = {1, 1, 2, 8, 32};
-    for (int i = 0; i < 5; i++) {
+    static const int64_t widths[] = {8, 16, 18, 64, 128, 512}, steps[] = {1, 1, 2, 4, 8, 32},
+                         across[] = {1, 1, 2, 4, 16, 64};
+    for (int i = 0; i < 6; i++) {
         char line[32];
         char *script = script_of_kind(&plot_shift, widths[i], NULL);
         snprintf(line, sizeof line, "set ytics %lld\n", (long long)steps[i]);
         assert_non_null(strstr(script, line));
-        line[4] = 'x';
+        snprintf(line, sizeof line, "set xtics %lld\n", (long long)across[i]);
         assert_non_null(strstr(script, line));
         free(script);
     }

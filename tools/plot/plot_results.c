@@ -196,7 +196,7 @@ static void read_value(runs_reader *r, const json_t *value) {
     if (result) read_result(r, result);
     if (cell) read_cell(r, cell, json_object_get(value, "figures"));
     if (!is_among_methods(r, value)) read_lab_rows(r, json_object_get(value, "encodings"), "encodings", 0);
-    read_lab_rows(r, json_object_get(value, "methods"), "methods, as it is", 1);
+    read_lab_rows(r, json_object_get(value, "methods"), "methods, not fine-tuned", 1);
     read_lab_rows(r, json_object_get(value, "fine_tuned"), "methods, fine-tuned", 1);
     read_lab_rows(r, json_object_get(value, "alibi_methods"), "methods, ALiBi", 1);
 }

@@ -9,7 +9,7 @@ enum { COLUMN_PART, COLUMN_POSITION, COLUMN_ROW, COLUMN_COLUMN, COLUMN_VALUE, CO
 /* M_k has no position; a vector has no column, and lists the difference of M_k PE(p) from PE(p + k) as a separate part. */
 static const plot_column columns[] = {{"part", NULL}, {"position", "tokens"}, {"row", ""},
                                       {"column", ""}, {"value", ""},          {NULL, NULL}};
-enum { VECTORS = 6, DIM = 8, SHIFT = 5, MANY = 12, MOST_NAMED = 16 };
+enum { VECTORS = 6, DIM = 8, SHIFT = 5, MANY = 12, MOST_NAMED = 16, WIDTH = 1120, NAME_GAP = 6 };
 static const int64_t positions[VECTORS] = {0, 1, 2, 3, 10, 100};
 
 /* matrix = the columns of M_k, which are what it makes of the unit vectors. */
@@ -61,23 +61,27 @@ static gyre_status compute(plot_work *w, gyre_error *err) {
 }
 
 /* -- the figure -- */
-/* out = the step between the channels that are named, so that their numbers do not overlap. */
-static int named_every(double channels) {
+/* out = the step between the channels that are named, so that no more than `most` are. */
+static int named_every(double channels, double most) {
     int step = 1;
-    while (channels / step > MOST_NAMED)
+    while (channels / step > most)
         step *= 2;
     return step;
 }
 
+/* out = the number of channels whose names fit side by side below a part.  A digit is 7 pixels wide. */
+static double names_across(plot_box box, double channels) {
+    return floor((box.right - box.left) * WIDTH / (7 * snprintf(NULL, 0, "%.0f", channels - 1) + NAME_GAP));
+}
+
 static void draw_part(const plot_table *t, plot_script *s, const char *part, plot_box box, double across, double down) {
-    const int step = named_every(down);
     plot_box_begin(s, box);
     plot_panel_title(s, part);
     fprintf(s->file,
             "unset grid\nset xtics textcolor rgb '#3c4043' font ',12'\nset border 15\nset xrange [-0.5:%g]\nset yrange "
             "[%g:-0.5]\nset cbrange [-1:1]\n"
             "set palette defined (-1 '#5fa8d9', 0 '#ffffff', 1 '#f2a266')\nset ytics %d\n",
-            across - 0.5, down - 0.5, step);
+            across - 0.5, down - 0.5, named_every(down, MOST_NAMED));
     if (part[0] == 'P') {
         fputs("set xtics font ',11' (", s->file);
         for (int v = 0; v < VECTORS; v++)
@@ -85,7 +89,7 @@ static void draw_part(const plot_table *t, plot_script *s, const char *part, plo
         fputs(")\n", s->file);
         plot_label(s, 'x', part[4] == ' ' ? "position p + k" : "position p");
     } else {
-        fprintf(s->file, "set xtics %d\n", step);
+        fprintf(s->file, "set xtics %d\n", named_every(across, fmin(MOST_NAMED, names_across(box, across))));
         plot_label(s, 'x', "channel");
         plot_label(s, 'y', "channel");
     }
@@ -107,10 +111,10 @@ static void draw(const plot_work *w, plot_script *s) {
     double dim = 0;
     for (int64_t r = 0; r < t->rows && plot_table_number(t, r, COLUMN_PART) == 0; r++)
         dim = fmax(dim, plot_table_number(t, r, COLUMN_ROW) + 1);
-    plot_script_start(s, 1120, 440, t->title);
+    plot_script_start(s, WIDTH, 440, t->title);
     draw_part(t, s, "M_k", (plot_box){0.06, 0.36, 0.17, 0.83}, dim, dim);
     draw_part(t, s, "PE(p)", (plot_box){0.44, 0.67, 0.17, 0.83}, VECTORS, dim);
-    fputs("set label 1 '×' at screen 0.4, screen 0.5 center font ',26' textcolor rgb '#202124'\nset label 2 '=' at screen "
+    fputs("set label 1 '×' at screen 0.38, screen 0.5 center font ',26' textcolor rgb '#202124'\nset label 2 '=' at screen "
           "0.71, screen 0.5 center "
           "font "
           "',26' textcolor rgb '#202124'\nset border 0\nunset xtics\nunset ytics\nset xlabel ''\nset ylabel ''\nset title "
