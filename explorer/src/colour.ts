@@ -1,6 +1,6 @@
-/* colour.ts: the colours of canvases, which follow the style sheet, and of angles, which are the same on every ground. */
+/* colour.ts: the colours of canvases, which follow the style sheet. */
 
-import type { Core, Look } from "./core";
+import type { Look } from "./core";
 import { h } from "./dom";
 
 export interface Palette {
@@ -65,72 +65,6 @@ function fromOklab(lightness: number, a: number, b: number): Rgb {
         const y = x <= 0.0031308 ? 12.92 * x : 1.055 * x ** (1 / 2.4) - 0.055;
         return Math.round(255 * Math.min(1, Math.max(0, y)));
     }) as Rgb;
-}
-
-const STEPS = 1024;
-const SHADES = 64; /* of grey between a wheel and its middle */
-/* Wheels by how alike the angles of a pixel are; the core has the colours of all figures. */
-const wheels = new Map<number, Uint32Array>();
-let core: Core;
-
-/** Takes the colours of angles from the core. */
-export function takeColours(loaded: Core): void {
-    core = loaded;
-}
-
-function wheelOf(resultant: number): Uint32Array {
-    const step = Math.round(resultant * SHADES);
-    let found = wheels.get(step);
-    if (!found) wheels.set(step, (found = core.wheel(step / SHADES, STEPS)));
-    return found;
-}
-
-/** out[k] = the pixel of angles[k], radians in -pi .. pi.  One row for each of resultants: 1 = the angles within a pixel point
- * alike; towards 0 they point all ways, and the pixel is grey. */
-export function paintAngles(angles: Float32Array, resultants: Float64Array, out: Uint32Array): void {
-    const scale = STEPS / (2 * Math.PI);
-    const columns = angles.length / resultants.length;
-    resultants.forEach((resultant, row) => {
-        const wheel = wheelOf(resultant);
-        const end = (row + 1) * columns;
-        for (let k = row * columns; k < end; k++) out[k] = wheel[((angles[k]! + Math.PI) * scale) & (STEPS - 1)]!;
-    });
-}
-
-const STRENGTHS = 256;
-let excesses: { colour: string; strength: number }[] = [];
-let excessPixels = new Uint32Array(0);
-
-function knowExcesses(): void {
-    if (excesses.length) return;
-    excesses = Array.from({ length: STRENGTHS + 1 }, (_, k) => core.excessColour((k / STRENGTHS) ** 2));
-    excessPixels = Uint32Array.from(excesses, ({ colour, strength }) => {
-        const rgb = parseInt(colour.slice(1), 16);
-        const alpha = Math.round(255 * (0.25 + 0.75 * strength));
-        return ((alpha << 24) | ((rgb & 255) << 16) | (rgb & 0xff00) | (rgb >> 16)) >>> 0;
-    });
-}
-
-/** out = the colour of an angle past the trained arc, and how strongly it is shown, 0 .. 1; excess: in arcs. */
-export function excessColour(excess: number): { colour: string; strength: number } {
-    knowExcesses();
-    return excesses[Math.round(Math.sqrt(Math.min(1, Math.max(0, excess))) * STRENGTHS)]!;
-}
-
-/** out[k] = a pixel in the colour of excess[k], as opaque as it is strong. */
-export function paintExcess(excess: Float32Array, out: Uint32Array): void {
-    knowExcesses();
-    for (let k = 0; k < excess.length; k++) {
-        if (excess[k] === 0) continue;
-        out[k] = excessPixels[Math.round(Math.sqrt(Math.min(1, excess[k]!)) * STRENGTHS)]!;
-    }
-}
-
-/** out = the colour of an angle as CSS. */
-export function angleColour(angle: number): string {
-    const turn = angle / (2 * Math.PI) + 0.5;
-    const pixel = wheelOf(1)[Math.floor((turn - Math.floor(turn)) * STEPS) & (STEPS - 1)]!;
-    return `rgb(${pixel & 255},${(pixel >> 8) & 255},${(pixel >> 16) & 255})`;
 }
 
 /** out = a pixel between two shades of one hue for x in 0 .. 1: dark blue for 0, cream for 1. */

@@ -1,7 +1,8 @@
 /* view_clock.ts: pairs of channels as clocks with two hands, of a query and a key.  A score sees the angle between them, so
  * the arc that training showed begins at the key's hand, and goes round with it. */
 import type { Setup } from "./core";
-import { colours, excessColour, type Palette } from "./colour";
+import { excessColour } from "./angle_colours";
+import { colours, type Palette } from "./colour";
 import { h, onPointer, pointerAt, reducedMotion, say, setHeight, sizeOf, surface } from "./dom";
 import { count, fixed, short } from "./numbers";
 import { anglesAt, distance, excessAt, frequencies, isUnseen, ramp, setup, unseenFrom } from "./scene";

@@ -1,5 +1,6 @@
 /* view_map.ts: the angle of every pair over every distance, and the same under each method side by side. */
-import { angleColour, colours, excessColour, hatch, paintAngles, paintExcess } from "./colour";
+import { angleColour, angleMap, excessColour } from "./angle_colours";
+import { colours, hatch } from "./colour";
 import { h, onPointer, pointerAt, say, sizeOf, surface } from "./dom";
 import { methodName } from "./knobs";
 import { count, fixed, short, tokens, tokenTicks } from "./numbers";
@@ -13,7 +14,6 @@ import {
     keyOf,
     methods,
     setup,
-    theCore,
     unseenFrom,
     unseenPairs,
     unseenStretches,
@@ -26,9 +26,8 @@ import type { Setup } from "./core";
 const LEFT = 74;
 const BOTTOM = 34;
 const TOP = 18;
-const MOST_COLUMNS = 4096;
 
-/* Pairs x distances, one pixel each; they are stretched when they are shown. */
+/* Pairs x columns of the screen; rows are stretched when they are shown. */
 interface Painted {
     angles: HTMLCanvasElement;
     past: HTMLCanvasElement; // how far past the trained arc, as opacity
@@ -36,27 +35,24 @@ interface Painted {
 
 const canvases = (): Painted => ({ angles: h("canvas"), past: h("canvas") });
 
-function put(canvas: HTMLCanvasElement, columns: number, pairs: number, fill: (pixels: Uint32Array) => void): void {
+function put(canvas: HTMLCanvasElement, columns: number, pairs: number, pixels: Uint32Array): void {
     if (canvas.width !== columns || canvas.height !== pairs) {
         canvas.width = columns;
         canvas.height = pairs;
     }
-    const context = canvas.getContext("2d")!;
-    const image = context.createImageData(columns, pairs);
-    fill(new Uint32Array(image.data.buffer));
-    context.putImageData(image, 0, 0);
+    const bytes = new Uint8ClampedArray(pixels.buffer);
+    canvas.getContext("2d")!.putImageData(new ImageData(bytes, columns, pairs), 0, 0);
 }
 
-/* Where a pixel is several distances wide, it has their mean: grey for a pair that goes round within it. */
-function paint(into: Painted, of: Setup, most: number): void {
-    const step = Math.ceil(of.target / most);
-    const columns = Math.ceil(of.target / step);
-    const core = theCore();
-    const resultants = core.resultant(of, step > 1 ? step : 0);
-    const { angle, pairs } = core.angles(of, (step - 1) / 2, columns, step);
-    put(into.angles, columns, pairs, (pixels) => paintAngles(angle, resultants, pixels));
-    const excess = core.excess(of, (step - 1) / 2, columns, step);
-    put(into.past, columns, pairs, (pixels) => paintExcess(excess, pixels));
+/* out = pixels of the screen for a width in CSS pixels. */
+function screenPixels(width: number): number {
+    return Math.max(1, Math.round(width * Math.max(1, window.devicePixelRatio || 1)));
+}
+
+function paint(into: Painted, of: Setup, width: number): void {
+    const { angles, past, columns, pairs } = angleMap(of, screenPixels(width));
+    put(into.angles, columns, pairs, angles);
+    put(into.past, columns, pairs, past);
 }
 
 interface Box {
@@ -66,26 +62,17 @@ interface Box {
     height: number;
 }
 
-/* Draws the pixels into a box: across first, then down.  Positions may blend where they are narrower than a pixel of the
- * screen, pairs may not.  across: a canvas to work in. */
-function stretch(pen: CanvasRenderingContext2D, pixels: HTMLCanvasElement, across: HTMLCanvasElement, box: Box): void {
-    const wide = Math.max(1, Math.round(box.width * Math.max(1, window.devicePixelRatio || 1)));
-    if (across.width !== wide || across.height !== pixels.height) {
-        across.width = wide;
-        across.height = pixels.height;
-    }
-    const squeeze = across.getContext("2d")!;
-    squeeze.imageSmoothingQuality = "high";
-    squeeze.drawImage(pixels, 0, 0, wide, pixels.height);
+/* Draws the pixels into a box, without a blend of pairs. */
+function stretch(pen: CanvasRenderingContext2D, pixels: HTMLCanvasElement, box: Box): void {
     pen.imageSmoothingEnabled = false;
-    pen.drawImage(across, box.x, box.y, box.width, box.height);
+    pen.drawImage(pixels, box.x, box.y, box.width, box.height);
 }
 
 /* Strokes over the angles that training never had, in the colour of how far past its arc they are. */
 function hatchUnseen(pen: CanvasRenderingContext2D, of: Setup, painted: Painted, box: Box): void {
     const ratio = Math.max(1, window.devicePixelRatio || 1);
-    const wide = Math.max(1, Math.round(box.width * ratio));
-    const high = Math.max(1, Math.round(box.height * ratio));
+    const wide = screenPixels(box.width);
+    const high = screenPixels(box.height);
     if (strokes.width !== wide || strokes.height !== high) {
         strokes.width = wide;
         strokes.height = high;
@@ -188,7 +175,7 @@ function thumbs(): Thumb[] {
 
 /* Where the strokes are drawn before they get their colours. */
 const strokes = h("canvas");
-const scratch = { painted: canvases(), across: h("canvas") };
+const scratch = canvases();
 
 function drawThumb(thumb: Thumb): void {
     const of = setup(thumb.method);
@@ -196,11 +183,11 @@ function drawThumb(thumb: Thumb): void {
     const key = `${keyOf(of)} ${place.width}`;
     if (thumb.drawn === key || !place.width) return;
     thumb.drawn = key;
-    paint(scratch.painted, of, 1024);
+    paint(scratch, of, place.width);
     const { context, width, height } = surface(thumb.canvas);
     const box = { x: 0, y: 0, width, height };
-    stretch(context, scratch.painted.angles, scratch.across, box);
-    hatchUnseen(context, of, scratch.painted, box);
+    stretch(context, scratch.angles, box);
+    hatchUnseen(context, of, scratch, box);
     const unseen = unseenPairs(of);
     const most = Math.max(...excessAt(of, of.target - 1));
     say(
@@ -219,7 +206,6 @@ function pastSwatch(excess: number): HTMLElement {
 
 export function mapView(): View {
     const painted = canvases();
-    const across = h("canvas"); /* the same, as wide as on the screen */
     const over = h("canvas", {
         class: "map-over",
         role: "slider",
@@ -272,7 +258,7 @@ export function mapView(): View {
         const pairs = of.headDim / 2;
         const row = height / pairs;
         const box = { x: LEFT, y: TOP, width, height };
-        stretch(pen, painted.angles, across, box);
+        stretch(pen, painted.angles, box);
         hatchUnseen(pen, of, painted, box);
         const x = (position: number): number => LEFT + (position / of.target) * width;
         const from = unseenFrom(of);
@@ -309,7 +295,7 @@ export function mapView(): View {
             pen.fillText(tokens(at), Math.min(x(at), full - 14), TOP + height + 12);
         }
         pen.textAlign = "right";
-        const step = Math.ceil(of.target / MOST_COLUMNS);
+        const step = Math.round(of.target / screenPixels(width));
         const meant = step > 1 ? ` ${t("map.mean", { k: step })}` : "";
         pen.fillText(t("axis.distance") + meant, LEFT + width, TOP + height + 27);
         if (of.trained < of.target) {
@@ -341,9 +327,11 @@ export function mapView(): View {
     function draw(): void {
         const of = setup();
         const start = performance.now();
-        if (shown !== keyOf(of)) {
-            paint(painted, of, MOST_COLUMNS);
-            shown = keyOf(of);
+        const { width } = place();
+        const key = `${keyOf(of)} ${screenPixels(width)}`;
+        if (shown !== key) {
+            paint(painted, of, width);
+            shown = key;
             performance.measure("explorer:angles", { start, end: performance.now() });
         }
         drawOver(of);

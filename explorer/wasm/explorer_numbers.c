@@ -273,8 +273,9 @@ const float *explorer_excess(double from, int count, double step) {
 }
 
 const double *explorer_resultant(double width) {
+    /* Past a whole turn, the mean is that of the turn left unfinished: from column to column it would go at a false pace. */
     for (int64_t i = 0; i < pairs; i++)
-        resultants[i] = method_map_resultant(used.inv_freq[i], width);
+        resultants[i] = used.inv_freq[i] * width < two_pi ? method_map_resultant(used.inv_freq[i], width) : 0;
     return resultants;
 }
 

@@ -41,8 +41,8 @@ EXPLORER_EXPORT(explorer_angles) const float *explorer_angles(double from, int c
 /* out = [pairs][count] how far the angle at distances |from + c step| is past the arc that training showed, in shares of
  * the arc (method_map_excess); NULL after an error; until the next call. */
 EXPLORER_EXPORT(explorer_excess) const float *explorer_excess(double from, int count, double step);
-/* out = [pairs] how alike the angles of `width` neighbouring distances point: 1 = alike, 0 = all ways; until the next
- * call. */
+/* out = [pairs] the length of the mean of e^(i angle) over distances `width` apart in all: 1 = they point alike, 0 = the
+ * pair goes round within them; until the next call. */
 EXPLORER_EXPORT(explorer_resultant) const double *explorer_resultant(double width);
 /* out = [pairs] first position with an angle past those of positions 0 .. trained under "none"; INFINITY if training showed
  * a whole revolution, or no position gets there. */

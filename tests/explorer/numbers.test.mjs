@@ -69,19 +69,64 @@ test('how far past the trained arc: the nearer end of it, in arcs', () => {
     assert.deepEqual(page.excess(setup('none'), -5000, 1).slice(), page.excess(setup('none'), 5000, 1).slice());
 });
 
-test('pixels of several distances have their mean', () => {
-    const s = setup('none'), rates = page.frequencies(s).invFreq;
-    page.resultant(s, 8).forEach((got, i) => {
+test('a pixel of several distances has their mean, and none for a pair that goes round', () => {
+    const s = setup('none'), { invFreq, wavelengths } = page.frequencies(s);
+    const got = page.resultant(s, 8);
+    for (const [i, rate] of invFreq.entries()) {
         let real = 0, imaginary = 0;
         for (let k = 0; k < 4096; k++) {
             const x = ((k + 0.5) / 4096 - 0.5) * 8;
-            real += Math.cos(rates[i] * x) / 4096;
-            imaginary += Math.sin(rates[i] * x) / 4096;
+            real += Math.cos(rate * x) / 4096;
+            imaginary += Math.sin(rate * x) / 4096;
         }
-        near(got, Math.hypot(real, imaginary), 1e-4, `pair ${i}`);
-    });
+        if (wavelengths[i] <= 8) assert.equal(got[i], 0, `pair ${i} goes round`);
+        else near(got[i], Math.hypot(real, imaginary), 1e-4, `pair ${i}`);
+    }
+    assert.ok(wavelengths[0] < 8 && wavelengths[2] > 8);
     assert.ok(page.resultant(s, 0).every((r) => r === 1));
 });
+
+const STEPS = 1024; // of the wheel in this test
+const channels = (pixel) => [0, 1, 2].map((k) => (pixel >>> (8 * k)) & 255);
+const apart = (a, b) => Math.max(...a.map((value, k) => Math.abs(value - b[k])));
+const wheels = Array.from({ length: 257 }, (_, k) => page.wheel(k / 256, STEPS));
+/* out = the colour of the mean of e^(i angle) over distances from .. from + width. */
+function meanColour(rate, from, width) {
+    let real = 0, imaginary = 0;
+    for (let k = 0; k < 128; k++) {
+        const x = from + ((k + 0.5) / 128) * width;
+        real += Math.cos(rate * x) / 128;
+        imaginary += Math.sin(rate * x) / 128;
+    }
+    const turn = Math.atan2(imaginary, real) / (2 * Math.PI) + 0.5;
+    return channels(wheels[Math.round(256 * Math.hypot(real, imaginary))][Math.floor(turn * STEPS) & (STEPS - 1)]);
+}
+
+/* 613 and 279: pixels of the map where the page has 1280 and 390; 1100: where a distance has more than a pixel. */
+for (const [target, columns] of [[32768, 613], [32768, 279], [32768, 1226], [131072, 613], [1024, 1100]])
+    test(`the map of angles paints the mean over each column: ${target} tokens, ${columns} columns`, () => {
+        core.takeColours(page);
+        const s = setup('none', { target }), span = target / columns, map = core.angleMap(s, columns);
+        const { invFreq, wavelengths } = page.frequencies(s), grey = channels(page.wheel(0, 1)[0]);
+        assert.equal(map.angles.length, invFreq.length * columns);
+        invFreq.forEach((rate, i) => {
+            const row = Array.from(map.angles.subarray(i * columns, (i + 1) * columns), channels);
+            if (wavelengths[i] <= span) {
+                assert.ok(row.every((colour) => apart(colour, grey) === 0), `pair ${i} goes round within a column: grey`);
+                return;
+            }
+            for (let c = 0; c < columns; c += 7) {
+                const wanted = meanColour(rate, c * span - 0.5, span);
+                assert.ok(apart(row[c], wanted) <= 8, `pair ${i}, column ${c}: ${row[c]}, not ${wanted}`);
+            }
+            // A wave shorter than two pixels shows as one of another period: never as a slow one that can be seen.
+            if (wavelengths[i] >= 2 * span) return;
+            for (let c = 0; c + 8 <= columns; c++) {
+                const mean = grey.map((_, k) => row.slice(c, c + 8).reduce((sum, colour) => sum + colour[k], 0) / 8);
+                assert.ok(apart(mean, grey) <= 12, `pair ${i}, columns from ${c}: ${mean}`);
+            }
+        });
+    });
 
 test('a score is a sum of one bar for each pair, which only the distance moves', () => {
     const vector = (seed) => Float32Array.from({ length: 128 }, (_, i) => Math.sin(seed * (i + 1)));

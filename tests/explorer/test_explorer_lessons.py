@@ -42,6 +42,44 @@ def test_a_key_after_the_query_is_masked(open_page):
     assert "after the query" in page.locator("#clock .facts dd").last.inner_text()
 
 
+# The colours of each pair's row in the map, from its middle, within the axes (LEFT, TOP, BOTTOM of view_map.ts); a run is a
+# colour and how many neighbouring pixels of the screen have it.
+RUNS_OF_ROWS = """pairs => {
+    const canvas = document.querySelector('.map-over'), ratio = devicePixelRatio;
+    const high = canvas.clientHeight - 18 - 34, wide = Math.round((canvas.clientWidth - 74 - 8) * ratio);
+    const { data } = canvas.getContext('2d').getImageData(74 * ratio, 0, wide, canvas.height);
+    return Array.from({ length: pairs }, (_, pair) => {
+        const from = Math.floor((18 + (pair + 0.5) * high / pairs) * ratio) * wide, runs = [];
+        for (let at = from; at < from + wide; at++) {
+            const colour = data.slice(4 * at, 4 * at + 3).join();
+            if (runs.length && runs[runs.length - 1][0] === colour) runs[runs.length - 1][1]++;
+            else runs.push([colour, 1]);
+        }
+        return runs;
+    });
+}"""
+
+
+@pytest.mark.parametrize(("width", "ratio"), [(1280, 1), (1280, 2), (390, 1), (390, 3)])
+def test_the_map_has_a_column_for_each_pixel_of_the_screen(open_page, width, ratio):
+    page = open_page("dim=128&trained=4096&target=32768&pair=63", width=width, device_scale_factor=ratio)
+    wavelengths = [number(row[1]) for row in table(page, "map")[1:]]
+    rows = page.evaluate(RUNS_OF_ROWS, 64)
+    pixels = sum(count for _, count in rows[0])
+    span = 32768 / pixels
+    rounds = [pair for pair, wavelength in enumerate(wavelengths) if wavelength < 0.98 * span]
+    assert len(rounds) > 3
+    for pair in rounds:
+        grey = max(rows[pair], key=lambda run: run[1])[0]
+        assert len(set(grey.split(","))) == 1, f"pair {pair} goes round within a pixel: {grey}"
+        # The border of the trained length alone is not grey.
+        others = sum(count for colour, count in rows[pair] if colour != grey)
+        assert others <= 4 * ratio, f"pair {pair}: {rows[pair][:8]}"
+    # A pair that can be told apart has another colour in nearly every pixel.
+    clear = next(pair for pair, wavelength in enumerate(wavelengths) if wavelength > 6 * span)
+    assert len(rows[clear]) > 0.8 * pixels
+
+
 def test_the_map_is_over_distances(open_page):
     """The cursor is the distance; moving it keeps the key where it is."""
     page = open_page(f"method=none&{SHAPE}&m=400&n=60&pair=7")

@@ -161,7 +161,7 @@ export interface Core {
     /** [pairs][count] how far the angle at each distance is past the arc that training showed, in shares of the arc; 0 where
      * training showed it.  view. */
     excess(setup: Setup, from: number, count: number, step?: number): Float32Array;
-    /** [pairs] how alike the angles of `width` neighbouring distances point: 1 = alike, 0 = all ways. */
+    /** [pairs] how alike the angles over `width` distances point: 1 = alike, 0 = the pair goes round within them. */
     resultant(setup: Setup, width: number): Float64Array;
     /** The score of a query [headDim] at position m with a key [headDim] at n. */
     score(setup: Setup, q: ArrayLike<number>, k: ArrayLike<number>, m: number, n: number): Score;
