@@ -565,7 +565,7 @@ def test_the_blocks_of_the_page_run_in_order() -> None:
     page = (Path(__file__).parent.parent.parent / "docs/torch.md").read_text()
     blocks = re.findall(r"```python\n(.*?)```", page, re.S)
     names: dict[str, Any] = {"model": model_of("llama"), "ids": torch.zeros(1, 4, dtype=torch.int64)}
-    assert len(blocks) == 7
+    assert len(blocks) == 9
     for block in blocks:
         exec(compile(block, "docs/torch.md", "exec"), names)  # noqa: S102
     assert names["report"].ok and names["bias"].shape == (8, 16, 16)
