@@ -64,7 +64,7 @@ endfunction()
 
 # Exported symbols of a shared library: the functions of its public headers as GYRE_<version>, and the functions that Gyre's
 # libraries call in each other as GYRE_PRIVATE_<version>.  Libraries of different versions then refuse to load together, and a
-# program that uses a private function can be recognised.  libgyre_rope has nodes of its own, GYRE_ROPE_..., so that it never
+# program that uses a private function can be recognised.  libgyre_rope has its own nodes, GYRE_ROPE_..., so that it never
 # takes the place of libgyre in a process that has both.
 function(gyre_symbols name)
     set(public "")

@@ -233,7 +233,7 @@ class Batch(_gyre.Batch):
         A document ends where the next position is not one more.  Padding with zeros is a document for each token.
 
         Args:
-            position_ids: whole numbers, [tokens] or [1, tokens].  Documents in rows of their own are
+            position_ids: whole numbers, [tokens] or [1, tokens].  Documents in separate rows are
                 Batch(lengths, form="padded_right"), or Batch(mask=attention_mask).
 
         Raises:

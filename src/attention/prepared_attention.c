@@ -29,7 +29,6 @@ struct gyre_prepared_attention {
     gyre_attention_run run;
     gyre_bound_views views;
     const void *data[GYRE_MOST_BOUND_VIEWS];
-    int has_lse;          /* 1: the call had memory of an lse at creation */
     int is_plain;         /* 1: runs differ in addresses, positions and keys alone */
     int is_checked;       /* 1: a run has made every check */
     int64_t planned_keys; /* of run.plan; 0 = none */
@@ -117,7 +116,6 @@ gyre_status gyre_prepared_attention_create(gyre_prepared_attention **out, const 
     p->run.common = (gyre_call){.where = run_name};
     p->run.request = &p->request;
     p->is_plain = is_plain(&args);
-    p->has_lse = args.lse.data != NULL;
     bind_views(p);
     status = gyre_bound_views_reach(&p->views, name, err);
     if (status) {
@@ -205,7 +203,7 @@ gyre_status gyre_prepared_attention_run(gyre_prepared_attention *p, const gyre_a
     if (memory.keys < 0 || memory.keys > p->keys)
         return gyre_fail(err, GYRE_EINVAL, "keys: %" PRId64 " is not in 0 .. %" PRId64 " (%s)", memory.keys, p->keys,
                          run_name);
-    if (memory.lse && !p->has_lse) return gyre_fail(err, GYRE_EINVAL, "lse: was NULL at creation (%s)", run_name);
+    if (memory.lse && !p->args.lse.data) return gyre_fail(err, GYRE_EINVAL, "lse: was NULL at creation (%s)", run_name);
     const int64_t keys = memory.keys > 0 ? memory.keys : p->keys;
     take_memory(p, &memory);
     set_keys(p, keys);

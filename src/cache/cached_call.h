@@ -26,7 +26,7 @@ typedef struct gyre_cached_rows {
     int (*is_alike)(const void *call, int64_t b);
     /* What is left after a row has run; NULL = nothing. */
     void (*end)(const void *call, int64_t b);
-    /* The call for another thread: a copy in `size` bytes of memory, with pointers of its own; out = its gyre_cached_call.
+    /* The call for another thread: a copy in `size` bytes of memory, with its own pointers; out = its gyre_cached_call.
      * NULL = rows run one after the other. */
     struct gyre_cached_call *(*copy)(const void *call, void *memory);
     size_t size;

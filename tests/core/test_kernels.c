@@ -609,6 +609,16 @@ static void splits_doubles(void **state) {
     }
 }
 
+/* An encoding of libgyre_rope has another copy of the table of places, with the name of its tier. */
+static void kernels_beside_another_table_are_those_of_its_tier(void **state) {
+    const gyre_place_kernels *places = gyre_place_kernels_tier(*state);
+    if (!places) skip();
+    const gyre_place_kernels copy = *places;
+    assert_non_null(gyre_kernels_beside(&copy));
+    assert_ptr_equal(gyre_kernels_beside(&copy), gyre_kernels_beside(places));
+    assert_string_equal(gyre_kernels_beside(&copy)->tier, places->tier);
+}
+
 static void every_tier_has_every_kernel(void **state) {
     const char *why = why_skipped(*state);
     if (why) print_message("%s is skipped here and in all tests below: %s\n", (const char *)*state, why);
@@ -621,6 +631,7 @@ static void every_tier_has_every_kernel(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         FOR_TIERS(every_tier_has_every_kernel),
+        FOR_TIERS(kernels_beside_another_table_are_those_of_its_tier),
         FOR_TIERS(product_within_bound),
         FOR_TIERS(product_same_for_any_split),
         FOR_TIERS(one_order_of_sums),

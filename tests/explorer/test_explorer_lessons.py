@@ -293,7 +293,7 @@ def test_views_lead_to_their_chapters(open_page, page_file, tmp_path, language):
         chapter, _, anchor = link.removeprefix("../").partition("/#")
         if anchor and (root / "docs").is_dir():
             assert anchor in headings(root / "docs" / f"{chapter}.md"), link
-        assert anchor or view in ("waves", "yours"), "another view has a section of its own"
+        assert anchor or view in ("waves", "yours"), "another view has its own section"
 
 
 def test_a_model_by_name(open_page, gyre, tmp_path):

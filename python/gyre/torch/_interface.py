@@ -64,7 +64,7 @@ def register_attention() -> str:
 
     Models then compute attention, forward and backward, by gyre.torch.attention, on the CPU in float32, bfloat16 or
     float16, with masks, caches, windows, soft caps, sinks and dropout.  Positions remain those of the model.  A mask gets
-    no gradient.  Needs transformers 4.55.
+    no gradient.  Tried with transformers 5.23 and 5.24.
     """
     from transformers import AttentionInterface, AttentionMaskInterface
     from transformers.masking_utils import sdpa_mask
