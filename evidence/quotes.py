@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable
 
-NUMBER = r"\d+(?:\.\d+)?"
+NUMBER = r"-?\d+(?:\.\d+)?"
 
 
 def fill(page: str, text: str, quotes: list[str], field: re.Pattern[str], value: Callable[[re.Match[str]], str]) -> str:
