@@ -10,7 +10,7 @@ typedef struct bench_options {
     cli_options common;
     const char *benchmark_name;
     int64_t rounds;
-    /* Of attention, latents and products: */
+    /* Of attention, latents, products and growth: */
     const char *only; /* a comma list of cases; NULL = all, of attention all but the memory case */
     int quick;
     struct bench_train_options {
@@ -43,6 +43,7 @@ int bench_small_calls(const bench_options *options);
 int bench_latents(const bench_options *options);
 int bench_model(const bench_options *options);
 int bench_products(const bench_options *options);
+int bench_growth(const bench_options *options);
 
 /* -- measuring -- */
 /* Sorts values.  out = the median; of an even count, the upper of the two middle values. */

@@ -5,7 +5,7 @@
 #include <string.h>
 
 /* Options that only some benchmarks have: those of one benchmark, and the choice of cases (cli_option.of). */
-enum { OF_TRAIN = 1, OF_ENCODINGS = 2, OF_ATTENTION = 4, OF_MODEL = 8, OF_CASES = 16, OF_LENGTHS = 32 };
+enum { OF_TRAIN = 1, OF_ENCODINGS = 2, OF_ATTENTION = 4, OF_MODEL = 8, OF_CASES = 16, OF_LENGTHS = 32, OF_QUICK = 64 };
 
 static void read_tokens(const char *option, const char *text, void *at) {
     struct bench_encodings_options *o = at;
@@ -25,11 +25,11 @@ static const cli_option rows[] = {
      2, CLI_TEXT(encodings.schemes), .of = OF_ENCODINGS},
     {"gradient", NULL, "measure the gradient, to the inputs and the tables, instead of the forward call", 2,
      CLI_FLAG(encodings.gradient), .of = OF_ENCODINGS},
-    {NULL, NULL, "Of attention, latents and products:", 3, CLI_NONE},
+    {NULL, NULL, "Of attention, latents, products and growth:", 3, CLI_NONE},
     {"only", "LIST", "cases, or beginnings of their names: prefill-512,decode or nt-512,row (default: all but memory)", 3,
      CLI_TEXT(only), .of = OF_CASES},
-    {"quick", NULL, "three rounds, and no attention over more than 4096 tokens: ends in under two minutes", 3,
-     CLI_FLAG(quick), .of = OF_CASES},
+    {"quick", NULL, "not growth: three rounds, and no attention over more than 4096 tokens: ends in under two minutes", 3,
+     CLI_FLAG(quick), .of = OF_QUICK},
     {"memory", NULL, "attention: also measure the extra memory of a prefill of 65536 tokens, which takes minutes", 3,
      CLI_FLAG(attention.memory), .of = OF_ATTENTION},
     {NULL, NULL, "Of train:", 4, CLI_NONE},
@@ -62,64 +62,56 @@ static const benchmark benchmarks[] = {{"rotate", bench_rotate, 0},
                                        {"angles", bench_angles, 0},
                                        {"add", bench_add, 0},
                                        {"encodings", bench_encodings, OF_ENCODINGS | OF_LENGTHS},
-                                       {"attention", bench_attention, OF_ATTENTION | OF_CASES},
+                                       {"attention", bench_attention, OF_ATTENTION | OF_CASES | OF_QUICK},
                                        {"cache", bench_cache, 0},
                                        {"call", bench_small_calls, 0},
-                                       {"latents", bench_latents, OF_CASES},
-                                       {"products", bench_products, OF_CASES},
+                                       {"latents", bench_latents, OF_CASES | OF_QUICK},
+                                       {"products", bench_products, OF_CASES | OF_QUICK},
                                        {"train", bench_train, OF_TRAIN},
-                                       {"model", bench_model, OF_MODEL | OF_LENGTHS}};
+                                       {"model", bench_model, OF_MODEL | OF_LENGTHS},
+                                       {"growth", bench_growth, OF_CASES}};
 enum { BENCHMARKS = sizeof benchmarks / sizeof *benchmarks };
-#define BENCHMARK_NAMES "rotate, angles, add, encodings, attention, cache, call, latents, products, train, model"
+#define BENCHMARK_NAMES "rotate, angles, add, encodings, attention, cache, call, latents, products, train, model, growth"
 
 static const char DOC[] =
     "Measures what positions cost attention, or the speed of training, on this machine."
     "\vrotate: queries rotated in place, for every data type and layout of pairs, 1 to 4096 tokens, against a "
-    "multiplication of "
-    "the same bytes by a constant: medians, and the median over rounds of their ratio.\n\n"
+    "multiplication of the same bytes by a constant: medians, and the median over rounds of their ratio.\n\n"
     "angles: cos and sin of 131072 positions x 64 frequencies, exact and as PyTorch computes them.\n\n"
     "add: position embeddings added at the input in place, 4096 channels.\n\n"
-    "encodings: attention with each scheme, at batch 1, alternating with attention without positions: median milliseconds "
-    "and "
-    "the median over rounds of their ratio; the scratch memory, and the growth of the resident memory of a process during "
-    "the "
-    "call (the system counts late, by up to some hundred KiB).  Goals are for 2048 tokens in 12 heads of 64.  With --json "
-    "one "
-    "line for each row.\n\n"
-    "attention: prefill, decoding, gradients, length policies and the fixed order in 32 query heads of 128, 8 key heads, on "
-    "one thread and on "
-    "two, against references of the same rounds: the arithmetic peak and the rate of reading the same number of "
-    "bytes.  Slow cases have fewer rounds, at least 3; everything takes about ten minutes, "
-    "with "
-    "--quick under two.  A line on stderr says how far it is.  With --json one line for each row.\n\n"
-    "cache: each call of a cache of 4096 tokens, 8 key heads of 128, and attention of one query over it, before and after a "
-    "shift; save and load under TMPDIR, else /tmp.\n\n"
-    "call: one query of 8 heads over 1 to 1024 keys, and the rotation of one token, in heads of 8 to 256 channels: as a "
-    "plain "
-    "call, as a prepared one, and as a loop in plain C that is compiled for the vectors of the processor; least processor "
-    "times of the rounds, and the ratio of the prepared call to the loop.  With --json one line for each row.\n\n"
-    "latents: decoding over a cache of 4096 latents (multi-head latent attention, absorbed) in 16 and 128 heads, against "
-    "reading each latent once, the arithmetic peak, and the plain form over a cache of the keys and values of every head: "
-    "least processor times of the rounds.  With --json one line for each row.\n\n"
-    "products: the matrix products of models.  nt-ROWS-OUTxIN: of ROWS tokens with a matrix of OUT rows of IN weights, on "
-    "one thread and on two; nn, tn: its gradients for inputs and for weights in training, on one; against the arithmetic "
-    "peak.  row-TYPE: one token with 128 MiB of weights of a type, against reading them and against f32: of saved is the "
-    "speed relative to f32 over the bytes saved, 1 if time falls with the bytes.  With --json one line for each row.\n\n"
+    "encodings: attention with each scheme, at batch 1, alternating with attention without positions: median "
+    "milliseconds and the median over rounds of their ratio; the scratch memory, and the growth of the resident "
+    "memory of a process during the call (the system counts late, by up to some hundred KiB).  Goals are for 2048 "
+    "tokens in 12 heads of 64.\n\n"
+    "attention: prefill, decoding, gradients, length policies and the fixed order in 32 query heads of 128, 8 key "
+    "heads, on one thread and on two, against references of the same rounds: the arithmetic peak and the rate of "
+    "reading the same number of bytes.  Slow cases have fewer rounds, at least 3; everything takes about ten "
+    "minutes, with --quick under two.  A line on stderr says how far it is.\n\n"
+    "cache: each call of a cache of 4096 tokens, 8 key heads of 128, and attention of one query over it, before and "
+    "after a shift; save and load under TMPDIR, else /tmp.\n\n"
+    "call: one query of 8 heads over 1 to 1024 keys, and the rotation of one token, in heads of 8 to 256 channels: "
+    "as a plain call, as a prepared one, and as a loop in plain C that is compiled for the vectors of the processor; "
+    "least processor times of the rounds, and the ratio of the prepared call to the loop.\n\n"
+    "latents: decoding over a cache of 4096 latents (multi-head latent attention, absorbed) in 16 and 128 heads, "
+    "against reading each latent once, the arithmetic peak, and the plain form over a cache of the keys and values "
+    "of every head: least processor times of the rounds.\n\n"
+    "products: the matrix products of models.  nt-ROWS-OUTxIN: of ROWS tokens with a matrix of OUT rows of IN "
+    "weights, on one thread and on two; nn, tn: its gradients for inputs and for weights in training, on one; "
+    "against the arithmetic peak.  row-TYPE: one token with 128 MiB of weights of a type, against reading them and "
+    "against f32: of saved is the speed relative to f32 over the bytes saved, 1 if time falls with the bytes.\n\n"
     "train: tokens and floating-point operations per second of the lab's trainer, against the arithmetic peak.\n\n"
-    "model: a llama of a hundred million parameters, written to a temporary folder in f32 and in bf16 (600 MB, removed as "
-    "soon as it is mapped), on one thread and on two: a prefill of 512 tokens against the arithmetic peak; "
-    "decoding a "
-    "token against reading the same number of bytes; an evaluation against the forward pass of its windows.  Goals are for "
-    "the "
-    "full model.  With --shape, one model in f16 reads one text up to each length of --tokens, and then decodes; its "
-    "products, "
-    "and attention of a layer with and without positions, are run alone after each pass of 512, so that the time is split.  "
-    "All layers of smollm2 over 16384 tokens take three minutes on a quiet core; "
-    "--layers 4 has nearly the same shares of a prefill.  Decoding a token is tried --rounds times, and the least time "
-    "counts.  "
-    "With "
-    "--json one line for each row.\n\n"
-    "Nothing else should run at the same time.\n\n"
+    "model: a llama of a hundred million parameters, written to a temporary folder in f32 and in bf16 (600 MB, "
+    "removed as soon as it is mapped), on one thread and on two: a prefill of 512 tokens against the arithmetic "
+    "peak; decoding a token against reading the same number of bytes; an evaluation against the forward pass of its "
+    "windows.  Goals are for the full model.  With --shape, one model in f16 reads one text up to each length of "
+    "--tokens, and then decodes; its products, and attention of a layer with and without positions, are run alone "
+    "after each pass of 512, so that the time is split.  All layers of smollm2 over 16384 tokens take three minutes "
+    "on a quiet core; --layers 4 has nearly the same shares of a prefill.  Decoding a token is tried --rounds times, "
+    "and the least time counts.\n\n"
+    "growth: processor time and memory of the calls of a cache, and of eval, explain and convert, at rising sizes: "
+    "the exponents that fit them beside those that the work should have at most; a row with a larger one says "
+    "DEFECT.\n\n"
+    "With --json each row is a line.  Nothing else should run at the same time.\n\n"
     "Examples:\n"
     "  gyre bench rotate\n"
     "  gyre bench encodings --threads 1\n"
@@ -131,11 +123,12 @@ static const char DOC[] =
     "  gyre bench products --only nt-512,row-q8_0\n"
     "  gyre bench train --rounds 9\n"
     "  gyre bench model --rounds 9 --threads 1\n"
-    "  gyre bench model --shape smollm2 --threads 1\n";
+    "  gyre bench model --shape smollm2 --threads 1\n"
+    "  gyre bench growth --only cache\n";
 
 int cmd_bench(int argc, char **argv) {
     static const cli_command command = {
-        rows, CLI_THREADS | CLI_JSON, "rotate|angles|add|encodings|attention|cache|call|latents|products|train|model",
+        rows, CLI_THREADS | CLI_JSON, "rotate|angles|add|encodings|attention|cache|call|latents|products|train|model|growth",
         DOC,  read_argument,          0,
         NULL};
     bench_options o = {.rounds = 7,
