@@ -1,5 +1,5 @@
-/* bench_growth.c: gyre bench growth: each case at rising sizes, each in a separate process, and the exponents of its time and
- * memory. */
+/* bench_growth.c: gyre bench growth: each case at rising sizes, each in a separate process, and the exponents of its time
+ * and memory. */
 #define _DEFAULT_SOURCE // NOLINT(bugprone-reserved-identifier): for MAP_ANONYMOUS; glibc defines this name
 #include "tools/bench/bench_only.h"
 #include "tools/bench/growth/growth.h"
@@ -65,10 +65,14 @@ static double memory_exponent(const growth_curve *curve) {
     return curve->bytes[curve->count - 1] < GROWTH_LEAST_BYTES ? 0 : growth_exponent(curve->sizes, bytes, curve->count);
 }
 
-static const bench_column columns[] = {{"case", "case", -17, 0, 0},          {"unit", "of", -8, 0, 0},
-                                       {"largest", "up to", 8, 0, 0},        {"seconds", "ms", 10, 3, 1e3},
-                                       {"time_exponent", "time ^", 7, 2, 0}, {"time_expected", "at most", 8, 0, 0},
-                                       {"bytes", "MiB", 8, 1, 0x1p-20},      {"memory_exponent", "memory ^", 9, 2, 0},
+static const bench_column columns[] = {{"case", "case", -17, 0, 0},
+                                       {"unit", "of", -8, 0, 0},
+                                       {"largest", "up to", 8, 0, 0},
+                                       {"seconds", "ms", 10, 3, 1e3},
+                                       {"time_exponent", "time ^", 7, 2, 0},
+                                       {"time_expected", "at most", 8, 0, 0},
+                                       {"bytes", "MiB", 8, 1, 0x1p-20},
+                                       {"memory_exponent", "memory ^", 9, 2, 0},
                                        {"memory_expected", "at most", 8, 0, 0}};
 enum { COLUMNS = sizeof columns / sizeof *columns };
 
@@ -82,8 +86,7 @@ static int print_case(const bench_options *o, const growth_case *c, const growth
                               curve->bytes[last] < 0 ? json_null() : JSON(curve->bytes[last]), "memory_exponent",
                               JSON(memory), "memory_expected", JSON(c->memory), "defect", json_boolean(slow || large));
     JSON_ADD(row, "sizes", cli_json_integers(curve->sizes, curve->count), "seconds_by_size",
-             cli_json_numbers(curve->seconds, curve->count), "bytes_by_size",
-             cli_json_integers(curve->bytes, curve->count));
+             cli_json_numbers(curve->seconds, curve->count), "bytes_by_size", cli_json_integers(curve->bytes, curve->count));
     return bench_print_row(o, row, columns, COLUMNS, notes[slow + 2 * large]);
 }
 

@@ -15,11 +15,11 @@ enum { GROWTH_LEAST_BYTES = 1 << 20 };
 
 typedef struct growth growth;
 typedef struct growth_case {
-    const char *name, *unit;          /* "cache-fork", "tokens" */
-    int64_t first, last, factor;      /* sizes: first, first * factor ... last */
-    double time, memory;              /* expected exponents, at most */
+    const char *name, *unit;                          /* "cache-fork", "tokens" */
+    int64_t first, last, factor;                      /* sizes: first, first * factor ... last */
+    double time, memory;                              /* expected exponents, at most */
     gyre_status (*write)(growth *g, gyre_error *err); /* files of the size in g->folder; NULL = none */
-    int (*prepare)(void *g);          /* in the process that is measured, before it */
+    int (*prepare)(void *g);                          /* in the process that is measured, before it */
     /* The operation, in that process.  *g->seconds = its processor time.  out = 0, or 1 if it failed. */
     int (*work)(void *g);
 } growth_case;
@@ -36,9 +36,9 @@ struct growth {
 double growth_processor_seconds(void);
 
 /* -- fitting -- */
-/* out = p of values[i] = a + b sizes[i]^p, a >= 0: the median slope between logarithms of the last four sizes, after the
- * least value is subtracted from all that are more than twice as large; NAN for fewer than two sizes.  sizes rise; values are
- * positive. */
+/* out = p of values[i] = a + b sizes[i]^p, a >= 0: the median slope between the logarithms of the last four sizes.  The
+ * least value is subtracted before, from all that are more than twice as large.  NAN for fewer than two sizes.  sizes rise,
+ * values are positive. */
 double growth_exponent(const int64_t *sizes, const double *values, int count);
 /* out = 1 if the exponent is known and above the expected one by more than GROWTH_MARGIN. */
 int growth_is_above(double exponent, double expected);

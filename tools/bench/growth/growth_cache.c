@@ -20,7 +20,8 @@ static gyre_status append(const growth *g, int64_t tokens) {
     const cached *c = g->state;
     const gyre_cview rows = gyre_cdense(c->rows, GYRE_DTYPE_F32, 1, tokens, 1, HEAD_DIM);
     const gyre_positions at = {.base = gyre_cache_tokens(c->cache, 0)};
-    return gyre_cache_append(c->cache, GYRE_ARGS(gyre_cache_append_args, .k = rows, .v = rows, .positions = &at), NULL, NULL);
+    return gyre_cache_append(c->cache, GYRE_ARGS(gyre_cache_append_args, .k = rows, .v = rows, .positions = &at), NULL,
+                             NULL);
 }
 
 static gyre_status empty(const growth *g) {
@@ -102,8 +103,7 @@ static gyre_status save_and_load(growth *g) {
     const cached *c = g->state;
     gyre_cache *loaded = NULL;
     gyre_status status = gyre_cache_save(c->cache, c->path, NULL);
-    if (!status)
-        status = gyre_cache_load(&loaded, c->path, gyre_cache_get_config(c->cache)->encoding, NULL, NULL);
+    if (!status) status = gyre_cache_load(&loaded, c->path, gyre_cache_get_config(c->cache)->encoding, NULL, NULL);
     gyre_cache_free(loaded);
     return status;
 }
@@ -124,8 +124,9 @@ static gyre_status attend(growth *g) {
         c->scratch_bytes = bytes;
     }
     if (!status && !c->scratch) status = GYRE_ENOMEM;
-    return status ? status
-                  : gyre_cache_attention(c->cache, &sequence, &args, (gyre_scratch){c->scratch, c->scratch_bytes}, NULL, NULL);
+    return status
+               ? status
+               : gyre_cache_attention(c->cache, &sequence, &args, (gyre_scratch){c->scratch, c->scratch_bytes}, NULL, NULL);
 }
 
 /* *g->seconds = the least time of one call over the rounds, each with the tokens of the size in the cache. */

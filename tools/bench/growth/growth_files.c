@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { WIDTH = 16, VOCABULARY = 256, LINE = 64, WORDS_OF_COMMAND = 16, PATH = 2048 + 16, SHORT_CONTEXT = 64 };
+enum { WIDTH = 16, VOCABULARY = 256, LINE = 64, WORDS_OF_COMMAND = 12, PATH = 2048 + 16, SHORT_CONTEXT = 64 };
 
 /* out = the path of a file of the case, in one of four buffers. */
 static const char *in_folder(const growth *g, const char *name) {
@@ -160,12 +160,15 @@ static gyre_status write_tensors(growth *g, gyre_error *err) {
 /* -- the commands -- */
 /* What it prints goes nowhere.  words: ends with NULL. */
 static int run_command(growth *g, int (*command)(int argc, char **argv), const char *const *words) {
+    static char texts[WORDS_OF_COMMAND][PATH];
     char *argv[WORDS_OF_COMMAND + 1] = {NULL};
     int argc = 0;
     const int nowhere = open("/dev/null", O_WRONLY);
     if (nowhere < 0 || dup2(nowhere, STDOUT_FILENO) < 0 || dup2(nowhere, STDERR_FILENO) < 0) return 1;
-    for (; words[argc] && argc < WORDS_OF_COMMAND; argc++)
-        if (!(argv[argc] = strdup(words[argc]))) return 1;
+    for (; words[argc] && argc < WORDS_OF_COMMAND; argc++) {
+        snprintf(texts[argc], PATH, "%s", words[argc]);
+        argv[argc] = texts[argc];
+    }
     const double started = growth_processor_seconds();
     const int status = command(argc, argv);
     *g->seconds = growth_processor_seconds() - started;
@@ -180,8 +183,9 @@ static int nothing_before(void *g) {
 static int eval(growth *g, int64_t context, const char *windows) {
     char length[24];
     snprintf(length, sizeof length, "%lld", (long long)context);
-    const char *const words[] = {"gyre eval",  in_folder(g, "model"), "--text",    in_folder(g, "text"), "--contexts", length,
-                                 "--windows", windows,               "--threads", "1",                  NULL};
+    const char *const words[] = {"gyre eval", in_folder(g, "model"), "--text", in_folder(g, "text"), "--contexts",
+                                 length,      "--windows",           windows,  "--threads",          "1",
+                                 NULL};
     return run_command(g, cmd_eval, words);
 }
 static int eval_context(void *arg) {

@@ -11,7 +11,9 @@ static double median_slope(const double *x, const double *y, int count) {
     for (int i = count > FITTED ? count - FITTED : 0; i < count; i++)
         for (int j = i + 1; j < count; j++)
             slopes[pairs++] = (y[j] - y[i]) / (x[j] - x[i]);
-    return pairs ? bench_median(slopes, pairs) : NAN;
+    if (!pairs) return NAN;
+    (void)bench_median(slopes, pairs); /* sorts them */
+    return (slopes[(pairs - 1) / 2] + slopes[pairs / 2]) / 2;
 }
 
 double growth_exponent(const int64_t *sizes, const double *values, int count) {
