@@ -12,12 +12,12 @@
 #endif
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__) || HAS_FEATURE(thread_sanitizer) ||                       \
     HAS_FEATURE(address_sanitizer) /* takes 30 times as long */
-enum { FEW_CUTS = 20, ALL_CUTS = 20 };
+enum { FEW_CUTS = 16, ALL_CUTS = 20 };
 #else
-enum { FEW_CUTS = 50, ALL_CUTS = 200 };
+enum { FEW_CUTS = 16, ALL_CUTS = 200 };
 #endif
 
-/* out = 50, or 200 with GYRE_TEST_ALL; 20 under a sanitizer; GYRE_TEST_CUTS where that is set, for emulators. */
+/* out = 16, or 200 with GYRE_TEST_ALL, under a sanitizer 20; GYRE_TEST_CUTS where that is set, for emulators. */
 static inline int random_cuts(void) {
     const char *wanted = getenv("GYRE_TEST_CUTS");
     return wanted && atoi(wanted) > 0 ? atoi(wanted) : test_all() ? ALL_CUTS : FEW_CUTS;

@@ -7,15 +7,18 @@
 static const char config[] = "{\"model_type\": \"llama\", \"hidden_size\": 4096, \"num_attention_heads\": 32,\n"
                              " \"num_hidden_layers\": 2, \"max_position_embeddings\": %s}\n";
 
-/* Files of `config`, with what stands there in place of its last value. */
+/* Files of `config`, with what stands there in place of its last value.  Heads of 64 channels take half of the work. */
 static const struct {
     const char *name, *rest;
 } files[] = {
     {"plain.json", "8192, \"rope_theta\": 500000.0, \"torch_dtype\": \"bfloat16\""},
-    {"dynamic.json", "8192, \"rope_theta\": 10000.0, \"rope_scaling\": {\"rope_type\": \"dynamic\", \"factor\": 2.0}"},
-    {"linear.json", "8192, \"rope_theta\": 10000.0, \"rope_scaling\": {\"rope_type\": \"linear\", \"factor\": 2.5}"},
-    {"yarn.json", "8192, \"rope_theta\": 10000.0, \"rope_scaling\": {\"rope_type\": \"yarn\", \"factor\": 2.0, "
-                  "\"original_max_position_embeddings\": 4096, \"truncate\": false}"},
+    {"dynamic.json",
+     "8192, \"head_dim\": 64, \"rope_theta\": 10000.0, \"rope_scaling\": {\"rope_type\": \"dynamic\", \"factor\": 2.0}"},
+    {"linear.json",
+     "8192, \"head_dim\": 64, \"rope_theta\": 10000.0, \"rope_scaling\": {\"rope_type\": \"linear\", \"factor\": 2.5}"},
+    {"yarn.json",
+     "8192, \"head_dim\": 64, \"rope_theta\": 10000.0, \"rope_scaling\": {\"rope_type\": \"yarn\", \"factor\": 2.0, "
+     "\"original_max_position_embeddings\": 4096, \"truncate\": false}"},
 };
 
 /* Models of Gyre's own, with what their layers train or turn by beside plain rotations; why no other program's angles are
@@ -34,9 +37,34 @@ static const struct {
     {"rerope.json", ", \"rope_far\": \"clamped\", \"rope_far_window\": 1024", "it has no ReRoPE", 0, 1},
 };
 
+/* LongRoPE in a head of 32 channels; with GYRE_TEST_ALL Phi 3.5's, which has three times as many. */
+enum { LONG_PAIRS = 16 };
+static const char *longrope(void) {
+    return test_all() ? GYRE_TEST_DATA "/configs/phi-3.5-mini.json" : "@longrope.json";
+}
+
+static void write_longrope(void) {
+    char text[2048];
+    size_t used =
+        (size_t)snprintf(text, sizeof text,
+                         "{\"model_type\": \"phi3\", \"hidden_size\": 64, \"num_attention_heads\": 2,\n"
+                         " \"num_hidden_layers\": 2, \"max_position_embeddings\": 131072, \"rope_theta\": 10000.0,\n"
+                         " \"original_max_position_embeddings\": 4096, \"rope_scaling\": {\"type\": \"longrope\"");
+    for (int list = 0; list < 2; list++)
+        for (int i = 0; i < LONG_PAIRS; i++)
+            used += (size_t)snprintf(text + used, sizeof text - used, "%s%.2f%s",
+                                     i      ? ", "
+                                     : list ? ",\n \"long_factor\": ["
+                                            : ",\n \"short_factor\": [",
+                                     list ? 1.08 + 2.5 * i : 1.0 + 0.02 * i, i + 1 < LONG_PAIRS ? "" : "]");
+    used += (size_t)snprintf(text + used, sizeof text - used, "}}\n");
+    write_file("longrope.json", text, used);
+}
+
 static int write_configs(void **state) {
     char text[1024];
     if (make_folder(state)) return -1;
+    write_longrope();
     for (size_t i = 0; i < sizeof files / sizeof *files; i++)
         write_file(files[i].name, text, (size_t)snprintf(text, sizeof text, config, files[i].rest));
     write_file("chunks.json", text,
@@ -48,9 +76,9 @@ static int write_configs(void **state) {
     for (size_t i = 0; i < sizeof layers / sizeof *layers; i++)
         write_file(layers[i].name, text,
                    (size_t)snprintf(text, sizeof text,
-                                    "{\"model_type\": \"gyre\", \"vocab_size\": 256, \"hidden_size\": 256,\n"
+                                    "{\"model_type\": \"gyre\", \"vocab_size\": 256, \"hidden_size\": 64,\n"
                                     " \"intermediate_size\": 32, \"num_hidden_layers\": 2, \"num_attention_heads\": 2,\n"
-                                    " \"head_dim\": 128, \"max_position_embeddings\": 8192,\n"
+                                    " \"head_dim\": 32, \"max_position_embeddings\": 8192,\n"
                                     " \"position_embedding_type\": \"rope\", \"rope_theta\": 500000.0%s}\n",
                                     layers[i].rest));
     return 0;
@@ -112,21 +140,21 @@ static const json_t *program_of(const json_t *accuracy, const char *name) {
 }
 
 /* -- errors of angles -- */
-enum { DIM = 128 };
+enum { DIM = 128, SMALL_DIM = 64 }; /* of plain.json and llama-2-7b.json; of dynamic.json */
 static const double base = 500000;
 
 typedef struct recipe {
+    int dim;
     float inv_freq[DIM / 2], step; /* as the program has them; step: llama.cpp's, each pair's angle over the one before */
     double exact[DIM / 2];
 } recipe;
 
-/* Of frequencies base^(-2 i / DIM) / divisor[i], or without divisors. */
-static recipe recipe_of(double own_base, const double *divisor) {
-    recipe r = {.step = powf((float)own_base, -2.0f / DIM)};
-    for (int i = 0; i < DIM / 2; i++) {
-        const float power = powf((float)own_base, (float)(2 * i) / DIM);
-        r.inv_freq[i] = divisor ? 1 / ((float)divisor[i] * power) : 1 / power;
-        r.exact[i] = (double)(powl((long double)own_base, -2.0L * i / DIM) / (divisor ? (long double)divisor[i] : 1));
+/* Of frequencies base^(-2 i / dim). */
+static recipe recipe_of(int dim, double own_base) {
+    recipe r = {.dim = dim, .step = powf((float)own_base, -2.0f / (float)dim)};
+    for (int i = 0; i < dim / 2; i++) {
+        r.inv_freq[i] = 1 / powf((float)own_base, (float)(2 * i) / (float)dim);
+        r.exact[i] = (double)powl((long double)own_base, -2.0L * i / dim);
     }
     return r;
 }
@@ -137,7 +165,7 @@ static double largest_error(const recipe *r, int is_llama_cpp, int64_t length) {
     double most = 0;
     for (int64_t m = 0; m < length; m++) {
         float running = (float)m;
-        for (int i = 0; i < DIM / 2; i++) {
+        for (int i = 0; i < r->dim / 2; i++) {
             const float angle = is_llama_cpp ? running : (float)m * r->inv_freq[i];
             const double exact = (double)m * r->exact[i];
             most = fmax(most, fmax(fabs(cos(exact) - (double)cosf(angle)), fabs(sin(exact) - (double)sinf(angle))));
@@ -166,7 +194,7 @@ static void errors_are_the_largest_of_the_recipes(void **state) {
     json_t *accuracy = accuracy_of("explain @plain.json --accuracy --json");
     const json_t *lengths = json_object_get(accuracy, "lengths"), *measured = json_object_get(accuracy, "measured");
     static const int64_t want[] = {4096, 8192, 32768, 131072, 1048576}; /* the model's own length among them */
-    const recipe r = recipe_of(base, NULL);
+    const recipe r = recipe_of(DIM, base);
     assert_int_equal(json_array_size(lengths), 5);
     assert_int_equal(test_integer(measured, "all_below"), 32768);
     for (size_t i = 0; i < 5; i++)
@@ -183,10 +211,11 @@ static void errors_are_the_largest_of_the_recipes(void **state) {
 
 static void errors_never_fall(void **state) {
     (void)state;
-    static const char *const lines[] = {"explain " GYRE_TEST_DATA "/configs/qwen2.5-7b-1m.json --accuracy --json",
+    static const char *const lines[] = {"explain @chunks.json --as vllm --accuracy --json",
                                         "explain " GYRE_TEST_DATA "/configs/llama-2-7b.json --accuracy --json",
-                                        "explain @linear.json --accuracy --json"};
-    for (int l = 0; l < 3; l++) {
+                                        "explain @linear.json --accuracy --json",
+                                        "explain " GYRE_TEST_DATA "/configs/qwen2.5-7b-1m.json --accuracy --json"};
+    for (int l = 0; l < (test_all() ? 4 : 3); l++) {
         json_t *accuracy = accuracy_of(lines[l]);
         const json_t *program;
         size_t p;
@@ -211,16 +240,16 @@ static void frequencies_are_those_of_the_length(void **state) {
     }
     for (int64_t n = 4096; n <= 32768; n *= 8) {
         const double times = n > 8192 ? 2.0 * (double)n / 8192 - 1 : 1;
-        const recipe r = recipe_of(10000 * pow(times, (double)DIM / (DIM - 2)), NULL);
+        const recipe r = recipe_of(SMALL_DIM, 10000 * pow(times, (double)SMALL_DIM / (SMALL_DIM - 2)));
         assert_float_equal(error_at(accuracy, "transformers, float32", n), largest_error(&r, 0, n), 1e-7);
     }
     json_decref(accuracy);
     static const char *const lengths[] = {"4k", "128k"};
-    accuracy = accuracy_of("explain " GYRE_TEST_DATA "/configs/phi-3.5-mini.json --accuracy --json");
+    char line[512];
+    snprintf(line, sizeof line, "explain %s --accuracy --json", longrope());
+    accuracy = accuracy_of(line);
     for (int i = 0; i < (test_all() ? 2 : 1); i++) {
-        char line[512];
-        snprintf(line, sizeof line, "explain " GYRE_TEST_DATA "/configs/phi-3.5-mini.json --length %s --accuracy --json",
-                 lengths[i]);
+        snprintf(line, sizeof line, "explain %s --length %s --accuracy --json", longrope(), lengths[i]);
         json_t *own = accuracy_of(line);
         const int64_t n = (int64_t[]){4096, 131072}[i];
         assert_true(error_at(accuracy, "llama.cpp", n) == error_at(own, "llama.cpp", n));
@@ -372,7 +401,7 @@ static void positions_have_two_digits(void **state) {
         json_decref(accuracy);
         skip();
     }
-    const recipe r = recipe_of(10000, NULL);
+    const recipe r = recipe_of(DIM, 10000);
     const double rounding = test_number(accuracy, "rounding");
     const int64_t from = test_integer(program_of(accuracy, "transformers, float32"), "moves_from");
     assert_true(from >= 100000 && from < 1000000 && from % 10000 == 0);
@@ -400,9 +429,10 @@ static void tables_round_the_attention_factor(void **state) {
         assert_true(json_is_null(json_object_get(program_of(accuracy, "transformers, float32"), "table_factor")));
         assert_non_null(strstr(run_once("explain @yarn.json --accuracy")->out, "the attention factor 1.06931 as 1.07031"));
         assert_null(strstr(run_once("explain @yarn.json --accuracy")->out, "so scores move"));
-        assert_null(strstr(run_once("explain @plain.json --accuracy")->out, "attention factor 1 as"));
+        assert_null(strstr(run_once("explain @own.json --accuracy")->out, "attention factor 1 as"));
         /* 1.19024 becomes 1.1875: more than the rounding of query and key, so that every position moves scores */
-        static const char line[] = "explain " GYRE_TEST_DATA "/configs/phi-3.5-mini.json --as vllm --accuracy";
+        char line[512];
+        snprintf(line, sizeof line, "explain %s --as vllm --accuracy", longrope());
         assert_non_null(strstr(run_once(line)->out, "as 1.1875"));
         assert_non_null(strstr(run_once(line)->out, "so scores move"));
     }
@@ -471,7 +501,7 @@ static float to_bf16(double x) {
 
 /* How far a key is off that stands at `position` in bf16 and is turned by `shift` positions and rounded so many times. */
 static double error_of_shifts(int64_t position, int64_t shift, int shifts) {
-    const recipe r = recipe_of(base, NULL);
+    const recipe r = recipe_of(DIM, base);
     double off = 0, whole = 0;
     test_random random = {5};
     for (int key = 0; key < 200; key++)
@@ -507,7 +537,7 @@ static void shifts_are_those_that_are_named(void **state) {
                      got = test_number(row, "moves");
         if (fabs(got - want) > 0.08 * want) fail_msg("%zu: %g, not %g", i, got, want);
     }
-    assert_non_null(strstr(run_once("explain @plain.json --accuracy")->out,
+    assert_non_null(strstr(run_once("explain @yarn.json --accuracy")->out,
                            "keys: 64 random ones at position 65536, which each shift moves 64 tokens back"));
     json_decref(accuracy);
 }
@@ -522,17 +552,19 @@ static void reasons_are_the_true_ones(void **state) {
     (void)state;
     json_t *accuracy = accuracy_of("explain @dynamic.json --accuracy --json");
     assert_true(json_is_null(json_object_get(program_of(accuracy, "llama.cpp"), "largest_error")));
+    assert_string_equal(test_string(program_of(accuracy, "llama.cpp"), "reason"), "llama.cpp has no dynamic NTK");
     json_decref(accuracy);
-    expect("explain @dynamic.json --accuracy", 0, "not computed: llama.cpp has no dynamic NTK");
     expect("explain @yarn.json --accuracy", 0, "not computed: llama.cpp has no ramp with fractional ends");
     expect("explain @yarn.json --accuracy", 0, "not computed: Gyre has no path for TensorRT-LLM with YaRN");
     expect("explain " GYRE_TEST_DATA "/configs/qwen2-vl-7b.json --as llama.cpp --accuracy", 0,
            "Gyre has no path for llama.cpp with several");
-    expect("explain @chunks.json --as vllm --accuracy", 0, "not computed: it runs no dual chunks");
-    expect("explain @plain.json --accuracy", 0, "transformers, float32");
+    expect("explain @yarn.json --accuracy", 0, "transformers, float32");
     expect("explain models/alibi --accuracy", 0, "slopes");
+    if (!test_all()) return;
+    expect("explain @dynamic.json --accuracy", 0, "not computed: llama.cpp has no dynamic NTK");
+    expect("explain @chunks.json --as vllm --accuracy", 0, "not computed: it runs no dual chunks");
     expect("diff @plain.json --with llama.cpp --accuracy", 0, "Accuracy under the frequencies of both");
-    if (test_all()) expect("diff @plain.json @dynamic.json --accuracy --json", 3, "\"accuracy\": {");
+    expect("diff @plain.json @dynamic.json --accuracy --json", 3, "\"accuracy\": {");
 }
 
 /* What layers train or turn by beside plain rotations is of no other program, and trained turns are not in the config. */
@@ -576,8 +608,8 @@ static void layers_of_gyre_have_no_other_rows(void **state) {
 static void contexts_are_followed_where_programs_follow_them(void **state) {
     (void)state;
     static const char follows[] = "frequencies follow the context";
-    static const char line[] = "explain " GYRE_TEST_DATA "/configs/phi-3.5-mini.json --accuracy";
-    char other[512];
+    char line[512], other[600];
+    snprintf(line, sizeof line, "explain %s --accuracy", longrope());
     assert_non_null(strstr(run_once(line)->out, follows));
     snprintf(other, sizeof other, "%s --as vllm", line);
     assert_null(strstr(run_once(other)->out, follows));
