@@ -43,6 +43,7 @@ static gyre_status open_cache(cached *c, int64_t tokens) {
     gyre_status status = GYRE_OK;
     rope.kind = gyre_kind_find("rope");
     rope.head_dim = rope.rope.dim = HEAD_DIM;
+    rope.trained_length = LAST; /* angles of all positions in tables; without, those past 32768 take longer */
     for (int i = 0; i < 2 && !status; i++) {
         rope.rope.base = i ? 500000 : 10000;
         status = gyre_encoding_create(&c->encoding[i], &rope, NULL, NULL);
