@@ -37,6 +37,7 @@ static int measure_size(growth *g, int64_t size, growth_curve *curve) {
     const int64_t bytes = status ? -1 : bench_peak_rss_growth(g->of->prepare, g->of->work, g);
     temporary_folder_remove(&g->folder);
     if (status) return cli_fail_error(&err);
+    if (cli_interrupted()) return CLI_FAILED;
     if (!isfinite(*g->seconds))
         return cli_fail("%s: failed at %lld %s (gyre bench growth)", g->of->name, (long long)size, g->of->unit);
     curve->sizes[curve->count] = size;
