@@ -140,7 +140,7 @@ endif()
 
 # The longest first, so that no core waits for one of them in the end.  Where tests ran before, ctest goes by their seconds.
 set(cost 100)
-foreach(name IN ITEMS test_failures test_accuracy test_lab test_ring_split test_order)
+foreach(name IN ITEMS test_failures test_lab test_accuracy_bounds test_train test_accuracy)
     if(TEST ${name})
         set_tests_properties(${name} PROPERTIES COST ${cost})
     endif()
