@@ -231,7 +231,7 @@ static void scratch_is_bounded(void **state) {
     for (int t = 0; t < 5; t++)
         for (int r = 0; r < 6; r++) {
             planned p;
-            if (!test_all() && (t + r) % 3) continue;
+            if (!test_all() && (t + r) % 5) continue; /* each length, and each number of ranks */
             if (tokens[t] == 10000000 && ranks[r] > 2 && ranks[r] < 1024) continue; /* time */
             open_batch(&p, tokens[t], GYRE_SHARD_ZIGZAG, ranks[r]);
             for (int h = 0; h < 8; h++) {
