@@ -56,7 +56,12 @@ static int measure_case(growth *g, growth_curve *curve) {
     return 0;
 }
 
-/* out = NAN where the growth of memory is unknown; 0 where it stays below what the system counts. */
+static double time_exponent(const growth_curve *curve) {
+    const int is_known = curve->seconds[curve->count - 1] >= GROWTH_LEAST_SECONDS;
+    return is_known ? growth_exponent(curve->sizes, curve->seconds, curve->count) : 0;
+}
+
+/* out = NAN where the growth of memory is unknown. */
 static double memory_exponent(const growth_curve *curve) {
     double bytes[GROWTH_SIZES];
     for (int i = 0; i < curve->count; i++) {
@@ -78,7 +83,7 @@ static const bench_column columns[] = {{"case", "case", -17, 0, 0},
 enum { COLUMNS = sizeof columns / sizeof *columns };
 
 static int print_case(const bench_options *o, const growth_case *c, const growth_curve *curve) {
-    const double time = growth_exponent(curve->sizes, curve->seconds, curve->count), memory = memory_exponent(curve);
+    const double time = time_exponent(curve), memory = memory_exponent(curve);
     const int slow = growth_is_above(time, c->time), large = growth_is_above(memory, c->memory), last = curve->count - 1;
     static const char *const notes[] = {"", "DEFECT: time", "DEFECT: memory", "DEFECT: time, memory"};
     json_t *row = JSON_OBJECT("bench", JSON("growth"), "case", JSON(c->name), "unit", JSON(c->unit), "largest",

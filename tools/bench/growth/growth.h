@@ -10,8 +10,10 @@
 enum { GROWTH_SIZES = 16 };
 /* An exponent is above the expected one from this difference on: caches of a processor and noise bend a line by less. */
 #define GROWTH_MARGIN 0.35
-/* Memory below this many bytes at the largest size is that of pages that the system counts late. */
+/* Below these at the largest size the exponent is 0: memory is that of pages that the system counts late, and time that of
+ * the clock and of data that are no longer in the caches of the processor. */
 enum { GROWTH_LEAST_BYTES = 1 << 20 };
+#define GROWTH_LEAST_SECONDS 1e-5
 
 typedef struct growth growth;
 typedef struct growth_case {

@@ -189,7 +189,7 @@ const growth_case growth_cache_cases[GROWTH_CACHE_CASES] = {
     {"cache-remove", OF_TOKENS, 1, 0, NULL, prepare_cache, work_remove},
     {"cache-shift", OF_TOKENS, 1, 0, NULL, prepare_cache, work_shift},
     {"cache-slide", OF_TOKENS, 1, 0, NULL, prepare_cache, work_slide},
-    {"cache-encoding", OF_TOKENS, 1, 0, NULL, prepare_cache, work_change_encoding},
+    {"cache-encoding", OF_TOKENS, 1, 1, NULL, prepare_cache, work_change_encoding}, /* memory: a table of angles is filled */
     {"cache-save", OF_TOKENS, 1, 1, NULL, prepare_cache, work_save},
     {"cache-attend", OF_TOKENS, 1, 1, NULL, prepare_cache, work_attend},
 };
