@@ -71,6 +71,11 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")
     set(GYRE_FLAGS_avx2 -mavx2 -mfma -mf16c)
     set(GYRE_FLAGS_avx512 -mavx512f -mavx512bw -mavx512vl -mavx512dq -mfma -mf16c)
     set(GYRE_FLAGS_avx512bf16 ${GYRE_FLAGS_avx512} -mavx512bf16 -mavx512vnni)
+    set(GYRE_FLAGS_amx ${GYRE_FLAGS_avx512bf16} -mamx-tile -mamx-bf16)
+    check_c_compiler_flag("-mamx-tile -mamx-bf16" GYRE_HAVE_AMX) # gcc 11, clang 12; without them the tier is empty
+    if(GYRE_HAVE_AMX)
+        list(APPEND GYRE_TIERS amx)
+    endif()
     if(GYRE_SANITIZE) # saves a minute of compiling: same code as avx512 except for one header
         list(APPEND GYRE_FLAGS_avx512bf16 -fno-sanitize=all)
     endif()

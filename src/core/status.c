@@ -43,7 +43,7 @@ static void add_word(char *text, size_t size, const char *word) {
 }
 
 gyre_status gyre_cpu_check(gyre_error *err) {
-#define NAME_OF(unused, name) #name,
+#define NAME_OF(unused, name, text) text,
     static const char *const tiers[] = {GYRE_TIERS(NAME_OF, )};
 #undef NAME_OF
     const char *asked = getenv("GYRE_CPU");

@@ -1,5 +1,8 @@
 /* dispatch.c: chooses the tier. */
 #include "kernels/tier_list.h"
+#ifndef GYRE_ROPE_ALONE
+#include "kernels/amx/amx_permission.h"
+#endif
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,21 +31,26 @@ static int runs_avx512(void) {
 static int runs_avx512bf16(void) {
     return runs_avx512() && __builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512bf16");
 }
+static int runs_amx(void) {
+    return runs_avx512bf16() && gyre_amx_permitted();
+}
 #endif
 #else
+#define runs_amx()        0
 #define runs_avx2()       0
 #define runs_avx512()     0
 #define runs_avx512bf16() 0
 #endif
 /* If a build contains one of these tiers, the processor can run it: every AArch64 has Advanced SIMD, and a WebAssembly
  * module is accepted as a whole or not at all. */
-#define runs_neon()   1
-#define runs_wasm()   1
-#define runs_scalar() 1
+#define runs_neon()         1
+#define runs_wasm()         1
+#define runs_scalar()       1
+#define runs_amx_emulated() 1
 
 const gyre_place_kernels *gyre_place_kernels_tier(const char *tier) {
-#define TABLE_OF(wanted, name)                                                                                              \
-    if (strcmp(wanted, #name) == 0) return gyre_place_tier_##name && runs_##name() ? gyre_place_tier_##name : NULL;
+#define TABLE_OF(wanted, name, text)                                                                                        \
+    if (strcmp(wanted, text) == 0) return gyre_place_tier_##name && runs_##name() ? gyre_place_tier_##name : NULL;
     GYRE_TIERS(TABLE_OF, tier)
 #undef TABLE_OF
     return NULL;
@@ -50,7 +58,7 @@ const gyre_place_kernels *gyre_place_kernels_tier(const char *tier) {
 
 /* A GYRE_CPU that is unknown, or that the processor cannot run, is ignored here; gyre_cpu_check refuses it. */
 const gyre_place_kernels *gyre_place_kernels_select(void) {
-#define NAME_OF(unused, name) #name,
+#define NAME_OF(unused, name, text) text,
     static const char *const best_first[] = {GYRE_TIERS(NAME_OF, )};
 #undef NAME_OF
     const char *requested_tier = getenv("GYRE_CPU");

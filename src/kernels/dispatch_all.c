@@ -5,15 +5,15 @@
 
 /* The table of a name: that of an encoding may be libgyre_rope's, which is another copy. */
 static const gyre_kernels *of_tier(const char *tier) {
-#define TABLE_OF(wanted, name)                                                                                              \
-    if (strcmp(wanted, #name) == 0) return gyre_tier_##name;
+#define TABLE_OF(wanted, name, text)                                                                                        \
+    if (strcmp(wanted, text) == 0) return gyre_tier_##name;
     GYRE_TIERS(TABLE_OF, tier)
 #undef TABLE_OF
     return NULL;
 }
 
 const gyre_kernels *gyre_kernels_beside(const gyre_place_kernels *places) {
-#define TABLE_OF(wanted, name)                                                                                              \
+#define TABLE_OF(wanted, name, text)                                                                                        \
     if ((wanted) == gyre_place_tier_##name) return gyre_tier_##name;
     GYRE_TIERS(TABLE_OF, places)
 #undef TABLE_OF

@@ -4,14 +4,13 @@
 #include "kernels/kernels.h"
 #include "kernels/tier_names.h"
 
-#ifdef TIER_BASE
 #define GYRE_KERNEL(name, parameters) void NAME_IN(TIER_BASE, name) parameters;
 #define GYRE_KERNEL_OWN(name, parameters)                                                                                   \
     GYRE_KERNEL(name, parameters)                                                                                           \
-    void OF_TIER(name) parameters;
-#else
-#define GYRE_KERNEL(name, parameters) void OF_TIER(name) parameters;
-#endif
+    void NAME_IN(TIER_BF16, name) parameters;
+#define GYRE_KERNEL_TILES(name, parameters)                                                                                 \
+    GYRE_KERNEL(name, parameters)                                                                                           \
+    void NAME_IN(TIER_TILES, name) parameters;
 #if defined(__GNUC__)
 #pragma GCC visibility push(hidden)
 #endif

@@ -111,31 +111,40 @@ typedef struct gyre_projection {
 
 /* -- products of many rows: y = x w^T --
  *
- * Both operands are packed in tiles, so that a product reads two streams:
+ * Both operands are packed in tiles, so that a product reads two streams.  Missing channels and rows are 0.
  *
- *     x: tiles of product_rows rows      w: tiles of product_outs rows       (gyre_kernels)
- *     a tile: [ceil(n / lanes)][rows][lanes], missing channels and rows are 0
+ *     f32: [ceil(n / lanes)][rows][lanes]        amx/amx_tier.h has the tiles of bf16 that AMX multiplies
  *
- * A sum runs over the channels of a block (GYRE_PRODUCT_BLOCK) in one vector, whose lanes are then added in a fixed tree.
- * The sums of the blocks are added in order.  gyre_projection has the same order, so a row has the same bits whatever the
- * number of rows. */
-enum { GYRE_PRODUCT_BLOCK = 768 };
+ * In f32 a sum runs over the channels of a block (GYRE_PRODUCT_BLOCK) in one vector, whose lanes are then added in a fixed
+ * tree.  The sums of the blocks are added in order.  gyre_projection has the same order, so a row has the same bits whatever
+ * the number of rows. */
+enum { GYRE_PRODUCT_BLOCK = 768, GYRE_PRODUCT_OUTS = 384 }; /* _OUTS: the most outputs of gyre_product_tiles */
+/* Channels of a tile of bf16, and the most that AMX packs at once. */
+enum { GYRE_TILE_CHANNELS = 32, GYRE_TILE_BLOCK = 128 };
+
+/* How the operands of a product are packed: outputs in groups of `tiles` tiles, channels in blocks of `block`. */
+typedef struct gyre_product_tiling {
+    int rows, outs; /* of x and of w in a tile */
+    int tiles, block;
+    int channels;         /* a tile's channels are a multiple of this */
+    int x_bytes, w_bytes; /* of a number in a tile */
+} gyre_product_tiling;
 
 /* out = a tile of `rows` rows, rows <= tile_rows. */
 typedef struct gyre_pack {
     int64_t rows, tile_rows, n;
     const void *in;
     int64_t in_row_stride; /* elements */
-    float *out;
+    void *out;             /* 64-byte aligned */
 } gyre_pack;
 
-/* One tile of w times the tiles of x that hold `rows` rows, for one block of n channels.
- *     first: sums begin at 0, otherwise at partial[tile of x][product_rows][product_outs]
+/* A group of tiles of w times the tiles of x that hold `rows` rows, for one block of n channels.
+ *     first: sums begin at 0, otherwise at those in partial
  *     last:  y[r * y_row_stride + o] = sum + bias[o] + (accumulate ? y : 0), r < rows, o < outs; otherwise sums go to
- *            partial */
+ *            partial, which has room for those of whole tiles and whose order is the kernel's */
 typedef struct gyre_product_tiles {
     int64_t rows, outs, n;
-    const float *x, *w;
+    const void *x, *w;
     float *partial; /* NULL if first and last */
     int first, last, accumulate;
     const float *bias; /* or NULL */
@@ -143,6 +152,7 @@ typedef struct gyre_product_tiles {
     int64_t y_row_stride;
     const void *next; /* the rows of w that are packed next, or NULL: a hint to load them into the second-level cache */
     int64_t next_rows, next_bytes, next_row_stride; /* bytes of each row, and from row to row */
+    const gyre_projection *in_place;                /* the rows and outputs of the call before packing, without y */
 } gyre_product_tiles;
 
 /* ln 2^-100: a weight of attention that is smaller, relative to the largest of its row, is 0. */
@@ -202,7 +212,8 @@ typedef struct gyre_factored_gradient {
 typedef struct gyre_kernels {
     const char *tier;                /* the name in GYRE_TIERS (tier_list.h) */
     int lanes;                       /* floats of a vector */
-    int product_rows, product_outs;  /* rows of x and of w in a tile of a product */
+    gyre_product_tiling tiles_f32;   /* of pack_f32, pack_f16 and product_tiles_f32 */
+    gyre_product_tiling tiles_bf16;  /* of pack_rows_bf16, pack_bf16 and product_tiles_bf16 */
     int matmul_rows, matmul_columns; /* of a block of matmul_f32; whole blocks are fastest */
 #define GYRE_KERNEL(name, parameters) void(*name) parameters;
 #include "kernels/kernels.def"
@@ -210,7 +221,7 @@ typedef struct gyre_kernels {
 } gyre_kernels;
 
 /* gyre_tier_<name>: NULL if this build lacks the tier. */
-#define GYRE_TIER_DECLARE(prefix, name) extern const gyre_kernels *const prefix##name;
+#define GYRE_TIER_DECLARE(prefix, name, text) extern const gyre_kernels *const prefix##name;
 GYRE_TIERS(GYRE_TIER_DECLARE, gyre_tier_)
 #undef GYRE_TIER_DECLARE
 

@@ -43,6 +43,9 @@ KERNEL(pack_f16)(const gyre_pack *p) {
 KERNEL(pack_bf16)(const gyre_pack *p) {
     pack_rows((elem_type){load_bf16, store_bf16, 2}, p);
 }
+KERNEL(pack_rows_bf16)(const gyre_pack *p) {
+    OF_TIER(pack_f32)(p);
+}
 
 /* -- products -- */
 /* sums[r * PRODUCT_OUTS + o] over `vecs` vectors of channels. */
@@ -122,6 +125,10 @@ KERNEL(product_tiles_f32)(const gyre_product_tiles *p) {
         else
             product_store(p, sums, p->y + r * p->y_row_stride, rows < PRODUCT_ROWS ? rows : PRODUCT_ROWS, p->outs);
     }
+}
+
+KERNEL(product_tiles_bf16)(const gyre_product_tiles *p) {
+    OF_TIER(product_tiles_f32)(p);
 }
 
 #endif

@@ -374,19 +374,21 @@ KERNEL(transpose_f32)(const gyre_transpose *t) {
 }
 
 /* -- the tier's table -- */
+#define TILES_F32                                                                                                           \
+    { PRODUCT_ROWS, PRODUCT_OUTS, 1, GYRE_PRODUCT_BLOCK, LANES, sizeof(float), sizeof(float) }
+#ifndef TILES_BF16 /* widened when they are packed */
+#define TILES_BF16 TILES_F32
+#endif
 static const gyre_kernels all_kernels = {
-    .tier = TEXT(TIER),
+    .tier = TIER_TEXT,
     .lanes = LANES,
-    .product_rows = PRODUCT_ROWS,
-    .product_outs = PRODUCT_OUTS,
+    .tiles_f32 = TILES_F32,
+    .tiles_bf16 = TILES_BF16,
     .matmul_rows = MATMUL_BLOCK_ROWS,
     .matmul_columns = MATMUL_BLOCK_VECS * LANES < 16 ? 16 : MATMUL_BLOCK_VECS * LANES,
-#ifdef TIER_BASE
-#define GYRE_KERNEL(name, parameters)     .name = NAME_IN(TIER_BASE, name),
-#define GYRE_KERNEL_OWN(name, parameters) .name = OF_TIER(name),
-#else
-#define GYRE_KERNEL(name, parameters) .name = OF_TIER(name),
-#endif
+#define GYRE_KERNEL(name, parameters)       .name = NAME_IN(TIER_BASE, name),
+#define GYRE_KERNEL_OWN(name, parameters)   .name = NAME_IN(TIER_BF16, name),
+#define GYRE_KERNEL_TILES(name, parameters) .name = NAME_IN(TIER_TILES, name),
 #include "kernels/kernels.def"
 #undef GYRE_KERNEL
 };

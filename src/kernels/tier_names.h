@@ -1,8 +1,9 @@
 /* tier_names.h: names of the kernels of the tier that is compiled, such as gyre_avx2_rotate_f32, and declarations of those
  * for the places of an encoding.  kernel_names.h has the others.
  *
- * A tier with TIER_BASE has only its own kernels (GYRE_KERNEL_OWN in kernels.def), which the templates define as KERNEL_OWN.
- * It takes the others from that tier, whose code they would repeat. */
+ * A tier whose source defines TIER_BASE takes its kernels from that tier, whose code they would repeat, except for one of
+ * the other classes in kernels.def, GYRE_KERNEL_OWN or GYRE_KERNEL_TILES.  TIER_BF16 and TIER_TILES are the tiers that these
+ * come from. */
 #ifndef GYRE_KERNELS_TIER_NAMES_H
 #define GYRE_KERNELS_TIER_NAMES_H
 #include "kernels/tier_list.h"
@@ -13,20 +14,29 @@
 #define TEXT2(a)                 #a
 #define TEXT(a)                  TEXT2(a)
 
-#define KERNEL_OWN(name) void OF_TIER(name)
-#ifdef TIER_BASE
-#define KERNEL(name) static inline void OF_TIER(name) /* the templates define more than the tier uses */
+#ifdef TIER_BASE /* the templates define more than the tier uses */
+#define KERNEL(name) static inline void OF_TIER(name)
 #else
 #define KERNEL(name) void OF_TIER(name)
+#define TIER_BASE    TIER
 #endif
-#ifdef TIER_BASE
+#ifdef TIER_BF16
+#define KERNEL_OWN(name) static inline void OF_TIER(name)
+#else
+#define KERNEL_OWN(name) void OF_TIER(name)
+#define TIER_BF16        TIER
+#endif
+#ifndef TIER_TILES
+#define TIER_TILES TIER_BASE
+#endif
+#ifndef TIER_TEXT
+#define TIER_TEXT TEXT(TIER)
+#endif
+
 #define GYRE_KERNEL(name, parameters) void NAME_IN(TIER_BASE, name) parameters;
 #define GYRE_KERNEL_OWN(name, parameters)                                                                                   \
     GYRE_KERNEL(name, parameters)                                                                                           \
-    void OF_TIER(name) parameters;
-#else
-#define GYRE_KERNEL(name, parameters) void OF_TIER(name) parameters;
-#endif
+    void NAME_IN(TIER_BF16, name) parameters;
 /* Not exported by a shared library, so that calls of and pointers to them need no symbol at run time. */
 #if defined(__GNUC__)
 #pragma GCC visibility push(hidden)

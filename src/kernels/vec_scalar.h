@@ -6,7 +6,9 @@
 #include <stdint.h>
 #include <string.h>
 
-#define TIER                scalar
+#ifndef TIER /* tier_amx_emulated.c defines its own name */
+#define TIER scalar
+#endif
 #define LANES               1
 #define MATMUL_BLOCK_ROWS   4
 #define MATMUL_BLOCK_VECS   2

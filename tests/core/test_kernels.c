@@ -648,7 +648,7 @@ int main(void) {
         FOR_TIERS(rotates),
         FOR_TIERS(nonfinite_pairs_do_not_spread),
         FOR_TIERS(rounds_to_nearest_even),
-        FOR_TIER(instruction_rounds_as_whole_numbers, avx512bf16),
+        FOR_TIER(instruction_rounds_as_whole_numbers, avx512bf16, "avx512bf16"),
         FOR_TIERS(rotates_tokens),
         FOR_TIERS(rotation_reads_inside_its_operands),
         FOR_TIERS(scales_rows),

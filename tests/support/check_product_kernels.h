@@ -10,7 +10,7 @@
 
 /* Outputs: whole vectors of every tier and a rest, which are added up by different operations.  Inputs: up to three
  * blocks. */
-enum { PRODUCT_MOST_ROWS = 14, PRODUCT_MOST_OUTS = 37, PRODUCT_MOST_IN = 1600, PRODUCT_MOST_TILE = 8 };
+enum { PRODUCT_MOST_ROWS = 14, PRODUCT_MOST_OUTS = 37, PRODUCT_MOST_IN = 1600, PRODUCT_MOST_TILE = 32 };
 enum { PRODUCT_VALUES = PRODUCT_MOST_ROWS * PRODUCT_MOST_OUTS };
 
 typedef struct row_product {
@@ -20,23 +20,25 @@ typedef struct row_product {
     const void *w;  /* [outs][in] */
 } row_product;
 
-/* y[rows][outs], from tiles. */
+/* y[rows][outs], from tiles, one of the matrix at a time. */
 static inline void multiply_in_tiles(const gyre_kernels *k, const row_product *p, float *y) {
     enum { PADDED = GYRE_PRODUCT_BLOCK, ROWS = PRODUCT_MOST_ROWS + PRODUCT_MOST_TILE };
     static float x[ROWS * PADDED], w[PRODUCT_MOST_TILE * PADDED], partial[ROWS * PRODUCT_MOST_TILE];
-    void (*const pack)(const gyre_pack *) = p->dtype == GYRE_DTYPE_F32   ? k->pack_f32
-                                            : p->dtype == GYRE_DTYPE_F16 ? k->pack_f16
-                                                                         : k->pack_bf16;
-    for (int64_t o = 0; o < p->outs; o += k->product_outs)
-        for (int64_t c = 0; c < p->in; c += GYRE_PRODUCT_BLOCK) {
-            const int64_t n = p->in - c < GYRE_PRODUCT_BLOCK ? p->in - c : GYRE_PRODUCT_BLOCK, rows = k->product_rows;
-            const int64_t outs = p->outs - o < k->product_outs ? p->outs - o : k->product_outs;
-            const int64_t tile = (n + k->lanes - 1) / k->lanes * k->lanes * rows;
-            for (int64_t r = 0; r < p->rows; r += rows)
-                k->pack_f32(&(gyre_pack){p->rows - r < rows ? p->rows - r : rows, rows, n, p->x + r * p->in + c, p->in,
-                                         x + r / rows * tile});
-            pack(&(gyre_pack){outs, k->product_outs, n,
-                              (const char *)p->w + (o * p->in + c) * (int64_t)gyre_dtype_size(p->dtype), p->in, w});
+    const int is_bf16 = p->dtype == GYRE_DTYPE_BF16;
+    const gyre_product_tiling *t = is_bf16 ? &k->tiles_bf16 : &k->tiles_f32;
+    void (*const pack)(const gyre_pack *) = is_bf16 ? k->pack_bf16 : p->dtype == GYRE_DTYPE_F16 ? k->pack_f16 : k->pack_f32;
+    for (int64_t o = 0; o < p->outs; o += t->outs)
+        for (int64_t c = 0; c < p->in; c += t->block) {
+            const int64_t n = p->in - c < t->block ? p->in - c : t->block;
+            const int64_t outs = p->outs - o < t->outs ? p->outs - o : t->outs;
+            const int64_t row_bytes = (n + t->channels - 1) / t->channels * t->channels * t->x_bytes;
+            const char *from = (const char *)p->w + o * p->in * (int64_t)gyre_dtype_size(p->dtype);
+            const gyre_projection in_place = {p->rows, outs, p->in, p->x, p->in, from, p->in, NULL, 0};
+            for (int64_t r = 0; r < p->rows; r += t->rows)
+                (is_bf16 ? k->pack_rows_bf16
+                         : k->pack_f32)(&(gyre_pack){p->rows - r < t->rows ? p->rows - r : t->rows, t->rows, n,
+                                                     p->x + r * p->in + c, p->in, (char *)x + r * row_bytes});
+            pack(&(gyre_pack){outs, t->outs, n, from + c * (int64_t)gyre_dtype_size(p->dtype), p->in, w});
             const gyre_product_tiles job = {.rows = p->rows,
                                             .outs = outs,
                                             .n = n,
@@ -46,8 +48,9 @@ static inline void multiply_in_tiles(const gyre_kernels *k, const row_product *p
                                             .first = c == 0,
                                             .last = c + n == p->in,
                                             .y = y + o,
-                                            .y_row_stride = p->outs};
-            k->product_tiles_f32(&job);
+                                            .y_row_stride = p->outs,
+                                            .in_place = &in_place};
+            (is_bf16 ? k->product_tiles_bf16 : k->product_tiles_f32)(&job);
         }
 }
 
@@ -124,7 +127,10 @@ static inline const char *check_row_products(const gyre_kernels *k) {
     static const gyre_dtype dtypes[] = {GYRE_DTYPE_F32, GYRE_DTYPE_F16, GYRE_DTYPE_BF16};
     static float x[PRODUCT_MOST_ROWS * PRODUCT_MOST_IN], w[PRODUCT_MOST_OUTS * PRODUCT_MOST_IN];
     test_random random = {77};
-    if (k->product_rows > PRODUCT_MOST_TILE || k->product_outs > PRODUCT_MOST_TILE) return "larger tiles than the test's";
+    for (int i = 0; i < 2; i++) {
+        const gyre_product_tiling *tiling = i ? &k->tiles_bf16 : &k->tiles_f32;
+        if (tiling->rows > PRODUCT_MOST_TILE || tiling->outs > PRODUCT_MOST_TILE) return "larger tiles than the test's";
+    }
     for (size_t t = 0; t < sizeof dtypes / sizeof *dtypes; t++)
         for (size_t i = 0; i < sizeof inputs / sizeof *inputs; i++) {
             const int64_t in = inputs[i], most_rows = in > 100 ? 9 : PRODUCT_MOST_ROWS;

@@ -4,7 +4,7 @@
 #include <stdio.h>
 
 int main(void) {
-#define NAME_OF(unused, name) #name,
+#define NAME_OF(unused, name, text) text,
     static const char *const tiers[] = {GYRE_TIERS(NAME_OF, )};
 #undef NAME_OF
     for (size_t i = 0; i < sizeof tiers / sizeof *tiers; i++)

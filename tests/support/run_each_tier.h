@@ -9,7 +9,7 @@
 
 /* NULL if the tier runs here. */
 static inline const char *why_skipped(const char *tier) {
-#define BUILT_OF(wanted, name) || (strcmp(wanted, #name) == 0 && gyre_tier_##name)
+#define BUILT_OF(wanted, name, text) || (strcmp(wanted, text) == 0 && gyre_tier_##name)
     const int built = 0 GYRE_TIERS(BUILT_OF, tier);
 #undef BUILT_OF
     if (gyre_kernels_tier(tier)) return NULL;
@@ -36,9 +36,9 @@ static inline long double larger_fraction(long double worst, long double got, lo
 }
 
 /* Entries of an array of struct CMUnitTest. Each test gets the name of its tier as its state. */
-#define FOR_TIER(test, tier)                                                                                                \
-    { #test " " #tier, test, NULL, NULL, (void *)(uintptr_t) #tier }
-#define FOR_TIER_THEN(test, tier) FOR_TIER(test, tier),
-#define FOR_TIERS(test)           GYRE_VECTOR_TIERS(FOR_TIER_THEN, test) FOR_TIER(test, scalar)
+#define FOR_TIER(test, tier, text)                                                                                          \
+    { #test " " text, test, NULL, NULL, (void *)(uintptr_t)text }
+#define FOR_TIER_THEN(test, tier, text) FOR_TIER(test, tier, text),
+#define FOR_TIERS(test)                 GYRE_TIERS_AND_LAST(FOR_TIER_THEN, FOR_TIER, test)
 
 #endif

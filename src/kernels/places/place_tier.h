@@ -45,13 +45,9 @@ KERNEL(angle_rows)(const gyre_angle_block *job) {
 
 /* -- the table -- */
 static const gyre_place_kernels table = {
-    .tier = TEXT(TIER),
-#ifdef TIER_BASE
+    .tier = TIER_TEXT,
 #define GYRE_KERNEL(name, parameters)     .name = NAME_IN(TIER_BASE, name),
-#define GYRE_KERNEL_OWN(name, parameters) .name = OF_TIER(name),
-#else
-#define GYRE_KERNEL(name, parameters) .name = OF_TIER(name),
-#endif
+#define GYRE_KERNEL_OWN(name, parameters) .name = NAME_IN(TIER_BF16, name),
 #include "kernels/places/place_kernels.def"
 #undef GYRE_KERNEL
 };

@@ -4,7 +4,7 @@
 #include "model/ops/product.h"
 
 int64_t gyre_linear_scratch(int64_t rows, int64_t in) {
-    const int64_t product = gyre_product_scratch(rows, in), outer = gyre_outer_scratch();
+    const int64_t product = gyre_product_scratch(GYRE_STORED_F32, rows, in), outer = gyre_outer_scratch();
     return product > outer ? product : outer;
 }
 

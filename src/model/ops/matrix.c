@@ -19,17 +19,17 @@ void gyre_matrix_row(const gyre_matrix *w, const gyre_kernels *kernels, int64_t 
 }
 
 /* -- splitting the work -- */
-/* Outputs of a task: no sum depends on it. */
-static int64_t task_outputs(const gyre_gemm *p, int64_t threads) {
+/* Outputs of a task, in whole tiles: no sum depends on it. */
+static int64_t task_outputs(const gyre_gemm *p, const gyre_kernels *kernels, int64_t threads) {
     if (p->rows <= GEMV_ROWS) return GEMV_OUT;
     const int64_t tasks = threads > 1 ? TASKS_PER_THREAD * threads : 1;
-    const int64_t outputs = ((p->w->out + tasks - 1) / tasks + MIN_OUT - 1) / MIN_OUT * MIN_OUT;
-    return outputs < GYRE_PRODUCT_OUTS ? outputs : GYRE_PRODUCT_OUTS;
+    const int64_t least = gyre_round_up_i64(MIN_OUT, gyre_product_tiling_of(kernels, p->w->type)->outs);
+    return gyre_min_i64(gyre_round_up_i64((p->w->out + tasks - 1) / tasks, least), GYRE_PRODUCT_OUTS);
 }
 
-static int64_t task_count(const gyre_gemm *p, int64_t threads) {
+static int64_t task_count(const gyre_gemm *p, const gyre_kernels *kernels, int64_t threads) {
     if (p->w->out < 1 || p->w->in < 1 || p->rows < 1) return 0;
-    const int64_t outputs = task_outputs(p, threads);
+    const int64_t outputs = task_outputs(p, kernels, threads);
     return (p->w->out + outputs - 1) / outputs;
 }
 
@@ -66,7 +66,7 @@ static void (*projection_of(const gyre_kernels *kernels, gyre_stored_type type))
 /* Floats of scratch for one thread. */
 static int64_t thread_scratch(const gyre_matrix *w, int64_t rows) {
     const int64_t gemv = is_multiplied_as_stored(w->type) ? 0 : DEQUANTIZED_ROWS * GYRE_PRODUCT_BLOCK;
-    const int64_t gemm = rows > GEMV_ROWS ? gyre_product_scratch(rows, w->in) : 0;
+    const int64_t gemm = rows > GEMV_ROWS ? gyre_product_scratch(w->type, rows, w->in) : 0;
     return gyre_round_up_floats(gemv > gemm ? gemv : gemm);
 }
 
@@ -155,7 +155,8 @@ static void run_tasks(void *arg, int64_t thread) {
         while (task >= r->end[i])
             i++;
         const gyre_gemm *p = &r->gemms[i];
-        const int64_t outputs = task_outputs(p, r->threads), first = (task - (i > 0 ? r->end[i - 1] : 0)) * outputs;
+        const int64_t outputs = task_outputs(p, r->kernels, r->threads),
+                      first = (task - (i > 0 ? r->end[i - 1] : 0)) * outputs;
         const int64_t n = p->w->out - first < outputs ? p->w->out - first : outputs;
         (p->rows <= GEMV_ROWS ? gemv_task : gyre_product_run)(p, r->kernels, first, n, scratch);
     }
@@ -169,7 +170,7 @@ static void run_gemms(const gyre_gemm *gemms, int count, const gyre_kernels *ker
     for (int i = 0; i < count; i++) {
         const int64_t floats = gyre_gemm_scratch(gemms[i].w, gemms[i].rows, 1);
         if (floats > r.floats) r.floats = floats;
-        r.end[i] = tasks += task_count(&gemms[i], threads);
+        r.end[i] = tasks += task_count(&gemms[i], kernels, threads);
     }
     atomic_init(&r.next, 0);
     gyre_parallel(exec, run_tasks, &r, threads < tasks ? threads : tasks);

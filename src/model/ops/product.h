@@ -6,6 +6,8 @@
  *             widen and pack it                         first-level cache
  *             multiply it with all packed rows of x
  *
+ * AMX takes weights of bf16 in blocks of 128 channels, and packs all rows of w before it multiplies them (amx_tier.h).
+ *
  * The sum of an output has one order, that of gyre_projection (kernels.h), whatever the rows and outputs of the call. */
 #ifndef GYRE_MODEL_PRODUCT_H
 #define GYRE_MODEL_PRODUCT_H
@@ -28,11 +30,10 @@ typedef struct gyre_gemm {
     int accumulate;
 } gyre_gemm;
 
-/* Outputs of one call of gyre_product_run, at most. */
-enum { GYRE_PRODUCT_OUTS = 384 };
-
-/* out = floats of scratch for products with up to `rows` rows and `in` channels; a multiple of 16. */
-int64_t gyre_product_scratch(int64_t rows, int64_t in);
+/* out = how products with weights of `type` are packed. */
+const gyre_product_tiling *gyre_product_tiling_of(const gyre_kernels *kernels, gyre_stored_type type);
+/* out = floats of scratch for products of weights of `type` with up to `rows` rows and `in` channels; a multiple of 16. */
+int64_t gyre_product_scratch(gyre_stored_type type, int64_t rows, int64_t in);
 /* Outputs first .. first + n - 1, n <= GYRE_PRODUCT_OUTS.  scratch: gyre_product_scratch floats, 64-byte aligned. */
 void gyre_product_run(const gyre_gemm *p, const gyre_kernels *kernels, int64_t first, int64_t n, float *scratch);
 
