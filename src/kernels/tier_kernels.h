@@ -386,11 +386,8 @@ static const gyre_kernels all_kernels = {
     .tiles_bf16 = TILES_BF16,
     .matmul_rows = MATMUL_BLOCK_ROWS,
     .matmul_columns = MATMUL_BLOCK_VECS * LANES < 16 ? 16 : MATMUL_BLOCK_VECS * LANES,
-#define GYRE_KERNEL(name, parameters)       .name = NAME_IN(TIER_BASE, name),
-#define GYRE_KERNEL_OWN(name, parameters)   .name = NAME_IN(TIER_BF16, name),
-#define GYRE_KERNEL_TILES(name, parameters) .name = NAME_IN(TIER_TILES, name),
-#include "kernels/kernels.def"
-#undef GYRE_KERNEL
+#define KERNEL_LIST "kernels/kernels.def"
+#include "kernels/places/fill_table.def"
 };
 const gyre_kernels *const NAME_IN(tier, TIER) = &all_kernels;
 

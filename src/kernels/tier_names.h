@@ -33,18 +33,7 @@
 #define TIER_TEXT TEXT(TIER)
 #endif
 
-#define GYRE_KERNEL(name, parameters) void NAME_IN(TIER_BASE, name) parameters;
-#define GYRE_KERNEL_OWN(name, parameters)                                                                                   \
-    GYRE_KERNEL(name, parameters)                                                                                           \
-    void NAME_IN(TIER_BF16, name) parameters;
-/* Not exported by a shared library, so that calls of and pointers to them need no symbol at run time. */
-#if defined(__GNUC__)
-#pragma GCC visibility push(hidden)
-#endif
-#include "kernels/places/place_kernels.def"
-#if defined(__GNUC__)
-#pragma GCC visibility pop
-#endif
-#undef GYRE_KERNEL
+#define KERNEL_LIST "kernels/places/place_kernels.def"
+#include "kernels/places/declare_kernels.def"
 
 #endif

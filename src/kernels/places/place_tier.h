@@ -46,10 +46,8 @@ KERNEL(angle_rows)(const gyre_angle_block *job) {
 /* -- the table -- */
 static const gyre_place_kernels table = {
     .tier = TIER_TEXT,
-#define GYRE_KERNEL(name, parameters)     .name = NAME_IN(TIER_BASE, name),
-#define GYRE_KERNEL_OWN(name, parameters) .name = NAME_IN(TIER_BF16, name),
-#include "kernels/places/place_kernels.def"
-#undef GYRE_KERNEL
+#define KERNEL_LIST "kernels/places/place_kernels.def"
+#include "kernels/places/fill_table.def"
 };
 const gyre_place_kernels *const NAME_IN(place_tier, TIER) = &table;
 
