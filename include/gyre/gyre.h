@@ -133,7 +133,7 @@ GYRE_API const char *gyre_version(void);
  * Errors: EINVAL (no such name), EUNSUPPORTED (not in this processor or build); err lists the available names. */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_cpu_check(gyre_error *err);
 
-/* out = bytes of one element; 0 for an invalid dtype. */
+/* out = bytes of one element; 0 for an invalid dtype, and for blocks of elements (Q8_0, Q4_0). */
 GYRE_API size_t gyre_dtype_size(gyre_dtype dtype);
 
 /* -- complete: memory of the caller, described -- */

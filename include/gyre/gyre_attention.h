@@ -112,8 +112,8 @@ typedef struct gyre_attention_args {
     size_t size;                   /* set by GYRE_INIT */
     const gyre_encoding *encoding; /* NULL = none, or applied before */
     const gyre_tables *tables;     /* NULL = none */
-    gyre_cview q, k, v;            /* [batch, query or key, head, channel], each F32, F16 or BF16; query heads are a multiple
-                                    * of key heads; needed */
+    gyre_cview q, k, v;            /* [batch, query or key, head, channel], each F32, F16 or BF16; k and v also in blocks,
+                                    * Q8_0 or Q4_0 (not in the gradient); query heads are a multiple of key heads; needed */
     gyre_positions q_pos, k_pos;   /* q_pos.context_length is that of the call; 0 = by length_policy.  That of k_pos is
                                     * ignored.  All 0 = positions 0, 1, 2, ... (over a cache: the last tokens) */
     double scale;                  /* of q.k, q.A and k.B; finite as a float; 0 = 1 / sqrt(head_dim), DeBERTa:
@@ -209,7 +209,8 @@ GYRE_API GYRE_MUST_CHECK gyre_status gyre_prepared_attention_run(gyre_prepared_a
 /* Keys and values of sequences in pages, and the table of pages of FlashInfer (indptr) or of vLLM (lengths). */
 typedef struct gyre_pages {
     size_t size;            /* set by GYRE_INIT */
-    gyre_cview k, v;        /* [pages, tokens of a page, key heads, channels], F32, F16 or BF16, any strides: NHD and HND */
+    gyre_cview k, v;        /* [pages, tokens of a page, key heads, channels], F32, F16, BF16, Q8_0 or Q4_0, any strides:
+                             * NHD and HND */
     const int32_t *indices; /* the pages of each sequence, in order; needed */
     /* FlashInfer: sequence s has pages indices[indptr[s]] .. indices[indptr[s + 1] - 1], the last of which has
      * last_page_len[s] tokens, 1 .. tokens of a page.  [sequences + 1] and [sequences]; needed without lengths. */
@@ -221,10 +222,13 @@ typedef struct gyre_pages {
 } gyre_pages;
 /* gyre_attention over keys and values in pages: batch row s, or with batch->q_starts queries q_starts[s] ..
  * q_starts[s + 1] - 1, see the tokens of sequence s.  The bits are those of a call over dense keys.  args->k and v are
- * ignored.  Keys are at positions k_pos.base, + 1, ...; q_pos.data NULL and base 0: the queries are the last tokens.  An
- * encoding rotates raw keys as they are read; NULL = they are rotated, as is q.
- * Errors: as gyre_attention; EINVAL (a page that is not there); EUNSUPPORTED (mask, gates, dropout, weights, part,
- * k_pos.data, and of batch all but q_starts and sequences). */
+ * ignored.  Keys of sequence s are at positions k_pos.base, + 1, ..., or, with data, at those of row s.  q_pos.data NULL and
+ * base 0, without k_pos.data: the queries are the last tokens, or the last before k_end; with q_end, query q_end - 1 is the
+ * last one before k_end.  An encoding rotates raw keys as they are read; NULL = they are rotated, as is q.
+ * mask and weights have the keys of the longest sequence; entries past the end of a shorter one are not read, and weights
+ * there are 0.  gates->k is in pages too: [pages, tokens of a page, query heads, 1].  With q_starts, mask, state, gates->q
+ * and the indices of part have the queries of all sequences in one batch row.
+ * Errors: as gyre_attention; EINVAL (a page that is not there, k_starts); EUNSUPPORTED (dropout). */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_paged_attention(const gyre_attention_args *args, const gyre_pages *pages,
                                                           gyre_scratch scratch, const gyre_exec *exec, gyre_error *err);
 /* *bytes = scratch for gyre_paged_attention, not 0.  That for some queries and tokens of a sequence suffices for fewer. */

@@ -58,7 +58,13 @@ typedef enum gyre_dtype {
     GYRE_DTYPE_F64,
     GYRE_DTYPE_I32,
     GYRE_DTYPE_I64,
-    GYRE_DTYPE_Q8 /* integers -127 .. 127 with one float scale for each row of a head; only inside a gyre_cache */
+    GYRE_DTYPE_Q8, /* integers -127 .. 127 with one float scale for each row of a head; only inside a gyre_cache */
+    /* ggml's blocks of 32 adjacent channels, only for keys and values of gyre_attention, _slice, _prepared_attention and
+     * _paged_attention: an f16 scale d, then 32 bytes q (34 bytes, q d), or 16 bytes of two halves q each (18 bytes,
+     * (q - 8) d; low halves are channels 0 .. 15).  Shapes and strides count channels: channels are a multiple of 32,
+     * stride[3] is 1, and the others are multiples of 32.  Without alignment. */
+    GYRE_DTYPE_Q8_0,
+    GYRE_DTYPE_Q4_0
 } gyre_dtype;
 
 /* How the channels of a head form the pairs (x, y) that rotate; shown for 8 rotated channels, pairs a b c d. */

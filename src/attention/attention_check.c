@@ -457,8 +457,14 @@ int gyre_attention_is_empty(const gyre_attention_request *call) {
 gyre_status gyre_attention_check_views(const gyre_attention_request *call, gyre_error *err) {
     const gyre_attention_inputs *args = call->args;
     gyre_cview k = args->k, v = args->v;
-    if (call->source) k.dtype = v.dtype = GYRE_DTYPE_F32; /* the source reads its own types */
-    const gyre_status status = gyre_call_check_qkv(&args->q, &k, &v, GYRE_TYPES_FLOATS, call->name, err);
+    const gyre_call_types types = call->gradient ? GYRE_TYPES_FLOATS : GYRE_TYPES_KEYS;
+    gyre_status status = GYRE_OK;
+    if (!call->source) { /* a source reads its own types */
+        status = gyre_call_check_blocks(&k, types, "k", call->name, err);
+        if (!status) status = gyre_call_check_blocks(&v, types, "v", call->name, err);
+    }
+    k.dtype = v.dtype = GYRE_DTYPE_F32;
+    if (!status) status = gyre_call_check_qkv(&args->q, &k, &v, GYRE_TYPES_FLOATS, call->name, err);
     return status ? status : check_results(call, err);
 }
 

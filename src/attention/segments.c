@@ -55,8 +55,7 @@ static void narrow_positions(gyre_positions *positions, int64_t b, int64_t token
             advance(positions->data, positions->dtype, b * positions->stride_batch + token * positions->stride_token);
 }
 
-/* Narrows weights to queries first .. first + count - 1 and `keys` keys from `key` on. */
-static void narrow_weights(gyre_attention_inputs *args, int64_t b, int64_t first, int64_t count, int64_t key, int64_t keys) {
+void gyre_weights_narrow(gyre_attention_inputs *args, int64_t b, int64_t first, int64_t count, int64_t key, int64_t keys) {
     if (!args->weights.data) return;
     const int64_t from = args->weights_first > first ? args->weights_first : first;
     const int64_t end = args->weights_first + args->weights.shape[1], to = end < first + count ? end : first + count;
@@ -195,7 +194,7 @@ static void make_segment(const gyre_segments *segments, const gyre_call_sequence
         gyre_cview_narrow(&args->mask, 3, first, s->keys);
     }
     narrow_gate_sums(args, s, at, count);
-    narrow_weights(args, s->batch, at, count, first, s->keys);
+    gyre_weights_narrow(args, s->batch, at, count, first, s->keys);
     narrow_positions(&args->q_pos, s->batch, at, query);
     narrow_positions(&args->k_pos, s->batch, s->key, first);
     args->q_pos.context_length = length;

@@ -38,5 +38,7 @@ int gyre_segments_next(gyre_segments *segments, gyre_segment *out);
 /* *out = a segment that none of the call's is larger than; returns 0 if the call is that segment.  Reads no position and no
  * start. */
 int gyre_segments_largest(const gyre_attention_inputs *args, const gyre_key_source *source, gyre_segment *out);
+/* Narrows the weights of row b to queries first .. first + count - 1 and `keys` keys from `key` on; none: without data. */
+void gyre_weights_narrow(gyre_attention_inputs *args, int64_t b, int64_t first, int64_t count, int64_t key, int64_t keys);
 
 #endif

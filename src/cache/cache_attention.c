@@ -1,6 +1,7 @@
 /* cache_attention.c: attention over the sequences of a cache: gyre_cache_attention. */
 #include "attention/attention.h"
 #include "attention/forward/attention_weights.h"
+#include "attention/sequence_options.h"
 #include "cache/cached_call.h"
 #include "call/tile_rows.h"
 #include "core/positions.h"
@@ -18,7 +19,7 @@ typedef struct call {
     int measures;               /* 1: the call that measures scratch, which needs no memory for out */
     /* A batch row as a separate call; before the first, the batch. */
     gyre_attention_inputs row;
-    gyre_positions q_index, k_index; /* what those of row point to */
+    gyre_sequence_indices indices; /* what those of row point to */
     gyre_attention_request request;
     gyre_attention_run run;
 } call;
@@ -164,8 +165,6 @@ static void take_positions(call *c, int64_t b, int64_t tokens, const int64_t *po
     gyre_cached_call_positions(&c->cached, positions, end + c->cached.queries - q_end, &q_pos, &row->k_pos);
     row->q_pos = queries_are_last(c) && positions ? q_pos : gyre_cached_call_row_positions(&c->cached, b, &row->q_pos);
     row->q_pos.context_length = length;
-    if (row->q_index) c->q_index = gyre_positions_of_row(row->q_index, b), row->q_index = &c->q_index;
-    if (row->k_index) c->k_index = gyre_positions_of_row(row->k_index, b), row->k_index = &c->k_index;
 }
 
 static void take_row(void *arg, int64_t b, const int64_t *positions) {
@@ -178,17 +177,8 @@ static void take_row(void *arg, int64_t b, const int64_t *positions) {
     if (cache->rotated) row->q_pos.context_length = cache->config.context_length;
     gyre_cached_call_narrow(&c->cached, b);
     take_positions(c, b, tokens, positions);
-    if (row->q_end) row->q_end += b;
-    if (row->context_lengths) row->context_lengths += b;
-    row->q_starts = NULL;
-    row->sequences = 0;
-    gyre_cached_call_take_queries(&c->cached, b, &row->mask);
-    gyre_cview_narrow(&row->slopes, 0, b, 1);
-    gyre_cached_call_take_queries(&c->cached, b, &row->q_gate_sums);
-    row->k_gate_sums.data = NULL;
-    gyre_cached_call_take_results(&c->cached, b, &row->state);
+    gyre_sequence_options_take(row, b, tokens, &c->indices);
     gyre_view_narrow(&row->weights, 0, b, 1);
-    if (row->mask.data) row->mask.shape[3] = tokens;
     if (row->weights.data) row->weights.shape[3] = tokens;
     /* Dense: the strides for a shorter sequence would make rows overlap. */
     if (row->weights.data && !c->cached.sequences)

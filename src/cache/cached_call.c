@@ -78,26 +78,15 @@ void gyre_cached_call_shapes(const gyre_cached_call *call, int64_t batch, int64_
 }
 
 void gyre_cached_call_take_queries(const gyre_cached_call *call, int64_t row, gyre_cview *view) {
-    if (call->q_starts)
-        gyre_cview_narrow(view, 1, call->q_starts[row], gyre_cached_call_queries(call, row));
-    else
-        gyre_cview_narrow(view, 0, row, 1);
+    gyre_call_take_queries(view, call->q_starts, row);
 }
 
 void gyre_cached_call_take_results(const gyre_cached_call *call, int64_t row, gyre_view *view) {
-    if (call->q_starts)
-        gyre_view_narrow(view, 1, call->q_starts[row], gyre_cached_call_queries(call, row));
-    else
-        gyre_view_narrow(view, 0, row, 1);
+    gyre_call_take_results(view, call->q_starts, row);
 }
 
 gyre_positions gyre_cached_call_row_positions(const gyre_cached_call *call, int64_t row, const gyre_positions *positions) {
-    if (!call->q_starts) return gyre_positions_of_row(positions, row);
-    gyre_positions out = *positions;
-    if (out.data)
-        out.data = (const char *)out.data +
-                   call->q_starts[row] * positions->stride_token * (int64_t)gyre_dtype_size(positions->dtype);
-    return out;
+    return gyre_call_query_positions(positions, call->q_starts, row);
 }
 
 void gyre_cached_call_narrow(gyre_cached_call *call, int64_t row) {

@@ -1,5 +1,7 @@
 /* call_sequences.c: which queries and keys of a call belong together. */
 #include "call/call_sequences.h"
+#include "core/positions.h"
+#include "core/view.h"
 #include "util/error.h"
 
 #include <inttypes.h>
@@ -26,6 +28,31 @@ int64_t gyre_call_longest(const int64_t *starts, int64_t sequences, int64_t toke
     for (int64_t s = 0; starts && s < sequences; s++)
         if (starts[s + 1] - starts[s] > most) most = starts[s + 1] - starts[s];
     return most;
+}
+
+int64_t gyre_call_queries(const gyre_cview *q, const int64_t *q_starts, int64_t s) {
+    return q_starts ? q_starts[s + 1] - q_starts[s] : q->shape[1];
+}
+
+void gyre_call_take_queries(gyre_cview *view, const int64_t *q_starts, int64_t s) {
+    if (q_starts)
+        gyre_cview_narrow(view, 1, q_starts[s], q_starts[s + 1] - q_starts[s]);
+    else
+        gyre_cview_narrow(view, 0, s, 1);
+}
+
+void gyre_call_take_results(gyre_view *view, const int64_t *q_starts, int64_t s) {
+    if (q_starts)
+        gyre_view_narrow(view, 1, q_starts[s], q_starts[s + 1] - q_starts[s]);
+    else
+        gyre_view_narrow(view, 0, s, 1);
+}
+
+gyre_positions gyre_call_query_positions(const gyre_positions *positions, const int64_t *q_starts, int64_t s) {
+    if (!q_starts) return gyre_positions_of_row(positions, s);
+    gyre_positions out = *positions;
+    if (out.data) out.data = (const char *)out.data + q_starts[s] * out.stride_token * (int64_t)gyre_dtype_size(out.dtype);
+    return out;
 }
 
 gyre_status gyre_call_check_starts(const int64_t *starts, int64_t sequences, int64_t tokens, const char *name,

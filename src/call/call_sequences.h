@@ -28,6 +28,13 @@ gyre_call_sequence gyre_call_sequence_at(const gyre_call_batch *batch, int64_t s
 /* out = tokens of the longest sequence; starts NULL: one of `tokens`. */
 int64_t gyre_call_longest(const int64_t *starts, int64_t sequences, int64_t tokens);
 
+/* Of a batch with one row for each sequence (q_starts NULL), or with the queries of all in one row: the queries of
+ * sequence s. */
+int64_t gyre_call_queries(const gyre_cview *q, const int64_t *q_starts, int64_t s);
+void gyre_call_take_queries(gyre_cview *view, const int64_t *q_starts, int64_t s);
+void gyre_call_take_results(gyre_view *view, const int64_t *q_starts, int64_t s);
+gyre_positions gyre_call_query_positions(const gyre_positions *positions, const int64_t *q_starts, int64_t s);
+
 /* Starts of sequences that together have `tokens` tokens.  Errors: EINVAL. */
 gyre_status gyre_call_check_starts(const int64_t *starts, int64_t sequences, int64_t tokens, const char *name,
                                    const char *where, gyre_error *err);

@@ -1,6 +1,7 @@
 /* call_views.c: checks of the views of a call. */
 #include "call/call_views.h"
 #include "core/view.h"
+#include "kernels/quants/quant_blocks.h"
 #include "util/error.h"
 
 #include <float.h>
@@ -14,10 +15,19 @@ gyre_status gyre_call_check_type(gyre_dtype dtype, gyre_call_types types, const 
                                         [GYRE_TYPES_F64] = "F64",
                                         [GYRE_TYPES_WIDE] = "F32 or F64",
                                         [GYRE_TYPES_FLOATS] = "F32, F16 or BF16",
-                                        [GYRE_TYPES_REALS] = "F32, F16, BF16 or F64"};
+                                        [GYRE_TYPES_REALS] = "F32, F16, BF16 or F64",
+                                        [GYRE_TYPES_KEYS] = "F32, F16, BF16, Q8_0 or Q4_0"};
     if ((unsigned)dtype < 16 && ((unsigned)types >> dtype & 1)) return GYRE_OK;
     return gyre_fail(err, GYRE_EDTYPE, "%s: element type %s is not %s (%s)", name, gyre_dtype_text(dtype), texts[types],
                      where);
+}
+
+gyre_status gyre_call_check_blocks(const gyre_cview *view, gyre_call_types types, const char *name, const char *where,
+                                   gyre_error *err) {
+    const gyre_status status = gyre_call_check_type(view->dtype, types, name, where, err);
+    if (status || !gyre_is_block(view->dtype) || view->shape[3] % GYRE_Q_BLOCK == 0) return status;
+    return gyre_fail(err, GYRE_ESHAPE, "%s: %" PRId64 " channels are not a multiple of %d, as blocks of %s are (%s)", name,
+                     view->shape[3], GYRE_Q_BLOCK, gyre_dtype_text(view->dtype), where);
 }
 
 gyre_status gyre_call_check_extents(const int64_t shape[4], int64_t most_tokens, int64_t least_tokens, const char *name,

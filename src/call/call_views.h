@@ -13,11 +13,15 @@ typedef enum gyre_call_types {
     GYRE_TYPES_F64 = 1 << GYRE_DTYPE_F64,
     GYRE_TYPES_WIDE = GYRE_TYPES_F32 | GYRE_TYPES_F64,
     GYRE_TYPES_FLOATS = GYRE_TYPES_F32 | 1 << GYRE_DTYPE_F16 | 1 << GYRE_DTYPE_BF16,
-    GYRE_TYPES_REALS = GYRE_TYPES_FLOATS | GYRE_TYPES_F64
+    GYRE_TYPES_REALS = GYRE_TYPES_FLOATS | GYRE_TYPES_F64,
+    GYRE_TYPES_KEYS = GYRE_TYPES_FLOATS | 1 << GYRE_DTYPE_Q8_0 | 1 << GYRE_DTYPE_Q4_0
 } gyre_call_types;
 /* Errors: EDTYPE. */
 gyre_status gyre_call_check_type(gyre_dtype dtype, gyre_call_types types, const char *name, const char *where,
                                  gyre_error *err);
+/* A type of keys or values, and channels that are whole blocks of it.  Errors: EDTYPE, ESHAPE. */
+gyre_status gyre_call_check_blocks(const gyre_cview *view, gyre_call_types types, const char *name, const char *where,
+                                   gyre_error *err);
 /* Out of range: ESHAPE.  No tokens are fine, no heads and no channels are not. */
 gyre_status gyre_call_check_extents(const int64_t shape[4], int64_t most_tokens, int64_t least_tokens, const char *name,
                                     const char *where, gyre_error *err);

@@ -17,6 +17,10 @@ void gyre_row_read(const gyre_kernels *kernels, const void *from, gyre_dtype dty
         kernels->widen_bf16(from, to, n);
     else if (step == 1 && dtype == GYRE_DTYPE_Q8)
         kernels->widen_q8(from, to, n);
+    else if (dtype == GYRE_DTYPE_Q8_0)
+        kernels->dequantize_q8_0(from, to, n);
+    else if (dtype == GYRE_DTYPE_Q4_0)
+        kernels->dequantize_q4_0(from, to, n);
     else if (dtype == GYRE_DTYPE_Q8)
         for (int64_t c = 0; c < n; c++)
             to[c] = ((const int8_t *)from)[c * step];
@@ -84,7 +88,7 @@ void gyre_key_run_read(const gyre_key_reader *reader, const gyre_key_run *run, f
     const gyre_dtype dtype = keys ? reader->source->k_dtype : reader->source->v_dtype;
     const char *from = keys ? run->k : run->v;
     const float *scale = reader->scales_apart ? NULL : keys ? run->k_scale : run->v_scale;
-    const int64_t row = (keys ? run->k_row_stride : run->v_row_stride) * (int64_t)gyre_dtype_size(dtype);
+    const int64_t row = gyre_dtype_bytes(dtype, keys ? run->k_row_stride : run->v_row_stride);
     for (int64_t i = 0; i < run->count; i++, to += reader->pad) {
         gyre_row_read(reader->kernels, from + i * row, dtype, keys ? run->k_step : run->v_step, reader->channels, to);
         gyre_row_clear_padding(to, reader->channels, reader->pad);

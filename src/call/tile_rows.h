@@ -22,7 +22,8 @@ static inline int64_t gyre_tiles_of(int64_t n, int64_t tile) {
 }
 
 /* -- rows in and out -- */
-/* to[n] = n elements `step` apart, converted to float.  Q8: the whole numbers, without their scale. */
+/* to[n] = n elements `step` apart, converted to float.  Q8: the whole numbers, without their scale.  Blocks: step is 1, n
+ * a multiple of 32. */
 void gyre_row_read(const gyre_kernels *kernels, const void *from, gyre_dtype dtype, int64_t step, int64_t n, float *to);
 /* to[pad] = the row of `view` that begins at `from`, and zeros. */
 void gyre_tile_read_row(const gyre_kernels *kernels, const void *from, const gyre_cview *view, float *to, int64_t pad);

@@ -1,5 +1,6 @@
 /* view.c: strided views. */
 #include "core/view.h"
+#include "kernels/quants/quant_blocks.h"
 #include "util/error.h"
 
 size_t gyre_dtype_size(gyre_dtype dtype) {
@@ -15,8 +16,36 @@ size_t gyre_dtype_size(gyre_dtype dtype) {
     case GYRE_DTYPE_F64:
     case GYRE_DTYPE_I64:
         return 8;
+    case GYRE_DTYPE_Q8_0:
+    case GYRE_DTYPE_Q4_0:
+        return 0;
     }
     return 0;
+}
+
+int gyre_is_block(gyre_dtype dtype) {
+    return dtype == GYRE_DTYPE_Q8_0 || dtype == GYRE_DTYPE_Q4_0;
+}
+
+int64_t gyre_dtype_bytes(gyre_dtype dtype, int64_t elements) {
+    if (!gyre_is_block(dtype)) return elements * (int64_t)gyre_dtype_size(dtype);
+    return elements / GYRE_Q_BLOCK * (dtype == GYRE_DTYPE_Q8_0 ? GYRE_Q8_0_BYTES : GYRE_Q4_0_BYTES);
+}
+
+/* A product that is too large reaches further than memory does, and so does what stands for it. */
+static int64_t bytes_of_stride(int64_t blocks, int64_t block) {
+    return -GYRE_MAX_REACH / block < blocks && blocks < GYRE_MAX_REACH / block ? blocks * block : INT64_MAX;
+}
+
+gyre_cview gyre_bytes_of_blocks(const gyre_cview *view) {
+    gyre_cview out = *view;
+    if (!gyre_is_block(view->dtype)) return out;
+    const int64_t block = gyre_dtype_bytes(view->dtype, GYRE_Q_BLOCK);
+    out.dtype = GYRE_DTYPE_Q8; /* whose elements are bytes */
+    for (int i = 0; i < 3; i++)
+        out.stride[i] = bytes_of_stride(view->stride[i] / GYRE_Q_BLOCK, block);
+    out.shape[3] = bytes_of_stride(view->shape[3] / GYRE_Q_BLOCK, block);
+    return out;
 }
 
 int gyre_is_real(gyre_dtype dtype) {
@@ -57,7 +86,7 @@ static int64_t byte_offset(const int64_t stride[4], gyre_dtype dtype, const int6
     int64_t elements = 0;
     for (int i = 0; i < 4; i++)
         elements += index[i] * stride[i];
-    return elements * (int64_t)gyre_dtype_size(dtype);
+    return gyre_dtype_bytes(dtype, elements);
 }
 
 const void *gyre_cview_at(const gyre_cview *view, int64_t b, int64_t t, int64_t h, int64_t c) {
@@ -70,13 +99,13 @@ void *gyre_view_at(const gyre_view *view, int64_t b, int64_t t, int64_t h, int64
 
 void gyre_cview_narrow(gyre_cview *view, int axis, int64_t first, int64_t count) {
     if (view->data && first != 0 && gyre_view_elements(view->shape) > 0)
-        view->data = (const char *)view->data + first * view->stride[axis] * (int64_t)gyre_dtype_size(view->dtype);
+        view->data = (const char *)view->data + gyre_dtype_bytes(view->dtype, first * view->stride[axis]);
     view->shape[axis] = count;
 }
 
 void gyre_view_narrow(gyre_view *view, int axis, int64_t first, int64_t count) {
     if (view->data && first != 0 && gyre_view_elements(view->shape) > 0)
-        view->data = (char *)view->data + first * view->stride[axis] * (int64_t)gyre_dtype_size(view->dtype);
+        view->data = (char *)view->data + gyre_dtype_bytes(view->dtype, first * view->stride[axis]);
     view->shape[axis] = count;
 }
 
@@ -111,9 +140,10 @@ int gyre_axis_reach(int64_t extent, int64_t stride, gyre_dtype dtype, gyre_reach
 }
 
 int gyre_view_reach(const gyre_cview *view, gyre_reach *out) {
+    const gyre_cview own = gyre_bytes_of_blocks(view);
     *out = (gyre_reach){0, 0};
     for (int i = 0; i < 4; i++)
-        if (!gyre_axis_reach(view->shape[i], view->stride[i], view->dtype, out)) return 0;
+        if (!gyre_axis_reach(own.shape[i], own.stride[i], own.dtype, out)) return 0;
     return 1;
 }
 
@@ -140,9 +170,9 @@ int gyre_same_memory(const gyre_cview *in, const gyre_view *out) {
 }
 
 const char *gyre_dtype_text(gyre_dtype dtype) {
-    static const char *const text[] = {
-        [GYRE_DTYPE_F32] = "F32", [GYRE_DTYPE_F16] = "F16", [GYRE_DTYPE_BF16] = "BF16", [GYRE_DTYPE_F64] = "F64",
-        [GYRE_DTYPE_I32] = "I32", [GYRE_DTYPE_I64] = "I64", [GYRE_DTYPE_Q8] = "Q8"};
+    static const char *const text[] = {[GYRE_DTYPE_F32] = "F32", [GYRE_DTYPE_F16] = "F16",   [GYRE_DTYPE_BF16] = "BF16",
+                                       [GYRE_DTYPE_F64] = "F64", [GYRE_DTYPE_I32] = "I32",   [GYRE_DTYPE_I64] = "I64",
+                                       [GYRE_DTYPE_Q8] = "Q8",   [GYRE_DTYPE_Q8_0] = "Q8_0", [GYRE_DTYPE_Q4_0] = "Q4_0"};
     return (unsigned)dtype < sizeof text / sizeof *text ? text[dtype] : "an unknown type";
 }
 
@@ -163,10 +193,26 @@ gyre_status gyre_alignment_check(const void *data, gyre_dtype dtype, const char 
                      name, past, size, gyre_dtype_text(dtype), where);
 }
 
+/* Each row of channels is whole blocks. */
+static gyre_status check_blocks(const gyre_cview *view, const char *name, const char *where, gyre_error *err) {
+    int64_t past = view->shape[3] % GYRE_Q_BLOCK;
+    for (int i = 0; i < 3; i++)
+        if (view->shape[i] > 1) past |= view->stride[i] % GYRE_Q_BLOCK;
+    if (past == 0 && view->stride[3] == 1) return GYRE_OK;
+    return gyre_fail(err, GYRE_EINVAL,
+                     "%s: shape " GYRE_SHAPE_FORMAT " and strides " GYRE_SHAPE_FORMAT
+                     " do not keep blocks of %d %s channels "
+                     "whole (%s)",
+                     name, GYRE_SHAPE_ARGS(view->shape), GYRE_SHAPE_ARGS(view->stride), GYRE_Q_BLOCK,
+                     gyre_dtype_text(view->dtype), where);
+}
+
 /* Checks the memory of a view that has elements. */
 static gyre_status check_addresses(const gyre_cview *view, const char *name, const char *where, gyre_error *err) {
     gyre_reach reach;
     if (!view->data) return refuse_memory(view->shape, name, where, err);
+    const gyre_status status = gyre_is_block(view->dtype) ? check_blocks(view, name, where, err) : GYRE_OK;
+    if (status) return status;
     if (!gyre_view_reach(view, &reach))
         return gyre_fail(err, GYRE_EINVAL,
                          "%s: its strides " GYRE_SHAPE_FORMAT " reach further than memory does, for shape " GYRE_SHAPE_FORMAT
@@ -228,7 +274,7 @@ gyre_status gyre_in_out_apart_check(const gyre_cview *in, const gyre_view *out, 
 /* -- views with other memory -- */
 
 void gyre_bound_views_add(gyre_bound_views *views, const char *name, const gyre_cview *view, int written) {
-    const size_t size = gyre_dtype_size(view->dtype);
+    const size_t size = gyre_is_block(view->dtype) ? 1 : gyre_dtype_size(view->dtype);
     gyre_reach reach = {0, 0};
     const int empty = gyre_view_elements(view->shape) <= 0, endless = !empty && !gyre_view_reach(view, &reach);
     views->at[views->count++] = (gyre_bound_view){.name = name,

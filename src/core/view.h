@@ -25,6 +25,13 @@ int gyre_axis_reach(int64_t extent, int64_t stride, gyre_dtype dtype, gyre_reach
 /* *out = what a view of extents from 0 on reaches; 0 if that is past GYRE_MAX_REACH. */
 int gyre_view_reach(const gyre_cview *view, gyre_reach *out);
 
+/* 1 for the types whose elements are in blocks: Q8_0 and Q4_0. */
+int gyre_is_block(gyre_dtype dtype);
+/* out = bytes of so many adjacent elements, or of a stride; of blocks, a multiple of their elements. */
+int64_t gyre_dtype_bytes(gyre_dtype dtype, int64_t elements);
+/* out = a view of blocks as one of bytes, for what looks at addresses alone; any other view as it is. */
+gyre_cview gyre_bytes_of_blocks(const gyre_cview *view);
+
 /* Number of elements; -1 for a negative extent or a product past int64. */
 int64_t gyre_view_elements(const int64_t shape[4]);
 int gyre_same_shape(const int64_t a[4], const int64_t b[4]);

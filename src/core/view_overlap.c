@@ -74,7 +74,9 @@ static int can_make(terms *t, int i, int64_t target) {
     return 0;
 }
 
-int gyre_views_overlap(const gyre_cview *a, const gyre_cview *b) {
+int gyre_views_overlap(const gyre_cview *a_view, const gyre_cview *b_view) {
+    const gyre_cview bytes_of_a = gyre_bytes_of_blocks(a_view), bytes_of_b = gyre_bytes_of_blocks(b_view);
+    const gyre_cview *a = &bytes_of_a, *b = &bytes_of_b;
     extent of_a, of_b;
     if (!find_extent(a, &of_a) || !find_extent(b, &of_b)) return 0;
     const int64_t apart = (int64_t)(of_b.low - of_a.low); /* addresses wrap, so their difference decides */

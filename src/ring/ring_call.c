@@ -1,6 +1,7 @@
 /* ring_call.c: what a call was given, blocks of keys and values, and the arguments of a part. */
 #include "ring/ring_call.h"
 #include "attention/attention_check.h"
+#include "call/call_views.h"
 #include "core/convert.h"
 #include "core/sized.h"
 #include "core/view.h"
@@ -216,6 +217,9 @@ static gyre_status check_views(const gyre_ring_call *r, gyre_error *err) {
                          r->name);
     const gyre_attention_request request = {.name = r->name, .args = &r->args};
     gyre_status status = gyre_attention_check_views(&request, err); /* the rest is checked part by part, after a measure */
+    /* What goes around is elements, not blocks. */
+    if (!status) status = gyre_call_check_type(r->args.k.dtype, GYRE_TYPES_FLOATS, "k", r->name, err);
+    if (!status) status = gyre_call_check_type(r->args.v.dtype, GYRE_TYPES_FLOATS, "v", r->name, err);
     if (!status) status = gyre_cview_check(&r->args.q, "q", r->name, err);
     if (!status) status = gyre_cview_check(&r->args.k, "k", r->name, err);
     if (!status) status = gyre_cview_check(&r->args.v, "v", r->name, err);

@@ -275,7 +275,16 @@ static void what_pages_refuse(void **state) {
     static _Alignas(64) char scratch[1 << 20];
     const paged_case *c = &cases[0];
     const int32_t outside[] = {0, PAGES}, falling[] = {0, 2, 1}, none[] = {0, 0}, negative[] = {-1, 1}, long_one[] = {40, 1};
-    static float mask[4];
+    static float mask[4], weights_memory[2 * 6 * 300];
+    static double sums[12];
+    const int64_t starts[] = {0, 1, 2};
+    gyre_attention_batch batch = GYRE_INIT(gyre_attention_batch);
+    gyre_attention_dropout dropout = GYRE_INIT(gyre_attention_dropout);
+    gyre_attention_gates gates = GYRE_INIT(gyre_attention_gates);
+    gyre_attention_weights weights = GYRE_INIT(gyre_attention_weights);
+    dropout.rate = 0.5;
+    gates.q = gyre_cdense(sums, GYRE_DTYPE_F64, 2, 1, HEADS, 1);
+    weights.out = gyre_dense(weights_memory, F32, 2, 1, HEADS, 300), weights.first = 1;
     paged_k = calloc(PAGES * 16 * KV_HEADS * DIM, sizeof(float)),
     paged_v = calloc(PAGES * 16 * KV_HEADS * DIM, sizeof(float));
     assert_true(paged_k && paged_v);
@@ -294,10 +303,17 @@ static void what_pages_refuse(void **state) {
     REFUSED(GYRE_ESHAPE, "q: 2 batch rows, but the pages are of 3 sequences (gyre_paged_attention)", pages.sequences = 3);
     REFUSED(GYRE_ESHAPE, "pages.v: shape [500, 16, 1, 24] is not [500, 16, 2, 24] (gyre_paged_attention)",
             pages.v.shape[2] = 1);
-    REFUSED(GYRE_EUNSUPPORTED, "mask: over pages of the caller (gyre_paged_attention)", args.mask.data = mask);
+    REFUSED(GYRE_ESHAPE, "mask: shape [0, 0, 0, 0] is not [2, 1, 6, 300] (gyre_paged_attention)", args.mask.data = mask);
+    REFUSED(GYRE_EUNSUPPORTED, "dropout: 0.5 is not 0, over pages, which are for inference (gyre_paged_attention)",
+            args.dropout = &dropout);
+    REFUSED(GYRE_EINVAL, "k_starts: are set, but each sequence has keys of its own in the pages (gyre_paged_attention)",
+            (batch.k_starts = starts, args.batch = &batch));
+    REFUSED(GYRE_EINVAL, "gates.k: is missing, but gates.q is set (gyre_paged_attention)", args.gates = &gates);
+    REFUSED(GYRE_EINVAL, "weights.first: 1 queries from 1 on, but there are 1 (gyre_paged_attention)",
+            args.weights = &weights);
     REFUSED(GYRE_EINVAL, "out: overlaps pages.k (gyre_paged_attention)", args.out.data = paged_k);
     REFUSED(GYRE_ESHAPE, "out: shape [2, 1, 6, 23] is not [2, 1, 6, 24] (gyre_paged_attention)", args.out.shape[3] = 23);
-    REFUSED(GYRE_EDTYPE, "pages.k: element type F64 is not F32, F16 or BF16 (gyre_paged_attention)",
+    REFUSED(GYRE_EDTYPE, "pages.k: element type F64 is not F32, F16, BF16, Q8_0 or Q4_0 (gyre_paged_attention)",
             pages.k.dtype = GYRE_DTYPE_F64);
     REFUSED(GYRE_EINVAL, "size: 0 is not set; begin with GYRE_INIT(gyre_pages) (gyre_pages)", pages.size = 0);
     free(paged_k), free(paged_v);

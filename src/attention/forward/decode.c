@@ -15,6 +15,7 @@
 #include "core/rotation/rotate_rows.h"
 #include "core/rotation/temperature.h"
 #include "core/scheme.h"
+#include "core/view.h"
 #include <math.h>
 #include <string.h>
 
@@ -142,47 +143,53 @@ static void prefetch_row(uintptr_t row, int64_t bytes) {
         __builtin_prefetch((const char *)(row + (uintptr_t)b), 0, 2);
 }
 
-/* staging = keys first .. first + n - 1 of a run, as rotated floats.  at: index of the first in the segment. */
-static void stage_keys(const decode_state *d, const gyre_key_run *run, int64_t first, int64_t n, int64_t at) {
+/* staging = keys first .. first + n - 1 of a run, as rotated floats, unless a kernel rotates them (`rotates` 0).  rows:
+ * the keys, counted in the segment. */
+static void stage_keys(const decode_state *d, const gyre_key_run *run, int64_t first, const gyre_row_range *rows,
+                       int rotates) {
     const gyre_attention_plan *plan = d->plan;
     const gyre_dtype dtype = plan->source->k_dtype;
-    const int64_t size = (int64_t)gyre_dtype_size(dtype), step = run->k_row_stride * size;
-    const gyre_row_range rows = {d->batch, d->head, at, n};
+    const int64_t step = gyre_dtype_bytes(dtype, run->k_row_stride),
+                  bytes = gyre_dtype_bytes(dtype, plan->head_dim * run->k_step);
     const gyre_attention_rotation how = {.role = GYRE_ROLE_KEY};
-    for (int64_t j = 0; j < n; j++) {
+    for (int64_t j = 0; j < rows->count; j++) {
         const char *from = (const char *)run->k + (first + j) * step;
-        prefetch_row((uintptr_t)from + (uintptr_t)(STAGING_ROWS * step), plan->head_dim * run->k_step * size);
+        prefetch_row((uintptr_t)from + (uintptr_t)(STAGING_ROWS * step), bytes);
         gyre_row_read(plan->kernels, from, dtype, run->k_step, plan->head_dim, d->staging + j * plan->head_pad);
     }
-    if (!plan->source->rotated) gyre_attention_rotate(plan, &rows, &how, d->staging);
+    if (rotates) gyre_attention_rotate(plan, rows, &how, d->staging);
 }
 
-/* Scores of keys that must be rotated, or whose channels are not adjacent.  first: index of the run in the segment; channel:
- * the first that is multiplied. */
-static void score_staged(const decode_state *d, const gyre_key_run *run, int64_t first, int64_t channel,
+/* Scores of keys that must be rotated, are blocks, or whose channels are not adjacent.  first: index of the run in the
+ * segment; channel: the first that is multiplied; in_kernel: 1 = the kernel rotates the keys. */
+static void score_staged(const decode_state *d, const gyre_key_run *run, int64_t first, int64_t channel, int in_kernel,
                          const gyre_key_scores *all) {
+    const gyre_attention_rotation how = {.role = GYRE_ROLE_KEY};
     for (int64_t done = 0; done < run->count; done += STAGING_ROWS) {
         const int64_t left = run->count - done, n = left < STAGING_ROWS ? left : STAGING_ROWS;
+        const gyre_row_range rows = {d->batch, d->head, first + done, n};
         gyre_key_scores job = *all;
-        stage_keys(d, run, done, n, first + done);
+        stage_keys(d, run, done, &rows, !in_kernel && !d->plan->source->rotated);
+        if (in_kernel) job.angles = gyre_attention_angle_rows(d->plan, &rows, &how), job.pairs = d->plan->rotation.pairs;
         job.keys = n;
         job.k = d->staging + channel;
         job.k_row_stride = d->plan->head_pad;
         job.k_scale = all->k_scale ? all->k_scale + done : NULL;
         job.scores = all->scores + done;
-        d->plan->kernels->score_rows_f32(&job);
+        score_rows(d->plan->kernels, GYRE_DTYPE_F32, &job);
     }
 }
 
 /* Prefetches TRANSPOSED_ROWS keys from `first` on, which may not exist. */
 static void prefetch_keys(const decode_state *d, int64_t first) {
     const gyre_attention_plan *plan = d->plan;
-    const int64_t size = (int64_t)gyre_dtype_size(plan->source->k_dtype);
+    const gyre_dtype dtype = plan->source->k_dtype;
     gyre_key_run run;
     if (first >= plan->keys) return;
     gyre_key_run_at(plan->source, d->batch, d->head, first, TRANSPOSED_ROWS, &run);
     for (int64_t j = 0; j < run.count; j++)
-        prefetch_row((uintptr_t)run.k + (uintptr_t)(j * run.k_row_stride * size), plan->head_dim * run.k_step * size);
+        prefetch_row((uintptr_t)run.k + (uintptr_t)gyre_dtype_bytes(dtype, j * run.k_row_stride),
+                     gyre_dtype_bytes(dtype, plan->head_dim * run.k_step));
 }
 
 /* out = where products of a part go. */
@@ -242,21 +249,22 @@ static void score_piece_in_fixed_order(const decode_state *d, int64_t from, int6
 static void score_run(decode_state *d, const gyre_key_run *run, int64_t done, int part, int prefetched) {
     const gyre_attention_plan *plan = d->plan;
     const gyre_channel_part *of = &plan->part[part];
-    const int rotates = plan->rotation.pairs > 0 && !plan->source->rotated;
+    const int rotates = plan->rotation.pairs > 0 && !plan->source->rotated, in_kernel = rotates && rotates_in_kernel(plan);
+    const int is_block = gyre_is_block(plan->source->k_dtype);
     const int64_t first = d->tile_pair.tile * KEY_TILE + d->tile_pair.first + done;
     gyre_key_scores job = {.rows = d->rows,
                            .keys = run->count,
                            .channels = of->count,
                            .q = queries_for(d, run) + of->at,
                            .q_row_stride = plan->head_pad,
-                           .k = (const char *)run->k + of->first * (int64_t)gyre_dtype_size(plan->source->k_dtype),
+                           .k = (const char *)run->k + gyre_dtype_bytes(plan->source->k_dtype, of->first),
                            .k_row_stride = run->k_row_stride,
                            .k_scale = run->k_scale,
                            .scores = products_of(d, part) + done,
                            .score_row_stride = KEY_TILE,
                            .prefetched = prefetched};
-    if (run->k_step != 1 || (rotates && !rotates_in_kernel(plan))) {
-        score_staged(d, run, first, of->first, &job);
+    if (is_block || run->k_step != 1 || rotates != in_kernel) {
+        score_staged(d, run, first, of->first, is_block && in_kernel, &job);
         return;
     }
     const gyre_row_range rows = {d->batch, d->head, first, run->count};
@@ -319,16 +327,16 @@ static int rounds_weights(const gyre_attention_plan *plan) {
     return plan->source->v_dtype == GYRE_DTYPE_Q8 && !plan->fixed_order;
 }
 
-/* Values whose channels are not adjacent, and those of Q8 in the fixed order, because the kernel of Q8 may round weights. */
+/* Values whose channels are not adjacent or in blocks, and those of Q8 in the fixed order, because the kernel of Q8 may round weights. */
 static void weighted_sum_staged(const decode_state *d, const gyre_key_run *run, const gyre_weighted_values *all) {
     const gyre_attention_plan *plan = d->plan;
     const gyre_dtype dtype = plan->source->v_dtype;
+    const int64_t step = gyre_dtype_bytes(dtype, run->v_row_stride);
     for (int64_t done = 0; done < run->count; done += STAGING_ROWS) {
         const int64_t left = run->count - done, n = left < STAGING_ROWS ? left : STAGING_ROWS;
         for (int64_t j = 0; j < n; j++)
-            gyre_row_read(plan->kernels,
-                          (const char *)run->v + (done + j) * run->v_row_stride * (int64_t)gyre_dtype_size(dtype), dtype,
-                          run->v_step, plan->value_dim, d->staging + j * plan->value_pad);
+            gyre_row_read(plan->kernels, (const char *)run->v + (done + j) * step, dtype, run->v_step, plan->value_dim,
+                          d->staging + j * plan->value_pad);
         gyre_weighted_values job = *all;
         job.keys = n;
         job.v = d->staging;
@@ -353,7 +361,8 @@ static void weighted_sum_run(const decode_state *d, const gyre_key_run *run, int
                                       .out = plan->fixed_order ? d->sums : d->to->out,
                                       .out_row_stride = plan->value_pad,
                                       .prefetched = prefetched};
-    if (run->v_step == 1 && (plan->source->v_dtype != GYRE_DTYPE_Q8 || rounds_weights(plan)))
+    if (run->v_step == 1 && !gyre_is_block(plan->source->v_dtype) &&
+        (plan->source->v_dtype != GYRE_DTYPE_Q8 || rounds_weights(plan)))
         weighted_sum_rows(plan->kernels, plan->source->v_dtype, &job);
     else
         weighted_sum_staged(d, run, &job);
@@ -442,7 +451,7 @@ static int64_t piece_of(const gyre_attention_plan *plan, int64_t heads) {
     const int64_t row = plan->head_dim > plan->value_dim ? plan->head_dim : plan->value_dim;
     int64_t piece = PIECE;
     if (heads == 1) return KEY_TILE;
-    while (piece < KEY_TILE / 2 && 2 * piece * heads * row * (int64_t)gyre_dtype_size(plan->source->k_dtype) <= PIECE_BYTES)
+    while (piece < KEY_TILE / 2 && gyre_dtype_bytes(plan->source->k_dtype, 2 * piece * heads * row) <= PIECE_BYTES)
         piece *= 2;
     return piece;
 }
@@ -454,9 +463,10 @@ static void prefetch_fraction(const decode_state *d, int values, int64_t first, 
     if (first >= plan->keys) return;
     gyre_key_run run;
     gyre_key_run_at(plan->source, d->batch, d->head, first, piece, &run);
-    const int64_t size = (int64_t)gyre_dtype_size(values ? plan->source->v_dtype : plan->source->k_dtype);
-    const int64_t bytes = heads * size * (values ? plan->value_dim : plan->head_dim), lines = (bytes + LINE - 1) / LINE;
-    const int64_t step = size * (values ? run.v_row_stride : run.k_row_stride);
+    const gyre_dtype dtype = values ? plan->source->v_dtype : plan->source->k_dtype;
+    const int64_t bytes = gyre_dtype_bytes(dtype, heads * (values ? plan->value_dim : plan->head_dim)),
+                  lines = (bytes + LINE - 1) / LINE,
+                  step = gyre_dtype_bytes(dtype, values ? run.v_row_stride : run.k_row_stride);
     const int64_t begin = lines * run.count * h / heads, end = lines * run.count * (h + 1) / heads;
     const char *row = (const char *)(values ? run.v : run.k) + begin / lines * step;
     for (int64_t i = begin, line = begin % lines; i < end; i++) {
@@ -549,8 +559,8 @@ static int sees_all_keys(const gyre_attention_plan *plan) {
 int64_t gyre_decode_most_straight_keys(const gyre_attention_plan *plan, int alone) {
     const gyre_attention_inputs *args = plan->args;
     const gyre_scheme *scheme = plan->encoding ? plan->encoding->scheme : NULL;
-    const size_t row = (size_t)plan->head_dim * gyre_dtype_size(plan->source->k_dtype) +
-                       (size_t)plan->value_dim * gyre_dtype_size(plan->source->v_dtype);
+    const size_t row = (size_t)gyre_dtype_bytes(plan->source->k_dtype, plan->head_dim) +
+                       (size_t)gyre_dtype_bytes(plan->source->v_dtype, plan->value_dim);
     if (plan->queries != 1 || plan->items == 0 || !plan->split_keys || plan->fixed_order || plan->parts != 1 ||
         args->state.data || args->mask.data || args->weights.data || plan->gated || plan->softcap > 0 ||
         plan->table.has_score_bias || (scheme && (scheme->decays || scheme->bias_tile)) || !gyre_decode_supported(plan))
