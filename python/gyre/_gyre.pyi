@@ -99,6 +99,7 @@ class Cache:
         q: Any,
         sequences: Sequence[int] | None = None,
         *,
+        query_starts: Any = None,
         out: Any = None,
         lse: bool = False,
         weights: bool = False,
@@ -121,6 +122,8 @@ class Cache:
     ) -> Any:
         """gyre.attention over the tokens of sequences[b] for batch row b; None = 0, 1, 2, ...
 
+        query_starts: a ragged batch, layout "thd": queries query_starts[i] .. query_starts[i + 1] - 1 see the tokens of
+        sequences[i].
         Append the tokens of the queries first.  positions None = the last tokens of each sequence, or the last
         before key_end, at the positions that these have.
         """
@@ -695,6 +698,55 @@ def gate_sums_gradient(
     """
 def get_threads() -> int:
     """Threads that calls compute with."""
+def paged_attention(
+    q: Any,
+    key_pages: Any,
+    value_pages: Any,
+    indices: Any,
+    key_lengths: Any = None,
+    *,
+    indptr: Any = None,
+    last_page_len: Any = None,
+    query_starts: Any = None,
+    page_layout: str | None = None,
+    encoding: Encoding | None = None,
+    out: Any = None,
+    lse: bool = False,
+    weights: bool = False,
+    scores: bool = False,
+    order: str | None = None,
+    causal: bool | str = True,
+    layout: str | None = None,
+    positions: Any = None,
+    window: int | tuple[int | None, int | None] | None = None,
+    sinks: int | None = None,
+    scale: float | None = None,
+    softcap: float | None = None,
+    tables: Any = None,
+    mask: Any = None,
+    sink_logits: Any = None,
+    key_first: Any = None,
+    key_end: Any = None,
+    length: int | None = None,
+    query_gate_sums: Any = None,
+) -> Any:
+    """gyre.attention over keys and values in pages, which are read where they are.
+
+    Args:
+        q: batch row s has the queries of sequence s; with query_starts, layout "thd", sequence s has queries
+            query_starts[s] .. query_starts[s + 1] - 1.
+        key_pages, value_pages: arrays of float16, bfloat16 or float32, [pages, tokens, heads, channels] for
+            page_layout "NHD" (the default), [pages, heads, tokens, channels] for "HND".
+        indices: int32, the pages of each sequence in order: [sequences, pages] with key_lengths, as in vLLM; [pages] with
+            indptr and last_page_len, as in FlashInfer.
+        key_lengths: int32 [sequences], tokens of each sequence.
+        indptr: int32 [sequences + 1]: sequence s has pages indices[indptr[s]] .. indices[indptr[s + 1] - 1].
+        last_page_len: int32 [sequences]: tokens of the last of them.
+        positions: of the queries; None = the last tokens of each sequence.  Keys are at 0, 1, 2, ...
+        encoding: None = keys are rotated already, as q is.
+
+    The bits are those of gyre.attention over the same keys in one array.
+    """
 def polar_gradient(
     x: A,
     dout: Any,

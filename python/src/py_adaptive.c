@@ -308,7 +308,7 @@ PyObject *gyre_py_cache_adaptive_attention(PyObject *self, PyObject *const *args
     PyObject **const options = a + 5;
     options[ENCODING] = of.encoding; /* the tables and the bias are its */
     cached.placed = options[POSITIONS] != NULL;
-    if (open_call(c, inputs, options) == 0 && gyre_py_cached_open(&of, &c->args.q, a[3]) == 0 &&
+    if (open_call(c, inputs, options) == 0 && gyre_py_cached_open(&of, &c->args.q, c->args.q.shape[0], a[3]) == 0 &&
         gyre_py_tiled_make_out(&c->tiled, of.config->value_dim, &c->args.out, &c->args.lse) == 0 &&
         gyre_py_cached_run(&of, attend_cached, &cached) == 0)
         finished = gyre_py_tiled_finish_out(&c->tiled, wants_lse);

@@ -58,6 +58,7 @@ typedef struct gyre_py_attention_call {
 /* Opens q, and k and v unless they are NULL (a cache has them), and reads the options. */
 typedef struct gyre_py_attention_inputs {
     PyObject *q, *k, *v, *order; /* order: NULL = "fast" */
+    PyObject *ragged;            /* query_starts of sequences whose keys are not arrays; NULL = a batch row for each */
     const gyre_py_encoding *encoding;
     PyObject *const *options;
     gyre_causal causal; /* without that option */
@@ -161,8 +162,8 @@ typedef struct gyre_py_cached {
 typedef gyre_status gyre_py_attend(const gyre_cache *cache, const int64_t *sequences, void *call, const gyre_exec *exec,
                                    gyre_error *err);
 int gyre_py_cached_begin(gyre_py_cached *c, PyObject *cache);
-/* sequences: of the rows of q, whose channels must be those of the cache; NULL = 0, 1, 2, ... */
-int gyre_py_cached_open(gyre_py_cached *c, const gyre_cview *q, PyObject *sequences);
+/* sequences: one for each of `rows`; NULL = 0, 1, 2, ...  The channels of q must be those of the cache. */
+int gyre_py_cached_open(gyre_py_cached *c, const gyre_cview *q, int64_t rows, PyObject *sequences);
 int gyre_py_cached_run(gyre_py_cached *c, gyre_py_attend *attend, void *call);
 void gyre_py_cached_end(gyre_py_cached *c);
 

@@ -77,16 +77,17 @@ static int check_operands(const gyre_py_attention_call *c) {
     return gyre_py_attention_shape_is(&c->v, values, c->k.ndim);
 }
 
-/* query_starts and key_starts: sequences + 1 numbers each. */
-static int read_starts(gyre_py_attention_call *c, PyObject *const *o) {
+/* query_starts and key_starts: sequences + 1 numbers each; of a ragged batch the former alone. */
+static int read_starts(gyre_py_attention_call *c, const gyre_py_attention_inputs *in) {
+    PyObject *const *o = in->options, *const query_starts = in->ragged ? in->ragged : o[OPTION_QUERY_STARTS];
     int64_t starts = -1;
-    if (!o[OPTION_QUERY_STARTS] && !o[OPTION_KEY_STARTS]) return 0;
-    if (!o[OPTION_QUERY_STARTS] || !o[OPTION_KEY_STARTS]) {
-        const char *const name = o[OPTION_QUERY_STARTS] ? "key_starts" : "query_starts";
+    if (!query_starts && !o[OPTION_KEY_STARTS]) return 0;
+    if (!query_starts || (!in->ragged && !o[OPTION_KEY_STARTS])) {
+        const char *const name = query_starts ? "key_starts" : "query_starts";
         gyre_py_fail(GYRE_EINVAL, name, "%s: missing: a packed batch needs query_starts and key_starts", name);
         return -1;
     }
-    if (gyre_py_list(o[OPTION_QUERY_STARTS], "query_starts", &starts, &c->lists[0]) < 0) return -1;
+    if (gyre_py_list(query_starts, "query_starts", &starts, &c->lists[0]) < 0) return -1;
     if (starts < 2) {
         gyre_py_fail(GYRE_ESHAPE, "query_starts", "query_starts: has %lld numbers, not one more than there are sequences",
                      (long long)starts);
@@ -96,9 +97,10 @@ static int read_starts(gyre_py_attention_call *c, PyObject *const *o) {
     return gyre_py_list(o[OPTION_KEY_STARTS], "key_starts", &starts, &c->lists[1]);
 }
 
-static int read_lists(gyre_py_attention_call *c, PyObject *const *o) {
+static int read_lists(gyre_py_attention_call *c, const gyre_py_attention_inputs *in) {
+    PyObject *const *o = in->options;
     gyre_attention_batch *batch = &c->batch;
-    if (read_starts(c, o) < 0) return -1;
+    if (read_starts(c, in) < 0) return -1;
     int64_t rows = batch->sequences > 0 ? batch->sequences : c->args.q.shape[0];
     if (gyre_py_list(o[OPTION_KEY_FIRST], "key_first", &rows, &c->lists[2]) < 0 ||
         gyre_py_list(o[OPTION_KEY_END], "key_end", &rows, &c->lists[3]) < 0 ||
@@ -346,7 +348,7 @@ int gyre_py_attention_open(gyre_py_attention_call *c, const gyre_py_attention_in
     if (in->k && (open_operand(&c->k, in->k, "k", &c->layout, &args->k) < 0 ||
                   open_operand(&c->v, in->v, "v", &c->layout, &args->v) < 0))
         return -1;
-    if (check_operands(c) < 0 || read_lists(c, o) < 0 || read_numbers(c, in) < 0 ||
+    if (check_operands(c) < 0 || read_lists(c, in) < 0 || read_numbers(c, in) < 0 ||
         read_positions(c, in, args->k.shape[1]) < 0 || read_mask(c, o[OPTION_MASK], in->k ? args->k.shape[1] : -1) < 0 ||
         read_sink_logits(c, o[OPTION_SINK_LOGITS]) < 0 || read_gate_sums(c, o, !in->k) < 0 ||
         gyre_py_tables_open(&c->tables, o[OPTION_TABLES], args->encoding) < 0)

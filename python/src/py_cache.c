@@ -331,13 +331,13 @@ void gyre_py_cached_end(gyre_py_cached *c) {
 }
 
 /* The keys are the cache's, so queries of another width are at fault. */
-int gyre_py_cached_open(gyre_py_cached *c, const gyre_cview *q, PyObject *sequences) {
+int gyre_py_cached_open(gyre_py_cached *c, const gyre_cview *q, int64_t rows, PyObject *sequences) {
     if (q->shape[3] != c->config->head_dim) {
         gyre_py_fail(GYRE_ESHAPE, "q", "q: %lld channels, but the cache has %lld", (long long)q->shape[3],
                      (long long)c->config->head_dim);
         return -1;
     }
-    c->sequences = read_sequences(sequences, q->shape[0]);
+    c->sequences = read_sequences(sequences, rows);
     return c->sequences ? 0 : -1;
 }
 
@@ -377,15 +377,21 @@ static int64_t longest(const gyre_py_cached *of, int64_t count) {
     return most;
 }
 
+static int64_t rows_of(const gyre_py_attention_call *c) {
+    return c->batch.q_starts ? c->batch.sequences : c->args.q.shape[0];
+}
+
 static const char cache_attention_doc[] =
-    "attention($self, q, sequences=None, *, out=None, lse=False, weights=False, scores=False, order=None, "
-    "causal=True" GYRE_PY_OPTIONS ")\n--\n\n"
+    "attention($self, q, sequences=None, *, query_starts=None, out=None, lse=False, weights=False, scores=False, "
+    "order=None, causal=True" GYRE_PY_OPTIONS ")\n--\n\n"
     "gyre.attention over the tokens of sequences[b] for batch row b; None = 0, 1, 2, ...\n"
     "\n"
+    "query_starts: a ragged batch, layout \"thd\": queries query_starts[i] .. query_starts[i + 1] - 1 see the tokens of\n"
+    "sequences[i].\n"
     "Append the tokens of the queries first.  positions None = the last tokens of each sequence, or the last\n"
     "before key_end, at the positions that these have.";
 static PyObject *cache_attention(PyObject *object, PyObject *const *args, Py_ssize_t count, PyObject *keywords) {
-    enum { OUT = 2, MORE, ORDER = MORE + GYRE_PY_MORE, FIRST };
+    enum { RAGGED = 2, OUT, MORE, ORDER = MORE + GYRE_PY_MORE, FIRST };
     PyObject *a[FIRST + OPTIONS] = {NULL}, *finished = NULL;
     gyre_py_attention_call c = {0};
     gyre_py_cached of = {0};
@@ -394,12 +400,13 @@ static PyObject *cache_attention(PyObject *object, PyObject *const *args, Py_ssi
         gyre_py_attention_results_read(&results, a + MORE) < 0 || gyre_py_cached_begin(&of, object) < 0)
         return NULL;
     const gyre_py_attention_inputs in = {.q = a[0],
+                                         .ragged = a[RAGGED],
                                          .order = a[ORDER],
                                          .encoding = (const gyre_py_encoding *)of.encoding,
                                          .options = a + FIRST,
                                          .causal = GYRE_CAUSAL_BY_POSITION};
-    if (gyre_py_attention_open(&c, &in) == 0 && gyre_py_cached_open(&of, &c.args.q, a[1]) == 0 &&
-        gyre_py_attention_results_make(&c, &results, a[OUT], of.config->value_dim, longest(&of, c.args.q.shape[0])) == 0 &&
+    if (gyre_py_attention_open(&c, &in) == 0 && gyre_py_cached_open(&of, &c.args.q, rows_of(&c), a[1]) == 0 &&
+        gyre_py_attention_results_make(&c, &results, a[OUT], of.config->value_dim, longest(&of, rows_of(&c))) == 0 &&
         gyre_py_cached_run(&of, attend, &c) == 0)
         finished = gyre_py_attention_results_finish(&results);
     gyre_py_attention_results_drop(&results);

@@ -139,7 +139,7 @@ PyObject *gyre_py_cache_contextual_attention(PyObject *self, PyObject *const *ar
         gyre_py_truth(a[3], "lse", &wants_lse) < 0 || gyre_py_cached_begin(&of, self) < 0)
         return NULL;
     PyObject *const inputs[4] = {a[0], NULL, NULL, a[1]};
-    if (open_call(&c, inputs, a + 4) == 0 && gyre_py_cached_open(&of, &c.args.q, a[2]) == 0 &&
+    if (open_call(&c, inputs, a + 4) == 0 && gyre_py_cached_open(&of, &c.args.q, c.args.q.shape[0], a[2]) == 0 &&
         gyre_py_tiled_make_out(&c.tiled, of.config->value_dim, &c.args.out, &c.args.lse) == 0 &&
         gyre_py_cached_run(&of, attend_cached, &c) == 0)
         finished = gyre_py_tiled_finish_out(&c.tiled, wants_lse);

@@ -47,6 +47,7 @@ GYRE_PY_METHOD(gyre_py_bias_gradient);
 GYRE_PY_METHOD(gyre_py_add);
 GYRE_PY_METHOD(gyre_py_add_gradient);
 GYRE_PY_METHOD(gyre_py_attention);
+GYRE_PY_METHOD(gyre_py_paged_attention);
 GYRE_PY_METHOD(gyre_py_attention_gradient);
 GYRE_PY_METHOD(gyre_py_gate_sums);
 GYRE_PY_METHOD(gyre_py_gate_sums_gradient);

@@ -1,5 +1,4 @@
 /* py_model.c: models that run, the sequences they read, and their tokenizers. */
-#include "py_files.h"
 #include "py_memory.h"
 
 #include "gyre/gyre_model.h"

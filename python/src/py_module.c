@@ -1,6 +1,5 @@
 /* py_module.c: the module gyre._gyre. */
 #include "py_encoding.h"
-#include "py_files.h"
 
 #include <string.h>
 
@@ -61,6 +60,7 @@ static PyMethodDef functions[] = {
     {"check_array", check_array, METH_VARARGS, "Refuses what cannot be read, by the name of the argument."},
     GYRE_PY_FAST("attention", gyre_py_attention, 0),
     GYRE_PY_FAST("attention_gradient", gyre_py_attention_gradient, 0),
+    GYRE_PY_FAST("paged_attention", gyre_py_paged_attention, 0),
     GYRE_PY_FAST("gate_sums", gyre_py_gate_sums, 0),
     GYRE_PY_FAST("gate_sums_gradient", gyre_py_gate_sums_gradient, 0),
 #ifdef GYRE_HAVE_XLA

@@ -4,7 +4,7 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
-#include "gyre/gyre.h"
+#include "gyre/gyre_reading.h"
 
 /* Objects of other modules that calls need again and again.  Set when the module is imported, except for those of
  * frameworks, which are set when the first array of theirs is met. */
@@ -90,5 +90,14 @@ int gyre_py_add_encoding(PyObject *module);
 int gyre_py_add_cache(PyObject *module);
 int gyre_py_add_model(PyObject *module);
 int gyre_py_add_positions(PyObject *module);
+
+/* -- functions about files of models: py_reading.c -- */
+
+/* *out = the profile of that name; None = DEFAULT. */
+int gyre_py_profile(PyObject *object, gyre_profile *out);
+/* read(path, text, profile, length): a reading as a dict. */
+GYRE_PY_METHOD(gyre_py_read);
+/* audit_angles(table, path, text, profile, length): what a table of angles is, as a dict. */
+GYRE_PY_METHOD(gyre_py_audit_angles);
 
 #endif

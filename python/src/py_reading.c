@@ -1,7 +1,6 @@
 /* py_reading.c: gyre_reading as dicts: which positions a file describes, and which table of angles an array is. */
 #include "py_array.h"
 #include "py_encoding.h"
-#include "py_files.h"
 
 #include "gyre/gyre_angles.h"
 
