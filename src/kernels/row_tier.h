@@ -82,9 +82,19 @@ TIER_INLINE void store_partial(elem_type type, char *p, vec a, int64_t n) {
 }
 /* load_partial and store_partial for any n: whole vectors if n >= LANES. */
 TIER_INLINE vec load_up_to(elem_type type, const char *p, int64_t n) {
+#ifdef VEC_LOAD_PARTS
+    if (type.load == load_f32 && n == LANES / 2) return vec_load_half(p);
+    if (type.load == load_f32 && n == LANES / 4) return vec_load_quarter(p);
+#endif
     return n >= LANES ? type.load(p) : load_partial(type, p, n);
 }
 TIER_INLINE void store_up_to(elem_type type, char *p, vec a, int64_t n) {
+#ifdef VEC_LOAD_PARTS
+    if (type.store == store_f32 && (n == LANES / 2 || n == LANES / 4)) {
+        (n == LANES / 2 ? vec_store_half : vec_store_quarter)(p, a);
+        return;
+    }
+#endif
     if (n >= LANES)
         type.store(p, a);
     else if (n > 0)

@@ -42,6 +42,20 @@ static inline vec vec_load_first(const void *p, int64_t n) {
 static inline void vec_store_first(void *p, vec a, int64_t n) {
     _mm512_mask_storeu_ps(p, (__mmask16)((1U << n) - 1), a);
 }
+/* Halves and quarters of a vector, without a mask: a masked store holds up loads from any of its 64 bytes. */
+#define VEC_LOAD_PARTS
+static inline vec vec_load_half(const void *p) {
+    return _mm512_zextps256_ps512(_mm256_loadu_ps(p));
+}
+static inline vec vec_load_quarter(const void *p) {
+    return _mm512_zextps128_ps512(_mm_loadu_ps(p));
+}
+static inline void vec_store_half(void *p, vec a) {
+    _mm256_storeu_ps(p, _mm512_castps512_ps256(a));
+}
+static inline void vec_store_quarter(void *p, vec a) {
+    _mm_storeu_ps(p, _mm512_castps512_ps128(a));
+}
 #define VEC_LOAD_FIRST_16
 static inline vec vec_load_first_f16(const void *p, int64_t n) {
     return _mm512_cvtph_ps(_mm256_maskz_loadu_epi16((__mmask16)((1U << n) - 1), p));

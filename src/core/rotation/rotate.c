@@ -469,25 +469,34 @@ static gyre_status run(rotate_call *r, const gyre_exec *exec, gyre_error *err) {
 }
 
 /* Fast path for decoding: one token whose angles are in the table.  The general path would add a fifth to its time.
- * out = 1 if done. */
-static int rotate_single_token(const gyre_encoding *e, gyre_direction direction, gyre_role role,
-                               const gyre_positions *positions, const gyre_cview *in, const gyre_view *out) {
+ * out = 1 if the call is such a one; *job = it, without memory and angles. */
+static int is_single_token(const gyre_encoding *e, const gyre_rotate_args *args, gyre_rotate_job *job) {
     const struct gyre_rope_config *rope = &e->config.rope;
-    if (in->shape[0] != 1 || in->shape[1] != 1 || !e->angles || e->axis || e->xpos_log2_decay || rope->dim != in->shape[3] ||
-        in->dtype == GYRE_DTYPE_F64 || in->stride[3] != 1 || out->stride[3] != 1 ||
-        rope->layout == GYRE_LAYOUT_INTERLEAVED_TO_HALF ||
-        (direction == GYRE_DIRECTION_INVERSE && e->attention_factor != 1) ||
-        (role == GYRE_ROLE_QUERY && e->config.query.temperature != GYRE_TEMPERATURE_NONE) ||
-        (positions->context_length != 0 && !gyre_rope_same_frequencies(&e->config, positions->context_length, 0)))
+    const gyre_cview *in = &args->in;
+    const gyre_view *out = &args->out;
+    if (!(e->scheme->places & GYRE_PLACE_QUERY_KEY) || in->shape[0] != 1 || in->shape[1] != 1 || !e->angles || e->axis ||
+        e->xpos_log2_decay || rope->dim != in->shape[3] || in->dtype == GYRE_DTYPE_F64 || in->stride[3] != 1 ||
+        out->stride[3] != 1 || rope->layout == GYRE_LAYOUT_INTERLEAVED_TO_HALF ||
+        (args->direction == GYRE_DIRECTION_INVERSE && e->attention_factor != 1) ||
+        (args->role == GYRE_ROLE_QUERY && e->config.query.temperature != GYRE_TEMPERATURE_NONE) ||
+        (args->positions->context_length != 0 &&
+         !gyre_rope_same_frequencies(&e->config, args->positions->context_length, 0)))
         return 0;
-    const int64_t m = gyre_position_at(positions, 0, 0, 0), pairs = rope->dim / 2;
+    const int half = rope->layout == GYRE_LAYOUT_HALF;
+    const int negate_sine = args->direction != GYRE_DIRECTION_FORWARD;
+    *job = (gyre_rotate_job){
+        NULL, NULL, in->shape[2], rope->dim / 2, in->stride[2], out->stride[2], half, half, negate_sine, NULL, NULL, 0, 0};
+    return 1;
+}
+
+/* out = 1 if done: the table has position m, which is in range. */
+static int rotate_single_token(const gyre_encoding *e, const gyre_rotate_job *of, gyre_dtype dtype, int64_t m,
+                               const void *in, void *out) {
     const float *row = m == 0 && e->attention_factor == 1 ? NULL : gyre_angle_table_row(e, m); /* at 0: the identity */
     if (!row) return 0;
-    const int half = rope->layout == GYRE_LAYOUT_HALF, negate_sine = direction != GYRE_DIRECTION_FORWARD;
-    const gyre_rotate_job job = {in->data, out->data, in->shape[2], pairs, in->stride[2], out->stride[2],
-                                 half,     half,      negate_sine,  row,   row + pairs,   0,
-                                 0};
-    kernel_of(e->kernels, in->dtype)(&job);
+    gyre_rotate_job job = *of;
+    job.in = in, job.out = out, job.cosine = row, job.sine = row + job.pairs;
+    kernel_of(e->kernels, dtype)(&job);
     return 1;
 }
 
@@ -532,8 +541,10 @@ static rotate_call call_of(const gyre_encoding *encoding, const gyre_rotate_args
 /* Rotates what is checked. */
 static gyre_status rotate(const gyre_encoding *encoding, const gyre_rotate_args *args, const gyre_exec *exec,
                           gyre_error *err) {
-    const int rotates = (encoding->scheme->places & GYRE_PLACE_QUERY_KEY) != 0;
-    if (rotates && rotate_single_token(encoding, args->direction, args->role, args->positions, &args->in, &args->out))
+    gyre_rotate_job job;
+    if (is_single_token(encoding, args, &job) &&
+        rotate_single_token(encoding, &job, args->in.dtype, gyre_position_at(args->positions, 0, 0, 0), args->in.data,
+                            args->out.data))
         return GYRE_OK;
     rotate_call r = call_of(encoding, args);
     return run(&r, exec, err);
@@ -614,7 +625,9 @@ struct gyre_prepared_rotation {
     gyre_positions positions;
     gyre_exec exec; /* run NULL = the calling thread */
     gyre_bound_views views;
-    int empty;
+    int empty, alike, is_single; /* alike: out has the strides of in.  is_single: `single`, at positions up to `last` */
+    gyre_rotate_job single;
+    int64_t last;
 };
 
 /* Memory that is not given yet is checked in each run. */
@@ -644,6 +657,11 @@ gyre_status gyre_prepared_rotation_create(gyre_prepared_rotation **out, const gy
     *p = (gyre_prepared_rotation){.alloc = own, .encoding = encoding, .args = args, .positions = *args.positions};
     p->args.positions = &p->positions;
     p->empty = gyre_view_elements(args.in.shape) == 0;
+    p->alike = memcmp(args.in.stride, args.out.stride, sizeof args.in.stride) == 0;
+    p->is_single =
+        !p->empty && !p->positions.data && p->positions.context_length >= 0 && is_single_token(encoding, &args, &p->single);
+    p->last = encoding->last_position;
+    if (p->positions.context_length == 0 && encoding->last_scaled < p->last) p->last = encoding->last_scaled;
     if (exec) p->exec = *exec;
     gyre_bound_views_add(&p->views, "in", &args.in, 0);
     gyre_bound_views_add(&p->views, "out", &written, 1);
@@ -663,14 +681,17 @@ gyre_status gyre_prepared_rotation_run(const gyre_prepared_rotation *p, const vo
     int apart;
     if (!p) return gyre_fail(err, GYRE_EINVAL, "prepared: is NULL (%s)", name);
     if (p->empty) return GYRE_OK;
+    void *const to = out ? out : p->args.out.data;
+    const void *const data[2] = {in ? in : p->args.in.data, to};
+    gyre_status status = gyre_bound_views_check(&p->views, data, &apart, name, err);
+    if (!status && p->is_single && (apart || (p->alike && data[0] == data[1])) && base >= p->encoding->first_position &&
+        base <= p->last && rotate_single_token(p->encoding, &p->single, p->args.in.dtype, base, data[0], to))
+        return GYRE_OK;
     gyre_rotate_args args = p->args;
     gyre_positions positions = p->positions;
     args.positions = &positions;
-    if (in) args.in.data = in;
-    if (out) args.out.data = out;
+    args.in.data = data[0], args.out.data = to;
     positions.base = base;
-    const void *const data[2] = {args.in.data, args.out.data};
-    gyre_status status = gyre_bound_views_check(&p->views, data, &apart, name, err);
     if (!status && !apart) status = gyre_in_out_apart_check(&args.in, &args.out, name, err);
     if (!status) status = check_positions(p->encoding, &args, err);
     return status ? status : rotate(p->encoding, &args, p->exec.run ? &p->exec : NULL, err);
