@@ -12,6 +12,8 @@
 
 enum { HEADS = 8, QUERY_HEADS = 32, HEAD_DIM = 128, TOKENS = 4096, PAGE = 16, SINKS = 4, SHIFTED_TOKENS = 3000 };
 enum { REPETITIONS = 64, DECODES = 4, ALIGNMENT = 64 };
+/* A ragged batch: a piece of a prompt, then single tokens, of 4096 tokens each. */
+enum { RAGGED = 16, PROMPT = 16, MOST_QUERIES = PROMPT + RAGGED - 1, MOST_SLICES = 64 };
 
 /* Sequence 0 has TOKENS tokens before each measurement. */
 typedef struct cache_bench {
@@ -19,7 +21,7 @@ typedef struct cache_bench {
     gyre_encoding *encoding[2]; /* the cache is switched to the second and back */
     float *q, *k, *v, *out;
     void *scratch;
-    size_t scratch_bytes;
+    size_t scratch_bytes, slice_bytes; /* slice: of one of the slices, which share the scratch */
     const gyre_exec *exec;
     gyre_order order; /* of attention */
     temporary_folder folder;
@@ -140,6 +142,99 @@ static double time_decode_shifted(cache_bench *b) {
                : time_decode(b);
 }
 
+/* -- a ragged batch, and slices -- */
+
+typedef struct ragged_call {
+    int64_t starts[RAGGED + 1], sequences[RAGGED];
+    gyre_attention_batch batch;
+    gyre_attention_args args;
+} ragged_call;
+
+static void take_ragged(const cache_bench *b, ragged_call *c) {
+    *c = (ragged_call){.batch = GYRE_INIT(gyre_attention_batch), .args = query(b)};
+    for (int s = 0; s < RAGGED; s++)
+        c->starts[s + 1] = PROMPT + s;
+    c->batch.q_starts = c->starts, c->batch.sequences = RAGGED;
+    c->args.batch = &c->batch;
+    c->args.q.shape[1] = c->args.out.shape[1] = MOST_QUERIES;
+    c->args.q_pos.base = 0; /* the last tokens */
+}
+
+/* The batch in one call, and a call for each sequence. */
+static double time_ragged(cache_bench *b) {
+    ragged_call c;
+    take_ragged(b, &c);
+    const double started = cli_seconds();
+    return gyre_cache_attention(b->cache, c.sequences, &c.args, (gyre_scratch){b->scratch, b->scratch_bytes}, b->exec, NULL)
+               ? -1
+               : cli_seconds() - started;
+}
+
+static double time_ragged_apart(cache_bench *b) {
+    ragged_call c;
+    take_ragged(b, &c);
+    const double started = cli_seconds();
+    for (int s = 0; s < RAGGED; s++) {
+        gyre_attention_args args = c.args;
+        args.batch = NULL;
+        args.q.shape[1] = args.out.shape[1] = c.starts[s + 1] - c.starts[s];
+        args.q.data = b->q + c.starts[s] * QUERY_HEADS * HEAD_DIM;
+        args.out.data = b->out + c.starts[s] * QUERY_HEADS * HEAD_DIM;
+        if (gyre_cache_attention(b->cache, c.sequences, &args, (gyre_scratch){b->scratch, b->scratch_bytes}, b->exec, NULL))
+            return -1;
+    }
+    return cli_seconds() - started;
+}
+
+/* A call over arrays in as many slices as there are threads, each with its part of the scratch. */
+typedef struct sliced_call {
+    gyre_attention_args args;
+    char *scratch;
+    size_t each;
+    int64_t count;
+    gyre_status status[MOST_SLICES];
+} sliced_call;
+
+static gyre_attention_args query_of_arrays(const cache_bench *b) {
+    gyre_attention_args args = query(b);
+    args.k = gyre_cdense(b->k, GYRE_DTYPE_F32, 1, TOKENS, HEADS, HEAD_DIM);
+    args.v = gyre_cdense(b->v, GYRE_DTYPE_F32, 1, TOKENS, HEADS, HEAD_DIM);
+    return args;
+}
+
+static void run_slice(void *arg, int64_t i) {
+    sliced_call *c = arg;
+    c->status[i] = gyre_attention_slice(&c->args, (gyre_slice){i, c->count},
+                                        (gyre_scratch){c->scratch + (size_t)i * c->each, c->each}, NULL);
+}
+
+static int64_t slices_of(const cache_bench *b) {
+    const int64_t threads = b->exec && b->exec->run ? b->exec->concurrency : 1;
+    return threads < MOST_SLICES ? threads : MOST_SLICES;
+}
+
+static double time_slices(cache_bench *b) {
+    sliced_call c = {.args = query_of_arrays(b), .scratch = b->scratch, .each = b->slice_bytes, .count = slices_of(b)};
+    const double started = cli_seconds();
+    for (int i = 0; i < DECODES; i++) {
+        if (c.count > 1)
+            b->exec->run(b->exec->ctx, run_slice, &c, c.count);
+        else
+            run_slice(&c, 0);
+        for (int64_t s = 0; s < c.count; s++)
+            if (c.status[s]) return -1;
+    }
+    return (cli_seconds() - started) / DECODES;
+}
+
+static double time_arrays(cache_bench *b) {
+    const gyre_attention_args args = query_of_arrays(b);
+    const double started = cli_seconds();
+    for (int i = 0; i < DECODES; i++)
+        if (gyre_attention(&args, (gyre_scratch){b->scratch, b->scratch_bytes}, b->exec, NULL)) return -1;
+    return (cli_seconds() - started) / DECODES;
+}
+
 static const struct {
     const char *name;
     double (*time)(cache_bench *b);
@@ -154,7 +249,11 @@ static const struct {
              {"load", time_load},
              {"decode", time_decode},
              {"decode fixed", time_decode_fixed},
-             {"decode shifted", time_decode_shifted}};
+             {"decode shifted", time_decode_shifted},
+             {"ragged 16", time_ragged},
+             {"ragged apart", time_ragged_apart},
+             {"decode arrays", time_arrays},
+             {"decode sliced", time_slices}};
 enum { CALL_COUNT = sizeof CALLS / sizeof *CALLS };
 
 /* -- the cache -- */
@@ -207,13 +306,31 @@ static gyre_status open_cache(cache_bench *b, gyre_dtype type, gyre_error *err) 
     return status ? status : gyre_cache_create(&b->cache, &config, NULL, err);
 }
 
+/* What a ragged batch, arrays and their slices need. */
+static gyre_status measure_other_scratch(cache_bench *b, gyre_error *err) {
+    const gyre_attention_args arrays = query_of_arrays(b);
+    ragged_call ragged;
+    size_t bytes = 0;
+    take_ragged(b, &ragged);
+    gyre_status status = gyre_cache_attention_scratch(b->cache, NULL, &ragged.args, b->exec, &b->scratch_bytes, err);
+    if (!status) status = gyre_attention_scratch(&arrays, 0, b->exec, &bytes, err);
+    if (bytes > b->scratch_bytes) b->scratch_bytes = bytes;
+    if (!status) status = gyre_attention_scratch(&arrays, 0, NULL, &b->slice_bytes, err);
+    b->slice_bytes = (b->slice_bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    const size_t slices = (size_t)slices_of(b) * b->slice_bytes;
+    if (slices > b->scratch_bytes) b->scratch_bytes = slices;
+    return status;
+}
+
 static gyre_status open_bench(cache_bench *b, gyre_dtype type, gyre_error *err) {
     const gyre_status status = open_cache(b, type, err);
     if (status) return status;
-    b->q = alloc_random(QUERY_HEADS * HEAD_DIM, 1);
+    b->q = alloc_random(MOST_QUERIES * QUERY_HEADS * HEAD_DIM, 1);
     b->k = alloc_random((int64_t)TOKENS * HEADS * HEAD_DIM, 2);
     b->v = alloc_random((int64_t)TOKENS * HEADS * HEAD_DIM, 3);
-    b->out = alloc_random(QUERY_HEADS * HEAD_DIM, 4);
+    b->out = alloc_random(MOST_QUERIES * QUERY_HEADS * HEAD_DIM, 4);
+    const gyre_status other = measure_other_scratch(b, err);
+    if (other) return other;
     for (int order = GYRE_ORDER_FAST; order <= GYRE_ORDER_FIXED; order++) {
         gyre_attention_args args = query(b);
         args.order = (gyre_order)order;
