@@ -1,5 +1,5 @@
-/* sequence_options.h: the options of one sequence of a call whose sequences have keys of their own: in a cache, or in pages of
- * the caller. */
+/* sequence_options.h: the options of one sequence of a call whose sequences have keys of their own: in a cache, or in pages
+ * of the caller. */
 #ifndef GYRE_ATTENTION_SEQUENCE_OPTIONS_H
 #define GYRE_ATTENTION_SEQUENCE_OPTIONS_H
 #include "attention/plan/attention_inputs.h"

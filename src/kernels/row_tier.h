@@ -90,8 +90,12 @@ TIER_INLINE vec load_up_to(elem_type type, const char *p, int64_t n) {
 }
 TIER_INLINE void store_up_to(elem_type type, char *p, vec a, int64_t n) {
 #ifdef VEC_LOAD_PARTS
-    if (type.store == store_f32 && (n == LANES / 2 || n == LANES / 4)) {
-        (n == LANES / 2 ? vec_store_half : vec_store_quarter)(p, a);
+    if (type.store == store_f32 && n == LANES / 2) {
+        vec_store_half(p, a);
+        return;
+    }
+    if (type.store == store_f32 && n == LANES / 4) {
+        vec_store_quarter(p, a);
         return;
     }
 #endif

@@ -1,5 +1,5 @@
-/* test_paged_options.c: masks, gates, slopes, padding, positions, context lengths, weights and states of attention over pages
- * of the caller, with the bits of a call over the dense keys of each sequence. */
+/* test_paged_options.c: masks, gates, slopes, padding, positions, context lengths, weights and states of attention over
+ * pages of the caller, with the bits of a call over the dense keys of each sequence. */
 #include "attention_memory.h"
 #include "gyre/gyre_attention.h"
 #include "support.h"

@@ -327,7 +327,8 @@ static int rounds_weights(const gyre_attention_plan *plan) {
     return plan->source->v_dtype == GYRE_DTYPE_Q8 && !plan->fixed_order;
 }
 
-/* Values whose channels are not adjacent or in blocks, and those of Q8 in the fixed order, because the kernel of Q8 may round weights. */
+/* Values whose channels are not adjacent or in blocks, and those of Q8 in the fixed order, because the kernel of Q8
+ * may round weights. */
 static void weighted_sum_staged(const decode_state *d, const gyre_key_run *run, const gyre_weighted_values *all) {
     const gyre_attention_plan *plan = d->plan;
     const gyre_dtype dtype = plan->source->v_dtype;
