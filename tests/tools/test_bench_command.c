@@ -43,12 +43,6 @@ static void peak_of_a_call(void **state) {
     assert_int_equal(seen, 0); /* all that was in another process */
 }
 
-static void median_of_rounds(void **state) {
-    (void)state;
-    double odd[] = {3, 1, 2}, even[] = {4, 1, 3, 2}, one[] = {7};
-    assert_true(bench_median(odd, 3) == 2 && bench_median(even, 4) == 3 && bench_median(one, 1) == 7);
-}
-
 /* -- which schemes -- */
 static void every_kind_is_measured(void **state) {
     (void)state;
@@ -342,7 +336,6 @@ static void wrong_use(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(peak_of_a_call),
-                                       cmocka_unit_test(median_of_rounds),
                                        cmocka_unit_test(every_kind_is_measured),
                                        cmocka_unit_test(table_for_people),
                                        cmocka_unit_test(no_scheme_needs_a_matrix),

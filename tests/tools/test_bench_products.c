@@ -72,7 +72,7 @@ static void row_of_stored_weights(void **state) {
     close_ratio(row, "of_read", test_number(row, "gbps") / test_number(row, "read_gbps"));
     assert_true(test_number(row, "of_saved") > 0);
     assert_true(json_is_null(json_object_get(row, "of_peak")));
-    assert_string_equal(test_string(json_object_get(row, "goal"), "of"), "of_saved");
+    assert_string_equal(test_string(json_object_get(row, "goal"), "of"), "of_read");
     json_decref(row);
     assert_string_equal(at, "");
 }

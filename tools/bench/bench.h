@@ -1,10 +1,11 @@
 /* bench.h: what the benchmarks of gyre bench share: options, measuring, and attention calls. */
 #ifndef GYRE_TOOLS_BENCH_H
 #define GYRE_TOOLS_BENCH_H
+#include "tools/bench/rounds/bench_rounds.h"
 #include "tools/cli/cli.h"
 #include "tools/common/variants.h"
 
-enum { BENCH_MAX_ROUNDS = 99, BENCH_QUICK_ROUNDS = 3, BENCH_MAX_SCHEMES = 64 };
+enum { BENCH_QUICK_ROUNDS = 3, BENCH_MAX_SCHEMES = 64 };
 
 typedef struct bench_options {
     cli_options common;
@@ -46,8 +47,6 @@ int bench_products(const bench_options *options);
 int bench_growth(const bench_options *options);
 
 /* -- measuring -- */
-/* Sorts values.  out = the median; of an even count, the upper of the two middle values. */
-double bench_median(double *values, int64_t n);
 /* out = the largest growth of resident memory during work(arg), in bytes.  The system counts pages, so every kind of
  * allocation is included.  prepare(arg) and work(arg) run in a child process.  Memory that prepare leaves behind does not
  * count, so prepare should touch the code that work runs.  -1: one of them failed, or the system does not provide the
@@ -71,14 +70,20 @@ typedef struct bench_column {
     double unit;
 } bench_column;
 enum { BENCH_EXPONENT = -1 };
-/* end: a last title, which stands over the notes of rows; NULL = none. */
+/* Adds the column of quiet rounds.  end: a last title, which stands over the notes of rows; NULL = none. */
 void bench_print_titles(const bench_column *columns, int count, const char *end);
-/* Prints the row and releases it.  note: at the end of a row of the table; NULL = none.  out = the exit status. */
-int bench_print_row(const bench_options *o, json_t *row, const bench_column *columns, int count, const char *note);
+/* Prints the row, with its quiet rounds, and releases it.  note: at the end of a row of the table; NULL = none.  out = the
+ * exit status. */
+int bench_print_row(const bench_options *o, json_t *row, const bench_quiet *quiet, const bench_column *columns, int count,
+                    const char *note);
+/* Says how many rounds were quiet, as the column of a table or as a sentence. */
+const char *bench_quiet_text(const bench_quiet *quiet, char out[32]);
 /* A goal for the number of a row that `of` names: at most `value` for "ratio", else at least.  of NULL: null. */
 json_t *bench_goal(const char *of, double value);
-/* out = the goal of a row as a note: "of_peak >= 0.80", with ", missed" if it is. */
-const char *bench_goal_note(const json_t *row, char out[48]);
+/* out = what is said after a goal: nothing, that it was missed, or that no round was quiet, so that it is not judged. */
+const char *bench_goal_verdict(const bench_quiet *quiet, int is_reached);
+/* out = the goal of a row as a note: "of_peak >= 0.80", and the verdict. */
+const char *bench_goal_note(const json_t *row, const bench_quiet *quiet, char out[80]);
 /* out = 0, or CLI_FAILED with the error printed, if standard output cannot be written. */
 int bench_flush(void);
 

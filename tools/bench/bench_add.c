@@ -41,7 +41,7 @@ static int run(const bench_options *o, const gyre_exec *exec, int64_t threads) {
         for (int type = 0; type < BENCH_TYPES && !status; type++)
             for (int size = 0; size < BENCH_SIZES && !status; size++) {
                 const char *name = gyre_kind_name((gyre_kind)kind);
-                const bench_in_place_row row = {"add", "kind", name, type, bench_sizes[size], threads};
+                const bench_in_place_row row = {"add", "kind", name, 0, type, bench_sizes[size], threads};
                 status = run_case(o, exec, &row, (gyre_kind)kind, &tables);
             }
     }

@@ -32,14 +32,15 @@ static const bench_column columns[] = {{"path", "path", -6, 0, 0}, {"threads", "
                                        {"gbps", "GB/s", 8, 1, 0},  {"write_gbps", "memset GB/s", 12, 1, 0}};
 enum { COLUMNS = sizeof columns / sizeof *columns };
 
-static int print(const bench_options *o, const char *path, int64_t threads, double seconds, double writing) {
+static int print(const bench_options *o, const char *path, int64_t threads, double seconds, double writing,
+                 const bench_quiet *quiet) {
     const double pairs = (double)POSITIONS * PAIRS, bytes = 2 * pairs * sizeof(float);
     return bench_print_row(o,
                            JSON_OBJECT("bench", JSON("angles"), "path", JSON(path), "positions", JSON(POSITIONS), "pairs",
                                        JSON(PAIRS), "threads", JSON(threads), "ns", JSON(1e9 * seconds), "mpairs_per_s",
                                        JSON(1e-6 * pairs / seconds), "gbps", JSON(1e-9 * bytes / seconds), "write_gbps",
                                        JSON(1e-9 * bytes / writing)),
-                           columns, COLUMNS, NULL);
+                           quiet, columns, COLUMNS, NULL);
 }
 
 static int run_path(const bench_options *o, angle_run *r, gyre_angle_path path, int64_t threads) {
@@ -55,14 +56,17 @@ static int run_path(const bench_options *o, angle_run *r, gyre_angle_path path, 
         return 0;
     }
     if (!status) (void)time_angle_rows(r, &status);
-    for (int64_t i = 0; i < o->rounds && !status; i++) {
-        rows[i] = time_angle_rows(r, &status);
-        writing[i] = time_writing(r, (int)i);
+    bench_rounds rounds = bench_rounds_begin(bench_this_core(), o->rounds);
+    while (!status && bench_rounds_next(&rounds)) {
+        rows[rounds.count] = time_angle_rows(r, &status);
+        writing[rounds.count] = time_writing(r, (int)rounds.count);
+        bench_rounds_end(&rounds);
     }
+    const bench_quiet quiet = bench_rounds_quiet(&rounds);
     gyre_encoding_free(r->encoding);
     if (status) return cli_fail("angles: %s (gyre bench)", gyre_status_text(status));
-    return print(o, path == GYRE_ANGLE_PATH_EXACT ? "exact" : "torch", threads, bench_median(rows, o->rounds),
-                 bench_median(writing, o->rounds));
+    return print(o, path == GYRE_ANGLE_PATH_EXACT ? "exact" : "torch", threads, bench_rounds_median(&rounds, rows),
+                 bench_rounds_median(&rounds, writing), &quiet);
 }
 
 static angle_run shared_views; /* static because bench_for_threads passes no argument */

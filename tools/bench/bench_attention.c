@@ -45,9 +45,9 @@ static void add_cached_cases(case_list *list, int64_t n) {
     for (int k = 0; k < 2; k++)
         for (int t = 0; t < 4; t++) {
             attn_goal goal = {NULL, 0};
-            if (types[t] == GYRE_DTYPE_Q8) goal = (attn_goal){"ratio", 1};
+            if (types[t] == GYRE_DTYPE_Q8) goal = (attn_goal){"ratio", 0.60};
             if (k == 0 && (types[t] == GYRE_DTYPE_F16 || types[t] == GYRE_DTYPE_BF16))
-                goal = (attn_goal){"of_roofline", 0.60};
+                goal = (attn_goal){"of_roofline", 0.75};
             add_case(list, "decode", n, types[t], keys[k], goal);
         }
     for (int t = 0; t < 4; t++)
@@ -58,7 +58,7 @@ static void add_cached_cases(case_list *list, int64_t n) {
 static case_list list_all_cases(void) {
     static const gyre_dtype types[] = {GYRE_DTYPE_F32, GYRE_DTYPE_F16, GYRE_DTYPE_BF16};
     static const int64_t prefills[] = {512, 2048, 8192}, decodes[] = {4096, 32768};
-    static const double of_peak[] = {0.65, 0.72, 0.78};
+    static const double of_peak[] = {0.65, 0.75, 0.80};
     static const attn_goal none = {NULL, 0}, roofline = {"of_roofline", 0.60};
     case_list list = {.count = 0};
     for (int i = 0; i < 3; i++)
@@ -226,8 +226,9 @@ static int64_t cases_cost(const case_list *list, int64_t rounds, int execs_count
 
 /* -- measuring -- */
 typedef struct attn_result {
-    int64_t threads, rounds;
-    /* NAN = not applicable.  Ratios are medians over the rounds. */
+    int64_t threads;
+    bench_quiet quiet;
+    /* NAN = not applicable.  Ratios are medians over the quiet rounds. */
     double ns, gflops, gbps, of_peak, of_roofline, of_read, base_ns, ratio, speedup;
     double peak_gflops, read_gbps;
 } attn_result;
@@ -247,21 +248,23 @@ static void set_up_series(series_set *set, prepared_case *s, bench_execs *m, int
     set->of[SERIES_READ] = (bench_series){bytes > 0 ? bench_run_memory_read : NULL, &s->memory_read, exec, bytes, 0, {0}};
 }
 
-/* out = the median over rounds of (minimum time for flops and bytes) / (time of the call). */
-static double of_roofline(const series_set *set, int64_t rounds) {
+/* out = the median over quiet rounds of (minimum time for flops and bytes) / (time of the call). */
+static double of_roofline(const series_set *set, const bench_rounds *rounds) {
     double fractions[BENCH_MAX_ROUNDS];
     const bench_series *call = &set->of[SERIES_CALL], *peak = &set->of[SERIES_PEAK], *read = &set->of[SERIES_READ];
-    for (int64_t r = 0; r < rounds; r++) {
+    for (int64_t r = 0; r < rounds->count; r++) {
         const double min_seconds = call->amount / peak->amount * peak->seconds[r];
         fractions[r] = (read->run ? fmax(min_seconds, read->seconds[r]) : min_seconds) / call->seconds[r];
     }
-    return bench_median(fractions, rounds);
+    return bench_rounds_median(rounds, fractions);
 }
 
-static attn_result summarise(const series_set *set, const series_set *alone, int gradient, int64_t threads, int64_t rounds) {
+static attn_result summarise(const series_set *set, const series_set *alone, int gradient, int64_t threads,
+                             const bench_rounds *rounds) {
     const bench_series *base = &set->of[SERIES_BASELINE], *call = &set->of[SERIES_CALL], *peak = &set->of[SERIES_PEAK],
                        *read = &set->of[SERIES_READ];
-    attn_result r = {.threads = threads, .rounds = rounds, .ns = 1e9 * bench_series_seconds(call, rounds)};
+    attn_result r = {
+        .threads = threads, .quiet = bench_rounds_quiet(rounds), .ns = 1e9 * bench_series_seconds(call, rounds)};
     r.gflops = 1e-9 * bench_series_rate(call, rounds);
     r.peak_gflops = 1e-9 * bench_series_rate(peak, rounds);
     r.of_roofline = of_roofline(set, rounds);
@@ -275,13 +278,14 @@ static attn_result summarise(const series_set *set, const series_set *alone, int
     return r;
 }
 
-static gyre_status measure(const attn_case *c, int64_t rounds, bench_execs *m, cli_progress *progress, attn_result *results,
+static gyre_status measure(const attn_case *c, int64_t limit, bench_execs *m, cli_progress *progress, attn_result *results,
                            gyre_error *err) {
     prepared_case s;
     series_set sets[BENCH_MAX_EXECS];
     bench_series *all[BENCH_MAX_EXECS * SERIES_COUNT];
     int count = 0;
-    const bench_part part = {progress, case_cost(c, rounds, m->count)};
+    const bench_part part = {progress, case_cost(c, limit, m->count)};
+    bench_rounds rounds = bench_rounds_begin(bench_this_core(), limit);
     gyre_status status = prepared_case_open(&s, c, m, err);
     if (status) return status;
     for (int w = 0; w < m->count; w++) {
@@ -292,7 +296,7 @@ static gyre_status measure(const attn_case *c, int64_t rounds, bench_execs *m, c
     status = bench_run_interleaved(all, count, &rounds, &part);
     if (status) (void)gyre_fail(err, status, "%s: %s (gyre bench)", c->name, gyre_status_text(status));
     for (int w = 0; w < m->count && !status; w++)
-        results[w] = summarise(&sets[w], &sets[0], s.call.gradient, m->of[w].concurrency, rounds);
+        results[w] = summarise(&sets[w], &sets[0], s.call.gradient, m->of[w].concurrency, &rounds);
     prepared_case_close(&s);
     return status;
 }
@@ -314,14 +318,15 @@ enum { COLUMNS = sizeof columns / sizeof *columns };
 
 static int print_row(const bench_options *o, const attn_case *c, const attn_result *r) {
     const attn_goal goal = goal_of(c, r);
-    char note[48];
-    json_t *row = JSON_OBJECT(
-        "bench", JSON("attention"), "name", JSON(c->name), "case", JSON(c->kind), "dtype", JSON(dtype_name(c->dtype)),
-        "with", JSON(c->with), "n", JSON(c->n), "threads", JSON(r->threads), "rounds", JSON(r->rounds), "ns", JSON(r->ns),
-        "gflops", JSON(r->gflops), "peak_gflops", JSON(r->peak_gflops), "of_peak", JSON(r->of_peak), "of_roofline",
-        JSON(r->of_roofline), "gbps", JSON(r->gbps), "read_gbps", JSON(r->read_gbps), "of_read", JSON(r->of_read), "base_ns",
-        JSON(r->base_ns), "ratio", JSON(r->ratio), "speedup", JSON(r->speedup), "goal", bench_goal(goal.of, goal.value));
-    return bench_print_row(o, row, columns, COLUMNS, bench_goal_note(row, note));
+    char note[80];
+    json_t *row =
+        JSON_OBJECT("bench", JSON("attention"), "name", JSON(c->name), "case", JSON(c->kind), "dtype",
+                    JSON(dtype_name(c->dtype)), "with", JSON(c->with), "n", JSON(c->n), "threads", JSON(r->threads),
+                    "rounds", JSON(r->quiet.rounds), "ns", JSON(r->ns), "gflops", JSON(r->gflops), "peak_gflops",
+                    JSON(r->peak_gflops), "of_peak", JSON(r->of_peak), "of_roofline", JSON(r->of_roofline), "gbps",
+                    JSON(r->gbps), "read_gbps", JSON(r->read_gbps), "of_read", JSON(r->of_read), "base_ns", JSON(r->base_ns),
+                    "ratio", JSON(r->ratio), "speedup", JSON(r->speedup), "goal", bench_goal(goal.of, goal.value));
+    return bench_print_row(o, row, &r->quiet, columns, COLUMNS, bench_goal_note(row, &r->quiet, note));
 }
 
 static void print_head(const bench_execs *m) {

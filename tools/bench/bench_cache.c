@@ -355,26 +355,38 @@ static gyre_status refill(cache_bench *b) {
     return append(b, TOKENS);
 }
 
-static int print_call(const bench_options *o, const char *name, double seconds, int64_t threads) {
+static int print_call(const bench_options *o, const char *name, double seconds, int64_t threads, const bench_quiet *quiet) {
     if (o->common.json)
-        return cli_json_line(
-            JSON_OBJECT("bench", JSON("cache"), "call", JSON(name), "threads", JSON(threads), "us", JSON(seconds * 1e6)));
+        return cli_json_line(JSON_OBJECT(
+            "bench", JSON("cache"), "call", JSON(name), "threads", JSON(threads), "us", JSON(seconds * 1e6), "quiet_rounds",
+            quiet->quiet < 0 ? json_null() : JSON(quiet->quiet), "nops_per_cycle", JSON(quiet->nops)));
     fprintf(cli_stdout(), "  %-15s %10.1f\n", name, seconds * 1e6);
     return 0;
 }
 
+static int run_calls(cache_bench *b, double seconds[CALL_COUNT][BENCH_MAX_ROUNDS], int64_t round) {
+    for (int i = 0; i < CALL_COUNT; i++) {
+        seconds[i][round] = refill(b) ? -1 : CALLS[i].time(b);
+        if (seconds[i][round] < 0) return cli_fail("%s: failed (gyre bench cache)", CALLS[i].name);
+    }
+    return 0;
+}
+
 static int measure(const bench_options *o, cache_bench *b, int64_t threads) {
+    char text[32];
     static double seconds[CALL_COUNT][BENCH_MAX_ROUNDS];
     int status = 0;
-    for (int64_t round = -1; round < o->rounds; round++) /* round -1 touches the memory and is not counted */
-        for (int i = 0; i < CALL_COUNT; i++) {
-            const double s = refill(b) ? -1 : CALLS[i].time(b);
-            if (s < 0) return cli_fail("%s: failed (gyre bench cache)", CALLS[i].name);
-            if (round >= 0) seconds[i][round] = s;
-        }
-    if (!o->common.json) fprintf(cli_stdout(), "%lld threads%9s us\n", (long long)threads, "");
+    bench_rounds rounds = bench_rounds_begin(bench_this_core(), o->rounds);
+    status = run_calls(b, seconds, 0); /* touches the memory and is not counted */
+    while (!status && bench_rounds_next(&rounds)) {
+        status = run_calls(b, seconds, rounds.count);
+        bench_rounds_end(&rounds);
+    }
+    const bench_quiet quiet = bench_rounds_quiet(&rounds);
+    if (!status && !o->common.json)
+        fprintf(cli_stdout(), "%lld threads%9s us, quiet %s\n", (long long)threads, "", bench_quiet_text(&quiet, text));
     for (int i = 0; i < CALL_COUNT && !status; i++)
-        status = print_call(o, CALLS[i].name, bench_median(seconds[i], o->rounds), threads);
+        status = print_call(o, CALLS[i].name, bench_rounds_median(&rounds, seconds[i]), threads, &quiet);
     return status;
 }
 
@@ -427,7 +439,8 @@ static int measure_types(const bench_options *o) {
 
 int bench_cache(const bench_options *o) {
     if (!o->common.json)
-        fprintf(cli_stdout(), "%d tokens, %d key heads of %d, rotated, f16, pages of %d; medians of %lld rounds.\n", TOKENS,
+        fprintf(cli_stdout(),
+                "%d tokens, %d key heads of %d, rotated, f16, pages of %d; medians of the quiet rounds of %lld.\n", TOKENS,
                 HEADS, HEAD_DIM, PAGE, (long long)o->rounds);
     const int status = bench_for_threads(o, run);
     return status ? status : measure_types(o);

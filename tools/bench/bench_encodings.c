@@ -10,7 +10,8 @@ enum { FIRST_TOKENS = 64 };
 
 typedef struct bench_result {
     double ms, base_ms, ratio, goal; /* goal 0: none */
-    int64_t scratch, peak;           /* bytes; peak -1: not known */
+    bench_quiet quiet;
+    int64_t scratch, peak; /* bytes; peak -1: not known */
 } bench_result;
 
 /* -- memory -- */
@@ -69,24 +70,28 @@ static gyre_status timed_open(timed_call *t, const bench_call *call, const gyre_
 }
 
 /* calls[0]: without positions; calls[1]: with. */
-static gyre_status time_calls(const bench_call *const calls[2], int64_t rounds, const gyre_exec *exec, bench_result *result,
+static gyre_status time_calls(const bench_call *const calls[2], int64_t limit, const gyre_exec *exec, bench_result *result,
                               gyre_error *err) {
     double ms[2][BENCH_MAX_ROUNDS], ratio[BENCH_MAX_ROUNDS];
     timed_call timed[2] = {{NULL, NULL, 0}, {NULL, NULL, 0}};
     gyre_status status = timed_open(&timed[0], calls[0], exec, err);
     if (!status) status = timed_open(&timed[1], calls[1], exec, err);
-    for (int64_t r = 0; r < rounds && !status; r++) {
+    bench_rounds rounds = bench_rounds_begin(bench_this_core(), limit);
+    while (!status && bench_rounds_next(&rounds)) {
+        const int64_t r = rounds.count;
         status = time_once(&timed[0], exec, &ms[0][r], err);
         if (!status) status = time_once(&timed[1], exec, &ms[1][r], err);
         ratio[r] = status ? 0 : ms[1][r] / ms[0][r];
+        bench_rounds_end(&rounds);
     }
     result->scratch = (int64_t)timed[1].bytes;
     free(timed[0].scratch);
     free(timed[1].scratch);
     if (status) return status;
-    result->base_ms = bench_median(ms[0], rounds);
-    result->ms = bench_median(ms[1], rounds);
-    result->ratio = bench_median(ratio, rounds);
+    result->base_ms = bench_rounds_median(&rounds, ms[0]);
+    result->ms = bench_rounds_median(&rounds, ms[1]);
+    result->ratio = bench_rounds_median(&rounds, ratio);
+    result->quiet = bench_rounds_quiet(&rounds);
     return GYRE_OK;
 }
 
@@ -145,7 +150,8 @@ static int print_row(const bench_options *o, const bench_scheme *scheme, const b
                               "ms", JSON(r->ms), "base_ms", JSON(r->base_ms), "ratio", JSON(r->ratio), "goal",
                               r->goal > 0 ? JSON(r->goal) : json_null(), "scratch_bytes", JSON(r->scratch), "peak_bytes",
                               r->peak < 0 ? json_null() : JSON(r->peak), "matrix_bytes", JSON((int64_t)matrix_bytes(s)));
-    return bench_print_row(o, row, columns, COLUMNS, r->goal > 0 && r->ratio > r->goal ? "above the goal" : NULL);
+    const char *verdict = r->goal > 0 ? bench_goal_verdict(&r->quiet, r->ratio <= r->goal) : "";
+    return bench_print_row(o, row, &r->quiet, columns, COLUMNS, *verdict ? verdict + strlen(", ") : NULL);
 }
 
 static void print_head(const bench_options *o, const bench_shape *s) {

@@ -50,7 +50,7 @@ static double time_limit(scale_job *limit, const gyre_exec *exec, int64_t times)
     return (cli_seconds() - started) / (double)even;
 }
 
-static void measure(const bench_in_place *r, scale_job *limit, int64_t rounds, bench_in_place_result *out) {
+static void measure(const bench_in_place *r, scale_job *limit, int64_t limit_rounds, bench_in_place_result *out) {
     enum { SERIES = 5 };
     double s[SERIES][BENCH_MAX_ROUNDS];
     scale_job floats = {limit->x, GYRE_DTYPE_F32, 2, out->bytes / (int64_t)sizeof(float)};
@@ -58,7 +58,9 @@ static void measure(const bench_in_place *r, scale_job *limit, int64_t rounds, b
     const double once = time_calls(r, 3), enough = 2e-3;
     const int64_t times = once < enough ? (int64_t)(enough / once) + 1 : 1;
     (void)time_limit(limit, r->exec, times);
-    for (int64_t i = 0; i < rounds; i++) { /* an untimed call first loads the memory into the caches, if it fits */
+    bench_rounds rounds = bench_rounds_begin(bench_this_core(), limit_rounds);
+    while (bench_rounds_next(&rounds)) { /* an untimed call first loads the memory into the caches, if it fits */
+        const int64_t i = rounds.count;
         (void)time_calls(r, 1);
         s[0][i] = time_calls(r, times);
         (void)time_limit(limit, r->exec, 1);
@@ -66,12 +68,14 @@ static void measure(const bench_in_place *r, scale_job *limit, int64_t rounds, b
         s[2][i] = s[1][i] / s[0][i];
         s[3][i] = time_limit(&floats, r->exec, times);
         s[4][i] = s[3][i] / s[0][i];
+        bench_rounds_end(&rounds);
     }
-    out->ns = 1e9 * bench_median(s[0], rounds);
-    out->limit_ns = 1e9 * bench_median(s[1], rounds);
-    out->of_limit = bench_median(s[2], rounds);
-    out->bytes_ns = 1e9 * bench_median(s[3], rounds);
-    out->of_bytes = bench_median(s[4], rounds);
+    out->quiet = bench_rounds_quiet(&rounds);
+    out->ns = 1e9 * bench_rounds_median(&rounds, s[0]);
+    out->limit_ns = 1e9 * bench_rounds_median(&rounds, s[1]);
+    out->of_limit = bench_rounds_median(&rounds, s[2]);
+    out->bytes_ns = 1e9 * bench_rounds_median(&rounds, s[3]);
+    out->of_bytes = bench_rounds_median(&rounds, s[4]);
 }
 
 /* Fills in numbers near 1, which are also valid floats if the bytes are read as floats. */
@@ -122,18 +126,19 @@ void bench_in_place_head(const char *column) {
         "limit: the same numbers multiplied by a constant in place, in their type; bytes: the same bytes multiplied as if "
         "they were floats. GB/s read and written together\n\n");
     columns[1].key = columns[1].title = column;
-    bench_print_titles(columns, COLUMNS, NULL);
+    bench_print_titles(columns, COLUMNS, "goal");
 }
 
 int bench_in_place_print(const bench_options *o, const bench_in_place_row *row, const bench_in_place_result *r) {
     const double moved = 2 * (double)r->bytes; /* read and written */
-    return bench_print_row(o,
-                           JSON_OBJECT("bench", JSON(row->bench), "dtype", JSON(dtype_name(bench_types[row->type])),
-                                       row->column, JSON(row->what), "tokens", JSON(row->tokens), "threads",
-                                       JSON(row->threads), "ns", JSON(r->ns), "gbps", JSON(moved / r->ns), "limit_gbps",
-                                       JSON(moved / r->limit_ns), "of_limit", JSON(r->of_limit), "bytes_gbps",
-                                       JSON(moved / r->bytes_ns), "of_bytes", JSON(r->of_bytes)),
-                           columns, COLUMNS, NULL);
+    const int has_goal = row->goal > 0 && row->threads == 1;
+    char note[80];
+    json_t *line = JSON_OBJECT("bench", JSON(row->bench), "dtype", JSON(dtype_name(bench_types[row->type])), row->column,
+                               JSON(row->what), "tokens", JSON(row->tokens), "threads", JSON(row->threads), "ns",
+                               JSON(r->ns), "gbps", JSON(moved / r->ns), "limit_gbps", JSON(moved / r->limit_ns), "of_limit",
+                               JSON(r->of_limit), "bytes_gbps", JSON(moved / r->bytes_ns), "of_bytes", JSON(r->of_bytes),
+                               "goal", bench_goal(has_goal ? "of_limit" : NULL, row->goal));
+    return bench_print_row(o, line, &r->quiet, columns, COLUMNS, bench_goal_note(line, &r->quiet, note));
 }
 
 static int run_with_threads(const bench_options *o, int64_t threads,

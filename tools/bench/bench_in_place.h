@@ -18,7 +18,8 @@ typedef struct bench_in_place {
     gyre_status (*call)(const struct bench_in_place *run);
 } bench_in_place;
 typedef struct bench_in_place_result {
-    /* Medians over the rounds.  of_limit, of_bytes: time of the multiplication over time of the call.  bytes_ns: the
+    bench_quiet quiet;
+    /* Medians over the quiet rounds.  of_limit, of_bytes: time of the multiplication over time of the call.  bytes_ns: the
      * multiplication on the same bytes read as floats, which needs no widening of 16-bit types. */
     double ns, limit_ns, of_limit, bytes_ns, of_bytes;
     int64_t bytes;
@@ -31,6 +32,7 @@ gyre_status bench_measure_in_place(bench_in_place *run, int64_t rounds, bench_in
 /* A row of the table, or a line of JSON.  column: title of the second column; what: its value. */
 typedef struct bench_in_place_row {
     const char *bench, *column, *what; /* "rotate", "layout", "half" */
+    double goal;                       /* least of_limit on one thread; 0 = none */
     int type;
     int64_t tokens, threads;
 } bench_in_place_row;

@@ -10,7 +10,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 /* DeepSeek-V2 and V3: channels of a latent, of the rotated slice, and of a plain key (with the slice) and value. */
 enum { RANK = 512, ROPE = 64, PLAIN_KEY = 192, PLAIN_VALUE = 128, TOKENS = 4096, PIECE = 32, ALIGNMENT = 64 };
@@ -138,7 +137,7 @@ static gyre_status form_open(form *f, const latent_case *c, int which, const gyr
 typedef struct latent_result {
     double error, ms, of_read, of_peak, plain_ms, ratio;
     size_t bytes, plain_bytes; /* of a token */
-    int64_t rounds;
+    bench_quiet quiet;
 } latent_result;
 
 /* *error = root mean square of out over latents of a type less that over latents of f32, relative to the latter. */
@@ -159,34 +158,16 @@ static gyre_status measure_error(const latent_case *c, form *f, const gyre_exec 
     return status;
 }
 
-/* A call, and its least processor time: on a shared machine the clock counts other programs too. */
-typedef struct timed_run {
-    gyre_status (*run)(void *arg, const gyre_exec *exec);
-    void *arg;
-    double seconds; /* of all threads; 0 = not yet run */
-} timed_run;
-
-static gyre_status run_timed(void *arg, const gyre_exec *exec) {
-    timed_run *t = arg;
-    struct timespec before, after;
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &before);
-    const gyre_status status = t->run(t->arg, exec);
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &after);
-    const double seconds = (double)(after.tv_sec - before.tv_sec) + 1e-9 * (double)(after.tv_nsec - before.tv_nsec);
-    if (t->seconds == 0 || seconds < t->seconds) t->seconds = seconds;
-    return status;
-}
-
 enum { RUN_LATENT, RUN_PLAIN, RUN_READ, RUN_PEAK, RUNS };
 
-/* fma_flops: of the run of the peak. */
-static void summarise(const timed_run timed[RUNS], const form forms[FORMS], double fma_flops, latent_result *r) {
-    const double seconds = timed[RUN_LATENT].seconds;
-    r->ms = 1e3 * seconds;
-    r->plain_ms = 1e3 * timed[RUN_PLAIN].seconds;
-    r->ratio = seconds / timed[RUN_PLAIN].seconds;
-    r->of_read = timed[RUN_READ].seconds / seconds;
-    r->of_peak = forms[LATENT].flops / seconds / (fma_flops / timed[RUN_PEAK].seconds);
+static void summarise(const bench_series s[RUNS], const form forms[FORMS], const bench_rounds *rounds, latent_result *r) {
+    const bench_series *latent = &s[RUN_LATENT], *peak = &s[RUN_PEAK];
+    r->quiet = bench_rounds_quiet(rounds);
+    r->ms = 1e3 * bench_series_seconds(latent, rounds);
+    r->plain_ms = 1e3 * bench_series_seconds(&s[RUN_PLAIN], rounds);
+    r->ratio = bench_series_ratio(latent, &s[RUN_PLAIN], rounds);
+    r->of_read = bench_series_ratio(&s[RUN_READ], latent, rounds);
+    r->of_peak = bench_series_ratio(peak, latent, rounds) * latent->amount / peak->amount;
     r->bytes = forms[LATENT].token_bytes;
     r->plain_bytes = forms[PLAIN].token_bytes;
 }
@@ -194,8 +175,8 @@ static void summarise(const timed_run timed[RUNS], const form forms[FORMS], doub
 static gyre_status measure(const bench_options *o, const latent_case *c, const gyre_exec *exec, latent_result *r,
                            gyre_error *err) {
     form forms[FORMS] = {{0}};
-    timed_run timed[RUNS];
     bench_series s[RUNS] = {{0}}, *const all[RUNS] = {&s[0], &s[1], &s[2], &s[3]};
+    bench_rounds rounds = bench_rounds_begin(bench_this_core(), o->quick ? BENCH_QUICK_ROUNDS : o->rounds);
     gyre_status status = GYRE_OK;
     for (int i = 0; i < FORMS && !status; i++)
         status = form_open(&forms[i], c, i, exec, err);
@@ -206,18 +187,14 @@ static gyre_status measure(const bench_options *o, const latent_case *c, const g
     if (!status && !latents) status = gyre_fail(err, GYRE_ENOMEM, "%s: out of memory (gyre bench)", c->name);
     if (!status) {
         memset(latents, 1, (size_t)bytes);
-        const timed_run of[RUNS] = {{run_form, &forms[LATENT], 0},
-                                    {run_form, &forms[PLAIN], 0},
-                                    {bench_run_memory_read, &read, 0},
-                                    {bench_run_fma, NULL, 0}};
-        memcpy(timed, of, sizeof of);
-        for (int i = 0; i < RUNS; i++)
-            s[i] = (bench_series){.run = run_timed, .arg = &timed[i], .exec = exec};
-        r->rounds = o->quick ? BENCH_QUICK_ROUNDS : o->rounds;
-        status = bench_run_interleaved(all, RUNS, &r->rounds, NULL);
+        s[RUN_LATENT] = (bench_series){run_form, &forms[LATENT], exec, forms[LATENT].flops, 0, {0}};
+        s[RUN_PLAIN] = (bench_series){run_form, &forms[PLAIN], exec, 0, 0, {0}};
+        s[RUN_READ] = (bench_series){bench_run_memory_read, &read, exec, (double)bytes, 0, {0}};
+        s[RUN_PEAK] = (bench_series){bench_run_fma, NULL, exec, bench_fma_flops(exec), 0, {0}};
+        status = bench_run_interleaved(all, RUNS, &rounds, NULL);
         if (status) (void)gyre_fail(err, status, "%s: %s (gyre bench)", c->name, gyre_status_text(status));
     }
-    if (!status) summarise(timed, forms, bench_fma_flops(exec), r);
+    if (!status) summarise(s, forms, &rounds, r);
     free(latents);
     for (int i = 0; i < FORMS; i++)
         form_close(&forms[i]);
@@ -239,12 +216,13 @@ static const bench_column columns[] = {{"name", "case", -16, 0, 0},
 enum { COLUMNS = sizeof columns / sizeof *columns };
 
 static int print_row(const bench_options *o, const latent_case *c, const latent_result *r, int64_t threads) {
-    json_t *row = JSON_OBJECT("bench", JSON("latents"), "name", JSON(c->name), "heads", JSON(c->heads), "dtype",
-                              JSON(dtype_name(c->dtype)), "tokens", JSON(TOKENS), "threads", JSON(threads), "rounds",
-                              JSON(r->rounds), "token_bytes", JSON(r->bytes), "plain_token_bytes", JSON(r->plain_bytes),
-                              "ms", JSON(r->ms), "of_read", JSON(r->of_read), "of_peak", JSON(r->of_peak), "plain_ms",
-                              JSON(r->plain_ms), "ratio", JSON(r->ratio), "error", JSON(r->error), "goal", json_null());
-    return bench_print_row(o, row, columns, COLUMNS, NULL);
+    json_t *row =
+        JSON_OBJECT("bench", JSON("latents"), "name", JSON(c->name), "heads", JSON(c->heads), "dtype",
+                    JSON(dtype_name(c->dtype)), "tokens", JSON(TOKENS), "threads", JSON(threads), "rounds",
+                    JSON(r->quiet.rounds), "token_bytes", JSON(r->bytes), "plain_token_bytes", JSON(r->plain_bytes), "ms",
+                    JSON(r->ms), "of_read", JSON(r->of_read), "of_peak", JSON(r->of_peak), "plain_ms", JSON(r->plain_ms),
+                    "ratio", JSON(r->ratio), "error", JSON(r->error), "goal", json_null());
+    return bench_print_row(o, row, &r->quiet, columns, COLUMNS, NULL);
 }
 
 static void print_head(void) {
@@ -253,7 +231,7 @@ static void print_head(void) {
                     TOKENS, RANK, ROPE, PLAIN_KEY, PLAIN_VALUE);
     cli_page_printf(
         cli_stdout(),
-        "Least processor times of the rounds. of read: reading the latents once, over the call; of peak: of fused "
+        "Medians of the quiet rounds. of read: reading the latents once, over the call; of peak: of fused "
         "multiply-adds in registers; ratio: to the plain form; error: of the output, to f32; bytes: of keys and values "
         "of a token. Multiplying queries and outputs by the up-projections is not timed.\n\n");
     bench_print_titles(columns, COLUMNS, NULL);

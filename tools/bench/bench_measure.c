@@ -1,4 +1,4 @@
-/* bench_measure.c: medians, memory, random numbers and printed results for the benchmarks. */
+/* bench_measure.c: memory, random numbers and printed results for the benchmarks. */
 #define _DEFAULT_SOURCE // NOLINT(bugprone-reserved-identifier): for MAP_ANONYMOUS and madvise; glibc defines this name
 #include "tools/bench/bench.h"
 #include <errno.h>
@@ -11,15 +11,6 @@
 #ifdef __linux__
 #include <sys/prctl.h>
 #endif
-
-static int ascending(const void *a, const void *b) {
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-double bench_median(double *values, int64_t n) {
-    qsort(values, (size_t)n, sizeof *values, ascending);
-    return values[n / 2];
-}
 
 /* -- resident memory -- */
 /* out = resident bytes now; -1 if the system does not provide it. */
@@ -114,18 +105,30 @@ static const char *text_of(const json_t *row, const bench_column *c, char out[32
     return out;
 }
 
+enum { QUIET_WIDTH = 7 };
 void bench_print_titles(const bench_column *columns, int count, const char *end) {
     for (int i = 0; i < count; i++)
         fprintf(cli_stdout(), "%s%*s", i ? " " : "", columns[i].width, columns[i].title);
-    fprintf(cli_stdout(), "%s%s\n", end ? "  " : "", end ? end : "");
+    fprintf(cli_stdout(), " %*s%s%s\n", QUIET_WIDTH, "quiet", end ? "  " : "", end ? end : "");
 }
 
-int bench_print_row(const bench_options *o, json_t *row, const bench_column *columns, int count, const char *note) {
+const char *bench_quiet_text(const bench_quiet *quiet, char out[32]) {
+    if (quiet->quiet < 0) return "-";
+    snprintf(out, 32, "%lld/%lld", (long long)quiet->quiet, (long long)quiet->rounds);
+    return out;
+}
+
+int bench_print_row(const bench_options *o, json_t *row, const bench_quiet *quiet, const bench_column *columns, int count,
+                    const char *note) {
     char text[32];
-    if (o->common.json) return cli_json_line(row);
+    if (o->common.json) {
+        json_object_set_new(row, "quiet_rounds", quiet->quiet < 0 ? json_null() : JSON(quiet->quiet));
+        json_object_set_new(row, "nops_per_cycle", JSON(quiet->nops));
+        return cli_json_line(row);
+    }
     for (int i = 0; i < count; i++)
         fprintf(cli_stdout(), "%s%*s", i ? " " : "", columns[i].width, text_of(row, &columns[i], text));
-    fprintf(cli_stdout(), "%s%s\n", note ? "  " : "", note ? note : "");
+    fprintf(cli_stdout(), " %*s%s%s\n", QUIET_WIDTH, bench_quiet_text(quiet, text), note ? "  " : "", note ? note : "");
     json_decref(row);
     return bench_flush();
 }
@@ -135,13 +138,18 @@ json_t *bench_goal(const char *of, double value) {
     return JSON_OBJECT("of", JSON(of), strcmp(of, "ratio") == 0 ? "most" : "least", JSON(value));
 }
 
-const char *bench_goal_note(const json_t *row, char out[48]) {
+const char *bench_goal_verdict(const bench_quiet *quiet, int is_reached) {
+    return quiet->quiet == 0 ? ", not judged: no quiet round" : is_reached ? "" : ", missed";
+}
+
+const char *bench_goal_note(const json_t *row, const bench_quiet *quiet, char out[80]) {
     const json_t *goal = json_object_get(row, "goal"), *most = json_object_get(goal, "most");
     const char *of = json_string_value(json_object_get(goal, "of"));
     if (!of) return "";
     const double value = json_number_value(most ? most : json_object_get(goal, "least"));
     const double x = json_number_value(json_object_get(row, of));
-    snprintf(out, 48, "%s %s %.2f%s", of, most ? "<=" : ">=", value, (most ? x <= value : x >= value) ? "" : ", missed");
+    snprintf(out, 80, "%s %s %.2f%s", of, most ? "<=" : ">=", value,
+             bench_goal_verdict(quiet, most ? x <= value : x >= value));
     return out;
 }
 

@@ -14,7 +14,7 @@
 
 enum { PREFILL = 512, PROMPT = 128, WINDOW = 512, MOST_THREADS = 1024 };
 #define PREFILL_GOAL 0.70 /* of the arithmetic peak */
-#define DECODE_GOAL  0.70 /* of reading memory */
+#define DECODE_GOAL  0.80 /* of reading memory */
 #define EVAL_GOAL    0.85 /* of the forward pass alone */
 
 static const gyre_dtype TYPES[] = {GYRE_DTYPE_F32, GYRE_DTYPE_BF16};
@@ -207,8 +207,9 @@ enum { RUN_PREFILL, RUN_DECODE, RUN_EVALUATION, RUN_WINDOWS, RUN_PEAK, RUN_READ,
 
 typedef struct model_row {
     const char *name, *type, *unit, *fraction_name; /* "prefill", "f32", "GFLOP/s", "of_peak" */
-    int64_t threads, rounds, tokens;                /* tokens: of a run */
-    double ns, rate, limit, of_limit, goal;         /* of_limit: median over rounds; goal: its minimum, 0 = none */
+    int64_t threads, tokens;                        /* tokens: of a run */
+    double ns, rate, limit, of_limit, goal;         /* of_limit: median over quiet rounds; goal: its minimum, 0 = none */
+    bench_quiet quiet;
 } model_row;
 
 static const bench_column columns[] = {{"case", "case", -9, 0, 0},
@@ -224,38 +225,40 @@ static const bench_column columns[] = {{"case", "case", -9, 0, 0},
 enum { COLUMNS = sizeof columns / sizeof *columns };
 
 static int print_row(const bench_options *o, const model_row *r) {
-    char goal[32] = "";
-    if (r->goal > 0) snprintf(goal, sizeof goal, "%.2f%s", r->goal, r->of_limit < r->goal ? ", missed" : "");
+    char goal[80] = "";
+    if (r->goal > 0) snprintf(goal, sizeof goal, "%.2f%s", r->goal, bench_goal_verdict(&r->quiet, r->of_limit >= r->goal));
     return bench_print_row(o,
                            JSON_OBJECT("bench", JSON("model"), "case", JSON(r->name), "dtype", JSON(r->type), "threads",
-                                       JSON(r->threads), "rounds", JSON(r->rounds), "tokens", JSON(r->tokens), "ns",
+                                       JSON(r->threads), "rounds", JSON(r->quiet.rounds), "tokens", JSON(r->tokens), "ns",
                                        JSON(r->ns), "tokens_per_s", JSON((double)r->tokens / r->ns * 1e9), "unit",
                                        JSON(r->unit), "rate", JSON(r->rate), "limit", JSON(r->limit), "share",
                                        JSON(r->fraction_name), "value", JSON(r->of_limit), "goal",
                                        r->goal > 0 ? JSON(r->goal) : json_null()),
-                           columns, COLUMNS, goal);
+                           &r->quiet, columns, COLUMNS, goal);
 }
 
-/* Compares a run with its limit: the median over rounds of the ratio of their rates. */
-static int report(const bench_options *o, model_row row, const bench_series *run, const bench_series *limit) {
+/* Compares a run with its limit: the median over quiet rounds of the ratio of their rates. */
+static int report(const bench_options *o, model_row row, const bench_series *run, const bench_series *limit,
+                  const bench_rounds *rounds) {
     const bench_model_shape shape = chosen_shape(o);
     const int whole = shape.layers == bench_shapes[0].layers && shape.vocab == bench_shapes[0].vocab;
-    row.ns = 1e9 * bench_series_seconds(run, row.rounds);
-    row.rate = 1e-9 * bench_series_rate(run, row.rounds);
-    row.limit = 1e-9 * bench_series_rate(limit, row.rounds);
-    row.of_limit = bench_series_ratio(limit, run, row.rounds) * run->amount / limit->amount;
+    row.quiet = bench_rounds_quiet(rounds);
+    row.ns = 1e9 * bench_series_seconds(run, rounds);
+    row.rate = 1e-9 * bench_series_rate(run, rounds);
+    row.limit = 1e-9 * bench_series_rate(limit, rounds);
+    row.of_limit = bench_series_ratio(limit, run, rounds) * run->amount / limit->amount;
     if (!whole) row.goal = 0;
     return print_row(o, &row);
 }
 
 static int report_all(const bench_options *o, const char *type, const bench_series s[RUNS], int64_t threads,
-                      int64_t rounds) {
-    const model_row prefill = {"prefill", type, "GFLOP/s", "of_peak", threads, rounds, PREFILL, .goal = PREFILL_GOAL};
-    const model_row decode = {"decode", type, "GB/s", "of_read", threads, rounds, 1, .goal = DECODE_GOAL};
-    const model_row eval = {"eval", type, "tokens/s", "of_forward", threads, rounds, threads * WINDOW, .goal = EVAL_GOAL};
-    int failed = report(o, prefill, &s[RUN_PREFILL], &s[RUN_PEAK]);
-    if (!failed) failed = report(o, decode, &s[RUN_DECODE], &s[RUN_READ]);
-    return failed ? failed : report(o, eval, &s[RUN_EVALUATION], &s[RUN_WINDOWS]);
+                      const bench_rounds *rounds) {
+    const model_row prefill = {"prefill", type, "GFLOP/s", "of_peak", threads, PREFILL, .goal = PREFILL_GOAL};
+    const model_row decode = {"decode", type, "GB/s", "of_read", threads, 1, .goal = DECODE_GOAL};
+    const model_row eval = {"eval", type, "tokens/s", "of_forward", threads, threads * WINDOW, .goal = EVAL_GOAL};
+    int failed = report(o, prefill, &s[RUN_PREFILL], &s[RUN_PEAK], rounds);
+    if (!failed) failed = report(o, decode, &s[RUN_DECODE], &s[RUN_READ], rounds);
+    return failed ? failed : report(o, eval, &s[RUN_EVALUATION], &s[RUN_WINDOWS], rounds);
 }
 
 /* Shared by all measurements with the same number of threads. */
@@ -275,7 +278,7 @@ static int measure(const bench_options *o, const gyre_model *model, const char *
     bench_memory_read reading = {limits->memory, model_source(model).weight_bytes};
     const gyre_exec *exec = limits->exec;
     const bench_part part = {limits->progress, PART};
-    int64_t rounds = o->rounds;
+    bench_rounds rounds = bench_rounds_begin(bench_this_core(), o->rounds);
     cli_progress_label(limits->progress, "%s", type);
     if (model_bench_open(&s, model, exec, &err)) return cli_fail_error(&err);
     const double flops = prefill_flops(gyre_model_get_config(model), PREFILL), tokens = (double)(s.threads * WINDOW);
@@ -293,7 +296,7 @@ static int measure(const bench_options *o, const gyre_model *model, const char *
     cli_progress_erase();
     const int failed = status && cli_interrupted() ? CLI_FAILED
                        : status                    ? cli_fail("%s: %s (gyre bench model)", type, gyre_status_text(status))
-                                                   : report_all(o, type, all, s.threads, rounds);
+                                                   : report_all(o, type, all, s.threads, &rounds);
     model_bench_close(&s);
     return failed;
 }
@@ -331,7 +334,8 @@ static void print_head(const gyre_model *model) {
     cli_page_printf(
         cli_stdout(),
         "prefill: %d tokens, of fused multiply-adds in registers; decode: one token after %d, of reading as many "
-        "bytes as the weights have; eval: windows of %d, of reading them and no more. Ratios: medians of the rounds'.\n\n",
+        "bytes as the weights have; eval: windows of %d, of reading them and no more. Ratios: medians of the quiet "
+        "rounds'.\n\n",
         PREFILL, PROMPT, WINDOW);
     bench_print_titles(columns, COLUMNS, "goal");
 }

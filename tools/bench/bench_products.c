@@ -27,9 +27,7 @@ typedef struct product_case {
 } product_case;
 
 enum { MAX_CASES = 64, ROW_IN = 4096, ROW_BYTES = 128 << 20 };
-#define PEAK_GOAL    0.80 /* of the arithmetic peak */
-#define READ_GOAL    0.80 /* of reading the weights, f32 */
-#define SAVED_GOAL   0.80 /* of the bytes saved, bf16 and Q8_0 */
+#define PEAK_GOAL    0.85 /* of the arithmetic peak */
 #define SPEEDUP_GOAL 1.8  /* of two threads */
 
 typedef struct case_list {
@@ -170,8 +168,9 @@ typedef struct product_execs {
 } product_execs;
 
 typedef struct product_result {
-    int64_t threads, rounds;
-    /* NAN = not applicable.  Ratios are medians over the rounds. */
+    int64_t threads;
+    bench_quiet quiet;
+    /* NAN = not applicable.  Ratios are medians over the quiet rounds. */
     double ns, gflops, peak_gflops, of_peak, gbps, read_gbps, of_read, of_saved, speedup;
 } product_result;
 
@@ -180,14 +179,15 @@ typedef struct series_set {
     bench_series call, f32, limit; /* f32.run NULL: not measured */
 } series_set;
 
-static product_result summarise(const product_case *c, const series_set *set, const series_set *alone, int64_t rounds) {
+static product_result summarise(const product_case *c, const series_set *set, const series_set *alone,
+                                const bench_rounds *rounds) {
     const double ns = 1e9 * bench_series_seconds(&set->call, rounds), bytes = bytes_of(c);
     const double limit = 1e-9 * bench_series_rate(&set->limit, rounds);
     const double share = bench_series_ratio(&set->limit, &set->call, rounds) * set->call.amount / set->limit.amount;
     const int row = c->kind == KIND_ROW;
     return (product_result){
         .threads = set->call.exec->concurrency,
-        .rounds = rounds,
+        .quiet = bench_rounds_quiet(rounds),
         .ns = ns,
         .gflops = flops_of(c) / ns,
         .peak_gflops = row ? NAN : limit,
@@ -222,12 +222,13 @@ static int set_up_series(series_set sets[BENCH_MAX_EXECS], const product_case *c
 }
 
 /* out = the results, one for each number of threads; -1 with *err set. */
-static int measure(const product_case *c, const product_case *as_f32, int64_t rounds, const product_execs *execs,
+static int measure(const product_case *c, const product_case *as_f32, int64_t limit, const product_execs *execs,
                    cli_progress *progress, product_result results[BENCH_MAX_EXECS], gyre_error *err) {
     product p, f32 = {.memory = NULL};
     series_set sets[BENCH_MAX_EXECS];
     bench_series *all[3 * BENCH_MAX_EXECS];
-    const bench_part part = {progress, case_cost(c, rounds)};
+    const bench_part part = {progress, case_cost(c, limit)};
+    bench_rounds rounds = bench_rounds_begin(bench_this_core(), limit);
     const int threads = execs->all.of[execs->all.count - 1].concurrency;
     int count = 0;
     if (product_open(&p, c, threads, err)) return -1;
@@ -242,17 +243,33 @@ static int measure(const product_case *c, const product_case *as_f32, int64_t ro
     }
     if (!status) status = bench_run_interleaved(all, count, &rounds, &part);
     for (int i = 0; i < used && !status; i++)
-        results[i] = summarise(c, &sets[i], &sets[0], rounds);
+        results[i] = summarise(c, &sets[i], &sets[0], &rounds);
     free(p.memory);
     free(f32.memory);
     return status ? -1 : used;
 }
 
 /* -- results -- */
+/* out = the goal of one row of x, of reading the weights; 0 = none. */
+static double read_goal(gyre_stored_type type) {
+    switch (type) {
+    case GYRE_STORED_F32:
+        return 0.95;
+    case GYRE_STORED_F16:
+    case GYRE_STORED_BF16:
+        return 0.85;
+    case GYRE_STORED_Q8_0:
+        return 0.80;
+    case GYRE_STORED_Q4_K:
+        return 0.35;
+    default:
+        return 0;
+    }
+}
+
 static json_t *goal_of(const product_case *c, const product_result *r) {
-    const int saved = c->type == GYRE_STORED_BF16 || c->type == GYRE_STORED_Q8_0;
-    if (c->kind == KIND_ROW && c->type == GYRE_STORED_F32) return bench_goal("of_read", READ_GOAL);
-    if (c->kind == KIND_ROW) return bench_goal(saved ? "of_saved" : NULL, SAVED_GOAL);
+    const double read = read_goal(c->type);
+    if (c->kind == KIND_ROW) return bench_goal(read > 0 ? "of_read" : NULL, read);
     if (r->threads == 1) return bench_goal("of_peak", PEAK_GOAL);
     return bench_goal(r->threads == 2 && !isnan(r->speedup) ? "speedup" : NULL, SPEEDUP_GOAL);
 }
@@ -264,15 +281,15 @@ static const bench_column columns[] = {
 enum { COLUMNS = sizeof columns / sizeof *columns };
 
 static int print_row(const bench_options *o, const product_case *c, const product_result *r) {
-    char note[48];
+    char note[80];
     json_t *row =
         JSON_OBJECT("bench", JSON("products"), "name", JSON(c->name), "case", JSON(kind_names[c->kind]), "dtype",
                     JSON(c->kind == KIND_ROW ? c->name + strlen("row-") : "f32"), "rows", JSON(c->rows), "out", JSON(c->out),
-                    "in", JSON(c->in), "threads", JSON(r->threads), "rounds", JSON(r->rounds), "ns", JSON(r->ns), "gflops",
-                    JSON(r->gflops), "peak_gflops", JSON(r->peak_gflops), "of_peak", JSON(r->of_peak), "gbps", JSON(r->gbps),
-                    "read_gbps", JSON(r->read_gbps), "of_read", JSON(r->of_read), "of_saved", JSON(r->of_saved), "speedup",
-                    JSON(r->speedup), "goal", goal_of(c, r));
-    return bench_print_row(o, row, columns, COLUMNS, bench_goal_note(row, note));
+                    "in", JSON(c->in), "threads", JSON(r->threads), "rounds", JSON(r->quiet.rounds), "ns", JSON(r->ns),
+                    "gflops", JSON(r->gflops), "peak_gflops", JSON(r->peak_gflops), "of_peak", JSON(r->of_peak), "gbps",
+                    JSON(r->gbps), "read_gbps", JSON(r->read_gbps), "of_read", JSON(r->of_read), "of_saved",
+                    JSON(r->of_saved), "speedup", JSON(r->speedup), "goal", goal_of(c, r));
+    return bench_print_row(o, row, &r->quiet, columns, COLUMNS, bench_goal_note(row, &r->quiet, note));
 }
 
 static void print_head(void) {
@@ -280,7 +297,8 @@ static void print_head(void) {
         cli_stdout(),
         "nt: rows of x times weights [out x in]; nn, tn: its gradients for x and for the weights; row: one row of x times "
         "128 MiB of weights. of peak: of fused multiply-adds in registers; of read: rate of the weights over that of "
-        "reading them in a loop; of saved: speed relative to f32 over the bytes saved. Ratios: medians of the rounds'.\n\n");
+        "reading them in a loop; of saved: speed relative to f32 over the bytes saved. Ratios: medians of the quiet "
+        "rounds'.\n\n");
     bench_print_titles(columns, COLUMNS, "goal");
 }
 

@@ -1,7 +1,6 @@
 /* bench_roofline.c: arithmetic peak, memory read rate, and interleaved measuring. */
 #include "tools/bench/bench_roofline.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 /* -- interleaved series -- */
@@ -24,7 +23,22 @@ static void tell(const bench_part *part, int64_t runs) {
     if (part) cli_progress_step(part->bar, part->amount / runs, 0);
 }
 
-gyre_status bench_run_interleaved(bench_series *const all[], int count, int64_t *rounds, const bench_part *part) {
+/* A round of all series.  A sample of the core follows each run, because a round may be long. */
+static gyre_status run_round(bench_series *const all[], int count, bench_rounds *rounds, const bench_part *part) {
+    const int64_t r = rounds->count;
+    double seconds;
+    gyre_status status = GYRE_OK;
+    for (int i = 0; i < count && !status; i++) {
+        bench_series *s = all[i];
+        if (r > 0 ? s->seconds[r - 1] < WARMUP_BELOW_SECONDS : s->times > 1) status = run_times(s, 1, &seconds);
+        if (!status) status = run_times(s, s->times, &s->seconds[r]);
+        if (i + 1 < count) bench_rounds_sample(rounds);
+        if (!status) tell(part, count * (rounds->limit + 1));
+    }
+    return status;
+}
+
+gyre_status bench_run_interleaved(bench_series *const all[], int count, bench_rounds *rounds, const bench_part *part) {
     double seconds, round = 0;
     gyre_status status = GYRE_OK;
     for (int i = 0; i < count && !status; i++) {
@@ -36,31 +50,27 @@ gyre_status bench_run_interleaved(bench_series *const all[], int count, int64_t 
         round += seconds * (double)(s->times + (seconds < WARMUP_BELOW_SECONDS));
     }
     const double fit = MAX_CASE_SECONDS / round;
-    if (fit<(double)*rounds && * rounds> MIN_ROUNDS) *rounds = fit < MIN_ROUNDS ? MIN_ROUNDS : (int64_t)fit;
-    if (!status) tell(part, *rounds + 1);
-    for (int64_t r = 0; r < *rounds; r++)
-        for (int i = 0; i < count && !status; i++) {
-            if (r > 0 ? all[i]->seconds[r - 1] < WARMUP_BELOW_SECONDS : all[i]->times > 1)
-                status = run_times(all[i], 1, &seconds);
-            if (!status) status = run_times(all[i], all[i]->times, &all[i]->seconds[r]);
-            if (!status) tell(part, count * (*rounds + 1));
-        }
+    if (fit < (double)rounds->limit && rounds->limit > MIN_ROUNDS)
+        rounds->limit = fit < MIN_ROUNDS ? MIN_ROUNDS : (int64_t)fit;
+    if (!status) tell(part, rounds->limit + 1);
+    while (!status && bench_rounds_next(rounds)) {
+        status = run_round(all, count, rounds, part);
+        bench_rounds_end(rounds);
+    }
     return status;
 }
 
-double bench_series_seconds(const bench_series *s, int64_t rounds) {
-    double sorted[BENCH_MAX_ROUNDS];
-    memcpy(sorted, s->seconds, (size_t)rounds * sizeof *sorted);
-    return bench_median(sorted, rounds);
+double bench_series_seconds(const bench_series *s, const bench_rounds *rounds) {
+    return bench_rounds_median(rounds, s->seconds);
 }
-double bench_series_rate(const bench_series *s, int64_t rounds) {
+double bench_series_rate(const bench_series *s, const bench_rounds *rounds) {
     return s->amount / bench_series_seconds(s, rounds);
 }
-double bench_series_ratio(const bench_series *a, const bench_series *b, int64_t rounds) {
+double bench_series_ratio(const bench_series *a, const bench_series *b, const bench_rounds *rounds) {
     double ratios[BENCH_MAX_ROUNDS];
-    for (int64_t r = 0; r < rounds; r++)
+    for (int64_t r = 0; r < rounds->count; r++)
         ratios[r] = a->seconds[r] / b->seconds[r];
-    return bench_median(ratios, rounds);
+    return bench_rounds_median(rounds, ratios);
 }
 
 static int64_t concurrency_of(const gyre_exec *exec) {

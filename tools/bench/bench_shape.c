@@ -268,6 +268,7 @@ static gyre_status shape_bench_open(shape_bench *b, const gyre_model *model, con
 typedef struct shape_times {
     double whole, products, attention, plain, peak, read; /* attention and plain: of all layers; peak, read: of a run */
     int64_t peaks;                                        /* runs of the peak, one for each pass */
+    bench_quiet quiet;                                    /* passes, or tries to decode */
 } shape_times;
 
 static double processor_seconds(void) {
@@ -308,25 +309,38 @@ static void add_times(shape_times *sum, const shape_times *t) {
     sum->peaks++;
 }
 
-/* The least times of several tries to decode a token after `tokens`, and of reading the weights. */
+/* Adds up which passes were quiet.  All of them count: a text is read once. */
+static void add_quiet(bench_quiet *sum, const bench_quiet *pass) {
+    sum->rounds += pass->rounds;
+    sum->quiet = pass->quiet < 0 ? -1 : sum->quiet + pass->quiet;
+    sum->nops = sum->rounds == 1 ? pass->nops : fmin(sum->nops, pass->nops);
+}
+
+/* The least times of several tries to decode a token after `tokens`, and of reading the weights, over quiet tries. */
 static gyre_status time_decoding(shape_bench *b, int64_t tries, int64_t tokens, shape_times *least) {
+    double whole[BENCH_MAX_ROUNDS], products[BENCH_MAX_ROUNDS], attention[BENCH_MAX_ROUNDS], plain[BENCH_MAX_ROUNDS],
+        weights[BENCH_MAX_ROUNDS];
     const bench_memory_read reading = {(const float *)(const void *)b->weights, b->weight_bytes};
     b->decodes = 1;
-    for (int64_t i = 0; i < tries; i++) {
+    bench_rounds rounds = bench_rounds_begin(bench_this_core(), tries);
+    while (bench_rounds_next(&rounds)) {
+        const int64_t i = rounds.count;
         shape_times t = {0};
         bench_memory_read read = reading;
         const gyre_status status = time_pass(b, tokens, 1, &t);
         if (status) return status;
         const double before = processor_seconds();
         (void)bench_run_memory_read(&read, b->exec);
-        t.read = processor_seconds() - before;
-        if (i == 0) *least = t;
-        least->whole = fmin(least->whole, t.whole);
-        least->products = fmin(least->products, t.products);
-        least->attention = fmin(least->attention, t.attention);
-        least->plain = fmin(least->plain, t.plain);
-        least->read = fmin(least->read, t.read);
+        weights[i] = processor_seconds() - before;
+        whole[i] = t.whole, products[i] = t.products, attention[i] = t.attention, plain[i] = t.plain;
+        bench_rounds_end(&rounds);
     }
+    *least = (shape_times){.whole = bench_rounds_least(&rounds, whole),
+                           .products = bench_rounds_least(&rounds, products),
+                           .attention = bench_rounds_least(&rounds, attention),
+                           .plain = bench_rounds_least(&rounds, plain),
+                           .read = bench_rounds_least(&rounds, weights),
+                           .quiet = bench_rounds_quiet(&rounds)};
     b->decodes = 0;
     return GYRE_OK;
 }
@@ -371,7 +385,7 @@ static int print_times(const bench_options *o, const shape_bench *b, const char 
         "limit", JSON(1e-9 * limit), "value", JSON(amount / seconds / limit), "products", JSON(t->products / t->whole),
         "attention", JSON(t->plain / t->whole), "rotation", JSON((t->attention - t->plain) / t->whole), "rest",
         JSON(1 - (t->products + t->attention) / t->whole));
-    return bench_print_row(o, row, columns, COLUMNS, NULL);
+    return bench_print_row(o, row, &t->quiet, columns, COLUMNS, NULL);
 }
 
 static int report_prefill(const bench_options *o, const shape_bench *b, int64_t tokens, const shape_times *t) {
@@ -410,8 +424,13 @@ static int measure_lengths(const bench_options *o, shape_bench *b, const int64_t
         while (read < lengths[i] && !status && !cli_interrupted()) {
             const int64_t rows = lengths[i] - read < PASS ? lengths[i] - read : PASS;
             shape_times t = {0};
+            bench_rounds pass = bench_rounds_begin(bench_this_core(), 1);
+            (void)bench_rounds_next(&pass);
             status = time_pass(b, read, rows, &t);
+            bench_rounds_end(&pass);
+            t.quiet = bench_rounds_quiet(&pass);
             add_times(&sum, &t);
+            add_quiet(&sum.quiet, &t.quiet);
             cli_progress_set(progress, read += rows);
         }
         if (!status && !cli_interrupted()) status = time_decoding(b, o->rounds, read, &decoding);

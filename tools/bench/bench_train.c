@@ -13,43 +13,55 @@ static double peak_rate(const gyre_exec *exec) {
     return PEAK_RUNS * bench_fma_flops(exec) / (cli_seconds() - started);
 }
 
-/* Alternates rounds of both, so that a slow moment of the machine affects both.  rates: tokens and
- * operations per second, and the median over the rounds of their ratio. */
-static gyre_status measure(const bench_options *o, gyre_trainer *t, const gyre_exec *exec, double rates[3],
+/* tokens, operations: per second; ratio: median over the quiet rounds of tokens over operations. */
+typedef struct train_rates {
+    double tokens, operations, ratio;
+    bench_quiet quiet;
+} train_rates;
+
+/* Alternates rounds of both, so that a slow moment of the machine affects both. */
+static gyre_status measure(const bench_options *o, gyre_trainer *t, const gyre_exec *exec, train_rates *out,
                            gyre_error *err) {
     double tokens[BENCH_MAX_ROUNDS], peak[BENCH_MAX_ROUNDS], ratios[BENCH_MAX_ROUNDS], loss;
     gyre_status status = gyre_trainer_step(t, &loss, err);
     (void)peak_rate(exec);
-    for (int64_t r = 0; r < o->rounds && !status; r++) {
+    bench_rounds rounds = bench_rounds_begin(bench_this_core(), o->rounds);
+    while (!status && bench_rounds_next(&rounds)) {
+        const int64_t r = rounds.count;
         peak[r] = peak_rate(exec);
         const double started = cli_seconds();
         for (int i = 0; i < STEPS && !status; i++)
             status = gyre_trainer_step(t, &loss, err);
         tokens[r] = (double)(STEPS * o->train.batch * o->train.context) / (cli_seconds() - started);
         ratios[r] = tokens[r] / peak[r];
+        bench_rounds_end(&rounds);
     }
     if (status) return status;
-    rates[0] = bench_median(tokens, o->rounds);
-    rates[1] = bench_median(peak, o->rounds);
-    rates[2] = bench_median(ratios, o->rounds);
+    *out = (train_rates){bench_rounds_median(&rounds, tokens), bench_rounds_median(&rounds, peak),
+                         bench_rounds_median(&rounds, ratios), bench_rounds_quiet(&rounds)};
     return GYRE_OK;
 }
 
-static int print_train(const bench_options *o, const gyre_exec *exec, int64_t weights, double flops, const double rates[3]) {
-    const double trained = rates[0] * flops * 1e-9, limit = rates[1] * 1e-9, of_peak = rates[2] * flops;
+static int print_train(const bench_options *o, const gyre_exec *exec, int64_t weights, double flops,
+                       const train_rates *rates) {
+    const double trained = rates->tokens * flops * 1e-9, limit = rates->operations * 1e-9, of_peak = rates->ratio * flops;
+    const bench_quiet *quiet = &rates->quiet;
+    char text[32];
     if (o->common.json)
         return cli_json_write(cli_stdout(),
-                              json_pack("{s:s, s:s, s:I, s:I, s:I, s:I, s:f, s:f, s:f, s:f, s:f}", "bench", "train",
-                                        "encoding", o->train.encoding.name, "context", (json_int_t)o->train.context, "batch",
-                                        (json_int_t)o->train.batch, "threads", (json_int_t)exec->concurrency, "parameters",
-                                        (json_int_t)weights, "tokens_per_s", rates[0], "flops_per_token", flops, "gflops",
-                                        trained, "peak_gflops", limit, "of_peak", of_peak));
-    fprintf(cli_stdout(), "train %s: %lld weights, context %lld, batch %lld, %lld threads, medians of %lld rounds\n",
+                              json_pack("{s:s, s:s, s:I, s:I, s:I, s:I, s:f, s:f, s:f, s:f, s:f, s:o, s:o}", "bench",
+                                        "train", "encoding", o->train.encoding.name, "context", (json_int_t)o->train.context,
+                                        "batch", (json_int_t)o->train.batch, "threads", (json_int_t)exec->concurrency,
+                                        "parameters", (json_int_t)weights, "tokens_per_s", rates->tokens, "flops_per_token",
+                                        flops, "gflops", trained, "peak_gflops", limit, "of_peak", of_peak, "quiet_rounds",
+                                        quiet->quiet < 0 ? json_null() : JSON(quiet->quiet), "nops_per_cycle",
+                                        JSON(quiet->nops)));
+    fprintf(cli_stdout(), "train %s: %lld weights, context %lld, batch %lld, %lld threads, medians of quiet rounds (%s)\n",
             o->train.encoding.name, (long long)weights, (long long)o->train.context, (long long)o->train.batch,
-            (long long)exec->concurrency, (long long)o->rounds);
+            (long long)exec->concurrency, bench_quiet_text(quiet, text));
     fprintf(cli_stdout(),
-            "  %.0f tokens/s x %.3f MFLOP/token (6 x weights + 12 x layers x channels x context) = %.1f GFLOP/s\n", rates[0],
-            flops * 1e-6, trained);
+            "  %.0f tokens/s x %.3f MFLOP/token (6 x weights + 12 x layers x channels x context) = %.1f GFLOP/s\n",
+            rates->tokens, flops * 1e-6, trained);
     fprintf(cli_stdout(), "  fused multiply-adds in registers, on all threads: %.1f GFLOP/s\n", limit);
     fprintf(cli_stdout(), "  of peak: %.2f\n", of_peak);
     return 0;
@@ -83,18 +95,18 @@ static int train(const bench_options *o, const gyre_exec *exec) {
     const gyre_text text = random_text(ids, count);
     gyre_error err = {0};
     gyre_trainer *t = NULL;
-    double rates[3] = {0};
+    train_rates rates = {0};
     int64_t weights = 0;
     double flops = 0;
     gyre_status status = gyre_trainer_create(&t, &run, NULL, &text, exec, &err);
     if (!status) {
         weights = gyre_model_parameters(gyre_trainer_get_model(t));
         flops = gyre_train_flops(gyre_model_get_config(gyre_trainer_get_model(t)), o->train.context);
-        status = measure(o, t, exec, rates, &err);
+        status = measure(o, t, exec, &rates, &err);
     }
     gyre_trainer_free(t);
     free(ids);
-    return status ? cli_fail_error(&err) : print_train(o, exec, weights, flops, rates);
+    return status ? cli_fail_error(&err) : print_train(o, exec, weights, flops, &rates);
 }
 
 int bench_train(const bench_options *options) {

@@ -70,19 +70,25 @@ static double seconds_now(void) {
 
 /* -- measuring -- */
 
-/* best[way] = the least processor time of a call, in nanoseconds, over rounds of tries. */
-static gyre_status measure(const small_call *c, int64_t rounds, double best[WAYS]) {
+/* best[way] = the least processor time of a call, in nanoseconds, over quiet rounds of tries. */
+static gyre_status measure(const small_call *c, int64_t limit, double best[WAYS], bench_quiet *quiet) {
     const double work = 200 + (double)(c->rope ? 1 : c->loop.keys) * HEADS * (double)c->loop.dim / 8; /* about, in ns */
     const int64_t count = 1 + (int64_t)(TRY_NS / work);
+    double ns[WAYS][BENCH_MAX_ROUNDS];
+    bench_rounds rounds = bench_rounds_begin(bench_this_core(), limit);
     gyre_status status = GYRE_OK;
-    for (int64_t round = 0; round < rounds; round++)
+    while (!status && bench_rounds_next(&rounds)) {
         for (int way = 0; way < WAYS; way++) {
             const double started = seconds_now();
             for (int64_t i = 0; i < count && !status; i++)
                 status = run(c, way);
-            const double ns = 1e9 * (seconds_now() - started) / (double)count;
-            if (round == 0 || ns < best[way]) best[way] = ns;
+            ns[way][rounds.count] = 1e9 * (seconds_now() - started) / (double)count;
         }
+        bench_rounds_end(&rounds);
+    }
+    for (int way = 0; way < WAYS; way++)
+        best[way] = bench_rounds_least(&rounds, ns[way]);
+    *quiet = bench_rounds_quiet(&rounds);
     return status;
 }
 
@@ -125,24 +131,25 @@ static const bench_column columns[] = {{"operation", "operation", -10, 0, 0},
                                        {"ratio", "ratio", 7, 2, 0}};
 enum { COLUMNS = sizeof columns / sizeof *columns };
 
-static int print(const bench_options *o, const small_call *c, const double best[WAYS]) {
-    char note[48];
+static int print(const bench_options *o, const small_call *c, const double best[WAYS], const bench_quiet *quiet) {
+    char note[80];
     json_t *row =
         json_pack("{s:s, s:s, s:I, s:I, s:f, s:f, s:f, s:f, s:o}", "bench", "call", "operation",
                   c->rope ? "rotate" : "attention", "head_dim", (json_int_t)c->loop.dim, "keys",
                   (json_int_t)(c->rope ? 0 : c->loop.keys), "loop_ns", best[LOOP], "prepared_ns", best[PREPARED], "call_ns",
                   best[PLAIN_CALL], "ratio", best[PREPARED] / best[LOOP], "goal", bench_goal("ratio", 1.2));
-    return bench_print_row(o, row, columns, COLUMNS, bench_goal_note(row, note));
+    return bench_print_row(o, row, quiet, columns, COLUMNS, bench_goal_note(row, quiet, note));
 }
 
 static int run_case(const bench_options *o, const small_memory *m, int rotates, int64_t dim, int64_t keys) {
     gyre_error err = {0, ""};
     double best[WAYS] = {0};
+    bench_quiet quiet = {0};
     small_call c = {.loop = {keys, HEADS, dim, m->q, m->k, m->v, m->out, m->weights}, .scratch = {m->scratch, m->bytes}};
     gyre_status status = rotates ? open_rotation(&c, &err) : open_attention(&c, &err);
     memcpy(m->out, m->q, (size_t)(HEADS * dim) * sizeof *m->q);
-    if (!status) status = measure(&c, o->rounds, best);
-    const int printed = status ? CLI_FAILED : print(o, &c, best);
+    if (!status) status = measure(&c, o->rounds, best, &quiet);
+    const int printed = status ? CLI_FAILED : print(o, &c, best, &quiet);
     close_call(&c);
     return status ? cli_fail_error(&err) : printed;
 }
