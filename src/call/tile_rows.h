@@ -59,6 +59,17 @@ typedef struct gyre_key_reader {
     int64_t channels, pad;
     int scales_apart; /* Q8: 1 = the whole numbers, without the scales of their rows */
 } gyre_key_reader;
+/* Prefetches a row that is read or written ROWS_AHEAD rows later: rows of a view are kilobytes apart, a step that hardware
+ * does not follow.  The row need not exist. */
+enum { ROWS_AHEAD = 4 };
+static inline void gyre_row_prefetch(uintptr_t row, int64_t bytes) {
+#ifdef __GNUC__
+    for (int64_t b = 0; b < bytes; b += 64)
+        __builtin_prefetch((const char *)(row + (uintptr_t)b)); /* NOLINT(performance-no-int-to-ptr) */
+#else
+    (void)row, (void)bytes;
+#endif
+}
 /* to[count][pad] = the rows of a run. */
 void gyre_key_run_read(const gyre_key_reader *reader, const gyre_key_run *run, float *to);
 /* to[KEY_TILE][pad] = the rows of tile `tile` of a sequence, and zeros past the last key. */

@@ -1,7 +1,7 @@
 /* project_tier.h: a few rows of x times a matrix, which is read in place, once, in one stream.
  *
- The speed is that of memory: the matrix is read row by row, each vector once for up to PROJECT_ROWS rows of x.  There is no
- software prefetch, because hardware prefetches a single stream best.  The order of a sum is that of product_tier.h. */
+ * The speed is that of memory: the matrix is read row by row, each vector once for up to PROJECT_ROWS rows of x, in one
+ * stream, which processors prefetch best.  The order of a sum is that of product_tier.h. */
 #ifndef GYRE_KERNELS_PROJECT_TIER_H
 #define GYRE_KERNELS_PROJECT_TIER_H
 #include "kernels/decode_tier.h"
@@ -14,6 +14,7 @@ typedef struct project_rows {
     const char *w;
     int64_t x_row_stride;
     int rows;
+    int64_t ahead; /* read_ahead */
 } project_rows;
 
 /* sum[r] = the products of row r over n channels from `first` on.  Always inlined. */
@@ -34,8 +35,15 @@ TIER_INLINE void project_add(const project_rows *p, int64_t c, vec y, vec *sum) 
 
 TIER_INLINE void sums_of(elem_type type, const project_rows *p, int64_t first, int64_t n, vec *sum) {
     const elem_type table = {load_f32, store_f32, sizeof(float)};
+    const int64_t line = READ_LINE_BYTES / type.size;
     int64_t c = first;
     project_clear(p, sum);
+    for (; c + line <= first + n; c += line) {
+        prefetch_ahead(p->w + c * type.size, p->ahead);
+        DECODE_UNROLL
+        for (int64_t v = 0; v < line; v += LANES)
+            project_add(p, c + v, vec_in_register(type.load(p->w + (c + v) * type.size)), sum);
+    }
     for (; c + LANES <= first + n; c += LANES)
         project_add(p, c, vec_in_register(type.load(p->w + c * type.size)), sum);
     const int64_t left = first + n - c;
@@ -88,7 +96,8 @@ TIER_INLINE void project_short(project_sums *sums, const gyre_projection *p, con
 /* Rows of x from `first` on, and n <= LANES rows of the matrix from `row` on. */
 TIER_INLINE void project_block(project_sums *sums, const gyre_projection *p, int64_t w_bytes, int64_t first, int rows,
                                int64_t row, int64_t n) {
-    project_rows at = {p->x + first * p->x_row_stride, (const char *)p->w + row * w_bytes, p->x_row_stride, rows};
+    project_rows at = {p->x + first * p->x_row_stride, (const char *)p->w + row * w_bytes, p->x_row_stride, rows,
+                       read_ahead()};
     float *y = p->y + first * p->y_row_stride + row;
     if (n == LANES && p->in <= GYRE_PRODUCT_BLOCK)
         project_short(sums, p, &at, w_bytes, y);

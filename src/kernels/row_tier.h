@@ -5,6 +5,7 @@
 #define GYRE_KERNELS_ROW_TIER_H
 #include "kernels/tier_names.h"
 
+#include <stdint.h>
 #include <string.h>
 
 #define TIER_INLINE static inline __attribute__((always_inline))
@@ -14,6 +15,29 @@
 #else
 #define TIER_UNROLL _Pragma("GCC unroll 16")
 #endif
+
+/* -- reading ahead -- */
+/* A line of 16-bit numbers takes several times the instructions of a line of floats, so the window in which a processor runs
+ * ahead covers too few lines of them.  On Intel's processors a prefetch for each line mends that, best into the second-level
+ * cache; AMD's are faster without (docs/performance.md). */
+enum { READ_AHEAD_BYTES = 4096, READ_LINE_BYTES = 64 };
+/* out = how far ahead to prefetch, in bytes; 0 = not at all. */
+static inline int64_t read_ahead(void) {
+#if defined(__x86_64__)
+    return __builtin_cpu_is("intel") ? READ_AHEAD_BYTES : 0;
+#else
+    return 0;
+#endif
+}
+/* The memory need not exist: a prefetch never faults. */
+TIER_INLINE void prefetch_ahead(const void *at, int64_t ahead) {
+#if defined(__GNUC__)
+    /* NOLINTNEXTLINE(performance-no-int-to-ptr): it may be past the end */
+    if (ahead) __builtin_prefetch((const char *)((uintptr_t)at + (uintptr_t)ahead), 0, 2);
+#else
+    (void)at, (void)ahead;
+#endif
+}
 
 /* -- types -- */
 typedef vec load_function(const void *p);

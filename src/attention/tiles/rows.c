@@ -17,8 +17,12 @@ static void write_row(const gyre_kernels *kernels, const float *from, int64_t n,
 
 void gyre_rows_read(const gyre_attention_plan *plan, const gyre_cview *view, const gyre_row_range *rows, float *to,
                     int64_t pad) {
-    for (int64_t i = 0; i < rows->count; i++, to += pad)
-        gyre_tile_read_row(plan->kernels, gyre_cview_at(view, rows->batch, rows->first + i, rows->head, 0), view, to, pad);
+    const int64_t size = (int64_t)gyre_dtype_size(view->dtype), step = view->stride[1] * size;
+    for (int64_t i = 0; i < rows->count; i++, to += pad) {
+        const char *from = gyre_cview_at(view, rows->batch, rows->first + i, rows->head, 0);
+        gyre_row_prefetch((uintptr_t)from + (uintptr_t)(ROWS_AHEAD * step), view->shape[3] * size);
+        gyre_tile_read_row(plan->kernels, from, view, to, pad);
+    }
 }
 
 void gyre_rows_spread(const gyre_attention_plan *plan, float *x, int64_t count) {
@@ -38,8 +42,10 @@ void gyre_rows_gather(const gyre_attention_plan *plan, float *x, int64_t count) 
 
 void gyre_rows_write(const gyre_attention_plan *plan, const gyre_view *view, const gyre_row_range *rows, const float *from,
                      int64_t pad) {
+    const int64_t size = (int64_t)gyre_dtype_size(view->dtype), step = view->stride[1] * size;
     for (int64_t i = 0; i < rows->count; i++, from += pad) {
         void *to = gyre_view_at(view, rows->batch, rows->first + i, rows->head, 0);
+        gyre_row_prefetch((uintptr_t)to + (uintptr_t)(ROWS_AHEAD * step), view->shape[3] * size);
         write_row(plan->kernels, from, view->shape[3], to, view->dtype, view->stride[3]);
     }
 }

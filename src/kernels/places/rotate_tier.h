@@ -93,10 +93,19 @@ TIER_INLINE void rotate_cross_rest(elem_type type, const gyre_rotate_job *t, int
     }
 }
 
+/* Prefetches what is read `ahead` bytes later, if heads are dense; at (a constant): bytes from `in`, the first of each line
+ * counts.  ahead: 0 for data that fits a cache. */
+TIER_INLINE void rotate_prefetch(const char *in, int64_t at, int64_t ahead) {
+    if (at % READ_LINE_BYTES == 0) prefetch_ahead(in + at, ahead);
+}
+TIER_INLINE int64_t rotate_ahead(const gyre_rotate_job *t) {
+    return t->exceeds_cache ? read_ahead() : 0;
+}
+
 #if LANES > 1
 /* Half to half: keeps ROTATE_HALF_VECS vectors of angles in registers for all heads.  out = pairs done. */
 TIER_INLINE int64_t rotate_half_blocks(elem_type type, const gyre_rotate_job *t) {
-    const int64_t block = ROTATE_HALF_VECS * LANES, half = t->pairs * type.size;
+    const int64_t block = ROTATE_HALF_VECS * LANES, half = t->pairs * type.size, ahead = rotate_ahead(t);
     int64_t i = 0;
     for (; i + block <= t->pairs; i += block) {
         vec_angles k[ROTATE_HALF_VECS];
@@ -108,6 +117,8 @@ TIER_INLINE int64_t rotate_half_blocks(elem_type type, const gyre_rotate_job *t)
             char *out = head_out(t, type, h) + i * type.size;
             TIER_UNROLL
             for (int v = 0; v < ROTATE_HALF_VECS; v++) {
+                rotate_prefetch(in, v * LANES * type.size, ahead);
+                rotate_prefetch(in + half, v * LANES * type.size, ahead);
                 vec a = type.load(in + v * LANES * type.size), b = type.load(in + half + v * LANES * type.size);
                 rotate_vec_pairs(&a, &b, &k[v]);
                 type.store(out + v * LANES * type.size, a);
@@ -122,6 +133,7 @@ TIER_INLINE int64_t rotate_half_blocks(elem_type type, const gyre_rotate_job *t)
  * must be the whole head.  out = pairs done. */
 TIER_INLINE int64_t rotate_cross_blocks(elem_type type, const gyre_rotate_job *t) {
     const int64_t block = ROTATE_CROSS_VECS * LANES, half = t->pairs * type.size, vector = LANES * type.size;
+    const int64_t ahead = rotate_ahead(t);
     int64_t i = 0;
     if (t->in == t->out && t->pairs != block) return 0;
     for (; i + block <= t->pairs; i += block) {
@@ -135,6 +147,8 @@ TIER_INLINE int64_t rotate_cross_blocks(elem_type type, const gyre_rotate_job *t
             vec a[ROTATE_CROSS_VECS], b[ROTATE_CROSS_VECS];
             TIER_UNROLL
             for (int v = 0; v < ROTATE_CROSS_VECS; v++) {
+                rotate_prefetch(in, (t->from_half ? v : 2 * v) * vector, ahead);
+                rotate_prefetch(t->from_half ? in + half : in, (t->from_half ? v : 2 * v + 1) * vector, ahead);
                 a[v] = type.load(in + (t->from_half ? v : 2 * v) * vector);
                 b[v] = type.load(t->from_half ? in + half + v * vector : in + (2 * v + 1) * vector);
                 if (!t->from_half) vec_deinterleave(&a[v], &b[v]);
@@ -156,7 +170,7 @@ TIER_INLINE int64_t rotate_cross_blocks(elem_type type, const gyre_rotate_job *t
  *     x   a0  b0  a1  b1 ...        swapped   b0  a0  b1  a1 ...
  *     c   c0  c0  c1  c1 ...        s        -s0  s0 -s1  s1 ... */
 TIER_INLINE int64_t rotate_interleaved_blocks(elem_type type, const gyre_rotate_job *t) {
-    const int64_t block = ROTATE_INTERLEAVED_VECS * LANES / 2;
+    const int64_t block = ROTATE_INTERLEAVED_VECS * LANES / 2, ahead = rotate_ahead(t);
     int64_t i = 0;
     for (; i + block <= t->pairs; i += block) {
         vec c[ROTATE_INTERLEAVED_VECS], s[ROTATE_INTERLEAVED_VECS];
@@ -174,6 +188,7 @@ TIER_INLINE int64_t rotate_interleaved_blocks(elem_type type, const gyre_rotate_
             char *out = head_out(t, type, h) + 2 * i * type.size;
             TIER_UNROLL
             for (int v = 0; v < ROTATE_INTERLEAVED_VECS; v++) {
+                rotate_prefetch(in, v * LANES * type.size, ahead);
                 const vec x = vec_in_register(type.load(in + v * LANES * type.size));
                 type.store(out + v * LANES * type.size, vec_fma(x, c[v], vec_mul(vec_swap_pairs(x), s[v])));
             }
@@ -209,9 +224,12 @@ TIER_INLINE void rotate_bf16_head(const gyre_rotate_job *t, const uint16_t *in, 
                                   int at_once) {
     uint16_t *to[ROTATE_CROSS_VECS];
     vec a[ROTATE_CROSS_VECS], b[ROTATE_CROSS_VECS];
+    const int64_t ahead = rotate_ahead(t);
     TIER_UNROLL
     for (int v = 0; v < at_once; v += 2) {
         const int64_t i = v * LANES, j = t->pairs + i;
+        rotate_prefetch((const char *)(t->from_half ? in : in + i), 2 * i, ahead);
+        rotate_prefetch((const char *)(t->from_half ? in + t->pairs : in + i + 2 * LANES), 2 * i, ahead);
         if (!t->from_half) {
             vec_load_even_odd_bf16(in + 2 * i, &a[v], &a[v + 1]);
             vec_load_even_odd_bf16(in + 2 * (i + LANES), &b[v], &b[v + 1]);
