@@ -90,17 +90,6 @@ def way_eager(kind):
     return make
 
 
-def way_flex(kind):
-    def make(torch, n):
-        from torch.nn.attention.flex_attention import create_block_mask, flex_attention
-        q, k, v = inputs(torch, n)
-        table = bias_table(torch, n, kind)
-        mask = create_block_mask(lambda b, h, i, j: i >= j, None, None, n, n, device="cpu")
-        compiled = torch.compile(flex_attention)
-        return lambda: compiled(q, k, v, score_mod=lambda s, b, h, i, j: s + table[h, (i - j).clamp(min=0)], block_mask=mask)
-    return make
-
-
 def attention_error(kind, n=24):
     """Of a way, from softmax(q k / sqrt(d) + bias) v in double, one query at a time."""
     def error(torch, make, _label):
@@ -214,7 +203,7 @@ def scheme_cases():
     n = 2048
     of = ("encodings", "--tokens", str(n), "--heads", str(HEADS), "--head-dim", str(CHANNELS), "--schemes")
     for kind, goal in (("alibi", 2.2), ("t5", 0)):
-        ways = {"sdpa": way_sdpa(kind), "eager": way_eager(kind), "flex": way_flex(kind)}
+        ways = {"sdpa": way_sdpa(kind), "eager": way_eager(kind)}
         yield Case(f"{kind} causal {n}", (*of, f"{kind}-causal"), {"scheme": f"{kind}-causal"}, ways, lambda r: 1e6 * r["ms"],
                    goal, attention_error(kind))
     for kind, scheme, tokens, goal in (("deberta", "deberta-v3", 1024, 2.5), ("bert", "bert-relative-key-query", 2048, 2.0)):
@@ -263,7 +252,10 @@ def child(name, label, threads):
     torch.set_num_threads(threads)
     case = next(case for case in CASES if case.name == name)
     with torch.inference_mode(mode="gradient" not in name):
-        call = case.ways[label](torch, tokens_of(case))
+        try:
+            call = case.ways[label](torch, tokens_of(case))
+        except ImportError as missing:
+            sys.exit(f"against: {missing}")
         before = resident("VmRSS")
         begun = time.perf_counter()
         call()
