@@ -22,8 +22,9 @@ typedef struct bench_part {
     int64_t amount;
 } bench_part;
 
-/* Runs each once, then rounds of all: as many of rounds->limit as fit into the time limit, but at least 3.  Before a short run, an untimed run loads its memory into the caches, as far as it fits.  part: NULL, or called
- * after each run, outside the timed part.  Errors: those of the runs. */
+/* Runs each once, then rounds of all: as many of rounds->limit as fit into the time limit, but at least 3.  Before a short
+ * run, an untimed run loads its memory into the caches, as far as it fits.  part: NULL, or called after each run, outside
+ * the timed part.  Errors: those of the runs. */
 gyre_status bench_run_interleaved(bench_series *const all[], int count, bench_rounds *rounds, const bench_part *part);
 /* Medians over the quiet rounds: seconds; amount per second; time of a over time of b. */
 double bench_series_seconds(const bench_series *s, const bench_rounds *rounds);

@@ -11,18 +11,23 @@
 
 /* -- nops a cycle -- */
 /* A try is two loops of some ten microseconds, so that few tries meet an interrupt.  The middle try counts. */
-enum { TRIES = 5, LOOPS = 200, NOPS = 512, PRODUCTS = 64 };
+enum { TRIES = 5, LOOPS = 200 };
+#define NOPS                     512
+#define PRODUCTS                 64
+#define REPEAT(times, operation) ".rept " TEXT(times) "\n\t" operation "\n\t.endr"
+#define TEXT(number)             TEXT_OF(number)
+#define TEXT_OF(number)          #number
 
 #if defined(__x86_64__)
-/* 64-bit multiplications take 3 cycles on Intel's cores since Nehalem and on AMD's since Zen. */
+/* 64-bit multiplications take 3 cycles on Intel's cores and on AMD's since Zen 2. */
 #define PRODUCT_CYCLES 3
-#define NOP_BLOCK      __asm__ volatile(".rept 512\n\tnop\n\t.endr")
-#define PRODUCT_BLOCK  __asm__ volatile(".rept 64\n\timul %0, %0\n\t.endr" : "+r"(x))
+#define NOP_BLOCK      __asm__ volatile(REPEAT(NOPS, "nop"))
+#define PRODUCT_BLOCK  __asm__ volatile(REPEAT(PRODUCTS, "imul %0, %0") : "+r"(x))
 #elif defined(__aarch64__)
 /* Cores differ: 3 is the latency on most (2 on some, 4 on others).  A wrong one scales all samples alike. */
 #define PRODUCT_CYCLES 3
-#define NOP_BLOCK      __asm__ volatile(".rept 512\n\tnop\n\t.endr")
-#define PRODUCT_BLOCK  __asm__ volatile(".rept 64\n\tmul %0, %0, %0\n\t.endr" : "+r"(x))
+#define NOP_BLOCK      __asm__ volatile(REPEAT(NOPS, "nop"))
+#define PRODUCT_BLOCK  __asm__ volatile(REPEAT(PRODUCTS, "mul %0, %0, %0") : "+r"(x))
 #endif
 
 #ifdef NOP_BLOCK
@@ -61,17 +66,14 @@ static double nops_per_cycle(void *arg) {
 /* -- waiting -- */
 /* Linux: nanoseconds that the thread ran, and those that it waited in a queue. */
 static double waited(void *arg) {
-    unsigned long long ran, queued = 0;
-    (void)arg;
     FILE *file = fopen("/proc/thread-self/schedstat", "r");
-    if (!file) return 0;
     char text[96] = "", *end = text;
-    if (fgets(text, sizeof text, file)) {
-        ran = strtoull(text, &end, 10);
-        queued = ran ? strtoull(end, NULL, 10) : 0;
-    }
+    (void)arg;
+    if (!file) return 0;
+    const int read = fgets(text, sizeof text, file) != NULL;
     (void)fclose(file);
-    return 1e-9 * (double)queued;
+    (void)strtoull(text, &end, 10);
+    return read ? 1e-9 * (double)strtoull(end, NULL, 10) : 0;
 }
 
 static double seconds(void *arg) {

@@ -5,8 +5,7 @@
  *       seconds[rounds.count] = ...;
  *       bench_rounds_end(&rounds);
  *   }
- *   bench_rounds_median(&rounds, seconds)
- */
+ *   ... bench_rounds_median(&rounds, seconds) */
 #ifndef GYRE_TOOLS_BENCH_ROUNDS_H
 #define GYRE_TOOLS_BENCH_ROUNDS_H
 #include "tools/bench/rounds/bench_core.h"
