@@ -283,8 +283,10 @@ typedef struct gyre_attention_gradients {
                                          * gyre_gate_sums_gradient of both.  That of queries is 0 except for rounding,
                                          * softcap and sink logits, because a softmax is invariant to a shift of the row.
                                          * data NULL = not wanted */
-    int accumulate; /* 1 = dq, dk and dv, which are F32, and the gradients for gates are added to; lse is F64 and, like out,
+    int accumulate;  /* 1 = dq, dk and dv, which are F32, and the gradients for gates are added to; lse is F64 and, like out,
                      * of all keys of the row */
+    gyre_cview dlse; /* gradient of the loss for lse: F32 or F64, shaped as lse; that of a row without keys is not looked at.
+                      * data NULL = 0 */
 } gyre_attention_gradients;
 /* gradients = those of a loss, given dout and the out and lse that gyre_attention wrote.  Those of tables are summed in a
  * fixed order.  Weights are recomputed tile by tile.  dq, dk and dv may not overlap the inputs (dout, out and lse

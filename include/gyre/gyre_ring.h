@@ -135,7 +135,8 @@ GYRE_API GYRE_MUST_CHECK gyre_status gyre_ring_attention(const gyre_ring_args *a
                                                          const gyre_exec *exec, gyre_error *err);
 /* gradients: as gyre_attention_gradient, of this rank's tokens; dq, dk and dv are F32 and overwritten; accumulate is
  * ignored.  out, and lse in F64, are those that gyre_ring_attention wrote.  Tables get the part of this rank's queries:
- * their sum over the ranks is that of the whole.  Errors: those of gyre_attention_gradient and of the transport. */
+ * their sum over the ranks is that of the whole.  Errors: those of gyre_attention_gradient and of the transport;
+ * EUNSUPPORTED (dlse). */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_ring_attention_gradient(const gyre_ring_args *args,
                                                                   const gyre_attention_gradients *gradients,
                                                                   gyre_scratch scratch, const gyre_exec *exec,

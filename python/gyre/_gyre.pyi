@@ -514,6 +514,7 @@ def attention_gradient(
     out: Any,
     lse: Any,
     *,
+    dlse: Any = None,
     encoding: Encoding | None = None,
     float32: bool = False,
     causal: bool | str = False,
@@ -538,10 +539,11 @@ def attention_gradient(
     dropout: float | None = None,
     seed: int | None = None,
 ) -> tuple[Any, Any, Any, dict[str, Any]]:
-    """Gradients of a loss to raw q, k and v and to the tables, given that to out.
+    """Gradients of a loss to raw q, k and v and to the tables, given those to out and to lse.
 
-    out, lse: what attention(..., lse=True) returned for the same arguments.  float32: True = gradients of float32
-    whatever the inputs; needed where queries of a sequence differ in their context length.
+    out, lse: what attention(..., lse=True) returned for the same arguments.  dlse: float32, shaped as lse; None = 0.
+    float32: True = gradients of float32 whatever the inputs; needed where queries of a sequence differ in their context
+    length.
 
     Returns (dq, dk, dv, {table: float32 gradient}), the dict also with "sink_logits", "query_gate_sums"
     and "key_gate_sums" where those were given, the latter in their type.

@@ -100,7 +100,7 @@ PyObject *gyre_py_attention(PyObject *self, PyObject *const *args, Py_ssize_t co
 typedef struct gradient_call {
     gyre_py_attention_call forward;
     gyre_attention_gradients to; /* points to tables.views */
-    gyre_py_array dout, out, lse;
+    gyre_py_array dout, out, lse, dlse;
     gyre_py_result dqkv[3];
     gyre_py_table_gradients tables;
     gyre_py_result gate_sums[2];
@@ -110,6 +110,7 @@ static void close_gradient(gradient_call *g) {
     gyre_py_array_close(&g->dout);
     gyre_py_array_close(&g->out);
     gyre_py_array_close(&g->lse);
+    gyre_py_array_close(&g->dlse);
     for (int i = 0; i < 3; i++)
         gyre_py_result_drop(&g->dqkv[i]);
     for (int i = 0; i < 2; i++)
@@ -137,7 +138,8 @@ static int check_written(const gradient_call *g) {
         if (i != channel) rows[n++] = c->q.shape[i];
     if (gyre_py_attention_shape_is(&g->dout, shape, c->q.ndim) < 0) return -1;
     if (gyre_py_attention_shape_is(&g->out, shape, c->q.ndim) < 0) return -1;
-    return gyre_py_attention_shape_is(&g->lse, rows, n);
+    if (gyre_py_attention_shape_is(&g->lse, rows, n) < 0) return -1;
+    return g->dlse.object ? gyre_py_attention_shape_is(&g->dlse, rows, n) : 0;
 }
 
 static int make_sink_gradient(gradient_call *g) {
@@ -162,6 +164,17 @@ static int make_gate_gradients(gradient_call *g) {
     return 0;
 }
 
+/* The gradient for lse, which may be left out. */
+static int open_dlse(gradient_call *g, PyObject *object) {
+    gyre_view view;
+    if (!object || object == Py_None) return 0;
+    if (gyre_py_array_open(&g->dlse, object, "dlse") < 0 || gyre_py_array_is(&g->dlse, 1 << GYRE_DTYPE_F32, "float32") < 0 ||
+        gyre_py_rows_view(&g->forward.layout, &g->dlse, &view) < 0)
+        return -1;
+    g->to.dlse = gyre_py_const(&view);
+    return 0;
+}
+
 static int open_gradient(gradient_call *g, PyObject *const *a, int wide) {
     gyre_py_attention_call *c = &g->forward;
     gyre_view dout, *const views[3] = {&g->to.dq, &g->to.dk, &g->to.dv};
@@ -170,7 +183,7 @@ static int open_gradient(gradient_call *g, PyObject *const *a, int wide) {
     if (open_written(&g->dout, a[0], "dout", &c->layout, &dout) < 0 ||
         open_written(&g->out, a[4], "out", &c->layout, &c->args.out) < 0 || gyre_py_array_open(&g->lse, a[5], "lse") < 0 ||
         gyre_py_array_is(&g->lse, 1 << GYRE_DTYPE_F32, "float32") < 0 ||
-        gyre_py_rows_view(&c->layout, &g->lse, &c->args.lse) < 0 || check_written(g) < 0)
+        gyre_py_rows_view(&c->layout, &g->lse, &c->args.lse) < 0 || open_dlse(g, a[6]) < 0 || check_written(g) < 0)
         return -1;
     g->to.dout = gyre_py_const(&dout);
     const gyre_py_array *const inputs[3] = {&c->q, &c->k, &c->v};
@@ -216,17 +229,18 @@ static gyre_status add_gradient(gradient_call *g, const gyre_exec *exec, gyre_er
 }
 
 const char gyre_py_attention_gradient_doc[] =
-    "attention_gradient($module, dout, q, k, v, out, lse, *, encoding=None, float32=False, causal=False" GYRE_PY_OPTIONS
-        GYRE_PY_OF_ARRAYS ")\n--\n\n"
-    "Gradients of a loss to raw q, k and v and to the tables, given that to out.\n"
+    "attention_gradient($module, dout, q, k, v, out, lse, *, dlse=None, encoding=None, float32=False, "
+    "causal=False" GYRE_PY_OPTIONS GYRE_PY_OF_ARRAYS ")\n--\n\n"
+    "Gradients of a loss to raw q, k and v and to the tables, given those to out and to lse.\n"
     "\n"
-    "out, lse: what attention(..., lse=True) returned for the same arguments.  float32: True = gradients of float32\n"
-    "whatever the inputs; needed where queries of a sequence differ in their context length.\n"
+    "out, lse: what attention(..., lse=True) returned for the same arguments.  dlse: float32, shaped as lse; None = 0.\n"
+    "float32: True = gradients of float32 whatever the inputs; needed where queries of a sequence differ in their context\n"
+    "length.\n"
     "\n"
     "Returns (dq, dk, dv, {table: float32 gradient}), the dict also with \"sink_logits\", \"query_gate_sums\"\n"
     "and \"key_gate_sums\" where those were given, the latter in their type.";
 PyObject *gyre_py_attention_gradient(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *keywords) {
-    enum { ENCODING = 6, WIDE, FIRST };
+    enum { ENCODING = 7, WIDE, FIRST };
     PyObject *a[FIRST + OPTIONS], *finished = NULL;
     gyre_py_attention_inputs in = {0};
     gradient_call g = {0};

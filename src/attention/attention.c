@@ -90,7 +90,7 @@ gyre_status gyre_attention_request_bytes(const gyre_attention_request *request, 
 
 gyre_status gyre_attention_scratch(const gyre_attention_args *given, int gradient, const gyre_exec *exec, size_t *bytes,
                                    gyre_error *err) {
-    static const gyre_gradient_views no_views = {NULL, NULL, NULL};
+    static const gyre_gradient_views no_views = {.dout = NULL};
     static const char name[] = "gyre_attention_scratch";
     gyre_attention_inputs args;
     const gyre_status status = gyre_attention_args_read(&args, given, err);
@@ -113,8 +113,8 @@ gyre_status gyre_gradients_read(gyre_gradients *own, gyre_attention_inputs *args
     gyre_attention_gradients g;
     const gyre_status status = gyre_sized_read(&g, sizeof g, given, "gyre_attention_gradients", err);
     if (status) return status;
-    *own = (gyre_gradients){.dout = g.dout, .dqkv = {g.dq, g.dk, g.dv}};
-    own->views = (gyre_gradient_views){&own->dout, own->dqkv, g.tables};
+    *own = (gyre_gradients){.dout = g.dout, .dlse = g.dlse, .dqkv = {g.dq, g.dk, g.dv}};
+    own->views = (gyre_gradient_views){&own->dout, own->dqkv, g.tables, &own->dlse};
     args->dq_gate_sums = g.dq_gates;
     args->dk_gate_sums = g.dk_gates;
     args->accumulate = g.accumulate;

@@ -22,7 +22,7 @@ extern const gyre_call_steps gyre_attention_steps;
 gyre_status gyre_attention_args_read(gyre_attention_inputs *args, const gyre_attention_args *given, gyre_error *err);
 /* What gyre_attention_gradients says, in the form of gyre_gradient_views.  views points into it: do not copy. */
 typedef struct gyre_gradients {
-    gyre_cview dout;
+    gyre_cview dout, dlse;
     gyre_view dqkv[3];
     gyre_gradient_views views;
 } gyre_gradients;

@@ -294,6 +294,8 @@ static gyre_status check_gradient_views(const request *call, gyre_error *err) {
     const gyre_gradient_views *g = call->gradient;
     const gyre_cview *like[3] = {&call->args->q, &call->args->k, &call->args->v};
     gyre_status status = gyre_call_check_dout(g->dout, &call->args->out, GYRE_TYPES_FLOATS, call->name, err);
+    if (!status && g->dlse && g->dlse->data)
+        status = gyre_call_check_input(g->dlse, call->args->lse.shape, GYRE_TYPES_WIDE, "dlse", call->name, err);
     for (int i = 0; i < 3 && !status; i++) {
         if (g->dqkv[i].dtype != GYRE_DTYPE_F32 && g->dqkv[i].dtype != like[i]->dtype)
             return gyre_fail(err, GYRE_EDTYPE, "%s: element type %s is not F32 or the type of its input (%s)",
@@ -506,6 +508,7 @@ gyre_status gyre_attention_check_overlap(const gyre_attention_request *call, gyr
         gyre_named_views_add(&written, "dq_gates", gyre_const(args->dq_gate_sums));
         gyre_named_views_add(&written, "dk_gates", gyre_const(args->dk_gate_sums));
         gyre_named_views_add(&read, "dout", *g->dout);
+        if (g->dlse) gyre_named_views_add(&read, "dlse", *g->dlse);
     }
     gyre_named_views_add(g ? &read : &written, "out", out);
     gyre_named_views_add(g ? &read : &written, "lse", lse);

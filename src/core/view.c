@@ -93,6 +93,11 @@ const void *gyre_cview_at(const gyre_cview *view, int64_t b, int64_t t, int64_t 
     return (const char *)view->data + byte_offset(view->stride, view->dtype, (const int64_t[4]){b, t, h, c});
 }
 
+double gyre_cview_real(const gyre_cview *view, int64_t b, int64_t t, int64_t h) {
+    const void *at = gyre_cview_at(view, b, t, h, 0);
+    return view->dtype == GYRE_DTYPE_F64 ? *(const double *)at : (double)*(const float *)at;
+}
+
 void *gyre_view_at(const gyre_view *view, int64_t b, int64_t t, int64_t h, int64_t c) {
     return (char *)view->data + byte_offset(view->stride, view->dtype, (const int64_t[4]){b, t, h, c});
 }

@@ -9,6 +9,9 @@
 const void *gyre_cview_at(const gyre_cview *view, int64_t b, int64_t t, int64_t h, int64_t c);
 void *gyre_view_at(const gyre_view *view, int64_t b, int64_t t, int64_t h, int64_t c);
 
+/* out = element [b, t, h, 0] of a view of F32 or F64. */
+double gyre_cview_real(const gyre_cview *view, int64_t b, int64_t t, int64_t h);
+
 /* *view = elements first .. first + count - 1 of that axis.  A view without memory stays without, and one
  * without elements where it is: its strides may be any numbers. */
 void gyre_cview_narrow(gyre_cview *view, int axis, int64_t first, int64_t count);

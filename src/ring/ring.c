@@ -29,6 +29,8 @@ static gyre_status check_gate_gradient(const gyre_ring_call *r, const gyre_view 
 static gyre_status check_gradient_inputs(const gyre_ring_call *r, const gyre_gradient_views *call, gyre_error *err) {
     if (!r->whole.lse.data && gyre_view_elements(r->whole.q.shape) > 0)
         return gyre_fail(err, GYRE_EINVAL, "lse: data is NULL, but the gradient needs it (%s)", r->name);
+    if (call->dlse && call->dlse->data)
+        return gyre_fail(err, GYRE_EUNSUPPORTED, "dlse: is set, but a ring takes the gradient for out alone (%s)", r->name);
     const gyre_status status = gyre_shape_check(call->dout->shape, r->whole.out.shape, "dout", r->name, err);
     return status ? status : gyre_cview_check(call->dout, "dout", r->name, err);
 }

@@ -320,7 +320,7 @@ static gyre_status check(gyre_ring_call *r, char *scratch, const gyre_gradient_v
     gyre_view dqkv[3];
     open_call(&c, r, scratch, call);
     whole_args(&c, 0, &args, &dout, dqkv);
-    const gyre_gradient_views part = {&dout, dqkv, call->gradients};
+    const gyre_gradient_views part = {&dout, dqkv, call->gradients, NULL};
     return gyre_ring_check_part(r, &args, &part, err);
 }
 
@@ -329,7 +329,7 @@ static gyre_status compute(head_call *c, int64_t head, const gyre_exec *exec, gy
     gyre_cview dout;
     gyre_view dqkv[3];
     whole_args(c, head, &args, &dout, dqkv);
-    const gyre_gradient_views part = {&dout, dqkv, c->call->gradients};
+    const gyre_gradient_views part = {&dout, dqkv, c->call->gradients, NULL};
     return gyre_ring_compute(c->r, &args, &part, exec, err);
 }
 

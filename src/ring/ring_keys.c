@@ -222,7 +222,7 @@ static gyre_status gradient_part(key_call *c, const key_step *s, const gyre_exec
         gyre_attention_inputs args;
         gyre_ring_views views;
         gradient_args(c, s, first, &args, &views);
-        const gyre_gradient_views part = {&views.dout, views.dqkv, c->call->gradients};
+        const gyre_gradient_views part = {&views.dout, views.dqkv, c->call->gradients, NULL};
         status = gyre_ring_compute(r, &args, &part, exec, err);
     }
     return status;
@@ -246,7 +246,7 @@ static gyre_status check_step(key_call *c, const key_step *s, gyre_error *err) {
     }
     const int64_t chunk = c->r->split.queries, chunks = (c->r->own.tokens + chunk - 1) / chunk;
     gradient_args(c, s, chunks > 0 ? s->index % chunks * chunk : 0, &args, &views);
-    const gyre_gradient_views part = {&views.dout, views.dqkv, c->call->gradients};
+    const gyre_gradient_views part = {&views.dout, views.dqkv, c->call->gradients, NULL};
     return gyre_ring_check_part(c->r, &args, &part, err);
 }
 

@@ -294,7 +294,7 @@ static gyre_status check_slab(slab_call *c, int64_t i, const gyre_gradient_views
     if (call) {
         dqkv[0] = call->dqkv[0];
         gyre_ring_use_gradients(r, c->m.sums, c->batch->tokens, dqkv, &args);
-        own = (gyre_gradient_views){call->dout, dqkv, call->gradients};
+        own = (gyre_gradient_views){call->dout, dqkv, call->gradients, NULL};
     }
     return gyre_ring_check_part(r, &args, call ? &own : NULL, err);
 }
@@ -508,7 +508,7 @@ static gyre_status run_gradient(slab_call *c, const gyre_gradient_views *call, c
     const int64_t tokens = gyre_ring_keys_of(r, r->transport.rank).tokens;
     const gyre_view dqkv[3] = {call->dqkv[0], gyre_ring_side(r, c->m.sums, 0, c->batch->tokens, 1),
                                gyre_ring_side(r, c->m.sums, 1, c->batch->tokens, 1)};
-    const gyre_gradient_views part = {call->dout, dqkv, call->gradients};
+    const gyre_gradient_views part = {call->dout, dqkv, call->gradients, NULL};
     memset(c->m.sums, 0, gyre_ring_block_bytes(r, c->batch->tokens, 1));
     memset(c->m.mine, 0, gyre_ring_block_bytes(r, tokens, 1));
     gyre_status status = begin_gathering(c, 0, err);

@@ -146,7 +146,7 @@ static void use_strides(gyre_cview *view, int by_head) {
  * keys that stay while queries go around have the caller's layout. */
 static gyre_status most_bytes_of(gyre_ring_call *r, gyre_attention_inputs *args, const gyre_exec *exec, size_t *most,
                                  gyre_error *err) {
-    static const gyre_gradient_views no_views = {NULL, NULL, NULL};
+    static const gyre_gradient_views no_views = {.dout = NULL};
     const gyre_attention_request request = {
         r->name, args, NULL, r->gradient ? &no_views : NULL, r->head_first, r->whole.q.shape[2], NULL};
     gyre_status status = GYRE_OK;

@@ -6,13 +6,18 @@
 
 /* -- central differences -- */
 
-/* sum of dout . out over one batch row, by the definition. */
+static const double *dlse; /* of the loss, for each row; NULL = 0 */
+
+/* sum of dout . out + dlse lse over one batch row, by the definition. */
 static double loss(const problem *p, int64_t batch) {
     const size_t size = p->out_size / (size_t)p->s.batch, first = size * (size_t)batch;
+    const size_t rows = p->rows / (size_t)p->s.batch;
     double sum = 0;
     naive_batch(p, batch);
     for (size_t i = first; i < first + size; i++)
         sum += (double)p->dout[i] * p->out64[i];
+    for (size_t i = rows * (size_t)batch; dlse && i < rows * (size_t)(batch + 1); i++)
+        if (p->lse64[i] != -INFINITY) sum += dlse[i] * p->lse64[i];
     return sum;
 }
 
@@ -34,12 +39,48 @@ static void check_input(const problem *p, double *x, const float *got, size_t si
         test_close((long double)got[i], difference(p, x, i, size), 4e-5L, name);
 }
 
-static void check_problem(const problem *p, const attention_setup *args, size_t samples) {
-    attend(args, NULL);
-    run_gradient(p, args, NULL);
+static void check_gradients(const problem *p, size_t samples) {
     check_input(p, p->q64, p->dq, p->q_size, samples, "dq");
     check_input(p, p->k64, p->dk, p->k_size, samples, "dk");
     check_input(p, p->v64, p->dv, p->v_size, samples, "dv");
+}
+
+static void check_problem(const problem *p, const attention_setup *args, size_t samples) {
+    attend(args, NULL);
+    run_gradient(p, args, NULL);
+    check_gradients(p, samples);
+}
+
+/* The gradients of `loss` with numbers of type F32 or F64 for dlse; NaN for a row that sees no key. */
+static void check_with_dlse(problem *p, gyre_dtype dtype) {
+    const attention_setup args = problem_args(p);
+    double *wide = room(p->rows, sizeof *wide);
+    float *narrow = room(p->rows, sizeof *narrow);
+    test_random random = {7};
+    test_fill(&random, narrow, p->rows);
+    attend(&args, NULL);
+    for (size_t i = 0; i < p->rows; i++) {
+        if (p->lse[i] == -INFINITY) narrow[i] = NAN;
+        wide[i] = (double)narrow[i];
+    }
+    gyre_cview view = args.lse.data ? gyre_const(args.lse) : (gyre_cview){.data = NULL};
+    view.data = dtype == GYRE_DTYPE_F64 ? (const void *)wide : narrow;
+    view.dtype = dtype;
+    const gyre_cview dout = gyre_cdense(p->dout, GYRE_DTYPE_F32, p->s.batch, p->s.queries, p->s.query_heads, p->s.value_dim);
+    const size_t bytes = attention_scratch(&args, 1, NULL);
+    void *scratch = scratch_for(bytes);
+    const gyre_view dq = gyre_dense(p->dq, GYRE_DTYPE_F32, p->s.batch, p->s.queries, p->s.query_heads, p->s.dim),
+                    dk = gyre_dense(p->dk, GYRE_DTYPE_F32, p->s.batch, p->s.keys, p->s.key_heads, p->s.dim),
+                    dv = gyre_dense(p->dv, GYRE_DTYPE_F32, p->s.batch, p->s.keys, p->s.key_heads, p->s.value_dim);
+    assert_ok(run_attention_gradient(
+        &args, GYRE_ARGS(gyre_attention_gradients, .dout = dout, .dq = dq, .dk = dk, .dv = dv, .dlse = view),
+        (gyre_scratch){scratch, bytes}, NULL, NULL));
+    dlse = wide;
+    check_gradients(p, SIZE_MAX);
+    dlse = NULL;
+    free(scratch);
+    free(narrow);
+    free(wide);
 }
 
 static void check_shape(const shape *s, size_t samples) {
@@ -106,6 +147,15 @@ static void large_positions_keep_their_difference(void **state) {
     const attention_setup args = problem_args(&p);
     check_problem(&p, &args, 200);
     free_problem(&p);
+}
+
+static void the_loss_depends_on_lse(void **state) {
+    (void)state;
+    for (size_t i = 0; i < SMALL; i++) {
+        problem p = make_problem(&small[i], 21);
+        check_with_dlse(&p, i % 2 ? GYRE_DTYPE_F64 : GYRE_DTYPE_F32);
+        free_problem(&p);
+    }
 }
 
 /* -- laws -- */
@@ -291,6 +341,21 @@ static void refuses_bad_arguments(void **state) {
     gyre_cview wrong = dout;
     wrong.shape[3] = 8;
     assert_int_equal(GRADIENT(wrong, good, bytes), GYRE_ESHAPE);
+    gyre_cview of_lse = gyre_const(args.lse);
+#define WITH_DLSE(of)                                                                                                       \
+    run_attention_gradient(                                                                                                 \
+        &args,                                                                                                              \
+        GYRE_ARGS(gyre_attention_gradients, .dout = dout, .dq = good[0], .dk = good[1], .dv = good[2], .dlse = (of)),       \
+        (gyre_scratch){scratch, bytes}, NULL, NULL)
+    of_lse.dtype = GYRE_DTYPE_BF16;
+    assert_int_equal(WITH_DLSE(of_lse), GYRE_EDTYPE);
+    of_lse.dtype = GYRE_DTYPE_F32;
+    of_lse.shape[1]++;
+    assert_int_equal(WITH_DLSE(of_lse), GYRE_ESHAPE);
+    of_lse.shape[1]--;
+    of_lse.data = p.dq;
+    assert_int_equal(WITH_DLSE(of_lse), GYRE_EINVAL);
+#undef WITH_DLSE
     args.lse.data = NULL;
     assert_int_equal(GRADIENT(dout, good, bytes), GYRE_EINVAL);
 #undef GRADIENT
@@ -304,6 +369,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         FOR_TIERS(agrees_with_differences),
         FOR_TIERS(masked_nan_has_no_effect),
+        cmocka_unit_test(the_loss_depends_on_lse),
         cmocka_unit_test(same_for_any_threads),
         cmocka_unit_test(strided_matches_dense),
         cmocka_unit_test(masked_keys_get_no_gradient),

@@ -154,6 +154,8 @@ static void structs_of_attention(void **state) {
     TAKES(gyre_attention_gradients, gradients, gyre_attention_gradient(&args, given, rest, NULL, &err));
     ENDS_BEFORE(gyre_attention_gradients, gradients, accumulate, 1,
                 gyre_attention_gradient(&args, given, rest, NULL, &err)); /* for which lse would have to be F64 */
+    ENDS_BEFORE(gyre_attention_gradients, gradients, dlse, gyre_const(view((float *)8)),
+                gyre_attention_gradient(&args, given, rest, NULL, &err));
     static double rows[TOKENS * HEADS * (DIM + 2)];
     const gyre_cview states[1] = {gyre_cdense(rows, GYRE_DTYPE_F64, 1, TOKENS, HEADS, DIM + 2)};
     const gyre_attention_merge_args merge = {.states = states, .parts = 1, .out = view(b)};

@@ -193,6 +193,19 @@ static void mistakes_are_named(void **state) {
         args = rank_args(&g, 0);
     }
     ring.pass = GYRE_RING_KEYS;
+    ring.attention = attention_setup_args(&args, &structs);
+    const gyre_attention_gradients of_lse = {.size = sizeof of_lse,
+                                             .dout = field_cview(w.c, &g.data[0], F_DOUT),
+                                             .dq = field_view(w.c, &g.data[0], F_DQ),
+                                             .dk = field_view(w.c, &g.data[0], F_DK),
+                                             .dv = field_view(w.c, &g.data[0], F_DV),
+                                             .dlse = gyre_const(args.lse)};
+    const size_t more = ring_scratch(&ring, 1, NULL);
+    void *memory = scratch_for(more);
+    assert_int_equal(gyre_ring_attention_gradient(&ring, &of_lse, (gyre_scratch){memory, more}, NULL, &err),
+                     GYRE_EUNSUPPORTED);
+    assert_non_null(strstr(err.text, "dlse: is set, but a ring takes the gradient for out alone"));
+    free(memory);
     transport.ranks = 3;
     SAYS(GYRE_EINVAL, "shards: not of the 3 ranks of the transport");
     transport.ranks = 2;

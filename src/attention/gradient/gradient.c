@@ -40,16 +40,16 @@ static void narrow(gyre_view *view, int64_t batch, int64_t token, int64_t head, 
     gyre_view_narrow(view, 2, head, shape[2]);
 }
 
-/* dout, dq, dk and dv of a segment. */
+/* dout, dlse, dq, dk and dv of a segment. */
 typedef struct segment_views {
-    gyre_cview dout;
+    gyre_cview dout, dlse;
     gyre_view dqkv[3];
 } segment_views;
 
 static segment_views narrow_views(const gyre_attention_inputs *args, const gyre_segment *segment,
                                   const gyre_gradient_views *views) {
     const gyre_cview *dout = views->dout;
-    segment_views out = {*dout, {views->dqkv[0], views->dqkv[1], views->dqkv[2]}};
+    segment_views out = {.dout = *dout, .dqkv = {views->dqkv[0], views->dqkv[1], views->dqkv[2]}};
     const int64_t batch = args->q_starts ? 0 : segment->sequence;
     const int64_t query = (args->q_starts ? args->q_starts[segment->sequence] : 0) + segment->query_first;
     const int64_t key = segment->packed_key_first + segment->key_first;
@@ -57,6 +57,10 @@ static segment_views narrow_views(const gyre_attention_inputs *args, const gyre_
     if (dout->data) out.dout.data = gyre_cview_at(dout, batch, query, head, 0);
     for (int i = 0; i < 3; i++)
         out.dout.shape[i] = segment->args.q.shape[i];
+    if (views->dlse && views->dlse->data) {
+        out.dlse = *views->dlse;
+        out.dlse.data = gyre_cview_at(views->dlse, batch, query, head, 0);
+    }
     narrow(&out.dqkv[0], batch, query, head, segment->args.q.shape);
     narrow(&out.dqkv[1], batch, key, key_head, segment->args.k.shape);
     narrow(&out.dqkv[2], batch, key, key_head, segment->args.k.shape);
@@ -81,8 +85,12 @@ static void run_call(gyre_attention_call *call, const gyre_exec *exec) {
 void gyre_gradient_run(gyre_attention_plan *plan, const gyre_attention_inputs *args, const gyre_gradient_views *views,
                        char *scratch, const gyre_exec *exec) {
     const segment_views own = narrow_views(args, plan->segment, views);
-    gyre_attention_call call = {
-        .plan = plan, .scratch = scratch, .dout = &own.dout, .dqkv = own.dqkv, .gradients = views->gradients};
+    gyre_attention_call call = {.plan = plan,
+                                .scratch = scratch,
+                                .dout = &own.dout,
+                                .dlse = &own.dlse,
+                                .dqkv = own.dqkv,
+                                .gradients = views->gradients};
     gyre_attention_rotation_layout(plan, scratch);
     gyre_attention_rotation_prepare(plan, exec);
     run_call(&call, exec);

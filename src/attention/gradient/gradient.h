@@ -8,6 +8,7 @@ typedef struct gyre_gradient_views {
     const gyre_cview *dout;
     const gyre_view *dqkv;                 /* [3] */
     const gyre_table_gradients *gradients; /* NULL = none wanted */
+    const gyre_cview *dlse;                /* NULL, or data NULL = 0 */
 } gyre_gradient_views;
 
 /* Zeros dk, dv and the gradient of gate sums of keys, for calls with padding: segments do not write keys outside

@@ -6,12 +6,12 @@
 #include "core/view.h"
 #include <math.h>
 
-/* out = dout . out of one row, summed by parts. */
+/* out = dout . out - dlse of one row, summed by parts. */
 static double delta_of(const gyre_attention_call *call, int64_t batch, int64_t token, int64_t head) {
     enum { PART = 128 };
     const gyre_attention_plan *plan = call->plan;
     const gyre_cview out = gyre_const(plan->args->out);
-    double sum = 0;
+    double sum = call->dlse->data ? -gyre_cview_real(call->dlse, batch, token, head) : 0;
     for (int64_t first = 0; first < plan->value_dim; first += PART) {
         const int64_t n = plan->value_dim - first < PART ? plan->value_dim - first : PART;
         float a[PART], b[PART], part;
@@ -34,9 +34,7 @@ static void differentiate_sink(void *arg, int64_t head) {
     double sum = 0;
     for (int64_t b = 0; b < args->q.shape[0]; b++)
         for (int64_t i = 0; i < call->plan->queries && sink != -INFINITY; i++) {
-            const void *at = gyre_cview_at(&lse, b, i, head, 0);
-            const double weight =
-                exp(sink - (lse.dtype == GYRE_DTYPE_F64 ? *(const double *)at : (double)*(const float *)at));
+            const double weight = exp(sink - gyre_cview_real(&lse, b, i, head));
             if (weight != 0) sum -= weight * delta_of(call, b, i, head);
         }
     gyre_view_add(&call->gradients->sink_logits, 0, 0, gyre_head_in_call(call->plan, head), 0, sum);

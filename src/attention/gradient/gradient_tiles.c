@@ -1,6 +1,6 @@
 /* gradient_tiles.c: the gradient of one item.  With p the softmax weights, recomputed from the scores and the log-sum-exp,
  *
- *     dv_n = sum_m p_mn dout_m            ds_mn = p_mn (dout_m . v_n - delta_m),   delta_m = dout_m . out_m
+ *     dv_n = sum_m p_mn dout_m            ds_mn = p_mn (dout_m . v_n - delta_m),   delta_m = dout_m . out_m - dlse_m
  *     dE(m)q_m = scale sum_n ds_mn E(n)k_n,   dE(n)k_n = scale sum_m ds_mn E(m)q_m
  *
  * and the adjoint of E leads back to the raw q and k.  With dropout, the two products with dout take the weights after it,
@@ -83,6 +83,14 @@ static void fill_lse(const gyre_attention_plan *plan, const gyre_key_buffers *ke
     }
 }
 
+/* delta -= dlse, but of rows without keys, which have the log-sum-exp -inf. */
+static void subtract_dlse(const gyre_attention_call *call, const gyre_row_range *rows, float *delta) {
+    const gyre_cview lse = gyre_const(call->plan->args->lse);
+    for (int64_t i = 0; call->dlse->data && i < rows->count; i++)
+        if (gyre_cview_real(&lse, rows->batch, rows->first + i, rows->head) != -INFINITY)
+            delta[i] = (float)((double)delta[i] - gyre_cview_real(call->dlse, rows->batch, rows->first + i, rows->head));
+}
+
 static void fill_queries(const gyre_attention_call *call, const gyre_key_buffers *keys, const gyre_row_range *rows,
                          gyre_query_buffers *q) {
     const gyre_attention_plan *plan = call->plan;
@@ -99,6 +107,7 @@ static void fill_queries(const gyre_attention_call *call, const gyre_key_buffers
     }
     to->dout_finite = gyre_tile_finite(plan->kernels, to->dout_rows, q->count * plan->value_pad);
     gyre_softmax_deltas(plan->kernels, to->dout_rows, q->out_rows, q->count, plan->value_pad, to->delta);
+    subtract_dlse(call, rows, to->delta);
     if (plan->gated) gyre_gates_begin_queries(q);
     if (plan->uses_tables) {
         gyre_tables_bind_tile(plan, q);

@@ -71,7 +71,7 @@ typedef struct gyre_table_buffers {
 /* What a gradient adds to a tile of queries. */
 typedef struct gyre_query_gradient {
     double dgate_sums[QUERY_TILE];     /* with gates: to the gate sums of the queries */
-    float delta[QUERY_TILE];           /* dout . out */
+    float delta[QUERY_TILE];           /* dout . out - dlse */
     int q_finite, dout_finite;         /* of q_rows; of dout_rows */
     float *dout_rows;                  /* as out_rows */
     float *dq_rows[GYRE_MAX_VARIANTS]; /* as q_rows */

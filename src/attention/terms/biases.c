@@ -9,13 +9,8 @@
 
 /* -- gate sums -- */
 
-static double read_number(const gyre_cview *view, int64_t batch, int64_t token, int64_t head) {
-    const void *at = gyre_cview_at(view, batch, token, head, 0);
-    return view->dtype == GYRE_DTYPE_F64 ? *(const double *)at : (double)*(const float *)at;
-}
-
 static double query_gate_sum(const gyre_attention_plan *plan, const gyre_query_token *query) {
-    return read_number(&plan->args->q_gate_sums, query->batch, query->query, query->head);
+    return gyre_cview_real(&plan->args->q_gate_sums, query->batch, query->query, query->head);
 }
 
 /* out[i] = those of keys first .. first + count - 1 of a query head. */

@@ -38,7 +38,7 @@ typedef struct gyre_attention_call {
     char *scratch;
     atomic_llong next;
     int64_t tasks;
-    const gyre_cview *dout;
+    const gyre_cview *dout, *dlse;         /* dlse: data NULL = 0 */
     const gyre_view *dqkv;                 /* [3] */
     const gyre_table_gradients *gradients; /* NULL = none wanted */
     int64_t wave;                          /* with gradients: job i computes item wave + i */
