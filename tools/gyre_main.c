@@ -35,7 +35,10 @@ static const subcommand subcommands[] = {
     {"plot", "gyre plot", "figures of position encodings and of results, and the numbers in them", cmd_plot, 0},
     {"explore", "gyre explore", "a page that contains this library: interactive pictures, and a model that reads your text",
      cmd_explore, 0},
-    {"bench", "gyre bench", "the cost of positions, and the speed of kernels, on this machine", cmd_bench, 0}};
+#ifdef GYRE_HAVE_BENCH
+    {"bench", "gyre bench", "the cost of positions, and the speed of kernels, on this machine", cmd_bench, 0},
+#endif
+};
 enum { SUBCOMMANDS = sizeof subcommands / sizeof *subcommands };
 
 static const subcommand *find(const char *name) {
