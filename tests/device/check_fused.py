@@ -13,11 +13,15 @@ import gyre.torch as gt
 import pytest
 import torch
 from gyre.torch import _device, _fused, _kernels
-from test_torch_device import ROPES, close, positions_of
+from test_torch_device import ROPES, TABLES, close, positions_of
 
 # The interpreter truncates floats to bfloat16, so that its last bit is no claim.
 KINDS = (torch.float32, torch.float16, torch.bfloat16)
-FUSED = {name: one for name, one in ROPES.items() if one[0].kind == "rope" and one[0].config["query.temperature"] == "none"}
+FUSED = {
+    name: one
+    for name, one in {**ROPES, "xpos": TABLES["xpos"]}.items()
+    if one[0].kind == "rope" and one[0].config["query.temperature"] == "none"
+}
 
 
 @pytest.fixture(autouse=True)
@@ -42,7 +46,7 @@ def test_the_interpreter_runs() -> None:
 @pytest.mark.parametrize("dtype", KINDS)
 def test_queries_and_keys_in_one_launch(name: str, dtype: torch.dtype, launches: list[int]) -> None:
     encoding, length = FUSED[name]
-    at = positions_of(encoding, 5, far=True)
+    at = positions_of(encoding, 5, far=name != "xpos")
     q, k, dq, dk = (torch.randn(2, heads, 5, 32).to(dtype) for heads in (6, 2, 6, 2))
     q.requires_grad_()
     k.requires_grad_()
@@ -55,6 +59,22 @@ def test_queries_and_keys_in_one_launch(name: str, dtype: torch.dtype, launches:
         assert len(launches) == 2
     for a, b, x in zip((*got, *found), (*wanted, *slopes), (q, k, dq, dk), strict=True):
         close(a, b, x)
+
+
+@pytest.mark.parametrize("layout", ["half", "interleaved"])
+def test_magnitudes_of_each_role(layout: str, launches: list[int]) -> None:
+    """xPos multiplies queries and divides keys; a position past the length of a table has an angle too."""
+    encoding = gyre.xpos(32, layout=layout, xpos_center=50, trained_length=64)
+    x, at = torch.randn(1, 2, 4, 32), torch.tensor([0, 50, 51, 3000])
+    for role in ("query", "key"):
+        for direction in ("forward", "adjoint"):
+            wanted = encoding.rotate(x, at, role=role, direction=direction)
+            with _device.forcing():
+                close(gt.rotate(x, encoding, at, role=role, direction=direction), wanted, x)
+    assert len(launches) == 4
+    with _device.forcing():
+        far = gt.rotate(x, encoding, torch.tensor([2**31, -(2**31), 10**8, 0]))
+    assert (far[:, :, 0, 0] == 0).all() and not far[:, :, 1, 0].isfinite().any(), "a decay of 2^-7e6, and its inverse"
 
 
 @pytest.mark.parametrize("layout", ["bhsd", "bshd", "sbhd", "dsbh"])

@@ -14,6 +14,8 @@ _NEEDS = {
     "test_torch_trained.py": ("torch",),
     "test_torch_device.py": ("torch", "transformers"),
     "test_torch_flex.py": ("torch", "transformers"),
+    "test_torch_lengths.py": ("torch", "transformers"),
+    "test_torch_shards.py": ("torch",),
     "test_torch_patch.py": ("torch", "transformers"),
     "test_audit.py": ("torch", "transformers"),
     "test_jax.py": ("jax",),

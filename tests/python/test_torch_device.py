@@ -313,7 +313,7 @@ def test_no_doubles_where_a_device_has_none(forced: None, monkeypatch: pytest.Mo
     wanted = gt.rotate(x, gyre.rope(32), at)
     with Doubles() as before:
         gt.rotate(x, gyre.rope(32), at)
-    monkeypatch.setattr(_device, "_has_doubles", lambda device: False)
+    monkeypatch.setattr(_device, "has_doubles", lambda device: False)
     with Doubles() as after:
         got = gt.rotate(x, gyre.rope(32), at)
     assert before.count > 0 and after.count == 0
@@ -321,12 +321,12 @@ def test_no_doubles_where_a_device_has_none(forced: None, monkeypatch: pytest.Mo
 
 
 def test_which_devices_have_doubles(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert _device._has_doubles(torch.device("cpu")) and _device._has_doubles(torch.device("cuda", 0))
-    assert not _device._has_doubles(torch.device("mps"))
+    assert _device.has_doubles(torch.device("cpu")) and _device.has_doubles(torch.device("cuda", 0))
+    assert not _device.has_doubles(torch.device("mps"))
     monkeypatch.setattr(torch.xpu, "is_available", lambda: True)
     for has in (False, True):
         monkeypatch.setattr(torch.xpu, "get_device_properties", lambda device, has=has: SimpleNamespace(has_fp64=int(has)))
-        assert _device._has_doubles(torch.device("xpu", 0)) is has
+        assert _device.has_doubles(torch.device("xpu", 0)) is has
 
 
 @pytest.mark.parametrize("name", ["start", "xpos", "llama.cpp"])
@@ -334,7 +334,7 @@ def test_few_tables_while_a_context_grows(name: str, forced: None, monkeypatch: 
     """Each decoded token has another length; tables are made for powers of two."""
     made: list[int] = []
     make = _device._make_table
-    monkeypatch.setattr(_device, "_made_tables", {})
+    monkeypatch.setattr(_device, "made_tables", {})
     monkeypatch.setattr(_device, "_make_table", lambda *args: made.append(1) or make(*args))
     encoding = TABLES[name][0].replace(trained_length=64)
     x = torch.randn(1, 1, 1, 32)
@@ -558,7 +558,7 @@ def test_tensors_of_two_devices() -> None:
         refused("EUNSUPPORTED", "pass both on one device", lambda: gt.rotate_pair(x, x.cpu(), gyre.rope(32)))
 
 
-def test_the_bound_holds_up_to_2_31(forced: None) -> None:
+def test_the_bound_holds_up_to_2_31(forced: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """cos and sin against doubles of the core, as docs/devices.md has the bound."""
     encoding = gyre.rope(128, base=500000.0)
     drawn = torch.Generator().manual_seed(1)
@@ -567,10 +567,10 @@ def test_the_bound_holds_up_to_2_31(forced: None) -> None:
     ones = torch.zeros(1, 1, 4000, 128, dtype=torch.float64)
     ones[..., :64] = 1
     exact = encoding.rotate(ones, at)[0, 0]
-    plan = _device._plan(encoding._spec, 0)
-    for polynomials, bound in ((True, 1.26e-7), (False, 3.3e-8)):
-        both = _device._phase_angles(at[:, None], plan, torch.float32, polynomials=polynomials)
+    assert math.isclose(float(_device.cos_sin(at[:1], encoding._spec, 0)[0][0, 0]), 1.0)
+    for doubles, bound in ((False, 1.26e-7), (True, 3.3e-8)):
+        monkeypatch.setattr(_device, "has_doubles", lambda _, doubles=doubles: doubles)
+        both = _device.cos_sin(at, encoding._spec, 0)
         for got, wanted in zip(both, (exact[:, :64], exact[:, 64:]), strict=True):
             assert got.dtype == torch.float32
             assert float((got.double() - wanted).abs().max()) <= bound + 2e-10
-    assert math.isclose(float(_device.cos_sin(at[:1], encoding._spec, 0)[0][0, 0]), 1.0)

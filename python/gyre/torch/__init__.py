@@ -18,9 +18,11 @@ from gyre.torch._contextual import contextual_attention
 from gyre.torch._flex import mask_mod, score_mod
 from gyre.torch._gates import gate_sums
 from gyre.torch._interface import register_attention
+from gyre.torch._layer import rotate_layer
 from gyre.torch._module import RotaryEmbedding
 from gyre.torch._patch import Patch, patch, unpatch
 from gyre.torch._rotate import rotate, rotate_pair
+from gyre.torch._shards import merge, shard_attention
 from gyre.torch._trained import fourier_rotate, polar_rotate, trained_rotate
 
 __all__ = [
@@ -36,12 +38,15 @@ __all__ = [
     "fourier_rotate",
     "gate_sums",
     "mask_mod",
+    "merge",
     "patch",
     "polar_rotate",
     "register_attention",
     "rotate",
+    "rotate_layer",
     "rotate_pair",
     "score_mod",
+    "shard_attention",
     "trained_rotate",
     "unpatch",
 ]

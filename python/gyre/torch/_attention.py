@@ -191,16 +191,17 @@ def _(q: Tensor, k: Tensor, v: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:
 @torch.library.custom_op(
     "gyre::attention_gradient",
     mutates_args=(),
-    schema="(Tensor dout, Tensor out, Tensor lse, Tensor q, Tensor k, Tensor v, " + _REST + " -> Tensor[]",
+    schema="(Tensor? dout, Tensor? dlse, Tensor out, Tensor lse, Tensor q, Tensor k, Tensor v, " + _REST + " -> Tensor[]",
 )
 def _attention_gradient(
-    dout: Tensor, out: Tensor, lse: Tensor, q: Tensor, k: Tensor, v: Tensor, *rest: Any
+    dout: Tensor | None, dlse: Tensor | None, out: Tensor, lse: Tensor, q: Tensor, k: Tensor, v: Tensor, *rest: Any
 ) -> list[Tensor]:
-    """Gradients to q, k, v, to each table, and to each of _TRAINED that was given."""
+    """Gradients to q, k, v, to each table, and to each of _TRAINED that was given; dout, dlse: None = 0."""
     call = _call(rest)
     call.pop("order", None)
+    dout = torch.zeros_like(out) if dout is None else dout
     each = [x.detach() for x in (dout, q, k, v, out, lse)]
-    dq, dk, dv, more = core.attention_gradient(*each, **call)
+    dq, dk, dv, more = core.attention_gradient(*each, dlse=None if dlse is None else dlse.detach(), **call)
     found = [dq.contiguous(), dk.contiguous(), dv.contiguous()]
     found += _gradients(more, rest[0], options_of(rest[-1]).get("tables", []))
     for name, place in zip(_TRAINED, _PLACES, strict=True):
@@ -210,9 +211,11 @@ def _attention_gradient(
 
 
 @_attention_gradient.register_fake
-def _(dout: Tensor, out: Tensor, lse: Tensor, q: Tensor, k: Tensor, v: Tensor, *rest: Any) -> list[Tensor]:
+def _(
+    dout: Tensor | None, dlse: Tensor | None, out: Tensor, lse: Tensor, q: Tensor, k: Tensor, v: Tensor, *rest: Any
+) -> list[Tensor]:
     given = dict(zip(_NAMES, rest[1:], strict=False))
-    check_core_device(q=q, k=k, v=v, dout=dout, out=out, lse=lse, tables=rest[0], **given)
+    check_core_device(q=q, k=k, v=v, dout=dout, dlse=dlse, out=out, lse=lse, tables=rest[0], **given)
     like = [q, k, v, *rest[0], *(rest[place] for place in _PLACES)]
     return [x.new_empty(x.shape) for x in like if x is not None]
 
@@ -221,14 +224,14 @@ def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> N
     q, k, v, tables, *given = inputs[: 4 + len(_NAMES)]
     ctx.rest = inputs[4 + len(_NAMES) :]
     ctx.save_for_backward(*output, q, k, v, *tables, *given)
-    ctx.mark_non_differentiable(output[1])
+    ctx.set_materialize_grads(False)
     ctx.tables = len(tables)
 
 
-def _backward(ctx: Any, dout: Tensor, _: Tensor) -> tuple[Any, ...]:
+def _backward(ctx: Any, dout: Tensor | None, dlse: Tensor | None) -> tuple[Any, ...]:
     out, lse, q, k, v, *rest = ctx.saved_tensors
     tables, given = rest[: ctx.tables], rest[ctx.tables :]
-    dq, dk, dv, *more = _attention_gradient(dout, out, lse, q, k, v, tables, *given, *ctx.rest)
+    dq, dk, dv, *more = _attention_gradient(dout, dlse, out, lse, q, k, v, tables, *given, *ctx.rest)
     to_given: list[Tensor | None] = [None] * len(given)
     trained = more[ctx.tables :]
     for place in _PLACES:
@@ -343,7 +346,7 @@ def attention(
     q, k and v are not rotated before: the encoding is applied inside.  They are float16, bfloat16 or float32; sums are of
     floats, so a gradient has the precision of float32.  Arguments, shapes and errors as in gyre.attention; a mask gets no
     gradient.  dropout drops the same weights in each call with one seed, None = 0: pass another in each step of a training.
-    lse: True = return (out, lse), lse float32 without a gradient.  weights, scores: likewise, after lse.
+    lse: True = return (out, lse), lse float32, with gradients as out.  weights, scores: likewise, after lse, without gradients.
     """
     for name, one in (
         ("mask", mask),

@@ -45,7 +45,7 @@ def takes(x: Tensor) -> bool:
 # -- what is known before any tensor is: constants of a graph --
 
 
-class _Plan(NamedTuple):
+class Plan(NamedTuple):
     """A rotation at a context length."""
 
     kind: str
@@ -58,13 +58,15 @@ class _Plan(NamedTuple):
     axis: tuple[int, ...]  # of each pair; () = all of axis 0
     high: tuple[int, ...]  # 32 bits each of the increments; () = a table has the angles
     low: tuple[int, ...]
-    whole: tuple[int, ...]  # both, with a sign
+    whole: tuple[int, ...]  # both, with a sign; also beside a table, for xPos
     factor: float
     rows: int  # of the table that positions may read; 0 = phases
     made_rows: int  # of the table that is made, which serves longer contexts too
     variant: int  # what else a context length decides of the table
     by_role: bool  # the table of keys is another one (xPos)
     temperature: tuple[str, int, float] | None
+    decays: tuple[int, ...]  # of xPos, beside `whole`: 2^-48 of a power of two for each position from the center; () = none
+    center: int
 
 
 def _temperature_of(config: dict[str, Any]) -> tuple[str, int, float] | None:
@@ -108,8 +110,23 @@ def _made_rows_of(encoding: Encoding, rows: int, length: int) -> int:
     return made
 
 
+def _decays_of(encoding: Encoding, plan: Plan, length: int) -> tuple[int, ...]:
+    """From the sizes of pairs (1, 0) that the core rotates as queries, at the center and xpos_base positions further.  In numpy,
+    which no trace of torch records."""
+    base = int(encoding.config["rope.xpos_base"])
+    if plan.temperature is not None:
+        encoding = encoding.replace(query__temperature="none")
+    basis = numpy.zeros((1, 1, 2, plan.channels))
+    pairs = slice(plan.first, plan.first + 2 * plan.pairs)
+    basis[..., pairs] = numpy.tile([1.0, 0.0], plan.pairs) if plan.read == "interleaved" else numpy.repeat([1.0, 0.0], plan.pairs)
+    rotated = encoding.rotate(basis, numpy.array([plan.center, plan.center + base]), layout="bhsd", length=length)[0, 0, :, pairs]
+    both = (rotated[:, 0::2], rotated[:, 1::2]) if plan.write == "interleaved" else (rotated[:, : plan.pairs], rotated[:, plan.pairs :])
+    near, far = numpy.log2(numpy.hypot(*both)).tolist()
+    return tuple(round((b - a) / base * 2**48) for a, b in zip(near, far, strict=True))
+
+
 @lru_cache(maxsize=1024)
-def _plan_of(spec: str, length: int) -> _Plan:
+def _plan_of(spec: str, length: int) -> Plan:
     encoding = encoding_of(spec)
     config = encoding.config
     if "query and key" not in encoding.places:
@@ -117,7 +134,8 @@ def _plan_of(spec: str, length: int) -> _Plan:
     if encoding.kind == "tapa":
         raise Error("EUNSUPPORTED", "encoding: tapa is supported on the processor alone", "encoding")
     if encoding.kind != "rope":
-        return _Plan(encoding.kind, 0, 0, 0, "half", "half", 1, (), (), (), (), 1.0, 0, 0, 0, False, _temperature_of(config))
+        none = (), (), (), ()
+        return Plan(encoding.kind, 0, 0, 0, "half", "half", 1, *none, 1.0, 0, 0, 0, False, _temperature_of(config), (), 0)
     layout = config["rope.layout"]
     read, write = ("interleaved", "half") if layout == "interleaved-to-half" else (layout, layout)
     is_xpos = config["rope.xpos_base"] > 0
@@ -132,33 +150,35 @@ def _plan_of(spec: str, length: int) -> _Plan:
         if error.status != "EUNSUPPORTED":
             raise
     if is_xpos or not numbers:
-        numbers, factor, rows = [], 1.0, _rows_of(config, length)
+        rows = _rows_of(config, length)
     axes = max(1, config["rope.axes"])
-    return _Plan(
+    plan = Plan(
         "rope", config["head_dim"], config["rope.first_channel"], config["rope.dim"] // 2, read, write, axes,
         tuple(axis for _, axis in numbers) if axes > 1 else (),
-        tuple(one >> 32 for one, _ in numbers), tuple(one & 0xFFFFFFFF for one, _ in numbers),
+        () if is_xpos else tuple(one >> 32 for one, _ in numbers), () if is_xpos else tuple(one & 0xFFFFFFFF for one, _ in numbers),
         tuple(one - (one >> 63 << 64) for one, _ in numbers), factor, rows,
         _made_rows_of(encoding, rows, length) if rows else 0, _variant_of(encoding, length), is_xpos, _temperature_of(config),
+        (), int(config["rope.xpos_center"]),
     )  # fmt: skip
+    return plan._replace(decays=_decays_of(encoding, plan, length)) if is_xpos and numbers else plan
 
 
 _untyped: Any = torch.compiler  # its functions have no types
 
 
-def _plan_constant(spec: str, length: int) -> _Plan:
+def _plan_constant(spec: str, length: int) -> Plan:
     return _plan_of(spec, length)
 
 
-_plan: Callable[[str, int], _Plan] = _untyped.assume_constant_result(_plan_constant)
+plan_of: Callable[[str, int], Plan] = _untyped.assume_constant_result(_plan_constant)
 
 
 # What was made once for a device: the last few tables, and short lists of numbers.  Fake tensors, of a trace, are not kept.
-_made_tables: dict[Any, Tensor] = {}
+made_tables: dict[Any, Any] = {}
 _made: dict[Any, Tensor] = {}
 
 
-def _keep(kept: dict[Any, Any], key: Any, one: Any, most: int) -> None:
+def keep(kept: dict[Any, Any], key: Any, one: Any, most: int) -> None:
     while len(kept) >= most:
         kept.pop(next(iter(kept)), None)
     kept[key] = one
@@ -187,10 +207,10 @@ def _table_rows(rows: Tensor, encoding: str, length: int, role: str, double: boo
     dtype = torch.float64 if double else torch.float32
     plan = _plan_of(encoding, length)
     key = encoding, plan.made_rows, plan.variant, role, dtype, rows.device
-    table = _made_tables.get(key)
+    table = made_tables.get(key)
     if table is None:
         table = _make_table(encoding, length, role, dtype, rows.device)
-        _keep(_made_tables, key, table, 16)
+        keep(made_tables, key, table, 16)
     return _rows(table, rows)
 
 
@@ -220,8 +240,15 @@ def constant(numbers: tuple[float, ...], dtype: torch.dtype, like: Tensor) -> Te
         with torch.inference_mode(False):
             found = torch.tensor(numbers, dtype=dtype, device=like.device)
         if not isinstance(found, FakeTensor):
-            _keep(_made, key, found, 256)
+            keep(_made, key, found, 256)
     return found
+
+
+def constants_of(plan: Plan, like: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """What the kernel of _fused reads: increments, the axis of each pair, and decays."""
+    each = plan.whole, plan.axis or (0,) * plan.pairs, plan.decays or (0,)
+    found = [constant(numbers, torch.int64, like) for numbers in each]
+    return found[0], found[1], found[2]
 
 
 def _rows(table: Tensor, at: Tensor) -> Tensor:
@@ -232,7 +259,7 @@ def _rows(table: Tensor, at: Tensor) -> Tensor:
 # -- angles --
 
 
-def _positions_of_pairs(positions: Tensor, plan: _Plan) -> Tensor:
+def _positions_of_pairs(positions: Tensor, plan: Plan) -> Tensor:
     """[..., tokens, 1], or [..., tokens, pairs] where pairs have different axes; int64."""
     at = positions.long()
     if not plan.axis or at.dim() == 1:
@@ -240,17 +267,27 @@ def _positions_of_pairs(positions: Tensor, plan: _Plan) -> Tensor:
     return at.index_select(0, constant(plan.axis, torch.int64, at)).movedim(0, -1)
 
 
-def _phase_angles(at: Tensor, plan: _Plan, dtype: torch.dtype, *, polynomials: bool) -> tuple[Tensor, Tensor]:
+class Increments(NamedTuple):
+    """Of the phase, for each pair: 32 bits each, int64; and the attention factor, of no axis where it is a tensor."""
+
+    high: Tensor
+    low: Tensor
+    factor: Tensor | float
+
+
+def phase_angles(positions: Tensor, plan: Plan, by: Increments, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
     """The phase in two halves, 2^-32 and 2^-64 turns; neither product leaves 64 bits for positions up to 2^31.
 
-    polynomials: of floats, 46 operations that a compiler makes one of; else cos and sin of doubles, 13 that are launched.
+    Graphs and devices without doubles: polynomials of floats, 46 operations that a compiler makes one of.  Else cos and sin
+    of doubles, 13 that are launched.
     """
-    high, low = (constant(part, torch.int64, at) for part in (plan.high, plan.low))
+    at, (high, low, factor) = _positions_of_pairs(positions, plan), by
+    polynomials = torch.compiler.is_compiling() or not has_doubles(positions.device)
     product = at * low
     top = (at * high + (product >> 32)) & 0xFFFFFFFF
     if dtype != torch.float64 and not polynomials:
         turned = top.double() * (torch.pi * 2.0**-31)
-        return (turned.cos() * plan.factor).to(dtype), (turned.sin() * plan.factor).to(dtype)
+        return (turned.cos() * factor).to(dtype), (turned.sin() * factor).to(dtype)
     quarter = (top + (1 << 29)) >> 30
     rest, below = top - (quarter << 30), product & 0xFFFFFFFF
     if dtype == torch.float64:
@@ -262,7 +299,7 @@ def _phase_angles(at: Tensor, plan: _Plan, dtype: torch.dtype, *, polynomials: b
     across, along = torch.where(swap, sine, cosine), torch.where(swap, cosine, sine)
     negative = ((quarter + 1) & 2) != 0
     cosine, sine = torch.where(negative, -across, across), torch.where((quarter & 2) != 0, -along, along)
-    return (cosine, sine) if plan.factor == 1 else (cosine * plan.factor, sine * plan.factor)
+    return (cosine, sine) if isinstance(factor, float) and factor == 1 else (cosine * factor, sine * factor)
 
 
 def _polynomials(y: Tensor) -> tuple[Tensor, Tensor]:
@@ -273,7 +310,7 @@ def _polynomials(y: Tensor) -> tuple[Tensor, Tensor]:
     return z * c + 1.0, y * 7.8539813e-1 + y * s
 
 
-def _has_doubles(device: torch.device) -> bool:
+def has_doubles(device: torch.device) -> bool:
     """MPS has none, nor have some GPUs of Intel."""
     if device.type == "xpu" and torch.xpu.is_available():
         return bool(torch.xpu.get_device_properties(device).has_fp64)
@@ -281,12 +318,12 @@ def _has_doubles(device: torch.device) -> bool:
 
 
 def _angles(
-    positions: Tensor, spec: str, plan: _Plan, length: int, role: str, dtype: torch.dtype
+    positions: Tensor, spec: str, plan: Plan, length: int, role: str, dtype: torch.dtype
 ) -> tuple[Tensor, Tensor]:
     """cos and sin, attention factor and xPos's magnitude included: [tokens, pairs] or [batch, tokens, pairs]."""
     if plan.high:
-        fused = torch.compiler.is_compiling() or not _has_doubles(positions.device)
-        return _phase_angles(_positions_of_pairs(positions, plan), plan, dtype, polynomials=fused)
+        high, low = (constant(part, torch.int64, positions) for part in (plan.high, plan.low))
+        return phase_angles(positions, plan, Increments(high, low, plan.factor), dtype)
     at = positions.long()
     row = torch.where((at < 0) | (at >= plan.rows), plan.made_rows, at)
     of = role if plan.by_role else "query"
@@ -307,10 +344,10 @@ def _angles_alone_constant(spec: str) -> str:
     return _angles_alone_of(spec)
 
 
-_angles_alone: Callable[[str], str] = _untyped.assume_constant_result(_angles_alone_constant)
+angles_alone: Callable[[str], str] = _untyped.assume_constant_result(_angles_alone_constant)
 
 
-def _temperature_at(positions: Tensor, plan: _Plan, dtype: torch.dtype) -> Tensor:
+def _temperature_at(positions: Tensor, plan: Plan, dtype: torch.dtype) -> Tensor:
     """[tokens] or [batch, tokens]."""
     assert plan.temperature is not None
     kind, reference, slope = plan.temperature
@@ -325,15 +362,15 @@ def _temperature_at(positions: Tensor, plan: _Plan, dtype: torch.dtype) -> Tenso
 
 def cos_sin(positions: Tensor, spec: str, length: int) -> tuple[Tensor, Tensor]:
     """As the operator gyre::cos_sin, without xPos's magnitudes; float32 [..., tokens, pairs]."""
-    spec = _angles_alone(spec)
-    plan = _plan(spec, length)
+    spec = angles_alone(spec)
+    plan = plan_of(spec, length)
     return _angles(positions, spec, plan, length, "query", torch.float32)
 
 
 # -- rotation --
 
 
-def _pairs_of(x: Tensor, plan: _Plan, layout: str) -> tuple[Tensor, Tensor]:
+def _pairs_of(x: Tensor, plan: Plan, layout: str) -> tuple[Tensor, Tensor]:
     """Views of both members of the pairs of the last axis."""
     part, pairs = x.narrow(-1, plan.first, 2 * plan.pairs), plan.pairs
     half = layout == "half"
@@ -341,7 +378,7 @@ def _pairs_of(x: Tensor, plan: _Plan, layout: str) -> tuple[Tensor, Tensor]:
     return two[0], two[1]
 
 
-def _joined(x: Tensor, first: Tensor, second: Tensor, plan: _Plan, layout: str) -> Tensor:
+def _joined(x: Tensor, first: Tensor, second: Tensor, plan: Plan, layout: str) -> Tensor:
     """Those members, with the channels of x that are in no pair."""
     turned = torch.stack((first, second), -2 if layout == "half" else -1).flatten(-2)
     after = plan.channels - plan.first - 2 * plan.pairs
@@ -363,7 +400,7 @@ def _beside(numbers: Tensor, letters: str, trailing: int) -> Tensor:
     return numbers
 
 
-def _check(x: Tensor, name: str, positions: Tensor | None, plan: _Plan, letters: str) -> None:
+def check(x: Tensor, name: str, positions: Tensor | None, plan: Plan, letters: str) -> None:
     """Refuses what check_rotation refuses, of what is known before a graph runs."""
     check_tensor(x, name, letters, REAL)
     check_device(**{name: x}, positions=positions)
@@ -375,7 +412,7 @@ def _check(x: Tensor, name: str, positions: Tensor | None, plan: _Plan, letters:
         check_positions(positions, plan.axes, batch, x.shape[letters.index("s")])
 
 
-def _turn(x: Tensor, angles: tuple[Tensor, Tensor], heat: Tensor | None, plan: _Plan, letters: str, back: bool) -> Tensor:
+def _turn(x: Tensor, angles: tuple[Tensor, Tensor], heat: Tensor | None, plan: Plan, letters: str, back: bool) -> Tensor:
     channel = letters.index("d")
     rest = letters.replace("d", "")
     given = x.movedim(channel, -1)
@@ -390,22 +427,34 @@ def _turn(x: Tensor, angles: tuple[Tensor, Tensor], heat: Tensor | None, plan: _
     return work.to(x.dtype).movedim(-1, channel)
 
 
+def positions_from(first: int, x: Tensor, letters: str) -> Tensor:
+    """first, first + 1, ..., one for each token of x."""
+    tokens = x.shape[letters.index("s")]
+    check_first(first, tokens)
+    return torch.arange(tokens, device=x.device) + first
+
+
+def check_alike(q: Tensor, k: Tensor, layout: str) -> None:
+    """Refuses queries and keys that differ in more than their heads."""
+    check_device(q=q, k=k)
+    if any(q.shape[i] != k.shape[i] for i in range(q.dim()) if layout[i] != "h"):
+        text = f"k: has shape {list(k.shape)}, but q has {list(q.shape)}: they may differ in their heads alone"
+        raise Error("ESHAPE", text, "k")
+
+
 def _each(
     tensors: tuple[tuple[str, Tensor, str], ...], positions: Tensor | None, first: int, spec: str, layout: str, back: bool, length: int
 ) -> list[Tensor]:
     """Tensors by name and role, rotated at the same positions."""
-    plan, letters = _plan(spec, length), layout.replace("t", "s")
+    plan, letters = plan_of(spec, length), layout.replace("t", "s")
     for name, x, _ in tensors:
-        _check(x, name, positions, plan, letters)
+        check(x, name, positions, plan, letters)
     _, lead, _ = tensors[0]
-    if positions is None:
-        check_first(first, lead.shape[letters.index("s")])
-        positions = torch.arange(lead.shape[letters.index("s")], device=lead.device) + first
+    positions = positions_from(first, lead, letters) if positions is None else positions
     given = tuple(x for _, x, _ in tensors)
     if _fused.takes(plan, *given):
-        axis = plan.axis or (0,) * plan.pairs
-        constants = constant(plan.whole, torch.int64, lead), constant(axis, torch.int64, lead)
-        return list(_fused.rotate(given, positions, constants, plan, letters, back))
+        turn = _fused.Turn(plan, letters, back, tensors[0][2])
+        return list(_fused.rotate(turn, given, positions, constants_of(plan, lead)))
     found: list[Tensor] = []
     angles: dict[tuple[str, torch.dtype], tuple[Tensor, Tensor]] = {}
     for _, x, role in tensors:
@@ -430,10 +479,7 @@ def rotate_pair(
     q: Tensor, k: Tensor, positions: Tensor | None, first: int, spec: str, layout: str, direction: str, length: int
 ) -> tuple[Tensor, Tensor]:
     """As the operator gyre::rotate_pair."""
-    check_device(q=q, k=k)
-    if any(q.shape[i] != k.shape[i] for i in range(q.dim()) if layout[i] != "h"):
-        text = f"k: has shape {list(k.shape)}, but q has {list(q.shape)}: they may differ in their heads alone"
-        raise Error("ESHAPE", text, "k")
+    check_alike(q, k, layout)
     both = (("q", q, "query"), ("k", k, "key"))
     found = _each(both, positions, first, spec, layout, direction != "forward", length)
     return found[0], found[1]

@@ -12,7 +12,7 @@ from torch.utils._python_dispatch import is_in_torch_dispatch_mode
 from gyre import _encoding
 from gyre._encoding import Encoding
 from gyre._errors import Error
-from gyre.torch import _device
+from gyre.torch import _device, _lengths
 from gyre.torch._own import own_module
 from gyre.torch._specs import (
     check_angle_positions,
@@ -21,6 +21,7 @@ from gyre.torch._specs import (
     depends_on_length,
     dtype_text,
     encoding_of,
+    length_of,
     spec_of,
     tensor,
     whole,
@@ -33,6 +34,8 @@ FORMS = ("half", "interleaved", "pairs", "complex")
     "gyre::cos_sin", mutates_args=(), schema="(Tensor positions, str encoding, SymInt length) -> (Tensor, Tensor)"
 )
 def _cos_sin(positions: Tensor, encoding: str, length: int) -> tuple[Tensor, Tensor]:
+    if length == _lengths.FOLLOWS:
+        length = _lengths.read_length(positions, _lengths.trained_length(encoding))
     cosine, sine = encoding_of(encoding)._cos_sin(positions, pairs=True, length=length)
     return cosine.contiguous(), sine.contiguous()
 
@@ -65,7 +68,9 @@ class RotaryEmbedding(nn.Module):
         model.model.rotary_emb = gyre.torch.RotaryEmbedding.from_config(model.config)
     """
 
-    def __init__(self, encoding: Encoding | Mapping[str, Encoding], *, form: str = "half", cached: int = 0) -> None:
+    def __init__(
+        self, encoding: Encoding | Mapping[str, Encoding], *, form: str = "half", cached: int = 0, length: int | None = None
+    ) -> None:
         """
         Args:
             encoding: a RoPE, or one for each type of layers where these differ: {"full_attention": ..., ...}.
@@ -74,7 +79,11 @@ class RotaryEmbedding(nn.Module):
             cached: calls on the processor whose positions are all below it look cos and sin up in a table, which grows
                 with the positions that were asked for; the same bits.  The table is no buffer, and is left out of copies
                 and pickles.  A scaling that depends on the length has one within the trained length, several axes where
-                all have the same positions.  torch.compile computes.  0 = no table.
+                all have the same positions.  torch.compile computes.  0 = no table.  On other devices: under dynamic NTK and
+                YaRN there is a table of the frequencies at each length up to it, so that no length is read; positions from
+                it on have NaN.
+            length: the context length in use, for scalings that follow it; None = one past the largest position of a call,
+                or the trained length.
         """
         super().__init__()
         if form not in FORMS:
@@ -89,6 +98,7 @@ class RotaryEmbedding(nn.Module):
         self.form, self.cached = form, whole(cached, "cached")
         if not 0 <= self.cached <= 1 << 31:
             raise Error("EINVAL", f"cached: is {cached}, not a number of positions, 0 .. 2^31", "cached")
+        self.length = length_of(length)
         self._tables: dict[tuple[str, torch.dtype], tuple[Tensor, ...]] = {}
         self._specs = {name: spec_of(one) for name, one in each.items()}
         self._long = {name: depends_on_length(one) for name, one in each.items()}
@@ -96,11 +106,14 @@ class RotaryEmbedding(nn.Module):
         self._trained = {name: int(one.config["trained_length"]) for name, one in each.items()}
 
     @classmethod
-    def from_config(cls, config: Any, *, profile: str | None = None, form: str | None = None, cached: int = 0) -> Self:
+    def from_config(
+        cls, config: Any, *, profile: str | None = None, form: str | None = None, cached: int = 0, length: int | None = None
+    ) -> Self:
         """The module of a model's config: a path, a dict or an object of transformers, as in Encoding.from_config.
 
-        cached: as above.  form: None = that in which the model's own module in transformers returns cos and sin, which is made from the config
-        and run to see.  Raises gyre.Error where the model has no such module, or one whose results are in another form.
+        cached, length: as above.  form: None = that in which the model's own module in transformers returns cos and sin,
+        which is made from the config and run to see.  Raises gyre.Error where the model has no such module, or one whose
+        results are in another form.
         """
         groups = groups_of(config, profile)
         if not groups:
@@ -108,7 +121,7 @@ class RotaryEmbedding(nn.Module):
         specs = {spec_of(encoding) for encoding in groups.values()}
         one = next(iter(groups.values()))
         if form is not None:
-            return cls(one if len(specs) == 1 else groups, form=form, cached=cached)
+            return cls(one if len(specs) == 1 else groups, form=form, cached=cached, length=length)
         own = own_module(config)
         if own is None:
             text = "form: transformers has no rotary module of this model to see it by: pass form=, or use gyre.torch.patch"
@@ -123,7 +136,7 @@ class RotaryEmbedding(nn.Module):
                 what = "the sine before the cosine"
             text = f"config: {own.name} returns {what}: use gyre.torch.patch"
             raise Error("EUNSUPPORTED", text, "config")
-        return cls(one if len(specs) == 1 else groups, form=own.form, cached=cached)
+        return cls(one if len(specs) == 1 else groups, form=own.form, cached=cached, length=length)
 
     @property
     def encodings(self) -> dict[str, Encoding]:
@@ -132,16 +145,14 @@ class RotaryEmbedding(nn.Module):
 
     def extra_repr(self) -> str:
         shown = [f"{name + '=' if name else ''}{encoding_of(spec)!r}" for name, spec in self._specs.items()]
-        return ", ".join(shown + ([f"cached={self.cached}"] if self.cached else []))
+        return ", ".join(shown + [f"{name}={n}" for name, n in (("cached", self.cached), ("length", self.length)) if n])
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_tables": {}}
 
-    def _length(self, name: str, positions: Tensor) -> int:
-        """The context length in use, which only some scalings read, from the largest position."""
-        if not self._long[name]:
-            return 0
-        return max(self._trained[name], int(positions.max()) + 1) if positions.numel() else self._trained[name]
+    def _length(self, name: str) -> int:
+        """The context length in use, which only some scalings read."""
+        return (self.length or _lengths.FOLLOWS) if self._long[name] else 0
 
     def _chosen(self, layer_type: str | None) -> str:
         name = "" if "" in self._specs else layer_type or ""
@@ -164,9 +175,6 @@ class RotaryEmbedding(nn.Module):
         tensor(position_ids, "position_ids")
         if position_ids.is_meta:
             check_device(x=x, position_ids=position_ids)
-            if self._long[name]:
-                text = "position_ids: is on meta: its largest number, which this scaling depends on, is not known"
-                raise Error("EUNSUPPORTED", text, "position_ids")
         check_fake(x=x, position_ids=position_ids)
         check_angle_positions(position_ids, max(1, self._axes[name]))
         on_device = _device.takes(position_ids)
@@ -174,8 +182,8 @@ class RotaryEmbedding(nn.Module):
         if self.cached and not (on_device or torch.compiler.is_compiling() or is_in_torch_dispatch_mode()):
             found = self._looked_up(name, position_ids, x.dtype)
         if found is None:
-            angles = _device.cos_sin if on_device else _cos_sin
-            cosine, sine = angles(position_ids, self._specs[name], self._length(name, position_ids))
+            given = position_ids, self._specs[name], self._length(name)
+            cosine, sine = _lengths.cos_sin(*given, self.cached) if on_device else _cos_sin(*given)
             found = self._formed(cosine, sine, x.dtype)
         moved = tuple(one.to(x.device) for one in found)
         return moved[0] if self.form == "complex" else moved
@@ -202,7 +210,8 @@ class RotaryEmbedding(nn.Module):
         if positions.numel() == 0:
             return None
         least, most = (int(one) for one in torch.aminmax(positions))
-        end = min(self.cached, self._trained[name]) if self._long[name] else self.cached
+        follows = self._long[name] and not self.length
+        end = min(self.cached, self._trained[name]) if follows else self.cached
         if least < 0 or most >= end:
             return None
         table = self._tables.get((name, dtype))
@@ -210,7 +219,7 @@ class RotaryEmbedding(nn.Module):
             with torch.inference_mode(False):
                 at = torch.arange(min(end, 1 << max(8, most.bit_length())), device="cpu")
                 each = at.expand(axes, 1, -1) if axes > 1 else at[None]
-                cosine, sine = _cos_sin(each, self._specs[name], self._trained[name] if self._long[name] else 0)
+                cosine, sine = _cos_sin(each, self._specs[name], self._trained[name] if follows else self._length(name))
                 table = tuple(one[0] for one in self._formed(cosine, sine, dtype))
                 self._tables[name, dtype] = table
         return tuple(one.index_select(0, positions.reshape(-1)).view(*positions.shape, -1) for one in table)

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from gyre._encoding import Encoding
 from gyre._errors import Error
-from gyre.torch import _device
+from gyre.torch import _device, _lengths
 from gyre.torch._module import RotaryEmbedding, groups_of
 from gyre.torch._rotate import _rotate, _rotate_pair
 from gyre.torch._specs import encoding_of, spec_of
@@ -93,7 +93,8 @@ class _PatchedRotary(RotaryEmbedding):
         positions = position_ids
         if positions.shape[-2] == 1:
             positions = positions[..., 0, :]  # one row for every sequence of the batch
-        length = self._length(name, positions)
+        length = self._length(name)
+        length = _lengths.read_length(positions, self._trained[name]) if length == _lengths.FOLLOWS else length
         found = Positions(positions, self._wholes[name], self._parts[name], self._dims[name], length)
         return found if self._complex else (found, found)
 
