@@ -90,7 +90,7 @@ static gyre_status check_head_dim(const request *call, gyre_error *err, const ch
 
 static gyre_status check_rotation(const request *call, gyre_error *err) {
     const gyre_encoding *encoding = call->args->encoding;
-    const int needs_channels = (encoding->scheme->places & GYRE_PLACE_QUERY_KEY) || encoding->amplitude_channels > 0;
+    const int needs_channels = (encoding->scheme->places & GYRE_PLACE_QUERY_KEY) || encoding->product_channels > 0;
     const gyre_status status = needs_channels ? check_head_dim(call, err, "q", call->args->q.shape[3]) : GYRE_OK;
     if (status || call->args->causal == GYRE_CAUSAL_BY_POSITION) return status;
     /* Both depend on the sign of the distance, which does not follow from the order of tokens. */
@@ -458,7 +458,8 @@ int gyre_attention_is_empty(const gyre_attention_request *call) {
 
 gyre_status gyre_attention_check_views(const gyre_attention_request *call, gyre_error *err) {
     const gyre_attention_inputs *args = call->args;
-    gyre_cview k = args->k, v = args->v;
+    gyre_cview q = args->q, k = args->k, v = args->v;
+    if (args->encoding && k.shape[3] == q.shape[3] - gyre_encoding_query_vectors(args->encoding)) q.shape[3] = k.shape[3];
     const gyre_call_types types = call->gradient ? GYRE_TYPES_FLOATS : GYRE_TYPES_KEYS;
     gyre_status status = GYRE_OK;
     if (!call->source) { /* a source reads its own types */
@@ -466,7 +467,7 @@ gyre_status gyre_attention_check_views(const gyre_attention_request *call, gyre_
         if (!status) status = gyre_call_check_blocks(&v, types, "v", call->name, err);
     }
     k.dtype = v.dtype = GYRE_DTYPE_F32;
-    if (!status) status = gyre_call_check_qkv(&args->q, &k, &v, GYRE_TYPES_FLOATS, call->name, err);
+    if (!status) status = gyre_call_check_qkv(&q, &k, &v, GYRE_TYPES_FLOATS, call->name, err);
     return status ? status : check_results(call, err);
 }
 

@@ -6,7 +6,6 @@
 #include "attention/forward/straight.h"
 #include "attention/gradient/gradient_tiles.h"
 #include "attention/terms/attention_rotation.h"
-#include "attention/terms/phases.h"
 #include "attention/terms/table_buffers.h"
 #include "attention/tiles/scratch.h"
 #include "core/exec.h"
@@ -30,6 +29,22 @@ static void measure_window(gyre_attention_plan *plan, const gyre_attention_input
     plan->window_after = args->causal || after > most ? 0 : after;
 }
 
+/* part, parts, products, key_dim and head_pad. */
+static void measure_channels(gyre_attention_plan *plan) {
+    const int64_t some = plan->encoding ? plan->encoding->product_channels : 0, first = some > 0 ? some : plan->head_dim;
+    plan->part[0] = (gyre_channel_part){0, first, 0, gyre_round_up_i64(first, 16)};
+    plan->parts = plan->products = 1;
+    plan->key_dim = plan->head_dim;
+    plan->head_pad = plan->part[0].pad;
+    if (some == 0) return;
+    const int64_t others = plan->head_dim - some;
+    plan->part[1] = (gyre_channel_part){first, others, plan->head_pad, gyre_round_up_i64(others, 16)};
+    plan->parts = 2;
+    plan->products = plan->encoding->scheme->phase_row ? 2 : 1;
+    if (plan->products == 1) plan->key_dim = first;
+    plan->head_pad += plan->part[1].pad;
+}
+
 static void measure(gyre_attention_plan *plan, const gyre_attention_inputs *args) {
     const int64_t *q = args->q.shape, *k = args->k.shape;
     plan->queries = q[1];
@@ -38,7 +53,7 @@ static void measure(gyre_attention_plan *plan, const gyre_attention_inputs *args
     plan->key_heads = k[2];
     plan->group = q[2] / k[2];
     plan->head_dim = q[3];
-    gyre_phases_measure(plan);
+    measure_channels(plan);
     plan->value_dim = args->v.shape[3];
     plan->value_pad = gyre_round_up_i64(plan->value_dim, 16);
     plan->tile_rows = gyre_query_tile_rows(args);

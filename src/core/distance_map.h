@@ -11,8 +11,7 @@
  * All tables of an encoding that are indexed by distance share one map.  row NULL: the encoding has no such table. */
 typedef struct gyre_distance_map {
     int64_t clip_distance;
-    int monotone_step; /* d = 1 or -1: from one distance to the next the row stays or changes by d; 0: neither */
-    int32_t *row;      /* [2 clip_distance + 1] */
+    int32_t *row; /* [2 clip_distance + 1] */
 } gyre_distance_map;
 
 static inline int32_t gyre_distance_map_row(const gyre_distance_map *map, int64_t distance) {

@@ -42,15 +42,17 @@ struct gyre_encoding {
     double *xpos_log2_decay; /* [rope.dim / 2], xPos: log2 of the decay of a pair per position; NULL = no xPos */
     gyre_table_size table[GYRE_TABLE_COUNT]; /* trained tables, which the caller owns */
     gyre_distance_map distance_map;
-    double *fixed_table;        /* NeZha: [2 clip_distance + 1][head_dim] rows of the sides in fixed_terms; Sandwich:
+    double *fixed_table;      /* NeZha: [2 clip_distance + 1][head_dim] rows of the sides in fixed_terms; Sandwich:
                                       * sums of cosines by distance; TAPA: powers (tapa.c) */
-    unsigned fixed_terms;       /* GYRE_TERM_*: sides whose vectors are in fixed_table, not trained */
-    int64_t amplitude_channels; /* the first of queries and keys, whose product is multiplied by the cosine of that of the
-                                 * others (gyre_scheme.phase_row); 0 = scores are one product */
-    int query_factors;  /* 1: rows of the query table multiply the products of queries and keys, channel by channel; 0:
+    unsigned fixed_terms;     /* GYRE_TERM_*: sides whose vectors are in fixed_table, not trained */
+    int64_t product_channels; /* the first of queries and keys, whose product is the score; 0 = all.  The others have a
+                                 * product of their own, a phase (gyre_scheme.phase_row), or without a phase_row they are
+                                 * vectors of queries alone: what the query table is multiplied with */
+    int zero_row;             /* 1: the distance map has one more row than the vector tables, whose vectors are zeros */
+    int query_factors;        /* 1: rows of the query table multiply the products of queries and keys, channel by channel; 0:
                                  * they are multiplied with queries, and the products added to scores */
-    double score_terms; /* the default scale is 1 / sqrt(channels score_terms), channels those of the product
-                                      * that is scaled: amplitude_channels or head_dim */
+    double score_terms;       /* the default scale is 1 / sqrt(channels score_terms), channels those of the product
+                                      * that is scaled: product_channels or head_dim */
     struct gyre_angle_table *angles; /* cos and sin of positions 0 .. rope.table_positions - 1, or NULL */
 };
 
@@ -62,6 +64,12 @@ static inline int64_t gyre_axes_of(const gyre_encoding *encoding) {
 /* out = 1 if it rotates pairs of channels of queries and keys. */
 static inline int gyre_encoding_rotates(const gyre_encoding *encoding) {
     return (encoding->scheme->traits & GYRE_TRAIT_ROTATES) != 0;
+}
+
+/* out = the last channels of queries that are vectors for the query table.  Keys may lack them, and are not read there. */
+static inline int64_t gyre_encoding_query_vectors(const gyre_encoding *encoding) {
+    const int own = encoding->product_channels > 0 && !encoding->scheme->phase_row;
+    return own ? encoding->config.head_dim - encoding->product_channels : 0;
 }
 
 /* out = 1 if two context lengths in use (0 = the encoding's own) give the same rotations and biases. */

@@ -9,17 +9,6 @@
 #include <math.h>
 #include <stddef.h>
 
-/* 1, -1 or 0: gyre_distance_map.monotone_step. */
-static int monotone_step(const gyre_distance_map *map) {
-    int rises = 1, falls = 1;
-    for (int64_t i = 0; i < 2 * map->clip_distance; i++) {
-        const int32_t step = map->row[i + 1] - map->row[i];
-        rises &= step == 0 || step == 1;
-        falls &= step == 0 || step == -1;
-    }
-    return rises - falls;
-}
-
 gyre_status gyre_distance_map_make(gyre_encoding *encoding, int64_t clip_distance,
                                    int64_t (*row)(const gyre_encoding *, int64_t), gyre_error *err) {
     enum { MAX_CLIP_DISTANCE = INT32_MAX / 4 }; /* row numbers have 32 bits, and DeBERTa has 2 rows per bucket */
@@ -32,7 +21,6 @@ gyre_status gyre_distance_map_make(gyre_encoding *encoding, int64_t clip_distanc
     if (!encoding->distance_map.row) return GYRE_ENOMEM;
     for (int64_t distance = -clip_distance; distance <= clip_distance; distance++)
         encoding->distance_map.row[distance + clip_distance] = (int32_t)row(encoding, distance);
-    encoding->distance_map.monotone_step = monotone_step(&encoding->distance_map);
     return GYRE_OK;
 }
 

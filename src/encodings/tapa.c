@@ -37,7 +37,7 @@ static gyre_status init(gyre_encoding *encoding, gyre_error *err) {
     if (!status) status = gyre_terms_check(encoding, 0, err);
     if (status) return status;
     if (tapa->amplitudes == 0) tapa->amplitudes = encoding->config.head_dim / 2;
-    encoding->amplitude_channels = tapa->amplitudes;
+    encoding->product_channels = tapa->amplitudes;
     encoding->fixed_table = gyre_encoding_allocate(encoding, NEAR + SHIFTS, sizeof *encoding->fixed_table, err);
     if (!encoding->fixed_table) return GYRE_ENOMEM;
     const double factor = 1 / sqrt((double)(encoding->config.head_dim - tapa->amplitudes));

@@ -71,7 +71,7 @@ static size_t layout_decode(const gyre_attention_plan *plan, char *memory, decod
     d->q_rows = gyre_arena_alloc(&a, rows * plan->head_pad, sizeof(float));
     d->shifted_q_rows = gyre_arena_alloc(&a, rows * plan->head_pad, sizeof(float));
     d->scores = gyre_arena_alloc(&a, rows * KEY_TILE, sizeof(float));
-    if (plan->parts > 1) d->phases = gyre_arena_alloc(&a, rows * KEY_TILE, sizeof(float));
+    if (plan->products > 1) d->phases = gyre_arena_alloc(&a, rows * KEY_TILE, sizeof(float));
     d->staging = gyre_arena_alloc(&a, STAGING_ROWS * pad, sizeof(float));
     if (plan->fixed_order) {
         d->columns = gyre_arena_alloc(&a, STAGING_ROWS * plan->head_pad, sizeof(float));
@@ -240,7 +240,7 @@ static void score_piece_in_fixed_order(const decode_state *d, int64_t from, int6
             gyre_key_rows_read(plan, &keys, 0, d->staging);
             plan->kernels->transpose_f32(&transpose);
         }
-        for (int part = 0; part < plan->parts; part++)
+        for (int part = 0; part < plan->products; part++)
             multiply_columns(d, done, n, part);
     }
 }
@@ -284,7 +284,7 @@ static void score_piece(decode_state *d, int64_t from, int64_t piece) {
     }
     for (int64_t done = from; done < end; done += run.count) {
         gyre_key_run_at(d->plan->source, d->batch, d->head, first + done, end - done, &run);
-        for (int part = 0; part < d->plan->parts; part++)
+        for (int part = 0; part < d->plan->products; part++)
             score_run(d, &run, done, part, piece < KEY_TILE);
     }
 }
@@ -386,7 +386,7 @@ static void begin_split(decode_state *d) {
         memset(q, 0, sizeof *q);
         q->q_rows[0] = q->table_rows = d->q_rows + g * plan->queries * plan->head_pad;
         q->scores = d->scores + g * plan->queries * KEY_TILE;
-        if (plan->parts > 1) q->phases.products = d->phases + g * plan->queries * KEY_TILE;
+        if (plan->products > 1) q->phases.products = d->phases + g * plan->queries * KEY_TILE;
         gyre_query_buffers_fill(plan, d->keys, &rows, q);
         memcpy(to->bias + g * plan->queries, q->bias, (size_t)plan->queries * sizeof *q->bias);
     }
@@ -405,9 +405,9 @@ static int visible_to_any(const decode_state *d, int64_t tile, gyre_tile_pair *t
 static void softmax_tile(decode_state *d) {
     const gyre_tile_pair *tile_pair = &d->tile_pair;
     gyre_phase_turns turns; /* heads share their positions */
-    if (d->plan->parts > 1) gyre_phases_list(d->plan, d->keys, d->query_buffers, tile_pair, &turns);
+    if (d->plan->products > 1) gyre_phases_list(d->plan, d->keys, d->query_buffers, tile_pair, &turns);
     for (int64_t g = 0; g < d->plan->group; g++) {
-        if (d->plan->parts > 1) gyre_phases_apply(d->plan, d->keys, &d->query_buffers[g], tile_pair, &turns);
+        if (d->plan->products > 1) gyre_phases_apply(d->plan, d->keys, &d->query_buffers[g], tile_pair, &turns);
         add_score_biases(d, &d->query_buffers[g]);
         gyre_tile_pair_mask(d->plan, d->keys, &d->query_buffers[g], tile_pair);
     }
@@ -562,7 +562,7 @@ int64_t gyre_decode_most_straight_keys(const gyre_attention_plan *plan, int alon
     const gyre_scheme *scheme = plan->encoding ? plan->encoding->scheme : NULL;
     const size_t row = (size_t)gyre_dtype_bytes(plan->source->k_dtype, plan->head_dim) +
                        (size_t)gyre_dtype_bytes(plan->source->v_dtype, plan->value_dim);
-    if (plan->queries != 1 || plan->items == 0 || !plan->split_keys || plan->fixed_order || plan->parts != 1 ||
+    if (plan->queries != 1 || plan->items == 0 || !plan->split_keys || plan->fixed_order || plan->products != 1 ||
         args->state.data || args->mask.data || args->weights.data || plan->gated || plan->softcap > 0 ||
         plan->table.has_score_bias || (scheme && (scheme->decays || scheme->bias_tile)) || !gyre_decode_supported(plan))
         return 0;

@@ -26,9 +26,11 @@ static void collect_vectors(const gyre_attention_call *call, int64_t item, const
                             int64_t r) {
     const gyre_attention_plan *plan = call->plan;
     const gyre_view *to = gyre_table_gradient_of(call->gradients, (gyre_table)which);
-    const int64_t pad = which == GYRE_TABLE_VALUE ? plan->value_pad : plan->head_pad,
-                  heads = gyre_table_heads_in_item(plan, which);
-    if (!packed->gradient || !to->data) return;
+    const int64_t pad = which == GYRE_TABLE_VALUE   ? plan->value_pad
+                        : which == GYRE_TABLE_QUERY ? plan->table.query_part.pad
+                                                    : plan->head_pad;
+    const int64_t heads = gyre_table_heads_in_item(plan, which);
+    if (!packed->gradient || !to->data || r >= to->shape[2]) return;
     const double scale = which == GYRE_TABLE_KEY ? (double)plan->scale : 1; /* queries are scaled already */
     const int64_t first = packed->shared ? 0 : gyre_head_in_call(plan, item % plan->key_heads * plan->group);
     for (int64_t h = 0; h < heads; h++)

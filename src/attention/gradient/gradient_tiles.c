@@ -207,7 +207,7 @@ static void add_dq_dk(const gyre_attention_plan *plan, gyre_key_buffers *keys, g
     for (int variant = tile_pair->last_variant; variant >= tile_pair->first_variant; variant--) {
         const int some = variant > tile_pair->first_variant;
         if (some) gyre_attention_split_variant(plan, positions, variant, q, tile_pair);
-        for (int p = 0; p < plan->parts; p++) {
+        for (int p = 0; p < plan->products; p++) {
             const gyre_channel_part *part = &plan->part[p];
             const query_rows rows = {variant ? q->q_rows[variant] : q->near_q_rows, plan->head_pad, part->at, part->pad,
                                      q->gradient->q_finite};
@@ -227,7 +227,7 @@ static void tile_pair_backward(const gyre_attention_plan *plan, gyre_key_buffers
     add_to_keys(plan, q, tile_pair, q->scores, to_values, keys->dv_rows);
     if (plan->gated) gyre_gates_backward(plan, keys, q, tile_pair);
     if (plan->uses_tables) gyre_tables_backward(plan, keys, q, tile_pair);
-    if (plan->parts > 1) gyre_phases_backward(plan, q, tile_pair);
+    if (plan->products > 1) gyre_phases_backward(plan, q, tile_pair);
     if (plan->table.factors)
         gyre_factors_backward(plan, keys, q, tile_pair);
     else
@@ -255,9 +255,8 @@ static void finish_queries(const gyre_attention_call *call, const gyre_row_range
         gyre_tables_end_queries(plan, q);
     }
     /* q_rows, and so dk, had the scale from the start */
-    for (int64_t i = 0; i < q->count; i++)
-        for (int variant = 0; variant < plan->rotation.variants[GYRE_ROLE_QUERY]; variant++)
-            plan->kernels->scale_row_f32(dq[variant] + i * plan->head_pad, plan->part[0].pad, q->scale[i]);
+    for (int variant = 0; variant < plan->rotation.variants[GYRE_ROLE_QUERY]; variant++)
+        gyre_query_rows_scale(plan, q, dq[variant]);
     if (plan->gated) gyre_gates_end_queries(plan, q);
     rotate_back(plan, GYRE_ROLE_QUERY, rows, dq);
     gyre_rows_gather(plan, dq[0], rows->count);

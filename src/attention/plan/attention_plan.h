@@ -53,6 +53,7 @@ typedef struct gyre_table_plan {
     int factors;                            /* instead of query: the query table multiplies (terms/factors.h) */
     int content, position;                  /* biases of the query: before the keys, before the query table */
     int trains_pair_bias;                   /* a bias that depends on more than distance is trained */
+    gyre_channel_part query_part;           /* of queries: what the query table is multiplied with */
     int64_t rows, row_pad;                  /* of the vector tables; row_pad leaves room to read 15 past any row */
     int64_t bias_rows;                      /* of the bias table */
     int64_t first_distance, distance_count; /* of visible pairs; count 0: positions are not consecutive */
@@ -73,8 +74,10 @@ typedef struct gyre_attention_plan {
     const gyre_kernels *kernels;
     int64_t queries, keys, query_heads, key_heads, group; /* group: query heads for each key head */
     int64_t head_dim, head_pad, value_dim, value_pad;     /* pad: rounded up to a multiple of 16, head_pad each part */
-    gyre_channel_part part[MAX_PARTS]; /* of queries and keys: one, or amplitudes and phases (terms/phases.h) */
-    int parts;
+    int64_t key_dim;                                      /* channels of keys that are read: head_dim, or those of part 0 */
+    gyre_channel_part part[MAX_PARTS]; /* of queries and keys: one, or amplitudes and phases (terms/phases.h), or what keys
+                                        * and what the query table are multiplied with */
+    int parts, products;               /* products: of queries and keys, each over a part; 2 with phases */
     int64_t tile_rows, query_tiles, key_tiles, items; /* tile_rows: at most QUERY_TILE */
     int64_t window, window_after;                     /* distances before and after a query below which it sees keys; 0 =
                                                            * unlimited.  window_after: 0 in causal calls */

@@ -102,6 +102,7 @@ typedef struct gyre_query_buffers {
     float row_max[QUERY_TILE];      /* largest score so far; gradient: log-sum-exp of the row */
     double row_sum[QUERY_TILE];     /* of exp(score - row_max) */
     float scale[QUERY_TILE];        /* of the call, times the temperature of the row */
+    float temperature[QUERY_TILE];
     float *q_rows[GYRE_MAX_VARIANTS]; /* [variant]: [QUERY_TILE][head_pad], rotated and scaled */
     float *near_q_rows;               /* q_rows[0] or xpos.rows: multiplied with keys of variant 0 */
     float *table_rows;                /* multiplied with the query table: q_rows[0], or queries with a bias of their own */

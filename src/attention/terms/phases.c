@@ -1,22 +1,8 @@
 /* phases.c: scores that are a product times the cosine of another. */
 #include "attention/terms/phases.h"
 #include "core/scheme.h"
-#include "util/integers.h"
 
 #include <string.h>
-
-void gyre_phases_measure(gyre_attention_plan *plan) {
-    const int64_t amplitudes = plan->encoding ? plan->encoding->amplitude_channels : 0;
-    const int64_t first = amplitudes > 0 ? amplitudes : plan->head_dim;
-    plan->part[0] = (gyre_channel_part){0, first, 0, gyre_round_up_i64(first, 16)};
-    plan->parts = 1;
-    plan->head_pad = plan->part[0].pad;
-    if (amplitudes == 0) return;
-    const int64_t phases = plan->head_dim - amplitudes;
-    plan->part[1] = (gyre_channel_part){first, phases, plan->head_pad, gyre_round_up_i64(phases, 16)};
-    plan->parts = 2;
-    plan->head_pad += plan->part[1].pad;
-}
 
 static const int64_t *positions_of(const gyre_key_buffers *keys, const gyre_tile_pair *tile_pair) {
     return keys->positions + tile_pair->tile * KEY_TILE + tile_pair->first;

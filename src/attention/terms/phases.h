@@ -18,8 +18,6 @@ typedef struct gyre_phase_turns {
     float turns[QUERY_TILE + KEY_TILE + 16];
 } gyre_phase_turns;
 
-/* plan->part, parts and head_pad. */
-void gyre_phases_measure(gyre_attention_plan *plan);
 void gyre_phases_list(const gyre_attention_plan *plan, const gyre_key_buffers *keys, const gyre_query_buffers *queries,
                       const gyre_tile_pair *tile_pair, gyre_phase_turns *turns);
 /* scores *= cos(2 pi turns phases).  In a gradient phases and cosines then have what gyre_phases_backward needs. */

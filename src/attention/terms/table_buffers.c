@@ -67,6 +67,9 @@ void gyre_tables_measure(gyre_attention_plan *plan) {
     for (int which = GYRE_TABLE_QUERY; which <= GYRE_TABLE_VALUE; which++)
         if (encoding->table[which].rows > 0) plan->table.rows = encoding->table[which].rows;
     if (encoding->fixed_terms) plan->table.rows = 2 * encoding->distance_map.clip_distance + 1;
+    plan->table.rows += encoding->zero_row;
+    plan->table.query_part =
+        plan->parts > plan->products ? plan->part[1] : (gyre_channel_part){0, plan->head_dim, 0, plan->head_pad};
     plan->table.row_pad = (plan->table.rows + 15) / 16 * 16 + 16;
     measure_distances(plan);
     measure_rows(plan);
@@ -110,7 +113,8 @@ static void layout_biases(const gyre_attention_plan *plan, gyre_arena *a, gyre_t
 void gyre_tables_layout(const gyre_attention_plan *plan, gyre_arena *a, gyre_table_buffers *buffers) {
     const int64_t pairs = QUERY_TILE * KEY_TILE;
     const int factors = plan->table.factors;
-    const packing query = {GYRE_TABLE_QUERY, plan->table.query || factors, plan->gradient || factors, 1, plan->head_pad};
+    const packing query = {GYRE_TABLE_QUERY, plan->table.query || factors, plan->gradient || factors, 1,
+                           plan->table.query_part.pad};
     const packing key = {GYRE_TABLE_KEY, plan->table.key, 1, 1, plan->head_pad};
     const packing value = {GYRE_TABLE_VALUE, plan->table.value, !plan->gradient, plan->gradient, plan->value_pad};
     buffers->distance = gyre_arena_alloc(a, pairs, sizeof *buffers->distance);
@@ -149,7 +153,7 @@ static void clear(const gyre_attention_plan *plan, int which, const gyre_packed_
 
 void gyre_tables_clear(const gyre_attention_plan *plan, gyre_query_buffers *queries) {
     gyre_table_buffers *t = queries->tables;
-    clear(plan, GYRE_TABLE_QUERY, &t->query, plan->head_pad);
+    clear(plan, GYRE_TABLE_QUERY, &t->query, plan->table.query_part.pad);
     clear(plan, GYRE_TABLE_KEY, &t->key, plan->head_pad);
     clear(plan, GYRE_TABLE_VALUE, &t->value, plan->value_pad);
     const size_t biases = (size_t)(plan->group * plan->head_pad) * sizeof(double);

@@ -13,12 +13,14 @@ static void pack_block(const gyre_attention_plan *plan, gyre_packed_table *packe
                        int64_t c, int64_t pad, float scale) {
     const int64_t left = view->shape[3] - c, width = pad - c < PACK_CHANNELS ? pad - c : PACK_CHANNELS;
     const int64_t n = plan->table.end_row - r < PACK_ROWS ? plan->table.end_row - r : PACK_ROWS;
+    const int64_t given = view->shape[2] - r; /* the row after those, if there is one, is zeros */
     float block[PACK_ROWS * PACK_CHANNELS] = {0};
     int finite;
     for (int64_t i = 0; i < n; i++) {
         float *row = block + i * PACK_CHANNELS;
-        gyre_load_row(gyre_cview_at(view, 0, packed->head, r + i, c), view->dtype, view->stride[3],
-                      left < width ? left : width, row);
+        if (i < given)
+            gyre_load_row(gyre_cview_at(view, 0, packed->head, r + i, c), view->dtype, view->stride[3],
+                          left < width ? left : width, row);
         plan->kernels->scale_row_f32(row, width, scale);
         plan->kernels->finite_row_f32(row, width, &finite);
         packed->finite &= finite;
@@ -52,7 +54,7 @@ void gyre_tables_pack(const gyre_attention_plan *plan, gyre_query_buffers *q) {
     gyre_cview view;
     if ((plan->table.query || plan->table.factors) &&
         gyre_vector_table_view(plan->encoding, tables, GYRE_TABLE_QUERY, &view))
-        pack(plan, &t->query, &view, head, 1, plan->head_pad);
+        pack(plan, &t->query, &view, head, 1, plan->table.query_part.pad);
     if (plan->table.key && gyre_vector_table_view(plan->encoding, tables, GYRE_TABLE_KEY, &view))
         pack(plan, &t->key, &view, head, plan->scale, plan->head_pad); /* queries are scaled already, keys are not */
     if (plan->table.value && gyre_vector_table_view(plan->encoding, tables, GYRE_TABLE_VALUE, &view))

@@ -95,11 +95,22 @@ static void list_distances(gyre_query_buffers *q, const gyre_tile_pair *tile_pai
     }
 }
 
+/* 1: from one entry to the next the row changes by 0 or 1, always the same way. */
+static int rows_step(const int32_t *restrict row, int64_t n) {
+    int rises = 1, falls = 1;
+    for (int64_t e = 1; e < n; e++) {
+        const int32_t step = row[e] - row[e - 1];
+        rises &= step == 0 || step == 1;
+        falls &= step == 0 || step == -1;
+    }
+    return rises || falls;
+}
+
 static void look_up_rows(const gyre_distance_map *map, gyre_query_buffers *q) {
     gyre_table_buffers *t = q->tables;
     for (int64_t e = 0; e < t->entries; e++)
         t->row[e] = gyre_distance_map_row(map, t->distance[e]);
-    t->row_steps = t->distinct && map->monotone_step != 0;
+    t->row_steps = t->distinct && rows_step(t->row, t->entries);
     t->toeplitz = t->distinct;
     for (int64_t i = 1; i < q->count; i++)
         t->toeplitz &= q->positions[i] == q->positions[i - 1] + 1;
@@ -228,6 +239,15 @@ static int block_has_row(row_block block, int32_t row) {
     return row >= block.first && row - block.first < block.count;
 }
 
+/* The channels that a table on queries or values is multiplied with, in rows that lie row_stride_of apart. */
+static int64_t pad_of(const gyre_attention_plan *plan, const gyre_query_buffers *q, const gyre_packed_table *packed) {
+    return packed == &q->tables->value ? plan->value_pad : plan->table.query_part.pad;
+}
+
+static int64_t row_stride_of(const gyre_attention_plan *plan, const gyre_query_buffers *q, const gyre_packed_table *packed) {
+    return packed == &q->tables->value ? plan->value_pad : plan->head_pad;
+}
+
 static void gather_by_query(const gyre_attention_plan *plan, const gyre_query_buffers *q, sub_tile p, row_block block,
                             float *tile) {
     const gyre_table_buffers *t = q->tables;
@@ -338,12 +358,12 @@ static void scatter_by_key(gyre_query_buffers *q, int64_t first, int64_t columns
 /* query_products[i][r] = rows[i] . table[r] */
 static void product_by_query(const gyre_attention_plan *plan, const gyre_query_buffers *q, sub_tile p, row_block block,
                              const float *rows, const gyre_packed_table *packed) {
-    const int64_t pad = packed == &q->tables->value ? plan->value_pad : plan->head_pad;
+    const int64_t stride = row_stride_of(plan, q, packed);
     const gyre_matmul product = {.m = p.queries,
                                  .n = gyre_round_up_i64(block.count, 16),
-                                 .k = pad,
-                                 .a = rows + p.query * pad,
-                                 .a_row_stride = pad,
+                                 .k = pad_of(plan, q, packed),
+                                 .a = rows + p.query * stride,
+                                 .a_row_stride = stride,
                                  .a_col_stride = 1,
                                  .b = packed->columns + block.first,
                                  .b_row_stride = plan->table.row_pad,
@@ -372,7 +392,8 @@ static void product_by_key(const gyre_attention_plan *plan, const gyre_key_buffe
 
 /* to[i] += sum over rows of query_products[i][r] table[r] */
 static void add_rows(const gyre_attention_plan *plan, const gyre_query_buffers *q, row_block block,
-                     const gyre_packed_table *packed, float *to, int64_t pad) {
+                     const gyre_packed_table *packed, float *to) {
+    const int64_t pad = pad_of(plan, q, packed);
     const gyre_matmul product = {.m = q->count,
                                  .n = pad,
                                  .k = block.count,
@@ -382,7 +403,7 @@ static void add_rows(const gyre_attention_plan *plan, const gyre_query_buffers *
                                  .b = packed->rows + block.first * pad,
                                  .b_row_stride = pad,
                                  .c = to,
-                                 .c_row_stride = pad,
+                                 .c_row_stride = row_stride_of(plan, q, packed),
                                  .accumulate = 1};
     gyre_weighted_product(plan->kernels, &product, packed->finite || packed->zero_nonfinite);
 }
@@ -432,6 +453,11 @@ static void gather_by_key_transposed(const gyre_attention_plan *plan, const gyre
 }
 
 /* -- a tile pair -- */
+
+/* What the query table is multiplied with. */
+static const float *query_rows(const gyre_attention_plan *plan, const gyre_query_buffers *q) {
+    return q->table_rows + plan->table.query_part.at;
+}
 
 static sub_tile key_block(const gyre_query_buffers *q, const gyre_tile_pair *tile_pair, int64_t first) {
     const int64_t left = tile_pair->count - first;
@@ -502,7 +528,7 @@ void gyre_tables_score(const gyre_attention_plan *plan, const gyre_key_buffers *
                        const gyre_tile_pair *tile_pair) {
     gyre_table_buffers *t = queries->tables;
     if (plan->table.has_score_bias) add_score_biases(plan, queries, tile_pair);
-    if (plan->table.query) score_by_query(plan, queries, tile_pair, queries->table_rows, &t->query, queries->scores);
+    if (plan->table.query) score_by_query(plan, queries, tile_pair, query_rows(plan, queries), &t->query, queries->scores);
     if (plan->table.key) score_by_key(plan, keys, queries, tile_pair);
 }
 
@@ -515,7 +541,7 @@ void gyre_tables_add_values(const gyre_attention_plan *plan, gyre_query_buffers 
     row_block block = rows_of(queries, all_of(queries, tile_pair));
     while (plan->fixed_order ? next_aligned_block(&block) : next_block(&block)) {
         scatter_by_query(plan, queries, tile_pair, block, queries->scores);
-        add_rows(plan, queries, block, &queries->tables->value, queries->out_rows, plan->value_pad);
+        add_rows(plan, queries, block, &queries->tables->value, queries->out_rows);
     }
 }
 
@@ -553,7 +579,7 @@ static float *gradient_at(const gyre_attention_plan *plan, const gyre_query_buff
 /* gradient[r] += sum over queries of query_products[i][r] rows[i] */
 static void add_to_rows(const gyre_attention_plan *plan, const gyre_query_buffers *q, row_block block, const float *rows,
                         int finite, const gyre_packed_table *packed) {
-    const int64_t pad = packed == &q->tables->value ? plan->value_pad : plan->head_pad;
+    const int64_t pad = pad_of(plan, q, packed);
     if (!packed->gradient) return;
     const gyre_matmul product = {.m = block.count,
                                  .n = pad,
@@ -562,7 +588,7 @@ static void add_to_rows(const gyre_attention_plan *plan, const gyre_query_buffer
                                  .a_row_stride = 1,
                                  .a_col_stride = ROW_BLOCK,
                                  .b = rows,
-                                 .b_row_stride = pad,
+                                 .b_row_stride = row_stride_of(plan, q, packed),
                                  .c = gradient_at(plan, q, packed, block.first, pad),
                                  .c_row_stride = pad,
                                  .accumulate = 1};
@@ -636,8 +662,8 @@ void gyre_tables_backward(const gyre_attention_plan *plan, gyre_key_buffers *key
     for (row_block block = rows_of(queries, all_of(queries, tile_pair)); next_block(&block);) {
         if (plan->table.query) {
             scatter_by_query(plan, queries, tile_pair, block, queries->gradient->dscores);
-            add_rows(plan, queries, block, &t->query, t->dq_rows, plan->head_pad);
-            add_to_rows(plan, queries, block, queries->table_rows, t->q_finite, &t->query);
+            add_rows(plan, queries, block, &t->query, t->dq_rows + plan->table.query_part.at);
+            add_to_rows(plan, queries, block, query_rows(plan, queries), t->q_finite, &t->query);
         }
         if (plan->table.value) {
             scatter_by_query(plan, queries, tile_pair, block, queries->scores);

@@ -44,7 +44,7 @@ static void score_variants(const gyre_attention_plan *plan, const gyre_key_buffe
     if (tile_pair->first_variant == 0) gyre_attention_near_queries(plan, q, tile_pair);
     for (int variant = tile_pair->first_variant; variant <= tile_pair->last_variant; variant++) {
         float *scores = variant == tile_pair->first_variant ? q->scores : q->variant_scores;
-        for (int p = 0; p < plan->parts; p++) {
+        for (int p = 0; p < plan->products; p++) {
             float *products = p > 0 ? q->phases.products : scores;
             qk_scores(plan, keys, q, tile_pair, variant, &plan->part[p], products);
             scale_tile_scores(plan, keys, tile_pair, q->count, products);
@@ -76,7 +76,7 @@ void gyre_tile_pair_score(const gyre_attention_plan *plan, const gyre_key_buffer
         gyre_factors_score(plan, keys, queries, tile_pair);
     else
         score_variants(plan, keys, queries, tile_pair, positions);
-    if (plan->parts > 1) {
+    if (plan->products > 1) {
         gyre_phase_turns turns;
         gyre_phases_list(plan, keys, queries, tile_pair, &turns);
         gyre_phases_apply(plan, keys, queries, tile_pair, &turns);

@@ -55,8 +55,8 @@ void gyre_query_scratch_layout(const gyre_attention_plan *plan, gyre_arena *a, g
         buffers->xpos.decay = gyre_arena_floats(a, 1, plan->head_pad);
     }
     buffers->scores = gyre_arena_floats(a, QUERY_TILE, KEY_TILE);
-    if (plan->parts > 1) buffers->phases.products = gyre_arena_floats(a, QUERY_TILE, KEY_TILE);
-    if (plan->parts > 1 && buffers->gradient) buffers->phases.cosines = gyre_arena_floats(a, QUERY_TILE, KEY_TILE);
+    if (plan->products > 1) buffers->phases.products = gyre_arena_floats(a, QUERY_TILE, KEY_TILE);
+    if (plan->products > 1 && buffers->gradient) buffers->phases.cosines = gyre_arena_floats(a, QUERY_TILE, KEY_TILE);
     buffers->key_rows = gyre_arena_floats(a, KEY_TILE, plan->head_pad > plan->value_pad ? plan->head_pad : plan->value_pad);
     if (buffers->gradient) {
         buffers->gradient->dscores = gyre_arena_floats(a, QUERY_TILE, KEY_TILE);

@@ -48,7 +48,7 @@ static void read_tile(const gyre_attention_plan *plan, const gyre_row_range *row
                       int64_t pad) {
     const int keys = side == GYRE_KEYS;
     const gyre_key_reader reader = {plan->kernels, plan->source,
-                                    side,          keys ? plan->head_dim : plan->value_dim,
+                                    side,          keys ? plan->key_dim : plan->value_dim,
                                     pad,           keys ? plan->key_scales_apart : plan->value_scales_apart};
     gyre_key_run run;
     for (int64_t done = 0; done < rows->count; done += run.count) {
@@ -130,6 +130,14 @@ void gyre_key_buffers_fill(const gyre_attention_plan *plan, int64_t item, gyre_k
 
 /* -- queries -- */
 
+void gyre_query_rows_scale(const gyre_attention_plan *plan, const gyre_query_buffers *q, float *rows) {
+    const gyre_channel_part *of_table = plan->parts > plan->products ? &plan->part[1] : NULL;
+    for (int64_t i = 0; i < q->count; i++, rows += plan->head_pad) {
+        plan->kernels->scale_row_f32(rows, plan->part[0].pad, q->scale[i]);
+        if (of_table) plan->kernels->scale_row_f32(rows + of_table->at, of_table->pad, q->temperature[i]);
+    }
+}
+
 void gyre_query_buffers_fill(const gyre_attention_plan *plan, const gyre_key_buffers *keys, const gyre_row_range *rows,
                              gyre_query_buffers *buffers) {
     buffers->batch = rows->batch;
@@ -151,11 +159,10 @@ void gyre_query_buffers_fill(const gyre_attention_plan *plan, const gyre_key_buf
         gyre_attention_rotate(plan, rows, &how, buffers->q_rows[variant]);
     }
     for (int64_t i = 0; i < rows->count; i++) {
-        buffers->scale[i] = plan->scale;
-        if (plan->encoding) buffers->scale[i] *= (float)gyre_temperature_at(plan->encoding, buffers->positions[i]);
-        for (int variant = 0; variant < variants; variant++)
-            plan->kernels->scale_row_f32(buffers->q_rows[variant] + i * plan->head_pad, plan->part[0].pad,
-                                         buffers->scale[i]);
+        buffers->temperature[i] = plan->encoding ? (float)gyre_temperature_at(plan->encoding, buffers->positions[i]) : 1;
+        buffers->scale[i] = plan->scale * buffers->temperature[i];
     }
+    for (int variant = 0; variant < variants; variant++)
+        gyre_query_rows_scale(plan, buffers, buffers->q_rows[variant]);
     if (plan->uses_tables) gyre_tables_bias_queries(plan, buffers);
 }

@@ -18,5 +18,7 @@ void gyre_key_buffers_fill(const gyre_attention_plan *plan, int64_t item, gyre_k
 /* Reads, rotates and scales a tile of queries, and finds what their biases are relative to. */
 void gyre_query_buffers_fill(const gyre_attention_plan *plan, const gyre_key_buffers *keys, const gyre_row_range *rows,
                              gyre_query_buffers *buffers);
+/* Multiplies rows of the queries by their scales; what the query table is multiplied with, by the temperature alone. */
+void gyre_query_rows_scale(const gyre_attention_plan *plan, const gyre_query_buffers *queries, float *rows);
 
 #endif

@@ -192,9 +192,10 @@ static void rotate_token_f64(const rotate_call *r, const chunk *c, const token *
 
 /* -- unrotated channels -- */
 
-/* Multiplies by the token's scale in double, rounded once.  Phases keep theirs. */
+/* Multiplies by the token's scale in double, rounded once.  Phases are not scaled. */
 static void scale_channels(const rotate_call *r, const token *k, int64_t h, int64_t first, int64_t count) {
-    const int64_t amplitudes = r->angles.encoding->amplitude_channels, end = amplitudes > 0 ? amplitudes : first + count;
+    const gyre_encoding *encoding = r->angles.encoding;
+    const int64_t end = encoding->scheme->phase_row ? encoding->product_channels : first + count;
     double x[CHANNEL_CHUNK];
     for (int64_t done = 0, n; done < count; done += n) {
         n = count - done < CHANNEL_CHUNK ? count - done : CHANNEL_CHUNK;
