@@ -229,9 +229,10 @@ typedef enum gyre_longrope_start {
 /* Factor of a query at position m before its scores; 1 for m < 0. */
 typedef enum gyre_temperature {
     GYRE_TEMPERATURE_NONE,
-    GYRE_TEMPERATURE_LOG,      /* max(1, ln(m + 1) / ln(reference_length)): log-n scaling (Su, kexue.fm 8823; Chiang 2022) */
-    GYRE_TEMPERATURE_LLAMA4,   /* 1 + slope ln(1 + floor((m + 1) / reference_length)) */
-    GYRE_TEMPERATURE_MINISTRAL /* 1 + slope ln(1 + floor(m / reference_length)) */
+    GYRE_TEMPERATURE_LOG,    /* max(1, ln(m + 1) / ln(reference_length)): log-n scaling (Su, kexue.fm 8823; Chiang 2022) */
+    GYRE_TEMPERATURE_LLAMA4, /* 1 + slope ln(1 + floor((m + 1) / reference_length)) */
+    GYRE_TEMPERATURE_MINISTRAL, /* 1 + slope ln(1 + floor(m / reference_length)) */
+    GYRE_TEMPERATURE_INKLING    /* 1 + slope ln(max(1, (m + 1) / reference_length)) */
 } gyre_temperature;
 /* The context length in use, for frequencies that depend on it (dynamic NTK, dynamic YaRN, LongRoPE), if a call gives
  * none.  Each sequence of a batch has its own. */

@@ -205,6 +205,10 @@ static void temperature_figures(void **state) {
                    {GYRE_TEMPERATURE_MINISTRAL, 16384, 16384, 0.1, 1.06931471805599453094},
                    {GYRE_TEMPERATURE_MINISTRAL, 16384, 32768, 0.5, 1.54930614433405484570},
                    {GYRE_TEMPERATURE_MINISTRAL, 1, -1, 0.1, 1},
+                   {GYRE_TEMPERATURE_INKLING, 8192, 8191, 0.1, 1},
+                   {GYRE_TEMPERATURE_INKLING, 8192, 8192, 0.1, 1.00001220628625256774},
+                   {GYRE_TEMPERATURE_INKLING, 8192, 32767, 0.5, 1.69314718055994530942},
+                   {GYRE_TEMPERATURE_INKLING, 1, -1, 0.1, 1},
                    {GYRE_TEMPERATURE_LOG, 512, 511, 0, 1},
                    {GYRE_TEMPERATURE_LOG, 512, 0, 0, 1},
                    {GYRE_TEMPERATURE_LOG, 512, -3, 0, 1},
@@ -227,7 +231,7 @@ static void temperature_figures(void **state) {
 static void temperature_formula(void **state) {
     (void)state;
     test_random random = {55};
-    for (int which = GYRE_TEMPERATURE_LOG; which <= GYRE_TEMPERATURE_MINISTRAL; which++)
+    for (int which = GYRE_TEMPERATURE_LOG; which <= GYRE_TEMPERATURE_INKLING; which++)
         for (int type = 0; type < TEST_DTYPES; type++)
             for (int direction = GYRE_DIRECTION_FORWARD; direction <= GYRE_DIRECTION_ADJOINT; direction++)
                 for (int role = GYRE_ROLE_QUERY; role <= GYRE_ROLE_KEY; role++)
@@ -320,7 +324,7 @@ static void wrong_numbers(void **state) {
     config.rope.axes = 2;
     config.rope.axis_pairs[0] = config.rope.axis_pairs[1] = 16;
     assert_config_refused(&config, "rope.xpos_base");
-    ASSERT_CONFIG_REFUSED(log_n, query.temperature, (gyre_temperature)4);
+    ASSERT_CONFIG_REFUSED(log_n, query.temperature, (gyre_temperature)(GYRE_TEMPERATURE_INKLING + 1));
     ASSERT_CONFIG_REFUSED(log_n, query.temperature, (gyre_temperature)-1);
     ASSERT_CONFIG_REFUSED(log_n, query.reference_length, 0); /* nor is there a trained_length */
     ASSERT_CONFIG_REFUSED(log_n, query.reference_length, 1);

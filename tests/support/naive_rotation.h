@@ -101,6 +101,8 @@ static inline long double naive_temperature(const naive_rotation *n, int64_t m) 
         return 1 + slope * logl(1 + floorl(((long double)m + 1) / length));
     case GYRE_TEMPERATURE_MINISTRAL:
         return 1 + slope * logl(1 + floorl((long double)m / length));
+    case GYRE_TEMPERATURE_INKLING:
+        return 1 + slope * fmaxl(0, logl(((long double)m + 1) / length));
     default:
         return 1;
     }

@@ -36,6 +36,8 @@ double gyre_temperature_at(const gyre_encoding *encoding, int64_t position) {
         return 1 + query->slope * log_steps(position + 1, query->reference_length);
     case GYRE_TEMPERATURE_MINISTRAL:
         return 1 + query->slope * log_steps(position, query->reference_length);
+    case GYRE_TEMPERATURE_INKLING:
+        return 1 + query->slope * log(fmax(1, (double)(position + 1) / (double)query->reference_length));
     default:
         return 1;
     }
