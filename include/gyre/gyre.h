@@ -286,7 +286,8 @@ typedef enum gyre_slope_scaling {
 /* A set of products that have a table: q . A[r] (Shaw's keys, DeBERTa's content to position), k . B[r] (BERT's
  * relative_key_query, DeBERTa's position to content), sum of a V[r] (Shaw's values). */
 typedef enum gyre_term { GYRE_TERM_QUERY = 1, GYRE_TERM_KEY = 2, GYRE_TERM_VALUE = 4 } gyre_term;
-enum { GYRE_NO_TABLE = -1 }; /* rope.table_positions: compute angles in every call */
+enum { GYRE_NO_TABLE = -1 };          /* rope.table_positions: compute angles in every call */
+enum { GYRE_RELATIVE_CHANNELS = 16 }; /* score.relative_channels of a model whose config has none */
 
 /* A complete description of a scheme.  Zero is the default of a field, so set only the fields that matter after
  * GYRE_INIT(gyre_config).  A field that is set is refused while the switch it needs is 0: rope.factor without
@@ -421,6 +422,8 @@ typedef struct gyre_config {
         double slope_factor; /* ALIBI: a >= 1, at every length; 0 = max(1, n / trained_length), n the length in use */
         int64_t amplitudes;  /* TAPA: channels of q_A and k_A, the first of a head; the others: q_P and k_P.  0 = half */
         double exponent;     /* TAPA: alpha of |m - n|^alpha, up to 2; 0 = 0.1 */
+        int64_t relative_channels; /* schemes with QUERY_VECTORS (gyre_trait): the last of head_dim channels of queries; 0 =
+                                    * the scheme's */
     } score;
 } gyre_config;
 

@@ -93,9 +93,10 @@ GYRE_API int gyre_field_find_value(const gyre_config_field *field, const char *t
 typedef enum gyre_trait {
     GYRE_TRAIT_ROTATES =
         1, /* rotates pairs of channels by frequencies: rope's fields, gyre_encoding_frequencies, gyre_cos_sin */
-    GYRE_TRAIT_SLOPES = 2, /* a slope for each head: gyre_encoding_slopes */
-    GYRE_TRAIT_BIAS = 4,   /* a number on each score: gyre_add_bias */
-    GYRE_TRAIT_ENDS = 8    /* a row for each position or distance up to a last one; beyond it a position is ERANGE */
+    GYRE_TRAIT_SLOPES = 2,        /* a slope for each head: gyre_encoding_slopes */
+    GYRE_TRAIT_BIAS = 4,          /* a number on each score: gyre_add_bias */
+    GYRE_TRAIT_ENDS = 8,          /* a row for each position or distance up to a last one; beyond it a position is ERANGE */
+    GYRE_TRAIT_QUERY_VECTORS = 16 /* the last score.relative_channels channels of queries are vectors that keys lack */
 } gyre_trait;
 /* out = 1 if schemes of this kind have the trait, else 0; 0 for an invalid kind. */
 GYRE_API int gyre_kind_has(gyre_kind kind, gyre_trait trait);

@@ -95,8 +95,7 @@ static void normalize_heads(const gyre_decoder *d, const gyre_norm_weights *norm
 }
 
 gyre_view gyre_decoder_heads(const gyre_decoder *d, const gyre_head_layout *heads, int64_t rows) {
-    gyre_view view =
-        gyre_dense(d->buffers.qkv + heads->offset, GYRE_DTYPE_F32, 1, rows, heads->count, d->net->arch.head_dim);
+    gyre_view view = gyre_dense(d->buffers.qkv + heads->offset, GYRE_DTYPE_F32, 1, rows, heads->count, heads->channels);
     view.stride[0] = rows * d->qkv_dim;
     view.stride[1] = d->qkv_dim;
     view.stride[2] = heads->stride;

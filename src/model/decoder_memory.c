@@ -158,7 +158,7 @@ gyre_status gyre_decoder_create(gyre_decoder *d, const gyre_model *model, const 
                         .encoding = encoding,
                         .kernels = gyre_kernels_beside(encoding->kernels),
                         .exec = options->exec,
-                        .qkv_dim = (a->heads + 2 * a->kv_heads) * a->head_dim,
+                        .qkv_dim = a->heads * (a->head_dim + a->query_vectors) + 2 * a->kv_heads * a->head_dim,
                         .order = options->order};
     gyre_status status = model->weights ? gyre_layer_tables_create(&d->tables, model, encoding, err) : check_tables(d, err);
     if (!status) status = check_rotated(d, err);

@@ -120,7 +120,8 @@ static gyre_status check_table_size(const gyre_model_config *c, gyre_error *err)
     const struct {
         const char *name;
         int64_t value;
-    } sizes[] = {{"max_distance", score->max_distance},
+    } sizes[] = {{"relative_channels", score->relative_channels},
+                 {"max_distance", score->max_distance},
                  {"max_positions", score->max_positions},
                  {"hidden_units", score->hidden_units},
                  {"sinusoid_dim", score->sinusoid_dim}};
@@ -151,6 +152,8 @@ void gyre_model_config_complete(gyre_model_config *c) {
         c->position.score.max_positions =
             c->position.trained_length > 0 && c->position.trained_length < 63 ? c->position.trained_length + 1 : 64;
     if ((c->layer_parts & GYRE_LAYER_PART_ADAPTIVE) && !c->position.score.hidden_units) c->position.score.hidden_units = 32;
+    if (gyre_kind_has(c->position.kind, GYRE_TRAIT_QUERY_VECTORS) && !c->position.score.relative_channels)
+        c->position.score.relative_channels = GYRE_RELATIVE_CHANNELS;
 }
 
 gyre_model_config gyre_model_config_default(void) {

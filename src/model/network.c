@@ -35,17 +35,17 @@ void gyre_network_free(gyre_network *network) {
 
 int64_t gyre_network_set_head_layout(gyre_network *n) {
     const gyre_architecture *a = &n->arch;
-    const int64_t dim = a->head_dim, heads = a->heads, keys = a->kv_heads;
+    const int64_t dim = a->head_dim, query = dim + a->query_vectors, heads = a->heads, keys = a->kv_heads;
     if (a->qkv_layout == GYRE_QKV_INTERLEAVED) {
-        n->q = (gyre_head_layout){0, 3 * dim, heads};
-        n->k = (gyre_head_layout){dim, 3 * dim, keys};
-        n->v = (gyre_head_layout){2 * dim, 3 * dim, keys};
+        n->q = (gyre_head_layout){0, 3 * dim, heads, dim};
+        n->k = (gyre_head_layout){dim, 3 * dim, keys, dim};
+        n->v = (gyre_head_layout){2 * dim, 3 * dim, keys, dim};
     } else {
-        n->q = (gyre_head_layout){0, dim, heads};
-        n->k = (gyre_head_layout){heads * dim, dim, keys};
-        n->v = (gyre_head_layout){(heads + keys) * dim, dim, keys};
+        n->q = (gyre_head_layout){0, query, heads, query};
+        n->k = (gyre_head_layout){heads * query, dim, keys, dim};
+        n->v = (gyre_head_layout){heads * query + keys * dim, dim, keys, dim};
     }
-    return (heads + 2 * keys) * dim;
+    return heads * query + 2 * keys * dim;
 }
 
 gyre_trained_heads gyre_network_trained_heads(const gyre_network *n, int64_t layer) {

@@ -20,7 +20,7 @@ typedef struct gyre_affine {
  *     GYRE_QKV_CONCAT        q0 q1 q2 q3 | k0 k1 | v0 v1
  *     GYRE_QKV_INTERLEAVED   q0 k0 v0 | q1 k1 v1 | ... */
 typedef struct gyre_head_layout {
-    int64_t offset, stride, count;
+    int64_t offset, stride, count, channels;
 } gyre_head_layout;
 
 typedef struct gyre_network_layer {

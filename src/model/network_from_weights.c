@@ -44,11 +44,11 @@ static int own_tensor(int64_t parts) {
 static void fill_layer(const weight_source *s, int64_t layer, gyre_network_layer *out) {
     const gyre_model_config *c = s->config;
     const gyre_weight_layout *l = s->layout;
-    const int64_t query = c->heads * c->head_dim, rows = query + 2 * c->kv_heads * c->head_dim;
+    const int64_t rows = c->heads * gyre_query_dim(c) + 2 * c->kv_heads * c->head_dim;
     *out = (gyre_network_layer){.attn_norm = norm_at(s, gyre_layer_tensor_offset(l, layer, GYRE_WEIGHT_ATTN_NORM)),
                                 .mlp_norm = norm_at(s, gyre_layer_tensor_offset(l, layer, GYRE_WEIGHT_MLP_NORM))};
     out->qkv[0] = affine_at(s, gyre_layer_tensor_offset(l, layer, GYRE_WEIGHT_Q), rows, c->model_dim);
-    out->o = affine_at(s, gyre_layer_tensor_offset(l, layer, GYRE_WEIGHT_O), c->model_dim, query);
+    out->o = affine_at(s, gyre_layer_tensor_offset(l, layer, GYRE_WEIGHT_O), c->model_dim, c->heads * c->head_dim);
     out->gate_up[0] = affine_at(s, gyre_layer_tensor_offset(l, layer, GYRE_WEIGHT_GATE), 2 * c->mlp_dim, c->model_dim);
     out->down = affine_at(s, gyre_layer_tensor_offset(l, layer, GYRE_WEIGHT_DOWN), c->model_dim, c->mlp_dim);
     const int trained = trained_tensor(c->layer_parts), own = own_tensor(c->layer_parts);
@@ -71,6 +71,7 @@ static void fill_network(gyre_network *n, const weight_source *s, gyre_encoding 
                                   .heads = c->heads,
                                   .kv_heads = c->kv_heads,
                                   .head_dim = c->head_dim,
+                                  .query_vectors = gyre_query_vectors_of(c),
                                   .mlp_dim = c->mlp_dim,
                                   .norm = GYRE_NORM_RMS,
                                   .norm_epsilon = c->norm_epsilon,

@@ -274,6 +274,8 @@ static void read_sizes(const gyre_scope *root, gyre_layer_group *group) {
     config->trained_length = gyre_scope_integer(root, "max_position_embeddings", 1, 0);
     note_parts(root, group);
     if (gyre_scope_bool(root, "polar", 0) && config->head_dim <= INT32_MAX) config->head_dim *= 2;
+    if (gyre_kind_has(config->kind, GYRE_TRAIT_QUERY_VECTORS) && config->head_dim > 0 && config->head_dim <= INT32_MAX)
+        config->head_dim += gyre_scope_integer(root, "score_relative_channels", 1, GYRE_RELATIVE_CHANNELS);
     if (config->head_dim > 0)
         note_number(root, "head_dim", group, "head_dim", GYRE_ORIGIN_DERIVED, (double)config->head_dim);
 }

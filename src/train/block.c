@@ -8,7 +8,7 @@
 
 /* -- buffers -- */
 int64_t gyre_qkv_dim(const gyre_model_config *config) {
-    return (config->heads + 2 * config->kv_heads) * config->head_dim;
+    return config->heads * gyre_query_dim(config) + 2 * config->kv_heads * config->head_dim;
 }
 
 enum { BLOCK_BUFFERS = 15 };
@@ -76,10 +76,11 @@ void gyre_block_qkv_views(const gyre_model_config *config, float *qkv, int64_t r
     const int64_t heads[3] = {config->heads, config->kv_heads, config->kv_heads};
     const int64_t qkv_dim = gyre_qkv_dim(config);
     for (int i = 0; i < 3; i++) {
-        views[i] = gyre_dense(qkv, GYRE_DTYPE_F32, batch, rows / batch, heads[i], config->head_dim);
+        const int64_t dim = i == 0 ? gyre_query_dim(config) : config->head_dim;
+        views[i] = gyre_dense(qkv, GYRE_DTYPE_F32, batch, rows / batch, heads[i], dim);
         views[i].stride[0] = rows / batch * qkv_dim;
         views[i].stride[1] = qkv_dim;
-        qkv += heads[i] * config->head_dim;
+        qkv += heads[i] * dim;
     }
 }
 

@@ -77,7 +77,7 @@ static inline int gyre_forgets(const gyre_model_config *config) {
 /* out = gate sums, or gradients to them, [batch, rows / batch, heads, 1]. */
 gyre_view gyre_block_gate_view(const gyre_model_config *config, double *sums, int64_t rows, int64_t batch);
 
-/* views = q, k and v inside qkv, each [batch, rows / batch, heads, head_dim]. */
+/* views = q, k and v inside qkv, each [batch, rows / batch, heads, head_dim], q gyre_query_dim. */
 void gyre_block_qkv_views(const gyre_model_config *config, float *qkv, int64_t rows, int64_t batch, gyre_view views[3]);
 
 #endif

@@ -177,16 +177,17 @@ static inline double naive_forgotten(const naive *d, const double *gates, const 
 static inline void naive_attend(const naive *d, const naive_scheme *scheme, int64_t layer, const double *qkv,
                                 const double *gates, int64_t m, double *out) {
     const gyre_model_config *c = &d->m->config;
-    const int64_t dim = c->head_dim, group = c->heads / c->kv_heads, row = (c->heads + 2 * c->kv_heads) * dim;
-    double *s = malloc((size_t)(m + 1) * sizeof *s), *value_term = malloc((size_t)(3 * dim) * sizeof *value_term),
-           *q = value_term + dim;
-    double *k = q + dim;
+    const int64_t dim = c->head_dim, group = c->heads / c->kv_heads, own = gyre_query_dim(c);
+    const int64_t keys = c->heads * own, row = keys + 2 * c->kv_heads * dim; /* of a query, then of a key and a value */
+    double *s = malloc((size_t)(m + 1) * sizeof *s), *value_term = calloc((size_t)(3 * own), sizeof *value_term),
+           *q = value_term + own;
+    double *k = q + own;
     for (int64_t h = 0; h < c->heads; h++) {
         double row_max = -INFINITY, sum = 0;
         for (int64_t n = 0; n <= m; n++) {
             const naive_pair pair = {layer, h, m, n};
-            memcpy(k, qkv + n * row + (c->heads + h / group) * dim, (size_t)dim * sizeof *k);
-            memcpy(q, qkv + m * row + h * dim, (size_t)dim * sizeof *q);
+            memcpy(k, qkv + n * row + keys + h / group * dim, (size_t)dim * sizeof *k);
+            memcpy(q, qkv + m * row + h * own, (size_t)own * sizeof *q);
             if (d->lengths) naive_rotate_pair(d, &pair, q, k);
             const scheme_terms terms = naive_terms(scheme, &pair, q, k, NULL);
             const double dot = naive_has(d, GYRE_LAYER_PART_POLAR) ? naive_polar(d, &pair, q, k) : terms.product;
@@ -203,8 +204,7 @@ static inline void naive_attend(const naive *d, const naive_scheme *scheme, int6
             const naive_pair pair = {layer, h, m, n};
             if (scheme_adds_values(&scheme->of)) naive_terms(scheme, &pair, q, k, value_term);
             for (int64_t i = 0; i < dim; i++)
-                out[h * dim + i] +=
-                    s[n] / sum * (qkv[n * row + (c->heads + c->kv_heads + h / group) * dim + i] + value_term[i]);
+                out[h * dim + i] += s[n] / sum * (qkv[n * row + keys + (c->kv_heads + h / group) * dim + i] + value_term[i]);
         }
     }
     free(s);
@@ -213,7 +213,8 @@ static inline void naive_attend(const naive *d, const naive_scheme *scheme, int6
 
 static inline void naive_layer(const naive *d, int64_t layer, double *x) {
     const gyre_model_config *c = &d->m->config;
-    const int64_t model_dim = c->model_dim, heads = c->heads * c->head_dim, row = heads + 2 * c->kv_heads * c->head_dim;
+    const int64_t model_dim = c->model_dim, heads = c->heads * c->head_dim;
+    const int64_t row = c->heads * gyre_query_dim(c) + 2 * c->kv_heads * c->head_dim;
     const double *w[GYRE_WEIGHT_FIRST_TABLE];
     for (int t = 0; t < GYRE_WEIGHT_FIRST_TABLE; t++)
         w[t] = d->w + gyre_layer_tensor_offset(&d->m->layout, layer, t);

@@ -72,7 +72,7 @@ static inline naive_scheme naive_scheme_make(const naive *d, int64_t layer) {
     const struct gyre_rope_config *rope = &s.of.config.rope;
     const gyre_row_source source = d->m->layout.row_source;
     s.of.heads = d->m->config.heads;
-    s.of.dim = d->m->config.head_dim; /* polar coordinates make two of a channel */
+    s.of.dim = gyre_query_dim(&d->m->config); /* polar coordinates make two of a channel */
     s.of.rotates = s.of.rotates && !d->lengths && (rope->far != GYRE_FAR_AS_NEAR || rope->xpos_base > 0);
     if (s.of.rotates && gyre_encoding_frequencies(d->encoding, d->length, s.of.inv_freq, &s.of.factor)) abort();
     for (int i = GYRE_TABLE_QUERY; i < SCHEME_TABLES; i++) {

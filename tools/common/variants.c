@@ -185,7 +185,10 @@ gyre_status variant_config(const variant *v, int64_t trained, int64_t longest, c
     if (gyre_kind_has(config->kind, GYRE_TRAIT_ROTATES) && config->rope.dim > config->head_dim) return GYRE_EINVAL;
     const int scaled = gyre_kind_has(config->kind, GYRE_TRAIT_ROTATES) && config->rope.scaling != GYRE_SCALING_NONE;
     if (scaled && longest <= trained) return GYRE_EINVAL; /* a factor of 1 does not scale */
-    return gyre_config_suggest(config);
+    const gyre_status status = gyre_config_suggest(config);
+    if (!status && gyre_kind_has(config->kind, GYRE_TRAIT_QUERY_VECTORS))
+        config->head_dim += config->score.relative_channels = GYRE_RELATIVE_CHANNELS;
+    return status;
 }
 
 gyre_status sinusoid_create(gyre_encoding **out, int64_t dim, double base, gyre_sinusoid layout, gyre_error *err) {

@@ -29,8 +29,9 @@ void variant_read(const char *option, const char *text, void *at);
 gyre_status variants_parse(const char *list, variant out[MAX_VARIANTS], int *count, gyre_error *err);
 
 /* Completes config, whose head_dim, heads and input.dim are set, for a model that is trained on `trained` tokens and used
- * with up to `longest`.  A variant that is trained under a scaling takes their ratio as factor.  Errors: those of
- * gyre_config_suggest; EINVAL (a scaled variant with longest <= trained; more rotated channels than a head has). */
+ * with up to `longest`.  head_dim is that of keys, and becomes that of queries.  A variant that is trained under a scaling
+ * takes the ratio of the lengths as factor.  Errors: those of gyre_config_suggest; EINVAL (a scaled variant with longest <=
+ * trained; more rotated channels than a head has). */
 gyre_status variant_config(const variant *v, int64_t trained, int64_t longest, const method_betas *betas,
                            gyre_config *config);
 

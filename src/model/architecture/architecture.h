@@ -49,6 +49,7 @@ typedef struct gyre_architecture {
     const char *prefix; /* of all names but lm_head: "transformer."; "" = none, also of a network whose files have none */
     int vision_tower;   /* 1: the files also hold an image encoder, which is ignored */
     int64_t vocab, model_dim, layers, heads, kv_heads, head_dim, mlp_dim;
+    int64_t query_vectors; /* channels of queries beyond head_dim, which keys lack */
     gyre_norm_kind norm;
     double norm_epsilon;
     double gain_offset; /* added to the gains of norms: 1 in gemma's safetensors */

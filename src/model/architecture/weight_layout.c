@@ -29,12 +29,12 @@ static void part_specs(const gyre_model_config *c, gyre_tensor_spec *layer) {
 }
 
 static void layer_specs(const gyre_model_config *c, gyre_tensor_spec *layer) {
-    const int64_t q = c->heads * c->head_dim, kv = c->kv_heads * c->head_dim;
+    const int64_t q = c->heads * gyre_query_dim(c), kv = c->kv_heads * c->head_dim;
     layer[GYRE_WEIGHT_ATTN_NORM] = norm("input_layernorm", c->model_dim);
     layer[GYRE_WEIGHT_Q] = matrix("self_attn.q_proj", q, c->model_dim);
     layer[GYRE_WEIGHT_K] = matrix("self_attn.k_proj", kv, c->model_dim);
     layer[GYRE_WEIGHT_V] = matrix("self_attn.v_proj", kv, c->model_dim);
-    layer[GYRE_WEIGHT_O] = matrix("self_attn.o_proj", c->model_dim, q);
+    layer[GYRE_WEIGHT_O] = matrix("self_attn.o_proj", c->model_dim, c->heads * c->head_dim);
     layer[GYRE_WEIGHT_MLP_NORM] = norm("post_attention_layernorm", c->model_dim);
     layer[GYRE_WEIGHT_GATE] = matrix("mlp.gate_proj", c->mlp_dim, c->model_dim);
     layer[GYRE_WEIGHT_UP] = matrix("mlp.up_proj", c->mlp_dim, c->model_dim);
@@ -168,9 +168,10 @@ static gyre_status check_tables(const gyre_model_config *c, const gyre_encoding 
 }
 
 gyre_status gyre_weight_layout_check(const gyre_model_config *c, const gyre_encoding *encoding, gyre_error *err) {
-    gyre_status status = check_product("heads x head_dim", c->heads, c->head_dim, INT32_MAX, err);
+    gyre_status status = check_product("heads x head_dim", c->heads, gyre_query_dim(c), INT32_MAX, err);
     if (!status) status = check_product("vocab x width", c->vocab, c->model_dim, max_weights, err);
-    if (!status) status = check_product("heads x head_dim x width", c->heads * c->head_dim, c->model_dim, max_weights, err);
+    if (!status)
+        status = check_product("heads x head_dim x width", c->heads * gyre_query_dim(c), c->model_dim, max_weights, err);
     if (!status) status = check_product("hidden x width", c->mlp_dim, c->model_dim, max_weights, err);
     if (!status && encoding) status = check_tables(c, encoding, err);
     if (status) return status;
@@ -181,7 +182,8 @@ gyre_status gyre_weight_layout_check(const gyre_model_config *c, const gyre_enco
                                    .kv_heads = c->kv_heads,
                                    .head_dim = c->head_dim,
                                    .mlp_dim = c->mlp_dim,
-                                   .layer_parts = c->layer_parts};
+                                   .layer_parts = c->layer_parts,
+                                   .position = c->position};
     return check_product("layers x weights of a layer", c->layers, gyre_weight_layout_of(&one, encoding).weights_per_layer,
                          max_weights, err);
 }

@@ -81,9 +81,17 @@ typedef struct gyre_tensor {
     gyre_tensor_purpose purpose;
 } gyre_tensor;
 
-/* out = channels of queries and keys in attention. */
+/* out = channels of queries that keys lack (GYRE_TRAIT_QUERY_VECTORS). */
+static inline int64_t gyre_query_vectors_of(const gyre_model_config *c) {
+    return gyre_kind_has(c->position.kind, GYRE_TRAIT_QUERY_VECTORS) ? c->position.score.relative_channels : 0;
+}
+/* out = channels of a query as the maps of a layer make it. */
+static inline int64_t gyre_query_dim(const gyre_model_config *c) {
+    return c->head_dim + gyre_query_vectors_of(c);
+}
+/* out = channels of queries in attention: the head_dim of the encoding. */
 static inline int64_t gyre_rotated_head_dim(const gyre_model_config *c) {
-    return c->layer_parts & GYRE_LAYER_PART_POLAR ? 2 * c->head_dim : c->head_dim;
+    return c->layer_parts & GYRE_LAYER_PART_POLAR ? 2 * c->head_dim : gyre_query_dim(c);
 }
 
 /* out = inputs of the network of ADAPTIVE. */
