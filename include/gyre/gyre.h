@@ -177,7 +177,8 @@ typedef enum gyre_kind {
     GYRE_KIND_FIRE,           /* score: a small network of distance over position, Li 2023, arXiv 2310.04418 */
     GYRE_KIND_SANDWICH,       /* score: the product of two sinusoids, not trained, Chi 2022, arXiv 2212.10356 */
     GYRE_KIND_TAPA,           /* score: a product times the cosine of another, Wang 2025, arXiv 2509.12635 */
-    GYRE_KIND_MULTIPLICATIVE  /* score: q, k and a trained vector by distance, Huang 2020, arXiv 2009.13658, method 3 */
+    GYRE_KIND_MULTIPLICATIVE, /* score: q, k and a trained vector by distance, Huang 2020, arXiv 2009.13658, method 3 */
+    GYRE_KIND_INKLING         /* score: a vector that the query's token makes times a trained one by distance: Inkling */
 } gyre_kind;
 /* A set of places where an encoding acts. */
 typedef enum gyre_places {
@@ -411,7 +412,7 @@ typedef struct gyre_config {
         int64_t buckets;  /* T5: rows of the table, even; needed */
         int64_t position_buckets; /* DEBERTA: log buckets on each side, even; 0 = none (v1) */
         int64_t max_distance;     /* this and larger distances count as one.  T5: 0 = 128.  NEZHA: 0 = 64.  SHAW, DEBERTA,
-                                   * TRANSFORMER_XL (clamp_len), MULTIPLICATIVE: needed */
+                                   * TRANSFORMER_XL (clamp_len), MULTIPLICATIVE, INKLING (larger ones add nothing): needed */
         int64_t max_positions;    /* BERT: positions 0 .. this - 1; needed */
         int bidirectional;        /* T5: 1 = half the buckets for keys after the query; TRANSFORMER_XL: rows for them */
         int64_t hidden_units;     /* FIRE: of each head's network, at most 256; 0 = 32 */
@@ -422,8 +423,8 @@ typedef struct gyre_config {
         double slope_factor; /* ALIBI: a >= 1, at every length; 0 = max(1, n / trained_length), n the length in use */
         int64_t amplitudes;  /* TAPA: channels of q_A and k_A, the first of a head; the others: q_P and k_P.  0 = half */
         double exponent;     /* TAPA: alpha of |m - n|^alpha, up to 2; 0 = 0.1 */
-        int64_t relative_channels; /* schemes with QUERY_VECTORS (gyre_trait): the last of head_dim channels of queries; 0 =
-                                    * the scheme's */
+        int64_t relative_channels; /* INKLING: channels of r and P: the last of head_dim channels of queries ("d_rel"); keys
+                                    * may lack them, and are not read there; 0 = 16, or half of up to 32 channels */
     } score;
 } gyre_config;
 
@@ -478,7 +479,7 @@ GYRE_API GYRE_MUST_CHECK gyre_status gyre_encoding_slopes(const gyre_encoding *e
 typedef enum gyre_table {
     GYRE_TABLE_INPUT,        /* [1, 1, positions, dim]: added at the input.  With input.trained_scale [1, 1, 1, 1] */
     GYRE_TABLE_QUERY,        /* A, [1, 1 or heads, rows, head_dim]: s += scale q . A[r].  MULTIPLICATIVE:
-                              * s = scale sum over c of q_c A[r]_c k_c */
+                              * s = scale sum over c of q_c A[r]_c k_c.  INKLING: P, [1, 1, rows, relative_channels] */
     GYRE_TABLE_KEY,          /* B, shaped as A: s += scale k . B[r].  May be the same memory as A (BERT) */
     GYRE_TABLE_VALUE,        /* V, shaped as A: o += sum of a V[r]; values have head_dim channels too */
     GYRE_TABLE_BIAS,         /* [1, 1, rows, heads].  T5: s += row r(m, n).  KERPLE: rows r1, r2.
@@ -495,7 +496,8 @@ typedef struct gyre_tables {
 /* shape = that of a table; all zeros if the scheme has none.  Errors: EINVAL (no such table). */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_encoding_table_shape(const gyre_encoding *encoding, gyre_table which,
                                                                int64_t shape[4]);
-/* *row = r(m, n): the row of the query, key, value or bias table for a query at m and a key at n.
+/* *row = r(m, n): the row of the query, key, value or bias table for a query at m and a key at n; one after the last where
+ * the scheme adds nothing (INKLING).
  * Errors: EUNSUPPORTED (no table is indexed so), ERANGE. */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_encoding_row(const gyre_encoding *encoding, int64_t m, int64_t n, int64_t *row);
 

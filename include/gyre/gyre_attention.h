@@ -118,7 +118,8 @@ typedef struct gyre_attention_args {
                                     * ignored.  All 0 = positions 0, 1, 2, ... (over a cache: the last tokens) */
     double scale;                  /* of q.k, q.A and k.B; finite as a float; 0 = 1 / sqrt(head_dim), DeBERTa:
                                     * 1 / sqrt(head_dim (1 + terms)), TAPA (whose phase is not scaled):
-                                    * 1 / sqrt(score.amplitudes) */
+                                    * 1 / sqrt(score.amplitudes), INKLING (whose bias is not scaled):
+                                    * 1 / sqrt(head_dim - relative_channels) */
     double softcap; /* c > 0: a score s, biases included, becomes c tanh(s / c) before the mask: Gemma 2.  0 = none */
     gyre_causal causal;
     gyre_order order; /* the gradient has one order for all calls and ignores it */
@@ -156,6 +157,7 @@ GYRE_API GYRE_MUST_CHECK gyre_status gyre_attention_scratch(const gyre_attention
  * a[m] = softmax over n of scale (E(m)q . E(n)k + q . A[r] + k . B[r]) + b(h, m, n) + c[m] - c[n], r = r(m, n),
  * group = query heads / key heads.
  * TAPA has (q_A . k_A) cos(2 pi |m - n|^exponent (q_P . k_P) / sqrt(channels of P)) in place of E(m)q . E(n)k.
+ * Inkling adds t(m) r . P[m - n] at distances 0 .. score.max_distance - 1, r the last channels of q and t the temperature.
  * Transformer-XL adds scale (u . k + v . A[r]).  The temperature scales q in both of its products, not u, v and k . B.
  * ReRoPE, leaky ReRoPE and Self-Extend use the far rotation if m - n >= rope.far_window; Dual Chunk Attention rotates by
  * the chunks of m and n (gyre_far).

@@ -244,6 +244,19 @@ static void transformer_xl(const scheme_context *of, const scheme_pair *at, sche
 }
 static const scheme_oracle naive_transformer_xl = {.pair = transformer_xl};
 
+/* Inkling: the last channels of the query are r, multiplied with the row of the distance, up to the last row. */
+static void inkling(const scheme_context *of, const scheme_pair *at, scheme_terms *out) {
+    const struct gyre_query_config *query = &of->config.query;
+    const int64_t own = of->config.score.relative_channels, first = of->dim - own, d = at->m - at->n;
+    const double more = fmax(0, log((double)(at->m + 1) / (double)query->reference_length));
+    const double warm = query->temperature == GYRE_TEMPERATURE_INKLING && at->m > 0 ? 1 + query->slope * more : 1;
+    out->product = warm * scheme_dot(at->q, at->k, first);
+    if (d >= 0 && d < of->config.score.max_distance)
+        out->bias = warm * scheme_dot(at->q + first, row_of(of, GYRE_TABLE_QUERY, 0, d), own);
+    out->channels = (double)first;
+}
+static const scheme_oracle naive_inkling = {.pair = inkling};
+
 /* -- phases -- */
 /* Wang 2025, eq. 12: (q_A . k_A) cos(2 pi |m - n|^alpha (q_P . k_P) / sqrt(channels of P)). */
 static void tapa(const scheme_context *of, const scheme_pair *at, scheme_terms *out) {
