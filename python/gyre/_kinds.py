@@ -142,7 +142,7 @@ Args:
         "chunked" (Dual Chunk Attention, as released and in vLLM) or "chunked-paper": chunk_size and local_size as in
         a config.json's dual_chunk_attention_config; past original_length tokens (its
         original_max_position_embeddings) scores grow too.
-    temperature: "log", "llama4" or "ministral": a factor of queries that grows with position.
+    temperature: "log", "llama4", "ministral" or "inkling": a factor of queries that grows with position.
     angles: "torch" = in float, as transformers gets them from PyTorch on a CPU with FMA; a PyTorch with MKL, as that of
         pip, rounds 2 of 100 cos and sin the other way.  "torch-bf16", "torch-f16" = those rounded, as a model in that
         type multiplies by them.  "vllm-bf16", "vllm-f16" = the formulas of vLLM's table, as PyTorch computes them on a
@@ -281,16 +281,23 @@ its default is 1 / sqrt(amplitudes).""",
 
 
 def _of_vectors(
-    kind: str, text: str, *needed: str, terms: Sequence[str] | None, by_place: int = 1, distance: int | None = None
+    kind: str,
+    text: str,
+    *needed: str,
+    terms: Sequence[str] | None,
+    by_place: int = 1,
+    distance: int | None = None,
+    more: Sequence[str] = (),
 ) -> Callable[..., Encoding]:
     """A scheme with trained or fixed vectors of distances.  needed: the first `by_place` by place, the rest by name."""
-    first, members = needed[:by_place], members_of(kind, needed[:by_place], more=["heads"] if "heads" not in needed else [])
+    heads = [] if "heads" in needed else ["heads"]
+    first, members = needed[:by_place], members_of(kind, needed[:by_place], more=[*heads, *more])
     given = {"heads": None, "terms": terms} | ({} if distance is None else {"max_distance": distance})
     of = {name: value for name, value in given.items() if name in members and name not in first}
 
     def build(options: dict[str, Any]) -> Encoding:
-        more = {} if terms is None else {"terms": _terms(options["terms"])}
-        return encoding_of(kind, members, options | more)
+        chosen = {} if terms is None else {"terms": _terms(options["terms"])}
+        return encoding_of(kind, members, options | chosen)
 
     return function(kind, text, members, by_place=by_place, required=needed[by_place:], defaults=of, build=build)
 
@@ -313,6 +320,19 @@ The score is scale sum over channels of q k A[r], r the distance clipped to max_
     "head_dim",
     "max_distance",
     terms=None,
+)
+inkling = _of_vectors(
+    "inkling",
+    """Inkling's relative bias: a vector that the query's token makes, times a trained one of their distance.
+
+The last relative_channels of the head_dim channels of queries are that vector, r.  Its table "query" is P,
+[max_distance, relative_channels], and the score scale t q . k + t r . P[m - n], without P at other distances.  t is the
+temperature, "inkling" in its layers without a window.  Keys have the other channels alone, or head_dim, and the rest is
+not read.  The default scale is 1 / sqrt(head_dim - relative_channels).""",
+    "head_dim",
+    terms=None,
+    distance=1024,
+    more=("query.temperature", "query.reference_length", "query.slope"),
 )
 nezha = _of_vectors(
     "nezha",

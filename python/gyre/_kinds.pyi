@@ -75,7 +75,7 @@ def rope(
             "chunked" (Dual Chunk Attention, as released and in vLLM) or "chunked-paper": chunk_size and local_size as in
             a config.json's dual_chunk_attention_config; past original_length tokens (its
             original_max_position_embeddings) scores grow too.
-        temperature: "log", "llama4" or "ministral": a factor of queries that grows with position.
+        temperature: "log", "llama4", "ministral" or "inkling": a factor of queries that grows with position.
         angles: "torch" = in float, as transformers gets them from PyTorch on a CPU with FMA; a PyTorch with MKL, as that of
             pip, rounds 2 of 100 cos and sin the other way.  "torch-bf16", "torch-f16" = those rounded, as a model in that
             type multiplies by them.  "vllm-bf16", "vllm-f16" = the formulas of vLLM's table, as PyTorch computes them on a
@@ -146,9 +146,9 @@ def rope(
         start_tokens: a whole number, with scaling "longrope"
         starts: "paper", "released", with scaling "longrope"
         trained_length: a whole number
-        temperature: "none", "log", "llama4", "ministral"
-        reference_length: a whole number, with temperature "log" or "llama4" or "ministral"
-        slope: a number from 0 to 2^32, with temperature "llama4" or "ministral"; None = 0.1
+        temperature: "none", "log", "llama4", "ministral", "inkling"
+        reference_length: a whole number, with temperature "log" or "llama4" or "ministral" or "inkling"
+        slope: a number from 0 to 2^32, with temperature "llama4" or "ministral" or "inkling"; None = 0.1
     """
 def xpos(head_dim: int, *, xpos_base: float = 512.0, **options: Any) -> Encoding:
     """xPos (Sun 2022, arXiv 2212.10554): RoPE whose scores also decay.  Causal attention only.  options: those of rope."""
@@ -313,6 +313,32 @@ def multiplicative(head_dim: int, *, max_distance: int, heads: int | None = None
         head_dim: a whole number
         max_distance: a whole number
         heads: a whole number
+    """
+def inkling(
+    head_dim: int,
+    *,
+    max_distance: int = 1024,
+    relative_channels: int | None = None,
+    heads: int | None = None,
+    temperature: str = "none",
+    reference_length: int | None = None,
+    slope: float | None = None,
+) -> Encoding:
+    """Inkling's relative bias: a vector that the query's token makes, times a trained one of their distance.
+
+    The last relative_channels of the head_dim channels of queries are that vector, r.  Its table "query" is P,
+    [max_distance, relative_channels], and the score scale t q . k + t r . P[m - n], without P at other distances.  t is the
+    temperature, "inkling" in its layers without a window.  Keys have the other channels alone, or head_dim, and the rest is
+    not read.  The default scale is 1 / sqrt(head_dim - relative_channels).
+
+    Values:
+        head_dim: a whole number
+        max_distance: a whole number
+        relative_channels: a whole number
+        heads: a whole number
+        temperature: "none", "log", "llama4", "ministral", "inkling"
+        reference_length: a whole number, with temperature "log" or "llama4" or "ministral" or "inkling"
+        slope: a number from 0 to 2^32, with temperature "llama4" or "ministral" or "inkling"; None = 0.1
     """
 def nezha(
     head_dim: int,

@@ -1,4 +1,5 @@
 /* py_cache.c: the Cache type. */
+#include "gyre/gyre_fields.h"
 #include "py_attention.h"
 
 #include <stdio.h>
@@ -332,7 +333,10 @@ void gyre_py_cached_end(gyre_py_cached *c) {
 
 /* The keys are the cache's, so queries of another width are at fault. */
 int gyre_py_cached_open(gyre_py_cached *c, const gyre_cview *q, int64_t rows, PyObject *sequences) {
-    if (q->shape[3] != c->config->head_dim) {
+    const gyre_encoding *encoding = c->config->encoding;
+    const gyre_config *config = encoding ? gyre_encoding_get_config(encoding) : NULL;
+    const int more = config && gyre_kind_has(config->kind, GYRE_TRAIT_QUERY_VECTORS); /* than keys */
+    if (q->shape[3] != c->config->head_dim && !(more && q->shape[3] == config->head_dim)) {
         gyre_py_fail(GYRE_ESHAPE, "q", "q: %lld channels, but the cache has %lld", (long long)q->shape[3],
                      (long long)c->config->head_dim);
         return -1;

@@ -276,6 +276,28 @@ def test_tapa(amplitudes, exponent, scale) -> None:
             wrong()
 
 
+def test_inkling() -> None:
+    """The formula of transformers 5.24, modeling_inkling.py; keys lack the channels of r."""
+    q, k, v = operands(heads=2, kv_heads=2, queries=9)
+    k, table, at = np.ascontiguousarray(k[..., :12]), RNG.standard_normal((5, 4)).astype("f4"), np.arange(9)
+    inkling = gyre.inkling(16, max_distance=5, relative_channels=4, temperature="inkling", reference_length=3, slope=0.4)
+    assert inkling.table_shapes == {"query": (1, 1, 5, 4)}
+    distance = at[:, None] - at
+    far = np.einsum("bhqc,rc->bhqr", q[..., 12:].astype("f8"), table)
+    bias = np.take_along_axis(far, np.broadcast_to(distance.clip(0, 4), (*far.shape[:2], 9, 9)), -1)
+    tau = (1 + 0.4 * np.log(np.maximum(1, (at + 1) / 3)))[:, None]
+    scores = tau * (np.einsum("bhqc,bhkc->bhqk", q[..., :12].astype("f8"), k) / np.sqrt(12) + np.where(distance < 5, bias, 0))
+    scores = np.where(causal(9, 9), scores, -np.inf)
+    weights = np.exp(scores - scores.max(-1, keepdims=True))
+    want = weights / weights.sum(-1, keepdims=True) @ v
+    np.testing.assert_allclose(gyre.attention(q, k, v, encoding=inkling, tables=table, causal=True), want, atol=3e-6)
+    cache = gyre.Cache(inkling, heads=2, head_dim=12, value_dim=v.shape[-1], max_tokens=64, page_tokens=4)
+    cache.append(k[:1], v[:1])
+    np.testing.assert_allclose(cache.attention(q[:1], tables=table), want[:1], atol=3e-6)
+    with pytest.raises(gyre.Error, match="q: 15 channels"):
+        cache.attention(q[:1, ..., :15], tables=table)
+
+
 def by_chunks(position: int, relation: int, size: int, local: int, paper: bool) -> int:
     """The position of a query whose key is `relation` chunks before its own; that of a key with relation 0."""
     chunk = size - local

@@ -26,6 +26,7 @@ EVERY_KIND = {
     "sandwich": lambda: gyre.sandwich(4),
     "tapa": lambda: gyre.tapa(16),
     "multiplicative": lambda: gyre.multiplicative(16, max_distance=8),
+    "inkling": lambda: gyre.inkling(32, max_distance=8),
 }
 
 

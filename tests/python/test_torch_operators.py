@@ -172,6 +172,20 @@ def test_attention_gradients_of_three_vectors() -> None:
     compare(out, scores.softmax(-1) @ v.repeat_interleave(2, 1), qkv, doubles)
 
 
+def test_attention_gradients_of_vectors_of_tokens() -> None:
+    encoding = gyre.inkling(32, max_distance=4, relative_channels=5)
+    q, k, v = (x.detach() for x in inputs())
+    qkv = [x.requires_grad_() for x in (q, k[..., :27].clone(), v, torch.randn(4, 5))]
+    doubles = [x.detach().double().requires_grad_() for x in qkv]
+    out = gt.attention(*qkv[:3], encoding=encoding, causal=True, tables=qkv[3])
+    q, k, v, table = doubles
+    distance = torch.arange(9)[:, None] - torch.arange(9)
+    bias = (q[..., 27:] @ table.T).gather(-1, distance.clamp(0, 3).expand(2, 4, 9, 9)).masked_fill(distance > 3, 0)
+    scores = q[..., :27] @ k.repeat_interleave(2, 1).transpose(-1, -2) / math.sqrt(27) + bias
+    scores = scores.masked_fill(torch.ones(9, 9, dtype=torch.bool).triu(1), -math.inf)
+    compare(out, scores.softmax(-1) @ v.repeat_interleave(2, 1), qkv, doubles)
+
+
 def test_weights_and_scores() -> None:
     q, k, v = inputs()
     out, lse, weights, scores = gt.attention(q, k, v, encoding=YARN, causal=True, lse=True, weights=True, scores=True)

@@ -153,10 +153,12 @@ def _check(q: Tensor, k: Tensor, v: Tensor, rest: Sequence[Any]) -> None:
     channel, head, encoding = layout.index("d"), layout.find("h"), rest[-2]
     for x, name in ((q, "q"), (k, "k"), (v, "v")):
         check_tensor(x, name, layout, SHORT_REAL)
-    if k.shape[channel] != q.shape[channel]:
+    config = encoding_of(encoding).config if encoding else {}
+    shared = q.shape[channel] - config.get("score.relative_channels", 0)  # keys may lack the others
+    if k.shape[channel] not in (q.shape[channel], shared):
         raise Error("ESHAPE", f"k: {k.shape[channel]} channels a head, q has {q.shape[channel]}", "k")
     if encoding:
-        wanted = encoding_of(encoding).config["head_dim"]
+        wanted = config["head_dim"]
         if wanted and q.shape[channel] != wanted:
             raise Error("ESHAPE", f"q: {q.shape[channel]} channels a head, the encoding has {wanted}", "q")
     for axis in range(len(layout)):
