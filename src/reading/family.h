@@ -84,6 +84,7 @@ gyre_family_read gyre_read_deberta;
 gyre_family_read gyre_read_nezha;
 gyre_family_read gyre_read_transformer_xl;
 gyre_family_read gyre_read_xlnet;
+gyre_family_read gyre_read_inkling;
 gyre_family_read gyre_read_conformer; /* wav2vec2-bert, wav2vec2-conformer */
 /* read_vision.c: reads the tower under vision_config into a group "vision".  Warns about an unknown tower.  Never fails. */
 void gyre_read_vision(const gyre_scope *vision);

@@ -1,4 +1,4 @@
-/* test_read_distances.c: config.json of models with relative scores: T5, DeBERTa, NeZha, Transformer-XL. */
+/* test_read_distances.c: config.json of models with relative scores: T5, DeBERTa, NeZha, Transformer-XL, Inkling. */
 #include "check_reading.h"
 
 #include <math.h>
@@ -187,6 +187,46 @@ static void test_transformer_xl(void **state) {
                    "attn_type: \"tri\" is neither");
 }
 
+/* By the class of transformers 5.24: layers with a window have other keys and no temperature. */
+static void test_inkling(void **state) {
+    (void)state;
+    gyre_reading *reading =
+        read_text("{\"model_type\": \"inkling_mm_model\", \"text_config\": {\"model_type\": \"inkling_text\",\n"
+                  "\"num_hidden_layers\": 12, \"log_scaling_n_floor\": 8192, \"log_scaling_alpha\": 0.2,\n"
+                  "\"head_dim\": 64, \"d_rel\": 8, \"rel_extent\": 2048, \"swa_num_attention_heads\": 32},\n"
+                  "\"vision_config\": {\"model_type\": \"inkling_vision\"}}");
+    const gyre_layer_reading *full = group_of(reading, "full"), *sliding = group_of(reading, "sliding");
+    assert_int_equal(full->config.kind, GYRE_KIND_INKLING);
+    assert_int_equal(full->config.head_dim, 64 + 8);
+    assert_int_equal(full->config.heads, 64);
+    assert_int_equal(full->config.score.max_distance, 2048);
+    assert_int_equal(full->config.query.temperature, GYRE_TEMPERATURE_INKLING);
+    assert_int_equal(full->config.query.reference_length, 8192);
+    assert_true(full->config.query.slope == 0.2 && full->scale == 1.0 / 64 && full->window == 0);
+    assert_int_equal(full->layers_count, 2);
+    assert_true(full->layers[0] == 5 && full->layers[1] == 11);
+    assert_field(full, "relative_channels", "8", GYRE_ORIGIN_FILE, "text_config.d_rel", 3);
+    assert_int_equal(sliding->config.head_dim, 128 + 8);
+    assert_int_equal(sliding->config.heads, 32);
+    assert_int_equal(sliding->config.score.max_distance, 512);
+    assert_int_equal(sliding->config.query.temperature, GYRE_TEMPERATURE_NONE);
+    assert_true(sliding->scale == 1.0 / 128 && sliding->window == 512);
+    assert_warns(reading, "folds the pixels of a patch", "vision_config.model_type", 4);
+    gyre_encoding_free(encoding_of(full));
+    gyre_encoding_free(encoding_of(sliding));
+    gyre_reading_free(reading);
+    reading = read_text("{\"model_type\": \"inkling_text\", \"num_hidden_layers\": 3, \"local_layer_ids\": [1]}");
+    assert_int_equal(group_of(reading, "full")->layers_count, 2);
+    gyre_reading_free(reading);
+    reading = read_text("{\"model_type\": \"inkling_text\", \"num_hidden_layers\": 2,\n"
+                        "\"layer_types\": [\"hybrid\", \"hybrid_sliding\"], \"sliding_window\": 100}");
+    assert_int_equal(group_of(reading, "sliding")->window, 100);
+    assert_int_equal(group_of(reading, "full")->layers[0], 0);
+    gyre_reading_free(reading);
+    assert_refused("{\"model_type\": \"inkling_text\", \"num_hidden_layers\": 2, \"layer_types\": [\"hybrid\", \"full\"]}",
+                   GYRE_PROFILE_DEFAULT, GYRE_EFORMAT, "layer 1 is neither hybrid nor hybrid_sliding");
+}
+
 /* The first two types of a Wav2Vec2-BERT, and what it does otherwise; the keys of the other types are in every file. */
 static void test_conformers(void **state) {
     (void)state;
@@ -248,6 +288,7 @@ int main(void) {
         cmocka_unit_test(test_deberta_edges),
         cmocka_unit_test(test_nezha),
         cmocka_unit_test(test_transformer_xl),
+        cmocka_unit_test(test_inkling),
         cmocka_unit_test(test_conformers),
         cmocka_unit_test(test_no_clamp_follows_the_length),
     };

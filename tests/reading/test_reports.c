@@ -487,7 +487,7 @@ static void refused_in_exact_words(void **state) {
         {"{\"_class_name\": \"FluxTransformer2DModel\", \"axes_dims_rope\": [15, 1]}", "entry 0 is not an even number"},
         {"{\"_class_name\": \"WanTransformer3DModel\", \"attention_head_dim\": 5}", "do not divide into pairs"},
         {"{\"model_type\": \"inkling\"}", "a learned bias by distance"},
-        {"{\"model_type\": \"inkling_text\", \"rope_theta\": 1e4}", "a learned bias by distance"},
+        {"{\"model_type\": \"inkling2_text\", \"rope_theta\": 1e4}", "a learned bias by distance"},
         {"{\"model_type\": \"dinov3_vit\", \"rope_theta\": 100.0}", "patch centres between -1 and 1 rotate pairs"},
         {"{\"model_type\": \"sam2_vision_model\"}", "tables of rows and columns"},
     };

@@ -93,6 +93,8 @@ static void describe_vectors(const explain_stats *stats, char *out, size_t size)
     if (rows > 0) put(out, size, "%" PRId64 " rows of vectors; ", rows);
     if (gyre_kind_has(stats->config->kind, GYRE_TRAIT_ENDS))
         put(out, size, "positions 0-%" PRId64 ", and none past them", stats->config->score.max_positions - 1);
+    else if (gyre_kind_has(stats->config->kind, GYRE_TRAIT_QUERY_VECTORS))
+        put(out, size, "times one that the query's token makes; distances from %" PRId64 " on add nothing", max);
     else if (max > 0)
         put(out, size, "distances past %" PRId64 " count as %" PRId64, max, max);
 }

@@ -169,7 +169,9 @@ gyre_status explain_stats_compute(explain_stats *out, const gyre_reading *readin
     out->length = reading->context_length > 0 ? reading->context_length : own > 0 ? own : out->trained;
     out->max_length = out->length;
     out->scale = group->scale;
-    const int64_t channels = gyre_config_has(config, "score.amplitudes") ? config->score.amplitudes : config->head_dim;
+    const int64_t channels = gyre_config_has(config, "score.amplitudes")
+                                 ? config->score.amplitudes
+                                 : config->head_dim - config->score.relative_channels;
     if (out->scale == 0 && channels > 0) out->scale = group->softmax_multiplier / sqrt((double)channels);
     if (gyre_kind_has(config->kind, GYRE_TRAIT_ROTATES)) status = rotation_stats(out, reading, err);
     if (gyre_kind_has(config->kind, GYRE_TRAIT_SLOPES)) status = slopes_stats(out, err);

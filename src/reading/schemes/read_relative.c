@@ -234,6 +234,74 @@ void gyre_read_xlnet(const gyre_family *family, const gyre_scope *root) {
     gyre_reader_note_flag(&r, "bidirectional", "attn_type", both);
 }
 
+/* -- Inkling -- */
+/* Layers with a window, of which the class has five in six, have other keys and no temperature. */
+typedef struct inkling_layers {
+    const char *name, *heads[2], *dim[2], *extent[2];
+    int64_t default_extent;
+} inkling_layers;
+static const inkling_layers inkling_kinds[2] = {
+    {"full", {"num_attention_heads", NULL}, {"head_dim", NULL}, {"rel_extent", NULL}, 1024},
+    {"sliding", {"swa_num_attention_heads", NULL}, {"swa_head_dim", NULL}, {"sliding_window_size", "sliding_window"}, 512}};
+
+static void inkling_temperature(const gyre_config_reader *r) {
+    static const char length_key[] = "log_scaling_n_floor", slope_key[] = "log_scaling_alpha";
+    struct gyre_query_config *query = &r->group->config.query;
+    if (!gyre_scope_value(r->root, length_key)) return;
+    query->temperature = GYRE_TEMPERATURE_INKLING;
+    query->reference_length = gyre_scope_integer(r->root, length_key, 1, 0);
+    query->slope = gyre_scope_number(r->root, slope_key, 0.1);
+    gyre_build_set_field(r->build, r->group, "query_temperature", GYRE_ORIGIN_FAMILY, NULL,
+                         "of the query and of its bias, as in the class", "inkling");
+    gyre_reader_note_number(r, "temperature_length", length_key, (double)query->reference_length);
+    gyre_reader_note_number(r, "temperature_slope", slope_key, query->slope);
+}
+
+static gyre_layer_group *inkling_group(gyre_config_reader *r, int slides) {
+    static const char *const own[] = {"d_rel", NULL}, *const length[] = {"max_position_embeddings", "model_max_length",
+                                                                         NULL};
+    const inkling_layers *kind = &inkling_kinds[slides];
+    const char *const extent[] = {kind->extent[0], kind->extent[1], NULL};
+    gyre_reader_add_group(r, kind->name, "inkling");
+    gyre_config *config = &r->group->config;
+    gyre_reader_read_heads(r, kind->heads);
+    const int64_t keys = gyre_reader_read_size(r, "head_dim", kind->dim, 128);
+    config->score.relative_channels = gyre_reader_read_size(r, "relative_channels", own, 16);
+    config->head_dim = keys + config->score.relative_channels;
+    gyre_reader_set_max_distance(r, kind->extent[0], gyre_reader_read_size(r, "max_distance", extent, kind->default_extent));
+    if (slides) {
+        r->group->window = gyre_reader_read_size(r, "window", extent, kind->default_extent);
+    } else {
+        inkling_temperature(r);
+    }
+    gyre_reader_set_scale(r, NULL, GYRE_ORIGIN_FAMILY, "1 / head_dim: queries and keys are normalized", 1.0 / (double)keys);
+    config->trained_length = gyre_reader_read_size(r, "max_length", length, r->family->positions);
+    return r->group;
+}
+
+/* 1: the layer has a window, by layer_types, by local_layer_ids, or as in the class. */
+static int inkling_slides(const gyre_config_reader *r, int64_t layer) {
+    const json_t *types = gyre_scope_value(r->root, "layer_types"), *ids = gyre_scope_value(r->root, "local_layer_ids");
+    const char *type = json_string_value(json_array_get(types, (size_t)layer));
+    if (types && (!type || (strcmp(type, "hybrid") != 0 && strcmp(type, "hybrid_sliding") != 0)))
+        gyre_scope_fail(r->root, GYRE_EFORMAT, "layer_types", "layer %" PRId64 " is neither hybrid nor hybrid_sliding",
+                        layer);
+    if (type) return strcmp(type, "hybrid_sliding") == 0;
+    for (size_t i = 0; i < json_array_size(ids); i++)
+        if (json_integer_value(json_array_get(ids, i)) == layer) return 1;
+    return !ids && (layer + 1) % 6 != 0;
+}
+
+void gyre_read_inkling(const gyre_family *family, const gyre_scope *root) {
+    gyre_config_reader r = gyre_reader_begin(family, root);
+    const int64_t layers = gyre_scope_integer(root, "num_hidden_layers", 1, 66);
+    if (layers > 65536) gyre_scope_fail(root, GYRE_EFORMAT, "num_hidden_layers", "more than 65536");
+    gyre_layer_group *const groups[2] = {inkling_group(&r, 0), inkling_group(&r, 1)};
+    for (int64_t layer = 0; layer < layers && !gyre_build_status(r.build); layer++)
+        gyre_build_add_layer(r.build, groups[inkling_slides(&r, layer)], layer);
+    gyre_build_sort_groups(r.build);
+}
+
 /* -- Wav2Vec2-BERT, Wav2Vec2-Conformer -- */
 static const char type_key[] = "position_embeddings_type";
 

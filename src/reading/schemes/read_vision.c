@@ -264,6 +264,7 @@ static const struct {
     {"siglip2", "a learned table, resized to each image"},
     {"vjepa2", "the two channels of a pair rotate by different angles, so it is not a rotation"},
     {"minimax", "three axes, over a part of the head"},
+    {"inkling_vision", "it folds the pixels of a patch into a vector, without attention"},
     {"inkling",
      "its layers add a learned bias by distance to the scores, W h . P[distance] for each head, and rotate nothing"},
 };
