@@ -2,10 +2,12 @@
 #include "make_gguf.h"
 #include "run_command.h"
 
+#include <float.h>
 #include <math.h>
 #include <sys/resource.h>
 
 static const long double two_pi = 6.283185307179586476925286766559L;
+enum { LAYERS = 32 }; /* of each model below */
 
 /* -- models -- */
 static void put_config(const char *name, const char *text) {
@@ -117,6 +119,9 @@ static void check_row(const json_t *root, const stretch *s, size_t which) {
     test_close(test_number(row, "turns_lost"), lost, 1e-9L * (1 + lost), "turns lost");
     test_close(test_number(row, "most_turns_lost"), most, 1e-9L * (1 + most), "most turns lost");
     test_close(test_number(row, "slowest_turn"), two_pi / slowest, 1e-9L * two_pi / slowest, "slowest turn");
+    const long double angle = s->factor * s->length * slowest;
+    const double coherence = angle < two_pi / 4 ? (double)powl(cosl(angle), LAYERS) : 0;
+    test_close(test_number(row, "coherence"), coherence, 1e-9L, "coherence");
     assert_int_equal(test_integer(pairs, "kept"), kept);
     assert_int_equal(test_integer(pairs, "divided"), divided);
     assert_int_equal(test_integer(pairs, "blended"), s->pairs - kept - divided);
@@ -133,6 +138,19 @@ static void check_row(const json_t *root, const stretch *s, size_t which) {
     test_close(test_number(row, "scores"), attention * attention, 1e-12L, "scores");
 }
 
+/* Liu 2026: what a base leaves at the new length, put in again. */
+static void check_bases(const json_t *root, const stretch *s) {
+    const json_t *bases = json_object_get(root, "bases"), *most = json_object_get(bases, "most");
+    const long double to = s->factor * s->length;
+    assert_int_equal(test_integer(bases, "layers"), LAYERS);
+    test_close(test_number(bases, "turn"), to / two_pi, 1e-9L * to, "base of a turn");
+    test_close((double)powl(cosl(to / (long double)test_number(bases, "half")), LAYERS), 0.5L, 1e-9L, "half");
+    test_close((double)powl(cosl(to / (long double)test_number(bases, "nine_tenths")), LAYERS), 0.9L, 1e-9L, "nine tenths");
+    /* The first base whose step is lost beside 1: that of the spacing of the type there. */
+    assert_true(test_number(most, "float32") == 1 / (double)FLT_EPSILON);
+    assert_true(test_number(most, "float16") == 1024 && test_number(most, "bfloat16") == 128);
+}
+
 static void figures_match_the_formulas(void **state) {
     (void)state;
     /* Ramps: 64 ln(4096 / 64 pi) / ln 10000 = 20.94 and 45.03; 64 ln(8192 / 64 pi) / ln 500000 = 18.08 and 34.98;
@@ -147,6 +165,7 @@ static void figures_match_the_formulas(void **state) {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         json_t *root = run_json(cases[i].command);
         assert_int_equal(test_integer(root, "trained_length"), (int64_t)cases[i].s.length);
+        check_bases(root, &cases[i].s);
         /* For Llama 3.1, "none" is its own scaling. */
         for (size_t m = i == 1; m < sizeof methods / sizeof *methods; m++)
             check_row(root, &cases[i].s, m);

@@ -139,7 +139,7 @@ static void wavelengths_and_ramp(void **state) {
         table t = table_of(line);
         const int name = column_of(&t, "method", ""), pair = column_of(&t, "pair", "");
         const int wavelength = column_of(&t, "wavelength", "tokens"), by = column_of(&t, "frequency_divided_by", "");
-        const int turns = column_of(&t, "turns_in_trained_length", "turns");
+        const int turns = column_of(&t, "turns_in_trained_length", "turns"), bits = column_of(&t, "bits_for_a_step", "bits");
         assert_int_equal(rows_of(&t), 4 * 8);
         for (int64_t r = 0; r < rows_of(&t); r++) {
             const double rate = frequency(&SMALL, text(&t, r, name), number(&t, r, pair), SMALL.trained * 4);
@@ -147,6 +147,7 @@ static void wavelengths_and_ramp(void **state) {
             const double unscaled = theta(&SMALL, number(&t, r, pair));
             test_close(number(&t, r, turns), SMALL.trained * unscaled / (2 * PI), 1e-9, "turns");
             test_close(number(&t, r, by), theta(&SMALL, number(&t, r, pair)) / rate, 1e-9, "divisor");
+            test_close(exp2(-number(&t, r, bits)), rate, 1e-7 * rate, "bits");
         }
         table_free(&t);
     }

@@ -56,6 +56,7 @@ typedef struct extend_effect {
     int64_t unseen;                                /* pairs with angles at the new length that did not occur in training */
     int64_t incomplete;                            /* pairs with less than one revolution in training */
     double max_wavelength;                         /* tokens per revolution of the slowest pair; 0 = no pair rotates */
+    double coherence;     /* of the slowest pair at the new length (extend_bases.h); 0 also if no pair rotates */
     int64_t changed_from; /* first position within the trained length whose rotation differs; -1 = none */
     extend_support support[EXTEND_READERS];
     char why[EXTEND_READERS][200];   /* the reason unless support is EXTEND_SUPPORT_SAME; "" = none given */

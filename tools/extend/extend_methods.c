@@ -2,6 +2,7 @@
 #include "gyre/gyre_fields.h"
 #include "tools/cli/cli_error.h"
 #include "tools/extend/extend.h"
+#include "tools/extend/extend_bases.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -229,6 +230,7 @@ static void measure(const pair_frequencies *s, const extension *e, const gyre_co
         if (s->far[i] > 0 && (slowest == 0 || s->far[i] < slowest)) slowest = s->far[i];
     }
     out->max_wavelength = slowest > 0 ? two_pi / slowest : 0;
+    out->coherence = slowest > 0 ? extend_coherence(to, slowest, extend_layers(e)) : 0;
 }
 
 static gyre_status compute(const extend_candidate *c, const extension *e, extend_effect *f, gyre_error *err) {

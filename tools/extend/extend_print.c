@@ -7,6 +7,7 @@
 #include "tools/common/result_table.h"
 #include "tools/explain/explain_stats.h"
 #include "tools/explain/explain_view.h"
+#include "tools/extend/extend_bases.h"
 
 #include <string.h>
 
@@ -101,7 +102,9 @@ static const char changes_legend[] = "short contexts, up to the trained length: 
 static const char *const legend[] = {"pairs: how the method treats them at the new length.",
                                      "turns lost: over the trained length, of all pairs and of one.",
                                      "unseen: pairs that meet angles they never met in training.",
-                                     "slowest: tokens that the slowest pair takes for a turn.", changes_legend};
+                                     "slowest: tokens that the slowest pair takes for a turn.",
+                                     "coherence: what all layers leave of that pair's product at the new length.",
+                                     changes_legend};
 
 static const char need_legend[] =
     "config: what the model's own would say of the method.  hf, vllm, llama.cpp: what transformers 5, vLLM and llama.cpp "
@@ -176,8 +179,8 @@ static json_t *rows_json(const extend_method *methods, const extend_effect *rows
                               "attention_factor", JSON(f->attention_factor), "pairs", pairs, "turns_lost",
                               JSON(f->revolutions_lost), "most_turns_lost", JSON(f->max_revolutions_lost),
                               "unfinished_pairs", JSON(f->incomplete), "unseen_pairs", JSON(f->unseen), "slowest_turn",
-                              f->max_wavelength > 0 ? JSON(f->max_wavelength) : json_null(), "changed_from",
-                              f->changed_from < 0 ? json_null() : JSON(f->changed_from), "scores",
+                              f->max_wavelength > 0 ? JSON(f->max_wavelength) : json_null(), "coherence", JSON(f->coherence),
+                              "changed_from", f->changed_from < 0 ? json_null() : JSON(f->changed_from), "scores",
                               JSON(f->near_factor * f->near_factor), "readers", support_json(f)));
     }
     return list;
@@ -187,6 +190,9 @@ static const char *slowest_turn(result_table *t, const json_t *tokens) {
     char amount[16];
     return json_is_null(tokens) ? "still" : result_text(t, "%s", cli_format_count(json_number_value(tokens), amount));
 }
+static const char *coherence(result_table *t, const json_t *share) {
+    return result_text(t, "%.0f%%", 100 * json_number_value(share));
+}
 static const char *changed_from(result_table *t, const json_t *position) {
     return json_is_null(position) ? "never" : result_text(t, "%lld", (long long)json_integer_value(position));
 }
@@ -195,8 +201,9 @@ static const char *scores(result_table *t, const json_t *factor) {
 }
 
 /* What each method does. */
-static int print_effects(const explain_terminal *page, const extend_method *methods, const extend_effect *rows,
-                         int64_t count) {
+static int print_effects(const explain_terminal *page, const extension *e, const extend_method *methods,
+                         const extend_effect *rows, int64_t count) {
+    char bases[500];
     static const result_field fields[] = {{"method", {.title = "method"}, NULL},
                                           {"pairs.kept", {.title = "kept", .group = "pairs"}, NULL},
                                           {"pairs.blended", {.title = "blended", .group = "pairs"}, NULL},
@@ -205,6 +212,7 @@ static int print_effects(const explain_terminal *page, const extend_method *meth
                                           {"most_turns_lost", {.title = "most", .group = "turns lost", .decimals = 1}, NULL},
                                           {"unseen_pairs", {.title = "unseen"}, NULL},
                                           {"slowest_turn", {.title = "slowest"}, slowest_turn},
+                                          {"coherence", {.title = "coherence"}, coherence},
                                           {"changed_from", {.title = "from", .group = "short contexts"}, changed_from},
                                           {"scores", {.title = "scores", .group = "short contexts"}, scores}};
     result_table t = result_table_of(rows_json(methods, rows, count), fields, sizeof fields / sizeof *fields);
@@ -212,6 +220,7 @@ static int print_effects(const explain_terminal *page, const extend_method *meth
     fputc('\n', page->file);
     for (size_t i = 0; i < sizeof legend / sizeof *legend && !status; i++)
         explain_print_wrapped(page, EXPLAIN_STYLE_PLAIN, 0, 2, legend[i]);
+    if (!status) explain_print_wrapped(page, EXPLAIN_STYLE_PLAIN, 0, 2, extend_bases_text(e, bases, sizeof bases));
     return status;
 }
 
@@ -267,7 +276,7 @@ static void print_remarks(const explain_terminal *page, const extend_method *met
 static int print_tables(const explain_terminal *page, const extension *e, const extend_method *methods,
                         const extend_effect *rows, int64_t count) {
     fputc('\n', page->file);
-    const int status = print_effects(page, methods, rows, count);
+    const int status = print_effects(page, e, methods, rows, count);
     if (status) return status;
     print_needs(page, methods, rows, count);
     print_remarks(page, methods, rows, count);
@@ -315,10 +324,10 @@ static json_t *model_json(const extension *e) {
 
 int extend_print_json(const extension *e, const extend_method *methods, const extend_effect *rows, int64_t count,
                       const extend_verdict *verdict, FILE *file) {
-    return cli_json_write(file,
-                          cli_json_add(model_json(e), "length", JSON(e->to), "methods", rows_json(methods, rows, count),
-                                       "verdict", extend_verdict_json(methods, verdict), "lost_scaling", extend_lost_json(e),
-                                       "warnings", explain_warnings_json(e->reading), NULL));
+    return cli_json_write(file, cli_json_add(model_json(e), "length", JSON(e->to), "bases", extend_bases_json(e), "methods",
+                                             rows_json(methods, rows, count), "verdict",
+                                             extend_verdict_json(methods, verdict), "lost_scaling", extend_lost_json(e),
+                                             "warnings", explain_warnings_json(e->reading), NULL));
 }
 
 /* -- what was written -- */

@@ -5,12 +5,13 @@
 #include <math.h>
 #include <string.h>
 
-enum { COLUMN_METHOD, COLUMN_PAIR, COLUMN_WAVELENGTH, COLUMN_TURNS, COLUMN_DIVISOR, COLUMNS };
+enum { COLUMN_METHOD, COLUMN_PAIR, COLUMN_WAVELENGTH, COLUMN_TURNS, COLUMN_DIVISOR, COLUMN_BITS, COLUMNS };
 static const plot_column columns[] = {{"method", NULL},
                                       {"pair", ""},
                                       {"wavelength", "tokens"},
                                       {"turns_in_trained_length", "turns"},
                                       {"frequency_divided_by", ""},
+                                      {"bits_for_a_step", "bits"},
                                       {NULL, NULL}};
 static const double TURN = 6.283185307179586;
 
@@ -55,7 +56,8 @@ static gyre_status compute_for(plot_work *w, const char *usual, const char *what
             const double wavelength = TURN / c->inv_freq[p];
             /* A ramp depends on the revolutions in training, so on those of the pair before it is stretched. */
             const double turns = (double)c->trained * c->original[p] / TURN;
-            plot_table_add(t, (double[COLUMNS]){name, (double)p, wavelength, turns, c->original[p] / c->inv_freq[p]});
+            plot_table_add(t, (double[COLUMNS]){name, (double)p, wavelength, turns, c->original[p] / c->inv_freq[p],
+                                                -log2(c->inv_freq[p])});
         }
     }
     plot_cases_free(cases, count);
