@@ -1,7 +1,7 @@
 /* convert_check.c: reads the result back: positions as the usual reader of the format does, tokenizer and shapes as Gyre. */
 #include "convert/conversion.h"
 
-#include "model/network_weights.h"
+#include "model/weights/network_weights.h"
 #include "reading/reading_build.h"
 #include "util/error.h"
 

@@ -9,7 +9,7 @@
 #include "files/tensors/safetensors_stream.h"
 #include "kernels/kernels.h"
 #include "model/architecture/architecture_families.h"
-#include "model/network_weights.h"
+#include "model/weights/network_weights.h"
 #include "reading/gguf/gguf_source.h"
 #include "util/atomic_file.h"
 #include "util/checkpoint_files.h"

@@ -81,16 +81,20 @@ static void clamp(float *x, int64_t n, float limit) {
         x[i] = x[i] > limit ? limit : x[i] < -limit ? -limit : x[i];
 }
 
-/* The norm of queries or keys, of each head separately or of all heads at once (olmo2). */
+/* The norm of queries or keys (gyre_head_norms).  Gains for each head are those of the head's channels in norm->gain. */
 static void normalize_heads(const gyre_decoder *d, const gyre_norm_weights *norm, const gyre_head_layout *heads,
                             int64_t rows) {
     const gyre_architecture *a = &d->net->arch;
     if (!norm->gain) return;
-    const int all_at_once = norm->dim != a->head_dim;
-    const gyre_norm_args args = {a->norm, norm, a->norm_epsilon, all_at_once ? 1 : heads->count, heads->stride};
-    for (int64_t r = 0; r < rows; r++) {
-        float *row = d->buffers.qkv + r * d->qkv_dim + heads->offset;
-        gyre_normalize_rows(&args, row, row, heads->stride, NULL);
+    const int by_gains = a->qk_norm == GYRE_HEAD_NORMS_GAINS;
+    for (int64_t h = 0; h < (by_gains ? heads->count : 1); h++) {
+        const gyre_norm_weights gains = {norm->gain + (by_gains ? h * norm->dim : 0), norm->bias, norm->dim};
+        const int64_t at_once = a->qk_norm == GYRE_HEAD_NORMS_ALL || by_gains ? 1 : heads->count;
+        const gyre_norm_args args = {a->norm, &gains, a->norm_epsilon, at_once, heads->stride};
+        for (int64_t r = 0; r < rows; r++) {
+            float *row = d->buffers.qkv + r * d->qkv_dim + heads->offset + h * heads->stride;
+            gyre_normalize_rows(&args, row, row, heads->stride, NULL);
+        }
     }
 }
 
@@ -129,9 +133,11 @@ gyre_attention_args gyre_decoder_attention_args(const gyre_decoder *d, int64_t l
     args.scale = d->net->group[group].scale;
     args.window = d->net->group[group].window;
     args.softcap = a->attn_softcap;
+    if (d->net->layer[layer].sinks)
+        args.sink_logits = gyre_cdense(d->net->layer[layer].sinks, GYRE_DTYPE_F32, 1, 1, a->heads, 1);
     args.causal = GYRE_CAUSAL_BY_POSITION;
     args.order = d->order;
-    args.out = gyre_dense(d->buffers.attn_out, GYRE_DTYPE_F32, 1, rows, a->heads, a->head_dim);
+    args.out = gyre_dense(d->buffers.attn_out, GYRE_DTYPE_F32, 1, rows, a->heads, a->value_dim);
     *gates = (gyre_attention_gates)GYRE_INIT(gyre_attention_gates);
     if (gyre_decoder_forgets(d)) {
         gates->q = gyre_const(gyre_decoder_gate_sums(d, rows));
@@ -148,7 +154,7 @@ gyre_own_call gyre_decoder_own_call(const gyre_decoder *d, int64_t layer, int64_
                            .encoding = d->encoding,
                            .tables = d->tables.layer ? &d->tables.layer[layer] : NULL,
                            .q_pos = {.base = tokens - rows, .context_length = d->length},
-                           .out = gyre_dense(d->buffers.attn_out, GYRE_DTYPE_F32, 1, rows, a->heads, a->head_dim)};
+                           .out = gyre_dense(d->buffers.attn_out, GYRE_DTYPE_F32, 1, rows, a->heads, a->value_dim)};
 }
 
 /* rotates_input: the queries and keys of E(m) norm in place of those of norm. */
@@ -171,16 +177,6 @@ static gyre_status project_rotated(gyre_decoder *d, const gyre_network_layer *l,
     part.w.out = (a->heads + a->kv_heads) * a->head_dim; /* q, k and v in one: the first rows */
     linear(d, &part, rotated, d->buffers.qkv, d->qkv_dim, 0);
     return GYRE_OK;
-}
-
-/* out = where the weights of these rows go. */
-static gyre_view watched_view(const gyre_decoder *d, int64_t rows) {
-    const int64_t heads = d->net->arch.heads, row = heads * d->watched_tokens;
-    gyre_view view = gyre_dense(d->watched + d->cached * row, GYRE_DTYPE_F32, 1, rows, heads, d->cached + rows);
-    view.stride[0] = rows * row;
-    view.stride[1] = row;
-    view.stride[2] = d->watched_tokens;
-    return view;
 }
 
 /* Trained frequencies and series rotate queries and keys in place; polar coordinates are written to buffers.polar. */
@@ -240,12 +236,63 @@ static void keep_last_rows(gyre_decoder *d, int64_t rows, int64_t wanted) {
         memmove(b->gate_sums, b->gate_sums + (rows - wanted) * a->heads, (size_t)(wanted * a->heads) * sizeof *b->gate_sums);
 }
 
+/* Rows from .. from + rows - 1 of the buffers, the last of which is the last of `tokens` tokens. */
+typedef struct row_range {
+    int64_t from, rows, tokens;
+} row_range;
+
+/* out = where the weights of the rows over `keys` keys go. */
+static gyre_view watched_view(const gyre_decoder *d, row_range at, int64_t keys) {
+    const int64_t heads = d->net->arch.heads, row = heads * d->watched_tokens;
+    gyre_view view = gyre_dense(d->watched + (at.tokens - at.rows) * row, GYRE_DTYPE_F32, 1, at.rows, heads, keys);
+    view.stride[0] = at.rows * row;
+    view.stride[1] = row;
+    view.stride[2] = d->watched_tokens;
+    return view;
+}
+
+/* batch: NULL = the rows see all keys. */
+static gyre_status attend_rows(gyre_decoder *d, int64_t layer, row_range at, int64_t keys, const gyre_attention_batch *batch,
+                               gyre_error *err) {
+    const int64_t sequence = 0;
+    gyre_attention_gates gates;
+    gyre_attention_weights weights = GYRE_INIT(gyre_attention_weights);
+    gyre_attention_args args = gyre_decoder_attention_args(d, layer, at.rows, at.tokens, &gates);
+    args.q.data = (const float *)args.q.data + at.from * args.q.stride[1];
+    args.out.data = (float *)args.out.data + at.from * args.out.stride[1];
+    args.batch = batch;
+    if (d->watched && layer == d->watched_layer) {
+        weights.out = watched_view(d, at, keys);
+        args.weights = &weights;
+    }
+    return gyre_cache_attention(d->cache[layer], &sequence, &args,
+                                (gyre_scratch){d->buffers.attn_scratch, d->buffers.attn_scratch_bytes}, d->exec, err);
+}
+
+/* The last `wanted` of `rows` tokens, in one call, or one for each chunk of keys that they see. */
+static gyre_status attend(gyre_decoder *d, int64_t layer, int64_t rows, int64_t wanted, gyre_error *err) {
+    const int64_t chunk = d->net->group[d->net->layer[layer].group].chunk, end = d->cached + rows, from = end - wanted;
+    gyre_status status = GYRE_OK;
+    if (!chunk) return attend_rows(d, layer, (row_range){0, wanted, end}, end, NULL, err);
+    for (int64_t at = from, next; at < end && !status; at = next) {
+        const int64_t begins = (d->first + at) / chunk * chunk - d->first, first = begins > 0 ? begins : 0;
+        gyre_attention_batch batch = GYRE_INIT(gyre_attention_batch);
+        batch.k_first = &first;
+        batch.k_end = &next; /* queries from position 0 on are those before it */
+        next = begins + chunk < end ? begins + chunk : end;
+        status = attend_rows(d, layer, (row_range){at - from, next - at, next}, end, &batch, err);
+    }
+    return status;
+}
+
 /* The keys and values of `rows` rows are appended to the cache.  Then the last `wanted` rows are moved to the front, and
  * buffers.attn_out = their attention over the cache. */
 static gyre_status attention(gyre_decoder *d, int64_t layer, int64_t rows, int64_t wanted, gyre_error *err) {
     const gyre_network_layer *l = &d->net->layer[layer];
-    const int64_t sequence = 0;
-    linears_side_by_side(d, l->qkv, 3, (row_block){d->buffers.norm, rows}, d->buffers.qkv, d->qkv_dim);
+    if (d->net->arch.latents.kv > 0)
+        gyre_decoder_project_latents(d, l, rows);
+    else
+        linears_side_by_side(d, l->qkv, 3, (row_block){d->buffers.norm, rows}, d->buffers.qkv, d->qkv_dim);
     if (d->net->arch.rotates_input) {
         const gyre_status status = project_rotated(d, l, rows, err);
         if (status) return status;
@@ -265,29 +312,27 @@ static gyre_status attention(gyre_decoder *d, int64_t layer, int64_t rows, int64
         const gyre_own_call call = gyre_decoder_own_call(d, layer, wanted, d->cached + rows);
         return gyre_own_attention_run(&call, d->buffers.attn_scratch, d->buffers.attn_scratch_bytes, d->exec, err);
     }
-    gyre_attention_gates gates;
-    gyre_attention_weights weights = GYRE_INIT(gyre_attention_weights);
-    gyre_attention_args args = gyre_decoder_attention_args(d, layer, wanted, d->cached + rows, &gates);
-    if (d->watched && layer == d->watched_layer) {
-        weights.out = watched_view(d, rows);
-        args.weights = &weights;
-    }
-    return gyre_cache_attention(d->cache[layer], &sequence, &args,
-                                (gyre_scratch){d->buffers.attn_scratch, d->buffers.attn_scratch_bytes}, d->exec, err);
+    return attend(d, layer, rows, wanted, err);
+}
+
+/* x += scale * post_norm(block_out). */
+static void add_block_out(const gyre_decoder *d, const gyre_norm_weights *post, int64_t rows) {
+    const gyre_architecture *a = &d->net->arch;
+    const float scale = (float)a->residual_scale;
+    if (post->gain) normalize(d, post, rows, d->buffers.block_out, d->buffers.block_out);
+    for (int64_t i = 0; i < rows * a->model_dim; i++)
+        d->buffers.x[i] += scale * d->buffers.block_out[i];
 }
 
 /* x += scale * post_norm(map(in)): the end of a block. */
 static void add_to_residual(const gyre_decoder *d, const gyre_affine *map, const gyre_norm_weights *post, row_block in) {
     const gyre_architecture *a = &d->net->arch;
-    const float scale = (float)a->residual_scale;
-    if (!post->gain && scale == 1) {
+    if (!post->gain && a->residual_scale == 1) {
         linear(d, map, in, d->buffers.x, a->model_dim, 1);
         return;
     }
     linear(d, map, in, d->buffers.block_out, a->model_dim, 0);
-    if (post->gain) normalize(d, post, in.rows, d->buffers.block_out, d->buffers.block_out);
-    for (int64_t i = 0; i < in.rows * a->model_dim; i++)
-        d->buffers.x[i] += scale * d->buffers.block_out[i];
+    add_block_out(d, post, in.rows);
 }
 
 /* -- mlp block -- */
@@ -316,6 +361,40 @@ static void mlp(gyre_decoder *d, const gyre_network_layer *l, int64_t rows) {
     gyre_parallel(d->exec, activate_rows, &job, tasks);
 }
 
+/* block_out = the experts' output for buffers.norm. */
+static void run_experts(gyre_decoder *d, const gyre_network_layer *l, int64_t rows) {
+    const gyre_decoder_buffers *b = &d->buffers;
+    const gyre_architecture *a = &d->net->arch;
+    const gyre_experts_call call = {.mixture = &a->mixture,
+                                    .experts = &l->experts,
+                                    .activation = a->activation,
+                                    .kernels = d->kernels,
+                                    .exec = d->exec,
+                                    .rows = rows,
+                                    .model_dim = a->model_dim,
+                                    .x = b->norm,
+                                    .y = b->block_out,
+                                    .scratch = b->experts,
+                                    .gemm_scratch = b->gemm_scratch};
+    gyre_experts_run(&call);
+}
+
+/* x += the mlp or the experts, of buffers.norm. */
+static void feed_forward(gyre_decoder *d, int64_t layer, int64_t rows) {
+    const gyre_network_layer *l = &d->net->layer[layer];
+    if (l->experts.expert) {
+        run_experts(d, l, rows);
+        add_block_out(d, &l->post_mlp_norm, rows);
+        look(d, layer, GYRE_STEP_EXPERTS_RESIDUAL, rows);
+        return;
+    }
+    mlp(d, l, rows);
+    look(d, layer, GYRE_STEP_GATE_UP, rows);
+    look(d, layer, GYRE_STEP_ACTIVATION, rows);
+    add_to_residual(d, &l->down, &l->post_mlp_norm, (row_block){d->buffers.mlp_act, rows});
+    look(d, layer, GYRE_STEP_MLP_RESIDUAL, rows);
+}
+
 /* -- layers -- */
 /* Parallel residual (gpt_neox, phi): the mlp reads the x that entered the layer, so its norm, if it has a separate one,
  * is taken before the attention block adds to x. */
@@ -335,11 +414,7 @@ gyre_status gyre_decoder_forward(gyre_decoder *d, int64_t rows, int64_t wanted, 
         look(d, i, GYRE_STEP_ATTN_RESIDUAL, needed);
         if (!parallel) pre_norm(d, &l->mlp_norm, needed);
         look(d, i, GYRE_STEP_MLP_NORM, needed);
-        mlp(d, l, needed);
-        look(d, i, GYRE_STEP_GATE_UP, needed);
-        look(d, i, GYRE_STEP_ACTIVATION, needed);
-        add_to_residual(d, &l->down, &l->post_mlp_norm, (row_block){d->buffers.mlp_act, needed});
-        look(d, i, GYRE_STEP_MLP_RESIDUAL, needed);
+        feed_forward(d, i, needed);
     }
     return GYRE_OK;
 }

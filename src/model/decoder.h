@@ -4,6 +4,7 @@
  *     gyre_decoder_forward    per layer:
  *                                 norm -> qkv -> cache append -> attention -> o -> + x      attention block
  *                                 norm -> gate, up -> activation -> down -> + x             mlp block
+ *                                 norm -> experts -> + x                                    or a mixture of experts
  *     gyre_decoder_logits     final norm -> lm_head -> logits */
 #ifndef GYRE_MODEL_DECODER_H
 #define GYRE_MODEL_DECODER_H
@@ -18,11 +19,13 @@ typedef struct gyre_decoder_buffers {
     float *x, *norm;          /* [model_dim] residual stream; its norm */
     float *qkv;               /* [qkv_dim], heads as the network's q, k and v say */
     float *polar;             /* [heads + kv_heads][2 head_dim] queries and keys in polar coordinates; otherwise NULL */
-    float *attn_out;          /* [heads][head_dim] */
+    float *attn_out;          /* [heads][value_dim] */
     float *block_out;         /* [model_dim] output of a block that is not added to x at once */
     float *gate_up, *mlp_act; /* [mlp_dim], [2 mlp_dim] if gated; [mlp_dim] */
     float *gates;             /* [heads] what forget gates are the sigmoid of; without gates NULL */
     double *gate_sums;        /* [heads] running sums of log gates */
+    float *experts;           /* of gyre_experts_run; NULL = no layer has experts */
+    float *latent;            /* [latent_dim] of gyre_decoder_project_latents; NULL = there are no latents */
     float *gemm_scratch;      /* of gyre_gemm_run */
     void *attn_scratch;       /* of gyre_cache_attention */
     size_t attn_scratch_bytes;
@@ -89,6 +92,10 @@ void gyre_decoder_logits(gyre_decoder *d, int64_t rows, int64_t wanted, float *l
 void gyre_decoder_states(gyre_decoder *d, int64_t rows, int64_t wanted, float *states);
 /* out = heads of buffers.qkv: queries, keys or values, [1, rows, heads, head_dim]. */
 gyre_view gyre_decoder_heads(const gyre_decoder *d, const gyre_head_layout *heads, int64_t rows);
+/* buffers.qkv = queries, keys and values of `rows` rows of buffers.norm by latents (decoder_latents.c). */
+void gyre_decoder_project_latents(gyre_decoder *d, const gyre_network_layer *l, int64_t rows);
+/* out = floats of buffers.latent for a row; 0 = there are no latents. */
+int64_t gyre_decoder_latent_dim(const gyre_architecture *a);
 /* out = the attention of a layer over `rows` queries, the last of `tokens` tokens. */
 gyre_attention_args gyre_decoder_attention_args(const gyre_decoder *d, int64_t layer, int64_t rows, int64_t tokens,
                                                 gyre_attention_gates *gates);

@@ -20,7 +20,7 @@ static gyre_status create_caches(gyre_decoder *d, const gyre_context_options *op
     config.keys = GYRE_CACHE_KEYS_RAW; /* encodings change from read to read, and keys in memory are those of the model */
     config.heads = a->kv_heads;
     config.head_dim = a->layer_parts & GYRE_LAYER_PART_POLAR ? 2 * a->head_dim : a->head_dim;
-    config.value_dim = a->head_dim;
+    config.value_dim = a->value_dim;
     config.max_tokens = options->max_tokens;
     config.key_dtype = config.value_dtype = options->cache_dtype;
     config.gate_heads = gyre_decoder_forgets(d) ? a->heads : 0;
@@ -45,8 +45,13 @@ static size_t attention_scratch(const gyre_decoder *d, int64_t rows) {
         for (int64_t layer = 0; layer < d->net->arch.layers; layer++) {
             if (d->net->layer[layer].group != group) continue;
             gyre_attention_gates gates;
-            const gyre_attention_args args = gyre_decoder_attention_args(d, layer, rows, rows, &gates);
+            gyre_attention_args args = gyre_decoder_attention_args(d, layer, rows, rows, &gates);
+            gyre_attention_batch batch = GYRE_INIT(gyre_attention_batch);
+            const int64_t first = 0;
             size_t bytes = 0;
+            batch.k_first = &first;
+            batch.k_end = &rows;
+            if (d->net->group[group].chunk > 0) args.batch = &batch;
             if (gyre_cache_attention_scratch(d->cache[layer], NULL, &args, d->exec, &bytes, NULL)) return 0;
             max = bytes > max ? bytes : max;
             break;
@@ -65,38 +70,45 @@ static int64_t gemm_scratch(const gyre_decoder *d, int64_t rows) {
             const int64_t floats = gyre_gemm_scratch(&linears[m]->w, rows, concurrency);
             max = floats > max ? floats : max;
         }
+        const int64_t experts = gyre_experts_gemm_scratch(&n->arch.mixture, &n->layer[i].experts, rows, concurrency);
+        max = experts > max ? experts : max;
     }
     return max;
 }
 
-enum { BUFFERS = 11 };
+enum { BUFFERS = 13 };
 
 /* Points the buffers into `memory`, or counts only if that is NULL.  out = floats needed. */
 static int64_t assign_buffers(gyre_decoder *d, int64_t rows, float *memory) {
     const gyre_architecture *a = &d->net->arch;
     gyre_decoder_buffers *b = &d->buffers;
     float *gate_sums; /* two floats take the place of a double */
-    float **parts[BUFFERS] = {&b->x,       &b->norm,  &b->qkv,    &b->attn_out, &b->block_out,   &b->gate_up,
-                              &b->mlp_act, &b->gates, &gate_sums, &b->polar,    &b->gemm_scratch};
+    float **parts[BUFFERS] = {&b->x,     &b->norm,   &b->qkv,   &b->attn_out, &b->block_out, &b->gate_up,     &b->mlp_act,
+                              &b->gates, &gate_sums, &b->polar, &b->experts,  &b->latent,    &b->gemm_scratch};
     const int64_t gates = gyre_decoder_forgets(d) ? rows * a->heads : 0;
     const int64_t polar = a->layer_parts & GYRE_LAYER_PART_POLAR ? rows * (a->heads + a->kv_heads) * 2 * a->head_dim : 0;
-    const int needs_block_out = d->net->layer[0].post_attn_norm.gain != NULL || a->residual_scale != 1 || a->rotates_input;
+    const int64_t experts = gyre_experts_scratch(&a->mixture, a->model_dim, rows);
+    const int needs_block_out =
+        d->net->layer[0].post_attn_norm.gain != NULL || a->residual_scale != 1 || a->rotates_input || experts;
     const int64_t sizes[BUFFERS] = {rows * a->model_dim,
                                     rows * a->model_dim,
                                     rows * d->qkv_dim,
-                                    rows * a->heads * a->head_dim,
+                                    rows * a->heads * a->value_dim,
                                     needs_block_out ? rows * a->model_dim : 0,
                                     rows * (a->gated ? 2 : 1) * a->mlp_dim,
                                     rows * a->mlp_dim,
                                     gates,
                                     2 * gates,
                                     polar,
+                                    experts,
+                                    rows * gyre_decoder_latent_dim(a),
                                     gemm_scratch(d, rows)};
     int64_t sum = 0;
     for (int i = 0; i < BUFFERS; i++) {
         *parts[i] = memory ? memory + sum : NULL;
         sum += gyre_round_up_floats(sizes[i]);
     }
+    if (!experts) b->experts = NULL;
     b->gate_sums = (double *)(void *)gate_sums;
     return sum;
 }
@@ -158,7 +170,7 @@ gyre_status gyre_decoder_create(gyre_decoder *d, const gyre_model *model, const 
                         .encoding = encoding,
                         .kernels = gyre_kernels_beside(encoding->kernels),
                         .exec = options->exec,
-                        .qkv_dim = a->heads * (a->head_dim + a->query_vectors) + 2 * a->kv_heads * a->head_dim,
+                        .qkv_dim = a->heads * (a->head_dim + a->query_vectors) + a->kv_heads * (a->head_dim + a->value_dim),
                         .order = options->order};
     gyre_status status = model->weights ? gyre_layer_tables_create(&d->tables, model, encoding, err) : check_tables(d, err);
     if (!status) status = check_rotated(d, err);

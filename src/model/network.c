@@ -35,7 +35,8 @@ void gyre_network_free(gyre_network *network) {
 
 int64_t gyre_network_set_head_layout(gyre_network *n) {
     const gyre_architecture *a = &n->arch;
-    const int64_t dim = a->head_dim, query = dim + a->query_vectors, heads = a->heads, keys = a->kv_heads;
+    const int64_t dim = a->head_dim, query = dim + a->query_vectors, value = a->value_dim;
+    const int64_t heads = a->heads, keys = a->kv_heads;
     if (a->qkv_layout == GYRE_QKV_INTERLEAVED) {
         n->q = (gyre_head_layout){0, 3 * dim, heads, dim};
         n->k = (gyre_head_layout){dim, 3 * dim, keys, dim};
@@ -43,9 +44,9 @@ int64_t gyre_network_set_head_layout(gyre_network *n) {
     } else {
         n->q = (gyre_head_layout){0, query, heads, query};
         n->k = (gyre_head_layout){heads * query, dim, keys, dim};
-        n->v = (gyre_head_layout){heads * query + keys * dim, dim, keys, dim};
+        n->v = (gyre_head_layout){heads * query + keys * dim, value, keys, value};
     }
-    return heads * query + 2 * keys * dim;
+    return heads * query + keys * (dim + value);
 }
 
 gyre_trained_heads gyre_network_trained_heads(const gyre_network *n, int64_t layer) {

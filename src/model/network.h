@@ -6,22 +6,24 @@
 #include "model/architecture/weight_layout.h"
 #include "model/ops/matrix.h"
 #include "model/ops/norm.h"
+#include "model/parts/experts.h"
 #include "model/parts/own_attention.h"
 #include "model/parts/trained_heads.h"
 
-/* y = w x + bias. */
-typedef struct gyre_affine {
-    gyre_matrix w;
-    const float *bias; /* NULL = none */
-} gyre_affine;
-
-/* The place of the heads of one kind (query, key or value) in a row of qkv: head h begins at offset + h * stride.
+/* The place of the heads of one kind (query, key or value) in a row of qkv: head h begins at offset + h * stride and has
+ * `dim` channels.
  *
  *     GYRE_QKV_CONCAT        q0 q1 q2 q3 | k0 k1 | v0 v1
  *     GYRE_QKV_INTERLEAVED   q0 k0 v0 | q1 k1 v1 | ... */
 typedef struct gyre_head_layout {
     int64_t offset, stride, count, channels;
 } gyre_head_layout;
+
+/* Queries, keys and values by latents (gyre_architecture.latents). */
+typedef struct gyre_latent_maps {
+    gyre_affine query_down, kv_down, kv_up; /* query_down.w.out = 0: qkv[0] reads the layer's input */
+    gyre_norm_weights query_norm, kv_norm;
+} gyre_latent_maps;
 
 typedef struct gyre_network_layer {
     gyre_norm_weights attn_norm, mlp_norm, post_attn_norm, post_mlp_norm, query_norm, key_norm;
@@ -31,14 +33,26 @@ typedef struct gyre_network_layer {
     const float *trained;    /* phases of keys, frequencies or series, of models made here; NULL = none */
     const float *own;        /* what its own attention trains (gyre_own_attention.data), as above; NULL = none */
     gyre_affine forget_gate; /* to a number for each query head; w.out = 0: none */
+    gyre_experts experts;    /* in place of gate_up and down */
+    gyre_latent_maps latent; /* in place of qkv[1] and qkv[2] */
+    const float *sinks;      /* [heads]; NULL = none */
     int group;               /* index into gyre_network.group */
 } gyre_network_layer;
 
-enum { GYRE_LAYER_LINEARS = 8 };
-/* out = the linear maps of a layer, absent ones (w.out = 0) included. */
+enum { GYRE_LAYER_LINEARS = 11 };
+/* out = the linear maps of a layer but those of experts, absent ones (w.out = 0) included. */
 static inline void gyre_network_layer_linears(const gyre_network_layer *l, const gyre_affine *out[GYRE_LAYER_LINEARS]) {
-    const gyre_affine *linears[GYRE_LAYER_LINEARS] = {&l->qkv[0],     &l->qkv[1],     &l->qkv[2], &l->o,
-                                                      &l->gate_up[0], &l->gate_up[1], &l->down,   &l->forget_gate};
+    const gyre_affine *linears[GYRE_LAYER_LINEARS] = {&l->qkv[0],
+                                                      &l->qkv[1],
+                                                      &l->qkv[2],
+                                                      &l->o,
+                                                      &l->gate_up[0],
+                                                      &l->gate_up[1],
+                                                      &l->down,
+                                                      &l->forget_gate,
+                                                      &l->latent.query_down,
+                                                      &l->latent.kv_down,
+                                                      &l->latent.kv_up};
     for (int i = 0; i < GYRE_LAYER_LINEARS; i++)
         out[i] = linears[i];
 }
@@ -48,6 +62,7 @@ typedef struct gyre_network_group {
     gyre_encoding *encoding;
     double scale;    /* of attention scores; 0 = 1 / sqrt(head_dim) */
     int64_t window;  /* keys a query may see; 0 = all */
+    int64_t chunk;   /* c > 0: a query at m sees keys at c floor(m / c) .. m (llama4); window is then 0 */
     int shares_main; /* 1: same positions as the main group, so an encoding that replaces those replaces these too */
 } gyre_network_group;
 

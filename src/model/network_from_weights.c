@@ -72,6 +72,7 @@ static void fill_network(gyre_network *n, const weight_source *s, gyre_encoding 
                                   .kv_heads = c->kv_heads,
                                   .head_dim = c->head_dim,
                                   .query_vectors = gyre_query_vectors_of(c),
+                                  .value_dim = c->head_dim,
                                   .mlp_dim = c->mlp_dim,
                                   .norm = GYRE_NORM_RMS,
                                   .norm_epsilon = c->norm_epsilon,

@@ -16,10 +16,11 @@ static gyre_status create_group(const gyre_network *n, const gyre_layer_reading 
         return gyre_fail(err, GYRE_EFORMAT, "heads: slopes of %lld, but %lld heads (%s)", (long long)config.heads,
                          (long long)a->heads, n->reading->path);
     config.heads = a->heads;
-    config.head_dim = a->head_dim;
+    config.head_dim = a->head_dim; /* a reading may have the rotated channels of latents alone */
     config.input.dim = a->model_dim;
     to->scale = from->scale;
-    to->window = from->window;
+    to->window = a->chunked ? 0 : from->window;
+    to->chunk = a->chunked ? from->window : 0;
     const gyre_status status = gyre_encoding_create(&to->encoding, &config, NULL, &why);
     if (!status) return GYRE_OK;
     return gyre_fail(err, status == GYRE_EINVAL ? GYRE_EFORMAT : status, "%s (%s)", why.text, n->reading->path);
@@ -42,7 +43,8 @@ static int same_positions(const gyre_encoding *a, const gyre_encoding *b) {
 static void choose_main_group(gyre_network *n) {
     for (int g = n->groups - 1; g >= 0; g--) {
         const gyre_encoding *encoding = n->group[g].encoding;
-        if (n->group[g].window == 0 && encoding && gyre_encoding_places(encoding) != 0) n->main_group = g;
+        if (n->group[g].window == 0 && n->group[g].chunk == 0 && encoding && gyre_encoding_places(encoding) != 0)
+            n->main_group = g;
     }
     for (int g = 0; g < n->groups; g++)
         n->group[g].shares_main = same_positions(n->group[n->main_group].encoding, n->group[g].encoding);

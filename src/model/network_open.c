@@ -1,6 +1,6 @@
 /* network_open.c: a network from a model's files. */
 #include "model/network_groups.h"
-#include "model/network_weights.h"
+#include "model/weights/network_weights.h"
 #include "util/error.h"
 
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 #include "model/overflow.h"
 
-#include "model/network_weights.h"
+#include "model/weights/network_weights.h"
 #include "util/error.h"
 
 #include <float.h>
@@ -93,7 +93,7 @@ static void look_at_attention(const gyre_decoder *d, int64_t layer, int64_t rows
     const gyre_head_layout *heads[] = {&d->net->q, &d->net->k, &d->net->v};
     static const gyre_tensor_role roles[] = {GYRE_TENSOR_Q, GYRE_TENSOR_K, GYRE_TENSOR_V};
     double most = -1;
-    if (!look_at_rows(d, layer, d->buffers.attn_out, rows, a->heads * a->head_dim, "attention", GYRE_TENSOR_ROLES)) return;
+    if (!look_at_rows(d, layer, d->buffers.attn_out, rows, a->heads * a->value_dim, "attention", GYRE_TENSOR_ROLES)) return;
     const int64_t row = d->overflow->row - d->overflow->first;
     for (int i = 0; i < 3; i++) {
         const gyre_view view = gyre_decoder_heads(d, heads[i], rows);
@@ -138,6 +138,7 @@ void gyre_overflow_look(gyre_decoder *d, int64_t layer, gyre_decoder_step step, 
                    [GYRE_STEP_ATTN_RESIDUAL] = {b->x, "the residual after attention", GYRE_TENSOR_O},
                    [GYRE_STEP_MLP_NORM] = {b->norm, "the norm before the mlp", GYRE_TENSOR_MLP_NORM},
                    [GYRE_STEP_MLP_RESIDUAL] = {b->x, "the residual after the mlp", GYRE_TENSOR_DOWN},
+                   [GYRE_STEP_EXPERTS_RESIDUAL] = {b->x, "the residual after the experts", GYRE_TENSOR_ROLES},
                    [GYRE_STEP_FINAL_NORM] = {b->norm, "the final norm", GYRE_TENSOR_FINAL_NORM},
                    [GYRE_STEP_LOGITS] = {logits, "the output projection", head}};
     if (step == GYRE_STEP_PROJECTIONS || step == GYRE_STEP_HEAD_NORMS)

@@ -31,6 +31,11 @@ YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 
 LLAMA3 = {"rope_type": "llama3", "factor": 8.0, "original_max_position_embeddings": 32, "low_freq_factor": 1.0,
           "high_freq_factor": 4.0, "rope_theta": 10000.0}
 LISTS = {"short_factor": [1 + i / 8 for i in range(8)], "long_factor": [2 + i for i in range(8)]}
+EXPERTS = {"num_experts": 8, "num_local_experts": 8, "num_experts_per_tok": 3, "moe_intermediate_size": 32}
+FALCON = {"vocab_size": 96, "hidden_size": 64, "num_hidden_layers": 3, "num_attention_heads": 4}
+LLAMA4 = {**EXPERTS, "num_experts_per_tok": 2, "intermediate_size_mlp": 80, "head_dim": 16, "attention_chunk_size": 20, "floor_scale": 8}
+DEEPSEEK = {**EXPERTS, "n_routed_experts": 8, "n_group": 4, "topk_group": 2, "first_k_dense_replace": 1, "num_key_value_heads": 4,
+            "q_lora_rank": 24, "kv_lora_rank": 20, "qk_nope_head_dim": 12, "qk_rope_head_dim": 8, "v_head_dim": 16}
 
 FAMILIES = {
     "llama": ("llama", {}),
@@ -70,13 +75,45 @@ FAMILIES = {
     "bloom": ("bloom", {"vocab_size": 96, "hidden_size": 64, "n_layer": 3, "n_head": 4}),
     "bloom, 6 heads": ("bloom", {"vocab_size": 96, "hidden_size": 96, "n_layer": 3, "n_head": 6}),
     "mpt": ("mpt", {"vocab_size": 96, "d_model": 64, "n_layers": 3, "n_heads": 4, "max_seq_len": 128}),
+    "mixtral": ("mixtral", {**EXPERTS, "sliding_window": None}),
+    "qwen2_moe": ("qwen2_moe", {**EXPERTS, "shared_expert_intermediate_size": 48, "decoder_sparse_step": 2}),
+    "qwen3_moe": ("qwen3_moe", {**EXPERTS, "head_dim": 24, "norm_topk_prob": True}),
+    "qwen3_moe, unnormalized, two dense": ("qwen3_moe", {**EXPERTS, "mlp_only_layers": [0, 2]}),
+    "gpt_oss": ("gpt_oss", {**EXPERTS, "head_dim": 24, "sliding_window": 16, "rope_parameters": {**YARN, "truncate": False}}),
+    "olmo3": ("olmo3", {"sliding_window": 16}),
+    "olmo3, yarn": ("olmo3", {"sliding_window": 16, "rope_parameters": {
+        "sliding_attention": {"rope_type": "default", "rope_theta": 1e4}, "full_attention": YARN}}),
+    "glm4": ("glm4", {"head_dim": 24}),
+    "glm4, no biases": ("glm4", {"head_dim": 24, "attention_bias": False}),
+    "glm4_moe": ("glm4_moe", {**EXPERTS, "n_routed_experts": 8, "head_dim": 24, "use_qk_norm": True, "attention_bias": True}),
+    "cohere, norms of heads": ("cohere", {"logit_scale": 0.25, "use_qk_norm": True}),
+    "cohere2": ("cohere2", {"sliding_window": 16, "logit_scale": 0.25}),
+    "ernie4_5": ("ernie4_5", {"head_dim": 24}),
+    "ernie4_5, biases": ("ernie4_5", {"head_dim": 24, "use_bias": True}),
+    "ernie4_5_moe": ("ernie4_5_moe", {"moe_num_experts": 8, "moe_k": 3, "moe_intermediate_size": 32, "moe_num_shared_experts": 2,
+                                      "moe_layer_start_index": 1}),
+    "seed_oss": ("seed_oss", {"head_dim": 24}),
+    "seed_oss, biases": ("seed_oss", {"head_dim": 24, "attention_out_bias": True, "mlp_bias": True}),
+    "exaone4": ("exaone4", {"sliding_window": 16, "sliding_window_pattern": 4}),
+    "ministral": ("ministral", {"head_dim": 24, "sliding_window": 16}),
+    "ministral3": ("ministral3", {"head_dim": 24, "rope_parameters": {
+        **YARN, "mscale": 1.0, "mscale_all_dim": 1.0, "llama_4_scaling_beta": 0.1}}),
+    "falcon, one key head": ("falcon", {**FALCON, "bias": True}),
+    "falcon, key heads": ("falcon", {**FALCON, "new_decoder_architecture": True, "num_kv_heads": 2}),
+    "falcon, key heads, one norm": ("falcon", {**FALCON, "new_decoder_architecture": True, "num_kv_heads": 2, "num_ln_in_parallel_attn": 1,
+                                               "bias": True}),
+    "falcon, serial, alibi": ("falcon", {**FALCON, "multi_query": False, "parallel_attn": False, "alibi": True, "bias": True}),
+    "llama4": ("llama4_text", LLAMA4),
+    "llama4, dense layers": ("llama4_text", {**LLAMA4, "interleave_moe_layer_step": 2, "use_qk_norm": False}),
+    "deepseek_v3": ("deepseek_v3", DEEPSEEK),
+    "deepseek_v3, yarn": ("deepseek_v3", {**DEEPSEEK, "rope_parameters": {**YARN, "mscale": 1.0, "mscale_all_dim": 1.0}}),
+    "deepseek_v3, no query latent": ("deepseek_v3", {**DEEPSEEK, "q_lora_rank": None, "attention_bias": True}),
     "mpt, 6 heads": ("mpt", {"vocab_size": 96, "d_model": 96, "n_layers": 3, "n_heads": 6, "max_seq_len": 128}),
 }
-OLD_FAMILIES = ("gptj", "gpt2", "bloom", "mpt", "gpt_neox", "gemma3")
+OLD_FAMILIES = ("gptj", "gpt2", "bloom", "mpt", "gpt_neox", "gemma3", "falcon")
 
 # Refused by Gyre, which names the key.
 REFUSED = {
-    "cohere, norms of heads": ("cohere", {"use_qk_norm": True}, "use_qk_norm"),
     "stablelm, norms of heads": ("stablelm", {"qk_layernorm": True}, "qk_layernorm"),
     "olmoe": ("olmoe", {"num_experts": 4, "num_experts_per_tok": 2}, "olmoe"),
     "opt": ("opt", {"word_embed_proj_dim": 64, "ffn_dim": 64}, "opt"),

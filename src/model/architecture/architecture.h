@@ -6,15 +6,36 @@
 #define GYRE_MODEL_ARCHITECTURE_H
 #include "files/tensors/tensor_store.h"
 #include "gyre/gyre_model.h"
+#include "model/architecture/mixture.h"
 #include "model/ops/activation.h"
 #include "model/ops/norm.h"
 #include "reading/config_document.h"
 
 /* Order of the rows of a fused matrix of queries, keys and values. */
 typedef enum gyre_qkv_layout {
-    GYRE_QKV_CONCAT,     /* all query heads, then key heads, then value heads: phi3, gpt2, mpt, every GGUF */
-    GYRE_QKV_INTERLEAVED /* query, key and value of head 0, then of head 1, ...: gpt_neox, bloom */
+    GYRE_QKV_CONCAT,      /* all query heads, then key heads, then value heads: phi3, gpt2, mpt, every GGUF */
+    GYRE_QKV_INTERLEAVED, /* query, key and value of head 0, then of head 1, ...: gpt_neox, bloom */
+    GYRE_QKV_GROUPED      /* the queries of key head 0, that key, its value, then those of key head 1, ...: falcon.  The rows
+                           * are copied in the order of CONCAT */
 } gyre_qkv_layout;
+
+/* The norms of queries and keys, before they rotate. */
+typedef enum gyre_head_norms {
+    GYRE_HEAD_NORMS_NONE,  /* QUERY_NORM and KEY_NORM are refused */
+    GYRE_HEAD_NORMS_EACH,  /* of each head, with the same gains: qwen3, gemma3 */
+    GYRE_HEAD_NORMS_ALL,   /* of all heads at once: olmo2 */
+    GYRE_HEAD_NORMS_GAINS, /* of each head, with gains for each: cohere */
+    GYRE_HEAD_NORMS_UNIT   /* of each head, without gains, in layers that rotate: llama4 */
+} gyre_head_norms;
+
+/* Multi-head latent attention: queries, keys and values are maps of small vectors.  A head has `still` channels and then
+ * those that rotate, which are the same in all keys of a token. */
+typedef struct gyre_latents {
+    int64_t kv;     /* numbers of the latent of keys and values; 0 = no latents */
+    int64_t query;  /* of the latent of queries; 0 = queries are maps of the layer's input */
+    int64_t still;  /* channels of a head that do not rotate, in front of those that do */
+    double epsilon; /* of the norms of both latents */
+} gyre_latents;
 
 /* What a tensor is for.  The bias of a linear map or a norm has the role of its weight. */
 typedef enum gyre_tensor_role {
@@ -39,6 +60,24 @@ typedef enum gyre_tensor_role {
     GYRE_TENSOR_GATE,
     GYRE_TENSOR_UP,
     GYRE_TENSOR_DOWN,
+    GYRE_TENSOR_SINKS,      /* a logit without a key for each head: gpt_oss */
+    GYRE_TENSOR_QUERY_DOWN, /* to the latent of queries: deepseek_v3 */
+    GYRE_TENSOR_QUERY_LATENT_NORM,
+    GYRE_TENSOR_QUERY_UP, /* the latent to queries, in place of Q */
+    GYRE_TENSOR_KV_DOWN,  /* to the latent of keys and values, and the channels of keys that rotate */
+    GYRE_TENSOR_KV_LATENT_NORM,
+    GYRE_TENSOR_KV_UP,           /* the latent to the other channels of keys, and values, head by head */
+    GYRE_TENSOR_ROUTER,          /* of a mixture of experts */
+    GYRE_TENSOR_ROUTER_CHOICE,   /* added to scores where experts are chosen, not where they are weighed */
+    GYRE_TENSOR_EXPERTS_GATE_UP, /* of all experts in one tensor, without .weight */
+    GYRE_TENSOR_EXPERTS_DOWN,
+    GYRE_TENSOR_EXPERT_GATE, /* of one expert, or of all, if the name has no number of an expert (GGUF) */
+    GYRE_TENSOR_EXPERT_UP,
+    GYRE_TENSOR_EXPERT_DOWN,
+    GYRE_TENSOR_SHARED_GATE, /* of the expert that reads every token */
+    GYRE_TENSOR_SHARED_UP,
+    GYRE_TENSOR_SHARED_DOWN,
+    GYRE_TENSOR_SHARED_SWITCH, /* to the number whose sigmoid multiplies its output: qwen2_moe */
     GYRE_TENSOR_ROLES
 } gyre_tensor_role;
 
@@ -50,6 +89,9 @@ typedef struct gyre_architecture {
     int vision_tower;   /* 1: the files also hold an image encoder, which is ignored */
     int64_t vocab, model_dim, layers, heads, kv_heads, head_dim, mlp_dim;
     int64_t query_vectors; /* channels of queries beyond head_dim, which keys lack */
+    int64_t value_dim; /* channels of a value */
+    gyre_mixture mixture;
+    gyre_latents latents;
     gyre_norm_kind norm;
     double norm_epsilon;
     double gain_offset; /* added to the gains of norms: 1 in gemma's safetensors */
@@ -58,9 +100,11 @@ typedef struct gyre_architecture {
     int post_norms; /* 1: POST_ATTN_NORM and POST_MLP_NORM are required */
     gyre_qkv_layout qkv_layout;
     int transposed;           /* 1: matrices of layers are stored [in, out] (gpt2's safetensors) */
-    uint32_t required_biases; /* bit 1 << role: the role must have a bias */
+    uint64_t required_biases; /* bit 1 << role: the role must have a bias */
     int optional_biases;      /* 1: any other role may have a bias (GGUF); 0: it is refused */
-    int qk_norm;              /* 1: QUERY_NORM and KEY_NORM are required; 0: they are refused */
+    gyre_head_norms qk_norm;  /* of queries and keys */
+    int sinks;                /* 1: SINKS are required */
+    int chunked;              /* 1: the windows of a reading are chunks, which a query sees from their beginning on */
     int parallel_mlp_norm;    /* with parallel_residual: 1 = MLP_NORM is required; 0 = the mlp reads ATTN_NORM */
     int tied;                 /* 1: lm_head is the embedding, unless a file holds an lm_head */
     double embed_scale, residual_scale, logit_scale;   /* 1 = none */

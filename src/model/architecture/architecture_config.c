@@ -1,6 +1,7 @@
 /* architecture_config.c: the architecture that a config.json describes. */
 #include "gyre/gyre_fields.h"
 #include "model/architecture/architecture_families.h"
+#include "model/architecture/mixture_config.h"
 
 #include "reading/family.h"
 #include "util/json_load.h"
@@ -22,7 +23,7 @@ static const char *const layers_keys[] = {"num_hidden_layers", "n_layer", "n_lay
 static const char *const heads_keys[] = {"num_attention_heads", "n_head", "n_heads", "num_heads", NULL};
 static const char *const mlp_dim_keys[] = {"intermediate_size", "n_inner", "ffn_hidden_size", NULL};
 static const char *const epsilon_keys[] = {"rms_norm_eps", "layer_norm_eps", "layer_norm_epsilon", "norm_epsilon", NULL};
-static const char *const activation_keys[] = {"hidden_activation", "hidden_act", "activation_function", NULL};
+static const char *const activation_keys[] = {"hidden_activation", "hidden_act", "activation_function", "activation", NULL};
 
 static int64_t read_dim(const gyre_scope *s, const char *const *names, int64_t max, int64_t fallback) {
     const char *key = gyre_scope_first(s, names);
@@ -74,7 +75,7 @@ static void read_sizes(const gyre_scope *s, gyre_architecture *a) {
     const int64_t four_dims = a->model_dim <= MAX_DIM / 4 ? 4 * a->model_dim : MAX_DIM;
     a->mlp_dim = read_dim(s, mlp_dim_keys, MAX_DIM, a->gated ? defaults.mlp_dim : four_dims);
     a->kv_heads = read_kv_heads(s, a, defaults.kv_heads ? defaults.kv_heads : a->heads);
-    a->head_dim = is_ok(s) ? read_head_dim(s, a) : 1;
+    a->head_dim = a->value_dim = is_ok(s) ? read_head_dim(s, a) : 1;
 }
 
 /* -- activation, scales, biases -- */
@@ -93,6 +94,7 @@ static void read_activation(const gyre_scope *s, gyre_architecture *a) {
     const int is_gemma = strncmp(a->family, "gemma", 5) == 0;
     const char *key = gyre_scope_first(s, activation_keys);
     if (!key || (is_gemma && strcmp(key, "hidden_activation") != 0)) return;
+    if (a->activation == GYRE_ACTIVATION_CLAMPED_SWIGLU) return; /* gpt_oss: its hidden_act is not read */
     const char *name = gyre_scope_string(s, key, "silu");
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (strcmp(known[i].name, name) == 0) {
@@ -113,16 +115,47 @@ static double read_softcap(const gyre_scope *s, const char *key, double fallback
     return read_positive_number(s, key, 1);
 }
 
+/* A key says whether the roles of `bits` have biases; their state in `a` is its default. */
+static void read_bias_flag(const gyre_scope *s, const char *key, uint64_t bits, gyre_architecture *a) {
+    const int on = gyre_scope_bool(s, key, (a->required_biases & bits) != 0);
+    a->required_biases = on ? a->required_biases | bits : a->required_biases & ~bits;
+}
+
+static void read_biases(const gyre_scope *s, unsigned traits, gyre_architecture *a) {
+    const uint64_t inputs = GYRE_TENSOR_BIT(QKV) | GYRE_TENSOR_BIT(Q) | GYRE_TENSOR_BIT(K) | GYRE_TENSOR_BIT(V);
+    const uint64_t attention = inputs | GYRE_TENSOR_BIT(O);
+    const uint64_t mlp = GYRE_TENSOR_BIT(GATE_UP) | GYRE_TENSOR_BIT(GATE) | GYRE_TENSOR_BIT(UP) | GYRE_TENSOR_BIT(DOWN);
+    const struct {
+        unsigned trait;
+        const char *key;
+        uint64_t bits;
+    } flags[] = {
+        {GYRE_TRAIT_BIAS_FLAGS | GYRE_TRAIT_ATTENTION_BIAS_FLAG, "attention_bias", attention},
+        {GYRE_TRAIT_BIAS_FLAGS | GYRE_TRAIT_MLP_BIAS_FLAG, "mlp_bias", mlp},
+        {GYRE_TRAIT_INPUT_BIAS_FLAG, "attention_bias", inputs},
+        {GYRE_TRAIT_OUT_BIAS_FLAG, "attention_out_bias", GYRE_TENSOR_BIT(O)},
+        {GYRE_TRAIT_USE_BIAS_FLAG, "use_bias", attention | mlp},
+        {GYRE_TRAIT_QKV_BIAS_KEY, "qkv_bias", inputs},
+        {GYRE_TRAIT_USE_QKV_BIAS_KEY, "use_qkv_bias", inputs},
+        {GYRE_TRAIT_FALCON_KEYS, "bias", attention | mlp},
+        {GYRE_TRAIT_LATENTS, "attention_bias", GYRE_TENSOR_BIT(QUERY_DOWN) | GYRE_TENSOR_BIT(KV_DOWN) | GYRE_TENSOR_BIT(O)},
+    };
+    for (size_t i = 0; i < sizeof flags / sizeof *flags; i++)
+        if (traits & flags[i].trait) read_bias_flag(s, flags[i].key, flags[i].bits, a);
+}
+
+/* cohere: LayerNorm with gains for each head; llama4: no gains; glm4_moe: as qwen3. */
+static void read_qk_norm(const gyre_scope *s, gyre_architecture *a) {
+    const int is_llama4 = strcmp(a->family, "llama4_text") == 0;
+    if (!gyre_scope_bool(s, "use_qk_norm", is_llama4)) return;
+    a->qk_norm = is_llama4                          ? GYRE_HEAD_NORMS_UNIT
+                 : strcmp(a->family, "cohere") == 0 ? GYRE_HEAD_NORMS_GAINS
+                                                    : GYRE_HEAD_NORMS_EACH;
+}
+
 static void read_traits(const gyre_scope *s, const gyre_family_row *row, gyre_architecture *a) {
-    static const uint32_t inputs = 1u << GYRE_TENSOR_QKV | 1u << GYRE_TENSOR_Q | 1u << GYRE_TENSOR_K | 1u << GYRE_TENSOR_V;
-    static const uint32_t attention = inputs | 1u << GYRE_TENSOR_O;
-    static const uint32_t mlp =
-        1u << GYRE_TENSOR_GATE_UP | 1u << GYRE_TENSOR_GATE | 1u << GYRE_TENSOR_UP | 1u << GYRE_TENSOR_DOWN;
     const int is_gemma2 = strcmp(a->family, "gemma2") == 0;
-    if (row->traits & GYRE_TRAIT_BIAS_FLAGS) {
-        a->required_biases |= gyre_scope_bool(s, "attention_bias", 0) ? attention : 0;
-        a->required_biases |= gyre_scope_bool(s, "mlp_bias", 0) ? mlp : 0;
-    }
+    read_biases(s, row->traits, a);
     if (row->traits & GYRE_TRAIT_SCALED_EMBEDDING) a->embed_scale = sqrt((double)a->model_dim);
     if (row->traits & GYRE_TRAIT_SOFTCAPS) {
         a->attn_softcap = read_softcap(s, "attn_logit_softcapping", is_gemma2 ? 50 : 0);
@@ -136,10 +169,7 @@ static void read_traits(const gyre_scope *s, const gyre_family_row *row, gyre_ar
     if (row->traits & GYRE_TRAIT_LOGIT_SCALE) a->logit_scale = gyre_scope_number(s, "logit_scale", 0.0625);
     if (row->traits & GYRE_TRAIT_PARALLEL_FLAG)
         a->parallel_residual = gyre_scope_bool(s, "use_parallel_residual", row->parallel_residual);
-    if (strcmp(a->family, "starcoder2") == 0 && gyre_scope_bool(s, "use_bias", 1)) a->required_biases |= attention | mlp;
-    if (strcmp(a->family, "stablelm") == 0 && gyre_scope_bool(s, "use_qkv_bias", 0)) a->required_biases |= inputs;
-    if (strcmp(a->family, "gpt_neox") == 0 && gyre_scope_bool(s, "attention_bias", 1))
-        a->required_biases |= 1u << GYRE_TENSOR_QKV | 1u << GYRE_TENSOR_O;
+    if (row->traits & GYRE_TRAIT_QK_NORM_FLAG) read_qk_norm(s, a);
 }
 
 /* Options of llm-foundry, the authors' code, that transformers' class ignores. */
@@ -185,25 +215,75 @@ static void read_mpt(const gyre_scope *s, gyre_architecture *a) {
         gyre_scope_fail(s, GYRE_EUNSUPPORTED, "logit_scale", "scaled logits are not computed for mpt");
 }
 
+/* Three forms: queries share one key head (7B), a number of key heads (40B), or have one each. */
+static void read_falcon(const gyre_scope *s, gyre_architecture *a) {
+    const int groups = gyre_scope_bool(s, "new_decoder_architecture", 0), one = gyre_scope_bool(s, "multi_query", 1);
+    const int64_t given = gyre_scope_integer(s, "num_kv_heads", 1, a->heads);
+    const int64_t norms = gyre_scope_integer(s, "num_ln_in_parallel_attn", 1, groups ? 2 : 1);
+    a->parallel_residual = gyre_scope_bool(s, "parallel_attn", 1);
+    a->kv_heads = groups ? given : one ? 1 : a->heads;
+    a->qkv_layout = groups ? GYRE_QKV_GROUPED : one ? GYRE_QKV_CONCAT : GYRE_QKV_INTERLEAVED;
+    a->parallel_mlp_norm = a->parallel_residual && norms == 2;
+    if (a->parallel_mlp_norm) a->names = gyre_falcon_two_norms;
+    if (is_ok(s) && (a->kv_heads > a->heads || a->heads % a->kv_heads != 0))
+        gyre_scope_fail(s, GYRE_EFORMAT, "num_kv_heads", "%lld does not divide the heads", (long long)given);
+    if (groups && !a->parallel_residual)
+        gyre_scope_fail(s, GYRE_EUNSUPPORTED, "parallel_attn", "false with new_decoder_architecture: no class computes it");
+    if (a->parallel_mlp_norm && !groups)
+        gyre_scope_fail(s, GYRE_EUNSUPPORTED, "num_ln_in_parallel_attn",
+                        "2 without new_decoder_architecture: no class computes it");
+}
+
+static void read_latents(const gyre_scope *s, gyre_architecture *a) {
+    const int64_t turning = gyre_scope_integer(s, "qk_rope_head_dim", 1, 64);
+    a->latents.kv = gyre_scope_integer(s, "kv_lora_rank", 1, 512);
+    a->latents.query = gyre_scope_has(s, "q_lora_rank") ? gyre_scope_integer(s, "q_lora_rank", 1, 0) : 1536;
+    a->latents.still = gyre_scope_integer(s, "qk_nope_head_dim", 0, 128);
+    a->latents.epsilon = 1e-6; /* that of the class, whatever rms_norm_eps is */
+    a->value_dim = gyre_scope_integer(s, "v_head_dim", 1, 128);
+    a->kv_heads = a->heads;
+    const int64_t largest = MAX_DIM / (2 * a->heads);
+    if (turning > largest || a->latents.still > largest || a->value_dim > largest || a->latents.kv > MAX_DIM / 2 ||
+        a->latents.query > MAX_DIM)
+        gyre_scope_fail(s, GYRE_EFORMAT, "qk_rope_head_dim", "sizes of latents and heads are past %d", (int)MAX_DIM);
+    a->head_dim = a->latents.still + turning;
+}
+
+/* intermediate_size is that of experts. */
+static void read_llama4(const gyre_scope *s, gyre_architecture *a) {
+    a->mlp_dim = read_dim(s, (const char *const[]){"intermediate_size_mlp", NULL}, MAX_DIM, 16384);
+    a->chunked = 1;
+}
+
+/* gpt_oss has its two numbers as keys since transformers 5.24. */
+static void read_clamped_swiglu(const gyre_scope *s) {
+    if (gyre_scope_number(s, "swiglu_alpha", 1.702) != 1.702)
+        gyre_scope_fail(s, GYRE_EUNSUPPORTED, "swiglu_alpha", "only 1.702 is computed");
+    if (gyre_scope_number(s, "swiglu_limit", 7) != 7)
+        gyre_scope_fail(s, GYRE_EUNSUPPORTED, "swiglu_limit", "only 7 is computed");
+}
+
 /* Refuses keys that ask for something the decoder does not compute. */
-static void reject_unsupported(const gyre_scope *s) {
+static void reject_unsupported(const gyre_scope *s, unsigned traits, int experts) {
     static const struct {
         const char *key, *why;
-    } flags[] = {{"qk_layernorm", "norms of queries and keys with biases are not computed"},
-                 {"use_qk_norm", "norms of queries and keys by head are not computed for this family"},
-                 {"scale_attn_by_inverse_layer_idx", "scores scaled by layer are not computed"},
-                 {"apply_residual_connection_post_layernorm", "a residual taken after the norm is not computed"},
-                 {"add_cross_attention", "an encoder is not read"},
-                 {"use_bidirectional_attention", "attention to later tokens is not computed by a decoder"},
-                 {"alibi_with_sinks", "not computed"}};
+        unsigned unless; /* the family reads it */
+    } flags[] = {
+        {"qk_layernorm", "norms of queries and keys with biases are not computed", 0},
+        {"use_qk_norm", "norms of queries and keys by head are not computed for this family", GYRE_TRAIT_QK_NORM_FLAG},
+        {"scale_attn_by_inverse_layer_idx", "scores scaled by layer are not computed", 0},
+        {"apply_residual_connection_post_layernorm", "a residual taken after the norm is not computed", 0},
+        {"add_cross_attention", "an encoder is not read", 0},
+        {"use_bidirectional_attention", "attention to later tokens is not computed by a decoder", 0},
+        {"alibi_with_sinks", "not computed", 0}};
     for (size_t i = 0; i < sizeof flags / sizeof *flags; i++)
-        if (gyre_scope_value(s, flags[i].key) && gyre_scope_bool(s, flags[i].key, 0))
+        if (!(traits & flags[i].unless) && gyre_scope_value(s, flags[i].key) && gyre_scope_bool(s, flags[i].key, 0))
             gyre_scope_fail(s, GYRE_EUNSUPPORTED, flags[i].key, "true: %s", flags[i].why);
     if (gyre_scope_value(s, "quantization_config"))
         gyre_scope_fail(s, GYRE_EUNSUPPORTED, "quantization_config", "quantized safetensors are not read");
-    if (gyre_scope_value(s, "num_experts") || gyre_scope_value(s, "num_local_experts"))
+    if (!experts && (gyre_scope_value(s, "num_experts") || gyre_scope_value(s, "num_local_experts")))
         gyre_scope_fail(s, GYRE_EUNSUPPORTED, gyre_scope_value(s, "num_experts") ? "num_experts" : "num_local_experts",
-                        "a mixture of experts is not run");
+                        "this family has no experts");
 }
 
 static void read_family(const gyre_scope *s, const gyre_family_row *row, gyre_architecture *a) {
@@ -217,7 +297,12 @@ static void read_family(const gyre_scope *s, const gyre_family_row *row, gyre_ar
     read_activation(s, a);
     read_traits(s, row, a);
     if (row->traits & GYRE_TRAIT_MPT_KEYS) read_mpt(s, a);
-    reject_unsupported(s);
+    if (row->traits & GYRE_TRAIT_FALCON_KEYS) read_falcon(s, a);
+    if (row->traits & GYRE_TRAIT_LATENTS) read_latents(s, a);
+    if (a->activation == GYRE_ACTIVATION_CLAMPED_SWIGLU) read_clamped_swiglu(s);
+    if (strcmp(a->family, "llama4_text") == 0) read_llama4(s, a);
+    gyre_mixture_from_config(s, a);
+    reject_unsupported(s, row->traits, a->mixture.routing.experts > 0);
 }
 
 void gyre_architecture_from_row(gyre_architecture *a, const gyre_family_row *row) {
@@ -233,7 +318,10 @@ void gyre_architecture_from_row(gyre_architecture *a, const gyre_family_row *row
                              .transposed = row->transposed,
                              .tied = row->tied,
                              .required_biases = row->required_biases,
-                             .qk_norm = (row->traits & GYRE_TRAIT_QK_NORM) != 0,
+                             .qk_norm = row->traits & GYRE_TRAIT_QK_NORM       ? GYRE_HEAD_NORMS_EACH
+                                        : row->traits & GYRE_TRAIT_QK_NORM_ALL ? GYRE_HEAD_NORMS_ALL
+                                                                               : GYRE_HEAD_NORMS_NONE,
+                             .sinks = (row->traits & GYRE_TRAIT_SINKS) != 0,
                              .parallel_mlp_norm = (row->traits & GYRE_TRAIT_PARALLEL_MLP_NORM) != 0,
                              .embed_scale = 1,
                              .residual_scale = 1,
@@ -249,11 +337,17 @@ static void read_gemma3(const gyre_scope *s, gyre_architecture *a) {
         return;
     }
     read_family(&text, gyre_family_row_of("gemma3_text"), a);
-    reject_unsupported(s);
+    reject_unsupported(s, 0, 0);
     if (gyre_scope_value(s, "tie_word_embeddings")) a->tied = gyre_scope_bool(s, "tie_word_embeddings", 1);
     snprintf(a->family, sizeof a->family, "gemma3");
     a->prefix = "language_model.";
     a->vision_tower = 1;
+}
+
+static void reject_type(const gyre_scope *s, const char *type) {
+    char list[GYRE_FAMILY_LIST];
+    gyre_family_list(0, list);
+    gyre_scope_fail(s, GYRE_EUNSUPPORTED, "model_type", "\"%.60s\" is not run, but these are: gyre, gemma3, %s", type, list);
 }
 
 static void read_root(const gyre_scope *s, gyre_architecture *a) {
@@ -267,8 +361,7 @@ static void read_root(const gyre_scope *s, gyre_architecture *a) {
     else if (strcmp(type, "gyre") == 0)
         gyre_scope_fail(s, GYRE_EUNSUPPORTED, "model_type", "\"gyre\": name its folder, not a file of it");
     else
-        gyre_scope_fail(s, GYRE_EUNSUPPORTED, "model_type", "\"%.60s\" is not run, but these are: gyre, %s", type,
-                        gyre_family_list(0));
+        reject_type(s, type);
 }
 
 gyre_status gyre_architecture_from_config(gyre_architecture *out, const gyre_config_document *config, gyre_error *err) {

@@ -1,11 +1,13 @@
 #include "model/architecture/architecture_families.h"
 #include "gyre/gyre_fields.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #define BIT(role)   GYRE_TENSOR_BIT(role)
 #define NORM_BIASES (BIT(FINAL_NORM) | BIT(ATTN_NORM) | BIT(MLP_NORM))
 #define MLP_BIASES  (BIT(UP) | BIT(DOWN))
+#define QKV_BIASES  (BIT(Q) | BIT(K) | BIT(V))
 #define ALL_BIASES  GYRE_ALL_BIASES
 
 /* -- names -- */
@@ -36,6 +38,86 @@ static const char *const gemma2_names[GYRE_TENSOR_ROLES] = {
 static const char *const olmo2_names[GYRE_TENSOR_ROLES] = {
     LLAMA_TOP, [GYRE_TENSOR_POST_ATTN_NORM] = LLAMA_LAYER "post_attention_layernorm",
     [GYRE_TENSOR_POST_MLP_NORM] = LLAMA_LAYER "post_feedforward_layernorm", LLAMA_ATTENTION, LLAMA_MLP};
+static const char *const glm4_names[GYRE_TENSOR_ROLES] = {LLAMA_TOP,
+                                                          [GYRE_TENSOR_ATTN_NORM] = LLAMA_LAYER "input_layernorm",
+                                                          [GYRE_TENSOR_POST_ATTN_NORM] =
+                                                              LLAMA_LAYER "post_self_attn_layernorm",
+                                                          [GYRE_TENSOR_MLP_NORM] = LLAMA_LAYER "post_attention_layernorm",
+                                                          [GYRE_TENSOR_POST_MLP_NORM] = LLAMA_LAYER "post_mlp_layernorm",
+                                                          LLAMA_ATTENTION,
+                                                          LLAMA_MLP};
+/* -- experts -- */
+#define LLAMA_NORMS                                                                                                         \
+    [GYRE_TENSOR_ATTN_NORM] = LLAMA_LAYER "input_layernorm", [GYRE_TENSOR_MLP_NORM] = LLAMA_LAYER "post_attention_"         \
+                                                                                                  "layernorm"
+#define LLAMA_STACKS                                                                                                        \
+    [GYRE_TENSOR_EXPERTS_GATE_UP] = LLAMA_LAYER "mlp.experts.gate_up_proj", [GYRE_TENSOR_EXPERTS_DOWN] =                    \
+                                                                                LLAMA_LAYER "mlp.experts.down_proj"
+#define LLAMA_EXPERTS                                                                                                       \
+    LLAMA_STACKS, [GYRE_TENSOR_ROUTER] = LLAMA_LAYER "mlp.gate",                                                            \
+                  [GYRE_TENSOR_EXPERT_GATE] = LLAMA_LAYER "mlp.experts.%d.gate_proj",                                       \
+                  [GYRE_TENSOR_EXPERT_UP] = LLAMA_LAYER "mlp.experts.%d.up_proj",                                           \
+                  [GYRE_TENSOR_EXPERT_DOWN] = LLAMA_LAYER "mlp.experts.%d.down_proj"
+#define SHARED_EXPERT(name)                                                                                                 \
+    [GYRE_TENSOR_SHARED_GATE] = LLAMA_LAYER name ".gate_proj", [GYRE_TENSOR_SHARED_UP] = LLAMA_LAYER name ".up_proj",       \
+    [GYRE_TENSOR_SHARED_DOWN] = LLAMA_LAYER name ".down_proj"
+static const char *const mixtral_names[GYRE_TENSOR_ROLES] = {
+    LLAMA_TOP,
+    LLAMA_NORMS,
+    LLAMA_ATTENTION,
+    [GYRE_TENSOR_ROUTER] = LLAMA_LAYER "block_sparse_moe.gate",
+    [GYRE_TENSOR_EXPERT_GATE] = LLAMA_LAYER "block_sparse_moe.experts.%d.w1",
+    [GYRE_TENSOR_EXPERT_UP] = LLAMA_LAYER "block_sparse_moe.experts.%d.w3",
+    [GYRE_TENSOR_EXPERT_DOWN] = LLAMA_LAYER "block_sparse_moe.experts.%d.w2"};
+static const char *const qwen_moe_names[GYRE_TENSOR_ROLES] = {LLAMA_TOP,
+                                                              LLAMA_NORMS,
+                                                              LLAMA_ATTENTION,
+                                                              LLAMA_MLP,
+                                                              LLAMA_EXPERTS,
+                                                              SHARED_EXPERT("mlp.shared_expert"),
+                                                              [GYRE_TENSOR_SHARED_SWITCH] =
+                                                                  LLAMA_LAYER "mlp.shared_expert_gate"};
+static const char *const gpt_oss_names[GYRE_TENSOR_ROLES] = {LLAMA_TOP,
+                                                             LLAMA_NORMS,
+                                                             LLAMA_ATTENTION,
+                                                             LLAMA_STACKS,
+                                                             [GYRE_TENSOR_ROUTER] = LLAMA_LAYER "mlp.router",
+                                                             [GYRE_TENSOR_SINKS] = LLAMA_LAYER "self_attn.sinks"};
+static const char *const ernie_moe_names[GYRE_TENSOR_ROLES] = {LLAMA_TOP,
+                                                               LLAMA_NORMS,
+                                                               LLAMA_ATTENTION,
+                                                               LLAMA_MLP,
+                                                               LLAMA_EXPERTS,
+                                                               SHARED_EXPERT("mlp.shared_experts"),
+                                                               [GYRE_TENSOR_ROUTER_CHOICE] =
+                                                                   LLAMA_LAYER "mlp.moe_statics.e_score_correction_bias"};
+static const char *const deepseek_names[GYRE_TENSOR_ROLES] = {
+    LLAMA_TOP,
+    LLAMA_NORMS,
+    LLAMA_ATTENTION,
+    LLAMA_MLP,
+    LLAMA_EXPERTS,
+    SHARED_EXPERT("mlp.shared_experts"),
+    [GYRE_TENSOR_ROUTER_CHOICE] = LLAMA_LAYER "mlp.gate.e_score_correction_bias",
+    [GYRE_TENSOR_QUERY_DOWN] = LLAMA_LAYER "self_attn.q_a_proj",
+    [GYRE_TENSOR_QUERY_LATENT_NORM] = LLAMA_LAYER "self_attn.q_a_layernorm",
+    [GYRE_TENSOR_QUERY_UP] = LLAMA_LAYER "self_attn.q_b_proj",
+    [GYRE_TENSOR_KV_DOWN] = LLAMA_LAYER "self_attn.kv_a_proj_with_mqa",
+    [GYRE_TENSOR_KV_LATENT_NORM] = LLAMA_LAYER "self_attn.kv_a_layernorm",
+    [GYRE_TENSOR_KV_UP] = LLAMA_LAYER "self_attn.kv_b_proj"};
+static const char *const llama4_names[GYRE_TENSOR_ROLES] = {
+    LLAMA_TOP,
+    LLAMA_NORMS,
+    LLAMA_ATTENTION,
+    [GYRE_TENSOR_GATE] = LLAMA_LAYER "feed_forward.gate_proj",
+    [GYRE_TENSOR_UP] = LLAMA_LAYER "feed_forward.up_proj",
+    [GYRE_TENSOR_DOWN] = LLAMA_LAYER "feed_forward.down_proj",
+    [GYRE_TENSOR_ROUTER] = LLAMA_LAYER "feed_forward.router",
+    [GYRE_TENSOR_EXPERTS_GATE_UP] = LLAMA_LAYER "feed_forward.experts.gate_up_proj",
+    [GYRE_TENSOR_EXPERTS_DOWN] = LLAMA_LAYER "feed_forward.experts.down_proj",
+    SHARED_EXPERT("feed_forward.shared_expert")};
+
+/* -- other names -- */
 static const char *const starcoder2_names[GYRE_TENSOR_ROLES] = {LLAMA_TOP,
                                                                 [GYRE_TENSOR_ATTN_NORM] = LLAMA_LAYER "input_layernorm",
                                                                 [GYRE_TENSOR_MLP_NORM] =
@@ -94,6 +176,16 @@ static const char *const mpt_names[GYRE_TENSOR_ROLES] = {[GYRE_TENSOR_EMBEDDING]
                                                          [GYRE_TENSOR_UP] = "blocks.%d.ffn.up_proj",
                                                          [GYRE_TENSOR_DOWN] = "blocks.%d.ffn.down_proj"};
 
+#define FALCON(norm)                                                                                                        \
+    [GYRE_TENSOR_EMBEDDING] = "word_embeddings", [GYRE_TENSOR_FINAL_NORM] = "ln_f", [GYRE_TENSOR_LM_HEAD] = "lm_head",      \
+    [GYRE_TENSOR_ATTN_NORM] = "h.%d." norm, [GYRE_TENSOR_QKV] = "h.%d.self_attention.query_key_value",                      \
+    [GYRE_TENSOR_O] = "h.%d.self_attention.dense", [GYRE_TENSOR_UP] = "h.%d.mlp.dense_h_to_4h",                             \
+    [GYRE_TENSOR_DOWN] = "h.%d.mlp.dense_4h_to_h"
+static const char *const falcon_names[GYRE_TENSOR_ROLES] = {FALCON("input_layernorm"), [GYRE_TENSOR_MLP_NORM] =
+                                                                                           "h.%d.post_attention_layernorm"};
+/* Attention and mlp have a norm each. */
+const char *const gyre_falcon_two_norms[GYRE_TENSOR_ROLES] = {FALCON("ln_attn"), [GYRE_TENSOR_MLP_NORM] = "h.%d.ln_mlp"};
+
 #define GGUF_LAYER "blk.%d."
 #define GGUF_SHARED                                                                                                         \
     [GYRE_TENSOR_EMBEDDING] = "token_embd", [GYRE_TENSOR_POSITION_EMBEDDING] = "position_embd",                             \
@@ -116,20 +208,37 @@ static const gyre_family_row hf_rows[] = {
      * transposed, tied, fused */
     {"llama", llama_names, "", GYRE_NORM_RMS, GYRE_ACTIVATION_SILU, 0, 1e-6, GYRE_TRAIT_BIAS_FLAGS, 0, 1, 0, 0, 0, 0, GYRE_QKV_CONCAT},
     {"mistral", llama_names, "", GYRE_NORM_RMS, GYRE_ACTIVATION_SILU, 0, 1e-6, 0, 0, 1, 0, 0, 0, 0, GYRE_QKV_CONCAT},
-    {"qwen2", llama_names, "", GYRE_NORM_RMS, GYRE_ACTIVATION_SILU, 0, 1e-6, 0, BIT(Q) | BIT(K) | BIT(V), 1, 0, 0, 0, 0, GYRE_QKV_CONCAT},
+    {"qwen2", llama_names, "", GYRE_NORM_RMS, GYRE_ACTIVATION_SILU, 0, 1e-6, 0, QKV_BIASES, 1, 0, 0, 0, 0, GYRE_QKV_CONCAT},
     {"qwen3", llama_names, "", GYRE_NORM_RMS, GYRE_ACTIVATION_SILU, 0, 1e-6, GYRE_TRAIT_BIAS_FLAGS | GYRE_TRAIT_QK_NORM, 0, 1, 0, 0, 0, 0, GYRE_QKV_CONCAT},
+    {"ministral", llama_names, "", GYRE_NORM_RMS, GYRE_ACTIVATION_SILU, 0, 1e-6, 0, 0, 1, 0, 0, 0, 0, GYRE_QKV_CONCAT},
+    {"ministral3", llama_names, "", GYRE_NORM_RMS, GYRE_ACTIVATION_SILU, 0, 1e-5, 0, 0, 1, 0, 0, 0, 0, GYRE_QKV_CONCAT},
+    {"mixtral", mixtral_names, "", GYRE_NORM_RMS, GYRE_ACTIVATION_SILU, 0, 1e-5, 0, 0, 1, 0, 0, 0, 0, GYRE_QKV_CONCAT},
+    {"qwen2_moe", qwen_moe_names, "", GYRE_NORM_RMS, GYRE_ACTIVATION_SILU, 0, 1e-6, GYRE_TRAIT_QKV_BIAS_KEY, QKV_BIASES, 1, 0, 0, 0, 0, GYRE_QKV_CONCAT},
+    {"qwen3_moe", qwen_moe_names, "", GYRE_NORM_RMS, GYRE_ACTIVATION_SILU, 0, 1e-6, GYRE_TRAIT_BIAS_FLAGS | GYRE_TRAIT_QK_NORM, 0, 1, 0, 0, 0, 0, GYRE_QKV_CONCAT},
+    {"gpt_oss", gpt_oss_names, "", GYRE_NORM_RMS, GYRE_ACTIVATION_CLAMPED_SWIGLU, 0, 1e-5, GYRE_TRAIT_BIAS_FLAGS | GYRE_TRAIT_SINKS, QKV_BIASES | BIT(O) | BIT(ROUTER) | BIT(EXPERTS_GATE_UP) | BIT(EXPERTS_DOWN), 1, 0, 0, 0, 0, GYRE_QKV_CONCAT},
+    {"ernie4_5", llama_names, "", GYRE_NORM_RMS, GYRE_ACTIVATION_SILU, 0, 1e-5, GYRE_TRAIT_USE_BIAS_FLAG, 0, 1, 0, 0, 0, 1, GYRE_QKV_CONCAT},
+    {"ernie4_5_moe", ernie_moe_names, "", GYRE_NORM_RMS, GYRE_ACTIVATION_SILU, 0, 1e-5, GYRE_TRAIT_USE_BIAS_FLAG, 0, 1, 0, 0, 0, 1, GYRE_QKV_CONCAT},
+    {"seed_oss", llama_names, "", GYRE_NORM_RMS, GYRE_ACTIVATION_SILU, 0, 1e-6, GYRE_TRAIT_INPUT_BIAS_FLAG | GYRE_TRAIT_OUT_BIAS_FLAG | GYRE_TRAIT_MLP_BIAS_FLAG, QKV_BIASES, 1, 0, 0, 0, 0, GYRE_QKV_CONCAT},
+    {"glm4", glm4_names, "", GYRE_NORM_RMS, GYRE_ACTIVATION_SILU, 0, 1.5625e-7, GYRE_TRAIT_INPUT_BIAS_FLAG, QKV_BIASES, 1, 0, 1, 0, 0, GYRE_QKV_CONCAT},
+    {"glm4_moe", deepseek_names, "", GYRE_NORM_RMS, GYRE_ACTIVATION_SILU, 0, 1e-5, GYRE_TRAIT_INPUT_BIAS_FLAG | GYRE_TRAIT_QK_NORM_FLAG, 0, 1, 0, 0, 0, 0, GYRE_QKV_CONCAT},
+    {"llama4_text", llama4_names, "", GYRE_NORM_RMS, GYRE_ACTIVATION_SILU, 0, 1e-5, GYRE_TRAIT_BIAS_FLAGS | GYRE_TRAIT_QK_NORM_FLAG, 0, 1, 0, 0, 0, 0, GYRE_QKV_CONCAT},
+    {"deepseek_v3", deepseek_names, "", GYRE_NORM_RMS, GYRE_ACTIVATION_SILU, 0, 1e-6, GYRE_TRAIT_LATENTS, 0, 1, 0, 0, 0, 0, GYRE_QKV_CONCAT},
+    {"falcon", falcon_names, "transformer.", GYRE_NORM_LAYER, GYRE_ACTIVATION_GELU, 0, 1e-5, GYRE_TRAIT_FALCON_KEYS, NORM_BIASES, 0, 1, 0, 0, 1, GYRE_QKV_CONCAT},
     {"smollm3", llama_names, "", GYRE_NORM_RMS, GYRE_ACTIVATION_SILU, 0, 1e-6, GYRE_TRAIT_BIAS_FLAGS, 0, 1, 0, 0, 0, 1, GYRE_QKV_CONCAT},
     {"granite", llama_names, "", GYRE_NORM_RMS, GYRE_ACTIVATION_SILU, 0, 1e-6, GYRE_TRAIT_BIAS_FLAGS | GYRE_TRAIT_GRANITE_SCALES, 0, 1, 0, 0, 0, 0, GYRE_QKV_CONCAT},
-    {"olmo2", olmo2_names, "", GYRE_NORM_RMS, GYRE_ACTIVATION_SILU, 0, 1e-5, GYRE_TRAIT_BIAS_FLAGS | GYRE_TRAIT_QK_NORM, 0, 1, 0, 1, 0, 0, GYRE_QKV_CONCAT},
+    {"olmo2", olmo2_names, "", GYRE_NORM_RMS, GYRE_ACTIVATION_SILU, 0, 1e-5, GYRE_TRAIT_BIAS_FLAGS | GYRE_TRAIT_QK_NORM_ALL, 0, 1, 0, 1, 0, 0, GYRE_QKV_CONCAT},
+    {"olmo3", olmo2_names, "", GYRE_NORM_RMS, GYRE_ACTIVATION_SILU, 0, 1e-5, GYRE_TRAIT_BIAS_FLAGS | GYRE_TRAIT_QK_NORM_ALL, 0, 1, 0, 1, 0, 0, GYRE_QKV_CONCAT},
+    {"exaone4", olmo2_names, "", GYRE_NORM_RMS, GYRE_ACTIVATION_SILU, 0, 1e-5, GYRE_TRAIT_QK_NORM, 0, 1, 0, 1, 0, 0, GYRE_QKV_CONCAT},
     {"phi3", llama_names, "", GYRE_NORM_RMS, GYRE_ACTIVATION_SILU, 0, 1e-5, 0, 0, 1, 0, 0, 0, 0, GYRE_QKV_CONCAT},
     {"gemma", llama_names, "", GYRE_NORM_RMS, GYRE_ACTIVATION_GELU_TANH, 1, 1e-6, GYRE_TRAIT_BIAS_FLAGS | GYRE_TRAIT_SCALED_EMBEDDING, 0, 1, 0, 0, 0, 1, GYRE_QKV_CONCAT},
     {"gemma2", gemma2_names, "", GYRE_NORM_RMS, GYRE_ACTIVATION_GELU_TANH, 1, 1e-6, GYRE_TRAIT_BIAS_FLAGS | GYRE_TRAIT_SCALED_EMBEDDING | GYRE_TRAIT_SOFTCAPS, 0, 1, 0, 1, 0, 1, GYRE_QKV_CONCAT},
     {"gemma3_text", gemma2_names, "", GYRE_NORM_RMS, GYRE_ACTIVATION_GELU_TANH, 1, 1e-6, GYRE_TRAIT_BIAS_FLAGS | GYRE_TRAIT_SCALED_EMBEDDING | GYRE_TRAIT_SOFTCAPS | GYRE_TRAIT_QK_NORM, 0, 1, 0, 1, 0, 1, GYRE_QKV_CONCAT},
-    {"cohere", llama_names, "", GYRE_NORM_LAYER, GYRE_ACTIVATION_SILU, 0, 1e-5, GYRE_TRAIT_BIAS_FLAGS | GYRE_TRAIT_LOGIT_SCALE, 0, 1, 1, 0, 0, 1, GYRE_QKV_CONCAT},
-    {"stablelm", llama_names, "", GYRE_NORM_LAYER, GYRE_ACTIVATION_SILU, 0, 1e-5, GYRE_TRAIT_PARALLEL_FLAG, NORM_BIASES, 1, 0, 0, 0, 0, GYRE_QKV_CONCAT},
-    {"starcoder2", starcoder2_names, "", GYRE_NORM_LAYER, GYRE_ACTIVATION_GELU_TANH, 0, 1e-5, 0, NORM_BIASES, 0, 0, 0, 0, 1, GYRE_QKV_CONCAT},
+    {"cohere2", llama_names, "", GYRE_NORM_LAYER, GYRE_ACTIVATION_SILU, 0, 1e-5, GYRE_TRAIT_BIAS_FLAGS | GYRE_TRAIT_LOGIT_SCALE, 0, 1, 1, 0, 0, 1, GYRE_QKV_CONCAT},
+    {"cohere", llama_names, "", GYRE_NORM_LAYER, GYRE_ACTIVATION_SILU, 0, 1e-5, GYRE_TRAIT_BIAS_FLAGS | GYRE_TRAIT_LOGIT_SCALE | GYRE_TRAIT_QK_NORM_FLAG, 0, 1, 1, 0, 0, 1, GYRE_QKV_CONCAT},
+    {"stablelm", llama_names, "", GYRE_NORM_LAYER, GYRE_ACTIVATION_SILU, 0, 1e-5, GYRE_TRAIT_PARALLEL_FLAG | GYRE_TRAIT_USE_QKV_BIAS_KEY, NORM_BIASES, 1, 0, 0, 0, 0, GYRE_QKV_CONCAT},
+    {"starcoder2", starcoder2_names, "", GYRE_NORM_LAYER, GYRE_ACTIVATION_GELU_TANH, 0, 1e-5, GYRE_TRAIT_USE_BIAS_FLAG, NORM_BIASES | QKV_BIASES | BIT(O) | MLP_BIASES, 0, 0, 0, 0, 1, GYRE_QKV_CONCAT},
     {"phi", phi_names, "", GYRE_NORM_LAYER, GYRE_ACTIVATION_GELU_TANH, 0, 1e-5, 0, ALL_BIASES | BIT(LM_HEAD), 0, 1, 0, 0, 0, GYRE_QKV_CONCAT},
-    {"gpt_neox", neox_names, "", GYRE_NORM_LAYER, GYRE_ACTIVATION_GELU, 0, 1e-5, GYRE_TRAIT_PARALLEL_FLAG | GYRE_TRAIT_PARALLEL_MLP_NORM, NORM_BIASES | MLP_BIASES, 0, 1, 0, 0, 0, GYRE_QKV_INTERLEAVED},
+    {"gpt_neox", neox_names, "", GYRE_NORM_LAYER, GYRE_ACTIVATION_GELU, 0, 1e-5, GYRE_TRAIT_PARALLEL_FLAG | GYRE_TRAIT_PARALLEL_MLP_NORM | GYRE_TRAIT_ATTENTION_BIAS_FLAG, NORM_BIASES | MLP_BIASES | BIT(QKV) | BIT(O), 0, 1, 0, 0, 0, GYRE_QKV_INTERLEAVED},
     {"gpt2", gpt2_names, "transformer.", GYRE_NORM_LAYER, GYRE_ACTIVATION_GELU_TANH, 0, 1e-5, 0, ALL_BIASES, 0, 0, 0, 1, 1, GYRE_QKV_CONCAT},
     {"gptj", gptj_names, "transformer.", GYRE_NORM_LAYER, GYRE_ACTIVATION_GELU_TANH, 0, 1e-5, 0, NORM_BIASES | MLP_BIASES | BIT(LM_HEAD), 0, 1, 0, 0, 0, GYRE_QKV_CONCAT},
     {"bloom", bloom_names, "transformer.", GYRE_NORM_LAYER, GYRE_ACTIVATION_GELU_TANH, 0, 1e-5, 0, ALL_BIASES | BIT(EMBED_NORM), 0, 0, 0, 0, 1, GYRE_QKV_INTERLEAVED},
@@ -139,7 +248,7 @@ static const gyre_family_row hf_rows[] = {
  * with a cheaper GELU than they were trained with.  Gyre computes the one of the training. */
 static const gyre_family_row gguf_rows[] = {
     {"llama", gguf_names, "", GYRE_NORM_RMS, GYRE_ACTIVATION_SILU, 0, 0, 0, 0, 1, 0, 0, 0, 0, GYRE_QKV_CONCAT},
-    {"qwen2", gguf_names, "", GYRE_NORM_RMS, GYRE_ACTIVATION_SILU, 0, 0, 0, BIT(Q) | BIT(K) | BIT(V), 1, 0, 0, 0, 0, GYRE_QKV_CONCAT},
+    {"qwen2", gguf_names, "", GYRE_NORM_RMS, GYRE_ACTIVATION_SILU, 0, 0, 0, QKV_BIASES, 1, 0, 0, 0, 0, GYRE_QKV_CONCAT},
     {"qwen3", gguf_names, "", GYRE_NORM_RMS, GYRE_ACTIVATION_SILU, 0, 0, GYRE_TRAIT_QK_NORM, 0, 1, 0, 0, 0, 0, GYRE_QKV_CONCAT},
     {"smollm3", gguf_names, "", GYRE_NORM_RMS, GYRE_ACTIVATION_SILU, 0, 0, 0, 0, 1, 0, 0, 0, 0, GYRE_QKV_CONCAT},
     {"phi3", gguf_fused_names, "", GYRE_NORM_RMS, GYRE_ACTIVATION_SILU, 0, 0, 0, 0, 1, 0, 0, 0, 0, GYRE_QKV_CONCAT},
@@ -169,9 +278,11 @@ const gyre_family_row *gyre_family_row_of_gguf(const char *architecture) {
     return find(gguf_rows, sizeof gguf_rows / sizeof *gguf_rows, architecture);
 }
 
-const char *gyre_family_list(int of_gguf) {
-    return of_gguf ? "llama, qwen2, qwen3, smollm3, phi2, phi3, gemma, gemma2, gemma3, gptneox, gpt2, starcoder2, bloom, mpt"
-                   : "llama, mistral, qwen2, qwen3, smollm3, granite, olmo2, phi, phi3, gemma, gemma2, gemma3, gemma3_text, "
-                     "cohere, "
-                     "stablelm, starcoder2, gpt_neox, gpt2, gptj, bloom, mpt";
+void gyre_family_list(int of_gguf, char out[GYRE_FAMILY_LIST]) {
+    const gyre_family_row *list = of_gguf ? gguf_rows : hf_rows;
+    const size_t count = of_gguf ? sizeof gguf_rows / sizeof *gguf_rows : sizeof hf_rows / sizeof *hf_rows;
+    int length = 0;
+    out[0] = 0;
+    for (size_t i = 0; i < count && length < GYRE_FAMILY_LIST; i++)
+        length += snprintf(out + length, (size_t)(GYRE_FAMILY_LIST - length), "%s%s", i ? ", " : "", list[i].type);
 }

@@ -46,6 +46,7 @@ static void read_sizes(const gyre_gguf_source *s, gyre_architecture *a) {
     a->head_dim = read_dim(s, "attention.key_length", MAX_DIM / a->heads, dim);
     if (read_dim(s, "attention.value_length", MAX_DIM, a->head_dim) != a->head_dim)
         gyre_gguf_fail(s, GYRE_EUNSUPPORTED, "attention.value_length", "values of another size than keys are not run");
+    a->value_dim = a->head_dim;
 }
 
 static double read_positive_number(const gyre_gguf_source *s, const char *suffix, double fallback) {
@@ -75,9 +76,12 @@ static void read_options(const gyre_gguf_source *s, const gyre_family_row *row, 
 static gyre_status read_architecture(gyre_architecture *out, const gyre_gguf *file, const char *name, const char *path,
                                      gyre_error *err) {
     const gyre_family_row *row = gyre_family_row_of_gguf(name);
-    if (!row)
+    if (!row) {
+        char list[GYRE_FAMILY_LIST];
+        gyre_family_list(1, list);
         return gyre_fail(err, GYRE_EUNSUPPORTED, "general.architecture: \"%.60s\" is not run, but these are: %s (%s)",
-                         gyre_make_printable(name, strlen(name)).text, gyre_family_list(1), path);
+                         gyre_make_printable(name, strlen(name)).text, list, path);
+    }
     gyre_architecture a;
     gyre_build *build = gyre_build_begin(path, "GGUF", GYRE_PROFILE_LLAMA_CPP, 0, err);
     if (!build) return GYRE_ENOMEM;

@@ -46,6 +46,28 @@ static void relu(const float *x, int64_t n, float *restrict out) {
         out[i] = x[i] < 0 ? 0 : x[i]; /* a NaN stays one */
 }
 
+/* The gate of CLAMPED_SWIGLU. */
+static void clamped_silu(const gyre_kernels *kernels, const float *x, int64_t n, float *restrict out) {
+    float u[CHUNK];
+    if (n < 1) return;
+    for (int64_t i = 0; i < n; i++)
+        u[i] = 1.702F * (x[i] > 7 ? 7 : x[i]);
+    sigmoid(kernels, u, n, out);
+    for (int64_t i = 0; i < n; i++)
+        out[i] *= x[i] > 7 ? 7 : x[i];
+}
+
+/* out *= up. */
+static void multiply_up(gyre_activation activation, const float *up, int64_t n, float *restrict out) {
+    if (activation != GYRE_ACTIVATION_CLAMPED_SWIGLU) {
+        for (int64_t i = 0; i < n; i++)
+            out[i] *= up[i];
+        return;
+    }
+    for (int64_t i = 0; i < n; i++)
+        out[i] *= (up[i] > 7 ? 7 : up[i] < -7 ? -7 : up[i]) + 1;
+}
+
 static void activate(const gyre_kernels *kernels, gyre_activation activation, const float *x, int64_t n,
                      float *restrict out) {
     switch (activation) {
@@ -61,6 +83,9 @@ static void activate(const gyre_kernels *kernels, gyre_activation activation, co
     case GYRE_ACTIVATION_RELU:
         relu(x, n, out);
         break;
+    case GYRE_ACTIVATION_CLAMPED_SWIGLU:
+        clamped_silu(kernels, x, n, out);
+        break;
     }
 }
 
@@ -70,8 +95,7 @@ void gyre_activate(const gyre_kernels *kernels, gyre_activation activation, int 
         for (int64_t from = 0; from < mlp_dim; from += CHUNK) {
             const int64_t n = mlp_dim - from < CHUNK ? mlp_dim - from : CHUNK;
             activate(kernels, activation, gate_up + from, n, out + from);
-            for (int64_t i = 0; gated && i < n; i++)
-                out[from + i] *= gate_up[mlp_dim + from + i];
+            if (gated) multiply_up(activation, gate_up + mlp_dim + from, n, out + from);
         }
 }
 

@@ -9,7 +9,8 @@ typedef enum gyre_activation {
     GYRE_ACTIVATION_SILU,
     GYRE_ACTIVATION_GELU, /* exact, with erf */
     GYRE_ACTIVATION_GELU_TANH,
-    GYRE_ACTIVATION_RELU
+    GYRE_ACTIVATION_RELU,
+    GYRE_ACTIVATION_CLAMPED_SWIGLU /* gated, gpt_oss: (up + 1) gate sigmoid(1.702 gate), gate at most 7, up within -7 .. 7 */
 } gyre_activation;
 
 /* out[rows][mlp_dim] = act(gate) * up.  gated: a row of gate_up is [gate | up], each of mlp_dim; otherwise it is the

@@ -7,6 +7,12 @@
 #define GYRE_MODEL_MATRIX_H
 #include "model/ops/product.h"
 
+/* y = w x + bias. */
+typedef struct gyre_affine {
+    gyre_matrix w;
+    const float *bias; /* NULL = none */
+} gyre_affine;
+
 /* out = floats of scratch for products of w with up to `rows` rows.  concurrency: that of the exec which will run them. */
 int64_t gyre_gemm_scratch(const gyre_matrix *w, int64_t rows, int concurrency);
 /* scratch: gyre_gemm_scratch floats, 64-byte aligned. */

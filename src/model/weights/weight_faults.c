@@ -4,7 +4,7 @@
 #include "model/architecture/model_config_json.h"
 #include "model/model.h"
 #include "model/network_groups.h"
-#include "model/network_weights.h"
+#include "model/weights/network_weights.h"
 #include "util/error.h"
 #include "util/path.h"
 #include "util/plain_numbers.h"

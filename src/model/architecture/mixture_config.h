@@ -1,0 +1,10 @@
+/* mixture_config.h: the experts that a config.json describes. */
+#ifndef GYRE_MODEL_MIXTURE_CONFIG_H
+#define GYRE_MODEL_MIXTURE_CONFIG_H
+#include "model/architecture/architecture.h"
+#include "reading/json_scope.h"
+
+/* Fills in a->mixture of a family with experts.  Failures are those of the scope. */
+void gyre_mixture_from_config(const gyre_scope *s, gyre_architecture *a);
+
+#endif

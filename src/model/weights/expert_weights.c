@@ -1,0 +1,159 @@
+/* expert_weights.c: the experts of a layer: one tensor for each matrix of an expert, or one for that matrix of all. */
+#include "model/weights/weight_loader.h"
+
+#include <string.h>
+
+static const char BARE[] = ""; /* suffix of tensors of all experts, and of vectors that are no bias */
+
+/* out = the part of expert e in a tensor whose slowest dimension is the experts. */
+static gyre_file_tensor part_of(const gyre_file_tensor *all, int64_t experts, int64_t e) {
+    gyre_file_tensor part = *all;
+    part.rank--;
+    part.shape[0] = all->shape[1];
+    part.shape[1] = all->shape[2];
+    part.shape[2] = 1;
+    part.count /= experts;
+    part.bytes /= (uint64_t)experts;
+    if (part.data) part.data += (uint64_t)e * part.bytes;
+    part.offset += (uint64_t)e * part.bytes;
+    return part;
+}
+
+/* Takes a tensor [experts][..][..], of rank 3, or [experts][..], of rank 2. */
+static int take_stack(gyre_loader *o, gyre_tensor_place place, const char *suffix, int rank, gyre_file_tensor *out) {
+    const int64_t experts = o->net->arch.mixture.routing.experts;
+    if (!gyre_load_take(o, place, suffix, out)) {
+        gyre_load_missing(o, place, suffix);
+        return 0;
+    }
+    if (out->rank == rank && out->shape[0] == experts) return 1;
+    gyre_load_fail(o, GYRE_EFORMAT, "%s: %lld in %d dimensions, where the config asks for %lld experts in %d (%s)",
+                   out->name, (long long)out->shape[0], out->rank, (long long)experts, rank, out->file);
+    return 0;
+}
+
+static void count_bytes(gyre_loader *o, const gyre_matrix *w) {
+    if (!o->status) o->net->weight_bytes += w->out * w->row_bytes;
+}
+
+/* Gate and up of an expert in one matrix [2 dim][in]. */
+static void split_gate_up(const gyre_mixture *m, const gyre_matrix *both, const float *bias, gyre_expert *to) {
+    const int64_t rows = m->interleaved ? 2 : 1, up = m->interleaved ? 1 : m->expert_dim;
+    gyre_matrix half = *both;
+    half.out = both->out / 2;
+    half.row_bytes = both->row_bytes * rows;
+    to->gate = to->up = (gyre_affine){half, NULL};
+    to->up.w.data = (const unsigned char *)both->data + up * both->row_bytes;
+    to->gate.bias = bias;
+    to->up.bias = bias ? bias + m->expert_dim : NULL;
+}
+
+/* out[expert][n] = those of the file, gates first; NULL = none. */
+static float *load_biases(gyre_loader *o, gyre_tensor_place place, const char *suffix, int64_t n, int interleaved) {
+    const int64_t experts = o->net->arch.mixture.routing.experts;
+    gyre_file_tensor tensor;
+    if (!gyre_load_requires_bias(o, place.role) && !(o->net->arch.optional_biases && gyre_load_has(o, place, suffix)))
+        return NULL;
+    if (!take_stack(o, place, suffix, 2, &tensor)) return NULL;
+    if (tensor.shape[1] != n)
+        gyre_load_fail(o, GYRE_EFORMAT, "%s: %lld numbers for an expert, where the config asks for %lld (%s)", tensor.name,
+                       (long long)tensor.shape[1], (long long)n, tensor.file);
+    float *all = o->status ? NULL : gyre_load_floats(o, &tensor);
+    if (!all || !interleaved) return all;
+    float *sorted = gyre_network_alloc(o->net, (size_t)(experts * n) * sizeof *sorted);
+    if (!sorted) gyre_load_fail(o, GYRE_ENOMEM, "model: no memory for %lld numbers", (long long)(experts * n));
+    for (int64_t i = 0; sorted && i < experts * n; i++)
+        sorted[i / n * n + i % n % 2 * (n / 2) + i % n / 2] = all[i];
+    return sorted;
+}
+
+/* Tensors of all experts: gate and up in one, and down. */
+static void load_fused_stacks(gyre_loader *o, int64_t layer, gyre_expert *expert) {
+    const gyre_architecture *a = &o->net->arch;
+    const gyre_mixture *m = &a->mixture;
+    const int64_t experts = m->routing.experts, both = 2 * m->expert_dim;
+    const gyre_tensor_place places[2] = {gyre_in_layer(GYRE_TENSOR_EXPERTS_GATE_UP, layer),
+                                         gyre_in_layer(GYRE_TENSOR_EXPERTS_DOWN, layer)};
+    gyre_file_tensor gate_up, down;
+    if (!take_stack(o, places[0], BARE, 3, &gate_up) || !take_stack(o, places[1], BARE, 3, &down)) return;
+    const float *biases = load_biases(o, places[0], "_bias", both, m->interleaved);
+    const float *down_biases = load_biases(o, places[1], "_bias", a->model_dim, 0);
+    for (int64_t e = 0; e < experts && !o->status; e++) {
+        const gyre_file_tensor parts[2] = {part_of(&gate_up, experts, e), part_of(&down, experts, e)};
+        const gyre_matrix matrix = gyre_load_matrix(o, &parts[0], both, a->model_dim, m->in_out);
+        expert[e].down.w = gyre_load_matrix(o, &parts[1], a->model_dim, m->expert_dim, m->in_out);
+        if (down_biases) expert[e].down.bias = down_biases + e * a->model_dim;
+        if (matrix.data) split_gate_up(m, &matrix, biases ? biases + e * both : NULL, &expert[e]);
+        count_bytes(o, &matrix);
+        count_bytes(o, &expert[e].down.w);
+    }
+}
+
+/* The three matrices of an expert, each of its own tensor or, if names have no number of an expert, of that of all. */
+static void load_separate(gyre_loader *o, int64_t layer, gyre_expert *expert) {
+    static const gyre_tensor_role roles[3] = {GYRE_TENSOR_EXPERT_GATE, GYRE_TENSOR_EXPERT_UP, GYRE_TENSOR_EXPERT_DOWN};
+    const gyre_architecture *a = &o->net->arch;
+    const int64_t experts = a->mixture.routing.experts, dim = a->mixture.expert_dim;
+    for (int i = 0; i < 3; i++) {
+        const char *first = strstr(a->names[roles[i]], "%d");
+        const int64_t out = i < 2 ? dim : a->model_dim, in = i < 2 ? a->model_dim : dim;
+        const int stacked = !strstr(first + 2, "%d");
+        gyre_file_tensor all;
+        if (stacked && !take_stack(o, gyre_in_layer(roles[i], layer), ".weight", 3, &all)) return;
+        const float *biases = stacked ? load_biases(o, gyre_in_layer(roles[i], layer), ".bias", out, 0) : NULL;
+        for (int64_t e = 0; e < experts && !o->status; e++) {
+            gyre_affine *to = i == 0 ? &expert[e].gate : i == 1 ? &expert[e].up : &expert[e].down;
+            if (stacked) {
+                const gyre_file_tensor part = part_of(&all, experts, e);
+                to->w = gyre_load_matrix(o, &part, out, in, 0);
+                to->bias = biases ? biases + e * out : NULL;
+                count_bytes(o, &to->w);
+            } else {
+                *to = gyre_load_affine(o, (gyre_tensor_place){roles[i], layer, e}, out, in);
+            }
+        }
+    }
+}
+
+/* A vector, which some files store as a matrix of one row. */
+static const float *load_choice_bias(gyre_loader *o, int64_t layer, int64_t experts) {
+    const gyre_tensor_place place = gyre_in_layer(GYRE_TENSOR_ROUTER_CHOICE, layer);
+    gyre_file_tensor tensor;
+    if (!gyre_load_take(o, place, BARE, &tensor)) {
+        gyre_load_missing(o, place, BARE);
+        return NULL;
+    }
+    if (tensor.count != experts)
+        gyre_load_fail(o, GYRE_EFORMAT, "%s: %lld numbers, where the config asks for %lld (%s)", tensor.name,
+                       (long long)tensor.count, (long long)experts, tensor.file);
+    return o->status ? NULL : gyre_load_floats(o, &tensor);
+}
+
+static void load_shared(gyre_loader *o, int64_t layer, gyre_experts *to) {
+    const gyre_architecture *a = &o->net->arch;
+    const int64_t dim = a->mixture.shared_dim, width = a->model_dim;
+    to->shared.gate = gyre_load_affine(o, gyre_in_layer(GYRE_TENSOR_SHARED_GATE, layer), dim, width);
+    to->shared.up = gyre_load_affine(o, gyre_in_layer(GYRE_TENSOR_SHARED_UP, layer), dim, width);
+    to->shared.down = gyre_load_affine(o, gyre_in_layer(GYRE_TENSOR_SHARED_DOWN, layer), width, dim);
+    if (a->mixture.shared_switch)
+        to->shared_switch = gyre_load_affine(o, gyre_in_layer(GYRE_TENSOR_SHARED_SWITCH, layer), 1, width);
+}
+
+void gyre_load_experts(gyre_loader *o, int64_t layer) {
+    const gyre_architecture *a = &o->net->arch;
+    const int64_t experts = a->mixture.routing.experts;
+    gyre_experts *to = &o->net->layer[layer].experts;
+    to->router = gyre_load_affine(o, gyre_in_layer(GYRE_TENSOR_ROUTER, layer), experts, a->model_dim);
+    if (a->mixture.choice_bias) to->choice_bias = load_choice_bias(o, layer, experts);
+    to->expert = gyre_network_alloc(o->net, (size_t)experts * sizeof *to->expert);
+    if (!to->expert) {
+        gyre_load_fail(o, GYRE_ENOMEM, "model: no memory for %lld experts", (long long)experts);
+        return;
+    }
+    memset(to->expert, 0, (size_t)experts * sizeof *to->expert);
+    if (gyre_load_has(o, gyre_in_layer(GYRE_TENSOR_EXPERTS_GATE_UP, layer), BARE))
+        load_fused_stacks(o, layer, to->expert);
+    else
+        load_separate(o, layer, to->expert);
+    if (a->mixture.shared_dim > 0) load_shared(o, layer, to);
+}

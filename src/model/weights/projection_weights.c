@@ -1,0 +1,111 @@
+/* projection_weights.c: the tensors of a layer's attention. */
+#include "model/weights/weight_loader.h"
+
+#include <string.h>
+
+/* Gains of queries or keys (gyre_head_norms). */
+static gyre_norm_weights load_head_norm(gyre_loader *o, gyre_tensor_role role, int64_t layer, int64_t heads) {
+    const gyre_architecture *a = &o->net->arch;
+    const gyre_norm_weights none = {NULL, NULL, 0};
+    gyre_file_tensor tensor;
+    if (a->qk_norm == GYRE_HEAD_NORMS_NONE) return none;
+    if (a->qk_norm == GYRE_HEAD_NORMS_EACH) return gyre_load_norm(o, gyre_in_layer(role, layer), a->head_dim, 1);
+    if (a->qk_norm == GYRE_HEAD_NORMS_ALL) return gyre_load_norm(o, gyre_in_layer(role, layer), heads * a->head_dim, 1);
+    if (!gyre_load_take(o, gyre_in_layer(role, layer), ".weight", &tensor)) {
+        gyre_load_missing(o, gyre_in_layer(role, layer), ".weight");
+        return none;
+    }
+    if (tensor.rank != 2 || tensor.shape[0] != heads || tensor.shape[1] != a->head_dim)
+        gyre_load_fail(o, GYRE_EFORMAT, "%s: not %lld x %lld gains (%s)", tensor.name, (long long)heads,
+                       (long long)a->head_dim, tensor.file);
+    return (gyre_norm_weights){o->status ? NULL : gyre_load_floats(o, &tensor), NULL, a->head_dim};
+}
+
+/* Gains of 1: the norm without weights of layers that rotate. */
+static gyre_norm_weights unit_norm(gyre_loader *o, int64_t layer) {
+    const int64_t dim = o->net->arch.head_dim;
+    const int group = o->net->layer[layer].group;
+    float *gains = NULL;
+    if (o->status || o->faults || group < 0 || group >= o->net->groups) return (gyre_norm_weights){NULL, NULL, 0};
+    if (!gyre_encoding_rotates(o->net->group[group].encoding)) return (gyre_norm_weights){NULL, NULL, 0};
+    gains = gyre_network_alloc(o->net, (size_t)dim * sizeof *gains);
+    if (!gains) gyre_load_fail(o, GYRE_ENOMEM, "model: no memory for %lld numbers", (long long)dim);
+    for (int64_t i = 0; gains && i < dim; i++)
+        gains[i] = 1;
+    return (gyre_norm_weights){gains, NULL, dim};
+}
+
+/* Copies the rows of a matrix or vector from the order of GROUPED to that of CONCAT.  row: bytes. */
+static void ungroup(const gyre_architecture *a, const unsigned char *from, size_t row, unsigned char *to) {
+    const int64_t shared = a->heads / a->kv_heads;
+    const size_t head = (size_t)a->head_dim * row;
+    for (int64_t g = 0; g < a->kv_heads; g++) {
+        memcpy(to + (size_t)(g * shared) * head, from, (size_t)shared * head);
+        memcpy(to + (size_t)(a->heads + g) * head, from + (size_t)shared * head, head);
+        memcpy(to + (size_t)(a->heads + a->kv_heads + g) * head, from + (size_t)(shared + 1) * head, head);
+        from += (size_t)(shared + 2) * head;
+    }
+}
+
+static void ungroup_affine(gyre_loader *o, gyre_affine *map) {
+    const gyre_architecture *a = &o->net->arch;
+    if (o->status || !map->w.data) return;
+    const size_t row = (size_t)map->w.row_bytes;
+    unsigned char *rows = gyre_network_alloc(o->net, (size_t)map->w.out * row);
+    float *bias = map->bias ? gyre_network_alloc(o->net, (size_t)map->w.out * sizeof *bias) : NULL;
+    if (!rows || (map->bias && !bias)) {
+        gyre_load_fail(o, GYRE_ENOMEM, "model: no memory for %lld bytes", (long long)(map->w.out * map->w.row_bytes));
+        return;
+    }
+    ungroup(a, map->w.data, row, rows);
+    if (bias) ungroup(a, (const void *)map->bias, sizeof *bias, (void *)bias);
+    map->w.data = rows;
+    map->bias = bias;
+}
+
+static void load_latents(gyre_loader *o, int64_t layer) {
+    const gyre_architecture *a = &o->net->arch;
+    gyre_latent_maps *to = &o->net->layer[layer].latent;
+    const int64_t query = a->latents.query, turning = a->head_dim - a->latents.still;
+    if (query > 0) {
+        to->query_down = gyre_load_affine(o, gyre_in_layer(GYRE_TENSOR_QUERY_DOWN, layer), query, a->model_dim);
+        to->query_norm = gyre_load_norm(o, gyre_in_layer(GYRE_TENSOR_QUERY_LATENT_NORM, layer), query, 1);
+    }
+    o->net->layer[layer].qkv[0] = gyre_load_affine(o, gyre_in_layer(query > 0 ? GYRE_TENSOR_QUERY_UP : GYRE_TENSOR_Q, layer),
+                                                   a->heads * a->head_dim, query > 0 ? query : a->model_dim);
+    to->kv_down = gyre_load_affine(o, gyre_in_layer(GYRE_TENSOR_KV_DOWN, layer), a->latents.kv + turning, a->model_dim);
+    to->kv_norm = gyre_load_norm(o, gyre_in_layer(GYRE_TENSOR_KV_LATENT_NORM, layer), a->latents.kv, 1);
+    to->kv_up = gyre_load_affine(o, gyre_in_layer(GYRE_TENSOR_KV_UP, layer), a->kv_heads * (a->latents.still + a->value_dim),
+                                 a->latents.kv);
+}
+
+static void load_projections(gyre_loader *o, int64_t layer) {
+    const gyre_architecture *a = &o->net->arch;
+    gyre_affine *qkv = o->net->layer[layer].qkv;
+    const int64_t q = a->heads * a->head_dim, kv = a->kv_heads * a->head_dim;
+    if (gyre_load_has(o, gyre_in_layer(GYRE_TENSOR_QKV, layer), ".weight")) {
+        qkv[0] = gyre_load_affine(o, gyre_in_layer(GYRE_TENSOR_QKV, layer), q + 2 * kv, a->model_dim);
+        if (a->qkv_layout == GYRE_QKV_GROUPED) ungroup_affine(o, &qkv[0]);
+    } else {
+        qkv[0] = gyre_load_affine(o, gyre_in_layer(GYRE_TENSOR_Q, layer), q, a->model_dim);
+        qkv[1] = gyre_load_affine(o, gyre_in_layer(GYRE_TENSOR_K, layer), kv, a->model_dim);
+        qkv[2] = gyre_load_affine(o, gyre_in_layer(GYRE_TENSOR_V, layer), kv, a->model_dim);
+    }
+}
+
+void gyre_load_attention(gyre_loader *o, int64_t layer) {
+    const gyre_architecture *a = &o->net->arch;
+    gyre_network_layer *l = &o->net->layer[layer];
+    if (a->qk_norm == GYRE_HEAD_NORMS_UNIT) {
+        l->query_norm = l->key_norm = unit_norm(o, layer);
+    } else {
+        l->query_norm = load_head_norm(o, GYRE_TENSOR_QUERY_NORM, layer, a->heads);
+        l->key_norm = load_head_norm(o, GYRE_TENSOR_KEY_NORM, layer, a->kv_heads);
+    }
+    if (a->latents.kv > 0)
+        load_latents(o, layer);
+    else
+        load_projections(o, layer);
+    l->o = gyre_load_affine(o, gyre_in_layer(GYRE_TENSOR_O, layer), a->model_dim, a->heads * a->value_dim);
+    if (a->sinks) l->sinks = gyre_load_vector(o, gyre_in_layer(GYRE_TENSOR_SINKS, layer), "", a->heads, 1);
+}
