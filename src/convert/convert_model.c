@@ -232,7 +232,8 @@ static gyre_status check_activation(const gyre_conversion *c, gyre_error *err) {
     static const char *const names[] = {[GYRE_ACTIVATION_SILU] = "SiLU",
                                         [GYRE_ACTIVATION_GELU] = "GELU",
                                         [GYRE_ACTIVATION_GELU_TANH] = "GELU with tanh",
-                                        [GYRE_ACTIVATION_RELU] = "ReLU"};
+                                        [GYRE_ACTIVATION_RELU] = "ReLU",
+                                        [GYRE_ACTIVATION_CLAMPED_SWIGLU] = "clamped SwiGLU"};
     const int rewritten = c->names || c->to != c->declared_layout;
     if (!rewritten || c->source.arch.activation == GYRE_ACTIVATION_SILU) return GYRE_OK;
     return gyre_fail(err, GYRE_EUNSUPPORTED, "activation: %s, where readers of %s of a %s compute SiLU (%s)",

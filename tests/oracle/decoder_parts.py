@@ -155,9 +155,10 @@ def join_heads(x):
     return x.transpose(1, 0, 2).reshape(x.shape[1], -1)
 
 
-def attend(q, k, v, scale, window=None, bias=None, cap=None):
+def attend(q, k, v, scale, window=None, bias=None, cap=None, chunk=None, sinks=None):
     """q: [heads, tokens, head_dim]; k and v with as many heads or fewer.  A query sees itself and what was before it, of
-    that the last `window`.  bias: [heads, tokens of keys], added to the scaled scores."""
+    that the last `window`, or those of its own `chunk`.  bias: [heads, tokens of keys], added to the scaled scores.  sinks:
+    [heads], a logit more in each softmax."""
     group = q.shape[0] // k.shape[0]
     k, v = np.repeat(k, group, axis=0), np.repeat(v, group, axis=0)
     scores = q @ k.transpose(0, 2, 1) * scale
@@ -170,7 +171,13 @@ def attend(q, k, v, scale, window=None, bias=None, cap=None):
     seen = key <= query
     if window:
         seen &= key > query - window
+    if chunk:
+        seen &= key // chunk == query // chunk
     scores = np.where(seen, scores, -np.inf)
-    weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
-    weights /= weights.sum(axis=-1, keepdims=True)
+    largest = scores.max(axis=-1, keepdims=True)
+    if sinks is not None:
+        largest = np.maximum(largest, sinks[:, None, None])
+    weights = np.exp(scores - largest)
+    rest = 0.0 if sinks is None else np.exp(sinks[:, None, None] - largest)
+    weights /= weights.sum(axis=-1, keepdims=True) + rest
     return join_heads(weights @ v)

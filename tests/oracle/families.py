@@ -8,6 +8,8 @@ import numpy as np
 from decoder_parts import (
     ACTIVATIONS, attend, frequencies, gelu_exact, gelu_tanh, layer_norm, linear, rms_norm, split_heads, turn_halves,
     turn_neighbours)  # fmt: skip
+from families_newer import CLASSES as NEWER
+from families_newer import DEFAULTS as NEWER_DEFAULTS
 
 
 # What each class's config has where a file says nothing.
@@ -401,6 +403,8 @@ def gemma(c, w, tokens):
 
 def logits_of(c, weights, tokens):
     kind = c["model_type"]
+    if kind in NEWER:
+        return NEWER[kind]({**NEWER_DEFAULTS[kind], **c}, weights, tokens)
     return CLASSES[kind]({**DEFAULTS[kind], **c}, weights, tokens)
 
 

@@ -97,6 +97,48 @@ COHERE = llama_like("cohere", "Cohere", layer_norm_eps=0.02, logit_scale=0.3, us
 del COHERE["rms_norm_eps"], COHERE["tie_word_embeddings"], COHERE["head_dim"]
 del QWEN2["attention_bias"], QWEN2["head_dim"]
 
+# -- experts, sinks, chunks, latents, norms in other places (families_newer.py) --
+SLIDES = ["sliding_attention", "full_attention"]
+
+
+def newer(model_type, name, *without, **changes):
+    """Without the keys that its class does not have."""
+    config = llama_like(model_type, name, **changes)
+    return {k: v for k, v in config.items() if k not in ("attention_bias", *without)}
+
+
+MIXTRAL = newer("mixtral", "Mixtral", num_local_experts=6, num_experts_per_tok=2, sliding_window=None)
+QWEN_EXPERTS = {"num_experts": 6, "num_experts_per_tok": 3, "moe_intermediate_size": 20, "decoder_sparse_step": 1, "mlp_only_layers": []}
+QWEN3_MOE = newer("qwen3_moe", "Qwen3Moe", **QWEN_EXPERTS, norm_topk_prob=True, use_sliding_window=False)
+QWEN2_MOE = newer("qwen2_moe", "Qwen2Moe", "head_dim", **QWEN_EXPERTS, norm_topk_prob=False, shared_expert_intermediate_size=28,
+                  use_sliding_window=False)
+ERNIE_MOE = newer("ernie4_5_moe", "Ernie4_5_Moe", "head_dim", moe_num_experts=6, moe_k=3, moe_intermediate_size=20,
+                  moe_num_shared_experts=2, moe_layer_start_index=1, moe_layer_end_index=-1, moe_layer_interval=1, use_bias=False,
+                  tie_word_embeddings=True)
+GPT_OSS = newer(
+    "gpt_oss", "GptOss", num_local_experts=5, num_experts_per_tok=3, layer_types=SLIDES, sliding_window=5, head_dim=8,
+    max_position_embeddings=4096, rope_scaling={
+        "rope_type": "yarn", "factor": 32.0, "beta_fast": 8.0, "beta_slow": 1.0, "truncate": False,
+        "original_max_position_embeddings": 128})  # fmt: skip
+LLAMA4 = newer(
+    "llama4_text", "Llama4", num_hidden_layers=3, num_local_experts=4, num_experts_per_tok=2, intermediate_size_mlp=36,
+    no_rope_layers=[1, 1, 0], moe_layers=[0, 2], attention_chunk_size=9, use_qk_norm=True, attn_temperature_tuning=True,
+    floor_scale=4, attn_scale=0.2)  # fmt: skip
+DEEPSEEK = newer(
+    "deepseek_v3", "DeepseekV3", "head_dim", n_routed_experts=8, n_shared_experts=2, num_experts_per_tok=3,
+    moe_intermediate_size=20, n_group=4, topk_group=2, norm_topk_prob=True, routed_scaling_factor=1.5, first_k_dense_replace=1,
+    num_key_value_heads=4, q_lora_rank=14, kv_lora_rank=12, qk_nope_head_dim=10, qk_rope_head_dim=6, v_head_dim=8,
+    max_position_embeddings=512)  # fmt: skip
+FALCON = {
+    "architectures": ["FalconForCausalLM"], "model_type": "falcon", "vocab_size": 61, "hidden_size": 32,
+    "num_hidden_layers": 2, "num_attention_heads": 4, "layer_norm_epsilon": 0.02, "max_position_embeddings": 64,
+    "new_decoder_architecture": False, "multi_query": True, "parallel_attn": True, "bias": False, "alibi": False,
+    "activation": "gelu", "rope_theta": 10000.0}  # fmt: skip
+COHERE2 = newer("cohere2", "Cohere2", "rms_norm_eps", "tie_word_embeddings", layer_norm_eps=0.02, logit_scale=0.3,
+                layer_types=SLIDES, sliding_window=5)
+GLM4 = newer("glm4", "Glm4", attention_bias=True, partial_rotary_factor=0.5, head_dim=12) | {"attention_bias": True}
+
+
 # name: config, and what is not in a config: "with_unused", "without_prefix", "tokens", "length", "dtype".
 FIXTURES = {
     "llama": ({**LLAMA, "rope_scaling": None}, {"with_unused": True}),
@@ -203,6 +245,27 @@ FIXTURES = {
          "torch_dtype": "bfloat16"}, {"tokens": 70, "dtype": "BF16"}),
     "gpt2_f16": ({**GPT2, "torch_dtype": "float16"}, {"dtype": "F16"}),
     "gpt_neox_bf16": ({**NEOX, "torch_dtype": "bfloat16"}, {"dtype": "BF16"}),
+    "mixtral": (MIXTRAL, {}),
+    "mixtral_bf16": ({**MIXTRAL, "torch_dtype": "bfloat16"}, {"dtype": "BF16"}),
+    "qwen2_moe": (QWEN2_MOE, {}),
+    "qwen3_moe": ({**QWEN3_MOE, "head_dim": 12}, {}),
+    "qwen3_moe_dense": ({**QWEN3_MOE, "norm_topk_prob": False, "num_hidden_layers": 3, "mlp_only_layers": [1]}, {}),
+    "ernie4_5_moe": (ERNIE_MOE, {}),
+    "gpt_oss": (GPT_OSS, {}),
+    "gpt_oss_f16": ({**GPT_OSS, "torch_dtype": "float16"}, {"dtype": "F16"}),
+    "llama4": (LLAMA4, {}),
+    "deepseek_v3": (DEEPSEEK, {}),
+    "deepseek_v3_yarn": (
+        {**DEEPSEEK, "q_lora_rank": None, "first_k_dense_replace": 0, "rope_scaling": {
+            "rope_type": "yarn", "factor": 8.0, "mscale": 1.0, "mscale_all_dim": 0.8, "original_max_position_embeddings": 64}}, {}),
+    "olmo3": (newer("olmo3", "Olmo3", layer_types=SLIDES, sliding_window=5, rope_theta=500000.0), {}),
+    "exaone4": (newer("exaone4", "Exaone4", layer_types=SLIDES, sliding_window=5), {}),
+    "glm4": (GLM4, {}),
+    "cohere2": (COHERE2, {}),
+    "seed_oss": (newer("seed_oss", "SeedOss", attention_out_bias=False, mlp_bias=True) | {"attention_bias": True}, {}),
+    "falcon": ({**FALCON, "bias": True}, {}),
+    "falcon_grouped": ({**FALCON, "new_decoder_architecture": True, "num_kv_heads": 2}, {}),
+    "falcon_alibi": ({**FALCON, "multi_query": False, "parallel_attn": False, "alibi": True}, {}),
     # The class's own defaults.
     "llama_unsaid": (unsaid(LLAMA), {}),
     "mistral_unsaid": (unsaid(llama_like("mistral", "Mistral")), {}),

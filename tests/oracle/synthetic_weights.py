@@ -57,6 +57,10 @@ class Weights:
         """Stored the other way round: GPT-2's Conv1D."""
         return self.get(name, (inputs, out), 0.0, np.sqrt(3.0 / inputs))
 
+    def stack(self, name, *shape):
+        """A matrix for each of shape[0] experts, whose inputs are shape[1]."""
+        return self.get(name, shape, 0.0, np.sqrt(3.0 / shape[1]))
+
     def table(self, name, rows, width, deviation=1.0):
         return self.get(name, (rows, width), 0.0, deviation * np.sqrt(3.0))
 
