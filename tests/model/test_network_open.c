@@ -157,6 +157,19 @@ static void test_missing_tensors(void **state) {
         {"bloom", "transformer.word_embeddings_layernorm.weight"},
         {"bloom", "transformer.word_embeddings_layernorm.bias"},
         {"mpt", "transformer.blocks.1.norm_2.weight"},
+        {"mixtral", "model.layers.1.block_sparse_moe.experts.5.w3.weight"},
+        {"mixtral", "model.layers.0.block_sparse_moe.gate.weight"},
+        {"qwen2_moe", "model.layers.1.mlp.shared_expert.down_proj.weight"},
+        {"qwen2_moe", "model.layers.1.mlp.shared_expert_gate.weight"},
+        {"ernie4_5_moe", "model.layers.1.mlp.moe_statics.e_score_correction_bias"},
+        {"gpt_oss", "model.layers.1.self_attn.sinks"},
+        {"gpt_oss", "model.layers.0.mlp.experts.gate_up_proj_bias"},
+        {"gpt_oss", "model.layers.0.mlp.experts.down_proj"},
+        {"gpt_oss", "model.layers.0.mlp.router.bias"},
+        {"deepseek_v3", "model.layers.1.self_attn.kv_a_layernorm.weight"},
+        {"deepseek_v3", "model.layers.1.self_attn.q_b_proj.weight"},
+        {"glm4", "model.layers.1.post_mlp_layernorm.weight"},
+        {"falcon_grouped", "transformer.h.1.ln_mlp.bias"},
     };
     (void)state;
     for (size_t i = 0; i < sizeof missing / sizeof *missing; i++) {
@@ -185,6 +198,12 @@ static void test_extra_tensors(void **state) {
         {"stablelm_parallel", "model.layers.0.self_attn.v_proj.bias", "[24]"}, /* use_qkv_bias false */
         {"mpt", "transformer.blocks.0.norm_1.bias", "[24]"},                   /* no_bias true */
         {"cohere", "model.layers.0.post_attention_layernorm.weight", "[24]"},
+        {"mixtral", "model.layers.0.block_sparse_moe.experts.6.w1.weight", "[40, 24]"},
+        {"qwen3_moe_dense", "model.layers.1.mlp.gate.weight", "[6, 24]"}, /* mlp_only_layers */
+        {"qwen3_moe", "model.layers.0.mlp.shared_expert.gate_proj.weight", "[20, 24]"},
+        {"falcon_grouped", "transformer.h.0.self_attention.dense.bias", "[32]"},      /* bias false */
+        {"deepseek_v3_yarn", "model.layers.0.self_attn.q_a_proj.weight", "[14, 24]"}, /* q_lora_rank null */
+        {"deepseek_v3", "model.layers.2.input_layernorm.weight", "[24]"},
     };
     (void)state;
     for (size_t i = 0; i < sizeof more / sizeof *more; i++) {
@@ -218,6 +237,13 @@ static void test_wrong_shapes(void **state) {
         {"gpt2_plain", "wpe.weight", "[3, 24]", "x 24"},
         {"gpt2_plain", "h.0.mlp.c_fc.weight", "[96, 24]", "24 x"},
         {"qwen3", "model.layers.0.self_attn.q_norm.weight", "[4096]", "in one"},
+        {"mixtral", "model.layers.0.block_sparse_moe.experts.1.w2.weight", "[24, 41]", "24 x 40"},
+        {"gpt_oss", "model.layers.0.mlp.experts.gate_up_proj", "[4, 24, 80]", "5 experts"},
+        {"gpt_oss", "model.layers.0.mlp.experts.gate_up_proj", "[5, 24, 40]", "24 x 80"},
+        {"gpt_oss", "model.layers.0.mlp.experts.down_proj", "[5, 24]", "5 experts"},
+        {"gpt_oss", "model.layers.0.mlp.experts.down_proj_bias", "[5, 25]", "24"},
+        {"ernie4_5_moe", "model.layers.1.mlp.moe_statics.e_score_correction_bias", "[1, 5]", "6"},
+        {"deepseek_v3", "model.layers.1.self_attn.kv_b_proj.weight", "[72, 13]", "72 x 12"},
     };
     (void)state;
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
@@ -232,6 +258,20 @@ static void test_wrong_shapes(void **state) {
         refuses(folder, GYRE_EFORMAT, (const char *const[4]){wrong[i].tensor, wrong[i].says, folder, offset});
         json_decref(fixture);
     }
+}
+
+/* Layers of multi-token prediction are not read, if the config says that there are some. */
+static void test_extra_layers(void **state) {
+    (void)state;
+    json_t *fixture = synthetic_fixture("deepseek_v3");
+    set_key(json_object_get(fixture, "config"), "num_nextn_predict_layers", "1");
+    shape(fixture, "model.layers.2.eh_proj.weight", "[24, 48]");
+    synthetic_write_folder(fixture, folder);
+    opens(folder, "num_nextn_predict_layers");
+    shape(fixture, "model.layers.3.eh_proj.weight", "[24, 48]");
+    synthetic_write_folder(fixture, folder);
+    refuses(folder, GYRE_EFORMAT, (const char *const[4]){"model.layers.3.eh_proj.weight", "no tensor of the", folder, NULL});
+    json_decref(fixture);
 }
 
 /* A query norm over all heads where the class has one per head, and vice versa. */
@@ -448,6 +488,10 @@ static void test_unsupported_keys(void **state) {
         {"mpt", "logit_scale", "0.5", GYRE_EUNSUPPORTED},
         {"bloom", "num_key_value_heads", "2", GYRE_EUNSUPPORTED}, /* fused heads cannot be grouped */
         {"gpt_neox", "num_key_value_heads", "1", GYRE_EUNSUPPORTED},
+        {"gpt_oss", "swiglu_limit", "8", GYRE_EUNSUPPORTED},
+        {"gpt_oss", "swiglu_alpha", "1.5", GYRE_EUNSUPPORTED},
+        {"falcon_grouped", "parallel_attn", "false", GYRE_EUNSUPPORTED},
+        {"falcon", "num_ln_in_parallel_attn", "2", GYRE_EUNSUPPORTED},
     };
     (void)state;
     check_configs(cases, sizeof cases / sizeof *cases);
@@ -455,17 +499,39 @@ static void test_unsupported_keys(void **state) {
 
 static void test_invalid_keys(void **state) {
     static const config_case cases[] = {
-        {"llama", "vocab_size", "0", GYRE_EFORMAT},           {"llama", "vocab_size", "2147483648", GYRE_EFORMAT},
-        {"llama", "vocab_size", "-61", GYRE_EFORMAT},         {"llama", "vocab_size", "61.5", GYRE_EFORMAT},
-        {"llama", "vocab_size", "\"61\"", GYRE_EFORMAT},      {"llama", "hidden_size", "0", GYRE_EFORMAT},
-        {"llama", "hidden_size", "1e300", GYRE_EFORMAT},      {"llama", "intermediate_size", "0", GYRE_EFORMAT},
-        {"llama", "num_hidden_layers", "0", GYRE_EFORMAT},    {"llama", "num_hidden_layers", "1000000000", GYRE_EFORMAT},
-        {"llama", "num_attention_heads", "0", GYRE_EFORMAT},  {"llama", "num_key_value_heads", "3", GYRE_EFORMAT},
-        {"llama", "num_key_value_heads", "8", GYRE_EFORMAT},  {"llama", "head_dim", "0", GYRE_EFORMAT},
-        {"llama", "head_dim", "2147483647", GYRE_EFORMAT},    {"llama", "rms_norm_eps", "0", GYRE_EFORMAT},
-        {"llama", "rms_norm_eps", "-1e-5", GYRE_EFORMAT},     {"gemma2", "final_logit_softcapping", "-30", GYRE_EFORMAT},
-        {"granite", "logits_scaling", "0", GYRE_EFORMAT},     {"mpt", "expansion_ratio", "1e30", GYRE_EFORMAT},
-        {"mpt", "attn_config.kv_n_heads", "5", GYRE_EFORMAT}, {"mpt", "attn_config.clip_qkv", "-6", GYRE_EFORMAT},
+        {"llama", "vocab_size", "0", GYRE_EFORMAT},
+        {"llama", "vocab_size", "2147483648", GYRE_EFORMAT},
+        {"llama", "vocab_size", "-61", GYRE_EFORMAT},
+        {"llama", "vocab_size", "61.5", GYRE_EFORMAT},
+        {"llama", "vocab_size", "\"61\"", GYRE_EFORMAT},
+        {"llama", "hidden_size", "0", GYRE_EFORMAT},
+        {"llama", "hidden_size", "1e300", GYRE_EFORMAT},
+        {"llama", "intermediate_size", "0", GYRE_EFORMAT},
+        {"llama", "num_hidden_layers", "0", GYRE_EFORMAT},
+        {"llama", "num_hidden_layers", "1000000000", GYRE_EFORMAT},
+        {"llama", "num_attention_heads", "0", GYRE_EFORMAT},
+        {"llama", "num_key_value_heads", "3", GYRE_EFORMAT},
+        {"llama", "num_key_value_heads", "8", GYRE_EFORMAT},
+        {"llama", "head_dim", "0", GYRE_EFORMAT},
+        {"llama", "head_dim", "2147483647", GYRE_EFORMAT},
+        {"llama", "rms_norm_eps", "0", GYRE_EFORMAT},
+        {"llama", "rms_norm_eps", "-1e-5", GYRE_EFORMAT},
+        {"gemma2", "final_logit_softcapping", "-30", GYRE_EFORMAT},
+        {"granite", "logits_scaling", "0", GYRE_EFORMAT},
+        {"mpt", "expansion_ratio", "1e30", GYRE_EFORMAT},
+        {"mixtral", "num_local_experts", "0", GYRE_EFORMAT},
+        {"mixtral", "num_local_experts", "1000000", GYRE_EFORMAT},
+        {"mixtral", "num_experts_per_tok", "7", GYRE_EFORMAT},
+        {"mixtral", "num_experts_per_tok", "65", GYRE_EFORMAT},
+        {"qwen3_moe", "decoder_sparse_step", "0", GYRE_EFORMAT},
+        {"qwen3_moe", "mlp_only_layers", "[2]", GYRE_EFORMAT},
+        {"llama4", "moe_layers", "[-1]", GYRE_EFORMAT},
+        {"deepseek_v3", "n_group", "3", GYRE_EFORMAT},
+        {"deepseek_v3", "kv_lora_rank", "0", GYRE_EFORMAT},
+        {"deepseek_v3", "qk_rope_head_dim", "2147483647", GYRE_EFORMAT},
+        {"falcon_grouped", "num_kv_heads", "3", GYRE_EFORMAT},
+        {"mpt", "attn_config.kv_n_heads", "5", GYRE_EFORMAT},
+        {"mpt", "attn_config.clip_qkv", "-6", GYRE_EFORMAT},
     };
     (void)state;
     check_configs(cases, sizeof cases / sizeof *cases);
@@ -677,20 +743,14 @@ static void test_keys_of_ggufs(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_missing_tensors),
-                                       cmocka_unit_test(test_extra_tensors),
-                                       cmocka_unit_test(test_wrong_shapes),
-                                       cmocka_unit_test(test_wrong_kind_of_norm),
-                                       cmocka_unit_test(test_nonfinite_weights),
-                                       cmocka_unit_test(test_unaligned_data),
-                                       cmocka_unit_test(test_decoder_with_a_vision_tower),
-                                       cmocka_unit_test(test_unsupported_keys),
-                                       cmocka_unit_test(test_check_without_weights),
-                                       cmocka_unit_test(test_invalid_keys),
-                                       cmocka_unit_test(test_biases_of_mpt),
-                                       cmocka_unit_test(test_own_models_open),
-                                       cmocka_unit_test(test_hostile_sizes),
-                                       cmocka_unit_test(test_tensors_of_ggufs),
-                                       cmocka_unit_test(test_keys_of_ggufs)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_missing_tensors),  cmocka_unit_test(test_extra_tensors),
+        cmocka_unit_test(test_wrong_shapes),     cmocka_unit_test(test_wrong_kind_of_norm),
+        cmocka_unit_test(test_extra_layers),     cmocka_unit_test(test_nonfinite_weights),
+        cmocka_unit_test(test_unaligned_data),   cmocka_unit_test(test_decoder_with_a_vision_tower),
+        cmocka_unit_test(test_unsupported_keys), cmocka_unit_test(test_check_without_weights),
+        cmocka_unit_test(test_invalid_keys),     cmocka_unit_test(test_biases_of_mpt),
+        cmocka_unit_test(test_own_models_open),  cmocka_unit_test(test_hostile_sizes),
+        cmocka_unit_test(test_tensors_of_ggufs), cmocka_unit_test(test_keys_of_ggufs)};
     return cmocka_run_group_tests(tests, make_empty_folder, remove_files);
 }

@@ -125,8 +125,8 @@ def test_a_model_that_does_not_run_is_refused_at_once(tmp_path, configs, bundled
     with pytest.raises(gyre.Error, match="gpt-oss-20b.json is a config without weights: pass the folder") as caught:
         gyre.open(config)
     assert (caught.value.status, caught.value.field) == ("EINVAL", "path")
-    (tmp_path / "config.json").write_text(config.read_text())
-    with pytest.raises(gyre.Error, match='path: model_type: "gpt_oss" is not run, but these are: .*llama.*read its positions') as caught:
+    (tmp_path / "config.json").write_text((configs / "gemma-4.json").read_text())
+    with pytest.raises(gyre.Error, match='path: model_type: "gemma4" is not run, but these are: .*llama.*read its positions') as caught:
         gyre.open(tmp_path)
     assert (caught.value.status, caught.value.field) == ("EUNSUPPORTED", "path")
     (tmp_path / "config.json").write_text((bundled_model / "config.json").read_text())
@@ -152,3 +152,43 @@ def test_errors_of_models(bundled_model, configs) -> None:
         gyre.open(configs).load()
     with pytest.raises(gyre.Error):
         gyre.Tokenizer.open(configs / "llama-2-7b.json")
+
+
+def write_mixtral(folder: Path) -> None:
+    """A random model of two layers with four experts each, over bytes."""
+    sizes = {"vocab_size": 256, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4,
+             "num_key_value_heads": 2, "num_local_experts": 4, "num_experts_per_tok": 2, "max_position_embeddings": 128}
+    shapes = {"model.embed_tokens": (256, 32), "model.norm": (32,), "lm_head": (256, 32)}
+    for layer in range(2):
+        at = f"model.layers.{layer}."
+        shapes |= {at + "input_layernorm": (32,), at + "post_attention_layernorm": (32,), at + "block_sparse_moe.gate": (4, 32)}
+        shapes |= {f"{at}self_attn.{name}_proj": (rows, 32) for name, rows in (("q", 32), ("k", 16), ("v", 16), ("o", 32))}
+        for expert in range(4):
+            shapes |= {f"{at}block_sparse_moe.experts.{expert}.{name}": (32, 48) if name == "w2" else (48, 32)
+                       for name in ("w1", "w2", "w3")}  # fmt: skip
+    random, head, data = np.random.default_rng(0), {}, b""
+    for name, shape in shapes.items():
+        numbers = (random.normal(size=shape) / shape[-1] ** 0.5).astype("<f4").tobytes()
+        head[name + ".weight"] = {"dtype": "F32", "shape": shape, "data_offsets": [len(data), len(data) + len(numbers)]}
+        data += numbers
+    text = json.dumps(head).encode()
+    (folder / "model.safetensors").write_bytes(len(text).to_bytes(8, "little") + text + data)
+    (folder / "config.json").write_text(json.dumps({"model_type": "mixtral", "rope_theta": 10000.0, **sizes}))
+
+
+def test_commands_read_a_mixture_of_experts(tmp_path, bundled_model) -> None:
+    write_mixtral(tmp_path)
+    of_bytes = ["--tokenizer", str(bundled_model), "--json"]
+    text, longer = tmp_path / "text", tmp_path / "longer"
+    text.write_text((TEXT * 2)[:65])
+    longer.write_text(TEXT * 30)
+    ids = np.frombuffer(text.read_bytes(), "u1").astype("i4")
+    logits = gyre.open(tmp_path).logits(ids).astype("f8")[:-1]
+    bits = (np.log(np.exp(logits).sum(-1)) - logits[np.arange(64), ids[1:]]) / np.log(2)
+    measured = json.loads(gyre._command.run(["eval", str(tmp_path), "--text", str(text), "--contexts", "64", "--protocol", "truncate",
+                                             *of_bytes]))  # fmt: skip
+    assert measured["results"][0]["bits_per_token"] == pytest.approx(bits.mean(), rel=1e-5)
+    found = json.loads(gyre._command.run(["passkey", str(tmp_path), "--lengths", "400", "--depths", "2", *of_bytes]))
+    assert [len(result["trials"]) for result in found["results"]] == [10, 10]
+    advice = json.loads(gyre._command.run(["extend", str(tmp_path), "--to", "256", "--text", str(longer), *of_bytes]))
+    assert advice["verdict"]["cost"]["near"] == 128

@@ -106,6 +106,7 @@ typedef struct gyre_architecture {
     int sinks;                /* 1: SINKS are required */
     int chunked;              /* 1: the windows of a reading are chunks, which a query sees from their beginning on */
     int parallel_mlp_norm;    /* with parallel_residual: 1 = MLP_NORM is required; 0 = the mlp reads ATTN_NORM */
+    int64_t extra_layers;     /* of multi-token prediction, after the others in a file; not read */
     int tied;                 /* 1: lm_head is the embedding, unless a file holds an lm_head */
     double embed_scale, residual_scale, logit_scale;   /* 1 = none */
     double attn_softcap, logit_softcap;                /* 0 = none */

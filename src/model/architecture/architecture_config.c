@@ -302,6 +302,7 @@ static void read_family(const gyre_scope *s, const gyre_family_row *row, gyre_ar
     if (a->activation == GYRE_ACTIVATION_CLAMPED_SWIGLU) read_clamped_swiglu(s);
     if (strcmp(a->family, "llama4_text") == 0) read_llama4(s, a);
     gyre_mixture_from_config(s, a);
+    a->extra_layers = gyre_scope_integer(s, "num_nextn_predict_layers", 0, 0);
     reject_unsupported(s, row->traits, a->mixture.routing.experts > 0);
 }
 

@@ -35,22 +35,24 @@ typedef struct mixture_row {
     norm_rule norm;
     layer_rule layers;
     int traits;
+    int64_t dense, shared, groups, kept_groups; /* also: layers before the first with experts; SHARED_COUNT, GROUPS */
+    double scale;
 } mixture_row;
 
+#define SOFTMAX GYRE_ROUTER_SOFTMAX
+#define SIGMOID GYRE_ROUTER_SIGMOID
+/* clang-format off */
 static const mixture_row rows[] = {
-    {"mixtral", "intermediate_size", 8, 2, 14336, GYRE_ROUTER_SOFTMAX, ALWAYS, ALL_LAYERS, 0},
-    {"qwen2_moe", "moe_intermediate_size", 60, 4, 1408, GYRE_ROUTER_SOFTMAX, FLAG_OFF, BY_STEP, SHARED_SIZE | SHARED_SWITCH},
-    {"qwen3_moe", "moe_intermediate_size", 128, 8, 768, GYRE_ROUTER_SOFTMAX, FLAG_OFF, BY_STEP, 0},
-    {"gpt_oss", "intermediate_size", 128, 4, 2880, GYRE_ROUTER_SOFTMAX, ALWAYS, ALL_LAYERS, IN_OUT | INTERLEAVED},
-    {"ernie4_5_moe", "moe_intermediate_size", 64, 6, 1536, GYRE_ROUTER_SOFTMAX, ALWAYS, BY_RANGE,
-     SHARED_COUNT | CHOICE_BIAS},
-    {"llama4_text", "intermediate_size", 16, 1, 8192, GYRE_ROUTER_SIGMOID, NEVER, LISTED,
-     SHARED_EQUAL | WEIGHS_INPUT | IN_OUT},
-    {"deepseek_v3", "moe_intermediate_size", 256, 8, 2048, GYRE_ROUTER_SIGMOID, FLAG_ON, AFTER_DENSE,
-     SHARED_COUNT | CHOICE_BIAS | GROUPS},
-    {"glm4_moe", "moe_intermediate_size", 128, 8, 1408, GYRE_ROUTER_SIGMOID, FLAG_ON, AFTER_DENSE,
-     SHARED_COUNT | CHOICE_BIAS | GROUPS},
+    {"mixtral", "intermediate_size", 8, 2, 14336, SOFTMAX, ALWAYS, ALL_LAYERS, 0, 0, 0, 1, 1, 1},
+    {"qwen2_moe", "moe_intermediate_size", 60, 4, 1408, SOFTMAX, FLAG_OFF, BY_STEP, SHARED_SIZE | SHARED_SWITCH, 0, 0, 1, 1, 1},
+    {"qwen3_moe", "moe_intermediate_size", 128, 8, 768, SOFTMAX, FLAG_OFF, BY_STEP, 0, 0, 0, 1, 1, 1},
+    {"gpt_oss", "intermediate_size", 128, 4, 2880, SOFTMAX, ALWAYS, ALL_LAYERS, IN_OUT | INTERLEAVED, 0, 0, 1, 1, 1},
+    {"ernie4_5_moe", "moe_intermediate_size", 64, 6, 1536, SOFTMAX, ALWAYS, BY_RANGE, SHARED_COUNT | CHOICE_BIAS, 1, 2, 1, 1, 1},
+    {"llama4_text", "intermediate_size", 16, 1, 8192, SIGMOID, NEVER, LISTED, SHARED_EQUAL | WEIGHS_INPUT | IN_OUT, 0, 0, 1, 1, 1},
+    {"deepseek_v3", "moe_intermediate_size", 256, 8, 2048, SIGMOID, FLAG_ON, AFTER_DENSE, SHARED_COUNT | CHOICE_BIAS | GROUPS, 3, 1, 8, 4, 2.5},
+    {"glm4_moe", "moe_intermediate_size", 128, 8, 1408, SIGMOID, FLAG_ON, AFTER_DENSE, SHARED_COUNT | CHOICE_BIAS | GROUPS, 1, 1, 1, 1, 1},
 };
+/* clang-format on */
 
 static const char *const experts_keys[] = {"num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts", NULL};
 static const char *const active_keys[] = {"num_experts_per_tok", "experts_per_token", "moe_k", NULL};
@@ -84,33 +86,41 @@ static void set_listed(const gyre_scope *s, const char *key, int value, gyre_arc
 }
 
 static void set_layers(gyre_architecture *a, int64_t first, int64_t last, int64_t step) {
-    for (int64_t i = first; i <= last && i < a->layers; i++)
+    for (int64_t i = first; step > 0 && i <= last && i < a->layers; i++)
         if ((i + 1) % step == 0) gyre_mixture_set(&a->mixture, i);
 }
 
-static void read_layers(const gyre_scope *s, layer_rule rule, gyre_architecture *a) {
+static void read_layers(const gyre_scope *s, const mixture_row *row, gyre_architecture *a) {
     const int64_t last = a->layers - 1;
-    if (a->layers > GYRE_MIXTURE_LAYERS)
+    if (a->layers > GYRE_MIXTURE_LAYERS) {
         gyre_scope_fail(s, GYRE_EUNSUPPORTED, "num_hidden_layers", "%lld: with experts at most %d", (long long)a->layers,
                         (int)GYRE_MIXTURE_LAYERS);
-    else if (rule == ALL_LAYERS)
+        return;
+    }
+    switch (row->layers) {
+    case ALL_LAYERS:
         set_layers(a, 0, last, 1);
-    else if (rule == BY_STEP)
+        break;
+    case BY_STEP:
         set_layers(a, 0, last, gyre_scope_integer(s, "decoder_sparse_step", 1, 1));
-    else if (rule == AFTER_DENSE)
-        set_layers(a, gyre_scope_integer(s, "first_k_dense_replace", 0, strcmp(a->family, "glm4_moe") == 0 ? 1 : 3), last,
-                   1);
-    else if (rule == BY_RANGE)
-        set_layers(a, gyre_scope_integer(s, "moe_layer_start_index", 0, 1),
-                   gyre_scope_integer(s, "moe_layer_end_index", -1, -1) < 0
-                       ? last
-                       : gyre_scope_integer(s, "moe_layer_end_index", 0, 0),
+        set_listed(s, "mlp_only_layers", 0, a);
+        break;
+    case AFTER_DENSE:
+        set_layers(a, gyre_scope_integer(s, "first_k_dense_replace", 0, row->dense), last, 1);
+        break;
+    case BY_RANGE: {
+        const int64_t end = gyre_scope_integer(s, "moe_layer_end_index", -1, -1);
+        set_layers(a, gyre_scope_integer(s, "moe_layer_start_index", 0, row->dense), end < 0 ? last : end,
                    gyre_scope_integer(s, "moe_layer_interval", 1, 1));
-    else if (json_is_array(gyre_scope_value(s, "moe_layers")))
-        set_listed(s, "moe_layers", 1, a);
-    else
-        set_layers(a, 0, last, gyre_scope_integer(s, "interleave_moe_layer_step", 1, 1));
-    if (rule == BY_STEP) set_listed(s, "mlp_only_layers", 0, a);
+        break;
+    }
+    case LISTED:
+        if (json_is_array(gyre_scope_value(s, "moe_layers")))
+            set_listed(s, "moe_layers", 1, a);
+        else
+            set_layers(a, 0, last, gyre_scope_integer(s, "interleave_moe_layer_step", 1, 1));
+        break;
+    }
 }
 
 /* -- the router and the shared expert -- */
@@ -126,10 +136,9 @@ static void read_routing(const gyre_scope *s, const mixture_row *row, gyre_routi
         gyre_scope_fail(s, GYRE_EFORMAT, gyre_scope_first(s, active_keys), "%lld of %lld experts", (long long)r->active,
                         (long long)r->experts);
     if (!(row->traits & GROUPS)) return;
-    const int whole = strcmp(row->family, "glm4_moe") == 0;
-    r->groups = gyre_scope_integer(s, "n_group", 1, whole ? 1 : 8);
-    r->kept_groups = gyre_scope_integer(s, "topk_group", 1, whole ? 1 : 4);
-    r->scale = gyre_scope_number(s, "routed_scaling_factor", whole ? 1 : 2.5);
+    r->groups = gyre_scope_integer(s, "n_group", 1, row->groups);
+    r->kept_groups = gyre_scope_integer(s, "topk_group", 1, row->kept_groups);
+    r->scale = gyre_scope_number(s, "routed_scaling_factor", row->scale);
     if (r->groups < 1 || r->experts % r->groups != 0 || r->kept_groups < 1 || r->kept_groups > r->groups ||
         r->experts / r->groups * r->kept_groups < r->active)
         gyre_scope_fail(s, GYRE_EFORMAT, "n_group", "%lld groups of %lld experts, and %lld experts of %lld groups",
@@ -141,8 +150,7 @@ static void read_shared(const gyre_scope *s, const mixture_row *row, gyre_mixtur
     if (row->traits & SHARED_SIZE) m->shared_dim = gyre_scope_integer(s, "shared_expert_intermediate_size", 1, 5632);
     if (row->traits & SHARED_COUNT) {
         const char *key = gyre_scope_first(s, shared_keys);
-        const int64_t fallback = strcmp(row->family, "ernie4_5_moe") == 0 ? 2 : 1;
-        const int64_t count = key ? gyre_scope_integer(s, key, 0, fallback) : fallback;
+        const int64_t count = key ? gyre_scope_integer(s, key, 0, row->shared) : row->shared;
         if (count > GYRE_MOST_EXPERTS) gyre_scope_fail(s, GYRE_EFORMAT, key, "%lld", (long long)count);
         m->shared_dim = count * m->expert_dim;
     }
@@ -160,7 +168,7 @@ void gyre_mixture_from_config(const gyre_scope *s, gyre_architecture *a) {
     read_routing(s, row, &m->routing);
     m->expert_dim = read_count(s, (const char *const[]){row->dim_key, NULL}, row->dim, MAX_EXPERT_DIM);
     read_shared(s, row, m);
-    read_layers(s, row->layers, a);
+    read_layers(s, row, a);
     m->choice_bias = (row->traits & CHOICE_BIAS) != 0;
     m->weighs_input = (row->traits & WEIGHS_INPUT) != 0;
     m->in_out = (row->traits & IN_OUT) != 0;

@@ -27,8 +27,10 @@ static int take_stack(gyre_loader *o, gyre_tensor_place place, const char *suffi
         return 0;
     }
     if (out->rank == rank && out->shape[0] == experts) return 1;
-    gyre_load_fail(o, GYRE_EFORMAT, "%s: %lld in %d dimensions, where the config asks for %lld experts in %d (%s)",
-                   out->name, (long long)out->shape[0], out->rank, (long long)experts, rank, out->file);
+    gyre_load_fail(o, GYRE_EFORMAT,
+                   "%s: %lld in %d dimensions, where the config asks for %lld experts in %d (%s, offset %llu)", out->name,
+                   (long long)out->shape[0], out->rank, (long long)experts, rank, out->file,
+                   (unsigned long long)out->offset);
     return 0;
 }
 
@@ -56,8 +58,9 @@ static float *load_biases(gyre_loader *o, gyre_tensor_place place, const char *s
         return NULL;
     if (!take_stack(o, place, suffix, 2, &tensor)) return NULL;
     if (tensor.shape[1] != n)
-        gyre_load_fail(o, GYRE_EFORMAT, "%s: %lld numbers for an expert, where the config asks for %lld (%s)", tensor.name,
-                       (long long)tensor.shape[1], (long long)n, tensor.file);
+        gyre_load_fail(o, GYRE_EFORMAT, "%s: %lld numbers for an expert, where the config asks for %lld (%s, offset %llu)",
+                       tensor.name, (long long)tensor.shape[1], (long long)n, tensor.file,
+                       (unsigned long long)tensor.offset);
     float *all = o->status ? NULL : gyre_load_floats(o, &tensor);
     if (!all || !interleaved) return all;
     float *sorted = gyre_network_alloc(o->net, (size_t)(experts * n) * sizeof *sorted);
@@ -78,7 +81,7 @@ static void load_fused_stacks(gyre_loader *o, int64_t layer, gyre_expert *expert
     if (!take_stack(o, places[0], BARE, 3, &gate_up) || !take_stack(o, places[1], BARE, 3, &down)) return;
     const float *biases = load_biases(o, places[0], "_bias", both, m->interleaved);
     const float *down_biases = load_biases(o, places[1], "_bias", a->model_dim, 0);
-    for (int64_t e = 0; e < experts && !o->status; e++) {
+    for (int64_t e = 0; e < (o->faults ? 1 : experts) && !o->status; e++) { /* all parts have the same faults */
         const gyre_file_tensor parts[2] = {part_of(&gate_up, experts, e), part_of(&down, experts, e)};
         const gyre_matrix matrix = gyre_load_matrix(o, &parts[0], both, a->model_dim, m->in_out);
         expert[e].down.w = gyre_load_matrix(o, &parts[1], a->model_dim, m->expert_dim, m->in_out);
@@ -101,7 +104,7 @@ static void load_separate(gyre_loader *o, int64_t layer, gyre_expert *expert) {
         gyre_file_tensor all;
         if (stacked && !take_stack(o, gyre_in_layer(roles[i], layer), ".weight", 3, &all)) return;
         const float *biases = stacked ? load_biases(o, gyre_in_layer(roles[i], layer), ".bias", out, 0) : NULL;
-        for (int64_t e = 0; e < experts && !o->status; e++) {
+        for (int64_t e = 0; e < (stacked && o->faults ? 1 : experts) && !o->status; e++) {
             gyre_affine *to = i == 0 ? &expert[e].gate : i == 1 ? &expert[e].up : &expert[e].down;
             if (stacked) {
                 const gyre_file_tensor part = part_of(&all, experts, e);
@@ -124,8 +127,8 @@ static const float *load_choice_bias(gyre_loader *o, int64_t layer, int64_t expe
         return NULL;
     }
     if (tensor.count != experts)
-        gyre_load_fail(o, GYRE_EFORMAT, "%s: %lld numbers, where the config asks for %lld (%s)", tensor.name,
-                       (long long)tensor.count, (long long)experts, tensor.file);
+        gyre_load_fail(o, GYRE_EFORMAT, "%s: %lld numbers, where the config asks for %lld (%s, offset %llu)", tensor.name,
+                       (long long)tensor.count, (long long)experts, tensor.file, (unsigned long long)tensor.offset);
     return o->status ? NULL : gyre_load_floats(o, &tensor);
 }
 

@@ -107,11 +107,22 @@ static int is_vision_tensor(const gyre_architecture *a, const char *name) {
     return a->vision_tower && (strncmp(name, "vision_tower.", 13) == 0 || strncmp(name, "multi_modal_projector.", 22) == 0);
 }
 
+/* Tensors of layers of multi-token prediction, numbered on from the decoder's. */
+static int is_extra_layer(const gyre_architecture *a, const char *name) {
+    static const char before[] = "model.layers.";
+    char *end;
+    if (a->extra_layers < 1 || strncmp(name, before, sizeof before - 1) != 0) return 0;
+    const long long layer = strtoll(name + sizeof before - 1, &end, 10);
+    return *end == '.' && layer >= a->layers && layer - a->layers < a->extra_layers;
+}
+
 /* Refuses weights that the decoder would silently ignore: a bias, an extra layer. */
 static void check_unknown_tensors(gyre_loader *o) {
     for (int64_t i = 0; i < gyre_tensor_store_count(o->net->store) && !o->status; i++) {
         const gyre_file_tensor tensor = gyre_tensor_store_at(o->net->store, i);
-        if (o->used[i] || gyre_network_ignores(tensor.name) || is_vision_tensor(&o->net->arch, tensor.name)) continue;
+        if (o->used[i] || gyre_network_ignores(tensor.name) || is_vision_tensor(&o->net->arch, tensor.name) ||
+            is_extra_layer(&o->net->arch, tensor.name))
+            continue;
         gyre_load_fail(o, GYRE_EFORMAT, "%.100s: no tensor of the %s that the config describes%s (%s, offset %llu)",
                        gyre_make_printable(tensor.name, strlen(tensor.name)).text, o->net->arch.family,
                        gyre_ends_with(tensor.name, ".bias") ? ", which has no such bias" : "", tensor.file,

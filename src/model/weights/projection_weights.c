@@ -16,8 +16,8 @@ static gyre_norm_weights load_head_norm(gyre_loader *o, gyre_tensor_role role, i
         return none;
     }
     if (tensor.rank != 2 || tensor.shape[0] != heads || tensor.shape[1] != a->head_dim)
-        gyre_load_fail(o, GYRE_EFORMAT, "%s: not %lld x %lld gains (%s)", tensor.name, (long long)heads,
-                       (long long)a->head_dim, tensor.file);
+        gyre_load_fail(o, GYRE_EFORMAT, "%s: not %lld x %lld gains (%s, offset %llu)", tensor.name, (long long)heads,
+                       (long long)a->head_dim, tensor.file, (unsigned long long)tensor.offset);
     return (gyre_norm_weights){o->status ? NULL : gyre_load_floats(o, &tensor), NULL, a->head_dim};
 }
 
