@@ -126,7 +126,7 @@ def test_a_model_that_does_not_run_is_refused_at_once(tmp_path, configs, bundled
         gyre.open(config)
     assert (caught.value.status, caught.value.field) == ("EINVAL", "path")
     (tmp_path / "config.json").write_text((configs / "gemma-4.json").read_text())
-    with pytest.raises(gyre.Error, match='path: model_type: "gemma4" is not run, but these are: .*llama.*read its positions') as caught:
+    with pytest.raises(gyre.Error, match='path: model_type: "gemma4" is not run: docs/models.md lists the families that are.*read its positions') as caught:
         gyre.open(tmp_path)
     assert (caught.value.status, caught.value.field) == ("EUNSUPPORTED", "path")
     (tmp_path / "config.json").write_text((bundled_model / "config.json").read_text())

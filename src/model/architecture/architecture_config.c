@@ -144,7 +144,8 @@ static void read_biases(const gyre_scope *s, unsigned traits, gyre_architecture 
         if (traits & flags[i].trait) read_bias_flag(s, flags[i].key, flags[i].bits, a);
 }
 
-/* cohere: LayerNorm with gains for each head; llama4: no gains; glm4_moe: as qwen3. */
+/* cohere: LayerNorm with gains for each head; llama4: no gains, and after the rotation, which keeps lengths, so that the
+ * norm may come before it; glm4_moe: as qwen3. */
 static void read_qk_norm(const gyre_scope *s, gyre_architecture *a) {
     const int is_llama4 = strcmp(a->family, "llama4_text") == 0;
     if (!gyre_scope_bool(s, "use_qk_norm", is_llama4)) return;
@@ -345,12 +346,6 @@ static void read_gemma3(const gyre_scope *s, gyre_architecture *a) {
     a->vision_tower = 1;
 }
 
-static void reject_type(const gyre_scope *s, const char *type) {
-    char list[GYRE_FAMILY_LIST];
-    gyre_family_list(0, list);
-    gyre_scope_fail(s, GYRE_EUNSUPPORTED, "model_type", "\"%.60s\" is not run, but these are: gyre, gemma3, %s", type, list);
-}
-
 static void read_root(const gyre_scope *s, gyre_architecture *a) {
     const char *type = gyre_scope_string(s, "model_type", NULL);
     if (!is_ok(s)) return;
@@ -362,7 +357,7 @@ static void read_root(const gyre_scope *s, gyre_architecture *a) {
     else if (strcmp(type, "gyre") == 0)
         gyre_scope_fail(s, GYRE_EUNSUPPORTED, "model_type", "\"gyre\": name its folder, not a file of it");
     else
-        reject_type(s, type);
+        gyre_scope_fail(s, GYRE_EUNSUPPORTED, "model_type", "\"%.60s\" " GYRE_FAMILY_NOT_RUN, type);
 }
 
 gyre_status gyre_architecture_from_config(gyre_architecture *out, const gyre_config_document *config, gyre_error *err) {

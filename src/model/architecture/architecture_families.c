@@ -1,7 +1,6 @@
 #include "model/architecture/architecture_families.h"
 #include "gyre/gyre_fields.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #define BIT(role)   GYRE_TENSOR_BIT(role)
@@ -276,13 +275,4 @@ const gyre_family_row *gyre_family_row_of(const char *model_type) {
 
 const gyre_family_row *gyre_family_row_of_gguf(const char *architecture) {
     return find(gguf_rows, sizeof gguf_rows / sizeof *gguf_rows, architecture);
-}
-
-void gyre_family_list(int of_gguf, char out[GYRE_FAMILY_LIST]) {
-    const gyre_family_row *list = of_gguf ? gguf_rows : hf_rows;
-    const size_t count = of_gguf ? sizeof gguf_rows / sizeof *gguf_rows : sizeof hf_rows / sizeof *hf_rows;
-    int length = 0;
-    out[0] = 0;
-    for (size_t i = 0; i < count && length < GYRE_FAMILY_LIST; i++)
-        length += snprintf(out + length, (size_t)(GYRE_FAMILY_LIST - length), "%s%s", i ? ", " : "", list[i].type);
 }

@@ -56,9 +56,8 @@ const gyre_family_row *gyre_family_row_of(const char *model_type);
 const gyre_family_row *gyre_family_row_of_gguf(const char *architecture);
 /* *a = the architecture of the row, without sizes. */
 void gyre_architecture_from_row(gyre_architecture *a, const gyre_family_row *row);
-enum { GYRE_FAMILY_LIST = 512 };
-/* out = "llama, mistral, ...", for messages. */
-void gyre_family_list(int of_gguf, char out[GYRE_FAMILY_LIST]);
+/* What is wrong with a family that has no row. */
+#define GYRE_FAMILY_NOT_RUN "is not run: docs/models.md lists the families that are"
 
 /* The names of a falcon whose attention and mlp have a norm each. */
 extern const char *const gyre_falcon_two_norms[GYRE_TENSOR_ROLES];

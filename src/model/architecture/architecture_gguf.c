@@ -76,12 +76,9 @@ static void read_options(const gyre_gguf_source *s, const gyre_family_row *row, 
 static gyre_status read_architecture(gyre_architecture *out, const gyre_gguf *file, const char *name, const char *path,
                                      gyre_error *err) {
     const gyre_family_row *row = gyre_family_row_of_gguf(name);
-    if (!row) {
-        char list[GYRE_FAMILY_LIST];
-        gyre_family_list(1, list);
-        return gyre_fail(err, GYRE_EUNSUPPORTED, "general.architecture: \"%.60s\" is not run, but these are: %s (%s)",
-                         gyre_make_printable(name, strlen(name)).text, list, path);
-    }
+    if (!row)
+        return gyre_fail(err, GYRE_EUNSUPPORTED, "general.architecture: \"%.60s\" " GYRE_FAMILY_NOT_RUN " (%s)",
+                         gyre_make_printable(name, strlen(name)).text, path);
     gyre_architecture a;
     gyre_build *build = gyre_build_begin(path, "GGUF", GYRE_PROFILE_LLAMA_CPP, 0, err);
     if (!build) return GYRE_ENOMEM;
