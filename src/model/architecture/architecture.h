@@ -89,7 +89,7 @@ typedef struct gyre_architecture {
     int vision_tower;   /* 1: the files also hold an image encoder, which is ignored */
     int64_t vocab, model_dim, layers, heads, kv_heads, head_dim, mlp_dim;
     int64_t query_vectors; /* channels of queries beyond head_dim, which keys lack */
-    int64_t value_dim; /* channels of a value */
+    int64_t value_dim;     /* channels of a value */
     gyre_mixture mixture;
     gyre_latents latents;
     gyre_norm_kind norm;

@@ -93,7 +93,8 @@ static int print_case(const bench_options *o, const growth_case *c, const growth
                               JSON(memory), "memory_expected", JSON(c->memory), "defect", json_boolean(slow || large));
     JSON_ADD(row, "sizes", cli_json_integers(curve->sizes, curve->count), "seconds_by_size",
              cli_json_numbers(curve->seconds, curve->count), "bytes_by_size", cli_json_integers(curve->bytes, curve->count));
-    return bench_print_row(o, row, columns, COLUMNS, notes[slow + 2 * large]);
+    const bench_quiet no_rounds = {.quiet = -1, .nops = NAN}; /* processor time of separate processes */
+    return bench_print_row(o, row, &no_rounds, columns, COLUMNS, notes[slow + 2 * large]);
 }
 
 static int run_case(const bench_options *o, const growth_case *c, double *seconds, cli_progress *progress) {

@@ -1,8 +1,14 @@
 /* growth_fit.c: the exponent of a value that grows with a size. */
 #include "tools/bench/growth/growth.h"
 #include <math.h>
+#include <stdlib.h>
 
 enum { FITTED = 4, PAIRS = FITTED * (FITTED - 1) / 2 };
+
+static int ascending(const void *left, const void *right) {
+    const double a = *(const double *)left, b = *(const double *)right;
+    return (a > b) - (a < b);
+}
 
 /* out = the median slope over all pairs of the last FITTED points; NAN for fewer than two. */
 static double median_slope(const double *x, const double *y, int count) {
@@ -12,7 +18,7 @@ static double median_slope(const double *x, const double *y, int count) {
         for (int j = i + 1; j < count; j++)
             slopes[pairs++] = (y[j] - y[i]) / (x[j] - x[i]);
     if (!pairs) return NAN;
-    (void)bench_median(slopes, pairs); /* sorts them */
+    qsort(slopes, (size_t)pairs, sizeof *slopes, ascending);
     return (slopes[(pairs - 1) / 2] + slopes[pairs / 2]) / 2;
 }
 
