@@ -1,7 +1,6 @@
 /* test_extend.c: gyre extend from outside: its numbers, the files it writes, its refusals. */
 #include "make_gguf.h"
 #include "run_command.h"
-
 #include <float.h>
 #include <math.h>
 #include <sys/resource.h>

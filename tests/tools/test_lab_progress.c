@@ -63,6 +63,31 @@ static void caption_of_two_lines(void **state) {
     assert_null(strstr(figure, "dynamic"));
 }
 
+/* A row is printed while the lab goes on, and Ctrl-C keeps it.  What says how far the work is does not mix with the rows. */
+static void rows_at_once(void **state) {
+    (void)state;
+    static char page[1 << 23];
+    outcome o;
+    const pid_t child = start("lab --text @text --preset smoke --encodings all --force --report @cut.html --work @lab-rows",
+                              in_folder("rows"));
+    if (!wait_for_text("rows", "\nnope ", child)) fail_msg("no row before the end");
+    assert_int_equal(kill(child, SIGINT), 0);
+    finish(child, &o);
+    read_whole(in_folder("rows"), o.out, sizeof o.out);
+    assert_int_equal(o.exit, 130);
+    assert_non_null(strstr(o.out, "encoding  ")); /* the head comes first */
+    assert_true(strstr(o.out, "encoding  ") < strstr(o.out, "\nnope "));
+    assert_null(strstr(o.out, "fine-tuned"));
+    assert_non_null(strstr(o.out, "report: "));
+    assert_non_null(strstr(o.err, " rows are complete, the others are missing here and in the report"));
+    assert_non_null(strstr(o.err, "the same command with --force continues from here"));
+    assert_non_null(strstr(o.err, " left\n"));
+    assert_null(strstr(o.out, " left\n"));
+    read_whole(in_folder("cut.html"), page, sizeof page);
+    assert_non_null(strstr(page, "The run was stopped: "));
+    assert_non_null(strstr(page, "nope"));
+}
+
 /* --preset methods: one model, at every context of the lab, and nothing is trained. */
 static void methods_of_bundled(void **state) {
     (void)state;
@@ -82,6 +107,7 @@ static void methods_of_bundled(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(duration), cmocka_unit_test(progress_lines),
-                                       cmocka_unit_test(caption_of_two_lines), cmocka_unit_test(methods_of_bundled)};
+                                       cmocka_unit_test(caption_of_two_lines), cmocka_unit_test(methods_of_bundled),
+                                       cmocka_unit_test(rows_at_once)};
     return cmocka_run_group_tests(tests, make_text, remove_folder);
 }

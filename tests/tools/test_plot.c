@@ -2,7 +2,6 @@
 #define _XOPEN_SOURCE 700 /* posix_openpt */
 #include "read_plot_table.h"
 #include "tools/cli/cli.h"
-
 #include <math.h>
 
 static const double PI = 3.14159265358979323846;
