@@ -24,16 +24,17 @@ typedef struct held {
 static void attend(const naive *d, const held *cache, int64_t layer, double *out) {
     const gyre_model_config *c = &d->m->config;
     const int64_t dim = c->head_dim, group = c->heads / c->kv_heads, m = cache->count - 1;
+    const int64_t query = gyre_query_dim(c), keys = c->heads * query;
     const double *own = cache->qkv + (layer * TOKENS + cache->token[m]) * cache->row;
     const int polar = naive_has(d, GYRE_LAYER_PART_POLAR);
     naive_scheme scheme = naive_scheme_make(d, layer);
     for (int64_t h = 0; h < c->heads; h++) {
-        double s[WINDOW], sum = 0, q[HEAD], k[HEAD], values[WINDOW][HEAD];
+        double s[WINDOW], sum = 0, q[2 * HEAD], k[2 * HEAD] = {0}, values[WINDOW][HEAD];
         for (int64_t n = 0; n <= m; n++) {
             const naive_pair pair = {layer, h, m, n};
             const double *other = cache->qkv + (layer * TOKENS + cache->token[n]) * cache->row;
-            memcpy(q, own + h * dim, sizeof q);
-            memcpy(k, other + (c->heads + h / group) * dim, sizeof k);
+            memcpy(q, own + h * query, (size_t)query * sizeof *q);
+            memcpy(k, other + keys + h / group * dim, (size_t)dim * sizeof *k);
             if (!polar && !scheme.of.rotates) {
                 naive_rotate(d, (double)m, q);
                 naive_rotate(d, (double)n, k);
@@ -49,8 +50,8 @@ static void attend(const naive *d, const held *cache, int64_t layer, double *out
         for (int64_t n = 0; n <= m; n++)
             for (int64_t i = 0; i < dim; i++)
                 out[h * dim + i] += s[n] / sum *
-                                    (values[n][i] + cache->qkv[(layer * TOKENS + cache->token[n]) * cache->row +
-                                                               (c->heads + c->kv_heads + h / group) * dim + i]);
+                                    (values[n][i] + cache->qkv[(layer * TOKENS + cache->token[n]) * cache->row + keys +
+                                                               (c->kv_heads + h / group) * dim + i]);
     }
     naive_scheme_free(&scheme);
 }
@@ -90,7 +91,7 @@ static void take_in(held *cache, int64_t t) {
 
 static void compute(const naive *d, const int32_t *tokens, double *logits) {
     const gyre_model_config *c = &d->m->config;
-    held cache = {.row = (c->heads + 2 * c->kv_heads) * c->head_dim};
+    held cache = {.row = c->heads * gyre_query_dim(c) + 2 * c->kv_heads * c->head_dim};
     cache.qkv = malloc((size_t)(c->layers * TOKENS * cache.row) * sizeof *cache.qkv);
     cache.gates = calloc((size_t)(c->layers * TOKENS * c->heads), sizeof *cache.gates);
     for (int64_t t = 0; t < TOKENS; t++) {

@@ -250,7 +250,7 @@ static void calls_of_a_cache(void **state) {
         types += error != NULL;
         json_decref(l.root);
     }
-    assert_int_equal(calls, 12);
+    assert_int_equal(calls, 16);
     assert_int_equal(types, 4);
 }
 
