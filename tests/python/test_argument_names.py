@@ -183,6 +183,8 @@ def test_a_cache_takes_no_options_of_arrays() -> None:
     cache.append(x, x)
     for name in ("encoding", "key_positions", "query_starts", "key_starts", "dropout"):
         for call in (cache.attention, cache.adaptive_attention, cache.contextual_attention):
+            if name == "query_starts" and call == cache.attention:  # a ragged batch: its keys are the cache's
+                continue
             with pytest.raises(TypeError, match=f"unexpected keyword argument '{name}'"):
                 call(x, **{name: None})
 
