@@ -177,13 +177,14 @@ static const char *const mpt_names[GYRE_TENSOR_ROLES] = {[GYRE_TENSOR_EMBEDDING]
 
 #define FALCON(norm)                                                                                                        \
     [GYRE_TENSOR_EMBEDDING] = "word_embeddings", [GYRE_TENSOR_FINAL_NORM] = "ln_f", [GYRE_TENSOR_LM_HEAD] = "lm_head",      \
-    [GYRE_TENSOR_ATTN_NORM] = "h.%d." norm, [GYRE_TENSOR_QKV] = "h.%d.self_attention.query_key_value",                      \
+    [GYRE_TENSOR_ATTN_NORM] = norm, [GYRE_TENSOR_QKV] = "h.%d.self_attention.query_key_value",                              \
     [GYRE_TENSOR_O] = "h.%d.self_attention.dense", [GYRE_TENSOR_UP] = "h.%d.mlp.dense_h_to_4h",                             \
     [GYRE_TENSOR_DOWN] = "h.%d.mlp.dense_4h_to_h"
-static const char *const falcon_names[GYRE_TENSOR_ROLES] = {FALCON("input_layernorm"), [GYRE_TENSOR_MLP_NORM] =
-                                                                                           "h.%d.post_attention_layernorm"};
+static const char *const falcon_names[GYRE_TENSOR_ROLES] = {
+    FALCON("h.%d.input_layernorm"), [GYRE_TENSOR_MLP_NORM] = "h.%d.post_attention_layernorm"};
 /* Attention and mlp have a norm each. */
-const char *const gyre_falcon_two_norms[GYRE_TENSOR_ROLES] = {FALCON("ln_attn"), [GYRE_TENSOR_MLP_NORM] = "h.%d.ln_mlp"};
+const char *const gyre_falcon_two_norms[GYRE_TENSOR_ROLES] = {FALCON("h.%d.ln_attn"), [GYRE_TENSOR_MLP_NORM] =
+                                                                                          "h.%d.ln_mlp"};
 
 #define GGUF_LAYER "blk.%d."
 #define GGUF_SHARED                                                                                                         \

@@ -55,9 +55,11 @@ int64_t gyre_experts_scratch(const gyre_mixture *m, int64_t model_dim, int64_t r
 }
 
 int64_t gyre_experts_gemm_scratch(const gyre_mixture *m, const gyre_experts *e, int64_t rows, int concurrency) {
-    const gyre_affine *const shared[] = {&e->router, &e->shared.gate, &e->shared.up, &e->shared.down, &e->shared_switch};
+    enum { SHARED = 5 };
+    const gyre_affine *const shared[SHARED] = {&e->router, &e->shared.gate, &e->shared.up, &e->shared.down,
+                                               &e->shared_switch};
     int64_t max = 0;
-    for (size_t i = 0; i < sizeof shared / sizeof *shared; i++)
+    for (int i = 0; i < SHARED; i++)
         max = max_i64(max, gyre_gemm_scratch(&shared[i]->w, rows, concurrency));
     for (int64_t i = 0; e->expert && i < m->routing.experts; i++) {
         const gyre_affine *const maps[] = {&e->expert[i].gate, &e->expert[i].up, &e->expert[i].down};
