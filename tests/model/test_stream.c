@@ -29,7 +29,7 @@ static void attend(const naive *d, const held *cache, int64_t layer, double *out
     const int polar = naive_has(d, GYRE_LAYER_PART_POLAR);
     naive_scheme scheme = naive_scheme_make(d, layer);
     for (int64_t h = 0; h < c->heads; h++) {
-        double s[WINDOW], sum = 0, q[2 * HEAD], k[2 * HEAD] = {0}, values[WINDOW][HEAD];
+        double s[WINDOW], sum = 0, q[2 * HEAD], k[2 * HEAD] = {0}, values[WINDOW][2 * HEAD];
         for (int64_t n = 0; n <= m; n++) {
             const naive_pair pair = {layer, h, m, n};
             const double *other = cache->qkv + (layer * TOKENS + cache->token[n]) * cache->row;

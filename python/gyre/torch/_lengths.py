@@ -94,5 +94,6 @@ def cos_sin(positions: Tensor, spec: str, length: int, most: int) -> tuple[Tenso
         whole, factor = _of_two(used, plan, far, trained)
     else:
         whole, factor = _by_length(used, spec, most)
-    by = Increments(whole[0] >> 32 & 0xFFFFFFFF, whole[0] & 0xFFFFFFFF, factor[0])
+    whole, factor = whole.select(0, 0), factor.select(0, 0)  # not by an index, which needs a device in fake tensors
+    by = Increments(whole >> 32 & 0xFFFFFFFF, whole & 0xFFFFFFFF, factor)
     return _device.phase_angles(positions, plan, by, torch.float32)
