@@ -143,6 +143,7 @@ static void test_missing_tensors(void **state) {
         {"mixtral", "model.layers.0.block_sparse_moe.gate.weight"}, {"qwen2_moe", "model.layers.1.mlp.shared_expert.down_proj.weight"},
         {"qwen2_moe", "model.layers.1.mlp.shared_expert_gate.weight"}, {"ernie4_5_moe", "model.layers.1.mlp.moe_statics.e_score_correction_bias"},
         {"gpt_oss", "model.layers.1.self_attn.sinks"}, {"gpt_oss", "model.layers.0.mlp.experts.gate_up_proj_bias"},
+        {"gpt_oss", "model.layers.0.mlp.experts.gate_up_proj"}, {"llama4", "model.layers.2.feed_forward.experts.gate_up_proj"},
         {"gpt_oss", "model.layers.0.mlp.experts.down_proj"}, {"gpt_oss", "model.layers.0.mlp.router.bias"},
         {"deepseek_v3", "model.layers.1.self_attn.kv_a_layernorm.weight"}, {"deepseek_v3", "model.layers.1.self_attn.q_b_proj.weight"},
         {"glm4", "model.layers.1.post_mlp_layernorm.weight"}, {"falcon_grouped", "transformer.h.1.ln_mlp.bias"},

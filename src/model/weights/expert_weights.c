@@ -154,7 +154,7 @@ void gyre_load_experts(gyre_loader *o, int64_t layer) {
         return;
     }
     memset(to->expert, 0, (size_t)experts * sizeof *to->expert);
-    if (gyre_load_has(o, gyre_in_layer(GYRE_TENSOR_EXPERTS_GATE_UP, layer), BARE))
+    if (!a->names[GYRE_TENSOR_EXPERT_GATE] || gyre_load_has(o, gyre_in_layer(GYRE_TENSOR_EXPERTS_GATE_UP, layer), BARE))
         load_fused_stacks(o, layer, to->expert);
     else
         load_separate(o, layer, to->expert);
