@@ -46,8 +46,8 @@ static void choose(const gyre_routing *r, double *keys, int32_t *chosen) {
         int64_t best = -1;
         for (int64_t i = 0; i < r->experts; i++)
             if (!isnan(keys[i]) && (best < 0 || keys[i] > keys[best])) best = i;
-        keys[best < 0 ? n : best] = NAN;
-        chosen[n] = (int32_t)(best < 0 ? n : best);
+        keys[best] = NAN;
+        chosen[n] = (int32_t)best;
     }
 }
 
@@ -65,7 +65,7 @@ void gyre_route(const gyre_routing *r, const float *logits, const float *bias, d
     double *scores = scratch, *keys = scratch + r->experts, sum = 0;
     score(r, logits, scores);
     for (int64_t i = 0; i < r->experts; i++)
-        keys[i] = scores[i] + (bias ? (double)bias[i] : 0);
+        keys[i] = isnan(scores[i]) ? INFINITY : scores[i] + (bias ? (double)bias[i] : 0);
     if (r->kept_groups < r->groups) drop_groups(r, keys);
     choose(r, keys, chosen);
     sort(chosen, r->active);

@@ -1,0 +1,78 @@
+/* test_experts.c: tokens whose router has numbers that are not finite. */
+#include "guarded_memory.h"
+
+#include "model/parts/experts.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+enum { EXPERTS = 8, ACTIVE = 4, GROUPS = 4, ROWS = 4, DIM = 64 };
+
+/* -- routing -- */
+/* As torch.topk, which takes NaN for the largest, and no index twice. */
+static void test_nan_logits_are_chosen(void **state) {
+    (void)state;
+    for (int finite = 0; finite < 1 << EXPERTS; finite++)
+        for (int kept = 2; kept <= GROUPS; kept++) {
+            const gyre_routing routing = {GYRE_ROUTER_SIGMOID, EXPERTS, ACTIVE, GROUPS, kept, 1, 1};
+            float logits[EXPERTS], weights[ACTIVE];
+            int32_t chosen[ACTIVE];
+            double scratch[2 * EXPERTS];
+            int nan = 0;
+            for (int i = 0; i < EXPERTS; i++)
+                logits[i] = finite >> i & 1 ? 1 - 0.25F * (float)i : NAN;
+            gyre_route(&routing, logits, NULL, scratch, chosen, weights);
+            for (int n = 0; n < ACTIVE; n++) {
+                assert_in_range(chosen[n], 0, EXPERTS - 1);
+                if (n > 0 && chosen[n] <= chosen[n - 1]) fail_msg("%x: expert %d after %d", finite, chosen[n], chosen[n - 1]);
+                nan += isnan(weights[n]) != 0;
+            }
+            assert_int_equal(nan, finite == (1 << EXPERTS) - 1 ? 0 : ACTIVE); /* they are divided by their sum */
+        }
+}
+
+/* -- experts -- */
+static gyre_affine map_of(const float *weights, int64_t out, int64_t in) {
+    return (gyre_affine){{GYRE_STORED_F32, weights, out, in, in * (int64_t)sizeof *weights}, NULL};
+}
+
+/* All but the last expert have a logit that is NaN.  Each buffer ends at a page without access. */
+static void test_nan_logits_keep_within_scratch(void **state) {
+    static float weights[DIM * DIM], router[EXPERTS * DIM], x[ROWS * DIM], y[ROWS * DIM];
+    gyre_mixture mixture = {.routing = {GYRE_ROUTER_SIGMOID, EXPERTS, EXPERTS, 1, 1, 0, 1}, .expert_dim = DIM};
+    gyre_expert all[EXPERTS];
+    (void)state;
+    for (int i = 0; i < DIM * DIM; i++)
+        weights[i] = 0.01F;
+    for (int i = 0; i < (EXPERTS - 1) * DIM; i++)
+        router[i] = NAN;
+    for (int i = 0; i < ROWS * DIM; i++)
+        x[i] = 1;
+    for (int i = 0; i < EXPERTS; i++)
+        all[i] = (gyre_expert){map_of(weights, DIM, DIM), map_of(weights, DIM, DIM), map_of(weights, DIM, DIM)};
+    const gyre_experts experts = {.router = map_of(router, EXPERTS, DIM), .expert = all};
+    const size_t bytes = (size_t)gyre_experts_scratch(&mixture, DIM, ROWS) * sizeof(float);
+    const size_t gemm_bytes = (size_t)gyre_experts_gemm_scratch(&mixture, &experts, ROWS, 1) * sizeof(float);
+    float *scratch = guarded(bytes), *gemm_scratch = guarded(gemm_bytes);
+    const gyre_experts_call call = {.mixture = &mixture,
+                                    .experts = &experts,
+                                    .activation = GYRE_ACTIVATION_SILU,
+                                    .kernels = gyre_kernels_select(),
+                                    .rows = ROWS,
+                                    .model_dim = DIM,
+                                    .x = x,
+                                    .y = y,
+                                    .scratch = scratch,
+                                    .gemm_scratch = gemm_scratch};
+    gyre_experts_run(&call);
+    for (int i = 0; i < ROWS * DIM; i++)
+        assert_true(isnan(y[i]));
+    unguard(scratch, bytes);
+    unguard(gemm_scratch, gemm_bytes);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_nan_logits_are_chosen),
+                                       cmocka_unit_test(test_nan_logits_keep_within_scratch)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
