@@ -1,10 +1,15 @@
-/* test_experts.c: tokens whose router has numbers that are not finite. */
+/* test_experts.c: tokens whose router has numbers that are not finite, and configs that leave out counts of experts. */
 #include "guarded_memory.h"
 
+#include "gyre/gyre_model.h"
+#include "make_synthetic_model.h"
+#include "model/ops/float_buffer.h"
 #include "model/parts/experts.h"
+#include "temp_folder.h"
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { EXPERTS = 8, ACTIVE = 4, GROUPS = 4, ROWS = 4, DIM = 64 };
 
@@ -71,8 +76,23 @@ static void test_nan_logits_keep_within_scratch(void **state) {
     unguard(gemm_scratch, gemm_bytes);
 }
 
+/* -- configs -- */
+/* The class default of the key that the file leaves out does not fit the other. */
+static void test_default_count_past_experts(void **state) {
+    gyre_error err = {0, ""};
+    (void)state;
+    json_t *fixture = synthetic_fixture("mixtral"), *config = json_object_get(fixture, "config");
+    assert_int_equal(json_object_set_new(config, "num_local_experts", json_integer(1)), 0);
+    assert_int_equal(json_object_del(config, "num_experts_per_tok"), 0);
+    synthetic_write_folder(fixture, folder);
+    assert_int_equal(gyre_model_check(folder, &err), GYRE_EFORMAT);
+    if (!strstr(err.text, "num_experts_per_tok: 2 of 1 experts")) fail_msg("%s", err.text);
+    json_decref(fixture);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_nan_logits_are_chosen),
-                                       cmocka_unit_test(test_nan_logits_keep_within_scratch)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
+                                       cmocka_unit_test(test_nan_logits_keep_within_scratch),
+                                       cmocka_unit_test(test_default_count_past_experts)};
+    return cmocka_run_group_tests(tests, make_empty_folder, remove_folder);
 }

@@ -132,9 +132,11 @@ static void read_routing(const gyre_scope *s, const mixture_row *row, gyre_routi
     if (row->norm >= FLAG_OFF) r->normalized = gyre_scope_bool(s, "norm_topk_prob", row->norm == FLAG_ON);
     r->groups = r->kept_groups = 1;
     r->scale = 1;
-    if (r->active > r->experts)
-        gyre_scope_fail(s, GYRE_EFORMAT, gyre_scope_first(s, active_keys), "%lld of %lld experts", (long long)r->active,
+    if (r->active > r->experts) {
+        const char *key = gyre_scope_first(s, active_keys); /* a class default may be past the experts of a file */
+        gyre_scope_fail(s, GYRE_EFORMAT, key ? key : active_keys[0], "%lld of %lld experts", (long long)r->active,
                         (long long)r->experts);
+    }
     if (!(row->traits & GROUPS)) return;
     r->groups = gyre_scope_integer(s, "n_group", 1, row->groups);
     r->kept_groups = gyre_scope_integer(s, "topk_group", 1, row->kept_groups);
