@@ -8,6 +8,8 @@
 #include <math.h>
 #include <stdlib.h>
 
+enum { MAX_SCORE_SIZE = 1 << 20 }; /* of a size of score */
+
 gyre_status gyre_model_check_sizes(const gyre_model_config *c, gyre_error *err) {
     const struct {
         const char *name;
@@ -18,6 +20,10 @@ gyre_status gyre_model_check_sizes(const gyre_model_config *c, gyre_error *err) 
         if (sizes[i].value < 1 || sizes[i].value > INT32_MAX)
             return gyre_fail(err, GYRE_EINVAL, "%s: %lld is outside 1 .. 2147483647 (model)", sizes[i].name,
                              (long long)sizes[i].value);
+    const int64_t channels = c->position.score.relative_channels; /* gyre_query_dim counts them before an encoding checks */
+    if (channels < 0 || channels > MAX_SCORE_SIZE)
+        return gyre_fail(err, GYRE_EINVAL, "score.relative_channels: %lld is outside 0 .. %d (model)", (long long)channels,
+                         MAX_SCORE_SIZE);
     if (c->heads % c->kv_heads != 0)
         return gyre_fail(err, GYRE_EINVAL, "heads: %lld is not a multiple of kv_heads %lld (model)", (long long)c->heads,
                          (long long)c->kv_heads);
@@ -115,20 +121,19 @@ static gyre_status check_experiments(const gyre_model_config *c, const gyre_enco
 /* Bounds the memory that a config file can ask for: an encoding allocates an entry for each distance that has a row, and
  * some compute or project a vector for each. */
 static gyre_status check_table_size(const gyre_model_config *c, gyre_error *err) {
-    enum { MAX_SIZE = 1 << 20, MAX_NUMBERS = 1 << 26 };
+    enum { MAX_NUMBERS = 1 << 26 };
     const struct gyre_score_config *score = &c->position.score;
     const struct {
         const char *name;
         int64_t value;
-    } sizes[] = {{"relative_channels", score->relative_channels},
-                 {"max_distance", score->max_distance},
+    } sizes[] = {{"max_distance", score->max_distance},
                  {"max_positions", score->max_positions},
                  {"hidden_units", score->hidden_units},
                  {"sinusoid_dim", score->sinusoid_dim}};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
-        if (sizes[i].value > MAX_SIZE)
+        if (sizes[i].value > MAX_SCORE_SIZE)
             return gyre_fail(err, GYRE_EINVAL, "score.%s: %lld is past %d (model)", sizes[i].name, (long long)sizes[i].value,
-                             MAX_SIZE);
+                             MAX_SCORE_SIZE);
     const int positions = score->max_positions > score->max_distance;
     const int64_t reach = positions ? score->max_positions : score->max_distance;
     if ((2 * reach + 1) <= MAX_NUMBERS / c->layers / c->heads / c->head_dim) return GYRE_OK;
@@ -166,6 +171,8 @@ gyre_status gyre_model_init_layout(gyre_model *model, const gyre_model_config *g
     gyre_model_config own, *config = &own;
     if (gyre_sized_read(&own, sizeof own, given, "gyre_model_config", err)) return GYRE_EINVAL;
     gyre_model_config_complete(config);
+    gyre_status status = gyre_model_check_sizes(config, err);
+    if (status) return status;
     gyre_config position = config->position;
     position.head_dim = gyre_rotated_head_dim(config);
     position.heads = config->heads;
@@ -173,8 +180,7 @@ gyre_status gyre_model_init_layout(gyre_model *model, const gyre_model_config *g
     /* Training, and reading up to the trained length, then compute no sines. */
     if (!position.rope.table_positions && position.trained_length <= MAX_CACHED_ANGLES)
         position.rope.table_positions = position.trained_length;
-    gyre_status status = gyre_model_check_sizes(config, err);
-    if (!status) status = gyre_weight_layout_check(config, NULL, err);
+    status = gyre_weight_layout_check(config, NULL, err);
     if (!status) status = check_table_size(config, err);
     if (!status) status = gyre_encoding_create(&model->encoding, &position, NULL, err);
     if (status) return status;

@@ -193,12 +193,28 @@ static void test_projects_every_layer(void **state) {
     gyre_model_free(model);
 }
 
+/* Queries have channels of their own for it, which are counted before there is an encoding. */
+static void test_refuses_relative_channels(void **state) {
+    gyre_model_config config = small_config(GYRE_KIND_INKLING);
+    const int64_t channels[] = {-1, -config.head_dim, INT64_MIN, INT64_MAX, (1 << 20) + 1};
+    (void)state;
+    for (size_t i = 0; i < sizeof channels / sizeof *channels; i++) {
+        gyre_model *model = NULL;
+        gyre_error err = {0, ""};
+        config.position.score.relative_channels = channels[i];
+        assert_int_equal(gyre_model_create(&model, &config, 1, &err), GYRE_EINVAL);
+        if (!strstr(err.text, "score.relative_channels: ")) fail_msg("\"%s\"", err.text);
+        assert_null(model);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_layout_of_tables),
         cmocka_unit_test(test_initial_tables),
         cmocka_unit_test(test_refuses_tables),
         cmocka_unit_test(test_projects_every_layer),
+        cmocka_unit_test(test_refuses_relative_channels),
     };
     return cmocka_run_group_tests(tests, make_empty_folder, remove_files);
 }
