@@ -83,7 +83,7 @@ static void load_projections(gyre_loader *o, int64_t layer) {
     const gyre_architecture *a = &o->net->arch;
     gyre_affine *qkv = o->net->layer[layer].qkv;
     const int64_t q = a->heads * a->head_dim, kv = a->kv_heads * a->head_dim;
-    if (gyre_load_has(o, gyre_in_layer(GYRE_TENSOR_QKV, layer), ".weight")) {
+    if (!a->names[GYRE_TENSOR_Q] || gyre_load_has(o, gyre_in_layer(GYRE_TENSOR_QKV, layer), ".weight")) {
         qkv[0] = gyre_load_affine(o, gyre_in_layer(GYRE_TENSOR_QKV, layer), q + 2 * kv, a->model_dim);
         if (a->qkv_layout == GYRE_QKV_GROUPED) ungroup_affine(o, &qkv[0]);
     } else {
