@@ -215,8 +215,9 @@ static void test_inkling(void **state) {
     gyre_encoding_free(encoding_of(full));
     gyre_encoding_free(encoding_of(sliding));
     gyre_reading_free(reading);
-    reading = read_text("{\"model_type\": \"inkling_text\", \"num_hidden_layers\": 3, \"local_layer_ids\": [1]}");
+    reading = read_text("{\"model_type\": \"inkling_text\", \"num_hidden_layers\": 3, \"local_layer_ids\": [1, 3, -1, 1]}");
     assert_int_equal(group_of(reading, "full")->layers_count, 2);
+    assert_int_equal(group_of(reading, "sliding")->layers[0], 1);
     gyre_reading_free(reading);
     reading = read_text("{\"model_type\": \"inkling_text\", \"num_hidden_layers\": 2,\n"
                         "\"layer_types\": [\"hybrid\", \"hybrid_sliding\"], \"sliding_window\": 100}");

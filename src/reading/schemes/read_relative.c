@@ -279,26 +279,40 @@ static gyre_layer_group *inkling_group(gyre_config_reader *r, int slides) {
     return r->group;
 }
 
-/* 1: the layer has a window, by layer_types, by local_layer_ids, or as in the class. */
-static int inkling_slides(const gyre_config_reader *r, int64_t layer) {
-    const json_t *types = gyre_scope_value(r->root, "layer_types"), *ids = gyre_scope_value(r->root, "local_layer_ids");
+enum { MOST_LAYERS = 65536 };
+
+/* has_window[layer] = 1 for those of local_layer_ids, or, without it, as in the class. */
+static void inkling_local_layers(const gyre_config_reader *r, int64_t layers, unsigned char *has_window) {
+    const json_t *ids = gyre_scope_value(r->root, "local_layer_ids");
+    for (int64_t layer = 0; layer < layers; layer++)
+        has_window[layer] = !ids && (layer + 1) % 6 != 0;
+    for (size_t i = 0; i < json_array_size(ids); i++) {
+        const json_t *id = json_array_get(ids, i);
+        if (json_is_integer(id) && json_integer_value(id) >= 0 && json_integer_value(id) < layers)
+            has_window[json_integer_value(id)] = 1;
+    }
+}
+
+/* 1: the layer has a window, by layer_types, or as `local` says. */
+static int inkling_slides(const gyre_config_reader *r, int64_t layer, int local) {
+    const json_t *types = gyre_scope_value(r->root, "layer_types");
     const char *type = json_string_value(json_array_get(types, (size_t)layer));
     if (types && (!type || (strcmp(type, "hybrid") != 0 && strcmp(type, "hybrid_sliding") != 0)))
         gyre_scope_fail(r->root, GYRE_EFORMAT, "layer_types", "layer %" PRId64 " is neither hybrid nor hybrid_sliding",
                         layer);
-    if (type) return strcmp(type, "hybrid_sliding") == 0;
-    for (size_t i = 0; i < json_array_size(ids); i++)
-        if (json_integer_value(json_array_get(ids, i)) == layer) return 1;
-    return !ids && (layer + 1) % 6 != 0;
+    return type ? strcmp(type, "hybrid_sliding") == 0 : local;
 }
 
 void gyre_read_inkling(const gyre_family *family, const gyre_scope *root) {
     gyre_config_reader r = gyre_reader_begin(family, root);
+    unsigned char local[MOST_LAYERS];
     const int64_t layers = gyre_scope_integer(root, "num_hidden_layers", 1, 66);
-    if (layers > 65536) gyre_scope_fail(root, GYRE_EFORMAT, "num_hidden_layers", "more than 65536");
+    if (layers > MOST_LAYERS) gyre_scope_fail(root, GYRE_EFORMAT, "num_hidden_layers", "more than %d", (int)MOST_LAYERS);
     gyre_layer_group *const groups[2] = {inkling_group(&r, 0), inkling_group(&r, 1)};
+    if (gyre_build_status(r.build)) return;
+    inkling_local_layers(&r, layers, local);
     for (int64_t layer = 0; layer < layers && !gyre_build_status(r.build); layer++)
-        gyre_build_add_layer(r.build, groups[inkling_slides(&r, layer)], layer);
+        gyre_build_add_layer(r.build, groups[inkling_slides(&r, layer, local[layer])], layer);
     gyre_build_sort_groups(r.build);
 }
 
