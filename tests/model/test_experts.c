@@ -29,7 +29,8 @@ static void test_nan_logits_are_chosen(void **state) {
             gyre_route(&routing, logits, NULL, scratch, chosen, weights);
             for (int n = 0; n < ACTIVE; n++) {
                 assert_in_range(chosen[n], 0, EXPERTS - 1);
-                if (n > 0 && chosen[n] <= chosen[n - 1]) fail_msg("%x: expert %d after %d", finite, chosen[n], chosen[n - 1]);
+                if (n > 0 && chosen[n] <= chosen[n - 1])
+                    fail_msg("%x: expert %d after %d", finite, chosen[n], chosen[n - 1]);
                 nan += isnan(weights[n]) != 0;
             }
             assert_int_equal(nan, finite == (1 << EXPERTS) - 1 ? 0 : ACTIVE); /* they are divided by their sum */
