@@ -23,8 +23,8 @@ typedef struct gyre_routing {
 } gyre_routing;
 
 /* chosen[active] = numbers of experts in rising order, none twice, weights[active] = their weights, for the logits[experts]
- * of one token.  bias[experts], or NULL = 0.  scratch[2 experts].  Of equal scores the first expert is chosen.  NaN counts as
- * the largest score, so that the weights show it. */
+ * of one token.  bias[experts], or NULL = 0.  scratch[2 experts].  Of equal scores the first expert is chosen.  NaN counts
+ * as the largest score, so that the weights show it. */
 void gyre_route(const gyre_routing *routing, const float *logits, const float *bias, double *scratch, int32_t *chosen,
                 float *weights);
 
