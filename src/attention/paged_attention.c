@@ -61,10 +61,10 @@ static void run_of_pages(const gyre_key_source *source, int64_t batch, int64_t h
     *run = (gyre_key_run){.k = gyre_cview_at(k, page, at, head, 0),
                           .v = gyre_cview_at(v, page, at, head, 0),
                           .count = size - at < left ? size - at : left,
-                          .k_row_stride = k->stride[1],
-                          .v_row_stride = v->stride[1],
-                          .k_step = k->shape[3] > 1 ? k->stride[3] : 1,
-                          .v_step = v->shape[3] > 1 ? v->stride[3] : 1};
+                          .k_row_stride = gyre_cview_step(k, 1),
+                          .v_row_stride = gyre_cview_step(v, 1),
+                          .k_step = gyre_cview_step(k, 3),
+                          .v_step = gyre_cview_step(v, 3)};
 }
 
 static void gate_sums_of_pages(const gyre_key_source *source, int64_t batch, int64_t head, int64_t first, int64_t count,

@@ -2,26 +2,21 @@
 #include "call/key_source.h"
 #include "core/view.h"
 
-/* The stride of an axis of one element may be any number, which code that looks one row ahead would multiply. */
-static int64_t stride_of(const gyre_cview *view, int axis) {
-    return view->shape[axis] > 1 ? view->stride[axis] : 1;
-}
-
 static void run_of_views(const gyre_key_source *source, int64_t batch, int64_t head, int64_t first, gyre_key_run *run) {
     const gyre_cview *k = source->k_view, *v = source->v_view;
     *run = (gyre_key_run){.k = gyre_cview_at(k, batch, first, head, 0),
                           .v = gyre_cview_at(v, batch, first, head, 0),
                           .count = k->shape[1] - first,
-                          .k_row_stride = stride_of(k, 1),
-                          .v_row_stride = stride_of(v, 1),
-                          .k_step = stride_of(k, 3),
-                          .v_step = stride_of(v, 3)};
+                          .k_row_stride = gyre_cview_step(k, 1),
+                          .v_row_stride = gyre_cview_step(v, 1),
+                          .k_step = gyre_cview_step(k, 3),
+                          .v_step = gyre_cview_step(v, 3)};
 }
 
 static void gate_sums_of_views(const gyre_key_source *source, int64_t batch, int64_t head, int64_t first, int64_t count,
                                double *out) {
     const gyre_cview *view = source->g_view;
-    const int64_t step = stride_of(view, 1);
+    const int64_t step = gyre_cview_step(view, 1);
     const void *at = gyre_cview_at(view, batch, first, head, 0);
     for (int64_t i = 0; i < count; i++)
         out[i] = view->dtype == GYRE_DTYPE_F64 ? ((const double *)at)[i * step] : (double)((const float *)at)[i * step];

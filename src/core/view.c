@@ -93,6 +93,10 @@ const void *gyre_cview_at(const gyre_cview *view, int64_t b, int64_t t, int64_t 
     return (const char *)view->data + byte_offset(view->stride, view->dtype, (const int64_t[4]){b, t, h, c});
 }
 
+int64_t gyre_cview_step(const gyre_cview *view, int axis) {
+    return view->shape[axis] > 1 ? view->stride[axis] : 1;
+}
+
 double gyre_cview_real(const gyre_cview *view, int64_t b, int64_t t, int64_t h) {
     const void *at = gyre_cview_at(view, b, t, h, 0);
     return view->dtype == GYRE_DTYPE_F64 ? *(const double *)at : (double)*(const float *)at;

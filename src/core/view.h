@@ -9,6 +9,10 @@
 const void *gyre_cview_at(const gyre_cview *view, int64_t b, int64_t t, int64_t h, int64_t c);
 void *gyre_view_at(const gyre_view *view, int64_t b, int64_t t, int64_t h, int64_t c);
 
+/* out = the stride of an axis; 1 if it has one element, whose stride may be any number: code that looks ahead multiplies
+ * it. */
+int64_t gyre_cview_step(const gyre_cview *view, int axis);
+
 /* out = element [b, t, h, 0] of a view of F32 or F64. */
 double gyre_cview_real(const gyre_cview *view, int64_t b, int64_t t, int64_t h);
 

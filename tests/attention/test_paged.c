@@ -319,12 +319,51 @@ static void what_pages_refuse(void **state) {
     free(paged_k), free(paged_v);
 }
 
+/* The stride of an axis of one element is not used, so it may be any number; UBSan sees a product with it.  One query over
+ * pages of one token has several such axes. */
+static void strides_of_one_element(void **state) {
+    (void)state;
+    const paged_case *c = &cases[1];
+    static float dense_k[MOST][KV_HEADS][DIM], dense_v[MOST][KV_HEADS][VALUE_DIM];
+    const gyre_cview k_view = gyre_cdense(dense_k, F32, MOST, 1, KV_HEADS, DIM),
+                     v_view = gyre_cdense(dense_v, F32, MOST, 1, KV_HEADS, VALUE_DIM);
+    int32_t page[MOST], length = MOST;
+    test_random random = {22};
+    test_fill(&random, &dense_k[0][0][0], sizeof dense_k / sizeof(float));
+    test_fill(&random, &dense_v[0][0][0], sizeof dense_v / sizeof(float));
+    fill_all(c);
+    for (int32_t i = 0; i < MOST; i++)
+        page[i] = i;
+    for (int i = 0; i < 4; i++) {
+        const int wild = i % 2, queries = i < 2 ? 1 : 20;
+        gyre_attention_args args = args_of(c, NULL, 0, queries, !wild);
+        gyre_pages pages = GYRE_INIT(gyre_pages);
+        gyre_error err;
+        size_t bytes;
+        pages.k = k_view, pages.v = v_view, pages.indices = page, pages.lengths = &length, pages.row_stride = MOST;
+        pages.sequences = 1;
+        for (int axis = 0; axis < 2 && wild; axis++)
+            if (args.q.shape[axis] == 1)
+                args.q.stride[axis] = args.out.stride[axis] = args.lse.stride[axis] = INT64_MAX - axis;
+        if (wild) pages.k.stride[1] = INT64_MAX, pages.v.stride[1] = INT64_MIN;
+        assert_ok(gyre_paged_attention_scratch(&args, &pages, NULL, &bytes, &err));
+        void *scratch = aligned_alloc(64, bytes);
+        assert_non_null(scratch);
+        assert_ok(gyre_paged_attention(&args, &pages, (gyre_scratch){scratch, bytes}, NULL, &err));
+        free(scratch);
+        if (!wild) continue;
+        assert_memory_equal(out, want, (size_t)queries * sizeof out[0]);
+        assert_memory_equal(lse, want_lse, (size_t)queries * sizeof lse[0]);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(pages_have_the_bits_of_dense_keys),
         cmocka_unit_test(pages_on_threads_have_the_bits_of_dense_keys),
         cmocka_unit_test(rows_are_sequences),
         cmocka_unit_test(keys_are_rotated_in_their_pages),
+        cmocka_unit_test(strides_of_one_element),
         cmocka_unit_test(what_pages_refuse),
     };
     return cmocka_run_group_tests_name("test_paged", tests, NULL, NULL);

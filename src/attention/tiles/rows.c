@@ -17,7 +17,7 @@ static void write_row(const gyre_kernels *kernels, const float *from, int64_t n,
 
 void gyre_rows_read(const gyre_attention_plan *plan, const gyre_cview *view, const gyre_row_range *rows, float *to,
                     int64_t pad) {
-    const int64_t size = (int64_t)gyre_dtype_size(view->dtype), step = view->stride[1] * size;
+    const int64_t size = (int64_t)gyre_dtype_size(view->dtype), step = gyre_cview_step(view, 1) * size;
     for (int64_t i = 0; i < rows->count; i++, to += pad) {
         const char *from = gyre_cview_at(view, rows->batch, rows->first + i, rows->head, 0);
         gyre_row_prefetch((uintptr_t)from + (uintptr_t)(ROWS_AHEAD * step), view->shape[3] * size);
@@ -42,7 +42,8 @@ void gyre_rows_gather(const gyre_attention_plan *plan, float *x, int64_t count) 
 
 void gyre_rows_write(const gyre_attention_plan *plan, const gyre_view *view, const gyre_row_range *rows, const float *from,
                      int64_t pad) {
-    const int64_t size = (int64_t)gyre_dtype_size(view->dtype), step = view->stride[1] * size;
+    const gyre_cview written = gyre_const(*view);
+    const int64_t size = (int64_t)gyre_dtype_size(view->dtype), step = gyre_cview_step(&written, 1) * size;
     for (int64_t i = 0; i < rows->count; i++, from += pad) {
         void *to = gyre_view_at(view, rows->batch, rows->first + i, rows->head, 0);
         gyre_row_prefetch((uintptr_t)to + (uintptr_t)(ROWS_AHEAD * step), view->shape[3] * size);
