@@ -151,6 +151,18 @@ static void every_remainder(void **state) {
     }
 }
 
+/* A sum of no products is 0, also after a call whose sums are not. */
+static void no_channels(void **state) {
+    const gyre_kernels *k = tier_or_skip(*state);
+    const float x = 1;
+    const uint16_t w = gyre_bf16_round(1);
+    float y = 0;
+    for (int64_t in = 1; in >= 0; in--) {
+        k->project_bf16(&(gyre_projection){1, 1, in, &x, 1, &w, 1, &y, 1});
+        assert_true(y == (float)in);
+    }
+}
+
 /* -- numbers that are not finite, and very small ones -- */
 enum { ROWS = 7, OUTS = 35, IN = 150 };
 typedef struct small_product {
@@ -275,6 +287,7 @@ int main(void) {
         cmocka_unit_test(emulates_the_manual),
         FOR_AMX(error_is_that_of_floats),
         FOR_AMX(every_remainder),
+        FOR_AMX(no_channels),
         FOR_AMX(nonfinite_numbers),
         FOR_AMX(nan_with_a_low_payload),
         FOR_AMX(small_numbers),

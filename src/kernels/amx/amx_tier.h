@@ -252,7 +252,7 @@ static void project_block(tile_registers *t, const gyre_projection *p, const uin
 static void project_tiles(tile_registers *t, const gyre_projection *p, const tile_place *at) {
     uint32_t x[GYRE_TILE_BLOCK / GYRE_TILE_CHANNELS * STEP_WORDS];
     float sums[PROJECT_OUTS * TILE_ROWS], rows[TILE_ROWS * TILE_OUTS];
-    for (int64_t first = 0; first < p->in; first += GYRE_TILE_BLOCK) {
+    for (int64_t first = 0; first == 0 || first < p->in; first += GYRE_TILE_BLOCK) { /* without channels sums are 0 */
         const gyre_pack job = {
             at->rows,        TILE_ROWS, least(GYRE_TILE_BLOCK, p->in - first), p->x + at->row * p->x_row_stride + first,
             p->x_row_stride, x};
