@@ -92,6 +92,7 @@ void gyre_ring_add_call(gyre_ring_fields *fields, const gyre_ring_call *r) {
     add_integer(fields, "heads of q", a->q.shape[2]);
     add_integer(fields, "heads of k", a->k.shape[2]);
     add_integer(fields, "channels of q", a->q.shape[3]);
+    add_integer(fields, "channels of k", a->k.shape[3]);
     add_integer(fields, "channels of v", a->v.shape[3]);
     add_integer(fields, "type of q", (int64_t)a->q.dtype);
     add_integer(fields, "type of k", (int64_t)a->k.dtype);

@@ -160,6 +160,35 @@ static void differences_are_named_on_every_rank(void **state) {
     free_whole(&w);
 }
 
+/* Keys may lack the vectors of queries, on every rank or on none. */
+enum { VECTORS = 3 };
+static void other_key_channels(attention_setup *args, gyre_ring_args *ring, const group *g) {
+    (void)ring, (void)g;
+    args->k.shape[3] -= VECTORS;
+}
+
+static void channels_of_keys_are_alike(void **state) {
+    static const split_case inkling = {
+        .name = "inkling", .config = SCORING(GYRE_KIND_INKLING, .max_distance = 9, .relative_channels = VECTORS)};
+    static const difference change = {"channels of k: ", GYRE_EINVAL, other_key_channels, 0};
+    unlike_rank jobs[RANKS];
+    whole w;
+    group g;
+    (void)state;
+    make_whole(&w, &inkling, GYRE_BATCH_PACKED, lengths, 2);
+    make_group(&g, &w, GYRE_SHARD_ZIGZAG, RANKS, 0);
+    run_three(&g, NULL, 0, 10, jobs);
+    for (int r = 0; r < RANKS; r++)
+        assert_int_equal(jobs[r].status, GYRE_OK);
+    run_three(&g, &change, 0, 10, jobs);
+    for (int r = 0; r < RANKS; r++) {
+        assert_int_equal(jobs[r].status, change.status);
+        assert_non_null(strstr(jobs[r].err.text, change.says));
+    }
+    free_group(&g);
+    free_whole(&w);
+}
+
 static void a_silent_rank_is_named(void **state) {
     whole w;
     group g;
@@ -325,7 +354,9 @@ static void the_timeline_counts_what_moved(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(differences_are_named_on_every_rank),
-                                       cmocka_unit_test(a_silent_rank_is_named), cmocka_unit_test(merges_agree_too),
+                                       cmocka_unit_test(channels_of_keys_are_alike),
+                                       cmocka_unit_test(a_silent_rank_is_named),
+                                       cmocka_unit_test(merges_agree_too),
                                        cmocka_unit_test(other_bytes_are_no_agreement),
                                        cmocka_unit_test(the_timeline_counts_what_moved)};
     return cmocka_run_group_tests(tests, NULL, NULL);
