@@ -162,11 +162,20 @@ def test_what_is_refused(kernel: bool) -> None:
         ({**pages, "slots": slots[:4]}, "slots: is .* not int32 or int64 for each of 5 tokens"),
         ({**pages, "pages": (keys, values[..., :23])}, "pages: those of values have shape"),
         ({**pages, "pages": (keys[:, :, :1], values)}, "pages: those of keys have shape"),
+        ({**pages, "pages": (keys,)}, "pages: is a tuple of 1, not a pair of tensors, of keys and of values"),
+        ({**pages, "pages": (keys[:, :0], values[:, :0])}, "pages: those of keys have shape .*: no token has a slot"),
+        ({**pages, "pages": (keys.int(), values)}, "pages: those of keys are of type int32"),
+        ({**pages, "v": v[:3]}, r"v: has shape \[3, 2, 24\], but k has \[5, 2, 32\]"),
+        ({"v": v}, "pages: missing: v is written to them"),
+        ({"norms": torch.ones(32)}, "norms: is a Tensor, not a pair of tensors, of q and of k"),
     ):
         with pytest.raises(gyre.Error, match=text), _device.forcing(kernel):
             gt.rotate_layer(q, k, gyre.rope(32), **more)
-    with pytest.raises(gyre.Error, match="pages: k or v requires a gradient"), _device.forcing(kernel):
+    with pytest.raises(gyre.Error, match="pages: q, k, v or a norm requires a gradient"), _device.forcing(kernel):
         gt.rotate_layer(q, k.requires_grad_(), gyre.rope(32), **pages)
+    weight = torch.ones(32, requires_grad=True)  # a cache would become part of the graph of each call
+    with pytest.raises(gyre.Error, match="pages: q, k, v or a norm requires a gradient"), _device.forcing(kernel):
+        gt.rotate_layer(q, k.detach(), gyre.rope(32), norms=(weight, weight), **pages)
 
 
 def test_the_rotation_of_liger() -> None:

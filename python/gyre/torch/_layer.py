@@ -55,7 +55,14 @@ def _store(cache: Tensor, x: Tensor, slots: Tensor, letters: str) -> None:
     cache.index_put_(at, torch.where((slots[last] >= 0), rows[chosen], cache[at]))
 
 
+def _check_pair(pair: object, name: str, of: str) -> None:
+    if not isinstance(pair, (tuple, list)) or len(pair) != 2:
+        count = f" of {len(pair)}" if isinstance(pair, (tuple, list)) else ""
+        raise Error("EINVAL", f"{name}: is a {type(pair).__name__}{count}, not a pair of tensors, of {of}", name)
+
+
 def _check_norms(norms: tuple[Tensor, Tensor], q: Tensor, k: Tensor, letters: str) -> None:
+    _check_pair(norms, "norms", "q and of k")
     for name, weight, x in (("q", norms[0], q), ("k", norms[1], k)):
         channels = x.shape[letters.index("d")]
         if tensor(weight, "norms").dtype not in REAL:
@@ -68,19 +75,24 @@ def _check_norms(norms: tuple[Tensor, Tensor], q: Tensor, k: Tensor, letters: st
 def _check_pages(pages: tuple[Tensor, Tensor], k: Tensor, v: Tensor | None, slots: Tensor | None, letters: str) -> None:
     if v is None or slots is None:
         raise Error("EINVAL", f"{'v' if v is None else 'slots'}: missing: pages need v and slots", "v" if v is None else "slots")
+    _check_pair(pages, "pages", "keys and of values")
     check_tensor(tensor(v, "v"), "v", letters, REAL)
     tokens = _tokens(k, letters).shape[0]
+    if any(v.shape[i] != k.shape[i] for i, letter in enumerate(letters) if letter in "bs"):
+        raise Error("ESHAPE", f"v: has shape {list(v.shape)}, but k has {list(k.shape)}: they may differ in their channels alone", "v")
     if tensor(slots, "slots").dtype not in WHOLE or slots.numel() != tokens:
         text = f"slots: is {list(slots.shape)} of type {dtype_text(slots)}, not int32 or int64 for each of {tokens} tokens"
         raise Error("ESHAPE", text, "slots")
     for name, cache, x in (("keys", pages[0], k), ("values", pages[1], v)):
         rows = _tokens(x, letters)
         wanted = [*tensor(cache, "pages").shape[:2], *rows.shape[1:]]
-        if cache.dim() != 4 or list(cache.shape) != wanted or pages[0].shape[:2] != cache.shape[:2] or rows.shape[0] != tokens:
+        if cache.dim() != 4 or list(cache.shape) != wanted or pages[0].shape[:2] != cache.shape[:2]:
             text = f"pages: those of {name} have shape {list(cache.shape)}, not [pages, tokens of a page, {', '.join(map(str, rows.shape[1:]))}]"
             raise Error("ESHAPE", text, "pages")
-    if torch.is_grad_enabled() and any(x.requires_grad for x in (k, v, *pages)):
-        raise Error("EUNSUPPORTED", "pages: k or v requires a gradient, which a cache does not pass on: use torch.no_grad()", "pages")
+        if 0 in cache.shape[:2]:
+            raise Error("ESHAPE", f"pages: those of {name} have shape {list(cache.shape)}: no token has a slot", "pages")
+        if not cache.dtype.is_floating_point:
+            raise Error("EDTYPE", f"pages: those of {name} are of type {dtype_text(cache)}, not a real one", "pages")
 
 
 def rotate_layer(
@@ -124,6 +136,11 @@ def rotate_layer(
         _check_norms(norms, q, k, letters)
     if pages is not None:
         _check_pages(pages, k, v, slots, letters)
+        if torch.is_grad_enabled() and any(x.requires_grad for x in (q, k, v, *pages, *(norms or ())) if x is not None):
+            text = "pages: q, k, v or a norm requires a gradient, which a cache does not pass on: use torch.no_grad()"
+            raise Error("EUNSUPPORTED", text, "pages")
+    elif v is not None or slots is not None:
+        raise Error("EINVAL", f"pages: missing: {'slots' if v is None else 'v'} is written to them", "pages")
     given = {"q": q, "k": k, "norms": norms, "pages": pages, "v": v, "slots": slots, "positions": at}
     check_device(**given)
     check_fake(**given)
