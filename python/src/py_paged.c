@@ -36,7 +36,7 @@ static int has_length(const gyre_py_array *array, int64_t length) {
     return !array->object || gyre_py_attention_shape_is(array, &length, 1) == 0;
 }
 
-/* The library cannot know how long the list of pages is. */
+/* The library cannot know how long the list of pages is; that indptr rises it checks before it reads the list. */
 static int check_indptr(const paged_call *c) {
     const gyre_pages *pages = &c->pages;
     const int64_t listed = c->numbers[0].shape[0];
@@ -61,10 +61,16 @@ static int open_table(paged_call *c, PyObject *const *o) {
         return -1;
     pages->sequences = by_lengths ? c->numbers[1].shape[0] : c->numbers[3].shape[0];
     if (!by_lengths) return has_length(&c->numbers[2], pages->sequences + 1) && check_indptr(c) == 0 ? 0 : -1;
-    pages->row_stride = c->numbers[0].stride[0];
-    if (c->numbers[0].shape[0] != pages->sequences || pages->row_stride < c->numbers[0].shape[1]) {
+    pages->row_stride = pages->sequences > 1 ? c->numbers[0].stride[0] : c->numbers[0].shape[1];
+    if (c->numbers[0].shape[0] != pages->sequences) {
         gyre_py_fail(GYRE_ESHAPE, "indices", "indices: %lld rows of pages, but key_lengths has %lld sequences",
                      (long long)c->numbers[0].shape[0], (long long)pages->sequences);
+        return -1;
+    }
+    if (pages->row_stride < c->numbers[0].shape[1]) {
+        gyre_py_fail(GYRE_EUNSUPPORTED, "indices",
+                     "indices: rows of %lld pages are %lld numbers apart, reversed or shared: pass a copy",
+                     (long long)c->numbers[0].shape[1], (long long)pages->row_stride);
         return -1;
     }
     const int64_t most = c->numbers[0].shape[1] * pages->k.shape[1]; /* a row may be wider than its numbers */
@@ -89,17 +95,19 @@ static int open_pages(gyre_py_array *array, PyObject *object, const char *name, 
     return 0;
 }
 
+/* Tokens of the longest sequence; of a table that the library refuses, no more than there can be. */
 static int64_t longest(const paged_call *c) {
     const gyre_pages *pages = &c->pages;
+    const int64_t size = pages->k.shape[1], end = pages->lengths ? 0 : c->numbers[0].shape[0];
     int64_t most = 0;
     for (int64_t s = 0; s < pages->sequences; s++) {
         const int64_t count = pages->lengths ? 0 : (int64_t)pages->indptr[s + 1] - pages->indptr[s];
         const int64_t tokens = pages->lengths ? pages->lengths[s]
-                               : count > 0    ? (count - 1) * pages->k.shape[1] + pages->last_page_len[s]
+                               : count > 0    ? (count - 1) * size + pages->last_page_len[s]
                                               : 0;
         most = tokens > most ? tokens : most;
     }
-    return most;
+    return pages->lengths || most < end * size ? most : end * size;
 }
 
 static gyre_status attend(paged_call *c, const gyre_exec *exec, gyre_error *err) {

@@ -101,6 +101,13 @@ static gyre_status check_counts(const paged_call *c, int64_t s, gyre_error *err)
     if (!pages->lengths && count > 0 && (pages->last_page_len[s] < 1 || pages->last_page_len[s] > page_tokens(pages)))
         return gyre_fail(err, GYRE_EINVAL, "pages.last_page_len[%" PRId64 "]: %d is not in 1 .. %" PRId64 " (%s)", s,
                          (int)pages->last_page_len[s], page_tokens(pages), c->where);
+    return GYRE_OK;
+}
+
+static gyre_status check_indices(const paged_call *c, int64_t s, gyre_error *err) {
+    const gyre_pages *pages = &c->pages;
+    int64_t first;
+    const int64_t count = pages_of(pages, s, &first);
     for (int64_t i = first; i < first + count; i++)
         if (pages->indices[i] < 0 || pages->indices[i] >= pages->k.shape[0])
             return gyre_fail(err, GYRE_EINVAL, "pages.indices[%" PRId64 "]: %d is not in 0 .. %" PRId64 " (%s)", i,
@@ -133,6 +140,8 @@ static gyre_status check_table(const paged_call *c, gyre_error *err) {
         return gyre_fail(err, GYRE_EINVAL, "pages.indptr[0]: %d is below 0 (%s)", (int)pages->indptr[0], c->where);
     for (int64_t s = 0; s < pages->sequences && !status; s++)
         status = check_counts(c, s, err);
+    for (int64_t s = 0; s < pages->sequences && !status; s++) /* after all counts: a wrong one leads past the indices */
+        status = check_indices(c, s, err);
     return status;
 }
 

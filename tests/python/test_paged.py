@@ -100,6 +100,14 @@ def test_rows_of_a_batch_are_sequences() -> None:
         assert alone.tobytes() == out[s : s + 1].tobytes()
 
 
+def test_the_stride_of_one_row_of_pages_is_not_looked_at() -> None:
+    p = Paged()
+    only = np.array([0, 3])
+    want = gyre.paged_attention(p.q[:3], p.k_pages, p.v_pages, p.table[:1], p.lengths[:1], query_starts=only)
+    reversed_row = gyre.paged_attention(p.q[:3], p.k_pages, p.v_pages, p.table[:1][::-1], p.lengths[:1], query_starts=only)
+    assert want.tobytes() == reversed_row.tobytes()
+
+
 def test_pages_are_read_where_they_are() -> None:
     p = Paged()
     before = gyre.paged_attention(p.q, p.k_pages, p.v_pages, p.table, p.lengths, query_starts=STARTS)
@@ -121,6 +129,13 @@ def test_what_is_refused() -> None:
     refused(
         call(p.indices[:3], indptr=p.indptr, last_page_len=p.last), "ends at 12, but indices has 3 pages", "indptr"
     )  # fmt: skip
+    falling = {"indptr": np.array([0, 9000, 2, 3], "i4"), "last_page_len": p.last}
+    for more in ({}, {"weights": True}):  # nothing is read past the list, and no weights are made for 9000 pages
+        refused(call(p.indices[:3], **falling, **more), r"pages.indptr\[2\]: 2 is below 9000 before it")
+    long = {"indptr": p.indptr, "last_page_len": np.array([1, 2**31 - 1, 1], "i4")}
+    refused(call(p.indices, **long, weights=True), r"pages.last_page_len\[1\]: 2147483647 is not in 1 .. 4")
+    refused(call(p.table[::-1], p.lengths), "reversed or shared", "indices")
+    refused(call(np.broadcast_to(p.table[2], p.table.shape), p.lengths), "reversed or shared", "indices")
     wrong = p.table.copy()
     wrong[2, 1] = PAGES
     refused(call(wrong, p.lengths), r"pages.indices\[17\]: 20 is not in 0 .. 19")
