@@ -120,6 +120,10 @@ def test_merge_refuses() -> None:
         (([out], [lse.T]), "lse: part 0 has shape"),
         (([out], [0.5]), r"lse\[0\]: is a float"),
         (([out[0]], [lse]), "layout 'bhsd'|has 2 axes"),
+        ((None, [lse]), "out: is a NoneType, not a list of tensors"),
+        (([out], torch.tensor(0.5)), "lse: is a tensor without axes"),
+        (([out, out.to(torch.complex64)], [lse, lse]), r"out\[1\]: is of type complex64"),
+        (([out], [lse.int()]), r"lse\[0\]: is of type int32"),
     ):
         with pytest.raises(gyre.Error, match=text):
             gt.merge(*given)
@@ -278,6 +282,13 @@ def test_shards_refuse() -> None:
         (lambda: gt.shard_attention(q, k, k, shards, 0), "shards: of 2 ranks, but the group has 1"),
         (lambda: gt.shard_attention(q, both, both, shards, 0, causal="order"), "causal: 'order'"),
         (lambda: gt.shard_attention(q, k, both, shards, 0), "v: is a list"),
+        (lambda: gt.shard_attention(q, None, None, shards, 0), "k: is a NoneType, not a tensor, or a list"),
+        (lambda: gt.shard_attention(q, (x for x in both), both, shards, 0), "k: is a generator"),
+        (lambda: gt.shard_attention(q, [k, k[0, 0]], both, shards, 0), "k: has 2 axes"),
+        (lambda: gt.shard_attention(q, both, [k, k.int()], shards, 0), "v: is of type int32"),
+        (lambda: gt.shard_attention(q, both, both, None, 0), "shards: is a NoneType, not gyre.Shards"),
+        (lambda: gt.shard_attention(q, both, both, shards, 0, layout="bhxd"), "layout: is 'bhxd'"),
+        (lambda: gt.shard_attention(q, both, both, shards, 0, sink_logits=q[0, 0, 0]), r"sink_logits: has shape \[16\], not \[2\]"),
     ):
         with pytest.raises(gyre.Error, match=text):
             call()

@@ -18,12 +18,19 @@ from gyre._encoding import Encoding
 from gyre._errors import Error
 from gyre._positions import Shard, Shards
 from gyre.torch._attention import attention
-from gyre.torch._specs import REAL, check_device, check_layout, check_tensor, depends_on_length, tensor, whole
+from gyre.torch._specs import REAL, SHORT_REAL, check_device, check_layout, check_rows, check_tensor, depends_on_length, tensor, whole
 
 _distributed: Any = torch.distributed  # its functions have types in some builds
 
 
 # -- the sum of parts --
+
+
+def _parts(parts: Any, name: str) -> list[Any]:
+    if not isinstance(parts, (Tensor, Sequence)) or (isinstance(parts, Tensor) and parts.dim() == 0):
+        what = "tensor without axes" if isinstance(parts, Tensor) else type(parts).__name__
+        raise Error("EINVAL", f"{name}: is a {what}, not a list of tensors, or one whose first axis is that of parts", name)
+    return list(parts)
 
 
 def merge(out: Sequence[Tensor] | Tensor, lse: Sequence[Tensor] | Tensor, *, layout: str | None = None) -> tuple[Tensor, Tensor]:
@@ -41,7 +48,7 @@ def merge(out: Sequence[Tensor] | Tensor, lse: Sequence[Tensor] | Tensor, *, lay
     Returns (out, lse), out of the type of the first part, lse float32 or float64: the widest type of any lse.  Sums are of
     that type.  A row that no part sees is zeros, with lse -inf.  Both have gradients of any order.  Raises gyre.Error.
     """
-    outs, lses = list(out), list(lse)
+    outs, lses = _parts(out, "out"), _parts(lse, "lse")
     if len(outs) != len(lses) or not outs:
         raise Error("ESHAPE", f"lse: of {len(lses)} parts, but out of {len(outs)}: pass one for each, at least one", "lse")
     letters = check_layout(tensor(outs[0], "out"), layout, "out").replace("t", "s")
@@ -54,6 +61,8 @@ def merge(out: Sequence[Tensor] | Tensor, lse: Sequence[Tensor] | Tensor, *, lay
             raise Error("ESHAPE", f"out: part {i} has shape {list(part.shape)}, but part 0 has {list(outs[0].shape)}", "out")
         if list(sums.shape) != rows:
             raise Error("ESHAPE", f"lse: part {i} has shape {list(sums.shape)}, not {rows}, that of out without channels", "lse")
+        check_tensor(part, f"out[{i}]", letters, REAL)
+        check_rows(sums, f"lse[{i}]", letters, REAL)
     dtype = torch.float64 if any(one.dtype == torch.float64 for one in lses) else torch.float32
     each = torch.stack([one.to(dtype) for one in lses])
     most = each.detach().amax(0)
@@ -128,15 +137,16 @@ def _arguments(queries: Shard, keys: Shard) -> dict[str, Any]:
     return {name: torch.from_numpy(one) for name, one in numbers.items() if one is not None}
 
 
-def _keys_of_each(k: Any, v: Any, shards: Shards, rank: int, group: Any, axis: int) -> list[tuple[Tensor, Tensor]]:
+def _keys_of_each(k: Any, v: Any, shards: Shards, rank: int, group: Any, letters: str) -> list[tuple[Tensor, Tensor]]:
     """Keys and values of each rank, in the order of ranks."""
-    apart, counts = isinstance(k, Tensor), [shard.tokens for shard in shards]
+    apart, counts, axis = isinstance(k, Tensor), [shard.tokens for shard in shards], letters.index("s")
     if not apart and not len(k) == len(v) == len(shards):
         raise Error("ESHAPE", f"k: {len(k)} tensors, and v {len(v)}, are not one for each of {len(shards)} ranks", "k")
     both = [(k, v)] if apart else list(zip(k, v, strict=True))
     for r, given in zip([rank] if apart else range(len(shards)), both, strict=True):
         for name, x in zip("kv", given, strict=True):
-            if tensor(x, name).shape[axis] != counts[r]:
+            check_tensor(tensor(x, name), name, letters, SHORT_REAL)
+            if x.shape[axis] != counts[r]:
                 raise Error("ESHAPE", f"{name}: has {x.shape[axis]} tokens, but shard {r} has {counts[r]}", name)
     if not apart or len(shards) == 1:
         return both
@@ -204,13 +214,23 @@ def shard_attention(
     if isinstance(k, Tensor) != isinstance(v, Tensor):
         text = f"v: is a {type(v).__name__}, but k is a {type(k).__name__}: pass both as tensors, or both as lists"
         raise Error("EINVAL", text, "v")
+    for name, x in (("k", k), ("v", v)):
+        if not isinstance(x, (Tensor, Sequence)):
+            raise Error("EINVAL", f"{name}: is a {type(x).__name__}, not a tensor, or a list with that of each rank", name)
+    if not isinstance(shards, Shards):
+        raise Error("EINVAL", f"shards: is a {type(shards).__name__}, not gyre.Shards", "shards")
     at = _rank_of(shards, rank, group, isinstance(k, Tensor))
     if causal == "order":
         raise Error("EUNSUPPORTED", "causal: 'order' counts tokens, of which a rank has some: use 'position'", "causal")
-    axis = check_layout(tensor(q, "q"), layout, "q").replace("t", "s").index("s")
-    own, each = shards[at], list(shards)
-    if q.shape[axis] != own.tokens:
-        raise Error("ESHAPE", f"q: has {q.shape[axis]} tokens, but shard {at} has {own.tokens}", "q")
+    letters = check_layout(tensor(q, "q"), layout, "q").replace("t", "s")
+    check_tensor(q, "q", letters, SHORT_REAL)
+    own, each, tokens = shards[at], list(shards), q.shape[letters.index("s")]
+    if tokens != own.tokens:
+        raise Error("ESHAPE", f"q: has {tokens} tokens, but shard {at} has {own.tokens}", "q")
+    heads = q.shape[letters.index("h")] if "h" in letters else 1
+    if sink_logits is not None and list(tensor(sink_logits, "sink_logits").shape) != [heads]:
+        text = f"sink_logits: has shape {list(sink_logits.shape)}, not [{heads}], a number for each head"
+        raise Error("ESHAPE", text, "sink_logits")
     if length is None and encoding is not None and depends_on_length(encoding):
         length = int(shards.batch.context_lengths.max(initial=1))
     options: dict[str, Any] = {
@@ -218,14 +238,13 @@ def shard_attention(
         "softcap": softcap, "tables": tables, "length": length, "lse": True,
     }  # fmt: skip
     outs, sums = [], []
-    for keys, (its_k, its_v) in zip(each, _keys_of_each(k, v, shards, at, group, axis), strict=True):
+    for keys, (its_k, its_v) in zip(each, _keys_of_each(k, v, shards, at, group, letters), strict=True):
         part, its_lse = attention(q, its_k, its_v, **_arguments(own, keys), **options)
         outs.append(part)
         sums.append(its_lse)
     if sink_logits is not None:  # a score without a value
-        letters = (layout or ("thd" if q.dim() == 3 else "bhsd")).replace("d", "")
-        shape = [-1 if letter == "h" else 1 for letter in letters]
+        shape = [-1 if letter == "h" else 1 for letter in letters.replace("d", "")]
         outs.append(torch.zeros_like(outs[0]))
-        sums.append(tensor(sink_logits, "sink_logits").float().view(shape).expand_as(sums[0]))
+        sums.append(sink_logits.float().view(shape).expand_as(sums[0]))
     found = merge(outs, sums, layout=layout)
     return found if lse else found[0]
