@@ -124,7 +124,7 @@ def rotate_layer(
             slot_mapping of vLLM.  Below 0 = the token is not written.  Others are not checked to be in the cache.
         q, k, encoding, positions, layout, length: as in rotate_pair.
 
-    Gradients to q, k and the weights; with pages none.  Raises gyre.Error.
+    Gradients to q, k and the weights; with pages none, and tensors that require one are refused.  Raises gyre.Error.
     """
     letters = check_layout(tensor(q, "q"), layout, "q").replace("t", "s")
     check_layout(tensor(k, "k"), layout, "k")

@@ -80,7 +80,7 @@ def _of_two(length: Tensor, near: Plan, far: Plan, trained: int) -> tuple[Tensor
 
 def cos_sin(positions: Tensor, spec: str, length: int, most: int) -> tuple[Tensor, Tensor]:
     """As _device.cos_sin; length FOLLOWS: nothing is read under LongRoPE, nor up to a length of `most`, where that is past
-    the trained length.  Positions from `most` on then have NaN."""
+    the trained length.  A call with a position from `most` on then has NaN at all its positions."""
     if length != FOLLOWS:
         return _device.cos_sin(positions, spec, length)
     spec = _device.angles_alone(spec)

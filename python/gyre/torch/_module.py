@@ -80,8 +80,8 @@ class RotaryEmbedding(nn.Module):
                 with the positions that were asked for; the same bits.  The table is no buffer, and is left out of copies
                 and pickles.  A scaling that depends on the length has one within the trained length, several axes where
                 all have the same positions.  torch.compile computes.  0 = no table.  On other devices: under dynamic NTK and
-                YaRN there is a table of the frequencies at each length up to it, so that no length is read; positions from
-                it on have NaN.
+                YaRN there is a table of the frequencies at each length up to it, if that is past the trained length, so that
+                no length is read; a call with a position from `cached` on returns NaN for all its positions.
             length: the context length in use, for scalings that follow it; None = one past the largest position of a call,
                 or the trained length.
         """
