@@ -192,6 +192,21 @@ static gyre_status check_query_rows(const paged_call *c, gyre_error *err) {
     return gyre_call_check_type(args->weights.dtype, GYRE_TYPES_F32, "weights", c->where, err);
 }
 
+/* Here, because the call for one sequence would name it as the first. */
+static gyre_status check_padding(const paged_call *c, gyre_error *err) {
+    const gyre_attention_inputs *args = &c->args;
+    for (int64_t s = 0; s < c->rows && (args->k_first || args->k_end); s++) {
+        const int64_t keys = tokens_of(&c->pages, s), first = args->k_first ? args->k_first[s] : 0,
+                      end = args->k_end ? args->k_end[s] : keys;
+        if (first < 0 || first > end || end > keys)
+            return gyre_fail(err, GYRE_EINVAL,
+                             "k_first, k_end: keys %" PRId64 " .. %" PRId64 " of sequence %" PRId64 ", which has %" PRId64
+                             " keys (%s)",
+                             first, end, s, keys, c->where);
+    }
+    return GYRE_OK;
+}
+
 static gyre_status check_rows(paged_call *c, gyre_error *err) {
     const gyre_attention_inputs *args = &c->args;
     const int64_t *q = args->q.shape;
@@ -206,6 +221,7 @@ static gyre_status check_rows(paged_call *c, gyre_error *err) {
                          q[0], c->rows, c->where);
     if (args->q_starts && c->rows > 0)
         status = gyre_call_check_starts(args->q_starts, c->rows, q[1], "q_starts", c->where, err);
+    if (!status) status = check_padding(c, err);
     return status ? status : check_query_rows(c, err);
 }
 

@@ -134,6 +134,12 @@ def test_what_is_refused() -> None:
         refused(call(p.indices[:3], **falling, **more), r"pages.indptr\[2\]: 2 is below 9000 before it")
     long = {"indptr": p.indptr, "last_page_len": np.array([1, 2**31 - 1, 1], "i4")}
     refused(call(p.indices, **long, weights=True), r"pages.last_page_len\[1\]: 2147483647 is not in 1 .. 4")
+    for numbers, text in (
+        ({"key_end": np.array([11, 1, 99])}, "keys 0 .. 99 of sequence 2, which has 30 keys"),
+        ({"key_end": np.array([20, 1, 30])}, "keys 0 .. 20 of sequence 0, which has 11 keys"),
+        ({"key_first": np.array([0, 2, 0])}, "keys 2 .. 1 of sequence 1, which has 1 keys"),
+    ):
+        refused(call(p.table, p.lengths, **numbers), text)
     refused(call(p.table[::-1], p.lengths), "reversed or shared", "indices")
     refused(call(np.broadcast_to(p.table[2], p.table.shape), p.lengths), "reversed or shared", "indices")
     wrong = p.table.copy()
