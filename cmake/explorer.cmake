@@ -17,10 +17,13 @@ target_include_directories(explorer PRIVATE
     explorer/wasm/platform/include include src ${PROJECT_SOURCE_DIR} ${GYRE_WASI_PREFIX}/include)
 # Every browser since 2021 has the 128-bit instructions.
 target_compile_options(explorer PRIVATE -msimd128)
-# The page stays below 3.5 MB (tests/explorer/test_explorer_views.py): what reads configs or writes text, what makes encodings
-# and caches, and the kernels that a browser with these instructions does not run, are compiled for size.
+# The page stays below 3.5 MB (tests/explorer/test_explorer_views.py): what reads configs and weights or writes text, what
+# makes encodings and caches, and the kernels that a browser with these instructions does not run, are compiled for size.
+# Kernels unroll their loops themselves.
 set(explorer_small ${explorer_libraries})
-list(FILTER explorer_small INCLUDE REGEX "/src/(reading|files|tokenizer|call|cache|trained|contextual|adaptive|encodings|eval)/")
+list(FILTER explorer_small INCLUDE REGEX "/src/(reading|files|tokenizer|call|cache|trained|contextual|adaptive|encodings|eval|model)/")
+list(FILTER explorer_small EXCLUDE REGEX "/model/ops/")
+set_property(SOURCE ${PROJECT_SOURCE_DIR}/src/kernels/tier_wasm.c APPEND PROPERTY COMPILE_OPTIONS -O2)
 set_property(SOURCE ${explorer_small} ${explorer_tools}
     ${PROJECT_SOURCE_DIR}/src/kernels/tier_scalar.c ${PROJECT_SOURCE_DIR}/src/kernels/places/place_scalar.c APPEND PROPERTY COMPILE_OPTIONS -Os)
 target_compile_definitions(explorer PRIVATE
