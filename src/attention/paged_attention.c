@@ -151,7 +151,7 @@ static gyre_status check_options(const paged_call *c, gyre_error *err) {
         return gyre_fail(err, GYRE_EUNSUPPORTED, "dropout: %g is not 0, over pages, which are for inference (%s)",
                          args->dropout, c->where);
     if (args->k_starts)
-        return gyre_fail(err, GYRE_EINVAL, "k_starts: are set, but each sequence has keys of its own in the pages (%s)",
+        return gyre_fail(err, GYRE_EINVAL, "k_starts: are set, but the tables of pages say which keys a sequence has (%s)",
                          c->where);
     return GYRE_OK;
 }

@@ -306,7 +306,7 @@ static void what_pages_refuse(void **state) {
     REFUSED(GYRE_ESHAPE, "mask: shape [0, 0, 0, 0] is not [2, 1, 6, 300] (gyre_paged_attention)", args.mask.data = mask);
     REFUSED(GYRE_EUNSUPPORTED, "dropout: 0.5 is not 0, over pages, which are for inference (gyre_paged_attention)",
             args.dropout = &dropout);
-    REFUSED(GYRE_EINVAL, "k_starts: are set, but each sequence has keys of its own in the pages (gyre_paged_attention)",
+    REFUSED(GYRE_EINVAL, "k_starts: are set, but the tables of pages say which keys a sequence has (gyre_paged_attention)",
             (batch.k_starts = starts, args.batch = &batch));
     REFUSED(GYRE_EINVAL, "gates.k: is missing, but gates.q is set (gyre_paged_attention)", args.gates = &gates);
     REFUSED(GYRE_EINVAL, "weights.first: 1 queries from 1 on, but there are 1 (gyre_paged_attention)",

@@ -132,6 +132,23 @@ static void test_reads_sizes(void **state) {
 }
 
 /* The priority among several keys. */
+/* What a model is made with where its config has no number: keys lack as many channels of queries. */
+static void test_reads_default_channels(void **state) {
+    (void)state;
+    gyre_model_config config;
+    gyre_config_arrays arrays;
+    gyre_error err = {0, ""};
+    json_t *root =
+        json_pack("{s:s, s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:f, s:b}", "model_type", "gyre", "position_embedding_type",
+                  "inkling", "vocab_size", 256, "num_hidden_layers", 2, "hidden_size", 64, "intermediate_size", 64,
+                  "num_attention_heads", 4, "max_position_embeddings", 128, "rms_norm_eps", 1e-5, "tie_word_embeddings", 1);
+    if (parse(root, &config, &arrays, &err) != GYRE_OK) fail_msg("%s", err.text);
+    assert_int_equal(config.position.score.relative_channels, GYRE_RELATIVE_CHANNELS);
+    assert_int_equal(gyre_query_dim(&config), config.head_dim + GYRE_RELATIVE_CHANNELS);
+    json_decref(root);
+    gyre_config_arrays_free(&arrays);
+}
+
 static void test_reads_rope_by_version_5_rules(void **state) {
     (void)state;
     gyre_model_config c = read_changed("{'rope_scaling':{'type':'linear','factor':2},"
@@ -529,17 +546,12 @@ static void test_writes_a_llama(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_reads_as_transformers),
-        cmocka_unit_test(test_reads_sizes),
-        cmocka_unit_test(test_reads_rope_by_version_5_rules),
-        cmocka_unit_test(test_refuses_changed_keys),
-        cmocka_unit_test(test_refuses_what_is_no_json),
-        cmocka_unit_test(test_survives_flipped_bytes),
-        cmocka_unit_test(test_writes_every_scaling),
-        cmocka_unit_test(test_writes_fields_of_yarn),
-        cmocka_unit_test(test_writes_every_share),
-        cmocka_unit_test(test_writes_given_frequencies),
-        cmocka_unit_test(test_writes_every_kind),
+        cmocka_unit_test(test_reads_as_transformers),    cmocka_unit_test(test_reads_sizes),
+        cmocka_unit_test(test_reads_default_channels),   cmocka_unit_test(test_reads_rope_by_version_5_rules),
+        cmocka_unit_test(test_refuses_changed_keys),     cmocka_unit_test(test_refuses_what_is_no_json),
+        cmocka_unit_test(test_survives_flipped_bytes),   cmocka_unit_test(test_writes_every_scaling),
+        cmocka_unit_test(test_writes_fields_of_yarn),    cmocka_unit_test(test_writes_every_share),
+        cmocka_unit_test(test_writes_given_frequencies), cmocka_unit_test(test_writes_every_kind),
         cmocka_unit_test(test_writes_a_llama),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -37,6 +37,23 @@ static void test_nan_logits_are_chosen(void **state) {
         }
 }
 
+/* DeepSeek V3's class adds 1e-20 to the sum of scores, which are 0 here. */
+static void test_scores_of_zero(void **state) {
+    const gyre_routing routing = {GYRE_ROUTER_SIGMOID, EXPERTS, ACTIVE, 1, 1, 1, 1};
+    float logits[EXPERTS], weights[ACTIVE];
+    int32_t chosen[ACTIVE];
+    double scratch[2 * EXPERTS];
+    (void)state;
+    for (int i = 0; i < EXPERTS; i++)
+        logits[i] = -800;
+    gyre_route(&routing, logits, NULL, scratch, chosen, weights);
+    for (int n = 0; n < ACTIVE; n++)
+        assert_true(chosen[n] == n && weights[n] == 0);
+    logits[0] = -46.0517F; /* about 1e-20 */
+    gyre_route(&routing, logits, NULL, scratch, chosen, weights);
+    assert_true(fabsf(weights[0] - 0.5F) < 1e-3F);
+}
+
 /* -- experts -- */
 static gyre_affine map_of(const float *weights, int64_t out, int64_t in) {
     return (gyre_affine){{GYRE_STORED_F32, weights, out, in, in * (int64_t)sizeof *weights}, NULL};
@@ -92,7 +109,7 @@ static void test_default_count_past_experts(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_nan_logits_are_chosen),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_nan_logits_are_chosen), cmocka_unit_test(test_scores_of_zero),
                                        cmocka_unit_test(test_nan_logits_keep_within_scratch),
                                        cmocka_unit_test(test_default_count_past_experts)};
     return cmocka_run_group_tests(tests, make_empty_folder, remove_folder);

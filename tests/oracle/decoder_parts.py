@@ -157,7 +157,7 @@ def join_heads(x):
 
 def attend(q, k, v, scale, window=None, bias=None, cap=None, chunk=None, sinks=None):
     """q: [heads, tokens, head_dim]; k and v with as many heads or fewer.  A query sees itself and what was before it, of
-    that the last `window`, or those of its own `chunk`.  bias: [heads, tokens of keys], added to the scaled scores.  sinks:
+    that the last `window`, or those of the `chunk` that it is in.  bias: [heads, tokens of keys], added to the scaled scores.  sinks:
     [heads], a logit more in each softmax."""
     group = q.shape[0] // k.shape[0]
     k, v = np.repeat(k, group, axis=0), np.repeat(v, group, axis=0)

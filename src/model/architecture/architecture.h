@@ -71,7 +71,7 @@ typedef enum gyre_tensor_role {
     GYRE_TENSOR_ROUTER_CHOICE,   /* added to scores where experts are chosen, not where they are weighed */
     GYRE_TENSOR_EXPERTS_GATE_UP, /* of all experts in one tensor, without .weight */
     GYRE_TENSOR_EXPERTS_DOWN,
-    GYRE_TENSOR_EXPERT_GATE, /* of one expert, or of all, if the name has no number of an expert (GGUF) */
+    GYRE_TENSOR_EXPERT_GATE, /* of one expert */
     GYRE_TENSOR_EXPERT_UP,
     GYRE_TENSOR_EXPERT_DOWN,
     GYRE_TENSOR_SHARED_GATE, /* of the expert that reads every token */

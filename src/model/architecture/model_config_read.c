@@ -133,6 +133,7 @@ gyre_status gyre_model_config_read(const gyre_config_document *config, gyre_mode
     const gyre_status status = gyre_build_status(build);
     if (!status) {
         *out = read;
+        gyre_model_config_complete(out);
         *arrays = lists;
     } else {
         gyre_config_arrays_free(&lists);

@@ -71,6 +71,7 @@ void gyre_route(const gyre_routing *r, const float *logits, const float *bias, d
     sort(chosen, r->active);
     for (int64_t n = 0; n < r->active; n++)
         sum += scores[chosen[n]];
+    if (r->score == GYRE_ROUTER_SIGMOID) sum += 1e-20; /* as transformers: all scores may be 0 */
     for (int64_t n = 0; n < r->active; n++)
         weights[n] = (float)(r->scale * (r->normalized ? scores[chosen[n]] / sum : scores[chosen[n]]));
 }

@@ -12,7 +12,7 @@ enum { GYRE_MOST_EXPERTS = 4096, GYRE_MOST_ACTIVE = 64 };
 
 /* score = softmax or sigmoid of the logits; chosen = the `active` experts of the largest score + bias, among the
  * `kept_groups` groups of the largest sums of their two largest score + bias; weight = scale x score, or scale x score / sum
- * of the scores of the chosen, if normalized. */
+ * of the scores of the chosen (sigmoid: + 1e-20), if normalized. */
 typedef struct gyre_routing {
     gyre_router_score score;
     int64_t experts, active; /* at most GYRE_MOST_EXPERTS, GYRE_MOST_ACTIVE */

@@ -1,4 +1,5 @@
-/* expert_weights.c: the experts of a layer: one tensor for each matrix of an expert, or one for that matrix of all. */
+/* expert_weights.c: the experts of a layer: one tensor for each matrix of an expert, or one of all experts for their gates
+ * and ups, and one for their downs. */
 #include "model/weights/weight_loader.h"
 
 #include <string.h>
@@ -51,12 +52,10 @@ static void split_gate_up(const gyre_mixture *m, const gyre_matrix *both, const 
 }
 
 /* out[expert][n] = those of the file, gates first; NULL = none. */
-static float *load_biases(gyre_loader *o, gyre_tensor_place place, const char *suffix, int64_t n, int interleaved) {
+static float *load_biases(gyre_loader *o, gyre_tensor_place place, int64_t n, int interleaved) {
     const int64_t experts = o->net->arch.mixture.routing.experts;
     gyre_file_tensor tensor;
-    if (!gyre_load_requires_bias(o, place.role) && !(o->net->arch.optional_biases && gyre_load_has(o, place, suffix)))
-        return NULL;
-    if (!take_stack(o, place, suffix, 2, &tensor)) return NULL;
+    if (!gyre_load_requires_bias(o, place.role) || !take_stack(o, place, "_bias", 2, &tensor)) return NULL;
     if (tensor.shape[1] != n)
         gyre_load_fail(o, GYRE_EFORMAT, "%s: %lld numbers for an expert, where the config asks for %lld (%s, offset %llu)",
                        tensor.name, (long long)tensor.shape[1], (long long)n, tensor.file,
@@ -79,8 +78,8 @@ static void load_fused_stacks(gyre_loader *o, int64_t layer, gyre_expert *expert
                                          gyre_in_layer(GYRE_TENSOR_EXPERTS_DOWN, layer)};
     gyre_file_tensor gate_up, down;
     if (!take_stack(o, places[0], BARE, 3, &gate_up) || !take_stack(o, places[1], BARE, 3, &down)) return;
-    const float *biases = load_biases(o, places[0], "_bias", both, m->interleaved);
-    const float *down_biases = load_biases(o, places[1], "_bias", a->model_dim, 0);
+    const float *biases = load_biases(o, places[0], both, m->interleaved);
+    const float *down_biases = load_biases(o, places[1], a->model_dim, 0);
     for (int64_t e = 0; e < (o->faults ? 1 : experts) && !o->status; e++) { /* all parts have the same faults */
         const gyre_file_tensor parts[2] = {part_of(&gate_up, experts, e), part_of(&down, experts, e)};
         const gyre_matrix matrix = gyre_load_matrix(o, &parts[0], both, a->model_dim, m->in_out);
@@ -92,29 +91,13 @@ static void load_fused_stacks(gyre_loader *o, int64_t layer, gyre_expert *expert
     }
 }
 
-/* The three matrices of an expert, each of its own tensor or, if names have no number of an expert, of that of all. */
+/* The three matrices of an expert, each in a separate tensor. */
 static void load_separate(gyre_loader *o, int64_t layer, gyre_expert *expert) {
-    static const gyre_tensor_role roles[3] = {GYRE_TENSOR_EXPERT_GATE, GYRE_TENSOR_EXPERT_UP, GYRE_TENSOR_EXPERT_DOWN};
-    const gyre_architecture *a = &o->net->arch;
-    const int64_t experts = a->mixture.routing.experts, dim = a->mixture.expert_dim;
-    for (int i = 0; i < 3; i++) {
-        const char *first = strstr(a->names[roles[i]], "%d");
-        const int64_t out = i < 2 ? dim : a->model_dim, in = i < 2 ? a->model_dim : dim;
-        const int stacked = !strstr(first + 2, "%d");
-        gyre_file_tensor all;
-        if (stacked && !take_stack(o, gyre_in_layer(roles[i], layer), ".weight", 3, &all)) return;
-        const float *biases = stacked ? load_biases(o, gyre_in_layer(roles[i], layer), ".bias", out, 0) : NULL;
-        for (int64_t e = 0; e < (stacked && o->faults ? 1 : experts) && !o->status; e++) {
-            gyre_affine *to = i == 0 ? &expert[e].gate : i == 1 ? &expert[e].up : &expert[e].down;
-            if (stacked) {
-                const gyre_file_tensor part = part_of(&all, experts, e);
-                to->w = gyre_load_matrix(o, &part, out, in, 0);
-                to->bias = biases ? biases + e * out : NULL;
-                count_bytes(o, &to->w);
-            } else {
-                *to = gyre_load_affine(o, (gyre_tensor_place){roles[i], layer, e}, out, in);
-            }
-        }
+    const int64_t dim = o->net->arch.mixture.expert_dim, width = o->net->arch.model_dim;
+    for (int64_t e = 0; e < o->net->arch.mixture.routing.experts && !o->status; e++) {
+        expert[e].gate = gyre_load_affine(o, (gyre_tensor_place){GYRE_TENSOR_EXPERT_GATE, layer, e}, dim, width);
+        expert[e].up = gyre_load_affine(o, (gyre_tensor_place){GYRE_TENSOR_EXPERT_UP, layer, e}, dim, width);
+        expert[e].down = gyre_load_affine(o, (gyre_tensor_place){GYRE_TENSOR_EXPERT_DOWN, layer, e}, width, dim);
     }
 }
 

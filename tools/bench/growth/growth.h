@@ -1,7 +1,7 @@
 /* growth.h: how time and memory of an operation grow with its size.
  *
  * A value that grows as a + b size^p has the exponent p.  A case knows the p that its work should have at most; a larger one
- * is a defect, such as a list that is searched once for each of its own items. */
+ * is a defect, such as a list that is searched once for each item. */
 #ifndef GYRE_TOOLS_BENCH_GROWTH_H
 #define GYRE_TOOLS_BENCH_GROWTH_H
 #include "tools/bench/bench.h"
