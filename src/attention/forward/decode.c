@@ -187,9 +187,10 @@ static void prefetch_keys(const decode_state *d, int64_t first) {
     gyre_key_run run;
     if (first >= plan->keys) return;
     gyre_key_run_at(plan->source, d->batch, d->head, first, TRANSPOSED_ROWS, &run);
+    const int64_t step = gyre_dtype_bytes(dtype, run.k_row_stride),
+                  bytes = gyre_dtype_bytes(dtype, plan->head_dim * run.k_step);
     for (int64_t j = 0; j < run.count; j++)
-        prefetch_row((uintptr_t)run.k + (uintptr_t)gyre_dtype_bytes(dtype, j * run.k_row_stride),
-                     gyre_dtype_bytes(dtype, plan->head_dim * run.k_step));
+        prefetch_row((uintptr_t)run.k + (uintptr_t)(j * step), bytes);
 }
 
 /* out = where products of a part go. */
