@@ -61,6 +61,7 @@ int64_t gyre_context_tokens(const gyre_context *context) {
 /* Keeps the first `tokens` tokens. */
 static void truncate_caches(gyre_decoder *d, int64_t tokens) {
     for (int64_t layer = 0; d->cache && layer < d->net->arch.layers; layer++) {
+        if (!d->cache[layer]) continue;
         const int64_t excess = gyre_cache_tokens(d->cache[layer], 0) - tokens;
         if (excess <= 0) continue;
         /* Cannot fail: removing the last tokens leaves no hole. */
@@ -134,6 +135,17 @@ gyre_status gyre_context_watch_heads(gyre_context *context, int64_t layer, float
     if (layer < 0 || layer >= d->net->arch.layers)
         return gyre_fail(err, GYRE_EINVAL, "layer: %lld is not in 0 .. %lld (gyre_context_watch_heads)", (long long)layer,
                          (long long)d->net->arch.layers - 1);
+    if (queries && d->net->layer[layer].keys_of != layer)
+        return gyre_fail(err, GYRE_EUNSUPPORTED, "layer: %lld reads the keys of layer %lld (gyre_context_watch_heads)",
+                         (long long)layer, (long long)d->net->layer[layer].keys_of);
+    if (queries &&
+        (d->net->layer[layer].k.channels != d->net->arch.head_dim || d->net->layer[layer].k.count != d->net->arch.kv_heads))
+        return gyre_fail(err, GYRE_EUNSUPPORTED,
+                         "layer: %lld has %lld key heads of %lld channels, the model %lld of %lld "
+                         "(gyre_context_watch_heads)",
+                         (long long)layer, (long long)d->net->layer[layer].k.count,
+                         (long long)d->net->layer[layer].k.channels, (long long)d->net->arch.kv_heads,
+                         (long long)d->net->arch.head_dim);
     if (!queries != !keys)
         return gyre_fail(err, GYRE_EINVAL, "%s: is NULL (gyre_context_watch_heads)", queries ? "keys" : "queries");
     if (context->window)
@@ -159,6 +171,7 @@ static gyre_status make_room(gyre_context *x, int64_t n, int64_t *rows, gyre_err
     }
     *rows = 1;
     for (int64_t layer = 0; layer < d->net->arch.layers; layer++) {
+        if (!d->cache[layer]) continue;
         const gyre_status status = gyre_cache_slide(d->cache[layer], 0, x->sinks, x->window - 1, &d->cached, err);
         if (status) return status;
     }

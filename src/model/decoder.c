@@ -66,6 +66,7 @@ gyre_status gyre_decoder_embed(gyre_decoder *d, const int32_t *tokens, int64_t r
     }
     if (n->embed_norm.gain) normalize(d, &n->embed_norm, rows, d->buffers.x, d->buffers.x);
     look(d, -1, GYRE_STEP_EMBEDDING, rows);
+    gyre_decoder_embed_layers(d, tokens, rows);
     if (!(gyre_encoding_places(d->encoding) & GYRE_PLACE_INPUT)) return GYRE_OK;
     const gyre_tables tables = {.input = n->input};
     const gyre_positions positions = {.base = d->first + d->cached};
@@ -107,11 +108,12 @@ gyre_view gyre_decoder_heads(const gyre_decoder *d, const gyre_head_layout *head
 }
 
 /* views = queries and keys as attention takes them. */
-static void query_key_views(const gyre_decoder *d, int64_t rows, gyre_view views[2]) {
+static void query_key_views(const gyre_decoder *d, int64_t layer, int64_t rows, gyre_view views[2]) {
     const gyre_architecture *a = &d->net->arch;
+    const gyre_network_layer *l = &d->net->layer[layer];
     const int64_t dim = 2 * a->head_dim, row = (a->heads + a->kv_heads) * dim, heads[2] = {a->heads, a->kv_heads};
-    views[0] = gyre_decoder_heads(d, &d->net->q, rows);
-    views[1] = gyre_decoder_heads(d, &d->net->k, rows);
+    views[0] = gyre_decoder_heads(d, &l->q, rows);
+    views[1] = gyre_decoder_heads(d, &l->k, rows);
     for (int i = 0; i < 2 && (a->layer_parts & GYRE_LAYER_PART_POLAR); i++) {
         views[i] = gyre_dense(d->buffers.polar + (i ? a->heads * dim : 0), GYRE_DTYPE_F32, 1, rows, heads[i], dim);
         views[i].stride[0] = rows * row;
@@ -125,7 +127,7 @@ gyre_attention_args gyre_decoder_attention_args(const gyre_decoder *d, int64_t l
     const int group = d->net->layer[layer].group;
     gyre_attention_args args = GYRE_INIT(gyre_attention_args);
     gyre_view views[2];
-    query_key_views(d, rows, views);
+    query_key_views(d, layer, rows, views);
     args.tables = d->tables.layer ? &d->tables.layer[layer] : NULL;
     args.q = gyre_const(views[0]);
     args.q_pos.base = d->first + tokens - rows;
@@ -137,7 +139,7 @@ gyre_attention_args gyre_decoder_attention_args(const gyre_decoder *d, int64_t l
         args.sink_logits = gyre_cdense(d->net->layer[layer].sinks, GYRE_DTYPE_F32, 1, 1, a->heads, 1);
     args.causal = GYRE_CAUSAL_BY_POSITION;
     args.order = d->order;
-    args.out = gyre_dense(d->buffers.attn_out, GYRE_DTYPE_F32, 1, rows, a->heads, a->value_dim);
+    args.out = gyre_dense(d->buffers.attn_out, GYRE_DTYPE_F32, 1, rows, a->heads, d->net->layer[layer].v.channels);
     *gates = (gyre_attention_gates)GYRE_INIT(gyre_attention_gates);
     if (gyre_decoder_forgets(d)) {
         gates->q = gyre_const(gyre_decoder_gate_sums(d, rows));
@@ -149,8 +151,8 @@ gyre_attention_args gyre_decoder_attention_args(const gyre_decoder *d, int64_t l
 gyre_own_call gyre_decoder_own_call(const gyre_decoder *d, int64_t layer, int64_t rows, int64_t tokens) {
     const gyre_architecture *a = &d->net->arch;
     return (gyre_own_call){.layer = gyre_network_own_attention(d->net, layer),
-                           .q = gyre_const(gyre_decoder_heads(d, &d->net->q, rows)),
-                           .cache = d->cache[layer],
+                           .q = gyre_const(gyre_decoder_heads(d, &d->net->layer[layer].q, rows)),
+                           .cache = gyre_decoder_cache(d, layer),
                            .encoding = d->encoding,
                            .tables = d->tables.layer ? &d->tables.layer[layer] : NULL,
                            .q_pos = {.base = tokens - rows, .context_length = d->length},
@@ -183,19 +185,20 @@ static gyre_status project_rotated(gyre_decoder *d, const gyre_network_layer *l,
 static gyre_status apply_trained(gyre_decoder *d, int64_t layer, int64_t rows, gyre_error *err) {
     const gyre_architecture *a = &d->net->arch;
     const gyre_trained_heads heads = gyre_network_trained_heads(d->net, layer);
-    const gyre_view qk[2] = {gyre_decoder_heads(d, &d->net->q, rows), gyre_decoder_heads(d, &d->net->k, rows)};
+    const gyre_network_layer *l = &d->net->layer[layer];
+    const gyre_view qk[2] = {gyre_decoder_heads(d, &l->q, rows), gyre_decoder_heads(d, &l->k, rows)};
     const gyre_positions positions = {.base = d->first + d->cached};
     gyre_view polar[2];
-    query_key_views(d, rows, polar);
+    query_key_views(d, layer, rows, polar);
     if (a->layer_parts & GYRE_LAYER_PART_POLAR) return gyre_polar_heads(&heads, qk, polar, d->exec, err);
     if (heads.fourier) return gyre_fourier_heads(&heads, GYRE_DIRECTION_FORWARD, &positions, qk, qk, d->exec, err);
     return gyre_rotate_heads(&heads, GYRE_DIRECTION_FORWARD, &positions, qk, d->exec, err);
 }
 
 /* Queries and keys as they are before they rotate. */
-static void write_watched_heads(const gyre_decoder *d, int64_t rows) {
+static void write_watched_heads(const gyre_decoder *d, const gyre_network_layer *l, int64_t rows) {
     const gyre_architecture *a = &d->net->arch;
-    const gyre_head_layout *from[2] = {&d->net->q, &d->net->k};
+    const gyre_head_layout *from[2] = {&l->q, &l->k};
     float *const to[2] = {d->watched_queries, d->watched_keys};
     for (int i = 0; i < 2; i++)
         for (int64_t r = 0; r < rows; r++)
@@ -209,9 +212,9 @@ static gyre_status append_keys(gyre_decoder *d, int64_t layer, int64_t rows, gyr
     gyre_cache_append_args args = GYRE_INIT(gyre_cache_append_args);
     const gyre_positions positions = {.base = d->first + d->cached};
     gyre_view views[2];
-    query_key_views(d, rows, views);
+    query_key_views(d, layer, rows, views);
     args.k = gyre_const(views[1]);
-    args.v = gyre_const(gyre_decoder_heads(d, &d->net->v, rows));
+    args.v = gyre_const(gyre_decoder_heads(d, &d->net->layer[layer].v, rows));
     args.positions = &positions;
     gyre_status status = GYRE_OK;
     if (gyre_decoder_forgets(d)) {
@@ -226,8 +229,10 @@ static void keep_last_rows(gyre_decoder *d, int64_t rows, int64_t wanted) {
     const gyre_architecture *a = &d->net->arch;
     const gyre_decoder_buffers *b = &d->buffers;
     const int64_t polar = (a->heads + a->kv_heads) * 2 * a->head_dim;
-    float *const buffers[] = {b->x, b->norm, b->qkv, a->layer_parts & GYRE_LAYER_PART_POLAR ? b->polar : NULL};
-    const int64_t dims[] = {a->model_dim, a->model_dim, d->qkv_dim, polar};
+    const int64_t inputs = a->layers * a->layer_rules.inputs;
+    float *const buffers[] = {b->x, b->norm, b->qkv, a->layer_parts & GYRE_LAYER_PART_POLAR ? b->polar : NULL,
+                              inputs ? b->layer_inputs : NULL};
+    const int64_t dims[] = {a->model_dim, a->model_dim, d->qkv_dim, polar, inputs};
     for (size_t i = 0; i < sizeof buffers / sizeof *buffers; i++)
         if (buffers[i])
             memmove(buffers[i], buffers[i] + (rows - wanted) * dims[i], (size_t)(wanted * dims[i]) * sizeof(float));
@@ -265,7 +270,7 @@ static gyre_status attend_rows(gyre_decoder *d, int64_t layer, row_range at, int
         weights.out = watched_view(d, at, keys);
         args.weights = &weights;
     }
-    return gyre_cache_attention(d->cache[layer], &sequence, &args,
+    return gyre_cache_attention(gyre_decoder_cache(d, layer), &sequence, &args,
                                 (gyre_scratch){d->buffers.attn_scratch, d->buffers.attn_scratch_bytes}, d->exec, err);
 }
 
@@ -285,6 +290,14 @@ static gyre_status attend(gyre_decoder *d, int64_t layer, int64_t rows, int64_t 
     return status;
 }
 
+/* Values that are keys, before both are normalized. */
+static void copy_values(const gyre_decoder *d, const gyre_network_layer *l, int64_t rows) {
+    for (int64_t row = 0; row < rows; row++) {
+        float *const qkv = d->buffers.qkv + row * d->qkv_dim;
+        memcpy(qkv + l->v.offset, qkv + l->k.offset, (size_t)(l->k.count * l->k.channels) * sizeof(float));
+    }
+}
+
 /* The keys and values of `rows` rows are appended to the cache.  Then the last `wanted` rows are moved to the front, and
  * buffers.attn_out = their attention over the cache. */
 static gyre_status attention(gyre_decoder *d, int64_t layer, int64_t rows, int64_t wanted, gyre_error *err) {
@@ -293,18 +306,20 @@ static gyre_status attention(gyre_decoder *d, int64_t layer, int64_t rows, int64
         gyre_decoder_project_latents(d, l, rows);
     else
         linears_side_by_side(d, l->qkv, 3, (row_block){d->buffers.norm, rows}, d->buffers.qkv, d->qkv_dim);
+    if (l->values_are_keys) copy_values(d, l, rows);
     if (d->net->arch.rotates_input) {
         const gyre_status status = project_rotated(d, l, rows, err);
         if (status) return status;
     }
     look(d, layer, GYRE_STEP_PROJECTIONS, rows);
     if (d->net->arch.clip_qkv > 0) clamp(d->buffers.qkv, rows * d->qkv_dim, (float)d->net->arch.clip_qkv);
-    normalize_heads(d, &l->query_norm, &d->net->q, rows);
-    normalize_heads(d, &l->key_norm, &d->net->k, rows);
-    if (d->watched_queries && layer == d->watched_heads_layer) write_watched_heads(d, rows);
+    normalize_heads(d, &l->query_norm, &l->q, rows);
+    normalize_heads(d, &l->key_norm, &l->k, rows);
+    normalize_heads(d, &l->value_norm, &l->v, rows);
+    if (d->watched_queries && layer == d->watched_heads_layer) write_watched_heads(d, l, rows);
     gyre_status status = l->trained ? apply_trained(d, layer, rows, err) : GYRE_OK;
     look(d, layer, GYRE_STEP_HEAD_NORMS, rows);
-    if (!status) status = append_keys(d, layer, rows, err);
+    if (!status && l->keys_of == layer) status = append_keys(d, layer, rows, err);
     if (status && d->overflow) d->overflow->refused = layer + 1;
     if (status || !wanted) return status;
     if (wanted < rows) keep_last_rows(d, rows, wanted);
@@ -315,8 +330,7 @@ static gyre_status attention(gyre_decoder *d, int64_t layer, int64_t rows, int64
     return attend(d, layer, rows, wanted, err);
 }
 
-/* x += scale * post_norm(block_out). */
-static void add_block_out(const gyre_decoder *d, const gyre_norm_weights *post, int64_t rows) {
+void gyre_decoder_add_block(const gyre_decoder *d, const gyre_norm_weights *post, int64_t rows) {
     const gyre_architecture *a = &d->net->arch;
     const float scale = (float)a->residual_scale;
     if (post->gain) normalize(d, post, rows, d->buffers.block_out, d->buffers.block_out);
@@ -332,13 +346,13 @@ static void add_to_residual(const gyre_decoder *d, const gyre_affine *map, const
         return;
     }
     linear(d, map, in, d->buffers.block_out, a->model_dim, 0);
-    add_block_out(d, post, in.rows);
+    gyre_decoder_add_block(d, post, in.rows);
 }
 
 /* -- mlp block -- */
 typedef struct activation_job {
     const gyre_decoder *d;
-    int64_t rows;
+    int64_t rows, dim;
 } activation_job;
 
 enum { ACTIVATION_ROWS = 32 }; /* rows of a task */
@@ -346,23 +360,28 @@ enum { ACTIVATION_ROWS = 32 }; /* rows of a task */
 static void activate_rows(void *arg, int64_t i) {
     const activation_job *job = arg;
     const gyre_architecture *a = &job->d->net->arch;
-    const int64_t first = i * ACTIVATION_ROWS, left = job->rows - first, gate_up_dim = (a->gated ? 2 : 1) * a->mlp_dim;
-    gyre_activate(job->d->kernels, a->activation, a->gated, left < ACTIVATION_ROWS ? left : ACTIVATION_ROWS, a->mlp_dim,
-                  job->d->buffers.gate_up + first * gate_up_dim, job->d->buffers.mlp_act + first * a->mlp_dim);
+    const int64_t first = i * ACTIVATION_ROWS, left = job->rows - first, gate_up_dim = (a->gated ? 2 : 1) * job->dim;
+    gyre_activate(job->d->kernels, a->activation, a->gated, left < ACTIVATION_ROWS ? left : ACTIVATION_ROWS, job->dim,
+                  job->d->buffers.gate_up + first * gate_up_dim, job->d->buffers.mlp_act + first * job->dim);
 }
 
 /* buffers.mlp_act = act(gate) * up of buffers.norm. */
 static void mlp(gyre_decoder *d, const gyre_network_layer *l, int64_t rows) {
     const gyre_architecture *a = &d->net->arch;
     const int64_t tasks = (rows + ACTIVATION_ROWS - 1) / ACTIVATION_ROWS;
-    activation_job job = {d, rows};
+    activation_job job = {d, rows, l->mlp_dim};
     linears_side_by_side(d, l->gate_up, 2, (row_block){d->buffers.norm, rows}, d->buffers.gate_up,
-                         (a->gated ? 2 : 1) * a->mlp_dim);
+                         (a->gated ? 2 : 1) * l->mlp_dim);
     gyre_parallel(d->exec, activate_rows, &job, tasks);
 }
 
-/* block_out = the experts' output for buffers.norm. */
-static void run_experts(gyre_decoder *d, const gyre_network_layer *l, int64_t rows) {
+/* What the experts of a layer read, each [rows][model_dim], and where their output goes. */
+typedef struct expert_rows {
+    const float *x, *routed;
+    float *y;
+} expert_rows;
+
+static void run_experts(gyre_decoder *d, const gyre_network_layer *l, expert_rows at, int64_t rows) {
     const gyre_decoder_buffers *b = &d->buffers;
     const gyre_architecture *a = &d->net->arch;
     const gyre_experts_call call = {.mixture = &a->mixture,
@@ -372,30 +391,61 @@ static void run_experts(gyre_decoder *d, const gyre_network_layer *l, int64_t ro
                                     .exec = d->exec,
                                     .rows = rows,
                                     .model_dim = a->model_dim,
-                                    .x = b->norm,
-                                    .y = b->block_out,
+                                    .x = at.x,
+                                    .routed = at.routed,
+                                    .y = at.y,
                                     .scratch = b->experts,
                                     .gemm_scratch = b->gemm_scratch};
     gyre_experts_run(&call);
 }
 
-/* x += the mlp or the experts, of buffers.norm. */
+/* block_out = post_dense_norm(mlp) + post_norm(experts), which read the stream through norms of their own. */
+static void add_experts_beside(gyre_decoder *d, const gyre_network_layer *l, int64_t rows) {
+    const gyre_decoder_buffers *b = &d->buffers;
+    const gyre_experts *e = &l->experts;
+    const int64_t n = rows * d->net->arch.model_dim;
+    float *const routed = b->beside, *const x = b->beside + n;
+    linear(d, &l->down, (row_block){b->mlp_act, rows}, b->block_out, d->net->arch.model_dim, 0);
+    normalize(d, &e->post_dense_norm, rows, b->block_out, b->block_out);
+    normalize(d, &e->router_norm, rows, b->x, routed);
+    normalize(d, &e->norm, rows, b->x, x);
+    run_experts(d, l, (expert_rows){x, routed, b->norm}, rows);
+    normalize(d, &e->post_norm, rows, b->norm, x);
+    for (int64_t i = 0; i < n; i++)
+        b->block_out[i] += x[i];
+}
+
+/* x += the mlp, the experts, or both, of buffers.norm. */
 static void feed_forward(gyre_decoder *d, int64_t layer, int64_t rows) {
     const gyre_network_layer *l = &d->net->layer[layer];
+    const int has_mlp = l->down.w.out > 0;
+    if (!has_mlp) run_experts(d, l, (expert_rows){d->buffers.norm, NULL, d->buffers.block_out}, rows);
+    if (has_mlp) {
+        mlp(d, l, rows);
+        look(d, layer, GYRE_STEP_GATE_UP, rows);
+        look(d, layer, GYRE_STEP_ACTIVATION, rows);
+    }
     if (l->experts.expert) {
-        run_experts(d, l, rows);
-        add_block_out(d, &l->post_mlp_norm, rows);
+        if (has_mlp) add_experts_beside(d, l, rows);
+        gyre_decoder_add_block(d, &l->post_mlp_norm, rows);
         look(d, layer, GYRE_STEP_EXPERTS_RESIDUAL, rows);
         return;
     }
-    mlp(d, l, rows);
-    look(d, layer, GYRE_STEP_GATE_UP, rows);
-    look(d, layer, GYRE_STEP_ACTIVATION, rows);
     add_to_residual(d, &l->down, &l->post_mlp_norm, (row_block){d->buffers.mlp_act, rows});
     look(d, layer, GYRE_STEP_MLP_RESIDUAL, rows);
 }
 
 /* -- layers -- */
+/* Inputs beside the stream, and the scale of the layer. */
+static void end_layer(gyre_decoder *d, int64_t layer, int64_t rows) {
+    const gyre_network_layer *l = &d->net->layer[layer];
+    if (!l->inputs.gate.w.out && !l->scale) return;
+    gyre_decoder_add_layer_inputs(d, layer, rows);
+    for (int64_t i = 0; l->scale && i < rows * d->net->arch.model_dim; i++)
+        d->buffers.x[i] *= *l->scale;
+    look(d, layer, GYRE_STEP_LAYER_END, rows);
+}
+
 /* Parallel residual (gpt_neox, phi): the mlp reads the x that entered the layer, so its norm, if it has a separate one,
  * is taken before the attention block adds to x. */
 gyre_status gyre_decoder_forward(gyre_decoder *d, int64_t rows, int64_t wanted, gyre_error *err) {
@@ -415,6 +465,7 @@ gyre_status gyre_decoder_forward(gyre_decoder *d, int64_t rows, int64_t wanted, 
         if (!parallel) pre_norm(d, &l->mlp_norm, needed);
         look(d, i, GYRE_STEP_MLP_NORM, needed);
         feed_forward(d, i, needed);
+        end_layer(d, i, needed);
     }
     return GYRE_OK;
 }

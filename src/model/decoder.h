@@ -4,7 +4,8 @@
  *     gyre_decoder_forward    per layer:
  *                                 norm -> qkv -> cache append -> attention -> o -> + x      attention block
  *                                 norm -> gate, up -> activation -> down -> + x             mlp block
- *                                 norm -> experts -> + x                                    or a mixture of experts
+ *                                 norm -> experts -> + x                                    or a mixture of experts, or both
+ *                                 gate * the layer's inputs -> + x                          in families with such inputs
  *     gyre_decoder_logits     final norm -> lm_head -> logits */
 #ifndef GYRE_MODEL_DECODER_H
 #define GYRE_MODEL_DECODER_H
@@ -25,9 +26,11 @@ typedef struct gyre_decoder_buffers {
     float *gates;             /* [heads] what forget gates are the sigmoid of; without gates NULL */
     double *gate_sums;        /* [heads] running sums of log gates */
     float *experts;           /* of gyre_experts_run; NULL = no layer has experts */
-    float *latent;            /* [latent_dim] of gyre_decoder_project_latents; NULL = there are no latents */
-    float *gemm_scratch;      /* of gyre_gemm_run */
-    void *attn_scratch;       /* of gyre_cache_attention */
+    float *beside;       /* [2][model_dim] of experts beside the mlp: what the router reads; their inputs, then outputs */
+    float *layer_inputs; /* [layers][inputs]; a row more for scratch */
+    float *latent;       /* [latent_dim] of gyre_decoder_project_latents; NULL = there are no latents */
+    float *gemm_scratch; /* of gyre_gemm_run */
+    void *attn_scratch;  /* of gyre_cache_attention */
     size_t attn_scratch_bytes;
     float *memory; /* holds all of the above but attn_scratch */
     int64_t memory_floats;
@@ -48,7 +51,8 @@ typedef struct gyre_decoder {
     const gyre_exec *exec;
     const gyre_encoding *encoding; /* of the main group and groups that share it; other groups use the network's */
     gyre_layer_tables tables;      /* of a model made here; otherwise empty */
-    gyre_cache **cache;            /* [layers], one sequence each; keys are raw and rotated when read, at any length */
+    gyre_cache **cache;            /* [layers], one sequence each; keys are raw and rotated when read, at any length; NULL =
+                                    * the layer reads the keys of another one */
     int64_t cached;                /* tokens in the cache */
     int64_t first;                 /* position of the first token; first + cached = that of the next one */
     int64_t length;                /* context length in use for this pass; 0 = the encoding's own, or each token's */
@@ -76,6 +80,11 @@ static inline const gyre_encoding *gyre_decoder_encoding(const gyre_decoder *d, 
     return d->net->group[group].shares_main ? d->encoding : d->net->group[group].encoding;
 }
 
+/* out = the cache that a layer reads. */
+static inline gyre_cache *gyre_decoder_cache(const gyre_decoder *d, int64_t layer) {
+    return d->cache[d->net->layer[layer].keys_of];
+}
+
 /* 1: keys are rotated before they are cached, so a cache cannot move them. */
 static inline int gyre_decoder_rotates_before(const gyre_decoder *d) {
     return d->net->arch.rotates_input || (d->net->arch.layer_parts & GYRE_LAYER_PARTS_ROTATED);
@@ -99,6 +108,17 @@ int64_t gyre_decoder_latent_dim(const gyre_architecture *a);
 /* out = the attention of a layer over `rows` queries, the last of `tokens` tokens. */
 gyre_attention_args gyre_decoder_attention_args(const gyre_decoder *d, int64_t layer, int64_t rows, int64_t tokens,
                                                 gyre_attention_gates *gates);
+
+/* x += scale * post_norm(block_out), for `rows` rows: the end of a block. */
+void gyre_decoder_add_block(const gyre_decoder *d, const gyre_norm_weights *post, int64_t rows);
+
+/* -- inputs that layers have beside the stream (decoder_layer_inputs.c) -- */
+/* buffers.layer_inputs = those of all layers, for the tokens whose embeddings are in buffers.x.  Without them, nothing. */
+void gyre_decoder_embed_layers(gyre_decoder *d, const int32_t *tokens, int64_t rows);
+/* x += the layer's inputs, gated by x. */
+void gyre_decoder_add_layer_inputs(gyre_decoder *d, int64_t layer, int64_t rows);
+/* out = floats of buffers.layer_inputs for up to `rows` rows. */
+int64_t gyre_decoder_layer_inputs_floats(const gyre_architecture *a, int64_t rows);
 
 /* -- forget gates (decoder_gates.c) -- */
 /* 1: the model has forget gates. */

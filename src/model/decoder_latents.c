@@ -42,22 +42,23 @@ static void project_queries(gyre_decoder *d, const gyre_network_layer *l, int64_
     }
     run(d, &l->qkv[0],
         &(gyre_gemm){.x = from,
-                     .y = d->buffers.qkv + d->net->q.offset,
+                     .y = d->buffers.qkv + l->q.offset,
                      .rows = rows,
                      .x_row_stride = latent > 0 ? latent : in,
                      .y_row_stride = d->qkv_dim});
 }
 
 /* A row of heads is [k | v] of each; a row of latents ends in the shared channels. */
-static void place_keys_and_values(gyre_decoder *d, const float *latent, const float *heads, int64_t row) {
+static void place_keys_and_values(gyre_decoder *d, const gyre_network_layer *l, const float *latent, const float *heads,
+                                  int64_t row) {
     const gyre_architecture *a = &d->net->arch;
     const int64_t still = a->latents.still, turning = a->head_dim - still, value = a->value_dim;
     float *const qkv = d->buffers.qkv + row * d->qkv_dim;
     for (int64_t h = 0; h < a->kv_heads; h++, heads += still + value) {
-        float *k = qkv + d->net->k.offset + h * d->net->k.stride;
+        float *k = qkv + l->k.offset + h * l->k.stride;
         memcpy(k, heads, (size_t)still * sizeof *k);
         memcpy(k + still, latent + a->latents.kv, (size_t)turning * sizeof *k);
-        memcpy(qkv + d->net->v.offset + h * d->net->v.stride, heads + still, (size_t)value * sizeof *k);
+        memcpy(qkv + l->v.offset + h * l->v.stride, heads + still, (size_t)value * sizeof *k);
     }
 }
 
@@ -74,5 +75,5 @@ void gyre_decoder_project_latents(gyre_decoder *d, const gyre_network_layer *l, 
     run(d, &l->latent.kv_up,
         &(gyre_gemm){.x = latents, .y = heads, .rows = rows, .x_row_stride = latent, .y_row_stride = width});
     for (int64_t row = 0; row < rows; row++)
-        place_keys_and_values(d, latents + row * latent, heads + row * width, row);
+        place_keys_and_values(d, l, latents + row * latent, heads + row * width, row);
 }

@@ -18,15 +18,17 @@ static gyre_status create_caches(gyre_decoder *d, const gyre_context_options *op
     const gyre_architecture *a = &d->net->arch;
     gyre_cache_config config = GYRE_INIT(gyre_cache_config);
     config.keys = GYRE_CACHE_KEYS_RAW; /* encodings change from read to read, and keys in memory are those of the model */
-    config.heads = a->kv_heads;
-    config.head_dim = a->layer_parts & GYRE_LAYER_PART_POLAR ? 2 * a->head_dim : a->head_dim;
-    config.value_dim = a->value_dim;
     config.max_tokens = options->max_tokens;
     config.key_dtype = config.value_dtype = options->cache_dtype;
     config.gate_heads = gyre_decoder_forgets(d) ? a->heads : 0;
     d->cache = calloc((size_t)a->layers, sizeof(gyre_cache *));
     if (!d->cache) return gyre_fail(err, GYRE_ENOMEM, "context: out of memory (gyre_context_create)");
     for (int64_t layer = 0; layer < a->layers; layer++) {
+        const gyre_network_layer *l = &d->net->layer[layer];
+        if (l->keys_of != layer) continue;
+        config.heads = l->k.count;
+        config.head_dim = a->layer_parts & GYRE_LAYER_PART_POLAR ? 2 * l->k.channels : l->k.channels;
+        config.value_dim = l->v.channels;
         config.encoding = cached_encoding(d, layer);
         const gyre_status status = gyre_cache_create(&d->cache[layer], &config, NULL, err);
         if (status) return status;
@@ -52,7 +54,7 @@ static size_t attention_scratch(const gyre_decoder *d, int64_t rows) {
             batch.k_first = &first;
             batch.k_end = &rows;
             if (d->net->group[group].chunk > 0) args.batch = &batch;
-            if (gyre_cache_attention_scratch(d->cache[layer], NULL, &args, d->exec, &bytes, NULL)) return 0;
+            if (gyre_cache_attention_scratch(gyre_decoder_cache(d, layer), NULL, &args, d->exec, &bytes, NULL)) return 0;
             max = bytes > max ? bytes : max;
             break;
         }
@@ -63,6 +65,8 @@ static int64_t gemm_scratch(const gyre_decoder *d, int64_t rows) {
     const gyre_network *n = d->net;
     const int concurrency = d->exec ? (int)d->exec->concurrency : 1;
     int64_t max = gyre_gemm_scratch(&n->lm_head.w, rows, concurrency);
+    const int64_t inputs = gyre_gemm_scratch(&n->layer_inputs_map.w, rows, concurrency);
+    max = inputs > max ? inputs : max;
     for (int64_t i = 0; i < n->arch.layers; i++) {
         const gyre_affine *linears[GYRE_LAYER_LINEARS];
         gyre_network_layer_linears(&n->layer[i], linears);
@@ -76,31 +80,52 @@ static int64_t gemm_scratch(const gyre_decoder *d, int64_t rows) {
     return max;
 }
 
-enum { BUFFERS = 13 };
+/* The widest layer. */
+typedef struct widths {
+    int64_t qkv, values, mlp;
+} widths;
+
+static widths largest_widths(const gyre_network *n) {
+    widths most = {0, 0, n->arch.layer_rules.inputs};
+    for (int64_t i = 0; i < n->arch.layers; i++) {
+        const gyre_network_layer *l = &n->layer[i];
+        const widths own = {gyre_network_qkv_dim(l), l->v.channels, l->mlp_dim};
+        most.qkv = own.qkv > most.qkv ? own.qkv : most.qkv;
+        most.values = own.values > most.values ? own.values : most.values;
+        most.mlp = own.mlp > most.mlp ? own.mlp : most.mlp;
+    }
+    return most;
+}
+
+enum { BUFFERS = 15 };
 
 /* Points the buffers into `memory`, or counts only if that is NULL.  out = floats needed. */
 static int64_t assign_buffers(gyre_decoder *d, int64_t rows, float *memory) {
     const gyre_architecture *a = &d->net->arch;
     gyre_decoder_buffers *b = &d->buffers;
     float *gate_sums; /* two floats take the place of a double */
-    float **parts[BUFFERS] = {&b->x,     &b->norm,   &b->qkv,   &b->attn_out, &b->block_out, &b->gate_up,     &b->mlp_act,
-                              &b->gates, &gate_sums, &b->polar, &b->experts,  &b->latent,    &b->gemm_scratch};
+    float **parts[BUFFERS] = {&b->x,       &b->norm,    &b->qkv,          &b->attn_out, &b->block_out,
+                              &b->gate_up, &b->mlp_act, &b->gates,        &gate_sums,   &b->polar,
+                              &b->experts, &b->beside,  &b->layer_inputs, &b->latent,   &b->gemm_scratch};
     const int64_t gates = gyre_decoder_forgets(d) ? rows * a->heads : 0;
     const int64_t polar = a->layer_parts & GYRE_LAYER_PART_POLAR ? rows * (a->heads + a->kv_heads) * 2 * a->head_dim : 0;
     const int64_t experts = gyre_experts_scratch(&a->mixture, a->model_dim, rows);
+    const widths most = largest_widths(d->net);
     const int needs_block_out =
         d->net->layer[0].post_attn_norm.gain != NULL || a->residual_scale != 1 || a->rotates_input || experts;
     const int64_t sizes[BUFFERS] = {rows * a->model_dim,
                                     rows * a->model_dim,
                                     rows * d->qkv_dim,
-                                    rows * a->heads * a->value_dim,
+                                    rows * a->heads * most.values,
                                     needs_block_out ? rows * a->model_dim : 0,
-                                    rows * (a->gated ? 2 : 1) * a->mlp_dim,
-                                    rows * a->mlp_dim,
+                                    rows * (a->gated ? 2 : 1) * most.mlp,
+                                    rows * most.mlp,
                                     gates,
                                     2 * gates,
                                     polar,
                                     experts,
+                                    a->mixture.beside_mlp ? 2 * rows * a->model_dim : 0,
+                                    gyre_decoder_layer_inputs_floats(a, rows),
                                     rows * gyre_decoder_latent_dim(a),
                                     gemm_scratch(d, rows)};
     int64_t sum = 0;
@@ -164,13 +189,12 @@ static gyre_status check_own_attention(const gyre_decoder *d, gyre_error *err) {
 
 gyre_status gyre_decoder_create(gyre_decoder *d, const gyre_model *model, const gyre_context_options *options,
                                 gyre_error *err) {
-    const gyre_architecture *a = &model->network->arch;
     const gyre_encoding *encoding = options->encoding ? options->encoding : model->encoding;
     *d = (gyre_decoder){.net = model->network,
                         .encoding = encoding,
                         .kernels = gyre_kernels_beside(encoding->kernels),
                         .exec = options->exec,
-                        .qkv_dim = a->heads * (a->head_dim + a->query_vectors) + a->kv_heads * (a->head_dim + a->value_dim),
+                        .qkv_dim = largest_widths(model->network).qkv,
                         .order = options->order};
     gyre_status status = model->weights ? gyre_layer_tables_create(&d->tables, model, encoding, err) : check_tables(d, err);
     if (!status) status = check_rotated(d, err);
@@ -200,7 +224,7 @@ int64_t gyre_decoder_bytes(const gyre_decoder *d) {
     bytes += gyre_decoder_gates_bytes(d);
     for (int64_t layer = 0; d->cache && layer < d->net->arch.layers; layer++) {
         gyre_cache_usage usage = GYRE_INIT(gyre_cache_usage);
-        if (!gyre_cache_get_usage(d->cache[layer], &usage)) bytes += (int64_t)usage.bytes;
+        if (d->cache[layer] && !gyre_cache_get_usage(d->cache[layer], &usage)) bytes += (int64_t)usage.bytes;
     }
     return bytes;
 }

@@ -33,20 +33,26 @@ void gyre_network_free(gyre_network *network) {
     free(network);
 }
 
-int64_t gyre_network_set_head_layout(gyre_network *n) {
+void gyre_network_set_layer_sizes(gyre_network *n, int64_t layer, int64_t head_dim, int64_t kv_heads) {
     const gyre_architecture *a = &n->arch;
-    const int64_t dim = a->head_dim, query = dim + a->query_vectors, value = a->value_dim;
-    const int64_t heads = a->heads, keys = a->kv_heads;
+    const int64_t dim = head_dim, query = dim + a->query_vectors, heads = a->heads;
+    const int64_t value = a->layer_rules.heads_by_group ? dim : a->value_dim;
+    gyre_network_layer *l = &n->layer[layer];
     if (a->qkv_layout == GYRE_QKV_INTERLEAVED) {
-        n->q = (gyre_head_layout){0, 3 * dim, heads, dim};
-        n->k = (gyre_head_layout){dim, 3 * dim, keys, dim};
-        n->v = (gyre_head_layout){2 * dim, 3 * dim, keys, dim};
+        l->q = (gyre_head_layout){0, 3 * dim, heads, dim};
+        l->k = (gyre_head_layout){dim, 3 * dim, kv_heads, dim};
+        l->v = (gyre_head_layout){2 * dim, 3 * dim, kv_heads, dim};
     } else {
-        n->q = (gyre_head_layout){0, query, heads, query};
-        n->k = (gyre_head_layout){heads * query, dim, keys, dim};
-        n->v = (gyre_head_layout){heads * query + keys * dim, value, keys, value};
+        l->q = (gyre_head_layout){0, query, heads, query};
+        l->k = (gyre_head_layout){heads * query, dim, kv_heads, dim};
+        l->v = (gyre_head_layout){heads * query + kv_heads * dim, value, kv_heads, value};
     }
-    return heads * query + keys * (dim + value);
+    l->mlp_dim = a->mlp_dim;
+    l->keys_of = layer;
+}
+
+int64_t gyre_network_qkv_dim(const gyre_network_layer *l) {
+    return l->q.count * l->q.channels + l->k.count * (l->k.channels + l->v.channels);
 }
 
 gyre_trained_heads gyre_network_trained_heads(const gyre_network *n, int64_t layer) {

@@ -10,8 +10,8 @@
 #include "model/parts/own_attention.h"
 #include "model/parts/trained_heads.h"
 
-/* The place of the heads of one kind (query, key or value) in a row of qkv: head h begins at offset + h * stride and has
- * `dim` channels.
+/* The place of the heads of one kind (query, key or value) of a layer in a row of qkv: head h begins at
+ * offset + h * stride and has `channels` channels.
  *
  *     GYRE_QKV_CONCAT        q0 q1 q2 q3 | k0 k1 | v0 v1
  *     GYRE_QKV_INTERLEAVED   q0 k0 v0 | q1 k1 v1 | ... */
@@ -25,21 +25,33 @@ typedef struct gyre_latent_maps {
     gyre_norm_weights query_norm, kv_norm;
 } gyre_latent_maps;
 
+/* What a layer adds to the stream of inputs that it has beside it (gyre_layer_rules.inputs). */
+typedef struct gyre_layer_inputs {
+    gyre_affine gate, out; /* gate.w.out = 0: none */
+    gyre_norm_weights post_norm;
+} gyre_layer_inputs;
+
 typedef struct gyre_network_layer {
-    gyre_norm_weights attn_norm, mlp_norm, post_attn_norm, post_mlp_norm, query_norm, key_norm;
-    gyre_affine qkv[3];      /* q, k, v, side by side in a row of outputs; qkv[1].w.out = 0: qkv[0] is all three, fused */
-    gyre_affine o, down;     /* outputs of attention and of the mlp */
-    gyre_affine gate_up[2];  /* gate, up, side by side; gate_up[1].w.out = 0: gate_up[0] is both, or up alone (not gated) */
-    const float *trained;    /* phases of keys, frequencies or series, of models made here; NULL = none */
-    const float *own;        /* what its own attention trains (gyre_own_attention.data), as above; NULL = none */
+    gyre_norm_weights attn_norm, mlp_norm, post_attn_norm, post_mlp_norm, query_norm, key_norm, value_norm;
+    gyre_head_layout q, k, v;
+    int64_t mlp_dim;
+    int64_t keys_of;        /* the layer whose cache has the keys and values that this one reads: itself or an earlier one */
+    int values_are_keys;    /* 1: values are the outputs of the map of keys */
+    gyre_affine qkv[3];     /* q, k, v, side by side in a row of outputs; qkv[1].w.out = 0: qkv[0] is all three, fused */
+    gyre_affine o, down;    /* outputs of attention and of the mlp */
+    gyre_affine gate_up[2]; /* gate, up, side by side; gate_up[1].w.out = 0: gate_up[0] is both, or up alone (not gated) */
+    const float *trained;   /* phases of keys, frequencies or series, of models made here; NULL = none */
+    const float *own;       /* what its own attention trains (gyre_own_attention.data), as above; NULL = none */
     gyre_affine forget_gate; /* to a number for each query head; w.out = 0: none */
-    gyre_experts experts;    /* in place of gate_up and down */
+    gyre_experts experts;    /* in place of gate_up and down, or beside them */
+    gyre_layer_inputs inputs;
+    const float *scale;      /* [1] of the stream after the layer; NULL = none */
     gyre_latent_maps latent; /* in place of qkv[1] and qkv[2] */
     const float *sinks;      /* [heads]; NULL = none */
     int group;               /* index into gyre_network.group */
 } gyre_network_layer;
 
-enum { GYRE_LAYER_LINEARS = 11 };
+enum { GYRE_LAYER_LINEARS = 13 };
 /* out = the linear maps of a layer but those of experts, absent ones (w.out = 0) included. */
 static inline void gyre_network_layer_linears(const gyre_network_layer *l, const gyre_affine *out[GYRE_LAYER_LINEARS]) {
     const gyre_affine *linears[GYRE_LAYER_LINEARS] = {&l->qkv[0],
@@ -52,7 +64,9 @@ static inline void gyre_network_layer_linears(const gyre_network_layer *l, const
                                                       &l->forget_gate,
                                                       &l->latent.query_down,
                                                       &l->latent.kv_down,
-                                                      &l->latent.kv_up};
+                                                      &l->latent.kv_up,
+                                                      &l->inputs.gate,
+                                                      &l->inputs.out};
     for (int i = 0; i < GYRE_LAYER_LINEARS; i++)
         out[i] = linears[i];
 }
@@ -76,11 +90,12 @@ typedef struct gyre_network {
     gyre_architecture arch;
     gyre_affine embedding, lm_head;
     gyre_norm_weights embed_norm, final_norm;
+    gyre_affine layer_inputs, layer_inputs_map; /* GYRE_TENSOR_LAYER_INPUTS, its bias NULL; GYRE_TENSOR_LAYER_INPUTS_MAP */
+    gyre_norm_weights layer_inputs_norm;
     gyre_cview input;           /* position table added to the embeddings; data NULL = none */
     gyre_fourier_terms fourier; /* of layers with series; terms 0 = none */
-    gyre_head_layout q, k, v;
-    gyre_network_layer *layer; /* [arch.layers] */
-    gyre_network_group *group; /* [groups] */
+    gyre_network_layer *layer;  /* [arch.layers] */
+    gyre_network_group *group;  /* [groups] */
     int groups;
     int main_group; /* the group that a context extension is about: one that sees all keys, if there is one */
     int64_t parameter_count, weight_bytes;
@@ -108,7 +123,9 @@ gyre_own_attention gyre_network_own_attention(const gyre_network *network, int64
 /* For the files that fill a network in: */
 /* out = 64-byte aligned memory that the network owns; NULL if there is none. */
 void *gyre_network_alloc(gyre_network *network, size_t bytes);
-/* Sets q, k and v from arch.  out = channels of a row of qkv. */
-int64_t gyre_network_set_head_layout(gyre_network *network);
+/* Sets the sizes of a layer: q, k, v and mlp_dim. */
+void gyre_network_set_layer_sizes(gyre_network *network, int64_t layer, int64_t head_dim, int64_t kv_heads);
+/* out = channels of a row of qkv that a layer writes. */
+int64_t gyre_network_qkv_dim(const gyre_network_layer *layer);
 
 #endif

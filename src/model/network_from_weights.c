@@ -94,9 +94,10 @@ static void fill_network(gyre_network *n, const weight_source *s, gyre_encoding 
     if (c->layer_parts & GYRE_LAYER_PART_POLAR) n->group[0].scale = 1 / sqrt((double)c->head_dim);
     n->parameter_count = s->layout->weight_count;
     n->weight_bytes = s->layout->weight_count * (int64_t)sizeof(float);
-    (void)gyre_network_set_head_layout(n);
-    for (int64_t layer = 0; layer < c->layers; layer++)
+    for (int64_t layer = 0; layer < c->layers; layer++) {
         fill_layer(s, layer, &n->layer[layer]);
+        gyre_network_set_layer_sizes(n, layer, c->head_dim, c->kv_heads);
+    }
 }
 
 static gyre_status set_fourier(gyre_network *n, const gyre_encoding *encoding) {

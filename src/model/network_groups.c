@@ -16,7 +16,7 @@ static gyre_status create_group(const gyre_network *n, const gyre_layer_reading 
         return gyre_fail(err, GYRE_EFORMAT, "heads: slopes of %lld, but %lld heads (%s)", (long long)config.heads,
                          (long long)a->heads, n->reading->path);
     config.heads = a->heads;
-    config.head_dim = a->head_dim; /* a reading may have the rotated channels of latents alone */
+    if (!a->layer_rules.heads_by_group) config.head_dim = a->head_dim; /* a reading may have the rotated channels alone */
     config.input.dim = a->model_dim;
     to->scale = from->scale;
     to->window = a->chunked ? 0 : from->window;
@@ -24,6 +24,28 @@ static gyre_status create_group(const gyre_network *n, const gyre_layer_reading 
     const gyre_status status = gyre_encoding_create(&to->encoding, &config, NULL, &why);
     if (!status) return GYRE_OK;
     return gyre_fail(err, status == GYRE_EINVAL ? GYRE_EFORMAT : status, "%s (%s)", why.text, n->reading->path);
+}
+
+/* The sizes of a layer, and the layer whose keys it reads: the last of its group that has keys of its own. */
+static gyre_status set_layer(gyre_network *n, int64_t layer, gyre_error *err) {
+    const gyre_architecture *a = &n->arch;
+    const gyre_layer_rules *rules = &a->layer_rules;
+    gyre_network_layer *l = &n->layer[layer];
+    const gyre_network_group *group = &n->group[l->group];
+    const int64_t sharing_from = a->layers - rules->sharing;
+    const int64_t head_dim = rules->heads_by_group ? gyre_encoding_get_config(group->encoding)->head_dim : a->head_dim;
+    const int wide = group->window == 0;
+    gyre_network_set_layer_sizes(n, layer, head_dim, wide && rules->wide_kv_heads ? rules->wide_kv_heads : a->kv_heads);
+    l->values_are_keys = wide && rules->wide_values_are_keys;
+    if (layer < sharing_from) return GYRE_OK;
+    if (rules->sharing_mlp_dim) l->mlp_dim = rules->sharing_mlp_dim;
+    l->keys_of = sharing_from - 1;
+    while (l->keys_of >= 0 && n->layer[l->keys_of].group != l->group)
+        l->keys_of--;
+    if (l->keys_of >= 0) return GYRE_OK;
+    return gyre_fail(err, GYRE_EUNSUPPORTED,
+                     "layer %lld: reads keys of an earlier layer, and none of the first %lld has its positions (%s)",
+                     (long long)layer, (long long)sharing_from, n->reading->path);
 }
 
 /* 1 if both encodings rotate alike.  Gemma 2's local and global layers do.  Gemma 3's local layers do not, and keep
@@ -50,6 +72,15 @@ static void choose_main_group(gyre_network *n) {
         n->group[g].shares_main = same_positions(n->group[n->main_group].encoding, n->group[g].encoding);
 }
 
+/* Where layers differ, the sizes of the model are those of its main group. */
+static void set_main_sizes(gyre_network *n) {
+    for (int64_t layer = 0; layer < n->arch.layers && n->arch.layer_rules.heads_by_group; layer++)
+        if (n->layer[layer].group == n->main_group) {
+            n->arch.head_dim = n->arch.value_dim = n->layer[layer].k.channels;
+            n->arch.kv_heads = n->layer[layer].k.count;
+        }
+}
+
 gyre_status gyre_network_create_groups(gyre_network *n, gyre_error *err) {
     const gyre_reading *reading = n->reading;
     for (int64_t layer = 0; layer < n->arch.layers; layer++)
@@ -64,9 +95,13 @@ gyre_status gyre_network_create_groups(gyre_network *n, gyre_error *err) {
         n->groups++;
     }
     choose_main_group(n);
-    for (int64_t layer = 0; layer < n->arch.layers; layer++)
+    for (int64_t layer = 0; layer < n->arch.layers; layer++) {
         if (n->layer[layer].group < 0)
             return gyre_fail(err, GYRE_EUNSUPPORTED, "layer %lld: its positions are not in the reading of %s",
                              (long long)layer, reading->path);
+        const gyre_status status = set_layer(n, layer, err);
+        if (status) return status;
+    }
+    set_main_sizes(n);
     return GYRE_OK;
 }

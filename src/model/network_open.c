@@ -24,7 +24,6 @@ static gyre_status load_network(gyre_network *n, gyre_error *err) {
     n->group = calloc((size_t)n->reading->groups_count, sizeof *n->group);
     if (!n->layer || !n->group)
         return gyre_fail(err, GYRE_ENOMEM, "model: no memory for %lld layers", (long long)n->arch.layers);
-    (void)gyre_network_set_head_layout(n);
     const gyre_status status = gyre_network_create_groups(n, err);
     return status ? status : gyre_network_load_weights(n, err);
 }

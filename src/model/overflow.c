@@ -20,8 +20,12 @@ static int is_finite(const gyre_kernels *kernels, const float *x, int64_t n) {
 
 int gyre_decoder_is_finite(const gyre_decoder *d, int64_t rows, const float *results, int64_t count) {
     const gyre_architecture *a = &d->net->arch;
-    return is_finite(d->kernels, d->buffers.x, rows * a->model_dim) &&
-           is_finite(d->kernels, d->buffers.qkv, rows * d->qkv_dim) && is_finite(d->kernels, results, count);
+    const gyre_network_layer *last = &d->net->layer[a->layers - 1];
+    const int64_t written = last->keys_of == a->layers - 1 ? gyre_network_qkv_dim(last) : last->q.count * last->q.channels;
+    int finite = is_finite(d->kernels, d->buffers.x, rows * a->model_dim) && is_finite(d->kernels, results, count);
+    for (int64_t row = 0; row < rows && finite && written < d->qkv_dim; row++)
+        finite = is_finite(d->kernels, d->buffers.qkv + row * d->qkv_dim, written);
+    return finite && (written < d->qkv_dim || is_finite(d->kernels, d->buffers.qkv, rows * d->qkv_dim));
 }
 
 /* -- the pass that looks after each step -- */
@@ -56,10 +60,10 @@ static int look_at_rows(const gyre_decoder *d, int64_t layer, const float *x, in
     return look_at(d, layer, &view, what, role);
 }
 
-static gyre_view part_of_gate_up(const gyre_decoder *d, int64_t rows, int part) {
-    const gyre_architecture *a = &d->net->arch;
-    gyre_view view = gyre_dense(d->buffers.gate_up + part * a->mlp_dim, GYRE_DTYPE_F32, 1, rows, 1, a->mlp_dim);
-    view.stride[1] = (a->gated ? 2 : 1) * a->mlp_dim;
+static gyre_view part_of_gate_up(const gyre_decoder *d, int64_t layer, int64_t rows, int part) {
+    const int64_t dim = d->net->layer[layer].mlp_dim;
+    gyre_view view = gyre_dense(d->buffers.gate_up + part * dim, GYRE_DTYPE_F32, 1, rows, 1, dim);
+    view.stride[1] = (d->net->arch.gated ? 2 : 1) * dim;
     return view;
 }
 
@@ -79,8 +83,10 @@ static void look_at_projections(const gyre_decoder *d, int64_t layer, int64_t ro
     } parts[] = {{"the query projection", "the norm of queries", GYRE_TENSOR_Q, GYRE_TENSOR_QUERY_NORM},
                  {"the key projection", "the norm of keys", GYRE_TENSOR_K, GYRE_TENSOR_KEY_NORM},
                  {"the value projection", NULL, GYRE_TENSOR_V, GYRE_TENSOR_ROLES}};
-    const gyre_head_layout *heads[] = {&d->net->q, &d->net->k, &d->net->v};
-    for (int i = 0; i < (normed ? 2 : 3); i++) {
+    const gyre_network_layer *l = &d->net->layer[layer];
+    const gyre_head_layout *heads[] = {&l->q, &l->k, &l->v};
+    const int shares = l->keys_of != layer;
+    for (int i = 0; i < (shares ? 1 : normed ? 2 : 3); i++) {
         const gyre_view view = gyre_decoder_heads(d, heads[i], rows);
         (void)look_at(d, layer, &view, normed ? parts[i].normed : parts[i].projected,
                       normed ? parts[i].norm : fused_or(d, layer, GYRE_TENSOR_QKV, parts[i].role));
@@ -90,12 +96,14 @@ static void look_at_projections(const gyre_decoder *d, int64_t layer, int64_t ro
 /* Sums and products of finite queries, keys and values: the tensor behind the largest of them is named. */
 static void look_at_attention(const gyre_decoder *d, int64_t layer, int64_t rows) {
     const gyre_architecture *a = &d->net->arch;
-    const gyre_head_layout *heads[] = {&d->net->q, &d->net->k, &d->net->v};
+    const gyre_network_layer *l = &d->net->layer[layer];
+    const gyre_head_layout *heads[] = {&l->q, &l->k, &l->v};
+    const int shares = l->keys_of != layer; /* then only queries are here */
     static const gyre_tensor_role roles[] = {GYRE_TENSOR_Q, GYRE_TENSOR_K, GYRE_TENSOR_V};
     double most = -1;
-    if (!look_at_rows(d, layer, d->buffers.attn_out, rows, a->heads * a->value_dim, "attention", GYRE_TENSOR_ROLES)) return;
+    if (!look_at_rows(d, layer, d->buffers.attn_out, rows, a->heads * l->v.channels, "attention", GYRE_TENSOR_ROLES)) return;
     const int64_t row = d->overflow->row - d->overflow->first;
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < (shares ? 1 : 3); i++) {
         const gyre_view view = gyre_decoder_heads(d, heads[i], rows);
         for (int64_t r = i ? 0 : row; r <= row; r++)
             if (largest(&view, r) > most) {
@@ -104,20 +112,21 @@ static void look_at_attention(const gyre_decoder *d, int64_t layer, int64_t rows
             }
     }
     /* Products of such values are within float: a table of positions or a network of the layer is behind it. */
-    if (most * most * (double)a->head_dim > (double)FLT_MAX) return;
+    if (shares || most * most * (double)l->k.channels > (double)FLT_MAX) return;
     d->overflow->role = GYRE_TENSOR_ROLES;
     d->overflow->what = "attention, by what positions add to it,";
 }
 
 static void look_at_mlp(const gyre_decoder *d, int64_t layer, gyre_decoder_step step, int64_t rows) {
     const gyre_architecture *a = &d->net->arch;
-    const gyre_view first = part_of_gate_up(d, rows, 0), up = a->gated ? part_of_gate_up(d, rows, 1) : first;
+    const gyre_view first = part_of_gate_up(d, layer, rows, 0), up = a->gated ? part_of_gate_up(d, layer, rows, 1) : first;
     const gyre_tensor_role gate_role = fused_or(d, layer, GYRE_TENSOR_GATE_UP, GYRE_TENSOR_GATE),
                            up_role = fused_or(d, layer, GYRE_TENSOR_GATE_UP, GYRE_TENSOR_UP);
     if (step == GYRE_STEP_GATE_UP) {
         if (a->gated) (void)look_at(d, layer, &first, "the gate projection", gate_role);
         (void)look_at(d, layer, &up, "the up projection", up_role);
-    } else if (look_at_rows(d, layer, d->buffers.mlp_act, rows, a->mlp_dim, "the activation of the mlp", up_role)) {
+    } else if (look_at_rows(d, layer, d->buffers.mlp_act, rows, d->net->layer[layer].mlp_dim, "the activation of the mlp",
+                            up_role)) {
         const int64_t row = d->overflow->row - d->overflow->first;
         if (a->gated && largest(&first, row) > largest(&up, row)) d->overflow->role = gate_role;
     }
@@ -139,6 +148,7 @@ void gyre_overflow_look(gyre_decoder *d, int64_t layer, gyre_decoder_step step, 
                    [GYRE_STEP_MLP_NORM] = {b->norm, "the norm before the mlp", GYRE_TENSOR_MLP_NORM},
                    [GYRE_STEP_MLP_RESIDUAL] = {b->x, "the residual after the mlp", GYRE_TENSOR_DOWN},
                    [GYRE_STEP_EXPERTS_RESIDUAL] = {b->x, "the residual after the experts", GYRE_TENSOR_ROLES},
+                   [GYRE_STEP_LAYER_END] = {b->x, "the layer's own inputs and scale", GYRE_TENSOR_INPUT_OUT},
                    [GYRE_STEP_FINAL_NORM] = {b->norm, "the final norm", GYRE_TENSOR_FINAL_NORM},
                    [GYRE_STEP_LOGITS] = {logits, "the output projection", head}};
     if (step == GYRE_STEP_PROJECTIONS || step == GYRE_STEP_HEAD_NORMS)

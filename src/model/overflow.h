@@ -20,6 +20,7 @@ typedef enum gyre_decoder_step {
     GYRE_STEP_ACTIVATION,
     GYRE_STEP_MLP_RESIDUAL,
     GYRE_STEP_EXPERTS_RESIDUAL,
+    GYRE_STEP_LAYER_END, /* what a layer's own inputs and scale leave */
     GYRE_STEP_FINAL_NORM,
     GYRE_STEP_LOGITS
 } gyre_decoder_step;

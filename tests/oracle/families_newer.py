@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from decoder_parts import (
-    attend, frequencies, gelu_exact, layer_norm, linear, rms_norm, silu, split_heads, turn_halves, turn_neighbours)  # fmt: skip
+    attend, frequencies, gelu_exact, gelu_tanh, layer_norm, linear, rms_norm, silu, split_heads, turn_halves, turn_neighbours)  # fmt: skip
 
 LIKE_LLAMA = {"rms_norm_eps": 1e-5, "rope_theta": 10000.0}
 DEFAULTS = {
@@ -13,7 +13,7 @@ DEFAULTS = {
     "gpt_oss": LIKE_LLAMA, "ernie4_5_moe": LIKE_LLAMA, "glm4": {**LIKE_LLAMA, "partial_rotary_factor": 0.5}, "olmo3": LIKE_LLAMA,
     "exaone4": LIKE_LLAMA, "cohere2": {"layer_norm_eps": 1e-5, "logit_scale": 0.0625}, "seed_oss": LIKE_LLAMA,
     "llama4_text": {**LIKE_LLAMA, "attn_scale": 0.1}, "deepseek_v3": LIKE_LLAMA, "falcon": {"layer_norm_epsilon": 1e-5},
-    "ministral3": LIKE_LLAMA,
+    "ministral3": LIKE_LLAMA, "gemma4_text": {"rms_norm_eps": 1e-6},
 }  # fmt: skip
 
 
@@ -281,6 +281,84 @@ def glm4(c, w, tokens):
     return affine(w, "lm_head", rms(w, "model.norm", h, eps), c["vocab_size"])
 
 
+def gemma4_layers(c):
+    """Of each layer: head_dim, key heads, window, frequencies, and the layer whose keys it reads."""
+    listed, n = c.get("per_layer_config", {}), c["num_hidden_layers"]
+    shares = n - c["num_kv_shared_layers"]
+    out = []
+    for i, kind in enumerate(c["layer_types"]):
+        full = kind == "full_attention"
+        own = next((o for key, o in listed.items() if int(key) == i), {})
+        dim, kv = own.get("head_dim", c["head_dim"]), own.get("num_key_value_heads", c["num_key_value_heads"])
+        if full and not listed:
+            dim = c["global_head_dim"]
+            kv = c["num_global_key_value_heads"] if c["attention_k_eq_v"] and c["num_global_key_value_heads"] else kv
+        p = c["rope_parameters"][kind]
+        turning = int(p.get("partial_rotary_factor", 1.0) * dim // 2)
+        inv_freq = p["rope_theta"] ** -(2 * np.arange(dim // 2) / dim) * (np.arange(dim // 2) < turning)
+        same = [j for j in range(shares) if c["layer_types"][j] == kind]
+        out.append((dim, kv, None if full else c["sliding_window"], inv_freq, i if i < shares else same[-1]))
+    return out
+
+
+def gemma4_experts(c, w, at, h):
+    """Beside the mlp, from the same stream through two norms."""
+    width, experts, hidden, eps = h.shape[-1], c["num_experts"], c["moe_intermediate_size"], c["rms_norm_eps"]
+    routed = rms_norm(h, w.gain(f"{at}.router.scale", width), eps) * width**-0.5
+    scores = softmax(affine(w, f"{at}.router.proj", routed, experts))
+    scales = w.gain(f"{at}.router.per_expert_scale", experts)
+    both = w.get(f"{at}.experts.gate_up_proj", (experts, 2 * hidden, width), 0.0, (3.0 / width) ** 0.5)
+    down = w.get(f"{at}.experts.down_proj", (experts, width, hidden), 0.0, (3.0 / hidden) ** 0.5)
+
+    def expert(e, row):
+        y = linear(row, both[e])
+        return scales[e] * linear(gelu_tanh(y[:, :hidden]) * y[:, hidden:], down[e])
+
+    out = mix(rms(w, f"{at}.pre_feedforward_layernorm_2", h, eps), scores, scores, c["top_k_experts"], expert, True)
+    return rms(w, f"{at}.post_feedforward_layernorm_2", out, eps)
+
+
+def gemma4(c, w, tokens):
+    """Heads by layer, keys of earlier layers, keys as values, and inputs that every layer has beside the stream."""
+    width, heads, eps, n, beside = c["hidden_size"], c["num_attention_heads"], c["rms_norm_eps"], len(tokens), c["hidden_size_per_layer_input"]
+    table = w.table("model.embed_tokens.weight", c["vocab_size"], width)
+    h = table[tokens] * width**0.5
+    if beside:
+        packed = c["num_hidden_layers"] * beside
+        inputs = affine(w, "model.per_layer_model_projection", h, packed) * width**-0.5
+        inputs = rms(w, "model.per_layer_projection_norm", inputs.reshape(n, -1, beside), eps)
+        of_tokens = w.table("model.embed_tokens_per_layer.weight", c["vocab_size_per_layer_input"], packed)[tokens] * beside**0.5
+        inputs = (inputs + of_tokens.reshape(inputs.shape)) / 2**0.5
+    kept = {}
+    for i, (dim, kv, window, inv_freq, source) in enumerate(gemma4_layers(c)):
+        at = f"model.layers.{i}"
+        s, x = f"{at}.self_attn", rms(w, f"{at}.input_layernorm", h, eps)
+        q = rms(w, f"{s}.q_norm", split_heads(affine(w, f"{s}.q_proj", x, heads * dim), heads), eps)
+        if source == i:
+            k = split_heads(affine(w, f"{s}.k_proj", x, kv * dim), kv)
+            v = k if c["attention_k_eq_v"] and not window else split_heads(affine(w, f"{s}.v_proj", x, kv * dim), kv)
+            kept[i] = turn_halves(rms(w, f"{s}.k_norm", k, eps), inv_freq, 1.0), rms_norm(v, 1.0, eps)
+        elif c.get("with_unused"):
+            w.unused(f"{s}.k_proj.weight", (kv * dim, width))
+            w.unused(f"{s}.k_norm.weight", (dim,))
+        a = attend(turn_halves(q, inv_freq, 1.0), *kept[source], 1.0, window)
+        h = h + rms(w, f"{at}.post_attention_layernorm", affine(w, f"{s}.o_proj", a, width), eps)
+        x = rms(w, f"{at}.pre_feedforward_layernorm", h, eps)
+        hidden = c["intermediate_size"] * (2 if c["use_double_wide_mlp"] and source != i else 1)
+        gate, up = affine(w, f"{at}.mlp.gate_proj", x, hidden), affine(w, f"{at}.mlp.up_proj", x, hidden)
+        m = affine(w, f"{at}.mlp.down_proj", gelu_tanh(gate) * up, width)
+        if c["enable_moe_block"]:
+            m = rms(w, f"{at}.post_feedforward_layernorm_1", m, eps) + gemma4_experts(c, w, at, h)
+        h = h + rms(w, f"{at}.post_feedforward_layernorm", m, eps)
+        if beside:
+            g = gelu_tanh(affine(w, f"{at}.per_layer_input_gate", h, beside)) * inputs[:, i]
+            h = h + rms(w, f"{at}.post_per_layer_input_norm", affine(w, f"{at}.per_layer_projection", g, width), eps)
+        h = h * w.get(f"{at}.layer_scalar", (1,), 1.0, 0.3)
+    y = linear(rms(w, "model.norm", h, eps), table)
+    cap = c["final_logit_softcapping"]
+    return np.tanh(y / cap) * cap if cap else y
+
+
 def cohere2(c, w, tokens):
     width, heads, kv, dim = dims(c)
     inv_freq, _ = frequencies(c, dim, len(tokens))
@@ -351,5 +429,5 @@ def falcon(c, w, tokens):
 CLASSES = {
     "mixtral": llama_with_experts, "qwen2_moe": llama_with_experts, "qwen3_moe": llama_with_experts,
     "ernie4_5_moe": llama_with_experts, "gpt_oss": gpt_oss, "llama4_text": llama4, "deepseek_v3": deepseek,
-    "olmo3": after_the_blocks, "exaone4": after_the_blocks, "glm4": glm4, "cohere2": cohere2, "seed_oss": seed_oss, "falcon": falcon,
+    "olmo3": after_the_blocks, "exaone4": after_the_blocks, "glm4": glm4, "gemma4_text": gemma4, "cohere2": cohere2, "seed_oss": seed_oss, "falcon": falcon,
 }  # fmt: skip

@@ -134,6 +134,14 @@ FALCON = {
     "num_hidden_layers": 2, "num_attention_heads": 4, "layer_norm_epsilon": 0.02, "max_position_embeddings": 64,
     "new_decoder_architecture": False, "multi_query": True, "parallel_attn": True, "bias": False, "alibi": False,
     "activation": "gelu", "rope_theta": 10000.0}  # fmt: skip
+GEMMA4 = {
+    **GEMMA, "architectures": ["Gemma4ForCausalLM"], "model_type": "gemma4_text", "num_hidden_layers": 3, "num_key_value_heads": 2,
+    "hidden_activation": "gelu_pytorch_tanh", "layer_types": SLIDES + SLIDES[1:], "sliding_window": 5, "num_kv_shared_layers": 0,
+    "hidden_size_per_layer_input": 0, "attention_k_eq_v": False, "use_double_wide_mlp": False, "enable_moe_block": False,
+    "final_logit_softcapping": None, "rope_parameters": {
+        "sliding_attention": {"rope_type": "default", "rope_theta": 10000.0},
+        "full_attention": {"rope_type": "proportional", "partial_rotary_factor": 0.25, "rope_theta": 1000000.0}}}  # fmt: skip
+del GEMMA4["hidden_act"], GEMMA4["rope_theta"]
 COHERE2 = newer("cohere2", "Cohere2", "rms_norm_eps", "tie_word_embeddings", layer_norm_eps=0.02, logit_scale=0.3,
                 layer_types=SLIDES, sliding_window=5)
 GLM4 = newer("glm4", "Glm4", attention_bias=True, partial_rotary_factor=0.5, head_dim=12) | {"attention_bias": True}
@@ -261,6 +269,16 @@ FIXTURES = {
     "olmo3": (newer("olmo3", "Olmo3", layer_types=SLIDES, sliding_window=5, rope_theta=500000.0), {}),
     "exaone4": (newer("exaone4", "Exaone4", layer_types=SLIDES, sliding_window=5), {}),
     "glm4": (GLM4, {}),
+    "gemma4": (
+        {**GEMMA4, "num_hidden_layers": 6, "layer_types": SLIDES * 3, "global_head_dim": 12, "num_kv_shared_layers": 2,
+         "hidden_size_per_layer_input": 10, "vocab_size_per_layer_input": 61, "use_double_wide_mlp": True},
+        {"with_unused": True}),
+    "gemma4_keys_are_values": (
+        {**GEMMA4, "global_head_dim": 12, "attention_k_eq_v": True, "num_global_key_value_heads": 1,
+         "final_logit_softcapping": 3.0}, {}),
+    "gemma4_saved": (
+        {**GEMMA4, "per_layer_config": {"1": {"head_dim": 12, "num_key_value_heads": 4}, "2": {"head_dim": 12, "num_key_value_heads": 4}},
+         "enable_moe_block": True, "num_experts": 6, "top_k_experts": 3, "moe_intermediate_size": 20}, {}),
     "cohere2": (COHERE2, {}),
     "seed_oss": (newer("seed_oss", "SeedOss", attention_out_bias=False, mlp_bias=True) | {"attention_bias": True}, {}),
     "falcon": ({**FALCON, "bias": True}, {}),

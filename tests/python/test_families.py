@@ -34,6 +34,8 @@ LISTS = {"short_factor": [1 + i / 8 for i in range(8)], "long_factor": [2 + i fo
 EXPERTS = {"num_experts": 8, "num_local_experts": 8, "num_experts_per_tok": 3, "moe_intermediate_size": 32}
 FALCON = {"vocab_size": 96, "hidden_size": 64, "num_hidden_layers": 3, "num_attention_heads": 4}
 LLAMA4 = {**EXPERTS, "num_experts_per_tok": 2, "intermediate_size_mlp": 80, "head_dim": 16, "attention_chunk_size": 20, "floor_scale": 8}
+GEMMA4 = {"num_hidden_layers": 7, "head_dim": 16, "global_head_dim": 24, "sliding_window": 16, "hidden_size_per_layer_input": 8,
+          "vocab_size_per_layer_input": 96}
 DEEPSEEK = {**EXPERTS, "n_routed_experts": 8, "n_group": 4, "topk_group": 2, "first_k_dense_replace": 1, "num_key_value_heads": 4,
             "q_lora_rank": 24, "kv_lora_rank": 20, "qk_nope_head_dim": 12, "qk_rope_head_dim": 8, "v_head_dim": 16}
 
@@ -63,6 +65,16 @@ FAMILIES = {
     "gemma3": ("gemma3", {"text_config": {**SIZES, "head_dim": 24, "sliding_window": 16, "num_hidden_layers": 7},
                           "vision_config": {"hidden_size": 32, "intermediate_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2,
                                             "image_size": 28, "patch_size": 14}, "mm_tokens_per_image": 1}),
+    "gemma4_text": ("gemma4_text", GEMMA4),
+    "gemma4_text, wide keys are values": ("gemma4_text", {**GEMMA4, "attention_k_eq_v": True, "num_global_key_value_heads": 1,
+                                                          "final_logit_softcapping": 3.0}),
+    "gemma4_text, keys of earlier layers": ("gemma4_text", {**GEMMA4, "num_hidden_layers": 14, "num_kv_shared_layers": 7,
+                                                            "use_double_wide_mlp": True}),
+    "gemma4_text, all alike": ("gemma4_text", {**GEMMA4, "global_head_dim": 16, "num_kv_shared_layers": 1,
+                                               "layer_types": ["full_attention"] * 4,
+                                               "num_hidden_layers": 4}),
+    "gemma4_text, experts": ("gemma4_text", {**GEMMA4, "enable_moe_block": True, "num_experts": 8, "top_k_experts": 3,
+                                             "moe_intermediate_size": 24, "hidden_size_per_layer_input": 0}),
     "cohere": ("cohere", {"logit_scale": 0.25}),
     "stablelm": ("stablelm", {"partial_rotary_factor": 0.5}),
     "stablelm, parallel": ("stablelm", {"use_parallel_residual": True, "use_qkv_bias": True}),
@@ -134,7 +146,10 @@ def make_model(kind, changes):
             elif name.endswith("bias"):
                 weight.normal_(0.0, 0.3)
             else:  # gains of norms; Gemma's are stored minus 1
-                weight.normal_(0.0 if kind.startswith("gemma") else 1.0, 0.2)
+                weight.normal_(0.0 if kind.startswith("gemma") and kind != "gemma4_text" else 1.0, 0.2)
+        for name, scale in model.named_buffers():
+            if name.endswith("layer_scalar"):
+                scale.uniform_(0.5, 1.5)
     return model
 
 

@@ -37,13 +37,28 @@ typedef struct gyre_latents {
     double epsilon; /* of the norms of both latents */
 } gyre_latents;
 
+/* How layers of one decoder differ (gemma4).  All zero: they do not, but for experts. */
+typedef struct gyre_layer_rules {
+    int heads_by_group;       /* 1: layers have the head_dim that the reading gives their group */
+    int64_t wide_kv_heads;    /* key heads of layers without a window; 0 = kv_heads */
+    int wide_values_are_keys; /* 1: those layers have no V: values are keys, before their norm and rotation */
+    int64_t sharing; /* the last layers, which read the keys and values of the last layer of their group before them */
+    int64_t sharing_mlp_dim; /* of those layers; 0 = mlp_dim */
+    int64_t inputs;          /* channels of the inputs that each layer has beside the stream; 0 = none */
+    int64_t inputs_vocab;    /* tokens in the table of these inputs */
+    int scaled;              /* 1: LAYER_SCALE multiplies the stream after a layer */
+} gyre_layer_rules;
+
 /* What a tensor is for.  The bias of a linear map or a norm has the role of its weight. */
 typedef enum gyre_tensor_role {
     GYRE_TENSOR_EMBEDDING,
     GYRE_TENSOR_POSITION_EMBEDDING, /* a learned table added at the input */
     GYRE_TENSOR_EMBED_NORM,         /* of embedded tokens: bloom */
     GYRE_TENSOR_FINAL_NORM,
-    GYRE_TENSOR_LM_HEAD, /* logits; absent = the embedding is used (tied) */
+    GYRE_TENSOR_LM_HEAD,           /* logits; absent = the embedding is used (tied) */
+    GYRE_TENSOR_LAYER_INPUTS,      /* [token][layers x inputs] a table beside the embedding: gemma4 */
+    GYRE_TENSOR_LAYER_INPUTS_MAP,  /* the embedded token to what is added to its row of that table */
+    GYRE_TENSOR_LAYER_INPUTS_NORM, /* of the layer's part of it */
     GYRE_TENSOR_FIRST_OF_LAYER,
     GYRE_TENSOR_ATTN_NORM = GYRE_TENSOR_FIRST_OF_LAYER, /* before attention */
     GYRE_TENSOR_MLP_NORM,       /* before the mlp; absent with a parallel residual = the mlp reads ATTN_NORM */
@@ -78,6 +93,15 @@ typedef enum gyre_tensor_role {
     GYRE_TENSOR_SHARED_UP,
     GYRE_TENSOR_SHARED_DOWN,
     GYRE_TENSOR_SHARED_SWITCH, /* to the number whose sigmoid multiplies its output: qwen2_moe */
+    GYRE_TENSOR_ROUTER_NORM,   /* of what the router reads, without .weight: gemma4; of experts beside the mlp, and so: */
+    GYRE_TENSOR_EXPERT_SCALES, /* multiply the weight of each expert, without .weight */
+    GYRE_TENSOR_EXPERTS_NORM,  /* of what they read */
+    GYRE_TENSOR_POST_EXPERTS_NORM,
+    GYRE_TENSOR_POST_DENSE_NORM, /* of the mlp's output, before it is added to that of the experts */
+    GYRE_TENSOR_INPUT_GATE,      /* the stream to gates of the layer's inputs */
+    GYRE_TENSOR_INPUT_OUT,       /* the gated inputs to the stream */
+    GYRE_TENSOR_POST_INPUT_NORM, /* of what is added to it */
+    GYRE_TENSOR_LAYER_SCALE,     /* one number, without .weight */
     GYRE_TENSOR_ROLES
 } gyre_tensor_role;
 
@@ -92,6 +116,7 @@ typedef struct gyre_architecture {
     int64_t value_dim;     /* channels of a value */
     gyre_mixture mixture;
     gyre_latents latents;
+    gyre_layer_rules layer_rules;
     gyre_norm_kind norm;
     double norm_epsilon;
     double gain_offset; /* added to the gains of norms: 1 in gemma's safetensors */
@@ -103,6 +128,7 @@ typedef struct gyre_architecture {
     uint64_t required_biases; /* bit 1 << role: the role must have a bias */
     int optional_biases;      /* 1: any other role may have a bias (GGUF); 0: it is refused */
     gyre_head_norms qk_norm;  /* of queries and keys */
+    int value_norm;           /* 1: values of each head are normalized, without gains */
     int sinks;                /* 1: SINKS are required */
     int chunked;              /* 1: the windows of a reading are chunks, which a query sees from their beginning on */
     int parallel_mlp_norm;    /* with parallel_residual: 1 = MLP_NORM is required; 0 = the mlp reads ATTN_NORM */

@@ -62,6 +62,7 @@ typedef struct default_sizes {
 
 static default_sizes family_default_sizes(const gyre_architecture *a) {
     if (strncmp(a->family, "gemma3", 6) == 0) return (default_sizes){262208, 2304, 26, 8, 4, 9216};
+    if (strcmp(a->family, "gemma4_text") == 0) return (default_sizes){262144, 2304, 30, 8, 4, 9216};
     return (default_sizes){0};
 }
 
@@ -256,6 +257,57 @@ static void read_llama4(const gyre_scope *s, gyre_architecture *a) {
     a->chunked = 1;
 }
 
+/* out = num_key_value_heads of per_layer_config, which must be the same in all entries that have it; 0 = in none. */
+static int64_t read_listed_kv_heads(const gyre_scope *s) {
+    const gyre_scope all = gyre_scope_child(s, "per_layer_config");
+    const char *layer;
+    json_t *value;
+    int64_t heads = 0;
+    json_object_foreach((json_t *)all.object, layer, value) {
+        const gyre_scope own = gyre_scope_child(&all, layer);
+        const int64_t given = gyre_scope_integer(&own, "num_key_value_heads", 1, 0);
+        if (given && heads && given != heads)
+            gyre_scope_fail(&own, GYRE_EUNSUPPORTED, "num_key_value_heads",
+                            "%lld, and %lld in another layer: one number is run", (long long)given, (long long)heads);
+        if (given) heads = given;
+    }
+    return heads;
+}
+
+/* How layers differ.  The reading has the head_dim of each. */
+static void read_gemma4(const gyre_scope *s, gyre_architecture *a) {
+    const char *sees = gyre_scope_string(s, "use_bidirectional_attention", "");
+    gyre_layer_rules *r = &a->layer_rules;
+    const int by_layer = gyre_scope_value(s, "per_layer_config") != NULL;
+    r->heads_by_group = r->scaled = a->value_norm = 1;
+    a->attn_softcap = 0; /* no class computes one */
+    r->wide_values_are_keys = gyre_scope_bool(s, "attention_k_eq_v", 0);
+    r->wide_kv_heads = by_layer                  ? read_listed_kv_heads(s)
+                       : r->wide_values_are_keys ? gyre_scope_integer(s, "num_global_key_value_heads", 1, 0)
+                                                 : 0;
+    if (r->wide_kv_heads > a->heads || (r->wide_kv_heads > 0 && a->heads % r->wide_kv_heads != 0))
+        gyre_scope_fail(s, GYRE_EFORMAT, by_layer ? "per_layer_config" : "num_global_key_value_heads",
+                        "%lld key heads do not divide the %lld heads", (long long)r->wide_kv_heads, (long long)a->heads);
+    r->sharing = gyre_scope_integer(s, "num_kv_shared_layers", 0, 0);
+    if (r->sharing >= a->layers)
+        gyre_scope_fail(s, GYRE_EFORMAT, "num_kv_shared_layers", "%lld of %lld layers: none has keys", (long long)r->sharing,
+                        (long long)a->layers);
+    r->sharing_mlp_dim = gyre_scope_bool(s, "use_double_wide_mlp", 0) ? 2 * a->mlp_dim : 0;
+    r->inputs = gyre_scope_has(s, "hidden_size_per_layer_input") && !gyre_scope_value(s, "hidden_size_per_layer_input")
+                    ? 0
+                    : gyre_scope_integer(s, "hidden_size_per_layer_input", 0, 256);
+    if (r->inputs > MAX_DIM / a->layers)
+        gyre_scope_fail(s, GYRE_EFORMAT, "hidden_size_per_layer_input", "%lld channels of %lld layers", (long long)r->inputs,
+                        (long long)a->layers);
+    r->inputs_vocab = read_dim(s, (const char *const[]){"vocab_size_per_layer_input", NULL}, MAX_DIM, 262144);
+    if (r->inputs > 0 && r->inputs_vocab < a->vocab)
+        gyre_scope_fail(s, GYRE_EUNSUPPORTED, "vocab_size_per_layer_input", "fewer than the %lld tokens of the vocabulary",
+                        (long long)a->vocab);
+    if (strcmp(sees, "all") == 0)
+        gyre_scope_fail(s, GYRE_EUNSUPPORTED, "use_bidirectional_attention",
+                        "\"all\": attention to later tokens is not computed by a decoder");
+}
+
 /* gpt_oss has its two numbers as keys since transformers 5.24. */
 static void read_clamped_swiglu(const gyre_scope *s) {
     if (gyre_scope_number(s, "swiglu_alpha", 1.702) != 1.702)
@@ -275,7 +327,7 @@ static void reject_unsupported(const gyre_scope *s, unsigned traits, int experts
         {"scale_attn_by_inverse_layer_idx", "scores scaled by layer are not computed", 0},
         {"apply_residual_connection_post_layernorm", "a residual taken after the norm is not computed", 0},
         {"add_cross_attention", "an encoder is not read", 0},
-        {"use_bidirectional_attention", "attention to later tokens is not computed by a decoder", 0},
+        {"use_bidirectional_attention", "attention to later tokens is not computed by a decoder", GYRE_TRAIT_GEMMA4_KEYS},
         {"alibi_with_sinks", "not computed", 0}};
     for (size_t i = 0; i < sizeof flags / sizeof *flags; i++)
         if (!(traits & flags[i].unless) && gyre_scope_value(s, flags[i].key) && gyre_scope_bool(s, flags[i].key, 0))
@@ -300,6 +352,7 @@ static void read_family(const gyre_scope *s, const gyre_family_row *row, gyre_ar
     if (row->traits & GYRE_TRAIT_MPT_KEYS) read_mpt(s, a);
     if (row->traits & GYRE_TRAIT_FALCON_KEYS) read_falcon(s, a);
     if (row->traits & GYRE_TRAIT_LATENTS) read_latents(s, a);
+    if (row->traits & GYRE_TRAIT_GEMMA4_KEYS) read_gemma4(s, a);
     if (a->activation == GYRE_ACTIVATION_CLAMPED_SWIGLU) read_clamped_swiglu(s);
     if (strcmp(a->family, "llama4_text") == 0) read_llama4(s, a);
     gyre_mixture_from_config(s, a);

@@ -26,14 +26,32 @@
 static const char *const llama_names[GYRE_TENSOR_ROLES] = {
     LLAMA_TOP, [GYRE_TENSOR_ATTN_NORM] = LLAMA_LAYER "input_layernorm",
     [GYRE_TENSOR_MLP_NORM] = LLAMA_LAYER "post_attention_layernorm", LLAMA_ATTENTION, LLAMA_MLP};
-static const char *const gemma2_names[GYRE_TENSOR_ROLES] = {
+#define GEMMA_NORMS                                                                                                         \
+    [GYRE_TENSOR_ATTN_NORM] = LLAMA_LAYER "input_layernorm",                                                                \
+    [GYRE_TENSOR_POST_ATTN_NORM] = LLAMA_LAYER "post_attention_layernorm",                                                  \
+    [GYRE_TENSOR_MLP_NORM] = LLAMA_LAYER "pre_feedforward_layernorm",                                                       \
+    [GYRE_TENSOR_POST_MLP_NORM] = LLAMA_LAYER "post_feedforward_layernorm"
+static const char *const gemma2_names[GYRE_TENSOR_ROLES] = {LLAMA_TOP, GEMMA_NORMS, LLAMA_ATTENTION, LLAMA_MLP};
+static const char *const gemma4_names[GYRE_TENSOR_ROLES] = {
     LLAMA_TOP,
-    [GYRE_TENSOR_ATTN_NORM] = LLAMA_LAYER "input_layernorm",
-    [GYRE_TENSOR_POST_ATTN_NORM] = LLAMA_LAYER "post_attention_layernorm",
-    [GYRE_TENSOR_MLP_NORM] = LLAMA_LAYER "pre_feedforward_layernorm",
-    [GYRE_TENSOR_POST_MLP_NORM] = LLAMA_LAYER "post_feedforward_layernorm",
+    [GYRE_TENSOR_LAYER_INPUTS] = "model.embed_tokens_per_layer",
+    [GYRE_TENSOR_LAYER_INPUTS_MAP] = "model.per_layer_model_projection",
+    [GYRE_TENSOR_LAYER_INPUTS_NORM] = "model.per_layer_projection_norm",
+    GEMMA_NORMS,
     LLAMA_ATTENTION,
-    LLAMA_MLP};
+    LLAMA_MLP,
+    [GYRE_TENSOR_ROUTER] = LLAMA_LAYER "router.proj",
+    [GYRE_TENSOR_ROUTER_NORM] = LLAMA_LAYER "router.scale",
+    [GYRE_TENSOR_EXPERT_SCALES] = LLAMA_LAYER "router.per_expert_scale",
+    [GYRE_TENSOR_EXPERTS_GATE_UP] = LLAMA_LAYER "experts.gate_up_proj",
+    [GYRE_TENSOR_EXPERTS_DOWN] = LLAMA_LAYER "experts.down_proj",
+    [GYRE_TENSOR_EXPERTS_NORM] = LLAMA_LAYER "pre_feedforward_layernorm_2",
+    [GYRE_TENSOR_POST_EXPERTS_NORM] = LLAMA_LAYER "post_feedforward_layernorm_2",
+    [GYRE_TENSOR_POST_DENSE_NORM] = LLAMA_LAYER "post_feedforward_layernorm_1",
+    [GYRE_TENSOR_INPUT_GATE] = LLAMA_LAYER "per_layer_input_gate",
+    [GYRE_TENSOR_INPUT_OUT] = LLAMA_LAYER "per_layer_projection",
+    [GYRE_TENSOR_POST_INPUT_NORM] = LLAMA_LAYER "post_per_layer_input_norm",
+    [GYRE_TENSOR_LAYER_SCALE] = LLAMA_LAYER "layer_scalar"};
 static const char *const olmo2_names[GYRE_TENSOR_ROLES] = {
     LLAMA_TOP, [GYRE_TENSOR_POST_ATTN_NORM] = LLAMA_LAYER "post_attention_layernorm",
     [GYRE_TENSOR_POST_MLP_NORM] = LLAMA_LAYER "post_feedforward_layernorm", LLAMA_ATTENTION, LLAMA_MLP};
@@ -233,6 +251,7 @@ static const gyre_family_row hf_rows[] = {
     {"gemma", llama_names, "", GYRE_NORM_RMS, GYRE_ACTIVATION_GELU_TANH, 1, 1e-6, GYRE_TRAIT_BIAS_FLAGS | GYRE_TRAIT_SCALED_EMBEDDING, 0, 1, 0, 0, 0, 1, GYRE_QKV_CONCAT},
     {"gemma2", gemma2_names, "", GYRE_NORM_RMS, GYRE_ACTIVATION_GELU_TANH, 1, 1e-6, GYRE_TRAIT_BIAS_FLAGS | GYRE_TRAIT_SCALED_EMBEDDING | GYRE_TRAIT_SOFTCAPS, 0, 1, 0, 1, 0, 1, GYRE_QKV_CONCAT},
     {"gemma3_text", gemma2_names, "", GYRE_NORM_RMS, GYRE_ACTIVATION_GELU_TANH, 1, 1e-6, GYRE_TRAIT_BIAS_FLAGS | GYRE_TRAIT_SCALED_EMBEDDING | GYRE_TRAIT_SOFTCAPS | GYRE_TRAIT_QK_NORM, 0, 1, 0, 1, 0, 1, GYRE_QKV_CONCAT},
+    {"gemma4_text", gemma4_names, "", GYRE_NORM_RMS, GYRE_ACTIVATION_GELU_TANH, 0, 1e-6, GYRE_TRAIT_ATTENTION_BIAS_FLAG | GYRE_TRAIT_SCALED_EMBEDDING | GYRE_TRAIT_SOFTCAPS | GYRE_TRAIT_QK_NORM | GYRE_TRAIT_GEMMA4_KEYS, 0, 1, 0, 1, 0, 1, GYRE_QKV_CONCAT},
     {"cohere2", llama_names, "", GYRE_NORM_LAYER, GYRE_ACTIVATION_SILU, 0, 1e-5, GYRE_TRAIT_BIAS_FLAGS | GYRE_TRAIT_LOGIT_SCALE, 0, 1, 1, 0, 0, 1, GYRE_QKV_CONCAT},
     {"cohere", llama_names, "", GYRE_NORM_LAYER, GYRE_ACTIVATION_SILU, 0, 1e-5, GYRE_TRAIT_BIAS_FLAGS | GYRE_TRAIT_LOGIT_SCALE | GYRE_TRAIT_QK_NORM_FLAG, 0, 1, 1, 0, 0, 1, GYRE_QKV_CONCAT},
     {"stablelm", llama_names, "", GYRE_NORM_LAYER, GYRE_ACTIVATION_SILU, 0, 1e-5, GYRE_TRAIT_PARALLEL_FLAG | GYRE_TRAIT_USE_QKV_BIAS_KEY, NORM_BIASES, 1, 0, 0, 0, 0, GYRE_QKV_CONCAT},

@@ -26,6 +26,7 @@ enum {
     GYRE_TRAIT_QKV_BIAS_KEY = 524288,         /* qkv_bias */
     GYRE_TRAIT_USE_QKV_BIAS_KEY = 1048576,    /* use_qkv_bias */
     GYRE_TRAIT_ATTENTION_BIAS_FLAG = 2097152, /* attention_bias alone */
+    GYRE_TRAIT_GEMMA4_KEYS = 4194304,         /* how layers differ: gemma4 */
     GYRE_TRAIT_FALCON_KEYS = 262144           /* new_decoder_architecture, multi_query, parallel_attn, bias */
 };
 

@@ -1,4 +1,5 @@
-/* mixture.h: which layers of a decoder have experts in place of the mlp, and how a token chooses and weighs them. */
+/* mixture.h: which layers of a decoder have experts, in place of the mlp or beside it, and how a token chooses and weighs
+ * them. */
 #ifndef GYRE_MODEL_MIXTURE_H
 #define GYRE_MODEL_MIXTURE_H
 #include "model/ops/routing.h"
@@ -10,6 +11,7 @@ typedef struct gyre_mixture {
     int64_t expert_dim;                        /* channels of the activation of an expert */
     int64_t shared_dim;                        /* of the expert that reads every token; 0 = none */
     int shared_switch;                         /* 1: a sigmoid of the token multiplies the output of that expert */
+    int beside_mlp;                            /* 1: beside the mlp, with norms and scales of their own; 0: in its place */
     int weighs_input;                          /* 1: the weight of an expert multiplies its input; 0: its output */
     int in_out;                                /* 1: tensors of all experts are [expert][in][out]; 0: [expert][out][in] */
     int interleaved;                           /* 1: their gates and ups alternate; 0: all gates come first */
@@ -17,7 +19,7 @@ typedef struct gyre_mixture {
     uint64_t layers[GYRE_MIXTURE_LAYERS / 64]; /* bit of a layer: it has experts */
 } gyre_mixture;
 
-/* out = 1 if the layer has experts in place of the mlp. */
+/* out = 1 if the layer has experts. */
 static inline int gyre_mixture_has(const gyre_mixture *m, int64_t layer) {
     return m->routing.experts > 0 && layer < GYRE_MIXTURE_LAYERS && (m->layers[layer / 64] >> (layer % 64) & 1);
 }

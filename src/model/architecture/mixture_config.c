@@ -15,7 +15,8 @@ enum {
     GROUPS = 32, /* n_group, topk_group, routed_scaling_factor */
     WEIGHS_INPUT = 64,
     IN_OUT = 128,
-    INTERLEAVED = 256
+    INTERLEAVED = 256,
+    BESIDE_MLP = 512 /* in all layers, if enable_moe_block is set */
 };
 
 typedef enum layer_rule {
@@ -50,18 +51,20 @@ static const mixture_row rows[] = {
     {"ernie4_5_moe", "moe_intermediate_size", 64, 6, 1536, SOFTMAX, ALWAYS, BY_RANGE, SHARED_COUNT | CHOICE_BIAS, 1, 2, 1, 1, 1},
     {"llama4_text", "intermediate_size", 16, 1, 8192, SIGMOID, NEVER, LISTED, SHARED_EQUAL | WEIGHS_INPUT | IN_OUT, 0, 0, 1, 1, 1},
     {"deepseek_v3", "moe_intermediate_size", 256, 8, 2048, SIGMOID, FLAG_ON, AFTER_DENSE, SHARED_COUNT | CHOICE_BIAS | GROUPS, 3, 1, 8, 4, 2.5},
+    {"gemma4_text", "moe_intermediate_size", 0, 0, 0, SOFTMAX, ALWAYS, ALL_LAYERS, BESIDE_MLP, 0, 0, 1, 1, 1},
     {"glm4_moe", "moe_intermediate_size", 128, 8, 1408, SIGMOID, FLAG_ON, AFTER_DENSE, SHARED_COUNT | CHOICE_BIAS | GROUPS, 1, 1, 1, 1, 1},
 };
 /* clang-format on */
 
 static const char *const experts_keys[] = {"num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts", NULL};
-static const char *const active_keys[] = {"num_experts_per_tok", "experts_per_token", "moe_k", NULL};
+static const char *const active_keys[] = {"num_experts_per_tok", "experts_per_token", "top_k_experts", "moe_k", NULL};
 static const char *const shared_keys[] = {"n_shared_experts", "moe_num_shared_experts", NULL};
 
 /* out = the value of the first key that is there, within 1 .. max. */
 static int64_t read_count(const gyre_scope *s, const char *const *keys, int64_t fallback, int64_t max) {
     const char *key = gyre_scope_first(s, keys);
     const int64_t n = key ? gyre_scope_integer(s, key, 1, fallback) : fallback;
+    if (n < 1) gyre_scope_fail(s, GYRE_EFORMAT, keys[0], "missing");
     if (n > max) gyre_scope_fail(s, GYRE_EFORMAT, key ? key : keys[0], "%lld is past %lld", (long long)n, (long long)max);
     return n;
 }
@@ -166,12 +169,13 @@ void gyre_mixture_from_config(const gyre_scope *s, gyre_architecture *a) {
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         if (strcmp(rows[i].family, a->family) == 0) row = &rows[i];
     gyre_mixture *m = &a->mixture;
-    if (!row) return;
+    if (!row || (row->traits & BESIDE_MLP && !gyre_scope_bool(s, "enable_moe_block", 0))) return;
     read_routing(s, row, &m->routing);
     m->expert_dim = read_count(s, (const char *const[]){row->dim_key, NULL}, row->dim, MAX_EXPERT_DIM);
     read_shared(s, row, m);
     read_layers(s, row, a);
     m->choice_bias = (row->traits & CHOICE_BIAS) != 0;
+    m->beside_mlp = (row->traits & BESIDE_MLP) != 0;
     m->weighs_input = (row->traits & WEIGHS_INPUT) != 0;
     m->in_out = (row->traits & IN_OUT) != 0;
     m->interleaved = (row->traits & INTERLEAVED) != 0;

@@ -77,14 +77,16 @@ static void run_one(const gyre_experts_call *c, const gyre_affine *map, const fl
 
 static void route(const gyre_experts_call *c, const work *w) {
     const gyre_routing *r = &c->mixture->routing;
-    run_one(c, &c->experts->router, c->x, w->logits, 0);
+    run_one(c, &c->experts->router, c->routed ? c->routed : c->x, w->logits, 0);
     memset(w->first, 0, (size_t)(r->experts + 1) * sizeof *w->first);
     for (int64_t row = 0; row < c->rows; row++) {
         int32_t *chosen = w->chosen + row * r->active;
         gyre_route(r, w->logits + row * r->experts, c->experts->choice_bias, w->scores, chosen,
                    w->weights + row * r->active);
-        for (int64_t n = 0; n < r->active; n++)
+        for (int64_t n = 0; n < r->active; n++) {
             w->place[row * r->active + n] = w->first[chosen[n] + 1]++;
+            if (c->experts->scales) w->weights[row * r->active + n] *= c->experts->scales[chosen[n]];
+        }
     }
     for (int64_t i = 0; i < r->experts; i++)
         w->first[i + 1] += w->first[i];

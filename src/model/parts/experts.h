@@ -4,6 +4,7 @@
 #include "model/architecture/mixture.h"
 #include "model/ops/activation.h"
 #include "model/ops/matrix.h"
+#include "model/ops/norm.h"
 
 typedef struct gyre_expert {
     gyre_affine gate, up, down;
@@ -16,6 +17,9 @@ typedef struct gyre_experts {
     gyre_expert *expert;      /* [experts]; NULL = the layer has an mlp */
     gyre_expert shared;       /* reads every token; down.w.out = 0: none */
     gyre_affine shared_switch;
+    /* Of experts beside the mlp: */
+    gyre_norm_weights router_norm, norm, post_norm, post_dense_norm; /* of the stream, for router and experts; of outputs */
+    const float *scales; /* [experts] multiply the weight of an expert; NULL = 1 */
 } gyre_experts;
 
 typedef struct gyre_experts_call {
@@ -25,9 +29,10 @@ typedef struct gyre_experts_call {
     const gyre_kernels *kernels;
     const gyre_exec *exec;
     int64_t rows, model_dim;
-    const float *x; /* [rows][model_dim] */
-    float *y;       /* [rows][model_dim], not x */
-    float *scratch; /* gyre_experts_scratch floats, 64-byte aligned */
+    const float *x;      /* [rows][model_dim] */
+    const float *routed; /* [rows][model_dim] what the router reads; NULL = x */
+    float *y;            /* [rows][model_dim], not x */
+    float *scratch;      /* gyre_experts_scratch floats, 64-byte aligned */
     float *gemm_scratch;
 } gyre_experts_call;
 

@@ -2,6 +2,7 @@
  * and ups, and one for their downs. */
 #include "model/weights/weight_loader.h"
 
+#include <math.h>
 #include <string.h>
 
 static const char BARE[] = ""; /* suffix of tensors of all experts, and of vectors that are no bias */
@@ -125,11 +126,28 @@ static void load_shared(gyre_loader *o, int64_t layer, gyre_experts *to) {
         to->shared_switch = gyre_load_affine(o, gyre_in_layer(GYRE_TENSOR_SHARED_SWITCH, layer), 1, width);
 }
 
+/* Norms and scales of experts beside the mlp.  The norm of the router also multiplies by 1 / sqrt(model_dim). */
+static void load_beside(gyre_loader *o, int64_t layer, gyre_experts *to) {
+    const gyre_architecture *a = &o->net->arch;
+    const int64_t dim = a->model_dim;
+    const gyre_norm_weights none = {NULL, NULL, dim};
+    float *gains = gyre_load_vector(o, gyre_in_layer(GYRE_TENSOR_ROUTER_NORM, layer), BARE, dim, 1);
+    for (int64_t i = 0; gains && i < dim; i++)
+        gains[i] = (float)(gains[i] / sqrt((double)dim));
+    to->router_norm = none;
+    to->router_norm.gain = gains;
+    to->scales = gyre_load_vector(o, gyre_in_layer(GYRE_TENSOR_EXPERT_SCALES, layer), BARE, a->mixture.routing.experts, 1);
+    to->norm = gyre_load_norm(o, gyre_in_layer(GYRE_TENSOR_EXPERTS_NORM, layer), dim, 1);
+    to->post_norm = gyre_load_norm(o, gyre_in_layer(GYRE_TENSOR_POST_EXPERTS_NORM, layer), dim, 1);
+    to->post_dense_norm = gyre_load_norm(o, gyre_in_layer(GYRE_TENSOR_POST_DENSE_NORM, layer), dim, 1);
+}
+
 void gyre_load_experts(gyre_loader *o, int64_t layer) {
     const gyre_architecture *a = &o->net->arch;
     const int64_t experts = a->mixture.routing.experts;
     gyre_experts *to = &o->net->layer[layer].experts;
     to->router = gyre_load_affine(o, gyre_in_layer(GYRE_TENSOR_ROUTER, layer), experts, a->model_dim);
+    if (a->mixture.beside_mlp) load_beside(o, layer, to);
     if (a->mixture.choice_bias) to->choice_bias = load_choice_bias(o, layer, experts);
     to->expert = gyre_network_alloc(o->net, (size_t)experts * sizeof *to->expert);
     if (!to->expert) {

@@ -12,13 +12,14 @@
 static void load_mlp(gyre_loader *o, int64_t layer) {
     const gyre_architecture *a = &o->net->arch;
     gyre_network_layer *l = &o->net->layer[layer];
+    const int64_t dim = l->mlp_dim;
     if (a->gated && gyre_load_has(o, gyre_in_layer(GYRE_TENSOR_GATE_UP, layer), ".weight")) {
-        l->gate_up[0] = gyre_load_affine(o, gyre_in_layer(GYRE_TENSOR_GATE_UP, layer), 2 * a->mlp_dim, a->model_dim);
+        l->gate_up[0] = gyre_load_affine(o, gyre_in_layer(GYRE_TENSOR_GATE_UP, layer), 2 * dim, a->model_dim);
     } else {
-        if (a->gated) l->gate_up[0] = gyre_load_affine(o, gyre_in_layer(GYRE_TENSOR_GATE, layer), a->mlp_dim, a->model_dim);
-        l->gate_up[a->gated] = gyre_load_affine(o, gyre_in_layer(GYRE_TENSOR_UP, layer), a->mlp_dim, a->model_dim);
+        if (a->gated) l->gate_up[0] = gyre_load_affine(o, gyre_in_layer(GYRE_TENSOR_GATE, layer), dim, a->model_dim);
+        l->gate_up[a->gated] = gyre_load_affine(o, gyre_in_layer(GYRE_TENSOR_UP, layer), dim, a->model_dim);
     }
-    l->down = gyre_load_affine(o, gyre_in_layer(GYRE_TENSOR_DOWN, layer), a->model_dim, a->mlp_dim);
+    l->down = gyre_load_affine(o, gyre_in_layer(GYRE_TENSOR_DOWN, layer), a->model_dim, dim);
 }
 
 static void load_layer(gyre_loader *o, int64_t layer) {
@@ -33,10 +34,10 @@ static void load_layer(gyre_loader *o, int64_t layer) {
         l->post_mlp_norm = gyre_load_norm(o, gyre_in_layer(GYRE_TENSOR_POST_MLP_NORM, layer), a->model_dim, 1);
     }
     gyre_load_attention(o, layer);
-    if (gyre_mixture_has(&a->mixture, layer))
-        gyre_load_experts(o, layer);
-    else
-        load_mlp(o, layer);
+    const int has_experts = gyre_mixture_has(&a->mixture, layer);
+    if (has_experts) gyre_load_experts(o, layer);
+    if (!has_experts || a->mixture.beside_mlp) load_mlp(o, layer);
+    gyre_load_inputs_of_layer(o, layer);
 }
 
 /* The position table that the main group's encoding adds to the embeddings, if it has one.  Without groups, which only a
@@ -81,6 +82,7 @@ static void load_tensors(gyre_loader *o) {
     if (gyre_network_find_tensor(o->net->store, name) < 0) o->net->arch.prefix = "";
     o->net->embedding = gyre_load_affine(o, gyre_in_layer(GYRE_TENSOR_EMBEDDING, 0), a->vocab, a->model_dim);
     load_position_embedding(o);
+    gyre_load_layer_inputs(o);
     o->net->embed_norm =
         gyre_load_norm(o, gyre_in_layer(GYRE_TENSOR_EMBED_NORM, 0), a->model_dim,
                        a->names[GYRE_TENSOR_EMBED_NORM] && gyre_load_requires_bias(o, GYRE_TENSOR_EMBED_NORM));

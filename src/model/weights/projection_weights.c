@@ -4,35 +4,39 @@
 #include <string.h>
 
 /* Gains of queries or keys (gyre_head_norms). */
-static gyre_norm_weights load_head_norm(gyre_loader *o, gyre_tensor_role role, int64_t layer, int64_t heads) {
+static gyre_norm_weights load_head_norm(gyre_loader *o, gyre_tensor_role role, int64_t layer,
+                                        const gyre_head_layout *layout) {
     const gyre_architecture *a = &o->net->arch;
+    const int64_t heads = layout->count, dim = layout->channels;
     const gyre_norm_weights none = {NULL, NULL, 0};
     gyre_file_tensor tensor;
     if (a->qk_norm == GYRE_HEAD_NORMS_NONE) return none;
-    if (a->qk_norm == GYRE_HEAD_NORMS_EACH) return gyre_load_norm(o, gyre_in_layer(role, layer), a->head_dim, 1);
-    if (a->qk_norm == GYRE_HEAD_NORMS_ALL) return gyre_load_norm(o, gyre_in_layer(role, layer), heads * a->head_dim, 1);
+    if (a->qk_norm == GYRE_HEAD_NORMS_EACH) return gyre_load_norm(o, gyre_in_layer(role, layer), dim, 1);
+    if (a->qk_norm == GYRE_HEAD_NORMS_ALL) return gyre_load_norm(o, gyre_in_layer(role, layer), heads * dim, 1);
     if (!gyre_load_take(o, gyre_in_layer(role, layer), ".weight", &tensor)) {
         gyre_load_missing(o, gyre_in_layer(role, layer), ".weight");
         return none;
     }
-    if (tensor.rank != 2 || tensor.shape[0] != heads || tensor.shape[1] != a->head_dim)
+    if (tensor.rank != 2 || tensor.shape[0] != heads || tensor.shape[1] != dim)
         gyre_load_fail(o, GYRE_EFORMAT, "%s: not %lld x %lld gains (%s, offset %llu)", tensor.name, (long long)heads,
-                       (long long)a->head_dim, tensor.file, (unsigned long long)tensor.offset);
-    return (gyre_norm_weights){o->status ? NULL : gyre_load_floats(o, &tensor), NULL, a->head_dim};
+                       (long long)dim, tensor.file, (unsigned long long)tensor.offset);
+    return (gyre_norm_weights){o->status ? NULL : gyre_load_floats(o, &tensor), NULL, dim};
 }
 
-/* Gains of 1: the norm without weights of layers that rotate. */
-static gyre_norm_weights unit_norm(gyre_loader *o, int64_t layer) {
-    const int64_t dim = o->net->arch.head_dim;
-    const int group = o->net->layer[layer].group;
-    float *gains = NULL;
-    if (o->status || o->faults || group < 0 || group >= o->net->groups) return (gyre_norm_weights){NULL, NULL, 0};
-    if (!gyre_encoding_rotates(o->net->group[group].encoding)) return (gyre_norm_weights){NULL, NULL, 0};
-    gains = gyre_network_alloc(o->net, (size_t)dim * sizeof *gains);
+/* Gains of 1: the norm without weights. */
+static gyre_norm_weights unit_norm(gyre_loader *o, int64_t dim) {
+    if (o->status || o->faults) return (gyre_norm_weights){NULL, NULL, 0};
+    float *gains = gyre_network_alloc(o->net, (size_t)dim * sizeof *gains);
     if (!gains) gyre_load_fail(o, GYRE_ENOMEM, "model: no memory for %lld numbers", (long long)dim);
     for (int64_t i = 0; gains && i < dim; i++)
         gains[i] = 1;
     return (gyre_norm_weights){gains, NULL, dim};
+}
+
+/* 1: the layer rotates.  0 also where no positions are known, which only a list of all faults does without. */
+static int rotates(const gyre_network *n, int64_t layer) {
+    const int group = n->layer[layer].group;
+    return group >= 0 && group < n->groups && gyre_encoding_rotates(n->group[group].encoding);
 }
 
 /* Copies the rows of a matrix or vector from the order of GROUPED to that of CONCAT.  row: bytes. */
@@ -81,31 +85,49 @@ static void load_latents(gyre_loader *o, int64_t layer) {
 
 static void load_projections(gyre_loader *o, int64_t layer) {
     const gyre_architecture *a = &o->net->arch;
-    gyre_affine *qkv = o->net->layer[layer].qkv;
-    const int64_t q = a->heads * a->head_dim, kv = a->kv_heads * a->head_dim;
+    gyre_network_layer *l = &o->net->layer[layer];
+    gyre_affine *qkv = l->qkv;
+    const int64_t q = l->q.count * l->q.channels, kv = l->k.count * l->k.channels;
     if (!a->names[GYRE_TENSOR_Q] || gyre_load_has(o, gyre_in_layer(GYRE_TENSOR_QKV, layer), ".weight")) {
         qkv[0] = gyre_load_affine(o, gyre_in_layer(GYRE_TENSOR_QKV, layer), q + 2 * kv, a->model_dim);
         if (a->qkv_layout == GYRE_QKV_GROUPED) ungroup_affine(o, &qkv[0]);
     } else {
         qkv[0] = gyre_load_affine(o, gyre_in_layer(GYRE_TENSOR_Q, layer), q, a->model_dim);
+        if (l->keys_of != layer) return;
         qkv[1] = gyre_load_affine(o, gyre_in_layer(GYRE_TENSOR_K, layer), kv, a->model_dim);
+        if (l->values_are_keys) return;
         qkv[2] = gyre_load_affine(o, gyre_in_layer(GYRE_TENSOR_V, layer), kv, a->model_dim);
     }
+}
+
+static void load_norms(gyre_loader *o, int64_t layer) {
+    const gyre_architecture *a = &o->net->arch;
+    gyre_network_layer *l = &o->net->layer[layer];
+    if (a->qk_norm == GYRE_HEAD_NORMS_UNIT) {
+        if (rotates(o->net, layer)) l->query_norm = l->key_norm = unit_norm(o, l->q.channels);
+    } else {
+        l->query_norm = load_head_norm(o, GYRE_TENSOR_QUERY_NORM, layer, &l->q);
+        if (l->keys_of == layer) l->key_norm = load_head_norm(o, GYRE_TENSOR_KEY_NORM, layer, &l->k);
+    }
+    if (a->value_norm && l->keys_of == layer) l->value_norm = unit_norm(o, l->v.channels);
+}
+
+/* Files may hold the maps and norms of keys that a layer reads from another one. */
+static void leave_out_keys(gyre_loader *o, int64_t layer) {
+    static const gyre_tensor_role roles[] = {GYRE_TENSOR_K, GYRE_TENSOR_V, GYRE_TENSOR_KEY_NORM};
+    for (size_t i = 0; i < sizeof roles / sizeof *roles; i++)
+        gyre_load_leave_out(o, gyre_in_layer(roles[i], layer), ".weight");
 }
 
 void gyre_load_attention(gyre_loader *o, int64_t layer) {
     const gyre_architecture *a = &o->net->arch;
     gyre_network_layer *l = &o->net->layer[layer];
-    if (a->qk_norm == GYRE_HEAD_NORMS_UNIT) {
-        l->query_norm = l->key_norm = unit_norm(o, layer);
-    } else {
-        l->query_norm = load_head_norm(o, GYRE_TENSOR_QUERY_NORM, layer, a->heads);
-        l->key_norm = load_head_norm(o, GYRE_TENSOR_KEY_NORM, layer, a->kv_heads);
-    }
+    load_norms(o, layer);
+    if (l->keys_of != layer) leave_out_keys(o, layer);
     if (a->latents.kv > 0)
         load_latents(o, layer);
     else
         load_projections(o, layer);
-    l->o = gyre_load_affine(o, gyre_in_layer(GYRE_TENSOR_O, layer), a->model_dim, a->heads * a->value_dim);
+    l->o = gyre_load_affine(o, gyre_in_layer(GYRE_TENSOR_O, layer), a->model_dim, a->heads * l->v.channels);
     if (a->sinks) l->sinks = gyre_load_vector(o, gyre_in_layer(GYRE_TENSOR_SINKS, layer), "", a->heads, 1);
 }

@@ -102,8 +102,11 @@ static gyre_status check_decoder(check *c, gyre_network *n, const char *path, co
                                    GYRE_ARGS(gyre_reading_options, .profile = profile, .context_length = length), &why);
     n->layer = calloc((size_t)n->arch.layers, sizeof *n->layer);
     if (!n->layer) return gyre_fail(err, GYRE_ENOMEM, "model: no memory for %lld layers", (long long)n->arch.layers);
+    for (int64_t layer = 0; layer < n->arch.layers; layer++)
+        gyre_network_set_layer_sizes(n, layer, n->arch.head_dim, n->arch.kv_heads);
     status = add_groups(c, n, read, &why, err);
-    if (!status) status = gyre_network_list_faults(n, &c->list, err);
+    if (status || (!n->groups && n->arch.layer_rules.heads_by_group)) return status;
+    status = gyre_network_list_faults(n, &c->list, err);
     c->faults.parameters = n->parameter_count;
     return status;
 }

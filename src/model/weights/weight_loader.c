@@ -75,6 +75,12 @@ int gyre_load_take(gyre_loader *o, gyre_tensor_place place, const char *suffix, 
     return 1;
 }
 
+void gyre_load_leave_out(gyre_loader *o, gyre_tensor_place place, const char *suffix) {
+    char name[GYRE_TENSOR_NAME];
+    const int64_t index = place_name(o->net, place, suffix, name) ? gyre_network_find_tensor(o->net->store, name) : -1;
+    if (index >= 0) o->used[index] = 1;
+}
+
 int gyre_load_has(const gyre_loader *o, gyre_tensor_place place, const char *suffix) {
     char name[GYRE_TENSOR_NAME];
     return place_name(o->net, place, suffix, name) && gyre_network_find_tensor(o->net->store, name) >= 0;

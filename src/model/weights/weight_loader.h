@@ -27,6 +27,8 @@ void gyre_load_fail(gyre_loader *o, gyre_status status, const char *format, ...)
 void gyre_load_missing(gyre_loader *o, gyre_tensor_place place, const char *suffix);
 /* out = 1, with the tensor in *out and marked as used; 0 = there is none. */
 int gyre_load_take(gyre_loader *o, gyre_tensor_place place, const char *suffix, gyre_file_tensor *out);
+/* Marks a tensor as used, if there is one: the decoder computes without it. */
+void gyre_load_leave_out(gyre_loader *o, gyre_tensor_place place, const char *suffix);
 int gyre_load_has(const gyre_loader *o, gyre_tensor_place place, const char *suffix);
 
 /* out = the numbers as floats that the network owns; NULL after a failure and where faults are listed. */
@@ -42,6 +44,9 @@ gyre_affine gyre_load_affine(gyre_loader *o, gyre_tensor_place place, int64_t ou
 /* -- the parts of a layer with a file each -- */
 /* expert_weights.c: the experts of a layer and its router. */
 void gyre_load_experts(gyre_loader *o, int64_t layer);
+/* layer_input_weights.c: the inputs of layers beside the stream. */
+void gyre_load_layer_inputs(gyre_loader *o);
+void gyre_load_inputs_of_layer(gyre_loader *o, int64_t layer);
 /* projection_weights.c: queries, keys and values of a layer, by latents or not, and all else of its attention. */
 void gyre_load_attention(gyre_loader *o, int64_t layer);
 
