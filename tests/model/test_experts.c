@@ -1,7 +1,9 @@
-/* test_experts.c: tokens whose router has numbers that are not finite, and configs that leave out counts of experts. */
+/* test_experts.c: tokens whose router has numbers that are not finite, configs that leave out counts of experts, and
+ * experts in blocks of MXFP4 that do not fit. */
 #include "guarded_memory.h"
 
 #include "gyre/gyre_model.h"
+#include "gyre/gyre_research.h"
 #include "make_synthetic_model.h"
 #include "model/ops/float_buffer.h"
 #include "model/parts/experts.h"
@@ -108,9 +110,65 @@ static void test_default_count_past_experts(void **state) {
     json_decref(fixture);
 }
 
+/* -- experts in blocks of MXFP4 -- */
+/* Writes the fixture with a tensor of another shape and center, or without it, and expects the same words from opening the
+ * model and from the list of faults. */
+static void refuses_packed(const char *tensor, const char *described, const char *says) {
+    json_t *fixture = synthetic_fixture("gpt_oss_mxfp4"), *tensors = json_object_get(fixture, "tensors");
+    gyre_weight_faults *faults = NULL;
+    gyre_model *model = NULL;
+    gyre_error err = {0, ""};
+    assert_non_null(json_object_get(tensors, tensor));
+    if (described)
+        json_object_set_new(tensors, tensor, json_loads(described, 0, NULL));
+    else
+        json_object_del(tensors, tensor);
+    synthetic_write_folder(fixture, folder);
+    assert_int_equal(gyre_model_open(&model, folder, NULL, &err), GYRE_EFORMAT);
+    if (!strstr(err.text, tensor) || !strstr(err.text, says)) fail_msg("%s", err.text);
+    assert_ok(gyre_weight_faults_open(&faults, folder, NULL, 9, &err));
+    assert_int_equal(faults->count, 1);
+    assert_string_equal(faults->texts[0], err.text);
+    gyre_weight_faults_free(faults);
+    json_decref(fixture);
+}
+
+static void test_packed_experts_that_do_not_fit(void **state) {
+    (void)state;
+    const char *const blocks = "model.layers.0.mlp.experts.down_proj_blocks";
+    const char *const scales = "model.layers.1.mlp.experts.gate_up_proj_scales";
+    refuses_packed(scales, NULL, "no such tensor");
+    refuses_packed(scales, "[[5, 192, 2], 250.0, 5.0]", "with which numbers are not finite");
+    refuses_packed(scales, "[[5, 192, 3], 123.0, 2.0]", "U8 of 5 x 192 x 2 x 1 in 3");
+    refuses_packed(blocks, "[[5, 64, 3, 15], 128.0, 128.0]", "U8 of 5 x 64 x 3 x 16 in 4");
+    refuses_packed(blocks, "[[5, 64, 3], 128.0, 128.0]", "in 3 dimensions");
+}
+
+/* Their parameters are those of the same model in floats. */
+static void test_packed_experts_are_counted(void **state) {
+    gyre_weight_faults *faults = NULL;
+    gyre_error err = {0, ""};
+    (void)state;
+    json_t *fixture = synthetic_fixture("gpt_oss_mxfp4"), *tensor;
+    const char *name;
+    int64_t parameters = 0;
+    json_object_foreach(json_object_get(fixture, "tensors"), name, tensor) {
+        int64_t count;
+        free(synthetic_tensor(fixture, name, &count));
+        parameters += strstr(name, "_blocks") ? 2 * count : strstr(name, "_scales") ? 0 : count;
+    }
+    synthetic_write_folder(fixture, folder);
+    assert_ok(gyre_weight_faults_open(&faults, folder, NULL, 9, &err));
+    assert_int_equal(faults->in_all, 0);
+    assert_int_equal(faults->parameters, parameters);
+    gyre_weight_faults_free(faults);
+    json_decref(fixture);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_nan_logits_are_chosen), cmocka_unit_test(test_scores_of_zero),
-                                       cmocka_unit_test(test_nan_logits_keep_within_scratch),
-                                       cmocka_unit_test(test_default_count_past_experts)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_nan_logits_are_chosen),          cmocka_unit_test(test_scores_of_zero),
+        cmocka_unit_test(test_nan_logits_keep_within_scratch), cmocka_unit_test(test_default_count_past_experts),
+        cmocka_unit_test(test_packed_experts_that_do_not_fit), cmocka_unit_test(test_packed_experts_are_counted)};
     return cmocka_run_group_tests(tests, make_empty_folder, remove_folder);
 }

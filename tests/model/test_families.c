@@ -24,10 +24,10 @@ static const double BOUND = 1e-5;
             family(gemma3) family(gemma3_six) family(gemma3_types) family(gemma3_unsaid) family(gemma_unsaid) family(glm4)  \
                 family(gpt2_f16) family(gpt2_head) family(gpt2_plain) family(gpt2_prefixed) family(gpt2_unsaid) family(     \
                     gpt_neox) family(gpt_neox_bf16) family(gpt_neox_serial) family(gpt_neox_unsaid) family(gpt_oss)         \
-                    family(gpt_oss_f16) family(gptj) family(granite) family(granite_unsaid) family(llama) family(llama4)    \
-                        family(llama_biases) family(llama_dynamic) family(llama_head) family(llama_linear)                  \
-                            family(llama_llama3) family(llama_tied) family(llama_unsaid) family(llama_wide) family(         \
-                                llama_wide_bf16) family(llama_yarn) family(llama_yarn_mscale) family(llama_yarn_usual)      \
+                    family(gpt_oss_f16) family(gpt_oss_mxfp4) family(gptj) family(granite) family(granite_unsaid)           \
+                        family(llama) family(llama4) family(llama_biases) family(llama_dynamic) family(llama_head) family(  \
+                            llama_linear) family(llama_llama3) family(llama_tied) family(llama_unsaid) family(llama_wide)   \
+                            family(llama_wide_bf16) family(llama_yarn) family(llama_yarn_mscale) family(llama_yarn_usual)   \
                                 family(mistral) family(mistral_long) family(mistral_unsaid) family(mistral_window)          \
                                     family(mixtral) family(mixtral_bf16) family(mpt) family(mpt_bias_max) family(mpt_clamp) \
                                         family(mpt_clip) family(mpt_unsaid) family(olmo2) family(olmo2_unsaid)              \

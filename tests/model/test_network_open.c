@@ -438,8 +438,7 @@ static void test_unsupported_keys(void **state) {
         {"llama", "hidden_act", "\"quick_gelu\"", GYRE_EUNSUPPORTED}, {"llama", "quantization_config", "{\"bits\": 4}", GYRE_EUNSUPPORTED},
         {"llama", "num_local_experts", "8", GYRE_EUNSUPPORTED}, {"qwen3", "num_experts", "8", GYRE_EUNSUPPORTED},
         {"phi", "qk_layernorm", "true", GYRE_EUNSUPPORTED}, {"stablelm", "use_qk_norm", "true", GYRE_EUNSUPPORTED},
-        {"gpt2_plain", "scale_attn_by_inverse_layer_idx", "true", GYRE_EUNSUPPORTED},
-        {"gpt2_plain", "add_cross_attention", "true", GYRE_EUNSUPPORTED},
+        {"gpt2_plain", "scale_attn_by_inverse_layer_idx", "true", GYRE_EUNSUPPORTED}, {"gpt2_plain", "add_cross_attention", "true", GYRE_EUNSUPPORTED},
         {"bloom", "apply_residual_connection_post_layernorm", "true", GYRE_EUNSUPPORTED},
         {"gemma3", "use_bidirectional_attention", "true", GYRE_EUNSUPPORTED}, {"mpt", "attn_config.prefix_lm", "true", GYRE_EUNSUPPORTED},
         {"mpt", "attn_config.attn_type", "\"multiquery_attention\"", GYRE_EUNSUPPORTED}, {"mpt", "attn_config.qk_ln", "true", GYRE_EUNSUPPORTED},
@@ -448,8 +447,10 @@ static void test_unsupported_keys(void **state) {
         {"mpt", "logit_scale", "0.5", GYRE_EUNSUPPORTED},
         {"bloom", "num_key_value_heads", "2", GYRE_EUNSUPPORTED}, /* fused heads cannot be grouped */
         {"gpt_neox", "num_key_value_heads", "1", GYRE_EUNSUPPORTED}, {"gpt_oss", "swiglu_limit", "8", GYRE_EUNSUPPORTED},
-        {"falcon_grouped", "parallel_attn", "false", GYRE_EUNSUPPORTED},
-        {"falcon", "num_ln_in_parallel_attn", "2", GYRE_EUNSUPPORTED},
+        {"falcon_grouped", "parallel_attn", "false", GYRE_EUNSUPPORTED}, {"falcon", "num_ln_in_parallel_attn", "2", GYRE_EUNSUPPORTED},
+        {"gpt_oss", "quantization_config", "{\"quant_method\": \"fp8\"}", GYRE_EUNSUPPORTED},
+        {"mixtral", "quantization_config", "{\"quant_method\": \"mxfp4\"}", GYRE_EUNSUPPORTED},
+        {"gemma4", "use_bidirectional_attention", "\"all\"", GYRE_EUNSUPPORTED}, {"gemma4", "vocab_size_per_layer_input", "60", GYRE_EUNSUPPORTED},
     };
     (void)state;
     check_configs(cases, sizeof cases / sizeof *cases);
@@ -467,12 +468,13 @@ static void test_invalid_keys(void **state) {
         {"llama", "rms_norm_eps", "-1e-5", GYRE_EFORMAT}, {"gemma2", "final_logit_softcapping", "-30", GYRE_EFORMAT},
         {"granite", "logits_scaling", "0", GYRE_EFORMAT}, {"mpt", "expansion_ratio", "1e30", GYRE_EFORMAT},
         {"mixtral", "num_local_experts", "0", GYRE_EFORMAT}, {"mixtral", "num_local_experts", "1000000", GYRE_EFORMAT},
-        {"mixtral", "num_experts_per_tok", "7", GYRE_EFORMAT},
-        {"qwen3_moe", "decoder_sparse_step", "0", GYRE_EFORMAT}, {"qwen3_moe", "mlp_only_layers", "[2]", GYRE_EFORMAT},
+        {"mixtral", "num_experts_per_tok", "7", GYRE_EFORMAT}, {"qwen3_moe", "decoder_sparse_step", "0", GYRE_EFORMAT}, {"qwen3_moe", "mlp_only_layers", "[2]", GYRE_EFORMAT},
         {"llama4", "moe_layers", "[-1]", GYRE_EFORMAT}, {"deepseek_v3", "n_group", "3", GYRE_EFORMAT},
         {"deepseek_v3", "kv_lora_rank", "0", GYRE_EFORMAT}, {"deepseek_v3", "qk_rope_head_dim", "2147483647", GYRE_EFORMAT},
         {"falcon_grouped", "num_kv_heads", "3", GYRE_EFORMAT}, {"mpt", "attn_config.kv_n_heads", "5", GYRE_EFORMAT},
         {"mpt", "attn_config.clip_qkv", "-6", GYRE_EFORMAT},
+        {"gemma4", "num_kv_shared_layers", "6", GYRE_EFORMAT}, {"gemma4", "hidden_size_per_layer_input", "1000000000", GYRE_EFORMAT},
+        {"gemma4_keys_are_values", "num_global_key_value_heads", "3", GYRE_EFORMAT}, {"gemma4_saved", "top_k_experts", "7", GYRE_EFORMAT},
         /* clang-format on */
     };
     (void)state;

@@ -134,6 +134,17 @@ def experts_of(c, w, i, x):
     return out
 
 
+E2M1 = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6, -0.0, -0.5, -1, -1.5, -2, -3, -4, -6])
+
+
+def packed_stack(w, name, experts, inputs, out):
+    """[experts, inputs, out] of blocks of 32 numbers of four bits, the even one in the low bits of a byte."""
+    blocks = w.bytes(f"{name}_blocks", (experts, out, inputs // 32, 16), 0, 256)
+    scales = w.bytes(f"{name}_scales", (experts, out, inputs // 32), 121, 125)
+    pairs = np.stack([E2M1[blocks & 15], E2M1[blocks >> 4]], axis=-1).reshape(*scales.shape, 32)
+    return (pairs * 2.0 ** (scales[..., None] - 127)).reshape(experts, out, inputs).transpose(0, 2, 1)
+
+
 def gpt_oss(c, w, tokens):
     """Gates and ups of the experts alternate; both are clamped."""
     width, heads, kv, dim = dims(c)
@@ -149,7 +160,8 @@ def gpt_oss(c, w, tokens):
         h = h + affine(w, f"{at}.self_attn.o_proj", a, width, True)
         x = rms(w, f"{at}.post_attention_layernorm", h, eps)
         scores = softmax(affine(w, f"{at}.mlp.router", x, experts, True))
-        both, down = w.stack(f"{at}.mlp.experts.gate_up_proj", experts, width, 2 * hidden), w.stack(
+        made = (lambda *of: packed_stack(w, *of)) if "quantization_config" in c else w.stack
+        both, down = made(f"{at}.mlp.experts.gate_up_proj", experts, width, 2 * hidden), made(
             f"{at}.mlp.experts.down_proj", experts, hidden, width)  # fmt: skip
         both_bias = w.get(f"{at}.mlp.experts.gate_up_proj_bias", (experts, 2 * hidden), 0.0, 4.0)
         down_bias = w.get(f"{at}.mlp.experts.down_proj_bias", (experts, width), 0.0, 0.3)

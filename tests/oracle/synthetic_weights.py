@@ -42,11 +42,11 @@ class Weights:
     def __init__(self, seed, dtype="F32"):
         self.seed, self.dtype, self.asked, self.made = seed, dtype, {}, {}
 
-    def get(self, name, shape, center, spread):
+    def get(self, name, shape, center, spread, dtype=None):
         spread = float("%.4g" % spread)
         if name not in self.made:
             self.asked[name] = [list(shape), center, spread]
-            self.made[name] = values(self.seed, name, shape, center, spread, self.dtype)
+            self.made[name] = values(self.seed, name, shape, center, spread, dtype or self.dtype)
         return self.made[name]
 
     def matrix(self, name, out, inputs, strength=1.0):
@@ -72,6 +72,11 @@ class Weights:
 
     def bias(self, name, n):
         return self.get(name, (n,), 0.0, 0.3)
+
+    def bytes(self, name, shape, first, end):
+        """Whole numbers of first .. end - 1, stored as U8: the tensor's name ends in _blocks or _scales."""
+        drawn = self.get(name, shape, (first + end) / 2, (end - first) / 2, "F32")
+        return np.floor(drawn).clip(first, end - 1).astype(np.int64)
 
     def unused(self, name, shape):
         """A tensor that old files hold and no model of today reads."""

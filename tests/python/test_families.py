@@ -3,6 +3,7 @@
 Both compute in float32, the whole text at once and token by token with a cache of keys and values.
 """
 
+import json
 import os
 
 import numpy as np
@@ -13,6 +14,7 @@ if "GYRE_JUDGES" not in os.environ:
 
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
+safetensors_torch = pytest.importorskip("safetensors.torch")
 package = pytest.importorskip("gyre")
 
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING  # noqa: E402
@@ -178,6 +180,35 @@ def gyre_logits(folder, cut, tokens):
 def difference(got, want):
     """The greatest difference, as a share of the greatest logit."""
     return np.abs(got - want).max() / np.abs(want).max()
+
+
+def pack_experts(folder, generator):
+    """Replaces the experts of a saved gpt-oss by random blocks and scales, stored as OpenAI's checkpoints have them."""
+    path = folder / "model.safetensors"
+    tensors = safetensors_torch.load_file(path)
+    for name in [n for n in tensors if n.endswith(("experts.gate_up_proj", "experts.down_proj"))]:
+        experts, width, out = tensors.pop(name).shape
+        tensors[f"{name}_blocks"] = torch.randint(0, 256, (experts, out, width // 32, 16), dtype=torch.uint8, generator=generator)
+        tensors[f"{name}_scales"] = torch.randint(121, 125, (experts, out, width // 32), dtype=torch.uint8, generator=generator)
+    safetensors_torch.save_file(tensors, path, metadata={"format": "pt"})
+    config = json.loads((folder / "config.json").read_text())
+    config["quantization_config"] = {"quant_method": "mxfp4", "modules_to_not_convert": ["model.layers.*.self_attn", "lm_head"]}
+    (folder / "config.json").write_text(json.dumps(config))
+
+
+def test_experts_in_blocks_of_mxfp4(tmp_path):
+    """A file as gpt-oss is published, whose blocks transformers dequantizes."""
+    kind, changes = FAMILIES["gpt_oss"]
+    make_model(kind, {**changes, "intermediate_size": 96}).save_pretrained(tmp_path)
+    pack_experts(tmp_path, torch.Generator().manual_seed(2))
+    model = transformers.AutoModelForCausalLM.from_pretrained(
+        tmp_path, quantization_config=transformers.Mxfp4Config(dequantize=True), dtype=torch.float32, attn_implementation="eager").eval()
+    assert model.model.layers[0].mlp.experts.gate_up_proj.dtype == torch.float32
+    tokens = torch.randint(3, 96, (TOKENS,), generator=torch.Generator().manual_seed(1))
+    want = logits_whole(model, tokens)
+    assert want.std() > 0.1
+    for cut in (0, 1, 7):
+        assert difference(gyre_logits(tmp_path, cut, tokens), want) <= TOLERANCE
 
 
 @pytest.mark.parametrize("name", REFUSED)

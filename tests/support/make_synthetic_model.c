@@ -1,10 +1,12 @@
 /* make_synthetic_model.c: computes weights from their names, and writes the files that hold them. */
 #include "make_synthetic_model.h"
 
-#include "files/tensors/safetensors.h"
+#include "core/convert.h"
+#include "files/tensors/safetensors_stream.h"
 #include "make_gguf.h"
 #include "util/fnv1a.h"
 
+#include <math.h>
 #include <stdio.h>
 
 enum { MOST_TENSORS = 256, LONGEST_PATH = 1024 };
@@ -67,28 +69,51 @@ static gyre_dtype dtype_of(const json_t *fixture) {
     return strcmp(name, "F16") == 0 ? GYRE_DTYPE_F16 : strcmp(name, "BF16") == 0 ? GYRE_DTYPE_BF16 : GYRE_DTYPE_F32;
 }
 
+/* Blocks of numbers of four bits and their scales, which the fixture has as bytes. */
+static int is_packed(const char *name) {
+    return strstr(name, "_blocks") || strstr(name, "_scales");
+}
+
+static void write_tensor(gyre_safetensors_stream *stream, const json_t *fixture, const gyre_safetensors_spec *spec) {
+    int64_t count;
+    gyre_error err = {0, ""};
+    float *numbers = synthetic_tensor(fixture, spec->name, &count);
+    unsigned char *bytes = malloc((size_t)count * spec->bytes);
+    assert_non_null(bytes);
+    for (int64_t i = 0; i < count && spec->bytes == 1; i++)
+        bytes[i] = (unsigned char)fminf(fmaxf(floorf(numbers[i]), 0), 255);
+    if (spec->bytes > 1) gyre_store_row(numbers, count, bytes, dtype_of(fixture), 1);
+    if (gyre_safetensors_stream_write(stream, bytes, (size_t)count * spec->bytes, &err)) fail_msg("%s", err.text);
+    free(numbers);
+    free(bytes);
+}
+
 void synthetic_write_folder(const json_t *fixture, const char *folder) {
     char path[LONGEST_PATH];
-    gyre_safetensors_input tensors[MOST_TENSORS];
-    float *data[MOST_TENSORS];
-    int64_t n = 0;
+    gyre_safetensors_spec tensors[MOST_TENSORS];
+    gyre_safetensors_stream *stream = NULL;
+    const gyre_dtype dtype = dtype_of(fixture);
+    int64_t n = 0, count;
     gyre_error err = {0, ""};
     const char *name;
     json_t *tensor;
     snprintf(path, sizeof path, "%s/config.json", folder);
     assert_int_equal(json_dump_file(json_object_get(fixture, "config"), path, JSON_INDENT(2)), 0);
     json_object_foreach(json_object_get(fixture, "tensors"), name, tensor) {
-        int64_t count;
         assert_true(n < MOST_TENSORS);
-        tensors[n] = (gyre_safetensors_input){.name = name};
+        tensors[n] = (gyre_safetensors_spec){.name = name, .dtype = "U8", .bytes = 1};
+        if (!is_packed(name)) {
+            tensors[n].dtype = test_string(fixture, "dtype");
+            tensors[n].bytes = gyre_dtype_size(dtype);
+        }
         tensors[n].rank = shape_of(tensor, tensors[n].shape, &count);
-        tensors[n].data = data[n] = synthetic_tensor(fixture, name, &count);
         n++;
     }
     snprintf(path, sizeof path, "%s/model.safetensors", folder);
-    if (gyre_safetensors_write(path, tensors, n, dtype_of(fixture), &err)) fail_msg("%s", err.text);
-    while (n-- > 0)
-        free(data[n]);
+    if (gyre_safetensors_stream_open(&stream, path, tensors, n, &err)) fail_msg("%s", err.text);
+    for (int64_t i = 0; i < n; i++)
+        write_tensor(stream, fixture, &tensors[i]);
+    if (gyre_safetensors_stream_close(stream, &err)) fail_msg("%s", err.text);
 }
 
 /* -- GGUF -- */

@@ -316,8 +316,18 @@ static void read_clamped_swiglu(const gyre_scope *s) {
         gyre_scope_fail(s, GYRE_EUNSUPPORTED, "swiglu_limit", "only 7 is computed");
 }
 
+/* Quantized safetensors: experts in blocks of MXFP4 alone. */
+static void reject_quantization(const gyre_scope *s, const gyre_mixture *mixture) {
+    if (!gyre_scope_value(s, "quantization_config")) return;
+    const gyre_scope how = gyre_scope_child(s, "quantization_config");
+    const char *method = gyre_scope_string(&how, "quant_method", "");
+    if (!mixture->packed || strcmp(method, "mxfp4") != 0)
+        gyre_scope_fail(s, GYRE_EUNSUPPORTED, "quantization_config", "quantized safetensors are not read%s",
+                        mixture->packed ? " but for experts in blocks of mxfp4" : "");
+}
+
 /* Refuses keys that ask for something the decoder does not compute. */
-static void reject_unsupported(const gyre_scope *s, unsigned traits, int experts) {
+static void reject_unsupported(const gyre_scope *s, unsigned traits, const gyre_mixture *mixture) {
     static const struct {
         const char *key, *why;
         unsigned unless; /* the family reads it */
@@ -332,9 +342,8 @@ static void reject_unsupported(const gyre_scope *s, unsigned traits, int experts
     for (size_t i = 0; i < sizeof flags / sizeof *flags; i++)
         if (!(traits & flags[i].unless) && gyre_scope_value(s, flags[i].key) && gyre_scope_bool(s, flags[i].key, 0))
             gyre_scope_fail(s, GYRE_EUNSUPPORTED, flags[i].key, "true: %s", flags[i].why);
-    if (gyre_scope_value(s, "quantization_config"))
-        gyre_scope_fail(s, GYRE_EUNSUPPORTED, "quantization_config", "quantized safetensors are not read");
-    if (!experts && (gyre_scope_value(s, "num_experts") || gyre_scope_value(s, "num_local_experts")))
+    reject_quantization(s, mixture);
+    if (!mixture->routing.experts && (gyre_scope_value(s, "num_experts") || gyre_scope_value(s, "num_local_experts")))
         gyre_scope_fail(s, GYRE_EUNSUPPORTED, gyre_scope_value(s, "num_experts") ? "num_experts" : "num_local_experts",
                         "this family has no experts");
 }
@@ -357,7 +366,7 @@ static void read_family(const gyre_scope *s, const gyre_family_row *row, gyre_ar
     if (strcmp(a->family, "llama4_text") == 0) read_llama4(s, a);
     gyre_mixture_from_config(s, a);
     a->extra_layers = gyre_scope_integer(s, "num_nextn_predict_layers", 0, 0);
-    reject_unsupported(s, row->traits, a->mixture.routing.experts > 0);
+    reject_unsupported(s, row->traits, &a->mixture);
 }
 
 void gyre_architecture_from_row(gyre_architecture *a, const gyre_family_row *row) {
@@ -392,7 +401,7 @@ static void read_gemma3(const gyre_scope *s, gyre_architecture *a) {
         return;
     }
     read_family(&text, gyre_family_row_of("gemma3_text"), a);
-    reject_unsupported(s, 0, 0);
+    reject_unsupported(s, 0, &a->mixture);
     if (gyre_scope_value(s, "tie_word_embeddings")) a->tied = gyre_scope_bool(s, "tie_word_embeddings", 1);
     snprintf(a->family, sizeof a->family, "gemma3");
     a->prefix = "language_model.";

@@ -16,6 +16,7 @@ enum {
     WEIGHS_INPUT = 64,
     IN_OUT = 128,
     INTERLEAVED = 256,
+    PACKED = 1024,
     BESIDE_MLP = 512 /* in all layers, if enable_moe_block is set */
 };
 
@@ -47,7 +48,7 @@ static const mixture_row rows[] = {
     {"mixtral", "intermediate_size", 8, 2, 14336, SOFTMAX, ALWAYS, ALL_LAYERS, 0, 0, 0, 1, 1, 1},
     {"qwen2_moe", "moe_intermediate_size", 60, 4, 1408, SOFTMAX, FLAG_OFF, BY_STEP, SHARED_SIZE | SHARED_SWITCH, 0, 0, 1, 1, 1},
     {"qwen3_moe", "moe_intermediate_size", 128, 8, 768, SOFTMAX, FLAG_OFF, BY_STEP, 0, 0, 0, 1, 1, 1},
-    {"gpt_oss", "intermediate_size", 128, 4, 2880, SOFTMAX, ALWAYS, ALL_LAYERS, IN_OUT | INTERLEAVED, 0, 0, 1, 1, 1},
+    {"gpt_oss", "intermediate_size", 128, 4, 2880, SOFTMAX, ALWAYS, ALL_LAYERS, IN_OUT | INTERLEAVED | PACKED, 0, 0, 1, 1, 1},
     {"ernie4_5_moe", "moe_intermediate_size", 64, 6, 1536, SOFTMAX, ALWAYS, BY_RANGE, SHARED_COUNT | CHOICE_BIAS, 1, 2, 1, 1, 1},
     {"llama4_text", "intermediate_size", 16, 1, 8192, SIGMOID, NEVER, LISTED, SHARED_EQUAL | WEIGHS_INPUT | IN_OUT, 0, 0, 1, 1, 1},
     {"deepseek_v3", "moe_intermediate_size", 256, 8, 2048, SIGMOID, FLAG_ON, AFTER_DENSE, SHARED_COUNT | CHOICE_BIAS | GROUPS, 3, 1, 8, 4, 2.5},
@@ -178,5 +179,6 @@ void gyre_mixture_from_config(const gyre_scope *s, gyre_architecture *a) {
     m->beside_mlp = (row->traits & BESIDE_MLP) != 0;
     m->weighs_input = (row->traits & WEIGHS_INPUT) != 0;
     m->in_out = (row->traits & IN_OUT) != 0;
+    m->packed = (row->traits & PACKED) != 0;
     m->interleaved = (row->traits & INTERLEAVED) != 0;
 }

@@ -70,6 +70,31 @@ static float *load_biases(gyre_loader *o, gyre_tensor_place place, int64_t n, in
     return sorted;
 }
 
+/* The tensor of a matrix of all experts, as it is stored. */
+typedef struct expert_stack {
+    gyre_file_tensor tensor;
+    gyre_matrix packed; /* data NULL: the tensor has the numbers */
+    int64_t out, in;
+} expert_stack;
+
+static int open_stack(gyre_loader *o, gyre_tensor_place place, int64_t out, int64_t in, expert_stack *stack) {
+    *stack = (expert_stack){.out = out, .in = in};
+    if (gyre_load_packed(o, place, out, in, &stack->packed)) return !o->faults && !o->status;
+    return take_stack(o, place, BARE, 3, &stack->tensor);
+}
+
+static gyre_matrix matrix_of(gyre_loader *o, const expert_stack *stack, int64_t e) {
+    const gyre_mixture *m = &o->net->arch.mixture;
+    gyre_matrix part = stack->packed;
+    part.out = stack->out;
+    if (part.data) {
+        part.data = (const unsigned char *)part.data + e * part.out * part.row_bytes;
+        return part;
+    }
+    const gyre_file_tensor tensor = part_of(&stack->tensor, m->routing.experts, e);
+    return gyre_load_matrix(o, &tensor, stack->out, stack->in, m->in_out);
+}
+
 /* Tensors of all experts: gate and up in one, and down. */
 static void load_fused_stacks(gyre_loader *o, int64_t layer, gyre_expert *expert) {
     const gyre_architecture *a = &o->net->arch;
@@ -77,14 +102,14 @@ static void load_fused_stacks(gyre_loader *o, int64_t layer, gyre_expert *expert
     const int64_t experts = m->routing.experts, both = 2 * m->expert_dim;
     const gyre_tensor_place places[2] = {gyre_in_layer(GYRE_TENSOR_EXPERTS_GATE_UP, layer),
                                          gyre_in_layer(GYRE_TENSOR_EXPERTS_DOWN, layer)};
-    gyre_file_tensor gate_up, down;
-    if (!take_stack(o, places[0], BARE, 3, &gate_up) || !take_stack(o, places[1], BARE, 3, &down)) return;
+    expert_stack gate_up, down;
     const float *biases = load_biases(o, places[0], both, m->interleaved);
     const float *down_biases = load_biases(o, places[1], a->model_dim, 0);
+    const int has_ups = open_stack(o, places[0], both, a->model_dim, &gate_up);
+    if (!open_stack(o, places[1], a->model_dim, m->expert_dim, &down) || !has_ups) return;
     for (int64_t e = 0; e < (o->faults ? 1 : experts) && !o->status; e++) { /* all parts have the same faults */
-        const gyre_file_tensor parts[2] = {part_of(&gate_up, experts, e), part_of(&down, experts, e)};
-        const gyre_matrix matrix = gyre_load_matrix(o, &parts[0], both, a->model_dim, m->in_out);
-        expert[e].down.w = gyre_load_matrix(o, &parts[1], a->model_dim, m->expert_dim, m->in_out);
+        const gyre_matrix matrix = matrix_of(o, &gate_up, e);
+        expert[e].down.w = matrix_of(o, &down, e);
         if (down_biases) expert[e].down.bias = down_biases + e * a->model_dim;
         if (matrix.data) split_gate_up(m, &matrix, biases ? biases + e * both : NULL, &expert[e]);
         count_bytes(o, &matrix);

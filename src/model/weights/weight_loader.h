@@ -42,6 +42,9 @@ gyre_matrix gyre_load_matrix(gyre_loader *o, const gyre_file_tensor *tensor, int
 gyre_affine gyre_load_affine(gyre_loader *o, gyre_tensor_place place, int64_t out, int64_t in);
 
 /* -- the parts of a layer with a file each -- */
+/* packed_weights.c: out = 1, with the matrices of all experts in *matrix, one below the other, [experts out][in], if the
+ * file has them in blocks of MXFP4 (NAME_blocks and NAME_scales); 0 if not. */
+int gyre_load_packed(gyre_loader *o, gyre_tensor_place place, int64_t out, int64_t in, gyre_matrix *matrix);
 /* expert_weights.c: the experts of a layer and its router. */
 void gyre_load_experts(gyre_loader *o, int64_t layer);
 /* layer_input_weights.c: the inputs of layers beside the stream. */
