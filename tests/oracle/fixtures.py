@@ -261,6 +261,7 @@ FIXTURES = {
     "ernie4_5_moe": (ERNIE_MOE, {}),
     "gpt_oss": (GPT_OSS, {}),
     "gpt_oss_f16": ({**GPT_OSS, "torch_dtype": "float16"}, {"dtype": "F16"}),
+    "gpt_oss_plain": ({**GPT_OSS, "rope_scaling": {"rope_type": "default", "rope_theta": 10000.0}}, {}),
     "gpt_oss_mxfp4": (
         {**GPT_OSS, "hidden_size": 64, "intermediate_size": 96, "torch_dtype": "bfloat16", "quantization_config": {
             "quant_method": "mxfp4", "modules_to_not_convert": ["model.layers.*.self_attn", "lm_head"]}}, {"dtype": "BF16"}),

@@ -5,6 +5,8 @@
     unfuse      rows from [head, q or k or v, channel] to [q or k or v, head, channel]
     transpose   [in, out] to [out, in]
     add_one     1 is added: what Gemma's norms multiply by
+    stack       matrices of all experts in one tensor
+    columns     of each expert, [in, out] to [out, in]; outputs from a first one on, every second or all
     values      numbers of the converter's own
 """
 import math
@@ -35,6 +37,15 @@ SUFFIXES_MPT = {
     "norm_1": "attn_norm", "attn.Wqkv": "attn_qkv", "attn.out_proj": "attn_output", "norm_2": "ffn_norm",
     "ffn.up_proj": "ffn_up", "ffn.down_proj": "ffn_down",
 }  # fmt: skip
+SUFFIXES_EXPERTS = {
+    **SUFFIXES_LLAMA, "block_sparse_moe.gate": "ffn_gate_inp", "mlp.gate": "ffn_gate_inp", "mlp.shared_expert_gate": "ffn_gate_inp_shexp",
+    "mlp.shared_expert.gate_proj": "ffn_gate_shexp", "mlp.shared_expert.up_proj": "ffn_up_shexp",
+    "mlp.shared_expert.down_proj": "ffn_down_shexp",
+}  # fmt: skip
+SUFFIXES_GPT_OSS = {
+    **SUFFIXES_LLAMA, "post_attention_layernorm": "post_attention_norm", "mlp.router": "ffn_gate_inp", "self_attn.sinks": "attn_sinks",
+}  # fmt: skip
+PARTS_OF_EXPERTS = {"w1": "gate", "w3": "up", "w2": "down", "gate_proj": "gate", "up_proj": "up", "down_proj": "down"}
 OUTER = {
     "model.embed_tokens": "token_embd", "model.norm": "output_norm", "lm_head": "output", "model.final_layernorm": "output_norm",
     "gpt_neox.embed_in": "token_embd", "gpt_neox.final_layer_norm": "output_norm", "embed_out": "output",
@@ -44,16 +55,18 @@ OUTER = {
 }  # fmt: skip
 SUFFIXES = {
     "gemma2": SUFFIXES_GEMMA2, "gemma3_text": SUFFIXES_GEMMA2, "gpt_neox": SUFFIXES_NEOX, "bloom": SUFFIXES_NEOX,
-    "gpt2": SUFFIXES_GPT2, "mpt": SUFFIXES_MPT,
+    "gpt2": SUFFIXES_GPT2, "mpt": SUFFIXES_MPT, "mixtral": SUFFIXES_EXPERTS, "qwen2_moe": SUFFIXES_EXPERTS,
+    "qwen3_moe": SUFFIXES_EXPERTS, "gpt_oss": SUFFIXES_GPT_OSS,
 }  # fmt: skip
-ARCHITECTURES = {"mistral": "llama", "phi": "phi2", "gpt_neox": "gptneox", "gemma3_text": "gemma3"}
+ARCHITECTURES = {"mistral": "llama", "phi": "phi2", "gpt_neox": "gptneox", "gemma3_text": "gemma3", "mixtral": "llama",
+                 "qwen2_moe": "qwen2moe", "qwen3_moe": "qwen3moe", "gpt_oss": "gpt-oss"}
 
 # Those that the converter takes, and that its engine computes as transformers does.
 CONVERTED = [
     "llama_tied", "llama_biases", "llama_llama3", "llama_linear", "llama_yarn_usual", "llama_head", "mistral", "qwen2", "qwen3", "smollm3", "starcoder2",
     "phi", "phi3", "phi3_short", "phi3_long", "gpt_neox", "gpt_neox_serial", "gpt2_prefixed", "gpt2_head", "bloom", "mpt",
     "mpt_clamp", "gemma",
-    "gemma2", "gemma3_six",
+    "gemma2", "gemma3_six", "mixtral", "qwen2_moe", "qwen3_moe", "gpt_oss_plain",
 ]  # fmt: skip
 
 
@@ -63,6 +76,8 @@ def new_name(model_type, name):
         return f"{OUTER[stem]}.{kind}"
     if stem.endswith((".rotary_emb", "attention")) or name.endswith((".attn.bias", "attention.masked_bias")):
         return None  # buffers of old files
+    if name.endswith(".sinks"):
+        stem, kind = name, "weight"
     parts = stem.split(".")
     at = next(i for i, part in enumerate(parts) if part.isdigit())
     return f"blk.{parts[at]}.{SUFFIXES.get(model_type, SUFFIXES_LLAMA)['.'.join(parts[at + 1:])]}.{kind}"
@@ -70,9 +85,9 @@ def new_name(model_type, name):
 
 def treatment(c, name):
     kind = c["model_type"]
-    if kind in ("llama", "mistral", "smollm3") and ".q_proj" in name:
+    if kind in ("llama", "mistral", "smollm3", "mixtral") and ".q_proj" in name:
         return ["turn", name, c["num_attention_heads"]]
-    if kind in ("llama", "mistral", "smollm3") and ".k_proj" in name:
+    if kind in ("llama", "mistral", "smollm3", "mixtral") and ".k_proj" in name:
         return ["turn", name, c["num_key_value_heads"]]
     if ".query_key_value" in name:
         return ["unfuse", name, c.get("n_head") or c["num_attention_heads"]]
@@ -81,6 +96,22 @@ def treatment(c, name):
     if kind.startswith("gemma") and "norm" in name:
         return ["add_one", name]
     return ["copy", name]
+
+
+def experts(source):
+    """The tensors that those of experts become, with their treatment: of the first expert for all of them."""
+    layer = source.split(".")[2]
+    at, part = source.split(".experts.")[0] + ".experts", source.split(".experts.")[1]
+    if part.startswith("gate_up_proj") or part.startswith("down_proj"):
+        kind = "bias" if part.endswith("_bias") else "weight"
+        if part.startswith("down"):
+            how = ["copy", source] if kind == "bias" else ["columns", source, 0, 1]
+            return {f"blk.{layer}.ffn_down_exps.{kind}": how}
+        return {f"blk.{layer}.ffn_{name}_exps.{kind}": ["columns", source, i, 2] for i, name in enumerate(("gate", "up"))}
+    number, matrix, _ = part.split(".")
+    if number != "0":
+        return {}
+    return {f"blk.{layer}.ffn_{PARTS_OF_EXPERTS[matrix]}_exps.weight": ["stack", f"{at}.%d.{matrix}.weight"]}
 
 
 def first(c, *names):
@@ -133,6 +164,15 @@ def own_keys(c):
             "attention.sliding_window": c["sliding_window"]}  # fmt: skip
     if kind == "gemma3_text":
         return {"attention.sliding_window": c["sliding_window"]}
+    if kind in ("mixtral", "qwen2_moe", "qwen3_moe", "gpt_oss"):
+        out = {"expert_count": first(c, "num_local_experts", "num_experts"), "expert_used_count": c["num_experts_per_tok"]}
+        if kind != "mixtral":
+            out["expert_feed_forward_length"] = first(c, "moe_intermediate_size", "intermediate_size")
+        if kind == "qwen2_moe":
+            out["expert_shared_feed_forward_length"] = c["shared_expert_intermediate_size"]
+        if kind == "gpt_oss":
+            out["attention.sliding_window"] = c["sliding_window"]
+        return out
     if kind == "phi3":
         original, out = c["original_max_position_embeddings"], {"attention.sliding_window": c["sliding_window"]}
         out["rope.scaling.original_context_length"] = original
@@ -164,6 +204,9 @@ def gguf_of(name, c, weights):
     keys = {**sizes(c), **rotation(c), eps_key: eps, **own_keys(c)}
     tensors = {}
     for source in weights.asked:
+        if ".experts." in source:
+            tensors |= experts(source)
+            continue
         made = new_name(c["model_type"], source)
         if made:
             tensors[made] = treatment(c, source)

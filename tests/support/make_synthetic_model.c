@@ -147,6 +147,57 @@ static int64_t place_of(const char *how, int64_t heads, int64_t rows, int64_t ro
     return i;
 }
 
+static void put_floats(made_gguf *made, const char *name, int rank, const uint64_t *dims, const float *numbers) {
+    uint64_t count = 1;
+    made_info(made, name, (uint32_t)rank, dims, 0, made->data_bytes);
+    for (int i = 0; i < rank; i++)
+        count *= dims[i];
+    for (uint64_t i = 0; i < count; i++)
+        made_number(made->data, &made->data_bytes, made_f32_bits(numbers[i]), 4);
+    while (made->data_bytes % made->alignment)
+        made->data[made->data_bytes++] = 0;
+}
+
+/* The matrices of all experts: one tensor for each, whose name has %d for its number. */
+static void put_stack(made_gguf *made, const json_t *fixture, const char *name, const char *pattern) {
+    float *all = NULL;
+    int64_t experts = 0, shape[4], count = 0;
+    const char *number = strstr(pattern, "%d");
+    assert_non_null(number);
+    for (;; experts++) {
+        char source[LONGEST_PATH];
+        snprintf(source, sizeof source, "%.*s%d%s", (int)(number - pattern), pattern, (int)experts, number + 2);
+        if (!json_object_get(json_object_get(fixture, "tensors"), source)) break;
+        float *one = synthetic_tensor(fixture, source, &count);
+        assert_int_equal(shape_of(described(fixture, source), shape, &count), 2);
+        all = realloc(all, (size_t)((experts + 1) * count) * sizeof *all);
+        assert_non_null(all);
+        memcpy(all + experts * count, one, (size_t)count * sizeof *all);
+        free(one);
+    }
+    put_floats(made, name, 3, (const uint64_t[]){(uint64_t)shape[1], (uint64_t)shape[0], (uint64_t)experts}, all);
+    free(all);
+}
+
+/* Outputs `first`, `first` + `step`, ... of [experts][in][out], as [experts][out][in]; or of [experts][out]. */
+static void put_columns(made_gguf *made, const json_t *fixture, const char *name, const json_t *made_of) {
+    const char *source = json_string_value(json_array_get(made_of, 1));
+    const int64_t first = json_integer_value(json_array_get(made_of, 2)),
+                  step = json_integer_value(json_array_get(made_of, 3));
+    int64_t shape[4], count;
+    const int rank = shape_of(described(fixture, source), shape, &count);
+    const int64_t in = rank == 3 ? shape[1] : 1, out = shape[rank - 1], kept = out / step;
+    float *from = synthetic_tensor(fixture, source, &count), *to = malloc((size_t)count * sizeof *to);
+    assert_true(to && (rank == 2 || rank == 3));
+    for (int64_t i = 0; i < count / step; i++)
+        to[i] = from[(i / (kept * in) * in + i % in) * out + first + i / in % kept * step];
+    const uint64_t dims[3] = {(uint64_t)(rank == 3 ? in : kept), (uint64_t)(rank == 3 ? kept : shape[0]),
+                              (uint64_t)shape[0]};
+    put_floats(made, name, rank, dims, to);
+    free(from);
+    free(to);
+}
+
 static void put_tensor(made_gguf *made, const json_t *fixture, const char *name, const json_t *made_of) {
     const char *how = json_string_value(json_array_get(made_of, 0));
     const char *source = json_string_value(json_array_get(made_of, 1));
@@ -159,14 +210,13 @@ static void put_tensor(made_gguf *made, const json_t *fixture, const char *name,
     for (int i = 0; i < rank; i++)
         dims[i] = (uint64_t)(strcmp(how, "transpose") == 0 ? shape[i] : shape[rank - 1 - i]);
     assert_true(rank == 1 || rank == 2);
-    made_info(made, name, (uint32_t)rank, dims, 0, made->data_bytes);
-    for (int64_t i = 0; i < count; i++) {
-        const float x = from[place_of(how, heads, shape[0], rank == 2 ? shape[1] : 1, i)];
-        made_number(made->data, &made->data_bytes, made_f32_bits((float)(x + added)), 4);
-    }
-    while (made->data_bytes % made->alignment)
-        made->data[made->data_bytes++] = 0;
+    float *to = malloc((size_t)count * sizeof *to);
+    assert_non_null(to);
+    for (int64_t i = 0; i < count; i++)
+        to[i] = (float)(from[place_of(how, heads, shape[0], rank == 2 ? shape[1] : 1, i)] + added);
+    put_floats(made, name, rank, dims, to);
     free(from);
+    free(to);
 }
 
 static void put_numbers(made_gguf *made, const char *name, const json_t *numbers) {
@@ -186,8 +236,13 @@ void synthetic_write_gguf(const json_t *fixture, const char *path) {
     assert_non_null(gguf);
     json_object_foreach(json_object_get(gguf, "keys"), name, value) put_key(made, name, value);
     json_object_foreach(json_object_get(gguf, "tensors"), name, value) {
-        if (strcmp(json_string_value(json_array_get(value, 0)), "values") == 0)
+        const char *how = json_string_value(json_array_get(value, 0));
+        if (strcmp(how, "values") == 0)
             put_numbers(made, name, json_array_get(value, 1));
+        else if (strcmp(how, "stack") == 0)
+            put_stack(made, fixture, name, json_string_value(json_array_get(value, 1)));
+        else if (strcmp(how, "columns") == 0)
+            put_columns(made, fixture, name, value);
         else
             put_tensor(made, fixture, name, value);
         assert_true(made->infos_bytes < sizeof made->infos && made->data_bytes < sizeof made->data);

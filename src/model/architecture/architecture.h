@@ -84,7 +84,9 @@ typedef enum gyre_tensor_role {
     GYRE_TENSOR_KV_UP,           /* the latent to the other channels of keys, and values, head by head */
     GYRE_TENSOR_ROUTER,          /* of a mixture of experts */
     GYRE_TENSOR_ROUTER_CHOICE,   /* added to scores where experts are chosen, not where they are weighed */
-    GYRE_TENSOR_EXPERTS_GATE_UP, /* of all experts in one tensor, without .weight */
+    GYRE_TENSOR_EXPERTS_GATE_UP, /* of all experts in one tensor, with .weight in a GGUF alone; otherwise the next two */
+    GYRE_TENSOR_EXPERTS_GATE,
+    GYRE_TENSOR_EXPERTS_UP,
     GYRE_TENSOR_EXPERTS_DOWN,
     GYRE_TENSOR_EXPERT_GATE, /* of one expert */
     GYRE_TENSOR_EXPERT_UP,
@@ -104,6 +106,8 @@ typedef enum gyre_tensor_role {
     GYRE_TENSOR_LAYER_SCALE,     /* one number, without .weight */
     GYRE_TENSOR_ROLES
 } gyre_tensor_role;
+
+_Static_assert(GYRE_TENSOR_ROLES <= 64, "required_biases has a bit for each role");
 
 typedef struct gyre_architecture {
     char family[48]; /* model_type, or general.architecture */

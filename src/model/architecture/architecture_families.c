@@ -214,6 +214,32 @@ const char *const gyre_falcon_two_norms[GYRE_TENSOR_ROLES] = {FALCON("h.%d.ln_at
     [GYRE_TENSOR_KEY_NORM] = GGUF_LAYER "attn_k_norm", [GYRE_TENSOR_QKV] = GGUF_LAYER "attn_qkv",                           \
     [GYRE_TENSOR_Q] = GGUF_LAYER "attn_q", [GYRE_TENSOR_K] = GGUF_LAYER "attn_k", [GYRE_TENSOR_V] = GGUF_LAYER "attn_v",    \
     [GYRE_TENSOR_O] = GGUF_LAYER "attn_output", [GYRE_TENSOR_DOWN] = GGUF_LAYER "ffn_down"
+#define GGUF_EXPERTS                                                                                                        \
+    [GYRE_TENSOR_GATE] = GGUF_LAYER "ffn_gate", [GYRE_TENSOR_UP] = GGUF_LAYER "ffn_up",                                     \
+    [GYRE_TENSOR_ROUTER] = GGUF_LAYER "ffn_gate_inp", [GYRE_TENSOR_ROUTER_CHOICE] = GGUF_LAYER "exp_probs_b.bias",          \
+    [GYRE_TENSOR_EXPERTS_GATE_UP] = GGUF_LAYER "ffn_gate_up_exps", [GYRE_TENSOR_EXPERTS_GATE] = GGUF_LAYER "ffn_gate_exps", \
+    [GYRE_TENSOR_EXPERTS_UP] = GGUF_LAYER "ffn_up_exps", [GYRE_TENSOR_EXPERTS_DOWN] = GGUF_LAYER "ffn_down_exps",           \
+    [GYRE_TENSOR_SHARED_SWITCH] = GGUF_LAYER "ffn_gate_inp_shexp", [GYRE_TENSOR_SHARED_GATE] = GGUF_LAYER "ffn_gate_shexp", \
+    [GYRE_TENSOR_SHARED_UP] = GGUF_LAYER "ffn_up_shexp", [GYRE_TENSOR_SHARED_DOWN] = GGUF_LAYER "ffn_down_shexp",           \
+    [GYRE_TENSOR_EXPERT_GATE] = GGUF_LAYER "ffn_gate.%d", [GYRE_TENSOR_EXPERT_UP] = GGUF_LAYER "ffn_up.%d",                 \
+    [GYRE_TENSOR_EXPERT_DOWN] = GGUF_LAYER "ffn_down.%d"
+static const char *const gguf_expert_names[GYRE_TENSOR_ROLES] = {GGUF_SHARED, GGUF_EXPERTS};
+/* gpt-oss and glm4moe: the norm before the mlp is called as one after attention elsewhere. */
+static const char *const gguf_post_names[GYRE_TENSOR_ROLES] = {[GYRE_TENSOR_EMBEDDING] = "token_embd",
+                                                               [GYRE_TENSOR_FINAL_NORM] = "output_norm",
+                                                               [GYRE_TENSOR_LM_HEAD] = "output",
+                                                               [GYRE_TENSOR_ATTN_NORM] = GGUF_LAYER "attn_norm",
+                                                               [GYRE_TENSOR_MLP_NORM] = GGUF_LAYER "post_attention_norm",
+                                                               [GYRE_TENSOR_QUERY_NORM] = GGUF_LAYER "attn_q_norm",
+                                                               [GYRE_TENSOR_KEY_NORM] = GGUF_LAYER "attn_k_norm",
+                                                               [GYRE_TENSOR_QKV] = GGUF_LAYER "attn_qkv",
+                                                               [GYRE_TENSOR_Q] = GGUF_LAYER "attn_q",
+                                                               [GYRE_TENSOR_K] = GGUF_LAYER "attn_k",
+                                                               [GYRE_TENSOR_V] = GGUF_LAYER "attn_v",
+                                                               [GYRE_TENSOR_O] = GGUF_LAYER "attn_output",
+                                                               [GYRE_TENSOR_SINKS] = GGUF_LAYER "attn_sinks.weight",
+                                                               [GYRE_TENSOR_DOWN] = GGUF_LAYER "ffn_down",
+                                                               GGUF_EXPERTS};
 static const char *const gguf_names[GYRE_TENSOR_ROLES] = {
     GGUF_SHARED, [GYRE_TENSOR_GATE] = GGUF_LAYER "ffn_gate", [GYRE_TENSOR_UP] = GGUF_LAYER "ffn_up"};
 /* phi3: gate and up are one tensor, called ffn_up. */
@@ -266,9 +292,13 @@ static const gyre_family_row hf_rows[] = {
 /* In a GGUF a missing output matrix means tied, and gains are stored as they are used.  llama.cpp runs some families
  * with a cheaper GELU than they were trained with.  Gyre computes the one of the training. */
 static const gyre_family_row gguf_rows[] = {
-    {"llama", gguf_names, "", GYRE_NORM_RMS, GYRE_ACTIVATION_SILU, 0, 0, 0, 0, 1, 0, 0, 0, 0, GYRE_QKV_CONCAT},
+    {"llama", gguf_expert_names, "", GYRE_NORM_RMS, GYRE_ACTIVATION_SILU, 0, 0, 0, 0, 1, 0, 0, 0, 0, GYRE_QKV_CONCAT},
     {"qwen2", gguf_names, "", GYRE_NORM_RMS, GYRE_ACTIVATION_SILU, 0, 0, 0, QKV_BIASES, 1, 0, 0, 0, 0, GYRE_QKV_CONCAT},
     {"qwen3", gguf_names, "", GYRE_NORM_RMS, GYRE_ACTIVATION_SILU, 0, 0, GYRE_TRAIT_QK_NORM, 0, 1, 0, 0, 0, 0, GYRE_QKV_CONCAT},
+    {"qwen2moe", gguf_expert_names, "", GYRE_NORM_RMS, GYRE_ACTIVATION_SILU, 0, 0, 0, QKV_BIASES, 1, 0, 0, 0, 0, GYRE_QKV_CONCAT},
+    {"qwen3moe", gguf_expert_names, "", GYRE_NORM_RMS, GYRE_ACTIVATION_SILU, 0, 0, GYRE_TRAIT_QK_NORM, 0, 1, 0, 0, 0, 0, GYRE_QKV_CONCAT},
+    {"gpt-oss", gguf_post_names, "", GYRE_NORM_RMS, GYRE_ACTIVATION_CLAMPED_SWIGLU, 0, 0, GYRE_TRAIT_SINKS, QKV_BIASES | BIT(O) | BIT(ROUTER) | BIT(EXPERTS_GATE) | BIT(EXPERTS_UP) | BIT(EXPERTS_DOWN), 1, 0, 0, 0, 0, GYRE_QKV_CONCAT},
+    {"glm4moe", gguf_post_names, "", GYRE_NORM_RMS, GYRE_ACTIVATION_SILU, 0, 0, GYRE_TRAIT_QK_NORM_FLAG, 0, 1, 0, 0, 0, 0, GYRE_QKV_CONCAT},
     {"smollm3", gguf_names, "", GYRE_NORM_RMS, GYRE_ACTIVATION_SILU, 0, 0, 0, 0, 1, 0, 0, 0, 0, GYRE_QKV_CONCAT},
     {"phi3", gguf_fused_names, "", GYRE_NORM_RMS, GYRE_ACTIVATION_SILU, 0, 0, 0, 0, 1, 0, 0, 0, 0, GYRE_QKV_CONCAT},
     {"gemma", gguf_names, "", GYRE_NORM_RMS, GYRE_ACTIVATION_GELU_TANH, 0, 0, GYRE_TRAIT_SCALED_EMBEDDING, 0, 1, 0, 0, 0, 0, GYRE_QKV_CONCAT},

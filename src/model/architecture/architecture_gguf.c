@@ -1,6 +1,7 @@
 /* architecture_gguf.c: the architecture that a GGUF describes, by the keys that llama.cpp's loaders read. */
 #include "gyre/gyre_fields.h"
 #include "model/architecture/architecture_families.h"
+#include "model/architecture/mixture_config.h"
 
 #include "files/printable_name.h"
 #include "reading/gguf/gguf_source.h"
@@ -37,6 +38,9 @@ static void read_sizes(const gyre_gguf_source *s, gyre_architecture *a) {
     a->heads = read_dim(s, "attention.head_count", MAX_DIM, -1);
     a->mlp_dim = read_dim(s, "feed_forward_length", MAX_DIM, -1);
     if (!is_ok(s)) return;
+    a->extra_layers = gyre_gguf_read_size(s, "nextn_predict_layers", 0, 0);
+    a->layers -= a->extra_layers;
+    if (a->layers < 1) gyre_gguf_fail(s, GYRE_EFORMAT, "nextn_predict_layers", "all layers are of multi-token prediction");
     a->vocab = read_vocab(s);
     a->kv_heads = read_dim(s, "attention.head_count_kv", MAX_DIM, a->heads);
     if (a->kv_heads > a->heads || a->heads % a->kv_heads != 0)
@@ -69,8 +73,9 @@ static void read_options(const gyre_gguf_source *s, const gyre_family_row *row, 
     if (row->traits & GYRE_TRAIT_PARALLEL_FLAG) a->parallel_residual = gyre_gguf_read_flag(s, "use_parallel_residual", 1);
     if (row->traits & GYRE_TRAIT_MPT_KEYS && gyre_gguf_find_arch_key(s, "attention.clamp_kqv"))
         a->clip_qkv = gyre_gguf_read_real(s, "attention.clamp_kqv", 0);
-    if (gyre_gguf_read_size(s, "expert_count", 0, 0) > 0)
-        gyre_gguf_fail(s, GYRE_EUNSUPPORTED, "expert_count", "a mixture of experts is not run");
+    if (row->traits & GYRE_TRAIT_QK_NORM_FLAG && gyre_gguf_find_tensor(s->file, "blk.0.attn_q_norm.weight"))
+        a->qk_norm = GYRE_HEAD_NORMS_EACH; /* no key says so */
+    gyre_mixture_from_gguf(s, a);
 }
 
 static gyre_status read_architecture(gyre_architecture *out, const gyre_gguf *file, const char *name, const char *path,

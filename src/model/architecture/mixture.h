@@ -14,6 +14,7 @@ typedef struct gyre_mixture {
     int beside_mlp;       /* 1: beside the mlp, with norms and scales of their own; 0: in its place */
     int weighs_input;     /* 1: the weight of an expert multiplies its input; 0: its output */
     int in_out;           /* 1: tensors of all experts are [expert][in][out]; 0: [expert][out][in] */
+    int with_suffix;      /* 1: names of those tensors end in .weight and .bias, as in a GGUF */
     int interleaved;      /* 1: their gates and ups alternate; 0: all gates come first */
     int packed;           /* 1: those tensors may be in blocks of MXFP4, and are then [expert][out][in] */
     int choice_bias;      /* 1: ROUTER_CHOICE is required */

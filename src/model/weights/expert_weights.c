@@ -36,10 +36,6 @@ static int take_stack(gyre_loader *o, gyre_tensor_place place, const char *suffi
     return 0;
 }
 
-static void count_bytes(gyre_loader *o, const gyre_matrix *w) {
-    if (!o->status) o->net->weight_bytes += w->out * w->row_bytes;
-}
-
 /* Gate and up of an expert in one matrix [2 dim][in]. */
 static void split_gate_up(const gyre_mixture *m, const gyre_matrix *both, const float *bias, gyre_expert *to) {
     const int64_t rows = m->interleaved ? 2 : 1, up = m->interleaved ? 1 : m->expert_dim;
@@ -52,21 +48,29 @@ static void split_gate_up(const gyre_mixture *m, const gyre_matrix *both, const 
     to->up.bias = bias ? bias + m->expert_dim : NULL;
 }
 
-/* out[expert][n] = those of the file, gates first; NULL = none. */
-static float *load_biases(gyre_loader *o, gyre_tensor_place place, int64_t n, int interleaved) {
-    const int64_t experts = o->net->arch.mixture.routing.experts;
+static void sort_interleaved(gyre_loader *o, const float *all, int64_t n, float *sorted) {
+    const int64_t count = o->net->arch.mixture.routing.experts * n;
+    for (int64_t i = 0; i < count; i++)
+        sorted[i / n * n + i % n % 2 * (n / 2) + i % n / 2] = all[i];
+}
+
+/* out[expert][n] = those of the file; gates first, where they and ups alternate.  NULL = none. */
+static const float *load_biases(gyre_loader *o, gyre_tensor_place place, int64_t n) {
+    const gyre_mixture *m = &o->net->arch.mixture;
     gyre_file_tensor tensor;
-    if (!gyre_load_requires_bias(o, place.role) || !take_stack(o, place, "_bias", 2, &tensor)) return NULL;
+    if (!gyre_load_requires_bias(o, place.role) || !take_stack(o, place, m->with_suffix ? ".bias" : "_bias", 2, &tensor))
+        return NULL;
     if (tensor.shape[1] != n)
         gyre_load_fail(o, GYRE_EFORMAT, "%s: %lld numbers for an expert, where the config asks for %lld (%s, offset %llu)",
                        tensor.name, (long long)tensor.shape[1], (long long)n, tensor.file,
                        (unsigned long long)tensor.offset);
     float *all = o->status ? NULL : gyre_load_floats(o, &tensor);
-    if (!all || !interleaved) return all;
-    float *sorted = gyre_network_alloc(o->net, (size_t)(experts * n) * sizeof *sorted);
-    if (!sorted) gyre_load_fail(o, GYRE_ENOMEM, "model: no memory for %lld numbers", (long long)(experts * n));
-    for (int64_t i = 0; sorted && i < experts * n; i++)
-        sorted[i / n * n + i % n % 2 * (n / 2) + i % n / 2] = all[i];
+    if (!all || place.role != GYRE_TENSOR_EXPERTS_GATE_UP || !m->interleaved) return all;
+    float *sorted = gyre_network_alloc(o->net, (size_t)(m->routing.experts * n) * sizeof *sorted);
+    if (!sorted)
+        gyre_load_fail(o, GYRE_ENOMEM, "model: no memory for %lld numbers", (long long)(m->routing.experts * n));
+    else
+        sort_interleaved(o, all, n, sorted);
     return sorted;
 }
 
@@ -75,45 +79,51 @@ typedef struct expert_stack {
     gyre_file_tensor tensor;
     gyre_matrix packed; /* data NULL: the tensor has the numbers */
     int64_t out, in;
+    const float *biases; /* [expert][out]; NULL = none */
+    int is_open;
 } expert_stack;
 
-static int open_stack(gyre_loader *o, gyre_tensor_place place, int64_t out, int64_t in, expert_stack *stack) {
-    *stack = (expert_stack){.out = out, .in = in};
-    if (gyre_load_packed(o, place, out, in, &stack->packed)) return !o->faults && !o->status;
-    return take_stack(o, place, BARE, 3, &stack->tensor);
+static expert_stack open_stack(gyre_loader *o, gyre_tensor_place place, int64_t out, int64_t in) {
+    const char *suffix = o->net->arch.mixture.with_suffix ? ".weight" : BARE;
+    expert_stack stack = {.out = out, .in = in, .biases = load_biases(o, place, out)};
+    if (gyre_load_packed(o, place, out, in, &stack.packed))
+        stack.is_open = stack.packed.data != NULL;
+    else
+        stack.is_open = take_stack(o, place, suffix, 3, &stack.tensor);
+    return stack;
 }
 
-static gyre_matrix matrix_of(gyre_loader *o, const expert_stack *stack, int64_t e) {
+static gyre_affine map_of(gyre_loader *o, const expert_stack *stack, int64_t e) {
     const gyre_mixture *m = &o->net->arch.mixture;
-    gyre_matrix part = stack->packed;
-    part.out = stack->out;
-    if (part.data) {
-        part.data = (const unsigned char *)part.data + e * part.out * part.row_bytes;
-        return part;
+    gyre_affine map = {stack->packed, stack->biases ? stack->biases + e * stack->out : NULL};
+    if (map.w.data) {
+        map.w.out = stack->out;
+        map.w.data = (const unsigned char *)map.w.data + e * map.w.out * map.w.row_bytes;
+    } else {
+        const gyre_file_tensor tensor = part_of(&stack->tensor, m->routing.experts, e);
+        map.w = gyre_load_matrix(o, &tensor, stack->out, stack->in, m->in_out);
     }
-    const gyre_file_tensor tensor = part_of(&stack->tensor, m->routing.experts, e);
-    return gyre_load_matrix(o, &tensor, stack->out, stack->in, m->in_out);
+    if (!o->status) o->net->weight_bytes += map.w.out * map.w.row_bytes;
+    return map;
 }
 
-/* Tensors of all experts: gate and up in one, and down. */
-static void load_fused_stacks(gyre_loader *o, int64_t layer, gyre_expert *expert) {
+/* Tensors of all experts: gate and up in one or in two, and down. */
+static void load_stacks(gyre_loader *o, int64_t layer, int fused, gyre_expert *expert) {
     const gyre_architecture *a = &o->net->arch;
     const gyre_mixture *m = &a->mixture;
-    const int64_t experts = m->routing.experts, both = 2 * m->expert_dim;
-    const gyre_tensor_place places[2] = {gyre_in_layer(GYRE_TENSOR_EXPERTS_GATE_UP, layer),
-                                         gyre_in_layer(GYRE_TENSOR_EXPERTS_DOWN, layer)};
-    expert_stack gate_up, down;
-    const float *biases = load_biases(o, places[0], both, m->interleaved);
-    const float *down_biases = load_biases(o, places[1], a->model_dim, 0);
-    const int has_ups = open_stack(o, places[0], both, a->model_dim, &gate_up);
-    if (!open_stack(o, places[1], a->model_dim, m->expert_dim, &down) || !has_ups) return;
-    for (int64_t e = 0; e < (o->faults ? 1 : experts) && !o->status; e++) { /* all parts have the same faults */
-        const gyre_matrix matrix = matrix_of(o, &gate_up, e);
-        expert[e].down.w = matrix_of(o, &down, e);
-        if (down_biases) expert[e].down.bias = down_biases + e * a->model_dim;
-        if (matrix.data) split_gate_up(m, &matrix, biases ? biases + e * both : NULL, &expert[e]);
-        count_bytes(o, &matrix);
-        count_bytes(o, &expert[e].down.w);
+    const int64_t dim = m->expert_dim, width = a->model_dim;
+    const gyre_tensor_role first = fused ? GYRE_TENSOR_EXPERTS_GATE_UP : GYRE_TENSOR_EXPERTS_GATE;
+    expert_stack up = {.is_open = fused};
+    const expert_stack gate = open_stack(o, gyre_in_layer(first, layer), fused ? 2 * dim : dim, width);
+    if (!fused) up = open_stack(o, gyre_in_layer(GYRE_TENSOR_EXPERTS_UP, layer), dim, width);
+    const expert_stack down = open_stack(o, gyre_in_layer(GYRE_TENSOR_EXPERTS_DOWN, layer), width, dim);
+    if (!gate.is_open || !up.is_open || !down.is_open) return;
+    for (int64_t e = 0; e < (o->faults ? 1 : m->routing.experts) && !o->status; e++) { /* all parts have the same faults */
+        const gyre_affine map = map_of(o, &gate, e);
+        expert[e].down = map_of(o, &down, e);
+        expert[e].gate = map;
+        if (fused && map.w.data) split_gate_up(m, &map.w, map.bias, &expert[e]);
+        if (!fused) expert[e].up = map_of(o, &up, e);
     }
 }
 
@@ -180,9 +190,12 @@ void gyre_load_experts(gyre_loader *o, int64_t layer) {
         return;
     }
     memset(to->expert, 0, (size_t)experts * sizeof *to->expert);
-    if (!a->names[GYRE_TENSOR_EXPERT_GATE] || gyre_load_has(o, gyre_in_layer(GYRE_TENSOR_EXPERTS_GATE_UP, layer), BARE))
-        load_fused_stacks(o, layer, to->expert);
-    else
+    const char *suffix = a->mixture.with_suffix ? ".weight" : BARE;
+    const int fused = gyre_load_has(o, gyre_in_layer(GYRE_TENSOR_EXPERTS_GATE_UP, layer), suffix);
+    const int split = gyre_load_has(o, gyre_in_layer(GYRE_TENSOR_EXPERTS_GATE, layer), suffix);
+    if (a->names[GYRE_TENSOR_EXPERT_GATE] && !fused && !split)
         load_separate(o, layer, to->expert);
+    else
+        load_stacks(o, layer, !a->names[GYRE_TENSOR_EXPERTS_GATE] || fused, to->expert);
     if (a->mixture.shared_dim > 0) load_shared(o, layer, to);
 }

@@ -111,10 +111,13 @@ static int is_vision_tensor(const gyre_architecture *a, const char *name) {
 
 /* Tensors of layers of multi-token prediction, numbered on from the decoder's. */
 static int is_extra_layer(const gyre_architecture *a, const char *name) {
-    static const char before[] = "model.layers.";
+    static const char before[] = "model.layers.", before_in_gguf[] = "blk.";
+    const size_t length = strncmp(name, before, sizeof before - 1) == 0                   ? sizeof before - 1
+                          : strncmp(name, before_in_gguf, sizeof before_in_gguf - 1) == 0 ? sizeof before_in_gguf - 1
+                                                                                          : 0;
     char *end;
-    if (a->extra_layers < 1 || strncmp(name, before, sizeof before - 1) != 0) return 0;
-    const long long layer = strtoll(name + sizeof before - 1, &end, 10);
+    if (a->extra_layers < 1 || !length) return 0;
+    const long long layer = strtoll(name + length, &end, 10);
     return *end == '.' && layer >= a->layers && layer - a->layers < a->extra_layers;
 }
 

@@ -1,4 +1,4 @@
-/* packed_weights.c: experts whose numbers are floats of four bits with a scale for each 32 (OCP MX; gpt-oss is published so).
+/* packed_weights.c: experts whose numbers are floats of four bits with a scale for each 32 (OCP MX), as gpt-oss has them.
  *
  *     NAME_blocks  U8 [experts][out][in / 32][16]   bytes of two numbers, the even one in the low bits
  *     NAME_scales  U8 [experts][out][in / 32]       2^(scale - 127)
