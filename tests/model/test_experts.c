@@ -165,10 +165,42 @@ static void test_packed_experts_are_counted(void **state) {
     json_decref(fixture);
 }
 
+/* -- GGUFs -- */
+static void refuses_gguf(const char *name, const char *key, int64_t value, gyre_status status, const char *says) {
+    json_t *fixture = synthetic_fixture(name);
+    gyre_model *model = NULL;
+    gyre_error err = {0, ""}, checked = {0, ""};
+    json_object_set_new(json_object_get(json_object_get(fixture, "gguf"), "keys"), key, json_integer(value));
+    synthetic_write_gguf(fixture, in_folder("model.gguf"));
+    assert_int_equal(gyre_model_open(&model, in_folder("model.gguf"), NULL, &err), status);
+    if (!strstr(err.text, says) || !strstr(err.text, "model.gguf")) fail_msg("%s: %s", key, err.text);
+    if (strstr(err.text, key)) {
+        assert_int_equal(gyre_model_check(in_folder("model.gguf"), &checked), status);
+        assert_string_equal(checked.text, err.text);
+    }
+    json_decref(fixture);
+}
+
+static void test_experts_of_ggufs_that_do_not_fit(void **state) {
+    (void)state;
+    refuses_gguf("gemma", "gemma.expert_count", 8, GYRE_EUNSUPPORTED, "gemma.expert_count: experts of this architecture");
+    refuses_gguf("qwen3_moe", "qwen3moe.expert_used_count", 7, GYRE_EFORMAT, "7 of 6 experts");
+    refuses_gguf("qwen3_moe", "qwen3moe.expert_gating_func", 4, GYRE_EUNSUPPORTED, "4 is not computed");
+    refuses_gguf("qwen3_moe", "qwen3moe.expert_group_count", 4, GYRE_EFORMAT, "3 of 6 experts in 1 of 4 groups");
+    refuses_gguf("qwen3_moe", "qwen3moe.expert_count", 5, GYRE_EFORMAT, "ffn_gate_inp.weight: 6 x 24");
+    refuses_gguf("qwen3_moe", "qwen3moe.expert_feed_forward_length", 19, GYRE_EFORMAT, "ffn_gate_exps.weight: 20 x 24");
+    refuses_gguf("qwen3_moe", "qwen3moe.leading_dense_block_count", 1, GYRE_EFORMAT,
+                 "blk.0.ffn_gate.weight: no such tensor");
+    refuses_gguf("qwen2_moe", "qwen2moe.expert_shared_feed_forward_length", 27, GYRE_EFORMAT,
+                 "ffn_gate_shexp.weight: 28 x 24");
+    refuses_gguf("qwen3_moe", "qwen3moe.nextn_predict_layers", 2, GYRE_EFORMAT, "all layers are of multi-token prediction");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_nan_logits_are_chosen),          cmocka_unit_test(test_scores_of_zero),
-        cmocka_unit_test(test_nan_logits_keep_within_scratch), cmocka_unit_test(test_default_count_past_experts),
-        cmocka_unit_test(test_packed_experts_that_do_not_fit), cmocka_unit_test(test_packed_experts_are_counted)};
+        cmocka_unit_test(test_nan_logits_are_chosen),           cmocka_unit_test(test_scores_of_zero),
+        cmocka_unit_test(test_nan_logits_keep_within_scratch),  cmocka_unit_test(test_default_count_past_experts),
+        cmocka_unit_test(test_packed_experts_that_do_not_fit),  cmocka_unit_test(test_packed_experts_are_counted),
+        cmocka_unit_test(test_experts_of_ggufs_that_do_not_fit)};
     return cmocka_run_group_tests(tests, make_empty_folder, remove_folder);
 }

@@ -170,10 +170,10 @@ def logits_by_token(model, tokens):
     return np.array(rows)
 
 
-def gyre_logits(folder, cut, tokens):
+def gyre_logits(path, cut, tokens, profile="hf-5"):
     """Logits after each token; `cut` tokens are read at a time, 0 = all at once."""
     ids = tokens.tolist()
-    context = package.open(folder, profile="hf-5").context(len(ids), order="fast", length=len(ids))
+    context = package.open(path, profile=profile).context(len(ids), order="fast", length=len(ids))
     return np.concatenate([context.read(ids[at : at + (cut or len(ids))]) for at in range(0, len(ids), cut or len(ids))])
 
 
