@@ -1,4 +1,4 @@
-/* mixture_gguf.c: the experts that a GGUF describes.  What its keys leave out is in llama.cpp's code for the architecture. */
+/* mixture_gguf.c: the experts that a GGUF describes.  llama.cpp has the rest in its code for the architecture. */
 #include "model/architecture/mixture_config.h"
 
 #include <stdio.h>
