@@ -22,6 +22,8 @@ typedef struct gyre_weight_faults {
     int64_t vocab;            /* rows of the embedding; 0 = not found */
     int64_t unread;           /* tensors of types that Gyre does not read yet: their numbers are not checked */
     const char *unread_text;  /* why, of the first of them; "" = none */
+    int64_t aside;            /* tensors beside the language model, of encoders of images or sound: Gyre does not run them */
+    const char *aside_first;  /* the name of the first of them; "" = none */
 } gyre_weight_faults;
 /* *out = the faults of the files that gyre_model_open would open; it succeeds if and only if there are none,
  * `unchecked` is GYRE_OK and `unread` is 0.  A config that Gyre does not run, or that makes no sense, is not an error:

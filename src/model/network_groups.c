@@ -87,7 +87,7 @@ gyre_status gyre_network_create_groups(gyre_network *n, gyre_error *err) {
         n->layer[layer].group = reading->groups_count == 1 && reading->groups[0]->layers_count == 0 ? 0 : -1;
     for (int64_t g = 0; g < reading->groups_count; g++) {
         const gyre_layer_reading *from = reading->groups[g];
-        if (n->arch.vision_tower && strcmp(from->name, "vision") == 0) continue;
+        if (n->arch.wrapped && (strcmp(from->name, "vision") == 0 || strcmp(from->name, "audio") == 0)) continue;
         const gyre_status status = create_group(n, from, &n->group[n->groups], err);
         if (status) return status;
         for (int64_t i = 0; i < from->layers_count; i++)

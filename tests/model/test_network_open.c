@@ -434,7 +434,7 @@ static void check_configs(const config_case *cases, size_t count) {
 
 static void test_unsupported_keys(void **state) {
     static const config_case cases[] = {
-        {"llama", "model_type", "\"mamba\"", GYRE_EUNSUPPORTED}, {"llama", "model_type", "\"llava\"", GYRE_EUNSUPPORTED},
+        {"llama", "model_type", "\"mamba\"", GYRE_EUNSUPPORTED}, {"llama", "model_type", "\"paligemma\"", GYRE_EUNSUPPORTED},
         {"llama", "hidden_act", "\"quick_gelu\"", GYRE_EUNSUPPORTED}, {"llama", "quantization_config", "{\"bits\": 4}", GYRE_EUNSUPPORTED},
         {"llama", "num_local_experts", "8", GYRE_EUNSUPPORTED}, {"qwen3", "num_experts", "8", GYRE_EUNSUPPORTED},
         {"phi", "qk_layernorm", "true", GYRE_EUNSUPPORTED}, {"stablelm", "use_qk_norm", "true", GYRE_EUNSUPPORTED},

@@ -277,6 +277,11 @@ static void add_rest(audit *a, const gyre_weight_faults *faults) {
                   faults->unread - 1);
     else if (faults->unread)
         audit_add_error(a, AUDIT_LEFT_OUT, "weights", faults->unread_text);
+    if (faults->aside)
+        audit_add(a, AUDIT_LEFT_OUT, "weights",
+                  "%" PRId64
+                  " tensor%s beside the language model (%.100s%s): Gyre does not run them, nor checks their shapes",
+                  faults->aside, faults->aside > 1 ? "s" : "", faults->aside_first, faults->aside > 1 ? ", ..." : "");
     if (faults->in_all == 0 && faults->parameters > 0)
         audit_add(a, AUDIT_OK, "weights", "%" PRId64 " weights, of the shapes that the config says; all %sare finite",
                   faults->parameters, faults->unread ? "that Gyre reads " : "");

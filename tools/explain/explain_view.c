@@ -194,6 +194,8 @@ void explain_view_group(const explain_terminal *page, const gyre_reading *readin
     text[0] = 0;
     summarize_scores(stats, text, sizeof text);
     view_line(page, EXPLAIN_STYLE_PLAIN, text);
+    if (strcmp(stats->group->name, "vision") == 0 || strcmp(stats->group->name, "audio") == 0)
+        view_line(page, EXPLAIN_STYLE_PLAIN, "an encoder beside the language model, which Gyre does not run");
 }
 
 /* -- warnings -- */

@@ -114,7 +114,10 @@ typedef struct gyre_architecture {
     const char *const
         *names; /* [GYRE_TENSOR_ROLES] "model.layers.%d.self_attn.q_proj", without .weight or .bias; NULL = no such role */
     const char *prefix; /* of all names but lm_head: "transformer."; "" = none, also of a network whose files have none */
-    int vision_tower;   /* 1: the files also hold an image encoder, which is ignored */
+    const char *head_prefix; /* of lm_head: "language_model." in some wrappers; NULL = none */
+    /* 1: the language model of a model that also takes images or sound.  Its prefix is that of gyre_wrapped_prefixes that its
+     * files have, in place of "model."; tensors with other names are left aside. */
+    int wrapped;
     int64_t vocab, model_dim, layers, heads, kv_heads, head_dim, mlp_dim;
     int64_t query_vectors; /* channels of queries beyond head_dim, which keys lack */
     int64_t value_dim;     /* channels of a value */

@@ -393,19 +393,31 @@ void gyre_architecture_from_row(gyre_architecture *a, const gyre_family_row *row
     snprintf(a->family, sizeof a->family, "%s", row->type);
 }
 
-/* gemma3 is a gemma3_text decoder beside an image encoder. */
-static void read_gemma3(const gyre_scope *s, gyre_architecture *a) {
-    const gyre_scope text = gyre_scope_child(s, "text_config");
-    if (!text.object) {
+/* The language model of a wrapper, whose other parts are not run. */
+static void read_wrapped(const gyre_scope *s, const gyre_wrapper_row *wrapper, gyre_architecture *a) {
+    const gyre_scope child = gyre_scope_child(s, "text_config");
+    const gyre_scope *text = child.object || !wrapper->flat ? &child : s;
+    if (!text->object) {
         gyre_scope_fail(s, GYRE_EFORMAT, "text_config", "missing: it describes the decoder");
         return;
     }
-    read_family(&text, gyre_family_row_of("gemma3_text"), a);
-    reject_unsupported(s, 0, &a->mixture);
-    if (gyre_scope_value(s, "tie_word_embeddings")) a->tied = gyre_scope_bool(s, "tie_word_embeddings", 1);
-    snprintf(a->family, sizeof a->family, "gemma3");
-    a->prefix = "language_model.";
-    a->vision_tower = 1;
+    const char *type = text == s ? wrapper->text : gyre_scope_string(text, "model_type", wrapper->text);
+    const int usual = strcmp(type, wrapper->text) == 0 || strcmp(type, wrapper->type) == 0;
+    const gyre_family_row *row = gyre_family_row_of(!usual ? type : wrapper->row ? wrapper->row : wrapper->text);
+    if (!row || strncmp(row->names[GYRE_TENSOR_EMBEDDING], "model.", 6) != 0) {
+        gyre_scope_fail(text, GYRE_EUNSUPPORTED, "model_type", "\"%.60s\" within %s " GYRE_FAMILY_NOT_RUN, type,
+                        wrapper->type);
+        return;
+    }
+    read_family(text, row, a);
+    if (text != s) reject_unsupported(s, row->traits, &a->mixture);
+    /* transformers leaves out what the text's class does to logits, and vLLM does not. */
+    if (a->logit_scale != 1 || (a->logit_softcap > 0 && !a->layer_rules.heads_by_group))
+        gyre_scope_fail(text, GYRE_EUNSUPPORTED, "model_type",
+                        "\"%.60s\" within %s: scaled or capped logits are not run there", type, wrapper->type);
+    a->tied = gyre_scope_bool(s, "tie_word_embeddings", wrapper->tied) || gyre_scope_bool(text, "tie_word_embeddings", 0);
+    snprintf(a->family, sizeof a->family, "%s", wrapper->type);
+    a->wrapped = 1;
 }
 
 static void read_root(const gyre_scope *s, gyre_architecture *a) {
@@ -414,8 +426,8 @@ static void read_root(const gyre_scope *s, gyre_architecture *a) {
     const gyre_family_row *row = gyre_family_row_of(type);
     if (row)
         read_family(s, row, a);
-    else if (strcmp(type, "gemma3") == 0)
-        read_gemma3(s, a);
+    else if (gyre_wrapper_row_of(type))
+        read_wrapped(s, gyre_wrapper_row_of(type), a);
     else if (strcmp(type, "gyre") == 0)
         gyre_scope_fail(s, GYRE_EUNSUPPORTED, "model_type", "\"gyre\": name its folder, not a file of it");
     else

@@ -289,6 +289,14 @@ static const gyre_family_row hf_rows[] = {
     {"bloom", bloom_names, "transformer.", GYRE_NORM_LAYER, GYRE_ACTIVATION_GELU_TANH, 0, 1e-5, 0, ALL_BIASES | BIT(EMBED_NORM), 0, 0, 0, 0, 1, GYRE_QKV_INTERLEAVED},
     {"mpt", mpt_names, "transformer.", GYRE_NORM_LAYER, GYRE_ACTIVATION_GELU, 0, 1e-5, GYRE_TRAIT_MPT_KEYS, 0, 0, 0, 0, 0, 1, GYRE_QKV_CONCAT},
 };
+static const gyre_wrapper_row wrappers[] = {
+    {"gemma3", "gemma3_text", NULL, 1, 0}, {"gemma4", "gemma4_text", NULL, 1, 0}, {"llama4", "llama4_text", NULL, 0, 0},
+    {"mistral3", "mistral", NULL, 1, 0}, {"llava", "llama", NULL, 0, 0}, {"internvl", "qwen2", NULL, 1, 0},
+    {"idefics3", "llama", NULL, 0, 0}, {"smolvlm", "llama", NULL, 0, 0},
+    {"qwen2_vl", "qwen2_vl_text", "qwen2", 0, 1}, {"qwen2_5_vl", "qwen2_5_vl_text", "qwen2", 0, 1},
+    {"qwen3_vl", "qwen3_vl_text", "qwen3", 0, 0},
+};
+const char *const gyre_wrapped_prefixes[] = {"model.language_model.", "language_model.model.", "model.text_model.", "model.", NULL};
 /* In a GGUF a missing output matrix means tied, and gains are stored as they are used.  llama.cpp runs some families
  * with a cheaper GELU than they were trained with.  Gyre computes the one of the training. */
 static const gyre_family_row gguf_rows[] = {
@@ -321,6 +329,12 @@ static const gyre_family_row *find(const gyre_family_row *list, size_t count, co
 
 const gyre_family_row *gyre_family_row_of(const char *model_type) {
     return find(hf_rows, sizeof hf_rows / sizeof *hf_rows, model_type);
+}
+
+const gyre_wrapper_row *gyre_wrapper_row_of(const char *model_type) {
+    for (size_t i = 0; i < sizeof wrappers / sizeof *wrappers; i++)
+        if (strcmp(wrappers[i].type, model_type) == 0) return &wrappers[i];
+    return NULL;
 }
 
 const gyre_family_row *gyre_family_row_of_gguf(const char *architecture) {

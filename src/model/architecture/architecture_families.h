@@ -55,6 +55,18 @@ typedef struct gyre_family_row {
 const gyre_family_row *gyre_family_row_of(const char *model_type);
 /* out = the row of a general.architecture, or NULL. */
 const gyre_family_row *gyre_family_row_of_gguf(const char *architecture);
+/* A model that holds a language model beside encoders of images or sound. */
+typedef struct gyre_wrapper_row {
+    const char *type; /* model_type */
+    const char *text; /* model_type of its text_config, if that leaves it out */
+    const char *row;  /* of the families, for such a text; NULL = that of the text's model_type */
+    int tied;         /* default of its tie_word_embeddings */
+    int flat;         /* 1: older files have no text_config: the keys of the text are those of the whole */
+} gyre_wrapper_row;
+/* out = the wrapper of a model_type, or NULL. */
+const gyre_wrapper_row *gyre_wrapper_row_of(const char *model_type);
+/* What may stand for "model." in the names of a wrapped language model.  Ends with NULL. */
+extern const char *const gyre_wrapped_prefixes[];
 /* *a = the architecture of the row, without sizes. */
 void gyre_architecture_from_row(gyre_architecture *a, const gyre_family_row *row);
 /* What is wrong with a family that has no row. */

@@ -1,3 +1,4 @@
+#include "model/architecture/architecture_families.h"
 #include "model/weights/weight_loader.h"
 
 #include "core/encoding.h"
@@ -75,11 +76,30 @@ static void load_lm_head(gyre_loader *o) {
     }
 }
 
+static int has_embedding(gyre_network *n, const char *prefix) {
+    char name[GYRE_TENSOR_NAME];
+    n->arch.prefix = prefix;
+    (void)gyre_network_tensor_name(n, GYRE_TENSOR_EMBEDDING, 0, ".weight", name);
+    return gyre_network_find_tensor(n->store, name) >= 0;
+}
+
+/* The prefixes with which the files have the names of the family. */
+static void choose_prefixes(gyre_network *n) {
+    const char *const *prefix = gyre_wrapped_prefixes;
+    if (!n->arch.wrapped) {
+        if (!has_embedding(n, n->arch.prefix)) n->arch.prefix = "";
+        return;
+    }
+    while (*prefix && !has_embedding(n, *prefix))
+        prefix++;
+    if (!*prefix) n->arch.prefix = gyre_wrapped_prefixes[0];
+    n->arch.head_prefix =
+        gyre_network_find_tensor(n->store, "language_model.lm_head.weight") >= 0 ? "language_model." : NULL;
+}
+
 static void load_tensors(gyre_loader *o) {
     const gyre_architecture *a = &o->net->arch;
-    char name[GYRE_TENSOR_NAME];
-    (void)gyre_network_tensor_name(o->net, GYRE_TENSOR_EMBEDDING, 0, ".weight", name);
-    if (gyre_network_find_tensor(o->net->store, name) < 0) o->net->arch.prefix = "";
+    choose_prefixes(o->net);
     o->net->embedding = gyre_load_affine(o, gyre_in_layer(GYRE_TENSOR_EMBEDDING, 0), a->vocab, a->model_dim);
     load_position_embedding(o);
     gyre_load_layer_inputs(o);
@@ -104,9 +124,9 @@ int gyre_network_ignores(const char *name) {
     return 0;
 }
 
-/* Tensors of the image encoder that the files of a multimodal model hold beside the decoder. */
-static int is_vision_tensor(const gyre_architecture *a, const char *name) {
-    return a->vision_tower && (strncmp(name, "vision_tower.", 13) == 0 || strncmp(name, "multi_modal_projector.", 22) == 0);
+/* Tensors that the files of a wrapper hold beside its language model. */
+static int is_aside(const gyre_architecture *a, const char *name) {
+    return a->wrapped && strncmp(name, a->prefix, strlen(a->prefix)) != 0 && !strstr(name, "lm_head.");
 }
 
 /* Tensors of layers of multi-token prediction, numbered on from the decoder's. */
@@ -125,9 +145,11 @@ static int is_extra_layer(const gyre_architecture *a, const char *name) {
 static void check_unknown_tensors(gyre_loader *o) {
     for (int64_t i = 0; i < gyre_tensor_store_count(o->net->store) && !o->status; i++) {
         const gyre_file_tensor tensor = gyre_tensor_store_at(o->net->store, i);
-        if (o->used[i] || gyre_network_ignores(tensor.name) || is_vision_tensor(&o->net->arch, tensor.name) ||
-            is_extra_layer(&o->net->arch, tensor.name))
+        if (o->used[i] || gyre_network_ignores(tensor.name) || is_extra_layer(&o->net->arch, tensor.name)) continue;
+        if (is_aside(&o->net->arch, tensor.name)) {
+            if (o->faults) gyre_fault_list_add_aside(o->faults, &tensor);
             continue;
+        }
         gyre_load_fail(o, GYRE_EFORMAT, "%.100s: no tensor of the %s that the config describes%s (%s, offset %llu)",
                        gyre_make_printable(tensor.name, strlen(tensor.name)).text, o->net->arch.family,
                        gyre_ends_with(tensor.name, ".bias") ? ", which has no such bias" : "", tensor.file,

@@ -23,11 +23,15 @@ typedef struct gyre_fault_list {
     int64_t vocab;  /* rows of the embedding; 0 = not found */
     int64_t unread; /* tensors of types that Gyre does not read */
     gyre_error unread_why;
+    int64_t aside; /* tensors beside a language model */
+    char aside_first[GYRE_TENSOR_NAME];
 } gyre_fault_list;
 /* Keeps a copy while there are less than `most`.  Errors: ENOMEM. */
 gyre_status gyre_fault_list_add(gyre_fault_list *list, const char *text, gyre_error *err);
 /* Counts a tensor of type GYRE_STORED_OTHER and keeps the text of the first. */
 void gyre_fault_list_add_unread(gyre_fault_list *list, const gyre_file_tensor *tensor);
+/* Counts a tensor beside the language model and keeps the name of the first. */
+void gyre_fault_list_add_aside(gyre_fault_list *list, const gyre_file_tensor *tensor);
 /* gyre_network_load_weights that continues after a fault and checks no number; the network then has no weights and may
  * be freed alone.  Its groups may be missing: then the table of positions is not checked.  Errors: ENOMEM. */
 gyre_status gyre_network_list_faults(gyre_network *network, gyre_fault_list *faults, gyre_error *err);

@@ -37,6 +37,12 @@ void gyre_fault_list_add_unread(gyre_fault_list *list, const gyre_file_tensor *t
     (void)gyre_stored_check_read(tensor, list->unread++ ? NULL : &list->unread_why);
 }
 
+void gyre_fault_list_add_aside(gyre_fault_list *list, const gyre_file_tensor *tensor) {
+    if (!list->aside++)
+        snprintf(list->aside_first, sizeof list->aside_first, "%.100s",
+                 gyre_make_printable(tensor->name, strlen(tensor->name)).text);
+}
+
 static gyre_status add(gyre_fault_list *list, gyre_error *err, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 static gyre_status add(gyre_fault_list *list, gyre_error *err, const char *format, ...) {
@@ -208,6 +214,7 @@ static gyre_weight_faults *publish(check *c) {
     c->faults.texts = (const char *const *)c->list.texts;
     c->faults.count = c->list.count, c->faults.in_all = c->list.in_all, c->faults.vocab = c->list.vocab;
     c->faults.why = c->why;
+    c->faults.aside = c->list.aside, c->faults.aside_first = c->list.aside_first;
     c->faults.unread = c->list.unread, c->faults.unread_text = c->list.unread_why.text;
     return &c->faults;
 }

@@ -38,9 +38,13 @@ static void write_name(const char *prefix, const char *pattern, const int64_t nu
 static int place_name(const gyre_network *n, gyre_tensor_place place, const char *suffix, char out[GYRE_TENSOR_NAME]) {
     const char *pattern = n->arch.names[place.role];
     const int64_t numbers[2] = {place.layer, place.expert};
-    /* lm_head never has the prefix that other names may have ("transformer.") */
-    if (pattern) write_name(place.role == GYRE_TENSOR_LM_HEAD ? "" : n->arch.prefix, pattern, numbers, suffix, out);
-    return pattern != NULL;
+    const char *head = n->arch.head_prefix ? n->arch.head_prefix : "";
+    if (!pattern) return 0;
+    if (place.role == GYRE_TENSOR_LM_HEAD) /* never has the prefix that other names may have ("transformer.") */
+        write_name(head, pattern, numbers, suffix, out);
+    else
+        write_name(n->arch.prefix, n->arch.wrapped ? pattern + sizeof "model." - 1 : pattern, numbers, suffix, out);
+    return 1;
 }
 
 int gyre_network_tensor_name(const gyre_network *n, gyre_tensor_role role, int64_t layer, const char *suffix,
