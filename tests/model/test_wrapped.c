@@ -1,5 +1,5 @@
-/* test_wrapped.c: language models beside an encoder of images: the names their files may have, what is left aside, and what is
- * refused.  The logits are judged by transformers (tests/python/test_families.py). */
+/* test_wrapped.c: language models beside an encoder of images: the names their files may have, what is left aside, and
+ * what is refused.  The logits are judged by transformers (tests/python/test_families.py). */
 #include "gyre/gyre_model.h"
 #include "gyre/gyre_research.h"
 #include "make_synthetic_model.h"
