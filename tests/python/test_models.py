@@ -125,8 +125,8 @@ def test_a_model_that_does_not_run_is_refused_at_once(tmp_path, configs, bundled
     with pytest.raises(gyre.Error, match="gpt-oss-20b.json is a config without weights: pass the folder") as caught:
         gyre.open(config)
     assert (caught.value.status, caught.value.field) == ("EINVAL", "path")
-    (tmp_path / "config.json").write_text((configs / "gemma-4.json").read_text())
-    with pytest.raises(gyre.Error, match='path: model_type: "gemma4" is not run: docs/models.md lists the families that are.*read its positions') as caught:
+    (tmp_path / "config.json").write_text((configs / "gemma-3n-e4b.json").read_text())
+    with pytest.raises(gyre.Error, match='path: model_type: "gemma3n" is not run: docs/models.md lists the families that are.*read its positions') as caught:
         gyre.open(tmp_path)
     assert (caught.value.status, caught.value.field) == ("EUNSUPPORTED", "path")
     (tmp_path / "config.json").write_text((bundled_model / "config.json").read_text())
