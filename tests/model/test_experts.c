@@ -186,13 +186,20 @@ static void test_experts_of_ggufs_that_do_not_fit(void **state) {
     refuses_gguf("gemma", "gemma.expert_count", 8, GYRE_EUNSUPPORTED, "gemma.expert_count: experts of this architecture");
     refuses_gguf("qwen3_moe", "qwen3moe.expert_used_count", 7, GYRE_EFORMAT, "7 of 6 experts");
     refuses_gguf("qwen3_moe", "qwen3moe.expert_gating_func", 4, GYRE_EUNSUPPORTED, "4 is not computed");
-    refuses_gguf("qwen3_moe", "qwen3moe.expert_group_count", 4, GYRE_EFORMAT, "3 of 6 experts in 1 of 4 groups");
+    refuses_gguf("qwen3_moe", "qwen3moe.expert_group_count", 2, GYRE_EUNSUPPORTED, "a softmax are not run");
+    refuses_gguf("deepseek_v3_fine", "deepseek2.expert_group_used_count", 1, GYRE_EFORMAT,
+                 "3 of 8 experts in 1 of 4 groups");
     refuses_gguf("qwen3_moe", "qwen3moe.expert_count", 5, GYRE_EFORMAT, "ffn_gate_inp.weight: 6 x 24");
     refuses_gguf("qwen3_moe", "qwen3moe.expert_feed_forward_length", 19, GYRE_EFORMAT, "ffn_gate_exps.weight: 20 x 24");
     refuses_gguf("qwen3_moe", "qwen3moe.leading_dense_block_count", 1, GYRE_EFORMAT,
                  "blk.0.ffn_gate.weight: no such tensor");
     refuses_gguf("qwen2_moe", "qwen2moe.expert_shared_feed_forward_length", 27, GYRE_EFORMAT,
                  "ffn_gate_shexp.weight: 28 x 24");
+    refuses_gguf("deepseek_v3_fine", "deepseek2.expert_gating_func", 1, GYRE_EUNSUPPORTED,
+                 "deepseek2.expert_group_count: groups of");
+    refuses_gguf("deepseek_v3_fine", "deepseek2.attention.kv_lora_rank", 11, GYRE_EFORMAT, "attn_kv_a_mqa.weight: 18 x 24");
+    refuses_gguf("deepseek_v3_fine", "deepseek2.attention.value_length_mla", 7, GYRE_EFORMAT, "attn_v_b.weight: 4 x 8 x 12");
+    refuses_gguf("deepseek_v3_fine", "deepseek2.rope.dimension_count", 18, GYRE_EFORMAT, "18 channels of heads of 16");
     refuses_gguf("qwen3_moe", "qwen3moe.nextn_predict_layers", 2, GYRE_EFORMAT, "all layers are of multi-token prediction");
 }
 

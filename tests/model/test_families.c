@@ -19,18 +19,18 @@ static const double BOUND = 1e-5;
 #define FAMILIES(family)                                                                                                    \
     family(bloom) family(bloom_long) family(bloom_plain) family(bloom_unsaid) family(cohere) family(cohere2) family(        \
         cohere_biases) family(gemma4) family(gemma4_keys_are_values) family(gemma4_saved) family(deepseek_v3)               \
-        family(deepseek_v3_yarn) family(ernie4_5_moe) family(exaone4) family(falcon) family(falcon_alibi) family(           \
-            falcon_grouped) family(gemma) family(gemma2) family(gemma2_long) family(gemma2_scalar) family(gemma2_unsaid)    \
-            family(gemma3) family(gemma3_six) family(gemma3_types) family(gemma3_unsaid) family(gemma_unsaid) family(       \
-                glm4) family(gpt2_f16) family(gpt2_head) family(gpt2_plain) family(gpt2_prefixed) family(gpt2_unsaid)       \
-                family(gpt_neox) family(gpt_neox_bf16) family(gpt_neox_serial) family(gpt_neox_unsaid) family(              \
-                    gpt_oss) family(gpt_oss_f16) family(gpt_oss_mxfp4) family(gpt_oss_plain) family(gptj) family(granite)   \
-                    family(granite_unsaid) family(llama) family(llama4) family(llama_biases) family(llama_dynamic) family(  \
-                        llama_head) family(llama_linear) family(llama_llama3) family(llama_tied) family(llama_unsaid)       \
-                        family(llama_wide) family(llama_wide_bf16) family(llama_yarn) family(llama_yarn_mscale)             \
-                            family(llama_yarn_usual) family(mistral) family(mistral_long) family(mistral_unsaid)            \
-                                family(mistral_window) family(mixtral) family(mixtral_bf16) family(mpt)                     \
-                                    family(mpt_bias_max) family(mpt_clamp) family(mpt_clip) family(mpt_unsaid)              \
+        family(deepseek_v3_fine) family(deepseek_v3_yarn) family(ernie4_5_moe) family(exaone4) family(falcon) family(       \
+            falcon_alibi) family(falcon_grouped) family(gemma) family(gemma2) family(gemma2_long) family(gemma2_scalar)     \
+            family(gemma2_unsaid) family(gemma3) family(gemma3_six) family(gemma3_types) family(gemma3_unsaid) family(      \
+                gemma_unsaid) family(glm4) family(gpt2_f16) family(gpt2_head) family(gpt2_plain) family(gpt2_prefixed)      \
+                family(gpt2_unsaid) family(gpt_neox) family(gpt_neox_bf16) family(gpt_neox_serial) family(gpt_neox_unsaid)  \
+                    family(gpt_oss) family(gpt_oss_f16) family(gpt_oss_mxfp4) family(gpt_oss_plain) family(gptj)            \
+                        family(granite) family(granite_unsaid) family(llama) family(llama4) family(llama_biases) family(    \
+                            llama_dynamic) family(llama_head) family(llama_linear) family(llama_llama3) family(llama_tied)  \
+                            family(llama_unsaid) family(llama_wide) family(llama_wide_bf16) family(llama_yarn) family(      \
+                                llama_yarn_mscale) family(llama_yarn_usual) family(mistral) family(mistral_long)            \
+                                family(mistral_unsaid) family(mistral_window) family(mixtral) family(mixtral_bf16)          \
+                                    family(mpt) family(mpt_bias_max) family(mpt_clamp) family(mpt_clip) family(mpt_unsaid)  \
                                         family(olmo2) family(olmo2_unsaid) family(olmo3) family(phi) family(phi3)           \
                                             family(phi3_long) family(phi3_partial) family(phi3_short) family(phi3_unsaid)   \
                                                 family(phi3_window) family(phi_unsaid) family(qwen2) family(qwen2_moe)      \

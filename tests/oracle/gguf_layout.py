@@ -6,6 +6,7 @@
     transpose   [in, out] to [out, in]
     add_one     1 is added: what Gemma's norms multiply by
     stack       matrices of all experts in one tensor
+    latent      of the rows of each head some, [row, latent], or turned: [latent, row]
     columns     of each expert, [in, out] to [out, in]; outputs from a first one on, every second or all
     values      numbers of the converter's own
 """
@@ -45,6 +46,12 @@ SUFFIXES_EXPERTS = {
 SUFFIXES_GPT_OSS = {
     **SUFFIXES_LLAMA, "post_attention_layernorm": "post_attention_norm", "mlp.router": "ffn_gate_inp", "self_attn.sinks": "attn_sinks",
 }  # fmt: skip
+SUFFIXES_DEEPSEEK = {
+    **SUFFIXES_EXPERTS, "self_attn.q_a_proj": "attn_q_a", "self_attn.q_a_layernorm": "attn_q_a_norm", "self_attn.q_b_proj": "attn_q_b",
+    "self_attn.kv_a_proj_with_mqa": "attn_kv_a_mqa", "self_attn.kv_a_layernorm": "attn_kv_a_norm", "self_attn.kv_b_proj": "attn_kv_b",
+    "mlp.gate.e_score_correction_bias": "exp_probs_b", "mlp.shared_experts.gate_proj": "ffn_gate_shexp",
+    "mlp.shared_experts.up_proj": "ffn_up_shexp", "mlp.shared_experts.down_proj": "ffn_down_shexp",
+}  # fmt: skip
 PARTS_OF_EXPERTS = {"w1": "gate", "w3": "up", "w2": "down", "gate_proj": "gate", "up_proj": "up", "down_proj": "down"}
 OUTER = {
     "model.embed_tokens": "token_embd", "model.norm": "output_norm", "lm_head": "output", "model.final_layernorm": "output_norm",
@@ -56,17 +63,18 @@ OUTER = {
 SUFFIXES = {
     "gemma2": SUFFIXES_GEMMA2, "gemma3_text": SUFFIXES_GEMMA2, "gpt_neox": SUFFIXES_NEOX, "bloom": SUFFIXES_NEOX,
     "gpt2": SUFFIXES_GPT2, "mpt": SUFFIXES_MPT, "mixtral": SUFFIXES_EXPERTS, "qwen2_moe": SUFFIXES_EXPERTS,
-    "qwen3_moe": SUFFIXES_EXPERTS, "gpt_oss": SUFFIXES_GPT_OSS,
+    "qwen3_moe": SUFFIXES_EXPERTS, "gpt_oss": SUFFIXES_GPT_OSS, "deepseek_v3": SUFFIXES_DEEPSEEK,
 }  # fmt: skip
 ARCHITECTURES = {"mistral": "llama", "phi": "phi2", "gpt_neox": "gptneox", "gemma3_text": "gemma3", "mixtral": "llama",
-                 "qwen2_moe": "qwen2moe", "qwen3_moe": "qwen3moe", "gpt_oss": "gpt-oss"}
+                 "qwen2_moe": "qwen2moe", "qwen3_moe": "qwen3moe", "gpt_oss": "gpt-oss",
+                 "deepseek_v3": "deepseek2"}
 
 # Those that the converter takes, and that its engine computes as transformers does.
 CONVERTED = [
     "llama_tied", "llama_biases", "llama_llama3", "llama_linear", "llama_yarn_usual", "llama_head", "mistral", "qwen2", "qwen3", "smollm3", "starcoder2",
     "phi", "phi3", "phi3_short", "phi3_long", "gpt_neox", "gpt_neox_serial", "gpt2_prefixed", "gpt2_head", "bloom", "mpt",
     "mpt_clamp", "gemma",
-    "gemma2", "gemma3_six", "mixtral", "qwen2_moe", "qwen3_moe", "gpt_oss_plain",
+    "gemma2", "gemma3_six", "mixtral", "qwen2_moe", "qwen3_moe", "gpt_oss_plain", "deepseek_v3_fine",
 ]  # fmt: skip
 
 
@@ -78,6 +86,8 @@ def new_name(model_type, name):
         return None  # buffers of old files
     if name.endswith(".sinks"):
         stem, kind = name, "weight"
+    if name.endswith(".e_score_correction_bias"):
+        stem, kind = name, "bias"
     parts = stem.split(".")
     at = next(i for i, part in enumerate(parts) if part.isdigit())
     return f"blk.{parts[at]}.{SUFFIXES.get(model_type, SUFFIXES_LLAMA)['.'.join(parts[at + 1:])]}.{kind}"
@@ -135,6 +145,8 @@ def rotation(c):
     kind, out = c["model_type"], {}
     if kind in ("gpt2", "bloom", "mpt"):
         return out
+    if kind == "deepseek_v3":
+        return {"rope.dimension_count": c["qk_rope_head_dim"], "rope.freq_base": float(c["rope_theta"])}
     dim = c.get("head_dim") or c["hidden_size"] // c["num_attention_heads"]
     share = first(c, "partial_rotary_factor", "rotary_pct") or 1.0
     out["rope.dimension_count"] = int(dim * share)
@@ -173,6 +185,16 @@ def own_keys(c):
         if kind == "gpt_oss":
             out["attention.sliding_window"] = c["sliding_window"]
         return out
+    if kind == "deepseek_v3":
+        return {
+            "attention.head_count_kv": 1, "attention.key_length": c["kv_lora_rank"] + c["qk_rope_head_dim"],
+            "attention.value_length": c["kv_lora_rank"], "attention.key_length_mla": c["qk_nope_head_dim"] + c["qk_rope_head_dim"],
+            "attention.value_length_mla": c["v_head_dim"], "attention.kv_lora_rank": c["kv_lora_rank"],
+            "attention.q_lora_rank": c["q_lora_rank"], "expert_count": c["n_routed_experts"], "expert_used_count": c["num_experts_per_tok"],
+            "expert_feed_forward_length": c["moe_intermediate_size"], "expert_shared_count": c["n_shared_experts"],
+            "leading_dense_block_count": c["first_k_dense_replace"], "expert_group_count": c["n_group"],
+            "expert_group_used_count": c["topk_group"], "expert_gating_func": 2, "expert_weights_norm": True,
+            "expert_weights_scale": c["routed_scaling_factor"]}  # fmt: skip
     if kind == "phi3":
         original, out = c["original_max_position_embeddings"], {"attention.sliding_window": c["sliding_window"]}
         out["rope.scaling.original_context_length"] = original
@@ -204,6 +226,11 @@ def gguf_of(name, c, weights):
     keys = {**sizes(c), **rotation(c), eps_key: eps, **own_keys(c)}
     tensors = {}
     for source in weights.asked:
+        if ".kv_b_proj." in source and "kv_lora_rank" in c:  # split, as newer files have it
+            at, still = f"blk.{source.split('.')[2]}.attn_", c["qk_nope_head_dim"]
+            tensors[f"{at}k_b.weight"] = ["latent", source, c["num_attention_heads"], 0, still, 1]
+            tensors[f"{at}v_b.weight"] = ["latent", source, c["num_attention_heads"], still, c["v_head_dim"], 0]
+            continue
         if ".experts." in source:
             tensors |= experts(source)
             continue

@@ -15,7 +15,7 @@ torch = pytest.importorskip("torch")
 gguf = pytest.importorskip("gguf")
 pytest.importorskip("gyre")
 
-from test_families import EXPERTS, TOLERANCE, difference, gyre_logits, logits_by_token, logits_whole, make_model  # noqa: E402
+from test_families import DEEPSEEK, EXPERTS, TOLERANCE, difference, gyre_logits, logits_by_token, logits_whole, make_model  # noqa: E402
 
 PLAIN = {"rope_parameters": {"rope_type": "default", "rope_theta": 10000.0}}
 # The architecture, model_type, changes of its config, and the type of the experts.
@@ -30,10 +30,30 @@ MODELS = {
                                           "first_k_dense_replace": 1, "norm_topk_prob": True, "routed_scaling_factor": 1.5}, "F32"),
     "glm4_moe, no norms of heads": ("GLM4_MOE", "glm4_moe", {**EXPERTS, "n_routed_experts": 8, "head_dim": 24, "first_k_dense_replace": 2,
                                                              "norm_topk_prob": False}, "F32"),
+    "deepseek_v3": ("DEEPSEEK2", "deepseek_v3", {**DEEPSEEK, **PLAIN}, "F32"),
+    "deepseek_v3, one map of keys and values": ("DEEPSEEK2", "deepseek_v3", {**DEEPSEEK, **PLAIN}, "F32"),
+    "deepseek_v3, no query latent": ("DEEPSEEK2", "deepseek_v3", {**DEEPSEEK, **PLAIN, "q_lora_rank": None}, "F32"),
 }
 
 
-def write_keys(writer, config):
+def write_latents(writer, config, joined):
+    """joined: as files had them before keys and values were maps of their own."""
+    head_dim = config.qk_nope_head_dim + config.qk_rope_head_dim
+    writer.add_kv_lora_rank(config.kv_lora_rank)
+    if config.q_lora_rank:
+        writer.add_q_lora_rank(config.q_lora_rank)
+    writer.add_rope_dimension_count(config.qk_rope_head_dim)
+    writer.add_head_count_kv(config.num_attention_heads if joined else 1)
+    writer.add_key_length(head_dim if joined else config.kv_lora_rank + config.qk_rope_head_dim)
+    writer.add_value_length(config.v_head_dim if joined else config.kv_lora_rank)
+    if not joined:
+        writer.add_key_length_mla(head_dim)
+        writer.add_value_length_mla(config.v_head_dim)
+    writer.add_expert_group_count(config.n_group)
+    writer.add_expert_group_used_count(config.topk_group)
+
+
+def write_keys(writer, config, joined):
     """Those that the converter writes of every model, and of experts."""
     def has(*names):
         return next((value for name in names if (value := getattr(config, name, None)) is not None), None)
@@ -46,12 +66,15 @@ def write_keys(writer, config):
     writer.add_embedding_length(config.hidden_size)
     writer.add_feed_forward_length(config.intermediate_size)
     writer.add_head_count(config.num_attention_heads)
-    writer.add_head_count_kv(config.num_key_value_heads)
-    writer.add_key_length(head_dim)
-    writer.add_value_length(head_dim)
+    if config.model_type == "deepseek_v3":
+        write_latents(writer, config, joined)
+    else:
+        writer.add_head_count_kv(config.num_key_value_heads)
+        writer.add_key_length(head_dim)
+        writer.add_value_length(head_dim)
+        writer.add_rope_dimension_count(int(head_dim * rope.get("partial_rotary_factor", 1.0)))
     writer.add_layer_norm_rms_eps(config.rms_norm_eps)
     writer.add_rope_freq_base(rope["rope_theta"])
-    writer.add_rope_dimension_count(int(head_dim * rope.get("partial_rotary_factor", 1.0)))
     writer.add_vocab_size(config.vocab_size)
     writer.add_expert_count(has("num_local_experts", "num_experts", "n_routed_experts"))
     writer.add_expert_used_count(config.num_experts_per_tok)
@@ -61,12 +84,13 @@ def write_keys(writer, config):
         writer.add_expert_shared_feed_forward_length(config.shared_expert_intermediate_size)
     if config.model_type == "gpt_oss":
         writer.add_sliding_window(config.sliding_window)
-    if config.model_type == "glm4_moe":
+    if config.model_type in ("glm4_moe", "deepseek_v3"):
         writer.add_expert_shared_count(config.n_shared_experts)
         writer.add_leading_dense_block_count(config.first_k_dense_replace)
         writer.add_expert_gating_func(gguf.ExpertGatingFuncType.SIGMOID)
         writer.add_expert_weights_scale(config.routed_scaling_factor)
         writer.add_expert_weights_norm(config.norm_topk_prob)
+    if more:
         writer.add_nextn_predict_layers(more)
 
 
@@ -75,7 +99,7 @@ def turned(matrix, heads):
     return matrix.reshape(heads, 2, -1, *matrix.shape[1:]).swapaxes(1, 2).reshape(matrix.shape)
 
 
-def parts_of(name, weight, config):
+def parts_of(name, weight, config, joined):
     """(name for the package, numbers) of every tensor that a parameter of transformers becomes."""
     if name.endswith("experts.gate_up_proj"):
         gate, up = (weight[..., ::2].swapaxes(1, 2), weight[..., 1::2].swapaxes(1, 2)) if config.model_type == "gpt_oss" else np.split(weight, 2, axis=1)
@@ -87,6 +111,10 @@ def parts_of(name, weight, config):
         return [(name + ".weight", weight.swapaxes(1, 2) if config.model_type == "gpt_oss" else weight)]
     if name.endswith("experts.down_proj_bias"):
         return [(name.removesuffix("_bias") + ".bias", weight)]
+    if name.endswith("kv_b_proj.weight") and not joined:
+        heads = weight.reshape(config.num_attention_heads, -1, config.kv_lora_rank)
+        keys, values = np.split(heads, [config.qk_nope_head_dim], axis=1)
+        return [(name.replace("kv_b", "k_b"), keys.swapaxes(1, 2)), (name.replace("kv_b", "v_b"), values)]
     if name.endswith("sinks"):
         return [(name + ".weight", weight)]
     if name.endswith("e_score_correction_bias"):
@@ -115,15 +143,15 @@ def store(writer, name, numbers, stored, rng):
     return gguf.quants.dequantize(data, kind)
 
 
-def write_gguf(model, architecture, stored, path):
+def write_gguf(model, architecture, stored, path, joined):
     """The model as a GGUF.  Its experts become what the file has after quantization."""
     config, rng = model.config, np.random.default_rng(3)
     names = gguf.get_tensor_name_map(gguf.MODEL_ARCH[architecture], config.num_hidden_layers)
     writer = gguf.GGUFWriter(path, gguf.MODEL_ARCH_NAMES[gguf.MODEL_ARCH[architecture]])
-    write_keys(writer, config)
+    write_keys(writer, config, joined)
     for name, weight in model.state_dict().items():
         made = []
-        for source, numbers in parts_of(name, weight.float().numpy(), config):
+        for source, numbers in parts_of(name, weight.float().numpy(), config, joined):
             target = names.get_name(source, try_suffixes=(".weight", ".bias"))
             assert target, source
             made.append(store(writer, target, numbers, stored, rng))
@@ -158,7 +186,7 @@ def test_logits(name, tmp_path):
         if key.endswith("e_score_correction_bias"):
             value.uniform_(-0.3, 0.3)
     path = tmp_path / "model.gguf"
-    write_gguf(model, architecture, stored, path)
+    write_gguf(model, architecture, stored, path, joined="one map" in name)
     tokens = torch.randint(3, 96, (48,), generator=torch.Generator().manual_seed(1))
     want = logits_whole(model, tokens)
     assert want.std() > 0.1

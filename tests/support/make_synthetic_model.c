@@ -198,6 +198,27 @@ static void put_columns(made_gguf *made, const json_t *fixture, const char *name
     free(to);
 }
 
+/* Of the rows of each head, [heads rows][latent], `count` from `first` on: [heads][count][latent], or turned. */
+static void put_latent(made_gguf *made, const json_t *fixture, const char *name, const json_t *made_of) {
+    const char *source = json_string_value(json_array_get(made_of, 1));
+    int64_t n[4], shape[4], all; /* heads, first, count, whether it is turned */
+    for (size_t i = 0; i < 4; i++)
+        n[i] = (int64_t)json_integer_value(json_array_get(made_of, 2 + i));
+    assert_int_equal(shape_of(described(fixture, source), shape, &all), 2);
+    const int64_t latent = shape[1], rows = shape[0] / n[0];
+    float *from = synthetic_tensor(fixture, source, &all), *to = malloc((size_t)all * sizeof *to);
+    assert_non_null(to);
+    for (int64_t i = 0; i < n[0] * n[2] * latent; i++) {
+        const int64_t head = i / (n[2] * latent), rest = i % (n[2] * latent);
+        const int64_t row = n[3] ? rest % n[2] : rest / latent, column = n[3] ? rest / n[2] : rest % latent;
+        to[i] = from[(head * rows + n[1] + row) * latent + column];
+    }
+    const uint64_t dims[3] = {(uint64_t)(n[3] ? n[2] : latent), (uint64_t)(n[3] ? latent : n[2]), (uint64_t)n[0]};
+    put_floats(made, name, 3, dims, to);
+    free(from);
+    free(to);
+}
+
 static void put_tensor(made_gguf *made, const json_t *fixture, const char *name, const json_t *made_of) {
     const char *how = json_string_value(json_array_get(made_of, 0));
     const char *source = json_string_value(json_array_get(made_of, 1));
@@ -241,6 +262,8 @@ void synthetic_write_gguf(const json_t *fixture, const char *path) {
             put_numbers(made, name, json_array_get(value, 1));
         else if (strcmp(how, "stack") == 0)
             put_stack(made, fixture, name, json_string_value(json_array_get(value, 1)));
+        else if (strcmp(how, "latent") == 0)
+            put_latent(made, fixture, name, value);
         else if (strcmp(how, "columns") == 0)
             put_columns(made, fixture, name, value);
         else

@@ -81,7 +81,9 @@ typedef enum gyre_tensor_role {
     GYRE_TENSOR_QUERY_UP, /* the latent to queries, in place of Q */
     GYRE_TENSOR_KV_DOWN,  /* to the latent of keys and values, and the channels of keys that rotate */
     GYRE_TENSOR_KV_LATENT_NORM,
-    GYRE_TENSOR_KV_UP,           /* the latent to the other channels of keys, and values, head by head */
+    GYRE_TENSOR_KV_UP,           /* the latent to the other channels of keys, and values, head by head; in newer GGUFs: */
+    GYRE_TENSOR_LATENT_KEYS,     /* [head][latent][channel] of those channels */
+    GYRE_TENSOR_LATENT_VALUES,   /* [head][channel][latent] of values */
     GYRE_TENSOR_ROUTER,          /* of a mixture of experts */
     GYRE_TENSOR_ROUTER_CHOICE,   /* added to scores where experts are chosen, not where they are weighed */
     GYRE_TENSOR_EXPERTS_GATE_UP, /* of all experts in one tensor, with .weight in a GGUF alone; otherwise the next two */

@@ -224,6 +224,17 @@ const char *const gyre_falcon_two_norms[GYRE_TENSOR_ROLES] = {FALCON("h.%d.ln_at
     [GYRE_TENSOR_EXPERT_GATE] = GGUF_LAYER "ffn_gate.%d", [GYRE_TENSOR_EXPERT_UP] = GGUF_LAYER "ffn_up.%d",                 \
     [GYRE_TENSOR_EXPERT_DOWN] = GGUF_LAYER "ffn_down.%d"
 static const char *const gguf_expert_names[GYRE_TENSOR_ROLES] = {GGUF_SHARED, GGUF_EXPERTS};
+static const char *const gguf_latent_names[GYRE_TENSOR_ROLES] = {GGUF_SHARED,
+                                                                 GGUF_EXPERTS,
+                                                                 [GYRE_TENSOR_QUERY_DOWN] = GGUF_LAYER "attn_q_a",
+                                                                 [GYRE_TENSOR_QUERY_LATENT_NORM] =
+                                                                     GGUF_LAYER "attn_q_a_norm",
+                                                                 [GYRE_TENSOR_QUERY_UP] = GGUF_LAYER "attn_q_b",
+                                                                 [GYRE_TENSOR_KV_DOWN] = GGUF_LAYER "attn_kv_a_mqa",
+                                                                 [GYRE_TENSOR_KV_LATENT_NORM] = GGUF_LAYER "attn_kv_a_norm",
+                                                                 [GYRE_TENSOR_KV_UP] = GGUF_LAYER "attn_kv_b",
+                                                                 [GYRE_TENSOR_LATENT_KEYS] = GGUF_LAYER "attn_k_b",
+                                                                 [GYRE_TENSOR_LATENT_VALUES] = GGUF_LAYER "attn_v_b"};
 /* gpt-oss and glm4moe: the norm before the mlp is called as one after attention elsewhere. */
 static const char *const gguf_post_names[GYRE_TENSOR_ROLES] = {[GYRE_TENSOR_EMBEDDING] = "token_embd",
                                                                [GYRE_TENSOR_FINAL_NORM] = "output_norm",
@@ -306,6 +317,7 @@ static const gyre_family_row gguf_rows[] = {
     {"qwen2moe", gguf_expert_names, "", GYRE_NORM_RMS, GYRE_ACTIVATION_SILU, 0, 0, 0, QKV_BIASES, 1, 0, 0, 0, 0, GYRE_QKV_CONCAT},
     {"qwen3moe", gguf_expert_names, "", GYRE_NORM_RMS, GYRE_ACTIVATION_SILU, 0, 0, GYRE_TRAIT_QK_NORM, 0, 1, 0, 0, 0, 0, GYRE_QKV_CONCAT},
     {"gpt-oss", gguf_post_names, "", GYRE_NORM_RMS, GYRE_ACTIVATION_CLAMPED_SWIGLU, 0, 0, GYRE_TRAIT_SINKS, QKV_BIASES | BIT(O) | BIT(ROUTER) | BIT(EXPERTS_GATE) | BIT(EXPERTS_UP) | BIT(EXPERTS_DOWN), 1, 0, 0, 0, 0, GYRE_QKV_CONCAT},
+    {"deepseek2", gguf_latent_names, "", GYRE_NORM_RMS, GYRE_ACTIVATION_SILU, 0, 0, GYRE_TRAIT_LATENTS, 0, 1, 0, 0, 0, 0, GYRE_QKV_CONCAT},
     {"glm4moe", gguf_post_names, "", GYRE_NORM_RMS, GYRE_ACTIVATION_SILU, 0, 0, GYRE_TRAIT_QK_NORM_FLAG, 0, 1, 0, 0, 0, 0, GYRE_QKV_CONCAT},
     {"smollm3", gguf_names, "", GYRE_NORM_RMS, GYRE_ACTIVATION_SILU, 0, 0, 0, 0, 1, 0, 0, 0, 0, GYRE_QKV_CONCAT},
     {"phi3", gguf_fused_names, "", GYRE_NORM_RMS, GYRE_ACTIVATION_SILU, 0, 0, 0, 0, 1, 0, 0, 0, 0, GYRE_QKV_CONCAT},

@@ -32,6 +32,35 @@ static int64_t read_vocab(const gyre_gguf_source *s) {
     return 1;
 }
 
+/* Of two keys for a size of heads, the first counts if it is there: the other is then that of the latent. */
+static int64_t read_head_size(const gyre_gguf_source *s, const char *suffix, const char *other, int64_t max) {
+    return read_dim(s, gyre_gguf_find_arch_key(s, suffix) ? suffix : other, max, -1);
+}
+
+/* Keys and values have the latent's size in newer files, whose count of key heads is 1. */
+static void read_latents(const gyre_gguf_source *s, gyre_architecture *a) {
+    const int64_t max = MAX_DIM / (2 * a->heads), turning = read_dim(s, "rope.dimension_count", max, -1);
+    a->head_dim = read_head_size(s, "attention.key_length_mla", "attention.key_length", max);
+    a->value_dim = read_head_size(s, "attention.value_length_mla", "attention.value_length", max);
+    a->latents.kv = read_dim(s, "attention.kv_lora_rank", MAX_DIM / 2, -1);
+    if (gyre_gguf_find_arch_key(s, "attention.q_lora_rank"))
+        a->latents.query = read_dim(s, "attention.q_lora_rank", MAX_DIM, -1);
+    a->latents.still = a->head_dim - turning;
+    a->latents.epsilon = a->norm_epsilon;
+    a->kv_heads = a->heads;
+    if (is_ok(s) && a->latents.still < 0)
+        gyre_gguf_fail(s, GYRE_EFORMAT, "rope.dimension_count", "%lld channels of heads of %lld", (long long)turning,
+                       (long long)a->head_dim);
+}
+
+static void read_head_sizes(const gyre_gguf_source *s, gyre_architecture *a) {
+    const int64_t dim = a->model_dim / a->heads > 0 ? a->model_dim / a->heads : 1;
+    a->head_dim = read_dim(s, "attention.key_length", MAX_DIM / a->heads, dim);
+    if (read_dim(s, "attention.value_length", MAX_DIM, a->head_dim) != a->head_dim)
+        gyre_gguf_fail(s, GYRE_EUNSUPPORTED, "attention.value_length", "values of another size than keys are not run");
+    a->value_dim = a->head_dim;
+}
+
 static void read_sizes(const gyre_gguf_source *s, gyre_architecture *a) {
     a->model_dim = read_dim(s, "embedding_length", MAX_DIM, -1);
     a->layers = read_dim(s, "block_count", MAX_LAYERS, -1);
@@ -46,11 +75,6 @@ static void read_sizes(const gyre_gguf_source *s, gyre_architecture *a) {
     if (a->kv_heads > a->heads || a->heads % a->kv_heads != 0)
         gyre_gguf_fail(s, GYRE_EFORMAT, "attention.head_count_kv", "%lld does not divide the %lld heads",
                        (long long)a->kv_heads, (long long)a->heads);
-    const int64_t dim = a->model_dim / a->heads > 0 ? a->model_dim / a->heads : 1;
-    a->head_dim = read_dim(s, "attention.key_length", MAX_DIM / a->heads, dim);
-    if (read_dim(s, "attention.value_length", MAX_DIM, a->head_dim) != a->head_dim)
-        gyre_gguf_fail(s, GYRE_EUNSUPPORTED, "attention.value_length", "values of another size than keys are not run");
-    a->value_dim = a->head_dim;
 }
 
 static double read_positive_number(const gyre_gguf_source *s, const char *suffix, double fallback) {
@@ -63,6 +87,10 @@ static void read_options(const gyre_gguf_source *s, const gyre_family_row *row, 
     const char *epsilon = a->norm == GYRE_NORM_RMS ? "attention.layer_norm_rms_epsilon" : "attention.layer_norm_epsilon";
     a->norm_epsilon = gyre_gguf_read_real(s, epsilon, NAN);
     if (is_ok(s) && !(a->norm_epsilon > 0.0)) gyre_gguf_fail(s, GYRE_EFORMAT, epsilon, "missing, or not above 0");
+    if (row->traits & GYRE_TRAIT_LATENTS)
+        read_latents(s, a);
+    else
+        read_head_sizes(s, a);
     if (row->traits & GYRE_TRAIT_SCALED_EMBEDDING) a->embed_scale = sqrt((double)a->model_dim);
     if (row->traits & GYRE_TRAIT_SOFTCAPS) {
         a->attn_softcap = read_positive_number(s, "attn_logit_softcapping", 50);

@@ -21,7 +21,7 @@ typedef struct mixture_row {
 static const mixture_row rows[] = {
     {"llama", GATING_SOFTMAX, 1, 0, 0, 1},    {"qwen2moe", GATING_SOFTMAX, 0, 1, 1, 0},
     {"qwen3moe", GATING_SOFTMAX, 1, 0, 0, 0}, {"gpt-oss", GATING_SOFTMAX_OF_CHOSEN, 1, 0, 0, 0},
-    {"glm4moe", GATING_SIGMOID, 0, 1, 0, 0},
+    {"glm4moe", GATING_SIGMOID, 0, 1, 0, 0},  {"deepseek2", GATING_SOFTMAX, 0, 1, 0, 0},
 };
 
 static int64_t read_count(const gyre_gguf_source *s, const char *suffix, int64_t minimum, int64_t fallback, int64_t max) {
@@ -43,6 +43,9 @@ static void read_routing(const gyre_gguf_source *s, const mixture_row *row, gyre
     r->groups = read_count(s, "expert_group_count", 0, 1, GYRE_MOST_EXPERTS);
     r->kept_groups = read_count(s, "expert_group_used_count", 0, 1, GYRE_MOST_EXPERTS);
     if (r->groups < 1) r->groups = r->kept_groups = 1;
+    if (r->groups > 1 && used != GATING_SIGMOID) /* DeepSeek-V2 keeps groups by their largest score, llama.cpp by two */
+        gyre_gguf_fail(s, GYRE_EUNSUPPORTED, "expert_group_count",
+                       "groups of experts whose scores are a softmax are not run");
     if (r->kept_groups < 1 || r->kept_groups > r->groups || r->experts % r->groups != 0 ||
         r->active > r->experts / r->groups * r->kept_groups)
         gyre_gguf_fail(s, GYRE_EFORMAT, "expert_used_count", "%lld of %lld experts in %lld of %lld groups",

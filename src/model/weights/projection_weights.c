@@ -1,6 +1,7 @@
 /* projection_weights.c: the tensors of a layer's attention. */
 #include "model/weights/weight_loader.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 /* Gains of queries or keys (gyre_head_norms). */
@@ -67,6 +68,50 @@ static void ungroup_affine(gyre_loader *o, gyre_affine *map) {
     map->bias = bias;
 }
 
+static int take_heads(gyre_loader *o, gyre_tensor_role role, int64_t layer, const int64_t shape[3], gyre_file_tensor *out) {
+    const gyre_tensor_place place = gyre_in_layer(role, layer);
+    if (!gyre_load_take(o, place, ".weight", out)) {
+        gyre_load_missing(o, place, ".weight");
+        return 0;
+    }
+    if (out->rank != 3 || memcmp(out->shape, shape, 3 * sizeof *shape) != 0)
+        gyre_load_fail(o, GYRE_EFORMAT,
+                       "%s: %lld x %lld x %lld, where the config asks for %lld x %lld x %lld (%s, offset %llu)", out->name,
+                       (long long)out->shape[0], (long long)out->shape[1], (long long)out->shape[2], (long long)shape[0],
+                       (long long)shape[1], (long long)shape[2], out->file, (unsigned long long)out->offset);
+    if (o->faults && out->type == GYRE_STORED_OTHER) gyre_fault_list_add_unread(o->faults, out);
+    return !o->status && !o->faults;
+}
+
+/* Keys and values of heads, for which a file has a tensor each, as one map: of each head keys, then values.  In floats, as
+ * one of the two is transposed. */
+static gyre_affine join_kv_up(gyre_loader *o, int64_t layer) {
+    const gyre_architecture *a = &o->net->arch;
+    const int64_t still = a->latents.still, value = a->value_dim, kv = a->latents.kv, both = still + value;
+    gyre_affine map = {{GYRE_STORED_F32, NULL, 0, 0, 0}, NULL};
+    gyre_file_tensor keys, values;
+    const int has_keys = take_heads(o, GYRE_TENSOR_LATENT_KEYS, layer, (const int64_t[]){a->heads, kv, still}, &keys);
+    if (!take_heads(o, GYRE_TENSOR_LATENT_VALUES, layer, (const int64_t[]){a->heads, value, kv}, &values) || !has_keys)
+        return map;
+    float *joined = gyre_network_alloc(o->net, (size_t)(a->heads * both * kv) * sizeof *joined);
+    float *read = malloc((size_t)(a->heads * (still > value ? still : value) * kv) * sizeof *read);
+    if (!joined || !read)
+        gyre_load_fail(o, GYRE_ENOMEM, "model: no memory for keys and values of layer %lld", (long long)layer);
+    if (!o->status) o->status = gyre_stored_read(o->kernels, &keys, read, o->err);
+    for (int64_t h = 0; h < a->heads && !o->status; h++)
+        for (int64_t c = 0; c < still; c++)
+            for (int64_t i = 0; i < kv; i++)
+                joined[(h * both + c) * kv + i] = read[(h * kv + i) * still + c];
+    if (!o->status) o->status = gyre_stored_read(o->kernels, &values, read, o->err);
+    for (int64_t h = 0; h < a->heads && !o->status; h++)
+        memcpy(joined + (h * both + still) * kv, read + h * value * kv, (size_t)(value * kv) * sizeof *read);
+    free(read);
+    if (o->status) return map;
+    map.w = (gyre_matrix){GYRE_STORED_F32, joined, a->heads * both, kv, kv * (int64_t)sizeof *joined};
+    o->net->weight_bytes += map.w.out * map.w.row_bytes;
+    return map;
+}
+
 static void load_latents(gyre_loader *o, int64_t layer) {
     const gyre_architecture *a = &o->net->arch;
     gyre_latent_maps *to = &o->net->layer[layer].latent;
@@ -79,8 +124,11 @@ static void load_latents(gyre_loader *o, int64_t layer) {
                                                    a->heads * a->head_dim, query > 0 ? query : a->model_dim);
     to->kv_down = gyre_load_affine(o, gyre_in_layer(GYRE_TENSOR_KV_DOWN, layer), a->latents.kv + turning, a->model_dim);
     to->kv_norm = gyre_load_norm(o, gyre_in_layer(GYRE_TENSOR_KV_LATENT_NORM, layer), a->latents.kv, 1);
-    to->kv_up = gyre_load_affine(o, gyre_in_layer(GYRE_TENSOR_KV_UP, layer), a->kv_heads * (a->latents.still + a->value_dim),
-                                 a->latents.kv);
+    if (gyre_load_has(o, gyre_in_layer(GYRE_TENSOR_LATENT_KEYS, layer), ".weight"))
+        to->kv_up = join_kv_up(o, layer);
+    else
+        to->kv_up = gyre_load_affine(o, gyre_in_layer(GYRE_TENSOR_KV_UP, layer),
+                                     a->kv_heads * (a->latents.still + a->value_dim), a->latents.kv);
 }
 
 static void load_projections(gyre_loader *o, int64_t layer) {
