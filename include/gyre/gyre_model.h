@@ -219,6 +219,13 @@ GYRE_API GYRE_MUST_CHECK gyre_status gyre_model_hash(const gyre_model *model, ui
  * exists. */
 typedef struct gyre_context gyre_context;
 
+/* Products with matrices stored as BF16. */
+typedef enum gyre_products {
+    GYRE_PRODUCTS_F32, /* of floats */
+    GYRE_PRODUCTS_BF16 /* of floats rounded to BF16, as other libraries compute them; sums stay floats.  An error of up to
+                        * 2^-8 sum |x w| in place of about 2^-24, for speed where the processor has AMX */
+} gyre_products;
+
 typedef struct gyre_context_options {
     size_t size;                   /* set by GYRE_INIT */
     const gyre_encoding *encoding; /* replaces the model's encoding, to extend its context; borrowed; NULL = the model's
@@ -231,9 +238,11 @@ typedef struct gyre_context_options {
     gyre_order order;              /* of attention; FIXED: the same order of sums for any split of the tokens into reads */
     int64_t first_position;        /* of the first token, at most 2^31 - max_tokens; scores that see only distances stay, up
                                     * to rounding; a length in use is the last position + 1; 0 = positions from 0 */
+    gyre_products products;
 } gyre_context_options;
 /* *out = an empty sequence.  Errors: EINVAL, ESHAPE (an encoding of other heads), EDTYPE (cache_dtype), EUNSUPPORTED
- * (first_position of a model whose layers have their own attention), ENOMEM. */
+ * (first_position of a model whose layers have their own attention; PRODUCTS_BF16 of a model without such matrices),
+ * ENOMEM. */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_context_create(gyre_context **out, const gyre_model *model,
                                                          const gyre_context_options *options, gyre_error *err);
 GYRE_API void gyre_context_free(gyre_context *context); /* NULL is fine */
@@ -426,6 +435,7 @@ typedef struct gyre_eval_options {
                                    * one in each window; NULL = all */
     int64_t first_position;       /* of the first token of every window, as gyre_context_options.first_position; 0 =
                                    * positions from 0 */
+    gyre_products products;       /* as gyre_context_options.products */
 } gyre_eval_options;
 typedef struct gyre_eval_result {
     double nats; /* per token: perplexity is exp(nats), bits per token nats / ln 2 */

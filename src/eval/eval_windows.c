@@ -48,6 +48,7 @@ static gyre_status create_workers(window_pool *r, gyre_error *err) {
     options.cache_dtype = w->cache;
     options.exec = r->exec;
     options.first_position = w->first_position;
+    options.products = w->products;
     options.order = GYRE_ORDER_FIXED; /* a measurement must not depend on how its windows are read */
     for (int64_t i = 0; i < r->count; i++) {
         const gyre_status status = gyre_context_create(&r->workers[i].reader, w->model, &options, err);

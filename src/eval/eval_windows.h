@@ -15,6 +15,7 @@ typedef struct gyre_eval_windows {
     gyre_dtype cache;       /* type of the workers' caches */
     const gyre_team *team;  /* NULL = this process reads all windows */
     int64_t first_position; /* of the first token of a window */
+    gyre_products products;
 } gyre_eval_windows;
 
 /* out = how many tokens of a window to read next, after the first `from`, if logits are needed from token `wanted` on.

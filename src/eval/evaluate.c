@@ -159,7 +159,8 @@ static gyre_status evaluate(const gyre_model *model, const gyre_encoding *encodi
                                        &e,
                                        options->cache_dtype,
                                        options->team,
-                                       options->first_position};
+                                       options->first_position,
+                                       options->products};
     e.eval_windows = &windows;
     if (!status) status = count_scored(&e, err);
     if (!status) status = gyre_eval_windows_run(&windows, exec, err);

@@ -118,7 +118,7 @@ static gyre_status measure(trials *t, const gyre_text *text, gyre_passkey_result
     for (int64_t w = 0; w < t->windows && !status; w++)
         t->recall->draw(text, t->count, o->context, &state, t->tokens + w * o->context, NULL);
     const gyre_eval_windows windows = {t->model, o->encoding,    o->context, t->windows, read_window,
-                                       t,        GYRE_DTYPE_F32, o->team,    0};
+                                       t,        GYRE_DTYPE_F32, o->team,    0,          GYRE_PRODUCTS_F32};
     t->eval_windows = &windows;
     if (!status) status = gyre_eval_windows_run(&windows, exec, err);
     status = gyre_eval_windows_share(&windows, status, t->right, sizeof *t->right, err);

@@ -28,3 +28,12 @@ const gyre_kernels *gyre_kernels_tier(const char *tier) {
 const gyre_kernels *gyre_kernels_select(void) {
     return gyre_kernels_beside(gyre_place_kernels_select());
 }
+
+gyre_kernels gyre_kernels_rounding(const gyre_kernels *kernels) {
+    gyre_kernels out = *kernels;
+    out.tiles_bf16 = kernels->tiles_rounded_bf16;
+    out.pack_rows_bf16 = kernels->pack_rounded_rows_bf16;
+    out.product_tiles_bf16 = kernels->product_rounded_tiles_bf16;
+    out.project_bf16 = kernels->project_rounded_bf16;
+    return out;
+}

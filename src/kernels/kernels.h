@@ -210,11 +210,12 @@ typedef struct gyre_factored_gradient {
 } gyre_factored_gradient;
 
 typedef struct gyre_kernels {
-    const char *tier;                /* the name in GYRE_TIERS (tier_list.h) */
-    int lanes;                       /* floats of a vector */
-    gyre_product_tiling tiles_f32;   /* of pack_f32, pack_f16 and product_tiles_f32 */
-    gyre_product_tiling tiles_bf16;  /* of pack_rows_bf16, pack_bf16 and product_tiles_bf16 */
-    int matmul_rows, matmul_columns; /* of a block of matmul_f32; whole blocks are fastest */
+    const char *tier;                       /* the name in GYRE_TIERS (tier_list.h) */
+    int lanes;                              /* floats of a vector */
+    gyre_product_tiling tiles_f32;          /* of pack_f32, pack_f16 and product_tiles_f32 */
+    gyre_product_tiling tiles_bf16;         /* of pack_rows_bf16, pack_bf16 and product_tiles_bf16 */
+    gyre_product_tiling tiles_rounded_bf16; /* of pack_rounded_rows_bf16, pack_bf16 and product_rounded_tiles_bf16 */
+    int matmul_rows, matmul_columns;        /* of a block of matmul_f32; whole blocks are fastest */
 #define GYRE_KERNEL(name, parameters) void(*name) parameters;
 #include "kernels/kernels.def"
 #undef GYRE_KERNEL
@@ -230,5 +231,8 @@ const gyre_kernels *gyre_kernels_beside(const gyre_place_kernels *places);
 /* The same choices as gyre_place_kernels_select and gyre_place_kernels_tier make. */
 const gyre_kernels *gyre_kernels_select(void);
 const gyre_kernels *gyre_kernels_tier(const char *tier);
+/* out = the same kernels, but pack_rows_bf16, product_tiles_bf16 and project_bf16 round x to bf16 first, to nearest even.
+ * The bits are those of the kernels on rounded numbers. */
+gyre_kernels gyre_kernels_rounding(const gyre_kernels *kernels);
 
 #endif

@@ -4,6 +4,7 @@
 #if defined(__AVX2__) && defined(__FMA__) && defined(__F16C__)
 #include "kernels/vec_avx2.h"
 
+#include "kernels/amx/bf16_tier.h"
 #include "kernels/attend_tier.h"
 #include "kernels/decode_rotated_tier.h"
 #include "kernels/decode_tier.h"

@@ -4,6 +4,7 @@
 #if defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512VL__) && defined(__AVX512DQ__)
 #include "kernels/vec_avx512.h"
 
+#include "kernels/amx/bf16_tier.h"
 #include "kernels/attend_tier.h"
 #include "kernels/decode_rotated_tier.h"
 #include "kernels/decode_tier.h"

@@ -377,13 +377,15 @@ KERNEL(transpose_f32)(const gyre_transpose *t) {
 #define TILES_F32                                                                                                           \
     { PRODUCT_ROWS, PRODUCT_OUTS, 1, GYRE_PRODUCT_BLOCK, LANES, sizeof(float), sizeof(float) }
 #ifndef TILES_BF16 /* widened when they are packed */
-#define TILES_BF16 TILES_F32
+#define TILES_BF16         TILES_F32
+#define TILES_ROUNDED_BF16 TILES_F32
 #endif
 static const gyre_kernels all_kernels = {
     .tier = TIER_TEXT,
     .lanes = LANES,
     .tiles_f32 = TILES_F32,
     .tiles_bf16 = TILES_BF16,
+    .tiles_rounded_bf16 = TILES_ROUNDED_BF16,
     .matmul_rows = MATMUL_BLOCK_ROWS,
     .matmul_columns = MATMUL_BLOCK_VECS * LANES < 16 ? 16 : MATMUL_BLOCK_VECS * LANES,
 #define KERNEL_LIST "kernels/kernels.def"

@@ -4,6 +4,7 @@
 #if defined(__aarch64__) && defined(__ARM_NEON) && !defined(__ARM_BIG_ENDIAN)
 #include "kernels/vec_neon.h"
 
+#include "kernels/amx/bf16_tier.h"
 #include "kernels/attend_tier.h"
 #include "kernels/decode_rotated_tier.h"
 #include "kernels/decode_tier.h"

@@ -1,6 +1,7 @@
 /* tier_scalar.c: the kernels in portable C. */
 #include "kernels/vec_scalar.h"
 
+#include "kernels/amx/bf16_tier.h"
 #include "kernels/attend_tier.h"
 #include "kernels/decode_rotated_tier.h"
 #include "kernels/decode_tier.h"

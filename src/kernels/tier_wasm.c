@@ -4,6 +4,7 @@
 #if defined(__wasm_simd128__)
 #include "kernels/vec_wasm.h"
 
+#include "kernels/amx/bf16_tier.h"
 #include "kernels/attend_tier.h"
 #include "kernels/decode_rotated_tier.h"
 #include "kernels/decode_tier.h"

@@ -47,7 +47,8 @@ struct gyre_overflow; /* overflow.h */
 
 typedef struct gyre_decoder {
     const gyre_network *net;
-    const gyre_kernels *kernels;
+    const gyre_kernels *kernels; /* of the encoding's tier, or `rounding` */
+    gyre_kernels rounding;
     const gyre_exec *exec;
     const gyre_encoding *encoding; /* of the main group and groups that share it; other groups use the network's */
     gyre_layer_tables tables;      /* of a model made here; otherwise empty */

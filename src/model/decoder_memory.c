@@ -187,6 +187,32 @@ static gyre_status check_own_attention(const gyre_decoder *d, gyre_error *err) {
                      gyre_own_attention_says(parts), needs);
 }
 
+static int has_bf16(const gyre_network *n) {
+    int found = n->lm_head.w.type == GYRE_STORED_BF16;
+    for (int64_t i = 0; i < n->arch.layers; i++) {
+        const gyre_network_layer *l = &n->layer[i];
+        const gyre_affine *linears[GYRE_LAYER_LINEARS];
+        gyre_network_layer_linears(l, linears);
+        for (int j = 0; j < GYRE_LAYER_LINEARS; j++)
+            found |= linears[j]->w.out > 0 && linears[j]->w.type == GYRE_STORED_BF16;
+        for (int64_t e = 0; l->experts.expert && e < n->arch.mixture.routing.experts; e++)
+            found |= l->experts.expert[e].down.w.type == GYRE_STORED_BF16;
+    }
+    return found;
+}
+
+static gyre_status choose_products(gyre_decoder *d, gyre_products products, gyre_error *err) {
+    if (products == GYRE_PRODUCTS_F32) return GYRE_OK;
+    if (products != GYRE_PRODUCTS_BF16)
+        return gyre_fail(err, GYRE_EINVAL, "products: %d is not a gyre_products (gyre_context_create)", (int)products);
+    if (!has_bf16(d->net))
+        return gyre_fail(err, GYRE_EUNSUPPORTED,
+                         "products: bf16 is for matrices stored as bf16, and the model has none (gyre_context_create)");
+    d->rounding = gyre_kernels_rounding(d->kernels);
+    d->kernels = &d->rounding;
+    return GYRE_OK;
+}
+
 gyre_status gyre_decoder_create(gyre_decoder *d, const gyre_model *model, const gyre_context_options *options,
                                 gyre_error *err) {
     const gyre_encoding *encoding = options->encoding ? options->encoding : model->encoding;
@@ -199,6 +225,7 @@ gyre_status gyre_decoder_create(gyre_decoder *d, const gyre_model *model, const 
     gyre_status status = model->weights ? gyre_layer_tables_create(&d->tables, model, encoding, err) : check_tables(d, err);
     if (!status) status = check_rotated(d, err);
     if (!status) status = check_own_attention(d, err);
+    if (!status) status = choose_products(d, options->products, err);
     if (!status) status = create_caches(d, options, err);
     if (!status) status = gyre_decoder_gates_create(d, options->max_tokens, err);
     if (status) return status;

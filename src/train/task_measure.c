@@ -75,7 +75,7 @@ static gyre_status measure(const gyre_model *model, const gyre_task_options *opt
         gyre_task_sequence(options->task, length, length - GYRE_TASK_COPY_SPAN, &state, a.tokens + s * (length + 1),
                            a.weights);
     const gyre_eval_windows windows = {model, options->encoding, length,        count, read_sequence,
-                                       &a,    GYRE_DTYPE_F32,    options->team, 0};
+                                       &a,    GYRE_DTYPE_F32,    options->team, 0,     GYRE_PRODUCTS_F32};
     if (!status) status = gyre_eval_windows_run(&windows, exec, err);
     status = gyre_eval_windows_share(&windows, status, a.right, (size_t)length, err);
     if (!status) count_right(&a, right, asked);

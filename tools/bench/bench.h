@@ -27,8 +27,9 @@ typedef struct bench_options {
         int memory;
     } attention;
     struct bench_model_options {
-        const char *shape;     /* NULL = the usual measurements of a llama of a hundred million parameters */
-        int64_t layers, vocab; /* 0 = those of the shape; goals hold for these only */
+        const char *shape;      /* NULL = the usual measurements of a llama of a hundred million parameters */
+        int64_t layers, vocab;  /* 0 = those of the shape; goals hold for these only */
+        gyre_products products; /* with BF16, only the model in bf16 is measured */
     } model;
 } bench_options;
 

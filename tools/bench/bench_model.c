@@ -109,6 +109,8 @@ typedef struct model_bench {
     float *logits;   /* [threads][WINDOW][vocab] */
     int32_t *ids;    /* [threads * WINDOW + 1] */
     int64_t threads, vocab;
+    gyre_products products;
+    double logit_error; /* of rounded products: root mean square of the last logits of the prefill, of that of the logits */
 } model_bench;
 
 static gyre_status run_prefill(void *arg, const gyre_exec *exec) {
@@ -132,6 +134,7 @@ static gyre_status run_evaluation(void *arg, const gyre_exec *exec) {
     gyre_eval_result result;
     options.context = WINDOW;
     options.protocol = GYRE_EVAL_PROTOCOL_TRUNCATE;
+    options.products = s->products;
     return gyre_evaluate(s->model, &text, &options, &result, exec, NULL);
 }
 
@@ -152,12 +155,30 @@ static gyre_status run_windows(void *arg, const gyre_exec *exec) {
     return GYRE_OK;
 }
 
-static gyre_status open_context(gyre_context **out, const gyre_model *model, int64_t tokens, const gyre_exec *exec,
-                                gyre_error *err) {
+static gyre_status open_context(gyre_context **out, const gyre_model *model, int64_t tokens, gyre_products products,
+                                const gyre_exec *exec, gyre_error *err) {
     gyre_context_options options = GYRE_INIT(gyre_context_options);
     options.max_tokens = tokens;
+    options.products = products;
     options.exec = exec;
     return gyre_context_create(out, model, &options, err);
+}
+
+/* Compares the prefill with that of products of floats. */
+static gyre_status measure_logit_error(model_bench *s, const gyre_exec *exec, gyre_error *err) {
+    float *rounded = s->logits, *exact = s->logits + s->vocab;
+    gyre_context *floats = NULL;
+    double error = 0, size = 0;
+    gyre_status status = open_context(&floats, s->model, PREFILL, GYRE_PRODUCTS_F32, exec, err);
+    if (!status) status = gyre_context_forward(floats, s->ids, PREFILL, 1, exact, err);
+    if (!status) status = gyre_context_forward(s->prefill, s->ids, PREFILL, 1, rounded, err);
+    gyre_context_free(floats);
+    for (int64_t i = 0; i < s->vocab && !status; i++) {
+        error += ((double)rounded[i] - (double)exact[i]) * ((double)rounded[i] - (double)exact[i]);
+        size += (double)exact[i] * (double)exact[i];
+    }
+    s->logit_error = sqrt(error / size);
+    return status;
 }
 
 static void model_bench_close(model_bench *s) {
@@ -171,10 +192,11 @@ static void model_bench_close(model_bench *s) {
 }
 
 /* On failure nothing is allocated. */
-static gyre_status model_bench_open(model_bench *s, const gyre_model *model, const gyre_exec *exec, gyre_error *err) {
+static gyre_status model_bench_open(model_bench *s, const gyre_model *model, gyre_products products, const gyre_exec *exec,
+                                    gyre_error *err) {
     const int64_t threads = exec->concurrency > 0 ? exec->concurrency : 1, vocab = gyre_model_get_config(model)->vocab;
     const int64_t tokens = threads * WINDOW + 1;
-    *s = (model_bench){.model = model, .threads = threads, .vocab = vocab};
+    *s = (model_bench){.model = model, .threads = threads, .vocab = vocab, .products = products, .logit_error = NAN};
     s->windows = calloc((size_t)threads, sizeof *s->windows);
     s->ids = malloc((size_t)tokens * sizeof *s->ids);
     s->logits = bench_alloc_huge((size_t)(threads * WINDOW * vocab) * sizeof *s->logits);
@@ -183,11 +205,12 @@ static gyre_status model_bench_open(model_bench *s, const gyre_model *model, con
                              : gyre_fail(err, GYRE_ENOMEM, "logits: out of memory (gyre bench model)");
     for (int64_t i = 0; i < tokens && !status; i++)
         s->ids[i] = (int32_t)(i * 7919 % vocab);
-    if (!status) status = open_context(&s->prefill, model, PREFILL, exec, err);
-    if (!status) status = open_context(&s->decode, model, PROMPT + 1, exec, err);
+    if (!status) status = open_context(&s->prefill, model, PREFILL, products, exec, err);
+    if (!status) status = open_context(&s->decode, model, PROMPT + 1, products, exec, err);
     if (!status) status = gyre_context_forward(s->decode, s->ids, PROMPT, 1, s->logits, err);
     for (int64_t i = 0; i < threads && !status; i++)
-        status = open_context(&s->windows[i].reader, model, WINDOW, NULL, err);
+        status = open_context(&s->windows[i].reader, model, WINDOW, products, NULL, err);
+    if (!status && products != GYRE_PRODUCTS_F32) status = measure_logit_error(s, exec, err);
     if (status) model_bench_close(s);
     return status;
 }
@@ -209,6 +232,7 @@ typedef struct model_row {
     const char *name, *type, *unit, *fraction_name; /* "prefill", "f32", "GFLOP/s", "of_peak" */
     int64_t threads, tokens;                        /* tokens: of a run */
     double ns, rate, limit, of_limit, goal;         /* of_limit: median over quiet rounds; goal: its minimum, 0 = none */
+    double logit_error;                             /* NAN = not measured */
     bench_quiet quiet;
 } model_row;
 
@@ -221,7 +245,8 @@ static const bench_column columns[] = {{"case", "case", -9, 0, 0},
                                        {"limit", "limit", 9, 1, 0},
                                        {"unit", "in", -8, 0, 0},
                                        {"share", "share", -10, 0, 0},
-                                       {"value", "", 5, 2, 0}};
+                                       {"value", "", 5, 2, 0},
+                                       {"logit_error", "error", 8, BENCH_EXPONENT, 0}};
 enum { COLUMNS = sizeof columns / sizeof *columns };
 
 static int print_row(const bench_options *o, const model_row *r) {
@@ -232,8 +257,9 @@ static int print_row(const bench_options *o, const model_row *r) {
                                        JSON(r->threads), "rounds", JSON(r->quiet.rounds), "tokens", JSON(r->tokens), "ns",
                                        JSON(r->ns), "tokens_per_s", JSON((double)r->tokens / r->ns * 1e9), "unit",
                                        JSON(r->unit), "rate", JSON(r->rate), "limit", JSON(r->limit), "share",
-                                       JSON(r->fraction_name), "value", JSON(r->of_limit), "goal",
-                                       r->goal > 0 ? JSON(r->goal) : json_null()),
+                                       JSON(r->fraction_name), "value", JSON(r->of_limit), "products",
+                                       JSON(o->model.products == GYRE_PRODUCTS_BF16 ? "bf16" : "f32"), "logit_error",
+                                       JSON(r->logit_error), "goal", r->goal > 0 ? JSON(r->goal) : json_null()),
                            &r->quiet, columns, COLUMNS, goal);
 }
 
@@ -251,11 +277,15 @@ static int report(const bench_options *o, model_row row, const bench_series *run
     return print_row(o, &row);
 }
 
-static int report_all(const bench_options *o, const char *type, const bench_series s[RUNS], int64_t threads,
+static int report_all(const bench_options *o, const char *type, const bench_series s[RUNS], const model_bench *b,
                       const bench_rounds *rounds) {
-    const model_row prefill = {"prefill", type, "GFLOP/s", "of_peak", threads, PREFILL, .goal = PREFILL_GOAL};
-    const model_row decode = {"decode", type, "GB/s", "of_read", threads, 1, .goal = DECODE_GOAL};
-    const model_row eval = {"eval", type, "tokens/s", "of_forward", threads, threads * WINDOW, .goal = EVAL_GOAL};
+    const int64_t threads = b->threads;
+    const double error = b->logit_error;
+    const model_row prefill = {"prefill",           type, "GFLOP/s", "of_peak", threads, PREFILL, .goal = PREFILL_GOAL,
+                               .logit_error = error};
+    const model_row decode = {"decode", type, "GB/s", "of_read", threads, 1, .goal = DECODE_GOAL, .logit_error = NAN};
+    const model_row eval = {
+        "eval", type, "tokens/s", "of_forward", threads, threads * WINDOW, .goal = EVAL_GOAL, .logit_error = NAN};
     int failed = report(o, prefill, &s[RUN_PREFILL], &s[RUN_PEAK], rounds);
     if (!failed) failed = report(o, decode, &s[RUN_DECODE], &s[RUN_READ], rounds);
     return failed ? failed : report(o, eval, &s[RUN_EVALUATION], &s[RUN_WINDOWS], rounds);
@@ -280,7 +310,7 @@ static int measure(const bench_options *o, const gyre_model *model, const char *
     const bench_part part = {limits->progress, PART};
     bench_rounds rounds = bench_rounds_begin(bench_this_core(), o->rounds);
     cli_progress_label(limits->progress, "%s", type);
-    if (model_bench_open(&s, model, exec, &err)) return cli_fail_error(&err);
+    if (model_bench_open(&s, model, o->model.products, exec, &err)) return cli_fail_error(&err);
     const double flops = prefill_flops(gyre_model_get_config(model), PREFILL), tokens = (double)(s.threads * WINDOW);
     all[RUN_PREFILL] = (bench_series){.run = run_prefill, .arg = &s, .exec = exec, .amount = flops};
     all[RUN_DECODE] = (bench_series){.run = run_decode, .arg = &s, .exec = exec, .amount = (double)reading.bytes};
@@ -296,7 +326,7 @@ static int measure(const bench_options *o, const gyre_model *model, const char *
     cli_progress_erase();
     const int failed = status && cli_interrupted() ? CLI_FAILED
                        : status                    ? cli_fail("%s: %s (gyre bench model)", type, gyre_status_text(status))
-                                                   : report_all(o, type, all, s.threads, &rounds);
+                                                   : report_all(o, type, all, &s, &rounds);
     model_bench_close(&s);
     return failed;
 }
@@ -315,8 +345,10 @@ static int measure_all(const bench_options *o, gyre_model *const models[TYPE_COU
         memset(limits.memory, 0, (size_t)bytes);
     else
         failed = cli_fail("weights: out of memory (gyre bench model)");
-    for (int t = 0; t < TYPE_COUNT && !failed; t++)
+    for (int t = 0; t < TYPE_COUNT && !failed; t++) {
+        if (o->model.products == GYRE_PRODUCTS_BF16 && TYPES[t] != GYRE_DTYPE_BF16) continue;
         failed = cli_interrupted() ? CLI_FAILED : measure(o, models[t], dtype_name(TYPES[t]), &limits);
+    }
     free(limits.memory);
     return failed;
 }
@@ -334,8 +366,8 @@ static void print_head(const gyre_model *model) {
     cli_page_printf(
         cli_stdout(),
         "prefill: %d tokens, of fused multiply-adds in registers; decode: one token after %d, of reading as many "
-        "bytes as the weights have; eval: windows of %d, of reading them and no more. Ratios: medians of the quiet "
-        "rounds'.\n\n",
+        "bytes as the weights have; eval: windows of %d, of reading them and no more. error: of the last logits under "
+        "--products bf16, root mean square over that of the logits. Ratios: medians of the quiet rounds'.\n\n",
         PREFILL, PROMPT, WINDOW);
     bench_print_titles(columns, COLUMNS, "goal");
 }

@@ -45,6 +45,11 @@ static const cli_option rows[] = {
      .of = OF_MODEL},
     {"vocab", "N", "size of the vocabulary (default: 32000, or the shape's)", 5, CLI_INTEGER(model.vocab, 2, 1 << 18),
      .of = OF_MODEL},
+    {"products", "f32|bf16",
+     "bf16: only the model in bf16, whose products round what they multiply to bf16; the error of its logits is printed "
+     "(default: f32)",
+     5, CLI_CHOICE(gyre_products, model.products, GYRE_PRODUCTS_F32), .of = OF_MODEL, .excludes = "shape",
+     .why = "shapes are models in f16"},
     {0}};
 
 static int read_argument(void *options, char *text) {

@@ -78,6 +78,7 @@ static int evaluate_and_print(evaluation *e, const cli_output *output) {
     eval_cells_make(e);
     status = eval_cells_measure(e, o->run.json_lines ? eval_print_cell_line : NULL);
     if (!status && journal_finish(&e->journal.lines.lines, &err)) status = cli_fail_error(&err);
+    if (!status) status = eval_products_measure(e);
     if (status) return status;
     if (e->stopped)
         cli_warn("stopped: a dash stands for what was not measured%s (eval)",

@@ -23,7 +23,8 @@ typedef struct eval_options {
     int first;                        /* 1: the first windows, not spread over the text */
     int64_t first_position;           /* of the first token of every window */
     int64_t buckets;                  /* of the loss by position; 0 = none */
-    int prints_positions;             /* 1: the terminal shows it too, because --by-position was given */
+    gyre_products products;
+    int prints_positions; /* 1: the terminal shows it too, because --by-position was given */
     gyre_eval_protocol protocol;
 } eval_options;
 
@@ -70,11 +71,15 @@ typedef struct evaluation {
     eval_journal journal;
     cli_progress progress;
     live_table live;
-    int stopped;     /* 1: Ctrl-C, and cells are missing */
-    int64_t planned; /* tokens of the cells up to and including the current one */
+    double products_cost; /* with --products bf16: nats per token more than with products of floats, in the first cell that
+                           * is known */
+    const eval_cell *products_cell; /* that cell; NULL = not measured */
+    int stopped;                    /* 1: Ctrl-C, and cells are missing */
+    int64_t planned;                /* tokens of the cells up to and including the current one */
 } evaluation;
 
-extern const char *const eval_protocol_names[];
+extern const char *const eval_protocol_names[], *const eval_products_names[];
+enum { EVAL_PRODUCTS_TEXT = 256 };
 
 /* -- eval_options.c -- */
 void eval_options_read(int argc, char **argv, eval_options *o);
@@ -118,6 +123,18 @@ int64_t eval_windows_of(const evaluation *e, int64_t text, int64_t context);
  * the longest contexts until it fits, and says so.  Called after the rows are made and before the cells are.  out = 0, or
  * CLI_FAILED with the error printed. */
 int eval_budget_plan(evaluation *e);
+
+/* -- eval_products.c -- */
+/* With --products bf16, measures the first cell that is known again, with products of floats.  out = 0, or CLI_FAILED with
+ * the error printed. */
+int eval_products_measure(evaluation *e);
+/* Writes "bf16, 0.0001 nats per token more than f32 (none at 256)"; "" for products of floats. */
+void eval_products_describe(const evaluation *e, char out[EVAL_PRODUCTS_TEXT]);
+/* out = the key products_cost; null = not measured. */
+json_t *eval_products_json(const evaluation *e);
+/* out = a cell's loss under a row's encoding. */
+gyre_status eval_cell_loss(evaluation *e, int64_t row, int64_t column, gyre_products products, double *nats,
+                           gyre_error *err);
 
 /* -- eval_watch.c -- */
 /* Shows a cell that is finished. */

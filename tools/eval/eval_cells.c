@@ -51,6 +51,7 @@ gyre_eval_options eval_options_at(const evaluation *e, int64_t context) {
     out.windows = e->options.windows;
     out.protocol = e->options.protocol;
     out.cache_dtype = e->options.method.cache;
+    out.products = e->options.products;
     return out;
 }
 
@@ -202,6 +203,24 @@ static gyre_status evaluate(evaluation *e, const gyre_encoding *encoding, int64_
     passkey.watcher = (gyre_watcher){team_progress_step, cli_stops, &e->progress};
     passkey.team = team_get();
     return gyre_passkey(e->input.model, &e->input.texts[text], &passkey, &c->passkey, &e->exec, err);
+}
+
+gyre_status eval_cell_loss(evaluation *e, int64_t row, int64_t column, gyre_products products, double *nats,
+                           gyre_error *err) {
+    const int64_t context = e->options.contexts.values[column];
+    const gyre_text part = truncate_text(e, 0, context);
+    gyre_eval_options eval = eval_options_at(e, context);
+    gyre_encoding *encoding = NULL;
+    gyre_eval_result result = {0};
+    gyre_status status = encoding_of_row(e, row, context, &encoding, err);
+    eval.encoding = encoding;
+    eval.products = products;
+    eval.team = team_get();
+    eval.watcher.stop = cli_stops;
+    if (!status) status = gyre_evaluate(e->input.model, &part, &eval, &result, &e->exec, err);
+    gyre_encoding_free(encoding);
+    *nats = result.nats;
+    return status;
 }
 
 /* Takes the figures of the row with the same encoding.  out = 1, or 0 if that has none. */

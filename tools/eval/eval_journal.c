@@ -17,7 +17,8 @@ static json_t *cell_key(const evaluation *e, int64_t text, int64_t row, int64_t 
                   "first", o->first, "by_position", (json_int_t)o->buckets, "passkey", (json_int_t)o->passkey, "cache",
                   dtype_name(o->method.cache), "beta_fast", o->method.betas.fast, "beta_slow", o->method.betas.slow);
     key = run_card_key(&e->card, key);
-    /* Absent where it is 0, so that journals from before the option are found. */
+    /* Absent where they are 0, so that journals from before the options are found. */
+    if (o->products) key = cli_json_add(key, "products", JSON(eval_products_names[o->products]), NULL);
     return o->first_position ? cli_json_add(key, "first_position", JSON(o->first_position), NULL) : key;
 }
 

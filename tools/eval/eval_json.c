@@ -84,7 +84,8 @@ static json_t *json_of_run(const evaluation *e) {
     return JSON_OBJECT("model", JSON(model_path_as_given(o->model.path)), "kind", JSON(gyre_kind_name(position->kind)),
                        "trained_length", JSON(position->trained_length), "parameters",
                        JSON(gyre_model_parameters(e->input.model)), "protocol", protocol, "cache",
-                       JSON(dtype_name(o->method.cache)), "texts", texts, "card", run_card_json(&e->card), "text",
+                       JSON(dtype_name(o->method.cache)), "products", JSON(eval_products_names[o->products]),
+                       "products_cost", eval_products_json(e), "texts", texts, "card", run_card_json(&e->card), "text",
                        e->input.texts_count == 1 ? json_incref(json_array_get(texts, 0)) : NULL);
 }
 

@@ -9,6 +9,8 @@ const char *const eval_protocol_names[] = {[GYRE_EVAL_PROTOCOL_SLIDING] = "slidi
                                            [GYRE_EVAL_PROTOCOL_TRUNCATE] = "truncate",
                                            [GYRE_EVAL_PROTOCOL_LAST] = "last"};
 
+const char *const eval_products_names[] = {[GYRE_PRODUCTS_F32] = "f32", [GYRE_PRODUCTS_BF16] = "bf16"};
+
 #define CLI_STRUCT eval_options
 static const cli_option rows[] = {
     ROW_TEXT(model, 1),
@@ -68,6 +70,11 @@ static const cli_option rows[] = {
      "(default: 0 = off)",
      7, CLI_INTEGER(passkey, 0, 1000000), .excludes = "ids", .why = "hides keys among bytes; it needs --text"},
     ROW_CACHE(method.cache, 7),
+    {"products", "f32|bf16",
+     "bf16: round what is multiplied by matrices stored in bf16 to bf16 too, as other libraries do. The cost in loss is "
+     "measured in one cell and printed (default: f32)",
+     7, CLI_CHOICE(gyre_products, products, GYRE_PRODUCTS_F32), .excludes = "passkey",
+     .why = "keys are asked for with products of f32 alone"},
     ROW_JOURNAL_OF(run.journal, "figure", 8),
     ROW_RESUME(run.resume, "files, texts", 8),
     ROW_JSON_LINES(run.json_lines, "figure", 9),

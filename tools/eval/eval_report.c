@@ -251,6 +251,9 @@ static void protocol(const figures *f) {
     if (o->first_position)
         snprintf(text + strlen(text), sizeof text - strlen(text), " Positions begin at %lld in every window.",
                  (long long)o->first_position);
+    char products[EVAL_PRODUCTS_TEXT];
+    eval_products_describe(e, products);
+    if (*products) snprintf(text + strlen(text), sizeof text - strlen(text), " Products: %s.", products);
     (void)gyre_report_page_paragraph(f->page, text);
 }
 

@@ -139,6 +139,9 @@ static void print_header(const evaluation *e, FILE *file) {
     cli_page_printf(file, "protocol  %s: windows of L tokens, stride %s, %s; scored: %s\n", eval_protocol_names[o->protocol],
                     stride, windows, eval_protocol_description(o));
     if (o->first_position) cli_page_printf(file, "positions from %lld in every window\n", (long long)o->first_position);
+    char products[EVAL_PRODUCTS_TEXT];
+    eval_products_describe(e, products);
+    if (*products) cli_page_printf(file, "products  %s\n", products);
     cli_page_printf(file, "\n");
 }
 

@@ -11,6 +11,8 @@
  * the sums of blocks are added in order.  So few roundings are those of large numbers, and the bits do not depend on the
  * number of rows.
  *
+ * The kernels that round x to bf16 have one part in the place of three, and the bits of three parts of rounded numbers.
+ *
  * A sum that is not finite is computed again by the kernel of TIER_BASE: parts of an infinite number give NaNs, and so does
  * an infinite number of the matrix times a part that is 0. */
 #ifndef GYRE_KERNELS_AMX_TIER_H
@@ -21,23 +23,36 @@
 enum {
     PARTS = 3,
     TILE_WORDS = TILE_ROWS * TILE_ROWS,
-    STEP_WORDS = PARTS * TILE_WORDS, /* of x: 16 rows, 32 channels */
     TILE_OUTS = 2 * TILE_ROWS,
     STEP_NUMBERS = TILE_OUTS * GYRE_TILE_CHANNELS, /* of the matrix: 32 outputs, 32 channels */
     PROJECT_OUTS = 2 * TILE_OUTS
 };
 
-#define TILES_BF16                                                                                                          \
-    { TILE_ROWS, TILE_OUTS, GYRE_PRODUCT_OUTS / TILE_OUTS, GYRE_TILE_BLOCK, GYRE_TILE_CHANNELS, 2 * PARTS, 2 }
+#define TILES_OF(parts)                                                                                                     \
+    { TILE_ROWS, TILE_OUTS, GYRE_PRODUCT_OUTS / TILE_OUTS, GYRE_TILE_BLOCK, GYRE_TILE_CHANNELS, 2 * (parts), 2 }
+#define TILES_BF16         TILES_OF(PARTS)
+#define TILES_ROUNDED_BF16 TILES_OF(1)
+
+/* Functions with a number of parts, PARTS or 1, which is a constant after inlining. */
+#define OF_PARTS static inline __attribute__((always_inline))
 
 static inline int64_t least(int64_t a, int64_t b) {
     return a < b ? a : b;
 }
 
 /* -- packing -- */
-/* to[part * TILE_WORDS] = that part of a and of b. */
-static inline void split_pair(float a, float b, uint32_t *to) {
-    for (int part = 0; part < PARTS; part++) {
+/* out = words of a step of packed rows: 16 rows, 32 channels. */
+OF_PARTS int64_t step_words(int parts) {
+    return (int64_t)parts * TILE_WORDS;
+}
+
+/* to[part * TILE_WORDS] = that part of a and of b; a single part is rounded. */
+OF_PARTS void split_pair(float a, float b, int parts, uint32_t *to) {
+    if (parts == 1) {
+        *to = gyre_bf16_round(a) | (uint32_t)gyre_bf16_round(b) << 16;
+        return;
+    }
+    for (int part = 0; part < parts; part++) {
         const uint32_t high_a = gyre_float_bits(a) & 0xffff0000u, high_b = gyre_float_bits(b) & 0xffff0000u;
         to[part * TILE_WORDS] = high_a >> 16 | high_b;
         a -= gyre_float_from_bits(high_a);
@@ -45,7 +60,7 @@ static inline void split_pair(float a, float b, uint32_t *to) {
     }
 }
 
-static inline void pack_whole_step(const float *x, int64_t row_stride, uint32_t *restrict to) {
+OF_PARTS void pack_whole_step(const float *x, int64_t row_stride, int parts, uint32_t *restrict to) {
     float columns[GYRE_TILE_CHANNELS * TILE_ROWS];
     for (int r = 0; r < TILE_ROWS; r += TRANSPOSE)
         for (int c = 0; c < GYRE_TILE_CHANNELS; c += TRANSPOSE)
@@ -53,27 +68,34 @@ static inline void pack_whole_step(const float *x, int64_t row_stride, uint32_t 
     for (int pair = 0; pair < TILE_ROWS; pair++) {
         const float *a = columns + 2 * pair * TILE_ROWS, *b = a + TILE_ROWS;
         for (int r = 0; r < TILE_ROWS; r++)
-            split_pair(a[r], b[r], to + pair * TILE_ROWS + r);
+            split_pair(a[r], b[r], parts, to + pair * TILE_ROWS + r);
     }
 }
 
 /* `rows` rows and up to 32 of n channels; the others are 0. */
-static void pack_step(const float *x, int64_t row_stride, int64_t rows, int64_t n, uint32_t *to) {
+OF_PARTS void pack_step(const float *x, int64_t row_stride, int64_t rows, int64_t n, int parts, uint32_t *to) {
     if (rows == TILE_ROWS && n >= GYRE_TILE_CHANNELS) {
-        pack_whole_step(x, row_stride, to);
+        pack_whole_step(x, row_stride, parts, to);
         return;
     }
-    memset(to, 0, STEP_WORDS * sizeof *to);
+    memset(to, 0, (size_t)step_words(parts) * sizeof *to);
     for (int64_t r = 0; r < rows; r++, x += row_stride)
         for (int64_t c = 0; c < n && c < GYRE_TILE_CHANNELS; c += 2)
-            split_pair(x[c], c + 1 < n ? x[c + 1] : 0, to + c / 2 * TILE_ROWS + r);
+            split_pair(x[c], c + 1 < n ? x[c + 1] : 0, parts, to + c / 2 * TILE_ROWS + r);
+}
+
+OF_PARTS void pack_parts(const gyre_pack *p, int parts) {
+    const float *x = p->in;
+    uint32_t *to = p->out;
+    for (int64_t c = 0; c < p->n; c += GYRE_TILE_CHANNELS, to += step_words(parts))
+        pack_step(x + c, p->in_row_stride, p->rows, p->n - c, parts, to);
 }
 
 void OF_TIER(pack_rows_bf16)(const gyre_pack *p) {
-    const float *x = p->in;
-    uint32_t *to = p->out;
-    for (int64_t c = 0; c < p->n; c += GYRE_TILE_CHANNELS, to += STEP_WORDS)
-        pack_step(x + c, p->in_row_stride, p->rows, p->n - c, to);
+    pack_parts(p, PARTS);
+}
+void OF_TIER(pack_rounded_rows_bf16)(const gyre_pack *p) {
+    pack_parts(p, 1);
 }
 
 /* to[rows] = up to 32 of n channels of `rows` rows, the others 0. */
@@ -102,7 +124,11 @@ static inline int is_finite(float x) {
     return (gyre_float_bits(x) & 0x7f800000u) != 0x7f800000u;
 }
 
-static void mend(const gyre_projection *all, int64_t row, int64_t first, int64_t outs, float *sums) {
+typedef void projection_kernel(const gyre_projection *);
+
+/* base: the kernel of TIER_BASE. */
+static void mend(const gyre_projection *all, projection_kernel *base, int64_t row, int64_t first, int64_t outs,
+                 float *sums) {
     int finite = 1;
     for (int64_t o = 0; o < outs; o++)
         finite &= is_finite(sums[o]);
@@ -110,9 +136,12 @@ static void mend(const gyre_projection *all, int64_t row, int64_t first, int64_t
         const uint16_t *w = (const uint16_t *)all->w + (first + o) * all->w_row_stride;
         const float *x = all->x + row * all->x_row_stride;
         if (is_finite(sums[o])) continue;
-        NAME_IN(TIER_BASE, project_bf16)
-        (&(gyre_projection){1, 1, all->in, x, all->x_row_stride, w, all->w_row_stride, sums + o, 1});
+        base(&(gyre_projection){1, 1, all->in, x, all->x_row_stride, w, all->w_row_stride, sums + o, 1});
     }
+}
+
+OF_PARTS projection_kernel *base_kernel(int parts) {
+    return parts == 1 ? NAME_IN(TIER_BASE, project_rounded_bf16) : NAME_IN(TIER_BASE, project_bf16);
 }
 
 /* A tile of sums at its place in the product: 16 rows at most from `row` on, 32 outputs at most from `out` on. */
@@ -121,12 +150,13 @@ typedef struct tile_place {
 } tile_place;
 
 /* to[row][output] = sums[output][row]. */
-static void finish_tile(const gyre_projection *all, const tile_place *at, const float *sums, float *to) {
+static void finish_tile(const gyre_projection *all, projection_kernel *base, const tile_place *at, const float *sums,
+                        float *to) {
     for (int o = 0; o < TILE_OUTS; o += TRANSPOSE)
         for (int r = 0; r < TILE_ROWS; r += TRANSPOSE)
             transpose_square(sums + o * TILE_ROWS + r, TILE_ROWS, to + r * TILE_OUTS + o, TILE_OUTS);
     for (int64_t r = 0; r < at->rows; r++)
-        mend(all, at->row + r, at->out, at->outs, to + r * TILE_OUTS);
+        mend(all, base, at->row + r, at->out, at->outs, to + r * TILE_OUTS);
 }
 
 /* sums += block, or sums = block. */
@@ -138,16 +168,17 @@ static inline void add_block(const float *restrict block, int64_t n, int first, 
 /* -- many rows -- */
 /* 32 outputs and 16 rows, or 32 with `both`: sums[0 or 1][output][row] = the products over `steps` steps.  `both` is a
  * constant after inlining. */
-static inline __attribute__((always_inline)) void multiply_steps(tile_registers *t, const uint16_t *w, const uint32_t *x,
-                                                                 int64_t steps, float *sums, int both) {
+OF_PARTS void multiply_steps(tile_registers *t, const uint16_t *w, const uint32_t *x, int64_t steps, float *sums, int both,
+                             int parts) {
+    const int64_t step = step_words(parts);
     tile_zero(t, 0);
     tile_zero(t, 1);
     tile_zero(t, 2);
     tile_zero(t, 3);
-    for (int part = PARTS - 1; part >= 0; part--) {
+    for (int part = parts - 1; part >= 0; part--) {
         const uint16_t *a = w;
-        const uint32_t *b = x + part * TILE_WORDS, *b2 = b + steps * STEP_WORDS;
-        for (int64_t s = 0; s < steps; s++, a += STEP_NUMBERS, b += STEP_WORDS, b2 += STEP_WORDS) {
+        const uint32_t *b = x + part * TILE_WORDS, *b2 = b + steps * step;
+        for (int64_t s = 0; s < steps; s++, a += STEP_NUMBERS, b += step, b2 += step) {
             tile_load(t, 4, a, TILE_ROW_BYTES);
             tile_load(t, 5, a + STEP_NUMBERS / 2, TILE_ROW_BYTES);
             tile_load(t, 6, b, TILE_ROW_BYTES);
@@ -164,9 +195,9 @@ static inline __attribute__((always_inline)) void multiply_steps(tile_registers 
     if (both) tile_store(t, 3, sums + 3 * TILE_WORDS, TILE_ROW_BYTES);
 }
 
-static void store_tile(const gyre_product_tiles *p, const tile_place *at, const float *sums) {
+static void store_tile(const gyre_product_tiles *p, projection_kernel *base, const tile_place *at, const float *sums) {
     float rows[TILE_ROWS * TILE_OUTS];
-    finish_tile(p->in_place, at, sums, rows);
+    finish_tile(p->in_place, base, at, sums, rows);
     for (int64_t r = 0; r < at->rows; r++) {
         float *row = rows + r * TILE_OUTS, *y = p->y + (at->row + r) * p->y_row_stride + at->out;
         for (int64_t o = 0; o < at->outs && p->bias; o++)
@@ -178,21 +209,21 @@ static void store_tile(const gyre_product_tiles *p, const tile_place *at, const 
 }
 
 /* Two tiles of x, which stay in the first-level cache, times all tiles of the matrix. */
-void OF_TIER(product_tiles_bf16)(const gyre_product_tiles *p) {
+OF_PARTS void product_of_parts(const gyre_product_tiles *p, int parts) {
     const int64_t steps = (p->n + GYRE_TILE_CHANNELS - 1) / GYRE_TILE_CHANNELS;
     const uint32_t *x = p->x;
     float *partial = p->partial, block[4 * TILE_WORDS];
     tile_registers t;
     tile_begin(&t);
-    for (int64_t r = 0; r < p->rows; r += 2 * TILE_ROWS, x += 2 * steps * STEP_WORDS) {
+    for (int64_t r = 0; r < p->rows; r += 2 * TILE_ROWS, x += 2 * steps * step_words(parts)) {
         const int tiles = p->rows - r > TILE_ROWS ? 2 : 1;
         const uint16_t *w = p->w;
         for (int64_t o = 0; o < p->outs; o += TILE_OUTS, w += steps * STEP_NUMBERS) {
             const float *sums = block;
             if (tiles == 2)
-                multiply_steps(&t, w, x, steps, block, 1);
+                multiply_steps(&t, w, x, steps, block, 1, parts);
             else
-                multiply_steps(&t, w, x, steps, block, 0);
+                multiply_steps(&t, w, x, steps, block, 0, parts);
             if (!p->first || !p->last) {
                 add_block(block, tiles * 2 * TILE_WORDS, p->first, partial);
                 sums = partial;
@@ -201,11 +232,18 @@ void OF_TIER(product_tiles_bf16)(const gyre_product_tiles *p) {
             for (int i = 0; i < tiles && p->last; i++) {
                 const tile_place at = {r + i * TILE_ROWS, least(TILE_ROWS, p->rows - r - i * TILE_ROWS), o,
                                        least(TILE_OUTS, p->outs - o)};
-                store_tile(p, &at, sums + i * 2 * TILE_WORDS);
+                store_tile(p, base_kernel(parts), &at, sums + i * 2 * TILE_WORDS);
             }
         }
     }
     tile_end(&t);
+}
+
+void OF_TIER(product_tiles_bf16)(const gyre_product_tiles *p) {
+    product_of_parts(p, PARTS);
+}
+void OF_TIER(product_rounded_tiles_bf16)(const gyre_product_tiles *p) {
+    product_of_parts(p, 1);
 }
 
 /* -- a few rows -- */
@@ -223,16 +261,16 @@ static inline const uint16_t *matrix_tile(const gyre_projection *p, int64_t out,
 
 /* sums[output][row] += the products of 32 outputs and 16 rows over the block of channels from `first` on, whose packed rows
  * are x. */
-static void project_block(tile_registers *t, const gyre_projection *p, const uint32_t *x, int64_t out, int64_t first,
-                          float *sums) {
+OF_PARTS void project_block(tile_registers *t, const gyre_projection *p, const uint32_t *x, int64_t out, int64_t first,
+                            float *sums, int parts) {
     const int64_t end = least(p->in, first + GYRE_TILE_BLOCK);
     uint16_t copy[2][TILE_ROWS * GYRE_TILE_CHANNELS];
     float block[2 * TILE_WORDS];
     tile_zero(t, 0);
     tile_zero(t, 1);
-    for (int part = PARTS - 1; part >= 0; part--) {
+    for (int part = parts - 1; part >= 0; part--) {
         const uint32_t *b = x + part * TILE_WORDS;
-        for (int64_t c = first; c < end; c += GYRE_TILE_CHANNELS, b += STEP_WORDS) {
+        for (int64_t c = first; c < end; c += GYRE_TILE_CHANNELS, b += step_words(parts)) {
             int64_t stride, stride2;
             const uint16_t *a = matrix_tile(p, out, c, copy[0], &stride);
             const uint16_t *a2 = matrix_tile(p, out + TILE_ROWS, c, copy[1], &stride2);
@@ -249,33 +287,41 @@ static void project_block(tile_registers *t, const gyre_projection *p, const uin
 }
 
 /* 16 rows at most and 64 outputs at most: a block of x is packed once for all of them. */
-static void project_tiles(tile_registers *t, const gyre_projection *p, const tile_place *at) {
-    uint32_t x[GYRE_TILE_BLOCK / GYRE_TILE_CHANNELS * STEP_WORDS];
+OF_PARTS void project_tiles(tile_registers *t, const gyre_projection *p, const tile_place *at, int parts) {
+    uint32_t x[GYRE_TILE_BLOCK / GYRE_TILE_CHANNELS * PARTS * TILE_WORDS];
     float sums[PROJECT_OUTS * TILE_ROWS], rows[TILE_ROWS * TILE_OUTS];
     for (int64_t first = 0; first == 0 || first < p->in; first += GYRE_TILE_BLOCK) { /* without channels sums are 0 */
         const gyre_pack job = {
             at->rows,        TILE_ROWS, least(GYRE_TILE_BLOCK, p->in - first), p->x + at->row * p->x_row_stride + first,
             p->x_row_stride, x};
-        OF_TIER(pack_rows_bf16)(&job);
+        pack_parts(&job, parts);
         for (int64_t o = 0; o < at->outs; o += TILE_OUTS)
-            project_block(t, p, x, at->out + o, first, sums + o * TILE_ROWS);
+            project_block(t, p, x, at->out + o, first, sums + o * TILE_ROWS, parts);
     }
     for (int64_t o = 0; o < at->outs; o += TILE_OUTS) {
         const tile_place tile = {at->row, at->rows, at->out + o, least(TILE_OUTS, at->outs - o)};
-        finish_tile(p, &tile, sums + o * TILE_ROWS, rows);
+        finish_tile(p, base_kernel(parts), &tile, sums + o * TILE_ROWS, rows);
         for (int64_t r = 0; r < at->rows; r++)
             memcpy(p->y + (at->row + r) * p->y_row_stride + tile.out, rows + r * TILE_OUTS,
                    (size_t)tile.outs * sizeof *rows);
     }
 }
 
-void OF_TIER(project_bf16)(const gyre_projection *p) {
+OF_PARTS void project_of_parts(const gyre_projection *p, int parts) {
     tile_registers t;
     tile_begin(&t);
     for (int64_t o = 0; o < p->outs; o += PROJECT_OUTS)
         for (int64_t r = 0; r < p->rows; r += TILE_ROWS)
-            project_tiles(&t, p, &(tile_place){r, least(TILE_ROWS, p->rows - r), o, least(PROJECT_OUTS, p->outs - o)});
+            project_tiles(&t, p, &(tile_place){r, least(TILE_ROWS, p->rows - r), o, least(PROJECT_OUTS, p->outs - o)},
+                          parts);
     tile_end(&t);
+}
+
+void OF_TIER(project_bf16)(const gyre_projection *p) {
+    project_of_parts(p, PARTS);
+}
+void OF_TIER(project_rounded_bf16)(const gyre_projection *p) {
+    project_of_parts(p, 1);
 }
 
 #endif

@@ -1,0 +1,140 @@
+/* test_bf16_products.c: products with bf16 on every tier: with the other operand rounded to bf16 too
+ * (gyre_kernels_rounding).  The definition is in double. */
+#include "guarded_memory.h"
+
+#include "check_product_kernels.h"
+#include "kernels/half_precision.h"
+#include "run_each_tier.h"
+
+#include <stdlib.h>
+
+/* -- x rounded to bf16 -- */
+/* Eight significant bits of a normal float: the nearest, else the even one. */
+static double rounded(double x) {
+    int exponent;
+    const double scaled = ldexp(frexp(fabs(x), &exponent), 8), fraction = scaled - floor(scaled);
+    double whole = floor(scaled);
+    if (fraction > 0.5 || (fraction == 0.5 && fmod(whole, 2) == 1)) whole++;
+    return copysign(ldexp(whole, exponent - 8), x);
+}
+
+/* A product, and the same with x rounded before. */
+typedef struct product_pair {
+    row_product given, before;
+    float *x, *rounded_x;
+    uint16_t *w;
+} product_pair;
+
+/* Operands end at a page without access.  A third of the numbers are halfway between two bf16. */
+static product_pair make_pair(test_random *random, int64_t rows, int64_t outs, int64_t in) {
+    product_pair p;
+    p.x = guarded((size_t)(rows * in) * sizeof *p.x);
+    p.rounded_x = guarded((size_t)(rows * in) * sizeof *p.rounded_x);
+    p.w = guarded((size_t)(outs * in) * sizeof *p.w);
+    test_fill(random, p.x, (size_t)(rows * in));
+    for (int64_t i = 0; i < rows * in; i += 3)
+        p.x[i] = gyre_float_from_bits((gyre_float_bits(p.x[i]) & 0xffff0000u) | 0x8000u);
+    for (int64_t i = 0; i < rows * in; i++)
+        p.rounded_x[i] = (float)rounded((double)p.x[i]);
+    for (int64_t i = 0; i < outs * in; i++)
+        p.w[i] = gyre_bf16_round((float)test_uniform(random));
+    p.given = (row_product){GYRE_DTYPE_BF16, rows, outs, in, p.x, p.w};
+    p.before = p.given;
+    p.before.x = p.rounded_x;
+    return p;
+}
+static void free_pair(product_pair *p) {
+    const row_product *g = &p->given;
+    unguard(p->x, (size_t)(g->rows * g->in) * sizeof *p->x);
+    unguard(p->rounded_x, (size_t)(g->rows * g->in) * sizeof *p->rounded_x);
+    unguard(p->w, (size_t)(g->outs * g->in) * sizeof *p->w);
+}
+
+/* The largest |y - exact| as a fraction of that of rounding x to eight bits and adding floats. */
+static double share_of_rounding(const row_product *p, const float *y) {
+    double worst = 0;
+    for (int64_t i = 0; i < p->rows * p->outs; i++) {
+        double exact = 0, size = 0;
+        for (int64_t c = 0; c < p->in; c++) {
+            const double term = (double)p->x[i / p->outs * p->in + c] *
+                                (double)gyre_bf16_widen(((const uint16_t *)p->w)[i % p->outs * p->in + c]);
+            exact += term;
+            size += fabs(term);
+        }
+        const double bound = (0x1p-8 + (double)(p->in + 1) * 0x1p-24) * 1.01 * size;
+        const double share = fabs((double)y[i] - exact) / bound;
+        worst = share <= worst ? worst : isnan(share) ? (double)INFINITY : share;
+    }
+    return worst;
+}
+
+static void of_the_definition(void **state) {
+    static const int64_t inputs[] = {1, 2, 15, 16, 31, 33, 70, 97, 128, 131, 768, 769, PRODUCT_MOST_IN};
+    static float y[PRODUCT_VALUES], before[PRODUCT_VALUES];
+    const gyre_kernels *k = tier_or_skip(*state);
+    const gyre_kernels rounding = gyre_kernels_rounding(k);
+    test_random random = {56};
+    double worst = 0;
+    for (size_t i = 0; i < sizeof inputs / sizeof *inputs; i++) {
+        const int64_t rows = 1 + (int64_t)i * 5 % PRODUCT_MOST_ROWS, outs = PRODUCT_MOST_OUTS - (int64_t)i % 3;
+        product_pair p = make_pair(&random, rows, outs, inputs[i]);
+        const char *wrong = check_row_product(&rounding, &p.before);
+        if (wrong) fail_msg("%s, %lld channels: %s", k->tier, (long long)inputs[i], wrong);
+        multiply_in_tiles(k, &p.before, before);
+        multiply_in_tiles(&rounding, &p.given, y);
+        assert_memory_equal(y, before, (size_t)(rows * outs) * sizeof *y);
+        worst = fmax(worst, share_of_rounding(&p.given, y));
+        for (int64_t at_once = 1; at_once <= rows; at_once += 3) {
+            memset(y, 0xFF, sizeof y);
+            multiply_in_place(&rounding, &p.given, at_once, outs - at_once, y);
+            assert_memory_equal(y, before, (size_t)(rows * outs) * sizeof *y);
+        }
+        free_pair(&p);
+    }
+    report_fraction("products of rounded numbers", k, (long double)worst);
+}
+
+/* A sum of no products is 0. */
+static void no_channels(void **state) {
+    const gyre_kernels rounding = gyre_kernels_rounding(tier_or_skip(*state));
+    const float x = 1;
+    const uint16_t w = gyre_bf16_round(1);
+    float y[2] = {3, 3};
+    rounding.project_bf16(&(gyre_projection){1, 1, 0, &x, 1, &w, 1, y, 1});
+    assert_true(y[0] == 0 && y[1] == 3);
+}
+
+/* What is not finite before or after it is rounded.  Bits of NaNs may differ. */
+static void nonfinite_numbers(void **state) {
+    enum { ROWS = 5, OUTS = 35, IN = 150 };
+    static const float of_x[] = {INFINITY, -INFINITY, NAN, 3.4e38f, -3.4e38f, 1},
+                       of_w[] = {2, INFINITY, -INFINITY, NAN, 0, -3e38f};
+    const gyre_kernels *k = tier_or_skip(*state);
+    const gyre_kernels rounding = gyre_kernels_rounding(k);
+    static float tiles[PRODUCT_VALUES], placed[PRODUCT_VALUES], before[PRODUCT_VALUES];
+    test_random random = {57};
+    product_pair p = make_pair(&random, ROWS, OUTS, IN);
+    for (size_t i = 0; i < sizeof of_x / sizeof *of_x; i++)
+        for (size_t j = 0; j < sizeof of_w / sizeof *of_w; j++) {
+            const int at = (int)(i * 31 + j * 17) % IN, row = (int)(i + j) % ROWS, out = (int)(i * 11 + j * 5) % OUTS;
+            const float x = p.x[row * IN + at], rounded_x = p.rounded_x[row * IN + at];
+            const uint16_t w = p.w[out * IN + at];
+            p.x[row * IN + at] = of_x[i];
+            p.rounded_x[row * IN + at] = fabsf(of_x[i]) > 3.3895e38f ? copysignf(INFINITY, of_x[i]) : of_x[i];
+            p.w[out * IN + at] = gyre_bf16_round(of_w[j]);
+            multiply_in_tiles(&rounding, &p.given, tiles);
+            multiply_in_place(&rounding, &p.given, 2, OUTS, placed);
+            multiply_in_tiles(k, &p.before, before);
+            for (int o = 0; o < ROWS * OUTS; o++) {
+                assert_true(isnan(before[o]) ? isnan(tiles[o]) : tiles[o] == before[o]);
+                assert_true(isnan(before[o]) ? isnan(placed[o]) : placed[o] == before[o]);
+            }
+            p.x[row * IN + at] = x, p.rounded_x[row * IN + at] = rounded_x, p.w[out * IN + at] = w;
+        }
+    free_pair(&p);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {FOR_TIERS(of_the_definition), FOR_TIERS(no_channels), FOR_TIERS(nonfinite_numbers)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
