@@ -69,6 +69,9 @@ static void measure(gyre_attention_plan *plan, const gyre_attention_inputs *args
     measure_window(plan, args);
     gyre_attention_rotation_measure(plan);
     gyre_tables_measure(plan);
+    plan->bf16_keys =
+        !plan->fixed_order && plan->source->k_dtype == GYRE_DTYPE_BF16 && plan->rotation.pairs == 0 && plan->products == 1;
+    plan->bf16_values = !plan->fixed_order && plan->source->v_dtype == GYRE_DTYPE_BF16;
     plan->key_scales_apart =
         plan->fixed_order && plan->source->k_dtype == GYRE_DTYPE_Q8 && !plan->table.key && !plan->table.factors;
     plan->value_scales_apart = plan->fixed_order && plan->source->v_dtype == GYRE_DTYPE_Q8 && !plan->table.value;

@@ -1,5 +1,5 @@
 /* test_bf16_products.c: products with bf16 on every tier: with the other operand rounded to bf16 too
- * (gyre_kernels_rounding).  The definition is in double. */
+ * (gyre_kernels_rounding), and matmul_bf16.  The definitions are in double. */
 #include "guarded_memory.h"
 
 #include "check_product_kernels.h"
@@ -134,7 +134,145 @@ static void nonfinite_numbers(void **state) {
     free_pair(&p);
 }
 
+/* -- matmul_bf16 -- */
+/* a [m][k], or [k][m] if by_columns; b [k][n]; c [m][n]. */
+typedef struct square_product {
+    int64_t m, n, k;
+    int by_columns, accumulate;
+} square_product;
+
+enum { MOST_M = 130, MOST_N = 144, MOST_K = 300 };
+typedef struct operands {
+    float a[MOST_M * MOST_K], b[MOST_K * MOST_N], c[MOST_M * MOST_N], before[MOST_M * MOST_N];
+} operands;
+
+static gyre_matmul product_of(const square_product *p, operands *o) {
+    return (gyre_matmul){.m = p->m,
+                         .n = p->n,
+                         .k = p->k,
+                         .a = o->a,
+                         .a_row_stride = p->by_columns ? 1 : p->k,
+                         .a_col_stride = p->by_columns ? p->m : 1,
+                         .b = o->b,
+                         .b_row_stride = p->n,
+                         .c = o->c,
+                         .c_row_stride = p->n,
+                         .accumulate = p->accumulate};
+}
+
+static void fill_operands(test_random *random, operands *o) {
+    test_fill(random, o->a, MOST_M * MOST_K);
+    test_fill(random, o->before, MOST_M * MOST_N);
+    for (int i = 0; i < MOST_K * MOST_N; i++)
+        o->b[i] = gyre_bf16_widen(gyre_bf16_round((float)test_uniform(random)));
+    memcpy(o->c, o->before, sizeof o->c);
+}
+
+/* The largest error as a fraction of gamma_(k + 1) (sum |a b| + |before|). */
+static long double product_share(const square_product *p, operands *o) {
+    const gyre_matmul g = product_of(p, o);
+    long double worst = 0;
+    for (int64_t i = 0; i < p->m; i++)
+        for (int64_t j = 0; j < p->n; j++) {
+            long double exact = p->accumulate ? (long double)o->before[i * p->n + j] : 0, size = fabsl(exact);
+            for (int64_t l = 0; l < p->k; l++) {
+                const long double term =
+                    (long double)g.a[i * g.a_row_stride + l * g.a_col_stride] * (long double)g.b[l * g.b_row_stride + j];
+                exact += term;
+                size += fabsl(term);
+            }
+            const long double bound = (long double)(p->k + 1) * 0x1p-24L * 1.001L * size;
+            worst = larger_fraction(worst, (long double)o->c[i * p->n + j], exact, bound);
+        }
+    return worst;
+}
+
+/* Every remainder of rows and of products, and blocks of products. */
+static void matmul_within_bound(void **state) {
+    const gyre_kernels *k = tier_or_skip(*state);
+    static operands o;
+    test_random random = {58};
+    long double worst = 0;
+    for (int64_t i = 1; i <= 70; i++) {
+        const square_product p = {i, 16 * (1 + i % 9), i < 40 ? i : i * 7 % MOST_K, i % 2, i / 2 % 2};
+        fill_operands(&random, &o);
+        const gyre_matmul g = product_of(&p, &o);
+        k->matmul_bf16(&g);
+        worst = fmaxl(worst, product_share(&p, &o));
+    }
+    const square_product tall = {MOST_M, 32, 96, 0, 1}, empty = {3, 32, 0, 0, 0};
+    fill_operands(&random, &o);
+    k->matmul_bf16(&(gyre_matmul){.m = 0});
+    gyre_matmul g = product_of(&tall, &o);
+    k->matmul_bf16(&g);
+    worst = fmaxl(worst, product_share(&tall, &o));
+    g = product_of(&empty, &o);
+    k->matmul_bf16(&g);
+    for (int i = 0; i < 3 * 32; i++)
+        assert_true(o.c[i] == 0);
+    report_fraction("matmul_bf16", k, worst);
+}
+
+/* A row alone, a group of columns alone and products with zeros at the end have the same bits. */
+static void matmul_same_for_any_cut(void **state) {
+    enum { M = 67, N = 96, K = 77, LONGER = 128 };
+    const gyre_kernels *k = tier_or_skip(*state);
+    static operands o;
+    static float part[MOST_M * MOST_N], a[LONGER], b[LONGER * N];
+    test_random random = {59};
+    const square_product p = {M, N, K, 0, 0};
+    fill_operands(&random, &o);
+    const gyre_matmul whole = product_of(&p, &o);
+    k->matmul_bf16(&whole);
+    memcpy(b, o.b, (size_t)(K * N) * sizeof *b);
+    test_fill(&random, b + (size_t)(K * N), (size_t)((LONGER - K) * N));
+    for (int64_t i = 0; i < M; i++) {
+        memcpy(a, o.a + i * K, K * sizeof *a);
+        for (int64_t j = 0; j < N; j += 48)
+            k->matmul_bf16(&(gyre_matmul){1, 48, i % 2 ? K : LONGER, a, K, 1, b + j, N, part + i * N + j, N, 0, 0});
+    }
+    assert_memory_equal(part, o.c, (size_t)(M * N) * sizeof *part);
+}
+
+/* As IEEE 754 defines sums and products; no other row or column changes. */
+static void matmul_of_nonfinite_numbers(void **state) {
+    enum { M = 37, N = 48, K = 140 };
+    static const float of_a[] = {INFINITY, -INFINITY, NAN, 3e38f, 1},
+                       of_b[] = {2, INFINITY, -INFINITY, NAN, 0, 1e-40f, -2e38f};
+    const gyre_kernels *k = tier_or_skip(*state);
+    static operands clean, o;
+    test_random random = {60};
+    const square_product p = {M, N, K, 0, 0};
+    fill_operands(&random, &clean);
+    const gyre_matmul of_clean = product_of(&p, &clean);
+    k->matmul_bf16(&of_clean);
+    for (size_t i = 0; i < sizeof of_a / sizeof *of_a; i++)
+        for (size_t j = 0; j < sizeof of_b / sizeof *of_b; j++) {
+            const int row = (int)(i * 9 + j) % M, column = (int)(i * 11 + j * 5) % N, l = (int)(i * 31 + j * 17) % K;
+            o = clean;
+            o.a[row * K + l] = of_a[i];
+            o.b[l * N + column] = gyre_bf16_widen(gyre_bf16_round(of_b[j]));
+            const gyre_matmul g = product_of(&p, &o);
+            k->matmul_bf16(&g);
+            for (int at = 0; at < M * N; at++) {
+                double sum = 0; /* cannot overflow, so what is not finite comes from a number */
+                if (at / N != row && at % N != column) assert_memory_equal(o.c + at, clean.c + at, sizeof *o.c);
+                for (int m = 0; m < K; m++)
+                    sum += (double)o.a[at / N * K + m] * (double)o.b[m * N + at % N];
+                const float want = (float)sum;
+                if (isnan(want))
+                    assert_true(isnan(o.c[at]));
+                else if (isinf(want))
+                    assert_true(o.c[at] == want);
+                else
+                    assert_true(isfinite(o.c[at]));
+            }
+        }
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {FOR_TIERS(of_the_definition), FOR_TIERS(no_channels), FOR_TIERS(nonfinite_numbers)};
+    const struct CMUnitTest tests[] = {FOR_TIERS(of_the_definition),       FOR_TIERS(no_channels),
+                                       FOR_TIERS(nonfinite_numbers),       FOR_TIERS(matmul_within_bound),
+                                       FOR_TIERS(matmul_same_for_any_cut), FOR_TIERS(matmul_of_nonfinite_numbers)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

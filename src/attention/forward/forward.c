@@ -100,7 +100,11 @@ static void add_values(const gyre_attention_plan *plan, const gyre_key_buffers *
                                      .c = q->out_rows + block.first * plan->value_pad,
                                      .c_row_stride = plan->value_pad,
                                      .accumulate = 1};
-        gyre_weighted_product(plan->kernels, &product, keys->v_finite || keys->zero_nonfinite);
+        const int finite = keys->v_finite || keys->zero_nonfinite;
+        if (plan->bf16_values && finite)
+            plan->kernels->matmul_bf16(&product);
+        else
+            gyre_weighted_product(plan->kernels, &product, finite);
     }
 }
 

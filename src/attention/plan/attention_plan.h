@@ -84,9 +84,10 @@ typedef struct gyre_attention_plan {
     int64_t sinks;
     float scale, softcap; /* softcap: 0 = none */
     int gradient;
-    int by_order;    /* visibility goes by the order of tokens, not by their positions */
-    int fixed_order; /* GYRE_ORDER_FIXED, forward only */
-    int continues;   /* rows begin at args->state and go on in the fixed order; in the fast one they are added to it */
+    int by_order;               /* visibility goes by the order of tokens, not by their positions */
+    int fixed_order;            /* GYRE_ORDER_FIXED, forward only */
+    int bf16_keys, bf16_values; /* 1: their floats are bf16, and not in the fixed order: matmul_bf16 multiplies them */
+    int continues; /* rows begin at args->state and go on in the fixed order; in the fast one they are added to it */
     /* Fixed order, Q8: scores and weights are multiplied by the scales of keys and values, so that few queries need not
      * widen values.  0: the rows are, as products with tables need. */
     int key_scales_apart, value_scales_apart;

@@ -28,7 +28,7 @@ static void qk_scores(const gyre_attention_plan *plan, const gyre_key_buffers *k
                                      .b_row_stride = KEY_TILE,
                                      .c = scores + block.first * KEY_TILE,
                                      .c_row_stride = KEY_TILE};
-        plan->kernels->matmul_f32(&product);
+        (plan->bf16_keys ? plan->kernels->matmul_bf16 : plan->kernels->matmul_f32)(&product);
     }
 }
 

@@ -6,6 +6,10 @@
 #include "kernels/product_tier.h"
 #include "kernels/project_tier.h"
 
+KERNEL(matmul_bf16)(const gyre_matmul *p) {
+    OF_TIER(matmul_f32)(p);
+}
+
 /* to[rows][GYRE_PRODUCT_BLOCK] = n numbers of each row of x, n <= GYRE_PRODUCT_BLOCK, rounded. */
 TIER_INLINE void round_rows(const float *x, int64_t row_stride, int64_t rows, int64_t n, float *to) {
     uint16_t rounded[GYRE_PRODUCT_BLOCK];

@@ -12,6 +12,7 @@
 
 #include "kernels/amx/tiles_amx.h"
 
+#include "kernels/amx/amx_matmul_tier.h"
 #include "kernels/amx/amx_tier.h"
 
 #include "kernels/tier_kernels.h"
