@@ -107,18 +107,20 @@ gyre_view gyre_decoder_heads(const gyre_decoder *d, const gyre_head_layout *head
     return view;
 }
 
-/* views = queries and keys as attention takes them. */
-static void query_key_views(const gyre_decoder *d, int64_t layer, int64_t rows, gyre_view views[2]) {
+/* out = queries and keys of the projections, and as attention takes them. */
+static gyre_head_views query_key_views(const gyre_decoder *d, int64_t layer, int64_t rows) {
     const gyre_architecture *a = &d->net->arch;
     const gyre_network_layer *l = &d->net->layer[layer];
-    const int64_t dim = 2 * a->head_dim, row = (a->heads + a->kv_heads) * dim, heads[2] = {a->heads, a->kv_heads};
-    views[0] = gyre_decoder_heads(d, &l->q, rows);
-    views[1] = gyre_decoder_heads(d, &l->k, rows);
-    for (int i = 0; i < 2 && (a->layer_parts & GYRE_LAYER_PART_POLAR); i++) {
-        views[i] = gyre_dense(d->buffers.polar + (i ? a->heads * dim : 0), GYRE_DTYPE_F32, 1, rows, heads[i], dim);
-        views[i].stride[0] = rows * row;
-        views[i].stride[1] = row;
+    const int64_t row = gyre_decoder_resized_dim(d), heads[2] = {a->heads, a->kv_heads};
+    const int64_t dim = row / (a->heads + a->kv_heads);
+    const gyre_view q = gyre_decoder_heads(d, &l->q, rows), k = gyre_decoder_heads(d, &l->k, rows);
+    gyre_head_views views = {{q, k}, {q, k}};
+    for (int i = 0; i < 2 && row; i++) {
+        views.out[i] = gyre_dense(d->buffers.resized + (i ? a->heads * dim : 0), GYRE_DTYPE_F32, 1, rows, heads[i], dim);
+        views.out[i].stride[0] = rows * row;
+        views.out[i].stride[1] = row;
     }
+    return views;
 }
 
 gyre_attention_args gyre_decoder_attention_args(const gyre_decoder *d, int64_t layer, int64_t rows, int64_t tokens,
@@ -126,10 +128,8 @@ gyre_attention_args gyre_decoder_attention_args(const gyre_decoder *d, int64_t l
     const gyre_architecture *a = &d->net->arch;
     const int group = d->net->layer[layer].group;
     gyre_attention_args args = GYRE_INIT(gyre_attention_args);
-    gyre_view views[2];
-    query_key_views(d, layer, rows, views);
     args.tables = d->tables.layer ? &d->tables.layer[layer] : NULL;
-    args.q = gyre_const(views[0]);
+    args.q = gyre_const(query_key_views(d, layer, rows).out[0]);
     args.q_pos.base = d->first + tokens - rows;
     args.q_pos.context_length = d->net->group[group].shares_main ? d->length : 0;
     args.scale = d->net->group[group].scale;
@@ -181,18 +181,12 @@ static gyre_status project_rotated(gyre_decoder *d, const gyre_network_layer *l,
     return GYRE_OK;
 }
 
-/* Trained frequencies and series rotate queries and keys in place; polar coordinates are written to buffers.polar. */
+/* Queries and keys as attention takes them, in place or in buffers.resized. */
 static gyre_status apply_trained(gyre_decoder *d, int64_t layer, int64_t rows, gyre_error *err) {
-    const gyre_architecture *a = &d->net->arch;
     const gyre_trained_heads heads = gyre_network_trained_heads(d->net, layer);
-    const gyre_network_layer *l = &d->net->layer[layer];
-    const gyre_view qk[2] = {gyre_decoder_heads(d, &l->q, rows), gyre_decoder_heads(d, &l->k, rows)};
+    const gyre_head_views views = query_key_views(d, layer, rows);
     const gyre_positions positions = {.base = d->first + d->cached};
-    gyre_view polar[2];
-    query_key_views(d, layer, rows, polar);
-    if (a->layer_parts & GYRE_LAYER_PART_POLAR) return gyre_polar_heads(&heads, qk, polar, d->exec, err);
-    if (heads.fourier) return gyre_fourier_heads(&heads, GYRE_DIRECTION_FORWARD, &positions, qk, qk, d->exec, err);
-    return gyre_rotate_heads(&heads, GYRE_DIRECTION_FORWARD, &positions, qk, d->exec, err);
+    return heads.part ? heads.part->forward(&heads, &positions, &views, d->exec, err) : GYRE_OK;
 }
 
 /* Queries and keys as they are before they rotate. */
@@ -211,9 +205,7 @@ static void write_watched_heads(const gyre_decoder *d, const gyre_network_layer 
 static gyre_status append_keys(gyre_decoder *d, int64_t layer, int64_t rows, gyre_error *err) {
     gyre_cache_append_args args = GYRE_INIT(gyre_cache_append_args);
     const gyre_positions positions = {.base = d->first + d->cached};
-    gyre_view views[2];
-    query_key_views(d, layer, rows, views);
-    args.k = gyre_const(views[1]);
+    args.k = gyre_const(query_key_views(d, layer, rows).out[1]);
     args.v = gyre_const(gyre_decoder_heads(d, &d->net->layer[layer].v, rows));
     args.positions = &positions;
     gyre_status status = GYRE_OK;
@@ -228,11 +220,9 @@ static gyre_status append_keys(gyre_decoder *d, int64_t layer, int64_t rows, gyr
 static void keep_last_rows(gyre_decoder *d, int64_t rows, int64_t wanted) {
     const gyre_architecture *a = &d->net->arch;
     const gyre_decoder_buffers *b = &d->buffers;
-    const int64_t polar = (a->heads + a->kv_heads) * 2 * a->head_dim;
-    const int64_t inputs = a->layers * a->layer_rules.inputs;
-    float *const buffers[] = {b->x, b->norm, b->qkv, a->layer_parts & GYRE_LAYER_PART_POLAR ? b->polar : NULL,
-                              inputs ? b->layer_inputs : NULL};
-    const int64_t dims[] = {a->model_dim, a->model_dim, d->qkv_dim, polar, inputs};
+    const int64_t resized = gyre_decoder_resized_dim(d), inputs = a->layers * a->layer_rules.inputs;
+    float *const buffers[] = {b->x, b->norm, b->qkv, resized ? b->resized : NULL, inputs ? b->layer_inputs : NULL};
+    const int64_t dims[] = {a->model_dim, a->model_dim, d->qkv_dim, resized, inputs};
     for (size_t i = 0; i < sizeof buffers / sizeof *buffers; i++)
         if (buffers[i])
             memmove(buffers[i], buffers[i] + (rows - wanted) * dims[i], (size_t)(wanted * dims[i]) * sizeof(float));
@@ -317,7 +307,7 @@ static gyre_status attention(gyre_decoder *d, int64_t layer, int64_t rows, int64
     normalize_heads(d, &l->key_norm, &l->k, rows);
     normalize_heads(d, &l->value_norm, &l->v, rows);
     if (d->watched_queries && layer == d->watched_heads_layer) write_watched_heads(d, l, rows);
-    gyre_status status = l->trained ? apply_trained(d, layer, rows, err) : GYRE_OK;
+    gyre_status status = apply_trained(d, layer, rows, err);
     look(d, layer, GYRE_STEP_HEAD_NORMS, rows);
     if (!status && l->keys_of == layer) status = append_keys(d, layer, rows, err);
     if (status && d->overflow) d->overflow->refused = layer + 1;

@@ -19,7 +19,7 @@ enum { GYRE_PREFILL_CHUNK = 512 }; /* tokens of a pass: enough for the matrix pr
 typedef struct gyre_decoder_buffers {
     float *x, *norm;          /* [model_dim] residual stream; its norm */
     float *qkv;               /* [qkv_dim], heads as the network's q, k and v say */
-    float *polar;             /* [heads + kv_heads][2 head_dim] queries and keys in polar coordinates; otherwise NULL */
+    float *resized;           /* [resized_dim] queries, then keys, where a part of layers gives them another size */
     float *attn_out;          /* [heads][value_dim] */
     float *block_out;         /* [model_dim] output of a block that is not added to x at once */
     float *gate_up, *mlp_act; /* [mlp_dim], [2 mlp_dim] if gated; [mlp_dim] */
@@ -104,6 +104,8 @@ void gyre_decoder_states(gyre_decoder *d, int64_t rows, int64_t wanted, float *s
 gyre_view gyre_decoder_heads(const gyre_decoder *d, const gyre_head_layout *heads, int64_t rows);
 /* buffers.qkv = queries, keys and values of `rows` rows of buffers.norm by latents (decoder_latents.c). */
 void gyre_decoder_project_latents(gyre_decoder *d, const gyre_network_layer *l, int64_t rows);
+/* out = floats of buffers.resized for a row; 0 = no part of layers gives queries and keys another size. */
+int64_t gyre_decoder_resized_dim(const gyre_decoder *d);
 /* out = floats of buffers.latent for a row; 0 = there are no latents. */
 int64_t gyre_decoder_latent_dim(const gyre_architecture *a);
 /* out = the attention of a layer over `rows` queries, the last of `tokens` tokens. */

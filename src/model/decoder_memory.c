@@ -14,8 +14,16 @@ static const gyre_encoding *cached_encoding(const gyre_decoder *d, int64_t layer
     return gyre_decoder_encoding(d, d->net->layer[layer].group);
 }
 
+int64_t gyre_decoder_resized_dim(const gyre_decoder *d) {
+    const gyre_architecture *a = &d->net->arch;
+    const gyre_head_part *part = gyre_head_part_of(a->layer_parts);
+    const int64_t dim = gyre_encoding_get_config(d->net->group[0].encoding)->head_dim;
+    return part && part->resizes ? (a->heads + a->kv_heads) * dim : 0;
+}
+
 static gyre_status create_caches(gyre_decoder *d, const gyre_context_options *options, gyre_error *err) {
     const gyre_architecture *a = &d->net->arch;
+    const int64_t resized = gyre_decoder_resized_dim(d);
     gyre_cache_config config = GYRE_INIT(gyre_cache_config);
     config.keys = GYRE_CACHE_KEYS_RAW; /* encodings change from read to read, and keys in memory are those of the model */
     config.max_tokens = options->max_tokens;
@@ -27,7 +35,7 @@ static gyre_status create_caches(gyre_decoder *d, const gyre_context_options *op
         const gyre_network_layer *l = &d->net->layer[layer];
         if (l->keys_of != layer) continue;
         config.heads = l->k.count;
-        config.head_dim = a->layer_parts & GYRE_LAYER_PART_POLAR ? 2 * l->k.channels : l->k.channels;
+        config.head_dim = resized ? resized / (a->heads + a->kv_heads) : l->k.channels;
         config.value_dim = l->v.channels;
         config.encoding = cached_encoding(d, layer);
         const gyre_status status = gyre_cache_create(&d->cache[layer], &config, NULL, err);
@@ -105,10 +113,9 @@ static int64_t assign_buffers(gyre_decoder *d, int64_t rows, float *memory) {
     gyre_decoder_buffers *b = &d->buffers;
     float *gate_sums; /* two floats take the place of a double */
     float **parts[BUFFERS] = {&b->x,       &b->norm,    &b->qkv,          &b->attn_out, &b->block_out,
-                              &b->gate_up, &b->mlp_act, &b->gates,        &gate_sums,   &b->polar,
+                              &b->gate_up, &b->mlp_act, &b->gates,        &gate_sums,   &b->resized,
                               &b->experts, &b->beside,  &b->layer_inputs, &b->latent,   &b->gemm_scratch};
     const int64_t gates = gyre_decoder_forgets(d) ? rows * a->heads : 0;
-    const int64_t polar = a->layer_parts & GYRE_LAYER_PART_POLAR ? rows * (a->heads + a->kv_heads) * 2 * a->head_dim : 0;
     const int64_t experts = gyre_experts_scratch(&a->mixture, a->model_dim, rows);
     const widths most = largest_widths(d->net);
     const int needs_block_out =
@@ -122,7 +129,7 @@ static int64_t assign_buffers(gyre_decoder *d, int64_t rows, float *memory) {
                                     rows * most.mlp,
                                     gates,
                                     2 * gates,
-                                    polar,
+                                    rows * gyre_decoder_resized_dim(d),
                                     experts,
                                     a->mixture.beside_mlp ? 2 * rows * a->model_dim : 0,
                                     gyre_decoder_layer_inputs_floats(a, rows),

@@ -25,14 +25,6 @@ static gyre_norm_weights norm_at(const weight_source *s, int64_t offset) {
     return (gyre_norm_weights){s->weights + offset, NULL, s->config->model_dim};
 }
 
-/* The tensor of a layer that rotates queries and keys; of series the first of two; -1 = none. */
-static int trained_tensor(int64_t parts) {
-    return parts & GYRE_LAYER_PART_POLAR         ? GYRE_WEIGHT_KEY_PHASES
-           : parts & GYRE_LAYER_PART_FREQUENCIES ? GYRE_WEIGHT_FREQUENCIES
-           : parts & GYRE_LAYER_PART_FOURIER     ? GYRE_WEIGHT_FOURIER_COSINES
-                                                 : -1;
-}
-
 /* The tensor of an attention of the layer's own, the first of several; -1 = none. */
 static int own_tensor(int64_t parts) {
     return parts & GYRE_LAYER_PART_CONTEXTUAL ? GYRE_WEIGHT_CONTEXTUAL
@@ -51,8 +43,9 @@ static void fill_layer(const weight_source *s, int64_t layer, gyre_network_layer
     out->o = affine_at(s, gyre_layer_tensor_offset(l, layer, GYRE_WEIGHT_O), c->model_dim, c->heads * c->head_dim);
     out->gate_up[0] = affine_at(s, gyre_layer_tensor_offset(l, layer, GYRE_WEIGHT_GATE), 2 * c->mlp_dim, c->model_dim);
     out->down = affine_at(s, gyre_layer_tensor_offset(l, layer, GYRE_WEIGHT_DOWN), c->model_dim, c->mlp_dim);
-    const int trained = trained_tensor(c->layer_parts), own = own_tensor(c->layer_parts);
-    if (trained >= 0) out->trained = s->weights + gyre_layer_tensor_offset(l, layer, trained);
+    const gyre_head_part *trained = gyre_head_part_of(c->layer_parts);
+    const int own = own_tensor(c->layer_parts);
+    if (trained) out->trained = s->weights + gyre_layer_tensor_offset(l, layer, trained->tensor);
     if (own >= 0) out->own = s->weights + gyre_layer_tensor_offset(l, layer, own);
     if (!(c->layer_parts & GYRE_LAYER_PART_FORGET_GATES)) return;
     out->forget_gate = affine_at(s, gyre_layer_tensor_offset(l, layer, GYRE_WEIGHT_FORGET_GATE), c->heads, c->model_dim);

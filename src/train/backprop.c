@@ -303,21 +303,12 @@ static gyre_status gates_gradient(gyre_backprop *b, const gyre_block *block, con
 static gyre_status trained_gradient(gyre_backprop *b, const gyre_block *block, const gyre_block_weights *w,
                                     float *gradient) {
     const gyre_model_config *c = &b->model->config;
+    const gyre_head_part *part = w->trained.part;
     const gyre_positions positions = {.base = 0};
-    float *to = gradient_of(b, gradient, w->trained.data);
-    gyre_view qkv[3], dqkv[3], drotated[2];
-    gyre_block_qkv_views(c, block->qkv, b->rows, b->sequences, qkv);
-    gyre_block_qkv_views(c, b->dqkv, b->rows, b->sequences, dqkv);
-    gyre_block_rotated_views(c, b->drotated, b->rows, b->sequences, drotated);
-    if (c->layer_parts & GYRE_LAYER_PART_POLAR)
-        return gyre_polar_heads_gradient(&w->trained, qkv, drotated, dqkv, to, &b->error);
-    if (w->trained.fourier) {
-        const gyre_status status = gyre_fourier_heads_gradient(&w->trained, &positions, qkv, drotated, to, &b->error);
-        if (status) return status;
-        return gyre_fourier_heads(&w->trained, GYRE_DIRECTION_ADJOINT, &positions, drotated, dqkv, NULL, &b->error);
-    }
-    const gyre_status status = gyre_rotate_heads_gradient(&w->trained, &positions, qkv, dqkv, to, &b->error);
-    return status ? status : gyre_rotate_heads(&w->trained, GYRE_DIRECTION_ADJOINT, &positions, dqkv, NULL, &b->error);
+    const gyre_head_views heads = gyre_block_head_views(c, block->qkv, block->rotated_qk, b->rows, b->sequences),
+                          d = gyre_block_head_views(c, b->dqkv, b->drotated, b->rows, b->sequences);
+    if (!part) return GYRE_OK;
+    return part->gradient(&w->trained, &positions, &heads, &d, gradient_of(b, gradient, w->trained.data), &b->error);
 }
 
 /* The gradients to queries, keys and values as attention took them, from that to its output; adds to those of tables and
@@ -359,7 +350,7 @@ static gyre_status attention_gradient(gyre_backprop *b, int64_t layer, float *gr
     gyre_linear_input_gradient(&w.o, &b->work, b->dx, 0, b->dattn_out);
     const gyre_status status = attend_gradient(b, layer, gradient);
     if (status) return status;
-    const gyre_status trained = w.trained.data ? trained_gradient(b, block, &w, gradient) : GYRE_OK;
+    const gyre_status trained = trained_gradient(b, block, &w, gradient);
     if (trained) return trained;
     gyre_status projected = projection_gradient(b, block, &w.qkv, gradient);
     if (!projected && gyre_forgets(c)) projected = gates_gradient(b, block, &w, gradient);

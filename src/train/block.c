@@ -84,6 +84,15 @@ void gyre_block_qkv_views(const gyre_model_config *config, float *qkv, int64_t r
     }
 }
 
+gyre_head_views gyre_block_head_views(const gyre_model_config *c, float *qkv, float *rotated_qk, int64_t rows,
+                                      int64_t batch) {
+    gyre_view views[3];
+    gyre_block_qkv_views(c, qkv, rows, batch, views);
+    gyre_head_views heads = {{views[0], views[1]}, {views[0], views[1]}};
+    if (gyre_rotated_qk_dim(c)) gyre_block_rotated_views(c, rotated_qk, rows, batch, heads.out);
+    return heads;
+}
+
 /* -- weights -- */
 gyre_block_weights gyre_block_weights_of(const gyre_model *model, int64_t layer, int64_t rows) {
     const gyre_model_config *c = &model->config;
@@ -143,12 +152,8 @@ static gyre_status forward_rotated(const gyre_model *model, const gyre_linear_wo
 static gyre_status forward_trained(const gyre_model_config *c, const gyre_block_weights *w, const gyre_block *block,
                                    int64_t sequences, gyre_error *err) {
     const gyre_positions positions = {.base = 0};
-    gyre_view qkv[3], rotated[2];
-    gyre_block_qkv_views(c, block->qkv, block->rows, sequences, qkv);
-    if (!gyre_rotated_qk_dim(c)) return gyre_rotate_heads(&w->trained, GYRE_DIRECTION_FORWARD, &positions, qkv, NULL, err);
-    gyre_block_rotated_views(c, block->rotated_qk, block->rows, sequences, rotated);
-    if (c->layer_parts & GYRE_LAYER_PART_POLAR) return gyre_polar_heads(&w->trained, qkv, rotated, NULL, err);
-    return gyre_fourier_heads(&w->trained, GYRE_DIRECTION_FORWARD, &positions, qkv, rotated, NULL, err);
+    const gyre_head_views heads = gyre_block_head_views(c, block->qkv, block->rotated_qk, block->rows, sequences);
+    return w->trained.part ? w->trained.part->forward(&w->trained, &positions, &heads, NULL, err) : GYRE_OK;
 }
 
 static gyre_status forward_gates(const gyre_model_config *c, const gyre_linear_work *work, const gyre_block_weights *w,
@@ -174,7 +179,7 @@ gyre_status gyre_block_forward_qkv(const gyre_model *model, const gyre_linear_wo
     }
     if (model->config.rotates_input) return forward_rotated(model, work, &w.qkv, block, sequences, err);
     gyre_linear_forward(&w.qkv, work, block->attn_norm, 0, block->qkv);
-    return w.trained.data ? forward_trained(&model->config, &w, block, sequences, err) : GYRE_OK;
+    return forward_trained(&model->config, &w, block, sequences, err);
 }
 
 void gyre_block_forward_output(const gyre_model *model, const gyre_linear_work *work, int64_t layer, const gyre_block *block,

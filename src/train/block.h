@@ -2,7 +2,7 @@
  *
  *     qkv           = W_qkv rmsnorm(x)                        gyre_block_forward_qkv
  *                     rotates_input: q and k of E rmsnorm(x)
- *                     trained frequencies: q and k rotated; polar coordinates, series: q and k in rotated_qk
+ *                     a part that makes q and k (parts/trained_heads.h): in place, or in rotated_qk
  *     gate_sums     = running sums of log sigmoid(W_f rmsnorm(x) + b_f)
  *     attn_out      = attention(qkv, gate_sums)               gyre_attention, called by backprop.c, or
  *                                                             gyre_own_attention_run
@@ -21,8 +21,7 @@ typedef struct gyre_block {
     float *attn_norm, *attn_rstd; /* [rows][model_dim], [rows]: normalized x and 1 / rms */
     float *qkv;                   /* [rows][qkv_dim] */
     float *rotated;               /* [rows][model_dim] attn_norm, rotated; with rotates_input alone */
-    float *rotated_qk;            /* [rows][gyre_rotated_qk_dim] q and k as attention takes them; in models with polar
-                                   * coordinates or series */
+    float *rotated_qk;            /* [rows][gyre_rotated_qk_dim] q and k as attention takes them, if not in place */
     float *gates;                 /* [rows][heads] what forget gates are the sigmoid of; in models that have them */
     double *gate_sums;            /* [rows][heads] running sums of their logarithms, from 0 in each sequence */
     float *attn_out, *lse;        /* [rows][heads][head_dim], [rows][heads]: attention's output and log-sum-exp */
@@ -62,10 +61,11 @@ void gyre_block_forward_output(const gyre_model *model, const gyre_linear_work *
 
 /* out = channels of a row of qkv: those of all query, key and value heads. */
 int64_t gyre_qkv_dim(const gyre_model_config *config);
-/* out = floats of a row of queries and keys in polar coordinates, or multiplied by series; 0 = neither. */
+/* out = floats of a row of queries and keys as attention takes them; 0 = they are those of the projections, in place. */
 static inline int64_t gyre_rotated_qk_dim(const gyre_model_config *config) {
-    const int apart = (config->layer_parts & (GYRE_LAYER_PART_POLAR | GYRE_LAYER_PART_FOURIER)) != 0;
-    return apart ? (config->heads + config->kv_heads) * gyre_rotated_head_dim(config) : 0;
+    const gyre_head_part *part = gyre_head_part_of(config->layer_parts);
+    return part && (part->resizes || part->reads_in) ? (config->heads + config->kv_heads) * gyre_rotated_head_dim(config)
+                                                     : 0;
 }
 /* views = q and k inside rotated_qk, each [batch, rows / batch, heads, gyre_rotated_head_dim]. */
 void gyre_block_rotated_views(const gyre_model_config *config, float *rotated_qk, int64_t rows, int64_t batch,
@@ -76,6 +76,10 @@ static inline int gyre_forgets(const gyre_model_config *config) {
 }
 /* out = gate sums, or gradients to them, [batch, rows / batch, heads, 1]. */
 gyre_view gyre_block_gate_view(const gyre_model_config *config, double *sums, int64_t rows, int64_t batch);
+
+/* out = q and k of the projections and of attention, in qkv and rotated_qk or in memory shaped like them. */
+gyre_head_views gyre_block_head_views(const gyre_model_config *config, float *qkv, float *rotated_qk, int64_t rows,
+                                      int64_t batch);
 
 /* views = q, k and v inside qkv, each [batch, rows / batch, heads, head_dim], q gyre_query_dim. */
 void gyre_block_qkv_views(const gyre_model_config *config, float *qkv, int64_t rows, int64_t batch, gyre_view views[3]);

@@ -1,6 +1,7 @@
 #include "model/parts/trained_heads.h"
 
 #include "core/view.h"
+#include "model/architecture/weight_layout.h"
 
 /* -- frequencies -- */
 
@@ -20,38 +21,45 @@ static gyre_trained_rotation rotation_of(const gyre_trained_heads *t, int64_t h)
     return rotation;
 }
 
-gyre_status gyre_rotate_heads(const gyre_trained_heads *t, gyre_direction direction, const gyre_positions *positions,
-                              const gyre_view qk[2], const gyre_exec *exec, gyre_error *err) {
+static gyre_status rotate_heads(const gyre_trained_heads *t, gyre_direction direction, const gyre_positions *positions,
+                                const gyre_view in[2], const gyre_view out[2], const gyre_exec *exec, gyre_error *err) {
     gyre_status status = GYRE_OK;
     for (int64_t h = 0; h < t->kv_heads; h++) {
         const gyre_trained_rotation rotation = rotation_of(t, h);
         for (int i = 0; i < 2 && !status; i++) {
-            const gyre_view part = heads_of(t, &qk[i], h);
-            const gyre_cview in = gyre_const(part);
+            const gyre_cview from = gyre_const(heads_of(t, &in[i], h));
+            const gyre_view to = heads_of(t, &out[i], h);
             status = gyre_trained_rotate(
                 &rotation,
-                GYRE_ARGS(gyre_rotate_args, .direction = direction, .positions = positions, .in = in, .out = part), exec,
+                GYRE_ARGS(gyre_rotate_args, .direction = direction, .positions = positions, .in = from, .out = to), exec,
                 err);
         }
     }
     return status;
 }
 
-gyre_status gyre_rotate_heads_gradient(const gyre_trained_heads *t, const gyre_positions *positions, const gyre_view qk[2],
-                                       const gyre_view dqk[2], float *gradient, gyre_error *err) {
+static gyre_status frequencies_forward(const gyre_trained_heads *t, const gyre_positions *positions,
+                                       const gyre_head_views *heads, const gyre_exec *exec, gyre_error *err) {
+    return rotate_heads(t, GYRE_DIRECTION_FORWARD, positions, heads->in, heads->out, exec, err);
+}
+
+static gyre_status frequencies_gradient(const gyre_trained_heads *t, const gyre_positions *positions,
+                                        const gyre_head_views *heads, const gyre_head_views *d, float *gradient,
+                                        gyre_error *err) {
     gyre_status status = GYRE_OK;
     for (int64_t h = 0; h < t->kv_heads; h++) {
         const gyre_trained_rotation rotation = rotation_of(t, h);
         gyre_trained_gradients to = GYRE_INIT(gyre_trained_gradients);
         to.frequencies = gyre_dense(gradient + h * t->numbers, GYRE_DTYPE_F32, 1, 1, 1, t->numbers);
         for (int i = 0; i < 2 && !status; i++) {
-            const gyre_cview rotated = gyre_const(heads_of(t, &qk[i], h)), dout = gyre_const(heads_of(t, &dqk[i], h));
+            const gyre_cview rotated = gyre_const(heads_of(t, &heads->out[i], h)),
+                             dout = gyre_const(heads_of(t, &d->out[i], h));
             status = gyre_trained_rotate_gradient(
                 &rotation, GYRE_ARGS(gyre_rotate_gradient_args, .positions = positions, .in = rotated, .dout = dout), &to,
                 NULL, err);
         }
     }
-    return status;
+    return status ? status : rotate_heads(t, GYRE_DIRECTION_ADJOINT, positions, d->out, d->in, NULL, err);
 }
 
 /* -- polar coordinates -- */
@@ -67,30 +75,33 @@ static gyre_trained_rotation phases_of(const gyre_trained_heads *t, int keys) {
     return rotation;
 }
 
-gyre_status gyre_polar_heads(const gyre_trained_heads *t, const gyre_view in[2], const gyre_view out[2],
-                             const gyre_exec *exec, gyre_error *err) {
-    const gyre_positions positions = {0};
+/* Positions are not in the angles: the model's encoding rotates what this writes. */
+static gyre_status polar_forward(const gyre_trained_heads *t, const gyre_positions *positions, const gyre_head_views *heads,
+                                 const gyre_exec *exec, gyre_error *err) {
+    const gyre_positions still = {0};
+    (void)positions;
     gyre_status status = GYRE_OK;
     for (int i = 0; i < 2 && !status; i++) {
         const gyre_trained_rotation rotation = phases_of(t, i);
-        const gyre_cview from = gyre_const(in[i]);
+        const gyre_cview from = gyre_const(heads->in[i]);
         status = gyre_polar_rotate(
-            &rotation, GYRE_ARGS(gyre_rotate_args, .positions = &positions, .in = from, .out = out[i]), exec, err);
+            &rotation, GYRE_ARGS(gyre_rotate_args, .positions = &still, .in = from, .out = heads->out[i]), exec, err);
     }
     return status;
 }
 
-gyre_status gyre_polar_heads_gradient(const gyre_trained_heads *t, const gyre_view in[2], const gyre_view dout[2],
-                                      const gyre_view din[2], float *gradient, gyre_error *err) {
-    const gyre_positions positions = {0};
+static gyre_status polar_gradient(const gyre_trained_heads *t, const gyre_positions *positions, const gyre_head_views *heads,
+                                  const gyre_head_views *d, float *gradient, gyre_error *err) {
+    const gyre_positions still = {0};
+    (void)positions;
     gyre_status status = GYRE_OK;
     for (int i = 0; i < 2 && !status; i++) {
         const gyre_trained_rotation rotation = phases_of(t, i);
-        const gyre_cview from = gyre_const(in[i]), to = gyre_const(dout[i]);
+        const gyre_cview from = gyre_const(heads->in[i]), to = gyre_const(d->out[i]);
         gyre_trained_gradients phases = GYRE_INIT(gyre_trained_gradients);
         if (i) phases.phases = gyre_dense(gradient, GYRE_DTYPE_F32, 1, 1, t->kv_heads, t->numbers);
         status = gyre_polar_rotate_gradient(
-            &rotation, GYRE_ARGS(gyre_rotate_gradient_args, .positions = &positions, .in = from, .dout = to, .din = din[i]),
+            &rotation, GYRE_ARGS(gyre_rotate_gradient_args, .positions = &still, .in = from, .dout = to, .din = d->in[i]),
             i ? &phases : NULL, NULL, err);
     }
     return status;
@@ -125,8 +136,8 @@ static gyre_fourier_rotation series_of(const gyre_trained_heads *t, int64_t call
     return rotation;
 }
 
-gyre_status gyre_fourier_heads(const gyre_trained_heads *t, gyre_direction direction, const gyre_positions *positions,
-                               const gyre_view in[2], const gyre_view out[2], const gyre_exec *exec, gyre_error *err) {
+static gyre_status multiply_heads(const gyre_trained_heads *t, gyre_direction direction, const gyre_positions *positions,
+                                  const gyre_view in[2], const gyre_view out[2], const gyre_exec *exec, gyre_error *err) {
     gyre_status status = GYRE_OK;
     for (int i = 0; i < 2; i++) {
         const int64_t calls = fourier_calls(t, &in[i]);
@@ -143,15 +154,22 @@ gyre_status gyre_fourier_heads(const gyre_trained_heads *t, gyre_direction direc
     return status;
 }
 
-gyre_status gyre_fourier_heads_gradient(const gyre_trained_heads *t, const gyre_positions *positions, const gyre_view in[2],
-                                        const gyre_view dout[2], float *gradient, gyre_error *err) {
+static gyre_status fourier_forward(const gyre_trained_heads *t, const gyre_positions *positions,
+                                   const gyre_head_views *heads, const gyre_exec *exec, gyre_error *err) {
+    return multiply_heads(t, GYRE_DIRECTION_FORWARD, positions, heads->in, heads->out, exec, err);
+}
+
+static gyre_status fourier_gradient(const gyre_trained_heads *t, const gyre_positions *positions,
+                                    const gyre_head_views *heads, const gyre_head_views *d, float *gradient,
+                                    gyre_error *err) {
     gyre_status status = GYRE_OK;
     for (int i = 0; i < 2; i++) {
-        const int64_t calls = fourier_calls(t, &in[i]);
+        const int64_t calls = fourier_calls(t, &heads->in[i]);
         for (int64_t call = 0; call < calls && !status; call++) {
             const gyre_fourier_rotation rotation = series_of(t, calls, call);
             const int64_t *shape = rotation.cosines.shape;
-            const gyre_cview x = gyre_const(fourier_part(t, &in[i], call)), dx = gyre_const(fourier_part(t, &dout[i], call));
+            const gyre_cview x = gyre_const(fourier_part(t, &heads->in[i], call)),
+                             dx = gyre_const(fourier_part(t, &d->out[i], call));
             gyre_fourier_gradients to = GYRE_INIT(gyre_fourier_gradients);
             to.cosines = gyre_dense(gradient + fourier_offset(t, call, 0), GYRE_DTYPE_F32, 1, shape[1], shape[2], shape[3]);
             to.sines = gyre_dense(gradient + fourier_offset(t, call, 1), GYRE_DTYPE_F32, 1, shape[1], shape[2], shape[3]);
@@ -160,5 +178,20 @@ gyre_status gyre_fourier_heads_gradient(const gyre_trained_heads *t, const gyre_
                 err);
         }
     }
-    return status;
+    return status ? status : multiply_heads(t, GYRE_DIRECTION_ADJOINT, positions, d->out, d->in, NULL, err);
+}
+
+/* -- the list -- */
+
+static const gyre_head_part parts[] = {
+    {GYRE_LAYER_PART_FREQUENCIES, GYRE_WEIGHT_FREQUENCIES, .forward = frequencies_forward, .gradient = frequencies_gradient},
+    {GYRE_LAYER_PART_POLAR, GYRE_WEIGHT_KEY_PHASES, .resizes = 1, .reads_in = 1, .forward = polar_forward,
+     .gradient = polar_gradient},
+    {GYRE_LAYER_PART_FOURIER, GYRE_WEIGHT_FOURIER_COSINES, .reads_in = 1, .forward = fourier_forward,
+     .gradient = fourier_gradient}};
+
+const gyre_head_part *gyre_head_part_of(int64_t layer_parts) {
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        if (layer_parts & parts[i].part) return &parts[i];
+    return NULL;
 }

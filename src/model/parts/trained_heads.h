@@ -1,9 +1,11 @@
-/* trained_heads.h: queries and keys of a layer with a trained rotation: frequencies or series of its rotation, phases of
- * polar coordinates. */
+/* trained_heads.h: parts of a layer that make queries and keys of attention from those of the projections: trained
+ * frequencies or series of its rotation, polar coordinates.  Who runs a layer, to read or to train, need not know which. */
 #ifndef GYRE_MODEL_TRAINED_HEADS_H
 #define GYRE_MODEL_TRAINED_HEADS_H
 #include "gyre/gyre_model.h"
 #include "gyre/gyre_trained.h"
+
+struct gyre_head_part;
 
 /* What the layers of a model with Fourier series share. */
 typedef struct gyre_fourier_terms {
@@ -14,38 +16,33 @@ typedef struct gyre_fourier_terms {
 
 /* The numbers of a layer, one row for each key head and the query heads that share it. */
 typedef struct gyre_trained_heads {
+    const struct gyre_head_part *part; /* NULL = the layer has none */
     int64_t kv_heads, numbers;
     gyre_layout layout;                /* of pairs */
     const float *data;                 /* [kv_heads][numbers]; of series [2][kv_heads][terms][series], cosines and sines */
     const gyre_fourier_terms *fourier; /* NULL = no series */
 } gyre_trained_heads;
 
-/* qk[0], qk[1] = queries and keys, rotated in place by trained frequencies, or rotated back (ADJOINT).  Views [batch,
- * token, heads, head_dim].  Errors: those of gyre_trained_rotate. */
-gyre_status gyre_rotate_heads(const gyre_trained_heads *t, gyre_direction direction, const gyre_positions *positions,
-                              const gyre_view qk[2], const gyre_exec *exec, gyre_error *err);
-/* gradient[kv_heads][numbers] += that of the frequencies, given what gyre_rotate_heads wrote and the gradient to it.
- * Errors: those of gyre_trained_rotate_gradient. */
-gyre_status gyre_rotate_heads_gradient(const gyre_trained_heads *t, const gyre_positions *positions, const gyre_view qk[2],
-                                       const gyre_view dqk[2], float *gradient, gyre_error *err);
+/* Queries and keys: in of the projections, out of attention.  Views [batch, token, heads, channels]. */
+typedef struct gyre_head_views {
+    gyre_view in[2], out[2];
+} gyre_head_views;
 
-/* out[0], out[1] = queries and keys as complex numbers: magnitudes softplus(x), angles 0 and the phases of keys.  Positions
- * are not in them: the model's encoding rotates out.  in [batch, token, heads, dim], out [batch, token, heads, 2 dim].
- * Errors: those of gyre_polar_rotate. */
-gyre_status gyre_polar_heads(const gyre_trained_heads *t, const gyre_view in[2], const gyre_view out[2],
-                             const gyre_exec *exec, gyre_error *err);
-/* din = gradient to `in`, given dout; gradient[kv_heads][numbers] += that to the phases.
- * Errors: those of gyre_polar_rotate_gradient. */
-gyre_status gyre_polar_heads_gradient(const gyre_trained_heads *t, const gyre_view in[2], const gyre_view dout[2],
-                                      const gyre_view din[2], float *gradient, gyre_error *err);
-
-/* out[0], out[1] = queries and keys, their pairs multiplied by their series (FORWARD), or the gradient to `in` from that to
- * out (ADJOINT).  out may be in.  Views [batch, token, heads, head_dim].  Errors: those of gyre_fourier_rotate. */
-gyre_status gyre_fourier_heads(const gyre_trained_heads *t, gyre_direction direction, const gyre_positions *positions,
-                               const gyre_view in[2], const gyre_view out[2], const gyre_exec *exec, gyre_error *err);
-/* gradient, laid out as t->data, += that of the coefficients, given `in` and the gradient to out.
- * Errors: those of gyre_fourier_rotate_gradient. */
-gyre_status gyre_fourier_heads_gradient(const gyre_trained_heads *t, const gyre_positions *positions, const gyre_view in[2],
-                                        const gyre_view dout[2], float *gradient, gyre_error *err);
+typedef struct gyre_head_part {
+    int64_t part; /* its gyre_layer_part */
+    int tensor;   /* GYRE_WEIGHT_ of its numbers, the first of several */
+    int resizes;  /* 1: out has other channels than in, so it has its own memory; 0: out may be in */
+    int reads_in; /* 1: the gradient needs in; 0: only out */
+    /* out from in. */
+    gyre_status (*forward)(const gyre_trained_heads *t, const gyre_positions *positions, const gyre_head_views *heads,
+                           const gyre_exec *exec, gyre_error *err);
+    /* d->in = the gradient to heads->in, given d->out, that to heads->out; gradient, laid out as t->data, += that to the
+     * numbers.  d->in may be d->out where out may be in. */
+    gyre_status (*gradient)(const gyre_trained_heads *t, const gyre_positions *positions, const gyre_head_views *heads,
+                            const gyre_head_views *d, float *gradient, gyre_error *err);
+} gyre_head_part;
+/* out = the part among gyre_model_config.layer_parts that makes queries and keys, of which a model has at most one; NULL =
+ * none does. */
+const gyre_head_part *gyre_head_part_of(int64_t layer_parts);
 
 #endif
