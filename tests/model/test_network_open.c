@@ -439,6 +439,7 @@ static void test_unsupported_keys(void **state) {
         {"llama", "num_local_experts", "8", GYRE_EUNSUPPORTED}, {"qwen3", "num_experts", "8", GYRE_EUNSUPPORTED},
         {"phi", "qk_layernorm", "true", GYRE_EUNSUPPORTED}, {"stablelm", "use_qk_norm", "true", GYRE_EUNSUPPORTED},
         {"gpt2_plain", "scale_attn_by_inverse_layer_idx", "true", GYRE_EUNSUPPORTED}, {"gpt2_plain", "add_cross_attention", "true", GYRE_EUNSUPPORTED},
+        {"llama", "rope_config", "{\"imag\": true, \"imag_mode\": \"imag2\"}", GYRE_EUNSUPPORTED},
         {"bloom", "apply_residual_connection_post_layernorm", "true", GYRE_EUNSUPPORTED},
         {"gemma3", "use_bidirectional_attention", "true", GYRE_EUNSUPPORTED}, {"mpt", "attn_config.prefix_lm", "true", GYRE_EUNSUPPORTED},
         {"mpt", "attn_config.attn_type", "\"multiquery_attention\"", GYRE_EUNSUPPORTED}, {"mpt", "attn_config.qk_ln", "true", GYRE_EUNSUPPORTED},

@@ -612,6 +612,29 @@ static void test_clipped(void **state) {
     }
 }
 
+/* The object of the authors' class of Llama.  The rotation itself is a llama's. */
+static void test_imaginary(void **state) {
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        char file[512];
+        snprintf(file, sizeof file,
+                 "{'model_type':'llama','hidden_size':1024,'num_attention_heads':8,'rope_config':{'imag':%s,"
+                 "\n'imag_mode':'imag2'%s}}",
+                 i ? "true" : "false", i == 2 ? ",\n'factor':8" : "");
+        gyre_reading *r = read_rope(file, GYRE_PROFILE_REFERENCE, 0);
+        if (i)
+            assert_field(r->groups[0], "imaginary", "imag2", GYRE_ORIGIN_FILE, "rope_config.imag_mode", 2);
+        else
+            assert_null(find_field(r->groups[0], "imaginary"));
+        assert_int_equal(r->groups[0]->config.rope.scaling, GYRE_SCALING_NONE);
+        assert_int_equal(find_warning(r, "rope_config.factor: the scaling") != NULL, i == 2);
+        gyre_reading_free(r);
+        r = read_rope(file, GYRE_PROFILE_HF_5, 0);
+        assert_int_equal(find_warning(r, "transformers 5 has no imaginary heads (RoPE++)") != NULL, i > 0);
+        gyre_reading_free(r);
+    }
+}
+
 /* LongRoPE's start tokens, by the name of the released code's argument. */
 static void test_start_tokens(void **state) {
     (void)state;
@@ -659,6 +682,7 @@ int main(void) {
                                        cmocka_unit_test(test_warns),
                                        cmocka_unit_test(test_llama3_without_a_band),
                                        cmocka_unit_test(test_clipped),
+                                       cmocka_unit_test(test_imaginary),
                                        cmocka_unit_test(test_start_tokens),
                                        cmocka_unit_test(test_length_in_use)};
     return cmocka_run_group_tests(tests, NULL, NULL);

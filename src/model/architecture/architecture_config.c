@@ -342,6 +342,10 @@ static void reject_unsupported(const gyre_scope *s, unsigned traits, const gyre_
     for (size_t i = 0; i < sizeof flags / sizeof *flags; i++)
         if (!(traits & flags[i].unless) && gyre_scope_value(s, flags[i].key) && gyre_scope_bool(s, flags[i].key, 0))
             gyre_scope_fail(s, GYRE_EUNSUPPORTED, flags[i].key, "true: %s", flags[i].why);
+    const gyre_scope plus = gyre_scope_child(s, "rope_config");
+    if (gyre_scope_bool(&plus, "imag", 0))
+        gyre_scope_fail(s, GYRE_EUNSUPPORTED, "rope_config",
+                        "imag: true: imaginary heads are computed in models made here alone");
     reject_quantization(s, mixture);
     if (!mixture->routing.experts && (gyre_scope_value(s, "num_experts") || gyre_scope_value(s, "num_local_experts")))
         gyre_scope_fail(s, GYRE_EUNSUPPORTED, gyre_scope_value(s, "num_experts") ? "num_experts" : "num_local_experts",

@@ -454,7 +454,10 @@ void gyre_read_rope(const gyre_family *family, const gyre_scope *root) {
     const int is_read = gyre_profile_is_vllm(profile) || profile == GYRE_PROFILE_SGLANG || profile == GYRE_PROFILE_REFERENCE;
     if (gyre_scope_value(root, chunks) && !is_read)
         gyre_scope_warn(root, chunks, "%s: %s has no dual chunk attention", chunks, gyre_profile_program(profile));
-    if (profile != GYRE_PROFILE_REFERENCE) gyre_rope_warn_clip(root);
+    if (profile != GYRE_PROFILE_REFERENCE) {
+        gyre_rope_warn_clip(root);
+        gyre_rope_warn_imaginary(root);
+    }
     gyre_rope_group_layers(family, root, &dict, &division);
     for (int i = 0; i < division.kinds && !gyre_build_status(build); i++) {
         const gyre_layer_kind *kind = &division.kind[i];

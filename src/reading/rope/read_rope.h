@@ -93,6 +93,10 @@ void gyre_rope_read_clip(const gyre_rope_source *source, gyre_layer_group *group
 /* Warns that the profile's program does not support it, if the file asks for it. */
 void gyre_rope_warn_clip(const gyre_scope *root);
 
+/* -- rope_imaginary.c: the same for RoPE++ -- */
+void gyre_rope_read_imaginary(const gyre_rope_source *source, gyre_layer_group *group);
+void gyre_rope_warn_imaginary(const gyre_scope *root);
+
 /* -- rope_scalings.c: what transformers and the papers agree on -- */
 /* out = the build of the source. */
 gyre_build *gyre_rope_build_of(const gyre_rope_source *source);

@@ -183,5 +183,6 @@ void gyre_rope_as_reference(const gyre_rope_source *source, gyre_layer_group *gr
     types[i].read(source, group);
     (void)gyre_rope_read_chunks(source, group);
     gyre_rope_read_clip(source, group);
+    gyre_rope_read_imaginary(source, group);
     gyre_rope_warn_unread_keys(source, types[i].keys);
 }
