@@ -60,7 +60,12 @@ typedef enum gyre_layer_part {
      * position has no temperature.  Contexts accept any encoding that is valid for this part.  Not with any other part */
     GYRE_LAYER_PART_ADAPTIVE = 64,
     GYRE_LAYER_PART_ADAPTIVE_CONCAT = 128, /* with ADAPTIVE: in the form A + f([A, B]) */
-    GYRE_LAYER_PART_ADAPTIVE_ADD = 256     /* with ADAPTIVE: A + B + f(A + B); with a NOPE too, A + f(A) */
+    GYRE_LAYER_PART_ADAPTIVE_ADD = 256,    /* with ADAPTIVE: A + B + f(A + B); with a NOPE too, A + f(A) */
+    /* RoPE++, arXiv 2512.07525: the map of queries makes half of the heads.  Head 2 h of attention is head h of the map,
+     * and head 2 h + 1 the same rotated by -90 degrees: its scores are the imaginary part of the complex product of which
+     * RoPE takes the real part.  Both read one key head, so heads is a multiple of 2 kv_heads.  position is a ROPE over all
+     * channels of a head, under any scaling.  Not with rotates_input, POLAR, FREQUENCIES or FOURIER */
+    GYRE_LAYER_PART_IMAGINARY = 512
 } gyre_layer_part;
 typedef struct gyre_model_config {
     size_t size;         /* set by GYRE_INIT */
@@ -96,7 +101,7 @@ typedef struct gyre_model gyre_model;
  *     model.layers.N.self_attn.position_content.weight   u      [heads, head_dim]
  *     model.layers.N.self_attn.position_position.weight  v      [heads, head_dim]
  *
- * and those of layer_parts:
+ * With IMAGINARY, q_proj is [heads / 2 head_dim, model_dim].  Those of layer_parts:
  *
  *     model.layers.N.self_attn.fgate_proj.weight, .bias  FORGET_GATES  w [heads, model_dim], b [heads]
  *     model.layers.N.self_attn.key_phases.weight         POLAR         [kv_heads, head_dim], radians
@@ -286,7 +291,7 @@ GYRE_API GYRE_MUST_CHECK gyre_status gyre_context_watch(gyre_context *context, i
  * token: queries[t][heads][head_dim], keys[t][kv_heads][head_dim], with room for max_tokens, until the context is freed or
  * watching ends; NULL, NULL = stop watching.
  * Errors: EINVAL (no such layer, one of the two is NULL), EUNSUPPORTED (a window of gyre_context_stream is set; a model
- * that rotates keys before they are cached). */
+ * that rotates keys before they are cached, or has IMAGINARY). */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_context_watch_heads(gyre_context *context, int64_t layer, float *queries,
                                                               float *keys, gyre_error *err);
 /* out = bytes of keys, values, activations and scratch.  Half of a cache is address space that is never written. */

@@ -151,6 +151,8 @@ gyre_status gyre_context_watch_heads(gyre_context *context, int64_t layer, float
     if (context->window)
         return gyre_fail(err, GYRE_EUNSUPPORTED, "window: one of %lld tokens moves the keys (gyre_context_watch_heads)",
                          (long long)context->window);
+    if ((d->net->arch.layer_parts & GYRE_LAYER_PART_IMAGINARY) && queries)
+        return gyre_fail(err, GYRE_EUNSUPPORTED, "queries: each is two heads of attention (gyre_context_watch_heads)");
     if (gyre_decoder_rotates_before(d) && queries)
         return gyre_fail(err, GYRE_EUNSUPPORTED, "keys: are rotated before they are cached (gyre_context_watch_heads)");
     d->watched_queries = queries;

@@ -69,11 +69,23 @@ static gyre_status check_fourier(const gyre_model_config *c, const gyre_encoding
         "layer_parts: fourier needs 4 channels that rotate, and a whole revolution within the trained length (model)");
 }
 
+/* Pairs of real and imaginary heads; rotates: the encoding rotates queries and keys. */
+static gyre_status check_imaginary(const gyre_model_config *c, int rotates, gyre_error *err) {
+    const int64_t others = GYRE_LAYER_PART_POLAR | GYRE_LAYER_PART_FREQUENCIES | GYRE_LAYER_PART_FOURIER;
+    if (!(c->layer_parts & GYRE_LAYER_PART_IMAGINARY)) return GYRE_OK;
+    if (!rotates || c->position.rope.dim != c->head_dim || (c->layer_parts & others))
+        return gyre_fail(err, GYRE_EINVAL, "layer_parts: imaginary needs a rotation of all channels of a head (model)");
+    if (c->heads % (2 * c->kv_heads) == 0) return GYRE_OK;
+    return gyre_fail(err, GYRE_EINVAL,
+                     "layer_parts: imaginary needs heads that are a multiple of twice kv_heads, not %lld of %lld (model)",
+                     (long long)c->heads, (long long)c->kv_heads);
+}
+
 /* What the parts of layers need of the rest of the config. */
 static gyre_status check_parts(const gyre_model_config *c, const gyre_encoding *encoding, gyre_error *err) {
     const int64_t parts = GYRE_LAYER_PART_FORGET_GATES | GYRE_LAYER_PART_POLAR | GYRE_LAYER_PART_FREQUENCIES |
                           GYRE_LAYER_PART_FOURIER | GYRE_LAYER_PART_FOURIER_STILL | GYRE_LAYER_PART_CONTEXTUAL |
-                          GYRE_LAYER_PARTS_ADAPTIVE;
+                          GYRE_LAYER_PARTS_ADAPTIVE | GYRE_LAYER_PART_IMAGINARY;
     const gyre_config *p = &c->position;
     if (c->layer_parts & ~parts)
         return gyre_fail(err, GYRE_EINVAL, "layer_parts: %lld is not a set of gyre_layer_part (model)",
@@ -89,7 +101,8 @@ static gyre_status check_parts(const gyre_model_config *c, const gyre_encoding *
             err, GYRE_EINVAL,
             "layer_parts: trained_frequencies needs a plain rotation: trained frequencies take its place, so no "
             "method changes it (model)");
-    const gyre_status status = check_fourier(c, encoding, plain, err);
+    gyre_status status = check_imaginary(c, rotates, err);
+    if (!status) status = check_fourier(c, encoding, plain, err);
     return status ? status : check_own_attention(c, encoding, err);
 }
 

@@ -35,7 +35,7 @@ void gyre_network_free(gyre_network *network) {
 
 void gyre_network_set_layer_sizes(gyre_network *n, int64_t layer, int64_t head_dim, int64_t kv_heads) {
     const gyre_architecture *a = &n->arch;
-    const int64_t dim = head_dim, query = dim + a->query_vectors, heads = a->heads;
+    const int64_t dim = head_dim, query = dim + a->query_vectors, heads = gyre_projected_heads(a->layer_parts, a->heads);
     const int64_t value = a->layer_rules.heads_by_group ? dim : a->value_dim;
     gyre_network_layer *l = &n->layer[layer];
     if (a->qkv_layout == GYRE_QKV_INTERLEAVED) {

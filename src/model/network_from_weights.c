@@ -36,7 +36,7 @@ static int own_tensor(int64_t parts) {
 static void fill_layer(const weight_source *s, int64_t layer, gyre_network_layer *out) {
     const gyre_model_config *c = s->config;
     const gyre_weight_layout *l = s->layout;
-    const int64_t rows = c->heads * gyre_query_dim(c) + 2 * c->kv_heads * c->head_dim;
+    const int64_t rows = gyre_projected_heads(c->layer_parts, c->heads) * gyre_query_dim(c) + 2 * c->kv_heads * c->head_dim;
     *out = (gyre_network_layer){.attn_norm = norm_at(s, gyre_layer_tensor_offset(l, layer, GYRE_WEIGHT_ATTN_NORM)),
                                 .mlp_norm = norm_at(s, gyre_layer_tensor_offset(l, layer, GYRE_WEIGHT_MLP_NORM))};
     out->qkv[0] = affine_at(s, gyre_layer_tensor_offset(l, layer, GYRE_WEIGHT_Q), rows, c->model_dim);
@@ -45,7 +45,7 @@ static void fill_layer(const weight_source *s, int64_t layer, gyre_network_layer
     out->down = affine_at(s, gyre_layer_tensor_offset(l, layer, GYRE_WEIGHT_DOWN), c->model_dim, c->mlp_dim);
     const gyre_head_part *trained = gyre_head_part_of(c->layer_parts);
     const int own = own_tensor(c->layer_parts);
-    if (trained) out->trained = s->weights + gyre_layer_tensor_offset(l, layer, trained->tensor);
+    if (trained && trained->tensor >= 0) out->trained = s->weights + gyre_layer_tensor_offset(l, layer, trained->tensor);
     if (own >= 0) out->own = s->weights + gyre_layer_tensor_offset(l, layer, own);
     if (!(c->layer_parts & GYRE_LAYER_PART_FORGET_GATES)) return;
     out->forget_gate = affine_at(s, gyre_layer_tensor_offset(l, layer, GYRE_WEIGHT_FORGET_GATE), c->heads, c->model_dim);

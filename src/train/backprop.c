@@ -308,7 +308,8 @@ static gyre_status trained_gradient(gyre_backprop *b, const gyre_block *block, c
     const gyre_head_views heads = gyre_block_head_views(c, block->qkv, block->rotated_qk, b->rows, b->sequences),
                           d = gyre_block_head_views(c, b->dqkv, b->drotated, b->rows, b->sequences);
     if (!part) return GYRE_OK;
-    return part->gradient(&w->trained, &positions, &heads, &d, gradient_of(b, gradient, w->trained.data), &b->error);
+    float *to = w->trained.data ? gradient_of(b, gradient, w->trained.data) : NULL;
+    return part->gradient(&w->trained, &positions, &heads, &d, to, &b->error);
 }
 
 /* The gradients to queries, keys and values as attention took them, from that to its output; adds to those of tables and

@@ -8,7 +8,8 @@
 
 /* -- buffers -- */
 int64_t gyre_qkv_dim(const gyre_model_config *config) {
-    return config->heads * gyre_query_dim(config) + 2 * config->kv_heads * config->head_dim;
+    return gyre_projected_heads(config->layer_parts, config->heads) * gyre_query_dim(config) +
+           2 * config->kv_heads * config->head_dim;
 }
 
 enum { BLOCK_BUFFERS = 15 };
@@ -73,7 +74,7 @@ gyre_view gyre_block_gate_view(const gyre_model_config *config, double *sums, in
 }
 
 void gyre_block_qkv_views(const gyre_model_config *config, float *qkv, int64_t rows, int64_t batch, gyre_view views[3]) {
-    const int64_t heads[3] = {config->heads, config->kv_heads, config->kv_heads};
+    const int64_t heads[3] = {gyre_projected_heads(config->layer_parts, config->heads), config->kv_heads, config->kv_heads};
     const int64_t qkv_dim = gyre_qkv_dim(config);
     for (int i = 0; i < 3; i++) {
         const int64_t dim = i == 0 ? gyre_query_dim(config) : config->head_dim;

@@ -409,6 +409,9 @@ static void make_native(const char *name, gyre_kind kind, int64_t parts, void (*
     gyre_model_free(model);
 }
 
+static void halve_keys(gyre_model_config *c) {
+    c->kv_heads = c->heads / 2;
+}
 static void rotate_input(gyre_model_config *c) {
     c->rotates_input = 1;
 }
@@ -506,6 +509,7 @@ static void test_native_refused(void **state) {
                  {GYRE_KIND_ROPE, GYRE_LAYER_PART_POLAR, NULL, "polar: layers of a llama"},
                  {GYRE_KIND_ROPE, GYRE_LAYER_PART_FREQUENCIES, NULL, "trained_frequencies: layers of a llama"},
                  {GYRE_KIND_ROPE, GYRE_LAYER_PART_FOURIER, NULL, "fourier: layers of a llama"},
+                 {GYRE_KIND_ROPE, GYRE_LAYER_PART_IMAGINARY, halve_keys, "imaginary: layers of a llama"},
                  {GYRE_KIND_NOPE, GYRE_LAYER_PART_CONTEXTUAL, NULL, "contextual: layers of a llama"},
                  {GYRE_KIND_ALIBI, GYRE_LAYER_PART_ADAPTIVE, NULL, "adaptive: layers of a llama"},
                  {GYRE_KIND_ROPE, 0, rotate_input, "rotates_input: layers of a llama"},

@@ -206,6 +206,7 @@ static void parts_have_the_same_bits_however_cut(void **state) {
         gyre_kind kind;
         int64_t parts;
     } cases[] = {{GYRE_KIND_ROPE, GYRE_LAYER_PART_FOURIER},
+                 {GYRE_KIND_ROPE, GYRE_LAYER_PART_IMAGINARY},
                  {GYRE_KIND_NOPE, GYRE_LAYER_PART_CONTEXTUAL},
                  {GYRE_KIND_KERPLE, GYRE_LAYER_PART_ADAPTIVE},
                  {GYRE_KIND_ALIBI, GYRE_LAYER_PART_ADAPTIVE | GYRE_LAYER_PART_ADAPTIVE_ADD}};
@@ -385,7 +386,7 @@ static void experiments_refused(void **state) {
         {GYRE_KIND_LEARNED, 1, 0, 0, 0, "position_form: needs a sinusoid"},
         {GYRE_KIND_DEBERTA, 0, 1, 0, 0, "shared_tables: the tables of deberta"},
         {GYRE_KIND_ALIBI, 0, 0, 1, 0, "rotates_input: needs a plain rotation"},
-        {GYRE_KIND_NOPE, 0, 0, 0, 512, "layer_parts: 512 is not a set of gyre_layer_part"},
+        {GYRE_KIND_NOPE, 0, 0, 0, 1024, "layer_parts: 1024 is not a set of gyre_layer_part"},
         {GYRE_KIND_NOPE, 0, 0, 0, GYRE_LAYER_PART_POLAR, "layer_parts: polar needs a rotation"},
         {GYRE_KIND_ROPE, 0, 0, 1, GYRE_LAYER_PART_POLAR, "layer_parts: polar needs a rotation"},
         {GYRE_KIND_ALIBI, 0, 0, 0, GYRE_LAYER_PART_FREQUENCIES, "layer_parts: trained_frequencies needs a plain"},
@@ -394,6 +395,9 @@ static void experiments_refused(void **state) {
         {GYRE_KIND_NOPE, 0, 0, 0, GYRE_LAYER_PART_FOURIER, "layer_parts: fourier needs a plain"},
         {GYRE_KIND_ROPE, 0, 0, 1, GYRE_LAYER_PART_FOURIER, "layer_parts: fourier needs a plain"},
         {GYRE_KIND_ROPE, 0, 0, 0, GYRE_LAYER_PART_FOURIER | GYRE_LAYER_PART_FREQUENCIES, "fourier needs a plain"},
+        {GYRE_KIND_ALIBI, 0, 0, 0, GYRE_LAYER_PART_IMAGINARY, "layer_parts: imaginary needs a rotation"},
+        {GYRE_KIND_ROPE, 0, 0, 1, GYRE_LAYER_PART_IMAGINARY, "layer_parts: imaginary needs a rotation"},
+        {GYRE_KIND_ROPE, 0, 0, 0, GYRE_LAYER_PART_IMAGINARY | GYRE_LAYER_PART_POLAR, "imaginary needs a rotation"},
         {GYRE_KIND_ROPE, 0, 0, 0, GYRE_LAYER_PART_FOURIER_STILL, "layer_parts: fourier_still needs fourier"},
         {GYRE_KIND_ROPE, 0, 0, 0, GYRE_LAYER_PART_CONTEXTUAL, "layer_parts: contextual needs the encoding nope"},
         {GYRE_KIND_NOPE, 0, 0, 0, GYRE_LAYER_PART_CONTEXTUAL | GYRE_LAYER_PART_FORGET_GATES, "and no other part"},
@@ -418,6 +422,15 @@ static void experiments_refused(void **state) {
         c.layer_parts = wrong[i].parts;
         assert_int_equal(gyre_model_create(&m, &c, 1, &err), GYRE_EINVAL);
         if (!strstr(err.text, wrong[i].why)) fail_msg("%s, not %s", err.text, wrong[i].why);
+    }
+    for (int i = 0; i < 2; i++) { /* a real head and its imaginary head read one key head */
+        gyre_model_config c = tiny(GYRE_KIND_ROPE);
+        gyre_model *m = NULL;
+        gyre_error err = {0, ""};
+        c.layer_parts = GYRE_LAYER_PART_IMAGINARY;
+        c.heads = i ? 6 : c.kv_heads;
+        assert_int_equal(gyre_model_create(&m, &c, 1, &err), GYRE_EINVAL);
+        if (!strstr(err.text, "multiple of twice kv_heads")) fail_msg("%s", err.text);
     }
     for (int i = 0; i < 2; i++) {
         gyre_model_config c = tiny(GYRE_KIND_ALIBI);

@@ -176,6 +176,15 @@ static void check_threads(const gyre_train_options *o, const gyre_text *text) {
     gyre_trainer_free(one);
 }
 
+static const struct {
+    gyre_kind kind;
+    int64_t parts;
+} with_parts[] = {{GYRE_KIND_NOPE, GYRE_LAYER_PART_FORGET_GATES}, {GYRE_KIND_ROPE, GYRE_LAYER_PART_POLAR},
+                  {GYRE_KIND_ROPE, GYRE_LAYER_PART_FREQUENCIES},  {GYRE_KIND_ROPE, GYRE_LAYER_PART_FOURIER},
+                  {GYRE_KIND_ROPE, GYRE_LAYER_PART_IMAGINARY},    {GYRE_KIND_NOPE, GYRE_LAYER_PART_CONTEXTUAL},
+                  {GYRE_KIND_KERPLE, GYRE_LAYER_PART_ADAPTIVE},   {GYRE_KIND_FIRE, GYRE_LAYER_PART_ADAPTIVE}};
+enum { PARTS = sizeof with_parts / sizeof *with_parts };
+
 static void any_threads(void **state) {
     (void)state;
     int32_t ids[2000];
@@ -185,22 +194,11 @@ static void any_threads(void **state) {
     o = small_run(GYRE_KIND_DEBERTA); /* computed tables, gathered over the micro-batches of a group */
     o.batch = 32;
     check_threads(&o, &text);
-    o = small_run(GYRE_KIND_NOPE);
-    o.model.layer_parts = GYRE_LAYER_PART_FORGET_GATES;
-    check_threads(&o, &text);
-    o = small_run(GYRE_KIND_ROPE);
-    o.model.layer_parts = GYRE_LAYER_PART_POLAR;
-    check_threads(&o, &text);
-    o.model.layer_parts = GYRE_LAYER_PART_FREQUENCIES;
-    check_threads(&o, &text);
-    o.model.layer_parts = GYRE_LAYER_PART_FOURIER;
-    check_threads(&o, &text);
-    o = small_run(GYRE_KIND_NOPE);
-    o.model.layer_parts = GYRE_LAYER_PART_CONTEXTUAL;
-    check_threads(&o, &text);
-    o = small_run(GYRE_KIND_KERPLE);
-    o.model.layer_parts = GYRE_LAYER_PART_ADAPTIVE;
-    check_threads(&o, &text);
+    for (int i = 0; i < PARTS; i++) {
+        o = small_run(with_parts[i].kind);
+        o.model.layer_parts = with_parts[i].parts;
+        check_threads(&o, &text);
+    }
 }
 
 /* Each tensor changes, and the loss falls. */
@@ -229,22 +227,11 @@ static void every_kind_learns(void **state) {
     o.retrieval_fraction = 0;
     for (int i = 0; naive_case(i, 64, &o.model.position); i++)
         check_learns(&o, &text);
-    o = small_run(GYRE_KIND_NOPE);
-    o.model.layer_parts = GYRE_LAYER_PART_FORGET_GATES;
-    check_learns(&o, &text);
-    o = small_run(GYRE_KIND_ROPE);
-    o.model.layer_parts = GYRE_LAYER_PART_POLAR;
-    check_learns(&o, &text);
-    o.model.layer_parts = GYRE_LAYER_PART_FREQUENCIES;
-    check_learns(&o, &text);
-    o.model.layer_parts = GYRE_LAYER_PART_FOURIER;
-    check_learns(&o, &text);
-    o = small_run(GYRE_KIND_NOPE);
-    o.model.layer_parts = GYRE_LAYER_PART_CONTEXTUAL;
-    check_learns(&o, &text);
-    o = small_run(GYRE_KIND_FIRE);
-    o.model.layer_parts = GYRE_LAYER_PART_ADAPTIVE;
-    check_learns(&o, &text);
+    for (int i = 0; i < PARTS; i++) {
+        o = small_run(with_parts[i].kind);
+        o.model.layer_parts = with_parts[i].parts;
+        check_learns(&o, &text);
+    }
 }
 
 /* Phases that begin at both ends of -2 pi .. 0 stay inside. */

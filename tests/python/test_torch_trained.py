@@ -211,6 +211,24 @@ def test_attention_over_polar_coordinates() -> None:
     compare(out, scores.softmax(-1) @ v, given, doubles)
 
 
+def test_imaginary_heads() -> None:
+    """RoPE++: attention over q and -1j q as heads that share keys is the softmax of both parts of a complex product."""
+    d, tokens = 8, 7
+    q, k, v = (torch.randn(1, h, tokens, d, requires_grad=True) for h in (4, 2, 2))
+    rope = gyre.rope(d)
+    heads = torch.stack((q, torch.cat((q[..., d // 2 :], -q[..., : d // 2]), -1)), 2).flatten(1, 2)
+    out = gt.attention(heads, k, v, encoding=rope, causal=True)
+    doubles = [x.detach().double().requires_grad_() for x in (q, k, v)]
+    a, b = (torch.complex(x[..., : d // 2], x[..., d // 2 :]) for x in doubles[:2])
+    angles = torch.outer(torch.arange(tokens, dtype=torch.float64), frequencies(rope))
+    turned = torch.polar(torch.ones_like(angles), angles)
+    products = (a * turned) @ (b * turned).repeat_interleave(2, 1).conj().transpose(-1, -2) / math.sqrt(d)
+    scores = torch.stack((products.real, products.imag), 2).flatten(1, 2)
+    hidden = torch.ones(tokens, tokens, dtype=torch.bool).triu(1)
+    wanted = scores.masked_fill(hidden, -math.inf).softmax(-1) @ doubles[2].repeat_interleave(4, 1)
+    compare(out, wanted, [q, k, v], doubles)
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16, torch.bfloat16])
 def test_opcheck_polar_rotate(dtype: torch.dtype) -> None:
     x = torch.randn(2, 4, 3, 6).to(dtype).transpose(1, 2)

@@ -5,6 +5,8 @@
 #include "naive_head.h"
 #include "naive_positions.h"
 
+#include <complex.h>
+
 static inline void naive_norm(const naive *d, const double *gain, const double *x, double *y) {
     double mean = 0;
     for (int64_t i = 0; i < d->m->config.model_dim; i++)
@@ -174,6 +176,33 @@ static inline double naive_forgotten(const naive *d, const double *gates, const 
     return sum;
 }
 
+/* qkv[heads][dim], then keys and values, from the queries of half of the heads (Liu 2025): head 2 h is query h, and head
+ * 2 h + 1 the number that each pair of it is as a complex one, times -1j. */
+static inline void naive_imaginary(const naive *d, double *qkv) {
+    const gyre_model_config *c = &d->m->config;
+    const int64_t dim = c->head_dim, half = c->heads / 2 * dim;
+    memmove(qkv + 2 * half, qkv + half, (size_t)(2 * c->kv_heads * dim) * sizeof *qkv);
+    for (int64_t h = c->heads / 2 - 1; h >= 0; h--) {
+        double *real = qkv + 2 * h * dim, *imaginary = real + dim;
+        memmove(real, qkv + h * dim, (size_t)dim * sizeof *qkv);
+        for (int64_t i = 0; i < dim / 2; i++) {
+            const int interleaved = c->position.rope.layout == GYRE_LAYOUT_INTERLEAVED;
+            const int64_t x = interleaved ? 2 * i : i, y = interleaved ? 2 * i + 1 : i + dim / 2;
+            const double complex out = -I * (real[x] + I * real[y]);
+            imaginary[x] = creal(out);
+            imaginary[y] = cimag(out);
+        }
+    }
+}
+
+/* qkv = queries, keys and values of attention, before they rotate, for the normalized input y of a layer. */
+static inline void naive_project(const naive *d, const double *w, const double *y, double *qkv) {
+    const gyre_model_config *c = &d->m->config;
+    const int64_t heads = naive_has(d, GYRE_LAYER_PART_IMAGINARY) ? c->heads / 2 : c->heads;
+    naive_product(w, heads * gyre_query_dim(c) + 2 * c->kv_heads * c->head_dim, c->model_dim, y, qkv);
+    if (heads < c->heads) naive_imaginary(d, qkv);
+}
+
 static inline void naive_attend(const naive *d, const naive_scheme *scheme, int64_t layer, const double *qkv,
                                 const double *gates, int64_t m, double *out) {
     const gyre_model_config *c = &d->m->config;
@@ -225,7 +254,7 @@ static inline void naive_layer(const naive *d, int64_t layer, double *x) {
            *back = gate + 2 * c->mlp_dim;
     for (int64_t m = 0; m < d->n; m++) {
         naive_norm(d, w[GYRE_WEIGHT_ATTN_NORM], x + m * model_dim, y);
-        naive_product(w[GYRE_WEIGHT_Q], row, model_dim, y, qkv + m * row);
+        naive_project(d, w[GYRE_WEIGHT_Q], y, qkv + m * row);
         for (int64_t h = 0; h < c->heads && naive_forgets(d); h++)
             gates[m * c->heads + h] = naive_log_gate(d, layer, h, y);
         const int later = scheme.of.rotates || naive_has(d, GYRE_LAYER_PART_POLAR) ||
@@ -356,7 +385,9 @@ static inline int naive_experiment(int i, gyre_model_config *c) {
                  {GYRE_KIND_T5, ADAPTS},
                  {GYRE_KIND_FIRE, ADAPTS | GYRE_LAYER_PART_ADAPTIVE_CONCAT},
                  {GYRE_KIND_SANDWICH, ADAPTS | GYRE_LAYER_PART_ADAPTIVE_ADD},
-                 {GYRE_KIND_NOPE, ADAPTS | GYRE_LAYER_PART_ADAPTIVE_ADD}};
+                 {GYRE_KIND_NOPE, ADAPTS | GYRE_LAYER_PART_ADAPTIVE_ADD},
+                 {GYRE_KIND_ROPE, GYRE_LAYER_PART_IMAGINARY},
+                 {GYRE_KIND_ROPE, GYRE_LAYER_PART_IMAGINARY | GATES}};
     if (i >= (int)(sizeof cases / sizeof *cases)) return 0;
     const gyre_kind kind = cases[i].kind;
     c->position = (gyre_config){.kind = kind, .trained_length = c->position.trained_length};
@@ -371,11 +402,11 @@ static inline int naive_experiment(int i, gyre_model_config *c) {
         c->position.rope.factor = 3;
         c->position.rope.base = 50;
     }
-    if (i == 12) c->position.rope.base = 3;           /* more terms than series */
-    if (i == 15) c->position.score.max_positions = 5; /* fewer than there are tokens */
-    if (i > 16) c->position.score.hidden_units = 5;   /* 16: 32 */
-    if (i == 20) c->position.score.sinusoid_dim = 4;  /* biases small enough for units to change sides from key to key */
-    if (i == 9 || i == 11 || i == 13) c->position.rope.layout = GYRE_LAYOUT_INTERLEAVED;
+    if (i == 12) c->position.rope.base = 3;                   /* more terms than series */
+    if (i == 15) c->position.score.max_positions = 5;         /* fewer than there are tokens */
+    if (i > 16 && i < 22) c->position.score.hidden_units = 5; /* 16: 32 */
+    if (i == 20) c->position.score.sinusoid_dim = 4; /* biases small enough for units to change sides from key to key */
+    if (i == 9 || i == 11 || i == 13 || i == 23) c->position.rope.layout = GYRE_LAYOUT_INTERLEAVED;
     if (i == 11) c->position.rope.dim = c->head_dim / 2;
     if (i == 5) { /* an attention factor, so that the gradient is not the inverse; some channels stay */
         c->position.rope.attention_factor = 1.3;

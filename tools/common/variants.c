@@ -60,6 +60,7 @@ typedef struct changed_scheme {
     const char *name, *scheme;
     void (*modify)(gyre_config *config, const variant_params *s);
     int64_t layer_parts, rope_dim, position_form, shared_tables, rotates_input; /* rope_dim: 0 = all */
+    int64_t head_factor, key_divisor;                                           /* of heads and of key heads; 0 = 1 */
 } changed_scheme;
 
 static const changed_scheme changed[] = {
@@ -77,6 +78,8 @@ static const changed_scheme changed[] = {
     {"fope", "rope", .layer_parts = GYRE_LAYER_PART_FOURIER},
     {"fope-paper", "rope", .layer_parts = GYRE_LAYER_PART_FOURIER | GYRE_LAYER_PART_FOURIER_STILL},
     {"contextual", "nope", .layer_parts = GYRE_LAYER_PART_CONTEXTUAL},
+    {"rope++ec", "rope", .layer_parts = GYRE_LAYER_PART_IMAGINARY, .head_factor = 2},
+    {"rope++eh", "rope", .layer_parts = GYRE_LAYER_PART_IMAGINARY, .key_divisor = 2},
     /* "all" leaves these out: variants that answer questions of learners (docs/questions.md) rather than serve models, and
      * adapted biases, which send every pair of a query and a key through a network. */
     {"rope-dim-2", "rope", .rope_dim = 2},
@@ -242,6 +245,8 @@ void variant_model(const variant *v, gyre_model_config *model) {
     model->shared_tables = c->shared_tables;
     model->rotates_input = c->rotates_input;
     if (model->layer_parts & GYRE_LAYER_PART_POLAR) model->position.head_dim *= 2;
+    if (c->head_factor) model->position.heads = model->heads *= c->head_factor;
+    if (c->key_divisor) model->kv_heads /= c->key_divisor;
 }
 
 void variant_read(const char *option, const char *text, void *at) {

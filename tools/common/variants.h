@@ -5,7 +5,7 @@
 #include "report/report.h"
 #include "tools/common/methods.h"
 
-enum { MAX_VARIANTS = 48, VARIANT_NAME = 24, VARIANT_LIST = 768 };
+enum { MAX_VARIANTS = 64, VARIANT_NAME = 24, VARIANT_LIST = 1024 };
 
 typedef struct variant {
     const char *name;
@@ -35,7 +35,7 @@ gyre_status variants_parse(const char *list, variant out[MAX_VARIANTS], int *cou
 gyre_status variant_config(const variant *v, int64_t trained, int64_t longest, const method_betas *betas,
                            gyre_config *config);
 
-/* Sets what a variant changes in the model beside its encoding. */
+/* Sets what a variant changes in the model beside its encoding.  model: heads and head_dim are set. */
 void variant_model(const variant *v, gyre_model_config *model);
 
 /* *out = the sinusoid of the paper, whose rows have dim channels.  Errors: those of gyre_encoding_create. */

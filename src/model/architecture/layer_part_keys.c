@@ -10,10 +10,13 @@ typedef struct part_key {
 } part_key;
 
 /* Keys that are true. */
-static const part_key keys[] = {
-    {GYRE_LAYER_PART_FORGET_GATES, "forget_gates"},       {GYRE_LAYER_PART_POLAR, "polar"},
-    {GYRE_LAYER_PART_FREQUENCIES, "trained_frequencies"}, {GYRE_LAYER_PART_FOURIER, "fourier"},
-    {GYRE_LAYER_PART_FOURIER_STILL, "fourier_still"},     {GYRE_LAYER_PART_CONTEXTUAL, "contextual"}};
+static const part_key keys[] = {{GYRE_LAYER_PART_FORGET_GATES, "forget_gates"},
+                                {GYRE_LAYER_PART_POLAR, "polar"},
+                                {GYRE_LAYER_PART_FREQUENCIES, "trained_frequencies"},
+                                {GYRE_LAYER_PART_FOURIER, "fourier"},
+                                {GYRE_LAYER_PART_FOURIER_STILL, "fourier_still"},
+                                {GYRE_LAYER_PART_CONTEXTUAL, "contextual"},
+                                {GYRE_LAYER_PART_IMAGINARY, "imaginary"}};
 enum { KEYS = sizeof keys / sizeof *keys };
 
 /* Adapted biases have a key that names their form. */

@@ -29,7 +29,7 @@ static void part_specs(const gyre_model_config *c, gyre_tensor_spec *layer) {
 }
 
 static void layer_specs(const gyre_model_config *c, gyre_tensor_spec *layer) {
-    const int64_t q = c->heads * gyre_query_dim(c), kv = c->kv_heads * c->head_dim;
+    const int64_t q = gyre_projected_heads(c->layer_parts, c->heads) * gyre_query_dim(c), kv = c->kv_heads * c->head_dim;
     layer[GYRE_WEIGHT_ATTN_NORM] = norm("input_layernorm", c->model_dim);
     layer[GYRE_WEIGHT_Q] = matrix("self_attn.q_proj", q, c->model_dim);
     layer[GYRE_WEIGHT_K] = matrix("self_attn.k_proj", kv, c->model_dim);

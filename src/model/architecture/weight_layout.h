@@ -89,6 +89,10 @@ static inline int64_t gyre_query_vectors_of(const gyre_model_config *c) {
 static inline int64_t gyre_query_dim(const gyre_model_config *c) {
     return c->head_dim + gyre_query_vectors_of(c);
 }
+/* out = query heads that the maps of a layer make, each of which is two heads of attention in models with IMAGINARY. */
+static inline int64_t gyre_projected_heads(int64_t layer_parts, int64_t heads) {
+    return layer_parts & GYRE_LAYER_PART_IMAGINARY ? heads / 2 : heads;
+}
 /* out = channels of queries in attention: the head_dim of the encoding. */
 static inline int64_t gyre_rotated_head_dim(const gyre_model_config *c) {
     return c->layer_parts & GYRE_LAYER_PART_POLAR ? 2 * c->head_dim : gyre_query_dim(c);

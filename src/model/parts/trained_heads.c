@@ -183,15 +183,16 @@ static gyre_status fourier_gradient(const gyre_trained_heads *t, const gyre_posi
 
 /* -- the list -- */
 
-static const gyre_head_part parts[] = {
-    {GYRE_LAYER_PART_FREQUENCIES, GYRE_WEIGHT_FREQUENCIES, .forward = frequencies_forward, .gradient = frequencies_gradient},
-    {GYRE_LAYER_PART_POLAR, GYRE_WEIGHT_KEY_PHASES, .resizes = 1, .reads_in = 1, .forward = polar_forward,
-     .gradient = polar_gradient},
-    {GYRE_LAYER_PART_FOURIER, GYRE_WEIGHT_FOURIER_COSINES, .reads_in = 1, .forward = fourier_forward,
-     .gradient = fourier_gradient}};
+static const gyre_head_part frequencies = {GYRE_LAYER_PART_FREQUENCIES, GYRE_WEIGHT_FREQUENCIES,
+                                           .forward = frequencies_forward, .gradient = frequencies_gradient};
+static const gyre_head_part polar = {GYRE_LAYER_PART_POLAR, GYRE_WEIGHT_KEY_PHASES,   .resizes = 1,
+                                     .reads_in = 1,         .forward = polar_forward, .gradient = polar_gradient};
+static const gyre_head_part fourier = {GYRE_LAYER_PART_FOURIER, GYRE_WEIGHT_FOURIER_COSINES, .reads_in = 1,
+                                       .forward = fourier_forward, .gradient = fourier_gradient};
+static const gyre_head_part *const parts[] = {&frequencies, &polar, &fourier, &gyre_head_part_imaginary};
 
 const gyre_head_part *gyre_head_part_of(int64_t layer_parts) {
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
-        if (layer_parts & parts[i].part) return &parts[i];
+        if (layer_parts & parts[i]->part) return parts[i];
     return NULL;
 }

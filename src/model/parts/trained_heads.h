@@ -1,5 +1,6 @@
 /* trained_heads.h: parts of a layer that make queries and keys of attention from those of the projections: trained
- * frequencies or series of its rotation, polar coordinates.  Who runs a layer, to read or to train, need not know which. */
+ * frequencies or series of its rotation, polar coordinates, imaginary heads.  Who runs a layer, to read or to train, need
+ * not know which. */
 #ifndef GYRE_MODEL_TRAINED_HEADS_H
 #define GYRE_MODEL_TRAINED_HEADS_H
 #include "gyre/gyre_model.h"
@@ -30,8 +31,8 @@ typedef struct gyre_head_views {
 
 typedef struct gyre_head_part {
     int64_t part; /* its gyre_layer_part */
-    int tensor;   /* GYRE_WEIGHT_ of its numbers, the first of several */
-    int resizes;  /* 1: out has other channels than in, so it has its own memory; 0: out may be in */
+    int tensor;   /* GYRE_WEIGHT_ of its numbers, the first of several; -1 = it trains none */
+    int resizes;  /* 1: out has other heads or channels than in, so it has its own memory; 0: out may be in */
     int reads_in; /* 1: the gradient needs in; 0: only out */
     /* out from in. */
     gyre_status (*forward)(const gyre_trained_heads *t, const gyre_positions *positions, const gyre_head_views *heads,
@@ -44,5 +45,7 @@ typedef struct gyre_head_part {
 /* out = the part among gyre_model_config.layer_parts that makes queries and keys, of which a model has at most one; NULL =
  * none does. */
 const gyre_head_part *gyre_head_part_of(int64_t layer_parts);
+
+extern const gyre_head_part gyre_head_part_imaginary;
 
 #endif
