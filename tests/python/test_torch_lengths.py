@@ -1,5 +1,5 @@
-"""RotaryEmbedding under scalings that follow the context length: nothing is read from a device, and the angles are those of
-transformers and of the core at each length."""
+"""RotaryEmbedding and patched models under scalings that follow the context length: nothing is read from a device, and the
+angles are those of transformers and of the core at each length."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import torch
 from gyre.torch import _device, _lengths
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch_models import config_of
+from torch_models import config_of, model_of
 from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding
 from transformers.models.phi3.modeling_phi3 import Phi3RotaryEmbedding
 
@@ -140,3 +140,98 @@ def test_a_table_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
     for length in (3, 70, 90):
         without_reading(lambda length=length: gt.RotaryEmbedding(SCALINGS["dynamic"], cached=100)(torch.zeros(1), torch.tensor([[length]])))
     assert made == [100]
+
+
+# -- patched models --
+
+# What patch needs in order to read nothing up to 300 tokens; the trained lengths are 128 and 64.
+PATCHES: dict[str, dict[str, int]] = {"phi3-longrope": {}, "llama-dynamic": {"cached": 300}}
+
+
+def length_model(name: str) -> torch.nn.Module:
+    return model_of(name, **({"max_position_embeddings": 64} if name == "llama-dynamic" else {}))
+
+
+def logits(model: torch.nn.Module, tokens: int) -> torch.Tensor:
+    """Two sequences of different positions, with a mask of each pair of tokens: to make one, transformers reads positions."""
+    at = torch.stack([torch.arange(tokens), torch.arange(tokens) // 2])
+    mask = torch.full((tokens, tokens), float("-inf")).triu(1).expand(2, 1, -1, -1)
+    ids = torch.arange(2 * tokens).reshape(2, -1) * 37 % 128
+    with torch.no_grad():
+        found: torch.Tensor = model(ids, attention_mask=mask, position_ids=at, use_cache=False)[0]
+    return found
+
+
+@pytest.mark.parametrize("name", PATCHES)
+def test_a_patched_model_reads_nothing(name: str) -> None:
+    model = length_model(name)
+    tokens = (3, 63, 64, 65, 128, 129, 300)
+    wanted = [logits(model, n) for n in tokens]
+    with gt.patch(model, **PATCHES[name]):
+        for n, right in zip(tokens, wanted, strict=True):
+            torch.testing.assert_close(without_reading(lambda n=n: logits(model, n)), right, rtol=1e-4, atol=1e-5)
+        if name == "llama-dynamic":
+            assert without_reading(lambda: logits(model, 301)).isnan().any()
+    with gt.patch(model), _device.forcing():  # with no table it reads, and has the same logits
+        torch.testing.assert_close(logits(model, 129), wanted[5], rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("forced", [False, True])
+@pytest.mark.parametrize("name", PATCHES)
+def test_a_patched_model_is_compiled_whole(name: str, forced: bool) -> None:
+    model = length_model(name)
+    wanted = {n: logits(model, n) for n in (64, 200)}
+    torch._dynamo.reset()
+    with gt.patch(model, **PATCHES[name]), _device.forcing(forced):
+        compiled = torch.compile(model, fullgraph=True, backend="aot_eager")
+        for n, right in wanted.items():
+            torch.testing.assert_close(logits(compiled, n), right, rtol=1e-4, atol=1e-5)
+    torch._dynamo.reset()
+
+
+@pytest.mark.parametrize("name", PATCHES)
+def test_a_patched_model_of_a_declared_length(name: str) -> None:
+    """Short texts are rotated by the frequencies of the declared length, as the core has them; nothing is read."""
+    model = length_model(name)
+    rotary = model.model.rotary_emb
+    encoding = gyre.Encoding.from_config(model.config)
+    q = k = torch.randn(2, 4, 9, encoding.head_dim)
+    at = positions_up_to(9, 1).repeat(1, 3)
+    plain = encoding.rotate(q, at, length=64)
+    wanted = encoding.rotate(q, at, length=250)
+    assert not torch.allclose(plain, wanted, atol=1e-3)
+    file = __import__(type(rotary).__module__, fromlist=["x"])
+    with gt.patch(model, length=250):
+        pair = model.model.rotary_emb(q, at)
+        for got in (file.apply_rotary_pos_emb(q, k, *pair), without_reading(lambda: file.apply_rotary_pos_emb(q, k, *pair))):
+            torch.testing.assert_close(got[0], wanted, rtol=2e-6, atol=2e-6)
+    for wrong in ({"length": -1}, {"cached": -1}, {"cached": 1.5}):
+        with pytest.raises(gyre.Error, match=f"{next(iter(wrong))}: is "):
+            gt.patch(model, **wrong)
+    assert model.model.rotary_emb is rotary
+
+
+@pytest.mark.parametrize("more", [{}, {"length": 99}], ids=["following", "declared"])
+@pytest.mark.parametrize("name", PATCHES)
+def test_a_patched_model_of_two_devices(name: str, more: dict[str, int]) -> None:
+    """Fake devices, so that a number that is read is an error; accelerate hands the results of the module to the second."""
+    from accelerate.utils import send_to_device
+
+    model = length_model(name)
+    with gt.patch(model, **PATCHES[name], **more), FakeTensorMode():
+        at, x = torch.empty(2, 9, dtype=torch.int64, device="cuda:0"), torch.empty(1, device="cuda:0", dtype=torch.bfloat16)
+        pair = model.model.rotary_emb(x, at)
+        file = __import__(type(model.model).__module__, fromlist=["x"])
+        for device, given in (("cuda:0", pair), ("cuda:1", send_to_device(pair, torch.device("cuda:1")))):
+            q, k = (torch.empty(2, heads, 9, 16, device=device, dtype=torch.bfloat16) for heads in (4, 2))
+            for got in file.apply_rotary_pos_emb(q, k, *given):
+                assert got.device == torch.device(device) and got.dtype == torch.bfloat16
+        assert pair[0].to(torch.float16) is pair[0] and pair[0].to("cuda:0") is pair[0]
+
+
+def test_a_patched_model_on_the_meta_device() -> None:
+    """It has shapes, under a scaling that follows the length too."""
+    model = length_model("phi3-longrope")
+    with gt.patch(model):
+        out = model.to("meta")(torch.zeros(1, 200, dtype=torch.int64, device="meta"))[0]
+    assert out.is_meta and out.shape == (1, 200, 128)

@@ -318,9 +318,12 @@ def has_doubles(device: torch.device) -> bool:
 
 
 def _angles(
-    positions: Tensor, spec: str, plan: Plan, length: int, role: str, dtype: torch.dtype
+    positions: Tensor, spec: str, length: int, role: str, dtype: torch.dtype, by: Increments | None
 ) -> tuple[Tensor, Tensor]:
     """cos and sin, attention factor and xPos's magnitude included: [tokens, pairs] or [batch, tokens, pairs]."""
+    plan = plan_of(spec, length)
+    if by is not None:
+        return phase_angles(positions, plan, by, dtype)
     if plan.high:
         high, low = (constant(part, torch.int64, positions) for part in (plan.high, plan.low))
         return phase_angles(positions, plan, Increments(high, low, plan.factor), dtype)
@@ -360,11 +363,10 @@ def _temperature_at(positions: Tensor, plan: Plan, dtype: torch.dtype) -> Tensor
     return steps.to(dtype).log1p() * slope + 1.0
 
 
-def cos_sin(positions: Tensor, spec: str, length: int) -> tuple[Tensor, Tensor]:
-    """As the operator gyre::cos_sin, without xPos's magnitudes; float32 [..., tokens, pairs]."""
-    spec = angles_alone(spec)
-    plan = plan_of(spec, length)
-    return _angles(positions, spec, plan, length, "query", torch.float32)
+def cos_sin(positions: Tensor, spec: str, length: int, by: Increments | None = None) -> tuple[Tensor, Tensor]:
+    """As the operator gyre::cos_sin, without xPos's magnitudes; float32 [..., tokens, pairs].  by: increments in place of the
+    encoding's at that length."""
+    return _angles(positions, angles_alone(spec), length, "query", torch.float32, by)
 
 
 # -- rotation --
@@ -443,8 +445,9 @@ def check_alike(q: Tensor, k: Tensor, layout: str) -> None:
 
 
 def _each(
-    tensors: tuple[tuple[str, Tensor, str], ...], positions: Tensor | None, first: int, spec: str, layout: str, back: bool, length: int
-) -> list[Tensor]:
+    tensors: tuple[tuple[str, Tensor, str], ...], positions: Tensor | None, first: int, spec: str, layout: str, back: bool, length: int,
+    by: Increments | None,
+) -> list[Tensor]:  # fmt: skip
     """Tensors by name and role, rotated at the same positions."""
     plan, letters = plan_of(spec, length), layout.replace("t", "s")
     for name, x, _ in tensors:
@@ -452,7 +455,7 @@ def _each(
     _, lead, _ = tensors[0]
     positions = positions_from(first, lead, letters) if positions is None else positions
     given = tuple(x for _, x, _ in tensors)
-    if _fused.takes(plan, *given):
+    if by is None and _fused.takes(plan, *given):
         turn = _fused.Turn(plan, letters, back, tensors[0][2])
         return list(_fused.rotate(turn, given, positions, constants_of(plan, lead)))
     found: list[Tensor] = []
@@ -461,7 +464,7 @@ def _each(
         dtype = torch.float64 if x.dtype == torch.float64 else torch.float32
         key = role if plan.by_role else "", dtype
         if plan.pairs and key not in angles:
-            angles[key] = _angles(positions, spec, plan, length, role, dtype)
+            angles[key] = _angles(positions, spec, length, role, dtype, by)
         heat = _temperature_at(positions, plan, dtype) if plan.temperature and role == "query" else None
         both = angles[key] if plan.pairs else (x, x)
         found.append(_turn(x, both, heat, plan, letters, back))
@@ -469,19 +472,21 @@ def _each(
 
 
 def rotate(
-    x: Tensor, positions: Tensor | None, first: int, spec: str, layout: str, role: str, direction: str, length: int
-) -> Tensor:
-    """As the operator gyre::rotate."""
-    return _each((("x", x, role),), positions, first, spec, layout, direction != "forward", length)[0]
+    x: Tensor, positions: Tensor | None, first: int, spec: str, layout: str, role: str, direction: str, length: int,
+    by: Increments | None = None,
+) -> Tensor:  # fmt: skip
+    """As the operator gyre::rotate; by: as in cos_sin."""
+    return _each((("x", x, role),), positions, first, spec, layout, direction != "forward", length, by)[0]
 
 
 def rotate_pair(
-    q: Tensor, k: Tensor, positions: Tensor | None, first: int, spec: str, layout: str, direction: str, length: int
-) -> tuple[Tensor, Tensor]:
-    """As the operator gyre::rotate_pair."""
+    q: Tensor, k: Tensor, positions: Tensor | None, first: int, spec: str, layout: str, direction: str, length: int,
+    by: Increments | None = None,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """As the operator gyre::rotate_pair; by: as in cos_sin."""
     check_alike(q, k, layout)
     both = (("q", q, "query"), ("k", k, "key"))
-    found = _each(both, positions, first, spec, layout, direction != "forward", length)
+    found = _each(both, positions, first, spec, layout, direction != "forward", length, by)
     return found[0], found[1]
 
 

@@ -17,7 +17,7 @@ from gyre.torch import _device
 from gyre.torch._device import Increments, Plan, constant, plan_of
 from gyre.torch._specs import encoding_of
 
-FOLLOWS = -1  # the context length is one past the largest position, and not below the trained length
+FOLLOWS = -1  # the context length is one past the largest position, and not below the trained length; operators read it
 
 
 def trained_length(spec: str) -> int:
@@ -36,6 +36,13 @@ _is_longrope: Callable[[str], bool] = _untyped.assume_constant_result(_is_longro
 def read_length(positions: Tensor, trained: int) -> int:
     """The context length in use; waits for the device."""
     return max(trained, int(positions.max()) + 1) if positions.numel() else trained
+
+
+def in_use(length: int, positions: Tensor | None, spec: str) -> int:
+    """The context length that an operator of the core computes for."""
+    if length != FOLLOWS or positions is None:
+        return length
+    return read_length(positions, trained_length(spec))
 
 
 def _make_table(spec: str, most: int, device: torch.device) -> tuple[Tensor, Tensor]:
@@ -78,22 +85,33 @@ def _of_two(length: Tensor, near: Plan, far: Plan, trained: int) -> tuple[Tensor
     return whole.index_select(0, row), constant((near.factor, far.factor), dtype, length).index_select(0, row)
 
 
-def cos_sin(positions: Tensor, spec: str, length: int, most: int) -> tuple[Tensor, Tensor]:
-    """As _device.cos_sin; length FOLLOWS: nothing is read under LongRoPE, nor up to a length of `most`, where that is past
-    the trained length.  A call with a position from `most` on then has NaN at all its positions."""
-    if length != FOLLOWS:
-        return _device.cos_sin(positions, spec, length)
-    spec = _device.angles_alone(spec)
+def increments(positions: Tensor, spec: str, most: int) -> Increments | None:
+    """Those at the length in use, without reading it: under LongRoPE, and for other scalings up to a length of `most`, where
+    that is past the trained length; for longer ones the factor is NaN.  None = the length must be read."""
     trained = _trained(spec)
     two = _is_longrope(spec)
     plan, far = plan_of(spec, trained), plan_of(spec, trained + 1)  # start tokens rotate otherwise in long contexts alone
     if not (plan.high and far.high) or not (two or most > trained) or positions.numel() == 0:
-        return _device.cos_sin(positions, spec, read_length(positions, trained))
+        return None
     used = positions.amax().long().reshape(1) + 1
     if two:
         whole, factor = _of_two(used, plan, far, trained)
     else:
         whole, factor = _by_length(used, spec, most)
     whole, factor = whole.select(0, 0), factor.select(0, 0)  # not by an index, which needs a device in fake tensors
-    by = Increments(whole >> 32 & 0xFFFFFFFF, whole & 0xFFFFFFFF, factor)
-    return _device.phase_angles(positions, plan, by, torch.float32)
+    return Increments(whole >> 32 & 0xFFFFFFFF, whole & 0xFFFFFFFF, factor)
+
+
+def following(positions: Tensor, spec: str, most: int) -> tuple[int, Increments | None]:
+    """(the trained length, increments of the length in use), or (the length in use, None) where it must be read."""
+    by = increments(positions, spec, most)
+    return (_trained(spec) if by is not None else read_length(positions, _trained(spec))), by
+
+
+def cos_sin(positions: Tensor, spec: str, length: int, most: int) -> tuple[Tensor, Tensor]:
+    """As _device.cos_sin, also where the length FOLLOWS."""
+    by = None
+    if length == FOLLOWS:
+        spec = _device.angles_alone(spec)
+        length, by = following(positions, spec, most)
+    return _device.cos_sin(positions, spec, length, by)

@@ -34,8 +34,7 @@ FORMS = ("half", "interleaved", "pairs", "complex")
     "gyre::cos_sin", mutates_args=(), schema="(Tensor positions, str encoding, SymInt length) -> (Tensor, Tensor)"
 )
 def _cos_sin(positions: Tensor, encoding: str, length: int) -> tuple[Tensor, Tensor]:
-    if length == _lengths.FOLLOWS:
-        length = _lengths.read_length(positions, _lengths.trained_length(encoding))
+    length = _lengths.in_use(length, positions, encoding)
     cosine, sine = encoding_of(encoding)._cos_sin(positions, pairs=True, length=length)
     return cosine.contiguous(), sine.contiguous()
 

@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from gyre._encoding import Encoding
 from gyre._errors import Error
 from gyre.torch import _device, _lengths
+from gyre.torch._device import Increments
 from gyre.torch._module import RotaryEmbedding, groups_of
 from gyre.torch._rotate import _rotate, _rotate_pair
 from gyre.torch._specs import encoding_of, spec_of
@@ -35,6 +36,8 @@ _running = threading.local()
 class Positions:
     """What a patched rotary module returns in place of cos and sin: positions, and how to rotate by them."""
 
+    by: Increments | None = None  # on a device, in place of those of the encoding at that length
+
     def __init__(self, positions: Tensor, spec: str, part_spec: str, dim: int, length: int) -> None:
         self.positions, self.spec, self.part_spec, self.dim, self.length = positions, spec, part_spec, dim, length
 
@@ -42,9 +45,16 @@ class Positions:
         """Of the whole head, or of its rotated channels alone, which some models cut out before."""
         return self.part_spec if channels == self.dim else self.spec
 
-    def to(self, *_: Any) -> Self:
-        """Itself: it has no device."""
-        return self
+    def to(self, *args: Any, **kwargs: Any) -> Positions:
+        """On another device, as accelerate hands it to the layers there; no type changes it."""
+        device = kwargs.get("device", args[0] if args and not isinstance(args[0], torch.dtype) else None)
+        device = device.device if isinstance(device, Tensor) else device
+        if device is None or torch.device(device) == self.positions.device:
+            return self
+        found = copy.copy(self)
+        found.positions = self.positions.to(device)
+        found.by = None if self.by is None else Increments(*(one.to(device) if isinstance(one, Tensor) else one for one in self.by))
+        return found
 
 
 def _part(encoding: Encoding) -> Encoding:
@@ -73,8 +83,8 @@ def at_rest(module: nn.Module) -> nn.Module:
 class _PatchedRotary(RotaryEmbedding):
     """Stands for a rotary module of transformers, which it keeps."""
 
-    def __init__(self, encoding: Any, original: nn.Module) -> None:
-        super().__init__(encoding)
+    def __init__(self, encoding: Any, original: nn.Module, cached: int = 0, length: int | None = None) -> None:
+        super().__init__(encoding, cached=cached, length=length)
         self._parts = {name: spec_of(_part(encoding_of(spec))) for name, spec in self._specs.items()}
         self._dims = {name: int(encoding_of(spec).config["rope.dim"]) for name, spec in self._specs.items()}
         self._wholes = {name: spec_of(whole(encoding_of(spec))) for name, spec in self._specs.items()}
@@ -93,19 +103,20 @@ class _PatchedRotary(RotaryEmbedding):
         positions = position_ids
         if positions.shape[-2] == 1:
             positions = positions[..., 0, :]  # one row for every sequence of the batch
-        length = self._length(name)
-        length = _lengths.read_length(positions, self._trained[name]) if length == _lengths.FOLLOWS else length
+        length, by = self._length(name), None
+        if length == _lengths.FOLLOWS and _device.takes(positions):
+            length, by = _lengths.following(positions, self._wholes[name], self.cached)
         found = Positions(positions, self._wholes[name], self._parts[name], self._dims[name], length)
+        found.by = by
         return found if self._complex else (found, found)
 
 
 def _rotated(found: Positions, tensors: tuple[Tensor, ...], layout: str) -> Any:
-    spec, on_device = found.spec_for(tensors[0].shape[-1]), _device.takes(tensors[0])
-    if len(tensors) == 1:
-        one = _device.rotate if on_device else _rotate
-        return one(tensors[0], found.positions, 0, spec, layout, "query", "forward", found.length)
-    both = _device.rotate_pair if on_device else _rotate_pair
-    return both(tensors[0], tensors[1], found.positions, 0, spec, layout, "forward", found.length)
+    given = (*tensors, found.positions, 0, found.spec_for(tensors[0].shape[-1]), layout)
+    rest = (*(("query",) if len(tensors) == 1 else ()), "forward", found.length)
+    if _device.takes(tensors[0]):
+        return (_device.rotate if len(tensors) == 1 else _device.rotate_pair)(*given, *rest, found.by)
+    return (_rotate if len(tensors) == 1 else _rotate_pair)(*given, *rest)
 
 
 def _parameters(function: Any) -> list[str]:
@@ -371,17 +382,24 @@ def _patch_tables(model: nn.Module, layers: list[nn.Module], profile: str, check
 # -- patch --
 
 
-def patch(model: nn.Module, *, profile: str = "hf-5", check: bool = True) -> Patch:
+def patch(
+    model: nn.Module, *, profile: str = "hf-5", check: bool = True, cached: int = 0, length: int | None = None
+) -> Patch:
     """Has a model of transformers rotate queries and keys with Gyre: one pass over memory, angles exact at any position.
 
     The rotary modules give positions in place of cos and sin, and apply_rotary_pos_emb of the model's file passes these on
     to gyre.torch.rotate_pair.  Other models of the same file are served as before.  Gradients, generation, KV caches and
-    torch.compile work as before; under a scaling that reads the context length, torch.compile breaks its graph.
+    torch.compile work as before.  Under a scaling that follows the context length, nothing is read from a device for
+    LongRoPE; dynamic NTK and YaRN need cached or length for that, and for a graph of torch.compile without a break.
 
     Args:
         model: on any device, one whose file has apply_rotary_pos_emb.
         profile: the program whose reading of the config counts.
         check: True = compare both ways on a small example first.
+        cached: on other devices than the processor, dynamic NTK and YaRN look their frequencies up by the length, in a table
+            of all lengths up to it, if it is past the trained length; a call with a position from `cached` on is NaN.
+        length: the context length in use, for scalings that follow it; None = one past the largest position of a call, or
+            the trained length.
 
     Returns a Patch: its remove(), leaving its `with`, or unpatch(model) end it.
 
@@ -400,9 +418,10 @@ def patch(model: nn.Module, *, profile: str = "hf-5", check: bool = True) -> Pat
         raise Error("EUNSUPPORTED", f"model: {type(model).__name__} has no rotary module with apply_rotary_pos_emb", "model")
     replaced: dict[str, _PatchedRotary] = {}
     for path, module in rotaries.items():
-        replaced[path] = _PatchedRotary(_encodings(model, path, module, profile), module)
-        if check:
-            _check(path, module, replaced[path], functions)
+        encodings = _encodings(model, path, module, profile)
+        replaced[path] = _PatchedRotary(encodings, module, cached, length)
+        if check:  # at the lengths of the example
+            _check(path, module, _PatchedRotary(encodings, module), functions)
     done = Patch(model, dict(rotaries), functions, _patch_tables(model, layers, profile, check) if layers else [])
     _install(functions)
     for path, new in replaced.items():

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from gyre._encoding import Encoding
 from gyre._errors import Error
-from gyre.torch import _device
+from gyre.torch import _device, _lengths
 from gyre.torch._specs import (
     check_device,
     check_fake,
@@ -45,6 +45,7 @@ def _rotate(
 ) -> Tensor:
     x, out = x.detach(), torch.empty_like(x, requires_grad=False)
     at = first if positions is None else positions
+    length = _lengths.in_use(length, positions, encoding)
     encoding_of(encoding).rotate(x, at, layout=layout, role=role, direction=direction, length=length, out=out)
     return out
 
@@ -83,6 +84,7 @@ def _rotate_pair(
     q, k = q.detach(), k.detach()
     outs = torch.empty_like(q), torch.empty_like(k)
     at = first if positions is None else positions
+    length = _lengths.in_use(length, positions, encoding)
     e = encoding_of(encoding)
     if direction == "forward":
         e.rotate_pair(q, k, at, layout=layout, length=length, out=outs)
