@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from gyre import _gyre
 from gyre._errors import Error, calling, path_text
+from gyre._guesses import Guessing, guess, named
 from gyre._results import Explanation, TableAudit
 
 FIELDS: dict[str, dict[str, Any]] = {field["name"]: field for field in _gyre.config_fields()}
@@ -180,7 +181,7 @@ def _brief(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) and float(f"{value:g}") == value else repr(value)
 
 
-class Encoding(_gyre.Encoding):
+class Encoding(_gyre.Encoding, metaclass=Guessing):
     """A position encoding, completely described.  It never changes; threads may share it.
 
     Make one with :meth:`from_config`, or with a function named after its kind: :func:`gyre.rope`, :func:`gyre.alibi` and
@@ -194,6 +195,7 @@ class Encoding(_gyre.Encoding):
         self._spec = json.dumps(self._config(False))
 
     @classmethod
+    @named
     def from_config(
         cls,
         source: Source | Any,
@@ -229,6 +231,11 @@ class Encoding(_gyre.Encoding):
         encoding = cls(**group["config"])
         encoding._reading = {**{k: v for k, v in reading.items() if k != "groups"}, **group}
         return encoding
+
+    def __getattr__(self, name: str) -> Any:
+        meant = guess(name, FIELDS) if not name.startswith("_") else None
+        hint = f"; did you mean {f'config[{meant!r}]' if meant in FIELDS else meant}?" if meant else ""
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{hint}", name=name, obj=self)
 
     # -- what it is --
 
@@ -318,6 +325,7 @@ class Encoding(_gyre.Encoding):
         """
         return numpy.array(self._slopes(length))
 
+    @named
     def cos_sin(
         self,
         positions: Any,

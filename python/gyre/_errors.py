@@ -8,6 +8,8 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from gyre._guesses import hint, hint_of_word
+
 _STATUS = {
     -1: "EINVAL",
     -2: "ESHAPE",
@@ -110,6 +112,12 @@ def make(status: int, text: str, field: str | None) -> Error:
     text = re.sub(r"(\d+ queries have no) q_pos,", r"\1 positions,", text)
     text = re.sub(r"(tokens before) k_end$", r"\1 key_end", text)
     text = text.replace("set context_length in the call or the config, or length_policy in the config", _LENGTH)
+    if found := re.search(r": is '([^']*)', not one of (.*)$", text):
+        text += hint_of_word(found[1], re.findall(r"[^', ]+", found[2]))
+    elif field and text.startswith(f"{field}: is not a field of a config"):
+        from gyre._encoding import FIELDS  # which imports this file
+
+        text += hint(field.replace("__", "."), FIELDS)
     if name == "EIO" and (field is None or field in _FILE_WORDS):
         text = text.removeprefix(f"{field}: ")
         text, field = f"path: {text}", "path"

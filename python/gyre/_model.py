@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from gyre import _command, _gyre
 from gyre._encoding import BY_LENGTH, Encoding, read
 from gyre._errors import Error, FileError, path_text
+from gyre._guesses import Guessing, named
 from gyre._results import Measurement, Result
 
 Text = str | os.PathLike[str] | Sequence[os.PathLike[str]]
@@ -206,7 +207,7 @@ def _count(value: Any, name: str, least: int, most: int, what: str) -> int:
 PREFILL = 512  # tokens of a prompt between two looks for Ctrl-C
 
 
-class Model:
+class Model(metaclass=Guessing):
     """A model's files: what its positions are, what it computes from tokens, and how well it predicts a text.
 
     Weights are mapped when they are first needed, and stay so as long as the object.
@@ -322,6 +323,7 @@ class Model:
         cache: str = ...,
         order: str = ...,
     ) -> Iterator[int]: ...
+    @named
     def generate(
         self,
         prompt: str | Ids,

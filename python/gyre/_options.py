@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -151,4 +152,5 @@ def of_kind(name: str) -> Callable[..., Encoding]:
     for kind in FIELDS["kind"]["names"]:
         if kind.replace("-", "_") == name:
             return function(kind, f"The scheme {kind!r} of docs/encodings.md.", members_of(kind, ["heads"]))
-    raise AttributeError(f"module 'gyre' has no attribute {name!r}{hint(name)}", name=name, obj=None)
+    known = sys.modules["gyre"].__all__
+    raise AttributeError(f"module 'gyre' has no attribute {name!r}{hint(name, known)}", name=name, obj=None)

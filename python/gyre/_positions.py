@@ -11,6 +11,7 @@ import numpy
 
 from gyre import _gyre
 from gyre._errors import Error
+from gyre._guesses import named
 
 A = TypeVar("A")
 
@@ -140,6 +141,7 @@ class Batch(_gyre.Batch):
     documents: int
     sequences: int
 
+    @named
     def __new__(
         cls,
         documents: Any = None,

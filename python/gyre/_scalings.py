@@ -9,6 +9,7 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
+from gyre._guesses import named
 from gyre._options import FIELDS, default_of, document, option_of, type_of
 
 
@@ -69,6 +70,7 @@ def _make(scaling: str) -> type[Scaling]:
     kind = dataclasses.make_dataclass(name, fields, bases=(Scaling,), frozen=True, kw_only=True, repr=False)
     kind.name = scaling
     kind.__module__ = "gyre"
+    kind.__init__ = named(kind.__init__)  # type: ignore[misc]
     kind.__doc__ = document(text, members.items(), conditions=False)
     return kind
 

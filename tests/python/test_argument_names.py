@@ -1,6 +1,8 @@
 """Errors in the names, the shapes and the layouts that a caller in Python knows, and what is refused rather than taken."""
 
+import importlib
 import inspect
+import re
 from pathlib import Path
 
 import gyre
@@ -189,27 +191,92 @@ def test_a_cache_takes_no_options_of_arrays() -> None:
                 call(x, **{name: None})
 
 
+MEANT = {  # a name from elsewhere: (an argument of these calls, what is meant)
+    "is_causal": (("attention", "torch.attention"), "causal"),
+    "attn_mask": (("attention", "torch.attention"), "mask"),
+    "cu_seqlens": (("attention", "torch.attention"), "query_starts and key_starts, which gyre.Batch.from_cu_seqlens has"),
+    "cu_seqlens_q": (("attention", "torch.attention"), "query_starts and key_starts, which gyre.Batch"),
+    "position_ids": (("attention", "torch.attention", "Encoding.rotate", "Encoding.cos_sin", "torch.rotate", "torch.rotate_pair"), "positions"),
+    "attention_mask": (("Batch", "attention", "torch.shard_attention"), "mask"),
+    "theta": (("rope", "xpos"), "base"),
+    "rope_theta": (("rope", "xpos"), "base"),
+    "rotary_dim": (("rope", "xpos"), "dim"),
+    "partial_rotary_factor": (("rope",), "dim, a number of channels"),
+    "layuot": (("rope", "torch.rotate", "torch.attention", "torch.rotate_layer"), "layout"),
+    "original_max_position_embeddings": (("rope", "Yarn", "LongRope"), "trained_length"),
+    "max_new_tokens": (("Model.generate",), "max_tokens"),
+    "frm": (("torch.RotaryEmbedding",), "form"),
+}
+
+
+@pytest.mark.parametrize("name", MEANT)
+def test_arguments_from_elsewhere(name: str) -> None:
+    x = np.zeros((1, 1, 4, 8), np.float32)
+    for path in MEANT[name][0]:
+        target: object = gyre
+        for part in path.split("."):
+            if part == "torch":
+                pytest.importorskip("torch")
+                importlib.import_module("gyre.torch")
+            target = getattr(target, part)
+        given = (ROPE, x) if path.startswith("Encoding") else (x,)
+        for wrong, text in ((name, f"{name}'; did you mean {MEANT[name][1]}"), ("nonsense", "nonsense'$")):
+            with pytest.raises(TypeError, match=f"unexpected keyword argument '{text}"):
+                target(*given[: 0 if path in ("Yarn", "LongRope") else 2], **{wrong: 1})  # type: ignore[operator]
+
+
 @pytest.mark.parametrize(
     ("call", "meant"),
     [
-        (lambda x: gyre.attention(x, x, x, is_causal=True), "causal"),
-        (lambda x: gyre.attention(x, x, x, attn_mask=x), "mask"),
-        (lambda x: gyre.attention(x, x, x, cu_seqlens=[0, 4]), "query_starts and key_starts, which gyre.Batch.from_cu_seqlens has"),
-        (lambda x: gyre.attention(x, x, x, cu_seqlens_q=[0, 4]), "query_starts and key_starts, which gyre.Batch"),
-        (lambda x: gyre.attention(x, x, x, position_ids=[0, 4]), "positions"),
-        (lambda x: gyre.rope(64, theta=1e6), "base"),
-        (lambda x: gyre.rope(64, rope_theta=1e6), "base"),
-        (lambda x: gyre.rope(64, rotary_dim=32), "dim"),
-        (lambda x: gyre.rope(64, partial_rotary_factor=0.5), "dim, a number of channels"),
-        (lambda x: gyre.rope(64, layuot="half"), "layout"),
+        (lambda: gyre.rope(64, scaling="YaRN", factor=2.0), "'yarn'"),
+        (lambda: gyre.rope(64, scaling="LongRoPE"), "'longrope'"),
+        (lambda: gyre.rope(64, scaling="dynamic_yarn"), "'dynamic-yarn'"),
+        (lambda: gyre.rope(64, layout="neox"), "'half'"),
+        (lambda: gyre.rope(64, layout="GPT-J"), "'interleaved'"),
+        (lambda: gyre.Encoding(kind="RoPE"), "'rope'"),
+        (lambda: gyre.Encoding.from_config({"model_type": "llama"}, profile="vLLM-2026.09"), "'vllm-2026.09'"),
+        (lambda: gyre.Encoding.from_config({"model_type": "llama"}, profile="transformers"), "'hf-5'"),
+        (lambda: gyre.Cache(ROPE, heads=1, max_tokens=1, dtype="bfloat_16"), "'bfloat16'"),
+        (lambda: gyre.Encoding(**{"kind": "rope", "head_dim": 64, "rope.theta": 1e4}), "rope.base"),
+        (lambda: gyre.rope(64).replace(theta=1e4), "rope.base"),
+        (lambda: gyre.rope(64).replace(rope__rotary_dim=32), "rope.dim"),
     ],
 )
-def test_names_from_elsewhere(call, meant) -> None:
-    x = np.zeros((1, 1, 4, 8), np.float32)
-    with pytest.raises(TypeError, match=f"; did you mean {meant}"):
-        call(x)
-    with pytest.raises(TypeError, match="unexpected keyword argument 'nonsense'$"):
-        gyre.attention(x, x, x, nonsense=1)
-    for name in ("from_pretrained", "inv_freq", "profiles", "kinds"):
-        with pytest.raises(AttributeError, match="; did you mean "):
-            getattr(gyre, name)
+def test_values_and_fields_from_elsewhere(call, meant) -> None:
+    with pytest.raises(gyre.Error, match=re.escape(f"; did you mean {meant}?") + "$"):
+        call()
+    for nonsense in (lambda: gyre.rope(64, scaling="qqqq"), lambda: gyre.rope(64).replace(qqqq=1), lambda: gyre.rope(64, layout=7)):
+        with pytest.raises(gyre.Error) as caught:
+            nonsense()
+        assert "did you mean" not in caught.value.text
+
+
+def test_attributes_from_elsewhere() -> None:
+    enc, model = gyre.rope(64), gyre.Model
+    for owner, name, meant in (
+        (gyre, "from_pretrained", "gyre.open for a model, gyre.Encoding.from_config"),
+        (gyre, "inv_freq", "frequencies()"),
+        (gyre, "profiles", "profile= of Encoding.from_config"),
+        (gyre, "kinds", "gyre.fields() for the fields of a config"),
+        (gyre, "YaRN", "Yarn?"),
+        (gyre, "RoPE", "rope?"),
+        (gyre, "longrope", "LongRope?"),
+        (gyre.Encoding, "from_pretrained", "gyre.open for a model"),
+        (model, "from_pretrained", "gyre.open for a model"),
+        (enc, "inv_freq", "frequencies()?"),
+        (enc, "theta", "config['rope.base']?"),
+        (enc, "base", "config['rope.base']?"),
+        (enc, "rotary_dim", "config['rope.dim']?"),
+    ):
+        with pytest.raises(AttributeError, match=re.escape(f"'{name}'; did you mean {meant}")):
+            getattr(owner, name)
+    for owner in (gyre, gyre.Encoding, model, enc):
+        with pytest.raises(AttributeError, match="has no attribute 'qqqq'$"):
+            owner.qqqq  # noqa: B018
+        assert not hasattr(owner, "__dlpack__")
+    torch = pytest.importorskip("torch")
+    importlib.import_module("gyre.torch")
+    with pytest.raises(AttributeError, match=r"'apply_rotary_pos_emb'; did you mean rotate_pair\?$"):
+        gyre.torch.apply_rotary_pos_emb  # noqa: B018
+    whole = torch.compile(lambda x: gyre.torch.rotate(x, enc, layout="bhsd"), fullgraph=True, backend="eager")
+    assert whole(torch.zeros(1, 1, 2, 64)).shape == (1, 1, 2, 64)

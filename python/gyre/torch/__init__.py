@@ -11,6 +11,9 @@ the processor.  Needs torch 2.4; audit, patch and register_attention need transf
 
 from __future__ import annotations
 
+from typing import Any as _Any
+
+from gyre._guesses import hint as _hint
 from gyre.torch._adaptive import adaptive_attention
 from gyre.torch._attention import attention, bias
 from gyre.torch._audit import Audit, Finding, audit
@@ -50,3 +53,7 @@ __all__ = [
     "trained_rotate",
     "unpatch",
 ]
+
+
+def __getattr__(name: str) -> _Any:
+    raise AttributeError(f"module 'gyre.torch' has no attribute {name!r}{_hint(name, __all__)}", name=name, obj=None)

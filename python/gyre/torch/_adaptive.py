@@ -11,6 +11,7 @@ from torch import Tensor
 from gyre import _gyre as core
 from gyre._encoding import Encoding
 from gyre._errors import Error
+from gyre._guesses import named
 from gyre.torch._specs import (
     REAL,
     check_core_device,
@@ -136,6 +137,7 @@ def _backward(ctx: Any, dout: Tensor, _: Any) -> tuple[Any, ...]:
 _attention.register_autograd(_backward, setup_context=_keep)
 
 
+@named
 def adaptive_attention(
     q: Tensor,
     k: Tensor,

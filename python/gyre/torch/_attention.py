@@ -12,6 +12,7 @@ from torch import Tensor
 from gyre import _gyre as core
 from gyre._encoding import Encoding
 from gyre._errors import Error
+from gyre._guesses import named
 from gyre.torch import _device, _scores
 from gyre.torch._specs import (
     LONG_REAL,
@@ -311,6 +312,7 @@ def split_tables(tables: Any) -> tuple[list[Tensor], list[str]]:
     return [tensor(tables, "tables")], [""]
 
 
+@named
 def attention(
     q: Tensor,
     k: Tensor,
@@ -469,6 +471,7 @@ def _backward_bias(ctx: Any, dscores: Tensor) -> tuple[Any, ...]:
 _bias.register_autograd(_backward_bias, setup_context=_keep_bias)
 
 
+@named
 def bias(
     encoding: Encoding,
     queries: Tensor | int,

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from gyre._encoding import Encoding
 from gyre._errors import Error
+from gyre._guesses import named
 from gyre.torch import _scores
 from gyre.torch._attention import sides_of, split_tables
 from gyre.torch._specs import dtype_text, is_whole, length_of, number, optional_tensor, spec_of, tensor, whole
@@ -62,6 +63,7 @@ def _sides(positions: Any, key_positions: Any, query_starts: Any, key_starts: An
     return _Tokens(positions, starts[0], "positions"), _Tokens(key_positions, starts[1], "key_positions")
 
 
+@named
 def score_mod(
     encoding: Encoding,
     *,
@@ -106,6 +108,7 @@ def score_mod(
     return add
 
 
+@named
 def mask_mod(
     *,
     causal: bool = False,

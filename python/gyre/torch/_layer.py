@@ -7,6 +7,7 @@ from torch import Tensor
 
 from gyre._encoding import Encoding
 from gyre._errors import Error
+from gyre._guesses import named
 from gyre.torch import _device, _fused
 from gyre.torch._rotate import rotate_pair
 from gyre.torch._specs import (
@@ -95,6 +96,7 @@ def _check_pages(pages: tuple[Tensor, Tensor], k: Tensor, v: Tensor | None, slot
             raise Error("EDTYPE", f"pages: those of {name} are of type {dtype_text(cache)}, not a real one", "pages")
 
 
+@named
 def rotate_layer(
     q: Tensor,
     k: Tensor,

@@ -12,6 +12,7 @@ from torch.utils._python_dispatch import is_in_torch_dispatch_mode
 from gyre import _encoding
 from gyre._encoding import Encoding
 from gyre._errors import Error
+from gyre._guesses import named
 from gyre.torch import _device, _lengths
 from gyre.torch._own import own_module
 from gyre.torch._specs import (
@@ -67,6 +68,7 @@ class RotaryEmbedding(nn.Module):
         model.model.rotary_emb = gyre.torch.RotaryEmbedding.from_config(model.config)
     """
 
+    @named
     def __init__(
         self, encoding: Encoding | Mapping[str, Encoding], *, form: str = "half", cached: int = 0, length: int | None = None
     ) -> None:

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from gyre._encoding import Encoding
 from gyre._errors import Error
+from gyre._guesses import named
 from gyre.torch import _device, _lengths
 from gyre.torch._specs import (
     check_device,
@@ -155,6 +156,7 @@ torch.library.register_vmap("gyre::rotate", lambda info, in_dims, *args: _each(i
 torch.library.register_vmap("gyre::rotate_pair", lambda info, in_dims, *args: _each(info, in_dims, _rotate_pair, 2, args))
 
 
+@named
 def rotate(
     x: Tensor,
     encoding: Encoding,
@@ -200,6 +202,7 @@ def rotate(
     return _linear(lambda x: (_rotate(x, *rest),), x)[0]
 
 
+@named
 def rotate_pair(
     q: Tensor,
     k: Tensor,

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from gyre._encoding import Encoding
 from gyre._errors import Error
+from gyre._guesses import named
 from gyre._positions import Shard, Shards
 from gyre.torch._attention import attention
 from gyre.torch._specs import REAL, SHORT_REAL, check_device, check_layout, check_rows, check_tensor, depends_on_length, tensor, whole
@@ -171,6 +172,7 @@ def _rank_of(shards: Shards, rank: int | None, group: Any, apart: bool) -> int:
     return at
 
 
+@named
 def shard_attention(
     q: Tensor,
     k: Tensor | Sequence[Tensor],
