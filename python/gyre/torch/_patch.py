@@ -53,7 +53,10 @@ class Positions:
             return self
         found = copy.copy(self)
         found.positions = self.positions.to(device)
-        found.by = None if self.by is None else Increments(*(one.to(device) if isinstance(one, Tensor) else one for one in self.by))
+        if self.by is not None:
+            high, low, factor = self.by
+            factor = factor.to(device) if isinstance(factor, Tensor) else factor
+            found.by = Increments(high.to(device), low.to(device), factor)
         return found
 
 
@@ -112,11 +115,12 @@ class _PatchedRotary(RotaryEmbedding):
 
 
 def _rotated(found: Positions, tensors: tuple[Tensor, ...], layout: str) -> Any:
-    given = (*tensors, found.positions, 0, found.spec_for(tensors[0].shape[-1]), layout)
-    rest = (*(("query",) if len(tensors) == 1 else ()), "forward", found.length)
-    if _device.takes(tensors[0]):
-        return (_device.rotate if len(tensors) == 1 else _device.rotate_pair)(*given, *rest, found.by)
-    return (_rotate if len(tensors) == 1 else _rotate_pair)(*given, *rest)
+    at, spec, length, on_device = found.positions, found.spec_for(tensors[0].shape[-1]), found.length, _device.takes(tensors[0])
+    if len(tensors) == 1:
+        one = functools.partial(_device.rotate, by=found.by) if on_device else _rotate
+        return one(tensors[0], at, 0, spec, layout, "query", "forward", length)
+    both = functools.partial(_device.rotate_pair, by=found.by) if on_device else _rotate_pair
+    return both(tensors[0], tensors[1], at, 0, spec, layout, "forward", length)
 
 
 def _parameters(function: Any) -> list[str]:
