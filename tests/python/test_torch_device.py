@@ -4,6 +4,7 @@ core, which tests of its own hold against formulas; and on fake tensors of a dev
 from __future__ import annotations
 
 import math
+import weakref
 from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
@@ -234,6 +235,59 @@ def test_nothing_of_a_device_is_read(name: str) -> None:
         gt.rotate(x, encoding, torch.empty(shape, dtype=torch.int64), length=length).sum().backward()
         assert x.grad is not None and x.grad.shape == x.shape
     assert not any(isinstance(one, torch._subclasses.fake_tensor.FakeTensor) for one in _device._made.values())
+
+
+class Operations(TorchDispatchMode):
+    """The names of what runs, and those of it that read numbers of the host, or give it some."""
+
+    HOST = ("lift_fresh", "_local_scalar_dense", "is_nonzero", "nonzero", "copy_", "masked_select")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.of_host: list[str] = []
+        self.count = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        name = str(func).removeprefix("aten.").partition(".")[0]
+        self.count += 1
+        if name in self.HOST or (name == "_to_copy" and (kwargs or {}).get("device") is not None):
+            self.of_host.append(name)
+        return func(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("name", list(EACH))
+def test_a_second_call_copies_nothing_from_the_host(name: str, forced: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that a CUDA graph can capture it: the first call has made what the others read."""
+    encoding, length = EACH[name]
+    monkeypatch.setattr(_device, "_made", {})
+    monkeypatch.setattr(_device, "made_tables", {})
+    q, k, at = torch.randn(2, 3, 6, 32), torch.randn(2, 1, 6, 32), positions_of(encoding, 6, far=False)
+    runs = []
+    for _ in range(2):
+        with Operations() as run:
+            got = gt.rotate_pair(q, k, encoding, at, length=length)
+        runs.append(run)
+    assert bool(runs[0].of_host) is (name != "nope") and not runs[1].of_host and runs[1].count
+    with _device.forcing(False):
+        for a, b, x in zip(got, gt.rotate_pair(q, k, encoding, at, length=length), (q, k), strict=True):
+            close(a, b, x)
+
+
+@pytest.mark.parametrize("name", ["plain", "start", "llama.cpp"])
+@pytest.mark.parametrize("captured", [False, True])
+def test_what_a_graph_captured_stays(name: str, captured: bool, forced: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A replay reads the same memory; other constants and tables are given up in time."""
+    encoding, length = EACH[name]
+    for of in ("_made", "made_tables", "_captured"):
+        monkeypatch.setattr(_device, of, {})
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: captured)
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
+    gt.rotate(torch.randn(1, 1, 6, 32), encoding, torch.arange(6), length=length)
+    made = [weakref.ref(one) for one in (*_device._made.values(), *_device.made_tables.values())]
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: False)
+    for i in range(300):
+        gt.rotate(torch.randn(1, 1, 1, 32), encoding.replace(rope__base=2.0 + i), torch.arange(1), length=length)
+    assert made and [one() is not None for one in made] == [captured] * len(made)
 
 
 def test_meta() -> None:

@@ -176,12 +176,20 @@ plan_of: Callable[[str, int], Plan] = _untyped.assume_constant_result(_plan_cons
 # What was made once for a device: the last few tables, and short lists of numbers.  Fake tensors, of a trace, are not kept.
 made_tables: dict[Any, Any] = {}
 _made: dict[Any, Tensor] = {}
+_captured: dict[int, Any] = {}  # what CUDA graphs read again when they are replayed
 
 
 def keep(kept: dict[Any, Any], key: Any, one: Any, most: int) -> None:
     while len(kept) >= most:
         kept.pop(next(iter(kept)), None)
     kept[key] = one
+
+
+def used(one: Any) -> Any:
+    """What was made, for a call; it stays where a CUDA graph captures the call."""
+    if torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing():
+        _captured[id(one)] = one
+    return one
 
 
 def _make_table(spec: str, length: int, role: str, dtype: torch.dtype, device: torch.device) -> Tensor:
@@ -211,7 +219,7 @@ def _table_rows(rows: Tensor, encoding: str, length: int, role: str, double: boo
     if table is None:
         table = _make_table(encoding, length, role, dtype, rows.device)
         keep(made_tables, key, table, 16)
-    return _rows(table, rows)
+    return _rows(used(table), rows)
 
 
 @_table_rows.register_fake
@@ -241,7 +249,7 @@ def constant(numbers: tuple[float, ...], dtype: torch.dtype, like: Tensor) -> Te
             found = torch.tensor(numbers, dtype=dtype, device=like.device)
         if not isinstance(found, FakeTensor):
             keep(_made, key, found, 256)
-    return found
+    return found if isinstance(found, FakeTensor) else used(found)
 
 
 def constants_of(plan: Plan, like: Tensor) -> tuple[Tensor, Tensor, Tensor]:

@@ -66,6 +66,7 @@ def _by_length(length: Tensor, encoding: str, most: int) -> tuple[Tensor, Tensor
     if table is None:
         table = _make_table(encoding, most, length.device)
         _device.keep(_device.made_tables, key, table, 16)
+    _device.used(table)
     row = (length - trained_length(encoding)).clamp(0, len(table[1]) - 1)
     return table[0].index_select(0, row), table[1].index_select(0, row)
 

@@ -120,7 +120,7 @@ def table_in(model):
 
             return path, Table(rows_of)
         if hasattr(module, "embed_positions") and hasattr(source, "create_sinusoidal_positions"):
-            dim = module.rotary_dim or module.embed_dim
+            dim = module.embed_positions.shape[-1]
             return path, Table(lambda rows, source=source, dim=dim: source.create_sinusoidal_positions(rows, dim))
     return None
 
