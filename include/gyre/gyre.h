@@ -56,7 +56,7 @@ typedef struct gyre_attention_dense_args {
     const void *q;                 /* [batch][queries][heads][head_dim] */
     const void *k, *v;             /* [batch][keys][kv_heads][head_dim] */
     void *out;                     /* shaped as q */
-    gyre_dtype dtype;              /* of all four: F32, F16 or BF16 */
+    gyre_dtype dtype;              /* of all four: F32, F16, BF16 or F64 */
     int64_t batch, queries;        /* 0 = nothing to compute */
     int64_t keys;                  /* 0 = none: out is zeros */
     int64_t heads;                 /* needed (ESHAPE) */

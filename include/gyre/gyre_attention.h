@@ -113,7 +113,8 @@ typedef struct gyre_attention_args {
     const gyre_encoding *encoding; /* NULL = none, or applied before */
     const gyre_tables *tables;     /* NULL = none */
     gyre_cview q, k, v;            /* [batch, query or key, head, channel], each F32, F16 or BF16; k and v also in blocks,
-                                    * Q8_0 or Q4_0 (not in the gradient); query heads are a multiple of key heads; needed */
+                                    * Q8_0 or Q4_0 (not in the gradient); or all F64, as are out, lse and dout then;
+                                    * query heads are a multiple of key heads; needed */
     gyre_positions q_pos, k_pos;   /* q_pos.context_length is that of the call; 0 = by length_policy.  That of k_pos is
                                     * ignored.  All 0 = positions 0, 1, 2, ... (over a cache: the last tokens) */
     double scale;                  /* of q.k, q.A and k.B; finite as a float; 0 = 1 / sqrt(head_dim), DeBERTa:
@@ -130,14 +131,16 @@ typedef struct gyre_attention_args {
     int64_t window_after;
     int64_t sinks;          /* keys at positions below this are visible outside the window: StreamingLLM, arXiv 2309.17453.
                              * BY_ORDER: the first keys, from k_first on.  0 = none */
-    gyre_cview mask;        /* F32, F16 or BF16 [batch, query, query heads, key], added to scores; -infinity = masked.
+    gyre_cview mask;        /* F32, F16 or BF16, with q in F64 also F64, [batch, query, query heads, key], added to scores;
+                             * -infinity = masked.
                              * Stride 0 broadcasts.  data NULL = none.  Packed: [1, all queries, query heads, keys of the
                              * longest sequence], keys counted within their sequence */
-    gyre_cview sink_logits; /* F32 [1, 1, query heads, 1]: an additional logit without a key in each softmax: gpt-oss. data
-                             * NULL = none */
-    gyre_view out;          /* F32, F16 or BF16 [batch, query, query heads, channels of v]; needed, except with
+    gyre_cview sink_logits; /* F32, with q in F64 also F64, [1, 1, query heads, 1]: an additional logit without a key in each
+                             * softmax: gpt-oss.  data NULL = none */
+    gyre_view out;          /* F32, F16, BF16, or F64 as q, [batch, query, query heads, channels of v]; needed, except with
                              * part->state */
-    gyre_view lse;          /* F32 or F64 [batch, query, query heads, 1]: log-sum-exp of each row; data NULL = not wanted */
+    gyre_view lse;          /* F32 or F64, with q in F64 F64, [batch, query, query heads, 1]: log-sum-exp of each row; data
+                             * NULL = not wanted */
     const gyre_attention_batch *batch;
     const gyre_attention_gates *gates;
     const gyre_attention_dropout *dropout;
@@ -167,6 +170,9 @@ GYRE_API GYRE_MUST_CHECK gyre_status gyre_attention_scratch(const gyre_attention
  * bound (ALiBi, KERPLE, gates) are computed relative to the row's nearest visible key before rounding, so far keys keep
  * their differences.  Softcap needs the whole score, and loses them.  lse has the whole bias, rounded to float.
  * TAPA's phases are products of floats: error 2 pi |m - n|^exponent times that of (q_P . k_P) / sqrt(channels of P).
+ * F64: q, k, v and out are doubles, and so is all arithmetic: rotation, scores, softmax and biases, which are then not
+ * relative to a key.  For checks of gradients: it is slow.  Both orders are FIXED.  Not with part->state (EUNSUPPORTED), and
+ * not over a cache or pages (EDTYPE).  Weights are F32.
  * out, lse and weights may not overlap q, k, v, the mask, the sink logits or each other (EINVAL).  Only elements count, not
  * the memory between them: out may interleave with the rows of q.
  * Limits: at least 1 head, at most 65536 channels, other extents below 2^31 (ESHAPE).
@@ -278,15 +284,15 @@ GYRE_API GYRE_MUST_CHECK gyre_status gyre_attention_merge(const gyre_attention_m
 
 typedef struct gyre_attention_gradients {
     size_t size;                        /* set by GYRE_INIT */
-    gyre_cview dout;                    /* gradient of the loss for out: F32, F16 or BF16, shaped as out */
+    gyre_cview dout;                    /* gradient of the loss for out: F32, F16, BF16, or F64 as q, shaped as out */
     gyre_view dq, dk, dv;               /* shaped as q, k and v, each F32 or of the input's type: overwritten */
     const gyre_table_gradients *tables; /* for tables inside attention, and sink_logits: added to; NULL = none wanted */
     gyre_view dq_gates, dk_gates;       /* for gates: F32 or F64, shaped alike, overwritten.  The gradient for log gates is
                                          * gyre_gate_sums_gradient of both.  That of queries is 0 except for rounding,
                                          * softcap and sink logits, because a softmax is invariant to a shift of the row.
                                          * data NULL = not wanted */
-    int accumulate;  /* 1 = dq, dk and dv, which are F32, and the gradients for gates are added to; lse is F64 and, like out,
-                     * of all keys of the row */
+    int accumulate;  /* 1 = dq, dk and dv, which are F32 or F64, and the gradients for gates are added to; lse is F64 and,
+                     * like out, of all keys of the row */
     gyre_cview dlse; /* gradient of the loss for lse: F32 or F64, shaped as lse; that of a row without keys is not looked at.
                       * data NULL = 0 */
 } gyre_attention_gradients;

@@ -29,6 +29,16 @@ static gyre_status check_output(const request *call, gyre_error *err, const char
     return gyre_output_check(view, field, call->name, err);
 }
 
+/* 1: the call is in double.  Keys that are not in views have no doubles. */
+static int is_double(const request *call) {
+    return call->args->q.dtype == GYRE_DTYPE_F64 && !call->source;
+}
+
+/* out = the types of queries, values and what has their shape: `floats`, or F64 in a call in double. */
+static gyre_call_types types_of(const request *call, gyre_call_types floats) {
+    return is_double(call) ? GYRE_TYPES_F64 : floats;
+}
+
 /* -- numbers -- */
 
 static gyre_status check_integers(const request *call, gyre_error *err) {
@@ -70,12 +80,12 @@ static gyre_status check_reals(const request *call, gyre_error *err) {
 static gyre_status check_results(const request *call, gyre_error *err) {
     const gyre_attention_inputs *args = call->args;
     const int64_t *q = args->q.shape, out[4] = {q[0], q[1], q[2], args->v.shape[3]}, lse[4] = {q[0], q[1], q[2], 1};
-    gyre_status status = check_type(call, err, "out", args->out.dtype, GYRE_TYPES_FLOATS);
+    gyre_status status = check_type(call, err, "out", args->out.dtype, types_of(call, GYRE_TYPES_FLOATS));
     if (!status) status = gyre_shape_check(args->out.shape, out, "out", call->name, err);
     if (!status && gyre_view_elements(out) < 0)
         status = gyre_fail(err, GYRE_ESHAPE, "out: more elements than can be counted (%s)", call->name);
     if (status || !args->lse.data) return status;
-    status = check_type(call, err, "lse", args->lse.dtype, GYRE_TYPES_WIDE);
+    status = check_type(call, err, "lse", args->lse.dtype, types_of(call, GYRE_TYPES_WIDE));
     return status ? status : gyre_shape_check(args->lse.shape, lse, "lse", call->name, err);
 }
 
@@ -162,14 +172,16 @@ static gyre_status check_mask(const request *call, gyre_error *err) {
     const gyre_attention_inputs *args = call->args;
     const int64_t shape[4] = {args->q.shape[0], args->q.shape[1], args->q.shape[2], mask_keys(args)};
     if (!args->mask.data) return GYRE_OK;
-    return gyre_call_check_input(&args->mask, shape, GYRE_TYPES_FLOATS, "mask", call->name, err);
+    const gyre_call_types types = is_double(call) ? GYRE_TYPES_REALS : GYRE_TYPES_FLOATS;
+    return gyre_call_check_input(&args->mask, shape, types, "mask", call->name, err);
 }
 
 static gyre_status check_sink_logits(const request *call, gyre_error *err) {
     const gyre_cview *sinks = &call->args->sink_logits;
     const int64_t shape[4] = {1, 1, heads_of(call), 1};
     if (!sinks->data) return GYRE_OK;
-    return gyre_call_check_input(sinks, shape, GYRE_TYPES_F32, "sink_logits", call->name, err);
+    const gyre_call_types types = is_double(call) ? GYRE_TYPES_WIDE : GYRE_TYPES_F32;
+    return gyre_call_check_input(sinks, shape, types, "sink_logits", call->name, err);
 }
 
 static gyre_status check_weights(const request *call, gyre_error *err) {
@@ -249,6 +261,8 @@ static gyre_status check_state(const request *call, gyre_error *err) {
     const gyre_attention_inputs *args = call->args;
     const int64_t *q = args->q.shape, shape[4] = {q[0], q[1], q[2], 2 + args->v.shape[3]};
     if (!args->state.data) return GYRE_OK;
+    if (is_double(call))
+        return gyre_fail(err, GYRE_EUNSUPPORTED, "state: a call in F64 has all keys of its rows (%s)", call->name);
     const gyre_status status = gyre_call_check_result(&args->state, shape, GYRE_TYPES_F64, "state", call->name, err);
     if (status) return status;
     if (args->state.stride[3] != 1)
@@ -290,10 +304,15 @@ static gyre_status check_slope_values(const request *call, gyre_error *err) {
 
 static const char *const gradient_names[3] = {"dq", "dk", "dv"};
 
+/* 1: sums in it lose bits. */
+static int is_rounded(const gyre_view *view) {
+    return view->dtype != GYRE_DTYPE_F32 && view->dtype != GYRE_DTYPE_F64;
+}
+
 static gyre_status check_gradient_views(const request *call, gyre_error *err) {
     const gyre_gradient_views *g = call->gradient;
     const gyre_cview *like[3] = {&call->args->q, &call->args->k, &call->args->v};
-    gyre_status status = gyre_call_check_dout(g->dout, &call->args->out, GYRE_TYPES_FLOATS, call->name, err);
+    gyre_status status = gyre_call_check_dout(g->dout, &call->args->out, types_of(call, GYRE_TYPES_FLOATS), call->name, err);
     if (!status && g->dlse && g->dlse->data)
         status = gyre_call_check_input(g->dlse, call->args->lse.shape, GYRE_TYPES_WIDE, "dlse", call->name, err);
     for (int i = 0; i < 3 && !status; i++) {
@@ -305,7 +324,7 @@ static gyre_status check_gradient_views(const request *call, gyre_error *err) {
     }
     if (status || !call->args->accumulate) return status;
     for (int i = 0; i < 3; i++)
-        if (g->dqkv[i].dtype != GYRE_DTYPE_F32)
+        if (is_rounded(&g->dqkv[i]))
             return gyre_fail(err, GYRE_EDTYPE, "%s: element type %s is not F32, but it is added to (%s)", gradient_names[i],
                              gyre_dtype_text(g->dqkv[i].dtype), call->name);
     if (call->args->lse.data && call->args->lse.dtype != GYRE_DTYPE_F64)
@@ -439,7 +458,7 @@ gyre_status gyre_attention_check_segment(const request *call, const gyre_segment
     }
     if (status || !call->gradient || !segment->accumulate_dkv) return status;
     for (int i = 1; i < 3; i++) /* what is added to must not be rounded each time */
-        if (call->gradient->dqkv[i].dtype != GYRE_DTYPE_F32)
+        if (is_rounded(&call->gradient->dqkv[i]))
             return gyre_fail(err, GYRE_EDTYPE, "%s: element type %s is not F32, but %s (%s)", gradient_names[i],
                              gyre_dtype_text(call->gradient->dqkv[i].dtype),
                              call->args->q_pos_head_stride != 0 ? "query heads of a key head have different positions"
@@ -460,14 +479,14 @@ gyre_status gyre_attention_check_views(const gyre_attention_request *call, gyre_
     const gyre_attention_inputs *args = call->args;
     gyre_cview q = args->q, k = args->k, v = args->v;
     if (args->encoding && k.shape[3] == q.shape[3] - gyre_encoding_query_vectors(args->encoding)) q.shape[3] = k.shape[3];
-    const gyre_call_types types = call->gradient ? GYRE_TYPES_FLOATS : GYRE_TYPES_KEYS;
+    const gyre_call_types types = types_of(call, call->gradient ? GYRE_TYPES_FLOATS : GYRE_TYPES_KEYS);
     gyre_status status = GYRE_OK;
     if (!call->source) { /* a source reads its own types */
         status = gyre_call_check_blocks(&k, types, "k", call->name, err);
         if (!status) status = gyre_call_check_blocks(&v, types, "v", call->name, err);
     }
-    k.dtype = v.dtype = GYRE_DTYPE_F32;
-    if (!status) status = gyre_call_check_qkv(&q, &k, &v, GYRE_TYPES_FLOATS, call->name, err);
+    k.dtype = v.dtype = is_double(call) ? GYRE_DTYPE_F64 : GYRE_DTYPE_F32; /* their own are checked */
+    if (!status) status = gyre_call_check_qkv(&q, &k, &v, types_of(call, GYRE_TYPES_FLOATS), call->name, err);
     return status ? status : check_results(call, err);
 }
 

@@ -1,5 +1,6 @@
 /* attention_planner.c: decides how a segment is computed, and how much scratch that takes. */
 #include "attention/attention_planner.h"
+#include "attention/double/double_attention.h"
 #include "attention/forward/decode.h"
 #include "attention/forward/forward.h"
 #include "attention/forward/partials.h"
@@ -11,8 +12,6 @@
 #include "core/exec.h"
 #include "core/positions.h"
 #include "util/integers.h"
-
-#include <math.h>
 
 /* MAX_CONCURRENCY: limit on gyre_exec.concurrency.  More jobs are never useful, and task counts stay in range.
  * JOB_QUERY_BYTES, MAX_JOB_QUERY_TILES: query tiles of a job.  All of them are read for each tile of keys, so they should
@@ -60,8 +59,7 @@ static void measure(gyre_attention_plan *plan, const gyre_attention_inputs *args
     plan->query_tiles = (plan->queries + plan->tile_rows - 1) / plan->tile_rows;
     plan->key_tiles = (plan->keys + KEY_TILE - 1) / KEY_TILE;
     plan->items = q[0] * k[2];
-    const double terms = args->encoding ? args->encoding->score_terms : 1;
-    plan->scale = (float)(args->scale != 0 ? args->scale : 1 / sqrt((double)plan->part[0].count * terms));
+    plan->scale = (float)gyre_score_scale(plan);
     plan->by_order = args->causal == GYRE_CAUSAL_BY_ORDER;
     plan->fixed_order = args->order == GYRE_ORDER_FIXED && !plan->gradient;
     plan->continues = plan->fixed_order && args->state.data;
@@ -136,12 +134,15 @@ gyre_status gyre_attention_plan_make(gyre_attention_plan *plan, const gyre_segme
                                   .args = &segment->args,
                                   .source = &segment->source,
                                   .encoding = segment->args.encoding,
-                                  .gradient = gradient};
+                                  .gradient = gradient,
+                                  .is_double = segment->args.q.dtype == GYRE_DTYPE_F64};
     plan->kernels = plan->encoding ? gyre_kernels_beside(plan->encoding->kernels) : gyre_kernels_select();
     measure(plan, &segment->args);
-    plan->angle_bytes = gyre_attention_rotation_layout(plan, NULL);
+    plan->angle_bytes = plan->is_double ? 0 : gyre_attention_rotation_layout(plan, NULL);
     int counted = 1;
-    if (gradient) {
+    if (plan->is_double) {
+        gyre_double_measure(plan, concurrency);
+    } else if (gradient) {
         plan->jobs = gyre_min_i64(concurrency, plan->items);
         plan->key_buffer_bytes = gyre_key_buffers_layout(plan, NULL, NULL);
         plan->job_bytes = gyre_gradient_job_layout(plan, NULL, NULL);

@@ -78,7 +78,7 @@ typedef struct gyre_scheme {
     void (*bias_tile)(const gyre_encoding *encoding, const gyre_tables *tables, int64_t head, const gyre_bias_tile *tile);
     /* With encoding->product_channels: turns[j], j < n, is what the product of the other channels of a query at q and
      * a key at k[j] is multiplied by to be a phase in revolutions.  It depends on |k[j] - q| alone. */
-    void (*phase_row)(const gyre_encoding *encoding, int64_t q, const int64_t *k, int64_t n, float *turns);
+    void (*phase_row)(const gyre_encoding *encoding, int64_t q, const int64_t *k, int64_t n, double *turns);
 } gyre_scheme;
 
 #endif

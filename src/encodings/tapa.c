@@ -58,9 +58,9 @@ static double turns_at(const gyre_encoding *encoding, int64_t distance) {
     return encoding->fixed_table[lead] * encoding->fixed_table[NEAR + shift] * series;
 }
 
-static void phase_row(const gyre_encoding *encoding, int64_t q, const int64_t *k, int64_t n, float *turns) {
+static void phase_row(const gyre_encoding *encoding, int64_t q, const int64_t *k, int64_t n, double *turns) {
     for (int64_t j = 0; j < n; j++)
-        turns[j] = (float)turns_at(encoding, llabs(q - k[j]));
+        turns[j] = turns_at(encoding, llabs(q - k[j]));
 }
 
 const gyre_scheme gyre_scheme_tapa = {

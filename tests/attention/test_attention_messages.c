@@ -172,7 +172,12 @@ static void numbers_and_types(int gradient) {
     SAYS(GYRE_EINVAL, "scale: inf", a->scale = INFINITY);
     SAYS(GYRE_EINVAL, "softcap: -1 is neither 0 nor in", a->softcap = -1);
     SAYS(GYRE_EINVAL, "dropout: 1 is not in [0, 1)", a->dropout = 1);
-    SAYS(GYRE_EDTYPE, "q: element type F64 is not F32, F16 or BF16", a->q.dtype = GYRE_DTYPE_F64);
+    SAYS(GYRE_EDTYPE, "q: element type I32 is not F32, F16 or BF16", a->q.dtype = GYRE_DTYPE_I32);
+    SAYS(GYRE_EDTYPE, "k: element type F32 is not F64", a->q.dtype = GYRE_DTYPE_F64);
+    SAYS(GYRE_EDTYPE, "v: element type F32 is not F64", a->q.dtype = a->k.dtype = GYRE_DTYPE_F64);
+    SAYS(GYRE_EDTYPE, "out: element type F32 is not F64", a->q.dtype = a->k.dtype = a->v.dtype = GYRE_DTYPE_F64);
+    SAYS(GYRE_EDTYPE, "lse: element type F32 is not F64",
+         a->q.dtype = a->k.dtype = a->v.dtype = a->out.dtype = GYRE_DTYPE_F64);
     SAYS(GYRE_EDTYPE, "k: element type Q8 is not", a->k.dtype = GYRE_DTYPE_Q8);
     SAYS(GYRE_EDTYPE, "v: element type I32 is not", a->v.dtype = GYRE_DTYPE_I32);
     SAYS(GYRE_EDTYPE, "out: element type I64 is not", a->out.dtype = GYRE_DTYPE_I64);
@@ -313,6 +318,9 @@ static void forward_says_why(void **state) {
     SAYS(GYRE_EINVAL, "state: the last stride is 2, not 1",
          (a->state = gyre_dense(w, GYRE_DTYPE_F64, BATCH, QUERIES, HEADS, 2 * (DIM + 2)), a->state.shape[3] = DIM + 2,
           a->state.stride[3] = 2));
+    SAYS(GYRE_EUNSUPPORTED, "state: a call in F64 has all keys of its rows",
+         (a->q.dtype = a->k.dtype = a->v.dtype = a->out.dtype = a->lse.dtype = GYRE_DTYPE_F64,
+          a->state = gyre_dense(w, GYRE_DTYPE_F64, BATCH, QUERIES, HEADS, DIM + 2)));
     SAYS(GYRE_EINVAL, "weights: are unknown while state has keys of other calls",
          (a->state = gyre_dense(w, GYRE_DTYPE_F64, BATCH, QUERIES, HEADS, DIM + 2),
           a->weights = gyre_dense(z, GYRE_DTYPE_F32, BATCH, QUERIES, HEADS, KEYS)));
@@ -536,6 +544,7 @@ static void cache_attention_says_why(void **state) {
     } while (0)
     CACHE_SAYS(GYRE_EINVAL, "sequences: is NULL", NULL, (void)0);
     CACHE_SAYS(GYRE_EINVAL, "sequences[1]: 9 is not in 0 .. 1", wrong, (void)0);
+    CACHE_SAYS(GYRE_EDTYPE, "q: element type F64 is not F32, F16 or BF16", both, a->q.dtype = GYRE_DTYPE_F64);
     CACHE_SAYS(GYRE_EINVAL, "q_starts, k_starts: a cache takes no packed batch", both, a->k_starts = starts);
     CACHE_SAYS(GYRE_ESHAPE, "q: 2 batch rows, but with q_starts it has 1", both, a->q_starts = starts);
     CACHE_SAYS(GYRE_EINVAL, "dropout: 0.5 is not 0", both, a->dropout = 0.5);

@@ -1,7 +1,7 @@
 /* test_paged.c: attention over keys and values in pages of the caller, in the tables of FlashInfer and of vLLM, has the bits
  * of calls over dense keys. */
 #include "gyre/gyre_attention.h"
-#include "support.h"
+#include "attention_memory.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -313,6 +313,8 @@ static void what_pages_refuse(void **state) {
             args.weights = &weights);
     REFUSED(GYRE_EINVAL, "out: overlaps pages.k (gyre_paged_attention)", args.out.data = paged_k);
     REFUSED(GYRE_ESHAPE, "out: shape [2, 1, 6, 23] is not [2, 1, 6, 24] (gyre_paged_attention)", args.out.shape[3] = 23);
+    REFUSED(GYRE_EDTYPE, "q: element type F64 is not F32, F16 or BF16 (gyre_paged_attention)",
+            args.q.dtype = GYRE_DTYPE_F64);
     REFUSED(GYRE_EDTYPE, "pages.k: element type F64 is not F32, F16, BF16, Q8_0 or Q4_0 (gyre_paged_attention)",
             pages.k.dtype = GYRE_DTYPE_F64);
     REFUSED(GYRE_EINVAL, "size: 0 is not set; begin with GYRE_INIT(gyre_pages) (gyre_pages)", pages.size = 0);
@@ -357,6 +359,72 @@ static void strides_of_one_element(void **state) {
     }
 }
 
+/* Inkling: queries have channels that keys lack.  Pages change no bit, also of the weights of some queries; keys, which
+ * nothing rotates, stay as they are. */
+static void queries_with_more_channels_than_keys(void **state) {
+    (void)state;
+    enum { TOKENS = 10, LONG = 4, ASKED = 5, ALL = 12, OWN = 4, KEY = ALL - OWN, GROUPS = 2, ROWS = 6, FIRST = 2 };
+    static const int32_t order[3] = {2, 0, 1}, length = TOKENS;
+    static float x[ASKED][2 * GROUPS][ALL], keys[3][LONG][GROUPS][KEY], values[3][LONG][GROUPS][KEY], vectors[ROWS][OWN];
+    static float dense[2][TOKENS][GROUPS][KEY], outs[2][ASKED][2 * GROUPS][KEY], sums[2][ASKED][2 * GROUPS];
+    static float seen[2][ASKED - FIRST][2 * GROUPS][TOKENS], kept[3][LONG][GROUPS][KEY];
+    gyre_config config = {.size = sizeof config, .kind = GYRE_KIND_INKLING, .head_dim = ALL, .trained_length = 8};
+    config.query.temperature = GYRE_TEMPERATURE_INKLING, config.query.slope = 0.4;
+    config.score.max_distance = ROWS, config.score.relative_channels = OWN;
+    gyre_encoding *inkling = test_encoding(&config);
+    test_random random = {3};
+    test_fill(&random, &x[0][0][0], sizeof x / sizeof(float));
+    test_fill(&random, &keys[0][0][0][0], sizeof keys / sizeof(float));
+    test_fill(&random, &values[0][0][0][0], sizeof values / sizeof(float));
+    test_fill(&random, &vectors[0][0], sizeof vectors / sizeof(float));
+    for (int t = 0; t < TOKENS; t++) {
+        memcpy(dense[0][t], keys[order[t / LONG]][t % LONG], sizeof dense[0][t]);
+        memcpy(dense[1][t], values[order[t / LONG]][t % LONG], sizeof dense[1][t]);
+    }
+    const gyre_tables tables = {.query = gyre_cdense(vectors, GYRE_DTYPE_F32, 1, 1, ROWS, OWN)};
+    gyre_pages pages = GYRE_INIT(gyre_pages);
+    pages.k = gyre_cdense(keys, GYRE_DTYPE_F32, 3, LONG, GROUPS, KEY);
+    pages.v = gyre_cdense(values, GYRE_DTYPE_F32, 3, LONG, GROUPS, KEY);
+    pages.indices = order, pages.lengths = &length, pages.row_stride = 3, pages.sequences = 1;
+    for (int paged = 0; paged < 2; paged++) {
+        gyre_attention_weights weights = GYRE_INIT(gyre_attention_weights);
+        gyre_attention_args args = GYRE_INIT(gyre_attention_args);
+        size_t bytes = 0;
+        weights.out = gyre_dense(seen[paged], GYRE_DTYPE_F32, 1, ASKED - FIRST, 2 * GROUPS, TOKENS);
+        weights.first = FIRST;
+        args.encoding = inkling, args.tables = &tables, args.weights = &weights;
+        args.q = gyre_cdense(x, GYRE_DTYPE_F32, 1, ASKED, 2 * GROUPS, ALL);
+        args.k = gyre_cdense(dense[0], GYRE_DTYPE_F32, 1, TOKENS, GROUPS, KEY);
+        args.v = gyre_cdense(dense[1], GYRE_DTYPE_F32, 1, TOKENS, GROUPS, KEY);
+        args.out = gyre_dense(outs[paged], GYRE_DTYPE_F32, 1, ASKED, 2 * GROUPS, KEY);
+        args.lse = gyre_dense(sums[paged], GYRE_DTYPE_F32, 1, ASKED, 2 * GROUPS, 1);
+        args.causal = GYRE_CAUSAL_BY_POSITION;
+        args.q_pos.base = paged ? 0 : TOKENS - ASKED; /* over pages 0: the last tokens */
+        assert_ok(paged ? gyre_paged_attention_scratch(&args, &pages, NULL, &bytes, NULL)
+                        : gyre_attention_scratch(&args, 0, NULL, &bytes, NULL));
+        void *scratch = scratch_for(bytes);
+        assert_ok(paged ? gyre_paged_attention(&args, &pages, (gyre_scratch){scratch, bytes}, NULL, NULL)
+                        : gyre_attention(&args, (gyre_scratch){scratch, bytes}, NULL, NULL));
+        free(scratch);
+    }
+    assert_memory_equal(outs[0], outs[1], sizeof outs[0]);
+    assert_memory_equal(sums[0], sums[1], sizeof sums[0]);
+    assert_memory_equal(seen[0], seen[1], sizeof seen[0]);
+    for (int i = 0; i < (ASKED - FIRST) * 2 * GROUPS; i++) { /* they are those of some queries */
+        float sum = 0;
+        for (int t = 0; t < TOKENS; t++)
+            sum += (&seen[1][0][0][0])[i * TOKENS + t];
+        test_close((long double)sum, 1, 1e-6L, "weights");
+    }
+    gyre_rotate_pages_args rotation = GYRE_INIT(gyre_rotate_pages_args);
+    rotation.pages = &pages;
+    rotation.k = gyre_dense(keys, GYRE_DTYPE_F32, 3, LONG, GROUPS, KEY);
+    memcpy(kept, keys, sizeof kept);
+    assert_ok(gyre_rotate_pages(inkling, &rotation, NULL, NULL));
+    assert_memory_equal(kept, keys, sizeof kept);
+    gyre_encoding_free(inkling);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(pages_have_the_bits_of_dense_keys),
@@ -365,6 +433,7 @@ int main(void) {
         cmocka_unit_test(keys_are_rotated_in_their_pages),
         cmocka_unit_test(strides_of_one_element),
         cmocka_unit_test(what_pages_refuse),
+        cmocka_unit_test(queries_with_more_channels_than_keys),
     };
     return cmocka_run_group_tests_name("test_paged", tests, NULL, NULL);
 }

@@ -72,6 +72,13 @@ static void attention_by_definition(void **state) {
         naive(&p);
         for (size_t c = 0; c < p.out_size; c++)
             test_close((long double)p.out[c], (long double)p.out64[c], 1e-5L, "out");
+        double *wide = room(p.out_size, sizeof *wide);
+        dense.q = p.q64, dense.k = p.k64, dense.v = p.v64, dense.out = wide;
+        dense.dtype = GYRE_DTYPE_F64;
+        assert_ok(gyre_attention_dense(&dense, &err));
+        for (size_t c = 0; c < p.out_size; c++)
+            test_close(wide[c], p.out64[c], 1e-12L, "out in double");
+        free(wide);
         free_problem(&p);
     }
 }

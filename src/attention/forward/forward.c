@@ -4,6 +4,7 @@
  * A job holds many tiles of queries and one tile of keys, which is laid out once and used by all of them, so memory does not
  * grow with the number of keys. */
 #include "attention/forward/forward.h"
+#include "attention/double/double_attention.h"
 #include "attention/forward/attention_weights.h"
 #include "attention/forward/decode.h"
 #include "attention/forward/row_states.h"
@@ -487,6 +488,10 @@ void gyre_forward_run(gyre_attention_plan *plan, char *scratch, const gyre_exec 
     gyre_attention_call call = {.plan = plan, .scratch = scratch};
     const int64_t groups = plan->items * plan->group / plan->heads_at_once;
     int64_t first;
+    if (plan->is_double) {
+        gyre_double_run(&call, exec);
+        return;
+    }
     gyre_attention_rotation_layout(plan, scratch);
     gyre_attention_rotation_prepare(plan, exec);
     if (gyre_decode_is_straight(plan) && run_straight(&call)) return;

@@ -1,5 +1,6 @@
 /* gradient.c: the gradient of attention, one segment at a time. */
 #include "attention/gradient/gradient.h"
+#include "attention/double/double_attention.h"
 #include "attention/gradient/gradient_sinks.h"
 #include "attention/gradient/gradient_tables.h"
 #include "attention/gradient/gradient_tiles.h"
@@ -91,6 +92,10 @@ void gyre_gradient_run(gyre_attention_plan *plan, const gyre_attention_inputs *a
                                 .dlse = &own.dlse,
                                 .dqkv = own.dqkv,
                                 .gradients = views->gradients};
+    if (plan->is_double) {
+        gyre_double_run(&call, exec);
+        return;
+    }
     gyre_attention_rotation_layout(plan, scratch);
     gyre_attention_rotation_prepare(plan, exec);
     run_call(&call, exec);

@@ -30,7 +30,7 @@ static void differentiate_sink(void *arg, int64_t head) {
     const gyre_attention_call *call = arg;
     const gyre_attention_inputs *args = call->plan->args;
     const gyre_cview lse = gyre_const(args->lse);
-    const double sink = (double)gyre_sink_logit(call->plan, head);
+    const double sink = gyre_sink_logit(call->plan, head);
     double sum = 0;
     for (int64_t b = 0; b < args->q.shape[0]; b++)
         for (int64_t i = 0; i < call->plan->queries && sink != -INFINITY; i++) {

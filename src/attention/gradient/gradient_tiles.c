@@ -36,7 +36,7 @@ static void rotate_back(const gyre_attention_plan *plan, gyre_role role, const g
 
 /* Adds the sink logit to row_max and row_sum of all rows. */
 static void add_sink(const gyre_attention_plan *plan, gyre_query_buffers *q) {
-    const double sink = (double)gyre_sink_logit(plan, q->head);
+    const double sink = gyre_sink_logit(plan, q->head);
     for (int64_t i = 0; sink != -INFINITY && i < q->count; i++) {
         const double score = sink - q->bias[i], row_max = (double)q->row_max[i];
         if (score <= row_max)

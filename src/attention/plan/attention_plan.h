@@ -20,6 +20,8 @@
 #include "core/rotation/far_variants.h"
 #include "core/view.h"
 
+#include <math.h>
+
 /* Short causal calls take smaller tiles of queries, which keeps the half-empty tiles on the diagonal small.  Among many keys
  * the diagonal counts for little, and each key read serves more queries of a larger tile. */
 enum { SHORT_QUERY_TILE = 32, SHORT_QUERIES = 512, SHORT_KEYS = 2048 };
@@ -84,6 +86,7 @@ typedef struct gyre_attention_plan {
     int64_t sinks;
     float scale, softcap; /* softcap: 0 = none */
     int gradient;
+    int is_double;              /* queries, keys and values are doubles: double/ computes the segment */
     int by_order;               /* visibility goes by the order of tokens, not by their positions */
     int fixed_order;            /* GYRE_ORDER_FIXED, forward only */
     int bf16_keys, bf16_values; /* 1: their floats are bf16, and not in the fixed order: matmul_bf16 multiplies them */
@@ -114,6 +117,12 @@ typedef struct gyre_attention_plan {
 
 static inline void gyre_between(const gyre_attention_plan *plan) {
     if (plan->between) plan->between->fn(plan->between->ctx);
+}
+
+/* out = what products of queries and keys are multiplied by. */
+static inline double gyre_score_scale(const gyre_attention_plan *plan) {
+    const double terms = plan->encoding ? plan->encoding->score_terms : 1;
+    return plan->args->scale != 0 ? plan->args->scale : 1 / sqrt((double)plan->part[0].count * terms);
 }
 
 /* out = the index in the call of head `head` of the segment: that of tables, slopes, sink logits and dropout. */

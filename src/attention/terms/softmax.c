@@ -16,11 +16,11 @@ float gyre_row_exp(const gyre_attention_plan *plan, gyre_query_buffers *q, const
     return sum;
 }
 
-float gyre_sink_logit(const gyre_attention_plan *plan, int64_t head) {
+double gyre_sink_logit(const gyre_attention_plan *plan, int64_t head) {
     const gyre_cview *sinks = &plan->args->sink_logits;
-    return sinks->data ? *(const float *)gyre_cview_at(sinks, 0, 0, gyre_head_in_call(plan, head), 0) : -INFINITY;
+    return sinks->data ? gyre_cview_real(sinks, 0, 0, gyre_head_in_call(plan, head)) : -INFINITY;
 }
 
 gyre_row_normalizer gyre_row_finish(const gyre_attention_plan *plan, int64_t head, const gyre_row_state *state) {
-    return gyre_row_normalize(state, (double)gyre_sink_logit(plan, head));
+    return gyre_row_normalize(state, gyre_sink_logit(plan, head));
 }

@@ -14,6 +14,6 @@ gyre_row_normalizer gyre_row_finish(const gyre_attention_plan *plan, int64_t hea
 /* out = sink_logits of the call for a query head; -infinity if there are none.  It has no key and is not relative to
  * a row's bias: subtract the bias before comparing it with scores.  The log-sum-exp of a row includes it, so weights formed
  * from that need nothing more. */
-float gyre_sink_logit(const gyre_attention_plan *plan, int64_t head);
+double gyre_sink_logit(const gyre_attention_plan *plan, int64_t head);
 
 #endif

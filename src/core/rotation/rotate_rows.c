@@ -72,20 +72,54 @@ const float *gyre_rotation_cached_rows(const gyre_encoding *encoding, const gyre
     return gyre_angle_table_span(encoding, first, count);
 }
 
+static gyre_angles variant_angles(const gyre_encoding *encoding, const gyre_rotation_spec *spec) {
+    gyre_angles angles = gyre_angles_of(encoding, GYRE_DIRECTION_FORWARD, spec->length);
+    angles.slower = gyre_variant_is_slower(&encoding->config.rope, spec->variant);
+    return angles;
+}
+
+/* positions[i * axes + a] = what axis a of token first + i rotates by. */
+static void read_variant_positions(const gyre_encoding *encoding, const gyre_rotation_spec *spec, int64_t first,
+                                   int64_t count, double *positions) {
+    const int moved = spec->variant > 0 || gyre_is_chunked(&encoding->config.rope);
+    gyre_positions_read_axes(encoding, spec->positions, spec->batch, first, count, positions);
+    for (int64_t i = 0; moved && i < count; i++)
+        positions[i] = gyre_variant_position(&encoding->config, spec->role, spec->variant, (int64_t)positions[i]);
+}
+
+void gyre_rotation_angles_f64(const gyre_encoding *encoding, const gyre_rotation_spec *spec, int64_t token, double *row) {
+    gyre_angles angles = variant_angles(encoding, spec);
+    const int64_t pairs = encoding->config.rope.dim / 2;
+    double position[GYRE_MAX_AXES];
+    gyre_frequency buffer[GYRE_PAIR_CHUNK];
+    gyre_angle_walk walk = {0, 0};
+    angles.walk = &walk;
+    read_variant_positions(encoding, spec, token, 1, position);
+    for (int64_t first = 0; first < pairs; first += GYRE_PAIR_CHUNK) {
+        const int64_t n = pairs - first < GYRE_PAIR_CHUNK ? pairs - first : GYRE_PAIR_CHUNK;
+        const gyre_frequency *frequency = gyre_angles_frequencies(&angles, first, n, buffer);
+        gyre_angles_f64(&angles, frequency, first, n, position, row + first, row + pairs + first);
+    }
+}
+
+void gyre_rotate_row_f64(const gyre_encoding *encoding, const double *row, double *x, int negate_sine) {
+    const int64_t pairs = encoding->config.rope.dim / 2;
+    const int half = encoding->config.rope.layout == GYRE_LAYOUT_HALF;
+    double *const at = x + encoding->config.rope.first_channel;
+    const gyre_rotate_job job = {at, at, 1, pairs, 0, 0, half, half, negate_sine, row, row + pairs, 0, 0};
+    encoding->kernels->rotate_f64(&job);
+}
+
 void gyre_rotation_angles(const gyre_encoding *encoding, const gyre_rotation_spec *spec, int64_t first, int64_t count,
                           float *rows) {
     enum { ROWS = 128 };
-    gyre_angles angles = gyre_angles_of(encoding, GYRE_DIRECTION_FORWARD, spec->length);
+    const gyre_angles angles = variant_angles(encoding, spec);
     const int64_t pairs = encoding->config.rope.dim / 2, axes = gyre_axes_of(encoding);
     double positions[ROWS * GYRE_MAX_AXES];
     gyre_frequency buffer[GYRE_PAIR_CHUNK];
-    const int moved = spec->variant > 0 || gyre_is_chunked(&encoding->config.rope);
-    angles.slower = gyre_variant_is_slower(&encoding->config.rope, spec->variant);
     for (int64_t done = 0; done < count; done += ROWS, rows += ROWS * 2 * pairs) {
         const int64_t n = count - done < ROWS ? count - done : ROWS;
-        gyre_positions_read_axes(encoding, spec->positions, spec->batch, first + done, n, positions);
-        for (int64_t i = 0; moved && i < n; i++)
-            positions[i] = gyre_variant_position(&encoding->config, spec->role, spec->variant, (int64_t)positions[i]);
+        read_variant_positions(encoding, spec, first + done, n, positions);
         const int64_t filled = fill_row_by_steps(spec, positions, n, rows);
         /* Skipped if the steps filled all rows: the powers in the frequencies cost more than the rows. */
         for (int64_t pair = 0; filled < n && pair < pairs; pair += GYRE_PAIR_CHUNK) {

@@ -26,6 +26,11 @@ const float *gyre_rotation_cached_rows(const gyre_encoding *encoding, const gyre
 int gyre_rotation_steps_worthwhile(const gyre_encoding *encoding, int64_t length, int64_t highest, int64_t tokens);
 size_t gyre_rotation_steps_bytes(const gyre_encoding *encoding);
 
+/* row = the angle row of a token in double, without xPos's magnitudes. */
+void gyre_rotation_angles_f64(const gyre_encoding *encoding, const gyre_rotation_spec *spec, int64_t token, double *row);
+/* Rotates x[head_dim] in place by it.  negate_sine 1: by the transpose. */
+void gyre_rotate_row_f64(const gyre_encoding *encoding, const double *row, double *x, int negate_sine);
+
 /* x[i * stride + c], c < head_dim: rotates row i in place by angles[i].  negate_sine 1: by the transpose. */
 void gyre_rotate_rows(const gyre_encoding *encoding, const float *angles, int64_t rows, float *x, int64_t stride,
                       int negate_sine);
