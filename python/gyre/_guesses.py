@@ -62,8 +62,10 @@ def guess(name: str, known: Iterable[str] = ()) -> str | None:
     for one in each:
         if _folded(one) in wanted:
             return one
-    if meant or not each:
-        return found if meant else None
+    if meant:  # a sentence, or what there is nothing like here
+        return None if each and meant.isidentifier() else found
+    if not each:
+        return None
     import difflib  # only for an error: what is imported with gyre is short
 
     return next(iter(difflib.get_close_matches(name, each, 1)), None)

@@ -197,7 +197,7 @@ MEANT = {  # a name from elsewhere: (an argument of these calls, what is meant)
     "cu_seqlens": (("attention", "torch.attention"), "query_starts and key_starts, which gyre.Batch.from_cu_seqlens has"),
     "cu_seqlens_q": (("attention", "torch.attention"), "query_starts and key_starts, which gyre.Batch"),
     "position_ids": (("attention", "torch.attention", "Encoding.rotate", "Encoding.cos_sin", "torch.rotate", "torch.rotate_pair"), "positions"),
-    "attention_mask": (("Batch", "attention", "torch.shard_attention"), "mask"),
+    "attention_mask": (("Batch", "attention", "torch.attention"), "mask"),
     "theta": (("rope", "xpos"), "base"),
     "rope_theta": (("rope", "xpos"), "base"),
     "rotary_dim": (("rope", "xpos"), "dim"),
@@ -270,6 +270,8 @@ def test_attributes_from_elsewhere() -> None:
     ):
         with pytest.raises(AttributeError, match=re.escape(f"'{name}'; did you mean {meant}")):
             getattr(owner, name)
+    with pytest.raises(TypeError, match="unexpected keyword argument 'theta'$"):
+        gyre.alibi(4, theta=1e4)  # it has no base
     for owner in (gyre, gyre.Encoding, model, enc):
         with pytest.raises(AttributeError, match="has no attribute 'qqqq'$"):
             owner.qqqq  # noqa: B018

@@ -254,6 +254,18 @@ def test_gradient_against_torch() -> None:
         torch.testing.assert_close(got, x.grad.float(), atol=2e-5, rtol=1e-4)
 
 
+def test_a_bias_is_an_array_of_the_kind_of_its_table() -> None:
+    torch = pytest.importorskip("torch")
+    for encoding, shape in ((gyre.t5(4), (32, 4)), (gyre.kerple(4), (2, 4)), (gyre.fire(4, hidden_units=6), (21, 4))):
+        table = RNG.random(shape, dtype=np.float32) + np.float32(0.1)
+        wanted = encoding.bias(7, tables=table)
+        assert isinstance(wanted, np.ndarray)
+        for given in (torch.from_numpy(table), {"bias": torch.from_numpy(table)}):
+            got = encoding.bias(7, tables=given)
+            assert isinstance(got, torch.Tensor)
+            np.testing.assert_array_equal(got.numpy(), wanted)
+
+
 @pytest.mark.parametrize("amplitudes, exponent, scale", [(None, None, None), (5, 0.4, 0.5)])
 def test_tapa(amplitudes, exponent, scale) -> None:
     q, k, v = operands(heads=2, kv_heads=2, queries=9)

@@ -262,12 +262,14 @@ def test_a_second_call_copies_nothing_from_the_host(name: str, forced: None, mon
     monkeypatch.setattr(_device, "_made", {})
     monkeypatch.setattr(_device, "made_tables", {})
     q, k, at = torch.randn(2, 3, 6, 32), torch.randn(2, 1, 6, 32), positions_of(encoding, 6, far=False)
-    runs = []
+    runs, made = [], []
     for _ in range(2):
         with Operations() as run:
             got = gt.rotate_pair(q, k, encoding, at, length=length)
         runs.append(run)
-    assert bool(runs[0].of_host) is (name != "nope") and not runs[1].of_host and runs[1].count
+        made.append([*_device._made, *_device.made_tables])  # tables by an operator, which the mode does not see into
+    assert not runs[1].of_host and runs[1].count and made[0] == made[1]
+    assert bool(made[0]) is (name != "nope") and bool(runs[0].of_host) is bool(_device._made)
     with _device.forcing(False):
         for a, b, x in zip(got, gt.rotate_pair(q, k, encoding, at, length=length), (q, k), strict=True):
             close(a, b, x)

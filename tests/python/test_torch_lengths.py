@@ -214,7 +214,7 @@ def test_a_patched_model_of_a_declared_length(name: str) -> None:
 @pytest.mark.parametrize("more", [{}, {"length": 99}], ids=["following", "declared"])
 @pytest.mark.parametrize("name", PATCHES)
 def test_a_patched_model_of_two_devices(name: str, more: dict[str, int]) -> None:
-    """Fake devices, so that a number that is read is an error; accelerate hands the results of the module to the second."""
+    """Fake devices, so that a number that is read is an error; accelerate hands the results of the module to the others."""
     from accelerate.utils import send_to_device
 
     model = length_model(name)
@@ -222,11 +222,13 @@ def test_a_patched_model_of_two_devices(name: str, more: dict[str, int]) -> None
         at, x = torch.empty(2, 9, dtype=torch.int64, device="cuda:0"), torch.empty(1, device="cuda:0", dtype=torch.bfloat16)
         pair = model.model.rotary_emb(x, at)
         file = __import__(type(model.model).__module__, fromlist=["x"])
-        for device, given in (("cuda:0", pair), ("cuda:1", send_to_device(pair, torch.device("cuda:1")))):
+        for device in ("cuda:0", "cuda:1", "cpu"):
+            given = send_to_device(pair, torch.device(device))
             q, k = (torch.empty(2, heads, 9, 16, device=device, dtype=torch.bfloat16) for heads in (4, 2))
             for got in file.apply_rotary_pos_emb(q, k, *given):
                 assert got.device == torch.device(device) and got.dtype == torch.bfloat16
         assert pair[0].to(torch.float16) is pair[0] and pair[0].to("cuda:0") is pair[0]
+        assert (pair[0].to("cpu").length == _lengths.FOLLOWS) is (not more)
 
 
 def test_a_patched_model_on_the_meta_device() -> None:

@@ -187,7 +187,8 @@ def keep(kept: dict[Any, Any], key: Any, one: Any, most: int) -> None:
 
 def used(one: Any) -> Any:
     """What was made, for a call; it stays where a CUDA graph captures the call."""
-    if torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing():
+    cuda: Any = torch.cuda  # its functions have no types
+    if cuda.is_initialized() and cuda.is_current_stream_capturing():
         _captured[id(one)] = one
     return one
 

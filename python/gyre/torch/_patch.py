@@ -53,10 +53,14 @@ class Positions:
             return self
         found = copy.copy(self)
         found.positions = self.positions.to(device)
-        if self.by is not None:
+        if not _device.takes(found.positions):
+            found.by, found.length = None, self.length if self.by is None else _lengths.FOLLOWS
+        elif self.by is not None:
             high, low, factor = self.by
             factor = factor.to(device) if isinstance(factor, Tensor) else factor
             found.by = Increments(high.to(device), low.to(device), factor)
+        elif self.length == _lengths.FOLLOWS:
+            found.length, found.by = _lengths.following(found.positions, self.spec, 0)
         return found
 
 
