@@ -62,7 +62,7 @@ def guess(name: str, known: Iterable[str] = ()) -> str | None:
     for one in each:
         if _folded(one) in wanted:
             return one
-    if meant:  # a sentence, or what there is nothing like here
+    if meant:  # no other name stands for it, so nothing is said where it is missing
         return None if each and meant.isidentifier() else found
     if not each:
         return None
