@@ -270,9 +270,40 @@ static void matmul_of_nonfinite_numbers(void **state) {
         }
 }
 
+/* -- the processor's -- */
+/* The same bits as the emulation, for finite sums. */
+static void processor_equals_the_emulation(void **state) {
+    enum { M = 37, N = 48, K = 140 };
+    const gyre_kernels *k = tier_or_skip(*state), *emulated = gyre_kernels_tier("amx-emulated");
+    const gyre_kernels rounding = gyre_kernels_rounding(k), emulated_rounding = gyre_kernels_rounding(emulated);
+    static operands of_processor, of_emulation;
+    static float y[PRODUCT_VALUES], emulated_y[PRODUCT_VALUES];
+    test_random random = {61};
+    for (int round = 0; round < 60; round++) {
+        const square_product p = {M, N, K, round % 2, 0};
+        fill_operands(&random, &of_processor);
+        for (int i = 0; i < M * K; i++)
+            of_processor.a[i] = ldexpf(of_processor.a[i], round % 3 ? (int)(test_next(&random) >> 33) % 120 - 110 : 0);
+        of_emulation = of_processor;
+        const gyre_matmul g = product_of(&p, &of_processor), e = product_of(&p, &of_emulation);
+        k->matmul_bf16(&g);
+        emulated->matmul_bf16(&e);
+        assert_memory_equal(of_processor.c, of_emulation.c, (size_t)(M * N) * sizeof(float));
+        product_pair pair = make_pair(&random, 1 + round % PRODUCT_MOST_ROWS, PRODUCT_MOST_OUTS, 1 + round * 13);
+        multiply_in_tiles(&rounding, &pair.given, y);
+        multiply_in_tiles(&emulated_rounding, &pair.given, emulated_y);
+        assert_memory_equal(y, emulated_y, (size_t)(pair.given.rows * pair.given.outs) * sizeof *y);
+        free_pair(&pair);
+    }
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {FOR_TIERS(of_the_definition),       FOR_TIERS(no_channels),
-                                       FOR_TIERS(nonfinite_numbers),       FOR_TIERS(matmul_within_bound),
-                                       FOR_TIERS(matmul_same_for_any_cut), FOR_TIERS(matmul_of_nonfinite_numbers)};
+    const struct CMUnitTest tests[] = {FOR_TIERS(of_the_definition),
+                                       FOR_TIERS(no_channels),
+                                       FOR_TIERS(nonfinite_numbers),
+                                       FOR_TIERS(matmul_within_bound),
+                                       FOR_TIERS(matmul_same_for_any_cut),
+                                       FOR_TIERS(matmul_of_nonfinite_numbers),
+                                       FOR_TIER(processor_equals_the_emulation, amx, "amx")};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

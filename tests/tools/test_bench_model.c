@@ -50,6 +50,31 @@ static void rows_fit_the_model(void **state) {
     assert_int_equal(unsetenv("TMPDIR"), 0);
 }
 
+/* The model in bf16 alone.  One layer has few roundings in a row, each of at most 2^-8. */
+static void products_of_rounded_numbers(void **state) {
+    static const char *const names[] = {"prefill", "decode", "eval"};
+    (void)state;
+    const outcome *o = run("bench model --layers 1 --vocab 64 --rounds 1 --threads 1 --products bf16 --json");
+    if (o->exit) fail_msg("%s", o->err);
+    const char *at = o->out;
+    for (int i = 0; i < 3; i++) {
+        json_t *row = json_loads(at, JSON_DISABLE_EOF_CHECK, NULL);
+        assert_non_null(row);
+        check_row(row, "bf16", names[i]);
+        assert_string_equal(test_string(row, "products"), "bf16");
+        const json_t *error = json_object_get(row, "logit_error");
+        if (i == 0)
+            assert_true(json_number_value(error) > 1e-4 && json_number_value(error) < 0.02);
+        else
+            assert_true(json_is_null(error));
+        json_decref(row);
+        at = strchr(at, '\n') + 1;
+    }
+    assert_string_equal(at, "");
+    assert_fails("bench model --shape smollm2 --products bf16", 2, "--products: ");
+    assert_fails("bench rotate --products bf16", 2, "--products: not an option of gyre bench rotate");
+}
+
 static void table_for_people(void **state) {
     (void)state;
     const outcome *o = run("bench model --layers 1 --vocab 64 --rounds 1 --threads 2");
@@ -119,7 +144,8 @@ static void wrong_use(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(rows_fit_the_model), cmocka_unit_test(table_for_people),
-                                       cmocka_unit_test(a_shape_at_lengths), cmocka_unit_test(wrong_use)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(rows_fit_the_model), cmocka_unit_test(products_of_rounded_numbers),
+                                       cmocka_unit_test(table_for_people), cmocka_unit_test(a_shape_at_lengths),
+                                       cmocka_unit_test(wrong_use)};
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -1,4 +1,4 @@
-/* test_eval_products.c: gyre eval --products: a model whose products round what they multiply to bf16, and what that costs. */
+/* test_eval_products.c: gyre eval --products: products that round what they multiply to bf16, and what that costs. */
 #include "run_command.h"
 #include <math.h>
 

@@ -486,12 +486,12 @@ static int run_straight(const gyre_attention_call *call) {
 
 void gyre_forward_run(gyre_attention_plan *plan, char *scratch, const gyre_exec *exec) {
     gyre_attention_call call = {.plan = plan, .scratch = scratch};
-    const int64_t groups = plan->items * plan->group / plan->heads_at_once;
     int64_t first;
     if (plan->is_double) {
         gyre_double_run(&call, exec);
         return;
     }
+    const int64_t groups = plan->items * plan->group / plan->heads_at_once;
     gyre_attention_rotation_layout(plan, scratch);
     gyre_attention_rotation_prepare(plan, exec);
     if (gyre_decode_is_straight(plan) && run_straight(&call)) return;
