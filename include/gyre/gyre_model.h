@@ -291,7 +291,8 @@ GYRE_API GYRE_MUST_CHECK gyre_status gyre_context_watch(gyre_context *context, i
  * token: queries[t][heads][head_dim], keys[t][kv_heads][head_dim], with room for max_tokens, until the context is freed or
  * watching ends; NULL, NULL = stop watching.
  * Errors: EINVAL (no such layer, one of the two is NULL), EUNSUPPORTED (a window of gyre_context_stream is set; a model
- * that rotates keys before they are cached, or has IMAGINARY). */
+ * that rotates keys before they are cached, or has IMAGINARY; a layer that reads the keys of another one, or whose heads
+ * have other sizes than those of gyre_model_get_config). */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_context_watch_heads(gyre_context *context, int64_t layer, float *queries,
                                                               float *keys, gyre_error *err);
 /* out = bytes of keys, values, activations and scratch.  Half of a cache is address space that is never written. */

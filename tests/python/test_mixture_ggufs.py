@@ -32,12 +32,13 @@ MODELS = {
                                                              "norm_topk_prob": False}, "F32"),
     "deepseek_v3": ("DEEPSEEK2", "deepseek_v3", {**DEEPSEEK, **PLAIN}, "F32"),
     "deepseek_v3, one map of keys and values": ("DEEPSEEK2", "deepseek_v3", {**DEEPSEEK, **PLAIN}, "F32"),
+    "deepseek_v3, both forms": ("DEEPSEEK2", "deepseek_v3", {**DEEPSEEK, **PLAIN}, "F32"),
     "deepseek_v3, no query latent": ("DEEPSEEK2", "deepseek_v3", {**DEEPSEEK, **PLAIN, "q_lora_rank": None}, "F32"),
 }
 
 
 def write_latents(writer, config, joined):
-    """joined: as files had them before keys and values were maps of their own."""
+    """joined: as files had them before keys and values were maps of their own; None: both forms of the maps."""
     head_dim = config.qk_nope_head_dim + config.qk_rope_head_dim
     writer.add_kv_lora_rank(config.kv_lora_rank)
     if config.q_lora_rank:
@@ -114,7 +115,10 @@ def parts_of(name, weight, config, joined):
     if name.endswith("kv_b_proj.weight") and not joined:
         heads = weight.reshape(config.num_attention_heads, -1, config.kv_lora_rank)
         keys, values = np.split(heads, [config.qk_nope_head_dim], axis=1)
-        return [(name.replace("kv_b", "k_b"), keys.swapaxes(1, 2)), (name.replace("kv_b", "v_b"), values)]
+        parts = [(name.replace("kv_b", "k_b"), keys.swapaxes(1, 2)), (name.replace("kv_b", "v_b"), values)]
+        return parts if joined is not None else [(name, weight), *parts]
+    if name.endswith("shared_expert_gate.weight"):
+        return [(name, weight[0])]  # the converter had squeezed tensors once
     if name.endswith("sinks"):
         return [(name + ".weight", weight)]
     if name.endswith("e_score_correction_bias"):
@@ -186,7 +190,7 @@ def test_logits(name, tmp_path):
         if key.endswith("e_score_correction_bias"):
             value.uniform_(-0.3, 0.3)
     path = tmp_path / "model.gguf"
-    write_gguf(model, architecture, stored, path, joined="one map" in name)
+    write_gguf(model, architecture, stored, path, joined=None if "both" in name else "one map" in name)
     tokens = torch.randint(3, 96, (48,), generator=torch.Generator().manual_seed(1))
     want = logits_whole(model, tokens)
     assert want.std() > 0.1

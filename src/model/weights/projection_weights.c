@@ -112,6 +112,17 @@ static gyre_affine join_kv_up(gyre_loader *o, int64_t layer) {
     return map;
 }
 
+/* A file may have both forms. */
+static gyre_affine load_kv_up(gyre_loader *o, int64_t layer) {
+    const gyre_architecture *a = &o->net->arch;
+    const gyre_tensor_place place = gyre_in_layer(GYRE_TENSOR_KV_UP, layer);
+    const gyre_tensor_place keys = gyre_in_layer(GYRE_TENSOR_LATENT_KEYS, layer);
+    if (!gyre_load_has(o, place, ".weight") && gyre_load_has(o, keys, ".weight")) return join_kv_up(o, layer);
+    gyre_load_leave_out(o, keys, ".weight");
+    gyre_load_leave_out(o, gyre_in_layer(GYRE_TENSOR_LATENT_VALUES, layer), ".weight");
+    return gyre_load_affine(o, place, a->kv_heads * (a->latents.still + a->value_dim), a->latents.kv);
+}
+
 static void load_latents(gyre_loader *o, int64_t layer) {
     const gyre_architecture *a = &o->net->arch;
     gyre_latent_maps *to = &o->net->layer[layer].latent;
@@ -124,11 +135,7 @@ static void load_latents(gyre_loader *o, int64_t layer) {
                                                    a->heads * a->head_dim, query > 0 ? query : a->model_dim);
     to->kv_down = gyre_load_affine(o, gyre_in_layer(GYRE_TENSOR_KV_DOWN, layer), a->latents.kv + turning, a->model_dim);
     to->kv_norm = gyre_load_norm(o, gyre_in_layer(GYRE_TENSOR_KV_LATENT_NORM, layer), a->latents.kv, 1);
-    if (gyre_load_has(o, gyre_in_layer(GYRE_TENSOR_LATENT_KEYS, layer), ".weight"))
-        to->kv_up = join_kv_up(o, layer);
-    else
-        to->kv_up = gyre_load_affine(o, gyre_in_layer(GYRE_TENSOR_KV_UP, layer),
-                                     a->kv_heads * (a->latents.still + a->value_dim), a->latents.kv);
+    to->kv_up = load_kv_up(o, layer);
 }
 
 static void load_projections(gyre_loader *o, int64_t layer) {

@@ -185,7 +185,8 @@ static const void *map_or_copy(gyre_loader *o, const gyre_file_tensor *tensor, i
 
 gyre_matrix gyre_load_matrix(gyre_loader *o, const gyre_file_tensor *tensor, int64_t out, int64_t in, int transposed) {
     const int64_t *shape = tensor->shape, first = transposed ? in : out, second = transposed ? out : in;
-    if (tensor->rank != 2 || shape[0] != first || shape[1] != second)
+    const int is_row = first == 1 && tensor->rank == 1 && shape[0] == second; /* as some GGUFs have a matrix of one row */
+    if (!is_row && (tensor->rank != 2 || shape[0] != first || shape[1] != second))
         gyre_load_fail(o, GYRE_EFORMAT,
                        "%s: %lld x %lld in %d dimensions, where the config asks for %lld x %lld (%s, offset %llu)",
                        tensor->name, (long long)shape[0], (long long)shape[1], tensor->rank, (long long)first,
