@@ -409,14 +409,16 @@ static void add_experts_beside(gyre_decoder *d, const gyre_network_layer *l, int
 static void feed_forward(gyre_decoder *d, int64_t layer, int64_t rows) {
     const gyre_network_layer *l = &d->net->layer[layer];
     const int has_mlp = l->down.w.out > 0;
-    if (!has_mlp) run_experts(d, l, (expert_rows){d->buffers.norm, NULL, d->buffers.block_out}, rows);
     if (has_mlp) {
         mlp(d, l, rows);
         look(d, layer, GYRE_STEP_GATE_UP, rows);
         look(d, layer, GYRE_STEP_ACTIVATION, rows);
     }
     if (l->experts.expert) {
-        if (has_mlp) add_experts_beside(d, l, rows);
+        if (has_mlp)
+            add_experts_beside(d, l, rows);
+        else
+            run_experts(d, l, (expert_rows){d->buffers.norm, NULL, d->buffers.block_out}, rows);
         gyre_decoder_add_block(d, &l->post_mlp_norm, rows);
         look(d, layer, GYRE_STEP_EXPERTS_RESIDUAL, rows);
         return;

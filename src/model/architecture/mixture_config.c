@@ -16,8 +16,8 @@ enum {
     WEIGHS_INPUT = 64,
     IN_OUT = 128,
     INTERLEAVED = 256,
-    PACKED = 1024,
-    BESIDE_MLP = 512 /* in all layers, if enable_moe_block is set */
+    BESIDE_MLP = 512, /* in all layers, if enable_moe_block is set */
+    PACKED = 1024
 };
 
 typedef enum layer_rule {
