@@ -20,6 +20,7 @@ from gyre._encoding import Encoding, audit_cache, fields
 from gyre._errors import Error, FileError, OutOfMemory
 from gyre._gyre import (
     Cache,
+    PreparedAttention,
     adaptive_attention,
     adaptive_gradient,
     attention,
@@ -108,6 +109,7 @@ __all__ = [
     "Ntk",
     "NtkMixed",
     "OutOfMemory",
+    "PreparedAttention",
     "Proportional",
     "Result",
     "Riflex",

@@ -84,13 +84,17 @@ class Cache:
         v: Any = None,
         positions: Any = None,
         *,
-        sequence: int = 0,
+        sequence: int | None = None,
         layout: str | None = None,
         length: int = 0,
         gate_sums: Any = None,
+        sequences: Sequence[int] | None = None,
+        starts: Any = None,
     ) -> None:
         """Appends tokens: raw keys and values, [tokens, heads, channels] ('thd') or 'bhsd' with batch 1, of float16,
         bfloat16 or float32, any strides.  v None where values are in keys.  positions None = after the last token.
+        sequence: None = 0.  sequences: those of a call for several, each once: tokens starts[i] .. starts[i + 1] - 1 are those
+        of sequences[i]; starts None = one token each, which may be batch rows.
         gate_sums, for a cache with gate_heads: [tokens, gate_heads], or [1, gate_heads, tokens] with 'bhsd', float32 or
         float64: those of gyre.gate_sums from the first token of the sequence on.  All or nothing.  Raises gyre.Error.
         """
@@ -318,6 +322,67 @@ class Model:
     def about(self, *args: Any) -> dict[str, Any]:
         """what it is"""
 
+class PreparedAttention:
+    """gyre.attention that is checked and planned once, for many small calls over the same memory: a token after the other.
+
+    Arguments as in gyre.attention.  k and v have room for the most keys.  No array is copied: run() reads what they hold
+    then, on the calling thread, and writes the same result again, which is the attribute `result`: out, or (out, lse).
+    Raises gyre.Error.
+    """
+    def __new__(
+        cls,
+        q: Any,
+        k: Any,
+        v: Any,
+        *,
+        encoding: Encoding | None = None,
+        out: Any = None,
+        lse: bool = False,
+        order: str | None = None,
+        causal: bool | str = False,
+        layout: str | None = None,
+        positions: Any = None,
+        window: int | tuple[int | None, int | None] | None = None,
+        sinks: int | None = None,
+        scale: float | None = None,
+        softcap: float | None = None,
+        tables: Any = None,
+        mask: Any = None,
+        sink_logits: Any = None,
+        key_first: Any = None,
+        key_end: Any = None,
+        length: int | None = None,
+        query_gate_sums: Any = None,
+        key_gate_sums: Any = None,
+        key_positions: Any = None,
+        query_starts: Any = None,
+        key_starts: Any = None,
+        query_end: Any = None,
+        dropout: float | None = None,
+        seed: int | None = None,
+    ) -> Self: ...
+    def run(
+        self,
+        q: Any = None,
+        k: Any = None,
+        v: Any = None,
+        *,
+        keys: int | None = None,
+        position: int | None = None,
+        key_position: int | None = None,
+    ) -> Any:
+        """Runs the call and returns `result`, whose memory it writes.
+
+        Args:
+            q, k, v: other arrays of the same type, shape and strides, kept for later runs; None = those of the last.
+            keys: the call has the first `keys` keys of k and v; None = as many as in the last run.
+            position: of the first query; None = the last query is beside the last key, or, with positions at creation, as
+                there.  key_position: of the first key; None = 0.  Positions that were an array are read where they were.
+        """
+    @property
+    def result(self) -> Any:
+        """What each run writes: out, or (out, lse)."""
+
 class Shards:
     """A batch that is dealt out to ranks."""
     @classmethod
@@ -472,7 +537,8 @@ def attention(
 
     Args:
         q, k, v: arrays of float16, bfloat16 or float32, any strides, [batch, heads, tokens, channels] for layout
-            "bhsd". Query heads are a multiple of key heads.
+            "bhsd". Query heads are a multiple of key heads.  All three float64: computed in double, slowly, for checks
+            of gradients.
         encoding: None = without positions, or they were applied before.
         layout: "bhsd" (the default of four axes), "bshd", "thd" (of three) or other letters.
         positions, key_positions: of queries and keys, as in Encoding.rotate.  None: keys stand at 0, 1, 2, ..., and
@@ -485,7 +551,7 @@ def attention(
         tables: of schemes that train some: a dict of arrays by name, or the one table there is.
         mask: [batch, heads, queries, keys], fewer axes from the left or 1 to broadcast; numbers to add, or truth
             values, True where a key is seen.
-        sink_logits: float32 [heads]: a score without a key in each softmax (gpt-oss).
+        sink_logits: float32 [heads] (or float64 with such q): a score without a key in each softmax (gpt-oss).
         dropout: probability of a weight to become 0, drawn from `seed`.
         query_starts, key_starts: a packed batch, "thd": sequence s is tokens starts[s] .. starts[s + 1] - 1.
             Positions None then begin at 0 in each, of queries too.
@@ -496,12 +562,14 @@ def attention(
             channels, a number for each token and query head whose difference is added to scores: running sums of
             log forget gates (Forgetting Transformer, arXiv 2503.02130).  numpy.cumsum in float64 makes them.
         out: memory for the result, shaped as q with the channels of v.
-        lse: True = return (out, lse), lse float32 without the axis of channels: the log-sum-exp of each row.
+        lse: True = return (out, lse), lse float32 (float64 with such q) without the axis of channels: the log-sum-exp
+            of each row.
         weights, scores: True = return them too, after lse, float32 [batch, heads, queries, keys of the longest
             sequence] in any layout: the softmax without dropout, and what it reads, after biases, softcap and mask.
             They are computed again, key by key, and have no gradient.
 
-    Returns an array of the kind and type of q.  A row that sees no key is zeros.  Sums are of floats.
+    Returns an array of the kind and type of q.  A row that sees no key is zeros.  Sums are of floats, or of
+    doubles.
 
     Raises:
         gyre.Error: it names the argument, what it is and what would be right.
@@ -541,12 +609,13 @@ def attention_gradient(
 ) -> tuple[Any, Any, Any, dict[str, Any]]:
     """Gradients of a loss to raw q, k and v and to the tables, given those to out and to lse.
 
-    out, lse: what attention(..., lse=True) returned for the same arguments.  dlse: float32, shaped as lse; None = 0.
-    float32: True = gradients of float32 whatever the inputs; needed where queries of a sequence differ in their context
+    out, lse: what attention(..., lse=True) returned for the same arguments.  dlse: of the type and shape of lse;
+    None = 0.
+    float32: True = gradients of float32 for inputs of less; needed where queries of a sequence differ in their context
     length.
 
-    Returns (dq, dk, dv, {table: float32 gradient}), the dict also with "sink_logits", "query_gate_sums"
-    and "key_gate_sums" where those were given, the latter in their type.
+    Returns (dq, dk, dv, {table: gradient}), the dict also with "sink_logits", "query_gate_sums"
+    and "key_gate_sums" where those were given, the latter in their type; the others float32, or float64 with such q.
     """
 def audit_angles(
     table: Any,

@@ -341,7 +341,7 @@ static int make_gradients(adaptive_call *c) {
         if (c->weights[i].object && (gyre_py_tiled_make_table(t, WEIGHT_RESULTS + i, &c->weights[i]) < 0 ||
                                      view_weights(&t->results[WEIGHT_RESULTS + i].array, i, views[i]) < 0))
             return -1;
-    if (gyre_py_table_gradients_make(&c->table_gradients, &c->tables) < 0) return -1;
+    if (gyre_py_table_gradients_make(&c->table_gradients, &c->tables, GYRE_DTYPE_F32) < 0) return -1;
     to->dtable = c->table_gradients.views.bias;
     return make_bias_gradient(c);
 }

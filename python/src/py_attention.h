@@ -65,6 +65,13 @@ typedef struct gyre_py_attention_inputs {
 } gyre_py_attention_inputs;
 int gyre_py_attention_open(gyre_py_attention_call *call, const gyre_py_attention_inputs *inputs);
 void gyre_py_attention_close(gyre_py_attention_call *call);
+/* out = 1 if q is float64; then all that has its shape is, and lse, and the call computes in double. */
+int gyre_py_attention_is_double(const gyre_py_attention_call *call);
+/* -1 with an exception unless the array is of a type that goes with q. */
+int gyre_py_attention_type_is(const gyre_py_attention_call *call, const gyre_py_array *array);
+/* The type of lse, and of gradients of tables; -1 with an exception unless the array is of it. */
+gyre_dtype gyre_py_attention_wide(const gyre_py_attention_call *call);
+int gyre_py_attention_wide_is(const gyre_py_attention_call *call, const gyre_py_array *array);
 
 /* -1 with an exception that shows extents in the caller's order, unless an array has this shape. */
 int gyre_py_attention_shape_is(const gyre_py_array *array, const int64_t *wanted, int ndim);

@@ -21,19 +21,46 @@ void gyre_py_attention_close(gyre_py_attention_call *c) {
 
 /* -- pieces -- */
 
-static const char short_real[] = "float16, bfloat16 or float32";
+int gyre_py_attention_is_double(const gyre_py_attention_call *c) {
+    return c->q.dtype == GYRE_DTYPE_F64;
+}
 
-static int view_operand(const gyre_py_array *array, const gyre_py_layout *layout, gyre_cview *out) {
+int gyre_py_attention_type_is(const gyre_py_attention_call *c, const gyre_py_array *array) {
+    return gyre_py_attention_is_double(c) ? gyre_py_array_is(array, 1 << GYRE_DTYPE_F64, "float64 as q")
+                                          : gyre_py_array_is(array, GYRE_PY_SHORT_REAL, "float16, bfloat16 or float32");
+}
+
+gyre_dtype gyre_py_attention_wide(const gyre_py_attention_call *c) {
+    return gyre_py_attention_is_double(c) ? GYRE_DTYPE_F64 : GYRE_DTYPE_F32;
+}
+
+int gyre_py_attention_wide_is(const gyre_py_attention_call *c, const gyre_py_array *array) {
+    return gyre_py_array_is(array, 1u << gyre_py_attention_wide(c),
+                            gyre_py_attention_is_double(c) ? "float64 as q" : "float32");
+}
+
+static int open_operand(const gyre_py_attention_call *c, gyre_py_array *array, PyObject *object, const char *name,
+                        gyre_cview *out) {
     gyre_view view;
-    if (gyre_py_array_is(array, GYRE_PY_SHORT_REAL, short_real) < 0 || gyre_py_array_view(array, layout, &view) < 0)
+    if (gyre_py_array_open(array, object, name) < 0 || gyre_py_attention_type_is(c, array) < 0 ||
+        gyre_py_array_view(array, &c->layout, &view) < 0)
         return -1;
     *out = gyre_py_const(&view);
     return 0;
 }
 
-static int open_operand(gyre_py_array *array, PyObject *object, const char *name, const gyre_py_layout *layout,
-                        gyre_cview *out) {
-    return gyre_py_array_open(array, object, name) < 0 ? -1 : view_operand(array, layout, out);
+/* Keys that are not arrays are no doubles, and then neither are queries. */
+static int open_queries(gyre_py_attention_call *c, const gyre_py_attention_inputs *in) {
+    gyre_view view;
+    const int wide = in->k != NULL;
+    if (gyre_py_array_open(&c->q, in->q, "q") < 0 ||
+        gyre_py_layout_read(in->options[OPTION_LAYOUT], c->q.ndim == 3 ? "thd" : "bhsd", &c->layout) < 0 ||
+        gyre_py_array_is(&c->q, wide ? GYRE_PY_REAL : GYRE_PY_SHORT_REAL,
+                         wide ? gyre_py_reals : "float16, bfloat16 or float32") < 0 ||
+        gyre_py_array_view(&c->q, &c->layout, &view) < 0)
+        return -1;
+    c->args.q = gyre_py_const(&view);
+    return 0;
 }
 
 int gyre_py_attention_shape_is(const gyre_py_array *array, const int64_t *wanted, int ndim) {
@@ -256,7 +283,9 @@ static PyObject *additive(PyObject *mask) {
 }
 
 static int read_mask(gyre_py_attention_call *c, PyObject *object, int64_t keys) {
-    const gyre_py_score_request request = {"mask", short_real, GYRE_PY_SHORT_REAL, c->args.q.shape, keys};
+    const int wide = gyre_py_attention_is_double(c);
+    const gyre_py_score_request request = {"mask", wide ? gyre_py_reals : "float16, bfloat16 or float32",
+                                           wide ? GYRE_PY_REAL : GYRE_PY_SHORT_REAL, c->args.q.shape, keys};
     PyObject *numbers = object ? additive(object) : NULL;
     if (!numbers) return object ? -1 : 0;
     const int status = gyre_py_scores_open(&c->mask, numbers, &request, &c->args.mask); /* which keeps them */
@@ -267,14 +296,16 @@ static int read_mask(gyre_py_attention_call *c, PyObject *object, int64_t keys) 
 static int read_sink_logits(gyre_py_attention_call *c, PyObject *object) {
     if (!object) return 0;
     gyre_py_array *array = &c->sink_logits;
-    if (gyre_py_array_open(array, object, "sink_logits") < 0 || gyre_py_array_is(array, 1 << GYRE_DTYPE_F32, "float32") < 0)
+    const int wide = gyre_py_attention_is_double(c);
+    if (gyre_py_array_open(array, object, "sink_logits") < 0 ||
+        gyre_py_array_is(array, wide ? GYRE_PY_LONG_REAL : 1 << GYRE_DTYPE_F32, wide ? "float32 or float64" : "float32") < 0)
         return -1;
     if (array->ndim != 1) {
         gyre_py_fail(GYRE_ESHAPE, "sink_logits", "sink_logits: has %d axes, not [heads]", array->ndim);
         return -1;
     }
     if (gyre_py_attention_shape_is(array, &c->args.q.shape[2], 1) < 0) return -1;
-    c->args.sink_logits = gyre_cdense(array->data, GYRE_DTYPE_F32, 1, 1, array->shape[0], 1);
+    c->args.sink_logits = gyre_cdense(array->data, (gyre_dtype)array->dtype, 1, 1, array->shape[0], 1);
     c->args.sink_logits.stride[2] = array->stride[0];
     return 0;
 }
@@ -341,12 +372,8 @@ int gyre_py_attention_open(gyre_py_attention_call *c, const gyre_py_attention_in
     gyre_attention_args *args = &c->args;
     PyObject *const *o = in->options;
     args->encoding = in->encoding ? in->encoding->encoding : NULL;
-    if (gyre_py_array_open(&c->q, in->q, "q") < 0 ||
-        gyre_py_layout_read(o[OPTION_LAYOUT], c->q.ndim == 3 ? "thd" : "bhsd", &c->layout) < 0 ||
-        view_operand(&c->q, &c->layout, &args->q) < 0)
-        return -1;
-    if (in->k && (open_operand(&c->k, in->k, "k", &c->layout, &args->k) < 0 ||
-                  open_operand(&c->v, in->v, "v", &c->layout, &args->v) < 0))
+    if (open_queries(c, in) < 0) return -1;
+    if (in->k && (open_operand(c, &c->k, in->k, "k", &args->k) < 0 || open_operand(c, &c->v, in->v, "v", &args->v) < 0))
         return -1;
     if (check_operands(c) < 0 || read_lists(c, in) < 0 || read_numbers(c, in) < 0 ||
         read_positions(c, in, args->k.shape[1]) < 0 || read_mask(c, o[OPTION_MASK], in->k ? args->k.shape[1] : -1) < 0 ||
@@ -403,11 +430,10 @@ int gyre_py_attention_results_make(gyre_py_attention_call *c, gyre_py_attention_
     if ((out     ? gyre_py_result_given(&r->out, out, "out")
          : alike ? gyre_py_result_like(&r->out, &c->q)
                  : gyre_py_result_new(&r->out, &c->q, (gyre_dtype)c->q.dtype, c->q.ndim, shape)) < 0 ||
-        gyre_py_array_is(&r->out.array, GYRE_PY_SHORT_REAL, short_real) < 0 ||
-        gyre_py_array_view(&r->out.array, &c->layout, &c->args.out) < 0 ||
+        gyre_py_attention_type_is(c, &r->out.array) < 0 || gyre_py_array_view(&r->out.array, &c->layout, &c->args.out) < 0 ||
         gyre_py_attention_shape_is(&r->out.array, shape, c->q.ndim) < 0)
         return -1;
-    if (r->wants[GYRE_PY_LSE] && (gyre_py_result_new(&r->more[GYRE_PY_LSE], &c->q, GYRE_DTYPE_F32, n, rows) < 0 ||
+    if (r->wants[GYRE_PY_LSE] && (gyre_py_result_new(&r->more[GYRE_PY_LSE], &c->q, gyre_py_attention_wide(c), n, rows) < 0 ||
                                   gyre_py_rows_view(&c->layout, &r->more[GYRE_PY_LSE].array, &c->args.lse) < 0))
         return -1;
     for (int i = GYRE_PY_WEIGHTS; i < GYRE_PY_MORE; i++)

@@ -192,105 +192,6 @@ static int open_rows(gyre_py_array *array, PyObject *object, const char *name, P
     return gyre_py_array_view(array, &layout, view);
 }
 
-/* keys, values and positions of append. */
-typedef struct append_call {
-    gyre_py_array k, v, position_array, gate_sums;
-    gyre_view k_view, v_view, gate_view;
-    gyre_positions positions;
-    int64_t sequence;
-    int has_v;
-} append_call;
-
-/* Rows of one sequence, with the heads and channels of the cache. */
-static int check_rows(const gyre_py_array *array, const gyre_view *view, const gyre_cache_config *config, int64_t channels) {
-    if (view->shape[0] == 1 && view->shape[2] == config->heads && view->shape[3] == channels) return 0;
-    char shape[180];
-    gyre_py_shape_text(array, shape, sizeof shape);
-    gyre_py_fail(GYRE_ESHAPE, array->name,
-                 "%s: has shape %s, so batch %lld, %lld heads and %lld channels, not batch 1, %lld heads and %lld channels",
-                 array->name, shape, (long long)view->shape[0], (long long)view->shape[2], (long long)view->shape[3],
-                 (long long)config->heads, (long long)channels);
-    return -1;
-}
-
-/* v: values of the tokens of k; NULL where keys hold them. */
-static int open_values(append_call *c, const gyre_cache_config *config, PyObject *v, PyObject *layout) {
-    c->has_v = v != NULL;
-    if (c->has_v == config->values_in_keys) {
-        gyre_py_fail(GYRE_EINVAL, "v", v ? "v: is given, but the cache takes values from keys" : "v: is missing");
-        return -1;
-    }
-    if (!v) return 0;
-    if (open_rows(&c->v, v, "v", layout, &c->v_view) < 0 || check_rows(&c->v, &c->v_view, config, config->value_dim) < 0)
-        return -1;
-    if (c->v_view.shape[1] == c->k_view.shape[1]) return 0;
-    gyre_py_fail(GYRE_ESHAPE, "v", "v: has %lld tokens, but k has %lld", (long long)c->v_view.shape[1],
-                 (long long)c->k_view.shape[1]);
-    return -1;
-}
-
-static int open_append(append_call *c, const gyre_py_encoding *encoding, const gyre_cache_config *config,
-                       PyObject *const *a) {
-    if (gyre_py_integer(a[3], "sequence", &c->sequence) < 0 ||
-        gyre_py_integer(a[5], "length", &c->positions.context_length) < 0 ||
-        open_rows(&c->k, a[0], "k", a[4], &c->k_view) < 0 || check_rows(&c->k, &c->k_view, config, config->head_dim) < 0 ||
-        open_values(c, config, a[1], a[4]) < 0)
-        return -1;
-    if (a[6]) {
-        gyre_py_layout layout;
-        if (gyre_py_layout_read(a[4], c->k.ndim == 3 ? "thd" : "bhsd", &layout) < 0 ||
-            gyre_py_gate_sums_open(&c->gate_sums, a[6], "gate_sums", &layout, &c->gate_view) < 0)
-            return -1;
-    }
-    const int64_t axes = encoding ? encoding->axes : 1;
-    const gyre_py_positions_request wanted = {"positions", axes, c->k_view.shape[0], c->k_view.shape[1]};
-    return gyre_py_positions(a[2], &wanted, &c->positions, &c->position_array);
-}
-
-static gyre_status append_rows(cache_object *self, const append_call *c, const gyre_exec *exec, gyre_error *err) {
-    gyre_cache_append_args args = GYRE_INIT(gyre_cache_append_args);
-    args.sequence = c->sequence;
-    args.k = gyre_py_const(&c->k_view);
-    if (c->has_v) args.v = gyre_py_const(&c->v_view);
-    if (c->gate_sums.object) args.gates = gyre_py_const(&c->gate_view);
-    args.positions = &c->positions;
-    return gyre_cache_append(self->cache, &args, exec, err);
-}
-
-static const char cache_append_doc[] =
-    "append($self, k, v=None, positions=None, *, sequence=0, layout=None, length=0, gate_sums=None"
-    ")\n--\n\n"
-    "Appends tokens: raw keys and values, [tokens, heads, channels] ('thd') or 'bhsd' with batch 1, of float16,\n"
-    "bfloat16 or float32, any strides.  v None where values are in keys.  positions None = after the last token.\n"
-    "gate_sums, for a cache with gate_heads: [tokens, gate_heads], or [1, gate_heads, tokens] with 'bhsd', float32 or\n"
-    "float64: those of gyre.gate_sums from the first token of the sequence on.  All or nothing.  Raises gyre.Error.";
-static PyObject *cache_append(PyObject *object, PyObject *const *args, Py_ssize_t count, PyObject *keywords) {
-    cache_object *self = (cache_object *)object;
-    PyObject *a[8], *finished = NULL;
-    append_call c = {0};
-    if (check_fork(self) < 0 || gyre_py_arguments(cache_append_doc, args, count, keywords, a) < 0) return NULL;
-    PyObject *encoding = take_encoding(self);
-    if (open_append(&c, (const gyre_py_encoding *)encoding, gyre_cache_get_config(self->cache), a) == 0) {
-        gyre_error err = {0};
-        gyre_py_threads threads = gyre_py_threads_begin(gyre_py_elements(c.k_view.shape) < 1 << 18);
-        lock_cache(self);
-        gyre_status status = check_encoding(self, encoding, &err);
-        Py_BEGIN_ALLOW_THREADS
-        if (!status && !a[2]) status = next_position(self->cache, c.sequence, &c.positions.base, &err);
-        if (!status) status = append_rows(self, &c, gyre_py_exec(&threads), &err);
-        Py_END_ALLOW_THREADS
-        PyThread_release_lock(self->lock);
-        gyre_py_threads_end(&threads);
-        finished = !status ? Py_NewRef(Py_None) : gyre_py_raise(status, &err);
-    }
-    gyre_py_array_close(&c.k);
-    gyre_py_array_close(&c.v);
-    gyre_py_array_close(&c.position_array);
-    gyre_py_array_close(&c.gate_sums);
-    Py_XDECREF(encoding);
-    return finished;
-}
-
 /* sequences[b] of batch row b: those of the caller, or 0, 1, 2, ... */
 static int64_t *read_sequences(PyObject *object, int64_t batch) {
     int64_t *out = calloc((size_t)(batch > 0 ? batch : 1), sizeof *out);
@@ -313,6 +214,168 @@ static int64_t *read_sequences(PyObject *object, int64_t batch) {
                      (long long)batch);
     free(out);
     return NULL;
+}
+
+/* keys, values and positions of append. */
+typedef struct append_call {
+    gyre_py_array k, v, position_array, gate_sums;
+    gyre_view k_view, v_view, gate_view;
+    gyre_positions positions;
+    int64_t sequence;
+    int64_t *sequences, *starts; /* of several sequences; NULL = that one; starts NULL = one token each */
+    int64_t count;
+    int has_v, goes_on; /* goes_on: positions follow the last token of each sequence */
+} append_call;
+
+static void close_append(append_call *c) {
+    gyre_py_array_close(&c->k);
+    gyre_py_array_close(&c->v);
+    gyre_py_array_close(&c->position_array);
+    gyre_py_array_close(&c->gate_sums);
+    free(c->sequences);
+    free(c->starts);
+}
+
+/* One token for each of several sequences may be a batch row each: then the rows are the tokens. */
+static void rows_as_tokens(const append_call *c, gyre_view *view) {
+    if (!c->sequences || c->starts || view->shape[0] != c->count || view->shape[1] != 1) return;
+    view->shape[0] = 1;
+    view->shape[1] = c->count;
+    view->stride[1] = view->stride[0];
+}
+
+static int open_sequences(append_call *c, PyObject *const *a) {
+    if (a[7] && a[3]) {
+        gyre_py_fail(GYRE_EINVAL, "sequence", "sequence: is given beside sequences");
+        return -1;
+    }
+    if (!a[7] && a[8]) {
+        gyre_py_fail(GYRE_EINVAL, "starts", "starts: needs sequences, whose first tokens they are");
+        return -1;
+    }
+    if (!a[7]) return gyre_py_integer(a[3], "sequence", &c->sequence);
+    const Py_ssize_t count = PySequence_Size(a[7]);
+    if (count < 0) {
+        if (gyre_py_forget() == 0) gyre_py_fail(GYRE_EINVAL, "sequences", "sequences: is not a list of numbers");
+        return -1;
+    }
+    c->count = count;
+    int64_t wanted = c->count + 1;
+    if (!(c->sequences = read_sequences(a[7], c->count))) return -1;
+    return gyre_py_list(a[8], "starts", &wanted, &c->starts);
+}
+
+/* Rows of one sequence, with the heads and channels of the cache. */
+static int check_rows(const gyre_py_array *array, const gyre_view *view, const gyre_cache_config *config, int64_t channels) {
+    if (view->shape[0] == 1 && view->shape[2] == config->heads && view->shape[3] == channels) return 0;
+    char shape[180];
+    gyre_py_shape_text(array, shape, sizeof shape);
+    gyre_py_fail(GYRE_ESHAPE, array->name,
+                 "%s: has shape %s, so batch %lld, %lld heads and %lld channels, not batch 1, %lld heads and %lld channels",
+                 array->name, shape, (long long)view->shape[0], (long long)view->shape[2], (long long)view->shape[3],
+                 (long long)config->heads, (long long)channels);
+    return -1;
+}
+
+/* v: values of the tokens of k; NULL where keys hold them. */
+static int open_values(append_call *c, const gyre_cache_config *config, PyObject *v, PyObject *layout) {
+    c->has_v = v != NULL;
+    if (c->has_v == config->values_in_keys) {
+        gyre_py_fail(GYRE_EINVAL, "v", v ? "v: is given, but the cache takes values from keys" : "v: is missing");
+        return -1;
+    }
+    if (!v) return 0;
+    if (open_rows(&c->v, v, "v", layout, &c->v_view) < 0) return -1;
+    rows_as_tokens(c, &c->v_view);
+    if (check_rows(&c->v, &c->v_view, config, config->value_dim) < 0) return -1;
+    if (c->v_view.shape[1] == c->k_view.shape[1]) return 0;
+    gyre_py_fail(GYRE_ESHAPE, "v", "v: has %lld tokens, but k has %lld", (long long)c->v_view.shape[1],
+                 (long long)c->k_view.shape[1]);
+    return -1;
+}
+
+static int open_append(append_call *c, const gyre_py_encoding *encoding, const gyre_cache_config *config,
+                       PyObject *const *a) {
+    if (open_sequences(c, a) < 0 || gyre_py_integer(a[5], "length", &c->positions.context_length) < 0 ||
+        open_rows(&c->k, a[0], "k", a[4], &c->k_view) < 0)
+        return -1;
+    rows_as_tokens(c, &c->k_view);
+    if (check_rows(&c->k, &c->k_view, config, config->head_dim) < 0 || open_values(c, config, a[1], a[4]) < 0) return -1;
+    c->goes_on = !a[2];
+    if (c->sequences && c->goes_on && c->positions.context_length != 0) {
+        gyre_py_fail(GYRE_EINVAL, "positions", "positions: missing: with a length, those of several sequences are needed");
+        return -1;
+    }
+    if (a[6]) {
+        gyre_py_layout layout;
+        if (gyre_py_layout_read(a[4], c->k.ndim == 3 ? "thd" : "bhsd", &layout) < 0 ||
+            gyre_py_gate_sums_open(&c->gate_sums, a[6], "gate_sums", &layout, &c->gate_view) < 0)
+            return -1;
+        rows_as_tokens(c, &c->gate_view);
+    }
+    const int64_t axes = encoding ? encoding->axes : 1;
+    const gyre_py_positions_request wanted = {"positions", axes, c->k_view.shape[0], c->k_view.shape[1]};
+    return gyre_py_positions(a[2], &wanted, &c->positions, &c->position_array);
+}
+
+static gyre_status append_to_many(cache_object *self, const append_call *c, const gyre_exec *exec, gyre_error *err) {
+    gyre_cache_append_batch_args args = GYRE_INIT(gyre_cache_append_batch_args);
+    args.sequences = c->sequences;
+    args.starts = c->starts;
+    args.count = c->count;
+    args.k = gyre_py_const(&c->k_view);
+    if (c->has_v) args.v = gyre_py_const(&c->v_view);
+    if (c->gate_sums.object) args.gates = gyre_py_const(&c->gate_view);
+    if (!c->goes_on) args.positions = &c->positions;
+    return gyre_cache_append_batch(self->cache, &args, exec, err);
+}
+
+static gyre_status append_rows(cache_object *self, append_call *c, const gyre_exec *exec, gyre_error *err) {
+    gyre_status status = GYRE_OK;
+    if (c->sequences) return append_to_many(self, c, exec, err);
+    if (c->goes_on) status = next_position(self->cache, c->sequence, &c->positions.base, err);
+    if (status) return status;
+    gyre_cache_append_args args = GYRE_INIT(gyre_cache_append_args);
+    args.sequence = c->sequence;
+    args.k = gyre_py_const(&c->k_view);
+    if (c->has_v) args.v = gyre_py_const(&c->v_view);
+    if (c->gate_sums.object) args.gates = gyre_py_const(&c->gate_view);
+    args.positions = &c->positions;
+    return gyre_cache_append(self->cache, &args, exec, err);
+}
+
+static const char cache_append_doc[] =
+    "append($self, k, v=None, positions=None, *, sequence=None, layout=None, length=0, gate_sums=None, sequences=None, "
+    "starts=None"
+    ")\n--\n\n"
+    "Appends tokens: raw keys and values, [tokens, heads, channels] ('thd') or 'bhsd' with batch 1, of float16,\n"
+    "bfloat16 or float32, any strides.  v None where values are in keys.  positions None = after the last token.\n"
+    "sequence: None = 0.  sequences: those of a call for several, each once: tokens starts[i] .. starts[i + 1] - 1 are "
+    "those\n"
+    "of sequences[i]; starts None = one token each, which may be batch rows.\n"
+    "gate_sums, for a cache with gate_heads: [tokens, gate_heads], or [1, gate_heads, tokens] with 'bhsd', float32 or\n"
+    "float64: those of gyre.gate_sums from the first token of the sequence on.  All or nothing.  Raises gyre.Error.";
+static PyObject *cache_append(PyObject *object, PyObject *const *args, Py_ssize_t count, PyObject *keywords) {
+    cache_object *self = (cache_object *)object;
+    PyObject *a[9], *finished = NULL;
+    append_call c = {0};
+    if (check_fork(self) < 0 || gyre_py_arguments(cache_append_doc, args, count, keywords, a) < 0) return NULL;
+    PyObject *encoding = take_encoding(self);
+    if (open_append(&c, (const gyre_py_encoding *)encoding, gyre_cache_get_config(self->cache), a) == 0) {
+        gyre_error err = {0};
+        gyre_py_threads threads = gyre_py_threads_begin(gyre_py_elements(c.k_view.shape) < 1 << 18);
+        lock_cache(self);
+        gyre_status status = check_encoding(self, encoding, &err);
+        Py_BEGIN_ALLOW_THREADS
+        if (!status) status = append_rows(self, &c, gyre_py_exec(&threads), &err);
+        Py_END_ALLOW_THREADS
+        PyThread_release_lock(self->lock);
+        gyre_py_threads_end(&threads);
+        finished = !status ? Py_NewRef(Py_None) : gyre_py_raise(status, &err);
+    }
+    close_append(&c);
+    Py_XDECREF(encoding);
+    return finished;
 }
 
 /* -- calls over its sequences -- */

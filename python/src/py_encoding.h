@@ -28,12 +28,12 @@ typedef struct gyre_py_tables {
 extern const char *const gyre_py_table_names[GYRE_PY_TABLES];
 int gyre_py_tables_open(gyre_py_tables *tables, PyObject *object, const gyre_encoding *encoding);
 void gyre_py_tables_close(gyre_py_tables *tables);
-/* Dense F32 memory for the gradients of all tables of an encoding that `mask` has (a bit for each), and a dict of them. */
+/* Dense memory for the gradients of all tables that a call has, F32 or F64, and a dict of them. */
 typedef struct gyre_py_table_gradients {
     gyre_table_gradients views;
     gyre_py_result results[GYRE_PY_TABLES + 1]; /* the last: sink logits */
 } gyre_py_table_gradients;
-int gyre_py_table_gradients_make(gyre_py_table_gradients *gradients, const gyre_py_tables *tables);
+int gyre_py_table_gradients_make(gyre_py_table_gradients *gradients, const gyre_py_tables *tables, gyre_dtype dtype);
 PyObject *gyre_py_table_gradients_finish(gyre_py_table_gradients *gradients);
 void gyre_py_table_gradients_drop(gyre_py_table_gradients *gradients);
 

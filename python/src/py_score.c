@@ -166,7 +166,7 @@ PyObject *gyre_py_bias_gradient(PyObject *self, PyObject *const *args, Py_ssize_
     if (gyre_py_arguments(gyre_py_bias_gradient_doc, args, count, keywords, a) < 0) return NULL;
     if (open_scores(&c, a[1], a[2], a[3], a[4]) == 0 && gyre_py_array_open(&dscores, a[0], "dscores") == 0 &&
         gyre_py_array_is(&dscores, GYRE_PY_REAL, "float16, bfloat16, float32 or float64") == 0 &&
-        score_view(&dscores, &view) == 0 && gyre_py_table_gradients_make(&gradients, &c.tables) == 0) {
+        score_view(&dscores, &view) == 0 && gyre_py_table_gradients_make(&gradients, &c.tables, GYRE_DTYPE_F32) == 0) {
         const gyre_cview in = gyre_py_const(&view);
         gyre_error err = {0};
         gyre_status status;
@@ -275,7 +275,7 @@ PyObject *gyre_py_add_gradient(PyObject *self, PyObject *const *args, Py_ssize_t
     PyObject *a[5], *finished = NULL;
     gyre_py_table_gradients gradients = {0};
     if (gyre_py_arguments(gyre_py_add_gradient_doc, args, count, keywords, a) < 0) return NULL;
-    if (open_input_call(&c, e, a, "dout") == 0 && gyre_py_table_gradients_make(&gradients, &c.tables) == 0) {
+    if (open_input_call(&c, e, a, "dout") == 0 && gyre_py_table_gradients_make(&gradients, &c.tables, GYRE_DTYPE_F32) == 0) {
         const gyre_cview in = gyre_py_const(&c.view);
         gyre_error err = {0};
         gyre_status status;

@@ -107,26 +107,27 @@ static gyre_view *gradient_of(gyre_table_gradients *g, int i) {
 }
 
 /* Zeros, shaped as the array of the caller. */
-static int make_gradient(gyre_py_table_gradients *g, int i, const gyre_py_array *like, const gyre_cview *table) {
+static int make_gradient(gyre_py_table_gradients *g, int i, const gyre_py_array *like, const gyre_cview *table,
+                         gyre_dtype dtype) {
     gyre_py_result *result = &g->results[i];
-    if (gyre_py_result_new(result, like, GYRE_DTYPE_F32, like->ndim, like->shape) < 0) return -1;
+    if (gyre_py_result_new(result, like, dtype, like->ndim, like->shape) < 0) return -1;
     gyre_view *view = gradient_of(&g->views, i);
     view->data = result->array.data;
-    view->dtype = GYRE_DTYPE_F32;
+    view->dtype = dtype;
     int64_t dense = 1;
     for (int axis = 3; axis >= 0; axis--) {
         view->shape[axis] = table->shape[axis];
         view->stride[axis] = dense;
         dense *= table->shape[axis];
     }
-    memset(result->array.data, 0, (size_t)dense * sizeof(float));
+    memset(result->array.data, 0, (size_t)dense * gyre_dtype_size(dtype));
     return 0;
 }
 
-int gyre_py_table_gradients_make(gyre_py_table_gradients *g, const gyre_py_tables *tables) {
+int gyre_py_table_gradients_make(gyre_py_table_gradients *g, const gyre_py_tables *tables, gyre_dtype dtype) {
     for (int i = 0; i < GYRE_PY_TABLES; i++) {
         const gyre_cview *view = view_of((gyre_tables *)&tables->tables, i);
-        if (view->data && make_gradient(g, i, &tables->arrays[i], view) < 0) return -1;
+        if (view->data && make_gradient(g, i, &tables->arrays[i], view, dtype) < 0) return -1;
     }
     return 0;
 }

@@ -1,7 +1,7 @@
 /* test_paged.c: attention over keys and values in pages of the caller, in the tables of FlashInfer and of vLLM, has the bits
  * of calls over dense keys. */
-#include "gyre/gyre_attention.h"
 #include "attention_memory.h"
+#include "gyre/gyre_attention.h"
 
 #include <stdlib.h>
 #include <string.h>

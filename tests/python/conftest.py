@@ -12,6 +12,7 @@ sys.path.insert(0, str(HERE))
 _NEEDS = {
     "test_torch_operators.py": ("torch",),
     "test_torch_trained.py": ("torch",),
+    "test_torch_double.py": ("torch",),
     "test_torch_device.py": ("torch", "transformers"),
     "test_torch_flex.py": ("torch", "transformers"),
     "test_torch_lengths.py": ("torch", "transformers"),

@@ -416,7 +416,7 @@ def test_meta_tensors_refuse_what_the_processor_refuses() -> None:
         lambda d: gt.attention(x(d, 1, 2, 3, 8), x(d, 1, 2, 3, 4), x(d, 1, 2, 3, 8), encoding=rope),
         lambda d: gt.attention(x(d, 1, 2, 3, 8), x(d, 1, 2, 3, 8), x(d, 1, 2, 4, 8), encoding=rope),
         lambda d: gt.attention(x(d, 1, 3, 3, 8), x(d, 1, 2, 3, 8), x(d, 1, 2, 3, 8), encoding=rope),
-        lambda d: gt.attention(*[x(d, 1, 2, 3, 8, dtype=torch.float64)] * 3, encoding=rope),
+        lambda d: gt.attention(x(d, 1, 2, 3, 8, dtype=torch.float64), x(d, 1, 2, 3, 8), x(d, 1, 2, 3, 8), encoding=rope),
         lambda d: gt.bias(alibi, at(d, 3, dtype=torch.float32)),
         lambda d: gt.bias(alibi, at(d, 3, 3, 3)),
         lambda d: gt.RotaryEmbedding(rope)(x(d, 1), at(d, 2, 2, 3)),

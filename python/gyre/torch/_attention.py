@@ -16,6 +16,7 @@ from gyre._guesses import named
 from gyre.torch import _device, _scores
 from gyre.torch._specs import (
     LONG_REAL,
+    REAL,
     SHORT_REAL,
     check_core_device,
     check_fake,
@@ -152,8 +153,9 @@ def _check(q: Tensor, k: Tensor, v: Tensor, rest: Sequence[Any]) -> None:
     check_core_device(q=q, k=k, v=v, tables=rest[0], **given)
     layout = options_of(rest[-1])["layout"]
     channel, head, encoding = layout.index("d"), layout.find("h"), rest[-2]
+    types = (torch.float64,) if q.dtype == torch.float64 else SHORT_REAL
     for x, name in ((q, "q"), (k, "k"), (v, "v")):
-        check_tensor(x, name, layout, SHORT_REAL)
+        check_tensor(x, name, layout, REAL if name == "q" else types)
     config = encoding_of(encoding).config if encoding else {}
     shared = q.shape[channel] - config.get("score.relative_channels", 0)  # keys may lack the others
     if k.shape[channel] not in (q.shape[channel], shared):
@@ -188,7 +190,7 @@ def _check_gates(q: Tensor, k: Tensor, layout: str, queries: Tensor | None, keys
 def _(q: Tensor, k: Tensor, v: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:
     _check(q, k, v, rest)
     out, lse = _shapes(q, v, rest[-1])
-    return q.new_empty(out), q.new_empty(lse, dtype=torch.float32)
+    return q.new_empty(out), q.new_empty(lse, dtype=torch.float64 if q.dtype == torch.float64 else torch.float32)
 
 
 @torch.library.custom_op(
@@ -348,9 +350,10 @@ def attention(
     """gyre.attention with gradients to q, k, v, to trained tables, to sink logits and to gate sums, under torch.compile too.
 
     q, k and v are not rotated before: the encoding is applied inside.  They are float16, bfloat16 or float32; sums are of
-    floats, so a gradient has the precision of float32.  Arguments, shapes and errors as in gyre.attention; a mask gets no
+    floats, so a gradient has the precision of float32.  All of float64: slowly in double, for torch.autograd.gradcheck.
+    Arguments, shapes and errors as in gyre.attention; a mask gets no
     gradient.  dropout drops the same weights in each call with one seed, None = 0: pass another in each step of a training.
-    lse: True = return (out, lse), lse float32, with gradients as out.  weights, scores: likewise, after lse, without gradients.
+    lse: True = return (out, lse), lse float32 or float64, with gradients as out.  weights, scores: likewise, after lse, without gradients.
     """
     for name, one in (
         ("mask", mask),
