@@ -19,7 +19,7 @@ gyre_status gyre_sized_read(void *own, size_t own_size, const void *given, const
                 gyre_version(), own_size, name);
     const size_t common = size < own_size ? size : own_size;
     memcpy(own, given, common);
-    memset((unsigned char *)own + common, 0, own_size - common);
+    if (common < own_size) memset((unsigned char *)own + common, 0, own_size - common);
     memcpy(own, &own_size, sizeof own_size);
     return GYRE_OK;
 }

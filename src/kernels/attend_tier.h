@@ -101,16 +101,6 @@ TIER_INLINE gyre_weighted_values attend_values_job(const attend_type *t, const g
                                   .prefetched = 1};
 }
 
-/* A row with one key, whose score is finite: its weight is exp(0).  out = 0 for other rows. */
-TIER_INLINE int attend_only_key(attend_rows *s, int64_t r) {
-    float *score = s->scores + r * ATTEND_KEYS;
-    if (!isfinite(*score)) return 0;
-    s->row_max[r] = *score;
-    s->row_sum[r] = 1;
-    *score = 1;
-    return 1;
-}
-
 /* Adds keys first .. first + keys - 1 to `rows` rows: those of a group, or of as many key heads (group 1), whose steps
  * alternate, because each has to wait for its own one before. */
 TIER_INLINE void attend_keys(const attend_type *t, const gyre_query_attention *p, const char *k, const char *v,
@@ -131,7 +121,7 @@ TIER_INLINE void attend_keys(const attend_type *t, const gyre_query_attention *p
             t->score(&job);
     }
     for (int64_t r = 0; r < rows; r++)
-        if (p->keys > 1 || !attend_only_key(s, r)) attend_softmax(s, r, columns, value_pad);
+        attend_softmax(s, r, columns, value_pad);
     for (int64_t r = 0; r < rows; r += each) {
         const gyre_weighted_values job = attend_values_job(t, p, v + r * v_step, first, keys, r, each, s);
         if (each == 1)
@@ -145,23 +135,23 @@ TIER_INLINE void attend_keys(const attend_type *t, const gyre_query_attention *p
 TIER_INLINE int attend_end(const gyre_query_attention *p, int64_t head, int64_t rows, const attend_rows *s) {
     const elem_type floats = {load_f32, store_f32, sizeof(float)};
     const vec zero = vec_set1(0);
+    vec all = zero; /* 0 x is 0 for a finite x, NaN otherwise */
     int finite = 1;
     for (int64_t r = 0; r < rows; r++) {
         const float *from = s->out + r * GYRE_MAX_QUERY_CHANNELS;
         float *to = p->out + (head + r) * p->out_head_stride;
         const double sum = s->row_sum[r];
         const vec scale = vec_set1(sum == 0 ? 0 : (float)(1 / sum));
-        vec all = zero; /* 0 x is 0 for a finite x, NaN otherwise */
         for (int64_t c = 0; c < p->value_channels; c += LANES) {
             const vec x = vec_add(vec_load(from + c), zero); /* as the sum of partials leaves a negative zero */
             all = vec_fma(x, zero, all);
             store_up_to(floats, (char *)(to + c), vec_mul(x, scale), p->value_channels - c);
         }
-        finite &= vec_reduce_add(all) == 0 && isfinite(sum);
+        finite &= isfinite(sum);
         if (p->row_max) p->row_max[head + r] = s->row_max[r];
         if (p->row_sum) p->row_sum[head + r] = sum;
     }
-    return finite;
+    return finite && vec_reduce_add(all) == 0;
 }
 
 /* Query heads head .. head + rows - 1, of one key head. */
@@ -178,9 +168,51 @@ TIER_INLINE int attend_heads(const attend_type *t, const gyre_query_attention *p
     return attend_end(p, head, rows, &s);
 }
 
+/* All rows, of one key each: its weight is exp(0), and out is its value.  out = 1 if scores and values are finite. */
+TIER_INLINE int attend_only_key(const attend_type *t, const gyre_query_attention *p) {
+    const elem_type floats = {load_f32, store_f32, sizeof(float)};
+    const vec zero = vec_set1(0);
+    float q[GYRE_MAX_QUERY_CHANNELS], score[ATTEND_ROWS];
+    vec all = zero;
+    int finite = 1;
+    for (int64_t head = 0; head < p->heads * p->group; head++) {
+        const int64_t key_head = head / p->group;
+        const char *k = (const char *)p->k + key_head * p->k_head_stride * t->type.size,
+                   *v = (const char *)p->v + key_head * p->v_head_stride * t->type.size;
+        const gyre_key_scores job = {.rows = 1,
+                                     .keys = 1,
+                                     .channels = p->channels,
+                                     .q = q,
+                                     .k = k,
+                                     .scores = score,
+                                     .prefetched = 1,
+                                     .angles = p->angles,
+                                     .pairs = p->pairs};
+        attend_scale(p->q + head * p->q_head_stride, p->channels, vec_set1(p->scale), q);
+        if (p->angles)
+            t->score_rotated(&job);
+        else
+            score_rows(t->type, t->is_bf16, &job);
+        finite &= isfinite(score[0]);
+        for (int64_t c = 0; c < p->value_channels; c += LANES) {
+            const int64_t left = p->value_channels - c;
+            const vec x = vec_add(load_up_to(t->type, v + c * t->type.size, left), zero); /* no negative zero */
+            all = vec_fma(x, zero, all);
+            store_up_to(floats, (char *)(p->out + head * p->out_head_stride + c), x, left);
+        }
+        if (p->row_max) p->row_max[head] = score[0];
+        if (p->row_sum) p->row_sum[head] = 1;
+    }
+    return finite && vec_reduce_add(all) == 0;
+}
+
 TIER_INLINE void attend_query(const attend_type t, const gyre_query_attention *p, int *finite) {
     const int64_t some = p->group == 1 ? p->heads : p->group; /* heads that may be gone through together */
     *finite = 1;
+    if (p->keys == 1) {
+        *finite = attend_only_key(&t, p);
+        return;
+    }
     for (int64_t h = 0; h < p->heads * p->group; h += some)
         for (int64_t r = 0; r < some; r += ATTEND_ROWS)
             *finite &= attend_heads(&t, p, h + r, some - r < ATTEND_ROWS ? some - r : ATTEND_ROWS);
