@@ -45,6 +45,7 @@ static const struct {
             {.kind = GYRE_KIND_T5, .parts = GYRE_LAYER_PART_ADAPTIVE, .shared = 1, .vectors = 2},
             {.kind = GYRE_KIND_ROPE, .parts = GYRE_LAYER_PART_POLAR},
             {.kind = GYRE_KIND_ROPE, .parts = GYRE_LAYER_PART_FREQUENCIES, .vectors = 2},
+            {.kind = GYRE_KIND_ROPE, .parts = GYRE_LAYER_PART_HEAD_MATRICES, .vectors = 2},
             {.kind = GYRE_KIND_ROPE, .rotates = 1, .scaling = GYRE_SCALING_YARN},
             {.kind = GYRE_KIND_SINUSOIDAL, .form = GYRE_POSITION_FORM_PRODUCT},
             {.kind = GYRE_KIND_SINUSOIDAL, .form = GYRE_POSITION_FORM_CONCATENATED},

@@ -23,14 +23,15 @@ static int64_t choose_parts(gyre_kind kind, fuzz_bytes *b) {
                                      GYRE_LAYER_PART_FOURIER,
                                      GYRE_LAYER_PART_FOURIER | GYRE_LAYER_PART_FOURIER_STILL,
                                      GYRE_LAYER_PART_FREQUENCIES | GYRE_LAYER_PART_FORGET_GATES,
-                                     GYRE_LAYER_PART_IMAGINARY};
+                                     GYRE_LAYER_PART_IMAGINARY,
+                                     GYRE_LAYER_PART_HEAD_MATRICES};
     static const int64_t adapted[] = {0, GYRE_LAYER_PART_ADAPTIVE,
                                       GYRE_LAYER_PART_ADAPTIVE | GYRE_LAYER_PART_ADAPTIVE_CONCAT,
                                       GYRE_LAYER_PART_ADAPTIVE | GYRE_LAYER_PART_ADAPTIVE_ADD};
     const int choice = (int)fuzz_byte(b);
-    if (choice % 16 == 15) return (int64_t)fuzz_between(b, 0, 1023);
+    if (choice % 16 == 15) return (int64_t)fuzz_between(b, 0, 2047);
     if (kind == GYRE_KIND_NOPE) return choice & 1 ? GYRE_LAYER_PART_CONTEXTUAL : 0;
-    if (kind == GYRE_KIND_ROPE) return turned[choice % 7];
+    if (kind == GYRE_KIND_ROPE) return turned[choice % 8];
     if (kind == GYRE_KIND_ALIBI || kind == GYRE_KIND_T5 || kind == GYRE_KIND_KERPLE || kind == GYRE_KIND_FIRE ||
         kind == GYRE_KIND_SANDWICH)
         return adapted[choice % 4];

@@ -65,7 +65,12 @@ typedef enum gyre_layer_part {
      * and head 2 h + 1 the same rotated by -90 degrees: its scores are the imaginary part of the complex product of which
      * RoPE takes the real part.  Both read one key head, so heads is a multiple of 2 kv_heads.  position is a ROPE over all
      * channels of a head, under any scaling.  Not with rotates_input, POLAR, FREQUENCIES or FOURIER */
-    GYRE_LAYER_PART_IMAGINARY = 512
+    GYRE_LAYER_PART_IMAGINARY = 512,
+    /* HARoPE, arXiv 2510.10489: a trained matrix M for each key head and the query heads that share it, in front of the
+     * rotation: M q and M^-T k, M = U S V^T with U, V exponentials of skew matrices and S > 0, as in the released code.
+     * They begin as 1.  position is a ROPE over all channels of a head, at most 256, under any scaling.  Not with
+     * rotates_input, POLAR, FREQUENCIES, FOURIER or IMAGINARY */
+    GYRE_LAYER_PART_HEAD_MATRICES = 1024
 } gyre_layer_part;
 typedef struct gyre_model_config {
     size_t size;         /* set by GYRE_INIT */
@@ -108,6 +113,8 @@ typedef struct gyre_model gyre_model;
  *     model.layers.N.self_attn.frequencies.weight        FREQUENCIES   [kv_heads, rope.dim / 2], radians per position
  *     model.layers.N.self_attn.fourier_cosines.weight    FOURIER       [kv_heads terms, pairs with a series]
  *     model.layers.N.self_attn.fourier_sines.weight                    the same
+ *     model.layers.N.self_attn.head_matrices.left.weight HEAD_MATRICES [kv_heads head_dim, head_dim]; .right too
+ *     model.layers.N.self_attn.head_matrices.scales.weight             [kv_heads, head_dim]
  *     model.layers.N.self_attn.contextual.weight         CONTEXTUAL    [score.max_positions, head_dim]
  *     model.layers.N.self_attn.adaptive.hidden.weight    ADAPTIVE      [score.hidden_units, 2 heads]; ADAPTIVE_ADD: heads
  *     model.layers.N.self_attn.adaptive.hidden.bias                    [score.hidden_units]

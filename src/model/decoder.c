@@ -183,9 +183,10 @@ static gyre_status project_rotated(gyre_decoder *d, const gyre_network_layer *l,
 
 /* Queries and keys as attention takes them, in place or in buffers.resized. */
 static gyre_status apply_trained(gyre_decoder *d, int64_t layer, int64_t rows, gyre_error *err) {
-    const gyre_trained_heads heads = gyre_network_trained_heads(d->net, layer);
+    gyre_trained_heads heads = gyre_network_trained_heads(d->net, layer);
     const gyre_head_views views = query_key_views(d, layer, rows);
     const gyre_positions positions = {.base = d->first + d->cached};
+    if (d->prepared) heads.prepared = d->prepared + layer * d->prepared_floats;
     return heads.part ? heads.part->forward(&heads, &positions, &views, d->exec, err) : GYRE_OK;
 }
 

@@ -58,8 +58,10 @@ typedef struct gyre_decoder {
     int64_t first;                 /* position of the first token; first + cached = that of the next one */
     int64_t length;                /* context length in use for this pass; 0 = the encoding's own, or each token's */
     int64_t qkv_dim;               /* channels of a row of qkv */
-    gyre_order order;              /* of attention */
-    float *watched;                /* [watched_tokens][heads][watched_tokens] of gyre_context_watch; NULL = none */
+    float *prepared;               /* [layers][prepared_floats] of the part that makes queries and keys; NULL = none */
+    int64_t prepared_floats;
+    gyre_order order; /* of attention */
+    float *watched;   /* [watched_tokens][heads][watched_tokens] of gyre_context_watch; NULL = none */
     int64_t watched_layer, watched_tokens;
     float *watched_queries, *watched_keys; /* of gyre_context_watch_heads; NULL = none */
     int64_t watched_heads_layer;

@@ -220,6 +220,19 @@ static gyre_status choose_products(gyre_decoder *d, gyre_products products, gyre
     return GYRE_OK;
 }
 
+static gyre_status prepare_heads(gyre_decoder *d, gyre_error *err) {
+    gyre_status status = GYRE_OK;
+    for (int64_t layer = 0; layer < d->net->arch.layers && !status; layer++) {
+        const gyre_trained_heads heads = gyre_network_trained_heads(d->net, layer);
+        if (!heads.part || !heads.part->prepare) return GYRE_OK;
+        d->prepared_floats = heads.part->prepared_floats(&heads);
+        if (!d->prepared) d->prepared = gyre_alloc_floats(d->net->arch.layers * d->prepared_floats);
+        if (!d->prepared) return gyre_fail(err, GYRE_ENOMEM, "context: out of memory (gyre_context_create)");
+        status = heads.part->prepare(&heads, d->prepared + layer * d->prepared_floats, err);
+    }
+    return status;
+}
+
 gyre_status gyre_decoder_create(gyre_decoder *d, const gyre_model *model, const gyre_context_options *options,
                                 gyre_error *err) {
     const gyre_encoding *encoding = options->encoding ? options->encoding : model->encoding;
@@ -234,6 +247,7 @@ gyre_status gyre_decoder_create(gyre_decoder *d, const gyre_model *model, const 
     if (!status) status = check_own_attention(d, err);
     if (!status) status = choose_products(d, options->products, err);
     if (!status) status = create_caches(d, options, err);
+    if (!status) status = prepare_heads(d, err);
     if (!status) status = gyre_decoder_gates_create(d, options->max_tokens, err);
     if (status) return status;
     status = allocate_buffers(d, options->max_tokens);
@@ -249,13 +263,14 @@ void gyre_decoder_free(gyre_decoder *d) {
         gyre_cache_free(d->cache[layer]);
     free(d->cache);
     gyre_decoder_gates_free(d);
+    free(d->prepared);
     free(d->buffers.memory);
     free(d->buffers.attn_scratch);
 }
 
 int64_t gyre_decoder_bytes(const gyre_decoder *d) {
     int64_t bytes = d->buffers.memory_floats * (int64_t)sizeof(float) + (int64_t)d->buffers.attn_scratch_bytes;
-    bytes += gyre_decoder_gates_bytes(d);
+    bytes += gyre_decoder_gates_bytes(d) + d->net->arch.layers * d->prepared_floats * (int64_t)sizeof(float);
     for (int64_t layer = 0; d->cache && layer < d->net->arch.layers; layer++) {
         gyre_cache_usage usage = GYRE_INIT(gyre_cache_usage);
         if (d->cache[layer] && !gyre_cache_get_usage(d->cache[layer], &usage)) bytes += (int64_t)usage.bytes;

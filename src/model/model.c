@@ -81,11 +81,23 @@ static gyre_status check_imaginary(const gyre_model_config *c, int rotates, gyre
                      (long long)c->heads, (long long)c->kv_heads);
 }
 
+/* Matrices in front of the rotation. */
+static gyre_status check_matrices(const gyre_model_config *c, int rotates, gyre_error *err) {
+    const int64_t others =
+        GYRE_LAYER_PART_POLAR | GYRE_LAYER_PART_FREQUENCIES | GYRE_LAYER_PART_FOURIER | GYRE_LAYER_PART_IMAGINARY;
+    if (!(c->layer_parts & GYRE_LAYER_PART_HEAD_MATRICES)) return GYRE_OK;
+    if (!rotates || c->position.rope.dim != c->head_dim || (c->layer_parts & others))
+        return gyre_fail(err, GYRE_EINVAL, "layer_parts: head_matrices needs a rotation of all channels of a head (model)");
+    if (c->head_dim <= GYRE_MATRIX_CHANNELS) return GYRE_OK;
+    return gyre_fail(err, GYRE_EINVAL, "layer_parts: head_matrices of %lld channels are past %d (model)",
+                     (long long)c->head_dim, GYRE_MATRIX_CHANNELS);
+}
+
 /* What the parts of layers need of the rest of the config. */
 static gyre_status check_parts(const gyre_model_config *c, const gyre_encoding *encoding, gyre_error *err) {
     const int64_t parts = GYRE_LAYER_PART_FORGET_GATES | GYRE_LAYER_PART_POLAR | GYRE_LAYER_PART_FREQUENCIES |
                           GYRE_LAYER_PART_FOURIER | GYRE_LAYER_PART_FOURIER_STILL | GYRE_LAYER_PART_CONTEXTUAL |
-                          GYRE_LAYER_PARTS_ADAPTIVE | GYRE_LAYER_PART_IMAGINARY;
+                          GYRE_LAYER_PARTS_ADAPTIVE | GYRE_LAYER_PART_IMAGINARY | GYRE_LAYER_PART_HEAD_MATRICES;
     const gyre_config *p = &c->position;
     if (c->layer_parts & ~parts)
         return gyre_fail(err, GYRE_EINVAL, "layer_parts: %lld is not a set of gyre_layer_part (model)",
@@ -102,6 +114,7 @@ static gyre_status check_parts(const gyre_model_config *c, const gyre_encoding *
             "layer_parts: trained_frequencies needs a plain rotation: trained frequencies take its place, so no "
             "method changes it (model)");
     gyre_status status = check_imaginary(c, rotates, err);
+    if (!status) status = check_matrices(c, rotates, err);
     if (!status) status = check_fourier(c, encoding, plain, err);
     return status ? status : check_own_attention(c, encoding, err);
 }

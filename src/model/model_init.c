@@ -73,12 +73,13 @@ static void init_tensor(const gyre_model *model, const gyre_tensor *tensor, uint
     state = gyre_random_next(&state) ^ gyre_fnv1a(GYRE_FNV1A_OFFSET_BASIS, tensor->name, strlen(tensor->name));
     for (int64_t i = 0; i < tensor->shape[0] * tensor->shape[1]; i++) {
         const double normal = gyre_random_normal(&state);
-        out[i] = tensor->purpose == GYRE_TENSOR_SERIES  ? (float)init_series(model, tensor, i, normal)
-                 : is_network(tensor)                   ? (float)(std * normal)
-                 : tensor->purpose != GYRE_TENSOR_PLAIN ? 0
-                 : tensor->rank == 1                    ? 1.0f
-                 : tensor->table >= 0                   ? (float)init_table_entry(model, tensor, i, normal)
-                                                        : (float)(std * normal);
+        out[i] = tensor->purpose == GYRE_TENSOR_SERIES   ? (float)init_series(model, tensor, i, normal)
+                 : is_network(tensor)                    ? (float)(std * normal)
+                 : tensor->purpose == GYRE_TENSOR_SCALES ? (float)log(expm1(1))
+                 : tensor->purpose != GYRE_TENSOR_PLAIN  ? 0
+                 : tensor->rank == 1                     ? 1.0f
+                 : tensor->table >= 0                    ? (float)init_table_entry(model, tensor, i, normal)
+                                                         : (float)(std * normal);
     }
 }
 

@@ -59,8 +59,13 @@ gyre_trained_heads gyre_network_trained_heads(const gyre_network *n, int64_t lay
     const struct gyre_rope_config *rope = &gyre_encoding_get_config(n->group[0].encoding)->rope;
     const gyre_fourier_terms *fourier = n->fourier.terms > 0 ? &n->fourier : NULL;
     const int64_t numbers = fourier ? fourier->terms * fourier->series : rope->dim / 2;
-    return (gyre_trained_heads){
-        gyre_head_part_of(n->arch.layer_parts), n->arch.kv_heads, numbers, rope->layout, n->layer[layer].trained, fourier};
+    return (gyre_trained_heads){gyre_head_part_of(n->arch.layer_parts),
+                                n->arch.kv_heads,
+                                numbers,
+                                rope->layout,
+                                n->layer[layer].trained,
+                                fourier,
+                                NULL};
 }
 
 gyre_own_attention gyre_network_own_attention(const gyre_network *n, int64_t layer) {

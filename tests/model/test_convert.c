@@ -451,13 +451,13 @@ static void longrope_policy(gyre_model_config *c) {
 
 /* Tensors that turn queries and keys keep their bits in a copy in bf16, all others are bf16.  out = how many turn. */
 static int check_turns_are_floats(const char *from, const char *to) {
-    static const char *const names[] = {"key_phases", "self_attn.frequencies", "fourier_"};
+    static const char *const names[] = {"key_phases", "self_attn.frequencies", "fourier_", "head_matrices"};
     gyre_tensor_store *before = open_store(from), *after = open_store(to);
     int turns = 0;
     for (int64_t i = 0; i < gyre_tensor_store_count(after); i++) {
         const gyre_file_tensor t = gyre_tensor_store_at(after, i);
         int turning = 0;
-        for (int n = 0; n < 3; n++)
+        for (int n = 0; n < 4; n++)
             turning |= strstr(t.name, names[n]) != NULL;
         turns += turning;
         if (t.type != (turning ? GYRE_STORED_F32 : GYRE_STORED_BF16)) fail_msg("%s: %s", to, t.name);
@@ -509,6 +509,7 @@ static void test_native_refused(void **state) {
                  {GYRE_KIND_ROPE, GYRE_LAYER_PART_POLAR, NULL, "polar: layers of a llama"},
                  {GYRE_KIND_ROPE, GYRE_LAYER_PART_FREQUENCIES, NULL, "trained_frequencies: layers of a llama"},
                  {GYRE_KIND_ROPE, GYRE_LAYER_PART_FOURIER, NULL, "fourier: layers of a llama"},
+                 {GYRE_KIND_ROPE, GYRE_LAYER_PART_HEAD_MATRICES, NULL, "head_matrices: layers of a llama"},
                  {GYRE_KIND_ROPE, GYRE_LAYER_PART_IMAGINARY, halve_keys, "imaginary: layers of a llama"},
                  {GYRE_KIND_NOPE, GYRE_LAYER_PART_CONTEXTUAL, NULL, "contextual: layers of a llama"},
                  {GYRE_KIND_ALIBI, GYRE_LAYER_PART_ADAPTIVE, NULL, "adaptive: layers of a llama"},
@@ -543,7 +544,7 @@ static void test_native_refused(void **state) {
         gyre_model_free(model);
         check_turns_are_floats(in_folder(name), in_folder("saved"));
     }
-    assert_int_equal(turns, 4 * LAYERS);
+    assert_int_equal(turns, 7 * LAYERS);
     /* Another order of pairs moves rows, which numbers of a layer would have to follow. */
     const gyre_convert_options interleaved = laid(GYRE_LAYOUT_INTERLEAVED);
     refused(in_folder("native2"), in_folder("native-moved"), &interleaved, GYRE_EUNSUPPORTED, "polar: layers of a llama");

@@ -207,6 +207,7 @@ static void parts_have_the_same_bits_however_cut(void **state) {
         int64_t parts;
     } cases[] = {{GYRE_KIND_ROPE, GYRE_LAYER_PART_FOURIER},
                  {GYRE_KIND_ROPE, GYRE_LAYER_PART_IMAGINARY},
+                 {GYRE_KIND_ROPE, GYRE_LAYER_PART_HEAD_MATRICES},
                  {GYRE_KIND_NOPE, GYRE_LAYER_PART_CONTEXTUAL},
                  {GYRE_KIND_KERPLE, GYRE_LAYER_PART_ADAPTIVE},
                  {GYRE_KIND_ALIBI, GYRE_LAYER_PART_ADAPTIVE | GYRE_LAYER_PART_ADAPTIVE_ADD}};
@@ -386,7 +387,7 @@ static void experiments_refused(void **state) {
         {GYRE_KIND_LEARNED, 1, 0, 0, 0, "position_form: needs a sinusoid"},
         {GYRE_KIND_DEBERTA, 0, 1, 0, 0, "shared_tables: the tables of deberta"},
         {GYRE_KIND_ALIBI, 0, 0, 1, 0, "rotates_input: needs a plain rotation"},
-        {GYRE_KIND_NOPE, 0, 0, 0, 1024, "layer_parts: 1024 is not a set of gyre_layer_part"},
+        {GYRE_KIND_NOPE, 0, 0, 0, 2048, "layer_parts: 2048 is not a set of gyre_layer_part"},
         {GYRE_KIND_NOPE, 0, 0, 0, GYRE_LAYER_PART_POLAR, "layer_parts: polar needs a rotation"},
         {GYRE_KIND_ROPE, 0, 0, 1, GYRE_LAYER_PART_POLAR, "layer_parts: polar needs a rotation"},
         {GYRE_KIND_ALIBI, 0, 0, 0, GYRE_LAYER_PART_FREQUENCIES, "layer_parts: trained_frequencies needs a plain"},
@@ -395,6 +396,8 @@ static void experiments_refused(void **state) {
         {GYRE_KIND_NOPE, 0, 0, 0, GYRE_LAYER_PART_FOURIER, "layer_parts: fourier needs a plain"},
         {GYRE_KIND_ROPE, 0, 0, 1, GYRE_LAYER_PART_FOURIER, "layer_parts: fourier needs a plain"},
         {GYRE_KIND_ROPE, 0, 0, 0, GYRE_LAYER_PART_FOURIER | GYRE_LAYER_PART_FREQUENCIES, "fourier needs a plain"},
+        {GYRE_KIND_ALIBI, 0, 0, 0, GYRE_LAYER_PART_HEAD_MATRICES, "layer_parts: head_matrices needs a rotation"},
+        {GYRE_KIND_ROPE, 0, 0, 0, GYRE_LAYER_PART_HEAD_MATRICES | GYRE_LAYER_PART_IMAGINARY, "head_matrices needs a rot"},
         {GYRE_KIND_ALIBI, 0, 0, 0, GYRE_LAYER_PART_IMAGINARY, "layer_parts: imaginary needs a rotation"},
         {GYRE_KIND_ROPE, 0, 0, 1, GYRE_LAYER_PART_IMAGINARY, "layer_parts: imaginary needs a rotation"},
         {GYRE_KIND_ROPE, 0, 0, 0, GYRE_LAYER_PART_IMAGINARY | GYRE_LAYER_PART_POLAR, "imaginary needs a rotation"},

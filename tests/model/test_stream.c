@@ -64,7 +64,7 @@ static void read_layer(const naive *d, held *cache, int64_t layer, int64_t t, do
     for (int i = 0; i < GYRE_WEIGHT_FIRST_TABLE; i++)
         w[i] = d->w + gyre_layer_tensor_offset(&d->m->layout, layer, i);
     naive_norm(d, w[GYRE_WEIGHT_ATTN_NORM], x, y);
-    naive_project(d, w[GYRE_WEIGHT_Q], y, qkv);
+    naive_project(d, layer, y, qkv);
     for (int64_t h = 0; h < c->heads && naive_forgets(d); h++)
         cache->gates[(layer * TOKENS + t) * c->heads + h] = naive_log_gate(d, layer, h, y);
     attend(d, cache, layer, mixed);
@@ -175,7 +175,8 @@ static void with_layer_parts(void **state) {
     } cases[] = {{GYRE_KIND_NOPE, GYRE_LAYER_PART_FORGET_GATES, "gates"},
                  {GYRE_KIND_ALIBI, GYRE_LAYER_PART_FORGET_GATES, "gates and ALiBi"},
                  {GYRE_KIND_ROPE, GYRE_LAYER_PART_POLAR, "polar"},
-                 {GYRE_KIND_ROPE, GYRE_LAYER_PART_IMAGINARY, "imaginary"}};
+                 {GYRE_KIND_ROPE, GYRE_LAYER_PART_IMAGINARY, "imaginary"},
+                 {GYRE_KIND_ROPE, GYRE_LAYER_PART_HEAD_MATRICES, "matrices"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         gyre_model_config c = naive_model_config();
         c.position.kind = cases[i].kind;

@@ -181,8 +181,9 @@ static const struct {
     int64_t parts;
 } with_parts[] = {{GYRE_KIND_NOPE, GYRE_LAYER_PART_FORGET_GATES}, {GYRE_KIND_ROPE, GYRE_LAYER_PART_POLAR},
                   {GYRE_KIND_ROPE, GYRE_LAYER_PART_FREQUENCIES},  {GYRE_KIND_ROPE, GYRE_LAYER_PART_FOURIER},
-                  {GYRE_KIND_ROPE, GYRE_LAYER_PART_IMAGINARY},    {GYRE_KIND_NOPE, GYRE_LAYER_PART_CONTEXTUAL},
-                  {GYRE_KIND_KERPLE, GYRE_LAYER_PART_ADAPTIVE},   {GYRE_KIND_FIRE, GYRE_LAYER_PART_ADAPTIVE}};
+                  {GYRE_KIND_ROPE, GYRE_LAYER_PART_IMAGINARY},    {GYRE_KIND_ROPE, GYRE_LAYER_PART_HEAD_MATRICES},
+                  {GYRE_KIND_NOPE, GYRE_LAYER_PART_CONTEXTUAL},   {GYRE_KIND_KERPLE, GYRE_LAYER_PART_ADAPTIVE},
+                  {GYRE_KIND_FIRE, GYRE_LAYER_PART_ADAPTIVE}};
 enum { PARTS = sizeof with_parts / sizeof *with_parts };
 
 static void any_threads(void **state) {
@@ -403,7 +404,7 @@ static void keep_their_size(const gyre_model_config *c) {
         const gyre_tensor t = gyre_tensor_at(&m->layout, k);
         const int keeps = strstr(t.name, "norm") || strstr(t.name, "position_bias") || strstr(t.name, "position_content") ||
                           strstr(t.name, "position_position") || strstr(t.name, ".bias") || strstr(t.name, ".key_phases") ||
-                          strstr(t.name, ".frequencies") || strstr(t.name, ".fourier_");
+                          strstr(t.name, ".frequencies") || strstr(t.name, ".head_matrices") || strstr(t.name, ".fourier_");
         for (int64_t j = t.offset; j < t.offset + t.shape[0] * t.shape[1]; j++)
             test_close((double)m->weights[j], (keeps ? 1 : 0.75) * (double)before[j], 1e-6, t.name);
     }
@@ -426,6 +427,8 @@ static void weight_decay_on_matrices_only(void **state) {
     c.layer_parts = GYRE_LAYER_PART_FREQUENCIES;
     keep_their_size(&c);
     c.layer_parts = GYRE_LAYER_PART_FOURIER;
+    keep_their_size(&c);
+    c.layer_parts = GYRE_LAYER_PART_HEAD_MATRICES;
     keep_their_size(&c);
     c = tiny(GYRE_KIND_NOPE);
     c.layer_parts = GYRE_LAYER_PART_CONTEXTUAL;
@@ -499,6 +502,7 @@ static void killed_and_resumed(void **state) {
     check_resumes(GYRE_KIND_KERPLE, 0);
     check_resumes(GYRE_KIND_NOPE, GYRE_LAYER_PART_FORGET_GATES);
     check_resumes(GYRE_KIND_ROPE, GYRE_LAYER_PART_POLAR);
+    check_resumes(GYRE_KIND_ROPE, GYRE_LAYER_PART_HEAD_MATRICES);
     check_resumes(GYRE_KIND_ROPE, GYRE_LAYER_PART_FREQUENCIES);
     check_resumes(GYRE_KIND_ROPE, GYRE_LAYER_PART_FOURIER);
     check_resumes(GYRE_KIND_NOPE, GYRE_LAYER_PART_CONTEXTUAL);

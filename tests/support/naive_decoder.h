@@ -195,12 +195,47 @@ static inline void naive_imaginary(const naive *d, double *qkv) {
     }
 }
 
+/* x = exp((a - a^T) / 2) x, or of minus that, by its series. */
+static inline void naive_exponential(const double *a, int64_t dim, double sign, double *x) {
+    double term[16], sum[16], next[16];
+    memcpy(term, x, (size_t)dim * sizeof *x);
+    memcpy(sum, x, (size_t)dim * sizeof *x);
+    for (int k = 1; k < 40; k++) {
+        for (int64_t i = 0; i < dim; i++) {
+            next[i] = 0;
+            for (int64_t j = 0; j < dim; j++)
+                next[i] += sign * (a[i * dim + j] - a[j * dim + i]) / 2 * term[j] / k;
+        }
+        for (int64_t i = 0; i < dim; i++)
+            sum[i] += term[i] = next[i];
+    }
+    memcpy(x, sum, (size_t)dim * sizeof *x);
+}
+
+/* Head h of q (h < heads) or k before its rotation (Li 2025): U S V^T q and U S^-1 V^T k, by the numbers of the key head. */
+static inline void naive_matrix(const naive *d, int64_t layer, int64_t h, double *head) {
+    const gyre_model_config *c = &d->m->config;
+    const int64_t dim = c->head_dim, of = h < c->heads ? h / (c->heads / c->kv_heads) : h - c->heads;
+    const double *w[3];
+    for (int i = 0; i < 3; i++)
+        w[i] = d->w + gyre_layer_tensor_offset(&d->m->layout, layer, GYRE_WEIGHT_MATRIX_LEFT + i);
+    naive_exponential(w[1] + of * dim * dim, dim, -1, head);
+    for (int64_t i = 0; i < dim; i++) {
+        const double scale = log(1 + exp(w[2][of * dim + i])) + 1e-6;
+        head[i] = h < c->heads ? head[i] * scale : head[i] / scale;
+    }
+    naive_exponential(w[0] + of * dim * dim, dim, 1, head);
+}
+
 /* qkv = queries, keys and values of attention, before they rotate, for the normalized input y of a layer. */
-static inline void naive_project(const naive *d, const double *w, const double *y, double *qkv) {
+static inline void naive_project(const naive *d, int64_t layer, const double *y, double *qkv) {
+    const double *w = d->w + gyre_layer_tensor_offset(&d->m->layout, layer, GYRE_WEIGHT_Q);
     const gyre_model_config *c = &d->m->config;
     const int64_t heads = naive_has(d, GYRE_LAYER_PART_IMAGINARY) ? c->heads / 2 : c->heads;
     naive_product(w, heads * gyre_query_dim(c) + 2 * c->kv_heads * c->head_dim, c->model_dim, y, qkv);
     if (heads < c->heads) naive_imaginary(d, qkv);
+    for (int64_t h = 0; h < c->heads + c->kv_heads && naive_has(d, GYRE_LAYER_PART_HEAD_MATRICES); h++)
+        naive_matrix(d, layer, h, qkv + h * c->head_dim);
 }
 
 static inline void naive_attend(const naive *d, const naive_scheme *scheme, int64_t layer, const double *qkv,
@@ -254,7 +289,7 @@ static inline void naive_layer(const naive *d, int64_t layer, double *x) {
            *back = gate + 2 * c->mlp_dim;
     for (int64_t m = 0; m < d->n; m++) {
         naive_norm(d, w[GYRE_WEIGHT_ATTN_NORM], x + m * model_dim, y);
-        naive_project(d, w[GYRE_WEIGHT_Q], y, qkv + m * row);
+        naive_project(d, layer, y, qkv + m * row);
         for (int64_t h = 0; h < c->heads && naive_forgets(d); h++)
             gates[m * c->heads + h] = naive_log_gate(d, layer, h, y);
         const int later = scheme.of.rotates || naive_has(d, GYRE_LAYER_PART_POLAR) ||
@@ -387,7 +422,9 @@ static inline int naive_experiment(int i, gyre_model_config *c) {
                  {GYRE_KIND_SANDWICH, ADAPTS | GYRE_LAYER_PART_ADAPTIVE_ADD},
                  {GYRE_KIND_NOPE, ADAPTS | GYRE_LAYER_PART_ADAPTIVE_ADD},
                  {GYRE_KIND_ROPE, GYRE_LAYER_PART_IMAGINARY},
-                 {GYRE_KIND_ROPE, GYRE_LAYER_PART_IMAGINARY | GATES}};
+                 {GYRE_KIND_ROPE, GYRE_LAYER_PART_IMAGINARY | GATES},
+                 {GYRE_KIND_ROPE, GYRE_LAYER_PART_HEAD_MATRICES},
+                 {GYRE_KIND_ROPE, GYRE_LAYER_PART_HEAD_MATRICES | GATES}};
     if (i >= (int)(sizeof cases / sizeof *cases)) return 0;
     const gyre_kind kind = cases[i].kind;
     c->position = (gyre_config){.kind = kind, .trained_length = c->position.trained_length};
@@ -406,7 +443,7 @@ static inline int naive_experiment(int i, gyre_model_config *c) {
     if (i == 15) c->position.score.max_positions = 5;         /* fewer than there are tokens */
     if (i > 16 && i < 22) c->position.score.hidden_units = 5; /* 16: 32 */
     if (i == 20) c->position.score.sinusoid_dim = 4; /* biases small enough for units to change sides from key to key */
-    if (i == 9 || i == 11 || i == 13 || i == 23) c->position.rope.layout = GYRE_LAYOUT_INTERLEAVED;
+    if (i == 9 || i == 11 || i == 13 || i == 23 || i == 25) c->position.rope.layout = GYRE_LAYOUT_INTERLEAVED;
     if (i == 11) c->position.rope.dim = c->head_dim / 2;
     if (i == 5) { /* an attention factor, so that the gradient is not the inverse; some channels stay */
         c->position.rope.attention_factor = 1.3;

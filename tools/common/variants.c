@@ -78,6 +78,7 @@ static const changed_scheme changed[] = {
     {"fope", "rope", .layer_parts = GYRE_LAYER_PART_FOURIER},
     {"fope-paper", "rope", .layer_parts = GYRE_LAYER_PART_FOURIER | GYRE_LAYER_PART_FOURIER_STILL},
     {"contextual", "nope", .layer_parts = GYRE_LAYER_PART_CONTEXTUAL},
+    {"harope", "rope", .layer_parts = GYRE_LAYER_PART_HEAD_MATRICES},
     {"rope++ec", "rope", .layer_parts = GYRE_LAYER_PART_IMAGINARY, .head_factor = 2},
     {"rope++eh", "rope", .layer_parts = GYRE_LAYER_PART_IMAGINARY, .key_divisor = 2},
     /* "all" leaves these out: variants that answer questions of learners (docs/questions.md) rather than serve models, and

@@ -16,7 +16,8 @@ static const part_key keys[] = {{GYRE_LAYER_PART_FORGET_GATES, "forget_gates"},
                                 {GYRE_LAYER_PART_FOURIER, "fourier"},
                                 {GYRE_LAYER_PART_FOURIER_STILL, "fourier_still"},
                                 {GYRE_LAYER_PART_CONTEXTUAL, "contextual"},
-                                {GYRE_LAYER_PART_IMAGINARY, "imaginary"}};
+                                {GYRE_LAYER_PART_IMAGINARY, "imaginary"},
+                                {GYRE_LAYER_PART_HEAD_MATRICES, "head_matrices"}};
 enum { KEYS = sizeof keys / sizeof *keys };
 
 /* Adapted biases have a key that names their form. */

@@ -23,6 +23,14 @@ static void part_specs(const gyre_model_config *c, gyre_tensor_spec *layer) {
     if (c->layer_parts & GYRE_LAYER_PART_POLAR)
         layer[GYRE_WEIGHT_KEY_PHASES] =
             (gyre_tensor_spec){"self_attn.key_phases", {c->kv_heads, c->head_dim}, 0, 2, -1, GYRE_TENSOR_PHASES};
+    if (c->layer_parts & GYRE_LAYER_PART_HEAD_MATRICES) {
+        const gyre_tensor_spec left = {
+            "self_attn.head_matrices.left", {c->kv_heads * c->head_dim, c->head_dim}, 0, 2, -1, GYRE_TENSOR_SKEW};
+        layer[GYRE_WEIGHT_MATRIX_LEFT] = layer[GYRE_WEIGHT_MATRIX_RIGHT] = left;
+        layer[GYRE_WEIGHT_MATRIX_RIGHT].name = "self_attn.head_matrices.right";
+        layer[GYRE_WEIGHT_MATRIX_SCALES] =
+            (gyre_tensor_spec){"self_attn.head_matrices.scales", {c->kv_heads, c->head_dim}, 0, 2, -1, GYRE_TENSOR_SCALES};
+    }
     if (!(c->layer_parts & GYRE_LAYER_PART_FORGET_GATES)) return;
     layer[GYRE_WEIGHT_FORGET_GATE] = matrix(gate, c->heads, c->model_dim);
     layer[GYRE_WEIGHT_FORGET_GATE_BIAS] = (gyre_tensor_spec){gate, {c->heads, 1}, 0, 1, -1, GYRE_TENSOR_BIAS};
@@ -190,8 +198,10 @@ gyre_status gyre_weight_layout_check(const gyre_model_config *c, const gyre_enco
 
 /* -- tensors -- */
 int gyre_tensor_stays_float(const char *name) {
-    static const char *const endings[] = {".self_attn.key_phases.weight", ".self_attn.frequencies.weight",
-                                          ".self_attn.fourier_cosines.weight", ".self_attn.fourier_sines.weight"};
+    static const char *const endings[] = {".self_attn.key_phases.weight",          ".self_attn.frequencies.weight",
+                                          ".self_attn.fourier_cosines.weight",     ".self_attn.fourier_sines.weight",
+                                          ".self_attn.head_matrices.left.weight",  ".self_attn.head_matrices.right.weight",
+                                          ".self_attn.head_matrices.scales.weight"};
     for (size_t i = 0; i < sizeof endings / sizeof *endings; i++)
         if (gyre_ends_with(name, endings[i])) return 1;
     return 0;

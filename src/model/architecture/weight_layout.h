@@ -33,6 +33,9 @@ enum {
     GYRE_WEIGHT_ADAPTIVE_HIDDEN, /* these three are adjacent and used as one block */
     GYRE_WEIGHT_ADAPTIVE_HIDDEN_BIAS,
     GYRE_WEIGHT_ADAPTIVE_OUTPUT,
+    GYRE_WEIGHT_MATRIX_LEFT, /* the same */
+    GYRE_WEIGHT_MATRIX_RIGHT,
+    GYRE_WEIGHT_MATRIX_SCALES,
     GYRE_WEIGHT_FIRST_TABLE,
     GYRE_WEIGHTS_PER_LAYER = GYRE_WEIGHT_FIRST_TABLE + GYRE_TABLE_COUNT - GYRE_TABLE_QUERY
 };
@@ -45,6 +48,8 @@ typedef enum gyre_tensor_purpose {
     GYRE_TENSOR_SERIES,      /* an identity and random numbers at first */
     GYRE_TENSOR_EMBEDDINGS,  /* 0 at first */
     GYRE_TENSOR_NETWORK,     /* weights of a network within a layer */
+    GYRE_TENSOR_SKEW,        /* 0 at first: its exponential is 1 */
+    GYRE_TENSOR_SCALES,      /* ln(e - 1) at first: its softplus is 1 */
     GYRE_TENSOR_NETWORK_BIAS /* its biases, which begin as its weights; its name ends in .bias */
 } gyre_tensor_purpose;
 
