@@ -373,6 +373,13 @@ static void forgets_after_a_cut(void **state) {
     gyre_model_free(m);
 }
 
+static void refuses_model(const gyre_model_config *c, const char *why) {
+    gyre_model *m = NULL;
+    gyre_error err = {0, ""};
+    assert_int_equal(gyre_model_create(&m, c, 1, &err), GYRE_EINVAL);
+    if (!strstr(err.text, why)) fail_msg("%s, not %s", err.text, why);
+}
+
 static void experiments_refused(void **state) {
     (void)state;
     enum { FORMS = GYRE_LAYER_PART_ADAPTIVE_CONCAT | GYRE_LAYER_PART_ADAPTIVE_ADD };
@@ -416,25 +423,17 @@ static void experiments_refused(void **state) {
 #undef ADAPTS
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         gyre_model_config c = tiny(wrong[i].kind);
-        gyre_model *m = NULL;
-        gyre_error err = {0, ""};
         c.position.score.max_distance = 8;
         c.position_form = wrong[i].form;
         c.shared_tables = wrong[i].shared;
         c.rotates_input = wrong[i].rotates;
         c.layer_parts = wrong[i].parts;
-        assert_int_equal(gyre_model_create(&m, &c, 1, &err), GYRE_EINVAL);
-        if (!strstr(err.text, wrong[i].why)) fail_msg("%s, not %s", err.text, wrong[i].why);
+        refuses_model(&c, wrong[i].why);
     }
-    for (int i = 0; i < 2; i++) { /* a real head and its imaginary head read one key head */
-        gyre_model_config c = tiny(GYRE_KIND_ROPE);
-        gyre_model *m = NULL;
-        gyre_error err = {0, ""};
-        c.layer_parts = GYRE_LAYER_PART_IMAGINARY;
-        c.heads = i ? 6 : c.kv_heads;
-        assert_int_equal(gyre_model_create(&m, &c, 1, &err), GYRE_EINVAL);
-        if (!strstr(err.text, "multiple of twice kv_heads")) fail_msg("%s", err.text);
-    }
+    gyre_model_config six = tiny(GYRE_KIND_ROPE);
+    six.layer_parts = GYRE_LAYER_PART_IMAGINARY;
+    six.heads = 6; /* three for each key head, but a real head and its imaginary head read one */
+    refuses_model(&six, "multiple of twice kv_heads");
     for (int i = 0; i < 2; i++) {
         gyre_model_config c = tiny(GYRE_KIND_ALIBI);
         gyre_model *m = NULL;
