@@ -40,7 +40,7 @@ typedef struct gyre_network_layer {
     gyre_affine qkv[3];     /* q, k, v, side by side in a row of outputs; qkv[1].w.out = 0: qkv[0] is all three, fused */
     gyre_affine o, down;    /* outputs of attention and of the mlp */
     gyre_affine gate_up[2]; /* gate, up, side by side; gate_up[1].w.out = 0: gate_up[0] is both, or up alone (not gated) */
-    const float *trained;   /* phases of keys, frequencies or series, of models made here; NULL = none */
+    const float *trained;   /* numbers of the part that makes queries and keys, of models made here; NULL = none */
     const float *own;       /* what its own attention trains (gyre_own_attention.data), as above; NULL = none */
     gyre_affine forget_gate; /* to a number for each query head; w.out = 0: none */
     gyre_experts experts;    /* in place of gate_up and down, or beside them */
@@ -115,7 +115,7 @@ gyre_status gyre_network_from_weights(gyre_network **out, const gyre_model_confi
                                       const float *weights, gyre_encoding *encoding, gyre_error *err);
 void gyre_network_free(gyre_network *network); /* NULL is fine */
 
-/* out = the phases, frequencies or series of a layer; data NULL = it has none. */
+/* out = the part that makes queries and keys of a layer, with its numbers; part NULL = it has none. */
 gyre_trained_heads gyre_network_trained_heads(const gyre_network *network, int64_t layer);
 /* out = what a layer trains for attention other than gyre_attention; parts 0 = gyre_attention is its attention. */
 gyre_own_attention gyre_network_own_attention(const gyre_network *network, int64_t layer);
