@@ -245,22 +245,15 @@ static void rows_as_tokens(const append_call *c, gyre_view *view) {
 }
 
 static int open_sequences(append_call *c, PyObject *const *a) {
-    if (a[7] && a[3]) {
-        gyre_py_fail(GYRE_EINVAL, "sequence", "sequence: is given beside sequences");
-        return -1;
-    }
-    if (!a[7] && a[8]) {
-        gyre_py_fail(GYRE_EINVAL, "starts", "starts: needs sequences, whose first tokens they are");
-        return -1;
-    }
+    const Py_ssize_t count = a[7] ? PySequence_Size(a[7]) : 0;
+    if (a[7] && a[3]) return gyre_py_fail(GYRE_EINVAL, "sequence", "sequence: is given beside sequences"), -1;
+    if (!a[7] && a[8])
+        return gyre_py_fail(GYRE_EINVAL, "starts", "starts: needs sequences, whose first tokens they are"), -1;
+    if (count < 0)
+        return gyre_py_forget() < 0 ? -1
+                                    : (gyre_py_fail(GYRE_EINVAL, "sequences", "sequences: is not a list of numbers"), -1);
     if (!a[7]) return gyre_py_integer(a[3], "sequence", &c->sequence);
-    const Py_ssize_t count = PySequence_Size(a[7]);
-    if (count < 0) {
-        if (gyre_py_forget() == 0) gyre_py_fail(GYRE_EINVAL, "sequences", "sequences: is not a list of numbers");
-        return -1;
-    }
-    c->count = count;
-    int64_t wanted = c->count + 1;
+    int64_t wanted = (c->count = count) + 1;
     if (!(c->sequences = read_sequences(a[7], c->count))) return -1;
     return gyre_py_list(a[8], "starts", &wanted, &c->starts);
 }
@@ -302,10 +295,8 @@ static int open_append(append_call *c, const gyre_py_encoding *encoding, const g
     rows_as_tokens(c, &c->k_view);
     if (check_rows(&c->k, &c->k_view, config, config->head_dim) < 0 || open_values(c, config, a[1], a[4]) < 0) return -1;
     c->goes_on = !a[2];
-    if (c->sequences && c->goes_on && c->positions.context_length != 0) {
-        gyre_py_fail(GYRE_EINVAL, "positions", "positions: missing: with a length, those of several sequences are needed");
-        return -1;
-    }
+    if (c->sequences && c->goes_on && c->positions.context_length != 0)
+        return gyre_py_fail(GYRE_EINVAL, "positions", "positions: missing: with a length, several sequences need them"), -1;
     if (a[6]) {
         gyre_py_layout layout;
         if (gyre_py_layout_read(a[4], c->k.ndim == 3 ? "thd" : "bhsd", &layout) < 0 ||

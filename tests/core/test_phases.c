@@ -97,7 +97,7 @@ static void turns_of_distances(void **state) {
         const int64_t phases = e % 2 ? 7 : 6, q = e % 2 ? -GYRE_MAX_POSITION : GYRE_MAX_POSITION;
         const long double alpha = exponents[e] > 0 ? (long double)exponents[e] : 0.1L;
         int64_t k[N];
-        float turns[N];
+        double turns[N];
         for (int i = 0; i < N; i++) {
             const int bits = i / 12;
             const int64_t bit = (int64_t)1 << bits, at = i % 12;
