@@ -1,6 +1,7 @@
 /* gyre_cache.h: keys and values of tokens read before, for decoding.  Part of libgyre.
  *
- * A cache holds the keys and values of one layer for several sequences, in pages of a fixed number of tokens.
+ * A cache holds the keys and values of one layer for several sequences, in pages of a fixed number of tokens.  gyre_caches_*
+ * edit, save and load the caches of all layers as one call.
  *
  *     sequence 0   [page 4: tokens 0-63] [page 1: 64-127] [page 7: 128-150]
  *     sequence 1   [page 4, shared     ] [page 2: 64-80 ]                      a fork that continued separately
@@ -166,6 +167,26 @@ GYRE_API GYRE_MUST_CHECK gyre_status gyre_cache_fork(gyre_cache *cache, int64_t 
  * Errors: EINVAL; ERANGE (the encoding has no position window - 1); ENOMEM (too many ranges). */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_cache_slide(gyre_cache *cache, int64_t sequence, int64_t sinks, int64_t window,
                                                       int64_t *next, gyre_error *err);
+
+/* gyre_cache_remove in the caches of all layers of a model, as one call, all or nothing: caches[i] is that of layer i, NULL =
+ * a layer without one.  All are checked, and room is made in all, before a token of one changes.  Layers may differ in
+ * shape, types, pages and encoding, but the sequence must have the same number of tokens in all.
+ * Errors: those of gyre_cache_remove, with the layer; EINVAL (another number of tokens, a cache that is there twice, count
+ * below 0). */
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_caches_remove(gyre_cache *const *caches, int64_t count, gyre_cache_range range,
+                                                        gyre_error *err);
+/* gyre_cache_shift in the caches of all layers, with the rules of gyre_caches_remove. */
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_caches_shift(gyre_cache *const *caches, int64_t count, gyre_cache_range range,
+                                                       const int64_t delta[GYRE_MAX_AXES], gyre_error *err);
+/* gyre_cache_fork in the caches of all layers, with the rules of gyre_caches_remove, but layers may have different numbers
+ * of tokens. */
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_caches_fork(gyre_cache *const *caches, int64_t count, int64_t from, int64_t to,
+                                                      gyre_error *err);
+/* gyre_cache_slide in the caches of all layers, with the rules of gyre_caches_remove.  If the sequence had more than
+ * `window` tokens, the position after the last token is `window`. */
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_caches_slide(gyre_cache *const *caches, int64_t count, int64_t sequence,
+                                                       int64_t sinks, int64_t window, gyre_error *err);
+
 /* Switches the cache to another encoding at context_length (0 = its own) without reading the text again: a LongRoPE model
  * past its switch, a changed base or factor.  Raw keys are unchanged.  Rotated keys rotate by the difference, factors
  * included, and are rounded once more; an overflow is infinite, and in Q8 its whole row NaN.  With ROTATED keys both
@@ -197,6 +218,17 @@ GYRE_API GYRE_MUST_CHECK gyre_status gyre_cache_save(const gyre_cache *cache, co
  * ENOMEM. */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_cache_load(gyre_cache **out, const char *path, const gyre_encoding *encoding,
                                                      const gyre_alloc *alloc, gyre_error *err);
+
+/* Writes the caches of all layers to one file, atomically: caches[i] is that of layer i, NULL = a layer without one.
+ * Errors: those of gyre_cache_save; EINVAL (a cache that is there twice, count below 0). */
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_caches_save(gyre_cache *const *caches, int64_t count, const char *path,
+                                                      gyre_error *err);
+/* out[count] = the saved caches, NULL where the file has none.  encodings: [count], as in gyre_cache_load; an entry may be
+ * NULL, and NULL = all are.  After an error all of out are NULL, and nothing is left allocated.
+ * Errors: those of gyre_cache_load, with the layer; EINVAL (count is not that of the file). */
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_caches_load(gyre_cache **out, int64_t count, const char *path,
+                                                      const gyre_encoding *const *encodings, const gyre_alloc *alloc,
+                                                      gyre_error *err);
 
 /* -- keys in memory of your own -- */
 typedef struct gyre_rerotate_args {

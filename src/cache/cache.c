@@ -264,6 +264,33 @@ gyre_status gyre_cache_no_ranges(gyre_status status, const char *name, gyre_erro
     return gyre_fail(err, status, "cache: no room for more slot ranges (%s)", name);
 }
 
+int64_t gyre_caches_first(gyre_cache *const *caches, int64_t count) {
+    int64_t i = 0;
+    while (i < count && !caches[i])
+        i++;
+    return i;
+}
+
+gyre_status gyre_caches_check(gyre_cache *const *caches, int64_t count, const char *name, gyre_error *err) {
+    if (count < 0) return gyre_fail(err, GYRE_EINVAL, "count: %" PRId64 " is below 0 (%s)", count, name);
+    if (count > 0 && !caches) return gyre_fail(err, GYRE_EINVAL, "caches: is NULL (%s)", name);
+    for (int64_t i = 0; i < count; i++)
+        for (int64_t j = 0; caches[i] && j < i; j++)
+            if (caches[i] == caches[j])
+                return gyre_fail(err, GYRE_EINVAL,
+                                 "caches: layers %" PRId64 " and %" PRId64 " have the same cache; pass it once (%s)", j, i,
+                                 name);
+    return GYRE_OK;
+}
+
+gyre_status gyre_caches_fail_layer(gyre_status status, int64_t layer, gyre_error *err) {
+    if (!err) return status;
+    const gyre_error reason = *err;
+    (void)gyre_fail(err, status, "layer %" PRId64 ": %s", layer, reason.text);
+    err->offset = reason.offset;
+    return status;
+}
+
 /* -- queries -- */
 
 const gyre_cache_config *gyre_cache_get_config(const gyre_cache *cache) {

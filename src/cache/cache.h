@@ -124,6 +124,14 @@ gyre_status gyre_cache_check_tokens(const gyre_sequence *sequence, int64_t first
 /* out = status, an ENOMEM with the reason. */
 gyre_status gyre_cache_no_ranges(gyre_status status, const char *name, gyre_error *err);
 
+/* -- the caches of all layers -- */
+/* out = index of the first that is not NULL; count = none. */
+int64_t gyre_caches_first(gyre_cache *const *caches, int64_t count);
+/* EINVAL: count below 0, caches NULL, a cache that is there twice. */
+gyre_status gyre_caches_check(gyre_cache *const *caches, int64_t count, const char *name, gyre_error *err);
+/* out = status, whose reason then begins with "layer N: ". */
+gyre_status gyre_caches_fail_layer(gyre_status status, int64_t layer, gyre_error *err);
+
 /* -- slot ranges (cache_ranges.c) -- */
 /* out = index of the range with token `token`, which the sequence has. */
 int64_t gyre_slot_range_find(const gyre_sequence *sequence, int64_t token);

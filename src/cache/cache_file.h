@@ -1,4 +1,4 @@
-/* cache_file.h: the file format of a cache.  All numbers are little-endian.
+/* cache_file.h: the file formats of a cache and of the caches of all layers.  All numbers are little-endian.
  *
  *     "GYRECACH", u32 version
  *     i64 [GYRE_CACHE_HEADER_FIELDS]             gyre_cache_header
@@ -17,11 +17,22 @@
  *     u32 CRC-32C of all above
  *
  * A cache is written in the oldest version that can describe it, which older programs read: 1 without gate heads, 2 with
- * them, 3 with values in keys. */
+ * them, 3 with values in keys.
+ *
+ * The caches of all layers:
+ *
+ *     "GYRELAYR", u32 version
+ *     i64                                        layers
+ *     u32 CRC-32C of all above
+ *     for each layer:
+ *         i64                                    bytes of its cache; 0 = none
+ *         the cache, as above; its checksums cover only itself */
 #ifndef GYRE_CACHE_CACHE_FILE_H
 #define GYRE_CACHE_CACHE_FILE_H
 #include "cache/cache.h"
 
+#define GYRE_CACHES_MAGIC "GYRELAYR"
+enum { GYRE_CACHES_VERSION = 1 };
 enum { GYRE_CACHE_VERSION = 1, GYRE_CACHE_GATED_VERSION = 2, GYRE_CACHE_LATENT_VERSION = 3, GYRE_CACHE_MAGIC_BYTES = 8 };
 
 /* The header fields, in the order of the file. */

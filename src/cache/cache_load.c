@@ -1,4 +1,4 @@
-/* cache_load.c: reads a cache from a file.  Every number is checked before it is used. */
+/* cache_load.c: reads a cache, or those of all layers, from a file.  Every number is checked before it is used. */
 #include "cache/cache_file.h"
 #include "core/positions.h"
 #include "core/rotation/frequency.h"
@@ -16,10 +16,12 @@ enum { BUFFER = 16384 };
 
 /* After a failure everything reads as zeros, and err has the reason. */
 typedef struct reader {
+    const char *name; /* of the function called */
     int fd;
     gyre_status status;
     gyre_error *err;
-    uint64_t offset, size; /* offset: of the next byte */
+    uint64_t begin;        /* of the cache that is read, in the file */
+    uint64_t offset, size; /* of the next byte, after `begin`; of the cache */
     size_t at, filled;
     gyre_checksum checksum;
     char buffer[BUFFER];
@@ -27,8 +29,8 @@ typedef struct reader {
 
 static gyre_status malformed(reader *r, uint64_t offset, const char *what) {
     if (r->status) return r->status;
-    r->status = gyre_fail(r->err, GYRE_EFORMAT, "cache: %s at byte %" PRIu64, what, offset);
-    if (r->err) r->err->offset = offset;
+    r->status = gyre_fail(r->err, GYRE_EFORMAT, "cache: %s at byte %" PRIu64, what, r->begin + offset);
+    if (r->err) r->err->offset = r->begin + offset;
     return r->status;
 }
 
@@ -39,8 +41,7 @@ static void fill(reader *r) {
     while (got < 0 && errno == EINTR);
     r->at = 0;
     r->filled = got > 0 ? (size_t)got : 0;
-    if (got < 0)
-        r->status = gyre_fail(r->err, gyre_status_of_errno(errno), "reading: %s (gyre_cache_load)", strerror(errno));
+    if (got < 0) r->status = gyre_fail(r->err, gyre_status_of_errno(errno), "reading: %s (%s)", strerror(errno), r->name);
     if (got == 0) malformed(r, r->offset, "the file ends");
 }
 
@@ -107,8 +108,8 @@ static void get_header(reader *r, gyre_cache_header *h, double *factor, double *
 }
 
 static gyre_status encoding_mismatch(const reader *r, const char *what, double stored, double is) {
-    return gyre_fail(r->err, GYRE_EINVAL, "encoding: %s: %.17g in the file, %.17g in the encoding (gyre_cache_load)", what,
-                     stored, is);
+    return gyre_fail(r->err, GYRE_EINVAL, "encoding: %s: %.17g in the file, %.17g in the encoding (%s)", what, stored, is,
+                     r->name);
 }
 
 static gyre_status check_encoding(reader *r, const gyre_cache_header *h, double factor, const double *frequencies,
@@ -359,24 +360,97 @@ static gyre_status load(reader *r, const gyre_encoding *encoding, const gyre_all
     return GYRE_OK;
 }
 
+/* Opens a file.  The size is compared with that of the header, and only a regular file has one: a pipe is not waited for. */
+static gyre_status open_file(reader *r, const char *path) {
+    r->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (r->fd < 0) return gyre_fail(r->err, gyre_status_of_errno(errno), "opening: %s (%.380s)", strerror(errno), path);
+    struct stat file;
+    gyre_status status = GYRE_OK;
+    if (fstat(r->fd, &file) != 0)
+        status = gyre_fail(r->err, gyre_status_of_errno(errno), "reading: %s (%.380s)", strerror(errno), path);
+    else if (!S_ISREG(file.st_mode))
+        status = gyre_fail(r->err, GYRE_EIO, "opening: not a regular file (%.380s)", path);
+    if (status) {
+        close(r->fd);
+        return status;
+    }
+    r->size = (uint64_t)file.st_size;
+    gyre_checksum_begin(&r->checksum);
+    return GYRE_OK;
+}
+
 gyre_status gyre_cache_load(gyre_cache **out, const char *path, const gyre_encoding *encoding, const gyre_alloc *alloc,
                             gyre_error *err) {
-    if (!out || !path) return gyre_fail(err, GYRE_EINVAL, "arguments: out or path is NULL (gyre_cache_load)");
-    reader r = {.err = err};
-    /* The size is compared with that of the header, and only a regular file has one: a pipe is not waited for. */
-    r.fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    if (r.fd < 0) return gyre_fail(err, gyre_status_of_errno(errno), "opening: %s (%.380s)", strerror(errno), path);
-    struct stat file;
-    gyre_status status;
-    if (fstat(r.fd, &file) != 0) {
-        status = gyre_fail(err, gyre_status_of_errno(errno), "reading: %s (%.380s)", strerror(errno), path);
-    } else if (!S_ISREG(file.st_mode)) {
-        status = gyre_fail(err, GYRE_EIO, "opening: not a regular file (%.380s)", path);
-    } else {
-        r.size = (uint64_t)file.st_size;
-        gyre_checksum_begin(&r.checksum);
-        status = load(&r, encoding, alloc, out);
+    reader r = {.name = "gyre_cache_load", .err = err};
+    if (!out || !path) return gyre_fail(err, GYRE_EINVAL, "arguments: out or path is NULL (%s)", r.name);
+    gyre_status status = open_file(&r, path);
+    if (status) return status;
+    status = load(&r, encoding, alloc, out);
+    close(r.fd);
+    return status;
+}
+
+/* -- the caches of all layers -- */
+
+static void get_caches_header(reader *r, int64_t wanted) {
+    char magic[GYRE_CACHE_MAGIC_BYTES];
+    uint32_t version;
+    int64_t count;
+    get(r, magic, 1, sizeof magic);
+    if (memcmp(magic, GYRE_CACHES_MAGIC, sizeof magic) != 0) malformed(r, 0, "the magic is not " GYRE_CACHES_MAGIC);
+    get(r, &version, sizeof version, 1);
+    if (version != GYRE_CACHES_VERSION) malformed(r, sizeof magic, "an unknown version");
+    get(r, &count, sizeof count, 1);
+    get_checksum(r);
+    if (!r->status && count != wanted)
+        r->status = gyre_fail(r->err, GYRE_EINVAL, "count: is %" PRId64 ", but the file has %" PRId64 " layers (%s)", wanted,
+                              count, r->name);
+}
+
+/* Reads the cache of one layer.  file_size: of the whole file. */
+static void load_layer(reader *r, uint64_t file_size, const gyre_encoding *encoding, const gyre_alloc *alloc,
+                       gyre_cache **out) {
+    int64_t bytes;
+    get(r, &bytes, sizeof bytes, 1);
+    const uint64_t begin = r->begin + r->offset;
+    if (r->status || bytes == 0) return;
+    if (bytes < 0 || begin > file_size || (uint64_t)bytes > file_size - begin) {
+        malformed(r, r->offset - sizeof bytes, "a cache past the end of the file");
+        return;
     }
+    r->begin = begin;
+    r->offset = 0;
+    r->size = (uint64_t)bytes;
+    gyre_checksum_begin(&r->checksum);
+    r->status = load(r, encoding, alloc, out);
+}
+
+static gyre_status load_all(reader *r, gyre_cache **out, int64_t count, const gyre_encoding *const *encodings,
+                            const gyre_alloc *alloc) {
+    const uint64_t file_size = r->size;
+    get_caches_header(r, count);
+    for (int64_t i = 0; i < count && !r->status; i++) {
+        load_layer(r, file_size, encodings ? encodings[i] : NULL, alloc, &out[i]);
+        if (r->status) r->status = gyre_caches_fail_layer(r->status, i, r->err);
+    }
+    if (!r->status && r->begin + r->offset != file_size) malformed(r, r->offset, "more bytes after the last layer");
+    for (int64_t i = 0; i < count && r->status; i++) {
+        gyre_cache_free(out[i]);
+        out[i] = NULL;
+    }
+    return r->status;
+}
+
+gyre_status gyre_caches_load(gyre_cache **out, int64_t count, const char *path, const gyre_encoding *const *encodings,
+                             const gyre_alloc *alloc, gyre_error *err) {
+    reader r = {.name = "gyre_caches_load", .err = err};
+    if (count < 0) return gyre_fail(err, GYRE_EINVAL, "count: %" PRId64 " is below 0 (%s)", count, r.name);
+    if ((!out && count > 0) || !path) return gyre_fail(err, GYRE_EINVAL, "arguments: out or path is NULL (%s)", r.name);
+    for (int64_t i = 0; i < count; i++)
+        out[i] = NULL;
+    gyre_status status = open_file(&r, path);
+    if (status) return status;
+    status = load_all(&r, out, count, encodings, alloc);
     close(r.fd);
     return status;
 }

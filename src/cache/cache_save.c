@@ -1,4 +1,4 @@
-/* cache_save.c: a cache written to a file that has its name only when it is whole. */
+/* cache_save.c: a cache, or those of all layers, written to a file that has its name only when it is whole. */
 #include "cache/cache_file.h"
 #include "core/rotation/angles.h"
 #include "core/rotation/frequency.h"
@@ -156,32 +156,72 @@ static void put_pages(writer *w, const gyre_cache *cache) {
     }
 }
 
+static void put_cache(writer *w, const gyre_cache *cache) {
+    gyre_checksum_begin(&w->checksum);
+    put_header(w, cache);
+    put_lists(w, cache);
+    put_pages(w, cache);
+    put_checksum(w);
+}
+
+static void put_caches(writer *w, gyre_cache *const *caches, int64_t count) {
+    const uint32_t version = GYRE_CACHES_VERSION;
+    gyre_checksum_begin(&w->checksum);
+    put(w, GYRE_CACHES_MAGIC, 1, GYRE_CACHE_MAGIC_BYTES);
+    put(w, &version, sizeof version, 1);
+    put(w, &count, sizeof count, 1);
+    put_checksum(w);
+    for (int64_t i = 0; i < count; i++) {
+        const int64_t bytes = caches[i] ? header_of(caches[i]).bytes : 0;
+        put(w, &bytes, sizeof bytes, 1);
+        if (caches[i]) put_cache(w, caches[i]);
+    }
+}
+
+/* What a file gets: one cache, or those of all layers. */
+typedef struct contents {
+    const gyre_cache *cache; /* NULL = caches */
+    gyre_cache *const *caches;
+    int64_t count;
+} contents;
+
 /* out = 0 or errno. */
-static int write_contents(const gyre_cache *cache, int fd) {
+static int write_contents(const contents *c, int fd) {
     writer w = {.fd = fd};
-    gyre_checksum_begin(&w.checksum);
-    put_header(&w, cache);
-    put_lists(&w, cache);
-    put_pages(&w, cache);
-    put_checksum(&w);
+    if (c->cache)
+        put_cache(&w, c->cache);
+    else
+        put_caches(&w, c->caches, c->count);
     flush(&w);
     return w.code;
 }
 
-gyre_status gyre_cache_save(const gyre_cache *cache, const char *path, gyre_error *err) {
+static gyre_status save(const contents *c, const char *path, gyre_error *err) {
     gyre_atomic_file file;
-    if (!cache || !path || !*path)
-        return gyre_fail(err, GYRE_EINVAL, "arguments: cache or path is missing (gyre_cache_save)");
     if (strlen(path) >= PATH_MAX) return gyre_fail(err, GYRE_EINVAL, "path: too long (%.100s...)", path);
     const gyre_status whole = gyre_atomic_check_whole(path, err);
     if (whole) return whole;
     int code = gyre_atomic_open(&file, path);
     if (!code) {
-        code = write_contents(cache, file.fd);
+        code = write_contents(c, file.fd);
         if (code)
             gyre_atomic_discard(&file);
         else
             code = gyre_atomic_commit(&file);
     }
     return code ? gyre_fail(err, gyre_status_of_errno(code), "writing: %s (%.380s)", strerror(code), path) : GYRE_OK;
+}
+
+gyre_status gyre_cache_save(const gyre_cache *cache, const char *path, gyre_error *err) {
+    if (!cache || !path || !*path)
+        return gyre_fail(err, GYRE_EINVAL, "arguments: cache or path is missing (gyre_cache_save)");
+    return save(&(contents){.cache = cache}, path, err);
+}
+
+gyre_status gyre_caches_save(gyre_cache *const *caches, int64_t count, const char *path, gyre_error *err) {
+    static const char name[] = "gyre_caches_save";
+    const gyre_status status = gyre_caches_check(caches, count, name, err);
+    if (status) return status;
+    if (!path || !*path) return gyre_fail(err, GYRE_EINVAL, "path: is missing (%s)", name);
+    return save(&(contents){.caches = caches, .count = count}, path, err);
 }

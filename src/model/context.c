@@ -172,12 +172,9 @@ static gyre_status make_room(gyre_context *x, int64_t n, int64_t *rows, gyre_err
         return GYRE_OK;
     }
     *rows = 1;
-    for (int64_t layer = 0; layer < d->net->arch.layers; layer++) {
-        if (!d->cache[layer]) continue;
-        const gyre_status status = gyre_cache_slide(d->cache[layer], 0, x->sinks, x->window - 1, &d->cached, err);
-        if (status) return status;
-    }
-    return GYRE_OK;
+    const gyre_status status = gyre_caches_slide(d->cache, d->net->arch.layers, 0, x->sinks, x->window - 1, err);
+    if (!status) d->cached = x->window - 1;
+    return status;
 }
 
 /* -- reading -- */
