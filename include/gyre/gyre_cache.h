@@ -168,8 +168,8 @@ GYRE_API GYRE_MUST_CHECK gyre_status gyre_cache_fork(gyre_cache *cache, int64_t 
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_cache_slide(gyre_cache *cache, int64_t sequence, int64_t sinks, int64_t window,
                                                       int64_t *next, gyre_error *err);
 
-/* gyre_cache_remove in the caches of all layers of a model, as one call, all or nothing: caches[i] is that of layer i, NULL =
- * a layer without one.  All are checked, and room is made in all, before a token of one changes.  Layers may differ in
+/* gyre_cache_remove in the caches of all layers of a model, as one call, all or nothing.  caches[i] is that of layer i; NULL
+ * = a layer without one.  All are checked, and room is made in all, before a token of one changes.  Layers may differ in
  * shape, types, pages and encoding, but the sequence must have the same number of tokens in all.
  * Errors: those of gyre_cache_remove, with the layer; EINVAL (another number of tokens, a cache that is there twice, count
  * below 0). */
