@@ -2,7 +2,7 @@
  *
  * The first byte selects the encoding that the file is read with (its low two bits) and whether the checksums are corrected
  * first (the next bit). Without the correction few inputs would pass the checksums. Half of the inputs are made from others
- * by changes of whole numbers. */
+ * by changes of whole numbers. With the bit after that the file is one of all layers. */
 #include "attention_setup.h"
 #include "fuzz_support.h"
 #include "gyre/gyre_cache.h"
@@ -45,6 +45,20 @@ static void sign_all(uint8_t *bytes, size_t size) {
     if (end == 0) return;
     sign(bytes, end);
     sign(bytes, size - 4);
+}
+
+/* Corrects the checksums of a file of all layers. */
+static void sign_layers(uint8_t *bytes, size_t size) {
+    enum { COUNT_END = NUMBERS + 8 };
+    if (size < COUNT_END + 4) return;
+    sign(bytes, COUNT_END);
+    for (size_t at = COUNT_END + 4, left; size - at >= 8; at += left) {
+        uint64_t length;
+        memcpy(&length, bytes + at, sizeof length);
+        at += 8;
+        left = length < size - at ? (size_t)length : size - at;
+        sign_all(bytes + at, left);
+    }
 }
 
 /* -- files that differ in a number of the format -- */
@@ -135,7 +149,7 @@ size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t room, unsigned
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t room, unsigned seed) {
     uint64_t state = seed;
     const size_t end = size > 0 ? header_end(data + 1, size - 1) : 0;
-    if (end == 0 || draw(&state, 2) == 0) return LLVMFuzzerMutate(data, size, room);
+    if (end == 0 || data[0] & 8 || draw(&state, 2) == 0) return LLVMFuzzerMutate(data, size, room);
     data[0] |= 4;
     if (draw(&state, 8) == 0) size = 1 + double_range(data + 1, size - 1, room - 1, end, &state);
     for (uint64_t i = draw(&state, 3); i > 0; i--)
@@ -228,6 +242,13 @@ static void save_and_load(const gyre_cache *cache) {
     for (int64_t i = 0; i < c->sequences; i++)
         fuzz_require(gyre_cache_tokens(again, i) == gyre_cache_tokens(cache, i), "a cache that was saved is read back");
     gyre_cache_free(again);
+    gyre_cache *const layers[2] = {NULL, (gyre_cache *)cache};
+    const gyre_encoding *const encodings[2] = {NULL, c->encoding};
+    gyre_cache *both[2];
+    fuzz_require(!gyre_caches_save(layers, 2, fuzz_path("cache"), &err), err.text);
+    fuzz_require(!gyre_caches_load(both, 2, fuzz_path("cache"), encodings, NULL, &err), err.text);
+    fuzz_require(!both[0] && gyre_cache_tokens(both[1], 0) == gyre_cache_tokens(cache, 0), "layers are read back");
+    gyre_cache_free(both[1]);
 }
 
 static void use(gyre_cache *cache, const gyre_encoding *other) {
@@ -257,24 +278,36 @@ static void use(gyre_cache *cache, const gyre_encoding *other) {
                  "an empty cache is empty");
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+/* Reads the file "cache": one cache, or those of LAYERS layers. */
+enum { LAYERS = 2 };
+static void load(gyre_cache *out[LAYERS], int layers, const gyre_encoding *encoding) {
     const gyre_alloc alloc = {purse_alloc, purse_free, NULL};
-    gyre_cache *cache = NULL;
+    const gyre_encoding *const encodings[LAYERS] = {encoding, encoding};
     gyre_error err = {0, ""};
+    const gyre_status status = layers ? gyre_caches_load(out, LAYERS, fuzz_path("cache"), encodings, &alloc, &err)
+                                      : gyre_cache_load(&out[0], fuzz_path("cache"), encoding, &alloc, &err);
+    fuzz_require(layers || (!status) == (out[0] != NULL), "a failure leaves no cache");
+    fuzz_require(!status || (!out[0] && !out[1]), "a failure leaves no layer");
+    fuzz_require(!status || err.text[0] != '\0', "a failure has a text");
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    gyre_cache *cache[LAYERS] = {NULL, NULL};
     if (size == 0) return 0;
-    const int which = data[0] & 3;
+    const int which = data[0] & 3, layers = data[0] & 8;
     uint8_t *bytes = malloc(size);
     if (!bytes) return 0;
     memcpy(bytes, data + 1, size - 1);
-    if (data[0] & 4) sign_all(bytes, size - 1);
+    if (data[0] & 4 && layers) sign_layers(bytes, size - 1);
+    if (data[0] & 4 && !layers) sign_all(bytes, size - 1);
     fuzz_write("cache", bytes, size - 1);
     free(bytes);
     gyre_encoding *encoding = encoding_of(which, 100), *other = encoding_of(which, 200);
-    const gyre_status status = gyre_cache_load(&cache, fuzz_path("cache"), encoding, &alloc, &err);
-    fuzz_require((!status) == (cache != NULL), "a failure leaves no cache");
-    fuzz_require(!status || err.text[0] != '\0', "a failure has a text");
-    if (cache) use(cache, other);
-    gyre_cache_free(cache);
+    load(cache, layers, encoding);
+    for (int i = 0; i < LAYERS; i++) {
+        if (cache[i]) use(cache[i], other);
+        gyre_cache_free(cache[i]);
+    }
     gyre_encoding_free(encoding);
     gyre_encoding_free(other);
     return 0;
