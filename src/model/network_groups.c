@@ -55,7 +55,7 @@ static int same_positions(const gyre_encoding *a, const gyre_encoding *b) {
     const int64_t pairs = c->rope.dim / 2;
     double one, other, x[MAX_PAIRS], y[MAX_PAIRS];
     if (a == b) return 1;
-    if (!gyre_encoding_rotates(a) || !gyre_encoding_rotates(b) || c->rope.dim != d->rope.dim ||
+    if (!gyre_encoding_rotates(a) || !gyre_encoding_rotates(b) || c->head_dim != d->head_dim || c->rope.dim != d->rope.dim ||
         c->rope.layout != d->rope.layout || c->rope.scaling != d->rope.scaling || pairs > MAX_PAIRS)
         return 0;
     return !gyre_encoding_frequencies(a, 0, x, &one) && !gyre_encoding_frequencies(b, 0, y, &other) && one == other &&

@@ -108,6 +108,33 @@ static void test_watched(void **state) {
     gyre_model_free(model);
 }
 
+/* out = the logits where layers that see all keys rotate the first 8 of their 12 channels with this base. */
+static void read_with_base(double base, float *logits) {
+    json_t *fixture = synthetic_fixture("gemma4");
+    gyre_model *model = NULL;
+    gyre_error err = {0, ""};
+    json_object_set_new(
+        json_object_get(json_object_get(fixture, "config"), "rope_parameters"), "full_attention",
+        json_pack("{sssfsf}", "rope_type", "default", "partial_rotary_factor", 8.0 / 12, "rope_theta", base));
+    synthetic_write_folder(fixture, folder);
+    json_decref(fixture);
+    if (gyre_model_open(&model, folder, NULL, &err)) fail_msg("%s", err.text);
+    gyre_context *context = context_of(model);
+    read_tokens(context, 0, TOKENS, logits);
+    gyre_context_free(context);
+    gyre_model_free(model);
+}
+
+/* Layers with a window rotate alike, and have heads of another size. */
+static void test_frequencies_of_other_heads(void **state) {
+    static float equal[TOKENS * VOCAB], near[TOKENS * VOCAB];
+    (void)state;
+    read_with_base(10000, equal);
+    read_with_base(10000.0001, near);
+    for (int64_t i = 0; i < TOKENS * VOCAB; i++)
+        test_close(equal[i], near[i], 1e-5, "logits");
+}
+
 /* -- configs -- */
 static void refuses(const char *name, const char *key, const char *value, gyre_status status, const char *says) {
     json_t *fixture = synthetic_fixture(name), *parsed = json_loads(value, JSON_DECODE_ANY, NULL);
@@ -135,8 +162,11 @@ static void test_configs_that_are_not_run(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_sizes_of_the_model), cmocka_unit_test(test_truncated),
-                                       cmocka_unit_test(test_streamed), cmocka_unit_test(test_watched),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_sizes_of_the_model),
+                                       cmocka_unit_test(test_truncated),
+                                       cmocka_unit_test(test_streamed),
+                                       cmocka_unit_test(test_watched),
+                                       cmocka_unit_test(test_frequencies_of_other_heads),
                                        cmocka_unit_test(test_configs_that_are_not_run)};
     return cmocka_run_group_tests(tests, make_empty_folder, remove_folder);
 }
