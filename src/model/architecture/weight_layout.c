@@ -181,6 +181,8 @@ gyre_status gyre_weight_layout_check(const gyre_model_config *c, const gyre_enco
     if (!status)
         status = check_product("heads x head_dim x width", c->heads * gyre_query_dim(c), c->model_dim, max_weights, err);
     if (!status) status = check_product("hidden x width", c->mlp_dim, c->model_dim, max_weights, err);
+    if (!status && (c->layer_parts & GYRE_LAYER_PART_HEAD_MATRICES))
+        status = check_product("kv_heads x head_dim x head_dim", c->kv_heads * c->head_dim, c->head_dim, max_weights, err);
     if (!status && encoding) status = check_tables(c, encoding, err);
     if (status) return status;
     const gyre_model_config one = {.vocab = c->vocab,

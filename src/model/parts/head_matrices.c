@@ -57,7 +57,8 @@ static void four_terms(int64_t n, int parts, const double *const x[3], int first
     }
 }
 
-/* x = exp x, [parts][n][n]: 1 = a matrix, 2 = a dual one.  small: a bound on the norm of the matrix.
+/* x = exp x, [parts][n][n]: 1 = a matrix, 2 = a dual one.  small: a bound on the norm of the matrix; if it is not finite,
+ * neither is the result.
  * work [5][parts][n][n].  16 terms, four at a time (Paterson and Stockmeyer): 0.5^16 / 16! is 7e-19. */
 static void exponential(int64_t n, int parts, double *x, double small, double *work) {
     void (*const product)(int64_t, const double *, const double *, double *) = parts == 1 ? multiply : multiply_dual;
@@ -65,7 +66,7 @@ static void exponential(int64_t n, int parts, double *x, double small, double *w
     double *square = work, *cube = square + count, *fourth = cube + count, *sum = fourth + count, *next = sum + count;
     const double *const powers[3] = {x, square, cube};
     int squarings = 0;
-    for (; small > 0.5; small /= 2)
+    for (; small > 0.5 && isfinite(small); small /= 2)
         squarings++;
     for (int64_t i = 0; i < count; i++)
         x[i] = ldexp(x[i], -squarings);
