@@ -133,20 +133,31 @@ static void read_signature(const char *doc, parameters *out) {
     if (out->positional < 0) out->positional = out->count;
 }
 
+/* out = a tuple of the names of the parameters. */
+static PyObject *names_of(const parameters *p) {
+    PyObject *names = PyTuple_New(p->count);
+    for (int i = 0; names && i < p->count; i++) {
+        PyObject *name = PyUnicode_FromStringAndSize(p->all[i].name, p->all[i].length);
+        if (!name || PyTuple_SetItem(names, i, name) < 0) Py_CLEAR(names);
+    }
+    return names;
+}
+
 /* Writes what gyre._guesses says of a name that no parameter has: "; did you mean causal?", or nothing. */
-static void write_hint(const char *name, char *out, size_t size) {
-    PyObject *module = PyImport_ImportModule("gyre._guesses");
-    PyObject *found = module ? PyObject_CallMethod(module, "hint", "s", name) : NULL;
+static void write_hint(const parameters *p, const char *name, char *out, size_t size) {
+    PyObject *module = PyImport_ImportModule("gyre._guesses"), *names = module ? names_of(p) : NULL;
+    PyObject *found = names ? PyObject_CallMethod(module, "hint", "sO", name, names) : NULL;
     const char *text = found ? PyUnicode_AsUTF8AndSize(found, NULL) : NULL;
     snprintf(out, size, "%s", text ? text : "");
     if (!text) PyErr_Clear();
     Py_XDECREF(found);
+    Py_XDECREF(names);
     Py_XDECREF(module);
 }
 
-static int unexpected(const char *doc, const char *name) {
-    char text[240], hint[100];
-    write_hint(name, hint, sizeof hint);
+static int unexpected(const char *doc, const parameters *p, const char *name) {
+    char text[320], hint[160];
+    write_hint(p, name, hint, sizeof hint);
     snprintf(text, sizeof text, "%.*s() got an unexpected keyword argument '%.*s'%s", (int)strcspn(doc, "("), doc,
              MOST_SHOWN, name, hint);
     PyErr_SetString(PyExc_TypeError, text);
@@ -169,7 +180,7 @@ static int take_keywords(const char *doc, const parameters *p, PyObject *const *
         if (!name) return -1;
         while (i < p->count && (p->all[i].length != length || memcmp(p->all[i].name, name, (size_t)length) != 0))
             i++;
-        if (i == p->count) return unexpected(doc, name);
+        if (i == p->count) return unexpected(doc, p, name);
         if (out[i]) return type_error(doc, "got multiple values for argument", name, MOST_SHOWN);
         out[i] = values[k];
     }

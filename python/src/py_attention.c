@@ -372,12 +372,10 @@ static int replace(gyre_py_array *held, gyre_py_array *array, PyObject *object, 
     return -1;
 }
 
-static int read_keys(const prepared_object *self, PyObject *object, int64_t *keys) {
+static int check_keys(const prepared_object *self, int64_t keys) {
     const int64_t most = self->call.args.k.shape[1];
-    if (!object) return 0;
-    if (gyre_py_integer(object, "keys", keys) < 0) return -1;
-    if (*keys >= 1 && *keys <= most) return 0;
-    gyre_py_fail(GYRE_EINVAL, "keys", "keys: %lld is not in 1 .. %lld, as many as k had at creation", (long long)*keys,
+    if (keys >= 1 && keys <= most) return 0;
+    gyre_py_fail(GYRE_EINVAL, "keys", "keys: %lld is not in 1 .. %lld, as many as k had at creation", (long long)keys,
                  (long long)most);
     return -1;
 }
@@ -401,20 +399,20 @@ static PyObject *prepared_run(PyObject *object, PyObject *const *args, Py_ssize_
     if (gyre_py_check_fork(self->lock, &self->forks, "attention") < 0 ||
         gyre_py_arguments(prepared_run_doc, args, count, keywords, a) < 0)
         return NULL;
-    int status = 0;
+    gyre_attention_memory memory = GYRE_INIT(gyre_attention_memory);
+    memory.k_base = self->call.args.k_pos.base;
+    int status = gyre_py_integer(a[3], "keys", &memory.keys); /* before the lock: numbers may be objects that run this call */
+    if (status == 0 && a[3]) status = check_keys(self, memory.keys);
+    if (status == 0) status = gyre_py_integer(a[4], "position", &memory.q_base);
+    if (status == 0) status = gyre_py_integer(a[5], "key_position", &memory.k_base);
     for (int i = 0; i < 3 && status == 0; i++)
         if (a[i]) status = replace(held[i], &given[i], a[i], names[i]);
     gyre_py_lock(self->lock);
-    gyre_attention_memory memory = GYRE_INIT(gyre_attention_memory);
-    memory.keys = self->keys;
-    if (status == 0) status = read_keys(self, a[3], &memory.keys);
-    if (self->follows)
+    if (!a[3]) memory.keys = self->keys;
+    if (!a[4] && self->follows)
         memory.q_base = memory.keys - self->call.args.q.shape[1];
-    else
+    else if (!a[4])
         memory.q_base = self->call.args.q_pos.base;
-    memory.k_base = self->call.args.k_pos.base;
-    if (status == 0) status = gyre_py_integer(a[4], "position", &memory.q_base);
-    if (status == 0) status = gyre_py_integer(a[5], "key_position", &memory.k_base);
     if (status == 0) {
         gyre_error err = {0};
         gyre_status failed;

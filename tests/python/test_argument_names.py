@@ -270,8 +270,12 @@ def test_attributes_from_elsewhere() -> None:
     ):
         with pytest.raises(AttributeError, match=re.escape(f"'{name}'; did you mean {meant}")):
             getattr(owner, name)
-    with pytest.raises(TypeError, match="unexpected keyword argument 'theta'$"):
-        gyre.alibi(4, theta=1e4)  # it has no base
+    q = random(1, 1, 2, 64)
+    for without in (lambda: gyre.alibi(4, theta=1e4), lambda: gyre.attention(q, q, q, theta=1e4)):  # neither has a base
+        with pytest.raises(TypeError, match="unexpected keyword argument 'theta'$"):
+            without()
+    with pytest.raises(TypeError, match=r"unexpected keyword argument 'positions'; did you mean position\?$"):
+        gyre.PreparedAttention(q, q, q).run(positions=1)  # type: ignore[call-arg]
     for owner in (gyre, gyre.Encoding, model, enc):
         with pytest.raises(AttributeError, match="has no attribute 'qqqq'$"):
             owner.qqqq  # noqa: B018

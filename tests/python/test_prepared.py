@@ -2,6 +2,7 @@
 append for each."""
 
 import gc
+import threading
 from typing import Any
 
 import frameworks as fw
@@ -89,6 +90,24 @@ def test_what_a_run_refuses() -> None:
     same(call.run(), gyre.attention(q, k, v))
     with pytest.raises(gyre.Error, match="k: has 2 axes"):
         gyre.PreparedAttention(q, k[0, 0], v)
+
+
+def test_a_number_may_run_the_call() -> None:
+    """A run holds no lock while it reads its arguments."""
+    q, k, v = operands(fw.Kind("numpy", "float32"))
+    call = gyre.PreparedAttention(q, k, v)
+
+    class Five:
+        def __index__(self) -> int:
+            call.run(keys=3)
+            return 5
+
+    wanted, found = gyre.attention(q, k[:, :, :5], v[:, :, :5]), []
+    thread = threading.Thread(target=lambda: found.append(call.run(keys=Five()).copy()), daemon=True)  # type: ignore[arg-type]
+    thread.start()
+    thread.join(60)
+    assert len(found) == 1
+    same(found[0], wanted)
 
 
 @pytest.mark.skipif(not any(kind.framework == "jax" for kind in fw.KINDS), reason="no JAX")
