@@ -49,7 +49,7 @@ static int open_operand(const gyre_py_attention_call *c, gyre_py_array *array, P
     return 0;
 }
 
-/* Keys that are not arrays are no doubles, and then neither are queries. */
+/* Keys of a cache or in pages are never doubles, so queries over them are not either. */
 static int open_queries(gyre_py_attention_call *c, const gyre_py_attention_inputs *in) {
     gyre_view view;
     const int wide = in->k != NULL;

@@ -248,7 +248,7 @@ static int open_sequences(append_call *c, PyObject *const *a) {
     const Py_ssize_t count = a[7] ? PySequence_Size(a[7]) : 0;
     if (a[7] && a[3]) return gyre_py_fail(GYRE_EINVAL, "sequence", "sequence: is given beside sequences"), -1;
     if (!a[7] && a[8])
-        return gyre_py_fail(GYRE_EINVAL, "starts", "starts: needs sequences, whose first tokens they are"), -1;
+        return gyre_py_fail(GYRE_EINVAL, "starts", "starts: needs sequences: it has the first token of each"), -1;
     if (count < 0)
         return gyre_py_forget() < 0 ? -1
                                     : (gyre_py_fail(GYRE_EINVAL, "sequences", "sequences: is not a list of numbers"), -1);

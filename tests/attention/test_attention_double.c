@@ -153,7 +153,7 @@ static void check64(trial *t) {
     free_results(&r);
 }
 
-/* The definition sees the doubles of inputs that are no floats. */
+/* The definition sees the doubles of inputs that are not floats. */
 static void add_digits(trial *t) {
     test_random random = {5};
     for (part i = Q; i < PARTS; i++)

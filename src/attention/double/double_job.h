@@ -32,7 +32,7 @@ typedef struct gyre_double_job {
     int64_t query, position;
     double scale, temperature, gate_sum, dgate_sum;       /* scale: of the call, times the temperature */
     double *q[GYRE_MAX_VARIANTS], *dq[GYRE_MAX_VARIANTS]; /* [head_dim], rotated and scaled: what products take */
-    double *table_q, *dtable_q; /* what the query table is multiplied with: q[0], or a row of its own */
+    double *table_q, *dtable_q; /* what the query table is multiplied with: q[0], or a separate row */
     double *out, *dout;         /* [value_dim] */
     double *value;              /* [value_dim]: of one key */
     int64_t count;              /* keys that it sees; the arrays below have an entry for each */

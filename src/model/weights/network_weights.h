@@ -37,7 +37,8 @@ void gyre_fault_list_add_aside(gyre_fault_list *list, const gyre_file_tensor *te
 gyre_status gyre_network_list_faults(gyre_network *network, gyre_fault_list *faults, gyre_error *err);
 
 /* Fails with the first tensor of the model at `path` that its config does not ask for, that is missing or of another shape.
- * Looks at no number but the scales of packed experts.  A config that Gyre does not run is no error.  err must not be NULL.
+ * Looks at no number but the scales of packed experts.  A config that Gyre does not run is not an error.
+ * err must not be NULL.
  * Errors: EFORMAT; EIO; ENOMEM; EUNSUPPORTED. */
 gyre_status gyre_weight_shapes_check(const char *path, gyre_error *err);
 
