@@ -119,8 +119,8 @@ void gyre_double_item_end(gyre_double_job *job, const gyre_view *dkv) {
     const int add = plan->segment->accumulate_dkv;
     for (int64_t n = 0; n < plan->keys; n++) {
         const int64_t at[3] = {job->batch, n, job->key_head};
-        double *rows[GYRE_MAX_KEY_VARIANTS];
-        for (int variant = 0; variant < plan->rotation.variants[GYRE_ROLE_KEY]; variant++)
+        double *rows[GYRE_MAX_KEY_VARIANTS] = {job->dk[0] + n * plan->key_dim};
+        for (int variant = 1; variant < plan->rotation.variants[GYRE_ROLE_KEY]; variant++)
             rows[variant] = job->dk[variant] + n * plan->key_dim;
         rotate_back(job, GYRE_ROLE_KEY, n, rows, plan->key_dim);
         write_row(&dkv[0], at, add, rows[0], plan->key_dim);

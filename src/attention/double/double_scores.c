@@ -27,7 +27,7 @@ static void add(double *to, double factor, const double *x, int64_t n) {
 typedef struct pair {
     int64_t row; /* of tables */
     const double *q, *k;
-    double *dq, *dk;    /* dk: NULL in a forward */
+    double *dq, *dk;    /* of a gradient */
     const double *each; /* what channels are multiplied by: xPos's decay, or a row of factors; NULL = nothing */
 } pair;
 
@@ -60,8 +60,8 @@ static pair pair_of(gyre_double_job *job, int64_t j) {
     while (variant > 0 && job->at[j] > gyre_variant_last_key(&plan->encoding->config, variant, job->position))
         variant--;
     const int of_key = gyre_key_variant(plan, variant);
-    pair p = {.row = row_of(job, j), .q = job->q[variant], .k = job->k[of_key] + n, .dq = job->dq[variant]};
-    if (plan->gradient) p.dk = job->dk[of_key] + n;
+    double *dk = job->dk[of_key] + (plan->gradient ? n : 0);
+    pair p = {row_of(job, j), job->q[variant], job->k[of_key] + n, job->dq[variant], dk, NULL};
     if (plan->rotation.xpos) p.each = fill_decay(job, job->position - job->at[j]);
     if (plan->table.factors) p.each = gyre_double_table_row(&job->query_table, p.row);
     return p;
@@ -140,7 +140,7 @@ static void read_terms(gyre_double_job *job) {
                                plan->args->q_pos.context_length};
     memset(job->bias, 0, (size_t)job->count * sizeof *job->bias);
     if (scheme && scheme->bias_row) scheme->bias_row(plan->encoding, plan->args->tables, &row, job->bias);
-    if (plan->products > 1) scheme->phase_row(plan->encoding, job->position, job->at, job->count, job->turns);
+    if (scheme && plan->products > 1) scheme->phase_row(plan->encoding, job->position, job->at, job->count, job->turns);
 }
 
 void gyre_double_scores(gyre_double_job *job) {

@@ -66,8 +66,10 @@ static void exponential(int64_t n, int parts, double *x, double small, double *w
     double *square = work, *cube = square + count, *fourth = cube + count, *sum = fourth + count, *next = sum + count;
     const double *const powers[3] = {x, square, cube};
     int squarings = 0;
-    for (; small > 0.5 && isfinite(small); small /= 2)
-        squarings++;
+    if (small > 0.5 && isfinite(small)) {
+        const double fraction = frexp(small, &squarings);
+        squarings += fraction > 0.5;
+    }
     for (int64_t i = 0; i < count; i++)
         x[i] = ldexp(x[i], -squarings);
     product(n, x, x, square);
@@ -124,7 +126,7 @@ typedef struct factors {
 
 static gyre_status open_factors(factors *f, int64_t dim, gyre_error *err) {
     const int64_t square = dim * dim;
-    *f = (factors){.memory = malloc((size_t)(14 * square + dim) * sizeof(double)), .dim = dim};
+    *f = (factors){.memory = calloc((size_t)(14 * square + dim), sizeof(double)), .dim = dim};
     if (!f->memory) return gyre_fail(err, GYRE_ENOMEM, "model: no memory for matrices of %lld channels", (long long)dim);
     f->u = f->memory;
     f->v = f->u + square;
@@ -220,7 +222,7 @@ static void map_heads(const gyre_trained_heads *t, const float *prepared, int ke
 
 /* out = room for the matrices, which the caller frees. */
 static float *make_room(const gyre_trained_heads *t) {
-    return malloc((size_t)prepared_floats(t) * sizeof(float));
+    return calloc((size_t)prepared_floats(t), sizeof(float));
 }
 
 static gyre_status no_room(gyre_error *err) {

@@ -189,11 +189,12 @@ static const gyre_head_part polar = {GYRE_LAYER_PART_POLAR, GYRE_WEIGHT_KEY_PHAS
                                      .reads_in = 1,         .forward = polar_forward, .gradient = polar_gradient};
 static const gyre_head_part fourier = {GYRE_LAYER_PART_FOURIER, GYRE_WEIGHT_FOURIER_COSINES, .reads_in = 1,
                                        .forward = fourier_forward, .gradient = fourier_gradient};
-static const gyre_head_part *const parts[] = {&frequencies, &polar, &fourier, &gyre_head_part_imaginary,
-                                              &gyre_head_part_matrices};
+static const gyre_head_part *const parts[] = {
+    &frequencies, &polar, &fourier, &gyre_head_part_imaginary, &gyre_head_part_matrices, NULL};
 
 const gyre_head_part *gyre_head_part_of(int64_t layer_parts) {
-    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
-        if (layer_parts & parts[i]->part) return parts[i];
-    return NULL;
+    const gyre_head_part *const *part = parts;
+    while (*part && !(layer_parts & (*part)->part))
+        part++;
+    return *part;
 }

@@ -95,8 +95,11 @@ static gyre_affine join_kv_up(gyre_loader *o, int64_t layer) {
         return map;
     float *joined = gyre_network_alloc(o->net, (size_t)(a->heads * both * kv) * sizeof *joined);
     float *read = malloc((size_t)(a->heads * (still > value ? still : value) * kv) * sizeof *read);
-    if (!joined || !read)
+    if (!joined || !read) {
+        free(read);
         gyre_load_fail(o, GYRE_ENOMEM, "model: no memory for keys and values of layer %lld", (long long)layer);
+        return map;
+    }
     if (!o->status) o->status = gyre_stored_read(o->kernels, &keys, read, o->err);
     for (int64_t h = 0; h < a->heads && !o->status; h++)
         for (int64_t c = 0; c < still; c++)
