@@ -136,16 +136,29 @@ static void test_frequencies_of_other_heads(void **state) {
 }
 
 /* -- configs -- */
-static void refuses(const char *name, const char *key, const char *value, gyre_status status, const char *says) {
+static gyre_status open_with(const char *name, const char *key, const char *value, gyre_error *err) {
     json_t *fixture = synthetic_fixture(name), *parsed = json_loads(value, JSON_DECODE_ANY, NULL);
     gyre_model *model = NULL;
-    gyre_error err = {0, ""};
     assert_non_null(parsed);
     json_object_set_new(json_object_get(fixture, "config"), key, parsed);
     synthetic_write_folder(fixture, folder);
-    assert_int_equal(gyre_model_open(&model, folder, NULL, &err), status);
-    if (!strstr(err.text, says)) fail_msg("\"%s\" does not say \"%s\"", err.text, says);
     json_decref(fixture);
+    const gyre_status status = gyre_model_open(&model, folder, NULL, err);
+    gyre_model_free(model);
+    return status;
+}
+
+static void refuses(const char *name, const char *key, const char *value, gyre_status status, const char *says) {
+    gyre_error err = {0, ""};
+    assert_int_equal(open_with(name, key, value, &err), status);
+    if (!strstr(err.text, says)) fail_msg("\"%s\" does not say \"%s\"", err.text, says);
+}
+
+/* Of experts that enable_moe_block turns off. */
+static void test_number_of_no_experts(void **state) {
+    gyre_error err = {0, ""};
+    (void)state;
+    if (open_with("gemma4", "num_experts", "4", &err)) fail_msg("%s", err.text);
 }
 
 static void test_configs_that_are_not_run(void **state) {
@@ -167,6 +180,7 @@ int main(void) {
                                        cmocka_unit_test(test_streamed),
                                        cmocka_unit_test(test_watched),
                                        cmocka_unit_test(test_frequencies_of_other_heads),
+                                       cmocka_unit_test(test_number_of_no_experts),
                                        cmocka_unit_test(test_configs_that_are_not_run)};
     return cmocka_run_group_tests(tests, make_empty_folder, remove_folder);
 }

@@ -347,6 +347,7 @@ static void reject_unsupported(const gyre_scope *s, unsigned traits, const gyre_
         gyre_scope_fail(s, GYRE_EUNSUPPORTED, "rope_config",
                         "imag: true: imaginary heads are computed in models made here alone");
     reject_quantization(s, mixture);
+    if (traits & GYRE_TRAIT_GEMMA4_KEYS) return; /* enable_moe_block says whether num_experts counts */
     if (!mixture->routing.experts && (gyre_scope_value(s, "num_experts") || gyre_scope_value(s, "num_local_experts")))
         gyre_scope_fail(s, GYRE_EUNSUPPORTED, gyre_scope_value(s, "num_experts") ? "num_experts" : "num_local_experts",
                         "this family has no experts");
