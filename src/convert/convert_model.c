@@ -249,6 +249,16 @@ static gyre_status check_source(const gyre_conversion *c, gyre_error *err) {
     return !status ? status : gyre_fail(err, status, "%s", why.text);
 }
 
+static gyre_status check_architecture(const gyre_conversion *c, gyre_error *err) {
+    const gyre_architecture *a = &c->source.arch;
+    if (c->names && a->mixture.routing.experts > 0)
+        return gyre_fail(err, GYRE_EUNSUPPORTED, "expert_count: experts are not converted (%s)", c->source.path);
+    if (a->wrapped && c->from != c->to) /* names are matched without the prefix of a wrapper */
+        return gyre_fail(err, GYRE_EUNSUPPORTED, "layout: rows of the language model within a %s are not reordered (%s)",
+                         a->family, c->source.path);
+    return check_activation(c, err);
+}
+
 static gyre_status convert(gyre_conversion *c, gyre_error *err) {
     const int to_gguf = c->options->format == GYRE_MODEL_FORMAT_GGUF;
     gyre_status status = gyre_convert_set_target(c, err);
@@ -256,7 +266,7 @@ static gyre_status convert(gyre_conversion *c, gyre_error *err) {
         c->names || c->from != c->to || c->to != c->declared_layout || c->source.kind == GYRE_SOURCE_LLAMA2C;
     if (!status && needs_architecture) {
         status = gyre_convert_source_architecture(&c->source, err);
-        if (!status) status = check_activation(c, err);
+        if (!status) status = check_architecture(c, err);
     }
     if (!status && to_gguf) status = gyre_convert_make_gguf_keys(c, err);
     if (!status) status = gyre_convert_make_plan(c, err);

@@ -19,8 +19,6 @@ static gyre_status set_family(gyre_conversion *c, gyre_error *err) {
     const int from_gguf = s->kind == GYRE_SOURCE_GGUF, to_gguf = c->options->format == GYRE_MODEL_FORMAT_GGUF;
     const char *source_family = s->reading ? s->reading->model_type : "llama";
     c->family = source_family;
-    if (from_gguf && s->arch.mixture.routing.experts > 0)
-        return gyre_fail(err, GYRE_EUNSUPPORTED, "expert_count: experts are not converted (%s)", s->path);
     if (from_gguf == to_gguf) return GYRE_OK;
     for (int i = 0; i < FAMILIES; i++)
         if (strcmp(source_family, from_gguf ? families[i].architecture : families[i].model_type) == 0) {

@@ -203,11 +203,25 @@ static void test_experts_of_ggufs_that_do_not_fit(void **state) {
     refuses_gguf("qwen3_moe", "qwen3moe.nextn_predict_layers", 2, GYRE_EFORMAT, "all layers are of multi-token prediction");
 }
 
+static void test_experts_are_not_converted(void **state) {
+    (void)state;
+    json_t *fixture = synthetic_fixture("mixtral");
+    gyre_error err = {0, ""};
+    synthetic_write_gguf(fixture, in_folder("model.gguf"));
+    json_decref(fixture);
+    assert_int_equal(gyre_convert(in_folder("model.gguf"), in_folder("converted"), NULL, &err), GYRE_EUNSUPPORTED);
+    if (!strstr(err.text, "expert_count: experts are not converted")) fail_msg("%s", err.text);
+    assert_int_equal(remove(in_folder("model.gguf")), 0);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_nan_logits_are_chosen),           cmocka_unit_test(test_scores_of_zero),
-        cmocka_unit_test(test_nan_logits_keep_within_scratch),  cmocka_unit_test(test_default_count_past_experts),
-        cmocka_unit_test(test_packed_experts_that_do_not_fit),  cmocka_unit_test(test_packed_experts_are_counted),
-        cmocka_unit_test(test_experts_of_ggufs_that_do_not_fit)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_nan_logits_are_chosen),
+                                       cmocka_unit_test(test_scores_of_zero),
+                                       cmocka_unit_test(test_nan_logits_keep_within_scratch),
+                                       cmocka_unit_test(test_default_count_past_experts),
+                                       cmocka_unit_test(test_packed_experts_that_do_not_fit),
+                                       cmocka_unit_test(test_packed_experts_are_counted),
+                                       cmocka_unit_test(test_experts_of_ggufs_that_do_not_fit),
+                                       cmocka_unit_test(test_experts_are_not_converted)};
     return cmocka_run_group_tests(tests, make_empty_folder, remove_folder);
 }

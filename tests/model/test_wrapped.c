@@ -117,9 +117,25 @@ static void test_keys_of_the_text_in_the_config(void **state) {
     opens(fixture, "visual.merger.weight", 1);
 }
 
+/* No rows are left as they were where others were asked for. */
+static void test_layout(void **state) {
+    const gyre_layout beside = GYRE_LAYOUT_INTERLEAVED;
+    gyre_convert_options options = GYRE_INIT(gyre_convert_options);
+    json_t *fixture = wrapped("model.language_model.", "");
+    gyre_error err = {0, ""};
+    (void)state;
+    json_object_del(json_object_get(fixture, "config"), "vision_config"); /* which may have pairs of another kind */
+    synthetic_write_folder(fixture, folder);
+    options.source_layout = &beside;
+    assert_int_equal(gyre_convert(folder, in_folder("converted"), &options, &err), GYRE_EUNSUPPORTED);
+    if (!strstr(err.text, "layout: rows of the language model within a llava are not reordered")) fail_msg("%s", err.text);
+    json_decref(fixture);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_names_of_files), cmocka_unit_test(test_tensors_of_the_language_model_count),
-        cmocka_unit_test(test_texts_that_are_not_run), cmocka_unit_test(test_keys_of_the_text_in_the_config)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_names_of_files),
+                                       cmocka_unit_test(test_tensors_of_the_language_model_count),
+                                       cmocka_unit_test(test_texts_that_are_not_run),
+                                       cmocka_unit_test(test_keys_of_the_text_in_the_config), cmocka_unit_test(test_layout)};
     return cmocka_run_group_tests(tests, make_empty_folder, remove_folder);
 }
