@@ -401,7 +401,8 @@ static PyObject *prepared_run(PyObject *object, PyObject *const *args, Py_ssize_
         return NULL;
     gyre_attention_memory memory = GYRE_INIT(gyre_attention_memory);
     memory.k_base = self->call.args.k_pos.base;
-    int status = gyre_py_integer(a[3], "keys", &memory.keys); /* before the lock: numbers may be objects that run this call */
+    /* Before the lock: numbers may be objects that run this call. */
+    int status = gyre_py_integer(a[3], "keys", &memory.keys);
     if (status == 0 && a[3]) status = check_keys(self, memory.keys);
     if (status == 0) status = gyre_py_integer(a[4], "position", &memory.q_base);
     if (status == 0) status = gyre_py_integer(a[5], "key_position", &memory.k_base);
