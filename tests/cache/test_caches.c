@@ -184,7 +184,7 @@ static void equal_the_loop(void **state) {
 /* The edit fails in that layer, and every layer is as before. */
 static void refuse(const layers *x, edit which, gyre_status wanted, int layer) {
     gyre_error err = {0, ""};
-    char prefix[16];
+    char prefix[32];
     snprintf(prefix, sizeof prefix, "layer %d: ", layer);
     const contents before = contents_of(x);
     assert_int_equal(edit_all(x, which, &err), wanted);
