@@ -17,11 +17,10 @@ target_include_directories(explorer PRIVATE
     explorer/wasm/platform/include include src ${PROJECT_SOURCE_DIR} ${GYRE_WASI_PREFIX}/include)
 # Every browser since 2021 has the 128-bit instructions.
 target_compile_options(explorer PRIVATE -msimd128)
-# The page stays below 3.5 MB (tests/explorer/test_explorer_views.py): what reads configs and weights or writes text, what
-# makes encodings and caches, and the kernels that a browser with these instructions does not run, are compiled for size.
-# Kernels unroll their loops themselves.
+# The page stays below 3.5 MB (tests/explorer/test_explorer_views.py): all but rotation, products, kernels of a browser with
+# these instructions and what they share is compiled for size.  Kernels unroll their loops themselves.
 set(explorer_small ${explorer_libraries})
-list(FILTER explorer_small INCLUDE REGEX "/src/(reading|files|tokenizer|call|cache|trained|contextual|adaptive|encodings|eval|model)/")
+list(FILTER explorer_small INCLUDE REGEX "/src/(reading|files|tokenizer|call|cache|trained|contextual|adaptive|encodings|eval|model|attention|util|core/config)/|/src/core/[a-z_]+\\.c")
 list(FILTER explorer_small EXCLUDE REGEX "/model/ops/")
 set_property(SOURCE ${PROJECT_SOURCE_DIR}/src/kernels/tier_wasm.c APPEND PROPERTY COMPILE_OPTIONS -O2)
 set_property(SOURCE ${explorer_small} ${explorer_tools}
