@@ -69,28 +69,23 @@ static gyre_status check_fourier(const gyre_model_config *c, const gyre_encoding
         "layer_parts: fourier needs 4 channels that rotate, and a whole revolution within the trained length (model)");
 }
 
-/* Pairs of real and imaginary heads; rotates: the encoding rotates queries and keys. */
-static gyre_status check_imaginary(const gyre_model_config *c, int rotates, gyre_error *err) {
+/* Parts in front of a rotation of queries and keys: pairs of real and imaginary heads, matrices of heads.  rotates: the
+ * encoding has such a rotation. */
+static gyre_status check_before_rotation(const gyre_model_config *c, int rotates, gyre_error *err) {
+    const int64_t parts = GYRE_LAYER_PART_IMAGINARY | GYRE_LAYER_PART_HEAD_MATRICES, own = c->layer_parts & parts;
     const int64_t others = GYRE_LAYER_PART_POLAR | GYRE_LAYER_PART_FREQUENCIES | GYRE_LAYER_PART_FOURIER;
-    if (!(c->layer_parts & GYRE_LAYER_PART_IMAGINARY)) return GYRE_OK;
-    if (!rotates || c->position.rope.dim != c->head_dim || (c->layer_parts & others))
-        return gyre_fail(err, GYRE_EINVAL, "layer_parts: imaginary needs a rotation of all channels of a head (model)");
-    if (c->heads % (2 * c->kv_heads) == 0) return GYRE_OK;
+    const int has_matrices = (own & GYRE_LAYER_PART_HEAD_MATRICES) != 0;
+    if (!own) return GYRE_OK;
+    if (!rotates || c->position.rope.dim != c->head_dim || (c->layer_parts & others) || own == parts)
+        return gyre_fail(err, GYRE_EINVAL, "layer_parts: %s needs a rotation of all channels of a head (model)",
+                         has_matrices ? "head_matrices" : "imaginary");
+    if (has_matrices && c->head_dim > GYRE_MATRIX_CHANNELS)
+        return gyre_fail(err, GYRE_EINVAL, "layer_parts: head_matrices of %lld channels are past %d (model)",
+                         (long long)c->head_dim, GYRE_MATRIX_CHANNELS);
+    if (has_matrices || c->heads % (2 * c->kv_heads) == 0) return GYRE_OK;
     return gyre_fail(err, GYRE_EINVAL,
                      "layer_parts: imaginary needs heads that are a multiple of twice kv_heads, not %lld of %lld (model)",
                      (long long)c->heads, (long long)c->kv_heads);
-}
-
-/* Matrices in front of the rotation. */
-static gyre_status check_matrices(const gyre_model_config *c, int rotates, gyre_error *err) {
-    const int64_t others =
-        GYRE_LAYER_PART_POLAR | GYRE_LAYER_PART_FREQUENCIES | GYRE_LAYER_PART_FOURIER | GYRE_LAYER_PART_IMAGINARY;
-    if (!(c->layer_parts & GYRE_LAYER_PART_HEAD_MATRICES)) return GYRE_OK;
-    if (!rotates || c->position.rope.dim != c->head_dim || (c->layer_parts & others))
-        return gyre_fail(err, GYRE_EINVAL, "layer_parts: head_matrices needs a rotation of all channels of a head (model)");
-    if (c->head_dim <= GYRE_MATRIX_CHANNELS) return GYRE_OK;
-    return gyre_fail(err, GYRE_EINVAL, "layer_parts: head_matrices of %lld channels are past %d (model)",
-                     (long long)c->head_dim, GYRE_MATRIX_CHANNELS);
 }
 
 /* What the parts of layers need of the rest of the config. */
@@ -113,8 +108,7 @@ static gyre_status check_parts(const gyre_model_config *c, const gyre_encoding *
             err, GYRE_EINVAL,
             "layer_parts: trained_frequencies needs a plain rotation: trained frequencies take its place, so no "
             "method changes it (model)");
-    gyre_status status = check_imaginary(c, rotates, err);
-    if (!status) status = check_matrices(c, rotates, err);
+    gyre_status status = check_before_rotation(c, rotates, err);
     if (!status) status = check_fourier(c, encoding, plain, err);
     return status ? status : check_own_attention(c, encoding, err);
 }

@@ -26,7 +26,7 @@ static gyre_status create_group(const gyre_network *n, const gyre_layer_reading 
     return gyre_fail(err, status == GYRE_EINVAL ? GYRE_EFORMAT : status, "%s (%s)", why.text, n->reading->path);
 }
 
-/* The sizes of a layer, and the layer whose keys it reads: the last of its group that has keys of its own. */
+/* The sizes of a layer, and the layer whose keys it reads: the last of its group that computes keys. */
 static gyre_status set_layer(gyre_network *n, int64_t layer, gyre_error *err) {
     const gyre_architecture *a = &n->arch;
     const gyre_layer_rules *rules = &a->layer_rules;
