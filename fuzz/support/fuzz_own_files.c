@@ -16,22 +16,24 @@ enum { MOST_TOKENS = 10, MOST_VOCAB = 256 };
 static const char *const kept_names = "model model.gguf out out.gguf own again";
 
 /* -- a config -- */
+/* None, or a part that makes queries and keys, with gates or without. */
+static int64_t choose_head_part(int choice) {
+    gyre_layer_part_variant variant;
+    int count = 0;
+    while (gyre_layer_part_variant_at(count, &variant))
+        count++;
+    if (choice % 8 == 0 || !gyre_layer_part_variant_at(choice / 2 % count, &variant)) return 0;
+    return variant.layer_parts | (choice % 8 == 1 ? GYRE_LAYER_PART_FORGET_GATES : 0);
+}
+
 static int64_t choose_parts(gyre_kind kind, fuzz_bytes *b) {
-    static const int64_t turned[] = {0,
-                                     GYRE_LAYER_PART_POLAR,
-                                     GYRE_LAYER_PART_FREQUENCIES,
-                                     GYRE_LAYER_PART_FOURIER,
-                                     GYRE_LAYER_PART_FOURIER | GYRE_LAYER_PART_FOURIER_STILL,
-                                     GYRE_LAYER_PART_FREQUENCIES | GYRE_LAYER_PART_FORGET_GATES,
-                                     GYRE_LAYER_PART_IMAGINARY,
-                                     GYRE_LAYER_PART_HEAD_MATRICES};
     static const int64_t adapted[] = {0, GYRE_LAYER_PART_ADAPTIVE,
                                       GYRE_LAYER_PART_ADAPTIVE | GYRE_LAYER_PART_ADAPTIVE_CONCAT,
                                       GYRE_LAYER_PART_ADAPTIVE | GYRE_LAYER_PART_ADAPTIVE_ADD};
     const int choice = (int)fuzz_byte(b);
-    if (choice % 16 == 15) return (int64_t)fuzz_between(b, 0, 2047);
+    if (choice % 16 == 15) return (int64_t)fuzz_between(b, 0, 65535);
     if (kind == GYRE_KIND_NOPE) return choice & 1 ? GYRE_LAYER_PART_CONTEXTUAL : 0;
-    if (kind == GYRE_KIND_ROPE) return turned[choice % 8];
+    if (kind == GYRE_KIND_ROPE) return choose_head_part(choice);
     if (kind == GYRE_KIND_ALIBI || kind == GYRE_KIND_T5 || kind == GYRE_KIND_KERPLE || kind == GYRE_KIND_FIRE ||
         kind == GYRE_KIND_SANDWICH)
         return adapted[choice % 4];

@@ -205,6 +205,7 @@ typedef struct gyre_stored_position {
     int64_t layer;                   /* from the name; -1 = none */
     int64_t rank, shape[4];          /* slowest first */
     const float *frequencies;        /* [shape[0]]; NULL = another kind, or an unsupported type */
+    const char *key;                 /* TRAINED: the key of a config.json that says what it is; NULL = another kind */
 } gyre_stored_position;
 /* The tensors of a checkpoint that hold positions.  The library owns it and all it points to. */
 typedef struct gyre_stored_positions {

@@ -9,6 +9,18 @@
 extern "C" {
 #endif
 
+/* -- models of parts -- */
+/* A model with a ROPE and a part of layers that makes its queries and keys, as gyre train and gyre lab name it. */
+typedef struct gyre_layer_part_variant {
+    const char *name;       /* "rope++ec" */
+    int64_t layer_parts;    /* of gyre_model_config */
+    int64_t head_factor;    /* query heads for each one of a model without the part; 0 = 1 */
+    int64_t key_divisor;    /* key heads of such a model for each one; 0 = 1 */
+    int64_t channel_factor; /* position.head_dim for each channel of head_dim; gyre_layer_part_variant_at sets it */
+} gyre_layer_part_variant;
+/* *out = variant i, i >= 0; out = 0: there are no more. */
+GYRE_API int gyre_layer_part_variant_at(int i, gyre_layer_part_variant *out);
+
 /* -- checkpoints -- */
 /* All faults of the tensors of a checkpoint; gyre_model_open stops at the first.  The library owns it and all it points
  * to. */

@@ -68,7 +68,8 @@ static void truncate_caches(gyre_decoder *d, int64_t tokens) {
         const gyre_status status = gyre_cache_remove(d->cache[layer], (gyre_cache_range){0, tokens, excess}, NULL);
         (void)status;
     }
-    gyre_decoder_gates_truncate(d, tokens);
+    gyre_kept_truncate(&d->gates, tokens);
+    gyre_kept_truncate(&d->part, tokens);
     d->cached = tokens;
 }
 
@@ -151,7 +152,7 @@ gyre_status gyre_context_watch_heads(gyre_context *context, int64_t layer, float
     if (context->window)
         return gyre_fail(err, GYRE_EUNSUPPORTED, "window: one of %lld tokens moves the keys (gyre_context_watch_heads)",
                          (long long)context->window);
-    if ((d->net->arch.layer_parts & GYRE_LAYER_PART_IMAGINARY) && queries)
+    if (gyre_projected_heads(d->net->arch.layer_parts, d->net->arch.heads) != d->net->arch.heads && queries)
         return gyre_fail(err, GYRE_EUNSUPPORTED, "queries: each is two heads of attention (gyre_context_watch_heads)");
     if (gyre_decoder_rotates_before(d) && queries)
         return gyre_fail(err, GYRE_EUNSUPPORTED, "keys: are rotated before they are cached (gyre_context_watch_heads)");

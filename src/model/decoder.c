@@ -114,7 +114,7 @@ static gyre_head_views query_key_views(const gyre_decoder *d, int64_t layer, int
     const int64_t row = gyre_decoder_resized_dim(d), heads[2] = {a->heads, a->kv_heads};
     const int64_t dim = row / (a->heads + a->kv_heads);
     const gyre_view q = gyre_decoder_heads(d, &l->q, rows), k = gyre_decoder_heads(d, &l->k, rows);
-    gyre_head_views views = {{q, k}, {q, k}};
+    gyre_head_views views = {.in = {q, k}, .out = {q, k}};
     for (int i = 0; i < 2 && row; i++) {
         views.out[i] = gyre_dense(d->buffers.resized + (i ? a->heads * dim : 0), GYRE_DTYPE_F32, 1, rows, heads[i], dim);
         views.out[i].stride[0] = rows * row;
@@ -184,10 +184,20 @@ static gyre_status project_rotated(gyre_decoder *d, const gyre_network_layer *l,
 /* Queries and keys as attention takes them, in place or in buffers.resized. */
 static gyre_status apply_trained(gyre_decoder *d, int64_t layer, int64_t rows, gyre_error *err) {
     gyre_trained_heads heads = gyre_network_trained_heads(d->net, layer);
-    const gyre_head_views views = query_key_views(d, layer, rows);
+    gyre_head_views views = query_key_views(d, layer, rows);
     const gyre_positions positions = {.base = d->first + d->cached};
+    const gyre_part_work work = {d->kernels, d->exec, d->buffers.part_scratch};
+    const int64_t kept = d->part.numbers;
+    if (!heads.part) return GYRE_OK;
     if (d->prepared) heads.prepared = d->prepared + layer * d->prepared_floats;
-    return heads.part ? heads.part->forward(&heads, &positions, &views, d->exec, err) : GYRE_OK;
+    if (heads.part->reads_x) views.x = gyre_dense(d->buffers.norm, GYRE_DTYPE_F32, 1, rows, 1, d->net->arch.model_dim);
+    if (kept) {
+        views.kept = gyre_dense(d->buffers.part_kept, GYRE_DTYPE_F64, 1, rows, 1, kept);
+        views.before = gyre_cdense(gyre_kept_last(&d->part, layer), GYRE_DTYPE_F64, 1, 1, 1, kept);
+    }
+    const gyre_status status = heads.part->forward(&heads, &positions, &views, &work, err);
+    if (!status) gyre_kept_store(&d->part, layer, d->cached, rows, d->buffers.part_kept);
+    return status;
 }
 
 /* Queries and keys as they are before they rotate. */

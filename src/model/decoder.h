@@ -25,6 +25,8 @@ typedef struct gyre_decoder_buffers {
     float *gate_up, *mlp_act; /* [mlp_dim], [2 mlp_dim] if gated; [mlp_dim] */
     float *gates;             /* [heads] what forget gates are the sigmoid of; without gates NULL */
     double *gate_sums;        /* [heads] running sums of log gates */
+    double *part_kept;        /* what tokens keep of the part that makes queries and keys */
+    float *part_scratch;      /* of that part */
     float *experts;           /* of gyre_experts_run; NULL = no layer has experts */
     float *beside;       /* [2][model_dim] of experts beside the mlp: what the router reads; their inputs, then outputs */
     float *layer_inputs; /* [layers][inputs]; a row more for scratch */
@@ -36,12 +38,13 @@ typedef struct gyre_decoder_buffers {
     int64_t memory_floats;
 } gyre_decoder_buffers;
 
-/* Running sums of log forget gates, in models that have them. */
-typedef struct gyre_decoder_gates {
-    double *last; /* [layers][heads] of the last token read */
-    double *kept; /* [layers][max_tokens][heads] of the tokens in the cache, while no window moves them */
-    int64_t max_tokens;
-} gyre_decoder_gates;
+/* Numbers of every token in the cache that the next token goes on from, such as running sums (decoder_kept.c). */
+typedef struct gyre_decoder_kept {
+    double *last;    /* [layers][numbers] of the last token read */
+    double *all;     /* [layers][max_tokens][numbers] of the tokens in the cache, while no window moves them */
+    int64_t numbers; /* of a token in a layer; 0 = nothing is kept */
+    int64_t layers, max_tokens;
+} gyre_decoder_kept;
 
 struct gyre_overflow; /* overflow.h */
 
@@ -66,7 +69,8 @@ typedef struct gyre_decoder {
     float *watched_queries, *watched_keys; /* of gyre_context_watch_heads; NULL = none */
     int64_t watched_heads_layer;
     struct gyre_overflow *overflow; /* looks after each step; NULL = an ordinary pass */
-    gyre_decoder_gates gates;
+    gyre_decoder_kept gates;        /* sums of log forget gates */
+    gyre_decoder_kept part;         /* of the part that makes queries and keys */
     gyre_decoder_buffers buffers;
 } gyre_decoder;
 
@@ -90,7 +94,7 @@ static inline gyre_cache *gyre_decoder_cache(const gyre_decoder *d, int64_t laye
 
 /* 1: keys are rotated before they are cached, so a cache cannot move them. */
 static inline int gyre_decoder_rotates_before(const gyre_decoder *d) {
-    return d->net->arch.rotates_input || (d->net->arch.layer_parts & GYRE_LAYER_PARTS_ROTATED);
+    return d->net->arch.rotates_input || gyre_parts_rotate(d->net->arch.layer_parts);
 }
 
 /* buffers.x = embeddings of `rows` tokens, with positions added if the encoding adds them at the input. */
@@ -130,16 +134,22 @@ int64_t gyre_decoder_layer_inputs_floats(const gyre_architecture *a, int64_t row
 static inline int gyre_decoder_forgets(const gyre_decoder *d) {
     return (d->net->arch.layer_parts & GYRE_LAYER_PART_FORGET_GATES) != 0;
 }
-/* Without forget gates these do nothing.  Errors: ENOMEM. */
-gyre_status gyre_decoder_gates_create(gyre_decoder *d, int64_t max_tokens, gyre_error *err);
-void gyre_decoder_gates_free(gyre_decoder *d);
-int64_t gyre_decoder_gates_bytes(const gyre_decoder *d);
-/* The sums go on after the first `tokens` tokens of the cache; with a window only 0. */
-void gyre_decoder_gates_truncate(gyre_decoder *d, int64_t tokens);
 /* out = the sums of the last pass, [1, rows, heads, 1]. */
 gyre_view gyre_decoder_gate_sums(const gyre_decoder *d, int64_t rows);
 /* Computes the sums of the rows in buffers.norm. */
 gyre_status gyre_decoder_sum_gates(gyre_decoder *d, int64_t layer, int64_t rows, gyre_error *err);
+
+/* -- what tokens keep (decoder_kept.c) -- */
+/* With 0 numbers these do nothing.  Errors: ENOMEM. */
+gyre_status gyre_kept_create(gyre_decoder_kept *k, int64_t layers, int64_t max_tokens, int64_t numbers, gyre_error *err);
+void gyre_kept_free(gyre_decoder_kept *k);
+int64_t gyre_kept_bytes(const gyre_decoder_kept *k);
+/* A layer goes on after the first `tokens` tokens of the cache; with a window only 0. */
+void gyre_kept_truncate(gyre_decoder_kept *k, int64_t tokens);
+/* out = those of the last token of a layer, [numbers]. */
+double *gyre_kept_last(const gyre_decoder_kept *k, int64_t layer);
+/* Keeps those of `rows` tokens, [rows][numbers], from token `first` of the cache on. */
+void gyre_kept_store(gyre_decoder_kept *k, int64_t layer, int64_t first, int64_t rows, const double *numbers);
 
 /* 1: the layers of the model have an attention of their own (parts/own_attention.h). */
 static inline int gyre_decoder_has_own_attention(const gyre_decoder *d) {

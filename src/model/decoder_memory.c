@@ -18,7 +18,7 @@ int64_t gyre_decoder_resized_dim(const gyre_decoder *d) {
     const gyre_architecture *a = &d->net->arch;
     const gyre_head_part *part = gyre_head_part_of(a->layer_parts);
     const int64_t dim = gyre_encoding_get_config(d->net->group[0].encoding)->head_dim;
-    return part && part->resizes ? (a->heads + a->kv_heads) * dim : 0;
+    return gyre_head_part_resizes(part) ? (a->heads + a->kv_heads) * dim : 0;
 }
 
 static gyre_status create_caches(gyre_decoder *d, const gyre_context_options *options, gyre_error *err) {
@@ -105,16 +105,18 @@ static widths largest_widths(const gyre_network *n) {
     return most;
 }
 
-enum { BUFFERS = 15 };
+enum { BUFFERS = 17 };
 
 /* Points the buffers into `memory`, or counts only if that is NULL.  out = floats needed. */
 static int64_t assign_buffers(gyre_decoder *d, int64_t rows, float *memory) {
     const gyre_architecture *a = &d->net->arch;
     gyre_decoder_buffers *b = &d->buffers;
-    float *gate_sums; /* two floats take the place of a double */
-    float **parts[BUFFERS] = {&b->x,       &b->norm,    &b->qkv,          &b->attn_out, &b->block_out,
-                              &b->gate_up, &b->mlp_act, &b->gates,        &gate_sums,   &b->resized,
-                              &b->experts, &b->beside,  &b->layer_inputs, &b->latent,   &b->gemm_scratch};
+    float *gate_sums, *part_kept; /* two floats take the place of a double */
+    float **parts[BUFFERS] = {&b->x,       &b->norm,        &b->qkv,          &b->attn_out, &b->block_out,
+                              &b->gate_up, &b->mlp_act,     &b->gates,        &gate_sums,   &b->resized,
+                              &b->experts, &b->beside,      &b->layer_inputs, &b->latent,   &b->gemm_scratch,
+                              &part_kept,  &b->part_scratch};
+    const gyre_trained_heads heads = gyre_network_trained_heads(d->net, 0);
     const int64_t gates = gyre_decoder_forgets(d) ? rows * a->heads : 0;
     const int64_t experts = gyre_experts_scratch(&a->mixture, a->model_dim, rows);
     const widths most = largest_widths(d->net);
@@ -134,7 +136,9 @@ static int64_t assign_buffers(gyre_decoder *d, int64_t rows, float *memory) {
                                     a->mixture.beside_mlp ? 2 * rows * a->model_dim : 0,
                                     gyre_decoder_layer_inputs_floats(a, rows),
                                     rows * gyre_decoder_latent_dim(a),
-                                    gemm_scratch(d, rows)};
+                                    gemm_scratch(d, rows),
+                                    2 * rows * gyre_part_kept(&heads),
+                                    gyre_part_scratch(&heads, rows, d->exec ? (int)d->exec->concurrency : 1)};
     int64_t sum = 0;
     for (int i = 0; i < BUFFERS; i++) {
         *parts[i] = memory ? memory + sum : NULL;
@@ -142,6 +146,7 @@ static int64_t assign_buffers(gyre_decoder *d, int64_t rows, float *memory) {
     }
     if (!experts) b->experts = NULL;
     b->gate_sums = (double *)(void *)gate_sums;
+    b->part_kept = (double *)(void *)part_kept;
     return sum;
 }
 
@@ -171,19 +176,20 @@ static gyre_status check_tables(const gyre_decoder *d, gyre_error *err) {
     return GYRE_OK;
 }
 
-/* Trained frequencies and series take the place of the encoding's, so another rotation would be ignored. */
+/* What layers train takes the place of the encoding's rotation, so another one would be ignored. */
 static gyre_status check_rotated(const gyre_decoder *d, gyre_error *err) {
     const gyre_config *own = gyre_encoding_get_config(d->net->group[0].encoding),
                       *other = gyre_encoding_get_config(d->encoding);
     const struct gyre_rope_config *a = &own->rope, *b = &other->rope;
-    const int64_t parts = d->net->arch.layer_parts & GYRE_LAYER_PARTS_ROTATED;
-    if (!parts) return GYRE_OK;
+    const gyre_head_part *part = gyre_head_part_of(d->net->arch.layer_parts);
+    if (!part || !part->rotates) return GYRE_OK;
     if (gyre_rotation_is_plain(d->encoding) && b->base == a->base && b->dim == a->dim &&
         b->first_channel == a->first_channel && b->layout == a->layout && b->resonance == a->resonance)
         return GYRE_OK;
     return gyre_fail(err, GYRE_EUNSUPPORTED,
-                     "encoding: the model trained its %s, and no others take their place (gyre_context_create)",
-                     parts & GYRE_LAYER_PART_FOURIER ? "series" : "frequencies");
+                     "encoding: the model trained what rotates (%s), and no other rotation takes its place "
+                     "(gyre_context_create)",
+                     part->key);
 }
 
 static gyre_status check_own_attention(const gyre_decoder *d, gyre_error *err) {
@@ -233,6 +239,14 @@ static gyre_status prepare_heads(gyre_decoder *d, gyre_error *err) {
     return status;
 }
 
+static gyre_status create_kept(gyre_decoder *d, int64_t max_tokens, gyre_error *err) {
+    const gyre_architecture *a = &d->net->arch;
+    const gyre_trained_heads heads = gyre_network_trained_heads(d->net, 0);
+    const gyre_status status =
+        gyre_kept_create(&d->gates, a->layers, max_tokens, gyre_decoder_forgets(d) ? a->heads : 0, err);
+    return status ? status : gyre_kept_create(&d->part, a->layers, max_tokens, gyre_part_kept(&heads), err);
+}
+
 gyre_status gyre_decoder_create(gyre_decoder *d, const gyre_model *model, const gyre_context_options *options,
                                 gyre_error *err) {
     const gyre_encoding *encoding = options->encoding ? options->encoding : model->encoding;
@@ -248,7 +262,7 @@ gyre_status gyre_decoder_create(gyre_decoder *d, const gyre_model *model, const 
     if (!status) status = choose_products(d, options->products, err);
     if (!status) status = create_caches(d, options, err);
     if (!status) status = prepare_heads(d, err);
-    if (!status) status = gyre_decoder_gates_create(d, options->max_tokens, err);
+    if (!status) status = create_kept(d, options->max_tokens, err);
     if (status) return status;
     status = allocate_buffers(d, options->max_tokens);
     if (!status) return GYRE_OK;
@@ -262,7 +276,8 @@ void gyre_decoder_free(gyre_decoder *d) {
     for (int64_t layer = 0; d->cache && layer < d->net->arch.layers; layer++)
         gyre_cache_free(d->cache[layer]);
     free(d->cache);
-    gyre_decoder_gates_free(d);
+    gyre_kept_free(&d->gates);
+    gyre_kept_free(&d->part);
     free(d->prepared);
     free(d->buffers.memory);
     free(d->buffers.attn_scratch);
@@ -270,7 +285,8 @@ void gyre_decoder_free(gyre_decoder *d) {
 
 int64_t gyre_decoder_bytes(const gyre_decoder *d) {
     int64_t bytes = d->buffers.memory_floats * (int64_t)sizeof(float) + (int64_t)d->buffers.attn_scratch_bytes;
-    bytes += gyre_decoder_gates_bytes(d) + d->net->arch.layers * d->prepared_floats * (int64_t)sizeof(float);
+    bytes += gyre_kept_bytes(&d->gates) + gyre_kept_bytes(&d->part) +
+             d->net->arch.layers * d->prepared_floats * (int64_t)sizeof(float);
     for (int64_t layer = 0; d->cache && layer < d->net->arch.layers; layer++) {
         gyre_cache_usage usage = GYRE_INIT(gyre_cache_usage);
         if (d->cache[layer] && !gyre_cache_get_usage(d->cache[layer], &usage)) bytes += (int64_t)usage.bytes;

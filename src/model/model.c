@@ -44,72 +44,14 @@ static gyre_status check_own_attention(const gyre_model_config *c, const gyre_en
                      (long long)c->position.score.hidden_units, MOST_UNITS);
 }
 
-int gyre_rotation_is_plain(const gyre_encoding *encoding) {
-    const gyre_config *p = gyre_encoding_get_config(encoding);
-    const struct gyre_rope_config *rope = &p->rope;
-    return gyre_encoding_rotates(encoding) && gyre_axes_of(encoding) == 1 && rope->scaling == GYRE_SCALING_NONE &&
-           !p->rope.axis[0].own && !p->rope.diffusion.timed && p->rope.clip.mode == GYRE_CLIP_NONE && !rope->far &&
-           rope->xpos_base == 0 && !rope->clockwise && (rope->attention_factor == 0 || rope->attention_factor == 1) &&
-           p->query.temperature == GYRE_TEMPERATURE_NONE;
-}
-
-/* Pairs of a plain rotation become series. */
-static gyre_status check_fourier(const gyre_model_config *c, const gyre_encoding *encoding, int plain, gyre_error *err) {
-    const int64_t series = c->layer_parts & GYRE_LAYER_PART_FOURIER;
-    if ((c->layer_parts & GYRE_LAYER_PART_FOURIER_STILL) && !series)
-        return gyre_fail(err, GYRE_EINVAL, "layer_parts: fourier_still needs fourier (model)");
-    if (!series) return GYRE_OK;
-    if (!plain || (c->layer_parts & (GYRE_LAYER_PART_POLAR | GYRE_LAYER_PART_FREQUENCIES)))
-        return gyre_fail(
-            err, GYRE_EINVAL,
-            "layer_parts: fourier needs a plain rotation: trained series take its place, so no method changes it (model)");
-    if (gyre_fourier_size_of(encoding).series > 0) return GYRE_OK;
-    return gyre_fail(
-        err, GYRE_EINVAL,
-        "layer_parts: fourier needs 4 channels that rotate, and a whole revolution within the trained length (model)");
-}
-
-/* Parts in front of a rotation of queries and keys: pairs of real and imaginary heads, matrices of heads.  rotates: the
- * encoding has such a rotation. */
-static gyre_status check_before_rotation(const gyre_model_config *c, int rotates, gyre_error *err) {
-    const int64_t parts = GYRE_LAYER_PART_IMAGINARY | GYRE_LAYER_PART_HEAD_MATRICES, own = c->layer_parts & parts;
-    const int64_t others = GYRE_LAYER_PART_POLAR | GYRE_LAYER_PART_FREQUENCIES | GYRE_LAYER_PART_FOURIER;
-    const int has_matrices = (own & GYRE_LAYER_PART_HEAD_MATRICES) != 0;
-    if (!own) return GYRE_OK;
-    if (!rotates || c->position.rope.dim != c->head_dim || (c->layer_parts & others) || own == parts)
-        return gyre_fail(err, GYRE_EINVAL, "layer_parts: %s needs a rotation of all channels of a head (model)",
-                         has_matrices ? "head_matrices" : "imaginary");
-    if (has_matrices && c->head_dim > GYRE_MATRIX_CHANNELS)
-        return gyre_fail(err, GYRE_EINVAL, "layer_parts: head_matrices of %lld channels are past %d (model)",
-                         (long long)c->head_dim, GYRE_MATRIX_CHANNELS);
-    if (has_matrices || c->heads % (2 * c->kv_heads) == 0) return GYRE_OK;
-    return gyre_fail(err, GYRE_EINVAL,
-                     "layer_parts: imaginary needs heads that are a multiple of twice kv_heads, not %lld of %lld (model)",
-                     (long long)c->heads, (long long)c->kv_heads);
-}
-
 /* What the parts of layers need of the rest of the config. */
 static gyre_status check_parts(const gyre_model_config *c, const gyre_encoding *encoding, gyre_error *err) {
-    const int64_t parts = GYRE_LAYER_PART_FORGET_GATES | GYRE_LAYER_PART_POLAR | GYRE_LAYER_PART_FREQUENCIES |
-                          GYRE_LAYER_PART_FOURIER | GYRE_LAYER_PART_FOURIER_STILL | GYRE_LAYER_PART_CONTEXTUAL |
-                          GYRE_LAYER_PARTS_ADAPTIVE | GYRE_LAYER_PART_IMAGINARY | GYRE_LAYER_PART_HEAD_MATRICES;
-    const gyre_config *p = &c->position;
+    const int64_t parts =
+        GYRE_LAYER_PART_FORGET_GATES | GYRE_LAYER_PART_CONTEXTUAL | GYRE_LAYER_PARTS_ADAPTIVE | gyre_head_parts_all();
     if (c->layer_parts & ~parts)
         return gyre_fail(err, GYRE_EINVAL, "layer_parts: %lld is not a set of gyre_layer_part (model)",
                          (long long)c->layer_parts);
-    const int rotates = gyre_encoding_rotates(encoding) && !c->rotates_input && p->rope.first_channel == 0 &&
-                        p->rope.layout != GYRE_LAYOUT_INTERLEAVED_TO_HALF;
-    if ((c->layer_parts & GYRE_LAYER_PART_POLAR) && (!rotates || p->rope.dim != 2 * c->head_dim))
-        return gyre_fail(err, GYRE_EINVAL,
-                         "layer_parts: polar needs a rotation of all channels of queries and keys (model)");
-    const int plain = rotates && gyre_rotation_is_plain(encoding);
-    if ((c->layer_parts & GYRE_LAYER_PART_FREQUENCIES) && (!plain || (c->layer_parts & GYRE_LAYER_PART_POLAR)))
-        return gyre_fail(
-            err, GYRE_EINVAL,
-            "layer_parts: trained_frequencies needs a plain rotation: trained frequencies take its place, so no "
-            "method changes it (model)");
-    gyre_status status = check_before_rotation(c, rotates, err);
-    if (!status) status = check_fourier(c, encoding, plain, err);
+    const gyre_status status = gyre_head_part_check(c, encoding, err);
     return status ? status : check_own_attention(c, encoding, err);
 }
 

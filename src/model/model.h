@@ -49,9 +49,6 @@ gyre_status gyre_model_allocate(gyre_model **out, const gyre_model_config *confi
 /* The steps of gyre_model_allocate.  gyre_model_open_to_train compares shapes with the file in between. */
 /* EINVAL if a size is out of range. */
 gyre_status gyre_model_check_sizes(const gyre_model_config *config, gyre_error *err);
-/* out = 1 for one axis of angles position x frequency and nothing else, as needed by layers that train in the place of the
- * encoding's rotation: whatever else it does to an angle or a score would be left out. */
-int gyre_rotation_is_plain(const gyre_encoding *encoding);
 /* Checks the config, completes config->position, creates the encoding and sets layout and weight_count. */
 gyre_status gyre_model_init_layout(gyre_model *model, const gyre_model_config *given, gyre_error *err);
 gyre_status gyre_model_allocate_weights(gyre_model *model, gyre_error *err);

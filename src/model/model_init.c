@@ -41,60 +41,57 @@ static double init_table_entry(const gyre_model *model, const gyre_tensor *tenso
     return value < entry.minimum ? entry.minimum : value > entry.maximum ? entry.maximum : value;
 }
 
-/* Every key head begins with the frequencies of the encoding. */
-static gyre_status init_frequencies(const gyre_model *model, const gyre_tensor *tensor, gyre_error *err) {
-    const int64_t pairs = tensor->shape[1];
-    double *inv_freq = calloc((size_t)pairs, sizeof *inv_freq);
-    if (!inv_freq) return gyre_fail(err, GYRE_ENOMEM, "model: no memory for %lld frequencies", (long long)pairs);
-    const gyre_status status = gyre_encoding_frequencies(model->encoding, 0, inv_freq, NULL);
-    for (int64_t i = 0; i < tensor->shape[0] * pairs; i++)
-        model->weights[tensor->offset + i] = (float)inv_freq[i % pairs];
-    free(inv_freq);
-    return status;
-}
-
-/* Where a number of a series begins, as in the released code of FoPE (eye_xavier_norm): term i step of pair i is 1.  The
- * gain is that of its smallest models.  Xavier's normal sees the first two of [heads][terms][series], and takes the last for
- * a receptive field. */
-static double init_series(const gyre_model *model, const gyre_tensor *tensor, int64_t i, double normal) {
-    const gyre_fourier_size size = gyre_fourier_size_of(model->encoding);
-    const int64_t heads = tensor->shape[0] / size.terms, step = (size.terms + size.series - 1) / size.series;
-    const double deviation = 0.3 * sqrt(2 / (double)((size.terms + heads) * size.series));
-    const int64_t term = i / size.series % size.terms, pair = i % size.series;
-    return (term == pair * step ? 1 : 0) + deviation * normal;
+/* out = what number i of a part's tensor begins as. */
+static float start_of(const gyre_model *model, const gyre_tensor *tensor, const double *inv_freq, int64_t i, double normal) {
+    const gyre_part_start at = {.config = &model->config,
+                                .encoding = model->encoding,
+                                .inv_freq = inv_freq,
+                                .shape = {tensor->shape[0], tensor->shape[1]},
+                                .i = i,
+                                .normal = normal};
+    return tensor->part->start ? (float)tensor->part->start(&at) : 0;
 }
 
 /* Each tensor has its own random stream, seeded with the tensor's name.  Two models that differ only in their encoding
  * therefore start from the same weights, so that the encodings can be compared. */
-static void init_tensor(const gyre_model *model, const gyre_tensor *tensor, uint64_t seed) {
+static void init_tensor(const gyre_model *model, const gyre_tensor *tensor, const double *inv_freq, uint64_t seed) {
     float *out = model->weights + tensor->offset;
     const double std = init_std(model, tensor);
     uint64_t state = seed;
     state = gyre_random_next(&state) ^ gyre_fnv1a(GYRE_FNV1A_OFFSET_BASIS, tensor->name, strlen(tensor->name));
     for (int64_t i = 0; i < tensor->shape[0] * tensor->shape[1]; i++) {
         const double normal = gyre_random_normal(&state);
-        out[i] = tensor->purpose == GYRE_TENSOR_SERIES   ? (float)init_series(model, tensor, i, normal)
-                 : is_network(tensor)                    ? (float)(std * normal)
-                 : tensor->purpose == GYRE_TENSOR_SCALES ? (float)log(expm1(1))
-                 : tensor->purpose != GYRE_TENSOR_PLAIN  ? 0
-                 : tensor->rank == 1                     ? 1.0f
-                 : tensor->table >= 0                    ? (float)init_table_entry(model, tensor, i, normal)
-                                                         : (float)(std * normal);
+        out[i] = tensor->part                           ? start_of(model, tensor, inv_freq, i, normal)
+                 : is_network(tensor)                   ? (float)(std * normal)
+                 : tensor->purpose != GYRE_TENSOR_PLAIN ? 0
+                 : tensor->rank == 1                    ? 1.0f
+                 : tensor->table >= 0                   ? (float)init_table_entry(model, tensor, i, normal)
+                                                        : (float)(std * normal);
     }
+}
+
+/* *out = the frequencies of the encoding, which the caller frees; NULL = it does not rotate. */
+static gyre_status list_frequencies(const gyre_model *model, double **out, gyre_error *err) {
+    const int64_t pairs = model->config.position.rope.dim / 2;
+    *out = NULL;
+    if (!gyre_encoding_rotates(model->encoding)) return GYRE_OK;
+    *out = calloc((size_t)pairs, sizeof **out);
+    if (!*out) return gyre_fail(err, GYRE_ENOMEM, "model: no memory for %lld frequencies", (long long)pairs);
+    return gyre_encoding_frequencies(model->encoding, 0, *out, NULL);
 }
 
 gyre_status gyre_model_create(gyre_model **out, const gyre_model_config *config, uint64_t seed, gyre_error *err) {
     if (!out || !config) return gyre_fail(err, GYRE_EINVAL, "model: out and config are needed (NULL given)");
     gyre_model *model;
+    double *inv_freq;
     gyre_status status = gyre_model_allocate(&model, config, err);
     if (status) return status;
+    status = list_frequencies(model, &inv_freq, err);
     for (int64_t i = 0; i < gyre_tensor_count(&model->layout) && !status; i++) {
         const gyre_tensor tensor = gyre_tensor_at(&model->layout, i);
-        if (tensor.purpose == GYRE_TENSOR_FREQUENCIES)
-            status = init_frequencies(model, &tensor, err);
-        else
-            init_tensor(model, &tensor, seed);
+        init_tensor(model, &tensor, inv_freq, seed);
     }
+    free(inv_freq);
     if (status)
         gyre_model_free(model);
     else

@@ -57,15 +57,15 @@ int64_t gyre_network_qkv_dim(const gyre_network_layer *l) {
 
 gyre_trained_heads gyre_network_trained_heads(const gyre_network *n, int64_t layer) {
     const struct gyre_rope_config *rope = &gyre_encoding_get_config(n->group[0].encoding)->rope;
-    const gyre_fourier_terms *fourier = n->fourier.terms > 0 ? &n->fourier : NULL;
-    const int64_t numbers = fourier ? fourier->terms * fourier->series : rope->dim / 2;
-    return (gyre_trained_heads){gyre_head_part_of(n->arch.layer_parts),
-                                n->arch.kv_heads,
-                                numbers,
-                                rope->layout,
-                                n->layer[layer].trained,
-                                fourier,
-                                NULL};
+    return (gyre_trained_heads){.part = gyre_head_part_of(n->arch.layer_parts),
+                                .layer_parts = n->arch.layer_parts,
+                                .model_dim = n->arch.model_dim,
+                                .heads = n->arch.heads,
+                                .kv_heads = n->arch.kv_heads,
+                                .pairs = rope->dim / 2,
+                                .layout = rope->layout,
+                                .encoding = n->group[0].encoding,
+                                .data = n->layer[layer].trained};
 }
 
 gyre_own_attention gyre_network_own_attention(const gyre_network *n, int64_t layer) {

@@ -8,7 +8,6 @@
 #include "model/ops/norm.h"
 #include "model/parts/experts.h"
 #include "model/parts/own_attention.h"
-#include "model/parts/trained_heads.h"
 
 /* The place of the heads of one kind (query, key or value) of a layer in a row of qkv: head h begins at
  * offset + h * stride and has `channels` channels.
@@ -92,10 +91,9 @@ typedef struct gyre_network {
     gyre_norm_weights embed_norm, final_norm;
     gyre_affine layer_inputs, layer_inputs_map; /* GYRE_TENSOR_LAYER_INPUTS, its bias NULL; GYRE_TENSOR_LAYER_INPUTS_MAP */
     gyre_norm_weights layer_inputs_norm;
-    gyre_cview input;           /* position table added to the embeddings; data NULL = none */
-    gyre_fourier_terms fourier; /* of layers with series; terms 0 = none */
-    gyre_network_layer *layer;  /* [arch.layers] */
-    gyre_network_group *group;  /* [groups] */
+    gyre_cview input;          /* position table added to the embeddings; data NULL = none */
+    gyre_network_layer *layer; /* [arch.layers] */
+    gyre_network_group *group; /* [groups] */
     int groups;
     int main_group; /* the group that a context extension is about: one that sees all keys, if there is one */
     int64_t parameter_count, weight_bytes;

@@ -5,7 +5,6 @@
 #include "model/architecture/architecture_families.h"
 #include "util/error.h"
 
-#include <math.h>
 #include <stdlib.h>
 
 typedef struct weight_source {
@@ -45,7 +44,8 @@ static void fill_layer(const weight_source *s, int64_t layer, gyre_network_layer
     out->down = affine_at(s, gyre_layer_tensor_offset(l, layer, GYRE_WEIGHT_DOWN), c->model_dim, c->mlp_dim);
     const gyre_head_part *trained = gyre_head_part_of(c->layer_parts);
     const int own = own_tensor(c->layer_parts);
-    if (trained && trained->tensor >= 0) out->trained = s->weights + gyre_layer_tensor_offset(l, layer, trained->tensor);
+    if (trained && trained->tensors[0].name)
+        out->trained = s->weights + gyre_layer_tensor_offset(l, layer, GYRE_WEIGHT_PART);
     if (own >= 0) out->own = s->weights + gyre_layer_tensor_offset(l, layer, own);
     if (!(c->layer_parts & GYRE_LAYER_PART_FORGET_GATES)) return;
     out->forget_gate = affine_at(s, gyre_layer_tensor_offset(l, layer, GYRE_WEIGHT_FORGET_GATE), c->heads, c->model_dim);
@@ -84,29 +84,13 @@ static void fill_network(gyre_network *n, const weight_source *s, gyre_encoding 
         n->input = gyre_cdense(s->weights + input->offset, GYRE_DTYPE_F32, 1, 1, input->shape[0], input->shape[1]);
     n->group[0].encoding = encoding;
     n->group[0].shares_main = 1;
-    if (c->layer_parts & GYRE_LAYER_PART_POLAR) n->group[0].scale = 1 / sqrt((double)c->head_dim);
+    n->group[0].scale = gyre_parts_scale(c->layer_parts, c->head_dim);
     n->parameter_count = s->layout->weight_count;
     n->weight_bytes = s->layout->weight_count * (int64_t)sizeof(float);
     for (int64_t layer = 0; layer < c->layers; layer++) {
         fill_layer(s, layer, &n->layer[layer]);
         gyre_network_set_layer_sizes(n, layer, c->head_dim, c->kv_heads);
     }
-}
-
-static gyre_status set_fourier(gyre_network *n, const gyre_encoding *encoding) {
-    if (!(n->arch.layer_parts & GYRE_LAYER_PART_FOURIER)) return GYRE_OK;
-    const gyre_fourier_size size = gyre_fourier_size_of(encoding);
-    double *frequencies = gyre_network_alloc(n, (size_t)size.terms * sizeof *frequencies);
-    if (!frequencies) return GYRE_ENOMEM;
-    for (int64_t t = 0; t < size.terms; t++)
-        frequencies[t] = encoding->frequency[t].high;
-    n->fourier = (gyre_fourier_terms){
-        .terms = size.terms,
-        .series = size.series,
-        .pairs = encoding->config.rope.dim / 2,
-        .rest = n->arch.layer_parts & GYRE_LAYER_PART_FOURIER_STILL ? GYRE_FOURIER_REST_STILL : GYRE_FOURIER_REST_RELEASED,
-        .frequencies = frequencies};
-    return GYRE_OK;
 }
 
 gyre_status gyre_network_from_weights(gyre_network **out, const gyre_model_config *config, const gyre_weight_layout *layout,
@@ -123,10 +107,6 @@ gyre_status gyre_network_from_weights(gyre_network **out, const gyre_model_confi
         return gyre_fail(err, GYRE_ENOMEM, "model: no memory for %lld layers", (long long)config->layers);
     }
     fill_network(n, &source, encoding);
-    if (set_fourier(n, encoding)) {
-        gyre_network_free(n);
-        return gyre_fail(err, GYRE_ENOMEM, "model: no memory for the terms of its series");
-    }
     *out = n;
     return GYRE_OK;
 }

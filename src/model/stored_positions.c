@@ -1,6 +1,6 @@
 /* stored_positions.c: the tensors of a checkpoint that hold positions, found by the names that programs give them. */
 #include "files/tensors/tensor_store.h"
-#include "gyre/gyre_model.h"
+#include "model/architecture/head_part.h"
 #include "util/error.h"
 #include "util/path.h"
 
@@ -13,32 +13,29 @@ enum { MAX_FREQUENCIES = 65536 };
 static const struct ending {
     const char *text;
     gyre_stored_position_kind kind;
+    const char *key; /* of TRAINED: gyre_stored_position.key */
 } endings[] = {
-    {"inv_freq", GYRE_STORED_POSITION_FREQUENCIES},
-    {"wpe.weight", GYRE_STORED_POSITION_ROWS},
-    {"embed_positions.weight", GYRE_STORED_POSITION_ROWS},
-    {"position_embeddings.weight", GYRE_STORED_POSITION_ROWS},
-    {"position_embd.weight", GYRE_STORED_POSITION_ROWS},
-    {"relative_attention_bias.weight", GYRE_STORED_POSITION_BUCKETS},
-    {"attn_rel_b.weight", GYRE_STORED_POSITION_BUCKETS},
-    {"distance_embedding.weight", GYRE_STORED_POSITION_DISTANCES},
-    {"rel_embeddings.weight", GYRE_STORED_POSITION_DISTANCES},
-    {"self_attn.frequencies.weight", GYRE_STORED_POSITION_TRAINED},
-    {"self_attn.fgate_proj.weight", GYRE_STORED_POSITION_TRAINED},
-    {"self_attn.fgate_proj.bias", GYRE_STORED_POSITION_TRAINED},
-    {"self_attn.key_phases.weight", GYRE_STORED_POSITION_TRAINED},
-    {"self_attn.fourier_cosines.weight", GYRE_STORED_POSITION_TRAINED},
-    {"self_attn.fourier_sines.weight", GYRE_STORED_POSITION_TRAINED},
-    {"self_attn.contextual.weight", GYRE_STORED_POSITION_TRAINED},
-    {"self_attn.adaptive.hidden.weight", GYRE_STORED_POSITION_TRAINED},
-    {"self_attn.adaptive.hidden.bias", GYRE_STORED_POSITION_TRAINED},
-    {"self_attn.adaptive.output.weight", GYRE_STORED_POSITION_TRAINED},
-    {"self_attn.position_query.weight", GYRE_STORED_POSITION_TRAINED},
-    {"self_attn.position_key.weight", GYRE_STORED_POSITION_TRAINED},
-    {"self_attn.position_value.weight", GYRE_STORED_POSITION_TRAINED},
-    {"self_attn.position_bias.weight", GYRE_STORED_POSITION_TRAINED},
-    {"self_attn.position_content.weight", GYRE_STORED_POSITION_TRAINED},
-    {"self_attn.position_position.weight", GYRE_STORED_POSITION_TRAINED},
+    {"inv_freq", GYRE_STORED_POSITION_FREQUENCIES, NULL},
+    {"wpe.weight", GYRE_STORED_POSITION_ROWS, NULL},
+    {"embed_positions.weight", GYRE_STORED_POSITION_ROWS, NULL},
+    {"position_embeddings.weight", GYRE_STORED_POSITION_ROWS, NULL},
+    {"position_embd.weight", GYRE_STORED_POSITION_ROWS, NULL},
+    {"relative_attention_bias.weight", GYRE_STORED_POSITION_BUCKETS, NULL},
+    {"attn_rel_b.weight", GYRE_STORED_POSITION_BUCKETS, NULL},
+    {"distance_embedding.weight", GYRE_STORED_POSITION_DISTANCES, NULL},
+    {"rel_embeddings.weight", GYRE_STORED_POSITION_DISTANCES, NULL},
+    {"self_attn.fgate_proj.weight", GYRE_STORED_POSITION_TRAINED, "forget_gates"},
+    {"self_attn.fgate_proj.bias", GYRE_STORED_POSITION_TRAINED, "forget_gates"},
+    {"self_attn.contextual.weight", GYRE_STORED_POSITION_TRAINED, "contextual"},
+    {"self_attn.adaptive.hidden.weight", GYRE_STORED_POSITION_TRAINED, "adaptive"},
+    {"self_attn.adaptive.hidden.bias", GYRE_STORED_POSITION_TRAINED, "adaptive"},
+    {"self_attn.adaptive.output.weight", GYRE_STORED_POSITION_TRAINED, "adaptive"},
+    {"self_attn.position_query.weight", GYRE_STORED_POSITION_TRAINED, "position_embedding_type"},
+    {"self_attn.position_key.weight", GYRE_STORED_POSITION_TRAINED, "position_embedding_type"},
+    {"self_attn.position_value.weight", GYRE_STORED_POSITION_TRAINED, "position_embedding_type"},
+    {"self_attn.position_bias.weight", GYRE_STORED_POSITION_TRAINED, "position_embedding_type"},
+    {"self_attn.position_content.weight", GYRE_STORED_POSITION_TRAINED, "position_embedding_type"},
+    {"self_attn.position_position.weight", GYRE_STORED_POSITION_TRAINED, "position_embedding_type"},
 };
 enum { ENDINGS = sizeof endings / sizeof *endings };
 
@@ -52,16 +49,20 @@ typedef struct stored {
     float **frequencies; /* [count] */
 } stored;
 
-static const struct ending *ending_of(const char *name) {
+/* 1: the tensor holds positions: *out. */
+static int find_ending(const char *name, struct ending *out) {
     const size_t length = strlen(name);
     for (size_t i = 0; i < sizeof towers / sizeof *towers; i++)
-        if (strstr(name, towers[i])) return NULL;
+        if (strstr(name, towers[i])) return 0;
     for (int i = 0; i < ENDINGS; i++) {
         const size_t own = strlen(endings[i].text);
         if (!gyre_ends_with(name, endings[i].text)) continue;
-        if (length == own || name[length - own - 1] == '.') return &endings[i];
+        *out = endings[i];
+        if (length == own || name[length - own - 1] == '.') return 1;
     }
-    return NULL;
+    const gyre_head_part *part = gyre_head_part_of_tensor(name);
+    *out = (struct ending){name, GYRE_STORED_POSITION_TRAINED, part ? part->key : NULL};
+    return part != NULL;
 }
 
 /* out = the first number between two dots: "model.layers.7.self_attn" -> 7.  -1 without one. */
@@ -84,33 +85,34 @@ static gyre_status read_frequencies(stored *s, int64_t i, const gyre_file_tensor
     return gyre_stored_read(gyre_kernels_select(), t, s->frequencies[i], err);
 }
 
-static gyre_status add(stored *s, const gyre_file_tensor *t, gyre_stored_position_kind kind, gyre_error *err) {
+static gyre_status add(stored *s, const gyre_file_tensor *t, const struct ending *ending, gyre_error *err) {
     const int64_t i = s->positions.count++;
-    s->tensors[i] = (gyre_stored_position){kind,
+    s->tensors[i] = (gyre_stored_position){ending->kind,
                                            t->name,
                                            t->file,
                                            t->file_dtype,
                                            layer_of(t->name),
                                            t->rank,
                                            {t->shape[0], t->shape[1], t->shape[2], t->shape[3]},
-                                           NULL};
-    return kind == GYRE_STORED_POSITION_FREQUENCIES ? read_frequencies(s, i, t, err) : GYRE_OK;
+                                           NULL,
+                                           ending->key};
+    return ending->kind == GYRE_STORED_POSITION_FREQUENCIES ? read_frequencies(s, i, t, err) : GYRE_OK;
 }
 
 static gyre_status find_tensors(stored *s, const char *path, gyre_error *err) {
+    struct ending ending;
     int64_t count = 0;
     gyre_status status = GYRE_OK;
     s->positions.tensors_in_all = gyre_tensor_store_count(s->store);
     for (int64_t i = 0; i < s->positions.tensors_in_all; i++)
-        count += ending_of(gyre_tensor_store_at(s->store, i).name) != NULL;
+        count += find_ending(gyre_tensor_store_at(s->store, i).name, &ending);
     s->tensors = calloc((size_t)count + 1, sizeof *s->tensors);
     s->frequencies = calloc((size_t)count + 1, sizeof *s->frequencies);
     s->positions.tensors = s->tensors;
     if (!s->tensors || !s->frequencies) return gyre_fail(err, GYRE_ENOMEM, "stored positions: out of memory (%s)", path);
     for (int64_t i = 0; i < s->positions.tensors_in_all && !status; i++) {
         const gyre_file_tensor tensor = gyre_tensor_store_at(s->store, i);
-        const struct ending *ending = ending_of(tensor.name);
-        if (ending) status = add(s, &tensor, ending->kind, err);
+        if (find_ending(tensor.name, &ending)) status = add(s, &tensor, &ending, err);
     }
     return status;
 }

@@ -7,7 +7,6 @@
 #include "model/ops/log_gates.h"
 #include "model/ops/logits.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,9 +20,9 @@ static gyre_attention_args attention_args(const gyre_backprop *b, int64_t layer,
     gyre_view views[3];
     gyre_block_qkv_views(c, block->qkv, b->rows, b->sequences, views);
     if (gyre_rotated_qk_dim(c)) gyre_block_rotated_views(c, block->rotated_qk, b->rows, b->sequences, views);
-    const int before = c->rotates_input || (c->layer_parts & GYRE_LAYER_PARTS_ROTATED);
+    const int before = c->rotates_input || gyre_parts_rotate(c->layer_parts);
     args.encoding = before ? NULL : b->model->encoding;
-    args.scale = c->layer_parts & GYRE_LAYER_PART_POLAR ? 1 / sqrt((double)c->head_dim) : 0;
+    args.scale = gyre_parts_scale(c->layer_parts, c->head_dim);
     args.tables = &b->tables->layer[layer];
     args.q = gyre_const(views[0]);
     args.k = gyre_const(views[1]);
@@ -67,7 +66,7 @@ static size_t attention_scratch(const gyre_backprop *b, int gradient) {
 
 static gyre_status assign_buffers(gyre_backprop *b) {
     const gyre_model_config *c = &b->model->config;
-    const int64_t block = gyre_block_floats(c, b->rows);
+    const int64_t block = gyre_block_floats(b->model, b->rows);
     const int64_t gates = gyre_forgets(c) ? c->heads : 0;
     const int64_t per_row[BUFFERS] = {
         c->model_dim,           c->model_dim,    1,     c->vocab,  c->model_dim, c->model_dim,          c->mlp_dim,
@@ -85,7 +84,7 @@ static gyre_status assign_buffers(gyre_backprop *b) {
     if (!b->memory || !b->blocks || !b->inputs) return GYRE_ENOMEM;
     float *next = b->memory;
     for (int64_t l = 0; l < c->layers; l++, next += block)
-        gyre_block_assign_buffers(&b->blocks[l], c, b->rows, next);
+        gyre_block_assign_buffers(&b->blocks[l], b->model, b->rows, next);
     for (int i = 0; i < BUFFERS; next += sizes[i++])
         *parts[i] = next;
     for (int i = 0; i < 2; i++)
@@ -118,7 +117,9 @@ gyre_status gyre_backprop_create(gyre_backprop *b, const gyre_layer_tables *tabl
     b->scratch = gyre_alloc_floats((int64_t)(b->scratch_bytes / sizeof(float)) + 1);
     b->work =
         (gyre_linear_work){gyre_kernels_beside(tables->model->encoding->kernels), gyre_alloc_floats(linear_scratch(b))};
-    return b->scratch && b->work.scratch ? GYRE_OK : GYRE_ENOMEM;
+    const gyre_trained_heads heads = gyre_network_trained_heads(b->model->network, 0);
+    b->part = (gyre_part_work){b->work.kernels, NULL, gyre_alloc_floats(gyre_part_scratch(&heads, b->rows, 1) + 1)};
+    return b->scratch && b->work.scratch && b->part.scratch ? GYRE_OK : GYRE_ENOMEM;
 }
 
 void gyre_backprop_free(gyre_backprop *b) {
@@ -127,6 +128,7 @@ void gyre_backprop_free(gyre_backprop *b) {
     free(b->inputs);
     free(b->scratch);
     free(b->work.scratch);
+    free(b->part.scratch);
     *b = (gyre_backprop){0};
 }
 
@@ -230,7 +232,7 @@ static gyre_status forward(gyre_backprop *b) {
     gyre_status status = embed(b, b->blocks[0].x);
     for (int64_t l = 0; l < layers && !status; l++) {
         gyre_block *block = &b->blocks[l];
-        status = gyre_block_forward_qkv(b->model, &b->work, l, block, b->sequences, &b->error);
+        status = gyre_block_forward_qkv(b->model, &b->work, &b->part, l, block, b->sequences, &b->error);
         if (!status) status = attend(b, l);
         gyre_block_forward_output(b->model, &b->work, l, block, l + 1 < layers ? block[1].x : b->layers_out);
     }
@@ -258,8 +260,9 @@ static void mlp_gradient(gyre_backprop *b, int64_t layer, float *gradient) {
                           gradient_of(b, gradient, w.mlp_norm.gain));
 }
 
-/* dnorm = the gradient to attn_norm, from dqkv; adds to that of W_qkv.  With rotates_input the gradient to q and k
- * passes back through the rotation; dattn_out, no longer needed, holds that to v meanwhile. */
+/* dnorm = the gradient to attn_norm, from dqkv, added to what a part that reads it left there; adds to that of W_qkv.  With
+ * rotates_input the gradient to q and k passes back through the rotation; dattn_out, no longer needed, holds that to v
+ * meanwhile. */
 static gyre_status projection_gradient(gyre_backprop *b, const gyre_block *block, const gyre_linear *qkv, float *gradient) {
     const gyre_model_config *c = &b->model->config;
     const gyre_linear values = gyre_block_value_map(c, qkv);
@@ -270,7 +273,7 @@ static gyre_status projection_gradient(gyre_backprop *b, const gyre_block *block
         memset(dv, 0, (size_t)values.out * sizeof *dv);
     }
     gyre_linear_weight_gradient(qkv, &b->work, x, b->dqkv, gradient_of(b, gradient, qkv->w));
-    gyre_linear_input_gradient(qkv, &b->work, b->dqkv, 0, b->dnorm);
+    gyre_linear_input_gradient(qkv, &b->work, b->dqkv, gyre_parts_read_x(c->layer_parts), b->dnorm);
     if (!c->rotates_input) return GYRE_OK;
     const gyre_status status =
         gyre_block_rotate_input(b->model, GYRE_DIRECTION_ADJOINT, b->rows, b->sequences, b->dnorm, b->dnorm, &b->error);
@@ -299,17 +302,22 @@ static gyre_status gates_gradient(gyre_backprop *b, const gyre_block *block, con
 }
 
 /* On entry dqkv, or drotated in models that have it, is the gradient to what attention took; on return dqkv is that to what
- * the projections gave. */
+ * the projections gave, and dnorm that to attn_norm if the part reads it. */
 static gyre_status trained_gradient(gyre_backprop *b, const gyre_block *block, const gyre_block_weights *w,
                                     float *gradient) {
     const gyre_model_config *c = &b->model->config;
     const gyre_head_part *part = w->trained.part;
     const gyre_positions positions = {.base = 0};
-    const gyre_head_views heads = gyre_block_head_views(c, block->qkv, block->rotated_qk, b->rows, b->sequences),
-                          d = gyre_block_head_views(c, b->dqkv, b->drotated, b->rows, b->sequences);
+    gyre_head_views heads = gyre_block_head_views(c, block->qkv, block->rotated_qk, b->rows, b->sequences),
+                    d = gyre_block_head_views(c, b->dqkv, b->drotated, b->rows, b->sequences);
     if (!part) return GYRE_OK;
+    gyre_block_part_views(&w->trained, block, b->sequences, &heads);
+    if (part->reads_x) {
+        memset(b->dnorm, 0, (size_t)(b->rows * c->model_dim) * sizeof *b->dnorm);
+        d.x = gyre_dense(b->dnorm, GYRE_DTYPE_F32, b->sequences, b->length, 1, c->model_dim);
+    }
     float *to = w->trained.data ? gradient_of(b, gradient, w->trained.data) : NULL;
-    return part->gradient(&w->trained, &positions, &heads, &d, to, &b->error);
+    return part->gradient(&w->trained, &positions, &heads, &d, &b->part, to, &b->error);
 }
 
 /* The gradients to queries, keys and values as attention took them, from that to its output; adds to those of tables and

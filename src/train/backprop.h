@@ -22,8 +22,9 @@ typedef struct gyre_backprop {
     void *scratch;   /* of attention, of either kind */
     size_t scratch_bytes;
     gyre_linear_work work;
-    float *memory;    /* holds the float buffers above */
-    gyre_error error; /* of the last run that failed */
+    gyre_part_work part; /* of the part that makes queries and keys */
+    float *memory;       /* holds the float buffers above */
+    gyre_error error;    /* of the last run that failed */
 } gyre_backprop;
 
 /* Sequences of one run. */

@@ -12,9 +12,11 @@ int64_t gyre_qkv_dim(const gyre_model_config *config) {
            2 * config->kv_heads * config->head_dim;
 }
 
-enum { BLOCK_BUFFERS = 15 };
+enum { BLOCK_BUFFERS = 16 };
 
-static void block_sizes(const gyre_model_config *c, int64_t rows, int64_t sizes[BLOCK_BUFFERS]) {
+static void block_sizes(const gyre_model *model, int64_t rows, int64_t sizes[BLOCK_BUFFERS]) {
+    const gyre_model_config *c = &model->config;
+    const gyre_trained_heads heads = gyre_network_trained_heads(model->network, 0);
     const int64_t per_row[BLOCK_BUFFERS] = {c->model_dim,
                                             c->model_dim,
                                             1,
@@ -29,33 +31,35 @@ static void block_sizes(const gyre_model_config *c, int64_t rows, int64_t sizes[
                                             c->rotates_input ? c->model_dim : 0,
                                             gyre_forgets(c) ? c->heads : 0,
                                             gyre_forgets(c) ? 2 * c->heads : 0, /* doubles */
-                                            gyre_rotated_qk_dim(c)};
+                                            gyre_rotated_qk_dim(c),
+                                            2 * gyre_part_kept(&heads)};
     for (int i = 0; i < BLOCK_BUFFERS; i++)
         sizes[i] = gyre_round_up_floats(per_row[i] * rows);
 }
 
-int64_t gyre_block_floats(const gyre_model_config *config, int64_t rows) {
+int64_t gyre_block_floats(const gyre_model *model, int64_t rows) {
     int64_t sizes[BLOCK_BUFFERS], sum = 0;
-    block_sizes(config, rows, sizes);
+    block_sizes(model, rows, sizes);
     for (int i = 0; i < BLOCK_BUFFERS; i++)
         sum += sizes[i];
     return sum;
 }
 
-void gyre_block_assign_buffers(gyre_block *block, const gyre_model_config *config, int64_t rows, float *memory) {
+void gyre_block_assign_buffers(gyre_block *block, const gyre_model *model, int64_t rows, float *memory) {
     int64_t sizes[BLOCK_BUFFERS];
-    block_sizes(config, rows, sizes);
-    float *gate_sums;
+    block_sizes(model, rows, sizes);
+    float *gate_sums, *part_kept;
     float **parts[BLOCK_BUFFERS] = {&block->x,        &block->attn_norm, &block->attn_rstd,     &block->qkv,
                                     &block->attn_out, &block->lse,       &block->attn_residual, &block->mlp_norm,
                                     &block->mlp_rstd, &block->gate_up,   &block->mlp_act,       &block->rotated,
-                                    &block->gates,    &gate_sums,        &block->rotated_qk};
+                                    &block->gates,    &gate_sums,        &block->rotated_qk,    &part_kept};
     block->rows = rows;
     for (int i = 0; i < BLOCK_BUFFERS; i++) {
         *parts[i] = memory;
         memory += sizes[i];
     }
     block->gate_sums = (double *)(void *)gate_sums;
+    block->part_kept = (double *)(void *)part_kept;
 }
 
 void gyre_block_rotated_views(const gyre_model_config *c, float *rotated_qk, int64_t rows, int64_t batch,
@@ -89,7 +93,7 @@ gyre_head_views gyre_block_head_views(const gyre_model_config *c, float *qkv, fl
                                       int64_t batch) {
     gyre_view views[3];
     gyre_block_qkv_views(c, qkv, rows, batch, views);
-    gyre_head_views heads = {{views[0], views[1]}, {views[0], views[1]}};
+    gyre_head_views heads = {.in = {views[0], views[1]}, .out = {views[0], views[1]}};
     if (gyre_rotated_qk_dim(c)) gyre_block_rotated_views(c, rotated_qk, rows, batch, heads.out);
     return heads;
 }
@@ -150,11 +154,18 @@ static gyre_status forward_rotated(const gyre_model *model, const gyre_linear_wo
     return GYRE_OK;
 }
 
-static gyre_status forward_trained(const gyre_model_config *c, const gyre_block_weights *w, const gyre_block *block,
-                                   int64_t sequences, gyre_error *err) {
+void gyre_block_part_views(const gyre_trained_heads *t, const gyre_block *block, int64_t sequences, gyre_head_views *heads) {
+    const int64_t length = block->rows / sequences;
+    heads->x = gyre_dense(block->attn_norm, GYRE_DTYPE_F32, sequences, length, 1, t->model_dim);
+    heads->kept = gyre_dense(block->part_kept, GYRE_DTYPE_F64, sequences, length, 1, gyre_part_kept(t));
+}
+
+static gyre_status forward_trained(const gyre_model_config *c, const gyre_part_work *work, const gyre_block_weights *w,
+                                   const gyre_block *block, int64_t sequences, gyre_error *err) {
     const gyre_positions positions = {.base = 0};
-    const gyre_head_views heads = gyre_block_head_views(c, block->qkv, block->rotated_qk, block->rows, sequences);
-    return w->trained.part ? w->trained.part->forward(&w->trained, &positions, &heads, NULL, err) : GYRE_OK;
+    gyre_head_views heads = gyre_block_head_views(c, block->qkv, block->rotated_qk, block->rows, sequences);
+    gyre_block_part_views(&w->trained, block, sequences, &heads);
+    return w->trained.part ? w->trained.part->forward(&w->trained, &positions, &heads, work, err) : GYRE_OK;
 }
 
 static gyre_status forward_gates(const gyre_model_config *c, const gyre_linear_work *work, const gyre_block_weights *w,
@@ -169,8 +180,8 @@ static gyre_status forward_gates(const gyre_model_config *c, const gyre_linear_w
                           err);
 }
 
-gyre_status gyre_block_forward_qkv(const gyre_model *model, const gyre_linear_work *work, int64_t layer,
-                                   const gyre_block *block, int64_t sequences, gyre_error *err) {
+gyre_status gyre_block_forward_qkv(const gyre_model *model, const gyre_linear_work *work, const gyre_part_work *part,
+                                   int64_t layer, const gyre_block *block, int64_t sequences, gyre_error *err) {
     const gyre_block_weights w = gyre_block_weights_of(model, layer, block->rows);
     const gyre_norm_args norm = gyre_model_norm_args(model, &w.attn_norm, block->rows);
     gyre_normalize_rows(&norm, block->x, block->attn_norm, w.attn_norm.dim, block->attn_rstd);
@@ -180,7 +191,7 @@ gyre_status gyre_block_forward_qkv(const gyre_model *model, const gyre_linear_wo
     }
     if (model->config.rotates_input) return forward_rotated(model, work, &w.qkv, block, sequences, err);
     gyre_linear_forward(&w.qkv, work, block->attn_norm, 0, block->qkv);
-    return forward_trained(&model->config, &w, block, sequences, err);
+    return forward_trained(&model->config, part, &w, block, sequences, err);
 }
 
 void gyre_block_forward_output(const gyre_model *model, const gyre_linear_work *work, int64_t layer, const gyre_block *block,

@@ -30,12 +30,10 @@ static gyre_status split_chunks(gyre_optimizer *o, const gyre_weight_layout *lay
     return GYRE_OK;
 }
 
-/* Just inside -2 pi, so that a phase at the bound still has a gradient. */
-static const float LOWEST_PHASE = -6.283185F, HIGHEST_PHASE = 0;
-
-static int64_t phase_bounds(const gyre_tensor *t, gyre_weight_bound *out) {
+static int64_t part_bounds(const gyre_tensor *t, gyre_weight_bound *out) {
+    if (t->part->minimum == t->part->maximum) return 0;
     for (int64_t i = 0; out && i < count_of(t); i++)
-        out[i] = (gyre_weight_bound){t->offset + i, LOWEST_PHASE, HIGHEST_PHASE};
+        out[i] = (gyre_weight_bound){t->offset + i, t->part->minimum, t->part->maximum};
     return count_of(t);
 }
 
@@ -43,7 +41,7 @@ static int64_t phase_bounds(const gyre_tensor *t, gyre_weight_bound *out) {
 static int64_t tensor_bounds(const gyre_model *model, const gyre_tensor *t, gyre_weight_bound *out) {
     const int64_t rows = t->table >= 0 ? model->encoding->table[t->table].rows : 0;
     int64_t found = 0;
-    if (t->purpose == GYRE_TENSOR_PHASES) return phase_bounds(t, out);
+    if (t->part) return part_bounds(t, out);
     for (int64_t i = 0; rows > 0 && i < count_of(t); i++) {
         const int64_t row = i / t->shape[1];
         gyre_table_entry entry;

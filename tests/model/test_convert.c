@@ -3,6 +3,7 @@
 #include "files/tensors/safetensors.h"
 #include "files/tensors/tensor_store.h"
 #include "make_convert_models.h"
+#include "naive_decoder.h"
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -451,14 +452,13 @@ static void longrope_policy(gyre_model_config *c) {
 
 /* Tensors that turn queries and keys keep their bits in a copy in bf16, all others are bf16.  out = how many turn. */
 static int check_turns_are_floats(const char *from, const char *to) {
-    static const char *const names[] = {"key_phases", "self_attn.frequencies", "fourier_", "head_matrices"};
     gyre_tensor_store *before = open_store(from), *after = open_store(to);
     int turns = 0;
     for (int64_t i = 0; i < gyre_tensor_store_count(after); i++) {
         const gyre_file_tensor t = gyre_tensor_store_at(after, i);
         int turning = 0;
-        for (int n = 0; n < 4; n++)
-            turning |= strstr(t.name, names[n]) != NULL;
+        for (int p = 0; p < NAIVE_PARTS; p++)
+            turning |= naive_parts[p].tensors && strstr(t.name, naive_parts[p].tensors);
         turns += turning;
         if (t.type != (turning ? GYRE_STORED_F32 : GYRE_STORED_BF16)) fail_msg("%s: %s", to, t.name);
         if (turning) assert_memory_equal(t.data, stored(before, t.name).data, t.bytes);
@@ -496,7 +496,8 @@ static void test_window(void **state) {
     gyre_reading_free(reading);
 }
 
-/* What models of Gyre's own compute, and a llama does not: nothing is left out in silence.  As they are, they are copied. */
+/* What models of Gyre's own compute, and a llama does not: nothing is left out in silence.  As they are, they are copied.
+ * Another order of pairs moves rows, which numbers of a layer would have to follow. */
 static void test_native_refused(void **state) {
     (void)state;
     static const struct {
@@ -506,11 +507,6 @@ static void test_native_refused(void **state) {
         const char *says;
     } cases[] = {{GYRE_KIND_NOPE, GYRE_LAYER_PART_FORGET_GATES, NULL, "forget_gates: layers of a llama have none"},
                  {GYRE_KIND_ROPE, GYRE_LAYER_PART_FORGET_GATES, NULL, "forget_gates: layers of a llama have none"},
-                 {GYRE_KIND_ROPE, GYRE_LAYER_PART_POLAR, NULL, "polar: layers of a llama"},
-                 {GYRE_KIND_ROPE, GYRE_LAYER_PART_FREQUENCIES, NULL, "trained_frequencies: layers of a llama"},
-                 {GYRE_KIND_ROPE, GYRE_LAYER_PART_FOURIER, NULL, "fourier: layers of a llama"},
-                 {GYRE_KIND_ROPE, GYRE_LAYER_PART_HEAD_MATRICES, NULL, "head_matrices: layers of a llama"},
-                 {GYRE_KIND_ROPE, GYRE_LAYER_PART_IMAGINARY, halve_keys, "imaginary: layers of a llama"},
                  {GYRE_KIND_NOPE, GYRE_LAYER_PART_CONTEXTUAL, NULL, "contextual: layers of a llama"},
                  {GYRE_KIND_ALIBI, GYRE_LAYER_PART_ADAPTIVE, NULL, "adaptive: layers of a llama"},
                  {GYRE_KIND_ROPE, 0, rotate_input, "rotates_input: layers of a llama"},
@@ -523,20 +519,27 @@ static void test_native_refused(void **state) {
                  {GYRE_KIND_ROPE, 0, rerope, "far positions: a GGUF cannot state it"},
                  {GYRE_KIND_ROPE, 0, logn, "temperature of queries: a GGUF cannot state it"},
                  {GYRE_KIND_ROPE, 0, clockwise, "rotation: a GGUF cannot state it"}};
-    const gyre_convert_options gguf = to_gguf(), half = typed(GYRE_MODEL_FORMAT_SAFETENSORS, GYRE_DTYPE_BF16);
-    int turns = 0;
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        char name[32], copy[32];
-        snprintf(name, sizeof name, "native%zu", i);
-        snprintf(copy, sizeof copy, "native%zu-half", i);
-        make_native(name, cases[i].kind, cases[i].parts, cases[i].change);
-        refused(in_folder(name), in_folder("native.gguf"), &gguf, GYRE_EUNSUPPORTED, cases[i].says);
+    const gyre_convert_options gguf = to_gguf(), half = typed(GYRE_MODEL_FORMAT_SAFETENSORS, GYRE_DTYPE_BF16),
+                               interleaved = laid(GYRE_LAYOUT_INTERLEAVED);
+    enum { CASES = sizeof cases / sizeof *cases };
+    int turns = 0, want = 0;
+    for (int i = 0; i < CASES + NAIVE_PARTS; i++) {
+        const naive_part *part = i < CASES ? NULL : &naive_parts[i - CASES];
+        const int64_t parts = part ? part->parts : cases[i].parts;
+        char name[32], copy[32], says[128];
+        snprintf(name, sizeof name, "native%d", i);
+        snprintf(copy, sizeof copy, "native%d-half", i);
+        snprintf(says, sizeof says, part ? "%s: layers of a llama" : "%s", part ? part->key : cases[i].says);
+        make_native(name, part ? GYRE_KIND_ROPE : cases[i].kind, parts, part ? halve_keys : cases[i].change);
+        refused(in_folder(name), in_folder("native.gguf"), &gguf, GYRE_EUNSUPPORTED, says);
+        if (part) refused(in_folder(name), in_folder("native-moved"), &interleaved, GYRE_EUNSUPPORTED, says);
+        want += part ? part->count : 0;
         assert_int_equal(access(in_folder("native.gguf"), F_OK), -1);
         convert(in_folder(name), in_folder(copy), &half);
         gyre_model *model = NULL;
         gyre_error err = {0, ""};
         must(gyre_model_open(&model, in_folder(copy), NULL, &err), &err);
-        assert_int_equal(gyre_model_get_config(model)->layer_parts, cases[i].parts);
+        assert_int_equal(gyre_model_get_config(model)->layer_parts, parts);
         gyre_model_free(model);
         turns += check_turns_are_floats(in_folder(name), in_folder(copy));
         must(gyre_model_open_to_train(&model, in_folder(name), &err), &err);
@@ -544,11 +547,7 @@ static void test_native_refused(void **state) {
         gyre_model_free(model);
         check_turns_are_floats(in_folder(name), in_folder("saved"));
     }
-    assert_int_equal(turns, 7 * LAYERS);
-    /* Another order of pairs moves rows, which numbers of a layer would have to follow. */
-    const gyre_convert_options interleaved = laid(GYRE_LAYOUT_INTERLEAVED);
-    refused(in_folder("native2"), in_folder("native-moved"), &interleaved, GYRE_EUNSUPPORTED, "polar: layers of a llama");
-    refused(in_folder("native4"), in_folder("native-moved"), &interleaved, GYRE_EUNSUPPORTED, "fourier: layers of a llama");
+    assert_int_equal(turns, want * LAYERS);
 }
 
 /* A wrong target name never destroys other files. */

@@ -176,15 +176,27 @@ static void check_threads(const gyre_train_options *o, const gyre_text *text) {
     gyre_trainer_free(one);
 }
 
-static const struct {
+typedef struct with_part {
     gyre_kind kind;
     int64_t parts;
-} with_parts[] = {{GYRE_KIND_NOPE, GYRE_LAYER_PART_FORGET_GATES}, {GYRE_KIND_ROPE, GYRE_LAYER_PART_POLAR},
-                  {GYRE_KIND_ROPE, GYRE_LAYER_PART_FREQUENCIES},  {GYRE_KIND_ROPE, GYRE_LAYER_PART_FOURIER},
-                  {GYRE_KIND_ROPE, GYRE_LAYER_PART_IMAGINARY},    {GYRE_KIND_ROPE, GYRE_LAYER_PART_HEAD_MATRICES},
-                  {GYRE_KIND_NOPE, GYRE_LAYER_PART_CONTEXTUAL},   {GYRE_KIND_KERPLE, GYRE_LAYER_PART_ADAPTIVE},
-                  {GYRE_KIND_FIRE, GYRE_LAYER_PART_ADAPTIVE}};
-enum { PARTS = sizeof with_parts / sizeof *with_parts };
+} with_part;
+enum { OTHER_PARTS = 4, PARTS = OTHER_PARTS + NAIVE_PARTS };
+
+/* out = the layers of run i: the parts that make queries and keys, and others. */
+static with_part with_part_at(int i) {
+    static const with_part others[OTHER_PARTS] = {{GYRE_KIND_NOPE, GYRE_LAYER_PART_FORGET_GATES},
+                                                  {GYRE_KIND_NOPE, GYRE_LAYER_PART_CONTEXTUAL},
+                                                  {GYRE_KIND_KERPLE, GYRE_LAYER_PART_ADAPTIVE},
+                                                  {GYRE_KIND_FIRE, GYRE_LAYER_PART_ADAPTIVE}};
+    return i < OTHER_PARTS ? others[i] : (with_part){GYRE_KIND_ROPE, naive_parts[i - OTHER_PARTS].parts};
+}
+
+static gyre_train_options run_with_part(int i) {
+    const with_part part = with_part_at(i);
+    gyre_train_options o = small_run(part.kind);
+    o.model.layer_parts = part.parts;
+    return o;
+}
 
 static void any_threads(void **state) {
     (void)state;
@@ -196,8 +208,7 @@ static void any_threads(void **state) {
     o.batch = 32;
     check_threads(&o, &text);
     for (int i = 0; i < PARTS; i++) {
-        o = small_run(with_parts[i].kind);
-        o.model.layer_parts = with_parts[i].parts;
+        o = run_with_part(i);
         check_threads(&o, &text);
     }
 }
@@ -229,8 +240,7 @@ static void every_kind_learns(void **state) {
     for (int i = 0; naive_case(i, 64, &o.model.position); i++)
         check_learns(&o, &text);
     for (int i = 0; i < PARTS; i++) {
-        o = small_run(with_parts[i].kind);
-        o.model.layer_parts = with_parts[i].parts;
+        o = run_with_part(i);
         check_learns(&o, &text);
     }
 }
@@ -246,13 +256,13 @@ static void phases_stay_within_bounds(void **state) {
     double loss;
     int least = 0, most = 0;
     for (int i = 0; i < 16; i++)
-        t->model->weights[gyre_layer_tensor_offset(&t->model->layout, i / 8, GYRE_WEIGHT_KEY_PHASES) + i % 8] =
+        t->model->weights[gyre_layer_tensor_offset(&t->model->layout, i / 8, GYRE_WEIGHT_PART) + i % 8] =
             i % 2 ? -0.001F : -6.2831F;
     run_to(t, o.steps, &loss);
     for (int64_t l = 0; l < 2; l++)
         for (int i = 0; i < 8; i++) {
             const double phase =
-                (double)t->model->weights[gyre_layer_tensor_offset(&t->model->layout, l, GYRE_WEIGHT_KEY_PHASES) + i];
+                (double)t->model->weights[gyre_layer_tensor_offset(&t->model->layout, l, GYRE_WEIGHT_PART) + i];
             assert_true(phase >= -2 * acos(-1) && phase <= 0);
             least += phase < -6.28318;
             most += phase == 0;
@@ -271,7 +281,7 @@ static void frequencies_begin_as_those_of_rope(void **state) {
     assert_ok(gyre_model_create(&m, &c, 3, NULL));
     for (int64_t l = 0; l < c.layers; l++)
         for (int64_t i = 0; i < c.kv_heads * 2; i++)
-            test_close((double)m->weights[gyre_layer_tensor_offset(&m->layout, l, GYRE_WEIGHT_FREQUENCIES) + i],
+            test_close((double)m->weights[gyre_layer_tensor_offset(&m->layout, l, GYRE_WEIGHT_PART) + i],
                        pow(100, -(double)(i % 2) / 2), 1e-7, "frequency");
     gyre_model_free(m);
 }
@@ -288,8 +298,8 @@ static void series_begin_as_released(void **state) {
     c.layer_parts = GYRE_LAYER_PART_FOURIER;
     c.position.trained_length = 4096; /* 10000^(-2 t / 128) >= 2 pi / 4096 for t up to 45 */
     assert_ok(gyre_model_create(&m, &c, 3, NULL));
-    const float *cosines = m->weights + gyre_layer_tensor_offset(&m->layout, 1, GYRE_WEIGHT_FOURIER_COSINES);
-    const float *sines = m->weights + gyre_layer_tensor_offset(&m->layout, 1, GYRE_WEIGHT_FOURIER_SINES);
+    const float *cosines = m->weights + gyre_layer_tensor_offset(&m->layout, 1, GYRE_WEIGHT_PART);
+    const float *sines = m->weights + gyre_layer_tensor_offset(&m->layout, 1, GYRE_WEIGHT_PART + 1);
     assert_int_equal(sines - cosines, NUMBERS);
     double sum[2] = {0, 0}, squares[2] = {0, 0}, products = 0;
     for (int64_t h = 0; h < HEADS; h++)
@@ -389,6 +399,7 @@ static void stays_within_bounds(void **state) {
 }
 
 static void keep_their_size(const gyre_model_config *c) {
+    const naive_part *part = naive_part_of(c->layer_parts);
     gyre_model *m = NULL;
     gyre_optimizer o;
     double norm;
@@ -403,8 +414,8 @@ static void keep_their_size(const gyre_model_config *c) {
     for (int64_t k = 0; k < gyre_tensor_count(&m->layout); k++) {
         const gyre_tensor t = gyre_tensor_at(&m->layout, k);
         const int keeps = strstr(t.name, "norm") || strstr(t.name, "position_bias") || strstr(t.name, "position_content") ||
-                          strstr(t.name, "position_position") || strstr(t.name, ".bias") || strstr(t.name, ".key_phases") ||
-                          strstr(t.name, ".frequencies") || strstr(t.name, ".head_matrices") || strstr(t.name, ".fourier_");
+                          strstr(t.name, "position_position") || strstr(t.name, ".bias") ||
+                          (part && part->tensors && !part->decays && strstr(t.name, part->tensors));
         for (int64_t j = t.offset; j < t.offset + t.shape[0] * t.shape[1]; j++)
             test_close((double)m->weights[j], (keeps ? 1 : 0.75) * (double)before[j], 1e-6, t.name);
     }
@@ -421,21 +432,11 @@ static void weight_decay_on_matrices_only(void **state) {
     c.layer_parts = GYRE_LAYER_PART_FORGET_GATES;
     for (int i = 0; naive_case(i, LENGTH, &c.position); i++)
         keep_their_size(&c);
-    c = tiny(GYRE_KIND_ROPE);
-    c.layer_parts = GYRE_LAYER_PART_POLAR;
-    keep_their_size(&c);
-    c.layer_parts = GYRE_LAYER_PART_FREQUENCIES;
-    keep_their_size(&c);
-    c.layer_parts = GYRE_LAYER_PART_FOURIER;
-    keep_their_size(&c);
-    c.layer_parts = GYRE_LAYER_PART_HEAD_MATRICES;
-    keep_their_size(&c);
-    c = tiny(GYRE_KIND_NOPE);
-    c.layer_parts = GYRE_LAYER_PART_CONTEXTUAL;
-    keep_their_size(&c);
-    c = tiny(GYRE_KIND_KERPLE);
-    c.layer_parts = GYRE_LAYER_PART_ADAPTIVE;
-    keep_their_size(&c);
+    for (int i = 0; i < PARTS; i++) {
+        c = tiny(with_part_at(i).kind);
+        c.layer_parts = with_part_at(i).parts;
+        keep_their_size(&c);
+    }
 }
 
 static void folder_name(char *out, size_t size) {
@@ -500,13 +501,8 @@ static void killed_and_resumed(void **state) {
     check_resumes(GYRE_KIND_LEARNED, 0);
     check_resumes(GYRE_KIND_DEBERTA, 0);
     check_resumes(GYRE_KIND_KERPLE, 0);
-    check_resumes(GYRE_KIND_NOPE, GYRE_LAYER_PART_FORGET_GATES);
-    check_resumes(GYRE_KIND_ROPE, GYRE_LAYER_PART_POLAR);
-    check_resumes(GYRE_KIND_ROPE, GYRE_LAYER_PART_HEAD_MATRICES);
-    check_resumes(GYRE_KIND_ROPE, GYRE_LAYER_PART_FREQUENCIES);
-    check_resumes(GYRE_KIND_ROPE, GYRE_LAYER_PART_FOURIER);
-    check_resumes(GYRE_KIND_NOPE, GYRE_LAYER_PART_CONTEXTUAL);
-    check_resumes(GYRE_KIND_KERPLE, GYRE_LAYER_PART_ADAPTIVE);
+    for (int i = 0; i < PARTS; i++)
+        check_resumes(with_part_at(i).kind, with_part_at(i).parts);
 }
 
 static void wrong_resume(void **state) {

@@ -2,10 +2,7 @@
  * real one.  It reads the same block of weights.  The terms that an encoding adds are in naive_positions.h. */
 #ifndef GYRE_TESTS_NAIVE_DECODER_H
 #define GYRE_TESTS_NAIVE_DECODER_H
-#include "naive_head.h"
-#include "naive_positions.h"
-
-#include <complex.h>
+#include "naive_parts.h"
 
 static inline void naive_norm(const naive *d, const double *gain, const double *x, double *y) {
     double mean = 0;
@@ -50,47 +47,6 @@ static inline void naive_rotate_pair(const naive *d, const naive_pair *at, doubl
     const int64_t length = d->lengths->of(d->lengths, at->m);
     naive_rotate_at(d, length, (double)at->m + naive_far(d, at->m, at->n), q);
     naive_rotate_at(d, length, (double)at->n, k);
-}
-
-static inline int naive_has(const naive *d, gyre_layer_part part) {
-    return (d->m->config.layer_parts & part) != 0;
-}
-
-/* Turns head h of q (h < heads) or k by the trained frequencies of its key head. */
-static inline void naive_turn(const naive *d, int64_t layer, int64_t h, double position, double *head) {
-    const gyre_model_config *c = &d->m->config;
-    const int64_t pairs = c->position.rope.dim / 2, of = h < c->heads ? h / (c->heads / c->kv_heads) : h - c->heads;
-    const double *w = d->w + gyre_layer_tensor_offset(&d->m->layout, layer, GYRE_WEIGHT_FREQUENCIES);
-    naive_rotate_head(head, pairs, c->position.rope.layout, w + of * pairs, position, 1);
-}
-
-/* Multiplies the pairs of head h of q (h < heads) or k by the Fourier series of its key head (Hua 2024).  The terms are
- * base^(-2 t / dim) of 2 pi / L and above, and the pairs with a series at most dim / 4.  The others stay, or as in the
- * released code become (x - y, x + y). */
-static inline void naive_series(const naive *d, int64_t layer, int64_t h, double position, double *head) {
-    const gyre_model_config *c = &d->m->config;
-    const struct gyre_rope_config *r = &c->position.rope;
-    const int64_t pairs = r->dim / 2, of = h < c->heads ? h / (c->heads / c->kv_heads) : h - c->heads;
-    const double slowest = 2 * acos(-1) / (double)c->position.trained_length;
-    const double *cosines = d->w + gyre_layer_tensor_offset(&d->m->layout, layer, GYRE_WEIGHT_FOURIER_COSINES);
-    const double *sines = d->w + gyre_layer_tensor_offset(&d->m->layout, layer, GYRE_WEIGHT_FOURIER_SINES);
-    int64_t terms = 0;
-    while (terms < pairs && pow(r->base, -2.0 * (double)terms / (double)r->dim) >= slowest)
-        terms++;
-    const int64_t series = terms < r->dim / 4 ? terms : r->dim / 4;
-    for (int64_t i = 0; i < pairs; i++) {
-        double re = i < series ? 0 : 1, im = i < series || naive_has(d, GYRE_LAYER_PART_FOURIER_STILL) ? 0 : 1;
-        for (int64_t t = 0; i < series && t < terms; t++) {
-            const double angle = position * pow(r->base, -2.0 * (double)t / (double)r->dim);
-            re += cosines[(of * terms + t) * series + i] * cos(angle);
-            im += sines[(of * terms + t) * series + i] * sin(angle);
-        }
-        const int interleaved = r->layout == GYRE_LAYOUT_INTERLEAVED;
-        double *x = head + (interleaved ? 2 * i : i), *y = interleaved ? x + 1 : x + pairs;
-        const double was = *x;
-        *x = re * *x - im * *y;
-        *y = im * was + re * *y;
-    }
 }
 
 /* out = what the position of key n that the query at m counts adds to their score (Golovneva 2024): the query times the
@@ -140,21 +96,6 @@ static inline double naive_adapted(const naive *d, const naive_scheme *scheme, c
     return score;
 }
 
-/* out = q . k in polar coordinates (Gopalakrishnan 2025), with the frequencies of the encoding. */
-static inline double naive_polar(const naive *d, const naive_pair *at, const double *q, const double *k) {
-    const gyre_model_config *c = &d->m->config;
-    const double *phases = d->w + gyre_layer_tensor_offset(&d->m->layout, at->layer, GYRE_WEIGHT_KEY_PHASES) +
-                           at->head / (c->heads / c->kv_heads) * c->head_dim;
-    double sum = 0, inv_freq[256], factor;
-    if (gyre_encoding_frequencies(d->encoding, d->length, inv_freq, &factor)) abort();
-    for (int64_t i = 0; i < c->head_dim; i++) {
-        const double phase = fmin(fmax(phases[i], -2 * acos(-1)), 0);
-        sum +=
-            factor * factor * log(1 + exp(q[i])) * log(1 + exp(k[i])) * cos((double)(at->n - at->m) * inv_freq[i] + phase);
-    }
-    return sum;
-}
-
 /* 1: the model has forget gates. */
 static inline int naive_forgets(const naive *d) {
     return naive_has(d, GYRE_LAYER_PART_FORGET_GATES);
@@ -176,66 +117,15 @@ static inline double naive_forgotten(const naive *d, const double *gates, const 
     return sum;
 }
 
-/* qkv[heads][dim], then keys and values, from the queries of half of the heads (Liu 2025): head 2 h is query h, and head
- * 2 h + 1 the number that each pair of it is as a complex one, times -1j. */
-static inline void naive_imaginary(const naive *d, double *qkv) {
-    const gyre_model_config *c = &d->m->config;
-    const int64_t dim = c->head_dim, half = c->heads / 2 * dim;
-    memmove(qkv + 2 * half, qkv + half, (size_t)(2 * c->kv_heads * dim) * sizeof *qkv);
-    for (int64_t h = c->heads / 2 - 1; h >= 0; h--) {
-        double *real = qkv + 2 * h * dim, *imaginary = real + dim;
-        memmove(real, qkv + h * dim, (size_t)dim * sizeof *qkv);
-        for (int64_t i = 0; i < dim / 2; i++) {
-            const int interleaved = c->position.rope.layout == GYRE_LAYOUT_INTERLEAVED;
-            const int64_t x = interleaved ? 2 * i : i, y = interleaved ? 2 * i + 1 : i + dim / 2;
-            const double complex out = -I * (real[x] + I * real[y]);
-            imaginary[x] = creal(out);
-            imaginary[y] = cimag(out);
-        }
-    }
-}
-
-/* x = exp((a - a^T) / 2) x, or of minus that, by its series. */
-static inline void naive_exponential(const double *a, int64_t dim, double sign, double *x) {
-    double term[16], sum[16], next[16];
-    memcpy(term, x, (size_t)dim * sizeof *x);
-    memcpy(sum, x, (size_t)dim * sizeof *x);
-    for (int k = 1; k < 40; k++) {
-        for (int64_t i = 0; i < dim; i++) {
-            next[i] = 0;
-            for (int64_t j = 0; j < dim; j++)
-                next[i] += sign * (a[i * dim + j] - a[j * dim + i]) / 2 * term[j] / k;
-        }
-        for (int64_t i = 0; i < dim; i++)
-            sum[i] += term[i] = next[i];
-    }
-    memcpy(x, sum, (size_t)dim * sizeof *x);
-}
-
-/* Head h of q (h < heads) or k before its rotation (Li 2025): U S V^T q and U S^-1 V^T k, by the numbers of the key head. */
-static inline void naive_matrix(const naive *d, int64_t layer, int64_t h, double *head) {
-    const gyre_model_config *c = &d->m->config;
-    const int64_t dim = c->head_dim, of = h < c->heads ? h / (c->heads / c->kv_heads) : h - c->heads;
-    const double *w[3];
-    for (int i = 0; i < 3; i++)
-        w[i] = d->w + gyre_layer_tensor_offset(&d->m->layout, layer, GYRE_WEIGHT_MATRIX_LEFT + i);
-    naive_exponential(w[1] + of * dim * dim, dim, -1, head);
-    for (int64_t i = 0; i < dim; i++) {
-        const double scale = log(1 + exp(w[2][of * dim + i])) + 1e-6;
-        head[i] = h < c->heads ? head[i] * scale : head[i] / scale;
-    }
-    naive_exponential(w[0] + of * dim * dim, dim, 1, head);
-}
-
-/* qkv = queries, keys and values of attention, before they rotate, for the normalized input y of a layer. */
-static inline void naive_project(const naive *d, int64_t layer, const double *y, double *qkv) {
+/* qkv = queries, keys and values of token m, as attention takes them but for the encoding's rotation.  y: the normalized
+ * input of the layer, after that of the tokens before m. */
+static inline void naive_project(const naive *d, int64_t layer, int64_t m, const double *y, double *qkv) {
     const double *w = d->w + gyre_layer_tensor_offset(&d->m->layout, layer, GYRE_WEIGHT_Q);
     const gyre_model_config *c = &d->m->config;
     const int64_t heads = naive_has(d, GYRE_LAYER_PART_IMAGINARY) ? c->heads / 2 : c->heads;
+    const naive_part *part = naive_part_of(c->layer_parts);
     naive_product(w, heads * gyre_query_dim(c) + 2 * c->kv_heads * c->head_dim, c->model_dim, y, qkv);
-    if (heads < c->heads) naive_imaginary(d, qkv);
-    for (int64_t h = 0; h < c->heads + c->kv_heads && naive_has(d, GYRE_LAYER_PART_HEAD_MATRICES); h++)
-        naive_matrix(d, layer, h, qkv + h * c->head_dim);
+    if (part && part->heads) part->heads(d, layer, m, y, qkv);
 }
 
 static inline void naive_attend(const naive *d, const naive_scheme *scheme, int64_t layer, const double *qkv,
@@ -246,6 +136,7 @@ static inline void naive_attend(const naive *d, const naive_scheme *scheme, int6
     double *s = malloc((size_t)(m + 1) * sizeof *s), *value_term = calloc((size_t)(3 * own), sizeof *value_term),
            *q = value_term + own;
     double *k = q + own;
+    const naive_part *part = naive_part_of(c->layer_parts);
     for (int64_t h = 0; h < c->heads; h++) {
         double row_max = -INFINITY, sum = 0;
         for (int64_t n = 0; n <= m; n++) {
@@ -254,7 +145,7 @@ static inline void naive_attend(const naive *d, const naive_scheme *scheme, int6
             memcpy(q, qkv + m * row + h * own, (size_t)own * sizeof *q);
             if (d->lengths) naive_rotate_pair(d, &pair, q, k);
             const scheme_terms terms = naive_terms(scheme, &pair, q, k, NULL);
-            const double dot = naive_has(d, GYRE_LAYER_PART_POLAR) ? naive_polar(d, &pair, q, k) : terms.product;
+            const double dot = part && part->dot ? part->dot(d, &pair, q, k) : terms.product;
             s[n] = dot / sqrt(terms.channels) + terms.bias + naive_forgotten(d, gates, &pair);
             if (naive_has(d, GYRE_LAYER_PART_CONTEXTUAL)) s[n] += naive_counted(d, &pair, qkv, q);
             if (naive_has(d, GYRE_LAYER_PART_ADAPTIVE)) s[n] = naive_adapted(d, scheme, &pair, qkv);
@@ -285,25 +176,23 @@ static inline void naive_layer(const naive *d, int64_t layer, double *x) {
     double *qkv = malloc((size_t)(d->n * row) * sizeof *qkv), *mixed = malloc((size_t)heads * sizeof *mixed);
     double *gates = calloc((size_t)(d->n * c->heads), sizeof *gates);
     naive_scheme scheme = naive_scheme_make(d, layer);
-    double *y = malloc((size_t)(model_dim + 2 * c->mlp_dim + model_dim) * sizeof *y), *gate = y + model_dim,
-           *back = gate + 2 * c->mlp_dim;
+    double *inputs = malloc((size_t)((d->n + 1) * model_dim + 2 * c->mlp_dim) * sizeof *inputs),
+           *gate = inputs + d->n * model_dim, *back = gate + 2 * c->mlp_dim, *y;
+    const naive_part *part = naive_part_of(c->layer_parts);
     for (int64_t m = 0; m < d->n; m++) {
+        y = inputs + m * model_dim;
         naive_norm(d, w[GYRE_WEIGHT_ATTN_NORM], x + m * model_dim, y);
-        naive_project(d, layer, y, qkv + m * row);
+        naive_project(d, layer, m, y, qkv + m * row);
         for (int64_t h = 0; h < c->heads && naive_forgets(d); h++)
             gates[m * c->heads + h] = naive_log_gate(d, layer, h, y);
-        const int later = scheme.of.rotates || naive_has(d, GYRE_LAYER_PART_POLAR) ||
-                          naive_has(d, GYRE_LAYER_PART_FREQUENCIES) || naive_has(d, GYRE_LAYER_PART_FOURIER);
+        const int later = scheme.of.rotates || (part && (part->rotates || part->dot));
         for (int64_t h = 0; h < c->heads + c->kv_heads && !d->lengths && !c->rotates_input && !later; h++)
             naive_rotate(d, (double)m, qkv + m * row + h * c->head_dim);
-        for (int64_t h = 0; h < c->heads + c->kv_heads && naive_has(d, GYRE_LAYER_PART_FREQUENCIES); h++)
-            naive_turn(d, layer, h, (double)m, qkv + m * row + h * c->head_dim);
-        for (int64_t h = 0; h < c->heads + c->kv_heads && naive_has(d, GYRE_LAYER_PART_FOURIER); h++)
-            naive_series(d, layer, h, (double)m, qkv + m * row + h * c->head_dim);
         for (int64_t h = 0; h < model_dim / c->head_dim && c->rotates_input; h++)
             naive_rotate(d, (double)m, y + h * c->head_dim);
         if (c->rotates_input) naive_product(w[GYRE_WEIGHT_Q], row - c->kv_heads * c->head_dim, model_dim, y, qkv + m * row);
     }
+    y = inputs;
     for (int64_t m = 0; m < d->n; m++, x += model_dim) {
         naive_attend(d, &scheme, layer, qkv, gates, m, mixed);
         naive_product(w[GYRE_WEIGHT_O], model_dim, heads, mixed, back);
@@ -321,7 +210,7 @@ static inline void naive_layer(const naive *d, int64_t layer, double *x) {
     free(qkv);
     free(mixed);
     free(gates);
-    free(y);
+    free(inputs);
 }
 
 /* x = the embedding x with its position, in the form of the model. */
@@ -389,13 +278,18 @@ static inline gyre_model *naive_model(const gyre_model_config *config, double no
     return model;
 }
 
+/* *c = the first or the second config of a part. */
+static inline void naive_part_config(const naive_part *part, int second, gyre_model_config *c) {
+    c->position = (gyre_config){.kind = GYRE_KIND_ROPE, .trained_length = c->position.trained_length};
+    c->position_form = c->shared_tables = c->rotates_input = 0;
+    c->layer_parts = part->parts | (second ? GYRE_LAYER_PART_FORGET_GATES | part->option : 0);
+    if (second) c->position.rope.layout = GYRE_LAYOUT_INTERLEAVED;
+    if (part->change[second]) part->change[second](c);
+}
+
 /* out = 1: *c is experiment number i, of gyre_model_config's fields for experiments; 0: there are no more.  c: any sizes. */
 static inline int naive_experiment(int i, gyre_model_config *c) {
-    enum {
-        GATES = GYRE_LAYER_PART_FORGET_GATES,
-        STILL = GYRE_LAYER_PART_FOURIER | GYRE_LAYER_PART_FOURIER_STILL,
-        ADAPTS = GYRE_LAYER_PART_ADAPTIVE
-    };
+    enum { GATES = GYRE_LAYER_PART_FORGET_GATES, ADAPTS = GYRE_LAYER_PART_ADAPTIVE };
     static const struct {
         gyre_kind kind;
         int64_t parts;
@@ -407,12 +301,6 @@ static inline int naive_experiment(int i, gyre_model_config *c) {
                  {GYRE_KIND_ROPE, 0},
                  {GYRE_KIND_NOPE, GATES},
                  {GYRE_KIND_ROPE, GATES},
-                 {GYRE_KIND_ROPE, GYRE_LAYER_PART_POLAR},
-                 {GYRE_KIND_ROPE, GYRE_LAYER_PART_POLAR | GATES},
-                 {GYRE_KIND_ROPE, GYRE_LAYER_PART_FREQUENCIES},
-                 {GYRE_KIND_ROPE, GYRE_LAYER_PART_FREQUENCIES | GATES},
-                 {GYRE_KIND_ROPE, GYRE_LAYER_PART_FOURIER},
-                 {GYRE_KIND_ROPE, STILL | GATES},
                  {GYRE_KIND_NOPE, GYRE_LAYER_PART_CONTEXTUAL},
                  {GYRE_KIND_NOPE, GYRE_LAYER_PART_CONTEXTUAL},
                  {GYRE_KIND_ALIBI, ADAPTS},
@@ -420,31 +308,24 @@ static inline int naive_experiment(int i, gyre_model_config *c) {
                  {GYRE_KIND_T5, ADAPTS},
                  {GYRE_KIND_FIRE, ADAPTS | GYRE_LAYER_PART_ADAPTIVE_CONCAT},
                  {GYRE_KIND_SANDWICH, ADAPTS | GYRE_LAYER_PART_ADAPTIVE_ADD},
-                 {GYRE_KIND_NOPE, ADAPTS | GYRE_LAYER_PART_ADAPTIVE_ADD},
-                 {GYRE_KIND_ROPE, GYRE_LAYER_PART_IMAGINARY},
-                 {GYRE_KIND_ROPE, GYRE_LAYER_PART_IMAGINARY | GATES},
-                 {GYRE_KIND_ROPE, GYRE_LAYER_PART_HEAD_MATRICES},
-                 {GYRE_KIND_ROPE, GYRE_LAYER_PART_HEAD_MATRICES | GATES}};
-    if (i >= (int)(sizeof cases / sizeof *cases)) return 0;
+                 {GYRE_KIND_NOPE, ADAPTS | GYRE_LAYER_PART_ADAPTIVE_ADD}};
+    enum { CASES = sizeof cases / sizeof *cases };
+    if (i >= CASES) {
+        const int part = (i - CASES) / 2;
+        if (part < NAIVE_PARTS) naive_part_config(&naive_parts[part], (i - CASES) % 2, c);
+        return part < NAIVE_PARTS;
+    }
     const gyre_kind kind = cases[i].kind;
     c->position = (gyre_config){.kind = kind, .trained_length = c->position.trained_length};
     c->position.score.buckets = kind == GYRE_KIND_T5 ? 8 : 0;
     c->position.score.max_distance = kind == GYRE_KIND_SHAW ? 5 : 0;
     c->position_form = i == 0 ? GYRE_POSITION_FORM_PRODUCT : i == 1 ? GYRE_POSITION_FORM_CONCATENATED : 0;
-    c->shared_tables = i == 2 || i == 3 || i == 18;
+    c->shared_tables = i == 2 || i == 3 || i == 12;
     c->rotates_input = i == 4 || i == 5;
     c->layer_parts = cases[i].parts;
-    if (i == 9) { /* a scaling with an attention factor */
-        c->position.rope.scaling = GYRE_SCALING_YARN;
-        c->position.rope.factor = 3;
-        c->position.rope.base = 50;
-    }
-    if (i == 12) c->position.rope.base = 3;                   /* more terms than series */
-    if (i == 15) c->position.score.max_positions = 5;         /* fewer than there are tokens */
-    if (i > 16 && i < 22) c->position.score.hidden_units = 5; /* 16: 32 */
-    if (i == 20) c->position.score.sinusoid_dim = 4; /* biases small enough for units to change sides from key to key */
-    if (i == 9 || i == 11 || i == 13 || i == 23 || i == 25) c->position.rope.layout = GYRE_LAYOUT_INTERLEAVED;
-    if (i == 11) c->position.rope.dim = c->head_dim / 2;
+    if (i == 9) c->position.score.max_positions = 5;          /* fewer than there are tokens */
+    if (i > 10 && i < 16) c->position.score.hidden_units = 5; /* 10: 32 */
+    if (i == 14) c->position.score.sinusoid_dim = 4; /* biases small enough for units to change sides from key to key */
     if (i == 5) { /* an attention factor, so that the gradient is not the inverse; some channels stay */
         c->position.rope.attention_factor = 1.3;
         c->position.rope.dim = c->head_dim / 2;

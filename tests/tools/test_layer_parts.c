@@ -263,19 +263,20 @@ static void extend_says_what_parts_do(void **state) {
 static void what_would_be_lost_is_refused(void **state) {
     (void)state;
 #define EVAL " --text @text --contexts 64 --windows 2 --methods "
-    assert_fails("eval @fope" EVAL "yarn:2", 1, "the model trained its series");
-    assert_fails("eval @fope-paper" EVAL "none+resonance", 1, "the model trained its series");
-    assert_fails("eval @fope" EVAL "clipped", 1, "the model trained its series");
-    assert_fails("eval @trained-frequencies" EVAL "clipped", 1, "the model trained its frequencies");
-    assert_fails("eval @trained-frequencies" EVAL "none,clipped-hard:8", 1, "the model trained its frequencies");
+    assert_fails("eval @fope" EVAL "yarn:2", 1, "the model trained what rotates (fourier)");
+    assert_fails("eval @fope-paper" EVAL "none+resonance", 1, "the model trained what rotates (fourier)");
+    assert_fails("eval @fope" EVAL "clipped", 1, "the model trained what rotates (fourier)");
+    assert_fails("eval @trained-frequencies" EVAL "clipped", 1, "the model trained what rotates (trained_frequencies)");
+    assert_fails("eval @trained-frequencies" EVAL "none,clipped-hard:8", 1,
+                 "the model trained what rotates (trained_frequencies)");
     assert_fails("generate @trained-frequencies --prompt abc --method clipped-hard:8", 1,
-                 "the model trained its frequencies");
+                 "the model trained what rotates (trained_frequencies)");
     assert_fails("train --from @trained-frequencies --method clipped-hard:8 --context 64 --text @text -o @none", 1,
                  "trained_frequencies needs a plain rotation");
     assert_fails("eval @contextual" EVAL "yarn:2", 1, "no rotation to scale (nope)");
     assert_fails("eval @contextual" EVAL "none+logn", 1, "count positions");
     assert_fails("search @fope --text @text --to 128 --budget 20 --windows 2 --held-out 2", 1,
-                 "the model trained its series");
+                 "the model trained what rotates (fourier)");
     assert_fails("search @contextual --text @text --to 128 --budget 20 --windows 2 --held-out 2", 1, "nope");
     assert_fails("generate @fope --prompt abc --stream 1,16", 1, "rotated before they are cached");
     assert_fails("plot attention @contextual --text @text --csv", 1, "weights: the queries of the model count positions");

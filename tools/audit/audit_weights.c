@@ -133,28 +133,19 @@ static const char *after_layer(const char *name) {
     return at ? at + 1 : name;
 }
 
-/* The keys of config.json that state what layers train, by the end of the tensor's name. */
+/* The keys of config.json that state a size beside the key of what layers train. */
 static const struct {
-    const char *tensor, *keys[3];
-} trained[] = {{"self_attn.fgate_proj.", {"forget_gates", NULL}},
-               {"self_attn.key_phases.", {"polar", NULL}},
-               {"self_attn.frequencies.", {"trained_frequencies", NULL}},
-               {"self_attn.fourier_", {"fourier", NULL}},
-               {"self_attn.contextual.", {"contextual", "score_max_positions", NULL}},
-               {"self_attn.adaptive.", {"adaptive", "score_hidden_units", NULL}},
-               {"self_attn.position_", {"position_embedding_type", NULL}}};
-
-enum { TRAINED = sizeof trained / sizeof *trained };
-typedef struct trained_notes {
-    char keys[TRAINED][MAX_KEYS]; /* keys_of each row of `trained` */
-    int64_t *layers;              /* [count of stored tensors] that have a tensor of the name; 0 = not its first */
-} trained_notes;
+    const char *key, *size;
+} sizes[] = {{"contextual", "score_max_positions"}, {"adaptive", "score_hidden_units"}};
 
 /* out = "adaptive: "concat-residual", score_hidden_units: 32", what config.json says of such tensors; "" = nothing. */
-static void keys_of(const audit *a, const char *const keys[3], char out[MAX_KEYS]) {
+static void keys_of(const audit *a, const gyre_stored_position *t, char out[MAX_KEYS]) {
+    const char *keys[2] = {t->key, NULL};
     size_t length = 0;
     *out = 0;
-    for (int k = 0; k < 3 && keys[k]; k++) {
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        if (strcmp(t->key, sizes[i].key) == 0) keys[1] = sizes[i].size;
+    for (int k = 0; k < 2 && keys[k]; k++) {
         char text[AUDIT_VALUE];
         const json_t *value = json_object_get(a->config.root, keys[k]);
         if (!value || json_is_false(value) || json_is_null(value)) {
@@ -164,12 +155,6 @@ static void keys_of(const audit *a, const char *const keys[3], char out[MAX_KEYS
         audit_value_text(value, text);
         length += (size_t)snprintf(out + length, MAX_KEYS - length, "%s%s: %s", length ? ", " : "", keys[k], text);
     }
-}
-
-static const char *keys_of_name(const trained_notes *notes, const char *name) {
-    for (size_t i = 0; i < TRAINED; i++)
-        if (strncmp(name, trained[i].tensor, strlen(trained[i].tensor)) == 0) return notes->keys[i];
-    return "";
 }
 
 typedef struct named_tensor {
@@ -185,13 +170,14 @@ static int by_name(const void *a, const void *b) {
 }
 
 /* Sorted, because a checkpoint may have a million such tensors.  Errors: ENOMEM. */
-static gyre_status find_notes(const audit *a, const gyre_stored_positions *stored, trained_notes *notes, gyre_error *err) {
+/* *out = [count of stored tensors] layers that have a tensor of the name; 0 = not its first.  The caller frees it. */
+static gyre_status count_layers(const audit *a, const gyre_stored_positions *stored, int64_t **out, gyre_error *err) {
     const size_t room = (size_t)stored->count + 1;
     named_tensor *list = calloc(room, sizeof *list);
-    notes->layers = calloc(room, sizeof *notes->layers);
-    if (!list || !notes->layers) {
+    int64_t *layers = *out = calloc(room, sizeof *layers);
+    if (!list || !layers) {
         free(list);
-        free(notes->layers);
+        free(layers);
         (void)audit_no_memory(a, err);
         return GYRE_ENOMEM;
     }
@@ -202,18 +188,18 @@ static gyre_status find_notes(const audit *a, const gyre_stored_positions *store
     qsort(list, count, sizeof *list, by_name);
     for (size_t i = 0, first = 0; i < count; i++) {
         if (strcmp(list[i].name, list[first].name) != 0) first = i;
-        notes->layers[list[first].index]++;
+        layers[list[first].index]++;
     }
     free(list);
-    for (size_t i = 0; i < TRAINED; i++)
-        keys_of(a, trained[i].keys, notes->keys[i]);
     return GYRE_OK;
 }
 
 /* One finding for a tensor of all layers; their shapes are held against the config with those of all weights. */
-static void note_trained(audit *a, const gyre_stored_position *t, int64_t layers, const trained_notes *notes) {
-    const char *name = after_layer(t->name), *keys = keys_of_name(notes, name);
+static void note_trained(audit *a, const gyre_stored_position *t, int64_t layers) {
+    const char *name = after_layer(t->name);
+    char keys[MAX_KEYS];
     if (layers == 0) return;
+    keys_of(a, t, keys);
     audit_finding *f = audit_add(
         a, *keys ? AUDIT_OK : AUDIT_NOTE, "tables",
         "%s: positions that %" PRId64 " layer%s trained, %" PRId64 " x %" PRId64 " numbers each; %s%s%s", name, layers,
@@ -225,14 +211,14 @@ static void note_trained(audit *a, const gyre_stored_position *t, int64_t layers
 
 static gyre_status check_stored(audit *a, const gyre_stored_positions *stored, gyre_error *err) {
     const int from = a->count;
-    trained_notes notes;
-    gyre_status status = find_notes(a, stored, &notes, err);
+    int64_t *layers;
+    gyre_status status = count_layers(a, stored, &layers, err);
     if (status) return status;
     for (int64_t i = 0; i < stored->count && !status; i++) {
         const gyre_stored_position *t = &stored->tensors[i];
         const gyre_layer_reading *group = group_of(a->reading, t);
         if (t->kind == GYRE_STORED_POSITION_TRAINED)
-            note_trained(a, t, notes.layers[i], &notes);
+            note_trained(a, t, layers[i]);
         else if (!group)
             audit_add(a, AUDIT_NOTE, "tables", "%s: of a layer that the config does not describe", t->name);
         else if (t->kind == GYRE_STORED_POSITION_FREQUENCIES)
@@ -240,7 +226,7 @@ static gyre_status check_stored(audit *a, const gyre_stored_positions *stored, g
         else
             status = check_table(a, t, group, err);
     }
-    free(notes.layers);
+    free(layers);
     if (stored->count == 0)
         audit_add(a, AUDIT_OK, "tables", "none of %" PRId64 " tensors holds positions", stored->tensors_in_all);
     return status ? status : audit_group(a, from, err);

@@ -1,6 +1,7 @@
 /* variants.c: the table of encodings that can be trained. */
 #include "tools/common/variants.h"
 #include "gyre/gyre_fields.h"
+#include "gyre/gyre_research.h"
 #include "tools/cli/cli_error.h"
 #include "util/plain_numbers.h"
 #include <math.h>
@@ -60,7 +61,7 @@ typedef struct changed_scheme {
     const char *name, *scheme;
     void (*modify)(gyre_config *config, const variant_params *s);
     int64_t layer_parts, rope_dim, position_form, shared_tables, rotates_input; /* rope_dim: 0 = all */
-    int64_t head_factor, key_divisor;                                           /* of heads and of key heads; 0 = 1 */
+    int64_t head_factor, key_divisor, channel_factor; /* of heads, key heads and channels that rotate; 0 = 1 */
 } changed_scheme;
 
 static const changed_scheme changed[] = {
@@ -73,14 +74,7 @@ static const changed_scheme changed[] = {
     {"rope+yarn", "rope", .modify = yarn},
     {"rope+yarn+resonance", "rope", .modify = yarn_resonance},
     {"forgetting", "nope", .layer_parts = GYRE_LAYER_PART_FORGET_GATES},
-    {"pope", "rope", .layer_parts = GYRE_LAYER_PART_POLAR},
-    {"trained-frequencies", "rope", .layer_parts = GYRE_LAYER_PART_FREQUENCIES},
-    {"fope", "rope", .layer_parts = GYRE_LAYER_PART_FOURIER},
-    {"fope-paper", "rope", .layer_parts = GYRE_LAYER_PART_FOURIER | GYRE_LAYER_PART_FOURIER_STILL},
     {"contextual", "nope", .layer_parts = GYRE_LAYER_PART_CONTEXTUAL},
-    {"harope", "rope", .layer_parts = GYRE_LAYER_PART_HEAD_MATRICES},
-    {"rope++ec", "rope", .layer_parts = GYRE_LAYER_PART_IMAGINARY, .head_factor = 2},
-    {"rope++eh", "rope", .layer_parts = GYRE_LAYER_PART_IMAGINARY, .key_divisor = 2},
     /* "all" leaves these out: variants that answer questions of learners (docs/questions.md) rather than serve models, and
      * adapted biases, which send every pair of a query and a key through a network. */
     {"rope-dim-2", "rope", .rope_dim = 2},
@@ -99,39 +93,72 @@ static const changed_scheme changed[] = {
     {"dape-fire", "fire", .layer_parts = GYRE_LAYER_PART_ADAPTIVE}};
 enum { CHANGED = sizeof changed / sizeof *changed, LEFT_OUT = 14, OF_ALL = CHANGED - LEFT_OUT };
 
-static const changed_scheme *changed_of(const variant *v) {
-    for (int i = 0; i < CHANGED; i++)
-        if (strcmp(changed[i].name, v->name) == 0) return &changed[i];
-    return NULL;
+/* *out = change i: of "all", then of parts that make queries and keys, then those that "all" leaves out.  0: no more. */
+static int change_at(int i, changed_scheme *out) {
+    gyre_layer_part_variant part;
+    int parts = 0;
+    if (i < OF_ALL) {
+        *out = changed[i];
+        return 1;
+    }
+    for (; gyre_layer_part_variant_at(parts, &part); parts++)
+        if (parts == i - OF_ALL) {
+            *out = (changed_scheme){part.name,
+                                    "rope",
+                                    .layer_parts = part.layer_parts,
+                                    .head_factor = part.head_factor,
+                                    .key_divisor = part.key_divisor,
+                                    .channel_factor = part.channel_factor};
+            return 1;
+        }
+    if (i - parts >= CHANGED) return 0;
+    *out = changed[i - parts];
+    return 1;
+}
+
+static int find_change(const variant *v, changed_scheme *out) {
+    for (int i = 0; change_at(i, out); i++)
+        if (strcmp(out->name, v->name) == 0) return 1;
+    return 0;
 }
 
 static int kinds_count(void) {
     int n = 0;
-    while (n + CHANGED < MAX_VARIANTS && gyre_kind_name((gyre_kind)(n + 1)))
+    while (gyre_kind_name((gyre_kind)(n + 1)))
         n++;
     return n;
 }
 
+/* out = all variants, those that "all" leaves out too. */
+static int count_all(void) {
+    changed_scheme change;
+    int n = 0;
+    while (kinds_count() + n < MAX_VARIANTS && change_at(n, &change))
+        n++;
+    return kinds_count() + n;
+}
+
 int variants_count(void) {
-    return kinds_count() + OF_ALL;
+    return count_all() - LEFT_OUT;
 }
 
 variant variant_at(int index) {
+    const int kinds = kinds_count();
     const gyre_kind kind = (gyre_kind)(index + 1);
-    const int other = index - kinds_count();
-    if (other < 0) return (variant){gyre_kind_name(kind), kind};
-    return (variant){changed[other].name, gyre_kind_find(changed[other].scheme)};
+    changed_scheme change;
+    if (index < kinds || !change_at(index - kinds, &change)) return (variant){gyre_kind_name(kind), kind};
+    return (variant){change.name, gyre_kind_find(change.scheme)};
 }
 
 void variants_list(char out[VARIANT_LIST]) {
     size_t used = 0;
     out[0] = 0;
-    for (int i = 0; i < variants_count() + LEFT_OUT && used < VARIANT_LIST; i++)
+    for (int i = 0; i < count_all() && used < VARIANT_LIST; i++)
         used += (size_t)snprintf(out + used, VARIANT_LIST - used, "%s%s", i ? ", " : "", variant_at(i).name);
 }
 
 gyre_status variant_find(const char *name, size_t length, variant *out, gyre_error *err) {
-    for (int i = 0; i < variants_count() + LEFT_OUT; i++) {
+    for (int i = 0; i < count_all(); i++) {
         const variant v = variant_at(i);
         if (strlen(v.name) != length || strncmp(v.name, name, length) != 0) continue;
         *out = v;
@@ -183,9 +210,10 @@ gyre_status variant_config(const variant *v, int64_t trained, int64_t longest, c
     const variant_params s = {(double)longest / (double)trained, *betas};
     config->kind = v->kind;
     config->trained_length = trained;
-    const changed_scheme *c = changed_of(v);
-    if (c && c->modify) c->modify(config, &s);
-    if (c && c->rope_dim) config->rope.dim = c->rope_dim;
+    changed_scheme c = {.modify = NULL};
+    const int is_changed = find_change(v, &c);
+    if (is_changed && c.modify) c.modify(config, &s);
+    if (is_changed && c.rope_dim) config->rope.dim = c.rope_dim;
     if (gyre_kind_has(config->kind, GYRE_TRAIT_ROTATES) && config->rope.dim > config->head_dim) return GYRE_EINVAL;
     const int scaled = gyre_kind_has(config->kind, GYRE_TRAIT_ROTATES) && config->rope.scaling != GYRE_SCALING_NONE;
     if (scaled && longest <= trained) return GYRE_EINVAL; /* a factor of 1 does not scale */
@@ -239,15 +267,15 @@ gyre_status shift_rows(const gyre_encoding *shift, int64_t k, const double *rows
 }
 
 void variant_model(const variant *v, gyre_model_config *model) {
-    const changed_scheme *c = changed_of(v);
-    if (!c) return;
-    model->layer_parts = c->layer_parts;
-    model->position_form = c->position_form;
-    model->shared_tables = c->shared_tables;
-    model->rotates_input = c->rotates_input;
-    if (model->layer_parts & GYRE_LAYER_PART_POLAR) model->position.head_dim *= 2;
-    if (c->head_factor) model->position.heads = model->heads *= c->head_factor;
-    if (c->key_divisor) model->kv_heads /= c->key_divisor;
+    changed_scheme c;
+    if (!find_change(v, &c)) return;
+    model->layer_parts = c.layer_parts;
+    model->position_form = c.position_form;
+    model->shared_tables = c.shared_tables;
+    model->rotates_input = c.rotates_input;
+    if (c.channel_factor) model->position.head_dim *= c.channel_factor;
+    if (c.head_factor) model->position.heads = model->heads *= c.head_factor;
+    if (c.key_divisor) model->kv_heads /= c.key_divisor;
 }
 
 void variant_read(const char *option, const char *text, void *at) {

@@ -9,16 +9,20 @@ typedef struct part_key {
     const char *key;
 } part_key;
 
-/* Keys that are true. */
-static const part_key keys[] = {{GYRE_LAYER_PART_FORGET_GATES, "forget_gates"},
-                                {GYRE_LAYER_PART_POLAR, "polar"},
-                                {GYRE_LAYER_PART_FREQUENCIES, "trained_frequencies"},
-                                {GYRE_LAYER_PART_FOURIER, "fourier"},
-                                {GYRE_LAYER_PART_FOURIER_STILL, "fourier_still"},
-                                {GYRE_LAYER_PART_CONTEXTUAL, "contextual"},
-                                {GYRE_LAYER_PART_IMAGINARY, "imaginary"},
-                                {GYRE_LAYER_PART_HEAD_MATRICES, "head_matrices"}};
+/* Keys that are true, beside those of parts that make queries and keys. */
+static const part_key keys[] = {{GYRE_LAYER_PART_FORGET_GATES, "forget_gates"}, {GYRE_LAYER_PART_CONTEXTUAL, "contextual"}};
 enum { KEYS = sizeof keys / sizeof *keys };
+
+/* out = key i of all, {0, NULL} past the last. */
+static part_key key_at(int i) {
+    if (i < KEYS) return keys[i];
+    const gyre_head_part *part = gyre_head_part_at((i - KEYS) / 2);
+    if (!part) return (part_key){0, NULL};
+    return (i - KEYS) % 2 ? (part_key){part->option.part, part->option.key} : (part_key){part->part, part->key};
+}
+static int is_key(int i) {
+    return i < KEYS || gyre_head_part_at((i - KEYS) / 2) != NULL;
+}
 
 /* Adapted biases have a key that names their form. */
 static const char adaptive_key[] = "adaptive";
@@ -37,20 +41,22 @@ static int64_t read_form(const gyre_scope *s) {
 
 int64_t gyre_layer_parts_read(const gyre_scope *s) {
     int64_t parts = gyre_scope_value(s, adaptive_key) ? read_form(s) : 0;
-    for (int i = 0; i < KEYS; i++)
-        if (gyre_scope_bool(s, keys[i].key, 0)) parts |= keys[i].part;
+    for (int i = 0; is_key(i); i++) {
+        const part_key key = key_at(i);
+        if (key.part && gyre_scope_bool(s, key.key, 0)) parts |= key.part;
+    }
     return parts;
 }
 
 void gyre_layer_parts_write(gyre_json_writer *w, int64_t parts) {
-    for (int i = 0; i < KEYS; i++)
-        if (parts & keys[i].part) gyre_json_put(w, keys[i].key, json_true());
+    for (int i = 0; is_key(i); i++)
+        if (parts & key_at(i).part) gyre_json_put(w, key_at(i).key, json_true());
     for (int i = 0; i < FORMS && (parts & GYRE_LAYER_PART_ADAPTIVE); i++)
         if ((parts & GYRE_LAYER_PARTS_ADAPTIVE) == forms[i].part) gyre_json_put_string(w, adaptive_key, forms[i].key);
 }
 
 const char *gyre_layer_part_key(int64_t parts) {
-    for (int i = 0; i < KEYS; i++)
-        if (parts & keys[i].part) return keys[i].key;
+    for (int i = 0; is_key(i); i++)
+        if (parts & key_at(i).part) return key_at(i).key;
     return parts & GYRE_LAYER_PART_ADAPTIVE ? adaptive_key : NULL;
 }

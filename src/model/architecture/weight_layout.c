@@ -1,8 +1,6 @@
 #include "model/architecture/weight_layout.h"
 #include "util/error.h"
-#include "util/path.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -11,29 +9,18 @@ static const int64_t max_weights = (int64_t)1 << 40;
 
 /* -- tensors of a layer -- */
 static gyre_tensor_spec matrix(const char *name, int64_t rows, int64_t columns) {
-    return (gyre_tensor_spec){name, {rows, columns}, 0, 2, -1, GYRE_TENSOR_PLAIN};
+    return (gyre_tensor_spec){name, {rows, columns}, 0, 2, -1, GYRE_TENSOR_PLAIN, NULL};
 }
 
 static gyre_tensor_spec norm(const char *name, int64_t dim) {
-    return (gyre_tensor_spec){name, {dim, 1}, 0, 1, -1, GYRE_TENSOR_PLAIN};
+    return (gyre_tensor_spec){name, {dim, 1}, 0, 1, -1, GYRE_TENSOR_PLAIN, NULL};
 }
 
-static void part_specs(const gyre_model_config *c, gyre_tensor_spec *layer) {
+static void gate_specs(const gyre_model_config *c, gyre_tensor_spec *layer) {
     const char *gate = "self_attn.fgate_proj";
-    if (c->layer_parts & GYRE_LAYER_PART_POLAR)
-        layer[GYRE_WEIGHT_KEY_PHASES] =
-            (gyre_tensor_spec){"self_attn.key_phases", {c->kv_heads, c->head_dim}, 0, 2, -1, GYRE_TENSOR_PHASES};
-    if (c->layer_parts & GYRE_LAYER_PART_HEAD_MATRICES) {
-        const gyre_tensor_spec left = {
-            "self_attn.head_matrices.left", {c->kv_heads * c->head_dim, c->head_dim}, 0, 2, -1, GYRE_TENSOR_SKEW};
-        layer[GYRE_WEIGHT_MATRIX_LEFT] = layer[GYRE_WEIGHT_MATRIX_RIGHT] = left;
-        layer[GYRE_WEIGHT_MATRIX_RIGHT].name = "self_attn.head_matrices.right";
-        layer[GYRE_WEIGHT_MATRIX_SCALES] =
-            (gyre_tensor_spec){"self_attn.head_matrices.scales", {c->kv_heads, c->head_dim}, 0, 2, -1, GYRE_TENSOR_SCALES};
-    }
     if (!(c->layer_parts & GYRE_LAYER_PART_FORGET_GATES)) return;
     layer[GYRE_WEIGHT_FORGET_GATE] = matrix(gate, c->heads, c->model_dim);
-    layer[GYRE_WEIGHT_FORGET_GATE_BIAS] = (gyre_tensor_spec){gate, {c->heads, 1}, 0, 1, -1, GYRE_TENSOR_BIAS};
+    layer[GYRE_WEIGHT_FORGET_GATE_BIAS] = (gyre_tensor_spec){gate, {c->heads, 1}, 0, 1, -1, GYRE_TENSOR_BIAS, NULL};
 }
 
 static void layer_specs(const gyre_model_config *c, gyre_tensor_spec *layer) {
@@ -47,7 +34,7 @@ static void layer_specs(const gyre_model_config *c, gyre_tensor_spec *layer) {
     layer[GYRE_WEIGHT_GATE] = matrix("mlp.gate_proj", c->mlp_dim, c->model_dim);
     layer[GYRE_WEIGHT_UP] = matrix("mlp.up_proj", c->mlp_dim, c->model_dim);
     layer[GYRE_WEIGHT_DOWN] = matrix("mlp.down_proj", c->model_dim, c->mlp_dim);
-    part_specs(c, layer);
+    gate_specs(c, layer);
 }
 
 static int has_vectors(gyre_table which) {
@@ -64,52 +51,44 @@ static gyre_tensor_spec table_spec(const gyre_model_config *c, const gyre_encodi
                                                         [GYRE_TABLE_POSITION_BIAS] = "self_attn.position_position"};
     const gyre_row_source source = gyre_encoding_row_source(encoding);
     const gyre_table_size *t = &encoding->table[which];
-    const gyre_tensor_spec absent = {NULL, {0, 0}, 0, 0, -1, GYRE_TENSOR_PLAIN};
+    const gyre_tensor_spec absent = {NULL, {0, 0}, 0, 0, -1, GYRE_TENSOR_PLAIN, NULL};
     if (t->rows == 0) return absent;
     if (source == GYRE_ROW_SOURCE_SHARED && which == GYRE_TABLE_KEY && encoding->table[GYRE_TABLE_QUERY].rows > 0)
         return absent;
     if (gyre_is_projected(source) && has_vectors(which)) return matrix(names[which], t->heads * t->channels, c->model_dim);
-    return (gyre_tensor_spec){names[which], {t->heads * t->rows, t->channels}, 0, 2, which, GYRE_TENSOR_PLAIN};
-}
-
-gyre_fourier_size gyre_fourier_size_of(const gyre_encoding *encoding) {
-    const gyre_config *c = &encoding->config;
-    const double slowest = c->trained_length > 0 ? 2 * acos(-1) / (double)c->trained_length : INFINITY;
-    const int64_t pairs = c->rope.dim / 2, most = c->rope.dim / 4;
-    gyre_fourier_size size = {0, 0};
-    for (int64_t i = 0; i < pairs && encoding->frequency[i].high >= slowest; i++)
-        size.terms++;
-    size.series = size.terms < most ? size.terms : most;
-    return size.series > 0 ? size : (gyre_fourier_size){0, 0};
+    return (gyre_tensor_spec){names[which], {t->heads * t->rows, t->channels}, 0, 2, which, GYRE_TENSOR_PLAIN, NULL};
 }
 
 /* A bias of the outputs would change nothing: softmax does not see a number that all keys of a row share. */
 static void adaptive_specs(const gyre_model_config *c, int64_t units, gyre_tensor_spec *layer) {
     const int64_t inputs = gyre_adaptive_inputs_of(c->layer_parts, c->heads);
     layer[GYRE_WEIGHT_ADAPTIVE_HIDDEN] =
-        (gyre_tensor_spec){"self_attn.adaptive.hidden", {units, inputs}, 0, 2, -1, GYRE_TENSOR_NETWORK};
+        (gyre_tensor_spec){"self_attn.adaptive.hidden", {units, inputs}, 0, 2, -1, GYRE_TENSOR_NETWORK, NULL};
     layer[GYRE_WEIGHT_ADAPTIVE_HIDDEN_BIAS] =
-        (gyre_tensor_spec){"self_attn.adaptive.hidden", {units, 1}, 0, 1, -1, GYRE_TENSOR_NETWORK_BIAS};
+        (gyre_tensor_spec){"self_attn.adaptive.hidden", {units, 1}, 0, 1, -1, GYRE_TENSOR_NETWORK_BIAS, NULL};
     layer[GYRE_WEIGHT_ADAPTIVE_OUTPUT] =
-        (gyre_tensor_spec){"self_attn.adaptive.output", {c->heads, units}, 0, 2, -1, GYRE_TENSOR_NETWORK};
+        (gyre_tensor_spec){"self_attn.adaptive.output", {c->heads, units}, 0, 2, -1, GYRE_TENSOR_NETWORK, NULL};
+}
+
+/* The tensors of the part that makes queries and keys.  An encoding that does not rotate is refused later. */
+static void head_part_specs(const gyre_model_config *c, const gyre_encoding *encoding, gyre_tensor_spec *layer) {
+    const gyre_head_part *part = gyre_head_part_of(c->layer_parts);
+    int64_t shapes[GYRE_PART_TENSORS][2];
+    if (!part || !part->shapes || !gyre_encoding_rotates(encoding)) return;
+    part->shapes(c, encoding, shapes);
+    for (int i = 0; i < GYRE_PART_TENSORS && part->tensors[i].name; i++)
+        layer[GYRE_WEIGHT_PART + i] = (gyre_tensor_spec){
+            part->tensors[i].name, {shapes[i][0], shapes[i][1]}, 0, 2, -1, GYRE_TENSOR_PART, &part->tensors[i]};
 }
 
 /* Parts whose size the encoding says. */
 static void sized_part_specs(const gyre_model_config *c, const gyre_encoding *encoding, gyre_tensor_spec *layer) {
     const gyre_config *p = &encoding->config;
-    if (c->layer_parts & GYRE_LAYER_PART_FREQUENCIES)
-        layer[GYRE_WEIGHT_FREQUENCIES] =
-            (gyre_tensor_spec){"self_attn.frequencies", {c->kv_heads, p->rope.dim / 2}, 0, 2, -1, GYRE_TENSOR_FREQUENCIES};
+    head_part_specs(c, encoding, layer);
     if (c->layer_parts & GYRE_LAYER_PART_CONTEXTUAL)
         layer[GYRE_WEIGHT_CONTEXTUAL] = (gyre_tensor_spec){
-            "self_attn.contextual", {p->score.max_positions, c->head_dim}, 0, 2, -1, GYRE_TENSOR_EMBEDDINGS};
+            "self_attn.contextual", {p->score.max_positions, c->head_dim}, 0, 2, -1, GYRE_TENSOR_EMBEDDINGS, NULL};
     if (c->layer_parts & GYRE_LAYER_PART_ADAPTIVE) adaptive_specs(c, p->score.hidden_units, layer);
-    if (!(c->layer_parts & GYRE_LAYER_PART_FOURIER) || !gyre_encoding_rotates(encoding)) return;
-    const gyre_fourier_size size = gyre_fourier_size_of(encoding);
-    const gyre_tensor_spec series = {"self_attn.fourier_cosines", {c->kv_heads * size.terms, size.series}, 0, 2, -1,
-                                     GYRE_TENSOR_SERIES};
-    layer[GYRE_WEIGHT_FOURIER_COSINES] = layer[GYRE_WEIGHT_FOURIER_SINES] = series;
-    layer[GYRE_WEIGHT_FOURIER_SINES].name = "self_attn.fourier_sines";
 }
 
 /* out = rows of the trained embedding of positions, or 0. */
@@ -127,8 +106,8 @@ static void position_specs(const gyre_model_config *c, const gyre_encoding *enco
     l->row_source = gyre_encoding_row_source(encoding);
     sized_part_specs(c, encoding, l->layer);
     if (input->rows > 0)
-        l->input = (gyre_tensor_spec){"model.embed_positions", {input->rows, input->channels}, 0, 2, GYRE_TABLE_INPUT,
-                                      GYRE_TENSOR_PLAIN};
+        l->input = (gyre_tensor_spec){
+            "model.embed_positions", {input->rows, input->channels}, 0, 2, GYRE_TABLE_INPUT, GYRE_TENSOR_PLAIN, NULL};
     if (rows > 0) l->relative_embedding = matrix("model.rel_embeddings", rows, c->model_dim);
     for (int which = GYRE_TABLE_QUERY; which < GYRE_TABLE_COUNT; which++)
         l->layer[GYRE_WEIGHT_FIRST_TABLE + which - GYRE_TABLE_QUERY] = table_spec(c, encoding, (gyre_table)which);
@@ -175,15 +154,24 @@ static gyre_status check_tables(const gyre_model_config *c, const gyre_encoding 
     return status;
 }
 
+/* Rows of its tensors are at most sizes that were checked. */
+static gyre_status check_head_part(const gyre_model_config *c, const gyre_encoding *encoding, gyre_error *err) {
+    gyre_tensor_spec layer[GYRE_WEIGHTS_PER_LAYER] = {{.name = NULL}};
+    gyre_status status = GYRE_OK;
+    head_part_specs(c, encoding, layer);
+    for (int i = GYRE_WEIGHT_PART; i <= GYRE_WEIGHT_PART_LAST && layer[i].name && !status; i++)
+        status = check_product(layer[i].name, layer[i].shape[0], layer[i].shape[1], max_weights / GYRE_PART_TENSORS, err);
+    return status;
+}
+
 gyre_status gyre_weight_layout_check(const gyre_model_config *c, const gyre_encoding *encoding, gyre_error *err) {
     gyre_status status = check_product("heads x head_dim", c->heads, gyre_query_dim(c), INT32_MAX, err);
     if (!status) status = check_product("vocab x width", c->vocab, c->model_dim, max_weights, err);
     if (!status)
         status = check_product("heads x head_dim x width", c->heads * gyre_query_dim(c), c->model_dim, max_weights, err);
     if (!status) status = check_product("hidden x width", c->mlp_dim, c->model_dim, max_weights, err);
-    if (!status && (c->layer_parts & GYRE_LAYER_PART_HEAD_MATRICES))
-        status = check_product("kv_heads x head_dim x head_dim", c->kv_heads * c->head_dim, c->head_dim, max_weights, err);
     if (!status && encoding) status = check_tables(c, encoding, err);
+    if (!status && encoding) status = check_head_part(c, encoding, err);
     if (status) return status;
     const gyre_model_config one = {.vocab = c->vocab,
                                    .model_dim = c->model_dim,
@@ -200,13 +188,7 @@ gyre_status gyre_weight_layout_check(const gyre_model_config *c, const gyre_enco
 
 /* -- tensors -- */
 int gyre_tensor_stays_float(const char *name) {
-    static const char *const endings[] = {".self_attn.key_phases.weight",          ".self_attn.frequencies.weight",
-                                          ".self_attn.fourier_cosines.weight",     ".self_attn.fourier_sines.weight",
-                                          ".self_attn.head_matrices.left.weight",  ".self_attn.head_matrices.right.weight",
-                                          ".self_attn.head_matrices.scales.weight"};
-    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++)
-        if (gyre_ends_with(name, endings[i])) return 1;
-    return 0;
+    return gyre_head_part_of_tensor(name) != NULL;
 }
 
 int64_t gyre_tensor_count(const gyre_weight_layout *l) {
@@ -217,6 +199,7 @@ int64_t gyre_tensor_count(const gyre_weight_layout *l) {
 static int has_decay(const gyre_tensor_spec *spec) {
     const int numbers = spec->table >= GYRE_TABLE_BIAS || (spec->table == GYRE_TABLE_INPUT && spec->shape[1] == 1);
     const gyre_tensor_purpose purpose = spec->purpose;
+    if (spec->part) return spec->part->has_weight_decay;
     return spec->rank > 1 && !numbers &&
            (purpose == GYRE_TENSOR_PLAIN || purpose == GYRE_TENSOR_EMBEDDINGS || purpose == GYRE_TENSOR_NETWORK);
 }
@@ -226,8 +209,8 @@ static const char *suffix(const gyre_tensor_spec *spec) {
 }
 
 static gyre_tensor tensor_from_spec(const gyre_tensor_spec *spec, int64_t offset) {
-    gyre_tensor out = {"",           {spec->shape[0], spec->shape[1]}, spec->rank, offset, spec->table, has_decay(spec),
-                       spec->purpose};
+    gyre_tensor out = {
+        "", {spec->shape[0], spec->shape[1]}, spec->rank, offset, spec->table, has_decay(spec), spec->purpose, spec->part};
     snprintf(out.name, sizeof out.name, "%s.%s", spec->name, suffix(spec));
     return out;
 }

@@ -9,7 +9,7 @@
 #ifndef GYRE_MODEL_WEIGHT_LAYOUT_H
 #define GYRE_MODEL_WEIGHT_LAYOUT_H
 #include "core/encoding.h"
-#include "gyre/gyre_model.h"
+#include "model/architecture/head_part.h"
 
 /* Tensors of a layer, in order.  q, k and v are adjacent and used as one matrix, and so are gate and up.  The last ones
  * are the tables from GYRE_TABLE_QUERY on. */
@@ -25,17 +25,12 @@ enum {
     GYRE_WEIGHT_DOWN,
     GYRE_WEIGHT_FORGET_GATE, /* from here on only in models that have it */
     GYRE_WEIGHT_FORGET_GATE_BIAS,
-    GYRE_WEIGHT_KEY_PHASES,
-    GYRE_WEIGHT_FREQUENCIES,
-    GYRE_WEIGHT_FOURIER_COSINES, /* cosines and sines are adjacent and used as one block */
-    GYRE_WEIGHT_FOURIER_SINES,
+    GYRE_WEIGHT_PART, /* those of the part that makes queries and keys, in its order: used as one block */
+    GYRE_WEIGHT_PART_LAST = GYRE_WEIGHT_PART + GYRE_PART_TENSORS - 1,
     GYRE_WEIGHT_CONTEXTUAL,
     GYRE_WEIGHT_ADAPTIVE_HIDDEN, /* these three are adjacent and used as one block */
     GYRE_WEIGHT_ADAPTIVE_HIDDEN_BIAS,
     GYRE_WEIGHT_ADAPTIVE_OUTPUT,
-    GYRE_WEIGHT_MATRIX_LEFT, /* the same */
-    GYRE_WEIGHT_MATRIX_RIGHT,
-    GYRE_WEIGHT_MATRIX_SCALES,
     GYRE_WEIGHT_FIRST_TABLE,
     GYRE_WEIGHTS_PER_LAYER = GYRE_WEIGHT_FIRST_TABLE + GYRE_TABLE_COUNT - GYRE_TABLE_QUERY
 };
@@ -43,18 +38,12 @@ enum {
 typedef enum gyre_tensor_purpose {
     GYRE_TENSOR_PLAIN,       /* a matrix, a table, or the gain of a norm */
     GYRE_TENSOR_BIAS,        /* 0 at first; its name ends in .bias */
-    GYRE_TENSOR_PHASES,      /* 0 at first, in -2 pi .. 0 */
-    GYRE_TENSOR_FREQUENCIES, /* those of the encoding at first */
-    GYRE_TENSOR_SERIES,      /* an identity and random numbers at first */
+    GYRE_TENSOR_PART,        /* of a part that makes queries and keys, which says how it begins */
     GYRE_TENSOR_EMBEDDINGS,  /* 0 at first */
     GYRE_TENSOR_NETWORK,     /* weights of a network within a layer */
-    GYRE_TENSOR_SKEW,        /* 0 at first: its exponential is 1 */
-    GYRE_TENSOR_SCALES,      /* ln(e - 1) at first: its softplus is 1 */
     GYRE_TENSOR_NETWORK_BIAS /* its biases, which begin as its weights; its name ends in .bias */
 } gyre_tensor_purpose;
 
-/* Parts that rotate queries and keys themselves, before attention, which then has no encoding. */
-enum { GYRE_LAYER_PARTS_ROTATED = GYRE_LAYER_PART_FREQUENCIES | GYRE_LAYER_PART_FOURIER };
 enum {
     GYRE_LAYER_PARTS_ADAPTIVE = GYRE_LAYER_PART_ADAPTIVE | GYRE_LAYER_PART_ADAPTIVE_CONCAT | GYRE_LAYER_PART_ADAPTIVE_ADD,
     /* Parts with another attention than gyre_attention (parts/own_attention.h), of which a model has at most one. */
@@ -67,6 +56,7 @@ typedef struct gyre_tensor_spec {
     int rank;  /* 1 or 2 */
     int table; /* the gyre_table that it stores, or -1 */
     gyre_tensor_purpose purpose;
+    const gyre_part_tensor *part; /* of GYRE_TENSOR_PART; otherwise NULL */
 } gyre_tensor_spec;
 
 typedef struct gyre_weight_layout {
@@ -84,6 +74,7 @@ typedef struct gyre_tensor {
     int table;            /* the gyre_table that it stores, or -1 */
     int has_weight_decay; /* 1: matrices and vectors; 0: norms, biases, numbers added to scores, factors */
     gyre_tensor_purpose purpose;
+    const gyre_part_tensor *part; /* of GYRE_TENSOR_PART; otherwise NULL */
 } gyre_tensor;
 
 /* out = channels of queries that keys lack (GYRE_TRAIT_QUERY_VECTORS). */
@@ -94,26 +85,16 @@ static inline int64_t gyre_query_vectors_of(const gyre_model_config *c) {
 static inline int64_t gyre_query_dim(const gyre_model_config *c) {
     return c->head_dim + gyre_query_vectors_of(c);
 }
-/* out = query heads that the maps of a layer make, each of which is two heads of attention in models with IMAGINARY. */
-static inline int64_t gyre_projected_heads(int64_t layer_parts, int64_t heads) {
-    return layer_parts & GYRE_LAYER_PART_IMAGINARY ? heads / 2 : heads;
-}
 /* out = channels of queries in attention: the head_dim of the encoding. */
 static inline int64_t gyre_rotated_head_dim(const gyre_model_config *c) {
-    return c->layer_parts & GYRE_LAYER_PART_POLAR ? 2 * c->head_dim : gyre_query_dim(c);
+    const int64_t factor = gyre_channel_factor(c->layer_parts);
+    return factor > 1 ? factor * c->head_dim : gyre_query_dim(c);
 }
 
 /* out = inputs of the network of ADAPTIVE. */
 static inline int64_t gyre_adaptive_inputs_of(int64_t layer_parts, int64_t heads) {
     return layer_parts & GYRE_LAYER_PART_ADAPTIVE_ADD ? heads : 2 * heads;
 }
-
-/* The terms of a Fourier series, and the pairs that have one: as the released code of FoPE chooses them. */
-typedef struct gyre_fourier_size {
-    int64_t terms, series;
-} gyre_fourier_size;
-/* out = those of a rotation; zeros where no pair can have one. */
-gyre_fourier_size gyre_fourier_size_of(const gyre_encoding *encoding);
 
 /* out = the layout.  A table [1, heads, rows, channels] is stored as [heads rows, channels].  With
  * GYRE_ROW_SOURCE_PROJECTED and _SINUSOID it is the matrix W [heads channels, model_dim], and the relative embedding P
@@ -124,8 +105,8 @@ gyre_weight_layout gyre_weight_layout_of(const gyre_model_config *config, const 
 gyre_status gyre_weight_layout_check(const gyre_model_config *config, const gyre_encoding *encoding, gyre_error *err);
 
 int64_t gyre_tensor_count(const gyre_weight_layout *layout);
-/* out = 1 for numbers that rotate queries and keys: frequencies, phases, coefficients of series.  A frequency of 8 bits
- * is radians off after some hundred positions, so they are stored in F32 whatever the others are. */
+/* out = 1 for the tensors of parts that make queries and keys.  A frequency of 8 bits is radians off after some hundred
+ * positions, so they are stored in F32 whatever the others are. */
 int gyre_tensor_stays_float(const char *name);
 gyre_tensor gyre_tensor_at(const gyre_weight_layout *layout, int64_t index);
 /* out = offset into the weights of a tensor (GYRE_WEIGHT_...) that the layer has. */

@@ -2,9 +2,7 @@
  *
  *     M = U S V^T,  M^-T = U S^-1 V^T,   U = exp(skew A),  V = exp(skew B),  S = diag(softplus c + 1e-6),
  *     skew A = (A - A^T) / 2;  A, B [dim][dim] and c [dim] are trained */
-#include "core/view.h"
-#include "model/architecture/weight_layout.h"
-#include "model/parts/trained_heads.h"
+#include "model/parts/head_parts.h"
 #include "util/error.h"
 
 #include <math.h>
@@ -168,7 +166,7 @@ static void compose(const factors *f, int inverse, double *out) {
 
 /* [kv_heads][2][dim][dim]: of queries and of keys. */
 static int64_t prepared_floats(const gyre_trained_heads *t) {
-    const int64_t dim = 2 * t->numbers;
+    const int64_t dim = 2 * t->pairs;
     return 2 * t->kv_heads * dim * dim;
 }
 
@@ -185,7 +183,7 @@ static void write_matrices(const factors *f, int transposed, float *out) {
 
 /* Transposed, as map_row takes them. */
 static gyre_status prepare(const gyre_trained_heads *t, float *out, gyre_error *err) {
-    const int64_t n = 2 * t->numbers;
+    const int64_t n = 2 * t->pairs;
     factors f;
     const gyre_status status = open_factors(&f, n, err);
     for (int64_t h = 0; h < t->kv_heads && !status; h++) {
@@ -198,7 +196,7 @@ static gyre_status prepare(const gyre_trained_heads *t, float *out, gyre_error *
 
 /* -- heads -- */
 
-enum { MOST_CHANNELS = GYRE_MATRIX_CHANNELS };
+enum { MOST_CHANNELS = 256 }; /* of a head */
 
 /* out[i] = sum over j of in[j] matrix[j][i].  out may be in. */
 static void map_row(int64_t n, const float *matrix, const float *in, float *out) {
@@ -230,10 +228,10 @@ static gyre_status no_room(gyre_error *err) {
 }
 
 static gyre_status forward(const gyre_trained_heads *t, const gyre_positions *positions, const gyre_head_views *heads,
-                           const gyre_exec *exec, gyre_error *err) {
+                           const gyre_part_work *work, gyre_error *err) {
     float *made = t->prepared ? NULL : make_room(t);
     const gyre_status status = t->prepared ? GYRE_OK : made ? prepare(t, made, err) : no_room(err);
-    (void)positions, (void)exec;
+    (void)positions, (void)work;
     for (int i = 0; i < 2 && !status; i++)
         map_heads(t, made ? made : t->prepared, i, &heads->in[i], &heads->out[i]);
     free(made);
@@ -297,12 +295,12 @@ static void numbers_gradient(const gyre_trained_heads *t, int64_t h, factors *f,
 }
 
 static gyre_status gradient(const gyre_trained_heads *t, const gyre_positions *positions, const gyre_head_views *heads,
-                            const gyre_head_views *d, float *numbers, gyre_error *err) {
-    const int64_t n = 2 * t->numbers;
+                            const gyre_head_views *d, const gyre_part_work *work, float *numbers, gyre_error *err) {
+    const int64_t n = 2 * t->pairs;
     float *made = make_room(t);
     factors f = {0};
     const gyre_status status = made ? open_factors(&f, n, err) : no_room(err);
-    (void)positions;
+    (void)positions, (void)work;
     for (int64_t h = 0; h < t->kv_heads && !status; h++) {
         factorize(t, h, &f);
         write_matrices(&f, 0, made + 2 * h * n * n);
@@ -315,8 +313,37 @@ static gyre_status gradient(const gyre_trained_heads *t, const gyre_positions *p
     return status;
 }
 
-const gyre_head_part gyre_head_part_matrices = {GYRE_LAYER_PART_HEAD_MATRICES,
-                                                .tensor = GYRE_WEIGHT_MATRIX_LEFT,
+/* -- what the list says of it -- */
+static gyre_status check(const gyre_model_config *c, const gyre_encoding *encoding, gyre_error *err) {
+    (void)encoding;
+    if (c->head_dim <= MOST_CHANNELS) return GYRE_OK;
+    return gyre_fail(err, GYRE_EINVAL, "layer_parts: head_matrices of %lld channels are past %d (model)",
+                     (long long)c->head_dim, MOST_CHANNELS);
+}
+
+static void shapes(const gyre_model_config *c, const gyre_encoding *encoding, int64_t (*out)[2]) {
+    (void)encoding;
+    out[0][0] = out[1][0] = c->kv_heads * c->head_dim;
+    out[2][0] = c->kv_heads;
+    for (int i = 0; i < 3; i++)
+        out[i][1] = c->head_dim;
+}
+
+/* Its softplus is 1. */
+static double start_scale(const gyre_part_start *at) {
+    (void)at;
+    return log(expm1(1));
+}
+
+const gyre_head_part gyre_head_part_matrices = {.part = GYRE_LAYER_PART_HEAD_MATRICES,
+                                                .key = "head_matrices",
+                                                .variants = {{"harope", GYRE_LAYER_PART_HEAD_MATRICES}},
+                                                .needs = GYRE_PART_NEEDS_WHOLE,
+                                                .check = check,
+                                                .tensors = {{"self_attn.head_matrices.left"},
+                                                            {"self_attn.head_matrices.right"},
+                                                            {"self_attn.head_matrices.scales", start_scale}},
+                                                .shapes = shapes,
                                                 .reads_in = 1,
                                                 .prepared_floats = prepared_floats,
                                                 .prepare = prepare,

@@ -1,7 +1,7 @@
 /* imaginary_heads.c: RoPE++: each query makes two heads of attention. */
 #include "core/rotation/permute.h"
-#include "core/view.h"
-#include "model/parts/trained_heads.h"
+#include "model/parts/head_parts.h"
+#include "util/error.h"
 
 #include <string.h>
 
@@ -56,20 +56,36 @@ static void copy_keys(const gyre_view *from, const gyre_view *to) {
 }
 
 static gyre_status forward(const gyre_trained_heads *t, const gyre_positions *positions, const gyre_head_views *heads,
-                           const gyre_exec *exec, gyre_error *err) {
-    (void)positions, (void)exec, (void)err;
+                           const gyre_part_work *work, gyre_error *err) {
+    (void)positions, (void)work, (void)err;
     for_each_query(t, heads, 0);
     copy_keys(&heads->in[1], &heads->out[1]);
     return GYRE_OK;
 }
 
 static gyre_status gradient(const gyre_trained_heads *t, const gyre_positions *positions, const gyre_head_views *heads,
-                            const gyre_head_views *d, float *numbers, gyre_error *err) {
-    (void)positions, (void)heads, (void)numbers, (void)err;
+                            const gyre_head_views *d, const gyre_part_work *work, float *numbers, gyre_error *err) {
+    (void)positions, (void)heads, (void)work, (void)numbers, (void)err;
     for_each_query(t, d, 1);
     copy_keys(&d->out[1], &d->in[1]);
     return GYRE_OK;
 }
 
-const gyre_head_part gyre_head_part_imaginary = {GYRE_LAYER_PART_IMAGINARY, .tensor = -1, .resizes = 1, .forward = forward,
+/* Both heads of a query read one key head. */
+static gyre_status check(const gyre_model_config *c, const gyre_encoding *encoding, gyre_error *err) {
+    (void)encoding;
+    if (c->heads % (2 * c->kv_heads) == 0) return GYRE_OK;
+    return gyre_fail(err, GYRE_EINVAL,
+                     "layer_parts: imaginary needs heads that are a multiple of twice kv_heads, not %lld of %lld (model)",
+                     (long long)c->heads, (long long)c->kv_heads);
+}
+
+const gyre_head_part gyre_head_part_imaginary = {.part = GYRE_LAYER_PART_IMAGINARY,
+                                                 .key = "imaginary",
+                                                 .variants = {{"rope++ec", GYRE_LAYER_PART_IMAGINARY, .head_factor = 2},
+                                                              {"rope++eh", GYRE_LAYER_PART_IMAGINARY, .key_divisor = 2}},
+                                                 .needs = GYRE_PART_NEEDS_WHOLE,
+                                                 .check = check,
+                                                 .heads_of_query = 2,
+                                                 .forward = forward,
                                                  .gradient = gradient};
