@@ -54,6 +54,16 @@ static void by_name(void) {
     /* [end] */
 }
 
+static void parts_of_layers(void) {
+    /* [gyre_head_part_facts_at] */
+    const gyre_head_part_facts *part;
+    int before = 0; /* parts in front of a rotation: methods change it as they change a plain one */
+    for (int i = 0; (part = gyre_head_part_facts_at(i)); i++)
+        before += !part->replaces_rotation;
+    /* [end] */
+    expect(before > 0);
+}
+
 static void names(void) {
     /* [gyre_scaling_name gyre_rope_type gyre_layout_name gyre_length_policy_name] */
     expect(strcmp(gyre_scaling_name(GYRE_SCALING_NONE), "none") == 0);
@@ -66,6 +76,7 @@ static void names(void) {
 int main(void) {
     what_acts();
     by_name();
+    parts_of_layers();
     names();
     return 0;
 }

@@ -23,6 +23,16 @@ static void look(const gyre_trainer *trainer) {
     expect(gyre_train_flops(config, CONTEXT) == 6 * weights + attention);
 }
 
+static void name_parts(void) {
+    int found = 0;
+    /* [gyre_layer_part_variant_at] */
+    gyre_layer_part_variant variant;
+    for (int i = 0; gyre_layer_part_variant_at(i, &variant); i++)
+        if (variant.layer_parts == GYRE_LAYER_PART_POLAR) found++; /* "pope" */
+    /* [end] */
+    expect(found == 1);
+}
+
 /* Steps to the end of the run.  out = the loss of the last. */
 static double train(gyre_trainer *trainer) {
     double loss = 0;
@@ -122,6 +132,7 @@ int main(int argc, char **argv) {
     train_in_team(resumed, uninterrupted);
     gyre_trainer_free(resumed);
     look(trainer);
+    name_parts();
 
     /* [gyre_trainer_describe gyre_trainer_export] */
     check(gyre_trainer_describe(trainer, "train_small_model FOLDER", &err)); /* stands in training.json */

@@ -110,6 +110,19 @@ GYRE_API const char *gyre_rope_type(gyre_scaling scaling);
 GYRE_API const char *gyre_layout_name(gyre_layout layout);
 GYRE_API const char *gyre_length_policy_name(gyre_length_policy policy);
 
+/* -- parts of layers -- */
+
+/* A part of layers that makes queries and keys of attention, in models made here (gyre_layer_part). */
+typedef struct gyre_head_part_facts {
+    const char *key;        /* of config.json, and the name of a gyre_reading_field: "polar" */
+    const char *option;     /* another one, which changes what it computes; NULL = none */
+    const char *note;       /* of the gyre_reading_field */
+    int replaces_rotation;  /* 1: it rotates in the place of the encoding; 0: in front of the encoding's rotation */
+    int64_t channel_factor; /* channels of attention for each channel of a query or key */
+} gyre_head_part_facts;
+/* out = those of part i, i >= 0; NULL = there are no more. */
+GYRE_API const gyre_head_part_facts *gyre_head_part_facts_at(int i);
+
 #ifdef __cplusplus
 }
 #endif

@@ -182,14 +182,14 @@ static gyre_status check_rotated(const gyre_decoder *d, gyre_error *err) {
                       *other = gyre_encoding_get_config(d->encoding);
     const struct gyre_rope_config *a = &own->rope, *b = &other->rope;
     const gyre_head_part *part = gyre_head_part_of(d->net->arch.layer_parts);
-    if (!part || !part->rotates) return GYRE_OK;
+    if (!part || !part->facts->replaces_rotation) return GYRE_OK;
     if (gyre_rotation_is_plain(d->encoding) && b->base == a->base && b->dim == a->dim &&
         b->first_channel == a->first_channel && b->layout == a->layout && b->resonance == a->resonance)
         return GYRE_OK;
     return gyre_fail(err, GYRE_EUNSUPPORTED,
                      "encoding: the model trained what rotates (%s), and no other rotation takes its place "
                      "(gyre_context_create)",
-                     part->key);
+                     part->facts->key);
 }
 
 static gyre_status check_own_attention(const gyre_decoder *d, gyre_error *err) {

@@ -61,7 +61,7 @@ static int find_ending(const char *name, struct ending *out) {
         if (length == own || name[length - own - 1] == '.') return 1;
     }
     const gyre_head_part *part = gyre_head_part_of_tensor(name);
-    *out = (struct ending){name, GYRE_STORED_POSITION_TRAINED, part ? part->key : NULL};
+    *out = (struct ending){name, GYRE_STORED_POSITION_TRAINED, part ? part->facts->key : NULL};
     return part != NULL;
 }
 

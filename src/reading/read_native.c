@@ -243,20 +243,21 @@ static int kind_at(const gyre_scope *s, const char *key, gyre_kind *out) {
     return 0;
 }
 
-/* What layers train beside the encoding.  With polar coordinates each channel is a pair. */
+static void note_part(const gyre_scope *root, gyre_layer_group *group, const char *key, const char *note) {
+    const gyre_place place = gyre_scope_place(root, key);
+    if (gyre_scope_bool(root, key, 0))
+        gyre_build_set_field(root->source->build, group, key, GYRE_ORIGIN_FILE, &place, note, "true");
+}
+
+/* What layers train beside the encoding. */
 static void note_parts(const gyre_scope *root, gyre_layer_group *group) {
-    static const struct {
-        const char *key, *note;
-    } parts[] = {{"forget_gates", NULL},
-                 {"polar", "a pair for each channel, with phases from the weights; only Gyre runs such layers"},
-                 {"trained_frequencies", "the weights hold those of each layer and head; shown are the initial ones"},
-                 {"fourier", "the weights hold a series of these frequencies for each pair, which replaces its rotation"},
-                 {"fourier_still", NULL},
-                 {"contextual", NULL}};
-    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
-        const gyre_place place = gyre_scope_place(root, parts[i].key);
-        if (gyre_scope_bool(root, parts[i].key, 0))
-            gyre_build_set_field(root->source->build, group, parts[i].key, GYRE_ORIGIN_FILE, &place, parts[i].note, "true");
+    static const char *const parts[] = {"forget_gates", "contextual"};
+    const gyre_head_part_facts *part;
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        note_part(root, group, parts[i], NULL);
+    for (int i = 0; (part = gyre_head_part_facts_at(i)); i++) {
+        note_part(root, group, part->key, part->note);
+        if (part->option) note_part(root, group, part->option, NULL);
     }
     if (!gyre_scope_value(root, "adaptive")) return;
     const gyre_place place = gyre_scope_place(root, "adaptive");
@@ -273,7 +274,9 @@ static void read_sizes(const gyre_scope *root, gyre_layer_group *group) {
         gyre_rope_read_channels(root, "head_dim", 1, config->heads > 0 ? config->input.dim / config->heads : 0);
     config->trained_length = gyre_scope_integer(root, "max_position_embeddings", 1, 0);
     note_parts(root, group);
-    if (gyre_scope_bool(root, "polar", 0) && config->head_dim <= INT32_MAX) config->head_dim *= 2;
+    const gyre_head_part_facts *part;
+    for (int i = 0; (part = gyre_head_part_facts_at(i)); i++)
+        if (gyre_scope_bool(root, part->key, 0) && config->head_dim <= INT32_MAX) config->head_dim *= part->channel_factor;
     if (gyre_kind_has(config->kind, GYRE_TRAIT_QUERY_VECTORS) && config->head_dim > 0 && config->head_dim <= INT32_MAX)
         config->head_dim += gyre_scope_integer(root, "score_relative_channels", 1, GYRE_RELATIVE_CHANNELS);
     if (config->head_dim > 0)

@@ -427,11 +427,11 @@ static gyre_status check_other_fields(const config_rewrite *w, const gyre_layer_
 
 /* Models of Gyre's own whose layers trained what a scaling would change. */
 static gyre_status check_untrained(const config_rewrite *w) {
-    static const char *const parts[] = {"trained_frequencies", "fourier"};
-    for (size_t i = 0; i < sizeof parts / sizeof *parts && dialect_of(w->old_reading) == GYRE_DIALECT_NATIVE; i++)
-        if (json_is_true(json_object_get(w->root, parts[i])))
+    const gyre_head_part_facts *part;
+    for (int i = 0; (part = gyre_head_part_facts_at(i)) && dialect_of(w->old_reading) == GYRE_DIALECT_NATIVE; i++)
+        if (part->replaces_rotation && json_is_true(json_object_get(w->root, part->key)))
             return gyre_fail(w->err, GYRE_EUNSUPPORTED, "%s: trained parameters replace the rotation of the model (%s)",
-                             parts[i], w->old_reading->path);
+                             part->key, w->old_reading->path);
     return GYRE_OK;
 }
 

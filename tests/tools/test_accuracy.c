@@ -32,7 +32,7 @@ static const struct {
     {"trained.json", ", \"trained_frequencies\": true", "the frequencies are in the weights", 1, 0},
     {"fope.json", ", \"fourier\": true", "the frequencies are in the weights", 1, 1},
     {"fope-paper.json", ", \"fourier\": true, \"fourier_still\": true", "the frequencies are in the weights", 1, 1},
-    {"pope.json", ", \"polar\": true", "it has no polar layers", 0, 0},
+    {"pope.json", ", \"polar\": true", "it has no such layers", 0, 0},
     {"xpos.json", ", \"rope_xpos_base\": 512.0", "it has no xPos", 0, 0},
     {"rerope.json", ", \"rope_far\": \"clamped\", \"rope_far_window\": 1024", "it has no ReRoPE", 0, 1},
 };

@@ -98,19 +98,25 @@ static void compare_slope_scalings(diff_layers *layers, const gyre_config *a, co
     }
 }
 
+static void compare_part(diff_layers *layers, const char *part) {
+    const gyre_reading_field *a = explain_find_field(layers->a.group, part), *b = explain_find_field(layers->b.group, part);
+    const char *first = a ? a->value : "false", *second = b ? b->value : "false";
+    if (strcmp(first, second) == 0) return;
+    diff_setting *out = add_setting(layers, part);
+    snprintf(out->a, EXPLAIN_TEXT_SIZE, "%s", first);
+    snprintf(out->b, EXPLAIN_TEXT_SIZE, "%s", second);
+    layers->parts_differ = 1;
+}
+
 /* What the layers of a model of Gyre's own train beside the encoding, which config.json names. */
 static void compare_parts(diff_layers *layers) {
-    static const char *const parts[] = {"forget_gates", "polar",   "trained_frequencies", "fourier", "fourier_still",
-                                        "contextual",   "adaptive"};
-    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
-        const gyre_reading_field *a = explain_find_field(layers->a.group, parts[i]),
-                                 *b = explain_find_field(layers->b.group, parts[i]);
-        const char *first = a ? a->value : "false", *second = b ? b->value : "false";
-        if (strcmp(first, second) == 0) continue;
-        diff_setting *out = add_setting(layers, parts[i]);
-        snprintf(out->a, EXPLAIN_TEXT_SIZE, "%s", first);
-        snprintf(out->b, EXPLAIN_TEXT_SIZE, "%s", second);
-        layers->parts_differ = 1;
+    static const char *const parts[] = {"forget_gates", "contextual", "adaptive"};
+    const gyre_head_part_facts *part;
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        compare_part(layers, parts[i]);
+    for (int i = 0; (part = gyre_head_part_facts_at(i)); i++) {
+        compare_part(layers, part->key);
+        if (part->option) compare_part(layers, part->option);
     }
 }
 

@@ -538,10 +538,18 @@ static int64_t largest_position_of(const gyre_config *config) {
     return cap < all ? cap : all;
 }
 
+/* 1: layers have a part that makes queries and keys, before the encoding's rotation (0) or in its place (1). */
+static int has_head_part(const explain_stats *stats, int replaces) {
+    const gyre_head_part_facts *part;
+    for (int i = 0; stats->group && (part = gyre_head_part_facts_at(i)); i++)
+        if (part->replaces_rotation == replaces && explain_find_field(stats->group, part->key)) return 1;
+    return 0;
+}
+
 /* out = why no program but Gyre runs such layers; NULL = others may. */
 static const char *lack_of_others(const explain_stats *stats) {
     const struct gyre_rope_config *rope = &stats->config->rope;
-    if (stats->group && explain_find_field(stats->group, "polar")) return "it has no polar layers";
+    if (has_head_part(stats, 0)) return "it has no such layers";
     if (rope->xpos_base > 0) return "it has no xPos";
     return rope->far == GYRE_FAR_CLAMPED   ? "it has no ReRoPE"
            : rope->far == GYRE_FAR_LEAKY   ? "it has no leaky ReRoPE"
@@ -550,8 +558,7 @@ static const char *lack_of_others(const explain_stats *stats) {
 }
 
 static int turns_in_weights(const explain_stats *stats) {
-    return stats->group &&
-           (explain_find_field(stats->group, "trained_frequencies") || explain_find_field(stats->group, "fourier"));
+    return has_head_part(stats, 1);
 }
 
 /* pairs: those of the head, or more where many heads share the work. */

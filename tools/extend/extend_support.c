@@ -263,21 +263,27 @@ int extend_transformers_lacks(const extension *e, char why[200]) {
 }
 
 /* -- parts of layers -- */
-static const char *part_among(const extension *e, const char *const *names, size_t count) {
-    for (size_t i = 0; i < count; i++)
-        for (int64_t f = 0; f < e->group->fields_count; f++)
-            if (strcmp(e->group->fields[f].name, names[i]) == 0) return names[i];
+static int has_field(const extension *e, const char *name) {
+    for (int64_t f = 0; f < e->group->fields_count; f++)
+        if (strcmp(e->group->fields[f].name, name) == 0) return 1;
+    return 0;
+}
+
+/* out = the key of a part that makes queries and keys, in the place of the rotation (1) or before it (0); NULL = none. */
+static const char *head_part(const extension *e, int replaces) {
+    const gyre_head_part_facts *part;
+    for (int i = 0; (part = gyre_head_part_facts_at(i)); i++)
+        if (part->replaces_rotation == replaces && has_field(e, part->key)) return part->key;
     return NULL;
 }
 
 const char *extend_part_in_place(const extension *e) {
-    static const char *const names[] = {"trained_frequencies", "fourier"};
-    return part_among(e, names, sizeof names / sizeof *names);
+    return head_part(e, 1);
 }
 
 const char *extend_part_of_gyre(const extension *e, char why[200]) {
-    static const char *const names[] = {"polar", "forget_gates"};
-    const char *part = part_among(e, names, sizeof names / sizeof *names);
+    const char *part = head_part(e, 0);
+    if (!part && has_field(e, "forget_gates")) part = "forget_gates";
     if (part) snprintf(why, 200, "%s: no other program has such layers, and no GGUF states them; gyre alone runs it", part);
     return part;
 }

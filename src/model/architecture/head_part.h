@@ -1,8 +1,9 @@
 /* head_part.h: parts of a layer that make queries and keys of attention from those of the projections.  An entry says all
- * that differs from part to part: its names, its tensors, what it needs of the config, and what it computes.  Entries are
- * files of `../parts`, listed in its head_parts.def; a model has at most one of them. */
+ * that differs from part to part: its facts, its tensors, what it needs of the config, and what it computes.  Entries are
+ * files of `../parts`, and core/config/head_parts.def lists them; a model has at most one of them. */
 #ifndef GYRE_MODEL_HEAD_PART_H
 #define GYRE_MODEL_HEAD_PART_H
+#include "core/config/head_part_facts.h"
 #include "gyre/gyre_research.h"
 
 struct gyre_kernels;
@@ -62,12 +63,9 @@ typedef enum gyre_part_need {
 } gyre_part_need;
 
 typedef struct gyre_head_part {
-    int64_t part;    /* its gyre_layer_part */
-    const char *key; /* true in a config.json whose layers have it */
-    struct {
-        int64_t part;
-        const char *key;
-    } option;                                             /* a gyre_layer_part that needs it; 0 = none */
+    int64_t part;   /* its gyre_layer_part */
+    int64_t option; /* a gyre_layer_part that changes what it computes, and needs it; 0 = none */
+    const gyre_head_part_facts *facts;
     gyre_layer_part_variant variants[GYRE_PART_VARIANTS]; /* name NULL = no more */
     unsigned needs;                                       /* a set of gyre_part_need */
     /* What else it needs of the config: EINVAL.  NULL = nothing. */
@@ -76,9 +74,6 @@ typedef struct gyre_head_part {
     /* out = rows and columns of each tensor. */
     void (*shapes)(const gyre_model_config *config, const gyre_encoding *encoding, int64_t (*out)[2]);
     int64_t heads_of_query; /* query heads of attention that one of the projections makes; 0 = 1 */
-    int64_t channel_factor; /* channels of attention that one of the projections makes; 0 = 1.  Attention's scale is that of
-                             * the projections' channels */
-    int rotates;            /* 1: it rotates queries and keys itself, so attention has no encoding */
     int reads_in;           /* 1: the gradient needs in; 0: only out */
     int reads_x;            /* 1: it reads x */
     /* out = doubles that a token keeps in a layer, such as a running sum: the next token gets them in `before`.  NULL = 0. */
@@ -111,12 +106,12 @@ int64_t gyre_head_parts_all(void);
 
 /* 1: out has other heads or channels than in. */
 static inline int gyre_head_part_resizes(const gyre_head_part *part) {
-    return part && (part->heads_of_query > 1 || part->channel_factor > 1);
+    return part && (part->heads_of_query > 1 || part->facts->channel_factor > 1);
 }
 /* 1: layers rotate queries and keys before attention. */
 static inline int gyre_parts_rotate(int64_t layer_parts) {
     const gyre_head_part *part = gyre_head_part_of(layer_parts);
-    return part && part->rotates;
+    return part && part->facts->replaces_rotation;
 }
 /* 1: layers read their input for them. */
 static inline int gyre_parts_read_x(int64_t layer_parts) {
@@ -128,10 +123,10 @@ static inline int64_t gyre_projected_heads(int64_t layer_parts, int64_t heads) {
     const gyre_head_part *part = gyre_head_part_of(layer_parts);
     return part && part->heads_of_query ? heads / part->heads_of_query : heads;
 }
-/* out = channels of attention for each of the projections. */
+/* out = channels of attention for each of the projections, of whose channels attention's scale is. */
 static inline int64_t gyre_channel_factor(int64_t layer_parts) {
     const gyre_head_part *part = gyre_head_part_of(layer_parts);
-    return part && part->channel_factor ? part->channel_factor : 1;
+    return part ? part->facts->channel_factor : 1;
 }
 /* out = the scale of attention; 0 = that of its channels. */
 double gyre_parts_scale(int64_t layer_parts, int64_t head_dim);

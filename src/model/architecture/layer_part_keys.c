@@ -18,7 +18,7 @@ static part_key key_at(int i) {
     if (i < KEYS) return keys[i];
     const gyre_head_part *part = gyre_head_part_at((i - KEYS) / 2);
     if (!part) return (part_key){0, NULL};
-    return (i - KEYS) % 2 ? (part_key){part->option.part, part->option.key} : (part_key){part->part, part->key};
+    return (i - KEYS) % 2 ? (part_key){part->option, part->facts->option} : (part_key){part->part, part->facts->key};
 }
 static int is_key(int i) {
     return i < KEYS || gyre_head_part_at((i - KEYS) / 2) != NULL;

@@ -125,14 +125,13 @@ static double start(const gyre_part_start *at) {
 
 const gyre_head_part gyre_head_part_fourier = {
     .part = GYRE_LAYER_PART_FOURIER,
-    .key = "fourier",
-    .option = {GYRE_LAYER_PART_FOURIER_STILL, "fourier_still"},
+    .facts = &gyre_head_part_facts_fourier,
+    .option = GYRE_LAYER_PART_FOURIER_STILL,
     .variants = {{"fope", GYRE_LAYER_PART_FOURIER}, {"fope-paper", GYRE_LAYER_PART_FOURIER | GYRE_LAYER_PART_FOURIER_STILL}},
     .needs = GYRE_PART_NEEDS_PLAIN,
     .check = check,
     .tensors = {{"self_attn.fourier_cosines", start}, {"self_attn.fourier_sines", start}},
     .shapes = shapes,
-    .rotates = 1,
     .reads_in = 1,
     .forward = forward,
     .gradient = gradient};

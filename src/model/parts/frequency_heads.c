@@ -60,11 +60,10 @@ static double start(const gyre_part_start *at) {
 }
 
 const gyre_head_part gyre_head_part_frequencies = {.part = GYRE_LAYER_PART_FREQUENCIES,
-                                                   .key = "trained_frequencies",
+                                                   .facts = &gyre_head_part_facts_frequencies,
                                                    .variants = {{"trained-frequencies", GYRE_LAYER_PART_FREQUENCIES}},
                                                    .needs = GYRE_PART_NEEDS_PLAIN,
                                                    .tensors = {{"self_attn.frequencies", start}},
                                                    .shapes = shapes,
-                                                   .rotates = 1,
                                                    .forward = forward,
                                                    .gradient = gradient};

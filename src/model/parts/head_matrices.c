@@ -336,7 +336,7 @@ static double start_scale(const gyre_part_start *at) {
 }
 
 const gyre_head_part gyre_head_part_matrices = {.part = GYRE_LAYER_PART_HEAD_MATRICES,
-                                                .key = "head_matrices",
+                                                .facts = &gyre_head_part_facts_matrices,
                                                 .variants = {{"harope", GYRE_LAYER_PART_HEAD_MATRICES}},
                                                 .needs = GYRE_PART_NEEDS_WHOLE,
                                                 .check = check,

@@ -6,8 +6,8 @@
 #include <string.h>
 
 static const gyre_head_part *const parts[] = {
-#define GYRE_HEAD_PART(name) &gyre_head_part_##name,
-#include "model/parts/head_parts.def"
+#define GYRE_HEAD_PART(name, key, option, acts, channels, note) &gyre_head_part_##name,
+#include "core/config/head_parts.def"
 #undef GYRE_HEAD_PART
     NULL};
 enum { PARTS = sizeof parts / sizeof *parts - 1 };
@@ -27,7 +27,7 @@ const gyre_head_part *gyre_head_part_of(int64_t layer_parts) {
 int64_t gyre_head_parts_all(void) {
     int64_t all = 0;
     for (int i = 0; i < PARTS; i++)
-        all |= parts[i]->part | parts[i]->option.part;
+        all |= parts[i]->part | parts[i]->option;
     return all;
 }
 
@@ -81,10 +81,10 @@ static gyre_status check_rotation(const gyre_head_part *part, const gyre_model_c
             err, GYRE_EINVAL,
             "layer_parts: %s needs a plain rotation: what the layers train takes its place, so no method changes "
             "it (model)",
-            part->key);
+            part->facts->key);
     if (rotates && (!(part->needs & GYRE_PART_NEEDS_WHOLE) || rope->dim == channels)) return GYRE_OK;
     return gyre_fail(err, GYRE_EINVAL, "layer_parts: %s needs a rotation of all channels of queries and keys (model)",
-                     part->key);
+                     part->facts->key);
 }
 
 gyre_status gyre_head_part_check(const gyre_model_config *c, const gyre_encoding *encoding, gyre_error *err) {
@@ -92,10 +92,10 @@ gyre_status gyre_head_part_check(const gyre_model_config *c, const gyre_encoding
     for (int i = 0; i < PARTS; i++) {
         const gyre_head_part *part = parts[i];
         if (part != own && (c->layer_parts & part->part))
-            return gyre_fail(err, GYRE_EINVAL, "layer_parts: %s and %s both make queries and keys (model)", own->key,
-                             part->key);
-        if (part != own && (c->layer_parts & part->option.part))
-            return gyre_fail(err, GYRE_EINVAL, "layer_parts: %s needs %s (model)", part->option.key, part->key);
+            return gyre_fail(err, GYRE_EINVAL, "layer_parts: %s and %s both make queries and keys (model)", own->facts->key,
+                             part->facts->key);
+        if (part != own && (c->layer_parts & part->option))
+            return gyre_fail(err, GYRE_EINVAL, "layer_parts: %s needs %s (model)", part->facts->option, part->facts->key);
     }
     if (!own) return GYRE_OK;
     const gyre_status status = check_rotation(own, c, encoding, err);

@@ -4,8 +4,8 @@
 #include "core/view.h"
 #include "model/architecture/head_part.h"
 
-#define GYRE_HEAD_PART(name) extern const gyre_head_part gyre_head_part_##name;
-#include "model/parts/head_parts.def"
+#define GYRE_HEAD_PART(name, key, option, acts, channels, note) extern const gyre_head_part gyre_head_part_##name;
+#include "core/config/head_parts.def"
 #undef GYRE_HEAD_PART
 
 /* out = the heads of `view` that key head h serves. */

@@ -81,7 +81,7 @@ static gyre_status check(const gyre_model_config *c, const gyre_encoding *encodi
 }
 
 const gyre_head_part gyre_head_part_imaginary = {.part = GYRE_LAYER_PART_IMAGINARY,
-                                                 .key = "imaginary",
+                                                 .facts = &gyre_head_part_facts_imaginary,
                                                  .variants = {{"rope++ec", GYRE_LAYER_PART_IMAGINARY, .head_factor = 2},
                                                               {"rope++eh", GYRE_LAYER_PART_IMAGINARY, .key_divisor = 2}},
                                                  .needs = GYRE_PART_NEEDS_WHOLE,
