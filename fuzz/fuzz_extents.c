@@ -280,9 +280,10 @@ static gyre_status call_merge(call *c) {
 }
 
 static gyre_status call_gates(call *c) {
-    gyre_cview in[2] = {doubles(c, BATCH, TOKENS, HEADS, 1), doubles(c, BATCH, TOKENS, HEADS, 1)};
-    gyre_cview before = doubles(c, BATCH, 1, HEADS, 1);
-    gyre_view out = make(c, GYRE_DTYPE_F64, BATCH, TOKENS, HEADS, 1);
+    const int64_t columns = 1 + fuzz_choice(&c->in, 2);
+    gyre_cview in[2] = {doubles(c, BATCH, TOKENS, HEADS, columns), doubles(c, BATCH, TOKENS, HEADS, columns)};
+    gyre_cview before = doubles(c, BATCH, 1, HEADS, columns);
+    gyre_view out = make(c, GYRE_DTYPE_F64, BATCH, TOKENS, HEADS, columns);
     const int gradient = fuzz_choice(&c->in, 2);
     VIEW(c, in[0]), VIEW(c, in[1]), VIEW(c, before), VIEW(c, out);
     spoil(c);
@@ -369,7 +370,7 @@ static gyre_status call_packed(call *c) {
 /* -- trained rotations -- */
 
 static gyre_status call_trained(call *c) {
-    const int which = fuzz_choice(&c->in, 6), polar = which == 2 || which == 3;
+    const int which = fuzz_choice(&c->in, 8), polar = which == 2 || which == 3;
     const int64_t wide = polar ? 2 * DIM : DIM, pairs = polar ? DIM : DIM / 2;
     gyre_positions at = places(c, 1);
     gyre_cview in = gyre_const(floats(c, BATCH, TOKENS, HEADS, DIM)),
@@ -384,10 +385,14 @@ static gyre_status call_trained(call *c) {
     f.frequencies = doubles(c, 1, 1, 1, 3), f.cosines = doubles(c, 1, HEADS, 3, 2), f.sines = doubles(c, 1, HEADS, 3, 2);
     f.pairs = DIM / 2;
     f_to.frequencies = floats(c, 1, 1, 1, 3), f_to.cosines = floats(c, 1, HEADS, 3, 2);
+    gyre_angle_rotation a = GYRE_INIT(gyre_angle_rotation);
+    gyre_view dangles = make(c, GYRE_DTYPE_F64, BATCH, TOKENS, HEADS, DIM / 2);
+    a.angles = doubles(c, BATCH, TOKENS, HEADS, DIM / 2);
     VIEW(c, in), VIEW(c, out), VIEW(c, dout), POSITIONS(c, at);
     if (which < 4) VIEW(c, r.frequencies), VIEW(c, r.phases), VIEW(c, to.frequencies), VIEW(c, to.phases);
-    if (which >= 4) VIEW(c, f.frequencies), VIEW(c, f.cosines), VIEW(c, f.sines), VIEW(c, f_to.frequencies);
-    if (which >= 4) VIEW(c, f_to.cosines), NUMBER(c, f.pairs), NUMBER(c, f.first_channel);
+    if (which == 4 || which == 5) VIEW(c, f.frequencies), VIEW(c, f.cosines), VIEW(c, f.sines), VIEW(c, f_to.frequencies);
+    if (which == 4 || which == 5) VIEW(c, f_to.cosines), NUMBER(c, f.pairs), NUMBER(c, f.first_channel);
+    if (which >= 6) VIEW(c, a.angles), VIEW(c, dangles), NUMBER(c, a.first_channel);
     NUMBER(c, r.first_channel);
     spoil(c);
     if (which == 0)
@@ -403,6 +408,10 @@ static gyre_status call_trained(call *c) {
             &c->err);
     if (which == 4)
         return gyre_fourier_rotate(&f, GYRE_ARGS(gyre_rotate_args, .positions = &at, .in = in, .out = out), NULL, &c->err);
+    if (which == 6) return gyre_angle_rotate(&a, GYRE_ARGS(gyre_rotate_args, .in = in, .out = out), NULL, &c->err);
+    if (which == 7)
+        return gyre_angle_rotate_gradient(&a, GYRE_ARGS(gyre_rotate_gradient_args, .in = in, .dout = dout), &dangles, NULL,
+                                          &c->err);
     return gyre_fourier_rotate_gradient(&f, GYRE_ARGS(gyre_rotate_gradient_args, .positions = &at, .in = in, .dout = dout),
                                         &f_to, NULL, &c->err);
 }

@@ -1,5 +1,5 @@
-/* fuzz_trained.c: legal calls of gyre_trained_rotate, gyre_polar_rotate, gyre_fourier_rotate and their gradients, chosen by
- * the bytes, against their definitions in double.  In place, and on two threads, are the same bits. */
+/* fuzz_trained.c: legal calls of gyre_trained_rotate, gyre_angle_rotate, gyre_polar_rotate, gyre_fourier_rotate and their
+ * gradients, chosen by the bytes, against their definitions in double.  In place, and on two threads, are the same bits. */
 #include "fuzz_support.h"
 #include "fuzz_views.h"
 #include "gyre/gyre_trained.h"
@@ -12,7 +12,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 enum { MOST_PAIRS = 24, MOST_CHANNELS = 3 * MOST_PAIRS, MOST_TERMS = 6 };
 /* What a call reads, and what is added to. */
-typedef enum part { X, Y, DOUT, DIN, FREQUENCIES, PHASES, COSINES, SINES, PARTS } part;
+typedef enum part { X, Y, DOUT, DIN, ANGLES, DANGLES, FREQUENCIES, PHASES, COSINES, SINES, PARTS } part;
 
 typedef struct call {
     fuzz_bytes in;
@@ -286,6 +286,72 @@ static void rotate(call *c) {
     fuzz_views_require_same(&c->part[X], &c->part[Y], "in place and on two threads are the same bits");
 }
 
+/* -- angles of the caller -- */
+static double given_angle(const call *c, const place *p) {
+    angle_size = 1; /* the angle is exact */
+    return turn * fuzz_view_at(&c->part[ANGLES], p->b, p->t, table_head(c, p), p->i);
+}
+
+static void check_turned(call *c, const place *p) {
+    const double angle = given_angle(c, p), x = at(c, X, p, p->x), y = at(c, X, p, p->y);
+    require_at(c, Y, p, p->x, x * cos(angle) - y * sin(angle), 4);
+    require_at(c, Y, p, p->y, x * sin(angle) + y * cos(angle), 4);
+}
+
+/* Once for each angle, from the first of its heads on. */
+static void check_angle_gradient(call *c, const place *p) {
+    const fuzz_view *g = &c->part[DANGLES];
+    double want = START, size = 1;
+    if (p->h != table_head(c, p)) return;
+    for (int64_t h = p->h; h < (c->table_heads == 1 ? c->heads : p->h + 1); h++) {
+        const place of = {p->b, p->t, h, p->i, p->x, p->y};
+        const double one = at(c, DOUT, &of, p->y) * at(c, X, &of, p->x),
+                     other = at(c, DOUT, &of, p->x) * at(c, X, &of, p->y);
+        want += one - other;
+        size += fabs(one) + fabs(other);
+    }
+    const double error = (g->view.dtype == GYRE_DTYPE_F64 ? 1e-14 : 1e-7) * size;
+    fuzz_require(fabs(fuzz_view_at(g, p->b, p->t, p->h, p->i) - want) <= error,
+                 "an angle's gradient is that of the definition");
+}
+
+static void make_angles(call *c) {
+    static const double amplitudes[] = {4, 1e4, 1e9};
+    for (part i = ANGLES; i <= DANGLES; i++)
+        c->part[i] = fuzz_view_make(&c->in, table_dtype(&c->in), c->batch, c->tokens, c->table_heads, c->pairs);
+    fuzz_view_fill(&c->part[ANGLES], &c->random, amplitudes[fuzz_choice(&c->in, 3)]);
+    const fuzz_view *g = &c->part[DANGLES];
+    for (size_t i = 0; g->bytes && i < g->bytes / gyre_dtype_size(g->view.dtype); i++)
+        test_put(g->view.data, g->view.dtype, i, START);
+}
+
+static void by_angles(call *c) {
+    gyre_error err = {0, ""};
+    const gyre_direction direction = (gyre_direction)fuzz_choice(&c->in, 3);
+    const gyre_dtype dtype = any_dtype(&c->in);
+    make_angles(c);
+    make_data(c, X, dtype, c->channels);
+    make_data(c, Y, dtype, c->channels);
+    make_data(c, DOUT, any_dtype(&c->in), c->channels);
+    const gyre_angle_rotation r = {.size = sizeof r,
+                                   .layout = c->layout,
+                                   .first_channel = c->first_channel,
+                                   .angles = gyre_const(c->part[ANGLES].view)};
+    const gyre_cview x = gyre_const(c->part[X].view), dout = gyre_const(c->part[DOUT].view);
+    gyre_rotate_args args = {.size = sizeof args, .direction = direction, .in = x, .out = c->part[Y].view};
+    require_done(gyre_angle_rotate(&r, &args, NULL, &err), &err);
+    turn = direction == GYRE_DIRECTION_FORWARD ? 1 : -1;
+    for_each_pair(c, check_turned);
+    check_others(c);
+    require_done(gyre_angle_rotate_gradient(&r, GYRE_ARGS(gyre_rotate_gradient_args, .in = x, .dout = dout),
+                                            &c->part[DANGLES].view, &c->exec, &err),
+                 &err);
+    for_each_pair(c, check_angle_gradient);
+    args.out = c->part[X].view;
+    require_done(gyre_angle_rotate(&r, &args, &c->exec, &err), &err);
+    fuzz_views_require_same(&c->part[X], &c->part[Y], "in place and on two threads are the same bits");
+}
+
 /* -- polar coordinates -- */
 static const double FULL_TURN = 6.283185307179586;
 
@@ -454,11 +520,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     c.exec = gyre_pool_exec(pool);
     c.in = (fuzz_bytes){data, size};
     c.random.state = 1 + fuzz_byte(&c.in);
-    const int form = fuzz_choice(&c.in, 3);
+    const int form = fuzz_choice(&c.in, 4);
     choose_shape(&c);
     c.axes = form == 2 ? 1 : 1 + fuzz_choice(&c.in, GYRE_MAX_AXES);
     choose_positions(&c);
-    (form == 0 ? rotate : form == 1 ? polar : fourier)(&c);
+    (form == 0 ? rotate : form == 1 ? polar : form == 2 ? fourier : by_angles)(&c);
     for (part i = FREQUENCIES; i < PARTS; i++)
         check_gradient(&c, i);
     free_call(&c);

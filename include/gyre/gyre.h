@@ -116,6 +116,7 @@ GYRE_API GYRE_MUST_CHECK gyre_status gyre_attention_dense(const gyre_attention_d
  *
  *     trained frequencies, PoPE   gyre_trained_rotate, gyre_polar_rotate     rotate q and k before gyre_attention
  *     FoPE                        gyre_fourier_rotate                        the same
+ *     angles of tokens            gyre_gate_sums, gyre_angle_rotate          the same
  *     gates that forget           gyre_gate_sums                             numbers for any call of gyre_attention
  *     CoPE                        gyre_contextual_attention                  an attention: positions come from q . k
  *     DAPE                        gyre_adaptive_attention                    an attention: a network reads all heads */

@@ -309,29 +309,32 @@ GYRE_API GYRE_MUST_CHECK gyre_status gyre_attention_gradient(const gyre_attentio
                                                              const gyre_attention_gradients *gradients, gyre_scratch scratch,
                                                              const gyre_exec *exec, gyre_error *err);
 
-/* -- gates that forget -- */
+/* -- running sums of what tokens make: log gates that forget, angles -- */
 
 typedef struct gyre_gate_sums_args {
     size_t size;           /* set by GYRE_INIT */
-    gyre_cview log_gates;  /* F32, F16, BF16 or F64 [batch, token, heads, 1] */
+    gyre_cview log_gates;  /* F32, F16, BF16 or F64 [batch, token, heads, columns]: 1 column of gates, of angles as many as
+                            * pairs rotate (gyre_angle_rotation) */
     const int64_t *starts; /* [sequences + 1] as q_starts, for batch 1: sums restart at each document of a packed batch.
                             * NULL = one sequence per batch row */
     int64_t sequences;     /* needed with starts; ignored without: 0 = one for each batch row */
-    gyre_cview before; /* F64 [batch or sequences, 1, heads, 1], the sum before the first token, for a sequence in pieces;
-                        * pieces have the bits of one call.  data NULL = 0 */
+    gyre_cview before; /* F64 [batch or sequences, 1, heads, columns], the sum before the first token, for a sequence in
+                        * pieces; pieces have the bits of one call.  data NULL = 0 */
     gyre_view sums;    /* F64, or F32 for short sequences; shaped as log_gates; the same view, or no overlap */
 } gyre_gate_sums_args;
-/* sums[b][t][h] = log_gates[b][0][h] + ... + log_gates[b][t][h]: the c of gyre_attention_gates, added in double in the order
- * of tokens.  A gate f in (0, 1] has the log gate ln f; with f = sigmoid(x) that is -ln(1 + exp(-x)).
+/* sums[b][t][h][i] = log_gates[b][0][h][i] + ... + log_gates[b][t][h][i], added in double in the order of tokens: the c of
+ * gyre_attention_gates, or the angles of gyre_angle_rotate.  A gate f in (0, 1] has the log gate ln f; with f = sigmoid(x)
+ * that is -ln(1 + exp(-x)).
  * (For a padding token that forgets nothing, use the log gate 0.)
+ * The error of a sum is at most tokens x 2^-53 of the largest magnitude of a sum up to it.
  * The numbers are not checked: one above 0, such as a gate instead of its logarithm, is not an error and increases the
  * weight of far keys; NaN or an infinity spreads to every later sum.
  * Errors: EINVAL, ESHAPE, EDTYPE. */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_gate_sums(const gyre_gate_sums_args *args, const gyre_exec *exec, gyre_error *err);
-/* dlog_gates[b][t][h] = dsums[0] + dsums[1], summed over tokens t and later of the sequence, in double: the gradient of a
- * loss for the log gates, given dq_gates and dk_gates of the same tokens.  dsums[1] may have data NULL.
- * dsums: F32 or F64; dlog_gates: F32, F16, BF16 or F64; all [batch, token, heads, 1].  starts: as in gyre_gate_sums.  No
- * overlap.  Errors: EINVAL, ESHAPE, EDTYPE. */
+/* dlog_gates[b][t][h][i] = dsums[0] + dsums[1], summed over tokens t and later of the sequence, in double: the gradient of
+ * a loss for the log gates, given dq_gates and dk_gates of the same tokens.  dsums[1] may have data NULL.
+ * dsums: F32 or F64; dlog_gates: F32, F16, BF16 or F64; all [batch, token, heads, columns].  starts: as in gyre_gate_sums.
+ * No overlap.  Errors: EINVAL, ESHAPE, EDTYPE. */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_gate_sums_gradient(const gyre_cview dsums[2], const int64_t *starts,
                                                              int64_t sequences, const gyre_view *dlog_gates,
                                                              const gyre_exec *exec, gyre_error *err);

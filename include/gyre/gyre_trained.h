@@ -1,8 +1,10 @@
-/* gyre_trained.h: rotations of queries and keys by trained numbers, and their gradients.  Part of libgyre.
+/* gyre_trained.h: rotations of queries and keys by trained numbers or by angles that a network makes, and their gradients.
+ * Part of libgyre.
  *
  *     frequencies, for one axis or several mixed          gyre_trained_rotate        RoPE-Mixed, arXiv 2403.13298
  *     a magnitude and a phase for each channel            gyre_polar_rotate          PoPE, arXiv 2509.10534
  *     a Fourier series for each pair                      gyre_fourier_rotate        FoPE, arXiv 2412.17739
+ *     an angle for each token and pair                    gyre_angle_rotate          Selective RoPE, arXiv 2511.17388
  *
  * Pass the rotated queries and keys to gyre_attention, or a cache, without an encoding.  All sums are in double and
  * rounded once.  The conventions of gyre.h hold. */
@@ -129,6 +131,36 @@ GYRE_API GYRE_MUST_CHECK gyre_status gyre_fourier_rotate_gradient(const gyre_fou
                                                                   const gyre_rotate_gradient_args *args,
                                                                   const gyre_fourier_gradients *gradients,
                                                                   const gyre_exec *exec, gyre_error *err);
+
+/* -- angles of the caller -- */
+
+/* Pair i of head h of token t in batch row b rotates by angles[b][t][h][i].  Other channels pass through. */
+typedef struct gyre_angle_rotation {
+    size_t size;           /* set by GYRE_INIT */
+    gyre_layout layout;    /* HALF or INTERLEAVED */
+    int64_t first_channel; /* the first of the 2 x pairs rotated channels; 0 = the first of a head */
+    gyre_cview angles;     /* F32 or F64 [batch, tokens, heads or 1, pairs]: radians.  heads 1 = all heads share them.
+                            * Stride 0 broadcasts */
+} gyre_angle_rotation;
+
+/* out = in, rotated (FORWARD) or rotated back (INVERSE and ADJOINT, which are the same); the gradient for `in` is the
+ * ADJOINT of dout.  Views [batch, token, head, channel] of one type: F32, F16, BF16 or F64.  in == out with equal strides
+ * is allowed, other overlap is not, nor of out with angles (EINVAL).  args->positions is not read.
+ * cos and sin are within 2^-52.5 of those of the given angle, of any size; pairs are rotated in double and rounded once.  A
+ * pair whose angle is not finite becomes NaN.  Angles summed along a sequence (gyre_gate_sums) are F64: an F32 sum of 10^4
+ * radians is off by up to 5e-4 radians.
+ * Errors: EINVAL, ESHAPE, EDTYPE. */
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_angle_rotate(const gyre_angle_rotation *rotation, const gyre_rotate_args *args,
+                                                       const gyre_exec *exec, gyre_error *err);
+/* dangles += the gradient of a loss for angles, given args->in, which gyre_angle_rotate wrote FORWARD, and dout, shaped
+ * alike, each F32, F16, BF16 or F64: for a pair (x, y) of `in`, dout_y x - dout_x y, of shared angles summed over heads in
+ * their order, in double.  dangles: F32 or F64, shaped as the angles; it may not overlap the inputs (EINVAL).  Queries and
+ * keys are two calls.  rotation->angles, args->positions and args->din are not read.
+ * Errors: EINVAL, ESHAPE, EDTYPE. */
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_angle_rotate_gradient(const gyre_angle_rotation *rotation,
+                                                                const gyre_rotate_gradient_args *args,
+                                                                const gyre_view *dangles, const gyre_exec *exec,
+                                                                gyre_error *err);
 
 #ifdef __cplusplus
 }

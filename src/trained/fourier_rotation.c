@@ -224,7 +224,7 @@ gyre_status gyre_fourier_rotate(const gyre_fourier_rotation *rotation, const gyr
     if (!status) status = read_rotation(rotation, args.in.shape[2], &c.rotation, where, err);
     if (status) return status;
     c.layout = layout_of(&c.rotation);
-    status = gyre_pair_layout_check(&c.layout, args.in.shape[3], where, err);
+    status = gyre_pair_layout_check(&c.layout, args.in.shape[3], "frequencies", where, err);
     if (!status) status = check_finite(&c.rotation, where, err);
     if (!status) status = gyre_trained_positions_check(args.positions, args.in.shape, 1, where, err);
     if (!status) status = gyre_in_out_apart_check(&args.in, &args.out, where, err);
@@ -291,8 +291,9 @@ static void coefficients_task(void *arg, int64_t task) {
     coefficient_sums sums;
     add_tokens(c, shape[1] == 1 ? -1 : row, term, terms, pair, count, &sums);
     for (int64_t j = 0; j < terms; j++) {
-        if (c->to.cosines.data) gyre_trained_add(sums.cosines[j], &c->to.cosines, row, term + j, pair, count);
-        if (c->to.sines.data) gyre_trained_add(sums.sines[j], &c->to.sines, row, term + j, pair, count);
+        const gyre_pair_place at = {0, row, term + j, pair};
+        if (c->to.cosines.data) gyre_trained_add(sums.cosines[j], &c->to.cosines, &at, count);
+        if (c->to.sines.data) gyre_trained_add(sums.sines[j], &c->to.sines, &at, count);
     }
 }
 
@@ -328,7 +329,7 @@ static void frequencies_task(void *arg, int64_t task) {
             for (int64_t j = 0; j < terms; j++)
                 sums[j] += position * of_token[j];
         }
-    gyre_trained_add(sums, &c->to.frequencies, 0, 0, term, terms);
+    gyre_trained_add(sums, &c->to.frequencies, &(gyre_pair_place){.pair = term}, terms);
 }
 
 static gyre_status read_gradients(gradient_call *c, const gyre_fourier_gradients *given, const char *where,
@@ -357,7 +358,7 @@ gyre_status gyre_fourier_rotate_gradient(const gyre_fourier_rotation *rotation, 
     if (!status) status = read_gradients(&c, gradients, where, err);
     if (status) return status;
     c.layout = layout_of(&c.rotation);
-    status = gyre_pair_layout_check(&c.layout, in->shape[3], where, err);
+    status = gyre_pair_layout_check(&c.layout, in->shape[3], "frequencies", where, err);
     if (!status) status = check_finite(&c.rotation, where, err);
     if (!status) status = gyre_trained_positions_check(positions, in->shape, 1, where, err);
     if (status || gyre_view_elements(in->shape) == 0) return status;

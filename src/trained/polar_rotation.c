@@ -164,7 +164,7 @@ static gyre_status check_shapes(polar_call *c, const gyre_trained_rotation *rota
         return gyre_fail(err, GYRE_ESHAPE, "frequencies: %" PRId64 " of them, but %" PRId64 " channels (%s)",
                          c->rotation.frequencies.shape[3], in[3], where);
     c->layout = (gyre_pair_layout){c->rotation.layout, 0, in[3]};
-    status = gyre_pair_layout_check(&c->layout, wide[3], where, err);
+    status = gyre_pair_layout_check(&c->layout, wide[3], "frequencies", where, err);
     if (!status) status = gyre_trained_rotation_finite(&c->rotation, where, err);
     if (status) return status;
     return gyre_trained_positions_check(c->positions, in, c->rotation.frequencies.shape[1], where, err);

@@ -1,9 +1,11 @@
 /* trained_pairs.c: pairs of channels, positions and numbers of the caller as doubles. */
 #include "trained/trained_pairs.h"
 #include "core/convert.h"
+#include "core/exec.h"
 #include "core/positions.h"
 #include "core/rotation/permute.h"
 #include "core/view.h"
+#include "trained/row_math.h"
 #include "util/error.h"
 
 #include <math.h>
@@ -34,6 +36,46 @@ void gyre_trained_positions(const gyre_positions *positions, int64_t batch, int6
                             double out[GYRE_MAX_AXES]) {
     for (int64_t a = 0; a < axes; a++)
         out[a] = (double)gyre_position_at(positions, batch, token, a);
+}
+
+/* -- rotation -- */
+
+static void copy_channels(const gyre_pair_rotation *r, const gyre_pair_place *at, int64_t first, int64_t end) {
+    if (first >= end) return;
+    gyre_copy_row(gyre_cview_at(r->in, at->batch, at->token, at->head, first), r->in->stride[3],
+                  gyre_view_at(r->out, at->batch, at->token, at->head, first), r->out->stride[3], r->in->dtype, end - first);
+}
+
+static void rotate_token(void *arg, int64_t task) {
+    const gyre_pair_rotation *r = arg;
+    double angle[GYRE_TRAINED_CHUNK], cosine[GYRE_TRAINED_CHUNK], sine[GYRE_TRAINED_CHUNK];
+    gyre_pair_place at = {.batch = task / r->in->shape[1], .token = task % r->in->shape[1]};
+    for (int64_t n; at.pair < r->layout.pairs; at.pair += n) {
+        n = r->layout.pairs - at.pair < GYRE_TRAINED_CHUNK ? r->layout.pairs - at.pair : GYRE_TRAINED_CHUNK;
+        for (at.head = 0; at.head < r->in->shape[2]; at.head++) {
+            double x[GYRE_TRAINED_CHUNK], y[GYRE_TRAINED_CHUNK];
+            if (at.head == 0 || !r->shared) {
+                r->angles(r, &at, n, angle);
+                gyre_row_cos_sin(angle, n, cosine, sine);
+            }
+            gyre_pairs_load(r->in, &r->layout, &at, n, x, y);
+            for (int64_t i = 0; i < n; i++) {
+                const double u = x[i], v = y[i], s = r->sign * sine[i];
+                x[i] = u * cosine[i] - v * s;
+                y[i] = u * s + v * cosine[i];
+            }
+            gyre_pairs_store(x, y, r->out, &r->layout, &at, n);
+        }
+    }
+    for (at.head = 0; at.head < r->in->shape[2] && !gyre_same_memory(r->in, r->out); at.head++) {
+        copy_channels(r, &at, 0, r->layout.first_channel);
+        copy_channels(r, &at, r->layout.first_channel + 2 * r->layout.pairs, r->in->shape[3]);
+    }
+}
+
+void gyre_pair_rotation_run(const gyre_pair_rotation *r, const gyre_exec *exec) {
+    if (gyre_view_elements(r->in->shape) > 0)
+        gyre_parallel(exec, rotate_token, (void *)r, r->in->shape[0] * r->in->shape[1]);
 }
 
 /* -- checks -- */
@@ -88,21 +130,22 @@ gyre_status gyre_trained_gradient_check(const gyre_view *view, const int64_t sha
     return status ? status : gyre_output_check(view, name, where, err);
 }
 
-gyre_status gyre_pair_layout_check(const gyre_pair_layout *layout, int64_t channels, const char *where, gyre_error *err) {
+gyre_status gyre_pair_layout_check(const gyre_pair_layout *layout, int64_t channels, const char *name, const char *where,
+                                   gyre_error *err) {
     if (layout->layout != GYRE_LAYOUT_HALF && layout->layout != GYRE_LAYOUT_INTERLEAVED)
         return gyre_fail(err, GYRE_EINVAL, "layout: %d is neither HALF nor INTERLEAVED (%s)", (int)layout->layout, where);
     if (layout->first_channel < 0 || layout->first_channel > channels ||
         layout->pairs > (channels - layout->first_channel) / 2)
         return gyre_fail(err, GYRE_ESHAPE,
-                         "frequencies: %" PRId64 " pairs from channel %" PRId64 " on end past the %" PRId64
+                         "%s: %" PRId64 " pairs from channel %" PRId64 " on end past the %" PRId64
                          " channels of a head (%s)",
-                         layout->pairs, layout->first_channel, channels, where);
+                         name, layout->pairs, layout->first_channel, channels, where);
     return GYRE_OK;
 }
 
-void gyre_trained_add(const double *x, const gyre_view *view, int64_t b, int64_t t, int64_t first, int64_t count) {
+void gyre_trained_add(const double *x, const gyre_view *view, const gyre_pair_place *at, int64_t count) {
     double sum[GYRE_TRAINED_CHUNK];
-    void *row = gyre_view_at(view, 0, b, t, first);
+    void *row = gyre_view_at(view, at->batch, at->token, at->head, at->pair);
     gyre_load_row_f64(row, view->dtype, view->stride[3], count, sum);
     for (int64_t i = 0; i < count; i++)
         sum[i] += x[i];

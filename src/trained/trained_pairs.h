@@ -35,9 +35,23 @@ gyre_status gyre_trained_finite_check(const gyre_cview *view, const char *name, 
 /* Checks a gradient: F32 or F64, this shape, every element with its own address. */
 gyre_status gyre_trained_gradient_check(const gyre_view *view, const int64_t shape[4], const char *name, const char *where,
                                         gyre_error *err);
-/* Checks that `pairs` pairs are within the channels of a head. */
-gyre_status gyre_pair_layout_check(const gyre_pair_layout *layout, int64_t channels, const char *where, gyre_error *err);
-/* view[0][b][t][first + i] += x[i]. */
-void gyre_trained_add(const double *x, const gyre_view *view, int64_t b, int64_t t, int64_t first, int64_t count);
+/* Checks that `pairs` pairs, as many as `name` is for, are within the channels of a head. */
+gyre_status gyre_pair_layout_check(const gyre_pair_layout *layout, int64_t channels, const char *name, const char *where,
+                                   gyre_error *err);
+/* view[batch][token][head][pair + i] += x[i], i < count. */
+void gyre_trained_add(const double *x, const gyre_view *view, const gyre_pair_place *at, int64_t count);
+
+/* Rows whose pairs rotate. */
+typedef struct gyre_pair_rotation {
+    gyre_pair_layout layout;
+    const gyre_cview *in;
+    const gyre_view *out; /* not apart from `in`: the same memory */
+    double sign;          /* of the sine */
+    int shared;           /* all heads rotate by the angles of head 0 */
+    /* angle[i] = that of pair at->pair + i, i < count */
+    void (*angles)(const struct gyre_pair_rotation *r, const gyre_pair_place *at, int64_t count, double *angle);
+} gyre_pair_rotation;
+/* out = in, rotated; other channels are copied bit for bit.  A task is a token. */
+void gyre_pair_rotation_run(const gyre_pair_rotation *r, const gyre_exec *exec);
 
 #endif

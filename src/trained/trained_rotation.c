@@ -63,54 +63,21 @@ void gyre_trained_phases(const gyre_trained_rotation *r, const gyre_pair_place *
 /* -- rotation -- */
 
 typedef struct rotate_call {
+    gyre_pair_rotation pairs; /* first: `angles` gets the call from it */
     gyre_trained_rotation rotation;
-    gyre_pair_layout layout;
-    double sign; /* of the sine */
     const gyre_positions *positions;
-    const gyre_cview *in;
-    const gyre_view *out;
-    int in_place;
 } rotate_call;
 
 static gyre_pair_layout layout_of(const gyre_trained_rotation *r) {
     return (gyre_pair_layout){r->layout, r->first_channel, r->frequencies.shape[3]};
 }
 
-static void copy_channels(const rotate_call *c, const gyre_pair_place *at, int64_t first, int64_t end) {
-    if (c->in_place || first >= end) return;
-    gyre_copy_row(gyre_cview_at(c->in, at->batch, at->token, at->head, first), c->in->stride[3],
-                  gyre_view_at(c->out, at->batch, at->token, at->head, first), c->out->stride[3], c->in->dtype, end - first);
-}
-
-static void rotate_token(void *arg, int64_t task) {
-    const rotate_call *c = arg;
-    double position[GYRE_MAX_AXES], cosine[GYRE_TRAINED_CHUNK], sine[GYRE_TRAINED_CHUNK], x[GYRE_TRAINED_CHUNK],
-        y[GYRE_TRAINED_CHUNK];
-    gyre_pair_place at = {.batch = task / c->in->shape[1], .token = task % c->in->shape[1]};
-    const int64_t pairs = c->layout.pairs;
-    const int shared =
-        c->rotation.frequencies.shape[2] == 1 && (!c->rotation.phases.data || c->rotation.phases.shape[2] == 1);
-    gyre_trained_positions(c->positions, at.batch, at.token, c->rotation.frequencies.shape[1], position);
-    for (int64_t n; at.pair < pairs; at.pair += n) {
-        n = pairs - at.pair < GYRE_TRAINED_CHUNK ? pairs - at.pair : GYRE_TRAINED_CHUNK;
-        for (at.head = 0; at.head < c->in->shape[2]; at.head++) {
-            if (at.head == 0 || !shared) {
-                gyre_trained_phases(&c->rotation, &at, n, x);
-                gyre_trained_cos_sin(&c->rotation, x, position, &at, n, cosine, sine);
-            }
-            gyre_pairs_load(c->in, &c->layout, &at, n, x, y);
-            for (int64_t i = 0; i < n; i++) {
-                const double u = x[i], v = y[i], s = c->sign * sine[i];
-                x[i] = u * cosine[i] - v * s;
-                y[i] = u * s + v * cosine[i];
-            }
-            gyre_pairs_store(x, y, c->out, &c->layout, &at, n);
-        }
-    }
-    for (at.head = 0; at.head < c->in->shape[2]; at.head++) {
-        copy_channels(c, &at, 0, c->layout.first_channel);
-        copy_channels(c, &at, c->layout.first_channel + 2 * pairs, c->in->shape[3]);
-    }
+static void angles_of_token(const gyre_pair_rotation *pairs, const gyre_pair_place *at, int64_t count, double *angle) {
+    const rotate_call *c = (const rotate_call *)pairs;
+    double position[GYRE_MAX_AXES];
+    gyre_trained_positions(c->positions, at->batch, at->token, c->rotation.frequencies.shape[1], position);
+    gyre_trained_phases(&c->rotation, at, count, angle);
+    add_products(&c->rotation, position, at, count, angle);
 }
 
 gyre_status gyre_trained_rotate(const gyre_trained_rotation *rotation, const gyre_rotate_args *given, const gyre_exec *exec,
@@ -118,24 +85,24 @@ gyre_status gyre_trained_rotate(const gyre_trained_rotation *rotation, const gyr
     gyre_rotate_args args;
     if (gyre_sized_read(&args, sizeof args, given, "gyre_rotate_args", err)) return GYRE_EINVAL;
     static const char where[] = "gyre_trained_rotate";
-    rotate_call c = {.positions = args.positions,
-                     .in = &args.in,
-                     .out = &args.out,
-                     .sign = args.direction == GYRE_DIRECTION_FORWARD ? 1 : -1};
+    rotate_call c = {.pairs = {.in = &args.in,
+                               .out = &args.out,
+                               .sign = args.direction == GYRE_DIRECTION_FORWARD ? 1 : -1,
+                               .angles = angles_of_token},
+                     .positions = args.positions};
     gyre_status status = gyre_direction_check(args.direction, where, err);
     if (!status) status = gyre_in_out_check(&args.in, &args.out, where, err);
     if (!status) status = gyre_trained_rotation_read(rotation, args.in.shape[2], &c.rotation, where, err);
     if (status) return status;
-    c.layout = layout_of(&c.rotation);
-    status = gyre_pair_layout_check(&c.layout, args.in.shape[3], where, err);
+    c.pairs.layout = layout_of(&c.rotation);
+    c.pairs.shared = c.rotation.frequencies.shape[2] == 1 && (!c.rotation.phases.data || c.rotation.phases.shape[2] == 1);
+    status = gyre_pair_layout_check(&c.pairs.layout, args.in.shape[3], "frequencies", where, err);
     if (!status) status = gyre_trained_rotation_finite(&c.rotation, where, err);
     if (!status)
         status = gyre_trained_positions_check(args.positions, args.in.shape, c.rotation.frequencies.shape[1], where, err);
     if (!status) status = gyre_in_out_apart_check(&args.in, &args.out, where, err);
-    if (status || gyre_view_elements(args.in.shape) == 0) return status;
-    c.in_place = gyre_same_memory(&args.in, &args.out);
-    gyre_parallel(exec, rotate_token, &c, args.in.shape[0] * args.in.shape[1]);
-    return GYRE_OK;
+    if (!status) gyre_pair_rotation_run(&c.pairs, exec);
+    return status;
 }
 
 /* -- gradient -- */
@@ -187,11 +154,11 @@ static void put_sums(const gyre_trained_sums *c, const angle_sums *sums, int64_t
         gyre_trained_phases(c->rotation, &(gyre_pair_place){.head = row, .pair = pair}, count, phase);
         for (int64_t i = 0; i < count; i++)
             x[i] = phase[i] >= c->phase_low && phase[i] <= c->phase_high ? sums->phases[i] : 0;
-        gyre_trained_add(x, &to->phases, 0, row, pair, count);
+        gyre_trained_add(x, &to->phases, &(gyre_pair_place){.head = row, .pair = pair}, count);
         return;
     }
     for (int64_t a = 0; a < to->frequencies.shape[1]; a++)
-        gyre_trained_add(sums->frequencies[a], &to->frequencies, a, row, pair, count);
+        gyre_trained_add(sums->frequencies[a], &to->frequencies, &(gyre_pair_place){0, a, row, pair}, count);
 }
 
 /* One pass over the tokens computes both, if both have the same heads. */
@@ -258,7 +225,7 @@ gyre_status gyre_trained_rotate_gradient(const gyre_trained_rotation *rotation, 
                            .rotated = load_rotated,
                            .phase_low = -INFINITY,
                            .phase_high = INFINITY};
-    status = gyre_pair_layout_check(&c.layout, in->shape[3], where, err);
+    status = gyre_pair_layout_check(&c.layout, in->shape[3], "frequencies", where, err);
     if (!status) status = gyre_trained_rotation_finite(&own, where, err);
     if (!status) status = gyre_trained_positions_check(positions, in->shape, own.frequencies.shape[1], where, err);
     if (status || gyre_view_elements(in->shape) == 0) return status;

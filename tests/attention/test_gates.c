@@ -629,7 +629,7 @@ static void sums_check_shapes_before_overlap(void **state) {
         gyre_view out = gyre_dense(x, GYRE_DTYPE_F64, 1, 4, 3, 1); /* overlaps, too */
         out.shape[3] = extents[i];
         assert_int_equal(gyre_gate_sums_gradient(dsums, NULL, 0, &out, NULL, &err), GYRE_ESHAPE);
-        assert_non_null(strstr(err.text, "dlog_gates: shape [1, 4, 3, "));
+        assert_non_null(strstr(err.text, "dlog_gates: [1, 4, 3, "));
         out = gyre_dense(x, GYRE_DTYPE_F64, 1, 4, 3, 1);
         out.shape[1] = extents[i];
         assert_int_equal(gyre_gate_sums_gradient(dsums, NULL, 0, &out, NULL, &err), GYRE_ESHAPE);
