@@ -318,9 +318,9 @@ typedef struct gyre_gate_sums_args {
     const int64_t *starts; /* [sequences + 1] as q_starts, for batch 1: sums restart at each document of a packed batch.
                             * NULL = one sequence per batch row */
     int64_t sequences;     /* needed with starts; ignored without: 0 = one for each batch row */
-    gyre_cview before; /* F64 [batch or sequences, 1, heads, columns], the sum before the first token, for a sequence in
+    gyre_cview before;     /* F64 [batch or sequences, 1, heads, columns], the sum before the first token, for a sequence in
                         * pieces; pieces have the bits of one call.  data NULL = 0 */
-    gyre_view sums;    /* F64, or F32 for short sequences; shaped as log_gates; the same view, or no overlap */
+    gyre_view sums;        /* F64, or F32 for short sequences; shaped as log_gates; the same view, or no overlap */
 } gyre_gate_sums_args;
 /* sums[b][t][h][i] = log_gates[b][0][h][i] + ... + log_gates[b][t][h][i], added in double in the order of tokens: the c of
  * gyre_attention_gates, or the angles of gyre_angle_rotate.  A gate f in (0, 1] has the log gate ln f; with f = sigmoid(x)

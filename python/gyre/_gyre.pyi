@@ -500,6 +500,44 @@ def adaptive_gradient(
     """
 def after_fork(*args: Any) -> None:
     """Forgets the threads of the parent process."""
+def angle_gradient(
+    rotated: Any,
+    dout: Any,
+    angles: Any,
+    *,
+    pairs: str = "half",
+    first_channel: int = 0,
+    layout: str | None = None,
+) -> Any:
+    """The gradient to angles, given what angle_rotate returned and its gradient; shaped and typed as the angles.
+
+    For angles that are sums along the sequence, gate_sums_gradient makes of it that to what was summed.  Raises
+    gyre.Error.
+    """
+def angle_rotate(
+    x: A,
+    angles: Any,
+    *,
+    pairs: str = "half",
+    first_channel: int = 0,
+    layout: str | None = None,
+    direction: str = "forward",
+) -> A:
+    """x with pair i of head h of token t rotated by angles[t, h, i]: angles that a network makes of the tokens.
+
+    Angles that add up along the sequence, as in Selective RoPE (Movahedi 2025, arXiv 2511.17388), are those of
+    gate_sums.  The rotated queries and keys go to gyre.attention without an encoding.
+
+    Args:
+        x: queries or keys, any array; layout as in Encoding.rotate.
+        angles: float32 or float64 with the axes of x, [batch, heads or 1, tokens, pairs], radians; 1 = all heads
+            share them.  Sums of many are float64: a float32 near 10000 is off by up to 5e-4.
+        pairs: "half" or "interleaved"; first_channel: where they begin.  Other channels pass through.
+        direction: "forward", or "inverse" and "adjoint", which are the same: the gradient to x is the adjoint of
+            that to the result.
+
+    Raises gyre.Error.
+    """
 def attention(
     q: Any,
     k: Any,
@@ -744,13 +782,14 @@ def gate_sums(
 
     Args:
         log_gates: the logarithms of gates in (0, 1], [batch, heads, tokens], or [tokens, heads] of a packed batch:
-            the axes of queries but channels.  A padding token has 0.  They are added as they are: numbers above 0,
+            the axes of queries but channels.  With an axis more, [batch, heads, tokens, pairs], they are the angles
+            of angle_rotate; name the layout of a packed batch then.  A padding token has 0.  They are added as they are: numbers above 0,
             as gates in the place of their logarithms, are not refused, and NaN or an infinity is in every sum after
             it.
         layout: that of the queries, "bhsd" (None), "bshd", "thd" (None with two axes) or the like.
         starts: a packed batch: sequence s is tokens starts[s] .. starts[s + 1] - 1, and its sums begin at 0.
-        initial: float64 [batch, heads], or [sequences, heads] of a packed batch: the sums before the first token,
-            where a sequence comes in pieces.
+        initial: float64 [batch, heads], or [sequences, heads] of a packed batch, of angles with an axis of pairs:
+            the sums before the first token, where a sequence comes in pieces.
         double: True = float64, which keeps differences of large sums; False = float32, for short sequences.
 
     Returns an array of the kind of log_gates, shaped alike.  Raises gyre.Error.

@@ -53,6 +53,8 @@ GYRE_PY_METHOD(gyre_py_gate_sums);
 GYRE_PY_METHOD(gyre_py_gate_sums_gradient);
 GYRE_PY_METHOD(gyre_py_trained_rotate);
 GYRE_PY_METHOD(gyre_py_trained_gradient);
+GYRE_PY_METHOD(gyre_py_angle_rotate);
+GYRE_PY_METHOD(gyre_py_angle_gradient);
 GYRE_PY_METHOD(gyre_py_polar_rotate);
 GYRE_PY_METHOD(gyre_py_polar_gradient);
 GYRE_PY_METHOD(gyre_py_contextual_attention);

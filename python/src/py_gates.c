@@ -1,4 +1,4 @@
-/* py_gates.c: running sums of log forget gates, which attention takes, and their gradient. */
+/* py_gates.c: running sums of log forget gates, which attention takes, or of angles, and their gradient. */
 #include "py_attention.h"
 
 #include <stdlib.h>
@@ -23,11 +23,16 @@ static void close_call(gates_call *c) {
     free(c->starts);
 }
 
-/* *view = an open array without an axis of channels, of one of these types. */
+/* *view = an array without an axis of channels, or, with as many axes as the layout, of angles for each pair. */
+static int rows_view(const gates_call *c, const gyre_py_array *array, gyre_view *view) {
+    return array->ndim == c->layout.ndim ? gyre_py_array_view(array, &c->layout, view)
+                                         : gyre_py_rows_view(&c->layout, array, view);
+}
+
+/* *view = such an open array, of one of these types. */
 static int view_rows(gates_call *c, int which, unsigned dtypes, const char *wanted) {
     gyre_view view;
-    if (gyre_py_array_is(&c->in[which], dtypes, wanted) < 0 || gyre_py_rows_view(&c->layout, &c->in[which], &view) < 0)
-        return -1;
+    if (gyre_py_array_is(&c->in[which], dtypes, wanted) < 0 || rows_view(c, &c->in[which], &view) < 0) return -1;
     c->views[which] = gyre_py_const(&view);
     return 0;
 }
@@ -58,15 +63,17 @@ static int read_starts(gates_call *c, PyObject *object) {
     return -1;
 }
 
-/* [batch or sequences, heads], float64. */
+/* [batch or sequences, heads], of angles with the pairs; float64. */
 static int open_initial(gates_call *c, PyObject *object) {
-    static const gyre_py_layout layout = {.axis = {0, -1, 1, -1}, .ndim = 2, .text = "bh"};
-    const int64_t *shape = c->views[0].shape, wanted[2] = {c->starts ? c->sequences : shape[0], shape[2]};
+    static const gyre_py_layout layouts[2] = {{.axis = {0, -1, 1, -1}, .ndim = 2, .text = "bh"},
+                                              {.axis = {0, -1, 1, 2}, .ndim = 3, .text = "bhd"}};
+    const gyre_py_layout layout = layouts[c->in[0].ndim == c->layout.ndim];
+    const int64_t *shape = c->views[0].shape, wanted[3] = {c->starts ? c->sequences : shape[0], shape[2], shape[3]};
     gyre_view view;
     if (!object) return 0;
     if (gyre_py_array_open(&c->in[1], object, "initial") < 0 ||
         gyre_py_array_is(&c->in[1], 1 << GYRE_DTYPE_F64, "float64") < 0 ||
-        gyre_py_attention_shape_is(&c->in[1], wanted, 2) < 0 || gyre_py_array_view(&c->in[1], &layout, &view) < 0)
+        gyre_py_attention_shape_is(&c->in[1], wanted, layout.ndim) < 0 || gyre_py_array_view(&c->in[1], &layout, &view) < 0)
         return -1;
     c->views[1] = gyre_py_const(&view);
     return 0;
@@ -74,7 +81,7 @@ static int open_initial(gates_call *c, PyObject *object) {
 
 static int make_result(gates_call *c, gyre_dtype dtype) {
     return gyre_py_result_new(&c->result, &c->in[0], dtype, c->in[0].ndim, c->in[0].shape) < 0 ||
-                   gyre_py_rows_view(&c->layout, &c->result.array, &c->out) < 0
+                   rows_view(c, &c->result.array, &c->out) < 0
                ? -1
                : 0;
 }
@@ -89,13 +96,15 @@ const char gyre_py_gate_sums_doc[] =
     "\n"
     "Args:\n"
     "    log_gates: the logarithms of gates in (0, 1], [batch, heads, tokens], or [tokens, heads] of a packed batch:\n"
-    "        the axes of queries but channels.  A padding token has 0.  They are added as they are: numbers above 0,\n"
+    "        the axes of queries but channels.  With an axis more, [batch, heads, tokens, pairs], they are the angles\n"
+    "        of angle_rotate; name the layout of a packed batch then.  A padding token has 0.  They are added as they are: "
+    "numbers above 0,\n"
     "        as gates in the place of their logarithms, are not refused, and NaN or an infinity is in every sum after\n"
     "        it.\n"
     "    layout: that of the queries, \"bhsd\" (None), \"bshd\", \"thd\" (None with two axes) or the like.\n"
     "    starts: a packed batch: sequence s is tokens starts[s] .. starts[s + 1] - 1, and its sums begin at 0.\n"
-    "    initial: float64 [batch, heads], or [sequences, heads] of a packed batch: the sums before the first token,\n"
-    "        where a sequence comes in pieces.\n"
+    "    initial: float64 [batch, heads], or [sequences, heads] of a packed batch, of angles with an axis of pairs:\n"
+    "        the sums before the first token, where a sequence comes in pieces.\n"
     "    double: True = float64, which keeps differences of large sums; False = float32, for short sequences.\n"
     "\n"
     "Returns an array of the kind of log_gates, shaped alike.  Raises gyre.Error.";

@@ -72,6 +72,8 @@ static PyMethodDef functions[] = {
     GYRE_PY_FAST("adaptive_gradient", gyre_py_adaptive_gradient, 0),
     GYRE_PY_FAST("trained_rotate", gyre_py_trained_rotate, 0),
     GYRE_PY_FAST("trained_gradient", gyre_py_trained_gradient, 0),
+    GYRE_PY_FAST("angle_rotate", gyre_py_angle_rotate, 0),
+    GYRE_PY_FAST("angle_gradient", gyre_py_angle_gradient, 0),
     GYRE_PY_FAST("polar_rotate", gyre_py_polar_rotate, 0),
     GYRE_PY_FAST("polar_gradient", gyre_py_polar_gradient, 0),
     GYRE_PY_FAST("fourier_rotate", gyre_py_fourier_rotate, 0),

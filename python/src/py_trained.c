@@ -1,4 +1,4 @@
-/* py_trained.c: rotations with trained frequencies, PoPE, FoPE, and their gradients. */
+/* py_trained.c: rotations with trained frequencies, by angles of the caller, PoPE, FoPE, and their gradients. */
 #include "py_encoding.h"
 
 #include "gyre/gyre_trained.h"
@@ -10,7 +10,7 @@ static const char *const directions[] = {"forward", "inverse", "adjoint"};
 enum { ONE_THREAD_ELEMENTS = 1 << 14 };
 
 /* Arrays of a call, in the order of arrays[]. */
-typedef enum part { X, DOUT, FREQUENCIES, PHASES, POSITIONS, TERMS, COSINES, SINES, PARTS } part;
+typedef enum part { X, DOUT, FREQUENCIES, PHASES, POSITIONS, TERMS, COSINES, SINES, ANGLES, PARTS } part;
 typedef struct trained_call {
     gyre_trained_rotation rotation;
     gyre_positions positions;
@@ -18,6 +18,7 @@ typedef struct trained_call {
     gyre_py_layout layout;
     gyre_view x, dout;
     gyre_fourier_rotation series;
+    gyre_angle_rotation by_angles;
     gyre_py_result results[3]; /* of frequencies or the whole, of phases or cosines, of x or sines */
 } trained_call;
 
@@ -181,6 +182,108 @@ PyObject *gyre_py_trained_gradient(PyObject *self, PyObject *const *args, Py_ssi
         Py_END_ALLOW_THREADS
         gyre_py_threads_end(&threads);
         finished = !status ? finish_gradients(&c, a[4] != NULL) : gyre_py_raise(status, &err);
+    }
+    close_call(&c);
+    return finished;
+}
+
+/* -- angles of the caller -- */
+
+/* The arguments that both calls have: angles, pairs, first_channel. */
+static int open_angles(trained_call *c, PyObject *const *a) {
+    gyre_py_array *array = &c->arrays[ANGLES];
+    gyre_view found;
+    int layout = 0;
+    c->by_angles = (gyre_angle_rotation)GYRE_INIT(gyre_angle_rotation);
+    if (gyre_py_array_open(array, a[0], "angles") < 0 ||
+        gyre_py_array_is(array, GYRE_PY_LONG_REAL, "float32 or float64") < 0 ||
+        gyre_py_array_view(array, &c->layout, &found) < 0 || gyre_py_word(a[1], "pairs", pair_layouts, 2, &layout) < 0 ||
+        gyre_py_integer(a[2], "first_channel", &c->by_angles.first_channel) < 0)
+        return -1;
+    c->by_angles.layout = layout ? GYRE_LAYOUT_INTERLEAVED : GYRE_LAYOUT_HALF;
+    c->by_angles.angles = gyre_py_const(&found);
+    return 0;
+}
+
+const char gyre_py_angle_rotate_doc[] =
+    "angle_rotate($module, x, angles, *, pairs='half', first_channel=0, layout=None, direction='forward'"
+    ")\n--\n\n"
+    "x with pair i of head h of token t rotated by angles[t, h, i]: angles that a network makes of the tokens.\n"
+    "\n"
+    "Angles that add up along the sequence, as in Selective RoPE (Movahedi 2025, arXiv 2511.17388), are those of\n"
+    "gate_sums.  The rotated queries and keys go to gyre.attention without an encoding.\n"
+    "\n"
+    "Args:\n"
+    "    x: queries or keys, any array; layout as in Encoding.rotate.\n"
+    "    angles: float32 or float64 with the axes of x, [batch, heads or 1, tokens, pairs], radians; 1 = all heads\n"
+    "        share them.  Sums of many are float64: a float32 near 10000 is off by up to 5e-4.\n"
+    "    pairs: \"half\" or \"interleaved\"; first_channel: where they begin.  Other channels pass through.\n"
+    "    direction: \"forward\", or \"inverse\" and \"adjoint\", which are the same: the gradient to x is the adjoint of\n"
+    "        that to the result.\n"
+    "\n"
+    "Raises gyre.Error.";
+PyObject *gyre_py_angle_rotate(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *keywords) {
+    trained_call c = {0};
+    PyObject *a[6], *finished = NULL;
+    int direction = 0;
+    (void)self;
+    if (gyre_py_arguments(gyre_py_angle_rotate_doc, args, count, keywords, a) < 0 ||
+        gyre_py_word(a[5], "direction", directions, 3, &direction) < 0)
+        return NULL;
+    if (begin_rows(&c, a[0], a[4], "x") == 0 && open_angles(&c, a + 1) == 0 &&
+        gyre_py_result_like(&c.results[0], &c.arrays[X]) == 0 &&
+        gyre_py_array_view(&c.results[0].array, &c.layout, &c.dout) == 0) {
+        const gyre_cview in = gyre_py_const(&c.x);
+        gyre_error err = {0};
+        gyre_status status;
+        gyre_py_threads threads = gyre_py_threads_begin(gyre_py_elements(c.x.shape) < ONE_THREAD_ELEMENTS);
+        Py_BEGIN_ALLOW_THREADS
+        status = gyre_angle_rotate(
+            &c.by_angles, GYRE_ARGS(gyre_rotate_args, .direction = (gyre_direction)direction, .in = in, .out = c.dout),
+            gyre_py_exec(&threads), &err);
+        Py_END_ALLOW_THREADS
+        gyre_py_threads_end(&threads);
+        finished = !status ? gyre_py_result_finish(&c.results[0]) : gyre_py_raise(status, &err);
+    }
+    close_call(&c);
+    return finished;
+}
+
+/* *view = zeros shaped as the angles. */
+static int make_angles(trained_call *c, gyre_view *view) {
+    const gyre_py_array *like = &c->arrays[ANGLES];
+    if (gyre_py_result_new(&c->results[0], &c->arrays[X], (gyre_dtype)like->dtype, like->ndim, like->shape) < 0 ||
+        gyre_py_array_view(&c->results[0].array, &c->layout, view) < 0)
+        return -1;
+    memset(c->results[0].array.data, 0, (size_t)gyre_py_elements(view->shape) * gyre_dtype_size(view->dtype));
+    return 0;
+}
+
+const char gyre_py_angle_gradient_doc[] =
+    "angle_gradient($module, rotated, dout, angles, *, pairs='half', first_channel=0, layout=None"
+    ")\n--\n\n"
+    "The gradient to angles, given what angle_rotate returned and its gradient; shaped and typed as the angles.\n"
+    "\n"
+    "For angles that are sums along the sequence, gate_sums_gradient makes of it that to what was summed.  Raises\n"
+    "gyre.Error.";
+PyObject *gyre_py_angle_gradient(PyObject *self, PyObject *const *args, Py_ssize_t count, PyObject *keywords) {
+    trained_call c = {0};
+    PyObject *a[6], *finished = NULL;
+    gyre_view to;
+    (void)self;
+    if (gyre_py_arguments(gyre_py_angle_gradient_doc, args, count, keywords, a) < 0) return NULL;
+    if (begin_rows(&c, a[0], a[5], "rotated") == 0 && open_rows(&c, DOUT, a[1], "dout", &c.dout) == 0 &&
+        open_angles(&c, a + 2) == 0 && make_angles(&c, &to) == 0) {
+        const gyre_cview rotated = gyre_py_const(&c.x), dout = gyre_py_const(&c.dout);
+        gyre_error err = {0};
+        gyre_status status;
+        gyre_py_threads threads = gyre_py_threads_begin(gyre_py_elements(c.x.shape) < ONE_THREAD_ELEMENTS);
+        Py_BEGIN_ALLOW_THREADS
+        status = gyre_angle_rotate_gradient(&c.by_angles, GYRE_ARGS(gyre_rotate_gradient_args, .in = rotated, .dout = dout),
+                                            &to, gyre_py_exec(&threads), &err);
+        Py_END_ALLOW_THREADS
+        gyre_py_threads_end(&threads);
+        finished = !status ? gyre_py_result_finish(&c.results[0]) : gyre_py_raise(status, &err);
     }
     close_call(&c);
     return finished;

@@ -66,7 +66,7 @@ def test_refusals() -> None:
     calls: list[tuple[Callable[[], Any], str]] = [
         (lambda: gyre.gate_sums([0.5]), "log_gates: is a list"),
         (lambda: gyre.gate_sums(x.astype("i4")), "log_gates: .*float16, bfloat16, float32 or float64"),
-        (lambda: gyre.gate_sums(x, layout="thd"), "log_gates: has 3 axes"),
+        (lambda: gyre.gate_sums(x[None], layout="thd"), "log_gates: has 4 axes"),
         (lambda: gyre.gate_sums(x, layout="bhs"), "layout: is 'bhs'"),
         (lambda: gyre.gate_sums(np.zeros((2, 2, 6)), starts=starts), "starts: is set, but there are 2 batch rows"),
         (lambda: gyre.gate_sums(packed, starts=starts[:1]), "starts: has 1 numbers"),

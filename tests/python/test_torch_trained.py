@@ -1,4 +1,4 @@
-"""gyre.torch.gate_sums, attention with forget gates, polar_rotate and fourier_rotate: values and gradients against formulas of
+"""gyre.torch.gate_sums, attention with forget gates, angle_rotate, polar_rotate and fourier_rotate: values and gradients against formulas of
 torch in double, opcheck and torch.compile."""
 
 from __future__ import annotations
@@ -238,6 +238,71 @@ def test_opcheck_polar_rotate(dtype: torch.dtype) -> None:
     torch.library.opcheck(operator, (x, f.detach(), None, None, 3, "interleaved", "bhsd"))
 
 
+# -- angles that tokens make --
+
+
+def turned(x: torch.Tensor, angles: torch.Tensor) -> torch.Tensor:
+    """Pairs in halves."""
+    a, b = x.chunk(2, -1)
+    return torch.cat((a * angles.cos() - b * angles.sin(), a * angles.sin() + b * angles.cos()), -1)
+
+
+@pytest.mark.parametrize("heads", [1, 3])
+def test_angles_have_gradients(heads: int) -> None:
+    x, made = leaf(2, 3, 5, 8), leaf(2, heads, 5, 4)
+
+    def found(x: torch.Tensor, made: torch.Tensor) -> torch.Tensor:
+        return gt.angle_rotate(x, gt.gate_sums(made))
+
+    out, wanted = found(x, made), turned(x, made.cumsum(2))
+    torch.testing.assert_close(out, wanted, rtol=1e-12, atol=1e-12)
+    weights = torch.randn_like(out)
+    for one, other in zip(
+        torch.autograd.grad(out, (x, made), weights), torch.autograd.grad(wanted, (x, made), weights), strict=True
+    ):
+        torch.testing.assert_close(one, other, rtol=1e-11, atol=1e-11)
+    assert torch.autograd.gradcheck(found, (x, made))
+    angles = made.detach()
+    assert torch.autograd.gradgradcheck(lambda x: gt.angle_rotate(x, angles), (x,))
+    apart = gt.angle_rotate(x.transpose(1, 2), angles[..., :3].transpose(1, 2), pairs="interleaved", first_channel=2, layout="bshd")
+    part = turned(torch.cat((x[..., 2:8:2], x[..., 3:9:2]), -1), angles[..., :3])
+    torch.testing.assert_close(apart[..., 2:8].transpose(1, 2), torch.stack(part.split(3, -1), -1).flatten(-2))
+
+
+def test_selective_attention_is_that_of_the_formula() -> None:
+    """Softmax attention whose pairs turn by what the tokens between query and key made, with grouped queries."""
+    given = [torch.randn(s, requires_grad=True) for s in ((1, 4, 9, 8), (1, 2, 9, 8), (1, 2, 9, 5), (1, 1, 9, 4))]
+    doubles = [x.detach().double().requires_grad_() for x in given]
+    angles = gt.gate_sums(given[3])
+    assert angles.dtype == torch.float64
+    out = gt.attention(gt.angle_rotate(given[0], angles), gt.angle_rotate(given[1], angles), given[2], causal=True)
+    q, k, v, made = doubles
+    k, v = (x.repeat_interleave(2, 1) for x in (k, v))
+    (a, b), (c, d) = q.chunk(2, -1), k.chunk(2, -1)
+    sums = made.cumsum(2)
+    between = sums[..., :, None, :] - sums[..., None, :, :]
+    even = a[..., :, None, :] * c[..., None, :, :] + b[..., :, None, :] * d[..., None, :, :]
+    odd = b[..., :, None, :] * c[..., None, :, :] - a[..., :, None, :] * d[..., None, :, :]
+    scores = (even * between.cos() - odd * between.sin()).sum(-1) / math.sqrt(8)
+    scores = scores.masked_fill(torch.ones(9, 9, dtype=torch.bool).triu(1), -math.inf)
+    compare(out, scores.softmax(-1) @ v, given, doubles)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16, torch.bfloat16])
+def test_opcheck_angle_rotate(dtype: torch.dtype) -> None:
+    x = torch.randn(2, 4, 3, 8).to(dtype).transpose(1, 2).requires_grad_()
+    angles = leaf(2, 1, 4, 4, dtype=torch.float32)
+    operator = torch.ops.gyre.angle_rotate.default
+    torch.library.opcheck(operator, (x, angles, "half", 0, "bhsd", False))
+    torch.library.opcheck(operator, (x, leaf(2, 3, 4, 3), "interleaved", 1, "bhsd", False))
+    torch.library.opcheck(operator, (x, angles.detach(), "half", 0, "bhsd", True))
+    with pytest.raises(gyre.Error, match="rotating back has no gradient"):
+        operator(x, angles, "half", 0, "bhsd", True).sum().backward()
+    torch.library.opcheck(
+        torch.ops.gyre.gate_sums.default, (leaf(2, 3, 5, 4), None, torch.zeros(2, 3, 4, dtype=torch.float64), "bhsd", True)
+    )
+
+
 # -- FoPE --
 
 
@@ -318,6 +383,7 @@ def test_compile_without_a_graph_break(backend: str) -> None:
         q, k = gt.polar_rotate(heads, f), gt.polar_rotate(heads, f, phases=phases)
         v = gt.fourier_rotate(heads, f[0, 0, :3], a, b, 5, all_pairs=4)
         v = gt.trained_rotate(v, f[:, :, :2], phases=phases[:, :2])
+        v = gt.angle_rotate(v, gt.gate_sums(heads[..., :3]))
         out: torch.Tensor = gt.attention(q, k, v, causal=True, scale=8**-0.5, query_gate_sums=sums, key_gate_sums=sums)
         return out.sin()
 
@@ -379,13 +445,16 @@ def test_meta_tensors_refuse_what_the_processor_refuses() -> None:
         lambda d: gates(d, (2, 3, 4), (2, 3, 4), dtype=torch.float32),
         lambda d: gt.polar_rotate(row(d), x(d, 2, 3, 8), at(d, 2, 2, 4), phases=x(d, 1, 8)),
         lambda d: gt.trained_rotate(row(d), x(d, 1, 1, 3), at(d, 4), phases=x(d, 3, 3), first_channel=2),
+        lambda d: gt.gate_sums(x(d, 2, 3, 4, 5)),
+        lambda d: gt.angle_rotate(row(d), x(d, 2, 1, 4, 3), first_channel=2),
+        lambda d: gt.angle_rotate(row(d), x(d, 2, 3, 4, 4, dtype=torch.float64)),
         lambda d: gt.fourier_rotate(row(d), x(d, 5), x(d, 1, 5, 2), x(d, 1, 5, 2), at(d, 2, 4), all_pairs=4),
     ]
     for i, call in enumerate(right):
         assert both_ways(call) == [None, None], i
     wrong: list[Callable[[str], Any]] = [
         lambda d: gt.gate_sums(x(d, 2, 3, 4, dtype=torch.int32)),
-        lambda d: gt.gate_sums(x(d, 2, 3, 4), layout="thd"),
+        lambda d: gt.gate_sums(x(d, 2, 3, 4, 5), layout="thd"),
         lambda d: gt.gate_sums(x(d, 2, 3, 4), layout="bhxd"),
         lambda d: gates(d, (2, 3, 4)),
         lambda d: gates(d, (2, 1, 4), (2, 3, 4)),
@@ -405,6 +474,12 @@ def test_meta_tensors_refuse_what_the_processor_refuses() -> None:
         lambda d: gt.trained_rotate(row(d), x(d, 1, 1, 4), first_channel=1),
         lambda d: gt.trained_rotate(row(d), x(d, 1, 1, 4), first_channel=-1),
         lambda d: gt.trained_rotate(row(d), x(d, 1, 1, 4), layout="bhsx"),
+        lambda d: gt.angle_rotate(row(d), x(d, 2, 3, 4)),
+        lambda d: gt.angle_rotate(row(d), x(d, 2, 3, 4, 5)),
+        lambda d: gt.angle_rotate(row(d), x(d, 2, 3, 4, 4), first_channel=1),
+        lambda d: gt.angle_rotate(row(d), x(d, 2, 2, 4, 4)),
+        lambda d: gt.angle_rotate(row(d), x(d, 1, 3, 4, 4)),
+        lambda d: gt.angle_rotate(row(d), x(d, 2, 3, 4, 4, dtype=torch.float16)),
         lambda d: gt.fourier_rotate(row(d), x(d, 1, 5), x(d, 1, 5, 2), x(d, 1, 5, 2)),
         lambda d: gt.fourier_rotate(row(d), x(d, 5), x(d, 1, 4, 2), x(d, 1, 5, 2)),
         lambda d: gt.fourier_rotate(row(d), x(d, 5), x(d, 1, 5, 2), x(d, 1, 5, 3)),

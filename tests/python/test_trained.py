@@ -1,4 +1,4 @@
-"""Rotations with trained frequencies, PoPE, FoPE: values against numpy, gradients against differences."""
+"""Rotations with trained frequencies, by angles, PoPE, FoPE: values against numpy, gradients against differences."""
 
 import gyre
 import numpy as np
@@ -58,6 +58,71 @@ def test_refusals() -> None:
         gyre.trained_rotate(x, frequencies, positions, pairs="thirds")
     with pytest.raises(gyre.Error, match="dout"):
         gyre.trained_gradient(x, dout[..., :6], frequencies, positions)
+
+
+def turned(x: np.ndarray, angles: np.ndarray) -> np.ndarray:
+    """x [batch, heads, tokens, channels], pairs in halves; angles [batch, heads or 1, tokens, pairs]."""
+    a, b = np.split(x, 2, axis=-1)
+    return np.concatenate([a * np.cos(angles) - b * np.sin(angles), a * np.sin(angles) + b * np.cos(angles)], -1)
+
+
+@pytest.mark.parametrize("heads", [1, 3])
+def test_angles_of_the_caller_and_their_gradients(heads: int) -> None:
+    random = np.random.default_rng(6)
+    x, dout = random.standard_normal((2, 2, 3, 4, 8))
+    angles = 100 * random.standard_normal((2, heads, 4, 4))
+    rotated = gyre.angle_rotate(x, angles)
+    np.testing.assert_allclose(rotated, turned(x, angles), rtol=0, atol=1e-14)
+    np.testing.assert_allclose(gyre.angle_rotate(rotated, angles, direction="adjoint"), x, rtol=0, atol=1e-14)
+    found = gyre.angle_gradient(rotated, dout, angles)
+    assert found.shape == angles.shape and found.dtype == angles.dtype
+    for at in np.ndindex(angles.shape):
+        step = np.zeros_like(angles)
+        step[at] = 1e-6
+        moved = [np.sum(dout * turned(x, angles + s)) for s in (step, -step)]
+        assert np.isclose(found[at], (moved[0] - moved[1]) / 2e-6, rtol=1e-6, atol=1e-7)
+    short = gyre.angle_rotate(x.astype("f2"), angles[:1, :, :1].astype("f4").repeat(2, 0).repeat(4, 2))
+    assert short.dtype == np.float16
+    part = np.zeros((4, 3, 11), np.float32)  # [tokens, heads, channels]: some channels alone rotate
+    part[..., 2:10] = gyre.angle_rotate(x[0].transpose(1, 0, 2), angles[0].transpose(1, 0, 2)).astype("f4")
+    bare = np.zeros_like(part)
+    bare[..., 2:10] = x[0].transpose(1, 0, 2)
+    got = gyre.angle_rotate(bare, angles[0].transpose(1, 0, 2), first_channel=2)
+    np.testing.assert_allclose(got, part, rtol=0, atol=1e-6)
+
+
+def test_angles_that_tokens_make_are_summed() -> None:
+    """The score of two tokens depends on what the tokens between them made; pieces have the bits of the whole."""
+    random = np.random.default_rng(7)
+    made = random.standard_normal((2, 3, 9, 4))
+    sums = gyre.gate_sums(made)
+    np.testing.assert_array_equal(sums, np.cumsum(made, 2))
+    later = gyre.gate_sums(made[:, :, 5:], initial=sums[:, :, 4])
+    np.testing.assert_array_equal(later, sums[:, :, 5:])
+    packed = made[0].transpose(1, 0, 2)
+    np.testing.assert_array_equal(
+        gyre.gate_sums(packed, layout="thd", starts=np.array([0, 4, 9])),
+        np.concatenate([np.cumsum(packed[:4], 0), np.cumsum(packed[4:], 0)]),
+    )
+    np.testing.assert_allclose(gyre.gate_sums_gradient(sums), sums[:, :, ::-1].cumsum(2)[:, :, ::-1], rtol=1e-12, atol=1e-12)
+    with pytest.raises(gyre.Error, match=r"initial: has shape \[2, 3\], not \[2, 3, 4\]|initial: has 2 axes"):
+        gyre.gate_sums(made, initial=np.zeros((2, 3)))
+
+
+def test_refusals_of_angles() -> None:
+    x, angles = np.zeros((2, 3, 4, 8)), np.zeros((2, 3, 4, 4))
+    with pytest.raises(gyre.Error, match=r"angles: .*float32 or float64"):
+        gyre.angle_rotate(x, angles.astype("f2"))
+    with pytest.raises(gyre.Error, match="angles: has 3 axes"):
+        gyre.angle_rotate(x, angles[0])
+    with pytest.raises(gyre.Error, match=r"angles: shape"):
+        gyre.angle_rotate(x, angles[:, :2])
+    with pytest.raises(gyre.Error, match="angles: 4 pairs from channel 1 on"):
+        gyre.angle_rotate(x, angles, first_channel=1)
+    with pytest.raises(gyre.Error, match="pairs: "):
+        gyre.angle_rotate(x, angles, pairs="thirds")
+    with pytest.raises(gyre.Error, match="dout"):
+        gyre.angle_gradient(x, x[..., :6], angles)
 
 
 def polar(x: np.ndarray, frequencies: np.ndarray, positions: np.ndarray, phases: np.ndarray) -> np.ndarray:

@@ -26,7 +26,7 @@ from gyre.torch._module import RotaryEmbedding
 from gyre.torch._patch import Patch, patch, unpatch
 from gyre.torch._rotate import rotate, rotate_pair
 from gyre.torch._shards import merge, shard_attention
-from gyre.torch._trained import fourier_rotate, polar_rotate, trained_rotate
+from gyre.torch._trained import angle_rotate, fourier_rotate, polar_rotate, trained_rotate
 
 __all__ = [
     "Audit",
@@ -34,6 +34,7 @@ __all__ = [
     "Patch",
     "RotaryEmbedding",
     "adaptive_attention",
+    "angle_rotate",
     "attention",
     "audit",
     "bias",

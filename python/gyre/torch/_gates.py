@@ -9,7 +9,7 @@ from torch import Tensor
 
 from gyre import _gyre as core
 from gyre._errors import Error
-from gyre.torch._specs import REAL, check_core_device, check_fake, check_rows, no_tangent, tensor
+from gyre.torch._specs import REAL, check_core_device, check_fake, check_rows, check_tensor, no_tangent, tensor
 
 _DOUBLES = {True: torch.float64, False: torch.float32}
 
@@ -27,7 +27,7 @@ def _sums(log_gates: Tensor, starts: Tensor | None, initial: Tensor | None, layo
 @_sums.register_fake
 def _(log_gates: Tensor, starts: Tensor | None, initial: Tensor | None, layout: str, double: bool) -> Tensor:
     check_core_device(log_gates=log_gates, starts=starts, initial=initial)
-    check_rows(log_gates, "log_gates", layout, REAL)
+    (check_tensor if log_gates.dim() == len(layout) else check_rows)(log_gates, "log_gates", layout, REAL)
     return log_gates.new_empty(log_gates.shape, dtype=_DOUBLES[double])
 
 
@@ -90,7 +90,7 @@ def gate_sums(
         sums = gyre.torch.gate_sums(log_gates)
         out = gyre.torch.attention(q, k, v, causal=True, query_gate_sums=sums, key_gate_sums=sums)
 
-    initial gets no gradient.  Raises gyre.Error.
+    Angles for gyre.torch.angle_rotate have an axis of pairs more.  initial gets no gradient.  Raises gyre.Error.
     """
     chosen = layout or ("thd" if tensor(log_gates, "log_gates").dim() == 2 else "bhsd")
     if not isinstance(chosen, str):

@@ -1,4 +1,4 @@
-"""gyre::trained_rotate, gyre::polar_rotate, gyre::fourier_rotate and their gradients."""
+"""gyre::trained_rotate, gyre::angle_rotate, gyre::polar_rotate, gyre::fourier_rotate and their gradients."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from torch import Tensor
 from gyre import _gyre as core
 from gyre._errors import Error
 from gyre.torch._specs import (
+    LONG_REAL,
     REAL,
     check_core_device,
     check_fake,
@@ -66,11 +67,11 @@ def _check_frequencies(
     _check_tokens(x, layout, positions, frequencies.shape[0])
 
 
-def _check_channels(channels: Any, first: Any, pairs: Any) -> None:
+def _check_channels(channels: Any, first: Any, pairs: Any, name: str = "frequencies") -> None:
     """Pairs of channels from the first on are within a head."""
     if all(isinstance(n, int) for n in (first, pairs, channels)) and not 0 <= first <= channels - 2 * pairs:
-        text = f"frequencies: {pairs} pairs from channel {first} on end past the {channels} channels of a head"
-        raise Error("ESHAPE", text, "frequencies")
+        text = f"{name}: {pairs} pairs from channel {first} on end past the {channels} channels of a head"
+        raise Error("ESHAPE", text, name)
 
 
 # -- trained frequencies --
@@ -199,6 +200,85 @@ def trained_rotate(
     no_tangent(x=x, **each)
     rest = (first, word(pairs, "pairs", _PAIRS), whole(first_channel, "first_channel"), chosen, False)
     out: Tensor = _rotate(x, *each.values(), at, *rest)
+    return out
+
+
+# -- angles of the caller --
+
+
+@torch.library.custom_op(
+    "gyre::angle_rotate",
+    mutates_args=(),
+    schema="(Tensor x, Tensor angles, str pairs, SymInt first_channel, str layout, bool back) -> Tensor",
+)
+def _turn(x: Tensor, angles: Tensor, pairs: str, first_channel: int, layout: str, back: bool) -> Tensor:
+    options = {"pairs": pairs, "first_channel": first_channel, "layout": layout}
+    return core.angle_rotate(*_bare(x, angles), **options, direction="adjoint" if back else "forward")
+
+
+@_turn.register_fake
+def _(x: Tensor, angles: Tensor, pairs: str, first_channel: int, layout: str, back: bool) -> Tensor:
+    check_tensor(x, "x", layout, REAL)
+    check_tensor(angles, "angles", layout, LONG_REAL)
+    check_core_device(x=x, angles=angles)
+    batch, tokens, heads, channels = _extents(x, layout)
+    found = _extents(angles, layout)
+    for extent, allowed in zip(found, ((batch,), (tokens,), (1, heads)), strict=False):
+        if all(isinstance(one, int) for one in (extent, *allowed)) and extent not in allowed:
+            text = f"angles: have shape {list(angles.shape)}, but x has {list(x.shape)}"
+            raise Error("ESHAPE", text, "angles")
+    _check_channels(channels, first_channel, found[3], "angles")
+    return torch.empty_like(x, requires_grad=False)
+
+
+@torch.library.custom_op(
+    "gyre::angle_gradient",
+    mutates_args=(),
+    schema="(Tensor rotated, Tensor dout, Tensor angles, str pairs, SymInt first_channel, str layout) -> Tensor",
+)
+def _turn_gradient(rotated: Tensor, dout: Tensor, angles: Tensor, pairs: str, first_channel: int, layout: str) -> Tensor:
+    options = {"pairs": pairs, "first_channel": first_channel, "layout": layout}
+    found: Tensor = core.angle_gradient(*_bare(rotated, dout, angles), **options)
+    return found
+
+
+@_turn_gradient.register_fake
+def _(rotated: Tensor, dout: Tensor, angles: Tensor, *rest: Any) -> Tensor:
+    check_core_device(rotated=rotated, dout=dout, angles=angles)
+    return angles.new_empty(angles.shape)
+
+
+def _keep_turn(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+    ctx.save_for_backward(inputs[1], output)
+    ctx.rest = inputs[2:]
+
+
+def _backward_turn(ctx: Any, dout: Tensor) -> tuple[Any, ...]:
+    angles, rotated = ctx.saved_tensors
+    *rest, back = ctx.rest
+    if back and ctx.needs_input_grad[1]:
+        raise Error("EUNSUPPORTED", "angles: rotating back has no gradient to them", "angles")
+    dangles = _turn_gradient(rotated, dout, angles, *rest) if ctx.needs_input_grad[1] else None
+    return _turn(dout, angles, *rest, not back), dangles, None, None, None, None
+
+
+_turn.register_autograd(_backward_turn, setup_context=_keep_turn)
+
+
+def angle_rotate(
+    x: Tensor, angles: Tensor, *, pairs: str = "half", first_channel: int = 0, layout: str | None = None
+) -> Tensor:
+    """gyre.angle_rotate, with gradients to x and angles, under torch.compile too.
+
+        angles = gyre.torch.gate_sums(projection(x).view(batch, tokens, heads, pairs), layout="bshd").transpose(1, 2)
+        q, k = (gyre.torch.angle_rotate(each, angles) for each in (q, k))
+
+    Gradients of gradients are those to x alone.  Raises gyre.Error.
+    """
+    chosen = check_layout(tensor(x, "x"), layout)
+    check_fake(x=x, angles=tensor(angles, "angles"))
+    no_tangent(x=x, angles=angles)
+    out: Tensor = _turn(x, angles, word(pairs, "pairs", _PAIRS), whole(first_channel, "first_channel"), chosen, False)
     return out
 
 
