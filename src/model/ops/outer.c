@@ -1,39 +1,44 @@
 #include "model/ops/outer.h"
 
+#include "model/ops/cache_size.h"
 #include "util/integers.h"
 
 #include <string.h>
 
-/* DEPTH x COLUMNS numbers of b are packed at a time, in panels: 256 KiB, for the second-level cache.  A panel and the rows
- * of a that are multiplied with it fit the first-level cache. */
-enum { DEPTH = 128, COLUMNS = 512, MAX_PANEL = 32, MAX_ROWS = 16, USUAL_ROWS = 8 };
+/* DEPTH rows of up to MAX_COLUMNS columns of b are packed at a time, in panels, into a quarter of the second-level cache.  A
+ * panel and the rows of a that are multiplied with it fit the first-level cache. */
+enum { DEPTH = 128, MIN_COLUMNS = 512, MAX_COLUMNS = 1024, MAX_PANEL = 32, MAX_ROWS = 16, USUAL_ROWS = 8, STREAMS = 8 };
 
 typedef struct outer_memory {
-    float *b;    /* [COLUMNS / panel][DEPTH][panel] */
+    float *b;    /* [MAX_COLUMNS / panel][DEPTH][panel] */
     float *a;    /* [DEPTH][MAX_ROWS] */
     float *edge; /* [MAX_ROWS][MAX_PANEL]: sums of a panel that ends past the last column */
 } outer_memory;
 
-enum { B_FLOATS = COLUMNS * DEPTH, A_FLOATS = DEPTH * MAX_ROWS, EDGE_FLOATS = MAX_ROWS * MAX_PANEL };
+enum { B_FLOATS = MAX_COLUMNS * DEPTH, A_FLOATS = DEPTH * MAX_ROWS, EDGE_FLOATS = MAX_ROWS * MAX_PANEL };
 
 int64_t gyre_outer_scratch(void) {
     return B_FLOATS + A_FLOATS + EDGE_FLOATS;
 }
 
-/* to = panels [n / panel][k][panel] of n columns, zeros past the last one.  Rows of b are read whole, in the order of
- * memory. */
-static void pack_panels(const float *b, int64_t b_row_stride, int64_t k, int64_t n, int64_t panel, float *to) {
-    for (int64_t l = 0; l < k; l++, b += b_row_stride, to += panel) {
-        int64_t j = 0;
-        if (panel == MAX_PANEL) /* a constant size, which the compiler copies in vectors */
-            for (; j + MAX_PANEL <= n; j += MAX_PANEL)
-                memcpy(to + j * k, b + j, MAX_PANEL * sizeof *to);
-        for (; j < n; j += panel) {
-            const int64_t some = gyre_min_i64(panel, n - j);
-            memcpy(to + j * k, b + j, (size_t)some * sizeof *to);
-            memset(to + j * k + some, 0, (size_t)(panel - some) * sizeof *to);
+/* to = a panel [k][panel] of n columns, zeros past the last one. */
+static void pack_panel(const float *b, int64_t b_row_stride, int64_t k, int64_t n, int64_t panel, float *to) {
+    for (int64_t l = 0; l < k; l++, b += b_row_stride, to += panel)
+        if (n == MAX_PANEL) { /* a constant size, which the compiler copies in vectors */
+            memcpy(to, b, MAX_PANEL * sizeof *to);
+        } else {
+            memcpy(to, b, (size_t)n * sizeof *to);
+            memset(to + n, 0, (size_t)(panel - n) * sizeof *to);
         }
-    }
+}
+
+/* to = panels [n / panel][k][panel] of n columns, zeros past the last one.  A few rows of b are read at a time, in the order
+ * of memory: as many streams as hardware follows.  Panels are whole powers of two apart, so row by row they would share the
+ * places of the first-level cache. */
+static void pack_panels(const float *b, int64_t b_row_stride, int64_t k, int64_t n, int64_t panel, float *to) {
+    for (int64_t l = 0; l < k; l += STREAMS, b += STREAMS * b_row_stride, to += STREAMS * panel)
+        for (int64_t j = 0; j < n; j += panel)
+            pack_panel(b + j, b_row_stride, gyre_min_i64(STREAMS, k - l), gyre_min_i64(panel, n - j), panel, to + j * k);
 }
 
 /* Rows of `a` side by side, unless the channels of a row are adjacent already. */
@@ -95,7 +100,9 @@ static void multiply_block(const gyre_matmul *p, const gyre_kernels *kernels, in
 
 void gyre_outer_run(const gyre_matmul *p, const gyre_kernels *kernels, float *scratch) {
     const outer_memory m = {scratch, scratch + B_FLOATS, scratch + B_FLOATS + A_FLOATS};
-    for (int64_t first = 0; first < p->n; first += COLUMNS)
+    const int64_t fit = gyre_second_level_cache() / (4 * DEPTH * (int64_t)sizeof(float)) / MAX_PANEL * MAX_PANEL;
+    const int64_t columns = gyre_clamp_i64(fit, MIN_COLUMNS, MAX_COLUMNS);
+    for (int64_t first = 0; first < p->n; first += columns)
         for (int64_t l = 0; l < p->k; l += DEPTH)
-            multiply_block(p, kernels, first, gyre_min_i64(COLUMNS, p->n - first), l, gyre_min_i64(DEPTH, p->k - l), &m);
+            multiply_block(p, kernels, first, gyre_min_i64(columns, p->n - first), l, gyre_min_i64(DEPTH, p->k - l), &m);
 }

@@ -1,12 +1,12 @@
 #include "model/ops/product.h"
 
+#include "model/ops/cache_size.h"
 #include "model/ops/float_buffer.h"
 
 #include <string.h>
-#include <unistd.h>
 
 /* TILES: a multiple of the rows of every tier's tiles, as GYRE_PRODUCT_OUTS is of their outputs. */
-enum { MIN_ROWS = 48, MAX_ROWS = 192, TILES = 48, MAX_TILE_OUTS = 6, USUAL_CACHE_BYTES = 512 << 10 };
+enum { MIN_ROWS = 48, MAX_ROWS = 192, TILES = 48, MAX_TILE_OUTS = 6 };
 
 typedef struct product_memory {
     float *x;           /* [rows][channels], packed */
@@ -22,12 +22,7 @@ const gyre_product_tiling *gyre_product_tiling_of(const gyre_kernels *kernels, g
 /* out = rows of x packed at once.  With a block of channels they fill a little more than half of the second-level cache, so
  * that weights are packed as seldom as possible. */
 static int64_t max_block_rows(void) {
-#ifdef _SC_LEVEL2_CACHE_SIZE
-    const int64_t known = sysconf(_SC_LEVEL2_CACHE_SIZE), bytes = known > 0 ? known : USUAL_CACHE_BYTES;
-#else
-    const int64_t bytes = USUAL_CACHE_BYTES;
-#endif
-    const int64_t rows = bytes / 16 * 9 / (GYRE_PRODUCT_BLOCK * (int64_t)sizeof(float)) / TILES * TILES;
+    const int64_t rows = gyre_second_level_cache() / 16 * 9 / (GYRE_PRODUCT_BLOCK * (int64_t)sizeof(float)) / TILES * TILES;
     return rows < MIN_ROWS ? MIN_ROWS : gyre_min_i64(rows, MAX_ROWS);
 }
 
