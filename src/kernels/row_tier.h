@@ -20,7 +20,7 @@
 /* A line of 16-bit numbers takes several times the instructions of a line of floats, so the window in which a processor runs
  * ahead covers too few lines of them.  On Intel's processors a prefetch for each line mends that, best into the second-level
  * cache; AMD's are faster without (docs/performance.md). */
-enum { READ_AHEAD_BYTES = 4096, READ_LINE_BYTES = 64 };
+enum { READ_AHEAD_BYTES = 8192, READ_LINE_BYTES = 64 };
 /* out = how far ahead to prefetch, in bytes; 0 = not at all. */
 static inline int64_t read_ahead(void) {
 #if defined(__x86_64__)
