@@ -42,28 +42,30 @@ static double time_calls(const bench_in_place *r, int64_t times) {
         if (r->call(r)) return NAN;
     return (cli_seconds() - started) / (double)times;
 }
+/* times: even, because each halving is undone by a doubling. */
 static double time_limit(scale_job *limit, const gyre_exec *exec, int64_t times) {
-    const int64_t even = times / 2 * 2 + 2; /* each halving is undone by a doubling */
     const double started = cli_seconds();
-    for (int64_t i = 0; i < even; i++)
+    for (int64_t i = 0; i < times; i++)
         run_limit_once(limit, exec);
-    return (cli_seconds() - started) / (double)even;
+    return (cli_seconds() - started) / (double)times;
 }
 
 static void measure(const bench_in_place *r, scale_job *limit, int64_t limit_rounds, bench_in_place_result *out) {
-    enum { SERIES = 5 };
+    enum { SERIES = 5, UNTIMED = 2 };
     double s[SERIES][BENCH_MAX_ROUNDS];
     scale_job floats = {limit->x, GYRE_DTYPE_F32, 2, out->bytes / (int64_t)sizeof(float)};
     (void)time_calls(r, 3);
     const double once = time_calls(r, 3), enough = 2e-3;
-    const int64_t times = once < enough ? (int64_t)(enough / once) + 1 : 1;
+    const int64_t times = once < enough ? (int64_t)(enough / once) / 2 * 2 + 2 : 2; /* even */
     (void)time_limit(limit, r->exec, times);
     bench_rounds rounds = bench_rounds_begin(bench_this_core(), limit_rounds);
-    while (bench_rounds_next(&rounds)) { /* an untimed call first loads the memory into the caches, if it fits */
+    /* Untimed calls first load the memory into the caches, as far as it fits.  The limit has as many, untimed and timed: with
+     * each, more of the memory is in the third-level cache. */
+    while (bench_rounds_next(&rounds)) {
         const int64_t i = rounds.count;
-        (void)time_calls(r, 1);
+        (void)time_calls(r, UNTIMED);
         s[0][i] = time_calls(r, times);
-        (void)time_limit(limit, r->exec, 1);
+        (void)time_limit(limit, r->exec, UNTIMED);
         s[1][i] = time_limit(limit, r->exec, times);
         s[2][i] = s[1][i] / s[0][i];
         s[3][i] = time_limit(&floats, r->exec, times);
