@@ -67,10 +67,11 @@ set(CMAKE_INSTALL_RPATH_USE_LINK_PATH ON)
 # Files named after an instruction set are compiled for it; dispatch.c decides at run time which of them may run.  On other
 # processors they are empty.  (NEON is part of AArch64 and needs no flag.)
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")
-    set(GYRE_TIERS avx2 avx512 avx512bf16)
+    set(GYRE_TIERS avx2 avx512 avx512vnni avx512bf16)
     set(GYRE_FLAGS_avx2 -mavx2 -mfma -mf16c)
     set(GYRE_FLAGS_avx512 -mavx512f -mavx512bw -mavx512vl -mavx512dq -mfma -mf16c)
-    set(GYRE_FLAGS_avx512bf16 ${GYRE_FLAGS_avx512} -mavx512bf16 -mavx512vnni)
+    set(GYRE_FLAGS_avx512vnni ${GYRE_FLAGS_avx512} -mavx512vnni)
+    set(GYRE_FLAGS_avx512bf16 ${GYRE_FLAGS_avx512} -mavx512bf16)
     set(GYRE_FLAGS_amx ${GYRE_FLAGS_avx512bf16} -mamx-tile -mamx-bf16)
     check_c_compiler_flag("-mamx-tile -mamx-bf16" GYRE_HAVE_AMX) # gcc 11, clang 12; without them the tier is empty
     if(GYRE_HAVE_AMX)

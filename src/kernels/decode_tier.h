@@ -415,9 +415,7 @@ TIER_INLINE void weighted_sum_rows(elem_type type, int is_bf16, const gyre_weigh
 DEFINE_DECODE_KERNELS(f32, load_f32, 4, 0)
 DEFINE_DECODE_KERNELS(f16, load_f16, 2, 0)
 DEFINE_DECODE_KERNELS(bf16, load_bf16, 2, 1)
-#ifdef VNNI_INSTRUCTIONS
-#include "kernels/q8_vnni.h"
-#else
+#ifndef VNNI_INSTRUCTIONS /* vnni/q8_vnni.h has them */
 DEFINE_DECODE_KERNELS(q8, load_q8, 1, 0)
 #endif
 

@@ -28,8 +28,11 @@ static int runs_avx512(void) {
     return runs_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
            __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
 }
+static int runs_avx512vnni(void) {
+    return runs_avx512() && __builtin_cpu_supports("avx512vnni");
+}
 static int runs_avx512bf16(void) {
-    return runs_avx512() && __builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512bf16");
+    return runs_avx512vnni() && __builtin_cpu_supports("avx512bf16");
 }
 static int runs_amx(void) {
     return runs_avx512bf16() && gyre_amx_permitted();
@@ -39,6 +42,7 @@ static int runs_amx(void) {
 #define runs_amx()        0
 #define runs_avx2()       0
 #define runs_avx512()     0
+#define runs_avx512vnni() 0
 #define runs_avx512bf16() 0
 #endif
 /* If a build contains one of these tiers, the processor can run it: every AArch64 has Advanced SIMD, and a WebAssembly

@@ -1,14 +1,13 @@
-/* tier_avx512bf16.c: the kernels for AVX-512 with its instructions for bf16 and for dot products of integers, which every
- * processor with the former has.  Kernels that need neither are those of tier_avx512.c.  Built with its flags, -mavx512bf16
- * and -mavx512vnni. */
+/* tier_avx512bf16.c: the kernels for AVX-512 with its instructions for bf16.  Every processor with these has the dot products
+ * of vnni/tier_avx512vnni.c.  The other kernels are those of tier_avx512.c.  Built with its flags and -mavx512bf16. */
 #include "kernels/kernels.h"
 
 #if defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512VL__) && defined(__AVX512DQ__) &&                      \
-    defined(__AVX512BF16__) && defined(__AVX512VNNI__)
+    defined(__AVX512BF16__)
 #define TIER      avx512bf16
 #define TIER_BASE avx512
+#define TIER_Q8   avx512vnni
 #define BF16_INSTRUCTIONS
-#define VNNI_INSTRUCTIONS
 #include "kernels/vec_avx512.h"
 
 #include "kernels/attend_tier.h"

@@ -10,9 +10,9 @@
     tier(with, avx2, "avx2") tier(with, neon, "neon") tier(with, wasm, "wasm") last(with, scalar, "scalar")
 #else
 #define GYRE_TIERS_AND_LAST(tier, last, with)                                                                               \
-    tier(with, amx, "amx") tier(with, avx512bf16, "avx512bf16") tier(with, avx512, "avx512") tier(with, avx2, "avx2")       \
-        tier(with, neon, "neon") tier(with, wasm, "wasm") tier(with, scalar, "scalar")                                      \
-            last(with, amx_emulated, "amx-emulated")
+    tier(with, amx, "amx") tier(with, avx512bf16, "avx512bf16") tier(with, avx512vnni, "avx512vnni")                        \
+        tier(with, avx512, "avx512") tier(with, avx2, "avx2") tier(with, neon, "neon") tier(with, wasm, "wasm")             \
+            tier(with, scalar, "scalar") last(with, amx_emulated, "amx-emulated")
 #endif
 #define GYRE_TIERS(tier, with) GYRE_TIERS_AND_LAST(tier, tier, with)
 

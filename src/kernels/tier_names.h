@@ -2,8 +2,8 @@
  * for the places of an encoding.  kernel_names.h has the others.
  *
  * A tier whose source defines TIER_BASE takes its kernels from that tier, whose code they would repeat, except for one of
- * the other classes in kernels.def, GYRE_KERNEL_OWN or GYRE_KERNEL_TILES.  TIER_BF16 and TIER_TILES are the tiers that these
- * come from. */
+ * the other classes in kernels.def, GYRE_KERNEL_OWN, GYRE_KERNEL_Q8 or GYRE_KERNEL_TILES.  TIER_BF16, TIER_Q8 and TIER_TILES
+ * are the tiers that these come from. */
 #ifndef GYRE_KERNELS_TIER_NAMES_H
 #define GYRE_KERNELS_TIER_NAMES_H
 #include "kernels/tier_list.h"
@@ -25,6 +25,9 @@
 #else
 #define KERNEL_OWN(name) void OF_TIER(name)
 #define TIER_BF16        TIER
+#endif
+#ifndef TIER_Q8
+#define TIER_Q8 TIER_BASE
 #endif
 #ifndef TIER_TILES
 #define TIER_TILES TIER_BASE

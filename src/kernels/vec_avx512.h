@@ -5,7 +5,7 @@
 #include <immintrin.h>
 #include <string.h>
 
-#ifndef TIER /* tier_avx512bf16.c and tier_amx.c define their own names */
+#ifndef TIER /* the tiers above this one define their own names */
 #define TIER avx512
 #endif
 #define LANES                   16

@@ -51,7 +51,7 @@ static void other_tiers_are_refused(void **state) {
     }
     assert_non_null(strstr(
         err.text,
-        "GYRE_CPU: 'avx2 ' is not one of amx, avx512bf16, avx512, avx2, neon, wasm, scalar, amx-emulated; this processor"));
+        "GYRE_CPU: 'avx2 ' is not one of amx, avx512bf16, avx512vnni, avx512, avx2, neon, wasm, scalar, amx-emulated; this processor"));
     for (size_t t = 0; t < sizeof tiers / sizeof *tiers; t++) {
         assert_int_equal(setenv("GYRE_CPU", tiers[t], 1), 0);
         assert_int_equal(gyre_cpu_check(&err), gyre_kernels_tier(tiers[t]) ? GYRE_OK : GYRE_EUNSUPPORTED);
@@ -68,7 +68,7 @@ static void best_tier_is_selected(void **state) {
 #if defined(__aarch64__)
     assert_string_equal(gyre_kernels_select()->tier, "neon");
 #elif defined(__x86_64__)
-    assert_true(gyre_tier_avx2 && gyre_tier_avx512 && gyre_tier_avx512bf16);
+    assert_true(gyre_tier_avx2 && gyre_tier_avx512 && gyre_tier_avx512vnni && gyre_tier_avx512bf16);
 #else
     skip();
 #endif

@@ -181,7 +181,7 @@ def test_an_array_on_a_gpu_is_refused_by_name() -> None:
 @pytest.mark.parametrize(
     ("variable", "value", "text"),
     [
-        ("GYRE_CPU", "AVX2", "EINVAL: GYRE_CPU: 'AVX2' is not one of amx, avx512bf16, avx512, avx2, neon, wasm, scalar, amx-emulated; this "),
+        ("GYRE_CPU", "AVX2", "EINVAL: GYRE_CPU: 'AVX2' is not one of amx, avx512bf16, avx512vnni, avx512, avx2, neon, wasm, scalar, amx-emulated; this "),
         ("GYRE_CPU", "bogus", "EINVAL: GYRE_CPU: 'bogus' is not one of "),
         ("GYRE_CPU", "wasm", "EUNSUPPORTED: GYRE_CPU: this processor or this build has no wasm; it has "),
         ("GYRE_THREADS", "many", "EINVAL: GYRE_THREADS: 'many' is not a number of threads, 0 .. 1024"),

@@ -10,7 +10,7 @@ static void wrong_values_are_usage_errors(void **state) {
     for (size_t i = 0; i < sizeof tiers / sizeof *tiers; i++) {
         setenv("GYRE_CPU", tiers[i], 1);
         assert_fails("eval models/rope --text README.md", 2,
-                     "' is not one of amx, avx512bf16, avx512, avx2, neon, wasm, scalar, amx-emulated; this ");
+                     "' is not one of amx, avx512bf16, avx512vnni, avx512, avx2, neon, wasm, scalar, amx-emulated; this ");
         assert_fails("explain models/rope", 2, "GYRE_CPU: '");
     }
     setenv("GYRE_CPU", "wasm", 1); /* known, but of no processor that runs a command */

@@ -1,8 +1,7 @@
 /* place_amx.c: the place kernels of tier_amx.c, all from tiers below. */
 #include "kernels/tier_list.h"
 
-#if defined(__AMX_TILE__) && defined(__AMX_BF16__) && defined(__AVX512BF16__) && defined(__AVX512VNNI__) &&                 \
-    defined(__x86_64__)
+#if defined(__AMX_TILE__) && defined(__AMX_BF16__) && defined(__AVX512BF16__) && defined(__x86_64__)
 #define TIER      amx
 #define TIER_BASE avx512
 #define TIER_BF16 avx512bf16

@@ -2,11 +2,10 @@
 #include "kernels/tier_list.h"
 
 #if defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512VL__) && defined(__AVX512DQ__) &&                      \
-    defined(__AVX512BF16__) && defined(__AVX512VNNI__)
+    defined(__AVX512BF16__)
 #define TIER      avx512bf16
 #define TIER_BASE avx512
 #define BF16_INSTRUCTIONS
-#define VNNI_INSTRUCTIONS
 #include "kernels/vec_avx512.h"
 
 #include "kernels/places/place_tier.h"

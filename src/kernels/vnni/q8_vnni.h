@@ -6,6 +6,7 @@
  * integers depend on nothing else, so neither do its results. */
 #ifndef GYRE_KERNELS_Q8_VNNI_H
 #define GYRE_KERNELS_Q8_VNNI_H
+#include "kernels/decode_tier.h"
 
 /* Q8_PAIRS: channels that one register of 16-bit integers holds.  Q8_KEYS: keys whose weights are rounded together; sums
  * over them fit 32 bits. */
@@ -116,7 +117,7 @@ TIER_INLINE void score_q8_group(const gyre_key_scores *p, int64_t r0, int rows) 
     }
 }
 
-KERNEL_OWN(score_rows_q8)(const gyre_key_scores *p) {
+void NAME_IN(TIER_Q8, score_rows_q8)(const gyre_key_scores *p) {
     int64_t r = 0;
     if (p->channels > Q8_MAX_CHANNELS) {
         NAME_IN(TIER_BASE, score_rows_q8)(p);
@@ -210,7 +211,7 @@ TIER_INLINE void sum_q8_group(const gyre_weighted_values *p, int64_t r0, int row
     }
 }
 
-KERNEL_OWN(weighted_sum_q8)(const gyre_weighted_values *all) {
+void NAME_IN(TIER_Q8, weighted_sum_q8)(const gyre_weighted_values *all) {
     for (int64_t first = 0; first < all->keys; first += Q8_KEYS) {
         gyre_weighted_values p = *all;
         int64_t r = 0;
