@@ -26,19 +26,30 @@ static float shrink_by(float change) {
     return change < GYRE_SMALLEST_WEIGHT_LOG ? 0 : expf(change);
 }
 
-void gyre_softmax_update(const gyre_online_softmax *softmax, int64_t first, int64_t count, int64_t columns, float *scores) {
+/* Row r, whose largest score of this tile is row_max. */
+static void update_row(const gyre_online_softmax *softmax, int64_t r, int64_t columns, float row_max, float *scores) {
     const gyre_kernels *kernels = softmax->kernels;
-    for (int64_t r = first; r < first + count; r++, scores += KEY_TILE) {
-        float *so_far = &softmax->row_max[r], row_max, sum;
-        kernels->max_row_f32(scores, columns, &row_max);
-        if (row_max > *so_far) {
-            const float shrink = shrink_by(*so_far - row_max);
-            gyre_row_rescale(kernels, softmax->out + r * softmax->pad, softmax->pad, shrink);
-            softmax->row_sum[r] *= (double)shrink;
-            *so_far = row_max;
-        }
-        kernels->weights_row_f32(scores, columns, gyre_softmax_shift(*so_far), &sum);
-        softmax->row_sum[r] += (double)sum;
+    float *so_far = &softmax->row_max[r], sum;
+    if (row_max > *so_far) {
+        const float shrink = shrink_by(*so_far - row_max);
+        gyre_row_rescale(kernels, softmax->out + r * softmax->pad, softmax->pad, shrink);
+        softmax->row_sum[r] *= (double)shrink;
+        *so_far = row_max;
+    }
+    kernels->weights_row_f32(scores, columns, gyre_softmax_shift(*so_far), &sum);
+    softmax->row_sum[r] += (double)sum;
+}
+
+/* The largest scores of some rows first: the exponentials of a row wait for its own, which takes as long as half of them. */
+void gyre_softmax_update(const gyre_online_softmax *softmax, int64_t first, int64_t count, int64_t columns, float *scores) {
+    enum { TOGETHER = 4 };
+    for (int64_t done = 0; done < count; done += TOGETHER) {
+        const int64_t some = count - done < TOGETHER ? count - done : TOGETHER;
+        float row_max[TOGETHER], *rows = scores + done * KEY_TILE;
+        for (int64_t r = 0; r < some; r++)
+            softmax->kernels->max_row_f32(rows + r * KEY_TILE, columns, &row_max[r]);
+        for (int64_t r = 0; r < some; r++)
+            update_row(softmax, first + done + r, columns, row_max[r], rows + r * KEY_TILE);
     }
 }
 

@@ -89,11 +89,15 @@ void gyre_key_run_read(const gyre_key_reader *reader, const gyre_key_run *run, f
     const char *from = keys ? run->k : run->v;
     const float *scale = reader->scales_apart ? NULL : keys ? run->k_scale : run->v_scale;
     const int64_t row = gyre_dtype_bytes(dtype, keys ? run->k_row_stride : run->v_row_stride);
-    const int64_t bytes = gyre_dtype_bytes(dtype, reader->channels);
-    for (int64_t i = 0; i < run->count; i++, to += reader->pad) {
-        if (row > bytes) gyre_row_prefetch((uintptr_t)from + (uintptr_t)((i + ROWS_AHEAD) * row), bytes);
-        gyre_row_read(reader->kernels, from + i * row, dtype, keys ? run->k_step : run->v_step, reader->channels, to);
-        gyre_row_clear_padding(to, reader->channels, reader->pad);
+    const int64_t bytes = gyre_dtype_bytes(dtype, reader->channels), step = keys ? run->k_step : run->v_step;
+    const int dense = step == 1 && row == bytes && reader->channels == reader->pad && !gyre_is_block(dtype);
+    if (dense) gyre_row_read(reader->kernels, from, dtype, 1, run->count * reader->channels, to);
+    for (int64_t i = 0; i < run->count && (!dense || scale); i++, to += reader->pad) {
+        if (!dense) {
+            if (row > bytes) gyre_row_prefetch((uintptr_t)from + (uintptr_t)((i + ROWS_AHEAD) * row), bytes);
+            gyre_row_read(reader->kernels, from + i * row, dtype, step, reader->channels, to);
+            gyre_row_clear_padding(to, reader->channels, reader->pad);
+        }
         if (scale) reader->kernels->scale_row_f32(to, reader->pad, scale[i]);
     }
 }

@@ -168,31 +168,38 @@ TIER_INLINE int attend_heads(const attend_type *t, const gyre_query_attention *p
     return attend_end(p, head, rows, &s);
 }
 
+/* Scores of the keys of a query head, a constant number of them.  out = its values. */
+TIER_INLINE const char *attend_few_scores(const attend_type *t, const gyre_query_attention *p, int64_t head, int64_t keys,
+                                          float *scores) {
+    const int64_t key_head = head / p->group;
+    float q[GYRE_MAX_QUERY_CHANNELS];
+    const gyre_key_scores job = {.rows = 1,
+                                 .keys = keys,
+                                 .channels = p->channels,
+                                 .q = q,
+                                 .k = (const char *)p->k + key_head * p->k_head_stride * t->type.size,
+                                 .k_row_stride = p->k_row_stride,
+                                 .scores = scores,
+                                 .prefetched = 1,
+                                 .angles = p->angles,
+                                 .pairs = p->pairs};
+    attend_scale(p->q + head * p->q_head_stride, p->channels, vec_set1(p->scale), q);
+    if (p->angles)
+        t->score_rotated(&job);
+    else
+        score_rows(t->type, t->is_bf16, &job);
+    return (const char *)p->v + key_head * p->v_head_stride * t->type.size;
+}
+
 /* All rows, of one key each: its weight is exp(0), and out is its value.  out = 1 if scores and values are finite. */
 TIER_INLINE int attend_only_key(const attend_type *t, const gyre_query_attention *p) {
     const elem_type floats = {load_f32, store_f32, sizeof(float)};
     const vec zero = vec_set1(0);
-    float q[GYRE_MAX_QUERY_CHANNELS], score[ATTEND_ROWS];
+    float score[ATTEND_ROWS];
     vec all = zero;
     int finite = 1;
     for (int64_t head = 0; head < p->heads * p->group; head++) {
-        const int64_t key_head = head / p->group;
-        const char *k = (const char *)p->k + key_head * p->k_head_stride * t->type.size,
-                   *v = (const char *)p->v + key_head * p->v_head_stride * t->type.size;
-        const gyre_key_scores job = {.rows = 1,
-                                     .keys = 1,
-                                     .channels = p->channels,
-                                     .q = q,
-                                     .k = k,
-                                     .scores = score,
-                                     .prefetched = 1,
-                                     .angles = p->angles,
-                                     .pairs = p->pairs};
-        attend_scale(p->q + head * p->q_head_stride, p->channels, vec_set1(p->scale), q);
-        if (p->angles)
-            t->score_rotated(&job);
-        else
-            score_rows(t->type, t->is_bf16, &job);
+        const char *v = attend_few_scores(t, p, head, 1, score);
         finite &= isfinite(score[0]);
         for (int64_t c = 0; c < p->value_channels; c += LANES) {
             const int64_t left = p->value_channels - c;
@@ -206,11 +213,61 @@ TIER_INLINE int attend_only_key(const attend_type *t, const gyre_query_attention
     return finite && vec_reduce_add(all) == 0;
 }
 
+/* Rows of two keys that share a vector of exponentials. */
+typedef struct attend_two {
+    float scores[LANES][2], weight[LANES]; /* weight: of the key with the lower score */
+    const char *v[LANES];
+} attend_two;
+
+/* Row r of `two`, of a query head -> out; the sums as attend_keys and attend_end add them.  out = `all`, with 0 times
+ * each number of the sums added. */
+TIER_INLINE vec attend_two_values(const attend_type *t, const gyre_query_attention *p, int64_t head, const attend_two *two,
+                                  int64_t r, vec all) {
+    const elem_type floats = {load_f32, store_f32, sizeof(float)};
+    const int first_lower = two->scores[r][0] < two->scores[r][1];
+    const float w0 = first_lower ? two->weight[r] : 1, w1 = first_lower ? 1 : two->weight[r], sum = w0 + w1;
+    const vec zero = vec_set1(0), by0 = vec_set1(w0), by1 = vec_set1(w1), scale = vec_set1((float)(1 / (double)sum));
+    for (int64_t c = 0; c < p->value_channels; c += LANES) {
+        const int64_t left = p->value_channels - c;
+        const vec v0 = load_up_to(t->type, two->v[r] + c * t->type.size, left),
+                  v1 = load_up_to(t->type, two->v[r] + (p->v_row_stride + c) * t->type.size, left);
+        const vec x = vec_add(vec_fma(by1, v1, vec_fma(by0, v0, zero)), zero);
+        all = vec_fma(x, zero, all);
+        store_up_to(floats, (char *)(p->out + head * p->out_head_stride + c), vec_mul(x, scale), left);
+    }
+    if (p->row_max) p->row_max[head] = two->scores[r][first_lower];
+    if (p->row_sum) p->row_sum[head] = (double)sum;
+    return all;
+}
+
+/* All rows, of two keys each: the weight of the higher score is exp(0), so each row has one exponential.  out = as
+ * attend_only_key. */
+TIER_INLINE int attend_two_keys(const attend_type *t, const gyre_query_attention *p) {
+    const int64_t rows = p->heads * p->group;
+    attend_two two;
+    vec all = vec_set1(0);
+    int finite = 1;
+    for (int64_t first = 0; first < rows; first += LANES) {
+        const int64_t some = rows - first < LANES ? rows - first : LANES;
+        vec_store(two.weight, vec_set1(0));
+        for (int64_t r = 0; r < some; r++) {
+            two.v[r] = attend_few_scores(t, p, first + r, 2, two.scores[r]);
+            const float change = two.scores[r][1] - two.scores[r][0];
+            finite &= isfinite(two.scores[r][0]) && isfinite(two.scores[r][1]);
+            two.weight[r] = change < 0 ? change : -change;
+        }
+        vec_store(two.weight, vec_exp_from(vec_load(two.weight), GYRE_SMALLEST_WEIGHT_LOG));
+        for (int64_t r = 0; r < some; r++)
+            all = attend_two_values(t, p, first + r, &two, r, all);
+    }
+    return finite && vec_reduce_add(all) == 0;
+}
+
 TIER_INLINE void attend_query(const attend_type t, const gyre_query_attention *p, int *finite) {
     const int64_t some = p->group == 1 ? p->heads : p->group; /* heads that may be gone through together */
     *finite = 1;
-    if (p->keys == 1) {
-        *finite = attend_only_key(&t, p);
+    if (p->keys == 1 || p->keys == 2) {
+        *finite = p->keys == 1 ? attend_only_key(&t, p) : attend_two_keys(&t, p);
         return;
     }
     for (int64_t h = 0; h < p->heads * p->group; h += some)

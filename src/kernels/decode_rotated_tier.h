@@ -54,7 +54,7 @@ TIER_INLINE void score_rotated_block(elem_type type, const gyre_key_scores *p, c
     const char *k[DECODE_ACCUMULATORS], *at = (const char *)p->k + first * step;
     const float *angles[DECODE_ACCUMULATORS];
     vec sum[DECODE_ACCUMULATORS];
-    if (q->prefetch) prefetch_rows(at, keys, step, p->channels * type.size, q->away);
+    if (q->prefetch) prefetch_rows(at, keys, step, p->channels * type.size, q->to);
     DECODE_UNROLL
     for (int j = 0; j < keys; j++) {
         k[j] = at + j * step;
@@ -98,7 +98,7 @@ TIER_INLINE int64_t score_rotated_blocks(elem_type type, const gyre_key_scores *
 TIER_INLINE void score_rotated_rows(elem_type type, const gyre_key_scores *p) {
     query_group q;
     for (int64_t r = 0, done; r < p->rows; r += q.rows) {
-        q = query_group_at(p, r, type.size, PREFETCH_BYTES);
+        q = query_group_at(p, r, type.size);
         if (q.rows == 4)
             done = score_rotated_blocks(type, p, &q, 4);
         else if (q.rows == 2)

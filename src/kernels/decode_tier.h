@@ -58,29 +58,54 @@ KERNEL(widen_q8)(const void *in, float *out, int64_t n) {
  *     query 1     sum[4]   sum[5]   sum[6]   sum[7]       sum[r * keys + j] */
 
 #if defined(__GNUC__)
-#define DECODE_PREFETCH(p) __builtin_prefetch(p, 0, 2)
+#define DECODE_PREFETCH(p)      __builtin_prefetch(p, 0, 2)
+#define DECODE_PREFETCH_NEAR(p) __builtin_prefetch(p, 0, 3)
 #else
-#define DECODE_PREFETCH(p) (void)(p)
+#define DECODE_PREFETCH(p)      (void)(p)
+#define DECODE_PREFETCH_NEAR(p) (void)(p)
 #endif
-/* PREFETCH_BYTES: how far ahead keys are prefetched.  PREFETCH_BYTES_ONE_ROW: with a single query, which needs so little
- * work per key that only the latency of memory must be hidden.  MAX_DEINTERLEAVED: up to so many channels, bf16 keys are
- * loaded two to a 32-bit lane. */
-enum { PREFETCH_BYTES_ONE_ROW = 2048, PREFETCH_BYTES = 8192, CACHE_LINE_BYTES = 64, MAX_DEINTERLEAVED = 256 };
+/* PREFETCH_BYTES: how far ahead keys are prefetched into the second-level cache; PREFETCH_BYTES_NEAR: into the first-level
+ * one.  PREFETCH_BYTES_ONE_ROW: with a single query, which needs so little work per key that only the latency of memory must
+ * be hidden.  MAX_DEINTERLEAVED: up to so many channels, bf16 keys are loaded two to a 32-bit lane. */
+enum {
+    PREFETCH_BYTES_ONE_ROW = 2048,
+    PREFETCH_BYTES_NEAR = 2048,
+    PREFETCH_BYTES = 8192,
+    CACHE_LINE_BYTES = 64,
+    MAX_DEINTERLEAVED = 256
+};
 
-/* Bytes from a row to the one `ahead` bytes later, if rows of so many bytes were dense. */
-TIER_INLINE int64_t prefetch_distance(int64_t ahead, int64_t bytes, int64_t step) {
-    return bytes > 0 ? (ahead / bytes + 1) * step : 0;
+/* Where keys are prefetched.  away: bytes from a row to the one that is prefetched for it.  near: 1 = into the first-level
+ * cache, which Intel's processors gain from, while AMD's take 1.6 times as long (docs/performance.md). */
+typedef struct prefetch_place {
+    int64_t away;
+    int near;
+} prefetch_place;
+
+/* out = the place for rows of so many bytes, `step` bytes apart. */
+TIER_INLINE prefetch_place prefetch_place_of(int64_t queries, int64_t bytes, int64_t step) {
+#if defined(__x86_64__)
+    const int near = __builtin_cpu_is("intel") != 0;
+#else
+    const int near = 0;
+#endif
+    const int64_t ahead = queries == 1 ? PREFETCH_BYTES_ONE_ROW : near ? PREFETCH_BYTES_NEAR : PREFETCH_BYTES;
+    return (prefetch_place){bytes > 0 ? (ahead / bytes + 1) * step : 0, near};
 }
 
-/* Prefetches n rows that are `away` bytes past `rows`.  The memory need not exist: a prefetch never faults. */
-TIER_INLINE void prefetch_rows(const void *rows, int64_t n, int64_t step, int64_t bytes, int64_t away) {
+/* Prefetches for n rows.  The memory need not exist: a prefetch never faults. */
+TIER_INLINE void prefetch_rows(const void *rows, int64_t n, int64_t step, int64_t bytes, prefetch_place to) {
     const int dense = step == bytes; /* one loop over all lines */
     const int64_t each = dense ? n * bytes : bytes;
     for (int64_t j = 0; j < (dense ? 1 : n); j++) {
-        const uintptr_t at = (uintptr_t)rows + (uintptr_t)(j * step + away);
-        for (int64_t b = 0; b < each; b += CACHE_LINE_BYTES)
-            DECODE_PREFETCH(
-                (const char *)(at + (uintptr_t)b)); /* NOLINT(performance-no-int-to-ptr): it may be past the end */
+        const uintptr_t row = (uintptr_t)rows + (uintptr_t)(j * step + to.away);
+        for (int64_t b = 0; b < each; b += CACHE_LINE_BYTES) {
+            const char *at = (const char *)(row + (uintptr_t)b); /* NOLINT(performance-no-int-to-ptr): it may be past the end */
+            if (to.near)
+                DECODE_PREFETCH_NEAR(at);
+            else
+                DECODE_PREFETCH(at);
+        }
     }
 }
 
@@ -89,7 +114,7 @@ typedef struct query_group {
     const float *q;
     int64_t row, first, rows;
     int prefetch; /* 1: this group is the first to read the keys */
-    int64_t away; /* prefetch_distance */
+    prefetch_place to;
 } query_group;
 
 /* Adds channels from .. whole - 1 to the sums, one vector at a time; keys are widened once for all queries. */
@@ -201,13 +226,13 @@ TIER_INLINE void score_block(elem_type type, int deinterleaved, const gyre_key_s
     const int64_t step = p->k_row_stride * type.size;
     const char *k[DECODE_ACCUMULATORS], *at = (const char *)p->k + first * step;
     vec sum[DECODE_ACCUMULATORS];
-    if (q->prefetch && rows > 1) prefetch_rows(at, keys, step, p->channels * type.size, q->away);
+    if (q->prefetch && rows > 1) prefetch_rows(at, keys, step, p->channels * type.size, q->to);
     DECODE_UNROLL
     for (int j = 0; j < keys; j++)
         k[j] = at + j * step;
     if (rows == 1)
         for (int j = 0; j < keys; j++) {
-            if (q->prefetch) prefetch_rows(at + j * step, 1, step, p->channels * type.size, q->away);
+            if (q->prefetch) prefetch_rows(at + j * step, 1, step, p->channels * type.size, q->to);
             sum[j] = score_pair(type, deinterleaved, q->q, k[j], p->channels);
         }
     else
@@ -237,7 +262,7 @@ TIER_INLINE vec stored_pair(elem_type type, int deinterleaved, const gyre_key_sc
 TIER_INLINE void score_rest(elem_type type, int deinterleaved, pair_products *products, const gyre_key_scores *p,
                             const query_group *q, int64_t first) {
     const int64_t n = p->keys - first, step = p->k_row_stride * type.size;
-    if (q->prefetch) prefetch_rows((const char *)p->k + first * step, n, step, p->channels * type.size, q->away);
+    if (q->prefetch) prefetch_rows((const char *)p->k + first * step, n, step, p->channels * type.size, q->to);
     for (int64_t r = 0; r < q->rows; r++) {
         float *scores = p->scores + (q->first + r) * p->score_row_stride + first;
         for (int64_t j = 0; j < n; j++)
@@ -261,10 +286,11 @@ TIER_INLINE void deinterleave_queries(const query_group *q, int64_t channels, fl
     }
 }
 
-/* The queries from `first` on: four of them, or two, or one.  ahead: how far keys are prefetched, in bytes. */
-TIER_INLINE query_group query_group_at(const gyre_key_scores *p, int64_t first, int64_t size, int64_t ahead) {
+/* The queries from `first` on: four of them, or two, or one. */
+TIER_INLINE query_group query_group_at(const gyre_key_scores *p, int64_t first, int64_t size) {
     const int64_t left = p->rows - first;
-    const int64_t away = p->prefetched ? 0 : prefetch_distance(ahead, p->channels * size, p->k_row_stride * size);
+    prefetch_place to = {0, 0};
+    if (!p->prefetched) to = prefetch_place_of(left, p->channels * size, p->k_row_stride * size);
     return (query_group){p->q + first * p->q_row_stride,
                          p->q_row_stride,
                          first,
@@ -272,7 +298,7 @@ TIER_INLINE query_group query_group_at(const gyre_key_scores *p, int64_t first, 
                          : left >= 2 ? 2
                                      : 1,
                          first == 0 && !p->prefetched,
-                         away};
+                         to};
 }
 
 TIER_INLINE void score_group(elem_type type, int deinterleaved, const gyre_key_scores *p, const query_group *q) {
@@ -300,7 +326,7 @@ TIER_INLINE void multiply_by_key_scales(const gyre_key_scores *p) {
 TIER_INLINE void score_rows(elem_type type, int is_bf16, const gyre_key_scores *p) {
     query_group q;
     for (int64_t r = 0; r < p->rows; r += q.rows) {
-        q = query_group_at(p, r, type.size, p->rows - r == 1 ? PREFETCH_BYTES_ONE_ROW : PREFETCH_BYTES);
+        q = query_group_at(p, r, type.size);
         if (is_bf16 && p->channels <= MAX_DEINTERLEAVED) {
             float deinterleaved[4 * MAX_DEINTERLEAVED];
             deinterleave_queries(&q, p->channels, deinterleaved);
@@ -333,8 +359,9 @@ TIER_INLINE void weighted_sum_block(elem_type type, int deinterleaved, const gyr
     const char *v = (const char *)p->v + c0 * type.size;
     const float *weights = p->weights + r0 * p->weight_row_stride;
     float *out = p->out + r0 * p->out_row_stride + c0;
-    const int64_t bytes = vecs * LANES * type.size, ahead = p->rows == 1 ? PREFETCH_BYTES_ONE_ROW : PREFETCH_BYTES,
-                  away = p->prefetched ? 0 : prefetch_distance(ahead, bytes, step);
+    const int64_t bytes = vecs * LANES * type.size;
+    prefetch_place to = {0, 0};
+    if (!p->prefetched) to = prefetch_place_of(p->rows, bytes, step);
     vec sum[DECODE_ACCUMULATORS];
     DECODE_UNROLL
     for (int i = 0; i < rows * vecs; i++)
@@ -342,7 +369,7 @@ TIER_INLINE void weighted_sum_block(elem_type type, int deinterleaved, const gyr
     if (deinterleaved) deinterleave_all(sum, rows * vecs);
     for (int64_t j = 0; j < p->keys; j++) {
         vec x[8];
-        if (r0 == 0 && !p->prefetched) prefetch_rows(v + j * step, 1, bytes, bytes, away);
+        if (r0 == 0 && !p->prefetched) prefetch_rows(v + j * step, 1, bytes, bytes, to);
         DECODE_UNROLL
         for (int i = 0; i < vecs; i += deinterleaved ? 2 : 1) {
             if (deinterleaved)

@@ -137,10 +137,14 @@ KERNEL(weights_row_f32)(float *x, int64_t n, float shift, float *sum) {
 }
 
 KERNEL(max_row_f32)(const float *x, int64_t n, float *max) {
-    vec largest = vec_set1(-__builtin_inff());
-    for (int64_t i = 0; i < n; i += LANES)
-        largest = vec_max(vec_load(x + i), largest);
-    *max = vec_reduce_max(largest);
+    vec largest[2] = {vec_set1(-__builtin_inff()), vec_set1(-__builtin_inff())}; /* two, because each step waits for the last */
+    int64_t i = 0;
+    for (; i + 2 * LANES <= n; i += 2 * LANES) {
+        largest[0] = vec_max(vec_load(x + i), largest[0]);
+        largest[1] = vec_max(vec_load(x + i + LANES), largest[1]);
+    }
+    if (i < n) largest[0] = vec_max(vec_load(x + i), largest[0]);
+    *max = vec_reduce_max(vec_max(largest[0], largest[1]));
 }
 
 KERNEL(scale_row_f32)(float *x, int64_t n, float factor) {

@@ -476,7 +476,8 @@ static void one_query_has_the_bits_of_its_steps(void **state) {
     static const struct {
         int64_t heads, group, keys, channels, value_channels;
     } queries[] = {{1, 1, 1, 64, 64},  {5, 1, 3, 8, 8},      {4, 1, 16, 33, 7},   {2, 3, 17, 40, 24}, {3, 1, 128, 16, 80},
-                   {1, 6, 129, 80, 1}, {9, 1, 300, 20, 256}, {2, 4, 31, 256, 16}, {8, 1, 5, 1, 15},   {2, 5, 1, 24, 24}};
+                   {1, 6, 129, 80, 1}, {9, 1, 300, 20, 256}, {2, 4, 31, 256, 16}, {8, 1, 5, 1, 15},   {2, 5, 1, 24, 24},
+                   {8, 1, 2, 8, 8},    {4, 1, 2, 33, 7},   {2, 3, 2, 40, 24},    {33, 1, 2, 16, 80},  {1, 6, 2, 256, 256}};
     const gyre_kernels *kernels = tier_or_skip(*state);
     test_random random = {41};
     for (int type = 0; type < 3; type++)

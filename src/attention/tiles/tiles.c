@@ -15,16 +15,18 @@
 
 static void measure_key_tile(const gyre_attention_plan *plan, const int64_t *positions, const int64_t *order,
                              gyre_key_tile *tile) {
-    tile->low = tile->high = positions[0];
-    tile->order_min = tile->order_max = order[0];
-    gyre_min_max(positions, tile->count, &tile->low, &tile->high);
-    tile->center = gyre_xpos_key_center(plan, positions, tile->count);
-    gyre_min_max(order, tile->count, &tile->order_min, &tile->order_max);
     tile->sorted = tile->consecutive = 1;
     for (int64_t i = 1; i < tile->count; i++) {
         tile->sorted &= order[i - 1] <= order[i];
         tile->consecutive &= positions[i - 1] + 1 == positions[i];
     }
+    tile->low = positions[0];
+    tile->high = positions[tile->consecutive ? tile->count - 1 : 0];
+    if (!tile->consecutive) gyre_min_max(positions, tile->count, &tile->low, &tile->high);
+    tile->center = gyre_xpos_key_center(plan, positions, tile->count);
+    tile->order_min = order[0];
+    tile->order_max = order[tile->sorted ? tile->count - 1 : 0];
+    if (!tile->sorted) gyre_min_max(order, tile->count, &tile->order_min, &tile->order_max);
 }
 
 static gyre_row_range rows_of_tile(const gyre_attention_plan *plan, int64_t batch, int64_t head, int64_t t) {

@@ -12,33 +12,54 @@
  * over them fit 32 bits. */
 enum { Q8_PAIRS = 2 * LANES, Q8_KEYS = 128, Q8_MAX_CHANNELS = 512 };
 
+/* Lanes i .. i + LANES - 1 of a row of n floats; zeros past its end. */
+TIER_INLINE __m512 load_row_q8(const float *x, int64_t n, int64_t i) {
+    const int64_t left = n - i;
+    if (left >= LANES) return _mm512_loadu_ps(x + i);
+    return _mm512_maskz_loadu_ps(left > 0 ? (__mmask16)((1 << left) - 1) : 0, x + i);
+}
+
 /* *unit = max |x| / 32767, to[i] = x[i] / *unit rounded, for i < n; zeros up to the next multiple of Q8_PAIRS.  out = 0 if
- * an x[i] is infinite or a NaN, or all are too small. */
+ * an x[i] is infinite or a NaN, or all are too small.  Without its sign, a float is larger than another as an integer too. */
 static inline int quantize_row(const float *x, int64_t n, int16_t *to, float *unit) {
-    __m512 most = _mm512_setzero_ps();
-    __mmask16 bad = 0;
-    for (int64_t i = 0; i < n; i += LANES) {
-        const __m512 size =
-            _mm512_abs_ps(_mm512_maskz_loadu_ps(n - i < LANES ? (__mmask16)((1 << (n - i)) - 1) : 0xffff, x + i));
-        bad |= _mm512_cmp_ps_mask(size, _mm512_set1_ps(__FLT_MAX__), _CMP_NLE_UQ);
-        most = _mm512_max_ps(most, size);
-    }
-    const float largest = _mm512_reduce_max_ps(most);
-    if (bad || (largest > 0 && largest < 0x1p-100f)) return 0;
+    const __m512i order = _mm512_setr_epi64(0, 2, 4, 6, 1, 3, 5, 7);
+    __m512i most = _mm512_setzero_si512();
+    for (int64_t i = 0; i < n; i += LANES)
+        most = _mm512_max_epu32(most, _mm512_castps_si512(_mm512_abs_ps(load_row_q8(x, n, i))));
+    const unsigned bits = _mm512_reduce_max_epu32(most);
+    const float largest = _mm512_cvtss_f32(_mm512_castsi512_ps(_mm512_set1_epi32((int)bits)));
+    if (!(largest <= __FLT_MAX__) || (largest > 0 && largest < 0x1p-100f)) return 0;
     const __m512 by = _mm512_set1_ps(largest > 0 ? 32767 / largest : 0);
     *unit = largest / 32767;
-    for (int64_t i = 0; i < (n + Q8_PAIRS - 1) / Q8_PAIRS * Q8_PAIRS; i += LANES) {
-        const int64_t left = n - i;
-        const __mmask16 here = left >= LANES ? 0xffff : left > 0 ? (__mmask16)((1 << left) - 1) : 0;
-        const __m512i whole = _mm512_cvtps_epi32(_mm512_mul_ps(_mm512_maskz_loadu_ps(here, x + i), by));
-        _mm256_storeu_si256((__m256i *)(void *)(to + i), _mm512_cvtsepi32_epi16(whole));
+    for (int64_t i = 0; i < n; i += Q8_PAIRS) {
+        const __m512i a = _mm512_cvtps_epi32(_mm512_mul_ps(load_row_q8(x, n, i), by)),
+                      b = _mm512_cvtps_epi32(_mm512_mul_ps(load_row_q8(x, n, i + LANES), by));
+        _mm512_storeu_si512(to + i, _mm512_permutexvar_epi64(order, _mm512_packs_epi32(a, b)));
     }
     return 1;
 }
 
-/* The first `left` bytes at p, at most Q8_PAIRS, as 16-bit integers; zeros after them. */
-TIER_INLINE __m512i load_q8_pairs(const int8_t *p, int64_t left) {
-    if (left >= Q8_PAIRS) return _mm512_cvtepi8_epi16(_mm256_loadu_si256((const __m256i *)(const void *)p));
+/* lane i = the sum of a[i], i < 16.  Each step merges two vectors into one, as vec_reduce_add_each does. */
+TIER_INLINE __m512i add_each_q8(const __m512i *a) {
+    __m512i x[8];
+    DECODE_UNROLL
+    for (int i = 0; i < 8; i++)
+        x[i] = _mm512_add_epi32(_mm512_mask_mov_epi32(a[i], 0xFF00, a[i + 8]), _mm512_shuffle_i32x4(a[i], a[i + 8], 0x4E));
+    DECODE_UNROLL
+    for (int i = 0; i < 4; i++) {
+        const __m512i crossed = _mm512_mask_mov_epi32(x[i + 4], 0xF0F0, x[i]);
+        x[i] = _mm512_add_epi32(_mm512_mask_mov_epi32(x[i], 0xF0F0, x[i + 4]), _mm512_shuffle_i32x4(crossed, crossed, 0xB1));
+    }
+    DECODE_UNROLL
+    for (int i = 0; i < 2; i++)
+        x[i] = _mm512_add_epi32(_mm512_unpacklo_epi64(x[i], x[i + 2]), _mm512_unpackhi_epi64(x[i], x[i + 2]));
+    const __m512i crossed = _mm512_mask_mov_epi32(x[1], 0xAAAA, x[0]);
+    return _mm512_add_epi32(_mm512_mask_mov_epi32(x[0], 0xAAAA, x[1]), _mm512_shuffle_epi32(crossed, _MM_PERM_CDAB));
+}
+
+/* Q8_PAIRS bytes at p as 16-bit integers; `whole` 0: the first `left` of them, and zeros. */
+TIER_INLINE __m512i load_q8_pairs(const int8_t *p, int whole, int64_t left) {
+    if (whole) return _mm512_cvtepi8_epi16(_mm256_loadu_si256((const __m256i *)(const void *)p));
     return _mm512_cvtepi8_epi16(_mm256_maskz_loadu_epi8((__mmask32)((1u << left) - 1), p));
 }
 
@@ -48,41 +69,45 @@ typedef struct q8_rows {
     int16_t x[4][Q8_MAX_CHANNELS];
     float units[DECODE_ACCUMULATORS]; /* of the row of each sum */
     int finite[4];
-    int64_t away; /* prefetch_distance */
+    prefetch_place to;
 } q8_rows;
 
-/* n keys from `first` on, at most a block; the last one fills the places of those that are missing.  A lane of a sum has at
- * most Q8_MAX_CHANNELS / LANES products, which fit 32 bits. */
+/* Adds the products of Q8_PAIRS channels from c on, or of `left` (load_q8_pairs). */
+TIER_INLINE void score_q8_channels(const q8_rows *q, const int8_t *const *k, int64_t c, int whole, int64_t left, __m512i *sum,
+                                   int rows) {
+    const int keys = DECODE_ACCUMULATORS / rows;
+    __m512i y[4];
+    DECODE_UNROLL
+    for (int r = 0; r < rows; r++)
+        y[r] = _mm512_loadu_si512(q->x[r] + c);
+    DECODE_UNROLL
+    for (int j = 0; j < keys; j++) {
+        const __m512i x = load_q8_pairs(k[j] + c, whole, left);
+        DECODE_UNROLL
+        for (int r = 0; r < rows; r++)
+            sum[r * keys + j] = _mm512_dpwssd_epi32(sum[r * keys + j], y[r], x);
+    }
+}
+
+/* n keys from `first` on, at most a block; the last one fills the places of those that are missing.  A sum has at most
+ * Q8_MAX_CHANNELS products, which fit 32 bits. */
 TIER_INLINE void score_q8_block(const gyre_key_scores *p, const q8_rows *q, int64_t r0, int64_t first, int64_t n, int rows) {
     const int keys = DECODE_ACCUMULATORS / rows;
     const int8_t *k[DECODE_ACCUMULATORS], *at = (const int8_t *)p->k + first * p->k_row_stride;
     __m512i sum[DECODE_ACCUMULATORS];
-    vec each[DECODE_ACCUMULATORS];
     float total[DECODE_ACCUMULATORS];
-    if (r0 == 0 && !p->prefetched) prefetch_rows(at, n, p->k_row_stride, p->channels, q->away);
+    if (r0 == 0 && !p->prefetched) prefetch_rows(at, n, p->k_row_stride, p->channels, q->to);
     DECODE_UNROLL
     for (int j = 0; j < keys; j++)
         k[j] = at + (j < n ? j : n - 1) * p->k_row_stride;
     DECODE_UNROLL
     for (int i = 0; i < DECODE_ACCUMULATORS; i++)
         sum[i] = _mm512_setzero_si512();
-    for (int64_t c = 0; c < p->channels; c += Q8_PAIRS) {
-        __m512i y[4];
-        DECODE_UNROLL
-        for (int r = 0; r < rows; r++)
-            y[r] = _mm512_loadu_si512(q->x[r] + c);
-        DECODE_UNROLL
-        for (int j = 0; j < keys; j++) {
-            const __m512i x = load_q8_pairs(k[j] + c, p->channels - c);
-            DECODE_UNROLL
-            for (int r = 0; r < rows; r++)
-                sum[r * keys + j] = _mm512_dpwssd_epi32(sum[r * keys + j], y[r], x);
-        }
-    }
-    DECODE_UNROLL
-    for (int i = 0; i < DECODE_ACCUMULATORS; i++)
-        each[i] = _mm512_cvtepi32_ps(sum[i]);
-    vec_store(total, vec_mul(vec_reduce_add_each(each), vec_load(q->units)));
+    int64_t c = 0;
+    for (; c + Q8_PAIRS <= p->channels; c += Q8_PAIRS)
+        score_q8_channels(q, k, c, 1, 0, sum, rows);
+    if (c < p->channels) score_q8_channels(q, k, c, 0, p->channels - c, sum, rows);
+    vec_store(total, vec_mul(_mm512_cvtepi32_ps(add_each_q8(sum)), vec_load(q->units)));
     DECODE_UNROLL
     for (int r = 0; r < rows; r++) {
         float *scores = p->scores + (r0 + r) * p->score_row_stride + first;
@@ -97,7 +122,7 @@ TIER_INLINE void score_q8_block(const gyre_key_scores *p, const q8_rows *q, int6
 TIER_INLINE void score_q8_group(const gyre_key_scores *p, int64_t r0, int rows) {
     const int keys = DECODE_ACCUMULATORS / rows;
     q8_rows q;
-    q.away = prefetch_distance(PREFETCH_BYTES, p->channels, p->k_row_stride);
+    q.to = prefetch_place_of(p->rows, p->channels, p->k_row_stride);
     for (int r = 0; r < rows; r++) {
         float unit = 0;
         q.finite[r] = quantize_row(p->q + (r0 + r) * p->q_row_stride, p->channels, q.x[r], &unit);
@@ -155,13 +180,13 @@ TIER_INLINE void add_q8_sums(const gyre_weighted_values *p, const q8_weights *w,
         }
 }
 
-/* Channels c0 .. c0 + 32 halves - 1, as far as there are any.  The integers of two keys alternate, so that an instruction
+/* Channels c0 .. c0 + 32 halves - 1; `whole` 0: as far as there are any, and halves is 1.  The integers of two keys alternate, so that an instruction
  * adds both products; that leaves the channels in the order of unpack. */
 TIER_INLINE void sum_q8_block(const gyre_weighted_values *p, const q8_weights *w, int64_t r0, int64_t c0, int rows,
-                              int halves) {
+                              int halves, int whole) {
     const int8_t *v = (const int8_t *)p->v + c0;
-    const int64_t bytes = halves * Q8_PAIRS, away = prefetch_distance(PREFETCH_BYTES, bytes, p->v_row_stride);
-    const int64_t left = p->channels - c0;
+    const int64_t bytes = halves * Q8_PAIRS, left = p->channels - c0;
+    const prefetch_place to = prefetch_place_of(p->rows, bytes, p->v_row_stride);
     __m512i sum[DECODE_ACCUMULATORS];
     DECODE_UNROLL
     for (int i = 0; i < rows * 2 * halves; i++)
@@ -169,14 +194,13 @@ TIER_INLINE void sum_q8_block(const gyre_weighted_values *p, const q8_weights *w
     for (int64_t j = 0; j < p->keys; j += 2) {
         const int8_t *at = v + j * p->v_row_stride, *next = j + 1 < p->keys ? at + p->v_row_stride : at;
         if (r0 == 0 && !p->prefetched) {
-            prefetch_rows(at, 1, bytes, bytes, away);
-            prefetch_rows(next, 1, bytes, bytes, away);
+            prefetch_rows(at, 1, bytes, bytes, to);
+            prefetch_rows(next, 1, bytes, bytes, to);
         }
         __m512i x[4];
         DECODE_UNROLL
         for (int h = 0; h < halves; h++) {
-            const __m512i a = load_q8_pairs(at + h * Q8_PAIRS, left - h * Q8_PAIRS),
-                          b = load_q8_pairs(next + h * Q8_PAIRS, left - h * Q8_PAIRS);
+            const __m512i a = load_q8_pairs(at + h * Q8_PAIRS, whole, left), b = load_q8_pairs(next + h * Q8_PAIRS, whole, left);
             x[2 * h] = _mm512_unpacklo_epi16(a, b);
             x[2 * h + 1] = _mm512_unpackhi_epi16(a, b);
         }
@@ -198,9 +222,10 @@ TIER_INLINE void sum_q8_group(const gyre_weighted_values *p, int64_t r0, int row
             quantize_row(p->weights + (r0 + r) * p->weight_row_stride, p->keys, (int16_t *)(void *)w.pair[r], &w.unit[r]);
     int64_t c = 0;
     for (; c + 2 * Q8_PAIRS <= p->channels; c += 2 * Q8_PAIRS)
-        sum_q8_block(p, &w, r0, c, rows, 2);
-    for (; c < p->channels; c += Q8_PAIRS)
-        sum_q8_block(p, &w, r0, c, rows, 1);
+        sum_q8_block(p, &w, r0, c, rows, 2, 1);
+    for (; c + Q8_PAIRS <= p->channels; c += Q8_PAIRS)
+        sum_q8_block(p, &w, r0, c, rows, 1, 1);
+    if (c < p->channels) sum_q8_block(p, &w, r0, c, rows, 1, 0);
     for (int r = 0; r < rows; r++) {
         gyre_weighted_values one = *p;
         if (w.finite[r]) continue;
