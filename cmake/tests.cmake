@@ -86,6 +86,10 @@ endif()
 
 # Only the tests of what is built.  The target tests_core builds those of the core; ctest -L core runs them.
 add_custom_target(tests_core)
+set(optimised $<CONFIG:Release>)
+if(GYRE_SANITIZE)
+    set(optimised 1)
+endif()
 file(GLOB tests CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/*/test_*.c)
 foreach(test IN LISTS tests)
     get_filename_component(name ${test} NAME_WE)
@@ -100,10 +104,10 @@ foreach(test IN LISTS tests)
     target_link_libraries(${name} PRIVATE gyre_flags gyre_inside)
     # Tests wait for the code under test, which keeps -O3.  Their own code at -O1 compiles in less than half the time.  That
     # of the command computes little: at -O0 it takes a fifth.  Options of a source come after those of its target.
-    set_source_files_properties(${test} PROPERTIES COMPILE_OPTIONS $<$<CONFIG:Release>:-O1>)
+    set_source_files_properties(${test} PROPERTIES COMPILE_OPTIONS $<${optimised}:-O1>)
     if(part STREQUAL "command")
         set_source_files_properties(${test} PROPERTIES COMPILE_OPTIONS
-            "$<$<CONFIG:Release>:-O0>;$<$<CONFIG:Release>:-U_FORTIFY_SOURCE>") # which needs optimisation
+            "$<${optimised}:-O0>;$<$<CONFIG:Release>:-U_FORTIFY_SOURCE>") # which needs optimisation
     endif()
     if(GYRE_COMMAND)
         add_dependencies(${name} gyre_command)
