@@ -171,8 +171,8 @@ GYRE_API GYRE_MUST_CHECK gyre_status gyre_attention_scratch(const gyre_attention
  * their differences.  Softcap needs the whole score, and loses them.  lse has the whole bias, rounded to float.
  * TAPA's phases are products of floats: error 2 pi |m - n|^exponent times that of (q_P . k_P) / sqrt(channels of P).
  * F64: q, k, v and out are doubles, and so is all arithmetic: rotation, scores, softmax and biases, which are then not
- * relative to a key.  For checks of gradients: it is slow.  Both orders are FIXED.  Not with part->state (EUNSUPPORTED), and
- * not over a cache or pages (EDTYPE).  Weights are F32.
+ * relative to a key.  For checks of gradients: it is slow.  Both orders are FIXED, for dq too; threads change no gradient.
+ * Not with part->state (EUNSUPPORTED), and not over a cache or pages (EDTYPE).  Weights are F32.
  * out, lse and weights may not overlap q, k, v, the mask, the sink logits or each other (EINVAL).  Only elements count, not
  * the memory between them: out may interleave with the rows of q.
  * Limits: at least 1 head, at most 65536 channels, other extents below 2^31 (ESHAPE).

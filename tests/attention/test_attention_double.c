@@ -1,5 +1,5 @@
 /* test_attention_double.c: attention in double, and every gradient of it, against the definition: results to a few units of
- * rounding, gradients by central differences to 1e-8.  Splits and threads change no bit. */
+ * rounding, gradients by central differences to 1e-8.  Splits, threads and orders change no bit. */
 #include "naive_attention_options.h"
 
 /* What a call in double writes for a trial. */
@@ -74,10 +74,11 @@ static void gradient64(const trial *t, const attention_setup *args, const gyre_t
     differentiate(args, &dout, dqkv, tables, exec);
 }
 
-static void run64(trial *t, const results *r, const gyre_exec *exec) {
+static void run64(trial *t, const results *r, gyre_order order, const gyre_exec *exec) {
     const gyre_tables tables = tables64(&t->p);
     gyre_table_gradients gradients = problem_gradients(&t->p);
-    const attention_setup args = args64(t, &tables, r);
+    attention_setup args = args64(t, &tables, r);
+    args.order = order;
     if (t->o.sink_logits) gradients.sink_logits = gyre_dense(r->sink, GYRE_DTYPE_F64, 1, 1, t->p.s.heads, 1);
     attend(&args, exec);
     gradient64(t, &args, &gradients, r, exec);
@@ -134,7 +135,7 @@ static void check_sink(const trial *t, const results *r) {
 static void check64(trial *t) {
     results r = make_results(t);
     const double bound = t->p.scheme.oracle->traits & SCHEME_STEEP ? 1e-10 : 1e-12;
-    run64(t, &r, NULL);
+    run64(t, &r, GYRE_ORDER_FAST, NULL);
     define(t);
     for (size_t i = 0; i < t->p.out_size; i++)
         test_close(r.out[i], t->p.out64[i], bound, "out");
@@ -209,34 +210,48 @@ static void each_option_agrees_with_the_definition(void **state) {
 
 /* -- laws -- */
 
-static void same_for_any_threads(void **state) {
+static void check_same(const trial *t, const results *a, const results *b) {
+    assert_memory_equal(a->out, b->out, t->p.out_size * sizeof(double));
+    assert_memory_equal(a->lse, b->lse, row_count(t) * sizeof(double));
+    for (int i = 0; i < 3; i++)
+        assert_memory_equal(a->grad[i], b->grad[i], t->p.size[i] * sizeof(double));
+}
+
+/* Runs again, by threads or in the other order, and compares with r and with the gradients of tables in the trial. */
+static void check_again(trial *t, const results *r, gyre_order order, const gyre_exec *exec) {
+    results again = make_results(t);
+    double *tables[PARTS];
+    for (part i = TABLE_A; i <= LAST; i++) {
+        tables[i] = t->p.table[i];
+        t->p.table[i] = room(t->p.size[i], sizeof(double));
+    }
+    run64(t, &again, order, exec);
+    check_same(t, r, &again);
+    for (part i = TABLE_A; i <= LAST; i++) {
+        assert_memory_equal(tables[i], t->p.table[i], t->p.size[i] * sizeof(double));
+        free(t->p.table[i]);
+        t->p.table[i] = tables[i];
+    }
+    free_results(&again);
+}
+
+static void same_for_any_threads_and_order(void **state) {
     (void)state;
     const layout s = {2, 9, 9, 4, 2, 6, 6, 1, 0, 0, 0};
+    const options none = {.softcap = 0};
+    gyre_pool *pool;
+    assert_ok(gyre_pool_create(&pool, 5, NULL));
+    const gyre_exec exec = gyre_pool_exec(pool);
     for (int scheme = 0; scheme < SCHEMES; scheme++) {
-        const options none = {.softcap = 0};
         trial t = scheme_trial(scheme, &s, &none, 8);
-        results one = make_results(&t), many = make_results(&t);
-        double *tables[PARTS];
-        gyre_pool *pool;
-        assert_ok(gyre_pool_create(&pool, 5, NULL));
-        const gyre_exec exec = gyre_pool_exec(pool);
-        run64(&t, &one, NULL);
-        for (part i = TABLE_A; i <= LAST; i++) {
-            tables[i] = t.p.table[i];
-            t.p.table[i] = room(t.p.size[i], sizeof(double));
-        }
-        run64(&t, &many, &exec);
-        assert_memory_equal(one.out, many.out, t.p.out_size * sizeof(double));
-        for (part i = Q; i <= LAST; i++) {
-            const double *a = i <= V ? one.grad[i] : tables[i], *b = i <= V ? many.grad[i] : t.p.table[i];
-            assert_memory_equal(a, b, t.p.size[i] * sizeof(double));
-            if (i > V) free(tables[i]);
-        }
-        gyre_pool_free(pool);
+        results one = make_results(&t);
+        run64(&t, &one, GYRE_ORDER_FAST, NULL);
+        check_again(&t, &one, GYRE_ORDER_FAST, &exec);
+        check_again(&t, &one, GYRE_ORDER_FIXED, &exec);
         free_results(&one);
-        free_results(&many);
         free_trial(&t);
     }
+    gyre_pool_free(pool);
 }
 
 /* The results of tokens first .. first + n - 1 alone, a sequence of their own. */
@@ -278,13 +293,45 @@ static void same_for_any_split(void **state) {
     gradient64(&t, &args, NULL, &all, NULL);
     for (int i = 0; i < 3; i++)
         run_sequence(&t, &args, starts[i], starts[i + 1] - starts[i], &one);
-    assert_memory_equal(one.out, all.out, t.p.out_size * sizeof(double));
-    assert_memory_equal(one.lse, all.lse, row_count(&t) * sizeof(double));
-    for (int i = 0; i < 3; i++)
-        assert_memory_equal(one.grad[i], all.grad[i], t.p.size[i] * sizeof(double));
+    check_same(&t, &one, &all);
     free_results(&all);
     free_results(&one);
     free_trial(&t);
+}
+
+/* The gradient for a query does not depend on the other queries of the call. */
+static void same_gradient_of_queries_in_any_split(void **state) {
+    (void)state;
+    const layout s = {1, 12, 12, 2, 1, 6, 6, 1, 0, 0, 0};
+    const options none = {.softcap = 0};
+    const int64_t starts[4] = {0, 5, 6, 12};
+    for (int scheme = 0; scheme < SCHEMES; scheme++) {
+        trial t = scheme_trial(scheme, &s, &none, 10);
+        results all = make_results(&t), cut = make_results(&t);
+        const gyre_tables tables = tables64(&t.p);
+        const attention_setup args = args64(&t, &tables, &all);
+        attend(&args, NULL);
+        gradient64(&t, &args, NULL, &all, NULL);
+        for (int i = 0; i < 3; i++) {
+            const int64_t first = starts[i], n = starts[i + 1] - first, q = first * s.heads * args.q.shape[3];
+            attention_setup own = args;
+            own.q.data = t.p.x64[Q] + q;
+            own.out.data = all.out + first * s.heads * s.value_dim;
+            own.lse.data = all.lse + first * s.heads;
+            own.q.shape[1] = own.out.shape[1] = own.lse.shape[1] = n;
+            own.q_pos.data = t.p.q_at + first;
+            gyre_cview dout = gyre_const(own.out);
+            dout.data = t.p.x64[DOUT] + first * s.heads * s.value_dim;
+            const gyre_view dqkv[3] = {gyre_dense(cut.grad[Q] + q, GYRE_DTYPE_F64, 1, n, s.heads, args.q.shape[3]),
+                                       gyre_dense(cut.grad[K], GYRE_DTYPE_F64, 1, s.keys, s.key_heads, args.k.shape[3]),
+                                       gyre_dense(cut.grad[V], GYRE_DTYPE_F64, 1, s.keys, s.key_heads, s.value_dim)};
+            differentiate(&own, &dout, dqkv, NULL, NULL);
+        }
+        assert_memory_equal(cut.grad[Q], all.grad[Q], t.p.size[Q] * sizeof(double));
+        free_results(&all);
+        free_results(&cut);
+        free_trial(&t);
+    }
 }
 
 /* -- options of a batch: those of a call in float, which other tests judge -- */
@@ -378,8 +425,9 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_scheme_agrees_with_the_definition),
         cmocka_unit_test(each_option_agrees_with_the_definition),
-        cmocka_unit_test(same_for_any_threads),
+        cmocka_unit_test(same_for_any_threads_and_order),
         cmocka_unit_test(same_for_any_split),
+        cmocka_unit_test(same_gradient_of_queries_in_any_split),
         cmocka_unit_test(options_of_batches_are_those_of_floats),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

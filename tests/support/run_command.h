@@ -103,7 +103,8 @@ static inline void read_whole(const char *path, char *out, size_t room) {
     fclose(file);
 }
 
-/* Splits arguments at spaces. "@name" is replaced by a path in the folder, "@@" by "@".  err: of stderr. */
+/* Splits arguments at spaces. "@name" is replaced by a path in the folder, "@@" by "@".  err: of stderr.  A shell without
+ * job control lets its background jobs ignore SIGINT, and programs would inherit that: the child has the default. */
 static inline pid_t start_with_stderr(const char *line, const char *out, const char *err) {
     static char texts[ARGUMENTS][256];
     char *arguments[ARGUMENTS + 1], copy[1024], *rest = copy;
@@ -123,13 +124,21 @@ static inline pid_t start_with_stderr(const char *line, const char *out, const c
     }
     arguments[count] = NULL;
     posix_spawn_file_actions_t files;
+    posix_spawnattr_t attributes;
+    sigset_t interrupt;
     pid_t child;
     assert_int_equal(posix_spawn_file_actions_init(&files), 0);
+    assert_int_equal(posix_spawnattr_init(&attributes), 0);
+    sigemptyset(&interrupt);
+    sigaddset(&interrupt, SIGINT);
+    assert_int_equal(posix_spawnattr_setsigdefault(&attributes, &interrupt), 0);
+    assert_int_equal(posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF), 0);
     posix_spawn_file_actions_addopen(&files, 0, "/dev/null", O_RDONLY, 0);
     posix_spawn_file_actions_addopen(&files, 1, out, O_WRONLY | O_CREAT | O_TRUNC, 0666);
     posix_spawn_file_actions_addopen(&files, 2, err, O_WRONLY | O_CREAT | O_TRUNC | O_NOCTTY, 0666);
-    assert_int_equal(posix_spawn(&child, GYRE_COMMAND, &files, NULL, arguments, environ), 0);
+    assert_int_equal(posix_spawn(&child, GYRE_COMMAND, &files, &attributes, arguments, environ), 0);
     posix_spawn_file_actions_destroy(&files);
+    posix_spawnattr_destroy(&attributes);
     return child;
 }
 
