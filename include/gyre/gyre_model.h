@@ -92,6 +92,12 @@ typedef struct gyre_model_config {
     int64_t layer_parts;   /* a set of gyre_layer_part; 0 = none */
     gyre_config position;  /* its size may be 0; its kind is needed; head_dim (POLAR: twice), heads and input.dim are taken
                             * from above */
+    /* The base of the rotation of layer i is layer_bases[i % layer_bases_count]; a layer with the base 0 does not rotate.  At
+     * most one for each layer, up to 12 different ones, not all 0.  position is a ROPE without a list of frequencies or a
+     * temperature; its base is 0, or that of the first layer that rotates.  Not with rotates_input, nor with layer_parts
+     * other than FORGET_GATES.  Copied.  In the config of a model: one for each layer.  NULL = all layers rotate alike */
+    const double *layer_bases;
+    int64_t layer_bases_count; /* 0 = none: layer_bases is NULL */
 } gyre_model_config;
 
 typedef struct gyre_model gyre_model;

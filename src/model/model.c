@@ -3,6 +3,7 @@
 #include "core/encoding.h"
 #include "core/sized.h"
 #include "model/input_positions.h"
+#include "model/network_groups.h"
 #include "util/error.h"
 
 #include <math.h>
@@ -103,6 +104,64 @@ static gyre_status check_table_size(const gyre_model_config *c, gyre_error *err)
                      positions ? "max_positions" : "max_distance", (long long)reach, MAX_NUMBERS);
 }
 
+/* -- bases of layers -- */
+static gyre_status check_layer_bases(const gyre_model_config *c, gyre_error *err) {
+    const gyre_config *p = &c->position;
+    if (!c->layer_bases || c->layer_bases_count < 1 || c->layer_bases_count > c->layers)
+        return gyre_fail(err, GYRE_EINVAL, "layer_bases: %lld of them, and %lld layers (model)",
+                         (long long)(c->layer_bases ? c->layer_bases_count : 0), (long long)c->layers);
+    const int plain =
+        gyre_kind_has(p->kind, GYRE_TRAIT_ROTATES) && !p->rope.frequencies && p->query.temperature == GYRE_TEMPERATURE_NONE;
+    if (!plain || c->rotates_input || (c->layer_parts & ~(int64_t)GYRE_LAYER_PART_FORGET_GATES))
+        return gyre_fail(err, GYRE_EINVAL,
+                         "layer_bases: need a rotation of queries and keys by a base, without a temperature and trained "
+                         "parts (model)");
+    for (int64_t i = 0; i < c->layer_bases_count; i++)
+        if (!(c->layer_bases[i] == 0 || (c->layer_bases[i] > 1 && isfinite(c->layer_bases[i]))))
+            return gyre_fail(err, GYRE_EINVAL, "layer_bases: %g of layer %lld is neither 0 nor above 1 (model)",
+                             c->layer_bases[i], (long long)i);
+    return GYRE_OK;
+}
+
+/* out = how many of list[0 .. n - 1] are different; one more than the most, if there are more. */
+static int count_different(const double *list, int64_t n) {
+    double found[GYRE_MAX_BASE_GROUPS + 1];
+    int count = 0;
+    for (int64_t i = 0; i < n && count <= GYRE_MAX_BASE_GROUPS; i++) {
+        int k = 0;
+        while (k < count && found[k] != list[i])
+            k++;
+        if (k == count) found[count++] = list[i];
+    }
+    return count;
+}
+
+/* Sets the bases of the model's layers, and that of its position to the first that rotates. */
+static gyre_status set_layer_bases(gyre_model *model, gyre_model_config *c, gyre_error *err) {
+    if (!c->layer_bases && !c->layer_bases_count) return GYRE_OK;
+    const gyre_status status = check_layer_bases(c, err);
+    if (status) return status;
+    const int different = count_different(c->layer_bases, c->layer_bases_count);
+    double first = 0;
+    for (int64_t i = 0; i < c->layer_bases_count && first == 0; i++)
+        first = c->layer_bases[i];
+    if (first == 0) return gyre_fail(err, GYRE_EINVAL, "layer_bases: all are 0, and no layer rotates (model)");
+    if (different > GYRE_MAX_BASE_GROUPS)
+        return gyre_fail(err, GYRE_EINVAL, "layer_bases: more than %d different ones (model)", GYRE_MAX_BASE_GROUPS);
+    if (c->position.rope.base != 0 && c->position.rope.base != first)
+        return gyre_fail(err, GYRE_EINVAL, "rope.base: %g, but the first of layer_bases that rotates is %g (model)",
+                         c->position.rope.base, first);
+    c->position.rope.base = first;
+    if (different > 1) model->layer_bases = calloc((size_t)c->layers, sizeof *model->layer_bases);
+    if (different > 1 && !model->layer_bases)
+        return gyre_fail(err, GYRE_ENOMEM, "model: no memory for %lld layers", (long long)c->layers);
+    for (int64_t i = 0; model->layer_bases && i < c->layers; i++)
+        model->layer_bases[i] = c->layer_bases[i % c->layer_bases_count];
+    c->layer_bases = model->layer_bases;
+    c->layer_bases_count = model->layer_bases ? c->layers : 0;
+    return GYRE_OK;
+}
+
 void gyre_model_config_complete(gyre_model_config *c) {
     c->size = sizeof *c;
     c->position.size = sizeof c->position;
@@ -134,6 +193,7 @@ gyre_status gyre_model_init_layout(gyre_model *model, const gyre_model_config *g
     if (gyre_sized_read(&own, sizeof own, given, "gyre_model_config", err)) return GYRE_EINVAL;
     gyre_model_config_complete(config);
     gyre_status status = gyre_model_check_sizes(config, err);
+    if (!status) status = set_layer_bases(model, config, err);
     if (status) return status;
     gyre_config position = config->position;
     position.head_dim = gyre_rotated_head_dim(config);
@@ -186,9 +246,11 @@ gyre_status gyre_model_allocate(gyre_model **out, const gyre_model_config *confi
 
 void gyre_model_free(gyre_model *model) {
     if (!model) return;
-    if (!model->network || !model->network->store) gyre_encoding_free(model->encoding);
+    const int owns_encoding = !model->network || !model->network->store;
     gyre_network_free(model->network);
+    if (owns_encoding) gyre_encoding_free(model->encoding);
     gyre_tensor_store_free(model->store);
+    free(model->layer_bases);
     free(model->weights);
     free(model->path);
     free(model);

@@ -8,6 +8,7 @@
 
 struct gyre_model {
     gyre_model_config config;
+    double *layer_bases;     /* [layers] what config.layer_bases points to; NULL = none */
     gyre_encoding *encoding; /* owned by the network if that was opened from files */
     gyre_network *network;   /* what gyre_context reads with */
     /* Only of a model made here or opened to be trained: */

@@ -19,8 +19,8 @@ void *gyre_network_alloc(gyre_network *network, size_t bytes) {
 
 void gyre_network_free(gyre_network *network) {
     if (!network) return;
-    for (int i = 0; network->store && i < network->groups; i++)
-        gyre_encoding_free(network->group[i].encoding);
+    for (int i = 0; network->group && i < network->groups; i++)
+        if (network->group[i].encoding != network->borrowed) gyre_encoding_free(network->group[i].encoding);
     for (gyre_allocation *entry = network->allocations, *next; entry; entry = next) {
         next = entry->next;
         free(entry->memory);

@@ -98,7 +98,8 @@ typedef struct gyre_network {
     int main_group; /* the group that a context extension is about: one that sees all keys, if there is one */
     int64_t parameter_count, weight_bytes;
     const gyre_tensor_store *mapped; /* the files that have the matrices; borrowed; NULL = only in memory */
-    /* Owned.  NULL over the weights of a gyre_model made here, whose model also owns the encoding. */
+    const gyre_encoding *borrowed; /* the encoding of the main group of a gyre_model made here; those of groups are owned */
+    /* Owned.  NULL over the weights of a gyre_model made here. */
     gyre_tensor_store *store;
     gyre_reading *reading;
     gyre_allocation *allocations;
@@ -113,6 +114,10 @@ gyre_status gyre_network_from_weights(gyre_network **out, const gyre_model_confi
                                       const float *weights, gyre_encoding *encoding, gyre_error *err);
 void gyre_network_free(gyre_network *network); /* NULL is fine */
 
+/* out = the encoding of a layer. */
+static inline const gyre_encoding *gyre_network_encoding(const gyre_network *network, int64_t layer) {
+    return network->group[network->layer[layer].group].encoding;
+}
 /* out = the part that makes queries and keys of a layer, with its numbers; part NULL = it has none. */
 gyre_trained_heads gyre_network_trained_heads(const gyre_network *network, int64_t layer);
 /* out = what a layer trains for attention other than gyre_attention; parts 0 = gyre_attention is its attention. */

@@ -1,5 +1,5 @@
 /* network_from_weights.c: a network over the float weights of a model made here. */
-#include "model/network.h"
+#include "model/network_groups.h"
 
 #include "core/encoding.h"
 #include "model/architecture/architecture_families.h"
@@ -52,7 +52,7 @@ static void fill_layer(const weight_source *s, int64_t layer, gyre_network_layer
     out->forget_gate.bias = s->weights + gyre_layer_tensor_offset(l, layer, GYRE_WEIGHT_FORGET_GATE_BIAS);
 }
 
-static void fill_network(gyre_network *n, const weight_source *s, gyre_encoding *encoding) {
+static void fill_network(gyre_network *n, const weight_source *s) {
     const gyre_model_config *c = s->config;
     const gyre_tensor_spec *input = &s->layout->input;
     n->arch = (gyre_architecture){.family = "gyre",
@@ -82,8 +82,6 @@ static void fill_network(gyre_network *n, const weight_source *s, gyre_encoding 
     n->final_norm = norm_at(s, s->layout->final_norm.offset);
     if (input->name)
         n->input = gyre_cdense(s->weights + input->offset, GYRE_DTYPE_F32, 1, 1, input->shape[0], input->shape[1]);
-    n->group[0].encoding = encoding;
-    n->group[0].shares_main = 1;
     n->group[0].scale = gyre_parts_scale(c->layer_parts, c->head_dim);
     n->parameter_count = s->layout->weight_count;
     n->weight_bytes = s->layout->weight_count * (int64_t)sizeof(float);
@@ -99,14 +97,18 @@ gyre_status gyre_network_from_weights(gyre_network **out, const gyre_model_confi
     gyre_network *n = calloc(1, sizeof *n);
     if (n) {
         n->layer = calloc((size_t)config->layers, sizeof *n->layer);
-        n->group = calloc(1, sizeof *n->group);
-        n->groups = 1;
+        n->group = calloc(GYRE_MAX_BASE_GROUPS, sizeof *n->group);
     }
     if (!n || !n->layer || !n->group) {
         gyre_network_free(n);
         return gyre_fail(err, GYRE_ENOMEM, "model: no memory for %lld layers", (long long)config->layers);
     }
-    fill_network(n, &source, encoding);
+    fill_network(n, &source);
+    const gyre_status status = gyre_network_create_base_groups(n, config, encoding, err);
+    if (status) {
+        gyre_network_free(n);
+        return status;
+    }
     *out = n;
     return GYRE_OK;
 }

@@ -105,3 +105,37 @@ gyre_status gyre_network_create_groups(gyre_network *n, gyre_error *err) {
     set_main_sizes(n);
     return GYRE_OK;
 }
+
+/* -- models made here -- */
+/* *to = the group of layers with this base of config->position; 0 = they do not rotate. */
+static gyre_status create_base_group(const gyre_model_config *config, double base, gyre_network_group *to, gyre_error *err) {
+    gyre_config position = config->position;
+    if (base == 0) {
+        position = (gyre_config)GYRE_INIT(gyre_config);
+        position.kind = gyre_kind_find("nope");
+        position.heads = config->position.heads;
+        position.head_dim = config->position.head_dim;
+    }
+    position.rope.base = base;
+    return gyre_encoding_create(&to->encoding, &position, NULL, err);
+}
+
+static double base_of(const gyre_encoding *encoding) {
+    return gyre_encoding_rotates(encoding) ? gyre_encoding_get_config(encoding)->rope.base : 0;
+}
+
+gyre_status gyre_network_create_base_groups(gyre_network *n, const gyre_model_config *config, gyre_encoding *encoding,
+                                            gyre_error *err) {
+    n->borrowed = n->group[0].encoding = encoding;
+    n->group[0].shares_main = n->groups = 1;
+    for (int64_t layer = 0; config->layer_bases && layer < config->layers; layer++) {
+        int g = 0;
+        while (g < n->groups && base_of(n->group[g].encoding) != config->layer_bases[layer])
+            g++;
+        n->layer[layer].group = g;
+        if (g < n->groups) continue;
+        const gyre_status status = create_base_group(config, config->layer_bases[layer], &n->group[n->groups++], err);
+        if (status) return status;
+    }
+    return GYRE_OK;
+}

@@ -63,9 +63,11 @@ int gyre_family_hf_rotates_all(const gyre_family *family);
 int gyre_family_is_assumed(const gyre_family *family);
 
 /* Readers, and the files they are in. */
-gyre_family_read gyre_read_rope;    /* read_rope.c: rotations, for every profile */
-gyre_family_read gyre_read_nope;    /* read_rope.c: no positions, whatever the file says */
-gyre_family_read gyre_read_native;  /* read_native.c: model_type gyre */
+gyre_family_read gyre_read_rope;   /* read_rope.c: rotations, for every profile */
+gyre_family_read gyre_read_nope;   /* read_rope.c: no positions, whatever the file says */
+gyre_family_read gyre_read_native; /* read_native.c: model_type gyre */
+/* The group of the first layer that rotates, and of those with its base, if layers of a gyre differ; else it is "all". */
+#define GYRE_NATIVE_ROTATES "full_attention"
 gyre_family_read gyre_read_learned; /* read_input_tables.c: gpt2, opt, bart, clip */
 gyre_family_read gyre_read_gpt_neo;
 gyre_family_read gyre_read_sinusoidal; /* marian, m2m_100 */

@@ -7,6 +7,8 @@
 #include <math.h>
 #include <string.h>
 
+static const char bases_key[] = "layer_rope_theta"; /* a base for each layer, 0 = it does not rotate */
+
 /* -- fields -- */
 static int choice_at(const gyre_scope *s, const gyre_config_field *f) {
     const char *text = gyre_scope_string(s, f->key, NULL);
@@ -197,7 +199,17 @@ static void read_sections(const gyre_scope *root, gyre_layer_group *group) {
     }
 }
 
-static void read_rotation(const gyre_scope *root, gyre_layer_group *group) {
+/* own: the base that layer_rope_theta gives the group's layers; 0 = that of the file. */
+static void read_base(const gyre_scope *root, const gyre_scope *dict, double own, gyre_layer_group *group) {
+    const char *key = own != 0.0 ? bases_key : "rope_theta";
+    double base = own;
+    if (own == 0.0) base = gyre_scope_number(root, key, gyre_scope_number(dict, key, 10000.0));
+    if (!(base > 1.0)) gyre_scope_fail(root, GYRE_EFORMAT, key, "%g is not above 1", base);
+    note_number(gyre_scope_value(root, key) ? root : dict, key, group, "base", GYRE_ORIGIN_READER, base);
+    group->config.rope.base = base;
+}
+
+static void read_rotation(const gyre_scope *root, double own_base, gyre_layer_group *group) {
     static const char *const dicts[] = {"rope_scaling", "rope_parameters", NULL}, *const words[] = {"rope_type", "type",
                                                                                                     NULL};
     struct gyre_rope_config *rope = &group->config.rope;
@@ -210,10 +222,7 @@ static void read_rotation(const gyre_scope *root, gyre_layer_group *group) {
     const gyre_place place = type ? gyre_scope_place(&dict, type) : (gyre_place){NULL, 0, 0};
     gyre_build_set_field(root->source->build, group, "scaling", type ? GYRE_ORIGIN_FILE : GYRE_ORIGIN_READER, &place, NULL,
                          "%s", gyre_rope_type(rope->scaling));
-    rope->base = gyre_scope_number(root, "rope_theta", gyre_scope_number(&dict, "rope_theta", 10000.0));
-    if (!(rope->base > 1.0)) gyre_scope_fail(root, GYRE_EFORMAT, "rope_theta", "not above 1");
-    note_number(gyre_scope_value(root, "rope_theta") ? root : &dict, "rope_theta", group, "base", GYRE_ORIGIN_READER,
-                rope->base);
+    read_base(root, &dict, own_base, group);
     read_trained_length(root, &dict, group);
     read_rotary_dim(root, &dict, group);
     if (rope->scaling != GYRE_SCALING_NONE) {
@@ -283,20 +292,13 @@ static void read_sizes(const gyre_scope *root, gyre_layer_group *group) {
         note_number(root, "head_dim", group, "head_dim", GYRE_ORIGIN_DERIVED, (double)config->head_dim);
 }
 
-void gyre_read_native(const gyre_family *family, const gyre_scope *root) {
-    static const char kind_key[] = "position_embedding_type";
-    gyre_build *build = root->source->build;
-    gyre_layer_group *group = gyre_build_add_group(build, "all");
-    (void)family;
-    if (!kind_at(root, kind_key, &group->config.kind)) return;
-    const gyre_place place = gyre_scope_place(root, kind_key);
-    gyre_build_set_field(build, group, "encoding", GYRE_ORIGIN_FILE, &place, NULL, "%s", gyre_kind_name(group->config.kind));
+static void read_position(const gyre_scope *root, double own_base, gyre_layer_group *group) {
     read_sizes(root, group);
     read_fields(root, "input.", group);
     read_fields(root, "score.", group);
     read_fields(root, "query.", group);
     if (gyre_kind_has(group->config.kind, GYRE_TRAIT_ROTATES))
-        read_rotation(root, group);
+        read_rotation(root, own_base, group);
     else if (gyre_config_has(&group->config, "length_policy"))
         read_fields(root, "length_", group);
     if (gyre_config_has(&group->config, "input.positions") && !gyre_scope_value(root, "position_table_rows"))
@@ -305,9 +307,63 @@ void gyre_read_native(const gyre_family *family, const gyre_scope *root) {
     if (gyre_scope_value(root, "alibi_slopes")) group->config.score.slopes = gyre_scope_numbers(root, "alibi_slopes", heads);
     if (gyre_scope_value(root, "alibi_slopes_after"))
         group->config.score.slopes_after = gyre_scope_numbers(root, "alibi_slopes_after", heads);
+}
+
+static gyre_layer_group *add_group(const gyre_scope *root, const char *name, const char *key, gyre_kind kind) {
+    gyre_build *build = root->source->build;
+    gyre_layer_group *group = gyre_build_add_group(build, name);
+    const gyre_place place = gyre_scope_place(root, key);
+    group->config.kind = kind;
+    gyre_build_set_field(build, group, "encoding", GYRE_ORIGIN_FILE, &place, NULL, "%s", gyre_kind_name(kind));
+    return group;
+}
+
+/* out = the group of layers with this base; 0 = they do not rotate. */
+static gyre_layer_group *group_of_base(const gyre_scope *root, gyre_kind kind, double base) {
+    gyre_build *build = root->source->build;
+    const char *name = gyre_build_find_group(build, GYRE_NATIVE_ROTATES)
+                           ? gyre_build_format(build, GYRE_NATIVE_ROTATES "_base_%.17g", base)
+                           : GYRE_NATIVE_ROTATES;
+    const gyre_reading *so_far = gyre_build_so_far(build);
+    for (int64_t i = 0; i < so_far->groups_count; i++) {
+        gyre_layer_group *group = gyre_build_find_group(build, so_far->groups[i]->name);
+        if (group->config.rope.base == base) return group;
+    }
+    if (so_far->groups_count >= GYRE_MAX_LAYER_KINDS)
+        gyre_scope_fail(root, GYRE_EUNSUPPORTED, bases_key, "more than %d different bases", GYRE_MAX_LAYER_KINDS);
+    if (base == 0) return add_group(root, "nope", bases_key, gyre_kind_find("nope"));
+    gyre_layer_group *group = add_group(root, name, "position_embedding_type", kind);
+    read_position(root, base, group);
+    return group;
+}
+
+/* Layers by their bases. */
+static void read_bases(const gyre_scope *root, gyre_kind kind, int64_t layers) {
+    gyre_build *build = root->source->build;
+    const double *bases = gyre_scope_numbers(root, bases_key, layers);
+    if (!gyre_kind_has(kind, GYRE_TRAIT_ROTATES))
+        gyre_scope_fail(root, GYRE_EFORMAT, bases_key, "%s does not rotate", gyre_kind_name(kind));
+    for (int64_t i = 0; bases && i < layers && !gyre_build_status(build); i++)
+        gyre_build_add_layer(build, group_of_base(root, kind, bases[i]), i);
+    if (!gyre_build_find_group(build, GYRE_NATIVE_ROTATES))
+        gyre_scope_fail(root, GYRE_EFORMAT, bases_key, "all are 0, and no layer rotates");
+}
+
+void gyre_read_native(const gyre_family *family, const gyre_scope *root) {
+    static const char kind_key[] = "position_embedding_type";
+    gyre_kind kind;
+    (void)family;
+    if (!kind_at(root, kind_key, &kind)) return;
     const int64_t layers = gyre_scope_integer(root, "num_hidden_layers", 1, 0);
     if (layers > 65536)
         gyre_scope_fail(root, GYRE_EFORMAT, "num_hidden_layers", "%" PRId64 " layers; the most is 65536", layers);
-    for (int64_t i = 0; i < layers && i < 65536; i++)
-        gyre_build_add_layer(build, group, i);
+    if (gyre_build_status(root->source->build)) return;
+    if (gyre_scope_value(root, bases_key)) {
+        read_bases(root, kind, layers);
+        return;
+    }
+    gyre_layer_group *all = add_group(root, "all", kind_key, kind);
+    read_position(root, 0, all);
+    for (int64_t i = 0; i < layers; i++)
+        gyre_build_add_layer(root->source->build, all, i);
 }

@@ -346,6 +346,28 @@ static void change_scaling(config_rewrite *w) {
         change_dict(w, path, old);
 }
 
+/* A list with a base for each layer: sets those of layers that rotate, if they are all the group's. */
+static gyre_status change_layer_bases(config_rewrite *w, const char *path, const json_t *list, double base) {
+    char object[MAX_KEY_PATH];
+    const char *key = split_path(path, object);
+    json_t *bases = json_array(), *entry;
+    size_t i;
+    int failed = !bases, others = 0;
+    json_array_foreach((json_t *)list, i, entry) {
+        const double old = json_number_value(entry);
+        others |= old != 0.0 && old != base;
+        failed |= json_array_append_new(bases, old == 0.0 ? json_deep_copy(entry) : json_real(w->parameters.base)) != 0;
+    }
+    if (!failed && !others) {
+        gyre_edit_set(&w->edit, object, key, bases, NULL);
+        return GYRE_OK;
+    }
+    json_decref(bases);
+    return failed ? gyre_fail(w->err, GYRE_ENOMEM, "%s: out of memory (%s)", path, w->old_reading->path)
+                  : gyre_fail(w->err, GYRE_EUNSUPPORTED, "%s: layers have different bases, and a method is for one (%s)",
+                              path, w->old_reading->path);
+}
+
 /* Changes one base, under the key that it was read from, else under its usual name.  One that the file does not state, and
  * that another version of transformers would not have, is stated. */
 static gyre_status change_base(config_rewrite *w, const gyre_layer_reading *group) {
@@ -368,6 +390,8 @@ static gyre_status change_base(config_rewrite *w, const gyre_layer_reading *grou
     if (!strstr(key, "theta") && !strstr(key, "base"))
         return gyre_fail(w->err, GYRE_EUNSUPPORTED, "%s: the base follows from it and cannot be set to %.17g (%s)", path,
                          w->parameters.base, w->old_reading->path);
+    const json_t *list = json_object_get(decoder_of(w), key);
+    if (json_is_array(list)) return change_layer_bases(w, path, list, base);
     gyre_edit_set(&w->edit, object, key, json_real(w->parameters.base), NULL);
     return GYRE_OK;
 }

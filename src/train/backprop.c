@@ -21,7 +21,7 @@ static gyre_attention_args attention_args(const gyre_backprop *b, int64_t layer,
     gyre_block_qkv_views(c, block->qkv, b->rows, b->sequences, views);
     if (gyre_rotated_qk_dim(c)) gyre_block_rotated_views(c, block->rotated_qk, b->rows, b->sequences, views);
     const int before = c->rotates_input || gyre_parts_rotate(c->layer_parts);
-    args.encoding = before ? NULL : b->model->encoding;
+    args.encoding = before ? NULL : gyre_network_encoding(b->model->network, layer);
     args.scale = gyre_parts_scale(c->layer_parts, c->head_dim);
     args.tables = &b->tables->layer[layer];
     args.q = gyre_const(views[0]);
@@ -55,13 +55,21 @@ static gyre_own_call own_call(const gyre_backprop *b, int64_t layer) {
                            .lse = same.lse};
 }
 
+/* For the layer that needs most; 0 = a call is refused. */
 static size_t attention_scratch(const gyre_backprop *b, int gradient) {
-    gyre_attention_gates gates;
-    const gyre_attention_args args = attention_args(b, 0, &gates);
-    size_t bytes = 0;
-    if (!has_own_attention(b)) return gyre_attention_scratch(&args, gradient, NULL, &bytes, NULL) ? 0 : bytes;
-    const gyre_own_call call = own_call(b, 0);
-    return gyre_own_attention_scratch(&call, gradient, NULL);
+    size_t most = 0;
+    for (int64_t layer = 0; layer < b->model->config.layers; layer++) {
+        gyre_attention_gates gates;
+        const gyre_attention_args args = attention_args(b, layer, &gates);
+        const gyre_own_call call = own_call(b, layer);
+        size_t bytes = 0;
+        if (has_own_attention(b))
+            bytes = gyre_own_attention_scratch(&call, gradient, NULL);
+        else if (gyre_attention_scratch(&args, gradient, NULL, &bytes, NULL))
+            return 0;
+        most = bytes > most ? bytes : most;
+    }
+    return most;
 }
 
 static gyre_status assign_buffers(gyre_backprop *b) {

@@ -174,6 +174,21 @@ static void families_of_models(void **state) {
     }
 }
 
+/* Layers of a model made here, each with another base or none. */
+static void bases_of_layers(void **state) {
+    static const double bases[] = {100, 0, 10000};
+    gyre_model_config config = GYRE_INIT(gyre_model_config);
+    gyre_model *model = NULL;
+    (void)state;
+    config.model_dim = 32;
+    config.layers = config.layer_bases_count = 3;
+    config.position.kind = GYRE_KIND_ROPE;
+    config.layer_bases = bases;
+    assert_int_equal(gyre_model_create(&model, &config, 1, NULL), GYRE_OK);
+    check_model(model, "bases of layers");
+    gyre_model_free(model);
+}
+
 /* The bundled models are BF16. */
 static void converted_weights(void **state) {
     static const struct {
@@ -269,8 +284,13 @@ static void unknown_order(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(bundled_models), cmocka_unit_test(families_of_models), cmocka_unit_test(converted_weights),
-        cmocka_unit_test(blocks_of_ggml), cmocka_unit_test(more_than_a_pass),   cmocka_unit_test(evaluation_on_any_threads),
+        cmocka_unit_test(bundled_models),
+        cmocka_unit_test(families_of_models),
+        cmocka_unit_test(converted_weights),
+        cmocka_unit_test(bases_of_layers),
+        cmocka_unit_test(blocks_of_ggml),
+        cmocka_unit_test(more_than_a_pass),
+        cmocka_unit_test(evaluation_on_any_threads),
         cmocka_unit_test(unknown_order),
     };
     return cmocka_run_group_tests(tests, make_folder, free_all);

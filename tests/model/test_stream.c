@@ -37,8 +37,8 @@ static void attend(const naive *d, const held *cache, int64_t layer, double *out
             memcpy(q, own + h * query, (size_t)query * sizeof *q);
             memcpy(k, other + keys + h / group * dim, (size_t)dim * sizeof *k);
             if (!polar && !scheme.of.rotates) {
-                naive_rotate(d, (double)m, q);
-                naive_rotate(d, (double)n, k);
+                naive_rotate(d, layer, (double)m, q);
+                naive_rotate(d, layer, (double)n, k);
             }
             const naive_pair read = {layer, h, cache->token[m], cache->token[n]}; /* gates of removed tokens count */
             const scheme_terms terms = naive_terms(&scheme, &pair, q, k, values[n]);
@@ -198,6 +198,14 @@ static void with_layer_parts(void **state) {
             refuses_window(m);
         gyre_model_free(m);
     }
+    static const double bases[] = {40, 0, 10000};
+    gyre_model_config c = naive_model_config();
+    c.position.kind = GYRE_KIND_ROPE;
+    c.layer_bases = bases;
+    c.layer_bases_count = 3;
+    gyre_model *m = naive_model(&c, 0.15);
+    check_model(m, 0, "bases of layers");
+    gyre_model_free(m);
 }
 
 /* A scaling with a declared length, Self-Extend and Dual Chunk Attention, with the same cache. */

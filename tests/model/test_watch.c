@@ -27,7 +27,7 @@ static void first_layer(const naive *d, const int32_t *tokens, double *weights) 
         naive_norm(d, w[0], d->w + tokens[t] * c->model_dim, y);
         naive_product(w[1], row, c->model_dim, y, qkv + t * row);
         for (int64_t h = 0; h < c->heads + c->kv_heads; h++)
-            naive_rotate(d, (double)t, qkv + t * row + h * HEAD);
+            naive_rotate(d, 0, (double)t, qkv + t * row + h * HEAD);
     }
     for (int64_t m = 0; m < TOKENS; m++)
         for (int64_t h = 0; h < c->heads; h++) {
@@ -117,11 +117,11 @@ static void heads_before_rotation(void **state) {
         double query[HEAD], key[HEAD], score[TOKENS], sum = 0;
         for (int64_t i = 0; i < HEAD; i++)
             query[i] = (double)q[((TOKENS - 1) * heads + h) * HEAD + i];
-        naive_rotate(&d, TOKENS - 1, query);
+        naive_rotate(&d, 1, TOKENS - 1, query);
         for (int64_t n = 0; n < TOKENS; n++) {
             for (int64_t i = 0; i < HEAD; i++)
                 key[i] = (double)k[(n * kv + h / group) * HEAD + i];
-            naive_rotate(&d, (double)n, key);
+            naive_rotate(&d, 1, (double)n, key);
             sum += score[n] = exp(scheme_dot(query, key, HEAD) / sqrt(HEAD));
         }
         for (int64_t n = 0; n < TOKENS; n++)

@@ -200,6 +200,40 @@ static void test_native(void **state) {
            GYRE_PROFILE_HF_5, GYRE_EFORMAT, "max_position_embeddings: missing");
 }
 
+/* layer_rope_theta of a gyre: a group for each base, and for the layers that do not rotate. */
+static void test_native_bases(void **state) {
+    (void)state;
+#define GYRE_FILE                                                                                                           \
+    "{'model_type':'gyre','hidden_size':64,'num_attention_heads':4,'num_hidden_layers':4,'max_position_embeddings':128,"    \
+    "'position_embedding_type':'%s','rope_theta':30.0,\n'layer_rope_theta':%s}"
+    static const struct {
+        const char *kind, *list;
+        gyre_status status;
+        const char *why;
+    } wrong[] = {{"rope", "[5,5,5]", GYRE_EFORMAT, "layer_rope_theta: not a list of 4 numbers (config.json, line 2)"},
+                 {"rope", "[5,5,5,1]", GYRE_EFORMAT, "layer_rope_theta: 1 is not above 1"},
+                 {"rope", "[5,5,5,-5]", GYRE_EFORMAT, "layer_rope_theta: -5 is not above 1"},
+                 {"rope", "[0,0,0,0]", GYRE_EFORMAT, "layer_rope_theta: all are 0, and no layer rotates"},
+                 {"alibi", "[5,5,5,5]", GYRE_EFORMAT, "layer_rope_theta: alibi does not rotate"}};
+    char file[512];
+    snprintf(file, sizeof file, GYRE_FILE, "rope", "[0,700,30,700]");
+    gyre_reading *r = read_rope(file, GYRE_PROFILE_HF_5, 0);
+    assert_int_equal(r->groups_count, 3);
+    const gyre_layer_reading *still = group_of(r, "nope"), *first = group_of(r, "full_attention"),
+                             *other = group_of(r, "full_attention_base_30");
+    assert_int_equal(still->config.kind, GYRE_KIND_NOPE);
+    assert_true(still->layers_count == 1 && still->layers[0] == 0);
+    assert_true(first->config.rope.base == 700 && first->layers_count == 2 && first->layers[1] == 3);
+    assert_true(other->config.rope.base == 30 && other->layers_count == 1 && other->layers[0] == 2);
+    assert_field(first, "base", "700", GYRE_ORIGIN_FILE, "layer_rope_theta", 2);
+    gyre_reading_free(r);
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        snprintf(file, sizeof file, GYRE_FILE, wrong[i].kind, wrong[i].list);
+        refuse(file, GYRE_PROFILE_HF_5, wrong[i].status, wrong[i].why);
+    }
+#undef GYRE_FILE
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_text_config),
                                        cmocka_unit_test(test_type_of_text_config),
@@ -209,6 +243,7 @@ int main(void) {
                                        cmocka_unit_test(test_knows_families),
                                        cmocka_unit_test(test_reads_every_family),
                                        cmocka_unit_test(test_no_positions_at_all),
-                                       cmocka_unit_test(test_native)};
+                                       cmocka_unit_test(test_native),
+                                       cmocka_unit_test(test_native_bases)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,6 +3,7 @@
 #include "check_reading_fields.h"
 #include "run_command.h"
 
+#include <math.h>
 #include <string.h>
 
 static gyre_reading *reading_of(const char *name, gyre_profile profile) {
@@ -160,12 +161,37 @@ static void a_temperature_that_would_move_is_refused(void **state) {
     gyre_reading_free(reading);
 }
 
+/* A base for each layer: one method is for one of them, and 0 stays 0. */
+static void lists_of_bases_change(void **state) {
+    (void)state;
+#define BASES(list)                                                                                                         \
+    "{\n \"model_type\": \"granite_swa\", \"hidden_size\": 4096, \"num_attention_heads\": 32, \"num_hidden_layers\": 4,\n"  \
+    " \"max_position_embeddings\": 4096, \"sliding_window\": null,\n \"layer_rope_theta\": " list "\n}\n"
+    gyre_error err = {0, ""};
+    gyre_config ntk = test_rope_config(128, GYRE_LAYOUT_HALF);
+    ntk.trained_length = 4096;
+    ntk.rope.scaling = GYRE_SCALING_NTK;
+    ntk.rope.factor = 4;
+    if (write_to_out(BASES("[10000.0, 10000.0, 0, 10000.0]"), &ntk, 16384, &err)) fail_msg("%s", err.text);
+    gyre_reading *r = reading_of("out", GYRE_PROFILE_DEFAULT);
+    assert_int_equal(r->groups_count, 2);
+    const double base = 10000 * pow(4, 128.0 / 126.0);
+    test_close(r->groups[0]->config.rope.base, base, 1e-9 * base, "base");
+    assert_int_equal(r->groups[0]->layers_count, 3);
+    assert_true(r->groups[1]->config.kind == GYRE_KIND_NOPE && r->groups[1]->layers[0] == 2);
+    gyre_reading_free(r);
+    assert_int_equal(write_to_out(BASES("[10000.0, 500.0, 0, 10000.0]"), &ntk, 16384, &err), GYRE_EUNSUPPORTED);
+    if (!strstr(err.text, "layer_rope_theta: layers have different bases")) fail_msg("%s", err.text);
+#undef BASES
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(a_length_stands_where_it_is_read),
                                        cmocka_unit_test(the_share_goes_with_the_proportional_scaling),
                                        cmocka_unit_test(a_base_of_one_version_is_stated),
                                        cmocka_unit_test(what_the_class_had_is_not_lost),
                                        cmocka_unit_test(a_temperature_counts_from_where_it_did),
-                                       cmocka_unit_test(a_temperature_that_would_move_is_refused)};
+                                       cmocka_unit_test(a_temperature_that_would_move_is_refused),
+                                       cmocka_unit_test(lists_of_bases_change)};
     return cmocka_run_group_tests(tests, make_empty_folder, remove_folder);
 }

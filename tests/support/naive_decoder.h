@@ -32,8 +32,16 @@ static inline void naive_rotate_at(const naive *d, int64_t length, double positi
     naive_rotate_head(head, p->rope.dim / 2, p->rope.layout, inv_freq, position, attention);
 }
 
-static inline void naive_rotate(const naive *d, double position, double *head) {
-    naive_rotate_at(d, d->length, position, head);
+/* The head of a layer, which may have a base of its own, where 0 does not rotate. */
+static inline void naive_rotate(const naive *d, int64_t layer, double position, double *head) {
+    const struct gyre_rope_config *r = &naive_config(d)->rope;
+    const double *bases = d->m->config.layer_bases;
+    double inv_freq[256];
+    if (!bases) naive_rotate_at(d, d->length, position, head);
+    if (!bases || bases[layer] == 0) return;
+    for (int64_t i = 0; i < r->dim / 2; i++)
+        inv_freq[i] = pow(bases[layer], -2.0 * (double)i / (double)r->dim);
+    naive_rotate_head(head, r->dim / 2, r->layout, inv_freq, position, 1);
 }
 
 /* out = the positions by which to rotate the query further, so that the pair is rotated as at the distance that ReRoPE,
@@ -187,9 +195,9 @@ static inline void naive_layer(const naive *d, int64_t layer, double *x) {
             gates[m * c->heads + h] = naive_log_gate(d, layer, h, y);
         const int later = scheme.of.rotates || (part && (part->rotates || part->dot));
         for (int64_t h = 0; h < c->heads + c->kv_heads && !d->lengths && !c->rotates_input && !later; h++)
-            naive_rotate(d, (double)m, qkv + m * row + h * c->head_dim);
+            naive_rotate(d, layer, (double)m, qkv + m * row + h * c->head_dim);
         for (int64_t h = 0; h < model_dim / c->head_dim && c->rotates_input; h++)
-            naive_rotate(d, (double)m, y + h * c->head_dim);
+            naive_rotate(d, layer, (double)m, y + h * c->head_dim);
         if (c->rotates_input) naive_product(w[GYRE_WEIGHT_Q], row - c->kv_heads * c->head_dim, model_dim, y, qkv + m * row);
     }
     y = inputs;
@@ -308,8 +316,13 @@ static inline int naive_experiment(int i, gyre_model_config *c) {
                  {GYRE_KIND_T5, ADAPTS},
                  {GYRE_KIND_FIRE, ADAPTS | GYRE_LAYER_PART_ADAPTIVE_CONCAT},
                  {GYRE_KIND_SANDWICH, ADAPTS | GYRE_LAYER_PART_ADAPTIVE_ADD},
-                 {GYRE_KIND_NOPE, ADAPTS | GYRE_LAYER_PART_ADAPTIVE_ADD}};
-    enum { CASES = sizeof cases / sizeof *cases };
+                 {GYRE_KIND_NOPE, ADAPTS | GYRE_LAYER_PART_ADAPTIVE_ADD},
+                 {GYRE_KIND_ROPE, 0},
+                 {GYRE_KIND_ROPE, GATES}};
+    static const double bases[] = {0, 40, 10000};
+    enum { CASES = sizeof cases / sizeof *cases, BASES = CASES - 2 };
+    c->layer_bases = NULL;
+    c->layer_bases_count = 0;
     if (i >= CASES) {
         const int part = (i - CASES) / 2;
         if (part < NAIVE_PARTS) naive_part_config(&naive_parts[part], (i - CASES) % 2, c);
@@ -326,6 +339,10 @@ static inline int naive_experiment(int i, gyre_model_config *c) {
     if (i == 9) c->position.score.max_positions = 5;          /* fewer than there are tokens */
     if (i > 10 && i < 16) c->position.score.hidden_units = 5; /* 10: 32 */
     if (i == 14) c->position.score.sinusoid_dim = 4; /* biases small enough for units to change sides from key to key */
+    if (i >= BASES) { /* the first of two layers stays, or each has another base */
+        c->layer_bases = bases + (i - BASES);
+        c->layer_bases_count = 2;
+    }
     if (i == 5) { /* an attention factor, so that the gradient is not the inverse; some channels stay */
         c->position.rope.attention_factor = 1.3;
         c->position.rope.dim = c->head_dim / 2;

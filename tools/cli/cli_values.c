@@ -63,13 +63,34 @@ void cli_check_rising(const char *option, const int64_t *values, int64_t count) 
             cli_usage_error("%s: %lld after %lld does not rise", option, (long long)values[i], (long long)values[i - 1]);
 }
 
-double cli_number(const char *option, const char *text, double min, double max) {
-    char *end = NULL;
-    const double value = (*text >= '0' && *text <= '9') || *text == '.' ? strtod(text, &end) : NAN;
-    if (!end || *end || !isfinite(value)) cli_usage_error("%s: \"%s\" is not a number", option, text);
+/* *end = behind the number, which `stop` or the end of the text follows. */
+static double read_number(const char *option, const char *text, double min, double max, char stop, const char **end) {
+    char *behind = NULL;
+    const double value = (*text >= '0' && *text <= '9') || *text == '.' ? strtod(text, &behind) : NAN;
+    if (!behind || (*behind && *behind != stop) || !isfinite(value))
+        cli_usage_error("%s: \"%s\" is not a number", option, text);
     if (value < min) cli_usage_error("%s: %g is below %g", option, value, min);
     if (value > max) cli_usage_error("%s: %g is above %g", option, value, max);
+    *end = behind;
     return value;
+}
+
+double cli_number(const char *option, const char *text, double min, double max) {
+    const char *end;
+    return read_number(option, text, min, max, 0, &end);
+}
+
+int64_t cli_numbers(const char *option, const char *text, double min, double max, double **out) {
+    double *values = malloc((strlen(text) / 2 + 1) * sizeof *values);
+    int64_t count = 0;
+    if (!values) exit(cli_fail("%s: out of memory (options)", option));
+    for (const char *end = text; end; text = end + 1) {
+        values[count++] = read_number(option, text, min, max, ',', &end);
+        if (!*end) break;
+    }
+    free(*out);
+    *out = values;
+    return count;
 }
 
 int cli_choice(const char *option, const char *text, const char *const *names, int count) {

@@ -13,6 +13,8 @@ int64_t cli_integer(const char *option, const char *text, int64_t min, int64_t m
 double cli_number(const char *option, const char *text, double min, double max);
 /* *out = the integers of a comma list.  Frees the old *out; the caller frees the new one.  out = their count, at least 1. */
 int64_t cli_integers(const char *option, const char *text, int64_t min, int64_t max, int64_t **out);
+/* The same for numbers. */
+int64_t cli_numbers(const char *option, const char *text, double min, double max, double **out);
 /* Usage error unless every value is larger than the one before. */
 void cli_check_rising(const char *option, const int64_t *values, int64_t count);
 /* out = the index of text in names[0 .. count - 1]. */

@@ -62,7 +62,9 @@ typedef struct changed_scheme {
     void (*modify)(gyre_config *config, const variant_params *s);
     int64_t layer_parts, rope_dim, position_form, shared_tables, rotates_input; /* rope_dim: 0 = all */
     int64_t head_factor, key_divisor, channel_factor; /* of heads, key heads and channels that rotate; 0 = 1 */
+    int64_t still_every; /* layers still_every, 2 still_every, ..., counted from 1, do not rotate; 0 = all do */
 } changed_scheme;
+enum { MOST_STILL = 8 };
 
 static const changed_scheme changed[] = {
     {"kerple-power", "kerple", .modify = kerple_power},
@@ -84,6 +86,7 @@ static const changed_scheme changed[] = {
     {"rope-dim-32", "rope", .rope_dim = 32},
     {"rope-dim-64", "rope", .rope_dim = 64},
     {"rope-before", "rope", .rotates_input = 1},
+    {"rope+nope", "rope", .still_every = 4}, /* as SmolLM3, Llama 4 and Granite's decoders with windows */
     {"sinusoidal-product", "sinusoidal", .position_form = GYRE_POSITION_FORM_PRODUCT},
     {"sinusoidal-concat", "sinusoidal", .position_form = GYRE_POSITION_FORM_CONCATENATED},
     {"t5-shared", "t5", .shared_tables = 1},
@@ -91,7 +94,7 @@ static const changed_scheme changed[] = {
     {"dape-alibi", "alibi", .layer_parts = GYRE_LAYER_PART_ADAPTIVE},
     {"dape-kerple", "kerple", .layer_parts = GYRE_LAYER_PART_ADAPTIVE},
     {"dape-fire", "fire", .layer_parts = GYRE_LAYER_PART_ADAPTIVE}};
-enum { CHANGED = sizeof changed / sizeof *changed, LEFT_OUT = 14, OF_ALL = CHANGED - LEFT_OUT };
+enum { CHANGED = sizeof changed / sizeof *changed, LEFT_OUT = 15, OF_ALL = CHANGED - LEFT_OUT };
 
 /* *out = change i: of "all", then of parts that make queries and keys, then those that "all" leaves out.  0: no more. */
 static int change_at(int i, changed_scheme *out) {
@@ -266,6 +269,15 @@ gyre_status shift_rows(const gyre_encoding *shift, int64_t k, const double *rows
         shift, GYRE_ARGS(gyre_rotate_args, .role = GYRE_ROLE_KEY, .positions = &all_at_k, .in = in, .out = to), exec, err);
 }
 
+/* The bases of the first layers, which repeat. */
+static void set_still(const changed_scheme *c, gyre_model_config *model) {
+    static double bases[MOST_STILL]; /* a model copies them when it is made; a run has one base */
+    for (int64_t i = 0; i < c->still_every; i++)
+        bases[i] = i + 1 == c->still_every ? 0 : model->position.rope.base != 0 ? model->position.rope.base : 10000;
+    model->layer_bases = bases;
+    model->layer_bases_count = c->still_every;
+}
+
 void variant_model(const variant *v, gyre_model_config *model) {
     changed_scheme c;
     if (!find_change(v, &c)) return;
@@ -276,6 +288,7 @@ void variant_model(const variant *v, gyre_model_config *model) {
     if (c.channel_factor) model->position.head_dim *= c.channel_factor;
     if (c.head_factor) model->position.heads = model->heads *= c.head_factor;
     if (c.key_divisor) model->kv_heads /= c.key_divisor;
+    if (c.still_every) set_still(&c, model);
 }
 
 void variant_read(const char *option, const char *text, void *at) {

@@ -281,10 +281,24 @@ const char *extend_part_in_place(const extension *e) {
     return head_part(e, 1);
 }
 
+static const char bases[] = "layer_rope_theta";
+
+/* 1: the layers of a model made here have bases of their own. */
+static int lists_bases(const extension *e) {
+    const char *key = NULL;
+    for (int64_t f = 0; f < e->group->fields_count; f++)
+        if (strcmp(e->group->fields[f].name, "base") == 0) key = e->group->fields[f].key;
+    return key && strcmp(key, bases) == 0 && strcmp(e->reading->model_type, "gyre") == 0;
+}
+
 const char *extend_part_of_gyre(const extension *e, char why[200]) {
     const char *part = head_part(e, 0);
     if (!part && has_field(e, "forget_gates")) part = "forget_gates";
     if (part) snprintf(why, 200, "%s: no other program has such layers, and no GGUF states them; gyre alone runs it", part);
+    if (!part && lists_bases(e)) {
+        part = bases;
+        snprintf(why, 200, "%s: no other program reads it in a gyre, and no GGUF states it; gyre alone runs it", part);
+    }
     return part;
 }
 

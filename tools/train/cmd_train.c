@@ -39,6 +39,7 @@ typedef struct train_options {
     gyre_dtype dtype;
     gyre_train_options run;
     variant encoding;
+    double *bases;    /* [run.model.layer_bases_count]; NULL = not given */
     const char *from; /* the model to fine-tune, under one method */
     int drops_rotation;
     method_options method;
@@ -48,6 +49,12 @@ typedef struct train_options {
 static void read_from(const char *option, const char *text, void *at) {
     (void)option;
     *(const char **)at = model_path_find(text);
+}
+
+static void read_bases(const char *option, const char *text, void *at) {
+    train_options *o = at;
+    o->run.model.layer_bases_count = cli_numbers(option, text, 0, 1e18, &o->bases);
+    o->run.model.layer_bases = o->bases;
 }
 
 /* What --from takes from its model, and what else --resume takes from the checkpoint (cli_option.of). */
@@ -71,6 +78,8 @@ static const cli_option rows[] = {
      .of = OF_MODEL},
     {"base", "X", "base of the rotation (default: 10000)", 2, CLI_NUMBER(run.model.position.rope.base, 1.001, 1e18),
      .of = OF_MODEL},
+    {"layer-bases", "X,...", "the base of each layer, 0 = it does not rotate; fewer than layers repeat: 1e4,1e4,1e4,0", 2,
+     CLI_OTHER_OF_ALL(read_bases), .of = OF_MODEL, .excludes = "base", .why = "gives the bases of all layers"},
     {"rope-dim", "N", "channels of a head that rotate, an even number (default: all)", 2,
      CLI_INTEGER(run.model.position.rope.dim, 2, 1 << 14), .of = OF_MODEL},
     {NULL, NULL, "Fine-tuning:", 3, CLI_NONE},
@@ -122,8 +131,16 @@ static const char DOC[] =
 
 static void check_rotation(const train_options *o, const gyre_config *position) {
     const struct gyre_rope_config *rope = &position->rope;
-    if ((rope->base != 0 || rope->dim) && !gyre_kind_has(o->encoding.kind, GYRE_TRAIT_ROTATES))
-        cli_usage_error("%s: %s does not rotate", rope->dim ? "--rope-dim" : "--base", o->encoding.name);
+    const gyre_model_config *model = &o->run.model;
+    if ((rope->base != 0 || rope->dim || o->bases) && !gyre_kind_has(o->encoding.kind, GYRE_TRAIT_ROTATES))
+        cli_usage_error("%s: %s does not rotate",
+                        rope->dim  ? "--rope-dim"
+                        : o->bases ? "--layer-bases"
+                                   : "--base",
+                        o->encoding.name);
+    if (model->layer_bases_count > model->layers)
+        cli_usage_error("--layer-bases: %lld bases for %lld layers", (long long)model->layer_bases_count,
+                        (long long)model->layers);
     if (rope->dim % 2 || rope->dim > position->head_dim)
         cli_usage_error("--rope-dim: %lld is not an even number of a head's %lld channels", (long long)rope->dim,
                         (long long)position->head_dim);
@@ -246,6 +263,16 @@ static int follows_context(const gyre_model_config *model) {
            (p->rope.scaling == GYRE_SCALING_NONE && p->rope.far == GYRE_FAR_AS_NEAR);
 }
 
+/* 1: layers rotate by different bases. */
+static int has_bases(const gyre_model_config *model) {
+    double base = 0;
+    for (int64_t i = 0; i < model->layer_bases_count; i++) {
+        if (base != 0 && model->layer_bases[i] != 0 && model->layer_bases[i] != base) return 1;
+        if (model->layer_bases[i] != 0) base = model->layer_bases[i];
+    }
+    return 0;
+}
+
 /* Takes the sizes from the model and the rotation from the method at the training context. */
 static gyre_status create_finetuning(const train_options *o, const gyre_text *text, const gyre_exec *exec,
                                      gyre_trainer **out, gyre_error *err) {
@@ -256,6 +283,9 @@ static gyre_status create_finetuning(const train_options *o, const gyre_text *te
     if (status) return status;
     r.model = *gyre_model_get_config(base);
     status = change_position(o, &r.model.position, &encoding, err);
+    if (!status && !method_is_none(o->method.list) && has_bases(&r.model))
+        status = gyre_fail(err, GYRE_EUNSUPPORTED, "--method: is for one base, and layers have several (%s)", o->from);
+    if (o->drops_rotation) r.model.layer_bases = NULL, r.model.layer_bases_count = 0;
     if (!status) {
         if (follows_context(&r.model)) r.model.position.trained_length = r.context;
         status = gyre_trainer_create(out, &r, base, text, exec, err);
@@ -420,5 +450,6 @@ int cmd_train(int argc, char **argv) {
     const int status = train(&o, &exec);
     gyre_pool_free(pool);
     method_options_free(&o.method);
+    free(o.bases);
     return status;
 }

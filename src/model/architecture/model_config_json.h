@@ -4,9 +4,9 @@
 #include "gyre/gyre_model.h"
 #include "reading/config_document.h"
 
-/* Owns the arrays that config->position points to. */
+/* Owns the arrays that config and config->position point to. */
 typedef struct gyre_config_arrays {
-    double *short_factor, *long_factor, *frequencies, *slopes, *slopes_after;
+    double *short_factor, *long_factor, *frequencies, *slopes, *slopes_after, *layer_bases;
 } gyre_config_arrays;
 void gyre_config_arrays_free(gyre_config_arrays *arrays);
 

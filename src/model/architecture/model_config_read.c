@@ -19,6 +19,7 @@ void gyre_config_arrays_free(gyre_config_arrays *arrays) {
     free(arrays->frequencies);
     free(arrays->slopes);
     free(arrays->slopes_after);
+    free(arrays->layer_bases);
     *arrays = (gyre_config_arrays){.slopes = NULL};
 }
 
@@ -76,7 +77,14 @@ static const double *copy_array(const gyre_scope *s, const double *list, int64_t
 
 static void read_position(const gyre_scope *s, const gyre_family *family, gyre_model_config *c, gyre_config_arrays *arrays) {
     family->read(family, s);
+    if (!is_ok(s)) return;
     const gyre_layer_group *all = gyre_build_find_group(s->source->build, "all");
+    if (!all && family->read == gyre_read_native) {
+        all = gyre_build_find_group(s->source->build, GYRE_NATIVE_ROTATES);
+        c->layer_bases =
+            copy_array(s, gyre_scope_numbers(s, "layer_rope_theta", c->layers), c->layers, &arrays->layer_bases);
+        c->layer_bases_count = c->layers;
+    }
     if (!all) {
         gyre_scope_fail(s, GYRE_EUNSUPPORTED, gyre_scope_value(s, "layer_types") ? "layer_types" : "rope_parameters",
                         "positions that differ from layer to layer are not run");

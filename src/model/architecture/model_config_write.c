@@ -115,7 +115,8 @@ static int has_attention_factor(const struct gyre_rope_config *rope) {
 /* 1 if transformers' Llama computes exactly this encoding from the keys below. */
 static int is_llama(const gyre_model_config *model) {
     const position_config *c = &model->position;
-    if (model->position_form || model->shared_tables || model->rotates_input || model->layer_parts) return 0;
+    if (model->position_form || model->shared_tables || model->rotates_input || model->layer_parts || model->layer_bases)
+        return 0;
     const gyre_scaling scaling = c->rope.scaling;
     const int known = scaling != GYRE_SCALING_NTK && scaling != GYRE_SCALING_BY_PARTS &&
                       scaling != GYRE_SCALING_BY_PARTS_PAPER && scaling != GYRE_SCALING_NTK_MIXED &&
@@ -233,6 +234,7 @@ static void put_model(gyre_json_writer *w, const gyre_model_config *c, const cha
     if (c->rotates_input) gyre_json_put(w, "rotates_input", json_true());
     gyre_layer_parts_write(w, c->layer_parts);
     put_position(w, &c->position, llama);
+    if (c->layer_bases) put_numbers(w, "layer_rope_theta", c->layer_bases, c->layers);
 }
 
 /* What no config.json states. */
