@@ -1,4 +1,4 @@
-/* shard_batch.c: positions of a packed batch with an image, and what each of two ranks holds of it. */
+/* shard_batch.c: positions of a packed batch with an image, what each of two ranks holds of it, and random positions. */
 #include "example.h"
 
 #include <gyre/gyre_positions.h>
@@ -55,6 +55,22 @@ static void deal(void) {
     expect(mine.pairs == 10 + 3 + 4 + 5 && near(gyre_shards_imbalance(shards), 48.0 / 35, 1e-12));
 }
 
+static void draw(void) {
+    /* [gyre_draw_positions gyre_position_draw_name] */
+    enum { ROWS = 2, LENGTH = 8, RANGE = 4096 };
+    int64_t drawn[ROWS][LENGTH];
+    uint64_t state = 1;
+    for (int row = 0; row < ROWS; row++) /* a model trained so meets distances up to 4095 */
+        check(gyre_draw_positions(GYRE_POSITION_DRAW_RANDOMIZED, RANGE, &state, LENGTH, drawn[row], &err));
+    gyre_attention_args args = GYRE_INIT(gyre_attention_args);
+    args.q_pos = args.k_pos =
+        (gyre_positions){.data = drawn, .dtype = GYRE_DTYPE_I64, .stride_batch = LENGTH, .stride_token = 1};
+    printf("%s: %lld to %lld\n", gyre_position_draw_name(GYRE_POSITION_DRAW_RANDOMIZED), (long long)drawn[0][0],
+           (long long)drawn[0][LENGTH - 1]);
+    /* [end] */
+    expect(args.k_pos.data == drawn && drawn[0][0] < drawn[0][1] && drawn[1][LENGTH - 1] < RANGE);
+}
+
 static void data(void) {
     int32_t ids[TOKENS], labels[TOKENS], mine[TOKENS], back[TOKENS];
     for (int32_t t = 0; t < TOKENS; t++)
@@ -81,6 +97,7 @@ static void data(void) {
 int main(void) {
     create();
     deal();
+    draw();
     data();
     /* [gyre_batch_free gyre_shards_free] */
     gyre_shards_free(shards); /* before the batch, which it reads */

@@ -81,12 +81,15 @@ static gyre_train_options small(void) {
 }
 
 static void plan(const gyre_text *text, const gyre_train_options *options) {
-    /* [gyre_train_sequence] */
+    /* [gyre_train_sequence gyre_train_positions] */
     int32_t ids[CONTEXT + 1];
     float weights[CONTEXT + 1];
     const gyre_train_place place = {.step = 0, .index = 2}; /* sequence 2 of step 0, as the trainer sees it */
     gyre_train_sequence(text, options, place, CONTEXT + 1, ids, weights);
-    expect(weights[5] == 1); /* plain text */
+    int64_t positions[CONTEXT];
+    gyre_train_positions(options, place, CONTEXT, positions); /* 0, 1, 2, ... without options->positions */
+    expect(weights[5] == 1);                                  /* plain text */
+    expect(positions[5] == 5);
     /* [end] */
 }
 

@@ -174,6 +174,25 @@ GYRE_API GYRE_MUST_CHECK gyre_status gyre_shards_take(const gyre_shards *shards,
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_shards_put(const gyre_shards *shards, int64_t rank, const gyre_cview *part,
                                                      const gyre_view *whole, gyre_error *err);
 
+/* -- random positions of training sequences -- */
+/* How n positions are drawn from 0 .. range - 1, so that a model meets positions past the length of its sequences. */
+typedef enum gyre_position_draw {
+    GYRE_POSITION_DRAW_NONE,       /* 0 .. n - 1 */
+    GYRE_POSITION_DRAW_RANDOMIZED, /* n different ones in order, each set equally likely: Ruoss 2023, arXiv 2305.16843 */
+    GYRE_POSITION_DRAW_SHAPE,      /* k .. k + n - 1, k uniform in 0 .. range - n, the K of SHAPE: Kiyono 2021, 2109.05644 */
+    /* 0 .. l - 1, then l + u .. n - 1 + u: the two chunks of PoSE, Zhu 2023, 2309.10400.  As in its code, l is uniform in
+     * 1 .. floor((n + 1) / 2) and u in 0 .. range - n */
+    GYRE_POSITION_DRAW_POSE
+} gyre_position_draw;
+
+/* out = "none", "randomized", "shape", "pose"; NULL past the last. */
+GYRE_API const char *gyre_position_draw_name(gyre_position_draw draw);
+/* out[0 .. n - 1] = positions of one sequence, rising and different.  state: of the generator, advanced; the same state
+ * gives the same positions on every machine.  Time: n, RANDOMIZED n log n.
+ * Errors: EINVAL (NULL, an unknown draw, n outside 0 .. range, range past 2^31). */
+GYRE_API GYRE_MUST_CHECK gyre_status gyre_draw_positions(gyre_position_draw draw, int64_t range, uint64_t *state, int64_t n,
+                                                         int64_t *out, gyre_error *err);
+
 #ifdef __cplusplus
 }
 #endif

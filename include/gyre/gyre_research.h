@@ -71,6 +71,8 @@ typedef struct gyre_train_place {
 } gyre_train_place;
 GYRE_API void gyre_train_sequence(const gyre_text *text, const gyre_train_options *options, gyre_train_place place,
                                   int64_t length, int32_t *out, float *weights);
+/* out[0 .. length - 1] = the positions of that sequence. */
+GYRE_API void gyre_train_positions(const gyre_train_options *options, gyre_train_place place, int64_t length, int64_t *out);
 /* out[0 .. length] = the start symbol and `length` more.  weights[i] (or NULL) = 1 if earlier symbols determine out[i],
  * else 0.  distance: of COPY, 1 .. length; other tasks ignore it.  state: of the generator, advanced.  TEXT does
  * nothing. */

@@ -6,6 +6,7 @@
 #ifndef GYRE_TRAIN_H
 #define GYRE_TRAIN_H
 #include "gyre/gyre_model.h"
+#include "gyre/gyre_positions.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -36,6 +37,10 @@ typedef struct gyre_train_options {
     double retrieval_fraction; /* of sequences, half with passkeys, half with copies; the others are plain text; 0 = none */
     uint64_t seed;             /* of the weights and of the sequences; 0 = the seed 0 */
     gyre_task task; /* other than TEXT: text may be NULL, retrieval_fraction is ignored, vocab is the task's or more */
+    /* The positions of the tokens of a sequence, drawn for each from 0 .. position_range - 1; the symbols do not depend on
+     * it.  The loss is measured at these positions, and everything that reads the model later counts from 0. */
+    gyre_position_draw positions;
+    int64_t position_range;  /* at least context; needed with positions other than NONE */
     gyre_model_config model; /* its size may be 0; its position.trained_length is the caller's */
 } gyre_train_options;
 /* Sets fields that are zero to the recipe of the bundled models: warm-up 100, final_fraction 0.1, weight_decay 0.1, clip

@@ -715,6 +715,13 @@ def contextual_gradient(
     dembeddings is float64 where the embeddings are, else float32; the others are of the type of what they are of.
     Raises gyre.Error.
     """
+def draw_positions(draw: str, tokens: int, range: int, *, rows: int = 1, seed: int = 0) -> Any:
+    """Random positions of training sequences, from 0 .. range - 1: int64 [rows, tokens], rising in each row.
+
+    draw: "randomized", a set of them, each equally likely (arXiv 2305.16843); "shape", consecutive ones from
+    a random start (2109.05644); "pose", two chunks with a random gap (2309.10400); "none", 0, 1, 2, ...
+    The same seed gives the same positions on every machine, and more rows begin with those of fewer.
+    """
 def fourier_gradient(
     x: Any,
     dout: Any,

@@ -79,6 +79,7 @@ static PyMethodDef functions[] = {
     GYRE_PY_FAST("fourier_rotate", gyre_py_fourier_rotate, 0),
     GYRE_PY_FAST("fourier_gradient", gyre_py_fourier_gradient, 0),
     GYRE_PY_FAST("rerotate", gyre_py_rerotate, 0),
+    GYRE_PY_FAST("draw_positions", gyre_py_draw_positions, 0),
     GYRE_PY_FAST("read", gyre_py_read, 0),
     GYRE_PY_FAST("audit_angles", gyre_py_audit_angles, 0),
     {NULL, NULL, 0, NULL}};

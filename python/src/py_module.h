@@ -98,6 +98,8 @@ int gyre_py_add_positions(PyObject *module);
 int gyre_py_profile(PyObject *object, gyre_profile *out);
 /* read(path, text, profile, length): a reading as a dict. */
 GYRE_PY_METHOD(gyre_py_read);
+/* draw_positions(draw, tokens, range, rows, seed): random positions of training sequences. */
+GYRE_PY_METHOD(gyre_py_draw_positions);
 /* audit_angles(table, path, text, profile, length): what a table of angles is, as a dict. */
 GYRE_PY_METHOD(gyre_py_audit_angles);
 

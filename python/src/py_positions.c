@@ -510,6 +510,46 @@ static PyObject *shards_join(PyObject *object, PyObject *args) {
     return finished;
 }
 
+/* -- random positions -- */
+const char gyre_py_draw_positions_doc[] =
+    "draw_positions($module, draw, tokens, range, *, rows=1, seed=0"
+    ")\n--\n\n"
+    "Random positions of training sequences, from 0 .. range - 1: int64 [rows, tokens], rising in each row.\n\n"
+    "draw: \"randomized\", a set of them, each equally likely (arXiv 2305.16843); \"shape\", consecutive ones from\n"
+    "a random start (2109.05644); \"pose\", two chunks with a random gap (2309.10400); \"none\", 0, 1, 2, ...\n"
+    "The same seed gives the same positions on every machine, and more rows begin with those of fewer.";
+PyObject *gyre_py_draw_positions(PyObject *module, PyObject *const *args, Py_ssize_t count, PyObject *keywords) {
+    const char *words[8];
+    PyObject *a[6];
+    int64_t tokens = 0, range = 0, seed = 0, shape[2] = {1, 0};
+    int draw = 0, draws = 0;
+    gyre_py_result result = {0};
+    gyre_error err = {0};
+    gyre_status status = GYRE_OK;
+    (void)module;
+    while (draws < 8 && (words[draws] = gyre_position_draw_name((gyre_position_draw)draws)) != NULL)
+        draws++;
+    if (gyre_py_arguments(gyre_py_draw_positions_doc, args, count, keywords, a) < 0 ||
+        gyre_py_word(a[0], "draw", words, draws, &draw) < 0 || gyre_py_integer(a[1], "tokens", &tokens) < 0 ||
+        gyre_py_integer(a[2], "range", &range) < 0 || gyre_py_integer(a[3], "rows", &shape[0]) < 0 ||
+        gyre_py_integer(a[4], "seed", &seed) < 0)
+        return NULL;
+    if (shape[0] < 0 || tokens < 0)
+        return gyre_py_fail(GYRE_EINVAL, shape[0] < 0 ? "rows" : "tokens", "%s: is negative",
+                            shape[0] < 0 ? "rows" : "tokens");
+    shape[1] = tokens;
+    if (gyre_py_result_new(&result, NULL, GYRE_DTYPE_I64, 2, shape) < 0) return NULL;
+    int64_t *out = result.array.data;
+    uint64_t state = (uint64_t)seed;
+    Py_BEGIN_ALLOW_THREADS
+    for (int64_t row = 0; row < shape[0] && !status; row++)
+        status = gyre_draw_positions((gyre_position_draw)draw, range, &state, tokens, out + row * tokens, &err);
+    Py_END_ALLOW_THREADS
+    PyObject *finished = !status ? gyre_py_result_finish(&result) : gyre_py_raise(status, &err);
+    gyre_py_result_drop(&result);
+    return finished;
+}
+
 /* -- the types -- */
 
 static PyMethodDef batch_methods[] = {GYRE_PY_FAST("_create", batch_create, METH_CLASS),

@@ -1,16 +1,14 @@
 /* input_positions.c: position by sum, by product and by concatenation. */
 #include "model/input_positions.h"
+#include "core/positions.h"
 #include "core/view.h"
 
 #include <string.h>
 
-/* p = the row that the encoding adds to token t. */
-static gyre_status row_of(const gyre_encoding *encoding, const gyre_positions *positions, int64_t t, int64_t dim, float *p,
-                          gyre_error *err) {
-    gyre_positions one = *positions;
+/* p = the row that the encoding adds at a position. */
+static gyre_status row_of(const gyre_encoding *encoding, gyre_positions one, int64_t dim, float *p, gyre_error *err) {
     const gyre_view out = gyre_dense(p, GYRE_DTYPE_F32, 1, 1, 1, dim);
     const gyre_cview in = gyre_const(out);
-    one.base += t;
     memset(p, 0, (size_t)dim * sizeof *p);
     return gyre_add_input(encoding, GYRE_ARGS(gyre_add_input_args, .positions = &one, .in = in, .out = out), NULL, err);
 }
@@ -34,14 +32,16 @@ static void form_row(int64_t form, const float *p, int64_t dim, int gradient, fl
 static gyre_status form_rows(const gyre_encoding *encoding, int64_t form, const gyre_positions *positions, int gradient,
                              const gyre_view *x, gyre_error *err) {
     float p[GYRE_MAX_FORMED_DIM];
-    /* Sequences of a model begin at one base, so they share rows. */
     const int64_t dim = x->shape[3];
     gyre_status status = GYRE_OK;
-    for (int64_t t = 0; t < x->shape[1] && !status; t++) {
-        status = row_of(encoding, positions, t, dim, p, err);
-        for (int64_t b = 0; b < x->shape[0] && !status; b++)
-            form_row(form, p, dim, gradient, gyre_view_at(x, b, t, 0, 0));
-    }
+    for (int64_t t = 0, last = 0; t < x->shape[1] && !status; t++)
+        for (int64_t b = 0; b < x->shape[0] && !status; b++) {
+            const int64_t position = gyre_position_at(positions, b, t, 0);
+            const gyre_positions one = {.base = position, .context_length = positions->context_length};
+            if (b == 0 || position != last) status = row_of(encoding, one, dim, p, err);
+            if (!status) form_row(form, p, dim, gradient, gyre_view_at(x, b, t, 0, 0));
+            last = position;
+        }
     return status;
 }
 

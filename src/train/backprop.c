@@ -27,6 +27,7 @@ static gyre_attention_args attention_args(const gyre_backprop *b, int64_t layer,
     args.q = gyre_const(views[0]);
     args.k = gyre_const(views[1]);
     args.v = gyre_const(views[2]);
+    args.q_pos = args.k_pos = b->positions;
     args.causal = GYRE_CAUSAL_BY_POSITION;
     args.out = gyre_dense(block->attn_out, GYRE_DTYPE_F32, b->sequences, b->length, c->heads, c->head_dim);
     args.lse = gyre_dense(block->lse, GYRE_DTYPE_F32, b->sequences, b->length, c->heads, 1);
@@ -51,6 +52,8 @@ static gyre_own_call own_call(const gyre_backprop *b, int64_t layer) {
                            .v = same.v,
                            .encoding = same.encoding,
                            .tables = same.tables,
+                           .q_pos = b->positions,
+                           .k_pos = b->positions,
                            .out = same.out,
                            .lse = same.lse};
 }
@@ -91,8 +94,10 @@ static gyre_status assign_buffers(gyre_backprop *b) {
     b->inputs = malloc((size_t)b->rows * sizeof *b->inputs);
     if (!b->memory || !b->blocks || !b->inputs) return GYRE_ENOMEM;
     float *next = b->memory;
-    for (int64_t l = 0; l < c->layers; l++, next += block)
+    for (int64_t l = 0; l < c->layers; l++, next += block) {
         gyre_block_assign_buffers(&b->blocks[l], b->model, b->rows, next);
+        b->blocks[l].positions = b->positions;
+    }
     for (int i = 0; i < BUFFERS; next += sizes[i++])
         *parts[i] = next;
     for (int i = 0; i < 2; i++)
@@ -114,9 +119,13 @@ static int64_t linear_scratch(const gyre_backprop *b) {
     return floats;
 }
 
-gyre_status gyre_backprop_create(gyre_backprop *b, const gyre_layer_tables *tables, int64_t sequences, int64_t length) {
+gyre_status gyre_backprop_create(gyre_backprop *b, const gyre_layer_tables *tables, int64_t sequences, int64_t length,
+                                 const int64_t *positions) {
     *b = (gyre_backprop){
         .model = tables->model, .tables = tables, .sequences = sequences, .length = length, .rows = sequences * length};
+    if (positions)
+        b->positions =
+            (gyre_positions){.data = positions, .dtype = GYRE_DTYPE_I64, .stride_batch = length, .stride_token = 1};
     gyre_status status = assign_buffers(b);
     if (status) return status;
     const size_t forward = attention_scratch(b, 0), gradient = attention_scratch(b, 1);
@@ -155,17 +164,15 @@ static gyre_status embed(gyre_backprop *b, float *x) {
         memcpy(x + i * model_dim, model->weights + b->inputs[i] * model_dim, (size_t)model_dim * sizeof *x);
     if (!(gyre_encoding_places(model->encoding) & GYRE_PLACE_INPUT)) return GYRE_OK;
     const gyre_tables tables = input_table(model);
-    const gyre_positions positions = {0};
     const gyre_view view = gyre_dense(x, GYRE_DTYPE_F32, b->sequences, b->length, 1, model_dim);
-    return gyre_input_positions(model->encoding, model->config.position_form, &tables, &positions, &view, &b->error);
+    return gyre_input_positions(model->encoding, model->config.position_form, &tables, &b->positions, &view, &b->error);
 }
 
 static gyre_status embed_gradient(gyre_backprop *b, float *gradient) {
     const gyre_model_config *c = &b->model->config;
-    const gyre_positions positions = {0};
     const gyre_view dx_rows = gyre_dense(b->dx, GYRE_DTYPE_F32, b->sequences, b->length, 1, c->model_dim);
     const gyre_status status =
-        gyre_input_positions_gradient(b->model->encoding, c->position_form, &positions, &dx_rows, &b->error);
+        gyre_input_positions_gradient(b->model->encoding, c->position_form, &b->positions, &dx_rows, &b->error);
     if (status) return status;
     for (int64_t i = 0; i < b->rows; i++) {
         float *row = gradient + b->inputs[i] * c->model_dim;
@@ -178,7 +185,7 @@ static gyre_status embed_gradient(gyre_backprop *b, float *gradient) {
     const gyre_cview dout = gyre_cdense(b->dx, GYRE_DTYPE_F32, b->sequences, b->length, 1, c->model_dim);
     const gyre_table_gradients gradients = {
         .input = gyre_dense(gradient + table->offset, GYRE_DTYPE_F32, 1, 1, table->shape[0], table->shape[1])};
-    return gyre_add_input_gradient(b->model->encoding, &positions, &dout, &gradients, NULL, &b->error);
+    return gyre_add_input_gradient(b->model->encoding, &b->positions, &dout, &gradients, NULL, &b->error);
 }
 
 /* The final norm and the lm_head, which is the embedding. */
@@ -284,7 +291,7 @@ static gyre_status projection_gradient(gyre_backprop *b, const gyre_block *block
     gyre_linear_input_gradient(qkv, &b->work, b->dqkv, gyre_parts_read_x(c->layer_parts), b->dnorm);
     if (!c->rotates_input) return GYRE_OK;
     const gyre_status status =
-        gyre_block_rotate_input(b->model, GYRE_DIRECTION_ADJOINT, b->rows, b->sequences, b->dnorm, b->dnorm, &b->error);
+        gyre_block_rotate_input(b->model, GYRE_DIRECTION_ADJOINT, block, b->sequences, b->dnorm, b->dnorm, &b->error);
     gyre_linear_weight_gradient(&values, &b->work, block->attn_norm, b->dattn_out, gradient_of(b, gradient, values.w));
     gyre_linear_input_gradient(&values, &b->work, b->dattn_out, 1, b->dnorm);
     return status;
@@ -315,7 +322,6 @@ static gyre_status trained_gradient(gyre_backprop *b, const gyre_block *block, c
                                     float *gradient) {
     const gyre_model_config *c = &b->model->config;
     const gyre_head_part *part = w->trained.part;
-    const gyre_positions positions = {.base = 0};
     gyre_head_views heads = gyre_block_head_views(c, block->qkv, block->rotated_qk, b->rows, b->sequences),
                     d = gyre_block_head_views(c, b->dqkv, b->drotated, b->rows, b->sequences);
     if (!part) return GYRE_OK;
@@ -325,7 +331,7 @@ static gyre_status trained_gradient(gyre_backprop *b, const gyre_block *block, c
         d.x = gyre_dense(b->dnorm, GYRE_DTYPE_F32, b->sequences, b->length, 1, c->model_dim);
     }
     float *to = w->trained.data ? gradient_of(b, gradient, w->trained.data) : NULL;
-    return part->gradient(&w->trained, &positions, &heads, &d, &b->part, to, &b->error);
+    return part->gradient(&w->trained, &block->positions, &heads, &d, &b->part, to, &b->error);
 }
 
 /* The gradients to queries, keys and values as attention took them, from that to its output; adds to those of tables and

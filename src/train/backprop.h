@@ -8,6 +8,7 @@ typedef struct gyre_backprop {
     const gyre_model *model;
     const gyre_layer_tables *tables;
     int64_t sequences, length, rows;             /* rows = sequences * length */
+    gyre_positions positions;                    /* of the inputs */
     int32_t *inputs;                             /* [rows] */
     gyre_block *blocks;                          /* [layers] */
     float *layers_out, *final_norm, *final_rstd; /* [rows][model_dim], the same normalized, [rows] 1 / rms */
@@ -35,8 +36,10 @@ typedef struct gyre_microbatch {
 } gyre_microbatch;
 
 /* Allocates memory for `sequences` sequences of `length` tokens at a time.  tables: those of the model, borrowed, up to
- * date whenever gyre_backprop_run is called. */
-gyre_status gyre_backprop_create(gyre_backprop *b, const gyre_layer_tables *tables, int64_t sequences, int64_t length);
+ * date whenever gyre_backprop_run is called.  positions: [sequences][length], borrowed, rising in each sequence from here
+ * on; NULL = 0 .. length - 1. */
+gyre_status gyre_backprop_create(gyre_backprop *b, const gyre_layer_tables *tables, int64_t sequences, int64_t length,
+                                 const int64_t *positions);
 void gyre_backprop_free(gyre_backprop *b);
 /* *loss += sum over all predictions of -loss_weight log p(token).  gradient[] += grad_scale times its derivative, laid
  * out as the model's weights, except for projected tables.  Errors: those of gyre_add_input, gyre_attention and their

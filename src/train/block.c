@@ -126,16 +126,15 @@ gyre_linear gyre_block_value_map(const gyre_model_config *c, const gyre_linear *
     return (gyre_linear){qkv->w + (qkv->out - out) * qkv->in, qkv->rows, qkv->in, out};
 }
 
-gyre_status gyre_block_rotate_input(const gyre_model *model, gyre_direction direction, int64_t rows, int64_t sequences,
-                                    const float *in, float *x, gyre_error *err) {
+gyre_status gyre_block_rotate_input(const gyre_model *model, gyre_direction direction, const gyre_block *block,
+                                    int64_t sequences, const float *in, float *x, gyre_error *err) {
     const gyre_model_config *c = &model->config;
     const int64_t heads = c->model_dim / c->head_dim;
-    const gyre_positions positions = {.base = 0};
-    const gyre_cview from = gyre_cdense(in, GYRE_DTYPE_F32, sequences, rows / sequences, heads, c->head_dim);
-    const gyre_view to = gyre_dense(x, GYRE_DTYPE_F32, sequences, rows / sequences, heads, c->head_dim);
+    const gyre_cview from = gyre_cdense(in, GYRE_DTYPE_F32, sequences, block->rows / sequences, heads, c->head_dim);
+    const gyre_view to = gyre_dense(x, GYRE_DTYPE_F32, sequences, block->rows / sequences, heads, c->head_dim);
     return gyre_rotate(model->encoding,
-                       GYRE_ARGS(gyre_rotate_args, .direction = direction, .role = GYRE_ROLE_KEY, .positions = &positions,
-                                 .in = from, .out = to),
+                       GYRE_ARGS(gyre_rotate_args, .direction = direction, .role = GYRE_ROLE_KEY,
+                                 .positions = &block->positions, .in = from, .out = to),
                        NULL, err);
 }
 
@@ -143,8 +142,8 @@ gyre_status gyre_block_rotate_input(const gyre_model *model, gyre_direction dire
 static gyre_status forward_rotated(const gyre_model *model, const gyre_linear_work *work, const gyre_linear *qkv,
                                    const gyre_block *block, int64_t sequences, gyre_error *err) {
     const gyre_linear values = gyre_block_value_map(&model->config, qkv);
-    const gyre_status status = gyre_block_rotate_input(model, GYRE_DIRECTION_FORWARD, block->rows, sequences,
-                                                       block->attn_norm, block->rotated, err);
+    const gyre_status status =
+        gyre_block_rotate_input(model, GYRE_DIRECTION_FORWARD, block, sequences, block->attn_norm, block->rotated, err);
     if (status) return status;
     gyre_linear_forward(qkv, work, block->rotated, 0, block->qkv);
     gyre_linear_forward(&values, work, block->attn_norm, 0, block->attn_out);
@@ -162,10 +161,9 @@ void gyre_block_part_views(const gyre_trained_heads *t, const gyre_block *block,
 
 static gyre_status forward_trained(const gyre_model_config *c, const gyre_part_work *work, const gyre_block_weights *w,
                                    const gyre_block *block, int64_t sequences, gyre_error *err) {
-    const gyre_positions positions = {.base = 0};
     gyre_head_views heads = gyre_block_head_views(c, block->qkv, block->rotated_qk, block->rows, sequences);
     gyre_block_part_views(&w->trained, block, sequences, &heads);
-    return w->trained.part ? w->trained.part->forward(&w->trained, &positions, &heads, work, err) : GYRE_OK;
+    return w->trained.part ? w->trained.part->forward(&w->trained, &block->positions, &heads, work, err) : GYRE_OK;
 }
 
 static gyre_status forward_gates(const gyre_model_config *c, const gyre_linear_work *work, const gyre_block_weights *w,

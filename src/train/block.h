@@ -16,6 +16,7 @@
 /* The activations of one layer for `rows` tokens. */
 typedef struct gyre_block {
     int64_t rows;
+    gyre_positions positions;     /* of the tokens of each sequence */
     float *x;                     /* [rows][model_dim] input */
     float *attn_norm, *attn_rstd; /* [rows][model_dim], [rows]: normalized x and 1 / rms */
     float *qkv;                   /* [rows][qkv_dim] */
@@ -52,9 +53,10 @@ gyre_status gyre_block_forward_qkv(const gyre_model *model, const gyre_linear_wo
                                    int64_t layer, const gyre_block *block, int64_t sequences, gyre_error *err);
 /* out = the map of the values alone, the last rows of qkv. */
 gyre_linear gyre_block_value_map(const gyre_model_config *config, const gyre_linear *qkv);
-/* x[rows][model_dim] rotated by the model's rotation, forward, or from a gradient (ADJOINT).  in: as x, or x. */
-gyre_status gyre_block_rotate_input(const gyre_model *model, gyre_direction direction, int64_t rows, int64_t sequences,
-                                    const float *in, float *x, gyre_error *err);
+/* x[rows][model_dim] rotated by the model's rotation, forward, or from a gradient (ADJOINT).  in: as x, or x.  block: its
+ * rows and positions are read. */
+gyre_status gyre_block_rotate_input(const gyre_model *model, gyre_direction direction, const gyre_block *block,
+                                    int64_t sequences, const float *in, float *x, gyre_error *err);
 /* out[rows][model_dim] from block->x and block->attn_out.  out may be block->x. */
 void gyre_block_forward_output(const gyre_model *model, const gyre_linear_work *work, int64_t layer, const gyre_block *block,
                                float *out);

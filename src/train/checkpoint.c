@@ -36,6 +36,10 @@ static json_t *options_json(const gyre_trainer *t) {
                              o->retrieval_fraction, "seed", seed, "text", "fnv1a64", hash, "bytes", (json_int_t)text.count);
     int failed = !json;
     if (o->task != GYRE_TASK_TEXT) failed |= json_object_set_new(json, "task", json_string(task_names[o->task]));
+    if (o->positions != GYRE_POSITION_DRAW_NONE)
+        failed |= json_object_set_new(json, "positions",
+                                      json_pack("{s:s, s:I}", "draw", gyre_position_draw_name(o->positions), "range",
+                                                (json_int_t)o->position_range)) != 0;
     if (t->command) failed |= json_object_set_new(json, "command", json_string(t->command));
     if (!failed) return json;
     json_decref(json);
@@ -134,6 +138,21 @@ static gyre_status parse_task(const json_t *json, const char *path, gyre_train_o
     return gyre_fail(err, GYRE_EFORMAT, "training.json: \"%.100s\" is not a task (%s)", name ? name : "", path);
 }
 
+static gyre_status parse_positions(const json_t *json, const char *path, gyre_train_options *o, gyre_error *err) {
+    const json_t *value = json_object_get(json, "positions"), *range = json_object_get(value, "range");
+    const char *name = json_string_value(json_object_get(value, "draw"));
+    o->positions = GYRE_POSITION_DRAW_NONE;
+    if (!value) return GYRE_OK;
+    for (int i = 0; name && gyre_position_draw_name((gyre_position_draw)i); i++)
+        if (strcmp(name, gyre_position_draw_name((gyre_position_draw)i)) == 0 && json_is_integer(range)) {
+            o->positions = (gyre_position_draw)i;
+            o->position_range = (int64_t)json_integer_value(range);
+            return GYRE_OK;
+        }
+    return gyre_fail(err, GYRE_EFORMAT, "training.json: positions: \"%.100s\" is not drawn, or has no range (%s)",
+                     name ? name : "", path);
+}
+
 static gyre_status parse_options(json_t *json, const char *path, gyre_train_options *o, saved_run *found,
                                  const gyre_text *text, gyre_error *err) {
     json_int_t at, steps, context, batch, warmup, bytes;
@@ -144,7 +163,8 @@ static gyre_status parse_options(json_t *json, const char *path, gyre_train_opti
                        &o->learning_rate, "final_share", &o->final_fraction, "weight_decay", &o->weight_decay, "clip",
                        &o->clip, "mix", &o->retrieval_fraction, "seed", &seed, "text", "fnv1a64", &hash, "bytes", &bytes))
         return gyre_fail(err, GYRE_EFORMAT, "training.json: %s (%s)", why.text, path);
-    const gyre_status status = parse_task(json, path, o, err);
+    gyre_status status = parse_task(json, path, o, err);
+    if (!status) status = parse_positions(json, path, o, err);
     if (status) return status;
     const gyre_text expected = training_text(o, text);
     char ours[17], *end;

@@ -2,6 +2,7 @@
 #include "gyre/gyre_research.h"
 #include "train/trainer.h"
 
+#include "core/positions.h"
 #include "core/sized.h"
 #include "util/error.h"
 
@@ -31,6 +32,17 @@ static gyre_status check_task(const gyre_train_options *o, gyre_error *err) {
         return gyre_fail(err, GYRE_EINVAL, "vocabulary: %lld symbols, the task has %lld (training options)",
                          (long long)o->model.vocab, (long long)vocab);
     return GYRE_OK;
+}
+
+static gyre_status check_positions(const gyre_train_options *o, gyre_error *err) {
+    const char *name = gyre_position_draw_name(o->positions);
+    const int64_t range = o->positions == GYRE_POSITION_DRAW_NONE ? o->context : o->position_range;
+    if (!name) return out_of_range(err, "positions", (double)o->positions, "one of gyre_position_draw");
+    if (range >= o->context && range <= GYRE_MAX_POSITION) return GYRE_OK;
+    return gyre_fail(err, GYRE_EINVAL,
+                     "positions: %s of a range of %lld, which is not in %lld, the context, .. 2^31 "
+                     "(training options)",
+                     name, (long long)range, (long long)o->context);
 }
 
 void gyre_train_options_complete(gyre_train_options *o) {
@@ -70,6 +82,8 @@ gyre_status gyre_train_options_check(const gyre_train_options *o, const gyre_tex
     if (!(o->clip >= 0)) return out_of_range(err, "clip", o->clip, "at least 0");
     if (!(o->retrieval_fraction >= 0 && o->retrieval_fraction <= 1))
         return out_of_range(err, "mix", o->retrieval_fraction, "in 0 .. 1");
+    const gyre_status status = check_positions(o, err);
+    if (status) return status;
     return o->task == GYRE_TASK_TEXT ? check_text(o, text, err) : check_task(o, err);
 }
 

@@ -76,11 +76,25 @@ static void passkey_window(const gyre_text *text, int64_t length, uint64_t *stat
     }
 }
 
+/* out = the state of the generator of a sequence. */
+static uint64_t state_of(uint64_t seed, gyre_train_place place) {
+    uint64_t state = seed;
+    state = gyre_random_next(&state) ^ (uint64_t)place.step;
+    return gyre_random_next(&state) ^ (uint64_t)place.index;
+}
+
+void gyre_train_positions(const gyre_train_options *options, gyre_train_place place, int64_t length, int64_t *out) {
+    static const uint64_t other = 0x706f736974696f6e; /* than the symbols' */
+    uint64_t state = state_of(options->seed ^ other, place);
+    const int64_t range = options->positions == GYRE_POSITION_DRAW_NONE ? length : options->position_range;
+    /* Cannot fail: the options were checked. */
+    const gyre_status status = gyre_draw_positions(options->positions, range, &state, length, out, NULL);
+    (void)status;
+}
+
 void gyre_train_sequence(const gyre_text *text, const gyre_train_options *options, gyre_train_place place, int64_t length,
                          int32_t *out, float *weights) {
-    uint64_t state = options->seed;
-    state = gyre_random_next(&state) ^ (uint64_t)place.step;
-    state = gyre_random_next(&state) ^ (uint64_t)place.index;
+    uint64_t state = state_of(options->seed, place);
     if (options->task != GYRE_TASK_TEXT) {
         /* Covers every distance that gyre_task_measure uses within this length. */
         const int64_t nearest = GYRE_TASK_COPY_SPAN, farthest = length - 1 - GYRE_TASK_COPY_SPAN;

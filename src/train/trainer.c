@@ -16,12 +16,28 @@
  * and the memory of the gradients.  Must not depend on the number of threads, so that the bits do not. */
 enum { MAX_GROUPS = 8, MICROBATCH_TOKENS = 512, PIECE = 64 };
 
+/* Sequence `from` of the worker's memory takes the positions of a sequence of the run. */
+static void draw_positions(const gyre_trainer *t, gyre_train_worker *w, int64_t from, gyre_train_place place) {
+    const gyre_train_options *o = &t->options;
+    if (w->positions) gyre_train_positions(o, place, o->context, w->positions + from * o->context);
+}
+
+static gyre_status create_positions(const gyre_trainer *t, gyre_train_worker *w) {
+    if (t->options.positions == GYRE_POSITION_DRAW_NONE) return GYRE_OK;
+    w->positions = malloc((size_t)(t->microbatch_size * t->options.context) * sizeof *w->positions);
+    if (!w->positions) return GYRE_ENOMEM;
+    for (int64_t s = 0; s < t->microbatch_size; s++)
+        draw_positions(t, w, s, (gyre_train_place){0, s});
+    return GYRE_OK;
+}
+
 static gyre_status create_workers(gyre_trainer *t) {
     t->workers = calloc((size_t)t->worker_count, sizeof *t->workers);
     if (!t->workers) return GYRE_ENOMEM;
     for (int64_t i = 0; i < t->worker_count; i++) {
-        const gyre_status status =
-            gyre_backprop_create(&t->workers[i].backprop, &t->tables, t->microbatch_size, t->options.context);
+        if (create_positions(t, &t->workers[i])) return GYRE_ENOMEM;
+        const gyre_status status = gyre_backprop_create(&t->workers[i].backprop, &t->tables, t->microbatch_size,
+                                                        t->options.context, t->workers[i].positions);
         if (status) return status;
         const size_t count = (size_t)(t->microbatch_size * (t->options.context + 1));
         t->workers[i].tokens = malloc(count * sizeof(int32_t));
@@ -46,6 +62,19 @@ static void split_batch(gyre_trainer *t) {
     if (t->worker_count > t->groups) t->worker_count = t->groups;
 }
 
+/* The encoding has the positions of the sequences.  Drawn ones are for encodings that read any. */
+static gyre_status check_places(const gyre_train_options *o, const gyre_model *model, gyre_error *err) {
+    const gyre_positions positions = {0};
+    if (o->positions == GYRE_POSITION_DRAW_NONE)
+        return gyre_positions_check(model->encoding, &positions, 1, o->context, "options.context", "training", err);
+    if (!gyre_encoding_places(model->encoding))
+        return gyre_fail(err, GYRE_EINVAL, "options.positions: %s, but %s reads none (training)",
+                         gyre_position_draw_name(o->positions),
+                         gyre_kind_name(gyre_encoding_get_config(model->encoding)->kind));
+    return gyre_positions_check(model->encoding, &positions, 1, o->position_range, "options.position_range", "training",
+                                err);
+}
+
 gyre_status gyre_trainer_from_model(gyre_trainer **out, const gyre_train_options *options, gyre_model *model,
                                     const gyre_text *text, const gyre_exec *exec, gyre_error *err) {
     gyre_trainer *t = calloc(1, sizeof *t);
@@ -59,9 +88,7 @@ gyre_status gyre_trainer_from_model(gyre_trainer **out, const gyre_train_options
     t->text = text;
     if (exec) t->exec = *exec;
     split_batch(t);
-    const gyre_positions positions = {0};
-    gyre_status status =
-        gyre_positions_check(model->encoding, &positions, 1, options->context, "options.context", "training", err);
+    gyre_status status = check_places(&t->options, model, err);
     if (status) {
         gyre_trainer_free(t);
         return status;
@@ -130,6 +157,7 @@ void gyre_trainer_free(gyre_trainer *t) {
         gyre_backprop_free(&t->workers[i].backprop);
         free(t->workers[i].tokens);
         free(t->workers[i].loss_weights);
+        free(t->workers[i].positions);
     }
     free(t->workers);
     gyre_layer_tables_free(&t->tables);
@@ -179,9 +207,11 @@ static void run_group(gyre_trainer *t, gyre_train_worker *w, int64_t group) {
     memset(gradient, 0, (size_t)t->model->weight_count * sizeof *gradient);
     t->losses[group] = 0;
     for (int64_t from = 0; from < in_group && !w->status; from += t->microbatch_size) {
-        for (int64_t s = 0; s < t->microbatch_size; s++)
-            gyre_train_sequence(t->text, o, (gyre_train_place){t->step, group * in_group + from + s}, length,
-                                w->tokens + s * length, w->loss_weights + s * length);
+        for (int64_t s = 0; s < t->microbatch_size; s++) {
+            const gyre_train_place place = {t->step, group * in_group + from + s};
+            gyre_train_sequence(t->text, o, place, length, w->tokens + s * length, w->loss_weights + s * length);
+            draw_positions(t, w, s, place);
+        }
         const gyre_microbatch microbatch = {w->tokens, w->loss_weights, 1 / (double)(o->batch * o->context)};
         w->status = gyre_backprop_run(&w->backprop, &microbatch, &t->losses[group], gradient);
     }

@@ -10,6 +10,7 @@ typedef struct gyre_train_worker {
     gyre_backprop backprop;
     int32_t *tokens;     /* [microbatch_size][context + 1] */
     float *loss_weights; /* [microbatch_size][context + 1] */
+    int64_t *positions;  /* [microbatch_size][context]; NULL = 0 .. context - 1 */
     gyre_status status;
 } gyre_train_worker;
 

@@ -140,7 +140,7 @@ static void compute(const gyre_model *m, const naive_lengths *lengths, double *l
     int32_t tokens[TOKENS];
     naive_draw_tokens(tokens, TOKENS);
     double *w = naive_weights(m);
-    const naive d = {m, gyre_model_get_encoding(m), w, TOKENS, 0, lengths};
+    const naive d = {m, gyre_model_get_encoding(m), w, TOKENS, 0, lengths, NULL};
     naive_logits(&d, tokens, logits);
     free(w);
 }

@@ -50,7 +50,7 @@ static void check_encoding(const gyre_model *m, const gyre_encoding *e, int64_t 
     naive_draw_tokens(tokens, TOKENS);
     read_in(m, e, tokens, TOKENS, whole);
     double *w = naive_weights(m);
-    const naive d = {m, e, w, TOKENS, length, NULL};
+    const naive d = {m, e, w, TOKENS, length, NULL, NULL};
     naive_logits(&d, tokens, logits);
     free(w);
     for (int64_t i = 0; i < TOKENS * VOCAB; i++)

@@ -137,7 +137,7 @@ static void check_model(const gyre_model *m, int64_t length, const char *what) {
     gyre_context *x = NULL;
     naive_draw_tokens(tokens, TOKENS);
     double *w = naive_weights(m);
-    const naive d = {m, gyre_model_get_encoding(m), w, TOKENS, length, NULL};
+    const naive d = {m, gyre_model_get_encoding(m), w, TOKENS, length, NULL, NULL};
     compute(&d, tokens, want);
     naive_logits(&d, tokens, whole);
     free(w);

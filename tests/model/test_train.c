@@ -37,7 +37,7 @@ static double loss_at(const gyre_model *m, double *w, int64_t i, double value, c
     const double kept = w[i];
     double loss = 0;
     w[i] = value;
-    const naive d = {m, m->encoding, w, LENGTH, 0, NULL};
+    const naive d = {m, m->encoding, w, LENGTH, 0, NULL, NULL};
     for (int s = 0; s < SEQUENCES; s++)
         loss += naive_loss(&d, tokens + s * (LENGTH + 1), token_weights + s * (LENGTH + 1));
     w[i] = kept;
@@ -59,7 +59,7 @@ static void check_gradient(gyre_model *m, const char *what) {
     gyre_backprop b;
     const gyre_microbatch lesson = {tokens, token_weights, 1};
     assert_ok(gyre_layer_tables_create(&tables, m, m->encoding, NULL));
-    assert_ok(gyre_backprop_create(&b, &tables, SEQUENCES, LENGTH));
+    assert_ok(gyre_backprop_create(&b, &tables, SEQUENCES, LENGTH, NULL));
     assert_ok(gyre_backprop_run(&b, &lesson, &loss, gradient));
     gyre_backprop_finish(&b, gradient);
     test_close(loss, loss_at(m, w, 0, w[0], tokens), 1e-5 * loss, "loss");

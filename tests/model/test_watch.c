@@ -76,7 +76,7 @@ static void weights(void **state) {
     double *w = naive_weights(model), *want = calloc((size_t)(TOKENS * heads * TOKENS), sizeof *want);
     float *got = calloc((size_t)(ROOM * heads * ROOM), sizeof *got);
     int32_t tokens[TOKENS];
-    const naive d = {model, gyre_model_get_encoding(model), w, TOKENS, 0, NULL};
+    const naive d = {model, gyre_model_get_encoding(model), w, TOKENS, 0, NULL, NULL};
     naive_draw_tokens(tokens, TOKENS);
     first_layer(&d, tokens, want);
     const int64_t pieces[] = {TOKENS, 7, 1};
@@ -98,7 +98,7 @@ static void heads_before_rotation(void **state) {
     const gyre_model_config *c = gyre_model_get_config(model);
     const int64_t heads = c->heads, kv = c->kv_heads, group = heads / kv;
     double *w = naive_weights(model);
-    const naive d = {model, gyre_model_get_encoding(model), w, TOKENS, 0, NULL};
+    const naive d = {model, gyre_model_get_encoding(model), w, TOKENS, 0, NULL, NULL};
     float *got = calloc((size_t)(ROOM * heads * ROOM), sizeof *got), q[ROOM * 16 * HEAD], k[ROOM * 16 * HEAD];
     gyre_context_options options = GYRE_INIT(gyre_context_options);
     gyre_context *context = NULL;

@@ -377,3 +377,51 @@ def test_mistakes_are_named(name) -> None:
     assert caught.value.status == status and text in caught.value.text, caught.value.text
     if field:
         assert caught.value.field == field, caught.value.field
+
+
+# -- random positions --
+
+
+def test_drawn_positions_are_those_of_their_definitions() -> None:
+    for seed in range(40):
+        drawn = gyre.draw_positions("randomized", 12, 30, rows=3, seed=seed)
+        assert drawn.shape == (3, 12) and drawn.dtype == np.int64
+        assert (np.diff(drawn) > 0).all() and drawn.min() >= 0 and drawn.max() < 30
+        shape = gyre.draw_positions("shape", 12, 30, seed=seed)[0]
+        assert (np.diff(shape) == 1).all() and 0 <= shape[0] <= 18
+        pose = np.diff(gyre.draw_positions("pose", 12, 30, seed=seed)[0])
+        assert (pose != 1).sum() <= 1 and pose.sum() <= 29
+    assert gyre.draw_positions("none", 4, 9).tolist() == [[0, 1, 2, 3]]
+    assert gyre.draw_positions("randomized", 0, 9, rows=2).shape == (2, 0)
+
+
+def test_drawn_positions_follow_the_seed() -> None:
+    one = gyre.draw_positions("randomized", 8, 1000, rows=4, seed=5)
+    assert (one == gyre.draw_positions("randomized", 8, 1000, rows=4, seed=5)).all()
+    assert (one[:2] == gyre.draw_positions("randomized", 8, 1000, rows=2, seed=5)).all()
+    assert (one != gyre.draw_positions("randomized", 8, 1000, rows=4, seed=6)).any()
+
+
+def test_drawn_positions_rotate() -> None:
+    drawn = gyre.draw_positions("randomized", 6, 500, rows=2, seed=1)
+    rope, x = gyre.rope(8), RNG.standard_normal((2, 1, 6, 8)).astype("f4")
+    rotated = rope.rotate(x, positions=drawn)
+    for row in range(2):
+        for token in range(6):
+            one = rope.rotate(x[row : row + 1, :, token : token + 1], positions=drawn[row, token : token + 1])
+            assert (one == rotated[row : row + 1, :, token : token + 1]).all()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options", "text"),
+    [
+        (("random", 3, 9), {}, "draw"),
+        (("pose", 10, 9), {}, "n: 10 positions of a range of 9"),
+        (("pose", -1, 9), {}, "tokens: is negative"),
+        (("pose", 3, 9), {"rows": -1}, "rows: is negative"),
+        (("shape", 3, 2**31 + 1), {}, "range: 2147483649"),
+    ],
+)
+def test_draws_are_refused(arguments, options, text) -> None:
+    with pytest.raises(gyre.Error, match=text):
+        gyre.draw_positions(*arguments, **options)

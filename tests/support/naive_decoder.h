@@ -87,7 +87,7 @@ static inline double naive_adapted(const naive *d, const naive_scheme *scheme, c
     const int adds = naive_has(d, GYRE_LAYER_PART_ADAPTIVE_ADD);
     double a[MOST_HEADS], b[MOST_HEADS], x[2 * MOST_HEADS];
     for (int64_t h = 0; h < heads; h++) {
-        const naive_pair pair = {at->layer, h, at->m, at->n};
+        const naive_pair pair = {at->layer, h, naive_position(d, at->m), naive_position(d, at->n)};
         const double *q = qkv + at->m * row + h * dim, *k = qkv + at->n * row + (heads + h / (heads / c->kv_heads)) * dim;
         const scheme_terms terms = naive_terms(scheme, &pair, q, k, NULL);
         a[h] = terms.product / sqrt((double)dim);
@@ -148,15 +148,15 @@ static inline void naive_attend(const naive *d, const naive_scheme *scheme, int6
     for (int64_t h = 0; h < c->heads; h++) {
         double row_max = -INFINITY, sum = 0;
         for (int64_t n = 0; n <= m; n++) {
-            const naive_pair pair = {layer, h, m, n};
+            const naive_pair tokens = {layer, h, m, n}, pair = {layer, h, naive_position(d, m), naive_position(d, n)};
             memcpy(k, qkv + n * row + keys + h / group * dim, (size_t)dim * sizeof *k);
             memcpy(q, qkv + m * row + h * own, (size_t)own * sizeof *q);
             if (d->lengths) naive_rotate_pair(d, &pair, q, k);
             const scheme_terms terms = naive_terms(scheme, &pair, q, k, NULL);
             const double dot = part && part->dot ? part->dot(d, &pair, q, k) : terms.product;
-            s[n] = dot / sqrt(terms.channels) + terms.bias + naive_forgotten(d, gates, &pair);
-            if (naive_has(d, GYRE_LAYER_PART_CONTEXTUAL)) s[n] += naive_counted(d, &pair, qkv, q);
-            if (naive_has(d, GYRE_LAYER_PART_ADAPTIVE)) s[n] = naive_adapted(d, scheme, &pair, qkv);
+            s[n] = dot / sqrt(terms.channels) + terms.bias + naive_forgotten(d, gates, &tokens);
+            if (naive_has(d, GYRE_LAYER_PART_CONTEXTUAL)) s[n] += naive_counted(d, &tokens, qkv, q);
+            if (naive_has(d, GYRE_LAYER_PART_ADAPTIVE)) s[n] = naive_adapted(d, scheme, &tokens, qkv);
             row_max = fmax(row_max, s[n]);
         }
         for (int64_t n = 0; n <= m; n++)
@@ -164,7 +164,7 @@ static inline void naive_attend(const naive *d, const naive_scheme *scheme, int6
         memset(out + h * dim, 0, (size_t)dim * sizeof *out);
         memset(value_term, 0, (size_t)dim * sizeof *value_term);
         for (int64_t n = 0; n <= m; n++) {
-            const naive_pair pair = {layer, h, m, n};
+            const naive_pair pair = {layer, h, naive_position(d, m), naive_position(d, n)};
             if (scheme_adds_values(&scheme->of)) naive_terms(scheme, &pair, q, k, value_term);
             for (int64_t i = 0; i < dim; i++)
                 out[h * dim + i] += s[n] / sum * (qkv[n * row + keys + (c->kv_heads + h / group) * dim + i] + value_term[i]);
@@ -188,6 +188,7 @@ static inline void naive_layer(const naive *d, int64_t layer, double *x) {
            *gate = inputs + d->n * model_dim, *back = gate + 2 * c->mlp_dim, *y;
     const naive_part *part = naive_part_of(c->layer_parts);
     for (int64_t m = 0; m < d->n; m++) {
+        const double position = (double)naive_position(d, m);
         y = inputs + m * model_dim;
         naive_norm(d, w[GYRE_WEIGHT_ATTN_NORM], x + m * model_dim, y);
         naive_project(d, layer, m, y, qkv + m * row);
@@ -195,9 +196,9 @@ static inline void naive_layer(const naive *d, int64_t layer, double *x) {
             gates[m * c->heads + h] = naive_log_gate(d, layer, h, y);
         const int later = scheme.of.rotates || (part && (part->rotates || part->dot));
         for (int64_t h = 0; h < c->heads + c->kv_heads && !d->lengths && !c->rotates_input && !later; h++)
-            naive_rotate(d, layer, (double)m, qkv + m * row + h * c->head_dim);
+            naive_rotate(d, layer, position, qkv + m * row + h * c->head_dim);
         for (int64_t h = 0; h < model_dim / c->head_dim && c->rotates_input; h++)
-            naive_rotate(d, layer, (double)m, y + h * c->head_dim);
+            naive_rotate(d, layer, position, y + h * c->head_dim);
         if (c->rotates_input) naive_product(w[GYRE_WEIGHT_Q], row - c->kv_heads * c->head_dim, model_dim, y, qkv + m * row);
     }
     y = inputs;
@@ -242,7 +243,7 @@ static inline void naive_logits(const naive *d, const int32_t *tokens, double *l
     double *x = malloc((size_t)(d->n * model_dim) * sizeof *x), *y = malloc((size_t)model_dim * sizeof *y);
     for (int64_t m = 0; m < d->n; m++) {
         memcpy(x + m * model_dim, d->w + tokens[m] * model_dim, (size_t)model_dim * sizeof *x);
-        naive_form(d, m, x + m * model_dim);
+        naive_form(d, naive_position(d, m), x + m * model_dim);
     }
     for (int64_t l = 0; l < d->m->config.layers; l++)
         naive_layer(d, l, x);
@@ -339,7 +340,7 @@ static inline int naive_experiment(int i, gyre_model_config *c) {
     if (i == 9) c->position.score.max_positions = 5;          /* fewer than there are tokens */
     if (i > 10 && i < 16) c->position.score.hidden_units = 5; /* 10: 32 */
     if (i == 14) c->position.score.sinusoid_dim = 4; /* biases small enough for units to change sides from key to key */
-    if (i >= BASES) { /* the first of two layers stays, or each has another base */
+    if (i >= BASES) {                                /* the first of two layers stays, or each has another base */
         c->layer_bases = bases + (i - BASES);
         c->layer_bases_count = 2;
     }

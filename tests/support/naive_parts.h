@@ -144,8 +144,8 @@ static inline void naive_matrix(const naive *d, int64_t layer, int64_t h, double
         for (int64_t h = 0; h < c->heads + c->kv_heads; h++, qkv += c->head_dim)                                            \
             call;                                                                                                           \
     }
-NAIVE_EACH_HEAD(naive_trained_heads, naive_turn(d, layer, h, (double)m, qkv))
-NAIVE_EACH_HEAD(naive_series_heads, naive_series(d, layer, h, (double)m, qkv))
+NAIVE_EACH_HEAD(naive_trained_heads, naive_turn(d, layer, h, (double)naive_position(d, m), qkv))
+NAIVE_EACH_HEAD(naive_series_heads, naive_series(d, layer, h, (double)naive_position(d, m), qkv))
 NAIVE_EACH_HEAD(naive_matrix_heads, naive_matrix(d, layer, h, qkv))
 #undef NAIVE_EACH_HEAD
 

@@ -24,7 +24,12 @@ typedef struct naive {
     const double *w;
     int64_t n, length;            /* tokens; current context length */
     const naive_lengths *lengths; /* NULL = `length` for all queries, with the library's frequencies */
+    const int64_t *at;            /* [n] position of each token; NULL = 0 .. n - 1 */
 } naive;
+
+static inline int64_t naive_position(const naive *d, int64_t token) {
+    return d->at ? d->at[token] : token;
+}
 
 /* A layer's encoding, and the tables that the model computes for it. */
 typedef struct naive_scheme {

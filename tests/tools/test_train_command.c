@@ -198,6 +198,38 @@ static void base_and_rotated_channels(void **state) {
     gyre_model_free(model);
 }
 
+/* Positions past the context, in training alone: killed, resumed and read from 0. */
+static void drawn_positions(void **state) {
+    (void)state;
+    outcome o;
+#define DRAWN TINY "--tokens 64k --text @text --encoding learned --positions pose:100 "
+    assert_int_equal(exit_of("train " DRAWN "-o @drawn --threads 2"), 0);
+    const pid_t child = start("train " DRAWN "-o @ended --threads 1 --save-every 1", in_folder("out"));
+    wait_for("ended/optimizer.safetensors");
+    assert_int_equal(kill(child, SIGKILL), 0);
+    finish(child, &o);
+    if (o.signal == SIGKILL) assert_int_equal(exit_of("train --resume --text @text -o @ended --threads 2"), 0);
+    same_files("drawn/model.safetensors", "ended/model.safetensors");
+    assert_non_null(strstr(run("explain @drawn")->out, "100")); /* rows of its table */
+    json_decref(run_json("eval @drawn --text @text --contexts 32,64 --windows 2 --json"));
+    static char training[4096];
+    read_whole(in_folder("ended/training.json"), training, sizeof training);
+    assert_non_null(strstr(training, "\"draw\": \"pose\""));
+#define WRONG "train " TINY "--text @text -o @none "
+    assert_fails(WRONG "--positions randomized", 2, "randomized of how many positions?");
+    assert_fails(WRONG "--positions randomized:31", 2, "a range of 31 is less than the context of 32");
+    assert_fails(WRONG "--positions random:100", 2, "\"random:100\" is none of randomized:N, shape:N, pose:N");
+    assert_fails(WRONG "--positions none:100", 2, "is none of");
+    assert_fails(WRONG "--positions pose:1.5", 2, "is not a whole number");
+    assert_fails(WRONG "--positions pose:100 --encoding nope", 1, "positions: pose, but nope reads none");
+    assert_fails(WRONG "--positions pose:100 --encoding contextual", 1, "reads none");
+    assert_fails(WRONG "--encoding rope+pose", 2, "give --positions pose:N");
+    assert_fails("train --resume --text @text -o @drawn --positions pose:100", 2, "come from the checkpoint");
+    assert_int_not_equal(access(in_folder("none"), F_OK), 0);
+#undef DRAWN
+#undef WRONG
+}
+
 static void interrupted(void **state) {
     (void)state;
     outcome o;
@@ -323,6 +355,7 @@ int main(void) {
                                        cmocka_unit_test(saves_keep_the_rest),
                                        cmocka_unit_test(new_folders),
                                        cmocka_unit_test(base_and_rotated_channels),
+                                       cmocka_unit_test(drawn_positions),
                                        cmocka_unit_test(interrupted),
                                        cmocka_unit_test(every_encoding_trains),
                                        cmocka_unit_test(fine_tunes),

@@ -4,7 +4,8 @@
 #include "tools/bench/bench_roofline.h"
 #include <stdlib.h>
 
-enum { STEPS = 4, PEAK_RUNS = 64 }; /* PEAK_RUNS: some twenty milliseconds */
+/* PEAK_RUNS: some twenty milliseconds.  DRAWN: positions to draw from, in contexts, as many as in a lab. */
+enum { STEPS = 4, PEAK_RUNS = 64, DRAWN = 16 };
 
 static double peak_rate(const gyre_exec *exec) {
     const double started = cli_seconds();
@@ -90,6 +91,9 @@ static int train(const bench_options *o, const gyre_exec *exec) {
     if (variant_config(&o->train.encoding, o->train.context, o->train.context, &betas, position))
         return cli_fail("--encoding: %s cannot be set up for %lld tokens (gyre bench)", o->train.encoding.name,
                         (long long)o->train.context);
+    run.positions = variant_draw(&o->train.encoding);
+    run.position_range = DRAWN * o->train.context;
+    draw_fit(&run, position);
     const int64_t count = 64 * (o->train.context + 1);
     int32_t *ids = cli_alloc(count, sizeof *ids);
     const gyre_text text = random_text(ids, count);

@@ -3,6 +3,7 @@
 #include "gyre/gyre_fields.h"
 #include "gyre/gyre_research.h"
 #include "tools/cli/cli_error.h"
+#include "tools/cli/cli_values.h"
 #include "util/plain_numbers.h"
 #include <math.h>
 #include <stdio.h>
@@ -62,6 +63,7 @@ typedef struct changed_scheme {
     void (*modify)(gyre_config *config, const variant_params *s);
     int64_t layer_parts, rope_dim, position_form, shared_tables, rotates_input; /* rope_dim: 0 = all */
     int64_t head_factor, key_divisor, channel_factor; /* of heads, key heads and channels that rotate; 0 = 1 */
+    gyre_position_draw draw;                          /* of the positions of training sequences */
     int64_t still_every; /* layers still_every, 2 still_every, ..., counted from 1, do not rotate; 0 = all do */
 } changed_scheme;
 enum { MOST_STILL = 8 };
@@ -86,6 +88,12 @@ static const changed_scheme changed[] = {
     {"rope-dim-32", "rope", .rope_dim = 32},
     {"rope-dim-64", "rope", .rope_dim = 64},
     {"rope-before", "rope", .rotates_input = 1},
+    {"rope+randomized", "rope", .draw = GYRE_POSITION_DRAW_RANDOMIZED},
+    {"rope+pose", "rope", .draw = GYRE_POSITION_DRAW_POSE},
+    {"alibi+randomized", "alibi", .draw = GYRE_POSITION_DRAW_RANDOMIZED},
+    {"learned+randomized", "learned", .draw = GYRE_POSITION_DRAW_RANDOMIZED},
+    {"sinusoidal+randomized", "sinusoidal", .draw = GYRE_POSITION_DRAW_RANDOMIZED},
+    {"sinusoidal+shape", "sinusoidal", .draw = GYRE_POSITION_DRAW_SHAPE},
     {"rope+nope", "rope", .still_every = 4}, /* as SmolLM3, Llama 4 and Granite's decoders with windows */
     {"sinusoidal-product", "sinusoidal", .position_form = GYRE_POSITION_FORM_PRODUCT},
     {"sinusoidal-concat", "sinusoidal", .position_form = GYRE_POSITION_FORM_CONCATENATED},
@@ -94,7 +102,7 @@ static const changed_scheme changed[] = {
     {"dape-alibi", "alibi", .layer_parts = GYRE_LAYER_PART_ADAPTIVE},
     {"dape-kerple", "kerple", .layer_parts = GYRE_LAYER_PART_ADAPTIVE},
     {"dape-fire", "fire", .layer_parts = GYRE_LAYER_PART_ADAPTIVE}};
-enum { CHANGED = sizeof changed / sizeof *changed, LEFT_OUT = 15, OF_ALL = CHANGED - LEFT_OUT };
+enum { CHANGED = sizeof changed / sizeof *changed, LEFT_OUT = 21, OF_ALL = CHANGED - LEFT_OUT };
 
 /* *out = change i: of "all", then of parts that make queries and keys, then those that "all" leaves out.  0: no more. */
 static int change_at(int i, changed_scheme *out) {
@@ -289,6 +297,31 @@ void variant_model(const variant *v, gyre_model_config *model) {
     if (c.head_factor) model->position.heads = model->heads *= c.head_factor;
     if (c.key_divisor) model->kv_heads /= c.key_divisor;
     if (c.still_every) set_still(&c, model);
+}
+
+/* -- positions of training sequences -- */
+gyre_position_draw variant_draw(const variant *v) {
+    changed_scheme c;
+    return find_change(v, &c) ? c.draw : GYRE_POSITION_DRAW_NONE;
+}
+
+void draw_read(const char *option, const char *text, gyre_train_options *out) {
+    const char *range = strchr(text, ':'), *name;
+    const size_t length = range ? (size_t)(range - text) : strlen(text);
+    for (int i = 1; (name = gyre_position_draw_name((gyre_position_draw)i)) != NULL; i++) {
+        if (strlen(name) != length || strncmp(name, text, length) != 0) continue;
+        if (!range) cli_usage_error("%s: %s of how many positions? Such as %s:4096", option, name, name);
+        out->positions = (gyre_position_draw)i;
+        out->position_range = cli_integer(option, range + 1, 1, CLI_MAX_TOKENS);
+        return;
+    }
+    cli_usage_error("%s: \"%.32s\" is none of randomized:N, shape:N, pose:N", option, text);
+}
+
+void draw_fit(const gyre_train_options *options, gyre_config *position) {
+    const int drawn = options->positions != GYRE_POSITION_DRAW_NONE && gyre_config_has(position, "input.positions");
+    if (drawn && position->input.positions > 0 && position->input.positions < options->position_range)
+        position->input.positions = options->position_range;
 }
 
 void variant_read(const char *option, const char *text, void *at) {

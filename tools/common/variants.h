@@ -1,7 +1,7 @@
 /* variants.h: the encodings that a model can be trained with, by name: every kind, and kinds with one setting changed. */
 #ifndef GYRE_TOOLS_VARIANTS_H
 #define GYRE_TOOLS_VARIANTS_H
-#include "gyre/gyre_model.h"
+#include "gyre/gyre_train.h"
 #include "report/report.h"
 #include "tools/common/methods.h"
 
@@ -37,6 +37,13 @@ gyre_status variant_config(const variant *v, int64_t trained, int64_t longest, c
 
 /* Sets what a variant changes in the model beside its encoding.  model: heads and head_dim are set. */
 void variant_model(const variant *v, gyre_model_config *model);
+
+/* out = how a variant draws the positions of its training sequences. */
+gyre_position_draw variant_draw(const variant *v);
+/* Reads --positions, "randomized:2048", into positions and position_range; a wrong one is a usage error. */
+void draw_read(const char *option, const char *text, gyre_train_options *out);
+/* A learned table gets a row for each position that the options draw from. */
+void draw_fit(const gyre_train_options *options, gyre_config *position);
 
 /* *out = the sinusoid of the paper, whose rows have dim channels.  Errors: those of gyre_encoding_create. */
 gyre_status sinusoid_create(gyre_encoding **out, int64_t dim, double base, gyre_sinusoid layout, gyre_error *err);

@@ -160,6 +160,8 @@ gyre_status lab_position_config(const lab *l, const variant *encoding, gyre_mode
     }
     variant_model(encoding, model);
     const gyre_status status = variant_config(encoding, l->plan.trained, l->plan.longest, &l->plan.betas, position);
+    draw_fit(GYRE_ARGS(gyre_train_options, .positions = variant_draw(encoding), .position_range = l->plan.longest),
+             position);
     return status ? gyre_fail(err, status, "%s: %s (encodings)", encoding->name, gyre_status_text(status)) : GYRE_OK;
 }
 
@@ -169,7 +171,11 @@ static gyre_status options_of(const lab *l, const lab_model_spec *w, const gyre_
     const int drops = w->tuned == LAB_TUNED;
     *o = w->encoding ? l->plan.run : drops ? l->plan.recalibrate : l->plan.tune;
     o->seed = (uint64_t)w->seed + 1;
-    if (w->encoding) return lab_position_config(l, w->encoding, &o->model, err);
+    if (w->encoding) {
+        o->positions = variant_draw(w->encoding);
+        o->position_range = l->plan.longest;
+        return lab_position_config(l, w->encoding, &o->model, err);
+    }
     const gyre_model_config *base = gyre_model_get_config(from);
     if (drops) {
         o->model = *base;

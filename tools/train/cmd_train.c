@@ -57,6 +57,11 @@ static void read_bases(const char *option, const char *text, void *at) {
     o->run.model.layer_bases = o->bases;
 }
 
+static void read_positions(const char *option, const char *text, void *at) {
+    train_options *o = at;
+    draw_read(option, text, &o->run);
+}
+
 /* What --from takes from its model, and what else --resume takes from the checkpoint (cli_option.of). */
 enum { OF_MODEL = 1, OF_RUN = 2 };
 #define CLI_STRUCT train_options
@@ -98,6 +103,9 @@ static const cli_option rows[] = {
      CLI_INTEGER(run.context, 16, 1 << 20), .of = OF_RUN},
     {"tokens", "N", "total number of training tokens, rounded up to whole steps (default: 10000000)", 4,
      CLI_INTEGER(tokens, 1, (int64_t)1 << 40), .of = OF_RUN},
+    {"positions", "DRAW:N",
+     "draw the positions of each sequence from 0 .. N - 1: randomized (a set of them), shape (a shift) or pose (a gap)", 4,
+     CLI_OTHER_OF_ALL(read_positions), .of = OF_RUN},
     {"batch", "N", "sequences per step (default: 8)", 4, CLI_INTEGER(run.batch, 1, 1 << 16), .of = OF_RUN},
     {"learning-rate", "X", "peak learning rate (default: 0.004)", 4, CLI_NUMBER(run.learning_rate, 1e-8, 0.5), .of = OF_RUN},
     {"warmup", "N", "steps until the peak (default: 100)", 4, CLI_INTEGER(run.warmup, 0, 1 << 30), .of = OF_RUN},
@@ -171,9 +179,16 @@ static void finish_options(train_options *o) {
     position->input.dim = r->model.model_dim;
     check_rotation(o, position);
     variant_model(&o->encoding, &r->model);
+    if (variant_draw(&o->encoding))
+        cli_usage_error("--encoding: %s draws from as many positions as a lab's longest context; give --positions %s:N",
+                        o->encoding.name, gyre_position_draw_name(variant_draw(&o->encoding)));
     if (variant_config(&o->encoding, r->context, r->context, &o->method.betas, position))
         cli_usage_error("--encoding: %s cannot be created for these sizes (for scalings past the trained length: gyre lab)",
                         o->encoding.name);
+    if (r->positions != GYRE_POSITION_DRAW_NONE && r->position_range < r->context)
+        cli_usage_error("--positions: a range of %lld is less than the context of %lld", (long long)r->position_range,
+                        (long long)r->context);
+    draw_fit(r, position);
     const int64_t per_step = r->batch * r->context;
     r->steps = (o->tokens + per_step - 1) / per_step;
 }

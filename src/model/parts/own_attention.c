@@ -60,8 +60,8 @@ static int64_t inputs_of(const gyre_own_call *call) {
     return gyre_adaptive_inputs_of(call->layer.parts, call->q.shape[2]);
 }
 
-/* k_pos: where the keys are, which lives as long as the arguments. */
-static gyre_adaptive_args adaptive_args(const gyre_own_call *call, const gyre_positions *k_pos) {
+/* call lives as long as the arguments. */
+static gyre_adaptive_args adaptive_args(const gyre_own_call *call) {
     const int64_t units = call->layer.rows, inputs = inputs_of(call);
     const float *data = call->layer.data;
     const int64_t parts = call->layer.parts;
@@ -78,15 +78,14 @@ static gyre_adaptive_args adaptive_args(const gyre_own_call *call, const gyre_po
     args.encoding = gyre_own_attention_encoding(call->encoding);
     args.tables = call->tables;
     args.q_pos = &call->q_pos;
-    args.k_pos = k_pos;
+    args.k_pos = &call->k_pos;
     args.out = call->out;
     args.lse = call->lse;
     return args;
 }
 
 static size_t adaptive_scratch(const gyre_own_call *call, int gradient, const gyre_exec *exec) {
-    const gyre_positions k_pos = {0};
-    const gyre_adaptive_args args = adaptive_args(call, &k_pos);
+    const gyre_adaptive_args args = adaptive_args(call);
     size_t bytes = 0;
     const gyre_status status = call->cache ? gyre_cache_adaptive_scratch(call->cache, NULL, &args, exec, &bytes, NULL)
                                            : gyre_adaptive_scratch(&args, gradient, exec, &bytes, NULL);
@@ -95,8 +94,7 @@ static size_t adaptive_scratch(const gyre_own_call *call, int gradient, const gy
 
 static gyre_status adaptive_run(const gyre_own_call *call, void *scratch, size_t bytes, const gyre_exec *exec,
                                 gyre_error *err) {
-    const gyre_positions k_pos = {0};
-    const gyre_adaptive_args args = adaptive_args(call, &k_pos);
+    const gyre_adaptive_args args = adaptive_args(call);
     const int64_t sequence = 0;
     if (call->cache)
         return gyre_cache_adaptive_attention(call->cache, &sequence, &args, (gyre_scratch){scratch, bytes}, exec, err);
@@ -105,8 +103,7 @@ static gyre_status adaptive_run(const gyre_own_call *call, void *scratch, size_t
 
 static gyre_status adaptive_gradient(const gyre_own_call *call, const gyre_cview *dout, const gyre_own_gradients *to,
                                      void *scratch, size_t bytes, gyre_error *err) {
-    const gyre_positions k_pos = {0};
-    const gyre_adaptive_args args = adaptive_args(call, &k_pos);
+    const gyre_adaptive_args args = adaptive_args(call);
     const int64_t units = call->layer.rows, inputs = inputs_of(call);
     gyre_adaptive_gradients gradients = GYRE_INIT(gyre_adaptive_gradients);
     gradients.dq = to->dq;

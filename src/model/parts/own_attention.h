@@ -18,12 +18,12 @@ typedef struct gyre_own_attention {
 typedef struct gyre_own_call {
     gyre_own_attention layer;
     gyre_cview q;                  /* [batch, token, head, channel] */
-    gyre_cview k, v;               /* the same, with keys at 0, 1, 2, ... */
+    gyre_cview k, v;               /* the same, with keys at k_pos */
     const gyre_cache *cache;       /* in place of k and v: those of its sequence 0, where they are */
     const gyre_encoding *encoding; /* of the model, or in its place.  CONTEXTUAL: not read */
     const gyre_tables *tables;     /* of the layer; NULL where it has none */
-    gyre_positions q_pos;
-    gyre_view out, lse; /* lse.data NULL = not wanted */
+    gyre_positions q_pos, k_pos;   /* with a cache k_pos is not read */
+    gyre_view out, lse;            /* lse.data NULL = not wanted */
 } gyre_own_call;
 
 typedef struct gyre_own_gradients {
