@@ -92,7 +92,7 @@ static inline gyre_cache *gyre_decoder_cache(const gyre_decoder *d, int64_t laye
     return d->cache[d->net->layer[layer].keys_of];
 }
 
-/* 1: keys are rotated before they are cached, so a cache cannot move them. */
+/* 1: keys of a layer are rotated before they are cached, so a cache cannot move them. */
 static inline int gyre_decoder_rotates_before(const gyre_decoder *d) {
     return d->net->arch.rotates_input || gyre_parts_rotate(d->net->arch.layer_parts);
 }

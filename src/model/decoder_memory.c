@@ -9,7 +9,8 @@
 
 /* Layers that count positions, or that adapt biases of none, read keys as they are. */
 static const gyre_encoding *cached_encoding(const gyre_decoder *d, int64_t layer) {
-    if (gyre_decoder_rotates_before(d)) return NULL;
+    const gyre_head_part *part = gyre_network_trained_heads(d->net, layer).part;
+    if (d->net->arch.rotates_input || (part && part->facts->replaces_rotation)) return NULL;
     if (gyre_decoder_has_own_attention(d)) return gyre_own_attention_encoding(d->encoding);
     return gyre_decoder_encoding(d, d->net->layer[layer].group);
 }
@@ -44,8 +45,10 @@ static gyre_status create_caches(gyre_decoder *d, const gyre_context_options *op
     return GYRE_OK;
 }
 
-/* out = bytes for up to `rows` queries.  Layers of a group need the same, so one of each is asked. */
+/* out = bytes for up to `rows` queries.  Layers of a group need the same, so one of each is asked, but for those before a
+ * part that makes queries and keys. */
 static size_t attention_scratch(const gyre_decoder *d, int64_t rows) {
+    const int64_t with_part = gyre_part_first_layer(d->net->arch.layer_parts, d->net->arch.layers);
     size_t max = 0;
     if (gyre_decoder_has_own_attention(d)) {
         const gyre_own_call call = gyre_decoder_own_call(d, 0, rows, rows);
@@ -64,7 +67,7 @@ static size_t attention_scratch(const gyre_decoder *d, int64_t rows) {
             if (d->net->group[group].chunk > 0) args.batch = &batch;
             if (gyre_cache_attention_scratch(gyre_decoder_cache(d, layer), NULL, &args, d->exec, &bytes, NULL)) return 0;
             max = bytes > max ? bytes : max;
-            break;
+            if (layer >= with_part) break;
         }
     return max;
 }
@@ -116,7 +119,7 @@ static int64_t assign_buffers(gyre_decoder *d, int64_t rows, float *memory) {
                               &b->gate_up, &b->mlp_act,     &b->gates,        &gate_sums,   &b->resized,
                               &b->experts, &b->beside,      &b->layer_inputs, &b->latent,   &b->gemm_scratch,
                               &part_kept,  &b->part_scratch};
-    const gyre_trained_heads heads = gyre_network_trained_heads(d->net, 0);
+    const gyre_trained_heads heads = gyre_network_trained_heads(d->net, d->net->arch.layers - 1);
     const int64_t gates = gyre_decoder_forgets(d) ? rows * a->heads : 0;
     const int64_t experts = gyre_experts_scratch(&a->mixture, a->model_dim, rows);
     const widths most = largest_widths(d->net);
@@ -230,7 +233,7 @@ static gyre_status prepare_heads(gyre_decoder *d, gyre_error *err) {
     gyre_status status = GYRE_OK;
     for (int64_t layer = 0; layer < d->net->arch.layers && !status; layer++) {
         const gyre_trained_heads heads = gyre_network_trained_heads(d->net, layer);
-        if (!heads.part || !heads.part->prepare) return GYRE_OK;
+        if (!heads.part || !heads.part->prepare) continue;
         d->prepared_floats = heads.part->prepared_floats(&heads);
         if (!d->prepared) d->prepared = gyre_alloc_floats(d->net->arch.layers * d->prepared_floats);
         if (!d->prepared) return gyre_fail(err, GYRE_ENOMEM, "context: out of memory (gyre_context_create)");
@@ -241,7 +244,7 @@ static gyre_status prepare_heads(gyre_decoder *d, gyre_error *err) {
 
 static gyre_status create_kept(gyre_decoder *d, int64_t max_tokens, gyre_error *err) {
     const gyre_architecture *a = &d->net->arch;
-    const gyre_trained_heads heads = gyre_network_trained_heads(d->net, 0);
+    const gyre_trained_heads heads = gyre_network_trained_heads(d->net, d->net->arch.layers - 1);
     const gyre_status status =
         gyre_kept_create(&d->gates, a->layers, max_tokens, gyre_decoder_forgets(d) ? a->heads : 0, err);
     return status ? status : gyre_kept_create(&d->part, a->layers, max_tokens, gyre_part_kept(&heads), err);

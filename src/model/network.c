@@ -57,7 +57,8 @@ int64_t gyre_network_qkv_dim(const gyre_network_layer *l) {
 
 gyre_trained_heads gyre_network_trained_heads(const gyre_network *n, int64_t layer) {
     const struct gyre_rope_config *rope = &gyre_encoding_get_config(n->group[0].encoding)->rope;
-    return (gyre_trained_heads){.part = gyre_head_part_of(n->arch.layer_parts),
+    const int has_part = layer >= gyre_part_first_layer(n->arch.layer_parts, n->arch.layers);
+    return (gyre_trained_heads){.part = has_part ? gyre_head_part_of(n->arch.layer_parts) : NULL,
                                 .layer_parts = n->arch.layer_parts,
                                 .model_dim = n->arch.model_dim,
                                 .heads = n->arch.heads,

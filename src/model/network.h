@@ -118,7 +118,8 @@ void gyre_network_free(gyre_network *network); /* NULL is fine */
 static inline const gyre_encoding *gyre_network_encoding(const gyre_network *network, int64_t layer) {
     return network->group[network->layer[layer].group].encoding;
 }
-/* out = the part that makes queries and keys of a layer, with its numbers; part NULL = it has none. */
+/* out = the part that makes queries and keys of a layer, with its numbers; part NULL = it has none.  If a layer has one,
+ * the last has it. */
 gyre_trained_heads gyre_network_trained_heads(const gyre_network *network, int64_t layer);
 /* out = what a layer trains for attention other than gyre_attention; parts 0 = gyre_attention is its attention. */
 gyre_own_attention gyre_network_own_attention(const gyre_network *network, int64_t layer);

@@ -44,7 +44,7 @@ static void fill_layer(const weight_source *s, int64_t layer, gyre_network_layer
     out->down = affine_at(s, gyre_layer_tensor_offset(l, layer, GYRE_WEIGHT_DOWN), c->model_dim, c->mlp_dim);
     const gyre_head_part *trained = gyre_head_part_of(c->layer_parts);
     const int own = own_tensor(c->layer_parts);
-    if (trained && trained->tensors[0].name)
+    if (trained && trained->tensors[0].name && layer >= l->first_part_layer)
         out->trained = s->weights + gyre_layer_tensor_offset(l, layer, GYRE_WEIGHT_PART);
     if (own >= 0) out->own = s->weights + gyre_layer_tensor_offset(l, layer, own);
     if (!(c->layer_parts & GYRE_LAYER_PART_FORGET_GATES)) return;

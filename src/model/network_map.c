@@ -7,10 +7,10 @@
 
 /* out = the matrix that the tensor at `offset` of the weights is; NULL for norms and tables, which stay floats. */
 static gyre_matrix *matrix_at(gyre_network *n, const gyre_weight_layout *layout, int64_t offset) {
-    const int64_t inside = offset - layout->layers_offset;
+    const int64_t layer = gyre_layer_at_offset(layout, offset);
     if (offset == layout->embedding.offset) return &n->embedding.w;
-    if (inside < 0 || inside >= layout->layers * layout->weights_per_layer) return NULL;
-    gyre_network_layer *l = &n->layer[inside / layout->weights_per_layer];
+    if (layer < 0) return NULL;
+    gyre_network_layer *l = &n->layer[layer];
     const struct {
         int tensor;
         gyre_matrix *matrix;
@@ -19,8 +19,7 @@ static gyre_matrix *matrix_at(gyre_network *n, const gyre_weight_layout *layout,
                   {GYRE_WEIGHT_GATE, &l->gate_up[0].w}, {GYRE_WEIGHT_UP, &l->gate_up[1].w},
                   {GYRE_WEIGHT_DOWN, &l->down.w},       {GYRE_WEIGHT_FORGET_GATE, &l->forget_gate.w}};
     for (size_t i = 0; i < sizeof places / sizeof *places; i++)
-        if (layout->layer[places[i].tensor].name &&
-            inside % layout->weights_per_layer == layout->layer[places[i].tensor].offset)
+        if (layout->layer[places[i].tensor].name && offset == gyre_layer_tensor_offset(layout, layer, places[i].tensor))
             return places[i].matrix;
     return NULL;
 }

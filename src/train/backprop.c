@@ -20,7 +20,8 @@ static gyre_attention_args attention_args(const gyre_backprop *b, int64_t layer,
     gyre_view views[3];
     gyre_block_qkv_views(c, block->qkv, b->rows, b->sequences, views);
     if (gyre_rotated_qk_dim(c)) gyre_block_rotated_views(c, block->rotated_qk, b->rows, b->sequences, views);
-    const int before = c->rotates_input || gyre_parts_rotate(c->layer_parts);
+    const gyre_head_part *part = gyre_network_trained_heads(b->model->network, layer).part;
+    const int before = c->rotates_input || (part && part->facts->replaces_rotation);
     args.encoding = before ? NULL : gyre_network_encoding(b->model->network, layer);
     args.scale = gyre_parts_scale(c->layer_parts, c->head_dim);
     args.tables = &b->tables->layer[layer];
@@ -134,7 +135,7 @@ gyre_status gyre_backprop_create(gyre_backprop *b, const gyre_layer_tables *tabl
     b->scratch = gyre_alloc_floats((int64_t)(b->scratch_bytes / sizeof(float)) + 1);
     b->work =
         (gyre_linear_work){gyre_kernels_beside(tables->model->encoding->kernels), gyre_alloc_floats(linear_scratch(b))};
-    const gyre_trained_heads heads = gyre_network_trained_heads(b->model->network, 0);
+    const gyre_trained_heads heads = gyre_network_trained_heads(b->model->network, b->model->config.layers - 1);
     b->part = (gyre_part_work){b->work.kernels, NULL, gyre_alloc_floats(gyre_part_scratch(&heads, b->rows, 1) + 1)};
     return b->scratch && b->work.scratch && b->part.scratch ? GYRE_OK : GYRE_ENOMEM;
 }
@@ -278,7 +279,10 @@ static void mlp_gradient(gyre_backprop *b, int64_t layer, float *gradient) {
 /* dnorm = the gradient to attn_norm, from dqkv, added to what a part that reads it left there; adds to that of W_qkv.  With
  * rotates_input the gradient to q and k passes back through the rotation; dattn_out, no longer needed, holds that to v
  * meanwhile. */
-static gyre_status projection_gradient(gyre_backprop *b, const gyre_block *block, const gyre_linear *qkv, float *gradient) {
+static gyre_status projection_gradient(gyre_backprop *b, const gyre_block *block, const gyre_block_weights *w,
+                                       float *gradient) {
+    const gyre_linear *qkv = &w->qkv;
+    const int adds = w->trained.part && w->trained.part->reads_x;
     const gyre_model_config *c = &b->model->config;
     const gyre_linear values = gyre_block_value_map(c, qkv);
     const float *x = c->rotates_input ? block->rotated : block->attn_norm;
@@ -288,7 +292,7 @@ static gyre_status projection_gradient(gyre_backprop *b, const gyre_block *block
         memset(dv, 0, (size_t)values.out * sizeof *dv);
     }
     gyre_linear_weight_gradient(qkv, &b->work, x, b->dqkv, gradient_of(b, gradient, qkv->w));
-    gyre_linear_input_gradient(qkv, &b->work, b->dqkv, gyre_parts_read_x(c->layer_parts), b->dnorm);
+    gyre_linear_input_gradient(qkv, &b->work, b->dqkv, adds, b->dnorm);
     if (!c->rotates_input) return GYRE_OK;
     const gyre_status status =
         gyre_block_rotate_input(b->model, GYRE_DIRECTION_ADJOINT, block, b->sequences, b->dnorm, b->dnorm, &b->error);
@@ -375,7 +379,7 @@ static gyre_status attention_gradient(gyre_backprop *b, int64_t layer, float *gr
     if (status) return status;
     const gyre_status trained = trained_gradient(b, block, &w, gradient);
     if (trained) return trained;
-    gyre_status projected = projection_gradient(b, block, &w.qkv, gradient);
+    gyre_status projected = projection_gradient(b, block, &w, gradient);
     if (!projected && gyre_forgets(c)) projected = gates_gradient(b, block, &w, gradient);
     if (projected) return projected;
     gyre_rmsnorm_gradient(&norm, block->x, block->attn_rstd, b->dnorm, b->dx, gradient_of(b, gradient, w.attn_norm.gain));

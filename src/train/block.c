@@ -16,7 +16,7 @@ enum { BLOCK_BUFFERS = 16 };
 
 static void block_sizes(const gyre_model *model, int64_t rows, int64_t sizes[BLOCK_BUFFERS]) {
     const gyre_model_config *c = &model->config;
-    const gyre_trained_heads heads = gyre_network_trained_heads(model->network, 0);
+    const gyre_trained_heads heads = gyre_network_trained_heads(model->network, c->layers - 1);
     const int64_t per_row[BLOCK_BUFFERS] = {c->model_dim,
                                             c->model_dim,
                                             1,

@@ -26,7 +26,7 @@ static void attend(const naive *d, const held *cache, int64_t layer, double *out
     const int64_t dim = c->head_dim, group = c->heads / c->kv_heads, m = cache->count - 1;
     const int64_t query = gyre_query_dim(c), keys = c->heads * query;
     const double *own = cache->qkv + (layer * TOKENS + cache->token[m]) * cache->row;
-    const naive_part *part = naive_part_of(c->layer_parts);
+    const naive_part *part = naive_part_in(d, layer);
     const int polar = part && part->dot;
     naive_scheme scheme = naive_scheme_make(d, layer);
     for (int64_t h = 0; h < c->heads; h++) {

@@ -131,7 +131,7 @@ static inline void naive_project(const naive *d, int64_t layer, int64_t m, const
     const double *w = d->w + gyre_layer_tensor_offset(&d->m->layout, layer, GYRE_WEIGHT_Q);
     const gyre_model_config *c = &d->m->config;
     const int64_t heads = naive_has(d, GYRE_LAYER_PART_IMAGINARY) ? c->heads / 2 : c->heads;
-    const naive_part *part = naive_part_of(c->layer_parts);
+    const naive_part *part = naive_part_in(d, layer);
     naive_product(w, heads * gyre_query_dim(c) + 2 * c->kv_heads * c->head_dim, c->model_dim, y, qkv);
     if (part && part->heads) part->heads(d, layer, m, y, qkv);
 }
@@ -144,7 +144,7 @@ static inline void naive_attend(const naive *d, const naive_scheme *scheme, int6
     double *s = malloc((size_t)(m + 1) * sizeof *s), *value_term = calloc((size_t)(3 * own), sizeof *value_term),
            *q = value_term + own;
     double *k = q + own;
-    const naive_part *part = naive_part_of(c->layer_parts);
+    const naive_part *part = naive_part_in(d, layer);
     for (int64_t h = 0; h < c->heads; h++) {
         double row_max = -INFINITY, sum = 0;
         for (int64_t n = 0; n <= m; n++) {
@@ -186,7 +186,7 @@ static inline void naive_layer(const naive *d, int64_t layer, double *x) {
     naive_scheme scheme = naive_scheme_make(d, layer);
     double *inputs = malloc((size_t)((d->n + 1) * model_dim + 2 * c->mlp_dim) * sizeof *inputs),
            *gate = inputs + d->n * model_dim, *back = gate + 2 * c->mlp_dim, *y;
-    const naive_part *part = naive_part_of(c->layer_parts);
+    const naive_part *part = naive_part_in(d, layer);
     for (int64_t m = 0; m < d->n; m++) {
         const double position = (double)naive_position(d, m);
         y = inputs + m * model_dim;

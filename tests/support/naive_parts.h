@@ -23,6 +23,7 @@ typedef struct naive_part {
     /* Two configs that are tried, and what the second has in its layers besides: always gates, and interleaved pairs. */
     void (*change[2])(gyre_model_config *c);
     int64_t option;
+    int64_t (*first)(int64_t layers); /* the first layer that has it; NULL = layer 0 */
 } naive_part;
 
 static inline int naive_has(const naive *d, gyre_layer_part part) {
@@ -164,14 +165,16 @@ static inline void naive_many_terms(gyre_model_config *c) {
     c->position.rope.base = 3;
 }
 
+/* A table, one row a part. */
+/* clang-format off */
 static const naive_part naive_parts[] = {
     {GYRE_LAYER_PART_POLAR, "polar", "key_phases", 1, .dot = naive_polar, .change = {NULL, naive_polar_yarn}},
-    {GYRE_LAYER_PART_FREQUENCIES, "trained_frequencies", "self_attn.frequencies", 1, .heads = naive_trained_heads,
-     .rotates = 1, .change = {NULL, naive_half_rotated}},
-    {GYRE_LAYER_PART_FOURIER, "fourier", "fourier_", 2, .heads = naive_series_heads, .rotates = 1,
-     .change = {naive_many_terms, NULL}, .option = GYRE_LAYER_PART_FOURIER_STILL},
+    {GYRE_LAYER_PART_FREQUENCIES, "trained_frequencies", "self_attn.frequencies", 1, .heads = naive_trained_heads, .rotates = 1, .change = {NULL, naive_half_rotated}},
+    {GYRE_LAYER_PART_FOURIER, "fourier", "fourier_", 2, .heads = naive_series_heads, .rotates = 1, .change = {naive_many_terms, NULL}, .option = GYRE_LAYER_PART_FOURIER_STILL},
     {GYRE_LAYER_PART_IMAGINARY, "imaginary", .heads = naive_imaginary_heads},
-    {GYRE_LAYER_PART_HEAD_MATRICES, "head_matrices", "head_matrices", 3, .heads = naive_matrix_heads}};
+    {GYRE_LAYER_PART_HEAD_MATRICES, "head_matrices", "head_matrices", 3, .heads = naive_matrix_heads},
+};
+/* clang-format on */
 enum { NAIVE_PARTS = sizeof naive_parts / sizeof *naive_parts };
 
 /* out = the row of the part among layer_parts; NULL = there is none. */
@@ -179,6 +182,12 @@ static inline const naive_part *naive_part_of(int64_t layer_parts) {
     for (int i = 0; i < NAIVE_PARTS; i++)
         if (layer_parts & naive_parts[i].parts) return &naive_parts[i];
     return NULL;
+}
+
+/* out = the row of the part of a layer; NULL = the layer has none. */
+static inline const naive_part *naive_part_in(const naive *d, int64_t layer) {
+    const naive_part *part = naive_part_of(d->m->config.layer_parts);
+    return part && (!part->first || layer >= part->first(d->m->config.layers)) ? part : NULL;
 }
 
 #endif

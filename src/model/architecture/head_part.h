@@ -73,6 +73,9 @@ typedef struct gyre_head_part {
     gyre_part_tensor tensors[GYRE_PART_TENSORS]; /* name NULL = no more */
     /* out = rows and columns of each tensor. */
     void (*shapes)(const gyre_model_config *config, const gyre_encoding *encoding, int64_t (*out)[2]);
+    /* out = the first layer that has it; those before it are layers without a part.  Not with reads_in, nor where sizes of
+     * heads differ: then all layers have the same buffers.  NULL = layer 0. */
+    int64_t (*first_layer)(int64_t layers);
     int64_t heads_of_query; /* query heads of attention that one of the projections makes; 0 = 1 */
     int reads_in;           /* 1: the gradient needs in; 0: only out */
     int reads_x;            /* 1: it reads x */
@@ -104,19 +107,19 @@ gyre_status gyre_head_part_check(const gyre_model_config *config, const gyre_enc
 /* out = the set of all parts and options of the list. */
 int64_t gyre_head_parts_all(void);
 
+/* out = the first layer that has the part, if layer_parts has one. */
+static inline int64_t gyre_part_first_layer(int64_t layer_parts, int64_t layers) {
+    const gyre_head_part *part = gyre_head_part_of(layer_parts);
+    return part && part->first_layer ? part->first_layer(layers) : 0;
+}
 /* 1: out has other heads or channels than in. */
 static inline int gyre_head_part_resizes(const gyre_head_part *part) {
     return part && (part->heads_of_query > 1 || part->facts->channel_factor > 1);
 }
-/* 1: layers rotate queries and keys before attention. */
+/* 1: layers that have the part rotate queries and keys before attention. */
 static inline int gyre_parts_rotate(int64_t layer_parts) {
     const gyre_head_part *part = gyre_head_part_of(layer_parts);
     return part && part->facts->replaces_rotation;
-}
-/* 1: layers read their input for them. */
-static inline int gyre_parts_read_x(int64_t layer_parts) {
-    const gyre_head_part *part = gyre_head_part_of(layer_parts);
-    return part && part->reads_x;
 }
 /* out = query heads that the maps of a layer make. */
 static inline int64_t gyre_projected_heads(int64_t layer_parts, int64_t heads) {

@@ -118,6 +118,12 @@ static int64_t set_offset(gyre_tensor_spec *spec, int64_t offset) {
     return spec->name ? offset + spec->shape[0] * spec->shape[1] : offset;
 }
 
+/* out = the offset of the weights of a layer; of layer `layers`: their end. */
+static int64_t layer_begin(const gyre_weight_layout *l, int64_t layer) {
+    const int64_t lacking = layer < l->first_part_layer ? layer : l->first_part_layer;
+    return l->layers_offset + layer * l->weights_per_layer - lacking * l->part_weights;
+}
+
 gyre_weight_layout gyre_weight_layout_of(const gyre_model_config *config, const gyre_encoding *encoding) {
     gyre_weight_layout l = {.embedding = matrix("model.embed_tokens", config->vocab, config->model_dim),
                             .final_norm = norm("model.norm", config->model_dim),
@@ -128,8 +134,11 @@ gyre_weight_layout gyre_weight_layout_of(const gyre_model_config *config, const 
     for (int i = 0; i < GYRE_WEIGHTS_PER_LAYER; i++) {
         l.weights_per_layer = set_offset(&l.layer[i], l.weights_per_layer);
         l.tensors_per_layer += l.layer[i].name != NULL;
+        l.part_weights += l.layer[i].part ? l.layer[i].shape[0] * l.layer[i].shape[1] : 0;
+        l.part_tensors += l.layer[i].part != NULL;
     }
-    l.weight_count = set_offset(&l.final_norm, l.layers_offset + l.layers * l.weights_per_layer);
+    l.first_part_layer = gyre_part_first_layer(config->layer_parts, config->layers);
+    l.weight_count = set_offset(&l.final_norm, layer_begin(&l, l.layers));
     return l;
 }
 
@@ -191,8 +200,14 @@ int gyre_tensor_stays_float(const char *name) {
     return gyre_head_part_of_tensor(name) != NULL;
 }
 
+/* out = tensors of the layers before this one. */
+static int64_t tensors_before(const gyre_weight_layout *l, int64_t layer) {
+    const int64_t lacking = layer < l->first_part_layer ? layer : l->first_part_layer;
+    return layer * l->tensors_per_layer - lacking * l->part_tensors;
+}
+
 int64_t gyre_tensor_count(const gyre_weight_layout *l) {
-    return 2 + (l->input.name != NULL) + (l->relative_embedding.name != NULL) + l->layers * l->tensors_per_layer;
+    return 2 + (l->input.name != NULL) + (l->relative_embedding.name != NULL) + tensors_before(l, l->layers);
 }
 
 /* Weight decay skips numbers with an absolute meaning: those added to scores, u and v, and a factor. */
@@ -218,7 +233,7 @@ static gyre_tensor tensor_from_spec(const gyre_tensor_spec *spec, int64_t offset
 static gyre_tensor layer_tensor_at(const gyre_weight_layout *l, int64_t layer, int64_t index) {
     int i = 0;
     for (int64_t seen = 0;; i++)
-        if (l->layer[i].name && seen++ == index) break;
+        if (l->layer[i].name && !(l->layer[i].part && layer < l->first_part_layer) && seen++ == index) break;
     gyre_tensor out = tensor_from_spec(&l->layer[i], gyre_layer_tensor_offset(l, layer, i));
     snprintf(out.name, sizeof out.name, "model.layers.%lld.%s.%s", (long long)layer, l->layer[i].name, suffix(&l->layer[i]));
     return out;
@@ -228,10 +243,22 @@ gyre_tensor gyre_tensor_at(const gyre_weight_layout *l, int64_t index) {
     const gyre_tensor_spec *first[] = {&l->embedding, &l->input, &l->relative_embedding};
     for (int i = 0; i < 3; i++)
         if (first[i]->name && index-- == 0) return tensor_from_spec(first[i], first[i]->offset);
-    if (index == l->layers * l->tensors_per_layer) return tensor_from_spec(&l->final_norm, l->final_norm.offset);
-    return layer_tensor_at(l, index / l->tensors_per_layer, index % l->tensors_per_layer);
+    if (index == tensors_before(l, l->layers)) return tensor_from_spec(&l->final_norm, l->final_norm.offset);
+    int64_t layer = index / l->tensors_per_layer;
+    while (tensors_before(l, layer + 1) <= index)
+        layer++;
+    return layer_tensor_at(l, layer, index - tensors_before(l, layer));
 }
 
 int64_t gyre_layer_tensor_offset(const gyre_weight_layout *l, int64_t layer, int tensor) {
-    return l->layers_offset + layer * l->weights_per_layer + l->layer[tensor].offset;
+    const int lacks_part = layer < l->first_part_layer && tensor > GYRE_WEIGHT_PART_LAST;
+    return layer_begin(l, layer) + l->layer[tensor].offset - (lacks_part ? l->part_weights : 0);
+}
+
+int64_t gyre_layer_at_offset(const gyre_weight_layout *l, int64_t offset) {
+    int64_t layer = (offset - l->layers_offset) / l->weights_per_layer;
+    if (offset < l->layers_offset || offset >= layer_begin(l, l->layers)) return -1;
+    while (layer_begin(l, layer + 1) <= offset)
+        layer++;
+    return layer;
 }

@@ -62,7 +62,10 @@ typedef struct gyre_tensor_spec {
 typedef struct gyre_weight_layout {
     gyre_tensor_spec embedding, input, relative_embedding, final_norm; /* offsets into the weights */
     gyre_tensor_spec layer[GYRE_WEIGHTS_PER_LAYER];                    /* offsets into the layer */
-    int64_t layers, layers_offset, weights_per_layer, weight_count, tensors_per_layer;
+    int64_t layers, layers_offset, weight_count;
+    int64_t weights_per_layer, tensors_per_layer; /* with those of the part that makes queries and keys, which: */
+    int64_t part_weights, part_tensors;           /* layers before first_part_layer lack */
+    int64_t first_part_layer;
     gyre_row_source row_source;
 } gyre_weight_layout;
 
@@ -111,6 +114,8 @@ int gyre_tensor_stays_float(const char *name);
 gyre_tensor gyre_tensor_at(const gyre_weight_layout *layout, int64_t index);
 /* out = offset into the weights of a tensor (GYRE_WEIGHT_...) that the layer has. */
 int64_t gyre_layer_tensor_offset(const gyre_weight_layout *layout, int64_t layer, int tensor);
+/* out = the layer whose tensors lie at an offset into the weights; -1 = none. */
+int64_t gyre_layer_at_offset(const gyre_weight_layout *layout, int64_t offset);
 
 /* 1: the query, key and value tables are projected from an embedding of positions. */
 static inline int gyre_is_projected(gyre_row_source source) {
