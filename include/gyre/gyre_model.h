@@ -70,7 +70,13 @@ typedef enum gyre_layer_part {
      * rotation: M q and M^-T k, M = U S V^T with U, V exponentials of skew matrices and S > 0, as in the released code.
      * They begin as 1.  position is a ROPE over all channels of a head, at most 256, under any scaling.  Not with
      * rotates_input, POLAR, FREQUENCIES, FOURIER or IMAGINARY */
-    GYRE_LAYER_PART_HEAD_MATRICES = 1024
+    GYRE_LAYER_PART_HEAD_MATRICES = 1024,
+    /* RePo, arXiv 2512.14391: a network of the layer's input x gives each key head, and the query heads that share it, a
+     * position z = w . (silu(G x) * C x), which need not be whole.  They rotate by it in place of the token's.  G and C have
+     * model_dim / 8 rows.  Layers have it from ceil(5 layers / 16) on, as in the released model, or the last alone; those
+     * before rotate by the token's position.  Conditions as for FREQUENCIES; not with another part that makes queries and
+     * keys */
+    GYRE_LAYER_PART_REPOSITIONED = 2048
 } gyre_layer_part;
 typedef struct gyre_model_config {
     size_t size;         /* set by GYRE_INIT */
@@ -121,6 +127,8 @@ typedef struct gyre_model gyre_model;
  *     model.layers.N.self_attn.fourier_sines.weight                    the same
  *     model.layers.N.self_attn.head_matrices.left.weight HEAD_MATRICES [kv_heads head_dim, head_dim]; .right too
  *     model.layers.N.self_attn.head_matrices.scales.weight             [kv_heads, head_dim]
+ *     model.layers.N.self_attn.gate_map.weight           REPOSITIONED  G [model_dim / 8, model_dim]; .content_map is C
+ *     model.layers.N.self_attn.final_map.weight                        w [kv_heads, model_dim / 8]
  *     model.layers.N.self_attn.contextual.weight         CONTEXTUAL    [score.max_positions, head_dim]
  *     model.layers.N.self_attn.adaptive.hidden.weight    ADAPTIVE      [score.hidden_units, 2 heads]; ADAPTIVE_ADD: heads
  *     model.layers.N.self_attn.adaptive.hidden.bias                    [score.hidden_units]

@@ -150,7 +150,33 @@ NAIVE_EACH_HEAD(naive_series_heads, naive_series(d, layer, h, (double)naive_posi
 NAIVE_EACH_HEAD(naive_matrix_heads, naive_matrix(d, layer, h, qkv))
 #undef NAIVE_EACH_HEAD
 
+/* Rotates all heads to real positions (Li 2025): a gated network of the layer's input, whose hidden units all heads share,
+ * and a row of the last map for each key head. */
+static inline void naive_repositioned_heads(const naive *d, int64_t layer, int64_t m, const double *y, double *qkv) {
+    const gyre_model_config *c = &d->m->config;
+    const struct gyre_rope_config *r = &c->position.rope;
+    const int64_t units = c->model_dim / 8;
+    (void)m;
+    for (int64_t h = 0; h < c->heads + c->kv_heads; h++, qkv += c->head_dim) {
+        const int64_t of = h < c->heads ? h / (c->heads / c->kv_heads) : h - c->heads;
+        double z = 0, inv_freq[64];
+        for (int64_t j = 0; j < units; j++) {
+            const double gate = scheme_dot(naive_part_weights(d, layer, 0) + j * c->model_dim, y, c->model_dim);
+            const double content = scheme_dot(naive_part_weights(d, layer, 1) + j * c->model_dim, y, c->model_dim);
+            z += naive_part_weights(d, layer, 2)[of * units + j] * gate / (1 + exp(-gate)) * content;
+        }
+        for (int64_t i = 0; i < r->dim / 2; i++)
+            inv_freq[i] = pow(r->base, -2.0 * (double)i / (double)r->dim);
+        naive_rotate_head(qkv, r->dim / 2, r->layout, inv_freq, z, 1);
+    }
+}
+
 /* -- the list -- */
+/* 5 of 16 layers count positions. */
+static inline int64_t naive_after_five(int64_t layers) {
+    const int64_t first = (int64_t)ceil(5.0 / 16 * (double)layers);
+    return first < layers ? first : layers - 1;
+}
 /* A scaling with an attention factor. */
 static inline void naive_polar_yarn(gyre_model_config *c) {
     c->position.rope.scaling = GYRE_SCALING_YARN;
@@ -173,6 +199,7 @@ static const naive_part naive_parts[] = {
     {GYRE_LAYER_PART_FOURIER, "fourier", "fourier_", 2, .heads = naive_series_heads, .rotates = 1, .change = {naive_many_terms, NULL}, .option = GYRE_LAYER_PART_FOURIER_STILL},
     {GYRE_LAYER_PART_IMAGINARY, "imaginary", .heads = naive_imaginary_heads},
     {GYRE_LAYER_PART_HEAD_MATRICES, "head_matrices", "head_matrices", 3, .heads = naive_matrix_heads},
+    {GYRE_LAYER_PART_REPOSITIONED, "repositioned", "_map.", 3, .decays = 1, .heads = naive_repositioned_heads, .rotates = 1, .change = {NULL, naive_half_rotated}, .first = naive_after_five},
 };
 /* clang-format on */
 enum { NAIVE_PARTS = sizeof naive_parts / sizeof *naive_parts };
