@@ -76,7 +76,13 @@ typedef enum gyre_layer_part {
      * model_dim / 8 rows.  Layers have it from ceil(5 layers / 16) on, as in the released model, or the last alone; those
      * before rotate by the token's position.  Conditions as for FREQUENCIES; not with another part that makes queries and
      * keys */
-    GYRE_LAYER_PART_REPOSITIONED = 2048
+    GYRE_LAYER_PART_REPOSITIONED = 2048,
+    /* CARoPE, arXiv 2507.23083: pair i of a key head, and of the query heads that share it, rotates by the sum of f^i over
+     * the tokens up to its own, f = 1 / (softplus(w . x) + 1), x the input of the query projection.  w begins at 0.  Only
+     * the pairs of position are used, which is a ROPE without scaling, axes, far distances, xPos or temperature.  Contexts
+     * keep a sum for each pair and key head of every token, and accept no other rotation and no window.  Not with
+     * rotates_input or another part that makes queries and keys */
+    GYRE_LAYER_PART_TOKEN_FREQUENCIES = 4096
 } gyre_layer_part;
 typedef struct gyre_model_config {
     size_t size;         /* set by GYRE_INIT */
@@ -129,6 +135,7 @@ typedef struct gyre_model gyre_model;
  *     model.layers.N.self_attn.head_matrices.scales.weight             [kv_heads, head_dim]
  *     model.layers.N.self_attn.gate_map.weight           REPOSITIONED  G [model_dim / 8, model_dim]; .content_map is C
  *     model.layers.N.self_attn.final_map.weight                        w [kv_heads, model_dim / 8]
+ *     model.layers.N.self_attn.token_frequencies.weight  TOKEN_FREQUENCIES [kv_heads, model_dim]
  *     model.layers.N.self_attn.contextual.weight         CONTEXTUAL    [score.max_positions, head_dim]
  *     model.layers.N.self_attn.adaptive.hidden.weight    ADAPTIVE      [score.hidden_units, 2 heads]; ADAPTIVE_ADD: heads
  *     model.layers.N.self_attn.adaptive.hidden.bias                    [score.hidden_units]

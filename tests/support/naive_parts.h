@@ -137,6 +137,30 @@ static inline void naive_matrix(const naive *d, int64_t layer, int64_t h, double
     naive_exponential(w[0] + of * dim * dim, dim, 1, head);
 }
 
+/* Turns key head `of`, and the query heads that share it, by these angles of its pairs. */
+static inline void naive_turn_group(const naive *d, int64_t of, const double *angle, double *qkv) {
+    const gyre_model_config *c = &d->m->config;
+    const int64_t group = c->heads / c->kv_heads, pairs = c->position.rope.dim / 2;
+    for (int64_t h = of * group; h < (of + 1) * group; h++)
+        naive_rotate_head(qkv + h * c->head_dim, pairs, c->position.rope.layout, angle, 1, 1);
+    naive_rotate_head(qkv + (c->heads + of) * c->head_dim, pairs, c->position.rope.layout, angle, 1, 1);
+}
+
+/* Pair i turns by the sum over tokens of f^i, f = 1 / (softplus(w . y) + 1) (Veisi 2025). */
+static inline void naive_token_frequencies(const naive *d, int64_t layer, int64_t m, const double *y, double *qkv) {
+    const gyre_model_config *c = &d->m->config;
+    for (int64_t of = 0; of < c->kv_heads; of++) {
+        double angle[64] = {0};
+        for (int64_t t = 0; t <= m; t++) {
+            const double *w = naive_part_weights(d, layer, 0) + of * c->model_dim, *at = y - (m - t) * c->model_dim;
+            const double f = 1 / (log(1 + exp(scheme_dot(w, at, c->model_dim))) + 1);
+            for (int64_t i = 0; i < c->position.rope.dim / 2; i++)
+                angle[i] += pow(f, (double)i);
+        }
+        naive_turn_group(d, of, angle, qkv);
+    }
+}
+
 /* All heads of queries and keys by a function of one. */
 #define NAIVE_EACH_HEAD(name, call)                                                                                         \
     static inline void name(const naive *d, int64_t layer, int64_t m, const double *y, double *qkv) {                       \
@@ -186,6 +210,10 @@ static inline void naive_polar_yarn(gyre_model_config *c) {
 static inline void naive_half_rotated(gyre_model_config *c) {
     c->position.rope.dim = c->head_dim / 2;
 }
+/* At least four pairs. */
+static inline void naive_wide_heads(gyre_model_config *c) {
+    if (c->head_dim < 8) c->head_dim = 8;
+}
 /* More terms than series. */
 static inline void naive_many_terms(gyre_model_config *c) {
     c->position.rope.base = 3;
@@ -200,6 +228,7 @@ static const naive_part naive_parts[] = {
     {GYRE_LAYER_PART_IMAGINARY, "imaginary", .heads = naive_imaginary_heads},
     {GYRE_LAYER_PART_HEAD_MATRICES, "head_matrices", "head_matrices", 3, .heads = naive_matrix_heads},
     {GYRE_LAYER_PART_REPOSITIONED, "repositioned", "_map.", 3, .decays = 1, .heads = naive_repositioned_heads, .rotates = 1, .change = {NULL, naive_half_rotated}, .first = naive_after_five},
+    {GYRE_LAYER_PART_TOKEN_FREQUENCIES, "token_frequencies", "token_frequencies", 1, .decays = 1, .heads = naive_token_frequencies, .rotates = 1, .change = {naive_wide_heads, NULL}},
 };
 /* clang-format on */
 enum { NAIVE_PARTS = sizeof naive_parts / sizeof *naive_parts };
