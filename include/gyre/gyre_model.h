@@ -82,7 +82,13 @@ typedef enum gyre_layer_part {
      * the pairs of position are used, which is a ROPE without scaling, axes, far distances, xPos or temperature.  Contexts
      * keep a sum for each pair and key head of every token, and accept no other rotation and no window.  Not with
      * rotates_input or another part that makes queries and keys */
-    GYRE_LAYER_PART_TOKEN_FREQUENCIES = 4096
+    GYRE_LAYER_PART_TOKEN_FREQUENCIES = 4096,
+    /* Selective RoPE, arXiv 2511.17388, in the paper's form for softmax attention: a map of the queries that share a key
+     * head, each divided by its norm, gives a number for each pair; a convolution over 4 tokens mixes it; a gate
+     * sigmoid(w . x / |x| + b) of the key head multiplies it, x the input of the query projection; and the sum over tokens,
+     * times the frequency of the pair, is its angle.  The frequencies are those of position and are not trained.  Otherwise
+     * as TOKEN_FREQUENCIES, with four numbers for each pair of a token */
+    GYRE_LAYER_PART_SELECTIVE = 8192
 } gyre_layer_part;
 typedef struct gyre_model_config {
     size_t size;         /* set by GYRE_INIT */
@@ -136,6 +142,9 @@ typedef struct gyre_model gyre_model;
  *     model.layers.N.self_attn.gate_map.weight           REPOSITIONED  G [model_dim / 8, model_dim]; .content_map is C
  *     model.layers.N.self_attn.final_map.weight                        w [kv_heads, model_dim / 8]
  *     model.layers.N.self_attn.token_frequencies.weight  TOKEN_FREQUENCIES [kv_heads, model_dim]
+ *     model.layers.N.self_attn.selective.angles.weight   SELECTIVE     [kv_heads pairs, heads / kv_heads head_dim]
+ *     model.layers.N.self_attn.selective.taps.weight                   [kv_heads pairs, 4], the token itself first
+ *     model.layers.N.self_attn.selective.gate.weight                   [kv_heads, model_dim]; .bias [kv_heads, 1]
  *     model.layers.N.self_attn.contextual.weight         CONTEXTUAL    [score.max_positions, head_dim]
  *     model.layers.N.self_attn.adaptive.hidden.weight    ADAPTIVE      [score.hidden_units, 2 heads]; ADAPTIVE_ADD: heads
  *     model.layers.N.self_attn.adaptive.hidden.bias                    [score.hidden_units]
@@ -145,10 +154,11 @@ typedef struct gyre_model gyre_model;
  * model_dim], and model.rel_embeddings.weight, [rows, model_dim], is P if it is trained. */
 
 /* *out = a model with random weights.  Matrices: normal(0, 1 / sqrt(inputs)); output projections of blocks are divided by
- * sqrt(2 layers).  Norms: 1.  Biases, phases and contextual embeddings: 0.  Tables: as gyre_encoding_table_entry, most
- * normal(0, 0.05).  Networks of adaptive biases: normal(0, 1 / sqrt(3 inputs)), biases too.  Series: term i ceil(terms /
- * series) of pair i is 1 and the others 0, plus normal(0, 0.3 sqrt(2 / ((terms + kv_heads) series))).  The same seed gives
- * the same bits on every machine.  Errors: EINVAL, ENOMEM. */
+ * sqrt(2 layers).  Norms: 1.  Biases, phases, contextual embeddings and token frequencies: 0.  Tables: as
+ * gyre_encoding_table_entry, most normal(0, 0.05).  Networks of adaptive biases and selective gates: normal(0, 1 / sqrt(3
+ * inputs)), biases too; selective taps normal(0, 1 / sqrt(12)).  Series: term i ceil(terms / series) of pair i is 1 and the
+ * others 0, plus normal(0, 0.3 sqrt(2 / ((terms + kv_heads) series))).  The same seed gives the same bits on every machine.
+ * Errors: EINVAL, ENOMEM. */
 GYRE_API GYRE_MUST_CHECK gyre_status gyre_model_create(gyre_model **out, const gyre_model_config *config, uint64_t seed,
                                                        gyre_error *err);
 /* *out = the model in a Hugging Face folder (config.json; model.safetensors whole or in shards with an index: F32, F16,

@@ -161,6 +161,50 @@ static inline void naive_token_frequencies(const naive *d, int64_t layer, int64_
     }
 }
 
+/* out = 1 / the norm of x, as rounded by the released code's epsilon. */
+static inline double naive_over_norm(const double *x, int64_t n) {
+    return 1 / sqrt(scheme_dot(x, x, n) + 1e-6);
+}
+
+/* out = what a convolution reads of the token of y, for pair i of key head `of`: a row of the map times its queries. */
+static inline double naive_selected(const naive *d, int64_t layer, int64_t of, int64_t i, const double *y) {
+    const gyre_model_config *c = &d->m->config;
+    const int64_t group = c->heads / c->kv_heads, dim = c->head_dim, pairs = c->position.rope.dim / 2;
+    const double *queries = d->w + gyre_layer_tensor_offset(&d->m->layout, layer, GYRE_WEIGHT_Q);
+    const double *map = naive_part_weights(d, layer, 0) + (of * pairs + i) * group * dim;
+    double sum = 0;
+    for (int64_t h = 0; h < group; h++) {
+        double q[64];
+        for (int64_t k = 0; k < dim; k++)
+            q[k] = scheme_dot(queries + ((of * group + h) * dim + k) * c->model_dim, y, c->model_dim);
+        sum += naive_over_norm(q, dim) * scheme_dot(map + h * dim, q, dim);
+    }
+    return sum;
+}
+
+/* Pair i turns by base^(-2 i / dim) times a sum over tokens: of the gate times the convolution of the four last numbers of
+ * the map (Movahedi 2025, figure 9, for softmax attention). */
+static inline void naive_selective(const naive *d, int64_t layer, int64_t m, const double *y, double *qkv) {
+    const gyre_model_config *c = &d->m->config;
+    const struct gyre_rope_config *r = &c->position.rope;
+    const double *taps = naive_part_weights(d, layer, 1), *gates = naive_part_weights(d, layer, 2),
+                 *biases = naive_part_weights(d, layer, 3);
+    for (int64_t of = 0; of < c->kv_heads; of++) {
+        double angle[64] = {0};
+        for (int64_t t = 0; t <= m; t++) {
+            const double *x = y - (m - t) * c->model_dim;
+            const double z = scheme_dot(gates + of * c->model_dim, x, c->model_dim) * naive_over_norm(x, c->model_dim);
+            const double gate = 1 / (1 + exp(-z - biases[of]));
+            for (int64_t i = 0; i < r->dim / 2; i++)
+                for (int64_t j = 0; j < 4 && j <= t; j++)
+                    angle[i] += pow(r->base, -2.0 * (double)i / (double)r->dim) * gate *
+                                taps[(of * (r->dim / 2) + i) * 4 + j] *
+                                naive_selected(d, layer, of, i, x - j * c->model_dim);
+        }
+        naive_turn_group(d, of, angle, qkv);
+    }
+}
+
 /* All heads of queries and keys by a function of one. */
 #define NAIVE_EACH_HEAD(name, call)                                                                                         \
     static inline void name(const naive *d, int64_t layer, int64_t m, const double *y, double *qkv) {                       \
@@ -229,6 +273,7 @@ static const naive_part naive_parts[] = {
     {GYRE_LAYER_PART_HEAD_MATRICES, "head_matrices", "head_matrices", 3, .heads = naive_matrix_heads},
     {GYRE_LAYER_PART_REPOSITIONED, "repositioned", "_map.", 3, .decays = 1, .heads = naive_repositioned_heads, .rotates = 1, .change = {NULL, naive_half_rotated}, .first = naive_after_five},
     {GYRE_LAYER_PART_TOKEN_FREQUENCIES, "token_frequencies", "token_frequencies", 1, .decays = 1, .heads = naive_token_frequencies, .rotates = 1, .change = {naive_wide_heads, NULL}},
+    {GYRE_LAYER_PART_SELECTIVE, "selective_rotation", "self_attn.selective.", 4, .decays = 1, .heads = naive_selective, .rotates = 1, .change = {NULL, naive_half_rotated}},
 };
 /* clang-format on */
 enum { NAIVE_PARTS = sizeof naive_parts / sizeof *naive_parts };
