@@ -11,6 +11,7 @@ sys.path.insert(0, str(HERE))
 # Files that are about a framework, where that is not installed; scripts/test-python names it, ci/run python-torch installs it.
 _NEEDS = {
     "test_torch_operators.py": ("torch",),
+    "test_torch_parts.py": ("torch",),
     "test_torch_trained.py": ("torch",),
     "test_torch_double.py": ("torch",),
     "test_torch_device.py": ("torch", "transformers"),
