@@ -1,58 +1,8 @@
 /* test_cache_file.c: a saved cache is read back whole, and any file that is not such a cache is refused. */
 #include "cache/cache_file.h"
+#include "cache_path.h"
 #include "gyre/gyre_cache.h"
 #include "naive_cache.h"
-
-#include <dirent.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-static char folder[] = "/tmp/gyre_cache_XXXXXX";
-static char path[64];
-
-static int make_folder(void **state) {
-    (void)state;
-    if (!mkdtemp(folder)) return -1;
-    snprintf(path, sizeof path, "%s/kept", folder);
-    return 0;
-}
-
-static int files_left(void) {
-    int count = 0;
-    DIR *dir = opendir(folder);
-    assert_non_null(dir);
-    for (struct dirent *entry; (entry = readdir(dir));)
-        count += entry->d_name[0] != '.';
-    closedir(dir);
-    return count;
-}
-
-static int remove_folder(void **state) {
-    (void)state;
-    unlink(path);
-    return rmdir(folder);
-}
-
-static char *read_all(size_t *size) {
-    FILE *file = fopen(path, "rb");
-    assert_non_null(file);
-    assert_int_equal(fseek(file, 0, SEEK_END), 0);
-    *size = (size_t)ftell(file);
-    rewind(file);
-    char *bytes = malloc(*size + 16);
-    assert_non_null(bytes);
-    assert_int_equal(fread(bytes, 1, *size, file), *size);
-    fclose(file);
-    return bytes;
-}
-
-static void write_all(const char *bytes, size_t size) {
-    unlink(path); /* a file that is emptied is written to disk when it is closed: thousands would wait for that */
-    FILE *file = fopen(path, "wb");
-    assert_non_null(file);
-    assert_int_equal(fwrite(bytes, 1, size, file), size);
-    assert_int_equal(fclose(file), 0);
-}
 
 /* -- memory: no file may have the loader ask for much -- */
 
@@ -111,7 +61,7 @@ static void there_and_back(void **state) {
         gyre_error err = {0, ""};
         make_history(cache, c, s);
         assert_ok(gyre_cache_save(cache, path, &err));
-        assert_int_equal(files_left(), 1);
+        assert_int_equal(count_entries(folder), 1);
         purse p = {SIZE_MAX, 0};
         const gyre_alloc alloc = {purse_alloc, purse_free, &p};
         if (gyre_cache_load(&loaded, path, encoding, &alloc, &err) != GYRE_OK) fail_msg("%s", err.text);
@@ -144,12 +94,12 @@ static void same_mode(void **state) {
     gyre_cache *cache = case_cache(&c, encoding);
     struct stat file;
     for (int i = 0; i < 3; i++) {
-        write_all("old", 3);
+        write_cache("old", 3);
         assert_int_equal(chmod(path, modes[i]), 0);
         assert_ok(gyre_cache_save(cache, path, NULL));
         assert_int_equal(stat(path, &file), 0);
         assert_int_equal(file.st_mode & 0777, modes[i]);
-        assert_int_equal(files_left(), 1);
+        assert_int_equal(count_entries(folder), 1);
     }
     gyre_cache_free(cache);
     gyre_encoding_free(encoding);
@@ -186,7 +136,7 @@ static sample make_sample(int64_t page_tokens) {
     model_sequence *s = calloc(3, sizeof *s);
     make_history(cache, &c, s);
     assert_ok(gyre_cache_save(cache, path, NULL));
-    out.bytes = read_all(&out.size);
+    out.bytes = read_cache(&out.size);
     free(s);
     gyre_cache_free(cache);
     return out;
@@ -219,7 +169,7 @@ static gyre_status try_load(const sample *s, const char *bytes, size_t size, gyr
     purse p = {1 << 20, 0};
     const gyre_alloc alloc = {purse_alloc, purse_free, &p};
     gyre_cache *cache = NULL;
-    write_all(bytes, size);
+    write_cache(bytes, size);
     const gyre_status status = gyre_cache_load(&cache, path, s->encoding, &alloc, err);
     assert_true((status == GYRE_OK) == (cache != NULL));
     if (cache) use(cache);
@@ -335,7 +285,7 @@ static void far_position_in_a_hole(void **state) {
     assert_ok(model_append(cache, &c, s, 0, 8, kept, 1, &random));
     assert_ok(gyre_cache_remove(cache, (gyre_cache_range){0, 3, 1}, NULL));
     assert_ok(gyre_cache_save(cache, path, NULL));
-    a.bytes = read_all(&a.size);
+    a.bytes = read_cache(&a.size);
     for (size_t at = 0; at + 8 <= a.size; at++) {
         const int64_t dropped = kept + 3;
         if (memcmp(a.bytes + at, &dropped, 8) != 0) continue;
@@ -365,7 +315,7 @@ static void other_encodings(void **state) {
         if (i == 2) config.rope.layout = GYRE_LAYOUT_INTERLEAVED;
         if (i == 3) config.rope.clockwise = 1;
         gyre_encoding *other = i < 4 ? test_encoding(&config) : NULL;
-        write_all(s.bytes, s.size);
+        write_cache(s.bytes, s.size);
         assert_int_equal(gyre_cache_load(&cache, path, other, NULL, &err), GYRE_EINVAL);
         assert_non_null(strstr(err.text, "encoding"));
         assert_null(cache);
@@ -457,5 +407,5 @@ int main(void) {
         cmocka_unit_test(same_mode),
         cmocka_unit_test(far_position_in_a_hole),
     };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+    return cmocka_run_group_tests(tests, make_path, remove_folder);
 }

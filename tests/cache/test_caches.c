@@ -2,12 +2,8 @@
  * refused. */
 #include "attention_setup.h"
 #include "cache/cache.h"
+#include "cache_path.h"
 #include "gyre/gyre_cache.h"
-#include "support.h"
-
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 /* Layer 1 has no cache.  Layer 2 has another shape than 0 and 3. */
 enum { LAYERS = 4, DIM = 16, MOST_HEADS = 2, SEQUENCES = 3, MOST = 3000 };
@@ -284,40 +280,6 @@ static void arguments(void **state) {
 
 /* -- files -- */
 
-static char path[64] = "/tmp/gyre_caches_XXXXXX";
-
-static int make_file(void **state) {
-    (void)state;
-    const int fd = mkstemp(path);
-    return fd < 0 ? -1 : close(fd);
-}
-
-static int remove_file(void **state) {
-    (void)state;
-    return unlink(path);
-}
-
-static void write_file(const char *bytes, size_t size) {
-    unlink(path); /* a file that is emptied is written to disk when it is closed: thousands would wait for that */
-    FILE *file = fopen(path, "wb");
-    assert_non_null(file);
-    assert_int_equal(fwrite(bytes, 1, size, file), size);
-    assert_int_equal(fclose(file), 0);
-}
-
-static char *read_file(size_t *size) {
-    FILE *file = fopen(path, "rb");
-    assert_non_null(file);
-    assert_int_equal(fseek(file, 0, SEEK_END), 0);
-    *size = (size_t)ftell(file);
-    rewind(file);
-    char *bytes = malloc(*size + 1);
-    assert_non_null(bytes);
-    assert_int_equal(fread(bytes, 1, *size, file), *size);
-    fclose(file);
-    return bytes;
-}
-
 /* Loading fails, and leaves nothing. */
 static gyre_status refuse_file(const layers *x, int64_t count, gyre_error *err) {
     gyre_cache *out[LAYERS + 1];
@@ -371,23 +333,23 @@ static void damaged_files(void **state) {
     layers x = make_layers(6, 18);
     size_t size;
     assert_ok(gyre_caches_save(x.cache, LAYERS, path, NULL));
-    char *bytes = read_file(&size);
+    char *bytes = read_cache(&size);
     for (size_t i = 0; i < size; i++) {
         bytes[i] ^= (char)(1 << i % 8);
-        write_file(bytes, size);
+        write_cache(bytes, size);
         (void)refuse_file(&x, LAYERS, NULL);
         bytes[i] ^= (char)(1 << i % 8);
     }
     for (size_t n = 0; n < size; n++) {
         gyre_error err = {0, ""};
-        write_file(bytes, n);
+        write_cache(bytes, n);
         assert_int_equal(refuse_file(&x, LAYERS, &err), GYRE_EFORMAT);
         assert_true(err.offset <= n);
     }
     bytes[size] = 0;
-    write_file(bytes, size + 1);
+    write_cache(bytes, size + 1);
     assert_int_equal(refuse_file(&x, LAYERS, NULL), GYRE_EFORMAT);
-    write_file(bytes, size); /* undamaged, it loads: so the damage was the reason */
+    write_cache(bytes, size); /* undamaged, it loads: so the damage was the reason */
     gyre_cache *out[LAYERS];
     for (int n = 0; n < 3; n++) { /* memory for n caches */
         test_budget budget = {.left = n};
@@ -410,5 +372,5 @@ int main(void) {
         cmocka_unit_test(arguments),        cmocka_unit_test(there_and_back),
         cmocka_unit_test(damaged_files),
     };
-    return cmocka_run_group_tests(tests, make_file, remove_file);
+    return cmocka_run_group_tests(tests, make_path, remove_folder);
 }
