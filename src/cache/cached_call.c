@@ -120,9 +120,13 @@ static void read_positions(const gyre_cached_call *call, int64_t row, int64_t *p
     for (int64_t i = 0; i < s->count; i++) {
         const gyre_slot_range *range = &s->ranges[i];
         const int64_t *at = gyre_cache_position(call->cache, range->page, range->first);
-        for (int64_t t = 0; t < range->count; t++)
+        const int64_t moved = range->delta[0]; /* one axis: a loop of vectors */
+        for (int64_t t = 0; t < range->count && axes == 1; t++)
+            out[t] = at[t] + moved;
+        for (int64_t t = 0; t < range->count && axes > 1; t++)
             for (int64_t a = 0; a < axes; a++)
-                *out++ = *at++ + range->delta[a];
+                out[t * axes + a] = at[t * axes + a] + range->delta[a];
+        out += range->count * axes;
     }
     const int any = out > first;
     for (int64_t i = 0; i < queries * axes; i++) { /* they see no key, so any position will do */

@@ -104,11 +104,12 @@ gyre_status gyre_positions_check(const gyre_encoding *encoding, const gyre_posit
     const gyre_positions_extent extent = {batch, tokens, axes, 1, 0};
     const gyre_status status = gyre_positions_memory_check(positions, &extent, name, where, err);
     if (status) return status;
+    const int64_t last = gyre_min_i64(check.last, check.last_scaled);
     for (int64_t b = 0; b < rows; b++)
         for (int64_t i = 0; i < tokens; i++)
             for (int64_t a = 0; a < axes; a++) {
                 const int64_t position = gyre_position_at(positions, b, i, a);
-                if (position < check.first || position > gyre_min_i64(check.last, check.last_scaled))
+                if (position < check.first || position > last)
                     return refuse_position(&check, rows > 1 ? b : -1, i, position);
             }
     return GYRE_OK;

@@ -82,13 +82,16 @@ typedef struct prefetch_place {
     int near;
 } prefetch_place;
 
+static inline int reads_near(void) {
+#if defined(__x86_64__)
+    return __builtin_cpu_is("intel") != 0;
+#else
+    return 0;
+#endif
+}
 /* out = the place for rows of so many bytes, `step` bytes apart. */
 TIER_INLINE prefetch_place prefetch_place_of(int64_t queries, int64_t bytes, int64_t step) {
-#if defined(__x86_64__)
-    const int near = __builtin_cpu_is("intel") != 0;
-#else
-    const int near = 0;
-#endif
+    const int near = reads_near();
     const int64_t ahead = queries == 1 ? PREFETCH_BYTES_ONE_ROW : near ? PREFETCH_BYTES_NEAR : PREFETCH_BYTES;
     return (prefetch_place){bytes > 0 ? (ahead / bytes + 1) * step : 0, near};
 }
@@ -424,12 +427,28 @@ TIER_INLINE void weighted_sum_group(elem_type type, int is_bf16, const gyre_weig
     if (c < p->channels) weighted_sum_rest(type, p, r, c, rows, p->channels - c);
 }
 
-TIER_INLINE void weighted_sum_rows(elem_type type, int is_bf16, const gyre_weighted_values *p) {
+TIER_INLINE void weighted_sum_some(elem_type type, int is_bf16, const gyre_weighted_values *p) {
     int64_t r = 0;
     for (; r + 4 <= p->rows; r += 4)
         weighted_sum_group(type, is_bf16, p, r, 4);
     if (r + 2 <= p->rows) weighted_sum_group(type, is_bf16, p, r, 2), r += 2;
     if (r < p->rows) weighted_sum_group(type, is_bf16, p, r, 1);
+}
+
+/* VALUES_TOGETHER: rows of values that all accumulators pass before the next rows, where values do not fit one pass.  Each pass
+ * reads a part of each row, while Intel's second-level cache fetches all lines in order: over all keys, the first pass would
+ * wait for what later ones need (docs/performance.md). */
+enum { VALUES_TOGETHER = 32 };
+TIER_INLINE void weighted_sum_rows(elem_type type, int is_bf16, const gyre_weighted_values *all) {
+    const int in_parts = reads_near() && !all->prefetched && all->rows * all->channels > DECODE_ACCUMULATORS * LANES;
+    const int64_t together = in_parts ? VALUES_TOGETHER : all->keys;
+    for (int64_t first = 0; first < all->keys; first += together) {
+        gyre_weighted_values p = *all;
+        p.keys = all->keys - first < together ? all->keys - first : together;
+        p.weights += first;
+        p.v = (const char *)all->v + first * all->v_row_stride * type.size;
+        weighted_sum_some(type, is_bf16, &p);
+    }
 }
 
 #define DEFINE_DECODE_KERNELS(name, load, size, is_bf16)                                                                    \

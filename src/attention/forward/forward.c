@@ -369,14 +369,17 @@ static void run_tiled(const gyre_attention_call *call, worker *w, const gyre_dec
 static void run_key_splits(void *arg, int64_t job) {
     gyre_attention_call *call = arg;
     const gyre_attention_plan *plan = call->plan;
-    const int64_t row_tasks = tasks_per_row(plan);
+    const int64_t row_tasks = tasks_per_row(plan), split_tasks = plan->items / plan->key_heads * row_tasks;
+    /* The splits of a head one after the other, as its keys are in memory.  Angles are shared by heads: where they are read,
+     * those of a split stay in the cache while all heads take it. */
+    const int by_head = plan->source->rotated || plan->rotation.pairs == 0;
     worker w;
     init_worker(call, job, &w);
     for (int64_t i; (i = atomic_fetch_add(&call->next, 1)) < call->tasks;) {
-        /* the splits of a head one after the other, as its keys are in memory */
-        const int64_t row_task = i / plan->key_splits, batch = row_task / row_tasks,
-                      head = row_task % row_tasks * plan->heads_together;
-        const int64_t first = i % plan->key_splits * plan->split_keys_each, left = plan->key_heads - head;
+        const int64_t row_task = by_head ? i / plan->key_splits : i % split_tasks,
+                      split = by_head ? i % plan->key_splits : i / split_tasks;
+        const int64_t batch = row_task / row_tasks, head = row_task % row_tasks * plan->heads_together;
+        const int64_t first = split * plan->split_keys_each, left = plan->key_heads - head;
         const int64_t keys = plan->keys - first;
         const gyre_decode_task task = {.item = batch * plan->key_heads + head,
                                        .items = left < plan->heads_together ? left : plan->heads_together,
