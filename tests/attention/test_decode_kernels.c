@@ -62,7 +62,8 @@ typedef struct few_case {
 static const few_case cases[] = {{1, 1, 1, 0},     {1, 17, 8, 0},  {2, 9, 24, 3},   {3, 33, 40, 8},   {4, 5, 128, 0},
                                  {4, 128, 64, 16}, {5, 31, 80, 1}, {6, 7, 16, 0},   {7, 20, 33, 5},   {8, 16, 256, 0},
                                  {9, 3, 272, 24},  {12, 13, 7, 0}, {1, 40, 520, 0}, {4, 12, 15, 0},   {2, 64, 128, 0},
-                                 {8, 8, 31, 0},    {4, 0, 32, 0},  {0, 5, 32, 0},   {32, 19, 96, 32}, {1, 16, 63, 1}};
+                                 {8, 8, 31, 0},    {4, 0, 32, 0},  {0, 5, 32, 0},   {32, 19, 96, 32}, {1, 16, 63, 1},
+                                 {4, 77, 128, 0}};
 enum { CASES = sizeof cases / sizeof *cases };
 
 /* With Q8 a tier may round a row of queries or weights to 16 bits (kernels.def).  out = the largest change of an x[i]. */
@@ -131,6 +132,21 @@ static void scores_within_bound(void **state) {
         }
         print_message("score_rows_%s ", types[type].name);
         report_fraction("", kernels, worst);
+    }
+}
+
+/* A tier may add a score of Q8 as one integer: the largest fits 32 bits. */
+static void largest_scores_of_q8_fit(void **state) {
+    enum { CHANNELS = 512 };
+    const gyre_kernels *kernels = tier_or_skip(*state);
+    for (int sign = -1; sign <= 1; sign += 2) {
+        float q[CHANNELS], score;
+        int8_t k[CHANNELS];
+        for (int i = 0; i < CHANNELS; i++)
+            q[i] = (float)sign, k[i] = -128;
+        const gyre_key_scores job = {1, 1, CHANNELS, q, CHANNELS, k, CHANNELS, NULL, &score, 1, 0, NULL, 0};
+        kernels->score_rows_q8(&job);
+        assert_true(fabsf(score / ((float)sign * -128 * CHANNELS) - 1) < 1e-6f);
     }
 }
 
@@ -528,6 +544,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         FOR_TIERS(one_query_has_the_bits_of_its_steps),
         FOR_TIERS(scores_within_bound),
+        FOR_TIERS(largest_scores_of_q8_fit),
         FOR_TIERS(scores_same_for_any_split),
         FOR_TIERS(rotated_scores_within_bound),
         FOR_TIERS(sums_within_bound),
