@@ -438,7 +438,7 @@ TIER_INLINE void weighted_sum_some(elem_type type, int is_bf16, const gyre_weigh
 /* VALUES_TOGETHER: rows of values that all accumulators pass before the next rows, where values do not fit one pass.  Each pass
  * reads a part of each row, while Intel's second-level cache fetches all lines in order: over all keys, the first pass would
  * wait for what later ones need (docs/performance.md). */
-enum { VALUES_TOGETHER = 32 };
+enum { VALUES_TOGETHER = 16 };
 TIER_INLINE void weighted_sum_rows(elem_type type, int is_bf16, const gyre_weighted_values *all) {
     const int in_parts = reads_near() && !all->prefetched && all->rows * all->channels > DECODE_ACCUMULATORS * LANES;
     const int64_t together = in_parts ? VALUES_TOGETHER : all->keys;

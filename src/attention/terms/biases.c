@@ -83,8 +83,8 @@ static void find_bias(const gyre_attention_plan *plan, const gyre_key_buffers *k
 
 /* A softcap needs the whole score. */
 void gyre_biases_begin(const gyre_attention_plan *plan, const gyre_key_buffers *keys, gyre_query_buffers *q) {
-    memset(q->bias, 0, sizeof q->bias);
-    memset(q->scheme_bias, 0, sizeof q->scheme_bias);
+    memset(q->bias, 0, (size_t)q->count * sizeof *q->bias);
+    memset(q->scheme_bias, 0, (size_t)q->count * sizeof *q->scheme_bias);
     memcpy(q->nearest, q->positions, (size_t)q->count * sizeof *q->nearest);
     for (int64_t i = 0; i < q->count && plan->softcap > 0 && plan->gated; i++) {
         const gyre_query_token own = {q->positions[i], q->order[i], q->batch, q->first + i, q->head};
