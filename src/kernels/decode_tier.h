@@ -103,7 +103,8 @@ TIER_INLINE void prefetch_rows(const void *rows, int64_t n, int64_t step, int64_
     for (int64_t j = 0; j < (dense ? 1 : n); j++) {
         const uintptr_t row = (uintptr_t)rows + (uintptr_t)(j * step + to.away);
         for (int64_t b = 0; b < each; b += CACHE_LINE_BYTES) {
-            const char *at = (const char *)(row + (uintptr_t)b); /* NOLINT(performance-no-int-to-ptr): it may be past the end */
+            /* NOLINTNEXTLINE(performance-no-int-to-ptr): it may be past the end */
+            const char *at = (const char *)(row + (uintptr_t)b);
             if (to.near)
                 DECODE_PREFETCH_NEAR(at);
             else
@@ -297,9 +298,7 @@ TIER_INLINE query_group query_group_at(const gyre_key_scores *p, int64_t first, 
     return (query_group){p->q + first * p->q_row_stride,
                          p->q_row_stride,
                          first,
-                         left >= 4   ? 4
-                         : left >= 2 ? 2
-                                     : 1,
+                         left >= 4 ? 4 : left >= 2 ? 2 : 1,
                          first == 0 && !p->prefetched,
                          to};
 }
@@ -435,9 +434,9 @@ TIER_INLINE void weighted_sum_some(elem_type type, int is_bf16, const gyre_weigh
     if (r < p->rows) weighted_sum_group(type, is_bf16, p, r, 1);
 }
 
-/* VALUES_TOGETHER: rows of values that all accumulators pass before the next rows, where values do not fit one pass.  Each pass
- * reads a part of each row, while Intel's second-level cache fetches all lines in order: over all keys, the first pass would
- * wait for what later ones need (docs/performance.md). */
+/* VALUES_TOGETHER: rows of values that all passes over channels take before the next rows, if there are several passes.
+ * Each reads a part of each row, while Intel's second-level cache fetches all lines in order: over all keys, the first pass
+ * would wait for what later ones need (docs/performance.md). */
 enum { VALUES_TOGETHER = 16 };
 TIER_INLINE void weighted_sum_rows(elem_type type, int is_bf16, const gyre_weighted_values *all) {
     const int in_parts = reads_near() && !all->prefetched && all->rows * all->channels > DECODE_ACCUMULATORS * LANES;

@@ -1,5 +1,6 @@
-/* tier_avx512bf16.c: the kernels for AVX-512 with its instructions for bf16.  Every processor with these has the dot products
- * of vnni/tier_avx512vnni.c.  The other kernels are those of tier_avx512.c.  Built with its flags and -mavx512bf16. */
+/* tier_avx512bf16.c: the kernels for AVX-512 with its instructions for bf16.  Every processor with these has the dot
+ * products of vnni/tier_avx512vnni.c.  The other kernels are those of tier_avx512.c.  Built with its flags and
+ * -mavx512bf16. */
 #include "kernels/kernels.h"
 
 #if defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512VL__) && defined(__AVX512DQ__) &&                      \

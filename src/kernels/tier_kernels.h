@@ -137,7 +137,8 @@ KERNEL(weights_row_f32)(float *x, int64_t n, float shift, float *sum) {
 }
 
 KERNEL(max_row_f32)(const float *x, int64_t n, float *max) {
-    vec largest[2] = {vec_set1(-__builtin_inff()), vec_set1(-__builtin_inff())}; /* two, because each step waits for the last */
+    /* two, because each step waits for the one before */
+    vec largest[2] = {vec_set1(-__builtin_inff()), vec_set1(-__builtin_inff())};
     int64_t i = 0;
     for (; i + 2 * LANES <= n; i += 2 * LANES) {
         largest[0] = vec_max(vec_load(x + i), largest[0]);

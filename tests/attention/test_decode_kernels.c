@@ -59,11 +59,10 @@ typedef struct few_case {
 } few_case;
 
 /* Every remainder of the blocks of rows and keys; channels beyond whole vectors and beyond one part. */
-static const few_case cases[] = {{1, 1, 1, 0},     {1, 17, 8, 0},  {2, 9, 24, 3},   {3, 33, 40, 8},   {4, 5, 128, 0},
-                                 {4, 128, 64, 16}, {5, 31, 80, 1}, {6, 7, 16, 0},   {7, 20, 33, 5},   {8, 16, 256, 0},
-                                 {9, 3, 272, 24},  {12, 13, 7, 0}, {1, 40, 520, 0}, {4, 12, 15, 0},   {2, 64, 128, 0},
-                                 {8, 8, 31, 0},    {4, 0, 32, 0},  {0, 5, 32, 0},   {32, 19, 96, 32}, {1, 16, 63, 1},
-                                 {4, 77, 128, 0}};
+static const few_case cases[] = {
+    {1, 1, 1, 0},    {1, 17, 8, 0},  {2, 9, 24, 3},   {3, 33, 40, 8},  {4, 5, 128, 0},   {4, 128, 64, 16}, {5, 31, 80, 1},
+    {6, 7, 16, 0},   {7, 20, 33, 5}, {8, 16, 256, 0}, {9, 3, 272, 24}, {12, 13, 7, 0},   {1, 40, 520, 0},  {4, 12, 15, 0},
+    {2, 64, 128, 0}, {8, 8, 31, 0},  {4, 0, 32, 0},   {0, 5, 32, 0},   {32, 19, 96, 32}, {1, 16, 63, 1},   {4, 77, 128, 0}};
 enum { CASES = sizeof cases / sizeof *cases };
 
 /* With Q8 a tier may round a row of queries or weights to 16 bits (kernels.def).  out = the largest change of an x[i]. */
@@ -493,7 +492,7 @@ static void one_query_has_the_bits_of_its_steps(void **state) {
         int64_t heads, group, keys, channels, value_channels;
     } queries[] = {{1, 1, 1, 64, 64},  {5, 1, 3, 8, 8},      {4, 1, 16, 33, 7},   {2, 3, 17, 40, 24}, {3, 1, 128, 16, 80},
                    {1, 6, 129, 80, 1}, {9, 1, 300, 20, 256}, {2, 4, 31, 256, 16}, {8, 1, 5, 1, 15},   {2, 5, 1, 24, 24},
-                   {8, 1, 2, 8, 8},    {4, 1, 2, 33, 7},   {2, 3, 2, 40, 24},    {33, 1, 2, 16, 80},  {1, 6, 2, 256, 256}};
+                   {8, 1, 2, 8, 8},    {4, 1, 2, 33, 7},     {2, 3, 2, 40, 24},   {33, 1, 2, 16, 80}, {1, 6, 2, 256, 256}};
     const gyre_kernels *kernels = tier_or_skip(*state);
     test_random random = {41};
     for (int type = 0; type < 3; type++)

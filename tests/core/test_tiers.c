@@ -49,9 +49,8 @@ static void other_tiers_are_refused(void **state) {
         for (size_t t = 0; t < sizeof tiers / sizeof *tiers; t++)
             assert_non_null(strstr(err.text, tiers[t]));
     }
-    assert_non_null(strstr(
-        err.text,
-        "GYRE_CPU: 'avx2 ' is not one of amx, avx512bf16, avx512vnni, avx512, avx2, neon, wasm, scalar, amx-emulated; this processor"));
+    assert_non_null(strstr(err.text, "GYRE_CPU: 'avx2 ' is not one of amx, avx512bf16, avx512vnni, avx512, avx2, neon, "
+                                     "wasm, scalar, amx-emulated; this processor"));
     for (size_t t = 0; t < sizeof tiers / sizeof *tiers; t++) {
         assert_int_equal(setenv("GYRE_CPU", tiers[t], 1), 0);
         assert_int_equal(gyre_cpu_check(&err), gyre_kernels_tier(tiers[t]) ? GYRE_OK : GYRE_EUNSUPPORTED);

@@ -20,7 +20,7 @@ TIER_INLINE __m512 load_row_q8(const float *x, int64_t n, int64_t i) {
 }
 
 /* *unit = max |x| / 32767, to[i] = x[i] / *unit rounded, for i < n; zeros up to the next multiple of Q8_PAIRS.  out = 0 if
- * an x[i] is infinite or a NaN, or all are too small.  Without its sign, a float is larger than another as an integer too. */
+ * an x[i] is infinite or a NaN, or all are too small.  The bits of floats without a sign are in the order of the floats. */
 static inline int quantize_row(const float *x, int64_t n, int16_t *to, float *unit) {
     const __m512i order = _mm512_setr_epi64(0, 2, 4, 6, 1, 3, 5, 7);
     __m512i most = _mm512_setzero_si512();
@@ -73,8 +73,8 @@ typedef struct q8_rows {
 } q8_rows;
 
 /* Adds the products of Q8_PAIRS channels from c on, or of `left` (load_q8_pairs). */
-TIER_INLINE void score_q8_channels(const q8_rows *q, const int8_t *const *k, int64_t c, int whole, int64_t left, __m512i *sum,
-                                   int rows) {
+TIER_INLINE void score_q8_channels(const q8_rows *q, const int8_t *const *k, int64_t c, int whole, int64_t left,
+                                   __m512i *sum, int rows) {
     const int keys = DECODE_ACCUMULATORS / rows;
     __m512i y[4];
     DECODE_UNROLL
@@ -180,8 +180,8 @@ TIER_INLINE void add_q8_sums(const gyre_weighted_values *p, const q8_weights *w,
         }
 }
 
-/* Channels c0 .. c0 + 32 halves - 1; `whole` 0: as far as there are any, and halves is 1.  The integers of two keys alternate, so that an instruction
- * adds both products; that leaves the channels in the order of unpack. */
+/* Channels c0 .. c0 + 32 halves - 1; `whole` 0: as far as there are any, and halves is 1.  The integers of two keys
+ * alternate, so that an instruction adds both products; that leaves the channels in the order of unpack. */
 TIER_INLINE void sum_q8_block(const gyre_weighted_values *p, const q8_weights *w, int64_t r0, int64_t c0, int rows,
                               int halves, int whole) {
     const int8_t *v = (const int8_t *)p->v + c0;
@@ -200,7 +200,8 @@ TIER_INLINE void sum_q8_block(const gyre_weighted_values *p, const q8_weights *w
         __m512i x[4];
         DECODE_UNROLL
         for (int h = 0; h < halves; h++) {
-            const __m512i a = load_q8_pairs(at + h * Q8_PAIRS, whole, left), b = load_q8_pairs(next + h * Q8_PAIRS, whole, left);
+            const __m512i a = load_q8_pairs(at + h * Q8_PAIRS, whole, left),
+                          b = load_q8_pairs(next + h * Q8_PAIRS, whole, left);
             x[2 * h] = _mm512_unpacklo_epi16(a, b);
             x[2 * h + 1] = _mm512_unpackhi_epi16(a, b);
         }
