@@ -48,6 +48,9 @@ KERNEL(pack_rows_bf16)(const gyre_pack *p) {
 }
 
 /* -- products -- */
+#ifndef VEC_REDUCE_HALF /* the other half is zeros */
+#define vec_reduce_add_half vec_reduce_add_each
+#endif
 /* sums[r * PRODUCT_OUTS + o] over `vecs` vectors of channels. */
 TIER_INLINE void product_tile(const float *x, const float *w, int64_t vecs, float *sums) {
     vec sum[PRODUCT_VECS * LANES];
@@ -69,7 +72,8 @@ TIER_INLINE void product_tile(const float *x, const float *w, int64_t vecs, floa
     }
     DECODE_UNROLL
     for (int i = 0; i < PRODUCT_VECS; i++)
-        vec_store(sums + i * LANES, vec_reduce_add_each(sum + i * LANES));
+        vec_store(sums + i * LANES, PRODUCT_TILE - i * LANES > LANES / 2 ? vec_reduce_add_each(sum + i * LANES)
+                                                                         : vec_reduce_add_half(sum + i * LANES));
 }
 
 /* Rows and outs are constants after inlining, except at the edges. */

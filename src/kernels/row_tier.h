@@ -21,13 +21,16 @@
  * ahead covers too few lines of them.  On Intel's processors a prefetch for each line mends that, best into the second-level
  * cache; AMD's are faster without (docs/performance.md). */
 enum { READ_AHEAD_BYTES = 8192, READ_LINE_BYTES = 64 };
-/* out = how far ahead to prefetch, in bytes; 0 = not at all. */
-static inline int64_t read_ahead(void) {
+static inline int is_intel(void) {
 #if defined(__x86_64__)
-    return __builtin_cpu_is("intel") ? READ_AHEAD_BYTES : 0;
+    return __builtin_cpu_is("intel") != 0;
 #else
     return 0;
 #endif
+}
+/* out = how far ahead to prefetch, in bytes; 0 = not at all. */
+static inline int64_t read_ahead(void) {
+    return is_intel() ? READ_AHEAD_BYTES : 0;
 }
 /* The memory need not exist: a prefetch never faults. */
 TIER_INLINE void prefetch_ahead(const void *at, int64_t ahead) {
@@ -36,6 +39,17 @@ TIER_INLINE void prefetch_ahead(const void *at, int64_t ahead) {
     if (ahead) __builtin_prefetch((const char *)((uintptr_t)at + (uintptr_t)ahead), 0, 2);
 #else
     (void)at, (void)ahead;
+#endif
+}
+/* near: into the first-level cache, otherwise into the second-level one.  The memory need not exist either. */
+TIER_INLINE void prefetch_near(const void *at, int near) {
+#if defined(__GNUC__)
+    if (near)
+        __builtin_prefetch(at, 0, 3);
+    else
+        __builtin_prefetch(at, 0, 2);
+#else
+    (void)at, (void)near;
 #endif
 }
 

@@ -141,6 +141,20 @@ static inline vec vec_reduce_add_each(const vec *a) {
     const vec crossed = _mm512_mask_mov_ps(x[1], 0xAAAA, x[0]);
     return _mm512_add_ps(_mm512_mask_mov_ps(x[0], 0xAAAA, x[1]), _mm512_permute_ps(crossed, 0xB1));
 }
+/* lane i = the sum of a[i], i < 8, in the order of vec_reduce_add_each; the other lanes are not used. */
+#define VEC_REDUCE_HALF
+static inline vec vec_reduce_add_half(const vec *a) {
+    vec x[4];
+    for (int i = 0; i < 4; i++)
+        x[i] = _mm512_add_ps(_mm512_mask_mov_ps(a[i], 0xFF00, a[i + 4]), _mm512_shuffle_f32x4(a[i], a[i + 4], 0x4E));
+    for (int i = 0; i < 2; i++) {
+        const vec crossed = _mm512_mask_mov_ps(x[i + 2], 0xF0F0, x[i]);
+        x[i] = _mm512_add_ps(_mm512_mask_mov_ps(x[i], 0xF0F0, x[i + 2]), _mm512_shuffle_f32x4(crossed, crossed, 0xB1));
+    }
+    x[0] = _mm512_add_ps(_mm512_mask_mov_ps(x[0], 0xCCCC, x[1]), _mm512_shuffle_ps(x[0], x[1], 0x4E));
+    x[0] = _mm512_add_ps(x[0], _mm512_permute_ps(x[0], 0xB1));
+    return _mm512_permutexvar_ps(_mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 0, 2, 4, 6, 8, 10, 12, 14), x[0]);
+}
 
 /* lane i = from[row[i] - low] */
 static inline vec vec_permute(const float *from, const int32_t *row, int32_t low) {
