@@ -174,8 +174,8 @@ typedef struct product_result {
     double ns, gflops, peak_gflops, of_peak, gbps, read_gbps, of_read, of_saved, speedup;
 } product_result;
 
-/* The series of one number of threads.  The f32 run follows the call and the limit alike: both then find the same part of the
- * weights in the third-level cache. */
+/* The series of one number of threads.  The f32 run follows the call and the limit alike, so that both find the same part of
+ * the weights in the third-level cache. */
 typedef struct series_set {
     bench_series call, f32, limit, again; /* f32.run NULL: not measured; again: as f32 */
 } series_set;

@@ -2,8 +2,8 @@
  * registers, and a sum has the order of product_tier.h, so its bits are those of project_f32 over dequantized rows.
  *
  * A few rows of the matrix are read at once, because each sum waits for the one before it.  They are several streams, of
- * which hardware prefetches few, so the lines are prefetched some kilobytes ahead: on Intel's processors into the first-level
- * cache, which was not measured on others. */
+ * which hardware prefetches few, so the lines are prefetched some kilobytes ahead, on Intel's processors into the
+ * first-level cache (on others that is not measured). */
 #ifndef GYRE_KERNELS_PROJECT_QUANTS_TIER_H
 #define GYRE_KERNELS_PROJECT_QUANTS_TIER_H
 #include "kernels/project_tier.h"
