@@ -235,22 +235,24 @@ class Model(metaclass=Guessing):
         return _gyre.Model._open(self.path, self.profile, length)
 
     def context(
-        self, max_tokens: int, *, cache: str = "float32", order: str = "fixed", length: int = 0
+        self, max_tokens: int, *, cache: str = "float32", order: str = "fixed", length: int = 0, products: str = "f32"
     ) -> Context:
         """An empty sequence.
 
         cache: the type of keys and values, "float32", "float16", "bfloat16" or "q8".  order: "fixed" = logits have the same
-        bits however the tokens are cut into calls of read; "fast" = the same to rounding.
+        bits however the tokens are cut into calls of read; "fast" = the same to rounding.  products: with matrices stored in
+        bf16; "bf16" = of inputs rounded to bf16, as other libraries multiply.  It costs an error of up to 2^-8 sum |x w| in
+        place of about 2^-24, and is faster only with AMX.  Refused for a model without such matrices.
         """
         if order not in ("fixed", "fast"):
             raise Error("EINVAL", f"order: is {order!r}, not 'fixed' or 'fast'", "order")
-        return Context._create(self.load(length), max_tokens, cache, order == "fixed")
+        return Context._create(self.load(length), max_tokens, cache, order == "fixed", products)
 
     def tokenizer(self) -> Tokenizer:
         """Its tokenizer."""
         return Tokenizer.open(self.path)
 
-    def _context_for(self, tokens: int, cache: str, order: str) -> Context:
+    def _context_for(self, tokens: int, cache: str, order: str, products: str) -> Context:
         """An empty sequence of so many tokens; scalings that depend on the length in use are those of that length."""
         groups = read(self.path, self.profile, None, None, None)["groups"]
         depends = any(group["config"].get("rope.scaling") in BY_LENGTH for group in groups)
@@ -259,7 +261,7 @@ class Model(metaclass=Guessing):
             self._mapped = length, self.load(length)
         if order not in ("fixed", "fast"):
             raise Error("EINVAL", f"order: is {order!r}, not 'fixed' or 'fast'", "order")
-        return Context._create(self._mapped[1], tokens, cache, order == "fixed")
+        return Context._create(self._mapped[1], tokens, cache, order == "fixed", products)
 
     def _ids(self, tokens: Any, name: str = "tokens") -> list[int]:
         """The ids of a text, or those that were given."""
@@ -272,20 +274,25 @@ class Model(metaclass=Guessing):
             raise Error("EINVAL", f"{name}: is neither a text nor a list or array of whole numbers", name) from None
         return ids
 
-    def logits(self, tokens: str | Ids, rows: int | None = None, *, cache: str = "float32") -> NDArray[numpy.float32]:
+    def logits(
+        self, tokens: str | Ids, rows: int | None = None, *, cache: str = "float32", products: str = "f32"
+    ) -> NDArray[numpy.float32]:
         """Log-odds of the next token after each of the last `rows` tokens, None = after all: [rows, vocab].
 
         Args:
             tokens: ids, or a text, which its tokenizer makes ids of.
             cache: the type of keys and values, "float32", "float16", "bfloat16" or "q8".
+            products: as of `context`.
 
         Raises gyre.Error.
         """
         ids = self._ids(tokens)
         with _naming("tokens"):
-            return self._context_for(max(len(ids), 1), cache, "fixed").read(ids, rows)
+            return self._context_for(max(len(ids), 1), cache, "fixed", products).read(ids, rows)
 
-    def embeddings(self, tokens: str | Ids, rows: int | None = None, *, cache: str = "float32") -> NDArray[numpy.float32]:
+    def embeddings(
+        self, tokens: str | Ids, rows: int | None = None, *, cache: str = "float32", products: str = "f32"
+    ) -> NDArray[numpy.float32]:
         """The vectors of the last `rows` tokens after the last norm, None = of all: [rows, channels].
 
         These are what logits are computed from, hidden_states[-1] of transformers.  The mean over tokens is a vector of the
@@ -293,7 +300,7 @@ class Model(metaclass=Guessing):
         """
         ids = self._ids(tokens)
         with _naming("tokens"):
-            return self._context_for(max(len(ids), 1), cache, "fixed").embed(ids, rows)
+            return self._context_for(max(len(ids), 1), cache, "fixed", products).embed(ids, rows)
 
     @overload
     def generate(
@@ -308,6 +315,7 @@ class Model(metaclass=Guessing):
         ignore_end: bool = ...,
         cache: str = ...,
         order: str = ...,
+        products: str = ...,
     ) -> Iterator[str]: ...
     @overload
     def generate(
@@ -322,6 +330,7 @@ class Model(metaclass=Guessing):
         ignore_end: bool = ...,
         cache: str = ...,
         order: str = ...,
+        products: str = ...,
     ) -> Iterator[int]: ...
     @named
     def generate(
@@ -336,6 +345,7 @@ class Model(metaclass=Guessing):
         ignore_end: bool = False,
         cache: str = "float32",
         order: str = "fast",
+        products: str = "f32",
     ) -> Iterator[str] | Iterator[int]:
         """What follows a prompt, token by token, as it is computed: as `gyre generate`.
 
@@ -346,7 +356,7 @@ class Model(metaclass=Guessing):
                 all.  top_k: from at most so many; 0 = all.
             seed: the same seed gives the same tokens on every machine.
             ignore_end: True = go on after the token that ends a text; False = stop before it.
-            cache, order: as of `context`.
+            cache, order, products: as of `context`.
 
         Raises gyre.Error, before the first token where an argument is wrong.
         """
@@ -363,7 +373,7 @@ class Model(metaclass=Guessing):
         with contextlib.nullcontext() if is_text else contextlib.suppress(Error):  # ids need no tokenizer
             tokenizer = self.tokenizer()
         end = tokenizer.end if tokenizer and not _truth(ignore_end, "ignore_end") else None
-        context = self._context_for(len(ids) + most, cache, order)
+        context = self._context_for(len(ids) + most, cache, order, products)
         stream = _stream(context, ids, most, (heat, share, kept), state, end)
         return _pieces(tokenizer, stream) if tokenizer and is_text else stream
 
@@ -378,6 +388,7 @@ class Model(metaclass=Guessing):
         protocol: str | None = None,
         length_policy: Sequence[str] | None = None,
         cache: str | None = None,
+        products: str | None = None,
         threads: int | None = None,
         progress: bool = True,
         on_result: Callable[[dict[str, Any]], None] | None = None,
@@ -391,6 +402,8 @@ class Model(metaclass=Guessing):
             windows: at most so many a context, spread over the text; None = all.  stride: tokens from one to the next.
             protocol: "sliding", "truncate" or "last".  length_policy: "declared", "causal", "prefix".
             cache: the type of keys and values, "f32", "f16", "bf16" or "q8".
+            products: "f32" or "bf16", as of `context`; a figure of "bf16" is also measured by floats, and "products_cost" is
+                the difference in nats a token.
             progress: True = a bar on stderr.  on_result: called with each figure as it is measured.
 
         Ctrl-C raises gyre.Interrupted, a KeyboardInterrupt with the results so far.  Raises gyre.Error.
@@ -423,6 +436,7 @@ class Model(metaclass=Guessing):
                 protocol=protocol,
                 length_policy=length_policy,
                 cache=cache,
+                products=products,
                 threads=threads,
                 as_=self.profile,
             )

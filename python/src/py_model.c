@@ -114,12 +114,14 @@ static void context_dealloc(PyObject *object) {
 }
 
 static PyObject *context_create(PyObject *type, PyObject *args) {
-    PyObject *model, *most, *dtype;
+    static const char *const kinds[] = {"f32", "bf16"}; /* as gyre_products */
+    PyObject *model, *most, *dtype, *kind;
     int64_t max_tokens = 0;
     gyre_dtype stored = GYRE_DTYPE_F32;
-    int fixed = 1;
-    if (!PyArg_ParseTuple(args, "O!OOp", (PyTypeObject *)model_type, &model, &most, &dtype, &fixed) ||
-        gyre_py_integer(most, "max_tokens", &max_tokens) < 0 || gyre_py_cache_dtype(dtype, "cache", &stored) < 0)
+    int fixed = 1, products = GYRE_PRODUCTS_F32;
+    if (!PyArg_ParseTuple(args, "O!OOpO", (PyTypeObject *)model_type, &model, &most, &dtype, &fixed, &kind) ||
+        gyre_py_integer(most, "max_tokens", &max_tokens) < 0 || gyre_py_cache_dtype(dtype, "cache", &stored) < 0 ||
+        gyre_py_word(kind, "products", kinds, 2, &products) < 0)
         return NULL;
     context_object *self = (context_object *)allocate_object(type);
     if (!self) return NULL;
@@ -134,6 +136,7 @@ static PyObject *context_create(PyObject *type, PyObject *args) {
     options.cache_dtype = stored;
     options.exec = gyre_py_exec(&self->threads);
     options.order = fixed ? GYRE_ORDER_FIXED : GYRE_ORDER_FAST;
+    options.products = (gyre_products)products;
     gyre_error err = {0};
     const gyre_status status =
         self->lock ? gyre_context_create(&self->context, ((model_object *)model)->model, &options, &err) : GYRE_ENOMEM;

@@ -45,6 +45,46 @@ def test_a_model_reads_a_text_or_ids(bundled_model) -> None:
     np.testing.assert_allclose(vectors @ tied, whole, atol=2e-2)
 
 
+def rounded(x: np.ndarray) -> np.ndarray:
+    """To bfloat16, ties to even."""
+    bits = x.view(np.uint32).astype(np.uint64)
+    return ((bits + 0x7FFF + (bits >> 16 & 1)) >> 16 << 16).astype(np.uint32).view(np.float32)
+
+
+def stored(folder: Path, name: str) -> np.ndarray:
+    """A tensor of bfloat16."""
+    data = (folder / "model.safetensors").read_bytes()
+    length = int.from_bytes(data[:8], "little")
+    about = json.loads(data[8 : 8 + length])[name]
+    assert about["dtype"] == "BF16"
+    first, end = about["data_offsets"]
+    numbers = np.frombuffer(data, np.uint16, (end - first) // 2, 8 + length + first)
+    return (numbers.astype(np.uint32) << 16).view(np.float32).reshape(about["shape"])
+
+
+def test_products_of_rounded_numbers(bundled_model, tmp_path) -> None:
+    model = gyre.open(bundled_model)
+    head = stored(bundled_model, "model.embed_tokens.weight").astype("f8")  # tied
+    for products in ("f32", "bf16"):
+        vectors, logits = model.embeddings(TEXT, products=products), model.logits(TEXT, products=products)
+        exact, of_rounded = (x.astype("f8") @ head.T for x in (vectors, rounded(vectors)))
+        wanted, other = (of_rounded, exact) if products == "bf16" else (exact, of_rounded)
+        assert np.abs(logits - wanted).max() < 1e-4 < np.abs(logits - other).max()
+        ids = model.tokenizer().encode(TEXT)
+        np.testing.assert_array_equal(model.context(64, products=products).read(ids), logits)
+    assert list(model.generate([115, 116], max_tokens=2, products="bf16"))
+    result = model.perplexity(TEXT * 20, contexts=[256], windows=1, products="bf16", progress=False)
+    assert result["products"] == "bf16" and 0 < abs(result["products_cost"]) < 0.01
+    with pytest.raises(gyre.Error, match="products: is 'int8'"):
+        model.context(4, products="int8")
+    with pytest.raises(gyre.Error, match="products"):
+        model.perplexity(TEXT * 20, products="int8", progress=False)
+    write_mixtral(tmp_path)
+    with pytest.raises(gyre.Error, match="products") as caught:
+        gyre.open(tmp_path).logits([1], products="bf16")
+    assert caught.value.status == "EUNSUPPORTED"
+
+
 def generated(bundled_model: Path, *more: str) -> dict[str, Any]:
     """What `gyre generate --json` says."""
     out: dict[str, Any] = {}
