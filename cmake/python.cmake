@@ -1,6 +1,6 @@
 # python.cmake: the extension gyre._gyre, and what a wheel holds beside it: the gyre command.  pyproject.toml builds it so.
 find_package(Python 3.11 REQUIRED COMPONENTS Interpreter Development.Module)
-file(GLOB python_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/python/src/*.c)
+file(GLOB_RECURSE python_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/python/src/*.c)
 add_library(gyre_python MODULE ${python_sources})
 target_include_directories(gyre_python SYSTEM PRIVATE ${Python_INCLUDE_DIRS})
 # The C interface of XLA's custom calls comes with jaxlib.  Without it, gyre.jax calls back into Python.

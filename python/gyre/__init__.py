@@ -20,6 +20,7 @@ from gyre._encoding import Encoding, audit_cache, fields
 from gyre._errors import Error, FileError, OutOfMemory
 from gyre._gyre import (
     Cache,
+    Caches,
     PreparedAttention,
     adaptive_attention,
     adaptive_gradient,
@@ -93,6 +94,7 @@ __all__ = [
     "ByParts",
     "ByPartsPaper",
     "Cache",
+    "Caches",
     "Context",
     "Difference",
     "DynamicNtk",

@@ -201,6 +201,34 @@ class Cache:
     def keys(self) -> str:
         """"raw" or "rotated": how keys are kept."""
 
+class Caches:
+    """The caches of all layers of a model: each call edits all of them or none.
+
+    Layers may differ in shape, types, pages and encoding, but a sequence that is edited must have the same number of
+    tokens in all; fork does not need that.  Nothing is copied: tokens are appended to the caches themselves.  An error
+    names the layer, and no layer has changed.
+
+    Args:
+        layers: a Cache for each layer, or None for a layer without one.
+    """
+    def __new__(cls, layers: Sequence[Cache | None]) -> Self: ...
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], encodings: Sequence[Encoding | None]) -> Self:
+        """The caches that save wrote; encodings: of each layer that of the saved cache, or None, as in Cache.load."""
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes the caches of all layers to one file, which appears whole or not at all."""
+    def remove(self, first: int, count: int, *, sequence: int = 0) -> None:
+        """Cache.remove in every layer."""
+    def shift(self, first: int, count: int, delta: int | Sequence[int], *, sequence: int = 0) -> None:
+        """Cache.shift in every layer."""
+    def fork(self, source: int, target: int) -> None:
+        """Cache.fork in every layer."""
+    def slide(self, sinks: int, window: int, *, sequence: int = 0) -> None:
+        """Cache.slide in every layer.  The next position is `window` where the sequence had more tokens."""
+    @property
+    def layers(self) -> tuple[Cache | None, ...]:
+        """The cache of each layer, or None."""
+
 class Context:
     """One sequence that a model reads, with its keys and values."""
     @classmethod

@@ -88,6 +88,7 @@ int gyre_py_threads_init(void);
 int gyre_py_add_memory(PyObject *module);
 int gyre_py_add_encoding(PyObject *module);
 int gyre_py_add_cache(PyObject *module);
+int gyre_py_add_caches(PyObject *module);
 int gyre_py_add_prepared(PyObject *module);
 int gyre_py_add_model(PyObject *module);
 int gyre_py_add_positions(PyObject *module);

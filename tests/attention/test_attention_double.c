@@ -423,12 +423,9 @@ static void options_of_batches_are_those_of_floats(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_scheme_agrees_with_the_definition),
-        cmocka_unit_test(each_option_agrees_with_the_definition),
-        cmocka_unit_test(same_for_any_threads_and_order),
-        cmocka_unit_test(same_for_any_split),
-        cmocka_unit_test(same_gradient_of_queries_in_any_split),
-        cmocka_unit_test(options_of_batches_are_those_of_floats),
+        cmocka_unit_test(each_scheme_agrees_with_the_definition), cmocka_unit_test(each_option_agrees_with_the_definition),
+        cmocka_unit_test(same_for_any_threads_and_order),         cmocka_unit_test(same_for_any_split),
+        cmocka_unit_test(same_gradient_of_queries_in_any_split),  cmocka_unit_test(options_of_batches_are_those_of_floats),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

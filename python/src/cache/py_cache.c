@@ -1,4 +1,5 @@
 /* py_cache.c: the Cache type. */
+#include "cache/py_cache.h"
 #include "gyre/gyre_fields.h"
 #include "py_attention.h"
 
@@ -6,14 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A lock serves all calls: none may run while another changes the cache. */
-typedef struct cache_object {
-    PyObject_HEAD
-    gyre_cache *cache;
-    PyObject *encoding; /* kept as long as the cache borrows it; may be NULL */
-    PyThread_type_lock lock;
-    int forks;
-} cache_object;
+typedef gyre_py_cache cache_object;
+
+static PyObject *cache_type;
 
 static void lock_cache(cache_object *self) {
     gyre_py_lock(self->lock);
@@ -690,10 +686,15 @@ static PyType_Slot slots[] = {{Py_tp_new, (void *)cache_new},
                               {0, NULL}};
 static PyType_Spec spec = {"gyre._gyre.Cache", sizeof(cache_object), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, slots};
 
+gyre_py_cache *gyre_py_cache_of(PyObject *object) {
+    return PyObject_IsInstance(object, cache_type) == 1 ? (gyre_py_cache *)object : NULL;
+}
+
+PyObject *gyre_py_cache_make(gyre_cache *cache, PyObject *encoding) {
+    return make_object((PyTypeObject *)cache_type, cache, encoding);
+}
+
 int gyre_py_add_cache(PyObject *module) {
-    PyObject *type = PyType_FromSpec(&spec);
-    if (!type) return -1;
-    const int status = PyModule_AddObjectRef(module, "Cache", type);
-    Py_DECREF(type);
-    return status;
+    cache_type = PyType_FromSpec(&spec);
+    return cache_type ? PyModule_AddObjectRef(module, "Cache", cache_type) : -1;
 }
