@@ -90,7 +90,8 @@ static int module_exec(PyObject *module) {
     const gyre_status status = gyre_cpu_check(&err);
     if (status) return gyre_py_raise(status, &err), -1;
     if (gyre_py_add_memory(module) < 0 || gyre_py_add_encoding(module) < 0 || gyre_py_add_cache(module) < 0 ||
-        gyre_py_add_caches(module) < 0 || gyre_py_add_prepared(module) < 0 || gyre_py_add_model(module) < 0 || gyre_py_add_positions(module) < 0)
+        gyre_py_add_caches(module) < 0 || gyre_py_add_prepared(module) < 0 || gyre_py_add_model(module) < 0 ||
+        gyre_py_add_positions(module) < 0)
         return -1;
     return 0;
 }
