@@ -212,8 +212,9 @@ def trained_rotate(
     schema="(Tensor x, Tensor angles, str pairs, SymInt first_channel, str layout, bool back) -> Tensor",
 )
 def _turn(x: Tensor, angles: Tensor, pairs: str, first_channel: int, layout: str, back: bool) -> Tensor:
-    options = {"pairs": pairs, "first_channel": first_channel, "layout": layout}
-    return core.angle_rotate(*_bare(x, angles), **options, direction="adjoint" if back else "forward")
+    options: dict[str, Any] = {"pairs": pairs, "first_channel": first_channel, "layout": layout}
+    turned: Tensor = core.angle_rotate(*_bare(x, angles), **options, direction="adjoint" if back else "forward")
+    return turned
 
 
 @_turn.register_fake
@@ -237,7 +238,7 @@ def _(x: Tensor, angles: Tensor, pairs: str, first_channel: int, layout: str, ba
     schema="(Tensor rotated, Tensor dout, Tensor angles, str pairs, SymInt first_channel, str layout) -> Tensor",
 )
 def _turn_gradient(rotated: Tensor, dout: Tensor, angles: Tensor, pairs: str, first_channel: int, layout: str) -> Tensor:
-    options = {"pairs": pairs, "first_channel": first_channel, "layout": layout}
+    options: dict[str, Any] = {"pairs": pairs, "first_channel": first_channel, "layout": layout}
     found: Tensor = core.angle_gradient(*_bare(rotated, dout, angles), **options)
     return found
 
