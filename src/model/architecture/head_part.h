@@ -73,8 +73,8 @@ typedef struct gyre_head_part {
     gyre_part_tensor tensors[GYRE_PART_TENSORS]; /* name NULL = no more */
     /* out = rows and columns of each tensor. */
     void (*shapes)(const gyre_model_config *config, const gyre_encoding *encoding, int64_t (*out)[2]);
-    /* out = the first layer that has it; those before it are layers without a part.  Not with reads_in, nor where sizes of
-     * heads differ: then all layers have the same buffers.  NULL = layer 0. */
+    /* out = the first layer that has it; those before it are layers without a part.  Only for parts that work in place,
+     * because layers share the buffers of queries and keys.  NULL = layer 0. */
     int64_t (*first_layer)(int64_t layers);
     int64_t heads_of_query; /* query heads of attention that one of the projections makes; 0 = 1 */
     int reads_in;           /* 1: the gradient needs in; 0: only out */
