@@ -59,11 +59,12 @@ static double start(const gyre_part_start *at) {
     return at->inv_freq[at->i % at->shape[1]];
 }
 
-const gyre_head_part gyre_head_part_frequencies = {.part = GYRE_LAYER_PART_FREQUENCIES,
-                                                   .facts = &gyre_head_part_facts_frequencies,
-                                                   .variants = {{"trained-frequencies", GYRE_LAYER_PART_FREQUENCIES}},
-                                                   .needs = GYRE_PART_NEEDS_PLAIN,
-                                                   .tensors = {{"self_attn.frequencies", start}},
-                                                   .shapes = shapes,
-                                                   .forward = forward,
-                                                   .gradient = gradient};
+const gyre_head_part gyre_head_part_frequencies = {
+    .part = GYRE_LAYER_PART_FREQUENCIES,
+    .facts = &gyre_head_part_facts_frequencies,
+    .variants = {{.name = "trained-frequencies", .layer_parts = GYRE_LAYER_PART_FREQUENCIES}},
+    .needs = GYRE_PART_NEEDS_PLAIN,
+    .tensors = {{.name = "self_attn.frequencies", .start = start}},
+    .shapes = shapes,
+    .forward = forward,
+    .gradient = gradient};

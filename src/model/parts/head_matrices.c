@@ -335,17 +335,18 @@ static double start_scale(const gyre_part_start *at) {
     return log(expm1(1));
 }
 
-const gyre_head_part gyre_head_part_matrices = {.part = GYRE_LAYER_PART_HEAD_MATRICES,
-                                                .facts = &gyre_head_part_facts_matrices,
-                                                .variants = {{"harope", GYRE_LAYER_PART_HEAD_MATRICES}},
-                                                .needs = GYRE_PART_NEEDS_WHOLE,
-                                                .check = check,
-                                                .tensors = {{"self_attn.head_matrices.left"},
-                                                            {"self_attn.head_matrices.right"},
-                                                            {"self_attn.head_matrices.scales", start_scale}},
-                                                .shapes = shapes,
-                                                .reads_in = 1,
-                                                .prepared_floats = prepared_floats,
-                                                .prepare = prepare,
-                                                .forward = forward,
-                                                .gradient = gradient};
+const gyre_head_part gyre_head_part_matrices = {
+    .part = GYRE_LAYER_PART_HEAD_MATRICES,
+    .facts = &gyre_head_part_facts_matrices,
+    .variants = {{.name = "harope", .layer_parts = GYRE_LAYER_PART_HEAD_MATRICES}},
+    .needs = GYRE_PART_NEEDS_WHOLE,
+    .check = check,
+    .tensors = {{.name = "self_attn.head_matrices.left"},
+                {.name = "self_attn.head_matrices.right"},
+                {.name = "self_attn.head_matrices.scales", .start = start_scale}},
+    .shapes = shapes,
+    .reads_in = 1,
+    .prepared_floats = prepared_floats,
+    .prepare = prepare,
+    .forward = forward,
+    .gradient = gradient};

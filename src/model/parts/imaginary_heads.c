@@ -80,12 +80,13 @@ static gyre_status check(const gyre_model_config *c, const gyre_encoding *encodi
                      (long long)c->heads, (long long)c->kv_heads);
 }
 
-const gyre_head_part gyre_head_part_imaginary = {.part = GYRE_LAYER_PART_IMAGINARY,
-                                                 .facts = &gyre_head_part_facts_imaginary,
-                                                 .variants = {{"rope++ec", GYRE_LAYER_PART_IMAGINARY, .head_factor = 2},
-                                                              {"rope++eh", GYRE_LAYER_PART_IMAGINARY, .key_divisor = 2}},
-                                                 .needs = GYRE_PART_NEEDS_WHOLE,
-                                                 .check = check,
-                                                 .heads_of_query = 2,
-                                                 .forward = forward,
-                                                 .gradient = gradient};
+const gyre_head_part gyre_head_part_imaginary = {
+    .part = GYRE_LAYER_PART_IMAGINARY,
+    .facts = &gyre_head_part_facts_imaginary,
+    .variants = {{.name = "rope++ec", .layer_parts = GYRE_LAYER_PART_IMAGINARY, .head_factor = 2},
+                 {.name = "rope++eh", .layer_parts = GYRE_LAYER_PART_IMAGINARY, .key_divisor = 2}},
+    .needs = GYRE_PART_NEEDS_WHOLE,
+    .check = check,
+    .heads_of_query = 2,
+    .forward = forward,
+    .gradient = gradient};

@@ -52,12 +52,13 @@ static void shapes(const gyre_model_config *c, const gyre_encoding *encoding, in
 }
 
 /* The bound is just inside -2 pi, so that a phase at it still has a gradient. */
-const gyre_head_part gyre_head_part_polar = {.part = GYRE_LAYER_PART_POLAR,
-                                             .facts = &gyre_head_part_facts_polar,
-                                             .variants = {{"pope", GYRE_LAYER_PART_POLAR}},
-                                             .needs = GYRE_PART_NEEDS_WHOLE,
-                                             .tensors = {{"self_attn.key_phases", .minimum = -6.283185F, .maximum = 0}},
-                                             .shapes = shapes,
-                                             .reads_in = 1,
-                                             .forward = forward,
-                                             .gradient = gradient};
+const gyre_head_part gyre_head_part_polar = {
+    .part = GYRE_LAYER_PART_POLAR,
+    .facts = &gyre_head_part_facts_polar,
+    .variants = {{.name = "pope", .layer_parts = GYRE_LAYER_PART_POLAR}},
+    .needs = GYRE_PART_NEEDS_WHOLE,
+    .tensors = {{.name = "self_attn.key_phases", .minimum = -6.283185F, .maximum = 0}},
+    .shapes = shapes,
+    .reads_in = 1,
+    .forward = forward,
+    .gradient = gradient};

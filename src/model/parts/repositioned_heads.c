@@ -194,16 +194,17 @@ static double start(const gyre_part_start *at) {
     return 0.02 * at->normal;
 }
 
-const gyre_head_part gyre_head_part_repositioned = {.part = GYRE_LAYER_PART_REPOSITIONED,
-                                                    .facts = &gyre_head_part_facts_repositioned,
-                                                    .variants = {{"repo", GYRE_LAYER_PART_REPOSITIONED}},
-                                                    .needs = GYRE_PART_NEEDS_PLAIN,
-                                                    .tensors = {{"self_attn.gate_map", start, .has_weight_decay = 1},
-                                                                {"self_attn.content_map", start, .has_weight_decay = 1},
-                                                                {"self_attn.final_map", start, .has_weight_decay = 1}},
-                                                    .shapes = shapes,
-                                                    .first_layer = first_layer,
-                                                    .reads_x = 1,
-                                                    .scratch = scratch,
-                                                    .forward = forward,
-                                                    .gradient = gradient};
+const gyre_head_part gyre_head_part_repositioned = {
+    .part = GYRE_LAYER_PART_REPOSITIONED,
+    .facts = &gyre_head_part_facts_repositioned,
+    .variants = {{.name = "repo", .layer_parts = GYRE_LAYER_PART_REPOSITIONED}},
+    .needs = GYRE_PART_NEEDS_PLAIN,
+    .tensors = {{.name = "self_attn.gate_map", .start = start, .has_weight_decay = 1},
+                {.name = "self_attn.content_map", .start = start, .has_weight_decay = 1},
+                {.name = "self_attn.final_map", .start = start, .has_weight_decay = 1}},
+    .shapes = shapes,
+    .first_layer = first_layer,
+    .reads_x = 1,
+    .scratch = scratch,
+    .forward = forward,
+    .gradient = gradient};
