@@ -283,18 +283,19 @@ static double start_gate(const gyre_part_start *at) {
     return at->normal / sqrt(3 * (double)at->config->model_dim);
 }
 
-const gyre_head_part gyre_head_part_selective = {.part = GYRE_LAYER_PART_SELECTIVE,
-                                                 .facts = &gyre_head_part_facts_selective,
-                                                 .variants = {{"selective-rope", GYRE_LAYER_PART_SELECTIVE}},
-                                                 .needs = GYRE_PART_NEEDS_PLAIN,
-                                                 .tensors = {{"self_attn.selective.angles", start_map, 1},
-                                                             {"self_attn.selective.taps", start_taps, 1},
-                                                             {"self_attn.selective.gate", start_gate, 1},
-                                                             {"self_attn.selective.bias", start_gate}},
-                                                 .shapes = shapes,
-                                                 .reads_in = 1,
-                                                 .reads_x = 1,
-                                                 .kept = kept,
-                                                 .scratch = scratch,
-                                                 .forward = forward,
-                                                 .gradient = gradient};
+const gyre_head_part gyre_head_part_selective = {
+    .part = GYRE_LAYER_PART_SELECTIVE,
+    .facts = &gyre_head_part_facts_selective,
+    .variants = {{.name = "selective-rope", .layer_parts = GYRE_LAYER_PART_SELECTIVE}},
+    .needs = GYRE_PART_NEEDS_PLAIN,
+    .tensors = {{.name = "self_attn.selective.angles", .start = start_map, .has_weight_decay = 1},
+                {.name = "self_attn.selective.taps", .start = start_taps, .has_weight_decay = 1},
+                {.name = "self_attn.selective.gate", .start = start_gate, .has_weight_decay = 1},
+                {.name = "self_attn.selective.bias", .start = start_gate}},
+    .shapes = shapes,
+    .reads_in = 1,
+    .reads_x = 1,
+    .kept = kept,
+    .scratch = scratch,
+    .forward = forward,
+    .gradient = gradient};

@@ -102,14 +102,15 @@ static void shapes(const gyre_model_config *c, const gyre_encoding *encoding, in
 }
 
 /* The tensor begins at 0: f is 1 / (1 + ln 2), a RoPE of base (1 + ln 2)^pairs. */
-const gyre_head_part gyre_head_part_token_frequencies = {.part = GYRE_LAYER_PART_TOKEN_FREQUENCIES,
-                                                         .facts = &gyre_head_part_facts_token_frequencies,
-                                                         .variants = {{"carope", GYRE_LAYER_PART_TOKEN_FREQUENCIES}},
-                                                         .needs = GYRE_PART_NEEDS_PLAIN,
-                                                         .tensors = {{"self_attn.token_frequencies", .has_weight_decay = 1}},
-                                                         .shapes = shapes,
-                                                         .reads_x = 1,
-                                                         .kept = kept,
-                                                         .scratch = scratch,
-                                                         .forward = forward,
-                                                         .gradient = gradient};
+const gyre_head_part gyre_head_part_token_frequencies = {
+    .part = GYRE_LAYER_PART_TOKEN_FREQUENCIES,
+    .facts = &gyre_head_part_facts_token_frequencies,
+    .variants = {{.name = "carope", .layer_parts = GYRE_LAYER_PART_TOKEN_FREQUENCIES}},
+    .needs = GYRE_PART_NEEDS_PLAIN,
+    .tensors = {{.name = "self_attn.token_frequencies", .has_weight_decay = 1}},
+    .shapes = shapes,
+    .reads_x = 1,
+    .kept = kept,
+    .scratch = scratch,
+    .forward = forward,
+    .gradient = gradient};
