@@ -45,8 +45,10 @@ static gyre_status forward(const gyre_trained_heads *t, const gyre_positions *po
             for (int64_t h = 0; h < t->kv_heads; h++) {
                 const double f = frequency_of(product(t, x, h));
                 double power = 1;
-                for (int64_t i = 0; i < t->pairs; i++, power *= f)
+                for (int64_t i = 0; i < t->pairs; i++) {
                     *add++ = power;
+                    power *= f;
+                }
             }
         }
     return gyre_token_angles_forward(t, heads, work->exec, err);
@@ -56,8 +58,10 @@ static gyre_status forward(const gyre_trained_heads *t, const gyre_positions *po
 static double product_gradient(double product, const double *dpower, int64_t pairs) {
     const double f = frequency_of(product);
     double sum = 0, power = 1; /* f^(i - 1) */
-    for (int64_t i = 1; i < pairs; i++, power *= f)
+    for (int64_t i = 1; i < pairs; i++) {
         sum += dpower[i] * (double)i * power;
+        power *= f;
+    }
     return -f * f / (1 + exp(-product)) * sum;
 }
 
