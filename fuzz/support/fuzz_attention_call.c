@@ -151,15 +151,16 @@ static void choose_options(call *c, fuzz_bytes *in, test_random *random) {
 
 static void make_views(call *c, fuzz_bytes *in, test_random *random) {
     const int64_t b = c->batch, q = c->queries, k = c->keys, h = c->heads, g = c->key_heads, d = c->dim, e = c->channels;
+    const int64_t of_keys = d - fuzz_tables_relative_channels(&c->positions.tables);
     const double amplitude = fuzz_choice(in, 4) == 1 ? fuzz_choice(in, 6) : 1;
     c->part[Q] = fuzz_view_make(in, fuzz_dtype(in), b, q, h, d);
-    c->part[K] = fuzz_view_make(in, fuzz_dtype(in), b, k, g, d);
+    c->part[K] = fuzz_view_make(in, fuzz_dtype(in), b, k, g, of_keys);
     c->part[V] = fuzz_view_make(in, fuzz_dtype(in), b, k, g, e);
     c->part[OUT] = fuzz_view_make(in, fuzz_dtype(in), b, q, h, e);
     c->part[LSE] = fuzz_view_make(in, fuzz_choice(in, 2) ? GYRE_DTYPE_F64 : GYRE_DTYPE_F32, b, q, h, 1);
     c->part[DOUT] = fuzz_view_make(in, fuzz_dtype(in), b, q, h, e);
     c->part[DQ] = fuzz_view_make(in, GYRE_DTYPE_F32, b, q, h, d);
-    c->part[DK] = fuzz_view_make(in, GYRE_DTYPE_F32, b, k, g, d);
+    c->part[DK] = fuzz_view_make(in, GYRE_DTYPE_F32, b, k, g, of_keys);
     c->part[DV] = fuzz_view_make(in, GYRE_DTYPE_F32, b, k, g, e);
     for (part i = Q; i <= DOUT; i++)
         fuzz_view_fill(&c->part[i], random, i == V || i == DOUT ? 1 : amplitude);

@@ -22,7 +22,8 @@ typedef struct call {
     float sink[FUZZ_MOST_HEADS];
     double scale, largest; /* largest: of the scores, in magnitude */
     double dsink[FUZZ_MOST_HEADS], found_dsink[FUZZ_MOST_HEADS], dsink_error;
-    double *row[OUT];       /* Q to DOUT: [batch][token][head][channel], queries and keys rotated, unless `turning` */
+    double *row[OUT];       /* Q to DOUT: [batch][token][head][channel], queries and keys rotated, unless `turning`; keys are
+                             * 0 in channels that only queries have */
     double *most[OUT];      /* [batch][token][head]: the largest of a row, in magnitude */
     double *weight, *score; /* [batch][query][head][key]: the definition's softmax, and the scores under it */
     double *out, *lse;      /* [batch][query][head](channels) */

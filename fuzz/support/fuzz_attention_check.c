@@ -12,15 +12,21 @@
 #include <string.h>
 
 /* -- the definition -- */
+/* out = channels of a row of c->row. */
+static int64_t channels_of(const call *c, part which) {
+    return which == K ? c->dim : c->part[which].view.shape[3];
+}
+
 /* Once, because each is part of many pairs. */
 static void read_rows(call *c) {
     for (part which = Q; which < OUT; which++) {
         const int64_t *s = c->part[which].view.shape;
-        c->row[which] = fuzz_room((size_t)(s[0] * s[1] * s[2] * s[3]), sizeof(double));
+        const int64_t channels = channels_of(c, which);
+        c->row[which] = fuzz_room((size_t)(s[0] * s[1] * s[2] * channels), sizeof(double));
         c->most[which] = fuzz_room((size_t)(s[0] * s[1] * s[2]), sizeof(double));
         for (int64_t i = 0; i < s[0] * s[1] * s[2]; i++) {
             const int64_t b = i / s[2] / s[1], t = i / s[2] % s[1];
-            double *x = c->row[which] + i * s[3];
+            double *x = c->row[which] + i * channels;
             for (int64_t n = 0; n < s[3]; n++)
                 x[n] = fuzz_view_at(&c->part[which], b, t, i % s[2], n);
             if ((which == Q || which == K) && !c->turning)
@@ -33,7 +39,7 @@ static void read_rows(call *c) {
 
 static const double *row_at(const call *c, part which, int64_t b, int64_t t, int64_t h) {
     const int64_t *s = c->part[which].view.shape;
-    return c->row[which] + ((b * s[1] + t) * s[2] + h) * s[3];
+    return c->row[which] + ((b * s[1] + t) * s[2] + h) * channels_of(c, which);
 }
 
 static fuzz_pair pair_of(const call *c, int64_t b, int64_t i, int64_t h, int64_t j, const double *q, const double *k) {
@@ -62,8 +68,9 @@ static int is_phased(const call *c) {
 static fuzz_number product_of(const call *c, const fuzz_pair *pair) {
     fuzz_number sum = {0, 0};
     if (is_phased(c)) return fuzz_phases_of(&c->positions.config, pair).product;
+    const double *factors = fuzz_tables_factors(&c->positions.tables, pair);
     for (int64_t n = 0; n < c->dim; n++)
-        sum.of += pair->q[n] * pair->k[n];
+        sum.of += pair->q[n] * pair->k[n] * (factors ? factors[n] : 1);
     sum.of += fuzz_tables_product(&c->positions.tables, pair);
     return sum;
 }
@@ -76,7 +83,8 @@ static double score_of(call *c, int64_t b, int64_t i, int64_t h, int64_t j, cons
     double sum = product.of, *off = &c->score_off[(b * c->queries + i) * c->heads + h];
     *off = fmax(*off, fabs(c->scale) * product.error);
     if (*off > 1) c->is_vague = 1;
-    double s = c->scale * sum + fuzz_positions_bias(&c->positions, h, pair.m, pair.n);
+    double s = c->scale * sum + fuzz_positions_bias(&c->positions, h, pair.m, pair.n) +
+               fuzz_tables_relative(&c->positions.tables, &pair);
     if (c->args.softcap > 0) s = c->args.softcap * tanh(s / c->args.softcap);
     if (c->part[MASK].view.data) s += fuzz_view_at(&c->part[MASK], b, i, h, j);
     if (s > -INFINITY) c->largest = fmax(c->largest, fmax(fabs(s), fabs(c->scale * sum)));
@@ -248,9 +256,11 @@ static void add_product_gradient(const call *c, const fuzz_pair *pair, fuzz_numb
         found->of_q[2 * row + i] += off * (1 + c->most[K][key]); /* numbers of tables are within 1 */
         found->of_k[2 * key + i] += off * (1 + c->most[Q][row]);
     }
+    const double *factors = fuzz_tables_factors(&c->positions.tables, pair);
     for (int64_t n = 0; n < c->dim; n++) {
-        dq[n] += c->scale * ds.of * factor[n >= first].of * pair->k[n];
-        dk[n] += c->scale * ds.of * factor[n >= first].of * pair->q[n];
+        const double of = c->scale * ds.of * factor[n >= first].of * (factors ? factors[n] : 1);
+        dq[n] += of * pair->k[n];
+        dk[n] += of * pair->q[n];
     }
 }
 
@@ -292,6 +302,9 @@ static void define_gradient_row(call *c, int64_t b, int64_t i, int64_t h) {
         found->of_v[2 * key] += of_value * c->most[DOUT][row];
         fuzz_tables_value_gradient(tables, &pair, (fuzz_number){share * weight, of_value}, dout);
         fuzz_tables_bias_gradient(tables, &pair, (fuzz_number){ds, error});
+        fuzz_tables_relative_gradient(tables, &pair, (fuzz_number){ds, error}, dq);
+        if (fuzz_tables_relative_channels(tables) > 0)
+            found->of_q[2 * row] += error + 1e-5 * fabs(ds); /* numbers of tables are within 1 */
         fuzz_tables_product_gradient(tables, &pair, (fuzz_number){c->scale * ds, fabs(c->scale) * error}, dq, dk);
         const fuzz_rotated_pair turned = turned_of(c, b, i, h, j, &pair);
         if (c->turning)
@@ -311,12 +324,12 @@ static void define_gradient_row(call *c, int64_t b, int64_t i, int64_t h) {
 static void check_part(const call *c, part which, const double *want, const double *off, int turns) {
     const int64_t first = turns && is_phased(c) ? fuzz_phases_first(&c->positions.config) : MOST_CHANNELS;
     const fuzz_view *v = &c->part[which];
-    const int64_t *s = v->view.shape;
+    const int64_t *s = v->view.shape, channels = which == DK ? c->dim : s[3];
     for (int64_t i = 0; i < s[0] * s[1] * s[2] * s[3]; i++) {
+        const double of = want[i / s[3] * channels + i % s[3]];
         const double got = fuzz_view_at(v, i / s[3] / s[2] / s[1], i / s[3] / s[2] % s[1], i / s[3] % s[2], i % s[3]);
         const double rotated = turns ? 2 * fmax(1, c->positions.factor) : 1;
-        fuzz_require(fabs(got - want[i]) <=
-                         rotated * off[2 * (i / s[3]) + (i % s[3] >= first)] + 1e-5 * fabs(want[i]) + 1e-6,
+        fuzz_require(fabs(got - of) <= rotated * off[2 * (i / s[3]) + (i % s[3] >= first)] + 1e-5 * fabs(of) + 1e-6,
                      "a gradient is that of the definition");
     }
 }

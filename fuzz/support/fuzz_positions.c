@@ -45,7 +45,7 @@ static void choose_phases(gyre_config *c, fuzz_bytes *in) {
     c->score.exponent = exponents[fuzz_choice(in, 6)];
 }
 
-/* out = a row of tests/test_schemes.def that acts in attention, but Inkling's: fuzz_tables.h has no vectors of queries. */
+/* out = a row of tests/test_schemes.def that acts in attention. */
 static const test_scheme *choose_row(fuzz_bytes *in, fuzz_schemes schemes) {
     static const int few[] = {SCHEME_rope, SCHEME_rope, SCHEME_alibi, SCHEME_t5, SCHEME_none};
     int rows[SCHEMES], count = 0;
@@ -53,8 +53,7 @@ static const test_scheme *choose_row(fuzz_bytes *in, fuzz_schemes schemes) {
     for (int i = 0; i < SCHEMES; i++) {
         const scheme_oracle *oracle = test_schemes[i].oracle;
         const int adds = i == SCHEME_none || oracle->traits & SCHEME_NUMBERS;
-        if (i != SCHEME_inkling && oracle->pair && !test_schemes[i].is_variant && (adds || schemes == FUZZ_SCHEMES_ALL))
-            rows[count++] = i;
+        if (oracle->pair && !test_schemes[i].is_variant && (adds || schemes == FUZZ_SCHEMES_ALL)) rows[count++] = i;
     }
     return &test_schemes[rows[fuzz_choice(in, count)]];
 }

@@ -30,6 +30,10 @@ void fuzz_tables_choose(gyre_config *c, fuzz_bytes *in, int64_t positions) {
         c->kind == GYRE_KIND_MULTIPLICATIVE)
         s->max_distance = 1 + fuzz_choice(in, 40);
     if (c->kind == GYRE_KIND_TRANSFORMER_XL) s->bidirectional = fuzz_choice(in, 2);
+    if (c->kind == GYRE_KIND_INKLING) {
+        s->relative_channels = 1 + fuzz_choice(in, (int)c->head_dim); /* all of them is refused */
+        s->max_distance = 1 + fuzz_choice(in, 40);
+    }
     if (c->kind == GYRE_KIND_DEBERTA) {
         static const unsigned of_deberta[] = {0, GYRE_TERM_QUERY, GYRE_TERM_KEY};
         s->terms = of_deberta[fuzz_choice(in, 3)];
@@ -125,12 +129,17 @@ static int64_t row_of(const fuzz_tables *t, int64_t m, int64_t n) {
     return !status ? row : -1;
 }
 
-/* out = the row of a table of vectors for a pair; NULL where the scheme has none. */
-static const double *row_at(const fuzz_tables *t, fuzz_table which, const fuzz_pair *p) {
-    if (!t->x[which]) return NULL;
+/* out = the row of a table of vectors for a pair. */
+static const double *vectors_at(const fuzz_tables *t, fuzz_table which, const fuzz_pair *p) {
     const int64_t row = row_of(t, p->m, p->n), head = t->heads == 1 ? 0 : p->head;
     fuzz_require(row >= 0 && row < t->rows, "a row of the table");
     return t->x[which] + (head * t->rows + row) * t->config->head_dim;
+}
+
+/* out = the row whose product with q or k is added before the scale, or which is added to values; NULL = none. */
+static const double *row_at(const fuzz_tables *t, fuzz_table which, const fuzz_pair *p) {
+    const int adds = t->config->kind != GYRE_KIND_INKLING && t->config->kind != GYRE_KIND_MULTIPLICATIVE;
+    return adds && t->x[which] ? vectors_at(t, which, p) : NULL;
 }
 
 /* The same for u and v. */
@@ -151,6 +160,26 @@ double fuzz_tables_product(const fuzz_tables *t, const fuzz_pair *p) {
     const double *u = vector_at(t, FUZZ_CONTENT, p), *v = vector_at(t, FUZZ_POSITION, p);
     return (a ? dot(p->q, a, dim) : 0) + (a && v ? dot(v, a, dim) : 0) + (b ? dot(p->k, b, dim) : 0) +
            (u ? dot(u, p->k, dim) : 0);
+}
+
+const double *fuzz_tables_factors(const fuzz_tables *t, const fuzz_pair *p) {
+    return t->config->kind == GYRE_KIND_MULTIPLICATIVE ? vectors_at(t, FUZZ_A, p) : NULL;
+}
+
+int64_t fuzz_tables_relative_channels(const fuzz_tables *t) {
+    return t->config->kind == GYRE_KIND_INKLING ? t->config->score.relative_channels : 0;
+}
+
+/* out = the row of Inkling's table for a pair; -1 where the scheme adds nothing. */
+static int64_t relative_row(const fuzz_tables *t, const fuzz_pair *p) {
+    const int64_t distance = p->m - p->n;
+    const int has_row = distance >= 0 && distance < t->config->score.max_distance;
+    return t->config->kind == GYRE_KIND_INKLING && has_row ? distance : -1;
+}
+
+double fuzz_tables_relative(const fuzz_tables *t, const fuzz_pair *p) {
+    const int64_t n = fuzz_tables_relative_channels(t), row = relative_row(t, p);
+    return row < 0 ? 0 : dot(p->q + t->config->head_dim - n, t->x[FUZZ_A] + row * n, n);
 }
 
 void fuzz_tables_add_value(const fuzz_tables *t, const fuzz_pair *p, double *value) {
@@ -209,17 +238,33 @@ static void add_to(double *to, double factor, const double *x, int64_t n) {
         to[i] += factor * x[i];
 }
 
+/* As add_row, of a row that multiplies. */
+static void add_factors(fuzz_tables *t, const fuzz_pair *p, fuzz_number s) {
+    const int64_t row = row_of(t, p->m, p->n), head = t->heads == 1 ? 0 : p->head;
+    for (int64_t c = 0; c < t->config->head_dim; c++)
+        add(t, FUZZ_A, (int64_t[]){head, row, c}, s, p->q[c] * p->k[c]);
+}
+
 void fuzz_tables_product_gradient(fuzz_tables *t, const fuzz_pair *p, fuzz_number s, double *dq, double *dk) {
     const int64_t dim = t->config->head_dim;
     const double *a = row_at(t, FUZZ_A, p), *v = vector_at(t, FUZZ_POSITION, p);
+    if (fuzz_tables_factors(t, p)) add_factors(t, p, s);
     add_to(dq, s.of, a, dim);
-    add_row(t, FUZZ_A, p, s, p->q);
+    if (a) add_row(t, FUZZ_A, p, s, p->q);
     add_row(t, FUZZ_A, p, s, v);
     add_row(t, FUZZ_POSITION, p, s, a);
     add_to(dk, s.of, row_at(t, FUZZ_B, p), dim);
     add_row(t, FUZZ_B, p, s, p->k);
     add_to(dk, s.of, vector_at(t, FUZZ_CONTENT, p), dim);
     add_row(t, FUZZ_CONTENT, p, s, p->k);
+}
+
+void fuzz_tables_relative_gradient(fuzz_tables *t, const fuzz_pair *p, fuzz_number s, double *dq) {
+    const int64_t n = fuzz_tables_relative_channels(t), first = t->config->head_dim - n, row = relative_row(t, p);
+    if (row < 0) return;
+    add_to(dq + first, s.of, t->x[FUZZ_A] + row * n, n);
+    for (int64_t c = 0; c < n; c++)
+        add(t, FUZZ_A, (int64_t[]){0, row, c}, s, p->q[first + c]);
 }
 
 static void add_number(fuzz_tables *t, int64_t row, int64_t head, fuzz_number s, double factor) {

@@ -36,6 +36,12 @@ void fuzz_tables_free(fuzz_tables *t);
 
 /* out = what is added to q . k before the scale. */
 double fuzz_tables_product(const fuzz_tables *t, const fuzz_pair *p);
+/* out = [head_dim]: what the product of each channel of q and k is multiplied by; NULL = nothing. */
+const double *fuzz_tables_factors(const fuzz_tables *t, const fuzz_pair *p);
+/* out = how many channels a query has past those of a key, for Inkling's vector of the token; 0 under other schemes. */
+int64_t fuzz_tables_relative_channels(const fuzz_tables *t);
+/* out = the product of that vector and the row of the distance, which is added after the scale. */
+double fuzz_tables_relative(const fuzz_tables *t, const fuzz_pair *p);
 /* out = what the scheme makes of a query and a key of zeros: its bias, and the channels of the scale. */
 scheme_terms fuzz_tables_terms(const fuzz_tables *t, int64_t head, int64_t m, int64_t n);
 /* value += the row that the scheme adds to values. */
@@ -45,8 +51,11 @@ void fuzz_tables_add_value(const fuzz_tables *t, const fuzz_pair *p, double *val
 typedef struct fuzz_number {
     double of, error;
 } fuzz_number;
-/* Adds to the gradients of the tables and to dq and dk, given the gradient to fuzz_tables_product. */
+/* Adds to the gradients of the tables and to dq and dk, given the gradient to fuzz_tables_product.  What fuzz_tables_factors
+ * multiplies is the caller's: of that, only the gradient of the factors. */
 void fuzz_tables_product_gradient(fuzz_tables *t, const fuzz_pair *p, fuzz_number s, double *dq, double *dk);
+/* The same for fuzz_tables_relative. */
+void fuzz_tables_relative_gradient(fuzz_tables *t, const fuzz_pair *p, fuzz_number s, double *dq);
 void fuzz_tables_bias_gradient(fuzz_tables *t, const fuzz_pair *p, fuzz_number s);
 /* weight: of the pair; dout [head_dim]. */
 void fuzz_tables_value_gradient(fuzz_tables *t, const fuzz_pair *p, fuzz_number weight, const double *dout);
