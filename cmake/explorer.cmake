@@ -24,7 +24,7 @@ list(FILTER explorer_small INCLUDE REGEX "/src/(reading|files|tokenizer|call|cac
 list(FILTER explorer_small EXCLUDE REGEX "/model/ops/")
 set_property(SOURCE ${PROJECT_SOURCE_DIR}/src/kernels/tier_wasm.c APPEND PROPERTY COMPILE_OPTIONS -O2)
 set_property(SOURCE ${explorer_small} ${explorer_tools}
-    ${PROJECT_SOURCE_DIR}/src/kernels/tier_scalar.c ${PROJECT_SOURCE_DIR}/src/kernels/places/place_scalar.c APPEND PROPERTY COMPILE_OPTIONS -Os)
+    ${PROJECT_SOURCE_DIR}/src/kernels/tier_scalar.c ${PROJECT_SOURCE_DIR}/src/kernels/places/place_scalar.c APPEND PROPERTY COMPILE_OPTIONS -Oz)
 target_compile_definitions(explorer PRIVATE
     _WASI_EMULATED_MMAN _WASI_EMULATED_SIGNAL _WASI_EMULATED_GETPID _WASI_EMULATED_PROCESS_CLOCKS PCRE2_STATIC GYRE_GGUF_HEADS)
 set_source_files_properties(${PROJECT_SOURCE_DIR}/tools/common/bundled_models.c PROPERTIES COMPILE_DEFINITIONS
