@@ -30,6 +30,11 @@ static int64_t inputs_of(const gyre_trained_heads *t, int64_t head_dim) {
     return t->heads / t->kv_heads * head_dim;
 }
 
+/* A row of gradients to queries of a key head or to x. */
+static int64_t row_of(const gyre_trained_heads *t, int64_t inputs) {
+    return inputs > t->model_dim ? inputs : t->model_dim;
+}
+
 /* The doubles of a call, and those of its gradient. */
 static int64_t own_doubles(const gyre_trained_heads *t, int64_t head_dim) {
     return t->pairs + inputs_of(t, head_dim) + t->heads / t->kv_heads + t->model_dim;
@@ -38,9 +43,9 @@ static int64_t head_dim_of(const gyre_trained_heads *t) {
     return gyre_encoding_get_config(t->encoding)->head_dim;
 }
 static int64_t scratch(const gyre_trained_heads *t, int64_t rows, int concurrency) {
-    const int64_t head_dim = head_dim_of(t);
+    const int64_t head_dim = head_dim_of(t), inputs = inputs_of(t, head_dim);
     (void)concurrency;
-    return 2 * (own_doubles(t, head_dim) + (t->pairs + 1) * inputs_of(t, head_dim) + TAPS * t->pairs + t->model_dim + 1 +
+    return 2 * (own_doubles(t, head_dim) + t->pairs * inputs + TAPS * t->pairs + t->model_dim + 1 + row_of(t, inputs) +
                 2 * rows * gyre_token_angles(t));
 }
 
@@ -155,10 +160,10 @@ static gyre_status forward(const gyre_trained_heads *t, const gyre_positions *po
 }
 
 /* -- gradient -- */
-/* Sums of a key head, and made: first the gradient to what a token adds, then to what its gate multiplies. */
+/* Sums of a key head; row: of row_of; made: first the gradient to what a token adds, then to what its gate multiplies. */
 typedef struct head_sums {
     int64_t h;
-    double *map, *dquery, *taps, *gate, *bias, *made;
+    double *map, *taps, *gate, *bias, *row, *made;
 } head_sums;
 
 static double *made_of(const selective *s, const head_sums *to, int64_t b, int64_t token) {
@@ -198,7 +203,7 @@ static void add_token_gate(selective *s, const gyre_head_views *d, const head_su
         for (int64_t j = 0; j < TAPS; j++)
             to->taps[i * TAPS + j] += made[i] * tap_input(s, row, before, n, j);
     }
-    add_gate(s, to, dgate * gate * (1 - gate), to->dquery, gyre_view_at(&d->x, b, token, 0, 0), d->x.stride[3]);
+    add_gate(s, to, dgate * gate * (1 - gate), to->row, gyre_view_at(&d->x, b, token, 0, 0), d->x.stride[3]);
 }
 
 /* To the map of a token and to the queries that it reads, from later tokens whose convolutions reach it. */
@@ -206,7 +211,7 @@ static void add_token_map(selective *s, const gyre_head_views *d, const head_sum
     const int64_t tokens = s->heads->x.shape[1];
     const gyre_view dq = gyre_heads_of_key(s->t, &d->in[0], to->h);
     load_queries(s, b, token, to->h);
-    memset(to->dquery, 0, (size_t)s->inputs * sizeof *to->dquery);
+    memset(to->row, 0, (size_t)s->inputs * sizeof *to->row);
     for (int64_t i = 0; i < s->t->pairs; i++) {
         const int64_t n = to->h * s->t->pairs + i;
         const float *w = s->map + n * s->inputs;
@@ -215,11 +220,11 @@ static void add_token_map(selective *s, const gyre_head_views *d, const head_sum
             du += (double)s->taps[n * TAPS + j] * made_of(s, to, b, token + j)[i];
         for (int64_t c = 0; c < s->inputs; c++) {
             to->map[i * s->inputs + c] += du * s->query[c];
-            to->dquery[c] += du * (double)w[c];
+            to->row[c] += du * (double)w[c];
         }
     }
     for (int64_t g = 0; g < dq.shape[2]; g++)
-        add_unnormalized(s->query + g * s->head_dim, to->dquery + g * s->head_dim, s->head_dim, s->scale[g],
+        add_unnormalized(s->query + g * s->head_dim, to->row + g * s->head_dim, s->head_dim, s->scale[g],
                          gyre_view_at(&dq, b, token, g, 0), dq.stride[3]);
 }
 
@@ -256,8 +261,8 @@ static gyre_status gradient(const gyre_trained_heads *t, const gyre_positions *p
     to.taps = to.map + t->pairs * s.inputs;
     to.gate = to.taps + t->pairs * TAPS;
     to.bias = to.gate + t->model_dim;
-    to.dquery = to.bias + 1;
-    to.made = to.dquery + s.inputs;
+    to.row = to.bias + 1;
+    to.made = to.row + row_of(t, s.inputs);
     status = gyre_token_angles_gradient(t, heads, d, to.made + rows * s.angles, to.made, err);
     for (; to.h < t->kv_heads && !status; to.h++)
         add_head(&s, d, &to, numbers);
