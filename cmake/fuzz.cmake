@@ -12,6 +12,7 @@ target_compile_options(gyre_flags INTERFACE -fsanitize=fuzzer-no-link -Wno-pass-
 # Checks of addresses inline, or those of UndefinedBehaviorSanitizer, would take clang minutes for each of the vector kernels.
 # With calls in place of inline checks, and AddressSanitizer alone, they take twenty seconds.
 file(GLOB kernels ${PROJECT_SOURCE_DIR}/src/kernels/tier_avx*.c ${PROJECT_SOURCE_DIR}/src/kernels/tier_neon.c
+    ${PROJECT_SOURCE_DIR}/src/kernels/vnni/*.c
     ${PROJECT_SOURCE_DIR}/src/kernels/places/place_avx*.c ${PROJECT_SOURCE_DIR}/src/kernels/places/place_neon.c)
 set_property(SOURCE ${kernels} APPEND PROPERTY COMPILE_OPTIONS
     -fno-sanitize=undefined -mllvm -asan-instrumentation-with-call-threshold=0

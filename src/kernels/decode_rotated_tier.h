@@ -98,7 +98,7 @@ TIER_INLINE int64_t score_rotated_blocks(elem_type type, const gyre_key_scores *
 TIER_INLINE void score_rotated_rows(elem_type type, const gyre_key_scores *p) {
     query_group q;
     for (int64_t r = 0, done; r < p->rows; r += q.rows) {
-        q = query_group_at(p, r, type.size);
+        q = query_group_at(p, r, type.size, PREFETCH_BYTES);
         if (q.rows == 4)
             done = score_rotated_blocks(type, p, &q, 4);
         else if (q.rows == 2)

@@ -57,16 +57,10 @@ KERNEL(widen_q8)(const void *in, float *out, int64_t n) {
  *     query 0     sum[0]   sum[1]   sum[2]   sum[3]       rows = 2, DECODE_ACCUMULATORS = 8:
  *     query 1     sum[4]   sum[5]   sum[6]   sum[7]       sum[r * keys + j] */
 
-#if defined(__GNUC__)
-#define DECODE_PREFETCH(p)      __builtin_prefetch(p, 0, 2)
-#define DECODE_PREFETCH_NEAR(p) __builtin_prefetch(p, 0, 3)
-#else
-#define DECODE_PREFETCH(p)      (void)(p)
-#define DECODE_PREFETCH_NEAR(p) (void)(p)
-#endif
 /* PREFETCH_BYTES: how far ahead keys are prefetched into the second-level cache; PREFETCH_BYTES_NEAR: into the first-level
- * one.  PREFETCH_BYTES_ONE_ROW: with a single query, which needs so little work per key that only the latency of memory must
- * be hidden.  MAX_DEINTERLEAVED: up to so many channels, bf16 keys are loaded two to a 32-bit lane. */
+ * one.  PREFETCH_BYTES_ONE_ROW: into the second-level one with a single query, where a kernel needs so little work per key
+ * that only the latency of memory must be hidden.  MAX_DEINTERLEAVED: up to so many channels, bf16 keys are loaded two to a
+ * 32-bit lane. */
 enum {
     PREFETCH_BYTES_ONE_ROW = 2048,
     PREFETCH_BYTES_NEAR = 2048,
@@ -82,18 +76,15 @@ typedef struct prefetch_place {
     int near;
 } prefetch_place;
 
-static inline int reads_near(void) {
-#if defined(__x86_64__)
-    return __builtin_cpu_is("intel") != 0;
-#else
-    return 0;
-#endif
-}
-/* out = the place for rows of so many bytes, `step` bytes apart. */
-TIER_INLINE prefetch_place prefetch_place_of(int64_t queries, int64_t bytes, int64_t step) {
-    const int near = reads_near();
-    const int64_t ahead = queries == 1 ? PREFETCH_BYTES_ONE_ROW : near ? PREFETCH_BYTES_NEAR : PREFETCH_BYTES;
+/* out = the place for rows of so many bytes, `step` bytes apart.  ahead: bytes, unless near. */
+TIER_INLINE prefetch_place prefetch_place_of(int64_t ahead, int64_t bytes, int64_t step) {
+    const int near = is_intel();
+    if (near) ahead = PREFETCH_BYTES_NEAR;
     return (prefetch_place){bytes > 0 ? (ahead / bytes + 1) * step : 0, near};
+}
+/* out = `ahead` of kernels that do nothing to keys or values but multiply them. */
+TIER_INLINE int64_t prefetch_bytes_for(int64_t queries) {
+    return queries == 1 ? PREFETCH_BYTES_ONE_ROW : PREFETCH_BYTES;
 }
 
 /* Prefetches for n rows.  The memory need not exist: a prefetch never faults. */
@@ -104,11 +95,7 @@ TIER_INLINE void prefetch_rows(const void *rows, int64_t n, int64_t step, int64_
         const uintptr_t row = (uintptr_t)rows + (uintptr_t)(j * step + to.away);
         for (int64_t b = 0; b < each; b += CACHE_LINE_BYTES) {
             /* NOLINTNEXTLINE(performance-no-int-to-ptr): it may be past the end */
-            const char *at = (const char *)(row + (uintptr_t)b);
-            if (to.near)
-                DECODE_PREFETCH_NEAR(at);
-            else
-                DECODE_PREFETCH(at);
+            prefetch_line((const char *)(row + (uintptr_t)b), to.near);
         }
     }
 }
@@ -290,11 +277,11 @@ TIER_INLINE void deinterleave_queries(const query_group *q, int64_t channels, fl
     }
 }
 
-/* The queries from `first` on: four of them, or two, or one. */
-TIER_INLINE query_group query_group_at(const gyre_key_scores *p, int64_t first, int64_t size) {
+/* The queries from `first` on: four of them, or two, or one.  ahead: of prefetch_place_of. */
+TIER_INLINE query_group query_group_at(const gyre_key_scores *p, int64_t first, int64_t size, int64_t ahead) {
     const int64_t left = p->rows - first;
     prefetch_place to = {0, 0};
-    if (!p->prefetched) to = prefetch_place_of(left, p->channels * size, p->k_row_stride * size);
+    if (!p->prefetched) to = prefetch_place_of(ahead, p->channels * size, p->k_row_stride * size);
     return (query_group){p->q + first * p->q_row_stride,
                          p->q_row_stride,
                          first,
@@ -328,7 +315,7 @@ TIER_INLINE void multiply_by_key_scales(const gyre_key_scores *p) {
 TIER_INLINE void score_rows(elem_type type, int is_bf16, const gyre_key_scores *p) {
     query_group q;
     for (int64_t r = 0; r < p->rows; r += q.rows) {
-        q = query_group_at(p, r, type.size);
+        q = query_group_at(p, r, type.size, prefetch_bytes_for(p->rows - r));
         if (is_bf16 && p->channels <= MAX_DEINTERLEAVED) {
             float deinterleaved[4 * MAX_DEINTERLEAVED];
             deinterleave_queries(&q, p->channels, deinterleaved);
@@ -363,7 +350,7 @@ TIER_INLINE void weighted_sum_block(elem_type type, int deinterleaved, const gyr
     float *out = p->out + r0 * p->out_row_stride + c0;
     const int64_t bytes = vecs * LANES * type.size;
     prefetch_place to = {0, 0};
-    if (!p->prefetched) to = prefetch_place_of(p->rows, bytes, step);
+    if (!p->prefetched) to = prefetch_place_of(prefetch_bytes_for(p->rows), bytes, step);
     vec sum[DECODE_ACCUMULATORS];
     DECODE_UNROLL
     for (int i = 0; i < rows * vecs; i++)
@@ -439,7 +426,7 @@ TIER_INLINE void weighted_sum_some(elem_type type, int is_bf16, const gyre_weigh
  * would wait for what later ones need (docs/performance.md). */
 enum { VALUES_TOGETHER = 16 };
 TIER_INLINE void weighted_sum_rows(elem_type type, int is_bf16, const gyre_weighted_values *all) {
-    const int in_parts = reads_near() && !all->prefetched && all->rows * all->channels > DECODE_ACCUMULATORS * LANES;
+    const int in_parts = is_intel() && !all->prefetched && all->rows * all->channels > DECODE_ACCUMULATORS * LANES;
     const int64_t together = in_parts ? VALUES_TOGETHER : all->keys;
     for (int64_t first = 0; first < all->keys; first += together) {
         gyre_weighted_values p = *all;

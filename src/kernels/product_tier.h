@@ -99,7 +99,7 @@ typedef struct line_cursor {
 
 TIER_INLINE void prefetch_lines(const gyre_product_tiles *p, line_cursor *at, int64_t lines) {
     for (; lines > 0 && at->rows > 0; lines--) {
-        DECODE_PREFETCH(at->row + at->line);
+        prefetch_line(at->row + at->line, 0);
         at->line += CACHE_LINE_BYTES;
         if (at->line < p->next_bytes + CACHE_LINE_BYTES) continue;
         at->line = 0;

@@ -42,7 +42,7 @@ TIER_INLINE void prefetch_ahead(const void *at, int64_t ahead) {
 #endif
 }
 /* near: into the first-level cache, otherwise into the second-level one.  The memory need not exist either. */
-TIER_INLINE void prefetch_near(const void *at, int near) {
+TIER_INLINE void prefetch_line(const void *at, int near) {
 #if defined(__GNUC__)
     if (near)
         __builtin_prefetch(at, 0, 3);

@@ -55,7 +55,7 @@ TIER_INLINE void prefetch_later(const block_rows *t, int64_t at, int64_t n) {
         for (int o = 0; o < t->outs; o++) {
             const uintptr_t address = (uintptr_t)t->w + (uintptr_t)(o * t->w_row_stride + t->ahead + line);
             /* NOLINTNEXTLINE(performance-no-int-to-ptr): never read */
-            prefetch_near((const char *)address, t->near);
+            prefetch_line((const char *)address, t->near);
         }
 }
 

@@ -122,7 +122,7 @@ TIER_INLINE void score_q8_block(const gyre_key_scores *p, const q8_rows *q, int6
 TIER_INLINE void score_q8_group(const gyre_key_scores *p, int64_t r0, int rows) {
     const int keys = DECODE_ACCUMULATORS / rows;
     q8_rows q;
-    q.to = prefetch_place_of(p->rows, p->channels, p->k_row_stride);
+    q.to = prefetch_place_of(PREFETCH_BYTES, p->channels, p->k_row_stride);
     for (int r = 0; r < rows; r++) {
         float unit = 0;
         q.finite[r] = quantize_row(p->q + (r0 + r) * p->q_row_stride, p->channels, q.x[r], &unit);
@@ -186,7 +186,7 @@ TIER_INLINE void sum_q8_block(const gyre_weighted_values *p, const q8_weights *w
                               int halves, int whole) {
     const int8_t *v = (const int8_t *)p->v + c0;
     const int64_t bytes = halves * Q8_PAIRS, left = p->channels - c0;
-    const prefetch_place to = prefetch_place_of(p->rows, bytes, p->v_row_stride);
+    const prefetch_place to = prefetch_place_of(PREFETCH_BYTES, bytes, p->v_row_stride);
     __m512i sum[DECODE_ACCUMULATORS];
     DECODE_UNROLL
     for (int i = 0; i < rows * 2 * halves; i++)
