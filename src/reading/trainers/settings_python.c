@@ -216,7 +216,7 @@ static gyre_status read_keywords(reader *r, const char *call, const char *c, con
 
 /* out = the name of the function around the call, without underscores in front; numbered where it has several. */
 static void name_group(const reader *r, char out[MAX_NAME]) {
-    char name[MAX_NAME - 8] = "all";
+    char name[MAX_NAME - (int)sizeof "-2147483647"] = "all"; /* with room for any number */
     const char *c = r->function;
     if (c + 4 < r->end && strncmp(c, "def ", 4) == 0) {
         size_t n = 0;
