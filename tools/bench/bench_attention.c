@@ -293,7 +293,7 @@ static gyre_status measure(const attn_case *c, int64_t limit, bench_execs *m, cl
         for (int i = 0; i < SERIES_COUNT; i++)
             if (sets[w].of[i].run) all[count++] = &sets[w].of[i];
     }
-    status = bench_run_interleaved(all, count, &rounds, &part);
+    status = bench_run_interleaved(all, count, 0, &rounds, &part);
     if (status) (void)gyre_fail(err, status, "%s: %s (gyre bench)", c->name, gyre_status_text(status));
     for (int w = 0; w < m->count && !status; w++)
         results[w] = summarise(&sets[w], &sets[0], s.call.gradient, m->of[w].concurrency, &rounds);

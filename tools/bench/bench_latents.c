@@ -191,7 +191,7 @@ static gyre_status measure(const bench_options *o, const latent_case *c, const g
         s[RUN_PLAIN] = (bench_series){run_form, &forms[PLAIN], exec, 0, 0, {0}};
         s[RUN_READ] = (bench_series){bench_run_memory_read, &read, exec, (double)bytes, 0, {0}};
         s[RUN_PEAK] = (bench_series){bench_run_fma, NULL, exec, bench_fma_flops(exec), 0, {0}};
-        status = bench_run_interleaved(all, RUNS, &rounds, NULL);
+        status = bench_run_interleaved(all, RUNS, 0, &rounds, NULL);
         if (status) (void)gyre_fail(err, status, "%s: %s (gyre bench)", c->name, gyre_status_text(status));
     }
     if (!status) summarise(s, forms, &rounds, r);

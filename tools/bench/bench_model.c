@@ -321,7 +321,7 @@ static int measure(const bench_options *o, const gyre_model *model, const char *
         (bench_series){.run = bench_run_memory_read, .arg = &reading, .exec = exec, .amount = (double)reading.bytes};
     for (int i = 0; i < RUNS; i++)
         in_turn[i] = &all[i];
-    const gyre_status status = bench_run_interleaved(in_turn, RUNS, &rounds, &part);
+    const gyre_status status = bench_run_interleaved(in_turn, RUNS, 0, &rounds, &part);
     cli_progress_mark(limits->progress);
     cli_progress_erase();
     const int failed = status && cli_interrupted() ? CLI_FAILED

@@ -174,8 +174,8 @@ typedef struct product_result {
     double ns, gflops, peak_gflops, of_peak, gbps, read_gbps, of_read, of_saved, speedup;
 } product_result;
 
-/* The series of one number of threads.  The f32 run follows the call and the limit alike, so that both find the same part of
- * the weights in the third-level cache. */
+/* The series of one number of threads.  The f32 run follows the call and the limit alike, and a row and its limit are timed
+ * over as many runs, so that both find the same part of the weights in the third-level cache. */
 typedef struct series_set {
     bench_series call, f32, limit, again; /* f32.run NULL: not measured; again: as f32 */
 } series_set;
@@ -243,7 +243,7 @@ static int measure(const product_case *c, const product_case *as_f32, int64_t li
         all[count++] = &sets[i].limit;
         if (f32.memory) all[count++] = &sets[i].again;
     }
-    if (!status) status = bench_run_interleaved(all, count, &rounds, &part);
+    if (!status) status = bench_run_interleaved(all, count, c->kind == KIND_ROW, &rounds, &part);
     for (int i = 0; i < used && !status; i++)
         results[i] = summarise(c, &sets[i], &sets[0], &rounds);
     free(p.memory);

@@ -38,16 +38,24 @@ static gyre_status run_round(bench_series *const all[], int count, bench_rounds 
     return status;
 }
 
-gyre_status bench_run_interleaved(bench_series *const all[], int count, bench_rounds *rounds, const bench_part *part) {
-    double seconds, round = 0;
+gyre_status bench_run_interleaved(bench_series *const all[], int count, int alike, bench_rounds *rounds,
+                                  const bench_part *part) {
+    double round = 0;
+    int64_t most = 1;
     gyre_status status = GYRE_OK;
     for (int i = 0; i < count && !status; i++) {
         bench_series *s = all[i];
-        status = run_times(s, 1, &seconds); /* with cold pages and caches */
-        if (!status && seconds < WARMUP_BELOW_SECONDS) status = run_times(s, 1, &seconds);
+        double *once = &s->seconds[0];  /* until the first round */
+        status = run_times(s, 1, once); /* with cold pages and caches */
+        if (!status && *once < WARMUP_BELOW_SECONDS) status = run_times(s, 1, once);
         if (status) break;
-        s->times = seconds < MIN_TIMED_SECONDS ? (int64_t)(MIN_TIMED_SECONDS / seconds) + 1 : 1;
-        round += seconds * (double)(s->times + (seconds < WARMUP_BELOW_SECONDS));
+        s->times = *once < MIN_TIMED_SECONDS ? (int64_t)(MIN_TIMED_SECONDS / *once) + 1 : 1;
+        if (s->times > most) most = s->times;
+    }
+    for (int i = 0; i < count && !status; i++) {
+        const double once = all[i]->seconds[0];
+        if (alike) all[i]->times = most;
+        round += once * (double)(all[i]->times + (once < WARMUP_BELOW_SECONDS));
     }
     const double fit = MAX_CASE_SECONDS / round;
     if (fit < (double)rounds->limit && rounds->limit > MIN_ROUNDS)

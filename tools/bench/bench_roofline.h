@@ -23,9 +23,11 @@ typedef struct bench_part {
 } bench_part;
 
 /* Runs each once, then rounds of all: as many of rounds->limit as fit into the time limit, but at least 3.  Before a short
- * run, an untimed run loads its memory into the caches, as far as it fits.  part: NULL, or called after each run, outside
- * the timed part.  Errors: those of the runs. */
-gyre_status bench_run_interleaved(bench_series *const all[], int count, bench_rounds *rounds, const bench_part *part);
+ * run, an untimed run loads its memory into the caches, as far as it fits.  alike: 1 = all are timed over as many runs as
+ * the shortest, because with each run more of the memory is in the third-level cache.  part: NULL, or called after each
+ * run, outside the timed part.  Errors: those of the runs. */
+gyre_status bench_run_interleaved(bench_series *const all[], int count, int alike, bench_rounds *rounds,
+                                  const bench_part *part);
 /* Medians over the quiet rounds: seconds; amount per second; time of a over time of b. */
 double bench_series_seconds(const bench_series *s, const bench_rounds *rounds);
 double bench_series_rate(const bench_series *s, const bench_rounds *rounds);
