@@ -49,7 +49,9 @@ KERNEL(pack_rows_bf16)(const gyre_pack *p) {
 
 /* -- products -- */
 #ifndef VEC_REDUCE_HALF /* the other half is zeros */
-#define vec_reduce_add_half vec_reduce_add_each
+TIER_INLINE vec vec_reduce_add_half(const vec *a) {
+    return vec_reduce_add_each(a);
+}
 #endif
 /* sums[r * PRODUCT_OUTS + o] over `vecs` vectors of channels. */
 TIER_INLINE void product_tile(const float *x, const float *w, int64_t vecs, float *sums) {

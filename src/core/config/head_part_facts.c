@@ -14,7 +14,13 @@ static const gyre_head_part_facts *const facts[] = {
 #include "core/config/head_parts.def"
 #undef GYRE_HEAD_PART
 };
+enum {
+    FACTS = 0
+#define GYRE_HEAD_PART(name, key, option, acts, channels, note) +1
+#include "core/config/head_parts.def"
+#undef GYRE_HEAD_PART
+};
 
 const gyre_head_part_facts *gyre_head_part_facts_at(int i) {
-    return i >= 0 && i < (int)(sizeof facts / sizeof *facts) ? facts[i] : NULL;
+    return i >= 0 && i < FACTS ? facts[i] : NULL;
 }

@@ -117,7 +117,8 @@ static void shapes(const gyre_model_config *c, const gyre_encoding *encoding, in
  * normal sees the first two of [heads][terms][series], and takes the last for a receptive field. */
 static double start(const gyre_part_start *at) {
     const fourier_size size = size_of(at->encoding);
-    const int64_t heads = at->shape[0] / size.terms, step = (size.terms + size.series - 1) / size.series;
+    if (size.series == 0) return 0; /* a config that is refused */
+    const int64_t heads = at->config->kv_heads, step = (size.terms + size.series - 1) / size.series;
     const double deviation = 0.3 * sqrt(2 / (double)((size.terms + heads) * size.series));
     const int64_t term = at->i / size.series % size.terms, pair = at->i % size.series;
     return (term == pair * step ? 1 : 0) + deviation * at->normal;

@@ -10,7 +10,12 @@ static const gyre_head_part *const parts[] = {
 #include "core/config/head_parts.def"
 #undef GYRE_HEAD_PART
     NULL};
-enum { PARTS = sizeof parts / sizeof *parts - 1 };
+enum {
+    PARTS = 0
+#define GYRE_HEAD_PART(name, key, option, acts, channels, note) +1
+#include "core/config/head_parts.def"
+#undef GYRE_HEAD_PART
+};
 
 /* -- the list -- */
 const gyre_head_part *gyre_head_part_at(int i) {
