@@ -13,7 +13,6 @@ _NEEDS = {
     "test_torch_operators.py": ("torch",),
     "test_torch_parts.py": ("torch",),
     "test_torch_trained.py": ("torch",),
-    "test_torch_parts.py": ("torch",),
     "test_torch_double.py": ("torch",),
     "test_torch_device.py": ("torch", "transformers"),
     "test_torch_flex.py": ("torch", "transformers"),
