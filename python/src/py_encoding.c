@@ -39,7 +39,7 @@ static void encoding_dealloc(PyObject *self) {
 int gyre_py_encoding_of(PyObject *object, const char *name, const gyre_py_encoding **out) {
     *out = NULL;
     if (!object) return 0;
-    if ((PyObject *)Py_TYPE(object) != encoding_type && PyObject_IsInstance(object, encoding_type) != 1) {
+    if (!PyObject_TypeCheck(object, (PyTypeObject *)encoding_type)) {
         gyre_py_fail(GYRE_EINVAL, name,
                      "%s: is not a gyre.Encoding: make one with gyre.rope(...) or Encoding.from_config(...)", name);
         return -1;

@@ -321,7 +321,7 @@ static PyObject *shards_create(PyObject *type, PyObject *const *args, Py_ssize_t
     gyre_error err = {0};
     gyre_status status;
     if (gyre_py_arguments(shards_create_doc, args, count, keywords, a) < 0 || read_shards(&config, a) < 0) return NULL;
-    if (PyObject_IsInstance(a[0], batch_type) != 1)
+    if (!PyObject_TypeCheck(a[0], (PyTypeObject *)batch_type))
         return gyre_py_fail(GYRE_EINVAL, "batch", "batch: is not a gyre.Batch: make one with gyre.Batch([lengths ...])");
     Py_BEGIN_ALLOW_THREADS
     status = gyre_shards_create(&shards, ((batch_object *)a[0])->batch, &config, NULL, &err);

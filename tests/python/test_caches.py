@@ -1,7 +1,9 @@
 """The caches of all layers: each call against that of Cache in each of them, all or nothing."""
 
 import threading
+from collections.abc import Callable
 from pathlib import Path
+from unittest.mock import Mock
 
 import gyre
 import numpy as np
@@ -114,6 +116,17 @@ def test_what_caches_refuse() -> None:
     with pytest.raises(gyre.Error, match="layers: is not a list"):
         gyre.Caches(5)  # type: ignore[arg-type]
     gyre.Caches([]).fork(0, 1)  # no layer, nothing to do
+
+
+def test_an_object_that_pretends_its_class_is_refused() -> None:
+    calls: list[tuple[str, Callable[[], object]]] = [
+        (r"layers: layer 0 is not a gyre\.Cache", lambda: gyre.Caches([Mock(spec=gyre.Cache)])),
+        (r"encoding: is not a gyre\.Encoding", lambda: gyre.Cache(Mock(spec=gyre.Encoding), heads=1, max_tokens=8)),
+        (r"batch: is not a gyre\.Batch", lambda: gyre.Shards(Mock(spec=gyre.Batch), 2)),
+    ]
+    for text, call in calls:
+        with pytest.raises(gyre.Error, match=text):
+            call()
 
 
 def test_threads_that_share_layers_wait_for_each_other() -> None:

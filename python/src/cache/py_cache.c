@@ -687,7 +687,7 @@ static PyType_Slot slots[] = {{Py_tp_new, (void *)cache_new},
 static PyType_Spec spec = {"gyre._gyre.Cache", sizeof(cache_object), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, slots};
 
 gyre_py_cache *gyre_py_cache_of(PyObject *object) {
-    return PyObject_IsInstance(object, cache_type) == 1 ? (gyre_py_cache *)object : NULL;
+    return PyObject_TypeCheck(object, (PyTypeObject *)cache_type) ? (gyre_py_cache *)object : NULL;
 }
 
 PyObject *gyre_py_cache_make(gyre_cache *cache, PyObject *encoding) {
