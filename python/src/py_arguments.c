@@ -299,6 +299,13 @@ int gyre_py_cache_dtype(PyObject *object, const char *name, gyre_dtype *out) {
     return 0;
 }
 
+PyObject *gyre_py_tuple(PyObject *object, const char *name, const char *wanted) {
+    PyObject *items = PyObject_GetIter(object), *tuple = items ? PySequence_Tuple(items) : NULL;
+    if (!items && PyErr_ExceptionMatches(PyExc_TypeError)) fail_type(object, name, wanted);
+    Py_XDECREF(items);
+    return tuple;
+}
+
 int gyre_py_path(PyObject *object, const char *name, PyObject **bytes) {
     *bytes = NULL;
     PyObject *text = PyObject_CallFunction(gyre_py.path_text, "Os", object, name);

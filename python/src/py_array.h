@@ -81,7 +81,7 @@ int gyre_py_check_out(const gyre_py_array *in, const gyre_view *in_view, const g
                       const gyre_view *out_view);
 /* -1 with an exception if two views share memory. */
 int gyre_py_check_apart(const char *out_name, const gyre_view *out, const char *name, const gyre_view *view);
-/* out[axis] = one number for all axes, or a list of one for each. */
+/* out[axis] = one number for all axes, or a list of one for each; axes 0 = unlike ones, for which no list is right. */
 int gyre_py_shift(PyObject *object, const char *name, int64_t axes, int64_t out[GYRE_MAX_AXES]);
 
 /* *list = the whole numbers of an array of one axis, owned by the caller; *count of them, which 0 or more says beforehand.

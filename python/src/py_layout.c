@@ -179,11 +179,15 @@ int gyre_py_shift(PyObject *object, const char *name, int64_t axes, int64_t out[
     }
     if (gyre_py_forget() < 0) return -1;
     PyObject *list = PySequence_List(object);
-    if (!list || PyList_Size(list) != axes) {
+    if (!list || axes == 0 || PyList_Size(list) != axes) {
         char shown[100];
         gyre_py_show(object, shown, sizeof shown);
-        gyre_py_fail(GYRE_EINVAL, name, "%s: is %s, not a whole number or a list of %lld, one for each axis", name, shown,
-                     (long long)axes);
+        if (axes == 0)
+            gyre_py_fail(GYRE_EINVAL, name, "%s: is %s, not a whole number: layers have different numbers of axes", name,
+                         shown);
+        else
+            gyre_py_fail(GYRE_EINVAL, name, "%s: is %s, not a whole number or a list of %lld, one for each axis", name,
+                         shown, (long long)axes);
         Py_XDECREF(list);
         return -1;
     }

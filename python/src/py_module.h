@@ -60,6 +60,9 @@ int gyre_py_truth(PyObject *object, const char *name, int *out);
 int gyre_py_word(PyObject *object, const char *name, const char *const *words, int count, int *out);
 /* *out = the type of a cache's keys or values, from its name; NULL leaves it. */
 int gyre_py_cache_dtype(PyObject *object, const char *name, gyre_dtype *out);
+/* out = a new tuple of the items of an object.  NULL with a gyre.Error where it has none, not `wanted`; an exception that
+ * its own code raises between them stays. */
+PyObject *gyre_py_tuple(PyObject *object, const char *name, const char *wanted);
 /* *bytes = the name of a file, owned by the caller; PyBytes_AsString of it ends with a NUL and has no other. */
 int gyre_py_path(PyObject *object, const char *name, PyObject **bytes);
 

@@ -1,7 +1,11 @@
 """The caches of all layers: each call against that of Cache in each of them, all or nothing."""
 
+import gc
+import sys
 import threading
-from collections.abc import Callable
+import time
+import weakref
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -113,7 +117,7 @@ def test_what_caches_refuse() -> None:
         gyre.Caches([first, None, first])
     with pytest.raises(gyre.Error, match=r"layers: layer 1 is not a gyre\.Cache or None"):
         gyre.Caches([first, ROPE])  # type: ignore[list-item]
-    with pytest.raises(gyre.Error, match="layers: is not a list"):
+    with pytest.raises(gyre.Error, match="layers: is 5, not a list"):
         gyre.Caches(5)  # type: ignore[arg-type]
     gyre.Caches([]).fork(0, 1)  # no layer, nothing to do
 
@@ -127,6 +131,78 @@ def test_an_object_that_pretends_its_class_is_refused() -> None:
     for text, call in calls:
         with pytest.raises(gyre.Error, match=text):
             call()
+
+
+def test_an_exception_of_the_callers_list_stays(tmp_path: Path) -> None:
+    def broken() -> Iterator[None]:
+        yield None
+        raise ValueError("from the generator")
+
+    with pytest.raises(ValueError, match="^from the generator$"):
+        gyre.Caches(broken())  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="^from the generator$"):
+        gyre.Caches.load(tmp_path / "all", broken())  # type: ignore[arg-type]
+
+
+def test_layers_of_unlike_axes_move_by_one_number() -> None:
+    made = [gyre.Cache(encoding, heads=1, max_tokens=8) for encoding in (ROPE, gyre.rope(8, axis_pairs=[2, 2]))]
+    for cache in made:
+        cache.append(*np.ones((2, 4, 1, 8), "f4"))
+
+    def axes() -> list[list[int]]:
+        return [made[0].positions().tolist(), *(made[1].positions(axis=a).tolist() for a in range(2))]
+
+    before = axes()
+    for layers in (made, made[::-1]):
+        for delta in ([1], [1, 2], [], np.array([1, 2])):
+            with pytest.raises(gyre.Error, match="delta: is .*, not a whole number: layers have different numbers of axes"):
+                gyre.Caches(layers).shift(0, 4, delta)  # type: ignore[arg-type]
+            assert axes() == before
+        gyre.Caches(layers).shift(0, 4, 3)
+        before = [[position + 3 for position in axis] for axis in before]
+        assert axes() == before
+
+
+def test_a_layer_that_holds_the_caches_is_freed() -> None:
+    class Layer(gyre.Cache):
+        pass
+
+    layer = Layer(None, heads=1, head_dim=8, max_tokens=8)
+    layer.all = gyre.Caches([layer])  # type: ignore[attr-defined]
+    still = weakref.ref(layer)
+    gc.collect()
+    kept = still()
+    assert kept is not None and kept.all.layers == (kept,)  # type: ignore[attr-defined]
+    del layer, kept
+    gc.collect()
+    assert still() is None
+
+
+def test_other_threads_run_while_a_file_is_read(tmp_path: Path) -> None:
+    cache = gyre.Cache(None, heads=8, head_dim=64, max_tokens=2048)
+    cache.append(*np.ones((2, 2048, 8, 64), "f4"))
+    one, every = tmp_path / "one", tmp_path / "every"
+    cache.save(one)
+    gyre.Caches([cache]).save(every)
+    turns, stop = [0], threading.Event()
+
+    def take_turns() -> None:
+        while not stop.is_set():
+            turns[0] += 1
+            time.sleep(0)
+
+    interval = sys.getswitchinterval()
+    thread = threading.Thread(target=take_turns, daemon=True)
+    thread.start()
+    sys.setswitchinterval(1000)  # no thread is interrupted: the other one has a turn only where a call lets it
+    try:
+        for load in (lambda: gyre.Cache.load(one), lambda: gyre.Caches.load(every, [None])):
+            before = turns[0]
+            assert any(load() and turns[0] > before for _ in range(1000))
+    finally:
+        sys.setswitchinterval(interval)
+        stop.set()
+        thread.join()
 
 
 def test_threads_that_share_layers_wait_for_each_other() -> None:

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 import frameworks as fw
 import gyre
@@ -225,3 +226,41 @@ raise SystemExit(status or used.tokens() != 4096)
 
 def test_a_process_forked_while_a_cache_is_in_use() -> None:
     subprocess.run([sys.executable, "-c", FORK_IN_USE], check=True, timeout=120)
+
+
+# Saving in a loop holds the lock nearly always, so one of a few children is forked while a thread holds it.
+FORK_WHILE_SAVED = """
+import os, signal, sys, threading, gyre, numpy as np
+used, free = (gyre.Cache(None, heads=8, head_dim=128, max_tokens=4096) for _ in range(2))
+used.append(*np.zeros((2, 4096, 8, 128), "f4"))
+stop = threading.Event()
+def save():
+    while not stop.is_set():
+        used.save(os.path.join(sys.argv[1], "cache"))
+thread = threading.Thread(target=save)
+thread.start()
+for attempt in range(100):
+    child = os.fork()
+    if child == 0:
+        signal.alarm(20)
+        try:
+            used.tokens()
+            os._exit(2)  # it was between two files
+        except gyre.Error:
+            pass
+        try:
+            gyre.Caches([free, used])
+        except gyre.Error as why:
+            os._exit(0 if why.field == "cache" and "when this process was forked" in why.text else 1)
+        os._exit(1)
+    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    if status != 2:
+        break
+stop.set()
+thread.join()
+raise SystemExit(status)
+"""
+
+
+def test_caches_of_a_cache_in_use_when_the_process_was_forked(tmp_path: Path) -> None:
+    subprocess.run([sys.executable, "-c", FORK_WHILE_SAVED, str(tmp_path)], check=True, timeout=120)

@@ -152,8 +152,10 @@ static PyObject *cache_load(PyObject *type, PyObject *const *args, Py_ssize_t co
         return NULL;
     gyre_cache *cache = NULL;
     gyre_error err = {0};
-    const gyre_status status =
-        gyre_cache_load(&cache, PyBytes_AsString(path), encoding ? encoding->encoding : NULL, NULL, &err);
+    gyre_status status;
+    Py_BEGIN_ALLOW_THREADS
+    status = gyre_cache_load(&cache, PyBytes_AsString(path), encoding ? encoding->encoding : NULL, NULL, &err);
+    Py_END_ALLOW_THREADS
     Py_DECREF(path);
     return !status ? make_object((PyTypeObject *)type, cache, a[1]) : gyre_py_raise(status, &err);
 }
@@ -502,12 +504,9 @@ static PyObject *cache_shift(PyObject *object, PyObject *const *args, Py_ssize_t
     gyre_error err = {0};
     if (check_fork(self) < 0 || gyre_py_arguments(cache_shift_doc, args, count, keywords, a) < 0 ||
         gyre_py_integer(a[0], "first", &range.first) < 0 || gyre_py_integer(a[1], "count", &range.count) < 0 ||
+        gyre_py_shift(a[2], "delta", gyre_py_cache_axes(self), delta) < 0 ||
         gyre_py_integer(a[3], "sequence", &range.sequence) < 0)
         return NULL;
-    PyObject *encoding = take_encoding(self);
-    const int read = gyre_py_shift(a[2], "delta", encoding ? ((const gyre_py_encoding *)encoding)->axes : 1, delta);
-    Py_XDECREF(encoding);
-    if (read < 0) return NULL;
     lock_cache(self);
     const gyre_status shifted = gyre_cache_shift(self->cache, range, delta, &err);
     PyThread_release_lock(self->lock);

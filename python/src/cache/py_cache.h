@@ -16,6 +16,8 @@ typedef struct gyre_py_cache {
 
 /* out = the object as a Cache; NULL if it is none.  Sets no exception. */
 gyre_py_cache *gyre_py_cache_of(PyObject *object);
+/* out = the axes of its positions, which set_encoding never changes.  Takes the lock: check its fork first. */
+int64_t gyre_py_cache_axes(gyre_py_cache *cache);
 /* A Cache that owns `cache`, which borrows `encoding` (may be NULL).  After an exception the cache is freed. */
 PyObject *gyre_py_cache_make(gyre_cache *cache, PyObject *encoding);
 

@@ -13,7 +13,7 @@ typedef struct caches_object {
     gyre_cache **caches;    /* [count] of the layers; NULL = a layer without one */
     gyre_py_cache **locked; /* [locks] each cache, in the order of addresses, in which all calls lock them */
     int64_t count, locks;
-    int64_t axes; /* the most of a layer */
+    int64_t axes; /* of each layer; 0 = they differ */
 } caches_object;
 
 /* -- locks -- */
@@ -43,6 +43,7 @@ static PyObject *done(caches_object *self, gyre_status status, const gyre_error 
 static void caches_dealloc(PyObject *object) {
     caches_object *self = (caches_object *)object;
     PyTypeObject *type = Py_TYPE(object);
+    PyObject_GC_UnTrack(object);
     free(self->caches);
     free(self->locked);
     Py_XDECREF(self->layers);
@@ -50,15 +51,24 @@ static void caches_dealloc(PyObject *object) {
     Py_DECREF(type);
 }
 
+/* The attributes of a layer, an object of a subclass of Cache, may lead back to the caches.  There is no tp_clear: like a
+ * tuple, caches never change, so each such cycle has another object that can be cleared. */
+static int caches_traverse(PyObject *object, visitproc visit, void *arg) {
+    Py_VISIT(Py_TYPE(object));
+    Py_VISIT(((caches_object *)object)->layers);
+    return 0;
+}
+
 static int by_address(const void *a, const void *b) {
     const uintptr_t x = (uintptr_t) * (void *const *)a, y = (uintptr_t) * (void *const *)b;
     return (x > y) - (x < y);
 }
 
-static int64_t axes_of(const gyre_cache *cache) {
-    const gyre_encoding *encoding = gyre_cache_get_config(cache)->encoding;
-    const int64_t axes = encoding ? gyre_encoding_get_config(encoding)->rope.axes : 1;
-    return axes > 1 ? axes : 1;
+int64_t gyre_py_cache_axes(gyre_py_cache *cache) {
+    gyre_py_lock(cache->lock);
+    const int64_t axes = cache->encoding ? ((const gyre_py_encoding *)cache->encoding)->axes : 1;
+    PyThread_release_lock(cache->lock);
+    return axes;
 }
 
 static int read_layers(caches_object *self) {
@@ -68,10 +78,9 @@ static int read_layers(caches_object *self) {
         if (layer != Py_None && !cache)
             return gyre_py_fail(GYRE_EINVAL, "layers", "layers: layer %lld is not a gyre.Cache or None", (long long)i), -1;
         if (!cache) continue;
-        gyre_py_lock(cache->lock);
-        const int64_t axes = axes_of(cache->cache);
-        PyThread_release_lock(cache->lock);
-        if (axes > self->axes) self->axes = axes;
+        if (gyre_py_check_fork(cache->lock, &cache->forks, "cache") < 0) return -1;
+        const int64_t axes = gyre_py_cache_axes(cache);
+        self->axes = self->locks == 0 || self->axes == axes ? axes : 0;
         self->caches[i] = cache->cache;
         self->locked[self->locks++] = cache;
     }
@@ -116,10 +125,8 @@ static const char caches_new_doc[] =
 static PyObject *caches_new(PyTypeObject *type, PyObject *args, PyObject *keywords) {
     PyObject *a[1];
     if (gyre_py_arguments_of_new(caches_new_doc, args, keywords, a) < 0) return NULL;
-    PyObject *layers = PySequence_Tuple(a[0]);
-    if (layers) return make_caches(type, layers);
-    if (gyre_py_forget() < 0) return NULL;
-    return gyre_py_fail(GYRE_EINVAL, "layers", "layers: is not a list with a gyre.Cache, or None, for each layer");
+    PyObject *layers = gyre_py_tuple(a[0], "layers", "a list with a gyre.Cache, or None, for each layer");
+    return layers ? make_caches(type, layers) : NULL;
 }
 
 /* object.__init__ would refuse the arguments that __new__ has read. */
@@ -217,7 +224,11 @@ static PyObject *load_layers(const char *path, PyObject *encodings) {
         good = gyre_py_encoding_of(item == Py_None ? NULL : item, "encodings", &encoding) == 0;
         if (good && encoding) borrowed[i] = encoding->encoding;
     }
-    if (good && !status) status = gyre_caches_load(caches, count, path, borrowed, NULL, &err);
+    if (good && !status) {
+        Py_BEGIN_ALLOW_THREADS
+        status = gyre_caches_load(caches, count, path, borrowed, NULL, &err);
+        Py_END_ALLOW_THREADS
+    }
     PyObject *layers = good && !status ? PyTuple_New(count) : NULL;
     for (int64_t i = 0; good && !status && i < count; i++) {
         PyObject *item = PyTuple_GetItem(encodings, i), *layer = NULL;
@@ -241,11 +252,8 @@ static PyObject *caches_load(PyObject *type, PyObject *const *args, Py_ssize_t c
     PyObject *a[2], *path, *layers = NULL;
     if (gyre_py_arguments(caches_load_doc, args, count, keywords, a) < 0 || gyre_py_path(a[0], "path", &path) < 0)
         return NULL;
-    PyObject *encodings = PySequence_Tuple(a[1]);
-    if (encodings)
-        layers = load_layers(PyBytes_AsString(path), encodings);
-    else if (gyre_py_forget() == 0)
-        gyre_py_fail(GYRE_EINVAL, "encodings", "encodings: is not a list with a gyre.Encoding, or None, for each layer");
+    PyObject *encodings = gyre_py_tuple(a[1], "encodings", "a list with a gyre.Encoding, or None, for each layer");
+    if (encodings) layers = load_layers(PyBytes_AsString(path), encodings);
     Py_XDECREF(encodings);
     Py_DECREF(path);
     return layers ? make_caches((PyTypeObject *)type, layers) : NULL;
@@ -269,11 +277,12 @@ static PyGetSetDef attributes[] = {{"layers", caches_layers, NULL, "The cache of
 static PyType_Slot slots[] = {{Py_tp_new, (void *)caches_new},
                               {Py_tp_init, (void *)caches_init},
                               {Py_tp_dealloc, (void *)caches_dealloc},
+                              {Py_tp_traverse, (void *)caches_traverse},
                               {Py_tp_methods, methods},
                               {Py_tp_getset, attributes},
                               {Py_tp_doc, (void *)caches_new_doc},
                               {0, NULL}};
-static PyType_Spec spec = {"gyre._gyre.Caches", sizeof(caches_object), 0, Py_TPFLAGS_DEFAULT, slots};
+static PyType_Spec spec = {"gyre._gyre.Caches", sizeof(caches_object), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC, slots};
 
 int gyre_py_add_caches(PyObject *module) {
     PyObject *type = PyType_FromSpec(&spec);
