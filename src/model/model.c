@@ -108,7 +108,7 @@ static gyre_status check_table_size(const gyre_model_config *c, gyre_error *err)
 static gyre_status check_layer_bases(const gyre_model_config *c, gyre_error *err) {
     const gyre_config *p = &c->position;
     if (!c->layer_bases || c->layer_bases_count < 1 || c->layer_bases_count > c->layers)
-        return gyre_fail(err, GYRE_EINVAL, "layer_bases: %lld of them, and %lld layers (model)",
+        return gyre_fail(err, GYRE_EINVAL, "layer_bases: a pattern of %lld, and the model has %lld layers (model)",
                          (long long)(c->layer_bases ? c->layer_bases_count : 0), (long long)c->layers);
     const int plain =
         gyre_kind_has(p->kind, GYRE_TRAIT_ROTATES) && !p->rope.frequencies && p->query.temperature == GYRE_TEMPERATURE_NONE;

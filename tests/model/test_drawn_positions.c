@@ -397,6 +397,9 @@ static void runs_are_refused(void **state) {
     refuses(&o, GYRE_EINVAL, "which is not in 32");
     o = small_run(GYRE_KIND_NOPE, GYRE_POSITION_DRAW_RANDOMIZED);
     refuses(&o, GYRE_EINVAL, "positions: randomized, but nope reads none");
+    o = small_run(GYRE_KIND_ROPE, GYRE_POSITION_DRAW_SHAPE);
+    o.model.layer_parts = GYRE_LAYER_PART_TOKEN_FREQUENCIES;
+    refuses(&o, GYRE_EINVAL, "positions: shape, but layers with token_frequencies read none");
     o = small_run(GYRE_KIND_LEARNED, GYRE_POSITION_DRAW_RANDOMIZED);
     o.model.position.input.positions = 99;
     refuses(&o, GYRE_ERANGE, "position_range");

@@ -34,9 +34,9 @@ static void bases_of_layers(void **state) {
     assert_true(has->layer_bases[0] == 0 && has->layer_bases[1] == 40 && has->layer_bases[2] == 0);
     assert_true(has->position.rope.base == 40);
     gyre_model_free(m);
-    refuses_bases(other, bases, 4, "4 of them, and 3 layers");
-    refuses_bases(other, bases, 0, "0 of them, and 3 layers");
-    refuses_bases(other, NULL, 2, "0 of them, and 3 layers");
+    refuses_bases(other, bases, 4, "a pattern of 4, and the model has 3 layers");
+    refuses_bases(other, bases, 0, "a pattern of 0, and the model has 3 layers");
+    refuses_bases(other, NULL, 2, "a pattern of 0, and the model has 3 layers");
     refuses_bases(other, zeros, 3, "all are 0");
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
         refuses_bases(other, wrong + i, 1, "of layer 0 is neither 0 nor above 1");

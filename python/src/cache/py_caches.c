@@ -84,7 +84,7 @@ static int read_layers(caches_object *self) {
         self->caches[i] = cache->cache;
         self->locked[self->locks++] = cache;
     }
-    qsort(self->locked, (size_t)self->locks, sizeof *self->locked, by_address);
+    qsort(self->locked, (size_t)self->locks, sizeof(void *), by_address);
     for (int64_t i = 1; i < self->locks; i++)
         if (self->locked[i] == self->locked[i - 1])
             return gyre_py_fail(GYRE_EINVAL, "layers", "layers: two layers have the same cache; each needs its own"), -1;
@@ -102,8 +102,8 @@ static PyObject *make_caches(PyTypeObject *type, PyObject *layers) {
     self->layers = layers;
     self->count = PyTuple_Size(layers);
     self->axes = 1;
-    self->caches = calloc((size_t)self->count + 1, sizeof *self->caches);
-    self->locked = calloc((size_t)self->count + 1, sizeof *self->locked);
+    self->caches = calloc((size_t)self->count + 1, sizeof(void *));
+    self->locked = calloc((size_t)self->count + 1, sizeof(void *));
     if (self->caches && self->locked && read_layers(self) == 0) return (PyObject *)self;
     if (!PyErr_Occurred()) PyErr_NoMemory();
     Py_DECREF((PyObject *)self);
@@ -213,8 +213,8 @@ static PyObject *caches_save(PyObject *object, PyObject *const *args, Py_ssize_t
 /* Loads the file; out = a tuple of caches and None. */
 static PyObject *load_layers(const char *path, PyObject *encodings) {
     const int64_t count = PyTuple_Size(encodings);
-    gyre_cache **caches = calloc((size_t)count + 1, sizeof *caches);
-    const gyre_encoding **borrowed = calloc((size_t)count + 1, sizeof *borrowed);
+    gyre_cache **caches = calloc((size_t)count + 1, sizeof(void *));
+    const gyre_encoding **borrowed = calloc((size_t)count + 1, sizeof(void *));
     gyre_status status = caches && borrowed ? GYRE_OK : GYRE_ENOMEM;
     gyre_error err = {0, "layers: no memory for a list of them"};
     int good = 1;

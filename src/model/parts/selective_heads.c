@@ -300,6 +300,7 @@ const gyre_head_part gyre_head_part_selective = {
     .shapes = shapes,
     .reads_in = 1,
     .reads_x = 1,
+    .reads_no_positions = 1,
     .kept = kept,
     .scratch = scratch,
     .forward = forward,

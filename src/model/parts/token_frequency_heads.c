@@ -114,6 +114,7 @@ const gyre_head_part gyre_head_part_token_frequencies = {
     .tensors = {{.name = "self_attn.token_frequencies", .has_weight_decay = 1}},
     .shapes = shapes,
     .reads_x = 1,
+    .reads_no_positions = 1,
     .kept = kept,
     .scratch = scratch,
     .forward = forward,
