@@ -44,8 +44,8 @@ static double loss_at(const gyre_model *m, double *w, int64_t i, double value, c
     return loss;
 }
 
-/* Central differences of the double-precision model, at weights of every tensor.  The bound is of the largest gradient, and of
- * PER_TENSOR times the largest of the tensor. */
+/* Central differences of the double-precision model, at weights of every tensor.  The bound is a part of the largest
+ * gradient, and of PER_TENSOR times the largest of the tensor. */
 enum { PER_TENSOR = 30 };
 static void check_gradient(gyre_model *m, const char *what) {
     test_random r = {21};

@@ -22,13 +22,13 @@ static void rounds_run_all(void **state) {
     bench_series sa = {.run = count_call, .arg = &a, .amount = 1}, sb = {.run = count_call, .arg = &b, .amount = 1};
     bench_series *const both[] = {&sa, &sb};
     bench_rounds rounds = bench_rounds_begin(bench_this_core(), 2);
-    assert_ok(bench_run_interleaved(both, 2, &rounds, NULL));
+    assert_ok(bench_run_interleaved(both, 2, 0, &rounds, NULL));
     assert_int_equal(rounds.count, 2);
     assert_true(sa.times >= 1000 && a.count >= 2 * sa.times); /* so short that the clock needs many */
     assert_true(sa.seconds[0] > 0 && sa.seconds[1] > 0 && sb.seconds[1] > 0);
     a = (calls){0, 5000};
     rounds = bench_rounds_begin(bench_this_core(), 2);
-    assert_int_equal(bench_run_interleaved(both, 2, &rounds, NULL), GYRE_ERANGE);
+    assert_int_equal(bench_run_interleaved(both, 2, 0, &rounds, NULL), GYRE_ERANGE);
 }
 
 /* -- limits -- */
