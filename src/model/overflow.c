@@ -83,8 +83,8 @@ static void look_at_projections(const gyre_decoder *d, int64_t layer, int64_t ro
     } parts[] = {{"the query projection", "the norm of queries", GYRE_TENSOR_Q, GYRE_TENSOR_QUERY_NORM},
                  {"the key projection", "the norm of keys", GYRE_TENSOR_K, GYRE_TENSOR_KEY_NORM},
                  {"the value projection", NULL, GYRE_TENSOR_V, GYRE_TENSOR_ROLES}};
-    static const char *const made[] = {"what the part of the layer makes of queries",
-                                       "what the part of the layer makes of keys"};
+    static const char *const made[] = {"what the layer's own tensors make of queries",
+                                       "what the layer's own tensors make of keys"};
     const gyre_network_layer *l = &d->net->layer[layer];
     const gyre_head_layout *heads[] = {&l->q, &l->k, &l->v};
     const int shares = l->keys_of != layer, has_part = gyre_network_trained_heads(d->net, layer).part != NULL;

@@ -399,7 +399,10 @@ static void runs_are_refused(void **state) {
     refuses(&o, GYRE_EINVAL, "positions: randomized, but nope reads none");
     o = small_run(GYRE_KIND_ROPE, GYRE_POSITION_DRAW_SHAPE);
     o.model.layer_parts = GYRE_LAYER_PART_TOKEN_FREQUENCIES;
-    refuses(&o, GYRE_EINVAL, "positions: shape, but layers with token_frequencies read none");
+    refuses(&o, GYRE_EINVAL, "positions: shape, but layers of carope read none");
+    o.model.layer_parts = GYRE_LAYER_PART_REPOSITIONED;
+    o.model.layers = 1; /* of more, the first ones read positions */
+    refuses(&o, GYRE_EINVAL, "positions: shape, but layers of repo read none");
     o = small_run(GYRE_KIND_LEARNED, GYRE_POSITION_DRAW_RANDOMIZED);
     o.model.position.input.positions = 99;
     refuses(&o, GYRE_ERANGE, "position_range");

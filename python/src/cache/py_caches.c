@@ -52,7 +52,8 @@ static void caches_dealloc(PyObject *object) {
 }
 
 /* The attributes of a layer, an object of a subclass of Cache, may lead back to the caches.  There is no tp_clear: like a
- * tuple, caches never change, so each such cycle has another object that can be cleared. */
+ * tuple, caches never change, and the attributes of that object are cleared.  A cycle through an attribute of an Encoding is
+ * not found, since Cache does not show its encoding to the collector. */
 static int caches_traverse(PyObject *object, visitproc visit, void *arg) {
     Py_VISIT(Py_TYPE(object));
     Py_VISIT(((caches_object *)object)->layers);

@@ -79,7 +79,7 @@ typedef struct gyre_head_part {
     int64_t heads_of_query; /* query heads of attention that one of the projections makes; 0 = 1 */
     int reads_in;           /* 1: the gradient needs in; 0: only out */
     int reads_x;            /* 1: it reads x */
-    int reads_no_positions; /* 1: angles are sums of what tokens make */
+    int reads_no_positions; /* 1: a layer that has it reads none */
     /* out = doubles that a token keeps in a layer, such as a running sum: the next token gets them in `before`.  NULL = 0. */
     int64_t (*kept)(const gyre_trained_heads *t);
     /* out = floats of work->scratch for up to `rows` tokens and an exec of this concurrency.  NULL = 0. */

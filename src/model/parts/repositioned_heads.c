@@ -205,6 +205,7 @@ const gyre_head_part gyre_head_part_repositioned = {
     .shapes = shapes,
     .first_layer = first_layer,
     .reads_x = 1,
+    .reads_no_positions = 1,
     .scratch = scratch,
     .forward = forward,
     .gradient = gradient};
