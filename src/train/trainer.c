@@ -68,8 +68,8 @@ static gyre_status check_places(const gyre_train_options *o, const gyre_model *m
     if (o->positions == GYRE_POSITION_DRAW_NONE)
         return gyre_positions_check(model->encoding, &positions, 1, o->context, "options.context", "training", err);
     const gyre_head_part *part = gyre_head_part_of(o->model.layer_parts);
-    const int rotates_all = part && (!part->first_layer || part->first_layer(o->model.layers) == 0);
-    if (rotates_all && part->reads_no_positions)
+    const int in_all_layers = part && (!part->first_layer || part->first_layer(o->model.layers) == 0);
+    if (in_all_layers && part->reads_no_positions)
         return gyre_fail(err, GYRE_EINVAL, "options.positions: %s, but layers of %s read none (training)",
                          gyre_position_draw_name(o->positions), part->variants[0].name);
     if (!gyre_encoding_places(model->encoding))

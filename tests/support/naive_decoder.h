@@ -32,7 +32,7 @@ static inline void naive_rotate_at(const naive *d, int64_t length, double positi
     naive_rotate_head(head, p->rope.dim / 2, p->rope.layout, inv_freq, position, attention);
 }
 
-/* The head of a layer, which may have a base of its own, where 0 does not rotate. */
+/* The head of a layer.  Layers may have different bases, and a layer of base 0 does not rotate. */
 static inline void naive_rotate(const naive *d, int64_t layer, double position, double *head) {
     const struct gyre_rope_config *r = &naive_config(d)->rope;
     const double *bases = d->m->config.layer_bases;

@@ -3,12 +3,11 @@
  *
  *     r = silu(G x) * (C x),   z_h = w_h . r,   angle of pair i = z_h theta_i */
 #include "core/encoding.h"
-#include "gyre/gyre_trained.h"
 #include "model/ops/activation.h"
 #include "model/ops/float_buffer.h"
 #include "model/ops/linear.h"
 #include "model/ops/matrix.h"
-#include "model/parts/head_parts.h"
+#include "model/parts/token_angles.h"
 
 #include <string.h>
 
@@ -93,14 +92,9 @@ static gyre_angle_rotation rotation_of(const gyre_trained_heads *t, int64_t h, c
 static gyre_status rotate_heads(const gyre_trained_heads *t, gyre_direction direction, const work_memory *m,
                                 const gyre_view in[2], const gyre_view out[2], const gyre_exec *exec, gyre_error *err) {
     gyre_status status = GYRE_OK;
-    for (int64_t h = 0; h < t->kv_heads; h++) {
+    for (int64_t h = 0; h < t->kv_heads && !status; h++) {
         const gyre_angle_rotation rotation = rotation_of(t, h, m, &in[0]);
-        for (int i = 0; i < 2 && !status; i++) {
-            const gyre_cview from = gyre_const(gyre_heads_of_key(t, &in[i], h));
-            const gyre_view to = gyre_heads_of_key(t, &out[i], h);
-            status = gyre_angle_rotate(&rotation, GYRE_ARGS(gyre_rotate_args, .direction = direction, .in = from, .out = to),
-                                       exec, err);
-        }
+        status = gyre_turn_key_head(t, h, &rotation, direction, in, out, exec, err);
     }
     return status;
 }
@@ -118,17 +112,12 @@ static gyre_status forward(const gyre_trained_heads *t, const gyre_positions *po
 static gyre_status position_gradient(const gyre_trained_heads *t, const gyre_head_views *heads, const gyre_head_views *d,
                                      const work_memory *m, gyre_error *err) {
     gyre_status status = GYRE_OK;
-    for (int64_t h = 0; h < t->kv_heads; h++) {
+    for (int64_t h = 0; h < t->kv_heads && !status; h++) {
         const gyre_angle_rotation rotation = rotation_of(t, h, m, &heads->out[0]);
         const int64_t *shape = rotation.angles.shape;
         const gyre_view change = gyre_dense(m->change, GYRE_DTYPE_F64, shape[0], shape[1], 1, t->pairs);
         memset(m->change, 0, (size_t)(m->rows * t->pairs) * sizeof *m->change);
-        for (int i = 0; i < 2 && !status; i++) {
-            const gyre_cview rotated = gyre_const(gyre_heads_of_key(t, &heads->out[i], h)),
-                             dout = gyre_const(gyre_heads_of_key(t, &d->out[i], h));
-            status = gyre_angle_rotate_gradient(&rotation, GYRE_ARGS(gyre_rotate_gradient_args, .in = rotated, .dout = dout),
-                                                &change, NULL, err);
-        }
+        status = gyre_turn_key_head_gradient(t, h, &rotation, heads->out, d->out, &change, err);
         for (int64_t row = 0; row < m->rows; row++) {
             double sum = 0;
             for (int64_t i = 0; i < t->pairs; i++)

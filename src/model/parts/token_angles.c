@@ -23,17 +23,38 @@ static gyre_angle_rotation rotation_of(const gyre_trained_heads *t, const gyre_v
     return rotation;
 }
 
+gyre_status gyre_turn_key_head(const gyre_trained_heads *t, int64_t h, const gyre_angle_rotation *rotation,
+                               gyre_direction direction, const gyre_view in[2], const gyre_view out[2],
+                               const gyre_exec *exec, gyre_error *err) {
+    gyre_status status = GYRE_OK;
+    for (int i = 0; i < 2 && !status; i++) {
+        const gyre_cview from = gyre_const(gyre_heads_of_key(t, &in[i], h));
+        const gyre_view to = gyre_heads_of_key(t, &out[i], h);
+        status = gyre_angle_rotate(rotation, GYRE_ARGS(gyre_rotate_args, .direction = direction, .in = from, .out = to),
+                                   exec, err);
+    }
+    return status;
+}
+
+gyre_status gyre_turn_key_head_gradient(const gyre_trained_heads *t, int64_t h, const gyre_angle_rotation *rotation,
+                                        const gyre_view rotated[2], const gyre_view dout[2], const gyre_view *dangles,
+                                        gyre_error *err) {
+    gyre_status status = GYRE_OK;
+    for (int i = 0; i < 2 && !status; i++) {
+        const gyre_cview in = gyre_const(gyre_heads_of_key(t, &rotated[i], h)),
+                         d = gyre_const(gyre_heads_of_key(t, &dout[i], h));
+        status = gyre_angle_rotate_gradient(rotation, GYRE_ARGS(gyre_rotate_gradient_args, .in = in, .dout = d), dangles,
+                                            NULL, err);
+    }
+    return status;
+}
+
 static gyre_status rotate(const gyre_trained_heads *t, gyre_direction direction, const gyre_view *kept,
                           const gyre_view in[2], const gyre_view out[2], const gyre_exec *exec, gyre_error *err) {
     gyre_status status = GYRE_OK;
-    for (int64_t h = 0; h < t->kv_heads; h++) {
+    for (int64_t h = 0; h < t->kv_heads && !status; h++) {
         const gyre_angle_rotation rotation = rotation_of(t, kept, h);
-        for (int i = 0; i < 2 && !status; i++) {
-            const gyre_cview from = gyre_const(gyre_heads_of_key(t, &in[i], h));
-            const gyre_view to = gyre_heads_of_key(t, &out[i], h);
-            status = gyre_angle_rotate(&rotation, GYRE_ARGS(gyre_rotate_args, .direction = direction, .in = from, .out = to),
-                                       exec, err);
-        }
+        status = gyre_turn_key_head(t, h, &rotation, direction, in, out, exec, err);
     }
     return status;
 }
@@ -54,17 +75,12 @@ gyre_status gyre_token_angles_forward(const gyre_trained_heads *t, const gyre_he
 static gyre_status add_gradient(const gyre_trained_heads *t, const gyre_head_views *heads, const gyre_head_views *d,
                                 const gyre_view *angles, gyre_error *err) {
     gyre_status status = GYRE_OK;
-    for (int64_t h = 0; h < t->kv_heads; h++) {
+    for (int64_t h = 0; h < t->kv_heads && !status; h++) {
         const gyre_angle_rotation rotation = rotation_of(t, &heads->kept, h);
         gyre_view of_head = *angles;
         of_head.data = gyre_view_at(angles, 0, 0, h, 0);
         of_head.shape[2] = 1;
-        for (int i = 0; i < 2 && !status; i++) {
-            const gyre_cview rotated = gyre_const(gyre_heads_of_key(t, &heads->out[i], h)),
-                             dout = gyre_const(gyre_heads_of_key(t, &d->out[i], h));
-            status = gyre_angle_rotate_gradient(&rotation, GYRE_ARGS(gyre_rotate_gradient_args, .in = rotated, .dout = dout),
-                                                &of_head, NULL, err);
-        }
+        status = gyre_turn_key_head_gradient(t, h, &rotation, heads->out, d->out, &of_head, err);
     }
     return status;
 }
